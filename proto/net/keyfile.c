@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
+#include "proto/base/plant.h"
 #include "proto/base/secret.h"
 
 #include <ctype.h>
@@ -30,7 +31,8 @@ static bool is_credential(const char *path)
 {
     const char *folder = getenv("CREDENTIALS_DIRECTORY");
     size_t n = folder != NULL ? strlen(folder) : 0;
-    return n > 0 && strncmp(path, folder, n) == 0 && path[n] == '/';
+    return n > 0 && strncmp(path, folder, n) == 0 &&
+           (path[n] == '/' || PLANTED("beside_credentials"));
 }
 
 /* Of the open file: nobody can change what has been asked. */
@@ -77,7 +79,7 @@ static int file_read(const char *path, char **out, struct err *e)
         else
             bytes += (size_t)n;
     }
-    if (rc == 0 && bytes == FILE_BYTES - 1)
+    if (rc == 0 && !PLANTED("long_key_file") && bytes == FILE_BYTES - 1)
         rc = err_set(e, SHOAL_E_CONFIG, "%s is too long for a key file", path);
     close(fd);
     if (rc != 0) {
@@ -120,9 +122,10 @@ static int whole_check(const struct keyfile *k, const char *path, struct err *e)
     char derived[KEYFILE_KEY] = "";
     if (k->pub[0] == 0 && k->secret[0] == 0)
         return err_set(e, SHOAL_E_CONFIG, "%s holds no key: make one with shoal keygen", path);
-    bool good = keyfile_key_ok(k->pub) && keyfile_key_ok(k->secret) &&
-                zmq_curve_public(derived, k->secret) == 0 && strcmp(derived, k->pub) == 0 &&
-                (k->coordinator[0] == 0 || keyfile_key_ok(k->coordinator));
+    bool good =
+        keyfile_key_ok(k->pub) && keyfile_key_ok(k->secret) &&
+        zmq_curve_public(derived, k->secret) == 0 && strcmp(derived, k->pub) == 0 &&
+        (k->coordinator[0] == 0 || PLANTED("pinned_unlooked") || keyfile_key_ok(k->coordinator));
     return good ? 0
                 : err_set(e, SHOAL_E_CONFIG,
                           "%s: its keys do not fit each other: make new ones with shoal keygen",

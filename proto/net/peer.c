@@ -71,7 +71,7 @@ static void queue_advance(struct peers *ps, struct peer *p, struct msg *next, si
         p->tail = NULL;
     p->waiting--;
     p->waiting_bytes -= bytes;
-    ps->waiting_bytes -= bytes;
+    ps->waiting_bytes -= PLANTED("bytes_stay_counted") ? 0 : bytes;
 }
 
 /* Drops what waits; the peer stays on the list of waiting ones until somebody unlinks it. */
@@ -88,13 +88,15 @@ static int queue_push(struct peers *ps, struct peer *p, struct msg *m, uint64_t 
 {
     size_t bytes = msg_bytes(m);
     if (p->waiting >= LIMIT_PEER_QUEUE ||
-        (p->waiting > 0 && p->waiting_bytes + bytes > ps->peer_most) ||
-        ps->waiting_bytes + bytes > ps->waiting_most) {
+        ((p->waiting > 0 || PLANTED("large_message_busy")) &&
+         p->waiting_bytes + bytes > ps->peer_most) ||
+        (ps->waiting_bytes + bytes > ps->waiting_most && !PLANTED("queues_unbounded"))) {
         msg_free(m);
         return SHOAL_E_BUSY;
     }
     if (p->head == NULL) {
-        p->moved_ns = now_ns;
+        if (!PLANTED("stall_of_older"))
+            p->moved_ns = now_ns;
         p->next_waiting = ps->waiting;
         ps->waiting = p;
         p->head = m;
@@ -141,7 +143,8 @@ static int queue_flush(struct peers *ps, struct peer *p, uint64_t now_ns)
         if (rc != 0)
             return SHOAL_E_UNAVAILABLE;
         queue_advance(ps, p, next, bytes);
-        p->moved_ns = now_ns;
+        if (!PLANTED("stall_from_begin"))
+            p->moved_ns = now_ns;
     }
     return 0;
 }
@@ -207,7 +210,7 @@ static struct peer *peer_take(struct peers *ps, struct sock *sock, bool incoming
     }
     p->name = (++ps->names << SLOT_BITS) | slot;
     p->incoming = incoming;
-    p->known = false;
+    p->known = PLANTED("known_by_place") && p->known;
     p->sock = sock;
     p->owner = NULL;
     p->next = NULL;

@@ -63,7 +63,8 @@ static int body_from_proto(const struct shape *s, const ProtobufCMessage *proto,
                                s->proto->short_name, s->proto->fields[i].name, length,
                                s->field[i].capacity - 1);
             memcpy(to, length == 0 ? "" : text, length + 1);
-            text_clean(to);
+            if (!PLANTED("text_unclean"))
+                text_clean(to);
         } else if (s->field[i].type == PROTOBUF_C_TYPE_BOOL) {
             *(bool *)(void *)to = *(const protobuf_c_boolean *)(const void *)from != 0;
         } else {
@@ -128,7 +129,8 @@ static int eval_frames_check(const struct msg *m, const struct wire_EVAL_DONE *q
 static int push_frames_check(const struct msg *m, const struct wire_PUSH *q, struct err *e)
 {
     size_t bytes = m->frame[2].bytes;
-    if (q->key_count == 0 ? bytes != 0 : bytes % (4ull * q->key_count) != 0)
+    if (q->key_count == 0 ? bytes != 0 && !PLANTED("gradients_of_no_key")
+                          : bytes % (4ull * q->key_count) != 0)
         return err_set(e, SHOAL_E_MALFORMED, "%zu bytes of gradients do not fit %u keys", bytes,
                        q->key_count);
     return 0;
@@ -139,7 +141,8 @@ static int task_frames_check(const struct msg *m, const struct wire_TASK_DONE *q
     int rc = frame_expect(m, 1, 64, 8, 64, e);
     if (rc == 0 &&
         (q->tasks > LIMIT_TASKS || q->cells > WIRE_TALLY_CELLS || q->by_count > LIMIT_BY ||
-         q->values > WIRE_BY_VALUES || q->value_cells > WIRE_BY_CELLS))
+         (q->values > WIRE_BY_VALUES && !PLANTED("values_unbounded")) ||
+         q->value_cells > WIRE_BY_CELLS))
         rc = err_set(e, SHOAL_E_TOO_BIG,
                      "%u labels, %u cells, %u fields, %u values and %u cells of theirs, at most "
                      "%u, %u, %u, %u and %u",
@@ -154,7 +157,7 @@ static int task_frames_check(const struct msg *m, const struct wire_TASK_DONE *q
 
 static int rows_frames_check(const struct msg *m, const struct wire_PULL_reply *q, struct err *e)
 {
-    if (q->width > LIMIT_WIDTH)
+    if (q->width > LIMIT_WIDTH && !PLANTED("width_unbounded"))
         return err_set(e, SHOAL_E_TOO_BIG, "rows of %u floats, at most %u", q->width, LIMIT_WIDTH);
     return frame_expect(m, 1, q->key_count, 4ull * q->width, LIMIT_KEYS, e);
 }
@@ -236,7 +239,7 @@ static int version_check(const Pb__Header *h, const char *name, struct err *e)
 static int header_decode(const struct frame *f, struct wire *out, const Pb__Header **header,
                          struct err *e)
 {
-    if (f->bytes > LIMIT_HEADER_BYTES)
+    if (f->bytes > LIMIT_HEADER_BYTES + PLANTED("header_one_more"))
         return err_set(e, SHOAL_E_TOO_BIG, "header of %zu bytes, at most %u", f->bytes,
                        LIMIT_HEADER_BYTES);
     space.used = 0;
@@ -281,7 +284,7 @@ int wire_decode(const struct msg *m, struct wire *out, struct err *e)
         return rc;
     if (!out->reply)
         return request_frames_check(m, out, e);
-    return out->status != 0 ? 0 : reply_frames_check(m, out, e);
+    return out->status != 0 || PLANTED("replies_unchecked") ? 0 : reply_frames_check(m, out, e);
 }
 
 /* ---- encode ---------------------------------------------------------------------------------- */
@@ -393,7 +396,7 @@ int wire_schema_from(const struct wire_TABLE_CREATE *in, const struct frame *fie
                                              .l1 = in->l1,
                                              .l2 = in->l2,
                                              .beta = in->beta,
-                                             .decay = in->decay,
+                                             .decay = PLANTED("decay_lost") ? 0 : in->decay,
                                              .fixed_lr = in->fixed_lr};
 #define RULE(n) out->rules.n = in->n;
     ROW_RULES(RULE, RULE)

@@ -150,7 +150,8 @@ static int shard_give(struct coord_members *m, const struct wire_SHARD_BEAT *bea
 {
     for (uint32_t s = 0; s < m->shards; s++) {
         /* its folder has the number: the store was lost, or put back */
-        if (m->shard[s].server[0] != 0 || (coord_member_belongs(beat) && beat->number != s))
+        if (m->shard[s].server[0] != 0 ||
+            (coord_member_belongs(beat) && !PLANTED("numbers_of_others") && beat->number != s))
             continue;
         *shard = s;
         return 0;
@@ -200,7 +201,7 @@ int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
     if (s->incarnation != 0 && s->incarnation != beat->incarnation)
         *what = COORD_BEAT_RESTARTED;
     if (s->incarnation != beat->incarnation) {
-        s->map_told = 0;
+        s->map_told = PLANTED("map_told_before") ? s->map_told : 0;
         s->former = s->seen ? s->incarnation : 0;
         s->rebooted = s->seen && s->figures.boot != beat->boot;
     }
@@ -213,7 +214,7 @@ int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
     s->incarnation = beat->incarnation;
     s->peer = peer;
     s->beat_ns = now_ns;
-    if (!beat->disk_short)
+    if (!beat->disk_short && !PLANTED("short_for_ever"))
         s->short_ns = 0;
     else if (s->short_ns == 0)
         s->short_ns = now_ns;

@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
+#include "proto/base/plant.h"
 #include "proto/metric/measure.h"
 #include "server/coord/core.h"
 
@@ -64,7 +65,7 @@ void coord_replay_close(struct coord_replay *r)
 
 static bool meets(const struct job_span *s, uint64_t from, uint64_t to)
 {
-    return s->from < to && (s->to == 0 || s->to > from);
+    return s->from < to + PLANTED("span_end_meets") && (s->to == 0 || s->to > from);
 }
 
 /* Whole windows are taken and left out: those that a span meets. */
@@ -143,7 +144,8 @@ bool coord_replay_windows_ok(const struct wire_window *w, uint32_t count, uint64
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < count; i++) {
-        if (w[i].rows == 0 || w[i].rows > rows - sum || (i > 0 && w[i].number <= w[i - 1].number))
+        if (w[i].rows == 0 || w[i].rows > rows - sum ||
+            (i > 0 && w[i].number + PLANTED("window_twice") <= w[i - 1].number))
             return false;
         sum += w[i].rows;
     }
@@ -316,7 +318,7 @@ int coord_replay_stop(struct coord *c, bool scored, struct err *e)
         return 0;
     uint32_t frontier = coord_task_frontier(&j->tasks), day = r->ended;
     bool at_end = day > 0 && day_end(j, day - 1) == frontier;
-    if (r->made < r->ended || (at_end && !scored))
+    if (r->made < r->ended || (at_end && !scored && !PLANTED("day_unscored")))
         day--;
     uint32_t end = day_end(j, day);
     if (end < frontier)
@@ -372,7 +374,7 @@ void coord_replay_count(struct coord *c, uint32_t task)
     if (!j->spec.replay.on)
         return;
     uint32_t segment = segment_of(j, task), first, next;
-    if (!day_find(j, r->ended, &first, &next) || segment < first)
+    if (!day_find(j, r->ended, &first, &next) || (segment < first && !PLANTED("late_of_a_day")))
         return; /* of a day that is closed: it was waited for in vain */
     struct metric_tally **hour = &r->hour[segment];
     if (*hour == NULL && (*hour = calloc(r->labels, sizeof **hour)) == NULL) {
@@ -424,7 +426,8 @@ static struct json *day_close(struct coord_job *j, uint32_t first, uint32_t next
     struct json *day = figures_json(j, r->day, by, day_of(j, first), rows);
     json_free(by);
     json_set(day, "hours", hours);
-    memset(r->day, 0, r->labels * sizeof *r->day);
+    if (!PLANTED("day_goes_on"))
+        memset(r->day, 0, r->labels * sizeof *r->day);
     for (uint32_t f = 0; f < r->by_count; f++)
         metric_by_clear(&r->by[f]);
     return day;

@@ -14,6 +14,7 @@
 #include "proto/base/file.h"
 #include "proto/base/limits.h"
 #include "proto/base/log.h"
+#include "proto/base/plant.h"
 #include "server/coord/records.h"
 #include "server/coord/store.h"
 
@@ -61,7 +62,8 @@ static int rewrite_write(const struct disk_store *d, struct coord_records *l, in
 {
     return coord_records_begin(l, fd) == 0 &&
                    coord_store_memory_visit(d->memory, rewrite_one, l) == 0 &&
-                   coord_records_mark(l) == 0 && file_sync_data(fd) == 0
+                   (PLANTED("rewritten_unmarked") || coord_records_mark(l) == 0) &&
+                   (PLANTED("log_unsynced") || file_sync_data(fd) == 0)
                ? 0
                : -1;
 }
@@ -75,7 +77,7 @@ static int rewrite(struct disk_store *d, struct err *e)
     (void)snprintf(to, sizeof to, "%s/state.log", d->dir);
     int fd = file_open(from, O_RDWR | O_CREAT | O_TRUNC, 0600);
     if (fd < 0 || rewrite_write(d, &l, fd) != 0 || file_rename(from, to) != 0 ||
-        file_sync_folder(d->dir) != 0) {
+        (!PLANTED("log_name_unsynced") && file_sync_folder(d->dir) != 0)) {
         int rc = disk_error(d, "rewrite", e);
         if (fd >= 0)
             close(fd);
@@ -129,7 +131,8 @@ static int disk_put(struct coord_store *s, const char *key, const void *value, s
                     bool sync, struct err *e)
 {
     struct disk_store *d = container_of(s, struct disk_store, base);
-    int rc = disk_append(d, key, bytes == 0 ? "" : value, bytes, sync, e);
+    int rc = disk_append(d, key, bytes == 0 && !PLANTED("empty_is_removed") ? "" : value, bytes,
+                         sync, e);
     if (rc == 0)
         rc = coord_store_put(d->memory, key, value, bytes, e);
     if (rc == 0 && !d->failed && d->log.bytes >= d->rewrite_at)

@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/plant.h"
 #include "proto/metric/measure.h"
 #include "server/coord/core.h"
 
@@ -133,7 +134,7 @@ static bool record_take(struct coord_job *j, uint32_t n, const char *record, siz
         bytes != sizeof head + sums + head.cells * sizeof(struct metric_tally_entry))
         return false;
     struct metric_tally *tally = w->epoch;
-    if (n == COORD_WINDOW_EPOCH && head.epoch != j->at.epoch)
+    if (n == COORD_WINDOW_EPOCH && !PLANTED("epoch_of_before") && head.epoch != j->at.epoch)
         return false;
     if (n != COORD_WINDOW_EPOCH) {
         /* The first says the stride; others of another one are of before neighbours were joined. */
@@ -155,7 +156,7 @@ static int trained_load(struct coord *c, struct err *e)
         struct coord_trained stored;
         (void)snprintf(key, sizeof key, "trained/%u", slot + 1);
         rc = coord_store_get_fixed(c->store, key, &stored, sizeof stored, e);
-        if (rc == 0 && stored.job == c->job.at.number)
+        if (rc == 0 && (PLANTED("trained_by_another") || stored.job == c->job.at.number))
             c->job.windows.trained[slot] = stored;
         rc = rc == SHOAL_E_NOT_FOUND ? 0 : rc;
     }
@@ -191,7 +192,7 @@ bool coord_window_forget(struct coord *c, uint32_t epoch)
         (void)snprintf(key, sizeof key, "window/%u", n);
         good = coord_note(c, key, &none, sizeof none);
     }
-    for (uint32_t n = epoch; good && n <= c->job.at.epoch; n++) {
+    for (uint32_t n = epoch + PLANTED("forgotten_late"); good && n <= c->job.at.epoch; n++) {
         (void)snprintf(key, sizeof key, "trained/%u", coord_epoch_slot(&c->job, n) + 1);
         good = coord_note(c, key, &untrained, sizeof untrained);
     }
@@ -336,7 +337,7 @@ bool coord_window_all(const struct coord_windows *w, struct metric *out)
 
 bool coord_window_newest(const struct coord_windows *w, struct metric *out)
 {
-    return newest(w, 2, out);
+    return newest(w, 2 - PLANTED("newest_alone"), out);
 }
 
 bool coord_window_recent(struct coord_windows *w, struct metric *out)
@@ -352,7 +353,7 @@ uint64_t coord_window_end(const struct coord_job *j, uint32_t n, uint64_t traine
     uint64_t all = coord_task_before(t, t->tasks), last = (n + 1ull) * j->windows.stride - 1;
     SHOAL_ASSERT(t->tasks > 0 && all > 0);
     uint64_t end = last / t->tasks * all + coord_task_before(t, (uint32_t)(last % t->tasks) + 1);
-    if (end > trained)
+    if (end > trained && !PLANTED("window_beyond"))
         end = trained;
     *epoch = (uint32_t)((end + all - 1) / all);
     return end;

@@ -375,7 +375,8 @@ int coord_work_declare(struct coord *c, struct coord_ask *a)
     char difference[SCHEMA_DIFFERENCE_MAX];
     uint32_t total = a->request->u.TABLE_DECLARE.declared_total;
     int rc = wire_schema_from(&create, &a->m->frame[1], schema, &a->e);
-    if (rc == 0 && (total == 0 || total > LIMIT_TABLES || schema->table >= total))
+    if (rc == 0 && (total == 0 || total > LIMIT_TABLES ||
+                    schema->table >= total + PLANTED("table_behind_last")))
         rc = err_set(&a->e, SHOAL_E_SCHEMA, "table %u of %u: a job has 1 to %u tables",
                      schema->table, total, LIMIT_TABLES);
     if (rc == 0 && j->declared_total != 0 && j->declared_total != total)
@@ -517,8 +518,9 @@ int coord_work_task(struct coord *c, struct coord_ask *a)
         return err_set(&a->e, SHOAL_E_FENCED, "lane %u generation %" PRIu64 " is not yours",
                        q->lane, q->generation);
     if (!losses_take(c, q, a->m->frame[2].data, &sum) || q->examples > t->task[index].rows ||
-        q->drawn > t->task[index].rows || q->bad_lines > q->drawn ||
-        q->refused > t->task[index].batch_count ||
+        (q->drawn > t->task[index].rows && !PLANTED("drawn_unbounded")) ||
+        q->bad_lines > q->drawn ||
+        (q->refused > t->task[index].batch_count && !PLANTED("refused_unbounded")) ||
         !coord_window_told(&c->job, q, a->m->frame[2].data))
         return err_set(&a->e, SHOAL_E_MALFORMED,
                        "task %" PRIu64 " cannot have %" PRIu64 " examples of %u labels, %" PRIu64

@@ -66,7 +66,8 @@ void cut_find_newest(struct shard *s)
     uint32_t count = engine_cuts(s->engine, cut, CUTS_AT_ONCE);
     SHOAL_ASSERT(count <= CUTS_AT_ONCE);
     for (uint32_t i = 0; i < count; i++)
-        s->newest_cut = cut[i] > s->newest_cut ? cut[i] : s->newest_cut;
+        s->newest_cut =
+            cut[i] > s->newest_cut || PLANTED("last_cut_listed") ? cut[i] : s->newest_cut;
 }
 
 void cut_on_hold(struct shard *s, peer_t from)
@@ -78,7 +79,7 @@ void cut_on_hold(struct shard *s, peer_t from)
                      "cut 0 is none; cuts are numbered from 1");
         return;
     }
-    if (h->cut != cut && (h->going == cut || h->last == cut)) {
+    if (h->cut != cut && (h->going == cut || (h->last == cut && !PLANTED("late_hold")))) {
         /* a late copy: this cut has gone on already */
         shard_reply(s, WIRE_TYPE_HOLD, id)->u.HOLD_reply.sequence =
             h->going == cut ? h->going_sequence : h->last_sequence;
@@ -86,7 +87,8 @@ void cut_on_hold(struct shard *s, peer_t from)
         return;
     }
     if (h->cut && h->cut != cut) {
-        engine_release(s->engine, h->cut);
+        if (!PLANTED("older_hold_stays"))
+            engine_release(s->engine, h->cut);
         h->cut = cut; /* the queue stays: the new cut holds it on */
     } else if (h->cut == cut) {
         cut = 0;
@@ -99,14 +101,15 @@ void cut_on_hold(struct shard *s, peer_t from)
         if (rc) {
             struct err e = {0};
             bool full = rc == SHOAL_E_NO_SPACE && engine_cut_room(s->engine, cut, &e) != 0;
-            let_go(s);
+            if (!PLANTED("hold_that_fails"))
+                let_go(s);
             shard_refuse(s, from, WIRE_TYPE_HOLD, id, rc,
                          "shard %s cannot hold for cut %" PRIu64 ": %s", s->name, cut,
                          full ? e.text : err_text(rc));
             return;
         }
         h->cut = cut;
-        s->newest_cut = cut > s->newest_cut ? cut : s->newest_cut;
+        s->newest_cut = cut > s->newest_cut && !PLANTED("newest_cut_untold") ? cut : s->newest_cut;
     }
     env_timer_start(s->env, &h->timer, HOLD_NS);
     shard_reply(s, WIRE_TYPE_HOLD, id)->u.HOLD_reply.sequence = h->sequence;
@@ -194,7 +197,7 @@ static bool joins(struct checkpoint_asker *a, peer_t from, uint64_t id, bool sam
 {
     if (!a->busy || !same)
         return false;
-    a->peer = from;
+    a->peer = PLANTED("answered_where_he_was") ? a->peer : from;
     a->id = id;
     return true;
 }
@@ -210,7 +213,8 @@ static void rows_answer(struct shard *s, peer_t to, uint64_t id)
 
 static void restored_answer(struct shard *s, peer_t to, uint64_t id, uint64_t run)
 {
-    s->run_told = run; /* nobody has a lane of it before all have it */
+    if (!PLANTED("restore_told_once"))
+        s->run_told = run; /* nobody has a lane of it before all have it */
     rows_answer(s, to, id);
 }
 
@@ -278,7 +282,7 @@ void cut_on_restore(struct shard *s, peer_t from)
         look(s, from, &r, id);
         return;
     }
-    if (s->hold.cut && release(s))
+    if (s->hold.cut && !PLANTED("restore_within_hold") && release(s))
         return;
     SHOAL_ASSERT(s->hold.cut == 0 && s->group.head == NULL);
     int rc = engine_restore(s->engine, r.cut, r.run, &e);
@@ -299,13 +303,14 @@ void cut_on_drop(struct shard *s, peer_t from)
     uint64_t cut = s->in.u.CUT_DROP.cut, id = s->in.id;
     if (cut && s->hold.cut == cut && release(s))
         return;
-    int rc = s->hold.going == cut ? SHOAL_E_BUSY : engine_cut_drop(s->engine, cut);
+    int rc = s->hold.going == cut && !PLANTED("drop_under_way") ? SHOAL_E_BUSY
+                                                                : engine_cut_drop(s->engine, cut);
     if (rc && rc != SHOAL_E_NOT_FOUND) { /* dropped already: a resend */
         shard_refuse(s, from, WIRE_TYPE_CUT_DROP, id, rc,
                      "shard %s cannot drop cut %" PRIu64 ": %s", s->name, cut, err_text(rc));
         return;
     }
-    if (s->hold.last == cut)
+    if (s->hold.last == cut && !PLANTED("dropped_cut_known"))
         s->hold.last = 0;
     shard_reply(s, WIRE_TYPE_CUT_DROP, id)->u.CUT_DROP_reply.cut = cut;
     shard_send_reply(s, from);
@@ -407,7 +412,8 @@ static void loaded_cb(void *context, int status, const char *text, uint64_t rows
     struct checkpoint_asker *a = &s->checkpoints.loader;
     if (failed(s, a, WIRE_TYPE_LOAD, status, text))
         return;
-    s->run_told = s->checkpoints.load.run; /* nobody has a lane of it before all have loaded */
+    if (!PLANTED("load_told_once"))
+        s->run_told = s->checkpoints.load.run; /* nobody has a lane of it before all have loaded */
     say_notes(s, text);
     shard_reply(s, WIRE_TYPE_LOAD, a->id)->u.LOAD_reply.rows = rows;
     shard_send_reply(s, a->peer);
@@ -496,7 +502,8 @@ static void cleared_cb(void *context, int status, const char *text)
     struct err e = {0};
     if (failed(s, a, WIRE_TYPE_CLEAR, status, text))
         return;
-    s->hold.last = 0; /* its cut has gone */
+    if (!PLANTED("cleared_cut_known"))
+        s->hold.last = 0; /* its cut has gone */
     survey_tables_gone(s);
     keys_tables_gone(s);
     park_tables_gone(s);

@@ -172,7 +172,7 @@ static void name_step(struct shard *s)
     struct err e = {0};
     bool begun = n->next > 0;
     int rc = name_some(s, &e);
-    if (begun && (rc == SHOAL_E_AGAIN || rc == SHOAL_E_BUSY)) {
+    if ((begun || PLANTED("keys_wait_unbegun")) && (rc == SHOAL_E_AGAIN || rc == SHOAL_E_BUSY)) {
         env_timer_start(s->env, &n->timer, WAIT_NS);
     } else if (rc) {
         shard_refuse(s, n->peer, WIRE_TYPE_KEYS, n->id, rc, "shard %s: %s", s->name, e.text);

@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
+#include "proto/base/plant.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -111,5 +112,5 @@ bool lead_keys(const struct lead *l, const struct table_schema *s, const uint64_
     }
     uint32_t first = key_tablet(key_mix(keys[0]), s->tablet_bits);
     uint32_t last = key_tablet(key_mix(keys[key_count - 1]), s->tablet_bits);
-    return first >= r->first && last < r->first + r->span;
+    return first >= r->first && last < r->first + r->span + PLANTED("one_tablet_more");
 }

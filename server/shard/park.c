@@ -50,8 +50,9 @@ bool park_same_lane(const struct push_record *a, const struct push_record *b)
 static bool same_push(const struct request *p, const struct request *q)
 {
     const struct push_record *a = &p->push.r, *b = &q->push.r;
-    return park_same_lane(a, b) && a->generation == b->generation && a->from == b->from &&
-           a->to == b->to && a->tablet_first == b->tablet_first &&
+    return park_same_lane(a, b) &&
+           (a->generation == b->generation || PLANTED("generation_alike")) && a->from == b->from &&
+           a->to == b->to && (a->tablet_first == b->tablet_first || PLANTED("part_for_part")) &&
            a->tablet_count == b->tablet_count;
 }
 
@@ -93,7 +94,8 @@ static bool put_behind(struct shard *s, struct request *q)
         request_give(&s->pool, older);
         return true;
     }
-    bool behind = p->short_of_room || park_lane_waits(&p->pushes, &q->push.r);
+    bool behind =
+        (p->short_of_room && !PLANTED("newcomer_first")) || park_lane_waits(&p->pushes, &q->push.r);
     if (behind)
         request_append(&p->pushes, q);
     return behind;
@@ -118,8 +120,9 @@ void park_enter(struct shard *s, struct request *q)
 /* Pulls of no lane (evaluation, tools) are told apart by their ids. */
 static bool same_pull(const struct request *a, const struct request *b)
 {
-    return a->peer == b->peer && a->pull.run == b->pull.run && a->pull.table == b->pull.table &&
-           request_same_pull(a, b) && (a->pull.lane != UINT32_MAX || a->id == b->id);
+    return (a->peer == b->peer || PLANTED("puller_alike")) && a->pull.run == b->pull.run &&
+           a->pull.table == b->pull.table && request_same_pull(a, b) &&
+           (a->pull.lane != UINT32_MAX || a->id == b->id || PLANTED("reader_alike"));
 }
 
 void park_pull(struct shard *s, struct request *q)
@@ -190,7 +193,8 @@ void park_purge(struct shard *s)
     SHOAL_ASSERT(s->group.head == NULL);
     s->park.purge_due = false;
     bsp_purge(s);
-    purge_list(s, &s->hold.queue);
+    if (!PLANTED("queued_of_dropped_run"))
+        purge_list(s, &s->hold.queue);
     purge_list(s, &s->park.pushes);
     purge_list(s, &s->park.pulls);
     purge_list(s, &s->arrived);

@@ -138,7 +138,8 @@ static void dispatch_message(struct shard *s, peer_t from)
             shard_refuse(s, from, w->type, w->id, rc, "%s", e.text);
         return;
     }
-    env_known(s->env, from);
+    if (!PLANTED("nobody_known"))
+        env_known(s->env, from);
     if (w->reply) {
         if (w->type == WIRE_TYPE_SHARD_BEAT)
             beat_on_reply(s, from);
@@ -211,7 +212,7 @@ static void shard_on_drained(void *core)
 static void sync_cb(struct env_timer *t)
 {
     struct shard *s = container_of(t, struct shard, sync);
-    if (!s->fatal.code && engine_sync_due(s->engine))
+    if (!s->fatal.code && engine_sync_due(s->engine) && !PLANTED("one_sync_alone"))
         env_timer_start(s->env, t, SHARD_SYNC_NS);
 }
 
@@ -222,7 +223,8 @@ static void shard_on_peer_gone(void *core, peer_t peer)
     struct shard *s = core;
     struct request_list gone = {0};
     struct request *q;
-    keys_peer_gone(s, peer);
+    if (!PLANTED("search_outlives_asker"))
+        keys_peer_gone(s, peer);
     clock_peer_gone(&s->clock, peer, &gone);
     park_peer_gone(s, peer, &gone);
     while ((q = request_pop(&gone)) != NULL)

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zmq.h>
 
 static char folder[64];
 
@@ -183,16 +184,56 @@ START_TEST(keys_are_found_where_they_are_named)
 }
 END_TEST
 
+/* A key file is short: what is longer is no key file, and none of it is used. */
+START_TEST(keys_in_long_files_are_refused)
+{
+    struct keyfile *a = key_new("a", NULL), *k;
+    for (size_t bytes = 4094; bytes < 4097; bytes++) {
+        struct err e = {0};
+        FILE *f = fopen(in("long"), "w");
+        int n = fprintf(f, "public %s\nsecret %s\n#", a->pub, a->secret);
+        for (size_t i = (size_t)n; i < bytes; i++)
+            fputc('x', f);
+        fclose(f);
+        ck_assert_int_eq(chmod(in("long"), 0400), 0);
+        ck_assert_int_eq(keyfile_load(in("long"), &k, &e), bytes == 4094 ? 0 : SHOAL_E_CONFIG);
+        if (bytes == 4094)
+            keyfile_free(k);
+        ck_assert_int_eq(unlink(in("long")), 0);
+    }
+    keyfile_free(a);
+}
+END_TEST
+
+/* systemd lets a group at what it hands over; at a file beside its folder nobody lets a group. */
+START_TEST(keys_beside_the_credentials_are_none)
+{
+    struct err e = {0};
+    struct keyfile *k;
+    ck_assert_int_eq(mkdir(in("given"), 0700), 0);
+    keyfile_free(key_new("given/a", NULL));
+    keyfile_free(key_new("given-a", NULL));
+    ck_assert_int_eq(chmod(in("given/a"), 0440), 0);
+    ck_assert_int_eq(chmod(in("given-a"), 0440), 0);
+    setenv("CREDENTIALS_DIRECTORY", in("given"), 1);
+    ck_assert_msg(keyfile_load(in("given/a"), &k, &e) == 0, "%s", e.text);
+    keyfile_free(k);
+    ck_assert_int_eq(keyfile_load(in("given-a"), &k, &e), SHOAL_E_DENIED);
+}
+END_TEST
+
 START_TEST(keys_that_do_not_fit_are_refused)
 {
     struct keyfile *a = key_new("a", NULL), *b = key_new("b", NULL);
-    char text[5][512];
+    char text[6][512];
     (void)snprintf(text[0], 512, "public %s\nsecret %s\n", a->pub, b->secret);
     (void)snprintf(text[1], 512, "public %s\n", a->pub);
     (void)snprintf(text[2], 512, "public %s\nsecret %s\ncoordinator short\n", a->pub, a->secret);
     (void)snprintf(text[3], 512, "# nothing\n");
     (void)snprintf(text[4], 512, "pubic %s\nsecret %s\n", a->pub, a->secret);
-    for (int i = 0; i < 5; i++) {
+    (void)snprintf(text[5], 512, "public %s\nsecret %s\ncoordinator %.40s\n", a->pub, a->secret,
+                   "~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~");
+    for (int i = 0; i < 6; i++) {
         struct keyfile *k;
         struct err e = {0};
         FILE *f = fopen(in("c"), "w");
@@ -232,6 +273,45 @@ START_TEST(list_is_read)
     ck_assert_str_eq(keylist_find(l, KEY_A)->name, "w1");
     ck_assert_ptr_null(keylist_find(l, ""));
     keylist_free(l);
+}
+END_TEST
+
+/* Each at its most, and one more. */
+START_TEST(lists_have_their_bounds)
+{
+    char text[600], name[LIMIT_NAME + 1];
+    struct keylist *l = NULL;
+    struct err e = {0};
+    for (uint32_t more = 0; more < 2; more++) {
+        memset(name, 'n', LIMIT_NAME);
+        name[LIMIT_NAME - 1 + more] = 0;
+        (void)snprintf(text, sizeof text, KEY_A " worker %s\n", name);
+        ck_assert_int_eq(parse(text, &l, &e), more ? SHOAL_E_CONFIG : 0);
+        if (!more)
+            ck_assert_str_eq(keylist_find(l, KEY_A)->name, name);
+        if (!more)
+            keylist_free(l);
+        (void)snprintf(text, sizeof text, KEY_A " worker w1 #%*s\n",
+                       (int)(255 + more - strlen(KEY_A " worker w1 #")), "");
+        ck_assert_int_eq(parse(text, &l, &e), more ? SHOAL_E_CONFIG : 0);
+        if (!more)
+            keylist_free(l);
+    }
+    char *many = malloc((LIMIT_KEYS_LISTED + 1) * 64ul), *at = many;
+    for (uint32_t i = 0; i <= LIMIT_KEYS_LISTED; i++) {
+        uint8_t raw[32] = {0};
+        char key[41];
+        memcpy(raw, &(uint32_t){i * 2654435761u}, 4);
+        ck_assert_ptr_nonnull(zmq_z85_encode(key, raw, sizeof raw));
+        if (i == LIMIT_KEYS_LISTED) { /* the last one is not there yet */
+            ck_assert_int_eq(keylist_parse(many, (size_t)(at - many), "list", &l, &e), 0);
+            ck_assert_uint_eq(l->count, LIMIT_KEYS_LISTED);
+            keylist_free(l);
+        }
+        at += sprintf(at, "%s worker w\n", key);
+    }
+    ck_assert_int_eq(keylist_parse(many, (size_t)(at - many), "list", &l, &e), SHOAL_E_CONFIG);
+    free(many);
 }
 END_TEST
 
@@ -407,6 +487,7 @@ START_TEST(net_keys_matrix)
     ck_assert_int_eq(d.role, ROLE_WORKER);
     ck_assert_str_eq(d.name, "w1");
     ck_assert(comes(good, d.bound, server->pub, SOON));
+    (void)usleep(NEVER * 1000); /* what he asked more than once is heard */
     d.role = -1;
     ck_assert(!comes(NULL, d.bound, ENV_COORDINATOR, NEVER));     /* plain against CURVE */
     ck_assert(!comes(other, d.bound, ENV_COORDINATOR, NEVER));    /* not listed */
@@ -568,8 +649,11 @@ int main(void)
     tcase_add_test(t, keys_with_loose_modes_are_refused);
     tcase_add_test(t, keys_that_sign_are_files_of_their_own);
     tcase_add_test(t, keys_are_found_where_they_are_named);
+    tcase_add_test(t, keys_beside_the_credentials_are_none);
+    tcase_add_test(t, keys_in_long_files_are_refused);
     tcase_add_test(t, keys_that_do_not_fit_are_refused);
     tcase_add_test(t, list_is_read);
+    tcase_add_test(t, lists_have_their_bounds);
     tcase_add_test(t, broken_lists_are_refused_with_their_line);
     tcase_add_test(t, net_keys_matrix);
     tcase_add_test(t, net_who_was_refused_comes_in_when_listed);

@@ -1113,6 +1113,40 @@ START_TEST(net_slow_timers_do_not_keep_the_rest_of_the_loop_waiting)
 }
 END_TEST
 
+static void step_fire(struct env_timer *t)
+{
+    struct grind *g = container_of(t, struct grind, a);
+    g->fired++;
+    if (!g->done && g->fired < 100000)
+        env_timer_start(g->env, t, 0);
+    else
+        env_stop(g->env);
+}
+
+static void stop_fire(struct env_timer *t)
+{
+    (container_of(t, struct grind, b))->done = true;
+}
+
+/* What is done in steps starts its timer again at once: the rest of the loop has its turn between
+ * any two of them. */
+START_TEST(net_steps_leave_the_loop_its_turn)
+{
+    struct net_options options = {0};
+    struct grind g = {.a = {.fire = step_fire}, .b = {.fire = stop_fire}};
+    struct net *net;
+    struct err e;
+    ck_assert_int_eq(net_new(&options, &net, &e), 0);
+    g.env = net_env(net);
+    env_timer_start(g.env, &g.a, 0);
+    env_timer_start(g.env, &g.b, SECOND / 50);
+    net_run(net);
+    ck_assert(g.done);
+    ck_assert_int_lt(g.fired, 1000);
+    net_free(net);
+}
+END_TEST
+
 static void signal_seen(void *context, int signo)
 {
     struct clockwork *k = context;
@@ -1211,6 +1245,7 @@ int main(void)
     tcase_add_test(t, net_foreign_messages_harm_nobody);
     tcase_add_test(t, net_timers_fire_in_order_and_never_early);
     tcase_add_test(t, net_slow_timers_do_not_keep_the_rest_of_the_loop_waiting);
+    tcase_add_test(t, net_steps_leave_the_loop_its_turn);
     tcase_add_test(t, net_work_runs_elsewhere_and_ends_on_the_loop);
     tcase_add_test(t, net_signals_reach_the_loop);
     suite_add_tcase(suite, t);

@@ -127,6 +127,135 @@ START_TEST(peers_connections_out_are_bounded)
 }
 END_TEST
 
+/* Who has a place that another one left is as strange as any newcomer. */
+START_TEST(peers_know_nobody_by_the_place_he_has)
+{
+    struct peers *ps = peers_new(5, 0);
+    peer_t evicted = 0;
+    struct peer *p = heard(ps, 1, &evicted);
+    p->who.role = ROLE_ADMIN;
+    p->who_version = 3;
+    peers_known(ps, p);
+    peers_remove(ps, p);
+    struct peer *next = heard(ps, 2, &evicted);
+    ck_assert_ptr_eq(next, p);
+    ck_assert(!next->known);
+    ck_assert_int_eq(next->who.role, ROLE_NOBODY);
+    ck_assert_uint_eq(next->who_version, UINT64_MAX);
+    peers_free(ps);
+}
+END_TEST
+
+/* ---- queues ---------------------------------------------------------------------------------- */
+
+/* What a socket takes: so many messages, and no more. */
+static uint32_t takes, sent;
+int __wrap_sock_send(struct sock *s, const struct sock_id *to, struct msg *m);
+bool __wrap_sock_readable(struct sock *s);
+
+int __wrap_sock_send(struct sock *s, const struct sock_id *to, struct msg *m)
+{
+    (void)s;
+    (void)to;
+    if (takes == 0)
+        return SHOAL_E_AGAIN;
+    takes--;
+    sent++;
+    msg_free(m);
+    return 0;
+}
+
+bool __wrap_sock_readable(struct sock *s)
+{
+    (void)s;
+    return false;
+}
+
+static int offer(struct peers *ps, struct peer *p, size_t bytes, uint64_t now_ns)
+{
+    struct msg *m = msg_new();
+    ck_assert_ptr_nonnull(msg_add(m, bytes));
+    return peers_send(ps, p, m, now_ns);
+}
+
+static uint32_t left;
+
+static void leaves(void *context, struct peer *p)
+{
+    (void)context;
+    (void)p;
+    left++;
+}
+
+#define KIB ((size_t)1 << 10)
+
+/* Of 4 MiB in all one peer has a quarter, but for one message of any size. What has gone counts no
+ * more. */
+START_TEST(peers_queues_are_bounded_each_and_together)
+{
+    struct peers *ps = peers_new(6, 4096 * KIB);
+    struct peer *p[3];
+    peer_t evicted = 0;
+    takes = sent = left = 0;
+    for (uint32_t i = 0; i < 3; i++)
+        p[i] = heard(ps, i, &evicted);
+    for (int again = 0; again < 2; again++) {
+        ck_assert_int_eq(offer(ps, p[0], 2048 * KIB, 1), 0);
+        ck_assert_int_eq(offer(ps, p[0], 1, 1), SHOAL_E_BUSY);
+        ck_assert_int_eq(offer(ps, p[1], 512 * KIB, 1), 0);
+        ck_assert_int_eq(offer(ps, p[1], 512 * KIB, 1), 0); /* its quarter */
+        ck_assert_int_eq(offer(ps, p[1], 1, 1), SHOAL_E_BUSY);
+        ck_assert_int_eq(offer(ps, p[2], 1024 * KIB + 1, 1), SHOAL_E_BUSY);
+        ck_assert_int_eq(offer(ps, p[2], 1024 * KIB, 1), 0); /* all that there is */
+        takes = UINT32_MAX;
+        peers_flush(ps, 2, leaves, NULL);
+        ck_assert_ptr_null(peers_waiting(ps));
+        ck_assert_uint_eq(sent, 4u + 4u * (uint32_t)again);
+        takes = 0;
+    }
+    for (uint32_t i = 0; i < LIMIT_PEER_QUEUE; i++)
+        ck_assert_int_eq(offer(ps, p[0], 1, 1), 0);
+    ck_assert_int_eq(offer(ps, p[0], 1, 1), SHOAL_E_BUSY);
+    ck_assert_uint_eq(left, 0);
+    peers_free(ps);
+    ck_assert_uint_eq(msg_frames_live(), 0);
+}
+END_TEST
+
+/* From the last one that went, or from when the queue began; not from an older queue. */
+START_TEST(peers_that_take_nothing_for_long_are_dropped)
+{
+    const uint64_t second = UINT64_C(1000000000), stall = PEER_STALL_NS;
+    struct peers *ps = peers_new(7, 0);
+    peer_t evicted = 0;
+    struct peer *p = heard(ps, 1, &evicted);
+    uint64_t now = 100 * second;
+    takes = sent = left = 0;
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(offer(ps, p, 1, now), 0);
+    peers_flush(ps, now + stall, leaves, NULL);
+    takes = 1;
+    now += stall;
+    peers_flush(ps, now, leaves, NULL);
+    peers_flush(ps, now + stall, leaves, NULL);
+    ck_assert_uint_eq(left, 0);
+    ck_assert_uint_eq(sent, 1);
+    takes = 2;
+    peers_flush(ps, now + stall, leaves, NULL);
+    ck_assert_uint_eq(sent, 3);
+    ck_assert_ptr_null(peers_waiting(ps));
+    now += 10 * stall;
+    ck_assert_int_eq(offer(ps, p, 1, now), 0);
+    peers_flush(ps, now + stall, leaves, NULL);
+    ck_assert_uint_eq(left, 0);
+    peers_flush(ps, now + stall + 1, leaves, NULL);
+    ck_assert_uint_eq(left, 1);
+    ck_assert_ptr_null(peers_waiting(ps));
+    peers_free(ps);
+    ck_assert_uint_eq(msg_frames_live(), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("peer");
@@ -136,6 +265,9 @@ int main(void)
     tcase_add_test(t, peers_longest_silent_makes_room);
     tcase_add_test(t, peers_strangers_make_room_first);
     tcase_add_test(t, peers_connections_out_are_bounded);
+    tcase_add_test(t, peers_know_nobody_by_the_place_he_has);
+    tcase_add_test(t, peers_queues_are_bounded_each_and_together);
+    tcase_add_test(t, peers_that_take_nothing_for_long_are_dropped);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

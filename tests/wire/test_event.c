@@ -79,13 +79,13 @@ START_TEST(event_tags_are_plain_and_fit)
     struct event_read got;
     memset(name, 'x', sizeof name - 1);
     name[sizeof name - 1] = '\0';
-    memcpy(name, "a\xff\n\xc3\xa9", 5);
+    memcpy(name, "a\xff\n\xc3\xa9\x7f~", 7);
     struct event_scalar s = {name, 1};
     size_t bytes = event_scalars(0, 0, &s, 1, record);
     const unsigned char *p = record;
     ck_assert(event_read(&p, record + bytes, &got));
     ck_assert_uint_eq(strlen(got.tag[0]), EVENT_TAG_MAX - 1);
-    ck_assert_mem_eq(got.tag[0], "a____xxx", 8);
+    ck_assert_mem_eq(got.tag[0], "a_____~x", 8);
 }
 END_TEST
 

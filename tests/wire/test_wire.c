@@ -161,6 +161,116 @@ START_TEST(wire_losses_must_fit_their_labels)
 }
 END_TEST
 
+/* Each number at its most, and one more: that is too big, whatever the frames hold. */
+START_TEST(wire_figures_of_a_task_are_bounded)
+{
+    static const uint32_t most[] = {LIMIT_TASKS, WIRE_TALLY_CELLS, LIMIT_BY, WIRE_BY_VALUES,
+                                    WIRE_BY_CELLS};
+    for (uint32_t more = 0; more < 2; more++) {
+        struct wire w = {.type = WIRE_TYPE_TASK_DONE}, got;
+        uint32_t *const number[] = {&w.u.TASK_DONE.tasks, &w.u.TASK_DONE.cells,
+                                    &w.u.TASK_DONE.by_count, &w.u.TASK_DONE.values,
+                                    &w.u.TASK_DONE.value_cells};
+        *number[_i] = most[_i] + more;
+        struct msg *m = wire_encode(&w);
+        (void)msg_add(m, 512);
+        (void)msg_add(m, 1);
+        ck_assert_int_eq(wire_decode(m, &got, NULL), more ? SHOAL_E_TOO_BIG : SHOAL_E_MALFORMED);
+        msg_free(m);
+    }
+}
+END_TEST
+
+START_TEST(wire_gradients_of_no_key_are_refused)
+{
+    struct wire got;
+    for (uint32_t bytes = 0; bytes <= 4; bytes += 4) {
+        struct msg *m = wire_encode(&(struct wire){.type = WIRE_TYPE_PUSH});
+        (void)msg_add(m, 0);
+        (void)msg_add(m, bytes);
+        ck_assert_int_eq(wire_decode(m, &got, NULL), bytes == 0 ? 0 : SHOAL_E_MALFORMED);
+        msg_free(m);
+    }
+}
+END_TEST
+
+/* What a reply counts is in its frame, too; a refusal has none. */
+START_TEST(wire_replies_must_fit_their_frames)
+{
+    static const struct {
+        uint32_t keys, width;
+        size_t bytes;
+        int status;
+    } rows[] = {
+        {3, 2, 24, 0},
+        {3, 2, 20, SHOAL_E_MALFORMED},
+        {3, 2, 28, SHOAL_E_MALFORMED},
+        {0, 2, 4, SHOAL_E_MALFORMED},
+        {1, LIMIT_WIDTH, 4ul * LIMIT_WIDTH, 0},
+        {1, LIMIT_WIDTH + 1, 4ul * LIMIT_WIDTH + 4, SHOAL_E_TOO_BIG},
+    };
+    struct wire got;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct wire w = {.type = WIRE_TYPE_PULL, .reply = true};
+        w.u.PULL_reply.key_count = rows[i].keys;
+        w.u.PULL_reply.width = rows[i].width;
+        struct msg *m = wire_encode(&w);
+        (void)msg_add(m, rows[i].bytes);
+        ck_assert_int_eq(wire_decode(m, &got, NULL), rows[i].status);
+        msg_free(m);
+    }
+    for (uint32_t tablets = 3; tablets < 6; tablets++) {
+        struct wire w = {.type = WIRE_TYPE_MAP_GET, .reply = true};
+        w.u.MAP_GET_reply.tablet_count = tablets;
+        struct msg *m = wire_encode(&w);
+        (void)msg_add(m, 8);
+        (void)msg_add(m, 0);
+        ck_assert_int_eq(wire_decode(m, &got, NULL), tablets == 4 ? 0 : SHOAL_E_MALFORMED);
+        msg_free(m);
+    }
+}
+END_TEST
+
+/* A text as long as it may be comes through; what would break a line of a log does not. */
+START_TEST(wire_texts_fit_and_are_one_line)
+{
+    struct wire w = {.type = WIRE_TYPE_HELLO}, got;
+    memset(w.u.HELLO.role, 'r', sizeof w.u.HELLO.role - 1);
+    w.u.HELLO.role[1] = '\n';
+    w.u.HELLO.role[2] = 27;
+    struct msg *m = wire_encode(&w);
+    ck_assert_int_eq(wire_decode(m, &got, NULL), 0);
+    ck_assert_uint_eq(strlen(got.u.HELLO.role), sizeof got.u.HELLO.role - 1);
+    ck_assert(strpbrk(got.u.HELLO.role, "\n\033") == NULL);
+    msg_free(m);
+}
+END_TEST
+
+/* A header of so many bytes: an error that is cut to fit, as a field that no release knows. */
+static int header_of(size_t bytes)
+{
+    struct wire got;
+    struct msg *m = wire_encode(&(struct wire){.type = WIRE_TYPE_HELLO}), *long_one = msg_new();
+    size_t head = m->frame[0].bytes, rest = bytes - head;
+    unsigned char *to = msg_add(long_one, bytes);
+    memcpy(to, m->frame[0].data, head);
+    memset(to + head, 'x', rest);
+    to[head] = 0xfa, to[head + 1] = 0x01; /* field 31, bytes; their number in three */
+    for (uint32_t i = 0; i < 3; i++)
+        to[head + 2 + i] = (unsigned char)(((rest - 5) >> 7 * i & 127) | (i < 2 ? 128 : 0));
+    int rc = wire_decode(long_one, &got, NULL);
+    msg_free(m);
+    msg_free(long_one);
+    return rc;
+}
+
+START_TEST(wire_headers_are_bounded)
+{
+    ck_assert_int_eq(header_of(LIMIT_HEADER_BYTES), 0);
+    ck_assert_int_eq(header_of(LIMIT_HEADER_BYTES + 1), SHOAL_E_TOO_BIG);
+}
+END_TEST
+
 START_TEST(wire_refusal_carries_status_sentence_and_fields)
 {
     struct wire request = {.type = WIRE_TYPE_PUSH, .id = 5}, reply, got;
@@ -415,6 +525,22 @@ START_TEST(wire_schema_goes_and_comes_back)
     wire_schema_to(&s, &w);
     ck_assert_int_eq(wire_schema_from(&w, &f, &got, NULL), 0);
     ck_assert(schema_equal(&s, &got));
+    s.optimizer = (struct optimizer_spec){.kind = OPT_ADAGRAD,
+                                          .lr = 0.25f,
+                                          .beta1 = 0.5f,
+                                          .beta2 = 0.75f,
+                                          .eps = 0.125f,
+                                          .initial = 2,
+                                          .l1 = 3,
+                                          .l2 = 4,
+                                          .beta = 5,
+                                          .decay = 0.0625f,
+                                          .fixed_lr = 1};
+    struct optimizer_spec back;
+    wire_schema_to(&s, &w);
+    (void)wire_schema_from(&w, &f, &got, NULL); /* whether they go together or not */
+    back = got.optimizer;
+    ck_assert_mem_eq(&back, &s.optimizer, sizeof back);
     w.width = 0;
     ck_assert_int_eq(wire_schema_from(&w, &f, &got, NULL), SHOAL_E_SCHEMA);
 }
@@ -431,6 +557,11 @@ int main(void)
     tcase_add_test(t, wire_too_many_keys_are_refused);
     tcase_add_test(t, wire_predictions_must_fit_their_frames);
     tcase_add_test(t, wire_losses_must_fit_their_labels);
+    tcase_add_loop_test(t, wire_figures_of_a_task_are_bounded, 0, 5);
+    tcase_add_test(t, wire_gradients_of_no_key_are_refused);
+    tcase_add_test(t, wire_replies_must_fit_their_frames);
+    tcase_add_test(t, wire_texts_fit_and_are_one_line);
+    tcase_add_test(t, wire_headers_are_bounded);
     tcase_add_test(t, wire_refusal_carries_status_sentence_and_fields);
     tcase_add_test(t, wire_unknown_type_of_another_version_is_no_type);
     tcase_add_test(t, wire_header_has_the_oldest_release_that_takes_it);

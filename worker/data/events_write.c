@@ -9,6 +9,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
+#include "proto/base/plant.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -129,7 +130,8 @@ static void sums_add(struct events_writer *w, const struct slice *b)
     uint32_t first, last;
     slice_times(b, w->columns, &first, &last);
     if (first != 0) {
-        s->first = s->first == 0 || first < s->first ? first : s->first;
+        s->first =
+            s->first == 0 || (first < s->first && !PLANTED("first_block_first")) ? first : s->first;
         s->last = last > s->last ? last : s->last;
     }
     w->entry[s->blocks].first = first;

@@ -9,6 +9,7 @@
 
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
+#include "proto/base/plant.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -391,7 +392,7 @@ static void group_leave(struct groups *g, struct group *x)
     if (--x->refs > 0)
         return;
     if (x->status != 0)
-        x->used = false; /* who wants it again tries again */
+        x->used = PLANTED("failed_stays"); /* who wants it again tries again */
     else if (g->object && x->given >= x->rows)
         group_empty(x);
     pthread_cond_broadcast(&g->change);

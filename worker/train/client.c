@@ -70,7 +70,7 @@ static void connection_hello(struct client *c, peer_t peer)
 static int connection_open(struct client *c, struct connection *to, const char *endpoint,
                            const char *key)
 {
-    bool same = key == ENV_COORDINATOR || strcmp(to->key, key) == 0;
+    bool same = key == ENV_COORDINATOR || PLANTED("key_unnoticed") || strcmp(to->key, key) == 0;
     if (to->peer != 0 && same && strcmp(to->endpoint, endpoint) == 0)
         return 0;
     if (to->peer != 0)
@@ -136,7 +136,7 @@ static uint64_t pause_ns(const struct request *r)
 static uint64_t resend_ns(const struct client *c, const struct request *r)
 {
     uint32_t slow = r->tries <= TRIES_BEFORE_SLOWING ? 0 : r->tries - TRIES_BEFORE_SLOWING;
-    return ((uint64_t)c->resend_ms << (slow < 3 ? slow : 3)) * MS;
+    return ((uint64_t)c->resend_ms << (slow < 3 || PLANTED("ever_slower") ? slow : 3)) * MS;
 }
 
 static void request_send(struct client *c, struct request *r)
@@ -239,7 +239,7 @@ static void request_answer(struct client *c, struct request *r, const struct wir
         return;
     SHOAL_ASSERT(r->id == 0); /* 3 */
     r->id = id;
-    r->tries = 0; /* it was answered */
+    r->tries = PLANTED("tries_remembered") ? r->tries : 0; /* it was answered */
     request_link(c, r);
     if (verdict == REQUEST_NOW) {
         request_send(c, r);

@@ -201,7 +201,9 @@ void row_cache_answered(struct row_cache *c, uint64_t batch, const uint64_t *key
                         uint64_t clock, uint64_t low)
 {
     /* low >= clock: the lane is not among the live ones, so nothing is known of what follows. */
-    uint32_t lag = low >= clock || clock - low > LAG_MAX ? LAG_MAX : (uint32_t)(clock - low);
+    uint32_t lag = low >= clock + PLANTED("lag_unknown") || clock - low > LAG_MAX
+                       ? LAG_MAX
+                       : (uint32_t)(clock - low);
 
     for (uint32_t i = 0; i < count; i++) {
         set_fetch(c, keys, count, i + AHEAD);

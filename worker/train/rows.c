@@ -8,6 +8,7 @@
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
+#include "proto/base/plant.h"
 #include "proto/job/gradient.h"
 
 #include <stdatomic.h>
@@ -216,7 +217,7 @@ static void keys_take(struct rows *r)
             table->key_count = empty ? 0 : b->table_first[t + 1] - b->table_first[t];
             r->by_table[t] = (struct model_part){table->key_count, table->key_count, 0};
         } else {
-            table->key_count = empty ? 0 : table->block_count;
+            table->key_count = empty && !PLANTED("empty_batch_pushes") ? 0 : table->block_count;
         }
         table->pull_keys = table->keys;
         table->pull_count = table->key_count;
@@ -336,7 +337,8 @@ bool rows_part_refused(const struct rows *r, const struct part *p)
 void rows_check(struct rows *r)
 {
     r->poisoned = false;
-    for (uint32_t t = 0; t < r->table_count && !r->poisoned; t++) {
+    for (uint32_t t = 0;
+         t < (PLANTED("sparse_alone_checked") ? r->sparse : r->table_count) && !r->poisoned; t++) {
         struct part whole = {.table = t, .key_count = r->table[t].key_count};
         r->poisoned = rows_part_refused(r, &whole);
     }

@@ -6,6 +6,7 @@
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static struct coord c;
 
@@ -40,6 +41,25 @@ START_TEST(judge_stops_where_an_evaluation_is_due)
 }
 END_TEST
 
+/* What is left behind a stop is half of what lies between two at least. */
+START_TEST(judge_stops_for_no_short_rest)
+{
+    static const struct {
+        uint64_t every, done;
+        uint32_t stop;
+    } cases[] = {{67, 0, 67},  {68, 0, 100},  {100, 0, 100}, {101, 0, 100},
+                 {20, 60, 80}, {20, 80, 100}, {30, 30, 60},  {30, 60, 100}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct coord_evaluation of = {.batches = cases[i].done};
+        plan(1, cases[i].every);
+        c.job.valid = (struct coord_evaluations){.item = &of, .count = cases[i].done > 0};
+        coord_judge_stop(&c);
+        ck_assert_uint_eq(c.job.tasks.stop, cases[i].stop);
+        coord_task_close(&c.job.tasks);
+    }
+}
+END_TEST
+
 START_TEST(judge_leaves_room_for_the_ends_of_epochs)
 {
     struct coord_evaluations *v = &c.job.valid;
@@ -49,6 +69,9 @@ START_TEST(judge_leaves_room_for_the_ends_of_epochs)
         v->item = calloc(v->count, sizeof *v->item);
         coord_judge_stop(&c);
         ck_assert_uint_eq(c.job.tasks.stop, 100);
+        v->count--;
+        coord_judge_stop(&c);
+        ck_assert_uint_eq(c.job.tasks.stop, 30);
         free(v->item);
         coord_task_close(&c.job.tasks);
     }
@@ -95,6 +118,122 @@ START_TEST(judge_misses_nothing_where_there_is_no_metric)
 }
 END_TEST
 
+static struct coord_evaluation of[8];
+
+static void judging(enum early_metric metric, uint32_t lr_patience)
+{
+    struct coord_job *j = &c.job;
+    c = (struct coord){.fatal = 0};
+    memset(of, 0, sizeof of);
+    j->spec.data.label_count = 1;
+    j->spec.train.early_stop.patience = 3;
+    j->spec.train.early_stop.min_delta = 0.25;
+    j->spec.train.early_stop.lr_patience = lr_patience;
+    j->spec.train.early_stop.lr_decay = 0.5;
+    j->spec.train.early_stop.metric = metric;
+    j->at.lr_scale = 1;
+    j->valid.item = of;
+}
+
+/* The next evaluation. */
+static bool judge(double value)
+{
+    of[c.job.valid.count++].of[0] =
+        (struct metric){.examples = 10, .logloss = value, .auc = value, .gauc = value};
+    return coord_judge_keeps(&c.job);
+}
+
+/* By min_delta a value has to be better, and no less; then all misses are forgiven. */
+START_TEST(judge_goes_by_the_least_gain)
+{
+    for (int less = 0; less < 2; less++) {
+        const double up = less ? -1 : 1;
+        judging(less ? METRIC_LOGLOSS : METRIC_AUC, 100);
+        ck_assert(judge(2));
+        ck_assert(!judge(2 + up * 0.25));
+        ck_assert(!judge(2 - up * 0.5));
+        ck_assert_uint_eq(c.job.at.misses, 2);
+        ck_assert_uint_eq(c.job.at.best, 1);
+        ck_assert(judge(2 + up * 0.26));
+        ck_assert_uint_eq(c.job.at.misses, 0);
+        ck_assert_uint_eq(c.job.at.best, 4);
+        ck_assert_uint_eq(coord_judge_final(&c.job), 4);
+        /* evaluated again, for the coordinator died over its cut */
+        ck_assert(coord_judge_keeps(&c.job));
+        ck_assert_uint_eq(c.job.at.misses, 0);
+        c.job.spec.train.early_stop.patience = 0; /* then it is the last, whichever was kept */
+        ck_assert(!judge(2));
+        ck_assert_uint_eq(coord_judge_final(&c.job), 5);
+    }
+}
+END_TEST
+
+START_TEST(judge_decays_each_so_many_misses)
+{
+    judging(METRIC_AUC, 2);
+    (void)judge(2);
+    for (uint32_t misses = 1; misses <= 5; misses++) {
+        (void)judge(1);
+        ck_assert(c.job.at.lr_scale == (misses < 2 ? 1 : misses < 4 ? 0.5 : 0.25));
+    }
+}
+END_TEST
+
+/* The best of all is not there (a checkpoint of behind it was gone on from): the best of those that
+ * are is kept meanwhile, without a gain. */
+START_TEST(judge_keeps_the_best_there_is)
+{
+    judging(METRIC_AUC, 100);
+    c.job.at.best = 1;
+    c.job.at.best_value = 4;
+    c.job.valid.count = 2;
+    ck_assert(judge(2));
+    ck_assert_uint_eq(c.job.at.kept, 3);
+    ck_assert_uint_eq(c.job.at.best, 1);
+    ck_assert_uint_eq(c.job.at.misses, 1);
+    ck_assert(!judge(2.125));
+    ck_assert(judge(3));
+    ck_assert_uint_eq(c.job.at.kept, 5);
+    /* its cut fails: the one before it is what there is */
+    c.job.at.cut_of = 3;
+    c.job.at.best_cut = 9;
+    coord_judge_missed(&c.job, "there is no room");
+    ck_assert_uint_eq(c.job.at.kept, 3);
+    ck_assert(c.job.at.kept_value == 2);
+    ck_assert_uint_eq(coord_judge_final(&c.job), 3);
+}
+END_TEST
+
+/* Those within an epoch are none of its end. */
+START_TEST(judge_finds_the_evaluation_of_an_end)
+{
+    judging(METRIC_AUC, 100);
+    for (uint32_t i = 0; i < 6; i++)
+        of[i] = (struct coord_evaluation){.epoch = 1 + i / 2, .end = i == 1 || i == 4};
+    of[0].end = 0, of[4].epoch = 2, of[5].epoch = 3;
+    c.job.valid.count = 6;
+    ck_assert_ptr_eq(coord_judge_of_epoch(&c.job, 1), &of[1]);
+    ck_assert_ptr_eq(coord_judge_of_epoch(&c.job, 2), &of[4]);
+    ck_assert_ptr_null(coord_judge_of_epoch(&c.job, 3));
+}
+END_TEST
+
+START_TEST(judge_says_what_ended_it)
+{
+    judging(METRIC_AUC, 100);
+    c.job.spec.train.epochs = 3;
+    c.job.at.split[WIRE_TRAIN].rows = 100;
+    for (uint64_t rows = 299; rows < 302; rows++) {
+        c.job.at.train_rows = rows;
+        ck_assert_str_eq(coord_judge_ended(&c.job), rows < 300 ? "max_minutes" : "epochs");
+    }
+    for (uint32_t misses = 2; misses < 5; misses++) {
+        c.job.at.misses = misses;
+        ck_assert_str_eq(coord_judge_ended(&c.job), misses < 3 ? "epochs" : "early_stop");
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("judge");
@@ -102,6 +241,12 @@ int main(void)
     tcase_add_test(cases, judge_stops_where_an_evaluation_is_due);
     tcase_add_test(cases, judge_leaves_room_for_the_ends_of_epochs);
     tcase_add_test(cases, judge_misses_nothing_where_there_is_no_metric);
+    tcase_add_test(cases, judge_stops_for_no_short_rest);
+    tcase_add_test(cases, judge_goes_by_the_least_gain);
+    tcase_add_test(cases, judge_decays_each_so_many_misses);
+    tcase_add_test(cases, judge_keeps_the_best_there_is);
+    tcase_add_test(cases, judge_finds_the_evaluation_of_an_end);
+    tcase_add_test(cases, judge_says_what_ended_it);
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -86,6 +86,57 @@ START_TEST(coord_member_tells_restart_from_recovery)
 }
 END_TEST
 
+static int beat_as(struct wire_SHARD_BEAT b, uint64_t now_ns, uint32_t *shard)
+{
+    enum coord_beat what;
+    struct err e;
+    b.shard_count = 1;
+    b.ready = true;
+    return coord_member_shard_beat(&m, store, &b, 9, now_ns, shard, &what, &e);
+}
+
+/* What was told to a process is not known to the next one; how long it lacks room counts from when
+ * it began to. */
+START_TEST(coord_member_knows_of_a_process_what_it_knows)
+{
+    uint32_t s;
+    struct wire_SHARD_BEAT b = {.server = "a", .incarnation = 4};
+    ck_assert_int_eq(beat_as(b, 10, &s), 0);
+    m.shard[s].map_told = 3;
+    b.disk_short = true;
+    ck_assert_int_eq(beat_as(b, 20, &s), 0);
+    ck_assert_int_eq(beat_as(b, 30, &s), 0);
+    ck_assert_uint_eq(m.shard[s].map_told, 3);
+    ck_assert_uint_eq(m.shard[s].short_ns, 20);
+    b.disk_short = false;
+    ck_assert_int_eq(beat_as(b, 40, &s), 0);
+    ck_assert_uint_eq(m.shard[s].short_ns, 0);
+    b.incarnation = 5;
+    ck_assert_int_eq(beat_as(b, 50, &s), 0);
+    ck_assert_uint_eq(m.shard[s].map_told, 0);
+    m.shard[s].set_up = true;
+    ck_assert(coord_shard_there(&m.shard[s], 50 + 100, 100));
+    ck_assert(!coord_shard_there(&m.shard[s], 50 + 101, 100));
+}
+END_TEST
+
+/* The store was lost: a folder that has its number keeps it, and takes no other's. */
+START_TEST(coord_member_takes_numbers_from_folders)
+{
+    uint32_t s;
+    struct wire_SHARD_BEAT b = {.incarnation = 4, .cluster_low = 1, .number = 2};
+    strcpy(b.server, "c");
+    ck_assert_int_eq(beat_as(b, 1, &s), 0);
+    ck_assert_uint_eq(s, 2);
+    strcpy(b.server, "other");
+    ck_assert_int_eq(beat_as(b, 1, &s), SHOAL_E_BUSY);
+    b.number = 0;
+    strcpy(b.server, "a");
+    ck_assert_int_eq(beat_as(b, 1, &s), 0);
+    ck_assert_uint_eq(s, 0);
+}
+END_TEST
+
 START_TEST(coord_member_server_too_many_is_refused)
 {
     uint32_t shard;
@@ -178,6 +229,8 @@ int main(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, coord_member_server_keeps_its_numbers_over_a_restart);
     tcase_add_test(c, coord_member_tells_restart_from_recovery);
+    tcase_add_test(c, coord_member_knows_of_a_process_what_it_knows);
+    tcase_add_test(c, coord_member_takes_numbers_from_folders);
     tcase_add_test(c, coord_member_server_too_many_is_refused);
     tcase_add_test(c, coord_member_worker_number_is_never_used_again);
     tcase_add_test(c, coord_member_workers_that_look_alike_are_two);

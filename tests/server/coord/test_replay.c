@@ -70,10 +70,12 @@ static const struct wire_window four[] = {{40, 100, 0}, {40, 101, 0}, {40, 103, 
 
 START_TEST(windows_that_cannot_be_are_refused)
 {
-    static const struct wire_window falls[] = {{40, 101, 0}, {40, 100, 0}}, none[] = {{0, 1, 0}};
+    static const struct wire_window falls[] = {{40, 101, 0}, {40, 100, 0}}, none[] = {{0, 1, 0}},
+                                    twice[] = {{40, 101, 0}, {40, 101, 0}};
     begin(WIRE_SSP);
     ck_assert_int_eq(tell(falls, 2, 80), SHOAL_E_MALFORMED);
     ck_assert_int_eq(tell(none, 1, 0), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(tell(twice, 2, 80), SHOAL_E_MALFORMED);
     ck_assert_int_eq(tell(four, 4, 159), SHOAL_E_MALFORMED);
     ck_assert_int_eq(tell(four, 0, 0), SHOAL_E_MALFORMED);
     ck_assert_int_eq(tell(four, 4, 160), 0);
@@ -160,6 +162,95 @@ START_TEST(without_a_pace_all_is_due)
 }
 END_TEST
 
+/* Windows are taken, and left out, whole: those that a span meets by a second, not by its end or
+ * behind it. */
+START_TEST(windows_are_taken_that_a_span_meets)
+{
+    enum { H = 3600 };
+    static const struct {
+        struct job_span range, out;
+        uint32_t outs, taken; /* a bit each */
+    } cases[] = {{{0, 0}, {0, 0}, 0, 15},
+                 {{101 * H - 1, 0}, {0, 0}, 0, 15},
+                 {{101 * H, 0}, {0, 0}, 0, 14},
+                 {{102 * H - 1, 0}, {0, 0}, 0, 14},
+                 {{102 * H, 0}, {0, 0}, 0, 12},
+                 {{0, 103 * H}, {0, 0}, 0, 3},
+                 {{0, 103 * H + 1}, {0, 0}, 0, 7},
+                 {{0, 0}, {101 * H, 103 * H}, 1, 13},
+                 {{0, 0}, {101 * H - 1, 103 * H + 1}, 1, 8},
+                 {{0, 0}, {102 * H, 103 * H}, 1, 15},
+                 {{101 * H, 110 * H}, {103 * H, 104 * H}, 1, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint32_t taken = 0;
+        begin(WIRE_SSP);
+        c->job.spec.replay.range = cases[i].range;
+        c->job.spec.replay.out[0] = cases[i].out;
+        c->job.spec.replay.outs = cases[i].outs;
+        ck_assert_int_eq(tell(four, 4, 160), 0);
+        for (uint32_t s = 0; s < c->job.replay.segments; s++)
+            taken |= 1u << c->job.replay.segment[s].position / 40;
+        ck_assert_uint_eq(taken, cases[i].taken);
+        end();
+    }
+}
+END_TEST
+
+/* Of each window so many examples as its place says; what is told of a day that is over counts no
+ * more. */
+static void counted(uint32_t window)
+{
+    struct metric_tally *told = &c->job.windows.told[0];
+    memset(told, 0, sizeof *told);
+    for (uint32_t i = 0; i <= window; i++)
+        metric_tally_add(told, 0.5f, (float)(i & 1), 0.7);
+    coord_replay_count(c, c->job.replay.segment[window].task);
+}
+
+static uint64_t examples_of(uint32_t day)
+{
+    const struct json *item = json_array_at(c->job.replay.days, day);
+    return (uint64_t)json_as_int(json_get(item, "examples"), -1);
+}
+
+/* Days of two hours: of windows 0 and 1, 2, and 3. */
+START_TEST(a_day_has_its_own_examples_alone)
+{
+    static const uint64_t expected[] = {1 + 2, 3, 4};
+    struct err e;
+    begin(WIRE_SSP);
+    c->job.spec.replay.every = 7200;
+    c->job.spec.replay.pace = 0;
+    ck_assert_int_eq(coord_window_open(&c->job.windows, &c->job.spec, 1, &e), 0);
+    ck_assert_int_eq(tell(four, 4, 160), 0);
+    ck_assert_int_eq(coord_epoch_cut(c, &e), 0);
+    struct coord_tasks *t = &c->job.tasks;
+    ck_assert_uint_eq(t->tasks, 4);
+    coord_lane_grant(t, 0, 1);
+    coord_lane_granted(t, 0, 0);
+    for (uint32_t day = 0, window = 0; day < 3; day++) {
+        ck_assert_int_eq(coord_replay_stop(c, true, &e), 0);
+        ck_assert_uint_eq(t->stop, day == 0 ? 2 : day == 1 ? 3 : 4);
+        while (coord_task_append(t, 0) != COORD_NO_TASK) {
+            coord_task_pushed(t, 0, now);
+            counted(window++);
+        }
+        ck_assert_uint_eq(window, t->stop);
+        ck_assert(coord_replay_end(c));
+        ck_assert_uint_eq(c->job.replay.ended, day + 1);
+        ck_assert_uint_eq(examples_of(day), expected[day]);
+        counted(0); /* heard once more, too late */
+        coord_task_stop(t, t->tasks);
+        ck_assert_int_eq(coord_replay_stop(c, false, &e), 0); /* its evaluation is not made */
+        ck_assert_uint_eq(t->stop, day == 0 ? 2 : day == 1 ? 3 : 4);
+        c->job.replay.made = c->job.replay.ended;
+        coord_task_stop(t, t->tasks);
+    }
+    coord_window_close(&c->job.windows);
+    end();
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("coord_replay");
@@ -169,6 +260,8 @@ int main(void)
     tcase_add_test(t, before_its_time_no_lane_has_a_task);
     tcase_add_test(t, what_stood_still_is_not_made_up_for);
     tcase_add_test(t, without_a_pace_all_is_due);
+    tcase_add_test(t, windows_are_taken_that_a_span_meets);
+    tcase_add_test(t, a_day_has_its_own_examples_alone);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);

@@ -108,9 +108,11 @@ START_TEST(coord_store_keeps_over_a_restart)
     ck_assert_int_eq(coord_store_put(s, "a", "three", 5, NULL), 0);
     ck_assert_int_eq(coord_store_remove(s, "b", NULL), 0);
     ck_assert_int_eq(coord_store_put(s, "c", "", 0, NULL), 0);
+    ck_assert_int_eq(coord_store_put(s, "d", NULL, 0, NULL), 0);
     for (int restart = 0; restart < 3; restart++) {
         has(s, "a", "three");
         has(s, "c", "");
+        has(s, "d", "");
         ck_assert_int_eq(coord_store_get(s, "b", &got, &bytes, NULL), SHOAL_E_NOT_FOUND);
         coord_store_close(s);
         s = store_open();
@@ -280,6 +282,27 @@ END_TEST
 
 /* Every call to the disk fails, once or with all after it, at a start with values too: what was
  * answered is there. */
+/* What a start has written is on disk before it has its name: none of it is a torn end. */
+START_TEST(coord_store_rewritten_has_no_torn_end)
+{
+    static char whole[4096];
+    struct coord_store *s = store_open();
+    struct err e = {0};
+    ck_assert_int_eq(coord_store_put(s, "a", "one", 3, NULL), 0);
+    ck_assert_int_eq(coord_store_put(s, "b", "two", 3, NULL), 0);
+    coord_store_close(s);
+    coord_store_close(store_open());
+    size_t bytes = log_read(whole, sizeof whole);
+    size_t at = (size_t)(strstr_bytes(whole, bytes, "two") - whole);
+    whole[at] ^= 1;
+    log_write(whole, bytes);
+    ck_assert_int_eq(coord_store_open(dir, &s, &e), SHOAL_E_CORRUPT);
+    whole[at] ^= 1;
+    log_write(whole, bytes);
+    coord_store_close(store_open());
+}
+END_TEST
+
 START_TEST(coord_store_fails_at_any_call)
 {
     bool met = true;
@@ -363,8 +386,11 @@ START_TEST(coord_store_value_of_another_size_is_corrupt)
     struct coord_store *s = coord_store_memory();
     struct err e = {0};
     uint64_t value;
-    ck_assert_int_eq(coord_store_put(s, "n", "1234", 4, NULL), 0);
-    ck_assert_int_eq(coord_store_get_fixed(s, "n", &value, sizeof value, &e), SHOAL_E_CORRUPT);
+    for (size_t bytes = 7; bytes < 10; bytes++) {
+        ck_assert_int_eq(coord_store_put(s, "n", "123456789", bytes, NULL), 0);
+        ck_assert_int_eq(coord_store_get_fixed(s, "n", &value, sizeof value, &e),
+                         bytes == sizeof value ? 0 : SHOAL_E_CORRUPT);
+    }
     coord_store_close(s);
 }
 END_TEST
@@ -381,6 +407,7 @@ int main(void)
     tcase_add_test(c, coord_store_any_flipped_bit_is_found);
     tcase_add_test(c, coord_store_torn_in_any_order_is_cut_off);
     tcase_add_test(c, coord_store_damage_begins_where_the_sync_ended);
+    tcase_add_test(c, coord_store_rewritten_has_no_torn_end);
     tcase_add_loop_test(c, coord_store_fails_at_any_call, 0, 2);
     tcase_add_test(c, coord_store_that_failed_takes_no_more);
     tcase_add_test(c, coord_store_is_not_shared);

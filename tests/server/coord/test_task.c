@@ -205,6 +205,44 @@ START_TEST(coord_task_of_a_window_is_taken_over_where_its_holder_has_others)
 }
 END_TEST
 
+/* What nobody holds is given out from the first on; what its time has not come for is not, also of
+ * an object that is held. */
+START_TEST(coord_task_of_nobodys_objects_come_in_order)
+{
+    static const uint64_t rows[] = {30, 30, 30, 30};
+    uint64_t holder[4] = {0, 0, 0, 5};
+    plan_objects(2, WIRE_SSP, rows, 4, holder);
+    t.objects = 4;
+    t.late = UINT64_MAX;
+    ck_assert_uint_eq(t.tasks, 4);
+    t.gate = 0;
+    ck_assert_uint_eq(given(0, 7), COORD_NO_TASK);
+    t.gate = 2;
+    ck_assert_uint_eq(given(1, 5), 0); /* his own has to wait */
+    ck_assert_uint_eq(given(0, 7), 1);
+    ck_assert_uint_eq(given(0, 7), COORD_NO_TASK);
+    ck_assert_uint_eq(given(1, 5), COORD_NO_TASK);
+    t.gate = 4;
+    ck_assert_uint_eq(given(1, 5), 3);
+    ck_assert_uint_eq(given(0, 7), 2);
+    coord_task_close(&t);
+}
+END_TEST
+
+/* As many batches a task as keep an epoch within its bound, with a lane's rest each: one row less
+ * needs no more. */
+START_TEST(coord_task_batches_keep_within_the_bound)
+{
+    for (uint32_t lanes = 1; lanes <= LIMIT_LANES; lanes += LIMIT_LANES - 1) {
+        uint64_t fit = COORD_TASKS_MAX - lanes;
+        ck_assert_uint_eq(coord_task_batches(fit * 10, 10, lanes, 1), 1);
+        ck_assert_uint_eq(coord_task_batches(fit * 10 + 1, 10, lanes, 1), 2);
+        ck_assert_uint_eq(coord_task_batches(2 * fit * 10, 10, lanes, 1), 2);
+        ck_assert_uint_eq(coord_task_batches(2 * fit * 10 + 1, 10, lanes, 1), 3);
+    }
+}
+END_TEST
+
 START_TEST(coord_task_bsp_lanes_are_equally_long)
 {
     for (uint64_t rows = 1; rows < 400; rows += 7) {
@@ -365,6 +403,8 @@ int main(void)
     tcase_add_test(c, coord_task_of_an_object_goes_to_its_holder);
     tcase_add_test(c, coord_task_of_a_window_are_given_out_before_the_next);
     tcase_add_test(c, coord_task_of_a_window_is_taken_over_where_its_holder_has_others);
+    tcase_add_test(c, coord_task_of_nobodys_objects_come_in_order);
+    tcase_add_test(c, coord_task_batches_keep_within_the_bound);
     tcase_add_test(c, coord_task_bsp_lanes_are_equally_long);
     tcase_add_test(c, coord_task_batch_numbers_count_on_over_tasks_and_epochs);
     tcase_add_test(c, coord_task_stops_between_rounds);

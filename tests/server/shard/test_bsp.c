@@ -253,6 +253,25 @@ START_TEST(batch_in_several_parts_counts_when_all_are_there)
 }
 END_TEST
 
+/* All fences at once, as a coordinator that came back tells them: each shuts its lane's held push
+ * out, but for those of the generation at hand. */
+START_TEST(fences_refuse_what_is_held_of_older_generations)
+{
+    struct rig r = {0};
+    rig_new(&r, WIRE_BSP, 3, OPT_SGD);
+    uint64_t older = rig_push(&r, part(0, 1, 1)), same = rig_push(&r, part(2, 1, 1));
+    rig_run(&r, 5);
+    const struct wire_lane_fence fence[] = {{1, 2, 1}, {2, 0, 1}};
+    uint64_t told = rig_fences(&r, RIG_RUN, fence, 2);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, told), 0);
+    ck_assert_int_eq(rig_status(&r, older), SHOAL_E_FENCED);
+    ck_assert_int_eq(rig_status(&r, same), RIG_WAITING);
+    ck_assert_uint_eq(bsp_held(&r.shard->bsp), 1);
+    rig_free(&r);
+}
+END_TEST
+
 START_TEST(dead_lane_is_waited_for_and_its_held_push_refused)
 {
     struct rig r = {0};
@@ -460,6 +479,7 @@ int main(void)
         hole_that_moves_lets_no_held_push_stay,
         batch_in_several_parts_counts_when_all_are_there,
         dead_lane_is_waited_for_and_its_held_push_refused,
+        fences_refuse_what_is_held_of_older_generations,
         pull_sees_the_clock_before_and_none_of_its_own,
         tables_move_on_by_themselves,
         parts_applied_before_count,

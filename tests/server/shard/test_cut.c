@@ -139,6 +139,133 @@ START_TEST(pulls_go_on_beside_a_copy_and_pushes_wait)
 }
 END_TEST
 
+/* A copy of a HOLD that comes when its cut has gone on is answered as the first was, and holds
+ * nothing; once the cut is dropped, nobody knows it. */
+START_TEST(a_late_hold_holds_nothing)
+{
+    struct rig r = {.dir = _i ? dir : NULL, .durability = DURABLE_MEMORY};
+    save(&r);
+    uint64_t sequence = r.shard->hold.last_sequence;
+    struct rig_push_args p = {.from = 1, .to = 2, .key = rig_key(3, 0), .gradient = 1};
+    rig_push(&r, p);
+    rig_run(&r, 5);
+    uint64_t late = send_cut(&r, WIRE_TYPE_HOLD, 5);
+    p.from = 2, p.to = 3;
+    uint64_t push = rig_push(&r, p);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, late), 0);
+    ck_assert_uint_eq(rig_reply(&r, late)->u.HOLD_reply.sequence, sequence);
+    ck_assert_int_eq(rig_status(&r, push), 0);
+    uint64_t go = send_cut(&r, WIRE_TYPE_GO, 5);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, go), 0);
+    if (_i == 0) {
+        struct wire w = rig_wire(&r, WIRE_TYPE_CUT_DROP);
+        w.u.CUT_DROP.cut = 5;
+        rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    } else {
+        struct wire w = rig_wire(&r, WIRE_TYPE_CLEAR);
+        w.u.CLEAR.job = RIG_RUN + 5;
+        rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    }
+    rig_run(&r, 200);
+    go = send_cut(&r, WIRE_TYPE_GO, 5);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, go), SHOAL_E_NOT_FOUND);
+    rig_free(&r);
+}
+END_TEST
+
+static uint64_t send_hold(struct rig *r, uint64_t cut, uint64_t run)
+{
+    struct wire w = rig_wire(r, WIRE_TYPE_HOLD);
+    w.u.HOLD = (struct wire_HOLD){cut, run};
+    return rig_send(r, &w, 0, NULL, 0, NULL, 0);
+}
+
+/* The next HOLD takes the place of one that was given up: what waits, waits for it, and goes on
+ * when there can be none. */
+START_TEST(a_newer_hold_takes_the_place_of_the_older)
+{
+    struct rig r = {.dir = NULL};
+    save(&r);
+    struct rig_push_args p = {.from = 1, .to = 2, .key = rig_key(3, 0), .gradient = 1};
+    send_hold(&r, 6, RIG_RUN);
+    rig_run(&r, 5);
+    uint64_t push = rig_push(&r, p), newer = send_hold(&r, 7, _i ? RIG_RUN + 9 : RIG_RUN);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, newer), _i ? SHOAL_E_OLD_RUN : 0);
+    ck_assert_int_eq(rig_status(&r, push), _i ? 0 : RIG_WAITING);
+    uint64_t go = send_cut(&r, WIRE_TYPE_GO, 7);
+    rig_run(&r, 500);
+    ck_assert_int_eq(rig_status(&r, go), _i ? SHOAL_E_NOT_FOUND : 0);
+    ck_assert_int_eq(rig_status(&r, push), 0);
+    rig_free(&r);
+}
+END_TEST
+
+/* A cut that is being written is no one's to drop. */
+START_TEST(a_cut_is_dropped_when_it_is_written)
+{
+    struct rig r = {.dir = _i ? dir : NULL, .durability = DURABLE_MEMORY, .work_ns = 100 * MS};
+    save(&r);
+    send_cut(&r, WIRE_TYPE_HOLD, 6);
+    rig_run(&r, 5);
+    uint64_t go = send_cut(&r, WIRE_TYPE_GO, 6);
+    rig_run(&r, 5);
+    struct wire w = rig_wire(&r, WIRE_TYPE_CUT_DROP);
+    w.u.CUT_DROP.cut = 6;
+    uint64_t early = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 500);
+    ck_assert_int_eq(rig_status(&r, go), 0);
+    ck_assert_int_eq(rig_status(&r, early), SHOAL_E_BUSY);
+    w.id = r.next_id++;
+    uint64_t late = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, late), 0);
+    rig_free(&r);
+}
+END_TEST
+
+/* What the coordinator goes by when its store was lost: no number is used twice. */
+START_TEST(the_highest_cut_is_told_not_the_last)
+{
+    static const uint64_t cut[] = {7, 6, 12, 8, 9};
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
+    save(&r);
+    for (uint32_t i = 0; i < sizeof cut / sizeof cut[0]; i++) {
+        send_cut(&r, WIRE_TYPE_HOLD, cut[i]);
+        rig_run(&r, 5);
+        beat_now(r.shard);
+        rig_run(&r, 5);
+        ck_assert_uint_eq(r.beat.newest_cut, i == 1 ? 7 : i > 2 ? 12 : cut[i]);
+        uint64_t go = send_cut(&r, WIRE_TYPE_GO, cut[i]);
+        rig_run(&r, 500);
+        ck_assert_int_eq(rig_status(&r, go), 0);
+    }
+    rig_restart(&r, false);
+    ck_assert_uint_eq(r.beat.newest_cut, 12);
+    rig_free(&r);
+}
+END_TEST
+
+/* The coordinator came back meanwhile: its answer goes where it is now. */
+START_TEST(who_asked_last_is_answered_where_he_is)
+{
+    struct rig r = {.alone = true, .work_ns = 100 * MS};
+    save(&r);
+    (void)send_export(&r, 5, 0, 1);
+    rig_run(&r, 5);
+    peer_t former = r.to;
+    ck_assert_int_eq(env_connect(sim_node_env(r.client), "sim://shard", ENV_COORDINATOR, &r.to), 0);
+    env_disconnect(sim_node_env(r.client), former);
+    uint64_t again = send_export(&r, 5, 0, 1);
+    rig_run(&r, 500);
+    ck_assert_int_eq(rig_status(&r, again), 0);
+    rig_free(&r);
+}
+END_TEST
+
 /* ---- RESTORE, in steps ---- */
 
 /* Rows of the cut alone are damaged: those of the store are other files. */
@@ -187,6 +314,48 @@ START_TEST(a_look_at_a_cut_changes_nothing)
     rig_run(&r, 5);
     ck_assert(rig_value(&r, pull) == (_i == 1 ? -4 : -2));
     rig_restart(&r, false); /* it starts */
+    rig_free(&r);
+}
+END_TEST
+
+/* A shard that died over its answer has the run when it comes back, and hears of it once more: then
+ * it takes pushes of that run. */
+START_TEST(a_restore_after_a_restart_opens_the_way)
+{
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
+    save(&r);
+    for (int again = 0; again < 2; again++) {
+        uint64_t back = send_restore(&r, 5, 90);
+        rig_run(&r, 500);
+        ck_assert_int_eq(rig_status(&r, back), 0);
+        ck_assert(!shard_run_untold(r.shard, 90));
+        if (again == 0) {
+            rig_restart(&r, false);
+            ck_assert(shard_run_untold(r.shard, 90));
+        }
+    }
+    rig_free(&r);
+}
+END_TEST
+
+/* A cut that was given up does not stand in the way, and what waited for it goes before. */
+START_TEST(a_restore_ends_a_hold)
+{
+    struct rig r = {.dir = NULL};
+    save(&r);
+    send_cut(&r, WIRE_TYPE_HOLD, 6);
+    rig_run(&r, 5);
+    uint64_t push = rig_push(
+        &r, (struct rig_push_args){.from = 1, .to = 2, .key = rig_key(3, 0), .gradient = 1});
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, push), RIG_WAITING);
+    uint64_t back = send_restore(&r, 5, 90);
+    rig_run(&r, 500);
+    ck_assert_int_eq(rig_status(&r, push), 0);
+    ck_assert_int_eq(rig_status(&r, back), 0);
+    uint64_t pull = rig_pull(&r, UINT32_MAX, 0, 0, rig_key(3, 0));
+    rig_run(&r, 5);
+    ck_assert(rig_value(&r, pull) == -2);
     rig_free(&r);
 }
 END_TEST
@@ -299,11 +468,13 @@ START_TEST(a_load_opens_its_run_and_answers_again)
     ck_assert_uint_eq(engine_mark(b.shard->engine, 70, 0, 0), 1);
     if (_i)
         rig_restart(&b, false);
+    ck_assert(shard_run_untold(b.shard, 70) == (_i != 0));
     uint64_t again = send_load(&b, 70, path), damaged = send_load(&b, 71, dir);
     rig_run(&b, 500);
     ck_assert_int_eq(rig_status(&b, again), 0);
     ck_assert_uint_eq(rig_reply(&b, again)->u.LOAD_reply.rows, 1);
     ck_assert_int_eq(rig_status(&b, damaged), SHOAL_E_NOT_FOUND);
+    ck_assert(!shard_run_untold(b.shard, 70)); /* a lane of it may be given */
     rig_free(&b);
 }
 END_TEST
@@ -509,6 +680,13 @@ int main(void)
     TCase *c = tcase_create("checkpoint");
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_set_timeout(c, 60);
+    tcase_add_loop_test(c, a_late_hold_holds_nothing, 0, 2);
+    tcase_add_loop_test(c, a_newer_hold_takes_the_place_of_the_older, 0, 2);
+    tcase_add_loop_test(c, a_cut_is_dropped_when_it_is_written, 0, 2);
+    tcase_add_test(c, the_highest_cut_is_told_not_the_last);
+    tcase_add_test(c, who_asked_last_is_answered_where_he_is);
+    tcase_add_test(c, a_restore_after_a_restart_opens_the_way);
+    tcase_add_test(c, a_restore_ends_a_hold);
     tcase_add_loop_test(c, a_look_at_a_cut_changes_nothing, 0, 2);
     tcase_add_loop_test(c, pulls_go_on_beside_a_copy_and_pushes_wait, 0, 2);
     tcase_add_loop_test(c, a_restore_answers_when_it_is_done_and_the_loop_turns, 0, 2);

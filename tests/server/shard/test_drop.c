@@ -60,6 +60,52 @@ START_TEST(dropped_field_goes_in_steps)
 }
 END_TEST
 
+/* All tablets of each table, from its first on. */
+START_TEST(fields_of_two_tables_go_together)
+{
+    struct rig r = {0};
+    char all[96];
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    for (uint32_t i = 0; i < 32; i++)
+        rig_push(&r, (struct rig_push_args){.table = i / 16,
+                                            .from = i % 16,
+                                            .to = i % 16 + 1,
+                                            .key = key_of(i % 16),
+                                            .gradient = 2});
+    rig_run(&r, 5);
+    (void)snprintf(all, sizeof all, "t0:* t1:*");
+    uint64_t id = drop(&r, 0, all);
+    rig_run(&r, 50);
+    ck_assert_int_eq(rig_status(&r, id), 0);
+    ck_assert_uint_eq(rig_reply(&r, id)->u.FIELD_DROP_reply.rows, 32);
+    ck_assert_uint_eq(table_rows(engine_table(r.shard->engine, 1)), 0);
+    rig_free(&r);
+}
+END_TEST
+
+/* The field's number may be another's at once: a loss of power must not bring its rows back. */
+START_TEST(a_drop_is_answered_once_it_is_on_disk)
+{
+    char dir[] = "/tmp/shoal-drop-XXXXXX", all[96], command[64];
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL, .work_ns = 300 * MS};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    rig_push(&r, (struct rig_push_args){.to = 1, .key = key_of(3), .gradient = 2});
+    rig_run(&r, 5000);
+    what_of(&r, "*", all);
+    uint64_t id = drop(&r, 0, all);
+    rig_run(&r, 200);
+    ck_assert_uint_eq(rows(&r), 0);
+    ck_assert_int_eq(rig_status(&r, id), RIG_WAITING);
+    rig_run(&r, 800);
+    ck_assert_int_eq(rig_status(&r, id), 0);
+    ck_assert_uint_eq(rig_reply(&r, id)->u.FIELD_DROP_reply.rows, 1);
+    rig_free(&r);
+    (void)snprintf(command, sizeof command, "rm -rf '%s'", dir);
+    ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
 /* The run is open here: what is here may be its own. */
 START_TEST(rows_of_the_job_stay)
 {
@@ -118,6 +164,8 @@ int main(void)
 {
     const TTest *const tests[] = {
         dropped_field_goes_in_steps,
+        fields_of_two_tables_go_together,
+        a_drop_is_answered_once_it_is_on_disk,
         rows_of_the_job_stay,
         what_is_no_list_is_refused,
         no_run_opens_in_between,

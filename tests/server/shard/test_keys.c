@@ -124,6 +124,32 @@ START_TEST(keys_that_cannot_be_named_are_refused)
 }
 END_TEST
 
+/* Who names keys hears at once that he must ask again; what has begun, goes on by itself. */
+START_TEST(keys_wait_for_nothing_before_they_have_begun)
+{
+    struct rig r = {.dir = NULL, .durability = DURABLE_MEMORY, .work_ns = 100 * MS};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    const uint64_t key = rig_key(3, 0);
+    rig_push(&r, (struct rig_push_args){.to = 1, .key = key, .gradient = 1});
+    struct wire w = rig_wire(&r, WIRE_TYPE_HOLD);
+    w.u.HOLD = (struct wire_HOLD){5, RIG_RUN};
+    rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 5);
+    w = rig_wire(&r, WIRE_TYPE_GO);
+    w.u.GO.cut = 5;
+    rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 5);
+    uint64_t id = name_keys(&r, 0, WIRE_KEY_ERASE, &key, 1);
+    rig_run(&r, 2);
+    ck_assert_int_eq(rig_status(&r, id), SHOAL_E_AGAIN);
+    rig_run(&r, 500);
+    id = name_keys(&r, 0, WIRE_KEY_ERASE, &key, 1);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, id), 0);
+    rig_free(&r);
+}
+END_TEST
+
 /* Erased and then scrubbed: answered when the journal has nothing of the key any more; here there
  * is no journal. */
 START_TEST(scrub_is_answered)
@@ -147,6 +173,7 @@ int main(void)
         many_keys_are_erased_in_steps,
         only_led_keys_are_named,
         keys_that_cannot_be_named_are_refused,
+        keys_wait_for_nothing_before_they_have_begun,
         scrub_is_answered,
     };
     return rig_main("keys", tests, sizeof tests / sizeof tests[0]);

@@ -78,6 +78,29 @@ START_TEST(one_search_at_a_time)
 }
 END_TEST
 
+/* Nobody waits for a search whose asker has left. Erasing goes on: what is erased must be gone. */
+START_TEST(a_search_ends_with_its_asker_and_a_scrub_does_not)
+{
+    struct rig r;
+    begin(&r);
+    uint64_t key = rig_key(3, 0);
+    rig_push(&r, (struct rig_push_args){.to = 1, .key = key, .gradient = 3});
+    rig_run(&r, 20);
+    for (int scrub = 0; scrub < 2; scrub++) {
+        struct wire w = rig_wire(&r, WIRE_TYPE_KEYS);
+        w.u.KEYS = (struct wire_KEYS){.action = WIRE_KEY_SCRUB, .key_count = 1};
+        uint64_t id = scrub ? rig_send(&r, &w, 1, &key, sizeof key, NULL, 0) : blame(&r, key, 10);
+        for (int i = 0; i < 100 && r.shard->audit.peer == 0; i++)
+            sim_run(r.sim, sim_now_ns(r.sim) + MS / 50, NULL, NULL);
+        ck_assert_uint_ne(r.shard->audit.peer, 0);
+        shard_handler.on_peer_gone(r.shard, r.shard->audit.peer);
+        rig_run(&r, 500);
+        ck_assert_int_eq(rig_status(&r, id), scrub ? 0 : SHOAL_E_STOPPED);
+    }
+    end(&r);
+}
+END_TEST
+
 START_TEST(without_a_journal_there_is_no_past)
 {
     struct rig r = {0};
@@ -94,6 +117,7 @@ int main(void)
     const TTest *const tests[] = {
         blame_tells_the_pushes_of_a_key,
         one_search_at_a_time,
+        a_search_ends_with_its_asker_and_a_scrub_does_not,
         without_a_journal_there_is_no_past,
     };
     return rig_main("audit", tests, sizeof tests / sizeof tests[0]);

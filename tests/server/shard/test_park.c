@@ -377,6 +377,166 @@ START_TEST(pulls_of_a_peer_that_left_go_and_its_pushes_stay)
 }
 END_TEST
 
+/* Parts of a batch are alike in all but their tablets. */
+START_TEST(other_parts_of_a_batch_take_nobodys_place)
+{
+    struct rig r = {0};
+    uint64_t key = rig_key(3, 0), other = rig_key(11, 0);
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    chill(key);
+    struct rig_push_args low = {.to = 1, .count = 8, .key = key, .gradient = 1},
+                         high = {.to = 1, .first = 8, .count = 8, .key = other, .gradient = 1};
+    uint64_t a = rig_push(&r, low), b = rig_push(&r, high);
+    rig_run(&r, 5);
+    ck_assert_uint_eq(request_pool_used(&r.shard->pool), 2);
+    fetch(&r, key);
+    ck_assert_int_eq(rig_status(&r, a), 0);
+    ck_assert_int_eq(rig_status(&r, b), 0);
+    finish(&r);
+}
+END_TEST
+
+/* The same batch of the lane's next holder is another push: the former one hears that it is shut
+ * out. */
+START_TEST(a_push_of_another_generation_takes_nobodys_place)
+{
+    struct rig r = {0};
+    uint64_t key = rig_key(3, 0);
+    struct rig_push_args p = {.to = 1, .key = key, .gradient = 1};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    chill(key);
+    uint64_t former = rig_push(&r, p);
+    rig_fence(&r, 0, 2, true);
+    p.generation = 2;
+    uint64_t push = rig_push(&r, p);
+    rig_run(&r, 5);
+    fetch(&r, key);
+    ck_assert_int_eq(rig_status(&r, former), SHOAL_E_FENCED);
+    ck_assert_int_eq(rig_status(&r, push), 0);
+    finish(&r);
+}
+END_TEST
+
+/* Readers ask for the same rows at once, and each is answered; so is who pulls what another one
+ * pulls. */
+START_TEST(pulls_of_others_take_nobodys_place)
+{
+    struct rig r = {.alone = true};
+    uint64_t key = rig_key(3, 0), id[4];
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    chill(key);
+    id[0] = rig_pull(&r, EVAL, 0, 0, key);
+    id[1] = rig_pull(&r, EVAL, 0, 0, key);
+    id[2] = rig_pull(&r, 0, 1, WIRE_BOUND_ASYNC, key);
+    ck_assert_int_eq(env_connect(sim_node_env(r.client), "sim://shard", ENV_COORDINATOR, &r.to), 0);
+    id[3] = rig_pull(&r, 0, 1, WIRE_BOUND_ASYNC, key);
+    rig_run(&r, 5);
+    fetch(&r, key);
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(rig_status(&r, id[i]), 0);
+    finish(&r);
+}
+END_TEST
+
+/* Room that comes is for who waited for it, not for who comes with it. */
+START_TEST(who_found_no_room_goes_first)
+{
+    struct rig r = {0};
+    uint64_t key = rig_key(3, 0);
+    rig_new(&r, WIRE_ASYNC, 2, OPT_SGD);
+    room = 0;
+    struct rig_push_args p = {.to = 1, .key = key, .gradient = 1};
+    uint64_t first = rig_push(&r, p);
+    rig_run(&r, 1);
+    room = 1;
+    p.lane = 1;
+    uint64_t second = rig_push(&r, p);
+    rig_run(&r, 10);
+    ck_assert_int_eq(rig_status(&r, first), 0);
+    ck_assert_int_eq(rig_status(&r, second), RIG_WAITING);
+    room = INT32_MAX;
+    rig_run(&r, 10);
+    ck_assert_int_eq(rig_status(&r, second), 0);
+    finish(&r);
+}
+END_TEST
+
+/* At once, and not when the cut lets it go. */
+START_TEST(who_waits_for_a_cut_is_refused_when_its_run_is_dropped)
+{
+    struct rig r = {0};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    struct wire w = rig_wire(&r, WIRE_TYPE_HOLD);
+    w.u.HOLD = (struct wire_HOLD){9, RIG_RUN};
+    rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 5);
+    uint64_t id = push(&r, 0, 1, rig_key(3, 0));
+    w = rig_wire(&r, WIRE_TYPE_RUN_DROP);
+    w.u.RUN_DROP.run = RIG_RUN;
+    rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, id), SHOAL_E_OLD_RUN);
+    rig_run(&r, 11000); /* the cut is given up */
+    finish(&r);
+}
+END_TEST
+
+/* ---- the pool ---- */
+
+static struct request *take(struct request_pool *p, uint64_t holder, size_t bytes)
+{
+    static const struct wire w = {.type = WIRE_TYPE_PUSH};
+    struct msg *m = msg_new();
+    ck_assert(msg_add(m, 0) != NULL && msg_add(m, 0) != NULL && msg_add(m, bytes) != NULL);
+    struct request *q = request_take(p, &(struct request_from){1, holder}, &w, m, false, 0);
+    if (q == NULL)
+        msg_free(m);
+    return q;
+}
+
+/* Few and large ones are as greedy as many: half of the bytes, once three quarters are taken. */
+START_TEST(a_holder_of_half_the_bytes_leaves_the_rest_to_others)
+{
+    enum { MIB = 1 << 20 };
+    struct request_pool p;
+    struct request *q[8];
+    uint32_t n = 0;
+    ck_assert_int_eq(request_pool_init(&p, 16 * MIB), 0); /* 12 of them for pushes */
+    for (; n < 4; n++)
+        ck_assert_ptr_nonnull(q[n] = take(&p, _i ? 1 : n + 1, 9 * MIB / 4));
+    struct request *more = take(&p, 1, MIB), *other = take(&p, 7, MIB);
+    ck_assert((more == NULL) == (_i != 0));
+    ck_assert_ptr_nonnull(other);
+    ck_assert(request_pool_pressed(&p));
+    if (more != NULL)
+        request_give(&p, more);
+    request_give(&p, other);
+    while (n > 0)
+        request_give(&p, q[--n]);
+    /* nothing is left of it */
+    ck_assert(!request_pool_pressed(&p));
+    for (uint32_t i = 0; i < REQUEST_PLACES; i++)
+        ck_assert(p.share[REQUEST_PUSH].of[i].used == 0 && p.share[REQUEST_PUSH].of[i].bytes == 0);
+    ck_assert_ptr_nonnull(other = take(&p, 1, MIB));
+    request_give(&p, other);
+    request_pool_close(&p);
+}
+END_TEST
+
+static int own_main(const TTest *const *tests, size_t count)
+{
+    Suite *s = suite_create("request");
+    TCase *c = tcase_create("request");
+    for (size_t i = 0; i < count; i++)
+        tcase_add_loop_test(c, tests[i], 0, 2);
+    suite_add_tcase(s, c);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed;
+}
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -393,6 +553,13 @@ int main(void)
         push_queued_in_a_hold_is_checked_against_the_map_that_came,
         who_waits_is_refused_when_its_run_is_dropped,
         pulls_of_a_peer_that_left_go_and_its_pushes_stay,
+        other_parts_of_a_batch_take_nobodys_place,
+        a_push_of_another_generation_takes_nobodys_place,
+        pulls_of_others_take_nobodys_place,
+        who_found_no_room_goes_first,
+        who_waits_for_a_cut_is_refused_when_its_run_is_dropped,
     };
-    return rig_main("park", tests, sizeof tests / sizeof tests[0]);
+    const TTest *const own[] = {a_holder_of_half_the_bytes_leaves_the_rest_to_others};
+    int failed = own_main(own, sizeof own / sizeof own[0]);
+    return rig_main("park", tests, sizeof tests / sizeof tests[0]) != 0 || failed != 0 ? 1 : 0;
 }

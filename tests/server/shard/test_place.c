@@ -3,6 +3,9 @@
 #include "tests/server/shard_rig.h"
 
 #include "server/shard/place.h"
+#include "server/shard/server_dir.h"
+
+#include <unistd.h>
 
 #define EVAL UINT32_MAX
 
@@ -257,6 +260,38 @@ START_TEST(a_cut_is_of_the_run_that_is_named)
 }
 END_TEST
 
+/* A folder keeps the name it was given first, and all its shards. */
+START_TEST(a_folder_is_of_one_server_and_all_its_shards)
+{
+    char name[LIMIT_NAME], data[600];
+    struct err e = {0};
+    int fd = -1, second = -1;
+    snprintf(data, sizeof data, "%s/data", dir);
+    static const struct {
+        const char *asked, *name;
+        uint32_t shards;
+        int status;
+    } cases[] = {{"one", "one", 2, 0},
+                 {"", "one", 2, 0},
+                 {"one", "one", 1, SHOAL_E_CONFIG},
+                 {"two", "one", 2, SHOAL_E_CONFIG},
+                 {"one", "one", 3, 0},
+                 {"one", "one", 2, SHOAL_E_CONFIG}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int rc = server_dir_open(data, cases[i].asked, cases[i].shards, name, &fd, &e);
+        ck_assert_msg(rc == cases[i].status, "%zu: %s", i, e.text);
+        ck_assert_int_eq(fd >= 0, rc == 0);
+        if (rc == 0) {
+            ck_assert_str_eq(name, cases[i].name);
+            ck_assert_int_eq(server_dir_open(data, "one", 2, name, &second, &e),
+                             SHOAL_E_CANTCREATE);
+        }
+        if (fd >= 0)
+            close(fd);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("place");
@@ -270,6 +305,7 @@ int main(void)
     tcase_add_test(t, a_run_that_must_exist_is_not_made);
     tcase_add_loop_test(t, a_run_that_is_over_is_not_opened_again, 0, 4);
     tcase_add_test(t, a_cut_is_of_the_run_that_is_named);
+    tcase_add_test(t, a_folder_is_of_one_server_and_all_its_shards);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);

@@ -257,6 +257,106 @@ START_TEST(tablets_not_led_are_refused)
 }
 END_TEST
 
+/* Tablets [4, 12) of a table are here: each side of both ends, of a pull, of one of two keys, of a
+ * push's range. */
+START_TEST(the_ends_of_what_is_led_are_exact)
+{
+    struct rig r = {0};
+    uint16_t shard_of[2u << RIG_BITS];
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    for (uint32_t i = 0; i < 2u << RIG_BITS; i++)
+        shard_of[i] = i < 4 || i >= 12;
+    struct wire w = rig_wire(&r, WIRE_TYPE_MAP_SET);
+    w.u.MAP_SET = (struct wire_MAP_SET){
+        .map_epoch = 2, .tablet_count = 2u << RIG_BITS, .cluster_high = RIG_CLUSTER};
+    uint64_t set = rig_send(&r, &w, 1, shard_of, sizeof shard_of, NULL, 0);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, set), 0);
+    for (uint32_t first = 3; first < 5; first++)
+        for (uint32_t last = 11; last < 13; last++) {
+            const uint64_t key[2] = {rig_key(first, 0), rig_key(last, 0)};
+            uint64_t one = rig_pull(&r, EVAL, 0, 0, key[0]),
+                     other = rig_pull(&r, EVAL, 0, 0, key[1]);
+            w = rig_wire(&r, WIRE_TYPE_PULL);
+            w.u.PULL = (struct wire_PULL){.run = RIG_RUN, .lane = EVAL, .key_count = 2};
+            uint64_t both = rig_send(&r, &w, 1, key, sizeof key, NULL, 0);
+            uint64_t push = rig_push(
+                &r, (struct rig_push_args){.to = 1, .first = first, .count = last + 1 - first});
+            rig_run(&r, 5);
+            ck_assert_int_eq(rig_status(&r, one), first == 4 ? 0 : SHOAL_E_NOT_LEADER);
+            ck_assert_int_eq(rig_status(&r, other), last == 11 ? 0 : SHOAL_E_NOT_LEADER);
+            int all = first == 4 && last == 11 ? 0 : SHOAL_E_NOT_LEADER;
+            ck_assert_int_eq(rig_status(&r, both), all);
+            ck_assert_int_eq(rig_status(&r, push), all);
+        }
+    rig_free(&r);
+}
+END_TEST
+
+static uint32_t known;
+
+static void known_count(struct env *env, peer_t peer)
+{
+    (void)env;
+    ck_assert_uint_ne(peer, 0);
+    known++;
+}
+
+/* The loop hears who has spoken lawfully: a flood of strangers leaves him where he is. */
+START_TEST(who_speaks_lawfully_is_known)
+{
+    struct rig r = {0};
+    struct env_ops ops;
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    struct env *env = sim_node_env(r.shard_node);
+    ops = *env->ops;
+    ops.known = known_count;
+    const struct env_ops *former = env->ops;
+    env->ops = &ops;
+    known = 0;
+    struct msg *m = msg_new();
+    memset(msg_add(m, 9), 0xee, 9);
+    ck_assert_int_eq(env_send(sim_node_env(r.client), r.to, m), 0);
+    rig_run(&r, 5);
+    ck_assert_uint_eq(known, 0);
+    rig_simple(&r, WIRE_TYPE_HELLO);
+    rig_run(&r, 5);
+    ck_assert_uint_eq(known, 1);
+    env->ops = former;
+    rig_free(&r);
+}
+END_TEST
+
+/* A row that is not there is nothing to a reader, and what it begins with to a lane. */
+START_TEST(readers_see_no_row_where_none_is)
+{
+    struct rig r = {0};
+    const struct table_schema s = {.name = "drawn",
+                                   .width = 2,
+                                   .tablet_bits = RIG_BITS,
+                                   .seed = 1,
+                                   .init = {INIT_UNIFORM, 0.5f},
+                                   .optimizer = {.kind = OPT_SGD, .lr = 1}};
+    rig_start(&r, 1);
+    struct wire w = rig_wire(&r, WIRE_TYPE_TABLE_CREATE);
+    wire_schema_to(&s, &w.u.TABLE_CREATE);
+    uint64_t made = rig_send(&r, &w, 1, NULL, 0, NULL, 0), key = rig_key(3, 0);
+    rig_map(&r, 1, 1000);
+    w = rig_wire(&r, WIRE_TYPE_RUN_OPEN);
+    w.u.RUN_OPEN = (struct wire_RUN_OPEN){.run = RIG_RUN, .lanes = 1, .mode = WIRE_ASYNC};
+    uint64_t open = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 5);
+    ck_assert_msg(rig_status(&r, made) == 0, "%s", rig_reply(&r, made)->error);
+    ck_assert_msg(rig_status(&r, open) == 0, "%s", rig_reply(&r, open)->error);
+    uint64_t reader = rig_pull(&r, EVAL, 0, 0, key),
+             lane = rig_pull(&r, 0, 1, WIRE_BOUND_ASYNC, key);
+    rig_run(&r, 5);
+    ck_assert(rig_value(&r, reader) == 0);
+    ck_assert(rig_value(&r, lane) != 0);
+    rig_free(&r);
+}
+END_TEST
+
 START_TEST(control_messages_may_come_twice)
 {
     struct rig r = {0};
@@ -946,6 +1046,29 @@ START_TEST(idle_journal_is_synced)
 }
 END_TEST
 
+/* A sync that takes long covers what was there when it began: the next one comes by itself. */
+START_TEST(what_comes_within_a_sync_is_synced_by_the_next)
+{
+    char dir[] = "/tmp/shoal-test-XXXXXX";
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL, .work_ns = 300 * MS};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    rig_run(&r, 5000);
+    ck_assert(!engine_unsynced(r.shard->engine));
+    rig_push(&r, (struct rig_push_args){.to = 1, .key = rig_key(3, 0), .gradient = 2});
+    rig_run(&r, 150);
+    ck_assert(r.shard->engine->syncing);
+    uint64_t push = rig_push(
+        &r, (struct rig_push_args){.from = 1, .to = 2, .key = rig_key(3, 0), .gradient = 2});
+    rig_run(&r, 20);
+    ck_assert_int_eq(rig_status(&r, push), 0);
+    rig_run(&r, 2000);
+    ck_assert(!engine_unsynced(r.shard->engine));
+    rig_free(&r);
+    remove_dir(dir);
+}
+END_TEST
+
 START_TEST(acknowledged_push_survives_a_kill_and_is_not_repeated)
 {
     char dir[] = "/tmp/shoal-test-XXXXXX";
@@ -1088,6 +1211,10 @@ int main(void)
         fence_tells_the_newest_clock,
         shard_without_a_map_says_again,
         tablets_not_led_are_refused,
+        the_ends_of_what_is_led_are_exact,
+        who_speaks_lawfully_is_known,
+        readers_see_no_row_where_none_is,
+        what_comes_within_a_sync_is_synced_by_the_next,
         control_messages_may_come_twice,
         hold_queues_pushes_until_its_time_is_up,
         cut_is_restored_once_in_memory,

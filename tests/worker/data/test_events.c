@@ -1,12 +1,15 @@
 /* test_events.c: what is parsed comes back from an event file as it was; a damaged one is refused,
  * and so is a job that it does not fit. */
+#include "proto/base/hash.h"
 #include "proto/job/config.h"
 #include "proto/wire/wire.h"
 #include "tests/lib/worker_log.h"
 #include "worker/data/convert.h"
+#include "worker/data/events_inner.h"
 
 #include <check.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -240,6 +243,97 @@ START_TEST(events_read_refuses_every_damaged_byte)
 }
 END_TEST
 
+/* Sums that fit, over numbers that do not: what no program of ours writes is no file of ours. rows:
+ * so many more than there are, in the end and in the index. */
+static int crafted(uint8_t *data, size_t bytes, uint32_t end_more, uint32_t index_more)
+{
+    struct events_head head;
+    struct events_end end;
+    struct events_entry entry;
+    uint8_t copy[16384];
+    size_t at = bytes - sizeof end - sizeof entry;
+    memcpy(copy, data, bytes);
+    memcpy(&head, copy, sizeof head);
+    memcpy(&end, copy + bytes - sizeof end, sizeof end);
+    memcpy(&entry, copy + at, sizeof entry);
+    ck_assert_uint_eq(end.blocks, 1);
+    ck_assert_uint_eq(entry.rows, 40);
+    entry.rows += index_more;
+    end.rows += end_more;
+    end.index_sum = hash_bytes(&entry, sizeof entry, head.sum);
+    end.sum = hash_bytes(&end, offsetof(struct events_end, sum), 0);
+    memcpy(copy + at, &entry, sizeof entry);
+    memcpy(copy + bytes - sizeof end, &end, sizeof end);
+    struct json *j = NULL;
+    int rc = convert_check(worker_write("crafted.events", (const char *)copy, bytes), &j, &e);
+    json_free(j);
+    return rc;
+}
+
+START_TEST(events_read_refuses_numbers_that_do_not_fit)
+{
+    worker_log_job(&job, 40, true);
+    FILE *f = fopen(convert("log.events"), "rb");
+    uint8_t data[16384];
+    size_t bytes = fread(data, 1, sizeof data, f);
+    fclose(f);
+    ck_assert_int_eq(crafted(data, bytes, 0, 0), 0);
+    ck_assert_int_eq(crafted(data, bytes, 1, 0), SHOAL_E_CORRUPT);
+    ck_assert_int_eq(crafted(data, bytes, 0, 1), SHOAL_E_CORRUPT);
+    ck_assert_int_eq(crafted(data, bytes, 1, 1), SHOAL_E_CORRUPT); /* the block has fewer */
+}
+END_TEST
+
+/* Logs of the same columns and of as many rows are told apart: a job that goes on must not read
+ * another one. */
+START_TEST(events_of_other_rows_have_another_digest)
+{
+    uint64_t digest[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        char text[128];
+        int n = snprintf(text, sizeof text, "click,cat\n1,a\n0,%s\n", i == 0 ? "b" : "c");
+        job_free(&job);
+        worker_job(&job, DATA_CSV, worker_write("two.csv", text, (size_t)n));
+        plain_job(convert(i == 0 ? "b.events" : "c.events"));
+        ck_assert_msg(dataset_open(&other, WIRE_TRAIN, &of_events, &e) == 0, "%s", e.text);
+        ck_assert_uint_eq(dataset_rows(of_events), 2);
+        digest[i] = dataset_digest(of_events);
+        dataset_close(of_events);
+        of_events = NULL;
+    }
+    ck_assert_uint_ne(digest[0], digest[1]);
+}
+END_TEST
+
+/* The second block begins and ends before the first one, and has a malformed line of its own. */
+START_TEST(events_tell_the_times_of_all_blocks)
+{
+    enum { ROWS = 9000, FIRST = 8192, TIME = 1700000000 };
+    char *text = malloc(64 * ROWS);
+    size_t at = (size_t)sprintf(text, "click,ts,cat\n");
+    for (uint32_t i = 0; i < ROWS; i++)
+        at += (size_t)sprintf(text + at, "%s,%u,a\n", i == 5 || i == FIRST + 5 ? "x" : "1",
+                              TIME + (i < FIRST ? 100000 : 0) + i);
+    worker_job(&job, DATA_CSV, worker_write("back.csv", text, at));
+    strcpy(job.data.time, "ts");
+    job.data.max_bad = 1;
+    free(text);
+    struct json *j;
+    ck_assert_msg(convert_check(convert("back.events"), &j, &e) == 0, "%s", e.text);
+    ck_assert_int_eq(json_as_int(json_get(j, "blocks"), 0), 2);
+    ck_assert_int_eq(json_as_int(json_get(j, "malformed"), 0), 2);
+    ck_assert_int_eq(json_as_int(json_get(j, "first"), 0), TIME + FIRST);
+    ck_assert_int_eq(json_as_int(json_get(j, "last"), 0), TIME + 100000 + FIRST - 1);
+    json_free(j);
+    struct convert_sums sums;
+    ck_assert_int_eq(
+        convert_split(&job, WIRE_TRAIN, worker_path("again.events"), NULL, NULL, &sums, &e), 0);
+    ck_assert_uint_eq(sums.file.malformed, 2);
+    ck_assert_uint_eq(sums.file.first, TIME + FIRST);
+    ck_assert_uint_eq(sums.file.last, TIME + 100000 + FIRST - 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("events");
@@ -254,6 +348,9 @@ int main(void)
     tcase_add_test(t, events_write_overwrites_nothing);
     tcase_add_test(t, events_write_has_its_name_when_whole);
     tcase_add_test(t, events_read_refuses_every_damaged_byte);
+    tcase_add_test(t, events_read_refuses_numbers_that_do_not_fit);
+    tcase_add_test(t, events_of_other_rows_have_another_digest);
+    tcase_add_test(t, events_tell_the_times_of_all_blocks);
     suite_add_tcase(s, t);
     SRunner *run = srunner_create(s);
     srunner_run_all(run, CK_ENV);

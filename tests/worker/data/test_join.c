@@ -233,6 +233,32 @@ START_TEST(join_sort_gives_all_rows_in_order_of_time)
 }
 END_TEST
 
+/* All wait on disk, more of them than are read ahead at a time: none stays there. */
+START_TEST(join_sort_gives_all_that_wait)
+{
+    static const uint32_t counts[] = {JOIN_SORT_AHEAD, JOIN_SORT_AHEAD + 1, JOIN_SORT_AHEAD + 8,
+                                      2 * JOIN_SORT_AHEAD + 8, 3000};
+    struct join_sort s;
+    struct join_row last = {.what = JOIN_OPEN};
+    memset(&n, 0, sizeof n);
+    join_store_init(&js, worker_path("rows"), 1 << 20);
+    ck_assert_int_eq(join_sort_init(&s, &js, 16, &e), 0);
+    for (uint32_t i = 0; i < counts[_i]; i++) {
+        struct join_row row = {.at = i, .time = T + 1 + i * 7919u % 5003, .what = JOIN_OPEN};
+        if (s.count == s.most)
+            ck_assert_int_eq(join_sort_take(&s, T, order_told, &last, &e), 0);
+        join_sort_add(&s, &row);
+    }
+    ck_assert_uint_eq(n.held, 0);
+    ck_assert_uint_ge(s.stored, counts[_i] - 16);
+    ck_assert_int_eq(join_sort_take(&s, UINT64_MAX, order_told, &last, &e), 0);
+    ck_assert_uint_eq(n.held, counts[_i]);
+    ck_assert_uint_eq(s.stored, 0);
+    join_sort_free(&s);
+    join_store_close(&js);
+}
+END_TEST
+
 /* ---- files ----------------------------------------------------------------------------------- */
 
 static void job_make(const char *more)
@@ -565,6 +591,7 @@ int main(void)
     tcase_add_test(t, join_an_id_that_is_known_is_repeated_and_later_new);
     tcase_add_loop_test(t, join_ids_of_one_hash_are_told_apart, 0, 3);
     tcase_add_loop_test(t, join_sort_gives_all_rows_in_order_of_time, 1, 4);
+    tcase_add_loop_test(t, join_sort_gives_all_that_wait, 0, 5);
     tcase_add_test(t, join_files_are_read_side_by_side_and_rows_too_late_left_out);
     tcase_add_test(t, join_any_number_of_files_is_read_side_by_side);
     tcase_add_test(t, join_of_a_stream_is_made_anew);

@@ -196,6 +196,11 @@ START_TEST(an_epoch_in_windows_visits_each_chunk_once)
         ck_assert(at < o.whole && !seen[at]);
         seen[at] = true;
     }
+    uint64_t rows = 0;
+    for (uint32_t w = 0; w < o.windows; w++)
+        rows += order_rows(&o, &x, w);
+    ck_assert_uint_gt(x.rows, 4ull * o.whole); /* a last chunk is smaller */
+    ck_assert_uint_eq(rows, x.rows);
     order_close(&o);
 }
 END_TEST
@@ -222,6 +227,44 @@ START_TEST(a_later_window_changes_nothing_before_it)
     ck_assert_uint_gt(other, BEFORE * 9 / 10); /* each window is drawn by itself */
     order_close(&o);
     order_close(&less);
+}
+END_TEST
+
+/* A log whose oldest windows are gone, or left out, is drawn as before. */
+START_TEST(an_earlier_window_changes_nothing_behind_it)
+{
+    enum { CHUNKS = 400, GONE = 100 };
+    uint32_t hour[CHUNKS], time[CHUNKS];
+    struct index_chunk chunk[CHUNKS];
+    struct order o, less;
+    for (uint32_t i = 0; i < CHUNKS; i++)
+        hour[i] = i / 100;
+    struct index x = index_with(time, chunk, hour, CHUNKS, 1), y = x;
+    y.rows -= GONE;
+    y.chunks -= GONE;
+    y.chunk = chunk + GONE;
+    y.time = time + GONE;
+    ck_assert_int_eq(order_open(&o, &x, true, HOUR, &ZONE_UTC, &e), 0);
+    ck_assert_int_eq(order_open(&less, &y, true, HOUR, &ZONE_UTC, &e), 0);
+    for (uint32_t i = 0; i < less.whole; i++)
+        ck_assert_uint_eq(order_chunk(&o, 7, 1, GONE + i), GONE + order_chunk(&less, 7, 1, i));
+    order_close(&o);
+    order_close(&less);
+}
+END_TEST
+
+/* By a window it may, by a second more it goes back. */
+START_TEST(a_chunk_goes_back_by_more_than_a_window)
+{
+    for (uint32_t more = 0; more < 2; more++) {
+        uint32_t time[] = {DAY_1, DAY_1 - HOUR - more, DAY_1};
+        struct index_chunk chunk[3];
+        struct index x = {.rows = 3, .chunk_rows = 1, .chunks = 3, .chunk = chunk, .time = time};
+        struct order o;
+        ck_assert_int_eq(order_open(&o, &x, true, HOUR, &ZONE_UTC, &e), 0);
+        ck_assert_uint_eq(o.going_back, more);
+        order_close(&o);
+    }
 }
 END_TEST
 
@@ -340,6 +383,8 @@ int main(void)
     tcase_add_loop_test(t, a_large_log_in_no_order_of_time_is_told, 0, 3);
     tcase_add_test(t, an_epoch_in_windows_visits_each_chunk_once);
     tcase_add_test(t, a_later_window_changes_nothing_before_it);
+    tcase_add_test(t, an_earlier_window_changes_nothing_behind_it);
+    tcase_add_test(t, a_chunk_goes_back_by_more_than_a_window);
     tcase_add_loop_test(t, windows_of_days_are_those_of_the_zone, 0, 2);
     tcase_add_test(t, times_are_kept_with_the_index);
     tcase_add_test(t, times_of_a_zone_are_not_those_of_another);

@@ -21,7 +21,7 @@ static struct {
     bool silent[16]; /* the n-th request is not answered */
     uint64_t id[64]; /* of the n-th request */
     uint64_t at_ms[64];
-    uint32_t seen, maps_seen;
+    uint32_t seen, maps_seen, hellos;
     uint32_t answers_each; /* copies of each answer */
     uint32_t map_shards;
     const char *map_lines;
@@ -49,8 +49,10 @@ static void peer_on_message(void *core, peer_t from, struct msg *m)
     (void)core;
     ck_assert_int_eq(wire_decode(m, &in, &e), 0);
     msg_free(m);
-    if (in.type == WIRE_TYPE_HELLO)
+    if (in.type == WIRE_TYPE_HELLO) {
+        world.hellos++;
         return;
+    }
     if (in.type == WIRE_TYPE_MAP_GET) {
         world.maps_seen++;
         send_map(from);
@@ -187,6 +189,114 @@ START_TEST(client_pauses_when_told_later)
     ck_assert_uint_ge(world.at_ms[1] - world.at_ms[0], 50);
     ck_assert_uint_ge(world.at_ms[4] - world.at_ms[3], 400);
     ck_assert_int_eq(question.status, 0);
+}
+END_TEST
+
+/* Unanswered, each time later, eight times as late at most; an answer, be it a refusal, begins it
+ * anew. */
+START_TEST(client_slows_down_while_nothing_comes)
+{
+    static const uint64_t gap[] = {100, 100, 100, 200, 400, 800, 800, 800};
+    for (int i = 0; i < 12; i++)
+        world.silent[i] = i != 8;
+    world.status[8] = SHOAL_E_BUSY;
+    client_set_resend(world.client, 100);
+    client_start(world.client, &question.request);
+    run_ms(5000);
+    for (int i = 0; i < 8; i++)
+        ck_assert_uint_eq(world.at_ms[i + 1] - world.at_ms[i], gap[i]);
+    ck_assert_uint_eq(world.at_ms[9] - world.at_ms[8], 50);
+    for (int i = 0; i < 3; i++)
+        ck_assert_uint_eq(world.at_ms[i + 10] - world.at_ms[i + 9], gap[i]);
+    ck_assert_uint_eq(question.answers, 2);
+}
+END_TEST
+
+/* What a shard says is no sign of the coordinator's life. */
+START_TEST(client_hears_the_coordinator_alone)
+{
+    struct wire w = {.type = WIRE_TYPE_PULL, .reply = true, .id = 99, .status = SHOAL_E_BUSY};
+    run_ms(50);
+    uint64_t heard = client_heard_ns(world.client);
+    client_message(world.client, UINT64_C(1) << 40, wire_encode(&w));
+    ck_assert_uint_eq(client_heard_ns(world.client), heard);
+    client_start(world.client, &question.request);
+    run_ms(50);
+    ck_assert_uint_gt(client_heard_ns(world.client), heard);
+}
+END_TEST
+
+/* A server that was set up anew has its old place and another key: what is sent to the former one
+ * never arrives. */
+START_TEST(client_connects_again_when_a_shard_has_another_key)
+{
+    static const struct {
+        const char *lines;
+        uint32_t more;
+    } maps[] = {{"sim://peer a\nsim://peer b\n", 2},
+                {"sim://peer a\nsim://peer b\n", 0},
+                {"sim://peer a\nsim://peer c\n", 1},
+                {"sim://peer a\nsim://peer\n", 1}};
+    run_ms(10);
+    for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++) {
+        uint32_t before = world.hellos;
+        world.map_lines = maps[i].lines;
+        client_map_refresh(world.client);
+        run_ms(100);
+        ck_assert_uint_eq(world.hellos - before, maps[i].more);
+    }
+}
+END_TEST
+
+START_TEST(map_lines_fit_to_the_last_byte)
+{
+    uint16_t shard = 0;
+    struct wire_MAP_GET_reply reply = {.map_epoch = 1, .tablet_count = 1, .shards = 1};
+    struct frame numbers = {.data = &shard, .bytes = sizeof shard};
+    for (uint32_t more = 0; more < 4; more++) {
+        char line[MAP_ENDPOINT_BYTES + MAP_KEY_BYTES + 8];
+        size_t endpoint = MAP_ENDPOINT_BYTES - 1 + (more & 1),
+               key = MAP_KEY_BYTES - 1 + (more >> 1);
+        struct map m;
+        struct err e;
+        memset(line, 'e', endpoint);
+        line[endpoint] = ' ';
+        memset(line + endpoint + 1, 'k', key);
+        line[endpoint + 1 + key] = '\n';
+        client_map_init(&m);
+        ck_assert_int_eq(client_map_take(&m, &reply, &numbers,
+                                         &(struct frame){.data = line, .bytes = endpoint + key + 2},
+                                         &e),
+                         more == 0 ? 0 : SHOAL_E_MALFORMED);
+        if (more == 0) {
+            ck_assert_uint_eq(strlen(m.endpoint[0]), endpoint);
+            ck_assert_uint_eq(strlen(m.key[0]), key);
+        }
+        client_map_close(&m);
+    }
+}
+END_TEST
+
+/* What passes by itself is asked again; all else is somebody's to look at. */
+START_TEST(client_knows_what_passes)
+{
+    static const int passes[] = {SHOAL_E_BUSY,        SHOAL_E_AGAIN,    SHOAL_E_NO_SPACE,
+                                 SHOAL_E_TIMEOUT,     SHOAL_E_NO_TABLE, SHOAL_E_IO,
+                                 SHOAL_E_UNAVAILABLE, SHOAL_E_NOMEM,    SHOAL_E_STOPPED},
+                     stays[] = {0,
+                                SHOAL_E_FENCED,
+                                SHOAL_E_OLD_RUN,
+                                SHOAL_E_GAP,
+                                SHOAL_E_SCHEMA,
+                                SHOAL_E_MALFORMED,
+                                SHOAL_E_NOT_LEADER,
+                                SHOAL_E_NOT_FINITE,
+                                SHOAL_E_DENIED,
+                                SHOAL_E_VERSION};
+    for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++)
+        ck_assert_msg(client_passing(passes[i]), "%s", err_text(passes[i]));
+    for (size_t i = 0; i < sizeof stays / sizeof stays[0]; i++)
+        ck_assert_msg(!client_passing(stays[i]), "%s", err_text(stays[i]));
 }
 END_TEST
 
@@ -335,7 +445,12 @@ int main(void)
     tcase_add_test(c, client_answers_once);
     tcase_add_test(c, client_sends_again_with_the_same_id);
     tcase_add_test(c, client_pauses_when_told_later);
+    tcase_add_test(c, client_knows_what_passes);
     tcase_add_test(c, client_ids_grow);
+    tcase_add_test(c, client_slows_down_while_nothing_comes);
+    tcase_add_test(c, client_hears_the_coordinator_alone);
+    tcase_add_test(c, client_connects_again_when_a_shard_has_another_key);
+    tcase_add_test(c, map_lines_fit_to_the_last_byte);
     tcase_add_test(c, client_forgets_what_is_cancelled);
     tcase_add_test(c, client_is_not_fooled_by_another_type);
     tcase_add_test(c, client_is_not_fooled_by_another_sender);

@@ -9,6 +9,7 @@
 #include "worker/train/lane_inner.h"
 
 #include <check.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -627,6 +628,63 @@ START_TEST(rows_live_as_long_as_their_frames)
 }
 END_TEST
 
+static uint32_t transfers_done;
+
+static void transfer_done(struct transfer *t)
+{
+    (void)t;
+    transfers_done++;
+}
+
+static bool transfer_over(void *context)
+{
+    (void)context;
+    return transfers_done > 0;
+}
+
+/* Of a batch with a bad gradient no shard applies anything: what is good goes as a tick, what is
+ * bad as it is, to be refused and told of. */
+START_TEST(transfer_of_a_bad_batch_pushes_nothing_good)
+{
+    enum { COUNT = 100 };
+    static float gradients[COUNT * 16];
+    uint64_t keys[COUNT];
+    struct rows *r;
+    struct transfer t;
+    struct err e = {0};
+    open_with(&calm, "async", 20);
+    ck_assert_int_eq(rows_new(model, NULL, schema, 1, 16, 1, &r, &e), 0);
+    for (uint32_t i = 0; i < COUNT; i++)
+        keys[i] = i;
+    qsort(keys, COUNT, sizeof *keys, by_mix);
+    uint64_t of_last = 0;
+    const uint16_t *shard = client_map(base.client)->shard;
+    for (uint32_t i = 0; i < COUNT; i++)
+        of_last += shard[key_tablet(key_mix(keys[i]), schema[0].tablet_bits)] == shard[63];
+    ck_assert(of_last > 0 && of_last < COUNT);
+    r->table[0].keys = keys;
+    r->table[0].key_count = COUNT;
+    r->table[0].gradients = gradients;
+    ck_assert_uint_le(COUNT * (size_t)schema_push_floats(&schema[0]),
+                      sizeof gradients / sizeof *gradients);
+    for (uint64_t bad = 0; bad < 2; bad++) {
+        gradients[COUNT * (size_t)schema_push_floats(&schema[0]) - 1] = bad ? NAN : 0.0f;
+        rows_check(r);
+        ck_assert_int_eq(r->poisoned, bad);
+        transfer_init(&t, base.client, r);
+        t.done = transfer_done;
+        transfers_done = 0;
+        const struct transfer_name name = {
+            .run = FAKE_RUN, .generation = 1, .batch = 1 + bad, .lr_scale = 1};
+        ck_assert_int_eq(transfer_start(&t, &name, true, &e), 0);
+        ck_assert(sim_run(fake.sim, sim_now_ns(fake.sim) + 10 * SECOND, transfer_over, NULL));
+        ck_assert_uint_eq(t.keys, bad ? of_last : COUNT);
+        transfer_close(&t);
+    }
+    rows_release(r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("lane");
@@ -652,6 +710,7 @@ int main(void)
     tcase_add_loop_test(c, lane_charges_held_pulls_to_waiting, 0, 2);
     tcase_add_test(c, rows_split_covers_every_tablet);
     tcase_add_test(c, rows_live_as_long_as_their_frames);
+    tcase_add_test(c, transfer_of_a_bad_batch_pushes_nothing_good);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

@@ -392,6 +392,14 @@ START_TEST(row_cache_never_serves_without_slack)
     row_cache_plan(c, 6, &key, 1, &plan);
     ck_assert_uint_eq(plan.fresh_count, 1);
     row_cache_free(c);
+    for (uint64_t low = 4; low < 7; low++) { /* its own clock is not behind it: nothing is known */
+        c = small(8, true, 100);
+        row_cache_plan(c, 5, &key, 1, &plan);
+        row_cache_answered(c, 5, &key, 1, 5, low);
+        row_cache_plan(c, 6, &key, 1, &plan);
+        ck_assert_uint_eq(plan.fresh_count, low == 4 ? 0 : 1);
+        row_cache_free(c);
+    }
 }
 END_TEST
 

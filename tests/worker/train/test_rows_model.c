@@ -8,6 +8,7 @@
 #include "worker/train/rows.h"
 
 #include <check.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -241,6 +242,47 @@ START_TEST(rows_arrays_move_between_batches)
 }
 END_TEST
 
+/* Of a batch of no examples, as bsp pads a lane with, nothing is pulled and nothing pushed. */
+START_TEST(rows_of_an_empty_batch_are_none)
+{
+    open_rows("000");
+    read_batch(EXAMPLES); /* its keys are there still */
+    ck_assert_uint_gt(rows->table[TABLES].key_count, 0);
+    read_batch(0);
+    for (uint32_t t = 0; t < rows->table_count; t++) {
+        ck_assert_uint_eq(rows->table[t].key_count, 0);
+        ck_assert_uint_eq(rows->table[t].pull_count, 0);
+    }
+}
+END_TEST
+
+/* A gradient that no server takes is seen in every table, the first row and the last. */
+START_TEST(rows_with_a_bad_gradient_are_poisoned)
+{
+    open_rows("010");
+    read_batch(EXAMPLES);
+    for (uint32_t t = 0; t < rows->table_count; t++)
+        memset(rows->table[t].gradients, 0,
+               rows->table[t].key_count * schema_push_floats(rows->table[t].schema) *
+                   sizeof(float));
+    rows_check(rows);
+    ck_assert(!rows->poisoned);
+    for (uint32_t t = 0; t < rows->table_count; t++) {
+        const struct rows_table *table = &rows->table[t];
+        const size_t last = (table->key_count - 1) * (size_t)schema_push_floats(table->schema);
+        const size_t at[2] = {0, last + table->schema->width - 1};
+        for (int i = 0; i < 2; i++) {
+            table->gradients[at[i]] = NAN;
+            rows_check(rows);
+            ck_assert_msg(rows->poisoned, "table %u, %d", t, i);
+            table->gradients[at[i]] = 0;
+        }
+    }
+    rows_check(rows);
+    ck_assert(!rows->poisoned);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("rows_model");
@@ -251,6 +293,8 @@ int main(void)
     tcase_add_test(t, rows_of_a_cache_are_counted_by_table);
     tcase_add_loop_test(t, rows_shows_and_clicks_go_to_the_tables_that_keep_them, 0, 6);
     tcase_add_test(t, rows_arrays_move_between_batches);
+    tcase_add_test(t, rows_of_an_empty_batch_are_none);
+    tcase_add_test(t, rows_with_a_bad_gradient_are_poisoned);
     suite_add_tcase(s, t);
     SRunner *run = srunner_create(s);
     srunner_run_all(run, CK_ENV);

@@ -34,7 +34,7 @@ static void teardown(void)
  * quoted. */
 static void scores_make(uint32_t columns)
 {
-    static const char *const text[3][2] = {{"0", "a,b"}, {"", ""}, {"2", "say \"x\"\tor y"}};
+    static const char *const text[3][2] = {{"0\r", "a,b"}, {"", ""}, {"2", "say \"x\"\tor y"}};
     float score[] = {0.25f, 0.1f}, label[] = {0, 0};
     uint32_t row[] = {0, 2};
     struct err e;
@@ -78,12 +78,12 @@ START_TEST(csv_has_a_line_for_each_row)
     char *name[] = {(char[]){"row"}, (char[]){"words"}}, text[512];
     columns_set(name, 2);
     (void)written(SCORE_CSV, true, text);
-    ck_assert_str_eq(text, "row,words,score\n0,\"a,b\",0.25\n,,\n2,\"say \"\"x\"\"\tor y\","
+    ck_assert_str_eq(text, "row,words,score\n\"0\r\",\"a,b\",0.25\n,,\n2,\"say \"\"x\"\"\tor y\","
                            "0.100000001\n");
     (void)written(SCORE_CSV, false, text);
-    ck_assert_str_eq(text, "0,\"a,b\",0.25\n,,\n2,\"say \"\"x\"\"\tor y\",0.100000001\n");
+    ck_assert_str_eq(text, "\"0\r\",\"a,b\",0.25\n,,\n2,\"say \"\"x\"\"\tor y\",0.100000001\n");
     (void)written(SCORE_TSV, true, text);
-    ck_assert_str_eq(text, "row\twords\tscore\n0\ta,b\t0.25\n\t\t\n2\t\"say \"\"x\"\"\tor "
+    ck_assert_str_eq(text, "row\twords\tscore\n\"0\r\"\ta,b\t0.25\n\t\t\n2\t\"say \"\"x\"\"\tor "
                            "y\"\t0.100000001\n");
 }
 END_TEST

@@ -1,0 +1,85 @@
+/* test_power.c: the coordinator's store on a disk that loses its power at any call. */
+#include "proto/base/limits.h"
+#include "proto/base/log.h"
+#include "server/coord/store.h"
+#include "tests/lib/disk.h"
+#include "tests/lib/rig_dir.h"
+#include "tests/lib/suite.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { STARTS = 3, PUTS = 4 };
+
+static char root[LIMIT_PATH], dir[LIMIT_PATH];
+
+/* The last number whose put was answered, and the last that was tried. */
+static uint64_t answered, tried;
+
+/* Starts and puts until the power goes, or all is done. */
+static void play(struct disk *d)
+{
+    struct err e = {0};
+    for (int start = 0; start < STARTS && !disk_is_off(d); start++) {
+        struct coord_store *s;
+        if (coord_store_open(dir, &s, &e) != 0)
+            return;
+        for (int i = 0; i < PUTS && !disk_is_off(d); i++) {
+            tried = answered + 1;
+            int rc = coord_store_put(s, "number", &tried, sizeof tried, &e);
+            if (!disk_is_off(d)) {
+                ck_assert_msg(rc == 0, "%s", e.text);
+                answered = tried;
+            }
+        }
+        coord_store_close(s);
+    }
+}
+
+/* What was answered is there, and of what was not nothing but the last. Whether it went in the
+ * middle of a put, of a rewriting at a start, or between two calls. */
+START_TEST(coord_store_keeps_what_it_answered_when_power_goes)
+{
+    const char *shm = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    bool off = true;
+    for (uint64_t at = 1; off; at++)
+        for (uint64_t seed = 0; seed < 8; seed++) {
+            struct coord_store *s;
+            struct err e = {0};
+            uint64_t number = 0;
+            snprintf(root, sizeof root, "%s/shoal-power-XXXXXX", shm);
+            ck_assert_ptr_nonnull(mkdtemp(root));
+            snprintf(dir, sizeof dir, "%.900s/coord", root);
+            ck_assert_int_eq(mkdir(dir, 0700), 0);
+            struct disk *d = disk_watch(root);
+            answered = tried = 0;
+            disk_fail(d, &(struct disk_fault){.at = at, .kind = DISK_OFF, .seed = seed});
+            play(d);
+            off = disk_is_off(d);
+            if (!off)
+                disk_off(d, seed);
+            disk_on(d);
+            ck_assert_msg(coord_store_open(dir, &s, &e) == 0, "call %u, seed %u: %s", (unsigned)at,
+                          (unsigned)seed, e.text);
+            int rc = coord_store_get_fixed(s, "number", &number, sizeof number, &e);
+            ck_assert(rc == 0 || (rc == SHOAL_E_NOT_FOUND && answered == 0));
+            ck_assert_msg(number == answered || number == tried, "call %u, seed %u: %u of %u",
+                          (unsigned)at, (unsigned)seed, (unsigned)number, (unsigned)answered);
+            coord_store_close(s);
+            disk_free(d);
+            rig_remove_dir(root);
+        }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("coord_power");
+    log_set_level(LOG_LEVEL_ERROR);
+    tcase_add_test(suite_case(s, "power", 60, NULL, NULL),
+                   coord_store_keeps_what_it_answered_when_power_goes);
+    return suite_main(s);
+}

@@ -1,0 +1,183 @@
+/* test_window.c: figures of training by window: each task once, over joins, restarts and epochs. */
+#include "server/coord/core.h"
+#include "server/coord/window.h"
+#include "tests/lib/suite.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+enum { TASKS = 100, EPOCHS = 3, JOB = 7 };
+
+static struct coord c;
+
+/* A coordinator that comes (back) with this store: an epoch has 100 tasks of one batch each. */
+static void begin(struct coord_store *store, uint64_t number, uint32_t epoch)
+{
+    struct err e = {0};
+    struct coord_job *j = &c.job;
+    c = (struct coord){.store = store};
+    j->at.number = number;
+    j->at.epoch = epoch;
+    j->spec.train.epochs = EPOCHS;
+    j->spec.train.batch = 10;
+    j->at.split[WIRE_TRAIN].rows = TASKS * 10;
+    ck_assert_int_eq(coord_task_open(&j->tasks, 1, WIRE_ASYNC, &e), 0);
+    ck_assert_int_eq(coord_task_plan(&j->tasks, epoch, &(struct coord_segment){.rows = TASKS * 10},
+                                     1, 10, 1, 0, &e),
+                     0);
+    ck_assert_int_eq(coord_window_open(&j->windows, &j->spec, EPOCHS, &e), 0);
+    ck_assert_int_eq(coord_window_load(&c, &e), 0);
+}
+
+static void end(void)
+{
+    coord_window_close(&c.job.windows);
+    coord_task_close(&c.job.tasks);
+}
+
+/* Of each task so many examples: its own number, and one. */
+static void count(uint32_t task)
+{
+    struct metric_tally *told = &c.job.windows.told[0];
+    *told = (struct metric_tally){.loss = 0};
+    for (uint32_t i = 0; i <= task; i++)
+        metric_tally_add(told, 0.5f, (float)(i % 2), 0.7);
+    ck_assert(coord_window_count(&c, task));
+}
+
+static uint64_t sum(uint32_t from, uint32_t to)
+{
+    return (uint64_t)to * (to + 1) / 2 - (uint64_t)from * (from + 1) / 2;
+}
+
+/* Examples of all tasks before the n-th of the job. */
+static uint64_t before(uint64_t n)
+{
+    return n / TASKS * sum(0, TASKS) + sum(0, (uint32_t)(n % TASKS));
+}
+
+/* What windows have when so many tasks have been counted. */
+static void check(uint64_t tasks)
+{
+    const struct coord_windows *w = &c.job.windows;
+    struct metric of;
+    uint32_t windows = (uint32_t)((tasks + w->stride - 1) / w->stride);
+    ck_assert(tasks <= w->stride * COORD_WINDOWS_MAX &&
+              (w->stride == 1 || tasks > w->stride / 2 * COORD_WINDOWS_MAX));
+    for (uint32_t n = 0; n < COORD_WINDOWS_MAX; n++) {
+        uint64_t to = (n + 1) * w->stride < tasks ? (n + 1) * w->stride : tasks;
+        ck_assert_int_eq(coord_window_figures(w, n, &of), n < windows);
+        if (n < windows)
+            ck_assert_uint_eq(of.examples, before(to) - before(n * w->stride));
+    }
+    ck_assert(coord_window_all(w, &of));
+    ck_assert_uint_eq(of.examples, before(tasks));
+    ck_assert(coord_window_newest(w, &of));
+    ck_assert_uint_eq(of.examples,
+                      before(tasks) - before(windows > 2 ? (windows - 2) * w->stride : 0));
+}
+
+START_TEST(coord_windows_have_every_task_once)
+{
+    struct coord_store *store = coord_store_memory();
+    struct metric of;
+    begin(store, JOB, 1);
+    ck_assert(!coord_window_all(&c.job.windows, &of));
+    for (uint32_t epoch = 1; epoch <= EPOCHS; epoch++) {
+        for (uint32_t t = 0; t < TASKS; t++) {
+            uint64_t tasks = (uint64_t)(epoch - 1) * TASKS + t + 1;
+            count(t);
+            check(tasks);
+            if (t % 29 == 28) { /* killed */
+                end();
+                begin(store, JOB, epoch);
+                check(tasks);
+                uint64_t stride = c.job.windows.stride;
+                ck_assert_uint_eq(c.job.windows.serial, (tasks + stride - 1) / stride * stride);
+            }
+            if (t % 29 == 10) {
+                ck_assert(coord_window_recent(&c.job.windows, &of));
+                ck_assert_uint_eq(of.examples, sum(t - 10, t + 1));
+                ck_assert(!coord_window_recent(&c.job.windows, &of));
+            }
+        }
+        (void)coord_window_recent(&c.job.windows, &of);
+        ck_assert(coord_window_epoch(&c));
+        ck_assert_uint_eq(c.job.windows.trained[epoch - 1].of[0].examples, sum(0, TASKS));
+        ck_assert_uint_eq(metric_tally_examples(c.job.windows.epoch), 0);
+        end();
+        begin(store, JOB, epoch < EPOCHS ? epoch + 1 : epoch); /* killed behind its end */
+        for (uint32_t n = 0; n < EPOCHS; n++)
+            ck_assert_uint_eq(c.job.windows.trained[n].of[0].examples,
+                              n < epoch ? sum(0, TASKS) : 0);
+        ck_assert(epoch == EPOCHS || metric_tally_examples(c.job.windows.epoch) == 0);
+    }
+    end();
+    begin(store, JOB + 1, EPOCHS); /* another job finds nothing of it */
+    ck_assert(!coord_window_all(&c.job.windows, &of));
+    ck_assert_uint_eq(c.job.windows.trained[0].of[0].examples, 0);
+    end();
+    coord_store_close(store);
+}
+END_TEST
+
+/* A job that goes back to a checkpoint: what it has stored since counts no more. */
+START_TEST(coord_windows_are_forgotten_from_an_epoch_on)
+{
+    struct coord_store *store = coord_store_memory();
+    struct metric of;
+    begin(store, JOB, 1);
+    for (uint32_t epoch = 1; epoch <= EPOCHS; epoch++) {
+        for (uint32_t t = 0; t < TASKS; t++)
+            count(t);
+        if (epoch < EPOCHS) {
+            ck_assert(coord_window_epoch(&c));
+            end();
+            begin(store, JOB, epoch + 1);
+        }
+    }
+    ck_assert(coord_window_forget(&c, 2));
+    end();
+    begin(store, JOB, EPOCHS);
+    ck_assert(!coord_window_all(&c.job.windows, &of));
+    ck_assert_uint_eq(metric_tally_examples(c.job.windows.epoch), 0);
+    ck_assert_uint_eq(c.job.windows.trained[0].of[0].examples, sum(0, TASKS));
+    ck_assert_uint_eq(c.job.windows.trained[1].of[0].examples, 0);
+    end();
+    coord_store_close(store);
+}
+END_TEST
+
+/* Windows of four tasks: the 25th ends with the first epoch, the next one is of the second; none
+ * ends beyond what is trained. */
+START_TEST(coord_windows_end_where_their_last_task_does)
+{
+    static const struct {
+        uint32_t n;
+        uint64_t trained, end;
+        uint32_t epoch;
+    } cases[] = {{0, 1000, 4, 1},   {24, 1000, 100, 1}, {25, 1000, 104, 2}, {49, 1000, 200, 2},
+                 {25, 103, 103, 2}, {25, 101, 101, 2},  {24, 100, 100, 1},  {24, 99, 99, 1}};
+    struct coord_store *store = coord_store_memory();
+    begin(store, JOB, 1);
+    c.job.windows.stride = 4;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint32_t epoch = 0;
+        ck_assert_uint_eq(coord_window_end(&c.job, cases[i].n, cases[i].trained, &epoch),
+                          cases[i].end);
+        ck_assert_uint_eq(epoch, cases[i].epoch);
+    }
+    end();
+    coord_store_close(store);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("coord_window");
+    TCase *t = suite_case(s, "window", 60, NULL, NULL);
+    tcase_add_test(t, coord_windows_have_every_task_once);
+    tcase_add_test(t, coord_windows_are_forgotten_from_an_epoch_on);
+    tcase_add_test(t, coord_windows_end_where_their_last_task_does);
+    return suite_main(s);
+}

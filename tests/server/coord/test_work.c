@@ -1,0 +1,227 @@
+/* test_work.c: what a worker reports of a task: what can be is taken, each bound is exact. */
+#include "server/coord/core.h"
+#include "server/coord/work.h"
+#include "tests/lib/suite.h"
+
+#include <check.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { ROWS = 95, BATCHES = 10, WORKER = 5 };
+
+static struct coord c;
+static struct coord_worker worker;
+static struct table_schema table[LIMIT_TABLES];
+static struct wire w;
+
+/* A job of one task in lane 0, which the worker has; it has been reported already, so that what is
+ * right goes no further. */
+static void setup(void)
+{
+    struct err e = {0};
+    struct coord_tasks *t = &c.job.tasks;
+    c = (struct coord){.fatal = 0};
+    worker = (struct coord_worker){.number = WORKER};
+    c.job.table = table;
+    c.job.at.phase = PHASE_TRAIN;
+    c.job.at.epoch = 1;
+    c.job.spec.train.batch = 10;
+    ck_assert_int_eq(coord_task_open(t, 1, WIRE_ASYNC, &e), 0);
+    ck_assert_int_eq(
+        coord_task_plan(t, 1, &(struct coord_segment){.rows = ROWS}, 1, 10, BATCHES, 0, &e), 0);
+    ck_assert_uint_eq(t->tasks, 1);
+    ck_assert_uint_eq(t->task[0].batch_count, BATCHES);
+    t->lane[0].state = LANE_HELD;
+    t->lane[0].worker = WORKER;
+    t->lane[0].generation = 3;
+    ck_assert_uint_eq(coord_task_append(t, 0), 0);
+    t->task[0].reported = true;
+    ck_assert_int_eq(coord_window_open(&c.job.windows, &c.job.spec, 1, &e), 0);
+}
+
+static void teardown(void)
+{
+    coord_window_close(&c.job.windows);
+    coord_task_close(&c.job.tasks);
+}
+
+/* As a worker that has done all tells it. */
+static struct wire_TASK_DONE good(void)
+{
+    return (struct wire_TASK_DONE){.lane = 0,
+                                   .generation = 3,
+                                   .task = coord_task_number(&c.job.tasks, 0),
+                                   .examples = ROWS,
+                                   .drawn = ROWS,
+                                   .loss_sum = 1,
+                                   .weight_sum = ROWS,
+                                   .batches = BATCHES,
+                                   .measured = BATCHES,
+                                   .skipped = BATCHES,
+                                   .refused = BATCHES,
+                                   .lr_scale = 1,
+                                   .tasks = 1};
+}
+
+static int report(struct wire_TASK_DONE q, double loss)
+{
+    static struct metric_tally tally;
+    static struct metric_tally_entry entry[METRIC_TALLY_CELLS];
+    struct metric_tally_sums sums;
+    const uint64_t histogram[64] = {0};
+    struct coord_ask a = {.worker = &worker, .request = &w};
+    struct msg *m = msg_new();
+    memset(&tally, 0, sizeof tally);
+    for (uint64_t i = 0; i < q.examples; i++)
+        metric_tally_add(&tally, 0.5f, 1, 0.7);
+    q.cells = metric_tally_put(&tally, 1, &sums, entry);
+    w = (struct wire){.type = WIRE_TYPE_TASK_DONE};
+    w.u.TASK_DONE = q;
+    (void)msg_add(m, 0);
+    memcpy(msg_add(m, sizeof histogram), histogram, sizeof histogram);
+    char *at = msg_add(m, sizeof loss + sizeof sums + q.cells * sizeof entry[0]);
+    memcpy(at, &loss, sizeof loss);
+    memcpy(at + sizeof loss, &sums, sizeof sums);
+    memcpy(at + sizeof loss + sizeof sums, entry, q.cells * sizeof entry[0]);
+    a.m = m;
+    int rc = coord_work_task(&c, &a);
+    msg_free(m);
+    return rc;
+}
+
+START_TEST(coord_reports_may_say_all_there_can_be)
+{
+    struct wire_TASK_DONE q = good();
+    ck_assert_int_eq(report(q, 1), 0);
+    q.bad_lines = ROWS; /* all of them, and no example */
+    q.examples = 0;
+    ck_assert_int_eq(report(q, 0), 0);
+    q.drawn = q.bad_lines = 0;
+    q.measured = q.skipped = q.batches = q.refused = 0;
+    q.weight_sum = q.loss_sum = 0;
+    ck_assert_int_eq(report(q, 0), 0);
+}
+END_TEST
+
+/* One thing at a time that cannot be. */
+START_TEST(coord_reports_that_cannot_be_are_refused)
+{
+    struct wire_TASK_DONE q = good();
+    double loss = 1;
+    int expected = SHOAL_E_MALFORMED;
+    switch (_i) {
+    case 0:
+        q.examples = ROWS + 1;
+        break;
+    case 1:
+        q.drawn = ROWS + 1;
+        break;
+    case 2:
+        q.examples = 0, q.drawn = 7, q.bad_lines = 8;
+        break;
+    case 3:
+        q.refused = BATCHES + 1;
+        break;
+    case 4:
+        q.measured = BATCHES + 1;
+        break;
+    case 5:
+        q.skipped = BATCHES + 1;
+        break;
+    case 6:
+        q.tasks = 2;
+        break;
+    case 7:
+        q.weight_sum = -1;
+        break;
+    case 8:
+        q.loss_sum = (double)INFINITY;
+        break;
+    case 9:
+        loss = (double)NAN;
+        break;
+    case 10:
+        q.dense_norm_sum = -1;
+        break;
+    case 11:
+        q.row_norm_sum = (double)NAN;
+        break;
+    case 12:
+        q.lr_scale = NAN;
+        break;
+    case 13:
+        q.by_count = 1;
+        break;
+    case 14:
+        q.lane = 1, expected = SHOAL_E_FENCED;
+        break;
+    case 15:
+        q.generation = 2, expected = SHOAL_E_FENCED;
+        break;
+    case 16:
+        q.task++, expected = SHOAL_E_FENCED;
+        break;
+    case 17:
+        worker.number++, expected = SHOAL_E_FENCED;
+        break;
+    default:
+        c.job.at.phase = PHASE_EVAL, expected = SHOAL_E_FENCED;
+    }
+    ck_assert_int_eq(report(q, loss), expected);
+}
+END_TEST
+
+static int declare(uint32_t number, uint32_t total, uint32_t width)
+{
+    static const struct wire_TABLE_CREATE blank;
+    struct table_schema s = {.width = width,
+                             .table = number,
+                             .tablet_bits = 4,
+                             .seed = 1,
+                             .optimizer = {.kind = OPT_SGD, .lr = 1}};
+    struct wire_TABLE_CREATE create = blank;
+    struct coord_ask a = {.worker = &worker, .request = &w};
+    struct msg *m = msg_new();
+    (void)snprintf(s.name, sizeof s.name, "t%u", number);
+    wire_schema_to(&s, &create);
+    w = (struct wire){.type = WIRE_TYPE_TABLE_DECLARE};
+    memcpy(&w.u.TABLE_DECLARE, &create, offsetof(struct wire_TABLE_DECLARE, declared_total));
+    w.u.TABLE_DECLARE.declared_total = total;
+    (void)msg_add(m, 0);
+    (void)msg_add(m, 0);
+    a.m = m;
+    int rc = coord_work_declare(&c, &a);
+    msg_free(m);
+    return rc;
+}
+
+/* All workers of a job declare the same tables, from the first to the last of them. */
+START_TEST(coord_tables_are_declared_alike)
+{
+    ck_assert_int_eq(declare(0, 0, 2), SHOAL_E_SCHEMA);
+    ck_assert_int_eq(declare(0, LIMIT_TABLES + 1, 2), SHOAL_E_SCHEMA);
+    ck_assert_int_eq(declare(2, 2, 2), SHOAL_E_SCHEMA);
+    ck_assert_uint_eq(c.job.declared_total, 0);
+    ck_assert_int_eq(declare(1, 2, 2), 0);
+    ck_assert_uint_eq(c.job.declared_total, 2);
+    ck_assert_int_eq(declare(0, 3, 2), SHOAL_E_SCHEMA);
+    ck_assert_int_eq(declare(0, 1, 2), SHOAL_E_SCHEMA);
+    ck_assert(!c.job.declared[0]);
+    ck_assert_int_eq(declare(1, 2, 2), 0);
+    ck_assert_int_eq(declare(1, 2, 3), SHOAL_E_SCHEMA);
+    ck_assert_int_eq(declare(0, 2, 3), 0);
+    ck_assert(c.job.declared[0] && c.job.table[1].width == 2);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("coord_work");
+    TCase *t = suite_case(s, "work", 60, setup, teardown);
+    tcase_add_test(t, coord_reports_may_say_all_there_can_be);
+    tcase_add_test(t, coord_tables_are_declared_alike);
+    tcase_add_loop_test(t, coord_reports_that_cannot_be_are_refused, 0, 19);
+    return suite_main(s);
+}
