@@ -2,9 +2,11 @@
 #include "embedding/engine.h"
 #include "embedding/engine/cut.h"
 #include "embedding/engine/flush.h"
+#include "embedding/engine/replay.h"
 #include "embedding/engine/tier.h"
 #include "proto/base/key.h"
 #include "tests/lib/embedding_rig.h"
+#include "tests/lib/file_fault.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -373,6 +375,115 @@ START_TEST(a_cut_is_kept_while_a_restore_needs_it)
 }
 END_TEST
 
+/* Two restores of one cut, of which the first is told that it is dropped: it goes with the last. */
+START_TEST(a_cut_that_two_restores_need_goes_with_the_last)
+{
+    struct err e = {0};
+    begin(DURABLE_JOURNAL, dir);
+    rig_train(&s, 1, 0, 0, 0, 3);
+    make_cut(5);
+    file_fault_set(&(struct file_fault){0});
+    restore(5, 2);
+    ck_assert_uint_eq(file_fault_calls(), 3); /* its record is on disk before anything is done */
+    file_fault_set(NULL);
+    restore(5, 3);
+    ck_assert_uint_eq(s.g->ref_count, 2);
+    ck_assert_int_eq(engine_cut_drop(s.g, 5), 0);
+    ck_assert(cut_there(5));
+    cut_refs_trim(s.g, s.g->ref[0].sequence); /* the first is done with */
+    embedding_env_run(&s.env);
+    ck_assert_uint_eq(s.g->ref_count, 1);
+    ck_assert(cut_there(5));
+    ck_assert_msg(flush_all(s.g, &e) == 0, "%s", e.text);
+    embedding_env_run(&s.env);
+    ck_assert_uint_eq(s.g->ref_count, 0);
+    ck_assert(!cut_there(5));
+    rig_close(&s, false);
+}
+END_TEST
+
+/* The record of a restore is the last one, and all rows are stored: it lies in the last segment
+ * still, and its cut has gone. */
+START_TEST(a_restore_that_is_stored_needs_no_cut)
+{
+    static struct rig_push p;
+    struct push_plan plan;
+    struct err e = {0};
+    begin(DURABLE_JOURNAL, dir);
+    rig_train(&s, 1, 0, 0, 0, 3);
+    uint64_t digest = rig_digest(&s);
+    make_cut(5);
+    rig_train(&s, 1, 0, 0, 3, 5);
+    restore(5, 2);
+    uint64_t restored = s.g->sequence;
+    ck_assert_msg(flush_all(s.g, &e) == 0, "%s", e.text);
+    ck_assert_int_eq(engine_cut_drop(s.g, 5), 0);
+    embedding_env_run(&s.env);
+    ck_assert(!cut_there(5));
+    ck_assert_uint_eq(s.g->sequence, restored);
+    rig_close(&s, false);
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    ck_assert_uint_eq(rig_digest(&s), digest);
+    check_restored(2, 3);
+    /* a cut with its record, and with rows that are of it */
+    rig_push_make(&p, 2, 0, 0, 0, 3, 4);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
+    digest = rig_digest(&s);
+    make_cut(6);
+    rig_push_make(&p, 2, 0, 0, 0, 4, 5);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
+    restore(6, 3);
+    ck_assert_uint_eq(rig_digest(&s), digest);
+    check_restored(3, 4);
+    rig_close(&s, false);
+}
+END_TEST
+
+/* Every table that is here goes back, not the first alone. */
+START_TEST(a_restore_is_of_all_tables)
+{
+    static struct rig_push p;
+    struct push_plan plan;
+    uint64_t digest = 0;
+    begin(DURABLE_JOURNAL, dir);
+    rig_table(&s, 1);
+    for (uint64_t batch = 0; batch < 4; batch++) {
+        for (uint32_t table = 0; table < 2; table++) {
+            rig_push_make(&p, 1, table, 0, 0, batch, batch + 1);
+            ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
+        }
+        if (batch == 1) {
+            digest = rig_digest(&s);
+            make_cut(5);
+        }
+    }
+    restore(5, 2);
+    for (int turn = 0; turn < 2; turn++) {
+        ck_assert_uint_eq(rig_digest(&s), digest);
+        ck_assert_uint_eq(engine_mark(s.g, 2, 0, 0), 2);
+        ck_assert_uint_eq(engine_mark(s.g, 2, 0, 1), 2);
+        rig_close(&s, false);
+        if (turn == 0)
+            rig_open(&s, dir, DURABLE_JOURNAL);
+    }
+}
+END_TEST
+
+/* A cut's records reach up to its own sequence, or what is stored does. */
+START_TEST(a_cut_without_its_last_record_is_refused)
+{
+    struct replay r = {.until = 10};
+    struct err e = {0};
+    ck_assert_int_eq(replay_cut_end(&r, 9, &e), SHOAL_E_CORRUPT);
+    ck_assert_int_eq(replay_cut_end(&r, 0, &e), SHOAL_E_CORRUPT);
+    ck_assert_int_eq(replay_cut_end(&r, 10, &e), 0);
+    r.to.control = 9;
+    ck_assert_int_eq(replay_cut_end(&r, 9, &e), SHOAL_E_CORRUPT);
+    r.to.control = 10;
+    ck_assert_int_eq(replay_cut_end(&r, 0, &e), 0);
+}
+END_TEST
+
 START_TEST(a_cut_right_after_a_restore_stands_alone)
 {
     begin(DURABLE_JOURNAL, dir);
@@ -502,6 +613,8 @@ START_TEST(pushes_wait_for_what_is_not_copied)
         waited++;
         if (waited == 3) /* the first batch of tablets is on its way */
             ck_assert_int_eq(rig_push(&s, &first, &plan), 0);
+        /* keys may be of any tablet */
+        ck_assert_int_eq(engine_keys(s.g, 0, KEY_ERASE, p.keys, 1, &changed, NULL), SHOAL_E_AGAIN);
         ck_assert(embedding_env_step(&s.env));
     }
     ck_assert_uint_gt(waited, 3);
@@ -845,6 +958,10 @@ int main(void)
     tcase_add_loop_test(t, a_restore_may_be_killed_on_the_way, 0, RESTORE_STEPS);
     tcase_add_loop_test(t, a_restore_may_be_closed, 0, 3);
     tcase_add_test(t, a_cut_is_kept_while_a_restore_needs_it);
+    tcase_add_test(t, a_cut_that_two_restores_need_goes_with_the_last);
+    tcase_add_test(t, a_restore_that_is_stored_needs_no_cut);
+    tcase_add_test(t, a_restore_is_of_all_tables);
+    tcase_add_test(t, a_cut_without_its_last_record_is_refused);
     tcase_add_test(t, a_cut_right_after_a_restore_stands_alone);
     tcase_add_test(t, a_cut_with_an_old_restore_among_its_records_stands_alone);
     tcase_add_loop_test(t, a_copy_goes_batch_by_batch, 0, 3);

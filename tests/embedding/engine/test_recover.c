@@ -318,6 +318,81 @@ START_TEST(fences_and_clocks_survive)
 }
 END_TEST
 
+/* Nothing but control records, in two segments. */
+static void control_child(void *context)
+{
+    uint64_t mark;
+    (void)context;
+    reopen();
+    rig_table(&s, 0);
+    ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, NULL), 0);
+    ck_assert_int_eq(engine_fence(s.g, 1, 0, 7, true, &mark, NULL), 0);
+    ck_assert_int_eq(journal_roll(s.g->journal, NULL), 0);
+    ck_assert_int_eq(engine_fence(s.g, 1, 1, 9, true, &mark, NULL), 0);
+    note();
+}
+
+/* What was replayed is to be written as what comes live: no segment goes before. */
+START_TEST(a_control_state_that_was_replayed_is_written)
+{
+    struct err e = {0};
+    rig_in_child(control_child, NULL);
+    for (int turn = 0; turn < 3; turn++) {
+        reopen();
+        check_same();
+        ck_assert_uint_eq(engine_lane_generation(s.g, 1, 0), 7);
+        ck_assert_uint_eq(engine_lane_generation(s.g, 1, 1), 9);
+        ck_assert_msg(flush_all(s.g, &e) == 0, "%s", e.text);
+        ck_assert_uint_eq(s.g->control_durable, shared->sequence);
+        rig_close(&s, false);
+    }
+}
+END_TEST
+
+/* Rows stored, a record of lane 0 in a segment of its own, others of lane 1 in the next: they lack
+ * nothing. */
+static void rolled_child(void *context)
+{
+    static const uint32_t lane[] = {0, 0, 1, 1};
+    struct push_plan plan;
+    struct err e = {0};
+    (void)context;
+    reopen();
+    rig_table(&s, 0);
+    ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, NULL), 0);
+    for (uint64_t i = 0; i < 4; i++) {
+        rig_push_make(&p, 1, 0, lane[i], 0, i % 2, i % 2 + 1);
+        ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
+        if (i == 0)
+            ck_assert_msg(flush_all(s.g, &e) == 0, "%s", e.text);
+        if (i < 2)
+            ck_assert_int_eq(journal_roll(s.g->journal, NULL), 0);
+    }
+    note();
+}
+
+static const char *segment(int n, char *path);
+
+/* The journal may begin with the record behind what is stored, and with no later one. */
+START_TEST(a_journal_begins_where_what_is_stored_ends)
+{
+    char path[LIMIT_PATH];
+    struct err e = {0};
+    rig_in_child(rolled_child, NULL);
+    for (int gone = 0; gone < 2; gone++) {
+        ck_assert_int_eq(unlink(segment(0, path)), 0);
+        int rc = rig_try_open(&s, dir, DURABLE_JOURNAL, &e);
+        ck_assert_msg(rc == (gone == 0 ? 0 : SHOAL_E_CORRUPT), "%s", e.text);
+        if (rc != 0)
+            continue;
+        rig_come_back(&s);
+        rig_lead(&s);
+        check_same();
+        rig_close(&s, false);
+    }
+}
+END_TEST
+
 static void undo_child(void *context)
 {
     struct push_plan plan;
@@ -688,6 +763,8 @@ int main(void)
         tcase_add_test(t, a_full_journal_of_which_all_is_stored_takes_pushes_again);
         tcase_add_test(t, resend_after_restart_is_skipped);
         tcase_add_test(t, fences_and_clocks_survive);
+        tcase_add_test(t, a_control_state_that_was_replayed_is_written);
+        tcase_add_test(t, a_journal_begins_where_what_is_stored_ends);
         tcase_add_test(t, undo_survives);
         tcase_add_test(t, dropped_runs_are_replayed_and_gone);
         tcase_add_test(t, undo_of_a_run_that_was_dropped_does_not_come_back);
