@@ -2,6 +2,7 @@
 #include "embedding/engine.h"
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/tier.h"
+#include "embedding/rows/table_inner.h"
 #include "proto/base/key.h"
 #include "tests/lib/embedding_rig.h"
 #include "tests/lib/file_fault.h"
@@ -91,6 +92,29 @@ START_TEST(tablets_that_are_ahead_skip_what_they_have)
     ck_assert_uint_eq(plan.mark, 1);
     ck_assert_uint_eq(engine_mark(s.g, 1, 0, 0), 1);
     ck_assert_uint_eq(rig_digest(&s), whole);
+    rig_close(&s, false);
+}
+END_TEST
+
+/* A push that stands for two batches where its tablets lack both, and for one where they have the
+ * first: what l2 counts. */
+START_TEST(a_push_stands_for_what_a_tablet_lacks)
+{
+    struct push_plan plan;
+    struct table_schema schema = rig_schema(0);
+    struct err e = {0};
+    schema.optimizer.l2 = 0.01f;
+    rig_open(&s, NULL, DURABLE_MEMORY);
+    ck_assert_msg(engine_table_create(s.g, &schema, &e) == 0, "%s", e.text);
+    ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, &e), 0);
+    rig_push_make(&p, 1, 0, 0, 0, 0, 1);
+    p.record.tablet_count = 8;
+    p.record.key_count = 0;
+    ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
+    rig_push_make(&p, 1, 0, 0, 0, 0, 2);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
+    for (uint32_t k = 0; k < 1u << SHARD_TABLET_BITS; k++)
+        ck_assert_uint_eq(engine_table(s.g, 0)->tablets[k].batches, 2);
     rig_close(&s, false);
 }
 END_TEST
@@ -509,6 +533,7 @@ int main(void)
     tcase_add_test(t, push_is_taken_once);
     tcase_add_test(t, push_with_a_gap_does_nothing);
     tcase_add_test(t, tablets_that_are_ahead_skip_what_they_have);
+    tcase_add_test(t, a_push_stands_for_what_a_tablet_lacks);
     tcase_add_test(t, what_is_wrong_is_refused_by_name);
     tcase_add_test(t, keys_lie_in_the_tablets_that_are_covered);
     tcase_add_test(t, a_table_that_is_filled_takes_no_push);

@@ -393,6 +393,71 @@ START_TEST(a_journal_begins_where_what_is_stored_ends)
 }
 END_TEST
 
+/* A tablet that came from the store is not written as of an older record that is replayed. */
+START_TEST(an_image_is_never_older_than_the_one_before)
+{
+    uint64_t flushed;
+    struct err e = {0};
+    reopen();
+    rig_table(&s, 0);
+    ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, NULL), 0);
+    rig_train(&s, 1, 0, 0, 0, 4);
+    ck_assert_msg(flush_all(s.g, &e) == 0, "%s", e.text);
+    struct engine_table *t = &s.g->table[0];
+    const uint64_t durable = t->durable[3];
+    for (uint64_t sequence = durable - 1; sequence <= durable + 1; sequence++) {
+        uint64_t expected = sequence > durable ? sequence : durable;
+        s.g->flush.items = s.g->flush.bytes = 0;
+        ck_assert(flush_room(s.g, 1, 8u << 20));
+        flush_put_image(s.g, 0, 3, sequence);
+        ck_assert_uint_eq(t->written[3], expected);
+        const struct store_item *item = &s.g->flush.item[0];
+        ck_assert_int_eq(stored_tablet_head(item->value, item->value_bytes,
+                                            table_schema_of(t->table), 3, &flushed, &e),
+                         0);
+        ck_assert_uint_eq(flushed, expected);
+    }
+    rig_close(&s, false);
+}
+END_TEST
+
+/* All is stored, and the schema changes with the next record. */
+static void change_child(void *context)
+{
+    struct table_schema schema = rig_schema(0);
+    struct err e = {0};
+    (void)context;
+    reopen();
+    rig_table(&s, 0);
+    ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, NULL), 0);
+    rig_train(&s, 1, 0, 0, 0, 2);
+    ck_assert_msg(flush_all(s.g, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(flush_dirty(s.g), 0);
+    schema.optimizer.lr = 0.5f;
+    ck_assert_msg(engine_table_create(s.g, &schema, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(flush_dirty(s.g), 16);
+    note();
+}
+
+/* Tablets that are stored as they were before it are to be written again. */
+START_TEST(a_change_that_was_replayed_is_written)
+{
+    struct err e = {0};
+    struct table_schema schema = rig_schema(0);
+    schema.optimizer.lr = 0.25f;
+    rig_in_child(change_child, NULL);
+    reopen();
+    check_same();
+    ck_assert_uint_eq(flush_dirty(s.g), 16);
+    ck_assert_msg(flush_all(s.g, &e) == 0, "%s", e.text);
+    ck_assert_msg(engine_table_create(s.g, &schema, &e) == 0, "%s", e.text); /* and once more */
+    rig_close(&s, false);
+    reopen();
+    ck_assert_uint_eq(engine_mark(s.g, 1, 0, 0), 2);
+    rig_close(&s, false);
+}
+END_TEST
+
 static void undo_child(void *context)
 {
     struct push_plan plan;
@@ -505,6 +570,7 @@ static void half_stored_child(void *context)
     uint64_t durable = t->durable[8]; /* just before the first push */
     ck_assert_int_eq(engine_run_drop(s.g, 1, &e), 0);
     ck_assert_int_eq(engine_run_open(s.g, 2, 2, 1, &e), 0);
+    flush_trim(s.g); /* nothing goes yet: nor does what is known of the run */
     s.g->flush.items = s.g->flush.bytes = 0;
     ck_assert(flush_room(s.g, 9, 8u << 20));
     for (uint32_t k = 0; k < 8; k++)
@@ -765,6 +831,8 @@ int main(void)
         tcase_add_test(t, fences_and_clocks_survive);
         tcase_add_test(t, a_control_state_that_was_replayed_is_written);
         tcase_add_test(t, a_journal_begins_where_what_is_stored_ends);
+        tcase_add_test(t, an_image_is_never_older_than_the_one_before);
+        tcase_add_test(t, a_change_that_was_replayed_is_written);
         tcase_add_test(t, undo_survives);
         tcase_add_test(t, dropped_runs_are_replayed_and_gone);
         tcase_add_test(t, undo_of_a_run_that_was_dropped_does_not_come_back);

@@ -144,6 +144,21 @@ START_TEST(the_lowest_is_that_of_any_led_tablet)
 }
 END_TEST
 
+START_TEST(arrays_are_counted)
+{
+    struct marks *m = marks_new(2);
+    ck_assert_uint_eq(marks_bytes(m), 0);
+    uint64_t most = marks_bytes_most(2, TABLETS), one = most - TABLETS * sizeof(uint64_t);
+    for (int turn = 0; turn < 2; turn++) {
+        ck_assert_int_eq(marks_reserve(m, 1, 3, TABLETS), 0);
+        ck_assert_uint_eq(marks_bytes(m), one);
+    }
+    ck_assert_int_eq(marks_reserve(m, 0, 3, TABLETS), 0);
+    ck_assert_uint_eq(marks_bytes(m), most);
+    marks_free(m);
+}
+END_TEST
+
 START_TEST(what_is_not_led_does_not_count)
 {
     struct mark_scope s = scope_of(0, 0);
@@ -168,6 +183,7 @@ int main(void)
     tcase_add_test(t, one_tablet_that_lags_makes_a_gap);
     tcase_add_test(t, lowest_is_what_a_search_finds);
     tcase_add_test(t, the_lowest_is_that_of_any_led_tablet);
+    tcase_add_test(t, arrays_are_counted);
     tcase_add_test(t, what_is_not_led_does_not_count);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
