@@ -774,7 +774,12 @@ START_TEST(a_damaged_cut_is_refused_and_nothing_is_changed)
     make_cut(1);
     make_cut(2);
     make_cut(3);
+    make_cut(4);
     uint64_t digest = rig_digest(&s);
+    /* under another's number; with a file that is longer than it was */
+    snprintf(command, sizeof command,
+             "cd '%s/cuts' && cp -r 4 5 && cp -r 4 6 && printf X >>$(ls 6/rows/* | head -1)", dir);
+    ck_assert_int_eq(system(command), 0);
     snprintf(command, sizeof command,
              "cd '%s/cuts' && f=$(ls 1/journal/* | head -1) && printf X | dd of=$f bs=1 seek=900 "
              "conv=notrunc 2>/dev/null",
@@ -790,6 +795,10 @@ START_TEST(a_damaged_cut_is_refused_and_nothing_is_changed)
     ck_assert_int_eq(engine_restore(s.g, 2, 2, &e), SHOAL_E_CORRUPT);
     ck_assert_int_eq(engine_restore(s.g, 3, 2, &e), SHOAL_E_CORRUPT);
     ck_assert_int_eq(engine_restore(s.g, 77, 2, &e), SHOAL_E_NOT_FOUND);
+    ck_assert_int_eq(engine_restore(s.g, 5, 2, &e), SHOAL_E_CORRUPT);
+    ck_assert_msg(strstr(e.text, "holds cut 4") != NULL, "%s", e.text);
+    ck_assert_int_eq(engine_restore(s.g, 6, 2, &e), SHOAL_E_CORRUPT);
+    ck_assert_msg(strstr(e.text, "cuts/6/rows/") != NULL, "%s", e.text);
     ck_assert_uint_eq(rig_digest(&s), digest);
     ck_assert_uint_eq(s.fatal, 0);
     rig_train(&s, 1, 0, 0, 20, 21);
