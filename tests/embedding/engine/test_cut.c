@@ -484,6 +484,37 @@ START_TEST(a_cut_without_its_last_record_is_refused)
 }
 END_TEST
 
+/* Killed when some of the tablets were stored as of the very record of the restore. */
+static void half_restored_child(void *context)
+{
+    struct err e = {0};
+    (void)context;
+    begin(DURABLE_JOURNAL, dir);
+    rig_train(&s, 1, 0, 0, 0, 3);
+    shared->at_cut = rig_digest(&s);
+    make_cut(5);
+    rig_train(&s, 1, 0, 0, 3, 5);
+    restore(5, 2);
+    s.g->flush.items = s.g->flush.bytes = 0;
+    ck_assert(flush_room(s.g, 9, 8u << 20));
+    for (uint32_t k = 4; k < 12; k++)
+        flush_put_image(s.g, 0, k, s.g->sequence);
+    ck_assert_int_eq(flush_put_control(s.g, s.g->sequence), 0);
+    ck_assert_int_eq(store_write(s.g->store, s.g->flush.item, s.g->flush.items, &e), 0);
+    ck_assert_int_eq(store_flush(s.g->store, &e), 0);
+}
+
+START_TEST(a_restore_may_be_half_stored)
+{
+    rig_in_child(half_restored_child, NULL);
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    ck_assert_uint_eq(rig_digest(&s), shared->at_cut);
+    check_restored(2, 3);
+    ck_assert_uint_eq(flush_dirty(s.g), 8);
+    rig_close(&s, false);
+}
+END_TEST
+
 START_TEST(a_cut_right_after_a_restore_stands_alone)
 {
     begin(DURABLE_JOURNAL, dir);
@@ -971,6 +1002,7 @@ int main(void)
     tcase_add_test(t, a_restore_that_is_stored_needs_no_cut);
     tcase_add_test(t, a_restore_is_of_all_tables);
     tcase_add_test(t, a_cut_without_its_last_record_is_refused);
+    tcase_add_test(t, a_restore_may_be_half_stored);
     tcase_add_test(t, a_cut_right_after_a_restore_stands_alone);
     tcase_add_test(t, a_cut_with_an_old_restore_among_its_records_stands_alone);
     tcase_add_loop_test(t, a_copy_goes_batch_by_batch, 0, 3);
