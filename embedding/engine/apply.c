@@ -39,7 +39,7 @@ int apply_plan(const struct run *run, const struct push_record *r, const uint64_
                                .skipped = m.skipped,
                                .mark = m.lowest,
                                .sequence = sequence,
-                               .uneven = m.lowest != m.highest,
+                               .uneven = m.lowest != m.highest && !PLANTED("one_step_for_all"),
                                .step = r->to - m.lowest};
     if (stored > 0) /* the marks of all do not speak for those that are left */
         plan->applied = plan->skipped = 0;
@@ -236,7 +236,8 @@ static int change_table(struct apply *a, const struct record_header *h, struct e
         return rc;
     if (!a->kept && !is_past(a, h) && !schema_equal(table_schema_of(t->table), s))
         table_change(t->table, s, h->sequence);
-    if (!a->of_cut && (!a->live || a->g->journal != NULL) && h->sequence > a->floor &&
+    if (!a->of_cut && (!a->live || a->g->journal != NULL) &&
+        h->sequence > a->floor + PLANTED("change_at_the_floor") &&
         table_past(t->table)->sequence == h->sequence)
         touch_older(a, t, s->table, h->sequence);
     return 0;
@@ -422,9 +423,9 @@ int apply_record(struct apply *a, const struct journal_record *r, struct err *e)
     SHOAL_ASSERT(!(a->live && a->of_cut));
     SHOAL_ASSERT(!a->live || h->sequence == a->g->sequence); /* it was journalled just now */
     const struct kind *k = &kinds[h->kind];
-    if (!a->live && h->sequence <= a->runs->barrier) /* 3 */
+    if (!a->live && h->sequence + PLANTED("barrier_itself") <= a->runs->barrier) /* 3 */
         return 0;
-    if (k->control && !a->live && !a->of_cut && !is_past(a, h))
+    if (k->control && !a->live && !a->of_cut && !is_past(a, h) && !PLANTED("replayed_unwritten"))
         a->g->control_changed = h->sequence;
     if (k->least ? h->payload_bytes < k->bytes : h->payload_bytes != k->bytes)
         return err_set(e, SHOAL_E_CORRUPT, "record %" PRIu64 " of kind %u (%s) has %u bytes",

@@ -33,7 +33,8 @@ static bool must_last(const struct engine *g, enum record_kind kind)
 {
     if (g->options.durability == DURABLE_FSYNC)
         return true;
-    return (kind == RECORD_FENCE || kind == RECORD_RUN_OPEN || kind == RECORD_RUN_DROP) &&
+    return (kind == RECORD_FENCE || (kind == RECORD_RUN_OPEN && !PLANTED("unsynced_run")) ||
+            (kind == RECORD_RUN_DROP && !PLANTED("unsynced_end"))) &&
            !PLANTED("unsynced_fence");
 }
 
@@ -217,7 +218,7 @@ int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generat
     if (generation < l->generation)
         return err_set(e, SHOAL_E_FENCED, "lane %u has generation %" PRIu64 ", the fence %" PRIu64,
                        lane, l->generation, generation);
-    if (generation != l->generation || live != l->live) {
+    if (generation != l->generation || (live != l->live && !PLANTED("fence_without_life"))) {
         int64_t offset = live ? run_offset(r, lane) : l->offset;
         struct record_fence f = {
             .run = run, .generation = generation, .offset = offset, .lane = lane, .live = live};
@@ -264,7 +265,7 @@ int engine_keys_check(const struct engine *g, uint32_t table, enum key_action ac
         return err_set(e, SHOAL_E_AGAIN, "rows are being brought back; ask again");
     if (g->pending > 0)
         return err_set(e, SHOAL_E_AGAIN, "pushes are being applied");
-    if (cut_copy_waits(g, table, 0, t->scope.tablets))
+    if (cut_copy_waits(g, table, 0, PLANTED("keys_while_copied") ? 1 : t->scope.tablets))
         return err_set(e, SHOAL_E_AGAIN, "a cut is being copied; ask again");
     if (g->loading >> table & 1)
         return err_set(e, SHOAL_E_BUSY, "table %s is being filled from a checkpoint; ask again",
@@ -380,7 +381,9 @@ int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
     if (rc != 0)
         return rc;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        r.existing |= (uint64_t)(g->table[i].table != NULL) << i;
+        r.existing |=
+            (uint64_t)(g->table[i].table != NULL && (i == 0 || !PLANTED("one_table_restored")))
+            << i;
     /* its rows may not all fit into memory: applying the record writes to the store */
     if (g->store != NULL)
         rc = flush_settle(g, e);
@@ -392,7 +395,7 @@ int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
     if (rc != 0)
         return rc;
     struct err failure = {0};
-    rc = g->journal == NULL ? 0 : sync_now(g, &failure);
+    rc = g->journal == NULL || PLANTED("unsynced_restore") ? 0 : sync_now(g, &failure);
     if (rc != 0)
         return engine_fail_with(g, &failure, e);
     return control_apply(g, &h, &r, NULL, e);

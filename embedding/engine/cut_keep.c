@@ -406,7 +406,7 @@ void cut_refs_trim(struct engine *g, uint64_t trimmed)
         bool other = false;
         for (uint32_t k = 0; k < g->ref_count; k++)
             if (g->ref[k].cut == gone.cut) {
-                g->ref[k].drop |= gone.drop;
+                g->ref[k].drop |= gone.drop && !PLANTED("dropped_by_the_first");
                 other = true;
             }
         if (gone.drop && !other && engine_cut_drop(g, gone.cut) != 0)

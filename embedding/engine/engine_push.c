@@ -32,7 +32,7 @@ static int check_push(struct engine *g, const struct push_record *r, struct run 
                        r->lane, generation, r->generation);
     if ((*table = engine_slot(g, r->table)) == NULL)
         return err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", r->table);
-    if (g->loading >> r->table & 1)
+    if ((g->loading >> r->table & 1) && !PLANTED("push_while_filled"))
         return err_set(e, SHOAL_E_BUSY, "table %s is being filled from a checkpoint; ask again",
                        table_schema_of((*table)->table)->name);
     const struct mark_scope *s = &(*table)->scope;
@@ -44,7 +44,8 @@ static int check_push(struct engine *g, const struct push_record *r, struct run 
         r->tablet_count)
         return err_set(e, SHOAL_E_NOT_LEADER, "not all of tablets %u + %u of table %u are led here",
                        r->tablet_first, r->tablet_count, r->table);
-    if (r->from >= r->to || r->key_count > LIMIT_KEYS || !isfinite(r->lr_scale) || r->lr_scale < 0)
+    if (r->from >= r->to || r->key_count > LIMIT_KEYS || !isfinite(r->lr_scale) ||
+        (r->lr_scale < 0 && !PLANTED("rate_below_zero")))
         return err_set(e, SHOAL_E_MALFORMED,
                        "push of batches (%" PRIu64 ", %" PRIu64 "] with %u keys, lr_scale %g",
                        r->from, r->to, r->key_count, (double)r->lr_scale);
@@ -84,7 +85,7 @@ static int check_content(const struct engine *g, const struct push_record *r,
     if (r->tablet_count < t->scope.tablets) {
         for (uint32_t i = 0; i < r->key_count; i++)
             if (key_tablet(key_mix(r->keys[i]), s->tablet_bits) - r->tablet_first >=
-                r->tablet_count)
+                r->tablet_count + PLANTED("key_behind_the_last"))
                 return err_set(e, SHOAL_E_MALFORMED,
                                "key %016" PRIx64 " lies outside tablets %u + %u of table %s",
                                r->keys[i], r->tablet_first, r->tablet_count, s->name);

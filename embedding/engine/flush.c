@@ -117,7 +117,7 @@ void flush_trim(struct engine *g)
                          ? 0
                          : (uint32_t)(flush_journal_max(g) / g->segment_bytes) + 1;
     journal_trim(g->journal, floor, spare);
-    runs_forget(&g->runs, floor);
+    runs_forget(&g->runs, PLANTED("past_forgotten") ? g->committed : floor);
     cut_refs_trim(g, floor);
 }
 
@@ -165,7 +165,8 @@ static int gather(struct engine *g, uint64_t limit, bool room)
                 return SHOAL_E_NOMEM;
             break;
         }
-        flush_put_gone(g, table, tablet);
+        if (!PLANTED("pairs_stay"))
+            flush_put_gone(g, table, tablet);
         flush_put_image(g, table, tablet, g->sequence);
         SHOAL_ASSERT(g->table[table].changed[tablet] <= g->table[table].written[tablet]); /* 4 */
         f->tablet++;

@@ -144,7 +144,8 @@ static void segment_retire(struct journal *j, uint32_t index, uint32_t keep)
         close(s->fd);
     if (j->archive != NULL && archive_take(j->archive, from, s->generation, s->bytes, s->linked))
         ; /* it has moved */
-    else if (s->linked || j->pinned || j->free_count >= keep || file_rename(from, to) != 0)
+    else if (s->linked || (j->pinned && !PLANTED("pinned_used_again")) || j->free_count >= keep ||
+             file_rename(from, to) != 0)
         file_unlink(from);
     else if (free_add(j, j->next_free++) != 0)
         file_unlink(to);
@@ -205,13 +206,13 @@ static int take_name(struct journal *j, const char *name)
             return SHOAL_E_NOMEM;
         struct stat st;
         s->linked = stat(path, &st) == 0 && st.st_nlink > 1;
-        if (generation >= j->next_generation)
+        if (generation >= j->next_generation && !PLANTED("torn_generation"))
             j->next_generation = generation + 1;
     } else if (j->copy) {
         return 0;
     } else if (strlen(name) == 13 && sscanf(name, "free-%8x", &number) == 1) {
         note_generation(j, path);
-        if (number >= j->next_free)
+        if (number >= j->next_free + PLANTED("free_name_twice"))
             j->next_free = number + 1;
         return free_add(j, number);
     } else if (strncmp(name, "new-", 4) == 0) {
@@ -337,8 +338,8 @@ static int segment_file(struct journal *j, const char *path)
         char from[LIMIT_PATH];
         struct stat st;
         free_path(j, free_take(j), from);
-        if (stat(from, &st) == 0 && st.st_nlink == 1 && (uint64_t)st.st_size == j->segment_bytes &&
-            file_rename(from, path) == 0)
+        if (stat(from, &st) == 0 && (st.st_nlink == 1 || PLANTED("free_of_another")) &&
+            (uint64_t)st.st_size == j->segment_bytes && file_rename(from, path) == 0)
             return open(path, O_RDWR | O_CLOEXEC);
         file_unlink(from);
     }
@@ -725,7 +726,7 @@ bool journal_sync_begin(struct journal *j, struct journal_sync *s)
                                .sequence = j->committed,
                                .bytes = j->unsynced,
                                .freed = j->freed_synced};
-    uint32_t i = 0, most = JOURNAL_SYNC_MAX - 1;
+    uint32_t i = 0, most = JOURNAL_SYNC_MAX - !PLANTED("one_sync_more");
     for (; i < j->count && s->count < most && s->status == 0; i++)
         if (j->segment[i].dirty)
             sync_add(s, file_dup(j->segment[i].fd));

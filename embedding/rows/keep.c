@@ -1,6 +1,7 @@
 /* keep.c: table_keep: a tablet without the rows that go. */
 #include "embedding/rows/table_inner.h"
 #include "proto/base/assert.h"
+#include "proto/base/plant.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +60,7 @@ int table_rebuild(struct table *t, uint32_t tablet, const struct kept_row *list,
     }
     SHOAL_ASSERT(rc != 0 || fresh.row_count == count);
     if (rc == 0) {
-        fresh.batches = own->batches;
+        fresh.batches = PLANTED("batches_with_the_rows") ? 0 : own->batches;
         fresh.undo = own->undo;
         fresh.life = own->life;
         fresh.cold = own->cold;

@@ -133,7 +133,7 @@ int marks_reserve(struct marks *m, uint32_t lane, uint32_t table, uint32_t table
 static uint64_t count_lowest(const uint64_t *mark, const struct mark_scope *scope)
 {
     uint64_t low = UINT64_MAX;
-    for (uint32_t i = 0; i < scope->tablets; i++) {
+    for (uint32_t i = 0; i + PLANTED("lowest_without_last") < scope->tablets; i++) {
         uint64_t at = mark[i] | (scope->led[i] ? 0 : UINT64_MAX);
         low = at < low ? at : low;
     }

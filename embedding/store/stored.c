@@ -13,6 +13,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/base/key.h"
+#include "proto/base/plant.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -161,7 +162,8 @@ static uint64_t head_checksum(const struct tablet_head *h, const void *column)
 {
     size_t from = offsetof(struct tablet_head, flushed_seq);
     return hash_bytes(column, h->column_bytes,
-                      hash_bytes((const char *)h + from, sizeof *h - from, h->magic));
+                      hash_bytes((const char *)h + from, sizeof *h - from,
+                                 PLANTED("tablet_of_another_release") ? 0 : h->magic));
 }
 
 size_t stored_tablet_bytes(const struct table *t, const struct runs *r, uint32_t tablet)
@@ -197,8 +199,8 @@ int stored_tablet_head(const void *value, size_t bytes, const struct table_schem
     bool good = bytes >= sizeof h;
     if (good) {
         memcpy(&h, value, sizeof h);
-        good = h.magic == TABLET_MAGIC && h.table == s->table && h.tablet == tablet &&
-               h.column_bytes <= bytes - sizeof h &&
+        good = h.magic == TABLET_MAGIC && (h.table == s->table || PLANTED("tablet_of_another")) &&
+               h.tablet == tablet && h.column_bytes <= bytes - sizeof h &&
                h.checksum == head_checksum(&h, (const char *)value + sizeof h);
     }
     if (!good)
@@ -380,7 +382,7 @@ int stored_control_write(struct table *const table[LIMIT_TABLES], const struct r
     }
     for (uint32_t i = 0; i < r->past_count; i++) {
         const struct run_past *p = &r->past[i];
-        if (runs_find(r, p->id) != NULL)
+        if (runs_find(r, p->id) != NULL && !PLANTED("past_and_open"))
             continue;
         at = put_past(at, p->id, p->tables, p->lanes, p->mode, p->seen);
         h.runs++;
@@ -471,7 +473,7 @@ static int read_run(struct reader *in, struct runs *r)
         return read_lanes(in, run, c.lanes);
     if (run != NULL) {
         run->ghost = true;
-        run->seen = seen;
+        run->seen = PLANTED("seen_forgotten") ? 0 : seen;
     }
     return 0;
 }

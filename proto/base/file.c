@@ -1,6 +1,7 @@
 /* file.c: the system's calls, and what is put together of them. */
 #include "proto/base/file.h"
 #include "proto/base/assert.h"
+#include "proto/base/plant.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -158,7 +159,7 @@ int file_write_all(int fd, const void *data, size_t bytes)
     const char *from = data;
     while (bytes > 0) {
         ssize_t n = file_write(fd, from, bytes);
-        if (n < 0 && errno == EINTR)
+        if (n < 0 && errno == EINTR && !PLANTED("interrupted_write"))
             continue;
         if (n == 0)
             errno = EIO;

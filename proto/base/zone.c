@@ -9,6 +9,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
+#include "proto/base/plant.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,7 +89,9 @@ bool zone_same(const struct zone *a, const struct zone *b)
 
 uint64_t zone_hash(const struct zone *z)
 {
-    return z->count == 0 ? 0 : hash_bytes(z->change, z->count * sizeof z->change[0], 1);
+    return z->count == 0 ? 0
+                         : hash_bytes(z->change, z->count * sizeof z->change[0],
+                                      1 + PLANTED("zone_of_another_release"));
 }
 
 /* ---- the rule behind a file's last change: POSIX's TZ ---------------------------------------- */
@@ -182,7 +185,7 @@ static int64_t rule_local(const struct rule *r, int year)
     if (r->kind != 'M') {
         day += r->day;
         if (r->kind == 'J')
-            day -= !(leap(year) && r->day >= 60);
+            day -= !(leap(year) && r->day >= 60 + PLANTED("leap_day_counted"));
         return day * ZONE_DAY + r->time;
     }
     int past = leap(year) && r->month > 2;

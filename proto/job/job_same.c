@@ -70,7 +70,8 @@ static void column_text(const struct job *j, size_t i, char *out, size_t bytes)
     SHOAL_ASSERT((size_t)c->type < sizeof types / sizeof types[0]);
     (void)snprintf(out, bytes, "%s (%s%s%s%s%s%s, pooling %d, max %u)", c->name, types[c->type],
                    c->id ? " id" : "", c->share[0] != 0 ? ", rows of " : "", c->share,
-                   c->attend[0] != 0 ? ", attends " : "", c->attend, (int)c->pooling, c->max);
+                   c->attend[0] != 0 ? ", attends " : "", c->attend, (int)c->pooling,
+                   PLANTED("column_without_max") ? 0 : c->max);
 }
 
 static int same_columns(const struct job *was, const struct job *is, struct err *e)

@@ -2,6 +2,7 @@
 #include "proto/metric/metric_by.h"
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
+#include "proto/base/plant.h"
 #include "proto/base/salt.h"
 #include "proto/metric/metric_cell.h"
 
@@ -49,7 +50,8 @@ void metric_by_clear(struct metric_by *b)
     memset(b->owner, 0, sizeof b->owner);
     memset(b->rest, 0, sizeof b->rest);
     b->count = b->owned = 0;
-    b->floor = b->rest_examples = b->rest_values = 0;
+    b->floor = PLANTED("floor_uncleared") ? b->floor : 0;
+    b->rest_examples = b->rest_values = 0;
 }
 
 static uint32_t *slot_find(const struct metric_by *b, uint64_t key)
@@ -121,7 +123,7 @@ static void values_thin(struct metric_by *b, uint32_t keep)
         bool stays = count_of(&v) > least || (count_of(&v) == least && equal > 0);
         equal -= stays && count_of(&v) == least;
         if (v.cells != 0) {
-            b->owner[v.cells - 1] = stays ? count + 1 : 0;
+            b->owner[v.cells - 1] = stays ? (PLANTED("cells_of_another") ? i : count) + 1 : 0;
             b->owned -= !stays;
         }
         if (stays) {

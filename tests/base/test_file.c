@@ -80,6 +80,28 @@ START_TEST(a_whole_file_is_the_old_or_the_new)
 }
 END_TEST
 
+static uint32_t writes;
+
+/* Every other call is interrupted, the others write a byte. */
+static ssize_t write_bit_by_bit(int fd, const void *data, size_t bytes)
+{
+    errno = EINTR;
+    return writes++ % 2 == 0 ? -1 : write(fd, data, bytes > 0 ? 1 : 0);
+}
+
+START_TEST(a_write_goes_on_after_interruptions)
+{
+    const struct file_ops ops = {.write = write_bit_by_bit};
+    int fd = open(in("a"), O_WRONLY | O_CREAT, 0600);
+    file_ops_set(&ops);
+    ck_assert_int_eq(file_write_all(fd, after, sizeof after - 1), 0);
+    file_ops_set(NULL);
+    ck_assert_uint_eq(writes, 2 * (sizeof after - 1));
+    close(fd);
+    holds(in("a"), after);
+}
+END_TEST
+
 START_TEST(what_need_not_last_is_not_synced)
 {
     file_fault_set(&(struct file_fault){0});
@@ -98,6 +120,9 @@ START_TEST(a_file_over_the_limit_is_not_read)
     ck_assert_int_eq(file_read_whole(in("a"), sizeof before - 2, &text, &bytes), -1);
     ck_assert_int_eq(errno, EFBIG);
     ck_assert_uint_eq(bytes, sizeof before - 1);
+    ck_assert_int_eq(file_read_whole(in("a"), sizeof before - 1, &text, &bytes), 0);
+    ck_assert_uint_eq(bytes, sizeof before - 1);
+    free(text);
     ck_assert_int_eq(file_read_whole(folder, SIZE_MAX, &text, &bytes), -1);
     ck_assert_int_eq(errno, EFBIG);
     ck_assert_int_eq(file_read_whole(in("none"), 1, &text, &bytes), -1);
@@ -326,6 +351,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, files_have_descriptors_of_their_own);
     tcase_add_test(t, a_whole_file_is_the_old_or_the_new);
+    tcase_add_test(t, a_write_goes_on_after_interruptions);
     tcase_add_test(t, what_need_not_last_is_not_synced);
     tcase_add_test(t, a_file_over_the_limit_is_not_read);
     tcase_add_test(t, a_copy_ends_where_it_is_told);

@@ -21,6 +21,9 @@
 /* no midnight: from 00:00 to 01:00 (2026-10-18T03:00:00Z) */
 #define NO_MIDNIGHT "0-10800 1792292400-7200"
 
+#define BERLIN_HASH 0xa30a0e6801b93a66ull
+#define KOLKATA_HASH 0xf6400ebf773cfae9ull
+
 static struct zone z;
 
 static void zone_is(const char *text)
@@ -89,6 +92,28 @@ START_TEST(zone_days_at_odd_changes_follow_one_another)
     ck_assert_int_eq((int64_t)(1792292400 - zone_midnight(&z, 1792292400 - 1, 0)), DAY);
     ck_assert_int_eq((int64_t)(zone_midnight(&z, 1792292400, 1) - 1792292400), 23 * HOUR);
     label_is(1792292400, "2026-10-18T01:00:00-02:00");
+}
+END_TEST
+
+/* What datasets were cut by is kept with them: a table has the same hash in every release. */
+START_TEST(zone_hash_is_of_every_release)
+{
+    zone_is(BERLIN);
+    ck_assert_uint_eq(zone_hash(&z), BERLIN_HASH);
+    zone_is(KOLKATA);
+    ck_assert_uint_eq(zone_hash(&z), KOLKATA_HASH);
+}
+END_TEST
+
+/* West of Greenwich time begins in the day before 1970: it is of the first window. */
+START_TEST(zone_windows_begin_with_time)
+{
+    zone_is("0-18000");
+    ck_assert_uint_eq(zone_begin(&z, 7 * DAY, 0), 0);
+    ck_assert_uint_eq(zone_end(&z, 7 * DAY, 0), 5 * HOUR);
+    ck_assert_uint_eq(zone_begin(&z, 7 * DAY, 5 * HOUR - 1), 0);
+    ck_assert_uint_eq(zone_begin(&z, 7 * DAY, 5 * HOUR), 5 * HOUR);
+    ck_assert_uint_eq(zone_end(&z, 7 * DAY, 5 * HOUR), 7 * DAY + 5 * HOUR);
 }
 END_TEST
 
@@ -162,6 +187,7 @@ START_TEST(zone_windows_over_a_change_are_elapsed_hours)
     /* half days: the second one has 11 hours */
     ck_assert_uint_eq(zone_end(&z, 12 * HOUR, spring + 12 * HOUR), spring + 23 * HOUR);
     ck_assert(!zone_fits(&z, 36 * HOUR) && zone_fits(&ZONE_UTC, 36 * HOUR));
+    ck_assert(zone_fits(&z, DAY - 1) && zone_fits(&z, DAY) && !zone_fits(&z, DAY + 1));
 }
 END_TEST
 
@@ -259,6 +285,19 @@ START_TEST(zone_files_end_in_a_rule)
                     0);
     changes_of_2026("AAA0BBB,59/-1,J301/25", utc(2026, 2, 28, 23, 0), 3600, utc(2026, 10, 29, 0, 0),
                     0);
+    /* in a leap year too: J counts no 29 February, a number without it does */
+    file_make(100, 200, "AAA0BBB,J60/0,J301/0");
+    ck_assert_int_eq(zone_read(file, file_bytes, &z), 0);
+    ck_assert_int_eq(zone_ahead(&z, (uint64_t)utc(2028, 3, 1, 0, 0) - 1), 0);
+    ck_assert_int_eq(zone_ahead(&z, (uint64_t)utc(2028, 3, 1, 0, 0)), 3600);
+    file_make(100, 200, "AAA0BBB,J59/0,J301/0");
+    ck_assert_int_eq(zone_read(file, file_bytes, &z), 0);
+    ck_assert_int_eq(zone_ahead(&z, (uint64_t)utc(2028, 2, 28, 0, 0) - 1), 0);
+    ck_assert_int_eq(zone_ahead(&z, (uint64_t)utc(2028, 2, 28, 0, 0)), 3600);
+    file_make(100, 200, "AAA0BBB,59/0,J301/0");
+    ck_assert_int_eq(zone_read(file, file_bytes, &z), 0);
+    ck_assert_int_eq(zone_ahead(&z, (uint64_t)utc(2028, 2, 29, 0, 0) - 1), 0);
+    ck_assert_int_eq(zone_ahead(&z, (uint64_t)utc(2028, 2, 29, 0, 0)), 3600);
     file_make(100, 200, "<+0530>-5:30");
     ck_assert_int_eq(zone_read(file, file_bytes, &z), 0);
     ck_assert_int_eq(zone_ahead(&z, SPRING), 19800);
@@ -367,6 +406,8 @@ int main(void)
     tcase_add_test(t, zone_days_have_23_24_and_25_hours);
     tcase_add_test(t, zone_days_of_half_hours);
     tcase_add_test(t, zone_days_at_odd_changes_follow_one_another);
+    tcase_add_test(t, zone_hash_is_of_every_release);
+    tcase_add_test(t, zone_windows_begin_with_time);
     tcase_add_test(t, zone_utc_is_no_zone);
     tcase_add_test(t, zone_times_without_one_are_of_local_clocks);
     tcase_add_loop_test(t, zone_windows_part_time, 0, 42);

@@ -937,6 +937,48 @@ START_TEST(job_every_model_kind_is_known)
 }
 END_TEST
 
+/* Each word of a column. */
+START_TEST(job_same_model_looks_at_all_of_a_column)
+{
+    static const char base[] =
+        "data: {train: a, columns: [{name: a}, {name: b, type: multi, max: 4}]}\n";
+    static const char *const differs[] = {"{name: b, type: multi, max: 5}",
+                                          "{name: b, type: multi}",
+                                          "{name: b, type: multi, max: 4, pooling: mean}",
+                                          "{name: b, type: multi, max: 4, share: a}",
+                                          "{name: b, type: multi, max: 4, id: true}",
+                                          "{name: c, type: multi, max: 4}",
+                                          "{name: b, type: multi, max: 4}, {name: c}"};
+    struct job was, is;
+    struct err e = {0};
+    char set[128];
+    ck_assert_msg(parse(base, NULL, &was, &e) == 0, "%s", e.text);
+    for (size_t i = 0; i < sizeof differs / sizeof differs[0]; i++) {
+        snprintf(set, sizeof set, "data.columns=[{name: a}, %s]", differs[i]);
+        ck_assert_msg(parse(base, set, &is, &e) == 0, "%s: %s", set, e.text);
+        ck_assert_msg(job_same_model(&was, &is, &e) == SHOAL_E_CONFIG, "%s", set);
+        ck_assert_msg(job_same_model(&is, &was, &e) == SHOAL_E_CONFIG, "%s", set);
+        job_free(&is);
+    }
+    job_free(&was);
+}
+END_TEST
+
+/* A job that trains nothing and drops something changes what the servers hold. */
+START_TEST(job_that_only_reads_drops_nothing)
+{
+    struct job j;
+    for (int i = 0; i < 4; i++) {
+        char text[128];
+        snprintf(text, sizeof text, "data: {train: a, test: b}\ntrain: {skip: %s}\n%s",
+                 i & 1 ? "true" : "false", i & 2 ? "fresh: [user]\n" : "");
+        ck_assert_int_eq(parse(text, NULL, &j, NULL), 0);
+        ck_assert_int_eq(job_reads_only(&j), i == 1);
+        job_free(&j);
+    }
+}
+END_TEST
+
 START_TEST(job_training_has_defaults_and_ranges)
 {
     const char *data = "data: {train: a, valid: v}\n";
@@ -986,7 +1028,7 @@ START_TEST(job_training_has_defaults_and_ranges)
         {"train.backend=rocm", "auto|cpu|cuda"}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         refused(data, bad[i][0], bad[i][1]);
-    refused("data: {train: a}\ntrain: {consistency: bsp}\n", "train.cache.rows=10",
+    refused("data: {train: a}\ntrain: {consistency: bsp}\n", "train.cache.rows=1",
             "no cached row could ever serve");
     refused("data: {train: a}\ntrain: {consistency: bsp}\n", "train.precision=fp16", "use bf16");
     ck_assert_int_eq(
@@ -1148,6 +1190,8 @@ int main(void)
     tcase_add_test(t, job_checkpoints_have_defaults_and_ranges);
     tcase_add_test(t, job_that_grows_has_nothing_that_ends);
     tcase_add_test(t, job_same_model_names_the_key_that_differs);
+    tcase_add_test(t, job_same_model_looks_at_all_of_a_column);
+    tcase_add_test(t, job_that_only_reads_drops_nothing);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

@@ -1,4 +1,5 @@
 /* test_schema.c: what a table may be, and what is said of one that may not. */
+#include "proto/job/gradient.h"
 #include "proto/job/schema.h"
 
 #include <check.h>
@@ -102,6 +103,30 @@ START_TEST(schema_rules_out_of_range_are_refused)
     ck_assert_int_eq(schema_check(&s, NULL), SHOAL_E_SCHEMA);
     s.rules.age_every = 60;
     ck_assert_int_eq(schema_check(&s, NULL), 0);
+    for (uint32_t second = 0; second < 3; second++) { /* one rule a field, in order */
+        s.field_rule_count = 2;
+        s.field_rule[1] = (struct field_rule){.field = second};
+        ck_assert_int_eq(schema_check(&s, NULL), second == 2 ? 0 : SHOAL_E_SCHEMA);
+    }
+}
+END_TEST
+
+/* The largest that may be pushed may, be it below 0; the next one may not. */
+START_TEST(gradients_are_within_the_limit)
+{
+    const struct table_schema s = {
+        .name = "t", .width = 3, .tablet_bits = 2, .optimizer = {.kind = OPT_SGD, .lr = 0.1f}};
+    struct gradient_fault f;
+    for (uint32_t i = 0; i < 6; i++)
+        for (int sign = -1; sign <= 1; sign += 2) {
+            float values[6] = {0};
+            values[i] = (float)sign * LIMIT_GRADIENT;
+            ck_assert(!gradient_fault_find(&s, values, 2, &f));
+            values[i] = nextafterf(values[i], (float)sign * INFINITY);
+            ck_assert(gradient_fault_find(&s, values, 2, &f));
+            ck_assert(f.why == GRADIENT_TOO_LARGE && f.rows == 1);
+            ck_assert(f.key == i / 3 && f.place == i % 3);
+        }
 }
 END_TEST
 
@@ -253,6 +278,7 @@ int main(void)
     tcase_add_test(t, schema_out_of_range_is_refused);
     tcase_add_test(t, schema_of_16_bits_has_half_the_weights);
     tcase_add_test(t, schema_rules_out_of_range_are_refused);
+    tcase_add_test(t, gradients_are_within_the_limit);
     tcase_add_test(t, schema_difference_names_what_differs);
     tcase_add_test(t, schema_change_says_what_may);
     tcase_add_test(t, schema_change_keeps_rows_as_they_are);

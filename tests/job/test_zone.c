@@ -39,6 +39,8 @@ static const struct {
     {GIVEN, "replay: {window: 30h, every: 60h}\n", "windows and days are of whole days"},
     {GIVEN, "replay: {leave_out: 2026-03-29T02}\n", "'2026-03-29T02' is none of"}, /* left out */
     {GIVEN, "replay: {from: 2026-03-29, to: 2026-03-29T00}\n", "it is not after replay.from"},
+    {"", "replay: {window: 1500ms, every: 1d}\n", "whole windows of whole seconds"},
+    {"", "replay: {window: 7s, every: 1d}\n", "whole windows of whole seconds"},
 };
 
 START_TEST(zones_and_words_that_cannot_be_are_refused)
@@ -70,6 +72,45 @@ START_TEST(words_of_time_are_of_the_zone)
     ck_assert(job_span_parse(spans[_i].word, &zone, &span));
     ck_assert_uint_eq(span.from, spans[_i].from);
     ck_assert_uint_eq(span.to, spans[_i].to);
+}
+END_TEST
+
+/* A span has a length, and a number below nine digits is no time: 20260304 is meant otherwise. */
+START_TEST(spans_have_a_length)
+{
+    static const struct {
+        const char *word;
+        bool good;
+    } words[] = {{"2026-03-29..2026-03-29", false},
+                 {"2026-03-29..2026-03-28", false},
+                 {"1774738800..1774738800", false},
+                 {"1774738800..1774738801", true},
+                 {"99999999", false},
+                 {"100000000", true},
+                 {"4294967294", true},
+                 {"4294967295", false},
+                 {"2026-02-29", false},
+                 {"2028-02-29", true}};
+    struct job_span span;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        ck_assert_msg(job_span_parse(words[i].word, &ZONE_UTC, &span) == words[i].good, "%s",
+                      words[i].word);
+}
+END_TEST
+
+/* As many as there is room for, and no more. */
+START_TEST(a_replay_leaves_out_so_many_spans)
+{
+    for (uint32_t many = LIMIT_REPLAY_OUT; many <= LIMIT_REPLAY_OUT + 1; many++) {
+        char more[2048] = "replay: {leave_out: [";
+        for (uint32_t i = 0; i < many; i++)
+            snprintf(more + strlen(more), sizeof more - strlen(more), "%s%u", i > 0 ? ", " : "",
+                     1774738800 + i);
+        strcat(more, "]}\n");
+        ck_assert_int_eq(parse("", more), many > LIMIT_REPLAY_OUT ? SHOAL_E_CONFIG : 0);
+        if (many > LIMIT_REPLAY_OUT)
+            ck_assert_msg(strstr(e.text, "65 spans, at most 64") != NULL, "%s", e.text);
+    }
 }
 END_TEST
 
@@ -116,6 +157,8 @@ int main(void)
     tcase_add_loop_test(t, zones_and_words_that_cannot_be_are_refused, 0,
                         sizeof refused / sizeof refused[0]);
     tcase_add_loop_test(t, words_of_time_are_of_the_zone, 0, sizeof spans / sizeof spans[0]);
+    tcase_add_test(t, spans_have_a_length);
+    tcase_add_test(t, a_replay_leaves_out_so_many_spans);
     tcase_add_test(t, a_table_is_given_read_and_taken_out_again);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

@@ -85,6 +85,9 @@ START_TEST(metric_one_class_has_no_auc)
     scores_of(p, y, 2, 10, 5);
     ck_assert(isnan(got.auc) && isnan(got.ne) && isnan(got.calibration));
     ck_assert_double_eq_tol(got.ece, 0.25, 1e-7);
+    const float one[] = {0, 1};
+    scores_of(p, one, 2, 10, 5);
+    ck_assert_double_eq_tol(got.calibration, 0.5, 1e-7);
     scores_of(p, y, 0, 10, 5);
     ck_assert(isnan(got.auc) && isnan(got.logloss) && isnan(got.ece));
     ck_assert_uint_eq(buckets, 0);
@@ -146,6 +149,26 @@ START_TEST(metric_loss_is_bounded)
     ck_assert_double_eq_tol(metric_loss(0, 1), -log(1e-15), 1e-9);
     ck_assert_double_eq_tol(metric_loss(1, 0), -log(1e-15), 0.2);
     ck_assert_double_lt(metric_loss(1, 1), 1e-14);
+    /* a label is positive above one half */
+    ck_assert_double_eq(metric_loss(0.2f, 0.5f), metric_loss(0.2f, 0));
+    ck_assert_double_eq(metric_loss(0.2f, nextafterf(0.5f, 1)), metric_loss(0.2f, 1));
+}
+END_TEST
+
+/* As many as are to be kept are, and one more is not: then all are in cells. */
+START_TEST(metric_keeps_as_many_as_it_is_told)
+{
+    struct metric_scores s;
+    ck_assert_int_eq(metric_scores_open(&s, 4, 100, NULL), 0);
+    for (uint32_t i = 0; i < 4; i++)
+        ck_assert_int_eq(metric_scores_add(&s, 0.5f, (float)(i % 2), 1), 0);
+    ck_assert_ptr_null(s.cell);
+    ck_assert_int_eq(metric_scores_add(&s, 0.5f, 1, 1), 0);
+    ck_assert_ptr_nonnull(s.cell);
+    s.examples = METRIC_EXAMPLES_MAX - 1;
+    ck_assert_int_eq(metric_scores_add(&s, 0.5f, 1, 1), 0);
+    ck_assert_int_eq(metric_scores_add(&s, 0.5f, 1, 1), SHOAL_E_TOO_BIG);
+    metric_scores_close(&s);
 }
 END_TEST
 
@@ -280,6 +303,9 @@ START_TEST(metric_gauc_beyond_the_room_is_of_whole_groups)
     groups_of(group, score, label, N, 1, N / 5);
     ck_assert_double_lt(grouped[0].gauc_share, 0.3);
     ck_assert_uint_gt(grouped[0].groups, 10);
+    /* the share is that of the groups that are left */
+    double share = (double)grouped[0].groups / 500 / grouped[0].gauc_share;
+    ck_assert(share > 0.7 && share < 1.4);
     double sampled = grouped[0].gauc;
     groups_of(group, score, label, N, 1, N);
     ck_assert_double_eq(grouped[0].gauc_share, 1);
@@ -451,6 +477,99 @@ START_TEST(metric_by_cells_go_with_their_value)
         ck_assert(isnan(by_auc(&b, i, &seen)));
         ck_assert(seen > b.value[i].examples / 2 && seen <= b.value[i].examples);
     }
+    metric_by_close(&b);
+}
+END_TEST
+
+/* Who has cells, and whose they are, agree. */
+static uint32_t cells_agree(const struct metric_by *b)
+{
+    uint32_t owned = 0, having = 0;
+    for (uint32_t i = 0; i < METRIC_BY_TALLIES; i++) {
+        ck_assert_uint_le(b->owner[i], b->count);
+        ck_assert(b->owner[i] == 0 || b->value[b->owner[i] - 1].cells == i + 1);
+        owned += b->owner[i] != 0;
+    }
+    for (uint32_t i = 0; i < b->count; i++)
+        having += b->value[i].cells != 0;
+    ck_assert(owned == b->owned && owned == having);
+    return owned;
+}
+
+static void by_add(struct metric_by *b, uint64_t key, uint32_t times)
+{
+    const float p = 0.5f, y = 1;
+    const double loss = 0.5;
+    for (uint32_t i = 0; i < times; i++)
+        metric_by_add(b, key, &p, &y, &loss);
+}
+
+/* The rarer ones came first: those that stay have other places, with their cells. What is cleared
+ * is as when it was opened. */
+START_TEST(metric_by_thinned_and_cleared)
+{
+    struct metric_by b;
+    ck_assert_int_eq(metric_by_open(&b, 1, 8, NULL), 0);
+    for (int turn = 0; turn < 2; turn++) {
+        for (uint64_t key = 0; key < 8; key++)
+            by_add(&b, key, key < 4 ? 3 : 5);
+        ck_assert_uint_eq(cells_agree(&b), 8);
+        by_add(&b, 8, 1);
+        ck_assert_uint_eq(b.count, 5);
+        ck_assert_uint_eq(cells_agree(&b), 5);
+        ck_assert_uint_eq(b.floor, 3);
+        ck_assert_uint_eq(b.value[4].missed, 3);
+        ck_assert(b.rest_examples == 12 && b.rest_values == 4);
+        ck_assert_uint_eq(b.rest[0].positives, 12);
+        for (uint64_t key = 9; key < 12; key++)
+            by_add(&b, key, 4);
+        ck_assert_uint_eq(cells_agree(&b), 8);
+        by_add(&b, 12, 1); /* of 4 examples and 3 missed */
+        ck_assert_uint_eq(b.floor, 7);
+        metric_by_clear(&b);
+        ck_assert(b.count == 0 && cells_agree(&b) == 0);
+        ck_assert(b.floor == 0 && b.rest_examples == 0 && b.rest_values == 0);
+        ck_assert(b.rest[0].positives == 0 && b.rest[0].loss == 0 && b.rest[0].predicted == 0);
+    }
+    metric_by_close(&b);
+}
+END_TEST
+
+/* Cells go to who is found to have twice as many examples, and not to others. */
+START_TEST(metric_by_cells_go_to_twice_as_many)
+{
+    struct metric_by b;
+    struct metric is;
+    ck_assert_int_eq(metric_by_open(&b, 1, 256, NULL), 0);
+    for (uint64_t key = 0; key < METRIC_BY_TALLIES; key++)
+        by_add(&b, key, _i == 0 ? 32 : 33);
+    by_add(&b, 1000, 64);
+    metric_by_auc(&b, &b.value[METRIC_BY_TALLIES], 0, &is);
+    ck_assert_uint_eq(is.examples, _i == 0 ? 1 : 0);
+    ck_assert_uint_eq(cells_agree(&b), METRIC_BY_TALLIES);
+    metric_by_close(&b);
+}
+END_TEST
+
+/* What a part has missed of a value it tells is added; of one that it does not tell, its floor. */
+START_TEST(metric_by_joined_adds_what_was_missed)
+{
+    struct metric_by b;
+    const struct metric_by_head head[2] = {{5, 1}, {2, 1}};
+    const struct metric_by_told told[2] = {{7, 10, 3, 0, 0}, {8, 4, 1, 1, 0}};
+    const struct metric_by_task task[2] = {{5, 5, 5}, {2, 2, 2}}, all = {10, 10, 10};
+    const struct metric_by_part both = {
+        .fields = 2, .values = 2, .head = head, .told = told, .task = task};
+    ck_assert(metric_by_part_ok(&both, 1, 20));
+    ck_assert_int_eq(metric_by_open(&b, 1, 4, NULL), 0);
+    metric_by_join(&b, &both, 0, &all, 20);
+    ck_assert(b.value[0].key == 7 && b.value[0].examples == 10 && b.value[0].missed == 3);
+    ck_assert_uint_eq(b.floor, 5);
+    metric_by_join(&b, &both, 1, &all, 20);
+    ck_assert(b.value[0].examples == 10 && b.value[0].missed == 5);
+    ck_assert(b.value[1].key == 8 && b.value[1].examples == 4 && b.value[1].missed == 6);
+    ck_assert_uint_eq(b.floor, 7);
+    ck_assert_uint_eq(b.rest_examples, 26);
     metric_by_close(&b);
 }
 END_TEST
@@ -689,6 +808,25 @@ START_TEST(measure_too_many_examples_are_refused)
 }
 END_TEST
 
+/* A power of two each, as many as fit all together. */
+START_TEST(measure_values_of_all_fields_fit)
+{
+    for (uint32_t fields = 1; fields <= LIMIT_BY; fields *= 2) {
+        struct measure_options o = {
+            .tasks = 1, .by_count = fields + (fields > 2), .buckets = 1, .exact = 1, .expected = 1};
+        struct measure m;
+        if (o.by_count > LIMIT_BY)
+            o.by_count = LIMIT_BY;
+        ck_assert_int_eq(measure_open(&m, &o, NULL), 0);
+        uint64_t each = m.by[0].capacity;
+        ck_assert_uint_eq(each & (each - 1), 0);
+        ck_assert_uint_le(each * o.by_count, MEASURE_VALUES);
+        ck_assert(each == MEASURE_VALUES / 4 || 2 * each * o.by_count > MEASURE_VALUES);
+        measure_close(&m);
+    }
+}
+END_TEST
+
 START_TEST(measure_options_come_from_the_job)
 {
     static const char text[] =
@@ -720,6 +858,7 @@ int main(void)
     tcase_add_test(t, metric_cells_that_mix_are_told);
     tcase_add_test(t, metric_base_rate_has_normalised_entropy_one);
     tcase_add_test(t, metric_loss_is_bounded);
+    tcase_add_test(t, metric_keeps_as_many_as_it_is_told);
     tcase_add_test(t, metric_curve_has_equal_counts);
     tcase_add_test(t, metric_curve_never_cuts_equal_predictions);
     tcase_add_test(t, metric_miscalibration_is_seen);
@@ -731,6 +870,9 @@ int main(void)
     tcase_add_test(t, metric_by_tells_what_was_counted_and_what_may_be_missed);
     tcase_add_loop_test(t, metric_by_has_auc_of_the_frequent, 0, 2);
     tcase_add_test(t, metric_by_cells_go_with_their_value);
+    tcase_add_test(t, metric_by_thinned_and_cleared);
+    tcase_add_loop_test(t, metric_by_cells_go_to_twice_as_many, 0, 2);
+    tcase_add_test(t, metric_by_joined_adds_what_was_missed);
     tcase_add_test(t, metric_by_joined_is_as_one_table);
     tcase_add_loop_test(t, metric_by_joined_says_what_may_be_missed, 0, 2);
     tcase_add_test(t, metric_by_part_takes_only_what_can_be);
@@ -740,6 +882,7 @@ int main(void)
     tcase_add_loop_test(t, measure_does_not_depend_on_how_examples_are_handed_over, 0, 2);
     tcase_add_test(t, measure_mean_is_over_the_labels_that_have_the_figure);
     tcase_add_test(t, measure_too_many_examples_are_refused);
+    tcase_add_test(t, measure_values_of_all_fields_fit);
     tcase_add_test(t, measure_options_come_from_the_job);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

@@ -6,6 +6,7 @@
 #include "embedding/engine/flush.h"
 #include "embedding/rows/table_inner.h"
 #include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "proto/job/signature.h"
 #include "tests/lib/embedding_fleet.h"
 
@@ -558,6 +559,47 @@ void *__wrap_calloc(size_t count, size_t bytes)
 }
 
 /* Without memory for a batch nothing is being written yet: cuts and pushes go on. */
+/* While the rows are read, of the last tablet of a table the leader changes, or a push comes: in
+ * memory it leaves a mark, else a tablet to be written too. */
+START_TEST(what_changes_while_a_checkpoint_is_read_is_seen)
+{
+    static uint16_t map[1024];
+    struct at_cut saved;
+    struct err e;
+    struct push_plan plan;
+    struct engine_load_options o = {.path = path, .run = 7};
+    const bool memory = _i == 2;
+    uint64_t key = key_make(1, 0), changed;
+    save(1, save_dir, DURABLE_JOURNAL, 5, &saved);
+    fleet_close(&from, false);
+    fleet_open(&to, 1, memory ? NULL : load_dir, memory ? DURABLE_MEMORY : DURABLE_JOURNAL);
+    fleet_tables(&to);
+    fleet_run_open(&to, 3, 1, 0);
+    struct engine *g = to.s[0].g;
+    const struct table_schema *s = table_schema_of(engine_table(g, 0));
+    const uint32_t last = (1u << s->tablet_bits) - 1;
+    struct push_record r = {
+        .run = 3, .to = 1, .tablet_first = last, .tablet_count = 1, .lr_scale = 1};
+    struct outcome out = {.status = 1};
+    ck_assert_int_eq(engine_load(g, &o, keep, &out, &e), 0);
+    if (_i == 0) {
+        map[s->tablet_first + last] = 1;
+        ck_assert_int_eq(engine_lead(g, map, 1024, 0), 0);
+    } else if (_i == 3) { /* neither row nor mark */
+        while (key_tablet(key_mix(key), s->tablet_bits) != last)
+            key++;
+        ck_assert_int_eq(engine_keys(g, 0, KEY_BLOCK, &key, 1, &changed, &e), 0);
+    } else {
+        ck_assert_int_eq(engine_admit_push(g, &r, &plan, &e), 0);
+        ck_assert_int_eq(engine_commit(g), 0);
+        ck_assert_int_eq(engine_apply_push(g, &r, &plan), 0);
+    }
+    fleet_run(&to);
+    ck_assert_int_eq(out.status, _i == 0 ? SHOAL_E_AGAIN : SHOAL_E_EXISTS);
+    fleet_close(&to, false);
+}
+END_TEST
+
 START_TEST(a_load_that_cannot_begin_to_write_closes_nothing)
 {
     struct at_cut saved, got;
@@ -939,6 +981,7 @@ int main(void)
     tcase_add_test(t, a_load_asks_for_a_signature);
     tcase_add_test(t, a_ticked_table_is_not_empty);
     tcase_add_test(t, while_a_load_writes_others_go_on_and_its_tables_are_closed);
+    tcase_add_loop_test(t, what_changes_while_a_checkpoint_is_read_is_seen, 0, 4);
     tcase_add_test(t, a_load_that_cannot_begin_to_write_closes_nothing);
     tcase_add_test(t, a_clean_stop_after_a_load_takes_nothing_back);
     tcase_add_test(t, loads_without_rows_end_with_a_refusal);

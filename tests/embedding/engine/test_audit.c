@@ -1,5 +1,6 @@
 /* test_audit.c: looking back (blame) and erasing to the end (scrub): journal, archive, store. */
-#include "embedding/engine.h"
+#include "embedding/engine/engine_state.h"
+#include "embedding/engine/flush.h"
 #include "embedding/journal/archive.h"
 #include "embedding/store.h"
 #include "tests/lib/embedding_rig.h"
@@ -279,6 +280,43 @@ START_TEST(scrub_of_an_idle_journal_and_of_none_ends)
 }
 END_TEST
 
+/* The last record before it has a segment to itself, and all before it are stored and gone. */
+START_TEST(scrub_waits_for_the_very_last_record)
+{
+    struct err e = {0};
+    begin_new(0);
+    push(1, false);
+    ck_assert_msg(flush_all(s.g, &e) == 0, "%s", e.text);
+    ck_assert_int_eq(journal_roll(s.g->journal, &e), 0);
+    flush_trim(s.g);
+    uint64_t last = push(2, true);
+    ck_assert_uint_eq(journal_first(s.g->journal), last);
+    ck_assert_uint_eq(s.g->sequence, last);
+    scrub(7000);
+    ck_assert(!marked("."));
+    end();
+}
+END_TEST
+
+/* Trimmed segments wait under other names to be used again, with all that was in them. */
+START_TEST(scrub_takes_files_that_wait_to_be_used_again)
+{
+    struct err e = {0};
+    char command[LIMIT_PATH + 64];
+    uint64_t key = 7000, changed;
+    begin_new(0);
+    for (uint64_t to = 1; to <= 40; to++)
+        push(to, true);
+    ck_assert_msg(flush_all(s.g, &e) == 0, "%s", e.text);
+    snprintf(command, sizeof command, "ls '%s'/journal/free-* >/dev/null", dir);
+    ck_assert_int_eq(system(command), 0);
+    ck_assert_int_eq(engine_keys(s.g, 0, KEY_ERASE, &key, 1, &changed, &e), 0);
+    scrub(7000);
+    ck_assert(!marked("."));
+    end();
+}
+END_TEST
+
 /* Pushes go on, and an engine that closes in the middle has lost nothing. */
 START_TEST(scrub_called_off_leaves_all_as_it_was)
 {
@@ -383,6 +421,8 @@ int main(void)
     tcase_add_test(c, archive_is_bounded_and_drops_the_oldest);
     tcase_add_test(c, scrub_leaves_nothing_of_a_key_in_any_file);
     tcase_add_test(c, scrub_of_an_idle_journal_and_of_none_ends);
+    tcase_add_test(c, scrub_waits_for_the_very_last_record);
+    tcase_add_test(c, scrub_takes_files_that_wait_to_be_used_again);
     tcase_add_test(c, scrub_called_off_leaves_all_as_it_was);
     tcase_add_test(c, erased_keys_stay_gone);
     tcase_add_test(c, compact_leaves_no_value_that_was_overwritten);

@@ -96,8 +96,8 @@ static void live_before(void)
     ck_assert_msg(engine_restore(s.g, 5, 2, &e) == 0, "%s", e.text);
     embedding_env_run(&s.env);
     fence(2);
-    rig_train(&s, 2, 0, 1, BATCHES, BATCHES + 5);
     run_open(3);
+    rig_train(&s, 2, 0, 1, BATCHES, BATCHES + 5); /* the last record is of rows */
 }
 
 /* ---- the clear ------------------------------------------------------------------------------- */

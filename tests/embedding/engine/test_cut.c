@@ -2,9 +2,11 @@
 #include "embedding/engine.h"
 #include "embedding/engine/cut.h"
 #include "embedding/engine/flush.h"
+#include "embedding/engine/replay.h"
 #include "embedding/engine/tier.h"
 #include "proto/base/key.h"
 #include "tests/lib/embedding_rig.h"
+#include "tests/lib/file_fault.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -373,6 +375,146 @@ START_TEST(a_cut_is_kept_while_a_restore_needs_it)
 }
 END_TEST
 
+/* Two restores of one cut, of which the first is told that it is dropped: it goes with the last. */
+START_TEST(a_cut_that_two_restores_need_goes_with_the_last)
+{
+    struct err e = {0};
+    begin(DURABLE_JOURNAL, dir);
+    rig_train(&s, 1, 0, 0, 0, 3);
+    make_cut(5);
+    file_fault_set(&(struct file_fault){0});
+    restore(5, 2);
+    ck_assert_uint_eq(file_fault_calls(), 3); /* its record is on disk before anything is done */
+    file_fault_set(NULL);
+    restore(5, 3);
+    ck_assert_uint_eq(s.g->ref_count, 2);
+    ck_assert_int_eq(engine_cut_drop(s.g, 5), 0);
+    ck_assert(cut_there(5));
+    cut_refs_trim(s.g, s.g->ref[0].sequence); /* the first is done with */
+    embedding_env_run(&s.env);
+    ck_assert_uint_eq(s.g->ref_count, 1);
+    ck_assert(cut_there(5));
+    ck_assert_msg(flush_all(s.g, &e) == 0, "%s", e.text);
+    embedding_env_run(&s.env);
+    ck_assert_uint_eq(s.g->ref_count, 0);
+    ck_assert(!cut_there(5));
+    rig_close(&s, false);
+}
+END_TEST
+
+/* The record of a restore is the last one, and all rows are stored: it lies in the last segment
+ * still, and its cut has gone. */
+START_TEST(a_restore_that_is_stored_needs_no_cut)
+{
+    static struct rig_push p;
+    struct push_plan plan;
+    struct err e = {0};
+    begin(DURABLE_JOURNAL, dir);
+    rig_train(&s, 1, 0, 0, 0, 3);
+    uint64_t digest = rig_digest(&s);
+    make_cut(5);
+    rig_train(&s, 1, 0, 0, 3, 5);
+    restore(5, 2);
+    uint64_t restored = s.g->sequence;
+    ck_assert_msg(flush_all(s.g, &e) == 0, "%s", e.text);
+    ck_assert_int_eq(engine_cut_drop(s.g, 5), 0);
+    embedding_env_run(&s.env);
+    ck_assert(!cut_there(5));
+    ck_assert_uint_eq(s.g->sequence, restored);
+    rig_close(&s, false);
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    ck_assert_uint_eq(rig_digest(&s), digest);
+    check_restored(2, 3);
+    /* a cut with its record, and with rows that are of it */
+    rig_push_make(&p, 2, 0, 0, 0, 3, 4);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
+    digest = rig_digest(&s);
+    make_cut(6);
+    rig_push_make(&p, 2, 0, 0, 0, 4, 5);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
+    restore(6, 3);
+    ck_assert_uint_eq(rig_digest(&s), digest);
+    check_restored(3, 4);
+    rig_close(&s, false);
+}
+END_TEST
+
+/* Every table that is here goes back, not the first alone. */
+START_TEST(a_restore_is_of_all_tables)
+{
+    static struct rig_push p;
+    struct push_plan plan;
+    uint64_t digest = 0;
+    begin(DURABLE_JOURNAL, dir);
+    rig_table(&s, 1);
+    for (uint64_t batch = 0; batch < 4; batch++) {
+        for (uint32_t table = 0; table < 2; table++) {
+            rig_push_make(&p, 1, table, 0, 0, batch, batch + 1);
+            ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
+        }
+        if (batch == 1) {
+            digest = rig_digest(&s);
+            make_cut(5);
+        }
+    }
+    restore(5, 2);
+    for (int turn = 0; turn < 2; turn++) {
+        ck_assert_uint_eq(rig_digest(&s), digest);
+        ck_assert_uint_eq(engine_mark(s.g, 2, 0, 0), 2);
+        ck_assert_uint_eq(engine_mark(s.g, 2, 0, 1), 2);
+        rig_close(&s, false);
+        if (turn == 0)
+            rig_open(&s, dir, DURABLE_JOURNAL);
+    }
+}
+END_TEST
+
+/* A cut's records reach up to its own sequence, or what is stored does. */
+START_TEST(a_cut_without_its_last_record_is_refused)
+{
+    struct replay r = {.until = 10};
+    struct err e = {0};
+    ck_assert_int_eq(replay_cut_end(&r, 9, &e), SHOAL_E_CORRUPT);
+    ck_assert_int_eq(replay_cut_end(&r, 0, &e), SHOAL_E_CORRUPT);
+    ck_assert_int_eq(replay_cut_end(&r, 10, &e), 0);
+    r.to.control = 9;
+    ck_assert_int_eq(replay_cut_end(&r, 9, &e), SHOAL_E_CORRUPT);
+    r.to.control = 10;
+    ck_assert_int_eq(replay_cut_end(&r, 0, &e), 0);
+}
+END_TEST
+
+/* Killed when some of the tablets were stored as of the very record of the restore. */
+static void half_restored_child(void *context)
+{
+    struct err e = {0};
+    (void)context;
+    begin(DURABLE_JOURNAL, dir);
+    rig_train(&s, 1, 0, 0, 0, 3);
+    shared->at_cut = rig_digest(&s);
+    make_cut(5);
+    rig_train(&s, 1, 0, 0, 3, 5);
+    restore(5, 2);
+    s.g->flush.items = s.g->flush.bytes = 0;
+    ck_assert(flush_room(s.g, 9, 8u << 20));
+    for (uint32_t k = 4; k < 12; k++)
+        flush_put_image(s.g, 0, k, s.g->sequence);
+    ck_assert_int_eq(flush_put_control(s.g, s.g->sequence), 0);
+    ck_assert_int_eq(store_write(s.g->store, s.g->flush.item, s.g->flush.items, &e), 0);
+    ck_assert_int_eq(store_flush(s.g->store, &e), 0);
+}
+
+START_TEST(a_restore_may_be_half_stored)
+{
+    rig_in_child(half_restored_child, NULL);
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    ck_assert_uint_eq(rig_digest(&s), shared->at_cut);
+    check_restored(2, 3);
+    ck_assert_uint_eq(flush_dirty(s.g), 8);
+    rig_close(&s, false);
+}
+END_TEST
+
 START_TEST(a_cut_right_after_a_restore_stands_alone)
 {
     begin(DURABLE_JOURNAL, dir);
@@ -502,6 +644,8 @@ START_TEST(pushes_wait_for_what_is_not_copied)
         waited++;
         if (waited == 3) /* the first batch of tablets is on its way */
             ck_assert_int_eq(rig_push(&s, &first, &plan), 0);
+        /* keys may be of any tablet */
+        ck_assert_int_eq(engine_keys(s.g, 0, KEY_ERASE, p.keys, 1, &changed, NULL), SHOAL_E_AGAIN);
         ck_assert(embedding_env_step(&s.env));
     }
     ck_assert_uint_gt(waited, 3);
@@ -661,7 +805,12 @@ START_TEST(a_damaged_cut_is_refused_and_nothing_is_changed)
     make_cut(1);
     make_cut(2);
     make_cut(3);
+    make_cut(4);
     uint64_t digest = rig_digest(&s);
+    /* under another's number; with a file that is longer than it was */
+    snprintf(command, sizeof command,
+             "cd '%s/cuts' && cp -r 4 5 && cp -r 4 6 && printf X >>$(ls 6/rows/* | head -1)", dir);
+    ck_assert_int_eq(system(command), 0);
     snprintf(command, sizeof command,
              "cd '%s/cuts' && f=$(ls 1/journal/* | head -1) && printf X | dd of=$f bs=1 seek=900 "
              "conv=notrunc 2>/dev/null",
@@ -677,6 +826,10 @@ START_TEST(a_damaged_cut_is_refused_and_nothing_is_changed)
     ck_assert_int_eq(engine_restore(s.g, 2, 2, &e), SHOAL_E_CORRUPT);
     ck_assert_int_eq(engine_restore(s.g, 3, 2, &e), SHOAL_E_CORRUPT);
     ck_assert_int_eq(engine_restore(s.g, 77, 2, &e), SHOAL_E_NOT_FOUND);
+    ck_assert_int_eq(engine_restore(s.g, 5, 2, &e), SHOAL_E_CORRUPT);
+    ck_assert_msg(strstr(e.text, "holds cut 4") != NULL, "%s", e.text);
+    ck_assert_int_eq(engine_restore(s.g, 6, 2, &e), SHOAL_E_CORRUPT);
+    ck_assert_msg(strstr(e.text, "cuts/6/rows/") != NULL, "%s", e.text);
     ck_assert_uint_eq(rig_digest(&s), digest);
     ck_assert_uint_eq(s.fatal, 0);
     rig_train(&s, 1, 0, 0, 20, 21);
@@ -845,6 +998,11 @@ int main(void)
     tcase_add_loop_test(t, a_restore_may_be_killed_on_the_way, 0, RESTORE_STEPS);
     tcase_add_loop_test(t, a_restore_may_be_closed, 0, 3);
     tcase_add_test(t, a_cut_is_kept_while_a_restore_needs_it);
+    tcase_add_test(t, a_cut_that_two_restores_need_goes_with_the_last);
+    tcase_add_test(t, a_restore_that_is_stored_needs_no_cut);
+    tcase_add_test(t, a_restore_is_of_all_tables);
+    tcase_add_test(t, a_cut_without_its_last_record_is_refused);
+    tcase_add_test(t, a_restore_may_be_half_stored);
     tcase_add_test(t, a_cut_right_after_a_restore_stands_alone);
     tcase_add_test(t, a_cut_with_an_old_restore_among_its_records_stands_alone);
     tcase_add_loop_test(t, a_copy_goes_batch_by_batch, 0, 3);

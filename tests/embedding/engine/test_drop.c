@@ -88,12 +88,37 @@ START_TEST(a_dropped_field_leaves_nothing_in_either_place)
 }
 END_TEST
 
+/* Lists name tables that are here and fields that may be; others' tables are passed over. */
+START_TEST(lists_of_fields_are_read)
+{
+    static const char *const bad[] = {"table-0:512", "table-0:",    "table-0",    ":3",
+                                      "table-0:x",   "table-0:3,4", "table-0:-1", "table-0:*x"};
+    struct engine_fields f;
+    struct err e = {0};
+    rig_open(&s, NULL, DURABLE_MEMORY);
+    rig_table(&s, 0);
+    rig_table(&s, 1);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        ck_assert_msg(engine_fields_take(s.g, bad[i], &f, &e) == SHOAL_E_MALFORMED, "%s", bad[i]);
+    ck_assert_int_eq(engine_fields_take(s.g, NULL, &f, &e), 0);
+    ck_assert_int_eq(engine_fields_take(s.g, "table-0:0 another:7 table-0:511 table-1:*", &f, &e),
+                     0);
+    for (uint32_t i = 0; i < LIMIT_FIELDS / 64; i++) {
+        ck_assert_uint_eq(f.of[0][i], i == 0 ? 1 : i == LIMIT_FIELDS / 64 - 1 ? 1ull << 63 : 0);
+        ck_assert_uint_eq(f.of[1][i], UINT64_MAX);
+        ck_assert_uint_eq(f.of[2][i], 0);
+    }
+    rig_close(&s, false);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("drop");
     TCase *t = tcase_create("drop");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 300);
+    tcase_add_test(t, lists_of_fields_are_read);
     tcase_add_loop_test(t, a_dropped_field_leaves_nothing_in_either_place, 0, 2 * WAYS);
     suite_add_tcase(suite, t);
     SRunner *r = srunner_create(suite);

@@ -1,8 +1,11 @@
 /* test_engine.c: the path of a push, control records, clocks, and the journal's cap. */
 #include "embedding/engine.h"
+#include "embedding/engine/engine_state.h"
 #include "embedding/engine/tier.h"
+#include "embedding/rows/table_inner.h"
 #include "proto/base/key.h"
 #include "tests/lib/embedding_rig.h"
+#include "tests/lib/file_fault.h"
 
 #include <check.h>
 #include <math.h>
@@ -93,6 +96,29 @@ START_TEST(tablets_that_are_ahead_skip_what_they_have)
 }
 END_TEST
 
+/* A push that stands for two batches where its tablets lack both, and for one where they have the
+ * first: what l2 counts. */
+START_TEST(a_push_stands_for_what_a_tablet_lacks)
+{
+    struct push_plan plan;
+    struct table_schema schema = rig_schema(0);
+    struct err e = {0};
+    schema.optimizer.l2 = 0.01f;
+    rig_open(&s, NULL, DURABLE_MEMORY);
+    ck_assert_msg(engine_table_create(s.g, &schema, &e) == 0, "%s", e.text);
+    ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, &e), 0);
+    rig_push_make(&p, 1, 0, 0, 0, 0, 1);
+    p.record.tablet_count = 8;
+    p.record.key_count = 0;
+    ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
+    rig_push_make(&p, 1, 0, 0, 0, 0, 2);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
+    for (uint32_t k = 0; k < 1u << SHARD_TABLET_BITS; k++)
+        ck_assert_uint_eq(engine_table(s.g, 0)->tablets[k].batches, 2);
+    rig_close(&s, false);
+}
+END_TEST
+
 START_TEST(what_is_wrong_is_refused_by_name)
 {
     struct push_plan plan;
@@ -115,12 +141,86 @@ START_TEST(what_is_wrong_is_refused_by_name)
     p.record.tablet_count = 4; /* in range, but keys of other tablets come along */
     ck_assert_int_eq(rig_push(&s, &p, &plan), SHOAL_E_MALFORMED);
     ck_assert_uint_eq(engine_mark(s.g, 1, 0, 0), 0);
+    static const float bad_lr[] = {-1e-30f, -1, NAN, INFINITY};
+    for (int i = 0; i < 4; i++) {
+        rig_push_make(&p, 1, 0, 0, 0, 0, 1);
+        p.record.lr_scale = bad_lr[i];
+        ck_assert_int_eq(rig_push(&s, &p, &plan), SHOAL_E_MALFORMED);
+    }
     uint16_t shard_of[16] = {0};
     shard_of[3] = 1;
     rig_push_make(&p, 1, 0, 0, 0, 0, 1);
     ck_assert_int_eq(engine_lead(s.g, shard_of, 16, 0), 0);
     ck_assert_int_eq(rig_push(&s, &p, &plan), SHOAL_E_NOT_LEADER);
     rig_close(&s, false);
+}
+END_TEST
+
+/* Keys of the tablets before the first that is covered, of the first, of the last, behind it. */
+START_TEST(keys_lie_in_the_tablets_that_are_covered)
+{
+    static const uint32_t tablet[] = {3, 8, 15, 0, 4, 7};
+    struct push_plan plan;
+    uint64_t batch = 0;
+    begin(DURABLE_MEMORY, NULL);
+    for (size_t i = 0; i < sizeof tablet / sizeof tablet[0]; i++) {
+        uint32_t at = 0;
+        bool within = tablet[i] >= 4 && tablet[i] < 8;
+        rig_push_make(&p, 1, 0, 0, 0, batch, batch + 1);
+        while (key_tablet(key_mix(p.keys[at]), SHARD_TABLET_BITS) != tablet[i])
+            at++;
+        p.record.keys = p.keys + at;
+        p.record.key_count = 1;
+        p.record.tablet_first = p.record.tablet_count = 4;
+        ck_assert_int_eq(rig_push(&s, &p, &plan), within ? 0 : SHOAL_E_MALFORMED);
+        batch += within;
+    }
+    rig_close(&s, false);
+}
+END_TEST
+
+/* A table that is being filled takes no push; the others do. */
+START_TEST(a_table_that_is_filled_takes_no_push)
+{
+    struct push_plan plan;
+    begin(DURABLE_MEMORY, NULL);
+    rig_table(&s, 1);
+    for (uint32_t table = 0; table < 2; table++) {
+        s.g->loading = UINT64_C(1) << table;
+        for (uint32_t to = 0; to < 2; to++) {
+            rig_push_make(&p, 1, to, 0, 0, table, table + 1);
+            ck_assert_int_eq(rig_push(&s, &p, &plan), to == table ? SHOAL_E_BUSY : 0);
+        }
+        s.g->loading = 0;
+        rig_push_make(&p, 1, table, 0, 0, 0, 1);
+        ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
+    }
+    rig_close(&s, false);
+}
+END_TEST
+
+/* What decides who may push is on disk when it is answered, whatever the mode says of pushes: one
+ * by one, for each syncs what came before it. */
+START_TEST(runs_and_fences_are_on_disk_when_they_are_answered)
+{
+    char dir[LIMIT_PATH];
+    struct push_plan plan;
+    uint64_t mark;
+    begin(DURABLE_JOURNAL, rig_dir(dir));
+    for (uint64_t step = 0; step < 4; step++) {
+        ck_assert_int_eq(push_batch(1, step, step + 1, &plan), 0);
+        file_fault_set(&(struct file_fault){0});
+        ck_assert_int_eq(step == 0   ? engine_fence(s.g, 1, 0, 4, true, &mark, NULL)
+                         : step == 1 ? engine_fence(s.g, 1, 0, 4, false, &mark, NULL)
+                         : step == 2 ? engine_run_open(s.g, 2, 2, 1, NULL)
+                                     : engine_run_drop(s.g, 2, NULL),
+                         0);
+        /* the segment is opened and synced, and the folder */
+        ck_assert_uint_eq(file_fault_calls(), 3);
+        file_fault_set(NULL);
+    }
+    rig_close(&s, false);
+    rig_remove_dir(dir);
 }
 END_TEST
 
@@ -164,6 +264,11 @@ START_TEST(fence_shuts_out_the_old_worker)
     /* the same again answers anew */
     ck_assert_int_eq(engine_fence(s.g, 1, 0, 4, true, &mark, NULL), 0);
     ck_assert_uint_eq(mark, 3);
+    /* it ends, and comes to life again, as the same one */
+    ck_assert_int_eq(engine_fence(s.g, 1, 0, 4, false, &mark, NULL), 0);
+    ck_assert(!engine_lane_live(s.g, 1, 0));
+    ck_assert_int_eq(engine_fence(s.g, 1, 0, 4, true, &mark, NULL), 0);
+    ck_assert(engine_lane_live(s.g, 1, 0));
     ck_assert_int_eq(engine_fence(s.g, 1, 7, 4, true, &mark, NULL), SHOAL_E_MALFORMED);
     ck_assert_int_eq(engine_fence(s.g, 8, 0, 4, true, &mark, NULL), SHOAL_E_OLD_RUN);
     rig_close(&s, false);
@@ -428,7 +533,11 @@ int main(void)
     tcase_add_test(t, push_is_taken_once);
     tcase_add_test(t, push_with_a_gap_does_nothing);
     tcase_add_test(t, tablets_that_are_ahead_skip_what_they_have);
+    tcase_add_test(t, a_push_stands_for_what_a_tablet_lacks);
     tcase_add_test(t, what_is_wrong_is_refused_by_name);
+    tcase_add_test(t, keys_lie_in_the_tablets_that_are_covered);
+    tcase_add_test(t, a_table_that_is_filled_takes_no_push);
+    tcase_add_test(t, runs_and_fences_are_on_disk_when_they_are_answered);
     tcase_add_test(t, bad_gradient_is_refused_before_anything_is_written);
     tcase_add_test(t, fence_shuts_out_the_old_worker);
     tcase_add_test(t, a_late_lane_holds_nobody_up);

@@ -332,6 +332,8 @@ START_TEST(guard_norms_are_refused_or_counted)
     ck_assert_int_eq(guard_check(g, &schema, &r, &e), 0);
     guard_count_clipped(g, &schema, &r);
     guard_count_clipped(g, &schema, &r);
+    schema.rules.norm_max = 5; /* not longer: none is clipped */
+    guard_count_clipped(g, &schema, &r);
     struct json *j = counts(g);
     ck_assert_int_eq(json_as_int(json_get(j, "pushes"), -1), 1);
     ck_assert_int_eq(json_as_int(json_get(j, "rows"), -1), 1);

@@ -318,6 +318,146 @@ START_TEST(fences_and_clocks_survive)
 }
 END_TEST
 
+/* Nothing but control records, in two segments. */
+static void control_child(void *context)
+{
+    uint64_t mark;
+    (void)context;
+    reopen();
+    rig_table(&s, 0);
+    ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, NULL), 0);
+    ck_assert_int_eq(engine_fence(s.g, 1, 0, 7, true, &mark, NULL), 0);
+    ck_assert_int_eq(journal_roll(s.g->journal, NULL), 0);
+    ck_assert_int_eq(engine_fence(s.g, 1, 1, 9, true, &mark, NULL), 0);
+    note();
+}
+
+/* What was replayed is to be written as what comes live: no segment goes before. */
+START_TEST(a_control_state_that_was_replayed_is_written)
+{
+    struct err e = {0};
+    rig_in_child(control_child, NULL);
+    for (int turn = 0; turn < 3; turn++) {
+        reopen();
+        check_same();
+        ck_assert_uint_eq(engine_lane_generation(s.g, 1, 0), 7);
+        ck_assert_uint_eq(engine_lane_generation(s.g, 1, 1), 9);
+        ck_assert_msg(flush_all(s.g, &e) == 0, "%s", e.text);
+        ck_assert_uint_eq(s.g->control_durable, shared->sequence);
+        rig_close(&s, false);
+    }
+}
+END_TEST
+
+/* Rows stored, a record of lane 0 in a segment of its own, others of lane 1 in the next: they lack
+ * nothing. */
+static void rolled_child(void *context)
+{
+    static const uint32_t lane[] = {0, 0, 1, 1};
+    struct push_plan plan;
+    struct err e = {0};
+    (void)context;
+    reopen();
+    rig_table(&s, 0);
+    ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, NULL), 0);
+    for (uint64_t i = 0; i < 4; i++) {
+        rig_push_make(&p, 1, 0, lane[i], 0, i % 2, i % 2 + 1);
+        ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
+        if (i == 0)
+            ck_assert_msg(flush_all(s.g, &e) == 0, "%s", e.text);
+        if (i < 2)
+            ck_assert_int_eq(journal_roll(s.g->journal, NULL), 0);
+    }
+    note();
+}
+
+static const char *segment(int n, char *path);
+
+/* The journal may begin with the record behind what is stored, and with no later one. */
+START_TEST(a_journal_begins_where_what_is_stored_ends)
+{
+    char path[LIMIT_PATH];
+    struct err e = {0};
+    rig_in_child(rolled_child, NULL);
+    for (int gone = 0; gone < 2; gone++) {
+        ck_assert_int_eq(unlink(segment(0, path)), 0);
+        int rc = rig_try_open(&s, dir, DURABLE_JOURNAL, &e);
+        ck_assert_msg(rc == (gone == 0 ? 0 : SHOAL_E_CORRUPT), "%s", e.text);
+        if (rc != 0)
+            continue;
+        rig_come_back(&s);
+        rig_lead(&s);
+        check_same();
+        rig_close(&s, false);
+    }
+}
+END_TEST
+
+/* A tablet that came from the store is not written as of an older record that is replayed. */
+START_TEST(an_image_is_never_older_than_the_one_before)
+{
+    uint64_t flushed;
+    struct err e = {0};
+    reopen();
+    rig_table(&s, 0);
+    ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, NULL), 0);
+    rig_train(&s, 1, 0, 0, 0, 4);
+    ck_assert_msg(flush_all(s.g, &e) == 0, "%s", e.text);
+    struct engine_table *t = &s.g->table[0];
+    const uint64_t durable = t->durable[3];
+    for (uint64_t sequence = durable - 1; sequence <= durable + 1; sequence++) {
+        uint64_t expected = sequence > durable ? sequence : durable;
+        s.g->flush.items = s.g->flush.bytes = 0;
+        ck_assert(flush_room(s.g, 1, 8u << 20));
+        flush_put_image(s.g, 0, 3, sequence);
+        ck_assert_uint_eq(t->written[3], expected);
+        const struct store_item *item = &s.g->flush.item[0];
+        ck_assert_int_eq(stored_tablet_head(item->value, item->value_bytes,
+                                            table_schema_of(t->table), 3, &flushed, &e),
+                         0);
+        ck_assert_uint_eq(flushed, expected);
+    }
+    rig_close(&s, false);
+}
+END_TEST
+
+/* All is stored, and the schema changes with the next record. */
+static void change_child(void *context)
+{
+    struct table_schema schema = rig_schema(0);
+    struct err e = {0};
+    (void)context;
+    reopen();
+    rig_table(&s, 0);
+    ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, NULL), 0);
+    rig_train(&s, 1, 0, 0, 0, 2);
+    ck_assert_msg(flush_all(s.g, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(flush_dirty(s.g), 0);
+    schema.optimizer.lr = 0.5f;
+    ck_assert_msg(engine_table_create(s.g, &schema, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(flush_dirty(s.g), 16);
+    note();
+}
+
+/* Tablets that are stored as they were before it are to be written again. */
+START_TEST(a_change_that_was_replayed_is_written)
+{
+    struct err e = {0};
+    struct table_schema schema = rig_schema(0);
+    schema.optimizer.lr = 0.25f;
+    rig_in_child(change_child, NULL);
+    reopen();
+    check_same();
+    ck_assert_uint_eq(flush_dirty(s.g), 16);
+    ck_assert_msg(flush_all(s.g, &e) == 0, "%s", e.text);
+    ck_assert_msg(engine_table_create(s.g, &schema, &e) == 0, "%s", e.text); /* and once more */
+    rig_close(&s, false);
+    reopen();
+    ck_assert_uint_eq(engine_mark(s.g, 1, 0, 0), 2);
+    rig_close(&s, false);
+}
+END_TEST
+
 static void undo_child(void *context)
 {
     struct push_plan plan;
@@ -430,6 +570,7 @@ static void half_stored_child(void *context)
     uint64_t durable = t->durable[8]; /* just before the first push */
     ck_assert_int_eq(engine_run_drop(s.g, 1, &e), 0);
     ck_assert_int_eq(engine_run_open(s.g, 2, 2, 1, &e), 0);
+    flush_trim(s.g); /* nothing goes yet: nor does what is known of the run */
     s.g->flush.items = s.g->flush.bytes = 0;
     ck_assert(flush_room(s.g, 9, 8u << 20));
     for (uint32_t k = 0; k < 8; k++)
@@ -688,6 +829,10 @@ int main(void)
         tcase_add_test(t, a_full_journal_of_which_all_is_stored_takes_pushes_again);
         tcase_add_test(t, resend_after_restart_is_skipped);
         tcase_add_test(t, fences_and_clocks_survive);
+        tcase_add_test(t, a_control_state_that_was_replayed_is_written);
+        tcase_add_test(t, a_journal_begins_where_what_is_stored_ends);
+        tcase_add_test(t, an_image_is_never_older_than_the_one_before);
+        tcase_add_test(t, a_change_that_was_replayed_is_written);
         tcase_add_test(t, undo_survives);
         tcase_add_test(t, dropped_runs_are_replayed_and_gone);
         tcase_add_test(t, undo_of_a_run_that_was_dropped_does_not_come_back);

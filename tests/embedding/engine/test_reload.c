@@ -111,6 +111,31 @@ static uint64_t key_in(uint32_t tablet)
             return key_make(2, i);
 }
 
+/* A run that was dropped is in images of before: it is met again, and over once all are back. */
+START_TEST(a_run_that_images_bring_back_ends)
+{
+    struct push_plan plan;
+    struct err e = {0};
+    uint32_t mode, lanes;
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    rig_table(&s, 0);
+    ck_assert_int_eq(engine_run_open(s.g, 1, 1, 1, NULL), 0);
+    fill(0, 0, 4);
+    rig_close(&s, true);
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    ck_assert_msg(engine_run_drop(s.g, 1, &e) == 0, "%s", e.text);
+    rig_close(&s, true);
+    open_away();
+    rig_come_back(&s);
+    ck_assert_uint_eq(s.recovered, 1);
+    ck_assert_uint_eq(s.g->runs.count, 0);
+    ck_assert_int_eq(engine_run_mode(s.g, 1, &mode, &lanes), SHOAL_E_NOT_FOUND);
+    rig_push_make(&p, 1, 0, 0, 0, 4, 5);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), SHOAL_E_OLD_RUN);
+    rig_close(&s, false);
+}
+END_TEST
+
 START_TEST(the_tablet_that_is_asked_for_comes_first)
 {
     struct engine_stats stats;
@@ -381,6 +406,7 @@ int main(void)
     TCase *t = tcase_create("reload");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 120);
+    tcase_add_test(t, a_run_that_images_bring_back_ends);
     tcase_add_test(t, the_tablet_that_is_asked_for_comes_first);
     tcase_add_test(t, killed_it_has_at_once_what_was_being_trained);
     tcase_add_test(t, killed_or_stopped_on_the_way_it_has_lost_nothing);

@@ -2,6 +2,7 @@
  * whatever was where. */
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/fetch.h"
+#include "embedding/engine/flush.h"
 #include "embedding/rows/table_cold.h"
 #include "embedding/store/stored.h"
 #include "proto/base/hash.h"
@@ -57,6 +58,31 @@ static void within_budget(bool ages)
     rig_close(&s, false);
     rig_remove_dir(dir);
 }
+
+/* Of a row that has gone nothing stays in the store, once its tablet is written. */
+START_TEST(pairs_of_rows_that_went_are_deleted)
+{
+    struct rig s;
+    char dir[LIMIT_PATH];
+    struct err e = {0};
+    uint64_t changed;
+    thin_open_trained(&s, rig_dir(dir), THIN_MEMORY, 60, false);
+    embedding_env_run(&s.env);
+    uint32_t tablet = 0;
+    while (table_cold_tablet(engine_table(s.g, 0), tablet) == 0)
+        tablet++;
+    uint64_t *keys = malloc(table_cold_tablet(engine_table(s.g, 0), tablet) * sizeof *keys);
+    table_cold_keys(engine_table(s.g, 0), tablet, keys);
+    ck_assert_uint_eq(thin_stored(&s, keys[0]).of_key, 1);
+    ck_assert_msg(engine_keys(s.g, 0, KEY_ERASE, keys, 1, &changed, &e) == 0, "%s", e.text);
+    ck_assert_msg(flush_all(s.g, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(thin_stored(&s, keys[0]).of_key, 0);
+    ck_assert_uint_gt(thin_stored(&s, keys[0]).pairs, 0);
+    free(keys);
+    rig_close(&s, false);
+    rig_remove_dir(dir);
+}
+END_TEST
 
 START_TEST(rows_beyond_the_budget_are_the_same_rows)
 {
@@ -282,6 +308,7 @@ int main(void)
 {
     Suite *suite = suite_create("tier");
     TCase *c = suite_case(suite, "tier", 120, NULL, NULL);
+    tcase_add_test(c, pairs_of_rows_that_went_are_deleted);
     tcase_add_test(c, rows_beyond_the_budget_are_the_same_rows);
     tcase_add_test(c, rows_that_age_in_the_store_are_the_same_rows);
     tcase_add_test(c, a_killed_engine_finds_its_rows_in_both_places);

@@ -383,6 +383,106 @@ START_TEST(a_sync_without_descriptors_comes_later)
 }
 END_TEST
 
+static void file_put(const char *name, size_t bytes)
+{
+    char path[LIMIT_PATH];
+    snprintf(path, sizeof path, "%.900s/%s", dir, name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    ck_assert_int_eq(write(fd, payload_bytes, bytes), (ssize_t)bytes);
+    close(fd);
+}
+
+/* As many segments as one sync takes beside the folder, one more, and many: the rest is for the
+ * next one, and not said to be on disk before. */
+START_TEST(a_sync_takes_so_many_segments)
+{
+    static const int segments[] = {JOURNAL_SYNC_MAX - 1, JOURNAL_SYNC_MAX, JOURNAL_SYNC_MAX + 40};
+    const uint64_t each = 12, first = each * (JOURNAL_SYNC_MAX - 1);
+    struct journal *j = open_good(0);
+    struct journal_sync s;
+    append(j, segments[_i] * (int)each);
+    ck_assert_uint_eq(journal_segment_count(j), segments[_i]);
+    ck_assert(journal_sync_begin(j, &s));
+    ck_assert_uint_eq(s.sequence, first);
+    ck_assert_int_eq(s.count, JOURNAL_SYNC_MAX);
+    journal_sync_run(&s);
+    ck_assert_int_eq(journal_sync_end(j, &s, NULL), 0);
+    ck_assert_uint_eq(journal_synced(j), first);
+    sync_all(j);
+    journal_close(j);
+}
+END_TEST
+
+/* While somebody reads segments none becomes a free file: he would read another's records. */
+START_TEST(a_pinned_segment_is_not_used_again)
+{
+    struct journal *j = open_good(0);
+    append(j, 100);
+    journal_pin(j, true);
+    int before = files("seg-", NULL);
+    journal_trim(j, 50, 3);
+    ck_assert_int_lt(files("seg-", NULL), before);
+    ck_assert_int_eq(files("free-", NULL), 0);
+    journal_pin(j, false);
+    journal_trim(j, 90, 3);
+    ck_assert_int_eq(files("free-", NULL), 3);
+    journal_close(j);
+}
+END_TEST
+
+/* A free file that has another name, or another size, is not taken. */
+START_TEST(a_free_file_of_another_or_of_another_size_goes)
+{
+    char path[LIMIT_PATH], kept[LIMIT_PATH];
+    struct stat st;
+    uint64_t was[8], is[8];
+    struct journal *j = open_good(0);
+    append(j, 24);
+    journal_trim(j, 12, 8);
+    sync_all(j);
+    ck_assert_int_eq(files("free-", path), 1);
+    snprintf(kept, sizeof kept, "%.900s/kept", dir);
+    int fd = open(path, O_RDONLY);
+    ck_assert_int_eq(pread(fd, was, sizeof was, 0), sizeof was);
+    ck_assert_int_eq(_i == 0 ? link(path, kept) : truncate(path, SEGMENT / 2), 0);
+    append(j, 1);
+    ck_assert_int_eq(files("free-", NULL), 0);
+    ck_assert_int_eq(pread(fd, is, sizeof is, 0), sizeof is);
+    ck_assert_mem_eq(was, is, sizeof is);
+    close(fd);
+    journal_close(j);
+    snprintf(path, sizeof path, "%.900s/seg-%016x", dir, 3);
+    ck_assert_int_eq(stat(path, &st), 0);
+    ck_assert_int_eq(st.st_size, SEGMENT);
+    journal_close(open_good(25));
+}
+END_TEST
+
+/* Whatever stands in a file, its generation is none again; what was being made goes; and a free
+ * file keeps its name for itself. */
+START_TEST(names_that_a_start_finds_are_not_used_again)
+{
+    char path[LIMIT_PATH];
+    struct journal *j = open_good(0);
+    append(j, 36);
+    journal_trim(j, 12, 8);
+    ck_assert_int_eq(files("free-", NULL), 1);
+    journal_close(j);
+    file_put("new-00000007", 100);
+    file_put("seg-0000000000000005", 64); /* its head was not written */
+    j = open_good(36);
+    ck_assert_int_eq(files("new-", NULL), 0);
+    ck_assert_int_eq(files("free-", NULL), 2); /* 1, and what stood in 5's place */
+    append(j, 1);
+    while (journal_segment_count(j) > 1)
+        journal_trim(j, 36, 8);
+    ck_assert_int_eq(files("seg-", path), 1);
+    ck_assert_str_eq(path + strlen(path) - 2, "06");
+    ck_assert_int_eq(files("free-", NULL), 2); /* 2 and 3; the first is 6 */
+    journal_close(j);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("journal");
@@ -402,6 +502,10 @@ int main(void)
     tcase_add_test(t, a_linked_segment_is_never_written_again);
     tcase_add_test(t, a_spare_is_made_once_and_taken);
     tcase_add_test(t, a_sync_without_descriptors_comes_later);
+    tcase_add_loop_test(t, a_sync_takes_so_many_segments, 0, 3);
+    tcase_add_test(t, a_pinned_segment_is_not_used_again);
+    tcase_add_loop_test(t, a_free_file_of_another_or_of_another_size_goes, 0, 2);
+    tcase_add_test(t, names_that_a_start_finds_are_not_used_again);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

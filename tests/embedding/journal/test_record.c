@@ -90,6 +90,20 @@ START_TEST(a_torn_record_is_none)
 }
 END_TEST
 
+/* A segment begins behind what came before it. */
+START_TEST(a_segment_begins_behind_the_one_before)
+{
+    for (uint64_t first = 8; first <= 11; first++) {
+        struct segment_header h = {
+            .magic = SEGMENT_MAGIC, .generation = 3, .first = first, .previous = 9};
+        h.checksum = record_segment_checksum(&h);
+        ck_assert_int_eq(record_segment_good(&h, 3), first > 9);
+        ck_assert_int_eq(record_segment_good(&h, 0), first > 9);
+        ck_assert(!record_segment_good(&h, 4));
+    }
+}
+END_TEST
+
 START_TEST(another_generation_is_none)
 {
     _Alignas(8) char bytes[512];
@@ -110,6 +124,7 @@ int main(void)
     tcase_add_test(t, push_comes_back_as_it_was);
     tcase_add_test(t, every_flipped_bit_is_found);
     tcase_add_test(t, a_torn_record_is_none);
+    tcase_add_test(t, a_segment_begins_behind_the_one_before);
     tcase_add_test(t, another_generation_is_none);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

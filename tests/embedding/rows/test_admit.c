@@ -49,6 +49,24 @@ START_TEST(row_is_made_at_its_count)
 }
 END_TEST
 
+/* A sketch counts whole shows, the nearest. */
+START_TEST(a_sketch_counts_to_the_nearest)
+{
+    static const struct {
+        float show;
+        bool in;
+    } shows[] = {{1.4f, false}, {1.5f, true}, {2.4f, true}, {0.4f, false}};
+    for (size_t i = 0; i < sizeof shows / sizeof shows[0]; i++) {
+        struct table_schema s = admit(ADMIT_COUNT, 2);
+        s.rules.admit_sketch = 4096;
+        struct rows r = rows_open(&s);
+        stats_push(&r, KEY, 0.5f, shows[i].show, 0, noon);
+        ck_assert_int_eq(stats_has(&r, KEY), shows[i].in);
+        rows_close(&r);
+    }
+}
+END_TEST
+
 START_TEST(an_appearance_is_a_batch_without_statistics)
 {
     struct table_schema s = rows_schema(OPT_SGD, 3, 0);
@@ -240,6 +258,7 @@ int main(void)
     Suite *suite = suite_create("admit");
     TCase *c = tcase_create("admit");
     tcase_add_loop_test(c, row_is_made_at_its_count, 0, 2);
+    tcase_add_test(c, a_sketch_counts_to_the_nearest);
     tcase_add_test(c, an_appearance_is_a_batch_without_statistics);
     tcase_add_test(c, row_begins_with_the_statistics_that_its_score_came_from);
     tcase_add_test(c, chance_is_drawn_by_appearance);

@@ -1,7 +1,10 @@
 /* test_age.c: clocks, boundaries, what goes and what stays. */
 #include "embedding/rows/age.h"
+#include "embedding/rows/table_inner.h"
 #include "proto/base/key.h"
 #include "tests/lib/embedding_stats.h"
+
+#include <math.h>
 
 #define KEY 77u
 #define NOON (FIRST_DAY + DAY / 2)
@@ -122,6 +125,76 @@ START_TEST(low_scores_go_and_others_stay_as_they_were)
     ck_assert(stats_of(&r, rows_key(0)).show == 1);
     rows_close(&r);
     rows_close(&expected);
+}
+END_TEST
+
+/* A row with the very score stays. */
+START_TEST(the_score_itself_is_enough)
+{
+    struct table_schema s = ageing(0);
+    s.rules.age_score = 5;
+    s.rules.score_show = 0.5f;
+    struct rows r = rows_open(&s);
+    push_at(&r, rows_key(0), 10, NOON);
+    push_at(&r, rows_key(1), nextafterf(10, 0), NOON);
+    stats_tick(&r, NOON + DAY);
+    ck_assert(stats_has(&r, rows_key(0)) && !stats_has(&r, rows_key(1)));
+    rows_close(&r);
+}
+END_TEST
+
+/* Who waits is forgotten at the second boundary, be it passed with the first in one push. */
+START_TEST(who_waits_is_forgotten_after_two_boundaries)
+{
+    for (uint32_t sketch = 0; sketch < 2; sketch++)
+        for (uint32_t turns = 1; turns <= 3; turns++) {
+            struct table_schema s = ageing(0);
+            s.rules.age_every = 600;
+            s.rules.admit_kind = ADMIT_COUNT;
+            s.rules.admit_threshold = 3;
+            s.rules.admit_sketch = sketch * 4096;
+            struct rows r = rows_open(&s);
+            push_at(&r, KEY, 2, NOON);
+            push_at(&r, KEY, 1, NOON + turns * 600);
+            ck_assert_int_eq(stats_has(&r, KEY), turns == 1);
+            rows_close(&r);
+        }
+}
+END_TEST
+
+/* What l2 counts by outlasts the rows that go. */
+START_TEST(a_tablet_counts_its_batches_over_ageing)
+{
+    struct table_schema s = ageing(0);
+    s.rules.age_score = 5;
+    s.optimizer.l2 = 0.01f;
+    struct rows r = rows_open(&s);
+    push_at(&r, rows_key(0), 100, NOON);
+    push_at(&r, rows_key(1), 1, NOON);
+    stats_tick(&r, NOON + DAY);
+    ck_assert(stats_has(&r, rows_key(0)) && !stats_has(&r, rows_key(1)));
+    ck_assert_uint_eq(r.table->tablets[0].batches, 3);
+    rows_close(&r);
+}
+END_TEST
+
+/* Rows that were evicted in a clock have undo: an image of a table that only evicts has more of it
+ * than rows. */
+START_TEST(undo_of_evicted_rows_is_in_the_image)
+{
+    struct table_schema s = stats_schema(OPT_ADAGRAD, 3, 0);
+    s.rules.age_capacity = 8;
+    s.rules.age_by = EVICT_LRU;
+    struct rows r = rows_open(&s);
+    for (uint64_t i = 0; i < 30; i++)
+        stats_push(&r, rows_key(i), 0.5f, 1, 0,
+                   (struct stats_batch){.time = NOON + (uint32_t)i, .undo_clock = 9});
+    ck_assert_uint_le(table_rows(r.table), 8);
+    ck_assert_uint_gt(r.table->tablets[0].undo->count, 8);
+    struct rows again = stats_through_images(&r);
+    ck_assert_uint_eq(rows_digest(again.table), rows_digest(r.table));
+    rows_close(&again);
+    rows_close(&r);
 }
 END_TEST
 
@@ -417,6 +490,10 @@ int main(void)
     tcase_add_test(c, boundaries_at_once_are_as_one_by_one);
     tcase_add_test(c, tablets_age_one_after_the_other);
     tcase_add_test(c, low_scores_go_and_others_stay_as_they_were);
+    tcase_add_test(c, the_score_itself_is_enough);
+    tcase_add_test(c, who_waits_is_forgotten_after_two_boundaries);
+    tcase_add_test(c, a_tablet_counts_its_batches_over_ageing);
+    tcase_add_test(c, undo_of_evicted_rows_is_in_the_image);
     tcase_add_test(c, rows_that_went_leave_no_trace);
     tcase_add_test(c, ttl_counts_from_the_last_push_and_by_field);
     tcase_add_test(c, a_stamp_in_the_future_does_not_poison);

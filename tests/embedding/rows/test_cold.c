@@ -190,6 +190,78 @@ START_TEST(rows_that_are_used_often_stay_and_not_those_that_were_used_last)
 }
 END_TEST
 
+/* Rows that were pulled and whose pushes are awaited are not even counted. */
+START_TEST(rows_that_await_their_push_are_spared_once)
+{
+    struct table_schema s = rows_schema(OPT_ADAGRAD, 4, 0);
+    struct rows r = rows_open(&s);
+    struct shelf shelf = {0};
+    uint32_t chosen;
+    float row[4];
+    for (uint32_t i = 0; i < 10; i++) {
+        uint64_t key = rows_key(i);
+        rows_push_one(&r, key, 1, 0);
+        if (i < 7)
+            table_pull(r.table, &key, 1, row);
+    }
+    ck_assert_int_eq(table_cold_choose(r.table, 0, 10, put, &shelf, &chosen), 0);
+    ck_assert_uint_eq(chosen, 3);
+    ck_assert_uint_eq(leave(&r, &shelf, 0, 10), 10); /* the three once more, and those */
+    shelf_clear(&shelf);
+    rows_close(&r);
+}
+END_TEST
+
+/* While there are enough that nobody uses, the others keep what they were used. */
+START_TEST(rows_cool_down_when_too_few_are_cold)
+{
+    for (uint32_t unused = 1; unused <= 3; unused++) {
+        struct table_schema s = rows_schema(OPT_ADAGRAD, 4, 0);
+        struct rows r = rows_open(&s);
+        struct shelf shelf = {0};
+        uint32_t chosen;
+        for (uint32_t i = 0; i < unused; i++)
+            rows_push_one(&r, rows_key(i), 1, 0);
+        for (int look = 0; look < 3; look++) /* all that were there have cooled down */
+            ck_assert_int_eq(table_cold_choose(r.table, 0, 0, put, &shelf, &chosen), 0);
+        for (int use = 0; use < 3; use++)
+            rows_push_one(&r, rows_key(9), 1, 0);
+        ck_assert_int_eq(table_cold_choose(r.table, 0, 2, put, &shelf, &chosen), 0);
+        const struct bucket *b = NULL;
+        uint32_t place = 0;
+        for (uint32_t i = 0; i < r.table->tablets[0].bucket_count; i++)
+            for (uint32_t k = 0; k < r.table->tablets[0].buckets[i].count; k++)
+                if (r.table->tablets[0].buckets[i].key[k] == rows_key(9)) {
+                    b = &r.table->tablets[0].buckets[i];
+                    place = k;
+                }
+        ck_assert_ptr_nonnull(b);
+        /* with one unused it goes too, and what goes has no heat */
+        uint32_t heat = bucket_notes(b, place) & HEAT_FULL;
+        ck_assert_uint_eq(heat, unused == 1 ? 0 : unused == 2 ? 1 : 2);
+        shelf_clear(&shelf);
+        rows_close(&r);
+    }
+}
+END_TEST
+
+/* A tablet's image says of which epoch its pairs are. */
+START_TEST(an_epoch_is_in_the_image)
+{
+    struct table_schema s = rows_schema(OPT_ADAGRAD, 4, 0);
+    struct rows r = rows_open(&s);
+    rows_push_one(&r, rows_key(0), 1, 0);
+    ck_assert_int_eq(table_cold_begin(r.table, 0, 5), 0);
+    ck_assert(table_cold_stale(r.table, 0));
+    table_cold_fresh(r.table, 0);
+    struct rows again = stats_through_images(&r);
+    ck_assert_uint_eq(table_cold_epoch(again.table, 0), 5);
+    ck_assert(table_cold_stale(again.table, 0)); /* whether those of before went is not known */
+    rows_close(&again);
+    rows_close(&r);
+}
+END_TEST
+
 START_TEST(a_row_that_is_touched_after_it_was_chosen_stays)
 {
     struct table_schema s = rows_schema(OPT_ADAGRAD, 4, 0);
@@ -583,6 +655,9 @@ int main(void)
     tcase_add_test(c, the_least_used_rows_leave_first);
     tcase_add_test(c, a_row_that_was_only_read_leaves_without_a_write);
     tcase_add_test(c, rows_that_are_used_often_stay_and_not_those_that_were_used_last);
+    tcase_add_test(c, rows_that_await_their_push_are_spared_once);
+    tcase_add_test(c, rows_cool_down_when_too_few_are_cold);
+    tcase_add_test(c, an_epoch_is_in_the_image);
     tcase_add_test(c, a_row_that_is_touched_after_it_was_chosen_stays);
     tcase_add_test(c, a_put_that_fails_ends_the_choice);
     tcase_add_test(c, a_pair_of_another_length_is_refused);

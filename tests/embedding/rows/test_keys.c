@@ -2,6 +2,7 @@
  * fields that go. */
 #include "embedding/rows/init.h"
 #include "embedding/rows/optimizer/isa.h"
+#include "embedding/rows/rules/named.h"
 #include "proto/base/key.h"
 #include "tests/lib/embedding_stats.h"
 
@@ -32,6 +33,19 @@ static struct rows filled(const struct table_schema *s, uint64_t undo_clock)
                    (struct stats_batch){.time = noon.time, .undo_clock = undo_clock});
     return r;
 }
+
+START_TEST(so_many_names_fit)
+{
+    struct table_schema s = rows_schema(OPT_SGD, 3, 1);
+    struct rows r = rows_open(&s);
+    const uint64_t key = rows_key(1);
+    ck_assert(table_keys_fit(r.table, NAMED_MAX));
+    ck_assert_uint_eq(name_keys(&r, KEY_BLOCK, &key, 1), 1);
+    ck_assert(table_keys_fit(r.table, NAMED_MAX - 1));
+    ck_assert(!table_keys_fit(r.table, NAMED_MAX));
+    rows_close(&r);
+}
+END_TEST
 
 START_TEST(erased_rows_go_and_do_not_come_back)
 {
@@ -240,6 +254,7 @@ int main(void)
 {
     Suite *suite = suite_create("keys");
     TCase *c = tcase_create("keys");
+    tcase_add_test(c, so_many_names_fit);
     tcase_add_loop_test(c, erased_rows_go_and_do_not_come_back, 0, 2);
     tcase_add_test(c, erased_rows_leave_undo);
     tcase_add_test(c, blocked_key_keeps_its_row_but_gets_none);

@@ -121,6 +121,44 @@ START_TEST(lowest_is_what_a_search_finds)
 }
 END_TEST
 
+/* Each led tablet counts, the first and the last of the table too; one beside them does not. */
+START_TEST(the_lowest_is_that_of_any_led_tablet)
+{
+    const struct {
+        uint32_t first, count;
+    } range[] = {{0, TABLETS}, {8, 40}};
+    for (size_t n = 0; n < sizeof range / sizeof range[0]; n++)
+        for (uint32_t k = 0; k < TABLETS; k++) {
+            struct mark_scope s = scope_of(range[n].first, range[n].count);
+            struct marks *m = marks_new(1);
+            for (uint32_t i = 0; i < TABLETS; i++)
+                ck_assert_int_eq(marks_set(m, 0, 0, TABLETS, i, i == k ? 3 : 5), 0);
+            marks_refresh(m, 0, &s);
+            ck_assert_uint_eq(marks_lowest(m, 0, 0), led[k] ? 3 : 5);
+            ck_assert_int_eq(marks_set(m, 0, 0, TABLETS, k, 0), 0);
+            ck_assert_uint_eq(marks_get(m, 0, 0, k), 0);
+            marks_refresh(m, 0, &s);
+            ck_assert_uint_eq(marks_lowest(m, 0, 0), led[k] ? 0 : 5);
+            marks_free(m);
+        }
+}
+END_TEST
+
+START_TEST(arrays_are_counted)
+{
+    struct marks *m = marks_new(2);
+    ck_assert_uint_eq(marks_bytes(m), 0);
+    uint64_t most = marks_bytes_most(2, TABLETS), one = most - TABLETS * sizeof(uint64_t);
+    for (int turn = 0; turn < 2; turn++) {
+        ck_assert_int_eq(marks_reserve(m, 1, 3, TABLETS), 0);
+        ck_assert_uint_eq(marks_bytes(m), one);
+    }
+    ck_assert_int_eq(marks_reserve(m, 0, 3, TABLETS), 0);
+    ck_assert_uint_eq(marks_bytes(m), most);
+    marks_free(m);
+}
+END_TEST
+
 START_TEST(what_is_not_led_does_not_count)
 {
     struct mark_scope s = scope_of(0, 0);
@@ -144,6 +182,8 @@ int main(void)
     tcase_add_test(t, range_is_taken_whole_in_part_or_not);
     tcase_add_test(t, one_tablet_that_lags_makes_a_gap);
     tcase_add_test(t, lowest_is_what_a_search_finds);
+    tcase_add_test(t, the_lowest_is_that_of_any_led_tablet);
+    tcase_add_test(t, arrays_are_counted);
     tcase_add_test(t, what_is_not_led_does_not_count);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

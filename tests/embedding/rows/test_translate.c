@@ -1,5 +1,6 @@
 /* test_translate.c: what tablets keep beside their rows goes along into a table of another schema.
  * Rows themselves: test_checkpoint.c. */
+#include "embedding/rows/table_inner.h"
 #include "embedding/rows/translate.h"
 #include "proto/base/key.h"
 #include "tests/lib/embedding_stats.h"
@@ -133,6 +134,58 @@ START_TEST(only_wanted_tablets_take_it)
 }
 END_TEST
 
+/* Keys of both generations wait on: a boundary ago, and since. */
+START_TEST(keys_of_both_generations_wait_on)
+{
+    struct table_schema s = counting(1, 0), t = counting(1, 0);
+    struct table_counts counts;
+    struct rows from = rows_open(&s), to = rows_open(&t);
+    t.optimizer.kind = OPT_ADAGRAD;
+    for (uint64_t i = 0; i < 40; i++)
+        stats_push(&from, rows_key(i), 0.5f, 2, 0,
+                   (struct stats_batch){.time = i < 20 ? NOON : NOON + DAY});
+    table_counts_get(from.table, &counts);
+    ck_assert_uint_eq(counts.waiting, 40);
+    translate(&from, &to, 1);
+    table_counts_get(to.table, &counts);
+    ck_assert_uint_eq(counts.waiting, 40);
+    for (uint64_t i = 0; i < 40; i++) {
+        stats_push(&to, rows_key(i), 0.5f, 1, 0, (struct stats_batch){.time = 0});
+        ck_assert(stats_has(&to, rows_key(i)));
+    }
+    rows_close(&from);
+    rows_close(&to);
+}
+END_TEST
+
+/* What l2 counts by goes along, and a row's last push stays as long ago as it was; a table without
+ * statistics has whole vectors. */
+START_TEST(batches_and_vectors_go_along)
+{
+    struct table_schema s = rows_schema(OPT_SGD, 3, 1), t = stats_schema(OPT_ADAGRAD, 3, 1);
+    uint64_t key = rows_key(1);
+    s.optimizer.l2 = t.optimizer.l2 = 0.01f;
+    t.rules.vector_score = 10;
+    for (uint64_t had = 0; had <= 9; had += 9) {
+        struct rows from = rows_open(&s), to = rows_open(&t);
+        for (uint64_t i = 0; i < 5; i++)
+            stats_push(&from, key, 0.5f, 0, 0, (struct stats_batch){.batch = i});
+        float weight = stats_weight(&from, key, 2);
+        for (uint32_t k = 0; k < 2; k++)
+            to.table->tablets[k].batches = had;
+        translate(&from, &to, 1);
+        for (uint32_t k = 0; k < 2; k++)
+            ck_assert_uint_eq(to.table->tablets[k].batches, had > 5 ? had : 5);
+        ck_assert_uint_eq(stats_of(&to, key).flags & ROW_HAS_VECTOR, ROW_HAS_VECTOR);
+        ck_assert_float_eq(stats_weight(&to, key, 2), weight);
+        const float *row = (const float *)table_row(to.table, key) + 2;
+        ck_assert_float_eq(row[to.table->last_at], (float)to.table->tablets[0].batches);
+        rows_close(&from);
+        rows_close(&to);
+    }
+}
+END_TEST
+
 /* Into a table that lets fewer keys wait: what does not fit begins again, and the next key that
  * waits leaves an image that can be read back. */
 START_TEST(fewer_may_wait)
@@ -166,6 +219,8 @@ int main(void)
     tcase_add_test(c, a_plain_table_takes_names_alone);
     tcase_add_test(c, counts_of_fields_that_are_left_out_stay_behind);
     tcase_add_test(c, only_wanted_tablets_take_it);
+    tcase_add_test(c, keys_of_both_generations_wait_on);
+    tcase_add_test(c, batches_and_vectors_go_along);
     tcase_add_test(c, fewer_may_wait);
     suite_add_tcase(suite, c);
     return rows_main(suite);

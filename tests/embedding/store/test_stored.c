@@ -5,6 +5,8 @@
 #include "proto/base/key.h"
 #include "tests/lib/embedding_rows.h"
 
+#define TABLET_HASH 0xaa6e9975a2286e0full /* of a stored tablet */
+
 static int order(const struct store_item *a, const struct store_item *b)
 {
     size_t n = a->key_bytes < b->key_bytes ? a->key_bytes : b->key_bytes;
@@ -122,6 +124,131 @@ START_TEST(control_state_of_a_later_version_is_refused_by_name)
 }
 END_TEST
 
+static char *value;
+static size_t value_bytes;
+
+static void control_make(const struct runs *r, struct stored_as_of as_of)
+{
+    struct table *none[LIMIT_TABLES] = {NULL};
+    void *made;
+    free(value);
+    ck_assert_int_eq(stored_control_write(none, r, as_of, &made, &value_bytes), 0);
+    value = made;
+}
+
+/* With the checksum of what it holds now. */
+static int control_read(struct runs *r, struct stored_as_of *as_of)
+{
+    struct err e = {0};
+    uint64_t magic, sum;
+    memcpy(&magic, value, sizeof magic);
+    sum = hash_bytes(value + 16, value_bytes - 16, magic);
+    memcpy(value + 8, &sum, sizeof sum);
+    return stored_control_read(value, value_bytes, r, as_of, no_table, NULL, &e);
+}
+
+static void word_put(size_t at, uint64_t word)
+{
+    memcpy(value + at, &word, sizeof word);
+}
+
+/* Runs that are open, ghosts, and those that were: each once, with what is known of it. */
+START_TEST(runs_come_back_from_the_control_state)
+{
+    struct runs r = {0}, again = {0};
+    struct stored_as_of as_of;
+    struct run *run;
+    ck_assert_int_eq(runs_add(&r, 3, 5, 2, RUN_BSP, &run), 0);
+    run_fence(run, 1, 7, true, -4);
+    ck_assert_int_eq(runs_add(&r, 1, 5, 2, RUN_SSP, &run), 0);
+    run->ghost = true;
+    run->seen = 77;
+    for (uint64_t id = 2; id <= 3; id++) { /* 3 is open again */
+        struct runs other = {0};
+        ck_assert_int_eq(runs_add(&other, id, 5, 2, RUN_ASYNC, &run), 0);
+        ck_assert_int_eq(runs_end(&other, run, 60 + id, 80), 0);
+        r.past = realloc(r.past, (id - 1) * sizeof *r.past);
+        r.past[r.past_count++] = other.past[0];
+        runs_free(&other);
+    }
+    r.newest = 9;
+    control_make(&r, (struct stored_as_of){.sequence = 90, .floor = 80});
+    ck_assert_int_eq(control_read(&again, &as_of), 0);
+    ck_assert(as_of.sequence == 90 && as_of.floor == 80);
+    ck_assert_uint_eq(again.newest, 9);
+    ck_assert_uint_eq(again.count, 3);
+    const struct run *open = runs_find(&again, 3), *ghost = runs_find(&again, 1),
+                     *past = runs_find(&again, 2);
+    ck_assert(!open->ghost && ghost->ghost && past->ghost);
+    ck_assert(open->lane[1].generation == 7 && open->lane[1].live && open->lane[1].offset == -4);
+    ck_assert(ghost->seen == 77 && past->seen == 62);
+    ck_assert(ghost->mode == RUN_SSP && past->mode == RUN_ASYNC && past->tables == 5);
+    runs_free(&r);
+    runs_free(&again);
+}
+END_TEST
+
+/* Whole, and not what can be: each side of each bound. */
+START_TEST(a_control_state_that_cannot_be_is_damaged)
+{
+    enum { SEQUENCE = 16, FLOOR = 32, CLEARED = 48, BARRIER = 56, LANES = 64 + 16 };
+    struct runs r = {.cleared = 2, .barrier = 9}, read = {0};
+    struct stored_as_of as_of;
+    struct run *run;
+    control_make(&r, (struct stored_as_of){.sequence = 9, .floor = 9});
+    ck_assert_int_eq(control_read(&read, &as_of), 0);
+    ck_assert(read.cleared == 2 && read.barrier == 9);
+    word_put(FLOOR, 10);
+    ck_assert_int_eq(control_read(&read, &as_of), SHOAL_E_CORRUPT);
+    word_put(FLOOR, 9);
+    word_put(BARRIER, 10);
+    ck_assert_int_eq(control_read(&read, &as_of), SHOAL_E_CORRUPT);
+    word_put(BARRIER, 9);
+    value = realloc(value, value_bytes + 8);
+    word_put(value_bytes, 0);
+    value_bytes += 8;
+    ck_assert_int_eq(control_read(&read, &as_of), SHOAL_E_CORRUPT);
+    ck_assert_int_eq(runs_add(&r, 1, 1, LIMIT_LANES, RUN_SSP, &run), 0);
+    control_make(&r, (struct stored_as_of){.sequence = 9, .floor = 9});
+    ck_assert_int_eq(control_read(&read, &as_of), 0);
+    ck_assert_uint_eq(runs_find(&read, 1)->lanes, LIMIT_LANES);
+    for (uint32_t lanes = 0; lanes <= LIMIT_LANES + 1; lanes += LIMIT_LANES + 1) {
+        memcpy(value + LANES, &lanes, sizeof lanes);
+        ck_assert_int_eq(control_read(NULL, &as_of), SHOAL_E_CORRUPT);
+    }
+    runs_free(&r);
+    runs_free(&read);
+}
+END_TEST
+
+/* As every release writes it: a tablet with a mark and no row. Of another table or tablet it is
+ * none. */
+START_TEST(a_tablet_is_stored_as_in_every_release)
+{
+    struct table_schema s = rows_schema(OPT_SGD, 2, 1), other;
+    struct rows rows = rows_open(&s);
+    struct runs r = {0};
+    struct run *run;
+    struct err e = {0};
+    uint64_t flushed;
+    ck_assert_int_eq(runs_add(&r, 3, 1, 2, RUN_SSP, &run), 0);
+    ck_assert_int_eq(marks_set(run->marks, 1, 0, 2, 1, 5), 0);
+    size_t bytes = stored_tablet_bytes(rows.table, &r, 1);
+    char *tablet = malloc(bytes);
+    stored_tablet_write(rows.table, &r, 1, 42, tablet);
+    ck_assert_uint_eq(hash_bytes(tablet, bytes, 0), TABLET_HASH);
+    ck_assert_int_eq(stored_tablet_head(tablet, bytes, &s, 1, &flushed, &e), 0);
+    ck_assert_uint_eq(flushed, 42);
+    ck_assert_int_eq(stored_tablet_head(tablet, bytes, &s, 0, &flushed, &e), SHOAL_E_CORRUPT);
+    other = s;
+    other.table = 1;
+    ck_assert_int_eq(stored_tablet_head(tablet, bytes, &other, 1, &flushed, &e), SHOAL_E_CORRUPT);
+    free(tablet);
+    runs_free(&r);
+    rows_close(&rows);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("stored");
@@ -130,6 +257,9 @@ int main(void)
     tcase_add_test(t, a_range_holds_one_epoch_of_one_tablet);
     tcase_add_test(t, a_key_tells_what_it_names);
     tcase_add_test(t, control_state_of_a_later_version_is_refused_by_name);
+    tcase_add_test(t, runs_come_back_from_the_control_state);
+    tcase_add_test(t, a_control_state_that_cannot_be_is_damaged);
+    tcase_add_test(t, a_tablet_is_stored_as_in_every_release);
     suite_add_tcase(s, t);
     return rows_main(s);
 }
