@@ -23,7 +23,8 @@ int coord_grant_next(struct coord *c, struct coord_ask *a);
  * of index and evaluation are free again. */
 void coord_grant_worker_gone(struct coord *c, uint64_t worker);
 /* Fences every lane with a new generation: nobody holds one, whatever was before. Over when all
- * lanes are LANE_FREE. A lane without a task whose pushes are not all there sends the job back (back.h). */
+ * lanes are LANE_FREE. A lane without a task whose pushes are not all there sends the job back
+ * (back.h). */
 void coord_grant_fence_all(struct coord *c);
 /* Whether training is over, for now or for good, and all marks are where the lanes end: of a run
  * whose lanes were all fenced once. A restore takes marks back to those of its cut, and a
