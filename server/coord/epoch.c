@@ -523,10 +523,9 @@ bool coord_epoch_step(struct coord *c)
     uint32_t phase = c->job.at.phase;
     SHOAL_ASSERT(phase == PHASE_TRAIN || phase == PHASE_EVAL || phase == PHASE_TEST ||
                  phase == PHASE_GROW);
-    if (phase == PHASE_GROW)
-        return step_grow(c);
     if (phase == PHASE_TRAIN)
         return step_train(c);
-    /* marks are looked at: power may have taken some */
-    return !coord_call_open_type(&c->calls, WIRE_TYPE_FENCE) && step_eval(c);
+    if (coord_call_open_type(&c->calls, WIRE_TYPE_FENCE))
+        return false; /* marks are looked at: power may have taken some */
+    return phase == PHASE_GROW ? step_grow(c) : step_eval(c);
 }

@@ -179,8 +179,10 @@ static bool pushes_lost(struct coord *c, const struct coord_lane *l, uint32_t la
     return true;
 }
 
-/* A shard gives rows as they were before its newest clock, no older ones. Pushes of a batch are
- * acknowledged everywhere before the next is pushed, so it takes a loss to be further behind. */
+/* A shard gives rows as they were before its newest clock, no older ones. A lane's pushes of a batch
+ * are acknowledged everywhere before its next, so it takes a loss to be further behind; or, with
+ * nothing acknowledged lost, power at a server while another one's full pool let a part go on alone
+ * (server/shard/bsp.h): of a clock that not all lanes have. */
 static bool clocks_apart(struct coord *c, const struct coord_lane *l, uint32_t lane)
 {
     const struct coord_shard *s = c->members.shard;
@@ -249,8 +251,8 @@ bool coord_grant_marks_known(const struct coord *c)
 {
     enum coord_phase phase = c->job.at.phase;
     return c->job.laned == c->job.at.run && c->job.tasks.lanes > 0 && !c->job.spec.train.skip &&
-           (phase == PHASE_EVAL || phase == PHASE_CUT || phase == PHASE_TEST ||
-            phase == PHASE_DIGEST || phase == PHASE_GROW);
+           (phase == PHASE_EVAL || phase == PHASE_TEST || phase == PHASE_DIGEST ||
+            phase == PHASE_GROW);
 }
 
 void coord_grant_worker_gone(struct coord *c, uint64_t worker)
