@@ -66,14 +66,25 @@ START_TEST(wire_every_type_encodes_and_decodes)
 }
 END_TEST
 
+/* One raw frame less than it has, and one more, where a message has room for it: of each message,
+ * request and reply. */
 START_TEST(wire_wrong_frame_count_is_refused)
 {
     struct wire got;
-    struct wire w = {.type = WIRE_TYPE_PUSH};
-    struct msg *m = wire_encode(&w);
-    msg_add(m, 0);
-    ck_assert_int_eq(wire_decode(m, &got, NULL), SHOAL_E_MALFORMED);
-    msg_free(m);
+#define X(name, number, request_frames, reply_frames)                                              \
+    for (int i = 0; i < 4; i++) {                                                                  \
+        struct wire w = {.type = WIRE_TYPE_##name, .reply = i % 2 == 1};                           \
+        int frames = (w.reply ? reply_frames : request_frames) + (i < 2 ? 1 : -1);                 \
+        struct msg *m = wire_encode(&w);                                                           \
+        for (int f = 0; f < frames && m->frame_count < LIMIT_FRAMES; f++)                          \
+            ck_assert_ptr_nonnull(msg_add(m, 0));                                                  \
+        if ((int)m->frame_count == 1 + frames)                                                     \
+            ck_assert_msg(wire_decode(m, &got, NULL) == SHOAL_E_MALFORMED,                         \
+                          "%s, reply %d, %d frames", #name, w.reply, frames);                      \
+        msg_free(m);                                                                               \
+    }
+    WIRE_MAP(X)
+#undef X
 }
 END_TEST
 

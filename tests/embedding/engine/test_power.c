@@ -729,6 +729,30 @@ START_TEST(what_comes_back_is_what_was_on_the_disk)
 }
 END_TEST
 
+/* The journal is synced by nobody but the store, before what it writes is durable. */
+START_TEST(what_is_stored_was_journalled_before)
+{
+    static struct history h;
+    history_begin(&h, 100 + (uint64_t)_i);
+    h.durability = DURABLE_JOURNAL;
+    h.segment = 65536;
+    h.keep = 0;
+    life_open(&h);
+    life_begin(&h);
+    for (uint32_t i = 0; i < 400; i++) {
+        op_push(&h);
+        engine_flush_step(h.rig.g);
+        embedding_env_run(&h.rig.env);
+        note_floor(&h);
+    }
+    ck_assert_uint_gt(h.floor, 100); /* the store has synced */
+    disk_off(h.disk, (uint64_t)_i);
+    life_close(&h, false);
+    disk_on(h.disk);
+    history_end(&h);
+}
+END_TEST
+
 /* _i: in which way. Opening and closing are among the calls. */
 START_TEST(every_call_may_be_the_one_that_fails)
 {
@@ -761,6 +785,7 @@ int main(void)
         log_set_level(LOG_LEVEL_ERROR);
     tcase_set_timeout(t, 0);
     tcase_add_test(t, what_comes_back_is_what_was_on_the_disk);
+    tcase_add_loop_test(t, what_is_stored_was_journalled_before, 0, 4);
     tcase_add_loop_test(t, every_call_may_be_the_one_that_fails, 0, 6);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);
