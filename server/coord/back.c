@@ -182,7 +182,7 @@ static void go_back(struct coord *c, const char *path, const char *why)
     run_end(c);
     coord_call_forget(&c->calls);
     coord_member_workers_forget(&c->members);
-    c->checkpoint.last_ns = 0; /* the next one is due as at the job's start */
+    c->checkpoint.last_ns = c->checkpoint.retry_ns = 0; /* the next one: as at the job's start */
     rc = job_again(c, &at, &e);
     if (rc == 0)
         return;

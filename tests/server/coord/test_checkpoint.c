@@ -1005,8 +1005,10 @@ START_TEST(checkpoint_is_gone_back_to_where_power_took_pushes)
     rig_start(modes[_i], ", every_batches: 20", NULL);
     made_wait(1, 60);
     uint64_t number = r.coord->job.at.number, run = r.coord->job.at.run;
+    r.coord->checkpoint.retry_ns = sim_now_ns(r.sim) + 5 * SECOND; /* one was given up */
     power_takes(1, _i == 2);
     power_back();
+    ck_assert_uint_eq(r.coord->checkpoint.retry_ns, 0);
     gone_back(2, 1);
     ck_assert_uint_eq(r.coord->job.at.number, number);
     ck_assert_uint_ne(r.coord->job.at.run, run);
