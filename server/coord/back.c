@@ -222,7 +222,15 @@ void coord_back_step(struct coord *c)
         return;
     memcpy(why, c->job.lost, sizeof why);
     c->job.lost[0] = 0;
-    if (coord_back_path(c, path))
+    bool kept = coord_back_path(c, path);
+    if (kept && c->cluster.tablets > c->job.tablets)
+        /* CLEAR would drop for good what no checkpoint of this job loads again */
+        coord_end_fail(
+            c, SHOAL_E_CORRUPT,
+            "%s; the servers hold other jobs' tables too, so the job does not go back by "
+            "itself: shoal submit JOB --resume %s --set fresh=all drops them and does",
+            why, path);
+    else if (kept)
         go_back(c, path, why);
     else
         coord_end_fail(c, SHOAL_E_CORRUPT,

@@ -3,7 +3,8 @@
  *
  *   rows in the memory of a server that died (durability: memory): it is waited for, where there is
  *     a checkpoint (status.c), and is back, empty --coord_back_lost---+
- *   pushes that power took, more than can be undone or trained again  |
+ *   pushes that power took, more than can be undone or trained again, |
+ *     and no other job's tables are there, which would go               |
  *     --coord_back_want, seen at a fence (grant.c)--> coord_back_step-+
  *                                                                     v
  *   the store says what the checkpoint says, under a new run --> SETUP (flow.h): every shard drops

@@ -1043,6 +1043,23 @@ START_TEST(checkpoint_goes_on_and_power_is_noticed_to_the_end)
 }
 END_TEST
 
+/* They would be dropped, for good. */
+START_TEST(checkpoint_is_not_gone_back_to_over_other_jobs_tables)
+{
+    rig_start("epochs: 2, consistency: ssp", ", every_batches: 20", NULL);
+    made_wait(1, 60);
+    r.coord->job.tablets--; /* the map has one more */
+    power_takes(1, false);
+    ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, job_over, NULL));
+    ck_assert_int_eq(r.client.status, SHOAL_E_CORRUPT);
+    ck_assert_ptr_nonnull(strstr(r.client.text, "other jobs' tables too"));
+    ck_assert_ptr_nonnull(strstr(r.client.text, "--resume "));
+    for (uint32_t s = 0; s < SHARDS; s++)
+        ck_assert_uint_eq(r.shard[s]->clears, 0);
+    rig_stop();
+}
+END_TEST
+
 /* A server dies, or the coordinator, while all load. */
 START_TEST(checkpoint_gone_back_to_half_is_gone_back_to)
 {
@@ -1685,6 +1702,7 @@ int main(void)
     tcase_add_loop_test(t, checkpoint_in_memory_that_it_began_with, 0, 2);
     tcase_add_test(t, checkpoint_in_memory_that_is_gone_ends_the_job);
     tcase_add_loop_test(t, checkpoint_is_gone_back_to_where_power_took_pushes, 0, 3);
+    tcase_add_test(t, checkpoint_is_not_gone_back_to_over_other_jobs_tables);
     tcase_add_loop_test(t, checkpoint_goes_on_and_power_is_noticed_to_the_end, 0, 2);
     tcase_add_loop_test(t, checkpoint_gone_back_to_half_is_gone_back_to, 0, 8);
     tcase_add_loop_test(t, checkpoint_half_stored_is_gone_back_to, 0, 2);
