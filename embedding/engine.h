@@ -215,10 +215,12 @@ typedef void (*engine_clear_done)(void *context, int status, const char *text);
 int engine_clear(struct engine *g, uint64_t job, engine_clear_done done, void *context,
                  struct err *e);
 
-/* Raises the generation, sets live and, when the lane becomes live (ssp, async), its offset; *mark:
- * lowest mark of the lane over led tablets. */
+/* Raises the generation, sets live and, when the lane becomes live (ssp, async), its offset: what is
+ * given, so that it is one on all shards, or (NULL) where the others stand here. The same
+ * generation makes no lane less live: it is a late copy of what was asked before. *mark: lowest
+ * mark of the lane over led tablets. */
 int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generation, bool live,
-                 uint64_t *mark, struct err *e);
+                 const int64_t *offset, uint64_t *mark, struct err *e);
 /* Keys by name (table_keys, table.h), journalled as a change of their tablets: kill and replay, or
  * a cut, repeat it. Keys of tablets that are not led are passed over. *changed: keys that had
  * another name before. AGAIN while an admitted push has not been applied; TOO_BIG when a tablet

@@ -207,7 +207,7 @@ int engine_run_drop(struct engine *g, uint64_t run, struct err *e)
 }
 
 int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generation, bool live,
-                 uint64_t *mark, struct err *e)
+                 const int64_t *offset, uint64_t *mark, struct err *e)
 {
     struct run *r = runs_find(&g->runs, run);
     if (r == NULL)
@@ -218,15 +218,21 @@ int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generat
     if (generation < l->generation)
         return err_set(e, SHOAL_E_FENCED, "lane %u has generation %" PRIu64 ", the fence %" PRIu64,
                        lane, l->generation, generation);
-    if (generation != l->generation || (live != l->live && !PLANTED("fence_without_life"))) {
-        int64_t offset = live ? run_offset(r, lane) : l->offset;
-        struct record_fence f = {
-            .run = run, .generation = generation, .offset = offset, .lane = lane, .live = live};
+    bool copy = live == l->live || PLANTED("fence_without_life") ||
+                (l->live && !PLANTED("fence_takes_life_back"));
+    if (generation != l->generation || !copy) {
+        struct record_fence f = {.run = run,
+                                 .generation = generation,
+                                 .offset = l->offset,
+                                 .lane = lane,
+                                 .live = live};
+        if (live && r->mode != RUN_BSP)
+            f.offset = offset == NULL ? run_offset(r, lane) : *offset;
         int rc = control_record(g, RECORD_FENCE, &f, sizeof f, e);
         if (rc != 0)
             return rc;
     }
-    SHOAL_ASSERT(l->generation == generation && l->live == live);
+    SHOAL_ASSERT(l->generation == generation && (l->live || !live));
     *mark = l->lowest + (!live && PLANTED("mark_one_too_high"));
     return 0;
 }

@@ -89,13 +89,15 @@
 #define WIRE_RUN_DROP(U32, U64, I32, F32, F64, B, STR) U64(run)
 #define WIRE_RUN_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
 
-/* Raises a lane's generation; live says whether the lane counts in the clock from now on. A lane
- * that becomes live gets as offset the smallest clock of the live lanes less its mark (bsp: offset
- * 0). Journalled before the reply. A generation below the lane's is FENCED; the same one again
- * answers anew. Reply: the lane's lowest mark over all tablets that this shard leads; under bsp
- * also the newest clock of any lane here. */
-#define WIRE_FENCE(U32, U64, I32, F32, F64, B, STR) U64(run) U32(lane) U64(generation) B(live)
-#define WIRE_FENCE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(mark) U64(high)
+/* Raises a lane's generation; live says whether the lane counts in the clock from now on. One that
+ * becomes live and is placed has clock `clock` at batch `at`, the same on every shard; not placed
+ * (the release before, bsp): the smallest clock of the live lanes at its mark (bsp: its mark).
+ * Journalled before the reply. A generation below the lane's is FENCED; the same one again answers
+ * anew, and makes no lane less live. Reply: the lane's lowest mark over all tablets that this shard
+ * leads; the smallest clock of the live lanes here (0: none); under bsp the newest clock of any. */
+#define WIRE_FENCE(U32, U64, I32, F32, F64, B, STR) \
+    U64(run) U32(lane) U64(generation) B(live) B(placed) U64(at) U64(clock)
+#define WIRE_FENCE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(mark) U64(high) U64(low)
 /* The fences of a run as they stand, to a shard that has come back: until it has them it takes no
  * push of a run that it found in its folder. A RUN_OPEN without `fences`, of the release before,
  * says that none will come. frame 1: wire_lane_fence, (lane_count), of lanes that
@@ -457,7 +459,7 @@ struct wire_window {
  * count) */
 #define WIRE_LATER(X) \
     X(SHARD_BEAT, 37) X(LANE_NEXT_REPLY, 14) X(WORKER_BEAT_REPLY, 2) X(STOP_REPLY, 1) \
-    X(RUN_OPEN, 5) X(FENCE_REPLY, 1) X(RESTORE, 2) X(WORKER_BEAT, 26)
+    X(RUN_OPEN, 5) X(FENCE, 4) X(FENCE_REPLY, 1) X(RESTORE, 2) X(WORKER_BEAT, 26)
 
 /* X(NAME, wire number, raw frames of the request, raw frames of a good reply) */
 #define WIRE_MAP(X)                                                                                \
@@ -583,8 +585,9 @@ _Static_assert(sizeof(struct wire_batch_name) == 24, "wire_batch_name is a wire 
 struct wire_lane_fence {
     uint64_t generation;
     uint32_t lane, live;
+    uint64_t at, clock; /* of one that is live; as in FENCE */
 };
-_Static_assert(sizeof(struct wire_lane_fence) == 16, "wire_lane_fence is a wire format");
+_Static_assert(sizeof(struct wire_lane_fence) == 32, "wire_lane_fence is a wire format");
 
 /* clang-format on */
 

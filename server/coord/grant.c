@@ -3,7 +3,9 @@
  * 1. A raised generation is stored, then fenced on every shard, then told to a worker; a task is
  *    stored before it is told. [test: coord_restarted_coordinator_goes_on] [assert: answer_task]
  * 2. In bsp every lane is always live; in async and ssp it is live while somebody holds it.
- *    [assert: lane_fence] */
+ *    [assert: lane_fence]
+ * 3. A lane's clocks are the same on all shards. [assert: lane_fence]
+ *    [test: coord_lane_has_one_clock_on_all_shards] */
 #include "server/coord/grant.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
@@ -159,6 +161,8 @@ static void fence_mark(void *context, const struct coord_call *call, uint32_t sh
         l->fence_mark = reply->u.FENCE_reply.mark;
         l->fence_shard = shard;
     }
+    if (reply->u.FENCE_reply.low > l->fence_low)
+        l->fence_low = reply->u.FENCE_reply.low;
     if (reply->u.FENCE_reply.high > l->fence_high) {
         l->fence_high = reply->u.FENCE_reply.high;
         l->fence_high_shard = shard;
@@ -197,6 +201,26 @@ static bool clocks_apart(struct coord *c, const struct coord_lane *l, uint32_t l
     return true;
 }
 
+/* Where it begins: at the smallest clock of the lanes that are live, by what the shard furthest on
+ * says, or, where none of them is live on a shard yet, of those that are placed. Did each shard go
+ * by its own marks, which are not the same where a worker died amid its pushes, two lanes could
+ * wait for each other on two shards without end. */
+static void lane_place(struct coord *c, uint32_t lane)
+{
+    struct coord_tasks *t = &c->job.tasks;
+    struct coord_lane *l = &t->lane[lane];
+    uint64_t low = UINT64_MAX;
+    for (uint32_t i = 0; i < t->lanes && l->fence_low == 0; i++) {
+        const struct coord_lane *o = &t->lane[i];
+        bool placed = o->placed && !PLANTED("begins_alone") && (o->state == LANE_GRANTING || o->state == LANE_HELD);
+        low = placed && o->clock < low ? o->clock : low;
+    }
+    l->at = l->fence_mark;
+    l->clock = l->fence_low != 0 ? l->fence_low : low != UINT64_MAX ? low : l->fence_mark;
+    l->placed = true;
+    lane_fence(c, lane, true);
+}
+
 static void fence_done(void *context, const struct coord_call *call, int status, const char *text)
 {
     struct coord *c = context;
@@ -209,7 +233,9 @@ static void fence_done(void *context, const struct coord_call *call, int status,
     }
     if (pushes_lost(c, l, lane) || clocks_apart(c, l, lane))
         return;
-    if (l->state == LANE_GRANTING)
+    if (l->state == LANE_GRANTING && !l->placed && c->job.tasks.mode != WIRE_BSP)
+        lane_place(c, lane);
+    else if (l->state == LANE_GRANTING)
         lane_granted(c, lane, l->fence_mark);
     else
         coord_lane_closed(&c->job.tasks, lane);
@@ -220,15 +246,21 @@ static void lane_fence(struct coord *c, uint32_t lane, bool live)
     struct wire w = {.type = WIRE_TYPE_FENCE};
     struct coord_lane *l = &c->job.tasks.lane[lane];
     SHOAL_ASSERT(l->state == LANE_GRANTING || l->state == LANE_CLOSING);
-    SHOAL_ASSERT(live == (c->job.tasks.mode == WIRE_BSP || l->state == LANE_GRANTING)); /* 2 */
-    if (!coord_grant_lanes_put(c)) /* invariant 1 */
+    bool bsp = c->job.tasks.mode == WIRE_BSP;
+    SHOAL_ASSERT(live == (bsp || (l->state == LANE_GRANTING && l->placed))); /* 2, 3 */
+    if (l->stored != l->generation && !coord_grant_lanes_put(c)) /* invariant 1 */
         return;
     if (!coord_phase_running(c))
         return; /* its run is dropped: no server would ever say that it is fenced */
     l->fence_mark = UINT64_MAX;
-    l->fence_high = 0;
-    w.u.FENCE = (struct wire_FENCE){
-        .run = c->job.at.run, .lane = lane, .generation = l->generation, .live = live};
+    l->fence_high = l->fence_low = 0;
+    w.u.FENCE = (struct wire_FENCE){.run = c->job.at.run,
+                                    .lane = lane,
+                                    .generation = l->generation,
+                                    .live = live,
+                                    .placed = live && !bsp && !PLANTED("lane_unplaced"),
+                                    .at = l->at,
+                                    .clock = l->clock};
     if (!coord_call_start(&c->calls, &(struct coord_call){.request = w,
                                                           .target = COORD_NOBODY,
                                                           .owner = lane,
@@ -372,7 +404,7 @@ static void next_lane(struct coord *c, peer_t from, const struct wire *request,
     ask_note(c, &t->lane[lane], from, request->id);
     log_info("lane %u to worker %" PRIu64 ", generation %" PRIu64, lane, w->number,
              t->lane[lane].generation);
-    lane_fence(c, lane, true);
+    lane_fence(c, lane, t->mode == WIRE_BSP);
 }
 
 /* False: it was answered. */

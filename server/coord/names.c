@@ -150,7 +150,9 @@ void coord_names_learn(struct coord *c, uint32_t shard, const struct wire_SHARD_
         n->newest = b->names_version;
         n->newest_shard = shard;
     }
-    if (coord_phase_running(c))
+    /* one that drops all that is here goes by its own, and has told no shard of them yet */
+    bool drops = c->job.spec.fresh_all && c->job.at.phase <= PHASE_SETUP;
+    if (coord_phase_running(c) && (!drops || PLANTED("names_of_what_goes")))
         coord_end_fail(c, SHOAL_E_STOPPED,
                        "the coordinator's data_dir is older than it was: server %s knows newer "
                        "names of the tables' fields than this job began with; submit the job again",
@@ -258,8 +260,8 @@ bool coord_names_settled(struct coord *c)
         return true; /* an older release's job */
     if (j->names_told > 0)
         return true;
-    if (coord_call_open_type(&c->calls, WIRE_TYPE_NAMES_SET))
-        return false;
+    if (!coord_names_ready(&c->names) || coord_call_open_type(&c->calls, WIRE_TYPE_NAMES_SET))
+        return false; /* its own must be newer than what a shard knows */
     int rc = job_put(c, &e);
     if (rc == 0)
         (void)tell(c, &(struct coord_call){

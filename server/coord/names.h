@@ -3,7 +3,8 @@
  * older still reads them as they were meant.
  *
  *     all shards are set up -> stored -> NAMES_SET to all -> answered -> lanes, and so pushes
- *     a shard knows newer ones -> NAMES_HELD -> stored; a job that began without them ends
+ *     a shard knows newer ones -> NAMES_HELD -> stored; a job that began without them ends, unless
+ *                                 it drops all that is there
  *
  * Invariants:
  *  1. No push of a job is granted before every shard has the job's names on its disk.

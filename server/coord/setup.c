@@ -172,9 +172,10 @@ static uint32_t fences_take(const struct coord *c, struct wire_lane_fence *out)
     uint32_t count = 0;
     for (uint32_t i = 0; !raised && i < t->lanes; i++) {
         const struct coord_lane *l = &t->lane[i];
-        bool live = t->mode == WIRE_BSP || l->state == LANE_HELD || l->state == LANE_GRANTING;
+        bool live = t->mode == WIRE_BSP || l->state == LANE_HELD ||
+                    (l->state == LANE_GRANTING && l->placed);
         if (l->generation != 0)
-            out[count++] = (struct wire_lane_fence){l->generation, i, live};
+            out[count++] = (struct wire_lane_fence){l->generation, i, live, l->at, l->clock};
         SHOAL_ASSERT(l->stored == 0 || l->stored == l->generation); /* grant.c, 1 */
     }
     return count;

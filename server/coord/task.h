@@ -20,7 +20,8 @@
  *            ^                              |                          |
  *            |        fence answered        |     coord_lane_close     |
  *            +--------------------------- CLOSING <--------------------+
- * GRANTING and CLOSING wait for a fence on every shard. A lane keeps its unfinished task through
+ * GRANTING and CLOSING wait for a fence on every shard; but for bsp GRANTING for two: the first asks
+ * where the others stand, the second, with the lane's place among them, makes it live. A lane keeps its unfinished task through
  * CLOSING and FREE: whoever comes next goes on. Invariants:
  *  1. Batch numbers of a lane count on from 1 over tasks and epochs, without gap. [test:
  *     coord_task_batch_numbers_count_on_over_tasks_and_epochs] [assert: coord_task_append]
@@ -60,6 +61,9 @@ struct coord_lane {
     uint64_t mark;       /* batches up to here are done everywhere, as far as known */
     uint64_t fence_mark; /* lowest mark that a shard answered to the fence at hand */
     uint64_t fence_high; /* bsp: and the newest clock, of any lane */
+    uint64_t fence_low;  /* else: the smallest clock of the live lanes, of the shard furthest on */
+    uint64_t at, clock;  /* ssp, async: where its clocks begin, once it is placed */
+    bool placed;
     uint32_t fence_shard, fence_high_shard; /* who did */
     uint32_t next_task;                     /* bsp: its next task of the epoch */
     bool used;            /* the holder has spoken for the lane since it was granted */

@@ -97,7 +97,7 @@ void admin_run_drop(struct shard *s, peer_t from)
 void admin_fence(struct shard *s, peer_t from)
 {
     const struct wire_FENCE r = s->in.u.FENCE;
-    uint64_t id = s->in.id, mark = 0;
+    uint64_t id = s->in.id, mark = 0, clock, low = UINT64_MAX;
     struct err e = {0};
     if (!lead_ready(&s->lead)) {
         /* with no tablet led every mark would be 0, and the lane's offset wrong for ever */
@@ -105,13 +105,17 @@ void admin_fence(struct shard *s, peer_t from)
                      "shard %s has no map yet; ask again", s->name);
         return;
     }
-    if (refused(s, from, engine_fence(s->engine, r.run, r.lane, r.generation, r.live, &mark, &e),
+    int64_t offset = (int64_t)(r.clock - r.at);
+    if (refused(s, from,
+                engine_fence(s->engine, r.run, r.lane, r.generation, r.live,
+                             r.placed ? &offset : NULL, &mark, &e),
                 &e))
         return;
     SHOAL_ASSERT(engine_lane_generation(s->engine, r.run, r.lane) == r.generation);
     bsp_fenced(s, r.run, r.lane, r.generation);
-    shard_reply(s, WIRE_TYPE_FENCE, id)->u.FENCE_reply =
-        (struct wire_FENCE_reply){mark, clock_high(s->engine, &s->lead, r.run)};
+    (void)engine_clock(s->engine, r.run, r.lane, 0, &clock, &low);
+    shard_reply(s, WIRE_TYPE_FENCE, id)->u.FENCE_reply = (struct wire_FENCE_reply){
+        mark, clock_high(s->engine, &s->lead, r.run), low == UINT64_MAX ? 0 : low};
     shard_send_reply(s, from);
 }
 
@@ -128,7 +132,9 @@ void admin_fences(struct shard *s, peer_t from)
     else if (engine_run_mode(s->engine, r.run, &mode, &lanes))
         rc = err_set(&e, SHOAL_E_OLD_RUN, "run %" PRIu64 " is not open here", r.run);
     for (uint32_t i = 0; rc == 0 && i < r.lane_count; i++) {
-        rc = engine_fence(s->engine, r.run, f[i].lane, f[i].generation, f[i].live != 0, &mark, &e);
+        int64_t offset = (int64_t)(f[i].clock - f[i].at);
+        rc = engine_fence(s->engine, r.run, f[i].lane, f[i].generation, f[i].live != 0, &offset,
+                          &mark, &e);
         if (rc == 0 && !PLANTED("fences_leave_held"))
             bsp_fenced(s, r.run, f[i].lane, f[i].generation);
     }

@@ -83,11 +83,16 @@ static int shard_fence(struct fake_shard *s, const struct wire_FENCE *q, struct 
         return SHOAL_E_OLD_RUN;
     if (q->generation < s->run.lane[q->lane].generation)
         return SHOAL_E_FENCED;
-    s->run.lane[q->lane].generation = q->generation;
-    s->run.lane[q->lane].live = q->live;
+    struct fake_lane *l = &s->run.lane[q->lane];
+    l->live = q->live || (l->live && q->generation == l->generation);
+    l->generation = q->generation;
+    if (q->placed) {
+        l->at = q->at;
+        l->clock = q->clock;
+    }
     s->fences++;
-    out->u.FENCE_reply.mark = s->run.lane[q->lane].mark;
-    out->u.FENCE_reply.high = s->ahead == 0 ? 0 : s->run.lane[q->lane].mark + s->ahead;
+    out->u.FENCE_reply = (struct wire_FENCE_reply){
+        .mark = l->mark, .high = s->ahead == 0 ? 0 : l->mark + s->ahead, .low = s->low};
     return 0;
 }
 

@@ -26,7 +26,7 @@
 struct fake_run {
     uint64_t run;
     struct fake_lane {
-        uint64_t generation, mark;
+        uint64_t generation, mark, at, clock; /* at, clock: of the last fence that placed it */
         bool live;
     } lane[FAKE_LANES];
 };
@@ -80,6 +80,7 @@ struct fake_shard {
     enum { FAKE_EXPORT_WELL, FAKE_EXPORT_NEVER, FAKE_EXPORT_FAILS } export_how;
     uint32_t restores, looks, fences, told, applied, ticks;
     bool rotten;        /* its part of every cut */
+    uint64_t low;       /* smallest clock of its live lanes, to a fence */
     uint64_t ahead;     /* by so much its newest clock is above a lane's mark, to a fence; 0: 0 */
     const char *status; /* answer to SHARD_STATUS; NULL: {} */
     uint8_t seen[FAKE_EPOCHS][FAKE_ROWS]; /* how often a row was applied */

@@ -65,7 +65,10 @@ static void orders(struct hostile *h, peer_t to)
         break;
     case 2:
         w.type = WIRE_TYPE_FENCE;
-        w.u.FENCE = (struct wire_FENCE){l.run, l.lane, UINT64_MAX, rng_below(&h->rng, 2) == 0};
+        w.u.FENCE = (struct wire_FENCE){.run = l.run,
+                                             .lane = l.lane,
+                                             .generation = UINT64_MAX,
+                                             .live = rng_below(&h->rng, 2) == 0};
         break;
     case 3:
         w.type = WIRE_TYPE_HOLD;

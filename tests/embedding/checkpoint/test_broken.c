@@ -31,7 +31,7 @@ static void rows_are_taken_in_over_others(void)
     rig_lead(&s);
     rig_table(&s, 0);
     ck_assert_int_eq(engine_run_open(s.g, 1, 1, RUN_ASYNC, &e), 0);
-    ck_assert_int_eq(engine_fence(s.g, 1, 0, 1, true, &mark, &e), 0);
+    ck_assert_int_eq(engine_fence(s.g, 1, 0, 1, true, NULL, &mark, &e), 0);
     rig_train(&s, 1, 0, 1, mark, mark + 1);
     l.run = 2;
     ck_assert_int_eq(arena_new(&l.arena), 0);

@@ -165,7 +165,7 @@ START_TEST(a_run_that_may_have_trained_keeps_its_rows)
     open_empty(DURABLE_JOURNAL);
     check_loads(7);
     for (uint32_t i = 0; i < SHARDS; i++)
-        ck_assert_int_eq(engine_fence(to.s[i].g, 7, 1, 1, true, &mark, &e), 0);
+        ck_assert_int_eq(engine_fence(to.s[i].g, 7, 1, 1, true, NULL, &mark, &e), 0);
     drop(&to, 7);
     for (uint32_t i = 0; i < FLEET_TABLES; i++)
         ck_assert_uint_eq(fleet_digest(&to, i), digest[i]);

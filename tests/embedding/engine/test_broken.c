@@ -26,7 +26,7 @@ static struct engine *an_engine(void)
     rig_lead(&s);
     rig_table(&s, 0);
     ck_assert_int_eq(engine_run_open(s.g, 1, 1, RUN_ASYNC, &e), 0);
-    ck_assert_int_eq(engine_fence(s.g, 1, 0, 1, true, &mark, &e), 0);
+    ck_assert_int_eq(engine_fence(s.g, 1, 0, 1, true, NULL, &mark, &e), 0);
     rig_train(&s, 1, 0, 1, mark, mark + 4);
     return s.g;
 }

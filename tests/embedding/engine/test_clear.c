@@ -48,7 +48,7 @@ static void fence(uint64_t run)
 {
     struct err e = {0};
     uint64_t mark;
-    ck_assert_msg(engine_fence(s.g, run, 0, 1, true, &mark, &e) == 0, "%s", e.text);
+    ck_assert_msg(engine_fence(s.g, run, 0, 1, true, NULL, &mark, &e) == 0, "%s", e.text);
 }
 
 static void run_open(uint64_t run)

@@ -207,12 +207,13 @@ START_TEST(runs_and_fences_are_on_disk_when_they_are_answered)
     struct push_plan plan;
     uint64_t mark;
     begin(DURABLE_JOURNAL, rig_dir(dir));
-    for (uint64_t step = 0; step < 4; step++) {
+    for (uint64_t step = 0; step < 5; step++) {
         ck_assert_int_eq(push_batch(1, step, step + 1, &plan), 0);
         file_fault_set(&(struct file_fault){0});
-        ck_assert_int_eq(step == 0   ? engine_fence(s.g, 1, 0, 4, true, &mark, NULL)
-                         : step == 1 ? engine_fence(s.g, 1, 0, 4, false, &mark, NULL)
-                         : step == 2 ? engine_run_open(s.g, 2, 2, 1, NULL)
+        ck_assert_int_eq(step == 0   ? engine_fence(s.g, 1, 0, 4, true, NULL, &mark, NULL)
+                         : step == 1 ? engine_fence(s.g, 1, 0, 5, false, NULL, &mark, NULL)
+                         : step == 2 ? engine_fence(s.g, 1, 0, 5, true, NULL, &mark, NULL)
+                         : step == 3 ? engine_run_open(s.g, 2, 2, 1, NULL)
                                      : engine_run_drop(s.g, 2, NULL),
                          0);
         /* the segment is opened and synced, and the folder */
@@ -255,23 +256,49 @@ START_TEST(fence_shuts_out_the_old_worker)
     uint64_t mark = 99;
     begin(DURABLE_MEMORY, NULL);
     ck_assert_int_eq(push_batch(0, 0, 3, &plan), 0);
-    ck_assert_int_eq(engine_fence(s.g, 1, 0, 4, true, &mark, NULL), 0);
+    ck_assert_int_eq(engine_fence(s.g, 1, 0, 4, true, NULL, &mark, NULL), 0);
     ck_assert_uint_eq(mark, 3);
     ck_assert_uint_eq(engine_lane_generation(s.g, 1, 0), 4);
     ck_assert(engine_lane_live(s.g, 1, 0));
     ck_assert_int_eq(push_batch(0, 3, 4, &plan), SHOAL_E_FENCED);
-    ck_assert_int_eq(engine_fence(s.g, 1, 0, 3, true, &mark, NULL), SHOAL_E_FENCED);
+    ck_assert_int_eq(engine_fence(s.g, 1, 0, 3, true, NULL, &mark, NULL), SHOAL_E_FENCED);
     /* the same again answers anew */
-    ck_assert_int_eq(engine_fence(s.g, 1, 0, 4, true, &mark, NULL), 0);
+    ck_assert_int_eq(engine_fence(s.g, 1, 0, 4, true, NULL, &mark, NULL), 0);
     ck_assert_uint_eq(mark, 3);
-    /* it ends, and comes to life again, as the same one */
-    ck_assert_int_eq(engine_fence(s.g, 1, 0, 4, false, &mark, NULL), 0);
+    /* it is asked of, and comes to life as the same one: a late copy of the question ends nothing */
+    ck_assert_int_eq(engine_fence(s.g, 1, 0, 5, false, NULL, &mark, NULL), 0);
     ck_assert(!engine_lane_live(s.g, 1, 0));
-    ck_assert_int_eq(engine_fence(s.g, 1, 0, 4, true, &mark, NULL), 0);
+    ck_assert_int_eq(engine_fence(s.g, 1, 0, 5, true, NULL, &mark, NULL), 0);
     ck_assert(engine_lane_live(s.g, 1, 0));
-    ck_assert_int_eq(engine_fence(s.g, 1, 7, 4, true, &mark, NULL), SHOAL_E_MALFORMED);
-    ck_assert_int_eq(engine_fence(s.g, 8, 0, 4, true, &mark, NULL), SHOAL_E_OLD_RUN);
+    ck_assert_int_eq(engine_fence(s.g, 1, 0, 5, false, NULL, &mark, NULL), 0);
+    ck_assert(engine_lane_live(s.g, 1, 0));
+    ck_assert_int_eq(engine_fence(s.g, 1, 7, 4, true, NULL, &mark, NULL), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(engine_fence(s.g, 8, 0, 4, true, NULL, &mark, NULL), SHOAL_E_OLD_RUN);
     rig_close(&s, false);
+}
+END_TEST
+
+/* Whatever the others' clocks are here: it is the same on every shard. */
+START_TEST(a_lane_gets_the_clock_that_it_is_given)
+{
+    char dir[LIMIT_PATH];
+    const int64_t offset = 25;
+    uint64_t mark, clock, low;
+    begin(DURABLE_JOURNAL, rig_dir(dir));
+    ck_assert_int_eq(engine_fence(s.g, 1, 0, 1, true, NULL, &mark, NULL), 0);
+    rig_train(&s, 1, 0, 1, 0, 10);
+    rig_train(&s, 1, 1, 0, 0, 4);
+    ck_assert_int_eq(engine_fence(s.g, 1, 1, 1, true, &offset, &mark, NULL), 0);
+    ck_assert_uint_eq(mark, 4);
+    ck_assert_int_eq(engine_clock(s.g, 1, 1, 5, &clock, &low), 0);
+    ck_assert_uint_eq(clock, 30);
+    ck_assert_uint_eq(low, 10);
+    rig_close(&s, false);
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    ck_assert_int_eq(engine_clock(s.g, 1, 1, 5, &clock, &low), 0);
+    ck_assert_uint_eq(clock, 30);
+    rig_close(&s, false);
+    rig_remove_dir(dir);
 }
 END_TEST
 
@@ -281,13 +308,13 @@ START_TEST(a_late_lane_holds_nobody_up)
     begin(DURABLE_MEMORY, NULL);
     ck_assert_int_eq(engine_clock(s.g, 1, 0, 5, &clock, &low), 0);
     ck_assert_uint_eq(low, UINT64_MAX);
-    ck_assert_int_eq(engine_fence(s.g, 1, 0, 1, true, &mark, NULL), 0);
+    ck_assert_int_eq(engine_fence(s.g, 1, 0, 1, true, NULL, &mark, NULL), 0);
     rig_train(&s, 1, 0, 1, 0, 10);
     ck_assert_int_eq(engine_clock(s.g, 1, 0, 11, &clock, &low), 0);
     ck_assert_uint_eq(clock, 11);
     ck_assert_uint_eq(low, 10);
     /* joins at clock 10 with mark 0 */
-    ck_assert_int_eq(engine_fence(s.g, 1, 1, 1, true, &mark, NULL), 0);
+    ck_assert_int_eq(engine_fence(s.g, 1, 1, 1, true, NULL, &mark, NULL), 0);
     ck_assert_uint_eq(mark, 0);
     ck_assert_int_eq(engine_clock(s.g, 1, 1, 1, &clock, &low), 0);
     ck_assert_uint_eq(clock, 11);
@@ -295,7 +322,7 @@ START_TEST(a_late_lane_holds_nobody_up)
     rig_train(&s, 1, 0, 1, 10, 12);
     ck_assert_int_eq(engine_clock(s.g, 1, 1, 1, &clock, &low), 0);
     ck_assert_uint_eq(low, 10); /* now lane 1 is behind */
-    ck_assert_int_eq(engine_fence(s.g, 1, 1, 2, false, &mark, NULL), 0);
+    ck_assert_int_eq(engine_fence(s.g, 1, 1, 2, false, NULL, &mark, NULL), 0);
     ck_assert_int_eq(engine_clock(s.g, 1, 0, 13, &clock, &low), 0);
     ck_assert_uint_eq(low, 12); /* and it has left the clock */
     rig_close(&s, false);
@@ -309,11 +336,11 @@ START_TEST(a_batch_from_before_the_offset_has_clock_0)
 {
     uint64_t mark, clock, low;
     begin(DURABLE_MEMORY, NULL);
-    ck_assert_int_eq(engine_fence(s.g, 1, 1, 1, true, &mark, NULL), 0);
-    ck_assert_int_eq(engine_fence(s.g, 1, 0, 1, true, &mark, NULL), 0);
+    ck_assert_int_eq(engine_fence(s.g, 1, 1, 1, true, NULL, &mark, NULL), 0);
+    ck_assert_int_eq(engine_fence(s.g, 1, 0, 1, true, NULL, &mark, NULL), 0);
     rig_train(&s, 1, 0, 1, 0, 3);
-    ck_assert_int_eq(engine_fence(s.g, 1, 0, 2, false, &mark, NULL), 0);
-    ck_assert_int_eq(engine_fence(s.g, 1, 0, 3, true, &mark, NULL), 0);
+    ck_assert_int_eq(engine_fence(s.g, 1, 0, 2, false, NULL, &mark, NULL), 0);
+    ck_assert_int_eq(engine_fence(s.g, 1, 0, 3, true, NULL, &mark, NULL), 0);
     for (uint64_t batch = 1; batch <= 5; batch++) {
         ck_assert_int_eq(engine_clock(s.g, 1, 0, batch, &clock, &low), 0);
         ck_assert_uint_eq(clock, batch <= 3 ? 0 : batch - 3);
@@ -329,9 +356,9 @@ START_TEST(bsp_lanes_have_no_offset)
     rig_open(&s, NULL, DURABLE_MEMORY);
     rig_table(&s, 0);
     ck_assert_int_eq(engine_run_open(s.g, 1, 2, 2, NULL), 0);
-    ck_assert_int_eq(engine_fence(s.g, 1, 0, 1, true, &mark, NULL), 0);
+    ck_assert_int_eq(engine_fence(s.g, 1, 0, 1, true, NULL, &mark, NULL), 0);
     rig_train(&s, 1, 0, 1, 0, 4);
-    ck_assert_int_eq(engine_fence(s.g, 1, 1, 1, true, &mark, NULL), 0);
+    ck_assert_int_eq(engine_fence(s.g, 1, 1, 1, true, NULL, &mark, NULL), 0);
     ck_assert_int_eq(engine_clock(s.g, 1, 1, 1, &clock, &low), 0);
     ck_assert_uint_eq(clock, 1);
     ck_assert_uint_eq(low, 0);
@@ -349,9 +376,9 @@ START_TEST(only_tables_of_the_run_count_in_its_clock)
     ck_assert_int_eq(engine_run_open(s.g, 2, 1, 1, NULL), 0);
     rig_train(&s, 1, 0, 0, 0, 3);
     rig_train(&s, 2, 0, 0, 0, 3);
-    ck_assert_int_eq(engine_fence(s.g, 1, 0, 1, true, &mark, NULL), 0);
+    ck_assert_int_eq(engine_fence(s.g, 1, 0, 1, true, NULL, &mark, NULL), 0);
     ck_assert_uint_eq(mark, 3);
-    ck_assert_int_eq(engine_fence(s.g, 2, 0, 1, true, &mark, NULL), 0);
+    ck_assert_int_eq(engine_fence(s.g, 2, 0, 1, true, NULL, &mark, NULL), 0);
     ck_assert_uint_eq(mark, 0);
     rig_close(&s, false);
 }
@@ -540,6 +567,7 @@ int main(void)
     tcase_add_test(t, runs_and_fences_are_on_disk_when_they_are_answered);
     tcase_add_test(t, bad_gradient_is_refused_before_anything_is_written);
     tcase_add_test(t, fence_shuts_out_the_old_worker);
+    tcase_add_test(t, a_lane_gets_the_clock_that_it_is_given);
     tcase_add_test(t, a_late_lane_holds_nobody_up);
     tcase_add_test(t, a_batch_from_before_the_offset_has_clock_0);
     tcase_add_test(t, bsp_lanes_have_no_offset);

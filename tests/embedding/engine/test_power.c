@@ -169,7 +169,7 @@ static int do_record(struct rig *s, const struct entry *o, uint64_t *sequence, s
     case NAME:
         return do_name(s, o, e);
     case FENCE:
-        return engine_fence(s->g, o->run, o->lane, o->generation, o->live, &mark, e);
+        return engine_fence(s->g, o->run, o->lane, o->generation, o->live, NULL, &mark, e);
     case RUN:
         return engine_run_open(s->g, o->run, LANES, o->mode, e);
     case DROP:

@@ -289,10 +289,10 @@ static void fence_child(void *context)
     (void)context;
     shared->batches = 5;
     train_child(NULL);
-    ck_assert_int_eq(engine_fence(s.g, 1, 0, 7, true, &mark, NULL), 0);
-    ck_assert_int_eq(engine_fence(s.g, 1, 1, 8, false, &mark, NULL), 0);
+    ck_assert_int_eq(engine_fence(s.g, 1, 0, 7, true, NULL, &mark, NULL), 0);
+    ck_assert_int_eq(engine_fence(s.g, 1, 1, 8, false, NULL, &mark, NULL), 0);
     rig_train(&s, 1, 0, 7, 5, 9);
-    ck_assert_int_eq(engine_fence(s.g, 1, 1, 9, true, &mark, NULL), 0); /* offset 4 */
+    ck_assert_int_eq(engine_fence(s.g, 1, 1, 9, true, NULL, &mark, NULL), 0); /* offset 4 */
     ck_assert_int_eq(engine_clock(s.g, 1, 1, 6, &shared->clock, &shared->low), 0);
     ck_assert_uint_eq(shared->clock, 10);
     note();
@@ -312,7 +312,7 @@ START_TEST(fences_and_clocks_survive)
         ck_assert_int_eq(engine_clock(s.g, 1, 1, 6, &clock, &low), 0);
         ck_assert_uint_eq(clock, shared->clock);
         ck_assert_uint_eq(low, shared->low);
-        ck_assert_int_eq(engine_fence(s.g, 1, 0, 6, true, &mark, NULL), SHOAL_E_FENCED);
+        ck_assert_int_eq(engine_fence(s.g, 1, 0, 6, true, NULL, &mark, NULL), SHOAL_E_FENCED);
         rig_close(&s, true); /* the second round reads it from the store instead */
     }
 }
@@ -326,9 +326,9 @@ static void control_child(void *context)
     reopen();
     rig_table(&s, 0);
     ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, NULL), 0);
-    ck_assert_int_eq(engine_fence(s.g, 1, 0, 7, true, &mark, NULL), 0);
+    ck_assert_int_eq(engine_fence(s.g, 1, 0, 7, true, NULL, &mark, NULL), 0);
     ck_assert_int_eq(journal_roll(s.g->journal, NULL), 0);
-    ck_assert_int_eq(engine_fence(s.g, 1, 1, 9, true, &mark, NULL), 0);
+    ck_assert_int_eq(engine_fence(s.g, 1, 1, 9, true, NULL, &mark, NULL), 0);
     note();
 }
 

@@ -46,7 +46,7 @@ static void begin(void)
     uint64_t mark;
     rig_table(&s, 0);
     ck_assert_int_eq(engine_run_open(s.g, 1, 1, 1 /* ssp */, &e), 0);
-    ck_assert_int_eq(engine_fence(s.g, 1, 0, 1, true, &mark, &e), 0);
+    ck_assert_int_eq(engine_fence(s.g, 1, 0, 1, true, NULL, &mark, &e), 0);
 }
 
 static uint64_t du(const char *dir)

@@ -437,7 +437,7 @@ static void lanes_begin(struct side *s, uint32_t i, uint64_t run)
     struct err e = {0};
     uint64_t mark;
     for (uint32_t lane = 0; lane < LANES; lane++)
-        if (engine_fence(s->rig.g, run, lane, 1, true, &mark, &e) != 0)
+        if (engine_fence(s->rig.g, run, lane, 1, true, NULL, &mark, &e) != 0)
             give_up(s, i, "fence", e.text);
 }
 

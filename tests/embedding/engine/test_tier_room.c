@@ -70,7 +70,7 @@ static void setup(void)
     setup_table(STAYS, 4);
     setup_table(GOES, 1);
     ck_assert_int_eq(engine_run_open(s.g, 1, 1, RUN_SSP, &e), 0);
-    ck_assert_int_eq(engine_fence(s.g, 1, 0, 1, true, &mark, &e), 0);
+    ck_assert_int_eq(engine_fence(s.g, 1, 0, 1, true, NULL, &mark, &e), 0);
 }
 
 static void teardown(void)

@@ -767,6 +767,38 @@ START_TEST(coord_names_are_kept_by_the_shards)
 }
 END_TEST
 
+/* It has taken the servers over, all but the names, and died: a job that drops what they hold goes
+ * by its own names (0); one that begins without a word of it ends (1). */
+START_TEST(coord_names_hold_up_no_job_that_drops_them)
+{
+    struct err e = {0};
+    uint64_t run;
+    fleet_start(2);
+    named_run("abc", NULL);
+    uint64_t version = r.coord->names.version;
+    struct coord_store *taken = store_copy();
+    ck_assert_int_eq(coord_store_remove(taken, "names", &e), 0);
+    ck_assert_int_eq(coord_store_remove(taken, "job", &e), 0);
+    ck_assert_int_eq(coord_store_remove(taken, "progress", &e), 0);
+    store_change(taken);
+    ck_assert_uint_eq(r.coord->names.version, 0);
+    strcat(r.yaml, _i == 0 ? "fresh: [all]\n" : "");
+    struct coord_submit s = {r.yaml, strlen(r.yaml), 1, "", false};
+    if (_i == 1)
+        r.coord->cluster.map_epoch = 0; /* as of before the first job */
+    ck_assert_msg(coord_submit(r.coord, 77, &s, &run, &e) == 0, "%s", e.text);
+    worker_start(5000000);
+    while (r.coord->names.newest == 0)
+        ck_assert(sim_step(r.sim));
+    go(30000);
+    ck_assert_msg(r.coord->job.at.phase == (_i == 0 ? PHASE_DONE : PHASE_FAILED), "%s",
+                  r.coord->job.at.text);
+    ck_assert_int_eq(strstr(r.coord->job.at.text, "knows newer names") != NULL, _i == 1);
+    ck_assert_uint_ge(r.coord->names.version, version);
+    rig_stop();
+}
+END_TEST
+
 static int drop(const char *table, const char *field, uint64_t id, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_DROP, .id = id};
@@ -1028,6 +1060,7 @@ int main(void)
     tcase_add_test(t, coord_endpoint_is_one_word);
     tcase_add_test(t, coord_map_of_more_tables_keeps_the_owners);
     tcase_add_test(t, coord_names_are_kept_by_the_shards);
+    tcase_add_loop_test(t, coord_names_hold_up_no_job_that_drops_them, 0, 2);
     tcase_add_loop_test(t, coord_drops_before_it_forgets, 0, 3);
     tcase_add_loop_test(t, coord_half_fresh_fields_are_carried, 0, 2);
     tcase_add_loop_test(t, coord_names_of_shards_are_taken_by_a_store_that_has_none_or_older_ones,

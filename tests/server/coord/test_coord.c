@@ -746,6 +746,54 @@ START_TEST(coord_restarted_shard_is_set_up_again)
 }
 END_TEST
 
+/* Marks and clocks are not the same on all shards where a worker died amid its pushes. A lane that
+ * each shard placed by its own ones could wait on one for a lane that waits for it on another. */
+START_TEST(coord_lane_has_one_clock_on_all_shards)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 1", 2, 2, NULL);
+    r.shard[0]->low = 90;
+    r.shard[1]->low = 93;
+    while (r.worker[0].batches + r.worker[1].batches < 5)
+        ck_assert(sim_step(r.sim));
+    for (uint32_t s = 0; s < 2; s++) {
+        const struct fake_lane *l = &r.shard[s]->run.lane[0];
+        ck_assert(l->live);
+        ck_assert_uint_eq(l->at, 0);
+        ck_assert_uint_eq(l->clock, 93);
+        r.shard[s]->low = 0; /* it was alone: it goes on from its mark */
+    }
+    struct fake_worker *heir = &r.worker[r.worker[0].batches != 0];
+    sim_kill(r.worker[r.worker[0].batches == 0].node);
+    uint64_t mark = r.shard[0]->run.lane[0].mark;
+    r.shard[1]->run.lane[0].mark = mark + 2;
+    while (heir->batches < 2)
+        ck_assert(sim_step(r.sim));
+    for (uint32_t s = 0; s < 2; s++) {
+        ck_assert_uint_eq(r.shard[s]->run.lane[0].at, mark);
+        ck_assert_uint_eq(r.shard[s]->run.lane[0].clock, mark);
+    }
+    run_job(120);
+    job_done(3);
+    rig_stop();
+}
+END_TEST
+
+/* Two that come while none is live yet: neither is behind the other. */
+START_TEST(coord_lanes_that_come_together_begin_together)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    for (uint32_t s = 0; s < 2; s++)
+        r.shard[s]->run.lane[1].mark = 0;
+    while (r.worker[0].batches < 5 || r.worker[1].batches < 5)
+        ck_assert(sim_step(r.sim));
+    const struct fake_lane *l = r.shard[0]->run.lane;
+    ck_assert_uint_eq(l[0].clock, l[1].clock);
+    run_job(120);
+    job_done(3);
+    rig_stop();
+}
+END_TEST
+
 /* Power took its last fences: an older generation could write there, and a lane that has left would
  * count in its clock for ever. */
 START_TEST(coord_fences_are_told_again)
@@ -1088,12 +1136,17 @@ START_TEST(coord_restart_counts_no_example_twice)
 }
 END_TEST
 
+/* And is not heard yet. */
 static bool one_reports(void)
 {
     for (uint32_t w = 0; w < r.workers; w++)
-        for (uint32_t s = 0; s < r.worker[w].seats; s++)
-            if (r.worker[w].seat[s].state == FAKE_REPORTING)
+        for (uint32_t s = 0; s < r.worker[w].seats; s++) {
+            const struct fake_seat *seat = &r.worker[w].seat[s];
+            uint32_t task = coord_task_index(&r.coord->job.tasks, seat->task.task);
+            if (seat->state == FAKE_REPORTING && task != COORD_NO_TASK &&
+                !r.coord->job.tasks.task[task].reported)
                 return true;
+        }
     return false;
 }
 
@@ -1582,6 +1635,8 @@ START_TEST(coord_workers_of_a_former_job_join_the_next)
     while (r.worker[0].batches < 20)
         ck_assert(sim_step(r.sim));
     uint64_t before = r.coord->members.next_worker;
+    for (uint32_t i = 0; i < 2; i++)
+        sim_pause(r.worker[i].node, sim_now_ns(r.sim) + SECOND / 4);
     (void)env_send(r.client.env, r.client.coordinator, wire_encode(&stop));
     while (r.coord->job.at.phase != PHASE_FAILED)
         ck_assert(sim_step(r.sim));
@@ -2168,6 +2223,8 @@ int main(void)
     tcase_add_loop_test(t, coord_restarted_coordinator_goes_on, 0, 8);
     tcase_add_loop_test(t, coord_death_at_the_cut_keeps_the_best_epoch, 0, 12);
     tcase_add_test(t, coord_rotten_cut_leaves_all_as_they_were);
+    tcase_add_test(t, coord_lane_has_one_clock_on_all_shards);
+    tcase_add_test(t, coord_lanes_that_come_together_begin_together);
     tcase_add_loop_test(t, coord_fences_are_told_again, 0, 2);
     tcase_add_test(t, coord_servers_of_the_release_before_are_told_no_fences);
     tcase_add_loop_test(t, coord_clocks_apart_end_the_job, 0, 3);

@@ -261,7 +261,8 @@ START_TEST(fences_refuse_what_is_held_of_older_generations)
     rig_new(&r, WIRE_BSP, 3, OPT_SGD);
     uint64_t older = rig_push(&r, part(0, 1, 1)), same = rig_push(&r, part(2, 1, 1));
     rig_run(&r, 5);
-    const struct wire_lane_fence fence[] = {{1, 2, 1}, {2, 0, 1}};
+    const struct wire_lane_fence fence[] = {{.generation = 1, .lane = 2, .live = 1},
+                                            {.generation = 2, .lane = 0, .live = 1}};
     uint64_t told = rig_fences(&r, RIG_RUN, fence, 2);
     rig_run(&r, 5);
     ck_assert_int_eq(rig_status(&r, told), 0);

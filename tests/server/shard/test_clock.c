@@ -151,6 +151,43 @@ START_TEST(async_run_never_waits)
 }
 END_TEST
 
+/* It is told where the others stand, then to begin where they do: not where they are here alone. */
+START_TEST(fence_tells_of_the_others_and_places_a_lane)
+{
+    struct rig r = {0};
+    struct wire w;
+    uint64_t clock, low, key = rig_key(3, 0);
+    rig_new(&r, WIRE_SSP, 3, OPT_SGD);
+    for (uint64_t batch = 1; batch <= 4; batch++)
+        for (uint32_t lane = 0; lane < 2; lane++)
+            push_both(&r, lane, batch, key, 1);
+    push_both(&r, 2, 1, key, 1);
+    uint64_t asked = rig_fence(&r, 2, 2, false);
+    rig_run(&r, 5);
+    ck_assert_uint_eq(rig_reply(&r, asked)->u.FENCE_reply.mark, 1);
+    ck_assert_uint_eq(rig_reply(&r, asked)->u.FENCE_reply.low, 4);
+    w = rig_wire(&r, WIRE_TYPE_FENCE);
+    w.u.FENCE = (struct wire_FENCE){.run = RIG_RUN,
+                                    .lane = 2,
+                                    .generation = 2,
+                                    .live = true,
+                                    .placed = true,
+                                    .at = 1,
+                                    .clock = 6};
+    rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 5);
+    ck_assert_int_eq(engine_clock(r.shard->engine, RIG_RUN, 2, 2, &clock, &low), 0);
+    ck_assert_uint_eq(clock, 7);
+    ck_assert_uint_eq(low, 4);
+    uint64_t none = 0;
+    for (uint32_t lane = 0; lane < 3; lane++)
+        none = rig_fence(&r, lane, 9, false);
+    rig_run(&r, 5);
+    ck_assert_uint_eq(rig_reply(&r, none)->u.FENCE_reply.low, 0);
+    rig_free(&r);
+}
+END_TEST
+
 /* A table that the run does not push to (another space's) does not hold its clock. */
 START_TEST(run_counts_its_own_tables_only)
 {
@@ -173,7 +210,7 @@ int main(void)
         one_table_behind_holds_the_clock,      lane_that_leaves_lets_the_others_go,
         lane_that_comes_back_holds_nobody_up,  pull_sent_again_replaces_the_older_one,
         run_dropped_refuses_its_waiting_pulls, async_run_never_waits,
-        run_counts_its_own_tables_only,
+        run_counts_its_own_tables_only,        fence_tells_of_the_others_and_places_a_lane,
     };
     return rig_main("clock", tests, sizeof tests / sizeof tests[0]);
 }

@@ -139,6 +139,7 @@ START_TEST(push_after_a_return_waits_for_the_fences)
     struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
     const struct rig_push_args next = {.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2};
     struct rig_push_args newer = next;
+    uint64_t clock, low;
     newer.generation = 3;
     rig_new(&r, WIRE_SSP, 2, OPT_SGD);
     sim_kill(r.shard_node);
@@ -149,7 +150,8 @@ START_TEST(push_after_a_return_waits_for_the_fences)
     rig_run(&r, 5);
     ck_assert_int_eq(rig_status(&r, open), 0);
     ck_assert_int_eq(rig_status(&r, push), SHOAL_E_AGAIN);
-    struct wire_lane_fence fence[] = {{3, 0, 1}, {2, 1, 0}}, wrong = {3, 2, 1}, old = {2, 0, 1};
+    struct wire_lane_fence fence[] = {{3, 0, 1, 4, 11}, {2, 1, 0, 0, 0}},
+                           wrong = {3, 2, 1, 0, 0}, old = {2, 0, 1, 0, 0};
     uint64_t lane = rig_fences(&r, RIG_RUN, &wrong, 1), run = rig_fences(&r, 99, fence, 2);
     uint64_t still = rig_push(&r, newer);
     uint64_t told = rig_fences(&r, RIG_RUN, fence, 2), again = rig_fences(&r, RIG_RUN, fence, 2),
@@ -166,6 +168,8 @@ START_TEST(push_after_a_return_waits_for_the_fences)
     ck_assert_int_eq(rig_status(&r, live), 0);
     ck_assert(!engine_lane_live(r.shard->engine, RIG_RUN, 1));
     ck_assert_uint_eq(engine_lane_generation(r.shard->engine, RIG_RUN, 1), 2);
+    ck_assert_int_eq(engine_clock(r.shard->engine, RIG_RUN, 0, 4, &clock, &low), 0);
+    ck_assert_uint_eq(clock, 11);
     /* a run that it has not found in its folder has no fences that could be lost */
     ck_assert(!shard_run_untold(r.shard, RIG_RUN + 1));
     rig_free(&r);
@@ -457,7 +461,7 @@ static void cut_and_restore(const char *dir)
     /* The new run goes on from the cut's marks; the RESTORE that comes again must not undo that. */
     ck_assert_int_eq(engine_mark(r.shard->engine, RIG_RUN + 1, 0, 0), 1);
     struct wire w = rig_wire(&r, WIRE_TYPE_FENCE);
-    w.u.FENCE = (struct wire_FENCE){RIG_RUN + 1, 0, 50, true};
+    w.u.FENCE = (struct wire_FENCE){.run = RIG_RUN + 1, .generation = 50, .live = true};
     rig_send(&r, &w, 0, NULL, 0, NULL, 0);
     rig_run(&r, 5);
     w = rig_wire(&r, WIRE_TYPE_PUSH);
