@@ -184,9 +184,8 @@ static bool pushes_lost(struct coord *c, const struct coord_lane *l, uint32_t la
 }
 
 /* A shard gives rows as they were before its newest clock, no older ones. A lane's pushes of a
- * batch are acknowledged everywhere before its next, so it takes a loss to be further behind; or,
- * with nothing acknowledged lost, power at a server while another one's full pool let a part go on
- * alone (server/shard/bsp.h): of a clock that not all lanes have. */
+ * batch are acknowledged everywhere before its next, and no part of a clock is applied before all
+ * lanes push of it (server/shard/bsp.h), so it takes a loss to be further behind. */
 static bool clocks_apart(struct coord *c, const struct coord_lane *l, uint32_t lane)
 {
     const struct coord_shard *s = c->members.shard;

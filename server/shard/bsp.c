@@ -214,11 +214,32 @@ static bool next_in_order(const struct engine *g, uint64_t run, uint32_t table, 
     return true;
 }
 
-bool bsp_next(const struct shard *s, const struct wire_PUSH *w)
+/* Whether each lane has pushed of this clock: a worker does once all of its batch before is
+ * acknowledged, by every shard. So no lane is to go on from further back. */
+static bool all_pushed(const struct shard *s, const struct bsp_hold *h, uint64_t to)
+{
+    for (uint32_t i = 0; i < h->lanes; i++) {
+        const struct bsp_lane *lane = &h->lane[i];
+        bool held = lane->part != NULL && lane->to >= to;
+        if (lane->seen < to && !held && engine_mark(s->engine, h->run, i, h->table) < to)
+            return PLANTED("alone_too_early");
+    }
+    return true;
+}
+
+bool bsp_next(struct shard *s, const struct wire_PUSH *w)
 {
     uint32_t mode, lanes;
-    return engine_run_mode(s->engine, w->run, &mode, &lanes) == 0 && mode == WIRE_BSP &&
-           w->lane < lanes && w->to > 0 && engine_table(s->engine, w->table) != NULL &&
+    if (engine_run_mode(s->engine, w->run, &mode, &lanes) != 0 || mode != WIRE_BSP ||
+        w->lane >= lanes || w->to == 0 || engine_table(s->engine, w->table) == NULL ||
+        w->generation != engine_lane_generation(s->engine, w->run, w->lane))
+        return false;
+    struct bsp_hold *h = hold_of(&s->bsp, w->run, w->table);
+    if (h == NULL && (h = hold_new(&s->bsp, w->run, w->table, lanes)) == NULL)
+        return false;
+    if (w->to > h->lane[w->lane].seen)
+        h->lane[w->lane].seen = w->to;
+    return all_pushed(s, h, w->to) &&
            next_in_order(s->engine, w->run, w->table, lanes, w->lane, w->to, w->tablet_first,
                          w->tablet_count);
 }
@@ -229,7 +250,8 @@ static struct request *next_take(struct shard *s, struct bsp_hold *h, struct bsp
     for (uint32_t i = 0; i < h->lanes; i++)
         for (struct request **at = &h->lane[i].part; *at != NULL; at = &(*at)->next) {
             const struct push_record *r = &(*at)->push.r;
-            if (!next_in_order(s->engine, h->run, h->table, h->lanes, i, r->to, r->tablet_first,
+            if (!all_pushed(s, h, r->to) ||
+                !next_in_order(s->engine, h->run, h->table, h->lanes, i, r->to, r->tablet_first,
                                r->tablet_count) ||
                 !engine_warm(s->engine, h->table, r->keys, r->key_count))
                 continue;
@@ -319,6 +341,7 @@ void bsp_fenced(struct shard *s, uint64_t run, uint32_t lane, uint64_t generatio
         if (h->run != run || lane >= h->lanes)
             continue;
         const struct request *q = h->lane[lane].part;
+        h->lane[lane].seen = PLANTED("seen_by_the_dead") ? h->lane[lane].seen : 0; /* it may go on from further back than it was */
         SHOAL_ASSERT(q == NULL || q->push.r.generation <= generation);
         if (q != NULL && q->push.r.generation < generation)
             refuse_lane(s, h, lane, SHOAL_E_FENCED,

@@ -12,7 +12,9 @@
  *             it overlaps or whose batch differs
  *     all lanes here, and all rows of their keys in memory -> group_admit in lane order
  *     pushes have half of their share -> a part goes on alone once its tablets have the clock of
- *             all lanes before it: what is released is that lane order, sooner
+ *             all lanes before it, and every lane has pushed of this clock, perhaps in vain: what is
+ *             released is that lane order, sooner. A lane that has not may have to compute the clock
+ *             before once more for another shard, whose rows are gone here with two clocks.
  *
  * All lanes of the run count, live or not. Thread: the shard's. */
 #ifndef SERVER_SHARD_BSP_H
@@ -26,6 +28,7 @@ struct bsp_lane {
     struct request *part; /* by tablet_first */
     uint32_t tablets;     /* covered by the parts */
     uint64_t to;          /* their batch */
+    uint64_t seen;        /* the newest that it has pushed here under its generation, or tried to */
 };
 
 struct bsp_hold {
@@ -43,9 +46,10 @@ struct bsp {
 
 /* Takes q: answers, or holds it and releases what has become complete. */
 void bsp_push(struct shard *s, struct request *q, uint32_t lanes);
-/* Whether the push would be applied now, however full the pool is: all of its tablets have this
- * clock of the lanes before it, and the clock before of all. */
-bool bsp_next(const struct shard *s, const struct wire_PUSH *w);
+/* Whether the push, which has come, would be applied now, however full the pool is: all of its
+ * tablets have this clock of the lanes before it, and the clock before of all, and all lanes have
+ * pushed of it. */
+bool bsp_next(struct shard *s, const struct wire_PUSH *w);
 /* Rows have come, or room: clocks that waited for them are released. */
 void bsp_retry(struct shard *s);
 /* A lane's generation was raised: what older generations had held is refused. */

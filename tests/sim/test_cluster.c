@@ -534,14 +534,6 @@ static bool power_said(const struct run *p, const char *text)
            strstr(text, "power took what was not on a disk yet") != NULL;
 }
 
-/* With small pools parts of a bsp clock go on alone, and clocks may be two apart (grant.c) although
- * nothing acknowledged is lost. */
-static bool may_end(const struct run *p)
-{
-    return p->lost ||
-           (p->power && p->options.waiting_max != 0 && strcmp(p->kind->mode, "bsp") == 0);
-}
-
 /* Job 0 or 1 of the run is over: what must be there is. Over nothing the second is the first.
  * False: power has ended it, with a sentence. */
 static bool job_check(const struct run *p, uint32_t job)
@@ -549,7 +541,7 @@ static bool job_check(const struct run *p, uint32_t job)
     job = p->fresh ? 0 : job;
     struct calm now, *must = &calm[job];
     cluster_result(&cluster, &now.result);
-    if (may_end(p) && now.result.state == WIRE_JOB_FAILED) {
+    if (p->lost && now.result.state == WIRE_JOB_FAILED) {
         ck_assert_msg(power_said(p, now.result.text), "%s: %s", p->who, now.result.text);
         return false;
     }

@@ -468,6 +468,45 @@ START_TEST(a_refused_push_sets_the_others_going)
 }
 END_TEST
 
+/* Lane 2 may be at the clock before for another shard still: were its worker to die, another one
+ * would need rows of before that here. */
+static void alone(bool fenced)
+{
+    struct rig r = {.waiting_max = 1400};
+    rig_new(&r, WIRE_BSP, 3, OPT_SGD);
+    for (uint32_t lane = 0; lane < 3; lane++)
+        rig_push(&r, part(lane, 1, 1));
+    rig_run(&r, 5);
+    uint64_t first = rig_push(&r, part(0, 2, 1));
+    for (uint32_t n = 0; n < 2; n++) {
+        uint64_t large = wide_push(&r, 1, 2);
+        rig_run(&r, 5);
+        ck_assert_int_eq(rig_status(&r, large), SHOAL_E_BUSY);
+        ck_assert_int_eq(rig_status(&r, first), RIG_WAITING);
+    }
+    if (fenced) { /* what a lane has shown is gone with its generation */
+        rig_fence(&r, 1, 2, true);
+        rig_run(&r, 5);
+    }
+    uint64_t last = wide_push(&r, 2, 2);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, last), SHOAL_E_BUSY);
+    ck_assert_int_eq(rig_status(&r, first), fenced ? RIG_WAITING : 0);
+    rig_free(&r);
+}
+
+START_TEST(no_part_goes_on_alone_before_all_lanes_push_of_its_clock)
+{
+    alone(false);
+}
+END_TEST
+
+START_TEST(what_a_lane_has_pushed_is_forgotten_with_its_generation)
+{
+    alone(true);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -488,6 +527,8 @@ int main(void)
         a_clock_that_the_pool_cannot_hold_gets_through,
         a_large_push_that_is_next_gets_in,
         a_refused_push_sets_the_others_going,
+        no_part_goes_on_alone_before_all_lanes_push_of_its_clock,
+        what_a_lane_has_pushed_is_forgotten_with_its_generation,
     };
     return rig_main("bsp", tests, sizeof tests / sizeof tests[0]);
 }
