@@ -239,6 +239,7 @@ struct coord_job {
     enum coord_phase resume; /* after SETUP */
     uint64_t *digest;        /* (tablets), owned */
     uint64_t table_rows[LIMIT_TABLES];
+    bool cut_over; /* PHASE_CUT: what there is to keep is kept */
     uint32_t digested;
     char backend[32];
     uint32_t workers_most;

@@ -443,7 +443,7 @@ static void cut_made(struct coord *c, int status, const char *text, uint64_t cut
     SHOAL_ASSERT(c->job.at.phase == PHASE_CUT && c->job.at.kept == c->job.valid.count);
     if (status == SHOAL_E_NO_SPACE) {
         coord_judge_missed(&c->job, text);
-        (void)evaluated(c);
+        c->job.cut_over = true;
         return;
     }
     if (status != 0) {
@@ -459,7 +459,7 @@ static void cut_made(struct coord *c, int status, const char *text, uint64_t cut
         return;
     if (former != 0)
         coord_cut_drop(c, former);
-    (void)evaluated(c);
+    c->job.cut_over = true;
 }
 
 static bool eval_valid_ended(struct coord *c, const struct measure *m)
@@ -484,6 +484,7 @@ static bool eval_valid_ended(struct coord *c, const struct measure *m)
         return evaluated(c);
     if (!coord_phase_enter(c, PHASE_CUT))
         return false;
+    j->cut_over = false;
     coord_cut_order(
         c, &(struct coord_cut_order){.patient = !PLANTED("impatient_cut"), .done = cut_made});
     return false;
@@ -522,10 +523,12 @@ bool coord_epoch_step(struct coord *c)
 {
     uint32_t phase = c->job.at.phase;
     SHOAL_ASSERT(phase == PHASE_TRAIN || phase == PHASE_EVAL || phase == PHASE_TEST ||
-                 phase == PHASE_GROW);
+                 phase == PHASE_GROW || phase == PHASE_CUT);
     if (phase == PHASE_TRAIN)
         return step_train(c);
     if (coord_call_open_type(&c->calls, WIRE_TYPE_FENCE))
         return false; /* marks are looked at: power may have taken some */
+    if (phase == PHASE_CUT)
+        return c->job.cut_over && evaluated(c);
     return phase == PHASE_GROW ? step_grow(c) : step_eval(c);
 }

@@ -359,6 +359,7 @@ static bool step(struct coord *c)
         return step_lanes(c);
     case PHASE_TRAIN:
     case PHASE_EVAL:
+    case PHASE_CUT:
     case PHASE_TEST:
     case PHASE_GROW:
         return coord_epoch_step(c);
@@ -367,7 +368,7 @@ static bool step(struct coord *c)
     case PHASE_FINISH:
         return step_finish(c);
     default:
-        return false; /* CUT and RESTORE go on in their callback */
+        return false; /* RESTORE goes on in its callback */
     }
 }
 

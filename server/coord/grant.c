@@ -282,8 +282,8 @@ bool coord_grant_marks_known(const struct coord *c)
 {
     enum coord_phase phase = c->job.at.phase;
     return c->job.laned == c->job.at.run && c->job.tasks.lanes > 0 && !c->job.spec.train.skip &&
-           (phase == PHASE_EVAL || phase == PHASE_TEST || phase == PHASE_DIGEST ||
-            phase == PHASE_GROW);
+           (phase == PHASE_EVAL || (phase == PHASE_CUT && !PLANTED("cut_unnoticed")) ||
+            phase == PHASE_TEST || phase == PHASE_DIGEST || phase == PHASE_GROW);
 }
 
 void coord_grant_worker_gone(struct coord *c, uint64_t worker)

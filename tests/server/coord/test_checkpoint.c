@@ -1043,6 +1043,23 @@ START_TEST(checkpoint_goes_on_and_power_is_noticed_to_the_end)
 }
 END_TEST
 
+/* Power goes while the best epoch is kept, and no lane is granted any more: its time is over. */
+START_TEST(checkpoint_power_is_noticed_while_an_epoch_is_kept)
+{
+    rig_start("epochs: 4, consistency: ssp, max_minutes: 60, early_stop: {metric: auc, patience: 2}",
+              ", every_batches: 20", NULL);
+    made_wait(1, 60);
+    while (r.coord->job.at.phase != PHASE_CUT)
+        ck_assert(sim_step(r.sim));
+    power_takes(1, false);
+    r.coord->job.spec.train.max_minutes = 1e-6;
+    power_back();
+    r.coord->job.spec.train.max_minutes = 0;
+    gone_back(4, 1);
+    rig_stop();
+}
+END_TEST
+
 /* They would be dropped, for good. */
 START_TEST(checkpoint_is_not_gone_back_to_over_other_jobs_tables)
 {
@@ -1702,6 +1719,7 @@ int main(void)
     tcase_add_loop_test(t, checkpoint_in_memory_that_it_began_with, 0, 2);
     tcase_add_test(t, checkpoint_in_memory_that_is_gone_ends_the_job);
     tcase_add_loop_test(t, checkpoint_is_gone_back_to_where_power_took_pushes, 0, 3);
+    tcase_add_test(t, checkpoint_power_is_noticed_while_an_epoch_is_kept);
     tcase_add_test(t, checkpoint_is_not_gone_back_to_over_other_jobs_tables);
     tcase_add_loop_test(t, checkpoint_goes_on_and_power_is_noticed_to_the_end, 0, 2);
     tcase_add_loop_test(t, checkpoint_gone_back_to_half_is_gone_back_to, 0, 8);
