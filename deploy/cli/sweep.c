@@ -25,7 +25,7 @@ enum { DIR_MAX = 300 }; /* of a folder's path: behind it stand a variant's name 
 
 struct sweeping {
     struct sweep sweep;
-    char programs[LIMIT_PATH]; /* the folder of ours */
+    char programs[512]; /* the folder of ours */
     int at_once;
     const char *servers, *workers; /* of each run */
     char memory[48];               /* of each server: variants share the machine */

@@ -410,7 +410,7 @@ int groups_take(struct groups *g, uint64_t seed, uint32_t epoch, uint64_t positi
                 uint64_t (*clock_ns)(void), struct groups_hold *h, struct err *e)
 {
     bool drawn = g->drawn && epoch > 0;
-    struct group *x;
+    struct group *x = NULL;
     SHOAL_ASSERT(position < g->rows);
     *h = (struct groups_hold){0};
     pthread_mutex_lock(&g->lock);

@@ -167,7 +167,7 @@ START_TEST(coord_store_any_flipped_bit_is_found)
 {
     static char log[4096];
     struct coord_store *s = store_open();
-    char key[8], value[8];
+    char key[16], value[16];
     for (int i = 0; i < 12; i++) {
         (void)snprintf(key, sizeof key, "key/%d", i % 9);
         (void)snprintf(value, sizeof value, "v%d", i);
@@ -207,7 +207,7 @@ START_TEST(coord_store_torn_in_any_order_is_cut_off)
     struct coord_store *s = store_open();
     ck_assert_int_eq(coord_store_put(s, "kept", "one", 3, NULL), 0);
     size_t synced = (size_t)log_size();
-    char key[8];
+    char key[16];
     for (int i = 0; i < 5; i++) {
         (void)snprintf(key, sizeof key, "n/%d", i);
         memset(value, 'a' + i, sizeof value);
@@ -309,7 +309,7 @@ START_TEST(coord_store_fails_at_any_call)
     for (uint64_t at = 1; met; at++) {
         struct coord_store *s = store_open();
         struct err e = {0};
-        char key[8];
+        char key[16];
         int answered = 0;
         ck_assert_int_eq(coord_store_put(s, "k0", "first", 5, &e), 0);
         coord_store_close(s);
