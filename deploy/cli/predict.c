@@ -160,7 +160,7 @@ static int run_cache(struct predict *p, struct err *e)
 
 static int tables_open(struct predict *p, struct err *e)
 {
-    enum source source;
+    enum source source = RUN;
     const char *coordinator;
     int rc = source_of(p->from, &source, e);
     if (rc == 0)
