@@ -221,11 +221,8 @@ int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generat
     bool copy = live == l->live || PLANTED("fence_without_life") ||
                 (l->live && !PLANTED("fence_takes_life_back"));
     if (generation != l->generation || !copy) {
-        struct record_fence f = {.run = run,
-                                 .generation = generation,
-                                 .offset = l->offset,
-                                 .lane = lane,
-                                 .live = live};
+        struct record_fence f = {
+            .run = run, .generation = generation, .offset = l->offset, .lane = lane, .live = live};
         if (live && r->mode != RUN_BSP)
             f.offset = offset == NULL ? run_offset(r, lane) : *offset;
         int rc = control_record(g, RECORD_FENCE, &f, sizeof f, e);

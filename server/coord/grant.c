@@ -4,8 +4,7 @@
  *    stored before it is told. [test: coord_restarted_coordinator_goes_on] [assert: answer_task]
  * 2. In bsp every lane is always live; in async and ssp it is live while somebody holds it.
  *    [assert: lane_fence]
- * 3. A lane's clocks are the same on all shards. [assert: lane_fence]
- *    [test: coord_lane_has_one_clock_on_all_shards] */
+ * 3. A lane's clocks are the same on all shards. [test: coord_lane_has_one_clock_on_all_shards] */
 #include "server/coord/grant.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
@@ -211,7 +210,8 @@ static void lane_place(struct coord *c, uint32_t lane)
     uint64_t low = UINT64_MAX;
     for (uint32_t i = 0; i < t->lanes && l->fence_low == 0; i++) {
         const struct coord_lane *o = &t->lane[i];
-        bool placed = o->placed && !PLANTED("begins_alone") && (o->state == LANE_GRANTING || o->state == LANE_HELD);
+        bool placed = o->placed && !PLANTED("begins_alone") &&
+                      (o->state == LANE_GRANTING || o->state == LANE_HELD);
         low = placed && o->clock < low ? o->clock : low;
     }
     l->at = l->fence_mark;
@@ -247,7 +247,7 @@ static void lane_fence(struct coord *c, uint32_t lane, bool live)
     SHOAL_ASSERT(l->state == LANE_GRANTING || l->state == LANE_CLOSING);
     bool bsp = c->job.tasks.mode == WIRE_BSP;
     SHOAL_ASSERT(live == (bsp || (l->state == LANE_GRANTING && l->placed))); /* 2, 3 */
-    if (l->stored != l->generation && !coord_grant_lanes_put(c)) /* invariant 1 */
+    if (l->stored != l->generation && !coord_grant_lanes_put(c))             /* invariant 1 */
         return;
     if (!coord_phase_running(c))
         return; /* its run is dropped: no server would ever say that it is fenced */

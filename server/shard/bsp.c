@@ -239,9 +239,8 @@ bool bsp_next(struct shard *s, const struct wire_PUSH *w)
         return false;
     if (w->to > h->lane[w->lane].seen)
         h->lane[w->lane].seen = w->to;
-    return all_pushed(s, h, w->to) &&
-           next_in_order(s->engine, w->run, w->table, lanes, w->lane, w->to, w->tablet_first,
-                         w->tablet_count);
+    return all_pushed(s, h, w->to) && next_in_order(s->engine, w->run, w->table, lanes, w->lane,
+                                                    w->to, w->tablet_first, w->tablet_count);
 }
 
 /* The first part that is next in order, taken out; NULL: there is none whose rows are in memory. */
@@ -341,7 +340,8 @@ void bsp_fenced(struct shard *s, uint64_t run, uint32_t lane, uint64_t generatio
         if (h->run != run || lane >= h->lanes)
             continue;
         const struct request *q = h->lane[lane].part;
-        h->lane[lane].seen = PLANTED("seen_by_the_dead") ? h->lane[lane].seen : 0; /* it may go on from further back than it was */
+        if (!PLANTED("seen_by_the_dead"))
+            h->lane[lane].seen = 0; /* it may go on from further back than it was */
         SHOAL_ASSERT(q == NULL || q->push.r.generation <= generation);
         if (q != NULL && q->push.r.generation < generation)
             refuse_lane(s, h, lane, SHOAL_E_FENCED,

@@ -12,9 +12,9 @@
  *             it overlaps or whose batch differs
  *     all lanes here, and all rows of their keys in memory -> group_admit in lane order
  *     pushes have half of their share -> a part goes on alone once its tablets have the clock of
- *             all lanes before it, and every lane has pushed of this clock, perhaps in vain: what is
- *             released is that lane order, sooner. A lane that has not may have to compute the clock
- *             before once more for another shard, whose rows are gone here with two clocks.
+ *             all lanes before it, and every lane has pushed of it, perhaps in vain: what is
+ *             released is that lane order, sooner. A lane that has not may have to compute the
+ *             clock before once more for another shard, from rows that two clocks would have lost.
  *
  * All lanes of the run count, live or not. Thread: the shard's. */
 #ifndef SERVER_SHARD_BSP_H

@@ -66,9 +66,9 @@ static void orders(struct hostile *h, peer_t to)
     case 2:
         w.type = WIRE_TYPE_FENCE;
         w.u.FENCE = (struct wire_FENCE){.run = l.run,
-                                             .lane = l.lane,
-                                             .generation = UINT64_MAX,
-                                             .live = rng_below(&h->rng, 2) == 0};
+                                        .lane = l.lane,
+                                        .generation = UINT64_MAX,
+                                        .live = rng_below(&h->rng, 2) == 0};
         break;
     case 3:
         w.type = WIRE_TYPE_HOLD;

@@ -221,8 +221,8 @@ __attribute__((unused)) static uint64_t rig_fence(struct rig *r, uint32_t lane, 
                                                   bool live)
 {
     struct wire w = rig_wire(r, WIRE_TYPE_FENCE);
-    w.u.FENCE = (struct wire_FENCE){
-        .run = RIG_RUN, .lane = lane, .generation = generation, .live = live};
+    w.u.FENCE =
+        (struct wire_FENCE){.run = RIG_RUN, .lane = lane, .generation = generation, .live = live};
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
 }
 

@@ -265,7 +265,7 @@ START_TEST(fence_shuts_out_the_old_worker)
     /* the same again answers anew */
     ck_assert_int_eq(engine_fence(s.g, 1, 0, 4, true, NULL, &mark, NULL), 0);
     ck_assert_uint_eq(mark, 3);
-    /* it is asked of, and comes to life as the same one: a late copy of the question ends nothing */
+    /* it is asked of, and comes to life as the same one: a late copy of the question is nothing */
     ck_assert_int_eq(engine_fence(s.g, 1, 0, 5, false, NULL, &mark, NULL), 0);
     ck_assert(!engine_lane_live(s.g, 1, 0));
     ck_assert_int_eq(engine_fence(s.g, 1, 0, 5, true, NULL, &mark, NULL), 0);

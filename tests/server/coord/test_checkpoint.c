@@ -1046,8 +1046,9 @@ END_TEST
 /* Power goes while the best epoch is kept, and no lane is granted any more: its time is over. */
 START_TEST(checkpoint_power_is_noticed_while_an_epoch_is_kept)
 {
-    rig_start("epochs: 4, consistency: ssp, max_minutes: 60, early_stop: {metric: auc, patience: 2}",
-              ", every_batches: 20", NULL);
+    rig_start(
+        "epochs: 4, consistency: ssp, max_minutes: 60, early_stop: {metric: auc, patience: 2}",
+        ", every_batches: 20", NULL);
     made_wait(1, 60);
     while (r.coord->job.at.phase != PHASE_CUT)
         ck_assert(sim_step(r.sim));
