@@ -215,8 +215,8 @@ typedef void (*engine_clear_done)(void *context, int status, const char *text);
 int engine_clear(struct engine *g, uint64_t job, engine_clear_done done, void *context,
                  struct err *e);
 
-/* Raises the generation, sets live and, when the lane becomes live (ssp, async), its offset: the one
- * given, the same on all shards, or (NULL) by where the others stand here. The same generation
+/* Raises the generation, sets live and, when the lane becomes live (ssp, async), its offset: the
+ * one given, the same on all shards, or (NULL) by where the others stand here. The same generation
  * makes no lane less live: it is a late copy of what was asked before. *mark: lowest mark of the
  * lane over led tablets. */
 int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generation, bool live,

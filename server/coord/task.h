@@ -20,8 +20,8 @@
  *            ^                              |                          |
  *            |        fence answered        |     coord_lane_close     |
  *            +--------------------------- CLOSING <--------------------+
- * GRANTING and CLOSING wait for a fence on every shard; but for bsp GRANTING for two: one asks where
- * the others stand, one, with the lane's place among them, makes it live. A lane keeps its
+ * GRANTING and CLOSING wait for a fence on every shard; but for bsp GRANTING for two: one asks
+ * where the others stand, one, with the lane's place among them, makes it live. A lane keeps its
  * unfinished task through CLOSING and FREE: whoever comes next goes on. Invariants:
  *  1. Batch numbers of a lane count on from 1 over tasks and epochs, without gap. [test:
  *     coord_task_batch_numbers_count_on_over_tasks_and_epochs] [assert: coord_task_append]
