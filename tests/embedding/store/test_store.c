@@ -87,6 +87,28 @@ START_TEST(rocks_keeps_what_is_flushed)
 }
 END_TEST
 
+/* Else a store that is closed would be ahead of the journal that nobody has synced. */
+START_TEST(what_is_not_flushed_goes_with_a_close)
+{
+    char dir[LIMIT_PATH], rows[LIMIT_PATH + 16];
+    struct store *s;
+    struct err e;
+    struct seen seen = {0};
+    rig_dir(dir);
+    snprintf(rows, sizeof rows, "%s/rows", dir);
+    ck_assert_int_eq(store_rocks_open(rows, _i == 0 ? 0 : 1u << 20, &s, &e), 0);
+    check_store(s);
+    struct store_item more = item_of("d", "y", 1);
+    ck_assert_int_eq(store_write(s, &more, 1, &e), 0);
+    store_close(s);
+    ck_assert_int_eq(store_rocks_open(rows, _i == 0 ? 0 : 1u << 20, &s, &e), 0);
+    ck_assert_int_eq(store_scan(s, see, &seen, &e), 0);
+    ck_assert_str_eq(seen.keys, "abc");
+    store_close(s);
+    rig_remove_dir(dir);
+}
+END_TEST
+
 /* ---- get and drop: keys of four bytes, big-endian, each with a value made from its number ---- */
 
 #define MANY 3000u /* more than one batch of the store's */
@@ -271,6 +293,7 @@ int main(void)
     tcase_set_timeout(t, 60);
     tcase_add_test(t, memory_keeps_what_is_written);
     tcase_add_test(t, rocks_keeps_what_is_flushed);
+    tcase_add_loop_test(t, what_is_not_flushed_goes_with_a_close, 0, 2);
     tcase_add_test(t, memory_gets_and_drops);
     tcase_add_test(t, rocks_gets_and_drops);
     tcase_add_test(t, rocks_gets_beside_a_writing_thread);
