@@ -988,6 +988,28 @@ START_TEST(coord_death_at_the_cut_keeps_the_best_epoch)
 }
 END_TEST
 
+/* A run that no server may have opened yet: it is missing on none. */
+START_TEST(coord_restarted_while_it_restores_restores)
+{
+    static const double quality[FAKE_EPOCHS] = {0, 0.6, 0.9, 0.7, 0.65, 0.6};
+    memset(&r, 0, sizeof r);
+    memcpy(r.worker[0].quality, quality, sizeof quality);
+    rig_start("epochs: 10, consistency: ssp, lanes: 2, early_stop: {metric: auc, patience: 2}", 3,
+              1, NULL);
+    while (r.coord->job.at.phase != PHASE_RESTORE)
+        ck_assert(sim_step(r.sim));
+    for (int i = 0; i < 4 * _i; i++)
+        ck_assert(sim_step(r.sim));
+    coord_restart();
+    run_job(120);
+    job_done(4);
+    ck_assert_double_eq(report_number("best_epoch"), 2);
+    for (uint32_t i = 0; i < 3; i++)
+        ck_assert_uint_ge(r.shard[i]->restores, 1);
+    rig_stop();
+}
+END_TEST
+
 /* The part of one shard cannot be read: no other one has gone back by then. */
 START_TEST(coord_rotten_cut_leaves_all_as_they_were)
 {
@@ -2222,6 +2244,7 @@ int main(void)
     tcase_add_test(t, coord_restarted_shard_ends_a_job_in_memory);
     tcase_add_loop_test(t, coord_restarted_coordinator_goes_on, 0, 8);
     tcase_add_loop_test(t, coord_death_at_the_cut_keeps_the_best_epoch, 0, 12);
+    tcase_add_loop_test(t, coord_restarted_while_it_restores_restores, 0, 6);
     tcase_add_test(t, coord_rotten_cut_leaves_all_as_they_were);
     tcase_add_test(t, coord_lane_has_one_clock_on_all_shards);
     tcase_add_test(t, coord_lanes_that_come_together_begin_together);
