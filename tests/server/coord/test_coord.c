@@ -782,11 +782,11 @@ END_TEST
 START_TEST(coord_lanes_that_come_together_begin_together)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
-    for (uint32_t s = 0; s < 2; s++)
-        r.shard[s]->run.lane[1].mark = 0;
-    while (r.worker[0].batches < 5 || r.worker[1].batches < 5)
-        ck_assert(sim_step(r.sim));
+    r.worker[1].step_ns *= 4;
     const struct fake_lane *l = r.shard[0]->run.lane;
+    while (r.coord->job.at.epoch < 2 || !l[0].live || !l[1].live)
+        ck_assert(sim_step(r.sim));
+    ck_assert_uint_ne(l[0].at, l[1].at);
     ck_assert_uint_eq(l[0].clock, l[1].clock);
     run_job(120);
     job_done(3);
