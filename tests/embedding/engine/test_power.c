@@ -15,6 +15,7 @@
  *     no bound: they are the same rows;
  *   - parts of checkpoints that were made are there, and are what the one in memory makes. */
 #include "embedding/checkpoint.h"
+#include "embedding/engine/apply.h"
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/tier.h"
 #include "embedding/rows/table_inner.h"
@@ -174,7 +175,10 @@ static int do_push(struct rig *s, const struct entry *o, uint64_t *sequence, str
         return rc;
     *sequence = plan.sequence;
     rc = engine_commit(s->g);
-    return rc == 0 ? engine_apply_push(s->g, &p.record, &plan) : rc;
+    if (rc == 0)
+        return engine_apply_push(s->g, &p.record, &plan);
+    apply_plan_free(&plan);
+    return rc;
 }
 
 static int do_name(struct rig *s, const struct entry *o, struct err *e)
