@@ -97,7 +97,8 @@ int coord_objects_take(struct coord_objects *o, const void *lines, size_t bytes,
                        const void *head, size_t head_bytes, struct err *e)
 {
     if (count == 0 || count > LIMIT_OBJECTS || bytes > TEXT_BYTES ||
-        head_bytes > LIMIT_LINE_BYTES || memchr(head, '\0', head_bytes) != NULL)
+        head_bytes > LIMIT_LINE_BYTES ||
+        (head_bytes > 0 && memchr(head, '\0', head_bytes) != NULL))
         return err_set(e, SHOAL_E_MALFORMED,
                        "a list of %u objects in %zu bytes, with a first line of %zu: up to %u in "
                        "%u are possible",
@@ -429,7 +430,8 @@ static int windows_read(struct coord *c, struct coord_ask *a, struct wire_window
     *out = malloc((q->windows + 1ull) * sizeof **out); /* a frame may lie anywhere */
     if (*out == NULL)
         return err_set(&a->e, SHOAL_E_NOMEM, "no memory for %u windows", q->windows);
-    memcpy(*out, a->m->frame[1].data, q->windows * sizeof **out);
+    if (q->windows > 0)
+        memcpy(*out, a->m->frame[1].data, q->windows * sizeof **out);
     if (replay && coord_replay_windows_ok(*out, q->windows, q->rows))
         return 0;
     free(*out);

@@ -320,7 +320,8 @@ int object_list_again(const struct job *job, const char *after, struct object_se
         rc = rc == SHOAL_E_NOINPUT ? 0 : rc; /* none has come yet */
     }
     if (rc == 0) {
-        qsort(all.item, all.count, sizeof all.item[0], compare_lines);
+        if (all.count > 0)
+            qsort(all.item, all.count, sizeof all.item[0], compare_lines);
         rc = names_check(&all, "data.train", e);
     }
     if (rc == 0)

@@ -73,6 +73,7 @@ static void grant(void)
 {
     ask(COORD_NO_LANE, 1);
     coord_call_cancel_all(&c->calls);
+    c->job.tasks.lane[0].placed = true;
     coord_lane_granted(&c->job.tasks, 0, 0);
 }
 
