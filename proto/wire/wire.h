@@ -94,10 +94,11 @@
  * (the release before, bsp): the smallest clock of the live lanes at its mark (bsp: its mark).
  * Journalled before the reply. A generation below the lane's is FENCED; the same one again answers
  * anew, and makes no lane less live. Reply: the lane's lowest mark over all tablets that this shard
- * leads; the smallest clock of the live lanes here (0: none); under bsp the newest clock of any. */
+ * leads; the smallest clock of the live lanes here (0: none); whether it places lanes where it is
+ * told to (the release before does not); under bsp the newest clock of any lane here. */
 #define WIRE_FENCE(U32, U64, I32, F32, F64, B, STR) \
     U64(run) U32(lane) U64(generation) B(live) B(placed) U64(at) U64(clock)
-#define WIRE_FENCE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(mark) U64(high) U64(low)
+#define WIRE_FENCE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(mark) U64(high) U64(low) B(places)
 /* The fences of a run as they stand, to a shard that has come back: until it has them it takes no
  * push of a run that it found in its folder. A RUN_OPEN without `fences`, of the release before,
  * says that none will come. frame 1: wire_lane_fence, (lane_count), of lanes that
@@ -582,10 +583,12 @@ struct wire_batch_name {
 };
 _Static_assert(sizeof(struct wire_batch_name) == 24, "wire_batch_name is a wire format");
 #define WIRE_WHO_MAX 4096u
+#define WIRE_LIVE 1u
+#define WIRE_PLACED 2u
 struct wire_lane_fence {
     uint64_t generation;
-    uint32_t lane, live;
-    uint64_t at, clock; /* of one that is live; as in FENCE */
+    uint32_t lane, live; /* live: WIRE_LIVE, with it WIRE_PLACED */
+    uint64_t at, clock; /* of one that is placed; as in FENCE */
 };
 _Static_assert(sizeof(struct wire_lane_fence) == 32, "wire_lane_fence is a wire format");
 

@@ -239,7 +239,8 @@ struct coord_job {
     enum coord_phase resume; /* after SETUP */
     uint64_t *digest;        /* (tablets), owned */
     uint64_t table_rows[LIMIT_TABLES];
-    bool cut_over; /* PHASE_CUT: what there is to keep is kept */
+    bool cut_over, cut_missed; /* PHASE_CUT: what there is to keep is kept; or not, for: */
+    char cut_why[ERR_TEXT_MAX];
     uint32_t digested;
     char backend[32];
     uint32_t workers_most;

@@ -442,8 +442,8 @@ static void cut_made(struct coord *c, int status, const char *text, uint64_t cut
     char name[COORD_JUDGE_NAME];
     SHOAL_ASSERT(c->job.at.phase == PHASE_CUT && c->job.at.kept == c->job.valid.count);
     if (status == SHOAL_E_NO_SPACE) {
-        coord_judge_missed(&c->job, text);
-        c->job.cut_over = true;
+        (void)snprintf(c->job.cut_why, sizeof c->job.cut_why, "%s", text);
+        c->job.cut_over = c->job.cut_missed = true;
         return;
     }
     if (status != 0) {
@@ -484,7 +484,7 @@ static bool eval_valid_ended(struct coord *c, const struct measure *m)
         return evaluated(c);
     if (!coord_phase_enter(c, PHASE_CUT))
         return false;
-    j->cut_over = false;
+    j->cut_over = j->cut_missed = false;
     coord_cut_order(
         c, &(struct coord_cut_order){.patient = !PLANTED("impatient_cut"), .done = cut_made});
     return false;
@@ -519,6 +519,14 @@ static bool step_eval(struct coord *c)
     return good && coord_epoch_resume(c, PHASE_DIGEST);
 }
 
+/* What is kept is told by what was judged until the phase ends (saved.c). */
+static bool step_cut(struct coord *c)
+{
+    if (c->job.cut_missed)
+        coord_judge_missed(&c->job, c->job.cut_why);
+    return evaluated(c);
+}
+
 bool coord_epoch_step(struct coord *c)
 {
     uint32_t phase = c->job.at.phase;
@@ -529,6 +537,6 @@ bool coord_epoch_step(struct coord *c)
     if (coord_call_open_type(&c->calls, WIRE_TYPE_FENCE))
         return false; /* marks are looked at: power may have taken some */
     if (phase == PHASE_CUT)
-        return c->job.cut_over && evaluated(c);
+        return c->job.cut_over && step_cut(c);
     return phase == PHASE_GROW ? step_grow(c) : step_eval(c);
 }

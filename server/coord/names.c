@@ -106,8 +106,10 @@ static int legend_store(struct coord *c, const struct legend *legend, struct err
         return rc;
     while (bytes > 0 && text[bytes - 1] == '\n')
         bytes--;
-    uint64_t next = n->version + 1 > number ? n->version + 1 : number;
-    if (n->version == 0 || n->bytes != bytes || memcmp(n->line, text, bytes) != 0)
+    uint64_t known = n->newest > n->version ? n->newest : n->version; /* of a shard, perhaps */
+    uint64_t next = known + 1 > number ? known + 1 : number;
+    if (n->version < known || n->version == 0 || n->bytes != bytes ||
+        memcmp(n->line, text, bytes) != 0)
         rc = names_put(c, next, text, bytes, e);
     free(text);
     return rc;
@@ -151,7 +153,8 @@ void coord_names_learn(struct coord *c, uint32_t shard, const struct wire_SHARD_
         n->newest_shard = shard;
     }
     /* one that drops all that is here goes by its own, and has told no shard of them yet */
-    bool drops = c->job.spec.fresh_all && c->job.at.phase <= PHASE_SETUP;
+    bool drops =
+        c->job.spec.fresh_all && c->job.at.phase <= PHASE_SETUP && c->job.opened != c->job.at.run;
     if (coord_phase_running(c) && (!drops || PLANTED("names_of_what_goes")))
         coord_end_fail(c, SHOAL_E_STOPPED,
                        "the coordinator's data_dir is older than it was: server %s knows newer "
@@ -167,8 +170,11 @@ static void held(void *context, const struct coord_call *call, uint32_t shard,
     struct legend legend;
     uint64_t version = reply->u.NAMES_HELD_reply.version;
     (void)call;
-    if (version <= c->names.version || version >= VERSION_MOST)
+    if (version <= c->names.version || version >= VERSION_MOST) {
+        if (shard == c->names.newest_shard) /* it has other data by now */
+            c->names.newest = c->names.version;
         return;
+    }
     int rc = legend_parse(m->frame[1].data, m->frame[1].bytes, &legend, &e);
     if (rc == 0) {
         legend_free(&legend);
@@ -260,8 +266,8 @@ bool coord_names_settled(struct coord *c)
         return true; /* an older release's job */
     if (j->names_told > 0)
         return true;
-    if (!coord_names_ready(&c->names) || coord_call_open_type(&c->calls, WIRE_TYPE_NAMES_SET))
-        return false; /* its own must be newer than what a shard knows */
+    if (coord_call_open_type(&c->calls, WIRE_TYPE_NAMES_SET))
+        return false;
     int rc = job_put(c, &e);
     if (rc == 0)
         (void)tell(c, &(struct coord_call){

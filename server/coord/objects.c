@@ -97,8 +97,7 @@ int coord_objects_take(struct coord_objects *o, const void *lines, size_t bytes,
                        const void *head, size_t head_bytes, struct err *e)
 {
     if (count == 0 || count > LIMIT_OBJECTS || bytes > TEXT_BYTES ||
-        head_bytes > LIMIT_LINE_BYTES ||
-        (head_bytes > 0 && memchr(head, '\0', head_bytes) != NULL))
+        head_bytes > LIMIT_LINE_BYTES || (head_bytes > 0 && memchr(head, '\0', head_bytes) != NULL))
         return err_set(e, SHOAL_E_MALFORMED,
                        "a list of %u objects in %zu bytes, with a first line of %zu: up to %u in "
                        "%u are possible",
@@ -112,7 +111,8 @@ int coord_objects_take(struct coord_objects *o, const void *lines, size_t bytes,
     int rc = SHOAL_E_NOMEM;
     if (made.text != NULL && made.head != NULL) {
         memcpy(made.text, lines, bytes);
-        memcpy(made.head, head, head_bytes);
+        if (head_bytes > 0)
+            memcpy(made.head, head, head_bytes);
         made.text[bytes] = made.head[head_bytes] = '\0';
         rc = lines_take(&made, count) ? 0 : SHOAL_E_MALFORMED;
     }

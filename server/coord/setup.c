@@ -174,8 +174,9 @@ static uint32_t fences_take(const struct coord *c, struct wire_lane_fence *out)
         const struct coord_lane *l = &t->lane[i];
         bool live = t->mode == WIRE_BSP || l->state == LANE_HELD ||
                     (l->state == LANE_GRANTING && l->placed);
+        uint32_t how = (live ? WIRE_LIVE : 0) | (live && l->placed && !l->own ? WIRE_PLACED : 0);
         if (l->generation != 0)
-            out[count++] = (struct wire_lane_fence){l->generation, i, live, l->at, l->clock};
+            out[count++] = (struct wire_lane_fence){l->generation, i, how, l->at, l->clock};
         SHOAL_ASSERT(l->stored == 0 || l->stored == l->generation); /* grant.c, 1 */
     }
     return count;

@@ -115,7 +115,7 @@ void admin_fence(struct shard *s, peer_t from)
     bsp_fenced(s, r.run, r.lane, r.generation);
     (void)engine_clock(s->engine, r.run, r.lane, 0, &clock, &low);
     shard_reply(s, WIRE_TYPE_FENCE, id)->u.FENCE_reply = (struct wire_FENCE_reply){
-        mark, clock_high(s->engine, &s->lead, r.run), low == UINT64_MAX ? 0 : low};
+        mark, clock_high(s->engine, &s->lead, r.run), low == UINT64_MAX ? 0 : low, true};
     shard_send_reply(s, from);
 }
 
@@ -133,8 +133,8 @@ void admin_fences(struct shard *s, peer_t from)
         rc = err_set(&e, SHOAL_E_OLD_RUN, "run %" PRIu64 " is not open here", r.run);
     for (uint32_t i = 0; rc == 0 && i < r.lane_count; i++) {
         int64_t offset = (int64_t)(f[i].clock - f[i].at);
-        rc = engine_fence(s->engine, r.run, f[i].lane, f[i].generation, f[i].live != 0, &offset,
-                          &mark, &e);
+        rc = engine_fence(s->engine, r.run, f[i].lane, f[i].generation, f[i].live != 0,
+                          f[i].live & WIRE_PLACED ? &offset : NULL, &mark, &e);
         if (rc == 0 && !PLANTED("fences_leave_held"))
             bsp_fenced(s, r.run, f[i].lane, f[i].generation);
     }

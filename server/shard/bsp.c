@@ -123,6 +123,7 @@ static void part_put(struct shard *s, struct bsp_hold *h, struct request *q)
     q->next = *at;
     *at = q;
     lane->to = r->to;
+    lane->seen = r->to > lane->seen ? r->to : lane->seen;
     lane->tablets += r->tablet_count;
     h->held++;
 }

@@ -92,7 +92,7 @@ static int shard_fence(struct fake_shard *s, const struct wire_FENCE *q, struct 
     }
     s->fences++;
     out->u.FENCE_reply = (struct wire_FENCE_reply){
-        .mark = l->mark, .high = s->ahead == 0 ? 0 : l->mark + s->ahead, .low = s->low};
+        .mark = l->mark, .high = s->ahead == 0 ? 0 : l->mark + s->ahead, .low = s->low, .places = !s->older};
     return 0;
 }
 
@@ -106,6 +106,8 @@ static int shard_fences(struct fake_shard *s, const struct wire_FENCES *q, const
             return SHOAL_E_FENCED;
         l->generation = f[i].generation;
         l->live = f[i].live != 0;
+        l->at = f[i].at;
+        l->clock = f[i].clock;
     }
     s->told += rc == 0;
     return rc;

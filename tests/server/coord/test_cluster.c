@@ -799,6 +799,21 @@ START_TEST(coord_names_hold_up_no_job_that_drops_them)
 }
 END_TEST
 
+/* A server said that it knows newer ones, and came back with other data before it told them. */
+START_TEST(coord_names_that_nobody_knows_any_more_are_not_waited_for)
+{
+    fleet_start(2);
+    named_run("abc", NULL);
+    r.coord->names.newest = r.coord->names.version + 7;
+    r.coord->names.newest_shard = 1;
+    ck_assert(!coord_names_ready(&r.coord->names));
+    go(3000);
+    ck_assert(coord_names_ready(&r.coord->names));
+    named_run("abc", "fleet");
+    rig_stop();
+}
+END_TEST
+
 static int drop(const char *table, const char *field, uint64_t id, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_DROP, .id = id};
@@ -1061,6 +1076,7 @@ int main(void)
     tcase_add_test(t, coord_map_of_more_tables_keeps_the_owners);
     tcase_add_test(t, coord_names_are_kept_by_the_shards);
     tcase_add_loop_test(t, coord_names_hold_up_no_job_that_drops_them, 0, 2);
+    tcase_add_test(t, coord_names_that_nobody_knows_any_more_are_not_waited_for);
     tcase_add_loop_test(t, coord_drops_before_it_forgets, 0, 3);
     tcase_add_loop_test(t, coord_half_fresh_fields_are_carried, 0, 2);
     tcase_add_loop_test(t, coord_names_of_shards_are_taken_by_a_store_that_has_none_or_older_ones,

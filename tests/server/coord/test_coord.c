@@ -778,6 +778,24 @@ START_TEST(coord_lane_has_one_clock_on_all_shards)
 }
 END_TEST
 
+/* One of the release before knows no place: all go by their own marks then, as they did. */
+START_TEST(coord_lane_is_placed_by_servers_where_one_is_older)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 1", 2, 1, NULL);
+    r.shard[0]->low = 90;
+    r.shard[1]->older = true;
+    while (r.worker[0].batches < 5)
+        ck_assert(sim_step(r.sim));
+    for (uint32_t s = 0; s < 2; s++) {
+        ck_assert(r.shard[s]->run.lane[0].live);
+        ck_assert_uint_eq(r.shard[s]->run.lane[0].clock, 0);
+    }
+    run_job(120);
+    job_done(3);
+    rig_stop();
+}
+END_TEST
+
 /* Two that come while none is live yet: neither is behind the other. */
 START_TEST(coord_lanes_that_come_together_begin_together)
 {
@@ -2247,6 +2265,7 @@ int main(void)
     tcase_add_loop_test(t, coord_restarted_while_it_restores_restores, 0, 6);
     tcase_add_test(t, coord_rotten_cut_leaves_all_as_they_were);
     tcase_add_test(t, coord_lane_has_one_clock_on_all_shards);
+    tcase_add_test(t, coord_lane_is_placed_by_servers_where_one_is_older);
     tcase_add_test(t, coord_lanes_that_come_together_begin_together);
     tcase_add_loop_test(t, coord_fences_are_told_again, 0, 2);
     tcase_add_test(t, coord_servers_of_the_release_before_are_told_no_fences);

@@ -150,8 +150,8 @@ START_TEST(push_after_a_return_waits_for_the_fences)
     rig_run(&r, 5);
     ck_assert_int_eq(rig_status(&r, open), 0);
     ck_assert_int_eq(rig_status(&r, push), SHOAL_E_AGAIN);
-    struct wire_lane_fence fence[] = {{3, 0, 1, 4, 11}, {2, 1, 0, 0, 0}}, wrong = {3, 2, 1, 0, 0},
-                           old = {2, 0, 1, 0, 0};
+    struct wire_lane_fence fence[] = {{3, 0, WIRE_LIVE | WIRE_PLACED, 4, 11}, {2, 1, 0, 0, 0}},
+                           wrong = {3, 2, 1, 0, 0}, old = {2, 0, 1, 0, 0};
     uint64_t lane = rig_fences(&r, RIG_RUN, &wrong, 1), run = rig_fences(&r, 99, fence, 2);
     uint64_t still = rig_push(&r, newer);
     uint64_t told = rig_fences(&r, RIG_RUN, fence, 2), again = rig_fences(&r, RIG_RUN, fence, 2),
