@@ -988,8 +988,8 @@ START_TEST(coord_death_at_the_cut_keeps_the_best_epoch)
 }
 END_TEST
 
-/* The run that RESTORE opens may be on no shard yet: the coordinator that comes back may not ask for
- * it as for one that was lost. */
+/* The run that RESTORE opens may be on no shard yet: the coordinator that comes back may not ask
+ * for it as for one that was lost. */
 START_TEST(coord_death_at_the_restore_keeps_the_best_epoch)
 {
     static const double quality[FAKE_EPOCHS] = {0, 0.6, 0.9, 0.7, 0.65, 0.6};
@@ -1075,7 +1075,7 @@ START_TEST(coord_evaluates_every_so_many_batches)
 END_TEST
 
 /* An evaluation within an epoch is no training, and what was trained before it counts once, also
- * when the coordinator dies: in the evaluation (1), or in the next epoch before its first one (2). */
+ * when the coordinator dies: in the evaluation (1), or in the next epoch before its first (2). */
 START_TEST(coord_evaluations_take_no_time_of_training)
 {
     rig_start("epochs: 2, consistency: ssp, lanes: 2", 1, 1, NULL);
@@ -1103,15 +1103,15 @@ START_TEST(coord_evaluations_take_no_time_of_training)
     ck_assert_double_eq_tol(report_number("epochs.0.seconds") + report_number("epochs.1.seconds"),
                             train, 1e-6);
     double seconds = report_number("seconds");
-    /* all but what passed since the last point of the curve, and until the job was set up again */
+    /* all but what passed since the last point of the curve, until the job was set up again */
     ck_assert(seconds >= train && seconds <= all && seconds >= all - (_i == 2 ? 2.5 : 1));
     json_free(j);
     rig_stop();
 }
 END_TEST
 
-/* By this seam alone: a worker's report may come behind the push that it tells of. For one that does
- * not come there is a time. */
+/* By this seam alone: a worker's report may come behind the push that it tells of. For one that
+ * does not come there is a time. */
 START_TEST(coord_last_report_of_an_epoch_is_waited_for)
 {
     rig_start("epochs: 2, consistency: ssp, lanes: 1", 1, 1, NULL);
