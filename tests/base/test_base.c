@@ -150,6 +150,8 @@ START_TEST(msg_refuses_frames_over_the_limit)
 {
     struct msg *m = msg_new();
     ck_assert_ptr_null(msg_add(m, (size_t)LIMIT_FRAME_BYTES + 1));
+    ck_assert_ptr_nonnull(msg_add(m, LIMIT_FRAME_BYTES));
+    ck_assert_uint_eq(msg_bytes(m), LIMIT_FRAME_BYTES);
     msg_free(m);
 }
 END_TEST

@@ -119,6 +119,51 @@ START_TEST(manifest_without_a_member_is_refused)
 }
 END_TEST
 
+static struct json *many(uint32_t count, bool parts)
+{
+    struct json *list = json_new_array();
+    for (uint32_t i = 0; i < count; i++) {
+        struct json *p = json_new_object();
+        char folder[24];
+        (void)snprintf(folder, sizeof folder, "part-%04u", i);
+        if (parts)
+            json_set_string(p, "folder", folder);
+        json_set_int(p, "rows", 0);
+        json_set_int(p, "bytes", 0);
+        json_set_hex(p, "manifest", i);
+        json_append(list, p);
+    }
+    return list;
+}
+
+/* A part a shard and a lane at least, and no more than there can be. */
+START_TEST(manifest_counts_have_their_bounds)
+{
+    static const struct {
+        const char *member;
+        uint32_t count;
+        int expected;
+    } cases[] = {{"parts", 0, SHOAL_E_CORRUPT},
+                 {"parts", 1, 0},
+                 {"parts", LIMIT_SHARDS, 0},
+                 {"parts", LIMIT_SHARDS + 1, SHOAL_E_CORRUPT},
+                 {"lanes", 0, SHOAL_E_CORRUPT},
+                 {"lanes", LIMIT_LANES, 0},
+                 {"lanes", LIMIT_LANES + 1, SHOAL_E_CORRUPT}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct json *m = manifest_new(MANIFEST_FORMAT), *read;
+        bool parts = strcmp(cases[i].member, "parts") == 0;
+        json_set(m, cases[i].member, many(cases[i].count, parts));
+        char *text = text_of(m);
+        int rc = manifest_parse(text, strlen(text), &read, NULL);
+        ck_assert_msg(rc == cases[i].expected, "%u %s: %d", cases[i].count, cases[i].member, rc);
+        if (rc == 0)
+            json_free(read);
+        free(text);
+    }
+}
+END_TEST
+
 START_TEST(manifest_names_are_one_folder)
 {
     static const char *const good[] = {"a", "000012", "before-black-friday", "v1.2"};
@@ -144,6 +189,7 @@ int main(void)
     tcase_add_test(t, manifest_changed_bit_is_found);
     tcase_add_test(t, manifest_newer_format_is_refused_by_name);
     tcase_add_test(t, manifest_without_a_member_is_refused);
+    tcase_add_test(t, manifest_counts_have_their_bounds);
     tcase_add_test(t, manifest_names_are_one_folder);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

@@ -150,13 +150,15 @@ END_TEST
 
 /* What a socket takes: so many messages, and no more. */
 static uint32_t takes, sent;
+static struct sock *broken; /* its peer has left */
 int __wrap_sock_send(struct sock *s, const struct sock_id *to, struct msg *m);
 bool __wrap_sock_readable(struct sock *s);
 
 int __wrap_sock_send(struct sock *s, const struct sock_id *to, struct msg *m)
 {
-    (void)s;
     (void)to;
+    if (s == broken && s != NULL)
+        return SHOAL_E_UNAVAILABLE;
     if (takes == 0)
         return SHOAL_E_AGAIN;
     takes--;
@@ -179,12 +181,13 @@ static int offer(struct peers *ps, struct peer *p, size_t bytes, uint64_t now_ns
 }
 
 static uint32_t left;
+static peer_t left_last;
 
 static void leaves(void *context, struct peer *p)
 {
     (void)context;
-    (void)p;
     left++;
+    left_last = p->name;
 }
 
 #define KIB ((size_t)1 << 10)
@@ -256,6 +259,59 @@ START_TEST(peers_that_take_nothing_for_long_are_dropped)
 }
 END_TEST
 
+/* One of three that wait, wherever it is in their list: it alone is told, once, and what waited for
+ * it is gone; the others wait on. */
+START_TEST(peers_that_left_are_told)
+{
+    struct peers *ps = peers_new(8, 4096 * KIB);
+    struct peer *p[3];
+    takes = sent = left = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        p[i] = peers_add(ps, (struct sock *)((uintptr_t)ROUTER + i));
+        for (uint32_t n = 0; n <= i; n++)
+            ck_assert_int_eq(offer(ps, p[i], 1024 * KIB / (i + 1), 1), 0);
+    }
+    broken = p[_i]->sock;
+    for (int again = 0; again < 2; again++) {
+        peers_flush(ps, 2, leaves, NULL);
+        ck_assert_uint_eq(left, 1);
+        ck_assert_uint_eq(left_last, p[_i]->name);
+        ck_assert_uint_eq(p[_i]->waiting, 0);
+        ck_assert_uint_eq(p[_i]->waiting_bytes, 0);
+    }
+    ck_assert_int_eq(offer(ps, p[_i], 1, 2), SHOAL_E_UNAVAILABLE);
+    peers_remove(ps, p[_i]);
+    broken = NULL;
+    takes = UINT32_MAX;
+    peers_flush(ps, 3, leaves, NULL);
+    ck_assert_uint_eq(sent, 6 - (1 + (uint32_t)_i));
+    ck_assert_uint_eq(left, 1);
+    ck_assert_ptr_null(peers_waiting(ps));
+    peers_free(ps);
+    ck_assert_uint_eq(msg_frames_live(), 0);
+}
+END_TEST
+
+/* Who is removed while something waits for him leaves the others in their list. */
+START_TEST(peers_removed_take_their_queue_along)
+{
+    struct peers *ps = peers_new(9, 0);
+    struct peer *p[3];
+    takes = sent = left = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        p[i] = peers_add(ps, ROUTER);
+        ck_assert_int_eq(offer(ps, p[i], 1, 1), 0);
+    }
+    peers_remove(ps, p[_i]);
+    ck_assert_uint_eq(msg_frames_live(), 2);
+    takes = UINT32_MAX;
+    peers_flush(ps, 2, leaves, NULL);
+    ck_assert_uint_eq(sent, 2);
+    ck_assert_uint_eq(left, 0);
+    peers_free(ps);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("peer");
@@ -268,6 +324,8 @@ int main(void)
     tcase_add_test(t, peers_know_nobody_by_the_place_he_has);
     tcase_add_test(t, peers_queues_are_bounded_each_and_together);
     tcase_add_test(t, peers_that_take_nothing_for_long_are_dropped);
+    tcase_add_loop_test(t, peers_that_left_are_told, 0, 3);
+    tcase_add_loop_test(t, peers_removed_take_their_queue_along, 0, 3);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -544,6 +544,9 @@ START_TEST(while_a_load_writes_others_go_on_and_its_tables_are_closed)
     fleet_reopen(&to);
     note(&to, 7, &got);
     check_same(&saved, &got);
+    uint32_t mode, lanes; /* the others' run goes on, too */
+    ck_assert_int_eq(engine_run_mode(to.s[0].g, 3, &mode, &lanes), 0);
+    ck_assert_uint_eq(lanes, 1);
     ck_assert_uint_eq(table_rows(engine_table(to.s[0].g, 2)), 512);
     fleet_close(&to, false);
 }

@@ -2,10 +2,15 @@
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/flush.h"
 #include "embedding/journal/archive.h"
+#include "embedding/rows/table_cold.h"
 #include "embedding/store.h"
+#include "embedding/store/stored.h"
+#include "proto/base/key.h"
+#include "tests/lib/embedding_cool.h"
 #include "tests/lib/embedding_rig.h"
 
 #include <check.h>
+#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -337,6 +342,106 @@ START_TEST(scrub_called_off_leaves_all_as_it_was)
 }
 END_TEST
 
+/* Of rows that had come back to memory before the engine was killed: it does not know of their
+ * pairs. That of a row that is there stays. */
+START_TEST(scrub_takes_pairs_that_were_left_behind)
+{
+    enum { MANY = 5 };
+    struct err e = {0};
+    struct store_item item[MANY];
+    char value[MANY][64];
+    size_t bytes[MANY], most = sizeof value[0];
+    uint64_t keys[MANY], changed;
+    begin_new(0);
+    push(1, false);
+    embedding_env_run(&s.env);
+    cool_table(&s, 0, 16);
+    memcpy(keys, p.keys, sizeof keys);
+    if (_i == 1) /* in another order */
+        for (uint32_t i = 0; i < MANY; i++)
+            keys[i] = p.keys[MANY - 1 - i];
+    cool_fetch(&s, 0, p.keys, p.record.key_count);
+    ck_assert_uint_eq(table_cold_rows(engine_table(s.g, 0)), 0);
+    for (uint32_t i = 0; i < MANY; i++)
+        stored_row_key(0, key_tablet(key_mix(keys[i]), SHARD_TABLET_BITS),
+                       table_cold_epoch(engine_table(s.g, 0), 0), keys[i], &item[i]);
+    ck_assert_msg(flush_all(s.g, &e) == 0, "%s", e.text);
+    rig_close(&s, false);
+    begin(0);
+    ck_assert_int_eq(engine_keys(s.g, 0, KEY_ERASE, keys, MANY - 1, &changed, &e), 0);
+    ck_assert_uint_eq(changed, MANY - 1);
+    ck_assert_msg(flush_all(s.g, &e) == 0, "%s", e.text);
+    ck_assert_int_eq(store_get(s.g->store, item, MANY, value, most, bytes, &e), 0);
+    for (uint32_t i = 0; i < MANY; i++)
+        ck_assert_uint_gt(bytes[i], 0);
+    scrub_status = 1;
+    ck_assert_int_eq(engine_scrub(s.g, 0, keys, MANY, on_scrub, NULL, &e), 0);
+    embedding_env_run(&s.env);
+    ck_assert_int_eq(scrub_status, 0);
+    ck_assert_int_eq(store_get(s.g->store, item, MANY, value, most, bytes, &e), 0);
+    for (uint32_t i = 0; i < MANY; i++)
+        ck_assert_int_eq(bytes[i] != 0, i == MANY - 1);
+    end();
+}
+END_TEST
+
+/* Segments that wait to be used again. */
+static int free_segments(void)
+{
+    char folder[LIMIT_PATH + 16];
+    int count = 0;
+    snprintf(folder, sizeof folder, "%s/journal", dir);
+    DIR *d = opendir(folder);
+    for (struct dirent *entry; (entry = readdir(d)) != NULL;)
+        count += strncmp(entry->d_name, "free-", 5) == 0;
+    closedir(d);
+    return count;
+}
+
+/* No segment that is let go is used again while a search may read it; then they are. */
+START_TEST(blame_reads_what_the_journal_lets_go)
+{
+    struct err e = {0};
+    begin_new(0);
+    for (uint64_t to = 1; to < 40; to++)
+        push(to, to == 3);
+    seen_status = 1;
+    ck_assert_int_eq(engine_blame(s.g, 0, 7000, 10, on_blame, NULL, &e), 0);
+    struct env_work *reads = s.env.work[--s.env.count]; /* slowly */
+    int before = free_segments();
+    uint64_t first = journal_first(s.g->journal);
+    ck_assert_msg(flush_all(s.g, &e) == 0, "%s", e.text);
+    ck_assert_uint_gt(journal_first(s.g->journal), first);
+    ck_assert_int_eq(free_segments(), before);
+    reads->run(reads);
+    reads->done(reads);
+    ck_assert_int_eq(seen_status, 0);
+    ck_assert_uint_eq(seen_count, 1);
+    ck_assert_int_eq(journal_roll(s.g->journal, &e), 0);
+    push(40, false);
+    before = free_segments();
+    ck_assert_msg(flush_all(s.g, &e) == 0, "%s", e.text);
+    flush_trim(s.g);
+    ck_assert_int_gt(free_segments(), before);
+    end();
+}
+END_TEST
+
+/* What was before all went (clear.c) is nobody's past, though the journal has it still. */
+START_TEST(blame_sees_nothing_of_before_a_clear)
+{
+    uint64_t sequence[10];
+    begin_new(0);
+    for (uint64_t to = 1; to < 10; to++)
+        sequence[to] = push(to, true);
+    s.g->runs.barrier = sequence[6];
+    blame(7000, 100);
+    ck_assert_uint_eq(seen_count, 3);
+    ck_assert_uint_eq(seen[2].sequence, sequence[7]);
+    end();
+}
+END_TEST
+
 /* To the end: the row goes, stays gone over a kill, a restore of an older cut, and more pushes. */
 START_TEST(erased_keys_stay_gone)
 {
@@ -416,6 +521,9 @@ int main(void)
     TCase *c = tcase_create("audit");
     tcase_set_timeout(c, 60);
     tcase_add_test(c, blame_names_every_push_of_a_key_newest_first);
+    tcase_add_test(c, blame_reads_what_the_journal_lets_go);
+    tcase_add_test(c, blame_sees_nothing_of_before_a_clear);
+    tcase_add_loop_test(c, scrub_takes_pairs_that_were_left_behind, 0, 2);
     tcase_add_test(c, blame_refuses_what_it_cannot_do);
     tcase_add_test(c, archive_keeps_what_the_journal_lets_go);
     tcase_add_test(c, archive_is_bounded_and_drops_the_oldest);

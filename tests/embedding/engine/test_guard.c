@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { KEYS = 3, WIDTHS = 17 };
 
@@ -451,6 +452,35 @@ START_TEST(quarantine_is_bounded)
 }
 END_TEST
 
+/* Three lines of one length fit where there is room for them to the byte (0), and no byte less. */
+START_TEST(quarantine_is_full_to_the_last_byte)
+{
+    struct work_list works = {NULL};
+    struct embedding_env env;
+    uint64_t line = 0;
+    rig_dir(dir);
+    for (int turn = 0; turn < 2; turn++) {
+        char path[LIMIT_PATH + 64];
+        embedding_env_init(&env);
+        struct guard *g =
+            guard_new(dir, turn == 0 ? 0 : 3 * line - (uint64_t)_i, NULL, &env.env, &works);
+        for (uint64_t to = 101; to <= (turn == 0 ? 101 : 103); to++) {
+            refuse(g, to);
+            embedding_env_run(&env);
+        }
+        if (turn == 0)
+            line = file_bytes("quarantine.jsonl");
+        ck_assert_uint_gt(line, 100);
+        ck_assert_uint_eq(file_bytes("quarantine.jsonl"), turn == 0 || _i == 1 ? line : 3 * line);
+        ck_assert_uint_eq(file_bytes("quarantine.1.jsonl"), turn == 0 || _i == 0 ? 0 : 2 * line);
+        guard_free(g);
+        (void)snprintf(path, sizeof path, "%s/quarantine.jsonl", dir);
+        ck_assert_int_eq(unlink(path), 0);
+    }
+    rig_remove_dir(dir);
+}
+END_TEST
+
 START_TEST(quarantine_without_a_disk_counts)
 {
     struct work_list works = {NULL};
@@ -477,6 +507,7 @@ int main(void)
     tcase_add_test(t, guard_norms_are_refused_or_counted);
     tcase_add_test(t, guard_counts_are_bounded_and_of_one_run);
     tcase_add_test(t, quarantine_is_bounded);
+    tcase_add_loop_test(t, quarantine_is_full_to_the_last_byte, 0, 2);
     tcase_add_test(t, quarantine_without_a_disk_counts);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);

@@ -3,9 +3,11 @@
  */
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/flush.h"
+#include "embedding/engine/replay.h"
 #include "embedding/rows/table_inner.h"
 #include "embedding/store/stored.h"
 #include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "tests/lib/embedding_rig.h"
 
 #include <check.h>
@@ -760,6 +762,57 @@ START_TEST(tablets_without_a_control_state_are_refused)
 }
 END_TEST
 
+/* A control state of before the tablets: what they were would be replayed once more. */
+START_TEST(tablets_beyond_the_control_state_are_refused)
+{
+    static struct control_value c;
+    struct err e = {0};
+    shared->batches = 20;
+    train_child(NULL);
+    rig_close(&s, true);
+    control_exchange(&c, NULL);
+    reopen();
+    rig_lead(&s);
+    rig_train(&s, 1, 0, 0, 20, 21);
+    rig_close(&s, true);
+    control_exchange(NULL, &c);
+    ck_assert_int_eq(rig_try_open(&s, dir, DURABLE_JOURNAL, &e), SHOAL_E_CORRUPT);
+    ck_assert_ptr_nonnull(strstr(e.text, "is stored as of record"));
+}
+END_TEST
+
+/* Of the tables that a load was filling, from the first tablet and pair to the last. */
+START_TEST(an_unfinished_load_goes_and_nothing_else)
+{
+    enum { EACH = 4 };
+    static const uint32_t number[] = {0, 1, 62, 63};
+    char value[17];
+    size_t bytes[17];
+    struct store_item item[17];
+    struct store *store;
+    struct err e = {0};
+    ck_assert_msg(store_rocks_open(dir, 0, &store, &e) == 0, "%s", e.text);
+    for (uint32_t i = 0; i < 4; i++) {
+        struct store_item *of = item + EACH * i;
+        stored_tablet_key(number[i], 0, &of[0]);
+        stored_tablet_key(number[i], 65535, &of[1]);
+        stored_row_key(number[i], 0, 0, key_unmix(0), &of[2]);
+        stored_row_key(number[i], 65535, STORED_EPOCH_MAX, key_unmix(UINT64_MAX), &of[3]);
+    }
+    stored_load_key(&item[16]);
+    for (uint32_t i = 0; i < 17; i++) {
+        item[i].value = "x";
+        item[i].value_bytes = 1;
+    }
+    ck_assert_int_eq(store_write(store, item, 17, &e), 0);
+    ck_assert_int_eq(replay_clear_load(store, UINT64_C(1) << number[_i], &e), 0);
+    ck_assert_int_eq(store_get(store, item, 17, value, 1, bytes, &e), 0);
+    for (uint32_t i = 0; i < 17; i++)
+        ck_assert_uint_eq(bytes[i], i < 16 && i / EACH != (uint32_t)_i);
+    store_close(store);
+}
+END_TEST
+
 static uint64_t beside_bytes(void)
 {
     struct table_counts counts;
@@ -818,6 +871,8 @@ int main(void)
     Suite *suite = suite_create("recover");
     TCase *in_steps = tcase_create("in_steps"), *at_once = tcase_create("at_once");
     tcase_add_checked_fixture(in_steps, setup_steps, NULL);
+    tcase_add_test(at_once, tablets_beyond_the_control_state_are_refused);
+    tcase_add_loop_test(at_once, an_unfinished_load_goes_and_nothing_else, 0, 4);
     for (int i = 0; i < 2; i++) {
         TCase *t = i == 0 ? at_once : in_steps;
         tcase_add_checked_fixture(t, setup, teardown);

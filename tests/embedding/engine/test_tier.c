@@ -211,6 +211,95 @@ START_TEST(a_fetch_is_not_believed_once_rows_have_left_its_tablet)
 }
 END_TEST
 
+/* Nor where the tablet has begun another epoch (0), whose pairs are others, nor while its table is
+ * being loaded (1). */
+START_TEST(a_fetch_is_not_believed_by_another_epoch)
+{
+    struct rig s;
+    char dir[LIMIT_PATH];
+    uint32_t count = 0, tablet = 0;
+    uint64_t *keys = NULL;
+    thin_open_trained(&s, rig_dir(dir), THIN_MEMORY, 120, false);
+    struct table *t = engine_table(s.g, 0);
+    for (; count == 0; tablet += count == 0) {
+        free(keys);
+        keys = cool_keys(&s, 0, tablet, &count);
+    }
+    ck_assert(!engine_warm(s.g, 0, keys, 1));
+    struct env_work *fetch = s.env.work[s.env.count - 1];
+    fetch->run(fetch);
+    s.env.count--;
+    uint32_t drops = table_cold_drops(t, tablet);
+    if (_i == 0) {
+        ck_assert_int_eq(table_cold_begin(t, tablet, table_cold_epoch(t, tablet) + 1), 0);
+        ck_assert_int_eq(table_cold_add(t, keys[0]), 0);
+    } else {
+        s.g->loading |= 1;
+    }
+    ck_assert_uint_eq(table_cold_drops(t, tablet), drops);
+    fetch->done(fetch);
+    ck_assert(table_cold_has(t, keys[0]));
+    ck_assert_ptr_null(table_row(t, keys[0]));
+    free(keys);
+    s.g->loading = 0;
+    rig_close(&s, false);
+    rig_remove_dir(dir);
+}
+END_TEST
+
+/* A tablet whose rows are all in memory belongs to no epoch of the store any more. */
+START_TEST(a_tablet_that_is_whole_is_of_no_epoch)
+{
+    struct rig s;
+    char dir[LIMIT_PATH];
+    struct err e = {0};
+    rig_open(&s, rig_dir(dir), DURABLE_JOURNAL);
+    rig_table(&s, 0);
+    struct table *t = engine_table(s.g, 0);
+    ck_assert_int_eq(table_cold_begin(t, 3, 5), 0);
+    ck_assert(table_cold_stale(t, 3));
+    ck_assert_int_eq(fetch_whole(t, 3, s.g->store, &e), 0);
+    ck_assert_uint_eq(table_cold_epoch(t, 3), 0);
+    ck_assert(!table_cold_stale(t, 3));
+    rig_close(&s, false);
+    rig_remove_dir(dir);
+}
+END_TEST
+
+/* Pairs of all other epochs of a tablet go, older and newer ones, and of no other tablet. */
+START_TEST(pairs_of_other_epochs_go)
+{
+    static const uint32_t epochs[] = {0, 6, 7, 8, STORED_EPOCH_MAX - 1, STORED_EPOCH_MAX};
+    enum { EPOCHS = sizeof epochs / sizeof epochs[0] };
+    struct rig s;
+    char dir[LIMIT_PATH];
+    struct err e = {0};
+    struct stale note = {0, 3, epochs[_i]};
+    struct store_item item[3 * EPOCHS];
+    char value[3 * EPOCHS];
+    size_t bytes[3 * EPOCHS];
+    rig_open(&s, rig_dir(dir), DURABLE_JOURNAL);
+    rig_table(&s, 0);
+    for (uint32_t i = 0; i < 3 * EPOCHS; i++) {
+        stored_row_key(0, 2 + i / EPOCHS, epochs[i % EPOCHS], i % 2 == 0 ? key_unmix(0) : 77,
+                       &item[i]);
+        item[i].value = "x";
+        item[i].value_bytes = 1;
+    }
+    ck_assert_int_eq(store_write(s.g->store, item, 3 * EPOCHS, &e), 0);
+    struct flush_state was = s.g->flush;
+    s.g->flush.stale = &note;
+    s.g->flush.stale_count = 1;
+    ck_assert_int_eq(flush_drop_stale(s.g, &e), 0);
+    s.g->flush = was;
+    ck_assert_int_eq(store_get(s.g->store, item, 3 * EPOCHS, value, 1, bytes, &e), 0);
+    for (uint32_t i = 0; i < 3 * EPOCHS; i++)
+        ck_assert_uint_eq(bytes[i], i / EPOCHS != 1 || i % EPOCHS == (uint32_t)_i);
+    rig_close(&s, false);
+    rig_remove_dir(dir);
+}
+END_TEST
+
 START_TEST(crafted_keys_that_are_asked_for_are_found_soon)
 {
     enum { KEYS = 2000, SLOTS = 1 << 18 };
@@ -315,6 +404,9 @@ int main(void)
     tcase_add_test(c, a_killed_engine_ages_rows_in_both_places);
     tcase_add_test(c, a_fetch_brings_all_that_was_asked_for_and_says_so_once);
     tcase_add_test(c, a_fetch_is_not_believed_once_rows_have_left_its_tablet);
+    tcase_add_loop_test(c, a_fetch_is_not_believed_by_another_epoch, 0, 2);
+    tcase_add_test(c, a_tablet_that_is_whole_is_of_no_epoch);
+    tcase_add_loop_test(c, pairs_of_other_epochs_go, 0, 6);
     tcase_add_test(c, crafted_keys_that_are_asked_for_are_found_soon);
     tcase_add_test(c, an_engine_without_a_store_refuses_when_it_is_full);
     tcase_add_test(c, a_pair_that_is_not_the_rows_changes_the_digest);

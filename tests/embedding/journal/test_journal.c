@@ -4,15 +4,36 @@
 
 #include <check.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 enum { SEGMENT = 65536, PAYLOAD = 5000 };
+
+/* The kernel may be interrupted, and may take less than it is given: once a call each. */
+static uint32_t writes, most_of_a_write;
+static bool none_taken;
+
+ssize_t __real_pwritev(int fd, const struct iovec *piece, int count, off_t at);
+ssize_t __wrap_pwritev(int fd, const struct iovec *piece, int count, off_t at);
+
+ssize_t __wrap_pwritev(int fd, const struct iovec *piece, int count, off_t at)
+{
+    if (most_of_a_write == 0)
+        return __real_pwritev(fd, piece, count, at);
+    if (writes++ % 2 == 0) {
+        errno = EINTR;
+        return -1;
+    }
+    size_t bytes = piece->iov_len < most_of_a_write ? piece->iov_len : most_of_a_write;
+    return none_taken ? 0 : pwrite(fd, piece->iov_base, bytes, at);
+}
 
 static char dir[LIMIT_PATH];
 static char payload_bytes[PAYLOAD];
@@ -122,6 +143,43 @@ static void flip(const char *path, off_t at)
     ck_assert_int_eq(pwrite(fd, &c, 1, at), 1);
     close(fd);
 }
+
+/* Pieces of any length, also such that end with a piece of the record (0). */
+START_TEST(a_record_is_written_after_interruptions)
+{
+    static const uint32_t most[] = {UINT32_MAX, 1, 7, 4096, PAYLOAD - 1};
+    struct seen seen;
+    struct err e = {0};
+    uint64_t last;
+    int rc;
+    struct journal *j = open_good(0);
+    most_of_a_write = most[_i];
+    append(j, 2);
+    append(j, 1);
+    ck_assert_uint_gt(writes, 2);
+    most_of_a_write = 0;
+    journal_close(j);
+    j = opened(&seen, &last, &rc, &e);
+    ck_assert_msg(rc == 0 && seen.ordered && last == 3, "%s", e.text);
+    journal_close(j);
+}
+END_TEST
+
+/* A kernel that takes nothing is no endless loop. */
+START_TEST(a_write_of_nothing_is_a_failure)
+{
+    struct err e = {0};
+    struct journal *j = open_good(0);
+    struct record_header h = {.kind = RECORD_RUN_DROP};
+    struct record_payload p = {{payload_bytes, NULL}, {PAYLOAD, 0}};
+    most_of_a_write = 1;
+    none_taken = true;
+    int rc = journal_append(j, &h, &p, &e);
+    ck_assert_int_ne(rc == 0 ? journal_commit(j, &e) : rc, 0);
+    most_of_a_write = 0;
+    journal_close(j);
+}
+END_TEST
 
 START_TEST(records_come_back_in_order_over_segments)
 {
@@ -489,6 +547,8 @@ int main(void)
     TCase *t = tcase_create("journal");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 60);
+    tcase_add_loop_test(t, a_record_is_written_after_interruptions, 0, 5);
+    tcase_add_test(t, a_write_of_nothing_is_a_failure);
     tcase_add_test(t, records_come_back_in_order_over_segments);
     tcase_add_test(t, a_torn_tail_ends_the_journal);
     tcase_add_test(t, what_follows_a_torn_record_is_never_taken_up_again);

@@ -34,6 +34,25 @@ START_TEST(a_new_rule_is_stored_compared_and_in_the_images_digest)
 }
 END_TEST
 
+/* Each by its name and its value, and with all else. */
+START_TEST(the_images_digest_tells_new_rules_apart)
+{
+    struct table_schema s[6];
+    for (int i = 0; i < 6; i++)
+        s[i] = schema_rich();
+    s[1].rules.own_days = 3;
+    s[2].rules.own_days = 4;
+    memcpy(&s[3].rules.own_share, &s[1].rules.own_days, sizeof(float)); /* the same bytes */
+    s[4] = s[1];
+    s[4].seed++;
+    s[5] = s[1];
+    s[5].rules.own_share = 0.5f;
+    for (int i = 0; i < 6; i++)
+        for (int k = 0; k < i; k++)
+            ck_assert_msg(image_digest(&s[i]) != image_digest(&s[k]), "%d %d", i, k);
+}
+END_TEST
+
 START_TEST(the_fixed_form_is_of_before_the_rule)
 {
     struct table_schema s = schema_rich(), back;
@@ -52,6 +71,7 @@ int main(void)
     TCase *t = tcase_create("own_rule");
     tcase_add_test(t, a_new_rule_changes_no_schema_that_has_none);
     tcase_add_test(t, a_new_rule_is_stored_compared_and_in_the_images_digest);
+    tcase_add_test(t, the_images_digest_tells_new_rules_apart);
     tcase_add_test(t, the_fixed_form_is_of_before_the_rule);
     suite_add_tcase(s, t);
     return suite_main(s);

@@ -245,6 +245,85 @@ START_TEST(rows_cool_down_when_too_few_are_cold)
 }
 END_TEST
 
+/* That pairs were put in is known from when it began, not only while it lasts: who looks for them
+ * after a write that failed has to find them. */
+START_TEST(a_table_that_rows_have_left_is_known)
+{
+    struct table_schema s = rows_schema(OPT_ADAGRAD, 4, 1);
+    struct rows r = rows_open(&s);
+    ck_assert(!table_cold_was(r.table));
+    ck_assert_int_eq(table_cold_leaving(r.table, 1, false), 0);
+    ck_assert(!table_cold_was(r.table));
+    ck_assert_int_eq(table_cold_leaving(r.table, 1, true), 0);
+    ck_assert(table_cold_was(r.table));
+    ck_assert_int_eq(table_cold_leaving(r.table, 1, false), 0);
+    ck_assert(table_cold_was(r.table));
+    table_cold_forget(r.table, 1);
+    ck_assert(!table_cold_was(r.table));
+    rows_close(&r);
+}
+END_TEST
+
+static uint64_t puts_of_all(struct rows *r, struct shelf *shelf)
+{
+    uint64_t before = shelf->puts;
+    uint32_t chosen;
+    for (int look = 0; look < 4; look++) /* all have cooled down by then */
+        ck_assert_int_eq(table_cold_choose(r->table, 0, KEYS, put, shelf, &chosen), 0);
+    return shelf->puts - before;
+}
+
+/* Rows whose pairs are those of the store are put once more where the store's are not theirs any
+ * more. An empty tablet has none. */
+START_TEST(a_tablet_that_is_forgotten_puts_all_its_rows)
+{
+    enum { MANY = 200 };
+    struct table_schema s = rows_schema(OPT_ADAGRAD, 4, 0);
+    struct rows r = rows_open(&s);
+    struct shelf shelf = {0};
+    for (uint32_t i = 0; i < MANY; i++)
+        rows_push_one(&r, rows_key(i), 1, 0);
+    ck_assert_uint_eq(leave(&r, &shelf, 0, MANY), MANY);
+    fetch_all(&r, &shelf);
+    ck_assert_uint_gt(r.table->tablets[0].bucket_count, 2);
+    ck_assert_uint_eq(puts_of_all(&r, &shelf), 0);
+    table_cold_forget(r.table, 0);
+    ck_assert_uint_eq(puts_of_all(&r, &shelf), MANY);
+    ck_assert_uint_eq(leave(&r, &shelf, 0, MANY), MANY);
+    ck_assert_uint_eq(table_rows(r.table), MANY);
+    table_cold_forget(r.table, 0);
+    ck_assert_uint_eq(table_rows(r.table), 0);
+    shelf_clear(&shelf);
+    rows_close(&r);
+}
+END_TEST
+
+static bool not_the_first(void *context, uint64_t key, float *row)
+{
+    (void)context, (void)row;
+    return key != rows_key(0);
+}
+
+/* When others go, a row stays as it is known: its pair is that of the store. */
+START_TEST(rows_that_stay_keep_their_pairs)
+{
+    struct table_schema s = rows_schema(OPT_ADAGRAD, 4, 0);
+    struct rows r = rows_open(&s);
+    struct shelf shelf = {0};
+    uint64_t gone = 0;
+    for (uint32_t i = 0; i < 20; i++)
+        rows_push_one(&r, rows_key(i), 1, 0);
+    ck_assert_uint_eq(leave(&r, &shelf, 0, 20), 20);
+    fetch_all(&r, &shelf);
+    rows_push_one(&r, rows_key(5), 1, 0);
+    ck_assert_int_eq(table_keep(r.table, 0, not_the_first, NULL, 0, &gone), 0);
+    ck_assert_uint_eq(gone, 1);
+    ck_assert_uint_eq(puts_of_all(&r, &shelf), 1); /* of the one that was pushed to */
+    shelf_clear(&shelf);
+    rows_close(&r);
+}
+END_TEST
+
 /* A tablet's image says of which epoch its pairs are. */
 START_TEST(an_epoch_is_in_the_image)
 {
@@ -657,6 +736,9 @@ int main(void)
     tcase_add_test(c, rows_that_are_used_often_stay_and_not_those_that_were_used_last);
     tcase_add_test(c, rows_that_await_their_push_are_spared_once);
     tcase_add_test(c, rows_cool_down_when_too_few_are_cold);
+    tcase_add_test(c, a_table_that_rows_have_left_is_known);
+    tcase_add_test(c, a_tablet_that_is_forgotten_puts_all_its_rows);
+    tcase_add_test(c, rows_that_stay_keep_their_pairs);
     tcase_add_test(c, an_epoch_is_in_the_image);
     tcase_add_test(c, a_row_that_is_touched_after_it_was_chosen_stays);
     tcase_add_test(c, a_put_that_fails_ends_the_choice);

@@ -221,6 +221,31 @@ START_TEST(a_control_state_that_cannot_be_is_damaged)
 }
 END_TEST
 
+/* Whole and of its length, or nobody's word. */
+START_TEST(a_word_about_a_load_that_cannot_be_is_damaged)
+{
+    struct stored_load is[2] = {{.run = 7, .tables = 5, .under_way = 1}}, read;
+    struct err e = {0};
+    stored_load_seal(&is[0]);
+    ck_assert_int_eq(stored_load_read(is, sizeof is[0], &read, &e), 0);
+    ck_assert(read.run == 7 && read.tables == 5 && read.under_way == 1);
+    for (int more = -1; more <= 1; more += 2) {
+        read = is[0]; /* it may not pass for what was read before */
+        ck_assert_int_eq(stored_load_read(is, sizeof is[0] + (size_t)more, &read, &e),
+                         SHOAL_E_CORRUPT);
+    }
+    is[0].run++;
+    ck_assert_int_eq(stored_load_read(is, sizeof is[0], &read, &e), SHOAL_E_CORRUPT);
+    is[0].run--;
+    is[0].magic++;
+    ck_assert_int_eq(stored_load_read(is, sizeof is[0], &read, &e), SHOAL_E_CORRUPT);
+    is[0].magic--;
+    is[0].under_way = 2; /* with the checksum that it would have */
+    is[0].checksum = hash_bytes((char *)is + 16, sizeof is[0] - 16, is[0].magic);
+    ck_assert_int_eq(stored_load_read(is, sizeof is[0], &read, &e), SHOAL_E_CORRUPT);
+}
+END_TEST
+
 /* As every release writes it: a tablet with a mark and no row. Of another table or tablet it is
  * none. */
 START_TEST(a_tablet_is_stored_as_in_every_release)
@@ -259,6 +284,7 @@ int main(void)
     tcase_add_test(t, control_state_of_a_later_version_is_refused_by_name);
     tcase_add_test(t, runs_come_back_from_the_control_state);
     tcase_add_test(t, a_control_state_that_cannot_be_is_damaged);
+    tcase_add_test(t, a_word_about_a_load_that_cannot_be_is_damaged);
     tcase_add_test(t, a_tablet_is_stored_as_in_every_release);
     suite_add_tcase(s, t);
     return rows_main(s);

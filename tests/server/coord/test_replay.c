@@ -251,6 +251,64 @@ START_TEST(a_day_has_its_own_examples_alone)
 }
 END_TEST
 
+/* Of the value `window` so many examples as its place says, half of them positive. */
+static void value_counted(uint32_t window)
+{
+    static const struct metric_by_head head;
+    uint64_t examples = window + 1;
+    struct metric_by_told told = {.key = window, .examples = examples};
+    struct metric_by_task task = {.loss = 1, .predicted = 0.5, .positives = examples / 2};
+    c->job.windows.part = (struct metric_by_part){
+        .fields = 1, .values = 1, .head = &head, .told = &told, .task = &task};
+    counted(window);
+}
+
+/* At a place of the table of a day: so many examples of that value; 0: there is none. */
+static void examples_by(uint32_t day, uint32_t place, uint64_t examples, const char *key)
+{
+    const struct json *item = json_array_at(c->job.replay.days, day);
+    const struct json *by = json_array_at(json_get(item, "figures.by.city"), place);
+    ck_assert_int_eq(json_as_int(json_get(by, "examples"), 0), (int64_t)examples);
+    ck_assert_str_eq(json_as_string(json_get(by, "key"), ""), key);
+}
+
+/* Days of windows 0 and 1, and of 2, likewise. */
+START_TEST(a_day_has_its_own_values_alone)
+{
+    struct err e;
+    begin(WIRE_SSP);
+    coord_replay_close(&c->job.replay);
+    c->job.spec.evaluate.by.item = (char *[]){"city"};
+    c->job.spec.evaluate.by.count = 1;
+    c->job.spec.replay.every = 7200;
+    c->job.spec.replay.pace = 0;
+    ck_assert_int_eq(coord_replay_open(&c->job.replay, &c->job.spec, &e), 0);
+    ck_assert_int_eq(coord_window_open(&c->job.windows, &c->job.spec, 1, &e), 0);
+    ck_assert_int_eq(tell(four, 4, 160), 0);
+    ck_assert_int_eq(coord_epoch_cut(c, &e), 0);
+    struct coord_tasks *t = &c->job.tasks;
+    coord_lane_grant(t, 0, 1);
+    coord_lane_granted(t, 0, 0);
+    for (uint32_t day = 0, window = 0; day < 2; day++) {
+        ck_assert_int_eq(coord_replay_stop(c, true, &e), 0);
+        while (coord_task_append(t, 0) != COORD_NO_TASK) {
+            coord_task_pushed(t, 0, now);
+            value_counted(window++);
+        }
+        ck_assert(coord_replay_end(c));
+        c->job.replay.made = c->job.replay.ended;
+        coord_task_stop(t, t->tasks);
+    }
+    examples_by(0, 0, 2, "0x0000000000000001"); /* more examples first */
+    examples_by(0, 1, 1, "0x0000000000000000");
+    examples_by(0, 2, 0, "");
+    examples_by(1, 0, 3, "0x0000000000000002");
+    examples_by(1, 1, 0, "");
+    coord_window_close(&c->job.windows);
+    end();
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("coord_replay");
@@ -262,6 +320,7 @@ int main(void)
     tcase_add_test(t, without_a_pace_all_is_due);
     tcase_add_test(t, windows_are_taken_that_a_span_meets);
     tcase_add_test(t, a_day_has_its_own_examples_alone);
+    tcase_add_test(t, a_day_has_its_own_values_alone);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);

@@ -11,6 +11,14 @@
 
 enum { ROWS = 95, BATCHES = 10, WORKER = 5 };
 
+static uint64_t now_of(struct env *of)
+{
+    (void)of;
+    return 1;
+}
+static const struct env_ops ops = {.now_ns = now_of};
+static struct env env = {.ops = &ops};
+
 static struct coord c;
 static struct coord_worker worker;
 static struct table_schema table[LIMIT_TABLES];
@@ -173,6 +181,35 @@ START_TEST(coord_reports_that_cannot_be_are_refused)
 }
 END_TEST
 
+/* The first five that differ, in the order in which they are heard of. */
+START_TEST(coord_bad_lines_are_named_once_each)
+{
+    static const char *const heard[] = {"a:1", "", "a:2", "a:1", "a:3", "a:4", "a:4", "a:5", "a:6"};
+    struct wire_TASK_DONE q = good();
+    struct err e = {0};
+    ck_assert_uint_eq(COORD_BAD_TOLD, 5);
+    ck_assert_int_eq(coord_curve_open(&c.job.trace.curve, &e), 0);
+    c.env = &env;
+    c.job.spec.train.epochs = 1;
+    c.store = coord_store_memory();
+    q.examples = q.refused = 0;
+    for (size_t i = 0; i < sizeof heard / sizeof heard[0]; i++) {
+        c.job.tasks.task[0].reported = false;
+        c.job.tasks.reported = 0;
+        (void)snprintf(q.bad_where, sizeof q.bad_where, "%s", heard[i]);
+        ck_assert_int_eq(report(q, 1), 0);
+    }
+    ck_assert_uint_eq(c.job.bad_told, COORD_BAD_TOLD);
+    for (uint32_t i = 0; i < COORD_BAD_TOLD; i++) {
+        char where[8];
+        (void)snprintf(where, sizeof where, "a:%u", i + 1);
+        ck_assert_str_eq(c.job.bad_where[i], where);
+    }
+    coord_store_close(c.store);
+    coord_curve_close(&c.job.trace.curve);
+}
+END_TEST
+
 static int declare(uint32_t number, uint32_t total, uint32_t width)
 {
     static const struct wire_TABLE_CREATE blank;
@@ -221,6 +258,7 @@ int main(void)
     Suite *s = suite_create("coord_work");
     TCase *t = suite_case(s, "work", 60, setup, teardown);
     tcase_add_test(t, coord_reports_may_say_all_there_can_be);
+    tcase_add_test(t, coord_bad_lines_are_named_once_each);
     tcase_add_test(t, coord_tables_are_declared_alike);
     tcase_add_loop_test(t, coord_reports_that_cannot_be_are_refused, 0, 19);
     return suite_main(s);

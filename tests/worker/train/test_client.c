@@ -212,6 +212,61 @@ START_TEST(client_slows_down_while_nothing_comes)
 }
 END_TEST
 
+/* Refused, each time twice as late, a second at most; the next question begins anew. */
+START_TEST(client_pauses_a_second_at_most)
+{
+    static const uint64_t pause[] = {50, 100, 200, 400, 800, 1000, 1000, 1000};
+    for (int i = 0; i < 8; i++)
+        world.status[i] = SHOAL_E_BUSY;
+    world.status[9] = SHOAL_E_BUSY;
+    world.silent[10] = true;
+    client_set_resend(world.client, 300);
+    client_start(world.client, &question.request);
+    run_ms(6000);
+    ck_assert_uint_eq(world.seen, 9);
+    for (int i = 0; i < 8; i++) {
+        uint64_t gap = world.at_ms[i + 1] - world.at_ms[i];
+        ck_assert(gap >= pause[i] && gap <= pause[i] + 1); /* and its way here */
+    }
+    client_start(world.client, &question.request);
+    run_ms(1000);
+    ck_assert_uint_eq(world.seen, 12);
+    ck_assert_uint_le(world.at_ms[10] - world.at_ms[9], 51);
+    ck_assert_uint_eq(world.at_ms[11] - world.at_ms[10], 300);
+}
+END_TEST
+
+/* What was given up unanswered is as new when it is asked again. */
+START_TEST(client_asks_as_before_what_was_given_up)
+{
+    for (int i = 0; i < 16; i++)
+        world.silent[i] = true;
+    client_set_resend(world.client, 100);
+    client_start(world.client, &question.request);
+    run_ms(1000);
+    uint32_t before = world.seen;
+    ck_assert_uint_ge(before, 5);
+    client_cancel(world.client, &question.request);
+    client_start(world.client, &question.request);
+    run_ms(350);
+    ck_assert_uint_eq(world.seen, before + 4);
+}
+END_TEST
+
+/* A request with a pause of its own waits as long each time. */
+START_TEST(client_pauses_as_a_request_says)
+{
+    for (int i = 0; i < 8; i++)
+        world.status[i] = SHOAL_E_BUSY;
+    question.request.pause_ms = 30;
+    client_start(world.client, &question.request);
+    run_ms(1000);
+    ck_assert_uint_eq(world.seen, 9);
+    for (int i = 0; i < 8; i++)
+        ck_assert_uint_le(world.at_ms[i + 1] - world.at_ms[i], 31);
+}
+END_TEST
+
 /* What a shard says is no sign of the coordinator's life. */
 START_TEST(client_hears_the_coordinator_alone)
 {
@@ -403,6 +458,44 @@ START_TEST(client_looks_at_the_map_when_a_shard_is_silent)
 }
 END_TEST
 
+/* Once it has not answered three times; where the coordinator is nobody has to look up. */
+START_TEST(client_looks_at_the_map_at_the_fourth_try)
+{
+    for (int i = 0; i < 8; i++)
+        world.silent[i] = true;
+    client_set_resend(world.client, 100);
+    client_map_refresh(world.client);
+    run_ms(10);
+    uint32_t before = world.maps_seen;
+    question.request.target = _i == 0 ? 1 : CLIENT_COORDINATOR;
+    client_start(world.client, &question.request);
+    run_ms(250);
+    ck_assert_uint_eq(world.seen, 3);
+    ck_assert_uint_eq(world.maps_seen, before);
+    run_ms(100);
+    ck_assert_uint_eq(world.seen, 4);
+    ck_assert_uint_eq(world.maps_seen, before + (_i == 0));
+}
+END_TEST
+
+/* What is no write is not sent once more for it. */
+START_TEST(client_that_may_write_again_sends_writes)
+{
+    world.silent[0] = true;
+    client_start(world.client, &other.request);
+    question.request.write = true;
+    client_mute(world.client, true);
+    client_start(world.client, &question.request);
+    run_ms(10);
+    ck_assert_uint_eq(world.seen, 1);
+    client_mute(world.client, false);
+    run_ms(10);
+    ck_assert_uint_eq(world.seen, 2);
+    ck_assert_uint_eq(question.answers, 1);
+    ck_assert_uint_eq(other.answers, 0);
+}
+END_TEST
+
 START_TEST(map_refuses_what_does_not_fit)
 {
     uint16_t shards[4] = {0, 0, 1, 1};
@@ -448,6 +541,11 @@ int main(void)
     tcase_add_test(c, client_knows_what_passes);
     tcase_add_test(c, client_ids_grow);
     tcase_add_test(c, client_slows_down_while_nothing_comes);
+    tcase_add_test(c, client_pauses_a_second_at_most);
+    tcase_add_test(c, client_asks_as_before_what_was_given_up);
+    tcase_add_test(c, client_pauses_as_a_request_says);
+    tcase_add_loop_test(c, client_looks_at_the_map_at_the_fourth_try, 0, 2);
+    tcase_add_test(c, client_that_may_write_again_sends_writes);
     tcase_add_test(c, client_hears_the_coordinator_alone);
     tcase_add_test(c, client_connects_again_when_a_shard_has_another_key);
     tcase_add_test(c, map_lines_fit_to_the_last_byte);

@@ -685,6 +685,45 @@ START_TEST(transfer_of_a_bad_batch_pushes_nothing_good)
 }
 END_TEST
 
+/* What a gap has sent again: parts that overlap it, of its table, that were sent before. */
+START_TEST(transfer_sends_again_what_overlaps)
+{
+    static const struct {
+        uint32_t table, first, count;
+        uint64_t order;
+        uint32_t waiting, sent;
+    } cases[] = {{0, 0, 32, 0, 1, 0},          {0, 0, 32, UINT64_MAX, 1, 1},
+                 {0, 31, 1, UINT64_MAX, 1, 1}, {0, 32, 1, UINT64_MAX, 1, 1},
+                 {0, 31, 2, UINT64_MAX, 2, 2}, {0, 0, 64, UINT64_MAX, 2, 2},
+                 {1, 0, 64, UINT64_MAX, 0, 0}};
+    uint64_t keys[1];
+    struct rows *r;
+    struct transfer t;
+    struct err e = {0};
+    open_with(&calm, "async", 20);
+    client_set_resend(base.client, 60000);
+    ck_assert_int_eq(rows_new(model, NULL, schema, 1, 16, 1, &r, &e), 0);
+    r->table[0].keys = keys;
+    transfer_init(&t, base.client, r);
+    const struct transfer_name name = {.run = FAKE_RUN, .generation = 1, .batch = 1, .lr_scale = 1};
+    fake.lose_count[WIRE_TYPE_PUSH] = 100;
+    ck_assert_int_eq(transfer_start(&t, &name, true, &e), 0);
+    ck_assert_uint_eq(t.pending, 2);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct part p = {.table = cases[i].table,
+                         .tablet_first = cases[i].first,
+                         .tablet_count = cases[i].count};
+        (void)sim_run(fake.sim, sim_now_ns(fake.sim) + SECOND / 100, NULL, NULL);
+        uint32_t before = fake.lose_count[WIRE_TYPE_PUSH];
+        ck_assert_uint_eq(transfer_resend(&t, &p, cases[i].order), cases[i].waiting);
+        (void)sim_run(fake.sim, sim_now_ns(fake.sim) + SECOND / 100, NULL, NULL);
+        ck_assert_uint_eq(before - fake.lose_count[WIRE_TYPE_PUSH], cases[i].sent);
+    }
+    transfer_close(&t);
+    rows_release(r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("lane");
@@ -711,6 +750,7 @@ int main(void)
     tcase_add_test(c, rows_split_covers_every_tablet);
     tcase_add_test(c, rows_live_as_long_as_their_frames);
     tcase_add_test(c, transfer_of_a_bad_batch_pushes_nothing_good);
+    tcase_add_test(c, transfer_sends_again_what_overlaps);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
