@@ -91,8 +91,10 @@ static int shard_fence(struct fake_shard *s, const struct wire_FENCE *q, struct 
         l->clock = q->clock;
     }
     s->fences++;
-    out->u.FENCE_reply = (struct wire_FENCE_reply){
-        .mark = l->mark, .high = s->ahead == 0 ? 0 : l->mark + s->ahead, .low = s->low, .places = !s->older};
+    out->u.FENCE_reply = (struct wire_FENCE_reply){.mark = l->mark,
+                                                   .high = s->ahead == 0 ? 0 : l->mark + s->ahead,
+                                                   .low = s->low,
+                                                   .places = !s->older};
     return 0;
 }
 
