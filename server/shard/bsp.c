@@ -221,7 +221,7 @@ static bool all_pushed(const struct shard *s, const struct bsp_hold *h, uint64_t
 {
     for (uint32_t i = 0; i < h->lanes; i++) {
         const struct bsp_lane *lane = &h->lane[i];
-        bool held = lane->part != NULL && lane->to >= to;
+        bool held = lane->part != NULL && lane->to >= to; /* also once its fence came again */
         if (lane->seen < to && !held && engine_mark(s->engine, h->run, i, h->table) < to)
             return PLANTED("alone_too_early");
     }

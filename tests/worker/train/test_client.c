@@ -443,21 +443,6 @@ START_TEST(client_waits_for_a_complete_map)
 }
 END_TEST
 
-START_TEST(client_looks_at_the_map_when_a_shard_is_silent)
-{
-    for (int i = 0; i < 8; i++)
-        world.silent[i] = true;
-    client_set_resend(world.client, 100);
-    client_map_refresh(world.client);
-    run_ms(10);
-    uint32_t before = world.maps_seen;
-    question.request.target = 0;
-    client_start(world.client, &question.request);
-    run_ms(2000);
-    ck_assert_uint_gt(world.maps_seen, before);
-}
-END_TEST
-
 /* Once it has not answered three times; where the coordinator is nobody has to look up. */
 START_TEST(client_looks_at_the_map_at_the_fourth_try)
 {
@@ -554,7 +539,6 @@ int main(void)
     tcase_add_test(c, client_is_not_fooled_by_another_sender);
     tcase_add_test(c, client_muted_holds_writes_back);
     tcase_add_test(c, client_waits_for_a_complete_map);
-    tcase_add_test(c, client_looks_at_the_map_when_a_shard_is_silent);
     tcase_add_test(c, map_refuses_what_does_not_fit);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
