@@ -43,8 +43,11 @@ bool coord_back_rows_lost(const struct coord *c, uint32_t shard, enum coord_beat
         return false; /* it loads, as the others do */
     if (!coord_shard_in_memory(s) || s->made == 0 || s->made == s->incarnation)
         return false;
-    /* Also one that was seen by a coordinator which then died. */
-    return what == COORD_BEAT_RESTARTED || j->opened == j->at.run;
+    /* Also one that was seen by a coordinator which then died. In a restore the run is a new one,
+     * but the cut is of rows that were here. */
+    bool restores = j->at.phase == PHASE_SETUP && j->resume == PHASE_RESTORE;
+    return what == COORD_BEAT_RESTARTED || j->opened == j->at.run ||
+           (restores && !coord_from_loading(&j->at));
 }
 
 int coord_back_load(struct coord *c, struct err *e)

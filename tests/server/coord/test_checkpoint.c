@@ -839,6 +839,18 @@ static void gone_back(uint32_t epochs, uint32_t times)
     ck_assert_double_eq(report_number("epochs.0.train_logloss"), 0.5);
 }
 
+/* What a coordinator has stored that then died. */
+static void return_was_seen(uint32_t shard)
+{
+    char record[LIMIT_NAME + 16], key[COORD_KEY_MAX];
+    struct err e = {0};
+    (void)snprintf(key, sizeof key, "shard/%u", shard);
+    ck_assert_int_eq(coord_store_get_fixed(r.store, key, record, sizeof record, &e), 0);
+    ck_assert_int_eq(memcmp(record + LIMIT_NAME + 8, &(uint64_t){r.shard[shard]->incarnation - 1}, 8), 0);
+    memcpy(record + LIMIT_NAME + 8, &r.shard[shard]->incarnation, 8);
+    ck_assert_int_eq(coord_store_put(r.store, key, record, sizeof record, &e), 0);
+}
+
 /* Its rows are lost: all shards load the newest checkpoint, and every row counts once. However long
  * the server was away. */
 START_TEST(checkpoint_in_memory_is_gone_back_to)
@@ -861,7 +873,8 @@ START_TEST(checkpoint_in_memory_is_gone_back_to)
 }
 END_TEST
 
-/* In whatever the job is doing; what was kept of the best epoch is lost with the rows. */
+/* In whatever the job is doing; the coordinator lives, is dead meanwhile, or has seen the server's
+ * return and died. What was kept of the best epoch is lost with the rows. */
 START_TEST(checkpoint_in_memory_is_gone_back_to_in_every_phase)
 {
     static const uint32_t phases[] = {PHASE_EVAL, PHASE_CUT, PHASE_RESTORE, PHASE_TEST,
@@ -872,10 +885,16 @@ START_TEST(checkpoint_in_memory_is_gone_back_to_in_every_phase)
               ", every_batches: 20", NULL);
     in_memory();
     made_wait(1, 20);
-    while (r.coord->job.at.phase != phases[_i] && !job_over(NULL))
+    while (r.coord->job.at.phase != phases[_i / 3] && !job_over(NULL))
         ck_assert(sim_step(r.sim));
     ck_assert(!job_over(NULL));
+    if (_i % 3 > 0)
+        coord_kill();
     lose(1, 0);
+    if (_i % 3 == 2)
+        return_was_seen(1);
+    if (_i % 3 > 0)
+        coord_start();
     job_done();
     ck_assert_double_eq(report_number("went_back"), 1);
     ck_assert_double_eq(report_number("best_epoch"), 2);
@@ -1714,7 +1733,7 @@ int main(void)
     tcase_add_test(t, checkpoint_restore_survives_the_coordinator);
     tcase_add_loop_test(t, checkpoint_restore_that_failed_can_be_tried_again, 0, 2);
     tcase_add_loop_test(t, checkpoint_in_memory_is_gone_back_to, 0, 6);
-    tcase_add_loop_test(t, checkpoint_in_memory_is_gone_back_to_in_every_phase, 0, 5);
+    tcase_add_loop_test(t, checkpoint_in_memory_is_gone_back_to_in_every_phase, 0, 15);
     tcase_add_test(t, checkpoint_in_memory_is_gone_back_to_again);
     tcase_add_loop_test(t, checkpoint_in_memory_survives_the_coordinator, 0, 4);
     tcase_add_loop_test(t, checkpoint_in_memory_that_it_began_with, 0, 2);
