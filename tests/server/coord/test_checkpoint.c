@@ -846,7 +846,8 @@ static void return_was_seen(uint32_t shard)
     struct err e = {0};
     (void)snprintf(key, sizeof key, "shard/%u", shard);
     ck_assert_int_eq(coord_store_get_fixed(r.store, key, record, sizeof record, &e), 0);
-    ck_assert_int_eq(memcmp(record + LIMIT_NAME + 8, &(uint64_t){r.shard[shard]->incarnation - 1}, 8), 0);
+    uint64_t before = r.shard[shard]->incarnation - 1;
+    ck_assert_int_eq(memcmp(record + LIMIT_NAME + 8, &before, sizeof before), 0);
     memcpy(record + LIMIT_NAME + 8, &r.shard[shard]->incarnation, 8);
     ck_assert_int_eq(coord_store_put(r.store, key, record, sizeof record, &e), 0);
 }
