@@ -384,6 +384,20 @@ START_TEST(only_tables_of_the_run_count_in_its_clock)
 }
 END_TEST
 
+/* Led tablets of a table that comes while a run is open lack all its batches from then on. */
+START_TEST(a_table_that_comes_later_counts_in_the_clock_at_once)
+{
+    const struct table_schema other = rig_schema(1);
+    uint64_t mark;
+    begin(DURABLE_MEMORY, NULL);
+    rig_train(&s, 1, 0, 0, 0, 3);
+    ck_assert_int_eq(engine_table_create(s.g, &other, NULL), 0);
+    ck_assert_int_eq(engine_fence(s.g, 1, 0, 1, true, NULL, &mark, NULL), 0);
+    ck_assert_uint_eq(mark, 0);
+    rig_close(&s, false);
+}
+END_TEST
+
 /* 8 bytes for each lane of each tablet, of all runs together, in a quarter of what rows may take;
  * and what they do take counts. */
 START_TEST(marks_are_within_the_budget)
@@ -572,6 +586,7 @@ int main(void)
     tcase_add_test(t, a_batch_from_before_the_offset_has_clock_0);
     tcase_add_test(t, bsp_lanes_have_no_offset);
     tcase_add_test(t, only_tables_of_the_run_count_in_its_clock);
+    tcase_add_test(t, a_table_that_comes_later_counts_in_the_clock_at_once);
     tcase_add_test(t, marks_are_within_the_budget);
     tcase_add_test(t, control_records_are_idempotent);
     tcase_add_test(t, fsync_acknowledges_what_is_synced);
