@@ -187,6 +187,9 @@ static void push_make(const struct entry *o, struct push *p)
                                      .gradients = p->gradients};
 }
 
+static struct history *between; /* work goes on between the commit and the rows of its pushes */
+static void work_some(struct history *h);
+
 static int do_push(struct rig *s, const struct entry *o, uint64_t *sequence, struct err *e)
 {
     static struct push p;
@@ -197,6 +200,10 @@ static int do_push(struct rig *s, const struct entry *o, uint64_t *sequence, str
         return rc;
     *sequence = plan.sequence;
     rc = engine_commit(s->g);
+    if (rc == 0 && between != NULL && s == &between->rig && rng_below(&between->more, 4) == 0) {
+        engine_flush_step(s->g);
+        work_some(between);
+    }
     if (rc == 0)
         return engine_apply_push(s->g, &p.record, &plan);
     apply_plan_free(&plan);
@@ -1294,6 +1301,7 @@ static void history_begin(struct history *h, uint64_t seed)
     struct err e = {0};
     const char *shm = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
     memset(h, 0, sizeof *h);
+    between = h;
     h->seed = seed;
     h->dice = rng_of(seed, 3, 3);
     h->more = rng_of(seed, 3, 4);
