@@ -97,6 +97,7 @@ static void cycle(enum durability durability, const char *where, uint64_t batche
     struct push_plan plan;
     static struct rig_push p;
     begin(durability, where);
+    rig_train(&s, 1, 1, 0, 0, 2);
     rig_train(&s, 1, 0, 0, 0, batches);
     uint64_t at_cut = rig_digest(&s);
     make_cut(5);
@@ -106,6 +107,7 @@ static void cycle(enum durability durability, const char *where, uint64_t batche
     restore(5, 2);
     ck_assert_uint_eq(rig_digest(&s), at_cut);
     check_restored(2, batches);
+    ck_assert_uint_eq(engine_mark(s.g, 2, 1, 0), 2); /* the last lane's */
     restore(5, 2); /* again: no change */
     rig_push_make(&p, 1, 0, 0, 0, batches, batches + 1);
     ck_assert_int_eq(rig_push(&s, &p, &plan), SHOAL_E_OLD_RUN);
@@ -130,6 +132,7 @@ START_TEST(memory_with_a_folder_cuts_to_disk)
     uint64_t from_disk = rig_digest(&s);
     rig_close(&s, false);
     begin(DURABLE_MEMORY, NULL);
+    rig_train(&s, 1, 1, 0, 0, 2);
     rig_train(&s, 1, 0, 0, 0, 20);
     ck_assert_uint_eq(rig_digest(&s), from_disk);
     rig_close(&s, false);
@@ -354,6 +357,25 @@ static bool cut_there(uint64_t cut)
     snprintf(path, sizeof path, "%s/cuts/%" PRIu64 "/manifest", dir, cut);
     return access(path, F_OK) == 0;
 }
+
+/* Killed when the journal had let go of the restore, and the cut was not removed yet. */
+START_TEST(a_cut_that_was_to_go_goes_at_the_next_start)
+{
+    uint64_t list[4];
+    char file[LIMIT_PATH + 32];
+    begin(DURABLE_JOURNAL, dir);
+    rig_train(&s, 1, 0, 0, 0, 3);
+    make_cut(5);
+    make_cut(6);
+    rig_close(&s, false);
+    snprintf(file, sizeof file, "%s/cuts/5/dropped", dir);
+    close(open(file, O_WRONLY | O_CREAT, 0600));
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    ck_assert_uint_eq(engine_cuts(s.g, list, 4), 1);
+    ck_assert_uint_eq(list[0], 6);
+    rig_close(&s, false);
+}
+END_TEST
 
 START_TEST(a_cut_is_kept_while_a_restore_needs_it)
 {
@@ -1000,6 +1022,7 @@ int main(void)
     tcase_add_loop_test(t, a_restore_goes_in_steps, 0, 3);
     tcase_add_loop_test(t, a_restore_may_be_killed_on_the_way, 0, RESTORE_STEPS);
     tcase_add_loop_test(t, a_restore_may_be_closed, 0, 3);
+    tcase_add_test(t, a_cut_that_was_to_go_goes_at_the_next_start);
     tcase_add_test(t, a_cut_is_kept_while_a_restore_needs_it);
     tcase_add_test(t, a_cut_that_two_restores_need_goes_with_the_last);
     tcase_add_test(t, a_restore_that_is_stored_needs_no_cut);
