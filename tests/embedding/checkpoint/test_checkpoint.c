@@ -1030,36 +1030,7 @@ START_TEST(a_loaded_run_tells_its_marks_at_once)
 }
 END_TEST
 
-static void cleared(void *context, int status, const char *text)
-{
-    (void)text;
-    *(int *)context = status;
-}
-
-/* The control state that a load writes says of the clear before it what there was to say. */
-START_TEST(what_was_cleared_before_a_load_stays_so)
-{
-    struct err e = {0};
-    int status = 1;
-    save_one();
-    fleet_open(&to, 1, load_dir, DURABLE_JOURNAL);
-    fleet_tables(&to);
-    fleet_run_open(&to, 1, 2, 1);
-    fleet_train(&to, 1, 0, 0, 4);
-    ck_assert_int_eq(engine_clear(to.s[0].g, 2, cleared, &status, &e), 0);
-    fleet_run(&to);
-    ck_assert_int_eq(status, 0);
-    fleet_tables(&to);
-    load_one(7, 1);
-    fleet_close(&to, false);
-    fleet_reopen(&to);
-    ck_assert_uint_gt(fleet_rows(&to, 0), 0);
-    ck_assert_uint_eq(fleet_rows(&to, 1), 0);
-    fleet_close(&to, false);
-}
-END_TEST
-
-/* And of runs that are over, whose pushes the journal still has and whose beginning it has not. */
+/* Its pushes are in the journal still, and its beginning is not. */
 START_TEST(a_run_that_was_dropped_before_a_load_is_known_after_it)
 {
     struct err e = {0};
@@ -1186,7 +1157,6 @@ int main(void)
     tcase_add_test(t, a_run_that_begins_takes_no_undo_along);
     tcase_add_test(t, joined_tablets_have_the_highest_marks);
     tcase_add_test(t, a_loaded_run_tells_its_marks_at_once);
-    tcase_add_test(t, what_was_cleared_before_a_load_stays_so);
     tcase_add_test(t, a_run_that_was_dropped_before_a_load_is_known_after_it);
     tcase_add_test(t, a_load_asks_for_the_journal_first);
     tcase_add_test(t, tools_read_what_the_shards_had);

@@ -1157,7 +1157,7 @@ static void later_op(struct history *h)
     struct rng dice = h->dice;
     h->dice = h->more;
     uint64_t which = rng_below(&h->dice, 100);
-    if (which < 24)
+    if (which < 29)
         late_told(h);
     if (which < 3)
         op_change(h);
@@ -1169,9 +1169,9 @@ static void later_op(struct history *h)
         op_look(h);
     else if (which < 20 && h->memory > 0)
         op_squeeze(h);
-    else if (which < 23 && h->memory > 0)
+    else if (which < 28 && h->memory > 0)
         op_gone(h);
-    else if (which < 24)
+    else if (which == 28)
         (void)op_drop(h, NULL);
     h->more = h->dice;
     h->dice = dice;
@@ -1421,7 +1421,7 @@ static void tell(uint64_t seeds, uint64_t began)
 
 START_TEST(what_comes_back_is_what_was_on_the_disk)
 {
-    uint64_t first = number("SHOAL_SEED", 1), count = number("SHOAL_SEEDS", 5);
+    uint64_t first = number("SHOAL_SEED", 1), count = number("SHOAL_SEEDS", 8);
     uint64_t began = time_monotonic_ns();
     for (uint64_t i = 0; i < count; i++) {
         history(first + i);
