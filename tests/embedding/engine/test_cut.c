@@ -358,6 +358,23 @@ static bool cut_there(uint64_t cut)
     return access(path, F_OK) == 0;
 }
 
+/* Its marks are in the cut, its rows are not yet. */
+START_TEST(a_cut_waits_for_pushes_that_are_admitted)
+{
+    static struct rig_push p;
+    struct push_plan plan;
+    uint64_t sequence;
+    begin(DURABLE_JOURNAL, dir);
+    rig_push_make(&p, 1, 0, 0, 0, 0, 1);
+    ck_assert_int_eq(engine_admit_push(s.g, &p.record, &plan, NULL), 0);
+    ck_assert_int_eq(engine_commit(s.g), 0);
+    ck_assert_int_eq(engine_hold(s.g, 5, 1, &sequence), SHOAL_E_AGAIN);
+    ck_assert_int_eq(engine_apply_push(s.g, &p.record, &plan), 0);
+    ck_assert_int_eq(engine_hold(s.g, 5, 1, &sequence), 0);
+    rig_close(&s, false);
+}
+END_TEST
+
 /* Killed when the journal had let go of the restore, and the cut was not removed yet. */
 START_TEST(a_cut_that_was_to_go_goes_at_the_next_start)
 {
@@ -1022,6 +1039,7 @@ int main(void)
     tcase_add_loop_test(t, a_restore_goes_in_steps, 0, 3);
     tcase_add_loop_test(t, a_restore_may_be_killed_on_the_way, 0, RESTORE_STEPS);
     tcase_add_loop_test(t, a_restore_may_be_closed, 0, 3);
+    tcase_add_test(t, a_cut_waits_for_pushes_that_are_admitted);
     tcase_add_test(t, a_cut_that_was_to_go_goes_at_the_next_start);
     tcase_add_test(t, a_cut_is_kept_while_a_restore_needs_it);
     tcase_add_test(t, a_cut_that_two_restores_need_goes_with_the_last);

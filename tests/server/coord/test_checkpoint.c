@@ -1451,6 +1451,11 @@ static void a_cut_of_ours(struct coord_progress *at)
     at->best_cut = 1;
 }
 
+static void best_to_come(struct coord_progress *at)
+{
+    at->best = 4; /* of three */
+}
+
 static void faster_and_faster(struct coord_progress *at)
 {
     at->lr_scale = 1e300;
@@ -1461,11 +1466,9 @@ START_TEST(checkpoint_that_somebody_has_made_is_refused)
     static const struct {
         void (*change)(struct coord_progress *at);
         const char *text;
-    } made[] = {{kept_is_worse, "the one kept 1 (0.1)"},
-                {kept_is_better, "is better (0.9)"},
-                {kept_in_training, "the one kept 1 (0.9)"},
-                {a_cut_of_ours, "that cannot be"},
-                {faster_and_faster, "which cannot be"}};
+    } made[] = {{kept_is_worse, "the one kept 1 (0.1)"},    {kept_is_better, "is better (0.9)"},
+                {kept_in_training, "the one kept 1 (0.9)"}, {a_cut_of_ours, "that cannot be"},
+                {faster_and_faster, "which cannot be"},     {best_to_come, "best evaluation is 4"}};
     char path[LIMIT_PATH];
     const char *train = "epochs: 3, consistency: ssp, early_stop: {metric: auc, patience: 2}";
     rig_start(train, "", NULL);
@@ -1772,7 +1775,7 @@ int main(void)
     tcase_add_test(t, checkpoint_of_the_end_with_another_limit_is_refused);
     tcase_add_test(t, checkpoint_with_a_changed_bit_is_refused);
     tcase_add_test(t, checkpoint_counts_time_up_to_now);
-    tcase_add_loop_test(t, checkpoint_that_somebody_has_made_is_refused, 0, 5);
+    tcase_add_loop_test(t, checkpoint_that_somebody_has_made_is_refused, 0, 6);
     tcase_add_test(t, checkpoint_that_nobody_listed_has_signed_is_refused);
     tcase_add_loop_test(t, checkpoint_outside_the_root_is_refused, 0, 3);
     tcase_add_loop_test(t, checkpoint_publish_runs_a_command, 0, 2);
