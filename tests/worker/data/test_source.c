@@ -158,38 +158,6 @@ START_TEST(source_decodes_output_of_exactly_one_block)
 }
 END_TEST
 
-static void has_bytes(const char *name, uint64_t bytes)
-{
-    struct source s;
-    config_list_free(&list);
-    config_list_add(&list, worker_path(name));
-    ck_assert_msg(source_open(&list, "data.train", &cache, &s, &e) == 0, "%s", e.text);
-    ck_assert_uint_eq(s.bytes, bytes);
-    source_close(&s);
-}
-
-/* All that was packed has been taken, and more is to come of it than the block holds. */
-START_TEST(source_decodes_what_runs_over_a_block)
-{
-    static const unsigned char zstd_over[] = {/* blocks of 1, 128 and 128 KiB of x */
-                                              0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x58, 0x02, 0x20, 0x00,
-                                              0x78, 0x02, 0x00, 0x10, 0x78, 0x03, 0x00, 0x10, 0x78};
-    char *text = malloc(257u << 10);
-    memset(text, 'x', 257u << 10);
-    for (size_t more = 1; more < 600; more += 50) {
-        char name[16];
-        snprintf(name, sizeof name, "%zu", more);
-        worker_write(name, text, (256u << 10) + more);
-        shell("gzip -c %s > %s.gz", worker_path(name));
-        snprintf(name, sizeof name, "%zu.gz", more);
-        has_bytes(name, (256u << 10) + more);
-    }
-    worker_write("a.zst", zstd_over, sizeof zstd_over);
-    has_bytes("a.zst", 257u << 10);
-    free(text);
-}
-END_TEST
-
 START_TEST(source_decodes_zstd)
 {
     config_list_add(&list, worker_write("a.txt.zst", zstd_two_lines, sizeof zstd_two_lines));
@@ -418,7 +386,6 @@ int main(void)
     tcase_add_test(t, source_decodes_anew_when_the_file_changes);
     tcase_add_test(t, source_decodes_joined_gzip_members);
     tcase_add_test(t, source_decodes_output_of_exactly_one_block);
-    tcase_add_test(t, source_decodes_what_runs_over_a_block);
     tcase_add_test(t, source_decodes_zstd);
     tcase_add_test(t, source_refuses_damaged_gzip);
     tcase_add_test(t, source_refuses_gzip_with_another_sum);
