@@ -737,7 +737,7 @@ START_TEST(another_number_of_tablets)
 }
 END_TEST
 
-/* Of joined tablets the highest marks count, whichever of them has it: no batch is applied twice. */
+/* Of joined tablets the highest marks count, whichever has them: no batch is applied twice. */
 START_TEST(joined_tablets_have_the_highest_marks)
 {
     static struct rig_push p;

@@ -108,7 +108,7 @@ static void cycle(enum durability durability, const char *where, uint64_t batche
     ck_assert_uint_eq(rig_digest(&s), at_cut);
     check_restored(2, batches);
     ck_assert_uint_eq(engine_mark(s.g, 2, 1, 0), 2); /* the last lane's */
-    restore(5, 2); /* again: no change */
+    restore(5, 2);                                   /* again: no change */
     rig_push_make(&p, 1, 0, 0, 0, batches, batches + 1);
     ck_assert_int_eq(rig_push(&s, &p, &plan), SHOAL_E_OLD_RUN);
     rig_train(&s, 2, 0, 0, batches, batches + 10);

@@ -71,7 +71,7 @@ struct entry { /* of what was done, or may have been */
     uint64_t run, cut, generation, from, to;
     uint32_t table, lane, first, count, mode, span;
     uint32_t saved,
-        lanes;       /* of an export, a load: number of the checkpoint; of a run that begins */
+        lanes; /* of an export, a load: number of the checkpoint; of a run that begins */
     uint32_t time, without; /* of a push: event time; of a load: which fields are left out */
     bool live, done;        /* done: a cut is complete, a load was answered */
     bool ages, fresh;       /* rows of its table age; of names: all rows of a tablet go */
@@ -95,8 +95,8 @@ struct history {
     uint32_t time;         /* of events */
     struct env_work *late; /* it has run, and nobody has been told; NULL: none */
     uint64_t other;        /* a run beside the newest; 0: none */
-    struct rig rig, then; /* the engine; the one in memory, as of record `base` */
-    uint64_t base, floor; /* the floor: nothing up to it may be missing */
+    struct rig rig, then;  /* the engine; the one in memory, as of record `base` */
+    uint64_t base, floor;  /* the floor: nothing up to it may be missing */
     struct entry entry[ENTRIES];
     uint32_t entries;
     struct made_cut cut[CUTS]; /* complete ones */
