@@ -160,7 +160,7 @@ static int take_marks(struct build *b, const struct run *from, uint32_t i, uint3
     for (uint32_t t = first; t < first + count; t++)
         for (uint32_t lane = 0; lane < from->lanes; lane++) {
             uint64_t mark = marks_get(from->marks, lane, s->table, k);
-            if (mark > marks_get(marks, lane, i, t) &&
+            if ((mark > marks_get(marks, lane, i, t) || PLANTED("last_of_the_joined")) &&
                 marks_set(marks, lane, i, 1u << to->tablet_bits, t, mark) != 0)
                 return SHOAL_E_NOMEM;
         }

@@ -23,6 +23,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
+#include "proto/base/plant.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -80,7 +81,7 @@ static int clear(struct unload_work *w)
     item.value = &marker;
     item.value_bytes = sizeof marker;
     int rc = store_write(s, &item, 1, &w->err);
-    if (rc == 0)
+    if (rc == 0 && !PLANTED("taken_back_unsynced"))
         rc = load_sync_run(w->g, &w->sync, &w->err);
     if (rc == 0)
         rc = store_flush(s, &w->err);

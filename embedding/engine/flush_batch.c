@@ -203,7 +203,8 @@ static uint64_t written_floor(const struct engine *g, uint64_t sequence)
     uint64_t floor = sequence;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         const struct engine_table *t = &g->table[i];
-        for (uint32_t k = 0; t->table != NULL && k < t->scope.tablets; k++) {
+        for (uint32_t k = 0;
+             t->table != NULL && k + PLANTED("last_tablet_replayed") < t->scope.tablets; k++) {
             SHOAL_ASSERT(t->written[k] <= sequence); /* replay.c, 3 */
             SHOAL_ASSERT(t->durable[k] <= t->written[k]);
             if (t->changed[k] > t->written[k] && t->written[k] < floor)

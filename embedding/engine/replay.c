@@ -196,7 +196,7 @@ static int restored(struct apply *a, const struct record_restore *record, uint64
     if (cut_ref_add(a->g, record->cut, sequence) != 0)
         return err_set(e, SHOAL_E_CORRUPT, "more than %u restores stand in the journal",
                        ENGINE_CUT_REFS);
-    if (sequence <= a->floor)
+    if (sequence <= a->floor + PLANTED("restore_above_floor"))
         return run_alone(a, record, sequence, past, e);
     int rc = reload_bring_all(a->g, e);
     return rc == 0 ? engine_restore_apply(a->g, record, sequence, past, e) : rc;

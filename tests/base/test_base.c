@@ -178,6 +178,9 @@ START_TEST(hashes_are_those_of_every_release)
     hash_stream_add(h, bytes, 100);
     hash_stream_add(h, bytes + 100, 200);
     ck_assert_uint_eq(hash_stream_value(h), hash_bytes(bytes, sizeof bytes, 0));
+    hash_stream_reset(h, 5);
+    hash_stream_add(h, bytes, sizeof bytes);
+    ck_assert_uint_eq(hash_stream_value(h), hash_bytes(bytes, sizeof bytes, 5));
     hash_stream_free(h);
 }
 END_TEST

@@ -61,11 +61,29 @@ bool embedding_env_step(struct embedding_env *e)
     }
     if (e->count == 0)
         return false;
-    struct env_work *w = e->work[0];
-    memmove(&e->work[0], &e->work[1], --e->count * sizeof e->work[0]);
-    w->run(w);
-    w->done(w);
+    embedding_env_step_at(e, 0);
     return true;
+}
+
+struct env_work *embedding_env_take(struct embedding_env *e, unsigned at)
+{
+    SHOAL_ASSERT(at < e->count);
+    struct env_work *w = e->work[at];
+    memmove(&e->work[at], &e->work[at + 1], (--e->count - at) * sizeof e->work[0]);
+    w->run(w);
+    return w;
+}
+
+void embedding_env_put(struct embedding_env *e, struct env_work *w)
+{
+    SHOAL_ASSERT(e->count < EMBEDDING_ENV_WORK);
+    e->work[e->count++] = w;
+}
+
+void embedding_env_step_at(struct embedding_env *e, unsigned at)
+{
+    struct env_work *w = embedding_env_take(e, at);
+    w->done(w);
 }
 
 void embedding_env_run_newest(struct embedding_env *e, unsigned keep)

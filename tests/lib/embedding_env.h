@@ -21,7 +21,13 @@ void embedding_env_init(struct embedding_env *e);
 /* Runs the oldest work and its done, or without work fires the timer; false when there is
  * neither. */
 bool embedding_env_step(struct embedding_env *e);
-/* Runs all but the oldest `keep`, newest first: work on several threads keeps no order. */
+/* Work on several threads keeps no order: runs the work at `at` (below count) and its done. */
+void embedding_env_step_at(struct embedding_env *e, unsigned at);
+/* Takes it out of the queue when it has run. Whoever puts it back has its done come then: what has
+ * run does not again (work.c). */
+struct env_work *embedding_env_take(struct embedding_env *e, unsigned at);
+void embedding_env_put(struct embedding_env *e, struct env_work *w);
+/* Runs all but the oldest `keep`, newest first. */
 void embedding_env_run_newest(struct embedding_env *e, unsigned keep);
 void embedding_env_run(struct embedding_env *e);
 

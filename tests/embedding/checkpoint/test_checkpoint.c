@@ -9,8 +9,10 @@
 #include "proto/base/key.h"
 #include "proto/job/signature.h"
 #include "tests/lib/embedding_fleet.h"
+#include "tests/lib/file_fault.h"
 
 #include <check.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -51,6 +53,20 @@ static void note(struct fleet *f, uint64_t run, struct at_cut *out)
     }
     for (uint32_t lane = 0; lane < 2; lane++)
         fleet_marks(f, run, lane, 0, &out->low[lane], &out->high[lane]);
+}
+
+struct load_answer {
+    int calls, status;
+    char text[ERR_TEXT_MAX];
+};
+
+static void load_answered(void *context, int status, const char *text, uint64_t rows)
+{
+    struct load_answer *a = context;
+    (void)rows;
+    a->calls++;
+    a->status = status;
+    snprintf(a->text, sizeof a->text, "%s", text);
 }
 
 static void check_same(const struct at_cut *a, const struct at_cut *b)
@@ -721,6 +737,35 @@ START_TEST(another_number_of_tablets)
 }
 END_TEST
 
+/* Of joined tablets the highest marks count, whichever has them: no batch is applied twice. */
+START_TEST(joined_tablets_have_the_highest_marks)
+{
+    static struct rig_push p;
+    struct push_plan plan;
+    char notes[4096];
+    struct table_schema schema = fleet_schema(0);
+    fleet_open(&from, 1, save_dir, DURABLE_JOURNAL);
+    fleet_tables(&from);
+    fleet_run_open(&from, 1, 2, 1);
+    fleet_train(&from, 1, 0, 0, 1);
+    for (uint32_t tablet = 0; tablet <= 3; tablet += 3) { /* the first of a pair; the second */
+        rig_push_make(&p, 1, 0, 0, 0, 1, 2);
+        p.record.tablet_first = tablet;
+        p.record.tablet_count = 1;
+        p.record.key_count = 0;
+        ck_assert_int_eq(rig_push(&from.s[0], &p, &plan), 0);
+    }
+    fleet_cut(&from, 5);
+    ck_assert_int_eq(fleet_export(&from, 5, path, NULL), 0);
+    fleet_close(&from, false);
+    schema.tablet_bits = SHARD_TABLET_BITS - 1;
+    load_as(1, &schema, 1, notes);
+    for (uint32_t tablet = 0; tablet < 3; tablet++)
+        ck_assert_uint_eq(engine_mark_range(to.s[0].g, 7, 0, 0, tablet, 1), tablet < 2 ? 2 : 1);
+    fleet_close(&to, false);
+}
+END_TEST
+
 struct weights {
     uint64_t sum;
     uint32_t width;
@@ -916,6 +961,120 @@ START_TEST(undo_of_bsp_goes_by_the_new_run)
 }
 END_TEST
 
+/* Clocks of a run that begins are others, whatever they are called. */
+START_TEST(a_run_that_begins_takes_no_undo_along)
+{
+    static struct rig_push p;
+    struct push_plan plan;
+    struct err e = {0};
+    struct load_answer got = {0};
+    float then[SHARD_KEYS * SHARD_WIDTH], now[SHARD_KEYS * SHARD_WIDTH];
+    fleet_open(&from, 1, save_dir, DURABLE_JOURNAL);
+    fleet_tables(&from);
+    fleet_run_open(&from, 1, 1, 2);
+    fleet_train(&from, 1, 0, 0, 2);
+    rig_push_make(&p, 1, 0, 0, 0, 2, 3);
+    ck_assert_int_eq(rig_push(&from.s[0], &p, &plan), 0);
+    fleet_cut(&from, 5);
+    ck_assert_int_eq(fleet_export(&from, 5, path, NULL), 0);
+    fleet_close(&from, false);
+    fleet_open(&to, 1, load_dir, DURABLE_JOURNAL);
+    fleet_tables(&to);
+    struct engine_load_options o = {.path = path, .run = 7, .lanes = 1, .mode = 2};
+    ck_assert_int_eq(engine_load(to.s[0].g, &o, load_answered, &got, &e), 0);
+    fleet_run(&to);
+    ck_assert_msg(got.calls == 1 && got.status == 0, "%s", got.text);
+    struct table *t = engine_table(to.s[0].g, 0);
+    table_pull(t, p.keys, SHARD_KEYS, now);
+    table_pull_before(t, p.keys, SHARD_KEYS, table_undo_clock(7, 3), then);
+    ck_assert_int_eq(memcmp(then, now, sizeof then), 0);
+    fleet_close(&to, false);
+}
+END_TEST
+
+/* ---- what a load leaves alone ---- */
+
+/* A checkpoint of one shard with both tables. */
+static void save_one(void)
+{
+    fleet_open(&from, 1, save_dir, DURABLE_JOURNAL);
+    fleet_tables(&from);
+    fleet_run_open(&from, 1, 2, 1);
+    fleet_train(&from, 1, 0, 0, 3);
+    fleet_cut(&from, 5);
+    ck_assert_int_eq(fleet_export(&from, 5, path, NULL), 0);
+    fleet_close(&from, false);
+}
+
+static void load_one(uint64_t run, uint64_t tables)
+{
+    struct load_answer got = {0};
+    struct err e = {0};
+    struct engine_load_options o = {.path = path, .run = run, .tables = tables};
+    ck_assert_int_eq(engine_load(to.s[0].g, &o, load_answered, &got, &e), 0);
+    fleet_run(&to);
+    ck_assert_msg(got.calls == 1 && got.status == 0, "%s", got.text);
+}
+
+/* Whoever asks now where a lane is goes on from there. */
+START_TEST(a_loaded_run_tells_its_marks_at_once)
+{
+    uint64_t mark;
+    save_one();
+    fleet_open(&to, 1, load_dir, DURABLE_JOURNAL);
+    fleet_tables(&to);
+    load_one(7, 0);
+    ck_assert_int_eq(engine_fence(to.s[0].g, 7, 0, 1, true, NULL, &mark, NULL), 0);
+    ck_assert_uint_eq(mark, 3);
+    fleet_close(&to, false);
+}
+END_TEST
+
+/* Its pushes are in the journal still, and its beginning is not. */
+START_TEST(a_run_that_was_dropped_before_a_load_is_known_after_it)
+{
+    struct err e = {0};
+    save_one();
+    fleet_open(&to, 1, load_dir, DURABLE_JOURNAL);
+    fleet_tables(&to);
+    fleet_run_open(&to, 1, 2, 1);
+    fleet_close(&to, false);
+    fleet_reopen(&to); /* a segment of its own */
+    for (uint64_t batch = 0; batch < 3; batch++)
+        ck_assert_int_eq(fleet_push_some(&to, 1, 1, 0, batch, batch + 1, 0, 1), 0);
+    ck_assert_int_eq(engine_run_drop(to.s[0].g, 1, &e), 0);
+    uint64_t digest = fleet_digest(&to, 1), first = journal_first(to.s[0].g->journal);
+    load_one(7, 1);
+    ck_assert_uint_gt(journal_first(to.s[0].g->journal), first);
+    fleet_close(&to, false);
+    fleet_reopen(&to);
+    ck_assert_uint_eq(fleet_digest(&to, 1), digest);
+    fleet_close(&to, false);
+}
+END_TEST
+
+/* Any flush of the store may make others' images durable: what they have of the journal first. */
+START_TEST(a_load_asks_for_the_journal_first)
+{
+    struct load_answer got = {0};
+    struct err e = {0};
+    struct engine_load_options o = {.path = path, .run = 7};
+    save_one();
+    fleet_open(&to, 1, load_dir, DURABLE_JOURNAL);
+    fleet_tables(&to);
+    ck_assert_int_eq(engine_load(to.s[0].g, &o, load_answered, &got, &e), 0);
+    while (to.s[0].g->loading == 0)
+        ck_assert(embedding_env_step(&to.s[0].env));
+    file_fault_set(&(struct file_fault){.at = 1, .why = EIO});
+    fleet_run(&to);
+    ck_assert_uint_ge(file_fault_calls(), 1);
+    file_fault_set(NULL);
+    ck_assert_int_eq(got.status, SHOAL_E_IO);
+    ck_assert_uint_eq(to.s[0].fatal, 1);
+    fleet_close(&to, false);
+}
+END_TEST
+
 /* ---- reading by tools ---- */
 
 static void count_row(void *context, const void *row)
@@ -995,6 +1154,11 @@ int main(void)
     tcase_add_test(t, a_table_more_and_a_table_less);
     tcase_add_test(t, another_width_is_refused);
     tcase_add_test(t, undo_of_bsp_goes_by_the_new_run);
+    tcase_add_test(t, a_run_that_begins_takes_no_undo_along);
+    tcase_add_test(t, joined_tablets_have_the_highest_marks);
+    tcase_add_test(t, a_loaded_run_tells_its_marks_at_once);
+    tcase_add_test(t, a_run_that_was_dropped_before_a_load_is_known_after_it);
+    tcase_add_test(t, a_load_asks_for_the_journal_first);
     tcase_add_test(t, tools_read_what_the_shards_had);
     suite_add_tcase(suite, t);
     SRunner *r = srunner_create(suite);

@@ -1,11 +1,17 @@
 /* test_part.c: the manifest of a part: of this version, of the one before, of a later one. */
 #include "embedding/checkpoint/part.h"
+#include "embedding/engine/cut.h"
 
 #include "tests/lib/embedding_schema.h"
 #include "tests/lib/rig_dir.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <unistd.h>
+
+#define MANIFEST_SUM 0x0dc53b34a97fda77ull
+#define FILE_SUM 0x1a4fac898236a288ull
+#define SEGMENT_SUM 0x3a5b852f69ddd154ull
 
 static char dir[LIMIT_PATH];
 
@@ -34,6 +40,28 @@ static int read_with(uint32_t version, const void *schema, size_t bytes, struct 
     ck_assert_int_eq(fclose(f), 0);
     return part_read(dir, NULL, p, e);
 }
+
+/* Of a file that is longer than what is read at once, by parts and by cuts; and of a manifest. */
+START_TEST(sums_are_those_of_every_release)
+{
+    char path[LIMIT_PATH + 16], *text = NULL;
+    size_t count = 0;
+    uint64_t bytes, sum;
+    struct err e = {0};
+    FILE *f = open_memstream(&text, &count);
+    fputs("a line\n", f);
+    ck_assert_int_eq(cut_text_write(dir, f, &text, &count, &e), 0);
+    snprintf(path, sizeof path, "%s/manifest", dir);
+    ck_assert_int_eq(part_checksum(path, &bytes, &sum), 0);
+    ck_assert_uint_eq(bytes, 28);
+    ck_assert_uint_eq(sum, MANIFEST_SUM);
+    ck_assert_int_eq(truncate(path, (1 << 20) + 5), 0);
+    ck_assert_int_eq(part_checksum(path, &bytes, &sum), 0);
+    ck_assert_uint_eq(sum, FILE_SUM);
+    ck_assert_int_eq(cut_file_checksum(path, bytes, &sum), 0);
+    ck_assert_uint_eq(sum, SEGMENT_SUM);
+}
+END_TEST
 
 START_TEST(schemas_of_both_versions_are_read)
 {
@@ -91,6 +119,7 @@ int main(void)
 {
     Suite *s = suite_create("part");
     TCase *t = suite_case(s, "part", 60, setup, NULL);
+    tcase_add_test(t, sums_are_those_of_every_release);
     tcase_add_test(t, schemas_of_both_versions_are_read);
     tcase_add_test(t, what_is_written_is_read);
     tcase_add_test(t, a_later_shoals_is_refused_in_words);

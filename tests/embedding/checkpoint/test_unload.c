@@ -2,8 +2,10 @@
  * same restore goes again. */
 #include "proto/base/log.h"
 #include "tests/lib/embedding_fleet.h"
+#include "tests/lib/file_fault.h"
 
 #include <check.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -156,6 +158,28 @@ START_TEST(a_load_under_way_is_called_off)
 }
 END_TEST
 
+/* Any flush of the store may make others' images durable: what they have of the journal first. */
+START_TEST(taking_back_asks_for_the_journal_first)
+{
+    struct told taken = {0};
+    struct err e = {0};
+    open_empty(DURABLE_JOURNAL);
+    check_loads(7);
+    ck_assert_int_eq(engine_load_drop(to.s[0].g, 7, dropped, &taken, &e), 0);
+    file_fault_set(&(struct file_fault){.at = 1, .why = EIO});
+    embedding_env_run(&to.s[0].env);
+    ck_assert_uint_ge(file_fault_calls(), 1);
+    file_fault_set(NULL);
+    ck_assert_int_eq(taken.status, SHOAL_E_IO);
+    ck_assert_uint_eq(to.s[0].fatal, 1);
+    fleet_close(&to, false);
+    fleet_reopen(&to); /* nothing has gone before */
+    for (uint32_t i = 0; i < FLEET_TABLES; i++)
+        ck_assert_uint_eq(fleet_digest(&to, i), digest[i]);
+    fleet_close(&to, false);
+}
+END_TEST
+
 /* The control: from the first fence on the rows are the run's own. */
 START_TEST(a_run_that_may_have_trained_keeps_its_rows)
 {
@@ -202,6 +226,7 @@ int main(void)
     tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, a_load_is_taken_back_and_goes_again, 0, 4);
     tcase_add_loop_test(t, a_load_under_way_is_called_off, 0, 2);
+    tcase_add_test(t, taking_back_asks_for_the_journal_first);
     tcase_add_test(t, a_run_that_may_have_trained_keeps_its_rows);
     tcase_add_test(t, what_an_older_try_left_goes_too);
     suite_add_tcase(suite, t);

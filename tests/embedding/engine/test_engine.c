@@ -97,7 +97,7 @@ START_TEST(tablets_that_are_ahead_skip_what_they_have)
 END_TEST
 
 /* A push that stands for two batches where its tablets lack both, and for one where they have the
- * first: what l2 counts. */
+ * first: what l2 counts. _i: 0: some have it, 1: all. */
 START_TEST(a_push_stands_for_what_a_tablet_lacks)
 {
     struct push_plan plan;
@@ -108,7 +108,7 @@ START_TEST(a_push_stands_for_what_a_tablet_lacks)
     ck_assert_msg(engine_table_create(s.g, &schema, &e) == 0, "%s", e.text);
     ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, &e), 0);
     rig_push_make(&p, 1, 0, 0, 0, 0, 1);
-    p.record.tablet_count = 8;
+    p.record.tablet_count = _i == 0 ? 8 : 1u << SHARD_TABLET_BITS;
     p.record.key_count = 0;
     ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
     rig_push_make(&p, 1, 0, 0, 0, 0, 2);
@@ -384,6 +384,20 @@ START_TEST(only_tables_of_the_run_count_in_its_clock)
 }
 END_TEST
 
+/* Led tablets of a table that comes while a run is open lack all its batches from then on. */
+START_TEST(a_table_that_comes_later_counts_in_the_clock_at_once)
+{
+    const struct table_schema other = rig_schema(1);
+    uint64_t mark;
+    begin(DURABLE_MEMORY, NULL);
+    rig_train(&s, 1, 0, 0, 0, 3);
+    ck_assert_int_eq(engine_table_create(s.g, &other, NULL), 0);
+    ck_assert_int_eq(engine_fence(s.g, 1, 0, 1, true, NULL, &mark, NULL), 0);
+    ck_assert_uint_eq(mark, 0);
+    rig_close(&s, false);
+}
+END_TEST
+
 /* 8 bytes for each lane of each tablet, of all runs together, in a quarter of what rows may take;
  * and what they do take counts. */
 START_TEST(marks_are_within_the_budget)
@@ -452,6 +466,30 @@ START_TEST(fsync_acknowledges_what_is_synced)
     ck_assert_uint_lt(engine_acknowledged(s.g), next.sequence);
     embedding_env_run(&s.env);
     ck_assert_uint_eq(engine_acknowledged(s.g), next.sequence);
+    rig_close(&s, false);
+    rig_remove_dir(dir);
+}
+END_TEST
+
+/* Its marks have moved and its rows have not: an image would say that it is in them. */
+START_TEST(no_tablet_is_copied_while_a_push_waits)
+{
+    const uint64_t most = 8u << 20;
+    char dir[LIMIT_PATH];
+    struct push_plan plan;
+    uint64_t batch = 0;
+    begin(DURABLE_JOURNAL, rig_dir(dir));
+    for (; journal_bytes(s.g->journal) <= most - most / 16; batch++)
+        ck_assert_int_eq(push_batch(0, batch, batch + 1, &plan), 0);
+    rig_push_make(&p, 1, 0, 0, 0, batch, batch + 1);
+    ck_assert_int_eq(engine_admit_push(s.g, &p.record, &plan, NULL), 0);
+    ck_assert_int_eq(engine_commit(s.g), 0);
+    engine_flush_step(s.g);
+    ck_assert(!s.g->flush.busy);
+    ck_assert_int_eq(engine_apply_push(s.g, &p.record, &plan), 0);
+    engine_flush_step(s.g);
+    ck_assert(s.g->flush.busy);
+    embedding_env_run(&s.env);
     rig_close(&s, false);
     rig_remove_dir(dir);
 }
@@ -560,7 +598,7 @@ int main(void)
     tcase_add_test(t, push_is_taken_once);
     tcase_add_test(t, push_with_a_gap_does_nothing);
     tcase_add_test(t, tablets_that_are_ahead_skip_what_they_have);
-    tcase_add_test(t, a_push_stands_for_what_a_tablet_lacks);
+    tcase_add_loop_test(t, a_push_stands_for_what_a_tablet_lacks, 0, 2);
     tcase_add_test(t, what_is_wrong_is_refused_by_name);
     tcase_add_test(t, keys_lie_in_the_tablets_that_are_covered);
     tcase_add_test(t, a_table_that_is_filled_takes_no_push);
@@ -572,9 +610,11 @@ int main(void)
     tcase_add_test(t, a_batch_from_before_the_offset_has_clock_0);
     tcase_add_test(t, bsp_lanes_have_no_offset);
     tcase_add_test(t, only_tables_of_the_run_count_in_its_clock);
+    tcase_add_test(t, a_table_that_comes_later_counts_in_the_clock_at_once);
     tcase_add_test(t, marks_are_within_the_budget);
     tcase_add_test(t, control_records_are_idempotent);
     tcase_add_test(t, fsync_acknowledges_what_is_synced);
+    tcase_add_test(t, no_tablet_is_copied_while_a_push_waits);
     tcase_add_test(t, a_full_journal_is_busy_until_rows_are_written);
     tcase_add_test(t, a_nearly_full_disk_refuses_pushes);
     tcase_add_test(t, a_failed_write_is_fatal);

@@ -1,5 +1,6 @@
 /* test_field_names.c: DIR/names: kept whole, or found damaged; a folder of before has none. */
 #include "embedding/engine/engine_state.h"
+#include "proto/base/hash.h"
 #include "tests/lib/embedding_rig.h"
 
 #include <check.h>
@@ -11,6 +12,7 @@
 
 static const char line[] = "names: {\"fields\": {}}";
 #define BYTES ((uint32_t)sizeof line - 1)
+#define FILE_HASH 0xf55cef340449de64ull /* of every release */
 
 static void is_there(const struct engine *g)
 {
@@ -65,6 +67,7 @@ START_TEST(damage_is_found_and_the_advice_holds)
     size_t bytes = fread(good, 1, sizeof good, f);
     fclose(f);
     ck_assert_uint_eq(bytes, 32 + BYTES);
+    ck_assert_uint_eq(hash_bytes(good, bytes, 0), FILE_HASH);
     for (size_t at = 0; at < 2 * bytes; at++) {
         memcpy(bad, good, bytes);
         bad[at % bytes] ^= 0x10;

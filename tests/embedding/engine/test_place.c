@@ -1,5 +1,6 @@
 /* test_place.c: DIR/place: kept whole, or found damaged. */
 #include "embedding/engine/engine_state.h"
+#include "proto/base/hash.h"
 #include "tests/lib/embedding_rig.h"
 
 #include <check.h>
@@ -7,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#define FILE_HASH 0x6fde6a53a7538265ull /* of every release */
 
 static const uint16_t owners[16] = {0, 0, 0, 0, 1, 1, 1, 1, 1, 0, 0, 0, 1, 1, 1, 2};
 static const struct engine_place there = {
@@ -74,6 +77,7 @@ START_TEST(damage_is_found)
     size_t bytes = fread(good, 1, sizeof good, f);
     fclose(f);
     ck_assert_uint_eq(bytes, 56 + sizeof owners);
+    ck_assert_uint_eq(hash_bytes(good, bytes, 0), FILE_HASH);
     for (size_t at = 0; at < 2 * bytes; at++) {
         memcpy(bad, good, bytes);
         bad[at % bytes] ^= 0x10;

@@ -12,7 +12,9 @@
  *     changed; a clear has happened wholly or not at all, and one that was answered has; a load
  *     likewise; and the engine starts;
  *   - in half of the histories rows have little memory and lie in the store; the one in memory has
- *     no bound: they are the same rows;
+ *     no bound: they are the same rows; in half of all they age, in the store as in memory;
+ *   - work on other threads ends in any order, and what one has read may be told late;
+ *   - in half of the histories tablets come back in steps: looked at, or lost to power, on the way;
  *   - parts of checkpoints that were made are there, and are what the one in memory makes. */
 #include "embedding/checkpoint.h"
 #include "embedding/engine/apply.h"
@@ -44,6 +46,7 @@
 #define SPAN 1500u
 #define COLD_SPAN 6000u
 #define SAVED 6u
+#define HOUR 3600u
 
 enum kind {
     PUSH,
@@ -68,8 +71,10 @@ struct entry { /* of what was done, or may have been */
     uint64_t run, cut, generation, from, to;
     uint32_t table, lane, first, count, mode, span;
     uint32_t saved,
-        lanes;       /* of an export, a load: number of the checkpoint; of a run that begins */
-    bool live, done; /* done: a cut is complete, a load was answered */
+        lanes; /* of an export, a load: number of the checkpoint; of a run that begins */
+    uint32_t time, without; /* of a push: event time; of a load: which fields are left out */
+    bool live, done;        /* done: a cut is complete, a load was answered */
+    bool ages, fresh;       /* rows of its table age; of names: all rows of a tablet go */
 };
 
 struct made_cut {
@@ -86,8 +91,12 @@ struct history {
     enum durability durability;
     uint32_t tables, segment, life, span;
     uint64_t keep, memory;
-    struct rig rig, then; /* the engine; the one in memory, as of record `base` */
-    uint64_t base, floor; /* the floor: nothing up to it may be missing */
+    bool ages, in_steps;
+    uint32_t time;         /* of events */
+    struct env_work *late; /* it has run, and nobody has been told; NULL: none */
+    uint64_t other;        /* a run beside the newest; 0: none */
+    struct rig rig, then;  /* the engine; the one in memory, as of record `base` */
+    uint64_t base, floor;  /* the floor: nothing up to it may be missing */
     struct entry entry[ENTRIES];
     uint32_t entries;
     struct made_cut cut[CUTS]; /* complete ones */
@@ -103,7 +112,7 @@ struct history {
 };
 
 static uint64_t cuts_of_power, failed_calls, lives, records, clears, changes, exports, loads,
-    unloads, fetched, evicted;
+    unloads, fetched, evicted, aged, told_late, in_steps, beside_runs;
 
 static void give_up(const struct history *h, const char *what, const char *more)
 {
@@ -114,12 +123,19 @@ static void give_up(const struct history *h, const char *what, const char *more)
 /* ---- operations, on either engine ---- */
 
 #define KEYS_MOST 256u
+#define FLOATS_MOST (SHARD_WIDTH + 2)
 
 struct push {
     struct push_record record;
     uint64_t keys[KEYS_MOST];
-    float gradients[KEYS_MOST * SHARD_WIDTH];
+    float gradients[KEYS_MOST * FLOATS_MOST];
 };
+
+/* One key in eight is of another field. */
+static uint64_t key_of(uint64_t number)
+{
+    return key_make(number % 8 == 0 ? 2 : 1, number);
+}
 
 static int by_mix(const void *a, const void *b)
 {
@@ -132,7 +148,7 @@ static uint32_t keys_make(const struct entry *o, uint32_t most, uint64_t *keys)
     struct rng r = rng_of(o->dice, 9, 0);
     uint32_t n = 0, kept = 0, want = 1 + (uint32_t)rng_below(&r, most);
     for (uint32_t i = 0; i < want; i++)
-        keys[i] = key_make(1, rng_below(&r, o->span));
+        keys[i] = key_of(rng_below(&r, o->span));
     qsort(keys, want, sizeof keys[0], by_mix);
     for (uint32_t i = 0; i < want; i++)
         if (n == 0 || keys[n - 1] != keys[i])
@@ -149,8 +165,13 @@ static void push_make(const struct entry *o, struct push *p)
     struct rng r = rng_of(o->dice, 11, 0);
     bool many = rng_below(&r, 4) == 0 || o->span == COLD_SPAN;
     uint32_t n = keys_make(o, many ? KEYS_MOST : 32, p->keys);
-    for (uint32_t i = 0; i < n * SHARD_WIDTH; i++)
+    uint32_t floats = o->ages ? SHARD_WIDTH + 2 : SHARD_WIDTH;
+    for (uint32_t i = 0; i < n * floats; i++)
         p->gradients[i] = rng_float(&r) - 0.5f;
+    for (uint32_t i = 0; o->ages && i < n; i++) { /* shows and clicks */
+        p->gradients[i * floats + SHARD_WIDTH] = (float)(1 + rng_below(&r, 3));
+        p->gradients[i * floats + SHARD_WIDTH + 1] = (float)rng_below(&r, 2);
+    }
     p->record = (struct push_record){.run = o->run,
                                      .generation = o->generation,
                                      .from = o->from,
@@ -160,10 +181,14 @@ static void push_make(const struct entry *o, struct push *p)
                                      .tablet_first = o->first,
                                      .tablet_count = o->count,
                                      .lr_scale = 1,
+                                     .event_time = o->time,
                                      .key_count = n,
                                      .keys = p->keys,
                                      .gradients = p->gradients};
 }
+
+static struct history *between; /* work goes on between the commit and the rows of its pushes */
+static void work_some(struct history *h);
 
 static int do_push(struct rig *s, const struct entry *o, uint64_t *sequence, struct err *e)
 {
@@ -175,10 +200,29 @@ static int do_push(struct rig *s, const struct entry *o, uint64_t *sequence, str
         return rc;
     *sequence = plan.sequence;
     rc = engine_commit(s->g);
+    if (rc == 0 && between != NULL && s == &between->rig && rng_below(&between->more, 4) == 0) {
+        engine_flush_step(s->g);
+        work_some(between);
+    }
     if (rc == 0)
         return engine_apply_push(s->g, &p.record, &plan);
     apply_plan_free(&plan);
     return rc;
+}
+
+static uint32_t tablet_of(uint64_t key)
+{
+    return key_tablet(key_mix(key), SHARD_TABLET_BITS);
+}
+
+/* A key of the other field in the same tablet. */
+static uint64_t beside(uint64_t key)
+{
+    uint64_t number = 1;
+    while (key_field(key_of(number)) == key_field(key) ||
+           tablet_of(key_of(number)) != tablet_of(key))
+        number++;
+    return key_of(number);
 }
 
 static int do_name(struct rig *s, const struct entry *o, struct err *e)
@@ -186,6 +230,11 @@ static int do_name(struct rig *s, const struct entry *o, struct err *e)
     static const enum key_action actions[] = {KEY_ERASE, KEY_BLOCK, KEY_ALLOW, KEY_RESET};
     uint64_t keys[64], changed;
     uint32_t n = keys_make(o, 48, keys);
+    if (o->fresh) {
+        keys[1] = beside(keys[0]);
+        return engine_keys(s->g, o->table, o->dice % 2 == 0 ? KEY_FRESH : KEY_DROP, keys, 2,
+                           &changed, e);
+    }
     return engine_keys(s->g, o->table, actions[o->dice % 4], keys, n, &changed, e);
 }
 
@@ -206,6 +255,15 @@ static struct table_schema schema_of(const struct entry *o)
 {
     struct table_schema s = rig_schema(o->table);
     struct rng r = rng_of(o->dice, 23, 0);
+    if (o->ages) {
+        s.rules.stats = 1;
+        s.rules.score_show = 0.1f;
+        s.rules.score_click = 1;
+        s.rules.age_every = HOUR;
+        s.rules.age_decay = 0.8f;
+        s.rules.age_score = 0.08f;
+        s.rules.age_ttl = 12 * HOUR;
+    }
     if (o->kind != CHANGE)
         return s;
     s.init.scale = 0.01f * (float)rng_below(&r, 3);
@@ -261,6 +319,9 @@ static int do_record(struct rig *s, const struct entry *o, uint64_t *sequence, s
     return 0;
 }
 
+/* Fields of a checkpoint that a load leaves out. */
+static const char *const left_out[] = {NULL, "table-0:2", "table-0:1 table-1:2", "table-1:*"};
+
 static void saved_path(const char *root, uint32_t saved, char path[LIMIT_PATH])
 {
     snprintf(path, LIMIT_PATH, "%.900s/saved-%u", root, saved);
@@ -286,8 +347,11 @@ static int then_save_or_load(struct history *h, const struct entry *o, struct er
     int status = 1;
     char path[LIMIT_PATH];
     saved_path(h->mirror, o->saved, path);
-    struct engine_load_options options = {
-        .path = path, .run = o->run, .lanes = o->lanes, .mode = o->mode};
+    struct engine_load_options options = {.path = path,
+                                          .run = o->run,
+                                          .lanes = o->lanes,
+                                          .mode = o->mode,
+                                          .without = left_out[o->without]};
     int rc = o->kind == EXPORT ? engine_cut_export(g, o->cut, path, 0, 1, on_exported, &status, e)
                                : engine_load(g, &options, on_then_loaded, &status, e);
     embedding_env_run(&h->then.env);
@@ -320,6 +384,8 @@ static const char *life_differs(const struct tablet_life *a, const struct tablet
     if (a->waiting.young.count != b->waiting.young.count ||
         a->waiting.old.count != b->waiting.old.count)
         return "keys that wait";
+    if (a->clock != b->clock)
+        return "a clock";
     if (sketch_bytes(&a->sketch) != sketch_bytes(&b->sketch) ||
         (a->sketch.cell != NULL &&
          memcmp(a->sketch.cell, b->sketch.cell, sketch_bytes(&a->sketch)) != 0))
@@ -488,6 +554,13 @@ static void life_close(struct history *h, bool flush)
     engine_stats_get(h->rig.g, &stats);
     fetched += stats.fetched;
     evicted += stats.evicted;
+    for (uint32_t i = 0; i < h->tables; i++) {
+        struct table_counts counts;
+        if (engine_table(h->rig.g, i) == NULL)
+            continue;
+        table_counts_get(engine_table(h->rig.g, i), &counts);
+        aged += counts.aged + counts.expired;
+    }
     (void)engine_close(h->rig.g, flush);
     h->rig.g = NULL;
     embedding_env_run(&h->rig.env);
@@ -516,13 +589,42 @@ static void unload_again(struct history *h)
         give_up(h, "a load is not taken back", e.text);
 }
 
+/* Tablets come back in steps, or are put back to a cut; somebody asks for some meanwhile. */
+static void come_back(struct history *h)
+{
+    struct entry o = {.kind = NAME, .span = h->span};
+    uint64_t keys[64];
+    in_steps += !engine_back(h->rig.g);
+    while (!over(h) && !engine_back(h->rig.g)) {
+        o.dice = rng_next(&h->more);
+        o.table = (uint32_t)rng_below(&h->more, h->tables);
+        if (o.dice % 4 == 0)
+            (void)engine_warm(h->rig.g, o.table, keys, keys_make(&o, 8, keys));
+        if (!embedding_env_step(&h->rig.env))
+            give_up(h, "tablets", "they do not come back");
+    }
+}
+
+/* 0: it is open, and all is back but what power has taken. */
+static int open_whole(struct history *h, struct err *e)
+{
+    rig_in_steps = h->in_steps;
+    int rc = try_open(h, e);
+    rig_in_steps = false;
+    if (rc != 0)
+        return rc;
+    h->rig.g->reload_rows = 1 + (uint32_t)rng_below(&h->more, 300);
+    come_back(h);
+    return h->rig.fatal > 0 ? err_wrap(e, SHOAL_E_IO, "%s", h->rig.fatal_err.text) : 0;
+}
+
 /* Opened, where need be a second time with nothing in the way; then all must be there. */
 static void life_open(struct history *h)
 {
     struct err e = {0};
     char text[160];
-    int rc = try_open(h, &e);
-    if (rc == 0 && disk_is_off(h->disk))
+    int rc = open_whole(h, &e);
+    if (h->rig.g != NULL && over(h))
         life_close(h, false); /* it was in vain */
     if (disk_is_off(h->disk) || (rc != 0 && disk_failed(h->disk))) {
         cuts_of_power += disk_is_off(h->disk);
@@ -530,7 +632,7 @@ static void life_open(struct history *h)
         if (disk_is_off(h->disk))
             disk_on(h->disk);
         disk_fail(h->disk, NULL);
-        rc = try_open(h, &e);
+        rc = open_whole(h, &e);
     }
     if (rc != 0)
         give_up(h, "it does not start", e.text);
@@ -562,7 +664,10 @@ static struct entry *entry_new(struct history *h, enum kind kind)
                         .table = (uint32_t)rng_below(&h->dice, h->tables),
                         .lane = (uint32_t)rng_below(&h->dice, LANES),
                         .count = 1u << SHARD_TABLET_BITS,
+                        .time = h->time,
+                        .ages = h->ages,
                         .span = h->span};
+    h->time += h->ages ? (uint32_t)rng_below(&h->more, HOUR / 4) : 0;
     return o;
 }
 
@@ -590,9 +695,29 @@ static int entry_do(struct history *h, struct entry *o)
     return rc;
 }
 
+static void late_told(struct history *h)
+{
+    if (h->late == NULL)
+        return;
+    embedding_env_put(&h->rig.env, h->late);
+    h->late = NULL;
+    told_late++;
+}
+
+/* Threads keep no order; now and then one has done its part long before that is told. */
 static void work_some(struct history *h)
 {
-    for (uint64_t n = rng_below(&h->dice, 4); n > 0 && embedding_env_step(&h->rig.env); n--) {
+    struct embedding_env *env = &h->rig.env;
+    for (uint64_t n = rng_below(&h->dice, 4); n > 0; n--) {
+        uint64_t dice = rng_below(&h->more, 12);
+        if (dice == 0)
+            late_told(h);
+        if (env->count > 0 && dice == 1 && h->late == NULL)
+            h->late = embedding_env_take(env, (unsigned)rng_below(&h->more, env->count));
+        else if (env->count > 1 && dice < 6)
+            embedding_env_step_at(env, (unsigned)rng_below(&h->more, env->count));
+        else if (!embedding_env_step(env))
+            return;
     }
 }
 
@@ -612,13 +737,15 @@ static bool warm(struct history *h, const struct entry *o)
     return false;
 }
 
-static void op_push(struct history *h)
+static bool is_open(const struct history *h, uint64_t run)
 {
-    struct entry *o = entry_new(h, PUSH);
-    if (rng_below(&h->dice, 3) == 0) {
-        o->first = (uint32_t)rng_below(&h->dice, o->count);
-        o->count = 1 + (uint32_t)rng_below(&h->dice, o->count - o->first);
-    }
+    uint32_t mode, lanes;
+    return engine_run_mode(h->rig.g, run, &mode, &lanes) == 0;
+}
+
+/* Batches of its lane that its tablets lack, if its rows come to memory. */
+static void push_do(struct history *h, struct entry *o)
+{
     o->generation = engine_lane_generation(h->rig.g, o->run, o->lane);
     o->from = engine_mark_range(h->rig.g, o->run, o->lane, o->table, o->first, o->count);
     o->to = o->from + 1 + rng_below(&h->dice, 2);
@@ -630,9 +757,23 @@ static void op_push(struct history *h)
         h->entries--;
 }
 
+static void op_push(struct history *h)
+{
+    struct entry *o = entry_new(h, PUSH);
+    if (rng_below(&h->dice, 3) == 0) {
+        o->first = (uint32_t)rng_below(&h->dice, o->count);
+        o->count = 1 + (uint32_t)rng_below(&h->dice, o->count - o->first);
+    }
+    if (h->other != 0 && is_open(h, h->other) && rng_below(&h->more, 3) == 0)
+        o->run = h->other;
+    push_do(h, o);
+}
+
 static void op_fence(struct history *h)
 {
     struct entry *o = entry_new(h, FENCE);
+    if (h->other != 0 && is_open(h, h->other) && rng_below(&h->more, 3) == 0)
+        o->run = h->other;
     o->generation = engine_lane_generation(h->rig.g, o->run, o->lane) + 1;
     o->live = rng_below(&h->dice, 2) == 0;
     (void)entry_do(h, o);
@@ -742,6 +883,8 @@ static void op_restore(struct history *h)
     o->run = h->next_run + 1;
     if (entry_do(h, o) == 0 || over(h))
         h->next_run++;
+    if (!over(h))
+        come_back(h);
 }
 
 static void on_scrubbed(void *context, int status, const char *text, uint64_t sequence)
@@ -798,6 +941,48 @@ static void op_squeeze(struct history *h)
     uint64_t used = tier_used(h->rig.g);
     tier->rows_max = rng_below(&h->dice, 2) == 0 ? used / 8 * (4 + rng_below(&h->dice, 4))
                                                  : 2 * used + h->memory;
+}
+
+/* All rows of a tablet go, fields by fields. */
+static bool op_drop(struct history *h, const struct entry *of)
+{
+    struct entry *o = entry_new(h, NAME);
+    o->fresh = true;
+    if (of != NULL) {
+        o->dice = of->dice;
+        o->table = of->table;
+    }
+    return entry_do(h, o) == 0 && !over(h);
+}
+
+/* Rows that somebody reads go, come anew, and leave for the store, before he says what he has
+ * read. */
+static void op_gone(struct history *h)
+{
+    static struct push p;
+    struct embedding_env *env = &h->rig.env;
+    struct tier *tier = &h->rig.g->tier;
+    struct entry push = *entry_new(h, PUSH);
+    uint64_t keys[64];
+    h->entries--;
+    push_make(&push, &p);
+    if (engine_warm(h->rig.g, push.table, p.keys, p.record.key_count) || env->count == 0)
+        return;
+    h->late = embedding_env_take(env, env->count - 1);
+    if (over(h) || !op_drop(h, &push))
+        return;
+    (void)keys_make(&(struct entry){.kind = NAME, .dice = push.dice, .span = push.span}, 48, keys);
+    push.first = tablet_of(keys[0]);
+    push.count = 1;
+    push.sequence = h->rig.g->sequence + 1;
+    h->entry[h->entries++] = push;
+    push_do(h, &h->entry[h->entries - 1]);
+    for (uint32_t i = 0; i < 40 && !over(h); i++) {
+        tier->rows_max = tier_used(h->rig.g) / 2;
+        engine_flush_step(h->rig.g);
+        (void)embedding_env_step(env);
+    }
+    tier->rows_max = 2 * tier_used(h->rig.g) + h->memory;
 }
 
 static void op_export(struct history *h)
@@ -908,6 +1093,8 @@ static void op_load(struct history *h)
     uint32_t saved = (uint32_t)rng_below(&h->dice, SAVED);
     char path[LIMIT_PATH];
     struct err e = {0};
+    for (uint32_t i = 0; i < SAVED && !h->saved[saved]; i++)
+        saved = (saved + 1) % SAVED;
     if (!h->saved[saved] || h->making != NULL)
         return;
     struct entry *o = entry_new(h, LOAD);
@@ -916,9 +1103,13 @@ static void op_load(struct history *h)
     o->run = h->next_run + 1;
     o->lanes = rng_below(&h->dice, 4) == 0 ? LANES : 0;
     o->mode = o->lanes > 0 ? (uint32_t)rng_below(&h->dice, 3) : 0;
+    o->without = (uint32_t)rng_below(&h->more, 8) % 4;
     saved_path(h->root, saved, path);
-    struct engine_load_options options = {
-        .path = path, .run = o->run, .lanes = o->lanes, .mode = o->mode};
+    struct engine_load_options options = {.path = path,
+                                          .run = o->run,
+                                          .lanes = o->lanes,
+                                          .mode = o->mode,
+                                          .without = left_out[o->without]};
     h->status = 1;
     int rc = engine_load(h->rig.g, &options, on_loaded, h, &e);
     if (rc == 0) {
@@ -966,6 +1157,8 @@ static void later_op(struct history *h)
     struct rng dice = h->dice;
     h->dice = h->more;
     uint64_t which = rng_below(&h->dice, 100);
+    if (which < 29)
+        late_told(h);
     if (which < 3)
         op_change(h);
     else if (which < 5)
@@ -976,6 +1169,10 @@ static void later_op(struct history *h)
         op_look(h);
     else if (which < 20 && h->memory > 0)
         op_squeeze(h);
+    else if (which < 28 && h->memory > 0)
+        op_gone(h);
+    else if (which == 28)
+        (void)op_drop(h, NULL);
     h->more = h->dice;
     h->dice = dice;
 }
@@ -983,6 +1180,8 @@ static void later_op(struct history *h)
 static void one_op(struct history *h)
 {
     uint64_t dice = rng_below(&h->dice, 100);
+    if (dice >= 72)
+        late_told(h);
     if (dice < 66)
         op_push(h);
     else if (dice < 72)
@@ -1014,8 +1213,7 @@ static void one_op(struct history *h)
 
 static bool has_run(const struct history *h)
 {
-    uint32_t mode, lanes;
-    return engine_run_mode(h->rig.g, engine_newest_run(h->rig.g), &mode, &lanes) == 0;
+    return is_open(h, engine_newest_run(h->rig.g));
 }
 
 /* What a new shard needs: its rows may come from a checkpoint. */
@@ -1030,7 +1228,14 @@ static void life_begin(struct history *h)
     if (!over(h) && !has_run(h) && h->saved[0]) {
         struct rng dice = h->dice;
         h->dice = h->more;
-        op_load(h);
+        h->other = 0;
+        if (rng_below(&h->dice, 2) == 0)
+            op_run(h);
+        if (has_run(h))
+            h->other = engine_newest_run(h->rig.g);
+        if (!over(h))
+            op_load(h);
+        beside_runs += h->other != 0 && engine_newest_run(h->rig.g) != h->other;
         h->more = h->dice;
         h->dice = dice;
     }
@@ -1075,6 +1280,7 @@ static void one_life(struct history *h, uint64_t ops)
     if (end < 5 && !over(h))
         disk_off(h->disk, rng_next(&h->dice));
     bool off = disk_is_off(h->disk);
+    late_told(h);
     life_close(h, !off && end == 7);
     off = disk_is_off(h->disk); /* closing makes calls */
     cuts_of_power += off;
@@ -1095,10 +1301,14 @@ static void history_begin(struct history *h, uint64_t seed)
     struct err e = {0};
     const char *shm = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
     memset(h, 0, sizeof *h);
+    between = h;
     h->seed = seed;
     h->dice = rng_of(seed, 3, 3);
     h->more = rng_of(seed, 3, 4);
     has_memory(h, rng_below(&h->more, 2) == 0);
+    h->ages = rng_below(&h->more, 2) == 0;
+    h->in_steps = rng_below(&h->more, 2) == 0;
+    h->time = 100 * HOUR;
     snprintf(h->root, sizeof h->root, "%s/shoal-power-XXXXXX", shm);
     ck_assert_ptr_nonnull(mkdtemp(h->root));
     snprintf(h->dir, sizeof h->dir, "%.900s/shard", h->root);
@@ -1200,15 +1410,18 @@ static void tell(uint64_t seeds, uint64_t began)
     printf("%" PRIu64 " seeds, %" PRIu64 " lives, %" PRIu64 " power cuts, %" PRIu64
            " lives with failed calls, %" PRIu64 " records, %" PRIu64 " clears, %" PRIu64
            " changes, %" PRIu64 " exports, %" PRIu64 " loads, %" PRIu64 " taken back, %" PRIu64
-           " rows evicted, %" PRIu64 " fetched; %.1f seeds, %.1f cuts a second\n",
+           " beside a run, %" PRIu64 " rows evicted, %" PRIu64 " fetched, %" PRIu64
+           " aged, %" PRIu64 " told late, %" PRIu64
+           " back in steps; %.1f seeds, %.1f cuts a second\n",
            seeds, lives, cuts_of_power, failed_calls, records, clears, changes, exports, loads,
-           unloads, evicted, fetched, (double)seeds / seconds, (double)cuts_of_power / seconds);
+           unloads, beside_runs, evicted, fetched, aged, told_late, in_steps,
+           (double)seeds / seconds, (double)cuts_of_power / seconds);
     fflush(stdout);
 }
 
 START_TEST(what_comes_back_is_what_was_on_the_disk)
 {
-    uint64_t first = number("SHOAL_SEED", 1), count = number("SHOAL_SEEDS", 5);
+    uint64_t first = number("SHOAL_SEED", 1), count = number("SHOAL_SEEDS", 8);
     uint64_t began = time_monotonic_ns();
     for (uint64_t i = 0; i < count; i++) {
         history(first + i);

@@ -122,6 +122,39 @@ START_TEST(floor_is_below_what_is_still_to_be_written)
 }
 END_TEST
 
+static int pass_schema(void *context, const struct table_schema *schema,
+                       const struct table_past *past, struct err *e)
+{
+    (void)context, (void)schema, (void)past, (void)e;
+    return 0;
+}
+
+/* The same of what the control state says: what is at or below is not replayed. */
+START_TEST(the_stored_floor_is_below_what_is_still_to_be_written)
+{
+    struct runs runs = {0};
+    struct stored_as_of as_of;
+    reopen();
+    rig_table(&s, 0);
+    ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, NULL), 0);
+    rig_train(&s, 1, 0, 0, 0, 4);
+    struct engine_table *t = &s.g->table[0];
+    for (uint32_t k = 0; k < t->scope.tablets; k++)
+        t->durable[k] = t->written[k] = t->changed[k];
+    t->durable[_i]--;
+    t->written[_i]--;
+    s.g->flush.items = s.g->flush.bytes = 0;
+    ck_assert(flush_room(s.g, 1, 0));
+    ck_assert_int_eq(flush_put_control(s.g, s.g->sequence), 0);
+    ck_assert_int_eq(stored_control_read(s.g->flush.item[0].value, s.g->flush.item[0].value_bytes,
+                                         &runs, &as_of, pass_schema, NULL, NULL),
+                     0);
+    ck_assert_uint_eq(as_of.floor, t->written[_i]);
+    runs_free(&runs);
+    rig_close(&s, false);
+}
+END_TEST
+
 static struct table_schema half_schema(void)
 {
     struct table_schema schema = rig_schema(0);
@@ -632,6 +665,32 @@ START_TEST(torn_last_record_is_as_if_never_sent)
 }
 END_TEST
 
+/* Rows are stored that the journal has lost: what comes goes on behind the rows, or it would pass
+ * for what they have. */
+START_TEST(records_go_on_behind_what_is_stored)
+{
+    char path[LIMIT_PATH], c = 0;
+    shared->batches = 20;
+    rig_in_child(train_child, NULL);
+    reopen();
+    rig_close(&s, true);
+    int fd = open(segment(0, path), O_RDONLY);
+    off_t at = lseek(fd, 0, SEEK_END);
+    while (c == 0) /* of the last record */
+        ck_assert_int_eq(pread(fd, &c, 1, --at), 1);
+    close(fd);
+    flip(path, at);
+    reopen();
+    check_same();
+    rig_train(&s, 1, 0, 0, 20, 21);
+    note();
+    rig_close(&s, false);
+    reopen();
+    check_same();
+    rig_close(&s, false);
+}
+END_TEST
+
 START_TEST(flipped_byte_in_the_middle_is_refused)
 {
     char path[LIMIT_PATH];
@@ -879,6 +938,7 @@ int main(void)
         tcase_set_timeout(t, 120);
         tcase_add_test(t, killed_shard_comes_back_from_its_journal);
         tcase_add_loop_test(t, floor_is_below_what_is_still_to_be_written, 0, 17);
+        tcase_add_loop_test(t, the_stored_floor_is_below_what_is_still_to_be_written, 0, 16);
         tcase_add_test(t, killed_shard_comes_back_from_rows_and_journal);
         tcase_add_test(t, clean_stop_replays_nothing);
         tcase_add_test(t, a_full_journal_of_which_all_is_stored_takes_pushes_again);
@@ -893,6 +953,7 @@ int main(void)
         tcase_add_test(t, undo_of_a_run_that_was_dropped_does_not_come_back);
         tcase_add_test(t, a_run_that_was_dropped_is_known_to_recoveries_that_replay_its_pushes);
         tcase_add_test(t, torn_last_record_is_as_if_never_sent);
+        tcase_add_test(t, records_go_on_behind_what_is_stored);
         tcase_add_test(t, flipped_byte_in_the_middle_is_refused);
         tcase_add_test(t, missing_journal_is_refused);
         tcase_add_test(t, fsync_mode_comes_back_too);

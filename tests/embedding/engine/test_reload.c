@@ -111,6 +111,27 @@ static uint64_t key_in(uint32_t tablet)
             return key_make(2, i);
 }
 
+/* Of each key: one that came back behind its record would have its row again. */
+START_TEST(keys_by_name_bring_their_tablets_back)
+{
+    const uint64_t keys[] = {key_in(3), key_in(9)};
+    uint64_t changed;
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    rig_table(&s, 0);
+    ck_assert_int_eq(engine_run_open(s.g, 1, 1, 1, NULL), 0);
+    fill(0, 0, 4);
+    rig_close(&s, true);
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    ck_assert_int_eq(engine_keys(s.g, 0, KEY_ERASE, keys, 2, &changed, NULL), 0);
+    ck_assert_uint_eq(changed, 2);
+    uint64_t digest = rig_digest(&s);
+    rig_close(&s, false);
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    ck_assert_uint_eq(rig_digest(&s), digest);
+    rig_close(&s, false);
+}
+END_TEST
+
 /* A run that was dropped is in images of before: it is met again, and over once all are back. */
 START_TEST(a_run_that_images_bring_back_ends)
 {
@@ -406,6 +427,7 @@ int main(void)
     TCase *t = tcase_create("reload");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 120);
+    tcase_add_test(t, keys_by_name_bring_their_tablets_back);
     tcase_add_test(t, a_run_that_images_bring_back_ends);
     tcase_add_test(t, the_tablet_that_is_asked_for_comes_first);
     tcase_add_test(t, killed_it_has_at_once_what_was_being_trained);

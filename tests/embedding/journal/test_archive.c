@@ -100,6 +100,22 @@ START_TEST(blame_is_of_records_above_the_floor)
 }
 END_TEST
 
+/* Where records above the floor have been trimmed it is not. */
+START_TEST(blame_is_complete_from_the_first_record_on)
+{
+    for (uint64_t to = 1; to <= 6; to++) {
+        push(0, to, WIDTH);
+        if (to == 3)
+            ck_assert_int_eq(journal_roll(j, &e), 0);
+    }
+    journal_trim(j, 3, 0);
+    for (uint64_t above = 0; above <= 4; above++) {
+        ck_assert_uint_eq(blame(7, 64, above, WIDTH), above < 3 ? 3 : 6 - above);
+        ck_assert_int_eq(complete, above >= 3);
+    }
+}
+END_TEST
+
 START_TEST(blame_tells_what_was_pushed)
 {
     push(3, 2, WIDTH + 2);
@@ -193,7 +209,7 @@ START_TEST(an_archive_has_rising_generations)
     file_put("old/seg-0000000000000003");
     file_put("old/seg-0000000000000004.copy");
     file_put("old/seg-x");
-    ck_assert_int_eq(archive_open(in("old"), 24, &a, &e), 0);
+    ck_assert_int_eq(archive_open(in("old"), 20, &a, &e), 0);
     ck_assert_int_eq(access(in("old/seg-0000000000000004.copy"), F_OK), -1);
     ck_assert_int_eq(access(in("old/seg-x"), F_OK), 0);
     ck_assert(archive_count(a) == 1 && archive_bytes(a) == 8);
@@ -222,6 +238,7 @@ int main(void)
     TCase *t = tcase_create("archive");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, blame_is_of_records_above_the_floor);
+    tcase_add_test(t, blame_is_complete_from_the_first_record_on);
     tcase_add_test(t, blame_tells_what_was_pushed);
     tcase_add_loop_test(t, blame_names_a_batch_once, 0, 2);
     tcase_add_test(t, wished_keys_are_blanked_and_others_stay);

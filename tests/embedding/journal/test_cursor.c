@@ -176,6 +176,33 @@ START_TEST(damage_in_a_running_journal_is_found_without_a_sync)
 }
 END_TEST
 
+/* A record checks wherever it stands: one that moved up has a number that does not follow. _i: by a
+ * running journal; after a restart it says itself that the one before had been on disk. */
+START_TEST(a_record_taken_out_is_damage)
+{
+    static char third[RECORD];
+    char path[LIMIT_PATH + 64];
+    struct journal_sync sync;
+    append(2);
+    ck_assert(journal_sync_begin(j, &sync));
+    journal_sync_run(&sync);
+    ck_assert_int_eq(journal_sync_end(j, &sync, NULL), 0);
+    append(1);
+    snprintf(path, sizeof path, "%s/journal/seg-%016x", dir, 1u);
+    int fd = open(path, O_RDONLY);
+    ck_assert_int_eq(pread(fd, third, RECORD, SEGMENT_HEADER_BYTES + 2 * RECORD), RECORD);
+    close(fd);
+    change(1, third, RECORD, SEGMENT_HEADER_BYTES + RECORD);
+    memset(third, 0, RECORD);
+    change(1, third, RECORD, SEGMENT_HEADER_BYTES + 2 * RECORD);
+    if (_i == 1)
+        reopen();
+    struct seen s = read_all(NULL, 0, UINT64_MAX, CURSOR_WHOLE);
+    ck_assert_int_eq(s.rc, SHOAL_E_CORRUPT);
+    ck_assert_uint_eq(s.last, 1);
+}
+END_TEST
+
 START_TEST(heads_alone_read_keys_and_whole_records_when_asked)
 {
     uint64_t keys[4] = {4, 3, 2, 1}, changed[2] = {7, 7};
@@ -292,6 +319,7 @@ int main(void)
     tcase_add_test(t, it_reads_beside_appends_and_trims);
     tcase_add_test(t, it_goes_through_the_archive_into_the_journal);
     tcase_add_test(t, damage_in_a_running_journal_is_found_without_a_sync);
+    tcase_add_loop_test(t, a_record_taken_out_is_damage, 0, 2);
     tcase_add_test(t, heads_alone_read_keys_and_whole_records_when_asked);
     tcase_add_loop_test(t, segments_of_earlier_versions_are_read, 0, JOURNAL_VERSION);
     tcase_add_test(t, a_segment_of_a_later_version_is_an_error_that_names_it);

@@ -341,6 +341,44 @@ START_TEST(trimmed_segments_are_used_again)
 }
 END_TEST
 
+/* What is given up while the folder is being synced has its old name on disk: the next sync counts.
+ */
+START_TEST(a_name_given_up_beside_a_sync_waits_for_the_next)
+{
+    struct journal *j = open_good(0);
+    struct journal_sync s;
+    append(j, 40);
+    journal_trim(j, 12, 8);
+    ck_assert(journal_sync_begin(j, &s));
+    journal_trim(j, 24, 8);
+    ck_assert_int_eq(files("free-", NULL), 2);
+    journal_sync_run(&s);
+    ck_assert_int_eq(journal_sync_end(j, &s, NULL), 0);
+    append(j, 24); /* two segments of their own */
+    ck_assert_int_eq(files("free-", NULL), 1);
+    sync_all(j);
+    append(j, 12);
+    ck_assert_int_eq(files("free-", NULL), 0);
+    journal_close(j);
+}
+END_TEST
+
+/* A look at the journal by the store, which ends what it has not begun. */
+START_TEST(a_peek_takes_nothing_back)
+{
+    struct journal *j = open_good(0);
+    struct journal_sync s;
+    append(j, 20);
+    sync_all(j);
+    append(j, 1);
+    journal_sync_peek(j, &s);
+    journal_sync_run(&s);
+    ck_assert_int_eq(journal_sync_end(j, &s, NULL), 0);
+    ck_assert_uint_eq(journal_synced(j), 20);
+    journal_close(j);
+}
+END_TEST
+
 START_TEST(a_recycled_tail_is_never_read_as_new)
 {
     struct journal *j = open_good(0);
@@ -557,6 +595,8 @@ int main(void)
     tcase_add_test(t, a_missing_segment_is_refused);
     tcase_add_test(t, an_unsynced_gap_is_given_up_with_what_follows);
     tcase_add_test(t, trimmed_segments_are_used_again);
+    tcase_add_test(t, a_name_given_up_beside_a_sync_waits_for_the_next);
+    tcase_add_test(t, a_peek_takes_nothing_back);
     tcase_add_test(t, a_recycled_tail_is_never_read_as_new);
     tcase_add_test(t, a_generation_is_never_used_twice);
     tcase_add_test(t, a_linked_segment_is_never_written_again);

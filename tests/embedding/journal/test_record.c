@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PUSH_SEAL 0x4b9102b0a24957c5ull
+#define FENCE_SEAL 0xb27bafef53fe3a88ull
+#define SEGMENT_SEAL 0x34966be426b885baull
+
 static struct push_record push_of(uint64_t *keys, float *gradients)
 {
     return (struct push_record){.run = 5,
@@ -64,18 +68,69 @@ START_TEST(push_comes_back_as_it_was)
 }
 END_TEST
 
+/* The same of a record that is no push. */
+static size_t lay_out_fence(char *out)
+{
+    struct record_fence f = {.run = 5, .generation = 2, .lane = 1, .live = 1};
+    struct record_header h = {.kind = RECORD_FENCE, .sequence = 9, .segment = 1, .synced = 7};
+    record_seal(&h, &(struct record_payload){{&f, NULL}, {sizeof f, 0}});
+    memcpy(out, &h, sizeof h);
+    memcpy(out + sizeof h, &f, sizeof f);
+    return sizeof h + sizeof f;
+}
+
+/* _i: 0: of a push. */
 START_TEST(every_flipped_bit_is_found)
 {
     _Alignas(8) char bytes[512];
-    size_t count = lay_out(bytes, 1);
+    size_t count = _i == 0 ? lay_out(bytes, 1) : lay_out_fence(bytes);
     struct record_header h;
     const void *payload;
-    for (size_t i = 0; i < count; i++) {
-        bytes[i] ^= 4;
-        ck_assert_msg(record_read(bytes, count, 1, &h, &payload) == SHOAL_E_END, "byte %zu", i);
-        bytes[i] ^= 4;
+    for (size_t i = 0; i < 8 * count; i++) {
+        bytes[i / 8] ^= (char)(1 << i % 8);
+        ck_assert_msg(record_read(bytes, sizeof bytes, 1, &h, &payload) == SHOAL_E_END, "bit %zu",
+                      i);
+        bytes[i / 8] ^= (char)(1 << i % 8);
     }
-    ck_assert_int_eq(record_read(bytes, count, 1, &h, &payload), 0);
+    ck_assert_int_eq(record_read(bytes, sizeof bytes, 1, &h, &payload), 0);
+}
+END_TEST
+
+/* A lane's batch without a key for this shard moves its marks. */
+START_TEST(a_push_of_no_keys_comes_back)
+{
+    _Alignas(8) char bytes[512] = {0};
+    struct push_record r = push_of(NULL, NULL);
+    struct record_header h;
+    struct record_payload pieces;
+    const void *payload;
+    r.key_count = 0;
+    record_of_push(&r, 2, 0, &h, &pieces);
+    h.sequence = 9;
+    h.segment = 1;
+    record_seal(&h, &pieces);
+    memcpy(bytes, &h, sizeof h);
+    ck_assert_int_eq(record_read(bytes, sizeof bytes, 1, &h, &payload), 0);
+    ck_assert_int_eq(record_to_push(&h, payload, 2, &r), 0);
+    ck_assert(r.to == 7 && r.key_count == 0);
+}
+END_TEST
+
+/* Written down once: a release that seals otherwise finds every journal torn at its first record.
+ */
+START_TEST(seals_are_those_of_every_release)
+{
+    _Alignas(8) char bytes[512];
+    struct segment_header s = {
+        .magic = SEGMENT_MAGIC, .generation = 3, .first = 10, .previous = 9, .bytes = 65536};
+    struct record_header h;
+    lay_out(bytes, 1);
+    memcpy(&h, bytes, sizeof h);
+    ck_assert_uint_eq(h.checksum, PUSH_SEAL);
+    lay_out_fence(bytes);
+    memcpy(&h, bytes, sizeof h);
+    ck_assert_uint_eq(h.checksum, FENCE_SEAL);
+    ck_assert_uint_eq(record_segment_checksum(&s), SEGMENT_SEAL);
 }
 END_TEST
 
@@ -122,7 +177,9 @@ int main(void)
     Suite *s = suite_create("record");
     TCase *t = tcase_create("record");
     tcase_add_test(t, push_comes_back_as_it_was);
-    tcase_add_test(t, every_flipped_bit_is_found);
+    tcase_add_loop_test(t, every_flipped_bit_is_found, 0, 2);
+    tcase_add_test(t, a_push_of_no_keys_comes_back);
+    tcase_add_test(t, seals_are_those_of_every_release);
     tcase_add_test(t, a_torn_record_is_none);
     tcase_add_test(t, a_segment_begins_behind_the_one_before);
     tcase_add_test(t, another_generation_is_none);

@@ -243,6 +243,24 @@ START_TEST(ttl_counts_from_the_last_push_and_by_field)
 }
 END_TEST
 
+/* To the second, and as of the boundary, not of the push that has passed it: a row in the store
+ * knows nothing of that. */
+START_TEST(ttl_ends_behind_its_last_second)
+{
+    const uint32_t midnight = NOON + DAY / 2;
+    struct table_schema s = ageing(0);
+    s.rules.age_ttl = DAY;
+    struct rows r = rows_open(&s);
+    push_at(&r, 5, 1, midnight - 1);
+    push_at(&r, KEY, 1, midnight);
+    stats_tick(&r, midnight + DAY / 2);
+    stats_tick(&r, midnight + DAY + 100);
+    ck_assert(!stats_has(&r, 5));
+    ck_assert(stats_has(&r, KEY));
+    rows_close(&r);
+}
+END_TEST
+
 /* The stamp costs a day, then the clock waits for the world to catch up; one from the past does
  * nothing. */
 START_TEST(a_stamp_in_the_future_does_not_poison)
@@ -496,6 +514,7 @@ int main(void)
     tcase_add_test(c, undo_of_evicted_rows_is_in_the_image);
     tcase_add_test(c, rows_that_went_leave_no_trace);
     tcase_add_test(c, ttl_counts_from_the_last_push_and_by_field);
+    tcase_add_test(c, ttl_ends_behind_its_last_second);
     tcase_add_test(c, a_stamp_in_the_future_does_not_poison);
     tcase_add_test(c, rows_of_no_time_do_not_expire);
     tcase_add_test(c, a_tablet_that_skips_a_push_does_not_age);

@@ -298,6 +298,20 @@ START_TEST(a_tablet_that_is_forgotten_puts_all_its_rows)
 }
 END_TEST
 
+/* Key 0, which no slot can hold. */
+START_TEST(a_tablet_that_is_forgotten_forgets_key_zero)
+{
+    struct table_schema s = rows_schema(OPT_ADAGRAD, 4, 0);
+    struct rows r = rows_open(&s);
+    ck_assert_int_eq(table_cold_add(r.table, 0), 0);
+    table_cold_forget(r.table, 0);
+    ck_assert_int_eq(table_cold_add(r.table, 5), 0);
+    ck_assert(!table_cold_has(r.table, 0) && table_cold_has(r.table, 5));
+    table_cold_forget(r.table, 0);
+    rows_close(&r);
+}
+END_TEST
+
 static bool not_the_first(void *context, uint64_t key, float *row)
 {
     (void)context, (void)row;
@@ -738,6 +752,7 @@ int main(void)
     tcase_add_test(c, rows_cool_down_when_too_few_are_cold);
     tcase_add_test(c, a_table_that_rows_have_left_is_known);
     tcase_add_test(c, a_tablet_that_is_forgotten_puts_all_its_rows);
+    tcase_add_test(c, a_tablet_that_is_forgotten_forgets_key_zero);
     tcase_add_test(c, rows_that_stay_keep_their_pairs);
     tcase_add_test(c, an_epoch_is_in_the_image);
     tcase_add_test(c, a_row_that_is_touched_after_it_was_chosen_stays);

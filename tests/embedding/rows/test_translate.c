@@ -5,6 +5,8 @@
 #include "proto/base/key.h"
 #include "tests/lib/embedding_stats.h"
 
+#include <math.h>
+
 static const uint64_t nothing[LIMIT_FIELDS / 64]; /* is left out */
 
 #define NOON (FIRST_DAY + DAY / 2)
@@ -211,6 +213,26 @@ START_TEST(fewer_may_wait)
 }
 END_TEST
 
+/* Where weights are worked out from the state, by the settings: under others it is not kept. */
+START_TEST(state_of_other_settings_does_not_move_weights)
+{
+    const uint64_t key = rows_key(1);
+    float before[2], after[2];
+    struct table_schema s = rows_schema(OPT_FTRL, 2, 0), t = s;
+    t.optimizer.lr *= 4;
+    struct rows from = rows_open(&s), to = rows_open(&t);
+    rows_push_one(&from, key, 0.5f, 0);
+    translate(&from, &to, 0);
+    table_pull(to.table, &key, 1, before);
+    rows_push_one(&to, key, 0, 0);
+    table_pull(to.table, &key, 1, after);
+    for (int i = 0; i < 2; i++)
+        ck_assert(before[i] != 0 && fabsf(before[i] - after[i]) < 1e-6f);
+    rows_close(&from);
+    rows_close(&to);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("translate");
@@ -222,6 +244,7 @@ int main(void)
     tcase_add_test(c, keys_of_both_generations_wait_on);
     tcase_add_test(c, batches_and_vectors_go_along);
     tcase_add_test(c, fewer_may_wait);
+    tcase_add_test(c, state_of_other_settings_does_not_move_weights);
     suite_add_tcase(suite, c);
     return rows_main(suite);
 }

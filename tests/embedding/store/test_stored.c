@@ -6,6 +6,8 @@
 #include "tests/lib/embedding_rows.h"
 
 #define TABLET_HASH 0xaa6e9975a2286e0full /* of a stored tablet */
+#define CONTROL_HASH 0xe3aa14f8b19a1bcdull
+#define LOAD_HASH 0xd9a7a9b707bfc459ull
 
 static int order(const struct store_item *a, const struct store_item *b)
 {
@@ -246,6 +248,22 @@ START_TEST(a_word_about_a_load_that_cannot_be_is_damaged)
 }
 END_TEST
 
+/* What tells of runs, and of a load: a release that writes otherwise reads none of before. */
+START_TEST(runs_and_loads_are_stored_as_in_every_release)
+{
+    struct stored_load load = {.run = 7, .tables = 5, .under_way = 1};
+    struct runs r = {0};
+    struct run *run;
+    ck_assert_int_eq(runs_add(&r, 3, 5, 2, RUN_BSP, &run), 0);
+    run_fence(run, 1, 7, true, -4);
+    control_make(&r, (struct stored_as_of){.sequence = 90, .floor = 80});
+    ck_assert_uint_eq(hash_bytes(value, value_bytes, 0), CONTROL_HASH);
+    stored_load_seal(&load);
+    ck_assert_uint_eq(hash_bytes(&load, sizeof load, 0), LOAD_HASH);
+    runs_free(&r);
+}
+END_TEST
+
 /* As every release writes it: a tablet with a mark and no row. Of another table or tablet it is
  * none. */
 START_TEST(a_tablet_is_stored_as_in_every_release)
@@ -285,6 +303,7 @@ int main(void)
     tcase_add_test(t, runs_come_back_from_the_control_state);
     tcase_add_test(t, a_control_state_that_cannot_be_is_damaged);
     tcase_add_test(t, a_word_about_a_load_that_cannot_be_is_damaged);
+    tcase_add_test(t, runs_and_loads_are_stored_as_in_every_release);
     tcase_add_test(t, a_tablet_is_stored_as_in_every_release);
     suite_add_tcase(s, t);
     return rows_main(s);

@@ -6,6 +6,7 @@
 #include "proto/job/manifest.h"
 #include "server/coord/coord.h"
 #include "server/coord/core.h"
+#include "server/coord/phase.h"
 #include "server/coord/status.h"
 #include "server/coord/submit.h"
 #include "tests/lib/server_fake.h"
@@ -392,6 +393,7 @@ START_TEST(checkpoint_of_a_job_that_is_done_keeps_its_figures)
     job_done();
     char *windows = report_part("train.windows"), *evaluations = report_part("evaluations");
     double trained = report_number("batches.applied");
+    uint32_t points = r.coord->job.trace.curve.count;
     (void)snprintf(last, sizeof last, "evaluations.%u.batch", r.coord->job.valid.count - 1);
     uint32_t count = 0;
     for (const char *at = windows; (at = strstr(at, "\"batch\"")) != NULL; at++)
@@ -409,6 +411,7 @@ START_TEST(checkpoint_of_a_job_that_is_done_keeps_its_figures)
     char *again = report_part("train.windows"), *evaluated = report_part("evaluations");
     ck_assert(strcmp(again, windows) == 0);
     ck_assert(strcmp(evaluated, evaluations) == 0);
+    ck_assert_uint_eq(r.coord->job.trace.curve.count, points);
     free(again);
     free(evaluated);
     free(windows);
@@ -1403,6 +1406,44 @@ static void state_change(const char *path, void (*change)(struct coord_progress 
     free(text);
 }
 
+/* The job's time at hand, in all. */
+static uint64_t time_spent(void)
+{
+    const struct coord_job *j = &r.coord->job;
+    return j->at.elapsed_ns + sim_now_ns(r.sim) - j->started_ns;
+}
+
+static struct coord_progress progress_in(const char *path)
+{
+    struct coord_progress at;
+    void *state;
+    size_t bytes;
+    file_get(path, MANIFEST_STATE_FILE, &state, &bytes);
+    memcpy(&at, (char *)state + 24, sizeof at); /* as below */
+    free(state);
+    return at;
+}
+
+/* Who goes on from it reports how long the job took in all: up to the checkpoint, and of a job that
+ * is done, up to its end. */
+START_TEST(checkpoint_counts_time_up_to_now)
+{
+    rig_start("epochs: 2, consistency: ssp", "", NULL);
+    run_batches(30);
+    uint64_t spent = time_spent(), trained = coord_phase_trained_ns(r.coord);
+    struct coord_progress at = progress_in(checkpoint_make("here"));
+    ck_assert(at.elapsed_ns >= spent && at.elapsed_ns <= time_spent() && spent > 0);
+    ck_assert(at.counted_ns >= trained && at.counted_ns <= coord_phase_trained_ns(r.coord));
+    ck_assert_uint_gt(trained, 0);
+    job_done();
+    spent = r.coord->job.at.elapsed_ns;
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + 100 * SECOND, NULL, NULL);
+    at = progress_in(checkpoint_make("end"));
+    ck_assert_uint_eq(at.elapsed_ns, spent);
+    rig_stop();
+}
+END_TEST
+
 static void kept_is_worse(struct coord_progress *at)
 {
     at->best = at->kept = 1;
@@ -1430,6 +1471,11 @@ static void a_cut_of_ours(struct coord_progress *at)
     at->best_cut = 1;
 }
 
+static void best_to_come(struct coord_progress *at)
+{
+    at->best = 4; /* of three */
+}
+
 static void faster_and_faster(struct coord_progress *at)
 {
     at->lr_scale = 1e300;
@@ -1440,11 +1486,9 @@ START_TEST(checkpoint_that_somebody_has_made_is_refused)
     static const struct {
         void (*change)(struct coord_progress *at);
         const char *text;
-    } made[] = {{kept_is_worse, "the one kept 1 (0.1)"},
-                {kept_is_better, "is better (0.9)"},
-                {kept_in_training, "the one kept 1 (0.9)"},
-                {a_cut_of_ours, "that cannot be"},
-                {faster_and_faster, "which cannot be"}};
+    } made[] = {{kept_is_worse, "the one kept 1 (0.1)"},    {kept_is_better, "is better (0.9)"},
+                {kept_in_training, "the one kept 1 (0.9)"}, {a_cut_of_ours, "that cannot be"},
+                {faster_and_faster, "which cannot be"},     {best_to_come, "best evaluation is 4"}};
     char path[LIMIT_PATH];
     const char *train = "epochs: 3, consistency: ssp, early_stop: {metric: auc, patience: 2}";
     rig_start(train, "", NULL);
@@ -1750,7 +1794,8 @@ int main(void)
     tcase_add_test(t, checkpoint_for_another_job_is_refused);
     tcase_add_test(t, checkpoint_of_the_end_with_another_limit_is_refused);
     tcase_add_test(t, checkpoint_with_a_changed_bit_is_refused);
-    tcase_add_loop_test(t, checkpoint_that_somebody_has_made_is_refused, 0, 5);
+    tcase_add_test(t, checkpoint_counts_time_up_to_now);
+    tcase_add_loop_test(t, checkpoint_that_somebody_has_made_is_refused, 0, 6);
     tcase_add_test(t, checkpoint_that_nobody_listed_has_signed_is_refused);
     tcase_add_loop_test(t, checkpoint_outside_the_root_is_refused, 0, 3);
     tcase_add_loop_test(t, checkpoint_publish_runs_a_command, 0, 2);

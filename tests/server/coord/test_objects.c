@@ -258,6 +258,10 @@ START_TEST(under_bsp_another_worker_tries_it_too)
 }
 END_TEST
 
+/* In every release: of a job that goes on, batches that are done would be others. */
+#define FIRST_OF_EPOCH_2 0x000d13u
+#define DIGEST_OF_ALL 0x76cc1946f524f86eull
+
 START_TEST(epochs_take_objects_in_orders_of_their_own)
 {
     char lines[400] = "";
@@ -281,6 +285,8 @@ START_TEST(epochs_take_objects_in_orders_of_their_own)
         ck_assert_uint_eq(seen, (1u << 20) - 1);
     }
     ck_assert(moved);
+    ck_assert_uint_eq(first[0] << 16 | first[1] << 8 | first[2], FIRST_OF_EPOCH_2);
+    ck_assert_uint_eq(c->job.at.split[WIRE_TRAIN].digest, DIGEST_OF_ALL);
     c->job.spec.data.shuffle = false;
     const struct coord_piece *p = coord_objects_pieces(&c->job, WIRE_TRAIN, 3, &pieces);
     for (uint32_t i = 0; i < pieces; i++)

@@ -75,11 +75,39 @@ START_TEST(coord_store_keeps_what_it_answered_when_power_goes)
 }
 END_TEST
 
+/* What it was told to forget does not come back. */
+START_TEST(coord_store_removes_for_good_before_it_answers)
+{
+    for (uint64_t seed = 0; seed < 16; seed++) {
+        struct coord_store *s;
+        struct err e = {0};
+        uint64_t number = 7;
+        rig_dir(root);
+        snprintf(dir, sizeof dir, "%.900s/coord", root);
+        ck_assert_int_eq(mkdir(dir, 0700), 0);
+        struct disk *d = disk_watch(root);
+        ck_assert_int_eq(coord_store_open(dir, &s, &e), 0);
+        ck_assert_int_eq(coord_store_put(s, "number", &number, sizeof number, &e), 0);
+        ck_assert_int_eq(coord_store_remove(s, "number", &e), 0);
+        disk_off(d, seed);
+        coord_store_close(s);
+        disk_on(d);
+        ck_assert_int_eq(coord_store_open(dir, &s, &e), 0);
+        ck_assert_int_eq(coord_store_get_fixed(s, "number", &number, sizeof number, &e),
+                         SHOAL_E_NOT_FOUND);
+        coord_store_close(s);
+        disk_free(d);
+        rig_remove_dir(root);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("coord_power");
     log_set_level(LOG_LEVEL_ERROR);
-    tcase_add_test(suite_case(s, "power", 60, NULL, NULL),
-                   coord_store_keeps_what_it_answered_when_power_goes);
+    TCase *t = suite_case(s, "power", 60, NULL, NULL);
+    tcase_add_test(t, coord_store_keeps_what_it_answered_when_power_goes);
+    tcase_add_test(t, coord_store_removes_for_good_before_it_answers);
     return suite_main(s);
 }

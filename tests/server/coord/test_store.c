@@ -381,6 +381,32 @@ START_TEST(coord_store_whose_log_was_removed_keeps_nothing)
 }
 END_TEST
 
+/* And more than a log has before it is rewritten. */
+START_TEST(coord_store_greatest_value_under_the_longest_key_comes_back)
+{
+    char key[COORD_KEY_MAX] = {0};
+    char *value = malloc(COORD_VALUE_MAX + 1);
+    void *got;
+    size_t bytes;
+    struct err e = {0};
+    memset(key, 'k', sizeof key - 1);
+    memset(value, 'v', COORD_VALUE_MAX + 1);
+    struct coord_store *s = store_open();
+    ck_assert_int_eq(coord_store_put(s, key, value, COORD_VALUE_MAX + 1, &e), SHOAL_E_TOO_BIG);
+    ck_assert_msg(coord_store_put(s, key, value, COORD_VALUE_MAX, &e) == 0, "%s", e.text);
+    ck_assert_int_eq(coord_store_put(s, "next", "1", 1, &e), 0);
+    coord_store_close(s);
+    s = store_open();
+    has(s, "next", "1");
+    ck_assert_int_eq(coord_store_get(s, key, &got, &bytes, &e), 0);
+    ck_assert_uint_eq(bytes, COORD_VALUE_MAX);
+    ck_assert_int_eq(memcmp(got, value, bytes), 0);
+    coord_store_close(s);
+    free(got);
+    free(value);
+}
+END_TEST
+
 START_TEST(coord_store_value_of_another_size_is_corrupt)
 {
     struct coord_store *s = coord_store_memory();
@@ -412,6 +438,7 @@ int main(void)
     tcase_add_test(c, coord_store_that_failed_takes_no_more);
     tcase_add_test(c, coord_store_is_not_shared);
     tcase_add_test(c, coord_store_whose_log_was_removed_keeps_nothing);
+    tcase_add_test(c, coord_store_greatest_value_under_the_longest_key_comes_back);
     tcase_add_test(c, coord_store_value_of_another_size_is_corrupt);
     suite_add_tcase(s, c);
     SRunner *runner = srunner_create(s);

@@ -11,6 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Of three rows, in every release: checkpoints hold the digest of what they were trained with. */
+#define INDEX_DIGEST 0xa0bc164d6e97ee2cull
+
 static struct cache cache;
 static struct string_list list;
 static struct source source;
@@ -78,6 +81,7 @@ START_TEST(index_digest_is_of_content_alone)
 {
     open_one("a\nb\nc\n", false);
     uint64_t digest = x.digest;
+    ck_assert_uint_eq(digest, INDEX_DIGEST);
     open_one("\na\r\nb\r\n\r\nc", false);
     ck_assert_uint_eq(x.digest, digest);
     config_list_free(&list);

@@ -265,6 +265,16 @@ START_TEST(all_of_them_are_one_log)
 }
 END_TEST
 
+#define SALT 0xd2f6d0996f37a720ull
+
+/* By which its rows are drawn, here and at the coordinator: of its name alone. */
+START_TEST(an_objects_salt_is_that_of_every_release)
+{
+    ck_assert_uint_eq(object_salt("a\t3"), SALT);
+    ck_assert_uint_eq(object_salt("a"), SALT);
+}
+END_TEST
+
 /* Of a log that grows. */
 static int lists_again(const char *words, const char *after, struct object_seen *seen)
 {
@@ -291,6 +301,10 @@ START_TEST(a_list_again_has_what_is_behind_a_name)
     ck_assert_uint_eq(seen.late, 0); /* it is told once */
     ck_assert_uint_eq(lines.count, 0);
     ck_assert_int_eq(lists_again("", "b", &seen), 0); /* none is there any more */
+    for (int i = 0; i < 2; i++) {                     /* one alone is known the second time */
+        ck_assert_int_eq(lists_again("a\\t1\\n", "b", &seen), 0);
+        ck_assert_uint_eq(seen.late, i == 0);
+    }
     free(seen.hash);
 }
 END_TEST
@@ -340,6 +354,7 @@ int main(void)
     tcase_add_test(c, objects_keep_to_their_room_in_the_folder);
     tcase_add_test(c, without_a_lock_an_object_is_opened_too);
     tcase_add_test(c, all_of_them_are_one_log);
+    tcase_add_test(c, an_objects_salt_is_that_of_every_release);
     tcase_add_test(c, a_list_again_has_what_is_behind_a_name);
     tcase_add_test(c, a_file_is_known_by_bytes_and_time);
     suite_add_tcase(s, c);

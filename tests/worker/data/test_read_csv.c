@@ -80,6 +80,10 @@ START_TEST(csv_too_many_columns_are_refused)
     text[CELLS_MAX - 1] = '"';
     text[CELLS_MAX] = '\0';
     ck_assert_ptr_null(cells(',', text));
+    memset(text, ',', CELLS_MAX + 2);
+    memcpy(text, "\"x\"", 3);
+    text[CELLS_MAX + 2] = '\0';
+    ck_assert_ptr_nonnull(cells(',', text)); /* CELLS_MAX again */
     free(text);
 }
 END_TEST

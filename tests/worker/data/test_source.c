@@ -178,6 +178,29 @@ START_TEST(source_refuses_damaged_gzip)
 }
 END_TEST
 
+/* The last eight bytes are the sum and the length of what was packed. */
+START_TEST(source_refuses_gzip_with_another_sum)
+{
+    char *packed = NULL, name[16];
+    worker_text("a.txt", "one\ntwo\nthree\nfour\nfive\n");
+    shell("gzip -c %s > %s.gz", worker_path("a.txt"));
+    FILE *f = fopen(worker_path("a.txt.gz"), "rb");
+    packed = malloc(4096);
+    size_t bytes = fread(packed, 1, 4096, f);
+    fclose(f);
+    for (size_t i = 1; i <= 8; i++) {
+        packed[bytes - i] ^= 1;
+        snprintf(name, sizeof name, "%zu.gz", i);
+        worker_write(name, packed, bytes);
+        config_list_free(&list);
+        config_list_add(&list, worker_path(name));
+        ck_assert_int_eq(fails(), SHOAL_E_DATA);
+        packed[bytes - i] ^= 1;
+    }
+    free(packed);
+}
+END_TEST
+
 START_TEST(source_refuses_packed_files_cut_short)
 {
     char *text = malloc(100000);
@@ -277,6 +300,33 @@ START_TEST(source_head_is_the_first_line)
 }
 END_TEST
 
+/* A file of nothing else, and one that is as long as a line may be, and longer. */
+START_TEST(source_head_has_its_limits)
+{
+    char *name, *line, *text = malloc(LIMIT_LINE_BYTES + 1);
+    size_t bytes;
+    config_list_add(&list, worker_text("a.txt", "the head\r"));
+    ck_assert_int_eq(source_head(&list, "data.train", &cache, &name, &line, &bytes, &e), 0);
+    ck_assert_str_eq(line, "the head");
+    free(name);
+    free(line);
+    memset(text, 'x', LIMIT_LINE_BYTES + 1);
+    for (size_t more = 0; more < 2; more++) {
+        worker_write("b.txt", text, LIMIT_LINE_BYTES + more);
+        config_list_free(&list);
+        config_list_add(&list, worker_path("b.txt"));
+        int rc = source_head(&list, "data.train", &cache, &name, &line, &bytes, &e);
+        ck_assert_int_eq(rc, more == 0 ? 0 : SHOAL_E_DATA);
+        if (rc != 0)
+            continue;
+        ck_assert_uint_eq(bytes, LIMIT_LINE_BYTES);
+        free(name);
+        free(line);
+    }
+    free(text);
+}
+END_TEST
+
 START_TEST(source_says_when_the_disk_is_full)
 {
     char text[20000];
@@ -338,12 +388,14 @@ int main(void)
     tcase_add_test(t, source_decodes_output_of_exactly_one_block);
     tcase_add_test(t, source_decodes_zstd);
     tcase_add_test(t, source_refuses_damaged_gzip);
+    tcase_add_test(t, source_refuses_gzip_with_another_sum);
     tcase_add_test(t, source_refuses_packed_files_cut_short);
     tcase_add_test(t, source_refuses_missing_input);
     tcase_add_test(t, source_runs_commands_once_a_process);
     tcase_add_test(t, source_refuses_failed_commands);
     tcase_add_test(t, source_reads_standard_input_once_and_keeps_it);
     tcase_add_test(t, source_head_is_the_first_line);
+    tcase_add_test(t, source_head_has_its_limits);
     tcase_add_test(t, source_says_when_the_disk_is_full);
     tcase_add_test(t, cache_removes_temporaries_of_the_dead_only);
     tcase_add_test(t, cache_refuses_a_folder_that_anybody_may_write);
