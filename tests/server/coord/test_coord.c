@@ -1588,7 +1588,7 @@ START_TEST(coord_late_copy_of_a_former_jobs_question_waits)
     w.id = asker->asked_id;
     w.u.LANE_NEXT = (struct wire_LANE_NEXT){.pass = asker->pass, .lane = COORD_NO_LANE};
     peer_t granted_to = t->lane[3].ask_peer;
-    t->lanes = 2; /* as the next job's */
+    t->lanes = 2 + (uint32_t)_i; /* as the next job's: it has no lane 3 */
     struct coord_ask a = {.from = granted_to + 1, .request = &w};
     ck_assert_int_eq(coord_grant_next(r.coord, &a), 0);
     t->lanes = 4;
@@ -1696,6 +1696,28 @@ START_TEST(coord_worker_may_die_while_a_lane_is_granted_to_it)
     ck_assert_uint_ne(r.coord->job.tasks.lane[0].worker, who);
     run_job(60);
     job_done(3);
+    rig_stop();
+}
+END_TEST
+
+/* A split, or a part of an evaluation, that was its to look at is another's then. */
+START_TEST(coord_worker_may_die_while_it_reads)
+{
+    rig_start("epochs: 2, consistency: ssp, lanes: 2", 2, 2, NULL);
+    uint64_t who = 0;
+    while (who == 0) {
+        ck_assert(sim_step(r.sim));
+        const struct coord_job *j = &r.coord->job;
+        if (_i == 0)
+            who = j->index[WIRE_TRAIN].worker;
+        else if (j->at.phase == PHASE_EVAL)
+            who = j->eval.task[0].worker;
+    }
+    ck_assert(r.worker[0].number == who || r.worker[1].number == who);
+    sim_kill(r.worker[r.worker[0].number == who ? 0 : 1].node);
+    run_job(60);
+    job_done(2);
+    ck_assert_double_eq(report_number("worker_deaths"), 1);
     rig_stop();
 }
 END_TEST
@@ -2336,11 +2358,12 @@ int main(void)
     tcase_add_loop_test(t, coord_former_jobs_lanes_are_forgotten, 0, 2);
     tcase_add_loop_test(t, coord_death_within_a_round_loses_no_task, 0, 8);
     tcase_add_test(t, coord_doubled_question_is_granted_once);
-    tcase_add_test(t, coord_late_copy_of_a_former_jobs_question_waits);
+    tcase_add_loop_test(t, coord_late_copy_of_a_former_jobs_question_waits, 0, 2);
     tcase_add_test(t, coord_lane_dropped_in_silence_is_dealt_again);
     tcase_add_test(t, coord_silent_server_ends_a_job_in_memory);
     tcase_add_test(t, coord_stranger_with_a_workers_number_is_nobody);
     tcase_add_test(t, coord_worker_may_die_while_a_lane_is_granted_to_it);
+    tcase_add_loop_test(t, coord_worker_may_die_while_it_reads, 0, 2);
     tcase_add_loop_test(t, coord_report_of_a_task_is_its_holders, 0, 2);
     tcase_add_test(t, coord_workers_of_a_former_job_join_the_next);
     tcase_add_test(t, coord_status_is_not_made_for_each_question);
