@@ -120,8 +120,8 @@ START_TEST(coord_member_knows_of_a_process_what_it_knows)
 }
 END_TEST
 
-/* Of two processes of one folder the former is known by its number, while it was heard here; whether
- * the machine began anew in between, too. */
+/* Of two processes of one folder the former is known by its number, while it was heard here; and
+ * whether the machine began anew in between. */
 START_TEST(coord_member_knows_the_process_before)
 {
     uint32_t s;
