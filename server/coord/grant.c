@@ -302,7 +302,7 @@ void coord_grant_worker_gone(struct coord *c, uint64_t worker)
     coord_eval_worker_gone(&c->job.eval, worker);
     coord_objects_worker_gone(&c->job, worker);
     for (uint32_t s = 0; s < 3; s++)
-        if (c->job.index[s].worker == worker)
+        if (c->job.index[s].worker == worker && !PLANTED("indexed_by_the_dead"))
             c->job.index[s].worker = 0;
 }
 

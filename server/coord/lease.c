@@ -141,7 +141,7 @@ static void match(const struct coord_leases *l, uint64_t run, struct asked *aske
     for (uint32_t i = 0; l->entry != NULL && i < COORD_LEASES; i++) {
         const struct coord_lease *at = &l->entry[i];
         const struct wire_batch_name from = {at->generation, at->first, at->lane, 0};
-        if (at->serial == 0 || at->run != run)
+        if (at->serial == 0 || (at->run != run && !PLANTED("who_of_another_run")))
             continue;
         for (uint32_t k = lower_bound(asked, count, &from);
              k < count && asked[k].name.lane == at->lane &&

@@ -187,7 +187,7 @@ int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
             return rc;
     }
     struct coord_shard *s = &m->shard[*shard];
-    if (s->server[0] == 0 || s->incarnation != beat->incarnation ||
+    if (s->server[0] == 0 || (s->incarnation != beat->incarnation && !PLANTED("process_unnoted")) ||
         s->placed != coord_member_belongs(beat)) {
         int rc = shard_put(store, *shard, beat, e);
         if (rc != 0)

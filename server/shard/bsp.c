@@ -144,7 +144,8 @@ static bool lane_whole(const struct shard *s, const struct bsp_hold *h, uint32_t
             return false;
         at = r->tablet_first + r->tablet_count;
     }
-    return engine_mark_range(s->engine, h->run, i, h->table, at, range->first + range->span - at) >=
+    return engine_mark_range(s->engine, h->run, i, h->table, at,
+                             range->first + range->span - at - PLANTED("last_tablet_lacking")) >=
            lane->to;
 }
 

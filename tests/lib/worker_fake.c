@@ -141,6 +141,7 @@ static void shard_pull(struct fake_node *n, peer_t from, const struct msg *m)
     const struct table_schema *schema = &f->schema[in.u.PULL.table];
     const uint64_t *keys = m->frame[1].data;
     uint32_t count = in.u.PULL.key_count;
+    f->pull = in.u.PULL;
     ck_assert_uint_lt(in.u.PULL.table, f->tables);
     ck_assert_uint_gt(count, 0);
     for (uint32_t i = 0; i < count; i++)
@@ -266,7 +267,7 @@ static void coordinator_join(struct fake_node *n, peer_t from)
                                                               .lease_ms = f->lease_ms,
                                                               .tables = f->tables,
                                                               .shards = f->shards,
-                                                              .pass = f->workers};
+                                                              .pass = FAKE_PASS + f->workers};
     if (f->forgets)
         f->known = f->workers;
     f->forgets = false;
@@ -416,7 +417,7 @@ static void coordinator_next(struct fake_node *n, peer_t from)
     wire_reply_to(&in, 0, &out);
     struct wire_LANE_NEXT_reply *reply = &out.u.LANE_NEXT_reply;
     *reply = (struct wire_LANE_NEXT_reply){.kind = WIRE_NEXT_WAIT, .retry_ms = 50, .run = FAKE_RUN};
-    if (q->pass < f->known) {
+    if (q->pass < FAKE_PASS + f->known) {
         env_send(sim_node_env(n->node), from,
                  wire_refusal(&in, SHOAL_E_UNAVAILABLE, "who is this?"));
         return;
@@ -463,6 +464,7 @@ static void coordinator_done(struct fake_node *n, peer_t from, const struct msg 
         f->tasks_done++;
         f->examples += in.u.TASK_DONE.examples;
         f->bad_lines += in.u.TASK_DONE.bad_lines;
+        f->drawn += in.u.TASK_DONE.drawn;
         f->loss_sum += in.u.TASK_DONE.loss_sum;
         f->weight_sum += in.u.TASK_DONE.weight_sum;
         f->loss_task += *(const double *)m->frame[2].data;
@@ -476,6 +478,7 @@ static void coordinator_done(struct fake_node *n, peer_t from, const struct msg 
     if (in.type == WIRE_TYPE_EVAL_DONE && !f->eval_done[in.u.EVAL_DONE.task]) {
         f->eval_done[in.u.EVAL_DONE.task] = true;
         f->eval_examples += in.u.EVAL_DONE.examples;
+        f->eval_bad_lines += in.u.EVAL_DONE.bad_lines;
         for (uint32_t i = 0; i < in.u.EVAL_DONE.examples; i++)
             f->eval_score_sum += ((const float *)m->frame[1].data)[i];
     }
@@ -492,7 +495,7 @@ static void coordinator_beat(struct fake_node *n, peer_t from)
 {
     struct fake *f = n->fake;
     f->beat = in.u.WORKER_BEAT;
-    if (in.u.WORKER_BEAT.pass < f->known || f->forgets) {
+    if (in.u.WORKER_BEAT.pass < FAKE_PASS + f->known || f->forgets) {
         env_send(sim_node_env(n->node), from,
                  wire_refusal(&in, SHOAL_E_UNAVAILABLE, "who is this?"));
         return;

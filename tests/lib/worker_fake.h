@@ -21,6 +21,7 @@
 #define FAKE_LANES 8u
 #define FAKE_COORDINATOR "sim://coordinator"
 #define FAKE_RUN 77u
+#define FAKE_PASS 5000u /* and a worker's number: the pass that it is given */
 
 struct fake_row {
     uint64_t key;
@@ -94,7 +95,9 @@ struct fake {
     struct wire_WORKER_BEAT beat; /* the last one */
     uint64_t applied, skipped, gaps;
     struct wire_PUSH push; /* the last one */
-    double shows, clicks;  /* of the keys applied, in tables with statistics */
+    struct wire_PULL pull;
+    uint64_t drawn, eval_bad_lines; /* as told */
+    double shows, clicks;           /* of the keys applied, in tables with statistics */
     uint64_t pulls, keys_pulled_max, keys_pushed_max;
 };
 

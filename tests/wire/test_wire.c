@@ -298,6 +298,11 @@ START_TEST(wire_refusal_carries_status_sentence_and_fields)
     ck_assert_int_eq(wire_decode(m, &got, NULL), 0);
     ck_assert_str_eq(got.error, "9 waiting");
     msg_free(m);
+    request.type = WIRE_TYPE_PULL; /* a good reply has rows behind it, a refusal has none */
+    m = wire_refusal(&request, SHOAL_E_BUSY, "%d waiting", 9);
+    ck_assert_int_eq(wire_decode(m, &got, NULL), 0);
+    ck_assert_int_eq(got.status, SHOAL_E_BUSY);
+    msg_free(m);
 }
 END_TEST
 

@@ -222,7 +222,7 @@ static struct request *request_find(struct client *c, peer_t from, const struct 
     struct request *r = c->chain[w->id % CHAINS];
     while (r != NULL && r->id != w->id)
         r = r->next;
-    if (r == NULL || !w->reply || r->type != w->type ||
+    if (r == NULL || (!w->reply && !PLANTED("question_as_answer")) || r->type != w->type ||
         (peer_of(c, r->target) != from && !PLANTED("wrong_sender")))
         return NULL;
     return r;

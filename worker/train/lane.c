@@ -9,6 +9,7 @@
  * 4. A dropped lane sends nothing; on_end is called when no thread has a batch of it in its
  *    hands. [assert: lane_finish] [test: lane_dropped_writes_nothing_more] */
 #include "proto/base/container_of.h"
+#include "proto/base/plant.h"
 #include "worker/train/lane_inner.h"
 
 #include <inttypes.h>
@@ -110,7 +111,8 @@ static bool lane_has_room(const struct lane *l)
 
 static bool lane_may_push(const struct lane *l)
 {
-    return l->base->job->train.mode != WIRE_BSP || lane_count(l, PUSHING, PUSHING) == 0;
+    return l->base->job->train.mode != WIRE_BSP || lane_count(l, PUSHING, PUSHING) == 0 ||
+           PLANTED("bsp_pushes_overlap");
 }
 
 /* What the lane is at when nothing moves any more. The next batch is then READ and not pulled for
@@ -270,7 +272,7 @@ static bool grant_goes_on(const struct wire_LANE_NEXT_reply *before,
 {
     return before->kind == WIRE_NEXT_TASK && now->kind == WIRE_NEXT_TASK &&
            before->run == now->run && before->lane == now->lane &&
-           before->generation == now->generation;
+           (before->generation == now->generation || PLANTED("cache_of_former"));
 }
 
 void lane_start(struct lane *l, const struct wire_LANE_NEXT_reply *task, const struct dataset *data)

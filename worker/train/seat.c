@@ -4,6 +4,7 @@
 #include "proto/base/container_of.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
+#include "proto/base/plant.h"
 #include "worker/train/task_figures.h"
 
 #include <inttypes.h>
@@ -108,7 +109,8 @@ static void seat_rest(struct seat *s, uint32_t ms)
 /* A task for a lane: ours from now on, unless another seat has it (a late copy of an old grant). */
 static void seat_take(struct seat *s)
 {
-    if (s->host->held(s->host->context, s, s->task.lane, s->task.generation)) {
+    if (s->host->held(s->host->context, s, s->task.lane, s->task.generation) &&
+        !PLANTED("lane_of_another_seat")) {
         seat_leave(s);
         return;
     }

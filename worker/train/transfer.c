@@ -162,7 +162,7 @@ static enum request_verdict pull_reply(struct request *r, const struct wire *w, 
 static enum request_verdict part_poisoned(struct transfer_part *p, const struct wire *w)
 {
     struct transfer *t = p->transfer;
-    if (p->part.key_count == 0)
+    if (p->part.key_count == 0 && !PLANTED("late_not_finite"))
         return REQUEST_LATER;
     t->poisoned(t, &p->part, w->error[0] != '\0' ? w->error : err_text(w->status));
     p->part.key_count = 0;
@@ -176,7 +176,7 @@ static enum request_verdict push_reply(struct request *r, const struct wire *w, 
     (void)m;
     SHOAL_ASSERT(t->push && p < t->part + t->part_count);
     if (w->status == SHOAL_E_GAP && (t->gap(t, &p->part, r->order) > 0 || ++p->lost < LOST_AFTER))
-        return p->gaps++ == 0 ? REQUEST_NOW : REQUEST_LATER;
+        return p->gaps++ == 0 && !PLANTED("first_gap_later") ? REQUEST_NOW : REQUEST_LATER;
     if (w->status == SHOAL_E_NOT_FINITE)
         return part_poisoned(p, w);
     if (w->status != 0)

@@ -1588,11 +1588,56 @@ START_TEST(coord_late_copy_of_a_former_jobs_question_waits)
     w.id = asker->asked_id;
     w.u.LANE_NEXT = (struct wire_LANE_NEXT){.pass = asker->pass, .lane = COORD_NO_LANE};
     peer_t granted_to = t->lane[3].ask_peer;
-    t->lanes = 2; /* as the next job's */
+    t->lanes = 2 + (uint32_t)_i; /* as the next job's: it has no lane 3 */
     struct coord_ask a = {.from = granted_to + 1, .request = &w};
     ck_assert_int_eq(coord_grant_next(r.coord, &a), 0);
     t->lanes = 4;
     ck_assert_uint_eq(t->lane[3].ask_peer, granted_to);
+    rig_stop();
+}
+END_TEST
+
+/* Ids of a worker's questions rise: one from before was answered, or is nobody's any more. */
+START_TEST(coord_question_from_before_is_granted_nothing)
+{
+    struct wire w = {.type = WIRE_TYPE_LANE_NEXT};
+    rig_start("epochs: 2, consistency: ssp, lanes: 4", 2, 1, NULL);
+    r.worker[0].seats = 1;
+    struct coord_tasks *t = &r.coord->job.tasks;
+    while (r.worker[0].batches < 10)
+        ck_assert(sim_step(r.sim));
+    const struct coord_worker *asker = &r.coord->members.worker[0];
+    uint64_t asked = asker->asked_id;
+    w.id = asked - 1;
+    w.u.LANE_NEXT = (struct wire_LANE_NEXT){.pass = asker->pass, .lane = COORD_NO_LANE, .batch = 1};
+    struct coord_ask a = {.from = asker->peer, .request = &w};
+    ck_assert_int_eq(coord_grant_next(r.coord, &a), 0);
+    ck_assert_uint_eq(asker->asked_id, asked);
+    ck_assert_uint_eq(coord_lane_held(t, asker->number), 1);
+    rig_stop();
+}
+END_TEST
+
+/* What is done of a lane is its holder's to say, in the generation that it has: no other worker's
+ * (0), nor who lost it and has it again (1). */
+START_TEST(coord_question_of_a_lane_is_its_holders)
+{
+    struct wire w = {.type = WIRE_TYPE_LANE_NEXT, .id = 1 << 20};
+    rig_start("epochs: 2, consistency: ssp, lanes: 4", 2, 2, NULL);
+    const struct fake_seat *holder = &r.worker[0].seat[0];
+    while (holder->state != FAKE_WORKING || holder->task.kind != WIRE_NEXT_TASK ||
+           !r.worker[1].joined)
+        ck_assert(sim_step(r.sim));
+    const struct coord_lane *l = &r.coord->job.tasks.lane[holder->lane];
+    uint32_t task = l->task;
+    w.u.LANE_NEXT = (struct wire_LANE_NEXT){.pass = r.worker[_i == 0].pass,
+                                            .lane = holder->lane,
+                                            .generation = l->generation - (_i == 1),
+                                            .batch = holder->task.first_batch + 100};
+    struct coord_ask a = {.from = 1, .request = &w};
+    ck_assert_int_eq(coord_grant_next(r.coord, &a), 0);
+    ck_assert_uint_eq(l->task, task);
+    ck_assert(!r.coord->job.tasks.task[task].pushed);
     rig_stop();
 }
 END_TEST
@@ -1696,6 +1741,28 @@ START_TEST(coord_worker_may_die_while_a_lane_is_granted_to_it)
     ck_assert_uint_ne(r.coord->job.tasks.lane[0].worker, who);
     run_job(60);
     job_done(3);
+    rig_stop();
+}
+END_TEST
+
+/* A split, or a part of an evaluation, that was its to look at is another's then. */
+START_TEST(coord_worker_may_die_while_it_reads)
+{
+    rig_start("epochs: 2, consistency: ssp, lanes: 2", 2, 2, NULL);
+    uint64_t who = 0;
+    while (who == 0) {
+        ck_assert(sim_step(r.sim));
+        const struct coord_job *j = &r.coord->job;
+        if (_i == 0)
+            who = j->index[WIRE_TRAIN].worker;
+        else if (j->at.phase == PHASE_EVAL)
+            who = j->eval.task[0].worker;
+    }
+    ck_assert(r.worker[0].number == who || r.worker[1].number == who);
+    sim_kill(r.worker[r.worker[0].number == who ? 0 : 1].node);
+    run_job(60);
+    job_done(2);
+    ck_assert_double_eq(report_number("worker_deaths"), 1);
     rig_stop();
 }
 END_TEST
@@ -2336,11 +2403,14 @@ int main(void)
     tcase_add_loop_test(t, coord_former_jobs_lanes_are_forgotten, 0, 2);
     tcase_add_loop_test(t, coord_death_within_a_round_loses_no_task, 0, 8);
     tcase_add_test(t, coord_doubled_question_is_granted_once);
-    tcase_add_test(t, coord_late_copy_of_a_former_jobs_question_waits);
+    tcase_add_loop_test(t, coord_late_copy_of_a_former_jobs_question_waits, 0, 2);
     tcase_add_test(t, coord_lane_dropped_in_silence_is_dealt_again);
     tcase_add_test(t, coord_silent_server_ends_a_job_in_memory);
     tcase_add_test(t, coord_stranger_with_a_workers_number_is_nobody);
     tcase_add_test(t, coord_worker_may_die_while_a_lane_is_granted_to_it);
+    tcase_add_loop_test(t, coord_worker_may_die_while_it_reads, 0, 2);
+    tcase_add_test(t, coord_question_from_before_is_granted_nothing);
+    tcase_add_loop_test(t, coord_question_of_a_lane_is_its_holders, 0, 2);
     tcase_add_loop_test(t, coord_report_of_a_task_is_its_holders, 0, 2);
     tcase_add_test(t, coord_workers_of_a_former_job_join_the_next);
     tcase_add_test(t, coord_status_is_not_made_for_each_question);

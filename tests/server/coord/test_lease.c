@@ -1,6 +1,7 @@
 /* test_coord_lease.c: the log of leases: which batch was whose, bounded, over epochs and
  * restarts. */
 #include "server/coord/core.h"
+#include "tests/sim/sim.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -83,6 +84,89 @@ START_TEST(a_batch_leads_to_its_worker_and_rows)
 }
 END_TEST
 
+/* ---- WHO ---- */
+
+static peer_t asker;
+static char answered[1024];
+
+static void node_on_message(void *core, peer_t from, struct msg *m)
+{
+    if (core == NULL) /* the coordinator's */
+        asker = from;
+    else
+        snprintf(answered, sizeof answered, "%.*s", (int)m->frame[1].bytes,
+                 (const char *)m->frame[1].data);
+    msg_free(m);
+}
+
+static void nothing(void *core)
+{
+    (void)core;
+}
+
+static const struct env_handler node_handler = {.on_message = node_on_message,
+                                                .on_drained = nothing};
+
+/* The answer, as text. */
+static const char *who(struct sim *sim, uint64_t run, struct wire_batch_name *name, uint32_t count)
+{
+    static struct coord_ask a;
+    struct msg *m = msg_new();
+    struct wire w = {.type = WIRE_TYPE_WHO, .id = 9};
+    ck_assert_ptr_nonnull(msg_add(m, 0));
+    memcpy(msg_add(m, count * sizeof *name), name, count * sizeof *name);
+    w.u.WHO = (struct wire_WHO){run, count};
+    memset(&a, 0, sizeof a);
+    a.from = asker;
+    a.request = &w;
+    a.m = m;
+    wire_reply_to(&w, 0, &a.reply);
+    ck_assert_int_eq(coord_lease_who(c, &a), 0);
+    ck_assert(a.silent);
+    msg_free(m);
+    answered[0] = 0;
+    sim_run(sim, sim_now_ns(sim) + 1000000, NULL, NULL);
+    return answered;
+}
+
+/* In the order of the question; of another run, and of batches that nobody had, null. */
+START_TEST(batches_are_told_as_they_were_asked_for)
+{
+    static char core;
+    struct err e;
+    peer_t to;
+    struct wire hello = {.type = WIRE_TYPE_HELLO};
+    struct wire_batch_name all[] = {{1, 10, 0, 0}, {1, 5, 1, 0}, {1, 6, 1, 0}, {1, 1, 0, 0}},
+                           two[] = {{1, 5, 1, 0}, {1, 1, 0, 0}};
+    struct sim *sim = sim_new(&(struct sim_options){.seed = 1});
+    struct sim_node *node = sim_node_new(sim, "coordinator", &node_handler, NULL),
+                    *client = sim_node_new(sim, "client", &node_handler, &core);
+    begin(2);
+    c->env = sim_node_env(node);
+    sim_listen(node, "sim://coordinator");
+    ck_assert_int_eq(env_connect(sim_node_env(client), "sim://coordinator", ENV_COORDINATOR, &to),
+                     0);
+    ck_assert_int_eq(env_send(sim_node_env(client), to, wire_encode(&hello)), 0);
+    sim_run(sim, 1000000, NULL, NULL);
+    ck_assert_int_eq(
+        coord_task_plan(&c->job.tasks, 1, &(struct coord_segment){.rows = 145}, 1, 10, 5, 0, &e),
+        0);
+    task(0, 7);
+    task(1, 8);
+    coord_task_pushed(&c->job.tasks, 0, 0);
+    task(0, 7);
+#define LINE(worker, task, position, rows)                                                         \
+    "{\"worker\": " #worker ", \"name\": \"\", \"task\": " #task                                   \
+    ", \"epoch\": 1, \"position\": " #position ", \"rows\": " #rows "}"
+    ck_assert_str_eq(who(sim, 5, all, 4), "[" LINE(7, 2, 140, 5) ", " LINE(
+                                              8, 1, 90, 10) ", null, " LINE(7, 0, 0, 10) "]");
+    ck_assert_str_eq(who(sim, 5, two, 2), "[" LINE(8, 1, 90, 10) ", " LINE(7, 0, 0, 10) "]");
+    ck_assert_str_eq(who(sim, 6, two, 2), "[null, null]");
+    end();
+    sim_free(sim);
+}
+END_TEST
+
 START_TEST(who_takes_over_begins_behind_the_mark)
 {
     struct err e;
@@ -152,6 +236,7 @@ int main(void)
     TCase *t = tcase_create("coord_lease");
     tcase_set_timeout(t, 60);
     tcase_add_test(t, a_batch_leads_to_its_worker_and_rows);
+    tcase_add_test(t, batches_are_told_as_they_were_asked_for);
     tcase_add_test(t, who_takes_over_begins_behind_the_mark);
     tcase_add_test(t, the_log_is_bounded);
     tcase_add_test(t, damaged_entries_are_left_out);

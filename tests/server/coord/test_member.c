@@ -120,6 +120,128 @@ START_TEST(coord_member_knows_of_a_process_what_it_knows)
 }
 END_TEST
 
+/* Of two processes of one folder the former is known by its number, while it was heard here; and
+ * whether the machine began anew in between. */
+START_TEST(coord_member_knows_the_process_before)
+{
+    uint32_t s;
+    struct err e;
+    struct wire_SHARD_BEAT b = {.server = "a", .incarnation = 4, .boot = 1};
+    ck_assert_int_eq(beat_as(b, 1, &s), 0);
+    ck_assert_uint_eq(m.shard[s].former, 0);
+    ck_assert(!m.shard[s].rebooted);
+    b.incarnation = 5;
+    ck_assert_int_eq(beat_as(b, 2, &s), 0);
+    ck_assert_uint_eq(m.shard[s].former, 4);
+    ck_assert(!m.shard[s].rebooted);
+    b.incarnation = 6;
+    b.boot = 2;
+    ck_assert_int_eq(beat_as(b, 3, &s), 0);
+    ck_assert_uint_eq(m.shard[s].former, 5);
+    ck_assert(m.shard[s].rebooted);
+    coord_member_close(&m);
+    ck_assert_int_eq(coord_member_open(&m, 3, store, &e), 0);
+    ck_assert_uint_eq(m.shard[s].incarnation, 6); /* of the last process, not of the first */
+    b.incarnation = 7;
+    b.boot = 3;
+    ck_assert_int_eq(beat_as(b, 4, &s), 0);
+    ck_assert_uint_eq(m.shard[s].former, 0);
+    ck_assert(!m.shard[s].rebooted);
+}
+END_TEST
+
+/* How far a shard is on disk never falls, and is noted once a second; that a folder has its place
+ * is kept from when it says so. */
+START_TEST(coord_member_notes_what_a_folder_had)
+{
+    const uint64_t second = UINT64_C(1000000000);
+    static const uint64_t at[] = {1, 2, 10, 11, 20}, noted[] = {5, 5, 5, 8, 8};
+    uint32_t s;
+    struct err e;
+    struct wire_SHARD_BEAT b = {.server = "a", .incarnation = 4, .synced = 4};
+    for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
+        b.synced++;
+        ck_assert_int_eq(beat_as(b, at[i] * second / 10, &s), 0);
+        ck_assert_int_eq(coord_member_note_synced(&m, s, store, at[i] * second / 10, &e), 0);
+        ck_assert_uint_eq(m.shard[s].noted, noted[i]);
+    }
+    b.synced = 3;
+    b.cluster_low = 1;
+    ck_assert_int_eq(beat_as(b, 3 * second, &s), 0);
+    ck_assert_uint_eq(m.shard[s].synced, 9);
+    coord_member_close(&m);
+    ck_assert_int_eq(coord_member_open(&m, 3, store, &e), 0);
+    ck_assert(m.shard[s].placed);
+    ck_assert_uint_eq(m.shard[s].synced, 8);
+}
+END_TEST
+
+/* Rows in memory are those of the process that made them, also where it was not heard yet. */
+START_TEST(coord_member_notes_which_process_has_the_rows)
+{
+    uint32_t s;
+    struct err e;
+    struct wire_SHARD_BEAT b = {.server = "a", .incarnation = 4, .in_memory = true};
+    for (; b.incarnation < 6; b.incarnation++) {
+        ck_assert_int_eq(beat_as(b, 1, &s), 0);
+        ck_assert(coord_shard_in_memory(&m.shard[s])); /* as it says, whatever was noted */
+        ck_assert_int_eq(coord_member_note_made(&m, s, store, &e), 0);
+        ck_assert_uint_eq(m.shard[s].made, b.incarnation);
+    }
+    coord_member_close(&m);
+    ck_assert_int_eq(coord_member_open(&m, 3, store, &e), 0);
+    ck_assert_uint_eq(m.shard[s].made, 5);
+    ck_assert(coord_shard_in_memory(&m.shard[s]));
+    ck_assert(!coord_shard_in_memory(&m.shard[s + 1]));
+}
+END_TEST
+
+/* A shard that reads its rows back, or has no map yet, is not there. */
+START_TEST(coord_member_shard_is_there_when_it_is_ready_and_set_up)
+{
+    uint32_t shard;
+    enum coord_beat what;
+    for (uint32_t i = 0; i < 3; i++)
+        (void)beat("a", i, 1, i < 2, 11 + i, &shard, &what);
+    ck_assert(!coord_member_shards_ready(&m));
+    (void)beat("a", 2, 1, true, 13, &shard, &what);
+    ck_assert(coord_member_shards_ready(&m));
+    ck_assert(!coord_shard_there(&m.shard[0], 1, 100));
+    m.shard[0].set_up = true;
+    ck_assert(coord_shard_there(&m.shard[0], 1, 100));
+}
+END_TEST
+
+START_TEST(coord_member_takes_so_many_workers)
+{
+    struct wire_WORKER_JOIN j = {.pid = 1, .name = "w"};
+    struct coord_worker *w;
+    struct err e;
+    for (uint32_t i = 0; i <= LIMIT_WORKERS; i++) {
+        const struct coord_caller caller = {1 + i, 0, 1000 + i, "a-key"};
+        ck_assert_int_eq(coord_member_join(&m, store, &j, &caller, &w, &e),
+                         i < LIMIT_WORKERS ? 0 : SHOAL_E_BUSY);
+    }
+    ck_assert_uint_eq(m.workers, LIMIT_WORKERS);
+}
+END_TEST
+
+/* That it is back is told once. */
+START_TEST(coord_roll_knows_who_was_broken)
+{
+    struct coord_roll r = {0};
+    const struct coord_compute by = {.backend = "cuda"}, other = {.backend = "cpu"};
+    ck_assert(!coord_roll_note(&r, "w", &by));
+    ck_assert(coord_roll_broken(&r, "w"));
+    ck_assert(!coord_roll_broken(&r, "w"));
+    ck_assert(coord_roll_note(&r, "w", &other));
+    ck_assert(!coord_roll_note(&r, "w", &by));
+    ck_assert(coord_roll_broken(&r, "w"));
+    ck_assert_uint_eq(r.count, 2);
+    coord_roll_close(&r);
+}
+END_TEST
+
 /* The store was lost: a folder that has its number keeps it, and takes no other's. */
 START_TEST(coord_member_takes_numbers_from_folders)
 {
@@ -177,6 +299,8 @@ START_TEST(coord_member_workers_that_look_alike_are_two)
     ck_assert_int_eq(coord_member_join(&m, store, &j, &caller, &w, &e), 0);
     ck_assert_uint_gt(w->number, second);
     ck_assert_uint_eq(m.workers, 3);
+    ck_assert_uint_gt(join(1, "another", 0), w->number);
+    ck_assert_uint_eq(m.workers, 4);
 }
 END_TEST
 
@@ -231,6 +355,12 @@ int main(void)
     tcase_add_test(c, coord_member_tells_restart_from_recovery);
     tcase_add_test(c, coord_member_knows_of_a_process_what_it_knows);
     tcase_add_test(c, coord_member_takes_numbers_from_folders);
+    tcase_add_test(c, coord_member_knows_the_process_before);
+    tcase_add_test(c, coord_member_notes_what_a_folder_had);
+    tcase_add_test(c, coord_member_notes_which_process_has_the_rows);
+    tcase_add_test(c, coord_member_shard_is_there_when_it_is_ready_and_set_up);
+    tcase_add_test(c, coord_member_takes_so_many_workers);
+    tcase_add_test(c, coord_roll_knows_who_was_broken);
     tcase_add_test(c, coord_member_server_too_many_is_refused);
     tcase_add_test(c, coord_member_worker_number_is_never_used_again);
     tcase_add_test(c, coord_member_workers_that_look_alike_are_two);

@@ -117,6 +117,22 @@ START_TEST(second_push_of_a_held_batch_replaces_the_first)
 }
 END_TEST
 
+/* Batch 1 of lane 0, of two keys. */
+static uint64_t keys_push(struct rig *r, uint64_t a, uint64_t b)
+{
+    const uint64_t key[2] = {a, b};
+    const float g[4] = {1, 1, 1, 1};
+    struct wire w = rig_wire(r, WIRE_TYPE_PUSH);
+    w.u.PUSH = (struct wire_PUSH){.run = RIG_RUN,
+                                  .generation = 1,
+                                  .to = 1,
+                                  .tablet_count = 1u << RIG_BITS,
+                                  .lr_scale = 1,
+                                  .key_count = 2,
+                                  .map_epoch = 1};
+    return rig_send(r, &w, 2, key, sizeof key, g, sizeof g);
+}
+
 START_TEST(wrong_push_is_refused_before_it_is_held)
 {
     struct rig r = {0};
@@ -129,10 +145,18 @@ START_TEST(wrong_push_is_refused_before_it_is_held)
     p = part(0, 1, 1);
     p.generation = 2;
     uint64_t generation = rig_push(&r, p);
+    p = part(0, 1, 1);
+    p.count = 3; /* its key is in tablet 3 */
+    uint64_t behind = rig_push(&r, p);
+    uint64_t lane = rig_push(&r, part(2, 1, 1));
+    uint64_t twice = keys_push(&r, rig_key(3, 1), rig_key(3, 1));
     rig_run(&r, 5);
     ck_assert_int_eq(rig_status(&r, nan), SHOAL_E_NOT_FINITE);
     ck_assert_int_eq(rig_status(&r, outside), SHOAL_E_MALFORMED);
     ck_assert_int_eq(rig_status(&r, generation), SHOAL_E_FENCED);
+    ck_assert_int_eq(rig_status(&r, behind), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(rig_status(&r, lane), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(rig_status(&r, twice), SHOAL_E_MALFORMED);
     ck_assert_uint_eq(bsp_held(&r.shard->bsp), 0);
     rig_free(&r);
 }
@@ -166,6 +190,22 @@ START_TEST(push_that_no_segment_takes_is_refused_before_it_is_held)
     rig_free(&r);
     snprintf(command, sizeof command, "rm -rf '%s'", dir);
     ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
+/* What is held is of one batch. */
+START_TEST(older_batch_that_is_held_makes_way)
+{
+    struct rig r = {0};
+    rig_new(&r, WIRE_BSP, 2, OPT_SGD);
+    struct rig_push_args p = part(0, 1, 1);
+    p.count = 8;
+    rig_push(&r, p);
+    p = (struct rig_push_args){.to = 2, .first = 8, .count = 8, .key = rig_key(9, 0)};
+    rig_push(&r, p);
+    rig_run(&r, 5);
+    ck_assert_uint_eq(bsp_held(&r.shard->bsp), 1);
+    rig_free(&r);
 }
 END_TEST
 
@@ -231,24 +271,84 @@ START_TEST(parts_applied_before_count)
 }
 END_TEST
 
-START_TEST(batch_in_several_parts_counts_when_all_are_there)
+/* Whichever comes first; parts that touch are two. */
+static void two_parts(uint32_t first, uint32_t count)
 {
     struct rig r = {0};
     rig_new(&r, WIRE_BSP, 2, OPT_SGD);
-    struct rig_push_args low = part(0, 1, 1), high = part(0, 1, 1);
-    low.count = 8;
-    high.first = 8;
-    high.count = 8;
-    high.key = rig_key(9, 0);
-    uint64_t a = rig_push(&r, low), b = rig_push(&r, part(1, 1, 1));
+    struct rig_push_args one = part(0, 1, 1), two = part(0, 1, 1);
+    one.first = first;
+    one.count = count;
+    one.key = rig_key(first, 0);
+    two.first = first == 0 ? count : 0;
+    two.count = 16 - count;
+    two.key = rig_key(two.first, 0);
+    uint64_t a = rig_push(&r, one), b = rig_push(&r, part(1, 1, 1));
     rig_run(&r, 5);
     ck_assert_int_eq(rig_status(&r, a), RIG_WAITING);
     ck_assert_int_eq(rig_status(&r, b), RIG_WAITING);
-    uint64_t c = rig_push(&r, high);
+    uint64_t c = rig_push(&r, two);
     rig_run(&r, 5);
     ck_assert_int_eq(rig_status(&r, a), 0);
     ck_assert_int_eq(rig_status(&r, b), 0);
     ck_assert_int_eq(rig_status(&r, c), 0);
+    rig_free(&r);
+}
+
+START_TEST(batch_in_several_parts_counts_when_all_are_there)
+{
+    two_parts(0, 8);
+    two_parts(8, 8);
+}
+END_TEST
+
+START_TEST(batch_lacks_its_first_tablet_or_its_last)
+{
+    two_parts(0, 15);
+    two_parts(1, 15);
+}
+END_TEST
+
+/* Two runs have a lane of one number each. */
+START_TEST(fence_of_another_run_refuses_nothing_that_is_held)
+{
+    struct rig r = {0};
+    rig_new(&r, WIRE_BSP, 2, OPT_SGD);
+    uint64_t held = rig_push(&r, part(0, 1, 1));
+    rig_open(&r, RIG_RUN + 1, 2, WIRE_BSP);
+    rig_run(&r, 5);
+    struct wire w = rig_wire(&r, WIRE_TYPE_FENCE);
+    w.u.FENCE = (struct wire_FENCE){.run = RIG_RUN + 1, .lane = 0, .generation = 5, .live = true};
+    uint64_t fence = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, fence), 0);
+    ck_assert_int_eq(rig_status(&r, held), RIG_WAITING);
+    uint64_t last = rig_push(&r, part(1, 1, 1));
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, held), 0);
+    ck_assert_int_eq(rig_status(&r, last), 0);
+    rig_free(&r);
+}
+END_TEST
+
+/* Table 1 gets its clock while table 0 waits for its own. */
+START_TEST(pulls_wait_for_the_clock_of_their_table)
+{
+    struct rig r = {0};
+    rig_new(&r, WIRE_BSP, 2, OPT_SGD);
+    const uint64_t key = rig_key(3, 0);
+    uint64_t first = rig_pull(&r, 0, 2, 0, key);
+    struct wire w = rig_wire(&r, WIRE_TYPE_PULL);
+    w.u.PULL =
+        (struct wire_PULL){.run = RIG_RUN, .table = 1, .batch = 2, .key_count = 1, .map_epoch = 1};
+    uint64_t second = rig_send(&r, &w, 1, &key, sizeof key, NULL, 0);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, second), RIG_WAITING);
+    for (uint32_t lane = 0; lane < 2; lane++)
+        rig_push(&r, (struct rig_push_args){.lane = lane, .table = 1, .to = 1});
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, first), RIG_WAITING);
+    ck_assert_int_eq(rig_status(&r, second), 0);
     rig_free(&r);
 }
 END_TEST
@@ -518,10 +618,14 @@ int main(void)
         a_clock_that_the_pool_cannot_hold_gets_through,
         hole_that_moves_lets_no_held_push_stay,
         batch_in_several_parts_counts_when_all_are_there,
+        batch_lacks_its_first_tablet_or_its_last,
+        fence_of_another_run_refuses_nothing_that_is_held,
+        pulls_wait_for_the_clock_of_their_table,
         dead_lane_is_waited_for_and_its_held_push_refused,
         fences_refuse_what_is_held_of_older_generations,
         pull_sees_the_clock_before_and_none_of_its_own,
         tables_move_on_by_themselves,
+        older_batch_that_is_held_makes_way,
         parts_applied_before_count,
         undo_of_a_former_run_is_not_seen,
         a_clock_that_the_pool_cannot_hold_gets_through,

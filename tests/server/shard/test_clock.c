@@ -45,6 +45,9 @@ START_TEST(ssp_pull_waits_for_the_slowest_lane)
     ck_assert_uint_eq(rig_reply(&r, far)->u.PULL_reply.clock, 4);
     ck_assert_uint_eq(rig_reply(&r, far)->u.PULL_reply.low, 2);
     ck_assert_uint_gt(rig_reply(&r, far)->u.PULL_reply.waited_ns, 50 * MS);
+    rig_pull(&r, 0, 4, 1, key); /* at once: the longest is still the longest */
+    rig_run(&r, 5);
+    ck_assert_uint_gt(r.shard->counts.waited_ns_max, 50 * MS);
     rig_free(&r);
 }
 END_TEST
@@ -110,14 +113,15 @@ START_TEST(pull_sent_again_replaces_the_older_one)
     uint64_t key = rig_key(3, 0);
     push_both(&r, 0, 1, key, 1);
     uint64_t first = rig_pull(&r, 0, 2, 0, key), again = rig_pull(&r, 0, 2, 0, key),
-             other = rig_pull(&r, 0, 2, 0, rig_key(4, 0));
+             other = rig_pull(&r, 0, 2, 0, rig_key(4, 0)), next = rig_pull(&r, 0, 3, 1, key);
     rig_run(&r, 5);
-    ck_assert_uint_eq(r.shard->clock.waiting, 2);
+    ck_assert_uint_eq(r.shard->clock.waiting, 3);
     push_both(&r, 1, 1, key, 1);
     rig_run(&r, 5);
     ck_assert_int_eq(rig_status(&r, first), RIG_WAITING);
     ck_assert_int_eq(rig_status(&r, again), 0);
     ck_assert_int_eq(rig_status(&r, other), 0);
+    ck_assert_int_eq(rig_status(&r, next), 0);
     rig_free(&r);
 }
 END_TEST

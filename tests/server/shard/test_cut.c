@@ -86,12 +86,14 @@ START_TEST(an_export_answers_when_it_is_done_and_others_go_on)
     save(&r);
     uint64_t lost = send_export(&r, 5, 0, 1);
     rig_run(&r, 5);
-    uint64_t other = send_export(&r, 5, 1, 2), again = send_export(&r, 5, 0, 1);
+    uint64_t other = send_export(&r, 5, 1, 2), next = send_export(&r, 5, 1, 1),
+             again = send_export(&r, 5, 0, 1);
     rig_push(&r, (struct rig_push_args){.from = 1, .to = 2, .key = rig_key(3, 0), .gradient = 1});
     uint64_t pull = rig_pull(&r, UINT32_MAX, 0, 0, rig_key(3, 0));
     rig_run(&r, 20);
     ck_assert(rig_value(&r, pull) == -3);
     ck_assert_int_eq(rig_status(&r, other), SHOAL_E_BUSY);
+    ck_assert_int_eq(rig_status(&r, next), SHOAL_E_BUSY);
     ck_assert_int_eq(rig_status(&r, again), RIG_WAITING);
     rig_run(&r, 300);
     ck_assert_int_eq(rig_status(&r, again), 0);
@@ -182,6 +184,57 @@ static uint64_t send_hold(struct rig *r, uint64_t cut, uint64_t run)
     w.u.HOLD = (struct wire_HOLD){cut, run};
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
 }
+
+/* While a cut is written a copy of its HOLD is told its own sequence, not that of the cut before;
+ * of two GO the newer one is answered. There is no cut 0. */
+START_TEST(a_cut_that_is_written_answers_for_itself)
+{
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL, .work_ns = 100 * MS};
+    save(&r);
+    struct rig_push_args p = {.from = 1, .to = 2, .key = rig_key(3, 0), .gradient = 1};
+    rig_push(&r, p);
+    rig_run(&r, 5);
+    uint64_t none = send_hold(&r, 0, RIG_RUN), hold = send_hold(&r, 6, RIG_RUN);
+    rig_run(&r, 5);
+    uint64_t first = send_cut(&r, WIRE_TYPE_GO, 6);
+    rig_run(&r, 5);
+    uint64_t copy = send_hold(&r, 6, RIG_RUN), second = send_cut(&r, WIRE_TYPE_GO, 6);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, none), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(rig_status(&r, second), RIG_WAITING); /* it is being written */
+    ck_assert_uint_eq(rig_reply(&r, copy)->u.HOLD_reply.sequence,
+                      rig_reply(&r, hold)->u.HOLD_reply.sequence);
+    ck_assert_uint_ne(r.shard->hold.last_sequence, r.shard->hold.going_sequence);
+    rig_run(&r, 500);
+    ck_assert_int_eq(rig_status(&r, second), 0);
+    ck_assert_int_eq(rig_status(&r, first), RIG_WAITING);
+    rig_free(&r);
+}
+END_TEST
+
+/* Without a map a load would fill nothing; and another one's answer is not its own. */
+START_TEST(a_load_is_of_its_folder_and_of_what_is_led)
+{
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL, .work_ns = 100 * MS};
+    save(&r);
+    uint64_t saved = send_export(&r, 5, 0, 1);
+    rig_run(&r, 500);
+    ck_assert_int_eq(rig_status(&r, saved), 0);
+    (void)send_load(&r, RIG_RUN + 1, path);
+    rig_run(&r, 5);
+    uint64_t other = send_load(&r, RIG_RUN + 1, dir);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, other), SHOAL_E_BUSY);
+    rig_run(&r, 1000);
+    rig_free(&r);
+    struct rig bare = {0};
+    rig_start(&bare, 1);
+    uint64_t load = send_load(&bare, RIG_RUN, path);
+    rig_run(&bare, 500);
+    ck_assert_int_eq(rig_status(&bare, load), SHOAL_E_AGAIN);
+    rig_free(&bare);
+}
+END_TEST
 
 /* The next HOLD takes the place of one that was given up: what waits, waits for it, and goes on
  * when there can be none. */
@@ -683,6 +736,8 @@ int main(void)
     tcase_add_loop_test(c, a_late_hold_holds_nothing, 0, 2);
     tcase_add_loop_test(c, a_newer_hold_takes_the_place_of_the_older, 0, 2);
     tcase_add_loop_test(c, a_cut_is_dropped_when_it_is_written, 0, 2);
+    tcase_add_test(c, a_cut_that_is_written_answers_for_itself);
+    tcase_add_test(c, a_load_is_of_its_folder_and_of_what_is_led);
     tcase_add_test(c, the_highest_cut_is_told_not_the_last);
     tcase_add_test(c, who_asked_last_is_answered_where_he_is);
     tcase_add_test(c, a_restore_after_a_restart_opens_the_way);

@@ -377,7 +377,7 @@ START_TEST(pulls_of_a_peer_that_left_go_and_its_pushes_stay)
 }
 END_TEST
 
-/* Parts of a batch are alike in all but their tablets. */
+/* Parts of a batch are alike in all but their tablets, or their table. */
 START_TEST(other_parts_of_a_batch_take_nobodys_place)
 {
     struct rig r = {0};
@@ -385,13 +385,50 @@ START_TEST(other_parts_of_a_batch_take_nobodys_place)
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     chill(key);
     struct rig_push_args low = {.to = 1, .count = 8, .key = key, .gradient = 1},
-                         high = {.to = 1, .first = 8, .count = 8, .key = other, .gradient = 1};
-    uint64_t a = rig_push(&r, low), b = rig_push(&r, high);
+                         high = {.to = 1, .first = 8, .count = 8, .key = other, .gradient = 1},
+                         next = {.table = 1, .to = 1, .count = 8, .key = key, .gradient = 1};
+    uint64_t a = rig_push(&r, low), b = rig_push(&r, high), c = rig_push(&r, next);
     rig_run(&r, 5);
-    ck_assert_uint_eq(request_pool_used(&r.shard->pool), 2);
+    ck_assert_uint_eq(request_pool_used(&r.shard->pool), 3);
     fetch(&r, key);
     ck_assert_int_eq(rig_status(&r, a), 0);
     ck_assert_int_eq(rig_status(&r, b), 0);
+    ck_assert_int_eq(rig_status(&r, c), 0);
+    finish(&r);
+}
+END_TEST
+
+/* Another table's push of the lane does not wait for the rows of this one's. */
+START_TEST(tables_of_a_lane_hold_up_nobody_else)
+{
+    struct rig r = {0};
+    uint64_t key = rig_key(3, 0);
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    chill(key);
+    uint64_t first = push(&r, 0, 1, key),
+             second = rig_push(&r, (struct rig_push_args){.table = 1, .to = 1});
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, first), RIG_WAITING);
+    ck_assert_int_eq(rig_status(&r, second), 0);
+    fetch(&r, key);
+    ck_assert_int_eq(rig_status(&r, first), 0);
+    finish(&r);
+}
+END_TEST
+
+/* Three minutes after it was asked for, and not before, however long the shard has been up. */
+START_TEST(parked_pull_of_nobody_is_let_go)
+{
+    struct rig r = {0};
+    uint64_t key = rig_key(3, 0);
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    rig_run(&r, 200000);
+    chill(key);
+    uint64_t id = pull(&r, key);
+    rig_run(&r, 175000);
+    ck_assert_int_eq(rig_status(&r, id), RIG_WAITING);
+    rig_run(&r, 10000);
+    ck_assert_int_eq(rig_status(&r, id), SHOAL_E_TIMEOUT);
     finish(&r);
 }
 END_TEST
@@ -554,6 +591,8 @@ int main(void)
         who_waits_is_refused_when_its_run_is_dropped,
         pulls_of_a_peer_that_left_go_and_its_pushes_stay,
         other_parts_of_a_batch_take_nobodys_place,
+        tables_of_a_lane_hold_up_nobody_else,
+        parked_pull_of_nobody_is_let_go,
         a_push_of_another_generation_takes_nobodys_place,
         pulls_of_others_take_nobodys_place,
         who_found_no_room_goes_first,

@@ -175,6 +175,67 @@ START_TEST(another_place_is_not_taken)
 }
 END_TEST
 
+/* Number, how many there are, and both halves of the cluster's name. */
+START_TEST(a_place_is_all_that_is_told)
+{
+    static const struct {
+        uint32_t shard, shards;
+        uint64_t high, low;
+        int status;
+    } told[] = {{0, 2, RIG_CLUSTER, 0, 0},
+                {0, 2, 0, 0, SHOAL_E_MALFORMED},
+                {2, 2, RIG_CLUSTER, 0, SHOAL_E_MALFORMED},
+                {1, 2, RIG_CLUSTER, 0, SHOAL_E_CONFIG},
+                {0, 3, RIG_CLUSTER, 0, SHOAL_E_CONFIG},
+                {0, 2, RIG_CLUSTER + 1, 0, SHOAL_E_CONFIG},
+                {0, 2, RIG_CLUSTER, 1, SHOAL_E_CONFIG}};
+    struct rig r = {0};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) {
+        struct err e = {0};
+        struct wire_SHARD_BEAT_reply reply = {.shard = told[i].shard,
+                                              .shards = told[i].shards,
+                                              .cluster_high = told[i].high,
+                                              .cluster_low = told[i].low};
+        ck_assert_int_eq(place_told(r.shard, &reply, &e), told[i].status);
+    }
+    uint64_t fences = rig_fences(&r, RIG_RUN + 9, NULL, 0), /* of no run that is open here */
+        map = rig_map(&r, 1, (2u << RIG_BITS) - 1);         /* its last tablet is another's */
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, fences), SHOAL_E_OLD_RUN);
+    ck_assert_int_eq(rig_status(&r, map), SHOAL_E_CONFIG);
+    rig_free(&r);
+}
+END_TEST
+
+static void beat_answered(struct rig *r, peer_t to, uint32_t lease_ms)
+{
+    struct wire w = {.type = WIRE_TYPE_SHARD_BEAT, .reply = true};
+    w.u.SHARD_BEAT_reply =
+        (struct wire_SHARD_BEAT_reply){.shard = WIRE_NO_SHARD, .lease_ms = lease_ms};
+    ck_assert_int_eq(env_send(sim_node_env(r->client), to, wire_encode(&w)), 0);
+    rig_run(r, 5);
+}
+
+/* And within what a lease may be: beats neither flood nor stop. */
+START_TEST(a_lease_is_the_coordinators_to_say)
+{
+    static const uint32_t lease[] = {99, 600001, 0, 600000, 100};
+    struct rig r = {0};
+    peer_t stranger;
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    ck_assert_int_eq(env_connect(sim_node_env(r.client), "sim://shard", ENV_COORDINATOR, &stranger),
+                     0);
+    beat_answered(&r, stranger, 500);
+    ck_assert_uint_eq(r.shard->beat.lease_ms, 9000);
+    for (size_t i = 0; i < sizeof lease / sizeof lease[0]; i++) {
+        beat_answered(&r, r.to, lease[i]);
+        ck_assert_uint_eq(r.shard->beat.lease_ms, i < 3 ? 9000 : lease[i]);
+    }
+    rig_free(&r);
+}
+END_TEST
+
 START_TEST(a_run_that_must_exist_is_not_made)
 {
     struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
@@ -302,6 +363,8 @@ int main(void)
     tcase_add_test(t, a_foreign_or_older_or_other_map_is_refused);
     tcase_add_test(t, names_are_kept_and_given_and_others_are_refused);
     tcase_add_loop_test(t, another_place_is_not_taken, 0, 2);
+    tcase_add_test(t, a_place_is_all_that_is_told);
+    tcase_add_test(t, a_lease_is_the_coordinators_to_say);
     tcase_add_test(t, a_run_that_must_exist_is_not_made);
     tcase_add_loop_test(t, a_run_that_is_over_is_not_opened_again, 0, 4);
     tcase_add_test(t, a_cut_is_of_the_run_that_is_named);

@@ -297,6 +297,32 @@ START_TEST(the_ends_of_what_is_led_are_exact)
 }
 END_TEST
 
+/* All tablets but the ninth, which another shard leads: its rows would read as new ones. */
+START_TEST(a_hole_in_what_is_led_is_exact)
+{
+    struct rig r = {0};
+    uint16_t shard_of[2u << RIG_BITS] = {0};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    shard_of[9] = 1;
+    struct wire w = rig_wire(&r, WIRE_TYPE_MAP_SET);
+    w.u.MAP_SET = (struct wire_MAP_SET){
+        .map_epoch = 2, .tablet_count = 2u << RIG_BITS, .cluster_high = RIG_CLUSTER};
+    rig_send(&r, &w, 1, shard_of, sizeof shard_of, NULL, 0);
+    rig_run(&r, 5);
+    for (uint32_t tablet = 8; tablet < 11; tablet++) {
+        uint64_t pull = rig_pull(&r, EVAL, 0, 0, rig_key(tablet, 0)),
+                 push = rig_push(&r, (struct rig_push_args){.to = 1, .first = tablet, .count = 1}),
+                 to =
+                     rig_push(&r, (struct rig_push_args){.to = 1, .first = 7, .count = tablet - 6});
+        rig_run(&r, 5);
+        ck_assert_int_eq(rig_status(&r, pull), tablet == 9 ? SHOAL_E_NOT_LEADER : 0);
+        ck_assert_int_eq(rig_status(&r, push), tablet == 9 ? SHOAL_E_NOT_LEADER : 0);
+        ck_assert_int_eq(rig_status(&r, to), tablet >= 9 ? SHOAL_E_NOT_LEADER : 0);
+    }
+    rig_free(&r);
+}
+END_TEST
+
 static uint32_t known;
 
 static void known_count(struct env *env, peer_t peer)
@@ -1216,6 +1242,7 @@ int main(void)
         shard_without_a_map_says_again,
         tablets_not_led_are_refused,
         the_ends_of_what_is_led_are_exact,
+        a_hole_in_what_is_led_is_exact,
         who_speaks_lawfully_is_known,
         readers_see_no_row_where_none_is,
         what_comes_within_a_sync_is_synced_by_the_next,

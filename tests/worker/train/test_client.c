@@ -21,8 +21,10 @@ static struct {
     bool silent[16]; /* the n-th request is not answered */
     uint64_t id[64]; /* of the n-th request */
     uint64_t at_ms[64];
-    uint32_t seen, maps_seen, hellos;
-    uint32_t answers_each; /* copies of each answer */
+    uint32_t seen, maps_seen, hellos, gone;
+    uint64_t map_epoch_said; /* in the last question for the map */
+    bool echoes;             /* what is asked comes back as a question */
+    uint32_t answers_each;   /* copies of each answer */
     uint32_t map_shards;
     const char *map_lines;
     uint32_t map_changes;
@@ -51,10 +53,12 @@ static void peer_on_message(void *core, peer_t from, struct msg *m)
     msg_free(m);
     if (in.type == WIRE_TYPE_HELLO) {
         world.hellos++;
+        ck_assert_uint_eq(in.u.HELLO.version, WIRE_VERSION);
         return;
     }
     if (in.type == WIRE_TYPE_MAP_GET) {
         world.maps_seen++;
+        world.map_epoch_said = in.u.MAP_GET.map_epoch;
         send_map(from);
         return;
     }
@@ -64,6 +68,8 @@ static void peer_on_message(void *core, peer_t from, struct msg *m)
     world.at_ms[n] = sim_now_ns(world.sim) / MS;
     if (n < 16 && world.silent[n])
         return;
+    if (world.echoes)
+        env_send(sim_node_env(world.peer), from, wire_encode(&in));
     for (uint32_t copy = 0; copy < world.answers_each; copy++)
         env_send(sim_node_env(world.peer), from,
                  wire_refusal(&in, n < 16 ? world.status[n] : 0, "scripted"));
@@ -74,8 +80,14 @@ static void nothing(void *core)
     (void)core;
 }
 
-static const struct env_handler peer_handler = {.on_message = peer_on_message,
-                                                .on_drained = nothing};
+static void peer_on_gone(void *core, peer_t peer)
+{
+    (void)core, (void)peer;
+    world.gone++;
+}
+
+static const struct env_handler peer_handler = {
+    .on_message = peer_on_message, .on_drained = nothing, .on_peer_gone = peer_on_gone};
 
 static void client_on_message(void *core, peer_t from, struct msg *m)
 {
@@ -136,6 +148,7 @@ static void setup(void)
     world.sim = sim_new(&options);
     world.peer = sim_node_new(world.sim, "peer", &peer_handler, NULL);
     sim_listen(world.peer, "sim://peer");
+    sim_listen(world.peer, "sim://moved");
     world.node = sim_node_new(world.sim, "client", &client_handler, NULL);
     ck_assert_int_eq(client_new(sim_node_env(world.node), &client, &world.client, &e), 0);
     question = other = (struct question){.request = {.type = WIRE_TYPE_WORKER_BEAT,
@@ -291,14 +304,16 @@ START_TEST(client_connects_again_when_a_shard_has_another_key)
     } maps[] = {{"sim://peer a\nsim://peer b\n", 2},
                 {"sim://peer a\nsim://peer b\n", 0},
                 {"sim://peer a\nsim://peer c\n", 1},
-                {"sim://peer a\nsim://peer\n", 1}};
+                {"sim://moved a\nsim://peer c\n", 1},
+                {"sim://moved a\nsim://peer\n", 1}};
     run_ms(10);
     for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++) {
-        uint32_t before = world.hellos;
+        uint32_t before = world.hellos, gone = world.gone;
         world.map_lines = maps[i].lines;
         client_map_refresh(world.client);
         run_ms(100);
         ck_assert_uint_eq(world.hellos - before, maps[i].more);
+        ck_assert_uint_eq(world.gone - gone, i == 0 ? 0 : maps[i].more); /* not one stays */
     }
 }
 END_TEST
@@ -385,6 +400,31 @@ START_TEST(client_is_not_fooled_by_another_type)
     client_start(world.client, &question.request);
     run_ms(500);
     ck_assert_uint_eq(question.answers, 0);
+}
+END_TEST
+
+/* Nor is it a sign of life. */
+START_TEST(client_takes_no_question_for_an_answer)
+{
+    world.echoes = true;
+    world.answers_each = 0;
+    client_start(world.client, &question.request);
+    run_ms(500);
+    ck_assert_uint_eq(question.answers, 0);
+    ck_assert_uint_eq(client_heard_ns(world.client), 0);
+}
+END_TEST
+
+START_TEST(client_without_a_place_asks_for_the_map)
+{
+    question.request.target = 1;
+    client_start(world.client, &question.request);
+    run_ms(500);
+    ck_assert_uint_eq(question.answers, 1);
+    ck_assert_uint_eq(world.map_epoch_said, 0);
+    client_map_refresh(world.client);
+    run_ms(10);
+    ck_assert_uint_eq(world.map_epoch_said, 3); /* which it has */
 }
 END_TEST
 
@@ -511,6 +551,14 @@ START_TEST(map_refuses_what_does_not_fit)
         client_map_take(&m, &reply, &numbers, &(struct frame){.data = good, .bytes = 4}, &e),
         SHOAL_E_MALFORMED);
     ck_assert_uint_eq(m.shard[3], 1); /* as it was */
+    static char lines[2 * (LIMIT_SHARDS + 1)];
+    for (size_t i = 0; i < sizeof lines; i++)
+        lines[i] = i % 2 == 0 ? 'a' : '\n';
+    for (reply.shards = LIMIT_SHARDS; reply.shards <= LIMIT_SHARDS + 1; reply.shards++)
+        ck_assert_int_eq(
+            client_map_take(&m, &reply, &numbers,
+                            &(struct frame){.data = lines, .bytes = 2 * (size_t)reply.shards}, &e),
+            reply.shards <= LIMIT_SHARDS ? 0 : SHOAL_E_MALFORMED);
     client_map_close(&m);
 }
 END_TEST
@@ -537,6 +585,8 @@ int main(void)
     tcase_add_test(c, client_forgets_what_is_cancelled);
     tcase_add_test(c, client_is_not_fooled_by_another_type);
     tcase_add_test(c, client_is_not_fooled_by_another_sender);
+    tcase_add_test(c, client_takes_no_question_for_an_answer);
+    tcase_add_test(c, client_without_a_place_asks_for_the_map);
     tcase_add_test(c, client_muted_holds_writes_back);
     tcase_add_test(c, client_waits_for_a_complete_map);
     tcase_add_test(c, map_refuses_what_does_not_fit);

@@ -32,7 +32,7 @@ static struct lane *lane;
 static uint32_t ends;
 static uint32_t lane_ahead, lane_readers_wanted;
 static const char *more_data = ""; /* of the job */
-static uint32_t with_statistics;
+static uint32_t with_statistics, cache_rows;
 static uint32_t times_are = 1; /* the first entry of a line is this and up to 59 more */
 
 static const struct sim_options calm = {.seed = 1,
@@ -110,6 +110,7 @@ static void open_with(const struct sim_options *options, const char *mode, uint3
                               .table_count = table_count,
                               .ahead = lane_ahead,
                               .readers = lane_readers_wanted,
+                              .cache_rows = cache_rows,
                               .worker = 9,
                               .stats = &stats};
     memset(&stats, 0, sizeof stats);
@@ -224,6 +225,11 @@ START_TEST(lane_goes_on_after_the_mark)
     run_task(&task);
     ck_assert_int_eq(lane_result(lane)->status, 0);
     ck_assert_uint_eq(lane_result(lane)->examples, 0);
+    task = task_of(0, 112, 7, 7);
+    for (task.mark = 6; task.mark < 9; task.mark++) { /* the batch before, the first, the next */
+        run_task(&task);
+        ck_assert_uint_eq(lane_result(lane)->examples, 112 - (task.mark - 6) * 16);
+    }
 }
 END_TEST
 
@@ -307,6 +313,93 @@ START_TEST(lane_refuses_rows_that_are_not_there)
     run_task(&task);
     ck_assert_int_eq(lane_result(lane)->status, SHOAL_E_DATA);
     ck_assert_ptr_nonnull(strstr(lane_result(lane)->text, "100"));
+    task = task_of(90, 11, 1, 1); /* one too many */
+    run_task(&task);
+    ck_assert_ptr_nonnull(strstr(lane_result(lane)->text, "do all workers read the same files"));
+    task = task_of(90, 10, 1, 1);
+    run_task(&task);
+    ck_assert_int_eq(lane_result(lane)->status, 0);
+}
+END_TEST
+
+/* An object that changed since it was indexed would be other examples under the same numbers. */
+START_TEST(lane_refuses_an_object_that_is_another)
+{
+    open_with(&calm, "async", 100);
+    struct wire_LANE_NEXT_reply task = task_of(0, 16, 1, 1);
+    task.object = 3;
+    task.object_rows = dataset_rows(input) + (_i == 1);
+    task.object_digest = dataset_digest(input) ^ (_i == 2);
+    run_task(&task);
+    ck_assert_int_eq(lane_result(lane)->status, _i == 0 ? 0 : SHOAL_E_DATA);
+    ck_assert_uint_eq(fake.applied > 0, _i == 0);
+}
+END_TEST
+
+START_TEST(lane_numbers_end_below_their_limit)
+{
+    open_with(&calm, "async", 20);
+    struct wire_LANE_NEXT_reply task = task_of(0, 0, 1, 1);
+    task.lane = LIMIT_LANES;
+    run_task(&task);
+    ck_assert_int_eq(lane_result(lane)->status, SHOAL_E_MALFORMED);
+    task = task_of(0, 0, 0, 1);
+    run_task(&task);
+    ck_assert_int_eq(lane_result(lane)->status, SHOAL_E_MALFORMED);
+}
+END_TEST
+
+/* Evaluation reads rows as they are, and holds nobody up. */
+START_TEST(lane_pulls_within_the_bound_of_its_job)
+{
+    static const char *const mode[] = {"async", "ssp", "bsp", "ssp"};
+    static const uint32_t bound[] = {WIRE_BOUND_ASYNC, 2, 0, WIRE_BOUND_ASYNC};
+    open_with(&calm, mode[_i], 100);
+    struct wire_LANE_NEXT_reply task = task_of(0, 16, 1, 1);
+    if (_i == 3)
+        task.kind = WIRE_NEXT_EVAL;
+    run_task(&task);
+    ck_assert_int_eq(lane_result(lane)->status, 0);
+    ck_assert_uint_eq(fake.pull.bound, bound[_i]);
+    ck_assert_uint_eq(fake.pull.lane, _i == 3 ? UINT32_MAX : 0);
+}
+END_TEST
+
+/* A batch is told of once, and each one is, whatever the memory that it lies in has seen. */
+START_TEST(lane_tells_of_every_batch_that_was_refused)
+{
+    open_with(&calm, "async", 400);
+    fake.poison_from = 1;
+    fake.poison_to = 100;
+    struct wire_LANE_NEXT_reply task = task_of(0, 400, 1, 25);
+    run_task(&task);
+    ck_assert_int_eq(lane_result(lane)->status, 0);
+    ck_assert_uint_eq(lane_result(lane)->refused, 25);
+}
+END_TEST
+
+/* Rows that another worker, or another map, may have changed meanwhile. */
+START_TEST(lane_keeps_rows_for_its_own_grant_alone)
+{
+    cache_rows = 64;
+    open_with(&calm, "ssp", 100);
+    cache_rows = 0;
+    struct wire_LANE_NEXT_reply task = task_of(0, 32, 1, 2);
+    run_task(&task);
+    ck_assert_int_eq(lane_result(lane)->status, 0);
+    uint64_t before = stats.cache_hits;
+    task = task_of(32, 16, 3, 1);
+    task.mark = 2;
+    if (_i == 1) {
+        task.generation = 2;
+        for (uint32_t s = 0; s < 2; s++)
+            fake.fence[s][0] = 2;
+    } else if (_i == 2) {
+        lane_remap(lane);
+    }
+    run_task(&task);
+    ck_assert_int_eq(lane_result(lane)->status, 0);
+    ck_assert_int_eq(stats.cache_hits > before, _i == 0);
 }
 END_TEST
 
@@ -358,6 +451,29 @@ static bool flow_look(void *context)
     s->overlapped = s->overlapped || (lane->computing != NULL && in_states(READING, READING) > 0);
     return ends > 0;
 }
+
+static bool pushes_look(void *context)
+{
+    most(context, in_states(PUSHING, PUSHING));
+    return ends > 0;
+}
+
+/* A shard holds one batch of a lane until its clock is complete. */
+START_TEST(lane_pushes_one_batch_at_a_time_under_bsp)
+{
+    uint32_t pushing = 0;
+    open_with(&calm, _i == 0 ? "async" : "bsp", 400);
+    fake.push_late_ns = SECOND / 20;
+    struct wire_LANE_NEXT_reply task = task_of(0, 400, 1, 25);
+    ends = 0;
+    lane_start(lane, &task, input);
+    ck_assert(sim_run(fake.sim, sim_now_ns(fake.sim) + 100 * SECOND, pushes_look, &pushing));
+    if (_i == 0)
+        ck_assert_uint_gt(pushing, 1);
+    else
+        ck_assert_uint_eq(pushing, 1);
+}
+END_TEST
 
 /* Reading runs ahead in parallel, as far as it may; the queues between the stages are bounded, and
  * so is the memory. */
@@ -529,6 +645,7 @@ START_TEST(lane_charges_held_pulls_to_waiting)
     ck_assert_int_eq(lane_result(lane)->status, 0);
     ck_assert_uint_gt(took, SECOND);
     ck_assert_uint_gt(stats.held_ns, took / 10 * 8);
+    ck_assert_uint_le(stats.held_ns, took);
     ck_assert_uint_lt(stats.time_ns[STATS_PULL], took / 10);
 }
 END_TEST
@@ -739,6 +856,12 @@ int main(void)
     tcase_add_test(c, lane_keeps_memory_while_frames_borrow_it);
     tcase_add_test(c, lane_dropped_writes_nothing_more);
     tcase_add_test(c, lane_refuses_rows_that_are_not_there);
+    tcase_add_loop_test(c, lane_refuses_an_object_that_is_another, 0, 3);
+    tcase_add_test(c, lane_numbers_end_below_their_limit);
+    tcase_add_loop_test(c, lane_pushes_one_batch_at_a_time_under_bsp, 0, 2);
+    tcase_add_loop_test(c, lane_pulls_within_the_bound_of_its_job, 0, 4);
+    tcase_add_test(c, lane_tells_of_every_batch_that_was_refused);
+    tcase_add_loop_test(c, lane_keeps_rows_for_its_own_grant_alone, 0, 3);
     tcase_add_test(c, lane_allocates_nothing_when_warm);
     tcase_add_loop_test(c, lane_reads_ahead_within_its_bounds, 0, 4);
     tcase_add_test(c, lane_reads_in_parallel);

@@ -172,6 +172,7 @@ START_TEST(trainer_applies_every_example_once)
     ends_well(worker[0]);
     rows_check();
     ck_assert_uint_eq(fake.examples, 1000);
+    ck_assert_uint_eq(fake.drawn, 1000);
     ck_assert_uint_eq(fake.tasks_done, 16);
     ck_assert_uint_eq(fake.left, 1);
     ck_assert_uint_eq(fake.left_fatal, 0);
@@ -299,7 +300,130 @@ START_TEST(trainer_joins_again_when_it_is_forgotten)
     run_to_the_end();
     ends_well(worker[0]);
     ck_assert_uint_eq(fake.workers, 2);
+    ck_assert_uint_lt(fake.beat.examples, 1000); /* those of before are told under the old number */
     rows_check();
+}
+END_TEST
+
+/* Forgotten with this question under way, unanswered: nothing of it is left. */
+START_TEST(trainer_joins_again_whatever_it_was_at)
+{
+    static const enum wire_type at[] = {
+        WIRE_TYPE_LEGEND,  WIRE_TYPE_TABLE_DECLARE, WIRE_TYPE_LANE_NEXT, WIRE_TYPE_INDEX_DONE,
+        WIRE_TYPE_MAP_GET, WIRE_TYPE_TASK_DONE,     WIRE_TYPE_PULL,      WIRE_TYPE_PUSH};
+    job_make(400, "{kind: probe}", "async");
+    fake_open(&fake, &calm, text, 2, 2);
+    fake.lease_ms = 300;
+    fake.lose_count[at[_i]] = 100;
+    worker_add(2);
+    for (uint32_t i = 0; fake.seen[at[_i]] == 0; i++) {
+        ck_assert_uint_lt(i, 10000);
+        sim_run(fake.sim, sim_now_ns(fake.sim) + SECOND / 1000, NULL, NULL);
+    }
+    sim_run(fake.sim, sim_now_ns(fake.sim) + SECOND / 100, NULL, NULL);
+    fake.lose_count[at[_i]] = 0;
+    fake.forgets = true;
+    fake.known = fake.workers + 1;
+    for (uint32_t l = 0; l < 2 && fake.tables > 0; l++) /* else it has no lane */
+        fake_expire(&fake, l);
+    run_to_the_end();
+    ends_well(worker[0]);
+    ck_assert_uint_eq(fake.workers, 2);
+    rows_check();
+}
+END_TEST
+
+/* What its tables are called by is told under a number that is not known any more. */
+START_TEST(trainer_that_may_not_declare_joins_again)
+{
+    job_make(100, "{kind: probe}", "async");
+    fake_open(&fake, &calm, text, 1, 1);
+    fake.refuse_status[WIRE_TYPE_LEGEND] = SHOAL_E_UNAVAILABLE;
+    fake.refuse_count[WIRE_TYPE_LEGEND] = 1;
+    worker_add(1);
+    run_to_the_end();
+    ends_well(worker[0]);
+    ck_assert_uint_eq(fake.workers, 2);
+}
+END_TEST
+
+START_TEST(trainer_beats_three_times_a_lease)
+{
+    job_make(100, "{kind: probe}", "async");
+    fake_open(&fake, &calm, text, 1, 1);
+    fake.lose_count[WIRE_TYPE_LANE_NEXT] = 1000;
+    worker_add(1);
+    sim_run(fake.sim, 3 * SECOND + SECOND / 2, NULL, NULL); /* a lease, and what joining took */
+    ck_assert_uint_eq(fake.seen[WIRE_TYPE_WORKER_BEAT], 3);
+    sim_run(fake.sim, 6 * SECOND + SECOND / 2, NULL, NULL);
+    ck_assert_uint_eq(fake.seen[WIRE_TYPE_WORKER_BEAT], 6);
+    fake.lose_count[WIRE_TYPE_LANE_NEXT] = 0;
+    run_to_the_end();
+}
+END_TEST
+
+/* A coordinator that is gone hears no farewell. */
+START_TEST(trainer_leaves_though_nobody_listens)
+{
+    job_make(1000, "{kind: probe}", "async");
+    fake_open(&fake, &calm, text, 2, 2);
+    worker_add(2);
+    ck_assert(sim_run(fake.sim, 100 * SECOND, half_way, NULL));
+    sim_kill(fake.node[FAKE_SHARDS].node);
+    trainer_leave(worker[0]);
+    sim_run(fake.sim, sim_now_ns(fake.sim) + 3 * SECOND, NULL, NULL);
+    ck_assert(sim_stopped(worker_node[0]));
+    ends_well(worker[0]);
+}
+END_TEST
+
+/* However many seats have nothing to do. */
+START_TEST(trainer_asks_for_one_lane_at_a_time)
+{
+    struct sim_options slow = calm;
+    slow.work_min_ns = slow.work_max_ns = SECOND / 2;
+    job_make(400, "{kind: probe}", "async");
+    fake_open(&fake, &slow, text, 2, 1);
+    worker_add(4);
+    sim_run(fake.sim, 10 * SECOND, NULL, NULL);
+    uint32_t before = fake.seen[WIRE_TYPE_LANE_NEXT];
+    sim_run(fake.sim, 15 * SECOND, NULL, NULL);
+    uint32_t asked = fake.seen[WIRE_TYPE_LANE_NEXT] - before;
+    ck_assert_msg(asked > 80 && asked < 120, "%u times in 5 s, told to wait 50 ms", asked);
+    run_to_the_end();
+    rows_check();
+}
+END_TEST
+
+static bool all_held(void *context)
+{
+    (void)context;
+    return fake.lane[0].holder != 0 && fake.lane[1].holder != 0 && fake.lane[2].holder != 0;
+}
+
+/* A clock of bsp needs all of them, whoever is left. */
+START_TEST(trainer_has_a_seat_for_every_lane_of_bsp)
+{
+    job_make(1000, "{kind: probe}", _i == 0 ? "bsp" : "async");
+    fake_open(&fake, &calm, text, 2, 3);
+    worker_add(1);
+    ck_assert_int_eq(sim_run(fake.sim, 100 * SECOND, all_held, NULL), _i == 0);
+    run_to_the_end();
+    rows_check();
+}
+END_TEST
+
+/* net.resend of its file. */
+START_TEST(trainer_sends_again_as_the_job_says)
+{
+    job_make(100, "{kind: probe}", "async");
+    fake_open(&fake, &calm, text, 1, 1);
+    fake.lose_count[WIRE_TYPE_INDEX_DONE] = 3;
+    worker_add(1);
+    run_to_the_end();
+    ends_well(worker[0]);
+    ck_assert_uint_gt(sim_now_ns(fake.sim), 3 * SECOND / 5);
+    ck_assert_uint_lt(sim_now_ns(fake.sim), 2 * SECOND);
 }
 END_TEST
 
@@ -326,6 +450,7 @@ START_TEST(trainer_that_stays_asks_again_where_it_is_refused)
     ck_assert(sim_run(fake.sim, 60 * SECOND, all_trained, NULL));
     sim_run(fake.sim, sim_now_ns(fake.sim) + SECOND, all_stopped, NULL);
     ck_assert(!sim_stopped(worker_node[0]));
+    ck_assert_uint_ge(fake.workers, 3); /* each time that it hears of the end it joins again */
     trainer_leave(t);
     run_to_the_end();
     ends_well(t);
@@ -581,7 +706,8 @@ START_TEST(trainer_stops_pushing_when_its_lease_must_be_over)
     worker_add(2);
     ck_assert(sim_run(fake.sim, 100 * SECOND, half_way, NULL));
     sim_pause(fake.node[FAKE_SHARDS].node, sim_now_ns(fake.sim) + 20 * SECOND);
-    sim_run(fake.sim, sim_now_ns(fake.sim) + SECOND, NULL, NULL);
+    /* the lease, and until it is looked at */
+    sim_run(fake.sim, sim_now_ns(fake.sim) + SECOND * 45 / 100, NULL, NULL);
     uint32_t pushes = fake.seen[WIRE_TYPE_PUSH];
     sim_run(fake.sim, sim_now_ns(fake.sim) + 10 * SECOND, NULL, NULL);
     ck_assert_uint_eq(fake.seen[WIRE_TYPE_PUSH], pushes);
@@ -727,6 +853,13 @@ int main(void)
     tcase_add_test(c, trainer_goes_on_after_a_dead_worker);
     tcase_add_test(c, trainer_drops_a_fenced_lane_without_a_write);
     tcase_add_test(c, trainer_joins_again_when_it_is_forgotten);
+    tcase_add_loop_test(c, trainer_joins_again_whatever_it_was_at, 0, 8);
+    tcase_add_loop_test(c, trainer_has_a_seat_for_every_lane_of_bsp, 0, 2);
+    tcase_add_test(c, trainer_that_may_not_declare_joins_again);
+    tcase_add_test(c, trainer_beats_three_times_a_lease);
+    tcase_add_test(c, trainer_leaves_though_nobody_listens);
+    tcase_add_test(c, trainer_asks_for_one_lane_at_a_time);
+    tcase_add_test(c, trainer_sends_again_as_the_job_says);
     tcase_add_test(c, trainer_that_stays_asks_again_where_it_is_refused);
     tcase_add_test(c, trainer_follows_the_map);
     tcase_add_test(c, trainer_evaluates);

@@ -1,0 +1,392 @@
+/* test_seat.c: one seat against a coordinator and shards that answer as a case says. Its tasks have
+ * no rows: what is pushed are ticks. */
+#include "tests/lib/suite.h"
+#include "tests/lib/worker_script.h"
+#include "worker/train/seat.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct seat_host host;
+static struct seat *seat;
+static struct stats stats;
+static uint32_t freed, unknown, ended, fatals, brokens, releases;
+static int fatal_status;
+static bool held_elsewhere;
+static uint32_t lanes_held; /* by the worker's seats, as the host says */
+static int ready_status;
+
+/* What the coordinator answers to the n-th LANE_NEXT, and to every report; the shards to every
+ * push. */
+static struct wire_LANE_NEXT_reply next[8];
+static int next_status[8], report_status[8], push_status;
+static uint32_t reports;
+
+static bool answer(const struct wire *in, uint32_t node, uint32_t n, struct wire *out)
+{
+    ck_assert_uint_lt(n, 8);
+    if (in->type == WIRE_TYPE_LANE_NEXT) {
+        out->status = next_status[n];
+        out->u.LANE_NEXT_reply = next[n];
+    } else if (node == SCRIPT_COORDINATOR) {
+        out->status = report_status[reports++];
+    } else {
+        out->status = push_status;
+    }
+    return true;
+}
+
+static int on_ready(void *context, const struct wire_LANE_NEXT_reply *task, struct dataset **data,
+                    struct err *e)
+{
+    (void)context, (void)task, (void)data;
+    return ready_status == 0 ? 0 : err_set(e, ready_status, "scripted");
+}
+
+static void on_release(void *context, const struct dataset *data)
+{
+    (void)context, (void)data;
+    releases++;
+}
+
+static void on_freed(void *context)
+{
+    (void)context;
+    freed++;
+}
+
+static bool on_held(void *context, const struct seat *but, uint32_t lane, uint64_t generation)
+{
+    (void)context;
+    ck_assert_ptr_eq(but, seat);
+    ck_assert_uint_eq(lane, 5);
+    ck_assert_uint_eq(generation, 9);
+    return held_elsewhere;
+}
+
+static uint32_t on_lanes(void *context)
+{
+    (void)context;
+    return lanes_held;
+}
+
+static void on_end(void *context)
+{
+    (void)context;
+    ended++;
+}
+
+static void on_unknown(void *context)
+{
+    (void)context;
+    unknown++;
+}
+
+static void on_fatal(void *context, int status, const char *text)
+{
+    (void)context;
+    ck_assert_uint_gt(strlen(text), 0);
+    fatals++;
+    fatal_status = status;
+}
+
+static void on_broken(void *context, int status, const char *text)
+{
+    (void)context, (void)status, (void)text;
+    brokens++;
+}
+
+static void setup(void)
+{
+    struct err e = {0};
+    freed = unknown = ended = fatals = brokens = releases = reports = lanes_held = 0;
+    fatal_status = ready_status = push_status = 0;
+    held_elsewhere = false;
+    memset(next, 0, sizeof next);
+    memset(next_status, 0, sizeof next_status);
+    memset(report_status, 0, sizeof report_status);
+    for (uint32_t i = 0; i < 8; i++)
+        next[i] = (struct wire_LANE_NEXT_reply){.kind = WIRE_NEXT_WAIT, .retry_ms = 5000};
+    script_open(answer);
+    host = (struct seat_host){.base = {.env = sim_node_env(script.own),
+                                       .client = script.client,
+                                       .job = &script.job,
+                                       .model = script.model,
+                                       .schema = script.schema,
+                                       .table_count = 1,
+                                       .stats = &stats},
+                              .pass = 71,
+                              .ready = on_ready,
+                              .release = on_release,
+                              .freed = on_freed,
+                              .held = on_held,
+                              .lanes = on_lanes,
+                              .end = on_end,
+                              .unknown = on_unknown,
+                              .fatal = on_fatal,
+                              .broken = on_broken};
+    ck_assert_msg(seat_new(&host, &seat, &e) == 0, "%s", e.text);
+    seat_begin(seat);
+}
+
+static void teardown(void)
+{
+    seat_drop(seat);
+    script_run_ms(1);
+    seat_free(seat);
+    script_close();
+}
+
+/* One batch of lane 5 without rows, the 30th. */
+static struct wire_LANE_NEXT_reply task_of_lane(void)
+{
+    return (struct wire_LANE_NEXT_reply){.kind = WIRE_NEXT_TASK,
+                                         .task = 3,
+                                         .lane = 5,
+                                         .generation = 9,
+                                         .first_batch = 30,
+                                         .batch_count = 2,
+                                         .mark = 29,
+                                         .lr_scale = 1.0f,
+                                         .run = SCRIPT_RUN};
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+/* Whatever the coordinator says, a seat neither floods it nor sleeps for long. */
+START_TEST(seat_waits_as_it_is_told_within_bounds)
+{
+    static const uint32_t told[] = {0, 1, 10, 11, 4999, 5000, 5001, UINT32_MAX},
+                          waits[] = {200, 10, 10, 11, 4999, 5000, 5000, 5000};
+    next[0].retry_ms = told[_i];
+    seat_ask(seat);
+    ck_assert(seat_is_asking(seat));
+    script_run_ms(1);
+    ck_assert_uint_eq(script_count(WIRE_TYPE_LANE_NEXT), 1);
+    ck_assert(seat_is_asking(seat)); /* no other is to ask meanwhile */
+    script_run_ms(waits[_i] - 1);
+    ck_assert_uint_eq(script_count(WIRE_TYPE_LANE_NEXT), 1);
+    script_run_ms(2);
+    ck_assert_uint_eq(script_count(WIRE_TYPE_LANE_NEXT), 2);
+}
+END_TEST
+
+START_TEST(seat_without_a_lane_says_how_many_the_worker_has)
+{
+    lanes_held = 4;
+    seat_ask(seat);
+    script_run_ms(1);
+    const struct wire_LANE_NEXT *q = &script_seen(WIRE_TYPE_LANE_NEXT, 0)->w.u.LANE_NEXT;
+    ck_assert_uint_eq(q->pass, 71);
+    ck_assert_uint_eq(q->lane, SEAT_NO_LANE);
+    ck_assert_uint_eq(q->generation, 0);
+    ck_assert_uint_eq(q->batch, 4);
+}
+END_TEST
+
+/* AGAIN passes; of a lane that is another's nothing is left; who is not known joins again. */
+START_TEST(seat_that_is_refused_what_it_asks_does_as_the_status_says)
+{
+    static const int status[] = {SHOAL_E_AGAIN, SHOAL_E_UNAVAILABLE, SHOAL_E_FENCED,
+                                 SHOAL_E_OLD_RUN, SHOAL_E_CONFIG};
+    next_status[0] = status[_i];
+    seat_ask(seat);
+    script_run_ms(200);
+    ck_assert_uint_eq(script_count(WIRE_TYPE_LANE_NEXT), _i == 0 ? 2 : 1);
+    ck_assert_uint_eq(unknown, _i == 1);
+    ck_assert_uint_eq(freed, _i == 2 || _i == 3);
+    ck_assert_int_eq(seat_is_free(seat), _i == 2 || _i == 3);
+    ck_assert_uint_eq(fatals, _i == 4);
+    ck_assert_int_eq(fatal_status, _i == 4 ? SHOAL_E_CONFIG : 0);
+}
+END_TEST
+
+/* A late copy of a grant. */
+START_TEST(seat_leaves_a_lane_that_another_has)
+{
+    next[0] = task_of_lane();
+    held_elsewhere = true;
+    seat_ask(seat);
+    script_run_ms(10);
+    ck_assert(seat_is_free(seat));
+    ck_assert_uint_eq(seat_lane(seat), SEAT_NO_LANE);
+    ck_assert_uint_eq(freed, 1);
+    ck_assert_uint_eq(script_count(WIRE_TYPE_PUSH), 0);
+}
+END_TEST
+
+/* Who waits for it to have asked asks now, be the work of no lane. */
+START_TEST(seat_that_has_work_lets_another_ask)
+{
+    static const enum wire_next kind[] = {WIRE_NEXT_TASK, WIRE_NEXT_EVAL, WIRE_NEXT_INDEX};
+    next[0] = task_of_lane();
+    next[0].kind = kind[_i];
+    ready_status = SHOAL_E_AGAIN; /* the input is not there yet */
+    seat_ask(seat);
+    script_run_ms(1);
+    ck_assert_uint_eq(freed, 1);
+    ck_assert(!seat_is_free(seat) && !seat_is_asking(seat));
+    ck_assert_uint_eq(seat_lane(seat), _i == 0 ? 5 : SEAT_NO_LANE);
+}
+END_TEST
+
+/* ---- at work --------------------------------------------------------------------------------- */
+
+START_TEST(seat_goes_on_with_its_lane_from_what_is_done)
+{
+    next[0] = task_of_lane();
+    seat_ask(seat);
+    script_run_ms(10);
+    ck_assert_uint_eq(script_count(WIRE_TYPE_PUSH), 4); /* two batches, two shards */
+    const struct wire_TASK_DONE *done = &script_seen(WIRE_TYPE_TASK_DONE, 0)->w.u.TASK_DONE;
+    ck_assert_uint_eq(done->pass, 71);
+    ck_assert_uint_eq(done->lane, 5);
+    ck_assert_uint_eq(done->generation, 9);
+    ck_assert_uint_eq(done->task, 3);
+    const struct wire_LANE_NEXT *q = &script_seen(WIRE_TYPE_LANE_NEXT, 1)->w.u.LANE_NEXT;
+    ck_assert_uint_eq(q->lane, 5);
+    ck_assert_uint_eq(q->generation, 9);
+    ck_assert_uint_eq(q->batch, 31);
+}
+END_TEST
+
+/* FENCED, OLD_RUN: nobody is told. GAP: acknowledged pushes are lost, and who joins anew goes on
+ * from what is left. All else is the job's end. */
+START_TEST(seat_whose_pushes_are_refused_does_as_the_status_says)
+{
+    static const int status[] = {SHOAL_E_FENCED, SHOAL_E_OLD_RUN, SHOAL_E_GAP, SHOAL_E_SCHEMA};
+    next[0] = task_of_lane();
+    next[0].batch_count = 1;
+    push_status = SHOAL_E_TIMEOUT;
+    seat_ask(seat);
+    script_run_ms(10);
+    push_status = status[_i];
+    script_run_ms(_i == 2 ? 100 : 1000);
+    if (_i == 2) /* ten in a row, at two shards */
+        for (uint32_t i = 0; i < 100 && unknown == 0 && fatals == 0; i++) {
+            script.count = 0;
+            script_run_ms(100);
+        }
+    ck_assert_int_eq(seat_is_free(seat), _i < 2);
+    ck_assert_uint_eq(freed, _i < 2 ? 2 : 1);
+    ck_assert_uint_eq(unknown, _i == 2);
+    ck_assert_uint_eq(fatals, _i == 3);
+    ck_assert_uint_eq(script_count(WIRE_TYPE_TASK_DONE), 0);
+}
+END_TEST
+
+/* ---- reporting ------------------------------------------------------------------------------- */
+
+/* What is refused for good is over as well: the coordinator has its reasons. */
+START_TEST(seat_whose_report_is_refused_does_as_the_status_says)
+{
+    static const int status[] = {SHOAL_E_AGAIN, SHOAL_E_UNAVAILABLE, SHOAL_E_FENCED,
+                                 SHOAL_E_OLD_RUN, SHOAL_E_CONFIG};
+    next[0] = task_of_lane();
+    report_status[0] = status[_i];
+    seat_ask(seat);
+    script_run_ms(200);
+    ck_assert_uint_eq(script_count(WIRE_TYPE_TASK_DONE), _i == 0 ? 2 : 1);
+    ck_assert_uint_eq(script_count(WIRE_TYPE_LANE_NEXT), _i == 0 || _i == 4 ? 2 : 1);
+    ck_assert_uint_eq(unknown, _i == 1);
+    ck_assert_int_eq(seat_is_free(seat), _i == 2 || _i == 3);
+    ck_assert_uint_eq(fatals, 0);
+}
+END_TEST
+
+/* An evaluation leaves the lane where it is, and its want too. */
+START_TEST(seat_after_an_evaluation_is_as_it_was)
+{
+    struct wire_LANE_NEXT_reply eval = {.kind = WIRE_NEXT_EVAL, .task = 8, .run = SCRIPT_RUN};
+    next[0] = task_of_lane();
+    next[_i] = eval; /* with a lane, or without */
+    seat_ask(seat);
+    script_run_ms(100);
+    ck_assert_uint_eq(script_seen(WIRE_TYPE_EVAL_DONE, 0)->w.u.EVAL_DONE.task, 8);
+    ck_assert_int_eq(seat_is_free(seat), _i == 0);
+    ck_assert_uint_eq(script_count(WIRE_TYPE_LANE_NEXT), _i == 0 ? 1 : 3);
+    if (_i == 1) {
+        ck_assert_uint_eq(script_seen(WIRE_TYPE_LANE_NEXT, 2)->w.u.LANE_NEXT.lane, 5);
+        ck_assert_uint_eq(script_seen(WIRE_TYPE_LANE_NEXT, 2)->w.u.LANE_NEXT.batch, 31);
+    }
+}
+END_TEST
+
+/* What cannot be read ends the job; of one object the coordinator says what becomes of it. Of a
+ * replay there are no windows then. */
+START_TEST(seat_says_what_it_could_not_index)
+{
+    bool object = _i == 1;
+    next[0] = (struct wire_LANE_NEXT_reply){
+        .kind = WIRE_NEXT_INDEX, .split = WIRE_TRAIN, .object = object ? 7 : 0};
+    ready_status = SHOAL_E_NOINPUT;
+    script.job.replay.on = _i == 2;
+    seat_ask(seat);
+    script_run_ms(10);
+    script.job.replay.on = false;
+    if (object) {
+        const struct wire_OBJECT_DONE *q = &script_seen(WIRE_TYPE_OBJECT_DONE, 0)->w.u.OBJECT_DONE;
+        ck_assert_uint_eq(q->object, 6); /* they are numbered from 0 there */
+        ck_assert_int_eq(q->fail_status, SHOAL_E_NOINPUT);
+        ck_assert_str_eq(q->fail_text, "scripted");
+    } else {
+        const struct wire_INDEX_DONE *q = &script_seen(WIRE_TYPE_INDEX_DONE, 0)->w.u.INDEX_DONE;
+        ck_assert_uint_eq(q->split, WIRE_TRAIN);
+        ck_assert_int_eq(q->fail_status, SHOAL_E_NOINPUT);
+        ck_assert_str_eq(q->fail_text, "scripted");
+    }
+    ck_assert_uint_eq(fatals, !object);
+    ck_assert_int_eq(fatal_status, object ? 0 : SHOAL_E_NOINPUT);
+    ck_assert_int_eq(seat_is_free(seat), object);
+}
+END_TEST
+
+/* Whatever it was at, nothing is sent any more, and its next question is that of a new seat. */
+START_TEST(seat_that_is_dropped_has_no_lane)
+{
+    next[0] = task_of_lane();
+    next[1] = task_of_lane();
+    push_status = _i == 0 ? SHOAL_E_TIMEOUT : 0;
+    if (_i == 1)
+        report_status[0] = SHOAL_E_AGAIN;
+    seat_ask(seat);
+    script_run_ms(_i == 2 ? 0 : 10);
+    seat_drop(seat);
+    ck_assert_uint_eq(seat_lane(seat), SEAT_NO_LANE);
+    ck_assert_uint_eq(seat_generation(seat), 0);
+    uint32_t before = script.count;
+    script_run_ms(6000);
+    ck_assert(seat_is_free(seat));
+    ck_assert_uint_le(script.count - before, _i == 2); /* what was in the network */
+}
+END_TEST
+
+START_TEST(seat_ends_with_the_job)
+{
+    next[0] = (struct wire_LANE_NEXT_reply){.kind = _i == 0 ? WIRE_NEXT_END : 99};
+    seat_ask(seat);
+    script_run_ms(10);
+    ck_assert_uint_eq(ended, _i == 0);
+    ck_assert_int_eq(fatal_status, _i == 0 ? 0 : SHOAL_E_MALFORMED);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("seat");
+    TCase *c = suite_case(s, "seat", 60, setup, teardown);
+    tcase_add_loop_test(c, seat_waits_as_it_is_told_within_bounds, 0, 8);
+    tcase_add_test(c, seat_without_a_lane_says_how_many_the_worker_has);
+    tcase_add_loop_test(c, seat_that_is_refused_what_it_asks_does_as_the_status_says, 0, 5);
+    tcase_add_test(c, seat_leaves_a_lane_that_another_has);
+    tcase_add_loop_test(c, seat_that_has_work_lets_another_ask, 0, 3);
+    tcase_add_test(c, seat_goes_on_with_its_lane_from_what_is_done);
+    tcase_add_loop_test(c, seat_whose_pushes_are_refused_does_as_the_status_says, 0, 4);
+    tcase_add_loop_test(c, seat_whose_report_is_refused_does_as_the_status_says, 0, 5);
+    tcase_add_loop_test(c, seat_after_an_evaluation_is_as_it_was, 0, 2);
+    tcase_add_loop_test(c, seat_says_what_it_could_not_index, 0, 3);
+    tcase_add_loop_test(c, seat_that_is_dropped_has_no_lane, 0, 3);
+    tcase_add_loop_test(c, seat_ends_with_the_job, 0, 2);
+    return suite_main(s);
+}

@@ -1,0 +1,334 @@
+/* test_transfer.c: pulls and pushes of one batch against shards that answer as a case says. */
+#include "proto/base/key.h"
+#include "tests/lib/suite.h"
+#include "tests/lib/worker_script.h"
+#include "worker/train/transfer.h"
+
+#include <check.h>
+#include <string.h>
+
+static struct rows *rows;
+static struct transfer transfer;
+static uint64_t keys[2]; /* one of each shard */
+static uint32_t done, poisoned, gaps;
+static uint32_t earlier; /* parts of earlier pushes that are not acknowledged, at each gap */
+static int refused;
+static uint64_t gap_order, staleness[STALENESS_CELLS];
+
+static void on_done(struct transfer *t)
+{
+    (void)t;
+    done++;
+}
+
+static void on_refused(struct transfer *t, int status, const char *text)
+{
+    (void)t;
+    ck_assert_uint_gt(strlen(text), 0);
+    refused = status;
+}
+
+static void on_poisoned(struct transfer *t, const struct part *p, const char *text)
+{
+    (void)t, (void)p, (void)text;
+    poisoned++;
+}
+
+static uint32_t on_gap(struct transfer *t, const struct part *p, uint64_t order)
+{
+    (void)t;
+    ck_assert_uint_eq(p->tablet_count, 32);
+    gaps++;
+    gap_order = order;
+    return earlier;
+}
+
+static void setup(void)
+{
+    done = poisoned = gaps = earlier = 0;
+    refused = 0;
+    memset(staleness, 0, sizeof staleness);
+}
+
+static void teardown(void)
+{
+    transfer_close(&transfer);
+    rows_release(rows);
+    script_close();
+}
+
+static void start(bool push)
+{
+    const struct transfer_name name = {
+        .run = SCRIPT_RUN, .generation = 1, .batch = 1, .lr_scale = 1};
+    struct err e = {0};
+    ck_assert_msg(transfer_start(&transfer, &name, push, &e) == 0, "%s", e.text);
+}
+
+static bool of_shard(uint64_t key, uint32_t shard)
+{
+    return key_tablet(key_mix(key), script.schema[0].tablet_bits) / 32 == shard;
+}
+
+static void open_with(bool (*answer)(const struct wire *in, uint32_t node, uint32_t n,
+                                     struct wire *out))
+{
+    static float floats[64];
+    struct err e = {0};
+    script_open(answer);
+    client_set_resend(script.client, 1000);
+    ck_assert_int_eq(rows_new(script.model, NULL, script.schema, 1, 4, 1, &rows, &e), 0);
+    for (uint32_t shard = 0; shard < 2; shard++)
+        for (keys[shard] = 0; !of_shard(keys[shard], shard);)
+            keys[shard]++;
+    rows->table[0].keys = rows->table[0].pull_keys = keys;
+    rows->table[0].key_count = rows->table[0].pull_count = 2;
+    rows->table[0].gradients = rows->table[0].pulled = floats;
+    transfer_init(&transfer, script.client, rows);
+    transfer.done = on_done;
+    transfer.refused = on_refused;
+    transfer.poisoned = on_poisoned;
+    transfer.gap = on_gap;
+    transfer.staleness = staleness;
+}
+
+/* When the n-th push came to shard 0, after the first, in ms. */
+static uint64_t push_ms(uint32_t n)
+{
+    uint64_t first = UINT64_MAX;
+    for (uint32_t i = 0; i < script.count; i++)
+        if (script.seen[i].node == 0) {
+            if (first == UINT64_MAX)
+                first = script.seen[i].at_ns;
+            if (n-- == 0)
+                return (script.seen[i].at_ns - first) / SCRIPT_MS;
+        }
+    return UINT64_MAX;
+}
+
+/* ---- pushes ---------------------------------------------------------------------------------- */
+
+static bool three_gaps(const struct wire *in, uint32_t node, uint32_t n, struct wire *out)
+{
+    (void)in;
+    out->status = node == 0 && n < 3 ? SHOAL_E_GAP : 0;
+    return true;
+}
+
+/* The first gap is most often of a push that was overtaken. */
+START_TEST(push_goes_again_at_once_at_the_first_gap_alone)
+{
+    open_with(three_gaps);
+    earlier = 1;
+    start(true);
+    script_run_ms(1000);
+    ck_assert_uint_eq(push_ms(1), 0);
+    ck_assert_uint_ge(push_ms(2), 50);
+    ck_assert_uint_ge(push_ms(3), 150);
+    ck_assert_uint_eq(gaps, 3);
+    ck_assert_uint_eq(done, 1);
+}
+END_TEST
+
+static bool gaps_for_ever(const struct wire *in, uint32_t node, uint32_t n, struct wire *out)
+{
+    (void)in, (void)n;
+    out->status = node == 0 ? SHOAL_E_GAP : 0;
+    return true;
+}
+
+START_TEST(push_is_lost_after_ten_gaps_with_nothing_before_it)
+{
+    open_with(gaps_for_ever);
+    earlier = 1;
+    start(true);
+    script_run_ms(60000);
+    ck_assert_uint_gt(gaps, 20); /* while an earlier one is under way there may be any number */
+    ck_assert_int_eq(refused, 0);
+    earlier = gaps = 0;
+    script_run_ms(60000);
+    ck_assert_uint_eq(gaps, 10);
+    ck_assert_int_eq(refused, SHOAL_E_GAP);
+    ck_assert_uint_eq(transfer.pending, 0);
+}
+END_TEST
+
+static bool not_leader_once(const struct wire *in, uint32_t node, uint32_t n, struct wire *out)
+{
+    (void)in;
+    out->status = node == 0 && n == 0 ? SHOAL_E_NOT_LEADER : 0;
+    return true;
+}
+
+START_TEST(push_that_is_not_the_shards_asks_for_the_map)
+{
+    open_with(not_leader_once);
+    uint32_t before = script.maps;
+    start(true);
+    script_run_ms(10);
+    ck_assert_uint_eq(script.maps, before + 1);
+    script_run_ms(1000);
+    ck_assert_int_eq(refused, 0);
+    ck_assert_uint_eq(done, 1);
+}
+END_TEST
+
+/* (order of the push at shard 0) + _i - 1 */
+START_TEST(push_goes_again_where_it_was_sent_before)
+{
+    const struct part p = {.tablet_count = 32};
+    open_with(gaps_for_ever);
+    earlier = 1;
+    start(true);
+    script_run_ms(0);
+    script_run_ms(1); /* the second sending is answered by the second gap */
+    ck_assert_uint_eq(gaps, 2);
+    uint32_t before = script_count(WIRE_TYPE_PUSH);
+    ck_assert_uint_eq(transfer_resend(&transfer, &p, gap_order + (uint64_t)_i - 1), 1);
+    script_run_ms(1);
+    ck_assert_uint_eq(script_count(WIRE_TYPE_PUSH) - before, _i == 2);
+}
+END_TEST
+
+static bool first_lost(const struct wire *in, uint32_t node, uint32_t n, struct wire *out)
+{
+    out->u.PUSH_reply.skipped = node == 0;
+    return in->type != WIRE_TYPE_PUSH || node != 0 || n > 0;
+}
+
+static bool skipped_at_once(const struct wire *in, uint32_t node, uint32_t n, struct wire *out)
+{
+    (void)in, (void)n;
+    out->u.PUSH_reply.skipped = node == 0;
+    return true;
+}
+
+/* The first copy may be what a second finds there. */
+START_TEST(push_sent_twice_says_of_nothing_that_it_was_computed_again)
+{
+    open_with(_i == 0 ? first_lost : skipped_at_once);
+    start(true);
+    script_run_ms(3000);
+    ck_assert_uint_eq(done, 1);
+    ck_assert(transfer.skipped);
+    ck_assert_int_eq(transfer.recomputed, _i);
+}
+END_TEST
+
+static bool not_finite_twice(const struct wire *in, uint32_t node, uint32_t n, struct wire *out)
+{
+    (void)in;
+    out->status = node == 0 && n < 2 ? SHOAL_E_NOT_FINITE : 0;
+    return true;
+}
+
+/* A late copy of the refusal: of a tick it can be nothing else. */
+START_TEST(push_is_refused_for_its_values_once)
+{
+    open_with(not_finite_twice);
+    start(true);
+    script_run_ms(1000);
+    ck_assert_uint_eq(poisoned, 1);
+    ck_assert_uint_eq(done, 1);
+    ck_assert_uint_eq(push_ms(1), 0); /* the tick, at once */
+    ck_assert_uint_ge(push_ms(2), 50);
+    ck_assert_uint_eq(transfer.keys, 1);
+}
+END_TEST
+
+START_TEST(push_names_the_map_that_it_goes_by)
+{
+    open_with(skipped_at_once);
+    start(true);
+    script_run_ms(10);
+    ck_assert_uint_eq(script_seen(WIRE_TYPE_PUSH, 0)->w.u.PUSH.map_epoch, 3);
+}
+END_TEST
+
+/* ---- pulls ----------------------------------------------------------------------------------- */
+
+static struct wire_PULL_reply pulled[2];
+
+static bool pulled_so(const struct wire *in, uint32_t node, uint32_t n, struct wire *out)
+{
+    (void)n;
+    if (in->type == WIRE_TYPE_PULL)
+        out->u.PULL_reply = pulled[node];
+    return true;
+}
+
+static void pull_so(uint32_t key_count, uint32_t width)
+{
+    for (uint32_t i = 0; i < 2; i++)
+        pulled[i] = (struct wire_PULL_reply){.key_count = 1, .width = script.schema[0].width};
+    pulled[0].key_count = key_count;
+    pulled[0].width = width;
+}
+
+/* Rows of other keys, or of another table, are nobody's. */
+START_TEST(pull_answered_by_another_number_of_rows_is_refused)
+{
+    open_with(pulled_so);
+    uint32_t width = script.schema[0].width;
+    pull_so(_i == 0 ? 2 : 1, _i == 1 ? width + 1 : width);
+    start(false);
+    script_run_ms(10);
+    ck_assert_int_eq(refused, _i < 2 ? SHOAL_E_SCHEMA : 0);
+    ck_assert_uint_eq(done, _i == 2);
+    ck_assert_uint_eq(transfer.pending, 0);
+}
+END_TEST
+
+/* Of its own parts alone, whatever the transfer before came to. */
+START_TEST(pull_was_held_as_long_as_its_slowest_part)
+{
+    open_with(pulled_so);
+    for (uint32_t again = 0; again < 2; again++) {
+        pull_so(1, script.schema[0].width);
+        pulled[_i].waited_ns = again == 0 ? 50 : 7;
+        pulled[1 - _i].waited_ns = again == 0 ? 20 : 0;
+        start(false);
+        script_run_ms(10);
+        ck_assert_uint_eq(done, again + 1);
+        ck_assert_uint_eq(transfer.held_ns, again == 0 ? 50 : 7);
+        ck_assert_uint_eq(transfer.keys, 2);
+    }
+}
+END_TEST
+
+/* clock - 1 - low; nothing is known without a live lane, or while the lane is not ahead. */
+START_TEST(pull_counts_how_stale_its_rows_are)
+{
+    static const struct {
+        uint64_t clock, low;
+        uint32_t cell;
+    } cases[] = {{5, 2, 2}, {3, 2, 0}, {2, 2, 0}, {5, UINT64_MAX, 0}, {64, 0, 63}, {900, 0, 63}};
+    open_with(pulled_so);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        pull_so(1, script.schema[0].width);
+        pulled[0].clock = pulled[1].clock = cases[i].clock;
+        pulled[0].low = pulled[1].low = cases[i].low;
+        uint64_t before = staleness[cases[i].cell];
+        start(false);
+        script_run_ms(10);
+        ck_assert_uint_eq(staleness[cases[i].cell] - before, 2);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("transfer");
+    TCase *c = suite_case(s, "transfer", 60, setup, teardown);
+    tcase_add_test(c, push_goes_again_at_once_at_the_first_gap_alone);
+    tcase_add_test(c, push_is_lost_after_ten_gaps_with_nothing_before_it);
+    tcase_add_test(c, push_that_is_not_the_shards_asks_for_the_map);
+    tcase_add_loop_test(c, push_goes_again_where_it_was_sent_before, 0, 3);
+    tcase_add_loop_test(c, push_sent_twice_says_of_nothing_that_it_was_computed_again, 0, 2);
+    tcase_add_test(c, push_is_refused_for_its_values_once);
+    tcase_add_test(c, push_names_the_map_that_it_goes_by);
+    tcase_add_loop_test(c, pull_answered_by_another_number_of_rows_is_refused, 0, 3);
+    tcase_add_loop_test(c, pull_was_held_as_long_as_its_slowest_part, 0, 2);
+    tcase_add_test(c, pull_counts_how_stale_its_rows_are);
+    return suite_main(s);
+}
