@@ -620,23 +620,17 @@ static bool all_came(void *context)
 
 /* A coordinator that has forgotten draws its runs anew, perhaps below one that a shard still has
  * open: it says so when it learns that, from the last server that comes, and asks for the job once
- * more; one that dies before it has learnt all, once more. */
+ * more. */
 static void again_if_asked(const struct run *p)
 {
     struct cluster_result got;
-    uint64_t deaths = UINT64_MAX;
     if (p->link != LINK_STORE_LOST && p->link != LINK_STORE_OLDER)
         return;
-    while (deaths != cluster.struck.coordinator_killed) {
-        (void)sim_run(cluster.sim, in(60 * SECOND), all_came, NULL);
-        (void)cluster_run(&cluster, in(5 * SECOND));
-        cluster_result(&cluster, &got);
-        if (got.state != WIRE_JOB_FAILED || strstr(got.text, "submit the job again") == NULL)
-            return;
-        deaths = cluster.struck.coordinator_killed;
+    (void)sim_run(cluster.sim, in(60 * SECOND), all_came, NULL);
+    (void)cluster_run(&cluster, in(5 * SECOND));
+    cluster_result(&cluster, &got);
+    if (got.state == WIRE_JOB_FAILED && strstr(got.text, "submit the job again") != NULL)
         cluster_submit(&cluster);
-        (void)cluster_run(&cluster, in(5 * SECOND));
-    }
 }
 
 static void second_text(const struct run *p)
