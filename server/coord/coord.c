@@ -72,8 +72,8 @@ static int beat_take(struct coord *c, const struct wire_SHARD_BEAT *beat, peer_t
         return rc;
     if (what == COORD_BEAT_NEW)
         log_info("server %s is shard %u at %s", beat->server, shard, beat->endpoint);
+    coord_names_learn(c, shard, beat); /* first: it has the better advice */
     coord_cluster_learn(c, shard, beat);
-    coord_names_learn(c, shard, beat);
     rc = coord_keys_learn(c, shard, from, beat->keylist, e);
     if (rc != 0)
         return rc;

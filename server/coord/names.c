@@ -155,7 +155,16 @@ void coord_names_learn(struct coord *c, uint32_t shard, const struct wire_SHARD_
     /* one that drops all that is here goes by its own, and has told no shard of them yet */
     bool drops =
         c->job.spec.fresh_all && c->job.at.phase <= PHASE_SETUP && c->job.opened != c->job.at.run;
-    if (coord_phase_running(c) && (!drops || PLANTED("names_of_what_goes")))
+    if (!coord_phase_running(c) || (drops && !PLANTED("names_of_what_goes")))
+        return;
+    if (c->job.at.phase == PHASE_WAITING && c->job.at.from == FROM_NOTHING)
+        coord_end_fail(c, SHOAL_E_EXISTS, /* as it would have been refused, had this been known */
+                       "server %s holds tables that this coordinator, whose data_dir is older, "
+                       "did not know of when the job was submitted: --start-from fleet begins "
+                       "with them; --set fresh=all drops them, and whatever else is there, for "
+                       "good, unless a checkpoint has it, and begins with none",
+                       b->server);
+    else
         coord_end_fail(c, SHOAL_E_STOPPED,
                        "the coordinator's data_dir is older than it was: server %s knows newer "
                        "names of the tables' fields than this job began with; submit the job again",

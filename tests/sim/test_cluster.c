@@ -14,6 +14,7 @@
  * SHOAL_SIM_SEEDS=N runs N seeds of each kind, SHOAL_SIM_FIRST=S begins at seed S, SHOAL_SIM_KIND=K
  * takes one kind. What fails says the one command that repeats it. tests/sim/seeds runs many. */
 #include "tests/lib/dense_case.h"
+#include "tests/lib/server_fake.h"
 #include "tests/lib/sim_cluster.h"
 #include "tests/lib/sim_cold.h"
 #include "tests/lib/sim_folder.h"
@@ -618,19 +619,32 @@ static bool all_came(void *context)
     return c != NULL && coord_member_shards_ready(&c->members);
 }
 
+/* What the job has ended with, once all have come; "": it has not failed. */
+static const char *failed_with(struct cluster_result *got)
+{
+    (void)sim_run(cluster.sim, in(60 * SECOND), all_came, NULL);
+    (void)cluster_run(&cluster, in(5 * SECOND));
+    cluster_result(&cluster, got);
+    return got->state == WIRE_JOB_FAILED ? got->text : "";
+}
+
 /* A coordinator that has forgotten draws its runs anew, perhaps below one that a shard still has
- * open: it says so when it learns that, from the last server that comes, and asks for the job once
- * more. */
+ * open, or takes a job before it hears of the tables that are there: it says so when it learns
+ * that, from the last server that comes, and what to do, each once. */
 static void again_if_asked(const struct run *p)
 {
     struct cluster_result got;
     if (p->link != LINK_STORE_LOST && p->link != LINK_STORE_OLDER)
         return;
-    (void)sim_run(cluster.sim, in(60 * SECOND), all_came, NULL);
-    (void)cluster_run(&cluster, in(5 * SECOND));
-    cluster_result(&cluster, &got);
-    if (got.state == WIRE_JOB_FAILED && strstr(got.text, "submit the job again") != NULL)
+    const char *text = failed_with(&got);
+    if (strstr(text, "submit the job again") != NULL) {
         cluster_submit(&cluster);
+        text = failed_with(&got);
+    }
+    if (strstr(text, "--start-from fleet") != NULL) {
+        cluster_submit(&cluster);
+        cluster.client->from = "fleet";
+    }
 }
 
 static void second_text(const struct run *p)

@@ -812,6 +812,53 @@ START_TEST(coord_lanes_that_come_together_begin_together)
 }
 END_TEST
 
+/* Where shards know of none that is live: with the one furthest behind of those that are held, not
+ * with what a lane that is free left behind. */
+START_TEST(coord_lane_begins_with_the_last_of_those_held)
+{
+    struct coord_lane *l = NULL;
+    uint32_t held = 0, left = 0, lanes[3] = {0}, dies;
+    uint64_t number;
+    bool his[4];
+    rig_start("epochs: 3, consistency: ssp, lanes: 4", 2, 3, NULL);
+    for (uint32_t w = 0; w < 3; w++)
+        r.worker[w].step_ns *= 20; /* there is work left when the lease is over */
+    while (held < 4) {
+        ck_assert(sim_step(r.sim));
+        l = r.coord->job.at.phase == PHASE_TRAIN ? r.coord->job.tasks.lane : NULL;
+        for (held = 0; l != NULL && held < 4 && l[held].state == LANE_HELD;)
+            held++;
+    }
+    for (uint32_t i = 0; i < 4; i++)
+        for (uint32_t w = 0; w < 3; w++)
+            lanes[w] += l[i].worker == r.worker[w].number;
+    for (dies = 0; dies < 3 && lanes[dies] != 2;)
+        dies++;
+    ck_assert_uint_lt(dies, 3);
+    number = r.worker[dies].number;
+    for (uint32_t i = 0; i < 4; i++) {
+        his[i] = l[i].worker == number;
+        l[i].clock = his[i] ? 2 : left++ == 0 ? 9 : 6;
+    }
+    sim_kill(r.worker[dies].node);
+    for (left = 2; left > 0;) {
+        ck_assert(sim_step(r.sim));
+        for (uint32_t i = 0; i < 4; i++) {
+            l = &r.coord->job.tasks.lane[i];
+            if (!his[i] || l->state != LANE_HELD || l->worker == number)
+                continue;
+            ck_assert_uint_eq(r.shard[0]->run.lane[i].clock, 6);
+            ck_assert_uint_eq(r.shard[1]->run.lane[i].clock, 6);
+            his[i] = false;
+            left--;
+        }
+    }
+    run_job(120);
+    job_done(3);
+    rig_stop();
+}
+END_TEST
+
 /* Power took its last fences: an older generation could write there, and a lane that has left would
  * count in its clock for ever. */
 START_TEST(coord_fences_are_told_again)
@@ -2394,6 +2441,7 @@ int main(void)
     tcase_add_loop_test(t, coord_death_at_the_restore_keeps_the_best_epoch, 0, 4);
     tcase_add_test(t, coord_rotten_cut_leaves_all_as_they_were);
     tcase_add_test(t, coord_lane_has_one_clock_on_all_shards);
+    tcase_add_test(t, coord_lane_begins_with_the_last_of_those_held);
     tcase_add_test(t, coord_lane_is_placed_by_servers_where_one_is_older);
     tcase_add_test(t, coord_lanes_that_come_together_begin_together);
     tcase_add_loop_test(t, coord_fences_are_told_again, 0, 2);

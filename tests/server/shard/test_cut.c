@@ -238,6 +238,96 @@ END_TEST
 
 /* The next HOLD takes the place of one that was given up: what waits, waits for it, and goes on
  * when there can be none. */
+/* Who asks again hears that it failed, as he did before; the next cut is as good as ever. */
+START_TEST(a_cut_that_failed_says_so_again_and_the_next_is_good)
+{
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
+    struct disk_fault fault = {.at = 1, .kind = DISK_ERROR, .why = EIO, .only = ".tmp"};
+    struct disk *disk = disk_watch(dir);
+    save(&r);
+    send_cut(&r, WIRE_TYPE_HOLD, 6);
+    rig_run(&r, 5);
+    disk_fail(disk, &fault);
+    for (uint32_t asked = 0; asked < 2; asked++) {
+        uint64_t go = send_cut(&r, WIRE_TYPE_GO, 6);
+        rig_run(&r, 500);
+        ck_assert_msg(rig_status(&r, go) == SHOAL_E_CANTCREATE, "%u: %s", asked,
+                      rig_reply(&r, go)->error);
+        ck_assert_ptr_nonnull(strstr(rig_reply(&r, go)->error, "its part of cut 6"));
+    }
+    ck_assert(disk_failed(disk) && r.shard->fatal.code == 0);
+    send_cut(&r, WIRE_TYPE_HOLD, 7);
+    rig_run(&r, 5);
+    for (uint32_t asked = 0; asked < 2; asked++) {
+        uint64_t go = send_cut(&r, WIRE_TYPE_GO, 7);
+        rig_run(&r, 500);
+        ck_assert_msg(rig_status(&r, go) == 0, "%u: %d", asked, rig_status(&r, go));
+        ck_assert_uint_eq(rig_reply(&r, go)->u.GO_reply.rows, 1);
+    }
+    disk_free(disk);
+    rig_free(&r);
+}
+END_TEST
+
+/* There is no room for one more in memory: pushes that waited for it go on, and so does the next
+ * cut, once there is some. */
+START_TEST(a_cut_that_cannot_begin_holds_nobody_up)
+{
+    struct rig r = {.dir = NULL};
+    uint64_t cut = 5, id;
+    save(&r);
+    for (uint32_t i = 1; i < ENGINE_MEM_CUTS; i++) {
+        send_cut(&r, WIRE_TYPE_HOLD, ++cut);
+        rig_run(&r, 5);
+        id = send_cut(&r, WIRE_TYPE_GO, cut);
+        rig_run(&r, 50);
+        ck_assert_int_eq(rig_status(&r, id), 0);
+    }
+    id = send_cut(&r, WIRE_TYPE_HOLD, ++cut);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, id), 0);
+    uint64_t push = rig_push(
+        &r, (struct rig_push_args){.from = 1, .to = 2, .key = rig_key(3, 0), .gradient = 1});
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, push), RIG_WAITING);
+    id = send_cut(&r, WIRE_TYPE_GO, cut);
+    rig_run(&r, 50);
+    ck_assert_int_eq(rig_status(&r, id), SHOAL_E_BUSY);
+    ck_assert_int_eq(rig_status(&r, push), 0);
+    struct wire w = rig_wire(&r, WIRE_TYPE_CUT_DROP);
+    w.u.CUT_DROP.cut = 5;
+    rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    send_cut(&r, WIRE_TYPE_HOLD, ++cut);
+    rig_run(&r, 5);
+    id = send_cut(&r, WIRE_TYPE_GO, cut);
+    rig_run(&r, 50);
+    ck_assert_int_eq(rig_status(&r, id), 0);
+    rig_free(&r);
+}
+END_TEST
+
+/* What a lane pushed of the run that was is nobody's. */
+START_TEST(a_restore_refuses_what_is_held_of_the_run_before)
+{
+    struct rig r = {.dir = _i ? dir : NULL, .durability = _i ? DURABLE_JOURNAL : DURABLE_MEMORY};
+    rig_new(&r, WIRE_BSP, 2, OPT_SGD);
+    send_cut(&r, WIRE_TYPE_HOLD, 5);
+    rig_run(&r, 5);
+    uint64_t go = send_cut(&r, WIRE_TYPE_GO, 5);
+    rig_run(&r, 500);
+    ck_assert_int_eq(rig_status(&r, go), 0);
+    uint64_t held = rig_push(
+        &r, (struct rig_push_args){.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2});
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, held), RIG_WAITING);
+    uint64_t back = send_restore(&r, 5, 90);
+    rig_run(&r, 500);
+    ck_assert_int_eq(rig_status(&r, back), 0);
+    ck_assert_int_eq(rig_status(&r, held), SHOAL_E_OLD_RUN);
+    rig_free(&r);
+}
+END_TEST
+
 START_TEST(a_newer_hold_takes_the_place_of_the_older)
 {
     struct rig r = {.dir = NULL};
@@ -349,13 +439,14 @@ START_TEST(a_look_at_a_cut_changes_nothing)
     if (_i == 1)
         rot(6);
     uint64_t first = send_look(&r, 6, RIG_RUN + 1), again = send_look(&r, 6, RIG_RUN + 1),
-             other = send_look(&r, 5, RIG_RUN + 1);
+             other = send_look(&r, 5, RIG_RUN + 1), under = send_look(&r, 6, RIG_RUN + 2);
     uint64_t push = rig_push(
         &r, (struct rig_push_args){.from = 2, .to = 3, .key = rig_key(3, 0), .gradient = 1});
     rig_run(&r, 500);
     ck_assert_int_eq(rig_status(&r, first), RIG_WAITING); /* the newest one is answered */
     ck_assert_int_eq(rig_status(&r, again), _i == 1 ? SHOAL_E_CORRUPT : 0);
     ck_assert_int_eq(rig_status(&r, other), SHOAL_E_BUSY);
+    ck_assert_int_eq(rig_status(&r, under), SHOAL_E_BUSY);
     ck_assert_int_eq(rig_status(&r, push), 0);
     uint64_t pull = rig_pull(&r, UINT32_MAX, 0, 0, rig_key(3, 0));
     rig_run(&r, 5);
@@ -442,7 +533,7 @@ START_TEST(a_restore_answers_when_it_is_done_and_the_loop_turns)
     rig_run(&r, 15);
     ck_assert(engine_restoring(r.shard->engine));
     uint64_t again = send_restore(&r, 5, 90), other = send_restore(&r, 5, 91),
-             pull = rig_pull(&r, UINT32_MAX, 0, 0, rig_key(3, 0)),
+             cut = send_restore(&r, 6, 90), pull = rig_pull(&r, UINT32_MAX, 0, 0, rig_key(3, 0)),
              of_lane = rig_pull(&r, 0, 3, 0, rig_key(3, 0)),
              push = rig_push(
                  &r,
@@ -455,6 +546,7 @@ START_TEST(a_restore_answers_when_it_is_done_and_the_loop_turns)
     ck_assert_int_eq(rig_status(&r, lost), RIG_WAITING);
     ck_assert_int_eq(rig_status(&r, again), RIG_WAITING);
     ck_assert_int_eq(rig_status(&r, other), SHOAL_E_AGAIN);
+    ck_assert_int_eq(rig_status(&r, cut), SHOAL_E_AGAIN);
     ck_assert_int_eq(rig_status(&r, pull), RIG_WAITING);
     ck_assert_int_eq(rig_status(&r, of_lane), SHOAL_E_AGAIN);
     ck_assert_int_eq(rig_status(&r, push), SHOAL_E_AGAIN);
@@ -737,11 +829,14 @@ int main(void)
     tcase_add_loop_test(c, a_newer_hold_takes_the_place_of_the_older, 0, 2);
     tcase_add_loop_test(c, a_cut_is_dropped_when_it_is_written, 0, 2);
     tcase_add_test(c, a_cut_that_is_written_answers_for_itself);
+    tcase_add_test(c, a_cut_that_failed_says_so_again_and_the_next_is_good);
+    tcase_add_test(c, a_cut_that_cannot_begin_holds_nobody_up);
     tcase_add_test(c, a_load_is_of_its_folder_and_of_what_is_led);
     tcase_add_test(c, the_highest_cut_is_told_not_the_last);
     tcase_add_test(c, who_asked_last_is_answered_where_he_is);
     tcase_add_test(c, a_restore_after_a_restart_opens_the_way);
     tcase_add_test(c, a_restore_ends_a_hold);
+    tcase_add_loop_test(c, a_restore_refuses_what_is_held_of_the_run_before, 0, 2);
     tcase_add_loop_test(c, a_look_at_a_cut_changes_nothing, 0, 2);
     tcase_add_loop_test(c, pulls_go_on_beside_a_copy_and_pushes_wait, 0, 2);
     tcase_add_loop_test(c, a_restore_answers_when_it_is_done_and_the_loop_turns, 0, 2);

@@ -454,6 +454,40 @@ START_TEST(a_push_of_another_generation_takes_nobodys_place)
 }
 END_TEST
 
+/* So is that of another run, whose lanes and batches have the same numbers. */
+START_TEST(a_push_of_another_run_takes_nobodys_place)
+{
+    struct rig r = {0};
+    uint64_t key = rig_key(3, 0);
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    rig_open(&r, RIG_RUN + 1, 1, WIRE_ASYNC);
+    rig_run(&r, 5);
+    chill(key);
+    uint64_t former = push(&r, 0, 1, key), later = former;
+    const struct request *q = r.shard->park.pushes.head;
+    ck_assert(q != NULL && q->push.r.run == RIG_RUN);
+    struct wire w = rig_wire(&r, WIRE_TYPE_FENCE);
+    w.u.FENCE = (struct wire_FENCE){.run = RIG_RUN + 1, .generation = 1, .live = true};
+    rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    w = rig_wire(&r, WIRE_TYPE_PUSH);
+    w.u.PUSH = (struct wire_PUSH){.run = RIG_RUN + 1,
+                                  .generation = 1,
+                                  .to = 1,
+                                  .tablet_count = 1u << RIG_BITS,
+                                  .lr_scale = 1,
+                                  .key_count = 1,
+                                  .map_epoch = 1};
+    float gradient[2] = {1, 1};
+    later = rig_send(&r, &w, 2, &key, sizeof key, gradient, sizeof gradient);
+    rig_run(&r, 5);
+    ck_assert_uint_eq(park_count(r.shard), 2);
+    fetch(&r, key);
+    ck_assert_int_eq(rig_status(&r, former), 0);
+    ck_assert_int_eq(rig_status(&r, later), 0);
+    finish(&r);
+}
+END_TEST
+
 /* Readers ask for the same rows at once, and each is answered; so is who pulls what another one
  * pulls. */
 START_TEST(pulls_of_others_take_nobodys_place)
@@ -520,15 +554,20 @@ END_TEST
 
 /* ---- the pool ---- */
 
-static struct request *take(struct request_pool *p, uint64_t holder, size_t bytes)
+static struct request *take_now(struct request_pool *p, uint64_t holder, size_t bytes, bool at_once)
 {
     static const struct wire w = {.type = WIRE_TYPE_PUSH};
     struct msg *m = msg_new();
     ck_assert(msg_add(m, 0) != NULL && msg_add(m, 0) != NULL && msg_add(m, bytes) != NULL);
-    struct request *q = request_take(p, &(struct request_from){1, holder}, &w, m, false, 0);
+    struct request *q = request_take(p, &(struct request_from){1, holder}, &w, m, at_once, 0);
     if (q == NULL)
         msg_free(m);
     return q;
+}
+
+static struct request *take(struct request_pool *p, uint64_t holder, size_t bytes)
+{
+    return take_now(p, holder, bytes, false);
 }
 
 /* Few and large ones are as greedy as many: half of the bytes, once three quarters are taken. */
@@ -556,6 +595,26 @@ START_TEST(a_holder_of_half_the_bytes_leaves_the_rest_to_others)
         ck_assert(p.share[REQUEST_PUSH].of[i].used == 0 && p.share[REQUEST_PUSH].of[i].bytes == 0);
     ck_assert_ptr_nonnull(other = take(&p, 1, MIB));
     request_give(&p, other);
+    request_pool_close(&p);
+}
+END_TEST
+
+/* What sets others going finds room where nobody else does, as much again and no more. */
+START_TEST(what_goes_on_at_once_has_a_bound_too)
+{
+    enum { MIB = 1 << 20 };
+    struct request_pool p;
+    struct request *q[24];
+    uint32_t n = 0;
+    ck_assert_int_eq(request_pool_init(&p, 16 * MIB), 0); /* 12 of them for pushes */
+    for (; n < 12; n++)
+        ck_assert_ptr_nonnull(q[n] = take(&p, n + 1, MIB));
+    ck_assert_ptr_null(take(&p, 30, 1));
+    for (; n < 24; n++)
+        ck_assert_ptr_nonnull(q[n] = take_now(&p, 30, MIB, true));
+    ck_assert_ptr_null(take_now(&p, 31, 1, true));
+    while (n > 0)
+        request_give(&p, q[--n]);
     request_pool_close(&p);
 }
 END_TEST
@@ -594,11 +653,13 @@ int main(void)
         tables_of_a_lane_hold_up_nobody_else,
         parked_pull_of_nobody_is_let_go,
         a_push_of_another_generation_takes_nobodys_place,
+        a_push_of_another_run_takes_nobodys_place,
         pulls_of_others_take_nobodys_place,
         who_found_no_room_goes_first,
         who_waits_for_a_cut_is_refused_when_its_run_is_dropped,
     };
-    const TTest *const own[] = {a_holder_of_half_the_bytes_leaves_the_rest_to_others};
+    const TTest *const own[] = {a_holder_of_half_the_bytes_leaves_the_rest_to_others,
+                                what_goes_on_at_once_has_a_bound_too};
     int failed = own_main(own, sizeof own / sizeof own[0]);
     return rig_main("park", tests, sizeof tests / sizeof tests[0]) != 0 || failed != 0 ? 1 : 0;
 }

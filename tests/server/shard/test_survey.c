@@ -87,6 +87,57 @@ START_TEST(what_cannot_be_answered_is_refused)
 }
 END_TEST
 
+/* Rows of a tablet, many at once: rows of more than one step come together quickly. */
+static void fill_tablet(struct rig *r, uint32_t tablet, uint32_t rows)
+{
+    uint64_t *key = calloc(rows, sizeof *key);
+    float *gradient = calloc(2 * (size_t)rows, sizeof *gradient);
+    for (uint32_t i = 0; i < rows; i++) {
+        key[i] = rig_key(tablet, i);
+        gradient[2 * i] = (float)(tablet + 1);
+        gradient[2 * i + 1] = (float)i;
+    }
+    struct wire w = rig_wire(r, WIRE_TYPE_PUSH);
+    w.u.PUSH = (struct wire_PUSH){.run = RIG_RUN,
+                                  .generation = 1,
+                                  .to = 1,
+                                  .tablet_first = tablet,
+                                  .tablet_count = 1,
+                                  .lr_scale = 1,
+                                  .key_count = rows,
+                                  .map_epoch = 1};
+    uint64_t id =
+        rig_send(r, &w, 2, key, rows * sizeof *key, gradient, 2 * (size_t)rows * sizeof *gradient);
+    rig_run(r, 20);
+    ck_assert_msg(rig_status(r, id) == 0, "%s", r->answer[id].w.error);
+    free(key);
+    free(gradient);
+}
+
+/* In steps, it is of all tablets, each once. */
+START_TEST(digests_and_figures_of_many_rows_are_of_all_of_them)
+{
+    enum { ROWS = 12000, TABLETS = 1 << RIG_BITS };
+    struct rig r = {0};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    for (uint32_t t = 0; t < TABLETS; t++)
+        fill_tablet(&r, t, ROWS);
+    uint64_t digest = rig_simple(&r, WIRE_TYPE_DIGEST),
+             stats = ask(&r, (struct wire_TABLE_STATS){0});
+    rig_run(&r, 200);
+    ck_assert_uint_eq(rig_reply(&r, stats)->u.TABLE_STATS_reply.rows, ROWS * TABLETS);
+    const struct wire_DIGEST_reply *d = &rig_reply(&r, digest)->u.DIGEST_reply;
+    ck_assert_uint_eq(d->rows, ROWS * TABLETS);
+    ck_assert_uint_eq(r.answer[digest].m->frame[1].bytes, TABLETS * sizeof(uint64_t));
+    for (uint32_t t = 0; t < TABLETS; t++) {
+        uint64_t is, of = ((const uint64_t *)r.answer[digest].m->frame[1].data)[t];
+        ck_assert_int_eq(table_digest(engine_table(r.shard->engine, 0), t, &is), 0);
+        ck_assert_msg(is == of && of != 0, "tablet %u", t);
+    }
+    rig_free(&r);
+}
+END_TEST
+
 START_TEST(requests_wait_for_each_other_and_are_bounded)
 {
     struct rig r = {0};
@@ -115,6 +166,7 @@ int main(void)
         figures_are_those_of_the_rows,
         only_led_tablets_count,
         what_cannot_be_answered_is_refused,
+        digests_and_figures_of_many_rows_are_of_all_of_them,
         requests_wait_for_each_other_and_are_bounded,
     };
     return rig_main("table_stats", tests, sizeof tests / sizeof tests[0]);

@@ -1,5 +1,5 @@
 /* test_seat.c: one seat against a coordinator and shards that answer as a case says. Its tasks have
- * no rows: what is pushed are ticks. */
+ * no rows: what is pushed are ticks. What its lane has found a case may say, too (--wrap). */
 #include "tests/lib/suite.h"
 #include "tests/lib/worker_script.h"
 #include "worker/train/seat.h"
@@ -35,6 +35,20 @@ static bool answer(const struct wire *in, uint32_t node, uint32_t n, struct wire
         out->status = push_status;
     }
     return true;
+}
+
+const struct lane_result *__real_lane_result(const struct lane *l);
+const struct lane_result *__wrap_lane_result(const struct lane *l);
+static void (*found)(struct lane_result *r); /* NULL: as it is */
+
+const struct lane_result *__wrap_lane_result(const struct lane *l)
+{
+    static struct lane_result result;
+    if (found == NULL)
+        return __real_lane_result(l);
+    result = *__real_lane_result(l);
+    found(&result);
+    return &result;
 }
 
 static int on_ready(void *context, const struct wire_LANE_NEXT_reply *task, struct dataset **data,
@@ -103,6 +117,7 @@ static void setup(void)
     freed = unknown = ended = fatals = brokens = releases = reports = lanes_held = 0;
     fatal_status = ready_status = push_status = 0;
     held_elsewhere = false;
+    found = NULL;
     memset(next, 0, sizeof next);
     memset(next_status, 0, sizeof next_status);
     memset(report_status, 0, sizeof report_status);
@@ -276,7 +291,80 @@ START_TEST(seat_whose_pushes_are_refused_does_as_the_status_says)
 }
 END_TEST
 
+static void device_fails(struct lane_result *r)
+{
+    r->status = SHOAL_E_UNAVAILABLE;
+    r->broken = true;
+    (void)snprintf(r->text, sizeof r->text, "the device failed");
+}
+
+static void input_fails(struct lane_result *r)
+{
+    device_fails(r);
+    r->broken = false;
+}
+
+/* A device that fails is this worker's end, and not the job's. */
+START_TEST(seat_whose_device_fails_ends_the_worker_alone)
+{
+    next[0] = task_of_lane();
+    found = _i == 0 ? device_fails : input_fails;
+    seat_ask(seat);
+    script_run_ms(100);
+    ck_assert_uint_eq(brokens, _i == 0);
+    ck_assert_uint_eq(fatals, _i == 1);
+    ck_assert_uint_eq(script_count(WIRE_TYPE_TASK_DONE), 0);
+}
+END_TEST
+
 /* ---- reporting ------------------------------------------------------------------------------- */
+
+static void much(struct lane_result *r)
+{
+    r->examples = 101;
+    r->bad_lines = 102;
+    r->drawn = 103;
+    r->batches = 104;
+    r->skipped = 105;
+    r->measured = 106;
+    r->refused = 107;
+    r->loss_sum = 1.5;
+    r->weight_sum = 2.5;
+    r->dense_norm = 3.5;
+    r->row_norm = 4.5;
+    r->lr_scale = 5.5f;
+    (void)snprintf(r->bad_where, sizeof r->bad_where, "line 7");
+    (void)snprintf(r->refused_where, sizeof r->refused_where, "row 8");
+}
+
+/* Nothing that its lane has found is lost, and nothing stands in another's place. */
+START_TEST(seat_reports_all_that_its_lane_found)
+{
+    next[0] = task_of_lane();
+    found = much;
+    seat_ask(seat);
+    script_run_ms(100);
+    const struct wire_TASK_DONE *q = &script_seen(WIRE_TYPE_TASK_DONE, 0)->w.u.TASK_DONE;
+    ck_assert(q->pass == 71 && q->lane == 5 && q->generation == 9 && q->task == 3);
+    ck_assert(q->examples == 101 && q->bad_lines == 102 && q->drawn == 103 && q->batches == 104);
+    ck_assert(q->skipped == 105 && q->measured == 106 && q->refused == 107 && q->tasks == 1);
+    ck_assert(q->loss_sum == 1.5 && q->weight_sum == 2.5 && q->dense_norm_sum == 3.5);
+    ck_assert(q->row_norm_sum == 4.5 && q->lr_scale == 5.5f);
+    ck_assert_str_eq(q->bad_where, "line 7");
+    ck_assert_str_eq(q->refused_where, "row 8");
+}
+END_TEST
+
+START_TEST(seat_reports_the_bad_lines_of_an_evaluation)
+{
+    next[0] = (struct wire_LANE_NEXT_reply){.kind = WIRE_NEXT_EVAL, .task = 8, .run = SCRIPT_RUN};
+    found = much;
+    seat_ask(seat);
+    script_run_ms(100);
+    const struct wire_EVAL_DONE *q = &script_seen(WIRE_TYPE_EVAL_DONE, 0)->w.u.EVAL_DONE;
+    ck_assert(q->pass == 71 && q->task == 8 && q->bad_lines == 102);
+}
+END_TEST
 
 /* What is refused for good is over as well: the coordinator has its reasons. */
 START_TEST(seat_whose_report_is_refused_does_as_the_status_says)
@@ -383,6 +471,9 @@ int main(void)
     tcase_add_loop_test(c, seat_that_has_work_lets_another_ask, 0, 3);
     tcase_add_test(c, seat_goes_on_with_its_lane_from_what_is_done);
     tcase_add_loop_test(c, seat_whose_pushes_are_refused_does_as_the_status_says, 0, 4);
+    tcase_add_loop_test(c, seat_whose_device_fails_ends_the_worker_alone, 0, 2);
+    tcase_add_test(c, seat_reports_all_that_its_lane_found);
+    tcase_add_test(c, seat_reports_the_bad_lines_of_an_evaluation);
     tcase_add_loop_test(c, seat_whose_report_is_refused_does_as_the_status_says, 0, 5);
     tcase_add_loop_test(c, seat_after_an_evaluation_is_as_it_was, 0, 2);
     tcase_add_loop_test(c, seat_says_what_it_could_not_index, 0, 3);
