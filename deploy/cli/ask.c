@@ -62,7 +62,7 @@ int cli_coordinator(const struct option_line *l, const char **out, struct err *e
     if (*out != NULL && (*out)[0] != 0)
         return 0;
     *out = KEYS_COORDINATOR;
-    if (access(KEYS_COORDINATOR + strlen("ipc://"), F_OK) == 0)
+    if (access(&KEYS_COORDINATOR[strlen("ipc://")], F_OK) == 0)
         return 0;
     return err_set(
         e, SHOAL_E_USAGE,

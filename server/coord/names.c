@@ -210,7 +210,9 @@ void coord_names_step(struct coord *c)
     struct coord_names *n = &c->names;
     struct wire w = {.type = WIRE_TYPE_NAMES_HELD};
     uint64_t now = env_now_ns(c->env);
-    if (n->newest <= n->version || coord_call_open_type(&c->calls, WIRE_TYPE_NAMES_HELD))
+    /* its map first: with names and no map it would seem that nobody has made tables yet */
+    bool map = coord_cluster_ready(&c->cluster) || PLANTED("names_before_map");
+    if (n->newest <= n->version || !map || coord_call_open_type(&c->calls, WIRE_TYPE_NAMES_HELD))
         return;
     if (n->asked_ns != 0 && now - n->asked_ns < ASK_AGAIN_NS)
         return; /* what it said could not be taken */

@@ -208,8 +208,9 @@ void coord_describe(struct coord *c, char *text, size_t bytes)
     for (uint32_t i = 0; i < c->members.shards; i++)
         ready += c->members.shard[i].ready && !shard_silent(c, &c->members.shard[i]);
     bool waits = watch_missing(c, missing, sizeof missing);
-    char of[32];
-    (void)snprintf(of, sizeof of, coord_grow_on(j) ? "" : " of %u", j->spec.train.epochs);
+    char of[32] = "";
+    if (!coord_grow_on(j))
+        (void)snprintf(of, sizeof of, " of %u", j->spec.train.epochs);
     if (coord_phase_running(c))
         (void)snprintf(text, bytes,
                        "job %s: %s, epoch %u%s, %" PRIu64 " examples, %.0f/s, %u workers%s%s",

@@ -296,6 +296,8 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
         s->map_epoch = q->u.MAP_SET.map_epoch;
         return 0;
     case WIRE_TYPE_MAP_HELD:
+        if (s->map_slow)
+            return SHOAL_E_BUSY;
         w->u.MAP_HELD_reply = (struct wire_MAP_HELD_reply){s->map_epoch, s->map_count};
         return 0;
     case WIRE_TYPE_NAMES_SET:

@@ -63,6 +63,7 @@ struct fake_shard {
     uint32_t names_asked;     /* times */
     char names[512];          /* as told; an empty one: none */
     bool names_slow;          /* NAMES_SET is BUSY as long */
+    bool map_slow;            /* MAP_HELD likewise */
     struct fake_run run;      /* open now */
     uint64_t newest_run;      /* ever opened */
     const char *create_later; /* TABLE_CREATE is AGAIN for that reason; NULL: it is not */

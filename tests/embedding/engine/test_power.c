@@ -364,7 +364,7 @@ static int then_save_or_load(struct history *h, const struct entry *o, struct er
 static uint64_t digest_of(struct history *h, struct rig *s, uint32_t table, uint32_t tablet)
 {
     struct err e = {0};
-    uint64_t digest;
+    uint64_t digest = 0;
     const struct table *t = engine_whole(s->g, table, tablet, &e);
     if (t == NULL || table_digest(t, tablet, &digest) != 0)
         give_up(h, "digest", e.text);

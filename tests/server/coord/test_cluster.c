@@ -956,6 +956,27 @@ START_TEST(coord_names_of_shards_are_taken_by_a_store_that_has_none_or_older_one
 }
 END_TEST
 
+/* A coordinator that had names and died before it had the map said that there are no tables. */
+START_TEST(coord_names_of_shards_are_taken_after_their_map)
+{
+    struct err e = {0};
+    fleet_start(2);
+    named_run("abc", NULL);
+    r.shard[0].map_slow = r.shard[1].map_slow = true;
+    store_change(coord_store_memory());
+    go(1000);
+    coord_kill();
+    coord_start();
+    ck_assert_int_eq(fleet_submit(&e), SHOAL_E_UNAVAILABLE);
+    r.shard[0].map_slow = r.shard[1].map_slow = false;
+    go(1000);
+    ck_assert(names_said());
+    named_run("cb", "fleet");
+    ck_assert_uint_eq(number_of("c"), 2);
+    rig_stop();
+}
+END_TEST
+
 /* It came before the servers, who know that others have been there. */
 START_TEST(coord_names_that_are_newer_end_a_job_that_began_without_them)
 {
@@ -1082,6 +1103,7 @@ int main(void)
     tcase_add_loop_test(t, coord_half_fresh_fields_are_carried, 0, 2);
     tcase_add_loop_test(t, coord_names_of_shards_are_taken_by_a_store_that_has_none_or_older_ones,
                         0, 2);
+    tcase_add_test(t, coord_names_of_shards_are_taken_after_their_map);
     tcase_add_test(t, coord_names_that_are_newer_end_a_job_that_began_without_them);
     tcase_add_test(t, coord_two_names_of_one_version_are_refused);
     tcase_add_test(t, coord_names_of_before_are_told_and_none_are_made_up);
