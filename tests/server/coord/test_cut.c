@@ -145,6 +145,23 @@ START_TEST(cut_of_two_instants_is_made_again)
 }
 END_TEST
 
+/* Before a shard hears of its number: it is never drawn again, and a coordinator that dies knows what
+ * it was making. */
+START_TEST(cut_is_stored_before_it_is_asked_for)
+{
+    struct coord_counters counters;
+    struct err e = {0};
+    uint64_t cut, next = c->counters.next_cut;
+    order(on_done, false);
+    ck_assert_int_eq(coord_store_get_fixed(c->store, "cut", &cut, sizeof cut, &e), 0);
+    ck_assert_uint_eq(cut, next);
+    ck_assert_uint_eq(cut, last(WIRE_TYPE_HOLD)->request.u.HOLD.cut);
+    ck_assert_int_eq(coord_store_get_fixed(c->store, "counters", &counters, sizeof counters, &e),
+                     0);
+    ck_assert_uint_eq(counters.next_cut, next + 1);
+}
+END_TEST
+
 /* Five times; the next order has as many again. */
 START_TEST(cut_is_tried_five_times)
 {
@@ -355,6 +372,7 @@ int main(void)
     Suite *s = suite_create("cut");
     TCase *t = suite_case(s, "cut", 60, setup, NULL);
     tcase_add_loop_test(t, cut_of_two_instants_is_made_again, 0, 3);
+    tcase_add_test(t, cut_is_stored_before_it_is_asked_for);
     tcase_add_loop_test(t, cut_is_tried_five_times, 0, 2);
     tcase_add_loop_test(t, cut_without_room_is_not_tried_again, 0, 2);
     tcase_add_loop_test(t, cut_waits_for_a_server_that_is_away, 0, 2);
