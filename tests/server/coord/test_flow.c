@@ -1,0 +1,259 @@
+/* test_flow.c: from one phase to the next: each of what a phase waits for is lacking once. */
+#include "server/coord/core.h"
+#include "server/coord/flow.h"
+#include "tests/lib/suite.h"
+#include "tests/sim/sim.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RUN 5u
+
+static struct coord *c;
+static struct coord_store *store;
+static struct sim *sim;
+static enum wire_type open_type; /* a call of this type has not been answered; NONE: none is */
+static enum wire_type asked[16];
+static uint32_t count;
+
+bool __wrap_coord_call_start(struct coord_calls *calls, const struct coord_call *call);
+bool __wrap_coord_call_start(struct coord_calls *calls, const struct coord_call *call)
+{
+    (void)calls;
+    asked[count++ % 16] = call->request.type;
+    return true;
+}
+
+bool __wrap_coord_call_open_type(const struct coord_calls *calls, enum wire_type type);
+bool __wrap_coord_call_open_type(const struct coord_calls *calls, enum wire_type type)
+{
+    (void)calls;
+    return type == open_type;
+}
+
+static void coord_make(void)
+{
+    struct coord_options o = {.shards = 2, .lease_ms = 1000};
+    struct err e = {0};
+    struct sim_node *node = sim_node_new(sim, "coordinator", &coord_handler, NULL);
+    ck_assert_msg(coord_new(&o, sim_node_env(node), store, &c, &e) == 0, "%s", e.text);
+}
+
+/* All are there, and so is a job. */
+static void setup(void)
+{
+    static const struct sim_options calm = {.seed = 7, .delay_min_ns = 1, .delay_max_ns = 2};
+    static const char text[] = "job: t\ndata: {format: csv, train: [a.csv], label: 0}\n"
+                               "tables: [{name: emb, dim: 2, tablets: 64}]\nmodel: {kind: probe}\n";
+    struct err e = {0};
+    count = 0;
+    open_type = WIRE_TYPE_NONE;
+    sim = sim_new(&calm);
+    sim_run(sim, UINT64_C(1000000000), NULL, NULL);
+    store = coord_store_memory();
+    coord_make();
+    c->cluster.id[0] = 1;
+    for (uint32_t s = 0; s < 2; s++) {
+        struct coord_shard *shard = &c->members.shard[s];
+        shard->seen = shard->ready = shard->set_up = shard->greeted = true;
+        shard->beat_ns = sim_now_ns(sim);
+    }
+    c->members.workers = 1;
+    struct coord_job *j = &c->job;
+    ck_assert_msg(job_parse(text, sizeof text - 1, "test", NULL, &j->spec, &e) == 0, "%s", e.text);
+    j->parsed = true;
+    j->at.number = j->at.run = RUN;
+    j->at.split[WIRE_TRAIN] = (struct coord_split){.used = 1, .known = 1, .rows = 100, .digest = 7};
+}
+
+static uint32_t step_from(enum coord_phase phase)
+{
+    c->job.at.phase = phase;
+    c->job.phase_ns = sim_now_ns(sim);
+    coord_flow_step(c);
+    return c->job.at.phase;
+}
+
+/* ---- WAITING --------------------------------------------------------------------------------- */
+
+/* For the newest map, for all servers, for as many workers as were asked for, one at least, and for
+ * what a former job loaded to be gone. */
+START_TEST(flow_waits_for_all_who_take_part)
+{
+    c->job.at.split[WIRE_TRAIN].known = 0;
+    switch (_i) {
+    case 1:
+        c->cluster.newest_epoch = 3;
+        break;
+    case 2:
+        c->members.shard[1].ready = false;
+        break;
+    case 3:
+        c->members.shard[0].seen = false;
+        break;
+    case 4:
+        c->members.workers = 0;
+        break;
+    case 5:
+        c->job.at.workers_wanted = 2;
+        break;
+    case 6:
+        open_type = WIRE_TYPE_LOAD_DROP;
+        break;
+    default:
+        c->job.at.workers_wanted = 1;
+    }
+    ck_assert_uint_eq(step_from(PHASE_WAITING), _i == 0 ? PHASE_INDEX : PHASE_WAITING);
+    ck_assert_int_eq(c->job.started_ns != 0, _i == 0);
+}
+END_TEST
+
+/* ---- INDEX ----------------------------------------------------------------------------------- */
+
+START_TEST(flow_indexes_every_split)
+{
+    for (uint32_t s = 0; s < 3; s++)
+        c->job.at.split[s] = (struct coord_split){.used = 1, .known = (int)s != _i, .rows = 100};
+    ck_assert_uint_eq(step_from(PHASE_INDEX), _i < 3 ? PHASE_INDEX : PHASE_TABLES);
+}
+END_TEST
+
+START_TEST(flow_without_rows_ends_the_job_unless_nothing_is_trained)
+{
+    c->job.at.split[WIRE_TRAIN].rows = 0;
+    c->job.spec.train.skip = _i == 1;
+    ck_assert_uint_eq(step_from(PHASE_INDEX), _i == 1 ? PHASE_TABLES : PHASE_FAILED);
+    if (_i == 0)
+        ck_assert_ptr_nonnull(strstr(c->job.at.text, "has no rows"));
+}
+END_TEST
+
+/* Who goes on with a checkpoint's batches reads the same rows; who begins with its tables reads what
+ * he likes. */
+START_TEST(flow_goes_on_with_the_same_rows_alone)
+{
+    struct coord_progress *at = &c->job.at;
+    bool other = _i == 1 || _i == 2;
+    at->from = _i == 3 ? FROM_TO_START : FROM_TO_LOAD;
+    at->from_rows = _i == 1 ? 101 : 100;
+    at->from_digest = _i >= 2 ? 8 : 7;
+    ck_assert_uint_eq(step_from(PHASE_INDEX), other ? PHASE_FAILED : PHASE_TABLES);
+    ck_assert_int_eq(strstr(at->text, "would not be the same ones") != NULL, other);
+}
+END_TEST
+
+/* ---- TABLES ---------------------------------------------------------------------------------- */
+
+static void tables_declare(void)
+{
+    struct coord_job *j = &c->job;
+    j->table = calloc(LIMIT_TABLES, sizeof *j->table);
+    for (uint32_t t = 0; t < 2; t++) {
+        struct table_schema *s = &j->table[t];
+        (void)snprintf(s->name, sizeof s->name, "t%u", t);
+        s->table = t;
+        s->width = 2;
+        s->tablet_bits = 5;
+        s->tablet_first = 32 * t;
+        s->optimizer = (struct optimizer_spec){.kind = OPT_SGD, .lr = 1};
+        j->declared[t] = true;
+    }
+    j->declared_total = 2;
+    for (uint32_t s = 0; s < 2; s++) { /* what comes after SETUP is another test's */
+        c->members.shard[s].set_up = false;
+        c->members.shard[s].busy = true;
+    }
+}
+
+/* For every table, and for a map that a server has brought meanwhile. */
+START_TEST(flow_waits_for_all_tables)
+{
+    tables_declare();
+    c->job.declared[0] = _i != 0;
+    c->job.declared[1] = _i != 1;
+    c->cluster.newest_epoch = _i == 2 ? 3 : 0;
+    c->job.declared_total = _i == 3 ? 0 : 2;
+    ck_assert_uint_eq(step_from(PHASE_TABLES), _i < 4 ? PHASE_TABLES : PHASE_SETUP);
+    ck_assert_uint_eq(c->job.at.epoch, _i < 4 ? 0 : 1);
+}
+END_TEST
+
+/* Half of the rows are gone with a server's memory: unless all of them are to go. */
+START_TEST(flow_begins_with_no_half_of_the_rows)
+{
+    tables_declare();
+    for (uint32_t s = 0; s < 2; s++) {
+        c->members.shard[s].figures.in_memory = true;
+        c->members.shard[s].made = 1;
+        c->members.shard[s].incarnation = 1 + s;
+    }
+    c->fresh.number = _i == 1 ? RUN : 0;
+    ck_assert_uint_eq(step_from(PHASE_TABLES), _i == 1 ? PHASE_SETUP : PHASE_FAILED);
+}
+END_TEST
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+/* For all digests, for fences that are under way, for the last word of the guard, and for the
+ * checkpoint of the job's end. */
+START_TEST(flow_ends_with_all_that_is_due)
+{
+    c->job.at.tables = 2;
+    c->job.digested = _i == 1 ? 1 : 2;
+    open_type = _i == 2 ? WIRE_TYPE_FENCE : WIRE_TYPE_NONE;
+    c->job.guard.final = _i != 3;
+    c->job.spec.checkpoint.at_end = _i >= 4;
+    c->checkpoint.end_made = _i == 5;
+    c->checkpoint.retry_ns = UINT64_MAX; /* none is begun here */
+    bool over = _i == 0 || _i == 5;
+    ck_assert_uint_eq(step_from(PHASE_DIGEST), over ? PHASE_FINISH : PHASE_DIGEST);
+}
+END_TEST
+
+/* Workers' last figures are waited for, for a moment, and a checkpoint that is being made. */
+START_TEST(flow_waits_for_who_is_still_there)
+{
+    c->job.at.tables = c->job.digested = 0;
+    c->job.guard.final = true;
+    c->job.at.phase = PHASE_FINISH;
+    c->job.phase_ns = sim_now_ns(sim);
+    c->members.workers = _i == 0;
+    c->checkpoint.state = _i == 1 ? CHECKPOINT_EXPORTING : CHECKPOINT_IDLE;
+    coord_flow_step(c);
+    ck_assert_uint_eq(c->job.at.phase, PHASE_FINISH);
+    ck_assert_ptr_null(c->job.report);
+}
+END_TEST
+
+/* ---- a restart ------------------------------------------------------------------------------- */
+
+/* The servers may not have heard that it is over. */
+START_TEST(flow_drops_the_run_of_a_job_that_is_over)
+{
+    struct coord_progress at = {.number = RUN, .run = _i == 0 ? RUN : 0, .phase = PHASE_FAILED};
+    struct err e = {0};
+    ck_assert_int_eq(coord_store_put(store, "progress", &at, sizeof at, &e), 0);
+    coord_make();
+    ck_assert_uint_eq(count, _i == 0);
+    if (_i == 0)
+        ck_assert_uint_eq(asked[0], WIRE_TYPE_RUN_DROP);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("flow");
+    TCase *t = suite_case(s, "flow", 60, setup, NULL);
+    tcase_add_loop_test(t, flow_waits_for_all_who_take_part, 0, 7);
+    tcase_add_loop_test(t, flow_indexes_every_split, 0, 4);
+    tcase_add_loop_test(t, flow_without_rows_ends_the_job_unless_nothing_is_trained, 0, 2);
+    tcase_add_loop_test(t, flow_goes_on_with_the_same_rows_alone, 0, 4);
+    tcase_add_loop_test(t, flow_waits_for_all_tables, 0, 5);
+    tcase_add_loop_test(t, flow_begins_with_no_half_of_the_rows, 0, 2);
+    tcase_add_loop_test(t, flow_ends_with_all_that_is_due, 0, 6);
+    tcase_add_loop_test(t, flow_waits_for_who_is_still_there, 0, 2);
+    tcase_add_loop_test(t, flow_drops_the_run_of_a_job_that_is_over, 0, 2);
+    return suite_main(s);
+}
