@@ -1018,9 +1018,14 @@ START_TEST(coord_restarted_coordinator_goes_on)
     for (uint32_t kills = 1; kills <= 3; kills++) {
         for (int steps = 0; steps < 400 + 211 * _i && !job_over(NULL); steps++)
             ck_assert(sim_step(r.sim));
+        uint32_t was = r.coord->job.at.phase;
         sim_kill(r.node);
         coord_free(r.coord);
         coord_start();
+        const struct coord_job *j = &r.coord->job;
+        if (was > PHASE_LANES && was < PHASE_FINISH) /* what is missing now was lost */
+            ck_assert(j->opened == j->at.run && j->laned == j->at.run);
+        ck_assert(was > PHASE_SETUP || j->opened == 0);
     }
     run_job(120);
     job_done(3);

@@ -180,6 +180,18 @@ START_TEST(flow_waits_for_all_tables)
 }
 END_TEST
 
+/* Who goes on does so in the epoch of the checkpoint. */
+START_TEST(flow_goes_on_in_the_epoch_of_the_checkpoint)
+{
+    tables_declare();
+    c->job.at.epoch = 3;
+    c->job.at.from = _i == 0 ? FROM_TO_LOAD : FROM_TO_START;
+    c->job.spec.train.skip = true; /* of its lanes nothing is loaded */
+    ck_assert_uint_eq(step_from(PHASE_TABLES), PHASE_SETUP);
+    ck_assert_uint_eq(c->job.at.epoch, _i == 0 ? 3 : 1);
+}
+END_TEST
+
 /* Half of the rows are gone with a server's memory: unless all of them are to go. */
 START_TEST(flow_begins_with_no_half_of_the_rows)
 {
@@ -251,6 +263,7 @@ int main(void)
     tcase_add_loop_test(t, flow_without_rows_ends_the_job_unless_nothing_is_trained, 0, 2);
     tcase_add_loop_test(t, flow_goes_on_with_the_same_rows_alone, 0, 4);
     tcase_add_loop_test(t, flow_waits_for_all_tables, 0, 5);
+    tcase_add_loop_test(t, flow_goes_on_in_the_epoch_of_the_checkpoint, 0, 2);
     tcase_add_loop_test(t, flow_begins_with_no_half_of_the_rows, 0, 2);
     tcase_add_loop_test(t, flow_ends_with_all_that_is_due, 0, 6);
     tcase_add_loop_test(t, flow_waits_for_who_is_still_there, 0, 2);
