@@ -1,6 +1,7 @@
 /* test_flow.c: from one phase to the next: each of what a phase waits for is lacking once. */
 #include "server/coord/core.h"
 #include "server/coord/flow.h"
+#include "server/coord/submit.h"
 #include "tests/lib/suite.h"
 #include "tests/sim/sim.h"
 
@@ -46,7 +47,8 @@ static void setup(void)
 {
     static const struct sim_options calm = {.seed = 7, .delay_min_ns = 1, .delay_max_ns = 2};
     static const char text[] = "job: t\ndata: {format: csv, train: [a.csv], label: 0}\n"
-                               "tables: [{name: emb, dim: 2, tablets: 64}]\nmodel: {kind: probe}\n";
+                               "tables: [{name: emb, dim: 2, tablets: 64}]\nmodel: {kind: probe}\n"
+                               "train: {epochs: 3}\n";
     struct err e = {0};
     count = 0;
     open_type = WIRE_TYPE_NONE;
@@ -62,8 +64,7 @@ static void setup(void)
     }
     c->members.workers = 1;
     struct coord_job *j = &c->job;
-    ck_assert_msg(job_parse(text, sizeof text - 1, "test", NULL, &j->spec, &e) == 0, "%s", e.text);
-    j->parsed = true;
+    ck_assert_msg(coord_submit_build(j, text, sizeof text - 1, &e) == 0, "%s", e.text);
     j->at.number = j->at.run = RUN;
     j->at.split[WIRE_TRAIN] = (struct coord_split){.used = 1, .known = 1, .rows = 100, .digest = 7};
 }
@@ -186,7 +187,6 @@ START_TEST(flow_goes_on_in_the_epoch_of_the_checkpoint)
     tables_declare();
     c->job.at.epoch = 3;
     c->job.at.from = _i == 0 ? FROM_TO_LOAD : FROM_TO_START;
-    c->job.spec.train.skip = true; /* of its lanes nothing is loaded */
     ck_assert_uint_eq(step_from(PHASE_TABLES), PHASE_SETUP);
     ck_assert_uint_eq(c->job.at.epoch, _i == 0 ? 3 : 1);
 }
