@@ -1,0 +1,339 @@
+/* test_setup.c: what one shard is told when it comes, and what it is asked to set a job up, step by
+ * step; it answers as a case says. */
+#include "server/coord/core.h"
+#include "server/coord/setup.h"
+#include "server/coord/submit.h"
+#include "tests/lib/suite.h"
+#include "tests/sim/sim.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RUN 5u
+#define TABLES 2u
+#define TABLETS 64u
+#define ASKED 32u
+
+static struct coord *c;
+static struct coord_shard *shard; /* number 1, of two */
+static uint16_t shard_of[TABLETS];
+static struct coord_call asked[ASKED];
+static struct wire_lane_fence fence[ASKED]; /* of the last FENCES */
+static uint32_t count;
+
+bool __wrap_coord_call_start(struct coord_calls *calls, const struct coord_call *call);
+bool __wrap_coord_call_start(struct coord_calls *calls, const struct coord_call *call)
+{
+    (void)calls;
+    ck_assert_uint_lt(count, ASKED);
+    asked[count++] = *call;
+    if (call->request.type == WIRE_TYPE_FENCES && call->frame_bytes > 0)
+        memcpy(fence, call->frame, call->frame_bytes);
+    return true;
+}
+
+static void tables_make(struct coord_job *j)
+{
+    j->table = calloc(LIMIT_TABLES, sizeof *j->table);
+    for (uint32_t t = 0; t < TABLES; t++) {
+        struct table_schema *s = &j->table[t];
+        (void)snprintf(s->name, sizeof s->name, "t%u", t);
+        s->table = t;
+        s->width = 2;
+        s->tablet_bits = 5;
+        s->tablet_first = 32 * t;
+    }
+    j->at.tables = j->declared_total = TABLES;
+    j->tablets = TABLETS;
+    j->digest = calloc(TABLETS, sizeof *j->digest);
+}
+
+static void job_make(const char *mode)
+{
+    char text[512];
+    struct err e = {0};
+    struct coord_job *j = &c->job;
+    int n = snprintf(text, sizeof text,
+                     "job: t\ndata: {format: csv, train: [a.csv], label: 0}\n"
+                     "tables: [{name: emb, dim: 2, tablets: 64}]\nmodel: {kind: probe}\n"
+                     "train: {consistency: %s, lanes: 4}\n",
+                     mode);
+    ck_assert_msg(coord_submit_build(j, text, (size_t)n, &e) == 0, "%s", e.text);
+    j->at.number = 4;
+    j->at.run = RUN; /* it went back once */
+    j->at.phase = PHASE_SETUP;
+    j->resume = PHASE_TRAIN;
+    tables_make(j);
+}
+
+static void setup(void)
+{
+    static const struct sim_options calm = {.seed = 7, .delay_min_ns = 1, .delay_max_ns = 2};
+    struct coord_options o = {.shards = 2, .lease_ms = 1000};
+    struct err e = {0};
+    count = 0;
+    struct sim_node *node = sim_node_new(sim_new(&calm), "coordinator", &coord_handler, NULL);
+    ck_assert_int_eq(coord_new(&o, sim_node_env(node), coord_store_memory(), &c, &e), 0);
+    c->cluster.id[0] = 1;
+    c->cluster.map_epoch = 3;
+    c->cluster.tablets = TABLETS;
+    c->cluster.shard_of = shard_of;
+    for (uint32_t t = 0; t < TABLETS; t++)
+        shard_of[t] = t % 32 >= 16;
+    c->members.shard[0] = (struct coord_shard){.seen = true, .ready = true, .set_up = true};
+    c->members.shard[0].greeted = true;
+    shard = &c->members.shard[1];
+    shard->seen = shard->ready = shard->figures.in_memory = true;
+    shard->incarnation = 7;
+}
+
+/* The n-th that was asked; the case fails where there is none of this type. */
+static const struct wire *nth(uint32_t n, enum wire_type type)
+{
+    ck_assert_uint_lt(n, count);
+    ck_assert_msg(asked[n].request.type == type, "%s", wire_type_name(asked[n].request.type));
+    ck_assert_uint_eq(asked[n].target, 1);
+    return &asked[n].request;
+}
+
+/* Answers all that it is asked, the last of a type with that status. Returns how many there were. */
+static uint32_t set_up(enum wire_type type, int status)
+{
+    uint32_t at = count;
+    coord_setup_step(c);
+    for (; at < count; at++) {
+        struct coord_call call = asked[at];
+        bool refused = call.request.type == type;
+        call.on_done(c, &call, refused ? status : 0, refused ? "scripted" : "");
+    }
+    return count;
+}
+
+/* ---- at every registration ------------------------------------------------------------------- */
+
+/* Map and cuts, once, when it is ready; no map that its rows may not fit, as they are to go. */
+START_TEST(shard_that_comes_is_told_map_and_cuts)
+{
+    job_make("ssp");
+    shard->ready = _i != 0;
+    c->cluster.newest_epoch = _i == 1 ? 4 : 3;
+    c->fresh.number = _i == 2 ? 4 : 0;
+    coord_setup_greet(c);
+    coord_setup_greet(c);
+    ck_assert_int_eq(shard->greeted, _i > 1);
+    ck_assert_uint_eq(count, _i < 2 ? 0 : _i == 2 ? 1 : 2);
+    if (_i > 1)
+        (void)nth(count - 1, WIRE_TYPE_CUT_KEEP);
+    if (_i == 3) {
+        const struct wire_MAP_SET *m = &nth(0, WIRE_TYPE_MAP_SET)->u.MAP_SET;
+        ck_assert(m->map_epoch == 3 && m->tablet_count == TABLETS && m->cluster_high == 1);
+        ck_assert_uint_eq(asked[0].frame_bytes, TABLETS * sizeof shard_of[0]);
+    }
+}
+END_TEST
+
+/* Before it is ready too, so that it knows whom it leads: unless there is none for it. */
+START_TEST(shard_that_is_not_ready_has_the_map_once)
+{
+    job_make("ssp");
+    shard->ready = false;
+    c->fresh.number = _i == 1 ? 4 : 0;
+    c->cluster.newest_epoch = _i == 2 ? 4 : 3;
+    ck_assert_int_eq(env_connect(c->env, "sim://nobody", ENV_COORDINATOR, &shard->peer), 0);
+    coord_setup_map_early(c, 1);
+    ck_assert_uint_eq(shard->map_told, _i == 0 ? 3 : 0);
+}
+END_TEST
+
+/* ---- a job ----------------------------------------------------------------------------------- */
+
+START_TEST(shard_is_set_up_in_order)
+{
+    job_make(_i == 0 ? "bsp" : "ssp");
+    c->job.opened = _i == 2 ? RUN : 0;
+    ck_assert_uint_eq(set_up(WIRE_TYPE_NONE, 0), 5);
+    ck_assert(shard->set_up && coord_setup_complete(c));
+    ck_assert_uint_eq(shard->made, 7); /* of a process that dies its rows are gone */
+    (void)nth(0, WIRE_TYPE_MAP_SET);
+    for (uint32_t t = 0; t < TABLES; t++)
+        ck_assert_uint_eq(nth(1 + t, WIRE_TYPE_TABLE_CREATE)->u.TABLE_CREATE.table, t);
+    const struct wire_RUN_OPEN *r = &nth(3, WIRE_TYPE_RUN_OPEN)->u.RUN_OPEN;
+    ck_assert(r->run == RUN && r->lanes == 4 && r->fences);
+    ck_assert_uint_eq(r->mode, _i == 0 ? WIRE_BSP : WIRE_SSP);
+    ck_assert_uint_eq(r->tables, 3);
+    ck_assert_int_eq(r->must_exist, _i == 2); /* else it would be made anew, without its rows */
+    ck_assert_uint_eq(nth(4, WIRE_TYPE_FENCES)->u.FENCES.run, RUN);
+}
+END_TEST
+
+/* All that was there goes first; fields that begin anew go before the run is opened. */
+START_TEST(shard_drops_what_is_to_go_first)
+{
+    job_make("ssp");
+    c->fresh.number = _i == 0 ? 4 : 0;
+    c->fresh_fields.number = _i == 1 ? 4 : 0;
+    (void)snprintf(c->fresh_fields.what, sizeof c->fresh_fields.what, "emb:2");
+    ck_assert_uint_eq(set_up(WIRE_TYPE_NONE, 0), 6);
+    ck_assert(shard->set_up);
+    if (_i == 0) {
+        ck_assert_uint_eq(nth(0, WIRE_TYPE_CLEAR)->u.CLEAR.job, RUN);
+        (void)nth(1, WIRE_TYPE_MAP_SET);
+    } else {
+        ck_assert_str_eq(nth(3, WIRE_TYPE_FIELD_DROP)->u.FIELD_DROP.what, "emb:2");
+        ck_assert_uint_eq(nth(3, WIRE_TYPE_FIELD_DROP)->u.FIELD_DROP.run, RUN);
+    }
+    (void)nth(4, WIRE_TYPE_RUN_OPEN);
+}
+END_TEST
+
+/* LOAD opens the run: of a job that goes on (0) as the checkpoint has it, of one that begins with
+ * its tables (1) as this one says. */
+START_TEST(shard_loads_in_place_of_opening)
+{
+    job_make("ssp");
+    c->job.at.from = _i == 0 ? FROM_TO_LOAD : FROM_TO_START;
+    (void)snprintf(c->job.at.from_path, sizeof c->job.at.from_path, "/a/b");
+    (void)snprintf(c->job.without, sizeof c->job.without, "emb:2");
+    ck_assert_uint_eq(set_up(WIRE_TYPE_NONE, 0), 4);
+    const struct wire_LOAD *l = &nth(3, WIRE_TYPE_LOAD)->u.LOAD;
+    ck_assert_uint_eq(l->run, RUN);
+    ck_assert_str_eq(l->path, "/a/b");
+    ck_assert_uint_eq(l->lanes, _i == 0 ? 0 : 4);
+    ck_assert_uint_eq(l->mode, _i == 0 ? 0 : WIRE_SSP);
+    ck_assert_str_eq(l->without, _i == 0 ? "" : "emb:2");
+}
+END_TEST
+
+/* RESTORE opens the run too; where a job is over, tables are all that there is to read. */
+START_TEST(shard_opens_no_run_that_is_opened_otherwise)
+{
+    job_make("ssp");
+    c->job.at.phase = PHASE_RESTORE;
+    ck_assert_uint_eq(set_up(WIRE_TYPE_NONE, 0), 3);
+    ck_assert(shard->set_up);
+}
+END_TEST
+
+/* A server of the release before knows no FENCES; all else that is refused ends the job. */
+START_TEST(shard_that_refuses_ends_the_job)
+{
+    static const struct {
+        enum wire_type type;
+        int status;
+    } by[] = {{WIRE_TYPE_FENCES, SHOAL_E_VERSION},
+              {WIRE_TYPE_RUN_OPEN, SHOAL_E_VERSION},
+              {WIRE_TYPE_TABLE_CREATE, SHOAL_E_SCHEMA},
+              {WIRE_TYPE_FENCES, SHOAL_E_OLD_RUN}};
+    job_make("ssp");
+    set_up(by[_i].type, by[_i].status);
+    ck_assert_int_eq(shard->set_up, _i == 0);
+    ck_assert_uint_eq(c->job.at.phase, _i == 0 ? PHASE_SETUP : PHASE_FAILED);
+    ck_assert_int_eq(c->job.at.status, _i == 0 ? 0 : by[_i].status);
+}
+END_TEST
+
+/* ---- fences ---------------------------------------------------------------------------------- */
+
+static void lane_is(uint32_t lane, enum coord_lane_state state, bool placed, bool own)
+{
+    struct coord_lane *l = &c->job.tasks.lane[lane];
+    l->state = state;
+    l->generation = l->stored = 10 + lane;
+    l->placed = placed;
+    l->own = own;
+    l->at = 100 + lane;
+    l->clock = 200 + lane;
+}
+
+/* Each lane as it stands: live ones, and where these were placed, unless servers place them. */
+START_TEST(shard_that_comes_back_has_all_fences)
+{
+    static const uint32_t how[] = {WIRE_LIVE | WIRE_PLACED, WIRE_LIVE, 0, 0};
+    bool bsp = _i == 1;
+    job_make(bsp ? "bsp" : "ssp");
+    lane_is(0, LANE_HELD, true, false);
+    lane_is(1, LANE_HELD, true, true);
+    lane_is(2, LANE_GRANTING, false, false);
+    lane_is(3, LANE_FREE, true, false);
+    if (_i == 2)
+        lane_is(2, LANE_GRANTING, true, false);
+    if (_i == 3)
+        c->job.resume = PHASE_LANES; /* all are about to be raised */
+    (void)set_up(WIRE_TYPE_NONE, 0);
+    ck_assert_uint_eq(nth(4, WIRE_TYPE_FENCES)->u.FENCES.lane_count, _i == 3 ? 0 : 4);
+    for (uint32_t i = 0; i < 4 && _i < 3; i++) {
+        uint32_t is = _i == 2 && i == 2 ? how[0] : how[i] | (bsp ? WIRE_LIVE : 0);
+        if (bsp && i == 3) /* it is live, and was placed */
+            is |= WIRE_PLACED;
+        ck_assert_uint_eq(fence[i].lane, i);
+        ck_assert_uint_eq(fence[i].generation, 10 + i);
+        ck_assert_uint_eq(fence[i].live, is);
+        ck_assert(fence[i].at == 100 + i && fence[i].clock == 200 + i);
+    }
+}
+END_TEST
+
+/* A lane that nobody ever held has none. */
+START_TEST(shard_hears_of_no_lane_that_was_never_raised)
+{
+    job_make("ssp");
+    lane_is(2, LANE_HELD, true, false);
+    (void)set_up(WIRE_TYPE_NONE, 0);
+    ck_assert_uint_eq(nth(4, WIRE_TYPE_FENCES)->u.FENCES.lane_count, 1);
+    ck_assert_uint_eq(fence[0].lane, 2);
+}
+END_TEST
+
+/* ---- digests --------------------------------------------------------------------------------- */
+
+/* Each shard's go where the map has its tablets; what it has too much goes nowhere. */
+START_TEST(digests_go_where_the_map_says)
+{
+    job_make("ssp");
+    c->job.at.phase = PHASE_DIGEST;
+    c->job.table_rows[0] = 999; /* of an attempt before */
+    coord_setup_digest(c);
+    ck_assert_uint_eq(count, TABLES);
+    for (uint32_t t = 0; t < TABLES; t++) {
+        for (uint32_t s = 0; s < 2; s++) {
+            struct wire w = {.type = WIRE_TYPE_DIGEST, .reply = true};
+            struct msg *m = msg_new();
+            w.u.DIGEST_reply = (struct wire_DIGEST_reply){
+                .tablet_first = 16 * s, .tablet_count = _i == 0 ? 16 : 15, .rows = 10 + s};
+            ck_assert_ptr_nonnull(msg_add(m, 0));
+            uint64_t *value = msg_add(m, 16 * sizeof *value);
+            for (uint32_t i = 0; i < 16; i++)
+                value[i] = 1000 * t + 100 * s + i + 1;
+            asked[t].on_reply(c, &asked[t], s, &w, m);
+            msg_free(m);
+        }
+        asked[t].on_done(c, &asked[t], 0, "");
+        ck_assert_uint_eq(c->job.table_rows[t], 21);
+    }
+    ck_assert_uint_eq(c->job.digested, TABLES);
+    for (uint32_t i = 0; i < TABLETS; i++) {
+        uint32_t t = i / 32, s = i % 32 / 16, n = i % 16;
+        uint64_t is = _i == 1 && n == 15 ? 0 : 1000 * t + 100 * s + n + 1;
+        ck_assert_uint_eq(c->job.digest[i], is);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("setup");
+    TCase *t = suite_case(s, "setup", 60, setup, NULL);
+    tcase_add_loop_test(t, shard_that_comes_is_told_map_and_cuts, 0, 4);
+    tcase_add_loop_test(t, shard_that_is_not_ready_has_the_map_once, 0, 3);
+    tcase_add_loop_test(t, shard_is_set_up_in_order, 0, 3);
+    tcase_add_loop_test(t, shard_drops_what_is_to_go_first, 0, 2);
+    tcase_add_loop_test(t, shard_loads_in_place_of_opening, 0, 2);
+    tcase_add_test(t, shard_opens_no_run_that_is_opened_otherwise);
+    tcase_add_loop_test(t, shard_that_refuses_ends_the_job, 0, 4);
+    tcase_add_loop_test(t, shard_that_comes_back_has_all_fences, 0, 4);
+    tcase_add_test(t, shard_hears_of_no_lane_that_was_never_raised);
+    tcase_add_loop_test(t, digests_go_where_the_map_says, 0, 2);
+    return suite_main(s);
+}
