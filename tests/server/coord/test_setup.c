@@ -81,7 +81,7 @@ static void setup(void)
     c->cluster.tablets = TABLETS;
     c->cluster.shard_of = shard_of;
     for (uint32_t t = 0; t < TABLETS; t++)
-        shard_of[t] = t % 32 >= 16;
+        shard_of[t] = t < 32 ? t >= 16 : t < 48; /* of the second table the first half */
     c->members.shard[0] = (struct coord_shard){.seen = true, .ready = true, .set_up = true};
     c->members.shard[0].greeted = true;
     shard = &c->members.shard[1];
@@ -113,17 +113,23 @@ static uint32_t set_up(enum wire_type type, int status)
 
 /* ---- at every registration ------------------------------------------------------------------- */
 
-/* Map and cuts, once, when it is ready; no map that its rows may not fit, as they are to go. */
-START_TEST(shard_that_comes_is_told_map_and_cuts)
+/* Map, names and cuts, once, when it is ready; no map that its rows may not fit, as they are to go. */
+START_TEST(shard_that_comes_is_told_map_names_and_cuts)
 {
     job_make("ssp");
     shard->ready = _i != 0;
     c->cluster.newest_epoch = _i == 1 ? 4 : 3;
     c->fresh.number = _i == 2 ? 4 : 0;
+    c->names.version = _i >= 3 ? 2 : 0;
+    c->names.newest = _i == 4 ? 3 : 0; /* a server knows newer ones */
+    c->names.line = "names";
+    c->names.bytes = 5;
     coord_setup_greet(c);
     coord_setup_greet(c);
     ck_assert_int_eq(shard->greeted, _i > 1);
-    ck_assert_uint_eq(count, _i < 2 ? 0 : _i == 2 ? 1 : 2);
+    ck_assert_uint_eq(count, _i < 2 ? 0 : _i == 2 ? 1 : _i == 3 ? 3 : 2);
+    if (_i == 3)
+        ck_assert_uint_eq(nth(1, WIRE_TYPE_NAMES_SET)->u.NAMES_SET.version, 2);
     if (_i > 1)
         (void)nth(count - 1, WIRE_TYPE_CUT_KEEP);
     if (_i == 3) {
@@ -314,7 +320,7 @@ START_TEST(digests_go_where_the_map_says)
     }
     ck_assert_uint_eq(c->job.digested, TABLES);
     for (uint32_t i = 0; i < TABLETS; i++) {
-        uint32_t t = i / 32, s = i % 32 / 16, n = i % 16;
+        uint32_t t = i / 32, s = shard_of[i], n = i % 16;
         uint64_t is = _i == 1 && n == 15 ? 0 : 1000 * t + 100 * s + n + 1;
         ck_assert_uint_eq(c->job.digest[i], is);
     }
@@ -325,7 +331,7 @@ int main(void)
 {
     Suite *s = suite_create("setup");
     TCase *t = suite_case(s, "setup", 60, setup, NULL);
-    tcase_add_loop_test(t, shard_that_comes_is_told_map_and_cuts, 0, 4);
+    tcase_add_loop_test(t, shard_that_comes_is_told_map_names_and_cuts, 0, 5);
     tcase_add_loop_test(t, shard_that_is_not_ready_has_the_map_once, 0, 3);
     tcase_add_loop_test(t, shard_is_set_up_in_order, 0, 3);
     tcase_add_loop_test(t, shard_drops_what_is_to_go_first, 0, 2);
