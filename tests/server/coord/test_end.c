@@ -12,6 +12,9 @@
 static struct coord *c;
 static bool disk_fails, failed_is_stored;
 static uint32_t dropped; /* RUN_DROP was ordered */
+static uint32_t taken_back;
+static uint64_t cut_dropped[4]; /* numbers */
+static uint32_t cuts;
 
 int __real_coord_store_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
                            struct err *e);
@@ -39,6 +42,12 @@ bool __wrap_coord_call_start(struct coord_calls *calls, const struct coord_call 
         ck_assert_msg(failed_is_stored, "the run is dropped, and nothing stored says why");
         dropped++;
     }
+    if (call->request.type == WIRE_TYPE_LOAD_DROP) {
+        ck_assert(call->early && call->request.u.LOAD_DROP.run == 5);
+        taken_back++;
+    }
+    if (call->request.type == WIRE_TYPE_CUT_DROP)
+        cut_dropped[cuts++ % 4] = call->request.u.CUT_DROP.cut;
     return __real_coord_call_start(calls, call);
 }
 
@@ -54,7 +63,7 @@ static void setup(void)
     c->job.at.run = 5;
     c->members.shard[0].seen = c->members.shard[0].set_up = true;
     disk_fails = failed_is_stored = false;
-    dropped = 0;
+    dropped = taken_back = cuts = 0;
 }
 
 START_TEST(a_failed_job_is_stored_before_its_run_is_dropped)
@@ -78,10 +87,73 @@ END_TEST
 /* Before its set-up it has no run. */
 START_TEST(a_job_without_a_run_drops_none)
 {
-    c->job.at.phase = PHASE_INDEX;
+    static const enum coord_phase phase[] = {PHASE_INDEX, PHASE_TABLES, PHASE_SETUP};
+    c->job.at.phase = phase[_i];
     coord_end_fail(c, SHOAL_E_DATA, "no rows");
     ck_assert(failed_is_stored);
-    ck_assert_uint_eq(dropped, 0);
+    ck_assert_uint_eq(dropped, _i == 2);
+    ck_assert_uint_eq(taken_back, 0);
+}
+END_TEST
+
+/* Rows of a checkpoint that is half loaded go with it, on servers too that are not set up. */
+START_TEST(a_job_that_was_loading_takes_that_back)
+{
+    static const enum coord_from_state from[] = {FROM_TO_LOAD, FROM_TO_START, FROM_LOADED};
+    c->job.at.phase = PHASE_SETUP;
+    c->job.at.from = from[_i];
+    coord_end_fail(c, SHOAL_E_DATA, "no room");
+    ck_assert_uint_eq(taken_back, _i < 2);
+    ck_assert_uint_eq(dropped, _i == 2);
+}
+END_TEST
+
+/* The best epoch's, and the one that is being made. */
+START_TEST(a_failed_job_drops_its_cuts)
+{
+    static const enum coord_cut_state state[] = {CUT_HOLDING, CUT_GOING, CUT_PAUSED};
+    c->job.at.best_cut = 8;
+    c->cut.cut = c->cut.stored = 9;
+    c->cut.state = state[_i];
+    coord_end_fail(c, SHOAL_E_DATA, "no rows");
+    ck_assert_uint_eq(cuts, _i == 2 ? 1 : 2);
+    ck_assert_uint_eq(cut_dropped[0], _i == 2 ? 8 : 9);
+    ck_assert(_i == 2 || cut_dropped[1] == 8);
+    ck_assert_uint_eq(c->cut.state, CUT_IDLE);
+}
+END_TEST
+
+/* Without a store it is as it is stored: the coordinator stops, and goes on with it. */
+START_TEST(a_coordinator_that_stops_fails_no_job)
+{
+    c->fatal = SHOAL_E_IO;
+    ck_assert(!coord_end_fail(c, SHOAL_E_DATA, "no rows"));
+    ck_assert_uint_eq(c->job.at.phase, PHASE_TRAIN);
+    ck_assert_int_eq(c->job.at.status, 0);
+}
+END_TEST
+
+static void folder_let_go(int *hold)
+{
+    *hold = COORD_FOLDER_NONE;
+}
+
+/* Whoever waits for a lane is answered, and asks again; a checkpoint's folder may be removed. */
+START_TEST(a_failed_job_lets_go_of_who_waits)
+{
+    struct coord_lane *lane = calloc(2, sizeof *lane);
+    const struct coord_folder_ops folder = {.let_go = folder_let_go};
+    peer_t peer;
+    ck_assert_int_eq(env_connect(c->env, "sim://worker", ENV_COORDINATOR, &peer), 0);
+    lane[1].ask_peer = peer;
+    lane[1].ask_id = 3;
+    c->job.tasks.lane = lane;
+    c->job.tasks.lanes = 2;
+    c->job.from_hold = 6;
+    c->options.folder = &folder;
+    coord_end_fail(c, SHOAL_E_DATA, "no rows");
+    ck_assert_uint_eq(lane[1].ask_peer, 0);
+    ck_assert_int_eq(c->job.from_hold, COORD_FOLDER_NONE);
 }
 END_TEST
 
@@ -92,7 +164,11 @@ int main(void)
     tcase_add_checked_fixture(t, setup, NULL);
     tcase_add_test(t, a_failed_job_is_stored_before_its_run_is_dropped);
     tcase_add_test(t, what_cannot_be_stored_drops_no_run);
-    tcase_add_test(t, a_job_without_a_run_drops_none);
+    tcase_add_loop_test(t, a_job_without_a_run_drops_none, 0, 3);
+    tcase_add_loop_test(t, a_job_that_was_loading_takes_that_back, 0, 3);
+    tcase_add_loop_test(t, a_failed_job_drops_its_cuts, 0, 3);
+    tcase_add_test(t, a_coordinator_that_stops_fails_no_job);
+    tcase_add_test(t, a_failed_job_lets_go_of_who_waits);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
