@@ -337,15 +337,59 @@ START_TEST(coord_task_report_counts_once)
 {
     plan(1, WIRE_SSP, 100, 10, 5);
     uint32_t i = coord_task_append(&t, 0);
-    struct coord_losses sum = {.examples = 50, .loss_sum = 1.0},
+    struct coord_losses sum = {.examples = 50, .loss_sum = 1.0, .bad_lines = 3, .drawn = 70},
                         other = {.examples = 50, .loss_sum = 9.0};
     ck_assert(coord_task_report(&t, i, &sum));
     ck_assert(!coord_task_report(&t, i, &other));
     ck_assert_double_eq(t.task[i].sum.loss_sum, 1.0);
-    ck_assert_uint_eq(t.examples, 50);
+    ck_assert(t.examples == 50 && t.bad_lines == 3 && t.drawn == 70);
     ck_assert_uint_eq(coord_task_index(&t, coord_task_number(&t, i)), i);
     ck_assert_uint_eq(coord_task_index(&t, (2ull << 32) | i), COORD_NO_TASK);
     ck_assert_uint_eq(coord_task_index(&t, (1ull << 32) | 99), COORD_NO_TASK);
+    coord_task_close(&t);
+}
+END_TEST
+
+START_TEST(coord_losses_are_added_whole)
+{
+    struct coord_losses sum = {0}, one = {.examples = 1,
+                                          .bad_lines = 2,
+                                          .drawn = 3,
+                                          .refused = 4,
+                                          .loss_sum = 5,
+                                          .weight_sum = 6};
+    for (uint32_t i = 0; i < LIMIT_TASKS; i++)
+        one.loss_task[i] = 7 + i;
+    coord_losses_add(&sum, &one);
+    coord_losses_add(&sum, &one);
+    ck_assert(sum.examples == 2 && sum.bad_lines == 4 && sum.drawn == 6 && sum.refused == 8);
+    ck_assert(sum.loss_sum == 10 && sum.weight_sum == 12);
+    for (uint32_t i = 0; i < LIMIT_TASKS; i++)
+        ck_assert(sum.loss_task[i] == 14 + 2 * i);
+    ck_assert(coord_losses_mean(&sum) == 10.0 / 12); /* of weights, where there are any */
+    sum.weight_sum = 0;
+    ck_assert(coord_losses_mean(&sum) == 5);
+}
+END_TEST
+
+/* What is behind the gate, or behind the end, waits. */
+START_TEST(coord_task_behind_the_gate_is_not_given_out)
+{
+    plan(2, _i == 0 ? WIRE_SSP : WIRE_BSP, 100, 10, 1);
+    t.gate = 4;
+    for (uint32_t i = 0; i < 4; i++) {
+        ck_assert_uint_ne(coord_task_append(&t, i % 2), COORD_NO_TASK);
+        coord_task_pushed(&t, i % 2, 0);
+    }
+    ck_assert_uint_eq(coord_task_append(&t, 0), COORD_NO_TASK);
+    ck_assert_uint_eq(coord_lane_pick(&t, 9, 2), COORD_NO_LANE);
+    t.gate = t.tasks;
+    coord_task_stop(&t, 6);
+    for (uint32_t i = 0; i < 2; i++) {
+        ck_assert_uint_ne(coord_task_append(&t, i), COORD_NO_TASK);
+        coord_task_pushed(&t, i, 0);
+    }
+    ck_assert_uint_eq(coord_task_append(&t, 1), COORD_NO_TASK);
     coord_task_close(&t);
 }
 END_TEST
@@ -410,6 +454,8 @@ int main(void)
     tcase_add_test(c, coord_task_stops_between_rounds);
     tcase_add_test(c, coord_lane_generation_rises_with_every_grant_and_close);
     tcase_add_test(c, coord_task_report_counts_once);
+    tcase_add_test(c, coord_losses_are_added_whole);
+    tcase_add_loop_test(c, coord_task_behind_the_gate_is_not_given_out, 0, 2);
     tcase_add_test(c, coord_task_records_bring_an_epoch_back);
     tcase_add_test(c, coord_task_too_many_are_refused);
     suite_add_tcase(s, c);
