@@ -333,6 +333,50 @@ START_TEST(coord_lane_generation_rises_with_every_grant_and_close)
 }
 END_TEST
 
+/* bsp over objects: a lane goes to whoever has its objects open, then to who has none of nobody's,
+ * and of another's only where he may have all. */
+START_TEST(coord_lane_of_objects_goes_to_its_owner)
+{
+    static const uint64_t rows[] = {60, 60, 60, 60};
+    static const uint64_t owner[] = {5, 6, 0, 5};
+    uint64_t holder[4] = {0};
+    plan_objects(4, WIRE_BSP, rows, 4, holder);
+    for (uint32_t l = 0; l < 4; l++)
+        t.lane[l].owner = owner[l];
+    ck_assert_uint_eq(coord_lane_pick(&t, 6, 2), 1);
+    t.lane[1].state = LANE_HELD;
+    ck_assert_uint_eq(coord_lane_pick(&t, 6, 2), 2);
+    t.lane[2].state = LANE_HELD;
+    ck_assert_uint_eq(coord_lane_pick(&t, 6, 3), COORD_NO_LANE);
+    ck_assert_uint_eq(coord_lane_pick(&t, 6, 4), 0);
+    ck_assert_uint_eq(coord_lane_pick(&t, 5, 2), 0);
+    coord_task_close(&t);
+}
+END_TEST
+
+/* Of what its last holder was, nothing is left; the object of the task that he left is the next
+ * one's. */
+START_TEST(coord_lane_that_is_granted_is_as_new)
+{
+    static const uint64_t rows[] = {60, 60};
+    uint64_t holder[2] = {0};
+    plan_objects(2, WIRE_SSP, rows, 2, holder);
+    coord_lane_grant(&t, 0, 7);
+    coord_lane_granted(&t, 0, 3);
+    (void)coord_task_append(&t, 0);
+    ck_assert_uint_eq(holder[0], 7);
+    t.lane[0].used = t.lane[0].placed = t.lane[0].own = true;
+    t.lane[0].answered_ns = 9;
+    coord_lane_close(&t, 0);
+    coord_lane_closed(&t, 0);
+    coord_lane_grant(&t, 0, 8);
+    ck_assert_uint_eq(holder[0], 8);
+    ck_assert(!t.lane[0].used && !t.lane[0].placed && !t.lane[0].own);
+    ck_assert_uint_eq(t.lane[0].answered_ns, 0);
+    coord_task_close(&t);
+}
+END_TEST
+
 START_TEST(coord_task_report_counts_once)
 {
     plan(1, WIRE_SSP, 100, 10, 5);
@@ -408,6 +452,15 @@ START_TEST(coord_task_records_bring_an_epoch_back)
         coord_task_to_record(&t, i, 5, &record[i]);
     coord_task_close(&t);
     plan(2, WIRE_SSP, 100, 10, 2);
+    struct coord_task_record wrong = record[0];
+    wrong.lane = 2; /* there are two */
+    ck_assert(!coord_task_from_record(&t, 0, 5, &wrong));
+    wrong = record[0];
+    wrong.batch_count++;
+    ck_assert(!coord_task_from_record(&t, 0, 5, &wrong));
+    wrong = record[0];
+    wrong.epoch++;
+    ck_assert(!coord_task_from_record(&t, 0, 5, &wrong));
     for (uint32_t i = 0; i < t.tasks; i++)
         ck_assert(coord_task_from_record(&t, i, 5, &record[i]) == (i < 3));
     ck_assert(!coord_task_from_record(&t, 0, 6, &record[0])); /* another run's */
@@ -453,6 +506,8 @@ int main(void)
     tcase_add_test(c, coord_task_batch_numbers_count_on_over_tasks_and_epochs);
     tcase_add_test(c, coord_task_stops_between_rounds);
     tcase_add_test(c, coord_lane_generation_rises_with_every_grant_and_close);
+    tcase_add_test(c, coord_lane_of_objects_goes_to_its_owner);
+    tcase_add_test(c, coord_lane_that_is_granted_is_as_new);
     tcase_add_test(c, coord_task_report_counts_once);
     tcase_add_test(c, coord_losses_are_added_whole);
     tcase_add_loop_test(c, coord_task_behind_the_gate_is_not_given_out, 0, 2);
