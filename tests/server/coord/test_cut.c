@@ -1,5 +1,5 @@
-/* test_cut.c: cuts on two shards whose answers a case gives itself: what is asked of them, how often,
- * and what an order ends with. */
+/* test_cut.c: cuts on two shards whose answers a case gives itself: what is asked of them, how
+ * often, and what an order ends with. */
 #include "server/coord/core.h"
 #include "tests/lib/suite.h"
 #include "tests/sim/sim.h"
@@ -145,8 +145,8 @@ START_TEST(cut_of_two_instants_is_made_again)
 }
 END_TEST
 
-/* Before a shard hears of its number: it is never drawn again, and a coordinator that dies knows what
- * it was making. */
+/* Before a shard hears of its number: it is never drawn again, and a coordinator that dies knows
+ * what it was making. */
 START_TEST(cut_is_stored_before_it_is_asked_for)
 {
     struct coord_counters counters;
@@ -266,7 +266,7 @@ START_TEST(cut_that_waits_begins_once)
 }
 END_TEST
 
-/* At hand (0: holding, 1: going, 2: between two attempts), or waiting (3); the other one goes on. */
+/* At hand (0: holding, 1: going, 2: between attempts), or waiting (3); the other one goes on. */
 START_TEST(cut_that_is_withdrawn_leaves_the_other)
 {
     order(_i == 3 ? on_other : on_done, false);
@@ -328,8 +328,8 @@ END_TEST
 
 /* ---- what is wanted -------------------------------------------------------------------------- */
 
-/* Of a job that runs the best epoch's; nothing of the one being made (1: held, 2: being written) and
- * of those after it. */
+/* Of a job that runs the best epoch's; of the one being made (1: held, 2: being written) and of
+ * those after it nothing is given up. */
 START_TEST(cut_at_hand_and_the_best_are_wanted)
 {
     uint64_t keep, next = c->counters.next_cut;

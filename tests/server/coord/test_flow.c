@@ -131,8 +131,8 @@ START_TEST(flow_without_rows_ends_the_job_unless_nothing_is_trained)
 }
 END_TEST
 
-/* Who goes on with a checkpoint's batches reads the same rows; who begins with its tables reads what
- * he likes. */
+/* Who goes on with a checkpoint's batches reads the same rows; who begins with its tables reads
+ * what he likes. */
 START_TEST(flow_goes_on_with_the_same_rows_alone)
 {
     struct coord_progress *at = &c->job.at;

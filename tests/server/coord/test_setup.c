@@ -98,7 +98,7 @@ static const struct wire *nth(uint32_t n, enum wire_type type)
     return &asked[n].request;
 }
 
-/* Answers all that it is asked, the last of a type with that status. Returns how many there were. */
+/* Answers all that is asked, what is of that type with the status. Returns how much there was. */
 static uint32_t set_up(enum wire_type type, int status)
 {
     uint32_t at = count;
@@ -113,7 +113,7 @@ static uint32_t set_up(enum wire_type type, int status)
 
 /* ---- at every registration ------------------------------------------------------------------- */
 
-/* Map, names and cuts, once, when it is ready; no map that its rows may not fit, as they are to go. */
+/* Map, names and cuts, once, when it is ready; no map that rows may not fit which are to go. */
 START_TEST(shard_that_comes_is_told_map_names_and_cuts)
 {
     job_make("ssp");
