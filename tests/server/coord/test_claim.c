@@ -1,0 +1,239 @@
+/* test_claim.c: who comes to a cluster that is known, which of them belong to it, and what is learnt
+ * from their beats. */
+#include "server/coord/cluster.h"
+#include "server/coord/core.h"
+#include "server/coord/submit.h"
+#include "tests/lib/suite.h"
+#include "tests/sim/sim.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SECOND UINT64_C(1000000000)
+
+static struct coord *c;
+static struct coord_call asked; /* the last one */
+static uint32_t count;
+static struct wire_SHARD_BEAT beat; /* of server "b", which is shard 1, as it was last heard */
+
+bool __wrap_coord_call_start(struct coord_calls *calls, const struct coord_call *call);
+bool __wrap_coord_call_start(struct coord_calls *calls, const struct coord_call *call)
+{
+    (void)calls;
+    asked = *call;
+    count++;
+    return true;
+}
+
+static void setup(void)
+{
+    static const struct sim_options calm = {.seed = 7, .delay_min_ns = 1, .delay_max_ns = 2};
+    struct coord_options o = {.shards = 3, .lease_ms = 1000};
+    struct err e = {0};
+    struct sim *sim = sim_new(&calm);
+    struct sim_node *node = sim_node_new(sim, "coordinator", &coord_handler, NULL);
+    count = 0;
+    sim_run(sim, 10 * SECOND, NULL, NULL);
+    ck_assert_int_eq(coord_new(&o, sim_node_env(node), coord_store_memory(), &c, &e), 0);
+    c->cluster.id[0] = 1;
+    c->cluster.id[1] = 2;
+    for (uint32_t s = 0; s < 2; s++) {
+        struct coord_shard *shard = &c->members.shard[s];
+        (void)snprintf(shard->server, sizeof shard->server, "%c", 'a' + (int)s);
+        shard->seen = shard->placed = true;
+        shard->incarnation = 7;
+        shard->synced = 50;
+        shard->beat_ns = 10 * SECOND;
+    }
+    beat = (struct wire_SHARD_BEAT){.server = "b",
+                                    .shard_count = 1,
+                                    .endpoint = "tcp://127.0.0.1:7700",
+                                    .incarnation = 7,
+                                    .cluster_high = 1,
+                                    .cluster_low = 2,
+                                    .number = 1,
+                                    .shards = 3,
+                                    .sequence = 60,
+                                    .synced = 60};
+}
+
+/* What the beat is told; "": it is taken. */
+static const char *claim(void)
+{
+    static struct err e;
+    e = (struct err){0};
+    int rc = coord_cluster_claim(c, &beat, 9, &e);
+    ck_assert_int_eq(rc != 0, e.text[0] != 0);
+    return e.text;
+}
+
+static void told(const char *words)
+{
+    const char *is = claim();
+    ck_assert_msg(words[0] == 0 ? is[0] == 0 : strstr(is, words) != NULL, "%s", is);
+}
+
+/* ---- who belongs here ------------------------------------------------------------------------ */
+
+START_TEST(server_as_it_was_is_taken)
+{
+    told("");
+}
+END_TEST
+
+/* Unless its rows were in memory, or it had none yet. */
+START_TEST(server_with_an_empty_folder_is_refused)
+{
+    beat.cluster_high = beat.cluster_low = 0;
+    beat.number = WIRE_NO_SHARD;
+    beat.in_memory = _i == 1;
+    c->members.shard[1].placed = _i != 2;
+    told(_i == 0 ? "comes with an empty folder for shard 0 of it" : "");
+}
+END_TEST
+
+START_TEST(server_of_another_cluster_is_refused)
+{
+    beat.cluster_high += _i == 0;
+    beat.cluster_low += _i == 1;
+    told("has rows of cluster");
+}
+END_TEST
+
+START_TEST(server_of_another_layout_is_refused)
+{
+    beat.number = _i == 0 ? 3 : 1;
+    beat.shards = _i == 0 ? 3 : 4;
+    told("the coordinator's file says `shards: 3`");
+}
+END_TEST
+
+/* A name that nobody knows takes the number of its folder where that is free. */
+START_TEST(server_with_another_ones_number_is_refused)
+{
+    (void)snprintf(beat.server, sizeof beat.server, "%s", _i == 1 ? "b" : "z");
+    beat.number = _i == 0 ? 1 : _i == 1 ? 0 : 2;
+    told(_i == 2 ? "" : "one of the two runs on a copy of the other's folder");
+}
+END_TEST
+
+/* What was on its disk is not there: it has started on an older folder. In memory nothing was. */
+START_TEST(server_with_an_older_folder_is_refused)
+{
+    beat.incarnation = _i == 3 ? 7 : 8;
+    beat.sequence = _i == 1 ? 50 : 49;
+    beat.in_memory = _i == 2;
+    told(_i == 0 ? "record 49 is its last, 50 was on its disk" : "");
+}
+END_TEST
+
+/* The former process speaks while the newer one lives; once that is silent it was a late word. */
+START_TEST(server_that_runs_twice_is_refused)
+{
+    c->members.shard[1].incarnation = 9;
+    c->members.shard[1].former = _i == 1 ? 6 : 7;
+    c->members.shard[1].beat_ns = _i == 2 ? 8 * SECOND : 9 * SECOND;
+    told(_i == 0 ? "two servers run as b" : "");
+}
+END_TEST
+
+START_TEST(server_that_nobody_could_reach_is_refused)
+{
+    static const char *const wrong[] = {"tcp://a b", "tcp://", "://a", "a:7", "tcp://a\x7f", ""};
+    (void)snprintf(beat.endpoint, sizeof beat.endpoint, "%s", wrong[_i]);
+    told("no endpoint that workers could use");
+    (void)snprintf(beat.endpoint, sizeof beat.endpoint, "x://a!");
+    told("");
+}
+END_TEST
+
+/* ---- what beats tell ------------------------------------------------------------------------- */
+
+/* A number that a server has is never drawn again, whatever the store says. */
+START_TEST(numbers_of_servers_are_not_drawn_again)
+{
+    c->counters.next_run = 20;
+    c->counters.next_cut = 30;
+    beat.newest_run = _i == 0 ? 20 : _i == 1 ? 25 : 19;
+    beat.newest_cut = _i == 2 ? 30 : _i == 3 ? 35 : 29;
+    coord_cluster_learn(c, 1, &beat);
+    ck_assert_uint_eq(c->counters.next_run, _i == 0 ? 21 : _i == 1 ? 26 : 20);
+    ck_assert_uint_eq(c->counters.next_cut, _i == 2 ? 31 : _i == 3 ? 36 : 30);
+    beat.newest_run = UINT64_C(1) << 60; /* which nobody has drawn */
+    coord_cluster_learn(c, 1, &beat);
+    ck_assert_uint_lt(c->counters.next_run, 27);
+}
+END_TEST
+
+/* A job that is older than the newest run of a server is of the past; its own run is not. */
+START_TEST(job_of_the_past_ends)
+{
+    c->counters.next_run = 20;
+    c->job.at.phase = PHASE_TRAIN;
+    c->job.at.run = _i == 0 ? 25 : 24;
+    beat.newest_run = 25;
+    coord_cluster_learn(c, 1, &beat);
+    ck_assert_uint_eq(c->job.at.phase, _i == 0 ? PHASE_TRAIN : PHASE_FAILED);
+    ck_assert_uint_eq(c->counters.next_run, 26);
+}
+END_TEST
+
+/* The newest map is the one to have, of the server that has it, whoever speaks last. */
+START_TEST(newest_map_is_asked_for)
+{
+    c->cluster.map_epoch = 4;
+    for (uint32_t s = 0; s < 2; s++) {
+        beat.map_epoch = s == (uint32_t)_i ? 6 : 5;
+        coord_cluster_learn(c, s, &beat);
+    }
+    ck_assert_uint_eq(c->cluster.newest_epoch, 6);
+    ck_assert_uint_eq(c->cluster.newest_shard, _i);
+    ck_assert(!coord_cluster_ready(&c->cluster));
+    coord_cluster_step(c);
+    ck_assert_uint_eq(count, 1);
+    ck_assert(asked.request.type == WIRE_TYPE_MAP_HELD && asked.target == (uint32_t)_i);
+}
+END_TEST
+
+/* A map that is no newer by now, or leads to a shard that is none, is not taken. */
+START_TEST(map_that_cannot_be_is_not_taken)
+{
+    const uint64_t epoch[] = {6, 4, 6};
+    struct wire w = {.type = WIRE_TYPE_MAP_HELD, .reply = true};
+    struct msg *m = msg_new();
+    c->cluster.map_epoch = 4;
+    beat.map_epoch = 6;
+    coord_cluster_learn(c, 1, &beat);
+    coord_cluster_step(c);
+    w.u.MAP_HELD_reply = (struct wire_MAP_HELD_reply){epoch[_i], 64};
+    ck_assert_ptr_nonnull(msg_add(m, 0));
+    uint16_t *shard_of = msg_add(m, 64 * sizeof *shard_of);
+    for (uint32_t t = 0; t < 64; t++)
+        shard_of[t] = (uint16_t)(_i == 2 && t == 63 ? 3 : t % 3);
+    asked.on_reply(c, &asked, 1, &w, m);
+    msg_free(m);
+    ck_assert_uint_eq(c->cluster.map_epoch, _i == 0 ? 6 : 4);
+    ck_assert_uint_eq(c->cluster.tablets, _i == 0 ? 64 : 0);
+    ck_assert_int_eq(coord_cluster_ready(&c->cluster), _i == 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("claim");
+    TCase *t = suite_case(s, "claim", 60, setup, NULL);
+    tcase_add_test(t, server_as_it_was_is_taken);
+    tcase_add_loop_test(t, server_with_an_empty_folder_is_refused, 0, 3);
+    tcase_add_loop_test(t, server_of_another_cluster_is_refused, 0, 2);
+    tcase_add_loop_test(t, server_of_another_layout_is_refused, 0, 2);
+    tcase_add_loop_test(t, server_with_another_ones_number_is_refused, 0, 3);
+    tcase_add_loop_test(t, server_with_an_older_folder_is_refused, 0, 4);
+    tcase_add_loop_test(t, server_that_runs_twice_is_refused, 0, 3);
+    tcase_add_loop_test(t, server_that_nobody_could_reach_is_refused, 0, 6);
+    tcase_add_loop_test(t, numbers_of_servers_are_not_drawn_again, 0, 5);
+    tcase_add_loop_test(t, job_of_the_past_ends, 0, 2);
+    tcase_add_loop_test(t, newest_map_is_asked_for, 0, 2);
+    tcase_add_loop_test(t, map_that_cannot_be_is_not_taken, 0, 3);
+    return suite_main(s);
+}
