@@ -1,5 +1,5 @@
-/* test_claim.c: who comes to a cluster that is known, which of them belong to it, and what is learnt
- * from their beats. */
+/* test_claim.c: who comes to a cluster that is known, which of them belong to it, and what is
+ * learnt from their beats. */
 #include "server/coord/cluster.h"
 #include "server/coord/core.h"
 #include "server/coord/submit.h"
