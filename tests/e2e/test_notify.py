@@ -87,7 +87,8 @@ def units_tell_what_they_do(space):
         says_while_it_trains(units["coordinator"], report, r"^STATUS=job e2e: train, epoch [1-9]\d* of \d+, \d+ examples, [1-9]\d*/s, 1 workers$")
         says_while_it_trains(units["server"], report, r"^STATUS=serving: [1-9]\d* rows, [1-9]\d* keys/s pulled, [1-9]\d* pushed$")
         assert (space / "server/state/name").exists() and (space / "coordinator/state/state.log").exists()
-        within(120, "the job's end", report.exists)
+        # what is told is read meanwhile, as systemd does: on a slow machine nobody's room for it is full
+        within(120, "the job's end", lambda: report.exists() or not [unit.lines() for unit in units.values()])
         assert any((space / "worker/cache/data").iterdir())
         units["coordinator"].says("^STATUS=no job, 1 of 1 shards ready; the last, e2e: done$")
         before = subprocess.run([SHOAL, "digest", "--coordinator", endpoint], capture_output=True, text=True, timeout=60, check=False).stdout

@@ -176,7 +176,7 @@ def older_coordinator_folder_of_mid_job_trains_nothing_again(space):
         (space / "before").rename(fleet.folder("coordinator"))
         fleet.coordinator()
         fleet.start("worker", "train", "--config", job, "--coordinator", fleet.endpoint, program="shoal-worker")
-        within(60, "the job to end", lambda: "submit the job again" in fleet.said("coordinator"))
+        within(60, "the job to end", lambda: "--start-from fleet begins with them" in fleet.said("coordinator"))
         fleet.stop("worker")
         assert fleet.job(job, "--start-from", "fleet") == whole[1]  # as it says; twice, not three times
 
