@@ -5,6 +5,7 @@
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
 #include "proto/base/json.h"
+#include "proto/base/lockfile.h"
 #include "proto/base/log.h"
 #include "proto/base/machine.h"
 #include "proto/base/version.h"
@@ -234,6 +235,7 @@ static int serve(const struct coord_config *config, struct live *live, struct er
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN); /* until it is watched: a closed terminal is no stop */
     coord_tensorboard_open(&daemon.tensorboard, config->tensorboard);
+    (void)lockfile_await(config->data_dir, LOCKFILE_WAIT_MS);
     rc = coord_store_open(config->data_dir, &store, e);
     if (rc == 0)
         rc = net_new(&no, &net, e);

@@ -15,6 +15,7 @@
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
 #include "proto/base/json.h"
+#include "proto/base/lockfile.h"
 #include "proto/base/log.h"
 #include "proto/base/machine.h"
 #include "proto/base/time.h"
@@ -483,6 +484,7 @@ static int keys_open(struct server *sv, struct err *e)
 static int serve(struct server *sv, struct err *e)
 {
     int lock_fd, rc;
+    (void)lockfile_await(sv->config.data_dir, LOCKFILE_WAIT_MS); /* a signal ends it still */
     sigemptyset(&sv->signals);
     sigaddset(&sv->signals, SIGTERM);
     sigaddset(&sv->signals, SIGINT);

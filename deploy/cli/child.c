@@ -49,8 +49,10 @@ bool child_ended(struct child *c)
         return false;
     c->exit_status = process_exit_status(&end);
     /* SIGKILL comes from outside (an operator, a test, the OOM killer): it says nothing of the
-     * program. A device that fails (69, 70) takes its time to be made ready first. */
-    uint64_t quick_ns = c->exit_status == 69 || c->exit_status == 70 ? 60000000000u : 2000000000u;
+     * program. A device that fails (69, 70) takes its time to be made ready first, and a folder
+     * that another has (73) is waited for. */
+    bool slow = c->exit_status == 69 || c->exit_status == 70 || c->exit_status == 73;
+    uint64_t quick_ns = slow ? 60000000000u : 2000000000u;
     bool by_itself =
         c->exit_status != 128 + SIGKILL && time_monotonic_ns() - c->started_ns < quick_ns;
     c->quick_deaths = by_itself ? c->quick_deaths + 1 : 0;

@@ -166,7 +166,7 @@ int local_children_watch(struct local *l, struct err *e)
             continue;
         }
         if (c->quick_deaths >= QUICK_DEATHS_MAX || c->exit_status == 78 || c->exit_status == 77 ||
-            c->exit_status == 64)
+            c->exit_status == 64 || (c->exit_status == 73 && c->quick_deaths != 0))
             return err_set(e, c->exit_status == 78 ? SHOAL_E_CONFIG : SHOAL_E_UNAVAILABLE,
                            "%s cannot run (exit status %d): %s; see %s", c->name, c->exit_status,
                            words, c->log);

@@ -54,8 +54,8 @@ struct coord_store *coord_store_memory(void); /* NULL when out of memory */
  */
 typedef int (*coord_store_visit)(void *context, const char *key, const void *value, size_t bytes);
 int coord_store_memory_visit(const struct coord_store *s, coord_store_visit visit, void *context);
-/* One file, DIR/state.log; locked, so that two coordinators cannot share it (UNAVAILABLE). */
-/* Creates dir when it is missing. CANTCREATE, IO, CORRUPT. */
+/* One file, DIR/state.log, in a folder that is made where it is missing, and held: two coordinators
+ * cannot share it (CANTCREATE). CANTCREATE, IO, CORRUPT. */
 int coord_store_open(const char *dir, struct coord_store **out, struct err *e);
 
 #endif

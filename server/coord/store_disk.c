@@ -13,6 +13,7 @@
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
 #include "proto/base/limits.h"
+#include "proto/base/lockfile.h"
 #include "proto/base/log.h"
 #include "proto/base/plant.h"
 #include "server/coord/records.h"
@@ -26,7 +27,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -194,15 +194,17 @@ static int replay(struct disk_store *d, const char *path, struct err *e)
 
 static int lock_take(struct disk_store *d, struct err *e)
 {
-    char path[LIMIT_PATH + 32];
-    (void)snprintf(path, sizeof path, "%s/lock", d->dir);
-    d->lock_fd = file_open(path, O_RDWR | O_CREAT, 0600);
-    if (d->lock_fd < 0)
-        return err_set(e, SHOAL_E_CANTCREATE, "%s: %s", path, strerror(errno));
-    if (flock(d->lock_fd, LOCK_EX | LOCK_NB) != 0)
-        return err_set(e, SHOAL_E_UNAVAILABLE,
-                       "%s: another coordinator uses this data_dir; stop it first", d->dir);
-    return 0;
+    d->lock_fd = lockfile_take(d->dir);
+    if (d->lock_fd >= 0)
+        return 0;
+    if (errno == EWOULDBLOCK)
+        return err_set(
+            e, SHOAL_E_CANTCREATE,
+            "%s is in use by another shoal-coordinator; stop it or choose another data_dir",
+            d->dir);
+    return err_set(e, SHOAL_E_CANTCREATE,
+                   "cannot lock %s/lock: %s; is `data_dir` writable for this user?", d->dir,
+                   strerror(errno));
 }
 
 int coord_store_open(const char *dir, struct coord_store **out, struct err *e)

@@ -3,15 +3,14 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
+#include "proto/base/lockfile.h"
 #include "proto/base/plant.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -26,23 +25,16 @@ static int make_folder(const char *path, struct err *e)
 
 static int lock(const char *dir, int *fd, struct err *e)
 {
-    char path[LIMIT_PATH];
-    snprintf(path, sizeof path, "%.*s/lock", LIMIT_PATH - 16, dir);
-    *fd = file_open(path, O_RDWR | O_CREAT, 0600);
-    if (*fd < 0)
-        return err_set(e, SHOAL_E_CANTCREATE,
-                       "cannot open %s: %s; is `data_dir` writable for this user?", path,
-                       strerror(errno));
-    if (flock(*fd, LOCK_EX | LOCK_NB) == 0)
+    *fd = lockfile_take(dir);
+    if (*fd >= 0)
         return 0;
-    int why = errno;
-    close(*fd);
-    *fd = -1;
-    if (why == EWOULDBLOCK)
+    if (errno == EWOULDBLOCK)
         return err_set(e, SHOAL_E_CANTCREATE,
                        "%s is in use by another shoal-server; stop it or choose another data_dir",
                        dir);
-    return err_set(e, SHOAL_E_IO, "cannot lock %s: %s", path, strerror(why));
+    return err_set(e, SHOAL_E_CANTCREATE,
+                   "cannot lock %s/lock: %s; is `data_dir` writable for this user?", dir,
+                   strerror(errno));
 }
 
 static int write_name(const char *path, const char *name, struct err *e)

@@ -225,6 +225,12 @@ def long_enough(case, space):
         LENGTH[0] = 1
 
 
+def said_of(error):
+    """What a program that was run with check=True told before it failed."""
+    said = getattr(error, "stderr", None) or ""
+    return f"it said: {said if isinstance(said, str) else said.decode(errors='replace')}"[-4000:] if said else ""
+
+
 def main(cases):
     """Runs the cases named on the command line, or all; each gets a Space."""
     wanted = sys.argv[1:]
@@ -243,9 +249,9 @@ def main(cases):
             skipped += 1
             print(f"skip  {case.__name__}: {reason}", flush=True)
             space.remove()
-        except Exception:  # noqa: BLE001 - a failed case must not end the others
+        except Exception as error:  # noqa: BLE001 - a failed case must not end the others
             failed += 1
-            print(f"FAIL  {case.__name__} (files kept in {space.path})\n{traceback.format_exc()}", flush=True)
+            print(f"FAIL  {case.__name__} (files kept in {space.path})\n{traceback.format_exc()}{said_of(error)}", flush=True)
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     sys.exit(1 if failed or passed + skipped == 0 else 0)
 

@@ -2,6 +2,8 @@
 """test_kill: kill -9 of servers and workers, lost replies, frozen workers: the job ends and every row is as if nothing had happened.
 
 SHOAL_KILLS sets how many kills the server cases do (default 3; the long run takes 20 and 200)."""
+import fcntl
+
 from lib import *
 
 KILLS = int(os.environ.get("SHOAL_KILLS", "3"))
@@ -93,6 +95,27 @@ def frozen_worker_writes_nothing_when_it_wakes(space):
     assert digests(run.report()) == expected
 
 
+def who_starts_again_at_once_waits_for_what_still_ends(space):
+    """The daemons of a run that was killed end after it: those with much memory some seconds later."""
+    train = synth(space / "train.tsv", 4000, 1)
+    job = job_file(space / "job.yaml", train, **{"train.consistency": "bsp", "train.epochs": longer(10)})
+    calm = run_job(job, space / "calm", 2)
+    first = Run(job, space / "run", 2)
+    started(first)
+    first.process.kill()
+    first.process.wait()
+    with contextlib.ExitStack() as held:
+        for name in ("coordinator", "server-0", "server-1"):
+            lock = held.enter_context(open(space / "run" / name / "lock", "rb"))
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        second = Run(job, space / "run", 2)
+        time.sleep(5)
+        assert second.running(), second.output()
+    assert second.wait() == 0, second.output()
+    assert second.logs().count("waiting for its end") == 3 and "starting it again" not in second.output(), second.output()
+    assert digests(second.report()) == digests(calm)
+
+
 def what_will_not_come_back_ends_the_run(space):
     """A run without its only worker or its server, left so by --no-restart, ends by itself and says why; one that is told to end does."""
     train = synth(space / "train.tsv", 6000, 6)
@@ -116,4 +139,4 @@ if __name__ == "__main__":
     main([server_killed_in_bsp_leaves_the_undisturbed_digest, server_killed_while_replies_are_lost,
           probe_counts_are_exact_after_server_kills, worker_killed_in_bsp_leaves_the_undisturbed_digest,
           probe_counts_are_exact_after_worker_kills, frozen_worker_writes_nothing_when_it_wakes,
-          what_will_not_come_back_ends_the_run])
+          who_starts_again_at_once_waits_for_what_still_ends, what_will_not_come_back_ends_the_run])

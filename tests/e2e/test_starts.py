@@ -124,6 +124,16 @@ def folder_in_use(t):
     return t.server(), end, READY
 
 
+def state_in_use(t):
+    other = subprocess.Popen([*map(str, t.run("coordinator", f"listen=ipc://{t.space}/o.sock", f"data_dir={t.space / 'c'}"))], stderr=subprocess.DEVNULL)
+    within(20, "the other coordinator", lambda: (t.space / "c/state.log").exists())
+
+    def end():
+        other.terminate()
+        other.wait(30)
+    return t.coordinator(), end, LISTENS
+
+
 def damaged(t):
     with serves(t.server(), READY) as daemon:
         daemon.terminate()
@@ -191,7 +201,8 @@ def another_name(t):
 
 STARTS = {"unknown option": unknown_option, "cannot open it": cannot_open_it, "cannot read the allow-list": cannot_read_the_list,
           "no answer from the coordinator": no_answer, "is in use by another process": port_in_use, "libcuda.so.1": no_driver,
-          "cannot make": folder_not_made, "is in use by another shoal-server": folder_in_use, "damaged": damaged, "at the key": loose_key,
+          "cannot make": folder_not_made, "is in use by another shoal-server": folder_in_use,
+          "is in use by another shoal-coordinator": state_in_use, "damaged": damaged, "at the key": loose_key,
           "may not send": not_listed, "unknown key": unknown_key, "expected": wrong_value, "refusing to listen": no_keys,
           "would be believed": no_keys_to_show, "nobody could come": no_list, "take one of them away": both_ways,
           "or both on ipc": two_kinds, "holds the data of server": another_name}

@@ -361,7 +361,7 @@ START_TEST(coord_store_is_not_shared)
 {
     struct coord_store *s = store_open(), *second;
     struct err e = {0};
-    ck_assert_int_eq(coord_store_open(dir, &second, &e), SHOAL_E_UNAVAILABLE);
+    ck_assert_int_eq(coord_store_open(dir, &second, &e), SHOAL_E_CANTCREATE);
     coord_store_close(s);
 }
 END_TEST

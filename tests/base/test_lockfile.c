@@ -1,0 +1,121 @@
+/* test_lockfile.c: one process has a folder's lock; the next one waits for its end, as long as it
+ * is told to. */
+#include "proto/base/file.h"
+#include "proto/base/lockfile.h"
+#include "proto/base/time.h"
+
+#include <check.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char folder[64];
+
+static void setup(void)
+{
+    strcpy(folder, "/tmp/shoal-lockfile-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+}
+
+static void teardown(void)
+{
+    ck_assert_int_eq(file_remove_tree(folder), 0);
+}
+
+/* Another process has it, and lives for `ms`. */
+static pid_t held_for(unsigned ms)
+{
+    int ready[2];
+    char byte = 0;
+    ck_assert_int_eq(pipe(ready), 0);
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        if (lockfile_take(folder) < 0 || write(ready[1], &byte, 1) != 1)
+            _exit(1);
+        usleep(ms * 1000);
+        _exit(0);
+    }
+    close(ready[1]);
+    ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    return pid;
+}
+
+static void ended(pid_t pid)
+{
+    int status;
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(status, 0);
+}
+
+START_TEST(one_at_a_time_has_it)
+{
+    int fd = lockfile_take(folder);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(lockfile_take(folder), -1);
+    ck_assert_int_eq(errno, EWOULDBLOCK);
+    close(fd);
+    fd = lockfile_take(folder);
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+}
+END_TEST
+
+START_TEST(where_no_lock_can_be_it_is_said)
+{
+    char missing[80];
+    (void)snprintf(missing, sizeof missing, "%s/none", folder);
+    ck_assert_int_eq(lockfile_take(missing), -1);
+    ck_assert_int_eq(errno, ENOENT);
+    ck_assert(lockfile_await(missing, 0));
+    ck_assert(lockfile_await(folder, 0));
+}
+END_TEST
+
+START_TEST(the_end_of_who_has_it_is_waited_for)
+{
+    pid_t pid = held_for(300);
+    uint64_t begun = time_monotonic_ns();
+    ck_assert(lockfile_await(folder, 60000));
+    ck_assert_uint_ge(time_monotonic_ns() - begun, 100000000u);
+    int fd = lockfile_take(folder);
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    ended(pid);
+}
+END_TEST
+
+START_TEST(who_stays_is_waited_for_no_longer_than_asked)
+{
+    pid_t pid = held_for(3000);
+    uint64_t begun = time_monotonic_ns();
+    ck_assert(!lockfile_await(folder, 200));
+    ck_assert_uint_ge(time_monotonic_ns() - begun, 200000000u);
+    ck_assert_int_eq(waitpid(pid, NULL, WNOHANG), 0);
+    ck_assert_int_eq(kill(pid, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("lockfile");
+    TCase *t = tcase_create("folder");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, 60);
+    tcase_add_test(t, one_at_a_time_has_it);
+    tcase_add_test(t, where_no_lock_can_be_it_is_said);
+    tcase_add_test(t, the_end_of_who_has_it_is_waited_for);
+    tcase_add_test(t, who_stays_is_waited_for_no_longer_than_asked);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
