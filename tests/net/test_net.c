@@ -4,11 +4,13 @@
 #include "proto/base/container_of.h"
 #include "proto/base/rng.h"
 #include "proto/net/net.h"
+#include "proto/net/peer.h"
 
 #include <arpa/inet.h>
 #include <check.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -21,6 +23,17 @@
 #include <zmq.h>
 
 #define SECOND UINT64_C(1000000000)
+
+/* What the clock of loops is ahead of the machine's. */
+static _Atomic uint64_t ahead_ns;
+static unsigned gone_told;
+uint64_t __real_uv_hrtime(void);
+uint64_t __wrap_uv_hrtime(void);
+
+uint64_t __wrap_uv_hrtime(void)
+{
+    return __real_uv_hrtime() + ahead_ns;
+}
 
 static void no_drained(void *core)
 {
@@ -35,6 +48,7 @@ struct server {
     char bound[256];
     atomic_uint seen, drained, gone, misaligned, unsendable, late;
     atomic_bool quiet;   /* it does not answer */
+    atomic_bool stops;   /* at its next message */
     atomic_uint slow_us; /* what each message takes it */
     peer_t last;         /* of the server's thread, or after it has ended */
 };
@@ -48,6 +62,8 @@ static void server_message(void *core, peer_t from, struct msg *m)
     s->last = from;
     env_known(net_env(s->net), from);
     usleep(s->slow_us);
+    if (s->stops)
+        env_stop(net_env(s->net));
     if (s->quiet)
         msg_free(m);
     else if (env_send(net_env(s->net), from, m) != 0)
@@ -482,23 +498,82 @@ START_TEST(net_queues_are_bounded_in_bytes_too)
 }
 END_TEST
 
-START_TEST(net_unreachable_server_answers_busy_when_the_queue_is_full)
+/* Sends until nothing more may wait; how many were accepted. */
+static uint32_t fill(struct client *c)
 {
-    struct client c;
-    client_open(&c, "tcp://127.0.0.1:1");
     uint32_t accepted = 0;
     int rc = 0;
     while (rc == 0 && accepted < 10000) {
         struct msg *m = msg_new();
         memset(msg_add(m, 100), 1, 100);
-        rc = env_send(c.env, c.server, m);
+        rc = env_send(c->env, c->server, m);
         accepted += rc == 0;
     }
     ck_assert_int_eq(rc, SHOAL_E_BUSY);
+    return accepted;
+}
+
+START_TEST(net_unreachable_server_answers_busy_when_the_queue_is_full)
+{
+    struct client c;
+    client_open(&c, "tcp://127.0.0.1:1");
+    uint32_t accepted = fill(&c);
     ck_assert_uint_ge(accepted, LIMIT_PEER_QUEUE);
     ck_assert_uint_le(accepted, LIMIT_PEER_QUEUE + 64);
     net_free(c.net);
     ck_assert_uint_eq(msg_frames_live(), 0);
+}
+END_TEST
+
+/* What nobody takes keeps a stop up for a second, and no longer. */
+START_TEST(net_stop_waits_no_longer_than_its_second)
+{
+    struct client c;
+    client_open(&c, "tcp://127.0.0.1:1");
+    fill(&c);
+    env_stop(c.env);
+    uint64_t begun = env_now_ns(c.env);
+    net_run(c.net);
+    ck_assert_uint_ge(env_now_ns(c.env) - begun, SECOND - SECOND / 10);
+    net_free(c.net);
+    ck_assert_uint_eq(msg_frames_live(), 0);
+}
+END_TEST
+
+static void client_gone(void *core, peer_t peer)
+{
+    (void)core;
+    (void)peer;
+    gone_told++;
+}
+
+/* A connection out whose server takes nothing for long loses what waits, and stays: it reaches the
+ * server once that is back. One that spoke to us would be gone. */
+START_TEST(net_connection_out_stays_when_what_waits_is_dropped)
+{
+    static const struct env_handler handler = {client_message, no_drained, client_gone};
+    struct server s;
+    struct client c;
+    char endpoint[256];
+    server_start(&s, (struct net_options){0}, "tcp://127.0.0.1:0");
+    memcpy(endpoint, s.bound, sizeof endpoint);
+    server_stop(&s);
+    client_open(&c, endpoint);
+    net_set_handler(c.net, &handler, &c);
+    uint32_t accepted = fill(&c);
+    ahead_ns += PEER_STALL_NS + 1;
+    client_run(&c, SECOND / 20);
+    ck_assert_uint_eq(gone_told, 0);
+    struct msg *m = msg_new();
+    memset(msg_add(m, 16), 1, 16);
+    ck_assert_int_eq(env_send(c.env, c.server, m), 0); /* there is room again */
+    server_start(&s, (struct net_options){0}, endpoint);
+    s.quiet = true;
+    client_run(&c, SECOND);
+    ck_assert_uint_ge(s.seen, 2);
+    ck_assert_uint_le(s.seen, accepted - LIMIT_PEER_QUEUE + 1);
+    net_free(c.net);
+    server_stop(&s);
 }
 END_TEST
 
@@ -714,7 +789,8 @@ static int raw_connect(const char *bound)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     address.sin_port = htons((uint16_t)atoi(strrchr(bound, ':') + 1));
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    int fd = socket(AF_INET, SOCK_STREAM, 0), at_once = 1;
+    ck_assert_int_eq(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once), 0);
     ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
     return fd;
 }
@@ -1213,12 +1289,37 @@ START_TEST(net_connections_are_bounded)
 }
 END_TEST
 
+/* One of LIMIT_PEERS that spoke makes room for the next, and the core is told of it: it may keep
+ * something of that one. Once it has stopped it is told of nothing. */
+START_TEST(net_tells_of_peers_that_made_room)
+{
+    struct server s;
+    server_start(&s, (struct net_options){0}, "tcp://127.0.0.1:0");
+    s.quiet = true;
+    for (unsigned i = 0; i < LIMIT_PEERS + 3; i++) {
+        int fd = raw_dealer(s.bound);
+        s.stops = i == LIMIT_PEERS + 2;
+        ck_assert(raw_write(fd, "\0\10 a word", 10));
+        seen_wait(&s, i + 1);
+        unsigned gone = i < LIMIT_PEERS ? 0 : i + 1 - LIMIT_PEERS - s.stops;
+        for (int ms = 0; ms < 2000 && s.gone < gone; ms++)
+            usleep(1000);
+        ck_assert_uint_eq(s.gone, gone);
+        close(fd);
+    }
+    pthread_join(s.thread, NULL);
+    ck_assert_uint_eq(s.gone, 2);
+    net_free(s.net);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("net");
     TCase *t = tcase_create("net");
     tcase_set_timeout(t, 120);
     tcase_add_test(t, net_carries_mebibyte_frames);
+    tcase_add_test(t, net_tells_of_peers_that_made_room);
     tcase_add_test(t, net_carries_messages_over_ipc);
     tcase_add_test(t, net_knows_a_path_at_which_nobody_listens);
     tcase_add_test(t, net_frames_of_every_size_are_aligned_and_whole);
@@ -1230,6 +1331,8 @@ int main(void)
     tcase_add_test(t, net_queues_are_bounded_in_bytes_too);
     tcase_add_test(t, net_unreachable_server_answers_busy_when_the_queue_is_full);
     tcase_add_test(t, net_stop_sends_what_waits_first);
+    tcase_add_test(t, net_stop_waits_no_longer_than_its_second);
+    tcase_add_test(t, net_connection_out_stays_when_what_waits_is_dropped);
     tcase_add_test(t, net_old_connection_reaches_a_new_server);
     tcase_add_test(t, net_peer_that_left_is_unavailable);
     tcase_add_test(t, net_disconnects_inside_a_message);

@@ -45,6 +45,39 @@ START_TEST(peers_keep_their_name_while_they_live)
 }
 END_TEST
 
+/* A routing id that begins as another does is another, in one bucket with it too: of so many pairs
+ * some must share one. */
+START_TEST(peers_with_a_longer_id_are_others)
+{
+    struct peers *ps = peers_new(1, 0);
+    peer_t evicted = 0;
+    for (uint32_t i = 0; i < 16 * 2 * LIMIT_PEERS; i++) {
+        struct sock_id longer = id_of(i);
+        longer.bytes = 6;
+        struct peer *first = peers_heard(ps, ROUTER, &longer, &evicted),
+                    *second = heard(ps, i, &evicted);
+        ck_assert_ptr_ne(first, second);
+        peers_remove(ps, first);
+        peers_remove(ps, second);
+    }
+    peers_free(ps);
+}
+END_TEST
+
+/* The connection that what it says is counted for. */
+START_TEST(peers_that_connect_again_are_on_the_new_connection)
+{
+    struct peers *ps = peers_new(1, 0);
+    peer_t evicted = 0;
+    struct sock_id id = id_of(7);
+    for (int connection = 1; connection < 4; connection++) {
+        id.connection = connection;
+        ck_assert_int_eq(peers_heard(ps, ROUTER, &id, &evicted)->id.connection, connection);
+    }
+    peers_free(ps);
+}
+END_TEST
+
 /* Whoever takes up another's routing id is not taken for him. */
 START_TEST(peers_with_another_key_are_others)
 {
@@ -149,7 +182,7 @@ END_TEST
 /* ---- queues ---------------------------------------------------------------------------------- */
 
 /* What a socket takes: so many messages, and no more. */
-static uint32_t takes, sent;
+static uint32_t takes, sent, asked;
 static struct sock *broken; /* its peer has left */
 int __wrap_sock_send(struct sock *s, const struct sock_id *to, struct msg *m);
 bool __wrap_sock_readable(struct sock *s);
@@ -170,6 +203,7 @@ int __wrap_sock_send(struct sock *s, const struct sock_id *to, struct msg *m)
 bool __wrap_sock_readable(struct sock *s)
 {
     (void)s;
+    asked++;
     return false;
 }
 
@@ -191,6 +225,21 @@ static void leaves(void *context, struct peer *p)
 }
 
 #define KIB ((size_t)1 << 10)
+
+/* ZeroMQ hears there alone that a pipe has room again. */
+START_TEST(peers_that_wait_are_asked_before_each_try)
+{
+    struct peers *ps = peers_new(6, 0);
+    takes = sent = left = asked = 0;
+    for (uint32_t i = 0; i < 3; i++)
+        ck_assert_int_eq(offer(ps, peers_add(ps, ROUTER), 1, 1), 0);
+    for (uint32_t again = 1; again < 4; again++) {
+        peers_flush(ps, 2, leaves, NULL);
+        ck_assert_uint_eq(asked, 3 * again);
+    }
+    peers_free(ps);
+}
+END_TEST
 
 /* Of 4 MiB in all one peer has a quarter, but for one message of any size. What has gone counts no
  * more. */
@@ -317,11 +366,14 @@ int main(void)
     Suite *suite = suite_create("peer");
     TCase *t = tcase_create("peer");
     tcase_add_test(t, peers_keep_their_name_while_they_live);
+    tcase_add_test(t, peers_with_a_longer_id_are_others);
+    tcase_add_test(t, peers_that_connect_again_are_on_the_new_connection);
     tcase_add_test(t, peers_with_another_key_are_others);
     tcase_add_test(t, peers_longest_silent_makes_room);
     tcase_add_test(t, peers_strangers_make_room_first);
     tcase_add_test(t, peers_connections_out_are_bounded);
     tcase_add_test(t, peers_know_nobody_by_the_place_he_has);
+    tcase_add_test(t, peers_that_wait_are_asked_before_each_try);
     tcase_add_test(t, peers_queues_are_bounded_each_and_together);
     tcase_add_test(t, peers_that_take_nothing_for_long_are_dropped);
     tcase_add_loop_test(t, peers_that_left_are_told, 0, 3);
