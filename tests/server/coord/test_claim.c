@@ -219,6 +219,38 @@ START_TEST(map_that_cannot_be_is_not_taken)
 }
 END_TEST
 
+/* A map that a server has brought names no tables. Those of the job it is of must end where it
+ * ends; where it goes on behind them it stays whole; and where they go on behind it, or one would
+ * stand across its end, the servers hold others. */
+START_TEST(map_of_a_server_is_of_the_tables_that_end_with_it)
+{
+    static const struct {
+        uint32_t bits[2], count, tables, epoch;
+    } cases[] = {{{5, 5}, 2, 2, 6},
+                 {{6, 0}, 1, 1, 6},
+                 {{5, 0}, 1, 0, 6},
+                 {{5, 6}, 2, 0, 0},
+                 {{7, 0}, 1, 0, 0}};
+    struct table_schema table[2] = {{.name = "one"}, {.name = "two"}};
+    struct err e = {0};
+    static uint16_t shard_of[64];
+    c->cluster.map_epoch = 6;
+    c->cluster.tablets = 64;
+    c->cluster.shard_of = shard_of;
+    c->members.shard[0].figures.holds = true;
+    for (uint32_t t = 0; t < 2; t++) {
+        table[t].table = t;
+        table[t].tablet_bits = cases[_i].bits[t];
+        table[t].tablet_first = t << cases[_i].bits[0];
+    }
+    int rc = coord_cluster_map(c, table, cases[_i].count, &e);
+    ck_assert_int_eq(rc, cases[_i].epoch != 0 ? 0 : SHOAL_E_CONFIG);
+    ck_assert_uint_eq(c->cluster.map_epoch, 6);
+    ck_assert_uint_eq(c->cluster.tablets, 64);
+    ck_assert_uint_eq(c->cluster.tables, cases[_i].tables);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("claim");
@@ -234,6 +266,7 @@ int main(void)
     tcase_add_loop_test(t, numbers_of_servers_are_not_drawn_again, 0, 5);
     tcase_add_loop_test(t, job_of_the_past_ends, 0, 2);
     tcase_add_loop_test(t, newest_map_is_asked_for, 0, 2);
+    tcase_add_loop_test(t, map_of_a_server_is_of_the_tables_that_end_with_it, 0, 5);
     tcase_add_loop_test(t, map_that_cannot_be_is_not_taken, 0, 3);
     return suite_main(s);
 }

@@ -352,6 +352,17 @@ START_TEST(cut_at_hand_and_the_best_are_wanted)
 }
 END_TEST
 
+/* ... nor of the one that a checkpoint is being written from, however old it is. */
+START_TEST(cut_of_a_checkpoint_is_wanted)
+{
+    uint64_t keep, next = c->counters.next_cut = 20;
+    c->checkpoint.cut = 12;
+    c->checkpoint.state = _i == 0 ? CHECKPOINT_EXPORTING : CHECKPOINT_IDLE;
+    ck_assert_uint_eq(coord_cut_known(c, &keep), _i == 0 ? 12 : next);
+    c->checkpoint.state = CHECKPOINT_IDLE;
+}
+END_TEST
+
 /* After a restart: what was being made is dropped, unless it became the best. */
 START_TEST(cut_of_a_dead_coordinator_is_dropped_unless_it_is_kept)
 {
@@ -383,6 +394,7 @@ int main(void)
     tcase_add_test(t, cut_orders_are_all_forgotten_with_the_job);
     tcase_add_loop_test(t, cut_is_looked_at_before_it_is_restored, 0, 2);
     tcase_add_loop_test(t, cut_at_hand_and_the_best_are_wanted, 0, 3);
+    tcase_add_loop_test(t, cut_of_a_checkpoint_is_wanted, 0, 2);
     tcase_add_loop_test(t, cut_of_a_dead_coordinator_is_dropped_unless_it_is_kept, 0, 2);
     return suite_main(s);
 }

@@ -206,6 +206,60 @@ START_TEST(flow_begins_with_no_half_of_the_rows)
 }
 END_TEST
 
+/* ---- SETUP ----------------------------------------------------------------------------------- */
+
+static uint32_t asked_of(enum wire_type type)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < count && i < 16; i++)
+        n += asked[i] == type;
+    return n;
+}
+
+/* The servers have the run open from then on. What was pushed under marks that they have is told
+ * them again where a job goes on behind its training: power may have been away, too. A job that
+ * trains fences all lanes at its next step anyway; one that never had lanes of this run has no
+ * marks. */
+START_TEST(flow_fences_lanes_when_a_job_goes_on_after_training)
+{
+    struct err e = {0};
+    struct coord_job *j = &c->job;
+    ck_assert_int_eq(coord_task_open(&j->tasks, 3, WIRE_SSP, &e), 0);
+    tables_declare();
+    for (uint32_t s = 0; s < 2; s++) {
+        c->members.shard[s].set_up = _i != 2 || s == 0;
+        c->members.shard[s].busy = false;
+    }
+    j->at.epoch = 1;
+    j->resume = PHASE_DIGEST;
+    j->laned = _i == 1 ? RUN - 1 : RUN;
+    j->digest = calloc(64, sizeof *j->digest);
+    j->tablets = 64;
+    c->cluster.map_epoch = 3;
+    c->cluster.tablets = 64;
+    c->cluster.shard_of = calloc(64, sizeof *c->cluster.shard_of);
+    ck_assert_uint_eq(step_from(PHASE_SETUP), _i == 2 ? PHASE_SETUP : PHASE_DIGEST);
+    ck_assert_uint_eq(j->opened, _i == 2 ? 0 : RUN);
+    ck_assert_uint_eq(asked_of(WIRE_TYPE_FENCE), _i == 0 ? 3 : 0);
+}
+END_TEST
+
+/* ---- TRAIN ----------------------------------------------------------------------------------- */
+
+/* How much the servers hold and refuse is asked while a job trains, and then alone. */
+START_TEST(flow_asks_how_rows_fare_while_it_trains)
+{
+    struct err e = {0};
+    ck_assert_int_eq(coord_task_open(&c->job.tasks, 3, WIRE_SSP, &e), 0);
+    struct coord_segment rows = {.rows = 400};
+    ck_assert_int_eq(coord_task_plan(&c->job.tasks, 1, &rows, 1, 10, 2, 0, &e), 0);
+    c->job.at.epoch = 1;
+    c->job.guard.asked_ns = sim_now_ns(sim) - UINT64_C(60000000000); /* long ago */
+    ck_assert_uint_eq(step_from(_i == 0 ? PHASE_TRAIN : PHASE_LANES), PHASE_TRAIN);
+    ck_assert_uint_eq(asked_of(WIRE_TYPE_SHARD_STATUS), _i == 0);
+}
+END_TEST
+
 /* ---- the end --------------------------------------------------------------------------------- */
 
 /* For all digests, for fences that are under way, for the last word of the guard, and for the
@@ -265,6 +319,8 @@ int main(void)
     tcase_add_loop_test(t, flow_waits_for_all_tables, 0, 5);
     tcase_add_loop_test(t, flow_goes_on_in_the_epoch_of_the_checkpoint, 0, 2);
     tcase_add_loop_test(t, flow_begins_with_no_half_of_the_rows, 0, 2);
+    tcase_add_loop_test(t, flow_fences_lanes_when_a_job_goes_on_after_training, 0, 3);
+    tcase_add_loop_test(t, flow_asks_how_rows_fare_while_it_trains, 0, 2);
     tcase_add_loop_test(t, flow_ends_with_all_that_is_due, 0, 6);
     tcase_add_loop_test(t, flow_waits_for_who_is_still_there, 0, 2);
     tcase_add_loop_test(t, flow_drops_the_run_of_a_job_that_is_over, 0, 2);

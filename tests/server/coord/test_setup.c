@@ -34,6 +34,18 @@ bool __wrap_coord_call_start(struct coord_calls *calls, const struct coord_call 
     return true;
 }
 
+static uint32_t sent;
+bool __real_coord_send_frame(struct coord *k, peer_t to, const struct wire *w, const void *bytes,
+                             size_t count_);
+bool __wrap_coord_send_frame(struct coord *k, peer_t to, const struct wire *w, const void *bytes,
+                             size_t count_);
+bool __wrap_coord_send_frame(struct coord *k, peer_t to, const struct wire *w, const void *bytes,
+                             size_t count_)
+{
+    sent++;
+    return __real_coord_send_frame(k, to, w, bytes, count_);
+}
+
 static void tables_make(struct coord_job *j)
 {
     j->table = calloc(LIMIT_TABLES, sizeof *j->table);
@@ -73,7 +85,7 @@ static void setup(void)
     static const struct sim_options calm = {.seed = 7, .delay_min_ns = 1, .delay_max_ns = 2};
     struct coord_options o = {.shards = 2, .lease_ms = 1000};
     struct err e = {0};
-    count = 0;
+    count = sent = 0;
     struct sim_node *node = sim_node_new(sim_new(&calm), "coordinator", &coord_handler, NULL);
     ck_assert_int_eq(coord_new(&o, sim_node_env(node), coord_store_memory(), &c, &e), 0);
     c->cluster.id[0] = 1;
@@ -148,8 +160,14 @@ START_TEST(shard_that_is_not_ready_has_the_map_once)
     c->fresh.number = _i == 1 ? 4 : 0;
     c->cluster.newest_epoch = _i == 2 ? 4 : 3;
     ck_assert_int_eq(env_connect(c->env, "sim://nobody", ENV_COORDINATOR, &shard->peer), 0);
+    for (int again = 0; again < 2; again++) {
+        coord_setup_map_early(c, 1);
+        ck_assert_uint_eq(shard->map_told, _i == 0 ? 3 : 0);
+        ck_assert_uint_eq(sent, _i == 0);
+    }
+    c->cluster.map_epoch = c->cluster.newest_epoch = 5;
     coord_setup_map_early(c, 1);
-    ck_assert_uint_eq(shard->map_told, _i == 0 ? 3 : 0);
+    ck_assert_uint_eq(sent, _i == 1 ? 0 : _i == 0 ? 2 : 1);
 }
 END_TEST
 
@@ -237,6 +255,43 @@ START_TEST(shard_that_refuses_ends_the_job)
     ck_assert_int_eq(shard->set_up, _i == 0);
     ck_assert_uint_eq(c->job.at.phase, _i == 0 ? PHASE_SETUP : PHASE_FAILED);
     ck_assert_int_eq(c->job.at.status, _i == 0 ? 0 : by[_i].status);
+}
+END_TEST
+
+static int removed;
+
+static int folder_remove(const char *path, struct err *e)
+{
+    (void)path;
+    (void)e;
+    removed++;
+    return 0;
+}
+
+static void folder_let_go(int *hold)
+{
+    *hold = COORD_FOLDER_NONE;
+}
+
+/* Set up for a checkpoint of a job that is done, it is that which fails; the job stays what it is.
+ */
+START_TEST(shard_that_refuses_a_checkpoints_opening_ends_that)
+{
+    static const struct coord_folder_ops folder = {.remove = folder_remove,
+                                                   .let_go = folder_let_go};
+    struct coord_checkpoint *k = &c->checkpoint;
+    job_make("ssp");
+    c->job.at.phase = PHASE_DONE;
+    c->options.folder = &folder;
+    k->state = CHECKPOINT_OPENING;
+    k->hold = 3;
+    k->list->number = c->job.at.number;
+    removed = 0;
+    set_up(_i == 0 ? WIRE_TYPE_RUN_OPEN : WIRE_TYPE_NONE, SHOAL_E_SCHEMA);
+    ck_assert_uint_eq(k->state, _i == 0 ? CHECKPOINT_IDLE : CHECKPOINT_OPENING);
+    ck_assert_int_eq(removed, _i == 0);
+    ck_assert_uint_eq(c->job.at.phase, PHASE_DONE);
+    ck_assert_int_eq(shard->set_up, _i != 0);
 }
 END_TEST
 
@@ -337,6 +392,7 @@ int main(void)
     tcase_add_loop_test(t, shard_drops_what_is_to_go_first, 0, 2);
     tcase_add_loop_test(t, shard_loads_in_place_of_opening, 0, 2);
     tcase_add_test(t, shard_opens_no_run_that_is_opened_otherwise);
+    tcase_add_loop_test(t, shard_that_refuses_a_checkpoints_opening_ends_that, 0, 2);
     tcase_add_loop_test(t, shard_that_refuses_ends_the_job, 0, 4);
     tcase_add_loop_test(t, shard_that_comes_back_has_all_fences, 0, 4);
     tcase_add_test(t, shard_hears_of_no_lane_that_was_never_raised);
