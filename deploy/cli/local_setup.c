@@ -4,6 +4,7 @@
 #include "deploy/cli/scratch.h"
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
+#include "proto/base/lockfile.h"
 #include "proto/base/machine.h"
 #include "proto/base/time.h"
 #include "proto/job/given.h"
@@ -41,6 +42,19 @@ static void run_dir_name(const char *job, char path[LIMIT_PATH])
         (void)snprintf(path + n, LIMIT_PATH - (size_t)n, "-%d", i);
 }
 
+/* Until this process ends, however: of two in one folder each would write the other's
+ * configuration. */
+static int run_dir_hold(const char *dir, struct err *e)
+{
+    if (lockfile_take(dir) >= 0)
+        return 0;
+    if (errno == EWOULDBLOCK)
+        return err_set(e, SHOAL_E_CANTCREATE,
+                       "%s is in use by another shoal local; stop it or name another --run-dir",
+                       dir);
+    return err_set(e, SHOAL_E_CANTCREATE, "cannot lock %s/lock: %s", dir, strerror(errno));
+}
+
 static int run_dir_make(struct local *l, const char *wish, struct err *e)
 {
     char path[LIMIT_PATH], absolute[4096];
@@ -56,6 +70,9 @@ static int run_dir_make(struct local *l, const char *wish, struct err *e)
                        "the folder %s cannot be used: its full path is too long or not readable",
                        path);
     memcpy(l->dir, absolute, strlen(absolute) + 1);
+    rc = run_dir_hold(l->dir, e);
+    if (rc != 0)
+        return rc;
     (void)snprintf(path, sizeof path, "%s/report.json", l->dir);
     if (access(path, F_OK) == 0)
         return err_set(e, SHOAL_E_EXISTS,
