@@ -9,6 +9,7 @@
 #include <arpa/inet.h>
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -620,6 +621,34 @@ START_TEST(net_old_connection_reaches_a_new_server)
     net_free(c.net);
     server_stop(&s);
     ck_assert_uint_eq(s.seen, 50);
+}
+END_TEST
+
+static int descriptors(void)
+{
+    int n = 0;
+    for (int fd = 0; fd < 4096; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+/* A core tries again, for days. */
+START_TEST(net_connection_that_cannot_be_leaves_nothing)
+{
+    struct net *n;
+    struct err e = {0};
+    peer_t to = 0;
+    ck_assert_int_eq(net_new(&plain, &n, &e), 0);
+    ck_assert_int_eq(env_connect(net_env(n), "tcp://127.0.0.1:1", ENV_COORDINATOR, &to), 0);
+    int before = descriptors();
+    for (int i = 0; i < 20; i++)
+        ck_assert_int_ne(env_connect(net_env(n), "tcp://no port", ENV_COORDINATOR, &to), 0);
+    net_interrupt(n); /* the loop lets go of what was closed */
+    net_run(n);
+    for (int ms = 0; ms < 2000 && descriptors() > before; ms++)
+        usleep(1000);
+    ck_assert_int_eq(descriptors(), before);
+    net_free(n);
 }
 END_TEST
 
@@ -1335,6 +1364,7 @@ int main(void)
     tcase_add_test(t, net_stop_waits_no_longer_than_its_second);
     tcase_add_test(t, net_connection_out_stays_when_what_waits_is_dropped);
     tcase_add_test(t, net_old_connection_reaches_a_new_server);
+    tcase_add_test(t, net_connection_that_cannot_be_leaves_nothing);
     tcase_add_test(t, net_peer_that_left_is_unavailable);
     tcase_add_test(t, net_disconnects_inside_a_message);
     tcase_add_test(t, net_refuses_a_port_in_use);
