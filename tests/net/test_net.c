@@ -526,13 +526,21 @@ START_TEST(net_unreachable_server_answers_busy_when_the_queue_is_full)
 }
 END_TEST
 
-/* What nobody takes keeps a stop up for a second, and no longer. */
+static void stop_again(struct env_timer *t)
+{
+    const struct client *c = container_of(t, struct client, guard);
+    env_stop(c->env);
+    env_timer_start(c->env, t, SECOND / 10);
+}
+
+/* What nobody takes keeps a stop up for a second, and no longer, however often it is asked for. */
 START_TEST(net_stop_waits_no_longer_than_its_second)
 {
     struct client c;
     client_open(&c, "tcp://127.0.0.1:1");
     fill(&c);
-    env_stop(c.env);
+    c.guard.fire = stop_again;
+    stop_again(&c.guard);
     uint64_t begun = env_now_ns(c.env);
     net_run(c.net);
     ck_assert_uint_ge(env_now_ns(c.env) - begun, SECOND - SECOND / 10);
@@ -621,6 +629,66 @@ START_TEST(net_old_connection_reaches_a_new_server)
     net_free(c.net);
     server_stop(&s);
     ck_assert_uint_eq(s.seen, 50);
+}
+END_TEST
+
+static int raw_connect(const char *bound)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    address.sin_port = htons((uint16_t)atoi(strrchr(bound, ':') + 1));
+    int fd = socket(AF_INET, SOCK_STREAM, 0), at_once = 1;
+    ck_assert_int_eq(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once), 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    return fd;
+}
+
+/* Writes all of it; false: the connection was cut. */
+static bool raw_write(int fd, const void *data, size_t bytes)
+{
+    const char *at = data;
+    while (bytes > 0) {
+        ssize_t n = send(fd, at, bytes, MSG_NOSIGNAL);
+        if (n <= 0)
+            return false;
+        at += n;
+        bytes -= (size_t)n;
+    }
+    return true;
+}
+
+/* A DEALER by hand: its greeting and handshake are done. */
+static int raw_dealer(const char *bound)
+{
+    uint8_t greeting[64] = {[0] = 0xff, [9] = 0x7f, [10] = 3, [12] = 'N', 'U', 'L', 'L'};
+    static const char ready[] = "\5READY\xbSocket-Type\0\0\0\6DEALER";
+    char theirs[64];
+    int fd = raw_connect(bound);
+    uint8_t head[2];
+    char rest[256];
+    ck_assert(raw_write(fd, greeting, sizeof greeting));
+    ck_assert_int_eq(recv(fd, theirs, sizeof theirs, MSG_WAITALL), sizeof theirs);
+    ck_assert(raw_write(fd, (uint8_t[]){4, sizeof ready - 1}, 2));
+    ck_assert(raw_write(fd, ready, sizeof ready - 1));
+    ck_assert_int_eq(recv(fd, head, sizeof head, MSG_WAITALL), sizeof head);
+    ck_assert_int_eq(recv(fd, rest, head[1], MSG_WAITALL), head[1]);
+    return fd;
+}
+
+/* Who has gone before his answer is told of, and is nobody any more. */
+START_TEST(net_tells_of_who_left_before_the_answer)
+{
+    struct server s;
+    server_start(&s, (struct net_options){0}, "tcp://127.0.0.1:0");
+    s.slow_us = 500000;
+    int fd = raw_dealer(s.bound);
+    ck_assert(raw_write(fd, "\0\10 a word", 10));
+    close(fd);
+    seen_wait(&s, 1);
+    for (int ms = 0; ms < 2000 && s.gone == 0; ms++)
+        usleep(1000);
+    ck_assert_uint_eq(s.unsendable, 1);
+    ck_assert_uint_eq(s.gone, 1);
+    server_stop(&s);
 }
 END_TEST
 
@@ -814,48 +882,6 @@ START_TEST(net_drop_sends_loses_its_share)
 END_TEST
 
 /* ---- strangers ------------------------------------------------------------------------------- */
-
-static int raw_connect(const char *bound)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    address.sin_port = htons((uint16_t)atoi(strrchr(bound, ':') + 1));
-    int fd = socket(AF_INET, SOCK_STREAM, 0), at_once = 1;
-    ck_assert_int_eq(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once), 0);
-    ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-    return fd;
-}
-
-/* Writes all of it; false: the connection was cut. */
-static bool raw_write(int fd, const void *data, size_t bytes)
-{
-    const char *at = data;
-    while (bytes > 0) {
-        ssize_t n = send(fd, at, bytes, MSG_NOSIGNAL);
-        if (n <= 0)
-            return false;
-        at += n;
-        bytes -= (size_t)n;
-    }
-    return true;
-}
-
-/* A DEALER by hand: its greeting and handshake are done. */
-static int raw_dealer(const char *bound)
-{
-    uint8_t greeting[64] = {[0] = 0xff, [9] = 0x7f, [10] = 3, [12] = 'N', 'U', 'L', 'L'};
-    static const char ready[] = "\5READY\xbSocket-Type\0\0\0\6DEALER";
-    char theirs[64];
-    int fd = raw_connect(bound);
-    uint8_t head[2];
-    char rest[256];
-    ck_assert(raw_write(fd, greeting, sizeof greeting));
-    ck_assert_int_eq(recv(fd, theirs, sizeof theirs, MSG_WAITALL), sizeof theirs);
-    ck_assert(raw_write(fd, (uint8_t[]){4, sizeof ready - 1}, 2));
-    ck_assert(raw_write(fd, ready, sizeof ready - 1));
-    ck_assert_int_eq(recv(fd, head, sizeof head, MSG_WAITALL), sizeof head);
-    ck_assert_int_eq(recv(fd, rest, head[1], MSG_WAITALL), head[1]);
-    return fd;
-}
 
 /* So many frames of a MiB after which more are to come; some ms between. How many went out. */
 static int raw_unfinished(int fd, int frames)
@@ -1364,6 +1390,7 @@ int main(void)
     tcase_add_test(t, net_stop_waits_no_longer_than_its_second);
     tcase_add_test(t, net_connection_out_stays_when_what_waits_is_dropped);
     tcase_add_test(t, net_old_connection_reaches_a_new_server);
+    tcase_add_test(t, net_tells_of_who_left_before_the_answer);
     tcase_add_test(t, net_connection_that_cannot_be_leaves_nothing);
     tcase_add_test(t, net_peer_that_left_is_unavailable);
     tcase_add_test(t, net_disconnects_inside_a_message);
