@@ -235,8 +235,12 @@ static int serve(const struct coord_config *config, struct live *live, struct er
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN); /* until it is watched: a closed terminal is no stop */
     coord_tensorboard_open(&daemon.tensorboard, config->tensorboard);
-    (void)lockfile_await(config->data_dir, LOCKFILE_WAIT_MS);
-    rc = coord_store_open(config->data_dir, &store, e);
+    sigset_t ends;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGINT);
+    sigprocmask(SIG_BLOCK, &ends, NULL); /* of process 1 it would be lost until it is watched */
+    rc = coord_store_open(config->data_dir, LOCKFILE_WAIT_MS, &store, e);
     if (rc == 0)
         rc = net_new(&no, &net, e);
     if (rc == 0)
@@ -248,6 +252,7 @@ static int serve(const struct coord_config *config, struct live *live, struct er
         daemon.env = net_env(net);
         rc = net_signals(net, on_signal, &daemon);
     }
+    sigprocmask(SIG_UNBLOCK, &ends, NULL);
     if (rc == 0)
         rc = net_listen(net, config->listen, bound, e);
     if (rc == 0)

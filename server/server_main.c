@@ -484,7 +484,6 @@ static int keys_open(struct server *sv, struct err *e)
 static int serve(struct server *sv, struct err *e)
 {
     int lock_fd, rc;
-    (void)lockfile_await(sv->config.data_dir, LOCKFILE_WAIT_MS); /* a signal ends it still */
     sigemptyset(&sv->signals);
     sigaddset(&sv->signals, SIGTERM);
     sigaddset(&sv->signals, SIGINT);
@@ -495,8 +494,8 @@ static int serve(struct server *sv, struct err *e)
     rc = keys_open(sv, e);
     if (rc)
         return rc;
-    rc = server_dir_open(sv->config.data_dir, sv->config.name, sv->config.shards, sv->name,
-                         &lock_fd, e);
+    rc = server_dir_open(sv->config.data_dir, sv->config.name, sv->config.shards, LOCKFILE_WAIT_MS,
+                         sv->name, &lock_fd, e);
     if (rc)
         return rc;
     uint64_t memory = sv->config.memory ? sv->config.memory : memory_default();

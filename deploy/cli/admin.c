@@ -158,14 +158,8 @@ static struct json *report_read(const char *run_dir)
 
 static int live_status(const struct option_line *o, struct json **out, struct err *e)
 {
-    const char *run_dir = option_text(o, "run-dir");
     struct cluster *c = NULL;
-    int rc = cluster_open_option(o, &c, e);
-    if (rc == 0 && !cluster_live(c))
-        rc =
-            err_set(e, SHOAL_E_UNAVAILABLE,
-                    "the run in %s is over and left no report: it failed or was killed; see %s/log",
-                    run_dir, run_dir);
+    int rc = cluster_open_live(o, &c, e);
     if (rc == 0)
         rc = cluster_status(c, out, e);
     cluster_close(c);

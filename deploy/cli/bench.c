@@ -6,6 +6,7 @@
  * the clock runs; a figure is requests answered in the measured seconds. */
 #include "deploy/cli/bench.h"
 #include "deploy/cli/cli.h"
+#include "deploy/cli/hold.h"
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
 #include "proto/base/key.h"
@@ -429,6 +430,8 @@ int cli_bench(int argc, char **argv)
     b.out.figures = json_new_object();
     if ((file_mkdir(dir, 0755) != 0 && errno != EEXIST) || realpath(dir, b.dir) == NULL)
         rc = err_set(&e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", dir, strerror(errno));
+    if (rc == 0)
+        rc = hold_take(b.dir, HOLD_WAIT_MS, NULL, &e);
     /* first, while this process is small */
     if (rc == 0 && strstr(only, "growth") != NULL)
         rc = bench_growth(&b.out, (uint64_t)option_int(&o, "growth-rows"), &e);

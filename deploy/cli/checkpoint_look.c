@@ -254,7 +254,7 @@ static int export_rows(const struct source *from, struct export *x, bool state, 
     if (access(path, F_OK) == 0)
         return err_set(e, SHOAL_E_EXISTS, "%s exists already: remove it, or name another file",
                        path);
-    (void)snprintf(half, sizeof half, "%.2000s.tmp", path);
+    (void)snprintf(half, sizeof half, "%.2000s.%d.tmp", path, (int)getpid()); /* two keep apart */
     x->out = file_stream(half, false);
     if (x->out == NULL)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", half, strerror(errno));
@@ -275,10 +275,12 @@ static int export_rows(const struct source *from, struct export *x, bool state, 
         good = false;
         why = errno;
     }
-    if (rc == 0 && good && file_rename(half, path) != 0) {
+    if (rc == 0 && good && file_place(half, path) != 0) {
         good = false;
         why = errno;
     }
+    if (rc == 0 && why == EEXIST && !good)
+        rc = err_set(e, SHOAL_E_EXISTS, "%s exists already: remove it, or name another file", path);
     if (rc == 0 && !good)
         rc = err_set(e, why == ENOSPC ? SHOAL_E_CANTCREATE : SHOAL_E_IO, "cannot write %s: %s",
                      path, strerror(why));

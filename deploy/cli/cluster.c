@@ -1,7 +1,9 @@
 /* cluster.c: the two ways to the tables: questions over the wire, and engines opened on folders. */
 #include "deploy/cli/cluster_inner.h"
+#include "deploy/cli/hold.h"
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
+#include "proto/base/lockfile.h"
 #include "proto/job/keys.h"
 #include "proto/job/legend.h"
 
@@ -110,9 +112,32 @@ static void pattern_make(const char *run_dir, char out[2 * LIMIT_PATH])
     (void)snprintf(out + n, 2 * LIMIT_PATH - n, "/server-*/shard-*");
 }
 
+/* The folder of a shard's server, which may be ending still; or start meanwhile: it waits then. */
+static int offline_hold(const char *shard, char held[2 * LIMIT_PATH], struct err *e)
+{
+    const char *end = strrchr(shard, '/');
+    int bytes = (int)(end - shard);
+    if (strncmp(held, shard, (size_t)bytes) == 0 && held[bytes] == 0)
+        return 0;
+    (void)snprintf(held, 2 * LIMIT_PATH, "%.*s", bytes, shard);
+    return hold_take(held, LOCKFILE_WAIT_MS, NULL, e);
+}
+
+/* Else an engine would make them, and a server in memory would not start any more. */
+static int offline_kept(const char *shard, struct err *e)
+{
+    char rows[LIMIT_PATH + 16];
+    (void)snprintf(rows, sizeof rows, "%s/rows", shard);
+    return access(rows, F_OK) == 0
+               ? 0
+               : err_set(e, SHOAL_E_CONFIG,
+                         "%s kept nothing (durability: memory): ask a checkpoint of the run",
+                         shard);
+}
+
 static int offline_open(struct cluster *c, const char *run_dir, struct err *e)
 {
-    char pattern[2 * LIMIT_PATH];
+    char pattern[2 * LIMIT_PATH], held[2 * LIMIT_PATH] = "";
     struct net_options none = {0};
     glob_t found;
     pattern_make(run_dir, pattern);
@@ -122,18 +147,25 @@ static int offline_open(struct cluster *c, const char *run_dir, struct err *e)
                        "%s holds no server-*/shard-* folder; give a run folder of `shoal local`, "
                        "such as runs/JOB-DATE-TIME",
                        run_dir);
-    int rc = net_new(&none, &c->net, e);
+    int rc = hold_take(run_dir, HOLD_WAIT_MS, NULL, e);
+    if (rc == 0)
+        rc = net_new(&none, &c->net, e);
     c->folder = calloc(found.gl_pathc, sizeof *c->folder);
     if (rc == 0 && c->folder == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
     for (size_t i = 0; i < found.gl_pathc && i < LIMIT_SHARDS && rc == 0; i++) {
         (void)snprintf(c->folder[i], sizeof c->folder[i], "%s", found.gl_pathv[i]);
+        rc = offline_kept(c->folder[i], e);
+        if (rc != 0)
+            break;
         struct engine_options options = {.dir = c->folder[i], .durability = DURABLE_JOURNAL};
         char archive[LIMIT_PATH + 16];
         (void)snprintf(archive, sizeof archive, "%s/archive", c->folder[i]);
         if (access(archive, F_OK) == 0)
             options.journal_keep = UINT64_MAX; /* as it is: nothing of it goes */
-        rc = engine_open(&options, net_env(c->net), &c->engine[i], e);
+        rc = offline_hold(c->folder[i], held, e);
+        if (rc == 0)
+            rc = engine_open(&options, net_env(c->net), &c->engine[i], e);
         if (rc == 0)
             c->engines++;
     }
@@ -202,38 +234,78 @@ static int live_open(struct cluster *c, const char *endpoint, uint32_t patience_
     return 0;
 }
 
-int cluster_open_option(const struct option_line *o, struct cluster **out, struct err *e)
-{
-    const char *coordinator = option_text(o, "coordinator"), *run_dir = option_text(o, "run-dir");
-    int rc = run_dir == NULL ? cli_coordinator(o, &coordinator, e) : 0;
-    return rc != 0 ? rc : cluster_open(coordinator, run_dir, out, e);
-}
-
-int cluster_open(const char *coordinator, const char *run_dir, struct cluster **out, struct err *e)
+/* Whether the coordinator of a run folder answers: c is connected then. */
+static bool run_answers(struct cluster *c, const char *run_dir)
 {
     char endpoint[256];
     struct err silent;
-    int rc;
+    return cluster_endpoint(run_dir, endpoint) && net_listened(endpoint) &&
+           live_open(c, endpoint, 500, &silent) == 0;
+}
+
+/* offline: what a run left is opened where its coordinator does not answer; else *out is NULL then.
+ */
+static int open_any(const char *coordinator, const char *run_dir, bool offline,
+                    struct cluster **out, struct err *e)
+{
+    struct err silent;
+    int rc = 0;
     struct cluster *c = calloc(1, sizeof *c);
+    *out = NULL;
     if (c == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     if (coordinator != NULL)
         rc = live_open(c, coordinator, QUESTION_MS, e);
-    else if (cluster_endpoint(run_dir, endpoint) && net_listened(endpoint) &&
-             live_open(c, endpoint, 500, &silent) == 0)
-        rc = 0;
-    else
+    else if (!run_answers(c, run_dir) && offline)
         rc = offline_open(c, run_dir, e);
     if (rc == 0 && cluster_live(c)) {
         if (live_map(c, &silent) == 0) /* none yet: there are no tables to see either */
             rc = live_tables(c, e);
     }
-    if (rc != 0) {
+    if (rc != 0 || (!offline && !cluster_live(c))) {
         cluster_close(c);
         return rc;
     }
     *out = c;
     return 0;
+}
+
+int cluster_open(const char *coordinator, const char *run_dir, struct cluster **out, struct err *e)
+{
+    return open_any(coordinator, run_dir, true, out, e);
+}
+
+static int open_option(const struct option_line *o, bool offline, struct cluster **out,
+                       struct err *e)
+{
+    const char *coordinator = option_text(o, "coordinator"), *run_dir = option_text(o, "run-dir");
+    int rc = run_dir == NULL ? cli_coordinator(o, &coordinator, e) : 0;
+    return rc != 0 ? rc : open_any(coordinator, run_dir, offline, out, e);
+}
+
+int cluster_open_option(const struct option_line *o, struct cluster **out, struct err *e)
+{
+    return open_option(o, true, out, e);
+}
+
+int cluster_open_live(const struct option_line *o, struct cluster **out, struct err *e)
+{
+    int fd = -1, rc = open_option(o, false, out, e);
+    const char *run_dir = option_text(o, "run-dir");
+    struct err silent;
+    if (rc != 0 || *out != NULL)
+        return rc;
+    bool starts = hold_take(run_dir, 0, &fd, &silent) != 0 && access(run_dir, F_OK) == 0;
+    if (fd >= 0)
+        close(fd);
+    return starts ? err_set(e, SHOAL_E_UNAVAILABLE,
+                            "the coordinator of the run in %s does not answer yet: ask again, or "
+                            "see %s/log",
+                            run_dir, run_dir)
+                  : err_set(e, SHOAL_E_UNAVAILABLE,
+                            "the run in %s is over and left no report: it failed or was killed; "
+                            "see %s/log",
+                            run_dir, run_dir);
 }
 
 void cluster_close(struct cluster *c)

@@ -91,9 +91,7 @@ int cli_doctor(int argc, char **argv)
     if (rc == 0 && !option_given(&o, "cluster"))
         rc = err_set(&e, SHOAL_E_USAGE, "say what to look at: --cluster");
     if (rc == 0)
-        rc = cluster_open_option(&o, &c, &e);
-    if (rc == 0 && !cluster_live(c))
-        rc = err_set(&e, SHOAL_E_UNAVAILABLE, "the run is over: there is no cluster to ask");
+        rc = cluster_open_live(&o, &c, &e);
     if (rc == 0)
         rc = cluster_status(c, &status, &e);
     if (rc == 0 && option_given(&o, "json"))

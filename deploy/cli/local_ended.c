@@ -1,6 +1,7 @@
 /* local_ended.c: a cluster on this machine for one question: coordinator and servers of a run that
  * has ended, started again on what it left. Logs and sockets lie in folders of this verb's own. */
 #include "deploy/cli/cluster.h"
+#include "deploy/cli/hold.h"
 #include "deploy/cli/local_inner.h"
 #include "deploy/cli/scratch.h"
 #include "proto/base/file.h"
@@ -11,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { LOOK_WAIT_MS = 60000 }; /* for others that read the run */
 
 int local_scratch_make(struct local *l, struct err *e)
 {
@@ -144,6 +147,8 @@ static int reopen(struct local *l, const char *folder, struct err *e)
     if (!run_has(run, "report.json"))
         return not_ended(run, e);
     rc = local_run_kept(run, e);
+    if (rc == 0) /* daemons each waiting for those of another would wait for each other */
+        rc = hold_take(run, LOOK_WAIT_MS, NULL, e);
     if (rc != 0)
         return rc;
     (void)snprintf(l->coordinator, sizeof l->coordinator, "ipc://%s/coordinator", l->sockets);

@@ -57,6 +57,8 @@ int local_file_write(const char *path, const char *text, struct err *e);
 int local_file_replace(const char *path, const char *text, struct err *e);
 /* Where Shoal's programs lie: beside this one. UNAVAILABLE. */
 int local_programs_find(struct local *l, struct err *e);
+/* Makes PARENT/JOB-DATE-TIME, or -2, -3 .. where one of that second is. CANTCREATE. */
+int local_folder_new(const char *parent, const char *job, char path[LIMIT_PATH], struct err *e);
 int local_sockets_make(struct local *l, struct err *e);
 /* One more child, with its log; the caller adds its arguments. */
 struct child *local_child(struct local *l, const char *program, const char *name);

@@ -1,10 +1,10 @@
 /* local_setup.c: what `shoal local` makes before anything runs: the run folder, that of the
  * sockets, the daemons' configuration and command lines, the job with what this run adds to it. */
+#include "deploy/cli/hold.h"
 #include "deploy/cli/local_inner.h"
 #include "deploy/cli/scratch.h"
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
-#include "proto/base/lockfile.h"
 #include "proto/base/machine.h"
 #include "proto/base/time.h"
 #include "proto/job/given.h"
@@ -30,29 +30,32 @@ static int folder_make(const char *path, struct err *e)
     return 0;
 }
 
-/* runs/JOB-DATE-TIME, and -2, -3 .. where a run of that second is. */
-static void run_dir_name(const char *job, char path[LIMIT_PATH])
+int local_folder_new(const char *parent, const char *job, char path[LIMIT_PATH], struct err *e)
 {
     time_t now = (time_t)(time_wall_ns() / 1000000000u);
     struct tm t;
+    int rc = folder_make(parent, e);
+    if (rc != 0)
+        return rc;
     localtime_r(&now, &t);
-    int n = snprintf(path, LIMIT_PATH, "runs/%s-%04d%02d%02d-%02d%02d%02d", job, t.tm_year + 1900,
-                     t.tm_mon + 1, t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec);
-    for (int i = 2; i < 100 && access(path, F_OK) == 0; i++)
+    int n = snprintf(path, LIMIT_PATH, "%s/%s-%04d%02d%02d-%02d%02d%02d", parent, job,
+                     t.tm_year + 1900, t.tm_mon + 1, t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec);
+    for (int i = 2; (rc = file_mkdir(path, 0700)) != 0 && errno == EEXIST && i < 100; i++)
         (void)snprintf(path + n, LIMIT_PATH - (size_t)n, "-%d", i);
+    return rc == 0 ? 0
+                   : err_set(e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", path,
+                             strerror(errno));
 }
 
-/* Until this process ends, however: of two in one folder each would write the other's
- * configuration. */
-static int run_dir_hold(const char *dir, struct err *e)
+/* Whether the folder holds a run that has ended. */
+static int run_dir_look(const char *dir, struct err *e)
 {
-    if (lockfile_take(dir) >= 0)
-        return 0;
-    if (errno == EWOULDBLOCK)
-        return err_set(e, SHOAL_E_CANTCREATE,
-                       "%s is in use by another shoal local; stop it or name another --run-dir",
-                       dir);
-    return err_set(e, SHOAL_E_CANTCREATE, "cannot lock %s/lock: %s", dir, strerror(errno));
+    char path[LIMIT_PATH];
+    (void)snprintf(path, sizeof path, "%s/report.json", dir);
+    return access(path, F_OK) != 0
+               ? 0
+               : err_set(e, SHOAL_E_EXISTS,
+                         "%s holds an earlier run; name another --run-dir or remove it", dir);
 }
 
 static int run_dir_make(struct local *l, const char *wish, struct err *e)
@@ -60,9 +63,7 @@ static int run_dir_make(struct local *l, const char *wish, struct err *e)
     char path[LIMIT_PATH], absolute[4096];
     if (wish != NULL)
         (void)snprintf(path, sizeof path, "%s", wish);
-    else
-        run_dir_name(l->job.name, path);
-    int rc = folder_make(path, e);
+    int rc = wish != NULL ? folder_make(path, e) : local_folder_new("runs", l->job.name, path, e);
     if (rc != 0)
         return rc;
     if (realpath(path, absolute) == NULL || strlen(absolute) >= sizeof l->dir)
@@ -70,13 +71,13 @@ static int run_dir_make(struct local *l, const char *wish, struct err *e)
                        "the folder %s cannot be used: its full path is too long or not readable",
                        path);
     memcpy(l->dir, absolute, strlen(absolute) + 1);
-    rc = run_dir_hold(l->dir, e);
+    rc = run_dir_look(l->dir, e);
+    if (rc == 0)
+        rc = hold_take(l->dir, HOLD_WAIT_MS, NULL, e);
+    if (rc == 0)
+        rc = run_dir_look(l->dir, e); /* which may have ended meanwhile */
     if (rc != 0)
         return rc;
-    (void)snprintf(path, sizeof path, "%s/report.json", l->dir);
-    if (access(path, F_OK) == 0)
-        return err_set(e, SHOAL_E_EXISTS,
-                       "%s holds an earlier run; name another --run-dir or remove it", l->dir);
     (void)snprintf(path, sizeof path, "%s/" LOCAL_FAILED_FILE, l->dir);
     (void)file_unlink(path); /* it is tried once more */
     (void)snprintf(path, sizeof path, "%s/log", l->dir);

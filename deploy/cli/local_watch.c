@@ -126,6 +126,13 @@ static bool worker_spared(const struct local *l, const struct child *c)
     return false;
 }
 
+/* A daemon that cannot have its folder: it has waited for it. A worker has told the coordinator
+ * what it cannot make, and that ends the job. */
+static bool folder_failed(const struct child *c)
+{
+    return c->exit_status == 73 && c->quick_deaths != 0 && !is_worker(c);
+}
+
 /* Starts again what died; a program that dies at once, again and again, ends the run with its last
  * words. */
 int local_children_watch(struct local *l, struct err *e)
@@ -166,8 +173,11 @@ int local_children_watch(struct local *l, struct err *e)
             continue;
         }
         if (c->quick_deaths >= QUICK_DEATHS_MAX || c->exit_status == 78 || c->exit_status == 77 ||
-            c->exit_status == 64 || (c->exit_status == 73 && c->quick_deaths != 0))
-            return err_set(e, c->exit_status == 78 ? SHOAL_E_CONFIG : SHOAL_E_UNAVAILABLE,
+            c->exit_status == 64 || folder_failed(c))
+            return err_set(e,
+                           c->exit_status == 78   ? SHOAL_E_CONFIG
+                           : c->exit_status == 73 ? SHOAL_E_CANTCREATE
+                                                  : SHOAL_E_UNAVAILABLE,
                            "%s cannot run (exit status %d): %s; see %s", c->name, c->exit_status,
                            words, c->log);
         c->restarts++;

@@ -6,6 +6,7 @@
  * 2. A variant that fails ends no other. [test: a_variant_that_fails_is_told_and_ends_no_other] */
 #include "deploy/cli/sweep.h"
 #include "deploy/cli/cli.h"
+#include "deploy/cli/hold.h"
 #include "deploy/cli/local_inner.h"
 #include "proto/base/file.h"
 #include "proto/base/machine.h"
@@ -21,7 +22,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { DIR_MAX = 300 }; /* of a folder's path: behind it stand a variant's name and its files */
+enum {
+    DIR_MAX = 300,       /* of a folder's path: behind it stand a variant's name and its files */
+    LEFT_WAIT_MS = 60000 /* for the run of a sweep that was killed */
+};
 
 struct sweeping {
     struct sweep sweep;
@@ -38,14 +42,11 @@ struct sweeping {
 static int dir_make(struct sweep *s, const char *wish, struct err *e)
 {
     char path[LIMIT_PATH], part[LIMIT_PATH], absolute[4096];
-    time_t now = (time_t)(time_wall_ns() / 1000000000u);
-    struct tm t;
-    localtime_r(&now, &t);
+    int rc = wish != NULL ? 0 : local_folder_new("sweeps", s->job, path, e);
+    if (rc != 0)
+        return rc;
     if (wish != NULL)
         (void)snprintf(path, sizeof path, "%s", wish);
-    else
-        (void)snprintf(path, sizeof path, "sweeps/%s-%04d%02d%02d-%02d%02d%02d", s->job,
-                       t.tm_year + 1900, t.tm_mon + 1, t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec);
     if (file_make_folders(path, 0700, part) != 0)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", part,
                        strerror(errno));
@@ -57,7 +58,7 @@ static int dir_make(struct sweep *s, const char *wish, struct err *e)
                        path, DIR_MAX);
     memcpy(s->dir, absolute, strlen(absolute) + 1);
     (void)snprintf(s->copy, sizeof s->copy, "%.*s/job.yaml", DIR_MAX, s->dir);
-    return 0;
+    return hold_take(s->dir, HOLD_WAIT_MS, NULL, e);
 }
 
 static void path_of(const struct sweep *s, const struct sweep_variant *v, const char *file,
@@ -154,10 +155,15 @@ static int variant_look(const struct sweep *s, struct sweep_variant *v, struct e
         return 0;
     if (rc != 0)
         return another(run, e);
-    return file_remove_tree(run) == 0
-               ? 0
-               : err_set(e, SHOAL_E_CANTCREATE, "cannot remove what is left in %s: %s", run,
-                         strerror(errno));
+    int fd; /* the runs of a sweep that was killed end a little after it */
+    rc = hold_take(run, LEFT_WAIT_MS, &fd, e);
+    if (rc != 0)
+        return rc;
+    if (file_remove_tree(run) != 0)
+        rc = err_set(e, SHOAL_E_CANTCREATE, "cannot remove what is left in %s: %s", run,
+                     strerror(errno));
+    close(fd);
+    return rc;
 }
 
 /* Runs read the job file as it is now. */

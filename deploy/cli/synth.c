@@ -181,7 +181,7 @@ static int sidecar_write(const char *log, const struct synth_teacher *t,
 {
     char path[LIMIT_PATH + 16], temporary[LIMIT_PATH + 32];
     snprintf(path, sizeof path, "%s.teacher.json", log);
-    snprintf(temporary, sizeof temporary, "%s.part", path);
+    snprintf(temporary, sizeof temporary, "%s.%d.part", path, (int)getpid());
     FILE *file = file_stream(temporary, false);
     if (file == NULL)
         return write_failed(path, e);
@@ -208,7 +208,7 @@ static int log_write(const struct synth_teacher *t, uint64_t part, uint64_t rows
         return err_set(e, SHOAL_E_USAGE,
                        "the path of the log is longer than %u bytes; choose a shorter one",
                        LIMIT_PATH - 1);
-    snprintf(temporary, sizeof temporary, "%s.part", path);
+    snprintf(temporary, sizeof temporary, "%s.%d.part", path, (int)getpid()); /* two keep apart */
     struct tally tally[SYNTH_LABELS] = {{{NULL, NULL}, 0, 0}};
     int rc = tallies_new(tally, e);
     FILE *file = NULL;

@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define COORD_KEY_MAX 64u
 #define COORD_VALUE_MAX (16u << 20)
@@ -54,8 +55,8 @@ struct coord_store *coord_store_memory(void); /* NULL when out of memory */
  */
 typedef int (*coord_store_visit)(void *context, const char *key, const void *value, size_t bytes);
 int coord_store_memory_visit(const struct coord_store *s, coord_store_visit visit, void *context);
-/* One file, DIR/state.log, in a folder that is made where it is missing, and held: two coordinators
- * cannot share it (CANTCREATE). CANTCREATE, IO, CORRUPT. */
-int coord_store_open(const char *dir, struct coord_store **out, struct err *e);
+/* One file, DIR/state.log, in a folder that is made where it is missing, and held within wait_ms
+ * (lockfile.h): two coordinators cannot share it. CANTCREATE, STOPPED, IO, CORRUPT. */
+int coord_store_open(const char *dir, uint32_t wait_ms, struct coord_store **out, struct err *e);
 
 #endif

@@ -192,22 +192,7 @@ static int replay(struct disk_store *d, const char *path, struct err *e)
     return rc;
 }
 
-static int lock_take(struct disk_store *d, struct err *e)
-{
-    d->lock_fd = lockfile_take(d->dir);
-    if (d->lock_fd >= 0)
-        return 0;
-    if (errno == EWOULDBLOCK)
-        return err_set(
-            e, SHOAL_E_CANTCREATE,
-            "%s is in use by another shoal-coordinator; stop it or choose another data_dir",
-            d->dir);
-    return err_set(e, SHOAL_E_CANTCREATE,
-                   "cannot lock %s/lock: %s; is `data_dir` writable for this user?", d->dir,
-                   strerror(errno));
-}
-
-int coord_store_open(const char *dir, struct coord_store **out, struct err *e)
+int coord_store_open(const char *dir, uint32_t wait_ms, struct coord_store **out, struct err *e)
 {
     char path[LIMIT_PATH + 32];
     struct disk_store *d = calloc(1, sizeof *d);
@@ -226,7 +211,7 @@ int coord_store_open(const char *dir, struct coord_store **out, struct err *e)
             rc = err_set(e, SHOAL_E_CANTCREATE, "%s: %s", part, strerror(errno));
     }
     if (rc == 0)
-        rc = lock_take(d, e);
+        rc = lockfile_take_data(d->dir, wait_ms, "shoal-coordinator", &d->lock_fd, e);
     d->memory = coord_store_memory();
     if (rc == 0 && d->memory == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory for the store");

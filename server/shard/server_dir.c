@@ -23,20 +23,6 @@ static int make_folder(const char *path, struct err *e)
     return 0;
 }
 
-static int lock(const char *dir, int *fd, struct err *e)
-{
-    *fd = lockfile_take(dir);
-    if (*fd >= 0)
-        return 0;
-    if (errno == EWOULDBLOCK)
-        return err_set(e, SHOAL_E_CANTCREATE,
-                       "%s is in use by another shoal-server; stop it or choose another data_dir",
-                       dir);
-    return err_set(e, SHOAL_E_CANTCREATE,
-                   "cannot lock %s/lock: %s; is `data_dir` writable for this user?", dir,
-                   strerror(errno));
-}
-
 static int write_name(const char *path, const char *name, struct err *e)
 {
     char temporary[LIMIT_PATH + 8], line[LIMIT_NAME + 2];
@@ -83,12 +69,13 @@ void server_dir_shard(const char *dir, uint32_t shard, char out[LIMIT_PATH])
     snprintf(out, LIMIT_PATH, "%.*s/shard-%u", LIMIT_PATH - 32, dir, shard);
 }
 
-int server_dir_open(const char *dir, const char *asked, uint32_t shards, char name[LIMIT_NAME],
-                    int *lock_fd, struct err *e)
+int server_dir_open(const char *dir, const char *asked, uint32_t shards, uint32_t wait_ms,
+                    char name[LIMIT_NAME], int *lock_fd, struct err *e)
 {
     char path[LIMIT_PATH];
     int rc = make_folder(dir, e);
-    if (rc || (rc = lock(dir, lock_fd, e)))
+    *lock_fd = -1;
+    if (rc || (rc = lockfile_take_data(dir, wait_ms, "shoal-server", lock_fd, e)))
         return rc;
     rc = take_name(dir, asked, name, e);
     for (uint32_t i = 0; !rc && i < shards; i++) {

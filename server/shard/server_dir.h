@@ -12,12 +12,13 @@
 
 #include <stdint.h>
 
-/* Makes the folder where it is missing, locks it, reads or draws the name (asked: the name from the
- * configuration, may be empty; another name than the one kept is refused) and makes the shards'
- * folders. A folder with more shards than `shards` is refused: their rows would be missing.
- * *lock_fd stays open while the server runs. CANTCREATE, CONFIG or IO. */
-int server_dir_open(const char *dir, const char *asked, uint32_t shards, char name[LIMIT_NAME],
-                    int *lock_fd, struct err *e);
+/* Makes the folder where it is missing, locks it within wait_ms (lockfile.h), reads or draws the
+ * name (asked: the name from the configuration, may be empty; another name than the one kept is
+ * refused) and makes the shards' folders. A folder with more shards than `shards` is refused: their
+ * rows would be missing. *lock_fd stays open while the server runs. CANTCREATE, CONFIG, IO or
+ * STOPPED. */
+int server_dir_open(const char *dir, const char *asked, uint32_t shards, uint32_t wait_ms,
+                    char name[LIMIT_NAME], int *lock_fd, struct err *e);
 void server_dir_shard(const char *dir, uint32_t shard, char out[LIMIT_PATH]);
 
 #endif

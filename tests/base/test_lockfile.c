@@ -6,6 +6,7 @@
 
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +36,7 @@ static pid_t held_for(unsigned ms)
     pid_t pid = fork();
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {
-        if (lockfile_take(folder) < 0 || write(ready[1], &byte, 1) != 1)
+        if (lockfile_take(folder, 0) < 0 || write(ready[1], &byte, 1) != 1)
             _exit(1);
         usleep(ms * 1000);
         _exit(0);
@@ -55,13 +56,14 @@ static void ended(pid_t pid)
 
 START_TEST(one_at_a_time_has_it)
 {
-    int fd = lockfile_take(folder);
+    int fd = lockfile_take(folder, 0);
     ck_assert_int_ge(fd, 0);
-    ck_assert_int_eq(lockfile_take(folder), -1);
+    ck_assert_int_eq(lockfile_take(folder, 0), -1);
     ck_assert_int_eq(errno, EWOULDBLOCK);
     close(fd);
-    fd = lockfile_take(folder);
+    fd = lockfile_take(folder, 0);
     ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(fcntl(fd, F_GETFD), FD_CLOEXEC);
     close(fd);
 }
 END_TEST
@@ -70,10 +72,8 @@ START_TEST(where_no_lock_can_be_it_is_said)
 {
     char missing[80];
     (void)snprintf(missing, sizeof missing, "%s/none", folder);
-    ck_assert_int_eq(lockfile_take(missing), -1);
+    ck_assert_int_eq(lockfile_take(missing, 5000), -1);
     ck_assert_int_eq(errno, ENOENT);
-    ck_assert(lockfile_await(missing, 0));
-    ck_assert(lockfile_await(folder, 0));
 }
 END_TEST
 
@@ -81,10 +81,9 @@ START_TEST(the_end_of_who_has_it_is_waited_for)
 {
     pid_t pid = held_for(300);
     uint64_t begun = time_monotonic_ns();
-    ck_assert(lockfile_await(folder, 60000));
-    ck_assert_uint_ge(time_monotonic_ns() - begun, 100000000u);
-    int fd = lockfile_take(folder);
+    int fd = lockfile_take(folder, 60000);
     ck_assert_int_ge(fd, 0);
+    ck_assert_uint_ge(time_monotonic_ns() - begun, 100000000u);
     close(fd);
     ended(pid);
 }
@@ -94,11 +93,58 @@ START_TEST(who_stays_is_waited_for_no_longer_than_asked)
 {
     pid_t pid = held_for(3000);
     uint64_t begun = time_monotonic_ns();
-    ck_assert(!lockfile_await(folder, 200));
+    ck_assert_int_eq(lockfile_take(folder, 200), -1);
+    ck_assert_int_eq(errno, EWOULDBLOCK);
     ck_assert_uint_ge(time_monotonic_ns() - begun, 200000000u);
     ck_assert_int_eq(waitpid(pid, NULL, WNOHANG), 0);
     ck_assert_int_eq(kill(pid, SIGKILL), 0);
     ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+}
+END_TEST
+
+static void caught(int signo)
+{
+    (void)signo;
+}
+
+/* Blocked (0: TERM, 1: INT), as daemons have it, or caught (2). Another one that is blocked ends
+ * nothing (3). */
+START_TEST(a_signal_ends_the_waiting)
+{
+    const int number[] = {SIGTERM, SIGINT, SIGALRM, SIGHUP};
+    sigset_t blocked;
+    pid_t pid = held_for(1500);
+    uint64_t begun = time_monotonic_ns();
+    sigemptyset(&blocked);
+    sigaddset(&blocked, number[_i]);
+    if (_i == 2) {
+        ck_assert_int_eq(sigaction(SIGALRM, &(struct sigaction){.sa_handler = caught}, NULL), 0);
+        ck_assert_int_eq(ualarm(200000, 0), 0);
+    } else {
+        ck_assert_int_eq(sigprocmask(SIG_BLOCK, &blocked, NULL), 0);
+        ck_assert_int_eq(raise(number[_i]), 0);
+    }
+    int fd = lockfile_take(folder, 60000);
+    ck_assert_int_eq(fd >= 0, _i == 3);
+    ck_assert(_i == 3 || (errno == EINTR && time_monotonic_ns() - begun < 1400000000u));
+    ended(pid);
+}
+END_TEST
+
+/* Whoever has it is named, and what to do; a wait that was ended is no error of his. */
+START_TEST(a_daemon_is_told_who_has_its_folder)
+{
+    struct err e = {0};
+    int fd;
+    pid_t pid = held_for(1000);
+    ck_assert_int_eq(lockfile_take_data(folder, 0, "shoal-x", &fd, &e), SHOAL_E_CANTCREATE);
+    ck_assert_int_eq(fd, -1);
+    ck_assert_ptr_nonnull(strstr(e.text, "in use by another shoal-x; stop it"));
+    ck_assert_int_eq(lockfile_take_data("/dev/null", 0, "shoal-x", &fd, &e), SHOAL_E_CANTCREATE);
+    ck_assert_ptr_nonnull(strstr(e.text, "/dev/null/lock"));
+    ck_assert_int_eq(lockfile_take_data(folder, 60000, "shoal-x", &fd, &e), 0);
+    ended(pid);
+    close(fd);
 }
 END_TEST
 
@@ -112,6 +158,8 @@ int main(void)
     tcase_add_test(t, where_no_lock_can_be_it_is_said);
     tcase_add_test(t, the_end_of_who_has_it_is_waited_for);
     tcase_add_test(t, who_stays_is_waited_for_no_longer_than_asked);
+    tcase_add_loop_test(t, a_signal_ends_the_waiting, 0, 4);
+    tcase_add_test(t, a_daemon_is_told_who_has_its_folder);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

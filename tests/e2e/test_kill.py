@@ -2,8 +2,6 @@
 """test_kill: kill -9 of servers and workers, lost replies, frozen workers: the job ends and every row is as if nothing had happened.
 
 SHOAL_KILLS sets how many kills the server cases do (default 3; the long run takes 20 and 200)."""
-import fcntl
-
 from lib import *
 
 KILLS = int(os.environ.get("SHOAL_KILLS", "3"))
@@ -95,42 +93,6 @@ def frozen_worker_writes_nothing_when_it_wakes(space):
     assert digests(run.report()) == expected
 
 
-def who_starts_again_at_once_waits_for_what_still_ends(space):
-    """The daemons of a run that was killed end after it: those with much memory some seconds later."""
-    train = synth(space / "train.tsv", 4000, 1)
-    job = job_file(space / "job.yaml", train, **{"train.consistency": "bsp", "train.epochs": longer(10)})
-    calm = run_job(job, space / "calm", 2)
-    first = Run(job, space / "run", 2)
-    started(first)
-    first.process.kill()
-    first.process.wait()
-    with contextlib.ExitStack() as held:
-        for name in ("coordinator", "server-0", "server-1"):
-            lock = held.enter_context(open(space / "run" / name / "lock", "rb"))
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        second = Run(job, space / "run", 2)
-        time.sleep(5)
-        assert second.running(), second.output()
-    assert second.wait() == 0, second.output()
-    assert second.logs().count("waiting for its end") == 3 and "starting it again" not in second.output(), second.output()
-    assert digests(second.report()) == digests(calm)
-
-
-def a_second_run_in_the_same_folder_is_refused_and_harms_nothing(space):
-    """What it would have written is what the first one starts its daemons with again."""
-    train = synth(space / "train.tsv", 4000, 1)
-    job = job_file(space / "job.yaml", train, **{"train.consistency": "bsp", "train.epochs": longer(20)})
-    run = Run(job, space / "run", 1)
-    started(run)
-    files = {p: p.read_bytes() for p in sorted((space / "run").glob("*.yaml"))}
-    begun = time.monotonic()
-    second = subprocess.run([SHOAL, "local", str(job), "--run-dir", str(space / "run"), "--servers", "2"], capture_output=True, text=True, timeout=100, check=False)
-    assert second.returncode == 73 and "is in use by another shoal local" in second.stderr, (second.returncode, second.stderr)
-    assert time.monotonic() - begun < 10 and {p: p.read_bytes() for p in sorted((space / "run").glob("*.yaml"))} == files
-    strike(run, "server-0")
-    assert run.wait() == 0, run.output()
-
-
 def what_will_not_come_back_ends_the_run(space):
     """A run without its only worker or its server, left so by --no-restart, ends by itself and says why; one that is told to end does."""
     train = synth(space / "train.tsv", 6000, 6)
@@ -154,5 +116,4 @@ if __name__ == "__main__":
     main([server_killed_in_bsp_leaves_the_undisturbed_digest, server_killed_while_replies_are_lost,
           probe_counts_are_exact_after_server_kills, worker_killed_in_bsp_leaves_the_undisturbed_digest,
           probe_counts_are_exact_after_worker_kills, frozen_worker_writes_nothing_when_it_wakes,
-          who_starts_again_at_once_waits_for_what_still_ends,
-          a_second_run_in_the_same_folder_is_refused_and_harms_nothing, what_will_not_come_back_ends_the_run])
+          what_will_not_come_back_ends_the_run])

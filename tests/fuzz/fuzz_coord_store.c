@@ -84,13 +84,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     else if ((mode & 3) == 3)
         log_mend(copy, size, (mode & 4) == 0);
     fuzz_file(path, copy, size);
-    if (coord_store_open(dir, &s, &e) != 0) {
+    if (coord_store_open(dir, 0, &s, &e) != 0) {
         if (e.text[0] == '\0')
             abort();
     } else {
         SHOAL_ASSERT(coord_store_put(s, "fuzz", "value", 5, &e) == 0);
         coord_store_close(s);
-        if (coord_store_open(dir, &s, &e) != 0 ||
+        if (coord_store_open(dir, 0, &s, &e) != 0 ||
             coord_store_get(s, "fuzz", &value, &bytes, &e) != 0 || bytes != 5)
             abort();
         free(value);

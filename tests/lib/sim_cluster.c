@@ -121,7 +121,7 @@ void cluster_coord_start(struct cluster *c)
         snprintf(dir, sizeof dir, "%s/coordinator", c->options.dir);
         disk_start(c, &c->disk, dir);
         ck_assert_ptr_null(c->store);
-        ck_assert_msg(coord_store_open(dir, &c->store, &e) == 0, "%s", e.text);
+        ck_assert_msg(coord_store_open(dir, 0, &c->store, &e) == 0, "%s", e.text);
     }
     c->coord_node = sim_node_new(c->sim, "coordinator", NULL, NULL);
     ck_assert_msg(coord_new(&o, sim_node_env(c->coord_node), c->store, &c->coord, &e) == 0, "%s",

@@ -118,15 +118,15 @@ START_TEST(data_dir_keeps_its_name_and_one_owner)
     struct err e;
     ck_assert_ptr_nonnull(mkdtemp(dir));
     snprintf(path, sizeof path, "%s/a/b", dir);
-    ck_assert_msg(server_dir_open(path, "", 2, name, &fd, &e) == 0, "%s", e.text);
-    ck_assert_int_eq(server_dir_open(path, "", 2, again, &second, &e), SHOAL_E_CANTCREATE);
+    ck_assert_msg(server_dir_open(path, "", 2, 0, name, &fd, &e) == 0, "%s", e.text);
+    ck_assert_int_eq(server_dir_open(path, "", 2, 0, again, &second, &e), SHOAL_E_CANTCREATE);
     close(fd);
-    ck_assert_int_eq(server_dir_open(path, "", 2, again, &fd, &e), 0);
+    ck_assert_int_eq(server_dir_open(path, "", 2, 0, again, &fd, &e), 0);
     ck_assert_str_eq(name, again);
     close(fd);
-    ck_assert_int_eq(server_dir_open(path, "other", 2, again, &fd, &e), SHOAL_E_CONFIG);
+    ck_assert_int_eq(server_dir_open(path, "other", 2, 0, again, &fd, &e), SHOAL_E_CONFIG);
     /* shard-1 would be missing */
-    ck_assert_int_eq(server_dir_open(path, "", 1, again, &fd, &e), SHOAL_E_CONFIG);
+    ck_assert_int_eq(server_dir_open(path, "", 1, 0, again, &fd, &e), SHOAL_E_CONFIG);
     char command[300];
     snprintf(command, sizeof command, "rm -rf '%s'", dir);
     ck_assert_int_eq(system(command), 0);

@@ -125,7 +125,7 @@ static void a_checkpoint_begins_beside_another(void)
 static void a_put_is_answered_before_all_is_synced(void)
 {
     struct coord_store *s;
-    ck_assert_int_eq(coord_store_open(dir, &s, &e), 0);
+    ck_assert_int_eq(coord_store_open(dir, 0, &s, &e), 0);
     disk = s;
     (void)coord_store_put(s, "key", "value", 5, &e);
 }

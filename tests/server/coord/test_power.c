@@ -25,7 +25,7 @@ static void play(struct disk *d)
     struct err e = {0};
     for (int start = 0; start < STARTS && !disk_is_off(d); start++) {
         struct coord_store *s;
-        if (coord_store_open(dir, &s, &e) != 0)
+        if (coord_store_open(dir, 0, &s, &e) != 0)
             return;
         for (int i = 0; i < PUTS && !disk_is_off(d); i++) {
             tried = answered + 1;
@@ -62,8 +62,8 @@ START_TEST(coord_store_keeps_what_it_answered_when_power_goes)
             if (!off)
                 disk_off(d, seed);
             disk_on(d);
-            ck_assert_msg(coord_store_open(dir, &s, &e) == 0, "call %u, seed %u: %s", (unsigned)at,
-                          (unsigned)seed, e.text);
+            ck_assert_msg(coord_store_open(dir, 0, &s, &e) == 0, "call %u, seed %u: %s",
+                          (unsigned)at, (unsigned)seed, e.text);
             int rc = coord_store_get_fixed(s, "number", &number, sizeof number, &e);
             ck_assert(rc == 0 || (rc == SHOAL_E_NOT_FOUND && answered == 0));
             ck_assert_msg(number == answered || number == tried, "call %u, seed %u: %u of %u",
@@ -86,13 +86,13 @@ START_TEST(coord_store_removes_for_good_before_it_answers)
         snprintf(dir, sizeof dir, "%.900s/coord", root);
         ck_assert_int_eq(mkdir(dir, 0700), 0);
         struct disk *d = disk_watch(root);
-        ck_assert_int_eq(coord_store_open(dir, &s, &e), 0);
+        ck_assert_int_eq(coord_store_open(dir, 0, &s, &e), 0);
         ck_assert_int_eq(coord_store_put(s, "number", &number, sizeof number, &e), 0);
         ck_assert_int_eq(coord_store_remove(s, "number", &e), 0);
         disk_off(d, seed);
         coord_store_close(s);
         disk_on(d);
-        ck_assert_int_eq(coord_store_open(dir, &s, &e), 0);
+        ck_assert_int_eq(coord_store_open(dir, 0, &s, &e), 0);
         ck_assert_int_eq(coord_store_get_fixed(s, "number", &number, sizeof number, &e),
                          SHOAL_E_NOT_FOUND);
         coord_store_close(s);

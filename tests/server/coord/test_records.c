@@ -301,7 +301,7 @@ START_TEST(coord_records_of_version_1_become_version_2)
             size_t bytes = put_1(put_1(0, "a", "one"), "b", "two");
             ck_assert_int_eq(write(fd, raw, bytes), (ssize_t)bytes);
         }
-        ck_assert_int_eq(coord_store_open(dir, &s, &e), 0);
+        ck_assert_int_eq(coord_store_open(dir, 0, &s, &e), 0);
         ck_assert_int_eq(coord_store_get_fixed(s, "b", value, 3, &e), 0);
         ck_assert(memcmp(value, "two", 3) == 0);
         coord_store_close(s);

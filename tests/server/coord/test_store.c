@@ -32,7 +32,7 @@ static struct coord_store *store_open(void)
 {
     struct coord_store *s;
     struct err e = {0};
-    ck_assert_msg(coord_store_open(dir, &s, &e) == 0, "%s", e.text);
+    ck_assert_msg(coord_store_open(dir, 0, &s, &e) == 0, "%s", e.text);
     return s;
 }
 
@@ -180,7 +180,7 @@ START_TEST(coord_store_any_flipped_bit_is_found)
         log[bit / 8] ^= (char)(1 << bit % 8);
         log_write(log, bytes);
         log[bit / 8] ^= (char)(1 << bit % 8);
-        int rc = coord_store_open(dir, &s, &e);
+        int rc = coord_store_open(dir, 0, &s, &e);
         if (rc != 0) {
             ck_assert_msg(rc == SHOAL_E_CORRUPT, "bit %zu: %s", bit, e.text);
             ck_assert_msg(strstr(e.text, "state.log") != NULL, "%s", e.text);
@@ -262,7 +262,7 @@ START_TEST(coord_store_damage_begins_where_the_sync_ended)
         log[at] ^= 4;
         log_write(log, bytes);
         log[at] ^= 4;
-        int rc = coord_store_open(dir, &s, &e);
+        int rc = coord_store_open(dir, 0, &s, &e);
         ck_assert_msg(rc == (at < synced ? SHOAL_E_CORRUPT : 0), "byte %zu of %zu, %zu: %d", at,
                       synced, bytes, rc);
         if (rc != 0)
@@ -272,7 +272,7 @@ START_TEST(coord_store_damage_begins_where_the_sync_ended)
     }
     for (size_t end = 1; end < bytes; end++) { /* what says that it was there is gone as well */
         log_write(log, end);
-        int rc = coord_store_open(dir, &s, &e);
+        int rc = coord_store_open(dir, 0, &s, &e);
         ck_assert_msg(rc == 0 || (rc == SHOAL_E_CORRUPT && end < before), "end %zu: %d", end, rc);
         if (rc == 0)
             coord_store_close(s);
@@ -296,7 +296,7 @@ START_TEST(coord_store_rewritten_has_no_torn_end)
     size_t at = (size_t)(strstr_bytes(whole, bytes, "two") - whole);
     whole[at] ^= 1;
     log_write(whole, bytes);
-    ck_assert_int_eq(coord_store_open(dir, &s, &e), SHOAL_E_CORRUPT);
+    ck_assert_int_eq(coord_store_open(dir, 0, &s, &e), SHOAL_E_CORRUPT);
     whole[at] ^= 1;
     log_write(whole, bytes);
     coord_store_close(store_open());
@@ -315,7 +315,7 @@ START_TEST(coord_store_fails_at_any_call)
         coord_store_close(s);
         file_fault_set(
             &(struct file_fault){.at = at, .why = at % 2 == 0 ? EIO : ENOSPC, .dead = _i == 1});
-        if (coord_store_open(dir, &s, &e) == 0) {
+        if (coord_store_open(dir, 0, &s, &e) == 0) {
             for (bool failed = false; answered < 4 && !failed; answered += !failed) {
                 (void)snprintf(key, sizeof key, "k%d", answered + 1);
                 failed = coord_store_put(s, key, key, 2, &e) != 0;
@@ -361,7 +361,7 @@ START_TEST(coord_store_is_not_shared)
 {
     struct coord_store *s = store_open(), *second;
     struct err e = {0};
-    ck_assert_int_eq(coord_store_open(dir, &second, &e), SHOAL_E_CANTCREATE);
+    ck_assert_int_eq(coord_store_open(dir, 0, &second, &e), SHOAL_E_CANTCREATE);
     coord_store_close(s);
 }
 END_TEST

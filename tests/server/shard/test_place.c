@@ -339,12 +339,12 @@ START_TEST(a_folder_is_of_one_server_and_all_its_shards)
                  {"one", "one", 3, 0},
                  {"one", "one", 2, SHOAL_E_CONFIG}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        int rc = server_dir_open(data, cases[i].asked, cases[i].shards, name, &fd, &e);
+        int rc = server_dir_open(data, cases[i].asked, cases[i].shards, 0, name, &fd, &e);
         ck_assert_msg(rc == cases[i].status, "%zu: %s", i, e.text);
         ck_assert_int_eq(fd >= 0, rc == 0);
         if (rc == 0) {
             ck_assert_str_eq(name, cases[i].name);
-            ck_assert_int_eq(server_dir_open(data, "one", 2, name, &second, &e),
+            ck_assert_int_eq(server_dir_open(data, "one", 2, 0, name, &second, &e),
                              SHOAL_E_CANTCREATE);
         }
         if (fd >= 0)

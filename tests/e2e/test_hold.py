@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""test_hold: one command at a time in a folder: the next one waits for the end of the one before, or is refused in words and harms nothing."""
+import fcntl
+
+from lib import *
+
+
+@contextlib.contextmanager
+def held(*folders):
+    """Another process has them."""
+    with contextlib.ExitStack() as all_of_them:
+        for folder in folders:
+            lock = all_of_them.enter_context(open(pathlib.Path(folder) / "lock", "ab"))
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def shoal(*words, status=0):
+    got = subprocess.run([str(SHOAL), *map(str, words)], capture_output=True, text=True, timeout=200, check=False)
+    assert got.returncode == status, (words, got.returncode, got.stdout[-1000:], got.stderr[-2000:])
+    return got.stdout if status == 0 else got.stderr
+
+
+def broken_off(space, job, name="run"):
+    """A run that was killed while it trained, and whose daemons have ended."""
+    run = Run(job, space / name, 2)
+    started(run)
+    run.process.kill()
+    run.process.wait()
+    with held(*(run.dir / daemon for daemon in ("coordinator", "server-0", "server-1"))):
+        return run
+
+
+def who_starts_again_at_once_waits_for_what_still_ends(space):
+    """The daemons of a run that was killed end after it: those with much memory some seconds later."""
+    train = synth(space / "train.tsv", 4000, 1)
+    job = job_file(space / "job.yaml", train, **{"train.consistency": "bsp", "train.epochs": longer(10)})
+    calm = run_job(job, space / "calm", 2)
+    first = Run(job, space / "run", 2)
+    started(first)
+    first.process.kill()
+    first.process.wait()
+    with held(*(space / "run" / name for name in ("coordinator", "server-0", "server-1"))):
+        second = Run(job, space / "run", 2)
+        time.sleep(5)
+        assert second.running(), second.output()
+    assert second.wait() == 0, second.output()
+    assert second.logs().count("waiting for its end") == 3 and "starting it again" not in second.output(), second.output()
+    assert digests(second.report()) == digests(calm)
+
+
+def a_second_run_in_the_same_folder_is_refused_and_harms_nothing(space):
+    """What it would have written is what the first one starts its daemons with again."""
+    train = synth(space / "train.tsv", 4000, 1)
+    job = job_file(space / "job.yaml", train, **{"train.consistency": "bsp", "train.epochs": longer(100)})
+    run = Run(job, space / "run", 1)
+    started(run)
+    files = {p: p.read_bytes() for p in sorted((space / "run").glob("*.yaml"))}
+    begun = time.monotonic()
+    second = subprocess.run([SHOAL, "local", str(job), "--run-dir", str(space / "run"), "--servers", "2"], capture_output=True, text=True, timeout=100, check=False)
+    still_going(run)
+    assert second.returncode == 73 and "is in use by another shoal command" in second.stderr, (second.returncode, second.stderr)
+    assert time.monotonic() - begun < 10 and {p: p.read_bytes() for p in sorted((space / "run").glob("*.yaml"))} == files
+    strike(run, "server-0")
+    assert run.wait() == 0, run.output()
+
+
+def a_look_at_a_run_that_starts_leaves_it_alone(space):
+    """Not even one that would read its rows, were it over."""
+    train = synth(space / "train.tsv", 4000, 1)
+    job = job_file(space / "job.yaml", train, **{"train.epochs": longer(20)})
+    run = broken_off(space, job)
+    assert "is over and left no report" in shoal("status", "--run-dir", run.dir, status=69)
+    with held(run.dir):
+        for verb in (["status"], ["doctor", "--cluster"]):
+            assert "does not answer yet: ask again" in shoal(*verb, "--run-dir", run.dir, status=69)
+        assert "in use by another shoal command: wait" in shoal("digest", "--run-dir", run.dir, status=73)
+    asked = subprocess.Popen([SHOAL, "digest", "--run-dir", run.dir], stdout=subprocess.PIPE, text=True)
+    with held(run.dir / "server-1"):
+        time.sleep(1)
+        assert asked.poll() is None, "a server that still ends is waited for"
+    assert asked.communicate(timeout=60)[0] and asked.returncode == 0
+
+
+def a_look_makes_no_rows_where_none_were_kept(space):
+    """A run in memory that was broken off goes on after it."""
+    train = synth(space / "train.tsv", 4000, 1)
+    job = job_file(space / "job.yaml", train, **{"durability": "memory", "train.epochs": longer(20)})
+    run = broken_off(space, job)
+    for verb in ("digest", "tables"):
+        assert "kept nothing (durability: memory)" in shoal(verb, "--run-dir", run.dir, status=78)
+    assert not list(run.dir.glob("server-*/shard-*/rows"))
+    assert Run(job, run.dir, 2).wait() == 0
+
+
+def many_that_read_an_ended_run_take_turns(space):
+    train = synth(space / "train.tsv", 4000, 1)
+    job = job_file(space / "job.yaml", train)
+    run_job(job, space / "run", 2)
+    words = [[str(SHOAL), "predict", "--from", str(space / "run"), "--in", str(train)], [str(SHOAL), "digest", "--run-dir", str(space / "run")]] * 2
+    asked = [subprocess.Popen(w, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for w in words]
+    said = [(one.communicate(timeout=150), one.returncode) for one in asked]
+    assert all(code == 0 for _, code in said), said
+    assert said[0][0][0] == said[2][0][0] and len(said[0][0][0].splitlines()) == 4001
+
+
+def a_second_sweep_in_the_same_folder_is_refused_and_harms_nothing(space):
+    """It took the first one's runs for what a killed one has left, and removed them."""
+    train, valid = synth(space / "train.tsv", 4000, 1), synth(space / "valid.tsv", 1000, 2)
+    job = job_file(space / "job.yaml", train, **{"data.valid": str(valid), "train.epochs": longer(100)})
+    words = [str(SHOAL), "sweep", str(job), "--set", "tables[0].dim=4,8", "--dir", str(space / "sweep"), "--at-once", "1"]
+    first = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    end = time.monotonic() + 60
+    while not list(space.path.glob("sweep/*/server-0/shard-0")):
+        assert time.monotonic() < end and first.poll() is None
+        time.sleep(0.05)
+    second = subprocess.run(words, capture_output=True, text=True, timeout=200, check=False)
+    if first.poll() is not None:
+        raise TooShort("the first sweep was over")
+    assert second.returncode == 73 and "in use by another shoal command" in second.stderr, second
+    assert first.communicate(timeout=200)[0] and first.returncode == 0
+    assert json.loads((space / "sweep/sweep.json").read_text())["variants"][1]["auc"] > 0
+
+
+def a_second_bench_in_the_same_folder_is_refused(space):
+    (space / "bench").mkdir()
+    with held(space / "bench"):
+        assert "in use by another shoal command" in shoal("bench", "--only", "parse", "--train-rows", 1000, "--dir", space / "bench", status=73)
+
+
+def runs_begun_in_one_second_have_folders_of_their_own(space):
+    train = synth(space / "train.tsv", 2000, 1)
+    job = job_file(space / "job.yaml", train)
+    runs = [subprocess.Popen([SHOAL.resolve(), "local", job], cwd=space.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    said = [(run.communicate(timeout=100), run.returncode) for run in runs]
+    assert all(code == 0 for _, code in said), said
+    assert len(list(space.path.glob("runs/*/report.json"))) == 4
+
+
+def two_that_make_one_log_leave_a_whole_one(space):
+    out = space / "log.tsv"
+    words = [str(SHOAL), "synth", "--rows", "20000", "--out", str(out)]
+    both = [subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [(one.communicate(timeout=100)[1], one.returncode) for one in both]
+    assert all(code == 0 for _, code in said), said
+    assert len(out.read_text().splitlines()) == 20000 and [p.name for p in space.path.glob("log.tsv*.part")] == []
+
+
+if __name__ == "__main__":
+    main([who_starts_again_at_once_waits_for_what_still_ends, a_second_run_in_the_same_folder_is_refused_and_harms_nothing,
+          a_look_at_a_run_that_starts_leaves_it_alone, a_look_makes_no_rows_where_none_were_kept, many_that_read_an_ended_run_take_turns,
+          a_second_sweep_in_the_same_folder_is_refused_and_harms_nothing, a_second_bench_in_the_same_folder_is_refused,
+          runs_begun_in_one_second_have_folders_of_their_own, two_that_make_one_log_leave_a_whole_one])
