@@ -518,6 +518,8 @@ START_TEST(net_unreachable_server_answers_busy_when_the_queue_is_full)
 {
     struct client c;
     client_open(&c, "tcp://127.0.0.1:1");
+    env_known(c.env, c.server); /* of a connection out it means nothing */
+    env_known(c.env, 12345);
     uint32_t accepted = fill(&c);
     ck_assert_uint_ge(accepted, LIMIT_PEER_QUEUE);
     ck_assert_uint_le(accepted, LIMIT_PEER_QUEUE + 64);
@@ -1299,6 +1301,9 @@ START_TEST(net_signals_reach_the_loop)
     raise(SIGINT);
     net_run(k.net);
     ck_assert_int_eq(k.signo, SIGINT);
+    raise(SIGHUP);
+    net_run(k.net);
+    ck_assert_int_eq(k.signo, SIGHUP);
     net_interrupt(k.net); /* before the run: it ends at once */
     net_run(k.net);
     net_free(k.net);

@@ -1,8 +1,10 @@
 /* test_notify.c: what systemd hears, through a socket that stands in for it. */
+#include "proto/base/time.h"
 #include "proto/net/notify.h"
 #include "tests/sim/sim.h"
 
 #include <check.h>
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +51,11 @@ START_TEST(notify_says_what_systemd_wants_to_hear)
     ck_assert_str_eq(hear(fd), "STATUS=recovering 40% READY=1");
     notify_extend_timeout(30000000);
     ck_assert_str_eq(hear(fd), "EXTEND_TIMEOUT_USEC=30000000");
+    uint64_t told, before = time_monotonic_ns() / 1000;
+    notify_reloading();
+    ck_assert_int_eq(sscanf(hear(fd), "RELOADING=1\nMONOTONIC_USEC=%" SCNu64, &told), 1);
+    ck_assert_uint_ge(told, before);
+    ck_assert_uint_le(told, time_monotonic_ns() / 1000);
     notify_stopping();
     ck_assert_str_eq(hear(fd), "STOPPING=1");
     close(fd);
