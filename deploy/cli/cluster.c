@@ -290,12 +290,18 @@ int cluster_open_option(const struct option_line *o, struct cluster **out, struc
 
 int cluster_open_live(const struct option_line *o, struct cluster **out, struct err *e)
 {
-    int fd = -1, rc = open_option(o, false, out, e);
+    char endpoint[256];
     const char *run_dir = option_text(o, "run-dir");
-    struct err silent;
+    if (run_dir != NULL && !cluster_endpoint(run_dir, endpoint)) /* nor is it locked */
+        return err_set(e, SHOAL_E_NOINPUT,
+                       "%s holds no coordinator.yaml; give a run folder of `shoal local`, such as "
+                       "runs/JOB-DATE-TIME",
+                       run_dir);
+    int rc = open_option(o, false, out, e);
     if (rc != 0 || *out != NULL)
         return rc;
-    bool starts = hold_take(run_dir, 0, &fd, &silent) != 0 && access(run_dir, F_OK) == 0;
+    int fd = lockfile_take(run_dir, 0);
+    bool starts = fd < 0 && errno == EWOULDBLOCK;
     if (fd >= 0)
         close(fd);
     return starts ? err_set(e, SHOAL_E_UNAVAILABLE,

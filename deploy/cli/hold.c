@@ -22,6 +22,8 @@ int hold_take(const char *dir, uint32_t wait_ms, int *fd, struct err *e)
     case EINTR:
         return err_set(e, SHOAL_E_STOPPED, "stopped while another shoal command used %s", dir);
     default:
-        return err_set(e, SHOAL_E_CANTCREATE, "cannot lock %s/lock: %s", dir, strerror(errno));
+        return err_set(e, SHOAL_E_CANTCREATE,
+                       "cannot lock %s/lock: %s; the folder must be writable for this user", dir,
+                       strerror(errno));
     }
 }

@@ -47,7 +47,7 @@ static int dir_make(struct sweep *s, const char *wish, struct err *e)
         return rc;
     if (wish != NULL)
         (void)snprintf(path, sizeof path, "%s", wish);
-    if (file_make_folders(path, 0700, part) != 0)
+    if (wish != NULL && file_make_folders(path, 0700, part) != 0)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", part,
                        strerror(errno));
     /* a run's folder has a limit of its own, and what is in it, too */
