@@ -86,14 +86,16 @@ def a_look_at_a_run_that_starts_leaves_it_alone(space):
 
 
 def a_look_makes_no_rows_where_none_were_kept(space):
-    """A run in memory that was broken off goes on after it."""
+    """The servers of a run in memory that was broken off start after it."""
     train = synth(space / "train.tsv", 4000, 1)
     job = job_file(space / "job.yaml", train, **{"durability": "memory", "train.epochs": longer(20)})
     run = broken_off(space, job)
     for verb in ("digest", "tables"):
         assert "kept nothing (durability: memory)" in shoal(verb, "--run-dir", run.dir, status=78)
     assert not list(run.dir.glob("server-*/shard-*/rows"))
-    assert Run(job, run.dir, 2).wait() == 0
+    again = Run(job, run.dir, 2)
+    again.wait()
+    assert "holds rows of a durable shard" not in again.logs("server-*") + again.output() and again.logs("server-0").count("1 shards ready") == 2
 
 
 def many_that_read_an_ended_run_take_turns(space):
