@@ -136,14 +136,17 @@ static int local_run(struct local *l, const char *run_dir, struct err *e)
 {
     char *text = NULL;
     int job_status = 0, rc = local_prepare(l, run_dir, &text, e);
-    for (int i = 0; i < l->children && rc == 0; i++)
-        rc = child_start(&l->child[i], e);
+    if (rc == 0)
+        rc = local_start(l, e);
     if (rc == 0)
         rc = cli_ask_open(l->coordinator, NULL, &l->ask, e);
     if (rc == 0) {
         printf("%s: %d server%s, %d worker%s; everything of this run is in %s\n", l->job.name,
                l->servers, l->servers == 1 ? "" : "s", l->workers, l->workers == 1 ? "" : "s",
                l->dir);
+        if (l->goes_on && l->job.durability == DURABLE_MEMORY)
+            puts("the run that was broken off here had its rows in memory (durability: memory): "
+                 "the job goes on from its newest checkpoint, or begins anew where it has none");
         rc = local_submit(l, text, e);
     }
     free(text);

@@ -42,14 +42,6 @@ void local_scratch_remove(struct local *l, bool keep_logs)
         (void)file_remove_tree(l->scratch);
 }
 
-int local_start(struct local *l, struct err *e)
-{
-    int rc = 0;
-    for (int i = 0; i < l->children && rc == 0; i++)
-        rc = child_start(&l->child[i], e);
-    return rc;
-}
-
 static bool run_has(const char *run, const char *name)
 {
     char path[2 * LIMIT_PATH];

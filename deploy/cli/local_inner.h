@@ -31,6 +31,7 @@ struct local {
     uint64_t other_said_ns;  /* when it last answered */
     struct begin begin;      /* with what the job begins */
     const char *tensorboard; /* folder for event files; NULL: none */
+    bool goes_on;            /* in the folder of a run that was broken off */
     bool restart;            /* --no-restart: tests of what happens then */
     bool quiet;              /* how it goes is not shown */
     uint64_t last_line_ns;
@@ -71,7 +72,6 @@ int local_cores_each(const struct local *l);
 int local_scratch_make(struct local *l, struct err *e);
 /* keep_logs: an error names them. */
 void local_scratch_remove(struct local *l, bool keep_logs);
-int local_start(struct local *l, struct err *e); /* all children */
 /* Programs and scratch folder are there. The coordinator of the run in that folder: the one that
  * runs; of an ended run it and the servers are started on what it left. NOINPUT: no such run;
  * CONFIG: it left nothing. */
@@ -80,6 +80,10 @@ int local_run_open(struct local *l, const char *run, char endpoint[256], struct 
 int local_run_kept(const char *run, struct err *e);
 
 /* local_watch.c. Children that die meanwhile are started again. */
+/* Coordinator and servers. */
+int local_start(struct local *l, struct err *e);
+/* The job goes in, then the workers come: one that met a former job, ended by this coordinator,
+ * would leave. */
 int local_submit(struct local *l, const char *text, struct err *e);
 /* Until the job is over: 0 and its outcome in *job_status, or what broke: STOPPED after
  * a signal. */

@@ -323,9 +323,10 @@ static int folders_add(struct local *l, struct err *e)
 }
 
 /* A new folder gets its job's file. One whose run was broken off goes on with the same job. */
-static int run_file_take(const char *path, const char *text, struct err *e)
+static int run_file_take(struct local *l, const char *path, const char *text, struct err *e)
 {
     int rc = local_run_is(path, text, e);
+    l->goes_on = rc == 0;
     return rc == SHOAL_E_NOINPUT ? local_file_write(path, text, e) : rc;
 }
 
@@ -346,7 +347,7 @@ int local_prepare(struct local *l, const char *run_dir, char **text, struct err 
         rc = job_text(l->job_path, l->set, text, e);
     (void)snprintf(path, sizeof path, "%s/job.yaml", l->dir);
     if (rc == 0)
-        rc = run_file_take(path, *text, e);
+        rc = run_file_take(l, path, *text, e);
     if (rc == 0)
         rc = local_sockets_make(l, e);
     if (rc == 0)

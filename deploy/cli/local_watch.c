@@ -20,7 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { QUICK_DEATHS_MAX = 5, SHORT_LEASES = 60 };
+enum { QUICK_DEATHS_MAX = 5, SHORT_LEASES = 60, SUBMIT_MS = 2000 };
+#define SUBMIT_SILENT_NS UINT64_C(60000000000)
 #define ALONE_NS UINT64_C(15000000000) /* without any worker for so long the job goes nowhere */
 /* A coordinator that others have started is asked so often, and has gone after so long without an
  * answer: it may be started again meanwhile, but not of a run that has its report. */
@@ -216,23 +217,52 @@ static int children_missed(struct local *l, uint64_t *alone_ns, struct err *e)
 
 /* ---- the job --------------------------------------------------------------------------------- */
 
+int local_start(struct local *l, struct err *e)
+{
+    int rc = 0;
+    for (int i = 0; i < l->children && rc == 0; i++)
+        if (!is_worker(&l->child[i]))
+            rc = child_start(&l->child[i], e);
+    return rc;
+}
+
+static int workers_start(struct local *l, struct err *e)
+{
+    int rc = 0;
+    for (int i = 0; i < l->children && rc == 0; i++)
+        if (is_worker(&l->child[i]))
+            rc = child_start(&l->child[i], e);
+    return rc;
+}
+
+/* Silence is not borne for long; a coordinator that is still learning what is there is waited
+ * for. */
 int local_submit(struct local *l, const char *text, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_SUBMIT}, reply;
     struct frame f = {(void *)(uintptr_t)text, strlen(text), NULL, NULL};
-    int rc = SHOAL_E_UNAVAILABLE;
+    const struct timespec pause = {0, 20000000};
+    uint64_t asked = time_monotonic_ns(), heard = asked;
     w.u.SUBMIT.workers = (uint32_t)l->workers;
     memcpy(w.u.SUBMIT.from, l->begin.path, sizeof l->begin.path);
     w.u.SUBMIT.start = l->begin.start;
-    for (int tries = 0; tries < 30 && rc != 0 && interrupted == 0; tries++) {
-        rc = cli_ask(l->ask, &w, &f, 2000, &reply, NULL, e);
-        if (rc != 0 && rc != SHOAL_E_UNAVAILABLE)
+    while (interrupted == 0 && asked - heard < SUBMIT_SILENT_NS) {
+        int rc = cli_ask(l->ask, &w, &f, SUBMIT_MS, &reply, NULL, e);
+        if (rc == 0)
+            return workers_start(l, e);
+        if (rc != SHOAL_E_UNAVAILABLE)
             return rc;
-        int watched = local_children_watch(l, e);
-        if (watched != 0)
-            return watched;
+        if (time_monotonic_ns() - asked < SUBMIT_MS * UINT64_C(1000000)) {
+            heard = time_monotonic_ns();
+            line_show(l, e->text, true);
+        }
+        if ((rc = local_children_watch(l, e)) != 0)
+            return rc;
+        nanosleep(&pause, NULL);
+        asked = time_monotonic_ns();
     }
-    return rc;
+    return interrupted != 0 ? err_set(e, SHOAL_E_STOPPED, "stopped by signal %d", (int)interrupted)
+                            : SHOAL_E_UNAVAILABLE;
 }
 
 /* What the tables call the job's fields and tensors, once they are made, goes into the run's

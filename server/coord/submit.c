@@ -284,19 +284,31 @@ static int order_begin(struct coord_job *j, const struct coord_from *from, struc
 
 /* ---- what the servers hold ------------------------------------------------------------------- */
 
+#define AGAIN ": submit again in a moment"
+
 static bool begins_with_fleet(const struct coord_submit *submit)
 {
     return submit->start && strcmp(submit->from, COORD_FROM_FLEET) == 0;
 }
 
-/* Rows of a former job; true too where it is not known yet that there are none. */
+/* Rows of a former job, of which is known. */
 static bool rows_here(const struct coord *c)
 {
     const struct coord_members *m = &c->members;
     bool rows = c->job.at.phase == PHASE_DONE;
     for (uint32_t i = 0; i < m->shards && !rows; i++)
-        rows = !m->shard[i].seen || m->shard[i].figures.rows > 0;
+        rows = m->shard[i].figures.rows > 0;
     return rows && c->cluster.map_epoch > 0;
+}
+
+/* A shard that has not said yet whether it holds some: it reads them, or nobody has heard of it. */
+static const struct coord_shard *rows_awaited(const struct coord *c)
+{
+    const struct coord_members *m = &c->members;
+    for (uint32_t i = 0; i < m->shards && c->cluster.map_epoch > 0; i++)
+        if (!m->shard[i].seen || (!m->shard[i].ready && !PLANTED("rows_unread")))
+            return &m->shard[i];
+    return NULL;
 }
 
 /* Nobody goes on from another job's rows without a word, or begins with rows that are not there. */
@@ -308,9 +320,9 @@ static int fleet_check(const struct coord *c, const struct coord_submit *submit,
     bool late = coord_cluster_known(&c->cluster) &&
                 (!coord_cluster_ready(&c->cluster) || !coord_names_ready(&c->names));
     if ((submit->from[0] == 0 || spec->fresh_all) && late)
-        return err_set(e, SHOAL_E_UNAVAILABLE,
-                       "the servers know of tables that this coordinator is still learning of: "
-                       "submit again in a moment");
+        return err_set(
+            e, SHOAL_E_UNAVAILABLE,
+            "the servers know of tables that this coordinator is still learning of" AGAIN);
     if (spec->fresh_all)
         return !fleet
                    ? 0
@@ -328,7 +340,13 @@ static int fleet_check(const struct coord *c, const struct coord_submit *submit,
     if (fleet && c->cluster.map_epoch == 0)
         return err_set(e, SHOAL_E_NOINPUT,
                        "start_from: fleet: no job has made tables here yet: take it away");
-    if (submit->from[0] != 0 || !rows_here(c))
+    const struct coord_shard *awaited = rows_awaited(c);
+    if (submit->from[0] != 0)
+        return 0;
+    if (!rows_here(c) && awaited != NULL)
+        return err_set(e, SHOAL_E_UNAVAILABLE, "server %s has not said yet what it holds" AGAIN,
+                       awaited->server);
+    if (!rows_here(c))
         return 0;
     return err_set(e, SHOAL_E_EXISTS,
                    "the servers hold the tables of %s%s: --start-from fleet begins with them; "
@@ -403,10 +421,28 @@ static bool sent_again(const struct coord *c, peer_t from, const struct coord_su
     return j->submitter == from && env_now_ns(c->env) - j->phase_ns < UINT64_C(2000000000);
 }
 
+/* A shard of the running job whose rows may be gone with its process, which ends the job: whoever
+ * submits it then begins it anew. NULL: of all it is known. */
+static const struct coord_shard *rows_doubtful(const struct coord *c)
+{
+    const struct coord_members *m = &c->members;
+    bool begun = coord_phase_running(c) && c->job.at.phase >= PHASE_SETUP;
+    for (uint32_t i = 0; i < m->shards && begun && !PLANTED("rows_believed"); i++)
+        if (!m->shard[i].seen && coord_shard_in_memory(&m->shard[i]))
+            return &m->shard[i];
+    return NULL;
+}
+
 int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit, uint64_t *run,
                  struct err *e)
 {
     struct coord_job *j;
+    const struct coord_shard *doubtful = rows_doubtful(c);
+    if (doubtful != NULL)
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "job %s has rows in the memory of server %s, which has not been heard of "
+                       "since the coordinator started" AGAIN,
+                       c->job.spec.name, doubtful->server);
     if (sent_again(c, from, submit)) {
         *run = c->job.at.number;
         return 0;

@@ -94,7 +94,8 @@ def a_look_makes_no_rows_where_none_were_kept(space):
         assert "kept nothing (durability: memory)" in shoal(verb, "--run-dir", run.dir, status=78)
     assert not list(run.dir.glob("server-*/shard-*/rows"))
     again = Run(job, run.dir, 2)
-    again.wait()
+    assert again.wait() == 0, again.output()
+    assert "begins anew where it has none" in again.output()
     assert "holds rows of a durable shard" not in again.logs("server-*") + again.output() and again.logs("server-0").count("1 shards ready") == 2
 
 

@@ -649,6 +649,68 @@ START_TEST(coord_half_of_the_rows_in_memory_is_refused)
 }
 END_TEST
 
+static int submit(uint64_t *run, struct err *e)
+{
+    const struct coord_submit s = {r.yaml, strlen(r.yaml), 1, "", false};
+    return coord_submit(r.coord, 77, &s, run, e);
+}
+
+/* Who started again at once was told by turns that the servers hold its tables, that the job goes
+ * on, or that it had failed. */
+START_TEST(coord_job_in_memory_is_not_submitted_before_its_rows_are_known)
+{
+    struct err e = {0};
+    uint64_t run = 0;
+    fleet_start(2);
+    r.shard[0].in_memory = r.shard[1].in_memory = true;
+    go(500);
+    job_start(5000000);
+    while (r.coord->job.at.phase != PHASE_TRAIN || r.worker.batches < 5)
+        ck_assert(sim_step(r.sim));
+    uint64_t was = r.coord->job.at.number;
+    coord_kill();
+    for (uint32_t i = 0; i < 2 && _i == 0; i++)
+        sim_kill(r.shard[i].node);
+    coord_start();
+    ck_assert_int_eq(submit(&run, &e), SHOAL_E_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(e.text, "rows in the memory of server server-"));
+    for (uint32_t i = 0; i < 2 && _i == 0; i++)
+        shard_start(i, 2);
+    while (submit(&run, &e) == SHOAL_E_UNAVAILABLE)
+        ck_assert(sim_step(r.sim));
+    ck_assert_uint_eq(run == was, _i == 1); /* it goes on; else it is begun anew */
+    if (_i == 0)
+        worker_start(5000000);
+    uint64_t end = sim_now_ns(r.sim) + 60 * SECOND;
+    while (r.coord->job.at.phase != PHASE_DONE)
+        ck_assert(sim_step(r.sim) && sim_now_ns(r.sim) < end);
+    rig_stop();
+}
+END_TEST
+
+/* A server that was not heard, or still reads its rows, counted as one without, or as one with. */
+START_TEST(coord_new_job_waits_for_what_the_servers_hold)
+{
+    struct err e = {0};
+    uint64_t run = 0;
+    fleet_start(2);
+    struct coord_shard *s = &r.coord->members.shard[1];
+    job_start(5000000);
+    sim_kill(r.client.node);
+    ck_assert_int_eq(coord_cluster_map(r.coord, tables_of(6), 1, &e), 0);
+    bool *what = _i == 0 ? &s->seen : &s->ready;
+    *what = false;
+    ck_assert_int_eq(submit(&run, &e), SHOAL_E_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(e.text, "server server-1 has not said yet what it holds"));
+    *what = true;
+    s->figures.rows = 1;
+    ck_assert_int_eq(submit(&run, &e), SHOAL_E_EXISTS);
+    s->figures.rows = 0;
+    ck_assert_int_eq(submit(&run, &e), 0);
+    rig_stop();
+}
+END_TEST
+
 /* Workers are told endpoints, a line each: one with a line feed in it would be two. */
 START_TEST(coord_endpoint_is_one_word)
 {
@@ -1092,6 +1154,8 @@ int main(void)
     tcase_add_test(t, coord_late_word_of_a_dead_server_keeps_no_living_one_out);
     tcase_add_test(t, coord_shard_that_comes_back_as_a_job_ends_is_told_the_map);
     tcase_add_loop_test(t, coord_half_of_the_rows_in_memory_is_refused, 0, 2);
+    tcase_add_loop_test(t, coord_job_in_memory_is_not_submitted_before_its_rows_are_known, 0, 2);
+    tcase_add_loop_test(t, coord_new_job_waits_for_what_the_servers_hold, 0, 2);
     tcase_add_test(t, coord_lost_store_and_a_job_of_fewer_tables);
     tcase_add_test(t, coord_map_of_another_layout_is_refused);
     tcase_add_test(t, coord_endpoint_is_one_word);
