@@ -252,9 +252,10 @@ static int serve(const struct coord_config *config, struct live *live, struct er
         daemon.env = net_env(net);
         rc = net_signals(net, on_signal, &daemon);
     }
-    sigprocmask(SIG_UNBLOCK, &ends, NULL);
-    if (rc == 0)
+    if (rc == 0) {
+        sigprocmask(SIG_UNBLOCK, &ends, NULL);
         rc = net_listen(net, config->listen, bound, e);
+    }
     if (rc == 0)
         rc = list_begin(&daemon, e);
     if (rc == 0) {
@@ -280,6 +281,10 @@ static int serve(const struct coord_config *config, struct live *live, struct er
 
 static int finish(int status, const struct err *e)
 {
+    if (status == SHOAL_E_STOPPED) { /* told to end before it was ready: no failure */
+        log_info("%s", e->text);
+        return 0;
+    }
     if (status != 0)
         log_error("%s", e->text);
     return status != 0 ? err_exit_status(status) : 0;

@@ -550,6 +550,10 @@ static void version(void)
 
 static int finish(int rc, const struct err *e)
 {
+    if (rc == SHOAL_E_STOPPED) { /* told to end before it was ready: no failure */
+        log_info("%s", e->text);
+        return 0;
+    }
     if (rc)
         log_error("%s", e->text);
     return rc ? err_exit_status(rc) : 0;

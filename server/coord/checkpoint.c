@@ -265,6 +265,12 @@ static int dir_open(struct coord *c, struct err *e)
     return dir_take(c, c->job.spec.checkpoint.dir, c->checkpoint.dir, e);
 }
 
+static void claim_drop(struct coord *c)
+{
+    if (c->checkpoint.claim != COORD_FOLDER_NONE)
+        c->options.folder->let_go(&c->checkpoint.claim);
+}
+
 /* Of a job that is done nobody is set up any more: who beats, and still has its rows, will do. */
 static int done_check(const struct coord *c, struct err *e)
 {
@@ -528,6 +534,8 @@ void coord_checkpoint_step(struct coord *c)
         cut_begin(c);
     if (coord_phase_running(c))
         automatic_step(c);
+    else if (c->checkpoint.state == CHECKPOINT_IDLE)
+        claim_drop(c);
 }
 
 void coord_checkpoint_shard_lost(struct coord *c, uint32_t shard)
@@ -543,7 +551,7 @@ void coord_checkpoint_shard_lost(struct coord *c, uint32_t shard)
 int coord_checkpoint_open(struct coord *c, struct err *e)
 {
     struct coord_checkpoint *k = &c->checkpoint;
-    k->hold = COORD_FOLDER_NONE;
+    k->hold = k->claim = COORD_FOLDER_NONE;
     k->list = calloc(1, sizeof *k->list);
     if (k->list == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the list of checkpoints");
@@ -559,8 +567,12 @@ int coord_checkpoint_open(struct coord *c, struct err *e)
     k->end_made = rc == 0 && ended == c->job.at.number;
     coord_checkpoint_publish_lost(c);
     struct err failed = {0};
-    if (coord_phase_running(c) && c->job.spec.checkpoint.dir[0] != 0 && dir_open(c, &failed) != 0)
+    if (!coord_phase_running(c) || c->job.spec.checkpoint.dir[0] == 0)
+        return 0;
+    if (dir_open(c, &failed) != 0)
         log_warn("%s; no checkpoint can be made", failed.text);
+    else if (coord_checkpoint_claim(c, k->dir, &c->job.spec, &failed) != 0)
+        log_warn("%s; until then old ones stay", failed.text);
     return 0;
 }
 
@@ -571,6 +583,7 @@ void coord_checkpoint_close(struct coord *c)
     if (k->list == NULL)
         return;
     forget(c);
+    claim_drop(c);
     if (making)
         (void)c->options.folder->remove(k->tmp, NULL);
     free(k->list);
@@ -600,6 +613,9 @@ int coord_checkpoint_check(struct coord *c, const struct job *spec, struct err *
     if (c->options.folder == NULL)
         return err_set(e, SHOAL_E_CONFIG, "checkpoint.dir: this coordinator keeps no checkpoints");
     int rc = dir_take(c, spec->checkpoint.dir, absolute, e);
+    claim_drop(c); /* the former job's */
+    if (rc == 0)
+        rc = coord_checkpoint_claim(c, absolute, spec, e);
     return rc == 0 ? 0 : err_wrap(e, rc, "checkpoint.dir");
 }
 

@@ -81,7 +81,8 @@ struct coord_checkpoint {
     enum coord_checkpoint_state state;
     char dir[LIMIT_PATH]; /* absolute; empty: not opened yet */
     char name[LIMIT_NAME], path[LIMIT_PATH], tmp[LIMIT_PATH];
-    int hold; /* lock of the folder that is being made */
+    int hold;  /* lock of the folder that is being made */
+    int claim; /* of the job's checkpoints in `dir`, while it runs */
     uint64_t cut, begun_ns, held_for_ns;
     struct json *manifest; /* owned; what is known of it so far */
     void *saved;           /* owned; the coordinator's state */

@@ -105,6 +105,14 @@ static bool of_this_job(struct coord *c, const char *path)
     return ours;
 }
 
+int coord_checkpoint_claim(struct coord *c, const char *dir, const struct job *spec, struct err *e)
+{
+    int *claim = &c->checkpoint.claim;
+    if (*claim != COORD_FOLDER_NONE)
+        return 0;
+    return c->options.folder->claim(dir, spec->name, spec->checkpoint.keep != 0, claim, e);
+}
+
 void coord_checkpoint_prune(struct coord *c)
 {
     struct coord_checkpoint_names n = {.collect = true};
@@ -112,8 +120,13 @@ void coord_checkpoint_prune(struct coord *c)
     char name[LIMIT_NAME], path[LIMIT_PATH];
     struct err e = {0};
     SHOAL_ASSERT(c->checkpoint.state == CHECKPOINT_IDLE); /* none of them is being made */
-    if (keep == 0 || coord_checkpoint_names(c, &n, &e) != 0)
+    if (keep == 0)
+        return;
+    if (coord_checkpoint_claim(c, c->checkpoint.dir, &c->job.spec, &e) != 0 ||
+        coord_checkpoint_names(c, &n, &e) != 0) {
+        log_warn("old checkpoints stay: %s", e.text);
         n.count = 0;
+    }
     if (n.count > 1)
         qsort(n.number, n.count, sizeof n.number[0], number_compare);
     for (size_t i = n.count; i-- > 0;) {

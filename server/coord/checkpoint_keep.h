@@ -22,6 +22,9 @@ int coord_checkpoint_write(struct coord *c, struct coord_checkpoint_record *reco
 int coord_checkpoint_names(struct coord *c, struct coord_checkpoint_names *out, struct err *e);
 /* A number one above the highest there is. */
 int coord_checkpoint_next_name(struct coord *c, char name[LIMIT_NAME], struct err *e);
+/* The job's checkpoints in that folder are this coordinator's, unless they are already: one that
+ * keeps all shares them with others that do. CANTCREATE. */
+int coord_checkpoint_claim(struct coord *c, const char *dir, const struct job *spec, struct err *e);
 /* Removes the oldest numbered ones of this job beyond checkpoint.keep; those with a name of their
  * own stay, and those that somebody reads. */
 void coord_checkpoint_prune(struct coord *c);

@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
+#include "proto/base/hash.h"
 #include "proto/base/plant.h"
 #include "proto/base/process.h"
 #include "proto/base/time.h"
@@ -10,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,6 +68,33 @@ static void disk_let_go(int *hold)
     if (*hold != COORD_FOLDER_NONE)
         close(*hold);
     *hold = COORD_FOLDER_NONE;
+}
+
+static int disk_claim(const char *dir, const char *job, bool alone, int *hold, struct err *e)
+{
+    char path[LIMIT_PATH];
+    SHOAL_ASSERT(*hold == COORD_FOLDER_NONE);
+    if (snprintf(path, sizeof path, "%s/.job-%016" PRIx64 ".lock", dir,
+                 hash_bytes(job, strlen(job), 0)) >= (int)sizeof path)
+        return err_set(e, SHOAL_E_TOO_BIG, "the path %s is too long", dir);
+    int fd = file_open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0664);
+    if (fd < 0 && errno == EACCES) /* another user's: here too it can be locked */
+        fd = file_open(path, O_RDONLY | O_NOFOLLOW, 0);
+    if (fd < 0)
+        return failed(e, "make", path);
+    if (flock(fd, (alone ? LOCK_EX : LOCK_SH) | LOCK_NB) != 0 && !PLANTED("claims_ignored")) {
+        int rc = errno == EWOULDBLOCK
+                     ? err_set(e, SHOAL_E_CANTCREATE,
+                               "another coordinator trains a job named %s with checkpoints in %s, "
+                               "and each would remove the other's (checkpoint.keep): name another "
+                               "folder, or another job",
+                               job, dir)
+                     : failed(e, "lock", path);
+        close(fd);
+        return rc;
+    }
+    *hold = fd;
+    return 0;
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -327,8 +356,8 @@ static int disk_below(const char *root, const char *path, struct err *e)
 }
 
 const struct coord_folder_ops coord_folder_disk = {
-    disk_below, disk_open,   disk_begin,  disk_put,  disk_get,    disk_publish,
-    disk_hold,  disk_let_go, disk_remove, disk_list, disk_wall_s, signature_open};
+    disk_below, disk_open,   disk_claim,  disk_begin, disk_put,    disk_get,      disk_publish,
+    disk_hold,  disk_let_go, disk_remove, disk_list,  disk_wall_s, signature_open};
 
 /* ---- hook ---- */
 

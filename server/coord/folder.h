@@ -2,6 +2,7 @@
  *
  *   DIR/NAME/             a finished checkpoint: complete, synced, never changed again
  *   DIR/NAME.XXXXXX.tmp/  one that is being made, or being removed; nobody else looks into it
+ *   DIR/.job-HASH.lock    empty: whose the checkpoints of the job of that name are
  *
  * A folder is made under its second name and gets its first one by one rename; it is removed the
  * other way round. So what has the name is whole, at every moment. Whoever makes or reads one holds
@@ -40,6 +41,9 @@ struct coord_folder_ops {
     /* Makes dir where it is missing and tells its absolute path; removes what one of us left half
      * made. CANTCREATE. */
     int (*open)(const char *dir, char absolute[LIMIT_PATH], struct err *e);
+    /* A job's checkpoints in dir, held: who removes old ones has them alone, who leaves them has
+     * them beside others of that kind. CANTCREATE: another coordinator has them. */
+    int (*claim)(const char *dir, const char *job, bool alone, int *hold, struct err *e);
     /* A new folder, held: *hold. EXISTS, CANTCREATE, NO_SPACE. */
     int (*begin)(const char *path, int *hold, struct err *e);
     /* A new file in it, synced. */

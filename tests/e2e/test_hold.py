@@ -49,6 +49,22 @@ def who_starts_again_at_once_waits_for_what_still_ends(space):
     assert digests(second.report()) == digests(calm)
 
 
+def who_is_told_to_end_while_it_waits_ends_well(space):
+    """systemd showed it as failed."""
+    for daemon, config in (("server", "name: s1\nlisten: ipc://{0}/s\ncoordinator: ipc://{0}/c\n"), ("coordinator", "listen: ipc://{0}/c\nshards: 1\n")):
+        (space / daemon).mkdir()
+        file = space / f"{daemon}.yaml"
+        file.write_text(config.format(space) + f"data_dir: {space / daemon}\n", encoding="utf-8")
+        with held(space / daemon):
+            waits = subprocess.Popen([BIN / f"shoal-{daemon}", "--config", str(file)], stderr=subprocess.PIPE, text=True)
+            said = [waits.stderr.readline()]
+            while "waiting for its end" not in said[-1]:
+                assert said[-1], said
+                said.append(waits.stderr.readline())
+            waits.terminate()
+            assert waits.wait(10) == 0, said + waits.stderr.readlines()
+
+
 def a_second_run_in_the_same_folder_is_refused_and_harms_nothing(space):
     """What it would have written is what the first one starts its daemons with again."""
     train = synth(space / "train.tsv", 4000, 1)
@@ -97,6 +113,20 @@ def a_look_makes_no_rows_where_none_were_kept(space):
     assert again.wait() == 0, again.output()
     assert "begins anew where it has none" in again.output()
     assert "holds rows of a durable shard" not in again.logs("server-*") + again.output() and again.logs("server-0").count("1 shards ready") == 2
+
+
+def a_second_run_of_a_job_with_the_same_checkpoints_is_refused(space):
+    """Each removed the other's: the newest `keep` of the job's name stayed, whosever they were."""
+    train = synth(space / "train.tsv", 4000, 1)
+    over = {"checkpoint.dir": str(space / "kept"), "checkpoint.every_batches": 10, "checkpoint.keep": 1}
+    job = job_file(space / "job.yaml", train, **{**over, "train.epochs": longer(100)})
+    run = Run(job, space / "first")
+    started(run)
+    second = Run(job, space / "second")
+    assert second.wait() == 73 and "another coordinator trains a job named e2e with checkpoints in" in second.output(), second.output()
+    assert run.wait() == 0, run.output()
+    assert run_job(job_file(space / "short.yaml", train, **over), space / "third")["checkpoints_made"] > 0
+    assert len(list((space / "kept").glob("0*"))) == 1
 
 
 def many_that_read_an_ended_run_take_turns(space):
@@ -153,7 +183,8 @@ def two_that_make_one_log_leave_a_whole_one(space):
 
 
 if __name__ == "__main__":
-    main([who_starts_again_at_once_waits_for_what_still_ends, a_second_run_in_the_same_folder_is_refused_and_harms_nothing,
-          a_look_at_a_run_that_starts_leaves_it_alone, a_look_makes_no_rows_where_none_were_kept, many_that_read_an_ended_run_take_turns,
+    main([who_starts_again_at_once_waits_for_what_still_ends, who_is_told_to_end_while_it_waits_ends_well, a_second_run_in_the_same_folder_is_refused_and_harms_nothing,
+          a_look_at_a_run_that_starts_leaves_it_alone, a_look_makes_no_rows_where_none_were_kept,
+          a_second_run_of_a_job_with_the_same_checkpoints_is_refused, many_that_read_an_ended_run_take_turns,
           a_second_sweep_in_the_same_folder_is_refused_and_harms_nothing, a_second_bench_in_the_same_folder_is_refused,
           runs_begun_in_one_second_have_folders_of_their_own, two_that_make_one_log_leave_a_whole_one])

@@ -478,6 +478,50 @@ START_TEST(checkpoint_by_batches_keeps_the_newest)
 }
 END_TEST
 
+/* Of two clusters with one job's name and one folder each removed the other's. */
+START_TEST(checkpoint_folder_of_another_run_is_refused)
+{
+    int other = COORD_FOLDER_NONE;
+    ck_assert_int_eq(coord_folder_disk.claim(folder, "t", _i == 0, &other, NULL), 0);
+    rig_start("epochs: 4, consistency: ssp", ", every_batches: 40, keep: 2", NULL);
+    ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 120 * SECOND, job_over, NULL));
+    ck_assert_int_eq(r.client.submit_status, SHOAL_E_CANTCREATE);
+    ck_assert_ptr_nonnull(
+        strstr(r.client.text, "checkpoint.dir: another coordinator trains a job"));
+    rig_stop();
+    coord_folder_disk.let_go(&other);
+    rig_start("epochs: 4, consistency: ssp", ", every_batches: 40, keep: 2", NULL);
+    run_batches(20);
+    ck_assert_int_eq(coord_folder_disk.claim(folder, "t", false, &other, NULL), SHOAL_E_CANTCREATE);
+    job_done();
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND, NULL, NULL);
+    ck_assert_int_eq(coord_folder_disk.claim(folder, "t", true, &other, NULL), 0); /* over */
+    coord_folder_disk.let_go(&other);
+    rig_stop();
+}
+END_TEST
+
+/* Another has taken the folder while the coordinator was away: the job goes on, and removes none
+ * before it has its folder back. */
+START_TEST(checkpoint_folder_that_another_took_loses_none)
+{
+    int other = COORD_FOLDER_NONE;
+    rig_start("epochs: 8, consistency: ssp", ", every_batches: 40, keep: 1", NULL);
+    run_batches(20);
+    coord_kill();
+    ck_assert_int_eq(coord_folder_disk.claim(folder, "t", true, &other, NULL), 0);
+    coord_start();
+    uint32_t from = batches_all();
+    run_batches(from + 200);
+    uint32_t kept = entries("");
+    ck_assert_uint_ge(kept, 3);
+    coord_folder_disk.let_go(&other);
+    job_done();
+    ck_assert_uint_eq(entries(""), 1);
+    rig_stop();
+}
+END_TEST
+
 START_TEST(checkpoint_by_minutes)
 {
     rig_start("epochs: 4, consistency: ssp", ", every_minutes: 0.005, keep: 0", NULL);
@@ -1763,6 +1807,8 @@ int main(void)
     tcase_add_test(t, checkpoint_of_the_end_is_made_once);
     tcase_add_test(t, checkpoint_of_a_job_that_is_done_may_fail);
     tcase_add_test(t, checkpoint_by_batches_keeps_the_newest);
+    tcase_add_loop_test(t, checkpoint_folder_of_another_run_is_refused, 0, 2);
+    tcase_add_test(t, checkpoint_folder_that_another_took_loses_none);
     tcase_add_test(t, checkpoint_by_minutes);
     tcase_add_test(t, checkpoint_and_best_epochs_do_not_disturb_each_other);
     tcase_add_test(t, checkpoint_holds_pushes_for_a_second_at_most);

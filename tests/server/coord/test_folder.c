@@ -89,6 +89,32 @@ START_TEST(folder_that_is_held_is_not_removed)
 }
 END_TEST
 
+/* Old ones are counted by the job's name: two that remove them would remove each other's. */
+START_TEST(folder_of_a_job_is_of_one_that_removes)
+{
+    int hold = COORD_FOLDER_NONE, other = COORD_FOLDER_NONE, third = COORD_FOLDER_NONE;
+    uint32_t names = 0;
+    struct err e = {0};
+    ck_assert_int_eq(ops->claim(root, "ctr", true, &hold, NULL), 0);
+    for (int alone = 0; alone < 2; alone++)
+        ck_assert_int_eq(ops->claim(root, "ctr", alone, &other, &e), SHOAL_E_CANTCREATE);
+    ck_assert_ptr_nonnull(strstr(e.text, "another coordinator trains a job named ctr"));
+    ck_assert_int_eq(other, COORD_FOLDER_NONE);
+    ck_assert_int_eq(ops->claim(root, "ctr/2", true, &other, NULL), 0);
+    ops->let_go(&other);
+    ops->let_go(&hold);
+    ck_assert_int_eq(ops->claim(root, "ctr", false, &hold, NULL), 0);
+    ck_assert_int_eq(ops->claim(root, "ctr", false, &other, NULL), 0);
+    ck_assert_int_eq(ops->claim(root, "ctr", true, &third, NULL), SHOAL_E_CANTCREATE);
+    ops->let_go(&hold);
+    ops->let_go(&other);
+    ck_assert_int_eq(ops->claim(root, "ctr", true, &hold, NULL), 0);
+    ops->let_go(&hold);
+    ck_assert_int_eq(ops->list(root, name_count, &names, NULL), 0);
+    ck_assert_uint_eq(names, 0);
+}
+END_TEST
+
 /* What is being made stays, what a dead one left goes. */
 START_TEST(folder_opened_loses_its_leftovers)
 {
@@ -279,6 +305,7 @@ int main(void)
     tcase_add_test(t, folder_has_its_name_when_it_is_whole);
     tcase_add_test(t, folder_is_never_taken_for_another);
     tcase_add_test(t, folder_that_is_held_is_not_removed);
+    tcase_add_test(t, folder_of_a_job_is_of_one_that_removes);
     tcase_add_test(t, folder_opened_loses_its_leftovers);
     tcase_add_test(t, folder_of_others_is_never_removed);
     tcase_add_test(t, folder_with_a_manifest_can_be_removed);
