@@ -87,6 +87,10 @@ static int source_open(struct journal_cursor *c, struct err *e)
 static int window(struct journal_cursor *c, uint64_t at, size_t bytes, char **out, struct err *e)
 {
     SHOAL_ASSERT(at <= c->size && bytes <= c->size - at);
+    if (bytes == 0) { /* there may be no buffer yet */
+        *out = c->buffer;
+        return 0;
+    }
     if (c->held == 0 || at < c->held_at || at + bytes > c->held_at + c->held) {
         size_t ahead = c->reads == CURSOR_WHOLE && bytes < WINDOW_BYTES ? WINDOW_BYTES : bytes,
                want = ahead < c->size - at ? ahead : (size_t)(c->size - at), kept = 0;

@@ -267,8 +267,8 @@ static int dir_open(struct coord *c, struct err *e)
 
 static void claim_drop(struct coord *c)
 {
-    if (c->checkpoint.claim != COORD_FOLDER_NONE)
-        c->options.folder->let_go(&c->checkpoint.claim);
+    if (c->checkpoint.claim.path[0] != 0)
+        c->options.folder->disclaim(&c->checkpoint.claim);
 }
 
 /* Of a job that is done nobody is set up any more: who beats, and still has its rows, will do. */
@@ -551,7 +551,7 @@ void coord_checkpoint_shard_lost(struct coord *c, uint32_t shard)
 int coord_checkpoint_open(struct coord *c, struct err *e)
 {
     struct coord_checkpoint *k = &c->checkpoint;
-    k->hold = k->claim = COORD_FOLDER_NONE;
+    k->hold = COORD_FOLDER_NONE;
     k->list = calloc(1, sizeof *k->list);
     if (k->list == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the list of checkpoints");

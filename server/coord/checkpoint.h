@@ -40,6 +40,7 @@
 #include "proto/base/limits.h"
 #include "proto/base/sm.h"
 #include "proto/wire/wire.h"
+#include "server/coord/folder.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -81,8 +82,8 @@ struct coord_checkpoint {
     enum coord_checkpoint_state state;
     char dir[LIMIT_PATH]; /* absolute; empty: not opened yet */
     char name[LIMIT_NAME], path[LIMIT_PATH], tmp[LIMIT_PATH];
-    int hold;  /* lock of the folder that is being made */
-    int claim; /* of the job's checkpoints in `dir`, while it runs */
+    int hold;                        /* lock of the folder that is being made */
+    struct coord_folder_claim claim; /* of the job's checkpoints in `dir`, while it runs */
     uint64_t cut, begun_ns, held_for_ns;
     struct json *manifest; /* owned; what is known of it so far */
     void *saved;           /* owned; the coordinator's state */

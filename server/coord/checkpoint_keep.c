@@ -107,10 +107,10 @@ static bool of_this_job(struct coord *c, const char *path)
 
 int coord_checkpoint_claim(struct coord *c, const char *dir, const struct job *spec, struct err *e)
 {
-    int *claim = &c->checkpoint.claim;
-    if (*claim != COORD_FOLDER_NONE)
-        return 0;
-    return c->options.folder->claim(dir, spec->name, spec->checkpoint.keep != 0, claim, e);
+    struct coord_folder_claim *claim = &c->checkpoint.claim;
+    return claim->path[0] != 0
+               ? 0
+               : c->options.folder->claim(dir, spec->name, spec->checkpoint.keep != 0, claim, e);
 }
 
 void coord_checkpoint_prune(struct coord *c)

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int failed(struct err *e, const char *what, const char *path)
@@ -70,31 +71,60 @@ static void disk_let_go(int *hold)
     *hold = COORD_FOLDER_NONE;
 }
 
-static int disk_claim(const char *dir, const char *job, bool alone, int *hold, struct err *e)
+/* One that is taken away by its holder meanwhile is no lock: *gone. */
+static int claim_once(struct coord_folder_claim *claim, bool alone, bool *gone)
 {
-    char path[LIMIT_PATH];
-    SHOAL_ASSERT(*hold == COORD_FOLDER_NONE);
-    if (snprintf(path, sizeof path, "%s/.job-%016" PRIx64 ".lock", dir,
-                 hash_bytes(job, strlen(job), 0)) >= (int)sizeof path)
-        return err_set(e, SHOAL_E_TOO_BIG, "the path %s is too long", dir);
-    int fd = file_open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0664);
+    struct stat is;
+    int fd = file_open(claim->path, O_RDWR | O_CREAT | O_NOFOLLOW, 0664);
     if (fd < 0 && errno == EACCES) /* another user's: here too it can be locked */
-        fd = file_open(path, O_RDONLY | O_NOFOLLOW, 0);
+        fd = file_open(claim->path, O_RDONLY | O_NOFOLLOW, 0);
     if (fd < 0)
-        return failed(e, "make", path);
-    if (flock(fd, (alone ? LOCK_EX : LOCK_SH) | LOCK_NB) != 0 && !PLANTED("claims_ignored")) {
-        int rc = errno == EWOULDBLOCK
-                     ? err_set(e, SHOAL_E_CANTCREATE,
-                               "another coordinator trains a job named %s with checkpoints in %s, "
-                               "and each would remove the other's (checkpoint.keep): name another "
-                               "folder, or another job",
-                               job, dir)
-                     : failed(e, "lock", path);
-        close(fd);
-        return rc;
+        return -1;
+    bool held = flock(fd, (alone ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0 || PLANTED("claims_ignored");
+    int why = errno;
+    claim->fd = fd;
+    *gone = held && fstat(fd, &is) == 0 && is.st_nlink == 0 && !PLANTED("claim_of_the_gone");
+    if (held && !*gone)
+        return 0;
+    close(fd);
+    errno = why;
+    return -1;
+}
+
+static int disk_claim(const char *dir, const char *job, bool alone,
+                      struct coord_folder_claim *claim, struct err *e)
+{
+    bool gone = false;
+    SHOAL_ASSERT(claim->path[0] == 0);
+    if (snprintf(claim->path, sizeof claim->path, "%s/.job-%016" PRIx64 ".lock", dir,
+                 hash_bytes(job, strlen(job), 0)) >= (int)sizeof claim->path) {
+        claim->path[0] = 0;
+        return err_set(e, SHOAL_E_TOO_BIG, "the path %s is too long", dir);
     }
-    *hold = fd;
-    return 0;
+    do {
+        if (claim_once(claim, alone, &gone) == 0)
+            return 0;
+    } while (gone);
+    int rc = errno == EWOULDBLOCK
+                 ? err_set(e, SHOAL_E_CANTCREATE,
+                           "another coordinator trains a job named %s with checkpoints in %s, and "
+                           "each would remove the other's (checkpoint.keep): name another folder, "
+                           "or another job",
+                           job, dir)
+                 : failed(e, "lock", claim->path);
+    claim->path[0] = 0;
+    return rc;
+}
+
+/* The file goes with its last holder. */
+static void disk_disclaim(struct coord_folder_claim *claim)
+{
+    if (claim->path[0] == 0)
+        return;
+    if (flock(claim->fd, LOCK_EX | LOCK_NB) == 0)
+        (void)file_unlink(claim->path);
+    close(claim->fd);
+    claim->path[0] = 0;
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -356,8 +386,8 @@ static int disk_below(const char *root, const char *path, struct err *e)
 }
 
 const struct coord_folder_ops coord_folder_disk = {
-    disk_below, disk_open,   disk_claim,  disk_begin, disk_put,    disk_get,      disk_publish,
-    disk_hold,  disk_let_go, disk_remove, disk_list,  disk_wall_s, signature_open};
+    disk_below,   disk_open, disk_claim,  disk_disclaim, disk_begin, disk_put,    disk_get,
+    disk_publish, disk_hold, disk_let_go, disk_remove,   disk_list,  disk_wall_s, signature_open};
 
 /* ---- hook ---- */
 

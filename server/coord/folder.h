@@ -2,7 +2,7 @@
  *
  *   DIR/NAME/             a finished checkpoint: complete, synced, never changed again
  *   DIR/NAME.XXXXXX.tmp/  one that is being made, or being removed; nobody else looks into it
- *   DIR/.job-HASH.lock    empty: whose the checkpoints of the job of that name are
+ *   DIR/.job-HASH.lock    held by the coordinator that trains the job of that name
  *
  * A folder is made under its second name and gets its first one by one rename; it is removed the
  * other way round. So what has the name is whole, at every moment. Whoever makes or reads one holds
@@ -34,6 +34,11 @@
 
 typedef void (*coord_folder_visit)(void *context, const char *name);
 
+struct coord_folder_claim {
+    char path[LIMIT_PATH]; /* of the file that is locked; empty: nothing is held */
+    int fd;
+};
+
 struct coord_folder_ops {
     /* Whether a path that a peer has named lies below root ("": anywhere) without a link on the
      * way. USAGE, DENIED. */
@@ -43,7 +48,9 @@ struct coord_folder_ops {
     int (*open)(const char *dir, char absolute[LIMIT_PATH], struct err *e);
     /* A job's checkpoints in dir, held: who removes old ones has them alone, who leaves them has
      * them beside others of that kind. CANTCREATE: another coordinator has them. */
-    int (*claim)(const char *dir, const char *job, bool alone, int *hold, struct err *e);
+    int (*claim)(const char *dir, const char *job, bool alone, struct coord_folder_claim *claim,
+                 struct err *e);
+    void (*disclaim)(struct coord_folder_claim *claim); /* one that holds nothing is fine */
     /* A new folder, held: *hold. EXISTS, CANTCREATE, NO_SPACE. */
     int (*begin)(const char *path, int *hold, struct err *e);
     /* A new file in it, synced. */

@@ -481,7 +481,7 @@ END_TEST
 /* Of two clusters with one job's name and one folder each removed the other's. */
 START_TEST(checkpoint_folder_of_another_run_is_refused)
 {
-    int other = COORD_FOLDER_NONE;
+    struct coord_folder_claim other = {.fd = 0};
     ck_assert_int_eq(coord_folder_disk.claim(folder, "t", _i == 0, &other, NULL), 0);
     rig_start("epochs: 4, consistency: ssp", ", every_batches: 40, keep: 2", NULL);
     ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 120 * SECOND, job_over, NULL));
@@ -489,14 +489,14 @@ START_TEST(checkpoint_folder_of_another_run_is_refused)
     ck_assert_ptr_nonnull(
         strstr(r.client.text, "checkpoint.dir: another coordinator trains a job"));
     rig_stop();
-    coord_folder_disk.let_go(&other);
+    coord_folder_disk.disclaim(&other);
     rig_start("epochs: 4, consistency: ssp", ", every_batches: 40, keep: 2", NULL);
     run_batches(20);
     ck_assert_int_eq(coord_folder_disk.claim(folder, "t", false, &other, NULL), SHOAL_E_CANTCREATE);
     job_done();
     (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND, NULL, NULL);
     ck_assert_int_eq(coord_folder_disk.claim(folder, "t", true, &other, NULL), 0); /* over */
-    coord_folder_disk.let_go(&other);
+    coord_folder_disk.disclaim(&other);
     rig_stop();
 }
 END_TEST
@@ -505,7 +505,7 @@ END_TEST
  * before it has its folder back. */
 START_TEST(checkpoint_folder_that_another_took_loses_none)
 {
-    int other = COORD_FOLDER_NONE;
+    struct coord_folder_claim other = {.fd = 0};
     rig_start("epochs: 8, consistency: ssp", ", every_batches: 40, keep: 1", NULL);
     run_batches(20);
     coord_kill();
@@ -515,7 +515,7 @@ START_TEST(checkpoint_folder_that_another_took_loses_none)
     run_batches(from + 200);
     uint32_t kept = entries("");
     ck_assert_uint_ge(kept, 3);
-    coord_folder_disk.let_go(&other);
+    coord_folder_disk.disclaim(&other);
     job_done();
     ck_assert_uint_eq(entries(""), 1);
     rig_stop();

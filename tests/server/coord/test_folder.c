@@ -1,7 +1,9 @@
 /* test_coord_folder.c: folders of checkpoints on disk, and the publish command. */
+#include "proto/base/file.h"
 #include "server/coord/folder.h"
 
 #include <check.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,26 +94,49 @@ END_TEST
 /* Old ones are counted by the job's name: two that remove them would remove each other's. */
 START_TEST(folder_of_a_job_is_of_one_that_removes)
 {
-    int hold = COORD_FOLDER_NONE, other = COORD_FOLDER_NONE, third = COORD_FOLDER_NONE;
-    uint32_t names = 0;
+    struct coord_folder_claim one = {.fd = 0}, two = one, three = one;
     struct err e = {0};
-    ck_assert_int_eq(ops->claim(root, "ctr", true, &hold, NULL), 0);
+    ck_assert_int_eq(ops->claim(root, "ctr", true, &one, NULL), 0);
     for (int alone = 0; alone < 2; alone++)
-        ck_assert_int_eq(ops->claim(root, "ctr", alone, &other, &e), SHOAL_E_CANTCREATE);
+        ck_assert_int_eq(ops->claim(root, "ctr", alone, &two, &e), SHOAL_E_CANTCREATE);
     ck_assert_ptr_nonnull(strstr(e.text, "another coordinator trains a job named ctr"));
-    ck_assert_int_eq(other, COORD_FOLDER_NONE);
-    ck_assert_int_eq(ops->claim(root, "ctr/2", true, &other, NULL), 0);
-    ops->let_go(&other);
-    ops->let_go(&hold);
-    ck_assert_int_eq(ops->claim(root, "ctr", false, &hold, NULL), 0);
-    ck_assert_int_eq(ops->claim(root, "ctr", false, &other, NULL), 0);
-    ck_assert_int_eq(ops->claim(root, "ctr", true, &third, NULL), SHOAL_E_CANTCREATE);
-    ops->let_go(&hold);
-    ops->let_go(&other);
-    ck_assert_int_eq(ops->claim(root, "ctr", true, &hold, NULL), 0);
-    ops->let_go(&hold);
-    ck_assert_int_eq(ops->list(root, name_count, &names, NULL), 0);
-    ck_assert_uint_eq(names, 0);
+    ops->disclaim(&two); /* of nothing */
+    ck_assert_int_eq(ops->claim(root, "ctr/2", true, &two, NULL), 0);
+    ops->disclaim(&two);
+    ops->disclaim(&one);
+    ck_assert_int_eq(ops->claim(root, "ctr", false, &one, NULL), 0);
+    ck_assert_int_eq(ops->claim(root, "ctr", false, &two, NULL), 0);
+    ops->disclaim(&one); /* leaves the other's */
+    ck_assert_int_eq(ops->claim(root, "ctr", true, &three, NULL), SHOAL_E_CANTCREATE);
+    ops->disclaim(&two);
+    ck_assert_int_eq(ops->claim(root, "ctr", true, &three, NULL), 0);
+    ops->disclaim(&three);
+    ck_assert_int_eq(rmdir(root), 0); /* nothing is left in it */
+    ck_assert_int_eq(mkdir(root, 0700), 0);
+}
+END_TEST
+
+/* Whoever opened the file before its holder took it away has locked nothing. */
+static struct coord_folder_claim rival;
+
+static int rival_open(const char *path, int flags, mode_t mode)
+{
+    int fd = open(path, flags | O_CLOEXEC, mode);
+    ops->disclaim(&rival);
+    return fd;
+}
+
+START_TEST(folder_of_a_job_is_not_held_by_a_file_that_is_gone)
+{
+    struct coord_folder_claim one = {.fd = 0}, two = one;
+    const struct file_ops late = {.open = rival_open, .unlink = unlink};
+    ck_assert_int_eq(ops->claim(root, "ctr", true, &rival, NULL), 0);
+    file_ops_set(&late);
+    int rc = ops->claim(root, "ctr", true, &one, NULL);
+    file_ops_set(NULL);
+    ck_assert_int_eq(rc, 0);
+    ck_assert_int_eq(ops->claim(root, "ctr", true, &two, NULL), SHOAL_E_CANTCREATE);
+    ops->disclaim(&one);
 }
 END_TEST
 
@@ -306,6 +331,7 @@ int main(void)
     tcase_add_test(t, folder_is_never_taken_for_another);
     tcase_add_test(t, folder_that_is_held_is_not_removed);
     tcase_add_test(t, folder_of_a_job_is_of_one_that_removes);
+    tcase_add_test(t, folder_of_a_job_is_not_held_by_a_file_that_is_gone);
     tcase_add_test(t, folder_opened_loses_its_leftovers);
     tcase_add_test(t, folder_of_others_is_never_removed);
     tcase_add_test(t, folder_with_a_manifest_can_be_removed);
