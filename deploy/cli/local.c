@@ -132,6 +132,34 @@ static int failure_keep(struct local *l, int job_status, struct err *e)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
+/* What became of the run that was broken off in this folder, where its rows are gone. */
+static void former_tell(struct local *l)
+{
+    struct wire w = {.type = WIRE_TYPE_STATUS}, reply;
+    struct begin newest = {.path = ""};
+    struct json *s = NULL;
+    struct err silent;
+    struct msg *m;
+    if (l->job.durability != DURABLE_MEMORY ||
+        cli_ask(l->ask, &w, NULL, 3000, &reply, &m, &silent) != 0)
+        return;
+    bool known = json_parse(m->frame[1].data, m->frame[1].bytes, &s, NULL) == 0,
+         back = known && json_as_int(json_get(s, "went_back"), 0) > 0;
+    json_free(s);
+    msg_free(m);
+    if (known && back)
+        puts("the run that was broken off here had its rows in memory (durability: memory): the "
+             "job goes on from its newest checkpoint");
+    else if (known && begin_find(l->dir, false, &newest, &silent) == 0)
+        printf("the run here had %s, its rows in memory (durability: memory): the job begins "
+               "anew; --resume %s goes on from the newest checkpoint\n",
+               l->had_failed ? "failed" : "been broken off", newest.path);
+    else if (known)
+        printf("the run here had %s, its rows in memory (durability: memory): the job begins "
+               "anew\n",
+               l->had_failed ? "failed" : "been broken off");
+}
+
 static int local_run(struct local *l, const char *run_dir, struct err *e)
 {
     char *text = NULL;
@@ -144,10 +172,9 @@ static int local_run(struct local *l, const char *run_dir, struct err *e)
         printf("%s: %d server%s, %d worker%s; everything of this run is in %s\n", l->job.name,
                l->servers, l->servers == 1 ? "" : "s", l->workers, l->workers == 1 ? "" : "s",
                l->dir);
-        if (l->goes_on && l->job.durability == DURABLE_MEMORY)
-            puts("the run that was broken off here had its rows in memory (durability: memory): "
-                 "the job goes on from its newest checkpoint, or begins anew where it has none");
         rc = local_submit(l, text, e);
+        if (rc == 0 && l->goes_on)
+            former_tell(l);
     }
     free(text);
     if (rc == 0)

@@ -31,7 +31,8 @@ struct local {
     uint64_t other_said_ns;  /* when it last answered */
     struct begin begin;      /* with what the job begins */
     const char *tensorboard; /* folder for event files; NULL: none */
-    bool goes_on;            /* in the folder of a run that was broken off */
+    bool goes_on;            /* in the folder of a run that was broken off .. */
+    bool had_failed;         /* .. after its job had failed */
     bool restart;            /* --no-restart: tests of what happens then */
     bool quiet;              /* how it goes is not shown */
     uint64_t last_line_ns;

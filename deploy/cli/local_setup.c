@@ -79,7 +79,7 @@ static int run_dir_make(struct local *l, const char *wish, struct err *e)
     if (rc != 0)
         return rc;
     (void)snprintf(path, sizeof path, "%s/" LOCAL_FAILED_FILE, l->dir);
-    (void)file_unlink(path); /* it is tried once more */
+    l->had_failed = file_unlink(path) == 0; /* it is tried once more */
     (void)snprintf(path, sizeof path, "%s/log", l->dir);
     return folder_make(path, e);
 }

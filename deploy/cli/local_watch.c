@@ -193,20 +193,24 @@ int local_children_watch(struct local *l, struct err *e)
     return 0;
 }
 
-/* What will not come back must not be waited for: all workers gone, or a daemon that --no-restart
- * leaves dead. */
-static int children_missed(struct local *l, uint64_t *alone_ns, struct err *e)
+/* What will not come back must not be waited for: a daemon that --no-restart leaves dead. */
+static int daemon_missed(const struct local *l, struct err *e)
+{
+    for (int i = 0; i < l->children; i++)
+        if (l->child[i].done && !is_worker(&l->child[i]))
+            return err_set(e, SHOAL_E_UNAVAILABLE,
+                           "%s has ended and --no-restart leaves it so; see %s", l->child[i].name,
+                           l->child[i].log);
+    return 0;
+}
+
+/* Nor all workers gone. */
+static int workers_missed(const struct local *l, uint64_t *alone_ns, struct err *e)
 {
     uint64_t now = time_monotonic_ns();
     bool any = false;
-    for (int i = 0; i < l->children; i++) {
-        struct child *c = &l->child[i];
-        bool worker = is_worker(c);
-        any |= worker && !c->done;
-        if (c->done && !worker)
-            return err_set(e, SHOAL_E_UNAVAILABLE,
-                           "%s has ended and --no-restart leaves it so; see %s", c->name, c->log);
-    }
+    for (int i = 0; i < l->children; i++)
+        any |= is_worker(&l->child[i]) && !l->child[i].done;
     if (any || *alone_ns == 0)
         *alone_ns = now;
     if (now - *alone_ns > ALONE_NS)
@@ -256,7 +260,7 @@ int local_submit(struct local *l, const char *text, struct err *e)
             heard = time_monotonic_ns();
             line_show(l, e->text, true);
         }
-        if ((rc = local_children_watch(l, e)) != 0)
+        if ((rc = local_children_watch(l, e)) != 0 || (rc = daemon_missed(l, e)) != 0)
             return rc;
         nanosleep(&pause, NULL);
         asked = time_monotonic_ns();
@@ -314,7 +318,9 @@ int local_follow(struct local *l, int *job_status, struct err *e)
         nanosleep(&pause, NULL);
         int rc = local_children_watch(l, e);
         if (rc == 0)
-            rc = children_missed(l, &alone, e);
+            rc = daemon_missed(l, e);
+        if (rc == 0)
+            rc = workers_missed(l, &alone, e);
         if (rc != 0)
             return rc;
         if (cli_ask(l->ask, &w, NULL, 3000, &reply, &m, &silent) != 0) {

@@ -1,6 +1,7 @@
 /* submit.c: `shoal submit` and `shoal stop`: handing a job to a running coordinator, following it,
  * ending it early. */
 #include "deploy/cli/cli.h"
+#include "proto/base/time.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 enum { QUESTION_MS = 10000, SILENCE_MAX_MS = 60000 };
+#define LEARNS_NS UINT64_C(15000000000)
 
 static int job_submit(struct ask *a, const char *text, int64_t workers, const struct begin *begin,
                       uint64_t *run, struct err *e)
@@ -20,7 +22,16 @@ static int job_submit(struct ask *a, const char *text, int64_t workers, const st
     w.u.SUBMIT.workers = (uint32_t)workers;
     memcpy(w.u.SUBMIT.from, begin->path, sizeof begin->path);
     w.u.SUBMIT.start = begin->start;
+    const struct timespec pause = {0, 200000000};
+    uint64_t begun = time_monotonic_ns(), asked = begun;
     int rc = cli_ask(a, &w, &f, QUESTION_MS, &reply, NULL, e);
+    /* It answers, and is still learning what is there: that comes with the servers' next beats. */
+    while (rc == SHOAL_E_UNAVAILABLE && time_monotonic_ns() - asked < QUESTION_MS * 1000000ull &&
+           time_monotonic_ns() - begun < LEARNS_NS) {
+        nanosleep(&pause, NULL);
+        asked = time_monotonic_ns();
+        rc = cli_ask(a, &w, &f, QUESTION_MS, &reply, NULL, e);
+    }
     if (rc == 0)
         *run = reply.u.SUBMIT_reply.run;
     return rc;

@@ -572,7 +572,7 @@ int coord_checkpoint_open(struct coord *c, struct err *e)
     if (dir_open(c, &failed) != 0)
         log_warn("%s; no checkpoint can be made", failed.text);
     else if (coord_checkpoint_claim(c, k->dir, &c->job.spec, &failed) != 0)
-        log_warn("%s; until then old ones stay", failed.text);
+        log_warn("%s; this job removes none meanwhile, the other may", failed.text);
     return 0;
 }
 
@@ -613,8 +613,8 @@ int coord_checkpoint_check(struct coord *c, const struct job *spec, struct err *
     if (c->options.folder == NULL)
         return err_set(e, SHOAL_E_CONFIG, "checkpoint.dir: this coordinator keeps no checkpoints");
     int rc = dir_take(c, spec->checkpoint.dir, absolute, e);
-    claim_drop(c); /* the former job's */
-    if (rc == 0)
+    claim_drop(c);                    /* the former job's */
+    if (rc == 0 && !spec->train.skip) /* else it makes none */
         rc = coord_checkpoint_claim(c, absolute, spec, e);
     return rc == 0 ? 0 : err_wrap(e, rc, "checkpoint.dir");
 }

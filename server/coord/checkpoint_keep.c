@@ -120,10 +120,8 @@ void coord_checkpoint_prune(struct coord *c)
     char name[LIMIT_NAME], path[LIMIT_PATH];
     struct err e = {0};
     SHOAL_ASSERT(c->checkpoint.state == CHECKPOINT_IDLE); /* none of them is being made */
-    if (keep == 0)
-        return;
     if (coord_checkpoint_claim(c, c->checkpoint.dir, &c->job.spec, &e) != 0 ||
-        coord_checkpoint_names(c, &n, &e) != 0) {
+        (keep != 0 && coord_checkpoint_names(c, &n, &e) != 0)) {
         log_warn("old checkpoints stay: %s", e.text);
         n.count = 0;
     }

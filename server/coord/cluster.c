@@ -147,13 +147,26 @@ void coord_cluster_close(struct coord_cluster *cl)
 
 /* ---- refusing ---- */
 
+static uint32_t stranger_at(const struct coord_cluster *cl, const char *server, uint32_t index)
+{
+    uint32_t i = 0;
+    while (i < cl->strangers &&
+           (cl->stranger[i].index != index || strcmp(cl->stranger[i].server, server) != 0))
+        i++;
+    return i;
+}
+
 static struct coord_stranger *stranger_of(struct coord_cluster *cl, const struct wire_SHARD_BEAT *b)
 {
-    for (uint32_t i = 0; i < cl->strangers; i++)
-        if (cl->stranger[i].index == b->shard_index &&
-            strcmp(cl->stranger[i].server, b->server) == 0)
-            return &cl->stranger[i];
-    return NULL;
+    uint32_t i = stranger_at(cl, b->server, b->shard_index);
+    return i < cl->strangers ? &cl->stranger[i] : NULL;
+}
+
+const char *coord_cluster_refused(const struct coord_cluster *cl, const char *server,
+                                  uint32_t index)
+{
+    uint32_t i = stranger_at(cl, server, index);
+    return i < cl->strangers ? cl->stranger[i].text : NULL;
 }
 
 /* A free place, or that of the one longest silent. */

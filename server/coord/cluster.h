@@ -56,6 +56,9 @@ struct coord_cluster {
     uint32_t strangers;
 };
 
+/* Why that shard was refused when it came last; NULL: it was not. */
+const char *coord_cluster_refused(const struct coord_cluster *cl, const char *server,
+                                  uint32_t index);
 /* Reads identity and map back. CORRUPT, IO. */
 int coord_cluster_open(struct coord *c, struct err *e);
 void coord_cluster_close(struct coord_cluster *cl);

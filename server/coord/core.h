@@ -203,8 +203,16 @@ struct coord_trace {
     bool failed;       /* the writer of scalars */
 };
 
+struct
+    coord_asked { /* value of "asked": what a job was submitted with, also once it has gone back */
+    uint64_t number;
+    uint64_t start;
+    char path[LIMIT_PATH];
+};
+
 struct coord_job {
     struct coord_progress at;
+    struct coord_asked asked;
     struct job spec;
     bool parsed;
     char *yaml; /* owned */

@@ -97,6 +97,8 @@ int coord_flow_resume(struct coord *c, struct err *e)
     SHOAL_ASSERT(coord_phase_running(c));
     int rc = job_load_stored(c, e);
     if (rc == 0)
+        rc = coord_submit_asked_load(c, e);
+    if (rc == 0)
         rc = coord_back_load(c, e);
     if (rc == 0)
         rc = coord_store_get_fixed(c->store, "laned", &j->laned, sizeof j->laned, e);

@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
+#include "proto/base/log.h"
 #include "proto/base/plant.h"
 #include "proto/base/process.h"
 #include "proto/base/time.h"
@@ -75,13 +76,25 @@ static void disk_let_go(int *hold)
 static int claim_once(struct coord_folder_claim *claim, bool alone, bool *gone)
 {
     struct stat is;
-    int fd = file_open(claim->path, O_RDWR | O_CREAT | O_NOFOLLOW, 0664);
+    *gone = false;
+    int fd = file_open(claim->path, O_RDWR | O_CREAT | O_NOFOLLOW, 0644);
+    if (fd >= 0)
+        (void)fchmod(fd, 0644);    /* whatever the umask; another's stays as it is */
     if (fd < 0 && errno == EACCES) /* another user's: here too it can be locked */
         fd = file_open(claim->path, O_RDONLY | O_NOFOLLOW, 0);
     if (fd < 0)
         return -1;
     bool held = flock(fd, (alone ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0 || PLANTED("claims_ignored");
     int why = errno;
+    if (!held && why != EWOULDBLOCK) { /* NFS without a lock daemon, Lustre without flock */
+        log_warn("%s cannot be locked (%s): nothing keeps another coordinator from removing this "
+                 "job's checkpoints, if its job has the same name",
+                 claim->path, strerror(why));
+        (void)file_unlink(claim->path);
+        close(fd);
+        claim->fd = -1;
+        return 0;
+    }
     claim->fd = fd;
     *gone = held && fstat(fd, &is) == 0 && is.st_nlink == 0 && !PLANTED("claim_of_the_gone");
     if (held && !*gone)
@@ -121,9 +134,10 @@ static void disk_disclaim(struct coord_folder_claim *claim)
 {
     if (claim->path[0] == 0)
         return;
-    if (flock(claim->fd, LOCK_EX | LOCK_NB) == 0)
+    if (claim->fd >= 0 && flock(claim->fd, LOCK_EX | LOCK_NB) == 0)
         (void)file_unlink(claim->path);
-    close(claim->fd);
+    if (claim->fd >= 0)
+        close(claim->fd);
     claim->path[0] = 0;
 }
 

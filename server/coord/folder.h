@@ -36,7 +36,7 @@ typedef void (*coord_folder_visit)(void *context, const char *name);
 
 struct coord_folder_claim {
     char path[LIMIT_PATH]; /* of the file that is locked; empty: nothing is held */
-    int fd;
+    int fd;                /* -1: the file system has no locks */
 };
 
 struct coord_folder_ops {

@@ -44,6 +44,22 @@ int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, stru
     return coord_task_open(&j->tasks, job_lanes(&j->spec), j->spec.train.mode, e);
 }
 
+int coord_submit_asked_load(struct coord *c, struct err *e)
+{
+    struct coord_job *j = &c->job;
+    int rc = coord_store_get_fixed(c->store, "asked", &j->asked, sizeof j->asked, e);
+    j->asked.path[LIMIT_PATH - 1] = 0;
+    if (rc == 0 && j->asked.number == j->at.number)
+        return 0;
+    if (rc != 0 && rc != SHOAL_E_NOT_FOUND)
+        return rc;
+    /* a coordinator before it stored none */
+    j->asked = (struct coord_asked){
+        .number = j->at.number, .start = j->at.from != FROM_NOTHING && !coord_from_resumes(&j->at)};
+    memcpy(j->asked.path, j->at.from_path, sizeof j->asked.path);
+    return 0;
+}
+
 int coord_submit_name(struct coord_job *j, const struct legend *names, bool learnt, struct err *e)
 {
     struct legend own;
@@ -115,7 +131,7 @@ static int from_take(struct coord *c, struct coord_job *j, const struct coord_fr
     return coord_grow_load(c, j, e);
 }
 
-static int job_begin(struct coord *c, struct coord_job *j, uint32_t workers,
+static int job_begin(struct coord *c, struct coord_job *j, const struct coord_submit *submit,
                      const struct coord_from *from, bool fleet, struct err *e)
 {
     SHOAL_ASSERT(!coord_phase_running(c) && j->parsed);
@@ -125,7 +141,10 @@ static int job_begin(struct coord *c, struct coord_job *j, uint32_t workers,
     int rc = coord_store_remove(c->store, "lanes", e);
     if (rc != 0)
         return rc;
-    if (!coord_put(c, "counters", &c->counters, sizeof c->counters) ||
+    j->asked = (struct coord_asked){.number = run, .start = submit->start};
+    (void)snprintf(j->asked.path, sizeof j->asked.path, "%s", submit->from);
+    if (!coord_note(c, "asked", &j->asked, sizeof j->asked) ||
+        !coord_put(c, "counters", &c->counters, sizeof c->counters) ||
         !coord_fresh_want(c, run, j->spec.fresh_all, fleet ? j->without : "") ||
         !coord_put(c, "without", j->without, sizeof j->without) ||
         !coord_put(c, "job", j->yaml, j->yaml_bytes))
@@ -133,7 +152,7 @@ static int job_begin(struct coord *c, struct coord_job *j, uint32_t workers,
     j->at.number = j->at.run = run;
     j->at.map_epoch = c->job.at.map_epoch;
     j->at.lr_scale = 1;
-    j->at.workers_wanted = workers;
+    j->at.workers_wanted = submit->workers;
     j->at.split[WIRE_TRAIN].used = !j->spec.train.skip;
     j->at.split[WIRE_VALID].used = !j->spec.train.skip && j->spec.data.valid.count > 0;
     j->at.split[WIRE_TEST].used = j->spec.data.test.count > 0;
@@ -286,6 +305,18 @@ static int order_begin(struct coord_job *j, const struct coord_from *from, struc
 
 #define AGAIN ": submit again in a moment"
 
+/* Of a shard that a job waits for. CONFIG: it has come, and is not taken. */
+static int awaited_set(const struct coord *c, const struct coord_shard *s, struct err *e,
+                       const char *what, const char *otherwise)
+{
+    const char *why = coord_cluster_refused(&c->cluster, s->server, s->index);
+    if (why != NULL && !PLANTED("refused_awaited"))
+        return err_set(e, SHOAL_E_CONFIG, "server %s %s: it was not taken: %s", s->server, what,
+                       why);
+    return err_set(e, SHOAL_E_UNAVAILABLE, "server %s %s" AGAIN "; where it does not run, %s",
+                   s->server, what, otherwise);
+}
+
 static bool begins_with_fleet(const struct coord_submit *submit)
 {
     return submit->start && strcmp(submit->from, COORD_FROM_FLEET) == 0;
@@ -344,8 +375,8 @@ static int fleet_check(const struct coord *c, const struct coord_submit *submit,
     if (submit->from[0] != 0)
         return 0;
     if (!rows_here(c) && awaited != NULL)
-        return err_set(e, SHOAL_E_UNAVAILABLE, "server %s has not said yet what it holds" AGAIN,
-                       awaited->server);
+        return awaited_set(c, awaited, e, "has not said yet what it holds",
+                           "start it, or drop whatever it holds for good with --set fresh=all");
     if (!rows_here(c))
         return 0;
     return err_set(e, SHOAL_E_EXISTS,
@@ -378,7 +409,7 @@ static int job_make(struct coord *c, const struct coord_submit *submit, struct c
     if (rc == 0)
         rc = legend_begin(c, j, goes_on ? &from : NULL, fleet, e);
     if (rc == 0)
-        rc = job_begin(c, j, submit->workers, goes_on ? &from : NULL, fleet, e);
+        rc = job_begin(c, j, submit, goes_on ? &from : NULL, fleet, e);
     if (rc == 0 && fleet) {
         j->at.from = FROM_FLEET;
         (void)snprintf(j->at.from_path, sizeof j->at.from_path, "%s", COORD_FROM_FLEET);
@@ -413,8 +444,9 @@ static bool same_text(const struct coord_job *j, const struct coord_submit *subm
 static bool sent_again(const struct coord *c, peer_t from, const struct coord_submit *submit)
 {
     const struct coord_job *j = &c->job;
-    if (!j->parsed || !same_text(j, submit) || strcmp(j->at.from_path, submit->from) != 0 ||
-        (j->at.from != FROM_NOTHING && submit->start == coord_from_resumes(&j->at)))
+    const char *path = PLANTED("asked_forgotten") ? j->at.from_path : j->asked.path;
+    if (!j->parsed || !same_text(j, submit) || strcmp(path, submit->from) != 0 ||
+        (j->asked.path[0] != 0 && submit->start != (j->asked.start != 0)))
         return false;
     if (coord_phase_running(c))
         return j->submitter == from || j->submitter == 0;
@@ -437,13 +469,14 @@ int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit
                  struct err *e)
 {
     struct coord_job *j;
-    const struct coord_shard *doubtful = rows_doubtful(c);
+    bool again = sent_again(c, from, submit);
+    const struct coord_shard *doubtful = again ? rows_doubtful(c) : NULL;
     if (doubtful != NULL)
-        return err_set(e, SHOAL_E_UNAVAILABLE,
-                       "job %s has rows in the memory of server %s, which has not been heard of "
-                       "since the coordinator started" AGAIN,
-                       c->job.spec.name, doubtful->server);
-    if (sent_again(c, from, submit)) {
+        return awaited_set(c, doubtful, e,
+                           "has rows of this job in its memory, and has not been heard of since "
+                           "the coordinator started",
+                           "start it, or end the job with `shoal stop`");
+    if (again) {
         *run = c->job.at.number;
         return 0;
     }

@@ -39,7 +39,7 @@ def stop(run):
 
 
 def entries(folder):
-    return sorted(p.name for p in pathlib.Path(folder).iterdir()) if pathlib.Path(folder).is_dir() else []
+    return sorted(p.name for p in pathlib.Path(folder).iterdir() if not p.name.startswith(".")) if pathlib.Path(folder).is_dir() else []
 
 
 def goes_on(space, over, rows, servers_then, servers_after):

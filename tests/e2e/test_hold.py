@@ -111,8 +111,43 @@ def a_look_makes_no_rows_where_none_were_kept(space):
     assert not list(run.dir.glob("server-*/shard-*/rows"))
     again = Run(job, run.dir, 2)
     assert again.wait() == 0, again.output()
-    assert "begins anew where it has none" in again.output()
+    assert "the job begins anew" in again.output()
     assert "holds rows of a durable shard" not in again.logs("server-*") + again.output() and again.logs("server-0").count("1 shards ready") == 2
+
+
+def a_run_in_memory_that_was_broken_off_goes_back_to_its_checkpoint(space):
+    """Once it had gone back it was told that its job is running, for ever."""
+    train = synth(space / "train.tsv", 4000, 1)
+    job = job_file(space / "job.yaml", train, **{"durability": "memory", "train.epochs": longer(20), "checkpoint.every_batches": 10})
+    run = Run(job, space / "run", 2)
+    while not list(run.dir.glob("checkpoints/0*/manifest.json")):
+        assert run.running(), run.output()
+        time.sleep(0.02)
+    for _ in range(2):
+        run.process.kill()
+        run.process.wait()
+        run = Run(job, space / "run", 2)
+        while "goes on from its newest checkpoint" not in run.output():
+            assert run.running(), run.output()
+            time.sleep(0.02)
+    assert run.wait() == 0, run.output()
+    assert run.report()["went_back"] == 2 and run.report()["examples"] == 4000 * longer(20)
+
+
+def what_will_not_come_is_not_waited_for(space):
+    """A server whose folder was emptied is refused, one that --no-restart leaves dead is gone: each kept the next run waiting without end."""
+    train = synth(space / "train.tsv", 4000, 1)
+    job = job_file(space / "job.yaml", train, **{"train.epochs": longer(100)})
+    run = Run(job, space / "run")
+    started(run)
+    [coordinator] = [path for path in run.sockets() if path.endswith("/coordinator")]
+    shoal("stop", "--coordinator", f"ipc://{coordinator}")
+    assert run.wait() != 0
+    dead = Run(job, space / "run", extra=["--no-restart", "--server-set", "nosuch=1"])
+    assert dead.wait(60) == 69 and "has ended and --no-restart leaves it so" in dead.output(), dead.output()
+    shutil.rmtree(run.dir / "server-0")
+    emptied = Run(job, space / "run")
+    assert emptied.wait(60) == 78 and "it was not taken: " in emptied.output() and "empty folder" in emptied.output(), emptied.output()
 
 
 def a_second_run_of_a_job_with_the_same_checkpoints_is_refused(space):
@@ -185,6 +220,7 @@ def two_that_make_one_log_leave_a_whole_one(space):
 if __name__ == "__main__":
     main([who_starts_again_at_once_waits_for_what_still_ends, who_is_told_to_end_while_it_waits_ends_well, a_second_run_in_the_same_folder_is_refused_and_harms_nothing,
           a_look_at_a_run_that_starts_leaves_it_alone, a_look_makes_no_rows_where_none_were_kept,
+          a_run_in_memory_that_was_broken_off_goes_back_to_its_checkpoint, what_will_not_come_is_not_waited_for,
           a_second_run_of_a_job_with_the_same_checkpoints_is_refused, many_that_read_an_ended_run_take_turns,
           a_second_sweep_in_the_same_folder_is_refused_and_harms_nothing, a_second_bench_in_the_same_folder_is_refused,
           runs_begun_in_one_second_have_folders_of_their_own, two_that_make_one_log_leave_a_whole_one])

@@ -115,7 +115,7 @@ def bsp(space, name, train, **over):
 
 def verified(folder):
     """Every checkpoint that can be seen is whole; how many there are."""
-    names = sorted(p.name for p in pathlib.Path(folder).iterdir() if not p.name.endswith(".tmp")) if pathlib.Path(folder).is_dir() else []
+    names = sorted(p.name for p in pathlib.Path(folder).iterdir() if not p.name.startswith(".") and not p.name.endswith(".tmp")) if pathlib.Path(folder).is_dir() else []
     for name in names:
         done = subprocess.run([lib.SHOAL, "checkpoint", "verify", pathlib.Path(folder) / name], capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, f"{name}: {done.stdout}{done.stderr}"

@@ -995,6 +995,35 @@ START_TEST(checkpoint_in_memory_survives_the_coordinator)
 }
 END_TEST
 
+/* What it was submitted with is not what it goes on from by now: who sends it again is shown the
+ * job. */
+START_TEST(checkpoint_gone_back_to_is_the_job_that_was_submitted)
+{
+    struct err e = {0};
+    uint64_t run = 0;
+    rig_start("epochs: 2, consistency: ssp", ", every_batches: 20", NULL);
+    in_memory();
+    made_wait(1, 60);
+    uint64_t number = r.coord->job.at.number;
+    const struct coord_submit same = {r.yaml, strlen(r.yaml), 2, "", false};
+    const struct coord_submit other = {r.yaml, strlen(r.yaml), 2, "/some/where", false};
+    for (int again = 0; again < 2; again++) {
+        coord_kill();
+        lose(1, 0);
+        coord_start();
+        while (coord_submit(r.coord, 77, &same, &run, &e) == SHOAL_E_UNAVAILABLE)
+            ck_assert(sim_step(r.sim));
+        ck_assert_msg(run == number, "%s", e.text);
+        ck_assert_uint_eq(r.coord->job.went_back, again + 1);
+        ck_assert_int_eq(coord_submit(r.coord, 77, &other, &run, &e), SHOAL_E_BUSY);
+        while (again == 0 && (r.coord->job.at.phase != PHASE_TRAIN || batches_all() % 7 != 0))
+            ck_assert(sim_step(r.sim));
+    }
+    gone_back(2, 2);
+    rig_stop();
+}
+END_TEST
+
 /* A job that went on from a checkpoint has that one, until it has its own. */
 START_TEST(checkpoint_in_memory_that_it_began_with)
 {
@@ -1827,6 +1856,7 @@ int main(void)
     tcase_add_loop_test(t, checkpoint_in_memory_is_gone_back_to_in_every_phase, 0, 15);
     tcase_add_test(t, checkpoint_in_memory_is_gone_back_to_again);
     tcase_add_loop_test(t, checkpoint_in_memory_survives_the_coordinator, 0, 4);
+    tcase_add_test(t, checkpoint_gone_back_to_is_the_job_that_was_submitted);
     tcase_add_loop_test(t, checkpoint_in_memory_that_it_began_with, 0, 2);
     tcase_add_test(t, checkpoint_in_memory_that_is_gone_ends_the_job);
     tcase_add_loop_test(t, checkpoint_is_gone_back_to_where_power_took_pushes, 0, 3);

@@ -673,15 +673,15 @@ START_TEST(coord_job_in_memory_is_not_submitted_before_its_rows_are_known)
         sim_kill(r.shard[i].node);
     coord_start();
     ck_assert_int_eq(submit(&run, &e), SHOAL_E_UNAVAILABLE);
-    ck_assert_ptr_nonnull(strstr(e.text, "rows in the memory of server server-"));
+    ck_assert_ptr_nonnull(strstr(e.text, "has rows of this job in its memory, and has not"));
     for (uint32_t i = 0; i < 2 && _i == 0; i++)
         shard_start(i, 2);
+    uint64_t end = sim_now_ns(r.sim) + 60 * SECOND;
     while (submit(&run, &e) == SHOAL_E_UNAVAILABLE)
-        ck_assert(sim_step(r.sim));
+        ck_assert(sim_step(r.sim) && sim_now_ns(r.sim) < end);
     ck_assert_uint_eq(run == was, _i == 1); /* it goes on; else it is begun anew */
     if (_i == 0)
         worker_start(5000000);
-    uint64_t end = sim_now_ns(r.sim) + 60 * SECOND;
     while (r.coord->job.at.phase != PHASE_DONE)
         ck_assert(sim_step(r.sim) && sim_now_ns(r.sim) < end);
     rig_stop();
@@ -707,6 +707,30 @@ START_TEST(coord_new_job_waits_for_what_the_servers_hold)
     ck_assert_int_eq(submit(&run, &e), SHOAL_E_EXISTS);
     s->figures.rows = 0;
     ck_assert_int_eq(submit(&run, &e), 0);
+    rig_stop();
+}
+END_TEST
+
+/* Who is refused will not say. */
+START_TEST(coord_new_job_does_not_wait_for_who_is_refused)
+{
+    struct err e = {0};
+    uint64_t run = 0;
+    fleet_start(2);
+    job_start(5000000);
+    while (r.coord->job.at.phase != PHASE_TRAIN)
+        ck_assert(sim_step(r.sim));
+    coord_end_fail(r.coord, SHOAL_E_STOPPED, "stopped");
+    coord_kill();
+    sim_kill(r.shard[1].node);
+    coord_start();
+    shard_wipe(1);
+    shard_start(1, 2);
+    go(1000);
+    ck_assert_int_eq(submit(&run, &e), SHOAL_E_CONFIG);
+    ck_assert_msg(strstr(e.text, "server server-1 has not said yet what it holds: it was not "
+                                 "taken: ") != NULL,
+                  "%s", e.text);
     rig_stop();
 }
 END_TEST
@@ -1156,6 +1180,7 @@ int main(void)
     tcase_add_loop_test(t, coord_half_of_the_rows_in_memory_is_refused, 0, 2);
     tcase_add_loop_test(t, coord_job_in_memory_is_not_submitted_before_its_rows_are_known, 0, 2);
     tcase_add_loop_test(t, coord_new_job_waits_for_what_the_servers_hold, 0, 2);
+    tcase_add_test(t, coord_new_job_does_not_wait_for_who_is_refused);
     tcase_add_test(t, coord_lost_store_and_a_job_of_fewer_tables);
     tcase_add_test(t, coord_map_of_another_layout_is_refused);
     tcase_add_test(t, coord_endpoint_is_one_word);
