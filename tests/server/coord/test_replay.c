@@ -106,6 +106,21 @@ START_TEST(a_window_is_begun_when_its_time_has_come)
 }
 END_TEST
 
+/* In every release: checkpoints hold it. */
+START_TEST(windows_that_were_begun_are_known_again)
+{
+    struct err e;
+    begin(WIRE_SSP);
+    ck_assert_int_eq(tell(four, 4, 160), 0);
+    ck_assert_int_eq(coord_epoch_cut(c, &e), 0);
+    c->job.tasks.next = c->job.replay.segment[3].task;
+    struct coord_replay_record of = coord_replay_record_of(&c->job, false);
+    ck_assert_uint_eq(of.begun, 3);
+    ck_assert_uint_eq(of.hash, UINT64_C(17100681006015198030));
+    end();
+}
+END_TEST
+
 START_TEST(before_its_time_no_lane_has_a_task)
 {
     struct err e;
@@ -315,6 +330,7 @@ int main(void)
     TCase *t = tcase_create("replay");
     tcase_add_test(t, windows_that_cannot_be_are_refused);
     tcase_add_test(t, a_window_is_begun_when_its_time_has_come);
+    tcase_add_test(t, windows_that_were_begun_are_known_again);
     tcase_add_test(t, before_its_time_no_lane_has_a_task);
     tcase_add_test(t, what_stood_still_is_not_made_up_for);
     tcase_add_test(t, without_a_pace_all_is_due);
