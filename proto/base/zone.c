@@ -395,7 +395,7 @@ static int64_t day_of(const struct zone *z, uint64_t at)
 {
     int64_t local = (int64_t)at + zone_ahead(z, at);
     int64_t day = local < 0 ? -1 : local / ZONE_DAY;
-    while (day > 0 && day_begin(z, day) > at)
+    while (day >= 0 && day_begin(z, day) > at)
         day--;
     while (day_begin(z, day + 1) <= at)
         day++;

@@ -371,14 +371,16 @@ static int fleet_check(const struct coord *c, const struct coord_submit *submit,
     if (fleet && c->cluster.map_epoch == 0)
         return err_set(e, SHOAL_E_NOINPUT,
                        "start_from: fleet: no job has made tables here yet: take it away");
-    const struct coord_shard *awaited = rows_awaited(c);
     if (submit->from[0] != 0)
         return 0;
-    if (!rows_here(c) && awaited != NULL)
-        return awaited_set(c, awaited, e, "has not said yet what it holds",
-                           "start it, or drop whatever it holds for good with --set fresh=all");
-    if (!rows_here(c))
-        return 0;
+    if (!rows_here(c)) {
+        const struct coord_shard *awaited = rows_awaited(c);
+        return awaited == NULL
+                   ? 0
+                   : awaited_set(c, awaited, e, "has not said yet what it holds",
+                                 "start it, or drop whatever it holds for good with --set "
+                                 "fresh=all");
+    }
     return err_set(e, SHOAL_E_EXISTS,
                    "the servers hold the tables of %s%s: --start-from fleet begins with them; "
                    "--set fresh=all drops them, and whatever else is there, for good, unless a "

@@ -117,6 +117,21 @@ START_TEST(zone_windows_begin_with_time)
 }
 END_TEST
 
+/* Clocks go back behind 1970's first midnight: until they show it again the first day has not begun.
+ */
+START_TEST(zone_windows_begin_before_the_first_day)
+{
+    zone_is("0+0 10800-21600");
+    for (uint32_t at = 0; at < 8 * HOUR; at += HOUR / 2) {
+        uint32_t begin = at < 6 * HOUR ? 0 : 6 * HOUR;
+        ck_assert_uint_eq(zone_begin(&z, 2 * DAY, at), begin);
+        ck_assert_uint_eq(zone_end(&z, 2 * DAY, at), begin == 0 ? 6 * HOUR : 2 * DAY + 6 * HOUR);
+        ck_assert_uint_eq(zone_begin(&z, HOUR, at), at - at % HOUR);
+        ck_assert_uint_eq(zone_midnight(&z, at, 1), begin == 0 ? 6 * HOUR : DAY + 6 * HOUR);
+    }
+}
+END_TEST
+
 START_TEST(zone_utc_is_no_zone)
 {
     zone_is("0+0");
@@ -408,6 +423,7 @@ int main(void)
     tcase_add_test(t, zone_days_at_odd_changes_follow_one_another);
     tcase_add_test(t, zone_hash_is_of_every_release);
     tcase_add_test(t, zone_windows_begin_with_time);
+    tcase_add_test(t, zone_windows_begin_before_the_first_day);
     tcase_add_test(t, zone_utc_is_no_zone);
     tcase_add_test(t, zone_times_without_one_are_of_local_clocks);
     tcase_add_loop_test(t, zone_windows_part_time, 0, 42);
