@@ -117,7 +117,7 @@ START_TEST(zone_windows_begin_with_time)
 }
 END_TEST
 
-/* Clocks go back behind 1970's first midnight: until they show it again the first day has not begun.
+/* Clocks go back behind 1970's first midnight: till they show it again the first day has not begun.
  */
 START_TEST(zone_windows_begin_before_the_first_day)
 {
