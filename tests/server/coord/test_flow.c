@@ -150,7 +150,7 @@ END_TEST
 static void tables_declare(void)
 {
     struct coord_job *j = &c->job;
-    j->table = calloc(LIMIT_TABLES, sizeof *j->table);
+    memset(j->table, 0, LIMIT_TABLES * sizeof *j->table);
     for (uint32_t t = 0; t < 2; t++) {
         struct table_schema *s = &j->table[t];
         (void)snprintf(s->name, sizeof s->name, "t%u", t);
@@ -224,6 +224,7 @@ START_TEST(flow_fences_lanes_when_a_job_goes_on_after_training)
 {
     struct err e = {0};
     struct coord_job *j = &c->job;
+    coord_task_close(&j->tasks);
     ck_assert_int_eq(coord_task_open(&j->tasks, 3, WIRE_SSP, &e), 0);
     tables_declare();
     for (uint32_t s = 0; s < 2; s++) {
@@ -250,6 +251,7 @@ END_TEST
 START_TEST(flow_asks_how_rows_fare_while_it_trains)
 {
     struct err e = {0};
+    coord_task_close(&c->job.tasks);
     ck_assert_int_eq(coord_task_open(&c->job.tasks, 3, WIRE_SSP, &e), 0);
     struct coord_segment rows = {.rows = 400};
     ck_assert_int_eq(coord_task_plan(&c->job.tasks, 1, &rows, 1, 10, 2, 0, &e), 0);

@@ -48,7 +48,7 @@ bool __wrap_coord_send_frame(struct coord *k, peer_t to, const struct wire *w, c
 
 static void tables_make(struct coord_job *j)
 {
-    j->table = calloc(LIMIT_TABLES, sizeof *j->table);
+    memset(j->table, 0, LIMIT_TABLES * sizeof *j->table);
     for (uint32_t t = 0; t < TABLES; t++) {
         struct table_schema *s = &j->table[t];
         (void)snprintf(s->name, sizeof s->name, "t%u", t);
