@@ -99,8 +99,48 @@ int begin_find(const char *where, bool start, struct begin *out, struct err *e)
     return run_find(mine, start, out->path, e);
 }
 
+bool begin_of_run(const char *run, struct begin *out)
+{
+    char path[2 * LIMIT_PATH], *text, *line[3], *rest;
+    size_t bytes;
+    (void)snprintf(path, sizeof path, "%s/" BEGIN_FILE, run);
+    *out = (struct begin){.start = false};
+    if (file_read_whole(path, 3 * LIMIT_PATH, &text, &bytes) != 0)
+        return false;
+    line[0] = strtok_r(text, "\n", &rest);
+    line[1] = line[0] == NULL ? NULL : strtok_r(NULL, "\n", &rest);
+    line[2] = line[1] == NULL ? NULL : strtok_r(NULL, "\n", &rest);
+    bool good = line[2] != NULL && strlen(line[1]) < LIMIT_PATH && strlen(line[2]) < LIMIT_PATH;
+    if (good) {
+        out->start = strcmp(line[0], "start_from") == 0;
+        (void)snprintf(out->word, sizeof out->word, "%s", line[1]);
+        (void)snprintf(out->path, sizeof out->path, "%s", line[2]);
+    }
+    free(text);
+    return good;
+}
+
+char *begin_text(const struct begin *b)
+{
+    char *text;
+    int n = asprintf(&text, "%s\n%s\n%s\n", b->start ? "start_from" : "resume", b->word, b->path);
+    return n < 0 ? NULL : text;
+}
+
+static int word_take(const char *word, bool start, const char *run, struct begin *out,
+                     struct err *e)
+{
+    if (run != NULL && begin_of_run(run, out) && out->start == start &&
+        strcmp(out->word, word) == 0)
+        return 0;
+    *out = (struct begin){.start = start};
+    int rc = begin_find(word, start, out, e);
+    (void)snprintf(out->word, sizeof out->word, "%s", word);
+    return rc;
+}
+
 int begin_take(const struct option_line *o, const char *job_path, const struct string_list *set,
-               struct begin *out, struct err *e)
+               const char *run, struct begin *out, struct err *e)
 {
     struct job job;
     *out = (struct begin){.start = false};
@@ -130,7 +170,7 @@ int begin_take(const struct option_line *o, const char *job_path, const struct s
                      "resume and start_from: a job goes on from a checkpoint, or begins with its "
                      "tables; take one of them out");
     else if (resume != NULL || start != NULL)
-        rc = begin_find(start != NULL ? start : resume, start != NULL, out, e);
+        rc = word_take(start != NULL ? start : resume, start != NULL, run, out, e);
     job_free(&job);
     return rc;
 }

@@ -11,14 +11,23 @@
 struct begin {
     char path[LIMIT_PATH]; /* absolute folder of a checkpoint; empty: nothing */
     bool start;            /* start_from */
+    char word[LIMIT_PATH]; /* as it was given */
 };
+
+/* In a run's folder: with what it began, as given and as found then. A run that was broken off goes
+ * on with that, whatever has come or gone there since. */
+#define BEGIN_FILE "begin"
 
 /* Options resume and start-from of the line, else the job's keys. WHERE is a checkpoint's folder,
  * on another machine too when it begins with '/', or the folder of a run: of that the newest
  * checkpoint, for start_from the one of its end. USAGE (both at once), NOINPUT, CONFIG; what
- * job_load says. */
+ * job_load says. run: the folder of a run that may go on, or NULL. */
 int begin_take(const struct option_line *o, const char *job_path, const struct string_list *set,
-               struct begin *out, struct err *e);
+               const char *run, struct begin *out, struct err *e);
+/* What the run in that folder began with; false: it says nothing. */
+bool begin_of_run(const char *run, struct begin *out);
+/* The file's text; the caller frees. NULL: no memory. */
+char *begin_text(const struct begin *b);
 /* One that is named. */
 int begin_find(const char *where, bool start, struct begin *out, struct err *e);
 

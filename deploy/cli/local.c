@@ -126,8 +126,16 @@ static int failure_keep(struct local *l, int job_status, struct err *e)
     struct err silent;
     int rc = local_job_failure(l, job_status, e);
     (void)snprintf(path, sizeof path, "%s/" LOCAL_FAILED_FILE, l->dir);
-    (void)local_file_write(path, e->text, &silent);
+    (void)local_file_replace(path, e->text, &silent);
     return rc;
+}
+
+/* It is tried once more. */
+static void failure_forget(const struct local *l)
+{
+    char path[LIMIT_PATH];
+    (void)snprintf(path, sizeof path, "%s/" LOCAL_FAILED_FILE, l->dir);
+    (void)file_unlink(path);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
@@ -160,10 +168,29 @@ static void former_tell(struct local *l)
                l->had_failed ? "failed" : "been broken off");
 }
 
+/* The folder's job had failed or was stopped, and its servers hold what it had trained. */
+static int rows_kept(const struct local *l, struct err *e)
+{
+    struct begin newest = {.path = ""};
+    struct err silent;
+    bool made = begin_find(l->dir, false, &newest, &silent) == 0;
+    return err_set(e, SHOAL_E_EXISTS,
+                   "the job of %s has failed or was stopped, and what it had trained is still "
+                   "there: name another --run-dir to begin anew%s%s%s; here --start-from fleet "
+                   "begins with these tables",
+                   l->dir, made ? ", with --resume " : "", newest.path,
+                   made ? " to go on from its newest checkpoint" : "");
+}
+
 static int local_run(struct local *l, const char *run_dir, struct err *e)
 {
     char *text = NULL;
     int job_status = 0, rc = local_prepare(l, run_dir, &text, e);
+    if (rc != 0 ||
+        l->ended) { /* broken off behind the job's end: the page is what there is to do */
+        free(text);
+        return rc == 0 ? report_finish(l, e) : rc;
+    }
     if (rc == 0)
         rc = local_start(l, e);
     if (rc == 0)
@@ -175,10 +202,14 @@ static int local_run(struct local *l, const char *run_dir, struct err *e)
         rc = local_submit(l, text, e);
         if (rc == 0 && l->goes_on)
             former_tell(l);
+        if (rc == 0)
+            failure_forget(l);
+        else if (rc == SHOAL_E_EXISTS && l->goes_on)
+            rc = rows_kept(l, e);
     }
-    free(text);
     if (rc == 0)
         rc = local_follow(l, &job_status, e);
+    free(text);
     if (l->line_open)
         putchar('\n');
     if (rc == 0 && job_status != 0)
@@ -242,7 +273,7 @@ static int line_run(const char *program, bool replay, int argc, char **argv)
     if (rc == 0 && replay)
         rc = replay_set(&o, l.job_path, l.set, &e);
     if (rc == 0)
-        rc = begin_take(&o, l.job_path, l.set, &l.begin, &e);
+        rc = begin_take(&o, l.job_path, l.set, option_text(&o, "run-dir"), &l.begin, &e);
     if (rc == 0 && replay)
         rc = replay_rewind(&o, &l.begin, &e);
     if (rc == 0)

@@ -33,15 +33,18 @@ struct local {
     const char *tensorboard; /* folder for event files; NULL: none */
     bool goes_on;            /* in the folder of a run that was broken off .. */
     bool had_failed;         /* .. after its job had failed */
+    bool ended;              /* its job is done, and has no page yet */
     bool restart;            /* --no-restart: tests of what happens then */
     bool quiet;              /* how it goes is not shown */
     uint64_t last_line_ns;
     bool line_open;
     bool warned;       /* of the input */
+    const char *text;  /* borrowed while it runs: the job, as it was submitted */
+    int lying;         /* workers that are not started again, as the coordinator knows */
     bool named;        /* job.yaml has what the tables call fields and tensors */
     uint64_t short_ns; /* since then a server takes no pushes for lack of disk; 0: all do */
 };
-/* local_setup.c. From the job file to children ready to start; *text: the job as it is submitted,
+/* local_setup.c. From the job file to children ready to start, unless the job has ended; *text: the job as it is submitted,
  * owned by the caller, also after an error. */
 int local_prepare(struct local *l, const char *run_dir, char **text, struct err *e);
 /* FOLDER/NAME (NULL: FOLDER alone; under LIMIT_PATH and 64 bytes), as YAML reads it back: for a
@@ -54,8 +57,7 @@ int local_set_path(struct string_list *set, const char *key, const char *folder,
 /* Whether the run of this job.yaml has that job, but for the names that its coordinator gave.
  * NOINPUT: there is none. EXISTS: it has another. */
 int local_run_is(const char *path, const char *text, struct err *e);
-int local_file_write(const char *path, const char *text, struct err *e);
-/* The same, in the place of one that may be there: whole or not at all. */
+/* In the place of one that may be there: whole or not at all. */
 int local_file_replace(const char *path, const char *text, struct err *e);
 /* Where Shoal's programs lie: beside this one. UNAVAILABLE. */
 int local_programs_find(struct local *l, struct err *e);

@@ -2,12 +2,15 @@
  * sockets, the daemons' configuration and command lines, the job with what this run adds to it. */
 #include "deploy/cli/hold.h"
 #include "deploy/cli/local_inner.h"
+#include "deploy/cli/run.h"
 #include "deploy/cli/scratch.h"
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
 #include "proto/base/machine.h"
 #include "proto/base/time.h"
+#include "proto/job/config.h"
 #include "proto/job/given.h"
+#include "proto/job/keys.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -47,15 +50,19 @@ int local_folder_new(const char *parent, const char *job, char path[LIMIT_PATH],
                              strerror(errno));
 }
 
-/* Whether the folder holds a run that has ended. */
-static int run_dir_look(const char *dir, struct err *e)
+/* Whether the folder holds a run that has ended. The page is made last, behind the job's end. */
+static int run_dir_look(struct local *l, struct err *e)
 {
     char path[LIMIT_PATH];
-    (void)snprintf(path, sizeof path, "%s/report.json", dir);
-    return access(path, F_OK) != 0
+    (void)snprintf(path, sizeof path, "%s/report.json", l->dir);
+    l->ended = access(path, F_OK) == 0;
+    (void)snprintf(path, sizeof path, "%s/report.html", l->dir);
+    return !l->ended || access(path, F_OK) != 0
                ? 0
                : err_set(e, SHOAL_E_EXISTS,
-                         "%s holds an earlier run; name another --run-dir or remove it", dir);
+                         "%s holds an earlier run, which has ended; name another --run-dir or "
+                         "remove it",
+                         l->dir);
 }
 
 static int run_dir_make(struct local *l, const char *wish, struct err *e)
@@ -71,15 +78,15 @@ static int run_dir_make(struct local *l, const char *wish, struct err *e)
                        "the folder %s cannot be used: its full path is too long or not readable",
                        path);
     memcpy(l->dir, absolute, strlen(absolute) + 1);
-    rc = run_dir_look(l->dir, e);
+    rc = run_dir_look(l, e);
     if (rc == 0)
         rc = hold_take(l->dir, HOLD_WAIT_MS, NULL, e);
     if (rc == 0)
-        rc = run_dir_look(l->dir, e); /* which may have ended meanwhile */
+        rc = run_dir_look(l, e); /* which may have ended meanwhile */
     if (rc != 0)
         return rc;
     (void)snprintf(path, sizeof path, "%s/" LOCAL_FAILED_FILE, l->dir);
-    l->had_failed = file_unlink(path) == 0; /* it is tried once more */
+    l->had_failed = access(path, F_OK) == 0;
     (void)snprintf(path, sizeof path, "%s/log", l->dir);
     return folder_make(path, e);
 }
@@ -118,7 +125,7 @@ int local_set_path(struct string_list *set, const char *key, const char *folder,
     return config_list_add(set, text) == 0 ? 0 : err_set(e, SHOAL_E_NOMEM, "out of memory");
 }
 
-int local_file_write(const char *path, const char *text, struct err *e)
+static int text_write(const char *path, const char *text, struct err *e)
 {
     FILE *f = file_stream(path, false);
     if (f == NULL)
@@ -134,7 +141,7 @@ int local_file_replace(const char *path, const char *text, struct err *e)
     char temporary[LIMIT_PATH];
     if (snprintf(temporary, sizeof temporary, "%s.tmp", path) >= (int)sizeof temporary)
         return err_set(e, SHOAL_E_CANTCREATE, "%s: the path is too long", path);
-    int rc = local_file_write(temporary, text, e);
+    int rc = text_write(temporary, text, e);
     if (rc == 0 && file_rename(temporary, path) != 0)
         rc = err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
     if (rc != 0)
@@ -181,7 +188,7 @@ static int coordinator_prepare(struct local *l, struct err *e)
                        sizeof c->arg[0] - 1);
     if (l->tensorboard != NULL)
         local_child_arg(c, "--tensorboard", l->tensorboard);
-    return local_file_write(path, text, e);
+    return local_file_replace(path, text, e);
 }
 
 static int server_prepare(struct local *l, int i, struct err *e)
@@ -216,7 +223,7 @@ static int server_prepare(struct local *l, int i, struct err *e)
                            l->server_set->item[k], sizeof c->arg[0] - 1);
         local_child_arg(c, "--set", l->server_set->item[k]);
     }
-    return local_file_write(path, text, e);
+    return local_file_replace(path, text, e);
 }
 
 /* Cores that a worker's parsing may keep busy: all workers share this machine. */
@@ -322,12 +329,68 @@ static int folders_add(struct local *l, struct err *e)
     return rc;
 }
 
+/* Its rows lie in as many folders. */
+static int servers_same(const struct local *l, struct err *e)
+{
+    char path[LIMIT_PATH];
+    struct config *c = NULL;
+    struct err silent;
+    (void)snprintf(path, sizeof path, "%s/coordinator.yaml", l->dir);
+    if (config_load(path, NULL, keys_coordinator, &c, &silent) != 0)
+        return 0; /* it had not got so far */
+    int were = (int)config_int(c, "shards") / l->shards;
+    config_free(c);
+    return were == l->servers
+               ? 0
+               : err_set(e, SHOAL_E_EXISTS,
+                         "the run in %s was begun with %d servers: say --servers %d and it goes "
+                         "on, or name another --run-dir",
+                         l->dir, were, were);
+}
+
+static int begin_keep(const struct local *l, struct err *e)
+{
+    char path[LIMIT_PATH];
+    (void)snprintf(path, sizeof path, "%s/" BEGIN_FILE, l->dir);
+    if (l->begin.path[0] == 0) { /* nor what a run had that did not get so far as to its job */
+        (void)file_unlink(path);
+        return 0;
+    }
+    char *text = begin_text(&l->begin);
+    int rc = text == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory")
+                          : local_file_replace(path, text, e);
+    free(text);
+    return rc;
+}
+
+static int begin_same(const struct local *l, struct err *e)
+{
+    struct begin was;
+    if (!begin_of_run(l->dir, &was) ||
+        (was.start == l->begin.start && strcmp(was.path, l->begin.path) == 0))
+        return 0;
+    return err_set(e, SHOAL_E_EXISTS,
+                   "the run in %s was begun with --%s %s: give the same and it goes on, or name "
+                   "another --run-dir",
+                   l->dir, was.start ? "start-from" : "resume", was.word);
+}
+
 /* A new folder gets its job's file. One whose run was broken off goes on with the same job. */
 static int run_file_take(struct local *l, const char *path, const char *text, struct err *e)
 {
+    char former[LIMIT_PATH];
     int rc = local_run_is(path, text, e);
+    if (rc == SHOAL_E_EXISTS && run_moved(l->dir, former))
+        return err_set(e, SHOAL_E_EXISTS,
+                       "%s lay in %s while it ran, and goes on there alone: move it back, or name "
+                       "another --run-dir",
+                       l->dir, former);
     l->goes_on = rc == 0;
-    return rc == SHOAL_E_NOINPUT ? local_file_write(path, text, e) : rc;
+    if (rc == 0)
+        rc = servers_same(l, e);
+    else if (rc == SHOAL_E_NOINPUT && (rc = begin_keep(l, e)) == 0)
+        return local_file_replace(path, text, e);
+    return rc == 0 ? begin_same(l, e) : rc;
 }
 
 int local_prepare(struct local *l, const char *run_dir, char **text, struct err *e)
@@ -348,8 +411,9 @@ int local_prepare(struct local *l, const char *run_dir, char **text, struct err 
     (void)snprintf(path, sizeof path, "%s/job.yaml", l->dir);
     if (rc == 0)
         rc = run_file_take(l, path, *text, e);
-    if (rc == 0)
-        rc = local_sockets_make(l, e);
+    if (rc != 0 || l->ended)
+        return rc;
+    rc = local_sockets_make(l, e);
     if (rc == 0)
         rc = coordinator_prepare(l, e);
     for (int i = 0; i < l->servers && rc == 0; i++)

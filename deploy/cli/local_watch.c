@@ -247,6 +247,7 @@ int local_submit(struct local *l, const char *text, struct err *e)
     struct frame f = {(void *)(uintptr_t)text, strlen(text), NULL, NULL};
     const struct timespec pause = {0, 20000000};
     uint64_t asked = time_monotonic_ns(), heard = asked;
+    l->text = text;
     w.u.SUBMIT.workers = (uint32_t)l->workers;
     memcpy(w.u.SUBMIT.from, l->begin.path, sizeof l->begin.path);
     w.u.SUBMIT.start = l->begin.start;
@@ -289,6 +290,24 @@ static int names_keep(struct local *l, uint32_t state, struct err *e)
     return rc;
 }
 
+/* A job that waits for its workers does not for those that are left where they lie. */
+static void lying_tell(struct local *l)
+{
+    struct wire w = {.type = WIRE_TYPE_SUBMIT}, reply;
+    struct frame f = {(void *)(uintptr_t)l->text, strlen(l->text), NULL, NULL};
+    struct err silent;
+    int lying = 0;
+    for (int i = 0; i < l->children; i++)
+        lying += is_worker(&l->child[i]) && l->child[i].done && l->child[i].exit_status != 0;
+    if (lying == l->lying || lying >= l->workers)
+        return;
+    w.u.SUBMIT.workers = (uint32_t)(l->workers - lying);
+    memcpy(w.u.SUBMIT.from, l->begin.path, sizeof l->begin.path);
+    w.u.SUBMIT.start = l->begin.start;
+    if (cli_ask(l->ask, &w, &f, SUBMIT_MS, &reply, NULL, &silent) == 0)
+        l->lying = lying;
+}
+
 /* A job without an end is asked for one; another signal does not wait for it. */
 static void end_ask(struct local *l, bool *asked)
 {
@@ -323,6 +342,7 @@ int local_follow(struct local *l, int *job_status, struct err *e)
             rc = workers_missed(l, &alone, e);
         if (rc != 0)
             return rc;
+        lying_tell(l);
         if (cli_ask(l->ask, &w, NULL, 3000, &reply, &m, &silent) != 0) {
             if (time_monotonic_ns() - heard > 60000000000u)
                 return err_set(

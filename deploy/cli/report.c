@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { BACKENDS_SHOWN = 8 };
 
@@ -266,9 +267,11 @@ void cli_report_print(const struct json *r, const char *run_dir, const char *aga
     backends_print(json_get(r, "backends"));
     if (run_dir == NULL)
         return;
-    printf("\n  files          %s/report.html (curves; opens in a browser), %s/report.json (every "
-           "figure), %s/log/*.log\n",
-           run_dir, run_dir, run_dir);
+    char page[2 * LIMIT_PATH];
+    (void)snprintf(page, sizeof page, "%s/report.html", run_dir);
+    bool made = access(page, F_OK) == 0;
+    printf("\n  files          %s%s%s/report.json (every figure), %s/log/*.log\n", made ? page : "",
+           made ? " (curves; opens in a browser), " : "", run_dir, run_dir);
     if (again != NULL)
         next_print(run_dir, again, json_as_string(json_get(r, "from"), NULL) != NULL);
 }

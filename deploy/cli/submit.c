@@ -141,7 +141,7 @@ int cli_submit(int argc, char **argv)
     if (rc == 0)
         rc = cli_coordinator(&o, &coordinator, &e);
     if (rc == 0)
-        rc = begin_take(&o, o.word[0], option_list(&o, "set"), &begin, &e);
+        rc = begin_take(&o, o.word[0], option_list(&o, "set"), NULL, &begin, &e);
     if (rc == 0)
         rc = cli_submit_job(&(struct submit_order){.path = o.word[0],
                                                    .set = option_list(&o, "set"),

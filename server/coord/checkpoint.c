@@ -110,7 +110,7 @@ void coord_checkpoint_give_up(struct coord *c, int status, const char *why)
     bool of_day = k->of_day;
     k->of_end = k->of_day = false;
     log_event(CHECKPOINT_GIVEN_UP, k->name, "checkpoint %s is given up: %s%s", k->name, why,
-              status == SHOAL_E_STOPPED || !coord_phase_running(c) ? "" : "; training goes on");
+              status == SHOAL_E_STOPPED || coord_phase_over(c) ? "" : "; training goes on");
     coord_call_cancel(&c->calls, WIRE_TYPE_CUT_EXPORT, UINT64_MAX);
     if (k->state == CHECKPOINT_EXPORTING)
         coord_cut_drop(c, k->cut);

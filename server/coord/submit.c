@@ -467,6 +467,18 @@ static const struct coord_shard *rows_doubtful(const struct coord *c)
     return NULL;
 }
 
+/* Who sends it again may have fewer workers by now, or more: for those that were asked for first it
+ * would wait without end. */
+static int workers_take(struct coord *c, uint32_t workers, struct err *e)
+{
+    bool waits = coord_phase_running(c) && c->job.at.phase < PHASE_SETUP;
+    if (!waits || workers == 0 || workers > LIMIT_WORKERS || workers == c->job.at.workers_wanted ||
+        PLANTED("workers_of_before"))
+        return 0;
+    c->job.at.workers_wanted = workers;
+    return coord_phase_put(c) ? 0 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+}
+
 int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit, uint64_t *run,
                  struct err *e)
 {
@@ -480,7 +492,7 @@ int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit
                            "start it, or end the job with `shoal stop`");
     if (again) {
         *run = c->job.at.number;
-        return 0;
+        return workers_take(c, submit->workers, e);
     }
     if (coord_phase_running(c))
         return err_set(e, SHOAL_E_BUSY,

@@ -134,6 +134,59 @@ def a_run_in_memory_that_was_broken_off_goes_back_to_its_checkpoint(space):
     assert run.report()["went_back"] == 2 and run.report()["examples"] == 4000 * longer(20)
 
 
+def a_run_that_ended_without_its_page_gets_it(space):
+    """Killed behind the job's end it was an earlier run, and status named a page that was not there."""
+    train = synth(space / "train.tsv", 4000, 1)
+    job = job_file(space / "job.yaml", train)
+    was = run_job(job, space / "run")
+    (space / "run/report.html").unlink()
+    assert "report.html" not in shoal("status", "--run-dir", space / "run")
+    assert digests(run_job(job, space / "run")) == digests(was)
+    assert (space / "run/report.html").stat().st_size > 10000 and "report.html" in shoal("status", "--run-dir", space / "run")
+    again = Run(job, space / "run")
+    assert again.wait() == 73 and "which has ended" in again.output(), again.output()
+
+
+def a_run_goes_on_with_what_it_began_with(space):
+    """The other run has made another checkpoint since, or is gone: the same line was told that its job is running."""
+    train = synth(space / "train.tsv", 4000, 1)
+    run_job(job_file(space / "a.yaml", train, **{"checkpoint.at_end": True}), space / "a")
+    job = job_file(space / "job.yaml", train, **{"train.epochs": longer(40)})
+    run = Run(job, space / "run", extra=["--start-from", space / "a"])
+    started(run)
+    run.process.kill()
+    run.process.wait()
+    without = Run(job, space / "run")
+    assert without.wait() == 73 and f"was begun with --start-from {space / 'a'}: give the same" in without.output(), without.output()
+    (space / "a").rename(space / "gone")
+    again = Run(job, space / "run", extra=["--start-from", space / "a"])
+    assert again.wait() == 0, again.output()
+
+
+def who_cannot_go_on_is_told_what_can(space):
+    train = synth(space / "train.tsv", 4000, 1)
+    job = job_file(space / "job.yaml", train, **{"train.epochs": longer(100), "checkpoint.every_batches": 10})
+    run = Run(job, space / "run", 2)
+    started(run)
+    [coordinator] = [path for path in run.sockets() if path.endswith("/coordinator")]
+    shoal("stop", "--coordinator", f"ipc://{coordinator}")
+    assert run.wait() != 0
+    for _ in range(2):
+        again = Run(job, space / "run", 2)
+        assert again.wait(60) == 73 and "has failed or was stopped" in again.output(), again.output()
+    newest = sorted(p for p in (space / "run/checkpoints").glob("0*"))[-1]
+    assert f"name another --run-dir to begin anew, with --resume {newest} to go on" in again.output(), again.output()
+    onward = Run(job, space / "on", 2, extra=["--resume", newest])
+    started(onward)
+    onward.process.terminate()
+    assert onward.wait() == 69
+    other = Run(job, space / "on", 1, extra=["--resume", newest])
+    assert other.wait(60) == 73 and "was begun with 2 servers: say --servers 2" in other.output(), other.output()
+    (space / "on").rename(space / "moved")
+    moved = Run(job, space / "moved", 2, extra=["--resume", newest])
+    assert moved.wait(60) == 73 and "move it back" in moved.output(), moved.output()
+
+
 def what_will_not_come_is_not_waited_for(space):
     """A server whose folder was emptied is refused, one that --no-restart leaves dead is gone: each kept the next run waiting without end."""
     train = synth(space / "train.tsv", 4000, 1)
@@ -221,6 +274,7 @@ if __name__ == "__main__":
     main([who_starts_again_at_once_waits_for_what_still_ends, who_is_told_to_end_while_it_waits_ends_well, a_second_run_in_the_same_folder_is_refused_and_harms_nothing,
           a_look_at_a_run_that_starts_leaves_it_alone, a_look_makes_no_rows_where_none_were_kept,
           a_run_in_memory_that_was_broken_off_goes_back_to_its_checkpoint, what_will_not_come_is_not_waited_for,
+          a_run_that_ended_without_its_page_gets_it, a_run_goes_on_with_what_it_began_with, who_cannot_go_on_is_told_what_can,
           a_second_run_of_a_job_with_the_same_checkpoints_is_refused, many_that_read_an_ended_run_take_turns,
           a_second_sweep_in_the_same_folder_is_refused_and_harms_nothing, a_second_bench_in_the_same_folder_is_refused,
           runs_begun_in_one_second_have_folders_of_their_own, two_that_make_one_log_leave_a_whole_one])

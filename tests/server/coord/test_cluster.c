@@ -711,6 +711,36 @@ START_TEST(coord_new_job_waits_for_what_the_servers_hold)
 }
 END_TEST
 
+/* A run that was broken off before it began goes on with fewer workers: it waited for the others
+ * without end. */
+START_TEST(coord_job_waits_for_as_many_workers_as_were_said_last)
+{
+    struct err e = {0};
+    uint64_t run = 0, was;
+    fleet_start(2);
+    job_start(5000000);
+    sim_kill(r.client.node);
+    const struct coord_submit many = {r.yaml, strlen(r.yaml), 3, "", false};
+    ck_assert_int_eq(coord_submit(r.coord, 77, &many, &was, &e), 0);
+    go(2000);
+    ck_assert_uint_eq(r.coord->job.at.phase, PHASE_WAITING);
+    if (_i == 1) {
+        coord_kill();
+        coord_start();
+    }
+    ck_assert_int_eq(submit(&run, &e), 0);
+    ck_assert_uint_eq(run, was);
+    if (_i == 2) { /* it is stored */
+        coord_kill();
+        coord_start();
+    }
+    uint64_t end = sim_now_ns(r.sim) + 60 * SECOND;
+    while (r.coord->job.at.phase != PHASE_DONE)
+        ck_assert(sim_step(r.sim) && sim_now_ns(r.sim) < end);
+    rig_stop();
+}
+END_TEST
+
 /* Who is refused will not say. */
 START_TEST(coord_new_job_does_not_wait_for_who_is_refused)
 {
@@ -1180,6 +1210,7 @@ int main(void)
     tcase_add_loop_test(t, coord_half_of_the_rows_in_memory_is_refused, 0, 2);
     tcase_add_loop_test(t, coord_job_in_memory_is_not_submitted_before_its_rows_are_known, 0, 2);
     tcase_add_loop_test(t, coord_new_job_waits_for_what_the_servers_hold, 0, 2);
+    tcase_add_loop_test(t, coord_job_waits_for_as_many_workers_as_were_said_last, 0, 3);
     tcase_add_test(t, coord_new_job_does_not_wait_for_who_is_refused);
     tcase_add_test(t, coord_lost_store_and_a_job_of_fewer_tables);
     tcase_add_test(t, coord_map_of_another_layout_is_refused);
