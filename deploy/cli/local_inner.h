@@ -44,8 +44,8 @@ struct local {
     bool named;        /* job.yaml has what the tables call fields and tensors */
     uint64_t short_ns; /* since then a server takes no pushes for lack of disk; 0: all do */
 };
-/* local_setup.c. From the job file to children ready to start, unless the job has ended; *text: the job as it is submitted,
- * owned by the caller, also after an error. */
+/* local_setup.c. From the job file to children ready to start, unless the job has ended; *text: the
+ * job as it is submitted, owned by the caller, also after an error. */
 int local_prepare(struct local *l, const char *run_dir, char **text, struct err *e);
 /* FOLDER/NAME (NULL: FOLDER alone; under LIMIT_PATH and 64 bytes), as YAML reads it back: for a
  * configuration, or behind KEY= of --set. Returns out. */

@@ -158,7 +158,8 @@ int coord_work_leave(struct coord *c, struct coord_ask *a)
                            "worker %s: %s", worker->name, q->fail_text);
         else if (q->fail_status != 0 && c->job.at.workers_wanted > 0 &&
                  coord_roll_broken(&c->job.roll, worker->name))
-            /* its device failed: it may not come again; if it does, it counts again */
+            /* its device failed, or its input is another: it may not come again; if it does, it
+             * counts again */
             c->job.at.workers_wanted--;
         worker_gone(c, worker->number);
     }

@@ -134,6 +134,24 @@ def a_run_in_memory_that_was_broken_off_goes_back_to_its_checkpoint(space):
     assert run.report()["went_back"] == 2 and run.report()["examples"] == 4000 * longer(20)
 
 
+def a_log_that_was_replaced_is_not_learnt_beside_the_other(space):
+    """Who came later indexed it for himself, and a part of each went into one model: exit 0."""
+    train, other = synth(space / "train.tsv", 4000, 1), synth(space / "other.tsv", 4000, 2)
+    job = job_file(space / "job.yaml", train, **{"train.epochs": longer(40)})
+    run = Run(job, space / "run")
+    started(run)
+    run.process.terminate()
+    assert run.wait() == 69
+    train.rename(space / "right.tsv")
+    other.rename(train)
+    wrong = Run(job, space / "run")
+    assert wrong.wait(60) == 78 and "all workers must see the same files" in wrong.output(), wrong.output()
+    (space / "right.tsv").rename(train)
+    again = Run(job, space / "run")
+    assert again.wait() == 0, again.output()
+    assert again.report()["examples"] == 4000 * longer(40)
+
+
 def a_run_that_ended_without_its_page_gets_it(space):
     """Killed behind the job's end it was an earlier run, and status named a page that was not there."""
     train = synth(space / "train.tsv", 4000, 1)
@@ -274,7 +292,7 @@ if __name__ == "__main__":
     main([who_starts_again_at_once_waits_for_what_still_ends, who_is_told_to_end_while_it_waits_ends_well, a_second_run_in_the_same_folder_is_refused_and_harms_nothing,
           a_look_at_a_run_that_starts_leaves_it_alone, a_look_makes_no_rows_where_none_were_kept,
           a_run_in_memory_that_was_broken_off_goes_back_to_its_checkpoint, what_will_not_come_is_not_waited_for,
-          a_run_that_ended_without_its_page_gets_it, a_run_goes_on_with_what_it_began_with, who_cannot_go_on_is_told_what_can,
+          a_log_that_was_replaced_is_not_learnt_beside_the_other, a_run_that_ended_without_its_page_gets_it, a_run_goes_on_with_what_it_began_with, who_cannot_go_on_is_told_what_can,
           a_second_run_of_a_job_with_the_same_checkpoints_is_refused, many_that_read_an_ended_run_take_turns,
           a_second_sweep_in_the_same_folder_is_refused_and_harms_nothing, a_second_bench_in_the_same_folder_is_refused,
           runs_begun_in_one_second_have_folders_of_their_own, two_that_make_one_log_leave_a_whole_one])

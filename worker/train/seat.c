@@ -28,7 +28,7 @@ static const uint32_t moves[] = {
     [RESTING] = SM_TO(ASKING) | SM_TO(FREE),
     [OPENING] = SM_TO(WORKING) | SM_TO(REPORTING) | SM_TO(FREE),
     [WORKING] = SM_TO(REPORTING) | SM_TO(FREE) | SM_TO(DROPPING),
-    [REPORTING] = SM_TO(ASKING) | SM_TO(FREE),
+    [REPORTING] = SM_TO(ASKING) | SM_TO(FREE) | SM_TO(WORKING),
     [DROPPING] = SM_TO(FREE),
 };
 const struct sm seat_moves = SM("a seat", names, moves);
@@ -44,6 +44,7 @@ struct seat {
     struct dataset *data; /* the task's input, while it is needed; or NULL */
     struct request ask, report;
     struct env_timer rest;
+    bool proves;      /* tells what its input is, before it begins a task */
     int index_status; /* of INDEX */
     struct err index_error;
 };
@@ -181,10 +182,26 @@ static enum wire_type index_report(const struct seat *s)
 static void seat_report(struct seat *s)
 {
     seat_move(s, REPORTING);
-    s->report.type = s->task.kind == WIRE_NEXT_INDEX  ? index_report(s)
-                     : s->task.kind == WIRE_NEXT_EVAL ? WIRE_TYPE_EVAL_DONE
-                                                      : WIRE_TYPE_TASK_DONE;
+    s->report.type = s->task.kind == WIRE_NEXT_INDEX || s->proves ? index_report(s)
+                     : s->task.kind == WIRE_NEXT_EVAL             ? WIRE_TYPE_EVAL_DONE
+                                                                  : WIRE_TYPE_TASK_DONE;
     client_start(s->host->base.client, &s->report);
+}
+
+/* Who came later has indexed for himself: of files that were replaced meanwhile the job would learn
+ * a part of each. Objects are known by their marks. */
+static bool seat_unproved(const struct seat *s)
+{
+    const struct job *job = s->host->base.job;
+    return s->data != NULL && s->task.object == 0 && s->task.split < JOB_SPLITS &&
+           !job->data.objects.of[s->task.split].on && !s->host->proved[s->task.split] &&
+           !PLANTED("input_unproved");
+}
+
+static void seat_work_begin(struct seat *s)
+{
+    seat_move(s, WORKING);
+    lane_start(s->lane, &s->task, s->data);
 }
 
 void seat_look(struct seat *s)
@@ -202,9 +219,12 @@ void seat_look(struct seat *s)
         seat_report(s);
     } else if (rc != 0) {
         s->host->fatal(s->host->context, rc, e.text);
+    } else if (seat_unproved(s)) {
+        s->proves = true;
+        s->index_status = 0;
+        seat_report(s);
     } else {
-        seat_move(s, WORKING);
-        lane_start(s->lane, &s->task, s->data);
+        seat_work_begin(s);
     }
 }
 
@@ -358,12 +378,28 @@ static struct msg *report_build(struct request *r)
     SHOAL_ASSERT(s->state == REPORTING && lane_idle(s->lane));
     if (s->task.kind == WIRE_NEXT_INDEX && s->task.object != 0)
         return object_message(s);
-    if (s->task.kind == WIRE_NEXT_INDEX)
+    if (s->task.kind == WIRE_NEXT_INDEX || s->proves)
         return index_report(s) == WIRE_TYPE_WINDOWS ? windows_message(s) : index_message(s);
     if (s->task.kind == WIRE_NEXT_EVAL)
         return evaluate_scores_message(lane_scores(s->lane), r->id, s->host->pass, s->task.task,
                                        lane_result(s->lane)->bad_lines);
     return task_message(s);
+}
+
+/* A coordinator that answers anything else does not know better than its task. */
+static enum request_verdict proof_reply(struct seat *s, const struct wire *w)
+{
+    struct seat_host *host = s->host;
+    s->proves = false;
+    if (w->status == SHOAL_E_DATA) {
+        host->apart(host->context, w->error);
+    } else if (w->status == SHOAL_E_FENCED || w->status == SHOAL_E_OLD_RUN) {
+        seat_leave(s);
+    } else {
+        host->proved[s->task.split] = true;
+        seat_work_begin(s);
+    }
+    return REQUEST_DONE;
 }
 
 static enum request_verdict report_reply(struct request *r, const struct wire *w,
@@ -379,6 +415,8 @@ static enum request_verdict report_reply(struct request *r, const struct wire *w
     }
     if (client_passing(w->status))
         return REQUEST_LATER;
+    if (s->proves)
+        return proof_reply(s, w);
     /* of an object that cannot be read the coordinator says what becomes of the job */
     if (s->task.kind == WIRE_NEXT_INDEX && s->index_status != 0 && s->task.object == 0) {
         host->fatal(host->context, s->index_status, s->index_error.text);
@@ -390,6 +428,8 @@ static enum request_verdict report_reply(struct request *r, const struct wire *w
     }
     if (w->status != 0)
         log_warn("the coordinator refused %s: %s", wire_type_name(w->type), w->error);
+    else if (s->task.kind == WIRE_NEXT_INDEX && s->task.object == 0)
+        host->proved[s->task.split] = true;
     if (s->task.kind == WIRE_NEXT_TASK)
         s->batch = s->task.first_batch + s->task.batch_count - 1;
     if (s->number == SEAT_NO_LANE)
@@ -447,6 +487,7 @@ void seat_drop(struct seat *s)
     s->number = SEAT_NO_LANE;
     s->generation = 0;
     s->batch = 0;
+    s->proves = false;
     if (s->state == FREE || s->state == DROPPING)
         return;
     if (s->state == WORKING && !lane_idle(s->lane)) {

@@ -53,6 +53,9 @@ struct seat_host {
     void (*end)(void *context);        /* the job is over */
     void (*unknown)(void *context);    /* the coordinator does not know this worker (any more) */
     void (*fatal)(void *context, int status, const char *text); /* the job cannot go on */
+    /* this worker reads another input than the job's: it leaves, the job goes on */
+    void (*apart)(void *context, const char *text);
+    bool proved[JOB_SPLITS]; /* its input is the job's, the coordinator says */
     /* this worker cannot go on: its device failed */
     void (*broken)(void *context, int status, const char *text);
 };

@@ -67,6 +67,7 @@ void trainer_clear(struct trainer *t, bool again, int status, const char *text)
     env_timer_stop(t->env, &t->wait_timer);
     for (uint32_t i = 0; i < t->seat_count; i++)
         seat_drop(t->seat[i]);
+    memset(t->host.proved, 0, sizeof t->host.proved); /* the next job may have another input */
     /* a step under way may be one that never comes back */
     if (t->state == CLEARING && has_device(t))
         env_timer_start(t->env, &t->leave_timer, t->options.step_ms * MS);
@@ -191,6 +192,15 @@ static bool device_replaceable(const struct trainer *t, int status)
 {
     return status == SHOAL_E_UNAVAILABLE && t->options.replace != NULL &&
            t->job.train.backend == BACKEND_AUTO && t->job.train.mode != WIRE_BSP;
+}
+
+void trainer_apart(struct trainer *t, const char *text)
+{
+    if (t->state >= CLEARING)
+        return;
+    log_error("%s: this worker leaves, its lanes go to others", text);
+    t->broken = true;
+    trainer_clear(t, false, SHOAL_E_CONFIG, text);
 }
 
 void trainer_break(struct trainer *t, int status, const char *text)

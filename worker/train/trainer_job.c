@@ -521,6 +521,11 @@ static void host_fatal(void *context, int status, const char *text)
     trainer_end(context, status, text);
 }
 
+static void host_apart(void *context, const char *text)
+{
+    trainer_apart(context, text);
+}
+
 static void host_broken(void *context, int status, const char *text)
 {
     trainer_break(context, status, text);
@@ -538,5 +543,6 @@ void trainer_host_init(struct trainer *t)
                                  .end = host_end,
                                  .unknown = host_unknown,
                                  .fatal = host_fatal,
+                                 .apart = host_apart,
                                  .broken = host_broken};
 }
