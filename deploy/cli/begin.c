@@ -99,22 +99,33 @@ int begin_find(const char *where, bool start, struct begin *out, struct err *e)
     return run_find(mine, start, out->path, e);
 }
 
+static const char *const kinds[] = {"resume", "start_from"};
+
+/* One of the file's lines; an empty one is a line too. */
+static char *line_take(char **text)
+{
+    char *line = *text, *end = line == NULL ? NULL : strchr(line, '\n');
+    *text = end == NULL ? NULL : end + 1;
+    if (end != NULL)
+        *end = 0;
+    return end == NULL ? NULL : line;
+}
+
 bool begin_of_run(const char *run, struct begin *out)
 {
-    char path[2 * LIMIT_PATH], *text, *line[3], *rest;
+    char path[2 * LIMIT_PATH], *text;
     size_t bytes;
     (void)snprintf(path, sizeof path, "%s/" BEGIN_FILE, run);
     *out = (struct begin){.start = false};
     if (file_read_whole(path, 3 * LIMIT_PATH, &text, &bytes) != 0)
         return false;
-    line[0] = strtok_r(text, "\n", &rest);
-    line[1] = line[0] == NULL ? NULL : strtok_r(NULL, "\n", &rest);
-    line[2] = line[1] == NULL ? NULL : strtok_r(NULL, "\n", &rest);
-    bool good = line[2] != NULL && strlen(line[1]) < LIMIT_PATH && strlen(line[2]) < LIMIT_PATH;
+    char *rest = text, *kind = line_take(&rest), *word = line_take(&rest),
+         *found = line_take(&rest);
+    bool good = found != NULL && strlen(word) < LIMIT_PATH && strlen(found) < LIMIT_PATH;
     if (good) {
-        out->start = strcmp(line[0], "start_from") == 0;
-        (void)snprintf(out->word, sizeof out->word, "%s", line[1]);
-        (void)snprintf(out->path, sizeof out->path, "%s", line[2]);
+        out->start = strcmp(kind, kinds[1]) == 0;
+        (void)snprintf(out->word, sizeof out->word, "%s", word);
+        (void)snprintf(out->path, sizeof out->path, "%s", found);
     }
     free(text);
     return good;
@@ -123,19 +134,34 @@ bool begin_of_run(const char *run, struct begin *out)
 char *begin_text(const struct begin *b)
 {
     char *text;
-    int n = asprintf(&text, "%s\n%s\n%s\n", b->start ? "start_from" : "resume", b->word, b->path);
+    int n = asprintf(&text, "%s\n%s\n%s\n", kinds[b->start], b->word, b->path);
     return n < 0 ? NULL : text;
+}
+
+/* Where it is, though it need not be there. */
+static void word_whole(const char *word, bool start, char out[LIMIT_PATH])
+{
+    char here[LIMIT_PATH];
+    bool as_it_is = word[0] == '/' || (start && strcmp(word, "fleet") == 0);
+    while (!as_it_is && strncmp(word, "./", 2) == 0)
+        word += 2;
+    if (as_it_is || getcwd(here, sizeof here) == NULL)
+        (void)snprintf(out, LIMIT_PATH, "%s", word);
+    else
+        (void)snprintf(out, LIMIT_PATH, "%.500s/%.500s", here, word);
 }
 
 static int word_take(const char *word, bool start, const char *run, struct begin *out,
                      struct err *e)
 {
-    if (run != NULL && begin_of_run(run, out) && out->start == start &&
-        strcmp(out->word, word) == 0)
+    char whole[LIMIT_PATH];
+    word_whole(word, start, whole);
+    if (run != NULL && begin_of_run(run, out) && out->path[0] != 0 && out->start == start &&
+        strcmp(out->word, whole) == 0)
         return 0;
     *out = (struct begin){.start = start};
     int rc = begin_find(word, start, out, e);
-    (void)snprintf(out->word, sizeof out->word, "%s", word);
+    (void)snprintf(out->word, sizeof out->word, "%s", whole);
     return rc;
 }
 

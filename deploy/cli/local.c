@@ -178,7 +178,7 @@ static int rows_kept(const struct local *l, struct err *e)
                    "the job of %s has failed or was stopped, and what it had trained is still "
                    "there: name another --run-dir to begin anew%s%s%s; here --start-from fleet "
                    "begins with these tables",
-                   l->dir, made ? ", with --resume " : "", newest.path,
+                   l->dir, made ? ", with --resume " : "", made ? newest.path : "",
                    made ? " to go on from its newest checkpoint" : "");
 }
 
@@ -204,6 +204,8 @@ static int local_run(struct local *l, const char *run_dir, struct err *e)
             former_tell(l);
         if (rc == 0)
             failure_forget(l);
+        if (rc == 0)
+            rc = local_begin_keep(l, e);
         else if (rc == SHOAL_E_EXISTS && l->goes_on)
             rc = rows_kept(l, e);
     }

@@ -329,33 +329,38 @@ static int folders_add(struct local *l, struct err *e)
     return rc;
 }
 
-/* Its rows lie in as many folders. */
-static int servers_same(const struct local *l, struct err *e)
+/* A key of a file that a daemon of the run was started with; 0: it had not got so far. */
+static int file_int(const struct local *l, const char *name, const struct config_key *keys,
+                    const char *key)
 {
     char path[LIMIT_PATH];
     struct config *c = NULL;
     struct err silent;
-    (void)snprintf(path, sizeof path, "%s/coordinator.yaml", l->dir);
-    if (config_load(path, NULL, keys_coordinator, &c, &silent) != 0)
-        return 0; /* it had not got so far */
-    int were = (int)config_int(c, "shards") / l->shards;
+    (void)snprintf(path, sizeof path, "%s/%s", l->dir, name);
+    if (config_load(path, NULL, keys, &c, &silent) != 0)
+        return 0;
+    int value = (int)config_int(c, key);
     config_free(c);
-    return were == l->servers
-               ? 0
-               : err_set(e, SHOAL_E_EXISTS,
-                         "the run in %s was begun with %d servers: say --servers %d and it goes "
-                         "on, or name another --run-dir",
-                         l->dir, were, were);
+    return value;
 }
 
-static int begin_keep(const struct local *l, struct err *e)
+/* Its rows lie in as many folders, each with as many shards. */
+static int servers_same(const struct local *l, struct err *e)
+{
+    int all = file_int(l, "coordinator.yaml", keys_coordinator, "shards"),
+        each = file_int(l, "server-0.yaml", keys_server, "shards");
+    if (all == 0 || each == 0 || (all == l->servers * l->shards && each == l->shards))
+        return 0;
+    return err_set(e, SHOAL_E_EXISTS,
+                   "the run in %s was begun with --servers %d --shards %d: say so and it goes on, "
+                   "or name another --run-dir",
+                   l->dir, all / each, each);
+}
+
+int local_begin_keep(const struct local *l, struct err *e)
 {
     char path[LIMIT_PATH];
     (void)snprintf(path, sizeof path, "%s/" BEGIN_FILE, l->dir);
-    if (l->begin.path[0] == 0) { /* nor what a run had that did not get so far as to its job */
-        (void)file_unlink(path);
-        return 0;
-    }
     char *text = begin_text(&l->begin);
     int rc = text == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory")
                           : local_file_replace(path, text, e);
@@ -366,13 +371,18 @@ static int begin_keep(const struct local *l, struct err *e)
 static int begin_same(const struct local *l, struct err *e)
 {
     struct begin was;
-    if (!begin_of_run(l->dir, &was) ||
+    if (l->had_failed || !begin_of_run(l->dir, &was) ||
         (was.start == l->begin.start && strcmp(was.path, l->begin.path) == 0))
         return 0;
-    return err_set(e, SHOAL_E_EXISTS,
-                   "the run in %s was begun with --%s %s: give the same and it goes on, or name "
-                   "another --run-dir",
-                   l->dir, was.start ? "start-from" : "resume", was.word);
+    return was.path[0] == 0
+               ? err_set(e, SHOAL_E_EXISTS,
+                         "the run in %s was begun with no checkpoint: take --resume and "
+                         "--start-from away and it goes on, or name another --run-dir",
+                         l->dir)
+               : err_set(e, SHOAL_E_EXISTS,
+                         "the run in %s was begun with --%s %s: give the same and it goes on, or "
+                         "name another --run-dir",
+                         l->dir, was.start ? "start-from" : "resume", was.word);
 }
 
 /* A new folder gets its job's file. One whose run was broken off goes on with the same job. */
@@ -388,7 +398,7 @@ static int run_file_take(struct local *l, const char *path, const char *text, st
     l->goes_on = rc == 0;
     if (rc == 0)
         rc = servers_same(l, e);
-    else if (rc == SHOAL_E_NOINPUT && (rc = begin_keep(l, e)) == 0)
+    else if (rc == SHOAL_E_NOINPUT)
         return local_file_replace(path, text, e);
     return rc == 0 ? begin_same(l, e) : rc;
 }

@@ -259,6 +259,9 @@ int local_submit(struct local *l, const char *text, struct err *e)
             return rc;
         if (time_monotonic_ns() - asked < SUBMIT_MS * UINT64_C(1000000)) {
             heard = time_monotonic_ns();
+            char *advice = strchr(e->text, ':'); /* what to do about it is done here */
+            if (advice != NULL)
+                *advice = 0;
             line_show(l, e->text, true);
         }
         if ((rc = local_children_watch(l, e)) != 0 || (rc = daemon_missed(l, e)) != 0)
@@ -342,7 +345,6 @@ int local_follow(struct local *l, int *job_status, struct err *e)
             rc = workers_missed(l, &alone, e);
         if (rc != 0)
             return rc;
-        lying_tell(l);
         if (cli_ask(l->ask, &w, NULL, 3000, &reply, &m, &silent) != 0) {
             if (time_monotonic_ns() - heard > 60000000000u)
                 return err_set(
@@ -351,6 +353,8 @@ int local_follow(struct local *l, int *job_status, struct err *e)
             continue;
         }
         heard = time_monotonic_ns();
+        if (reply.u.STATUS_reply.state == WIRE_JOB_WAITING)
+            lying_tell(l);
         struct json *s = NULL;
         if (json_parse(m->frame[1].data, m->frame[1].bytes, &s, NULL) == 0)
             progress_show(l, s);

@@ -119,6 +119,14 @@ int replay_rewind(const struct option_line *o, struct begin *begin, struct err *
     int rc = job_load(path, NULL, &job, e);
     if (rc != 0)
         return rc;
+    char word[LIMIT_PATH];
+    (void)snprintf(word, sizeof word, "%.900s@%.64s", run, text);
+    if (option_text(o, "run-dir") != NULL && begin_of_run(option_text(o, "run-dir"), begin) &&
+        strcmp(begin->word, word) == 0) {
+        job_free(&job);
+        return 0;
+    }
+    *begin = (struct begin){.start = false};
     if (!job_span_parse(text, &job.data.zone, &at))
         rc = err_set(e, SHOAL_E_USAGE,
                      "--rewind: '%s' is none of 2026-03-04, 2026-03-04T05 and seconds since 1970",
@@ -131,7 +139,9 @@ int replay_rewind(const struct option_line *o, struct begin *begin, struct err *
     if (rc != 0)
         return rc;
     printf("from %s\n", path);
-    return begin_find(path, false, begin, e);
+    rc = begin_find(path, false, begin, e);
+    (void)snprintf(begin->word, sizeof begin->word, "%s", word);
+    return rc;
 }
 
 /* ---- two replays ----------------------------------------------------------------------------- */

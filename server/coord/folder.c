@@ -72,34 +72,36 @@ static void disk_let_go(int *hold)
     *hold = COORD_FOLDER_NONE;
 }
 
+/* NFS without a lock daemon, Lustre without flock, a file that another user left. */
+static int claim_without(struct coord_folder_claim *claim, int why)
+{
+    log_warn("%s cannot be locked (%s): nothing keeps another coordinator from removing this job's "
+             "checkpoints, if its job has the same name",
+             claim->path, strerror(why));
+    claim->fd = -1;
+    return 0;
+}
+
 /* One that is taken away by its holder meanwhile is no lock: *gone. */
 static int claim_once(struct coord_folder_claim *claim, bool alone, bool *gone)
 {
     struct stat is;
     *gone = false;
     int fd = file_open(claim->path, O_RDWR | O_CREAT | O_NOFOLLOW, 0644);
-    if (fd >= 0)
-        (void)fchmod(fd, 0644);    /* whatever the umask; another's stays as it is */
-    if (fd < 0 && errno == EACCES) /* another user's: here too it can be locked */
+    if (fd < 0 && errno == EACCES) /* another user's: it can be locked all the same */
         fd = file_open(claim->path, O_RDONLY | O_NOFOLLOW, 0);
     if (fd < 0)
-        return -1;
+        return errno == EACCES ? claim_without(claim, errno) : -1;
     bool held = flock(fd, (alone ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0 || PLANTED("claims_ignored");
     int why = errno;
-    if (!held && why != EWOULDBLOCK) { /* NFS without a lock daemon, Lustre without flock */
-        log_warn("%s cannot be locked (%s): nothing keeps another coordinator from removing this "
-                 "job's checkpoints, if its job has the same name",
-                 claim->path, strerror(why));
-        (void)file_unlink(claim->path);
-        close(fd);
-        claim->fd = -1;
+    *gone = held && fstat(fd, &is) == 0 && is.st_nlink == 0 && !PLANTED("claim_of_the_gone");
+    if (held && !*gone) {
+        claim->fd = fd;
         return 0;
     }
-    claim->fd = fd;
-    *gone = held && fstat(fd, &is) == 0 && is.st_nlink == 0 && !PLANTED("claim_of_the_gone");
-    if (held && !*gone)
-        return 0;
     close(fd);
+    if (!held && why != EWOULDBLOCK)
+        return claim_without(claim, why);
     errno = why;
     return -1;
 }

@@ -136,8 +136,7 @@ def run_that_cannot_give_its_tables_says_why(space):
     run_job(plain, space / "memory", extra=["--set", "durability=memory"])
     assert "kept nothing" in said(78, "checkpoint", "create", "--run-dir", space / "memory")
     run = Run(job(space, "long", days[0], **{"train.epochs": 20000}), space / "going")
-    while run.running() and "epoch" not in run.output():
-        time.sleep(0.05)
+    started(run)
     assert "goes on: make a checkpoint" in said(69, "checkpoint", "export", space / "going", "emb", "--out", space / "none.tsv")
     made = said(0, "checkpoint", "create", "--run-dir", space / "going").split(": ")[0]
     assert len(export(space, made, "emb")) > 2 and run.running() and not (space / "none.tsv").exists()

@@ -185,21 +185,25 @@ def who_cannot_go_on_is_told_what_can(space):
     train = synth(space / "train.tsv", 4000, 1)
     job = job_file(space / "job.yaml", train, **{"train.epochs": longer(100), "checkpoint.every_batches": 10})
     run = Run(job, space / "run", 2)
-    started(run)
+    while not list(run.dir.glob("checkpoints/0*/manifest.json")):
+        assert run.running(), run.output()
+        time.sleep(0.02)
     [coordinator] = [path for path in run.sockets() if path.endswith("/coordinator")]
     shoal("stop", "--coordinator", f"ipc://{coordinator}")
     assert run.wait() != 0
     for _ in range(2):
         again = Run(job, space / "run", 2)
         assert again.wait(60) == 73 and "has failed or was stopped" in again.output(), again.output()
-    newest = sorted(p for p in (space / "run/checkpoints").glob("0*"))[-1]
+    newest = sorted((space / "run/checkpoints").glob("0*/manifest.json"))[-1].parent
     assert f"name another --run-dir to begin anew, with --resume {newest} to go on" in again.output(), again.output()
     onward = Run(job, space / "on", 2, extra=["--resume", newest])
     started(onward)
     onward.process.terminate()
     assert onward.wait() == 69
     other = Run(job, space / "on", 1, extra=["--resume", newest])
-    assert other.wait(60) == 73 and "was begun with 2 servers: say --servers 2" in other.output(), other.output()
+    assert other.wait(60) == 73 and "was begun with --servers 2 --shards 1: say so" in other.output(), other.output()
+    without = Run(job, space / "on", 2)
+    assert without.wait(60) == 73 and f"was begun with --resume {newest}: give the same" in without.output(), without.output()
     (space / "on").rename(space / "moved")
     moved = Run(job, space / "moved", 2, extra=["--resume", newest])
     assert moved.wait(60) == 73 and "move it back" in moved.output(), moved.output()

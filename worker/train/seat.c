@@ -218,7 +218,12 @@ void seat_look(struct seat *s)
         s->index_error = e;
         seat_report(s);
     } else if (rc != 0) {
-        s->host->fatal(s->host->context, rc, e.text);
+        /* others have read it: what is missing or damaged is so here */
+        bool here = rc == SHOAL_E_NOINPUT || rc == SHOAL_E_DATA || rc == SHOAL_E_CHECKSUM;
+        if (here && s->task.object == 0)
+            s->host->apart(s->host->context, e.text);
+        else
+            s->host->fatal(s->host->context, rc, e.text);
     } else if (seat_unproved(s)) {
         s->proves = true;
         s->index_status = 0;
@@ -386,7 +391,7 @@ static struct msg *report_build(struct request *r)
     return task_message(s);
 }
 
-/* A coordinator that answers anything else does not know better than its task. */
+/* Any other refusal says nothing of the input. */
 static enum request_verdict proof_reply(struct seat *s, const struct wire *w)
 {
     struct seat_host *host = s->host;
@@ -396,6 +401,9 @@ static enum request_verdict proof_reply(struct seat *s, const struct wire *w)
     } else if (w->status == SHOAL_E_FENCED || w->status == SHOAL_E_OLD_RUN) {
         seat_leave(s);
     } else {
+        if (w->status != 0)
+            log_warn("the coordinator does not say whether this worker's input is the job's: %s",
+                     w->error);
         host->proved[s->task.split] = true;
         seat_work_begin(s);
     }

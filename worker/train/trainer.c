@@ -198,9 +198,11 @@ void trainer_apart(struct trainer *t, const char *text)
 {
     if (t->state >= CLEARING)
         return;
+    /* whoever starts a worker that stays starts it again, until its input is the job's */
+    int status = t->options.stay ? SHOAL_E_UNAVAILABLE : SHOAL_E_CONFIG;
     log_error("%s: this worker leaves, its lanes go to others", text);
     t->broken = true;
-    trainer_clear(t, false, SHOAL_E_CONFIG, text);
+    trainer_clear(t, false, status, text);
 }
 
 void trainer_break(struct trainer *t, int status, const char *text)

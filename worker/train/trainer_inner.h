@@ -83,7 +83,8 @@ void trainer_end(struct trainer *t, int status, const char *text);
 /* The device failed. The lanes go back, the job goes on elsewhere; this process ends with its
  * status, or goes on by another backend. */
 void trainer_break(struct trainer *t, int status, const char *text);
-/* Its input is another than the job's: it leaves, with CONFIG. */
+/* Its input is another than the job's: it leaves, with CONFIG, or UNAVAILABLE where it was to stay
+ * for other jobs. */
 void trainer_apart(struct trainer *t, const char *text);
 void trainer_replaced(struct trainer *t);
 /* The coordinator does not know this worker any more. */

@@ -6,7 +6,9 @@
 
 #include <check.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct seat_host host;
 static struct seat *seat;
@@ -16,6 +18,8 @@ static int fatal_status;
 static bool held_elsewhere;
 static uint32_t lanes_held; /* by the worker's seats, as the host says */
 static int ready_status;
+static struct dataset *input; /* of the tasks; NULL: they have none */
+static uint32_t aparts;
 
 /* What the coordinator answers to the n-th LANE_NEXT, and to every report; the shards to every
  * push. */
@@ -54,7 +58,8 @@ const struct lane_result *__wrap_lane_result(const struct lane *l)
 static int on_ready(void *context, const struct wire_LANE_NEXT_reply *task, struct dataset **data,
                     struct err *e)
 {
-    (void)context, (void)task, (void)data;
+    (void)context, (void)task;
+    *data = input;
     return ready_status == 0 ? 0 : err_set(e, ready_status, "scripted");
 }
 
@@ -105,6 +110,13 @@ static void on_fatal(void *context, int status, const char *text)
     fatal_status = status;
 }
 
+static void on_apart(void *context, const char *text)
+{
+    (void)context;
+    ck_assert_uint_gt(strlen(text), 0);
+    aparts++;
+}
+
 static void on_broken(void *context, int status, const char *text)
 {
     (void)context, (void)status, (void)text;
@@ -114,7 +126,8 @@ static void on_broken(void *context, int status, const char *text)
 static void setup(void)
 {
     struct err e = {0};
-    freed = unknown = ended = fatals = brokens = releases = reports = lanes_held = 0;
+    freed = unknown = ended = fatals = brokens = releases = reports = lanes_held = aparts = 0;
+    input = NULL;
     fatal_status = ready_status = push_status = 0;
     held_elsewhere = false;
     found = NULL;
@@ -140,6 +153,7 @@ static void setup(void)
                               .end = on_end,
                               .unknown = on_unknown,
                               .fatal = on_fatal,
+                              .apart = on_apart,
                               .broken = on_broken};
     ck_assert_msg(seat_new(&host, &seat, &e) == 0, "%s", e.text);
     seat_begin(seat);
@@ -317,6 +331,91 @@ START_TEST(seat_whose_device_fails_ends_the_worker_alone)
 }
 END_TEST
 
+/* ---- proving what it reads ---- */
+
+/* A log of three rows. */
+static void input_open(void)
+{
+    static struct job job;
+    static char path[] = "/tmp/shoal-seat-XXXXXX";
+    char text[256];
+    struct err e;
+    int fd = mkstemp(path);
+    ck_assert_int_eq(write(fd, "1 1:1\n0 2:1\n1 3:1\n", 18), 18);
+    (void)close(fd);
+    (void)snprintf(text, sizeof text,
+                   "job: t\ndata: {format: libsvm, train: [%s]}\ntables: [{name: emb, dim: 2}]\n"
+                   "model: {kind: probe}\n",
+                   path);
+    ck_assert_msg(job_parse(text, strlen(text), "job", NULL, &job, &e) == 0, "%s", e.text);
+    ck_assert_msg(dataset_open(&job, WIRE_TRAIN, &input, &e) == 0, "%s", e.text);
+    (void)unlink(path);
+}
+
+/* Rows and digest go to the coordinator before the first task of them, and once: of another input
+ * nothing is pushed. */
+START_TEST(seat_proves_its_input_before_it_begins)
+{
+    static const int status[] = {0,
+                                 SHOAL_E_DATA,
+                                 SHOAL_E_FENCED,
+                                 SHOAL_E_OLD_RUN,
+                                 SHOAL_E_MALFORMED,
+                                 SHOAL_E_AGAIN,
+                                 SHOAL_E_UNAVAILABLE};
+    bool works = _i == 0 || _i == 4 || _i == 5;
+    input_open();
+    next[0] = next[1] = task_of_lane();
+    next[1].first_batch = 32;
+    next[1].mark = 31;
+    report_status[0] = status[_i];
+    seat_ask(seat);
+    script_run_ms(1000);
+    const struct wire_INDEX_DONE *q = &script_seen(WIRE_TYPE_INDEX_DONE, 0)->w.u.INDEX_DONE;
+    ck_assert_uint_eq(q->rows, 3);
+    ck_assert_uint_eq(q->digest, dataset_digest(input));
+    ck_assert_uint_eq(q->split, WIRE_TRAIN);
+    ck_assert_uint_eq(script_count(WIRE_TYPE_INDEX_DONE), _i == 5 ? 2 : 1);
+    ck_assert_int_eq(script_count(WIRE_TYPE_PUSH) > 0, works);
+    ck_assert_uint_eq(script_count(WIRE_TYPE_TASK_DONE), works ? 2 : 0);
+    ck_assert_int_eq(host.proved[WIRE_TRAIN], works);
+    ck_assert_uint_eq(aparts, _i == 1);
+    ck_assert_int_eq(seat_is_free(seat), _i == 2 || _i == 3);
+    ck_assert_uint_eq(unknown, _i == 6);
+    ck_assert_uint_eq(fatals, 0);
+}
+END_TEST
+
+START_TEST(seat_that_is_dropped_proves_nothing)
+{
+    input_open();
+    next[0] = next[1] = task_of_lane();
+    report_status[0] = SHOAL_E_AGAIN;
+    seat_ask(seat);
+    script_run_ms(5);
+    seat_drop(seat);
+    ck_assert(seat_is_free(seat));
+    host.proved[WIRE_TRAIN] = true;
+    seat_ask(seat);
+    script_run_ms(1000);
+    ck_assert_uint_eq(script_count(WIRE_TYPE_INDEX_DONE), 1);
+    ck_assert_uint_eq(script_count(WIRE_TYPE_TASK_DONE), 1);
+}
+END_TEST
+
+/* Of what others have read the job does not end. */
+START_TEST(seat_that_cannot_read_its_task_leaves_alone)
+{
+    static const int status[] = {SHOAL_E_NOINPUT, SHOAL_E_DATA, SHOAL_E_CHECKSUM, SHOAL_E_IO};
+    next[0] = task_of_lane();
+    ready_status = status[_i];
+    seat_ask(seat);
+    script_run_ms(10);
+    ck_assert_uint_eq(aparts, _i < 3);
+    ck_assert_uint_eq(fatals, _i == 3);
+}
+END_TEST
+
 /* ---- reporting ------------------------------------------------------------------------------- */
 
 static void much(struct lane_result *r)
@@ -477,6 +576,9 @@ int main(void)
     tcase_add_loop_test(c, seat_whose_report_is_refused_does_as_the_status_says, 0, 5);
     tcase_add_loop_test(c, seat_after_an_evaluation_is_as_it_was, 0, 2);
     tcase_add_loop_test(c, seat_says_what_it_could_not_index, 0, 3);
+    tcase_add_loop_test(c, seat_proves_its_input_before_it_begins, 0, 7);
+    tcase_add_test(c, seat_that_is_dropped_proves_nothing);
+    tcase_add_loop_test(c, seat_that_cannot_read_its_task_leaves_alone, 0, 4);
     tcase_add_loop_test(c, seat_that_is_dropped_has_no_lane, 0, 3);
     tcase_add_loop_test(c, seat_ends_with_the_job, 0, 2);
     return suite_main(s);
