@@ -11,7 +11,7 @@
 struct begin {
     char path[LIMIT_PATH]; /* absolute folder of a checkpoint; empty: nothing */
     bool start;            /* start_from */
-    char word[LIMIT_PATH]; /* as it was given */
+    char word[LIMIT_PATH]; /* as it was given, absolute: it may be gone by now */
 };
 
 /* In a run's folder: with what it began, as given and as found then. A run that was broken off goes

@@ -186,8 +186,7 @@ static int local_run(struct local *l, const char *run_dir, struct err *e)
 {
     char *text = NULL;
     int job_status = 0, rc = local_prepare(l, run_dir, &text, e);
-    if (rc != 0 ||
-        l->ended) { /* broken off behind the job's end: the page is what there is to do */
+    if (rc != 0 || l->ended) { /* broken off behind the job's end: it lacks its page alone */
         free(text);
         return rc == 0 ? report_finish(l, e) : rc;
     }

@@ -28,9 +28,9 @@ struct coord_submit {
  * them; what job_parse and coord_from_open say. */
 int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit, uint64_t *run,
                  struct err *e);
-/* What follows from the text alone: the job parsed, its lists made. What job_parse says. */
 /* What the stored job was submitted with. IO, CORRUPT. */
 int coord_submit_asked_load(struct coord *c, struct err *e);
+/* What follows from the text alone: the job parsed, its lists made. What job_parse says. */
 int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, struct err *e);
 /* These names, in the job's text and beside it, in place of those that it had. NOMEM, TOO_BIG: as
  * it was. learnt: of legend.h. */

@@ -11,6 +11,9 @@
  *                                                                v   v done
  *                      ASKING <--report_reply: a lane is held-- REPORTING
  *
+ *   Before its first task of a split a worker proves its input: OPENING --seat_look--> REPORTING
+ *   (rows and digest, as of INDEX) --proof_reply--> WORKING. With another one it leaves.
+ *
  *   seat_leave, to FREE: ASKING (LEAVE, refused, the lane is another seat's), WORKING (the lane was
  *   taken away), REPORTING (answered and no lane is held, or refused).
  *   seat_drop, to FREE: all; but from WORKING to DROPPING, and FREE at seat_worked.
@@ -53,7 +56,8 @@ struct seat_host {
     void (*end)(void *context);        /* the job is over */
     void (*unknown)(void *context);    /* the coordinator does not know this worker (any more) */
     void (*fatal)(void *context, int status, const char *text); /* the job cannot go on */
-    /* this worker reads another input than the job's: it leaves, the job goes on */
+    /* this worker reads another input than the job's, or cannot read what others have read: it
+     * leaves, the job goes on */
     void (*apart)(void *context, const char *text);
     bool proved[JOB_SPLITS]; /* its input is the job's, the coordinator says */
     /* this worker cannot go on: its device failed */
