@@ -255,7 +255,8 @@
  * matrix product, compared between workers under bsp. For people: device (and its libraries), and
  * why this backend was taken. Reply frame 1: the job file as submitted (YAML text, --set applied);
  * the worker number is never used again. pass: what the worker shows with whatever it asks
- * afterwards, on this connection or a later one; nobody else knows it. */
+ * afterwards, on this connection or a later one; nobody else knows it. job: its number, which no
+ * other job of this coordinator has, though its file be the same; 0: it does not tell. */
 /* as long as the longest text of a device: a text cut short may equal another */
 #define WIRE_KERNEL 192
 #define WIRE_DEVICE 256
@@ -264,7 +265,8 @@
     STR(name, LIMIT_NAME) U32(pid) STR(kernel, WIRE_KERNEL) STR(backend, 32) U32(lanes_max) \
     STR(device, WIRE_DEVICE) STR(why, WIRE_WHY)
 #define WIRE_WORKER_JOIN_REPLY(U32, U64, I32, F32, F64, B, STR) \
-    U64(worker) U64(run) U32(lanes) U32(lease_ms) U32(tables) U32(shards) U64(map_epoch) U64(pass)
+    U64(worker) U64(run) U32(lanes) U32(lease_ms) U32(tables) U32(shards) U64(map_epoch) U64(pass) \
+    U64(job)
 
 /* A worker that joined and learnt of no tables (`tables` 0 in the reply) declares all of the job's
  * after INDEX: only the model knows them. The first declaration stands; another one must be equal
@@ -460,7 +462,8 @@ struct wire_window {
  * count) */
 #define WIRE_LATER(X) \
     X(SHARD_BEAT, 37) X(LANE_NEXT_REPLY, 14) X(WORKER_BEAT_REPLY, 2) X(STOP_REPLY, 1) \
-    X(RUN_OPEN, 5) X(FENCE, 4) X(FENCE_REPLY, 1) X(RESTORE, 2) X(WORKER_BEAT, 26)
+    X(RUN_OPEN, 5) X(FENCE, 4) X(FENCE_REPLY, 1) X(RESTORE, 2) X(WORKER_BEAT, 26) \
+    X(WORKER_JOIN_REPLY, 8)
 
 /* X(NAME, wire number, raw frames of the request, raw frames of a good reply) */
 #define WIRE_MAP(X)                                                                                \

@@ -89,7 +89,8 @@ int coord_work_join(struct coord *c, struct coord_ask *a)
                                         .tables = j->at.tables,
                                         .shards = c->members.shards,
                                         .map_epoch = j->at.map_epoch,
-                                        .pass = w->pass};
+                                        .pass = w->pass,
+                                        .job = j->at.number};
     a->frame = j->yaml;
     a->frame_bytes = j->yaml_bytes;
     return 0;
@@ -146,20 +147,33 @@ static void worker_gone(struct coord *c, uint64_t number)
     coord_grant_worker_gone(c, number);
 }
 
+/* Who has learnt nothing of the job yet, while another one has, fails for what is missing here: a
+ * folder that is not mounted, another file, a right. */
+static bool fails_alone(const struct coord *c, const struct coord_worker *worker)
+{
+    bool others = false;
+    for (uint32_t i = 0; i < c->members.workers; i++)
+        others = others ||
+                 (&c->members.worker[i] != worker && c->members.worker[i].figures.examples > 0);
+    return others && worker->figures.examples == 0 && !PLANTED("late_worker_ends_all");
+}
+
 int coord_work_leave(struct coord *c, struct coord_ask *a)
 {
     const struct wire_WORKER_LEAVE *q = &a->request->u.WORKER_LEAVE;
     const struct coord_worker *worker = coord_member_of_pass(&c->members, q->pass, a->who.key);
     if (worker != NULL) {
-        log_info("worker %" PRIu64 " (%s) leaves%s%s", worker->number, worker->name,
-                 q->fail_text[0] != 0 ? ": " : "", q->fail_text);
-        if (q->fatal)
+        if (q->fail_status != 0)
+            log_warn("worker %" PRIu64 " (%s) leaves: %s", worker->number, worker->name,
+                     q->fail_text);
+        else
+            log_info("worker %" PRIu64 " (%s) leaves", worker->number, worker->name);
+        if (q->fatal && !fails_alone(c, worker))
             coord_end_fail(c, q->fail_status >= 0 ? SHOAL_E_INTERNAL : q->fail_status,
                            "worker %s: %s", worker->name, q->fail_text);
         else if (q->fail_status != 0 && c->job.at.workers_wanted > 0 &&
                  coord_roll_broken(&c->job.roll, worker->name))
-            /* its device failed, or its input is another: it may not come again; if it does, it
-             * counts again */
+            /* for its device, or its input: it may not come again; if it does, it counts again */
             c->job.at.workers_wanted--;
         worker_gone(c, worker->number);
     }

@@ -196,6 +196,7 @@ uint32_t cluster_worker_start(struct cluster *c)
                                 .cores = 4,
                                 .backend = c->backend,
                                 .why = "a test",
+                                .commands = true,
                                 .replace = c->options.replace,
                                 .stay = c->options.stay,
                                 .wait_ms = 600000};

@@ -267,7 +267,8 @@ static void coordinator_join(struct fake_node *n, peer_t from)
                                                               .lease_ms = f->lease_ms,
                                                               .tables = f->tables,
                                                               .shards = f->shards,
-                                                              .pass = FAKE_PASS + f->workers};
+                                                              .pass = FAKE_PASS + f->workers,
+                                                              .job = f->job};
     if (f->forgets)
         f->known = f->workers;
     f->forgets = false;

@@ -49,6 +49,7 @@ struct fake {
     struct fake_node node[FAKE_SHARDS + 1];
     const char *job_text;
     uint32_t shards, lanes, batch, task_batches, lease_ms;
+    uint64_t job;               /* its number, in the answer to WORKER_JOIN */
     bool no_job;                /* WORKER_JOIN answers AGAIN */
     bool scattered;             /* tablets go round the shards in pairs, else in stretches */
     bool forgets;               /* the coordinator knows no worker till it joins again (once) */

@@ -1,5 +1,6 @@
 /* test_stay.c: workers that wait between jobs (trainer_options.stay): the next job, one of another
- * shape, one that failed here, a coordinator that is away, a stop while they wait. */
+ * shape or day, one that failed here, input that is missing here alone, a coordinator that is away,
+ * a stop while they wait. */
 #include "dense/model.h"
 #include "tests/lib/dense_case.h"
 #include "tests/lib/server_fake.h"
@@ -20,6 +21,8 @@ enum { ROWS = 480, WORKERS = 2 };
 
 static struct cluster cluster;
 static char yaml[2048];
+static uint32_t epochs;   /* of the job made next */
+static uint64_t batch_ms; /* what a worker takes for one, at most */
 
 /* more: lines of the job file. */
 static void job_make(const char *input, const char *model, const char *train, const char *more)
@@ -31,11 +34,12 @@ static void job_make(const char *input, const char *model, const char *train, co
         "tables:\n"
         "  - {name: emb, dim: 4, tablets: 64, init: {kind: zero}, optimizer: {kind: sgd, lr: 1}}\n"
         "model: %s\n"
-        "train: {batch: 8, epochs: 1, task_batches: 10, consistency: bsp, %s}\n"
+        "train: {batch: 8, epochs: %u, task_batches: 10, consistency: bsp, %s}\n"
         "coordinator: {lease: 1s}\n"
         "net: {resend: 100ms}\n"
         "%s\n",
-        worker_path(input), worker_path("cache"), model, train, more);
+        input[0] == '"' ? input : worker_path(input), worker_path("cache"), model, epochs, train,
+        more);
 }
 
 static void cluster_open(bool stay)
@@ -45,7 +49,7 @@ static void cluster_open(bool stay)
                                  .delay_min_ns = MS / 20,
                                  .delay_max_ns = MS,
                                  .work_min_ns = MS / 10,
-                                 .work_max_ns = 4 * MS};
+                                 .work_max_ns = batch_ms * MS};
     cluster_start(&cluster, &o, dense_backend());
 }
 
@@ -87,15 +91,22 @@ static void job_next(const char *model, const char *train, const char *more)
     cluster_submit(&cluster);
 }
 
-static void setup(void)
+static void input_write(uint32_t rows)
 {
-    worker_folder_make();
     static char data[1 << 16];
     size_t at = (size_t)snprintf(data, sizeof data, "label,a,b\n");
-    for (uint32_t i = 0; i < ROWS; i++)
+    for (uint32_t i = 0; i < rows; i++)
         at += (size_t)snprintf(data + at, sizeof data - at, "%u,%u,%u\n", i % 3 == 0, i * 7 % 50,
                                i * 5 % 11);
     worker_write("train.csv", data, at);
+}
+
+static void setup(void)
+{
+    worker_folder_make();
+    epochs = 1;
+    batch_ms = 4;
+    input_write(ROWS);
 }
 
 static void teardown(void)
@@ -147,6 +158,48 @@ START_TEST(a_job_that_fails_here_is_not_the_end)
     job_ends(WIRE_JOB_DONE, &good);
     ck_assert_uint_eq(good.examples, ROWS);
     all_tell("waiting for a job");
+}
+END_TEST
+
+/* The same file of a job, run day by day: what its command gives is the new day's. */
+START_TEST(the_same_job_s_command_is_run_anew)
+{
+    struct cluster_result day;
+    char command[600];
+    snprintf(command, sizeof command, "\"cmd:cat %s\"", worker_path("train.csv"));
+    job_make(command, "{kind: probe}", "lanes: 2", "fresh: [all]");
+    cluster_open(true);
+    job_ends(WIRE_JOB_DONE, &day);
+    ck_assert_uint_eq(day.examples, ROWS);
+    input_write(ROWS / 2);
+    cluster_submit(&cluster);
+    job_ends(WIRE_JOB_DONE, &day);
+    ck_assert_uint_eq(day.examples, ROWS / 2);
+}
+END_TEST
+
+/* One machine more, whose input is not there: the others' job goes on, and it comes in once the
+ * input has come. */
+START_TEST(input_that_is_missing_here_ends_nobody_s_job)
+{
+    struct cluster_result done;
+    char text[256] = "";
+    epochs = 60;
+    batch_ms = 100;
+    job_make("train.csv", "{kind: probe}", "lanes: 3", "");
+    cluster_open(true);
+    pass(5 * SECOND);
+    ck_assert_int_eq(rename(worker_path("train.csv"), worker_path("away")), 0);
+    uint32_t late = cluster_worker_start(&cluster);
+    pass(10 * SECOND);
+    trainer_describe(cluster.worker[late].trainer, text, sizeof text);
+    ck_assert_msg(strncmp(text, "job stay: ", 10) != 0, "%s", text);
+    ck_assert_int_eq(rename(worker_path("away"), worker_path("train.csv")), 0);
+    pass(20 * SECOND);
+    trainer_describe(cluster.worker[late].trainer, text, sizeof text);
+    ck_assert_msg(strncmp(text, "job stay: ", 10) == 0, "%s", text);
+    job_ends(WIRE_JOB_DONE, &done);
+    ck_assert_uint_eq(done.examples, UINT64_C(60) * ROWS);
 }
 END_TEST
 
@@ -224,6 +277,8 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, the_next_job_needs_no_worker_started);
     tcase_add_test(t, a_job_that_fails_here_is_not_the_end);
+    tcase_add_test(t, the_same_job_s_command_is_run_anew);
+    tcase_add_test(t, input_that_is_missing_here_ends_nobody_s_job);
     tcase_add_test(t, a_silent_coordinator_is_waited_for);
     tcase_add_test(t, waiting_is_not_silence);
     tcase_add_test(t, work_is_told);

@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
+#include "proto/base/plant.h"
 #include "proto/job/config.h"
 #include "worker/data/command.h"
 
@@ -32,21 +33,26 @@ static int file_sink_add(void *to, const char *data, size_t bytes, struct err *e
     return cache_write(s->cache, s->fd, data, bytes, e);
 }
 
-/* ---- streams: spooled once a process ---- */
+/* ---- streams: spooled once a job ---- */
 
 struct stream {
     char *name; /* owned */
-    int fd;     /* owned; lives as long as the process */
+    int fd;     /* owned; lives as long as the job */
     uint64_t bytes;
 };
 static pthread_mutex_t stream_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct stream streams[STREAMS_MAX]; /* under stream_lock */
 static uint32_t stream_count;
+static bool input_read; /* standard input, for a job that is over */
 
 static int stream_spool(const char *name, const struct cache *cache, struct stream *out,
                         struct err *e)
 {
     struct file_sink sink = {.cache = cache};
+    if (strcmp(name, "-") == 0 && input_read)
+        return err_set(e, SHOAL_E_NOINPUT,
+                       "standard input was read for the job before: start the worker anew, or "
+                       "name a file");
     int rc = cache_spool(cache, &sink.fd, e);
     if (rc != 0)
         return rc;
@@ -97,6 +103,19 @@ static int stream_open(const char *name, const struct cache *cache, int *fd, uin
     }
     pthread_mutex_unlock(&stream_lock);
     return rc;
+}
+
+void source_streams_forget(void)
+{
+    pthread_mutex_lock(&stream_lock);
+    while (stream_count > 0 && !PLANTED("streams_kept")) {
+        struct stream *s = &streams[--stream_count];
+        input_read = input_read || strcmp(s->name, "-") == 0;
+        close(s->fd);
+        free(s->name);
+        *s = (struct stream){0};
+    }
+    pthread_mutex_unlock(&stream_lock);
 }
 
 /* ---- opening ---- */

@@ -3,8 +3,8 @@
  *
  * A plain file is used where it lies. A packed one (gzip or zstd, known by its first bytes) is
  * decoded once into the cache folder and found there again as long as its path, size and time are
- * as they were. A stream (-, "cmd:...", a pipe) is spooled once a process into a nameless file of
- * the cache folder: it can be read again and again by this process and is gone with it.
+ * as they were. A stream (-, "cmd:...", a pipe) is spooled once a job into a nameless file of the
+ * cache folder: it can be read again and again by this process and is gone with it.
  *
  * Lying one after the other, the files make one range of bytes, [0, bytes): a position in it names
  * file and offset. Opening blocks; afterwards a source is read-only and any thread may pread from
@@ -44,6 +44,11 @@ int source_open(const struct string_list *list, const char *what, const struct c
 void source_close(struct source *s);
 /* The file that holds position `at` < bytes. */
 uint32_t source_file_at(const struct source *s, uint64_t at);
+
+/* The job is over: what was spooled for it is given up, and the next one's commands and pipes are
+ * read anew. Standard input cannot be: whoever asks for it again is refused with NOINPUT. Sources
+ * that are open stay so. Nothing is being opened. */
+void source_streams_forget(void);
 
 /* Names of the list's files, globs expanded, added to *names. NOINPUT, CONFIG. */
 int source_names_any(const struct string_list *list, const char *what, struct string_list *names,

@@ -15,6 +15,8 @@ enum {
     /* options.stay, where days may pass; both grow to 32 times that (client.c) */
     WAIT_PAUSE_MS = 50,
     REFUSED_PAUSE_MS = 300,
+    FAILED_PAUSE_MS = 1000, /* twice as long each time, up to */
+    FAILED_PAUSE_MS_MAX = 30000,
     LEAVE_MS = 2000,
     LANES_DEFAULT = 2,
     LEASE_MS_MIN = 30,
@@ -119,7 +121,9 @@ static void wait_fire(struct env_timer *timer)
 {
     struct trainer *t = container_of(timer, struct trainer, wait_timer);
     struct err e = {0};
-    if (client_heard_ns(t->client) != 0)
+    if (t->options.stay)
+        client_start(t->client, &t->join);
+    if (t->options.stay || client_heard_ns(t->client) != 0)
         return;
     err_set(&e, SHOAL_E_UNAVAILABLE,
             "no answer from the coordinator at %s within %u s: is shoal-coordinator running, is "
@@ -167,7 +171,7 @@ static enum request_verdict join_reply(struct request *r, const struct wire *w, 
     t->lease_ms = reply->lease_ms < LEASE_MS_MIN ? LEASE_MS_MIN : reply->lease_ms;
     env_timer_stop(t->env, &t->wait_timer);
     memset(&t->stats, 0, sizeof t->stats);
-    int rc = trainer_job_take(t, m->frame[1].data, m->frame[1].bytes, &e);
+    int rc = trainer_job_take(t, reply->job, m->frame[1].data, m->frame[1].bytes, &e);
     if (rc != 0) {
         trainer_end(t, rc, e.text);
         return REQUEST_DONE;
@@ -180,11 +184,14 @@ static enum request_verdict join_reply(struct request *r, const struct wire *w, 
     return REQUEST_DONE;
 }
 
-static void trainer_join(struct trainer *t)
+static void trainer_join(struct trainer *t, uint32_t pause_ms)
 {
     SHOAL_ASSERT(t->state == JOINING && !t->preparing && !t->replacing);
     t->again = false;
-    client_start(t->client, &t->join);
+    if (pause_ms > 0)
+        env_timer_start(t->env, &t->wait_timer, pause_ms * MS); /* wait_fire */
+    else
+        client_start(t->client, &t->join);
 }
 
 /* Whether the worker goes on by another backend. Under bsp it would not give the same bits. */
@@ -198,11 +205,9 @@ void trainer_apart(struct trainer *t, const char *text)
 {
     if (t->state >= CLEARING)
         return;
-    /* whoever starts a worker that stays starts it again, until its input is the job's */
-    int status = t->options.stay ? SHOAL_E_UNAVAILABLE : SHOAL_E_CONFIG;
     log_error("%s: this worker leaves, its lanes go to others", text);
     t->broken = true;
-    trainer_clear(t, false, status, text);
+    trainer_end(t, SHOAL_E_CONFIG, text);
 }
 
 void trainer_break(struct trainer *t, int status, const char *text)
@@ -362,7 +367,7 @@ static struct msg *leave_build(struct request *r)
     return wire_encode(&w);
 }
 
-static void trainer_join(struct trainer *t);
+static void trainer_join(struct trainer *t, uint32_t pause_ms);
 
 /* At once, whatever is under way. */
 static void trainer_stop(struct trainer *t)
@@ -402,20 +407,29 @@ void trainer_replaced(struct trainer *t)
     t->options.replace = NULL;
     t->lost = (struct err){.code = 0};
     sm_move(&trainer_moves, &t->state, JOINING);
-    trainer_join(t);
+    trainer_join(t, 0);
 }
 
-/* For the next job nothing of this one is needed: neither its rows nor its memory on a device. */
+/* For the next job nothing of this one is needed: neither its rows nor its memory on a device. One
+ * that could not be worked on here is looked at again, ever later: others may be at work on it, and
+ * what is missing here may come. */
 static void job_over(struct trainer *t)
 {
-    if (t->end.code != 0)
-        log_error("%s; this worker waits for another job", t->end.text);
+    uint64_t what = t->job_hash ^ t->job_number;
+    bool failed = t->end.code != 0, again = failed && what == t->failed_hash;
+    uint32_t longer = t->failed_ms == 0 ? FAILED_PAUSE_MS : 2 * t->failed_ms;
+    if (failed)
+        log_error("%s; this worker waits for another job, or until it can", t->end.text);
     else
         log_info("the job is over: worker %" PRIu64 " waits for another", t->host.worker);
-    trainer_job_drop(t);
+    t->failed_hash = failed ? what : 0;
+    t->failed_ms = !again ? 0 : longer < FAILED_PAUSE_MS_MAX ? longer : FAILED_PAUSE_MS_MAX;
+    trainer_job_forget(t);
     t->host.worker = t->host.base.worker = 0;
-    t->end = (struct err){.code = 0};
-    t->over = false;
+    t->refused = again; /* told with end */
+    if (!again)
+        t->end = (struct err){.code = 0};
+    t->over = t->broken = false;
 }
 
 /* Farewell is said, or nobody listens. */
@@ -424,7 +438,8 @@ static void trainer_left(struct trainer *t)
     client_cancel(t->client, &t->leave);
     client_cancel(t->client, &t->beat);
     env_timer_stop(t->env, &t->leave_timer);
-    if (t->again && t->over)
+    bool over = t->over;
+    if (t->again && over)
         job_over(t);
     if (!t->again) {
         trainer_stop(t);
@@ -432,7 +447,7 @@ static void trainer_left(struct trainer *t)
         trainer_replace(t);
     } else {
         sm_move(&trainer_moves, &t->state, JOINING);
-        trainer_join(t);
+        trainer_join(t, over ? t->failed_ms : 0);
     }
 }
 
@@ -605,7 +620,7 @@ int trainer_new(struct env *env, const struct trainer_options *options, struct t
     trainer_host_init(t);
     if (!t->options.stay)
         env_timer_start(env, &t->wait_timer, t->options.wait_ms * MS);
-    trainer_join(t);
+    trainer_join(t, 0);
     *out = t;
     return 0;
 }

@@ -67,7 +67,9 @@ struct trainer_options {
     uint64_t (*clock_ns)(void);
     uint32_t wait_ms; /* for the first answer of the coordinator; 0: 30 s */
     /* A job that is over, or that failed here, or a coordinator that is silent or refuses this
-     * worker, is not the end: what it had of the job is freed, and it waits for the next. */
+     * worker, is not the end: what it had of the job is freed, and it waits for the next. One
+     * that cannot be worked on here, but goes on elsewhere, it looks at again: at once, then after
+     * 1 s, 2 s, up to half a minute. */
     bool stay;
     bool keyed; /* it shows a key: whoever is not in the coordinator's list hears nothing */
     /* after which a step that does not come back from a device is its end; 0: 60 s */

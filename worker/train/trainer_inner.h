@@ -30,15 +30,18 @@ struct trainer {
     enum trainer_state state;
     bool again;     /* CLEARING: join again afterwards, else leave */
     bool over;      /* ... and its part of the job is: of that nothing is kept */
-    bool refused;   /* JOINING: the coordinator does not take it; end says why */
+    bool refused;   /* JOINING: the coordinator does not take it, or it failed here; end says why */
     struct err end; /* why it leaves; code 0: in good order */
-    bool broken;    /* ... because of its own device: the job goes on without it */
+    bool broken;    /* ... because of its own device or input: the job goes on without it */
+    /* JOINING: it could not work on the job of this hash, and waits this long after the next try */
+    uint64_t failed_hash;
+    uint32_t failed_ms;
     /* CLEARING and LEAVING, again: its device is, another backend is to take its place; code 0:
      * no */
     struct err lost;
     struct client *client;
-    /* The job, from joining on; made anew when the job's text changes. */
-    uint64_t job_hash;
+    /* The job, from joining on; made anew when its text or its number changes. */
+    uint64_t job_hash, job_number;
     bool have_job, have_model;
     struct job job;
     struct model_shape shape;
@@ -83,8 +86,8 @@ void trainer_end(struct trainer *t, int status, const char *text);
 /* The device failed. The lanes go back, the job goes on elsewhere; this process ends with its
  * status, or goes on by another backend. */
 void trainer_break(struct trainer *t, int status, const char *text);
-/* Its input is another than the job's: it leaves, with CONFIG, or UNAVAILABLE where it was to stay
- * for other jobs. */
+/* Its input is another than the job's: it leaves with CONFIG, or, where it is to stay, looks again
+ * and again whether it still is. */
 void trainer_apart(struct trainer *t, const char *text);
 void trainer_replaced(struct trainer *t);
 /* The coordinator does not know this worker any more. */
@@ -93,10 +96,13 @@ void trainer_forgotten(struct trainer *t);
 /* trainer_job.c */
 void trainer_host_init(struct trainer *t);
 void trainer_job_init(struct trainer *t);
-/* Takes the job's text; one that is new replaces the old: all seats are free and idle, no thread
- * has anything. */
-int trainer_job_take(struct trainer *t, const char *text, size_t bytes, struct err *e);
+/* Takes the job's text, and number (WORKER_JOIN); a new one replaces the old: all seats are free
+ * and idle, no thread has anything. */
+int trainer_job_take(struct trainer *t, uint64_t number, const char *text, size_t bytes,
+                     struct err *e);
 void trainer_job_drop(struct trainer *t); /* likewise */
+/* It is over: what its streams gave goes too. Likewise. */
+void trainer_job_forget(struct trainer *t);
 /* The input's shape, the model, its schemas and the seats, unless they are there: on a thread,
  * while t->preparing; then calls trainer_tick. What fails ends the trainer's work. */
 void trainer_job_prepare(struct trainer *t);

@@ -4,7 +4,9 @@
 #include "proto/base/container_of.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
+#include "proto/base/plant.h"
 #include "worker/data/object.h"
+#include "worker/data/source.h"
 #include "worker/train/known_names.h"
 #include "worker/train/trainer_inner.h"
 
@@ -43,12 +45,23 @@ static void inputs_changed(void *context)
     trainer_wake(context);
 }
 
-int trainer_job_take(struct trainer *t, const char *text, size_t bytes, struct err *e)
+void trainer_job_forget(struct trainer *t)
+{
+    trainer_job_drop(t);
+    source_streams_forget();
+}
+
+int trainer_job_take(struct trainer *t, uint64_t number, const char *text, size_t bytes,
+                     struct err *e)
 {
     uint64_t hash = hash_bytes(text, bytes, 1);
+    if (number != t->job_number && !PLANTED("job_by_text"))
+        trainer_job_forget(t); /* the file may be that of yesterday's job, its input is not */
     if (t->have_job && hash == t->job_hash)
         return 0;
     trainer_job_drop(t);
+    t->job_hash = hash;
+    t->job_number = number;
     int rc = job_parse(text, bytes, "the submitted job", t->options.set, &t->job, e);
     if (rc != 0)
         return rc;
@@ -69,7 +82,6 @@ int trainer_job_take(struct trainer *t, const char *text, size_t bytes, struct e
         return rc;
     }
     t->have_job = true;
-    t->job_hash = hash;
     client_set_resend(t->client, t->job.net.resend_ms > 0 ? t->job.net.resend_ms : 1000);
     inputs_init(&t->inputs, t->env, &t->job, inputs_changed, t);
     return 0;

@@ -2269,6 +2269,33 @@ START_TEST(coord_missing_input_ends_the_job)
 }
 END_TEST
 
+/* Who cannot begin what another one has learnt of already ends nobody's job. */
+START_TEST(coord_late_worker_fails_alone)
+{
+    static const struct {
+        uint64_t here, there; /* examples: of who leaves, and of the other */
+        bool ends;
+    } at[] = {{0, 1, false}, {1, 1, true}, {0, 0, true}};
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 1, 2, NULL);
+    struct coord_members *m = &r.coord->members;
+    while (r.coord->job.at.phase != PHASE_TRAIN || m->workers < 2)
+        ck_assert(sim_step(r.sim));
+    m->worker[0].figures.examples = at[_i].there;
+    m->worker[1].figures.examples = at[_i].here;
+    struct wire w = {.type = WIRE_TYPE_WORKER_LEAVE};
+    w.u.WORKER_LEAVE = (struct wire_WORKER_LEAVE){.pass = m->worker[1].pass,
+                                                  .fatal = true,
+                                                  .fail_status = SHOAL_E_NOINPUT,
+                                                  .fail_text = "no such file"};
+    struct coord_ask a = {.request = &w};
+    memcpy(a.who.key, m->worker[1].key, sizeof a.who.key);
+    ck_assert_int_eq(coord_work_leave(r.coord, &a), 0);
+    ck_assert_uint_eq(m->workers, 1);
+    ck_assert_int_eq(r.coord->job.at.status, at[_i].ends ? SHOAL_E_NOINPUT : 0);
+    rig_stop();
+}
+END_TEST
+
 static int text_ask(void)
 {
     struct coord_ask a = {.from = r.coord->members.shard[0].peer};
@@ -2481,6 +2508,7 @@ int main(void)
     tcase_add_loop_test(t, coord_too_many_refused_batches_end_the_job, 0, 3);
     tcase_add_test(t, coord_counts_a_broken_worker_once);
     tcase_add_test(t, coord_missing_input_ends_the_job);
+    tcase_add_loop_test(t, coord_late_worker_fails_alone, 0, 3);
     tcase_add_test(t, coord_failed_job_fences_no_lane);
     tcase_add_test(t, coord_job_without_names_has_no_text_yet);
     tcase_add_test(t, coord_shard_that_opens_a_run_is_set_up_for_restore);

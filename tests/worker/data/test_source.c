@@ -279,6 +279,36 @@ START_TEST(source_reads_standard_input_once_and_keeps_it)
 }
 END_TEST
 
+/* Of the next job they are others; what is open stays. */
+START_TEST(source_streams_are_of_one_job)
+{
+    char command[600];
+    struct source s;
+    snprintf(command, sizeof command, "cmd:cat %s", worker_text("day", "one\n"));
+    config_list_add(&list, command);
+    ck_assert_int_eq(source_open(&list, "data.train", &cache, &s, &e), 0);
+    worker_text("day", "two!\n");
+    check_text("one\n");
+    source_streams_forget();
+    check_text("two!\n");
+    ck_assert_int_eq(pread(s.file[0].fd, command, sizeof command, 0), 4);
+    source_close(&s);
+}
+END_TEST
+
+START_TEST(source_standard_input_is_of_one_job)
+{
+    shell("printf 'one\ntwo\n' > %s", worker_path("in"));
+    ck_assert_ptr_nonnull(freopen(worker_path("in"), "r", stdin));
+    config_list_add(&list, "-");
+    check_text("one\ntwo\n");
+    check_text("one\ntwo\n");
+    source_streams_forget();
+    ck_assert_int_eq(fails(), SHOAL_E_NOINPUT);
+    ck_assert_ptr_nonnull(strstr(e.text, "was read for the job before"));
+}
+END_TEST
+
 START_TEST(source_head_is_the_first_line)
 {
     char *name, *line;
@@ -394,6 +424,8 @@ int main(void)
     tcase_add_test(t, source_runs_commands_once_a_process);
     tcase_add_test(t, source_refuses_failed_commands);
     tcase_add_test(t, source_reads_standard_input_once_and_keeps_it);
+    tcase_add_test(t, source_streams_are_of_one_job);
+    tcase_add_test(t, source_standard_input_is_of_one_job);
     tcase_add_test(t, source_head_is_the_first_line);
     tcase_add_test(t, source_head_has_its_limits);
     tcase_add_test(t, source_says_when_the_disk_is_full);

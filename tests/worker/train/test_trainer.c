@@ -458,6 +458,68 @@ START_TEST(trainer_that_stays_asks_again_where_it_is_refused)
 }
 END_TEST
 
+/* Others may be at work on what it cannot work on: it does not stand at their door all day. */
+START_TEST(trainer_that_stays_looks_ever_later_at_what_fails_here)
+{
+    char told[256];
+    job_make(400, "{kind: probe}", "async");
+    fake_open(&fake, &calm, text, 2, 2);
+    fake.refuse_status[WIRE_TYPE_LEGEND] = SHOAL_E_CONFIG;
+    fake.refuse_count[WIRE_TYPE_LEGEND] = 1000000;
+    stay = true;
+    struct trainer *t = worker_add(2);
+    stay = false;
+    sim_run(fake.sim, 1000 * SECOND, all_stopped, NULL);
+    ck_assert(!sim_stopped(worker_node[0]));
+    /* at 0, 0, 1, 3, 7, 15, 31, 61 and then each 30 s */
+    ck_assert_uint_ge(fake.workers, 38);
+    ck_assert_uint_le(fake.workers, 40);
+    trainer_describe(t, told, sizeof told);
+    ck_assert_msg(strstr(told, "told to refuse") != NULL, "%s", told);
+    fake.refuse_count[WIRE_TYPE_LEGEND] = 0;
+    ck_assert(sim_run(fake.sim, 1070 * SECOND, all_trained, NULL));
+    trainer_leave(t);
+    run_to_the_end();
+    ends_well(t);
+    rows_check();
+}
+END_TEST
+
+/* With the same file; in the same job it goes on with what it has read. */
+START_TEST(trainer_reads_the_input_of_another_job_anew)
+{
+    char item[1200], rest[sizeof text];
+    uint32_t runs = 0;
+    job_make(1000, "{kind: probe}", "async");
+    snprintf(item, sizeof item, "train: [%s]", worker_path("train.libsvm"));
+    char *at = strstr(text, item);
+    ck_assert_ptr_nonnull(at);
+    snprintf(rest, sizeof rest, "%s", at + strlen(item));
+    snprintf(item, sizeof item, "train: [\"cmd:echo ran >> %s; cat %s\"]", worker_path("ran"),
+             worker_path("train.libsvm"));
+    snprintf(at, sizeof text - (size_t)(at - text), "%s%s", item, rest);
+    commands = true;
+    fake_open(&fake, &calm, text, 2, 2);
+    fake.job = 7;
+    worker_add(2);
+    commands = false;
+    ck_assert(sim_run(fake.sim, 100 * SECOND, half_way, NULL));
+    fake.job += (uint64_t)_i;
+    fake.forgets = true;
+    fake.known = fake.workers + 1;
+    for (uint32_t l = 0; l < 2; l++)
+        fake_expire(&fake, l);
+    run_to_the_end();
+    ends_well(worker[0]);
+    FILE *ran = fopen(worker_path("ran"), "r");
+    ck_assert_ptr_nonnull(ran);
+    while (fgets(item, sizeof item, ran) != NULL)
+        runs++;
+    fclose(ran);
+    ck_assert_uint_eq(runs, 1 + (uint32_t)_i);
+}
+END_TEST
+
 START_TEST(trainer_follows_the_map)
 {
     job_make(1000, "{kind: probe}", "async");
@@ -861,6 +923,8 @@ int main(void)
     tcase_add_test(c, trainer_asks_for_one_lane_at_a_time);
     tcase_add_test(c, trainer_sends_again_as_the_job_says);
     tcase_add_test(c, trainer_that_stays_asks_again_where_it_is_refused);
+    tcase_add_test(c, trainer_that_stays_looks_ever_later_at_what_fails_here);
+    tcase_add_loop_test(c, trainer_reads_the_input_of_another_job_anew, 0, 2);
     tcase_add_test(c, trainer_follows_the_map);
     tcase_add_test(c, trainer_evaluates);
     tcase_add_loop_test(c, trainer_trains_dense_tables, 0, 2);
