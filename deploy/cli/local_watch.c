@@ -115,20 +115,27 @@ static bool is_worker(const struct child *c)
 }
 
 /* A worker that cannot run, by its own fault (a device that fails each time, say, or another one
- * than the job's), is left where it lies as long as another is there, or has ended well, for then
- * the job is over. */
+ * than the job's, input that has gone), is left where it lies as long as another is there, or has
+ * ended well, for then the job is over. */
 static bool worker_spared(const struct local *l, const struct child *c)
 {
     for (int i = 0; i < l->children && is_worker(c); i++) {
         const struct child *other = &l->child[i];
         if (other != c && is_worker(other) && (!other->done || other->exit_status == 0))
-            return c->exit_status == 69 || c->exit_status == 70 || c->exit_status == 78;
+            return c->exit_status != 64;
     }
     return false;
 }
 
+/* What would be so again: its input, a right, the job's words. */
+static bool worker_stuck(const struct child *c)
+{
+    return c->exit_status == 65 || c->exit_status == 66 || c->exit_status == 77 ||
+           c->exit_status == 78;
+}
+
 /* A daemon that cannot have its folder: it has waited for it. A worker has told the coordinator
- * what it cannot make, and that ends the job. */
+ * what it cannot make, and that ends the job, or others go on. */
 static bool folder_failed(const struct child *c)
 {
     return c->exit_status == 73 && c->quick_deaths != 0 && !is_worker(c);
@@ -156,10 +163,10 @@ int local_children_watch(struct local *l, struct err *e)
             c->done = true;
             continue;
         }
-        if (c->exit_status == 78 && worker_spared(l, c)) {
+        if (worker_stuck(c) && worker_spared(l, c)) {
             (void)snprintf(line, sizeof line,
-                           "%s cannot work for this job (exit status 78: %s); going on without it",
-                           c->name, words);
+                           "%s cannot work for this job (exit status %d: %s); going on without it",
+                           c->name, c->exit_status, words);
             line_show(l, line, false);
             c->done = true;
             continue;

@@ -358,6 +358,8 @@ static void time_forgive(struct coord *c)
         c->cluster.claim[i].beat_ns = coord_later(c->cluster.claim[i].beat_ns, gap, now);
     c->watch.begun_ns = coord_later(c->watch.begun_ns, gap, now);
     c->watch.worker_ns = coord_later(c->watch.worker_ns, gap, now);
+    if (c->watch.left_ns != 0)
+        c->watch.left_ns = coord_later(c->watch.left_ns, gap, now);
 }
 
 static void on_tick(struct env_timer *t)
@@ -432,6 +434,7 @@ int coord_new(const struct coord_options *options, struct env *env, struct coord
         coord_free(c);
         return rc;
     }
+    c->watch.left_ns = coord_phase_running(c) ? c->watch.begun_ns : 0;
     env_timer_start(env, &c->timer, TICK_NS);
     *out = c;
     return 0;

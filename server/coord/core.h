@@ -288,6 +288,10 @@ struct coord {
         /* start; a worker was there; last said who is missing */
         uint64_t begun_ns, worker_ns, said_ns;
         uint64_t short_ns; /* the last tick, at which a server took no pushes for lack of disk */
+        /* when a worker went that had not failed, or this coordinator took over a job; its name, or
+         * nobody's; 0: none has */
+        uint64_t left_ns;
+        char left[LIMIT_NAME];
     } watch;
     struct {        /* the last answer to STATUS, which goes over all tasks, lanes and members */
         char *text; /* owned; NULL: none yet */

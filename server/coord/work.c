@@ -141,21 +141,29 @@ int coord_work_beat(struct coord *c, struct coord_ask *a)
     return 0;
 }
 
-static void worker_gone(struct coord *c, uint64_t number)
+/* failed: of itself, and said so. */
+static void worker_gone(struct coord *c, uint64_t number, bool failed)
 {
+    const struct coord_worker *worker = coord_member_worker(&c->members, number);
+    if (!failed) {
+        c->watch.left_ns = env_now_ns(c->env);
+        memcpy(c->watch.left, worker->name, sizeof c->watch.left);
+    }
     coord_member_worker_gone(&c->members, number);
     coord_grant_worker_gone(c, number);
 }
 
-/* Who has learnt nothing of the job yet, while another one has, fails for what is missing here: a
- * folder that is not mounted, another file, a right. */
+/* Once the tables are there, others have read the input: who fails with nothing learnt fails for
+ * what is missing where it is, a mount, a right, the file that they have. Unless none of them has
+ * been here for two leases: the job would wait for them without end. */
 static bool fails_alone(const struct coord *c, const struct coord_worker *worker)
 {
-    bool others = false;
+    bool others = c->watch.left_ns != 0 && strcmp(c->watch.left, worker->name) != 0 &&
+                  env_now_ns(c->env) - c->watch.left_ns < 2 * coord_lease_ns(c);
     for (uint32_t i = 0; i < c->members.workers; i++)
-        others = others ||
-                 (&c->members.worker[i] != worker && c->members.worker[i].figures.examples > 0);
-    return others && worker->figures.examples == 0 && !PLANTED("late_worker_ends_all");
+        others = others || strcmp(c->members.worker[i].name, worker->name) != 0;
+    return others && c->job.at.phase >= PHASE_SETUP && worker->figures.examples == 0 &&
+           !PLANTED("late_worker_ends_all");
 }
 
 int coord_work_leave(struct coord *c, struct coord_ask *a)
@@ -175,7 +183,7 @@ int coord_work_leave(struct coord *c, struct coord_ask *a)
                  coord_roll_broken(&c->job.roll, worker->name))
             /* for its device, or its input: it may not come again; if it does, it counts again */
             c->job.at.workers_wanted--;
-        worker_gone(c, worker->number);
+        worker_gone(c, worker->number, q->fail_status != 0);
     }
     return 0;
 }
@@ -192,7 +200,7 @@ void coord_work_anew(struct coord *c, const char *server)
     log_warn("the machine of server %s has started again: lanes go on after what all servers have",
              server);
     while (trains && c->members.workers > 0)
-        worker_gone(c, c->members.worker[c->members.workers - 1].number);
+        worker_gone(c, c->members.worker[c->members.workers - 1].number, false);
     coord_grant_fence_all(c);
 }
 
@@ -207,7 +215,7 @@ void coord_work_expire(struct coord *c)
                   coord_lease_ns(c) / 1000000);
         if (coord_phase_running(c))
             c->job.at.worker_deaths++;
-        worker_gone(c, number);
+        worker_gone(c, number, false);
     }
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """test_hold: one command at a time in a folder: the next one waits for the end of the one before, or is refused in words and harms nothing."""
 import fcntl
+import gzip
 
 from lib import *
 
@@ -152,6 +153,21 @@ def a_log_that_was_replaced_is_not_learnt_beside_the_other(space):
     assert again.report()["examples"] == 4000 * longer(40)
 
 
+def a_worker_that_has_no_cache_any_more_leaves_the_job_to_the_other(space):
+    """What it cannot make ended the job for all."""
+    packed, cache = space / "train.tsv.gz", space / "cache"
+    packed.write_bytes(gzip.compress(synth(space / "train.tsv", 4000, 1).read_bytes()))
+    job = job_file(space / "job.yaml", packed, **{"train.epochs": longer(100), "coordinator.lease": "2s", "data.cache": str(cache)})
+    run = Run(job, space / "run", 1, 2)
+    started(run)
+    shutil.rmtree(cache)
+    cache.write_text("", encoding="utf-8")
+    assert run.signal("worker-1")
+    assert run.wait() == 0, run.output()
+    assert "going on without it" in run.output(), run.output()
+    assert run.report()["examples"] == 4000 * longer(100)
+
+
 def a_run_that_ended_without_its_page_gets_it(space):
     """Killed behind the job's end it was an earlier run, and status named a page that was not there."""
     train = synth(space / "train.tsv", 4000, 1)
@@ -296,7 +312,7 @@ if __name__ == "__main__":
     main([who_starts_again_at_once_waits_for_what_still_ends, who_is_told_to_end_while_it_waits_ends_well, a_second_run_in_the_same_folder_is_refused_and_harms_nothing,
           a_look_at_a_run_that_starts_leaves_it_alone, a_look_makes_no_rows_where_none_were_kept,
           a_run_in_memory_that_was_broken_off_goes_back_to_its_checkpoint, what_will_not_come_is_not_waited_for,
-          a_log_that_was_replaced_is_not_learnt_beside_the_other, a_run_that_ended_without_its_page_gets_it, a_run_goes_on_with_what_it_began_with, who_cannot_go_on_is_told_what_can,
+          a_log_that_was_replaced_is_not_learnt_beside_the_other, a_worker_that_has_no_cache_any_more_leaves_the_job_to_the_other, a_run_that_ended_without_its_page_gets_it, a_run_goes_on_with_what_it_began_with, who_cannot_go_on_is_told_what_can,
           a_second_run_of_a_job_with_the_same_checkpoints_is_refused, many_that_read_an_ended_run_take_turns,
           a_second_sweep_in_the_same_folder_is_refused_and_harms_nothing, a_second_bench_in_the_same_folder_is_refused,
           runs_begun_in_one_second_have_folders_of_their_own, two_that_make_one_log_leave_a_whole_one])

@@ -37,26 +37,28 @@ static int file_sink_add(void *to, const char *data, size_t bytes, struct err *e
 
 struct stream {
     char *name; /* owned */
-    int fd;     /* owned; lives as long as the job */
+    int fd;     /* owned; lives as long as the job; -1: it has been read and cannot be again */
     uint64_t bytes;
 };
 static pthread_mutex_t stream_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct stream streams[STREAMS_MAX]; /* under stream_lock */
 static uint32_t stream_count;
-static bool input_read; /* standard input, for a job that is over */
 
+static bool repeats(const char *name)
+{
+    return strncmp(name, "cmd:", 4) == 0;
+}
+
+/* *out has a name when the stream is to be remembered, also where it failed. */
 static int stream_spool(const char *name, const struct cache *cache, struct stream *out,
                         struct err *e)
 {
     struct file_sink sink = {.cache = cache};
-    if (strcmp(name, "-") == 0 && input_read)
-        return err_set(e, SHOAL_E_NOINPUT,
-                       "standard input was read for the job before: start the worker anew, or "
-                       "name a file");
+    bool begun = true;
     int rc = cache_spool(cache, &sink.fd, e);
     if (rc != 0)
         return rc;
-    if (strncmp(name, "cmd:", 4) == 0) {
+    if (repeats(name)) {
         rc = command_read(&(struct command){.text = name + 4, .name = name}, file_sink_add, &sink,
                           NULL, e);
     } else if (strcmp(name, "-") == 0) {
@@ -66,10 +68,12 @@ static int stream_spool(const char *name, const struct cache *cache, struct stre
         int fd = open(name, O_RDONLY | O_CLOEXEC);
         rc = fd < 0 ? err_set(e, SHOAL_E_NOINPUT, "%s: %s; check the path", name, strerror(errno))
                     : decode(&(struct decode_from){fd, name, 0}, file_sink_add, &sink, NULL, e);
+        begun = fd >= 0;
         if (fd >= 0)
             close(fd);
     }
-    out->name = rc == 0 ? strdup(name) : NULL;
+    out->fd = -1;
+    out->name = rc == 0 || (begun && !repeats(name)) ? strdup(name) : NULL;
     if (rc == 0 && out->name == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", name);
     if (rc != 0) {
@@ -93,8 +97,15 @@ static int stream_open(const char *name, const struct cache *cache, int *fd, uin
         rc =
             err_set(e, SHOAL_E_CONFIG, "%s: more than %u streams and commands; write them to files",
                     name, STREAMS_MAX);
-    else if (i == stream_count && (rc = stream_spool(name, cache, &streams[i], e)) == 0)
-        stream_count++;
+    else if (i == stream_count) {
+        rc = stream_spool(name, cache, &streams[i], e);
+        stream_count += streams[i].name != NULL;
+    } else if (streams[i].fd < 0) {
+        rc = err_set(e, SHOAL_E_NOINPUT,
+                     "%s has been read and gives nothing again: start the worker anew, or name a "
+                     "file or a command",
+                     strcmp(name, "-") == 0 ? "standard input" : name);
+    }
     if (rc == 0) {
         *bytes = streams[i].bytes;
         *fd = fcntl(streams[i].fd, F_DUPFD_CLOEXEC, 0);
@@ -108,13 +119,18 @@ static int stream_open(const char *name, const struct cache *cache, int *fd, uin
 void source_streams_forget(void)
 {
     pthread_mutex_lock(&stream_lock);
-    while (stream_count > 0 && !PLANTED("streams_kept")) {
-        struct stream *s = &streams[--stream_count];
-        input_read = input_read || strcmp(s->name, "-") == 0;
-        close(s->fd);
-        free(s->name);
-        *s = (struct stream){0};
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < stream_count && !PLANTED("streams_kept"); i++) {
+        struct stream *s = &streams[i];
+        if (s->fd >= 0)
+            close(s->fd);
+        s->fd = -1;
+        if (repeats(s->name))
+            free(s->name);
+        else
+            streams[kept++] = *s;
     }
+    stream_count = PLANTED("streams_kept") ? stream_count : kept;
     pthread_mutex_unlock(&stream_lock);
 }
 

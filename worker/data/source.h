@@ -45,9 +45,9 @@ void source_close(struct source *s);
 /* The file that holds position `at` < bytes. */
 uint32_t source_file_at(const struct source *s, uint64_t at);
 
-/* The job is over: what was spooled for it is given up, and the next one's commands and pipes are
- * read anew. Standard input cannot be: whoever asks for it again is refused with NOINPUT. Sources
- * that are open stay so. Nothing is being opened. */
+/* The job is over: what was spooled for it is given up, and the next one's commands are run anew.
+ * Standard input and pipes give what they have once: whoever asks for them again, also after a
+ * failure half way, is refused with NOINPUT. Sources that are open stay so. */
 void source_streams_forget(void);
 
 /* Names of the list's files, globs expanded, added to *names. NOINPUT, CONFIG. */

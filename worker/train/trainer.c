@@ -1,6 +1,7 @@
 /* trainer.c: the life of a worker. Read trainer_tick first: it says what follows what. */
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
+#include "proto/base/hash.h"
 #include "proto/base/log.h"
 #include "worker/train/trainer_inner.h"
 
@@ -205,7 +206,8 @@ void trainer_apart(struct trainer *t, const char *text)
 {
     if (t->state >= CLEARING)
         return;
-    log_error("%s: this worker leaves, its lanes go to others", text);
+    if (!t->options.stay)
+        log_error("%s: this worker leaves, its lanes go to others", text);
     t->broken = true;
     trainer_end(t, SHOAL_E_CONFIG, text);
 }
@@ -415,12 +417,13 @@ void trainer_replaced(struct trainer *t)
  * what is missing here may come. */
 static void job_over(struct trainer *t)
 {
-    uint64_t what = t->job_hash ^ t->job_number;
-    bool failed = t->end.code != 0, again = failed && what == t->failed_hash;
+    uint64_t what = t->job_hash ^ t->job_number ^ hash_bytes(t->end.text, strlen(t->end.text), 0);
+    bool failed = t->end.code != 0,
+         again = failed && what == t->failed_hash && t->stats.examples == 0;
     uint32_t longer = t->failed_ms == 0 ? FAILED_PAUSE_MS : 2 * t->failed_ms;
-    if (failed)
-        log_error("%s; this worker waits for another job, or until it can", t->end.text);
-    else
+    if (failed && !again)
+        log_error("%s; this worker looks again and again, or takes the next job", t->end.text);
+    else if (!failed)
         log_info("the job is over: worker %" PRIu64 " waits for another", t->host.worker);
     t->failed_hash = failed ? what : 0;
     t->failed_ms = !again ? 0 : longer < FAILED_PAUSE_MS_MAX ? longer : FAILED_PAUSE_MS_MAX;

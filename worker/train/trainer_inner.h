@@ -33,7 +33,8 @@ struct trainer {
     bool refused;   /* JOINING: the coordinator does not take it, or it failed here; end says why */
     struct err end; /* why it leaves; code 0: in good order */
     bool broken;    /* ... because of its own device or input: the job goes on without it */
-    /* JOINING: it could not work on the job of this hash, and waits this long after the next try */
+    /* JOINING: it could not work on the job, for the reason, of this hash, and waits this long; 0:
+     * not at all, the first time */
     uint64_t failed_hash;
     uint32_t failed_ms;
     /* CLEARING and LEAVING, again: its device is, another backend is to take its place; code 0:

@@ -55,13 +55,14 @@ int trainer_job_take(struct trainer *t, uint64_t number, const char *text, size_
                      struct err *e)
 {
     uint64_t hash = hash_bytes(text, bytes, 1);
-    if (number != t->job_number && !PLANTED("job_by_text"))
-        trainer_job_forget(t); /* the file may be that of yesterday's job, its input is not */
+    /* the file may be that of yesterday's job, its input is not; 0: an older coordinator's */
+    if (number != t->job_number && number != 0 && t->job_number != 0 && !PLANTED("job_by_text"))
+        trainer_job_forget(t);
+    t->job_number = number;
     if (t->have_job && hash == t->job_hash)
         return 0;
     trainer_job_drop(t);
     t->job_hash = hash;
-    t->job_number = number;
     int rc = job_parse(text, bytes, "the submitted job", t->options.set, &t->job, e);
     if (rc != 0)
         return rc;

@@ -2273,15 +2273,32 @@ END_TEST
 START_TEST(coord_late_worker_fails_alone)
 {
     static const struct {
-        uint64_t here, there; /* examples: of who leaves, and of the other */
+        enum coord_phase phase;
+        uint64_t
+            examples;  /* of who leaves; the other has joined anew, as under a new coordinator */
+        bool alike;    /* the other is what is left of itself */
+        uint64_t left; /* leases since the other was there; 0: it is */
         bool ends;
-    } at[] = {{0, 1, false}, {1, 1, true}, {0, 0, true}};
+    } at[] = {{PHASE_TRAIN, 0, false, 0, false}, {PHASE_SETUP, 0, false, 0, false},
+              {PHASE_EVAL, 0, false, 0, false},  {PHASE_TRAIN, 1, false, 0, true},
+              {PHASE_TABLES, 0, false, 0, true}, {PHASE_TRAIN, 0, true, 0, true},
+              {PHASE_TRAIN, 0, false, 1, false}, {PHASE_TRAIN, 0, false, 2, true}};
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 1, 2, NULL);
     struct coord_members *m = &r.coord->members;
     while (r.coord->job.at.phase != PHASE_TRAIN || m->workers < 2)
         ck_assert(sim_step(r.sim));
-    m->worker[0].figures.examples = at[_i].there;
-    m->worker[1].figures.examples = at[_i].here;
+    m->worker[0].figures.examples = 0;
+    m->worker[1].figures.examples = at[_i].examples;
+    if (at[_i].alike)
+        memcpy(m->worker[0].name, m->worker[1].name, sizeof m->worker[0].name);
+    if (at[_i].left != 0) {
+        memcpy(r.coord->watch.left, m->worker[0].name, sizeof m->worker[0].name);
+        coord_member_worker_gone(m, m->worker[0].number);
+        r.coord->watch.left_ns = env_now_ns(r.coord->env) - at[_i].left * coord_lease_ns(r.coord);
+        m->worker[1] = m->worker[0];
+    }
+    uint32_t workers = m->workers;
+    r.coord->job.at.phase = at[_i].phase;
     struct wire w = {.type = WIRE_TYPE_WORKER_LEAVE};
     w.u.WORKER_LEAVE = (struct wire_WORKER_LEAVE){.pass = m->worker[1].pass,
                                                   .fatal = true,
@@ -2290,7 +2307,7 @@ START_TEST(coord_late_worker_fails_alone)
     struct coord_ask a = {.request = &w};
     memcpy(a.who.key, m->worker[1].key, sizeof a.who.key);
     ck_assert_int_eq(coord_work_leave(r.coord, &a), 0);
-    ck_assert_uint_eq(m->workers, 1);
+    ck_assert_uint_eq(m->workers, workers - 1);
     ck_assert_int_eq(r.coord->job.at.status, at[_i].ends ? SHOAL_E_NOINPUT : 0);
     rig_stop();
 }
@@ -2508,7 +2525,7 @@ int main(void)
     tcase_add_loop_test(t, coord_too_many_refused_batches_end_the_job, 0, 3);
     tcase_add_test(t, coord_counts_a_broken_worker_once);
     tcase_add_test(t, coord_missing_input_ends_the_job);
-    tcase_add_loop_test(t, coord_late_worker_fails_alone, 0, 3);
+    tcase_add_loop_test(t, coord_late_worker_fails_alone, 0, 8);
     tcase_add_test(t, coord_failed_job_fences_no_lane);
     tcase_add_test(t, coord_job_without_names_has_no_text_yet);
     tcase_add_test(t, coord_shard_that_opens_a_run_is_set_up_for_restore);

@@ -237,7 +237,7 @@ START_TEST(source_refuses_missing_input)
 }
 END_TEST
 
-START_TEST(source_runs_commands_once_a_process)
+START_TEST(source_runs_commands_once_a_job)
 {
     char command[2048];
     snprintf(command, sizeof command, "cmd:echo ran >> %s; printf 'one\\ntwo\\n' | gzip -c",
@@ -305,7 +305,26 @@ START_TEST(source_standard_input_is_of_one_job)
     check_text("one\ntwo\n");
     source_streams_forget();
     ck_assert_int_eq(fails(), SHOAL_E_NOINPUT);
-    ck_assert_ptr_nonnull(strstr(e.text, "was read for the job before"));
+    ck_assert_ptr_nonnull(strstr(e.text, "has been read"));
+}
+END_TEST
+
+/* What is left of it is not taken for the whole. */
+START_TEST(source_pipe_that_failed_half_way_is_not_read_again)
+{
+    shell("printf 'one\\ntwo\\n' | gzip -c | head -c 20 > %s", worker_path("cut"));
+    ck_assert_ptr_nonnull(freopen(worker_path("cut"), "r", stdin));
+    config_list_add(&list, "-");
+    ck_assert_int_eq(fails(), SHOAL_E_DATA);
+    ck_assert_int_eq(fails(), SHOAL_E_NOINPUT);
+    ck_assert_ptr_nonnull(strstr(e.text, "has been read"));
+    config_list_free(&list);
+    config_list_add(&list, worker_path("fifo"));
+    ck_assert_int_eq(mkfifo(worker_path("fifo"), 0600), 0);
+    shell("(printf 'one\\n' > %s &)", worker_path("fifo"));
+    check_text("one\n");
+    source_streams_forget();
+    ck_assert_int_eq(fails(), SHOAL_E_NOINPUT); /* and does not wait for a writer */
 }
 END_TEST
 
@@ -421,11 +440,12 @@ int main(void)
     tcase_add_test(t, source_refuses_gzip_with_another_sum);
     tcase_add_test(t, source_refuses_packed_files_cut_short);
     tcase_add_test(t, source_refuses_missing_input);
-    tcase_add_test(t, source_runs_commands_once_a_process);
+    tcase_add_test(t, source_runs_commands_once_a_job);
     tcase_add_test(t, source_refuses_failed_commands);
     tcase_add_test(t, source_reads_standard_input_once_and_keeps_it);
     tcase_add_test(t, source_streams_are_of_one_job);
     tcase_add_test(t, source_standard_input_is_of_one_job);
+    tcase_add_test(t, source_pipe_that_failed_half_way_is_not_read_again);
     tcase_add_test(t, source_head_is_the_first_line);
     tcase_add_test(t, source_head_has_its_limits);
     tcase_add_test(t, source_says_when_the_disk_is_full);
