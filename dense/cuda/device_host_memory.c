@@ -18,8 +18,13 @@
 #define ALLOW(p, bytes) ((void)(p), (void)(bytes))
 #endif
 
-#define STRETCH_BYTES ((size_t)1 << 40) /* of addresses, not of memory */
-#define ROOM_LEAST_BITS 8u              /* of a piece: 256 bytes */
+/* of addresses, not of memory; ThreadSanitizer leaves little more than one such stretch */
+#ifdef __SANITIZE_THREAD__
+#define STRETCH_BYTES ((size_t)1 << 36)
+#else
+#define STRETCH_BYTES ((size_t)1 << 40)
+#endif
+#define ROOM_LEAST_BITS 8u /* of a piece: 256 bytes */
 #define ROOM_MOST_BITS 40u
 #define PAGE 4096u
 #define LARGE (64u << 10) /* bytes of a piece whose pages go back with it */

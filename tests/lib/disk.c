@@ -69,7 +69,8 @@ struct disk {
     bool off, failed;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* recursive: a sanitizer that has something to report opens files, by whichever thread */
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static struct disk *disks[DISKS];
 static atomic_uint watched;
 
@@ -396,12 +397,18 @@ void disk_free(struct disk *d)
 
 uint64_t disk_calls(const struct disk *d)
 {
-    return d->calls;
+    pthread_mutex_lock(&lock);
+    uint64_t calls = d->calls;
+    pthread_mutex_unlock(&lock);
+    return calls;
 }
 
 bool disk_failed(const struct disk *d)
 {
-    return d->failed;
+    pthread_mutex_lock(&lock);
+    bool failed = d->failed;
+    pthread_mutex_unlock(&lock);
+    return failed;
 }
 
 void disk_fail(struct disk *d, const struct disk_fault *f)
@@ -415,7 +422,10 @@ void disk_fail(struct disk *d, const struct disk_fault *f)
 
 bool disk_is_off(const struct disk *d)
 {
-    return d->off;
+    pthread_mutex_lock(&lock);
+    bool is = d->off;
+    pthread_mutex_unlock(&lock);
+    return is;
 }
 
 /* ---- what is left when the power has gone ---- */
