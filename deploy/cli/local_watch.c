@@ -184,6 +184,8 @@ int local_children_watch(struct local *l, struct err *e)
             c->exit_status == 64 || folder_failed(c))
             return err_set(e,
                            c->exit_status == 78   ? SHOAL_E_CONFIG
+                           : c->exit_status == 66 ? SHOAL_E_NOINPUT
+                           : c->exit_status == 65 ? SHOAL_E_DATA
                            : c->exit_status == 73 ? SHOAL_E_CANTCREATE
                                                   : SHOAL_E_UNAVAILABLE,
                            "%s cannot run (exit status %d): %s; see %s", c->name, c->exit_status,

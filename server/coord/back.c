@@ -184,6 +184,8 @@ static void go_back(struct coord *c, const char *path, const char *why)
         return;
     run_end(c);
     coord_call_forget(&c->calls);
+    c->watch.left_ns = env_now_ns(c->env); /* all of them join anew */
+    c->watch.left[0] = 0;
     coord_member_workers_forget(&c->members);
     c->checkpoint.last_ns = c->checkpoint.retry_ns = 0; /* the next one: as at the job's start */
     rc = job_again(c, &at, &e);

@@ -153,16 +153,19 @@ static void worker_gone(struct coord *c, uint64_t number, bool failed)
     coord_grant_worker_gone(c, number);
 }
 
-/* Once the tables are there, others have read the input: who fails with nothing learnt fails for
- * what is missing where it is, a mount, a right, the file that they have. Unless none of them has
- * been here for two leases: the job would wait for them without end. */
-static bool fails_alone(const struct coord *c, const struct coord_worker *worker)
+/* Once the tables are there, others have read the input: who fails with nothing learnt, for what may
+ * be missing where it is, a mount, a right, the file that they have, fails alone. Unless no other
+ * has been here for two leases: the job would wait for one without end. */
+static bool fails_alone(const struct coord *c, const struct coord_worker *worker, int status)
 {
+    bool here = status == SHOAL_E_NOINPUT || status == SHOAL_E_DENIED || status == SHOAL_E_IO ||
+                status == SHOAL_E_CANTCREATE || status == SHOAL_E_CONFIG ||
+                status == SHOAL_E_SCHEMA;
     bool others = c->watch.left_ns != 0 && strcmp(c->watch.left, worker->name) != 0 &&
                   env_now_ns(c->env) - c->watch.left_ns < 2 * coord_lease_ns(c);
     for (uint32_t i = 0; i < c->members.workers; i++)
         others = others || strcmp(c->members.worker[i].name, worker->name) != 0;
-    return others && c->job.at.phase >= PHASE_SETUP && worker->figures.examples == 0 &&
+    return here && others && c->job.at.phase >= PHASE_SETUP && worker->figures.examples == 0 &&
            !PLANTED("late_worker_ends_all");
 }
 
@@ -176,7 +179,7 @@ int coord_work_leave(struct coord *c, struct coord_ask *a)
                      q->fail_text);
         else
             log_info("worker %" PRIu64 " (%s) leaves", worker->number, worker->name);
-        if (q->fatal && !fails_alone(c, worker))
+        if (q->fatal && !fails_alone(c, worker, q->fail_status))
             coord_end_fail(c, q->fail_status >= 0 ? SHOAL_E_INTERNAL : q->fail_status,
                            "worker %s: %s", worker->name, q->fail_text);
         else if (q->fail_status != 0 && c->job.at.workers_wanted > 0 &&

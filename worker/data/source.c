@@ -55,6 +55,7 @@ static int stream_spool(const char *name, const struct cache *cache, struct stre
 {
     struct file_sink sink = {.cache = cache};
     bool begun = true;
+    *out = (struct stream){.fd = -1};
     int rc = cache_spool(cache, &sink.fd, e);
     if (rc != 0)
         return rc;
@@ -72,7 +73,6 @@ static int stream_spool(const char *name, const struct cache *cache, struct stre
         if (fd >= 0)
             close(fd);
     }
-    out->fd = -1;
     out->name = rc == 0 || (begun && !repeats(name)) ? strdup(name) : NULL;
     if (rc == 0 && out->name == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", name);
@@ -130,6 +130,8 @@ void source_streams_forget(void)
         else
             streams[kept++] = *s;
     }
+    for (uint32_t i = kept; i < stream_count && !PLANTED("streams_kept"); i++)
+        streams[i] = (struct stream){.fd = -1};
     stream_count = PLANTED("streams_kept") ? stream_count : kept;
     pthread_mutex_unlock(&stream_lock);
 }

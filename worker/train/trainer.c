@@ -417,15 +417,17 @@ void trainer_replaced(struct trainer *t)
  * what is missing here may come. */
 static void job_over(struct trainer *t)
 {
-    uint64_t what = t->job_hash ^ t->job_number ^ hash_bytes(t->end.text, strlen(t->end.text), 0);
+    uint64_t what = t->job_hash ^ t->job_number,
+             said = hash_bytes(t->end.text, strlen(t->end.text), what);
     bool failed = t->end.code != 0,
          again = failed && what == t->failed_hash && t->stats.examples == 0;
     uint32_t longer = t->failed_ms == 0 ? FAILED_PAUSE_MS : 2 * t->failed_ms;
-    if (failed && !again)
+    if (failed && !(again && said == t->failed_said))
         log_error("%s; this worker looks again and again, or takes the next job", t->end.text);
     else if (!failed)
         log_info("the job is over: worker %" PRIu64 " waits for another", t->host.worker);
     t->failed_hash = failed ? what : 0;
+    t->failed_said = said;
     t->failed_ms = !again ? 0 : longer < FAILED_PAUSE_MS_MAX ? longer : FAILED_PAUSE_MS_MAX;
     trainer_job_forget(t);
     t->host.worker = t->host.base.worker = 0;

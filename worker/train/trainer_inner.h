@@ -33,9 +33,9 @@ struct trainer {
     bool refused;   /* JOINING: the coordinator does not take it, or it failed here; end says why */
     struct err end; /* why it leaves; code 0: in good order */
     bool broken;    /* ... because of its own device or input: the job goes on without it */
-    /* JOINING: it could not work on the job, for the reason, of this hash, and waits this long; 0:
-     * not at all, the first time */
-    uint64_t failed_hash;
+    /* JOINING: it could not work on the job of this hash, said why in words of that one, and waits
+     * this long; 0: not at all, the first time */
+    uint64_t failed_hash, failed_said;
     uint32_t failed_ms;
     /* CLEARING and LEAVING, again: its device is, another backend is to take its place; code 0:
      * no */

@@ -296,6 +296,24 @@ START_TEST(source_streams_are_of_one_job)
 }
 END_TEST
 
+/* What was given up is not looked at again. */
+START_TEST(source_streams_that_cannot_be_spooled_leave_nothing)
+{
+    struct cache none;
+    config_list_add(&list, "cmd:echo one");
+    check_text("one\n");
+    source_streams_forget();
+    ck_assert_int_eq(cache_init(&none, worker_path("none"), &e), 0);
+    worker_text("none", "no folder");
+    struct source s;
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_lt(source_open(&list, "data.train", &none, &s, &e), 0);
+    source_streams_forget();
+    source_streams_forget();
+    check_text("one\n");
+}
+END_TEST
+
 START_TEST(source_standard_input_is_of_one_job)
 {
     shell("printf 'one\ntwo\n' > %s", worker_path("in"));
@@ -444,6 +462,7 @@ int main(void)
     tcase_add_test(t, source_refuses_failed_commands);
     tcase_add_test(t, source_reads_standard_input_once_and_keeps_it);
     tcase_add_test(t, source_streams_are_of_one_job);
+    tcase_add_test(t, source_streams_that_cannot_be_spooled_leave_nothing);
     tcase_add_test(t, source_standard_input_is_of_one_job);
     tcase_add_test(t, source_pipe_that_failed_half_way_is_not_read_again);
     tcase_add_test(t, source_head_is_the_first_line);
