@@ -153,9 +153,9 @@ static void worker_gone(struct coord *c, uint64_t number, bool failed)
     coord_grant_worker_gone(c, number);
 }
 
-/* Once the tables are there, others have read the input: who fails with nothing learnt, for what may
- * be missing where it is, a mount, a right, the file that they have, fails alone. Unless no other
- * has been here for two leases: the job would wait for one without end. */
+/* Once the tables are there, others have read the input: who fails with nothing learnt, for what
+ * may be missing where it is, a mount, a right, the file that they have, fails alone. Unless no
+ * other has been here for two leases: the job would wait for one without end. */
 static bool fails_alone(const struct coord *c, const struct coord_worker *worker, int status)
 {
     bool here = status == SHOAL_E_NOINPUT || status == SHOAL_E_DENIED || status == SHOAL_E_IO ||
