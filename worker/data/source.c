@@ -118,9 +118,11 @@ static int stream_open(const char *name, const struct cache *cache, int *fd, uin
 
 void source_streams_forget(void)
 {
+    if (PLANTED("streams_kept"))
+        return;
     pthread_mutex_lock(&stream_lock);
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < stream_count && !PLANTED("streams_kept"); i++) {
+    for (uint32_t i = 0; i < stream_count; i++) {
         struct stream *s = &streams[i];
         if (s->fd >= 0)
             close(s->fd);
@@ -130,9 +132,9 @@ void source_streams_forget(void)
         else
             streams[kept++] = *s;
     }
-    for (uint32_t i = kept; i < stream_count && !PLANTED("streams_kept"); i++)
+    for (uint32_t i = kept; i < stream_count; i++)
         streams[i] = (struct stream){.fd = -1};
-    stream_count = PLANTED("streams_kept") ? stream_count : kept;
+    stream_count = kept;
     pthread_mutex_unlock(&stream_lock);
 }
 
