@@ -161,6 +161,8 @@ static bool fails_alone(const struct coord *c, const struct coord_worker *worker
     bool here = status == SHOAL_E_NOINPUT || status == SHOAL_E_DENIED || status == SHOAL_E_IO ||
                 status == SHOAL_E_CANTCREATE || status == SHOAL_E_CONFIG ||
                 status == SHOAL_E_SCHEMA;
+    /* its copy of the first file, which tells the input's shape; what a lane reads is all's */
+    here = here || (status == SHOAL_E_DATA && worker->asked_id == 0);
     bool others = c->watch.left_ns != 0 && strcmp(c->watch.left, worker->name) != 0 &&
                   env_now_ns(c->env) - c->watch.left_ns < 2 * coord_lease_ns(c);
     for (uint32_t i = 0; i < c->members.workers; i++)

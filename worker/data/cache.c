@@ -131,8 +131,11 @@ static int temporary_make(const struct cache *c, const char *name, char *path, s
     snprintf(path, path_bytes, "%s/%s.tmp-XXXXXX", c->folder, name);
     int fd = file_temporary(path);
     if (fd < 0)
-        return err_set(e, SHOAL_E_CANTCREATE, "%s: %s; free some space or set data.cache", path,
-                       strerror(errno));
+        /* the name made at random is left out: what is said twice is known by its words */
+        return err_set(e, SHOAL_E_CANTCREATE, "cache folder %s: %s; %s or set data.cache",
+                       c->folder, strerror(errno),
+                       errno == EACCES || errno == EROFS ? "let this user write there"
+                                                         : "free some space");
     flock(fd, LOCK_EX | LOCK_NB); /* where locks are not to be had, the age alone protects it */
     return fd;
 }

@@ -8,6 +8,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+/* Under tsan, where a run takes seconds, each 17th of the calls. */
+#ifdef __SANITIZE_THREAD__
+enum { EACH = 17 };
+#else
+enum { EACH = 1 };
+#endif
 enum { EXAMPLES = 150, ROWS = 60, STEPS = 4, FLOATS_MAX = 1 << 16 };
 
 /* What came of a run whose device refuses something. */
@@ -97,7 +103,7 @@ START_TEST(every_failing_call_is_told_or_made_good)
     play(&well, MODEL_DEEPFM, PRECISION_FP16, "SHOAL_CUDAHOST_FAIL", "");
     ck_assert_msg(well.code == 0, "%s", well.text);
     uint64_t calls = well.after.calls - well.before.calls;
-    for (uint64_t n = 1; n <= calls; n++) {
+    for (uint64_t n = 1; n <= calls; n += EACH) {
         snprintf(text, sizeof text, "%" PRIu64, n);
         play(&p, MODEL_DEEPFM, PRECISION_FP16, "SHOAL_CUDAHOST_FAIL", text);
         if (p.code == 0) {
@@ -114,8 +120,8 @@ START_TEST(every_failing_call_is_told_or_made_good)
            " calls, each of which failed once: %u runs ended with its error, %u went on from a "
            "spoiled recording\n",
            calls, told, good);
-    ck_assert_uint_gt(told, 200);
-    ck_assert_uint_gt(good, 40);
+    ck_assert_uint_gt(told, 200 / EACH);
+    ck_assert_uint_gt(good, 40 / EACH);
 }
 END_TEST
 
@@ -127,7 +133,7 @@ START_TEST(every_lost_device_is_told)
     char text[32];
     play(&well, MODEL_DEEPFM, PRECISION_FP32, "SHOAL_CUDAHOST_FAIL", "");
     uint64_t calls = well.after.calls - well.before.calls;
-    for (uint64_t n = 1; n <= calls; n++) {
+    for (uint64_t n = 1; n <= calls; n += EACH) {
         snprintf(text, sizeof text, "%" PRIu64 ":lost", n);
         play(&p, MODEL_DEEPFM, PRECISION_FP32, "SHOAL_CUDAHOST_FAIL", text);
         ck_assert_msg(p.code == SHOAL_E_UNAVAILABLE, "call %s: %d: %s", text, p.code, p.text);
@@ -147,7 +153,7 @@ START_TEST(every_shortage_is_told)
     char text[32];
     play(&well, MODEL_DIN, PRECISION_BF16, "SHOAL_CUDAHOST_FAIL", "");
     uint64_t calls = well.after.calls - well.before.calls;
-    for (uint64_t n = 1; n <= calls; n++) {
+    for (uint64_t n = 1; n <= calls; n += EACH) {
         snprintf(text, sizeof text, "%" PRIu64 ":full", n);
         play(&p, MODEL_DIN, PRECISION_BF16, "SHOAL_CUDAHOST_FAIL", text);
         if (p.code == 0) {
@@ -161,8 +167,8 @@ START_TEST(every_shortage_is_told)
     }
     printf("%" PRIu64 " calls: %u runs without memory from one on were told, %u needed no more\n",
            calls, told, good);
-    ck_assert_uint_gt(told, 20);
-    ck_assert_uint_gt(good, 20);
+    ck_assert_uint_gt(told, 20 / EACH);
+    ck_assert_uint_gt(good, 20 / EACH);
 }
 END_TEST
 
@@ -191,7 +197,7 @@ static uint32_t made_good(int job, const char *what, uint64_t most, const struct
     static struct play p;
     uint32_t disturbed = 0;
     char text[32];
-    for (uint64_t n = 1; n <= most || (most == 0 && disturbed + 1 == n); n++) {
+    for (uint64_t n = 1; n <= most || (most == 0 && disturbed * EACH + 1 == n); n += EACH) {
         snprintf(text, sizeof text, "%s:%" PRIu64, what, n);
         play(&p, jobs[job].kind, jobs[job].precision, "SHOAL_CUDAHOST_REFUSE", text);
         ck_assert_msg(p.code == 0, "job %d, %s: %s", job, text, p.text);
@@ -211,7 +217,7 @@ START_TEST(product_without_any_way_is_told_with_its_facts)
     play(&well, jobs[_i].kind, jobs[_i].precision, "SHOAL_CUDAHOST_REFUSE", "");
     ck_assert_msg(well.code == 0, "%s", well.text);
     uint64_t products = well.after.choices - well.before.choices, told = 0;
-    for (uint64_t n = 1; n <= products; n++) {
+    for (uint64_t n = 1; n <= products; n += EACH) {
         snprintf(text, sizeof text, "none:%" PRIu64, n);
         play(&p, jobs[_i].kind, jobs[_i].precision, "SHOAL_CUDAHOST_REFUSE", text);
         if (p.code == 0) /* products of one shape, beside one another, count as one there */
@@ -224,8 +230,8 @@ START_TEST(product_without_any_way_is_told_with_its_facts)
         ck_assert((jobs[_i].precision == PRECISION_FP32) ==
                   (strstr(p.text, "train.precision") == NULL));
     }
-    ck_assert_uint_gt(told, products / 2);
-    ck_assert_uint_ge(told, 6);
+    ck_assert_uint_gt(told, products / 2 / EACH);
+    ck_assert_uint_ge(told, EACH == 1 ? 6 : 1);
     printf("job %d: %" PRIu64 " of %" PRIu64 " shapes refused, each told\n", _i, told, products);
 }
 END_TEST
@@ -243,8 +249,8 @@ START_TEST(products_that_are_refused_are_computed_otherwise)
     printf("job %d: refused but for aligned rows %u, at launch %u, recordings spoiled %u\n", _i,
            rows, launch, capture);
     ck_assert_uint_gt(rows, 0);
-    ck_assert_uint_ge(launch, well.after.products - well.before.products);
-    ck_assert_uint_gt(capture, 20);
+    ck_assert_uint_ge(launch, (well.after.products - well.before.products) / EACH);
+    ck_assert_uint_gt(capture, 20 / EACH);
 }
 END_TEST
 

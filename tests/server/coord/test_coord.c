@@ -2279,10 +2279,19 @@ START_TEST(coord_late_worker_fails_alone)
         bool alike;    /* the other is what is left of itself */
         uint64_t left; /* leases since the other was there; 0: it is */
         bool ends;
-    } at[] = {{PHASE_TRAIN, 0, false, 0, false}, {PHASE_SETUP, 0, false, 0, false},
-              {PHASE_EVAL, 0, false, 0, false},  {PHASE_TRAIN, 1, false, 0, true},
-              {PHASE_TABLES, 0, false, 0, true}, {PHASE_TRAIN, 0, true, 0, true},
-              {PHASE_TRAIN, 0, false, 1, false}, {PHASE_TRAIN, 0, false, 2, true}};
+        int status;
+        uint64_t asked; /* for a lane */
+    } at[] = {{PHASE_TRAIN, 0, false, 0, false, SHOAL_E_NOINPUT, 1},
+              {PHASE_SETUP, 0, false, 0, false, SHOAL_E_NOINPUT, 0},
+              {PHASE_EVAL, 0, false, 0, false, SHOAL_E_NOINPUT, 1},
+              {PHASE_TRAIN, 1, false, 0, true, SHOAL_E_NOINPUT, 1},
+              {PHASE_TABLES, 0, false, 0, true, SHOAL_E_NOINPUT, 0},
+              {PHASE_TRAIN, 0, true, 0, true, SHOAL_E_NOINPUT, 1},
+              {PHASE_TRAIN, 0, false, 1, false, SHOAL_E_NOINPUT, 1},
+              {PHASE_TRAIN, 0, false, 2, true, SHOAL_E_NOINPUT, 1},
+              {PHASE_TRAIN, 0, false, 0, false, SHOAL_E_DATA, 0},
+              {PHASE_TRAIN, 0, false, 0, true, SHOAL_E_DATA, 1},
+              {PHASE_TABLES, 0, false, 0, true, SHOAL_E_DATA, 0}};
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 1, 2, NULL);
     struct coord_members *m = &r.coord->members;
     while (r.coord->job.at.phase != PHASE_TRAIN || m->workers < 2)
@@ -2298,17 +2307,18 @@ START_TEST(coord_late_worker_fails_alone)
         m->worker[1] = m->worker[0];
     }
     uint32_t workers = m->workers;
+    m->worker[1].asked_id = at[_i].asked;
     r.coord->job.at.phase = at[_i].phase;
     struct wire w = {.type = WIRE_TYPE_WORKER_LEAVE};
     w.u.WORKER_LEAVE = (struct wire_WORKER_LEAVE){.pass = m->worker[1].pass,
                                                   .fatal = true,
-                                                  .fail_status = SHOAL_E_NOINPUT,
+                                                  .fail_status = at[_i].status,
                                                   .fail_text = "no such file"};
     struct coord_ask a = {.request = &w};
     memcpy(a.who.key, m->worker[1].key, sizeof a.who.key);
     ck_assert_int_eq(coord_work_leave(r.coord, &a), 0);
     ck_assert_uint_eq(m->workers, workers - 1);
-    ck_assert_int_eq(r.coord->job.at.status, at[_i].ends ? SHOAL_E_NOINPUT : 0);
+    ck_assert_int_eq(r.coord->job.at.status, at[_i].ends ? at[_i].status : 0);
     rig_stop();
 }
 END_TEST
@@ -2525,7 +2535,7 @@ int main(void)
     tcase_add_loop_test(t, coord_too_many_refused_batches_end_the_job, 0, 3);
     tcase_add_test(t, coord_counts_a_broken_worker_once);
     tcase_add_test(t, coord_missing_input_ends_the_job);
-    tcase_add_loop_test(t, coord_late_worker_fails_alone, 0, 8);
+    tcase_add_loop_test(t, coord_late_worker_fails_alone, 0, 11);
     tcase_add_test(t, coord_failed_job_fences_no_lane);
     tcase_add_test(t, coord_job_without_names_has_no_text_yet);
     tcase_add_test(t, coord_shard_that_opens_a_run_is_set_up_for_restore);

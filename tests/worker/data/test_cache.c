@@ -92,6 +92,23 @@ START_TEST(a_link_of_another_user_is_refused)
 }
 END_TEST
 
+/* A worker that looks again says what it has not said yet: the same trouble has the same words. */
+START_TEST(folder_that_takes_no_file_is_told_in_the_same_words)
+{
+    struct err e[2] = {{0}};
+    if (geteuid() != 0)
+        return; /* to be another, and one's own folder again */
+    ck_assert_int_eq(mkdir(path, 0500), 0);
+    ck_assert(chmod(folder, 0755) == 0 && chown(path, STRANGER, STRANGER) == 0);
+    ck_assert_int_eq(seteuid(STRANGER), 0);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(keep_one(&e[i]), SHOAL_E_CANTCREATE);
+    ck_assert_int_eq(seteuid(0), 0);
+    ck_assert_str_eq(e[0].text, e[1].text);
+    ck_assert_ptr_nonnull(strstr(e[0].text, "let this user write there"));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cache");
@@ -100,5 +117,6 @@ int main(void)
     tcase_add_test(t, a_folder_that_anybody_writes_is_refused);
     tcase_add_test(t, a_folder_of_another_user_is_refused_to_root_too);
     tcase_add_test(t, a_link_of_another_user_is_refused);
+    tcase_add_test(t, folder_that_takes_no_file_is_told_in_the_same_words);
     return suite_main(suite);
 }
