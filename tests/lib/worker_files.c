@@ -1,11 +1,13 @@
 /* worker_files.c: folders, files and jobs for the tests of worker's data half. */
 #include "tests/lib/worker_files.h"
 
+#include "proto/base/file.h"
 #include "proto/job/config.h"
 
 #include <check.h>
 #include <dirent.h>
 #include <ftw.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +70,18 @@ int worker_count_files(const char *name, const char *part)
         count += d->d_name[0] != '.' && strstr(d->d_name, part) != NULL;
     closedir(dir);
     return count;
+}
+
+uint8_t *worker_only_file(const char *name, const char *ending, size_t *bytes)
+{
+    char pattern[64], *data = NULL;
+    glob_t found;
+    snprintf(pattern, sizeof pattern, "%s/*%s", name, ending);
+    ck_assert_int_eq(glob(worker_path(pattern), 0, NULL, &found), 0);
+    ck_assert_uint_eq(found.gl_pathc, 1);
+    ck_assert_int_eq(file_read_whole(found.gl_pathv[0], 1 << 24, &data, bytes), 0);
+    globfree(&found);
+    return (uint8_t *)data;
 }
 
 void worker_job(struct job *j, enum data_format format, const char *train)

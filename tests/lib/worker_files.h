@@ -16,6 +16,8 @@ const char *worker_write(const char *name, const void *data, size_t bytes);
 const char *worker_text(const char *name, const char *text);
 /* Files of FOLDER/name whose names hold `part`. */
 int worker_count_files(const char *name, const char *part);
+/* The only one of FOLDER/name whose name ends so, whole; its bytes. free releases it. */
+uint8_t *worker_only_file(const char *name, const char *ending, size_t *bytes);
 /* A job as job_parse would leave it: format, header, shuffle, cache in FOLDER/cache, one train
  * file. job_free releases it. */
 void worker_job(struct job *j, enum data_format format, const char *train);

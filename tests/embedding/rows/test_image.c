@@ -466,6 +466,23 @@ START_TEST(image_with_a_life_is_refused_by_a_plain_table)
 }
 END_TEST
 
+/* Images and manifests hold it: with another one every row on disk would be of another table. */
+START_TEST(digest_of_a_schema_is_the_same_in_every_release)
+{
+    static const uint64_t is[] = {5405386256712724007u, 6157218294289267334u,
+                                  14400825913188628433u};
+    struct table_schema s = rows_schema(OPT_ADAGRAD, 5, 2);
+    if (_i == 1)
+        s.values = VALUES_FP16;
+    if (_i == 2) {
+        s.rules.norm_max = 2.5f;
+        s.field_rule_count = 1;
+        s.field_rule[0] = (struct field_rule){.field = 7, .has = FIELD_HAS_TTL, .ttl = 60};
+    }
+    ck_assert_uint_eq(image_schema_digest(&s), is[_i]);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("image");
@@ -481,6 +498,7 @@ int main(void)
     tcase_add_test(c, image_brings_a_tablets_life_along);
     tcase_add_test(c, image_with_a_life_that_cannot_be_is_refused);
     tcase_add_test(c, image_with_a_life_is_refused_by_a_plain_table);
+    tcase_add_loop_test(c, digest_of_a_schema_is_the_same_in_every_release, 0, 3);
     suite_add_tcase(suite, c);
     return rows_main(suite);
 }

@@ -1,4 +1,5 @@
 /* test_index.c: rows are found, summed, kept and believed only when they check out. */
+#include "proto/base/hash.h"
 #include "proto/job/config.h"
 #include "tests/lib/worker_files.h"
 #include "worker/data/index.h"
@@ -143,6 +144,33 @@ START_TEST(index_is_kept_and_used_again)
 }
 END_TEST
 
+static uint32_t no_time(void *context, struct line *line)
+{
+    (void)context, (void)line;
+    return 7;
+}
+
+/* The sums in a file are those of every release: the next one would say that it is damaged. _i:
+ * with times. */
+START_TEST(index_has_the_sums_of_every_release)
+{
+    const struct index_clock clock = {no_time, NULL, 99, INDEX_CHUNKS_MAX};
+    const size_t head = 56, chunks = 3 * sizeof(struct index_chunk);
+    uint64_t is[7];
+    size_t bytes;
+    config_list_add(&list, worker_text("a.txt", "a\nb\nc\n"));
+    ck_assert_int_eq(source_open(&list, "data.train", &cache, &source, &e), 0);
+    ck_assert_int_eq(index_open(&source, false, _i == 1 ? &clock : NULL, &cache, &x, &e), 0);
+    uint8_t *f = worker_only_file("cache", ".index", &bytes);
+    ck_assert_uint_eq(bytes, head + chunks + (_i == 1 ? 3 * 4 : 0));
+    memcpy(is, f, sizeof is);
+    uint64_t times = _i == 1 ? hash_bytes(f + head + chunks, 3 * 4, 0) : 0;
+    ck_assert_uint_eq(is[5], hash_bytes(f + head, chunks, times));
+    ck_assert_uint_eq(is[6], hash_bytes(f, 48, 0));
+    free(f);
+}
+END_TEST
+
 START_TEST(index_is_made_again_when_the_file_changed)
 {
     open_one("a\nb\nc\n", false);
@@ -257,6 +285,7 @@ int main(void)
     tcase_add_test(t, index_leaves_out_the_header_of_each_file);
     tcase_add_test(t, index_digest_is_of_content_alone);
     tcase_add_test(t, index_is_kept_and_used_again);
+    tcase_add_loop_test(t, index_has_the_sums_of_every_release, 0, 2);
     tcase_add_test(t, index_is_made_again_when_the_file_changed);
     tcase_add_test(t, index_that_is_damaged_is_made_again);
     tcase_add_test(t, index_joins_rows_when_there_are_many);

@@ -1,5 +1,6 @@
 /* test_join.c: impressions and clicks: which are put together at each bound; what memory does not
  * hold; ids of one hash; going on from a checkpoint; files read side by side; what is refused. */
+#include "proto/base/hash.h"
 #include "proto/base/rng.h"
 #include "proto/job/config.h"
 #include "proto/wire/wire.h"
@@ -552,6 +553,27 @@ START_TEST(join_goes_on_from_any_checkpoint)
 }
 END_TEST
 
+/* Its file is that of every release: who comes after an update goes on. */
+START_TEST(join_checkpoint_is_that_of_every_release)
+{
+    struct whole w;
+    struct cache cache;
+    size_t bytes;
+    log_files();
+    job_make("");
+    ck_assert_int_eq(cache_init(&cache, job.data.cache, &e), 0);
+    whole_begin(&w, &cache);
+    ck_assert_int_eq(join_input_begin(&w.input, &e), 0);
+    whole_go(&w, 200);
+    ck_assert_int_eq(join_saved_write(&w.state, worker_path(""), &e), 0);
+    whole_end(&w);
+    uint8_t *f = worker_only_file("saved-1", "state", &bytes);
+    ck_assert_uint_eq(bytes, 632);
+    ck_assert_uint_eq(hash_bytes(f, bytes, 0), 15748581475694891454u);
+    free(f);
+}
+END_TEST
+
 START_TEST(join_a_damaged_or_foreign_checkpoint_is_none)
 {
     struct whole w;
@@ -600,6 +622,7 @@ int main(void)
     tcase_add_test(t, join_times_without_a_zone_are_of_data_zone);
     tcase_add_test(t, join_rows_are_a_split_like_others);
     tcase_add_loop_test(t, join_goes_on_from_any_checkpoint, 40, 42);
+    tcase_add_test(t, join_checkpoint_is_that_of_every_release);
     tcase_add_test(t, join_a_damaged_or_foreign_checkpoint_is_none);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

@@ -1,8 +1,10 @@
 /* test_rows.c: parsed rows are kept once, bounded, and give the batches of their log. */
+#include "proto/base/hash.h"
 #include "proto/job/config.h"
 #include "proto/wire/wire.h"
 #include "tests/lib/worker_log.h"
 #include "worker/data/cache.h"
+#include "worker/data/rows.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -117,6 +119,28 @@ START_TEST(rows_are_made_once_and_again_when_the_log_changed)
     ck_assert_int_eq(dataset_open(&kept, WIRE_TRAIN, &of_rows, &e), 0);
     ck_assert_uint_eq(dataset_rows(of_rows), 600);
     ck_assert_int_eq(kept_files(), 2);
+}
+END_TEST
+
+/* As index_has_the_sums_of_every_release; each row has one, of its number too. */
+START_TEST(rows_have_the_sums_of_every_release)
+{
+    struct rows_end end;
+    size_t bytes;
+    jobs(500, false);
+    open_both();
+    uint8_t *f = worker_only_file("cache", ".rows", &bytes);
+    ck_assert_uint_gt(bytes, sizeof end);
+    memcpy(&end, f + bytes - sizeof end, sizeof end);
+    ck_assert_uint_eq(end.sum, hash_bytes(&end, sizeof end - 8, 0));
+    ck_assert(end.rows == 500 && end.stride > 4);
+    for (uint64_t i = 0; i < end.rows; i++) {
+        const uint8_t *row = f + i * end.stride;
+        uint32_t check;
+        memcpy(&check, row, 4);
+        ck_assert_uint_eq(check, (uint32_t)hash_bytes(row + 4, end.stride - 4, i));
+    }
+    free(f);
 }
 END_TEST
 
@@ -246,6 +270,7 @@ int main(void)
     tcase_add_test(t, rows_give_the_batches_of_their_log_with_several_values);
     tcase_add_test(t, rows_of_many_chunks_are_those_of_the_log);
     tcase_add_test(t, rows_are_made_once_and_again_when_the_log_changed);
+    tcase_add_test(t, rows_have_the_sums_of_every_release);
     tcase_add_test(t, rows_over_the_bound_are_not_kept);
     tcase_add_test(t, rows_of_all_logs_together_keep_to_the_bound);
     tcase_add_test(t, rows_are_made_by_one_of_many);
