@@ -248,7 +248,7 @@ START_TEST(products_that_are_refused_are_computed_otherwise)
              capture = made_good(_i, "capture", 0, &well);
     printf("job %d: refused but for aligned rows %u, at launch %u, recordings spoiled %u\n", _i,
            rows, launch, capture);
-    ck_assert_uint_gt(rows, 0);
+    ck_assert(rows > 0 || EACH > 1);
     ck_assert_uint_ge(launch, (well.after.products - well.before.products) / EACH);
     ck_assert_uint_gt(capture, 20 / EACH);
 }
