@@ -97,6 +97,8 @@ START_TEST(folder_of_a_job_is_of_one_that_removes)
     struct coord_folder_claim one = {.fd = 0}, two = one, three = one;
     struct err e = {0};
     ck_assert_int_eq(ops->claim(root, "ctr", true, &one, NULL), 0);
+    /* coordinators of all releases look for this one */
+    ck_assert_ptr_nonnull(strstr(one.path, "/.job-d1225817a458106e.lock"));
     for (int alone = 0; alone < 2; alone++)
         ck_assert_int_eq(ops->claim(root, "ctr", alone, &two, &e), SHOAL_E_CANTCREATE);
     ck_assert_ptr_nonnull(strstr(e.text, "another coordinator trains a job named ctr"));
