@@ -188,6 +188,13 @@ static double report_number(const char *path)
     return x;
 }
 
+static struct json *report(void)
+{
+    struct json *j;
+    ck_assert_int_eq(json_parse(r.client.report, strlen(r.client.report), &j, NULL), 0);
+    return j;
+}
+
 START_TEST(coord_job_runs_to_its_report)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
@@ -198,6 +205,9 @@ START_TEST(coord_job_runs_to_its_report)
     ck_assert_double_gt(report_number("test.auc"), 0.5);
     ck_assert_double_eq(report_number("test.examples"), 200);
     ck_assert_double_eq(report_number("tables.0.rows"), 256);
+    struct json *all = report(); /* of two runs, of two releases too, digests are compared */
+    ck_assert_str_eq(json_as_string(json_get(all, "tables.0.digest"), ""), "0x05d213180e44f805");
+    json_free(all);
     ck_assert_double_eq(report_number("batches.applied"), 3 * 101);
     ck_assert_double_eq(report_number("staleness.max"), 1);
     ck_assert(r.worker[0].ended && r.worker[1].ended);
@@ -205,13 +215,6 @@ START_TEST(coord_job_runs_to_its_report)
     rig_stop();
 }
 END_TEST
-
-static struct json *report(void)
-{
-    struct json *j;
-    ck_assert_int_eq(json_parse(r.client.report, strlen(r.client.report), &j, NULL), 0);
-    return j;
-}
 
 START_TEST(coord_report_tells_the_measures)
 {
