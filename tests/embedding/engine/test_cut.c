@@ -4,6 +4,7 @@
 #include "embedding/engine/flush.h"
 #include "embedding/engine/replay.h"
 #include "embedding/engine/tier.h"
+#include "proto/base/file.h"
 #include "proto/base/key.h"
 #include "tests/lib/embedding_rig.h"
 #include "tests/lib/file_fault.h"
@@ -357,6 +358,29 @@ static bool cut_there(uint64_t cut)
     snprintf(path, sizeof path, "%s/cuts/%" PRIu64 "/manifest", dir, cut);
     return access(path, F_OK) == 0;
 }
+
+/* A cut outlives an update: with other sums the next release would find all of them damaged. */
+START_TEST(a_cuts_sums_are_those_of_every_release)
+{
+    static const char file[] = "shoal";
+    char path[LIMIT_PATH + 64], *text = NULL, *read = NULL;
+    size_t bytes = 0;
+    uint64_t sum;
+    struct err e = {0};
+    snprintf(path, sizeof path, "%s/file", dir);
+    FILE *f = fopen(path, "w");
+    ck_assert(f != NULL && fputs(file, f) >= 0 && fclose(f) == 0);
+    ck_assert_int_eq(cut_file_checksum(path, 5, &sum), 0);
+    ck_assert_uint_eq(sum, 0xcbbd0e4e10bba146ull);
+    FILE *out = open_memstream(&text, &bytes);
+    fputs(file, out);
+    ck_assert_int_eq(cut_text_write(dir, out, &text, &bytes, &e), 0);
+    snprintf(path, sizeof path, "%s/manifest", dir);
+    ck_assert_int_eq(file_read_whole(path, 1000, &read, &bytes), 0);
+    ck_assert_str_eq(read, "shoalend cbbd0e4e10bba146\n");
+    free(read);
+}
+END_TEST
 
 /* Its marks are in the cut, its rows are not yet. */
 START_TEST(a_cut_waits_for_pushes_that_are_admitted)
@@ -1039,6 +1063,7 @@ int main(void)
     tcase_add_loop_test(t, a_restore_goes_in_steps, 0, 3);
     tcase_add_loop_test(t, a_restore_may_be_killed_on_the_way, 0, RESTORE_STEPS);
     tcase_add_loop_test(t, a_restore_may_be_closed, 0, 3);
+    tcase_add_test(t, a_cuts_sums_are_those_of_every_release);
     tcase_add_test(t, a_cut_waits_for_pushes_that_are_admitted);
     tcase_add_test(t, a_cut_that_was_to_go_goes_at_the_next_start);
     tcase_add_test(t, a_cut_is_kept_while_a_restore_needs_it);
