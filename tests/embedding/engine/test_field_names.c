@@ -13,7 +13,7 @@
 static const char line[] = "names: {\"fields\": {}}";
 #define BYTES ((uint32_t)sizeof line - 1)
 #define FILE_HASH 0xf55cef340449de64ull /* of every release */
-#define LINE_HASH 8149210406426071945ull
+#define LINE_HASH 0x7117cfb032f15389ull
 
 static void is_there(const struct engine *g)
 {

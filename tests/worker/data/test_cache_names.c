@@ -3,6 +3,7 @@
 #include "proto/base/hash.h"
 #include "proto/job/config.h"
 #include "proto/wire/wire.h"
+#include "tests/lib/suite.h"
 #include "tests/lib/worker_log.h"
 #include "worker/data/object.h"
 
@@ -69,9 +70,7 @@ static void expect(const char *lines)
         if (strstr(name, ".tmp-") != NULL) /* a lock */
             continue;
         size_t bytes, at = strlen(found);
-        char path[64];
-        snprintf(path, sizeof path, "%s", name);
-        uint8_t *data = worker_only_file("cache", path, &bytes);
+        uint8_t *data = worker_only_file("cache", name, &bytes);
         snprintf(found + at, sizeof found - at, "%s %zu %016" PRIx64 "\n", name, bytes,
                  hash_bytes(data, bytes, 0));
         free(data);
@@ -170,17 +169,11 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("cache_names");
-    TCase *t = tcase_create("cache_names");
-    tcase_add_checked_fixture(t, setup, teardown);
+    TCase *t = suite_case(s, "cache_names", 60, setup, teardown);
     tcase_add_loop_test(t, index_and_parsed_rows_of_a_log, 0, 2);
     tcase_add_test(t, text_of_a_packed_log);
     tcase_add_test(t, joined_text_of_impressions_and_clicks);
     tcase_add_test(t, files_dated_by_their_names);
     tcase_add_test(t, object_that_was_copied);
-    suite_add_tcase(s, t);
-    SRunner *runner = srunner_create(s);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_main(s);
 }

@@ -144,7 +144,7 @@ START_TEST(index_is_kept_and_used_again)
 }
 END_TEST
 
-static uint32_t no_time(void *context, struct line *line)
+static uint32_t same_time(void *context, struct line *line)
 {
     (void)context, (void)line;
     return 7;
@@ -154,7 +154,7 @@ static uint32_t no_time(void *context, struct line *line)
  * with times. */
 START_TEST(index_has_the_sums_of_every_release)
 {
-    const struct index_clock clock = {no_time, NULL, 99, INDEX_CHUNKS_MAX};
+    const struct index_clock clock = {same_time, NULL, 99, INDEX_CHUNKS_MAX};
     const size_t head = 56, chunks = 3 * sizeof(struct index_chunk);
     uint64_t is[7];
     size_t bytes;

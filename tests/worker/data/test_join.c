@@ -553,20 +553,26 @@ START_TEST(join_goes_on_from_any_checkpoint)
 }
 END_TEST
 
+/* FOLDER/saved-1, after 200 rows. */
+static void checkpoint_make(struct whole *w, struct cache *cache)
+{
+    log_files();
+    job_make("");
+    ck_assert_int_eq(cache_init(cache, job.data.cache, &e), 0);
+    whole_begin(w, cache);
+    ck_assert_int_eq(join_input_begin(&w->input, &e), 0);
+    whole_go(w, 200);
+    ck_assert_int_eq(join_saved_write(&w->state, worker_path(""), &e), 0);
+    whole_end(w);
+}
+
 /* Its file is that of every release: who comes after an update goes on. */
 START_TEST(join_checkpoint_is_that_of_every_release)
 {
     struct whole w;
     struct cache cache;
     size_t bytes;
-    log_files();
-    job_make("");
-    ck_assert_int_eq(cache_init(&cache, job.data.cache, &e), 0);
-    whole_begin(&w, &cache);
-    ck_assert_int_eq(join_input_begin(&w.input, &e), 0);
-    whole_go(&w, 200);
-    ck_assert_int_eq(join_saved_write(&w.state, worker_path(""), &e), 0);
-    whole_end(&w);
+    checkpoint_make(&w, &cache);
     uint8_t *f = worker_only_file("saved-1", "state", &bytes);
     ck_assert_uint_eq(bytes, 632);
     ck_assert_uint_eq(hash_bytes(f, bytes, 0), 15748581475694891454u);
@@ -578,14 +584,7 @@ START_TEST(join_a_damaged_or_foreign_checkpoint_is_none)
 {
     struct whole w;
     struct cache cache;
-    log_files();
-    job_make("");
-    ck_assert_int_eq(cache_init(&cache, job.data.cache, &e), 0);
-    whole_begin(&w, &cache);
-    ck_assert_int_eq(join_input_begin(&w.input, &e), 0);
-    whole_go(&w, 200);
-    ck_assert_int_eq(join_saved_write(&w.state, worker_path(""), &e), 0);
-    whole_end(&w);
+    checkpoint_make(&w, &cache);
     whole_begin(&w, &cache);
     w.state.identity++;
     ck_assert_int_eq(join_saved_read(&w.state, worker_path(""), &e), SHOAL_E_NOT_FOUND);

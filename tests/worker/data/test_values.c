@@ -1,6 +1,7 @@
 /* test_values.c: a report's values get their text from the split that was evaluated. */
 #include "proto/job/config.h"
 #include "proto/wire/wire.h"
+#include "tests/lib/suite.h"
 #include "tests/lib/worker_files.h"
 #include "worker/data/values.h"
 
@@ -85,15 +86,9 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("values");
-    TCase *t = tcase_create("values");
-    tcase_add_checked_fixture(t, setup, teardown);
+    TCase *t = suite_case(s, "values", 60, setup, teardown);
     tcase_add_test(t, value_has_the_text_of_its_cell);
     tcase_add_test(t, value_of_another_split_or_a_stream_stays_a_hash);
     tcase_add_test(t, split_that_is_gone_is_told);
-    suite_add_tcase(s, t);
-    SRunner *runner = srunner_create(s);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_main(s);
 }
