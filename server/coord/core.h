@@ -292,6 +292,8 @@ struct coord {
          * nobody's; 0: none has */
         uint64_t left_ns;
         char left[LIMIT_NAME];
+        char failed[ERR_TEXT_MAX]; /* who left last for what failed there, and what; empty: nobody
+                                    * since a worker worked */
     } watch;
     struct {        /* the last answer to STATUS, which goes over all tasks, lanes and members */
         char *text; /* owned; NULL: none yet */

@@ -36,6 +36,7 @@ struct coord_roll {
         struct coord_compute by;
         uint32_t joined; /* times */
         bool broken;     /* the worker left because of its device, and has not come again */
+        uint32_t failed; /* times in a row that it left for what its place lacks, with no example */
     } * entry;           /* owned (count) */
     uint32_t count, capacity;
 };
@@ -50,6 +51,12 @@ void coord_roll_close(struct coord_roll *r);
 bool coord_roll_note(struct coord_roll *r, const char *name, const struct coord_compute *by);
 /* A worker leaves because of its device. True: for the first time since it came. */
 bool coord_roll_broken(struct coord_roll *r, const char *name);
+/* A worker leaves for what its place lacks, and others go on. */
+void coord_roll_failed(struct coord_roll *r, const char *name);
+/* It has learnt or read examples: what it lacked is there. */
+void coord_roll_works(struct coord_roll *r, const char *name);
+/* Whether it failed so often in a row that nobody may wait for it. Who is not noted: never. */
+bool coord_roll_fails(const struct coord_roll *r, const char *name);
 /* [{"name", "backend", "kernel", "device", "why", "joined"}] */
 struct json *coord_roll_json(const struct coord_roll *r);
 

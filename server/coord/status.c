@@ -308,7 +308,8 @@ static bool watch_missing(const struct coord *c, char *text, size_t bytes)
         (void)snprintf(text, bytes, "waits for server %s: %.400s",
                        c->members.shard[c->calls.waits.shard].server, c->calls.waits.text);
     else if (c->members.workers == 0 && env_now_ns(c->env) - c->watch.worker_ns > coord_lease_ns(c))
-        (void)snprintf(text, bytes, "waits for a worker: none is there");
+        (void)snprintf(text, bytes, "waits for a worker: none is there%s%.400s",
+                       c->watch.failed[0] != 0 ? "; the last one left, " : "", c->watch.failed);
     else if (c->job.at.phase == PHASE_WAITING && c->members.workers < c->job.at.workers_wanted &&
              env_now_ns(c->env) - c->job.phase_ns > coord_lease_ns(c))
         (void)snprintf(text, bytes,

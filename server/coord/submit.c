@@ -151,6 +151,7 @@ static int job_begin(struct coord *c, struct coord_job *j, const struct coord_su
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     j->at.number = j->at.run = run;
     c->watch.left_ns = 0; /* of the job before */
+    c->watch.failed[0] = 0;
     j->at.map_epoch = c->job.at.map_epoch;
     j->at.lr_scale = 1;
     j->at.workers_wanted = submit->workers;

@@ -133,6 +133,10 @@ int coord_work_beat(struct coord *c, struct coord_ask *a)
 {
     if (!figures_ok(&a->request->u.WORKER_BEAT))
         return err_set(&a->e, SHOAL_E_MALFORMED, "a beat's times are finite numbers");
+    if (a->request->u.WORKER_BEAT.examples > 0 && a->worker->figures.examples == 0) {
+        coord_roll_works(&c->job.roll, a->worker->name);
+        c->watch.failed[0] = 0;
+    }
     a->worker->figures = a->request->u.WORKER_BEAT;
     rate_note(a->worker, env_now_ns(c->env), coord_lease_ns(c));
     a->reply.u.WORKER_BEAT_reply.state = coord_phase_state(c);
@@ -142,10 +146,12 @@ int coord_work_beat(struct coord *c, struct coord_ask *a)
 }
 
 /* failed: of itself, and said so. */
-static void worker_gone(struct coord *c, uint64_t number, bool failed)
+static void worker_gone(struct coord *c, uint64_t number, const char *failed)
 {
     const struct coord_worker *worker = coord_member_worker(&c->members, number);
-    if (!failed) {
+    if (failed != NULL) {
+        (void)snprintf(c->watch.failed, sizeof c->watch.failed, "%s: %s", worker->name, failed);
+    } else {
         c->watch.left_ns = env_now_ns(c->env);
         memcpy(c->watch.left, worker->name, sizeof c->watch.left);
     }
@@ -155,7 +161,8 @@ static void worker_gone(struct coord *c, uint64_t number, bool failed)
 
 /* Once the tables are there, others have read the input: who fails with nothing learnt, for what
  * may be missing where it is, a mount, a right, the file that they have, fails alone. Unless no
- * other has been here for two leases: the job would wait for one without end. */
+ * other has been here for two leases, or each other that is here has itself come and failed so
+ * again and again: the job would wait, or all of them come and go, without end. */
 static bool fails_alone(const struct coord *c, const struct coord_worker *worker, int status)
 {
     bool here = status == SHOAL_E_NOINPUT || status == SHOAL_E_DENIED || status == SHOAL_E_IO ||
@@ -165,8 +172,11 @@ static bool fails_alone(const struct coord *c, const struct coord_worker *worker
     here = here || (status == SHOAL_E_DATA && worker->asked_id == 0);
     bool others = c->watch.left_ns != 0 && strcmp(c->watch.left, worker->name) != 0 &&
                   env_now_ns(c->env) - c->watch.left_ns < 2 * coord_lease_ns(c);
-    for (uint32_t i = 0; i < c->members.workers; i++)
-        others = others || strcmp(c->members.worker[i].name, worker->name) != 0;
+    for (uint32_t i = 0; i < c->members.workers; i++) {
+        const struct coord_worker *w = &c->members.worker[i];
+        others = others || (strcmp(w->name, worker->name) != 0 &&
+                            (w->figures.examples > 0 || !coord_roll_fails(&c->job.roll, w->name)));
+    }
     return here && others && c->job.at.phase >= PHASE_SETUP && worker->figures.examples == 0 &&
            !PLANTED("late_worker_ends_all");
 }
@@ -181,14 +191,17 @@ int coord_work_leave(struct coord *c, struct coord_ask *a)
                      q->fail_text);
         else
             log_info("worker %" PRIu64 " (%s) leaves", worker->number, worker->name);
-        if (q->fatal && !fails_alone(c, worker, q->fail_status))
+        bool alone = q->fatal && fails_alone(c, worker, q->fail_status);
+        if (q->fatal && !alone)
             coord_end_fail(c, q->fail_status >= 0 ? SHOAL_E_INTERNAL : q->fail_status,
                            "worker %s: %s", worker->name, q->fail_text);
         else if (q->fail_status != 0 && c->job.at.workers_wanted > 0 &&
                  coord_roll_broken(&c->job.roll, worker->name))
             /* for its device, or its input: it may not come again; if it does, it counts again */
             c->job.at.workers_wanted--;
-        worker_gone(c, worker->number, q->fail_status != 0);
+        if (alone)
+            coord_roll_failed(&c->job.roll, worker->name);
+        worker_gone(c, worker->number, q->fail_status != 0 ? q->fail_text : NULL);
     }
     return 0;
 }
@@ -205,7 +218,7 @@ void coord_work_anew(struct coord *c, const char *server)
     log_warn("the machine of server %s has started again: lanes go on after what all servers have",
              server);
     while (trains && c->members.workers > 0)
-        worker_gone(c, c->members.worker[c->members.workers - 1].number, false);
+        worker_gone(c, c->members.worker[c->members.workers - 1].number, NULL);
     coord_grant_fence_all(c);
 }
 
@@ -220,7 +233,7 @@ void coord_work_expire(struct coord *c)
                   coord_lease_ns(c) / 1000000);
         if (coord_phase_running(c))
             c->job.at.worker_deaths++;
-        worker_gone(c, number, false);
+        worker_gone(c, number, NULL);
     }
 }
 

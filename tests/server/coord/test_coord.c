@@ -2326,6 +2326,70 @@ START_TEST(coord_late_worker_fails_alone)
 }
 END_TEST
 
+/* It leaves as one that the job may go on without, unless all others fail as it does. */
+static void leave_for(uint32_t i, bool fatal)
+{
+    struct wire w = {.type = WIRE_TYPE_WORKER_LEAVE};
+    w.u.WORKER_LEAVE = (struct wire_WORKER_LEAVE){.pass = r.coord->members.worker[i].pass,
+                                                  .fatal = fatal,
+                                                  .fail_status = SHOAL_E_NOINPUT,
+                                                  .fail_text = "no such file"};
+    struct coord_ask a = {.request = &w};
+    memcpy(a.who.key, r.coord->members.worker[i].key, sizeof a.who.key);
+    ck_assert_int_eq(coord_work_leave(r.coord, &a), 0);
+}
+
+/* In a large fleet some other worker is always there, and has just come to fail as well (0). One
+ * that works now holds the job (1). */
+START_TEST(coord_all_that_fail_alike_end_the_job)
+{
+    struct wire w = {.type = WIRE_TYPE_WORKER_JOIN};
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 1, 2, NULL);
+    struct coord_members *m = &r.coord->members;
+    while (r.coord->job.at.phase != PHASE_TRAIN || m->workers < 2)
+        ck_assert(sim_step(r.sim));
+    uint32_t left = 0;
+    for (; r.coord->job.at.status == 0 && left < 100; left++) {
+        m->worker[0].figures.examples = 0;
+        m->worker[1].figures.examples = left > 2 ? (uint64_t)_i : 0;
+        memcpy(w.u.WORKER_JOIN.name, m->worker[0].name, sizeof m->worker[0].name);
+        (void)snprintf(w.u.WORKER_JOIN.kernel, sizeof w.u.WORKER_JOIN.kernel, "%s",
+                       r.coord->job.kernel);
+        leave_for(0, true); /* the older one; it comes again, as the younger */
+        struct coord_ask a = {.request = &w};
+        wire_reply_to(&w, 0, &a.reply);
+        ck_assert_int_eq(coord_work_join(r.coord, &a), r.coord->job.at.status == 0 ? 0 : a.e.code);
+    }
+    ck_assert_int_eq(r.coord->job.at.status, _i == 0 ? SHOAL_E_NOINPUT : 0);
+    ck_assert_uint_eq(left, _i == 0 ? 6 : 100); /* each has come for the third time */
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_status_says_why_the_last_worker_left)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 1, 1, NULL);
+    while (r.worker[0].batches < 10)
+        ck_assert(sim_step(r.sim));
+    leave_for(0, false);
+    sim_kill(r.worker[0].node);
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + 30 * SECOND, NULL, NULL);
+    char *text = coord_status_text(r.coord);
+    ck_assert_msg(strstr(text, "waits for a worker: none is there; the last one left, worker-0: "
+                               "no such file") != NULL,
+                  "%s", text);
+    free(text);
+    worker_add(1);
+    while (r.worker[1].batches < 10) /* of what it has learnt the next beat tells */
+        ck_assert(sim_step(r.sim));
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + 3 * SECOND, NULL, NULL);
+    ck_assert_str_eq(r.coord->watch.failed, "");
+    run_job(60);
+    job_done(3);
+    rig_stop();
+}
+END_TEST
+
 static int text_ask(void)
 {
     struct coord_ask a = {.from = r.coord->members.shard[0].peer};
@@ -2539,6 +2603,8 @@ int main(void)
     tcase_add_test(t, coord_counts_a_broken_worker_once);
     tcase_add_test(t, coord_missing_input_ends_the_job);
     tcase_add_loop_test(t, coord_late_worker_fails_alone, 0, 11);
+    tcase_add_loop_test(t, coord_all_that_fail_alike_end_the_job, 0, 2);
+    tcase_add_test(t, coord_status_says_why_the_last_worker_left);
     tcase_add_test(t, coord_failed_job_fences_no_lane);
     tcase_add_test(t, coord_job_without_names_has_no_text_yet);
     tcase_add_test(t, coord_shard_that_opens_a_run_is_set_up_for_restore);
