@@ -174,12 +174,28 @@ static int on_report(struct coord *c, struct coord_ask *a)
     return 0;
 }
 
+/* A copy of the question that was answered last: who waited for the answer sent it again, and means
+ * neither a second stop nor the next job. */
+static bool stop_again(const struct coord *c, const struct coord_ask *a)
+{
+    uint64_t id = a->request->id;
+    return a->request->u.STOP.job_only && id != 0 &&
+           (id == c->stopped.id || id == c->job.grow.stop_id);
+}
+
 static int on_stop(struct coord *c, struct coord_ask *a)
 {
+    bool *ends = &a->reply.u.STOP_reply.ends;
+    if (stop_again(c, a)) {
+        *ends = a->request->id == c->stopped.id ? c->stopped.ends : true;
+        return 0;
+    }
     /* a job without an end has a good one; asked twice it ends at once */
-    a->reply.u.STOP_reply.ends = a->request->u.STOP.job_only && coord_grow_stop(c);
-    if (!a->reply.u.STOP_reply.ends)
+    *ends = a->request->u.STOP.job_only && coord_grow_stop(c, a->request->id);
+    if (!*ends)
         coord_end_fail(c, SHOAL_E_STOPPED, "stopped by request");
+    c->stopped.id = a->request->id;
+    c->stopped.ends = *ends;
     a->silent = true; /* it is answered before the loop ends */
     coord_send(c, a->from, wire_encode(&a->reply));
     if (!a->request->u.STOP.job_only && !c->stopping) {

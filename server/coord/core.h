@@ -302,6 +302,10 @@ struct coord {
         uint32_t phase;
         uint32_t made; /* how many were */
     } told;
+    struct { /* the last STOP: its id, and what was answered */
+        uint64_t id;
+        bool ends;
+    } stopped;
     uint64_t ticked_ns; /* when the last tick was */
     int fatal;
     bool stopping;

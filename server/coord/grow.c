@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define STOP_KEY "stop"        /* the number of the job that is to end */
+#define STOP_ID_KEY "stop-id"  /* of the question that asked for it */
 #define START_KEY "grow/start" /* what a job that begins with a checkpoint's tables takes over */
 
 void coord_grow_close(struct coord_grow *g)
@@ -282,6 +283,9 @@ int coord_grow_load(const struct coord *c, struct coord_job *j, struct err *e)
         .rows = j->grow.at.rows, .digest = j->grow.at.digest, .used = 1, .known = 1};
     rc = coord_store_get_fixed(c->store, STOP_KEY, &stop, sizeof stop, e);
     j->grow.stop = rc == 0 && stop == j->at.number;
+    if (j->grow.stop)
+        rc = coord_store_get_fixed(c->store, STOP_ID_KEY, &j->grow.stop_id, sizeof j->grow.stop_id,
+                                   e);
     return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
 }
 
@@ -518,7 +522,7 @@ int coord_grow_round(struct coord *c, const struct coord_split *whole, uint32_t 
 
 /* ---- the end, and what is told --------------------------------------------------------------- */
 
-bool coord_grow_stop(struct coord *c)
+bool coord_grow_stop(struct coord *c, uint64_t id)
 {
     struct coord_job *j = &c->job;
     uint32_t phase = j->at.phase;
@@ -527,9 +531,11 @@ bool coord_grow_stop(struct coord *c)
     if (!coord_grow_on(j) || !trains || j->grow.stop)
         return false;
     j->grow.stop = true;
+    j->grow.stop_id = id;
     log_info("job %s is asked to stop: it ends behind the batches that are given out",
              j->spec.name);
-    return coord_put(c, STOP_KEY, &j->at.number, sizeof j->at.number);
+    return coord_note(c, STOP_ID_KEY, &id, sizeof id) &&
+           coord_put(c, STOP_KEY, &j->at.number, sizeof j->at.number);
 }
 
 bool coord_grow_waits(const struct coord *c, char *text, size_t bytes)

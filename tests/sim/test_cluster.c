@@ -261,7 +261,7 @@ static void log_grow(void)
         part_move(parts, "held", "part");
         parts++;
     } else {
-        (void)coord_grow_stop(c);
+        (void)coord_grow_stop(c, 1);
     }
 }
 

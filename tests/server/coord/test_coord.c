@@ -1876,6 +1876,43 @@ START_TEST(coord_workers_of_a_former_job_join_the_next)
 }
 END_TEST
 
+static void stop_send(uint64_t id)
+{
+    struct wire stop = {.type = WIRE_TYPE_STOP, .id = id, .u.STOP.job_only = true};
+    (void)env_send(r.client.env, r.client.coordinator, wire_encode(&stop));
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 100, NULL, NULL);
+}
+
+/* Whoever waits for the answer sends the question again each second: a coordinator that stood still
+ * finds several. Copies end neither the next job (0) nor one that was asked for its good end (1),
+ * also of a coordinator that has started again (2). */
+START_TEST(coord_copy_of_a_stop_asks_nothing)
+{
+    const uint64_t id = UINT64_C(1) << 50;
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 1, 1, NULL);
+    while (r.worker[0].batches < 10)
+        ck_assert(sim_step(r.sim));
+    if (_i > 0)
+        r.coord->job.spec.data.objects.grow_ms = 1000;
+    stop_send(id);
+    ck_assert_int_eq(r.coord->job.at.phase == PHASE_FAILED, _i == 0);
+    if (_i == 0) {
+        sim_kill(r.client.node);
+        memset(&r.client, 0, sizeof r.client);
+        fake_client_start(&r.client, r.sim, r.yaml, 1);
+        while (r.coord->job.at.phase == PHASE_FAILED)
+            ck_assert(sim_step(r.sim));
+    }
+    if (_i == 2)
+        r.coord->stopped.id = 0;
+    stop_send(id);
+    ck_assert_int_ne(r.coord->job.at.phase, PHASE_FAILED);
+    stop_send(id + 1); /* another one does */
+    ck_assert_int_eq(r.coord->job.at.phase, PHASE_FAILED);
+    rig_stop();
+}
+END_TEST
+
 /* Forty bytes a question, and each answer goes over all tasks: the text is made anew five times a
  * second, and with each phase. */
 START_TEST(coord_status_is_not_made_for_each_question)
@@ -2603,6 +2640,7 @@ int main(void)
     tcase_add_test(t, coord_counts_a_broken_worker_once);
     tcase_add_test(t, coord_missing_input_ends_the_job);
     tcase_add_loop_test(t, coord_late_worker_fails_alone, 0, 11);
+    tcase_add_loop_test(t, coord_copy_of_a_stop_asks_nothing, 0, 3);
     tcase_add_loop_test(t, coord_all_that_fail_alike_end_the_job, 0, 2);
     tcase_add_test(t, coord_status_says_why_the_last_worker_left);
     tcase_add_test(t, coord_failed_job_fences_no_lane);

@@ -185,11 +185,17 @@ START_TEST(each_is_taken_once_and_a_lesser_name_too)
     ck_assert_uint_eq(c->job.grow.at.before_rows, 20);
     ck_assert_uint_eq(c->job.grow.at.rows, 5);
     ck_assert_uint_eq(c->job.grow.at.read, 3);
-    /* a coordinator that comes back */
+    /* a coordinator that comes back; and one that was told to stop before */
     struct coord_grow was = c->job.grow;
     c->job.grow = (struct coord_grow){0};
     ck_assert_int_eq(coord_grow_load(c, &c->job, &e), 0);
     ck_assert_mem_eq(c->job.grow.record, was.record, was.record_bytes);
+    ck_assert(!c->job.grow.stop && c->job.grow.stop_id == 0);
+    ck_assert(coord_grow_stop(c, 99));
+    coord_grow_close(&c->job.grow);
+    ck_assert_int_eq(coord_grow_load(c, &c->job, &e), 0);
+    ck_assert(c->job.grow.stop && c->job.grow.stop_id == 99);
+    c->job.grow.stop = false;
     ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].object[0].rows, 5);
     ck_assert_uint_eq(c->job.at.split[WIRE_TRAIN].rows, 5);
     coord_grow_close(&was);
