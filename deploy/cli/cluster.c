@@ -243,12 +243,23 @@ static bool run_answers(struct cluster *c, const char *run_dir)
            live_open(c, endpoint, 500, &silent) == 0;
 }
 
-/* offline: what a run left is opened where its coordinator does not answer; else *out is NULL then.
- */
-static int open_any(const char *coordinator, const char *run_dir, bool offline,
-                    struct cluster **out, struct err *e)
+/* Of one that runs: map and tables. While a job has yet to make its own nobody can say what those
+ * are that the servers hold, and that is no empty list. */
+static int live_known(struct cluster *c, struct err *e)
 {
-    struct err silent;
+    int rc = live_map(c, e);
+    if (rc == SHOAL_E_AGAIN) /* none yet: there are no tables to see either */
+        return 0;
+    if (rc == SHOAL_E_BUSY)
+        return e->code = SHOAL_E_UNAVAILABLE;
+    return rc != 0 ? rc : live_tables(c, e);
+}
+
+/* rows: map and tables are asked for, and what a run left is opened where its coordinator does not
+ * answer; else *out is NULL then. */
+static int open_any(const char *coordinator, const char *run_dir, bool rows, struct cluster **out,
+                    struct err *e)
+{
     int rc = 0;
     struct cluster *c = calloc(1, sizeof *c);
     *out = NULL;
@@ -256,13 +267,11 @@ static int open_any(const char *coordinator, const char *run_dir, bool offline,
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     if (coordinator != NULL)
         rc = live_open(c, coordinator, QUESTION_MS, e);
-    else if (!run_answers(c, run_dir) && offline)
+    else if (!run_answers(c, run_dir) && rows)
         rc = offline_open(c, run_dir, e);
-    if (rc == 0 && cluster_live(c)) {
-        if (live_map(c, &silent) == 0) /* none yet: there are no tables to see either */
-            rc = live_tables(c, e);
-    }
-    if (rc != 0 || (!offline && !cluster_live(c))) {
+    if (rc == 0 && rows && cluster_live(c))
+        rc = live_known(c, e);
+    if (rc != 0 || (!rows && !cluster_live(c))) {
         cluster_close(c);
         return rc;
     }
@@ -275,12 +284,11 @@ int cluster_open(const char *coordinator, const char *run_dir, struct cluster **
     return open_any(coordinator, run_dir, true, out, e);
 }
 
-static int open_option(const struct option_line *o, bool offline, struct cluster **out,
-                       struct err *e)
+static int open_option(const struct option_line *o, bool rows, struct cluster **out, struct err *e)
 {
     const char *coordinator = option_text(o, "coordinator"), *run_dir = option_text(o, "run-dir");
     int rc = run_dir == NULL ? cli_coordinator(o, &coordinator, e) : 0;
-    return rc != 0 ? rc : open_any(coordinator, run_dir, offline, out, e);
+    return rc != 0 ? rc : open_any(coordinator, run_dir, rows, out, e);
 }
 
 int cluster_open_option(const struct option_line *o, struct cluster **out, struct err *e)

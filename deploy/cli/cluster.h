@@ -12,7 +12,8 @@ struct cluster; /* live: connections; offline: engines opened on the shards' fol
 /* As --coordinator and --run-dir of a verb say: "tcp://..." of a running one; a run folder of
  * `shoal local` (live when its coordinator answers, else offline). */
 int cluster_open_option(const struct option_line *o, struct cluster **out, struct err *e);
-/* The same, of one that runs; UNAVAILABLE: a run's coordinator does not answer. */
+/* The same, of one that runs, for its status alone: without its tables. UNAVAILABLE: a run's
+ * coordinator does not answer. */
 int cluster_open_live(const struct option_line *o, struct cluster **out, struct err *e);
 /* One of the two: an endpoint, a run folder. */
 int cluster_open(const char *coordinator, const char *run_dir, struct cluster **out, struct err *e);

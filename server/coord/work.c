@@ -467,6 +467,14 @@ int coord_work_map_get(struct coord *c, struct coord_ask *a)
     char line[320];
     const struct coord_members *members = &c->members;
     const struct coord_cluster *cl = &c->cluster;
+    /* what the servers hold has a map, but whose tables these are the job has yet to say; its own
+     * workers ask again */
+    if (c->job.tablets == 0 && cl->map_epoch != 0)
+        return err_set(&a->e, SHOAL_E_BUSY,
+                       "the tables that the servers hold cannot be seen now: job %s %s its own; "
+                       "ask again once a job has",
+                       c->job.spec.name,
+                       coord_phase_running(c) ? "has not made" : "ended before it had made");
     if (c->job.tablets == 0)
         return err_set(&a->e, SHOAL_E_AGAIN, "there is no map yet");
     a->reply.u.MAP_GET_reply = (struct wire_MAP_GET_reply){

@@ -175,7 +175,30 @@ def fields_of_a_fleet_begin_anew(space):
             assert fleet.job(first, "--start-from", "fleet") == goes_on, fresh
 
 
+def tables_that_cannot_be_seen_are_not_none(space):
+    """Yesterday's rows are there, the next job waits for its workers, or was stopped before it had any: an empty list would be a lie, and exit 0 a trap for who backs them up."""
+    first = job(space, "first", ["a", "b", "c"])
+    with Fleet(space, "f").up() as fleet:
+        got = shoal("digest", "--coordinator", fleet.endpoint, "--json")
+        assert got.returncode == 0 and json.loads(got.stdout) == [], got  # there was never any
+        fleet.job(first)
+        held = shoal("digest", "--coordinator", fleet.endpoint).stdout
+        assert "emb" in held
+        waits = subprocess.Popen([SHOAL, "submit", first, "--coordinator", fleet.endpoint, "--start-from", "fleet", "--workers", "2"],
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        within(10, "the job to wait", lambda: fleet.state().get("state") == "waiting")
+        for words in (("digest",), ("tables", "--json"), ("inspect", "emb", "0:x3"), ("erase", "emb", "--field", "0", "--value", "x3")):
+            got = shoal(*words, "--coordinator", fleet.endpoint)
+            assert got.returncode == 69 and "cannot be seen now: job e2e has not made its own" in got.stderr, got
+        assert shoal("stop", "--coordinator", fleet.endpoint).returncode == 0 and waits.wait(30) != 0
+        got = shoal("digest", "--coordinator", fleet.endpoint)
+        assert got.returncode == 69 and "job e2e ended before it had made its own" in got.stderr, got
+        assert fleet.doctor().returncode == 0
+        fleet.job(first)
+        assert "emb" in shoal("digest", "--coordinator", fleet.endpoint).stdout
+
+
 if __name__ == "__main__":
-    main([names_of_a_job_file_are_the_tables_own, buckets_are_read_by_the_job_that_made_them, lost_coordinator_reads_rows_as_they_were_meant,
+    main([tables_that_cannot_be_seen_are_not_none, names_of_a_job_file_are_the_tables_own, buckets_are_read_by_the_job_that_made_them, lost_coordinator_reads_rows_as_they_were_meant,
           nobody_guesses, dropped_field_leaves_no_trace,
           fields_of_a_fleet_begin_anew])
