@@ -7,7 +7,9 @@
 
 #include <stdlib.h>
 
-#define PLACES (REQUEST_KINDS * LIMIT_WAITING)
+/* of pushes that will not wait, when those that wait have all others */
+#define AT_ONCE (LIMIT_WAITING / 16)
+#define PLACES (REQUEST_KINDS * LIMIT_WAITING + AT_ONCE)
 
 static struct request_share *share_of(struct request_pool *p, enum wire_type type)
 {
@@ -58,7 +60,7 @@ bool request_pool_full(const struct request_pool *p, const struct wire *w, const
 {
     const struct request_share *s =
         &p->share[w->type == WIRE_TYPE_PULL ? REQUEST_PULL : REQUEST_PUSH];
-    return s->used == LIMIT_WAITING || s->bytes + msg_bytes(m) > s->bytes_max;
+    return s->used >= LIMIT_WAITING || s->bytes + msg_bytes(m) > s->bytes_max;
 }
 
 static struct request_count *count_of(struct request_share *s, uint64_t holder)
@@ -78,11 +80,9 @@ static bool greedy(struct request_share *s, uint64_t from)
 
 static bool room(struct request_share *s, uint64_t from, size_t bytes, bool at_once)
 {
-    if (s->used == LIMIT_WAITING)
-        return false;
     if (at_once)
-        return s->bytes + bytes <= 2 * s->bytes_max;
-    return s->bytes + bytes <= s->bytes_max && !greedy(s, from);
+        return s->used < LIMIT_WAITING + AT_ONCE && s->bytes + bytes <= 2 * s->bytes_max;
+    return s->used < LIMIT_WAITING && s->bytes + bytes <= s->bytes_max && !greedy(s, from);
 }
 
 static void fill_pull(struct request *q, const struct wire_PULL *w)
@@ -134,6 +134,7 @@ struct request *request_take(struct request_pool *p, const struct request_from *
     struct request_share *s = share_of(p, w->type);
     struct request *q = p->free;
     SHOAL_ASSERT(q != NULL || request_pool_used(p) == PLACES);
+    SHOAL_ASSERT(!at_once || w->type == WIRE_TYPE_PUSH);
     if (!room(s, holder, bytes, at_once)) {
         s->refused = true;
         return NULL;
@@ -175,7 +176,7 @@ void request_drop_message(struct request_pool *p, struct request *q)
 void request_give(struct request_pool *p, struct request *q)
 {
     struct request_share *s = share_of(p, q->type);
-    SHOAL_ASSERT(s->used > 0 && s->used <= LIMIT_WAITING);
+    SHOAL_ASSERT(s->used > 0 && s->used <= LIMIT_WAITING + AT_ONCE);
     SHOAL_ASSERT(q >= p->block && q < p->block + PLACES && q->taken);
     SHOAL_ASSERT(q->next == NULL); /* it is off its list */
     request_drop_message(p, q);

@@ -64,7 +64,7 @@ struct request_share {
 };
 
 struct request_pool {
-    struct request *block; /* owned, (REQUEST_KINDS * LIMIT_WAITING) */
+    struct request *block; /* owned: both shares', and some more for pushes at once */
     struct request *free;
     struct request_share share[REQUEST_KINDS];
 };
@@ -84,8 +84,8 @@ struct request_from {
     uint64_t holder; /* 0: the peer itself */
 };
 /* Takes m and the fields of a decoded PULL or PUSH. NULL when its share is full: m then stays the
- * caller's. at_once: it will not wait, so that a full share does not matter, unless twice as much
- * is there. */
+ * caller's. at_once: a push that will not wait, so that a full share does not matter, unless twice
+ * as many bytes are there, or a sixteenth more requests. */
 struct request *request_take(struct request_pool *p, const struct request_from *from,
                              const struct wire *w, struct msg *m, bool at_once, uint64_t now_ns);
 /* Whether such a request would be refused now. */

@@ -1,0 +1,73 @@
+/* test_request.c: the pool of pulls and pushes: who gets a place when others have all. */
+#include "server/shard/request.h"
+#include "tests/lib/suite.h"
+
+#include <stdlib.h>
+
+static struct request_pool pool;
+static struct request *taken[3 * LIMIT_WAITING];
+static uint32_t count;
+
+static void setup(void)
+{
+    count = 0;
+    ck_assert_int_eq(request_pool_init(&pool, 1 << 24), 0);
+}
+
+static void teardown(void)
+{
+    while (count > 0)
+        request_give(&pool, taken[--count]);
+    ck_assert_uint_eq(request_pool_used(&pool), 0);
+    ck_assert_uint_eq(request_pool_bytes(&pool), 0);
+    request_pool_close(&pool);
+}
+
+/* Of a peer of its own, without keys; false: refused. */
+static bool take(enum wire_type type, bool at_once)
+{
+    const struct request_from from = {.peer = count + 1};
+    struct wire w = {.type = type};
+    struct msg *m = wire_encode(&w);
+    ck_assert_ptr_nonnull(m);
+    (void)msg_add(m, 0);
+    if (type == WIRE_TYPE_PUSH)
+        (void)msg_add(m, 0);
+    struct request *q = request_take(&pool, &from, &w, m, at_once, 0);
+    if (q == NULL)
+        msg_free(m);
+    else
+        taken[count++] = q;
+    return q != NULL;
+}
+
+/* Those that wait for a clock have every place, and what they wait for is the next to come: in bsp
+ * that is the push of the lane whose turn it is. */
+START_TEST(push_that_will_not_wait_has_a_place_when_those_that_wait_have_all)
+{
+    while (take(WIRE_TYPE_PUSH, false))
+        ;
+    ck_assert_uint_eq(count, LIMIT_WAITING);
+    uint32_t more = 0;
+    while (take(WIRE_TYPE_PUSH, true))
+        more++;
+    ck_assert_uint_eq(more, LIMIT_WAITING / 16);
+    ck_assert(!take(WIRE_TYPE_PUSH, false));
+    request_give(&pool, taken[--count]);
+    ck_assert(!take(WIRE_TYPE_PUSH, false));
+    ck_assert(take(WIRE_TYPE_PUSH, true));
+    while (take(WIRE_TYPE_PULL, false)) /* they have theirs, all of it */
+        ;
+    ck_assert_uint_eq(count, 2 * LIMIT_WAITING + LIMIT_WAITING / 16);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("request");
+    TCase *t = tcase_create("pool");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, push_that_will_not_wait_has_a_place_when_those_that_wait_have_all);
+    suite_add_tcase(s, t);
+    return suite_main(s);
+}
