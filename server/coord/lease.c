@@ -151,6 +151,15 @@ static void match(const struct coord_leases *l, uint64_t run, struct asked *aske
     }
 }
 
+/* A position leads to an object through the list that it was counted in: of a log that grows each
+ * round has one of its own, which is let go before the next is made. */
+static bool object_known(const struct coord_job *job, const struct coord_lease *at)
+{
+    bool listed = job->objects[WIRE_TRAIN].count > 0 && at->run == job->at.run;
+    return listed &&
+           (!coord_grow_on(job) || (at->epoch == job->at.epoch && job->at.phase != PHASE_GROW));
+}
+
 static struct json *lease_json(const struct coord_job *job, const struct coord_lease *at,
                                uint64_t batch)
 {
@@ -165,7 +174,7 @@ static struct json *lease_json(const struct coord_job *job, const struct coord_l
     json_set_int(j, "task", at->task);
     json_set_int(j, "epoch", at->epoch);
     uint64_t position = at->position + (skipped < at->rows ? skipped : at->rows);
-    if (job->objects[WIRE_TRAIN].count > 0 && at->run == job->at.run && left > 0) {
+    if (object_known(job, at) && left > 0) {
         const char *object;
         position = coord_objects_at(job, position, &object);
         json_set_string(j, "object", object);

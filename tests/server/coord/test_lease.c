@@ -88,7 +88,6 @@ END_TEST
 
 static peer_t asker;
 static char answered[1024];
-
 static void node_on_message(void *core, peer_t from, struct msg *m)
 {
     if (core == NULL) /* the coordinator's */
@@ -107,8 +106,27 @@ static void nothing(void *core)
 static const struct env_handler node_handler = {.on_message = node_on_message,
                                                 .on_drained = nothing};
 
+static struct sim *net;
+
+/* Coordinator and asker know each other. */
+static void net_make(void)
+{
+    static char core;
+    peer_t to;
+    struct wire hello = {.type = WIRE_TYPE_HELLO};
+    net = sim_new(&(struct sim_options){.seed = 1});
+    struct sim_node *node = sim_node_new(net, "coordinator", &node_handler, NULL),
+                    *client = sim_node_new(net, "client", &node_handler, &core);
+    c->env = sim_node_env(node);
+    sim_listen(node, "sim://coordinator");
+    ck_assert_int_eq(env_connect(sim_node_env(client), "sim://coordinator", ENV_COORDINATOR, &to),
+                     0);
+    ck_assert_int_eq(env_send(sim_node_env(client), to, wire_encode(&hello)), 0);
+    sim_run(net, 1000000, NULL, NULL);
+}
+
 /* The answer, as text. */
-static const char *who(struct sim *sim, uint64_t run, struct wire_batch_name *name, uint32_t count)
+static const char *who(uint64_t run, struct wire_batch_name *name, uint32_t count)
 {
     static struct coord_ask a;
     struct msg *m = msg_new();
@@ -125,29 +143,18 @@ static const char *who(struct sim *sim, uint64_t run, struct wire_batch_name *na
     ck_assert(a.silent);
     msg_free(m);
     answered[0] = 0;
-    sim_run(sim, sim_now_ns(sim) + 1000000, NULL, NULL);
+    sim_run(net, sim_now_ns(net) + 1000000, NULL, NULL);
     return answered;
 }
 
 /* In the order of the question; of another run, and of batches that nobody had, null. */
 START_TEST(batches_are_told_as_they_were_asked_for)
 {
-    static char core;
     struct err e;
-    peer_t to;
-    struct wire hello = {.type = WIRE_TYPE_HELLO};
     struct wire_batch_name all[] = {{1, 10, 0, 0}, {1, 5, 1, 0}, {1, 6, 1, 0}, {1, 1, 0, 0}},
                            two[] = {{1, 5, 1, 0}, {1, 1, 0, 0}};
-    struct sim *sim = sim_new(&(struct sim_options){.seed = 1});
-    struct sim_node *node = sim_node_new(sim, "coordinator", &node_handler, NULL),
-                    *client = sim_node_new(sim, "client", &node_handler, &core);
     begin(2);
-    c->env = sim_node_env(node);
-    sim_listen(node, "sim://coordinator");
-    ck_assert_int_eq(env_connect(sim_node_env(client), "sim://coordinator", ENV_COORDINATOR, &to),
-                     0);
-    ck_assert_int_eq(env_send(sim_node_env(client), to, wire_encode(&hello)), 0);
-    sim_run(sim, 1000000, NULL, NULL);
+    net_make();
     ck_assert_int_eq(
         coord_task_plan(&c->job.tasks, 1, &(struct coord_segment){.rows = 145}, 1, 10, 5, 0, &e),
         0);
@@ -158,12 +165,42 @@ START_TEST(batches_are_told_as_they_were_asked_for)
 #define LINE(worker, task, position, rows)                                                         \
     "{\"worker\": " #worker ", \"name\": \"\", \"task\": " #task                                   \
     ", \"epoch\": 1, \"position\": " #position ", \"rows\": " #rows "}"
-    ck_assert_str_eq(who(sim, 5, all, 4), "[" LINE(7, 2, 140, 5) ", " LINE(
-                                              8, 1, 90, 10) ", null, " LINE(7, 0, 0, 10) "]");
-    ck_assert_str_eq(who(sim, 5, two, 2), "[" LINE(8, 1, 90, 10) ", " LINE(7, 0, 0, 10) "]");
-    ck_assert_str_eq(who(sim, 6, two, 2), "[null, null]");
+    ck_assert_str_eq(who(5, all, 4), "[" LINE(7, 2, 140, 5) ", " LINE(8, 1, 90, 10) ", null, " LINE(
+                                         7, 0, 0, 10) "]");
+    ck_assert_str_eq(who(5, two, 2), "[" LINE(8, 1, 90, 10) ", " LINE(7, 0, 0, 10) "]");
+    ck_assert_str_eq(who(6, two, 2), "[null, null]");
     end();
-    sim_free(sim);
+    sim_free(net);
+}
+END_TEST
+
+/* A log that grows has another list of objects in each round: only the round's own leads a position
+ * to an object. Of one that does not, all epochs have one. */
+START_TEST(position_of_another_round_names_no_object)
+{
+    struct err e;
+    struct wire_batch_name asked[] = {{1, 1, 0, 0}};
+    struct coord_object object[] = {{.line = "a", .rows = 5}, {.line = "b", .rows = 95, .base = 5}};
+    begin(1);
+    net_make();
+    struct coord_job *j = &c->job;
+    ck_assert_int_eq(
+        coord_task_plan(&j->tasks, 1, &(struct coord_segment){.rows = 100}, 1, 10, 5, 0, &e), 0);
+    task(0, 7);
+    j->objects[WIRE_TRAIN].object = object;
+    j->objects[WIRE_TRAIN].count = 2;
+    j->parsed = true;
+    for (uint32_t grow = 0; grow < 2; grow++)
+        for (uint32_t epoch = 1; epoch < 3; epoch++)
+            for (uint32_t phase = PHASE_TRAIN; phase <= PHASE_GROW; phase++) {
+                bool own = grow == 0 || (epoch == 1 && phase != PHASE_GROW);
+                j->spec.data.objects.grow_ms = grow;
+                j->at.epoch = epoch;
+                j->at.phase = phase;
+                ck_assert_int_eq(strstr(who(5, asked, 1), "\"object\": \"a\"") != NULL, own);
+            }
+    end();
+    sim_free(net);
 }
 END_TEST
 
@@ -237,6 +274,7 @@ int main(void)
     tcase_set_timeout(t, 60);
     tcase_add_test(t, a_batch_leads_to_its_worker_and_rows);
     tcase_add_test(t, batches_are_told_as_they_were_asked_for);
+    tcase_add_test(t, position_of_another_round_names_no_object);
     tcase_add_test(t, who_takes_over_begins_behind_the_mark);
     tcase_add_test(t, the_log_is_bounded);
     tcase_add_test(t, damaged_entries_are_left_out);
