@@ -412,6 +412,41 @@ static struct json *report_json(const struct coord *c)
     return r;
 }
 
+/* The last of a list of epochs: of very many a report would be more than a message or the store
+ * takes, and the job could not end. */
+static void list_cut(struct json *r, const char *key)
+{
+    const struct json *all = json_get(r, key);
+    size_t count = json_count(all);
+    struct json *last = count > EPOCHS_WHOLE ? json_new_array() : NULL;
+    if (last == NULL)
+        return;
+    for (size_t i = count - EPOCHS_WHOLE; i < count; i++)
+        json_append(last, json_hold(json_array_at(all, i)));
+    json_set(r, key, last);
+}
+
+/* NULL: out of memory. */
+static char *report_text(struct json *r)
+{
+    static const char *const lists[] = {"epochs", "evaluations", "training"};
+    char *text = json_text(r, 2);
+    if (text != NULL && strlen(text) >= COORD_VALUE_MAX) {
+        free(text); /* without indentation it is half as long */
+        text = json_text(r, 0);
+    }
+    if (text != NULL && strlen(text) >= COORD_VALUE_MAX) {
+        free(text);
+        for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+            list_cut(r, lists[i]);
+        json_append_string(json_get(r, "notes"),
+                           "epochs, evaluations and training tell of the last 1,000 alone: of all "
+                           "of them the report would have been too long");
+        text = json_text(r, 2);
+    }
+    return text;
+}
+
 int coord_report_make(struct coord *c, struct err *e)
 {
     SHOAL_ASSERT(c->job.at.phase == PHASE_FINISH && c->job.digested >= c->job.at.tables);
@@ -423,13 +458,8 @@ int coord_report_make(struct coord *c, struct err *e)
         return rc;
     coord_window_finish(&c->job.windows);
     struct json *r = report_json(c);
-    char *text = json_text(r, 2);
+    char *text = report_text(r);
     struct err failed = {0};
-    if (text != NULL && strlen(text) >= COORD_VALUE_MAX) {
-        /* without indentation it is half as long */
-        free(text);
-        text = json_text(r, 0);
-    }
     json_free(r);
     if (text == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the report");

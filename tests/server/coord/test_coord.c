@@ -7,6 +7,7 @@
 #include "server/coord/core.h"
 #include "server/coord/grant.h"
 #include "server/coord/phase.h"
+#include "server/coord/report.h"
 #include "server/coord/setup.h"
 #include "server/coord/status.h"
 #include "server/coord/work.h"
@@ -1876,6 +1877,36 @@ START_TEST(coord_workers_of_a_former_job_join_the_next)
 }
 END_TEST
 
+/* Of 100,000 epochs, the most that a job may have, all would be more than the store takes. */
+START_TEST(coord_report_of_very_many_epochs_is_cut)
+{
+    struct json *report;
+    struct err e;
+    rig_start("epochs: 100000, consistency: ssp, lanes: 2", 1, 1, NULL);
+    while (r.coord->job.at.phase != PHASE_TRAIN)
+        ck_assert(sim_step(r.sim));
+    struct coord_job *j = &r.coord->job;
+    j->at.epoch = j->tasks.epoch = 100000;
+    j->at.phase = PHASE_FINISH;
+    j->digested = j->at.tables;
+    for (uint32_t n = 1; n <= j->at.epoch; n++) {
+        struct coord_trained *t = &j->windows.trained[coord_epoch_slot(j, n)];
+        t->of[0].examples = 3;
+        t->of[0].auc = t->of[0].logloss = 1.0 / 3 + n * 1e-9;
+        j->epoch[coord_epoch_slot(j, n)].seconds = 100.0 / 3;
+        j->epoch[coord_epoch_slot(j, n)].train.bad_lines = UINT64_C(1) << 50;
+    }
+    ck_assert_int_eq(coord_report_make(r.coord, &e), 0);
+    ck_assert_int_eq(json_parse(j->report, strlen(j->report), &report, &e), 0);
+    ck_assert_uint_eq(json_count(json_get(report, "epochs")), 1000);
+    ck_assert_int_eq(json_as_int(json_get(report, "epochs.0.epoch"), 0), 99001);
+    ck_assert_int_eq(json_as_int(json_get(report, "epochs.999.epoch"), 0), 100000);
+    ck_assert_ptr_nonnull(strstr(j->report, "tell of the last 1,000 alone"));
+    json_free(report);
+    rig_stop();
+}
+END_TEST
+
 static void stop_send(uint64_t id)
 {
     struct wire stop = {.type = WIRE_TYPE_STOP, .id = id, .u.STOP.job_only = true};
@@ -2640,6 +2671,7 @@ int main(void)
     tcase_add_test(t, coord_counts_a_broken_worker_once);
     tcase_add_test(t, coord_missing_input_ends_the_job);
     tcase_add_loop_test(t, coord_late_worker_fails_alone, 0, 11);
+    tcase_add_test(t, coord_report_of_very_many_epochs_is_cut);
     tcase_add_loop_test(t, coord_copy_of_a_stop_asks_nothing, 0, 3);
     tcase_add_loop_test(t, coord_all_that_fail_alike_end_the_job, 0, 2);
     tcase_add_test(t, coord_status_says_why_the_last_worker_left);
