@@ -437,6 +437,7 @@ int coord_cluster_claim(struct coord *c, const struct wire_SHARD_BEAT *beat, pee
 /* ---- what shards know more of ---- */
 
 #define NUMBER_MOST (1ull << 60)
+#define ASK_AGAIN_NS UINT64_C(1000000000)
 
 static void held(void *context, const struct coord_call *call, uint32_t shard,
                  const struct wire *reply, const struct msg *m)
@@ -445,8 +446,11 @@ static void held(void *context, const struct coord_call *call, uint32_t shard,
     const struct wire_MAP_HELD_reply *r = &reply->u.MAP_HELD_reply;
     struct map_record record = {.epoch = r->map_epoch, .tablets = r->tablet_count};
     (void)call;
-    if (r->map_epoch <= c->cluster.map_epoch)
+    if (r->map_epoch <= c->cluster.map_epoch) {
+        if (shard == c->cluster.newest_shard) /* it has other data by now */
+            c->cluster.newest_epoch = c->cluster.map_epoch;
         return;
+    }
     if (!map_fits(&record, m->frame[1].data, c->members.shards)) {
         log_error("the map of shard %u cannot be: it is not taken", shard);
         return;
@@ -473,10 +477,14 @@ static void held_done(void *context, const struct coord_call *call, int status, 
 
 void coord_cluster_step(struct coord *c)
 {
-    const struct coord_cluster *cl = &c->cluster;
+    struct coord_cluster *cl = &c->cluster;
     struct wire w = {.type = WIRE_TYPE_MAP_HELD};
+    uint64_t now = env_now_ns(c->env);
     if (cl->newest_epoch <= cl->map_epoch || coord_call_open_type(&c->calls, WIRE_TYPE_MAP_HELD))
         return;
+    if (cl->asked_ns != 0 && now - cl->asked_ns < ASK_AGAIN_NS)
+        return; /* what it said could not be taken */
+    cl->asked_ns = now;
     SHOAL_ASSERT(cl->newest_shard < c->members.shards);
     (void)coord_call_start(&c->calls, &(struct coord_call){.request = w,
                                                            .target = cl->newest_shard,

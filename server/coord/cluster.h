@@ -42,6 +42,7 @@ struct coord_cluster {
     uint16_t *shard_of;         /* owned, (tablets) */
     uint64_t newest_epoch;      /* that a shard has told of */
     uint32_t newest_shard;      /* which has it */
+    uint64_t asked_ns;          /* when it was asked for it last; 0: never */
     struct coord_claim {        /* of a shard, while the cluster is not known */
         struct wire_SHARD_BEAT beat;
         peer_t peer;
