@@ -296,9 +296,10 @@ struct backend_ops {
     /* y += x, (count, width). */
     void (*add)(struct stream *s, uint32_t count, uint32_t width, const float *x, uint32_t ldx,
                 float *y, uint32_t ldy);
-    /* *sum += sum of squares. In double. */
+    /* *sum += sum of squares. In double: it is finite where x is. */
     void (*square_sum)(struct stream *s, size_t count, const float *x, double *sum);
-    /* Scales x to the norm `limit` where sqrt(*square) is larger. */
+    /* Scales x to the norm `limit` where sqrt(*square) is larger and finite: what is not finite
+     * stays so, for the shard refuses it and says whose it is. */
     void (*clip)(struct stream *s, size_t count, double limit, const double *square, float *x);
     /* The same for each row by itself. */
     void (*clip_rows)(struct stream *s, uint32_t count, uint32_t width, float limit, float *x);

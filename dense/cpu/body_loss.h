@@ -64,22 +64,35 @@ static void body_add(struct stream *s, uint32_t count, uint32_t width, const flo
 /* So many squares are summed in float before their sum goes to double. */
 #define SQUARE_BLOCK 1024u
 
+/* One block's sum; in double where it is beyond a float. */
+static double square_block(const float *x, uint32_t count)
+{
+    uint32_t i = 0;
+    vf part = {0};
+    for (; i + VECTOR <= count; i += VECTOR) {
+        vf v = vector_load(x + i);
+        part += v * v;
+    }
+    if (i < count) {
+        vf v = vector_load_part(x + i, count - i);
+        part += v * v;
+    }
+    double sum = (double)vector_sum(part);
+    if (isfinite(sum))
+        return sum;
+    sum = 0.0;
+    for (i = 0; i < count; i++)
+        sum += (double)x[i] * (double)x[i];
+    return sum;
+}
+
 static void body_square_sum(struct stream *s, size_t count, const float *x, double *sum)
 {
     double total = 0.0;
     (void)s;
-    for (size_t begin = 0; begin < count; begin += SQUARE_BLOCK) {
-        size_t end = count - begin < SQUARE_BLOCK ? count : begin + SQUARE_BLOCK, i = begin;
-        vf part = {0};
-        for (; i + VECTOR <= end; i += VECTOR) {
-            vf v = vector_load(x + i);
-            part += v * v;
-        }
-        if (i < end) {
-            vf v = vector_load_part(x + i, (uint32_t)(end - i));
-            part += v * v;
-        }
-        total += (double)vector_sum(part);
+    for (size_t at = 0; at < count; at += SQUARE_BLOCK) {
+        size_t left = count - at;
+        total += square_block(x + at, left < SQUARE_BLOCK ? (uint32_t)left : SQUARE_BLOCK);
     }
     *sum += total;
 }
@@ -87,7 +100,7 @@ static void body_square_sum(struct stream *s, size_t count, const float *x, doub
 static void body_clip(struct stream *s, size_t count, double limit, const double *square, float *x)
 {
     double norm = sqrt(*square);
-    if (norm > limit)
+    if (norm > limit && isfinite(norm))
         body_scale(s, count, (float)(limit / norm), x, x);
 }
 

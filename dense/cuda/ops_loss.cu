@@ -152,7 +152,7 @@ struct clip_args {
 BODY void clip_at(const struct clip_args *a, size_t i)
 {
     double norm = sqrt(*a->square);
-    if (norm > a->limit)
+    if (norm > a->limit && isfinite(norm))
         a->x[i] *= (float)(a->limit / norm);
 }
 KERNEL(clip)
@@ -178,7 +178,8 @@ BODY void clip_factor_at(const struct clip_rows_args *a, size_t i)
     for (uint32_t d = 0; d < a->width; d++)
         square += (double)a->x[i * a->width + d] * (double)a->x[i * a->width + d];
     double norm = sqrt(square);
-    a->factor[i] = norm > (double)a->limit ? (float)((double)a->limit / norm) : 1.0f;
+    bool clips = norm > (double)a->limit && isfinite(norm);
+    a->factor[i] = clips ? (float)((double)a->limit / norm) : 1.0f;
 }
 KERNEL(clip_factor)
 

@@ -273,7 +273,7 @@ const struct config_key keys_job[] = {
     {"model.l2_dense", CONFIG_FLOAT, 0, 1e6, NULL, .fallback = "0",
      .text = "on matrices and linear weights, not biases"},
     {"dense_optimizer.kind", CONFIG_ENUM, 0, 0, OPTIMIZER_CHOICES_DENSE, .otherwise = "`adam`",
-     .text = "`row_adagrad`: one sum a row"},
+     .text = "`row_adagrad`: older networks alone"},
     {"dense_optimizer.lr", CONFIG_FLOAT, 1e-12, 1e6, NULL,
      .fact = offsetof(struct optimizer_facts, lr)},
     {"dense_optimizer.beta1", CONFIG_FLOAT, 0, 0.999999, NULL,

@@ -21,7 +21,8 @@
     /* element-wise: G += g^2; w -= lr g / (sqrt(G) + eps) */                                      \
     X(1, ADAGRAD, adagrad, ANY, .per_element = 1, .decays = true, .lr = 0.05, .eps = 1e-8)         \
     /* one G a row: G += mean(g^2) */                                                              \
-    X(2, ROW_ADAGRAD, row_adagrad, ANY, .per_row = 1, .decays = true, .lr = 0.05, .eps = 1e-8)     \
+    X(2, ROW_ADAGRAD, row_adagrad, ANY, .per_row = 1, .decays = true, .by_mean = true, .lr = 0.05, \
+      .eps = 1e-8)                                                                                 \
     /* Kingma, Ba 2015; powers of beta are running products kept in the row */                     \
     X(3, ADAM, adam, ANY, .per_element = 2, .per_row = 2, .lr = 0.001, .beta1 = 0.9,               \
       .beta2 = 0.999, .eps = 1e-8)                                                                 \
@@ -56,6 +57,7 @@ struct optimizer_facts {
     bool l2_own;           /* l2 enters its formula; else it is added to the gradient */
     bool weights_of_state; /* weights are worked out from the state with lr, beta, l1 and l2 */
     bool by_initial;       /* divides by `initial`: it must be above 0 */
+    bool by_mean;          /* steps by a mean over the row: not for a network's padded blocks */
     double lr, beta1, beta2, eps, initial, beta; /* where a job does not say */
 };
 

@@ -391,6 +391,19 @@ static int fleet_check(const struct coord *c, const struct coord_submit *submit,
                    c->job.parsed ? c->job.spec.name : "");
 }
 
+/* A network that is there goes on as it began. */
+static int network_begins(const struct job *spec, struct err *e)
+{
+    const struct optimizer_facts *facts = optimizer_facts(spec->dense_optimizer.kind);
+    return !facts->by_mean
+               ? 0
+               : err_set(e, SHOAL_E_CONFIG,
+                         "dense_optimizer.kind: %s steps by the mean over a row, and the "
+                         "network's rows are blocks of which the last of a tensor is padded: a "
+                         "bias would learn much too fast: take adagrad or adam",
+                         facts->name);
+}
+
 /* The new job in `j`, stored but for its progress. */
 static int job_make(struct coord *c, const struct coord_submit *submit, struct coord_job *j,
                     struct err *e)
@@ -402,6 +415,8 @@ static int job_make(struct coord *c, const struct coord_submit *submit, struct c
         rc = fleet_check(c, submit, &j->spec, e);
     if (rc == 0)
         rc = coord_checkpoint_check(c, &j->spec, e);
+    if (rc == 0 && !goes_on && !fleet)
+        rc = network_begins(&j->spec, e);
     if (rc == 0 && !goes_on && !fleet && j->spec.train.skip)
         rc = err_set(e, SHOAL_E_CONFIG,
                      "train.skip: nothing would be trained and no tables loaded: name a checkpoint "

@@ -144,6 +144,16 @@ static void curve_put(struct coord *c, const struct coord_point *report)
         continue;
 }
 
+/* An older worker adds up norms that overflowed: then those of the whole task are not known. */
+static void norms_take(const struct wire_TASK_DONE *q, struct coord_point *p)
+{
+    if (!isfinite(q->dense_norm_sum) || !isfinite(q->row_norm_sum))
+        return;
+    p->measured = q->measured;
+    p->dense_norm = q->dense_norm_sum;
+    p->row_norm = q->row_norm_sum;
+}
+
 void coord_trace_task(struct coord *c, const struct wire_TASK_DONE *q, const double *loss_task,
                       const uint64_t *staleness)
 {
@@ -157,11 +167,9 @@ void coord_trace_task(struct coord *c, const struct wire_TASK_DONE *q, const dou
                             .examples = q->examples,
                             .batches = q->batches,
                             .skipped = q->skipped,
-                            .measured = q->measured,
                             .loss = q->loss_sum / job_task_weights(&c->job.spec),
-                            .weight = q->weight_sum > 0 ? q->weight_sum : (double)q->examples,
-                            .dense_norm = q->dense_norm_sum,
-                            .row_norm = q->row_norm_sum};
+                            .weight = q->weight_sum > 0 ? q->weight_sum : (double)q->examples};
+    norms_take(q, &p);
     memcpy(p.loss_task, loss_task, q->tasks * sizeof p.loss_task[0]);
     for (uint32_t i = 0; i < COORD_HISTOGRAM; i++) {
         p.pulls += staleness[i];

@@ -531,15 +531,15 @@ static void bad_where_note(struct coord *c, const char *where)
     log_warn("left out: %s", where);
 }
 
-/* The figures of a task, if they can be: all finite, sums of what is not negative not negative. */
+/* The figures of a task, if they can be: all finite, sums of what is not negative not negative. The
+ * sums of norms need not be finite: then coord_trace_task leaves them out. */
 static bool losses_take(const struct coord *c, const struct wire_TASK_DONE *q,
                         const double *loss_task, struct coord_losses *out)
 {
     uint32_t labels = c->job.spec.data.label_count == 0 ? 1 : c->job.spec.data.label_count;
     bool good = q->tasks == labels && isfinite(q->loss_sum) && q->weight_sum >= 0 &&
-                isfinite(q->weight_sum) && q->dense_norm_sum >= 0 && isfinite(q->dense_norm_sum) &&
-                q->row_norm_sum >= 0 && isfinite(q->row_norm_sum) && isfinite(q->lr_scale) &&
-                q->skipped <= q->batches && q->measured <= q->batches;
+                isfinite(q->weight_sum) && !(q->dense_norm_sum < 0) && !(q->row_norm_sum < 0) &&
+                isfinite(q->lr_scale) && q->skipped <= q->batches && q->measured <= q->batches;
     SHOAL_ASSERT(labels <= LIMIT_TASKS);
     *out = (struct coord_losses){.examples = q->examples,
                                  .bad_lines = q->bad_lines,

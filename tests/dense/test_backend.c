@@ -264,6 +264,60 @@ START_TEST(backend_kernels_give_the_same_bits_at_every_width)
 }
 END_TEST
 
+/* Of squares beyond a float: the sum is that of double, and what is finite is scaled to the limit.
+ * The second row ends in a vector that is not full. */
+START_TEST(backend_clips_what_is_huge)
+{
+    enum { WIDE = 1500 };
+    static float x[2 * WIDE];
+    for (int w = 0; w < DENSE_WIDTHS; w++) {
+        const struct backend_ops *k = dense_width(w);
+        double square = 1.0, expected = 1.0, row[2] = {0};
+        if (k == NULL)
+            continue;
+        for (uint32_t i = 0; i < 2 * WIDE; i++) {
+            x[i] = (i % 2 ? 1.0f : -1.0f) * (i < WIDE ? 4e21f : 1e37f);
+            expected += (double)x[i] * (double)x[i];
+        }
+        k->square_sum(NULL, 2 * WIDE, x, &square);
+        ck_assert_double_eq_tol(square / expected, 1.0, 1e-12);
+        k->clip(NULL, 2 * WIDE, 1e22, &square, x);
+        ck_assert_double_eq_tol((double)x[2 * WIDE - 1], 1e22 / sqrt(WIDE), 1e16);
+        x[0] = 4e21f;
+        k->clip_rows(NULL, 2, WIDE, 10.0f, x);
+        for (uint32_t i = 0; i < 2 * WIDE; i++)
+            row[i / WIDE] += (double)x[i] * (double)x[i];
+        ck_assert_msg(fabs(sqrt(row[0]) - 10) < 1e-4 && fabs(sqrt(row[1]) - 10) < 1e-4,
+                      "%s: norms %g and %g", dense_width_name[w], sqrt(row[0]), sqrt(row[1]));
+    }
+}
+END_TEST
+
+/* It must come to the shard as it is, which refuses it and says whose it is. */
+START_TEST(backend_leaves_what_is_not_finite)
+{
+    static const float bad[] = {INFINITY, -INFINITY, NAN};
+    for (int w = 0; w < DENSE_WIDTHS; w++) {
+        const struct backend_ops *k = dense_width(w);
+        float x[3 * WIDTH], before[3 * WIDTH];
+        double square = 0.0;
+        if (k == NULL)
+            continue;
+        for (uint32_t i = 0; i < 3 * WIDTH; i++)
+            x[i] = before[i] = (float)i;
+        x[WIDTH + 1] = before[WIDTH + 1] = bad[_i];
+        k->square_sum(NULL, 3 * WIDTH, x, &square);
+        ck_assert(!isfinite(square));
+        k->clip(NULL, 3 * WIDTH, 10.0, &square, x);
+        ck_assert_msg(memcmp(x, before, sizeof x) == 0, "%s: %g, then %g", dense_width_name[w],
+                      (double)x[WIDTH], (double)x[WIDTH + 1]);
+        k->clip_rows(NULL, 3, WIDTH, 10.0f, x);
+        ck_assert_mem_eq(x + WIDTH, before + WIDTH, WIDTH * sizeof *x);
+        ck_assert(x[2 * WIDTH] < before[2 * WIDTH]);
+    }
+}
+END_TEST
+
 static void *train_same(void *result)
 {
     struct dense_case c;
@@ -302,6 +356,8 @@ int main(void)
     tcase_add_test(t, backend_module_that_is_not_there_is_refused);
     tcase_add_test(t, backend_module_of_another_version_is_refused);
     tcase_add_test(t, backend_kernels_give_the_same_bits_at_every_width);
+    tcase_add_test(t, backend_clips_what_is_huge);
+    tcase_add_loop_test(t, backend_leaves_what_is_not_finite, 0, 3);
     tcase_add_test(t, backend_serves_several_threads_with_the_same_bits);
     suite_add_tcase(s, t);
     return dense_check_run(s);

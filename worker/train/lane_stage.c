@@ -6,6 +6,7 @@
 #include "worker/train/schedule.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -358,6 +359,13 @@ static void compute_failed(struct lane *l, const struct lane_batch *b)
     lane_fail(l, status, e.text);
 }
 
+/* A norm that is not finite would take the sum of all others with it. */
+static bool norms_known(const struct model_output *o)
+{
+    return !o->skipped && (o->dense_norm > 0 || o->row_norm > 0) && isfinite(o->dense_norm) &&
+           isfinite(o->row_norm);
+}
+
 static void result_add(struct lane *l, const struct lane_batch *b)
 {
     const struct model_output *o = &l->output;
@@ -369,7 +377,7 @@ static void result_add(struct lane *l, const struct lane_batch *b)
         r->loss_task[t] += o->loss_task[t];
     r->batches++;
     r->skipped += o->skipped;
-    if (!o->skipped && (o->dense_norm > 0 || o->row_norm > 0)) {
+    if (norms_known(o)) {
         r->measured++;
         r->dense_norm += o->dense_norm;
         r->row_norm += o->row_norm;

@@ -203,13 +203,17 @@ opt_update_fn optimizer_ctr_adagrad_update(enum isa isa, uint32_t width)
 /* ---- ftrl ---- */
 
 /* FTRL-proximal (McMahan and others 2013, algorithm 1, per coordinate). State: z
- * (width), n (width). alpha is lr.
+ * (width), n (width). alpha is lr, whatever it is scaled by: another alpha would be another weight
+ * of all that was learnt. The scale is a step size as adagrad's: it multiplies the gradient that z
+ * takes, while n takes its whole square. Without l1, w moves by
+ *     -scale g / ((beta + sqrt n) / alpha + l2)
+ * and with or without it a scale of 0 leaves w as it is.
  *
  * The weight is a function of z and n, so a new row's z is the one that gives its initial weight;
  * for weights that start at 0, as in the paper, that is 0. */
 
 struct ftrl_numbers {
-    float alpha, beta, l1, l2;
+    float alpha, scale, beta, l1, l2;
 };
 
 ISA_INLINE void ftrl_block(float *restrict w, float *restrict z, float *restrict sum,
@@ -219,7 +223,7 @@ ISA_INLINE void ftrl_block(float *restrict w, float *restrict z, float *restrict
         float before = sum[i], after = before + g[i] * g[i];
         float root = sqrtf(after);
         float sigma = (root - sqrtf(before)) / c.alpha;
-        float pull = opt_finite(z[i] + (g[i] - sigma * w[i]), z[i]);
+        float pull = opt_finite(z[i] + (c.scale * g[i] - sigma * w[i]), z[i]);
         float over = fabsf(pull) - c.l1;
         /* exactly over, or 0 where it is negative, without a branch */
         float excess = 0.5f * (over + fabsf(over));
@@ -236,7 +240,7 @@ ISA_INLINE void ftrl_block(float *restrict w, float *restrict z, float *restrict
 ISA_INLINE void ftrl_body(float *restrict row, const float *restrict g, const struct opt_step *p,
                           const uint32_t width)
 {
-    const struct ftrl_numbers c = {p->lr, p->beta, p->l1, p->l2};
+    const struct ftrl_numbers c = {p->lr_whole, p->scale, p->beta, p->l1, p->l2};
 #define BLOCK(at, n)                                                                               \
     ftrl_block(row + (at), row + width + (at), row + 2 * width + (at), g + (at), c, n)
     OPT_BLOCKS(width, BLOCK);

@@ -22,8 +22,11 @@ struct optimizer optimizer_of(const struct table_schema *s, enum isa isa)
 void optimizer_step(const struct table_schema *s, float lr_scale, struct opt_step *out)
 {
     const struct optimizer_spec *o = &s->optimizer;
+    const float scale = o->fixed_lr ? 1.0f : lr_scale;
     *out = (struct opt_step){
-        .lr = o->fixed_lr ? o->lr : o->lr * lr_scale,
+        .lr = o->lr * scale,
+        .lr_whole = o->lr,
+        .scale = scale,
         .beta1 = o->beta1,
         .beta2 = o->beta2,
         .eps = o->eps,

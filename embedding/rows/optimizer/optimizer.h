@@ -15,9 +15,10 @@
 #include <math.h>
 #include <stdint.h>
 
-/* The numbers of one push: the schema's, with lr already scaled (or not: fixed_lr). */
+/* The numbers of one push: the schema's, with lr already scaled (or not: fixed_lr). For kinds whose
+ * weights are worked out with lr (weights_of_state): lr_whole, as in the schema, and the scale. */
 struct opt_step {
-    float lr, beta1, beta2, eps, l1, l2, beta, initial, decay;
+    float lr, lr_whole, scale, beta1, beta2, eps, l1, l2, beta, initial, decay;
     uint32_t width, zero_first;
 };
 

@@ -498,6 +498,30 @@ START_TEST(gradient_kernels_are_those_of_the_cpu)
 }
 END_TEST
 
+/* On either backend: a shard refuses it, and tells whose it is. */
+START_TEST(clipping_leaves_what_is_not_finite)
+{
+    enum { WIDTH = 33 };
+    struct bench b;
+    float x[2 * WIDTH], y[2 * WIDTH];
+    for (uint32_t i = 0; i < 2 * WIDTH; i++)
+        x[i] = (float)i;
+    x[1] = INFINITY;
+    bench_open(&b, _i ? cuda_name() : "cpu", PRECISION_FP32, 1);
+    float *up = dense_up(&b.d, x, sizeof x);
+    double *square = dense_up(&b.d, NULL, sizeof *square);
+    b.d.k->square_sum(b.d.s, 2 * WIDTH, up, square);
+    b.d.k->clip(b.d.s, 2 * WIDTH, 1.0, square, up);
+    dense_down(&b.d, up, y, sizeof y);
+    ck_assert_mem_eq(x, y, sizeof x);
+    b.d.k->clip_rows(b.d.s, 2, WIDTH, 1.0f, up);
+    dense_down(&b.d, up, y, sizeof y);
+    ck_assert_mem_eq(x, y, WIDTH * sizeof *x);
+    ck_assert(y[WIDTH] > 0.0f && y[WIDTH] < x[WIDTH]);
+    bench_close(&b);
+}
+END_TEST
+
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 struct values {
@@ -717,6 +741,7 @@ int main(void)
     tcase_add_test(t, loss_is_that_of_the_cpu);
     tcase_add_test(t, pairs_are_those_of_the_cpu);
     tcase_add_test(t, gradient_kernels_are_those_of_the_cpu);
+    tcase_add_loop_test(t, clipping_leaves_what_is_not_finite, 0, 2);
     tcase_add_test(t, pool_is_that_of_the_cpu);
     tcase_add_test(t, probe_counts_as_the_cpu);
     tcase_add_test(t, pool_merges_a_hot_row_of_many_chunks);

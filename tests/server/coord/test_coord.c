@@ -2524,6 +2524,21 @@ START_TEST(coord_wrong_job_file_is_refused)
 }
 END_TEST
 
+/* The last block of a tensor is padded, and its mean too small. A network that is there already may
+ * go on: here that of a fleet, which has none. */
+START_TEST(coord_network_begins_with_no_mean_over_a_block)
+{
+    rig_start("epochs: 1, lanes: 2}\ndense_optimizer: {kind: row_adagrad", 1, 1, NULL);
+    r.client.from = _i == 0 ? NULL : "fleet";
+    run_job(10);
+    ck_assert_int_eq(r.client.submit_status, _i == 0 ? SHOAL_E_CONFIG : SHOAL_E_NOINPUT);
+    ck_assert_msg(strstr(r.client.text, _i == 0 ? "dense_optimizer.kind: row_adagrad" : "no job") !=
+                      NULL,
+                  "%s", r.client.text);
+    rig_stop();
+}
+END_TEST
+
 /* The job is over; server and coordinator start again: the map is there, for whoever reads the
  * tables. */
 START_TEST(coord_tells_the_map_without_a_job)
@@ -2682,6 +2697,7 @@ int main(void)
     tcase_add_test(t, coord_goes_on_without_a_worker_whose_device_failed);
     tcase_add_test(t, coord_tells_on_what_workers_compute);
     tcase_add_test(t, coord_wrong_job_file_is_refused);
+    tcase_add_loop_test(t, coord_network_begins_with_no_mean_over_a_block, 0, 2);
     tcase_add_loop_test(t, coord_tells_the_map_without_a_job, 0, 2);
     tcase_add_test(t, coord_next_job_may_follow);
     suite_add_tcase(s, t);

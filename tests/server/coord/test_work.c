@@ -154,7 +154,7 @@ START_TEST(coord_reports_that_cannot_be_are_refused)
         q.dense_norm_sum = -1;
         break;
     case 11:
-        q.row_norm_sum = (double)NAN;
+        q.row_norm_sum = -1;
         break;
     case 12:
         q.lr_scale = NAN;
@@ -210,6 +210,33 @@ START_TEST(coord_bad_lines_are_named_once_each)
 }
 END_TEST
 
+/* An older worker adds up what overflowed: all else that it tells of the task is good. */
+START_TEST(coord_norms_that_are_not_finite_are_not_known)
+{
+    static const double sum[] = {INFINITY, NAN, 20};
+    struct wire_TASK_DONE q = good();
+    const struct coord_point *p = &c.job.trace.recent;
+    struct err e = {0};
+    ck_assert_int_eq(coord_curve_open(&c.job.trace.curve, &e), 0);
+    c.env = &env;
+    c.job.spec.train.epochs = 1;
+    c.store = coord_store_memory();
+    c.job.tasks.task[0].reported = false;
+    q.refused = 0;
+    q.dense_norm_sum = _i < 3 ? sum[_i] : 20;
+    q.row_norm_sum = _i < 3 ? 30 : sum[_i - 3];
+    bool known = isfinite(q.dense_norm_sum) && isfinite(q.row_norm_sum);
+    ck_assert_int_eq(report(q, 1), 0);
+    ck_assert_uint_eq(p->batches, BATCHES);
+    ck_assert_uint_eq(p->examples, ROWS);
+    ck_assert_uint_eq(p->measured, known ? BATCHES : 0);
+    ck_assert_double_eq(p->dense_norm, known ? 20 : 0);
+    ck_assert_double_eq(p->row_norm, known ? q.row_norm_sum : 0);
+    coord_store_close(c.store);
+    coord_curve_close(&c.job.trace.curve);
+}
+END_TEST
+
 static int declare(uint32_t number, uint32_t total, uint32_t width)
 {
     static const struct wire_TABLE_CREATE blank;
@@ -260,6 +287,7 @@ int main(void)
     tcase_add_test(t, coord_reports_may_say_all_there_can_be);
     tcase_add_test(t, coord_bad_lines_are_named_once_each);
     tcase_add_test(t, coord_tables_are_declared_alike);
+    tcase_add_loop_test(t, coord_norms_that_are_not_finite_are_not_known, 0, 6);
     tcase_add_loop_test(t, coord_reports_that_cannot_be_are_refused, 0, 19);
     return suite_main(s);
 }

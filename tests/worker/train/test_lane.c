@@ -378,6 +378,31 @@ START_TEST(lane_tells_of_every_batch_that_was_refused)
 }
 END_TEST
 
+static void (*computed)(struct env_work *w);
+
+/* As if every batch were measured, and two overflowed. */
+static void norms_measured(struct env_work *w)
+{
+    lane->output.dense_norm = lane->computing->number == 3 ? (double)INFINITY : 1.0;
+    lane->output.row_norm = lane->computing->number == 5 ? (double)NAN : 2.0;
+    computed(w);
+}
+
+/* One that is not finite would take the sum of all with it. */
+START_TEST(lane_counts_no_norm_that_is_not_finite)
+{
+    open_with(&calm, "async", 100);
+    computed = lane->compute.done;
+    lane->compute.done = norms_measured;
+    struct wire_LANE_NEXT_reply task = task_of(0, 100, 1, 7);
+    run_task(&task);
+    ck_assert_uint_eq(lane_result(lane)->batches, 7);
+    ck_assert_double_eq(lane_result(lane)->dense_norm, 5);
+    ck_assert_double_eq(lane_result(lane)->row_norm, 10);
+    ck_assert_uint_eq(lane_result(lane)->measured, 5);
+}
+END_TEST
+
 /* Rows that another worker, or another map, may have changed meanwhile. */
 START_TEST(lane_keeps_rows_for_its_own_grant_alone)
 {
@@ -861,6 +886,7 @@ int main(void)
     tcase_add_loop_test(c, lane_pushes_one_batch_at_a_time_under_bsp, 0, 2);
     tcase_add_loop_test(c, lane_pulls_within_the_bound_of_its_job, 0, 4);
     tcase_add_test(c, lane_tells_of_every_batch_that_was_refused);
+    tcase_add_test(c, lane_counts_no_norm_that_is_not_finite);
     tcase_add_loop_test(c, lane_keeps_rows_for_its_own_grant_alone, 0, 3);
     tcase_add_test(c, lane_allocates_nothing_when_warm);
     tcase_add_loop_test(c, lane_reads_ahead_within_its_bounds, 0, 4);

@@ -70,14 +70,14 @@ static void oracle(const struct table_schema *s, double *row, const double *g, d
     case OPT_FTRL:
         for (uint32_t i = 0; i < n; i++) {
             double *z = &row[n + i], *sum = &row[2 * n + i];
-            double sigma = (sqrt(*sum + g[i] * g[i]) - sqrt(*sum)) / lr;
-            *z += g[i] - sigma * row[i];
+            double alpha = (double)o->lr, sigma = (sqrt(*sum + g[i] * g[i]) - sqrt(*sum)) / alpha;
+            *z += lr / alpha * g[i] - sigma * row[i];
             *sum += g[i] * g[i];
             double sign = *z < 0 ? -1 : 1;
             row[i] = fabs(*z) <= (double)o->l1
                          ? 0
                          : -(*z - sign * (double)o->l1) /
-                               (((double)o->beta + sqrt(*sum)) / lr + (double)o->l2);
+                               (((double)o->beta + sqrt(*sum)) / alpha + (double)o->l2);
         }
         break;
     }
@@ -174,21 +174,24 @@ END_TEST
 /* Written down once, for every compiler: journals of one build are replayed by another. */
 START_TEST(optimizer_keeps_its_bits)
 {
-    static const uint64_t digests[KINDS] = {12403780450674625286ULL, 9461483754718911162ULL,
-                                            4122951858675561468ULL,  13037034036551183496ULL,
-                                            15007881191274462528ULL, 447384237566007968ULL};
-    struct table_schema s = rows_schema(kinds[_i], 43, 0);
+    static const float scale[] = {0.7f, 1.0f};
+    static const uint64_t digests[][KINDS] = {
+        {12403780450674625286ULL, 9461483754718911162ULL, 4122951858675561468ULL,
+         13037034036551183496ULL, 10396560082043860685ULL, 447384237566007968ULL},
+        {4039029797700331871ULL, 4421734188851650404ULL, 12583152092282809304ULL,
+         15892388675690323848ULL, 18251999787963980691ULL, 13680960442851806117ULL}};
+    struct table_schema s = rows_schema(kinds[_i % KINDS], 43, 0);
     struct optimizer o = optimizer_of(&s, isa_best());
     struct opt_step step;
     float row[ROW_MAX], g[300];
-    optimizer_step(&s, 0.7f, &step);
+    optimizer_step(&s, scale[_i / KINDS], &step);
     row_start(&s, &o, row, 1);
     for (uint64_t t = 0; t < 40; t++) {
         hard_gradients(g, s.width, t);
         o.update(row, g, &step);
     }
     ck_assert_uint_eq(hash_bytes(row, (s.width + schema_state_floats(&s)) * sizeof(float), 0),
-                      digests[_i]);
+                      digests[_i / KINDS][_i % KINDS]);
 }
 END_TEST
 
@@ -258,6 +261,44 @@ START_TEST(optimizer_ftrl_keeps_an_initial_weight_and_zero_stays_zero)
 }
 END_TEST
 
+/* ftrl's weights after 100 steps, and then so many more of `gradient` at `scale`. */
+static void ftrl_after(uint32_t more, float gradient, float scale, float *w)
+{
+    struct table_schema s = rows_schema(OPT_FTRL, 4, 0);
+    struct optimizer o = optimizer_of(&s, isa_best());
+    struct opt_step step;
+    float row[12], g[4] = {0.5f, 0.5f, -0.5f, -0.5f};
+    optimizer_step(&s, 1, &step);
+    row_start(&s, &o, row, 5);
+    for (int t = 0; t < 100; t++)
+        o.update(row, g, &step);
+    optimizer_step(&s, scale, &step);
+    for (int i = 0; i < 4; i++)
+        g[i] = gradient;
+    while (more-- > 0)
+        o.update(row, g, &step);
+    memcpy(w, row, 4 * sizeof *w);
+}
+
+/* As with the other optimizers it is how far a step goes: what is learnt stays. */
+START_TEST(optimizer_ftrl_takes_the_scale_as_a_step_size)
+{
+    static const float scale[] = {1, 0.5f, 0.1f, 0, 2};
+    float learnt[4], still[4], whole[4], part[4];
+    ftrl_after(0, 0, 1, learnt);
+    ftrl_after(50, 0, scale[_i], still);
+    ftrl_after(1, 0.3f, 1, whole);
+    ftrl_after(1, 0.3f, scale[_i], part);
+    for (int i = 0; i < 4; i++) {
+        ck_assert(fabsf(learnt[i]) > 0.1f && whole[i] < learnt[i]);
+        ck_assert_msg(fabsf(still[i] - learnt[i]) < 1e-5f,
+                      "at scale %g without a gradient %g, not %g", (double)scale[_i],
+                      (double)still[i], (double)learnt[i]);
+        ck_assert_float_eq_tol(part[i] - learnt[i], scale[_i] * (whole[i] - learnt[i]), 1e-6f);
+    }
+}
+END_TEST
+
 /* Sums of squares stop of themselves, long before they overflow: what opt_finite's comment rests
  * on. */
 START_TEST(optimizer_sums_stop_before_they_overflow)
@@ -295,10 +336,11 @@ int main(void)
     tcase_add_loop_test(c, optimizer_sums_stop_before_they_overflow, 0, KINDS);
     tcase_add_loop_test(c, optimizer_oracle_sees_a_wrong_lr, 0, KINDS);
     tcase_add_loop_test(c, optimizer_gives_the_same_bits_at_every_level, 0, KINDS);
-    tcase_add_loop_test(c, optimizer_keeps_its_bits, 0, KINDS);
+    tcase_add_loop_test(c, optimizer_keeps_its_bits, 0, 2 * KINDS);
     tcase_add_test(c, optimizer_levels_are_really_different_code);
     tcase_add_test(c, optimizer_row_adagrad_sums_in_its_fixed_order);
     tcase_add_test(c, optimizer_fixed_lr_ignores_the_scale);
+    tcase_add_loop_test(c, optimizer_ftrl_takes_the_scale_as_a_step_size, 0, 5);
     tcase_add_test(c, optimizer_ftrl_keeps_an_initial_weight_and_zero_stays_zero);
     suite_add_tcase(suite, c);
     return rows_main(suite);
