@@ -142,6 +142,24 @@ def a_job_drops_what_the_last_one_left(space):
         assert fleet.job(job, "--set", "fresh=all") == first
 
 
+def a_restore_drops_nothing_unasked(space):
+    """The job file in a checkpoint has the `fresh: all` that its job was once submitted with; who goes on from it has not said so again."""
+    keys = {"model.kind": "probe", "tables[0].optimizer.kind": "sgd", "tables[0].optimizer.lr": 1.0}
+    job = job_file(space / "job.yaml", synth(space / "train.tsv", 6000, 1), **keys, **{"checkpoint.dir": str(space / "points"), "checkpoint.at_end": True})
+    with AnyFleet(space, "a").up() as fleet:
+        first = fleet.job(job, "--set", "fresh=all")
+        path = max((space / "points").iterdir())
+        assert "fresh" in (path / "job.yaml").read_text()
+        longer = fleet.job(job, "--start-from", "fleet")
+        fleet.start("worker", "run", "--set", f"coordinator={fleet.endpoint}", program="shoal-worker")
+        silent = shoal("checkpoint", "restore", path, "--coordinator", fleet.endpoint)
+        assert silent.returncode == 73 and "has been trained here already" in silent.stdout + silent.stderr, silent
+        rows = shoal("digest", "--coordinator", fleet.endpoint, "emb").stdout
+        assert longer["emb"][1] in rows, (longer, rows)
+        asked = shoal("checkpoint", "restore", path, "--coordinator", fleet.endpoint, "--set", "fresh=all")
+        assert asked.returncode == 0 and digests(json.loads((space / "report.json").read_text())) == first, asked
+
+
 def a_field_called_all_is_not_meant(space):
     """The word drops everything; a job with a field of that name is refused before anything goes."""
     path = space / "log.csv"
@@ -181,5 +199,6 @@ def ended_run_shows_its_report(space):
 
 if __name__ == "__main__":
     main([a_worker_of_a_file_waits_for_each_job, submitted_job_is_shown_until_its_end, stopped_job_leaves_the_fleet_to_the_next,
-          a_job_begins_with_what_the_last_one_left, a_job_drops_what_the_last_one_left, a_field_called_all_is_not_meant, failed_job_ends_submit_with_its_status,
+          a_job_begins_with_what_the_last_one_left, a_job_drops_what_the_last_one_left, a_restore_drops_nothing_unasked,
+          a_field_called_all_is_not_meant, failed_job_ends_submit_with_its_status,
           ended_run_shows_its_report])
