@@ -212,6 +212,19 @@ def daemons_refuse_to_start(space):
     assert not (space / "s").exists()
 
 
+def keygen_prints_what_a_list_takes(space):
+    """A line that the list would refuse is not printed, and no key is made that it would belong to."""
+    for file, words, says in (("a.key", ["--name", "Ann Smith"], "--name 'Ann Smith'"), ("a.key", ["--name", ""], "--name ''"), ("a.key", ["--name", "x" * 64], "--name"),
+                              ("ann@corp.key", [], "--name NAME"), (".key", [], "--name NAME")):
+        got = shoal("keygen", space / file, "--role", "admin", *words)
+        assert got.returncode == 64 and says in got.stderr and got.stdout == "", (file, got)
+        assert not (space / file).exists() and not (space / f"{file}.pub").exists(), file
+    for file, words, name in (("b.key", ["--name", "x" * 63], "x" * 63), ("y" * 64 + ".key", [], "y" * 63), ("ann.smith.key", [], "ann"), ("z" * 200, [], "z" * 63)):
+        got = shoal("keygen", space / file, "--role", "admin", *words)
+        assert got.returncode == 0 and got.stdout.split()[1:] == ["admin", name], got
+    assert shoal("keygen", space / "c@o.key").returncode == 0, "without a role no name is told"
+
+
 def plain(f):
     """Its daemons without keys."""
     f.start("coordinator", "shoal-coordinator", "--set", f"listen={f.endpoint}", "--set", "insecure_plaintext=true", "--set", f"data_dir={f.space / 'c'}")
@@ -281,5 +294,5 @@ def who_is_not_of_the_group_gets_nothing(space):
 
 
 if __name__ == "__main__":
-    main([a_day_is_in_the_audit_log, strangers_are_refused, a_list_that_changes_counts_within_a_second, nothing_else_listens, daemons_refuse_to_start,
+    main([a_day_is_in_the_audit_log, strangers_are_refused, a_list_that_changes_counts_within_a_second, nothing_else_listens, daemons_refuse_to_start, keygen_prints_what_a_list_takes,
           the_override_is_told, a_plain_fleet_is_scored, who_is_not_of_the_group_gets_nothing])
