@@ -280,17 +280,16 @@ int cli_ask_open(const char *endpoint, const char *key, struct ask **out, struct
     a->deadline.fire = deadline_fire;
     a->id = env_random(a->env) >> 1;
     rc = env_connect(a->env, endpoint, key, &a->peer);
-    if (rc == SHOAL_E_DENIED) { /* said already */
-        cli_ask_close(a);
-        return err_set(e, rc, "%s cannot be asked with these keys", endpoint);
+    if (rc == 0) {
+        *out = a;
+        return 0;
     }
-    if (rc != 0) {
-        cli_ask_close(a);
-        return err_set(e, SHOAL_E_USAGE, "%s is not an endpoint such as tcp://127.0.0.1:7000",
-                       endpoint);
-    }
-    *out = a;
-    return 0;
+    cli_ask_close(a);
+    return rc == SHOAL_E_CONFIG
+               ? err_set(e, SHOAL_E_USAGE, "%s is not an endpoint such as tcp://127.0.0.1:7000",
+                         endpoint)
+               : err_set(e, rc, "%s cannot be asked%s: the line above says why", endpoint,
+                         rc == SHOAL_E_DENIED ? " with these keys" : "");
 }
 
 void cli_ask_close(struct ask *a)

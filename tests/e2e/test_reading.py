@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """test_reading: inspect, tables, blame and erase on a small fleet, against what the log says must be there."""
+import resource
 from collections import Counter
 
+from fleet import Fleet as AnyFleet
 from lib import *
 from test_fleet import Fleet, shoal
 
@@ -200,6 +202,24 @@ def keys_are_read_as_they_are_written(space):
         assert got.returncode == 74 and "cannot read" in got.stderr, got
 
 
+def a_large_fleet_is_read_with_few_descriptors(space):
+    """Each shard that is asked takes some; a fleet may have more shards than a shell lets a process have connections."""
+    job = job_file(space / "job.yaml", synth(space / "train.tsv", ROWS, 3), **{**KEYS, "tables[0].tablets": 128})
+    with AnyFleet(space, "f") as fleet:
+        fleet.coordinator(shards=8)
+        fleet.server("s0", "--set", "shards=8")
+        fleet.job(job)
+        keys = space / "keys"
+        keys.write_text("".join(f"0:{row[14]}\n" for row in log_of(space / "train.tsv")))
+        for words in (["digest"], ["tables", "emb"], ["erase", "emb", "--keys", keys]):
+            line = [str(SHOAL), *map(str, words), "--coordinator", fleet.endpoint]
+            whole = shoal(*line[1:])
+            for soft, hard in ((48, 48), (32, 256)):
+                got = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False,
+                                     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)))
+                assert got.returncode == 0 and (words[0] == "erase" or got.stdout == whole.stdout), (words, soft, got, whole)
+
+
 def all_is_read_after_a_restart_without_a_job(space):
     train = synth(space / "train.tsv", ROWS, 3)
     rows = log_of(train)
@@ -232,4 +252,4 @@ def all_is_read_after_a_restart_without_a_job(space):
 
 if __name__ == "__main__":
     main([figures_are_those_of_the_log, sample_tells_what_the_log_makes, blame_leads_back_to_worker_and_rows, erased_keys_stay_gone, keys_are_read_as_they_are_written,
-          all_is_read_after_a_restart_without_a_job])
+          a_large_fleet_is_read_with_few_descriptors, all_is_read_after_a_restart_without_a_job])
