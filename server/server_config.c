@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define DISK_LEAST (16ull << 20)
+#define MEMORY_LEAST (1ull << 20)
 
 static int take_string(const struct config *c, const char *name, const char *key, char *out,
                        size_t capacity, struct err *e)
@@ -105,6 +106,19 @@ static int check_disk(const struct config *c, const char *name, const struct ser
     return 0;
 }
 
+/* 0 is what the machine allows; a shard that gets 0 would have no bound at all. */
+static int check_memory(const struct config *c, const char *name, const struct server_config *s,
+                        struct err *e)
+{
+    SHOAL_ASSERT(s->shards > 0);
+    if (s->memory == 0 || s->memory / s->shards >= MEMORY_LEAST)
+        return 0;
+    return err_set(e, SHOAL_E_CONFIG,
+                   "%s:%d: memory: %" PRIu64 " bytes for %u shards; a shard needs %" PRIu64
+                   " at least: give it with its unit, such as 4GiB",
+                   name, config_line(c, "memory"), s->memory, s->shards, (uint64_t)MEMORY_LEAST);
+}
+
 /* A folder that others name things in: "" or from the root on. */
 static int take_root(const struct config *c, const char *name, char *out, size_t capacity,
                      struct err *e)
@@ -160,7 +174,9 @@ static int take_server(const struct config *c, const char *name, void *to, struc
                        "%s:%d: allow: the list is the coordinator's, who sends it to its servers: "
                        "name it in coordinator.yaml",
                        name, config_line(c, "allow"));
-    rc = check_disk(c, name, out, e);
+    rc = check_memory(c, name, out, e);
+    if (rc == 0)
+        rc = check_disk(c, name, out, e);
     return rc ? rc : server_config_endpoint(out, out->shards - 1, endpoint, e);
 }
 

@@ -18,10 +18,8 @@ static int take_string(const struct config *c, const char *file, const char *key
     return 0;
 }
 
-static int set_add(struct string_list *set, const char *key, const char *value, struct err *e)
+static int set_add(struct string_list *set, const char *line, struct err *e)
 {
-    char line[LIMIT_PATH + LIMIT_NAME];
-    (void)snprintf(line, sizeof line, "%s%s", key, value);
     int rc = config_list_add(set, line);
     return rc == 0 ? 0 : err_set(e, rc, "out of memory");
 }
@@ -31,7 +29,7 @@ static int take_set(const struct config *c, const char *file, struct string_list
                     struct err *e)
 {
     struct string_list own = {0};
-    char cache[LIMIT_PATH + 8], folder[LIMIT_PATH];
+    char cache[LIMIT_PATH + 8], folder[LIMIT_PATH], line[sizeof cache + LIMIT_NAME];
     instance_folder("CACHE_DIRECTORY", folder, sizeof folder);
     (void)snprintf(cache, sizeof cache, "%.*s", LIMIT_PATH, config_string(c, "cache"));
     if (!config_has(c, "cache") && folder[0] != '\0')
@@ -40,13 +38,14 @@ static int take_set(const struct config *c, const char *file, struct string_list
     if (rc == 0 && strlen(cache) >= LIMIT_PATH)
         rc = err_set(e, SHOAL_E_CONFIG, "%s:%d: cache is longer than %d bytes", file,
                      config_line(c, "cache"), LIMIT_PATH - 1);
+    (void)snprintf(line, sizeof line, "data.cache=%s", cache);
     if (rc == 0 && cache[0] != '\0')
-        rc = set_add(out, "data.cache=", cache, e);
+        rc = set_add(out, line, e);
     if (rc == 0 && cache[0] != '\0' && !config_has(c, "cache")) /* nobody chose that disk */
-        rc = set_add(out, "data.cache_max=", "0", e);
+        rc = set_add(out, "data.cache_max=0", e);
     for (size_t i = 0; i < own.count && rc == 0; i++)
         rc = strchr(own.item[i], '=') != NULL
-                 ? set_add(out, "", own.item[i], e)
+                 ? set_add(out, own.item[i], e)
                  : err_set(e, SHOAL_E_CONFIG, "%s:%d: set: %s: expected KEY=VALUE", file,
                            config_line(c, "set"), own.item[i]);
     config_list_free(&own);

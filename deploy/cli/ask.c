@@ -30,6 +30,19 @@ void cli_keys_set(const struct keyfile *keys)
     the_keys = keys;
 }
 
+bool cli_plain(const char *endpoint)
+{
+    return the_keys == NULL && strncmp(endpoint, "tcp://", 6) == 0;
+}
+
+const char *cli_doubt(const char *endpoint)
+{
+    if (strncmp(endpoint, "tcp://", 6) != 0)
+        return "";
+    return the_keys != NULL ? ", and does its list have our key"
+                            : ", and does it ask for a key (SHOAL_KEYS=FILE)";
+}
+
 static bool has_option(const struct option_command *c, const char *name)
 {
     const struct config_key *k = c->option;
@@ -129,7 +142,7 @@ int cli_fail(const char *verb, const struct err *e)
 /* ---- questions ------------------------------------------------------------------------------- */
 
 struct ask {
-    bool keyed; /* it shows a key */
+    const char *doubt; /* cli_doubt of who is asked */
     struct net *net;
     struct env *env;
     peer_t peer;
@@ -261,23 +274,22 @@ int cli_ask_open(const char *endpoint, const char *key, struct ask **out, struct
         return rc;
     }
     a->env = net_env(a->net);
-    a->keyed = the_keys != NULL && strncmp(endpoint, "tcp://", 6) == 0;
+    a->doubt = cli_doubt(endpoint);
     net_set_handler(a->net, &handler, a);
     a->resend.fire = resend_fire;
     a->deadline.fire = deadline_fire;
     a->id = env_random(a->env) >> 1;
     rc = env_connect(a->env, endpoint, key, &a->peer);
-    if (rc == SHOAL_E_DENIED) { /* said already */
-        cli_ask_close(a);
-        return err_set(e, rc, "%s cannot be asked with these keys", endpoint);
+    if (rc == 0) {
+        *out = a;
+        return 0;
     }
-    if (rc != 0) {
-        cli_ask_close(a);
-        return err_set(e, SHOAL_E_USAGE, "%s is not an endpoint such as tcp://127.0.0.1:7000",
-                       endpoint);
-    }
-    *out = a;
-    return 0;
+    cli_ask_close(a);
+    return rc == SHOAL_E_CONFIG
+               ? err_set(e, SHOAL_E_USAGE, "%s is not an endpoint such as tcp://127.0.0.1:7000",
+                         endpoint)
+               : err_set(e, rc, "%s cannot be asked%s: the line above says why", endpoint,
+                         rc == SHOAL_E_DENIED ? " with these keys" : "");
 }
 
 void cli_ask_close(struct ask *a)
@@ -308,8 +320,7 @@ int cli_ask(struct ask *a, struct wire *request, const struct frame *frames, uin
     if (a->outcome == SHOAL_E_TIMEOUT && a->message == NULL)
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "no answer to %s within %g s; is it running, is that its address%s?",
-                       wire_type_name(request->type), timeout_ms / 1000.0,
-                       a->keyed ? ", and does its list have our key" : "");
+                       wire_type_name(request->type), timeout_ms / 1000.0, a->doubt);
     if (a->outcome == SHOAL_E_UNAVAILABLE && a->message == NULL)
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "nothing heard for %g s while waiting for the answer to %s; has it stopped? "

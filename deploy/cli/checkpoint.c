@@ -298,9 +298,21 @@ static int list_main(int argc, char **argv)
 
 /* ---- restore --------------------------------------------------------------------------------- */
 
+/* What goes over the job file. The kept one has the `fresh: all` that its job was once submitted
+ * with, which drops what the servers hold: that is for this line alone to say. */
+static int restore_set(struct option_line *o, struct string_list *out, struct err *e)
+{
+    const struct string_list *line = option_list(o, "set");
+    int rc = o->words == 1 ? config_list_add(out, "fresh=[]") : 0;
+    for (size_t i = 0; i < line->count && rc == 0; i++)
+        rc = config_list_add(out, line->item[i]);
+    return rc == 0 ? 0 : err_set(e, SHOAL_E_NOMEM, "out of memory");
+}
+
 static int restore_main(int argc, char **argv)
 {
     struct option_line o;
+    struct string_list set = {0};
     struct json *m = NULL;
     struct begin begin = {.start = false};
     struct err e = {0};
@@ -320,13 +332,16 @@ static int restore_main(int argc, char **argv)
     if (rc == 0)
         rc = begin_find(o.word[0], false, &begin, &e);
     if (rc == 0)
+        rc = restore_set(&o, &set, &e);
+    if (rc == 0)
         rc = cli_submit_job(&(struct submit_order){.path = o.words == 2 ? o.word[1] : kept,
-                                                   .set = option_list(&o, "set"),
+                                                   .set = &set,
                                                    .coordinator = coordinator,
                                                    .begin = begin,
                                                    .workers = option_int(&o, "workers"),
                                                    .wait = !option_given(&o, "no-wait")},
                             &e);
+    config_list_free(&set);
     return cli_end(rc, &o, &e);
 }
 

@@ -64,6 +64,10 @@ int cli_coordinator(const struct option_line *l, const char **out, struct err *e
 /* In the place of the keys that cli_options has read (--keys, SHOAL_KEYS); NULL: none. */
 struct keyfile;
 void cli_keys_set(const struct keyfile *keys);
+/* Whether all verbs talk to it over tcp without keys, and so a worker that one starts may. */
+bool cli_plain(const char *endpoint);
+/* Of one that does not answer: what else to look at, behind "is it running". */
+const char *cli_doubt(const char *endpoint);
 /* What a verb ends with, rc being its outcome (1: --help), unless standard output cannot be written
  * (IO); frees l. Returns the exit status. */
 int cli_end(int rc, struct option_line *l, struct err *e);

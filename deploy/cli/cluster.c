@@ -4,6 +4,7 @@
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
 #include "proto/base/lockfile.h"
+#include "proto/base/machine.h"
 #include "proto/job/keys.h"
 #include "proto/job/legend.h"
 
@@ -13,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { ASK_FILES = 8 }; /* descriptors of a connection, about */
 
 /* ---- live ------------------------------------------------------------------------------------ */
 
@@ -80,6 +83,18 @@ static int live_tables(struct cluster *c, struct err *e)
     return 0;
 }
 
+/* A fleet may have more shards than we may have connections: half of our files are theirs. */
+static void shard_room(struct cluster *c)
+{
+    if (c->asked < machine_files() / 2 / ASK_FILES)
+        return;
+    for (uint32_t i = 0; i < c->shards; i++) {
+        cli_ask_close(c->shard[i]);
+        c->shard[i] = NULL;
+    }
+    c->asked = 0;
+}
+
 int cluster_shard(struct cluster *c, uint32_t shard, struct ask **out, struct err *e)
 {
     if (shard >= c->shards || c->endpoint[shard][0] == 0)
@@ -88,7 +103,9 @@ int cluster_shard(struct cluster *c, uint32_t shard, struct ask **out, struct er
     if (c->shard[shard] == NULL) { /* long questions are put to those alone that are there */
         struct wire w = {.type = WIRE_TYPE_HELLO, .u.HELLO = {.version = WIRE_VERSION}}, reply;
         (void)snprintf(w.u.HELLO.role, sizeof w.u.HELLO.role, "cli");
+        shard_room(c);
         int rc = cli_ask_open(c->endpoint[shard], c->key[shard], &c->shard[shard], e);
+        c->asked += rc == 0;
         if (rc == 0)
             rc = cli_ask(c->shard[shard], &w, NULL, QUESTION_MS, &reply, NULL, e);
         if (rc != 0)

@@ -17,6 +17,7 @@ struct cluster {
     uint16_t *shard_of; /* by global tablet number */
     uint32_t tablet_count;
     struct ask *shard[LIMIT_SHARDS];
+    uint32_t asked;        /* of them that are connected */
     char (*endpoint)[256]; /* (shards) */
     char (*key)[48];       /* likewise: that each has to show; empty: none */
     uint32_t shards;
@@ -28,7 +29,7 @@ struct cluster {
     uint32_t engines;
 };
 
-/* The connection to a shard, made when it is first asked for. */
+/* The connection to a shard, made when it is first asked for; lent until another is. */
 int cluster_shard(struct cluster *c, uint32_t shard, struct ask **out, struct err *e);
 
 #endif

@@ -28,24 +28,40 @@ static int key_add(struct keys *k, uint64_t key, struct err *e)
     return 0;
 }
 
+/* A line without its end; what is no text would be cut at its NUL. */
+static int line_take(char *line, size_t bytes, const struct key_place *place, struct keys *k,
+                     struct err *e)
+{
+    uint64_t key;
+    if (memchr(line, 0, bytes) != NULL)
+        return err_set(e, SHOAL_E_DATA, "a NUL in it: the file is to be plain text, a key a line");
+    if (bytes > 0 && line[bytes - 1] == '\n')
+        line[--bytes] = 0;
+    if (bytes > 0 && line[bytes - 1] == '\r')
+        line[--bytes] = 0;
+    if (bytes == 0)
+        return 0;
+    int rc = key_take(place, line, NULL, NULL, &key, e);
+    return rc == 0 ? key_add(k, key, e) : rc;
+}
+
 static int file_take(const char *path, const struct key_place *place, struct keys *k, struct err *e)
 {
-    char line[4096];
-    FILE *f = fopen(path, "r");
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t bytes;
+    FILE *f = fopen(path, "re");
     int rc = 0;
     if (f == NULL)
         return err_set(e, SHOAL_E_NOINPUT, "cannot read %s: %s", path, strerror(errno));
-    for (uint32_t number = 1; rc == 0 && fgets(line, sizeof line, f) != NULL; number++) {
-        uint64_t key;
-        line[strcspn(line, "\r\n")] = 0;
-        if (line[0] == 0)
-            continue;
-        rc = key_take(place, line, NULL, NULL, &key, e);
-        if (rc == 0)
-            rc = key_add(k, key, e);
+    for (uint32_t number = 1; rc == 0 && (bytes = getline(&line, &room, f)) >= 0; number++) {
+        rc = line_take(line, (size_t)bytes, place, k, e);
         if (rc != 0)
             (void)err_wrap(e, rc, "%s:%u", path, number);
     }
+    if (rc == 0 && !feof(f)) /* the rest of the keys would stay */
+        rc = err_set(e, SHOAL_E_IO, "cannot read %s: %s", path, strerror(errno));
+    free(line);
     fclose(f);
     return rc;
 }

@@ -90,8 +90,21 @@ static int key_ask(const struct key_place *at, const char *field, const char *va
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
+/* "0x1f" or "31", of digits alone: strtoull takes 0123 for 83 and -1 for the last key there is. */
+static bool number_take(const char *word, uint64_t *key)
+{
+    bool hex = word[0] == '0' && (word[1] == 'x' || word[1] == 'X');
+    const char *digits = hex ? word + 2 : word;
+    size_t count = strspn(digits, hex ? "0123456789abcdefABCDEF" : "0123456789");
+    if (count == 0 || digits[count] != 0)
+        return false;
+    errno = 0;
+    *key = strtoull(digits, NULL, hex ? 16 : 10);
+    return errno == 0;
+}
+
 static const struct legend_name *name_find(const struct legend *n, const char *field,
-                                           bool by_number, unsigned long number)
+                                           bool by_number, uint64_t number)
 {
     char name[LEGEND_NAME];
     legend_write(field, strlen(field), 1, name);
@@ -117,9 +130,9 @@ static int unknown_name(const struct legend *n, const char *field, struct err *e
 static int key_of(const struct key_place *at, const char *field, const char *value, uint64_t *key,
                   struct err *e)
 {
-    char *end;
-    unsigned long number = strtoul(field, &end, 10);
-    bool by_number = end != field && *end == 0 && number < LIMIT_FIELDS;
+    uint64_t number = LIMIT_FIELDS;
+    bool digits = field[strspn(field, "0123456789")] == 0;
+    bool by_number = digits && number_take(field, &number) && number < LIMIT_FIELDS;
     if (!legend_known(&at->names) && at->text != NULL && (!by_number || at->job != NULL))
         return key_ask(at, field, value, key, e); /* an older release's: by the order of its job */
     const struct legend_name *x = name_find(&at->names, field, by_number, number);
@@ -139,7 +152,7 @@ static int key_of(const struct key_place *at, const char *field, const char *val
 int key_take(const struct key_place *at, const char *word, const char *field, const char *value,
              uint64_t *key, struct err *e)
 {
-    char name[LIMIT_NAME + 1], *end;
+    char name[LIMIT_NAME + 1];
     if (word == NULL)
         return field != NULL && value != NULL
                    ? key_of(at, field, value, key, e)
@@ -147,11 +160,8 @@ int key_take(const struct key_place *at, const char *word, const char *field, co
     if (field != NULL || value != NULL)
         return err_set(e, SHOAL_E_USAGE,
                        "a key %s and --field or --value: one of the two says which row", word);
-    uint64_t x = strtoull(word, &end, 0);
-    if (end != word && *end == 0) {
-        *key = x;
+    if (number_take(word, key))
         return 0;
-    }
     const char *colon = strchr(word, ':');
     if (colon == NULL || colon == word || colon - word > (long)LIMIT_NAME)
         return err_set(

@@ -1,15 +1,20 @@
 /* keygen.c: `shoal keygen`. */
 #include "deploy/cli/cli.h"
 #include "proto/net/keyfile.h"
+#include "proto/net/keylist.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* FILE's name without folder and ending. */
-static void name_of(const char *path, char out[LIMIT_NAME])
+/* The line's --name, else FILE's name without folder and ending, in `room`. */
+static const char *name_of(const struct option_line *o, char room[LIMIT_NAME])
 {
-    const char *slash = strrchr(path, '/'), *base = slash != NULL ? slash + 1 : path;
-    (void)snprintf(out, LIMIT_NAME, "%.*s", (int)(strcspn(base, ".") % LIMIT_NAME), base);
+    const char *path = o->word[0], *slash = strrchr(path, '/');
+    const char *base = slash != NULL ? slash + 1 : path;
+    if (option_given(o, "name"))
+        return option_text(o, "name");
+    (void)snprintf(room, LIMIT_NAME, "%.*s", (int)strcspn(base, "."), base);
+    return room;
 }
 
 /* For a list of signers: the name is a comment. */
@@ -21,21 +26,32 @@ static int signer_make(const struct option_line *o, struct err *e)
     int rc = keyfile_signer_make(o->word[0], pub, e);
     if (rc != 0)
         return rc;
-    name_of(o->word[0], name);
-    printf("%s # %s\n", pub, option_given(o, "name") ? option_text(o, "name") : name);
+    printf("%s # %s\n", pub, name_of(o, name));
     return 0;
+}
+
+/* Before a key is made whose line no list would take. */
+static int name_check(const struct option_line *o, const char *name, struct err *e)
+{
+    if (keylist_name_ok(name))
+        return 0;
+    return err_set(e, SHOAL_E_USAGE,
+                   "%s'%s': the name in a list has 1 to %u letters, digits, '.', '_' and '-'",
+                   option_given(o, "name") ? "--name " : "give --name NAME; FILE's own is ", name,
+                   LIMIT_NAME - 1);
 }
 
 static int member_make(const struct option_line *o, struct err *e)
 {
-    char pub[KEYFILE_KEY], name[LIMIT_NAME];
-    int rc = keyfile_make(o->word[0], option_text(o, "coordinator"), pub, e);
-    if (rc != 0 || !option_given(o, "role"))
-        return rc;
-    name_of(o->word[0], name);
-    printf("%s %s %s\n", pub, option_text(o, "role"),
-           option_given(o, "name") ? option_text(o, "name") : name);
-    return 0;
+    char pub[KEYFILE_KEY], room[LIMIT_NAME];
+    const char *name = name_of(o, room);
+    bool listed = option_given(o, "role");
+    int rc = listed ? name_check(o, name, e) : 0;
+    if (rc == 0)
+        rc = keyfile_make(o->word[0], option_text(o, "coordinator"), pub, e);
+    if (rc == 0 && listed)
+        printf("%s %s %s\n", pub, option_text(o, "role"), name);
+    return rc;
 }
 
 int cli_keygen(int argc, char **argv)

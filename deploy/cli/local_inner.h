@@ -10,6 +10,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* The coordinator, and the most of each kind at once; a verb that scores by a checkpoint has one
+ * worker more before them, which declares the tables. */
+enum { LOCAL_CHILDREN = 1 + LIMIT_LOCAL_SERVERS + 1 + LIMIT_LOCAL_WORKERS };
+
 struct local {
     const char *job_path;
     char *again; /* owned: this line, without what names the run's folder and size */
@@ -22,7 +26,7 @@ struct local {
     int servers, shards, workers;
     char sockets[64];      /* folder of the daemons' sockets, this user's alone; empty: none yet */
     char coordinator[128]; /* endpoint */
-    struct child child[1 + LIMIT_LOCAL_SERVERS + LIMIT_LOCAL_WORKERS];
+    struct child child[LOCAL_CHILDREN];
     int children;
     struct ask *ask;
     const char *other;       /* endpoint of a coordinator that others have started; NULL: none */

@@ -421,7 +421,8 @@ static int other_missed(struct local *l, struct err *e)
                          "stopped",
                          l->other_run)
                : err_set(e, SHOAL_E_UNAVAILABLE,
-                         "the coordinator at %s does not answer: is it running?", l->other);
+                         "the coordinator at %s does not answer: is it running%s?", l->other,
+                         cli_doubt(l->other));
 }
 
 int local_wait(struct local *l, int first, struct err *e)

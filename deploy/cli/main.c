@@ -4,6 +4,7 @@
 #include "embedding/engine.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
+#include "proto/base/machine.h"
 #include "proto/base/version.h"
 #include "proto/net/net.h"
 
@@ -75,6 +76,7 @@ int main(int argc, char **argv)
         version();
         return 0;
     }
+    (void)machine_files(); /* a large fleet has many shards to ask */
     int rc = cli_verb(verbs, argc, argv);
     if (rc >= 0)
         return rc;

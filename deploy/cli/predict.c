@@ -81,6 +81,7 @@ static int job_choose(struct predict *p, enum source source, struct err *e)
     return 0;
 }
 
+/* value NULL: the option has none. */
 static int more_add(struct predict *p, const char *option, const char *value, struct err *e)
 {
     const char **more = realloc(p->more, (p->more_count + 2) * sizeof *more);
@@ -88,7 +89,8 @@ static int more_add(struct predict *p, const char *option, const char *value, st
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     p->more = more;
     p->more[p->more_count++] = option;
-    p->more[p->more_count++] = value;
+    if (value != NULL)
+        p->more[p->more_count++] = value;
     return 0;
 }
 
@@ -197,6 +199,8 @@ static int more_make(struct predict *p, struct err *e)
     int rc = more_add(p, "--coordinator", p->coordinator, e);
     if (rc == 0 && option_given(p->o, "keys"))
         rc = more_add(p, "--keys", option_text(p->o, "keys"), e);
+    if (rc == 0 && cli_plain(p->coordinator))
+        rc = more_add(p, "--insecure-plaintext", NULL, e);
     if (rc == 0 && p->l.children > 0) /* large tables take a while to come back */
         rc = more_add(p, "--wait", "600", e);
     if (rc == 0)

@@ -49,8 +49,20 @@ static void progress_show(const struct json *s, unsigned round)
     fflush(stdout);
 }
 
+/* The coordinator tells of the last job that it has taken, and that may be another by now. */
+static int own_check(const struct json *s, uint64_t run, struct err *e)
+{
+    uint64_t shown = (uint64_t)json_as_int(json_get(s, "run"), 0);
+    if (shown == 0 || shown == run)
+        return 0;
+    return err_set(e, SHOAL_E_UNAVAILABLE,
+                   "run %" PRIu64 " is over, and run %" PRIu64 " of job %s has followed it before "
+                   "its end was seen here; the coordinator's log says how it ended",
+                   run, shown, json_as_string(json_get(s, "job"), "?"));
+}
+
 /* Until the job is over; its status is left in *job_status. */
-static int job_follow(struct ask *a, int *job_status, struct err *e)
+static int job_follow(struct ask *a, uint64_t run, int *job_status, struct err *e)
 {
     const struct timespec pause = {0, 500000000};
     uint32_t silent_ms = 0;
@@ -65,10 +77,13 @@ static int job_follow(struct ask *a, int *job_status, struct err *e)
         if (rc != 0)
             return rc;
         silent_ms = 0;
-        if (json_parse(m->frame[1].data, m->frame[1].bytes, &s, NULL) == 0)
+        if (json_parse(m->frame[1].data, m->frame[1].bytes, &s, NULL) == 0 &&
+            (rc = own_check(s, run, e)) == 0)
             progress_show(s, round);
         json_free(s);
         msg_free(m);
+        if (rc != 0)
+            return rc;
         *job_status = reply.u.STATUS_reply.job_status;
         if (reply.u.STATUS_reply.state == WIRE_JOB_DONE ||
             reply.u.STATUS_reply.state == WIRE_JOB_FAILED)
@@ -76,13 +91,26 @@ static int job_follow(struct ask *a, int *job_status, struct err *e)
     }
 }
 
-/* The report of a job that is done, or the sentence of one that failed. */
-static int job_outcome(struct ask *a, int job_status, struct err *e)
+/* Another job has come behind it since its end was seen: report and sentence have gone. */
+static int outcome_bare(uint64_t run, int job_status, struct err *e)
 {
-    struct wire w = {.type = WIRE_TYPE_REPORT}, reply;
+    if (job_status != 0)
+        return err_set(e, job_status, "%s; the coordinator's log says more", err_text(job_status));
+    printf("run %" PRIu64 " is done; another job has come behind it and taken the place of its "
+           "report\n",
+           run);
+    return 0;
+}
+
+/* The report of a job that is done, or the sentence of one that failed. */
+static int job_outcome(struct ask *a, uint64_t run, int job_status, struct err *e)
+{
+    struct wire w = {.type = WIRE_TYPE_REPORT, .u.REPORT.run = run}, reply;
     struct json *report = NULL;
     struct msg *m;
     int rc = cli_ask(a, &w, NULL, QUESTION_MS, &reply, &m, e);
+    if (rc == SHOAL_E_NOT_FOUND)
+        return outcome_bare(run, job_status, e);
     if (rc != 0)
         return rc;
     if (job_status != 0)
@@ -118,11 +146,11 @@ int cli_submit_job(const struct submit_order *o, struct err *e)
         fflush(stdout);
     }
     if (rc == 0 && o->wait) {
-        rc = job_follow(a, &job_status, e);
+        rc = job_follow(a, run, &job_status, e);
         if (isatty(STDOUT_FILENO))
             putchar('\n');
         if (rc == 0)
-            rc = job_outcome(a, job_status, e);
+            rc = job_outcome(a, run, job_status, e);
     }
     free(text);
     cli_ask_close(a);

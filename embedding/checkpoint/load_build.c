@@ -58,8 +58,8 @@ static int match(struct build *b, struct err *e)
         if (!empty && (b->l->from[i] != UINT32_MAX || l->asked != 0))
             return err_set(e, SHOAL_E_EXISTS,
                            "table %s has been trained here already; a checkpoint goes into empty "
-                           "tables: fresh: all with start_from drops what is there first; resume "
-                           "needs fresh data_dirs of all servers and the coordinator",
+                           "tables: --set fresh=all first drops all that the servers hold, for "
+                           "good; or take fresh data_dirs of all servers and the coordinator",
                            l->schema[i].name);
         if (b->l->from[i] != UINT32_MAX)
             l->filled |= 1ull << i;

@@ -2,7 +2,6 @@
 #include "proto/net/keylist.h"
 #include "proto/base/plant.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +21,12 @@ static bool role_of(const char *word, enum role *out)
             return true;
         }
     return false;
+}
+
+bool keylist_name_ok(const char *name)
+{
+    size_t bytes = strspn(name, NAME_BYTES);
+    return bytes > 0 && bytes < LIMIT_NAME && name[bytes] == 0;
 }
 
 /* Fills in an entry of a line; *out has no key where the line has none. */
@@ -44,7 +49,7 @@ static int line_take(char *line, const char *name, uint32_t number, struct keyli
                        "%s:%u: behind the key stands what it may be: serve, worker, coord, metrics "
                        "or admin",
                        name, number);
-    if (who == NULL || strlen(who) >= sizeof out->name || who[strspn(who, NAME_BYTES)] != 0)
+    if (who == NULL || !keylist_name_ok(who))
         return err_set(e, SHOAL_E_CONFIG,
                        "%s:%u: behind the role stands a name of at most %u letters, digits, '.', "
                        "'_' and '-'",

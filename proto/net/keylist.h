@@ -14,6 +14,7 @@
 #include "proto/base/role.h"
 #include "proto/net/keyfile.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,6 +29,8 @@ struct keylist {
     uint32_t count;
 };
 
+/* Whether a list takes it as the name behind a role. */
+bool keylist_name_ok(const char *name);
 /* `name` is of the file, for what is said. CONFIG with name and line; one without a key too. */
 int keylist_parse(const char *text, size_t bytes, const char *name, struct keylist **out,
                   struct err *e);

@@ -294,8 +294,12 @@ void sock_watch_step(struct sock *s)
     while (event_take(s))
         continue;
     if (cut != s->watch.cut)
-        log_warn("more than %u connections: %" PRIu64 " were not let in so far", s->watch.most,
-                 s->watch.cut);
+        log_warn("more than %u connections: %" PRIu64 " were not let in so far%s", s->watch.most,
+                 s->watch.cut,
+                 s->watch.most < LIMIT_PEERS
+                     ? "; they are a share of the files that may be open: raise LimitNOFILE= "
+                       "(ulimit -n)"
+                     : "");
 }
 
 int sock_unfinished_descriptor(const struct sock *s)

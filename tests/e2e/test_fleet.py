@@ -95,6 +95,23 @@ def stopped_job_leaves_the_fleet_to_the_next(space):
         assert json.loads((space / "report.json").read_text())["start_from"] == "fleet"
 
 
+def submit_tells_of_its_own_job_alone(space):
+    """It looks twice a second: a job that ends between two looks, another behind it, is not known to have ended well because that one has."""
+    train = synth(space / "train.tsv", 3000, 1)
+    job = job_file(space / "job.yaml", train)
+    with Fleet(space) as fleet, open(space / "first.out", "w+", encoding="utf-8") as out:
+        first = subprocess.Popen([SHOAL, "submit", job, "--coordinator", fleet.endpoint], stdout=out, stderr=out)
+        fleet.daemons.append(first)
+        number = within(20, "the job to be there", lambda: re.search(r"is run (\d+)", (space / "first.out").read_text())).group(1)
+        first.send_signal(signal.SIGSTOP)
+        assert shoal("stop", "--coordinator", fleet.endpoint).returncode == 0
+        fleet.worker(job)
+        assert shoal("submit", job, "--coordinator", fleet.endpoint, "--set", "job=other").returncode == 0
+        first.send_signal(signal.SIGCONT)
+        ended, said = first.wait(30), (space / "first.out").read_text()
+        assert ended == 69 and f"run {number} is over" in said and "of job other" in said and "digest" not in said, (ended, said)
+
+
 def a_job_begins_with_what_the_last_one_left(space):
     train = synth(space / "train.tsv", 6000, 1)
     keys = {"model.kind": "probe", "tables[0].optimizer.kind": "sgd", "tables[0].optimizer.lr": 1.0}
@@ -142,6 +159,24 @@ def a_job_drops_what_the_last_one_left(space):
         assert fleet.job(job, "--set", "fresh=all") == first
 
 
+def a_restore_drops_nothing_unasked(space):
+    """The job file in a checkpoint has the `fresh: all` that its job was once submitted with; who goes on from it has not said so again."""
+    keys = {"model.kind": "probe", "tables[0].optimizer.kind": "sgd", "tables[0].optimizer.lr": 1.0}
+    job = job_file(space / "job.yaml", synth(space / "train.tsv", 6000, 1), **keys, **{"checkpoint.dir": str(space / "points"), "checkpoint.at_end": True})
+    with AnyFleet(space, "a").up() as fleet:
+        first = fleet.job(job, "--set", "fresh=all")
+        path = max((space / "points").iterdir())
+        assert "fresh" in (path / "job.yaml").read_text()
+        longer = fleet.job(job, "--start-from", "fleet")
+        fleet.start("worker", "run", "--set", f"coordinator={fleet.endpoint}", program="shoal-worker")
+        silent = shoal("checkpoint", "restore", path, "--coordinator", fleet.endpoint)
+        assert silent.returncode == 73 and "has been trained here already" in silent.stdout + silent.stderr, silent
+        rows = shoal("digest", "--coordinator", fleet.endpoint, "emb").stdout
+        assert longer["emb"][1] in rows, (longer, rows)
+        asked = shoal("checkpoint", "restore", path, "--coordinator", fleet.endpoint, "--set", "fresh=all")
+        assert asked.returncode == 0 and digests(json.loads((space / "report.json").read_text())) == first, asked
+
+
 def a_field_called_all_is_not_meant(space):
     """The word drops everything; a job with a field of that name is refused before anything goes."""
     path = space / "log.csv"
@@ -180,6 +215,8 @@ def ended_run_shows_its_report(space):
 
 
 if __name__ == "__main__":
-    main([a_worker_of_a_file_waits_for_each_job, submitted_job_is_shown_until_its_end, stopped_job_leaves_the_fleet_to_the_next,
-          a_job_begins_with_what_the_last_one_left, a_job_drops_what_the_last_one_left, a_field_called_all_is_not_meant, failed_job_ends_submit_with_its_status,
+    main([a_worker_of_a_file_waits_for_each_job, submitted_job_is_shown_until_its_end, submit_tells_of_its_own_job_alone,
+          stopped_job_leaves_the_fleet_to_the_next,
+          a_job_begins_with_what_the_last_one_left, a_job_drops_what_the_last_one_left, a_restore_drops_nothing_unasked,
+          a_field_called_all_is_not_meant, failed_job_ends_submit_with_its_status,
           ended_run_shows_its_report])

@@ -212,15 +212,52 @@ def daemons_refuse_to_start(space):
     assert not (space / "s").exists()
 
 
+def keygen_prints_what_a_list_takes(space):
+    """A line that the list would refuse is not printed, and no key is made that it would belong to."""
+    for file, words, says in (("a.key", ["--name", "Ann Smith"], "--name 'Ann Smith'"), ("a.key", ["--name", ""], "--name ''"), ("a.key", ["--name", "x" * 64], "--name"),
+                              ("ann@corp.key", [], "--name NAME"), (".key", [], "--name NAME")):
+        got = shoal("keygen", space / file, "--role", "admin", *words)
+        assert got.returncode == 64 and says in got.stderr and got.stdout == "", (file, got)
+        assert not (space / file).exists() and not (space / f"{file}.pub").exists(), file
+    for file, words, name in (("b.key", ["--name", "x" * 63], "x" * 63), ("y" * 64 + ".key", [], "y" * 63), ("ann.smith.key", [], "ann"), ("z" * 200, [], "z" * 63)):
+        got = shoal("keygen", space / file, "--role", "admin", *words)
+        assert got.returncode == 0 and got.stdout.split()[1:] == ["admin", name], got
+    assert shoal("keygen", space / "c@o.key").returncode == 0, "without a role no name is told"
+
+
+def plain(f):
+    """Its daemons without keys."""
+    f.start("coordinator", "shoal-coordinator", "--set", f"listen={f.endpoint}", "--set", "insecure_plaintext=true", "--set", f"data_dir={f.space / 'c'}")
+    f.start("server", "shoal-server", "--set", f"listen=tcp://127.0.0.1:{f.ports[1]}", "--set", "insecure_plaintext=true", "--set",
+            f"data_dir={f.space / 's'}", "--set", f"coordinator={f.endpoint}", "--set", "name=s1")
+
+
 def the_override_is_told(space):
     with Keyed(space) as f:
-        f.start("coordinator", "shoal-coordinator", "--set", f"listen={f.endpoint}", "--set", "insecure_plaintext=true", "--set", f"data_dir={space / 'c'}")
-        f.start("server", "shoal-server", "--set", f"listen=tcp://127.0.0.1:{f.ports[1]}", "--set", "insecure_plaintext=true", "--set",
-                f"data_dir={space / 's'}", "--set", f"coordinator={f.endpoint}", "--set", "name=s1")
+        plain(f)
         told = within(20, "the status to tell it", lambda: (s := f.ask(None, "status", "--json").stdout) and json.loads(s).get("insecure") == ["coordinator", "s1"])
         assert told and "insecure_plaintext: whoever reaches these over tcp is obeyed: coordinator, s1" in f.ask(None, "status").stdout
         for who in ("coordinator", "server"):
             assert "warn" in f.said(who) and "insecure_plaintext" in f.said(who) and "op=START" in f.said(who)
+
+
+def a_plain_fleet_is_scored(space):
+    """`shoal predict` and `shoal eval` ask as all verbs do that were given no key; of a fleet that has keys they get nothing."""
+    path = synth(space / "train.tsv", 2000, 1)
+    job = job_file(space / "job.yaml", path)
+    with Keyed(space) as f:
+        plain(f)
+        f.start("worker", "shoal-worker", "train", "--config", job, "--coordinator", f.endpoint, "--insecure-plaintext")
+        assert f.ask(None, "submit", job).returncode == 0
+        got = f.ask(None, "predict", job, "--from", "fleet", "--in", path, "--out", space / "scores")
+        assert got.returncode == 0 and len((space / "scores").read_text().splitlines()) >= 2000, got
+        got = f.ask(None, "eval", job, "--from", "fleet", "--in", path)
+        assert got.returncode == 0 and "auc" in json.loads(got.stdout), got
+    with Keyed(Space()) as f:
+        f.up()
+        got = f.ask(None, "predict", job, "--from", "fleet", "--in", path, "--out", space / "more")
+        assert got.returncode == 69 and "does it ask for a key" in got.stderr, got
+        f.space.remove()
 
 
 def who_is_not_of_the_group_gets_nothing(space):
@@ -257,5 +294,5 @@ def who_is_not_of_the_group_gets_nothing(space):
 
 
 if __name__ == "__main__":
-    main([a_day_is_in_the_audit_log, strangers_are_refused, a_list_that_changes_counts_within_a_second, nothing_else_listens, daemons_refuse_to_start,
-          the_override_is_told, who_is_not_of_the_group_gets_nothing])
+    main([a_day_is_in_the_audit_log, strangers_are_refused, a_list_that_changes_counts_within_a_second, nothing_else_listens, daemons_refuse_to_start, keygen_prints_what_a_list_takes,
+          the_override_is_told, a_plain_fleet_is_scored, who_is_not_of_the_group_gets_nothing])

@@ -262,6 +262,17 @@ def checkpoint_serves_many_workers_and_touches_nothing_of_its_job(space):
     assert not list(space.path.glob("scores.csv.*"))
 
 
+def the_most_processes_of_each_kind_have_room(space):
+    """Sixteen servers that load, the worker that declares the tables, and sixty-four that score."""
+    job = job_file(space / "job.yaml", synth(space / "train.tsv", 2000, 1), **{"tables[0].tablets": 256, "checkpoint.dir": str(space / "kept"), "checkpoint.at_end": True})
+    run_job(job, space / "run")
+    from_it = ("predict", "--from", checkpoints(space)[-1], "--in", space / "train.tsv", "--out")
+    shoal(*from_it, space / "one.csv")
+    shoal(*from_it, space / "most.csv", "--servers", 16, "--workers", 64)
+    assert (space / "most.csv").read_bytes() == (space / "one.csv").read_bytes()
+    assert not list(space.path.glob("most.csv.*"))
+
+
 # ---- beside others ----------------------------------------------------------------------------------------------
 
 
@@ -490,7 +501,8 @@ def skip_measures_a_checkpoint(space):
 if __name__ == "__main__":
     main([scores_give_the_reported_figures, file_is_the_same_however_many_write_it, labels_may_be_missing, malformed_rows_keep_their_place,
           input_and_output_may_be_streams, label_cells_may_be_empty, numbered_fields_are_not_taken_from_another_file,
-          moved_run_is_scored_as_it_is, checkpoint_serves_many_workers_and_touches_nothing_of_its_job, names_make_up_for_training_data_that_has_gone, places_make_up_for_training_data_that_has_gone,
+          moved_run_is_scored_as_it_is, checkpoint_serves_many_workers_and_touches_nothing_of_its_job,
+          the_most_processes_of_each_kind_have_room, names_make_up_for_training_data_that_has_gone, places_make_up_for_training_data_that_has_gone,
           scoring_leaves_a_running_job_alone, weight_and_time_may_be_missing, two_at_once_leave_one_whole_file,
           jobs_that_evaluate_within_epochs_are_loaded, endings_of_other_formats_are_refused, full_disk_behind_standard_output_is_told,
           run_that_ends_meanwhile_is_not_waited_for, run_that_keeps_nothing_is_not_said_to_be_readable, folders_of_who_was_killed_go_with_the_next, signal_ends_an_evaluation,

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """test_reading: inspect, tables, blame and erase on a small fleet, against what the log says must be there."""
+import resource
 from collections import Counter
 
+from fleet import Fleet as AnyFleet
 from lib import *
 from test_fleet import Fleet, shoal
 
@@ -172,6 +174,52 @@ def erased_keys_stay_gone(space):
         assert fleet.ask("erase", "emb", "--keys", space / "nothing").returncode == 66
 
 
+def keys_are_read_as_they_are_written(space):
+    """What is erased is gone for good: nothing is guessed into a line, nothing of it left out."""
+    job = job_file(space / "job.yaml", synth(space / "train.tsv", 2000, 3), **KEYS)
+    path = space / "keys"
+    with Two(space) as fleet:
+        fleet.train(job)
+
+        def digest(lines, keys):
+            path.write_bytes(lines)
+            got = fleet.ask("erase", "emb", "--keys", path)
+            assert got.returncode == 0 and json.loads(got.stdout)["keys"] == keys, (lines[:60], got)
+            return json.loads(got.stdout)["digest"]
+
+        some = digest(b"123\n0x2aF", 2)
+        assert some == digest(b"0x2AF\r\n\n0123\r\n", 2), "a leading 0 is no base"
+        wide = b"0:" + b"a" * 4094 + b"17"  # a line is one key, however long it is
+        assert digest(wide, 1) == json.loads(fleet.ask("erase", "emb", "--field", "0", "--value", wide[2:].decode()).stdout)["digest"]
+        for wrong in (b"-1", b"+1", b" 1", b"1 ", b"18446744073709551616", b"0x10000000000000000", b"0x", b"0x-1", b"1\r2", b"-0:a"):
+            path.write_bytes(b"5\n" + wrong + b"\n")
+            got = fleet.ask("erase", "emb", "--keys", path)
+            assert got.returncode in (64, 66) and f"{path}:2: " in got.stderr and got.stdout == "", (wrong, got)
+        path.write_bytes(b"0:a\0b\n")
+        got = fleet.ask("erase", "emb", "--keys", path)
+        assert got.returncode == 65 and f"{path}:1: " in got.stderr, got
+        got = fleet.ask("erase", "emb", "--keys", space.path)
+        assert got.returncode == 74 and "cannot read" in got.stderr, got
+
+
+def a_large_fleet_is_read_with_few_descriptors(space):
+    """Each shard that is asked takes some; a fleet may have more shards than a shell lets a process have connections."""
+    job = job_file(space / "job.yaml", synth(space / "train.tsv", ROWS, 3), **{**KEYS, "tables[0].tablets": 128})
+    with AnyFleet(space, "f") as fleet:
+        fleet.coordinator(shards=8)
+        fleet.server("s0", "--set", "shards=8")
+        fleet.job(job)
+        keys = space / "keys"
+        keys.write_text("".join(f"0:{row[14]}\n" for row in log_of(space / "train.tsv")))
+        for words in (["digest"], ["tables", "emb"], ["erase", "emb", "--keys", keys]):
+            line = [str(SHOAL), *map(str, words), "--coordinator", fleet.endpoint]
+            whole = shoal(*line[1:])
+            for soft, hard in ((48, 48), (32, 256)):
+                got = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False,
+                                     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)))
+                assert got.returncode == 0 and (words[0] == "erase" or got.stdout == whole.stdout), (words, soft, got, whole)
+
+
 def all_is_read_after_a_restart_without_a_job(space):
     train = synth(space / "train.tsv", ROWS, 3)
     rows = log_of(train)
@@ -203,5 +251,5 @@ def all_is_read_after_a_restart_without_a_job(space):
 
 
 if __name__ == "__main__":
-    main([figures_are_those_of_the_log, sample_tells_what_the_log_makes, blame_leads_back_to_worker_and_rows, erased_keys_stay_gone,
-          all_is_read_after_a_restart_without_a_job])
+    main([figures_are_those_of_the_log, sample_tells_what_the_log_makes, blame_leads_back_to_worker_and_rows, erased_keys_stay_gone, keys_are_read_as_they_are_written,
+          a_large_fleet_is_read_with_few_descriptors, all_is_read_after_a_restart_without_a_job])

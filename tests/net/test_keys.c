@@ -315,6 +315,22 @@ START_TEST(lists_have_their_bounds)
 }
 END_TEST
 
+START_TEST(names_are_words_of_a_list)
+{
+    char name[LIMIT_NAME + 1];
+    for (uint32_t more = 0; more < 2; more++) {
+        memset(name, 'n', LIMIT_NAME);
+        name[LIMIT_NAME - 1 + more] = 0;
+        ck_assert(keylist_name_ok(name) == !more);
+    }
+    ck_assert(keylist_name_ok("rack-1.b_2"));
+    for (const char *const *no =
+             (const char *[]){"", "Ann Smith", "ann@x", "a\n", "\xc3\xa4", NULL};
+         *no != NULL; no++)
+        ck_assert_msg(!keylist_name_ok(*no), "%s", *no);
+}
+END_TEST
+
 START_TEST(broken_lists_are_refused_with_their_line)
 {
     static const struct {
@@ -654,6 +670,7 @@ int main(void)
     tcase_add_test(t, keys_that_do_not_fit_are_refused);
     tcase_add_test(t, list_is_read);
     tcase_add_test(t, lists_have_their_bounds);
+    tcase_add_test(t, names_are_words_of_a_list);
     tcase_add_test(t, broken_lists_are_refused_with_their_line);
     tcase_add_test(t, net_keys_matrix);
     tcase_add_test(t, net_who_was_refused_comes_in_when_listed);

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -1317,7 +1318,9 @@ START_TEST(net_connections_are_bounded)
     struct server s;
     struct client c, late;
     struct sockaddr_in address = {.sin_family = AF_INET};
-    int fd[200];
+    int fd[200], said = memfd_create("said", MFD_CLOEXEC);
+    char text[4096] = "";
+    ck_assert_int_ge(dup2(said, STDERR_FILENO), 0);
     server_start(&s, (struct net_options){.connections_max = 20}, "tcp://127.0.0.1:0");
     client_open(&c, s.bound);
     client_exchange(&c, 20, 4, 1000);
@@ -1342,6 +1345,9 @@ START_TEST(net_connections_are_bounded)
     usleep(3500000); /* silent ones are let go after 3 s */
     client_open(&late, s.bound);
     client_exchange(&late, 20, 4, 1000);
+    ck_assert_int_gt(pread(said, text, sizeof text - 1, 0), 0); /* and what would let them in */
+    ck_assert_ptr_nonnull(strstr(text, "more than 20 connections"));
+    ck_assert_ptr_nonnull(strstr(text, "LimitNOFILE="));
     for (int i = 0; i < 200; i++)
         close(fd[i]);
     net_free(late.net);

@@ -153,6 +153,19 @@ START_TEST(a_disk_budget_has_room_for_the_journal_and_twice_the_rows)
 }
 END_TEST
 
+/* 0 for a shard would be no bound at all. */
+START_TEST(a_memory_budget_without_its_unit_is_refused)
+{
+    struct server_config c;
+    struct err e;
+    ck_assert_int_eq(parse("shards: 8\nmemory: 4\n", &c, &e), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, ":2: memory: 4 bytes for 8 shards"));
+    ck_assert_int_eq(parse("shards: 8\nmemory: 8388607\n", &c, &e), SHOAL_E_CONFIG);
+    ck_assert_int_eq(parse("shards: 8\nmemory: 8MiB\n", &c, &e), 0);
+    ck_assert_int_eq(parse("shards: 8\nmemory: 0\n", &c, &e), 0); /* what is allowed */
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("server_config");
@@ -164,6 +177,7 @@ int main(void)
     tcase_add_test(c, any_port_and_ipc_make_an_endpoint_each);
     tcase_add_test(c, data_dir_keeps_its_name_and_one_owner);
     tcase_add_test(c, a_disk_budget_has_room_for_the_journal_and_twice_the_rows);
+    tcase_add_test(c, a_memory_budget_without_its_unit_is_refused);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
