@@ -4,6 +4,7 @@
 #include "embedding/checkpoint.h"
 #include "embedding/checkpoint/load.h"
 #include "embedding/engine/flush.h"
+#include "embedding/engine/space.h"
 #include "embedding/rows/table_inner.h"
 #include "proto/base/hash.h"
 #include "proto/base/key.h"
@@ -564,6 +565,59 @@ START_TEST(while_a_load_writes_others_go_on_and_its_tables_are_closed)
     ck_assert_int_eq(engine_run_mode(to.s[0].g, 3, &mode, &lanes), 0);
     ck_assert_uint_eq(lanes, 1);
     ck_assert_uint_eq(table_rows(engine_table(to.s[0].g, 2)), 512);
+    fleet_close(&to, false);
+}
+END_TEST
+
+/* What a load has written is in the store and not yet among the rows here: it is no waste, and what
+ * is written again because of waste must not take its place. *tablets: of the load's tables, that
+ * were to be written again. */
+static void write_beside_a_load(struct engine *g, const struct outcome *out, uint64_t *tablets)
+{
+    *tablets = 0;
+    while (out->status == 1) {
+        if (g->loading != 0)
+            g->options.disk = space_taken(g) + (7u << 18); /* nearly used up */
+        ck_assert(embedding_env_step(&to.s[0].env));
+        for (uint32_t k = 0; out->status == 1 && k < g->table[0].scope.tablets; k++)
+            *tablets += g->table[0].changed[k] > g->table[0].durable[k];
+    }
+    g->options.disk = 0;
+}
+
+START_TEST(a_load_outlasts_what_is_written_again)
+{
+    struct at_cut saved, got;
+    static struct rig_push p;
+    struct push_plan plan;
+    struct err e;
+    struct engine_load_options o = {.path = path, .run = 7, .tables = 3};
+    save(1, save_dir, DURABLE_JOURNAL, 60, &saved);
+    fleet_close(&from, false);
+    fleet_open(&to, 1, load_dir, DURABLE_JOURNAL);
+    fleet_tables(&to);
+    struct table_schema other = rig_schema(2);
+    fleet_table(&to, &other);
+    fleet_run_open(&to, 3, 1, 0);
+    struct engine *g = to.s[0].g;
+    struct outcome out = {.status = 1};
+    for (uint64_t batch = 0; batch < 60; batch++) {
+        rig_push_make(&p, 3, 2, 0, 0, batch, batch + 1);
+        ck_assert_int_eq(rig_push(&to.s[0], &p, &plan), 0);
+    }
+    uint64_t written = g->flush.image_bytes, tablets;
+    ck_assert_int_eq(engine_load(g, &o, keep, &out, &e), 0);
+    write_beside_a_load(g, &out, &tablets);
+    ck_assert_msg(out.status == 0, "%s", out.text);
+    ck_assert_uint_gt(g->flush.image_bytes, written); /* others had their turn */
+    fleet_run(&to);
+    note(&to, 7, &got);
+    check_same(&saved, &got);
+    fleet_close(&to, true);
+    fleet_reopen(&to);
+    note(&to, 7, &got);
+    check_same(&saved, &got);
+    ck_assert_uint_eq(tablets, 0);
     fleet_close(&to, false);
 }
 END_TEST
@@ -1143,6 +1197,7 @@ int main(void)
     tcase_add_test(t, a_load_asks_for_a_signature);
     tcase_add_test(t, a_ticked_table_is_not_empty);
     tcase_add_test(t, while_a_load_writes_others_go_on_and_its_tables_are_closed);
+    tcase_add_test(t, a_load_outlasts_what_is_written_again);
     tcase_add_loop_test(t, what_changes_while_a_checkpoint_is_read_is_seen, 0, 4);
     tcase_add_test(t, a_load_that_cannot_begin_to_write_closes_nothing);
     tcase_add_test(t, a_clean_stop_after_a_load_takes_nothing_back);
