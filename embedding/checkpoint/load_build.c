@@ -57,9 +57,10 @@ static int match(struct build *b, struct err *e)
         bool empty = l->untouched >> i & 1;
         if (!empty && (b->l->from[i] != UINT32_MAX || l->asked != 0))
             return err_set(e, SHOAL_E_EXISTS,
-                           "table %s has been trained here already; a checkpoint goes into empty "
-                           "tables: fresh: all with start_from drops what is there first; resume "
-                           "needs fresh data_dirs of all servers and the coordinator",
+                           "table %s has been trained here already, or was there at a restore; a "
+                           "checkpoint goes into tables as they were made: fresh: all with "
+                           "start_from first drops all tables here, those of other jobs too; "
+                           "resume needs fresh data_dirs of all servers and the coordinator",
                            l->schema[i].name);
         if (b->l->from[i] != UINT32_MAX)
             l->filled |= 1ull << i;
