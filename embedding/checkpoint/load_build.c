@@ -55,7 +55,7 @@ static int match(struct build *b, struct err *e)
             continue;
         b->l->from[i] = checkpoint_find(b->l->checkpoint, l->schema[i].name);
         bool empty = l->untouched >> i & 1;
-        if (!empty && (b->l->from[i] != UINT32_MAX || l->asked != 0))
+        if (!empty && b->l->from[i] != UINT32_MAX)
             return err_set(e, SHOAL_E_EXISTS,
                            "table %s has been trained here already, or was there at a restore; a "
                            "checkpoint goes into tables as they were made: fresh: all with "

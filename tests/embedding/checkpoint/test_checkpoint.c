@@ -1106,6 +1106,27 @@ START_TEST(a_table_beside_others_stays_as_it_was_made)
 }
 END_TEST
 
+/* What the run has beside the checkpoint may have been trained before: it stays as it is. */
+START_TEST(a_load_passes_over_a_trained_table)
+{
+    static struct rig_push p;
+    struct push_plan plan;
+    save_one();
+    fleet_open(&to, 1, load_dir, DURABLE_JOURNAL);
+    fleet_tables(&to);
+    struct table_schema other = rig_schema(2);
+    fleet_table(&to, &other);
+    fleet_run_open(&to, 3, 1, 0);
+    rig_push_make(&p, 3, 2, 0, 0, 0, 1);
+    ck_assert_int_eq(rig_push(&to.s[0], &p, &plan), 0);
+    uint64_t digest = fleet_digest(&to, 2);
+    load_one(7, 7);
+    ck_assert_uint_gt(fleet_rows(&to, 1), 0);
+    ck_assert_uint_eq(fleet_digest(&to, 2), digest);
+    fleet_close(&to, false);
+}
+END_TEST
+
 /* Whoever asks now where a lane is goes on from there. */
 START_TEST(a_loaded_run_tells_its_marks_at_once)
 {
@@ -1248,6 +1269,7 @@ int main(void)
     tcase_add_test(t, a_run_that_begins_takes_no_undo_along);
     tcase_add_test(t, joined_tablets_have_the_highest_marks);
     tcase_add_loop_test(t, a_table_beside_others_stays_as_it_was_made, 0, 2);
+    tcase_add_test(t, a_load_passes_over_a_trained_table);
     tcase_add_test(t, a_loaded_run_tells_its_marks_at_once);
     tcase_add_test(t, a_run_that_was_dropped_before_a_load_is_known_after_it);
     tcase_add_test(t, a_load_asks_for_the_journal_first);
