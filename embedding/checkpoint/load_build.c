@@ -55,11 +55,12 @@ static int match(struct build *b, struct err *e)
             continue;
         b->l->from[i] = checkpoint_find(b->l->checkpoint, l->schema[i].name);
         bool empty = l->untouched >> i & 1;
-        if (!empty && (b->l->from[i] != UINT32_MAX || l->asked != 0))
+        if (!empty && b->l->from[i] != UINT32_MAX)
             return err_set(e, SHOAL_E_EXISTS,
-                           "table %s has been trained here already; a checkpoint goes into empty "
-                           "tables: --set fresh=all first drops all that the servers hold, for "
-                           "good; or take fresh data_dirs of all servers and the coordinator",
+                           "table %s has been trained here already, or was there at a restore; a "
+                           "checkpoint goes into tables as they were made: --set fresh=all first "
+                           "drops all that the servers hold, other jobs' tables too, for good; or "
+                           "take fresh data_dirs of all servers and the coordinator",
                            l->schema[i].name);
         if (b->l->from[i] != UINT32_MAX)
             l->filled |= 1ull << i;

@@ -8,6 +8,9 @@
  *     `durable` alone. [test: test_recover]
  *  4. The round goes over all tablets in order and skips the clean ones, so the oldest image is
  *     always among the next to be written. [assert: gather]
+ *  5. A table that a load writes is written by nobody else: an image of what it is here, empty,
+ *     would take the place of the load's. [assert: gather]
+ *     [test: a_load_outlasts_what_is_written_again]
  *
  * Pacing: each appended byte pays for (rows / cap) image bytes times a factor: 1.25 from a
  * sixteenth of the cap on, so that a round takes four fifths of a cap, the journal settles there
@@ -167,6 +170,7 @@ static int gather(struct engine *g, uint64_t limit, bool room)
         }
         if (!PLANTED("pairs_stay"))
             flush_put_gone(g, table, tablet);
+        SHOAL_ASSERT(!(g->loading >> table & 1)); /* 5 */
         flush_put_image(g, table, tablet, g->sequence);
         SHOAL_ASSERT(g->table[table].changed[tablet] <= g->table[table].written[tablet]); /* 4 */
         f->tablet++;
@@ -194,22 +198,32 @@ static int write_batch(struct engine *g, bool flush, struct journal_sync *sync, 
     return store_flush(g->store, e);
 }
 
+void flush_touch_images(struct engine *g)
+{
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+        struct engine_table *t = &g->table[i];
+        for (uint32_t k = 0; t->table != NULL && !(g->loading >> i & 1) && k < t->scope.tablets;
+             k++)
+            if (t->changed[k] > 0)
+                engine_touch(t, k, 1, NULL, g->committed);
+    }
+}
+
 /* Images are overwritten in rounds and dead ones leave the disk file by file. Tablets that never
  * change would keep files alive in which all else is dead: when large values (the small ones are
  * rows that left) take thrice the rows in memory and some more, or the disk budget is nearly used
- * up, every tablet is written again. */
+ * up, every tablet is written again. Not beside a load: what it has written is no waste, and is not
+ * among the rows in memory yet. */
 static void rewrite_when_wasteful(struct engine *g)
 {
     uint64_t most = 3 * (flush_image_bytes(g) + cold_bytes_all(g)) + 4ull * FLUSH_STORE_MAX;
     struct store_space store = store_space(g->store);
     bool wasteful =
         store.large > most || (space_pressed(g) && store.large > 2 * flush_image_bytes(g));
-    if (g->flush.rewriting || g->committed == 0 || !wasteful)
+    if (g->flush.rewriting || g->opening != 0 || g->committed == 0 || !wasteful)
         return;
     g->flush.rewriting = true;
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        if (g->table[i].table != NULL)
-            engine_touch(&g->table[i], 0, g->table[i].scope.tablets, NULL, g->committed);
+    flush_touch_images(g);
 }
 
 static void batch_done(struct engine *g, bool flushed)

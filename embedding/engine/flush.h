@@ -21,6 +21,8 @@ int flush_all(struct engine *g, struct err *e);
 /* Rewrites the store: nothing of what was overwritten is left in its files. IO: it is. On an I/O
  * thread, while nobody else writes there. */
 int flush_rewrite(struct store *s, struct err *e);
+/* Every tablet that may have an image is to be written again, clean ones too. */
+void flush_touch_images(struct engine *g);
 uint32_t flush_dirty(const struct engine *g); /* tablets */
 uint64_t flush_floor(const struct engine *g); /* every record at or below is in durable images */
 void flush_free(struct engine *g);

@@ -172,34 +172,50 @@ static int run_alone(struct apply *a, const struct record_restore *record, uint6
                              err_text(rc));
 }
 
+/* A tablet that is older than the restore in record `sequence`. False: there is none. */
+static bool find_older(const struct apply *a, const struct record_restore *record,
+                       uint64_t sequence, uint32_t *table, uint32_t *tablet)
+{
+    for (*table = 0; *table < LIMIT_TABLES; ++*table)
+        for (*tablet = 0; a->base[*table] != NULL && (record->existing >> *table & 1) &&
+                          *tablet < a->g->table[*table].scope.tablets;
+             ++*tablet)
+            if (a->base[*table][*tablet] < sequence)
+                return true;
+    return false;
+}
+
 /* A cut never leans on another one (cut.c, 3): its tablets are all of later than a restore among
  * its records. */
 static int restored_in_cut(struct apply *a, const struct record_restore *record, uint64_t sequence,
                            bool past, struct err *e)
 {
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        for (uint32_t k = 0;
-             a->base[i] != NULL && (record->existing >> i & 1) && k < a->g->table[i].scope.tablets;
-             k++)
-            if (a->base[i][k] < sequence)
-                return err_set(e, SHOAL_E_CORRUPT,
-                               "tablet %u of table %u is older than the restore in record %" PRIu64,
-                               k, i, sequence);
+    uint32_t table, tablet;
+    if (find_older(a, record, sequence, &table, &tablet))
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "tablet %u of table %u is older than the restore in record %" PRIu64, tablet,
+                       table, sequence);
     return run_alone(a, record, sequence, past, e);
 }
 
 /* Which tablets are older is known once they are back; where none is, its run is all that it leaves
- * behind. */
+ * behind, and its cut may have gone. A segment holds any number of such restores; of others there
+ * are no more than engine_restore lets wait. */
 static int restored(struct apply *a, const struct record_restore *record, uint64_t sequence,
                     bool past, struct err *e)
 {
-    if (cut_ref_add(a->g, record->cut, sequence) != 0)
-        return err_set(e, SHOAL_E_CORRUPT, "more than %u restores stand in the journal",
-                       ENGINE_CUT_REFS);
+    uint32_t table, tablet;
     if (sequence <= a->floor + PLANTED("restore_above_floor"))
         return run_alone(a, record, sequence, past, e);
     int rc = reload_bring_all(a->g, e);
-    return rc == 0 ? engine_restore_apply(a->g, record, sequence, past, e) : rc;
+    if (rc != 0)
+        return rc;
+    if (find_older(a, record, sequence, &table, &tablet) &&
+        cut_ref_add(a->g, record->cut, sequence) != 0)
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "more than %u restores in the journal wait for rows to be written",
+                       ENGINE_CUT_REFS);
+    return engine_restore_apply(a->g, record, sequence, past, e);
 }
 
 static const struct apply_ops beside = {base_of, tablets_back, rows_in, room_beside, restored};

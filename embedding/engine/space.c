@@ -409,9 +409,7 @@ static void reclaim_begin(struct engine *g)
         return;
     g->space.reclaim = RECLAIM_WRITE;
     /* clean ones too: they keep files alive in which all else is dead */
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        if (g->table[i].table != NULL && !(g->loading >> i & 1))
-            engine_touch(&g->table[i], 0, g->table[i].scope.tablets, NULL, g->committed);
+    flush_touch_images(g);
 }
 
 static void say(struct engine *g, enum space_short now)

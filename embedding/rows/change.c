@@ -22,12 +22,15 @@ void table_past_set(struct table *t, const struct table_past *past)
 }
 
 /* A generation that is too long for the new schema goes as a whole: which of its keys would stay is
- * nowhere written. */
+ * nowhere written. One that is full now turns, as with its last key: one key more would make it too
+ * long. */
 static void change_waiting(const struct table *t, struct waiting *w)
 {
     uint32_t most = t->ruled ? waiting_half_limit(admit_waiting_limit(&t->schema)) : 0;
     if (w->young.count > most || w->old.count > most)
         waiting_clear(w);
+    else if (w->young.count == most && most > 0)
+        waiting_turn(w);
 }
 
 void table_change_tablet(const struct table *t, struct tablet *own)

@@ -56,8 +56,10 @@ bool image_life_ok(const struct table *t, const struct image_header *h, bool old
 {
     uint32_t half = t->ruled ? waiting_half_limit(admit_waiting_limit(&t->schema)) : 0,
              cells = h->sketch_cells;
-    bool of_schema = (t->ages || h->clock == 0) && h->young_count <= half && h->old_count <= half &&
-                     (cells == 0 || cells == t->schema.rules.admit_sketch);
+    /* releases before a full one turned with a change (change.c) let it take one key more */
+    bool few = h->young_count <= half && h->old_count <= half + (half > 0);
+    bool of_schema =
+        (t->ages || h->clock == 0) && few && (cells == 0 || cells == t->schema.rules.admit_sketch);
     bool of_some = cells % SKETCH_ROWS == 0 && (cells & (cells - 1)) == 0;
     return (older ? of_some : of_schema) && h->name_count <= NAMED_MAX &&
            (cells > 0 || (h->sketch_keys[0] == 0 && h->sketch_keys[1] == 0));

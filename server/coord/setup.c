@@ -191,6 +191,13 @@ static bool fences_tell(struct coord *c, uint32_t shard)
     return shard_ask(c, shard, &w, fence, count * sizeof fence[0], step_done);
 }
 
+/* Bit t: it has table t. A shard may have others, of jobs before it. */
+static uint64_t tables_of(const struct coord_job *j)
+{
+    SHOAL_ASSERT(j->at.tables > 0 && j->at.tables <= LIMIT_TABLES);
+    return UINT64_MAX >> (LIMIT_TABLES - j->at.tables);
+}
+
 static bool step_start(struct coord *c, uint32_t shard)
 {
     const struct coord_job *j = &c->job;
@@ -215,6 +222,7 @@ static bool step_start(struct coord *c, uint32_t shard)
     if (coord_from_loading(&j->at)) { /* it opens the run with the marks of the checkpoint */
         w.type = WIRE_TYPE_LOAD;
         w.u.LOAD.run = j->at.run;
+        w.u.LOAD.tables = tables_of(j);
         if (j->at.from == FROM_TO_START) {
             w.u.LOAD.lanes = j->tasks.lanes;
             w.u.LOAD.mode = j->spec.train.mode;
@@ -236,7 +244,7 @@ static bool step_start(struct coord *c, uint32_t shard)
     w.u.RUN_OPEN = (struct wire_RUN_OPEN){.run = j->at.run,
                                           .lanes = j->tasks.lanes,
                                           .mode = j->spec.train.mode,
-                                          .tables = UINT64_MAX >> (LIMIT_TABLES - j->at.tables),
+                                          .tables = tables_of(j),
                                           .must_exist = j->opened == j->at.run,
                                           .fences = true};
     return shard_ask(c, shard, &w, NULL, 0, step_done);

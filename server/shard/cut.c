@@ -438,6 +438,7 @@ void cut_on_load(struct shard *s, peer_t from)
                                         .anew = r.anew,
                                         .lanes = r.lanes,
                                         .mode = r.mode,
+                                        .tables = r.tables,
                                         .without = c->load.without};
         c->loader = (struct checkpoint_asker){true, from, id};
         c->load = r;

@@ -4,6 +4,7 @@
 #include "embedding/checkpoint.h"
 #include "embedding/checkpoint/load.h"
 #include "embedding/engine/flush.h"
+#include "embedding/engine/space.h"
 #include "embedding/rows/table_inner.h"
 #include "proto/base/hash.h"
 #include "proto/base/key.h"
@@ -568,6 +569,59 @@ START_TEST(while_a_load_writes_others_go_on_and_its_tables_are_closed)
 }
 END_TEST
 
+/* What a load has written is in the store and not yet among the rows here: it is no waste, and what
+ * is written again because of waste must not take its place. *tablets: of the load's tables, that
+ * were to be written again. */
+static void write_beside_a_load(struct engine *g, const struct outcome *out, uint64_t *tablets)
+{
+    *tablets = 0;
+    while (out->status == 1) {
+        if (g->loading != 0)
+            g->options.disk = space_taken(g) + (7u << 18); /* nearly used up */
+        ck_assert(embedding_env_step(&to.s[0].env));
+        for (uint32_t k = 0; out->status == 1 && k < g->table[0].scope.tablets; k++)
+            *tablets += g->table[0].changed[k] > g->table[0].durable[k];
+    }
+    g->options.disk = 0;
+}
+
+START_TEST(a_load_outlasts_what_is_written_again)
+{
+    struct at_cut saved, got;
+    static struct rig_push p;
+    struct push_plan plan;
+    struct err e;
+    struct engine_load_options o = {.path = path, .run = 7, .tables = 3};
+    save(1, save_dir, DURABLE_JOURNAL, 60, &saved);
+    fleet_close(&from, false);
+    fleet_open(&to, 1, load_dir, DURABLE_JOURNAL);
+    fleet_tables(&to);
+    struct table_schema other = rig_schema(2);
+    fleet_table(&to, &other);
+    fleet_run_open(&to, 3, 1, 0);
+    struct engine *g = to.s[0].g;
+    struct outcome out = {.status = 1};
+    for (uint64_t batch = 0; batch < 60; batch++) {
+        rig_push_make(&p, 3, 2, 0, 0, batch, batch + 1);
+        ck_assert_int_eq(rig_push(&to.s[0], &p, &plan), 0);
+    }
+    uint64_t written = g->flush.image_bytes, tablets;
+    ck_assert_int_eq(engine_load(g, &o, keep, &out, &e), 0);
+    write_beside_a_load(g, &out, &tablets);
+    ck_assert_msg(out.status == 0, "%s", out.text);
+    ck_assert_uint_gt(g->flush.image_bytes, written); /* others had their turn */
+    fleet_run(&to);
+    note(&to, 7, &got);
+    check_same(&saved, &got);
+    fleet_close(&to, true);
+    fleet_reopen(&to);
+    note(&to, 7, &got);
+    check_same(&saved, &got);
+    ck_assert_uint_eq(tablets, 0);
+    fleet_close(&to, false);
+}
+END_TEST
+
 void *__real_calloc(size_t count, size_t bytes);
 void *__wrap_calloc(size_t count, size_t bytes);
 static size_t starved; /* no memory for one thing of so many bytes */
@@ -1016,6 +1070,63 @@ static void load_one(uint64_t run, uint64_t tables)
     ck_assert_msg(got.calls == 1 && got.status == 0, "%s", got.text);
 }
 
+/* A table that stands empty beside others, of a setup that failed, say: what the store rewrites of
+ * those leaves it as it was made. What a restore goes over is no longer so, and the refusal says
+ * that its advice costs the others too. */
+START_TEST(a_table_beside_others_stays_as_it_was_made)
+{
+    static struct rig_push p;
+    struct push_plan plan;
+    struct err e = {0};
+    char text[4096];
+    save_one();
+    fleet_open(&to, 1, load_dir, DURABLE_JOURNAL);
+    fleet_tables(&to);
+    struct table_schema other = rig_schema(2);
+    fleet_table(&to, &other);
+    fleet_run_open(&to, 3, 1, 0);
+    struct engine *g = to.s[0].g;
+    for (uint64_t batch = 0; batch < 3; batch++) {
+        rig_push_make(&p, 3, 2, 0, 0, batch, batch + 1);
+        ck_assert_int_eq(rig_push(&to.s[0], &p, &plan), 0);
+    }
+    flush_touch_images(g);
+    ck_assert_uint_eq(flush_dirty(g), 16); /* of the table that has rows */
+    ck_assert_int_eq(flush_all(g, &e), 0);
+    if (_i == 0) {
+        load_one(7, 3);
+    } else {
+        fleet_cut(&to, 5);
+        ck_assert_int_eq(engine_restore(g, 5, 4, &e), 0);
+        ck_assert_int_eq(fleet_load(&to, path, 7, text, NULL), SHOAL_E_EXISTS);
+        ck_assert_ptr_nonnull(strstr(text, "first drops all tables here, those of other jobs too"));
+    }
+    ck_assert_uint_gt(table_rows(engine_table(g, 2)), 0);
+    fleet_close(&to, false);
+}
+END_TEST
+
+/* What the run has beside the checkpoint may have been trained before: it stays as it is. */
+START_TEST(a_load_passes_over_a_trained_table)
+{
+    static struct rig_push p;
+    struct push_plan plan;
+    save_one();
+    fleet_open(&to, 1, load_dir, DURABLE_JOURNAL);
+    fleet_tables(&to);
+    struct table_schema other = rig_schema(2);
+    fleet_table(&to, &other);
+    fleet_run_open(&to, 3, 1, 0);
+    rig_push_make(&p, 3, 2, 0, 0, 0, 1);
+    ck_assert_int_eq(rig_push(&to.s[0], &p, &plan), 0);
+    uint64_t digest = fleet_digest(&to, 2);
+    load_one(7, 7);
+    ck_assert_uint_gt(fleet_rows(&to, 1), 0);
+    ck_assert_uint_eq(fleet_digest(&to, 2), digest);
+    fleet_close(&to, false);
+}
+END_TEST
+
 /* Whoever asks now where a lane is goes on from there. */
 START_TEST(a_loaded_run_tells_its_marks_at_once)
 {
@@ -1143,6 +1254,7 @@ int main(void)
     tcase_add_test(t, a_load_asks_for_a_signature);
     tcase_add_test(t, a_ticked_table_is_not_empty);
     tcase_add_test(t, while_a_load_writes_others_go_on_and_its_tables_are_closed);
+    tcase_add_test(t, a_load_outlasts_what_is_written_again);
     tcase_add_loop_test(t, what_changes_while_a_checkpoint_is_read_is_seen, 0, 4);
     tcase_add_test(t, a_load_that_cannot_begin_to_write_closes_nothing);
     tcase_add_test(t, a_clean_stop_after_a_load_takes_nothing_back);
@@ -1156,6 +1268,8 @@ int main(void)
     tcase_add_test(t, undo_of_bsp_goes_by_the_new_run);
     tcase_add_test(t, a_run_that_begins_takes_no_undo_along);
     tcase_add_test(t, joined_tablets_have_the_highest_marks);
+    tcase_add_loop_test(t, a_table_beside_others_stays_as_it_was_made, 0, 2);
+    tcase_add_test(t, a_load_passes_over_a_trained_table);
     tcase_add_test(t, a_loaded_run_tells_its_marks_at_once);
     tcase_add_test(t, a_run_that_was_dropped_before_a_load_is_known_after_it);
     tcase_add_test(t, a_load_asks_for_the_journal_first);

@@ -4,6 +4,7 @@
 #include "embedding/engine/flush.h"
 #include "embedding/engine/replay.h"
 #include "embedding/engine/tier.h"
+#include "embedding/store/stored.h"
 #include "proto/base/file.h"
 #include "proto/base/key.h"
 #include "tests/lib/embedding_rig.h"
@@ -498,6 +499,54 @@ START_TEST(a_restore_that_is_stored_needs_no_cut)
     restore(6, 3);
     ck_assert_uint_eq(rig_digest(&s), digest);
     check_restored(3, 4);
+    rig_close(&s, false);
+}
+END_TEST
+
+/* The control state as a load writes it: it does not say which records all tablets have. */
+static void forget_floor(void)
+{
+    struct table *list[LIMIT_TABLES];
+    struct store_item item = {0};
+    void *control;
+    struct err e = {0};
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        list[i] = s.g->table[i].table;
+    ck_assert_int_eq(stored_control_write(list, &s.g->runs, (struct stored_as_of){s.g->sequence, 0},
+                                          &control, &item.value_bytes),
+                     0);
+    stored_control_key(&item);
+    item.value = control;
+    ck_assert_int_eq(store_write(s.g->store, &item, 1, &e), 0);
+    ck_assert_int_eq(store_flush(s.g->store, &e), 0);
+    free(control);
+}
+
+/* Each was stored before the next, so none needs its cut, but all lie in one segment. */
+START_TEST(restores_that_are_stored_may_be_many)
+{
+    static struct rig_push p;
+    struct push_plan plan;
+    struct err e = {0};
+    uint64_t run = 1;
+    begin(DURABLE_JOURNAL, dir);
+    rig_push_make(&p, run, 0, 0, 0, 0, 1);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
+    make_cut(5);
+    uint64_t digest = rig_digest(&s);
+    for (; run < ENGINE_CUT_REFS + 3; run++) {
+        restore(5, run + 1);
+        ck_assert_msg(flush_all(s.g, &e) == 0, "%s", e.text);
+    }
+    ck_assert_uint_eq(journal_segment_count(s.g->journal), 1);
+    if (_i == 1)
+        forget_floor();
+    ck_assert_int_eq(engine_cut_drop(s.g, 5), 0);
+    rig_close(&s, false);
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    ck_assert_uint_eq(s.g->ref_count, 0);
+    ck_assert_uint_eq(rig_digest(&s), digest);
+    check_restored(run, 1);
     rig_close(&s, false);
 }
 END_TEST
@@ -1069,6 +1118,7 @@ int main(void)
     tcase_add_test(t, a_cut_is_kept_while_a_restore_needs_it);
     tcase_add_test(t, a_cut_that_two_restores_need_goes_with_the_last);
     tcase_add_test(t, a_restore_that_is_stored_needs_no_cut);
+    tcase_add_loop_test(t, restores_that_are_stored_may_be_many, 0, 2);
     tcase_add_test(t, a_restore_is_of_all_tables);
     tcase_add_test(t, a_cut_without_its_last_record_is_refused);
     tcase_add_loop_test(t, a_restore_may_be_half_stored, 0, 2);

@@ -155,12 +155,58 @@ START_TEST(an_image_of_before_the_last_but_one_is_refused)
 }
 END_TEST
 
+/* ---- fewer keys may wait ---- */
+
+static struct table_schema waiting_at_most(uint32_t keys)
+{
+    struct table_schema s = stats_schema(OPT_ROW_ADAGRAD, 2, 0);
+    s.rules.admit_kind = ADMIT_COUNT;
+    s.rules.admit_threshold = 3;
+    s.rules.admit_waiting = keys;
+    return s;
+}
+
+static void let_wait(struct rows *r, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = from; i < to; i++)
+        stats_push(r, key_make(1, i), 0.5f, 1, 0, (struct stats_batch){.batch = i});
+}
+
+static uint64_t waiting_in(const struct rows *r)
+{
+    struct table_counts counts;
+    table_counts_get(r->table, &counts);
+    return counts.waiting;
+}
+
+/* A generation turns when it is full, by its last key. So one that a lower bound makes full may not
+ * take one more first, or it would be longer than any reader believes. */
+START_TEST(a_generation_is_never_longer_than_the_lowered_bound)
+{
+    struct table_schema s = waiting_at_most(200), fewer = waiting_at_most(100);
+    for (uint32_t keys = 48; keys <= 52; keys++) {
+        struct rows a = rows_open(&s);
+        let_wait(&a, 0, keys);
+        table_change(a.table, &fewer, 5);
+        ck_assert_uint_eq(waiting_in(&a), keys <= 50 ? keys : 0);
+        for (uint32_t more = 0; more <= 120; more++) {
+            struct rows b = stats_through_images(&a);
+            ck_assert_uint_eq(waiting_in(&b), waiting_in(&a));
+            rows_close(&b);
+            let_wait(&a, keys + more, keys + more + 1);
+        }
+        rows_close(&a);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("change");
     TCase *t = tcase_create("change");
     tcase_add_loop_test(t, a_changed_tablet_is_what_its_older_image_becomes, 0, OTHERS);
     tcase_add_test(t, an_image_of_before_the_last_but_one_is_refused);
+    tcase_add_test(t, a_generation_is_never_longer_than_the_lowered_bound);
     suite_add_tcase(s, t);
     return rows_main(s);
 }

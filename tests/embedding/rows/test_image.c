@@ -448,6 +448,39 @@ START_TEST(image_with_a_life_that_cannot_be_is_refused)
 }
 END_TEST
 
+/* Releases whose full generation took one more key when the bound was lowered wrote such. */
+START_TEST(image_with_one_waiting_key_more_is_read)
+{
+    struct table_schema s = living();
+    struct table_counts counts;
+    s.rules.admit_waiting = 2 * 51;
+    s.field_rule[0].admit_threshold = 9;
+    struct rows r = rows_open(&s);
+    for (uint32_t i = 0, waiting = 0; waiting < 51; i++) {
+        uint64_t key = key_make(2, i);
+        if (key_tablet(key_mix(key), 1) != 0)
+            continue;
+        waiting++;
+        stats_push(&r, key, 0.5f, 1, 0, (struct stats_batch){.time = FIRST_DAY, .batch = i});
+    }
+    struct image m = image_of(r.table, 0);
+    ck_assert_uint_eq(parts_of(&m).h->old_count, 51);
+    for (uint32_t half = 50; half >= 49; half--) {
+        s.rules.admit_waiting = 2 * half;
+        struct rows to = rows_open(&s);
+        parts_of(&m).h->schema_digest = image_schema_digest(&s);
+        image_seal(&m);
+        ck_assert_int_eq(table_image_read(to.table, 0, m.data, m.bytes, NULL),
+                         half == 50 ? 0 : SHOAL_E_CORRUPT);
+        table_counts_get(to.table, &counts);
+        ck_assert_uint_eq(counts.waiting, half == 50 ? 51 : 0);
+        rows_close(&to);
+    }
+    free(m.data);
+    rows_close(&r);
+}
+END_TEST
+
 /* A table that has none of it takes none of it. */
 START_TEST(image_with_a_life_is_refused_by_a_plain_table)
 {
@@ -497,6 +530,7 @@ int main(void)
     tcase_add_test(c, image_of_a_later_version_is_refused_by_name);
     tcase_add_test(c, image_brings_a_tablets_life_along);
     tcase_add_test(c, image_with_a_life_that_cannot_be_is_refused);
+    tcase_add_test(c, image_with_one_waiting_key_more_is_read);
     tcase_add_test(c, image_with_a_life_is_refused_by_a_plain_table);
     tcase_add_loop_test(c, digest_of_a_schema_is_the_same_in_every_release, 0, 3);
     suite_add_tcase(suite, c);

@@ -227,6 +227,7 @@ START_TEST(shard_loads_in_place_of_opening)
     ck_assert_uint_eq(l->lanes, _i == 0 ? 0 : 4);
     ck_assert_uint_eq(l->mode, _i == 0 ? 0 : WIRE_SSP);
     ck_assert_str_eq(l->without, _i == 0 ? "" : "emb:2");
+    ck_assert_uint_eq(l->tables, 3); /* the job's: others may be there, of jobs before it */
 }
 END_TEST
 

@@ -624,6 +624,34 @@ START_TEST(a_load_opens_its_run_and_answers_again)
 }
 END_TEST
 
+/* A table of a job before it may stand there: in the run it would hold the lanes' lowest marks down
+ * for ever, for nobody pushes to it. */
+START_TEST(a_load_is_of_the_tables_that_it_names)
+{
+    struct rig r = {.dir = NULL};
+    save(&r);
+    uint64_t done = send_export(&r, 5, 0, 1);
+    rig_run(&r, 100);
+    ck_assert_int_eq(rig_status(&r, done), 0);
+    rig_free(&r);
+    for (uint64_t tables = 0; tables < 2; tables++) {
+        struct rig b = {.dir = NULL};
+        uint64_t mark;
+        empty(&b);
+        rig_map(&b, 1, 1000);
+        struct wire w = rig_wire(&b, WIRE_TYPE_LOAD);
+        w.u.LOAD = (struct wire_LOAD){.run = 70, .tables = tables};
+        snprintf(w.u.LOAD.path, sizeof w.u.LOAD.path, "%s", path);
+        uint64_t load = rig_send(&b, &w, 0, NULL, 0, NULL, 0);
+        rig_run(&b, 1000);
+        ck_assert_msg(rig_status(&b, load) == 0, "%s", rig_reply(&b, load)->error);
+        ck_assert_int_eq(engine_fence(b.shard->engine, 70, 0, 1, true, NULL, &mark, NULL), 0);
+        ck_assert_uint_eq(mark, tables == 0 ? 0 : 1);
+        rig_free(&b);
+    }
+}
+END_TEST
+
 /* Under way (a long work), and done: the tables are empty afterwards, and the same checkpoint goes
  * there as another run. */
 START_TEST(a_load_is_dropped_and_goes_again)
@@ -842,6 +870,7 @@ int main(void)
     tcase_add_loop_test(c, a_restore_answers_when_it_is_done_and_the_loop_turns, 0, 2);
     tcase_add_loop_test(c, an_export_answers_when_it_is_done_and_others_go_on, 0, 2);
     tcase_add_loop_test(c, a_load_opens_its_run_and_answers_again, 0, 2);
+    tcase_add_test(c, a_load_is_of_the_tables_that_it_names);
     tcase_add_test(c, a_load_is_dropped_and_goes_again);
     tcase_add_test(c, a_load_dropped_within_an_admission_is_answered);
     tcase_add_loop_test(c, what_waits_is_told_that_all_is_gone, 0, 2);
