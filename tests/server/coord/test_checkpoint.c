@@ -237,6 +237,23 @@ static struct json *manifest_of(const char *path)
     return m;
 }
 
+static void file_get(const char *path, const char *file, void **bytes, size_t *count)
+{
+    struct err e = {0};
+    ck_assert_msg(coord_folder_disk.get(path, file, 1 << 24, bytes, count, &e) == 0, "%s", e.text);
+}
+
+static struct coord_progress progress_in(const char *path)
+{
+    struct coord_progress at;
+    void *state;
+    size_t bytes;
+    file_get(path, MANIFEST_STATE_FILE, &state, &bytes);
+    memcpy(&at, (char *)state + 24, sizeof at); /* as in state_change */
+    free(state);
+    return at;
+}
+
 static double report_number(const char *path)
 {
     struct json *j;
@@ -416,6 +433,60 @@ START_TEST(checkpoint_of_a_job_that_is_done_keeps_its_figures)
     free(evaluated);
     free(windows);
     free(evaluations);
+    rig_stop();
+}
+END_TEST
+
+/* The job at hand is as one of a log that grows, of which epoch 1 is the first round. */
+static void grows(void)
+{
+    struct coord_job *j = &r.coord->job;
+    struct coord_grow *g = &j->grow;
+    const struct coord_object_record object = {.rows = 1005, .digest = 42};
+    j->spec.data.objects.grow_ms = 1000;
+    g->at = (struct coord_grow_record){.job = j->at.number,
+                                       .rows = 1005,
+                                       .batches = 101,
+                                       .names_bytes = 2,
+                                       .list_bytes = 2,
+                                       .round = 1,
+                                       .names = 1,
+                                       .objects = 1};
+    g->record_bytes = sizeof g->at + 4 + sizeof object;
+    char *record = g->record = malloc(g->record_bytes);
+    memcpy(record, &g->at, sizeof g->at);
+    memcpy(record + sizeof g->at, "a\na\n", 4);
+    memcpy(record + sizeof g->at + 4, &object, sizeof object);
+}
+
+/* Of the state in a checkpoint: where lane 0 goes on. */
+static uint64_t next_batch_in(const char *path)
+{
+    struct coord_lane_record lane;
+    void *state;
+    size_t bytes;
+    file_get(path, MANIFEST_STATE_FILE, &state, &bytes);
+    const char *found = memmem(state, bytes, "lanes", 5);
+    ck_assert_ptr_nonnull(found);
+    memcpy(&lane, found + 5, sizeof lane);
+    free(state);
+    return lane.next_batch;
+}
+
+/* The run that is opened for it has marks of 0: where more may come, lanes begin there too. */
+START_TEST(checkpoint_of_a_log_that_grows_begins_its_lanes_anew)
+{
+    rig_start("epochs: 1, consistency: ssp", "", NULL);
+    job_done();
+    grows();
+    ck_assert_uint_gt(r.coord->job.tasks.lane[0].next_batch, 1);
+    const char *path = checkpoint_make("");
+    ck_assert_uint_eq(progress_in(path).phase, PHASE_GROW);
+    ck_assert_uint_eq(next_batch_in(path), 1);
+    struct json *m = manifest_of(path);
+    ck_assert_int_eq(json_as_int(json_get(m, "lanes.0.next_batch"), 0), 1);
+    ck_assert_int_eq(json_as_int(json_get(m, "lanes.0.mark"), -1), 0);
+    json_free(m);
     rig_stop();
 }
 END_TEST
@@ -1443,12 +1514,6 @@ static void file_write(const char *path, const char *file, const void *bytes, si
     ck_assert(f != NULL && fwrite(bytes, count, 1, f) == 1 && fclose(f) == 0);
 }
 
-static void file_get(const char *path, const char *file, void **bytes, size_t *count)
-{
-    struct err e = {0};
-    ck_assert_msg(coord_folder_disk.get(path, file, 1 << 24, bytes, count, &e) == 0, "%s", e.text);
-}
-
 /* A state that is changed on purpose, under checksums that fit: of the state, and of the manifest,
  * which ends with its own. */
 static void state_change(const char *path, void (*change)(struct coord_progress *at))
@@ -1484,17 +1549,6 @@ static uint64_t time_spent(void)
 {
     const struct coord_job *j = &r.coord->job;
     return j->at.elapsed_ns + sim_now_ns(r.sim) - j->started_ns;
-}
-
-static struct coord_progress progress_in(const char *path)
-{
-    struct coord_progress at;
-    void *state;
-    size_t bytes;
-    file_get(path, MANIFEST_STATE_FILE, &state, &bytes);
-    memcpy(&at, (char *)state + 24, sizeof at); /* as below */
-    free(state);
-    return at;
 }
 
 /* Who goes on from it reports how long the job took in all: up to the checkpoint, and of a job that
@@ -1833,6 +1887,7 @@ int main(void)
     tcase_add_test(t, checkpoint_without_a_folder_or_a_job_is_refused);
     tcase_add_test(t, checkpoint_of_a_job_that_is_done);
     tcase_add_loop_test(t, checkpoint_of_a_job_that_is_done_keeps_its_figures, 0, 4);
+    tcase_add_test(t, checkpoint_of_a_log_that_grows_begins_its_lanes_anew);
     tcase_add_test(t, checkpoint_of_the_end_is_made_once);
     tcase_add_test(t, checkpoint_of_a_job_that_is_done_may_fail);
     tcase_add_test(t, checkpoint_by_batches_keeps_the_newest);
