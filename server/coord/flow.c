@@ -170,7 +170,7 @@ static void done_load(struct coord *c)
     struct coord_progress at = c->job.at;
     struct err e = {0};
     int rc = job_load_stored(c, &e);
-    if (rc == 0 && c->job.spec.replay.on)
+    if (rc == 0 && (c->job.spec.replay.on || coord_grow_on(&c->job)))
         rc = coord_objects_load(c, &e);
     if (rc == 0)
         rc = past_load(c, &e);

@@ -153,6 +153,11 @@ static int record_put(struct coord *c, struct err *e)
                : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
 }
 
+bool coord_grow_run(struct coord *c)
+{
+    return !coord_grow_on(&c->job) || record_put(c, &(struct err){0}) == 0;
+}
+
 static int damaged(struct err *e)
 {
     return err_set(e, SHOAL_E_CORRUPT,

@@ -491,6 +491,41 @@ START_TEST(checkpoint_of_a_log_that_grows_begins_its_lanes_anew)
 }
 END_TEST
 
+/* And the store says so too. */
+static void grows_in_store(void)
+{
+    static const char was[] = "train: [a]",
+                      is[] = "train: [{object: {list: l, open: o}}], objects: {grow: 1s}";
+    const struct coord_job *j = &r.coord->job;
+    struct err e = {0};
+    char key[COORD_KEY_MAX], yaml[4096];
+    const char *at = memmem(j->yaml, j->yaml_bytes, was, strlen(was));
+    ck_assert_ptr_nonnull(at);
+    int bytes = snprintf(yaml, sizeof yaml, "%.*s%s%.*s", (int)(at - j->yaml), j->yaml, is,
+                         (int)(j->yaml + j->yaml_bytes - at - strlen(was)), at + strlen(was));
+    coord_grow_key(j->at.run, j->at.epoch, key);
+    ck_assert_int_eq(coord_store_put(r.store, key, j->grow.record, j->grow.record_bytes, &e), 0);
+    ck_assert_int_eq(coord_store_put(r.store, "job", yaml, (size_t)bytes, &e), 0);
+}
+
+/* Each is of a run of its own, under which the round at hand is known too. */
+START_TEST(checkpoint_of_a_log_that_grows_by_a_coordinator_that_did_not_see_it)
+{
+    rig_start("epochs: 1, consistency: ssp", "", NULL);
+    job_done();
+    grows();
+    grows_in_store();
+    for (uint32_t i = 0; i < 3; i++) {
+        coord_kill();
+        coord_start();
+        sim_run(r.sim, sim_now_ns(r.sim) + 2 * SECOND, NULL, NULL);
+        ck_assert(coord_grow_on(&r.coord->job));
+        ck_assert_uint_eq(progress_in(checkpoint_make("")).phase, PHASE_GROW);
+    }
+    rig_stop();
+}
+END_TEST
+
 /* The coordinator dies once the checkpoint of the job's end is there, before the job is done: no
  * second one is made of the same end. */
 START_TEST(checkpoint_of_the_end_is_made_once)
@@ -1888,6 +1923,7 @@ int main(void)
     tcase_add_test(t, checkpoint_of_a_job_that_is_done);
     tcase_add_loop_test(t, checkpoint_of_a_job_that_is_done_keeps_its_figures, 0, 4);
     tcase_add_test(t, checkpoint_of_a_log_that_grows_begins_its_lanes_anew);
+    tcase_add_test(t, checkpoint_of_a_log_that_grows_by_a_coordinator_that_did_not_see_it);
     tcase_add_test(t, checkpoint_of_the_end_is_made_once);
     tcase_add_test(t, checkpoint_of_a_job_that_is_done_may_fail);
     tcase_add_test(t, checkpoint_by_batches_keeps_the_newest);
