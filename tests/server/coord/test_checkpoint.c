@@ -1245,6 +1245,34 @@ START_TEST(checkpoint_goes_on_and_power_is_noticed_to_the_end)
 }
 END_TEST
 
+/* It was made while no lane was held, _i 1: while a log that grows was waited for; lanes that stand
+ * where they did are not fenced anew. */
+START_TEST(checkpoint_of_an_evaluation_goes_on_and_power_is_noticed)
+{
+    static const char *const jobs[] = {"epochs: 2, consistency: ssp",
+                                       "epochs: 1, consistency: ssp"};
+    static const uint32_t made_in[] = {PHASE_EVAL, PHASE_GROW},
+                          lost_in[] = {PHASE_EVAL, PHASE_TEST};
+    uint32_t epochs = _i == 0 ? 2 : 1;
+    char path[LIMIT_PATH];
+    rig_start(jobs[_i], "", NULL);
+    run_batches(20);
+    if (_i == 1)
+        grows();
+    while (r.coord->job.at.phase != made_in[_i])
+        ck_assert(sim_step(r.sim));
+    (void)snprintf(path, sizeof path, "%s", checkpoint_make("here"));
+    rig_stop();
+    rig_start(jobs[_i], "", path);
+    while (r.coord->job.at.phase != lost_in[_i] || r.coord->job.at.epoch != epochs)
+        ck_assert(sim_step(r.sim));
+    power_takes(1, false);
+    power_back();
+    gone_back(epochs, 1);
+    rig_stop();
+}
+END_TEST
+
 /* Power goes while the best epoch is kept, and no lane is granted any more: its time is over. */
 START_TEST(checkpoint_power_is_noticed_while_an_epoch_is_kept)
 {
@@ -1951,6 +1979,7 @@ int main(void)
     tcase_add_loop_test(t, checkpoint_in_memory_that_it_began_with, 0, 2);
     tcase_add_test(t, checkpoint_in_memory_that_is_gone_ends_the_job);
     tcase_add_loop_test(t, checkpoint_is_gone_back_to_where_power_took_pushes, 0, 3);
+    tcase_add_loop_test(t, checkpoint_of_an_evaluation_goes_on_and_power_is_noticed, 0, 2);
     tcase_add_test(t, checkpoint_power_is_noticed_while_an_epoch_is_kept);
     tcase_add_test(t, checkpoint_is_not_gone_back_to_over_other_jobs_tables);
     tcase_add_loop_test(t, checkpoint_goes_on_and_power_is_noticed_to_the_end, 0, 2);
