@@ -375,7 +375,7 @@ static bool evaluated(struct coord *c)
 {
     if (coord_grow_on(&c->job) && !coord_epoch_open(&c->job))
         return coord_epoch_resume(c, PHASE_GROW);
-    if (coord_judge_over(c))
+    if (coord_judge_over(c) && !end_waits(c))
         return training_ended(c);
     return coord_epoch_open(&c->job) ? epoch_goes_on(c) : epoch_next(c);
 }

@@ -526,6 +526,34 @@ START_TEST(checkpoint_of_a_log_that_grows_by_a_coordinator_that_did_not_see_it)
 }
 END_TEST
 
+/* It is asked to stop while it evaluates within a round: what is left of the round is gone on
+ * with. */
+START_TEST(checkpoint_of_the_end_within_a_round_is_gone_on_with)
+{
+    char path[LIMIT_PATH];
+    rig_start("epochs: 1, consistency: ssp", ", at_end: true}\nevaluate: {every_batches: 24", NULL);
+    while (r.coord->job.at.phase != PHASE_EVAL)
+        ck_assert(sim_step(r.sim));
+    ck_assert(coord_epoch_open(&r.coord->job));
+    grows();
+    ck_assert(coord_grow_stop(r.coord));
+    job_done();
+    double examples = report_number("examples");
+    ck_assert_double_lt(examples, 1005);
+    ck_assert_double_eq(report_number("checkpoints_made"), 1);
+    (void)snprintf(path, sizeof path, "%s/000001", folder);
+    struct json *m = manifest_of(path);
+    ck_assert_str_eq(json_as_string(json_get(m, "phase"), ""), "train");
+    ck_assert_double_eq(json_as_number(json_get(m, "examples"), 0), examples);
+    json_free(m);
+    rig_stop();
+    rig_start("epochs: 1, consistency: ssp", "", path);
+    job_done();
+    rows_once(1);
+    rig_stop();
+}
+END_TEST
+
 /* The coordinator dies once the checkpoint of the job's end is there, before the job is done: no
  * second one is made of the same end. */
 START_TEST(checkpoint_of_the_end_is_made_once)
@@ -1952,6 +1980,7 @@ int main(void)
     tcase_add_loop_test(t, checkpoint_of_a_job_that_is_done_keeps_its_figures, 0, 4);
     tcase_add_test(t, checkpoint_of_a_log_that_grows_begins_its_lanes_anew);
     tcase_add_test(t, checkpoint_of_a_log_that_grows_by_a_coordinator_that_did_not_see_it);
+    tcase_add_test(t, checkpoint_of_the_end_within_a_round_is_gone_on_with);
     tcase_add_test(t, checkpoint_of_the_end_is_made_once);
     tcase_add_test(t, checkpoint_of_a_job_that_is_done_may_fail);
     tcase_add_test(t, checkpoint_by_batches_keeps_the_newest);
