@@ -523,13 +523,26 @@ int coord_grow_round(struct coord *c, const struct coord_split *whole, uint32_t 
 
 /* ---- the end, and what is told --------------------------------------------------------------- */
 
+/* It has begun to train; in SETUP, too: of a coordinator that came back, or of a checkpoint. */
+static bool trains(const struct coord_job *j)
+{
+    switch (j->at.phase) {
+    case PHASE_SETUP:
+        return j->opened == j->at.run || coord_from_resumes(&j->at);
+    case PHASE_LANES:
+    case PHASE_TRAIN:
+    case PHASE_EVAL:
+    case PHASE_GROW:
+        return true;
+    default:
+        return false;
+    }
+}
+
 bool coord_grow_stop(struct coord *c)
 {
     struct coord_job *j = &c->job;
-    uint32_t phase = j->at.phase;
-    bool trains =
-        phase == PHASE_LANES || phase == PHASE_TRAIN || phase == PHASE_EVAL || phase == PHASE_GROW;
-    if (!coord_grow_on(j) || !trains || j->grow.stop)
+    if (!coord_grow_on(j) || !trains(j) || j->grow.stop)
         return false;
     j->grow.stop = true;
     log_info("job %s is asked to stop: it ends behind the batches that are given out",
