@@ -329,7 +329,8 @@ static void run_open(struct coord *c)
     c->checkpoint.of_done = true;
     c->job.at.run = c->counters.next_run++;
     sm_move(&coord_checkpoint_moves, &c->checkpoint.state, CHECKPOINT_OPENING);
-    if (!coord_put(c, "counters", &c->counters, sizeof c->counters) || !coord_phase_put(c))
+    if (!coord_put(c, "counters", &c->counters, sizeof c->counters) || !coord_grow_run(c) ||
+        !coord_phase_put(c))
         return;
     coord_call_forget(&c->calls);
 }

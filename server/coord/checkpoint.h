@@ -13,7 +13,8 @@
  *
  * OPENING: the job is done, and its run was dropped with all marks. The shards are set up with a
  * new run, whose marks are 0, for a part is of a run; it is dropped at the end of the checkpoint.
- * The state that is saved is that of DIGEST, as of a job's end: nothing is trained after it.
+ * The state that is saved is that of DIGEST, as of a job's end: nothing is trained after it; of a
+ * log that grows it is GROW, with lanes that begin at batch 1, as the marks do (saved.h).
  *
  * Invariants:
  *  1. checkpoint.dir/NAME is there only once all parts, the coordinator's state and the manifest

@@ -57,16 +57,18 @@ static struct json *tables_json(const struct coord_job *j)
     return list;
 }
 
-static struct json *lanes_json(const struct coord_tasks *t)
+static struct json *lanes_json(const struct coord *c)
 {
+    const struct coord_tasks *t = &c->job.tasks;
     struct json *list = json_new_array();
     for (uint32_t l = 0; l < t->lanes; l++) {
         struct json *item = json_new_object();
+        uint64_t next = coord_saved_next_batch(c, l), mark = t->lane[l].mark;
         json_set_int(item, "lane", l);
         json_set_int(item, "generation", (int64_t)t->lane[l].generation);
-        json_set_int(item, "next_batch", (int64_t)t->lane[l].next_batch);
+        json_set_int(item, "next_batch", (int64_t)next);
         /* as far as known; each tablet's is in the parts */
-        json_set_int(item, "mark", (int64_t)t->lane[l].mark);
+        json_set_int(item, "mark", (int64_t)(mark < next ? mark : next - 1));
         json_append(list, item);
     }
     return list;
@@ -95,7 +97,7 @@ struct json *coord_checkpoint_facts(struct coord *c)
         json_set_int(m, "until", (int64_t)coord_replay_until(j));
     json_set(m, "map", map_json(c));
     json_set(m, "tables", tables_json(j));
-    json_set(m, "lanes", lanes_json(&j->tasks));
+    json_set(m, "lanes", lanes_json(c));
     return m;
 }
 

@@ -225,7 +225,8 @@ static bool epoch_close(struct coord *c)
     j->epoch_spent_ns = 0;
     log_info("epoch %u: logloss %.6f, %.1f s", j->at.epoch, coord_losses_mean(&epoch->train),
              epoch->seconds);
-    return coord_window_epoch(c) && coord_grant_lanes_put(c) && epoch_put(c);
+    return coord_window_epoch(c) && coord_grant_lanes_put(c) && coord_replay_note(c) &&
+           epoch_put(c);
 }
 
 /* It goes on after an evaluation, whose time is not training's. */
@@ -374,7 +375,7 @@ static bool evaluated(struct coord *c)
 {
     if (coord_grow_on(&c->job) && !coord_epoch_open(&c->job))
         return coord_epoch_resume(c, PHASE_GROW);
-    if (coord_judge_over(c))
+    if (coord_judge_over(c) && !end_waits(c))
         return training_ended(c);
     return coord_epoch_open(&c->job) ? epoch_goes_on(c) : epoch_next(c);
 }

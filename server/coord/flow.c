@@ -170,7 +170,7 @@ static void done_load(struct coord *c)
     struct coord_progress at = c->job.at;
     struct err e = {0};
     int rc = job_load_stored(c, &e);
-    if (rc == 0 && c->job.spec.replay.on)
+    if (rc == 0 && (c->job.spec.replay.on || coord_grow_on(&c->job)))
         rc = coord_objects_load(c, &e);
     if (rc == 0)
         rc = past_load(c, &e);
@@ -283,11 +283,30 @@ static bool step_tables(struct coord *c)
     return coord_phase_enter(c, PHASE_SETUP);
 }
 
+/* From now on a mark that lies behind its lane is a loss. */
+static bool laned_note(struct coord *c)
+{
+    c->job.laned = c->job.at.run;
+    return coord_note(c, "laned", &c->job.laned, sizeof c->job.laned);
+}
+
+/* A checkpoint of an evaluation, or of a log that is waited for: it is gone on with without
+ * PHASE_LANES, from marks that were loaded as the lanes stand. Behind training they say nothing:
+ * those of a job that was done are 0. */
+static bool loads_marks(const struct coord_job *j)
+{
+    return coord_from_loading(&j->at) && j->at.from != FROM_TO_START &&
+           (j->resume == PHASE_EVAL || j->resume == PHASE_GROW);
+}
+
 static bool step_setup(struct coord *c)
 {
     if (!coord_setup_complete(c) || !coord_fresh_done(c) || !coord_names_settled(c))
         return false;
     c->job.opened = c->job.at.run;
+    bool loaded = loads_marks(&c->job);
+    if (loaded && !laned_note(c))
+        return false;
     if (coord_from_loading(&c->job.at)) {
         bool starts = c->job.at.from == FROM_TO_START;
         c->job.at.from = starts ? FROM_STARTED : FROM_LOADED; /* stored with the next phase */
@@ -304,7 +323,8 @@ static bool step_setup(struct coord *c)
     }
     if (!coord_epoch_resume(c, c->job.resume))
         return false;
-    if (coord_grant_marks_known(c)) /* while this coordinator was away power may have been, too */
+    /* while this coordinator was away power may have been, too */
+    if (!loaded && coord_grant_marks_known(c))
         coord_grant_fence_all(c);
     return true;
 }
@@ -315,9 +335,7 @@ static bool step_lanes(struct coord *c)
         if (c->job.tasks.lane[l].state != LANE_FREE)
             return false;
     c->job.epoch_ns = c->job.tasks.planned_ns = env_now_ns(c->env);
-    c->job.laned = c->job.at.run;
-    return coord_note(c, "laned", &c->job.laned, sizeof c->job.laned) &&
-           coord_phase_enter(c, PHASE_TRAIN);
+    return laned_note(c) && coord_phase_enter(c, PHASE_TRAIN);
 }
 
 static bool step_digest(struct coord *c)

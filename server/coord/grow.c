@@ -154,6 +154,11 @@ static int record_put(struct coord *c, struct err *e)
                : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
 }
 
+bool coord_grow_run(struct coord *c)
+{
+    return !coord_grow_on(&c->job) || record_put(c, &(struct err){0}) == 0;
+}
+
 static int damaged(struct err *e)
 {
     return err_set(e, SHOAL_E_CORRUPT,
@@ -522,13 +527,26 @@ int coord_grow_round(struct coord *c, const struct coord_split *whole, uint32_t 
 
 /* ---- the end, and what is told --------------------------------------------------------------- */
 
+/* It has begun to train; in SETUP, too: of a coordinator that came back, or of a checkpoint. */
+static bool trains(const struct coord_job *j)
+{
+    switch (j->at.phase) {
+    case PHASE_SETUP:
+        return j->opened == j->at.run || coord_from_resumes(&j->at);
+    case PHASE_LANES:
+    case PHASE_TRAIN:
+    case PHASE_EVAL:
+    case PHASE_GROW:
+        return true;
+    default:
+        return false;
+    }
+}
+
 bool coord_grow_stop(struct coord *c, uint64_t id)
 {
     struct coord_job *j = &c->job;
-    uint32_t phase = j->at.phase;
-    bool trains =
-        phase == PHASE_LANES || phase == PHASE_TRAIN || phase == PHASE_EVAL || phase == PHASE_GROW;
-    if (!coord_grow_on(j) || !trains || j->grow.stop)
+    if (!coord_grow_on(j) || !trains(j) || j->grow.stop)
         return false;
     j->grow.stop = true;
     j->grow.stop_id = id;

@@ -83,6 +83,10 @@ int coord_grow_begin(struct coord *c, struct coord_job *j, const void *record, s
 /* Where a checkpoint's record of round `round` is to lie for run `run`. */
 void coord_grow_key(uint64_t run, uint32_t round, char key[]);
 
+/* The job, which is done, has another run from now on, which the caller stores next: the round at
+ * hand is that run's too. False: the store failed. */
+bool coord_grow_run(struct coord *c);
+
 /* Whether this worker is to be told to list the log. */
 bool coord_grow_due(const struct coord *c, uint64_t worker);
 /* OBJECTS. */

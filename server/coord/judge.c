@@ -334,8 +334,10 @@ const char *coord_judge_ended(const struct coord_job *j)
 {
     if (patience_over(j))
         return "early_stop";
-    if (coord_grow_on(j))
-        return j->grow.stop ? "stop" : "max_minutes";
+    double most = j->spec.train.max_minutes * 60;
+    if (coord_grow_on(j)) /* of an end that was resumed nobody knows that it was asked for */
+        return j->grow.stop || most <= 0 || (double)j->at.train_ns * 1e-9 < most ? "stop"
+                                                                                 : "max_minutes";
     return j->at.train_rows < j->spec.train.epochs * coord_replay_rows(j) ? "max_minutes"
                                                                           : "epochs";
 }

@@ -23,6 +23,7 @@ static const char *const split_name[JOB_SPLITS] = {"train", "valid", "test"};
 
 #define ORDER_SALT 0x6f626a65637473ULL
 #define TEXT_BYTES (4u << 20)
+#define RETURN_LEASES 2u             /* a worker that has left may start again within them */
 #define ROWS_MAX (UINT64_C(1) << 44) /* of one: so that no sum of them wraps */
 
 void coord_objects_close(struct coord_objects *o)
@@ -380,6 +381,32 @@ static bool fails_here(int status)
            (status != SHOAL_E_NOINPUT && status != SHOAL_E_DATA && status != SHOAL_E_UNAVAILABLE);
 }
 
+/* Whether one that could not be read is kept for another worker: who is there tries it in any case;
+ * one that was asked for and has left is waited for, as it may start again, but not for ever. */
+static bool kept(const struct coord *c, const struct coord_object *of)
+{
+    uint64_t passed = env_now_ns(c->env) - of->failed_ns;
+    return c->members.workers > 1 ||
+           (coord_live_workers(c) > 1 && passed < RETURN_LEASES * coord_lease_ns(c));
+}
+
+bool coord_objects_waits(const struct coord *c, char *text, size_t bytes)
+{
+    for (uint32_t s = 0; s < JOB_SPLITS && c->members.workers <= 1; s++) {
+        const struct coord_objects *o = &c->job.objects[s];
+        if (o->waits == 0 || o->waits > o->count || o->object[o->waits - 1].known)
+            continue;
+        const char *line = o->object[o->waits - 1].line;
+        size_t name = strcspn(line, "\t");
+        (void)snprintf(text, bytes,
+                       "waits for another worker to read object %.*s, which the one that is there "
+                       "could not; without one it is left out",
+                       (int)(name < 400 ? name : 400), line);
+        return true;
+    }
+    return false;
+}
+
 /* It is left out when another worker has not read it either, or there is none. *again: not yet. */
 static int object_failed(struct coord *c, const struct coord_ask *a, bool *again, struct err *e)
 {
@@ -389,9 +416,14 @@ static int object_failed(struct coord *c, const struct coord_ask *a, bool *again
     if (!c->job.spec.data.objects.leave_out || fails_here(q->fail_status))
         return err_set(e, q->fail_status > 0 ? SHOAL_E_INTERNAL : q->fail_status, "worker %s: %s",
                        a->worker->name, q->fail_text);
-    *again = coord_live_workers(c) > 1 && (of->failed == 0 || of->failed == a->worker->number);
+    if (of->failed == 0)
+        of->failed_ns = env_now_ns(c->env);
+    *again = kept(c, of) && (of->failed == 0 || of->failed == a->worker->number);
     of->failed = a->worker->number;
     if (*again) {
+        log_info("object %s is to be tried by another worker than %s: %s", of->line,
+                 a->worker->name, q->fail_text);
+        o->waits = q->object + 1;
         o->holder[q->object] = of->given_ns = 0;
         if (q->object < o->first)
             o->first = q->object;
@@ -502,7 +534,7 @@ static uint32_t suits(const struct coord *c, uint32_t split, uint32_t i, uint64_
         bool lost = env_now_ns(c->env) - of->given_ns > COORD_EVAL_AGAIN_NS;
         return o->holder[i] != worker ? 0 : of->given_ns == 0 ? 4 : lost ? 1 : 0;
     }
-    if (of->failed == worker && coord_live_workers(c) > 1)
+    if (of->failed == worker && kept(c, of))
         return 0;
     if (t->mode != WIRE_BSP || split != WIRE_TRAIN || of->failed != 0)
         return 4;

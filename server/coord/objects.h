@@ -41,7 +41,7 @@ struct coord_object {
     struct wire_window *window;
     uint32_t windows, lane;      /* lane: under bsp */
     uint64_t given_ns;           /* to its holder, to index it; 0: not yet */
-    uint64_t failed;             /* the worker that could not read it; 0: nobody */
+    uint64_t failed, failed_ns;  /* the worker that could not read it, 0: nobody; since when */
     uint64_t rows, digest, base; /* base: rows of those listed before it */
     bool known, left_out;
 };
@@ -70,6 +70,7 @@ struct coord_objects {
     uint32_t first;             /* all before it are given */
     uint64_t lister, lister_ns; /* the worker that lists them; 0: nobody */
     uint64_t listed_ns;         /* when they were */
+    uint32_t waits;             /* the last that could not be read, to be tried again; from 1 */
     struct coord_piece *piece;  /* owned (count): of the epoch at hand */
     struct coord_split whole;   /* of all, once they are known */
 };
@@ -102,6 +103,8 @@ int coord_objects_done(struct coord *c, struct coord_ask *a, bool *ends);
  * then. */
 uint32_t coord_objects_next(struct coord *c, uint32_t split, uint64_t worker);
 void coord_objects_worker_gone(struct coord_job *j, uint64_t worker);
+/* Whether one that could not be read waits for a worker that is not there: says so. */
+bool coord_objects_waits(const struct coord *c, char *text, size_t bytes);
 /* What a task of it says, or INDEX. */
 void coord_objects_put(const struct coord_job *j, uint32_t split, uint32_t object,
                        struct wire_LANE_NEXT_reply *reply);

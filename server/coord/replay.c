@@ -438,7 +438,9 @@ static struct json *day_close(struct coord_job *j, uint32_t first, uint32_t next
 struct coord_replay_record coord_replay_record_of(const struct coord_job *j, bool of_day)
 {
     const struct coord_replay *r = &j->replay;
-    uint32_t frontier = coord_task_frontier(&j->tasks), begun = 0;
+    uint32_t frontier = coord_task_frontier(&j->tasks);
+    /* what was stored: behind training, after a restart, no task is known to be appended */
+    uint32_t begun = r->begun <= r->segments ? r->begun : 0;
     while (begun < r->segments && r->segment[begun].task < frontier)
         begun++;
     return (struct coord_replay_record){.job = j->at.number,
@@ -452,6 +454,11 @@ static bool record_put(struct coord *c)
 {
     struct coord_replay_record record = coord_replay_record_of(&c->job, false);
     return coord_put(c, RECORD_KEY, &record, sizeof record);
+}
+
+bool coord_replay_note(struct coord *c)
+{
+    return !c->job.spec.replay.on || record_put(c);
 }
 
 char *coord_replay_day_text(const struct coord_job *j, uint32_t n)

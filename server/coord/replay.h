@@ -107,6 +107,9 @@ uint32_t coord_replay_task_batches(struct coord_job *j);
 int coord_replay_stop(struct coord *c, bool scored, struct err *e);
 /* Windows whose time has come, by replay.pace, may be begun. Cheap; the epoch is planned. */
 void coord_replay_gate(struct coord *c);
+/* Training is over, be it within a day: which windows were begun is stored. False: the store
+ * failed. */
+bool coord_replay_note(struct coord *c);
 /* Days that are stored count no more. False: the store failed. */
 bool coord_replay_forget(struct coord *c);
 /* Figures of a task that has reported for the first time: in coord_windows.told and part. */

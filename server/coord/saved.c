@@ -106,12 +106,20 @@ static void progress_write(struct writer *w, const struct coord *c)
     write_pair(w, "progress", &at, sizeof at);
 }
 
-static void lanes_write(struct writer *w, const struct coord_tasks *t)
+uint64_t coord_saved_next_batch(const struct coord *c, uint32_t lane)
+{
+    SHOAL_ASSERT(lane < c->job.tasks.lanes);
+    bool anew = c->checkpoint.of_done && coord_saved_as(c) == PHASE_GROW;
+    return anew ? 1 : c->job.tasks.lane[lane].next_batch;
+}
+
+static void lanes_write(struct writer *w, const struct coord *c)
 {
     struct coord_lane_record record[LIMIT_LANES];
+    const struct coord_tasks *t = &c->job.tasks;
     SHOAL_ASSERT(t->lanes >= 1 && t->lanes <= LIMIT_LANES);
     for (uint32_t l = 0; l < t->lanes; l++)
-        record[l] = (struct coord_lane_record){t->lane[l].generation, t->lane[l].next_batch};
+        record[l] = (struct coord_lane_record){t->lane[l].generation, coord_saved_next_batch(c, l)};
     write_pair(w, "lanes", record, t->lanes * sizeof record[0]);
 }
 
@@ -172,7 +180,7 @@ int coord_saved_make(const struct coord *c, void **bytes, size_t *count, struct 
     SHOAL_ASSERT(j->tasks.tasks <= COORD_TASKS_MAX && j->trace.curve.count <= COORD_CURVE_MAX);
     write_bytes(&w, magic, sizeof magic);
     progress_write(&w, c);
-    lanes_write(&w, &j->tasks);
+    lanes_write(&w, c);
     for (uint32_t i = 0; i < j->tasks.tasks; i++) {
         struct coord_task_record record;
         if (j->tasks.task[i].first_batch == 0)

@@ -18,6 +18,9 @@
 bool coord_saved_phase(uint32_t phase);
 /* The phase that is saved of the job at hand: of one that is done that of its end. */
 enum coord_phase coord_saved_as(const struct coord *c);
+/* Where a lane goes on: of a job that is done, where more may come, at 1, for the run that is
+ * opened for its checkpoint has marks of 0. */
+uint64_t coord_saved_next_batch(const struct coord *c, uint32_t lane);
 /* The caller frees *bytes. NOMEM, TOO_BIG. */
 int coord_saved_make(const struct coord *c, void **bytes, size_t *count, struct err *e);
 

@@ -315,7 +315,7 @@ static bool watch_missing(const struct coord *c, char *text, size_t bytes)
         (void)snprintf(text, bytes,
                        "waits for workers: %u of the %u that the job asked for are there",
                        c->members.workers, c->job.at.workers_wanted);
-    else
+    else if (!coord_objects_waits(c, text, bytes))
         (void)coord_grow_waits(c, text, bytes);
     return text[0] != 0;
 }

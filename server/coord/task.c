@@ -25,6 +25,7 @@ int coord_task_open(struct coord_tasks *t, uint32_t lanes, uint32_t mode, struct
     for (uint32_t l = 0; l < lanes; l++) {
         t->lane[l].task = COORD_NO_TASK;
         t->lane[l].next_batch = 1;
+        t->lane[l].next_task = l;
     }
     return 0;
 }

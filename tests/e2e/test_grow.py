@@ -155,6 +155,29 @@ def stopped_and_gone_on_with(space):
     assert digests(third) == digests(whole)
 
 
+def gone_on_with_behind_its_end(space):
+    """It has no checkpoint when it is stopped: one is made afterwards, by processes that did not run it."""
+    whole, log = played(space, "whole", rounds=[["10", "11"], ["12"]])
+    log = Log(space, "again-log")
+    link = space / "log"
+    link.unlink()
+    link.symlink_to(log.folder)
+    job = job_file(space / "again.yaml", f"{link}/part-*", **KEYS, **{"checkpoint.dir": str(space / "checkpoints")})
+    log.put("10", "11")
+    run = Run(job, space / "r0")
+    learnt(run, 2)
+    stopped(run)
+    for _ in range(2):
+        got = shoal("checkpoint", "create", "--run-dir", run.dir)
+        assert got.returncode == 0, got
+    log.put("12")
+    run = Run(job, space / "r1", extra=["--resume", newest(space)])
+    assert learnt(run, 3)["went_back"] == 0
+    report = stopped(run)
+    assert report["examples"] == whole["examples"] == log.total
+    assert digests(report) == digests(whole)
+
+
 def another_job_begins_behind_what_is_learnt(space):
     """start_from: other batches, the same log."""
     log = Log(space).put("10", "11")
@@ -255,7 +278,7 @@ def what_has_no_end_says_so(space):
 
 
 if __name__ == "__main__":
-    main([rounds_are_trained_as_they_come, event_files_and_scored_objects_are_beside_it, killed_at_any_moment, stopped_and_gone_on_with,
+    main([rounds_are_trained_as_they_come, event_files_and_scored_objects_are_beside_it, killed_at_any_moment, stopped_and_gone_on_with, gone_on_with_behind_its_end,
           another_job_begins_behind_what_is_learnt, rows_in_memory_go_back, one_that_is_written_is_not_taken,
           a_list_that_fails_is_made_again,
           a_fleet_goes_on_until_it_is_stopped, what_has_no_end_says_so])

@@ -237,6 +237,23 @@ static struct json *manifest_of(const char *path)
     return m;
 }
 
+static void file_get(const char *path, const char *file, void **bytes, size_t *count)
+{
+    struct err e = {0};
+    ck_assert_msg(coord_folder_disk.get(path, file, 1 << 24, bytes, count, &e) == 0, "%s", e.text);
+}
+
+static struct coord_progress progress_in(const char *path)
+{
+    struct coord_progress at;
+    void *state;
+    size_t bytes;
+    file_get(path, MANIFEST_STATE_FILE, &state, &bytes);
+    memcpy(&at, (char *)state + 24, sizeof at); /* as in state_change */
+    free(state);
+    return at;
+}
+
 static double report_number(const char *path)
 {
     struct json *j;
@@ -416,6 +433,123 @@ START_TEST(checkpoint_of_a_job_that_is_done_keeps_its_figures)
     free(evaluated);
     free(windows);
     free(evaluations);
+    rig_stop();
+}
+END_TEST
+
+/* The job at hand is as one of a log that grows, of which epoch 1 is the first round. */
+static void grows(void)
+{
+    struct coord_job *j = &r.coord->job;
+    struct coord_grow *g = &j->grow;
+    const struct coord_object_record object = {.rows = 1005, .digest = 42};
+    j->spec.data.objects.grow_ms = 1000;
+    g->at = (struct coord_grow_record){.job = j->at.number,
+                                       .rows = 1005,
+                                       .batches = 101,
+                                       .names_bytes = 2,
+                                       .list_bytes = 2,
+                                       .round = 1,
+                                       .names = 1,
+                                       .objects = 1};
+    g->record_bytes = sizeof g->at + 4 + sizeof object;
+    char *record = g->record = malloc(g->record_bytes);
+    memcpy(record, &g->at, sizeof g->at);
+    memcpy(record + sizeof g->at, "a\na\n", 4);
+    memcpy(record + sizeof g->at + 4, &object, sizeof object);
+}
+
+/* Of the state in a checkpoint: where lane 0 goes on. */
+static uint64_t next_batch_in(const char *path)
+{
+    struct coord_lane_record lane;
+    void *state;
+    size_t bytes;
+    file_get(path, MANIFEST_STATE_FILE, &state, &bytes);
+    const char *found = memmem(state, bytes, "lanes", 5);
+    ck_assert_ptr_nonnull(found);
+    memcpy(&lane, found + 5, sizeof lane);
+    free(state);
+    return lane.next_batch;
+}
+
+/* The run that is opened for it has marks of 0: where more may come, lanes begin there too. */
+START_TEST(checkpoint_of_a_log_that_grows_begins_its_lanes_anew)
+{
+    rig_start("epochs: 1, consistency: ssp", "", NULL);
+    job_done();
+    grows();
+    ck_assert_uint_gt(r.coord->job.tasks.lane[0].next_batch, 1);
+    const char *path = checkpoint_make("");
+    ck_assert_uint_eq(progress_in(path).phase, PHASE_GROW);
+    ck_assert_uint_eq(next_batch_in(path), 1);
+    struct json *m = manifest_of(path);
+    ck_assert_int_eq(json_as_int(json_get(m, "lanes.0.next_batch"), 0), 1);
+    ck_assert_int_eq(json_as_int(json_get(m, "lanes.0.mark"), -1), 0);
+    json_free(m);
+    rig_stop();
+}
+END_TEST
+
+/* And the store says so too. */
+static void grows_in_store(void)
+{
+    static const char was[] = "train: [a]",
+                      is[] = "train: [{object: {list: l, open: o}}], objects: {grow: 1s}";
+    const struct coord_job *j = &r.coord->job;
+    struct err e = {0};
+    char key[COORD_KEY_MAX], yaml[4096];
+    const char *at = memmem(j->yaml, j->yaml_bytes, was, strlen(was));
+    ck_assert_ptr_nonnull(at);
+    int bytes = snprintf(yaml, sizeof yaml, "%.*s%s%.*s", (int)(at - j->yaml), j->yaml, is,
+                         (int)(j->yaml + j->yaml_bytes - at - strlen(was)), at + strlen(was));
+    coord_grow_key(j->at.run, j->at.epoch, key);
+    ck_assert_int_eq(coord_store_put(r.store, key, j->grow.record, j->grow.record_bytes, &e), 0);
+    ck_assert_int_eq(coord_store_put(r.store, "job", yaml, (size_t)bytes, &e), 0);
+}
+
+/* Each is of a run of its own, under which the round at hand is known too. */
+START_TEST(checkpoint_of_a_log_that_grows_by_a_coordinator_that_did_not_see_it)
+{
+    rig_start("epochs: 1, consistency: ssp", "", NULL);
+    job_done();
+    grows();
+    grows_in_store();
+    for (uint32_t i = 0; i < 3; i++) {
+        coord_kill();
+        coord_start();
+        sim_run(r.sim, sim_now_ns(r.sim) + 2 * SECOND, NULL, NULL);
+        ck_assert(coord_grow_on(&r.coord->job));
+        ck_assert_uint_eq(progress_in(checkpoint_make("")).phase, PHASE_GROW);
+    }
+    rig_stop();
+}
+END_TEST
+
+/* It is asked to stop while it evaluates within a round: what is left of the round is gone on
+ * with. */
+START_TEST(checkpoint_of_the_end_within_a_round_is_gone_on_with)
+{
+    char path[LIMIT_PATH];
+    rig_start("epochs: 1, consistency: ssp", ", at_end: true}\nevaluate: {every_batches: 24", NULL);
+    while (r.coord->job.at.phase != PHASE_EVAL)
+        ck_assert(sim_step(r.sim));
+    ck_assert(coord_epoch_open(&r.coord->job));
+    grows();
+    ck_assert(coord_grow_stop(r.coord));
+    job_done();
+    double examples = report_number("examples");
+    ck_assert_double_lt(examples, 1005);
+    ck_assert_double_eq(report_number("checkpoints_made"), 1);
+    (void)snprintf(path, sizeof path, "%s/000001", folder);
+    struct json *m = manifest_of(path);
+    ck_assert_str_eq(json_as_string(json_get(m, "phase"), ""), "train");
+    ck_assert_double_eq(json_as_number(json_get(m, "examples"), 0), examples);
+    json_free(m);
+    rig_stop();
+    rig_start("epochs: 1, consistency: ssp", "", path);
+    job_done();
+    rows_once(1);
     rig_stop();
 }
 END_TEST
@@ -1139,6 +1273,34 @@ START_TEST(checkpoint_goes_on_and_power_is_noticed_to_the_end)
 }
 END_TEST
 
+/* It was made while no lane was held, _i 1: while a log that grows was waited for; lanes that stand
+ * where they did are not fenced anew. */
+START_TEST(checkpoint_of_an_evaluation_goes_on_and_power_is_noticed)
+{
+    static const char *const jobs[] = {"epochs: 2, consistency: ssp",
+                                       "epochs: 1, consistency: ssp"};
+    static const uint32_t made_in[] = {PHASE_EVAL, PHASE_GROW},
+                          lost_in[] = {PHASE_EVAL, PHASE_TEST};
+    uint32_t epochs = _i == 0 ? 2 : 1;
+    char path[LIMIT_PATH];
+    rig_start(jobs[_i], "", NULL);
+    run_batches(20);
+    if (_i == 1)
+        grows();
+    while (r.coord->job.at.phase != made_in[_i])
+        ck_assert(sim_step(r.sim));
+    (void)snprintf(path, sizeof path, "%s", checkpoint_make("here"));
+    rig_stop();
+    rig_start(jobs[_i], "", path);
+    while (r.coord->job.at.phase != lost_in[_i] || r.coord->job.at.epoch != epochs)
+        ck_assert(sim_step(r.sim));
+    power_takes(1, false);
+    power_back();
+    gone_back(epochs, 1);
+    rig_stop();
+}
+END_TEST
+
 /* Power goes while the best epoch is kept, and no lane is granted any more: its time is over. */
 START_TEST(checkpoint_power_is_noticed_while_an_epoch_is_kept)
 {
@@ -1443,12 +1605,6 @@ static void file_write(const char *path, const char *file, const void *bytes, si
     ck_assert(f != NULL && fwrite(bytes, count, 1, f) == 1 && fclose(f) == 0);
 }
 
-static void file_get(const char *path, const char *file, void **bytes, size_t *count)
-{
-    struct err e = {0};
-    ck_assert_msg(coord_folder_disk.get(path, file, 1 << 24, bytes, count, &e) == 0, "%s", e.text);
-}
-
 /* A state that is changed on purpose, under checksums that fit: of the state, and of the manifest,
  * which ends with its own. */
 static void state_change(const char *path, void (*change)(struct coord_progress *at))
@@ -1484,17 +1640,6 @@ static uint64_t time_spent(void)
 {
     const struct coord_job *j = &r.coord->job;
     return j->at.elapsed_ns + sim_now_ns(r.sim) - j->started_ns;
-}
-
-static struct coord_progress progress_in(const char *path)
-{
-    struct coord_progress at;
-    void *state;
-    size_t bytes;
-    file_get(path, MANIFEST_STATE_FILE, &state, &bytes);
-    memcpy(&at, (char *)state + 24, sizeof at); /* as below */
-    free(state);
-    return at;
 }
 
 /* Who goes on from it reports how long the job took in all: up to the checkpoint, and of a job that
@@ -1833,6 +1978,9 @@ int main(void)
     tcase_add_test(t, checkpoint_without_a_folder_or_a_job_is_refused);
     tcase_add_test(t, checkpoint_of_a_job_that_is_done);
     tcase_add_loop_test(t, checkpoint_of_a_job_that_is_done_keeps_its_figures, 0, 4);
+    tcase_add_test(t, checkpoint_of_a_log_that_grows_begins_its_lanes_anew);
+    tcase_add_test(t, checkpoint_of_a_log_that_grows_by_a_coordinator_that_did_not_see_it);
+    tcase_add_test(t, checkpoint_of_the_end_within_a_round_is_gone_on_with);
     tcase_add_test(t, checkpoint_of_the_end_is_made_once);
     tcase_add_test(t, checkpoint_of_a_job_that_is_done_may_fail);
     tcase_add_test(t, checkpoint_by_batches_keeps_the_newest);
@@ -1860,6 +2008,7 @@ int main(void)
     tcase_add_loop_test(t, checkpoint_in_memory_that_it_began_with, 0, 2);
     tcase_add_test(t, checkpoint_in_memory_that_is_gone_ends_the_job);
     tcase_add_loop_test(t, checkpoint_is_gone_back_to_where_power_took_pushes, 0, 3);
+    tcase_add_loop_test(t, checkpoint_of_an_evaluation_goes_on_and_power_is_noticed, 0, 2);
     tcase_add_test(t, checkpoint_power_is_noticed_while_an_epoch_is_kept);
     tcase_add_test(t, checkpoint_is_not_gone_back_to_over_other_jobs_tables);
     tcase_add_loop_test(t, checkpoint_goes_on_and_power_is_noticed_to_the_end, 0, 2);

@@ -365,6 +365,32 @@ START_TEST(a_list_that_fails_is_made_again)
 }
 END_TEST
 
+/* Asked to stop it ends well once it has begun to train, also while it is set up again. */
+START_TEST(a_job_that_trains_is_asked_to_stop)
+{
+    static const struct {
+        enum coord_phase phase;
+        uint64_t opened;
+        uint32_t from;
+        bool ends;
+    } cases[] = {{PHASE_INDEX, 0, FROM_NOTHING, false},  {PHASE_SETUP, 0, FROM_NOTHING, false},
+                 {PHASE_SETUP, 0, FROM_TO_START, false}, {PHASE_SETUP, 7, FROM_NOTHING, true},
+                 {PHASE_SETUP, 0, FROM_TO_LOAD, true},   {PHASE_SETUP, 0, FROM_BACK, true},
+                 {PHASE_TRAIN, 7, FROM_NOTHING, true},   {PHASE_EVAL, 7, FROM_LOADED, true},
+                 {PHASE_GROW, 7, FROM_LOADED, true},     {PHASE_TEST, 7, FROM_NOTHING, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        begin(cases[i].phase);
+        c->job.at.epoch = 1;
+        c->job.opened = cases[i].opened;
+        c->job.at.from = cases[i].from;
+        ck_assert_msg(coord_grow_stop(c) == cases[i].ends, "case %zu", i);
+        ck_assert(c->job.grow.stop == cases[i].ends);
+        ck_assert(!coord_grow_stop(c)); /* asked twice it ends at once */
+        end();
+    }
+}
+END_TEST
+
 /* A store's bytes, or a checkpoint's. */
 START_TEST(a_record_that_is_damaged_is_refused)
 {
@@ -413,6 +439,7 @@ int main(void)
     tcase_add_test(t, figures_of_old_rounds_go);
     tcase_add_test(t, evaluations_of_old_rounds_go);
     tcase_add_test(t, a_list_that_fails_is_made_again);
+    tcase_add_test(t, a_job_that_trains_is_asked_to_stop);
     tcase_add_test(t, a_record_that_is_damaged_is_refused);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);

@@ -234,6 +234,25 @@ START_TEST(judge_says_what_ended_it)
 }
 END_TEST
 
+/* Of a log that grows; resumed at its end it is not asked to stop any more. */
+START_TEST(judge_says_what_ended_a_log_that_grows)
+{
+    judging(METRIC_AUC, 100);
+    c.job.parsed = true;
+    c.job.spec.data.objects.grow_ms = 1000;
+    c.job.at.train_ns = UINT64_C(90000000000);
+    for (uint32_t asked = 0; asked <= 1; asked++) {
+        static const double minutes[] = {0, 1, 1.5, 2};
+        c.job.grow.stop = asked == 1;
+        for (uint32_t i = 0; i < 4; i++) {
+            c.job.spec.train.max_minutes = minutes[i];
+            ck_assert_str_eq(coord_judge_ended(&c.job),
+                             asked == 0 && (i == 1 || i == 2) ? "max_minutes" : "stop");
+        }
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("judge");
@@ -247,6 +266,7 @@ int main(void)
     tcase_add_test(cases, judge_keeps_the_best_there_is);
     tcase_add_test(cases, judge_finds_the_evaluation_of_an_end);
     tcase_add_test(cases, judge_says_what_ended_it);
+    tcase_add_test(cases, judge_says_what_ended_a_log_that_grows);
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SECOND UINT64_C(1000000000)
+
 static struct coord *c;
 static uint64_t now = 1;
 static struct coord_worker worker[3];
@@ -336,6 +338,53 @@ START_TEST(each_split_has_its_own)
 }
 END_TEST
 
+/* The other worker that was asked for has left: it is waited for, which the status says, and then
+ * the one that is there has tried for all. */
+START_TEST(an_unreadable_object_waits_for_no_worker_that_left)
+{
+    char text[ERR_TEXT_MAX];
+    begin(2, WIRE_ASYNC);
+    c->options.lease_ms = 1000;
+    c->job.spec.data.objects.leave_out = true;
+    c->job.at.workers_wanted = 2;
+    c->members.workers = 1;
+    list(1, 2, "a\nbad\t1\n", "");
+    ck_assert_int_eq(done(1, 0, 30, 0), 0);
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 1), 1);
+    ck_assert(!coord_objects_waits(c, text, sizeof text));
+    ck_assert_int_eq(done(1, 1, 0, SHOAL_E_NOINPUT), 0);
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 1), COORD_NO_OBJECT);
+    ck_assert(coord_objects_waits(c, text, sizeof text));
+    ck_assert_ptr_nonnull(strstr(text, "object bad,"));
+    now += 2 * SECOND;
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 1), 1);
+    ck_assert_int_eq(done(1, 1, 0, SHOAL_E_NOINPUT), 0);
+    ck_assert(!coord_objects_waits(c, text, sizeof text));
+    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].known, 2);
+    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].left_out, 1);
+    ck_assert_uint_eq(c->job.at.split[WIRE_TRAIN].rows, 30);
+    end();
+}
+END_TEST
+
+/* Of two that are there the other one tries, whenever that is. */
+START_TEST(an_unreadable_object_waits_for_who_is_there)
+{
+    begin(2, WIRE_ASYNC);
+    c->options.lease_ms = 1000;
+    c->job.spec.data.objects.leave_out = true;
+    c->members.workers = 2;
+    list(1, 1, "bad\n", "");
+    ck_assert_int_eq(done(1, 0, 0, SHOAL_E_NOINPUT), 0);
+    now += 60 * SECOND;
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 1), COORD_NO_OBJECT);
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 2), 0);
+    ck_assert_int_eq(done(2, 0, 30, 0), 0);
+    ck_assert_uint_eq(c->job.at.split[WIRE_TRAIN].rows, 30);
+    end();
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("coord_objects");
@@ -351,6 +400,8 @@ int main(void)
     tcase_add_test(t, under_bsp_another_worker_tries_it_too);
     tcase_add_test(t, epochs_take_objects_in_orders_of_their_own);
     tcase_add_test(t, each_split_has_its_own);
+    tcase_add_test(t, an_unreadable_object_waits_for_no_worker_that_left);
+    tcase_add_test(t, an_unreadable_object_waits_for_who_is_there);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);

@@ -121,6 +121,39 @@ START_TEST(windows_that_were_begun_are_known_again)
 }
 END_TEST
 
+/* Behind training, after a restart, nobody has planned the tasks that say so; then they are
+ * planned once more, for the report, and none is appended. */
+START_TEST(windows_that_were_begun_stay_so_without_tasks)
+{
+    struct err e;
+    begin((uint32_t)_i);
+    ck_assert_int_eq(tell(four, 4, 160), 0);
+    ck_assert_int_eq(coord_epoch_cut(c, &e), 0);
+    struct coord_tasks *t = &c->job.tasks;
+    t->next = c->job.replay.segment[3].task;
+    for (uint32_t l = 0; l < 2; l++)
+        t->lane[l].next_task = t->next + l;
+    struct coord_replay_record of = coord_replay_record_of(&c->job, false);
+    uint64_t until = coord_replay_until(&c->job);
+    ck_assert_uint_eq(of.begun, 3);
+    ck_assert_uint_eq(until, 104 * 3600);
+    ck_assert(coord_replay_note(c));
+    coord_task_close(t);
+    coord_replay_close(&c->job.replay);
+    ck_assert_int_eq(coord_task_open(t, 2, (uint32_t)_i, &e), 0);
+    ck_assert_int_eq(coord_replay_open(&c->job.replay, &c->job.spec, &e), 0);
+    ck_assert_int_eq(coord_replay_load(c, &e), 0);
+    for (uint32_t planned = 0; planned <= 1; planned++) {
+        struct coord_replay_record again = coord_replay_record_of(&c->job, false);
+        ck_assert_uint_eq(again.begun, 3);
+        ck_assert_uint_eq(again.hash, of.hash);
+        ck_assert_uint_eq(coord_replay_until(&c->job), until);
+        ck_assert_int_eq(planned == 1 ? 0 : coord_epoch_cut(c, &e), 0);
+    }
+    end();
+}
+END_TEST
+
 START_TEST(before_its_time_no_lane_has_a_task)
 {
     struct err e;
@@ -331,6 +364,7 @@ int main(void)
     tcase_add_test(t, windows_that_cannot_be_are_refused);
     tcase_add_test(t, a_window_is_begun_when_its_time_has_come);
     tcase_add_test(t, windows_that_were_begun_are_known_again);
+    tcase_add_loop_test(t, windows_that_were_begun_stay_so_without_tasks, WIRE_ASYNC, WIRE_BSP + 1);
     tcase_add_test(t, before_its_time_no_lane_has_a_task);
     tcase_add_test(t, what_stood_still_is_not_made_up_for);
     tcase_add_test(t, without_a_pace_all_is_due);
