@@ -385,6 +385,13 @@ static uint64_t clock_identity(const struct job *job, const struct features *f)
     return hash_bytes(of, sizeof of, 0);
 }
 
+/* Where the index is kept: where the text of an object does not stay, it does not either. */
+static const struct cache *index_cache(const struct dataset *d, const struct job *job)
+{
+    bool passes = d->source.count > 0 && d->source.file[0].fetched && job->data.cache_max == 0;
+    return passes ? NULL : &d->cache;
+}
+
 /* Rows of a chunk stay together: a log that is in no order of time is parted by it only where a
  * chunk is a row. Told behind what is there already. */
 static void order_look(struct dataset *d, const struct job *job)
@@ -414,7 +421,7 @@ static int index_and_order(struct dataset *d, const struct job *job, uint32_t sp
     if (within > 0 && c.cell == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the cells of a line");
     int rc = !d->events   ? index_open(&d->source, d->features.header, within > 0 ? &clock : NULL,
-                                       &d->cache, &d->index, e)
+                                       index_cache(d, job), &d->index, e)
              : within > 0 ? dataset_keep_events(d, e)
                           : dataset_group_events(d, job, drawn, e);
     free(c.cell);

@@ -173,6 +173,7 @@ bool inputs_busy(const struct inputs *s)
 void inputs_close(struct inputs *s)
 {
     SHOAL_ASSERT(!inputs_busy(s));
+    object_clear(s->job);
     for (uint32_t i = 0; i < s->count; i++) {
         dataset_close(s->input[i]->data);
         free(s->input[i]);

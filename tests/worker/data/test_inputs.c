@@ -212,6 +212,63 @@ START_TEST(with_room_in_the_cache_none_is_opened_again)
 }
 END_TEST
 
+/* Files of the cache folder, without locks. */
+static int kept(const char *suffix)
+{
+    char locks[32];
+    snprintf(locks, sizeof locks, "%s.tmp-", suffix);
+    return worker_count_files("cache", suffix) - worker_count_files("cache", locks);
+}
+
+static void use(uint32_t object)
+{
+    struct dataset *d;
+    if (ask(object, &d) == SHOAL_E_AGAIN) {
+        loop_turns();
+        ck_assert_int_eq(ask(object, &d), 0);
+    }
+    inputs_release(&inputs, d);
+}
+
+static void job_ends(void)
+{
+    inputs_close(&inputs);
+    inputs_init(&inputs, &env, &job, changed, NULL);
+}
+
+/* A unit's worker keeps nothing, day after day: neither what stayed open, nor what was looked at
+ * for its first line, nor what one that was killed had left. */
+START_TEST(with_no_room_in_the_cache_nothing_outlives_the_job)
+{
+    struct dataset *d;
+    struct err e;
+    ck_assert_int_eq(inputs_list(&inputs, &e), SHOAL_E_AGAIN);
+    loop_turns();
+    ck_assert_int_eq(kept(".object"), 1);
+    use(0);
+    ck_assert_uint_eq(calls(), 1);
+    worker_write("cache/0123456789abcdef-0123456789abcdef.object", "left", 4);
+    for (uint32_t i = 1; i < 5; i++)
+        use(i);
+    ck_assert_int_eq(ask(4, &d), 0); /* to the end */
+    job_ends();
+    ck_assert_int_eq(kept(".object"), 0);
+    ck_assert_int_eq(kept(".index"), 0);
+}
+END_TEST
+
+START_TEST(indexes_keep_to_the_room_of_the_cache)
+{
+    job.data.cache_max = 1000; /* texts of 16 bytes, indexes of 104 */
+    for (uint32_t i = 0; i < OBJECTS; i++)
+        use(i);
+    ck_assert_int_eq(kept(".object"), OBJECTS);
+    ck_assert_int_le(kept(".index"), 1000 / 104 + 1);
+    job_ends();
+    ck_assert_int_eq(kept(".object"), OBJECTS);
+}
+END_TEST
+
 START_TEST(one_that_cannot_be_opened_is_tried_again)
 {
     struct dataset *d;
@@ -242,6 +299,8 @@ int main(void)
     tcase_add_test(c, what_opens_is_not_closed_for_room);
     tcase_add_test(c, those_used_last_stay_open_the_others_are_opened_again);
     tcase_add_test(c, with_room_in_the_cache_none_is_opened_again);
+    tcase_add_test(c, with_no_room_in_the_cache_nothing_outlives_the_job);
+    tcase_add_test(c, indexes_keep_to_the_room_of_the_cache);
     tcase_add_test(c, one_that_cannot_be_opened_is_tried_again);
     suite_add_tcase(s, c);
     SRunner *runner = srunner_create(s);
