@@ -63,12 +63,13 @@ static int stream_spool(const char *name, const struct cache *cache, struct stre
         rc = command_read(&(struct command){.text = name + 4, .name = name}, file_sink_add, &sink,
                           NULL, e);
     } else if (strcmp(name, "-") == 0) {
-        rc = decode(&(struct decode_from){STDIN_FILENO, "standard input", 0}, file_sink_add, &sink,
-                    NULL, e);
+        rc = decode(&(struct decode_from){.fd = STDIN_FILENO, .name = "standard input"},
+                    file_sink_add, &sink, NULL, e);
     } else {
         int fd = open(name, O_RDONLY | O_CLOEXEC);
         rc = fd < 0 ? err_set(e, SHOAL_E_NOINPUT, "%s: %s; check the path", name, strerror(errno))
-                    : decode(&(struct decode_from){fd, name, 0}, file_sink_add, &sink, NULL, e);
+                    : decode(&(struct decode_from){.fd = fd, .name = name}, file_sink_add, &sink,
+                             NULL, e);
         begun = fd >= 0;
         if (fd >= 0)
             close(fd);
@@ -217,7 +218,8 @@ static int unpack(struct source_file *f, const struct cache *cache, struct err *
         if (rc != 0)
             return rc;
         struct file_sink sink = {.cache = cache, .fd = made.fd};
-        rc = decode(&(struct decode_from){f->fd, f->name, 0}, file_sink_add, &sink, NULL, e);
+        rc = decode(&(struct decode_from){.fd = f->fd, .name = f->name}, file_sink_add, &sink, NULL,
+                    e);
         if (rc != 0) {
             cache_drop(&made);
             return rc;
@@ -407,7 +409,7 @@ static int head_of_file(const char *name, struct head_sink *sink, struct err *e)
     struct stat st;
     int fd, rc = plain_open(name, &fd, &st, e);
     if (rc == 0)
-        rc = decode(&(struct decode_from){fd, name, 0}, head_sink_add, sink, NULL, e);
+        rc = decode(&(struct decode_from){.fd = fd, .name = name}, head_sink_add, sink, NULL, e);
     if (fd >= 0)
         close(fd);
     return rc;
