@@ -326,8 +326,10 @@ void trainer_job_list(struct trainer *t)
         return;
     t->listing = false;
     t->listed = split_asked(t) == WIRE_TRAIN && t->job.data.objects.grow_ms > 0;
-    /* a list that never was is a mistake in the job file; one that was comes back */
-    if (rc != 0 && !(t->listed && t->inputs.seen.known))
+    /* a list that never was is a mistake in the job file; one that was comes back, also where
+     * another worker had it */
+    bool was = t->state == WORKING || t->inputs.seen.known;
+    if (rc != 0 && !(t->listed && was))
         trainer_end(t, rc, e.text);
     else
         client_start(t->client, &t->objects);
