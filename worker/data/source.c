@@ -415,27 +415,52 @@ static int head_of_file(const char *name, struct head_sink *sink, struct err *e)
     return rc;
 }
 
+/* Of one; sink->bytes 0: it has no line. */
+static int head_of(const char *name, const struct cache *cache, struct head_sink *sink,
+                   struct err *e)
+{
+    sink->bytes = 0;
+    sink->whole = false;
+    int rc =
+        source_is_stream(name) ? head_of_stream(name, cache, sink, e) : head_of_file(name, sink, e);
+    if (rc != 0 && rc != SHOAL_E_END)
+        return rc;
+    if (!sink->whole && sink->bytes > 0 && sink->text[sink->bytes - 1] == '\r')
+        sink->bytes--; /* a last line without a newline */
+    return sink->bytes <= LIMIT_LINE_BYTES
+               ? 0
+               : err_set(e, SHOAL_E_DATA,
+                         "%s: its first line is longer than 1 MiB; look at the file", name);
+}
+
+/* *name: of the first that has a line; borrowed. */
+static int head_look(const struct string_list *names, const struct cache *cache,
+                     struct head_sink *sink, const char **name, struct err *e)
+{
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && sink->bytes == 0 && i < names->count; i++) {
+        *name = names->item[i];
+        rc = head_of(*name, cache, sink, e);
+    }
+    return rc != 0 || sink->bytes > 0
+               ? rc
+               : err_set(e, SHOAL_E_DATA, "%s: there is no line in it%s; look at the file",
+                         names->item[0], names->count > 1 ? ", nor in the other files" : "");
+}
+
 int source_head(const struct string_list *list, const char *what, const struct cache *cache,
                 char **name, char **line, size_t *bytes, struct err *e)
 {
     struct string_list names = {0};
     struct head_sink sink = {.text = malloc(LIMIT_LINE_BYTES + 2)};
+    const char *is = NULL;
     *name = NULL;
     int rc = sink.text == NULL
                  ? err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", what)
                  : source_names(list, what, &names, e);
     if (rc == 0)
-        rc = source_is_stream(names.item[0]) ? head_of_stream(names.item[0], cache, &sink, e)
-                                             : head_of_file(names.item[0], &sink, e);
-    if (rc == SHOAL_E_END)
-        rc = 0;
-    if (rc == 0 && !sink.whole && sink.bytes > 0 && sink.text[sink.bytes - 1] == '\r')
-        sink.bytes--; /* a last line without a newline */
-    if (rc == 0 && (sink.bytes == 0 || sink.bytes > LIMIT_LINE_BYTES))
-        rc = err_set(e, SHOAL_E_DATA, "%s: %s; look at the file", names.item[0],
-                     sink.bytes == 0 ? "there is no line in it"
-                                     : "its first line is longer than 1 MiB");
-    if (rc == 0 && (*name = strdup(names.item[0])) == NULL)
+        rc = head_look(&names, cache, &sink, &is, e);
+    if (rc == 0 && (*name = strdup(is)) == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", what);
     config_list_free(&names);
     if (rc != 0) {

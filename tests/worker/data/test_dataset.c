@@ -323,6 +323,15 @@ START_TEST(dataset_without_rows_is_refused)
 }
 END_TEST
 
+START_TEST(dataset_first_file_may_be_empty)
+{
+    config_list_add(&job.data.train, worker_text("0.csv", ""));
+    config_list_add(&job.data.train, write_rows("1.csv", 0, 5));
+    open_split(WIRE_TRAIN);
+    ck_assert_uint_eq(check_epoch(0, 5, 5), 5);
+}
+END_TEST
+
 START_TEST(dataset_shape_needs_no_more_than_the_first_line)
 {
     struct model_shape shape;
@@ -621,6 +630,7 @@ int main(void)
     tcase_add_test(t, dataset_columns_are_found_by_name_in_each_split);
     tcase_add_test(t, dataset_files_of_a_split_need_one_header);
     tcase_add_test(t, dataset_without_rows_is_refused);
+    tcase_add_test(t, dataset_first_file_may_be_empty);
     tcase_add_test(t, dataset_shape_needs_no_more_than_the_first_line);
     tcase_add_test(t, dataset_columns_are_those_that_the_tables_know);
     tcase_add_test(t, dataset_negatives_are_a_share_drawn_anew_each_epoch);

@@ -118,7 +118,38 @@ START_TEST(the_list_and_the_first_line_are_for_all)
 }
 END_TEST
 
-/* What a thread has opened and the loop has not seen yet was closed under it. */
+static int list_made(struct err *e)
+{
+    inputs_relist(&inputs, 0, "");
+    ck_assert_int_eq(inputs_list(&inputs, e), SHOAL_E_AGAIN);
+    loop_turns();
+    return inputs_list(&inputs, e);
+}
+
+/* Whatever the objects are that no row has come into. */
+START_TEST(the_first_line_is_of_the_first_object_that_has_one)
+{
+    struct err e = {0};
+    free(job.data.head);
+    job.data.head = NULL;
+    worker_write("o00", "", 0);
+    worker_write("o01", "\n", 1);
+    for (int grows = 0; grows < 2; grows++) {
+        job.data.objects.grow_ms = grows ? 1000 : 0;
+        ck_assert_msg(list_made(&e) == 0, "%s", e.text);
+        ck_assert_uint_eq(inputs.lines.count, OBJECTS);
+        ck_assert_str_eq(inputs.head, "label,a");
+    }
+    free(job.data.objects.of[0].list);
+    job.data.objects.of[0].list = strdup("echo o00; echo o01");
+    ck_assert_int_eq(list_made(&e), 0); /* of a log that grows: it may still come */
+    ck_assert_uint_eq(inputs.lines.count, 0);
+    job.data.objects.grow_ms = 0;
+    ck_assert_int_eq(list_made(&e), SHOAL_E_DATA);
+    ck_assert_ptr_nonnull(strstr(e.text, "no line in any of the 2 objects"));
+}
+END_TEST
+
 /* A coordinator that came back asks again, and the log may have grown. */
 START_TEST(a_list_is_asked_for_anew)
 {
@@ -162,6 +193,7 @@ START_TEST(each_split_has_objects_of_its_own)
 }
 END_TEST
 
+/* What a thread has opened and the loop has not seen yet was closed under it. */
 START_TEST(what_opens_is_not_closed_for_room)
 {
     struct dataset *d[OBJECTS];
@@ -294,6 +326,7 @@ int main(void)
     tcase_set_timeout(c, 60);
     tcase_add_test(c, an_object_is_there_when_the_loop_has_turned);
     tcase_add_test(c, the_list_and_the_first_line_are_for_all);
+    tcase_add_test(c, the_first_line_is_of_the_first_object_that_has_one);
     tcase_add_test(c, a_list_is_asked_for_anew);
     tcase_add_test(c, each_split_has_objects_of_its_own);
     tcase_add_test(c, what_opens_is_not_closed_for_room);
