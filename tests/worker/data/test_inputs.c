@@ -318,6 +318,29 @@ START_TEST(one_that_cannot_be_opened_is_tried_again)
 }
 END_TEST
 
+/* Its lane was taken away while it opened; it comes back when what was amiss has passed. */
+START_TEST(a_failure_that_nobody_waited_for_is_not_told)
+{
+    struct dataset *d;
+    struct err e;
+    job.data.objects.tries = 1;
+    ck_assert_int_eq(rename(worker_path("o01"), worker_path("away")), 0);
+    ck_assert_int_eq(ask(1, &d), SHOAL_E_AGAIN);
+    ck_assert_int_eq(inputs_open(&inputs, 0, 2, "nobody", &d, &e), SHOAL_E_AGAIN);
+    inputs_looked(&inputs); /* they open still */
+    loop_turns();
+    ck_assert_int_eq(inputs_open(&inputs, 0, 2, "nobody", &d, &e), SHOAL_E_NOINPUT);
+    inputs_looked(&inputs);
+    ck_assert_int_eq(rename(worker_path("away"), worker_path("o01")), 0);
+    ck_assert_int_eq(ask(1, &d), SHOAL_E_AGAIN);
+    loop_turns();
+    inputs_looked(&inputs);
+    ck_assert_int_eq(ask(1, &d), 0);
+    inputs_looked(&inputs);
+    ck_assert_uint_eq(dataset_rows(d), 2);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("inputs");
@@ -335,6 +358,7 @@ int main(void)
     tcase_add_test(c, with_no_room_in_the_cache_nothing_outlives_the_job);
     tcase_add_test(c, indexes_keep_to_the_room_of_the_cache);
     tcase_add_test(c, one_that_cannot_be_opened_is_tried_again);
+    tcase_add_test(c, a_failure_that_nobody_waited_for_is_not_told);
     suite_add_tcase(s, c);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);
