@@ -225,6 +225,15 @@ static int arguments_take(int argc, char **argv, struct option_line *o, struct a
     return 0;
 }
 
+/* Nothing is left of what the job scores: neither its files nor its commands. */
+static void test_forget(struct job *job)
+{
+    config_list_free(&job->data.test);
+    free(job->data.objects.of[WIRE_TEST].list);
+    free(job->data.objects.of[WIRE_TEST].open);
+    memset(&job->data.objects.of[WIRE_TEST], 0, sizeof job->data.objects.of[WIRE_TEST]);
+}
+
 /* What is scored in the place of data.test. */
 static int input_take(const struct arguments *a, struct job *job, struct err *e)
 {
@@ -232,7 +241,7 @@ static int input_take(const struct arguments *a, struct job *job, struct err *e)
     if (a->in->count > 0 && a->split != WIRE_TEST)
         return err_set(e, SHOAL_E_USAGE, "--in and --split: what is scored is one or the other");
     if (a->in->count > 0)
-        config_list_free(&job->data.test);
+        test_forget(job);
     for (size_t i = 0; i < a->in->count && rc == 0; i++)
         rc = config_list_add(&job->data.test, a->in->item[i]);
     if (rc != 0)

@@ -227,13 +227,18 @@ def one_that_is_written_is_not_taken(space):
     assert report["examples"] == log.total, (report["examples"], log.total)
 
 
-def a_list_that_fails_is_made_again(space):
-    log = Log(space).put("10")
+def behind_a_list(space, log):
+    """A job whose list fails while there is a file `down`."""
     job = job_file(space / "job.yaml", None, **{**KEYS, "data.train": None, "data.objects.tries": 1})
-    listing = f"if [ -e {space}/down ]; then echo no route to it >&2; exit 7; fi; cd {log.folder}; ls part-*"
+    listing = f"if [ -e {space}/down ]; then echo no route to it for $PPID >&2; exit 7; fi; cd {log.folder}; ls part-*"
     with open(job, "a", encoding="utf-8") as f:
         f.write("data.train: " + json.dumps([{"object": {"list": listing, "open": f'cat "{log.folder}/$1"'}}]) + "\n")
-    run = Run(job, space / "run")
+    return job
+
+
+def a_list_that_fails_is_made_again(space):
+    log = Log(space).put("10")
+    run = Run(behind_a_list(space, log), space / "run")
     learnt(run, 1)
     (space / "down").touch()
     log.put("11")
@@ -244,6 +249,29 @@ def a_list_that_fails_is_made_again(space):
     (space / "down").unlink()
     learnt(run, 2)
     assert stopped(run)["examples"] == log.total
+
+
+def also_by_one_who_has_not_listed_before(space):
+    log = Log(space).put("10", "11")
+    job = behind_a_list(space, log)
+    with Fleet(space, "fleet").up() as fleet:
+        work = lambda w: fleet.start(w, "train", "--coordinator", fleet.endpoint, "--allow-commands", "--name", w, program="shoal-worker")
+        at = lambda n: (s := fleet.state()).get("state") == "objects" and s["objects"]["read"] == n
+        work("w0")
+        submit = fleet.start("submit", "submit", job, "--coordinator", fleet.endpoint, "--workers", "1", program="shoal")
+        within(60, "the first round", lambda: at(2))
+        (space / "down").touch()
+        fleet.running["w0"].kill()
+        fleet.running.pop("w0").wait()
+        late = work("w1")
+        log.put("12")
+        within(60, "w1's list to fail", lambda: f"for {late.pid}" in fleet.state().get("waiting", "") or late.poll() is not None)
+        assert late.poll() is None, late.log.read_text()
+        (space / "down").unlink()
+        within(60, "the second round", lambda: at(3))
+        shoal("stop", "--coordinator", fleet.endpoint)
+        assert submit.wait(60) == 0, submit.log.read_text()
+        assert json.loads((space / "report.json").read_text())["examples"] == log.total
 
 
 def a_fleet_goes_on_until_it_is_stopped(space):
@@ -280,5 +308,5 @@ def what_has_no_end_says_so(space):
 if __name__ == "__main__":
     main([rounds_are_trained_as_they_come, event_files_and_scored_objects_are_beside_it, killed_at_any_moment, stopped_and_gone_on_with, gone_on_with_behind_its_end,
           another_job_begins_behind_what_is_learnt, rows_in_memory_go_back, one_that_is_written_is_not_taken,
-          a_list_that_fails_is_made_again,
+          a_list_that_fails_is_made_again, also_by_one_who_has_not_listed_before,
           a_fleet_goes_on_until_it_is_stopped, what_has_no_end_says_so])

@@ -202,6 +202,20 @@ def what_is_scored_is_of_objects_too(space):
     assert files["objects"]["valid"] == {"read": 1, "left_out": 0} and files["valid"]["examples"] == log.rows, files["objects"]
 
 
+def a_file_is_scored_in_the_place_of_objects(space):
+    log = Log(space, 4)
+    job = job_of(space, log, **{"data.objects.quiet": None, "data.train": str(space / "all.tsv"), "data.test": [log.train()]})
+    run_job(job, space / "run")
+    few = space / "few.tsv"
+    few.write_bytes(b"".join((space / "all.tsv").read_bytes().splitlines(keepends=True)[:100]))
+    log.calls.unlink()
+    told = subprocess.run([SHOAL, "eval", "--from", space / "run", "--in", few], capture_output=True, text=True, timeout=60)
+    assert told.returncode == 0 and json.loads(told.stdout)["examples"] == 100, (told.stdout, told.stderr)
+    out = subprocess.run([SHOAL, "predict", "--from", space / "run", "--in", few], capture_output=True, text=True, timeout=60)
+    assert out.returncode == 0 and out.stdout.count("\n") == 101, (out.stdout.count("\n"), out.stderr)
+    assert log.called("list") == [], "commands of data.test ran"
+
+
 def a_replay_takes_objects_window_by_window(space):
     """16 objects an hour, opened by who trains them: tables and figures are a function of job and log, whoever computes and dies on the way; rows of days and
     hours are those of the same files taken as one. ssp keeps each hour's rows together, too. Behind a command each is opened once."""
@@ -269,5 +283,5 @@ def a_replay_takes_event_files_window_by_window(space):
 
 
 main([once_whoever_trains_it, killed_workers_objects_are_opened_by_others, what_fails_is_named_and_tried_again, files_are_objects_too, event_files_are_objects_too,
-      what_is_scored_is_of_objects_too, a_replay_takes_objects_window_by_window,
+      what_is_scored_is_of_objects_too, a_file_is_scored_in_the_place_of_objects, a_replay_takes_objects_window_by_window,
       a_replay_takes_event_files_window_by_window])

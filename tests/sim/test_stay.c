@@ -23,6 +23,7 @@ static struct cluster cluster;
 static char yaml[2048];
 static uint32_t epochs;   /* of the job made next */
 static uint64_t batch_ms; /* what a worker takes for one, at most */
+static uint32_t tablets;  /* of its table */
 
 /* more: lines of the job file. */
 static void job_make(const char *input, const char *model, const char *train, const char *more)
@@ -32,14 +33,14 @@ static void job_make(const char *input, const char *model, const char *train, co
         "job: stay\n"
         "data: {format: csv, label: label, train: [%s], cache: %s}\n"
         "tables:\n"
-        "  - {name: emb, dim: 4, tablets: 64, init: {kind: zero}, optimizer: {kind: sgd, lr: 1}}\n"
+        "  - {name: emb, dim: 4, tablets: %u, init: {kind: zero}, optimizer: {kind: sgd, lr: 1}}\n"
         "model: %s\n"
         "train: {batch: 8, epochs: %u, task_batches: 10, consistency: bsp, %s}\n"
         "coordinator: {lease: 1s}\n"
         "net: {resend: 100ms}\n"
         "%s\n",
-        input[0] == '"' ? input : worker_path(input), worker_path("cache"), model, epochs, train,
-        more);
+        input[0] == '"' ? input : worker_path(input), worker_path("cache"), tablets, model, epochs,
+        train, more);
 }
 
 static void cluster_open(bool stay)
@@ -106,6 +107,7 @@ static void setup(void)
     worker_folder_make();
     epochs = 1;
     batch_ms = 4;
+    tablets = 64;
     input_write(ROWS);
 }
 
@@ -143,6 +145,22 @@ START_TEST(the_next_job_needs_no_worker_started)
     ck_assert_uint_eq(anew.tables, stayed.tables);
     for (uint32_t i = 0; i < anew.tables; i++)
         ck_assert_str_eq(anew.digest[i], stayed.digest[i]);
+}
+END_TEST
+
+/* Its map is there only when its tables are. _i: they have more, or a new one stands behind. */
+START_TEST(the_next_job_may_have_more_tablets)
+{
+    struct cluster_result done;
+    job_make("train.csv", "{kind: deepfm, hidden: [4]}", "lanes: 2", "");
+    cluster_open(true);
+    job_ends(WIRE_JOB_DONE, &done);
+    tablets = _i == 0 ? 128 : 64;
+    job_next(_i == 0 ? "{kind: deepfm, hidden: [4]}" : "{kind: deepfm, hidden: [4], norm: batch}",
+             "lanes: 2", _i == 0 ? "fresh: [all]" : "fresh: [dense]");
+    job_ends(WIRE_JOB_DONE, &done);
+    ck_assert_uint_eq(done.examples, ROWS);
+    all_tell("waiting for a job");
 }
 END_TEST
 
@@ -276,6 +294,7 @@ int main(void)
     tcase_set_timeout(t, 120);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, the_next_job_needs_no_worker_started);
+    tcase_add_loop_test(t, the_next_job_may_have_more_tablets, 0, 2);
     tcase_add_test(t, a_job_that_fails_here_is_not_the_end);
     tcase_add_test(t, the_same_job_s_command_is_run_anew);
     tcase_add_test(t, input_that_is_missing_here_ends_nobody_s_job);

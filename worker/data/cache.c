@@ -283,6 +283,22 @@ void cache_trim(const struct cache *c, const char *suffix, uint64_t most)
         continue;
 }
 
+void cache_clear(const struct cache *c, const char *suffix)
+{
+    struct file_walk walk;
+    const char *entry;
+    if (!file_walk_open(&walk, c->folder))
+        return;
+    while ((entry = file_walk_next(&walk)) != NULL) {
+        char path[LIMIT_PATH + 300];
+        const char *dot = strrchr(entry, '.');
+        (void)snprintf(path, sizeof path, "%s/%s", c->folder, entry);
+        if (dot != NULL && strcmp(dot + 1, suffix) == 0)
+            file_unlink(path);
+    }
+    file_walk_close(&walk);
+}
+
 int cache_find(const struct cache *c, uint64_t group, uint64_t identity, const char *suffix)
 {
     char path[LIMIT_PATH + 64];

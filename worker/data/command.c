@@ -2,47 +2,87 @@
 #include "worker/data/command.h"
 
 #include "proto/base/process.h"
+#include "proto/base/time.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
-#define WORDS_BYTES (64 << 10) /* of what it says on standard error; more is not kept */
+#define WORDS_BYTES 1024u /* the last that it says on standard error */
+#define READ_BYTES 4096u
+#define READS_MAX 16u /* of READ_BYTES: what a pipe holds */
 #define LAST_BYTES 200
+#define MS UINT64_C(1000000)
 
-/* Where it complains: in memory, of a fixed size. -1: where this process does. */
-static int words_open(void)
+/* Where it complains: a pipe that is read while it runs, so that it may say what it likes. */
+struct words {
+    int fd; /* owned: its end for reading; -1: it complains where this process does, or is done */
+    char text[WORDS_BYTES];
+    size_t bytes;
+};
+
+struct running {
+    const struct command *command;
+    struct process process;
+    struct words words;
+};
+
+static void words_close(struct words *w)
 {
-    static const char none[WORDS_BYTES];
-    int fd = memfd_create("words", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd >= 0 && (pwrite(fd, none, sizeof none, 0) != (ssize_t)sizeof none ||
-                    fcntl(fd, F_ADD_SEALS, F_SEAL_GROW) != 0)) {
-        close(fd);
-        fd = -1;
+    if (w->fd >= 0)
+        close(w->fd);
+    w->fd = -1;
+}
+
+static void words_add(struct words *w, const char *data, size_t bytes)
+{
+    if (bytes > WORDS_BYTES) {
+        data += bytes - WORDS_BYTES;
+        bytes = WORDS_BYTES;
     }
-    return fd;
+    size_t kept = w->bytes < WORDS_BYTES - bytes ? w->bytes : WORDS_BYTES - bytes;
+    memmove(w->text, w->text + w->bytes - kept, kept);
+    memcpy(w->text + kept, data, bytes);
+    w->bytes = kept + bytes;
+}
+
+/* Of what is there. */
+static void words_read(struct words *w)
+{
+    char data[READ_BYTES];
+    ssize_t n = read(w->fd, data, sizeof data);
+    if (n > 0)
+        words_add(w, data, (size_t)n);
+    else if (n == 0 || errno != EINTR)
+        words_close(w);
+}
+
+/* What was said up to its end. What it has started may go on and talk: not to us. */
+static void words_end(struct words *w)
+{
+    struct pollfd said = {.fd = w->fd, .events = POLLIN};
+    for (uint32_t i = 0; i < READS_MAX && w->fd >= 0 && poll(&said, 1, 0) > 0; i++)
+        words_read(w);
+    words_close(w);
 }
 
 /* The last line that has something, as one can print it; empty: it said nothing. */
-static void words_last(int fd, char out[LAST_BYTES])
+static void words_last(const struct words *w, char out[LAST_BYTES])
 {
-    char text[4 * LAST_BYTES];
-    off_t end = fd < 0 ? 0 : lseek(fd, 0, SEEK_CUR); /* the child's place too: one description */
-    off_t from = end > (off_t)sizeof text ? end - (off_t)sizeof text : 0;
-    ssize_t n = end > 0 ? pread(fd, text, (size_t)(end - from), from) : 0;
+    const char *text = w->text;
+    size_t n = w->bytes;
     out[0] = '\0';
     while (n > 0 && isspace((unsigned char)text[n - 1]))
         n--;
-    ssize_t start = n;
+    size_t start = n;
     while (start > 0 && text[start - 1] != '\n' && n - start < LAST_BYTES - 3)
         start--;
-    if (n <= 0)
+    if (n == 0)
         return;
     (void)snprintf(out, LAST_BYTES, ": %.*s", (int)(n - start), text + start);
     for (char *p = out; *p != '\0'; p++)
@@ -50,16 +90,47 @@ static void words_last(int fd, char out[LAST_BYTES])
             *p = ' ';
 }
 
+/* Milliseconds for poll; -1: it may take its time. */
+static int left_ms(const struct command *c, uint64_t since_ns)
+{
+    uint64_t quiet = c->quiet_s * 1000 * MS, passed = time_monotonic_ns() - since_ns;
+    return c->quiet_s == 0 ? -1 : passed >= quiet ? 0 : (int)((quiet - passed) / MS + 1);
+}
+
+/* decode_from.wait: until it prints, its words are read; they are no life. */
+static int printed_wait(void *context, struct err *e)
+{
+    struct running *r = context;
+    uint64_t since = time_monotonic_ns();
+    for (;;) {
+        struct pollfd on[2] = {{.fd = r->process.out, .events = POLLIN},
+                               {.fd = r->words.fd, .events = POLLIN}};
+        int left = left_ms(r->command, since), n = poll(on, 2, left);
+        if (n < 0 && errno != EINTR)
+            return 0; /* reading says why */
+        if (n > 0 && on[1].revents != 0)
+            words_read(&r->words);
+        if (n > 0 && on[0].revents != 0)
+            return 0;
+        if (n >= 0 && left == 0)
+            return err_set(e, SHOAL_E_UNAVAILABLE, "%s: not a byte came for %u s", r->command->name,
+                           r->command->quiet_s);
+    }
+}
+
 /* Its end, of one that may end by itself; for so long it may take, then, and else at once, it is
  * ended with all that it has started. */
-static struct process_end end_wait(struct process *p, bool by_itself, uint32_t quiet_s)
+static struct process_end end_wait(struct running *r, bool by_itself)
 {
-    const struct timespec pause = {.tv_nsec = 10000000};
+    struct process *p = &r->process;
     struct process_end end;
-    for (uint32_t i = 0; by_itself && (quiet_s == 0 || i < quiet_s * 100); i++) {
+    uint64_t since = time_monotonic_ns();
+    while (by_itself && left_ms(r->command, since) != 0) {
+        struct pollfd said = {.fd = r->words.fd, .events = POLLIN};
         if (process_poll(p, &end))
             return end;
-        (void)nanosleep(&pause, NULL);
+        if (poll(&said, 1, 10) > 0)
+            words_read(&r->words);
     }
     if (p->group)
         process_stop_group(p, SIGKILL);
@@ -68,33 +139,43 @@ static struct process_end end_wait(struct process *p, bool by_itself, uint32_t q
     return process_wait(p);
 }
 
+/* Its standard error is a pipe; where there is none, ours. */
+static int running_start(struct running *r, const char *const argv[],
+                         struct process_options *options, struct err *e)
+{
+    int words[2] = {-1, -1};
+    r->words.fd = pipe2(words, O_CLOEXEC) == 0 ? words[0] : -1;
+    options->err = words[1] >= 0 ? words[1] : PROCESS_INHERIT;
+    int rc = process_start(&r->process, argv, options, e), why = errno;
+    if (words[1] >= 0)
+        close(words[1]);
+    if (rc == 0)
+        return 0;
+    words_close(&r->words);
+    return err_set(e, SHOAL_E_IO, "%s: cannot start it: %s", r->command->name, strerror(why));
+}
+
 int command_read(const struct command *c, decode_sink sink, void *to, uint64_t *raw, struct err *e)
 {
     const char *const argv[] = {"/bin/sh", "-c", c->text, "sh", c->argument, NULL};
-    int words = words_open();
     /* one that may be ended for its silence has a group, and so no terminal to read from */
     bool own = c->quiet_s > 0;
     struct process_options options = {.in = own ? PROCESS_NULL : PROCESS_INHERIT,
                                       .out = PROCESS_PIPE,
-                                      .err = words < 0 ? PROCESS_INHERIT : words,
                                       .group = own,
                                       .death_signal = SIGKILL};
-    struct process p;
+    struct running r = {.command = c};
     char last[LAST_BYTES];
-    if (process_start(&p, argv, &options, e) != 0) {
-        int why = errno;
-        if (words >= 0)
-            close(words);
-        return err_set(e, SHOAL_E_IO, "%s: cannot start it: %s", c->name, strerror(why));
-    }
-    struct decode_from from = {p.out, c->name, c->quiet_s};
-    int rc = decode(&from, sink, to, raw, e);
+    int rc = running_start(&r, argv, &options, e);
+    if (rc != 0)
+        return rc;
+    struct decode_from from = {r.process.out, c->name, printed_wait, &r};
+    rc = decode(&from, sink, to, raw, e);
     bool quiet = rc == SHOAL_E_UNAVAILABLE;
-    process_close_out(&p);
-    struct process_end end = end_wait(&p, rc == 0 || rc == SHOAL_E_DATA, c->quiet_s);
-    words_last(words, last);
-    if (words >= 0)
-        close(words);
+    process_close_out(&r.process);
+    struct process_end end = end_wait(&r, rc == 0 || rc == SHOAL_E_DATA);
+    words_end(&r.words);
+    words_last(&r.words, last);
     /* that it failed tells more than that its output is damaged, which then is no wonder */
     if (quiet)
         rc = err_set(e, rc, "%s: not a byte came for %u s, the command was ended%s", c->name,

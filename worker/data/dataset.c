@@ -73,7 +73,7 @@ static int header_of(const struct source *s, uint32_t i, struct lines *lines, st
     return lines_next(lines, line, e);
 }
 
-/* *line is the caller's. */
+/* *line is the caller's. END: there is none. */
 static int first_line(const struct source *s, char **line, struct err *e)
 {
     struct lines lines;
@@ -82,9 +82,10 @@ static int first_line(const struct source *s, char **line, struct err *e)
     if (rc != 0)
         return rc;
     rc = header_of(s, 0, &lines, &first, e);
-    if (rc == SHOAL_E_END || (rc == 0 && first.too_long))
-        rc = err_set(e, SHOAL_E_DATA, "data.train: object %s: %s; look at it", s->file[0].name,
-                     rc == 0 ? "its first line is longer than 1 MiB" : "there is no line in it");
+    if (rc == 0 && first.too_long)
+        rc = err_set(e, SHOAL_E_DATA,
+                     "data.train: object %s: its first line is longer than 1 MiB; look at it",
+                     s->file[0].name);
     *line = rc == 0 ? strndup(first.text, first.bytes) : NULL;
     if (rc == 0 && *line == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory for the first line of the input");
@@ -101,7 +102,8 @@ static int object_fault(int rc, const char *what, struct err *e)
                : rc;
 }
 
-/* What stands at the begin of the first object and says what the columns are; the caller's. */
+/* What stands at the begin of an object and says what the columns are; the caller's. END: there is
+ * nothing in it. */
 static int object_head(const struct job *job, const char *object, const struct cache *cache,
                        char **head, struct err *e)
 {
@@ -122,6 +124,16 @@ static bool may_be_left_out(const struct job *job, int rc)
            (rc == SHOAL_E_DATA || rc == SHOAL_E_NOINPUT || rc == SHOAL_E_UNAVAILABLE);
 }
 
+/* That of the first object that has one; END: they are empty. */
+static int objects_head(const struct job *job, const struct string_list *lines,
+                        const struct cache *cache, char **head, struct err *e)
+{
+    int rc = SHOAL_E_END;
+    for (size_t i = 0; i < lines->count && (rc == SHOAL_E_END || may_be_left_out(job, rc)); i++)
+        rc = object_head(job, lines->item[i], cache, head, e);
+    return rc;
+}
+
 int dataset_objects(const struct job *job, uint32_t split, struct string_list *lines, char **head,
                     struct err *e)
 {
@@ -132,9 +144,11 @@ int dataset_objects(const struct job *job, uint32_t split, struct string_list *l
         rc = object_list(job, split, lines, e);
     if (rc != 0 || split != WIRE_TRAIN || format_of(job->data.format)->columns != NULL)
         return rc;
-    rc = object_head(job, lines->item[0], &cache, head, e);
-    for (size_t i = 1; i < lines->count && may_be_left_out(job, rc); i++)
-        rc = object_head(job, lines->item[i], &cache, head, e);
+    rc = objects_head(job, lines, &cache, head, e);
+    if (rc == SHOAL_E_END)
+        rc = err_set(e, SHOAL_E_DATA,
+                     "data.train: there is no line in any of the %zu objects; look at them",
+                     lines->count);
     if (rc != 0)
         config_list_free(lines);
     return rc;
@@ -151,10 +165,10 @@ int dataset_objects_again(const struct job *job, const char *after, bool first,
         rc = object_list_again(job, after, seen, lines, e);
     if (rc != 0 || !first || lines->count == 0 || format_of(job->data.format)->columns != NULL)
         return rc;
-    rc = object_head(job, lines->item[0], &cache, head, e);
+    rc = objects_head(job, lines, &cache, head, e);
     if (rc != 0)
         config_list_free(lines);
-    return rc;
+    return rc == SHOAL_E_END ? 0 : rc; /* as if none had come yet */
 }
 
 static int features_of_objects(const struct job *job, struct features *f, struct err *e)
@@ -385,6 +399,13 @@ static uint64_t clock_identity(const struct job *job, const struct features *f)
     return hash_bytes(of, sizeof of, 0);
 }
 
+/* Where the index is kept: where the text of an object does not stay, it does not either. */
+static const struct cache *index_cache(const struct dataset *d, const struct job *job)
+{
+    bool passes = d->source.count > 0 && d->source.file[0].fetched && job->data.cache_max == 0;
+    return passes ? NULL : &d->cache;
+}
+
 /* Rows of a chunk stay together: a log that is in no order of time is parted by it only where a
  * chunk is a row. Told behind what is there already. */
 static void order_look(struct dataset *d, const struct job *job)
@@ -414,7 +435,7 @@ static int index_and_order(struct dataset *d, const struct job *job, uint32_t sp
     if (within > 0 && c.cell == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the cells of a line");
     int rc = !d->events   ? index_open(&d->source, d->features.header, within > 0 ? &clock : NULL,
-                                       &d->cache, &d->index, e)
+                                       index_cache(d, job), &d->index, e)
              : within > 0 ? dataset_keep_events(d, e)
                           : dataset_group_events(d, job, drawn, e);
     free(c.cell);

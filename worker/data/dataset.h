@@ -39,12 +39,12 @@ void dataset_forget(struct dataset *d);
 void dataset_trim(const struct dataset *d, const struct job *job);
 
 /* The objects of a split, and of data.train, where the format numbers its columns by what stands at
- * the begin of the first one that can be read, that (its first line; of an event file its columns),
- * else NULL; both are the caller's. As object_list and object_open. */
+ * the begin of the first one that can be read and is not empty, that (its first line; of an event
+ * file its columns), else NULL; both are the caller's. As object_list and object_open. */
 int dataset_objects(const struct job *job, uint32_t split, struct string_list *lines, char **head,
                     struct err *e);
 /* Of a log that grows, as object_list_again: what is behind `after`, which may be nothing; the head
- * where it is asked for (first). */
+ * where it is asked for (first): then what has none is not told yet. */
 struct object_seen;
 int dataset_objects_again(const struct job *job, const char *after, bool first,
                           struct object_seen *seen, struct string_list *lines, char **head,

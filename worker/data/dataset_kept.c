@@ -7,6 +7,21 @@
 
 #include <stdlib.h>
 
+/* Where the columns are that stand in no field, of a log without a header: there the job gives the
+ * names, which may be corrected while the file stays as it is. */
+static uint64_t places_hash(const struct features *f)
+{
+    if (f->header || !f->format->named)
+        return 0;
+    uint32_t one[] = {f->weight, f->time, f->group};
+    uint64_t places = hash_bytes(one, sizeof one, 0);
+    places = hash_bytes(f->label, f->shape.tasks * sizeof f->label[0], places);
+    places = hash_bytes(f->by, f->by_count * sizeof f->by[0], places);
+    for (uint32_t i = 0; i < f->shape.numerics; i++)
+        places = rng_mix(places ^ f->numeric[i].column) + i;
+    return places;
+}
+
 static struct rows_name rows_name(const struct dataset *d, const struct columns *c)
 {
     const struct features *f = &d->features;
@@ -14,7 +29,7 @@ static struct rows_name rows_name(const struct dataset *d, const struct columns 
     uint32_t cuts[] = {d->events,       f->columns,   (uint32_t)(unsigned char)f->delimiter,
                        f->header,       f->time_unit, f->format->whole_numbers,
                        f->format->named};
-    lines = hash_bytes(cuts, sizeof cuts, lines) ^ zone_hash(&f->zone) ^ f->dated;
+    lines = hash_bytes(cuts, sizeof cuts, lines) ^ zone_hash(&f->zone) ^ f->dated ^ places_hash(f);
     for (uint32_t i = 0; i < f->shape.fields; i++)
         lines = rng_mix(lines ^ (f->field[i].column * 256u + (uint8_t)f->field[i].separator)) + i;
     struct rows_name name = {lines, lines};

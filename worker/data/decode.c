@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <isa-l.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +15,9 @@
 enum packing { PACKING_NONE, PACKING_GZIP, PACKING_ZSTD };
 
 struct decoder {
-    int fd;           /* borrowed: what is decoded */
-    int quiet_ms;     /* -1: it may take its time */
+    const struct decode_from *from;
+    const char *name; /* of the input, for messages */
     uint64_t raw;     /* bytes read */
-    const char *name; /* borrowed: of the input, for messages */
     char *in;         /* (BLOCK_BYTES) */
     size_t in_bytes;
     char *out; /* (BLOCK_BYTES) */
@@ -35,11 +33,10 @@ static int fill(struct decoder *d, struct err *e)
 {
     d->in_bytes = 0;
     while (d->in_bytes < BLOCK_BYTES) {
-        struct pollfd ready = {.fd = d->fd, .events = POLLIN};
-        if (d->quiet_ms >= 0 && poll(&ready, 1, d->quiet_ms) == 0)
-            return err_set(e, SHOAL_E_UNAVAILABLE, "%s: not a byte came for %d s", d->name,
-                           d->quiet_ms / 1000);
-        ssize_t n = read(d->fd, d->in + d->in_bytes, BLOCK_BYTES - d->in_bytes);
+        int rc = d->from->wait != NULL ? d->from->wait(d->from->context, e) : 0;
+        if (rc != 0)
+            return rc;
+        ssize_t n = read(d->from->fd, d->in + d->in_bytes, BLOCK_BYTES - d->in_bytes);
         if (n == 0)
             break;
         if (n < 0 && errno == EINTR)
@@ -162,11 +159,7 @@ bool decode_packed(const char *data, size_t bytes)
 
 int decode(const struct decode_from *from, decode_sink sink, void *to, uint64_t *raw, struct err *e)
 {
-    struct decoder d = {.fd = from->fd,
-                        .quiet_ms = from->quiet_s > 0 ? (int)from->quiet_s * 1000 : -1,
-                        .name = from->name,
-                        .sink = sink,
-                        .to = to};
+    struct decoder d = {.from = from, .name = from->name, .sink = sink, .to = to};
     d.in = malloc(2 * BLOCK_BYTES);
     if (d.in == NULL)
         return err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", d.name);

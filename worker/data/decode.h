@@ -15,11 +15,13 @@ typedef int (*decode_sink)(void *to, const char *data, size_t bytes, struct err 
 struct decode_from {
     int fd;           /* borrowed */
     const char *name; /* borrowed: of the input, for messages */
-    uint32_t quiet_s; /* without a byte for so long it has failed; 0: it may take its time */
+    /* until there is something to read, or it fails; NULL: reading waits by itself */
+    int (*wait)(void *context, struct err *e);
+    void *context;
 };
 
-/* 0, SHOAL_E_END when the sink had enough, or an error: DATA (damaged, cut short), IO, UNAVAILABLE
- * (quiet), NOMEM, the sink's. *raw (may be NULL): bytes read. */
+/* 0, SHOAL_E_END when the sink had enough, or an error: DATA (damaged, cut short), IO, NOMEM, the
+ * sink's, that of `wait`. *raw (may be NULL): bytes read. */
 int decode(const struct decode_from *from, decode_sink sink, void *to, uint64_t *raw,
            struct err *e);
 /* Whether these, the first of a file, are those of gzip or zstd. */

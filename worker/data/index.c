@@ -242,7 +242,7 @@ int index_open(const struct source *s, bool header, const struct index_clock *cl
                const struct cache *cache, struct index *out, struct err *e)
 {
     uint64_t group, identity;
-    bool stream = false;
+    bool stream = cache == NULL;
     *out = (struct index){0};
     for (uint32_t i = 0; i < s->count; i++)
         stream |= s->file[i].stream;

@@ -56,8 +56,8 @@ static inline uint64_t index_chunk_end(const struct index *x, uint64_t chunk)
 }
 
 /* Takes the index from the cache, or makes and keeps it (a failure to keep it is logged, no
- * error). clock: NULL where nobody asks for times. IO, NOMEM, CHECKSUM (a file became shorter
- * meanwhile). */
+ * error). clock: NULL where nobody asks for times. cache: NULL where nothing is to stay. IO,
+ * NOMEM, CHECKSUM (a file became shorter meanwhile). */
 int index_open(const struct source *s, bool header, const struct index_clock *clock,
                const struct cache *cache, struct index *out, struct err *e);
 void index_close(struct index *x);

@@ -117,6 +117,15 @@ int inputs_open(struct inputs *s, uint32_t split, uint32_t object, const char *l
     return rc;
 }
 
+void inputs_looked(struct inputs *s)
+{
+    for (uint32_t i = s->count; i-- > 0;) { /* the last one takes the place of one that goes */
+        struct input *in = s->input[i];
+        if (in->object != INPUTS_NO_OBJECT && !in->opening && in->data == NULL)
+            input_remove(s, in);
+    }
+}
+
 /* ---- closing --------------------------------------------------------------------------------- */
 
 /* What stays in the cache folder is bounded where it is put there (object.c). */
@@ -173,6 +182,7 @@ bool inputs_busy(const struct inputs *s)
 void inputs_close(struct inputs *s)
 {
     SHOAL_ASSERT(!inputs_busy(s));
+    object_clear(s->job);
     for (uint32_t i = 0; i < s->count; i++) {
         dataset_close(s->input[i]->data);
         free(s->input[i]);

@@ -43,6 +43,8 @@ bool inputs_busy(const struct inputs *s);
  * INPUTS_NO_OBJECT for the whole split, else one of it, with its line. */
 int inputs_open(struct inputs *s, uint32_t split, uint32_t object, const char *line,
                 struct dataset **out, struct err *e);
+/* Whoever waits has looked: what failed and was asked for by nobody is tried again when it is. */
+void inputs_looked(struct inputs *s);
 void inputs_release(struct inputs *s, const struct dataset *d); /* NULL is fine */
 /* 0: `lines` and `head` are there; else as inputs_open. */
 int inputs_list(struct inputs *s, struct err *e);

@@ -316,7 +316,7 @@ static int kind_check(const struct run *r, const char *what, uint64_t malformed,
                          "data.join: of %" PRIu64 " %s %" PRIu64 " are malformed, %" PRIu64
                          " have no id, %" PRIu64 " no time, %" PRIu64
                          " are out of order by more than data.join.disorder: more than "
-                         "data.max_bad (%g); the log names the first of them",
+                         "data.max_bad (%g); the log of the join names the first of them",
                          all, what, malformed, id, time, order, r->job->data.max_bad);
 }
 
@@ -531,9 +531,14 @@ static int joined(struct run *r, const struct source *impressions, const struct 
     *fd = n->stream || counts_find(r->cache, n, &r->counts) != 0
               ? -1
               : cache_find(r->cache, n->group, n->identity, "joined");
-    if (rc == 0 && *fd >= 0 && r->keeps)
+    bool found = rc == 0 && *fd >= 0;
+    if (found && r->keeps)
         file_remove_tree(r->dir); /* it was killed as all was done */
-    if (rc == 0 && *fd < 0) {
+    if (found)
+        rc = run_check(r, e); /* who made it may allow more */
+    if (found && rc != 0)
+        close(*fd);
+    if (rc == 0 && !found) {
         rc = text_make(r, n, impressions, clicks, learn, e);
         *fd = rc == 0 ? r->fd : -1;
         if (rc != 0 && r->fd >= 0)

@@ -397,8 +397,10 @@ static int fetch_run(void *context, struct err *e)
         return rc;
     }
     rc = cache_keep(&made, &f->file->fd, e);
-    if (rc == 0 && f->job->data.cache_max > 0)
+    if (rc == 0 && f->job->data.cache_max > 0) {
         cache_trim(f->cache, SUFFIX, f->job->data.cache_max);
+        cache_trim(f->cache, "index", f->job->data.cache_max);
+    }
     return rc;
 }
 
@@ -504,6 +506,16 @@ void object_trim(const struct job *job, const struct cache *cache)
     if (job->data.objects.of[WIRE_TRAIN].open == NULL)
         cache_trim(cache, "text", job->data.cache_max);
     cache_trim(cache, "index", INDEXES_BYTES);
+}
+
+void object_clear(const struct job *job)
+{
+    struct cache cache;
+    bool fetched = false;
+    for (uint32_t s = 0; s < JOB_SPLITS; s++)
+        fetched |= job->data.objects.of[s].open != NULL;
+    if (fetched && job->data.cache_max == 0 && cache_init(&cache, job->data.cache, NULL) == 0)
+        cache_clear(&cache, SUFFIX);
 }
 
 void object_forget(const struct source *s, const struct cache *cache)

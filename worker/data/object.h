@@ -42,6 +42,9 @@ uint64_t object_salt(const char *line);
 void object_line(const char *name, const char *mark, char out[LIMIT_PATH]);
 /* Of a log that grows: of what was decoded and indexed the oldest goes. */
 void object_trim(const struct job *job, const struct cache *cache);
+/* The job is over: without room there (data.cache_max: 0) no object's text stays in the folder:
+ * neither what was only looked at, nor what a worker that was killed had left. */
+void object_clear(const struct job *job);
 /* Takes its text out of the cache folder: it is read again when it is opened again. Of files that
  * are objects nothing is taken. */
 void object_forget(const struct source *s, const struct cache *cache);

@@ -63,12 +63,13 @@ static int stream_spool(const char *name, const struct cache *cache, struct stre
         rc = command_read(&(struct command){.text = name + 4, .name = name}, file_sink_add, &sink,
                           NULL, e);
     } else if (strcmp(name, "-") == 0) {
-        rc = decode(&(struct decode_from){STDIN_FILENO, "standard input", 0}, file_sink_add, &sink,
-                    NULL, e);
+        rc = decode(&(struct decode_from){.fd = STDIN_FILENO, .name = "standard input"},
+                    file_sink_add, &sink, NULL, e);
     } else {
         int fd = open(name, O_RDONLY | O_CLOEXEC);
         rc = fd < 0 ? err_set(e, SHOAL_E_NOINPUT, "%s: %s; check the path", name, strerror(errno))
-                    : decode(&(struct decode_from){fd, name, 0}, file_sink_add, &sink, NULL, e);
+                    : decode(&(struct decode_from){.fd = fd, .name = name}, file_sink_add, &sink,
+                             NULL, e);
         begun = fd >= 0;
         if (fd >= 0)
             close(fd);
@@ -217,7 +218,8 @@ static int unpack(struct source_file *f, const struct cache *cache, struct err *
         if (rc != 0)
             return rc;
         struct file_sink sink = {.cache = cache, .fd = made.fd};
-        rc = decode(&(struct decode_from){f->fd, f->name, 0}, file_sink_add, &sink, NULL, e);
+        rc = decode(&(struct decode_from){.fd = f->fd, .name = f->name}, file_sink_add, &sink, NULL,
+                    e);
         if (rc != 0) {
             cache_drop(&made);
             return rc;
@@ -407,10 +409,43 @@ static int head_of_file(const char *name, struct head_sink *sink, struct err *e)
     struct stat st;
     int fd, rc = plain_open(name, &fd, &st, e);
     if (rc == 0)
-        rc = decode(&(struct decode_from){fd, name, 0}, head_sink_add, sink, NULL, e);
+        rc = decode(&(struct decode_from){.fd = fd, .name = name}, head_sink_add, sink, NULL, e);
     if (fd >= 0)
         close(fd);
     return rc;
+}
+
+/* Of one; sink->bytes 0: it has no line. */
+static int head_of(const char *name, const struct cache *cache, struct head_sink *sink,
+                   struct err *e)
+{
+    sink->bytes = 0;
+    sink->whole = false;
+    int rc =
+        source_is_stream(name) ? head_of_stream(name, cache, sink, e) : head_of_file(name, sink, e);
+    if (rc != 0 && rc != SHOAL_E_END)
+        return rc;
+    if (!sink->whole && sink->bytes > 0 && sink->text[sink->bytes - 1] == '\r')
+        sink->bytes--; /* a last line without a newline */
+    return sink->bytes <= LIMIT_LINE_BYTES
+               ? 0
+               : err_set(e, SHOAL_E_DATA,
+                         "%s: its first line is longer than 1 MiB; look at the file", name);
+}
+
+/* *name: of the first that has a line; borrowed. */
+static int head_look(const struct string_list *names, const struct cache *cache,
+                     struct head_sink *sink, const char **name, struct err *e)
+{
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && sink->bytes == 0 && i < names->count; i++) {
+        *name = names->item[i];
+        rc = head_of(*name, cache, sink, e);
+    }
+    return rc != 0 || sink->bytes > 0
+               ? rc
+               : err_set(e, SHOAL_E_DATA, "%s: there is no line in it%s; look at the file",
+                         names->item[0], names->count > 1 ? ", nor in the other files" : "");
 }
 
 int source_head(const struct string_list *list, const char *what, const struct cache *cache,
@@ -418,22 +453,14 @@ int source_head(const struct string_list *list, const char *what, const struct c
 {
     struct string_list names = {0};
     struct head_sink sink = {.text = malloc(LIMIT_LINE_BYTES + 2)};
+    const char *is = NULL;
     *name = NULL;
     int rc = sink.text == NULL
                  ? err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", what)
                  : source_names(list, what, &names, e);
     if (rc == 0)
-        rc = source_is_stream(names.item[0]) ? head_of_stream(names.item[0], cache, &sink, e)
-                                             : head_of_file(names.item[0], &sink, e);
-    if (rc == SHOAL_E_END)
-        rc = 0;
-    if (rc == 0 && !sink.whole && sink.bytes > 0 && sink.text[sink.bytes - 1] == '\r')
-        sink.bytes--; /* a last line without a newline */
-    if (rc == 0 && (sink.bytes == 0 || sink.bytes > LIMIT_LINE_BYTES))
-        rc = err_set(e, SHOAL_E_DATA, "%s: %s; look at the file", names.item[0],
-                     sink.bytes == 0 ? "there is no line in it"
-                                     : "its first line is longer than 1 MiB");
-    if (rc == 0 && (*name = strdup(names.item[0])) == NULL)
+        rc = head_look(&names, cache, &sink, &is, e);
+    if (rc == 0 && (*name = strdup(is)) == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", what);
     config_list_free(&names);
     if (rc != 0) {

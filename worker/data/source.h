@@ -63,9 +63,9 @@ int source_check(const struct string_list *list, const char *what, struct err *e
  * pipe. */
 bool source_is_stream(const char *name);
 
-/* The first non-empty line of the first file of the list, without "\n" and "\r": *line is owned by
- * the caller, NUL-ended, its file's name in *name (owned by the caller too). Decodes no more than
- * that, but spools a stream. DATA when there is no line, or none under LIMIT_LINE_BYTES. */
+/* The first non-empty line of the list, without "\n" and "\r": *line is owned by the caller,
+ * NUL-ended, its file's name in *name (owned by the caller too). Decodes no more than that, but
+ * spools a stream. DATA when there is no line, or it is longer than LIMIT_LINE_BYTES. */
 int source_head(const struct string_list *list, const char *what, const struct cache *cache,
                 char **name, char **line, size_t *bytes, struct err *e);
 

@@ -285,6 +285,7 @@ static void seats_tick(struct trainer *t)
         if (free_one == NULL && seat_is_free(t->seat[i]))
             free_one = t->seat[i];
     }
+    inputs_looked(&t->inputs);
     if (t->state == WORKING && !asking && free_one != NULL && seat_is_free(free_one))
         seat_ask(free_one);
 }

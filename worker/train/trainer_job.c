@@ -326,8 +326,10 @@ void trainer_job_list(struct trainer *t)
         return;
     t->listing = false;
     t->listed = split_asked(t) == WIRE_TRAIN && t->job.data.objects.grow_ms > 0;
-    /* a list that never was is a mistake in the job file; one that was comes back */
-    if (rc != 0 && !(t->listed && t->inputs.seen.known))
+    /* a list that never was is a mistake in the job file; one that was comes back, also where
+     * another worker had it */
+    bool was = t->state == WORKING || t->inputs.seen.known;
+    if (rc != 0 && !(t->listed && was))
         trainer_end(t, rc, e.text);
     else
         client_start(t->client, &t->objects);
@@ -468,13 +470,23 @@ void trainer_job_init(struct trainer *t)
 
 /* ---- what seats ask -------------------------------------------------------------------------- */
 
+/* Who stays has the map of the job before until the tables of this one are known: it may be short
+ * of tablets. One that has them all and is old in other ways is noticed by the shards. */
+static bool map_has_all(const struct trainer *t)
+{
+    const struct map *map = client_map(t->client);
+    const struct table_schema *last = &t->schema[t->host.base.table_count - 1];
+    SHOAL_ASSERT(t->host.base.table_count > 0);
+    return map != NULL && last->tablet_first + (1u << last->tablet_bits) <= map->tablet_count;
+}
+
 static int host_ready(void *context, const struct wire_LANE_NEXT_reply *task, struct dataset **data,
                       struct err *e)
 {
     struct trainer *t = context;
     char line[LIMIT_PATH];
     bool map = task->kind != WIRE_NEXT_INDEX, rows = !map || task->rows > 0;
-    if (map && client_map(t->client) == NULL) {
+    if (map && !map_has_all(t)) {
         client_map_refresh(t->client);
         return SHOAL_E_AGAIN;
     }

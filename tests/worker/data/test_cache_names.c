@@ -101,6 +101,21 @@ START_TEST(index_and_parsed_rows_of_a_log)
 }
 END_TEST
 
+/* Names hold the places of its columns: those of former releases are not found. */
+START_TEST(parsed_rows_of_a_log_without_a_header)
+{
+    worker_job(&job, DATA_CSV, dated(worker_text("log.csv", "1,a,2\n0,b,3\n")));
+    job.data.header = false;
+    job.data.cache_max = 1u << 30;
+    worker_job_column(&job, "click", COLUMN_LABEL);
+    worker_job_column(&job, "x", COLUMN_CATEGORY);
+    worker_job_column(&job, "n", COLUMN_NUMBER);
+    open_all();
+    expect("19510e473a7cca2d-1c9c5aceb978b64f.index 104 544408fe6fe4e019\n"
+           "7c617d52f5898599-cac8e60e8395fba1.rows 120 99b21b9c9ba92c62\n");
+}
+END_TEST
+
 START_TEST(text_of_a_packed_log)
 {
     static const uint8_t packed[] = {0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02,
@@ -171,6 +186,7 @@ int main(void)
     Suite *s = suite_create("cache_names");
     TCase *t = suite_case(s, "cache_names", 60, setup, teardown);
     tcase_add_loop_test(t, index_and_parsed_rows_of_a_log, 0, 2);
+    tcase_add_test(t, parsed_rows_of_a_log_without_a_header);
     tcase_add_test(t, text_of_a_packed_log);
     tcase_add_test(t, joined_text_of_impressions_and_clicks);
     tcase_add_test(t, files_dated_by_their_names);

@@ -323,6 +323,15 @@ START_TEST(dataset_without_rows_is_refused)
 }
 END_TEST
 
+START_TEST(dataset_first_file_may_be_empty)
+{
+    config_list_add(&job.data.train, worker_text("0.csv", ""));
+    config_list_add(&job.data.train, write_rows("1.csv", 0, 5));
+    open_split(WIRE_TRAIN);
+    ck_assert_uint_eq(check_epoch(0, 5, 5), 5);
+}
+END_TEST
+
 START_TEST(dataset_shape_needs_no_more_than_the_first_line)
 {
     struct model_shape shape;
@@ -487,6 +496,42 @@ START_TEST(dataset_groups_are_for_epoch_0)
 }
 END_TEST
 
+/* A log without a header, of such columns: what it was parsed to is kept for the next job. */
+static void open_named(const char *first, const char *second, const char *third)
+{
+    const char *const name[] = {first, second, third};
+    job.data.column_count = 0;
+    for (int i = 0; i < 3; i++)
+        worker_job_column(&job, name[i], strcmp(name[i], "x") == 0 ? COLUMN_CATEGORY : COLUMN_SKIP);
+    open_split(WIRE_TRAIN);
+    read_batch(0, 0, 2);
+}
+
+/* Whoever corrects the names of such a log says what its columns are, the file being the same. */
+START_TEST(dataset_kept_rows_are_of_the_columns_as_named)
+{
+    job.data.header = false;
+    job.data.cache_max = 1u << 20;
+    strcpy(job.data.label[0], "click");
+    strcpy(job.data.weight, "weight");
+    config_list_add(&job.data.train, worker_text("a.csv", "1,0,7\n0,1,8\n"));
+    open_named("click", "weight", "x");
+    ck_assert(b.label[0] == 1 && b.weight[0] == 0);
+    open_named("weight", "click", "x");
+    ck_assert_msg(b.label[0] == 0 && b.weight[0] == 1, "label %g and weight %g of row 1",
+                  (double)b.label[0], (double)b.weight[0]);
+    strcpy(job.data.weight, "");
+    strcpy(job.evaluate.group, "weight");
+    config_list_add(&job.evaluate.by, "click");
+    open_named("click", "weight", "x");
+    ck_assert_uint_eq(b.group[0], hash_bytes("0", 1, 0));
+    ck_assert_uint_eq(b.by[0], hash_bytes("1", 1, 0));
+    open_named("weight", "click", "x");
+    ck_assert_uint_eq(b.group[0], hash_bytes("1", 1, 0));
+    ck_assert_uint_eq(b.by[0], hash_bytes("0", 1, 0));
+}
+END_TEST
+
 /* Each thread reads all batches of the epoch and folds them to one number. */
 static void *read_epoch(void *result)
 {
@@ -585,11 +630,13 @@ int main(void)
     tcase_add_test(t, dataset_columns_are_found_by_name_in_each_split);
     tcase_add_test(t, dataset_files_of_a_split_need_one_header);
     tcase_add_test(t, dataset_without_rows_is_refused);
+    tcase_add_test(t, dataset_first_file_may_be_empty);
     tcase_add_test(t, dataset_shape_needs_no_more_than_the_first_line);
     tcase_add_test(t, dataset_columns_are_those_that_the_tables_know);
     tcase_add_test(t, dataset_negatives_are_a_share_drawn_anew_each_epoch);
     tcase_add_test(t, dataset_dropped_negatives_leave_an_empty_batch);
     tcase_add_test(t, dataset_groups_are_for_epoch_0);
+    tcase_add_test(t, dataset_kept_rows_are_of_the_columns_as_named);
     tcase_add_test(t, dataset_is_read_by_several_threads);
     suite_add_tcase(s, t);
     SRunner *run = srunner_create(s);

@@ -118,7 +118,38 @@ START_TEST(the_list_and_the_first_line_are_for_all)
 }
 END_TEST
 
-/* What a thread has opened and the loop has not seen yet was closed under it. */
+static int list_made(struct err *e)
+{
+    inputs_relist(&inputs, 0, "");
+    ck_assert_int_eq(inputs_list(&inputs, e), SHOAL_E_AGAIN);
+    loop_turns();
+    return inputs_list(&inputs, e);
+}
+
+/* Whatever the objects are that no row has come into. */
+START_TEST(the_first_line_is_of_the_first_object_that_has_one)
+{
+    struct err e = {0};
+    free(job.data.head);
+    job.data.head = NULL;
+    worker_write("o00", "", 0);
+    worker_write("o01", "\n", 1);
+    for (int grows = 0; grows < 2; grows++) {
+        job.data.objects.grow_ms = grows ? 1000 : 0;
+        ck_assert_msg(list_made(&e) == 0, "%s", e.text);
+        ck_assert_uint_eq(inputs.lines.count, OBJECTS);
+        ck_assert_str_eq(inputs.head, "label,a");
+    }
+    free(job.data.objects.of[0].list);
+    job.data.objects.of[0].list = strdup("echo o00; echo o01");
+    ck_assert_int_eq(list_made(&e), 0); /* of a log that grows: it may still come */
+    ck_assert_uint_eq(inputs.lines.count, 0);
+    job.data.objects.grow_ms = 0;
+    ck_assert_int_eq(list_made(&e), SHOAL_E_DATA);
+    ck_assert_ptr_nonnull(strstr(e.text, "no line in any of the 2 objects"));
+}
+END_TEST
+
 /* A coordinator that came back asks again, and the log may have grown. */
 START_TEST(a_list_is_asked_for_anew)
 {
@@ -162,6 +193,7 @@ START_TEST(each_split_has_objects_of_its_own)
 }
 END_TEST
 
+/* What a thread has opened and the loop has not seen yet was closed under it. */
 START_TEST(what_opens_is_not_closed_for_room)
 {
     struct dataset *d[OBJECTS];
@@ -212,6 +244,63 @@ START_TEST(with_room_in_the_cache_none_is_opened_again)
 }
 END_TEST
 
+/* Files of the cache folder, without locks. */
+static int kept(const char *suffix)
+{
+    char locks[32];
+    snprintf(locks, sizeof locks, "%s.tmp-", suffix);
+    return worker_count_files("cache", suffix) - worker_count_files("cache", locks);
+}
+
+static void use(uint32_t object)
+{
+    struct dataset *d;
+    if (ask(object, &d) == SHOAL_E_AGAIN) {
+        loop_turns();
+        ck_assert_int_eq(ask(object, &d), 0);
+    }
+    inputs_release(&inputs, d);
+}
+
+static void job_ends(void)
+{
+    inputs_close(&inputs);
+    inputs_init(&inputs, &env, &job, changed, NULL);
+}
+
+/* A unit's worker keeps nothing, day after day: neither what stayed open, nor what was looked at
+ * for its first line, nor what one that was killed had left. */
+START_TEST(with_no_room_in_the_cache_nothing_outlives_the_job)
+{
+    struct dataset *d;
+    struct err e;
+    ck_assert_int_eq(inputs_list(&inputs, &e), SHOAL_E_AGAIN);
+    loop_turns();
+    ck_assert_int_eq(kept(".object"), 1);
+    use(0);
+    ck_assert_uint_eq(calls(), 1);
+    worker_write("cache/0123456789abcdef-0123456789abcdef.object", "left", 4);
+    for (uint32_t i = 1; i < 5; i++)
+        use(i);
+    ck_assert_int_eq(ask(4, &d), 0); /* to the end */
+    job_ends();
+    ck_assert_int_eq(kept(".object"), 0);
+    ck_assert_int_eq(kept(".index"), 0);
+}
+END_TEST
+
+START_TEST(indexes_keep_to_the_room_of_the_cache)
+{
+    job.data.cache_max = 1000; /* texts of 16 bytes, indexes of 104 */
+    for (uint32_t i = 0; i < OBJECTS; i++)
+        use(i);
+    ck_assert_int_eq(kept(".object"), OBJECTS);
+    ck_assert_int_le(kept(".index"), 1000 / 104 + 1);
+    job_ends();
+    ck_assert_int_eq(kept(".object"), OBJECTS);
+}
+END_TEST
+
 START_TEST(one_that_cannot_be_opened_is_tried_again)
 {
     struct dataset *d;
@@ -229,6 +318,29 @@ START_TEST(one_that_cannot_be_opened_is_tried_again)
 }
 END_TEST
 
+/* Its lane was taken away while it opened; it comes back when what was amiss has passed. */
+START_TEST(a_failure_that_nobody_waited_for_is_not_told)
+{
+    struct dataset *d;
+    struct err e;
+    job.data.objects.tries = 1;
+    ck_assert_int_eq(rename(worker_path("o01"), worker_path("away")), 0);
+    ck_assert_int_eq(ask(1, &d), SHOAL_E_AGAIN);
+    ck_assert_int_eq(inputs_open(&inputs, 0, 2, "nobody", &d, &e), SHOAL_E_AGAIN);
+    inputs_looked(&inputs); /* they open still */
+    loop_turns();
+    ck_assert_int_eq(inputs_open(&inputs, 0, 2, "nobody", &d, &e), SHOAL_E_NOINPUT);
+    inputs_looked(&inputs);
+    ck_assert_int_eq(rename(worker_path("away"), worker_path("o01")), 0);
+    ck_assert_int_eq(ask(1, &d), SHOAL_E_AGAIN);
+    loop_turns();
+    inputs_looked(&inputs);
+    ck_assert_int_eq(ask(1, &d), 0);
+    inputs_looked(&inputs);
+    ck_assert_uint_eq(dataset_rows(d), 2);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("inputs");
@@ -237,12 +349,16 @@ int main(void)
     tcase_set_timeout(c, 60);
     tcase_add_test(c, an_object_is_there_when_the_loop_has_turned);
     tcase_add_test(c, the_list_and_the_first_line_are_for_all);
+    tcase_add_test(c, the_first_line_is_of_the_first_object_that_has_one);
     tcase_add_test(c, a_list_is_asked_for_anew);
     tcase_add_test(c, each_split_has_objects_of_its_own);
     tcase_add_test(c, what_opens_is_not_closed_for_room);
     tcase_add_test(c, those_used_last_stay_open_the_others_are_opened_again);
     tcase_add_test(c, with_room_in_the_cache_none_is_opened_again);
+    tcase_add_test(c, with_no_room_in_the_cache_nothing_outlives_the_job);
+    tcase_add_test(c, indexes_keep_to_the_room_of_the_cache);
     tcase_add_test(c, one_that_cannot_be_opened_is_tried_again);
+    tcase_add_test(c, a_failure_that_nobody_waited_for_is_not_told);
     suite_add_tcase(s, c);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);

@@ -388,6 +388,15 @@ START_TEST(join_more_bad_rows_than_are_allowed_end_it)
     ck_assert_int_eq(rc, SHOAL_E_DATA);
     ck_assert_ptr_nonnull(strstr(text, "of 3 impressions 0 are malformed, 2 have no id"));
     free(text);
+    job.data.max_bad = 0.7; /* of this very text */
+    free(text_of(&rc));
+    ck_assert_int_eq(rc, 0);
+    job.data.max_bad = 0.6;
+    text = text_of(&rc);
+    ck_assert_int_eq(rc, SHOAL_E_DATA);
+    ck_assert_ptr_nonnull(strstr(text, "of 3 impressions 0 are malformed, 2 have no id"));
+    free(text);
+    ck_assert_int_eq(worker_count_files("cache", ".joined"), 1); /* for who allows them */
 }
 END_TEST
 

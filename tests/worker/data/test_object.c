@@ -163,6 +163,24 @@ START_TEST(half_an_event_file_is_none)
 }
 END_TEST
 
+/* It fails by none of its words, of which the last are told; that they come is no life. */
+START_TEST(a_command_may_say_much)
+{
+    ck_assert_msg(opens("a", "set -e; seq 100000 >&2; echo one; seq 100000 >&2") != NULL, "%s",
+                  e.text);
+    ck_assert_ptr_null(opens("b", "seq 100000 >&2; echo no route >&2; exit 3"));
+    ck_assert_msg(strstr(e.text, "status 3: no route;") != NULL, "%s", e.text);
+    ck_assert_ptr_null(opens("b", "exec >&-; seq 100000 >&2; echo too late >&2; exit 3"));
+    ck_assert_msg(strstr(e.text, "status 3: too late;") != NULL, "%s", e.text);
+    job.data.objects.quiet_s = 1;
+    ck_assert_ptr_null(opens("c", "echo one; while :; do echo still here >&2; sleep 0.1; done"));
+    ck_assert_msg(strstr(e.text, "not a byte came for 1 s") != NULL, "%s", e.text);
+    ck_assert_msg(strstr(e.text, ": still here") != NULL, "%s", e.text);
+    job.data.objects.quiet_s = 0;
+    ck_assert_str_eq(opens("d", "(sleep 100 >&2) >&- & seq 100000 >&2; echo one"), "one\n");
+}
+END_TEST
+
 START_TEST(what_hangs_is_ended_and_what_it_started)
 {
     job.data.objects.quiet_s = 1;
@@ -348,6 +366,7 @@ int main(void)
     tcase_add_test(c, an_object_is_opened_once_and_then_found);
     tcase_add_test(c, half_an_object_is_none);
     tcase_add_test(c, half_an_event_file_is_none);
+    tcase_add_test(c, a_command_may_say_much);
     tcase_add_test(c, what_hangs_is_ended_and_what_it_started);
     tcase_add_test(c, it_is_tried_as_often_as_the_job_says);
     tcase_add_test(c, what_is_forgotten_is_opened_again);

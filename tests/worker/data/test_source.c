@@ -364,6 +364,25 @@ START_TEST(source_head_is_the_first_line)
     config_list_add(&list, worker_text("b.txt", "\n\n"));
     ck_assert_int_eq(source_head(&list, "data.train", &cache, &name, &line, &bytes, &e),
                      SHOAL_E_DATA);
+    ck_assert_ptr_nonnull(strstr(e.text, "b.txt: there is no line in it"));
+}
+END_TEST
+
+/* As a shard of a log that got no row. */
+START_TEST(source_head_is_of_the_first_file_that_has_a_line)
+{
+    char *name, *line;
+    size_t bytes;
+    config_list_add(&list, worker_text("0.txt", ""));
+    config_list_add(&list, worker_text("1.txt", "\n"));
+    config_list_add(&list, "cmd::");
+    config_list_add(&list, worker_text("2.txt", "the head\n"));
+    ck_assert_msg(source_head(&list, "data.train", &cache, &name, &line, &bytes, &e) == 0, "%s",
+                  e.text);
+    ck_assert_str_eq(line, "the head");
+    ck_assert_str_eq(name, worker_path("2.txt"));
+    free(name);
+    free(line);
 }
 END_TEST
 
@@ -466,6 +485,7 @@ int main(void)
     tcase_add_test(t, source_standard_input_is_of_one_job);
     tcase_add_test(t, source_pipe_that_failed_half_way_is_not_read_again);
     tcase_add_test(t, source_head_is_the_first_line);
+    tcase_add_test(t, source_head_is_of_the_first_file_that_has_a_line);
     tcase_add_test(t, source_head_has_its_limits);
     tcase_add_test(t, source_says_when_the_disk_is_full);
     tcase_add_test(t, cache_removes_temporaries_of_the_dead_only);
