@@ -337,8 +337,9 @@ struct engine_load_options {
      * lanes above 0, begun: with so many, this mode and no marks */
     uint64_t run;
     uint32_t lanes, mode;
-    /* bit t: table t may belong to the run; 0: each may. Of these it has every one that was never
-     * touched here; one that was is passed over, or refused where the checkpoint has it by name */
+    /* bit t: table t may belong to the run; 0: each may. Filled are those that were never touched
+     * here; one that was is refused where the checkpoint has it by name, else it stays as it is:
+     * named here, it belongs to a run that begins */
     uint64_t tables;
     /* rows that are left out (engine_fields_take); NULL: none */
     const char *without;

@@ -107,8 +107,8 @@ static int make(struct build *b, struct err *e)
                 << i;
     }
     bool begins = l->lanes > 0;
-    if (begins)
-        tables = l->filled | l->added;
+    if (begins) /* it pushes to those that are passed over, too */
+        tables = l->filled | l->added | (l->asked & l->existing);
     if (rc == 0 && runs_add(&l->runs, l->run, tables, begins ? l->lanes : f->lanes,
                             begins ? l->mode : f->mode, &run) != 0)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory for the marks of run %" PRIu64, l->run);

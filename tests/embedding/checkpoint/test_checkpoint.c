@@ -1127,6 +1127,38 @@ START_TEST(a_load_passes_over_a_trained_table)
 }
 END_TEST
 
+/* A run that begins pushes to what it passes over as well: a lane is no further than there. */
+START_TEST(a_run_that_begins_has_all_tables_that_it_names)
+{
+    static struct rig_push p;
+    struct push_plan plan;
+    struct load_answer got = {0};
+    struct err e = {0};
+    uint64_t mark;
+    struct engine_load_options o = {
+        .path = path, .run = 7, .lanes = 2, .mode = RUN_SSP, .tables = 7};
+    save_one();
+    fleet_open(&to, 1, load_dir, DURABLE_JOURNAL);
+    fleet_tables(&to);
+    struct table_schema other = rig_schema(2);
+    fleet_table(&to, &other);
+    fleet_run_open(&to, 3, 1, 0);
+    rig_push_make(&p, 3, 2, 0, 0, 0, 1);
+    ck_assert_int_eq(rig_push(&to.s[0], &p, &plan), 0);
+    ck_assert_int_eq(engine_load(to.s[0].g, &o, load_answered, &got, &e), 0);
+    fleet_run(&to);
+    ck_assert_msg(got.calls == 1 && got.status == 0, "%s", got.text);
+    ck_assert_int_eq(engine_fence(to.s[0].g, 7, 0, 1, true, NULL, &mark, NULL), 0);
+    for (uint32_t table = 0; table < 3; table++) {
+        rig_push_make(&p, 7, table, 0, 1, 0, 1);
+        ck_assert_int_eq(rig_push(&to.s[0], &p, &plan), 0);
+        ck_assert_int_eq(engine_fence(to.s[0].g, 7, 0, 1, true, NULL, &mark, NULL), 0);
+        ck_assert_uint_eq(mark, table == 2 ? 1 : 0);
+    }
+    fleet_close(&to, false);
+}
+END_TEST
+
 /* Whoever asks now where a lane is goes on from there. */
 START_TEST(a_loaded_run_tells_its_marks_at_once)
 {
@@ -1270,6 +1302,7 @@ int main(void)
     tcase_add_test(t, joined_tablets_have_the_highest_marks);
     tcase_add_loop_test(t, a_table_beside_others_stays_as_it_was_made, 0, 2);
     tcase_add_test(t, a_load_passes_over_a_trained_table);
+    tcase_add_test(t, a_run_that_begins_has_all_tables_that_it_names);
     tcase_add_test(t, a_loaded_run_tells_its_marks_at_once);
     tcase_add_test(t, a_run_that_was_dropped_before_a_load_is_known_after_it);
     tcase_add_test(t, a_load_asks_for_the_journal_first);
