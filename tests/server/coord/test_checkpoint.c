@@ -536,7 +536,7 @@ START_TEST(checkpoint_of_the_end_within_a_round_is_gone_on_with)
         ck_assert(sim_step(r.sim));
     ck_assert(coord_epoch_open(&r.coord->job));
     grows();
-    ck_assert(coord_grow_stop(r.coord));
+    ck_assert(coord_grow_stop(r.coord, 1));
     job_done();
     double examples = report_number("examples");
     ck_assert_double_lt(examples, 1005);

@@ -383,9 +383,9 @@ START_TEST(a_job_that_trains_is_asked_to_stop)
         c->job.at.epoch = 1;
         c->job.opened = cases[i].opened;
         c->job.at.from = cases[i].from;
-        ck_assert_msg(coord_grow_stop(c) == cases[i].ends, "case %zu", i);
+        ck_assert_msg(coord_grow_stop(c, 1) == cases[i].ends, "case %zu", i);
         ck_assert(c->job.grow.stop == cases[i].ends);
-        ck_assert(!coord_grow_stop(c)); /* asked twice it ends at once */
+        ck_assert(!coord_grow_stop(c, 2)); /* asked twice it ends at once */
         end();
     }
 }
