@@ -182,6 +182,22 @@ static int open_memory(struct engine *g, struct err *e)
     return 0;
 }
 
+/* Where none is to be kept, what was kept before goes: else no erasing would find it, and it would
+ * count against the disk for ever. */
+static int open_archive(struct engine *g, struct err *e)
+{
+    char path[LIMIT_PATH];
+    struct stat st;
+    uint64_t keep = g->options.journal_keep;
+    snprintf(path, sizeof path, "%s/archive", g->dir);
+    if (keep == 0 && stat(path, &st) != 0)
+        return 0;
+    int rc = archive_open(path, keep, &g->archive, e);
+    if (rc == 0 && keep > 0)
+        journal_archive(g->journal, g->archive);
+    return rc;
+}
+
 static int open_durable(struct engine *g, struct err *e)
 {
     char path[LIMIT_PATH];
@@ -204,13 +220,7 @@ static int open_durable(struct engine *g, struct err *e)
     rc = journal_open(path, g->segment_bytes, &g->journal, e);
     if (rc == 0)
         rc = engine_recover(g, e);
-    if (rc != 0 || g->options.journal_keep == 0)
-        return rc;
-    snprintf(path, sizeof path, "%s/archive", g->dir);
-    rc = archive_open(path, g->options.journal_keep, &g->archive, e);
-    if (rc == 0)
-        journal_archive(g->journal, g->archive);
-    return rc;
+    return rc == 0 ? open_archive(g, e) : rc;
 }
 
 /* The names of all that is made at a start. */

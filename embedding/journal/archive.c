@@ -182,8 +182,8 @@ struct found {
 
 struct walk {
     const struct archive_wish *wish;
-    uint32_t *hits; /* owned; (LIMIT_KEYS) */
-    uint64_t first; /* sequence of the first record of the segment; 0: none */
+    uint32_t *hits;       /* owned; (LIMIT_KEYS) */
+    uint64_t first, last; /* sequences of the segment's records; 0: none */
     int (*visit)(void *context, struct journal_cursor *c, const struct found *r, struct err *e);
     void *context;
 };
@@ -240,7 +240,7 @@ static int walk_segment(struct walk *w, struct journal_file *f, struct err *e)
     struct journal_cursor c;
     struct journal_record r;
     int rc;
-    w->first = 0;
+    w->first = w->last = 0;
     cursor_open(&c, &one, 0, UINT64_MAX, CURSOR_HEADS);
     while ((rc = cursor_next(&c, &r, e)) == 0) {
         struct found found = {.h = r.head, .hits = w->hits};
@@ -250,6 +250,7 @@ static int walk_segment(struct walk *w, struct journal_file *f, struct err *e)
             break;
         }
         w->first = w->first == 0 ? r.head->sequence : w->first;
+        w->last = r.head->sequence;
         rc = push_hits(w, &c, r.head, &found.hit_count, e);
         if (rc == 0 && found.hit_count > 0 && (rc = cursor_whole(&c, &payload, e)) == 0) {
             found.payload = payload;
@@ -335,6 +336,7 @@ int archive_blame(struct journal_files *f, const struct archive_wish *wish, stru
     struct blame b = {.wish = wish, .limit = limit, .ring = malloc(limit * sizeof *out)};
     struct walk w = {.wish = wish, .visit = blame_visit, .context = &b, .hits = hits_new()};
     uint64_t first = 0;
+    bool gap = false;
     int rc = w.hits == NULL || b.ring == NULL
                  ? err_set(e, SHOAL_E_NOMEM, "no memory to read the journal")
                  : 0;
@@ -347,12 +349,13 @@ int archive_blame(struct journal_files *f, const struct archive_wish *wish, stru
         if (file->fd < 0)
             break; /* the archive has dropped it, and what is older */
         rc = walk_segment(&w, file, e);
+        gap |= w.first > 0 && first > wish->above + 1 && w.last + 1 < first;
         first = w.first > 0 ? w.first : first;
         blame_take(&b, out, limit, count);
         close(file->fd);
         file->fd = -1;
     }
-    *complete = rc == 0 && i == 0 && first > 0 && first <= wish->above + 1;
+    *complete = rc == 0 && i == 0 && !gap && first > 0 && first <= wish->above + 1;
     free(w.hits);
     free(b.ring);
     return rc;

@@ -21,7 +21,7 @@
 
 struct archive;
 
-/* Lists the folder (made when missing) and deletes what is too much. keep: bytes, at least 1. */
+/* Lists the folder (made when missing) and deletes what is too much. keep: bytes. */
 int archive_open(const char *dir, uint64_t keep, struct archive **out, struct err *e);
 void archive_close(struct archive *a); /* NULL is fine */
 /* Takes the file of a segment whose records end at `bytes`; the oldest go when it is too much.
@@ -55,7 +55,7 @@ struct archive_wish {
 };
 
 /* Pushes that have wish->keys[0], newest first, at most limit. out has room for limit; *complete:
- * everything was read, from the first record above wish->above on. */
+ * everything was read, from the first record above wish->above on, and no record is missing. */
 struct journal_files;
 int archive_blame(struct journal_files *f, const struct archive_wish *wish, struct blame_entry *out,
                   uint32_t limit, uint32_t *count, bool *complete, struct err *e);

@@ -177,6 +177,29 @@ START_TEST(archive_keeps_what_the_journal_lets_go)
 }
 END_TEST
 
+/* A segment that could not be taken, or was lost, from the midst of the others. */
+START_TEST(blame_over_a_gap_is_not_complete)
+{
+    char path[LIMIT_PATH];
+    uint64_t generation;
+    begin_new(64u << 20);
+    for (uint64_t to = 1; to < 100; to++)
+        push(to, to % 10 == 0);
+    rig_close(&s, true);
+    begin(64u << 20);
+    blame(7000, 1000);
+    ck_assert(seen_complete);
+    ck_assert_uint_gt(archive_count(s.g->archive), 2);
+    archive_path(s.g->archive, 1, path, &generation);
+    rig_close(&s, false);
+    ck_assert_int_eq(remove(path), 0);
+    begin(64u << 20);
+    blame(7000, 1000);
+    ck_assert(!seen_complete);
+    end();
+}
+END_TEST
+
 START_TEST(archive_is_bounded_and_drops_the_oldest)
 {
     struct archive *a;
@@ -282,6 +305,22 @@ START_TEST(scrub_of_an_idle_journal_and_of_none_ends)
     rig_table(&s, 0);
     scrub(7000);
     rig_close(&s, false);
+}
+END_TEST
+
+/* Else an erasing would not look there, and what was kept would count against the disk for ever. */
+START_TEST(archive_goes_where_none_is_kept_any_more)
+{
+    begin_new(64u << 20);
+    for (uint64_t to = 1; to < 60; to++)
+        push(to, to % 10 == 0);
+    rig_close(&s, true);
+    ck_assert(marked("archive"));
+    begin(0);
+    ck_assert(!marked("archive"));
+    scrub(7000);
+    ck_assert(!marked("."));
+    end();
 }
 END_TEST
 
@@ -526,6 +565,8 @@ int main(void)
     tcase_add_loop_test(c, scrub_takes_pairs_that_were_left_behind, 0, 2);
     tcase_add_test(c, blame_refuses_what_it_cannot_do);
     tcase_add_test(c, archive_keeps_what_the_journal_lets_go);
+    tcase_add_test(c, archive_goes_where_none_is_kept_any_more);
+    tcase_add_test(c, blame_over_a_gap_is_not_complete);
     tcase_add_test(c, archive_is_bounded_and_drops_the_oldest);
     tcase_add_test(c, scrub_leaves_nothing_of_a_key_in_any_file);
     tcase_add_test(c, scrub_of_an_idle_journal_and_of_none_ends);
