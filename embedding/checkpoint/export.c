@@ -193,7 +193,7 @@ static int make_part(struct export_work *x, struct err *e)
     SHOAL_ASSERT(x->part.files == 0 && x->part.part < x->part.parts);
     if (file_remove_tree(x->tmp) != 0)
         return cannot(e, "remove", x->tmp);
-    int rc = x->store == NULL ? cut_manifest_check(x->cut, &facts, e) : 0;
+    int rc = x->store == NULL ? cut_manifest_check(x->cut, CUT_READ, &facts, e) : 0;
     if (rc == 0 && facts.lanes > LIMIT_LANES)
         rc = err_set(e, SHOAL_E_CORRUPT, "%s/manifest names %u lanes", x->cut, facts.lanes);
     if (rc != 0)

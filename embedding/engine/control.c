@@ -371,13 +371,14 @@ int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
             "%u restores are still in the journal; ask again when rows have been written",
             ENGINE_CUT_REFS);
     struct cut_source source;
-    int rc = cut_open(g, cut, &source, e);
+    bool checked = cut_checked(g, cut);
+    int rc = cut_open(g, cut, checked ? CUT_SIZES : CUT_READ, &source, e);
     if (rc != 0)
         return rc;
     const struct cut_facts *f = &source.facts;
     struct record_restore r = {
         .cut = cut, .run = run, .tables = f->tables, .lanes = f->lanes, .mode = f->mode};
-    rc = cut_checked(g, cut) ? 0 : restore_check_read(&source, e);
+    rc = checked ? 0 : restore_check_read(&source, e);
     if (rc == 0)
         rc = restore_check_tables(g, &source, engine_table_create, e);
     cut_source_close(&source);

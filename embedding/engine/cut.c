@@ -284,7 +284,7 @@ static bool exists(struct engine *g, uint64_t cut, struct cut_facts *facts)
     char dir[LIMIT_PATH];
     struct stat st;
     cut_path(g, cut, "", dir);
-    return stat(dir, &st) == 0 && cut_manifest_check(dir, facts, NULL) == 0;
+    return stat(dir, &st) == 0 && cut_manifest_check(dir, CUT_SIZES, facts, NULL) == 0;
 }
 
 static void cut_step(struct engine *g);

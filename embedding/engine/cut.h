@@ -15,8 +15,12 @@ struct cut_source {
     struct journal *journal; /* owned; NULL: the rows are all */
     struct cut_facts facts;
 };
+/* How far a cut's files are compared with its manifest. To read the journal of a large one takes
+ * minutes: that is for I/O threads. Where its records are applied next, each is checked then. */
+enum cut_depth { CUT_SIZES, CUT_READ };
 /* NOT_FOUND, CORRUPT (file named). */
-int cut_open(struct engine *g, uint64_t cut, struct cut_source *out, struct err *e);
+int cut_open(struct engine *g, uint64_t cut, enum cut_depth depth, struct cut_source *out,
+             struct err *e);
 /* Writes all pairs into a new RocksDB folder; durable when it returns. Any thread. */
 int cut_copy_rows(struct store *from, const char *path, struct err *e);
 /* Writes the pairs of cold rows into `to`, `batch` bytes of them in its buffers at most. Any
@@ -62,7 +66,8 @@ struct cut_file {
 int cut_manifest_write(const char *dir, struct cut_facts *facts, const struct cut_file *segment,
                        size_t segments, struct err *e);
 /* Reads it and checks every file against it: CORRUPT names the file. */
-int cut_manifest_check(const char *dir, struct cut_facts *facts, struct err *e);
+int cut_manifest_check(const char *dir, enum cut_depth depth, struct cut_facts *facts,
+                       struct err *e);
 /* A manifest's text: ends `out`, a memory stream over *text, with the line "end XXH3" of all before
  * it, and stores it as dir/manifest, synced. Frees *text in any case. */
 int cut_text_write(const char *dir, FILE *out, char **text, const size_t *bytes, struct err *e);

@@ -179,32 +179,42 @@ int cut_text_read(const char *dir, const struct signature *signature, const char
                              "%s/manifest does not end in its own checksum; use another one", dir);
 }
 
-static int check_file(const char *dir, const char *folder, const char *name, uint64_t bytes,
-                      const uint64_t *checksum, struct err *e)
+struct named { /* a line of the manifest */
+    const char *folder, *name;
+    uint64_t bytes, checksum;
+    bool front; /* the file may be longer */
+    bool read;  /* its checksum is looked at */
+};
+
+static int check_file(const char *dir, const struct named *f, struct err *e)
 {
     char path[LIMIT_PATH];
     struct stat st;
     uint64_t sum;
-    snprintf(path, sizeof path, "%s/%s/%s", dir, folder, name);
-    if (strchr(name, '/') != NULL || stat(path, &st) != 0)
+    snprintf(path, sizeof path, "%s/%s/%s", dir, f->folder, f->name);
+    if (strchr(f->name, '/') != NULL || stat(path, &st) != 0)
         return err_set(e, SHOAL_E_CORRUPT,
                        "%s is missing, though the manifest names it; use another cut", path);
-    bool good = checksum == NULL ? (uint64_t)st.st_size == bytes
-                                 : cut_file_checksum(path, bytes, &sum) == 0 && sum == *checksum;
+    uint64_t has = (uint64_t)st.st_size;
+    bool good = f->front ? has >= f->bytes : has == f->bytes;
+    if (good && f->read)
+        good = cut_file_checksum(path, f->bytes, &sum) == 0 && sum == f->checksum;
     return good ? 0
                 : err_set(e, SHOAL_E_CORRUPT, "%s is not what the manifest says; use another cut",
                           path);
 }
 
-static int check_line(const char *dir, const char *line, struct cut_facts *f, struct err *e)
+static int check_line(const char *dir, enum cut_depth depth, const char *line, struct cut_facts *f,
+                      struct err *e)
 {
     char name[256];
     uint64_t bytes, sum, mark;
     uint32_t lane;
     if (sscanf(line, "segment %255s %" SCNu64 " %16" SCNx64, name, &bytes, &sum) == 3)
-        return check_file(dir, "journal", name, bytes, &sum, e);
+        return check_file(dir,
+                          &(struct named){"journal", name, bytes, sum, true, depth == CUT_READ}, e);
     if (sscanf(line, "rows %255s %" SCNu64, name, &bytes) == 2)
-        return check_file(dir, "rows", name, bytes, NULL, e);
+        return check_file(dir, &(struct named){"rows", name, bytes, 0, false, false}, e);
     if (sscanf(line, "run %" SCNu64 " %16" SCNx64 " %u %u", &f->run, &f->tables, &f->lanes,
                &f->mode) == 4 ||
         sscanf(line, "cut %" SCNu64, &f->cut) == 1 ||
@@ -220,14 +230,15 @@ static int check_line(const char *dir, const char *line, struct cut_facts *f, st
     return err_set(e, SHOAL_E_CORRUPT, "%s/manifest: line \"%.40s\" is not understood", dir, line);
 }
 
-int cut_manifest_check(const char *dir, struct cut_facts *facts, struct err *e)
+int cut_manifest_check(const char *dir, enum cut_depth depth, struct cut_facts *facts,
+                       struct err *e)
 {
     char *text, *rest = NULL;
     *facts = (struct cut_facts){0};
     int rc = cut_text_read(dir, NULL, NULL, &text, e);
     for (char *line = rc == 0 ? strtok_r(text, "\n", &rest) : NULL; line != NULL && rc == 0;
          line = strtok_r(NULL, "\n", &rest))
-        rc = check_line(dir, line, facts, e);
+        rc = check_line(dir, depth, line, facts, e);
     free(text);
     return rc;
 }
@@ -278,7 +289,8 @@ void cut_uncheck(struct engine *g, uint64_t cut)
 
 /* ---- opening a cut ---- */
 
-int cut_open(struct engine *g, uint64_t cut, struct cut_source *out, struct err *e)
+int cut_open(struct engine *g, uint64_t cut, enum cut_depth depth, struct cut_source *out,
+             struct err *e)
 {
     *out = (struct cut_source){0};
     if (g->dir == NULL) {
@@ -294,7 +306,7 @@ int cut_open(struct engine *g, uint64_t cut, struct cut_source *out, struct err 
     cut_path(g, cut, "", dir);
     if (stat(dir, &st) != 0)
         return err_set(e, SHOAL_E_NOT_FOUND, "there is no cut %s", dir);
-    int rc = cut_manifest_check(dir, &out->facts, e);
+    int rc = cut_manifest_check(dir, depth, &out->facts, e);
     if (rc == 0 && out->facts.cut != cut)
         rc = err_set(e, SHOAL_E_CORRUPT, "%s holds cut %" PRIu64, dir, out->facts.cut);
     cut_path(g, cut, "/rows", path);

@@ -211,7 +211,7 @@ static int empty_some(struct restore *s, uint64_t rows, struct err *e)
 
 static int source_open(struct restore *s, struct err *e)
 {
-    int rc = cut_open(s->g, s->record.cut, &s->source, e);
+    int rc = cut_open(s->g, s->record.cut, CUT_SIZES, &s->source, e);
     if (rc != 0)
         return rc;
     s->replay.until = s->source.facts.sequence;

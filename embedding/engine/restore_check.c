@@ -160,7 +160,7 @@ static void check_run(struct work *w)
 {
     struct check_work *c = container_of(w, struct check_work, work);
     struct cut_source source;
-    c->status = cut_open(c->g, c->cut, &source, &c->err);
+    c->status = cut_open(c->g, c->cut, CUT_READ, &source, &c->err);
     if (c->status != 0)
         return;
     c->status = restore_check_read(&source, &c->err);
@@ -171,7 +171,7 @@ static void check_run(struct work *w)
 static int look_again(struct engine *g, uint64_t cut, struct err *e)
 {
     struct cut_source source;
-    int rc = cut_open(g, cut, &source, e);
+    int rc = cut_open(g, cut, CUT_SIZES, &source, e);
     if (rc != 0)
         return rc;
     rc = restore_check_tables(g, &source, engine_overlap, e);

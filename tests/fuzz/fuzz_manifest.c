@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                  hash_bytes(text, size, 0));
     fuzz_file(manifest, text, size);
     (void)snprintf(dir, sizeof dir, "%s/cut", fuzz_dir());
-    if (cut_manifest_check(dir, &facts, &e) != 0 && e.text[0] == '\0')
+    if (cut_manifest_check(dir, CUT_READ, &facts, &e) != 0 && e.text[0] == '\0')
         abort();
     free(text);
     return 0;

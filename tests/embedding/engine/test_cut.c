@@ -1,6 +1,7 @@
 /* test_cut.c: hold, go, restore; on disk and in memory, with restarts in between. */
 #include "embedding/engine.h"
 #include "embedding/engine/cut.h"
+#include "embedding/engine/engine_state.h"
 #include "embedding/engine/flush.h"
 #include "embedding/engine/replay.h"
 #include "embedding/engine/tier.h"
@@ -1070,6 +1071,45 @@ START_TEST(a_check_changes_nothing_and_knows_what_it_read)
 }
 END_TEST
 
+/* Bytes that this process has read of files so far. */
+static uint64_t bytes_read(void)
+{
+    uint64_t bytes = 0;
+    FILE *f = fopen("/proc/self/io", "re");
+    ck_assert(f != NULL && fscanf(f, "rchar: %" SCNu64, &bytes) == 1);
+    fclose(f);
+    return bytes;
+}
+
+/* By the I/O thread that checks it, and by the shard's as its records are applied: a long one would
+ * keep the shard's thread from all else, with nobody told that it gets on. */
+START_TEST(a_journal_that_was_checked_is_not_read_whole_again)
+{
+    struct checked c = {0};
+    struct err e = {0};
+    begin(DURABLE_JOURNAL, dir);
+    rig_train(&s, 1, 0, 0, 0, 2000);
+    make_cut(5);
+    uint64_t journal = journal_bytes(s.g->journal);
+    ck_assert_uint_gt(journal, 1u << 20);
+    ck_assert_int_eq(engine_restore_check(s.g, 5, 2, on_checked, &c, &e), 0);
+    ck_assert_int_eq(s.env.count, 1);
+    struct env_work *reads = s.env.work[--s.env.count];
+    reads->run(reads);
+    uint64_t before = bytes_read();
+    reads->done(reads);
+    ck_assert_msg(c.calls == 1 && c.status == 0, "%s", c.text);
+    ck_assert_uint_lt(bytes_read() - before, journal / 2);
+    before = bytes_read();
+    check(5, 2, &c);
+    ck_assert_uint_lt(bytes_read() - before, journal / 2);
+    before = bytes_read();
+    restore(5, 2);
+    ck_assert_uint_lt(bytes_read() - before, journal + journal / 2);
+    rig_close(&s, false);
+}
+END_TEST
+
 static void unfinished_child(void *context)
 {
     uint64_t sequence;
@@ -1135,6 +1175,7 @@ int main(void)
     tcase_add_test(t, a_number_used_again_names_the_new_cut);
     tcase_add_test(t, a_damaged_cut_is_refused_and_nothing_is_changed);
     tcase_add_loop_test(t, a_rotten_cut_is_refused_before_its_record, 0, 2);
+    tcase_add_test(t, a_journal_that_was_checked_is_not_read_whole_again);
     tcase_add_test(t, a_check_changes_nothing_and_knows_what_it_read);
     tcase_add_test(t, an_unfinished_cut_does_not_exist);
     suite_add_tcase(suite, t);
