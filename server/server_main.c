@@ -3,8 +3,8 @@
  * Threads: each shard has its own, with its own loop (net), engine and core; it opens, runs and
  * closes them there. The main thread starts them, waits until all answer readers (shard.h), says
  * READY=1, and then waits for SIGTERM or SIGINT; a shard that gets further wakes it by SIGUSR1. All
- * threads block these signals. ZeroMQ has its I/O threads, libuv its pool for the engine's slow
- * work.
+ * threads block these signals. ZeroMQ has its I/O threads, libuv its pool for the engines' slow
+ * work (UV_THREADPOOL_SIZE overrides its size).
  *
  * SIGTERM is a clean stop: every dirty tablet is written, so that the next start replays nothing. A
  * second one leaves at once, and so does one in a recovery: there a kill at any step is as good
@@ -481,6 +481,17 @@ static int keys_open(struct server *sv, struct err *e)
         c->listen, c->coordinator);
 }
 
+/* Before there is another thread. All shards make cuts at the same time, and export them: minutes
+ * of one thread each, with a part of the pool left for what pushes and pulls wait for: four a
+ * shard, for its syncs, flushes, fetches and something long. */
+static void pool_size(uint32_t shards)
+{
+    char text[24];
+    uint32_t threads = 4 * shards;
+    snprintf(text, sizeof text, "%u", threads > 1024 ? 1024 : threads); /* libuv takes no more */
+    setenv("UV_THREADPOOL_SIZE", text, 0);
+}
+
 static int serve(struct server *sv, struct err *e)
 {
     int lock_fd, rc;
@@ -491,6 +502,7 @@ static int serve(struct server *sv, struct err *e)
     sigaddset(&sv->signals, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &sv->signals, NULL); /* inherited by every thread */
     signal(SIGPIPE, SIG_IGN);
+    pool_size(sv->config.shards);
     rc = keys_open(sv, e);
     if (rc)
         return rc;

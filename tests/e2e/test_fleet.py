@@ -214,9 +214,20 @@ def ended_run_shows_its_report(space):
     assert none.returncode == 66 and "field 0" in none.stderr, none
 
 
+def slow_work_of_some_shards_leaves_threads_to_the_others(space):
+    """Four a shard. Those of the pool are called as the shard whose work came first."""
+    job = job_file(space / "job.yaml", synth(space / "train.tsv", 2000), **{"tables[0].tablets": 128})
+    with AnyFleet(space, "a", shards=8) as fleet:
+        fleet.coordinator()
+        server = fleet.server("s0", "--set", "shards=8")
+        fleet.job(job)
+        names = [task.read_text(encoding="utf-8") for task in pathlib.Path(f"/proc/{server.pid}/task").glob("*/comm")]
+        assert sum(name.startswith("shard-") for name in names) >= 8 + 4 * 8, names
+
+
 if __name__ == "__main__":
     main([a_worker_of_a_file_waits_for_each_job, submitted_job_is_shown_until_its_end, submit_tells_of_its_own_job_alone,
           stopped_job_leaves_the_fleet_to_the_next,
           a_job_begins_with_what_the_last_one_left, a_job_drops_what_the_last_one_left, a_restore_drops_nothing_unasked,
           a_field_called_all_is_not_meant, failed_job_ends_submit_with_its_status,
-          ended_run_shows_its_report])
+          ended_run_shows_its_report, slow_work_of_some_shards_leaves_threads_to_the_others])
