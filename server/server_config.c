@@ -14,6 +14,7 @@
 
 #define DISK_LEAST (16ull << 20)
 #define MEMORY_LEAST (1ull << 20)
+#define JOURNAL_LEAST (256ull << 10) /* four segments of the least size */
 
 static int take_string(const struct config *c, const char *name, const char *key, char *out,
                        size_t capacity, struct err *e)
@@ -82,6 +83,20 @@ static int file_take(const char *path, const struct string_list *set, const stru
 {
     return path == NULL ? text_take("{}", 2, "defaults", set, keys, take, out, e)
                         : text_take(NULL, 0, path, set, keys, take, out, e);
+}
+
+/* 0 is what the rows need; a shard that gets less than it can write would refuse all pushes. */
+static int check_journal(const struct config *c, const char *name, const struct server_config *s,
+                         struct err *e)
+{
+    SHOAL_ASSERT(s->shards > 0);
+    if (s->journal.max == 0 || s->journal.max / s->shards >= JOURNAL_LEAST)
+        return 0;
+    return err_set(e, SHOAL_E_CONFIG,
+                   "%s:%d: journal.max: %" PRIu64 " bytes for %u shards; a shard needs %" PRIu64
+                   " at least: give it with its unit, such as 4GiB",
+                   name, config_line(c, "journal.max"), s->journal.max, s->shards,
+                   (uint64_t)JOURNAL_LEAST);
 }
 
 /* The journal must leave room for the rows, and for the rows once more while they are written
@@ -175,6 +190,8 @@ static int take_server(const struct config *c, const char *name, void *to, struc
                        "name it in coordinator.yaml",
                        name, config_line(c, "allow"));
     rc = check_memory(c, name, out, e);
+    if (rc == 0)
+        rc = check_journal(c, name, out, e);
     if (rc == 0)
         rc = check_disk(c, name, out, e);
     return rc ? rc : server_config_endpoint(out, out->shards - 1, endpoint, e);

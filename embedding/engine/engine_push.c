@@ -57,14 +57,27 @@ static uint64_t body_bytes(const struct table_schema *s, const struct push_recor
     return (uint64_t)r->key_count * (sizeof(uint64_t) + schema_push_floats(s) * sizeof(float));
 }
 
+/* What of a server's settings keeps its segments as small as they are (engine.c). */
+static const char *segment_bound(const struct engine *g)
+{
+    const struct engine_options *o = &g->options;
+    bool asked = o->segment_bytes != 0 && g->segment_bytes + 4096 > o->segment_bytes;
+    if (asked || (o->journal_max == 0 && o->disk == 0))
+        return "journal.segment";
+    return o->journal_max > 0 ? "journal.max, of which it is a quarter of the shard's part"
+                              : "disk, of which it is a sixteenth of the shard's part";
+}
+
 /* No more than a segment takes, every gradient as it may be, clicks within shows. */
 static int check_body(const struct engine *g, const struct table_schema *s,
                       const struct push_record *r, struct err *e)
 {
     if (g->journal != NULL && body_bytes(s, r) > journal_payload_max(g->journal))
         return err_set(e, SHOAL_E_TOO_BIG,
-                       "a push of %" PRIu64 " bytes does not fit a journal segment of %u",
-                       body_bytes(s, r), g->segment_bytes);
+                       "a push of %" PRIu64
+                       " bytes does not fit a journal segment of %u: raise %s, and restart the "
+                       "server",
+                       body_bytes(s, r), g->segment_bytes, segment_bound(g));
     int rc = guard_check(g->guard, s, r, e);
     if (rc == 0 && !table_stats_ok(s, r->gradients, r->key_count))
         rc = err_set(e, SHOAL_E_MALFORMED,

@@ -153,6 +153,19 @@ START_TEST(a_disk_budget_has_room_for_the_journal_and_twice_the_rows)
 }
 END_TEST
 
+/* A journal that holds no push would have every one wait for ever. */
+START_TEST(a_journal_without_its_unit_is_refused)
+{
+    struct server_config c;
+    struct err e;
+    ck_assert_int_eq(parse("shards: 2\njournal: {max: 4}\n", &c, &e), SHOAL_E_CONFIG);
+    ck_assert_msg(strstr(e.text, ":2: journal.max: 4 bytes for 2 shards") != NULL, "%s", e.text);
+    ck_assert_int_eq(parse("shards: 3\njournal: {max: 767KiB}\n", &c, &e), SHOAL_E_CONFIG);
+    ck_assert_int_eq(parse("shards: 3\njournal: {max: 768KiB}\n", &c, &e), 0);
+    ck_assert_int_eq(parse("shards: 3\njournal: {max: 0}\n", &c, &e), 0);
+}
+END_TEST
+
 /* 0 for a shard would be no bound at all. */
 START_TEST(a_memory_budget_without_its_unit_is_refused)
 {
@@ -177,6 +190,7 @@ int main(void)
     tcase_add_test(c, any_port_and_ipc_make_an_endpoint_each);
     tcase_add_test(c, data_dir_keeps_its_name_and_one_owner);
     tcase_add_test(c, a_disk_budget_has_room_for_the_journal_and_twice_the_rows);
+    tcase_add_test(c, a_journal_without_its_unit_is_refused);
     tcase_add_test(c, a_memory_budget_without_its_unit_is_refused);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);

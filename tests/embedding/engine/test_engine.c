@@ -50,6 +50,68 @@ START_TEST(push_is_taken_once)
 }
 END_TEST
 
+static int by_mix(const void *a, const void *b)
+{
+    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
+    return (x > y) - (x < y);
+}
+
+/* As many keys as there may be. */
+static int push_most(struct push_plan *plan, struct err *e)
+{
+    static uint64_t keys[LIMIT_KEYS];
+    static float gradients[LIMIT_KEYS * (SHARD_WIDTH + 2)];
+    for (uint32_t i = 0; i < LIMIT_KEYS; i++)
+        keys[i] = key_make(1, i);
+    qsort(keys, LIMIT_KEYS, sizeof keys[0], by_mix);
+    rig_push_make(&p, 1, 0, 0, 0, 0, 1);
+    p.record.key_count = LIMIT_KEYS;
+    p.record.keys = keys;
+    p.record.gradients = gradients;
+    return engine_admit_push(s.g, &p.record, plan, e);
+}
+
+/* With what is advised it is taken, into the same folder. */
+START_TEST(a_push_that_no_segment_takes_names_the_key_to_raise)
+{
+    static const struct {
+        struct engine_options small, raised;
+        const char *names;
+    } of[] = {{{.journal_max = 64u << 20, .segment_bytes = 65536},
+               {.journal_max = 64u << 20, .segment_bytes = 4u << 20},
+               "raise journal.segment"},
+              {{.journal_max = 2u << 20}, {.journal_max = 64u << 20}, "raise journal.max"},
+              {{.disk = 16u << 20}, {.disk = 512u << 20}, "raise disk"}};
+    char dir[LIMIT_PATH];
+    for (int i = 0; i < 3; i++) {
+        struct err e = {0};
+        struct push_plan plan;
+        struct engine_options o = of[i].small;
+        rig_dir(dir);
+        o.dir = dir;
+        o.durability = DURABLE_JOURNAL;
+        o.disk_watermark = 1;
+        ck_assert_msg(rig_try_open_with(&s, &o, &e) == 0, "%s", e.text);
+        rig_lead(&s);
+        rig_table(&s, 0);
+        ck_assert_msg(engine_run_open(s.g, 1, 2, 1, &e) == 0, "%s", e.text);
+        ck_assert_int_eq(push_most(&plan, &e), SHOAL_E_TOO_BIG);
+        ck_assert_msg(strstr(e.text, of[i].names) != NULL, "%s", e.text);
+        rig_close(&s, true);
+        o.journal_max = of[i].raised.journal_max;
+        o.segment_bytes = of[i].raised.segment_bytes;
+        o.disk = of[i].raised.disk;
+        ck_assert_msg(rig_try_open_with(&s, &o, &e) == 0, "%s", e.text);
+        rig_lead(&s);
+        ck_assert_msg(push_most(&plan, &e) == 0, "%s", e.text);
+        ck_assert_int_eq(engine_commit(s.g), 0);
+        ck_assert_int_eq(engine_apply_push(s.g, &p.record, &plan), 0);
+        rig_close(&s, false);
+        rig_remove_dir(dir);
+    }
+}
+END_TEST
+
 START_TEST(push_with_a_gap_does_nothing)
 {
     struct push_plan plan;
@@ -597,6 +659,7 @@ int main(void)
     tcase_set_timeout(t, 120);
     tcase_add_test(t, push_is_taken_once);
     tcase_add_test(t, push_with_a_gap_does_nothing);
+    tcase_add_test(t, a_push_that_no_segment_takes_names_the_key_to_raise);
     tcase_add_test(t, tablets_that_are_ahead_skip_what_they_have);
     tcase_add_loop_test(t, a_push_stands_for_what_a_tablet_lacks, 0, 2);
     tcase_add_test(t, what_is_wrong_is_refused_by_name);
