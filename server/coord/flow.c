@@ -196,6 +196,9 @@ int coord_flow_open(struct coord *c, struct err *e)
     }
     if (rc != 0)
         return rc;
+    rc = coord_submit_settle(c, e);
+    if (rc != 0)
+        return rc;
     c->job.at.text[ERR_TEXT_MAX - 1] = 0;
     if (c->job.at.phase > PHASE_GROW)
         return err_set(e, SHOAL_E_CORRUPT,
