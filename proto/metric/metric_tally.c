@@ -46,13 +46,29 @@ uint64_t metric_tally_examples(const struct metric_tally *t)
     return count;
 }
 
-void metric_tally_figures(const struct metric_tally *t, struct metric *out)
+void metric_tally_total(struct metric_tally_total *to, const struct metric_tally *from)
+{
+    to->loss += (double)from->loss / (double)METRIC_TALLY_ONE;
+    to->predicted += (double)from->predicted / (double)METRIC_TALLY_ONE;
+    for (uint32_t i = 0; i < METRIC_TALLY_CELLS; i++) {
+        to->positives[i] += from->positives[i];
+        to->negatives[i] += from->negatives[i];
+    }
+}
+
+void metric_tally_total_figures(const struct metric_tally_total *t, struct metric *out)
 {
     struct metric_pairs pairs = {.below = 0};
     for (uint32_t i = 0; i < METRIC_TALLY_CELLS; i++)
         metric_pairs_add(&pairs, t->positives[i], t->negatives[i]);
-    metric_pairs_figures(&pairs, (double)t->loss / (double)METRIC_TALLY_ONE,
-                         (double)t->predicted / (double)METRIC_TALLY_ONE, out);
+    metric_pairs_figures(&pairs, t->loss, t->predicted, out);
+}
+
+void metric_tally_figures(const struct metric_tally *t, struct metric *out)
+{
+    struct metric_tally_total total = {.loss = 0};
+    metric_tally_total(&total, t);
+    metric_tally_total_figures(&total, out);
 }
 
 /* ---- told ------------------------------------------------------------------------------------ */
@@ -83,8 +99,8 @@ static bool entries_ok(const struct metric_tally_entry *e, uint32_t count, uint3
         memcpy(&at, (const char *)e + i * sizeof at, sizeof at);
         uint64_t place = (uint64_t)at.label * METRIC_TALLY_CELLS + at.cell + 1;
         if (at.label >= labels || at.cell >= METRIC_TALLY_CELLS || place <= before ||
-            at.positives > examples || at.negatives > examples ||
-            at.positives + at.negatives > examples - seen[at.label])
+            at.positives > examples - seen[at.label] ||
+            at.negatives > examples - seen[at.label] - at.positives)
             return false;
         before = place;
         seen[at.label] += at.positives + at.negatives;
@@ -96,20 +112,26 @@ static bool entries_ok(const struct metric_tally_entry *e, uint32_t count, uint3
     return true;
 }
 
+/* Of at most so many examples. They may be a store's, of a whole epoch, whose count times the
+ * greatest loss is past 64 bits: so it divides. */
+static bool sums_ok(const struct metric_tally_sums *s, uint64_t examples)
+{
+    const uint64_t loss_most = LOSS_MAX * METRIC_TALLY_ONE;
+    return s->loss / loss_most + (s->loss % loss_most > 0) <= examples &&
+           s->predicted / METRIC_TALLY_ONE + (s->predicted % METRIC_TALLY_ONE > 0) <= examples;
+}
+
 bool metric_tally_take(struct metric_tally *tally, uint32_t labels, uint64_t examples,
                        const void *sums, const void *entry, uint32_t count)
 {
     struct metric_tally_sums s[LIMIT_TASKS];
     struct metric_tally_entry at;
-    uint64_t most = count > 0 ? examples : 0;
     SHOAL_ASSERT(labels >= 1 && labels <= LIMIT_TASKS);
     memcpy(s, sums, labels * sizeof s[0]);
-    if (examples > UINT64_MAX / LOSS_MAX / METRIC_TALLY_ONE ||
-        !entries_ok(entry, count, labels, examples))
+    if (!entries_ok(entry, count, labels, examples))
         return false;
     for (uint32_t l = 0; l < labels; l++)
-        if (s[l].loss > most * LOSS_MAX * METRIC_TALLY_ONE ||
-            s[l].predicted > most * METRIC_TALLY_ONE)
+        if (!sums_ok(&s[l], count > 0 ? examples : 0))
             return false;
     for (uint32_t l = 0; l < labels; l++) {
         tally[l].loss += s[l].loss;

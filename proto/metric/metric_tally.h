@@ -30,6 +30,15 @@ uint64_t metric_tally_examples(const struct metric_tally *t);
 /* All that metric.h says but for ece and gauc, which are NaN. */
 void metric_tally_figures(const struct metric_tally *t, struct metric *out);
 
+/* Many of them together, whose sums could be past 64 bits at 1.5e11 examples. Zero is empty. Added
+ * up in one order it is the same, bit for bit. */
+struct metric_tally_total {
+    double loss, predicted;
+    uint64_t positives[METRIC_TALLY_CELLS], negatives[METRIC_TALLY_CELLS];
+};
+void metric_tally_total(struct metric_tally_total *to, const struct metric_tally *from);
+void metric_tally_total_figures(const struct metric_tally_total *t, struct metric *out);
+
 /* As messages and stores have them: the sums of each label, and its cells that are not empty, in
  * order of label and cell. */
 struct metric_tally_sums {

@@ -218,7 +218,7 @@ struct coord_job {
     char *yaml; /* owned */
     size_t yaml_bytes;
     peer_t submitter;
-    char kernel[WIRE_KERNEL]; /* bsp: of the first worker */
+    char kernel[WIRE_KERNEL]; /* bsp: of the first worker; stored (work.c) */
     struct coord_roll roll;
     struct {
         uint64_t worker, given_ns; /* who indexes it */

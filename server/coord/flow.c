@@ -12,6 +12,7 @@
 #include "server/coord/setup.h"
 #include "server/coord/submit.h"
 #include "server/coord/trace.h"
+#include "server/coord/work.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -98,6 +99,8 @@ int coord_flow_resume(struct coord *c, struct err *e)
     int rc = job_load_stored(c, e);
     if (rc == 0)
         rc = coord_submit_asked_load(c, e);
+    if (rc == 0)
+        rc = coord_work_kernel_load(c, e);
     if (rc == 0)
         rc = coord_back_load(c, e);
     if (rc == 0)
@@ -191,6 +194,9 @@ int coord_flow_open(struct coord *c, struct err *e)
         memset(&c->job.at, 0, sizeof c->job.at);
         return 0;
     }
+    if (rc != 0)
+        return rc;
+    rc = coord_submit_settle(c, e);
     if (rc != 0)
         return rc;
     c->job.at.text[ERR_TEXT_MAX - 1] = 0;

@@ -146,6 +146,19 @@ static int shard_put(struct coord_store *store, uint32_t shard, const struct wir
     return coord_store_put(store, key, &record, sizeof record, e);
 }
 
+/* Its rows are on disk now: none are in a process that it had before, also for the coordinator
+ * after this one. */
+static int made_forget(struct coord_shard *s, uint32_t shard, struct coord_store *store,
+                       struct err *e)
+{
+    static const uint64_t none = 0;
+    char key[COORD_KEY_MAX];
+    made_key(shard, key);
+    int rc = coord_store_put(store, key, &none, sizeof none, e);
+    s->made = rc == 0 ? 0 : s->made;
+    return rc;
+}
+
 static int shard_give(struct coord_members *m, const struct wire_SHARD_BEAT *beat, uint32_t *shard,
                       struct err *e)
 {
@@ -191,6 +204,11 @@ int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
     if (s->server[0] == 0 || (s->incarnation != beat->incarnation && !PLANTED("process_unnoted")) ||
         s->placed != coord_member_belongs(beat)) {
         int rc = shard_put(store, *shard, beat, e);
+        if (rc != 0)
+            return rc;
+    }
+    if (!beat->in_memory && s->made != 0) {
+        int rc = made_forget(s, *shard, store, e);
         if (rc != 0)
             return rc;
     }

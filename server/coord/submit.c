@@ -131,23 +131,57 @@ static int from_take(struct coord *c, struct coord_job *j, const struct coord_fr
     return coord_grow_load(c, j, e);
 }
 
+/* ---- its text -------------------------------------------------------------------------------- */
+
+/* The text of a job whose progress is not stored yet, behind its number. Stored as "job" at once it
+ * was the done job's before it where the coordinator died in between, or refused the new one: its
+ * tables were then read as another model's. */
+static const char NEXT_KEY[] = "job/next";
+
+static bool text_offer(struct coord *c, const struct coord_job *j, uint64_t number)
+{
+    size_t bytes = sizeof number + j->yaml_bytes;
+    char *record = malloc(bytes);
+    if (record == NULL)
+        return false;
+    memcpy(record, &number, sizeof number);
+    memcpy(record + sizeof number, j->yaml, j->yaml_bytes);
+    bool good = coord_put(c, NEXT_KEY, record, bytes);
+    free(record);
+    return good;
+}
+
+int coord_submit_settle(struct coord *c, struct err *e)
+{
+    static const uint64_t none = 0;
+    uint64_t number = none;
+    void *record;
+    size_t bytes;
+    int rc = coord_store_get(c->store, NEXT_KEY, &record, &bytes, e);
+    if (rc != 0)
+        return rc == SHOAL_E_NOT_FOUND ? 0 : rc; /* a coordinator before it stored none */
+    if (bytes > sizeof number)
+        memcpy(&number, record, sizeof number);
+    if (number != none && number == c->job.at.number &&
+        (!coord_put(c, "job", (char *)record + sizeof number, bytes - sizeof number) ||
+         !coord_put(c, NEXT_KEY, &none, sizeof none)))
+        rc = err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    free(record);
+    return rc;
+}
+
 static int job_begin(struct coord *c, struct coord_job *j, const struct coord_submit *submit,
                      const struct coord_from *from, bool fleet, struct err *e)
 {
     SHOAL_ASSERT(!coord_phase_running(c) && j->parsed);
     uint64_t run = c->counters.next_run++;
-    /* What a former job had in its lanes must not be taken for this one's when the coordinator dies
-     * before it fences them. */
-    int rc = coord_store_remove(c->store, "lanes", e);
-    if (rc != 0)
-        return rc;
+    bool resumes = from != NULL && !from->start;
     j->asked = (struct coord_asked){.number = run, .start = submit->start};
     (void)snprintf(j->asked.path, sizeof j->asked.path, "%s", submit->from);
     if (!coord_note(c, "asked", &j->asked, sizeof j->asked) ||
         !coord_put(c, "counters", &c->counters, sizeof c->counters) ||
         !coord_fresh_want(c, run, j->spec.fresh_all, fleet ? j->without : "") ||
-        !coord_put(c, "without", j->without, sizeof j->without) ||
-        !coord_put(c, "job", j->yaml, j->yaml_bytes))
+        !coord_put(c, "without", j->without, sizeof j->without) || !text_offer(c, j, run))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     j->at.number = j->at.run = run;
     c->watch.left_ns = 0; /* of the job before */
@@ -159,7 +193,10 @@ static int job_begin(struct coord *c, struct coord_job *j, const struct coord_su
     j->at.split[WIRE_VALID].used = !j->spec.train.skip && j->spec.data.valid.count > 0;
     j->at.split[WIRE_TEST].used = j->spec.data.test.count > 0;
     j->eval_number = (env_random(c->env) & 0xffffff) + 1;
-    return from == NULL ? 0 : from_take(c, j, from, e);
+    int rc = from == NULL ? 0 : from_take(c, j, from, e);
+    /* What a former job had in its lanes must not be taken for this one's when the coordinator dies
+     * before it fences them; one that goes on has taken over others. */
+    return rc != 0 || resumes ? rc : coord_store_remove(c->store, "lanes", e);
 }
 
 /* ---- what the tables call fields and tensors ------------------------------------------------- */
@@ -546,6 +583,6 @@ int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit
     coord_member_forget_figures(&c->members);
     *run = c->job.at.number;
     return coord_phase_enter(c, PHASE_WAITING)
-               ? 0
+               ? coord_submit_settle(c, e)
                : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
 }

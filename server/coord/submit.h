@@ -28,6 +28,8 @@ struct coord_submit {
  * them; what job_parse and coord_from_open say. */
 int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit, uint64_t *run,
                  struct err *e);
+/* The text of the job whose progress is stored takes the former one's place, unless it has. IO. */
+int coord_submit_settle(struct coord *c, struct err *e);
 /* What the stored job was submitted with. IO, CORRUPT. */
 int coord_submit_asked_load(struct coord *c, struct err *e);
 /* What follows from the text alone: the job parsed, its lists made. What job_parse says. */

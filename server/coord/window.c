@@ -319,13 +319,16 @@ bool coord_window_figures(const struct coord_windows *w, uint32_t n, struct metr
 /* The newest `most` windows together. */
 static bool newest(const struct coord_windows *w, uint32_t most, struct metric *out)
 {
-    struct metric_tally *all = tally_new(w->labels);
+    struct metric_tally_total *all = calloc(w->labels, sizeof *all);
     for (uint32_t n = COORD_WINDOWS_MAX; all != NULL && n-- > 0 && most > 0;)
         if (w->window[n] != NULL) {
-            sum(w, all, w->window[n]);
+            for (uint32_t l = 0; l < w->labels; l++)
+                metric_tally_total(&all[l], &w->window[n][l]);
             most--;
         }
-    bool good = figures(w, all, out);
+    for (uint32_t l = 0; all != NULL && l < w->labels; l++)
+        metric_tally_total_figures(&all[l], &out[l]);
+    bool good = all != NULL && out[0].examples > 0;
     free(all);
     return good;
 }

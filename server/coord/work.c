@@ -30,17 +30,49 @@ int coord_work_known(struct coord *c, struct coord_ask *a, uint64_t pass)
 
 /* ---- coming, staying, leaving ---------------------------------------------------------------- */
 
+static const char KERNEL_KEY[] = "kernel";
+
+struct coord_kernel { /* its value */
+    uint64_t number;  /* of the job */
+    char name[WIRE_KERNEL];
+};
+_Static_assert(sizeof(struct coord_kernel) == WIRE_KERNEL + 8, "coord_kernel is stored");
+
 /* Bitwise equal results need one kernel type on all workers: of a BLAS, or version and device of
- * one that is not the CPU. */
-static bool kernel_fits(struct coord *c, const struct wire_WORKER_JOIN *q)
+ * one that is not the CPU. Stored: who comes first after a restart is not the first. */
+static int kernel_check(struct coord *c, const struct wire_WORKER_JOIN *q, struct err *e)
 {
-    if (c->job.spec.train.mode != WIRE_BSP)
-        return true;
-    if (c->members.workers == 0 && c->job.at.phase <= PHASE_INDEX)
-        c->job.kernel[0] = 0;
-    if (c->job.kernel[0] == 0)
-        memcpy(c->job.kernel, q->kernel, sizeof c->job.kernel);
-    return strcmp(c->job.kernel, q->kernel) == 0;
+    struct coord_job *j = &c->job;
+    if (j->spec.train.mode != WIRE_BSP)
+        return 0;
+    bool first = j->kernel[0] == 0 || (c->members.workers == 0 && j->at.phase <= PHASE_INDEX);
+    if (first && strcmp(j->kernel, q->kernel) != 0) {
+        struct coord_kernel record = {.number = j->at.number};
+        memcpy(record.name, q->kernel, sizeof record.name);
+        if (!coord_put(c, KERNEL_KEY, &record, sizeof record))
+            return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+        memcpy(j->kernel, q->kernel, sizeof j->kernel);
+    }
+    if (strcmp(j->kernel, q->kernel) == 0)
+        return 0;
+    return err_set(
+        e, SHOAL_E_CONFIG,
+        "worker %s computes on %s (%s), the others on %s: bsp needs one kind of device and one "
+        "version of its library on all, of CPUs one type of kernels (OPENBLAS_CORETYPE)",
+        q->name, q->kernel, q->backend, j->kernel);
+}
+
+int coord_work_kernel_load(struct coord *c, struct err *e)
+{
+    struct coord_kernel record;
+    int rc = coord_store_get_fixed(c->store, KERNEL_KEY, &record, sizeof record, e);
+    if (rc == SHOAL_E_NOT_FOUND) /* a coordinator before it stored none */
+        return 0;
+    if (rc != 0 || record.number != c->job.at.number)
+        return rc;
+    record.name[sizeof record.name - 1] = 0;
+    memcpy(c->job.kernel, record.name, sizeof c->job.kernel);
+    return 0;
 }
 
 /* What it said of itself, once: a join may come again, but for another backend under the same
@@ -66,15 +98,12 @@ int coord_work_join(struct coord *c, struct coord_ask *a)
     struct coord_worker *w;
     if (!coord_phase_running(c) || j->at.phase == PHASE_FINISH)
         return err_set(&a->e, SHOAL_E_AGAIN, "there is no job to work on yet");
-    if (!kernel_fits(c, q))
-        return err_set(
-            &a->e, SHOAL_E_CONFIG,
-            "worker %s computes on %s (%s), the others on %s: bsp needs one kind of device and one "
-            "version of its library on all, of CPUs one type of kernels (OPENBLAS_CORETYPE)",
-            q->name, q->kernel, q->backend, j->kernel);
+    int rc = kernel_check(c, q, &a->e);
+    if (rc != 0)
+        return rc;
     const struct coord_caller caller = {a->from, env_now_ns(c->env), env_random(c->env) | 1,
                                         a->who.key};
-    int rc = coord_member_join(&c->members, c->store, q, &caller, &w, &a->e);
+    rc = coord_member_join(&c->members, c->store, q, &caller, &w, &a->e);
     if (rc != 0)
         return rc;
     SHOAL_ASSERT(w->number < c->members.next_worker); /* member.c, 1: that one is stored */

@@ -14,6 +14,8 @@ struct coord_ask;
  * none, dead or never a worker. */
 int coord_work_known(struct coord *c, struct coord_ask *a, uint64_t pass);
 int coord_work_join(struct coord *c, struct coord_ask *a);
+/* bsp: on what the job was begun, as a coordinator before this one stored it. */
+int coord_work_kernel_load(struct coord *c, struct err *e);
 int coord_work_beat(struct coord *c, struct coord_ask *a);
 int coord_work_index(struct coord *c, struct coord_ask *a);
 int coord_work_legend(struct coord *c, struct coord_ask *a);

@@ -109,6 +109,10 @@ START_TEST(tally_takes_only_what_can_be)
         ck_assert(!metric_tally_take(got, 2, 100, sums, entry, count));
         entry[1] = was;
     }
+    static const struct metric_tally_sums no_sums;
+    const uint64_t half = UINT64_C(1) << 63;
+    const struct metric_tally_entry none_in_64_bits[] = {{0, 1, half, half}, {0, 2, half, 0}};
+    ck_assert(!metric_tally_take(got, 1, half, &no_sums, none_in_64_bits, 2));
     sums[1].loss = 100 * 36 * METRIC_TALLY_ONE;
     ck_assert(!metric_tally_take(got, 2, 100, sums, entry, count));
     sums[1].loss = 0;

@@ -2255,6 +2255,27 @@ START_TEST(coord_bsp_takes_one_kind_of_device)
 }
 END_TEST
 
+/* The worker that began it is gone with its coordinator: who comes first then is measured by what
+ * the job was begun with, not taken for the first. */
+START_TEST(coord_bsp_keeps_its_kind_of_device_over_a_restart)
+{
+    rig_start("epochs: 2, consistency: bsp, lanes: 2", 1, 1, NULL);
+    while (r.worker[0].batches < 10)
+        ck_assert(sim_step(r.sim));
+    sim_kill(r.worker[0].node);
+    coord_restart();
+    r.worker[1].kernel = "another";
+    worker_add(1);
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + 5 * SECOND, NULL, NULL);
+    ck_assert_int_eq(r.worker[1].refused, SHOAL_E_CONFIG);
+    ck_assert(!r.worker[1].joined);
+    worker_add(2);
+    run_job(60);
+    job_done(2);
+    rig_stop();
+}
+END_TEST
+
 /* A worker whose device fails before the job has begun is not waited for, nor are lanes kept for
  * it. */
 START_TEST(coord_goes_on_without_a_worker_whose_device_failed)
@@ -2694,6 +2715,7 @@ int main(void)
     tcase_add_test(t, coord_job_without_names_has_no_text_yet);
     tcase_add_test(t, coord_shard_that_opens_a_run_is_set_up_for_restore);
     tcase_add_loop_test(t, coord_bsp_takes_one_kind_of_device, 0, 6);
+    tcase_add_test(t, coord_bsp_keeps_its_kind_of_device_over_a_restart);
     tcase_add_test(t, coord_goes_on_without_a_worker_whose_device_failed);
     tcase_add_test(t, coord_tells_on_what_workers_compute);
     tcase_add_test(t, coord_wrong_job_file_is_refused);

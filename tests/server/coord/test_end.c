@@ -3,15 +3,19 @@
  * knows that it has ended. */
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
+#include "server/coord/submit.h"
 #include "tests/sim/sim.h"
 
 #include <check.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static struct coord *c;
 static bool disk_fails, failed_is_stored;
-static uint32_t dropped; /* RUN_DROP was ordered */
+static uint32_t puts_left; /* until the disk fails; 0: it does not */
+static uint32_t dropped;   /* RUN_DROP was ordered */
 static uint32_t taken_back;
 static uint64_t cut_dropped[4]; /* numbers */
 static uint32_t cuts;
@@ -24,6 +28,7 @@ int __wrap_coord_store_put(struct coord_store *s, const char *key, const void *v
                            struct err *e)
 {
     struct coord_progress at;
+    disk_fails |= puts_left > 0 && --puts_left == 0;
     if (disk_fails)
         return err_set(e, SHOAL_E_IO, "the disk fails");
     if (strcmp(key, "progress") == 0) {
@@ -157,6 +162,55 @@ START_TEST(a_failed_job_lets_go_of_who_waits)
 }
 END_TEST
 
+static void coordinator_on(struct coord_store *store)
+{
+    static const struct sim_options calm = {.seed = 7, .delay_min_ns = 1, .delay_max_ns = 2};
+    struct coord_options o = {.shards = 1};
+    struct err e = {0};
+    struct sim_node *node = sim_node_new(sim_new(&calm), "coordinator", &coord_handler, NULL);
+    disk_fails = false;
+    failed_is_stored = true; /* the last job has ended */
+    ck_assert_msg(coord_new(&o, sim_node_env(node), store, &c, &e) == 0, "%s", e.text);
+}
+
+static int submit(const char *name, struct err *e)
+{
+    char yaml[256];
+    uint64_t run;
+    int bytes = snprintf(yaml, sizeof yaml,
+                         "job: %s\ndata: {format: libsvm, train: [a]}\ntables: [{name: emb, dim: "
+                         "4}]\nmodel: {kind: probe}\n",
+                         name);
+    return coord_submit(
+        c, 1, &(struct coord_submit){.yaml = yaml, .bytes = (size_t)bytes, .from = ""}, &run, e);
+}
+
+/* Of a job that takes a done one's place text and progress are stored both, or neither: whatever
+ * put was the last, nobody reads the tables of one as the other's. */
+START_TEST(a_job_is_stored_whole_or_not_at_all)
+{
+    struct err e = {0};
+    struct coord_store *store = coord_store_memory();
+    coordinator_on(store);
+    ck_assert_msg(submit("former", &e) == 0, "%s", e.text);
+    uint64_t former = c->job.at.number;
+    c->job.at.phase = PHASE_DONE;
+    ck_assert(coord_phase_put(c));
+    coord_free(c);
+    coordinator_on(store);
+    puts_left = (uint32_t)_i + 1;
+    int rc = submit("next", &e);
+    puts_left = 0;
+    coord_free(c);
+    coordinator_on(store);
+    bool is = c->job.at.number != former;
+    ck_assert(is || rc != 0);
+    ck_assert_msg(strstr(c->job.yaml, is ? "job: next" : "job: former") != NULL,
+                  "dead in put %d: run %" PRIu64 " has the text %s", _i + 1, c->job.at.number,
+                  c->job.yaml);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("end");
@@ -169,6 +223,7 @@ int main(void)
     tcase_add_loop_test(t, a_failed_job_drops_its_cuts, 0, 3);
     tcase_add_test(t, a_coordinator_that_stops_fails_no_job);
     tcase_add_test(t, a_failed_job_lets_go_of_who_waits);
+    tcase_add_loop_test(t, a_job_is_stored_whole_or_not_at_all, 0, 10);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

@@ -196,6 +196,24 @@ START_TEST(coord_member_notes_which_process_has_the_rows)
 }
 END_TEST
 
+/* Who once had its rows in memory and has them on disk now loses none by its silence, also where
+ * this coordinator has not heard it yet. */
+START_TEST(coord_member_forgets_rows_in_memory_that_are_on_disk_now)
+{
+    uint32_t s;
+    struct err e;
+    struct wire_SHARD_BEAT b = {.server = "a", .incarnation = 4, .in_memory = true};
+    ck_assert_int_eq(beat_as(b, 1, &s), 0);
+    ck_assert_int_eq(coord_member_note_made(&m, s, store, &e), 0);
+    b.incarnation = 5;
+    b.in_memory = false;
+    ck_assert_int_eq(beat_as(b, 2, &s), 0);
+    coord_member_close(&m);
+    ck_assert_int_eq(coord_member_open(&m, 3, store, &e), 0);
+    ck_assert(!coord_shard_in_memory(&m.shard[s]));
+}
+END_TEST
+
 /* A shard that reads its rows back, or has no map yet, is not there. */
 START_TEST(coord_member_shard_is_there_when_it_is_ready_and_set_up)
 {
@@ -358,6 +376,7 @@ int main(void)
     tcase_add_test(c, coord_member_knows_the_process_before);
     tcase_add_test(c, coord_member_notes_what_a_folder_had);
     tcase_add_test(c, coord_member_notes_which_process_has_the_rows);
+    tcase_add_test(c, coord_member_forgets_rows_in_memory_that_are_on_disk_now);
     tcase_add_test(c, coord_member_shard_is_there_when_it_is_ready_and_set_up);
     tcase_add_test(c, coord_member_takes_so_many_workers);
     tcase_add_test(c, coord_roll_knows_who_was_broken);

@@ -172,12 +172,48 @@ START_TEST(coord_windows_end_where_their_last_task_does)
 }
 END_TEST
 
+/* So many of one task, of a loss of 0.75 each. */
+static void count_many(uint32_t task, uint64_t examples)
+{
+    struct metric_tally *told = &c.job.windows.told[0];
+    *told = (struct metric_tally){.loss = examples * (METRIC_TALLY_ONE / 4 * 3),
+                                  .predicted = examples * (METRIC_TALLY_ONE / 2)};
+    told->positives[METRIC_TALLY_CELLS / 2] = examples / 2;
+    told->negatives[METRIC_TALLY_CELLS / 2] = examples / 2;
+    ck_assert(coord_window_count(&c, task));
+}
+
+/* More than one message can tell of: what is stored is taken back, and its sums do not wrap. */
+START_TEST(coord_windows_count_as_many_as_there_are)
+{
+    const uint64_t many = UINT64_C(60000000000);
+    struct coord_store *store = coord_store_memory();
+    struct metric of;
+    begin(store, JOB, 1);
+    count_many(0, many);
+    end();
+    begin(store, JOB, 1); /* killed in the epoch */
+    ck_assert_uint_eq(metric_tally_examples(c.job.windows.epoch), many);
+    ck_assert(coord_window_figures(&c.job.windows, 0, &of));
+    ck_assert_uint_eq(of.examples, many);
+    for (uint32_t t = 1; t < 4; t++)
+        count_many(t, many);
+    ck_assert(coord_window_all(&c.job.windows, &of));
+    ck_assert_uint_eq(of.examples, 4 * many);
+    ck_assert_double_eq_tol(of.logloss, 0.75, 1e-9);
+    ck_assert_double_eq_tol(of.calibration, 1, 1e-9);
+    end();
+    coord_store_close(store);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("coord_window");
     TCase *t = suite_case(s, "window", 60, NULL, NULL);
     tcase_add_test(t, coord_windows_have_every_task_once);
     tcase_add_test(t, coord_windows_are_forgotten_from_an_epoch_on);
+    tcase_add_test(t, coord_windows_count_as_many_as_there_are);
     tcase_add_test(t, coord_windows_end_where_their_last_task_does);
     return suite_main(s);
 }
