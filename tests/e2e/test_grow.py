@@ -185,6 +185,8 @@ def another_job_begins_behind_what_is_learnt(space):
     run = Run(job_file(space / "a.yaml", f"{log.folder}/part-*", **keys), space / "a")
     learnt(run, 2)
     stopped(run)
+    got = shoal("predict", "--from", newest(space), "--in", log.folder / "part-10", "--out", space / "scores")
+    assert got.returncode == 0 and len((space / "scores").read_text().splitlines()) >= log.rows, got
     log.put("09", "12")
     run = Run(job_file(space / "b.yaml", f"{log.folder}/part-*", **{**keys, "train.batch": 50}), space / "b", extra=["--start-from", newest(space)])
     learnt(run, 2)
