@@ -139,17 +139,20 @@ static int job_begin(struct coord *c, struct coord_job *j, const struct coord_su
     /* What a former job had in its lanes must not be taken for this one's when the coordinator dies
      * before it fences them. */
     int rc = coord_store_remove(c->store, "lanes", e);
+    j->at.number = j->at.run = run;
+    if (rc == 0 && !coord_put(c, "counters", &c->counters, sizeof c->counters))
+        rc = err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    if (rc == 0 && fleet)
+        rc = coord_grow_begin_fleet(c, j, e);
     if (rc != 0)
         return rc;
     j->asked = (struct coord_asked){.number = run, .start = submit->start};
     (void)snprintf(j->asked.path, sizeof j->asked.path, "%s", submit->from);
     if (!coord_note(c, "asked", &j->asked, sizeof j->asked) ||
-        !coord_put(c, "counters", &c->counters, sizeof c->counters) ||
         !coord_fresh_want(c, run, j->spec.fresh_all, fleet ? j->without : "") ||
         !coord_put(c, "without", j->without, sizeof j->without) ||
         !coord_put(c, "job", j->yaml, j->yaml_bytes))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
-    j->at.number = j->at.run = run;
     c->watch.left_ns = 0; /* of the job before */
     c->watch.failed[0] = 0;
     j->at.map_epoch = c->job.at.map_epoch;

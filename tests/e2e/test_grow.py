@@ -296,6 +296,16 @@ def a_fleet_goes_on_until_it_is_stopped(space):
         assert submit.wait(60) == 0, submit.log.read_text()
         report = json.loads((space / "report.json").read_text())
         assert report["examples"] == log.total and report["ended_by"] == "stop" and report["worker_deaths"] == 1
+        began = log.total
+        fleet.start("w2", "train", "--coordinator", fleet.endpoint, "--name", "w2", program="shoal-worker")
+        job = job_file(space / "next.yaml", f"{log.folder}/part-*", **{**KEYS, "train.batch": 50})
+        log.put("08", "13")
+        submit = fleet.start("submit", "submit", job, "--coordinator", fleet.endpoint, "--start-from", "fleet", program="shoal")
+        within(60, "another job's first round", lambda: at(2) or at(6))
+        shoal("stop", "--coordinator", fleet.endpoint)
+        assert submit.wait(60) == 0, submit.log.read_text()
+        report = json.loads((space / "report.json").read_text())
+        assert report["examples"] == log.total - began and report["objects"]["read"] == 2, (report["examples"], report["objects"])
 
 
 def what_has_no_end_says_so(space):
