@@ -179,7 +179,7 @@ def gone_on_with_behind_its_end(space):
 
 
 def another_job_begins_behind_what_is_learnt(space):
-    """start_from: other batches, the same log."""
+    """start_from: other batches, the same log; the run's folder names the checkpoint of its end."""
     log = Log(space).put("10", "11")
     keys = {**KEYS, "checkpoint.dir": str(space / "checkpoints"), "checkpoint.at_end": True}
     run = Run(job_file(space / "a.yaml", f"{log.folder}/part-*", **keys), space / "a")
@@ -188,7 +188,7 @@ def another_job_begins_behind_what_is_learnt(space):
     got = shoal("predict", "--from", newest(space), "--in", log.folder / "part-10", "--out", space / "scores")
     assert got.returncode == 0 and len((space / "scores").read_text().splitlines()) >= log.rows, got
     log.put("09", "12")
-    run = Run(job_file(space / "b.yaml", f"{log.folder}/part-*", **{**keys, "train.batch": 50}), space / "b", extra=["--start-from", newest(space)])
+    run = Run(job_file(space / "b.yaml", f"{log.folder}/part-*", **{**keys, "train.batch": 50}), space / "b", extra=["--start-from", str(space / "a")])
     learnt(run, 2)
     report = stopped(run)
     assert report["examples"] == 2 * log.rows and report["objects"]["read"] == 2, report["objects"]
