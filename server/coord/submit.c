@@ -211,6 +211,11 @@ static int without_make(struct coord_job *j, const struct legend *was, const cha
             const char *table = table_of((enum legend_list)l, x);
             if (table == NULL || !is_fresh(fresh, x->name))
                 continue;
+            if (strchr(table, ' ') != NULL)
+                return err_set(e, SHOAL_E_CONFIG,
+                               "fresh: %s: its rows lie in table \"%s\", and a list of rows to "
+                               "leave out names no table with a blank: take it away",
+                               x->name, table);
             (void)snprintf(word, sizeof word, "%s:%u", table, x->number);
             room = room && without_add(j, word);
         }
