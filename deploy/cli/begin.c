@@ -27,7 +27,8 @@ static bool better(const char *folder, const char *name, bool start, char newest
                *phase = json_as_string(json_get(m, "phase"), "");
     char age[64]; /* those of one second by their names, which are numbers */
     (void)snprintf(age, sizeof age, "%.24s %.32s", date, name);
-    bool good = (!start || strcmp(phase, "digest") == 0) && strcmp(age, newest) > 0;
+    bool end = strcmp(phase, "digest") == 0 || json_as_bool(json_get(m, "end"), false);
+    bool good = (!start || end) && strcmp(age, newest) > 0;
     if (good)
         (void)snprintf(newest, 64, "%s", age);
     json_free(m);

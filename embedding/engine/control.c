@@ -319,7 +319,7 @@ int engine_fields_drop(struct engine *g, uint32_t table, uint32_t tablet, const 
     return count > 0 ? engine_keys(g, table, action, keys, count, rows, e) : 0;
 }
 
-/* One past the number of the table that the text names up to the ':'; 0: there is none here. */
+/* One past the number of the table of this name; 0: there is none here. */
 static uint32_t table_named(const struct engine *g, const char *text, size_t bytes)
 {
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
@@ -331,26 +331,32 @@ static uint32_t table_named(const struct engine *g, const char *text, size_t byt
     return 0;
 }
 
+/* Behind the number, or `*`, that a word ends with at this ':'; NULL: it is one of a name. */
+static const char *word_end(const char *colon)
+{
+    size_t bytes = colon[1] == '*' ? 1 : strspn(colon + 1, "0123456789");
+    const char *end = colon + 1 + bytes;
+    return bytes > 0 && (*end == 0 || *end == ' ') ? end : NULL;
+}
+
 int engine_fields_take(const struct engine *g, const char *text, struct engine_fields *out,
                        struct err *e)
 {
     memset(out, 0, sizeof *out);
     for (const char *p = text; p != NULL && *p != 0; p += *p == ' ') {
-        size_t name = strcspn(p, ": ");
-        const char *number = p + name + 1;
-        char *end = NULL;
-        bool good = name > 0 && p[name] == ':', all = good && *number == '*';
-        good = good && (all || (*number >= '0' && *number <= '9'));
-        unsigned long field = good && !all ? strtoul(number, &end, 10) : 0;
-        const char *after = all ? number + 1 : end;
-        if (!good || after == number || field >= LIMIT_FIELDS || (*after != 0 && *after != ' '))
+        const char *colon = *p == ' ' ? NULL : strchr(p + 1, ':'), *end = NULL;
+        while (colon != NULL && (end = word_end(colon)) == NULL)
+            colon = strchr(colon + 1, ':'); /* a table may be called anything */
+        bool all = colon != NULL && colon[1] == '*';
+        unsigned long field = colon == NULL || all ? 0 : strtoul(colon + 1, NULL, 10);
+        if (colon == NULL || field >= LIMIT_FIELDS)
             return err_set(e, SHOAL_E_MALFORMED, "fields: \"%.100s\" is no list of them", text);
-        uint32_t table = table_named(g, p, name);
+        uint32_t table = table_named(g, p, (size_t)(colon - p));
         if (table > 0 && all)
             memset(out->of[table - 1], 0xff, sizeof out->of[0]);
         else if (table > 0)
             out->of[table - 1][field / 64] |= UINT64_C(1) << (field % 64);
-        p = after;
+        p = end;
     }
     return 0;
 }

@@ -109,6 +109,8 @@ static int checkpoint_take(const struct config *c, struct job *j, struct err *e)
 /* What a job without an end has none of. */
 static int grow_check(const struct config *c, struct job *j, struct err *e)
 {
+    if (j->train.skip) /* nothing is trained, so nothing is waited for */
+        j->data.objects.grow_ms = 0;
     if (j->data.objects.grow_ms == 0)
         return 0;
     if (j->train.epochs != 1)
@@ -127,10 +129,6 @@ static int grow_check(const struct config *c, struct job *j, struct err *e)
             c, "replay", e,
             ": a replay's windows are all known when it begins, and this log grows "
             "(data.objects.grow); train it without, as it comes, and replay it later");
-    if (j->train.skip)
-        return job_refuse(c, "train.skip", e,
-                          ": nothing is trained, so nothing that comes (data.objects.grow) counts; "
-                          "keep one");
     return 0;
 }
 

@@ -2,8 +2,8 @@
  * checksum of each thing that is not itself checked by another. Pure: text in, text out; the
  * coordinator writes it, coordinator and command line read it.
  *
- *   {"format": 2, "version", "name", "job", "run", "date", "phase", "epoch", "examples", "rows",
- *   "bytes", "seconds",
+ *   {"format": 2, "version", "name", "job", "run", "date", "phase", "end": true (of the job's end;
+ *    else it is not there), "epoch", "examples", "rows", "bytes", "seconds",
  *    "held_seconds", "map": {"epoch", "shards", "tablets", "ranges": [[first tablet, tablets,
  *    shard], ...]}, "tables": [{"name", "table", "dense", "width", "tablet_bits", "tablet_first"}],
  *    "lanes": [{"lane", "generation", "next_batch", "mark"}], "parts": [{"folder": "part-0000",

@@ -91,6 +91,8 @@ struct json *coord_checkpoint_facts(struct coord *c)
     json_set_int(m, "run", (int64_t)j->at.run);
     json_set_string(m, "date", date);
     json_set_string(m, "phase", coord_phase_text(coord_saved_as(c)));
+    if (c->checkpoint.of_end || c->checkpoint.of_done) /* of a log that grows no phase says so */
+        json_set_bool(m, "end", true);
     json_set_int(m, "epoch", j->at.epoch);
     json_set_int(m, "examples", (int64_t)coord_examples(j));
     if (coord_replay_until(j) != 0) /* event time up to which windows are begun */

@@ -224,6 +224,20 @@ static int names_lose(struct coord_grow *g, const struct coord_objects *o, struc
     return 0;
 }
 
+/* What is taken stands in j->grow: this job has that from its beginning. */
+static int start_put(struct coord *c, struct coord_job *j, struct err *e)
+{
+    struct coord_grow *g = &j->grow;
+    struct coord_grow_record at = {.job = j->at.number};
+    memcpy(at.after, g->at.after, sizeof at.after);
+    g->at = at;
+    coord_objects_close(&j->objects[WIRE_TRAIN]);
+    int rc = record_make(g, &j->objects[WIRE_TRAIN], e);
+    return rc != 0 || coord_note(c, START_KEY, g->record, g->record_bytes)
+               ? rc
+               : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+}
+
 int coord_grow_begin(struct coord *c, struct coord_job *j, const void *record, size_t bytes,
                      uint64_t train_rows, struct err *e)
 {
@@ -231,19 +245,11 @@ int coord_grow_begin(struct coord *c, struct coord_job *j, const void *record, s
     int rc = record_take(j, record, bytes, e);
     if (rc == 0 && train_rows < g->at.before_rows + g->at.rows)
         rc = names_lose(g, &j->objects[WIRE_TRAIN], e);
-    struct coord_grow_record at = {.job = j->at.number};
-    memcpy(at.after, g->at.after, sizeof at.after);
-    g->at = at;
-    coord_objects_close(&j->objects[WIRE_TRAIN]);
-    if (rc == 0)
-        rc = record_make(g, &j->objects[WIRE_TRAIN], e);
-    return rc != 0 || coord_note(c, START_KEY, g->record, g->record_bytes)
-               ? rc
-               : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    return rc == 0 ? start_put(c, j, e) : rc;
 }
 
-/* A job that has no round yet: nothing, or what it took over. */
-static int start_load(const struct coord *c, struct coord_job *j, struct err *e)
+/* What job `number` took over when it began, or nothing. */
+static int start_load(const struct coord *c, struct coord_job *j, uint64_t number, struct err *e)
 {
     struct coord_grow *g = &j->grow;
     void *value;
@@ -253,7 +259,7 @@ static int start_load(const struct coord *c, struct coord_job *j, struct err *e)
         return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
     if (bytes >= sizeof g->at)
         memcpy(&g->at, value, sizeof g->at);
-    bool mine = g->at.job == j->at.number, good = g->at.names_bytes == bytes - sizeof g->at;
+    bool mine = g->at.job == number, good = g->at.names_bytes == bytes - sizeof g->at;
     if (mine && good && g->at.names > 0)
         rc = coord_objects_take(&g->taken, (char *)value + sizeof g->at, bytes - sizeof g->at,
                                 g->at.names, "", 0, e);
@@ -262,6 +268,60 @@ static int start_load(const struct coord *c, struct coord_job *j, struct err *e)
         g->at = (struct coord_grow_record){.job = 0};
     free(value);
     return mine && !good ? damaged(e) : rc;
+}
+
+/* Whether the last job's log grew; false too where nobody knows. */
+static bool last_grew(const struct coord *c)
+{
+    struct job was;
+    if (c->job.parsed)
+        return coord_grow_on(&c->job);
+    if (c->job.yaml == NULL ||
+        job_parse(c->job.yaml, c->job.yaml_bytes, "the last job", NULL, &was, NULL) != 0)
+        return false;
+    bool grew = was.data.objects.grow_ms > 0;
+    job_free(&was);
+    return grew;
+}
+
+/* Of the last job, which has had a round. */
+static int last_take(struct coord *c, struct coord_job *j, struct err *e)
+{
+    const struct coord_progress *was = &c->job.at;
+    struct coord_grow_record at = {.job = 0};
+    char key[COORD_KEY_MAX];
+    void *value;
+    size_t bytes;
+    coord_grow_key(was->run, was->epoch, key);
+    int rc = coord_store_get(c->store, key, &value, &bytes, e);
+    if (rc == SHOAL_E_NOT_FOUND)
+        return damaged(e);
+    if (rc != 0)
+        return rc;
+    memcpy(&at, value, bytes < sizeof at ? bytes : sizeof at);
+    rc = at.job == was->number && at.round == was->epoch
+             ? coord_grow_begin(c, j, value, bytes, was->train_rows, e)
+             : damaged(e);
+    free(value);
+    return rc;
+}
+
+int coord_grow_begin_fleet(struct coord *c, struct coord_job *j, struct err *e)
+{
+    const struct coord_progress *was = &c->job.at;
+    bool known = c->job.yaml != NULL && !coord_from_loading(was);
+    if (coord_grow_on(j) && !known)
+        log_warn("data.train: which of its objects the tables have learnt is not known here: job "
+                 "%s learns all of them",
+                 j->spec.name);
+    if (!coord_grow_on(j) || !known || !last_grew(c))
+        return 0;
+    int rc = was->epoch > 0 ? last_take(c, j, e) : start_load(c, j, was->number, e);
+    if (rc == SHOAL_E_CORRUPT)
+        return err_set(e, rc,
+                       "start_from: fleet: which objects its tables have learnt is not in the "
+                       "coordinator's store, or damaged: begin with their newest checkpoint");
+    return rc == 0 && was->epoch == 0 ? start_put(c, j, e) : rc;
 }
 
 int coord_grow_load(const struct coord *c, struct coord_job *j, struct err *e)
@@ -273,7 +333,7 @@ int coord_grow_load(const struct coord *c, struct coord_job *j, struct err *e)
     if (!coord_grow_on(j))
         return 0;
     if (j->at.epoch == 0)
-        return start_load(c, j, e);
+        return start_load(c, j, j->at.number, e);
     coord_grow_key(j->at.run, j->at.epoch, key);
     int rc = coord_store_get(c->store, key, &value, &bytes, e);
     if (rc != 0)

@@ -80,6 +80,8 @@ int coord_grow_load(const struct coord *c, struct coord_job *j, struct err *e);
  * again whole. */
 int coord_grow_begin(struct coord *c, struct coord_job *j, const void *record, size_t bytes,
                      uint64_t train_rows, struct err *e);
+/* Likewise, with the tables that the last job has left. CORRUPT: its record is not there. */
+int coord_grow_begin_fleet(struct coord *c, struct coord_job *j, struct err *e);
 /* Where a checkpoint's record of round `round` is to lie for run `run`. */
 void coord_grow_key(uint64_t run, uint32_t round, char key[]);
 

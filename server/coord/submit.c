@@ -176,14 +176,20 @@ static int job_begin(struct coord *c, struct coord_job *j, const struct coord_su
     SHOAL_ASSERT(!coord_phase_running(c) && j->parsed);
     uint64_t run = c->counters.next_run++;
     bool resumes = from != NULL && !from->start;
+    j->at.number = j->at.run = run;
+    int rc = coord_put(c, "counters", &c->counters, sizeof c->counters)
+                 ? 0
+                 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    if (rc == 0 && fleet)
+        rc = coord_grow_begin_fleet(c, j, e);
+    if (rc != 0)
+        return rc;
     j->asked = (struct coord_asked){.number = run, .start = submit->start};
     (void)snprintf(j->asked.path, sizeof j->asked.path, "%s", submit->from);
     if (!coord_note(c, "asked", &j->asked, sizeof j->asked) ||
-        !coord_put(c, "counters", &c->counters, sizeof c->counters) ||
         !coord_fresh_want(c, run, j->spec.fresh_all, fleet ? j->without : "") ||
         !coord_put(c, "without", j->without, sizeof j->without) || !text_offer(c, j, run))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
-    j->at.number = j->at.run = run;
     c->watch.left_ns = 0; /* of the job before */
     c->watch.failed[0] = 0;
     j->at.map_epoch = c->job.at.map_epoch;
@@ -193,7 +199,7 @@ static int job_begin(struct coord *c, struct coord_job *j, const struct coord_su
     j->at.split[WIRE_VALID].used = !j->spec.train.skip && j->spec.data.valid.count > 0;
     j->at.split[WIRE_TEST].used = j->spec.data.test.count > 0;
     j->eval_number = (env_random(c->env) & 0xffffff) + 1;
-    int rc = from == NULL ? 0 : from_take(c, j, from, e);
+    rc = from == NULL ? 0 : from_take(c, j, from, e);
     /* What a former job had in its lanes must not be taken for this one's when the coordinator dies
      * before it fences them; one that goes on has taken over others. */
     return rc != 0 || resumes ? rc : coord_store_remove(c->store, "lanes", e);
@@ -245,6 +251,11 @@ static int without_make(struct coord_job *j, const struct legend *was, const cha
             const char *table = table_of((enum legend_list)l, x);
             if (table == NULL || !is_fresh(fresh, x->name))
                 continue;
+            if (strchr(table, ' ') != NULL)
+                return err_set(e, SHOAL_E_CONFIG,
+                               "fresh: %s: its rows lie in table \"%s\", and a list of rows to "
+                               "leave out names no table with a blank: take it away",
+                               x->name, table);
             (void)snprintf(word, sizeof word, "%s:%u", table, x->number);
             room = room && without_add(j, word);
         }

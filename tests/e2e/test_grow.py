@@ -179,14 +179,16 @@ def gone_on_with_behind_its_end(space):
 
 
 def another_job_begins_behind_what_is_learnt(space):
-    """start_from: other batches, the same log."""
+    """start_from: other batches, the same log; the run's folder names the checkpoint of its end."""
     log = Log(space).put("10", "11")
     keys = {**KEYS, "checkpoint.dir": str(space / "checkpoints"), "checkpoint.at_end": True}
     run = Run(job_file(space / "a.yaml", f"{log.folder}/part-*", **keys), space / "a")
     learnt(run, 2)
     stopped(run)
+    got = shoal("predict", "--from", newest(space), "--in", log.folder / "part-10", "--out", space / "scores")
+    assert got.returncode == 0 and len((space / "scores").read_text().splitlines()) >= log.rows, got
     log.put("09", "12")
-    run = Run(job_file(space / "b.yaml", f"{log.folder}/part-*", **{**keys, "train.batch": 50}), space / "b", extra=["--start-from", newest(space)])
+    run = Run(job_file(space / "b.yaml", f"{log.folder}/part-*", **{**keys, "train.batch": 50}), space / "b", extra=["--start-from", str(space / "a")])
     learnt(run, 2)
     report = stopped(run)
     assert report["examples"] == 2 * log.rows and report["objects"]["read"] == 2, report["objects"]
@@ -294,6 +296,16 @@ def a_fleet_goes_on_until_it_is_stopped(space):
         assert submit.wait(60) == 0, submit.log.read_text()
         report = json.loads((space / "report.json").read_text())
         assert report["examples"] == log.total and report["ended_by"] == "stop" and report["worker_deaths"] == 1
+        began = log.total
+        fleet.start("w2", "train", "--coordinator", fleet.endpoint, "--name", "w2", program="shoal-worker")
+        job = job_file(space / "next.yaml", f"{log.folder}/part-*", **{**KEYS, "train.batch": 50})
+        log.put("08", "13")
+        submit = fleet.start("submit", "submit", job, "--coordinator", fleet.endpoint, "--start-from", "fleet", program="shoal")
+        within(60, "another job's first round", lambda: at(2) or at(6))
+        shoal("stop", "--coordinator", fleet.endpoint)
+        assert submit.wait(60) == 0, submit.log.read_text()
+        report = json.loads((space / "report.json").read_text())
+        assert report["examples"] == log.total - began and report["objects"]["read"] == 2, (report["examples"], report["objects"])
 
 
 def what_has_no_end_says_so(space):

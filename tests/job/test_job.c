@@ -539,6 +539,13 @@ START_TEST(job_that_grows_has_nothing_that_ends)
     ck_assert(j.data.objects.of[0].on);
     ck_assert_uint_eq(j.data.objects.grow_ms, 60000);
     job_free(&j);
+    struct string_list skip = {0};
+    ck_assert_int_eq(config_list_add(&skip, "train.skip=true"), 0);
+    ck_assert_msg(job_parse(grows, strlen(grows), "job.yaml", &skip, &j, &e) == 0, "%s", e.text);
+    ck_assert(j.data.objects.of[0].on);
+    ck_assert_uint_eq(j.data.objects.grow_ms, 0); /* scores of what it has learnt */
+    config_list_free(&skip);
+    job_free(&j);
     const char *beside = "job: x\n"
                          "data: {train: a*, valid: {object: {list: l, open: o}}, test: t, objects: "
                          "{grow: 1min}, format: events}\n";
@@ -548,7 +555,6 @@ START_TEST(job_that_grows_has_nothing_that_ends)
     refused("job: x\ndata: {train: a*, objects: false, objects.grow: 1min}\n", NULL,
             "only a log of objects grows");
     refused(grows, "train.epochs=2", "each object is trained once");
-    refused(grows, "train.skip=true", "nothing is trained");
     refused("job: x\ndata: {train: a*, valid: b, objects: {grow: 1min}}\n",
             "train.early_stop.patience=1", "no evaluation is the last");
     refused("job: x\ndata: {train: a*, objects: {grow: 1min}}\n"

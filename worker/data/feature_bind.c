@@ -19,16 +19,30 @@ static uint32_t column_called(const struct features *f, const struct cell *wante
     return FEATURE_NO_COLUMN;
 }
 
-/* The column of the name that `column` has in the features as they were, which may be what tables
- * call one whose own name would not do; FEATURE_NO_COLUMN: there is none. */
+static bool same_name(const struct cell *a, const struct cell *b)
+{
+    return a->bytes == b->bytes && memcmp(a->text, b->text, a->bytes) == 0;
+}
+
+/* Which column of its name it is, from 1. */
+static uint32_t which_of_name(const struct features *f, uint32_t column)
+{
+    uint32_t which = 1;
+    for (uint32_t i = 0; i < column; i++)
+        which += same_name(&f->name[i], &f->name[column]);
+    return which;
+}
+
+/* The column of the name that `column` has in the features as they were, and which of that name it
+ * was; or what tables call one whose own name would not do. FEATURE_NO_COLUMN: there is none. */
 static uint32_t column_again(const struct features *was, const struct features *now,
                              uint32_t column)
 {
     const struct cell *wanted = &was->name[column];
     SHOAL_ASSERT(column < was->columns);
+    uint32_t left = which_of_name(was, column);
     for (uint32_t i = 0; i < now->columns; i++)
-        if (now->name[i].bytes == wanted->bytes &&
-            memcmp(now->name[i].text, wanted->text, wanted->bytes) == 0)
+        if (same_name(&now->name[i], wanted) && --left == 0)
             return i;
     bool other = memchr(wanted->text, '~', wanted->bytes) != NULL ||
                  memchr(wanted->text, '#', wanted->bytes) != NULL;
@@ -47,7 +61,10 @@ static int rebind(const struct features *was, const struct features *now, const 
     const struct cell *wanted = &was->name[*column];
     char text[LIMIT_NAME * 4];
     int shown = wanted->bytes < sizeof text ? (int)wanted->bytes : (int)sizeof text - 1;
-    snprintf(text, sizeof text, "%.*s", shown, wanted->text);
+    if (which_of_name(was, *column) > 1)
+        feature_column_name(was, *column, text);
+    else
+        snprintf(text, sizeof text, "%.*s", shown, wanted->text);
     return feature_names_missing(now, name, "the header of the training input", text, e);
 }
 

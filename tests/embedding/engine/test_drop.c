@@ -95,6 +95,7 @@ START_TEST(lists_of_fields_are_read)
                                       "table-0:x",   "table-0:3,4", "table-0:-1", "table-0:*x"};
     struct engine_fields f;
     struct err e = {0};
+    int rc;
     rig_open(&s, NULL, DURABLE_MEMORY);
     rig_table(&s, 0);
     rig_table(&s, 1);
@@ -108,6 +109,11 @@ START_TEST(lists_of_fields_are_read)
         ck_assert_uint_eq(f.of[1][i], UINT64_MAX);
         ck_assert_uint_eq(f.of[2][i], 0);
     }
+    /* a name is all up to the number, whatever stands in it */
+    rc = engine_fields_take(s.g, "a:b:3 my table:4 c::* table-1:1", &f, &e);
+    ck_assert_msg(rc == 0, "%s", e.text);
+    ck_assert_uint_eq(f.of[0][0], 0);
+    ck_assert_uint_eq(f.of[1][0], 2);
     rig_close(&s, false);
 }
 END_TEST

@@ -358,6 +358,7 @@ START_TEST(checkpoint_of_a_job_that_is_done)
         run = r.coord->job.at.run;
         struct json *m = manifest_of(path);
         ck_assert_str_eq(json_as_string(json_get(m, "phase"), ""), "digest");
+        ck_assert(json_as_bool(json_get(m, "end"), false));
         ck_assert_int_eq(json_as_int(json_get(m, "epoch"), 0), 2);
         ck_assert_int_eq(json_as_int(json_get(m, "rows"), 0), 20);
         json_free(m);

@@ -324,6 +324,22 @@ START_TEST(coord_names_are_those_of_the_rows)
 }
 END_TEST
 
+START_TEST(coord_a_list_of_rows_has_no_blank_in_its_tables)
+{
+    char why[ERR_TEXT_MAX];
+    rig_start();
+    job_begin("");
+    ck_assert_uint_eq(job_end(), WIRE_JOB_DONE);
+    names_store("names: {\"fields\": {\"user\": [5, \"my emb\", \"category\"], "
+                "\"item\": [6, \"a:b\", \"category\"]}, \"input\": \"user 4\", "
+                "\"labels\": \"click\", \"model\": \"probe\"}");
+    ck_assert_int_eq(refused("fresh: [user]\n", "fleet", true, why), SHOAL_E_CONFIG);
+    ck_assert_msg(strstr(why, "\"my emb\"") != NULL, "%s", why);
+    ck_assert_int_eq(refused("fresh: [item]\n", "fleet", true, why), 0);
+    rig_stop();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("fresh");
@@ -333,6 +349,7 @@ int main(void)
     tcase_add_test(t, coord_a_job_says_what_becomes_of_rows);
     tcase_add_loop_test(t, coord_clears_once, 0, 4);
     tcase_add_loop_test(t, coord_half_cleared_is_nobodys, 0, 2);
+    tcase_add_test(t, coord_a_list_of_rows_has_no_blank_in_its_tables);
     tcase_add_loop_test(t, coord_names_are_those_of_the_rows, 0, 2);
     suite_add_tcase(suite, t);
     SRunner *s = srunner_create(suite);

@@ -246,6 +246,88 @@ START_TEST(a_job_begins_behind_what_its_tables_have_learnt)
 }
 END_TEST
 
+static void last_one(const char *yaml)
+{
+    c->job.yaml = strdup(yaml);
+    c->job.yaml_bytes = strlen(yaml);
+}
+
+/* Job `number`, with the tables that are here. */
+static int begin_with_fleet(uint64_t number, struct err *e)
+{
+    static struct coord_job next;
+    memset(&next, 0, sizeof next);
+    next.parsed = true;
+    next.at.number = next.at.run = number;
+    next.spec.data.objects.grow_ms = 10000;
+    ck_assert_int_eq(coord_task_open(&next.tasks, 2, WIRE_ASYNC, e), 0);
+    int rc = coord_grow_begin_fleet(c, &next, e);
+    coord_objects_close(&next.objects[WIRE_TRAIN]);
+    coord_grow_close(&next.grow);
+    coord_task_close(&next.tasks);
+    return rc;
+}
+
+/* What job `number` knows to be taken, once its coordinator has come back. */
+static const struct coord_objects *taken_by(uint64_t number)
+{
+    struct err e;
+    c->job.at.number = c->job.at.run = number;
+    c->job.at.epoch = 0;
+    c->job.at.from = FROM_FLEET;
+    c->job.parsed = true;
+    coord_grow_close(&c->job.grow);
+    ck_assert_int_eq(coord_grow_load(c, &c->job, &e), 0);
+    return &c->job.grow.taken;
+}
+
+/* Likewise with the tables that are here: of a job whose file alone is known, as of one whose
+ * processes all live; and one that has no round yet hands on what it took over. */
+START_TEST(a_job_begins_behind_what_the_fleet_has_learnt)
+{
+    struct err e;
+    for (uint64_t learnt = 10; learnt <= 20; learnt += 10) { /* b's round is at hand, or over */
+        begin(PHASE_GROW);
+        last_one("job: x\ndata: {train: a*, objects: {grow: 10s}}\n");
+        listed("a\t1\n");
+        listed("a\t1\n");
+        ck_assert(takes());
+        round_of(10);
+        listed("a\t1\nb\t1\n");
+        listed("a\t1\nb\t1\n");
+        ck_assert(takes());
+        round_of(10);
+        c->job.at.train_rows = learnt;
+        c->job.at.phase = PHASE_FAILED;
+        c->job.parsed = learnt == 20;
+        ck_assert_msg(begin_with_fleet(8, &e) == 0, "%s", e.text);
+        ck_assert_uint_eq(taken_by(8)->count, learnt == 20 ? 2 : 1);
+        ck_assert_msg(begin_with_fleet(9, &e) == 0, "%s", e.text);
+        ck_assert_uint_eq(taken_by(9)->count, learnt == 20 ? 2 : 1);
+        c->job.at.from = FROM_TO_LOAD; /* and never has: the tables are of somebody else */
+        ck_assert_int_eq(begin_with_fleet(10, &e), 0);
+        ck_assert_uint_eq(taken_by(10)->count, 0);
+        free(c->job.yaml);
+        end();
+    }
+}
+END_TEST
+
+START_TEST(a_job_does_not_begin_with_a_fleet_whose_record_is_gone)
+{
+    struct err e;
+    begin(PHASE_DONE);
+    last_one("job: x\ndata: {train: a*, objects: {grow: 10s}}\n");
+    c->job.at.epoch = 3;
+    ck_assert_int_eq(begin_with_fleet(8, &e), SHOAL_E_CORRUPT);
+    ck_assert_ptr_nonnull(strstr(e.text, "begin with their newest checkpoint"));
+    c->job.spec.data.objects.grow_ms = 0; /* it had no rounds */
+    ck_assert_int_eq(begin_with_fleet(8, &e), 0);
+    free(c->job.yaml);
+    end();
+}
+END_TEST
+
 /* Of a round without rows nothing is trained; its objects are taken all the same. */
 START_TEST(empty_objects_are_taken_without_a_round)
 {
@@ -434,6 +516,8 @@ int main(void)
     tcase_add_test(t, a_list_that_is_told_twice_is_one);
     tcase_add_test(t, each_is_taken_once_and_a_lesser_name_too);
     tcase_add_test(t, a_job_begins_behind_what_its_tables_have_learnt);
+    tcase_add_test(t, a_job_begins_behind_what_the_fleet_has_learnt);
+    tcase_add_test(t, a_job_does_not_begin_with_a_fleet_whose_record_is_gone);
     tcase_add_test(t, empty_objects_are_taken_without_a_round);
     tcase_add_test(t, names_are_remembered_within_bounds);
     tcase_add_test(t, figures_of_old_rounds_go);

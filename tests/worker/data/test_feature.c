@@ -212,6 +212,26 @@ START_TEST(feature_bind_finds_columns_of_another_header)
 }
 END_TEST
 
+START_TEST(feature_bind_finds_each_column_of_one_name)
+{
+    strcpy(job.data.label[0], "label");
+    check_made("label,a,a,,b,", 5, 0);
+    ck_assert_int_eq(features_bind(&f, "b.csv", "b,,a,a,,label", 13, &e), 0);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "bb,e1,a1,a2,e2,1"), 0);
+    check_key(0, 0, "a1");
+    check_key(1, 1, "a2");
+    check_key(2, 2, "e1");
+    check_key(3, 3, "bb");
+    check_key(4, 4, "e2");
+    ck_assert_int_eq(features_bind(&f, "c.csv", "label,a,b,,", 11, &e), SHOAL_E_CONFIG);
+    ck_assert_msg(strstr(e.text, "names column \"a#2\"") != NULL, "%s", e.text);
+    strcpy(job.data.label[0], "3");
+    check_made("a,b,c,a", 3, 0);
+    ck_assert_int_eq(features_bind(&f, "d.csv", "c,a,a,b", 7, &e), 0);
+    ck_assert_uint_eq(f.label[0], 2);
+}
+END_TEST
+
 START_TEST(feature_log1p_is_that_of_libm)
 {
     for (double x = 0; x < 1e15; x = x * 1.37 + 0.001) {
@@ -870,6 +890,7 @@ int main(void)
     tcase_add_test(t, feature_label_is_compared_with_label_above);
     tcase_add_test(t, feature_byte_order_mark_is_no_part_of_a_name);
     tcase_add_test(t, feature_bind_finds_columns_of_another_header);
+    tcase_add_test(t, feature_bind_finds_each_column_of_one_name);
     tcase_add_test(t, feature_log1p_is_that_of_libm);
     tcase_add_test(t, feature_bucket_is_floor_of_log2);
     tcase_add_test(t, feature_number_takes_decimals_and_nothing_else);
