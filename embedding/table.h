@@ -52,6 +52,8 @@ void table_change(struct table *t, const struct table_schema *schema, uint64_t s
 /* in memory and in the store (cold.h), those among the latter that have aged unnoticed too */
 uint64_t table_rows(const struct table *t);
 uint64_t table_row_bytes(const struct table *t); /* of a row as laid out above */
+/* Bytes of its arena in which its rows have names (tablet.h): no more come once that is full. */
+uint64_t table_reach(const struct table *t);
 
 /* What became of keys and rows since the table was made here, what recovery repeated among it; no
  * part of the state. */

@@ -5,7 +5,9 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
+#include "proto/base/log.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 /* ---- tables ---- */
@@ -26,12 +28,36 @@ static void table_release(struct engine_table *t)
     *t = (struct engine_table){0};
 }
 
+/* A shard's arena is one for all tables. An eighth of what a table reaches of it is for holes, and
+ * for what comes after the last look at what there is. */
+static void rows_bound(struct engine *g)
+{
+    struct tier *tier = &g->tier;
+    uint64_t before = tier->rows_max;
+    tier->rows_max = tier->budget;
+    tier->narrow = NULL;
+    for (uint32_t i = 0; i < LIMIT_TABLES && tier->budget > 0; i++) {
+        const struct table *t = g->table[i].table;
+        uint64_t most = t == NULL ? UINT64_MAX : table_reach(t) / 8 * 7;
+        if (most < tier->rows_max) {
+            tier->rows_max = most;
+            tier->narrow = t;
+        }
+    }
+    if (tier->rows_max < before && tier->narrow != NULL)
+        log_warn("%s: rows of table %s are so short that not more than %" PRIu64
+                 " bytes of memory take them, and those of the tables beside it; add servers",
+                 g->dir == NULL ? "memory" : g->dir, table_schema_of(tier->narrow)->name,
+                 tier->rows_max);
+}
+
 struct table *engine_table_take(struct engine *g, uint32_t table)
 {
     SHOAL_ASSERT(table < LIMIT_TABLES && !g->flush.busy);
     struct table *t = g->table[table].table;
     g->table[table].table = NULL;
     table_release(&g->table[table]);
+    rows_bound(g);
     return t;
 }
 
@@ -94,6 +120,7 @@ int engine_table_add(struct engine *g, const struct table_schema *s, struct err 
     }
     scope_fill(g, &t);
     g->table[s->table] = t;
+    rows_bound(g);
     engine_refresh_marks(g);
     return 0;
 }

@@ -40,7 +40,21 @@ uint64_t tier_store_memory(const struct engine *g)
 void tier_init(struct engine *g)
 {
     uint64_t memory = g->options.memory, beside = tier_store_memory(g) + 2 * flush_batch_bytes(g);
-    g->tier.rows_max = memory > beside ? memory - beside : memory;
+    g->tier.rows_max = g->tier.budget = memory > beside ? memory - beside : memory;
+}
+
+/* Why no more rows come, and what helps. */
+static int full(const struct engine *g, struct err *e)
+{
+    if (g->tier.narrow == NULL)
+        return err_set(e, SHOAL_E_NO_SPACE,
+                       "rows fill the memory budget of %" PRIu64
+                       " bytes and none can move to the store; raise `memory` or add servers",
+                       g->options.memory);
+    return err_set(e, SHOAL_E_NO_SPACE,
+                   "rows fill the %" PRIu64 " bytes that a shard has for them beside rows as short "
+                   "as those of table %s, and none can move to the store; add servers",
+                   g->tier.rows_max, table_schema_of(g->tier.narrow)->name);
 }
 
 uint64_t tier_used(struct engine *g)
@@ -110,22 +124,20 @@ bool tier_wants_room(struct engine *g)
 
 int tier_check_room(struct engine *g, struct err *e)
 {
-    bool full = g->tier.full;
+    bool was_full = g->tier.full;
     g->tier.full = false;
     if (g->tier.rows_max == 0 || tier_used(g) <= g->tier.rows_max)
         return 0;
     g->tier.refused = true;
     g->tier.full = !can_move(g) || g->tier.stuck;
-    if (g->tier.full && !full)
-        log_event(PUSHES_REFUSED, g->dir == NULL ? "memory" : g->dir,
-                  "%s: pushes are refused: rows fill the memory budget of %" PRIu64
-                  " bytes and none can move to the store; raise `memory` or add servers",
-                  g->dir == NULL ? "memory" : g->dir, g->options.memory);
-    if (g->tier.full)
-        return err_set(e, SHOAL_E_NO_SPACE,
-                       "rows fill the memory budget of %" PRIu64
-                       " bytes and none can move to the store; raise `memory` or add servers",
-                       g->options.memory);
+    if (g->tier.full) {
+        const char *where = g->dir == NULL ? "memory" : g->dir;
+        struct err why;
+        int rc = full(g, &why);
+        if (!was_full)
+            log_event(PUSHES_REFUSED, where, "%s: pushes are refused: %s", where, why.text);
+        return err_set(e, rc, "%s", why.text);
+    }
     engine_flush_step(g);
     return err_set(e, SHOAL_E_BUSY,
                    "rows fill the memory budget; some are being moved to the store, ask again");

@@ -138,6 +138,11 @@ uint64_t table_row_bytes(const struct table *t)
     return t->whole_row_bytes;
 }
 
+uint64_t table_reach(const struct table *t)
+{
+    return (uint64_t)(UINT32_MAX >> t->shape.place_bits) * ARENA_UNIT_BYTES;
+}
+
 uint64_t table_tablet_rows(const struct table *t, uint32_t tablet)
 {
     SHOAL_ASSERT(tablet < t->tablet_count);

@@ -3,6 +3,7 @@
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/fetch.h"
 #include "embedding/engine/flush.h"
+#include "embedding/rows/arena_inner.h"
 #include "embedding/rows/table_cold.h"
 #include "embedding/store/stored.h"
 #include "proto/base/hash.h"
@@ -365,6 +366,36 @@ START_TEST(an_engine_without_a_store_refuses_when_it_is_full)
 }
 END_TEST
 
+/* Of rows of 4 bytes 2^32 have names, 16 GiB of them. */
+START_TEST(a_push_whose_rows_would_have_no_names_is_refused)
+{
+    static struct rig s;
+    static struct rig_push p;
+    struct push_plan plan;
+    struct err e = {0};
+    struct table_schema schema = rig_schema(0);
+    memset(&s, 0, sizeof s);
+    embedding_env_init(&s.env);
+    s.options = (struct engine_options){.durability = DURABLE_MEMORY, .memory = UINT64_C(64) << 30};
+    ck_assert_int_eq(engine_open(&s.options, &s.env.env, &s.g, &e), 0);
+    rig_lead(&s);
+    schema.width = 1;
+    schema.optimizer = (struct optimizer_spec){.kind = OPT_SGD, .lr = 0.1f};
+    ck_assert_msg(engine_table_create(s.g, &schema, &e) == 0, "%s", e.text);
+    ck_assert_int_eq(engine_run_open(s.g, 1, 1, 1, &e), 0);
+    while (arena_bytes(s.g->arena) < UINT64_C(16) << 30) /* no memory: nobody writes there */
+        ck_assert_uint_ne(arena_take(s.g->arena, ARENA_CHUNK_UNITS), ARENA_NONE);
+    rig_push_make(&p, 1, 0, 0, 0, 0, 1);
+    int rc = engine_admit_push(s.g, &p.record, &plan, &e);
+    if (rc == 0)
+        rc = engine_commit(s.g) != 0 || engine_apply_push(s.g, &p.record, &plan) != 0;
+    ck_assert_int_eq(rc, SHOAL_E_NO_SPACE);
+    ck_assert_msg(strstr(e.text, "table-0") != NULL && strstr(e.text, "add servers") != NULL, "%s",
+                  e.text);
+    rig_close(&s, false);
+}
+END_TEST
+
 /* The control: a row of another instant in the store, and the digest tells. */
 START_TEST(a_pair_that_is_not_the_rows_changes_the_digest)
 {
@@ -409,6 +440,7 @@ int main(void)
     tcase_add_loop_test(c, pairs_of_other_epochs_go, 0, 6);
     tcase_add_test(c, crafted_keys_that_are_asked_for_are_found_soon);
     tcase_add_test(c, an_engine_without_a_store_refuses_when_it_is_full);
+    tcase_add_test(c, a_push_whose_rows_would_have_no_names_is_refused);
     tcase_add_test(c, a_pair_that_is_not_the_rows_changes_the_digest);
     return suite_main(suite);
 }
