@@ -203,6 +203,9 @@ int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint3
  * means. */
 int engine_run_still(const struct engine *g, uint64_t run, struct err *e);
 int engine_run_drop(struct engine *g, uint64_t run, struct err *e);
+/* Drops the runs below this number, but for one whose load engine_load_drop may yet take back. What
+ * engine_run_drop says of the first that it could not drop. */
+int engine_runs_drop_below(struct engine *g, uint64_t run, struct err *e);
 
 /* status 0: all has gone. On the loop, once; the text dies with the call. */
 typedef void (*engine_clear_done)(void *context, int status, const char *text);

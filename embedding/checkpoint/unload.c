@@ -212,6 +212,19 @@ static bool trained(const struct engine *g)
     return false;
 }
 
+int engine_runs_drop_below(struct engine *g, uint64_t below, struct err *e)
+{
+    for (uint32_t i = g->runs.count; i-- > 0;) { /* what takes the place of one was looked at */
+        const struct run *run = g->runs.run[i];
+        if (run->ghost || run->id >= below || (run->id == g->loaded_run && !trained(g)))
+            continue;
+        int rc = engine_run_drop(g, run->id, e);
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
 static void unload_step(struct engine *g)
 {
     struct unload *u = unload_of(g);

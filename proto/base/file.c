@@ -463,24 +463,27 @@ static bool walk_folder_itself(struct file_walk *w, const char *path)
 }
 
 /* path: (PATH_MAX), `length` of it taken; it is as before when this returns. The first errno. */
-static int remove_all(char *path, size_t length)
+static int remove_all(char *path, size_t length, uint64_t *left)
 {
     struct file_walk w;
     const char *name;
     int why = 0;
+    if (*left == 0)
+        return EAGAIN;
+    (*left)--;
     if (file_unlink(path) == 0 || errno == ENOENT)
         return 0;
     if (errno != EISDIR && errno != EPERM)
         return errno;
     if (!walk_folder_itself(&w, path))
         return errno;
-    while ((name = file_walk_next(&w)) != NULL) {
+    while (why != EAGAIN && (name = file_walk_next(&w)) != NULL) {
         size_t bytes = strlen(name);
         int inner = ENAMETOOLONG;
         if (length + 1 + bytes < PATH_MAX) {
             path[length] = '/';
             memcpy(path + length + 1, name, bytes + 1);
-            inner = remove_all(path, length + 1 + bytes);
+            inner = remove_all(path, length + 1 + bytes, left);
             path[length] = '\0';
         }
         why = why != 0 ? why : inner;
@@ -489,12 +492,18 @@ static int remove_all(char *path, size_t length)
     return file_rmdir(path) == 0 ? why : why != 0 ? why : errno;
 }
 
-int file_remove_tree(const char *path)
+int file_remove_some(const char *path, uint64_t *left)
 {
     char all[PATH_MAX];
     int n = snprintf(all, sizeof all, "%s", path);
-    int why = (size_t)n >= sizeof all ? ENAMETOOLONG : remove_all(all, (size_t)n);
+    int why = (size_t)n >= sizeof all ? ENAMETOOLONG : remove_all(all, (size_t)n, left);
     if (why != 0)
         errno = why;
     return why == 0 ? 0 : -1;
+}
+
+int file_remove_tree(const char *path)
+{
+    uint64_t left = UINT64_MAX;
+    return file_remove_some(path, &left);
 }

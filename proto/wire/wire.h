@@ -149,8 +149,9 @@
 #define WIRE_CUT_DROP(U32, U64, I32, F32, F64, B, STR) U64(cut)
 #define WIRE_CUT_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(cut)
 /* Told at every registration: of the cuts below number `below` only `keep` (0: none) is still
- * wanted; the others are deleted. */
-#define WIRE_CUT_KEEP(U32, U64, I32, F32, F64, B, STR) U64(below) U64(keep)
+ * wanted; the others are deleted. No run below number `runs` is gone on with: they are dropped, but
+ * for one that LOAD_DROP may yet take back. */
+#define WIRE_CUT_KEEP(U32, U64, I32, F32, F64, B, STR) U64(below) U64(keep) U64(runs)
 #define WIRE_CUT_KEEP_REPLY(U32, U64, I32, F32, F64, B, STR) U32(dropped)
 
 /* Reply frame 1: u64 digest of each tablet of the table that this shard leads, in order of tablet
@@ -465,7 +466,7 @@ struct wire_window {
 #define WIRE_LATER(X) \
     X(SHARD_BEAT, 37) X(LANE_NEXT_REPLY, 14) X(WORKER_BEAT_REPLY, 2) X(STOP_REPLY, 1) \
     X(RUN_OPEN, 5) X(FENCE, 4) X(FENCE_REPLY, 1) X(RESTORE, 2) X(WORKER_BEAT, 26) \
-    X(WORKER_JOIN_REPLY, 8) X(LOAD, 6)
+    X(WORKER_JOIN_REPLY, 8) X(LOAD, 6) X(CUT_KEEP, 2)
 
 /* X(NAME, wire number, raw frames of the request, raw frames of a good reply) */
 #define WIRE_MAP(X)                                                                                \

@@ -17,8 +17,9 @@
 
 /* pushes wait for no longer at a time; a HOLD or its answer may get lost once within it */
 #define HOLD_MAX_NS UINT64_C(1000000000)
-#define END_KEY "end"                 /* stored: the last job of whose end there is one */
-#define END_TRIES 5u                  /* of the one at a job's end, RETRY_NS apart */
+#define END_KEY "end" /* stored: the last job of whose end there is one */
+#define END_TRIES 5u  /* of the one at a job's end, RETRY_NS apart */
+#define SWEEP_NS UINT64_C(50000000)
 #define RETRY_NS UINT64_C(5000000000) /* an automatic one that failed is begun again after this */
 
 static const char *const state_names[] = {[CHECKPOINT_IDLE] = "idle",
@@ -116,7 +117,9 @@ void coord_checkpoint_give_up(struct coord *c, int status, const char *why)
         coord_cut_drop(c, k->cut);
     forget(c);
     run_close(c);
-    if (c->options.folder->remove(k->tmp, &e) != 0)
+    int rc = c->options.folder->remove(k->tmp, &e);
+    k->sweep |= rc == SHOAL_E_AGAIN;
+    if (rc != 0 && rc != SHOAL_E_AGAIN)
         log_warn("%s; what is left of it is removed at the next start", e.text);
     k->list->failed++;
     (void)coord_checkpoint_list_note(c);
@@ -262,7 +265,9 @@ static int dir_open(struct coord *c, struct err *e)
                        "job %s has no checkpoint.dir: name the folder in the job file, one that "
                        "coordinator and servers share",
                        c->job.spec.name);
-    return dir_take(c, c->job.spec.checkpoint.dir, c->checkpoint.dir, e);
+    int rc = dir_take(c, c->job.spec.checkpoint.dir, c->checkpoint.dir, e);
+    c->checkpoint.sweep |= rc == 0;
+    return rc;
 }
 
 static void claim_drop(struct coord *c)
@@ -526,8 +531,20 @@ static void silence_look(struct coord *c)
     }
 }
 
+/* What is left of large folders goes bit by bit, so that nobody waits for all of it. */
+static void sweep_step(struct coord *c)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+    uint64_t now = env_now_ns(c->env);
+    if (!k->sweep || k->dir[0] == 0 || now - k->swept_ns < SWEEP_NS)
+        return;
+    k->sweep = c->options.folder->sweep(k->dir);
+    k->swept_ns = env_now_ns(c->env);
+}
+
 void coord_checkpoint_step(struct coord *c)
 {
+    sweep_step(c);
     coord_checkpoint_publish_step(c);
     if (c->checkpoint.state != CHECKPOINT_IDLE)
         silence_look(c);

@@ -82,6 +82,8 @@ struct coord_checkpoint_list { /* stored whole */
 struct coord_checkpoint {
     enum coord_checkpoint_state state;
     char dir[LIMIT_PATH]; /* absolute; empty: not opened yet */
+    bool sweep;           /* there is more in it to remove; when some was last */
+    uint64_t swept_ns;
     char name[LIMIT_NAME], path[LIMIT_PATH], tmp[LIMIT_PATH];
     int hold;                        /* lock of the folder that is being made */
     struct coord_folder_claim claim; /* of the job's checkpoints in `dir`, while it runs */

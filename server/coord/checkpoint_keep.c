@@ -134,7 +134,8 @@ void coord_checkpoint_prune(struct coord *c)
             strcmp(path, c->checkpoint.hook.next) == 0)
             continue;
         int rc = c->options.folder->remove(path, &e);
-        if (rc == 0)
+        c->checkpoint.sweep |= rc == SHOAL_E_AGAIN;
+        if (rc == 0 || rc == SHOAL_E_AGAIN)
             log_info("checkpoint %s is removed: the newest %u are kept", path, keep);
         else if (rc != SHOAL_E_BUSY) /* somebody restores it */
             log_warn("%s", e.text);

@@ -21,6 +21,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Files that are removed in one call: on a file system of a network each takes milliseconds, and
+ * the loop stands still. */
+enum { AT_ONCE = 64 };
+
 static int failed(struct err *e, const char *what, const char *path)
 {
     int why = errno;
@@ -196,8 +200,9 @@ static bool has_manifest(const char *path)
     return path_join(file, path, MANIFEST_FILE) && access(file, F_OK) == 0;
 }
 
-/* All of it, its mark last: what a crash leaves is known again. */
-static int emptied_remove(const char *path, struct err *e)
+/* All of it, its mark last: what a crash leaves is known again, and so is what is left for the next
+ * time (AGAIN). */
+static int emptied_remove(const char *path, uint64_t *left, struct err *e)
 {
     struct file_walk walk;
     const char *entry;
@@ -206,8 +211,9 @@ static int emptied_remove(const char *path, struct err *e)
     int rc = file_walk_open(&walk, path) ? 0 : failed(e, "read", path);
     while (rc == 0 && (entry = file_walk_next(&walk)) != NULL)
         if (strcmp(entry, COORD_FOLDER_MARK) != 0 &&
-            (!path_join(file, path, entry) || file_remove_tree(file) != 0))
-            rc = failed(e, "remove", path);
+            (!path_join(file, path, entry) || file_remove_some(file, left) != 0))
+            rc = errno == EAGAIN ? err_set(e, SHOAL_E_AGAIN, "%s has more files", path)
+                                 : failed(e, "remove", path);
     file_walk_close(&walk);
     if (rc == 0 && path_join(file, path, COORD_FOLDER_MARK) && file_unlink(file) != 0 &&
         errno != ENOENT)
@@ -217,7 +223,7 @@ static int emptied_remove(const char *path, struct err *e)
     return rc;
 }
 
-static int disk_remove(const char *path, struct err *e)
+static int some_remove(const char *path, uint64_t *left, struct err *e)
 {
     char gone[LIMIT_PATH];
     int hold = COORD_FOLDER_NONE;
@@ -240,9 +246,15 @@ static int disk_remove(const char *path, struct err *e)
             rc = failed(e, "rename", path);
     }
     if (rc == 0)
-        rc = emptied_remove(gone, e);
+        rc = emptied_remove(gone, left, e);
     disk_let_go(&hold);
     return rc;
+}
+
+static int disk_remove(const char *path, struct err *e)
+{
+    uint64_t left = AT_ONCE;
+    return some_remove(path, &left, e);
 }
 
 /* ---- the folder of all ----------------------------------------------------------------------- */
@@ -270,16 +282,31 @@ static bool leftover(const char *name)
            strspn(name + bytes - 10, "0123456789abcdef") == 6;
 }
 
-static void leftovers_remove(const char *dir)
+static bool disk_sweep(const char *dir)
+{
+    struct file_walk walk;
+    const char *entry;
+    char path[LIMIT_PATH];
+    uint64_t left = AT_ONCE;
+    int rc = 0;
+    (void)file_walk_open(&walk, dir);
+    while (rc != SHOAL_E_AGAIN && (entry = file_walk_next(&walk)) != NULL)
+        if (leftover(entry) && path_join(path, dir, entry))
+            rc = some_remove(path, &left, NULL); /* held: somebody is at it */
+    file_walk_close(&walk);
+    return rc == SHOAL_E_AGAIN;
+}
+
+/* Without a mark it is somebody else's, but for an empty one: its maker died before the mark was
+ * there, or after it had gone. */
+static void empty_remove(const char *dir)
 {
     struct file_walk walk;
     const char *entry;
     char path[LIMIT_PATH];
     (void)file_walk_open(&walk, dir);
     while ((entry = file_walk_next(&walk)) != NULL)
-        if (leftover(entry) && path_join(path, dir, entry) && disk_remove(path, NULL) != 0)
-            /* held: somebody is at it; without a mark: somebody else's, but for an empty one: its
-             * maker died before the mark was there, or after it had gone */
+        if (leftover(entry) && path_join(path, dir, entry))
             (void)file_rmdir(path);
     file_walk_close(&walk);
 }
@@ -300,8 +327,10 @@ static int disk_open(const char *dir, char absolute[LIMIT_PATH], struct err *e)
     if (rc == 0 && access(absolute, W_OK | X_OK) != 0)
         rc = failed(e, "write into", absolute);
     SHOAL_ASSERT(rc != 0 || absolute[0] == '/');
-    if (rc == 0)
-        leftovers_remove(absolute);
+    if (rc == 0) {
+        (void)disk_sweep(absolute);
+        empty_remove(absolute);
+    }
     return rc;
 }
 
@@ -333,7 +362,7 @@ static int disk_begin(const char *path, int *hold, struct err *e)
         rc = disk_put(path, COORD_FOLDER_MARK, mark_text, sizeof mark_text - 1, e);
     if (rc != 0) {
         disk_let_go(hold);
-        (void)emptied_remove(path, NULL);
+        (void)emptied_remove(path, &(uint64_t){AT_ONCE}, NULL);
     }
     return rc;
 }
@@ -402,8 +431,9 @@ static int disk_below(const char *root, const char *path, struct err *e)
 }
 
 const struct coord_folder_ops coord_folder_disk = {
-    disk_below,   disk_open, disk_claim,  disk_disclaim, disk_begin, disk_put,    disk_get,
-    disk_publish, disk_hold, disk_let_go, disk_remove,   disk_list,  disk_wall_s, signature_open};
+    disk_below,  disk_open,  disk_claim,   disk_disclaim, disk_begin,
+    disk_put,    disk_get,   disk_publish, disk_hold,     disk_let_go,
+    disk_remove, disk_sweep, disk_list,    disk_wall_s,   signature_open};
 
 /* ---- hook ---- */
 

@@ -14,8 +14,8 @@
  * mark is the last file of it. (A crash within the moment before the mark, or behind it, leaves an
  * empty folder: that stays too.)
  *
- * All functions block, for a few milliseconds each, but for remove (as long as the file system
- * takes to free the files). Thread: the coordinator's loop. */
+ * All functions block, for a few milliseconds each, but for remove and sweep: as long as the file
+ * system takes to free some files. Thread: the coordinator's loop. */
 #ifndef SERVER_COORD_FOLDER_H
 #define SERVER_COORD_FOLDER_H
 
@@ -43,8 +43,7 @@ struct coord_folder_ops {
     /* Whether a path that a peer has named lies below root ("": anywhere) without a link on the
      * way. USAGE, DENIED. */
     int (*below)(const char *root, const char *path, struct err *e);
-    /* Makes dir where it is missing and tells its absolute path; removes what one of us left half
-     * made. CANTCREATE. */
+    /* Makes dir where it is missing and tells its absolute path; sweeps it once. CANTCREATE. */
     int (*open)(const char *dir, char absolute[LIMIT_PATH], struct err *e);
     /* A job's checkpoints in dir, held: who removes old ones has them alone, who leaves them has
      * them beside others of that kind. CANTCREATE: another coordinator has them. */
@@ -64,8 +63,12 @@ struct coord_folder_ops {
     int (*hold)(const char *path, int *hold, struct err *e);
     void (*let_go)(int *hold); /* COORD_FOLDER_NONE is fine */
     /* A finished one or an unfinished one. BUSY: somebody holds it; DENIED: it has neither mark nor
-     * manifest, so it is not ours. */
+     * manifest, so it is not ours; AGAIN: its name has gone and some of its files, sweep takes the
+     * rest. */
     int (*remove)(const char *path, struct err *e);
+    /* Removes some files of what one of us left half made, or half removed. Whether there are more.
+     */
+    bool (*sweep)(const char *dir);
     /* Names of the finished ones, in no order. */
     int (*list)(const char *dir, coord_folder_visit visit, void *context, struct err *e);
     uint64_t (*wall_s)(void); /* seconds since 1970, for the date */

@@ -149,6 +149,7 @@ static bool greet(struct coord *c, uint32_t shard)
     memset(&w, 0, sizeof w);
     w.type = WIRE_TYPE_CUT_KEEP;
     w.u.CUT_KEEP.below = coord_cut_known(c, &w.u.CUT_KEEP.keep);
+    w.u.CUT_KEEP.runs = c->job.at.run; /* one job runs at a time, and runs are drawn rising */
     return shard_ask(c, shard, &w, NULL, 0, greeted);
 }
 

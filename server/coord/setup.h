@@ -18,7 +18,7 @@ int coord_setup_load(struct coord *c, struct err *e); /* after a restart */
  * Nothing waits for the answer. */
 void coord_setup_map_early(struct coord *c, uint32_t shard);
 /* Tells shards that are ready what they need to know whether a job runs or not: the map, which cuts
- * are wanted. */
+ * and runs are wanted. */
 void coord_setup_greet(struct coord *c);
 /* Begins or goes on with every ready shard that is not set up. */
 void coord_setup_step(struct coord *c);

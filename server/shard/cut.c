@@ -321,6 +321,19 @@ static bool unwanted(const struct wire_CUT_KEEP *r, uint64_t cut)
     return cut != 0 && cut < r->below && cut != r->keep;
 }
 
+/* Runs of jobs that ended while this shard was away: the order to drop them may have been lost with
+ * the next job, and a shard has room for a few. False: refused. */
+static bool runs_drop_below(struct shard *s, peer_t from, uint64_t below)
+{
+    struct err e = {0};
+    uint64_t id = s->in.id;
+    int rc = engine_runs_drop_below(s->engine, below, &e);
+    park_purge(s);
+    if (rc)
+        shard_refuse(s, from, WIRE_TYPE_CUT_KEEP, id, rc, "shard %s: %s", s->name, e.text);
+    return !rc;
+}
+
 /* Cuts that nobody will ever ask for: of checkpoints and best epochs given up by a coordinator that
  * then died. */
 void cut_on_keep(struct shard *s, peer_t from)
@@ -351,6 +364,8 @@ void cut_on_keep(struct shard *s, peer_t from)
                      s->hold.going);
         return;
     }
+    if (!runs_drop_below(s, from, r.runs))
+        return;
     shard_reply(s, WIRE_TYPE_CUT_KEEP, id)->u.CUT_KEEP_reply.dropped = dropped;
     shard_send_reply(s, from);
 }

@@ -73,6 +73,14 @@ static void drop(struct fleet *f, uint64_t run)
     ck_assert_msg(t.status == 0, "%s", t.text);
 }
 
+/* A coordinator that goes by another job: what this run loaded stays its own to take back. */
+static void give_up_below(uint64_t run)
+{
+    struct err e = {0};
+    for (uint32_t i = 0; i < SHARDS; i++)
+        ck_assert_int_eq(engine_runs_drop_below(to.s[i].g, run, &e), 0);
+}
+
 static void open_empty(enum durability durability)
 {
     fleet_open(&to, SHARDS, durability == DURABLE_MEMORY ? NULL : load_dir, durability);
@@ -109,6 +117,7 @@ START_TEST(a_load_is_taken_back_and_goes_again)
                 fleet_close(&to, _i == 3);
                 fleet_reopen(&to);
             }
+            give_up_below(run + 1);
             drop(&to, run);
             check_empty(run);
         }

@@ -216,6 +216,27 @@ START_TEST(folder_with_a_manifest_can_be_removed)
 }
 END_TEST
 
+/* On a file system of a network so many files take minutes: each call removes some, and what is
+ * left has no checkpoint's name. */
+START_TEST(folder_with_many_files_goes_bit_by_bit)
+{
+    char file[LIMIT_NAME];
+    uint32_t sweeps = 0;
+    make("a.1.tmp", "a");
+    ck_assert_int_eq(mkdir(at("a/part-0000"), 0700), 0);
+    for (uint32_t i = 0; i < 300; i++) {
+        (void)snprintf(file, sizeof file, "%u", i);
+        ck_assert_int_eq(ops->put(at("a/part-0000"), file, "x", 1, NULL), 0);
+    }
+    ck_assert_int_eq(ops->remove(at("a"), NULL), SHOAL_E_AGAIN);
+    ck_assert(!there("a") && there("a.gone.tmp"));
+    while (ops->sweep(root))
+        sweeps++;
+    ck_assert_msg(sweeps >= 3 && sweeps < 10, "%u sweeps", sweeps);
+    ck_assert(!there("a.gone.tmp"));
+}
+END_TEST
+
 static void wait_for(const char *name)
 {
     const struct timespec pause = {0, 5000000};
@@ -337,6 +358,7 @@ int main(void)
     tcase_add_test(t, folder_opened_loses_its_leftovers);
     tcase_add_test(t, folder_of_others_is_never_removed);
     tcase_add_test(t, folder_with_a_manifest_can_be_removed);
+    tcase_add_test(t, folder_with_many_files_goes_bit_by_bit);
     tcase_add_test(t, hook_gets_the_folder_and_tells_its_end);
     tcase_add_test(t, hook_is_stopped_with_all_that_it_started);
     suite_add_tcase(s, t);

@@ -518,9 +518,37 @@ static void cut_and_restore(const char *dir)
 static uint64_t keep_request(struct rig *r, uint64_t below, uint64_t keep)
 {
     struct wire w = rig_wire(r, WIRE_TYPE_CUT_KEEP);
-    w.u.CUT_KEEP = (struct wire_CUT_KEEP){below, keep};
+    w.u.CUT_KEEP = (struct wire_CUT_KEEP){.below = below, .keep = keep};
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
 }
+
+/* Runs of jobs before, whose drop never came: there is room again, and the job's own run goes on.
+ * Where the coordinator tells no run (0: of the release before) they stay. */
+START_TEST(runs_that_nobody_has_any_more_are_dropped)
+{
+    struct rig r = {.durability = DURABLE_MEMORY};
+    rig_new(&r, WIRE_SSP, 2, OPT_SGD);
+    uint64_t last = RIG_RUN + LIMIT_RUNS - 1;
+    for (uint64_t run = RIG_RUN + 1; run <= last; run++)
+        rig_open(&r, run, 2, WIRE_SSP);
+    rig_run(&r, 50);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct wire w = rig_wire(&r, WIRE_TYPE_CUT_KEEP);
+        w.u.CUT_KEEP.runs = i == 0 ? 0 : last;
+        uint64_t keep = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+        rig_run(&r, 50);
+        ck_assert_int_eq(rig_status(&r, keep), 0);
+        uint64_t open = rig_open(&r, last + 1, 2, WIRE_SSP);
+        rig_run(&r, 50);
+        ck_assert_int_eq(rig_status(&r, open), i == 0 ? SHOAL_E_BUSY : 0);
+    }
+    uint64_t again = rig_open(&r, last, 2, WIRE_SSP), gone = rig_open(&r, last - 1, 2, WIRE_SSP);
+    rig_run(&r, 50);
+    ck_assert_int_eq(rig_status(&r, again), 0);
+    ck_assert_int_eq(rig_status(&r, gone), SHOAL_E_CONFIG); /* over: its marks are not 0 */
+    rig_free(&r);
+}
+END_TEST
 
 /* Of cuts 3, 4, 5 and 6 the coordinator knows 4, and has not drawn 6 yet. One that is being written
  * is waited for, one that is held is let go. */
@@ -1251,6 +1279,7 @@ int main(void)
         cut_is_restored_once_in_memory,
         cut_is_restored_once_on_disk,
         cuts_that_nobody_knows_are_deleted,
+        runs_that_nobody_has_any_more_are_dropped,
         digest_tells_equal_content_from_other_content,
         inspect_and_status_are_json,
         strangers_give_no_orders,
