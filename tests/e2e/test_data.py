@@ -148,5 +148,24 @@ def labels_that_teach_nothing_are_told(space):
     assert run.wait() == 0 and "warning" not in run.report() and "warning" not in run.output(), run.output()[-2000:]
 
 
+def what_trained_is_not_asked_again_for_scores(space):
+    """Neither a command nor a list of objects runs once more, nor is what is scored from standard input taken for what trained from it."""
+    log, asked = space / "log.csv", space / "asked"
+    log.write_text("label,user,item\n" + "".join(f"{n % 2},u{n % 7},i{n % 5}\n" for n in range(2000)))
+    new = "item,user\n" + "".join(f"i{n},u{n}\n" for n in range(5))
+    for name, train in (("cmd", {"cmd": f"echo x >> {asked}; cat {log}"}),
+                        ("object", {"object": {"list": f"echo x >> {asked}; echo {log}", "open": 'cat "$1"'}}), ("stdin", "-")):
+        job = job_file(space / f"{name}.yaml", None, **{"data.format": "csv", "data.label": "label", "data.train": None, "model.kind": "lr",
+                                                        "checkpoint.dir": str(space / f"{name}-made"), "checkpoint.at_end": True})
+        with open(job, "a", encoding="utf-8") as f:
+            f.write("data.train: " + json.dumps([train]) + "\n")
+        words = [SHOAL, "local", job, "--run-dir", space / name, "--servers", "1", "--workers", "1"]
+        subprocess.run(words, check=True, input=log.read_text(), text=True, stdout=subprocess.DEVNULL, timeout=60)
+        asked.write_text("")
+        words = [SHOAL, "predict", "--from", space / f"{name}-made" / "000001", "--in", "-"]
+        got = subprocess.run(words, input=new, capture_output=True, text=True, timeout=60, check=False)
+        assert got.returncode == 0 and len(got.stdout.splitlines()) == 6 and asked.read_text() == "", (name, asked.read_text(), got)
+
+
 main([labels_that_teach_nothing_are_told, synth_kinds_are_repeatable_and_their_teachers_fit, best_possible_auc_is_of_the_same_figure, shared_columns_have_one_row_a_value, negatives_are_left_out_of_training_only, a_share_of_the_negatives_leaves_predictions_calibrated,
-      weights_are_no_feature_and_have_to_be_numbers, names_that_are_no_columns_are_refused_with_the_nearest])
+      weights_are_no_feature_and_have_to_be_numbers, names_that_are_no_columns_are_refused_with_the_nearest, what_trained_is_not_asked_again_for_scores])

@@ -171,6 +171,15 @@ int dataset_objects_again(const struct job *job, const char *after, bool first,
     return rc == SHOAL_E_END ? 0 : rc; /* as if none had come yet */
 }
 
+bool dataset_goes_by_names(const struct job *job)
+{
+    const char *what;
+    const struct string_list *list = job_input(job, WIRE_TRAIN, &what);
+    bool stream = list->count > 0 && source_is_stream(list->item[0]),
+         reads = job_reads_only(job) && (stream || job->data.objects.of[WIRE_TRAIN].on);
+    return (job->predict.on || reads) && feature_names_known(job);
+}
+
 static int features_of_objects(const struct job *job, struct features *f, struct err *e)
 {
     struct string_list lines;
@@ -184,9 +193,10 @@ static int features_of_objects(const struct job *job, struct features *f, struct
     return rc;
 }
 
-/* From the first line of the training input, so that every split has the same fields; a prediction,
- * and who looks when that input has gone, by what the tables call them. Where an older release left
- * no names, a job without training input uses `other`; so does a prediction that can. */
+/* From the first line of the training input, so that every split has the same fields; who goes by
+ * names, and who looks when that input has gone, by what the tables call them. Where an older
+ * release left no names, a job without training input uses `other`; so does a prediction that can.
+ */
 static int features_open(const struct job *job, const struct cache *cache, uint32_t other,
                          struct features *f, struct err *e)
 {
@@ -197,7 +207,7 @@ static int features_open(const struct job *job, const struct cache *cache, uint3
     bool stream = list->count > 0 && source_is_stream(list->item[0]);
     bool looks = job->predict.on || job->data.objects.grow_ms == 0; /* else: all of a long log */
     bool gone = looks && list->count > 0 && !stream && source_check(list, what, NULL) != 0;
-    if ((job->predict.on || gone) && feature_names_known(job))
+    if (dataset_goes_by_names(job) || (gone && feature_names_known(job)))
         return features_make(job, "the tables", NULL, 0, f, e);
     bool named = job->predict.on && names_all(job);
     if (job->predict.on && stream && !named && format_of(job->data.format)->columns == NULL)

@@ -38,6 +38,10 @@ void dataset_forget(struct dataset *d);
 /* object_trim, of the folder that it lies in. */
 void dataset_trim(const struct dataset *d, const struct job *job);
 
+/* Whether the columns are those that the tables know, and the training input is not asked though it
+ * may be there: of a prediction, and of who trains nothing where that would run a command, read a
+ * stream or list a log. */
+bool dataset_goes_by_names(const struct job *job);
 /* The objects of a split, and of data.train, where the format numbers its columns by what stands at
  * the begin of the first one that can be read and is not empty, that (its first line; of an event
  * file its columns), else NULL; both are the caller's. As object_list and object_open. */

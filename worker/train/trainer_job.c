@@ -196,9 +196,16 @@ static void prepare_done(struct env_work *w)
     trainer_tick(t);
 }
 
+/* Whether objects of this split are to be known before there is a model. */
+static bool lists(const struct trainer *t, uint32_t split)
+{
+    bool unread = split == WIRE_TRAIN && dataset_goes_by_names(&t->job);
+    return t->job.data.objects.of[split].on && !unread;
+}
+
 void trainer_job_prepare(struct trainer *t)
 {
-    while (t->known < JOB_SPLITS && !t->job.data.objects.of[t->known].on)
+    while (t->known < JOB_SPLITS && !lists(t, t->known))
         t->known++;
     /* what was told of the one before goes */
     inputs_relist(&t->inputs, t->known < JOB_SPLITS ? t->known : WIRE_TRAIN, "");

@@ -393,6 +393,33 @@ START_TEST(dataset_columns_are_those_that_the_tables_know)
 }
 END_TEST
 
+/* Nor does who trains nothing run a command, or list a log, for its first line. */
+START_TEST(dataset_that_trains_nothing_asks_no_stream)
+{
+    struct model_shape shape;
+    char text[LIMIT_PATH];
+    job.legend.input = strdup("");
+    job.legend.labels = strdup("");
+    known(LEGEND_FIELDS, "user", 1, true);
+    strcpy(job.data.label[0], "label");
+    job.data.label_count = 1;
+    job.train.skip = true;
+    snprintf(text, sizeof text, "cmd:touch %s; echo label,user,item", worker_path("ran"));
+    config_list_add(&job.data.train, text);
+    ck_assert_msg(dataset_shape(&job, &shape, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(shape.fields, 1);
+    ck_assert_int_ne(access(worker_path("ran"), F_OK), 0);
+    job.data.objects.of[WIRE_TRAIN].on = true;
+    config_list_free(&job.data.train);
+    config_list_add(&job.data.train, worker_text("log.csv", "label,user,item\n1,a,b\n"));
+    ck_assert_msg(dataset_shape(&job, &shape, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(shape.fields, 1);
+    strcpy(job.data.label[0], "0"); /* a place: its header alone knows */
+    ck_assert_msg(dataset_shape(&job, &shape, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(shape.fields, 2);
+}
+END_TEST
+
 /* Reads the epoch in batches and says which rows of label 0 it kept; every row of label 1 has to be
  * there. */
 static uint32_t kept_negatives(uint32_t epoch, uint32_t rows, uint32_t batch, unsigned char *kept)
@@ -633,6 +660,7 @@ int main(void)
     tcase_add_test(t, dataset_first_file_may_be_empty);
     tcase_add_test(t, dataset_shape_needs_no_more_than_the_first_line);
     tcase_add_test(t, dataset_columns_are_those_that_the_tables_know);
+    tcase_add_test(t, dataset_that_trains_nothing_asks_no_stream);
     tcase_add_test(t, dataset_negatives_are_a_share_drawn_anew_each_epoch);
     tcase_add_test(t, dataset_dropped_negatives_leave_an_empty_batch);
     tcase_add_test(t, dataset_groups_are_for_epoch_0);
