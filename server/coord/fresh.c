@@ -7,6 +7,7 @@
 #include "server/coord/phase.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static const char CLEAR_KEY[] = "clear", FIELDS_KEY[] = "fresh_fields";
 
@@ -83,10 +84,15 @@ bool coord_fresh_half(const struct coord *c)
 bool coord_fresh_begin(struct coord *c)
 {
     const struct coord_fresh to = {c->fresh.number, 1};
-    const char *fields = coord_fresh_fields_due(c);
-    if (fields != NULL && !put_fields(c, c->fresh_fields.number, 1, c->fresh_fields.what))
-        return false;
     return !coord_fresh_due(c) || put(c, to);
+}
+
+bool coord_fresh_fields_begin(struct coord *c)
+{
+    const struct coord_fresh_fields *f = &c->fresh_fields;
+    char what[WIRE_WITHOUT];
+    memcpy(what, f->what, sizeof what);
+    return f->begun != 0 || put_fields(c, f->number, 1, what);
 }
 
 /* With all that was there, or with a checkpoint's tables, which go into empty ones, fields that

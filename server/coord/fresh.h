@@ -2,9 +2,9 @@
  * that goes back to a checkpoint, back.h), or, where it begins with that, rows of some fields
  * (`fresh: [names]`).
  *
- *     submit: wanted -> the job is about to set up: begun -> CLEAR, the first step of each shard,
- *                                                            or FIELD_DROP, the one before RUN_OPEN
- *                                                         -> all are set up: done
+ *     submit: wanted -> the job is about to set up: begun -> CLEAR, the first step of each shard
+ *                    -> a shard comes to it: begun -> FIELD_DROP, the step before RUN_OPEN
+ *                    -> all are set up: done
  *
  * Invariants:
  *  1. CLEAR, under the run's number, is sent only until all shards are set up for the run's first
@@ -47,8 +47,10 @@ bool coord_fresh_due(const struct coord *c);
 bool coord_fresh_half(const struct coord *c);
 /* The job goes back: all goes once more. False: the store failed. */
 bool coord_fresh_again(struct coord *c, uint64_t number);
-/* Before the first shard hears of it; and once all are set up. False: the store failed. */
+/* Before the first shard hears that all goes; and once all are set up. False: the store failed. */
 bool coord_fresh_begin(struct coord *c);
+/* Before the first shard is asked to drop some of them. False: the store failed. */
+bool coord_fresh_fields_begin(struct coord *c);
 bool coord_fresh_done(struct coord *c);
 
 #endif

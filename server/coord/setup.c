@@ -236,6 +236,8 @@ static bool step_start(struct coord *c, uint32_t shard)
     if (step == j->at.tables + 2 + (fields != NULL))
         return fences_tell(c, shard);
     if (fields != NULL && step == j->at.tables + 1) {
+        if (!coord_fresh_fields_begin(c))
+            return false;
         w.type = WIRE_TYPE_FIELD_DROP;
         w.u.FIELD_DROP.run = j->at.run;
         (void)snprintf(w.u.FIELD_DROP.what, sizeof w.u.FIELD_DROP.what, "%s", fields);

@@ -1027,6 +1027,24 @@ START_TEST(coord_half_fresh_fields_are_carried)
 }
 END_TEST
 
+/* A job that ends before a server has heard of them has dropped none: they are the next one's. */
+START_TEST(coord_fresh_fields_that_nobody_has_begun_to_drop_stay)
+{
+    fleet_start(2);
+    named_run("abc", NULL);
+    named_start("abc", "fleet");
+    ck_assert(coord_fresh_want(r.coord, r.coord->job.at.number, false, "emb:1"));
+    for (uint32_t i = 0; i < 100000 && r.coord->job.at.phase < PHASE_SETUP; i++)
+        (void)sim_run(r.sim, sim_now_ns(r.sim) + 50000, NULL, NULL);
+    ck_assert_uint_eq(r.coord->job.at.phase, PHASE_SETUP);
+    (void)coord_end_fail(r.coord, SHOAL_E_CONFIG, "a table is another one");
+    ck_assert_str_eq(coord_fresh_fields_half(r.coord), "");
+    named_run("abc", "fleet");
+    ck_assert_uint_eq(r.shard[0].drops + r.shard[1].drops, 0);
+    rig_stop();
+}
+END_TEST
+
 static bool names_said(void)
 {
     struct json *j = coord_cluster_json(r.coord);
@@ -1221,6 +1239,7 @@ int main(void)
     tcase_add_test(t, coord_names_that_nobody_knows_any_more_are_not_waited_for);
     tcase_add_loop_test(t, coord_drops_before_it_forgets, 0, 3);
     tcase_add_loop_test(t, coord_half_fresh_fields_are_carried, 0, 2);
+    tcase_add_test(t, coord_fresh_fields_that_nobody_has_begun_to_drop_stay);
     tcase_add_loop_test(t, coord_names_of_shards_are_taken_by_a_store_that_has_none_or_older_ones,
                         0, 2);
     tcase_add_test(t, coord_names_of_shards_are_taken_after_their_map);
