@@ -177,6 +177,12 @@ static bool unfinished(const char *name)
     return bytes > 4 && strcmp(name + bytes - 4, ".tmp") == 0;
 }
 
+static bool going(const char *name)
+{
+    size_t bytes = strlen(name);
+    return bytes > 9 && strcmp(name + bytes - 9, ".gone.tmp") == 0;
+}
+
 static const char mark_text[] =
     "A checkpoint of Shoal, which may remove this folder and all in it.\n";
 
@@ -239,7 +245,9 @@ static int some_remove(const char *path, uint64_t *left, struct err *e)
             path);
     if (rc == 0 && whole && !marked(path)) /* without its name the manifest is not enough */
         rc = disk_put(path, COORD_FOLDER_MARK, mark_text, sizeof mark_text - 1, e);
-    if (rc == 0 && whole) { /* what has the name is whole: first it loses the name */
+    /* First it loses its name: what has it is whole, and a server that has not heard yet that one
+     * was given up finds no folder to write into, which would then be left without its mark. */
+    if (rc == 0 && !going(path)) {
         if (snprintf(gone, sizeof gone, "%s.gone.tmp", path) >= (int)sizeof gone)
             rc = err_set(e, SHOAL_E_TOO_BIG, "the path %s is too long", path);
         else if (file_rename(path, gone) != 0)
@@ -274,11 +282,9 @@ static int folder_make(const char *path, struct err *e)
 static bool leftover(const char *name)
 {
     size_t bytes = strlen(name);
-    if (!unfinished(name))
-        return false;
-    if (bytes > 9 && strcmp(name + bytes - 9, ".gone.tmp") == 0)
+    if (going(name))
         return true;
-    return bytes > 11 && name[bytes - 11] == '.' &&
+    return unfinished(name) && bytes > 11 && name[bytes - 11] == '.' &&
            strspn(name + bytes - 10, "0123456789abcdef") == 6;
 }
 

@@ -1,18 +1,19 @@
 /* folder.h: folders of checkpoints on disk, as the coordinator's core sees them.
  *
  *   DIR/NAME/             a finished checkpoint: complete, synced, never changed again
- *   DIR/NAME.XXXXXX.tmp/  one that is being made, or being removed; nobody else looks into it
+ *   DIR/NAME.XXXXXX.tmp/  one that is being made; nobody else looks into it
+ *   DIR/ANY.gone.tmp/     one of either kind that is being removed
  *   DIR/.job-HASH.lock    held by the coordinator that trains the job of that name
  *
- * A folder is made under its second name and gets its first one by one rename; it is removed the
- * other way round. So what has the name is whole, at every moment. Whoever makes or reads one holds
- * a lock on the folder (flock): remove and clean leave alone what somebody holds, in this process
- * or another.
+ * A folder is made under its second name and gets its first one by one rename; by another one it
+ * begins to go. So what has the name is whole, at every moment, and who has not heard that one is
+ * given up finds nothing to write into. Whoever makes or reads one holds a lock on the folder
+ * (flock): remove and sweep leave alone what somebody holds, in this process or another.
  *
- * A folder of the second kind has a mark in it, a file whose text is ours. DIR may hold anything:
- * what has a name like these and no mark is somebody else's, and stays. When a folder goes, its
- * mark is the last file of it. (A crash within the moment before the mark, or behind it, leaves an
- * empty folder: that stays too.)
+ * A folder of the last two kinds has a mark in it, a file whose text is ours. DIR may hold
+ * anything: what has a name like these and no mark is somebody else's, and stays, unless it is
+ * empty: a crash may come in the moment before the mark, or behind it, for when a folder goes, its
+ * mark is the last file of it.
  *
  * All functions block, for a few milliseconds each, but for remove and sweep: as long as the file
  * system takes to free some files. Thread: the coordinator's loop. */

@@ -237,6 +237,29 @@ START_TEST(folder_with_many_files_goes_bit_by_bit)
 }
 END_TEST
 
+/* A server that has not heard that one was given up makes its part at the last moment. */
+static int late_unlink(const char *path)
+{
+    (void)mkdir(at("b.00aa33.tmp/part-0001.tmp"), 0700);
+    return unlink(path);
+}
+
+START_TEST(folder_given_up_goes_though_a_server_still_writes_into_it)
+{
+    const struct file_ops late = {.rename = rename, .unlink = late_unlink, .rmdir = rmdir};
+    char absolute[LIMIT_PATH];
+    int hold = COORD_FOLDER_NONE;
+    ck_assert_int_eq(ops->begin(at("b.00aa33.tmp"), &hold, NULL), 0);
+    ops->let_go(&hold);
+    file_ops_set(&late);
+    (void)ops->remove(at("b.00aa33.tmp"), NULL);
+    file_ops_set(NULL);
+    ck_assert_int_eq(ops->open(root, absolute, NULL), 0);
+    ck_assert(!there("b.00aa33.tmp"));
+    ck_assert(!there("b.00aa33.tmp.gone.tmp"));
+}
+END_TEST
+
 static void wait_for(const char *name)
 {
     const struct timespec pause = {0, 5000000};
@@ -359,6 +382,7 @@ int main(void)
     tcase_add_test(t, folder_of_others_is_never_removed);
     tcase_add_test(t, folder_with_a_manifest_can_be_removed);
     tcase_add_test(t, folder_with_many_files_goes_bit_by_bit);
+    tcase_add_test(t, folder_given_up_goes_though_a_server_still_writes_into_it);
     tcase_add_test(t, hook_gets_the_folder_and_tells_its_end);
     tcase_add_test(t, hook_is_stopped_with_all_that_it_started);
     suite_add_tcase(s, t);
