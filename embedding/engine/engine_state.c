@@ -35,20 +35,20 @@ static void rows_bound(struct engine *g)
     struct tier *tier = &g->tier;
     uint64_t before = tier->rows_max;
     tier->rows_max = tier->budget;
-    tier->narrow = NULL;
+    tier->narrow = LIMIT_TABLES;
     for (uint32_t i = 0; i < LIMIT_TABLES && tier->budget > 0; i++) {
         const struct table *t = g->table[i].table;
         uint64_t most = t == NULL ? UINT64_MAX : table_reach(t) / 8 * 7;
         if (most < tier->rows_max) {
             tier->rows_max = most;
-            tier->narrow = t;
+            tier->narrow = i;
         }
     }
-    if (tier->rows_max < before && tier->narrow != NULL)
+    if (tier->rows_max < before && tier->narrow != LIMIT_TABLES)
         log_warn("%s: rows of table %s are so short that not more than %" PRIu64
                  " bytes of memory take them, and those of the tables beside it; add servers",
-                 g->dir == NULL ? "memory" : g->dir, table_schema_of(tier->narrow)->name,
-                 tier->rows_max);
+                 g->dir == NULL ? "memory" : g->dir,
+                 table_schema_of(g->table[tier->narrow].table)->name, tier->rows_max);
 }
 
 struct table *engine_table_take(struct engine *g, uint32_t table)

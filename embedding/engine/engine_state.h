@@ -81,11 +81,11 @@ struct tier_tablet {
 
 #define TIER_FETCHES 2u
 struct fetch_work;
-struct tier {                   /* tier.h */
-    uint64_t budget;            /* what the options let tables take, in bytes; 0: no bound */
-    uint64_t rows_max;          /* what they may: that, or less where they reach less */
-    const struct table *narrow; /* borrowed: the one that reaches less; NULL: none */
-    uint64_t beside;            /* what they had beside the arenas at the last look */
+struct tier {          /* tier.h */
+    uint64_t budget;   /* what the options let tables take, in bytes; 0: no bound */
+    uint64_t rows_max; /* what they may: that, or less where they reach less */
+    uint32_t narrow;   /* the table that reaches less; LIMIT_TABLES: none */
+    uint64_t beside;   /* what they had beside the arenas at the last look */
     uint32_t looks;
     bool making;                              /* room is being made */
     bool stuck;                               /* there is none to be made */

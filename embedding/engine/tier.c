@@ -40,13 +40,14 @@ uint64_t tier_store_memory(const struct engine *g)
 void tier_init(struct engine *g)
 {
     uint64_t memory = g->options.memory, beside = tier_store_memory(g) + 2 * flush_batch_bytes(g);
+    g->tier.narrow = LIMIT_TABLES;
     g->tier.rows_max = g->tier.budget = memory > beside ? memory - beside : memory;
 }
 
 /* Why no more rows come, and what helps. */
 static int full(const struct engine *g, struct err *e)
 {
-    if (g->tier.narrow == NULL)
+    if (g->tier.narrow == LIMIT_TABLES)
         return err_set(e, SHOAL_E_NO_SPACE,
                        "rows fill the memory budget of %" PRIu64
                        " bytes and none can move to the store; raise `memory` or add servers",
@@ -54,7 +55,7 @@ static int full(const struct engine *g, struct err *e)
     return err_set(e, SHOAL_E_NO_SPACE,
                    "rows fill the %" PRIu64 " bytes that a shard has for them beside rows as short "
                    "as those of table %s, and none can move to the store; add servers",
-                   g->tier.rows_max, table_schema_of(g->tier.narrow)->name);
+                   g->tier.rows_max, table_schema_of(g->table[g->tier.narrow].table)->name);
 }
 
 uint64_t tier_used(struct engine *g)

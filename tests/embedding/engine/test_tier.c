@@ -1,5 +1,6 @@
 /* test_tier.c: an engine with less memory than its rows take: the same rows, the same digests,
  * whatever was where. */
+#include "embedding/checkpoint/load.h"
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/fetch.h"
 #include "embedding/engine/flush.h"
@@ -309,7 +310,7 @@ START_TEST(crafted_keys_that_are_asked_for_are_found_soon)
     struct err e = {0};
     struct push_plan plan;
     struct crafted_run run = {0};
-    struct thin_batch *b = malloc(sizeof *b);
+    struct thin_batch *b = calloc(1, sizeof *b);
     thin_open(&s, rig_dir(dir), 10 * THIN_MEMORY);
     thin_begin(&s, false);
     thin_batch_make(b, 1, 1, false);
@@ -392,6 +393,12 @@ START_TEST(a_push_whose_rows_would_have_no_names_is_refused)
     ck_assert_int_eq(rc, SHOAL_E_NO_SPACE);
     ck_assert_msg(strstr(e.text, "table-0") != NULL && strstr(e.text, "add servers") != NULL, "%s",
                   e.text);
+    /* its tables are made anew */
+    ck_assert_int_eq(load_forget_all(s.g, &e), 0);
+    ck_assert_msg(engine_run_open(s.g, 2, 1, 1, &e) == 0, "%s", e.text);
+    rig_push_make(&p, 2, 0, 0, 0, 0, 1);
+    ck_assert_int_eq(engine_admit_push(s.g, &p.record, &plan, &e), SHOAL_E_NO_SPACE);
+    ck_assert_msg(strstr(e.text, "table-0") != NULL, "%s", e.text);
     rig_close(&s, false);
 }
 END_TEST
