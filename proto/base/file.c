@@ -462,7 +462,8 @@ static bool walk_folder_itself(struct file_walk *w, const char *path)
     return w->dir != NULL;
 }
 
-/* path: (PATH_MAX), `length` of it taken; it is as before when this returns. The first errno. */
+/* path: (PATH_MAX), `length` of it taken; it is as before when this returns. EAGAIN, or the first
+ * errno: one that cannot go keeps none of the others. */
 static int remove_all(char *path, size_t length, uint64_t *left)
 {
     struct file_walk w;
@@ -470,8 +471,11 @@ static int remove_all(char *path, size_t length, uint64_t *left)
     int why = 0;
     if (*left == 0)
         return EAGAIN;
-    (*left)--;
-    if (file_unlink(path) == 0 || errno == ENOENT)
+    if (file_unlink(path) == 0) {
+        (*left)--;
+        return 0;
+    }
+    if (errno == ENOENT)
         return 0;
     if (errno != EISDIR && errno != EPERM)
         return errno;
@@ -486,10 +490,13 @@ static int remove_all(char *path, size_t length, uint64_t *left)
             inner = remove_all(path, length + 1 + bytes, left);
             path[length] = '\0';
         }
-        why = why != 0 ? why : inner;
+        why = inner == EAGAIN || why == 0 ? inner : why;
     }
     file_walk_close(&w);
-    return file_rmdir(path) == 0 ? why : why != 0 ? why : errno;
+    if (file_rmdir(path) != 0)
+        return why != 0 ? why : errno;
+    *left -= *left > 0;
+    return why;
 }
 
 int file_remove_some(const char *path, uint64_t *left)

@@ -104,7 +104,8 @@ int file_below(const char *root, const char *path);
 /* A file, or a folder with all in it. A link goes itself, never what it names; what is not there is
  * fine. What cannot be removed does not keep the rest; errno is of the first such. */
 int file_remove_tree(const char *path);
-/* The same as far as *left files and folders go, which is counted down. EAGAIN: there are more. */
+/* The same until *left files and folders are gone, which is counted down. EAGAIN: there are more,
+ * before any other errno. */
 int file_remove_some(const char *path, uint64_t *left);
 
 /* The names in a folder, in any order:

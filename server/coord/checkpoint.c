@@ -20,6 +20,7 @@
 #define END_KEY "end" /* stored: the last job of whose end there is one */
 #define END_TRIES 5u  /* of the one at a job's end, RETRY_NS apart */
 #define SWEEP_NS UINT64_C(50000000)
+#define SWEEPS_MAX 256u               /* some 16,000 files */
 #define RETRY_NS UINT64_C(5000000000) /* an automatic one that failed is begun again after this */
 
 static const char *const state_names[] = {[CHECKPOINT_IDLE] = "idle",
@@ -120,7 +121,7 @@ void coord_checkpoint_give_up(struct coord *c, int status, const char *why)
     int rc = c->options.folder->remove(k->tmp, &e);
     k->sweep |= rc == SHOAL_E_AGAIN;
     if (rc != 0 && rc != SHOAL_E_AGAIN)
-        log_warn("%s; what is left of it is removed at the next start", e.text);
+        log_warn("%s; what is left of it is removed when checkpoints are next made there", e.text);
     k->list->failed++;
     (void)coord_checkpoint_list_note(c);
     k->retry_ns = env_now_ns(c->env) + RETRY_NS;
@@ -531,6 +532,14 @@ static void silence_look(struct coord *c)
     }
 }
 
+/* Nobody comes back to the folder soon: what is left there goes now, within bounds. */
+static void sweep_all(struct coord *c)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+    for (uint32_t i = 0; i < SWEEPS_MAX && k->sweep && k->dir[0] != 0; i++)
+        k->sweep = c->options.folder->sweep(k->dir);
+}
+
 /* What is left of large folders goes bit by bit, so that nobody waits for all of it. */
 static void sweep_step(struct coord *c)
 {
@@ -603,7 +612,8 @@ void coord_checkpoint_close(struct coord *c)
     forget(c);
     claim_drop(c);
     if (making)
-        (void)c->options.folder->remove(k->tmp, NULL);
+        k->sweep |= c->options.folder->remove(k->tmp, NULL) == SHOAL_E_AGAIN;
+    sweep_all(c);
     free(k->list);
     k->list = NULL;
 }
@@ -641,6 +651,7 @@ void coord_checkpoint_job(struct coord *c)
 {
     struct coord_checkpoint *k = &c->checkpoint;
     SHOAL_ASSERT(k->state == CHECKPOINT_IDLE && k->asker == 0);
+    sweep_all(c);
     k->dir[0] = 0;
     k->last_ns = k->last_batches = k->retry_ns = 0;
     k->end_made = k->of_end = k->of_day = false;

@@ -215,11 +215,11 @@ static int emptied_remove(const char *path, uint64_t *left, struct err *e)
     char file[LIMIT_PATH];
     SHOAL_ASSERT(unfinished(path)); /* what has its name is whole */
     int rc = file_walk_open(&walk, path) ? 0 : failed(e, "read", path);
-    while (rc == 0 && (entry = file_walk_next(&walk)) != NULL)
+    while (rc != SHOAL_E_AGAIN && (entry = file_walk_next(&walk)) != NULL)
         if (strcmp(entry, COORD_FOLDER_MARK) != 0 &&
             (!path_join(file, path, entry) || file_remove_some(file, left) != 0))
             rc = errno == EAGAIN ? err_set(e, SHOAL_E_AGAIN, "%s has more files", path)
-                                 : failed(e, "remove", path);
+                                 : failed(e, "remove", file); /* and the rest goes */
     file_walk_close(&walk);
     if (rc == 0 && path_join(file, path, COORD_FOLDER_MARK) && file_unlink(file) != 0 &&
         errno != ENOENT)

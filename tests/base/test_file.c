@@ -259,6 +259,40 @@ START_TEST(what_cannot_be_removed_does_not_keep_the_rest)
 }
 END_TEST
 
+static int stuck_unlink(const char *path)
+{
+    if (strstr(path, "/stuck-") == NULL)
+        return unlink(path);
+    errno = EBUSY;
+    return -1;
+}
+
+/* As of one call, so of many that take some each. */
+START_TEST(what_cannot_be_removed_keeps_no_later_call)
+{
+    const struct file_ops stuck = {.unlink = stuck_unlink, .rmdir = rmdir};
+    char failed[LIMIT_PATH], name[32];
+    uint64_t left;
+    int calls = 0, why;
+    ck_assert_int_eq(file_make_folders(in("tree"), 0700, failed), 0);
+    for (int i = 0; i < 120; i++) {
+        snprintf(name, sizeof name, "tree/%s-%d", i % 6 == 0 ? "stuck" : "goes", i);
+        put(in(name), before, FILE_LASTS_PROCESS);
+    }
+    file_ops_set(&stuck);
+    do {
+        left = 10;
+        ck_assert_int_eq(file_remove_some(in("tree"), &left), -1);
+        why = errno;
+    } while (why == EAGAIN && ++calls < 100);
+    file_ops_set(NULL);
+    ck_assert_int_eq(why, EBUSY);
+    ck_assert_msg(calls >= 9 && calls <= 10, "%d calls", calls);
+    ck_assert_int_eq(access(in("tree/goes-119"), F_OK), -1);
+    ck_assert_int_eq(access(in("tree/stuck-0"), F_OK), 0);
+}
+END_TEST
+
 START_TEST(a_walk_tells_every_name_once)
 {
     struct file_walk w;
@@ -361,6 +395,7 @@ int main(void)
     tcase_add_test(t, folders_are_made_down_to_the_last);
     tcase_add_test(t, a_tree_goes_and_what_its_links_name_stays);
     tcase_add_test(t, what_cannot_be_removed_does_not_keep_the_rest);
+    tcase_add_test(t, what_cannot_be_removed_keeps_no_later_call);
     tcase_add_test(t, a_walk_tells_every_name_once);
     tcase_add_test(t, file_below_follows_no_link_and_leaves_no_root);
     suite_add_tcase(s, t);
