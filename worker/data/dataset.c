@@ -177,7 +177,8 @@ bool dataset_goes_by_names(const struct job *job)
     const struct string_list *list = job_input(job, WIRE_TRAIN, &what);
     bool stream = list->count > 0 && source_is_stream(list->item[0]),
          reads = job_reads_only(job) && (stream || job->data.objects.of[WIRE_TRAIN].on);
-    return (job->predict.on || reads) && feature_names_known(job);
+    return (job->predict.on || reads) && job->data.format != DATA_EVENTS &&
+           feature_names_known(job);
 }
 
 static int features_of_objects(const struct job *job, struct features *f, struct err *e)

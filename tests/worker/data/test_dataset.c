@@ -414,6 +414,10 @@ START_TEST(dataset_that_trains_nothing_asks_no_stream)
     config_list_add(&job.data.train, worker_text("log.csv", "label,user,item\n1,a,b\n"));
     ck_assert_msg(dataset_shape(&job, &shape, &e) == 0, "%s", e.text);
     ck_assert_uint_eq(shape.fields, 1);
+    ck_assert(dataset_goes_by_names(&job));
+    job.data.format = DATA_EVENTS; /* their columns are read off a file */
+    ck_assert(!dataset_goes_by_names(&job));
+    job.data.format = DATA_CSV;
     strcpy(job.data.label[0], "0"); /* a place: its header alone knows */
     ck_assert_msg(dataset_shape(&job, &shape, &e) == 0, "%s", e.text);
     ck_assert_uint_eq(shape.fields, 2);
