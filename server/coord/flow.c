@@ -273,7 +273,9 @@ static bool step_tables(struct coord *c)
     SHOAL_ASSERT(j->declared_total <= LIMIT_TABLES && j->tablets == 0);
     if (!coord_cluster_ready(&c->cluster))
         return false; /* a server came back with a newer map than the store's */
-    int rc = coord_fresh_due(c) ? 0 : coord_member_made_check(&c->members, &e);
+    int rc = coord_fresh_due(c)
+                 ? 0
+                 : coord_member_made_check(&c->members, c->job.at.from == FROM_FLEET, &e);
     if (rc == 0 && !coord_fresh_begin(c)) /* the map may be one that the rows do not fit */
         return false;
     if (rc == 0)

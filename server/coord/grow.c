@@ -314,14 +314,21 @@ int coord_grow_begin_fleet(struct coord *c, struct coord_job *j, struct err *e)
         log_warn("data.train: which of its objects the tables have learnt is not known here: job "
                  "%s learns all of them",
                  j->spec.name);
-    if (!coord_grow_on(j) || !known || !last_grew(c))
+    if (!known)
         return 0;
-    int rc = was->epoch > 0 ? last_take(c, j, e) : start_load(c, j, was->number, e);
+    bool round = was->epoch > 0 && last_grew(c);
+    int rc = round ? last_take(c, j, e) : start_load(c, j, was->number, e);
     if (rc == SHOAL_E_CORRUPT)
         return err_set(e, rc,
                        "start_from: fleet: which objects its tables have learnt is not in the "
                        "coordinator's store, or damaged: begin with their newest checkpoint");
-    return rc == 0 && was->epoch == 0 ? start_put(c, j, e) : rc;
+    if (rc == 0 && !round && j->grow.at.job != 0)
+        rc = start_put(c, j, e);
+    if (!coord_grow_on(j)) { /* it takes none, and hands on to the next what its tables have */
+        coord_grow_close(&j->grow);
+        coord_objects_close(&j->objects[WIRE_TRAIN]);
+    }
+    return rc;
 }
 
 int coord_grow_load(const struct coord *c, struct coord_job *j, struct err *e)
@@ -454,14 +461,27 @@ static int stable_take(struct coord *c, const void *head, size_t head_bytes, str
     return rc;
 }
 
-/* Before there is a model: the first line of the first object is told with a list, so nobody may
- * write that one any more. */
+/* Not of one that is listed with no bytes; of others nobody knows. */
+static bool may_have_lines(const char *line)
+{
+    const char *bytes = line + name_bytes(line);
+    return strcmp(bytes, "\t0") != 0 && strncmp(bytes, "\t0\t", 3) != 0;
+}
+
+/* Before there is a model: the first line of all is told with a list, so nobody may write the
+ * object that has it any more; and from empty ones alone no job begins. */
 static int first_take(struct coord *c, struct coord_ask *a)
 {
     struct coord_job *j = &c->job;
     const struct coord_grow *g = &j->grow;
-    bool good = g->list.count > 0 && (g->since[0] == 0 || is_stable(j, 0)),
-         waits = a->m->frame[2].bytes > 0 && !good;
+    uint32_t first = g->list.count, lines = 0;
+    for (uint32_t i = g->list.count; i-- > 0;)
+        if (may_have_lines(g->list.object[i].line)) {
+            first = i;
+            lines += is_stable(j, i);
+        }
+    bool good = first < g->list.count && (g->since[first] == 0 || is_stable(j, first)),
+         waits = lines == 0 || (a->m->frame[2].bytes > 0 && !good);
     if (j->objects[WIRE_TRAIN].count > 0 || waits || c->job.at.phase > PHASE_INDEX)
         return 0;
     int rc = stable_take(c, a->m->frame[2].data, a->m->frame[2].bytes, &a->e);

@@ -286,7 +286,7 @@ int coord_member_note_made(struct coord_members *m, uint32_t shard, struct coord
     return coord_store_note(store, key, &s->made, sizeof s->made, e);
 }
 
-int coord_member_made_check(const struct coord_members *m, struct err *e)
+int coord_member_made_check(const struct coord_members *m, bool begins, struct err *e)
 {
     const struct coord_shard *lost = NULL, *kept = NULL;
     for (uint32_t s = 0; s < m->shards; s++) {
@@ -298,6 +298,12 @@ int coord_member_made_check(const struct coord_members *m, struct err *e)
         else
             lost = at;
     }
+    if (lost != NULL && kept == NULL && begins)
+        return err_set(e, SHOAL_E_NOINPUT,
+                       "start_from: fleet: server %s has started again, and the rows were in "
+                       "memory: none are left. Begin with a checkpoint (--start-from CHECKPOINT), "
+                       "or without start_from",
+                       lost->server);
     if (lost == NULL || kept == NULL || PLANTED("half_in_memory"))
         return 0;
     return err_set(e, SHOAL_E_UNAVAILABLE,

@@ -161,8 +161,8 @@ bool coord_shard_in_memory(const struct coord_shard *s);
 int coord_member_note_made(struct coord_members *m, uint32_t shard, struct coord_store *store,
                            struct err *e);
 /* Whether rows in memory are all there, or none: 0, or UNAVAILABLE, which names a server that has
- * lost its part and one that has not. */
-int coord_member_made_check(const struct coord_members *m, struct err *e);
+ * lost its part and one that has not. Of a job that begins with them: NOINPUT where all have. */
+int coord_member_made_check(const struct coord_members *m, bool begins, struct err *e);
 /* Shard that beats over this connection, or COORD_NOBODY. */
 uint32_t coord_member_shard_of(const struct coord_members *m, peer_t peer);
 bool coord_member_shards_ready(const struct coord_members *m);

@@ -658,6 +658,12 @@ static int spec_compare(const struct job *was, const struct job *is, const struc
                        "data.objects.grow is %s, and the checkpoint is of a log that %s: "
                        "--start-from begins another job with its tables",
                        grows ? "there" : "absent", grew ? "grows" : "does not grow");
+    if (grew && is->train.skip && is->train.epochs < s->at.epoch)
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "train.skip: the checkpoint is of round %u of a log that grows, and no round "
+            "is gone on with: --start-from measures its tables",
+            s->at.epoch);
     if (!grew && is->train.epochs < s->at.epoch)
         return err_set(e, SHOAL_E_CONFIG,
                        "train.epochs is %u, the checkpoint is of epoch %u: set it to that at least",

@@ -376,7 +376,8 @@ static bool begins_with_fleet(const struct coord_submit *submit)
 static bool rows_here(const struct coord *c)
 {
     const struct coord_members *m = &c->members;
-    bool rows = c->job.at.phase == PHASE_DONE;
+    bool rows =
+        c->job.at.phase == PHASE_DONE && coord_member_made_check(m, true, NULL) != SHOAL_E_NOINPUT;
     for (uint32_t i = 0; i < m->shards && !rows; i++)
         rows = m->shard[i].figures.rows > 0;
     return rows && c->cluster.map_epoch > 0;
@@ -421,6 +422,8 @@ static int fleet_check(const struct coord *c, const struct coord_submit *submit,
     if (fleet && c->cluster.map_epoch == 0)
         return err_set(e, SHOAL_E_NOINPUT,
                        "start_from: fleet: no job has made tables here yet: take it away");
+    if (fleet)
+        return coord_member_made_check(&c->members, true, e);
     if (submit->from[0] != 0)
         return 0;
     if (!rows_here(c)) {
@@ -463,7 +466,7 @@ static int job_make(struct coord *c, const struct coord_submit *submit, struct c
         rc = fleet_check(c, submit, &j->spec, e);
     if (rc == 0)
         rc = coord_checkpoint_check(c, &j->spec, e);
-    if (rc == 0 && !goes_on && !fleet)
+    if (rc == 0 && ((!goes_on && !fleet) || is_fresh(&j->spec.fresh, "dense")))
         rc = network_begins(&j->spec, e);
     if (rc == 0 && !goes_on && !fleet && j->spec.train.skip)
         rc = err_set(e, SHOAL_E_CONFIG,

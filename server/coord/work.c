@@ -499,11 +499,15 @@ int coord_work_map_get(struct coord *c, struct coord_ask *a)
     /* what the servers hold has a map, but whose tables these are the job has yet to say; its own
      * workers ask again */
     if (c->job.tablets == 0 && cl->map_epoch != 0)
-        return err_set(&a->e, SHOAL_E_BUSY,
-                       "the tables that the servers hold cannot be seen now: job %s %s its own; "
-                       "ask again once a job has",
-                       c->job.spec.name,
-                       coord_phase_running(c) ? "has not made" : "ended before it had made");
+        return err_set(
+            &a->e, SHOAL_E_BUSY,
+            "the tables that the servers hold cannot be seen now: job %s %s; ask again once "
+            "a job has made its own",
+            c->job.spec.name,
+            coord_phase_running(c)  ? "has not made its own"
+            : c->job.at.tables == 0 ? "ended before it had made its own"
+                                    : "left some that could not be read when the "
+                                      "coordinator started");
     if (c->job.tablets == 0)
         return err_set(&a->e, SHOAL_E_AGAIN, "there is no map yet");
     a->reply.u.MAP_GET_reply = (struct wire_MAP_GET_reply){

@@ -639,12 +639,40 @@ START_TEST(coord_half_of_the_rows_in_memory_is_refused)
     go(1000);
     job_start(5000000);
     ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, job_over, NULL));
-    ck_assert_int_eq(r.client.status, SHOAL_E_UNAVAILABLE);
+    ck_assert_int_eq(r.client.submit_status, SHOAL_E_UNAVAILABLE);
     ck_assert_ptr_nonnull(strstr(r.client.text, "server server-1 has started again"));
     sim_kill(r.shard[0].node);
     shard_start(0, 2);
     go(1000);
     job_run();
+    rig_stop();
+}
+END_TEST
+
+/* And where all are gone nobody begins with them, or is told that they are there. */
+START_TEST(coord_rows_in_memory_that_are_gone_are_not_begun_with)
+{
+    struct err e = {0};
+    uint64_t run;
+    fleet_start(2);
+    r.shard[0].in_memory = r.shard[1].in_memory = true;
+    go(500);
+    job_run();
+    const struct coord_submit ask = {r.yaml, strlen(r.yaml), 1, "fleet", true};
+    for (uint32_t i = 0; i < 2; i++) {
+        sim_kill(r.shard[i].node);
+        shard_start(i, 2);
+    }
+    if (_i == 1) {
+        coord_kill();
+        coord_start();
+    }
+    go(2000);
+    ck_assert_int_eq(coord_submit(r.coord, 77, &ask, &run, &e), SHOAL_E_NOINPUT);
+    ck_assert_msg(strstr(e.text, "has started again, and the rows were in memory") != NULL, "%s",
+                  e.text);
+    job_run();
+    ck_assert_ptr_null(r.client.from);
     rig_stop();
 }
 END_TEST
@@ -1226,6 +1254,7 @@ int main(void)
     tcase_add_test(t, coord_late_word_of_a_dead_server_keeps_no_living_one_out);
     tcase_add_test(t, coord_shard_that_comes_back_as_a_job_ends_is_told_the_map);
     tcase_add_loop_test(t, coord_half_of_the_rows_in_memory_is_refused, 0, 2);
+    tcase_add_loop_test(t, coord_rows_in_memory_that_are_gone_are_not_begun_with, 0, 2);
     tcase_add_loop_test(t, coord_job_in_memory_is_not_submitted_before_its_rows_are_known, 0, 2);
     tcase_add_loop_test(t, coord_new_job_waits_for_what_the_servers_hold, 0, 2);
     tcase_add_loop_test(t, coord_job_waits_for_as_many_workers_as_were_said_last, 0, 3);

@@ -142,6 +142,19 @@ START_TEST(a_first_object_that_is_written_is_waited_for)
 }
 END_TEST
 
+/* And where that one is empty, of the first that is not: it alone would end the job. */
+START_TEST(a_first_object_with_lines_is_waited_for)
+{
+    begin(PHASE_INDEX);
+    ck_assert_int_eq(listed("a\t0\t1\nb\t6\t1\n"), SHOAL_E_AGAIN);
+    ck_assert_int_eq(listed("a\t0\t1\nb\t7\t2\n"), SHOAL_E_AGAIN);
+    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 0);
+    ck_assert_int_eq(listed("a\t0\t1\nb\t7\t2\n"), 0);
+    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 2);
+    end();
+}
+END_TEST
+
 START_TEST(a_list_that_is_told_twice_is_one)
 {
     begin(PHASE_GROW);
@@ -253,19 +266,24 @@ static void last_one(const char *yaml)
 }
 
 /* Job `number`, with the tables that are here. */
-static int begin_with_fleet(uint64_t number, struct err *e)
+static int begin_with_fleet_of(uint32_t grow_ms, uint64_t number, struct err *e)
 {
     static struct coord_job next;
     memset(&next, 0, sizeof next);
     next.parsed = true;
     next.at.number = next.at.run = number;
-    next.spec.data.objects.grow_ms = 10000;
+    next.spec.data.objects.grow_ms = grow_ms;
     ck_assert_int_eq(coord_task_open(&next.tasks, 2, WIRE_ASYNC, e), 0);
     int rc = coord_grow_begin_fleet(c, &next, e);
     coord_objects_close(&next.objects[WIRE_TRAIN]);
     coord_grow_close(&next.grow);
     coord_task_close(&next.tasks);
     return rc;
+}
+
+static int begin_with_fleet(uint64_t number, struct err *e)
+{
+    return begin_with_fleet_of(10000, number, e);
 }
 
 /* What job `number` knows to be taken, once its coordinator has come back. */
@@ -304,6 +322,15 @@ START_TEST(a_job_begins_behind_what_the_fleet_has_learnt)
         ck_assert_uint_eq(taken_by(8)->count, learnt == 20 ? 2 : 1);
         ck_assert_msg(begin_with_fleet(9, &e) == 0, "%s", e.text);
         ck_assert_uint_eq(taken_by(9)->count, learnt == 20 ? 2 : 1);
+        /* one that does not grow, and has learnt something else, hands it on too */
+        ck_assert_msg(begin_with_fleet_of(0, 11, &e) == 0, "%s", e.text);
+        c->job.at.number = c->job.at.run = 11;
+        c->job.at.epoch = 1;
+        c->job.parsed = true;
+        c->job.spec.data.objects.grow_ms = 0;
+        ck_assert_msg(begin_with_fleet(12, &e) == 0, "%s", e.text);
+        c->job.spec.data.objects.grow_ms = 10000;
+        ck_assert_uint_eq(taken_by(12)->count, learnt == 20 ? 2 : 1);
         c->job.at.from = FROM_TO_LOAD; /* and never has: the tables are of somebody else */
         ck_assert_int_eq(begin_with_fleet(10, &e), 0);
         ck_assert_uint_eq(taken_by(10)->count, 0);
@@ -513,6 +540,7 @@ int main(void)
     TCase *t = tcase_create("grow");
     tcase_add_test(t, what_two_lists_say_is_taken);
     tcase_add_test(t, a_first_object_that_is_written_is_waited_for);
+    tcase_add_test(t, a_first_object_with_lines_is_waited_for);
     tcase_add_test(t, a_list_that_is_told_twice_is_one);
     tcase_add_test(t, each_is_taken_once_and_a_lesser_name_too);
     tcase_add_test(t, a_job_begins_behind_what_its_tables_have_learnt);
