@@ -194,6 +194,24 @@ def another_job_begins_behind_what_is_learnt(space):
     assert report["examples"] == 2 * log.rows and report["objects"]["read"] == 2, report["objects"]
 
 
+def tables_of_a_later_round_are_measured(space):
+    """By predict, and by a job that trains nothing: one that begins with them, as no round is gone on with."""
+    log = Log(space).put("10")
+    keys = {**KEYS, "checkpoint.dir": str(space / "checkpoints"), "checkpoint.at_end": True}
+    run = Run(job_file(space / "a.yaml", f"{log.folder}/part-*", **keys), space / "a")
+    learnt(run, 1)
+    log.put("11")
+    learnt(run, 2)
+    stopped(run)
+    made = newest(space)
+    got = shoal("predict", "--from", made, "--in", log.folder / "part-10", "--out", space / "scores")
+    assert got.returncode == 0 and len((space / "scores").read_text().splitlines()) >= log.rows, got
+    measure = job_file(space / "m.yaml", f"{log.folder}/part-*", **{**KEYS, "train.skip": True, "data.test": str(log.folder / "part-11")})
+    for word, status, says in (("--resume", 78, "--start-from measures its tables"), ("--start-from", 0, "")):
+        got = shoal("local", measure, "--run-dir", space / word, word, made)
+        assert got.returncode == status and says in got.stderr, got
+
+
 def rows_in_memory_go_back(space):
     keys = {"durability": "memory", "checkpoint.every_batches": 7}
     whole, log = played(space, "whole", **keys, **{"checkpoint.dir": str(space / "c1")})
@@ -319,6 +337,6 @@ def what_has_no_end_says_so(space):
 
 if __name__ == "__main__":
     main([rounds_are_trained_as_they_come, event_files_and_scored_objects_are_beside_it, killed_at_any_moment, stopped_and_gone_on_with, gone_on_with_behind_its_end,
-          another_job_begins_behind_what_is_learnt, rows_in_memory_go_back, one_that_is_written_is_not_taken,
+          another_job_begins_behind_what_is_learnt, tables_of_a_later_round_are_measured, rows_in_memory_go_back, one_that_is_written_is_not_taken,
           a_list_that_fails_is_made_again, also_by_one_who_has_not_listed_before,
           a_fleet_goes_on_until_it_is_stopped, what_has_no_end_says_so])
