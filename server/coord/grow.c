@@ -11,9 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STOP_KEY "stop"        /* the number of the job that is to end */
-#define STOP_ID_KEY "stop-id"  /* of the question that asked for it */
-#define START_KEY "grow/start" /* what a job that begins with a checkpoint's tables takes over */
+#define STOP_KEY "stop"       /* the number of the job that is to end */
+#define STOP_ID_KEY "stop-id" /* of the question that asked for it */
+/* What a job that begins with tables takes over: of the newest, which may never have come to be,
+ * and of the one before it. */
+#define START_KEY "grow/start"
+#define START_NEXT "grow/start/next"
+#define STORE_FAILED "the coordinator's store failed"
 
 void coord_grow_close(struct coord_grow *g)
 {
@@ -149,9 +153,7 @@ static int record_put(struct coord *c, struct err *e)
     const struct coord_grow *g = &c->job.grow;
     char key[COORD_KEY_MAX];
     coord_grow_key(c->job.at.run, g->at.round, key);
-    return coord_put(c, key, g->record, g->record_bytes)
-               ? 0
-               : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    return coord_put(c, key, g->record, g->record_bytes) ? 0 : err_set(e, SHOAL_E_IO, STORE_FAILED);
 }
 
 bool coord_grow_run(struct coord *c)
@@ -164,6 +166,28 @@ static int damaged(struct err *e)
     return err_set(e, SHOAL_E_CORRUPT,
                    "the objects of data.train are not in the coordinator's store, or damaged: "
                    "resume the newest checkpoint");
+}
+
+/* The record of the round at hand; *value: the caller's. An older release gave a done job another
+ * run for a checkpoint, and left its record under the run before. */
+static int round_get(const struct coord *c, const struct coord_progress *at, void **value,
+                     size_t *bytes, struct err *e)
+{
+    for (uint64_t run = at->run; run <= at->run + 1; run++) {
+        struct coord_grow_record r = {.job = 0};
+        char key[COORD_KEY_MAX];
+        coord_grow_key(run, at->epoch, key);
+        int rc = coord_store_get(c->store, key, value, bytes, e);
+        if (rc == SHOAL_E_NOT_FOUND)
+            continue;
+        if (rc != 0)
+            return rc;
+        memcpy(&r, *value, *bytes < sizeof r ? *bytes : sizeof r);
+        if (r.job == at->number && r.round == at->epoch)
+            return 0;
+        free(*value);
+    }
+    return damaged(e);
 }
 
 /* Bytes of a store, or of a checkpoint: nothing is believed. */
@@ -224,6 +248,41 @@ static int names_lose(struct coord_grow *g, const struct coord_objects *o, struc
     return 0;
 }
 
+/* What job `number` took over; *value: the caller's, or NULL where there is nothing. */
+static int start_get(const struct coord *c, uint64_t number, void **value, size_t *bytes,
+                     struct err *e)
+{
+    static const char *const keys[] = {START_NEXT, START_KEY};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct coord_grow_record at = {.job = 0};
+        int rc = coord_store_get(c->store, keys[i], value, bytes, e);
+        if (rc == SHOAL_E_NOT_FOUND)
+            continue;
+        if (rc != 0)
+            return rc;
+        memcpy(&at, *value, *bytes < sizeof at ? *bytes : sizeof at);
+        if (at.job == number)
+            return 0;
+        free(*value);
+    }
+    *value = NULL;
+    return 0;
+}
+
+/* What the job of the progress took over outlives a coordinator that dies before the next is
+ * there. */
+static int start_keep(struct coord *c, struct err *e)
+{
+    void *value;
+    size_t bytes;
+    int rc = start_get(c, c->job.at.number, &value, &bytes, e);
+    if (rc != 0 || value == NULL)
+        return rc;
+    rc = coord_put(c, START_KEY, value, bytes) ? 0 : err_set(e, SHOAL_E_IO, STORE_FAILED);
+    free(value);
+    return rc;
+}
+
 /* What is taken stands in j->grow: this job has that from its beginning. */
 static int start_put(struct coord *c, struct coord_job *j, struct err *e)
 {
@@ -232,10 +291,17 @@ static int start_put(struct coord *c, struct coord_job *j, struct err *e)
     memcpy(at.after, g->at.after, sizeof at.after);
     g->at = at;
     coord_objects_close(&j->objects[WIRE_TRAIN]);
-    int rc = record_make(g, &j->objects[WIRE_TRAIN], e);
-    return rc != 0 || coord_note(c, START_KEY, g->record, g->record_bytes)
+    int rc = start_keep(c, e);
+    if (rc == 0)
+        rc = record_make(g, &j->objects[WIRE_TRAIN], e);
+    if (rc == 0 && g->taken.count > 0)
+        log_info(
+            "job %s: %u objects of data.train that its tables have learnt are not taken again%s%s",
+            j->spec.name, g->taken.count, g->at.after[0] != 0 ? ", nor any with a name up to " : "",
+            g->at.after);
+    return rc != 0 || coord_note(c, START_NEXT, g->record, g->record_bytes)
                ? rc
-               : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+               : err_set(e, SHOAL_E_IO, STORE_FAILED);
 }
 
 int coord_grow_begin(struct coord *c, struct coord_job *j, const void *record, size_t bytes,
@@ -254,20 +320,19 @@ static int start_load(const struct coord *c, struct coord_job *j, uint64_t numbe
     struct coord_grow *g = &j->grow;
     void *value;
     size_t bytes;
-    int rc = coord_store_get(c->store, START_KEY, &value, &bytes, e);
-    if (rc != 0)
-        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
-    if (bytes >= sizeof g->at)
+    int rc = start_get(c, number, &value, &bytes, e);
+    if (rc != 0 || value == NULL)
+        return rc;
+    bool good = bytes >= sizeof g->at;
+    if (good)
         memcpy(&g->at, value, sizeof g->at);
-    bool mine = g->at.job == number, good = g->at.names_bytes == bytes - sizeof g->at;
-    if (mine && good && g->at.names > 0)
+    good = good && g->at.names_bytes == bytes - sizeof g->at;
+    if (good && g->at.names > 0)
         rc = coord_objects_take(&g->taken, (char *)value + sizeof g->at, bytes - sizeof g->at,
                                 g->at.names, "", 0, e);
     g->at.after[LIMIT_PATH - 1] = 0;
-    if (!mine)
-        g->at = (struct coord_grow_record){.job = 0};
     free(value);
-    return mine && !good ? damaged(e) : rc;
+    return good ? rc : damaged(e);
 }
 
 /* Whether the last job's log grew; false too where nobody knows. */
@@ -288,20 +353,12 @@ static bool last_grew(const struct coord *c)
 static int last_take(struct coord *c, struct coord_job *j, struct err *e)
 {
     const struct coord_progress *was = &c->job.at;
-    struct coord_grow_record at = {.job = 0};
-    char key[COORD_KEY_MAX];
     void *value;
     size_t bytes;
-    coord_grow_key(was->run, was->epoch, key);
-    int rc = coord_store_get(c->store, key, &value, &bytes, e);
-    if (rc == SHOAL_E_NOT_FOUND)
-        return damaged(e);
+    int rc = round_get(c, was, &value, &bytes, e);
     if (rc != 0)
         return rc;
-    memcpy(&at, value, bytes < sizeof at ? bytes : sizeof at);
-    rc = at.job == was->number && at.round == was->epoch
-             ? coord_grow_begin(c, j, value, bytes, was->train_rows, e)
-             : damaged(e);
+    rc = coord_grow_begin(c, j, value, bytes, was->train_rows, e);
     free(value);
     return rc;
 }
@@ -333,7 +390,6 @@ int coord_grow_begin_fleet(struct coord *c, struct coord_job *j, struct err *e)
 
 int coord_grow_load(const struct coord *c, struct coord_job *j, struct err *e)
 {
-    char key[COORD_KEY_MAX];
     uint64_t stop = 0;
     void *value;
     size_t bytes;
@@ -341,14 +397,11 @@ int coord_grow_load(const struct coord *c, struct coord_job *j, struct err *e)
         return 0;
     if (j->at.epoch == 0)
         return start_load(c, j, j->at.number, e);
-    coord_grow_key(j->at.run, j->at.epoch, key);
-    int rc = coord_store_get(c->store, key, &value, &bytes, e);
+    int rc = round_get(c, &j->at, &value, &bytes, e);
     if (rc != 0)
-        return rc == SHOAL_E_NOT_FOUND ? damaged(e) : rc;
+        return rc;
     rc = record_take(j, value, bytes, e);
     free(value);
-    if (rc == 0 && (j->grow.at.job != j->at.number || j->grow.at.round != j->at.epoch))
-        rc = damaged(e);
     if (rc != 0)
         return rc;
     j->at.split[WIRE_TRAIN] = (struct coord_split){
