@@ -179,6 +179,9 @@ int coord_window_load(struct coord *c, struct err *e)
             c->job.windows.serial = (n + 1ull) * c->job.windows.stride;
         free(record);
     }
+    /* its figures are told: the next epoch's begin with none */
+    if (c->job.windows.epoch != NULL && !coord_epoch_open(&c->job))
+        clear(&c->job.windows, c->job.windows.epoch);
     return trained_load(c, e);
 }
 

@@ -165,9 +165,12 @@ END_TEST
 static void coordinator_on(struct coord_store *store)
 {
     static const struct sim_options calm = {.seed = 7, .delay_min_ns = 1, .delay_max_ns = 2};
+    static struct sim *sims[4]; /* known until the end */
+    static uint32_t count;
     struct coord_options o = {.shards = 1};
     struct err e = {0};
-    struct sim_node *node = sim_node_new(sim_new(&calm), "coordinator", &coord_handler, NULL);
+    struct sim *sim = sims[count++ % 4] = sim_new(&calm);
+    struct sim_node *node = sim_node_new(sim, "coordinator", &coord_handler, NULL);
     disk_fails = false;
     failed_is_stored = true; /* the last job has ended */
     ck_assert_msg(coord_new(&o, sim_node_env(node), store, &c, &e) == 0, "%s", e.text);
@@ -189,8 +192,11 @@ static int submit(const char *name, struct err *e)
  * put was the last, nobody reads the tables of one as the other's. */
 START_TEST(a_job_is_stored_whole_or_not_at_all)
 {
+    static struct coord *volatile of_setup; /* likewise */
     struct err e = {0};
     struct coord_store *store = coord_store_memory();
+    of_setup = c;
+    ck_assert_ptr_nonnull(of_setup);
     coordinator_on(store);
     ck_assert_msg(submit("former", &e) == 0, "%s", e.text);
     uint64_t former = c->job.at.number;

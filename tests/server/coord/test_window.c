@@ -5,10 +5,12 @@
 
 #include <check.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { TASKS = 100, EPOCHS = 3, JOB = 7 };
 
 static struct coord c;
+static struct coord_epoch epochs[EPOCHS]; /* those that are over have their job */
 
 /* A coordinator that comes (back) with this store: an epoch has 100 tasks of one batch each. */
 static void begin(struct coord_store *store, uint64_t number, uint32_t epoch)
@@ -16,6 +18,8 @@ static void begin(struct coord_store *store, uint64_t number, uint32_t epoch)
     struct err e = {0};
     struct coord_job *j = &c.job;
     c = (struct coord){.store = store};
+    j->parsed = true;
+    j->epoch = epochs;
     j->at.number = number;
     j->at.epoch = epoch;
     j->spec.train.epochs = EPOCHS;
@@ -79,6 +83,7 @@ static void check(uint64_t tasks)
 
 START_TEST(coord_windows_have_every_task_once)
 {
+    memset(epochs, 0, sizeof epochs);
     struct coord_store *store = coord_store_memory();
     struct metric of;
     begin(store, JOB, 1);
@@ -105,12 +110,16 @@ START_TEST(coord_windows_have_every_task_once)
         ck_assert(coord_window_epoch(&c));
         ck_assert_uint_eq(c.job.windows.trained[epoch - 1].of[0].examples, sum(0, TASKS));
         ck_assert_uint_eq(metric_tally_examples(c.job.windows.epoch), 0);
+        c.job.epoch[epoch - 1].number = JOB;
         end();
-        begin(store, JOB, epoch < EPOCHS ? epoch + 1 : epoch); /* killed behind its end */
+        begin(store, JOB, epoch); /* killed behind its end */
+        ck_assert_uint_eq(metric_tally_examples(c.job.windows.epoch), 0);
+        end();
+        begin(store, JOB, epoch < EPOCHS ? epoch + 1 : epoch); /* and in the next one */
         for (uint32_t n = 0; n < EPOCHS; n++)
             ck_assert_uint_eq(c.job.windows.trained[n].of[0].examples,
                               n < epoch ? sum(0, TASKS) : 0);
-        ck_assert(epoch == EPOCHS || metric_tally_examples(c.job.windows.epoch) == 0);
+        ck_assert_uint_eq(metric_tally_examples(c.job.windows.epoch), 0);
     }
     end();
     begin(store, JOB + 1, EPOCHS); /* another job finds nothing of it */
@@ -124,6 +133,7 @@ END_TEST
 /* A job that goes back to a checkpoint: what it has stored since counts no more. */
 START_TEST(coord_windows_are_forgotten_from_an_epoch_on)
 {
+    memset(epochs, 0, sizeof epochs);
     struct coord_store *store = coord_store_memory();
     struct metric of;
     begin(store, JOB, 1);
