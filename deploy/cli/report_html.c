@@ -144,7 +144,7 @@ static size_t better_epoch(const struct json *r, double *best)
         double auc = report_page_number(json_array_at(epochs, i), "valid.auc");
         if (auc > *best) {
             *best = auc;
-            at = i + 1;
+            at = (size_t)json_as_int(json_get(json_array_at(epochs, i), "epoch"), (int64_t)i + 1);
         }
     }
     return at;

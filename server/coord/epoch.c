@@ -204,6 +204,17 @@ bool coord_epoch_bad_lines(struct coord *c, uint64_t bad, uint64_t lines, const 
     return true;
 }
 
+enum { BAD_LINES_OF = 1000 };
+
+bool coord_epoch_bad_train(struct coord *c, const struct coord_losses *so_far, uint64_t left)
+{
+    const struct coord_losses *before = &c->job.grow.at.before;
+    uint64_t bad = before->bad_lines + so_far->bad_lines, lines = before->drawn + so_far->drawn;
+    bool few = (left > 0 || coord_grow_on(&c->job)) && lines < BAD_LINES_OF;
+    return !few && (double)bad > c->job.spec.data.max_bad * (double)(lines + left) &&
+           coord_epoch_bad_lines(c, bad, lines, "train");
+}
+
 /* Its training is over, be it that tasks are left: sums. */
 static bool epoch_close(struct coord *c)
 {
@@ -217,7 +228,7 @@ static bool epoch_close(struct coord *c)
         coord_losses_add(&epoch->train, &t->task[i].sum);
         j->at.train_rows += t->task[i].pushed ? t->task[i].rows : 0;
     }
-    if (coord_epoch_bad_lines(c, epoch->train.bad_lines, epoch->train.drawn, "train"))
+    if (coord_epoch_bad_train(c, &epoch->train, 0))
         return false;
     coord_trace_epoch(c);
     j->at.train_ns += coord_phase_trained_ns(c);

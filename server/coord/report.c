@@ -286,11 +286,17 @@ static struct json *tables_json(const struct coord *c, uint64_t *rows)
     return list;
 }
 
+/* Of the rounds of a log that grows all, as each has lines of its own; else of the epoch with the
+ * most: one may have been ended early, or drawn others. */
 static uint64_t bad_lines_once(const struct coord_job *j)
 {
     uint32_t count = j->valid.count;
-    return j->epoch[coord_epoch_slot(j, j->at.epoch)].train.bad_lines +
-           (count > 0 ? j->valid.item[count - 1].bad_lines : 0) + j->at.test_bad_lines;
+    uint64_t most = coord_grow_on(j) ? coord_epoch_losses(j).bad_lines : 0;
+    for (uint32_t n = 1; !coord_grow_on(j) && n <= j->at.epoch; n++) {
+        uint64_t bad = j->epoch[coord_epoch_slot(j, n)].train.bad_lines;
+        most = bad > most ? bad : most;
+    }
+    return most + (count > 0 ? j->valid.item[count - 1].bad_lines : 0) + j->at.test_bad_lines;
 }
 
 static uint32_t servers_of(const struct coord_members *m)

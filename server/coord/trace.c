@@ -158,6 +158,8 @@ void coord_trace_task(struct coord *c, const struct wire_TASK_DONE *q, const dou
                       const uint64_t *staleness)
 {
     struct coord_trace *t = &c->job.trace;
+    if (q->batches == 0) /* of bsp: no rate was taken, nothing was pulled */
+        return;
     struct coord_point p = {.job = c->job.at.number,
                             .reports = 1,
                             .epoch = c->job.at.epoch,

@@ -543,12 +543,14 @@ static void staleness_add(struct coord *c, const uint64_t *histogram)
         c->job.at.staleness[i] += histogram[i];
 }
 
-/* A task with many malformed lines ends the job before the epoch is over. */
+/* Many malformed lines end the job before the epoch is over, once no others can make up for them:
+ * a log may have its bad hour. */
 static void bad_lines_look(struct coord *c)
 {
     const struct coord_tasks *t = &c->job.tasks;
-    if (t->drawn >= 1000)
-        (void)coord_epoch_bad_lines(c, t->bad_lines, t->drawn, "train");
+    const struct coord_losses so_far = {.bad_lines = t->bad_lines, .drawn = t->drawn};
+    uint64_t rows = coord_replay_rows(&c->job);
+    (void)coord_epoch_bad_train(c, &so_far, rows > t->drawn ? rows - t->drawn : 0);
 }
 
 /* The first few that differ: every epoch meets the same ones again. */

@@ -212,6 +212,19 @@ def tables_of_a_later_round_are_measured(space):
         assert got.returncode == status and says in got.stderr, got
 
 
+def a_malformed_line_ends_no_standing_job(space):
+    """Its round is short: the share of all rounds counts, and is told."""
+    log = Log(space)
+    log.lines[3] = b"broken\n"
+    log.put("10")
+    run = Run(job_file(space / "a.yaml", f"{log.folder}/part-*", **KEYS), space / "a")
+    learnt(run, 1)
+    log.put("11")
+    learnt(run, 2)
+    report = stopped(run)
+    assert report["bad_lines"] == 1 and report["examples"] == 2 * log.rows - 1, report
+
+
 def rows_in_memory_go_back(space):
     keys = {"durability": "memory", "checkpoint.every_batches": 7}
     whole, log = played(space, "whole", **keys, **{"checkpoint.dir": str(space / "c1")})
@@ -337,6 +350,7 @@ def what_has_no_end_says_so(space):
 
 if __name__ == "__main__":
     main([rounds_are_trained_as_they_come, event_files_and_scored_objects_are_beside_it, killed_at_any_moment, stopped_and_gone_on_with, gone_on_with_behind_its_end,
-          another_job_begins_behind_what_is_learnt, tables_of_a_later_round_are_measured, rows_in_memory_go_back, one_that_is_written_is_not_taken,
+          another_job_begins_behind_what_is_learnt, tables_of_a_later_round_are_measured,
+          a_malformed_line_ends_no_standing_job, rows_in_memory_go_back, one_that_is_written_is_not_taken,
           a_list_that_fails_is_made_again, also_by_one_who_has_not_listed_before,
           a_fleet_goes_on_until_it_is_stopped, what_has_no_end_says_so])

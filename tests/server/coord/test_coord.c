@@ -5,6 +5,7 @@
 #include "proto/base/log.h"
 #include "server/coord/coord.h"
 #include "server/coord/core.h"
+#include "server/coord/epoch.h"
 #include "server/coord/grant.h"
 #include "server/coord/phase.h"
 #include "server/coord/report.h"
@@ -2126,6 +2127,31 @@ START_TEST(coord_too_many_bad_lines_end_the_job)
 }
 END_TEST
 
+/* A log's bad hour does not end its job while others can make up for it; of one that grows all
+ * rounds are judged, not one of a few lines. */
+START_TEST(coord_bad_lines_are_a_share_of_all)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 1, 1, NULL);
+    while (r.coord->job.at.phase != PHASE_TRAIN)
+        ck_assert(sim_step(r.sim));
+    struct coord_job *j = &r.coord->job;
+    struct coord_losses hour = {.bad_lines = 150, .drawn = 100000},
+                        round = {.bad_lines = 1, .drawn = 500};
+    j->spec.data.max_bad = 0.001;
+    ck_assert(!coord_epoch_bad_train(r.coord, &hour, 50000));
+    ck_assert(!coord_epoch_bad_train(r.coord, &round, 1));
+    j->spec.data.objects.grow_ms = _i == 2 ? 1000 : 0;
+    ck_assert(_i != 2 || !coord_epoch_bad_train(r.coord, &round, 0));
+    j->grow.at.before = (struct coord_losses){.bad_lines = 1, .drawn = 1500};
+    ck_assert(_i != 2 || !coord_epoch_bad_train(r.coord, &round, 0));
+    j->grow.at.before.drawn = _i == 2 ? 1499 : 0;
+    j->grow.at.before.bad_lines = _i == 2;
+    ck_assert(coord_epoch_bad_train(r.coord, _i == 0 ? &hour : &round, _i == 0 ? 49999 : 0));
+    ck_assert_int_eq(j->at.status, SHOAL_E_DATA);
+    rig_stop();
+}
+END_TEST
+
 /* The share of malformed lines is of those that the draw of negatives took: one of 40 may be, one
  * of 30 is too many. */
 START_TEST(coord_bad_lines_are_a_share_of_the_drawn_ones)
@@ -2700,6 +2726,7 @@ int main(void)
     tcase_add_loop_test(t, coord_cut_without_room_keeps_the_older_one, 0, 2);
     tcase_add_test(t, coord_uneven_cut_is_made_again);
     tcase_add_test(t, coord_too_many_bad_lines_end_the_job);
+    tcase_add_loop_test(t, coord_bad_lines_are_a_share_of_all, 0, 3);
     tcase_add_loop_test(t, coord_bad_lines_are_a_share_of_the_drawn_ones, 0, 2);
     tcase_add_loop_test(t, coord_refused_batches_are_told, 0, 3);
     tcase_add_test(t, coord_restart_keeps_refused_batches);
