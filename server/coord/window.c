@@ -273,9 +273,10 @@ bool coord_window_count(struct coord *c, uint32_t task)
 {
     struct coord_windows *w = &c->job.windows;
     const struct coord_tasks *t = &c->job.tasks;
-    /* rounds have tasks of their own number */
-    uint64_t serial =
-        coord_grow_on(&c->job) ? w->serial : (uint64_t)(t->epoch - 1) * t->tasks + task;
+    /* rounds have tasks of their own number, and so has each drawn order of objects under bsp */
+    bool own = coord_grow_on(&c->job) ||
+               (t->mode == WIRE_BSP && c->job.spec.data.objects.of[WIRE_TRAIN].on);
+    uint64_t serial = own ? w->serial : (uint64_t)(t->epoch - 1) * t->tasks + task;
     SHOAL_ASSERT(task < t->tasks && t->epoch >= 1);
     if (metric_tally_examples(&w->told[0]) == 0) /* a model without a loss has no scores */
         return true;

@@ -217,6 +217,29 @@ START_TEST(coord_windows_count_as_many_as_there_are)
 }
 END_TEST
 
+/* Of objects under bsp an epoch has as many tasks as its drawn order makes. */
+START_TEST(coord_windows_follow_epochs_of_any_number_of_tasks)
+{
+    struct coord_store *store = coord_store_memory();
+    struct metric of;
+    memset(epochs, 0, sizeof epochs);
+    begin(store, JOB, 1);
+    c.job.spec.data.objects.of[WIRE_TRAIN].on = true;
+    c.job.tasks.mode = WIRE_BSP;
+    for (uint32_t t = 0; t < TASKS; t++)
+        count(t);
+    c.job.tasks.epoch = 2;
+    c.job.tasks.tasks = TASKS / 2;
+    for (uint32_t t = 0; t < 10; t++)
+        count(t);
+    ck_assert(coord_window_newest(&c.job.windows, &of));
+    ck_assert_uint_eq(of.examples, sum(8, 10));
+    c.job.tasks.tasks = TASKS;
+    end();
+    coord_store_close(store);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("coord_window");
@@ -224,6 +247,7 @@ int main(void)
     tcase_add_test(t, coord_windows_have_every_task_once);
     tcase_add_test(t, coord_windows_are_forgotten_from_an_epoch_on);
     tcase_add_test(t, coord_windows_count_as_many_as_there_are);
+    tcase_add_test(t, coord_windows_follow_epochs_of_any_number_of_tasks);
     tcase_add_test(t, coord_windows_end_where_their_last_task_does);
     return suite_main(s);
 }
