@@ -21,8 +21,9 @@
       "Writing, syncing or reading of the data failed, and the daemon left before it could "       \
       "promise anything more. What it acknowledged is on disk.",                                   \
       "Look at the kernel's log and the file system that the message names. Once it is mended "    \
-      "the next start recovers. Where the message speaks of damage, put the folder back from a "   \
-      "copy, or take the server's rows from a checkpoint.")                                        \
+      "the next start recovers. Where the message speaks of damage, put the folder aside: a "      \
+      "coordinator starts on an empty one; if it is a server's, all start on empty ones, and "     \
+      "shoal submit JOB --resume CHECKPOINT goes on.")                                             \
     X(PUSHES_REFUSED, "7ab10dc4b8c546cc88c7a76a787f08cb", WARN, "SHOAL_AT",                        \
       "Pushes are refused for lack of room",                                                       \
       "The rows at @SHOAL_AT@ have met their budget of memory or disk, or the disk's free space "  \

@@ -24,12 +24,19 @@ struct back_to { /* value of "back_to" */
     uint64_t run; /* the one that it goes back under */
 };
 
-bool coord_back_path(const struct coord *c, char path[LIMIT_PATH])
+/* Those of this job, the newest first, then the one that it went on from. */
+static bool path_of(const struct coord *c, uint32_t older, char path[LIMIT_PATH])
 {
-    if (coord_checkpoint_newest(c, path))
+    if (coord_checkpoint_newest(c, older, path))
         return true;
     (void)snprintf(path, LIMIT_PATH, "%s", c->job.at.from_path);
-    return coord_from_resumes(&c->job.at);
+    return coord_from_resumes(&c->job.at) &&
+           (older == 0 || coord_checkpoint_newest(c, older - 1, (char[LIMIT_PATH]){0}));
+}
+
+bool coord_back_path(const struct coord *c, char path[LIMIT_PATH])
+{
+    return path_of(c, 0, path);
 }
 
 bool coord_back_rows_lost(const struct coord *c, uint32_t shard, enum coord_beat what)
@@ -167,15 +174,38 @@ static int job_again(struct coord *c, const struct coord_progress *at, struct er
     return coord_flow_resume(c, e);
 }
 
-/* To the checkpoint at `path`; why: what was lost, of which server. */
-static void go_back(struct coord *c, const char *path, const char *why)
+/* The newest that can be read: one may have been moved away, damaged, or not be signed yet. What is
+ * wrong with the newest of all is told where none can. */
+static int open_newest(const struct coord *c, const char *why, struct coord_from *from,
+                       struct err *e)
+{
+    char path[LIMIT_PATH];
+    struct err other = {0};
+    int first = SHOAL_E_NOT_FOUND;
+    for (uint32_t older = 0; path_of(c, older, path); older++) {
+        int rc = coord_from_open(c, path, false, &c->job.spec, from, older == 0 ? e : &other);
+        if (rc == 0) {
+            log_warn("%s; job %s goes back to %s: what was trained since is trained again", why,
+                     c->job.spec.name, path);
+            return 0;
+        }
+        coord_from_close(c, from);
+        *from = (struct coord_from){.hold = COORD_FOLDER_NONE};
+        first = older == 0 ? rc : first;
+        if (rc != SHOAL_E_NOINPUT) /* pruned ones are many */
+            log_warn("checkpoint %s cannot be gone back to: %s", path,
+                     older == 0 ? e->text : other.text);
+    }
+    return first;
+}
+
+/* why: what was lost, of which server. */
+static void go_back(struct coord *c, const char *why)
 {
     struct coord_from from = {.hold = COORD_FOLDER_NONE};
     struct coord_progress at;
     struct err e = {0};
-    log_warn("%s; job %s goes back to %s: what was trained since is trained again", why,
-             c->job.spec.name, path);
-    int rc = coord_from_open(c, path, false, &c->job.spec, &from, &e);
+    int rc = open_newest(c, why, &from, &e);
     if (rc != 0)
         coord_end_fail(c, rc, "%s; and the job cannot go back to its checkpoint: %s", why, e.text);
     bool good = rc == 0 && past_put(c, &from, &at);
@@ -204,7 +234,7 @@ void coord_back_lost(struct coord *c, uint32_t shard)
                    "server %s died, and its rows were in memory alone (durability: memory)",
                    c->members.shard[shard].server);
     if (coord_back_path(c, path))
-        go_back(c, path, why);
+        go_back(c, why);
     else
         coord_end_fail(c, SHOAL_E_UNAVAILABLE,
                        "%s: they are lost, and there is no checkpoint; " COORD_BACK_ADVICE, why);
@@ -236,7 +266,7 @@ void coord_back_step(struct coord *c)
             "itself: shoal submit JOB --resume %s --set fresh=all drops them and does",
             why, path);
     else if (kept)
-        go_back(c, path, why);
+        go_back(c, why);
     else
         coord_end_fail(c, SHOAL_E_CORRUPT,
                        "%s; start the job again, with checkpoint: {dir: FOLDER, every_minutes: N} "

@@ -20,7 +20,7 @@
 #define END_KEY "end" /* stored: the last job of whose end there is one */
 #define END_TRIES 5u  /* of the one at a job's end, RETRY_NS apart */
 #define SWEEP_NS UINT64_C(50000000)
-#define SWEEPS_MAX 256u               /* some 16,000 files */
+#define SWEEPS_MAX 64u                /* some 4,000 files */
 #define RETRY_NS UINT64_C(5000000000) /* an automatic one that failed is begun again after this */
 
 static const char *const state_names[] = {[CHECKPOINT_IDLE] = "idle",
@@ -119,7 +119,8 @@ void coord_checkpoint_give_up(struct coord *c, int status, const char *why)
     forget(c);
     run_close(c);
     int rc = c->options.folder->remove(k->tmp, &e);
-    k->sweep |= rc == SHOAL_E_AGAIN;
+    if (rc == SHOAL_E_AGAIN)
+        coord_checkpoint_sweep(c);
     if (rc != 0 && rc != SHOAL_E_AGAIN)
         log_warn("%s; what is left of it is removed when checkpoints are next made there", e.text);
     k->list->failed++;
@@ -267,7 +268,8 @@ static int dir_open(struct coord *c, struct err *e)
                        "coordinator and servers share",
                        c->job.spec.name);
     int rc = dir_take(c, c->job.spec.checkpoint.dir, c->checkpoint.dir, e);
-    c->checkpoint.sweep |= rc == 0;
+    if (rc == 0)
+        coord_checkpoint_sweep(c);
     return rc;
 }
 
@@ -536,8 +538,8 @@ static void silence_look(struct coord *c)
 static void sweep_all(struct coord *c)
 {
     struct coord_checkpoint *k = &c->checkpoint;
-    for (uint32_t i = 0; i < SWEEPS_MAX && k->sweep && k->dir[0] != 0; i++)
-        k->sweep = c->options.folder->sweep(k->dir);
+    for (uint32_t i = 0; i < SWEEPS_MAX && k->sweep; i++)
+        k->sweep = c->options.folder->sweep(k->swept);
 }
 
 /* What is left of large folders goes bit by bit, so that nobody waits for all of it. */
@@ -545,9 +547,9 @@ static void sweep_step(struct coord *c)
 {
     struct coord_checkpoint *k = &c->checkpoint;
     uint64_t now = env_now_ns(c->env);
-    if (!k->sweep || k->dir[0] == 0 || now - k->swept_ns < SWEEP_NS)
+    if (!k->sweep || now - k->swept_ns < SWEEP_NS)
         return;
-    k->sweep = c->options.folder->sweep(k->dir);
+    k->sweep = c->options.folder->sweep(k->swept);
     k->swept_ns = env_now_ns(c->env);
 }
 
@@ -612,7 +614,8 @@ void coord_checkpoint_close(struct coord *c)
     forget(c);
     claim_drop(c);
     if (making)
-        k->sweep |= c->options.folder->remove(k->tmp, NULL) == SHOAL_E_AGAIN;
+        if (c->options.folder->remove(k->tmp, NULL) == SHOAL_E_AGAIN)
+            coord_checkpoint_sweep(c);
     sweep_all(c);
     free(k->list);
     k->list = NULL;
@@ -651,8 +654,7 @@ void coord_checkpoint_job(struct coord *c)
 {
     struct coord_checkpoint *k = &c->checkpoint;
     SHOAL_ASSERT(k->state == CHECKPOINT_IDLE && k->asker == 0);
-    sweep_all(c);
-    k->dir[0] = 0;
+    k->dir[0] = 0; /* what is swept still is */
     k->last_ns = k->last_batches = k->retry_ns = 0;
     k->end_made = k->of_end = k->of_day = false;
     k->end_failed = 0;

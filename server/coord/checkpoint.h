@@ -82,7 +82,8 @@ struct coord_checkpoint_list { /* stored whole */
 struct coord_checkpoint {
     enum coord_checkpoint_state state;
     char dir[LIMIT_PATH]; /* absolute; empty: not opened yet */
-    bool sweep;           /* there is more in it to remove; when some was last */
+    bool sweep;           /* there is more in `swept` to remove; when some was last */
+    char swept[LIMIT_PATH];
     uint64_t swept_ns;
     char name[LIMIT_NAME], path[LIMIT_PATH], tmp[LIMIT_PATH];
     int hold;                        /* lock of the folder that is being made */
@@ -138,10 +139,14 @@ void coord_checkpoint_step(struct coord *c);
 /* A shard has started again (or this coordinator sees it first): what it was doing for a checkpoint
  * is lost. */
 void coord_checkpoint_shard_lost(struct coord *c, uint32_t shard);
+/* What is left of removed ones in `dir` goes bit by bit from now on; once it is through with what
+ * it sweeps already. */
+void coord_checkpoint_sweep(struct coord *c);
 /* The one at hand is not wanted any more. */
 void coord_checkpoint_give_up(struct coord *c, int status, const char *why);
-/* The folder of the newest that was made in this job; false: there is none. */
-bool coord_checkpoint_newest(const struct coord *c, char path[LIMIT_PATH]);
+/* The folder of the newest that was made in this job, or so many before it; false: there is none.
+ * It may have been pruned. */
+bool coord_checkpoint_newest(const struct coord *c, uint32_t older, char path[LIMIT_PATH]);
 /* The cut that is being exported; 0: none. */
 uint64_t coord_checkpoint_cut(const struct coord *c);
 /* Whether that of the job's end (checkpoint.at_end) is still to be made. */

@@ -25,14 +25,23 @@ uint64_t coord_checkpoint_batches(const struct coord *c)
     return lanes > sum.batches ? lanes : sum.batches;
 }
 
-bool coord_checkpoint_newest(const struct coord *c, char path[LIMIT_PATH])
+bool coord_checkpoint_newest(const struct coord *c, uint32_t older, char path[LIMIT_PATH])
 {
     const struct coord_checkpoint_list *list = c->checkpoint.list;
-    if (list->made == 0 || c->checkpoint.dir[0] == 0)
+    if (older >= list->made || older >= COORD_CHECKPOINTS_MAX || c->checkpoint.dir[0] == 0)
         return false;
     (void)snprintf(path, LIMIT_PATH, "%.900s/%s", c->checkpoint.dir,
-                   list->record[(list->made - 1) % COORD_CHECKPOINTS_MAX].name);
+                   list->record[(list->made - 1 - older) % COORD_CHECKPOINTS_MAX].name);
     return true;
+}
+
+void coord_checkpoint_sweep(struct coord *c)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+    if (k->sweep || k->dir[0] == 0)
+        return; /* each checkpoint asks again */
+    memcpy(k->swept, k->dir, sizeof k->swept);
+    k->sweep = true;
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -134,7 +143,8 @@ void coord_checkpoint_prune(struct coord *c)
             strcmp(path, c->checkpoint.hook.next) == 0)
             continue;
         int rc = c->options.folder->remove(path, &e);
-        c->checkpoint.sweep |= rc == SHOAL_E_AGAIN;
+        if (rc == SHOAL_E_AGAIN)
+            coord_checkpoint_sweep(c);
         if (rc == 0 || rc == SHOAL_E_AGAIN)
             log_info("checkpoint %s is removed: the newest %u are kept", path, keep);
         else if (rc != SHOAL_E_BUSY) /* somebody restores it */

@@ -190,7 +190,8 @@ bool coord_epoch_plan(struct coord *c)
     return epoch_stop(c);
 }
 
-bool coord_epoch_bad_lines(struct coord *c, uint64_t bad, uint64_t lines, const char *split)
+/* Whether bad of lines is over the job's limit; the job then fails. */
+static bool bad_lines_fail(struct coord *c, uint64_t bad, uint64_t lines, const char *split)
 {
     double limit = c->job.spec.data.max_bad;
     if (lines == 0 || (double)bad <= limit * (double)lines)
@@ -212,7 +213,7 @@ bool coord_epoch_bad_train(struct coord *c, const struct coord_losses *so_far, u
     uint64_t bad = before->bad_lines + so_far->bad_lines, lines = before->drawn + so_far->drawn;
     bool few = (left > 0 || coord_grow_on(&c->job)) && lines < BAD_LINES_OF;
     return !few && (double)bad > c->job.spec.data.max_bad * (double)(lines + left) &&
-           coord_epoch_bad_lines(c, bad, lines, "train");
+           bad_lines_fail(c, bad, lines, "train");
 }
 
 /* Its training is over, be it that tasks are left: sums. */
@@ -513,7 +514,7 @@ static bool step_eval(struct coord *c)
         return false;
     SHOAL_ASSERT(j->eval.split == (valid ? WIRE_VALID : WIRE_TEST));
     SHOAL_ASSERT(j->eval.bad_lines <= j->eval.rows);
-    if (coord_epoch_bad_lines(c, j->eval.bad_lines, j->eval.rows, valid ? "valid" : "test"))
+    if (bad_lines_fail(c, j->eval.bad_lines, j->eval.rows, valid ? "valid" : "test"))
         return false;
     int rc = coord_eval_finish(&j->eval, &m, &e);
     if (rc != 0)

@@ -18,10 +18,9 @@ bool coord_epoch_step(struct coord *c);
 /* After a restart: enters EVAL, RESTORE, TEST, DIGEST or GROW anew. */
 bool coord_epoch_resume(struct coord *c, enum coord_phase phase);
 int coord_epoch_load(struct coord *c, struct err *e);
-/* Whether bad of lines is over the job's limit; the job then fails. */
-bool coord_epoch_bad_lines(struct coord *c, uint64_t bad, uint64_t lines, const char *split);
-/* Likewise of training: these lines, and those of a growing log's rounds before, with `left` more
- * to come in which none is malformed. Of so few that one could be too many nothing is said. */
+/* Whether too many of these lines of training, and of a growing log's rounds before, are malformed,
+ * even if of `left` more none is; the job then fails. Of so few that one could be too many nothing
+ * is said. */
 bool coord_epoch_bad_train(struct coord *c, const struct coord_losses *so_far, uint64_t left);
 
 #endif

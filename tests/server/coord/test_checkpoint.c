@@ -1180,6 +1180,22 @@ START_TEST(checkpoint_in_memory_that_it_began_with)
 }
 END_TEST
 
+/* The newest has been moved away, or is damaged. */
+START_TEST(checkpoint_before_the_newest_is_gone_back_to)
+{
+    char command[256];
+    rig_start("epochs: 2, consistency: ssp", ", every_batches: 20", NULL);
+    in_memory();
+    made_wait(2, 60);
+    (void)snprintf(command, sizeof command, "cd %s && n=$(ls -d 0* | tail -1) && %s", folder,
+                   _i == 0 ? "rm -r $n" : "echo x >> $n/manifest.json");
+    ck_assert_int_eq(system(command), 0);
+    lose(1, 0);
+    gone_back(2, 1);
+    rig_stop();
+}
+END_TEST
+
 START_TEST(checkpoint_in_memory_that_is_gone_ends_the_job)
 {
     char command[128];
@@ -2007,6 +2023,7 @@ int main(void)
     tcase_add_loop_test(t, checkpoint_in_memory_survives_the_coordinator, 0, 4);
     tcase_add_test(t, checkpoint_gone_back_to_is_the_job_that_was_submitted);
     tcase_add_loop_test(t, checkpoint_in_memory_that_it_began_with, 0, 2);
+    tcase_add_loop_test(t, checkpoint_before_the_newest_is_gone_back_to, 0, 2);
     tcase_add_test(t, checkpoint_in_memory_that_is_gone_ends_the_job);
     tcase_add_loop_test(t, checkpoint_is_gone_back_to_where_power_took_pushes, 0, 3);
     tcase_add_loop_test(t, checkpoint_of_an_evaluation_goes_on_and_power_is_noticed, 0, 2);
