@@ -375,6 +375,12 @@ int coord_grow_begin_fleet(struct coord *c, struct coord_job *j, struct err *e)
         return 0;
     bool round = was->epoch > 0 && last_grew(c);
     int rc = round ? last_take(c, j, e) : start_load(c, j, was->number, e);
+    if (rc == SHOAL_E_CORRUPT && !coord_grow_on(j)) {
+        log_warn("which objects of a log the tables have learnt is not in the coordinator's store, "
+                 "or damaged: a job that grows begins with their newest checkpoint");
+        rc = 0;
+        round = true; /* nothing is handed on */
+    }
     if (rc == SHOAL_E_CORRUPT)
         return err_set(e, rc,
                        "start_from: fleet: which objects its tables have learnt is not in the "

@@ -350,7 +350,8 @@ START_TEST(a_job_does_not_begin_with_a_fleet_whose_record_is_gone)
     c->job.at.epoch = 3;
     ck_assert_int_eq(begin_with_fleet(8, &e), SHOAL_E_CORRUPT);
     ck_assert_ptr_nonnull(strstr(e.text, "begin with their newest checkpoint"));
-    c->job.spec.data.objects.grow_ms = 0; /* it had no rounds */
+    ck_assert_int_eq(begin_with_fleet_of(0, 8, &e), 0); /* one that does not grow needs none */
+    c->job.spec.data.objects.grow_ms = 0;               /* it had no rounds */
     ck_assert_int_eq(begin_with_fleet(8, &e), 0);
     free(c->job.yaml);
     end();
