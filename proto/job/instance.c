@@ -20,13 +20,12 @@ static int file_of(const char *kind, const char *name, char path[LIMIT_PATH], st
                        name, NAME_BYTES_MAX);
     if (folder == NULL)
         folder = INSTANCE_FOLDER;
-    if (strlen(folder) + strlen(kind) + bytes + 8 > LIMIT_PATH)
+    if (snprintf(path, LIMIT_PATH, "%s/%s-%s.yaml", folder, kind, name) >= LIMIT_PATH)
         return err_set(e, SHOAL_E_USAGE, "SHOAL_CONFIG_DIR is too long");
-    (void)snprintf(path, LIMIT_PATH, "%s/%s-%s.yaml", folder, kind, name);
     if (access(path, F_OK) == 0)
         return 0;
-    (void)snprintf(path, LIMIT_PATH, "%s/%s.yaml", folder, kind);
-    if (access(path, F_OK) != 0)
+    if (snprintf(path, LIMIT_PATH, "%s/%s.yaml", folder, kind) >= LIMIT_PATH ||
+        access(path, F_OK) != 0)
         path[0] = '\0';
     return 0;
 }

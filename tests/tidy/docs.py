@@ -1,13 +1,11 @@
-"""docs.py: pages: few words, no file named that is not there, every source named in the page of its room, and functions where a
+"""docs.py: pages: no file named that is not there, every source named in the page of its room, and functions where a
 page says that they are: `journal_append` (embedding/journal/journal.c)."""
 import fnmatch
 import re
 
 from rooms import DOORS
 
-RULES = ("words", "gone", "listed", "pointed")
-WORDS = 18800
-GENERATED = re.compile(r"<!-- (keys|accuracy|plants)[^>]*-->.*?<!-- /\1 -->", re.S)  # written by programs, from tables of the sources
+RULES = ("gone", "listed", "pointed")
 FILE = re.compile(r"(?<![\w<])[\w/{},*.-]*[\w}*]\.(?:\{[chu,]+\}|cu|[ch])\b")
 POINTED = re.compile(r"((?:`\w+`[^`(|\n]*)+)\(([\w/*{},]+\.c)\)")
 # Made by a reader who follows the page.
@@ -35,9 +33,6 @@ def exists(name, paths):
 
 def check(tree, breach):
     found = pages(tree)
-    words = sum(len(GENERATED.sub("", text).split()) for text in found.values())
-    if words > WORDS:
-        breach("words", "*.md", 1, f"{words} words in all pages beside what is generated, {WORDS} at most")
     for page, text in found.items():
         for m in FILE.finditer(text):
             for name in spread(m[0]):
