@@ -20,11 +20,11 @@ static int file_of(const char *kind, const char *name, char path[LIMIT_PATH], st
                        name, NAME_BYTES_MAX);
     if (folder == NULL)
         folder = INSTANCE_FOLDER;
-    if (snprintf(path, LIMIT_PATH, "%s/%s-%s.yaml", folder, kind, name) >= LIMIT_PATH)
+    if (snprintf(path, LIMIT_PATH, "%s/%s-%s.yaml", folder, kind, name) >= (int)LIMIT_PATH)
         return err_set(e, SHOAL_E_USAGE, "SHOAL_CONFIG_DIR is too long");
     if (access(path, F_OK) == 0)
         return 0;
-    if (snprintf(path, LIMIT_PATH, "%s/%s.yaml", folder, kind) >= LIMIT_PATH ||
+    if (snprintf(path, LIMIT_PATH, "%s/%s.yaml", folder, kind) >= (int)LIMIT_PATH ||
         access(path, F_OK) != 0)
         path[0] = '\0';
     return 0;
@@ -38,7 +38,7 @@ int instance_file(const char *config, const char *name, const char *kind, char p
         return err_set(e, SHOAL_E_USAGE, "--config and --instance: a daemon has one file");
     if (name != NULL)
         return file_of(kind, name, path, e);
-    if (config != NULL && strlen(config) >= LIMIT_PATH)
+    if (config != NULL && strlen(config) >= (int)LIMIT_PATH)
         return err_set(e, SHOAL_E_USAGE, "--config: a path has at most %u bytes", LIMIT_PATH - 1);
     if (config != NULL)
         (void)snprintf(path, LIMIT_PATH, "%s", config);
