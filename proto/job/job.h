@@ -57,12 +57,15 @@ struct string_list {
     size_t count;
 };
 
+#define COLUMN_PADDING 16u /* bytes, with NUL */
+
 struct column {
     char name[LIMIT_NAME];
     enum column_type type;
-    bool id;              /* its values are whole numbers and stand in keys as they are */
-    char separator;       /* of a MULTI value; '|' by default */
-    enum pooling pooling; /* of a MULTI field */
+    bool id;                      /* its values are whole numbers and stand in keys as they are */
+    char separator;               /* of a MULTI value; '|' by default */
+    enum pooling pooling;         /* of a MULTI field */
+    char padding[COLUMN_PADDING]; /* of a MULTI: the value that fills cells up; empty: none does */
     /* another column whose rows this one uses: the same value is the same key; empty: its own */
     char share[LIMIT_NAME];
     char attend[LIMIT_NAME]; /* pooling attention: the column of the target; empty otherwise */

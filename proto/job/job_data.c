@@ -90,6 +90,18 @@ static int attend_check(const struct config *c, const struct job *j, size_t i, s
     return rc;
 }
 
+static int padding_take(const struct config *c, const char *path, struct column *k, struct err *e)
+{
+    const char *s = config_string(c, path);
+    if (strlen(s) >= sizeof k->padding)
+        return job_refuse(c, path, e, " must have at most %u bytes",
+                          (unsigned)sizeof k->padding - 1);
+    if (s[0] != '\0' && k->type != COLUMN_MULTI)
+        return job_refuse(c, path, e, " is for columns of type multi");
+    (void)snprintf(k->padding, sizeof k->padding, "%s", s);
+    return 0;
+}
+
 /* Columns that stand on other columns, which may come later in the list. */
 static int columns_check(const struct config *c, const struct job *j, struct err *e)
 {
@@ -132,6 +144,8 @@ static int columns_take(const struct config *c, struct job *j, struct err *e)
         k->max = (uint32_t)config_int(c, path_of(i, "max", path));
         if (rc == 0)
             rc = character_take(c, path_of(i, "separator", path), &k->separator, e);
+        if (rc == 0)
+            rc = padding_take(c, path_of(i, "padding", path), k, e);
         if (rc == 0 && config_has(c, path_of(i, "share", path)))
             rc = job_name_take(c, path, "", k->share, e);
         if (rc == 0 && config_has(c, path_of(i, "attend", path)))

@@ -850,6 +850,9 @@ START_TEST(job_columns_that_lead_nowhere_are_refused_with_their_line)
     refused(sequences, "data.columns[1].type=category", "type multi");
     refused(sequences, "data.columns[2].max=3", "data.columns[2].max is for columns of type multi");
     refused(sequences, "data.columns[1].max=65537", "not between");
+    refused(sequences, "data.columns[2].padding=0",
+            "data.columns[2].padding is for columns of type multi");
+    refused(sequences, "data.columns[1].padding=0123456789abcdef", "at most 15 bytes");
     refused(sequences, "data.columns[1].pooling=max", "sum|mean|attention");
     refused(sequences, "data.columns[4].id=true",
             "data.columns[4].id is for columns of type category or multi");

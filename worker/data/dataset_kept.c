@@ -30,8 +30,11 @@ static struct rows_name rows_name(const struct dataset *d, const struct columns 
                        f->header,       f->time_unit, f->format->whole_numbers,
                        f->format->named};
     lines = hash_bytes(cuts, sizeof cuts, lines) ^ zone_hash(&f->zone) ^ f->dated ^ places_hash(f);
-    for (uint32_t i = 0; i < f->shape.fields; i++)
+    for (uint32_t i = 0; i < f->shape.fields; i++) {
         lines = rng_mix(lines ^ (f->field[i].column * 256u + (uint8_t)f->field[i].separator)) + i;
+        if (f->padding[i].bytes > 0)
+            lines = hash_bytes(f->padding[i].text, f->padding[i].bytes, lines);
+    }
     struct rows_name name = {lines, lines};
     for (uint32_t i = 0; i < d->source.count; i++) {
         name.group = rng_mix(name.group ^ d->source.file[i].group) + 1;

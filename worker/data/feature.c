@@ -214,15 +214,22 @@ static int value_key(const struct features *f, const struct feature_use *use,
                : bad_cell(f, "no id, " KEY_ID_WORDS, use->column, value, reason);
 }
 
-/* Where the last `last` values of a cell begin; empty pieces are none. */
-static const char *multi_start(const struct feature_use *use, const struct cell *cell)
+/* Whether a piece of a multi cell is a value: neither empty nor padding. */
+static inline bool is_value(const struct feature_padding *padding, const char *piece, size_t bytes)
+{
+    return bytes > 0 && (bytes != padding->bytes || memcmp(piece, padding->text, bytes) != 0);
+}
+
+/* Where the last `last` values of a cell begin. */
+static const char *multi_start(const struct feature_use *use, const struct feature_padding *padding,
+                               const struct cell *cell)
 {
     const char *start = cell->text, *end = start + cell->bytes, *from = end;
     SHOAL_ASSERT(use->last > 0 && use->last < cell->bytes);
     for (uint32_t count = 0; end > start;) {
         const char *before = memrchr(start, use->separator, (size_t)(end - start));
         const char *piece = before != NULL ? before + 1 : start;
-        if (piece < end) {
+        if (is_value(padding, piece, (size_t)(end - piece))) {
             from = piece;
             if (++count == use->last)
                 return from;
@@ -232,21 +239,23 @@ static const char *multi_start(const struct feature_use *use, const struct cell 
     return from;
 }
 
-/* Empty pieces are no values: "a||b" has two, "" has none. */
+/* "a||b" has two values, "" has none. */
 static int multi_keys(const struct features *f, const struct feature_use *use,
                       const struct cell *cell, uint64_t *key, uint32_t *count, char *reason)
 {
+    const struct feature_padding *padding = &f->padding[use - f->field];
     const char *p = cell->text, *end = p + cell->bytes;
     *count = 0;
     /* a value has a byte of its own at least, so a shorter cell never has too many */
     if (use->last < cell->bytes)
-        p = multi_start(use, cell);
+        p = multi_start(use, padding, cell);
     while (p < end) {
         const char *stop = memchr(p, use->separator, (size_t)(end - p));
         if (stop == NULL)
             stop = end;
         struct cell value = {p, (uint32_t)(stop - p)};
-        if (value.bytes > 0 && value_key(f, use, &value, &key[(*count)++], reason) != 0)
+        if (is_value(padding, p, value.bytes) &&
+            value_key(f, use, &value, &key[(*count)++], reason) != 0)
             return SHOAL_E_DATA;
         p = stop + 1;
     }

@@ -50,6 +50,12 @@ struct feature_use {
     char separator;    /* of a MULTI */
 };
 
+/* The value that fills cells of a MULTI up, and is none. */
+struct feature_padding {
+    uint8_t bytes; /* 0: there is none */
+    char text[COLUMN_PADDING];
+};
+
 struct features {
     const struct format *format;
     uint32_t columns;            /* that a line must have */
@@ -78,8 +84,9 @@ struct features {
     uint32_t rules;                 /* by field, of all tables (shape.rule_field) */
     uint8_t table_of[LIMIT_FIELDS]; /* by the number in a key: where its row lies */
     struct model_shape shape;
-    struct feature_use field[LIMIT_FIELDS];    /* (shape.fields) */
-    struct feature_use numeric[LIMIT_NUMERIC]; /* (shape.numerics) */
+    struct feature_use field[LIMIT_FIELDS];       /* (shape.fields) */
+    struct feature_padding padding[LIMIT_FIELDS]; /* (shape.fields) */
+    struct feature_use numeric[LIMIT_NUMERIC];    /* (shape.numerics) */
     /* feature_log1p of 0, 1, 2..: most integers of a log are small */
     float log1p[FEATURE_LOG1P_TABLE];
     struct cell *name; /* owned: (columns) names, in `text` */

@@ -10,6 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void padding_take(const struct column *c, struct feature_padding *out)
+{
+    out->bytes = (uint8_t)strlen(c->padding);
+    memcpy(out->text, c->padding, sizeof out->text);
+}
+
 static int use_column(struct feature_plan *p, struct features *f, uint32_t column, struct err *e)
 {
     const struct column *c = p->column[column];
@@ -35,6 +41,7 @@ static int use_column(struct feature_plan *p, struct features *f, uint32_t colum
     f->shape.pooling[f->shape.fields] = (uint8_t)(c != NULL ? c->pooling : POOL_SUM);
     if (use.type == COLUMN_MULTI && c != NULL) {
         f->multi = true;
+        padding_take(c, &f->padding[f->shape.fields]);
         f->shape.most[f->shape.fields] = c->max;
         use.last = c->max > 0                     ? c->max
                    : c->pooling == POOL_ATTENTION ? FEATURE_SEQUENCE_MAX
@@ -83,13 +90,6 @@ static int choose_listed(struct feature_plan *p, struct features *f, struct chos
     return 0;
 }
 
-static void choose_all(const struct feature_plan *p, const struct features *f, struct chosen *out)
-{
-    for (uint32_t i = 0; i < f->columns; i++)
-        if (p->type[i] != COLUMN_LABEL && p->type[i] != COLUMN_SKIP)
-            out->column[out->count++] = i;
-}
-
 static bool is_number(const struct feature_plan *p, uint32_t column)
 {
     return p->type[column] == COLUMN_NUMBER && p->job->features.number != NUMBER_BUCKET;
@@ -105,6 +105,31 @@ static uint32_t known_number(const struct feature_plan *p, const struct features
     feature_column_name(f, column, name);
     uint32_t at = legend_find(n, list, name);
     return at == LEGEND_NONE ? LEGEND_NONE : n->name[list][at].number;
+}
+
+/* pandas writes its index into a column without a name: as a field it would have a row an example.
+ */
+static int unnamed_refuse(const struct feature_plan *p, uint32_t column, struct err *e)
+{
+    return err_set(e, SHOAL_E_CONFIG,
+                   "%s: the header's column %u has no name, and would be learnt as a category: "
+                   "data.columns: [{name: \"%u\", type: skip}] leaves it out, as an index should "
+                   "be; type: category takes it",
+                   p->file, column, column);
+}
+
+static int choose_all(const struct feature_plan *p, const struct features *f, struct chosen *out,
+                      struct err *e)
+{
+    for (uint32_t i = 0; i < f->columns; i++) {
+        if (p->type[i] == COLUMN_LABEL || p->type[i] == COLUMN_SKIP)
+            continue;
+        bool said = p->column[i] != NULL || f->predict || known_number(p, f, i) != LEGEND_NONE;
+        if (f->header && f->name[i].bytes == 0 && !said)
+            return unnamed_refuse(p, i, e);
+        out->column[out->count++] = i;
+    }
+    return 0;
 }
 
 /* In the order of their numbers, new ones behind: so the network reads the same columns in the same
@@ -134,7 +159,7 @@ static int use_chosen(struct feature_plan *p, struct features *f, struct err *e)
         return err_set(e, SHOAL_E_NOMEM, "%s: no memory for its columns; free some", p->file);
     chosen.number = chosen.column + f->columns + 1;
     if (job->features.fields_auto || job->features.fields.count == 0)
-        choose_all(p, f, &chosen);
+        rc = choose_all(p, f, &chosen, e);
     else
         rc = choose_listed(p, f, &chosen, e);
     if (rc == 0)

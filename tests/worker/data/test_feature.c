@@ -92,6 +92,50 @@ START_TEST(feature_columns_have_types)
 }
 END_TEST
 
+/* Whatever its place, and not counted among the last `max`; as a single value it stays one. */
+START_TEST(feature_padding_is_no_value)
+{
+    worker_job_column(&job, "click", COLUMN_LABEL);
+    worker_job_column(&job, "item", COLUMN_CATEGORY);
+    worker_job_column(&job, "history", COLUMN_MULTI);
+    strcpy(job.data.column[2].padding, "0");
+    check_made("click,item,history", 2, 0);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "1,0,0|8|0|54|00|0"), 0);
+    ck_assert_uint_eq(r.count[0], 1);
+    ck_assert_uint_eq(r.count[1], 3);
+    check_key(0, 0, "0");
+    check_key(1, 1, "8");
+    check_key(2, 1, "54");
+    check_key(3, 1, "00");
+    job.data.column[2].max = 2;
+    check_made("click,item,history", 2, 0);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "1,7,3|8|54|0|0"), 0);
+    ck_assert_uint_eq(r.count[1], 2);
+    check_key(1, 1, "8");
+    check_key(2, 1, "54");
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "1,7,0|0|0"), 0);
+    ck_assert_uint_eq(r.count[1], 0);
+}
+END_TEST
+
+/* pandas writes its index so. */
+START_TEST(feature_column_without_a_name_is_refused)
+{
+    strcpy(job.data.label[0], "click");
+    check_refused(",click,user", SHOAL_E_CONFIG, "column 0 has no name");
+    ck_assert_ptr_nonnull(strstr(e.text, "data.columns: [{name: \"0\", type: skip}]"));
+    check_refused("click,user,", SHOAL_E_CONFIG, "column 2 has no name");
+    worker_job_column(&job, "0", COLUMN_SKIP);
+    check_made(",click,user", 1, 0);
+    job.data.column[0].type = COLUMN_CATEGORY;
+    check_made(",click,user", 2, 0);
+    job.data.column_count = 0;
+    job.features.fields_auto = false;
+    config_list_add(&job.features.fields, "user");
+    check_made(",click,user", 1, 0);
+}
+END_TEST
+
 /* As without data.columns: a column that nobody mentions does not vanish. */
 START_TEST(feature_columns_not_named_are_categories)
 {
@@ -215,6 +259,8 @@ END_TEST
 START_TEST(feature_bind_finds_each_column_of_one_name)
 {
     strcpy(job.data.label[0], "label");
+    worker_job_column(&job, "3", COLUMN_CATEGORY); /* these have no name */
+    worker_job_column(&job, "5", COLUMN_CATEGORY);
     check_made("label,a,a,,b,", 5, 0);
     ck_assert_int_eq(features_bind(&f, "b.csv", "b,,a,a,,label", 13, &e), 0);
     ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "bb,e1,a1,a2,e2,1"), 0);
@@ -225,6 +271,7 @@ START_TEST(feature_bind_finds_each_column_of_one_name)
     check_key(4, 4, "e2");
     ck_assert_int_eq(features_bind(&f, "c.csv", "label,a,b,,", 11, &e), SHOAL_E_CONFIG);
     ck_assert_msg(strstr(e.text, "names column \"a#2\"") != NULL, "%s", e.text);
+    job.data.column_count = 0;
     strcpy(job.data.label[0], "3");
     check_made("a,b,c,a", 3, 0);
     ck_assert_int_eq(features_bind(&f, "d.csv", "c,a,a,b", 7, &e), 0);
@@ -881,6 +928,8 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, feature_all_but_the_label_are_categories_by_default);
     tcase_add_test(t, feature_columns_have_types);
+    tcase_add_test(t, feature_padding_is_no_value);
+    tcase_add_test(t, feature_column_without_a_name_is_refused);
     tcase_add_test(t, feature_columns_not_named_are_categories);
     tcase_add_test(t, feature_list_restricts_and_orders);
     tcase_add_test(t, feature_without_header_columns_are_named_by_place);
