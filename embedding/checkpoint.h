@@ -86,12 +86,16 @@ int checkpoint_files(const struct checkpoint *c,
                      struct err *e);
 
 /* What a load into tables of these schemas would do, by the rules below: sentences, one a line, in
- * *notes (the caller frees it; "" where nothing is translated). SCHEMA: it would be refused.
+ * *notes (the caller frees it; "" where nothing is translated). without: bit i: to[i] is left out
+ * and begins empty whatever the schemas are. SCHEMA: it would be refused.
  *
  *   equal schema          the tablet as it is, with all that its image carries
  *   table only in the job starts empty; its marks begin at the lane's lowest mark
  *   table only here       skipped
- *   another width, or dense here and not there: refused
+ *   a row's parts         its first-order weights and its vector, each with the optimizer's state
+ *                         of it: one that both schemas have is kept, one that the job's alone has
+ *                         begins as in a new row, one that it has not is dropped. Vectors of
+ *                         another length, no part in common, dense here and not there: refused
  *   another optimizer     weights kept; its state starts from what the new optimizer gives a row
  *                         with these weights (ftrl likewise when lr, beta, l1 or l2 differ, for its
  *                         weights are a function of them). Other settings of the same optimizer:
@@ -105,6 +109,6 @@ int checkpoint_files(const struct checkpoint *c,
  *   other initial values, seed, admission, ageing: for what comes; rows stay as they are
  * A translated table loses the undo of the clock under way. */
 int checkpoint_translation(const struct checkpoint *c, const struct table_schema *to,
-                           uint32_t count, char **notes, struct err *e);
+                           uint32_t count, uint64_t without, char **notes, struct err *e);
 
 #endif

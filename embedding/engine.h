@@ -362,7 +362,7 @@ typedef void (*engine_load_done)(void *context, int status, const char *text, ui
  * done will be called. Refusals, by return or by done: EXISTS (a table of the checkpoint has been
  * touched here, or the run is open and was not loaded), NOT_FOUND (no checkpoint there), CORRUPT
  * and CHECKSUM (the file is named, or the key of a row that is not finite), DENIED (not below
- * checkpoint_root, or not signed as checkpoint_signers asks), SCHEMA (another width),
+ * checkpoint_root, or not signed as checkpoint_signers asks), SCHEMA (checkpoint_translation),
  * BUSY (another load is under way), AGAIN (a cut is being made, pushes are being applied, no tablet
  * is led yet), USAGE (anew, and the rows are on disk), NO_SPACE, NOMEM. While it runs, pushes to
  * the tables concerned, cuts and restores are refused with BUSY; all else goes on. */

@@ -22,7 +22,7 @@ struct moved {
 struct compare {
     const struct table *was;                           /* NULL: the table is new */
     const struct table_schema *schema_was, *schema_is; /* borrowed */
-    uint32_t width;                                    /* 0: not comparable */
+    struct schema_part part[2];                        /* of the weights; that rows of both have */
     struct moved *field;                               /* (FIELDS), owned */
     struct moved all;
 };
@@ -49,12 +49,17 @@ static bool distance(const struct compare *c, const void *was, const void *is, d
 {
     float x[LIMIT_WIDTH], y[LIMIT_WIDTH];
     double sum = 0;
+    bool differ = false;
     table_row_weights(c->schema_was, was, x);
     table_row_weights(c->schema_is, is, y);
-    for (uint32_t i = 0; i < c->width; i++)
-        sum += ((double)x[i] - (double)y[i]) * ((double)x[i] - (double)y[i]);
+    for (int p = 0; p < 2; p++) {
+        const float *a = x + c->part[p].from, *b = y + c->part[p].to;
+        for (uint32_t i = 0; i < c->part[p].floats; i++)
+            sum += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+        differ |= memcmp(a, b, c->part[p].floats * sizeof *a) != 0;
+    }
     *out = sqrt(sum);
-    return memcmp(x, y, c->width * sizeof x[0]) != 0;
+    return differ;
 }
 
 static void row_compare(void *context, const void *row)
@@ -70,7 +75,7 @@ static void row_compare(void *context, const void *row)
     }
     f->gone++; /* so many were there before; turned round at the end */
     double d;
-    if (c->width == 0 || !distance(c, was, row, &d))
+    if (!distance(c, was, row, &d))
         return;
     f->changed++;
     f->distance_sum += d;
@@ -203,7 +208,10 @@ static int table_diff(struct checkpoint *from, uint32_t i, struct checkpoint *to
     c.was = was;
     c.schema_was = a;
     c.schema_is = b;
-    c.width = a != NULL && b != NULL && a->width == b->width ? a->width : 0;
+    if (a != NULL && b != NULL) {
+        c.part[0] = schema_first_part(a, b);
+        c.part[1] = schema_vector_part(a, b);
+    }
     if (rc == 0 && b != NULL)
         rc = checkpoint_visit(to, k, row_compare, &c, e);
     if (rc == 0) {

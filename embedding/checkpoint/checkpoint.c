@@ -371,7 +371,7 @@ int checkpoint_files(const struct checkpoint *c,
 /* ---- translation ---- */
 
 int checkpoint_translation(const struct checkpoint *c, const struct table_schema *to,
-                           uint32_t count, char **notes, struct err *e)
+                           uint32_t count, uint64_t without, char **notes, struct err *e)
 {
     size_t bytes;
     bool used[LIMIT_TABLES] = {false};
@@ -386,7 +386,10 @@ int checkpoint_translation(const struct checkpoint *c, const struct table_schema
             continue;
         }
         used[at] = true;
-        rc = translate_check(checkpoint_table(c, at), &to[i], out, e);
+        if (without >> i & 1)
+            fprintf(out, "table %s: its rows are left out (fresh): it begins empty\n", to[i].name);
+        else
+            rc = translate_check(checkpoint_table(c, at), &to[i], out, e);
     }
     for (uint32_t i = 0; i < c->facts.tables && rc == 0; i++)
         if (!used[i])

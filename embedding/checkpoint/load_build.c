@@ -75,17 +75,29 @@ static int match(struct build *b, struct err *e)
                          l->path);
 }
 
+/* Whether all rows of a table are left out. */
+static bool is_left_out(const struct load *l, uint32_t table)
+{
+    bool all = true;
+    for (uint32_t i = 0; i < LIMIT_FIELDS / 64; i++)
+        all &= l->without.of[table][i] == UINT64_MAX;
+    return all;
+}
+
 static int say(struct build *b, struct err *e)
 {
     struct load *l = b->l;
     struct table_schema *to = calloc(LIMIT_TABLES, sizeof *to);
+    uint64_t without = 0;
     uint32_t count = 0;
     if (to == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory to load %s", l->path);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        if ((l->filled | l->added) >> i & 1)
+        if ((l->filled | l->added) >> i & 1) {
+            without |= (uint64_t)is_left_out(l, i) << count;
             to[count++] = l->schema[i];
-    int rc = checkpoint_translation(b->l->checkpoint, to, count, &l->notes, e);
+        }
+    int rc = checkpoint_translation(b->l->checkpoint, to, count, without, &l->notes, e);
     free(to);
     return rc;
 }

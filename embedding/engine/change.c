@@ -83,8 +83,8 @@ static int refuse(const struct table_schema *is, const char *what, const char *w
     return err_set(
         e, SHOAL_E_SCHEMA,
         "table %u exists here as %s with another schema: %s%s; `shoal checkpoint create` "
-        "it, then submit with --start-from that checkpoint and fresh: [all], which "
-        "translates the rows",
+        "it, then submit with --start-from that checkpoint and \"all\" added to fresh, which "
+        "drops what the servers hold and translates the checkpoint's rows",
         is->table, is->name, what, why);
 }
 

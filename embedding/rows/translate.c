@@ -65,6 +65,62 @@ static void say_optimizer(const struct table_schema *from, const struct table_sc
                 to->name, facts_of(to)->name, (double)a->lr, (double)b->lr);
 }
 
+/* ---- the parts of a row (schema.h) ---- */
+
+static const char *parts_of(const struct table_schema *s)
+{
+    return s->zero_first == 0      ? "vectors alone"
+           : schema_vector(s) == 0 ? "first-order weights alone"
+                                   : "first-order weights and vectors";
+}
+
+static int parts_check(const struct table_schema *from, const struct table_schema *to,
+                       struct err *e)
+{
+    uint32_t was = schema_vector(from), is = schema_vector(to);
+    char what[160];
+    if (was > 0 && is > 0 && was != is)
+        (void)snprintf(what, sizeof what,
+                       "vectors of %u numbers in the checkpoint and of %u in the job: give the "
+                       "table dim %u",
+                       was, is, was);
+    else if (schema_first_part(from, to).floats + schema_vector_part(from, to).floats == 0)
+        (void)snprintf(what, sizeof what,
+                       "%s in the checkpoint and %s in the job: take a model that has them",
+                       parts_of(from), parts_of(to));
+    else
+        return 0;
+    return err_set(e, SHOAL_E_SCHEMA,
+                   "table %s: its rows have %s, or let the table begin empty: add \"%s:*\" to "
+                   "fresh (fresh: [\"%s:*\"])",
+                   to->name, what, to->name, to->name);
+}
+
+static void say_parts(const struct table_schema *from, const struct table_schema *to, FILE *notes)
+{
+    static const char state[] = "with the optimizer's state of them";
+    if (from->zero_first > to->zero_first)
+        fprintf(notes,
+                "table %s: first-order weights are dropped, %s: the model has none; vectors are "
+                "kept\n",
+                to->name, state);
+    if (from->zero_first < to->zero_first)
+        fprintf(notes,
+                "table %s: first-order weights begin at 0, %s anew: the rows had none; vectors are "
+                "kept\n",
+                to->name, state);
+    if (schema_vector(from) > schema_vector(to))
+        fprintf(notes,
+                "table %s: vectors are dropped, %s: the model has none; first-order weights are "
+                "kept\n",
+                to->name, state);
+    if (schema_vector(from) < schema_vector(to))
+        fprintf(notes,
+                "table %s: vectors begin as in new rows, %s too: the rows had none; first-order "
+                "weights are kept\n",
+                to->name, state);
+}
+
 static void say_rest(const struct table_schema *from, const struct table_schema *to, FILE *notes)
 {
     if (from->rules.stats == 0 && to->rules.stats != 0)
@@ -91,6 +147,8 @@ static void say_rest(const struct table_schema *from, const struct table_schema 
     same.tablet_bits = from->tablet_bits;
     same.rules.stats = from->rules.stats;
     same.values = from->values;
+    same.width = from->width;
+    same.zero_first = from->zero_first;
     if (!schema_equal(&same, from))
         fprintf(notes,
                 "table %s: initial values, seed or rules of rows differ: they count from now on, "
@@ -101,17 +159,15 @@ static void say_rest(const struct table_schema *from, const struct table_schema 
 int translate_check(const struct table_schema *from, const struct table_schema *to, FILE *notes,
                     struct err *e)
 {
-    if (from->width != to->width)
-        return err_set(e, SHOAL_E_SCHEMA,
-                       "table %s has width %u in the checkpoint and %u in the job; give it that "
-                       "width, or another name to "
-                       "begin it empty",
-                       to->name, from->width, to->width);
     if (from->dense != to->dense)
         return err_set(e, SHOAL_E_SCHEMA,
                        "table %s is %s in the checkpoint and %s in the job; give it another name",
                        to->name, from->dense ? "dense" : "sparse", to->dense ? "dense" : "sparse");
+    int rc = parts_check(from, to, e);
+    if (rc != 0)
+        return rc;
     if (notes != NULL && !translate_as_it_is(from, to)) {
+        say_parts(from, to, notes);
         say_optimizer(from, to, notes);
         say_rest(from, to, notes);
     }
@@ -147,24 +203,52 @@ void translate_move(struct table *from, struct table *to, uint32_t tablet, uint6
     t->undo->clock = table_undo_clock(to_run, t->undo->clock - key_mix(from_run));
 }
 
-/* Optimizer state alone, without the count of batches and the statistics behind it. */
-static size_t state_bytes(const struct table_schema *s)
+static void part_copy(const float *row, float *out, struct schema_part p)
 {
-    size_t behind = (schema_has_last(s) ? sizeof(float) : 0) +
-                    (s->rules.stats != 0 ? sizeof(struct row_stats) : 0);
-    return schema_state_floats(s) * sizeof(float) - behind;
+    memcpy(out + p.to, row + p.from, p.floats * sizeof *out);
 }
 
-/* Both rows are stored; weights that the other table cannot hold go to the nearest that it can. */
+/* The optimizer's state alone, without the count of batches and the statistics behind it. What a
+ * new part has by element is there already. */
+static void state_copy(const struct table_schema *from, const struct table_schema *to,
+                       const float *row, float *out)
+{
+    const struct optimizer_facts *facts = facts_of(to);
+    struct schema_part part[] = {schema_first_part(from, to), schema_vector_part(from, to)};
+    for (uint32_t block = 1; block <= facts->per_element; block++)
+        for (int p = 0; p < 2; p++)
+            part_copy(row + block * from->width, out + block * to->width, part[p]);
+    uint32_t behind = 1 + facts->per_element;
+    for (uint32_t i = 0; i < facts->per_row; i++)
+        if (!facts->by_part || part[i].floats > 0)
+            out[behind * to->width + i] = row[behind * from->width + i];
+}
+
+/* Of the row's own, or, where it has no vector, as in a row that begins. */
+static void stats_copy(const struct table *from, const float *row, const struct table *to,
+                       float *out)
+{
+    struct row_stats s = {.flags = ROW_HAS_VECTOR}, begun;
+    memcpy(&begun, out + to->wide_stats_at, sizeof begun);
+    if (from->schema.rules.stats != 0)
+        memcpy(&s, row + from->wide_stats_at, sizeof s);
+    if (schema_vector_part(&from->schema, &to->schema).floats == 0)
+        s.flags = (s.flags & ~ROW_HAS_VECTOR) | (begun.flags & ROW_HAS_VECTOR);
+    memcpy(out + to->wide_stats_at, &s, sizeof s);
+}
+
+/* Both rows are stored, the target as it begins; weights that the other table cannot hold go to the
+ * nearest that it can. */
 static void fill_row(const struct table *from, const struct tablet *own, float *stored,
                      struct table *to, float *target, const struct tablet *into)
 {
     const float *row = table_open(from, stored);
-    float *out = table_open_new(to, target);
-    memcpy(out, row, to->schema.width * sizeof *out);
+    float *out = table_open(to, target);
+    part_copy(row, out, schema_first_part(&from->schema, &to->schema));
+    part_copy(row, out, schema_vector_part(&from->schema, &to->schema));
     half_nearest((enum value_kind)to->schema.values, out, to->schema.width);
     if (state_kept(&from->schema, &to->schema))
-        memcpy(out + to->schema.width, row + to->schema.width, state_bytes(&to->schema));
+        state_copy(&from->schema, &to->schema, row, out);
     else
         to->optimizer.start(out, &to->schema);
     if (schema_has_last(&to->schema)) {
@@ -173,12 +257,8 @@ static void fill_row(const struct table *from, const struct tablet *own, float *
         if (schema_has_last(&from->schema) && row[from->last_at] != LAST_NEVER)
             out[to->last_at] = row[from->last_at] + ((float)into->batches - (float)own->batches);
     }
-    if (to->schema.rules.stats != 0) {
-        struct row_stats s = {.flags = ROW_HAS_VECTOR};
-        if (from->schema.rules.stats != 0)
-            memcpy(&s, row + from->wide_stats_at, sizeof s);
-        memcpy(out + to->wide_stats_at, &s, sizeof s);
-    }
+    if (to->schema.rules.stats != 0)
+        stats_copy(from, row, to, out);
     table_close_new(to, target);
 }
 
@@ -300,7 +380,7 @@ static int take_life(const struct table *from, uint32_t tablet, struct table *to
 int translate_rows(const struct table *from, uint32_t tablet, struct table *to,
                    const uint8_t *wanted, const uint64_t *without)
 {
-    SHOAL_ASSERT(from->schema.width == to->schema.width && from->schema.dense == to->schema.dense);
+    SHOAL_ASSERT(from->schema.dense == to->schema.dense);
     const struct tablet *own = &from->tablets[tablet];
     uint32_t first, count;
     translate_tablets(from->shape.tablet_bits, to->shape.tablet_bits, tablet, &first, &count);
@@ -314,6 +394,7 @@ int translate_rows(const struct table *from, uint32_t tablet, struct table *to,
             SHOAL_ASSERT(target - first < count);
             if (!wanted[target] || table_fields_have(without, key))
                 continue;
+            SHOAL_ASSERT(parts_check(&from->schema, &to->schema, NULL) == 0);
             float *row = table_insert(to, target, key);
             if (row == NULL)
                 return SHOAL_E_NOMEM;

@@ -38,20 +38,22 @@ int job_name_take(const struct config *c, const char *path, const char *fallback
     return 0;
 }
 
-/* `all` is no name: a job that means a field by it would lose all that there is. */
+/* `all` is about what the servers hold, the names beside it about the tables that the job begins
+ * with. */
 static int fresh_take(const struct config *c, struct job *j, struct err *e)
 {
-    if (config_list(c, "fresh", &j->fresh) != 0)
+    struct string_list words = {0};
+    int rc = config_list(c, "fresh", &words);
+    for (size_t i = 0; i < words.count && rc == 0; i++) {
+        bool all = strcmp(words.item[i], "all") == 0;
+        j->fresh_all |= all;
+        rc = all ? 0 : config_list_add(&j->fresh, words.item[i]);
+    }
+    config_list_free(&words);
+    if (rc != 0)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
-    for (size_t i = 0; i < j->fresh.count; i++)
-        j->fresh_all |= strcmp(j->fresh.item[i], "all") == 0;
     if (!j->fresh_all)
         return 0;
-    if (j->fresh.count > 1)
-        return job_refuse(c, "fresh", e,
-                          ": `all` stands alone: it drops all that the servers hold, every field "
-                          "and tensor with it");
-    config_list_free(&j->fresh);
     if (j->resume[0] != 0 || strcmp(j->start_from, "fleet") == 0)
         return job_refuse(c, "fresh", e,
                           " is all, which drops what the servers hold, and %s goes on with it: "

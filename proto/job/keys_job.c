@@ -364,10 +364,11 @@ const struct config_key keys_job[] = {
     {"start_from", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "initial values",
      .text = "checkpoint, or folder of a run with `checkpoint.at_end`: begin with its tables; "
              "`fleet`: with those that the servers hold"},
-    {"fresh", CONFIG_LIST, 0, 0, NULL, .otherwise = "none", .values = "names, `dense`; or `all`",
+    {"fresh", CONFIG_LIST, 0, 0, NULL, .otherwise = "none",
+     .values = "names, `TABLE:*`, `dense`, `all`",
      .text = "fields and tensors that begin anew although the tables of `start_from` have them: "
-             "`dense` is the whole network. `all`: what the servers hold is dropped first, for "
-             "good"},
+             "`TABLE:*` is all fields of a table, `dense` the whole network. `all`: what the "
+             "servers hold is dropped first, for good"},
     {"warm_start", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "no",
      .text = "refused: say `start_from`"},
     {"train.backend", CONFIG_ENUM, 0, 0, "auto|cpu|cuda", .fallback = "auto",

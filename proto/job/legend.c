@@ -251,6 +251,8 @@ struct match {
     bool same;
     char differ[ERR_TEXT_MAX / 2]; /* what does, in words */
     char advice[ERR_TEXT_MAX / 4]; /* names for `fresh` */
+    char whole[ERR_TEXT_MAX / 4];  /* the tables of all of them; many: the names had no room */
+    bool many;
     uint32_t differs;
 };
 
@@ -259,27 +261,56 @@ static bool network(enum legend_list list)
     return list == LEGEND_TENSORS || list == LEGEND_STATISTICS;
 }
 
-static bool is_fresh(const struct match *m, enum legend_list list, const char *name)
+bool legend_whole_table(const char *word, const char *table)
+{
+    size_t bytes = strlen(table);
+    return bytes > 0 && strncmp(word, table, bytes) == 0 && strcmp(word + bytes, ":*") == 0;
+}
+
+/* `was`: how the tables know it; NULL: they do not. */
+static bool is_fresh(const struct match *m, enum legend_list list, const char *name,
+                     const struct legend_name *was)
 {
     for (size_t i = 0; i < m->fresh_count; i++)
-        if (strcmp(m->fresh[i], name) == 0 || (network(list) && strcmp(m->fresh[i], "dense") == 0))
+        if (strcmp(m->fresh[i], name) == 0 ||
+            (network(list) && strcmp(m->fresh[i], "dense") == 0) ||
+            (was != NULL && legend_whole_table(m->fresh[i], was->table)))
             return true;
     return false;
 }
 
-/* Said at the end; of many the first, and the advice is then the whole network. */
+/* Adds a word to the list of so many bytes, unless it is there. */
+static bool advice_add(char *advice, size_t room, const char *word)
+{
+    char quoted[LEGEND_NAME + 8];
+    bool plain = strchr(word, '*') == NULL;
+    (void)snprintf(quoted, sizeof quoted, plain ? "%s" : "\"%s\"", word);
+    size_t named = strlen(advice), bytes = strlen(quoted);
+    for (const char *at = advice; (at = strstr(at, quoted)) != NULL; at += bytes)
+        if ((at == advice || at[-1] == ' ') && (at[bytes] == 0 || at[bytes] == ','))
+            return true;
+    int n = snprintf(advice + named, room - named, "%s%s", named > 0 ? ", " : "", quoted);
+    if (n >= 0 && named + (size_t)n < room)
+        return true;
+    advice[named] = 0;
+    return false;
+}
+
+/* Said at the end; of many the first, and the advice is then whole tables. */
 static void differ(struct match *m, enum legend_list list, const struct legend_name *x,
                    const char *how, const char *it_was)
 {
-    size_t said = strlen(m->differ), named = strlen(m->advice);
+    char whole[LIMIT_NAME + 2] = "dense";
+    size_t said = strlen(m->differ);
     int n = snprintf(m->differ + said, sizeof m->differ - said, "%s%s%s %s%s", said > 0 ? "; " : "",
                      list == LEGEND_FIELDS ? "field " : "", x->name, how, it_was);
     if (n < 0 || said + (size_t)n >= sizeof m->differ)
         m->differ[said] = 0;
-    n = snprintf(m->advice + named, sizeof m->advice - named, "%s%s", named > 0 ? ", " : "",
-                 x->name);
-    if (n < 0 || named + (size_t)n >= sizeof m->advice)
-        (void)snprintf(m->advice, sizeof m->advice, "%s", "dense");
+    uint32_t at = legend_find(m->was, list, x->name); /* of a field: its rows lie there */
+    if (list == LEGEND_FIELDS && at != LEGEND_NONE)
+        (void)snprintf(whole, sizeof whole, "%s:*", m->was->name[list][at].table);
+    m->many |= !advice_add(m->advice, sizeof m->advice, x->name);
+    (void)advice_add(m->whole, sizeof m->whole, whole);
     m->differs++;
 }
 
@@ -317,7 +348,7 @@ static void one_match(struct match *m, enum legend_list list, struct legend_name
 {
     uint32_t at = legend_find(m->was, list, x->name);
     const struct legend_name *was = at == LEGEND_NONE ? NULL : &m->was->name[list][at];
-    bool anew = is_fresh(m, list, x->name);
+    bool anew = is_fresh(m, list, x->name, was);
     char text[96];
     if (was == NULL) {
         if (!anew && (m->same || network(list)))
@@ -350,10 +381,12 @@ static void one_match(struct match *m, enum legend_list list, struct legend_name
 static bool kind_differs(struct match *m)
 {
     const char *was = m->was->model, *is = m->is->model;
-    if (was[0] == 0 || strcmp(was, is) == 0 || (!m->same && is_fresh(m, LEGEND_TENSORS, "dense")))
+    if (was[0] == 0 || strcmp(was, is) == 0 ||
+        (!m->same && is_fresh(m, LEGEND_TENSORS, "dense", NULL)))
         return false;
     (void)snprintf(m->differ, sizeof m->differ, "model.kind is %s, it was %s", is, was);
-    (void)snprintf(m->advice, sizeof m->advice, "dense");
+    (void)advice_add(m->advice, sizeof m->advice, "dense");
+    (void)advice_add(m->whole, sizeof m->whole, "dense");
     m->differs++;
     return true;
 }
@@ -370,7 +403,7 @@ static void input_differs(struct match *m)
 
 static void left_over(struct match *m, enum legend_list list, const struct legend_name *was)
 {
-    if (was->here && (m->same || (network(list) && !is_fresh(m, list, was->name))))
+    if (was->here && (m->same || (network(list) && !is_fresh(m, list, was->name, was))))
         differ(m, list, was, "is left over", "");
 }
 
@@ -457,13 +490,22 @@ static const char *reader_of_numbers(const struct legend *n)
     return "dense";
 }
 
+static bool is_table(const struct legend *n, const char *word)
+{
+    for (uint32_t i = 0; i < n->count[LEGEND_FIELDS]; i++)
+        if (legend_whole_table(word, n->name[LEGEND_FIELDS][i].table))
+            return true;
+    return false;
+}
+
 /* Nobody is told that something begins anew when nothing does. */
 static int fresh_check(const struct match *m, struct err *e)
 {
     for (size_t i = 0; i < m->fresh_count; i++) {
         const char *name = m->fresh[i];
-        bool known = strcmp(name, "dense") == 0 || in_list(m, LEGEND_FIELDS, name) ||
-                     in_list(m, LEGEND_TENSORS, name) || in_list(m, LEGEND_STATISTICS, name);
+        bool known = strcmp(name, "dense") == 0 || is_table(m->was, name) ||
+                     in_list(m, LEGEND_FIELDS, name) || in_list(m, LEGEND_TENSORS, name) ||
+                     in_list(m, LEGEND_STATISTICS, name);
         if (!known && in_list(m, LEGEND_NUMBERS, name))
             return err_set(e, SHOAL_E_CONFIG,
                            "fresh names %.80s, a number, which has no rows: name the tensors that "
@@ -472,7 +514,7 @@ static int fresh_check(const struct match *m, struct err *e)
         if (!known)
             return err_set(e, SHOAL_E_CONFIG,
                            "fresh names %.80s, which is no field and no tensor, there or here; "
-                           "`dense` is the whole network",
+                           "`dense` is the whole network, TABLE:* all fields of a table",
                            name);
         if (rows_elsewhere(m, name))
             return err_set(e, SHOAL_E_CONFIG,
@@ -521,8 +563,11 @@ int legend_match(const struct legend *was, struct legend *is, char *const *fresh
         return err_set(e, SHOAL_E_CONFIG,
                        same ? "the model is not the one of the tables: %s%s"
                             : "the model is not the one of the tables: %s: set "
-                              "it back, or begin these anew: fresh: [%s]",
-                       m.differ, same ? "" : m.advice);
+                              "it back, or begin these anew: add to fresh: [%s]",
+                       m.differ,
+                       same     ? ""
+                       : m.many ? m.whole
+                                : m.advice);
     for (uint32_t l = 0; rc == 0 && l < LEGEND_LISTS; l++)
         rc = numbers_give(&m, (enum legend_list)l, e);
     return rc;

@@ -87,6 +87,8 @@ int legend_put(const char *text, size_t bytes, const struct legend *n, char **ou
 uint32_t legend_numbers(const struct legend *n, enum legend_list list, uint16_t out[LIMIT_FIELDS]);
 /* CONFIG: so many names, which are more than there are numbers. */
 int legend_full(enum legend_list list, uint32_t names, struct err *e);
+/* Whether a word of `fresh` is TABLE:* of this table: all its rows. */
+bool legend_whole_table(const char *word, const char *table);
 /* Gives the names of `is` the numbers that they have in `was`, and new ones those of
  * legend_numbers; takes over those of `was` that `is` has not. `fresh` (count) are names whose rows
  * the job begins anew: what it may name, and what to do, stands in the refusal. same: all must be

@@ -31,8 +31,8 @@
       .eps = 1e-8, .beta = 1)                                                                      \
     /* Paddle's SparseAdaGradSGDRule: one G for the first-order weight, one for the vector: */     \
     /* w -= lr g sqrt(G0 / (G0 + G)); then G += mean(g^2). G0 is `initial` */                      \
-    X(5, CTR_ADAGRAD, ctr_adagrad, TABLES, .per_row = 2, .by_initial = true, .lr = 0.05,           \
-      .eps = 1e-8, .initial = 3)                                                                   \
+    X(5, CTR_ADAGRAD, ctr_adagrad, TABLES, .per_row = 2, .by_part = true, .by_initial = true,      \
+      .lr = 0.05, .eps = 1e-8, .initial = 3)                                                       \
     OPTIMIZER_KINDS_OWN(X)
 
 #define OPTIMIZER_NUMBER(number, KIND, name, where, ...) OPT_##KIND = number,
@@ -52,9 +52,10 @@ struct optimizer_facts {
     const char *name;
     /* Floats of state: so many a weight, in blocks of the row's width, then so many a row. */
     uint32_t per_element, per_row;
-    bool plain;            /* a step is lr x gradient: l2 pulls a weight to 0 and not past it */
-    bool decays;           /* has sums that `decay` multiplies */
-    bool l2_own;           /* l2 enters its formula; else it is added to the gradient */
+    bool by_part; /* of the two per row one is the first-order weights', one the vector's */
+    bool plain;   /* a step is lr x gradient: l2 pulls a weight to 0 and not past it */
+    bool decays;  /* has sums that `decay` multiplies */
+    bool l2_own;  /* l2 enters its formula; else it is added to the gradient */
     bool weights_of_state; /* weights are worked out from the state with lr, beta, l1 and l2 */
     bool by_initial;       /* divides by `initial`: it must be above 0 */
     bool by_mean;          /* steps by a mean over the row: not for a network's padded blocks */

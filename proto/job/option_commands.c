@@ -601,7 +601,8 @@ const struct option_command option_commands[] = {
      "Of each table, and in it of each field: rows that came, went and changed (their weights; "
      "state is not looked at), the mean distance (2-norm) that the weights of changed rows moved, "
      "and the row that moved furthest. Fields that moved most come first. Tables are matched by "
-     "name; where the width differs, rows are only counted.",
+     "name, weights by part: first-order weights, and vectors of the same dim; a part that one of "
+     "the two has not is passed over.",
      NULL, options_json, 2},
     {"shoal checkpoint restore", "go on with a job from one, at the very batch",
      "FOLDER [JOB.yaml] [options]",

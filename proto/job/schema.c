@@ -276,6 +276,23 @@ int schema_check(const struct table_schema *s, struct err *e)
     return rc != 0 ? rc : field_rules_check(s, e);
 }
 
+uint32_t schema_vector(const struct table_schema *s)
+{
+    return s->width - s->zero_first;
+}
+
+struct schema_part schema_first_part(const struct table_schema *from, const struct table_schema *to)
+{
+    return (struct schema_part){0, 0, from->zero_first == to->zero_first ? to->zero_first : 0};
+}
+
+struct schema_part schema_vector_part(const struct table_schema *from,
+                                      const struct table_schema *to)
+{
+    bool same = schema_vector(from) == schema_vector(to);
+    return (struct schema_part){from->zero_first, to->zero_first, same ? schema_vector(to) : 0};
+}
+
 int schema_has_last(const struct table_schema *s)
 {
     return !optimizer_facts(s->optimizer.kind)->l2_own && s->optimizer.l2 > 0;

@@ -144,6 +144,19 @@ struct table_schema {
 /* 0, or SHOAL_E_SCHEMA with the reason: every number within limits, floats finite, lr > 0, betas in
  * [0, 1). */
 int schema_check(const struct table_schema *s, struct err *e);
+/* A row's weights are its first-order weights (zero_first of them), then its vector, and the
+ * optimizer's state by element has the same two parts in each of its blocks: two tables with as
+ * many floats a row need not mean the same by them. Of a part that rows of both schemas have, in
+ * the same length: where it begins in the one's weights and in the other's; floats 0: they have
+ * none. */
+struct schema_part {
+    uint32_t from, to, floats;
+};
+uint32_t schema_vector(const struct table_schema *s); /* its length */
+struct schema_part schema_first_part(const struct table_schema *from,
+                                     const struct table_schema *to);
+struct schema_part schema_vector_part(const struct table_schema *from,
+                                      const struct table_schema *to);
 /* Whether both describe the same table, bit for bit. */
 int schema_equal(const struct table_schema *a, const struct table_schema *b);
 /* For people: the first thing that differs, with both values ("optimizer.lr is 0.1, not 0.2": a has

@@ -177,15 +177,18 @@
  * here. anew (a coordinator of before version 8): rows in memory alone are forgotten first. lanes
  * above 0: the run begins instead, with so many lanes, this mode and no marks. without: rows that
  * are left out, "TABLE:NUMBER" (of a field) or "TABLE:*", by name, separated by blanks. tables: as
- * RUN_OPEN's, others stay as they are; 0 (a coordinator of before it): all. */
+ * RUN_OPEN's, others stay as they are; 0 (a coordinator of before it): all. translated: what became
+ * of rows whose schema was another, a sentence a line; of too many the first. */
 #define WIRE_WITHOUT 2048
+#define WIRE_TRANSLATED 2048
 #define WIRE_CUT_EXPORT(U32, U64, I32, F32, F64, B, STR) \
     U64(cut) U32(part) U32(parts) STR(path, LIMIT_PATH)
 #define WIRE_CUT_EXPORT_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows) U64(bytes)
 #define WIRE_LOAD(U32, U64, I32, F32, F64, B, STR) \
     U64(run) STR(path, LIMIT_PATH) B(anew) U32(lanes) U32(mode) STR(without, WIRE_WITHOUT) \
     U64(tables)
-#define WIRE_LOAD_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
+#define WIRE_LOAD_REPLY(U32, U64, I32, F32, F64, B, STR) \
+    U64(rows) STR(translated, WIRE_TRANSLATED)
 
 /* Takes back what a LOAD for `run`, or for an older run that never trained, did or does here: its
  * tables are empty again. A LOAD under way is called off. Drops `run` in any case. Answered when it
@@ -466,7 +469,7 @@ struct wire_window {
 #define WIRE_LATER(X) \
     X(SHARD_BEAT, 37) X(LANE_NEXT_REPLY, 14) X(WORKER_BEAT_REPLY, 2) X(STOP_REPLY, 1) \
     X(RUN_OPEN, 5) X(FENCE, 4) X(FENCE_REPLY, 1) X(RESTORE, 2) X(WORKER_BEAT, 26) \
-    X(WORKER_JOIN_REPLY, 8) X(LOAD, 6) X(CUT_KEEP, 2)
+    X(WORKER_JOIN_REPLY, 8) X(LOAD, 6) X(CUT_KEEP, 2) X(LOAD_REPLY, 1)
 
 /* X(NAME, wire number, raw frames of the request, raw frames of a good reply) */
 #define WIRE_MAP(X)                                                                                \

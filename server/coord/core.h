@@ -226,6 +226,7 @@ struct coord_job {
     struct table_schema *table; /* (LIMIT_TABLES), owned */
     bool told;                  /* by a worker: yaml and spec have the names of all there is */
     char without[WIRE_WITHOUT]; /* of LOAD or FIELD_DROP: rows that begin anew */
+    char translated[WIRE_TRANSLATED]; /* what LOAD has made of rows of another schema; stored */
     bool declared[LIMIT_TABLES];
     uint32_t declared_total;
     uint32_t tablets;    /* of its tables: the map has these, and may have more; 0: not in it yet */

@@ -87,6 +87,9 @@ static int job_load_stored(struct coord *c, struct err *e)
         return err_wrap(e, rc, "stored job");
     rc = coord_store_get_fixed(c->store, "without", j->without, sizeof j->without, e);
     j->without[sizeof j->without - 1] = 0;
+    if (rc == 0 || rc == SHOAL_E_NOT_FOUND)
+        rc = coord_store_get_fixed(c->store, "translated", j->translated, sizeof j->translated, e);
+    j->translated[sizeof j->translated - 1] = 0;
     return rc == SHOAL_E_NOT_FOUND ? 0 : rc; /* a coordinator before it stored none */
 }
 

@@ -137,9 +137,22 @@ static void disk_note(const struct coord_job *j, struct json *list)
     json_append_string(list, text);
 }
 
+/* A sentence a line. */
+static void translated_notes(const struct coord_job *j, struct json *list)
+{
+    char text[WIRE_TRANSLATED];
+    for (const char *line = j->translated; *line != 0;) {
+        size_t bytes = strcspn(line, "\n");
+        (void)snprintf(text, sizeof text, "%.*s", (int)bytes, line);
+        json_append_string(list, text);
+        line += bytes + (line[bytes] == '\n');
+    }
+}
+
 struct json *coord_notes_json(const struct coord_job *j)
 {
     struct json *list = json_new_array();
+    translated_notes(j, list);
     if (j->spec.train.skip)
         return list;
     kept_note(j, list);

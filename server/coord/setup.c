@@ -99,6 +99,36 @@ static bool shard_ask(struct coord *c, uint32_t shard, const struct wire *w, voi
                                                             .on_done = done});
 }
 
+/* All shards say the same: the schemas are. */
+static void load_reply(void *context, const struct coord_call *call, uint32_t shard,
+                       const struct wire *reply, const struct msg *m)
+{
+    struct coord *c = context;
+    struct coord_job *j = &c->job;
+    (void)call;
+    (void)shard;
+    (void)m;
+    if (j->translated[0] != 0 || reply->u.LOAD_reply.translated[0] == 0)
+        return;
+    memcpy(j->translated, reply->u.LOAD_reply.translated, sizeof j->translated);
+    (void)coord_note(c, "translated", j->translated, sizeof j->translated);
+    for (const char *line = j->translated; *line != 0;) {
+        size_t bytes = strcspn(line, "\n");
+        log_info("job %s: %.*s", j->spec.name, (int)bytes, line);
+        line += bytes + (line[bytes] == '\n');
+    }
+}
+
+static bool load_ask(struct coord *c, uint32_t shard, const struct wire *w)
+{
+    return coord_call_start(&c->calls, &(struct coord_call){.request = *w,
+                                                            .target = shard,
+                                                            .early = true,
+                                                            .owner = shard,
+                                                            .on_reply = load_reply,
+                                                            .on_done = step_done});
+}
+
 static size_t map_wire(const struct coord_cluster *cl, struct wire *w)
 {
     SHOAL_ASSERT(coord_cluster_ready(cl) && cl->map_epoch > 0);
@@ -230,7 +260,7 @@ static bool step_start(struct coord *c, uint32_t shard)
             (void)snprintf(w.u.LOAD.without, sizeof w.u.LOAD.without, "%s", j->without);
         }
         (void)snprintf(w.u.LOAD.path, LIMIT_PATH, "%s", j->at.from_path);
-        return shard_ask(c, shard, &w, NULL, 0, step_done);
+        return load_ask(c, shard, &w);
     }
     const char *fields = coord_fresh_fields_due(c);
     if (step == j->at.tables + 2 + (fields != NULL))

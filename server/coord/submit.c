@@ -188,7 +188,8 @@ static int job_begin(struct coord *c, struct coord_job *j, const struct coord_su
     (void)snprintf(j->asked.path, sizeof j->asked.path, "%s", submit->from);
     if (!coord_note(c, "asked", &j->asked, sizeof j->asked) ||
         !coord_fresh_want(c, run, j->spec.fresh_all, fleet ? j->without : "") ||
-        !coord_put(c, "without", j->without, sizeof j->without) || !text_offer(c, j, run))
+        !coord_put(c, "without", j->without, sizeof j->without) ||
+        !coord_note(c, "translated", j->translated, sizeof j->translated) || !text_offer(c, j, run))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     c->watch.left_ns = 0; /* of the job before */
     c->watch.failed[0] = 0;
@@ -211,6 +212,14 @@ static bool is_fresh(const struct string_list *fresh, const char *name)
 {
     for (size_t i = 0; i < fresh->count; i++)
         if (strcmp(fresh->item[i], name) == 0)
+            return true;
+    return false;
+}
+
+static bool fresh_table(const struct string_list *fresh, const char *table)
+{
+    for (size_t i = 0; i < fresh->count; i++)
+        if (legend_whole_table(fresh->item[i], table))
             return true;
     return false;
 }
@@ -249,14 +258,18 @@ static int without_make(struct coord_job *j, const struct legend *was, const cha
         for (uint32_t i = 0; i < was->count[l]; i++) {
             const struct legend_name *x = &was->name[l][i];
             const char *table = table_of((enum legend_list)l, x);
-            if (table == NULL || !is_fresh(fresh, x->name))
+            bool whole = l == LEGEND_FIELDS && fresh_table(fresh, table);
+            if (table == NULL || (!whole && !is_fresh(fresh, x->name)))
                 continue;
             if (strchr(table, ' ') != NULL)
                 return err_set(e, SHOAL_E_CONFIG,
                                "fresh: %s: its rows lie in table \"%s\", and a list of rows to "
                                "leave out names no table with a blank: take it away",
                                x->name, table);
-            (void)snprintf(word, sizeof word, "%s:%u", table, x->number);
+            if (whole)
+                (void)snprintf(word, sizeof word, "%s:*", table);
+            else
+                (void)snprintf(word, sizeof word, "%s:%u", table, x->number);
             room = room && without_add(j, word);
         }
     return room ? 0
@@ -271,7 +284,8 @@ static bool network_goes_on(const struct string_list *fresh, const struct legend
 {
     bool fields = strncmp(half, "dense", 5) != 0 && strstr(half, " dense") == NULL;
     for (size_t i = 0; i < fresh->count; i++)
-        fields &= legend_find(was, LEGEND_FIELDS, fresh->item[i]) != LEGEND_NONE;
+        fields &= strchr(fresh->item[i], ':') != NULL ||
+                  legend_find(was, LEGEND_FIELDS, fresh->item[i]) != LEGEND_NONE;
     return legend_known(was) && fields;
 }
 

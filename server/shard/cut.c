@@ -381,6 +381,17 @@ static void say_notes(const struct shard *s, const char *text)
     }
 }
 
+/* As many whole lines as have room. */
+static void lines_take(const char *text, char *out, size_t room)
+{
+    size_t bytes = strlen(text);
+    while (bytes >= room)
+        for (bytes--; bytes > 0 && text[bytes - 1] != '\n';)
+            bytes--;
+    memcpy(out, text, bytes);
+    out[bytes] = '\0';
+}
+
 /* ---- CUT_EXPORT ---- */
 
 static void exported_cb(void *context, int status, const char *text, uint64_t rows, uint64_t bytes)
@@ -430,7 +441,9 @@ static void loaded_cb(void *context, int status, const char *text, uint64_t rows
     if (!PLANTED("load_told_once"))
         s->run_told = s->checkpoints.load.run; /* nobody has a lane of it before all have loaded */
     say_notes(s, text);
-    shard_reply(s, WIRE_TYPE_LOAD, a->id)->u.LOAD_reply.rows = rows;
+    struct wire_LOAD_reply *r = &shard_reply(s, WIRE_TYPE_LOAD, a->id)->u.LOAD_reply;
+    r->rows = rows;
+    lines_take(text, r->translated, sizeof r->translated);
     shard_send_reply(s, a->peer);
 }
 

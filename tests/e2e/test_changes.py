@@ -148,18 +148,57 @@ def a_fleet_is_translated_by_way_of_a_checkpoint(space):
         made = shoal("checkpoint", "create", "day1", "--coordinator", fleet.endpoint)
         assert made.returncode == 0, made
         at = space / "checkpoints/day1"
-        for change in ("optimizer", "value type"):
-            path = job(space, change.replace(" ", "-"), **CELLS[change][0], **alone, **{"train.skip": True})
+        for change in ("optimizer", "value type", "another model"):
+            keys = CELLS[change][0] if change in CELLS else {"model.kind": "dcnv2", "fresh": ["dense"]}
+            path = job(space, change.replace(" ", "-"), **keys, **alone, **{"train.skip": True})
             alike = run_job(path, space / f"{change}-alike", 1, 1, ["--start-from", str(at)])
             worker = fleet.start("worker", "train", "--config", path, "--coordinator", fleet.endpoint, program="shoal-worker")
             got = shoal("submit", path, "--coordinator", fleet.endpoint, "--start-from", at)
             worker.terminate()
             worker.wait(30)
             assert got.returncode == 70 and "another schema" in got.stdout + got.stderr, got
-            assert fleet.job(path, "--start-from", at, "--set", "fresh=all") == digests(alike), change
+            assert fleet.job(path, "--start-from", at, "--set", "fresh=" + json.dumps(["all", *keys.get("fresh", [])])) == digests(alike), change
+
+
+def rows_of(space, where):
+    """By key: weights, and the optimizer's state, of adagrad a number a weight."""
+    out = space / f"rows-{time.monotonic_ns()}.tsv"
+    got = shoal("checkpoint", "export", where, "emb", "--state", "--out", out)
+    assert got.returncode == 0, got
+    lines = [line.split("\t") for line in out.read_text().splitlines()]
+    names, rows = lines[0], {line[0] + line[1]: [float(x) for x, name in zip(line, lines[0]) if name[0] in "ws" and name[1:].isdigit()] for line in lines[1:]}
+    assert len(names) > 2 and len(rows) > 100, names
+    return {key: (row[:len(row) // 2], row[len(row) // 2:]) for key, row in rows.items()}
+
+
+def rows_go_by_their_parts(space):
+    """deepfm has a first-order weight and 3 numbers a row, dcnv2 4 numbers: as many floats, and other rows."""
+    prepared(space)
+    looks = {"train.skip": True, "fresh": ["dense"]}
+    def goes(name, start, status, **over):
+        run = Run(job(space, name, **looks, **over), space / name, 1, 1, ["--start-from", str(start)])
+        assert run.wait(100) == status, (name, run.output())
+        return run.output() + run.logs()
+    deep = run_job(job(space, "deep", **{"tables[0].dim": 3}), space / "deep")
+    was = rows_of(space, space / "deep")
+    said = goes("wider", space / "deep", 70, **{"model.kind": "dcnv2", "tables[0].dim": 4})
+    assert "vectors of 3 numbers in the checkpoint and of 4 in the job" in said and 'fresh: ["emb:*"]' in said, said
+    goes("cross", space / "deep", 0, **{"model.kind": "dcnv2", "tables[0].dim": 3})
+    cross = rows_of(space, space / "cross")
+    assert cross == {key: (w[1:], s[1:]) for key, (w, s) in was.items()}
+    note = "first-order weights are dropped"
+    assert note in " ".join(json.loads((space / "cross/report.json").read_text())["notes"])
+    run_job(job(space, "plain", **{"model.kind": "dcnv2", "tables[0].dim": 3}), space / "plain")
+    goes("back", space / "plain", 0, **{"tables[0].dim": 3})
+    back = rows_of(space, space / "back")
+    assert {key: (w[1:], s[1:]) for key, (w, s) in back.items()} == rows_of(space, space / "plain")
+    assert all((w[0], s[0]) == (0, 0) for w, s in back.values())  # 0: where adagrad's sums begin
+    looks["fresh"] = ["dense", "emb:*"]  # as the refusal says
+    goes("anew", space / "deep", 0, **{"model.kind": "dcnv2", "tables[0].dim": 4})
+    assert json.loads((space / "anew/report.json").read_text())["tables"][0]["rows"] == 0 < deep["tables"][0]["rows"]
 
 
 if __name__ == "__main__":
-    main([checkpoints_take_what_fits, a_fleet_takes_what_fits, other_rates_and_rules_count_from_then_on,
+    main([rows_go_by_their_parts, checkpoints_take_what_fits, a_fleet_takes_what_fits, other_rates_and_rules_count_from_then_on,
           what_is_fresh_begins_anew_in_a_fleet, a_fleet_is_translated_by_way_of_a_checkpoint,
           a_stopped_job_and_a_restart_lose_no_names])

@@ -54,8 +54,8 @@ START_TEST(job_good_file_is_read)
 }
 END_TEST
 
-/* `all` drops what the servers hold: never a name among others, nor beside what goes on with it. */
-START_TEST(job_fresh_all_stands_alone)
+/* `all` drops what the servers hold: no name, and never beside what goes on with that. */
+START_TEST(job_fresh_all_is_no_name)
 {
     static const struct {
         const char *keys, *refused;
@@ -65,8 +65,8 @@ START_TEST(job_fresh_all_stands_alone)
              {"fresh: [all]\n", NULL, true, 0},
              {"fresh: [all]\nstart_from: /c\n", NULL, true, 0},
              {"fresh: [user, dense]\n", NULL, false, 2},
-             {"fresh: [user, all]\n", "`all` stands alone", false, 0},
-             {"fresh: [all, all]\n", "`all` stands alone", false, 0},
+             {"fresh: [user, all]\n", NULL, true, 1},
+             {"fresh: [all, all]\n", NULL, true, 0},
              {"fresh: all\nresume: /c\n", "resume goes on with it", false, 0},
              {"fresh: all\nstart_from: fleet\n", "start_from: fleet goes on with it", false, 0}};
     for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
@@ -1159,7 +1159,7 @@ int main(void)
     Suite *s = suite_create("job");
     TCase *t = tcase_create("job");
     tcase_add_test(t, job_good_file_is_read);
-    tcase_add_test(t, job_fresh_all_stands_alone);
+    tcase_add_test(t, job_fresh_all_is_no_name);
     tcase_add_test(t, job_model_names_are_those_of_the_file);
     tcase_add_test(t, job_too_many_fields_to_evaluate_by_are_refused);
     tcase_add_test(t, job_set_replaces_values_and_lists);

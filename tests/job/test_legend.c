@@ -177,6 +177,30 @@ START_TEST(legend_of_another_kind_of_model_are_refused_whatever_its_tensors)
 }
 END_TEST
 
+/* More names than a refusal has room for: it says the whole table then, and that holds. */
+START_TEST(legend_of_many_fields_in_another_table_begin_anew_by_their_table)
+{
+    char *whole[] = {"emb:*"}, *other[] = {"other:*"};
+    struct err e = {0};
+    struct legend was = made(LIST("user"), LIST("head:1x3"), "user 8"),
+                  is = made(LIST("user"), LIST("head:1x3"), "user 8");
+    for (int i = 0; i < 60; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "a-field-of-number-%d", i);
+        ck_assert_int_eq(legend_add(&was, LEGEND_FIELDS, name, "emb", "category", &e), 0);
+        ck_assert_int_eq(legend_add(&is, LEGEND_FIELDS, name, "more", "category", &e), 0);
+    }
+    was = numbered(was);
+    ck_assert_int_eq(legend_match(&was, &is, NULL, 0, false, &e), SHOAL_E_CONFIG);
+    ck_assert_msg(strstr(e.text, "fresh: [\"emb:*\"]") != NULL, "%s", e.text);
+    ck_assert_int_eq(legend_match(&was, &is, other, 1, false, &e), SHOAL_E_CONFIG);
+    ck_assert_msg(strstr(e.text, "fresh names other:*") != NULL, "%s", e.text);
+    ck_assert_msg(legend_match(&was, &is, whole, 1, false, &e) == 0, "%s", e.text);
+    legend_free(&is);
+    legend_free(&was);
+}
+END_TEST
+
 START_TEST(legend_of_a_tensor_that_reads_other_columns_are_refused)
 {
     const char *const tensors[] = {"hidden.0.weight:3x16 input", "hidden.1.weight:3x3", NULL};
@@ -376,6 +400,7 @@ int main(void)
     tcase_add_test(cases, legend_that_cannot_be_written_are_told_apart);
     tcase_add_test(cases, legend_of_a_changed_network_are_refused_and_the_advice_holds);
     tcase_add_test(cases, legend_of_another_kind_of_model_are_refused_whatever_its_tensors);
+    tcase_add_test(cases, legend_of_many_fields_in_another_table_begin_anew_by_their_table);
     tcase_add_test(cases, legend_of_a_tensor_that_reads_other_columns_are_refused);
     tcase_add_test(cases, legend_of_a_tensor_that_reads_numbers_stand_by_those_alone);
     tcase_add_test(cases, legend_of_what_has_no_rows_begin_nothing_anew);

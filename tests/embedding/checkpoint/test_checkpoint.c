@@ -977,7 +977,7 @@ START_TEST(another_width_is_refused)
     fleet_table(&to, &schema);
     ck_assert_int_eq(fleet_load(&to, path, 7, text, NULL), SHOAL_E_SCHEMA);
     ck_assert_ptr_nonnull(
-        strstr(text, "table table-0 has width 4 in the checkpoint and 5 in the job"));
+        strstr(text, "vectors of 4 numbers in the checkpoint and of 5 in the job"));
     fleet_close(&to, false);
 }
 END_TEST

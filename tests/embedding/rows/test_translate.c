@@ -233,6 +233,134 @@ START_TEST(state_of_other_settings_does_not_move_weights)
 }
 END_TEST
 
+/* ---- the parts of a row: first-order weights, vector, the optimizer's state of each ---- */
+
+static struct table_schema parts(enum optimizer_kind kind, uint32_t first, uint32_t vector)
+{
+    struct table_schema s = rows_schema(kind, first + vector, 1);
+    s.zero_first = first;
+    return s;
+}
+
+static void row_read(const struct rows *r, uint64_t key, float *out)
+{
+    const struct table_schema *s = table_schema_of(r->table);
+    const void *row = table_row(r->table, key);
+    ck_assert_ptr_nonnull(row);
+    table_row_weights(s, row, out);
+    memcpy(out + s->width, table_row_state(s, row), schema_state_floats(s) * sizeof *out);
+}
+
+/* With two parts, to the one part and back: the part that stayed has its bits, the other one is as
+ * in a row that begins. */
+static void there_and_back(enum optimizer_kind kind, uint32_t first, uint32_t vector)
+{
+    struct table_schema both = parts(kind, 1, 3), one = parts(kind, first, vector);
+    float was[32], is[32], begun[32], away[32];
+    const uint64_t key = rows_key(1), other = rows_key(2);
+    const uint32_t width = both.width, per_element = optimizer_facts(kind)->per_element;
+    struct rows from = rows_open(&both), between = rows_open(&one), to = rows_open(&both);
+    for (int i = 0; i < 3; i++)
+        rows_push_one(&from, key, 0.25f * (float)(i + 1), 0);
+    translate(&from, &between, 1);
+    translate(&between, &to, 1);
+    row_read(&from, key, was);
+    row_read(&between, key, away);
+    row_read(&to, key, is);
+    struct rows fresh = rows_open(&both);
+    rows_push_one(&fresh, other, 0, 0); /* a row of its own, to compare beginnings with */
+    table_initial(fresh.table, key, begun);
+    fresh.table->optimizer.start(begun, &both);
+    for (uint32_t block = 0; block <= per_element; block++)
+        for (uint32_t i = 0; i < width; i++) {
+            bool kept = i < 1 ? first > 0 : vector > 0;
+            uint32_t at = block * width + i;
+            ck_assert_msg(is[at] == (kept ? was[at] : begun[at]), "%s: place %u",
+                          optimizer_facts(kind)->name, at);
+            if (kept)
+                ck_assert(away[block * one.width + i - (1 - first)] == was[at]);
+        }
+    uint32_t behind = (1 + per_element) * width;
+    for (uint32_t i = behind; i < width + schema_state_floats(&both); i++) {
+        bool by_part = kind == OPT_CTR_ADAGRAD, kept = i == behind ? first > 0 : vector > 0;
+        ck_assert(is[i] == (by_part && !kept ? begun[i] : was[i]));
+    }
+    rows_close(&fresh);
+    rows_close(&from);
+    rows_close(&between);
+    rows_close(&to);
+}
+
+START_TEST(a_row_is_translated_by_its_parts)
+{
+    static const enum optimizer_kind kinds[] = {OPT_SGD,  OPT_ADAGRAD, OPT_ROW_ADAGRAD,
+                                                OPT_ADAM, OPT_FTRL,    OPT_CTR_ADAGRAD};
+    there_and_back(kinds[_i], 0, 3); /* without its first-order weight */
+    there_and_back(kinds[_i], 1, 0); /* without its vector */
+}
+END_TEST
+
+START_TEST(a_vector_begins_as_in_a_new_row)
+{
+    struct table_schema s = parts(OPT_SGD, 1, 0), t = parts(OPT_ADAGRAD, 1, 3);
+    const uint64_t key = rows_key(1);
+    float begun[4];
+    s.rules.stats = t.rules.stats = 1;
+    t.rules.vector_score = 1000;
+    struct rows from = rows_open(&s), to = rows_open(&t);
+    stats_push(&from, key, 0.5f, 1, 0, (struct stats_batch){.time = NOON});
+    translate(&from, &to, 1);
+    ck_assert_uint_eq(stats_of(&to, key).flags & ROW_HAS_VECTOR, 0);
+    t.rules.vector_score = 0;
+    struct rows whole = rows_open(&t);
+    translate(&from, &whole, 1);
+    table_initial(whole.table, key, begun);
+    for (uint32_t i = 1; i < 4; i++) {
+        ck_assert_float_eq(stats_weight(&to, key, i), 0);
+        ck_assert(stats_weight(&whole, key, i) == begun[i]);
+    }
+    ck_assert(stats_weight(&whole, key, 0) == stats_weight(&from, key, 0));
+    ck_assert_uint_eq(stats_of(&whole, key).flags & ROW_HAS_VECTOR, ROW_HAS_VECTOR);
+    ck_assert_float_eq(stats_of(&whole, key).show, 1);
+    rows_close(&from);
+    rows_close(&to);
+    rows_close(&whole);
+}
+END_TEST
+
+/* The number of floats alone says nothing: 1 + 3 is not 4. */
+START_TEST(parts_that_do_not_fit_are_refused)
+{
+    static const struct {
+        uint32_t was[2], is[2];
+        const char *said;
+        bool good;
+    } c[] = {{{1, 3}, {0, 4}, "vectors of 3 numbers in the checkpoint and of 4 in the job", false},
+             {{0, 4}, {1, 3}, "vectors of 4 numbers in the checkpoint and of 3 in the job", false},
+             {{1, 0}, {0, 1}, "first-order weights alone in the checkpoint", false},
+             {{0, 1}, {1, 0}, "vectors alone in the checkpoint", false},
+             {{1, 3}, {0, 3}, "first-order weights are dropped", true},
+             {{0, 3}, {1, 3}, "first-order weights begin at 0", true},
+             {{1, 0}, {1, 3}, "vectors begin", true},
+             {{1, 3}, {1, 0}, "vectors are dropped", true}};
+    for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+        struct table_schema s = parts(OPT_ADAM, c[i].was[0], c[i].was[1]),
+                            t = parts(OPT_ADAM, c[i].is[0], c[i].is[1]);
+        struct err e = {0};
+        char *text = NULL;
+        size_t bytes;
+        FILE *notes = open_memstream(&text, &bytes);
+        int rc = translate_check(&s, &t, notes, &e);
+        ck_assert_int_eq(fclose(notes), 0);
+        ck_assert_int_eq(rc, c[i].good ? 0 : SHOAL_E_SCHEMA);
+        ck_assert_msg(strstr(c[i].good ? text : e.text, c[i].said) != NULL, "%s%s", text, e.text);
+        if (!c[i].good)
+            ck_assert_msg(strstr(e.text, "fresh: [\"rows:*\"]") != NULL, "%s", e.text);
+        free(text);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("translate");
@@ -245,6 +373,9 @@ int main(void)
     tcase_add_test(c, batches_and_vectors_go_along);
     tcase_add_test(c, fewer_may_wait);
     tcase_add_test(c, state_of_other_settings_does_not_move_weights);
+    tcase_add_loop_test(c, a_row_is_translated_by_its_parts, 0, 6);
+    tcase_add_test(c, a_vector_begins_as_in_a_new_row);
+    tcase_add_test(c, parts_that_do_not_fit_are_refused);
     suite_add_tcase(suite, c);
     return rows_main(suite);
 }

@@ -172,7 +172,7 @@ START_TEST(coord_a_job_says_what_becomes_of_rows)
     ck_assert_int_ne(refused("fresh: [all]\n", "/a/checkpoint", false, why), 0);
     ck_assert_ptr_null(strstr(why, "fresh")); /* there is no such folder */
     ck_assert_int_eq(refused("fresh: [all, user]\n", "", false, why), SHOAL_E_CONFIG);
-    ck_assert_ptr_nonnull(strstr(why, "stands alone"));
+    ck_assert_ptr_nonnull(strstr(why, "only a job that begins with tables"));
     job_begin("fresh: [all]\n");
     ck_assert_uint_eq(job_end(), WIRE_JOB_DONE);
     ck_assert_uint_eq(applied(), first); /* its own alone */
