@@ -6,6 +6,7 @@
 #include "proto/base/limits.h"
 #include "proto/job/instance.h"
 #include "proto/job/keys.h"
+#include "proto/net/name.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -235,12 +236,16 @@ int server_config_endpoint(const struct server_config *c, uint32_t shard, char o
     return 0;
 }
 
-void server_config_advertised(const struct server_config *c, const char *bound, char out[256])
+void server_config_advertised(const struct server_config *c, const char *bound, const char *shown,
+                              char out[256])
 {
-    const char *colon = strrchr(bound, ':');
+    const char *colon = strrchr(bound, ':'), *host = c->advertise[0] != 0 ? c->advertise : shown;
     SHOAL_ASSERT(bound[0] != 0);
-    if (c->advertise[0] && strncmp(bound, "tcp://", 6) == 0 && colon != NULL)
-        snprintf(out, 256, "tcp://%.200s%s", c->advertise, colon);
+    bool replaced = host[0] != 0 && colon != NULL && strncmp(bound, "tcp://", 6) == 0 &&
+                    (c->advertise[0] != 0 || name_any(bound)),
+         bare = host[0] != '[' && strchr(host, ':') != NULL; /* an address of IPv6 */
+    if (replaced)
+        snprintf(out, 256, "tcp://%s%.200s%s%s", bare ? "[" : "", host, bare ? "]" : "", colon);
     else
         snprintf(out, 256, "%s", bound);
 }

@@ -60,8 +60,10 @@ int server_config_parse(const char *text, size_t bytes, const char *name,
 /* The endpoint of shard i. SHOAL_E_CONFIG when the port would pass 65535. */
 int server_config_endpoint(const struct server_config *c, uint32_t shard, char out[256],
                            struct err *e);
-/* What peers are told: `bound` with the host replaced by `advertise`. */
-void server_config_advertised(const struct server_config *c, const char *bound, char out[256]);
+/* What peers are told: `bound` with its host replaced by `advertise`, or, where the host stands for
+ * all addresses of the machine, by `shown`; "": no other address is known. */
+void server_config_advertised(const struct server_config *c, const char *bound, const char *shown,
+                              char out[256]);
 
 /* What a server's `memory` and `disk` are divided into. A shard gets an equal part of
  * both. Of a shard's part of the memory:

@@ -25,6 +25,7 @@
 #include "proto/job/keys.h"
 #include "proto/job/live.h"
 #include "proto/job/option.h"
+#include "proto/net/name.h"
 #include "proto/net/net.h"
 #include "proto/net/notify.h"
 #include "server/server_config.h"
@@ -203,11 +204,39 @@ static uint32_t connections_most(uint32_t shards)
     return part < 16 ? 16 : part > LIMIT_PEERS ? LIMIT_PEERS : (uint32_t)part;
 }
 
+/* The address that workers are told in the place of "all addresses of this machine": the one by
+ * which the coordinator is reached. A name of the coordinator's that has no address yet is waited
+ * for: without the coordinator this server has no work. */
+static void shown_find(struct member *m, const char *bound, char shown[64])
+{
+    const struct server_config *c = &m->server->config;
+    struct err e;
+    shown[0] = 0;
+    if (c->advertise[0] != 0 || c->coordinator[0] == 0 || !name_any(bound))
+        return;
+    if (strncmp(c->coordinator, "tcp://", 6) != 0) { /* workers are where the coordinator is */
+        (void)snprintf(shown, 64, "%s", strchr(bound, '[') != NULL ? "[::1]" : "127.0.0.1");
+        return;
+    }
+    for (bool said = false; name_toward(c->coordinator, shown, &e) != 0; said = true) {
+        if (!said)
+            log_warn("listen: %s is every address of this machine, and by which one the "
+                     "coordinator at %s is reached is not known: %s; asked again each second, or "
+                     "set `advertise`",
+                     bound, c->coordinator, e.text);
+        m->pulses++; /* it gets on, as far as it can */
+        (void)nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+    }
+    log_info("workers are told %s for %s: the address by which the coordinator is reached; "
+             "`advertise` gives another",
+             shown, bound);
+}
+
 static int open_member(struct member *m, struct shard **shard)
 {
     struct server *sv = m->server;
     const struct server_config *c = &sv->config;
-    char dir[LIMIT_PATH], endpoint[256], bound[256], advertised[256];
+    char dir[LIMIT_PATH], endpoint[256], bound[256], shown[64], advertised[256];
     struct net_options no = {.io_threads = c->net.io_threads,
                              .queue_bytes = sv->budget.replies,
                              .drop_sends = c->net.drop,
@@ -254,7 +283,8 @@ static int open_member(struct member *m, struct shard **shard)
         if ((rc = list_take(m, &m->error)))
             return rc;
     }
-    server_config_advertised(c, bound, advertised);
+    shown_find(m, bound, shown);
+    server_config_advertised(c, bound, shown, advertised);
     (*shard)->options.engine.dir = NULL; /* the engine keeps its own copy */
     log_info("shard %s/%u: %s, data in %s", sv->name, m->index, bound, dir);
     return shard_start(*shard, advertised, &m->error);
@@ -406,6 +436,19 @@ static int wait_opened(struct server *sv, struct err *e)
     return 0;
 }
 
+/* `advertise` may be a name that workers know and this machine does not; mostly it is a mistake. */
+static void advertise_look(const struct server_config *c)
+{
+    char endpoint[256], advertised[256], numeric[256];
+    struct err e;
+    if (c->advertise[0] == 0 || server_config_endpoint(c, 0, endpoint, &e) != 0)
+        return;
+    server_config_advertised(c, endpoint, "", advertised);
+    if (name_resolve(advertised, numeric, &e) != 0)
+        log_warn("advertise: %s; workers for which it has none either cannot reach this server",
+                 e.text);
+}
+
 /* Until somebody asks to stop, or one shard by message: the whole server goes. systemd's watchdog
  * is pinged while all shards get on: one that hangs is not kept alive by the others. */
 static void serve_until(struct server *sv)
@@ -528,6 +571,7 @@ static int serve(struct server *sv, struct err *e)
     }
     heap_bound(memory, heaps);
     if (!rc) {
+        advertise_look(&sv->config);
         log_event(SERVER_READY, sv->name, "server %s: %u shards ready", sv->name,
                   sv->config.shards);
         notify_ready("serving");

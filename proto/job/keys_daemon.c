@@ -13,7 +13,9 @@ const struct config_key keys_server[] = {
      .otherwise = "`ipc://$RUNTIME_DIRECTORY/socket` of a unit",
      .values = "`tcp://HOST:PORT`, `ipc://PATH`",
      .text = "shard i listens on PORT + i (`*`: any port), or PATH-i"},
-    {"advertise", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "that of `listen`",
+    {"advertise", CONFIG_STRING, 0, 0, NULL, .fallback = "",
+     .otherwise = "the address of `listen`; of `0.0.0.0` and `[::]` the one by which the "
+                  "coordinator is reached",
      .values = "host", .text = "what workers are told"},
     {"data_dir", CONFIG_STRING, 0, 0, NULL, .fallback = "shoal-data",
      .otherwise = "a unit's `$STATE_DIRECTORY`, else `shoal-data`", .values = "folder",

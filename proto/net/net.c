@@ -671,8 +671,7 @@ static int watch_start(struct net *n, struct err *e)
 
 int net_listen_check(const char *endpoint, bool keys, bool insecure_plaintext, struct err *e)
 {
-    char bindable[256];
-    return sock_endpoint_check(endpoint, keys || insecure_plaintext, bindable, e);
+    return sock_endpoint_check(endpoint, keys || insecure_plaintext, e);
 }
 
 bool net_listened(const char *endpoint)
@@ -701,9 +700,8 @@ void net_allow(struct net *n, struct keylist *list)
 
 int net_listen(struct net *n, const char *endpoint, char bound[256], struct err *e)
 {
-    char bindable[256];
     bool keys = n->options.keys != NULL;
-    int rc = sock_endpoint_check(endpoint, keys || n->options.insecure_plaintext, bindable, e);
+    int rc = sock_endpoint_check(endpoint, keys || n->options.insecure_plaintext, e);
     if (rc != 0)
         return rc;
     if (n->router == NULL) {
@@ -715,7 +713,7 @@ int net_listen(struct net *n, const char *endpoint, char bound[256], struct err 
     }
     if (keys && sock_endpoint_tcp(endpoint) && (rc = keys_ask(n, e)) != 0)
         return rc;
-    return sock_bind(n->router->sock, bindable, bound, e);
+    return sock_bind(n->router->sock, endpoint, bound, e);
 }
 
 void net_set_handler(struct net *n, const struct env_handler *handler, void *core)

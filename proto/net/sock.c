@@ -14,6 +14,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "proto/base/plant.h"
+#include "proto/net/name.h"
 #include "proto/net/zap.h"
 
 #include <errno.h>
@@ -381,15 +382,23 @@ static int bind_error(const char *endpoint, int error, struct err *e)
 
 int sock_bind(struct sock *s, const char *endpoint, char bound[256], struct err *e)
 {
-    option_set(s, ZMQ_IPV6, strchr(endpoint, '[') != NULL);
+    char numeric[256];
+    int rc = name_resolve(endpoint, numeric, e);
+    if (rc != 0)
+        return rc;
+    option_set(s, ZMQ_IPV6, strchr(numeric, '[') != NULL);
     /* ZeroMQ unlinks whatever lies at an ipc path before it binds, a living server's socket too */
     if (sock_ipc_answers(endpoint))
         return bind_error(endpoint, EADDRINUSE, e);
-    if (zmq_bind(s->zmq, endpoint) != 0)
-        return bind_error(endpoint, errno, e);
+    char said[600]; /* a name with what it stands for */
+    bool named = strcmp(numeric, endpoint) != 0;
+    (void)snprintf(said, sizeof said, "%s%s%s%s", endpoint, named ? " (" : "", named ? numeric : "",
+                   named ? ")" : "");
+    if (zmq_bind(s->zmq, numeric) != 0)
+        return bind_error(said, errno, e);
     size_t bytes = 256;
     if (zmq_getsockopt(s->zmq, ZMQ_LAST_ENDPOINT, bound, &bytes) != 0)
-        return bind_error(endpoint, errno, e);
+        return bind_error(said, errno, e);
     return 0;
 }
 
@@ -662,14 +671,13 @@ bool sock_endpoint_tcp(const char *endpoint)
     return strncmp(endpoint, "tcp://", 6) == 0;
 }
 
-int sock_endpoint_check(const char *endpoint, bool plain, char bindable[256], struct err *e)
+int sock_endpoint_check(const char *endpoint, bool plain, struct err *e)
 {
     if (strlen(endpoint) > 200)
         return malformed(endpoint, "it is longer than 200 bytes", e);
     if (strncmp(endpoint, "ipc://", 6) == 0) {
         if (endpoint[6] == '\0' || strlen(endpoint + 6) > 107)
             return malformed(endpoint, "the path must have 1 to 107 bytes", e);
-        snprintf(bindable, 256, "%s", endpoint);
         return 0;
     }
     const char *colon = strrchr(endpoint, ':');
@@ -677,10 +685,6 @@ int sock_endpoint_check(const char *endpoint, bool plain, char bindable[256], st
         return malformed(endpoint, "it has no host and port", e);
     if (!port_valid(colon + 1))
         return malformed(endpoint, "the port must be 0 to 65535 or *", e);
-    char host[256];
-    snprintf(host, sizeof(host), "%.*s", (int)(colon - endpoint - 6), endpoint + 6);
-    if (strcmp(host, "localhost") == 0)
-        snprintf(host, sizeof(host), "127.0.0.1");
     if (!plain)
         return err_set(
             e, SHOAL_E_CONFIG,
@@ -689,6 +693,5 @@ int sock_endpoint_check(const char *endpoint, bool plain, char bindable[256], st
             "(a coordinator's `allow` lists who may come), or listen at ipc://PATH, or, "
             "in a network that you trust, set insecure_plaintext: yes",
             endpoint);
-    snprintf(bindable, 256, "tcp://%.200s%s", host, colon);
     return 0;
 }

@@ -43,8 +43,8 @@ void sock_close(struct sock *s);
 int sock_keys_ask(struct sock *s, const struct keyfile *own, const char *domain, struct err *e);
 int sock_keys_show(struct sock *s, const struct keyfile *own, const char *server, struct err *e);
 
-/* bound (256) gets the endpoint really taken. UNAVAILABLE: in use; DENIED; CONFIG: not an
- * endpoint. */
+/* bound (256) gets the endpoint really taken, an address in the place of a name. UNAVAILABLE: in
+ * use, or a name without an address; DENIED; CONFIG: not an endpoint. */
 int sock_bind(struct sock *s, const char *endpoint, char bound[256], struct err *e);
 int sock_connect(struct sock *s, const char *endpoint, struct err *e);
 
@@ -79,10 +79,9 @@ int sock_send(struct sock *s, const struct sock_id *to, struct msg *m);
 
 /* What may stand in `listen`. Inside of proto/net. */
 
-/* "tcp://HOST:PORT" (PORT 1..65535, 0 or *) or "ipc://PATH" -> the form that ZeroMQ binds
- * (localhost becomes 127.0.0.1). CONFIG: neither of them; tcp, loopback too, and nobody is asked
- * for keys, unless `plain`. */
-int sock_endpoint_check(const char *endpoint, bool plain, char bindable[256], struct err *e);
+/* "tcp://HOST:PORT" (PORT 1..65535, 0 or *) or "ipc://PATH". CONFIG: neither of them; or tcp,
+ * loopback too, where no keys are asked for, unless `plain`. */
+int sock_endpoint_check(const char *endpoint, bool plain, struct err *e);
 bool sock_endpoint_tcp(const char *endpoint);
 /* Whether somebody listens at an ipc path; false of any other endpoint. */
 bool sock_ipc_answers(const char *endpoint);
