@@ -58,6 +58,13 @@ def boot_faults(unit):
         yield "shoal-server: nobody tells it the start of the machine: Environment=SHOAL_BOOT=%b"
 
 
+def user_faults(units):
+    """Over a socket the user says the role (proto/net/local.h), which a user namespace of the daemon's own hides."""
+    for name, unit in units.items():
+        if "RuntimeDirectory" in unit and unit.get("PrivateUsers", ["no"]) != ["no"]:
+            yield f"{name}: it cannot tell the users of its socket apart: PrivateUsers=yes"
+
+
 def line_faults(units, users, folders):
     for name, unit in units.items():
         yield from (f"{name}: {key}={unit.get(key)}, not {value}" for key, value in ALL.items() if unit.get(key) != [value])
@@ -74,7 +81,7 @@ def line_faults(units, users, folders):
 
 def faults(texts, users, folders):
     units = {name: lines(text) for name, text in texts.items()}
-    return [*memory_faults(units["shoal-server"], default_share()), *folder_faults(units), *boot_faults(units["shoal-server"]), *line_faults(units, users, folders)]
+    return [*memory_faults(units["shoal-server"], default_share()), *folder_faults(units), *boot_faults(units["shoal-server"]), *user_faults(units), *line_faults(units, users, folders)]
 
 
 def main():
@@ -88,7 +95,8 @@ def main():
                ("shoal-server", "Directory=shoal/server-%i", "Directory=shoal/coordinator"),
                ("shoal-worker", "Group=shoal", "Group=shoal\nSupplementaryGroups=shoal-store"),
                ("shoal-worker", "RestartPreventExitStatus=64 65 77 78", ""), ("shoal-coordinator", "ProtectHome=yes", "ProtectHome=read-only"),
-               ("shoal-server", "SHOAL_BOOT=%b", ""), ("shoal-server", "Group=shoal", "Group=shoals")]
+               ("shoal-server", "SHOAL_BOOT=%b", ""), ("shoal-server", "Group=shoal", "Group=shoals"),
+               ("shoal-coordinator", "PrivateMounts=yes", "PrivateMounts=yes\nPrivateUsers=yes")]
     missed = [line for name, line, wrong in planted if not faults({**texts, name: texts[name].replace(line, wrong)}, *made)]
     for line in found + [f"control: a wrong {line} is not found" for line in missed]:
         print(line)

@@ -253,7 +253,7 @@ static int endpoint_check(const char *endpoint, struct err *e)
     if (strncmp(endpoint, "ipc://", 6) == 0 && access(path, W_OK) != 0 && errno == EACCES)
         return err_set(e, SHOAL_E_DENIED,
                        "%s is not open to this user; a unit's is to the group shoal: adduser YOU "
-                       "shoal, then log in anew",
+                       "shoal (and YOU shoal-admin to give orders), then log in anew",
                        endpoint);
     return 0;
 }

@@ -1,9 +1,8 @@
-/* role.h: what somebody who holds a key may be, as an allow-list names it. What each may send is in
- * proto/wire/allow.h.
+/* role.h: the roles of peers. Over tcp the allow-list gives each key its role, over ipc:// the user
+ * of the process does (proto/net/local.h). What each may send is in proto/wire/allow.h.
  *
- * Two stand in no list: LOCAL came over ipc:// or insecure_plaintext, where nobody has a key: who
- * may enter the folder may speak, and may do all. NOBODY has none, or had one that is not listed
- * (any more). */
+ * Two stand in no list: LOCAL is an administrator of this machine over ipc://, or any peer of a
+ * daemon with insecure_plaintext. NOBODY has no key, or one that is not listed (any more). */
 #ifndef PROTO_BASE_ROLE_H
 #define PROTO_BASE_ROLE_H
 

@@ -18,6 +18,7 @@
 #include "proto/base/log.h"
 #include "proto/base/rng.h"
 #include "proto/net/later.h"
+#include "proto/net/local.h"
 #include "proto/net/peer.h"
 #include "proto/net/sock.h"
 #include "proto/net/zap.h"
@@ -77,6 +78,7 @@ struct net {
     struct line *lines;        /* owned: the open ones */
     struct line *router;       /* one of them, or NULL */
     struct zap_domain *domain; /* owned; of the router, where it asks for keys; else NULL */
+    bool plain;                /* it listens on tcp without keys */
     struct {                   /* of the router's connections */
         uv_poll_t connections, unfinished;
         uv_timer_t look;
@@ -453,6 +455,18 @@ static void op_known(struct env *env, peer_t peer)
     sock_known(p->sock, &p->id);
 }
 
+/* By the list, where keys are asked for; over ipc by its user; else (insecure_plaintext) all are
+ * alike. */
+static enum role role_of(const struct net *n, const struct peer *p,
+                         const struct keylist_entry *entry)
+{
+    if (n->domain != NULL)
+        return entry != NULL ? entry->role : ROLE_NOBODY;
+    if (p->id.local)
+        return local_role(p->id.user, p->id.group);
+    return n->plain ? ROLE_LOCAL : ROLE_NOBODY;
+}
+
 static const struct env_who *op_who(struct env *env, peer_t peer)
 {
     static const struct env_who nobody = {.role = ROLE_NOBODY};
@@ -466,7 +480,7 @@ static const struct env_who *op_who(struct env *env, peer_t peer)
         return &p->who;
     const struct keylist_entry *entry = list != NULL ? keylist_find(list, p->who.key) : NULL;
     p->who_version = version;
-    p->who.role = n->domain == NULL ? ROLE_LOCAL : entry != NULL ? entry->role : ROLE_NOBODY;
+    p->who.role = role_of(n, p, entry);
     (void)snprintf(p->who.name, sizeof p->who.name, "%s", entry != NULL ? entry->name : "");
     return &p->who;
 }
@@ -711,6 +725,7 @@ int net_listen(struct net *n, const char *endpoint, char bound[256], struct err 
         if (n->options.connections_max > 0 && (rc = watch_start(n, e)) != 0)
             return rc;
     }
+    n->plain = n->plain || (!keys && sock_endpoint_tcp(endpoint));
     if (keys && sock_endpoint_tcp(endpoint) && (rc = keys_ask(n, e)) != 0)
         return rc;
     return sock_bind(n->router->sock, endpoint, bound, e);

@@ -226,6 +226,13 @@ struct peer *peers_add(struct peers *ps, struct sock *dealer)
     return p;
 }
 
+/* A peer picks its routing id: it is the same only with the same key, or the same user. */
+static bool same_holder(const struct sock_id *a, const struct sock_id *b)
+{
+    return strcmp(a->key, b->key) == 0 && a->local == b->local &&
+           (!a->local || (a->user == b->user && a->group == b->group));
+}
+
 struct peer *peers_heard(struct peers *ps, struct sock *router, const struct sock_id *id,
                          peer_t *evicted)
 {
@@ -233,7 +240,7 @@ struct peer *peers_heard(struct peers *ps, struct sock *router, const struct soc
     struct peer **bucket = bucket_of(ps, id);
     for (struct peer *p = *bucket; p != NULL; p = p->next) {
         if (p->id.bytes == id->bytes && memcmp(p->id.data, id->data, id->bytes) == 0) {
-            if (strcmp(p->id.key, id->key) != 0 && !PLANTED("routing_id")) {
+            if (!same_holder(&p->id, id) && !PLANTED("routing_id")) {
                 *evicted = p->name;
                 peers_remove(ps, p);
                 break;
@@ -259,6 +266,9 @@ struct peer *peers_heard(struct peers *ps, struct sock *router, const struct soc
     p->id.connection = id->connection;
     memcpy(p->id.data, id->data, id->bytes);
     memcpy(p->id.key, id->key, sizeof p->id.key);
+    p->id.local = id->local;
+    p->id.user = id->user;
+    p->id.group = id->group;
     p->who = (struct env_who){.role = ROLE_NOBODY};
     p->who_version = UINT64_MAX;
     (void)snprintf(p->who.key, sizeof p->who.key, "%s", id->key);

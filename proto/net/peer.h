@@ -46,9 +46,9 @@ struct peers *peers_new(uint64_t seed, uint64_t waiting_bytes);
 void peers_free(struct peers *ps); /* drops what waits */
 
 struct peer *peers_find(const struct peers *ps, peer_t name); /* NULL: no such peer */
-/* The peer of a routing id, made if new, and now the one heard last. Who comes with another key
- * under an id that was somebody's is another peer. *evicted: the name of the one that made room, or
- * whose id it was, or 0. NULL: out of memory. */
+/* The peer of a routing id, made if new, and now the one heard last. Another key, or over ipc
+ * another user, under a routing id that was in use is another peer. *evicted: the name of the one
+ * that made room, or whose id it was, or 0. NULL: out of memory. */
 struct peer *peers_heard(struct peers *ps, struct sock *router, const struct sock_id *id,
                          peer_t *evicted);
 /* An incoming one has sent a lawful message. */

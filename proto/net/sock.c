@@ -520,16 +520,28 @@ static int frame_read(struct sock *s, zmq_msg_t *z, uint64_t *line)
     }
 }
 
-/* What the connection's handshake has left with each of its frames. Over ipc the address is
- * ":uid:gid:pid". */
+/* Over ipc ZeroMQ tells ":uid:gid:pid", behind "localhost" where glibc names the machine so: as the
+ * kernel named the process when the connection was made. No address of tcp looks like it. */
+static bool user_read(const char *address, uint32_t *user, uint32_t *group)
+{
+    uint32_t process;
+    int end = 0;
+    if (strncmp(address, "localhost", 9) == 0)
+        address += 9;
+    return sscanf(address, ":%" SCNu32 ":%" SCNu32 ":%" SCNu32 "%n", user, group, &process, &end) ==
+               3 &&
+           address[end] == 0;
+}
+
+/* What the connection's handshake has left with each of its frames. */
 static void who_take(const struct sock *s, zmq_msg_t *z, struct sock_id *from)
 {
     const char *key = s->curve ? zmq_msg_gets(z, "User-Id") : NULL,
                *address = zmq_msg_gets(z, "Peer-Address");
     (void)snprintf(from->key, sizeof from->key, "%s", key != NULL ? key : "");
-    if (address != NULL && address[0] == ':')
-        (void)snprintf(from->address, sizeof from->address, "uid:%.*s",
-                       (int)strcspn(address + 1, ":"), address + 1);
+    from->local = address != NULL && user_read(address, &from->user, &from->group);
+    if (from->local)
+        (void)snprintf(from->address, sizeof from->address, "uid:%" PRIu32, from->user);
     else
         (void)snprintf(from->address, sizeof from->address, "%s", address != NULL ? address : "");
 }

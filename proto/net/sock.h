@@ -26,6 +26,8 @@ struct sock_id { /* names a peer of a ROUTER */
     int connection;        /* that its last message came from, where they are watched; else -1 */
     char key[KEYFILE_KEY]; /* that it has proved to have; empty: nobody asked */
     char address[48]; /* where it comes from: "10.0.0.7", over ipc "uid:1000"; empty: unknown */
+    bool local;       /* over ipc: the kernel says whose process it is */
+    uint32_t user, group;
 };
 
 /* The process's one ZeroMQ context, counted: the first hold decides the number of I/O threads, the

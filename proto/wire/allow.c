@@ -69,6 +69,7 @@ int allow_denied(enum wire_right r, enum wire_side side, const char *role, struc
                        r == WIRE_RIGHTS ? "such message" : allow_text(r));
     return err_set(
         e, SHOAL_E_DENIED,
-        "the role %s may not send %s to %s: the coordinator's allow-list says who is what", role,
-        allow_text(r), at);
+        "the role %s may not send %s to %s: over tcp the coordinator's allow-list gives each key "
+        "its role; over a socket root and the group shoal-admin may (adduser USER shoal-admin)",
+        role, allow_text(r), at);
 }

@@ -4,8 +4,8 @@
  * A row is a right: a message, or (PULL_LANE) a kind of it. X(RIGHT, how it is told where that is
  * not its name, roles at a coordinator, roles at a shard, whether it goes into the audit log).
  * Roles are bits (proto/base/role.h); BOSS is the coordinator, over the connection that the shard
- * itself has opened: it may all that a shard takes. LOCAL peers, who have no keys, may all but what
- * is BOSS's alone. */
+ * itself has opened: it may all that a shard takes. LOCAL peers may all but what is BOSS's
+ * alone. */
 #ifndef PROTO_WIRE_ALLOW_H
 #define PROTO_WIRE_ALLOW_H
 

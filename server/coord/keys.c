@@ -92,7 +92,7 @@ int coord_keys_claim(const struct coord *c, const struct wire_SHARD_BEAT *beat,
 {
     for (uint32_t i = 0; i < c->members.shards; i++) {
         const struct coord_shard *s = &c->members.shard[i];
-        if (who->role == ROLE_LOCAL || s->holder[0] == 0 || strcmp(s->server, beat->server) != 0 ||
+        if (who->key[0] == 0 || s->holder[0] == 0 || strcmp(s->server, beat->server) != 0 ||
             strcmp(s->holder, who->name) == 0 || PLANTED("any_key_of_a_server"))
             continue;
         return err_set(e, SHOAL_E_DENIED,

@@ -82,9 +82,9 @@ class Refused(Exception):
 
 
 class Stranger:
-    """One connection to tcp://HOST:PORT or ipc://PATH."""
+    """One connection to tcp://HOST:PORT or ipc://PATH; identity: the routing id that it asks for."""
 
-    def __init__(self, endpoint, timeout=30):
+    def __init__(self, endpoint, timeout=30, identity=b""):
         scheme, rest = endpoint.split("://")
         if scheme == "ipc":
             self.s = socket.socket(socket.AF_UNIX)
@@ -98,6 +98,8 @@ class Stranger:
         self.s.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00NULL" + bytes(16) + b"\x00" + bytes(31))
         self.exactly(64)
         ready = b"\x05READY\x0bSocket-Type" + struct.pack(">I", 6) + b"DEALER"
+        if identity:
+            ready += b"\x08Identity" + struct.pack(">I", len(identity)) + identity
         self.s.sendall(b"\x04" + bytes([len(ready)]) + ready)
         self.frame()
 
