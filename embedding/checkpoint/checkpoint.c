@@ -202,6 +202,33 @@ const struct table_schema *checkpoint_table(const struct checkpoint *c, uint32_t
     return &c->part[0].schema[i];
 }
 
+/* The place of the widest table, of those that are not dense where there are any. */
+static uint32_t widest(const struct checkpoint *c)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 1; i < c->facts.tables; i++) {
+        const struct table_schema *a = checkpoint_table(c, most), *b = checkpoint_table(c, i);
+        bool wider = checkpoint_row_bytes(b) > checkpoint_row_bytes(a);
+        if (b->dense < a->dense || (b->dense == a->dense && wider))
+            most = i;
+    }
+    return most;
+}
+
+uint64_t checkpoint_table_bytes(const struct checkpoint *c, uint32_t i)
+{
+    const struct table_schema *s = checkpoint_table(c, i);
+    uint64_t bytes = 0;
+    for (uint32_t part = 0; part < c->facts.parts; part++) {
+        const struct cut_facts *f = &c->part[part].facts;
+        if (f->sized)
+            bytes += f->table_bytes[s->table];
+        else if (i == widest(c))
+            bytes += f->rows * checkpoint_row_bytes(s);
+    }
+    return bytes;
+}
+
 uint32_t checkpoint_find(const struct checkpoint *c, const char *name)
 {
     for (uint32_t i = 0; i < c->facts.tables; i++)

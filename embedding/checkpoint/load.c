@@ -159,7 +159,7 @@ static int check_again(const struct engine *g, const struct load *l, struct err 
                  : tier_check_marks(g, l->run, l->runs.run[0]->lanes, l->runs.run[0]->tables, e);
     if (rc != 0)
         return rc;
-    uint64_t bytes = load_all_built(l) ? l->bytes : l->guess / 3 * 2;
+    uint64_t bytes = load_all_built(l) ? l->bytes : l->need;
     return g->store == NULL ? 0 : space_check_for(g, bytes, "what is loaded", e);
 }
 
@@ -211,8 +211,8 @@ static void take_in(struct engine *g)
     if (g->store == NULL)
         g->committed = g->control_changed = ++g->sequence;
     engine_refresh_marks(g);
-    log_info("checkpoint %s is loaded as run %" PRIu64 ": %" PRIu64 " rows", l->path, l->run,
-             l->rows);
+    log_info("checkpoint %s is loaded as run %" PRIu64 ": %" PRIu64 " rows in %.2f s", l->path,
+             l->run, l->rows, (double)(env_now_ns(g->env) - l->began_ns) * 1e-9);
     finish(g, 0, l->notes);
 }
 
@@ -469,6 +469,7 @@ int engine_load(struct engine *g, const struct engine_load_options *o, engine_lo
     if (g->options.checkpoint_signers != NULL)
         snprintf(l->signers, sizeof l->signers, "%s", g->options.checkpoint_signers);
     l->run = o->run;
+    l->began_ns = env_now_ns(g->env);
     l->without = without;
     l->lanes = o->lanes;
     l->mode = o->mode;

@@ -16,6 +16,7 @@ struct load {
     char path[LIMIT_PATH];
     char signers[LIMIT_PATH]; /* "": none are asked for */
     uint64_t run, asked;      /* asked: tables, 0: all that can be */
+    uint64_t began_ns;
     uint32_t lanes, mode; /* of a run that begins; 0 lanes: it goes on, with the marks of its own */
     /* by table here, a bit a field: rows that are left out */
     struct engine_fields without;
@@ -40,7 +41,7 @@ struct load {
     bool verified;                    /* all files that are read from are whole */
     uint64_t room;                    /* bytes that rows brought may take in memory; 0: no bound */
     uint64_t place_bytes;             /* of a place of the table at hand, as measured; 0: not yet */
-    uint64_t guess;                   /* bytes of all rows, by the manifests */
+    uint64_t need;                    /* bytes of all images, by the manifests */
     /* what the arena has, and what the group at hand is expected to take: for the loop */
     uint64_t held;
     uint64_t kept; /* bytes of tablets that were written and stay in memory */

@@ -263,10 +263,24 @@ static int mark_added(struct build *b)
     return 0;
 }
 
+/* What this shard's part of a table takes, as images: more where its rows are wider here. */
+static double table_bytes(const struct load *l, uint32_t table)
+{
+    const struct table_schema *from = checkpoint_table(l->checkpoint, l->from[table]),
+                              *to = &l->schema[table];
+    uint64_t led = 0, was = checkpoint_row_bytes(from), is = table_row_bytes(l->made[table]);
+    double bytes = (double)checkpoint_table_bytes(l->checkpoint, l->from[table]);
+    for (uint32_t k = 0; k < 1u << to->tablet_bits; k++)
+        led += l->led[table][k];
+    if (is > was)
+        bytes = bytes * (double)is / (double)was;
+    return is_left_out(l, table) ? 0 : bytes * (double)led / (double)(1u << to->tablet_bits);
+}
+
 /* Places of all tables, and how many bytes their rows may come to. */
 static void lay_out(struct load *l)
 {
-    uint64_t tablets = 1, led = 0, row = 0;
+    double bytes = 0;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         l->first[i + 1] = l->first[i];
         if (!(l->filled >> i & 1))
@@ -275,16 +289,10 @@ static void lay_out(struct load *l)
                                   *to = &l->schema[i];
         l->bits[i] = from->tablet_bits < to->tablet_bits ? from->tablet_bits : to->tablet_bits;
         l->first[i + 1] += 1u << l->bits[i];
-        tablets += 1u << to->tablet_bits;
-        for (uint32_t k = 0; k < 1u << to->tablet_bits; k++)
-            led += l->led[i][k];
-        uint64_t bytes = table_row_bytes(l->made[i]), before = checkpoint_row_bytes(from);
-        bytes = bytes < before ? before : bytes;
-        row = row < bytes ? bytes : row;
+        bytes += table_bytes(l, i);
     }
-    SHOAL_ASSERT(l->first[LIMIT_TABLES] > 0 && led < tablets);
-    uint64_t rows = checkpoint_facts(l->checkpoint)->rows;
-    l->guess = (uint64_t)((double)rows * (double)led / (double)tablets * (double)row * 1.5);
+    SHOAL_ASSERT(l->first[LIMIT_TABLES] > 0);
+    l->need = (uint64_t)bytes;
 }
 
 /* The first step: what there is, and that it is whole. */
@@ -332,7 +340,7 @@ static void next_group(struct load *l, uint32_t *led)
     SHOAL_ASSERT(l->done_to <= l->group_to && l->group_to < end);
     l->done_to = l->group_to;
     *led = 0;
-    if (l->room == 0 || l->guess <= l->room / 4 * 3) {
+    if (l->room == 0 || l->need + l->need / 2 <= l->room / 4 * 3) {
         l->group_to = end;
         return;
     }

@@ -116,8 +116,10 @@ int part_write(const char *dir, const struct part *p, struct err *e)
     const struct cut_facts *f = &p->facts;
     uint64_t named = 0;
     SHOAL_ASSERT(p->part < p->parts && f->lanes <= LIMIT_LANES);
-    fprintf(out, "shoal part %u\npart %u %u\ncut %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
-            PART_VERSION, p->part, p->parts, f->cut, f->sequence, f->rows);
+    fprintf(out, "shoal part %u\npart %u %u\ncut %" PRIu64 " %" PRIu64 " %" PRIu64, PART_VERSION,
+            p->part, p->parts, f->cut, f->sequence, f->rows);
+    cut_sizes_write(out, f);
+    fputc('\n', out);
     fprintf(out, "run %" PRIu64 " %016" PRIx64 " %u %u\n", f->run, f->tables, f->lanes, f->mode);
     for (uint32_t lane = 0; lane < f->lanes; lane++)
         fprintf(out, "lane %u %" PRIu64 "\n", lane, f->lowest[lane]);
@@ -235,9 +237,10 @@ static int read_line(struct part *p, const char *line, struct err *e)
         return f->lanes <= LIMIT_LANES && f->mode <= RUN_BSP && (f->run == 0) == (f->lanes == 0)
                    ? 0
                    : SHOAL_E_CORRUPT;
-    if (sscanf(line, "cut %" SCNu64 " %" SCNu64 " %" SCNu64, &f->cut, &f->sequence, &f->rows) ==
-            3 ||
-        (sscanf(line, "bytes %" SCNu64, &bytes) == 1 && bytes == f->bytes))
+    if (sscanf(line, "cut %" SCNu64 " %" SCNu64 " %" SCNu64 "%n", &f->cut, &f->sequence, &f->rows,
+               &at) == 3)
+        return cut_sizes_read(line + at, f) ? 0 : SHOAL_E_CORRUPT;
+    if (sscanf(line, "bytes %" SCNu64, &bytes) == 1 && bytes == f->bytes)
         return 0;
     return SHOAL_E_CORRUPT;
 }

@@ -5,7 +5,8 @@
  *
  *     shoal part 2                          1: with schemas in their fixed form, still read
  *     part PART PARTS
- *     cut CUT SEQUENCE ROWS
+ *     cut CUT SEQUENCE ROWS [TABLE:ROWS:BYTES]...
+ *                                           of each table, its images; an older release says none
  *     run RUN TABLES(hex mask) LANES MODE
  *     lane LANE MARK                        lowest mark of each lane over the tablets of this part
  *     table NUMBER SCHEMA(hex bytes) NAME   journal/record_schema.h

@@ -101,9 +101,12 @@ int engine_hold(struct engine *g, uint64_t cut, uint64_t run, uint64_t *sequence
     g->held = (struct cut_facts){.cut = cut, .sequence = g->sequence};
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         if (g->table[i].table != NULL) {
-            g->held.rows += table_rows(g->table[i].table);
+            g->held.table_rows[i] = table_rows(g->table[i].table);
+            g->held.table_bytes[i] = flush_whole_bytes(g, i);
+            g->held.rows += g->held.table_rows[i];
             g->held.existing |= 1ull << i;
         }
+    g->held.sized = true;
     if (of != NULL) {
         SHOAL_ASSERT(of->lanes <= LIMIT_LANES);
         g->held.run = of->id;

@@ -68,6 +68,10 @@ int cut_manifest_write(const char *dir, struct cut_facts *facts, const struct cu
 /* Reads it and checks every file against it: CORRUPT names the file. */
 int cut_manifest_check(const char *dir, enum cut_depth depth, struct cut_facts *facts,
                        struct err *e);
+/* Sizes by table, " TABLE:ROWS:BYTES" for each of `existing`, as they stand behind the last number
+ * of a manifest's line: an older release passes them over there. false: that is no such list. */
+void cut_sizes_write(FILE *out, const struct cut_facts *facts);
+bool cut_sizes_read(const char *text, struct cut_facts *facts);
 /* A manifest's text: ends `out`, a memory stream over *text, with the line "end XXH3" of all before
  * it, and stores it as dir/manifest, synced. Frees *text in any case. */
 int cut_text_write(const char *dir, FILE *out, char **text, const size_t *bytes, struct err *e);

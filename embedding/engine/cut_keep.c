@@ -99,6 +99,30 @@ int cut_text_write(const char *dir, FILE *out, char **text, const size_t *bytes,
     return rc;
 }
 
+void cut_sizes_write(FILE *out, const struct cut_facts *facts)
+{
+    for (uint32_t i = 0; facts->sized && i < LIMIT_TABLES; i++)
+        if (facts->existing >> i & 1)
+            fprintf(out, " %u:%" PRIu64 ":%" PRIu64, i, facts->table_rows[i],
+                    facts->table_bytes[i]);
+}
+
+bool cut_sizes_read(const char *text, struct cut_facts *facts)
+{
+    uint64_t rows, bytes;
+    uint32_t table;
+    int used = 0;
+    facts->sized = *text != '\0';
+    for (; *text != '\0'; text += used) {
+        if (sscanf(text, " %u:%" SCNu64 ":%" SCNu64 "%n", &table, &rows, &bytes, &used) != 3 ||
+            table >= LIMIT_TABLES)
+            return false;
+        facts->table_rows[table] = rows;
+        facts->table_bytes[table] = bytes;
+    }
+    return true;
+}
+
 int cut_manifest_write(const char *dir, struct cut_facts *facts, const struct cut_file *segment,
                        size_t segments, struct err *e)
 {
@@ -109,9 +133,11 @@ int cut_manifest_write(const char *dir, struct cut_facts *facts, const struct cu
     if (out == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the manifest of cut %" PRIu64, facts->cut);
     fprintf(out,
-            "shoal cut 2\ncut %" PRIu64 "\nsequence %" PRIu64 "\ncount %" PRIu64
-            "\nexisting %016" PRIx64 "\n",
-            facts->cut, facts->sequence, facts->rows, facts->existing);
+            "shoal cut 2\ncut %" PRIu64 "\nsequence %" PRIu64 "\nexisting %016" PRIx64
+            "\ncount %" PRIu64,
+            facts->cut, facts->sequence, facts->existing, facts->rows);
+    cut_sizes_write(out, facts);
+    fputc('\n', out);
     fprintf(out, "run %" PRIu64 " %016" PRIx64 " %u %u\n", facts->run, facts->tables, facts->lanes,
             facts->mode);
     for (uint32_t lane = 0; lane < facts->lanes; lane++)
@@ -210,6 +236,9 @@ static int check_line(const char *dir, enum cut_depth depth, const char *line, s
     char name[256];
     uint64_t bytes, sum, mark;
     uint32_t lane;
+    int at = 0;
+    if (sscanf(line, "count %" SCNu64 "%n", &f->rows, &at) == 1 && cut_sizes_read(line + at, f))
+        return 0;
     if (sscanf(line, "segment %255s %" SCNu64 " %16" SCNx64, name, &bytes, &sum) == 3)
         return check_file(dir,
                           &(struct named){"journal", name, bytes, sum, true, depth == CUT_READ}, e);
@@ -219,7 +248,6 @@ static int check_line(const char *dir, enum cut_depth depth, const char *line, s
                &f->mode) == 4 ||
         sscanf(line, "cut %" SCNu64, &f->cut) == 1 ||
         sscanf(line, "sequence %" SCNu64, &f->sequence) == 1 ||
-        sscanf(line, "count %" SCNu64, &f->rows) == 1 ||
         sscanf(line, "bytes %" SCNu64, &f->bytes) == 1 ||
         sscanf(line, "existing %16" SCNx64, &f->existing) == 1 || strcmp(line, "shoal cut 2") == 0)
         return 0;

@@ -37,6 +37,10 @@ struct cut_facts {
     uint64_t run, tables;
     uint32_t lanes, mode;
     uint64_t lowest[LIMIT_LANES]; /* of each lane of the run over the tablets led here */
+    /* By table: its rows here, and the bytes of its images. sized: an older release's cut does not
+     * say them. */
+    bool sized;
+    uint64_t table_rows[LIMIT_TABLES], table_bytes[LIMIT_TABLES];
 };
 
 struct mem_cut { /* a cut of an engine without a folder */

@@ -60,6 +60,17 @@ uint64_t flush_image_bytes(const struct engine *g)
     return bytes;
 }
 
+uint64_t flush_whole_bytes(const struct engine *g, uint32_t table)
+{
+    const struct engine_table *t = &g->table[table];
+    struct table_counts counts;
+    uint64_t heads = 0;
+    table_counts_get(t->table, &counts);
+    for (uint32_t k = 0; k < t->scope.tablets; k++)
+        heads += t->scope.led[k] ? 256 : 0;
+    return table_rows(t->table) * table_row_bytes(t->table) + heads + counts.beside_bytes;
+}
+
 /* Of the pairs of rows in the store. */
 static uint64_t cold_bytes_all(const struct engine *g)
 {

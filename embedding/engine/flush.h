@@ -14,6 +14,8 @@
 uint64_t flush_journal_max(const struct engine *g);
 /* Bytes that all images would take: rows in memory, for those in the store are no part of them. */
 uint64_t flush_image_bytes(const struct engine *g);
+/* That those of a table would take with all its rows, and with what tablets keep beside them. */
+uint64_t flush_whole_bytes(const struct engine *g, uint32_t table);
 /* Trims the journal as far as the durable images, the control state and cuts allow. */
 void flush_trim(struct engine *g);
 /* Writes every dirty tablet and flushes, on this thread: for a clean stop. */

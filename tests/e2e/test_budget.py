@@ -132,5 +132,26 @@ def disk_that_somebody_else_fills_stops_nothing_for_good(space):
         print(f"      the worker said: {worker_log.strip().splitlines()[-1:]}", flush=True)
 
 
+def a_checkpoint_goes_onto_a_disk_of_twice_its_rows(space):
+    """Also where memory has little more room than the rows take, beside a network whose rows are 40 times as wide."""
+    lines, columns = 25000, 8
+    names = [f"c{k}" for k in range(columns)]
+    with open(space / "train.csv", "w", encoding="utf-8") as out:
+        print("label", *names, sep=",", file=out)
+        for i in range(lines):
+            print(i % 2, *range(i * columns, (i + 1) * columns), sep=",", file=out)
+    keys = {"data.format": "csv", "data.label": "label", "tables[0].dim": 16, "checkpoint.at_end": True, "train.batch": 1024}
+    report = run_job(job_file(space / "job.yaml", space / "train.csv", **keys), space / "made")
+    [at] = [p for p in (space / "made/checkpoints").iterdir() if (p / "manifest.json").exists()]
+    bytes_of_rows = lines * columns * (8 + 17 * 8)
+    small = ["--server-set", f"journal.segment={MIB}", "--server-set", f"disk_free={MIB}"]
+    for memory in ("256MiB", "2GiB"):
+        with small_disk(space, 2 * bytes_of_rows) as mount:
+            run = Run(at / "job.yaml", space / f"run-{memory}", 1, 1, ["--resume", str(at), "--set", "checkpoint.at_end=false", *small, "--server-set", f"memory={memory}", "--server-set", f"data_dir={mount}/data"])
+            assert run.wait(120) == 0, run.output()[-2000:]
+            assert digests(run.report()) == digests(report), memory
+        mount.rmdir()
+
+
 if __name__ == "__main__":
-    main([table_of_four_budgets_trains_as_in_memory, disk_that_somebody_else_fills_stops_nothing_for_good])
+    main([a_checkpoint_goes_onto_a_disk_of_twice_its_rows, table_of_four_budgets_trains_as_in_memory, disk_that_somebody_else_fills_stops_nothing_for_good])

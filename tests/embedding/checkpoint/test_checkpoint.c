@@ -982,6 +982,64 @@ START_TEST(another_width_is_refused)
 }
 END_TEST
 
+/* Of manifests as an older release wrote them. */
+static void sizes_forget(uint32_t parts)
+{
+    for (uint32_t i = 0; i < parts; i++) {
+        char where[LIMIT_PATH], manifest[LIMIT_PATH + 16];
+        struct part p;
+        struct err e = {0};
+        part_path(path, i, "", where);
+        ck_assert_int_eq(part_read(where, NULL, &p, &e), 0);
+        ck_assert(p.facts.sized);
+        p.facts.sized = false;
+        snprintf(manifest, sizeof manifest, "%s/manifest", where);
+        ck_assert_int_eq(unlink(manifest), 0);
+        ck_assert_int_eq(part_write(where, &p, &e), 0);
+        part_free(&p);
+    }
+}
+
+/* A dense table's rows of 512 floats beside many narrow rows: what is asked for is what the rows
+ * take, each table by its own width; from an older release's manifest, too (_i 1). */
+START_TEST(a_load_asks_for_room_by_table)
+{
+    struct table_schema wide = rig_schema(2);
+    struct engine_load_options o = {.path = path, .run = 7};
+    struct load_answer out = {0};
+    struct err e = {0};
+    char text[ERR_TEXT_MAX];
+    uint64_t bytes = 0;
+    wide.dense = 1;
+    wide.width = 512;
+    fleet_open(&from, 2, save_dir, DURABLE_JOURNAL);
+    fleet_tables(&from);
+    fleet_table(&from, &wide);
+    fleet_run_open(&from, 1, 2, 1);
+    fleet_train(&from, 1, 0, 0, 40);
+    fleet_cut(&from, 5);
+    ck_assert_int_eq(fleet_export(&from, 5, path, text), 0);
+    for (uint32_t i = 0; i < 2; i++)
+        bytes += fleet_rows(&from, i) * table_row_bytes(engine_table(from.s[0].g, i));
+    fleet_close(&from, false);
+    if (_i == 1)
+        sizes_forget(2);
+    fleet_open(&to, 1, load_dir, DURABLE_JOURNAL);
+    fleet_tables(&to);
+    fleet_table(&to, &wide);
+    ck_assert_int_eq(engine_load(to.s[0].g, &o, load_answered, &out, &e), 0);
+    while (load_of(to.s[0].g) != NULL && load_of(to.s[0].g)->arena == NULL)
+        ck_assert(embedding_env_step(&to.s[0].env));
+    const struct load *l = load_of(to.s[0].g);
+    ck_assert_ptr_nonnull(l);
+    ck_assert_uint_ge(l->need, bytes);
+    ck_assert_uint_le(l->need, bytes + bytes / 4 + (3u << SHARD_TABLET_BITS) * 256);
+    fleet_run(&to);
+    ck_assert_int_eq(out.status, 0);
+    fleet_close(&to, false);
+}
+END_TEST
+
 START_TEST(undo_of_bsp_goes_by_the_new_run)
 {
     static struct rig_push p;
@@ -1298,6 +1356,7 @@ int main(void)
     tcase_add_test(t, statistics_are_added_and_dropped);
     tcase_add_test(t, a_table_more_and_a_table_less);
     tcase_add_test(t, another_width_is_refused);
+    tcase_add_loop_test(t, a_load_asks_for_room_by_table, 0, 2);
     tcase_add_test(t, undo_of_bsp_goes_by_the_new_run);
     tcase_add_test(t, a_run_that_begins_takes_no_undo_along);
     tcase_add_test(t, joined_tablets_have_the_highest_marks);

@@ -85,10 +85,16 @@ START_TEST(what_is_written_is_read)
 {
     struct table_schema s = schema_rich();
     struct part p = {.parts = 1, .tables = 1, .schema = &s}, back;
+    p.facts = (struct cut_facts){.rows = 9, .existing = 1ull << s.table, .sized = true};
+    p.facts.table_rows[s.table] = 9;
+    p.facts.table_bytes[s.table] = 1000;
     struct err e = {0};
     ck_assert_msg(part_write(dir, &p, &e) == 0, "%s", e.text);
     ck_assert_msg(part_read(dir, NULL, &back, &e) == 0, "%s", e.text);
     ck_assert(schema_equal(&back.schema[0], &s));
+    ck_assert(back.facts.sized && back.facts.rows == 9);
+    ck_assert_uint_eq(back.facts.table_rows[s.table], 9);
+    ck_assert_uint_eq(back.facts.table_bytes[s.table], 1000);
     part_free(&back);
 }
 END_TEST
