@@ -113,16 +113,16 @@ static void line_put(const struct log_place *place, enum log_level level, enum l
         return; /* nobody is left to tell */
 }
 
+static void line_write(struct log_place *, enum log_level, enum log_event, const char *about,
+                       const char *format, va_list) __attribute__((format(printf, 5, 0)));
 static void line_say(struct log_place *, enum log_level, enum log_event, const char *about,
                      const char *format, va_list) __attribute__((format(printf, 5, 0)));
 
-static void line_say(struct log_place *place, enum log_level level, enum log_event event,
-                     const char *about, const char *format, va_list arguments)
+/* Whatever the level and the rate. */
+static void line_write(struct log_place *place, enum log_level level, enum log_event event,
+                       const char *about, const char *format, va_list arguments)
 {
     char line[2048];
-    if ((int)level > atomic_load_explicit(&level_max, memory_order_relaxed) ||
-        (level != LOG_LEVEL_DEBUG && !place_may(place)))
-        return;
     int used = line_prefix(line, sizeof line, level);
     unsigned left_out = atomic_exchange(&place->left_out, 0);
     if (left_out > 0)
@@ -133,6 +133,14 @@ static void line_say(struct log_place *place, enum log_level level, enum log_eve
         return;
     text_clean(line + used);
     line_put(place, level, event, about, line);
+}
+
+static void line_say(struct log_place *place, enum log_level level, enum log_event event,
+                     const char *about, const char *format, va_list arguments)
+{
+    if ((int)level <= atomic_load_explicit(&level_max, memory_order_relaxed) &&
+        (level == LOG_LEVEL_DEBUG || place_may(place)))
+        line_write(place, level, event, about, format, arguments);
 }
 
 void log_line(struct log_place *place, enum log_level level, const char *format, ...)
@@ -171,15 +179,30 @@ static void object_clean(char *out, size_t size, const char *object)
             *c = '\'';
 }
 
+static void audit_write(struct log_place *, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void audit_write(struct log_place *place, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    line_write(place, LOG_LEVEL_INFO, LOG_EVENT_NONE, NULL, format, arguments);
+    va_end(arguments);
+}
+
 void log_audit_line(struct log_place *place, const struct log_deed *deed)
 {
-    static atomic_uint_least64_t number;
+    static atomic_uint_least64_t numbers;
+    struct log_place none = {.file = NULL};
     char object[512];
+    uint64_t number = atomic_fetch_add(&numbers, 1) + 1;
+    if (place != NULL && !place_may(place))
+        return;
     object_clean(object, sizeof object, deed->object);
-    log_line(place, LOG_LEVEL_INFO,
-             "audit %" PRIu64 " key=%.10s role=%s name=%s peer=%s op=%s object=\"%s\" result=%s",
-             (uint64_t)atomic_fetch_add(&number, 1) + 1, told(deed->key), told(deed->role),
-             told(deed->name), told(deed->peer), deed->operation, object, told(deed->result));
+    audit_write(place != NULL ? place : &none,
+                "audit %" PRIu64 " key=%.10s role=%s name=%s peer=%s op=%s object=\"%s\" result=%s",
+                number, told(deed->key), told(deed->role), told(deed->name), told(deed->peer),
+                deed->operation, object, told(deed->result));
 }
 
 /* ---- what a broken assumption of our own does: one line, then abort -------------------------- */

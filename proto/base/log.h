@@ -66,7 +66,8 @@ void log_event_line(struct log_place *place, enum log_event event, const char *a
 /* ---- the audit log ----
  *
  * Who came, who was turned away, who gave an order: a line each, of fixed fields, numbered in its
- * process:
+ * process (a gap in the numbers: lines that a rate left out). The level of the log does not count
+ * here.
  *
  *     audit 7 key=rq:rM>}U?@ role=worker name=w1 peer=10.0.0.7 op=SUBMIT object="" result=denied
  *
@@ -76,10 +77,14 @@ struct log_deed {
     const char *key, *role, *name, *peer;    /* NULL: "-" */
     const char *operation, *object, *result; /* object NULL: "" */
 };
+/* place: NULL: always written. */
 void log_audit_line(struct log_place *place, const struct log_deed *deed);
 
-/* Places have their rates, as with log_line: a flood of strangers does not fill the log. */
-#define log_audit(...)                                                                             \
+/* An order, by a peer that may give it: written at every level, and never left out. */
+#define log_audit(...) log_audit_line(NULL, &(struct log_deed){__VA_ARGS__})
+/* A refusal, or a connection: any stranger can cause as many as it likes, so each such place has
+ * the rate of log_line, apart from that of orders. */
+#define log_audit_bounded(...)                                                                     \
     do {                                                                                           \
         static struct log_place log_place_;                                                        \
         log_audit_line(&log_place_, &(struct log_deed){__VA_ARGS__});                              \

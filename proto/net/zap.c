@@ -14,6 +14,8 @@
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "proto/base/plant.h"
+#include "proto/base/time.h"
+#include "proto/net/recent.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -177,8 +179,23 @@ static bool answer(void *socket, const struct question *q, bool come, const char
     return true;
 }
 
+static void connect_tell(struct recent *recent, const char *key, const struct keylist_entry *who,
+                         const char *address, const char *result)
+{
+    uint64_t before;
+    char times[64] = "";
+    if (!recent_tell(recent, key, address, result, time_monotonic_ns(), &before))
+        return;
+    if (before > 0)
+        (void)snprintf(times, sizeof times, "%" PRIu64 " more before", before);
+    log_audit_bounded(.key = key, .role = who != NULL ? role_text(who->role) : NULL,
+                      .name = who != NULL ? who->name : NULL, .peer = address,
+                      .operation = "CONNECT", .object = times, .result = result);
+}
+
 static void *serve(void *socket)
 {
+    static struct recent recent; /* of the one thread */
     struct question q;
     struct keylist_entry who;
     char key[KEYFILE_KEY], address[64];
@@ -187,11 +204,7 @@ static void *serve(void *socket)
         const char *why = judge(&q, key, &who);
         bool come = why == NULL || PLANTED("strangers_come_in"); /* 1 */
         address_of(&q, address);
-        if (come)
-            log_audit(.key = key, .role = role_text(who.role), .name = who.name, .peer = address,
-                      .operation = "CONNECT", .result = "ok");
-        else
-            log_audit(.key = key, .peer = address, .operation = "CONNECT", .result = why);
+        connect_tell(&recent, key, come ? &who : NULL, address, come ? "ok" : why);
         if (!answer(socket, &q, come, key))
             break;
     }

@@ -4,6 +4,7 @@
 #include "proto/wire/allow.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/hash.h"
 
 static const struct {
     const char *name, *note;
@@ -56,6 +57,19 @@ bool allow_may(enum wire_right r, enum wire_side side, enum role role, bool boss
     if (role == ROLE_LOCAL)
         return (roles & ~WIRE_ALLOW_BOSS) != 0;
     return role < ROLES && (roles & role_bit(role)) != 0;
+}
+
+bool allow_again(struct allow_recent *r, uint64_t peer, int result, const struct msg *m)
+{
+    uint64_t order = hash_bytes(&peer, sizeof peer, (uint64_t)result);
+    for (uint32_t i = 0; i < m->frame_count; i++)
+        order = hash_bytes(m->frame[i].data, m->frame[i].bytes, order);
+    order = order != 0 ? order : 1;
+    for (uint32_t i = 0; i < ALLOW_RECENT; i++)
+        if (r->order[i] == order)
+            return true;
+    r->order[r->next++ % ALLOW_RECENT] = order;
+    return false;
 }
 
 int allow_denied(enum wire_right r, enum wire_side side, const char *role, struct err *e)

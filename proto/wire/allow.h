@@ -10,6 +10,7 @@
 #define PROTO_WIRE_ALLOW_H
 
 #include "proto/base/err.h"
+#include "proto/base/msg.h"
 #include "proto/base/role.h"
 #include "proto/wire/wire.h"
 
@@ -106,6 +107,14 @@ uint32_t allow_roles(enum wire_right r, enum wire_side side);
 bool allow_audited(enum wire_right r);
 /* Whether a peer of this role may have it; boss: it is the coordinator that the shard follows. */
 bool allow_may(enum wire_right r, enum wire_side side, enum role role, bool boss);
+/* Orders that came last, so that one sent again, for want of an answer, is not audited again. */
+#define ALLOW_RECENT 16u
+struct allow_recent {
+    uint64_t order[ALLOW_RECENT]; /* a hash */
+    uint32_t next;
+};
+/* Whether the same bytes (with their id) came over the same connection, with the same result. */
+bool allow_again(struct allow_recent *r, uint64_t peer, int result, const struct msg *m);
 /* DENIED, in words that name role and message. */
 int allow_denied(enum wire_right r, enum wire_side side, const char *role, struct err *e);
 

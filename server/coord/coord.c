@@ -293,17 +293,18 @@ static const char *object_of(const struct coord_ask *a, char out[160])
     return out;
 }
 
-static void audit(const struct coord_ask *a, int rc)
+static void audit(struct coord *c, const struct coord_ask *a, int rc)
 {
+    enum wire_right right = allow_right_of(a->request);
+    const char *operation = wire_type_name(a->request->type);
     char object[160];
-    if (rc == SHOAL_E_DENIED)
+    if (rc == SHOAL_E_DENIED && !allow_may(right, WIRE_COORDINATOR, a->who.role, false))
+        log_audit_bounded(.key = a->who.key, .role = role_text(a->who.role), .name = a->who.name,
+                          .peer = a->who.address, .operation = operation, .result = "denied");
+    else if (allow_audited(right) && !allow_again(&c->ordered, a->from, rc, a->m))
         log_audit(.key = a->who.key, .role = role_text(a->who.role), .name = a->who.name,
-                  .peer = a->who.address, .operation = wire_type_name(a->request->type),
-                  .result = "denied");
-    else if (allow_audited(allow_right_of(a->request)))
-        log_audit(.key = a->who.key, .role = role_text(a->who.role), .name = a->who.name,
-                  .peer = a->who.address, .operation = wire_type_name(a->request->type),
-                  .object = object_of(a, object), .result = rc == 0 ? "ok" : err_text(rc));
+                  .peer = a->who.address, .operation = operation, .object = object_of(a, object),
+                  .result = rc == 0 ? "ok" : err_text(rc));
 }
 
 static void on_request(struct coord *c, peer_t from, const struct wire *w, const struct msg *m)
@@ -311,7 +312,7 @@ static void on_request(struct coord *c, peer_t from, const struct wire *w, const
     struct coord_ask a = {.from = from, .request = w, .m = m, .who = *env_who(c->env, from)};
     wire_reply_to(w, 0, &a.reply);
     int rc = ask_run(c, &a);
-    audit(&a, rc);
+    audit(c, &a, rc);
     if (rc != 0)
         coord_send(c, from, wire_refusal(w, rc, "%s", a.e.text));
     else if (a.frame != NULL)

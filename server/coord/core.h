@@ -6,6 +6,7 @@
 #include "proto/base/json.h"
 #include "proto/job/job.h"
 #include "proto/metric/metric.h"
+#include "proto/wire/allow.h"
 #include "proto/wire/wire.h"
 #include "server/coord/checkpoint.h"
 #include "server/coord/cluster.h"
@@ -307,6 +308,7 @@ struct coord {
         uint64_t id;
         bool ends;
     } stopped;
+    struct allow_recent ordered;
     uint64_t ticked_ns; /* when the last tick was */
     int fatal;
     bool stopping;

@@ -92,13 +92,6 @@ static bool count(struct dispatch_counts *c, enum wire_type type)
     }
 }
 
-static void audit(const struct env_who *who, enum wire_right right, bool boss, const char *result)
-{
-    log_audit(.key = who->key, .role = boss ? "coordinator" : role_text(who->role),
-              .name = who->name, .peer = who->address, .operation = allow_text(right),
-              .result = result);
-}
-
 /* Refuses what the sender may not send. A shard without a coordinator (tests, shoal bench) takes
  * whoever may administer it for one. */
 static bool may_ask(struct shard *s, peer_t from)
@@ -111,11 +104,14 @@ static bool may_ask(struct shard *s, peer_t from)
     struct err e;
     if (allow_may(right, WIRE_SHARD, alone ? ROLE_LOCAL : who->role, boss) ||
         PLANTED("strangers")) {
-        if (allow_audited(right))
-            audit(who, right, boss, "taken");
+        if (allow_audited(right) && !allow_again(&s->ordered, from, 0, s->m))
+            log_audit(.key = who->key, .role = boss ? "coordinator" : role_text(who->role),
+                      .name = who->name, .peer = who->address, .operation = allow_text(right),
+                      .result = "taken");
         return true;
     }
-    audit(who, right, false, "denied");
+    log_audit_bounded(.key = who->key, .role = role_text(who->role), .name = who->name,
+                      .peer = who->address, .operation = allow_text(right), .result = "denied");
     int rc = allow_denied(right, WIRE_SHARD, role_text(who->role), &e);
     shard_refuse(s, from, w->type, w->id, rc, "shard %s: %s", s->name, e.text);
     return false;

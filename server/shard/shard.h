@@ -22,6 +22,7 @@
 
 #include "embedding/engine.h"
 #include "proto/base/env.h"
+#include "proto/wire/allow.h"
 #include "proto/wire/wire.h"
 #include "server/shard/beat.h"
 #include "server/shard/bsp.h"
@@ -74,6 +75,7 @@ struct dispatch_counts {
 struct shard {
     struct env *env;       /* borrowed */
     struct engine *engine; /* owned */
+    struct allow_recent ordered;
     struct shard_options options;
     char name[LIMIT_NAME];
     char endpoint[256];

@@ -300,6 +300,34 @@ START_TEST(log_lines_of_one_place_are_bounded)
 }
 END_TEST
 
+static void say_orders(void)
+{
+    log_set_level(LOG_LEVEL_ERROR);
+    for (int i = 0; i < 5000; i++)
+        log_audit_bounded(.operation = "STOP", .result = "denied");
+    for (int i = 0; i < 2 * (int)LOG_BURST; i++)
+        log_audit(.operation = "STOP", .result = "ok");
+    log_set_level(LOG_LEVEL_INFO);
+}
+
+static uint32_t count_of(const char *text, const char *word)
+{
+    uint32_t found = 0;
+    for (const char *at = text; (at = strstr(at, word)) != NULL; at++)
+        found++;
+    return found;
+}
+
+START_TEST(log_orders_are_written_whatever_the_level_and_the_flood)
+{
+    char *text = said(say_orders);
+    ck_assert_uint_eq(count_of(text, "result=ok"), 2 * LOG_BURST);
+    ck_assert_uint_ge(count_of(text, "result=denied"), LOG_BURST);
+    ck_assert_uint_le(count_of(text, "result=denied"), LOG_BURST + 10 * LOG_RATE);
+    free(text);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("base");
@@ -321,6 +349,7 @@ int main(void)
     tcase_add_test(t, text_that_would_speak_to_a_terminal_is_cleaned);
     tcase_add_test(t, log_lines_cannot_be_forged);
     tcase_add_test(t, log_lines_of_one_place_are_bounded);
+    tcase_add_test(t, log_orders_are_written_whatever_the_level_and_the_flood);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

@@ -79,6 +79,8 @@ def a_day_is_in_the_audit_log(space):
         assert worker.wait(60) == 0
         assert f.ask("met", "status").returncode == 0
         assert f.ask("met", "tables").returncode == 0
+        for _ in range(5): # a probe
+            assert f.ask("met", "status").returncode == 0
         for key, words in (("w1", ("submit", job)), ("srv", ("stop",)), ("met", ("digest",)), ("srv", ("inspect", "emb", "0x1"))):
             got = f.ask(key, *words)
             assert got.returncode == 77 and "may not send" in got.stderr, got
@@ -92,6 +94,7 @@ def a_day_is_in_the_audit_log(space):
             'role=serve name=srv peer=127.0.0.1 op=STOP object="" result=denied',
             'role=admin name=ann peer=127.0.0.1 op=STOP object="job" result=ok'], orders
         came = [line for line in f.audit("coordinator") if "op=CONNECT" in line]
+        assert len([line for line in came if "name=met " in line]) == 1, came
         assert came[0] == 'role=coord name=rack1 peer=127.0.0.1 op=CONNECT object="" result=ok', came
         at_shard = [line for line in f.audit("server") if "op=CONNECT" not in line and "role=coordinator" not in line]
         assert at_shard == [

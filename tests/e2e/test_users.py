@@ -167,5 +167,39 @@ def a_routing_id_of_another_user_is_another_peer(space):
             os.waitpid(child, 0)
 
 
+def orders_are_told_whatever_else_is_asked(space):
+    """With `log: error`, amid a thousand denied orders: each order of an administrator has its line, and one that is sent again has one."""
+    endpoint = f"ipc://{space}/c.sock"
+    log = open(space / "log", "w", encoding="utf-8")
+    with subprocess.Popen([BIN / "shoal-coordinator", "--set", f"listen={endpoint}", "--set", f"data_dir={space}/c", "--set", "log=error"], stderr=log) as daemon:
+        try:
+            within(10, "the socket", (space / "c.sock").exists)
+            if os.geteuid() == 0: # only root can be a user who may not
+                for path, mode in ((space.path, 0o755), (space / "c.sock", 0o777)):
+                    os.chmod(path, mode)
+                child = os.fork()
+                if child == 0:
+                    try:
+                        as_user(4722, 4722, [])
+                        stranger = Stranger(endpoint)
+                        for _ in range(1000):
+                            with contextlib.suppress(Refused):
+                                stranger.ask("STOP", job_only=1)
+                        os._exit(0)
+                    finally:
+                        os._exit(1)
+                assert os.waitpid(child, 0)[1] == 0
+            ours = Stranger(endpoint)
+            for number in (7, 7, 7, 8):
+                ours.send("STOP", job_only=1, number=number)
+                ours.answer()
+            lines = [line for line in (space / "log").read_text().split("\n") if "op=STOP" in line]
+            assert len([line for line in lines if "role=local" in line and "result=ok" in line]) == 2, lines[-5:]
+            denied = len([line for line in lines if "role=metrics" in line])
+            assert denied < 400 and (denied >= 200 or os.geteuid() != 0), denied
+        finally:
+            daemon.kill()
+
+
 if __name__ == "__main__":
-    main([the_user_says_what_it_may_send, a_routing_id_of_another_user_is_another_peer])
+    main([orders_are_told_whatever_else_is_asked, the_user_says_what_it_may_send, a_routing_id_of_another_user_is_another_peer])

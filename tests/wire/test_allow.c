@@ -67,6 +67,31 @@ START_TEST(allow_a_refusal_names_role_and_message)
 }
 END_TEST
 
+static struct msg *order(const char *text)
+{
+    struct msg *m = msg_new();
+    memcpy(msg_add(m, strlen(text)), text, strlen(text));
+    return m;
+}
+
+START_TEST(allow_an_order_sent_again_is_known)
+{
+    struct allow_recent r = {.next = 0};
+    struct msg *a = order("STOP 1"), *b = order("STOP 2");
+    ck_assert(!allow_again(&r, 1, 0, a));
+    ck_assert(allow_again(&r, 1, 0, a));
+    ck_assert(!allow_again(&r, 2, 0, a));  /* over another connection */
+    ck_assert(!allow_again(&r, 1, -1, a)); /* with another result */
+    ck_assert(!allow_again(&r, 1, 0, b));
+    ck_assert(allow_again(&r, 1, 0, a)); /* others between */
+    for (uint64_t peer = 3; peer < 3 + ALLOW_RECENT; peer++)
+        ck_assert(!allow_again(&r, peer, 0, b));
+    ck_assert(!allow_again(&r, 1, 0, a)); /* forgotten: told once more, never hidden */
+    msg_free(a);
+    msg_free(b);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("allow");
@@ -74,6 +99,7 @@ int main(void)
     tcase_add_test(t, allow_what_must_never_be);
     tcase_add_test(t, allow_a_pull_of_a_lane_is_another);
     tcase_add_test(t, allow_a_refusal_names_role_and_message);
+    tcase_add_test(t, allow_an_order_sent_again_is_known);
     suite_add_tcase(s, t);
     return suite_main(s);
 }
