@@ -20,6 +20,9 @@
 #define LIMIT_LANES 1024u
 #define LIMIT_OBJECTS 65536u /* of a log */
 #define LIMIT_WORKERS 4096u
+#define LIMIT_WORKERS_HOLDER                                                                       \
+    (LIMIT_WORKERS / 2)        /* of one key; without keys, of one user or address */
+#define LIMIT_WORKERS_PEER 16u /* over one connection: a process is one worker */
 #define LIMIT_LOCAL_SERVERS 16 /* of shoal local */
 #define LIMIT_LOCAL_SHARDS 16  /* of each */
 #define LIMIT_LOCAL_WORKERS 64

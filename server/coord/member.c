@@ -359,6 +359,30 @@ static int worker_add(struct coord_members *m, struct coord_worker **out)
     return 0;
 }
 
+/* One key, or one process, leaves places to others. */
+static int room_check(const struct coord_members *m, peer_t peer, const char *holder, struct err *e)
+{
+    uint32_t of_holder = 0, of_peer = 0;
+    for (uint32_t i = 0; i < m->workers; i++) {
+        of_holder += strcmp(m->worker[i].holder, holder) == 0;
+        of_peer += m->worker[i].peer == peer;
+    }
+    if (m->workers >= LIMIT_WORKERS)
+        return err_set(e, SHOAL_E_BUSY,
+                       "there are %u workers already, the most that a coordinator takes",
+                       m->workers);
+    if (of_peer >= LIMIT_WORKERS_PEER)
+        return err_set(e, SHOAL_E_BUSY,
+                       "this connection has joined as %u workers already: a process is one worker",
+                       of_peer);
+    if (of_holder >= LIMIT_WORKERS_HOLDER)
+        return err_set(e, SHOAL_E_BUSY,
+                       "%u workers have come with this key (%.10s) already: give each machine's "
+                       "workers a key of their own (shoal keygen)",
+                       of_holder, holder);
+    return 0;
+}
+
 int coord_member_join(struct coord_members *m, struct coord_store *store,
                       const struct wire_WORKER_JOIN *join, const struct coord_caller *caller,
                       struct coord_worker **out, struct err *e)
@@ -374,12 +398,13 @@ int coord_member_join(struct coord_members *m, struct coord_store *store,
             return 0;
         }
     }
-    if (m->workers >= LIMIT_WORKERS)
-        return err_set(e, SHOAL_E_BUSY,
-                       "there are %u workers already, the most that a coordinator takes",
-                       m->workers);
+    const char *key = caller->key != NULL ? caller->key : "",
+               *holder = key[0] != 0 || caller->address == NULL ? key : caller->address;
+    int rc = room_check(m, caller->peer, holder, e);
+    if (rc != 0)
+        return rc;
     uint64_t next = m->next_worker + 1;
-    int rc = coord_store_put(store, WORKER_KEY, &next, sizeof next, e);
+    rc = coord_store_put(store, WORKER_KEY, &next, sizeof next, e);
     if (rc != 0)
         return rc;
     if (worker_add(m, &w) != 0)
@@ -392,7 +417,8 @@ int coord_member_join(struct coord_members *m, struct coord_store *store,
     w->lanes_max = join->lanes_max;
     w->pass = caller->pass;
     w->peer = caller->peer;
-    (void)snprintf(w->key, sizeof w->key, "%s", caller->key != NULL ? caller->key : "");
+    (void)snprintf(w->key, sizeof w->key, "%s", key);
+    (void)snprintf(w->holder, sizeof w->holder, "%s", holder);
     w->beat_ns = caller->now_ns;
     *out = w;
     return 0;

@@ -98,7 +98,8 @@ struct coord_worker {
     char name[LIMIT_NAME];
     uint32_t pid;
     peer_t peer;
-    char key[48]; /* that it joined with; empty: none */
+    char key[48];    /* that it joined with; empty: none */
+    char holder[48]; /* whose place it takes: of that key, else of the user or address */
     struct coord_compute by;
     uint32_t lanes_max;
     uint64_t beat_ns;
@@ -170,11 +171,12 @@ bool coord_member_shards_ready(const struct coord_members *m);
 struct coord_caller { /* who joins: its connection, when, and the pass that it is to have */
     peer_t peer;
     uint64_t now_ns, pass;
-    const char *key; /* borrowed */
+    const char *key, *address; /* borrowed; NULL: none */
 };
 
 /* A number for a worker, synced before it is known to anyone; the same worker again for a join
- * repeated over one connection. BUSY when there are LIMIT_WORKERS. */
+ * repeated over one connection. BUSY when there are LIMIT_WORKERS, or more than their share of one
+ * key or connection: others find a place. */
 int coord_member_join(struct coord_members *m, struct coord_store *store,
                       const struct wire_WORKER_JOIN *join, const struct coord_caller *caller,
                       struct coord_worker **out, struct err *e);

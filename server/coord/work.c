@@ -102,7 +102,7 @@ int coord_work_join(struct coord *c, struct coord_ask *a)
     if (rc != 0)
         return rc;
     const struct coord_caller caller = {a->from, env_now_ns(c->env), env_random(c->env) | 1,
-                                        a->who.key};
+                                        a->who.key, a->who.address};
     rc = coord_member_join(&c->members, c->store, q, &caller, &w, &a->e);
     if (rc != 0)
         return rc;

@@ -37,7 +37,7 @@ static int beat(const char *server, uint32_t index, uint64_t incarnation, bool r
 static uint64_t join(peer_t peer, const char *name, uint64_t now_ns)
 {
     struct wire_WORKER_JOIN j = {.pid = 1};
-    const struct coord_caller caller = {peer, now_ns, 1000 + m.next_worker, "a-key"};
+    const struct coord_caller caller = {peer, now_ns, 1000 + m.next_worker, "a-key", NULL};
     struct coord_worker *w;
     struct err e;
     (void)snprintf(j.name, sizeof j.name, "%s", name);
@@ -236,11 +236,49 @@ START_TEST(coord_member_takes_so_many_workers)
     struct coord_worker *w;
     struct err e;
     for (uint32_t i = 0; i <= LIMIT_WORKERS; i++) {
-        const struct coord_caller caller = {1 + i, 0, 1000 + i, "a-key"};
+        const struct coord_caller caller = {1 + i, 0, 1000 + i, i % 2 == 0 ? "a-key" : "b-key",
+                                            NULL};
         ck_assert_int_eq(coord_member_join(&m, store, &j, &caller, &w, &e),
                          i < LIMIT_WORKERS ? 0 : SHOAL_E_BUSY);
     }
     ck_assert_uint_eq(m.workers, LIMIT_WORKERS);
+}
+END_TEST
+
+/* A key takes half of the places, whatever connections it makes; others find theirs. */
+START_TEST(coord_member_a_key_leaves_places)
+{
+    struct wire_WORKER_JOIN j = {.pid = 1, .name = "w"};
+    struct coord_worker *w;
+    struct err e;
+    for (int kind = 0; kind < 2; kind++) { /* keys; without them users */
+        for (uint32_t i = 0; i <= LIMIT_WORKERS_HOLDER; i++) {
+            const struct coord_caller caller = {1 + i, 0, 1000 + i, kind == 0 ? "a-key" : "",
+                                                "uid:7"};
+            ck_assert_int_eq(coord_member_join(&m, store, &j, &caller, &w, &e),
+                             i < LIMIT_WORKERS_HOLDER ? 0 : SHOAL_E_BUSY);
+        }
+        ck_assert_ptr_nonnull(strstr(e.text, kind == 0 ? "a-key" : "uid:7"));
+        const struct coord_caller other = {9999, 0, 77, kind == 0 ? "b-key" : "", "uid:8"};
+        ck_assert_int_eq(coord_member_join(&m, store, &j, &other, &w, &e), 0);
+        coord_member_workers_forget(&m);
+    }
+}
+END_TEST
+
+/* Over one connection a process that joins under name after name. */
+START_TEST(coord_member_a_connection_leaves_places)
+{
+    struct wire_WORKER_JOIN j = {.name = "w"};
+    struct coord_worker *w;
+    struct err e;
+    const struct coord_caller caller = {1, 0, 77, "a-key", NULL}, other = {2, 0, 78, "a-key", NULL};
+    for (j.pid = 1; j.pid <= LIMIT_WORKERS_PEER; j.pid++)
+        ck_assert_int_eq(coord_member_join(&m, store, &j, &caller, &w, &e), 0);
+    ck_assert_int_eq(coord_member_join(&m, store, &j, &caller, &w, &e), SHOAL_E_BUSY);
+    ck_assert_int_eq(coord_member_join(&m, store, &j, &other, &w, &e), 0);
+    j.pid = 1; /* one that is there may ask again */
+    ck_assert_int_eq(coord_member_join(&m, store, &j, &caller, &w, &e), 0);
 }
 END_TEST
 
@@ -309,7 +347,7 @@ END_TEST
 START_TEST(coord_member_workers_that_look_alike_are_two)
 {
     struct wire_WORKER_JOIN j = {.pid = 2, .name = "w"};
-    const struct coord_caller caller = {1, 0, 77, "a-key"};
+    const struct coord_caller caller = {1, 0, 77, "a-key", NULL};
     struct coord_worker *w;
     struct err e;
     uint64_t first = join(1, "w", 0), second = join(2, "w", 0);
@@ -379,6 +417,8 @@ int main(void)
     tcase_add_test(c, coord_member_forgets_rows_in_memory_that_are_on_disk_now);
     tcase_add_test(c, coord_member_shard_is_there_when_it_is_ready_and_set_up);
     tcase_add_test(c, coord_member_takes_so_many_workers);
+    tcase_add_test(c, coord_member_a_key_leaves_places);
+    tcase_add_test(c, coord_member_a_connection_leaves_places);
     tcase_add_test(c, coord_roll_knows_who_was_broken);
     tcase_add_test(c, coord_member_server_too_many_is_refused);
     tcase_add_test(c, coord_member_worker_number_is_never_used_again);
