@@ -2,6 +2,7 @@
 #include "server/coord/back.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/hash.h"
 #include "proto/base/log.h"
 #include "proto/base/plant.h"
 #include "server/coord/core.h"
@@ -23,6 +24,16 @@ struct back_to { /* value of "back_to" */
     uint64_t number;
     uint64_t run; /* the one that it goes back under */
 };
+
+struct back_tries { /* value of "back_tries" */
+    uint64_t number;
+    uint64_t path;    /* hash of the checkpoint's folder */
+    uint64_t batches; /* as far as the job had come from it */
+    uint64_t futile;  /* how often in a row it came no further */
+};
+
+/* A server dies twice in a row, or a machine thrice; what comes no further five times does not. */
+#define FUTILE_MAX 5u
 
 /* Those of this job, the newest first, then the one that it went on from. */
 static bool path_of(const struct coord *c, uint32_t older, char path[LIMIT_PATH])
@@ -199,6 +210,49 @@ static int open_newest(const struct coord *c, const char *why, struct coord_from
     return first;
 }
 
+/* Batches of all lanes that are done everywhere, as far as the coordinator knows. */
+static uint64_t batches_done(const struct coord_tasks *t)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < t->lanes; i++) {
+        const struct coord_lane *l = &t->lane[i];
+        uint64_t before =
+            l->task == COORD_NO_TASK ? l->next_batch - 1 : t->task[l->task].first_batch - 1;
+        sum += l->mark > before ? l->mark : before;
+    }
+    return sum;
+}
+
+/* Whether the job has gone back to this checkpoint again and again, and never came further than
+ * before. Counted in the store: the coordinator may be what dies. */
+static bool is_futile(struct coord *c, const char *path)
+{
+    struct back_tries now = {.number = c->job.at.number,
+                             .path = hash_bytes(path, strlen(path), 0),
+                             .batches = batches_done(&c->job.tasks)};
+    struct back_tries was;
+    int rc = coord_store_get_fixed(c->store, "back_tries", &was, sizeof was, NULL);
+    bool again = rc == 0 && was.number == now.number && was.path == now.path;
+    if (again && now.batches <= was.batches) {
+        now.batches = was.batches;
+        now.futile = was.futile + 1;
+    }
+    if (now.futile >= FUTILE_MAX && !PLANTED("back_for_ever"))
+        return true;
+    (void)coord_note(c, "back_tries", &now, sizeof now); /* a store that fails stops it all */
+    return false;
+}
+
+static int back_refuse(struct coord *c, const char *why, const char *path)
+{
+    coord_end_fail(
+        c, SHOAL_E_UNAVAILABLE,
+        "%s; and the job has gone back to its checkpoint %u times and never came further "
+        "than before: mend what fails there, then go on with --resume %s",
+        why, FUTILE_MAX, path);
+    return SHOAL_E_UNAVAILABLE;
+}
+
 /* why: what was lost, of which server. */
 static void go_back(struct coord *c, const char *why)
 {
@@ -208,6 +262,8 @@ static void go_back(struct coord *c, const char *why)
     int rc = open_newest(c, why, &from, &e);
     if (rc != 0)
         coord_end_fail(c, rc, "%s; and the job cannot go back to its checkpoint: %s", why, e.text);
+    else if (is_futile(c, from.path))
+        rc = back_refuse(c, why, from.path);
     bool good = rc == 0 && past_put(c, &from, &at);
     coord_from_close(c, &from);
     if (!good)

@@ -12,7 +12,9 @@
  *
  * From there on it is a job that goes on from a checkpoint. A server that dies while the others
  * load is one that has not loaded yet: nothing was trained. So each return costs one load, and one
- * that fails ends the job.
+ * that fails ends the job. So does the sixth in a row to one checkpoint after which no batch was
+ * done that had not been done before: a server that dies at the same batch each time would send the
+ * job back without end.
  *
  * Invariants:
  *  1. Nothing of before counts: the run is a new one, which all shards refuse to those who push for

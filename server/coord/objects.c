@@ -7,6 +7,7 @@
 #include "proto/base/rng.h"
 #include "server/coord/core.h"
 #include "server/coord/eval.h"
+#include "server/coord/work.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -163,20 +164,22 @@ int coord_objects_deal(struct coord_job *j, struct err *e)
     return rc;
 }
 
-static bool list_put(struct coord *c, uint32_t split)
+static int list_put(struct coord *c, uint32_t split, struct err *e)
 {
     const struct coord_objects *o = &c->job.objects[split];
     uint64_t head[2] = {c->job.at.number, o->bytes};
     size_t bytes = sizeof head + o->bytes + o->head_bytes;
     char *value = malloc(bytes);
     if (value == NULL)
-        return true; /* a coordinator that comes back says so */
+        return err_set(e, SHOAL_E_NOMEM, "no memory to store a list of %u objects", o->count);
     memcpy(value, head, sizeof head);
     memcpy(value + sizeof head, o->text, o->bytes);
     memcpy(value + sizeof head + o->bytes, o->head, o->head_bytes);
-    bool good = coord_put(c, list_key[split], value, bytes);
+    int rc = coord_put(c, list_key[split], value, bytes)
+                 ? 0
+                 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     free(value);
-    return good;
+    return rc;
 }
 
 /* The question: known, or the asker lists them, or somebody does. */
@@ -220,7 +223,7 @@ int coord_objects_list(struct coord *c, struct coord_ask *a)
     bool train = q->split == WIRE_TRAIN;
     if (train && coord_grow_on(&c->job))
         return coord_grow_list(c, a);
-    if (q->count > 0 && o->count == 0) { /* 1 */
+    if (q->count > 0 && o->count == 0 && c->job.at.split[q->split].used != 0) { /* 1 */
         int rc = coord_objects_take(o, a->m->frame[1].data, a->m->frame[1].bytes, q->count,
                                     a->m->frame[2].data, a->m->frame[2].bytes, &a->e);
         if (rc == 0 && train && (rc = coord_objects_deal(&c->job, &a->e)) != 0)
@@ -231,8 +234,9 @@ int coord_objects_list(struct coord *c, struct coord_ask *a)
             coord_objects_opened(c, a->worker->number);
         o->lister = 0;
         o->listed_ns = env_now_ns(c->env);
-        if (!list_put(c, q->split))
-            return SHOAL_E_IO;
+        rc = list_put(c, q->split, &a->e);
+        if (rc != 0)
+            return rc;
         log_info("data.%s: %u objects", split_name[q->split], o->count);
     }
     return list_asked(c, q->split, a);
@@ -415,7 +419,7 @@ static int object_failed(struct coord *c, const struct coord_ask *a, bool *again
     struct coord_object *of = &o->object[q->object];
     if (!c->job.spec.data.objects.leave_out || fails_here(q->fail_status))
         return err_set(e, q->fail_status > 0 ? SHOAL_E_INTERNAL : q->fail_status, "worker %s: %s",
-                       a->worker->name, q->fail_text);
+                       a->worker->name, coord_work_said(q->fail_text));
     if (of->failed == 0)
         of->failed_ns = env_now_ns(c->env);
     *again = kept(c, of) && (of->failed == 0 || of->failed == a->worker->number);

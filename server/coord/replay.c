@@ -163,18 +163,20 @@ static int windows_take(struct coord_job *j, const void *frame, uint32_t count, 
     return coord_replay_segments(j, e);
 }
 
-static bool windows_put(struct coord *c)
+static int windows_put(struct coord *c, struct err *e)
 {
     const struct coord_replay *r = &c->job.replay;
     size_t bytes = r->windows * sizeof *r->window, head = sizeof c->job.at.number;
     char *value = malloc(head + bytes);
     if (value == NULL)
-        return true; /* a coordinator that comes back says so: coord_replay_fits */
+        return err_set(e, SHOAL_E_NOMEM, "no memory to store %u windows", r->windows);
     memcpy(value, &c->job.at.number, head);
     memcpy(value + head, r->window, bytes);
-    bool good = coord_put(c, WINDOWS_KEY, value, head + bytes);
+    int rc = coord_put(c, WINDOWS_KEY, value, head + bytes)
+                 ? 0
+                 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     free(value);
-    return good;
+    return rc;
 }
 
 int coord_replay_windows(struct coord *c, struct coord_ask *a, bool *ends)
@@ -202,7 +204,8 @@ int coord_replay_windows(struct coord *c, struct coord_ask *a, bool *ends)
                      "see the same files",
                      a->worker->name);
     *ends = rc == 0 && j->replay.windows == 0;
-    if (*ends && (rc = windows_take(j, copy, q->windows, &a->e)) == 0 && windows_put(c)) {
+    if (*ends && (rc = windows_take(j, copy, q->windows, &a->e)) == 0 &&
+        (rc = windows_put(c, &a->e)) == 0) {
         *ends = false;
         log_info("data.train: %u windows of %u s, %u of them trained", j->replay.windows,
                  j->spec.replay.window, j->replay.segments);

@@ -28,6 +28,11 @@ int coord_work_known(struct coord *c, struct coord_ask *a, uint64_t pass)
     return 0;
 }
 
+const char *coord_work_said(const char *text)
+{
+    return text[0] != 0 ? text : "it gave no reason";
+}
+
 /* ---- coming, staying, leaving ---------------------------------------------------------------- */
 
 static const char KERNEL_KEY[] = "kernel";
@@ -223,7 +228,7 @@ int coord_work_leave(struct coord *c, struct coord_ask *a)
         bool alone = q->fatal && fails_alone(c, worker, q->fail_status);
         if (q->fatal && !alone)
             coord_end_fail(c, q->fail_status >= 0 ? SHOAL_E_INTERNAL : q->fail_status,
-                           "worker %s: %s", worker->name, q->fail_text);
+                           "worker %s: %s", worker->name, coord_work_said(q->fail_text));
         else if (q->fail_status != 0 && c->job.at.workers_wanted > 0 &&
                  coord_roll_broken(&c->job.roll, worker->name))
             /* for its device, or its input: it may not come again; if it does, it counts again */
@@ -290,14 +295,22 @@ static int index_take(struct coord *c, struct coord_ask *a, uint32_t number, uin
     return 0;
 }
 
+static bool objects_are(const struct coord *c, uint32_t split)
+{
+    return split < JOB_SPLITS && c->job.spec.data.objects.of[split].on;
+}
+
 int coord_work_index(struct coord *c, struct coord_ask *a)
 {
     const struct wire_INDEX_DONE *q = &a->request->u.INDEX_DONE;
     if (q->split > WIRE_TEST || c->job.at.split[q->split].used == 0)
         return err_set(&a->e, SHOAL_E_MALFORMED, "split %u is none of this job's", q->split);
+    if (objects_are(c, q->split))
+        return err_set(&a->e, SHOAL_E_MALFORMED,
+                       "split %u is one of objects, each of which is indexed by itself", q->split);
     if (q->fail_status != 0) {
-        coord_end_fail(c, q->fail_status > 0 ? SHOAL_E_INTERNAL : q->fail_status, "%s",
-                       q->fail_text);
+        coord_end_fail(c, q->fail_status > 0 ? SHOAL_E_INTERNAL : q->fail_status, "worker %s: %s",
+                       a->worker->name, coord_work_said(q->fail_text));
         return 0;
     }
     if (c->job.spec.replay.on && q->split == WIRE_TRAIN)
@@ -322,18 +335,18 @@ int coord_work_windows(struct coord *c, struct coord_ask *a)
                : index_take(c, a, WIRE_TRAIN, q->rows, q->digest, q->warning);
 }
 
-static bool objects_are(const struct coord *c, uint32_t split)
-{
-    return split < JOB_SPLITS && c->job.spec.data.objects.of[split].on;
-}
-
 int coord_work_objects(struct coord *c, struct coord_ask *a)
 {
     if (!coord_phase_running(c))
         return err_set(&a->e, SHOAL_E_AGAIN, "there is no job to list objects for");
     if (!objects_are(c, a->request->u.OBJECTS.split))
         return err_set(&a->e, SHOAL_E_MALFORMED, "this job's log is none of objects");
-    return coord_objects_list(c, a);
+    int rc = coord_objects_list(c, a);
+    if (rc != SHOAL_E_NOMEM)
+        return rc;
+    /* what is not stored of a job cannot be gone on with */
+    (void)coord_end_fail(c, rc, "%s", a->e.text);
+    return 0;
 }
 
 int coord_work_object(struct coord *c, struct coord_ask *a)
@@ -341,8 +354,10 @@ int coord_work_object(struct coord *c, struct coord_ask *a)
     bool ends = false;
     if (!coord_phase_running(c))
         return err_set(&a->e, SHOAL_E_AGAIN, "there is no job to index objects for");
-    if (!objects_are(c, a->request->u.OBJECT_DONE.split))
-        return err_set(&a->e, SHOAL_E_MALFORMED, "this job's log is none of objects");
+    uint32_t split = a->request->u.OBJECT_DONE.split;
+    if (!objects_are(c, split) || c->job.at.split[split].used == 0)
+        return err_set(&a->e, SHOAL_E_MALFORMED, "split %u is none of this job's of objects",
+                       split);
     int rc = coord_objects_done(c, a, &ends);
     if (rc == 0 || !ends)
         return rc;
@@ -598,7 +613,8 @@ int coord_work_task(struct coord *c, struct coord_ask *a)
     uint32_t index = coord_task_index(t, q->task);
     if (lane == NULL || (lane->worker != a->worker->number && !PLANTED("report_of_another")) ||
         (lane->generation != q->generation && !PLANTED("report_of_the_former")) ||
-        index == COORD_NO_TASK || c->job.at.phase != PHASE_TRAIN)
+        index == COORD_NO_TASK || c->job.at.phase != PHASE_TRAIN ||
+        t->task[index].lane != q->lane || t->task[index].first_batch == 0)
         return err_set(&a->e, SHOAL_E_FENCED, "lane %u generation %" PRIu64 " is not yours",
                        q->lane, q->generation);
     if (!losses_take(c, q, a->m->frame[2].data, &sum) || q->examples > t->task[index].rows ||

@@ -1106,6 +1106,56 @@ START_TEST(checkpoint_in_memory_is_gone_back_to_again)
 }
 END_TEST
 
+/* The job has come to batch `batches` of all lanes, and a shard dies. */
+static void lose_at(uint32_t batches)
+{
+    while (r.coord->job.at.phase != PHASE_TRAIN)
+        ck_assert(sim_step(r.sim));
+    uint32_t before = batches_all();
+    run_batches(before + batches);
+    lose(0, SECOND);
+    uint32_t back = r.coord->job.went_back;
+    while (r.coord->job.went_back == back && coord_phase_running(r.coord))
+        ck_assert(sim_step(r.sim));
+}
+
+/* It would go back without end. */
+START_TEST(checkpoint_gone_back_to_in_vain_ends_the_job)
+{
+    char path[LIMIT_PATH];
+    rig_start("epochs: 2, consistency: ssp", "", NULL);
+    in_memory();
+    run_batches(20);
+    (void)snprintf(path, sizeof path, "%s", checkpoint_make("one"));
+    for (uint32_t i = 0; i < 9 && coord_phase_running(r.coord); i++) {
+        lose_at(3);
+        if (_i == 1) { /* whoever counts may die, too */
+            coord_kill();
+            coord_start();
+        }
+    }
+    ck_assert_uint_eq(r.coord->job.at.phase, PHASE_FAILED);
+    ck_assert_int_eq(r.coord->job.at.status, SHOAL_E_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(r.coord->job.at.text, "never came further than before"));
+    ck_assert_ptr_nonnull(strstr(r.coord->job.at.text, path));
+    rig_stop();
+}
+END_TEST
+
+/* A server that dies often, but each time later: the job comes on. */
+START_TEST(checkpoint_gone_back_to_often_is_no_end_while_the_job_comes_on)
+{
+    rig_start("epochs: 2, consistency: ssp", "", NULL);
+    in_memory();
+    run_batches(20);
+    (void)checkpoint_make("one");
+    for (uint32_t i = 0; i < 9; i++)
+        lose_at(3 + 8 * i);
+    gone_back(2, 9);
+    rig_stop();
+}
+END_TEST
+
 /* The coordinator dies with it, or while the shards load. */
 START_TEST(checkpoint_in_memory_survives_the_coordinator)
 {
@@ -2020,6 +2070,8 @@ int main(void)
     tcase_add_loop_test(t, checkpoint_in_memory_is_gone_back_to, 0, 6);
     tcase_add_loop_test(t, checkpoint_in_memory_is_gone_back_to_in_every_phase, 0, 15);
     tcase_add_test(t, checkpoint_in_memory_is_gone_back_to_again);
+    tcase_add_loop_test(t, checkpoint_gone_back_to_in_vain_ends_the_job, 0, 2);
+    tcase_add_test(t, checkpoint_gone_back_to_often_is_no_end_while_the_job_comes_on);
     tcase_add_loop_test(t, checkpoint_in_memory_survives_the_coordinator, 0, 4);
     tcase_add_test(t, checkpoint_gone_back_to_is_the_job_that_was_submitted);
     tcase_add_loop_test(t, checkpoint_in_memory_that_it_began_with, 0, 2);

@@ -280,6 +280,71 @@ START_TEST(coord_tables_are_declared_alike)
 }
 END_TEST
 
+static int index_done(uint32_t split, int status, const char *text)
+{
+    struct coord_ask a = {.worker = &worker, .request = &w};
+    w = (struct wire){.type = WIRE_TYPE_INDEX_DONE};
+    w.u.INDEX_DONE =
+        (struct wire_INDEX_DONE){.split = split, .rows = ROWS, .digest = 7, .fail_status = status};
+    (void)snprintf(w.u.INDEX_DONE.fail_text, sizeof w.u.INDEX_DONE.fail_text, "%s", text);
+    return coord_work_index(&c, &a);
+}
+
+/* Of a split of objects each object is told by itself. One word for the whole split made it known
+ * without objects: the tasks cut from it were of none, and looking for their holder read memory
+ * that is not there. */
+START_TEST(coord_index_of_objects_is_not_told_as_one)
+{
+    c.job.at.split[WIRE_TRAIN].used = c.job.at.split[WIRE_VALID].used = 1;
+    c.job.spec.data.objects.of[WIRE_TRAIN].on = true;
+    ck_assert_int_eq(index_done(WIRE_TRAIN, 0, ""), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(index_done(WIRE_TRAIN, SHOAL_E_DATA, "bad"), SHOAL_E_MALFORMED);
+    ck_assert_uint_eq(c.job.at.split[WIRE_TRAIN].known, 0);
+    ck_assert_uint_eq(c.job.at.phase, PHASE_TRAIN);
+    ck_assert_int_eq(index_done(WIRE_VALID, 0, ""), 0);
+    ck_assert_uint_eq(c.job.at.split[WIRE_VALID].known, 1);
+}
+END_TEST
+
+/* Its tasks would be scored, though the job asked for no such thing. */
+START_TEST(coord_objects_of_a_split_that_is_not_used_are_none)
+{
+    struct msg m = {.frame_count = 3};
+    struct coord_ask a = {.worker = &worker, .request = &w, .m = &m};
+    c.env = &env;
+    c.job.spec.data.objects.of[WIRE_TEST].on = true;
+    w = (struct wire){.type = WIRE_TYPE_OBJECTS};
+    w.u.OBJECTS = (struct wire_OBJECTS){.split = WIRE_TEST, .count = 1};
+    m.frame[1].data = "a\n";
+    m.frame[1].bytes = 2;
+    ck_assert_int_eq(coord_work_objects(&c, &a), 0);
+    ck_assert_uint_eq(c.job.objects[WIRE_TEST].count, 0);
+    w = (struct wire){.type = WIRE_TYPE_OBJECT_DONE};
+    w.u.OBJECT_DONE = (struct wire_OBJECT_DONE){.split = WIRE_TEST};
+    ck_assert_int_eq(coord_work_object(&c, &a), SHOAL_E_MALFORMED);
+}
+END_TEST
+
+START_TEST(coord_reports_are_of_tasks_of_the_lane)
+{
+    struct wire_TASK_DONE q = good();
+    c.job.tasks.task[0].lane = 1;
+    ck_assert_int_eq(report(q, 1), SHOAL_E_FENCED);
+    c.job.tasks.task[0].lane = 0;
+    c.job.tasks.task[0].first_batch = 0; /* nobody has it yet */
+    ck_assert_int_eq(report(q, 1), SHOAL_E_FENCED);
+    c.job.tasks.task[0].first_batch = 1;
+    ck_assert_int_eq(report(q, 1), 0);
+}
+END_TEST
+
+START_TEST(coord_failures_without_a_word_are_said_to_be)
+{
+    ck_assert_str_eq(coord_work_said("no such file"), "no such file");
+    ck_assert_str_eq(coord_work_said(""), "it gave no reason");
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("coord_work");
@@ -287,6 +352,10 @@ int main(void)
     tcase_add_test(t, coord_reports_may_say_all_there_can_be);
     tcase_add_test(t, coord_bad_lines_are_named_once_each);
     tcase_add_test(t, coord_tables_are_declared_alike);
+    tcase_add_test(t, coord_index_of_objects_is_not_told_as_one);
+    tcase_add_test(t, coord_objects_of_a_split_that_is_not_used_are_none);
+    tcase_add_test(t, coord_reports_are_of_tasks_of_the_lane);
+    tcase_add_test(t, coord_failures_without_a_word_are_said_to_be);
     tcase_add_loop_test(t, coord_norms_that_are_not_finite_are_not_known, 0, 6);
     tcase_add_loop_test(t, coord_reports_that_cannot_be_are_refused, 0, 19);
     return suite_main(s);
