@@ -134,6 +134,13 @@ static int grow_check(const struct config *c, struct job *j, struct err *e)
     return 0;
 }
 
+const char *job_durability_name(enum durability d)
+{
+    static const char *const name[] = {"memory", "journal", "fsync"};
+    SHOAL_ASSERT((size_t)d < sizeof name / sizeof name[0]);
+    return name[d];
+}
+
 static int train_take(const struct config *c, struct job *j, struct err *e)
 {
     char where[CONFIG_WHERE];
@@ -167,6 +174,7 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
     j->train.cache.rows = config_size(c, "train.cache.rows");
     j->train.cache.batches = (uint32_t)config_int(c, "train.cache.batches");
     j->durability = (enum durability)config_enum(c, "durability");
+    j->durability_given = config_has_value(c, "durability");
     j->coordinator.lease_ms = (uint32_t)config_size(c, "coordinator.lease");
     j->net.drop = config_float(c, "net.drop");
     j->net.resend_ms = (uint32_t)config_size(c, "net.resend");

@@ -287,6 +287,7 @@ struct job {
     bool fresh_all;       /* what the servers hold goes first; then there are no names */
     struct legend legend; /* what the numbers in the tables' keys mean, as far as they are known */
     enum durability durability;
+    bool durability_given; /* in the text: a fleet whose servers say otherwise is refused */
     struct {
         /* folder of the checkpoints, the same one for coordinator and servers; empty: none are
          * made */
@@ -347,6 +348,7 @@ uint32_t job_lanes(const struct job *j);
 const char *job_command(const struct job *j);
 /* The files of a split; *what: their key. */
 const struct string_list *job_input(const struct job *j, uint32_t split, const char **what);
-const char *job_model_name(enum model_kind kind); /* as in model.kind: "deepfm" */
+const char *job_durability_name(enum durability d); /* "journal" */
+const char *job_model_name(enum model_kind kind);   /* as in model.kind: "deepfm" */
 
 #endif

@@ -157,10 +157,12 @@
 /* Reply frame 1: u64 digest of each tablet of the table that this shard leads, in order of tablet
  * number from tablet_first; XXH3 over the tablet's rows (key, weights, state) sorted by key; an
  * empty tablet gives 0. It comes once all that it counts is on the shard's disk, whatever the
- * durability: `synced` is the sequence up to there (0: in memory). */
+ * durability: `synced` is the sequence up to there (0: in memory). rss_peak_bytes of the process: a
+ * job may end before the next beat, and the digest itself takes memory (0: a release that does not
+ * say it). */
 #define WIRE_DIGEST(U32, U64, I32, F32, F64, B, STR) U32(table)
 #define WIRE_DIGEST_REPLY(U32, U64, I32, F32, F64, B, STR) \
-    U32(tablet_first) U32(tablet_count) U64(rows) U64(synced)
+    U32(tablet_first) U32(tablet_count) U64(rows) U64(synced) U64(rss_peak_bytes)
 
 /* One row by key, as JSON text in reply frame 1; and the shard's own figures likewise: all of them
  * (part 0), or `gradients` alone (1). */
@@ -241,7 +243,8 @@
  * one up to which all is on disk (0 in memory mode: in_memory), the version of the names that it
  * keeps and the XXH3 of their line (0, 0: none). The allow-list that it goes by (KEYLIST's version;
  * 0: none yet), whether it listens on tcp without keys, and a number of its machine's start: with
- * another one power may have been gone. The reply says cluster and number;
+ * another one power may have been gone. durability: what its file says, as enum durability, plus 1
+ * (0: the shard is of a release that does not say it). The reply says cluster and number;
  * shard 4294967295: they are not known yet, ask again. */
 #define WIRE_SHARD_BEAT(U32, U64, I32, F32, F64, B, STR) \
     STR(server, LIMIT_NAME) U32(shard_index) U32(shard_count) STR(endpoint, 256) U64(incarnation) \
@@ -250,7 +253,7 @@
     U64(evicted_clean) U64(memory_bytes) U64(memory_max) U64(disk_bytes) U64(disk_max) U64(parked) \
     B(disk_short) U64(cluster_high) U64(cluster_low) U32(number) U32(shards) U64(map_epoch) \
     B(holds) B(in_memory) U64(newest_run) U64(newest_cut) U64(sequence) U64(synced) \
-    U64(names_version) U64(names_digest) U64(keylist) B(insecure) U64(boot)
+    U64(names_version) U64(names_digest) U64(keylist) B(insecure) U64(boot) U32(durability)
 #define WIRE_SHARD_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(shard) U64(map_epoch) U32(lease_ms) U64(cluster_high) U64(cluster_low) U32(shards)
 #define WIRE_NO_SHARD UINT32_MAX
@@ -469,7 +472,7 @@ struct wire_window {
 #define WIRE_LATER(X) \
     X(SHARD_BEAT, 37) X(LANE_NEXT_REPLY, 14) X(WORKER_BEAT_REPLY, 2) X(STOP_REPLY, 1) \
     X(RUN_OPEN, 5) X(FENCE, 4) X(FENCE_REPLY, 1) X(RESTORE, 2) X(WORKER_BEAT, 26) \
-    X(WORKER_JOIN_REPLY, 8) X(LOAD, 6) X(CUT_KEEP, 2) X(LOAD_REPLY, 1)
+    X(WORKER_JOIN_REPLY, 8) X(LOAD, 6) X(CUT_KEEP, 2) X(LOAD_REPLY, 1) X(DIGEST_REPLY, 4)
 
 /* X(NAME, wire number, raw frames of the request, raw frames of a good reply) */
 #define WIRE_MAP(X)                                                                                \

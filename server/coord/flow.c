@@ -233,6 +233,11 @@ int coord_flow_open(struct coord *c, struct err *e)
 
 static bool step_waiting(struct coord *c)
 {
+    struct err e;
+    /* a server may be heard of after the submit alone */
+    int rc = coord_member_durability_check(&c->members, &c->job.spec, &e);
+    if (rc != 0)
+        return coord_end_fail(c, rc, "%s", e.text);
     if (!coord_cluster_ready(&c->cluster) || !coord_member_shards_ready(&c->members) ||
         c->members.workers == 0 || c->members.workers < c->job.at.workers_wanted ||
         coord_call_open_type(&c->calls, WIRE_TYPE_LOAD_DROP))

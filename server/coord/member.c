@@ -187,6 +187,14 @@ static void rss_note(struct coord_members *m)
         m->rss_peak_bytes = sum;
 }
 
+void coord_member_note_rss(struct coord_members *m, uint32_t shard, uint64_t peak_bytes)
+{
+    SHOAL_ASSERT(shard < m->shards);
+    if (peak_bytes > m->shard[shard].figures.rss_peak_bytes)
+        m->shard[shard].figures.rss_peak_bytes = peak_bytes;
+    rss_note(m);
+}
+
 int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
                             const struct wire_SHARD_BEAT *beat, peer_t peer, uint64_t now_ns,
                             uint32_t *shard, enum coord_beat *what, struct err *e)
@@ -271,6 +279,41 @@ int coord_member_note_digested(struct coord_members *m, uint32_t shard, struct c
 bool coord_shard_in_memory(const struct coord_shard *s)
 {
     return s->seen ? s->figures.in_memory : s->made != 0;
+}
+
+/* A shard of a release that does not say it keeps a journal at least. */
+static enum durability durability_of(const struct coord_shard *s)
+{
+    uint32_t said = s->figures.durability;
+    if (s->figures.in_memory)
+        return DURABLE_MEMORY;
+    return said == 0 || said > DURABLE_FSYNC + 1 ? DURABLE_JOURNAL : (enum durability)(said - 1);
+}
+
+enum durability coord_member_durability(const struct coord_members *m)
+{
+    enum durability least = DURABLE_FSYNC;
+    for (uint32_t s = 0; s < m->shards; s++)
+        if (m->shard[s].seen && durability_of(&m->shard[s]) < least)
+            least = durability_of(&m->shard[s]);
+    return least;
+}
+
+int coord_member_durability_check(const struct coord_members *m, const struct job *job,
+                                  struct err *e)
+{
+    for (uint32_t s = 0; s < m->shards && job->durability_given; s++) {
+        const struct coord_shard *at = &m->shard[s];
+        if (at->seen && at->figures.durability != 0 && durability_of(at) != job->durability)
+            return err_set(e, SHOAL_E_CONFIG,
+                           "durability: the job says %s, and server %s keeps rows by %s, as its "
+                           "file says: take the key out of the job to train by what the servers "
+                           "do, or change `durability` in the file of every server and start "
+                           "them again",
+                           job_durability_name(job->durability), at->server,
+                           job_durability_name(durability_of(at)));
+    }
+    return 0;
 }
 
 int coord_member_note_made(struct coord_members *m, uint32_t shard, struct coord_store *store,

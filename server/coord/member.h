@@ -11,6 +11,7 @@
 #include "proto/base/err.h"
 #include "proto/base/json.h"
 #include "proto/base/limits.h"
+#include "proto/job/job.h"
 #include "proto/job/schema.h"
 #include "proto/wire/wire.h"
 #include "server/coord/store.h"
@@ -158,6 +159,13 @@ void coord_member_forgive(struct coord_members *m, uint64_t gap_ns, uint64_t now
 uint64_t coord_later(uint64_t then_ns, uint64_t gap_ns, uint64_t now_ns);
 /* Its rows are in memory alone; of one that was not heard yet: as it was last. */
 bool coord_shard_in_memory(const struct coord_shard *s);
+/* The most memory that the shard's process had, told beside a beat. */
+void coord_member_note_rss(struct coord_members *m, uint32_t shard, uint64_t peak_bytes);
+/* What an acknowledged push survives on every shard heard of: the least that one of them says. */
+enum durability coord_member_durability(const struct coord_members *m);
+/* CONFIG: the job names a durability, and a shard has another. */
+int coord_member_durability_check(const struct coord_members *m, const struct job *job,
+                                  struct err *e);
 /* A shard whose rows are in memory alone has its tables now: noted by its incarnation. */
 int coord_member_note_made(struct coord_members *m, uint32_t shard, struct coord_store *store,
                            struct err *e);

@@ -17,7 +17,6 @@
 #include <string.h>
 
 static const char *const mode_name[] = {"async", "ssp", "bsp"};
-static const char *const durability_name[] = {"memory", "journal", "fsync"};
 
 /* with more of them only the first figures of each are told: a report is one message */
 #define EPOCHS_WHOLE 1000u
@@ -319,7 +318,6 @@ static void report_settings(const struct coord *c, struct json *r)
 {
     const struct coord_job *j = &c->job;
     SHOAL_ASSERT(j->spec.train.mode < sizeof mode_name / sizeof mode_name[0]);
-    SHOAL_ASSERT(j->spec.durability < sizeof durability_name / sizeof durability_name[0]);
     json_set_string(r, "model", job_model_name(j->spec.model.kind));
     json_set_string(r, "backend", j->backend);
     json_set(r, "backends", coord_roll_json(&j->roll));
@@ -329,7 +327,7 @@ static void report_settings(const struct coord *c, struct json *r)
     json_set_int(r, "shards", c->members.shards);
     json_set_int(r, "workers", j->workers_most);
     json_set_string(r, "consistency", mode_name[j->spec.train.mode]);
-    json_set_string(r, "durability", durability_name[j->spec.durability]);
+    json_set_string(r, "durability", job_durability_name(coord_member_durability(&c->members)));
     json_set_int(r, "run", (int64_t)j->at.number);
     json_set_int(r, "best_epoch", epoch_of(j, j->at.best));
     json_set_int(r, "final_epoch", epoch_of(j, coord_judge_final(j)));

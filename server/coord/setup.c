@@ -364,6 +364,7 @@ static void digest_reply(void *context, const struct coord_call *call, uint32_t 
     SHOAL_ASSERT(call->owner < j->at.tables);
     SHOAL_ASSERT(s->tablet_first + (1u << s->tablet_bits) <= j->tablets);
     j->table_rows[call->owner] += reply->u.DIGEST_reply.rows;
+    coord_member_note_rss(&c->members, shard, reply->u.DIGEST_reply.rss_peak_bytes);
     for (uint32_t t = 0; t < 1u << s->tablet_bits; t++)
         if (c->cluster.shard_of[s->tablet_first + t] == shard &&
             at < reply->u.DIGEST_reply.tablet_count)

@@ -479,6 +479,8 @@ static int job_make(struct coord *c, const struct coord_submit *submit, struct c
     if (rc == 0)
         rc = fleet_check(c, submit, &j->spec, e);
     if (rc == 0)
+        rc = coord_member_durability_check(&c->members, &j->spec, e);
+    if (rc == 0)
         rc = coord_checkpoint_check(c, &j->spec, e);
     if (rc == 0 && ((!goes_on && !fleet) || is_fresh(&j->spec.fresh, "dense")))
         rc = network_begins(&j->spec, e);

@@ -26,6 +26,7 @@ void place_beat(const struct shard *s, struct wire_SHARD_BEAT *out)
     out->map_epoch = p->map_epoch;
     out->holds = stats.tables > 0;
     out->in_memory = s->options.engine.durability == DURABLE_MEMORY;
+    out->durability = (uint32_t)s->options.engine.durability + 1;
     out->newest_run = engine_newest_run(s->engine);
     out->newest_cut = s->newest_cut;
     out->sequence = stats.sequence;

@@ -162,8 +162,13 @@ static int digest_add(struct survey *d, const struct table *whole, uint32_t tabl
 static void digest_answer(struct survey *d)
 {
     struct wire *w = shard_reply(d->s, WIRE_TYPE_DIGEST, d->ask[0].id);
-    w->u.DIGEST_reply =
-        (struct wire_DIGEST_reply){d->first, d->span, d->rows, engine_synced(d->s->engine)};
+    w->u.DIGEST_reply = (struct wire_DIGEST_reply){.tablet_first = d->first,
+                                                   .tablet_count = d->span,
+                                                   .rows = d->rows,
+                                                   .synced = engine_synced(d->s->engine)};
+    uint64_t rss;
+    if (d->s->options.process != NULL)
+        d->s->options.process(d->s->options.context, &rss, &w->u.DIGEST_reply.rss_peak_bytes);
     SHOAL_ASSERT(d->next == d->span); /* of all tablets */
     struct msg *m = wire_encode(w);
     void *out = m != NULL ? msg_add(m, d->span * sizeof d->digest[0]) : NULL;

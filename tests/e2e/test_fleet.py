@@ -14,12 +14,12 @@ def shoal(*words):
 class Fleet:
     """One coordinator and one server; workers by hand. Everything goes with it."""
 
-    def __init__(self, space):
+    def __init__(self, space, *server):
         self.endpoint, self.space, self.daemons = f"ipc://{space}/c.sock", space, []
         self.start("shoal-coordinator", "--set", f"listen={self.endpoint}", "--set", f"data_dir={space / 'coordinator'}",
                    "--set", f"report={space / 'report.json'}")
         self.start("shoal-server", "--set", f"listen=ipc://{space}/s.sock", "--set", f"data_dir={space / 'server'}",
-                   "--set", f"coordinator={self.endpoint}")
+                   "--set", f"coordinator={self.endpoint}", *server)
 
     def start(self, program, *words):
         with open(self.space / f"{program}-{len(self.daemons)}.log", "w", encoding="utf-8") as log:
@@ -51,6 +51,22 @@ def submitted_job_is_shown_until_its_end(space):
         report = json.loads((space / "report.json").read_text())
         seen = shoal("digest", "--coordinator", fleet.endpoint, "emb")
         assert report["tables"][0]["digest"] in seen.stdout, (report["tables"], seen)
+
+
+def durability_is_the_servers_word(space):
+    """A job that names another durability is refused; one that names none is trained, and the report says what the servers did."""
+    train = synth(space / "train.tsv", 6000, 1)
+    job = job_file(space / "job.yaml", train)
+    with Fleet(space) as fleet:  # its server says nothing: journal
+        refused = shoal("submit", job, "--coordinator", fleet.endpoint, "--set", "durability=fsync")
+        assert refused.returncode == 78 and "the job says fsync, and server" in refused.stderr and "by journal" in refused.stderr, refused
+    job.write_text(re.sub(r"^durability:.*\n", "", job.read_text(), flags=re.M))
+    again = space / "fsync"
+    again.mkdir()
+    with Fleet(again, "--set", "durability=fsync") as fleet:
+        fleet.worker(job)
+        assert shoal("submit", job, "--coordinator", fleet.endpoint).returncode == 0
+        assert json.loads((again / "report.json").read_text())["durability"] == "fsync"
 
 
 def a_worker_of_a_file_waits_for_each_job(space):
@@ -226,7 +242,7 @@ def slow_work_of_some_shards_leaves_threads_to_the_others(space):
 
 
 if __name__ == "__main__":
-    main([a_worker_of_a_file_waits_for_each_job, submitted_job_is_shown_until_its_end, submit_tells_of_its_own_job_alone,
+    main([durability_is_the_servers_word, a_worker_of_a_file_waits_for_each_job, submitted_job_is_shown_until_its_end, submit_tells_of_its_own_job_alone,
           stopped_job_leaves_the_fleet_to_the_next,
           a_job_begins_with_what_the_last_one_left, a_job_drops_what_the_last_one_left, a_restore_drops_nothing_unasked,
           a_field_called_all_is_not_meant, failed_job_ends_submit_with_its_status,

@@ -34,6 +34,55 @@ static int beat(const char *server, uint32_t index, uint64_t incarnation, bool r
     return coord_member_shard_beat(&m, store, &b, peer, 1, shard, what, &e);
 }
 
+/* The shard says that an acknowledged push survives d. */
+static void beat_durable(const char *server, enum durability d)
+{
+    struct wire_SHARD_BEAT b = {.shard_count = 1,
+                                .incarnation = 1,
+                                .in_memory = d == DURABLE_MEMORY,
+                                .durability = (uint32_t)d + 1};
+    uint32_t shard;
+    enum coord_beat what;
+    struct err e;
+    (void)snprintf(b.server, sizeof b.server, "%s", server);
+    ck_assert_int_eq(coord_member_shard_beat(&m, store, &b, 11, 1, &shard, &what, &e), 0);
+}
+
+START_TEST(coord_member_durability_is_the_least_of_all_servers)
+{
+    beat_durable("a", DURABLE_FSYNC);
+    ck_assert_int_eq(coord_member_durability(&m), DURABLE_FSYNC);
+    beat_durable("b", DURABLE_MEMORY);
+    ck_assert_int_eq(coord_member_durability(&m), DURABLE_MEMORY);
+}
+END_TEST
+
+START_TEST(coord_member_job_of_another_durability_is_refused)
+{
+    struct job job = {.durability = DURABLE_FSYNC, .durability_given = true};
+    struct err e;
+    beat_durable("a", DURABLE_JOURNAL);
+    ck_assert_int_eq(coord_member_durability_check(&m, &job, &e), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "the job says fsync, and server a keeps rows by journal"));
+    job.durability_given = false; /* the default is no word of the user's */
+    ck_assert_int_eq(coord_member_durability_check(&m, &job, &e), 0);
+    job = (struct job){.durability = DURABLE_JOURNAL, .durability_given = true};
+    ck_assert_int_eq(coord_member_durability_check(&m, &job, &e), 0);
+}
+END_TEST
+
+START_TEST(coord_member_memory_of_the_end_is_in_the_peak)
+{
+    uint32_t shard;
+    enum coord_beat what;
+    ck_assert_int_eq(beat("a", 0, 1, true, 11, &shard, &what), 0);
+    coord_member_note_rss(&m, shard, 25); /* as a digest's reply says it */
+    ck_assert_uint_eq(m.rss_peak_bytes, 25);
+    coord_member_note_rss(&m, shard, 0); /* an older release says nothing */
+    ck_assert_uint_eq(m.rss_peak_bytes, 25);
+}
+END_TEST
+
 static uint64_t join(peer_t peer, const char *name, uint64_t now_ns)
 {
     struct wire_WORKER_JOIN j = {.pid = 1};
@@ -407,6 +456,9 @@ int main(void)
     Suite *s = suite_create("coord_member");
     TCase *c = tcase_create("members");
     tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_test(c, coord_member_durability_is_the_least_of_all_servers);
+    tcase_add_test(c, coord_member_job_of_another_durability_is_refused);
+    tcase_add_test(c, coord_member_memory_of_the_end_is_in_the_peak);
     tcase_add_test(c, coord_member_server_keeps_its_numbers_over_a_restart);
     tcase_add_test(c, coord_member_tells_restart_from_recovery);
     tcase_add_test(c, coord_member_knows_of_a_process_what_it_knows);
