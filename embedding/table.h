@@ -76,8 +76,10 @@ uint64_t table_cold_rows(const struct table *t);
  * Absent keys: their initial value; zeros where someone else than the first push decides about the
  * row (schema_absent_zero), or the key is blocked. */
 void table_pull(const struct table *t, const uint64_t *keys, size_t count, float *rows);
-/* The same for those who score: of a sparse table an absent key gives zeros. Its initial value is
- * noise that nobody has trained, and an export has none of it. */
+/* The same for a reader that scores: of a sparse table an absent key gives negative zeros
+ * (TABLE_ABSENT), which tell it from a row. Its initial value is noise without any training, and
+ * an export has none of it. */
+#define TABLE_ABSENT (-0.0f)
 void table_pull_rows(const struct table *t, const uint64_t *keys, size_t count, float *rows);
 /* The name under which a bsp push of `run` keeps undo, and a pull reads through it: clocks of two
  * runs must not be taken for each other, and a tablet may lie untouched from one run to the next.

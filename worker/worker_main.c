@@ -483,7 +483,8 @@ static int scores_take(void *context, const struct scores *s, uint64_t split_row
     return score_file_add(context, s, split_rows, e);
 }
 
-static int report_write(const struct arguments *a, const struct evaluator *v, struct err *e)
+static int report_write(const struct arguments *a, const struct job *job, const struct evaluator *v,
+                        struct err *e)
 {
     if (a->report == NULL)
         return 0;
@@ -492,6 +493,9 @@ static int report_write(const struct arguments *a, const struct evaluator *v, st
     json_set_int(j, "rows", (int64_t)evaluator_rows(v));
     json_set_int(j, "bad_lines", (int64_t)evaluator_bad_lines(v));
     json_set_string(j, "bad_where", evaluator_bad_where(v));
+    struct json *unseen = unseen_json(evaluator_unseen(v), &job->legend);
+    if (unseen != NULL)
+        json_set(j, "unseen", unseen);
     char *text = json_text(j, 0);
     bool good = f != NULL && text != NULL && fputs(text, f) >= 0;
     good &= f == NULL || fclose(f) == 0;
@@ -500,10 +504,10 @@ static int report_write(const struct arguments *a, const struct evaluator *v, st
     return good ? 0 : err_set(e, SHOAL_E_CANTCREATE, "cannot write %s", a->report);
 }
 
-static int scored(const struct arguments *a, const struct evaluator *v, struct score_file *f,
-                  struct err *e)
+static int scored(const struct arguments *a, const struct job *job, const struct evaluator *v,
+                  struct score_file *f, struct err *e)
 {
-    int rc = report_write(a, v, e);
+    int rc = report_write(a, job, v, e);
     if (rc == 0)
         rc = score_file_finish(f, evaluator_split_rows(v), e);
     if (rc == 0 && evaluator_bad_lines(v) > 0)
@@ -537,7 +541,7 @@ static int predict(const struct arguments *a, struct job *job, struct daemon *d,
         rc = evaluator_result(d->evaluator, &none, e);
     }
     if (rc == 0)
-        rc = scored(a, d->evaluator, f, e);
+        rc = scored(a, job, d->evaluator, f, e);
     score_file_free(f);
     if (d->evaluator != NULL && !evaluator_settled(d->evaluator)) {
         if (rc != 0)

@@ -91,6 +91,13 @@ int cli_ask(struct ask *a, struct wire *request, const struct frame *frames, uin
             struct wire *reply, struct msg **reply_message, struct err *e);
 
 /* A status of the coordinator as one line: phase, epoch, examples, speed, loss, time left. */
+/* The lines that tell of a job's input (`input` of status and report.json), from 0: a head, each
+ * field, notes. False: there are no more. */
+bool cli_input_line(const struct json *input, size_t line, char *out, size_t bytes);
+/* Values without a row (proto/metric/unseen.h): of a part of a report, as a line of it; of a list,
+ * of what was scored, with a note where a field stands out, on standard error. */
+void cli_unseen_print(const struct json *of, const char *name);
+void cli_unseen_say(const struct json *list, const char *where);
 void cli_progress_text(const struct json *status, char out[256]);
 /* A file's JSON. NOINPUT, DATA (no JSON, or over 32 MiB). */
 int cli_json_file(const char *path, struct json **out, struct err *e);

@@ -43,6 +43,7 @@ struct local {
     uint64_t last_line_ns;
     bool line_open;
     bool warned;       /* of the input */
+    bool input_shown;  /* its fields */
     const char *text;  /* borrowed while it runs: the job, as it was submitted */
     int lying;         /* workers that are not started again, as the coordinator knows */
     bool named;        /* job.yaml has what the tables call fields and tensors */

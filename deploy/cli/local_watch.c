@@ -101,10 +101,22 @@ static void warning_show(struct local *l, const struct json *s)
     l->warned = true;
 }
 
+/* What the input's fields look like, once, before they are learnt. */
+static void input_show(struct local *l, const struct json *s)
+{
+    const struct json *input = json_get(s, "input");
+    char line[2048];
+    for (size_t i = 0;
+         input != NULL && !l->input_shown && cli_input_line(input, i, line, sizeof line); i++)
+        line_show(l, line, false);
+    l->input_shown = l->input_shown || input != NULL;
+}
+
 static void progress_show(struct local *l, const struct json *s)
 {
     char line[256];
     warning_show(l, s);
+    input_show(l, s);
     cli_progress_text(s, line);
     line_show(l, line, true);
 }

@@ -14,6 +14,7 @@
 #include "proto/base/file.h"
 #include "proto/job/manifest.h"
 #include "proto/job/score_format.h"
+#include "proto/metric/unseen.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -272,7 +273,7 @@ static int reports_judge(const struct predict *p, struct err *e)
 {
     int64_t rows = 0, bad = 0;
     char path[LIMIT_PATH], where[ERR_TEXT_MAX] = "";
-    struct json *j;
+    struct json *j, *unseen = NULL;
     struct job job;
     int rc = job_load(p->job, p->l.set, &job, e);
     if (rc != 0)
@@ -283,13 +284,22 @@ static int reports_judge(const struct predict *p, struct err *e)
         report_path(p, i, path);
         rc = cli_json_file(path, &j, e);
         if (rc != 0)
-            return rc;
+            break;
         rows += json_as_int(json_get(j, "rows"), 0);
         bad += json_as_int(json_get(j, "bad_lines"), 0);
         if (where[0] == 0)
             (void)snprintf(where, sizeof where, "%s", json_as_string(json_get(j, "bad_where"), ""));
+        if (unseen != NULL)
+            unseen_json_add(unseen, json_get(j, "unseen"));
+        else
+            unseen = json_hold(json_get(j, "unseen"));
         json_free(j);
     }
+    if (rc == 0)
+        cli_unseen_say(unseen, "the rows scored");
+    json_free(unseen);
+    if (rc != 0)
+        return rc;
     if ((double)bad > limit * (double)rows)
         return err_set(e, SHOAL_E_DATA,
                        "%" PRId64 " of %" PRId64
@@ -381,6 +391,12 @@ static int evaluate(struct predict *p, struct err *e)
         rc = local_wait(l, first, e);
     if (rc == 0)
         rc = worker_copy(c->log, stderr, e);
+    struct json *figures = NULL;
+    if (rc == 0)
+        rc = cli_json_file(c->out, &figures, e);
+    if (rc == 0)
+        cli_unseen_say(json_get(figures, "unseen"), "the rows scored");
+    json_free(figures);
     return rc == 0 ? worker_copy(c->out, stdout, e) : rc;
 }
 

@@ -111,6 +111,8 @@ static void quality_print(const struct json *r)
     printf("\n  quality\n");
     split_print(r, "valid");
     split_print(r, "test");
+    cli_unseen_print(json_get(r, "valid"), "valid");
+    cli_unseen_print(json_get(r, "test"), "test");
     size_t epochs = json_count(json_get(r, "epochs"));
     for (size_t i = 0; i < epochs; i++) {
         const struct json *p = json_array_at(json_get(r, "epochs"), i), *v = json_get(p, "valid");

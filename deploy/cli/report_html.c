@@ -536,6 +536,7 @@ int report_page_html(const struct json *r, const char *path, struct err *e)
     report_page_days(out, r);
     learning(out, r);
     report_page_quality(out, r);
+    report_page_input(out, r);
     report_page_speed(out, r);
     tables(out, r);
     workers(out, r);

@@ -27,6 +27,8 @@ double *report_page_column(const struct json *list, const char *path);
 double *report_page_smooth(const struct json *list, const double *x);
 /* Calibration curves, labels, values of fields: report_quality.c. */
 void report_page_quality(FILE *out, const struct json *report);
+/* Fields of the input, and their values without a row: report_input.c. */
+void report_page_input(FILE *out, const struct json *report);
 /* A replay's days: report_days.c. */
 void report_page_days(FILE *out, const struct json *report);
 /* Where the time went, speed, staleness, norms: report_speed.c. */

@@ -34,7 +34,8 @@ WALK_TARGET ISA_INLINE void WALK_NAME(walk)(const struct table *t, const uint64_
             else if (initial)
                 table_absent(t, table_tablet(t, key_mix(keys[at])), keys[at], rows + at * width);
             else
-                memset(rows + at * width, 0, width * sizeof *rows);
+                for (uint32_t k = 0; k < width; k++)
+                    rows[at * width + k] = TABLE_ABSENT;
         }
         if (i >= WALK_INDEX && i < count + WALK_INDEX) {
             size_t at = i - WALK_INDEX;

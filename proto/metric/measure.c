@@ -203,6 +203,9 @@ struct json *measure_json_details(const struct measure *m, const struct job *job
         json_set(item, "buckets",
                  curve_json(&m->bucket[(size_t)t * m->options.buckets], m->bucket_count[t]));
         by_set(item, m->by, job, t);
+        struct json *unseen = t == 0 ? unseen_json(&m->unseen, &job->legend) : NULL;
+        if (unseen != NULL)
+            json_set(item, "unseen", unseen);
         json_append(list, item);
     }
     return list;
@@ -252,6 +255,9 @@ struct json *measure_json_report(const struct metric *metric, const struct job *
     struct metric mean;
     metric_mean(metric, job->model.task_weight, tasks, &mean);
     metric_set(report, &mean, job, whole, tasks == 1);
+    struct json *unseen = json_get(json_array_at(details, 0), "unseen");
+    if (unseen != NULL)
+        json_set(report, "unseen", json_hold(unseen));
     if (tasks == 1) {
         details_set(report, details, 0);
         return report;

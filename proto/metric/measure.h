@@ -19,6 +19,7 @@
 #include "proto/metric/metric.h"
 #include "proto/metric/metric_by.h"
 #include "proto/metric/metric_group.h"
+#include "proto/metric/unseen.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -44,6 +45,7 @@ struct measure {
     struct metric_scores scores[LIMIT_TASKS];
     struct metric_group group;
     struct metric_by *by; /* (by_count), owned */
+    struct unseen unseen; /* filled by unseen_add */
     /* when finished: */
     struct metric metric[LIMIT_TASKS];
     struct metric_bucket *bucket; /* (tasks, buckets), owned */
@@ -76,10 +78,12 @@ int measure_finish(struct measure *m, struct err *e);
  * and with several labels: the means over them (metric_mean) in front, without the counts of
  * positives and groups, and all of the above for each in
  *     "tasks": [{"label", ...}...].
+ * and in front, of all labels,
+ *     "unseen": as unseen.h has it, where it is known.
  * A figure without a meaning is null. */
 
-/* Details of a finished measure: an array with {"buckets", "by"} for each label. The caller owns
- * it. */
+/* Details of a finished measure: an array with {"buckets", "by"} for each label, in the first one
+ * "unseen" too. The caller owns it. */
 struct json *measure_json_details(const struct measure *m, const struct job *job);
 /* The same of tables alone, finished, of the fields of evaluate.by. */
 struct json *measure_json_by(const struct metric_by *by, const struct job *job);

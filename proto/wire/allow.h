@@ -45,6 +45,7 @@ enum wire_side { WIRE_COORDINATOR, WIRE_SHARD };
     X(WORKER_LEAVE, "", W, 0, false) \
     X(INDEX_DONE, "", W, 0, false) \
     X(WINDOWS, "", W, 0, false) \
+    X(PROFILE, "", W, 0, false) \
     X(OBJECTS, "", W, 0, false) \
     X(OBJECT_DONE, "", W, 0, false) \
     X(LEGEND, "", W, 0, false) \

@@ -115,14 +115,14 @@ static int frame_expect(const struct msg *m, uint32_t frame, uint64_t count, uin
 
 static int eval_frames_check(const struct msg *m, const struct wire_EVAL_DONE *q, struct err *e)
 {
-    if (q->tasks > LIMIT_TASKS || q->by_count > LIMIT_BY)
+    if (q->tasks > LIMIT_TASKS || q->by_count > LIMIT_BY || q->fields > LIMIT_FIELDS)
         return err_set(e, SHOAL_E_TOO_BIG,
-                       "predictions of %u labels and %u fields, at most %u and %u", q->tasks,
-                       q->by_count, LIMIT_TASKS, LIMIT_BY);
+                       "predictions of %u labels, by %u fields and with %u, at most %u, %u and %u",
+                       q->tasks, q->by_count, q->fields, LIMIT_TASKS, LIMIT_BY, LIMIT_FIELDS);
     int rc = frame_expect(m, 1, q->examples, 8ull * q->tasks, LIMIT_BATCH, e);
-    return rc != 0 ? rc
-                   : frame_expect(m, 2, q->examples, 8ull * ((q->grouped ? 1 : 0) + q->by_count),
-                                  LIMIT_BATCH, e);
+    uint64_t words = (uint64_t)q->examples * ((q->grouped ? 1 : 0) + q->by_count),
+             bytes = 8 * words + sizeof(struct wire_unseen) * q->fields;
+    return rc != 0 ? rc : frame_expect(m, 2, bytes, 1, UINT32_MAX, e);
 }
 
 /* The gradients have as many floats a key as the table says: which it is, its shard knows. */
@@ -188,6 +188,11 @@ static int request_frames_check(const struct msg *m, const struct wire *w, struc
         return task_frames_check(m, &w->u.TASK_DONE, e);
     case WIRE_TYPE_EVAL_DONE:
         return eval_frames_check(m, &w->u.EVAL_DONE, e);
+    case WIRE_TYPE_PROFILE:
+        return m->frame[1].bytes <= WIRE_PROFILE_MAX
+                   ? 0
+                   : err_set(e, SHOAL_E_TOO_BIG, "a profile of %zu bytes, at most %u",
+                             m->frame[1].bytes, WIRE_PROFILE_MAX);
     default:
         return 0;
     }

@@ -48,11 +48,12 @@
  * has reached clock(batch) - bound - 1. Reply frame 1: rows, f32 (key_count, width); absent keys
  * give their initial value, without a lane and of a sparse table zeros, and stay absent. reply:
  * clock: this pull's clock here; low: the lowest clock of the live lanes when answered (staleness =
- * clock - 1 - low); waited_ns: how long the shard held it. */
+ * clock - 1 - low); waited_ns: how long the shard held it; marks: those zeros are negative ones,
+ * which no row consists of. */
 #define WIRE_PULL(U32, U64, I32, F32, F64, B, STR) \
     U64(run) U32(table) U32(lane) U64(batch) U32(bound) U32(key_count) U64(map_epoch)
 #define WIRE_PULL_REPLY(U32, U64, I32, F32, F64, B, STR) \
-    U32(key_count) U32(width) U64(clock) U64(low) U64(waited_ns)
+    U32(key_count) U32(width) U64(clock) U64(low) U64(waited_ns) B(marks)
 
 /* Gradients of batch `to` of a lane for the tablets [tablet_first, tablet_first + tablet_count) of
  * the table; for these the batches in (from, to) had no keys. frame 1: keys, u64 (key_count),
@@ -327,6 +328,12 @@
     STR(warning, ERR_TEXT_MAX)
 #define WIRE_INDEX_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
+/* What the worker saw of data.train's fields before INDEX_DONE (worker/data/profile.h): the first
+ * that comes stands. frame 1: JSON text, at most WIRE_PROFILE_MAX bytes. */
+#define WIRE_PROFILE_MAX (1u << 20)
+#define WIRE_PROFILE(U32, U64, I32, F32, F64, B, STR) U64(pass)
+#define WIRE_PROFILE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
+
 /* INDEX_DONE of a replay's data.train that could be read: with its windows of event time, which are
  * an epoch, one after the other. frame 1: struct wire_window (windows). */
 struct wire_window {
@@ -378,7 +385,8 @@ struct wire_window {
  *   END    the job is over: send a last beat and WORKER_LEAVE, exit 0
  * object: 0, or the work is of that object of `split` alone, counted from 1; name and what stands
  * behind it in its line, a blank for the tab within that, for a string has none. Of TASK and EVAL
- * positions are of its own order, and rows and digest must be those that the worker finds.
+ * positions are of its own order, and rows and digest must be those that the worker finds. unseen:
+ * EVAL_DONE may tell of values without a row.
  * run: the run whose rows TASK and EVAL mean; a restore opens a new one, so the worker goes by the
  * newest answer. In a request without a lane `batch` is the number of lanes that this worker knows
  * it holds: a grant whose answer was lost is then answered again. A worker that is told of a lane
@@ -388,7 +396,8 @@ struct wire_window {
 #define WIRE_LANE_NEXT_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(kind) U32(retry_ms) U32(lane) U64(generation) U64(mark) U64(task) U32(epoch) U32(split) \
     U64(position) U64(rows) U64(first_batch) U32(batch_count) F32(lr_scale) U64(run) U32(object) \
-    STR(object_name, LIMIT_PATH) STR(object_mark, LIMIT_PATH) U64(object_rows) U64(object_digest)
+    STR(object_name, LIMIT_PATH) STR(object_mark, LIMIT_PATH) U64(object_rows) U64(object_digest) \
+    B(unseen)
 
 /* One finished task of training: what the report needs. Losses and weights are sums over the task's
  * examples; batches: those with examples; skipped: of these, whose gradients overflowed (precision
@@ -420,9 +429,15 @@ struct wire_window {
 
 /* Predictions of an evaluation task, in file order. frame 1: scores f32 (examples, tasks), then
  * labels f32 (examples, tasks). frame 2: u64 (examples) of evaluate.group where `grouped`, then u64
- * (examples, by_count) of the fields of evaluate.by; else empty. */
+ * (examples, by_count) of the fields of evaluate.by; then struct wire_unseen (fields): 0: not told,
+ * or there was no example. */
+struct wire_unseen {
+    uint64_t field, values, absent; /* its number in keys; values looked up; without a row */
+};
+_Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format");
 #define WIRE_EVAL_DONE(U32, U64, I32, F32, F64, B, STR) \
-    U64(pass) U64(task) U32(examples) U64(bad_lines) U32(tasks) B(grouped) U32(by_count)
+    U64(pass) U64(task) U32(examples) U64(bad_lines) U32(tasks) B(grouped) U32(by_count) \
+    U32(fields)
 #define WIRE_EVAL_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
 /* A worker leaves in good order, or says why it cannot go on (status and text end the job when
@@ -466,13 +481,15 @@ struct wire_window {
 
 /* Messages that came after WIRE_OLDEST, or mean something else since: an older release refuses them
  * by name. X(NAME, version) */
-#define WIRE_SINCE(X) X(KEYLIST, 8) X(WINDOWS, 8) X(OBJECTS, 8) X(OBJECT_DONE, 8) X(FENCES, 8)
+#define WIRE_SINCE(X) X(KEYLIST, 8) X(WINDOWS, 8) X(OBJECTS, 8) X(OBJECT_DONE, 8) X(FENCES, 8) \
+    X(PROFILE, 8)
 /* Fields that came later than their message: those past its first `count`. X(NAME or NAME_REPLY,
  * count) */
 #define WIRE_LATER(X) \
     X(SHARD_BEAT, 37) X(LANE_NEXT_REPLY, 14) X(WORKER_BEAT_REPLY, 2) X(STOP_REPLY, 1) \
     X(RUN_OPEN, 5) X(FENCE, 4) X(FENCE_REPLY, 1) X(RESTORE, 2) X(WORKER_BEAT, 26) \
-    X(WORKER_JOIN_REPLY, 8) X(LOAD, 6) X(CUT_KEEP, 2) X(LOAD_REPLY, 1) X(DIGEST_REPLY, 4)
+    X(WORKER_JOIN_REPLY, 8) X(LOAD, 6) X(CUT_KEEP, 2) X(LOAD_REPLY, 1) X(DIGEST_REPLY, 4) \
+    X(PULL_REPLY, 5) X(EVAL_DONE, 7)
 
 /* X(NAME, wire number, raw frames of the request, raw frames of a good reply) */
 #define WIRE_MAP(X)                                                                                \
@@ -527,7 +544,8 @@ struct wire_window {
     X(WINDOWS, 49, 1, 0)                                                                           \
     X(OBJECTS, 50, 2, 1)                                                                           \
     X(OBJECT_DONE, 51, 1, 0)                                                                       \
-    X(FENCES, 52, 1, 0)
+    X(FENCES, 52, 1, 0)                                                                            \
+    X(PROFILE, 53, 1, 0)
 
 /* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most
  * items). wire_decode refuses those that do not agree. What else there is to agree on, or is not as

@@ -228,6 +228,7 @@ static int on_hello(struct coord *c, struct coord_ask *a)
     X(WORKER_LEAVE, ANYBODY, coord_work_leave)                                                     \
     X(INDEX_DONE, A_WORKER, coord_work_index)                                                      \
     X(WINDOWS, A_WORKER, coord_work_windows)                                                       \
+    X(PROFILE, A_WORKER, coord_work_profile)                                                       \
     X(OBJECTS, A_WORKER, coord_work_objects)                                                       \
     X(OBJECT_DONE, A_WORKER, coord_work_object)                                                    \
     X(LEGEND, A_WORKER, coord_work_legend)                                                         \

@@ -244,6 +244,7 @@ struct coord_job {
     uint64_t eval_number;
     char bad_where[COORD_BAD_TOLD][256]; /* the first bad lines heard of, each once */
     uint32_t bad_told;
+    struct json *profile;       /* owned: of data.train, as a worker saw it; NULL: not told */
     char warning[ERR_TEXT_MAX]; /* of the training input's labels, as a worker saw them; or empty */
     uint64_t started_ns, phase_ns, epoch_ns;
     /* of the epoch at hand, by the coordinator that died in it: before epoch_ns */

@@ -290,6 +290,20 @@ static int results_release(struct coord_eval *v, struct err *e)
     return 0;
 }
 
+_Static_assert(sizeof(struct unseen_field) == sizeof(struct wire_unseen),
+               "they travel as they are");
+
+/* Sums of whole numbers: they need no order. */
+static void unseen_take(struct coord_eval *v, const struct wire_EVAL_DONE *q, const void *context)
+{
+    const struct measure_options *o = &v->measure.options;
+    size_t words = (size_t)q->examples * ((o->group ? 1 : 0) + o->by_count);
+    if (q->fields > 0)
+        unseen_add(&v->measure.unseen,
+                   (const struct unseen_field *)(const void *)((const uint64_t *)context + words),
+                   q->fields);
+}
+
 int coord_eval_done(struct coord_eval *v, const struct wire_EVAL_DONE *q, const void *scores,
                     const void *context, struct err *e)
 {
@@ -310,6 +324,7 @@ int coord_eval_done(struct coord_eval *v, const struct wire_EVAL_DONE *q, const 
     if (rc != 0)
         return rc;
     task->done = true;
+    unseen_take(v, q, context);
     v->bad_lines += q->bad_lines;
     SHOAL_ASSERT(v->bad_lines <= v->rows);
     return results_release(v, e);

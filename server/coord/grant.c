@@ -489,7 +489,8 @@ static void next_eval(struct coord *c, peer_t from, const struct wire *request, 
                                          .split = v->split,
                                          .epoch = c->job.at.epoch,
                                          .position = v->task[index].position,
-                                         .rows = v->task[index].rows};
+                                         .rows = v->task[index].rows,
+                                         .unseen = true};
     if (v->task[index].object != COORD_NO_OBJECT)
         coord_objects_put(&c->job, v->split, v->task[index].object, &reply);
     answer(c, from, request->id, &reply);

@@ -1,6 +1,8 @@
 /* notes.c: sentences on how a job ended. */
 #include "server/coord/notes.h"
 
+#include "server/coord/epoch.h"
+#include "server/coord/figures.h"
 #include "server/coord/judge.h"
 #include "server/coord/trace.h"
 
@@ -13,11 +15,21 @@
 #define SHORT_TOLD_NS UINT64_C(1000000000)
 #define STILL_GAINS 5e-4 /* by so much, of AUC or logloss, the last one beat those before it */
 
+/* Of labels without a positive one it has no value. */
+static const char *calibration_text(const char *before, const struct metric *m, char *out,
+                                    size_t bytes)
+{
+    out[0] = '\0';
+    if (!isnan(m->calibration))
+        (void)snprintf(out, bytes, "%s%.3f", before, m->calibration);
+    return out;
+}
+
 static void kept_note(const struct coord_job *j, struct json *list)
 {
     struct metric kept, other, best = {.logloss = (double)INFINITY};
     uint32_t at = 0, final = coord_judge_final(j);
-    char text[320], name[COORD_JUDGE_NAME], better[COORD_JUDGE_NAME];
+    char text[320], name[COORD_JUDGE_NAME], better[COORD_JUDGE_NAME], ours[48], others[32];
     if (j->spec.train.early_stop.metric == METRIC_LOGLOSS || final == 0 || coord_grow_on(j) ||
         !coord_judge_mean(j, final, &kept))
         return;
@@ -29,11 +41,12 @@ static void kept_note(const struct coord_job *j, struct json *list)
     if (at == 0 || !(kept.logloss > best.logloss * LOGLOSS_WORSE))
         return;
     (void)snprintf(text, sizeof text,
-                   "%s is kept, with a logloss of %.4f and a calibration of %.3f; %s had %.4f and "
-                   "%.3f: where predictions are used as probabilities, "
-                   "train.early_stop.metric: logloss keeps that one",
-                   coord_judge_name(j, final, name), kept.logloss, kept.calibration,
-                   coord_judge_name(j, at, better), best.logloss, best.calibration);
+                   "%s is kept, with a logloss of %.4f%s; %s had %.4f%s: where predictions are "
+                   "used as probabilities, train.early_stop.metric: logloss keeps that one",
+                   coord_judge_name(j, final, name), kept.logloss,
+                   calibration_text(" and a calibration of ", &kept, ours, sizeof ours),
+                   coord_judge_name(j, at, better), best.logloss,
+                   calibration_text(" and ", &best, others, sizeof others));
     json_append_string(list, text);
 }
 
@@ -149,12 +162,107 @@ static void translated_notes(const struct coord_job *j, struct json *list)
     }
 }
 
+static void profile_notes(const struct coord_job *j, struct json *list)
+{
+    const struct json *notes = json_get(j->profile, "notes");
+    for (size_t i = 0; i < json_count(notes) && i < COORD_NOTES_MAX; i++)
+        json_append_string(list, json_as_string(json_array_at(notes, i), "?"));
+}
+
+/* Copies: files of the same name are known by the profile. */
+static void same_rows_note(const struct coord_job *j, struct json *list)
+{
+    static const char *const name[] = {"data.train", "data.valid", "data.test"};
+    const struct coord_split *train = &j->at.split[WIRE_TRAIN];
+    char text[256];
+    if (train->known == 0 || json_as_bool(json_get(j->profile, "shared"), false))
+        return;
+    for (uint32_t s = WIRE_VALID; s <= WIRE_TEST; s++) {
+        const struct coord_split *split = &j->at.split[s];
+        if (split->used == 0 || split->known == 0 || split->rows != train->rows ||
+            split->digest != train->digest)
+            continue;
+        (void)snprintf(text, sizeof text,
+                       "%s has the very rows of data.train: its figures tell how well they are "
+                       "remembered, not how well others are predicted",
+                       name[s]);
+        json_append_string(list, text);
+    }
+}
+
+/* Of one evaluation: of data.test, where there is one. */
+static void evaluation_notes(const struct coord_job *j, struct json *list)
+{
+    uint32_t final = coord_judge_final(j), tasks = j->spec.data.label_count;
+    bool test = j->at.test[0].examples > 0;
+    const struct metric *of = test ? j->at.test : final > 0 ? j->valid.item[final - 1].of : NULL;
+    const char *split = test ? "data.test" : "data.valid";
+    char where[LIMIT_NAME + 32];
+    if (of == NULL) {
+        struct coord_losses all = coord_epoch_losses(j);
+        coord_figures_diverged(coord_losses_mean(&all), list);
+        return;
+    }
+    for (uint32_t t = 0; t < (tasks == 0 ? 1 : tasks); t++) {
+        (void)snprintf(where, sizeof where, "%s%s%s", split, tasks > 1 ? ", label " : "",
+                       tasks > 1 ? j->spec.data.label[t] : "");
+        coord_figures_note(&of[t], where, j->profile, list);
+    }
+}
+
+static void unseen_notes(const struct coord_job *j, struct json *list)
+{
+    static const char *const name[] = {"data.train", "data.valid", "data.test"};
+    for (uint32_t s = WIRE_VALID; s <= WIRE_TEST; s++) {
+        char text[1024];
+        unseen_note(json_get(json_array_at(j->details[s], 0), "unseen"), name[s], text,
+                    sizeof text);
+        if (text[0] != '\0')
+            json_append_string(list, text);
+    }
+}
+
+static void weights_note(const struct coord_job *j, struct json *list)
+{
+    struct coord_losses all = coord_epoch_losses(j);
+    char text[192];
+    if (j->spec.data.weight[0] == '\0' || all.examples == 0 || all.weight_sum > 0)
+        return;
+    (void)snprintf(text, sizeof text,
+                   "data.weight: column \"%s\" is 0 in all %" PRIu64
+                   " examples, so nothing was learnt from them",
+                   j->spec.data.weight, all.examples);
+    json_append_string(list, text);
+}
+
+static void negatives_note(const struct coord_job *j, struct json *list)
+{
+    struct metric of[LIMIT_TASKS];
+    if (coord_window_all(&j->windows, of))
+        coord_figures_negatives(of[0].examples - of[0].positives, of[0].positives,
+                                j->spec.data.negatives, list);
+}
+
+/* What is likely to be wrong: the input first, for figures follow from it. */
+static void doubt_notes(const struct coord_job *j, struct json *list)
+{
+    profile_notes(j, list);
+    same_rows_note(j, list);
+    weights_note(j, list);
+    negatives_note(j, list);
+    if (j->spec.model.kind == MODEL_PROBE) /* it predicts nothing */
+        return;
+    unseen_notes(j, list);
+    evaluation_notes(j, list);
+}
+
 struct json *coord_notes_json(const struct coord_job *j)
 {
     struct json *list = json_new_array();
     translated_notes(j, list);
     if (j->spec.train.skip)
         return list;
+    doubt_notes(j, list);
     kept_note(j, list);
     best_note(j, list);
     limit_note(j, list);

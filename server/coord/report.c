@@ -358,6 +358,17 @@ static void evaluation_set(struct json *to, const char *key, const struct coord_
         json_set(to, key, measure_json_report(metric, &j->spec, j->details[split], true));
 }
 
+/* What a worker saw of data.train; null: event files, or an older worker. */
+static void input_set(struct json *to, const struct coord_job *j)
+{
+    static const char *const key[] = {"rows", "whole", "fields"};
+    struct json *input = j->profile == NULL ? json_new_null() : json_new_object();
+    for (int i = 0; i < 3 && j->profile != NULL; i++)
+        if (json_get(j->profile, key[i]) != NULL)
+            json_set(input, key[i], json_hold(json_get(j->profile, key[i])));
+    json_set(to, "input", input);
+}
+
 static struct json *report_json(const struct coord *c)
 {
     const struct coord_job *j = &c->job;
@@ -400,6 +411,7 @@ static struct json *report_json(const struct coord *c)
         json_append_string(where, j->bad_where[i]);
     json_set(r, "bad_where", where);
     json_set(r, "notes", coord_notes_json(j));
+    input_set(r, j);
     if (j->warning[0] != 0)
         json_set_string(r, "warning", j->warning);
     coord_objects_json(j, r);

@@ -179,6 +179,8 @@ char *coord_status_text(struct coord *c)
         json_set_string(s, "waiting", missing);
     if (j->warning[0] != 0)
         json_set_string(s, "warning", j->warning);
+    if (j->profile != NULL)
+        json_set(s, "input", json_hold(j->profile));
     coord_objects_json(j, s);
     if (grows)
         json_set_number(

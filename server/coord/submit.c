@@ -93,6 +93,7 @@ static void job_close(struct coord *c, struct coord_job *j)
     coord_roll_close(&j->roll);
     for (uint32_t s = 0; s < 3; s++)
         json_free(j->details[s]);
+    json_free(j->profile);
     if (j->parsed)
         job_free(&j->spec);
     else

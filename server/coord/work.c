@@ -6,6 +6,7 @@
 #include "server/coord/core.h"
 #include "server/coord/epoch.h"
 #include "server/coord/grant.h"
+#include "server/coord/notes.h"
 #include "server/coord/phase.h"
 #include "server/coord/submit.h"
 #include "server/coord/trace.h"
@@ -319,6 +320,22 @@ int coord_work_index(struct coord *c, struct coord_ask *a)
                        "tells none",
                        a->worker->name);
     return index_take(c, a, q->split, q->rows, q->digest, q->warning);
+}
+
+int coord_work_profile(struct coord *c, struct coord_ask *a)
+{
+    const struct frame *f = &a->m->frame[1];
+    struct json *profile;
+    if (c->job.profile != NULL || !coord_phase_running(c))
+        return 0;
+    int rc = json_parse(f->data, f->bytes, &profile, &a->e);
+    if (rc != 0)
+        return rc;
+    const struct json *notes = json_get(profile, "notes");
+    for (size_t i = 0; i < json_count(notes) && i < COORD_NOTES_MAX; i++)
+        log_warn("data.train: %s", json_as_string(json_array_at(notes, i), "?"));
+    c->job.profile = profile;
+    return 0;
 }
 
 int coord_work_windows(struct coord *c, struct coord_ask *a)

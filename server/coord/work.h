@@ -21,6 +21,7 @@ int coord_work_kernel_load(struct coord *c, struct err *e);
 int coord_work_beat(struct coord *c, struct coord_ask *a);
 int coord_work_index(struct coord *c, struct coord_ask *a);
 int coord_work_legend(struct coord *c, struct coord_ask *a);
+int coord_work_profile(struct coord *c, struct coord_ask *a);
 int coord_work_windows(struct coord *c, struct coord_ask *a);
 int coord_work_objects(struct coord *c, struct coord_ask *a);
 int coord_work_object(struct coord *c, struct coord_ask *a);

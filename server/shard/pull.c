@@ -62,6 +62,7 @@ static void answer(struct shard *s, struct request *q, uint64_t low, uint64_t be
     const struct table *t = engine_table(s->engine, q->pull.table);
     SHOAL_ASSERT(t != NULL);
     SHOAL_ASSERT(before == 0 || q->pull.lane != LANE_NONE); /* readers see rows as they are */
+    bool reader = q->pull.lane == LANE_NONE && !PLANTED("reader_as_lane");
     uint32_t width = table_schema_of(t)->width, n = q->pull.key_count;
     if (!engine_warm(s->engine, q->pull.table, q->pull.keys, n)) {
         s->counts.cold_pulls += !q->pull.parked;
@@ -71,7 +72,7 @@ static void answer(struct shard *s, struct request *q, uint64_t low, uint64_t be
     }
     uint64_t waited_ns = env_now_ns(s->env) - q->arrived_ns;
     struct wire_PULL_reply *r = &shard_reply(s, WIRE_TYPE_PULL, q->id)->u.PULL_reply;
-    *r = (struct wire_PULL_reply){n, width, q->pull.clock, low, waited_ns};
+    *r = (struct wire_PULL_reply){n, width, q->pull.clock, low, waited_ns, reader};
     struct msg *m = wire_encode(&s->out);
     float *rows = m != NULL ? msg_add(m, (size_t)n * width * sizeof(float)) : NULL;
     if (rows == NULL) {
@@ -81,7 +82,7 @@ static void answer(struct shard *s, struct request *q, uint64_t low, uint64_t be
     }
     if (before)
         table_pull_before(t, q->pull.keys, n, table_undo_clock(q->pull.run, before), rows);
-    else if (q->pull.lane == LANE_NONE && !PLANTED("reader_as_lane"))
+    else if (reader)
         table_pull_rows(t, q->pull.keys, n, rows);
     else
         table_pull(t, q->pull.keys, n, rows);

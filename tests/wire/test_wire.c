@@ -113,26 +113,29 @@ START_TEST(wire_too_many_keys_are_refused)
 }
 END_TEST
 
-/* Predictions of 3 examples with 2 labels, a group and 2 fields; then what each number says is
- * taken back by one. */
+/* Predictions of 3 examples with 2 labels, a group, 2 fields and figures of 4 others; then what
+ * each number says is taken back by one. */
 START_TEST(wire_predictions_must_fit_their_frames)
 {
     struct wire w = {.type = WIRE_TYPE_EVAL_DONE}, got;
     struct err e = {0};
-    for (int i = 0; i < 7; i++) {
+    for (int i = 0; i < 9; i++) {
         w.u.EVAL_DONE = (struct wire_EVAL_DONE){.examples = 3 + (i == 1),
                                                 .tasks = 2 + (i == 2),
                                                 .grouped = i != 3,
-                                                .by_count = 2 + (i == 4)};
-        if (i == 5)
-            w.u.EVAL_DONE.tasks = LIMIT_TASKS + 1;
+                                                .by_count = 2 + (i == 4),
+                                                .fields = 4 + (i == 5)};
         if (i == 6)
+            w.u.EVAL_DONE.tasks = LIMIT_TASKS + 1;
+        if (i == 7)
             w.u.EVAL_DONE.by_count = LIMIT_BY + 1;
+        if (i == 8)
+            w.u.EVAL_DONE.fields = LIMIT_FIELDS + 1;
         struct msg *m = wire_encode(&w);
         memset(msg_add(m, 3 * 2 * 8), 0, 3 * 2 * 8);
-        memset(msg_add(m, 3 * 3 * 8), 0, 3 * 3 * 8);
+        memset(msg_add(m, 3 * 3 * 8 + 4 * 24), 0, 3 * 3 * 8 + 4 * 24);
         ck_assert_int_eq(wire_decode(m, &got, &e), i == 0  ? 0
-                                                   : i < 5 ? SHOAL_E_MALFORMED
+                                                   : i < 6 ? SHOAL_E_MALFORMED
                                                            : SHOAL_E_TOO_BIG);
         msg_free(m);
     }

@@ -132,6 +132,7 @@ int batch_begin(struct batch *b, const struct features *f, uint32_t rows, bool e
     SHOAL_ASSERT(f->shape.tasks <= LIMIT_TASKS && f->shape.fields <= LIMIT_FIELDS);
     b->fields = f->shape.fields;
     b->field_table = f->shape.table;
+    b->field_number = f->shape.number;
     s->unique.table = f->table_of;
     s->unique.tables = f->tables;
     if (host_room(b, &b->label, &s->label_capacity, (size_t)rows * b->tasks, sizeof b->label[0]) !=

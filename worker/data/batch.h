@@ -39,6 +39,7 @@ struct batch {
     const uint32_t *table_first;
     /* (fields): the table of each field's rows; borrowed from the features */
     const uint8_t *field_table;
+    const uint16_t *field_number; /* (fields): what its keys call it by; likewise */
     /* (examples): hash of the value that evaluate.group names, or NULL; filled in epoch 0 only */
     uint64_t *group;
     /* (examples, by_count): of those that evaluate.by names, in its order, in every epoch */

@@ -24,6 +24,7 @@
 #include "worker/data/feature.h"
 #include "worker/data/labels.h"
 #include "worker/data/object.h"
+#include "worker/data/profile.h"
 #include "worker/data/source.h"
 
 #include <inttypes.h>
@@ -565,6 +566,13 @@ int dataset_open_object(const struct job *job, uint32_t split, const char *line,
                         struct dataset **out, struct err *e)
 {
     return open_of(job, split, line, out, e);
+}
+
+int dataset_profile(const struct dataset *d, const struct job *job, struct json **out,
+                    struct err *e)
+{
+    *out = NULL;
+    return d->events ? 0 : profile_make(job, &d->source, &d->index, &d->features, out, e);
 }
 
 void dataset_trim(const struct dataset *d, const struct job *job)

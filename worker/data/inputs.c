@@ -4,6 +4,7 @@
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
+#include "proto/base/json.h"
 #include "proto/base/limits.h"
 #include "proto/job/config.h"
 
@@ -19,12 +20,28 @@ struct input {
     uint32_t users;
     uint64_t used; /* `uses` when it was asked for last */
     bool opening;
-    int status; /* of the last opening */
+    bool profiles; /* ... and its lines are looked at */
+    char *profile; /* owned: what came of it; the thread's while it opens */
+    int status;    /* of the last opening */
     struct err error;
     struct env_work work;
 };
 
 /* ---- opening --------------------------------------------------------------------------------- */
+
+/* One that is too long for a message is not told. */
+static int profile_make(struct input *in)
+{
+    struct json *profile;
+    int rc = dataset_profile(in->data, in->set->job, &profile, &in->error);
+    in->profile = json_text(profile, 0);
+    json_free(profile);
+    if (in->profile == NULL || strlen(in->profile) <= WIRE_PROFILE_MAX)
+        return rc;
+    free(in->profile);
+    in->profile = NULL;
+    return rc;
+}
 
 static void open_run(struct env_work *w) /* on a thread of the pool */
 {
@@ -33,6 +50,21 @@ static void open_run(struct env_work *w) /* on a thread of the pool */
         in->object == INPUTS_NO_OBJECT
             ? dataset_open(in->set->job, in->split, &in->data, &in->error)
             : dataset_open_object(in->set->job, in->split, in->line, &in->data, &in->error);
+    if (in->status != 0 || !in->profiles)
+        return;
+    in->status = profile_make(in);
+    if (in->status != 0)
+        dataset_close(in->data);
+}
+
+/* The first that there is stays. */
+static void profile_keep(struct input *in)
+{
+    if (in->set->profile == NULL)
+        in->set->profile = in->profile;
+    else
+        free(in->profile);
+    in->profile = NULL;
 }
 
 static void open_done(struct env_work *w)
@@ -43,6 +75,7 @@ static void open_done(struct env_work *w)
     in->used = ++in->set->uses; /* whoever waits for it comes soon */
     if (in->status != 0)
         in->data = NULL;
+    profile_keep(in);
     in->set->on_change(in->set->context);
 }
 
@@ -83,6 +116,7 @@ static void input_remove(struct inputs *s, struct input *in)
 static void input_open(struct inputs *s, struct input *in)
 {
     in->opening = true;
+    in->profiles = in->split == WIRE_TRAIN && s->profile == NULL && !s->job->train.skip;
     memset(&in->error, 0, sizeof in->error);
     env_work_start(s->env, &in->work);
 }
@@ -190,6 +224,7 @@ void inputs_close(struct inputs *s)
     free(s->input);
     config_list_free(&s->lines);
     free(s->head);
+    free(s->profile);
     free(s->seen.hash);
     memset(s, 0, sizeof *s);
 }

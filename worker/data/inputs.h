@@ -32,6 +32,7 @@ struct inputs {
     char *head;               /* owned */
     char after[LIMIT_PATH];   /* of a log that grows: names behind this one */
     struct object_seen seen;
+    char *profile; /* owned: of data.train (profile.h), as text; NULL: not yet, or there is none */
 };
 
 void inputs_init(struct inputs *s, struct env *env, const struct job *job,

@@ -1,13 +1,12 @@
-/* labels.c: the lines looked at lie in several places, for a log may be sorted by its label. */
+/* labels.c: which values a split's labels have. */
 #include "worker/data/labels.h"
+
+#include "worker/data/sample.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define LOOK_PLACES 64u
-#define LOOK_ROWS 512u /* in each; a split of not more rows in all is read whole */
 #define VALUES_TOLD 3u
 
 /* Of one label. */
@@ -30,25 +29,20 @@ static void seen_add(struct seen *s, double value, double label_above)
         s->values++;
 }
 
-/* Up to `rows` lines from a chunk on. */
-static int place_look(struct lines *lines, const struct source *s, const struct index *x,
-                      const struct features *f, uint64_t chunk, uint64_t rows, struct cell *cell,
-                      struct seen *seen)
+struct look {
+    const struct features *features;
+    struct seen seen[LIMIT_TASKS];
+};
+
+static int row_look(void *context, const struct cell *cell)
 {
-    struct line line;
-    struct err e;
-    char reason[REASON_BYTES];
-    int rc = 0;
-    lines_start(lines, s, f->header, x->chunk[chunk].at, x->bytes, x->chunk[chunk].number);
-    for (uint64_t i = 0; i < rows && (rc = lines_next(lines, &line, &e)) == 0; i++) {
-        double value;
-        if (line.too_long || f->format->line(f, line.text, line.bytes, cell, reason) != 0)
-            continue;
-        for (uint32_t t = 0; t < f->shape.tasks; t++)
-            if (feature_number(&cell[f->label[t]], &value))
-                seen_add(&seen[t], value, f->label_above);
-    }
-    return rc == SHOAL_E_END ? 0 : rc;
+    struct look *l = context;
+    const struct features *f = l->features;
+    double value;
+    for (uint32_t t = 0; t < f->shape.tasks; t++)
+        if (feature_number(&cell[f->label[t]], &value))
+            seen_add(&l->seen[t], value, f->label_above);
+    return 0;
 }
 
 static void values_told(const struct seen *s, char *text, size_t bytes)
@@ -84,21 +78,11 @@ static void judge(const struct seen *s, const struct cell *name, double label_ab
 void labels_look(const struct source *s, const struct index *x, const struct features *f,
                  char text[ERR_TEXT_MAX])
 {
-    struct seen seen[LIMIT_TASKS] = {0};
-    struct lines lines;
+    struct look look = {.features = f};
     struct err e;
-    bool whole = x->rows <= (uint64_t)LOOK_PLACES * LOOK_ROWS;
-    uint32_t places = whole ? 1 : LOOK_PLACES;
     text[0] = '\0';
-    if (x->chunks == 0 || lines_init(&lines, &e) != 0)
+    if (sample_walk(s, x, f, SAMPLE_ROWS, row_look, &look, &e) != 0)
         return;
-    struct cell *cell = malloc(sizeof *cell * CELLS_MAX);
-    int rc = cell == NULL ? SHOAL_E_NOMEM : 0;
-    for (uint32_t p = 0; p < places && rc == 0; p++)
-        rc = place_look(&lines, s, x, f, (uint64_t)p * x->chunks / places,
-                        whole ? x->rows : LOOK_ROWS, cell, seen);
-    for (uint32_t t = 0; t < f->shape.tasks && rc == 0 && text[0] == '\0'; t++)
-        judge(&seen[t], &f->name[f->label[t]], f->label_above, text);
-    free(cell);
-    lines_free(&lines);
+    for (uint32_t t = 0; t < f->shape.tasks && text[0] == '\0'; t++)
+        judge(&look.seen[t], &f->name[f->label[t]], f->label_above, text);
 }

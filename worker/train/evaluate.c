@@ -22,6 +22,9 @@ void evaluate_scores_close(struct scores *s)
     evaluate_scores_init(s);
 }
 
+_Static_assert(sizeof(struct unseen_field) == sizeof(struct wire_unseen),
+               "they travel as they are");
+
 static int scores_room(struct scores *s, const struct job *job, uint64_t rows, struct err *e)
 {
     bool grouped = job->evaluate.group[0] != '\0';
@@ -50,6 +53,7 @@ int evaluate_scores_reset(struct scores *s, const struct job *job, uint64_t rows
                        "an evaluation task of %" PRIu64 " rows is over the limit of %u", rows,
                        LIMIT_BATCH);
     s->count = s->rows = 0;
+    s->unseen.fields = 0;
     passed_clear(&s->passed);
     return rows <= s->capacity ? 0 : scores_room(s, job, rows, e);
 }
@@ -103,23 +107,31 @@ int evaluate_scores_copy(struct scores *to, const struct scores *from, const str
     if (rc == 0 && to->row != NULL &&
         rows_append(to, from->row, from->count, from->rows, &from->passed) != 0)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory for the cells of %u rows", from->rows);
+    if (rc == 0)
+        unseen_add(&to->unseen, from->unseen.of, from->unseen.fields);
     if (rc == 0 && from->count > 0)
         scores_append(to, from->score, from->label, from->group, from->by, from->count);
     return rc;
 }
 
-/* A frame of two arrays, one after the other; either may be empty. */
-static int frame_add(struct msg *m, const void *first, size_t first_bytes, const void *second,
-                     size_t second_bytes)
+/* A frame of arrays, one after the other; each may be empty. */
+struct array {
+    const void *at;
+    size_t bytes;
+};
+
+static int frame_add(struct msg *m, const struct array *of, size_t count)
 {
-    char *data = msg_add(m, first_bytes + second_bytes);
-    if (data == NULL)
-        return SHOAL_E_NOMEM;
-    if (first_bytes > 0)
-        memcpy(data, first, first_bytes);
-    if (second_bytes > 0)
-        memcpy(data + first_bytes, second, second_bytes);
-    return 0;
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += of[i].bytes;
+    char *data = msg_add(m, bytes);
+    for (size_t i = 0; i < count && data != NULL; i++) {
+        if (of[i].bytes > 0)
+            memcpy(data, of[i].at, of[i].bytes);
+        data += of[i].bytes;
+    }
+    return data == NULL ? SHOAL_E_NOMEM : 0;
 }
 
 struct msg *evaluate_scores_message(const struct scores *s, uint64_t id, uint64_t pass,
@@ -138,11 +150,14 @@ struct msg *evaluate_scores_message(const struct scores *s, uint64_t id, uint64_
                                             .bad_lines = bad_lines,
                                             .tasks = s->tasks,
                                             .grouped = s->group != NULL,
-                                            .by_count = s->by_count};
+                                            .by_count = s->by_count,
+                                            .fields = s->unseen.fields};
     struct msg *m = wire_encode(&w);
-    if (m != NULL &&
-        (frame_add(m, s->score, floats, s->label, floats) != 0 ||
-         frame_add(m, s->group, s->group == NULL ? 0 : words, s->by, words * s->by_count) != 0)) {
+    const struct array first[] = {{s->score, floats}, {s->label, floats}},
+                       second[] = {{s->group, s->group == NULL ? 0 : words},
+                                   {s->by, words * s->by_count},
+                                   {s->unseen.of, s->unseen.fields * sizeof s->unseen.of[0]}};
+    if (m != NULL && (frame_add(m, first, 2) != 0 || frame_add(m, second, 3) != 0)) {
         msg_free(m);
         m = NULL;
     }

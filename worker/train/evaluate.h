@@ -8,6 +8,7 @@
 #define WORKER_TRAIN_EVALUATE_H
 
 #include "proto/job/job.h"
+#include "proto/metric/unseen.h"
 #include "proto/wire/wire.h"
 #include "worker/data/dataset.h"
 
@@ -23,6 +24,7 @@ struct scores {
     uint32_t *row;        /* owned (capacity); NULL unless job->predict.on: which of the `rows` */
     struct passed passed; /* of these, likewise: cells of all rows, malformed ones too */
     uint32_t rows;        /* likewise: read */
+    struct unseen unseen; /* values without a row, where the task asks for them */
 };
 
 void evaluate_scores_init(struct scores *s);

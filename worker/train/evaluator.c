@@ -133,6 +133,7 @@ static enum request_verdict names_reply(struct request *r, const struct wire *w,
 
 static int scores_measure(struct evaluator *v, const struct scores *s, struct err *e)
 {
+    unseen_add(&v->measure.unseen, s->unseen.of, s->unseen.fields);
     if (v->options.take != NULL)
         return v->options.take(v->options.context, s, v->split_rows, e);
     return measure_add(&v->measure, s->score, s->label, s->group, s->by, s->count, e);
@@ -244,7 +245,8 @@ static void piece_start(struct evaluator *v, struct piece_lane *l)
     struct wire_LANE_NEXT_reply task = {.kind = WIRE_NEXT_EVAL,
                                         .split = v->options.split,
                                         .position = v->next,
-                                        .rows = left < v->piece_rows ? left : v->piece_rows};
+                                        .rows = left < v->piece_rows ? left : v->piece_rows,
+                                        .unseen = true};
     l->position = v->next;
     v->next += task.rows;
     lane_start(l->lane, &task, v->data);
@@ -436,6 +438,11 @@ uint64_t evaluator_bad_lines(const struct evaluator *v)
 const char *evaluator_bad_where(const struct evaluator *v)
 {
     return v->bad_where;
+}
+
+const struct unseen *evaluator_unseen(const struct evaluator *v)
+{
+    return &v->measure.unseen;
 }
 
 uint64_t evaluator_split_rows(const struct evaluator *v)

@@ -49,7 +49,9 @@ int evaluator_result(const struct evaluator *v, const struct measure **out, stru
  * is a part: then whoever has all of them judges. */
 uint64_t evaluator_bad_lines(const struct evaluator *v);
 const char *evaluator_bad_where(const struct evaluator *v); /* the first of them, or "" */
-uint64_t evaluator_rows(const struct evaluator *v);         /* of its part, malformed ones too */
+/* Values without a row, of its part. */
+const struct unseen *evaluator_unseen(const struct evaluator *v);
+uint64_t evaluator_rows(const struct evaluator *v); /* of its part, malformed ones too */
 uint64_t evaluator_split_rows(const struct evaluator *v);
 
 #endif

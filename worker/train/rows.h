@@ -31,6 +31,7 @@
 
 #include "dense/model.h"
 #include "proto/base/msg.h"
+#include "proto/metric/unseen.h"
 #include "worker/data/dataset.h"
 #include "worker/train/client.h"
 #include "worker/train/row_cache.h"
@@ -135,6 +136,9 @@ void rows_take(struct rows *r, const struct part *p, const float *rows);
  * model_train, before the first push, once. */
 void rows_gather(struct rows *r);
 
+/* Adds to *out how many values of each field were pulled, and how many of them have no row: of a
+ * pull whose answers mark those (wire.h). Without a plan. */
+void rows_unseen(const struct rows *r, struct unseen *out);
 /* The batch as the model takes and leaves it. */
 void rows_input(const struct rows *r, struct model_input *in);
 void rows_output(struct rows *r, struct model_output *out);

@@ -2,6 +2,7 @@
 #include "proto/base/assert.h"
 #include "worker/train/rows.h"
 
+#include <math.h>
 #include <string.h>
 
 void rows_take(struct rows *r, const struct part *p, const float *rows)
@@ -108,6 +109,36 @@ void rows_gather(struct rows *r)
         for (uint32_t i = 0; i < t->key_count; i++)
             memcpy(t->gradients + i * width, t->flat + t->block[i] * width, width * sizeof(float));
     }
+}
+
+/* All of it negative zeros: as a table answers a key without a row. */
+static bool is_absent(const float *row, uint32_t width)
+{
+    for (uint32_t i = 0; i < width; i++)
+        if (row[i] != 0 || !signbit(row[i]))
+            return false;
+    return true;
+}
+
+void rows_unseen(const struct rows *r, struct unseen *out)
+{
+    const struct batch *b = &r->batch;
+    struct unseen_field of[LIMIT_FIELDS];
+    size_t slot = 0;
+    SHOAL_ASSERT(!r->planned && b->fields <= LIMIT_FIELDS);
+    for (uint32_t f = 0; f < b->fields; f++)
+        of[f] = (struct unseen_field){.field = b->field_number[f]};
+    for (uint32_t i = 0; i < b->examples; i++)
+        for (uint32_t f = 0; f < b->fields; f++, slot++) {
+            const struct rows_table *t = &r->table[b->field_table[f]];
+            uint32_t width = t->schema->width, first = b->table_first[b->field_table[f]];
+            size_t v = b->offset != NULL ? b->offset[slot] : slot,
+                   end = b->offset != NULL ? b->offset[slot + 1] : slot + 1;
+            of[f].values += end - v;
+            for (; v < end; v++)
+                of[f].absent += is_absent(t->pulled + (size_t)(b->index[v] - first) * width, width);
+        }
+    unseen_add(out, of, b->fields);
 }
 
 /* The batch's pulled rows: those of all sparse tables. */

@@ -64,6 +64,7 @@ void trainer_clear(struct trainer *t, bool again, int status, const char *text)
     client_cancel(t->client, &t->objects);
     client_cancel(t->client, &t->tell);
     client_cancel(t->client, &t->declare);
+    client_cancel(t->client, &t->profile);
     /* of the old number: its answer would be taken for one to the new */
     client_cancel(t->client, &t->beat);
     env_timer_stop(t->env, &t->beat_timer);
@@ -179,6 +180,7 @@ static enum request_verdict join_reply(struct request *r, const struct wire *w, 
     }
     sm_move(&trainer_moves, &t->state, PREPARING);
     t->known = 0; /* a coordinator that came back asks again */
+    t->profiled = false;
     trainer_job_prepare(t);
     env_timer_start(t->env, &t->beat_timer, t->lease_ms / 3 * MS);
     trainer_wake(t);

@@ -451,6 +451,42 @@ static enum request_verdict declare_reply(struct request *r, const struct wire *
     return verdict;
 }
 
+/* ---- what the input looks like --------------------------------------------------------------- */
+
+static struct msg *profile_build(struct request *r)
+{
+    struct trainer *t = container_of(r, struct trainer, profile);
+    struct wire w;
+    client_head(r, &w);
+    w.u.PROFILE.pass = t->host.pass;
+    size_t bytes = strlen(t->inputs.profile);
+    struct msg *m = wire_encode(&w);
+    void *data = m == NULL ? NULL : msg_add(m, bytes);
+    if (data != NULL) {
+        memcpy(data, t->inputs.profile, bytes);
+        return m;
+    }
+    msg_free(m);
+    return NULL;
+}
+
+/* The job goes on without it: a coordinator of the release before does not know the message. */
+static enum request_verdict profile_reply(struct request *r, const struct wire *w,
+                                          const struct msg *m)
+{
+    (void)r;
+    (void)m;
+    return client_passing(w->status) ? REQUEST_LATER : REQUEST_DONE;
+}
+
+static void profile_tell(struct trainer *t)
+{
+    if (t->profiled || t->inputs.profile == NULL || t->state != WORKING)
+        return;
+    t->profiled = true;
+    client_start(t->client, &t->profile);
+}
+
 void trainer_job_declare(struct trainer *t)
 {
     t->declared = 0;
@@ -471,6 +507,10 @@ void trainer_job_init(struct trainer *t)
                                   .target = CLIENT_COORDINATOR,
                                   .build = declare_build,
                                   .reply = declare_reply};
+    t->profile = (struct request){.type = WIRE_TYPE_PROFILE,
+                                  .target = CLIENT_COORDINATOR,
+                                  .build = profile_build,
+                                  .reply = profile_reply};
     t->prepare = (struct env_work){.run = prepare_run, .done = prepare_done};
     t->replace = (struct env_work){.run = replace_run, .done = replace_done};
 }
@@ -498,10 +538,12 @@ static int host_ready(void *context, const struct wire_LANE_NEXT_reply *task, st
         return SHOAL_E_AGAIN;
     }
     object_line(task->object_name, task->object_mark, line);
-    return rows
-               ? inputs_open(&t->inputs, task->split,
-                             task->object == 0 ? INPUTS_NO_OBJECT : task->object - 1, line, data, e)
-               : 0;
+    int rc =
+        rows ? inputs_open(&t->inputs, task->split,
+                           task->object == 0 ? INPUTS_NO_OBJECT : task->object - 1, line, data, e)
+             : 0;
+    profile_tell(t); /* before what the seat reports */
+    return rc;
 }
 
 static void host_release(void *context, const struct dataset *data)

@@ -1,0 +1,317 @@
+/* test_profile.c: which data makes a profile say what. */
+#include "proto/base/json.h"
+#include "proto/job/config.h"
+#include "proto/wire/wire.h"
+#include "tests/lib/worker_files.h"
+#include "worker/data/dataset.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ROWS = 400, LINE = 128 };
+
+static struct job job;
+static struct dataset *d;
+static struct json *profile;
+static struct err e;
+
+static void setup(void)
+{
+    worker_folder_make();
+    worker_job(&job, DATA_CSV, NULL);
+    strcpy(job.data.label[0], "click");
+    e = (struct err){0};
+}
+
+static void forget(void)
+{
+    dataset_close(d);
+    json_free(profile);
+    config_list_free(&job.data.train);
+    d = NULL;
+    profile = NULL;
+}
+
+static void teardown(void)
+{
+    forget();
+    job_free(&job);
+    worker_folder_remove();
+}
+
+/* `head`, then the lines that `row` writes for 0, 1, ... */
+static const char *log_write(const char *name, const char *head, void (*row)(int i, char *line))
+{
+    char *text = malloc((ROWS + 1) * LINE), line[LINE];
+    size_t at = (size_t)sprintf(text, "%s", head);
+    for (int i = 0; i < ROWS; i++) {
+        row(i, line);
+        at += (size_t)sprintf(text + at, "%s\n", line);
+    }
+    const char *path = worker_write(name, text, at);
+    free(text);
+    return path;
+}
+
+static int profile_of(const char *path)
+{
+    forget();
+    ck_assert_int_eq(config_list_add(&job.data.train, path), 0);
+    ck_assert_msg(dataset_open(&job, WIRE_TRAIN, &d, &e) == 0, "%s", e.text);
+    return dataset_profile(d, &job, &profile, &e);
+}
+
+/* The only note, or "": there is none. */
+static const char *note(void)
+{
+    const struct json *notes = json_get(profile, "notes");
+    ck_assert_msg(json_count(notes) <= 1, "%s", json_text(profile, 0));
+    return json_as_string(json_array_at(notes, 0), "");
+}
+
+static void check_note(const char *head, void (*row)(int i, char *line), const char *says)
+{
+    int rc = profile_of(log_write("a.csv", head, row));
+    ck_assert_msg(rc == 0, "%s", e.text);
+    ck_assert_msg(says[0] == '\0' ? note()[0] == '\0' : strstr(note(), says) != NULL, "\"%s\": %s",
+                  note(), says);
+}
+
+static int click(int i)
+{
+    uint32_t mixed = (uint32_t)i * 2654435761u; /* whatever i is a multiple of */
+    return (mixed ^ mixed >> 15) % 10 < 3;
+}
+
+static void row_plain(int i, char *line)
+{
+    sprintf(line, "%d,u%d,%d,%d", click(i), i % 50, i * 31 % 97, i % 9);
+}
+
+static void row_index(int i, char *line)
+{
+    sprintf(line, "%d,%d,u%d", i, click(i), i % 50);
+}
+
+static void row_leak(int i, char *line)
+{
+    sprintf(line, "%d,u%d,%s", click(i), i % 50, click(i) ? "yes" : "no");
+}
+
+/* Known for positives alone, each time another. */
+static void row_leak_rare(int i, char *line)
+{
+    if (click(i))
+        sprintf(line, "1,u%d,at%d", i % 50, i);
+    else
+        sprintf(line, "0,u%d,", i % 50);
+}
+
+static void row_leak_number(int i, char *line)
+{
+    sprintf(line, "%d,u%d,%g", click(i), i % 50, click(i) ? 1 + i * 1e-3 : -i * 1e-3);
+}
+
+static void row_prices(int i, char *line)
+{
+    sprintf(line, "%d,u%d,%d.%d", click(i), i % 50, i * 13 % 70, i % 10);
+}
+
+static void row_floats(int i, char *line)
+{
+    sprintf(line, "%d,%d.0,c%d", click(i), i % 50, i % 3);
+}
+
+static void row_large(int i, char *line)
+{
+    sprintf(line, "%d,u%d,%d,%d", click(i), i % 50, i % 9, i * 1000003 % 100000);
+}
+
+static void row_alike(int i, char *line)
+{
+    sprintf(line, "%d,u%d,%d,%d", click(i), i % 50, i % 88, i % 88);
+}
+
+static void row_small(int i, char *line)
+{
+    sprintf(line, "%d,u%d,0.%d,%d", click(i), i % 50, i * 7 % 10, i % 9);
+}
+
+static void row_one_label(int i, char *line)
+{
+    sprintf(line, "%d,u%d,%d", i == 7, i % 50, i % 2);
+}
+
+START_TEST(profile_says_what_looks_like_a_mistake)
+{
+    worker_job_column(&job, "0", COLUMN_CATEGORY);
+    check_note(",click,user\n", row_index,
+               "a value of its own in every row looked at: column \"0\" (400 in 400)");
+    ck_assert_ptr_nonnull(strstr(note(), "[{name: \"0\", type: skip}]"));
+    job.data.column_count = 0;
+    check_note("click,user,clicked\n", row_leak,
+               "column \"clicked\" (yes) alone tells the label \"click\" in all 400 rows");
+    ck_assert_str_eq(json_as_string(json_get(profile, "tells"), ""), "clicked");
+    check_note("click,user,when\n", row_leak_rare, "column \"when\" (at0) alone tells the label");
+    check_note("click,user,price\n", row_prices,
+               "category of its own: column \"price\" (0.0): data.columns");
+    check_note("click,user,city\n", row_floats, "end in \".0\", as pandas");
+}
+END_TEST
+
+START_TEST(profile_says_which_numbers_are_large)
+{
+    worker_job_column(&job, "n", COLUMN_NUMBER);
+    worker_job_column(&job, "m", COLUMN_NUMBER);
+    check_note("click,user,n,m\n", row_large,
+               "drown the rest of the input: column \"m\" (up to 1197)");
+    ck_assert_ptr_nonnull(strstr(note(), "features.number: log1p"));
+    check_note("click,user,n,m\n", row_alike, "columns \"n\" (up to 87), \"m\" (up to 87); scale");
+    check_note("click,user,n,m\n", row_small, "");
+    job.features.number = NUMBER_LOG1P;
+    check_note("click,user,n,m\n", row_large, "");
+    job.data.column_count = 1;
+    check_note("click,user,n\n", row_leak_number, "column \"n\" (");
+}
+END_TEST
+
+/* An index that the job leaves out, few values of each kind, a label that hardly ever comes. */
+START_TEST(profile_of_ordinary_data_says_nothing)
+{
+    check_note("click,user,item,hour\n", row_plain, "");
+    check_note("click,user,ad\n", row_one_label, "");
+    worker_job_column(&job, "0", COLUMN_SKIP);
+    check_note(",click,user\n", row_index, "");
+    ck_assert(json_get(profile, "tells") == NULL &&
+              !json_as_bool(json_get(profile, "shared"), true));
+}
+END_TEST
+
+START_TEST(profile_tells_each_field)
+{
+    worker_job_column(&job, "hour", COLUMN_NUMBER);
+    check_note("click,user,item,hour\n", row_plain, "");
+    ck_assert_int_eq(json_as_int(json_get(profile, "rows"), 0), ROWS);
+    ck_assert(json_as_bool(json_get(profile, "whole"), false));
+    ck_assert_uint_eq(json_count(json_get(profile, "fields")), 3);
+    ck_assert_str_eq(json_as_string(json_get(profile, "fields.0.name"), ""), "user");
+    ck_assert_str_eq(json_as_string(json_get(profile, "fields.0.kind"), ""), "category");
+    ck_assert_int_eq(json_as_int(json_get(profile, "fields.0.values"), 0), 50);
+    ck_assert_str_eq(json_as_string(json_get(profile, "fields.0.examples.1"), ""), "u1");
+    ck_assert_str_eq(json_as_string(json_get(profile, "fields.2.kind"), ""), "number");
+    ck_assert(json_as_number(json_get(profile, "fields.2.most"), 0) == 8);
+}
+END_TEST
+
+START_TEST(profile_counts_empty_cells)
+{
+    worker_job_column(&job, "n", COLUMN_NUMBER);
+    ck_assert_int_eq(profile_of(worker_text("a.csv", "click,n,u\n1,,a\n0,3,\n0,,b\n1,,c\n")), 0);
+    ck_assert(json_as_number(json_get(profile, "fields.0.empty"), 0) == 0.75);
+    ck_assert(json_as_number(json_get(profile, "fields.1.empty"), 0) == 0.25);
+    ck_assert_int_eq(json_as_int(json_get(profile, "fields.1.values"), 0), 3);
+}
+END_TEST
+
+static void row_weights(int i, char *line)
+{
+    sprintf(line, "%d,%d:0.5|%d:1.5", click(i), i % 50, i % 7);
+}
+
+static void row_weights_whole(int i, char *line)
+{
+    sprintf(line, "%d,user:%d|item:%d", click(i), i % 50, i % 7);
+}
+
+static void row_list(int i, char *line)
+{
+    sprintf(line, "%d,\"[%d, %d]\"", click(i), i % 50, i % 7);
+}
+
+START_TEST(profile_refuses_what_multi_would_read_wrongly)
+{
+    worker_job_column(&job, "city", COLUMN_MULTI);
+    ck_assert_int_eq(profile_of(log_write("a.csv", "click,city\n", row_weights)), SHOAL_E_DATA);
+    ck_assert_msg(strstr(e.text, "column \"city\" has weights of values (\"0:0.5\")") != NULL, "%s",
+                  e.text);
+    ck_assert_int_eq(profile_of(log_write("a.csv", "click,city\n", row_list)), SHOAL_E_DATA);
+    ck_assert_msg(strstr(e.text, "lists as Python writes them") != NULL, "%s", e.text);
+    check_note("click,city\n", row_weights_whole, "");
+}
+END_TEST
+
+static void row_sorted(int i, char *line)
+{
+    sprintf(line, "%d %d:1 %d:1", click(i), 1 + i % 50, 100 + i % 70);
+}
+
+static void row_unsorted(int i, char *line)
+{
+    if (i % 2 == 0)
+        row_sorted(i / 2, line);
+    else
+        sprintf(line, "%d %d:1 %d:1", click(i), 100 + i / 2 % 70, 1 + i / 2 % 50);
+}
+
+START_TEST(profile_says_that_libsvm_is_unsorted)
+{
+    job_free(&job);
+    worker_job(&job, DATA_LIBSVM, NULL);
+    check_note("", row_sorted, "");
+    check_note("", row_unsorted, "stand at several places, one at 1 and 2");
+}
+END_TEST
+
+START_TEST(profile_knows_files_again)
+{
+    const char *path = log_write("a.csv", "click,user,item,hour\n", row_plain),
+               *other = log_write("b.csv", "click,user,item,hour\n", row_plain);
+    char twin[512];
+    snprintf(twin, sizeof twin, "%s.twin", path);
+    ck_assert_int_eq(link(path, twin), 0);
+    ck_assert_int_eq(profile_of(path), 0);
+    ck_assert_str_eq(note(), "");
+    ck_assert_int_eq(config_list_add(&job.data.valid, other), 0);
+    ck_assert_int_eq(profile_of(path), 0);
+    ck_assert_str_eq(note(), "");
+    ck_assert_int_eq(config_list_add(&job.data.valid, twin), 0);
+    ck_assert_int_eq(profile_of(path), 0);
+    ck_assert_msg(strstr(note(), "data.valid has the file ") != NULL &&
+                      strstr(note(), "a.csv.twin, which data.train has too") != NULL,
+                  "%s", note());
+    ck_assert(json_as_bool(json_get(profile, "shared"), false));
+    config_list_free(&job.data.valid);
+    forget();
+    ck_assert_int_eq(config_list_add(&job.data.train, twin), 0);
+    ck_assert_int_eq(config_list_add(&job.data.train, path), 0);
+    ck_assert_int_eq(dataset_open(&job, WIRE_TRAIN, &d, &e), 0);
+    ck_assert_int_eq(dataset_profile(d, &job, &profile, &e), 0);
+    ck_assert_msg(strstr(note(), "data.train has the file ") != NULL &&
+                      strstr(note(), " twice: ") != NULL,
+                  "%s", note());
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("profile");
+    TCase *t = tcase_create("profile");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, profile_says_what_looks_like_a_mistake);
+    tcase_add_test(t, profile_says_which_numbers_are_large);
+    tcase_add_test(t, profile_of_ordinary_data_says_nothing);
+    tcase_add_test(t, profile_tells_each_field);
+    tcase_add_test(t, profile_counts_empty_cells);
+    tcase_add_test(t, profile_refuses_what_multi_would_read_wrongly);
+    tcase_add_test(t, profile_says_that_libsvm_is_unsorted);
+    tcase_add_test(t, profile_knows_files_again);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,184 @@
+/* column_seen.c: values by hash, each with its lines and those with a positive label. */
+#include "worker/data/column_seen.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/hash.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SLOTS_FIRST 64u
+#define OWN_ROWS 100u  /* with fewer lines, all different says little */
+#define LABEL_ROWS 10u /* of either label; with fewer a column may tell it by chance */
+
+void column_seen_free(struct column_seen *c)
+{
+    free(c->value);
+    *c = (struct column_seen){0};
+}
+
+static struct column_value *slot_of(struct column_value *value, uint32_t slots, uint64_t hash)
+{
+    uint32_t at = (uint32_t)hash & (slots - 1);
+    while (value[at].rows != 0 && value[at].hash != hash)
+        at = (at + 1) & (slots - 1);
+    return &value[at];
+}
+
+static int grow(struct column_seen *c)
+{
+    uint32_t slots = c->slots == 0 ? SLOTS_FIRST : 2 * c->slots;
+    struct column_value *wide = calloc(slots, sizeof *wide);
+    if (wide == NULL)
+        return SHOAL_E_NOMEM;
+    for (uint32_t i = 0; i < c->slots; i++)
+        if (c->value[i].rows != 0)
+            *slot_of(wide, slots, c->value[i].hash) = c->value[i];
+    free(c->value);
+    c->value = wide;
+    c->slots = slots;
+    return 0;
+}
+
+static void example_take(struct column_seen *c, const struct cell *cell)
+{
+    if (c->examples == COLUMN_SEEN_EXAMPLES)
+        return;
+    char *to = c->example[c->examples++];
+    uint32_t n = cell->bytes < COLUMN_SEEN_TEXT ? cell->bytes : COLUMN_SEEN_TEXT - 1;
+    for (uint32_t i = 0; i < n; i++) /* what a terminal shows */
+        to[i] = (unsigned char)cell->text[i] >= ' ' && cell->text[i] != 127 ? cell->text[i] : '?';
+    to[n] = '\0';
+}
+
+static int value_add(struct column_seen *c, const struct cell *cell, bool positive)
+{
+    uint64_t hash = hash_bytes(cell->text, cell->bytes, 0);
+    if (c->filled >= c->slots / 4 * 3 && grow(c) != 0)
+        return SHOAL_E_NOMEM;
+    struct column_value *v = slot_of(c->value, c->slots, hash);
+    if (v->rows == 0) {
+        v->hash = hash;
+        c->filled++;
+        c->distinct += cell->bytes > 0;
+        if (cell->bytes > 0)
+            example_take(c, cell);
+    }
+    v->rows++;
+    v->positives += positive;
+    SHOAL_ASSERT(c->filled < c->slots && v->positives <= v->rows);
+    return 0;
+}
+
+/* Digits behind the point of a number, and whether all of them are 0. */
+static bool fraction(const struct cell *cell, bool *zero)
+{
+    const char *point = memchr(cell->text, '.', cell->bytes), *end = cell->text + cell->bytes;
+    *zero = true;
+    if (point == NULL)
+        return false;
+    for (const char *p = point + 1; p < end; p++)
+        *zero = *zero && *p == '0';
+    return point + 1 < end;
+}
+
+static void range_take(double x, bool first, double *least, double *most)
+{
+    *least = first || x < *least ? x : *least;
+    *most = first || x > *most ? x : *most;
+}
+
+static void number_take(struct column_seen *c, const struct cell *cell, bool positive)
+{
+    bool zero;
+    double x = 0;
+    if (cell->bytes > 0 && !feature_number(cell, &x))
+        return;
+    range_take(x, c->ranged[positive]++ == 0, &c->least_of[positive], &c->most_of[positive]);
+    if (cell->bytes == 0)
+        return;
+    range_take(x, c->numbers == 0, &c->least, &c->most);
+    c->numbers++;
+    if (!fraction(cell, &zero))
+        return;
+    c->fractions++;
+    c->zeros += zero;
+}
+
+int column_seen_add(struct column_seen *c, const struct cell *cell, bool positive)
+{
+    number_take(c, cell, positive);
+    c->cells++;
+    c->empty += cell->bytes == 0;
+    c->values += cell->bytes > 0;
+    c->labels[positive]++;
+    return value_add(c, cell, positive);
+}
+
+/* "3:0.5", and whether its number has a fraction. */
+static bool weighted(const struct cell *value, bool *fractional)
+{
+    const char *colon = memrchr(value->text, ':', value->bytes);
+    bool zero;
+    double x;
+    if (colon == NULL || colon == value->text)
+        return false;
+    struct cell weight = {colon + 1, (uint32_t)(value->bytes - (size_t)(colon + 1 - value->text))};
+    *fractional = fraction(&weight, &zero);
+    return feature_number(&weight, &x);
+}
+
+int column_seen_add_multi(struct column_seen *c, const struct cell *cell, char separator,
+                          const struct feature_padding *padding)
+{
+    const char *p = cell->text, *end = p + cell->bytes;
+    uint64_t before = c->values;
+    int rc = 0;
+    c->cells++;
+    c->lists += cell->bytes > 1 && p[0] == '[' && end[-1] == ']';
+    while (p < end && rc == 0) {
+        const char *stop = memchr(p, separator, (size_t)(end - p));
+        stop = stop == NULL ? end : stop;
+        struct cell value = {p, (uint32_t)(stop - p)};
+        bool pads = value.bytes == padding->bytes && memcmp(p, padding->text, value.bytes) == 0;
+        if (value.bytes > 0 && !pads) {
+            bool fractional = false, weighs = weighted(&value, &fractional);
+            c->weighted += weighs;
+            c->weights += weighs && fractional;
+            c->values++;
+            rc = value_add(c, &value, false);
+        }
+        p = stop + 1;
+    }
+    c->empty += c->values == before;
+    return rc;
+}
+
+bool column_seen_own(const struct column_seen *c)
+{
+    return c->values >= OWN_ROWS && c->distinct == c->values && c->empty <= c->cells / 10;
+}
+
+static bool both_labels(const struct column_seen *c)
+{
+    return c->labels[0] >= LABEL_ROWS && c->labels[1] >= LABEL_ROWS;
+}
+
+/* A value seen once tells nothing by itself; all of them together are as one value. */
+bool column_seen_tells(const struct column_seen *c)
+{
+    uint64_t rows = 0, positives = 0;
+    for (uint32_t i = 0; i < c->slots; i++) {
+        const struct column_value *v = &c->value[i];
+        if (v->rows > 1 && v->positives > 0 && v->positives < v->rows)
+            return false;
+        rows += v->rows == 1;
+        positives += v->rows == 1 ? v->positives : 0;
+    }
+    return both_labels(c) && (positives == 0 || positives == rows);
+}
+
+bool column_seen_parts(const struct column_seen *c)
+{
+    return both_labels(c) && (c->most_of[0] < c->least_of[1] || c->most_of[1] < c->least_of[0]);
+}

@@ -1,0 +1,201 @@
+/* profile.c: a sample of lines, column by column, as JSON. */
+#include "worker/data/profile.h"
+
+#include "proto/base/hash.h"
+#include "worker/data/profile_notes.h"
+#include "worker/data/sample.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CELLS (1u << 21) /* of all columns together: 64 MiB where all differ */
+#define ROWS_LEAST 1024u
+#define PLACES_LEAST 16u /* of entries that stand at two places, to be worth a word */
+
+struct profile {
+    const struct features *features;
+    struct profile_column *column; /* owned (count) */
+    uint32_t count;
+    uint64_t rows;
+    struct place *place; /* owned: libsvm: where entries stand */
+};
+
+/* Of libsvm an entry's place is its field: one that stands at several is of no field. By hash of
+ * its number; one that finds its slot taken is passed over. */
+#define PLACE_SLOTS (1u << 16)
+struct place {
+    uint64_t hash;
+    uint16_t first; /* from 1; 0: the slot is free */
+    uint16_t other; /* likewise; 0: none */
+};
+
+static void places_take(struct profile *v, const struct cell *cell)
+{
+    for (uint32_t i = 1; v->place != NULL && i < v->features->columns; i++) {
+        uint64_t hash = hash_bytes(cell[i].text, cell[i].bytes, 0);
+        struct place *p = &v->place[hash & (PLACE_SLOTS - 1)];
+        if (p->first == 0)
+            *p = (struct place){.hash = hash, .first = (uint16_t)i};
+        else if (p->hash == hash && p->first != i)
+            p->other = (uint16_t)i;
+    }
+}
+
+static int row_see(void *context, const struct cell *cell)
+{
+    struct profile *v = context;
+    const struct features *f = v->features;
+    double label;
+    bool positive = feature_number(&cell[f->label[0]], &label) && label > f->label_above;
+    int rc = 0;
+    v->rows++;
+    places_take(v, cell);
+    for (uint32_t i = 0; i < v->count && rc == 0; i++) {
+        struct profile_column *c = &v->column[i];
+        const struct cell *own = &cell[c->use->column];
+        rc = !c->numeric && c->use->type == COLUMN_MULTI
+                 ? column_seen_add_multi(&c->seen, own, c->use->separator, c->padding)
+                 : column_seen_add(&c->seen, own, positive);
+    }
+    return rc;
+}
+
+/* ---- as JSON --------------------------------------------------------------------------------- */
+
+static const char *kind_of(const struct profile_column *c)
+{
+    if (c->numeric || c->use->type == COLUMN_NUMBER)
+        return c->numeric ? "number" : "bucket";
+    if (c->use->type == COLUMN_MULTI)
+        return c->use->id ? "multi id" : "multi";
+    return c->use->id ? "id" : "category";
+}
+
+static struct json *column_json(const struct profile_column *c)
+{
+    const struct column_seen *s = &c->seen;
+    struct json *j = json_new_object(), *examples = json_new_array();
+    json_set_string(j, "name", c->name);
+    json_set_string(j, "kind", kind_of(c));
+    json_set_int(j, "values", s->distinct);
+    json_set_number(j, "empty", s->cells > 0 ? (double)s->empty / (double)s->cells : 0);
+    if (c->use->type == COLUMN_NUMBER && s->numbers > 0) {
+        json_set_number(j, "least", s->least);
+        json_set_number(j, "most", s->most);
+    }
+    for (uint32_t i = 0; i < s->examples; i++)
+        json_append_string(examples, s->example[i]);
+    json_set(j, "examples", examples);
+    return j;
+}
+
+static void places_note(const struct profile *v, struct json *notes)
+{
+    uint32_t several = 0, numbers = 0;
+    const struct place *first = NULL;
+    char text[512];
+    for (uint32_t i = 0; v->place != NULL && i < PLACE_SLOTS; i++) {
+        const struct place *p = &v->place[i];
+        numbers += p->first != 0;
+        several += p->other != 0;
+        if (p->other != 0 && first == NULL)
+            first = p;
+    }
+    if (several < PLACES_LEAST)
+        return;
+    (void)snprintf(text, sizeof text,
+                   "%u of %u entries of the libsvm lines looked at stand at several places, one at "
+                   "%u and %u, and an entry's place is its field: if ranges of numbers are the "
+                   "fields, sort the entries of each line by their numbers",
+                   several, numbers, first->first, first->other);
+    json_append_string(notes, text);
+}
+
+static struct json *profile_json(const struct profile *v, const struct job *job, bool whole)
+{
+    const struct features *f = v->features;
+    struct json *j = json_new_object(), *fields = json_new_array(), *notes = json_new_array();
+    const struct cell *name = &f->name[f->label[0]];
+    char label[LIMIT_NAME];
+    const char *tells;
+    (void)snprintf(label, sizeof label, "%.*s",
+                   (int)(name->bytes < LIMIT_NAME ? name->bytes : LIMIT_NAME - 1), name->text);
+    for (uint32_t i = 0; i < v->count; i++)
+        json_append(fields, column_json(&v->column[i]));
+    json_set_int(j, "rows", (int64_t)v->rows);
+    json_set_bool(j, "whole", whole);
+    json_set(j, "fields", fields);
+    bool shared = profile_files(job, notes);
+    profile_notes_add(v->column, v->count, label, notes, &tells);
+    places_note(v, notes);
+    json_set(j, "notes", notes);
+    json_set_bool(j, "shared", shared);
+    if (tells != NULL)
+        json_set_string(j, "tells", tells);
+    return j;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+static void column_take(struct profile *v, const struct feature_use *use,
+                        const struct feature_padding *padding)
+{
+    const struct cell *name = &v->features->name[use->column];
+    struct profile_column *c = &v->column[v->count++];
+    *c = (struct profile_column){.use = use, .padding = padding, .numeric = padding == NULL};
+    if (name->bytes == 0)
+        (void)snprintf(c->name, sizeof c->name, "%u", use->column);
+    else
+        (void)snprintf(c->name, sizeof c->name, "%.*s",
+                       (int)(name->bytes < LIMIT_NAME ? name->bytes : LIMIT_NAME - 1), name->text);
+}
+
+/* In the order of the input's columns. */
+static int by_column(const void *a, const void *b)
+{
+    const struct profile_column *x = a, *y = b;
+    return x->use->column < y->use->column ? -1 : x->use->column > y->use->column;
+}
+
+static int profile_open(struct profile *v, const struct features *f, struct err *e)
+{
+    uint32_t columns = f->shape.fields + f->shape.numerics;
+    bool libsvm = f->format == &format_libsvm;
+    *v = (struct profile){.features = f, .column = calloc(columns + 1, sizeof *v->column)};
+    v->place = libsvm ? calloc(PLACE_SLOTS, sizeof *v->place) : NULL;
+    if (v->column == NULL || (libsvm && v->place == NULL))
+        return err_set(e, SHOAL_E_NOMEM, "no memory to look at %u columns", columns);
+    for (uint32_t i = 0; i < f->shape.fields; i++)
+        column_take(v, &f->field[i], &f->padding[i]);
+    for (uint32_t i = 0; i < f->shape.numerics; i++)
+        column_take(v, &f->numeric[i], NULL);
+    qsort(v->column, v->count, sizeof *v->column, by_column);
+    return 0;
+}
+
+static void profile_close(struct profile *v)
+{
+    for (uint32_t i = 0; i < v->count && v->column != NULL; i++)
+        column_seen_free(&v->column[i].seen);
+    free(v->column);
+    free(v->place);
+}
+
+int profile_make(const struct job *job, const struct source *s, const struct index *x,
+                 const struct features *f, struct json **out, struct err *e)
+{
+    struct profile v;
+    uint32_t columns = f->shape.fields + f->shape.numerics;
+    uint64_t most = columns == 0 ? SAMPLE_ROWS : CELLS / columns;
+    most = most > SAMPLE_ROWS ? SAMPLE_ROWS : most < ROWS_LEAST ? ROWS_LEAST : most;
+    int rc = profile_open(&v, f, e);
+    if (rc == 0)
+        rc = sample_walk(s, x, f, most, row_see, &v, e);
+    for (uint32_t i = 0; i < v.count && rc == 0; i++)
+        rc = profile_notes_refuse(&v.column[i], e);
+    if (rc == 0)
+        *out = profile_json(&v, job, sample_whole(x, most));
+    profile_close(&v);
+    return rc;
+}

@@ -1,0 +1,57 @@
+/* sample.c: a stretch of lines at each of several places. */
+#include "worker/data/sample.h"
+
+#include "proto/base/assert.h"
+
+#include <stdlib.h>
+
+#define PLACES 64u
+
+struct walk {
+    const struct source *source;
+    const struct index *index;
+    const struct features *features;
+    struct lines lines;
+    struct cell *cell; /* (CELLS_MAX), owned */
+    int (*see)(void *context, const struct cell *cell);
+    void *context;
+};
+
+/* Up to `rows` lines from a chunk on. */
+static int place_walk(struct walk *w, uint64_t chunk, uint64_t rows, struct err *e)
+{
+    const struct index *x = w->index;
+    const struct features *f = w->features;
+    struct line line;
+    char reason[REASON_BYTES];
+    int rc = 0;
+    lines_start(&w->lines, w->source, f->header, x->chunk[chunk].at, x->bytes,
+                x->chunk[chunk].number);
+    for (uint64_t i = 0; i < rows && rc == 0 && (rc = lines_next(&w->lines, &line, e)) == 0; i++)
+        if (!line.too_long && f->format->line(f, line.text, line.bytes, w->cell, reason) == 0)
+            rc = w->see(w->context, w->cell);
+    return rc == SHOAL_E_END ? 0 : rc;
+}
+
+int sample_walk(const struct source *s, const struct index *x, const struct features *f,
+                uint64_t most, int (*see)(void *context, const struct cell *cell), void *context,
+                struct err *e)
+{
+    bool whole = sample_whole(x, most);
+    uint32_t places = whole ? 1 : PLACES;
+    struct walk w = {.source = s, .index = x, .features = f, .see = see, .context = context};
+    SHOAL_ASSERT(most >= PLACES && most <= SAMPLE_ROWS);
+    if (x->chunks == 0)
+        return 0;
+    int rc = lines_init(&w.lines, e);
+    if (rc != 0)
+        return rc;
+    w.cell = malloc(sizeof *w.cell * CELLS_MAX);
+    if (w.cell == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for the cells of a line");
+    for (uint32_t p = 0; p < places && rc == 0; p++)
+        rc = place_walk(&w, (uint64_t)p * x->chunks / places, whole ? x->rows : most / PLACES, e);
+    free(w.cell);
+    lines_free(&w.lines);
+    return rc;
+}
