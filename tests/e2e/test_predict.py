@@ -152,7 +152,7 @@ def input_and_output_may_be_streams(space):
     out = space / "file.csv"
     shoal("predict", "--from", made / "run", "--in", test, "--out", out)
     got = shoal("predict", "--from", made / "run", "--in", "-", stdin=test.read_text())
-    assert got.stdout == out.read_text() and got.stderr == ""
+    assert got.stdout == out.read_text() and got.stderr.startswith("values without a row: ") and got.stderr.count("\n") <= 2, got.stderr
     two = shoal("predict", "--from", made / "run", "--in", test, "--workers", 2, "--format", "tsv")
     assert two.stdout == out.read_text()
     shoal("predict", "--from", made / "run", "--in", "-", "--workers", 2, stdin="", status=64)
