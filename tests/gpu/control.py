@@ -356,11 +356,23 @@ def check_results(folder):
     assert subprocess.run([HERE / "run", "results", folder / "none.json"], capture_output=True).returncode == 65
 
 
+def check_readme(folder):
+    """The README's figure is that of the page beside it, and one of another page is put in."""
+    readme = folder / "README.md"
+    readme.write_text("at <!-- rate -->9.9<!-- /rate --> million", encoding="utf-8")
+    results.readme_put(readme, "- the whole way at 1,000 examples/s or more: **yes** (2,449,000 examples/s)")
+    assert "-->2.4<!--" in readme.read_text(encoding="utf-8")
+    page, whole = HERE / "RESULTS.md", HERE.parent.parent / "README.md"
+    if page.exists() and whole.exists():  # of an archive: neither
+        said = results.README_RATE.search(whole.read_text(encoding="utf-8"))
+        assert said and said[0] == results.rate_of(page.read_text(encoding="utf-8")), said
+
+
 def main():
     session.adopt()
     with tempfile.TemporaryDirectory(prefix="shoal-gpu-control-") as name:
         for check in (check_stages, check_limits, check_ends, check_stuck, check_smoke, check_tests, check_sanitizer, check_torch, check_place,
-                      check_run, check_written, check_results):
+                      check_run, check_written, check_results, check_readme):
             folder = pathlib.Path(name) / check.__name__
             folder.mkdir()
             check(folder)

@@ -1,5 +1,6 @@
 """results: results.json, which keeps both halves with every figure, and RESULTS.md, which is made of it and of nothing else."""
 import json
+import re
 
 from smoke import ALL_KINDS, KINDS
 from steps import PRECISIONS, VARIANTS
@@ -21,8 +22,8 @@ PyTorch's were measured by turns. Outside: the share of ours that is not matrix 
 Not det.: `train.deterministic: false`. Graphs: `torch.compile(mode="reduce-overhead")`. The last three columns: PyTorch's time / ours."""
 COPIES_TEXT = """tf32. Compute: as above. Copies: a step's alone, from and to pinned memory: values, numbers, labels, parameters
 and rows in (42,000 and 127,000 rows: unique keys of such a batch of the synthetic log), gradients and scores out. Whole: the step as the worker calls it, which waits for each; with four lanes the copies of one overlap with another's compute."""
-WHOLE_TEXT = """`shoal local`, DeepFM 400-400-400, tf32, durability memory, three epochs over a synthetic Criteo log ({lines:,} lines in
-{files} files), servers, worker and card on this host. First, last: examples/s of the first epoch, in which the tables grow, and of the
+WHOLE_TEXT = """`shoal local`, DeepFM 400-400-400, tf32, durability memory, three epochs over a synthetic Criteo log (of {lines:,} lines in
+{files} files each run reads the first files, as many as its time allows: the column lines), servers, worker and card on this host. First, last: examples/s of the first epoch, in which the tables grow, and of the
 last. One thing is changed at a time, and what was faster is kept for the next. Time: of the lanes; busy: of each stage, which overlap;
 CPU: seconds by program, and microseconds an example of all. Card: mean of what nvidia-smi calls utilisation. `fm on the CPU` has no
 network and no card: the host's own ceiling."""
@@ -46,6 +47,22 @@ def read(path):
 def write(folder, halves):
     (folder / "results.json").write_text(json.dumps(halves, indent=1) + "\n", encoding="utf-8")
     (folder / "RESULTS.md").write_text(text_of(halves), encoding="utf-8")
+
+
+RATE = re.compile(r"the whole way at [\d,]+ examples/s or more: .*\(([\d,]+) examples/s\)")
+README_RATE = re.compile(r"(?<=<!-- rate -->)[\d.]+(?=<!-- /rate -->)")
+
+
+def rate_of(page):
+    """Millions of examples/s of the whole way, as a README says it; None where the page has none."""
+    found = RATE.search(page)
+    return None if found is None else f"{int(found[1].replace(',', '')) / 1e6:.1f}"
+
+
+def readme_put(readme, page):
+    """The README's figure is the page's."""
+    if rate_of(page) is not None:
+        readme.write_text(README_RATE.sub(rate_of(page), readme.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 # ---- words ---------------------------------------------------------------------------------------------------------

@@ -142,6 +142,8 @@ def results_verb(o):
         halves.update(found)
     o.out.mkdir(parents=True, exist_ok=True)
     results.write(o.out, halves)
+    if o.out.resolve() == ROOT / "tests/gpu" and (ROOT / "README.md").exists():
+        results.readme_put(ROOT / "README.md", results.text_of(halves))
     print(f"{o.out / 'RESULTS.md'}")
     return 0
 
