@@ -96,7 +96,7 @@ def shipped_settings_come_to_the_same_auc(space):
     test = synth_part(space, 4, 100000)
     shipped = pathlib.Path("deploy/jobs/quickstart.yaml")
     # A schedule begins anew each day: rates that fall to an end would make four ends of one.
-    sets = ["--set", "train.schedule={kind: constant}", "--set", "data.valid=[]", "--set", f"data.test={test}", "--set", "checkpoint.at_end=true", "--set", "train.consistency=bsp", "--set"]
+    sets = ["--set", "train.schedule={kind: constant}", "--set", "tables[0].optimizer.lr=0.0005", "--set", "dense_optimizer.lr=0.0005", "--set", "data.valid=[]", "--set", f"data.test={test}", "--set", "checkpoint.at_end=true", "--set", "train.consistency=bsp", "--set"]
     at_once = run_job(shipped, space / "whole", 1, 1, [*sets, f"data.train={whole}"])
     for i, day in enumerate(days):
         begin = ["--start-from", str(space / f"run-{i - 1}")] if i else []
