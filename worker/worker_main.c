@@ -24,6 +24,7 @@
 #include "proto/job/live.h"
 #include "proto/job/option.h"
 #include "proto/metric/measure.h"
+#include "proto/net/name.h"
 #include "proto/net/net.h"
 #include "proto/net/notify.h"
 #include "proto/wire/wire.h"
@@ -392,6 +393,7 @@ static int train(const struct arguments *a, struct daemon *d, struct err *e)
     host[sizeof host - 1] = '\0';
     snprintf(name, sizeof name, "%s-%d", host, (int)getpid());
     struct trainer_options options = {.coordinator = a->coordinator,
+                                      .resolve = name_resolve,
                                       .name = a->name != NULL ? a->name : name,
                                       .pid = (uint32_t)getpid(),
                                       .lanes_max = a->lanes,

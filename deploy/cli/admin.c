@@ -53,10 +53,37 @@ static void worker_print(const struct json *v)
 {
     const char *device = json_as_string(json_get(v, "device"), ""),
                *why = json_as_string(json_get(v, "why"), "");
-    printf("  worker %-2.0f %-16s %-26s %12.0f examples  %s%s%s\n",
+    bool idle = json_as_int(json_get(v, "lanes"), 0) == 0;
+    printf("  worker %-2.0f %-16s %-26s %12.0f examples  %s%s%s%s\n",
            json_as_number(json_get(v, "worker"), 0), json_as_string(json_get(v, "name"), "?"),
            json_as_string(json_get(v, "backend"), "?"), json_as_number(json_get(v, "examples"), 0),
-           device, device[0] != 0 && why[0] != 0 ? "; " : "", why);
+           device, device[0] != 0 && why[0] != 0 ? "; " : "", why, idle ? "; no lane now" : "");
+}
+
+/* Workers that wait for a job, or for one that they fit; a handful by name. */
+static void idle_print(const struct json *list)
+{
+    enum { NAMED = 8 };
+    size_t n = json_count(list);
+    for (size_t i = 0; i < n && i < NAMED; i++)
+        printf("  worker    %-16s waits for a job\n",
+               json_as_string(json_get(json_array_at(list, i), "name"), "?"));
+    if (n > NAMED)
+        printf("  and %zu more workers wait for a job\n", n - NAMED);
+}
+
+/* "1234 examples, 56 a second": of a rate that is not known yet there is no word. */
+static void job_print(const struct json *s)
+{
+    const struct json *rate = json_get(s, "rate");
+    printf("job %s: %s, epoch %.0f, %.0f examples", json_as_string(json_get(s, "job"), ""),
+           json_as_string(json_get(s, "state"), "?"), json_as_number(json_get(s, "epoch"), 0),
+           json_as_number(json_get(s, "examples"), 0));
+    if (!json_absent(rate))
+        printf(", %.0f a second", json_as_number(rate, 0));
+    putchar('\n');
+    if (!json_absent(json_get(s, "error")))
+        printf("  it ended: %s\n", json_as_string(json_get(s, "error"), "?"));
 }
 
 /* Whether a shard serves. */
@@ -101,6 +128,13 @@ static void objects_print(const struct json *o)
                json_as_string(json_get(o, "late_name"), "?"));
 }
 
+size_t cli_problems_print(const struct json *list, const char *before)
+{
+    for (size_t i = 0; i < json_count(list); i++)
+        printf("%sproblem: %s\n", before, json_as_string(json_array_at(list, i), "?"));
+    return json_count(list);
+}
+
 static void status_print(const struct json *s)
 {
     char ready[64];
@@ -109,15 +143,13 @@ static void status_print(const struct json *s)
     if (json_as_string(json_get(s, "job"), "")[0] == 0)
         puts("no job has been submitted yet");
     else
-        printf("job %s: %s, epoch %.0f, %.0f examples, %.0f a second\n",
-               json_as_string(json_get(s, "job"), ""), json_as_string(json_get(s, "state"), "?"),
-               json_as_number(json_get(s, "epoch"), 0), json_as_number(json_get(s, "examples"), 0),
-               json_as_number(json_get(s, "rate"), 0));
+        job_print(s);
     insecure_print(json_get(s, "insecure"));
     if (!json_absent(json_get(s, "warning")))
         printf("  warning: %s\n", json_as_string(json_get(s, "warning"), "?"));
     if (!json_absent(json_get(s, "waiting")))
         printf("  %s\n", json_as_string(json_get(s, "waiting"), "?"));
+    cli_problems_print(json_get(s, "problems"), "  ");
     objects_print(json_get(s, "objects"));
     if (!json_absent(json_get(s, "publish")))
         printf("  checkpoint.publish of %s: %s\n",
@@ -133,6 +165,7 @@ static void status_print(const struct json *s)
     }
     for (size_t i = 0; i < json_count(workers); i++)
         worker_print(json_array_at(workers, i));
+    idle_print(json_get(s, "idle"));
     for (size_t i = 0; i < json_count(lanes); i++) {
         const struct json *v = json_array_at(lanes, i);
         printf("  lane  %-3.0f %-16s generation %-15.0f %12.0f batches done\n",

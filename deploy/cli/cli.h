@@ -90,6 +90,8 @@ void cli_ask_silence(struct ask *a, uint32_t silent_ms);
 int cli_ask(struct ask *a, struct wire *request, const struct frame *frames, uint32_t timeout_ms,
             struct wire *reply, struct msg **reply_message, struct err *e);
 
+/* The problems of a status, a line each behind `before`; how many. */
+size_t cli_problems_print(const struct json *list, const char *before);
 /* A status of the coordinator as one line: phase, epoch, examples, speed, loss, time left. */
 /* The lines that tell of a job's input (`input` of status and report.json), from 0: a head, each
  * field, notes. False: there are no more. */

@@ -7,6 +7,7 @@
 #include "proto/base/machine.h"
 #include "proto/job/keys.h"
 #include "proto/job/legend.h"
+#include "proto/net/name.h"
 
 #include <errno.h>
 #include <glob.h>
@@ -15,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ASK_FILES = 8 }; /* descriptors of a connection, about */
+enum { ASK_FILES = 8 /* descriptors of a connection, about */, DIAL_MS = 3000 };
 
 /* ---- live ------------------------------------------------------------------------------------ */
 
@@ -113,6 +114,29 @@ int cluster_shard(struct cluster *c, uint32_t shard, struct ask **out, struct er
     }
     *out = c->shard[shard];
     return 0;
+}
+
+int cluster_dial(struct cluster *c, uint32_t shard, const char *endpoint, struct err *e)
+{
+    struct wire w = {.type = WIRE_TYPE_HELLO, .u.HELLO = {.version = WIRE_VERSION}}, reply;
+    struct ask *a;
+    struct err none;
+    char numeric[256];
+    bool tcp = strncmp(endpoint, "tcp://", 6) == 0;
+    (void)snprintf(w.u.HELLO.role, sizeof w.u.HELLO.role, "cli");
+    if (c->endpoint == NULL)
+        (void)live_map(c, &none);
+    const char *key = c->key != NULL && shard < c->shards ? c->key[shard] : "";
+    if (tcp && key[0] == 0 && !cli_plain(endpoint))
+        return 0;
+    int rc = name_resolve(endpoint, numeric, e);
+    if (rc == 0)
+        rc = cli_ask_open(endpoint, key, &a, e);
+    if (rc != 0)
+        return rc;
+    rc = cli_ask(a, &w, NULL, DIAL_MS, &reply, NULL, e);
+    cli_ask_close(a);
+    return rc;
 }
 
 /* ---- offline --------------------------------------------------------------------------------- */

@@ -52,6 +52,10 @@ int cluster_erase(struct cluster *c, uint32_t index, const uint64_t *keys, uint3
 /* Text of the job that made the tables, with the names that they know (proto/job/legend.h); *text
  * NULL where there is none, else the caller's. */
 int cluster_job(struct cluster *c, char **text, size_t *bytes, struct err *e);
+/* Whether a server answers this machine at the endpoint that its status tells: asked over a
+ * connection of its own, for three seconds. 0 also where nothing can be said: over keys, before a
+ * map tells which the server's is. */
+int cluster_dial(struct cluster *c, uint32_t shard, const char *endpoint, struct err *e);
 /* STATUS of a live coordinator, as JSON. */
 int cluster_status(struct cluster *c, struct json **out, struct err *e);
 

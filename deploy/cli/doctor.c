@@ -1,4 +1,5 @@
-/* doctor.c: `shoal doctor`: who owns what in a cluster, and what does not fit. */
+/* doctor.c: `shoal doctor`: who owns what in a cluster, what does not fit, and which server does
+ * not answer this machine. */
 #include "deploy/cli/cluster.h"
 
 #include <inttypes.h>
@@ -44,25 +45,49 @@ static uint32_t shards_print(const struct json *servers, const struct json *clus
     return wrong;
 }
 
-static uint32_t strangers_print(const struct json *cluster)
+static void come_print(const struct json *cluster)
 {
-    const struct json *come = json_get(cluster, "come"), *list = json_get(cluster, "strangers");
+    const struct json *come = json_get(cluster, "come");
     for (size_t i = 0; i < json_count(come); i++)
         printf("waits for the others: server %s/%" PRId64 "\n",
                json_as_string(json_get(json_array_at(come, i), "name"), "?"),
                json_as_int(json_get(json_array_at(come, i), "index"), 0));
-    for (size_t i = 0; i < json_count(list); i++) {
-        const struct json *s = json_array_at(list, i);
-        printf("refused: server %s/%" PRId64 ", %" PRId64 " s ago: %s\n",
+}
+
+/* Each server is asked from here, as a worker on this machine would; how many do not answer. Those
+ * that are silent to the coordinator too are told already. */
+static uint32_t servers_dial(struct cluster *c, const struct json *servers)
+{
+    uint32_t wrong = 0;
+    for (size_t i = 0; i < json_count(servers); i++) {
+        const struct json *s = json_array_at(servers, i);
+        struct err e = {0};
+        if (!json_as_bool(json_get(s, "ready"), false) ||
+            cluster_dial(c, (uint32_t)json_as_int(json_get(s, "shard"), 0),
+                         json_as_string(json_get(s, "endpoint"), ""), &e) == 0)
+            continue;
+        printf("problem: server %s/%" PRId64 " does not answer this machine, though it beats to "
+               "the coordinator: %s\n",
                json_as_string(json_get(s, "name"), "?"), json_as_int(json_get(s, "index"), 0),
-               json_as_int(json_get(s, "silent_ms"), 0) / 1000,
-               json_as_string(json_get(s, "why"), "?"));
+               e.text);
+        wrong++;
     }
-    return (uint32_t)json_count(list);
+    return wrong;
+}
+
+/* Of no consequence for what fits. */
+static void workers_print(const struct json *status)
+{
+    size_t members = json_count(json_get(status, "workers")),
+           idle = json_count(json_get(status, "idle"));
+    printf("workers: %zu of the job at hand, %zu without a job\n", members, idle);
+    if (!json_absent(json_get(status, "error")))
+        printf("the last job, %s, ended: %s\n", json_as_string(json_get(status, "job"), "?"),
+               json_as_string(json_get(status, "error"), "?"));
 }
 
 /* Prints it; how many things do not fit. */
-static uint32_t cluster_print(const struct json *status)
+static uint32_t cluster_print(struct cluster *c, const struct json *status)
 {
     const struct json *cluster = json_get(status, "cluster");
     const char *id = json_as_string(json_get(cluster, "id"), "");
@@ -78,7 +103,11 @@ static uint32_t cluster_print(const struct json *status)
     bool named = id[0] == 0 || json_as_bool(json_get(cluster, "names"), true);
     if (!named)
         printf("not all servers have said yet what the fields of their tables are called\n");
-    return wrong + strangers_print(cluster) + (id[0] == 0) + !named;
+    come_print(cluster);
+    workers_print(status);
+    /* what is silent or refused stands among the problems, too */
+    uint32_t problems = (uint32_t)cli_problems_print(json_get(status, "problems"), "");
+    return wrong + problems + servers_dial(c, json_get(status, "servers")) + (id[0] == 0) + !named;
 }
 
 int cli_doctor(int argc, char **argv)
@@ -96,7 +125,7 @@ int cli_doctor(int argc, char **argv)
         rc = cluster_status(c, &status, &e);
     if (rc == 0 && option_given(&o, "json"))
         cli_json_print(json_get(status, "cluster"));
-    else if (rc == 0 && cluster_print(status) > 0)
+    else if (rc == 0 && cluster_print(c, status) > 0)
         rc = err_set(&e, SHOAL_E_UNAVAILABLE, "not all of it fits: see above");
     json_free(status);
     cluster_close(c);

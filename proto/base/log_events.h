@@ -57,6 +57,13 @@
       "Worker @SHOAL_WORKER@ was not heard for its lease; its lanes go to others and its "         \
       "unfinished tasks are done again. No example is counted twice.",                             \
       "Look at that worker's machine.")                                                            \
+    X(WORKER_STALLED, "cec36e7fd2fe42c482dbbd908e824e5c", WARN, "SHOAL_WORKER",                    \
+      "A worker beats and does not get on",                                                        \
+      "Worker @SHOAL_WORKER@ has lanes or other work and has finished nothing of it for several "  \
+      "leases, while the others could go on. Its work goes to them, and it gets none for a "       \
+      "while.",                                                                                    \
+      "Where the message names a server, look at the network between the two and at `advertise` "  \
+      "in the server's file; else at the worker's log, its input and its device.")                 \
     X(DEVICE_LOST, "de100dbba7bc48949261b39ba577b13f", ERROR, "SHOAL_DEVICE",                      \
       "A worker's device failed",                                                                  \
       "The GPU (@SHOAL_DEVICE@) gave an error or no answer. Where the job allows it the worker "   \

@@ -17,7 +17,7 @@
     "; bring the data_dir back from a copy, or empty it: the cluster is taken over from its "      \
     "servers"
 
-static const char ID_KEY[] = "cluster", MAP_KEY[] = "map";
+static const char ID_KEY[] = "cluster", MAP_KEY[] = "map", TAKEN_KEY[] = "taken-over";
 
 struct map_record { /* value of "map", then the owners, u16 each */
     uint64_t epoch;
@@ -135,7 +135,8 @@ int coord_cluster_open(struct coord *c, struct err *e)
         return rc;
     if (!coord_cluster_known(cl))
         return err_set(e, SHOAL_E_CORRUPT, "the stored cluster has no name" ADVICE);
-    return map_load(c, e);
+    rc = coord_store_get_fixed(c->store, TAKEN_KEY, &cl->taken_over, sizeof cl->taken_over, e);
+    return rc == 0 || rc == SHOAL_E_NOT_FOUND ? map_load(c, e) : rc;
 }
 
 void coord_cluster_close(struct coord_cluster *cl)
@@ -147,26 +148,13 @@ void coord_cluster_close(struct coord_cluster *cl)
 
 /* ---- refusing ---- */
 
-static uint32_t stranger_at(const struct coord_cluster *cl, const char *server, uint32_t index)
-{
-    uint32_t i = 0;
-    while (i < cl->strangers &&
-           (cl->stranger[i].index != index || strcmp(cl->stranger[i].server, server) != 0))
-        i++;
-    return i;
-}
-
 static struct coord_stranger *stranger_of(struct coord_cluster *cl, const struct wire_SHARD_BEAT *b)
 {
-    uint32_t i = stranger_at(cl, b->server, b->shard_index);
-    return i < cl->strangers ? &cl->stranger[i] : NULL;
-}
-
-const char *coord_cluster_refused(const struct coord_cluster *cl, const char *server,
-                                  uint32_t index)
-{
-    uint32_t i = stranger_at(cl, server, index);
-    return i < cl->strangers ? cl->stranger[i].text : NULL;
+    for (uint32_t i = 0; i < cl->strangers; i++)
+        if (cl->stranger[i].index == b->shard_index &&
+            strcmp(cl->stranger[i].server, b->server) == 0)
+            return &cl->stranger[i];
+    return NULL;
 }
 
 /* A free place, or that of the one longest silent. */
@@ -182,24 +170,22 @@ static struct coord_stranger *stranger_place(struct coord_cluster *cl)
     return oldest;
 }
 
-static void stranger_note(struct coord *c, const struct wire_SHARD_BEAT *b, const char *text)
+void coord_cluster_note(struct coord *c, const struct wire_SHARD_BEAT *b, const char *refused)
 {
     struct coord_stranger *to = stranger_of(&c->cluster, b);
+    if (refused == NULL) {
+        if (to != NULL)
+            *to = c->cluster.stranger[--c->cluster.strangers];
+        return;
+    }
     if (to == NULL)
         to = stranger_place(&c->cluster);
-    if (strcmp(to->text, text) != 0)
-        log_event(SERVER_NOT_TAKEN, b->server, "server %s is not taken: %s", b->server, text);
+    if (strcmp(to->text, refused) != 0)
+        log_event(SERVER_NOT_TAKEN, b->server, "server %s is not taken: %s", b->server, refused);
     memcpy(to->server, b->server, sizeof to->server);
-    (void)snprintf(to->text, sizeof to->text, "%s", text);
+    (void)snprintf(to->text, sizeof to->text, "%s", refused);
     to->index = b->shard_index;
     to->beat_ns = env_now_ns(c->env);
-}
-
-static void stranger_forget(struct coord_cluster *cl, const struct wire_SHARD_BEAT *b)
-{
-    struct coord_stranger *of = stranger_of(cl, b);
-    if (of != NULL)
-        *of = cl->stranger[--cl->strangers];
 }
 
 /* ---- a cluster that is not known yet ---- */
@@ -303,6 +289,9 @@ static int claims_judge(struct coord *c, struct err *e)
         const struct wire_SHARD_BEAT *b = &cl->claim[0].beat;
         const uint64_t id[2] = {b->cluster_high, b->cluster_low};
         if (!id_put(c, id))
+            return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+        cl->taken_over = 1;
+        if (!coord_put(c, TAKEN_KEY, &cl->taken_over, sizeof cl->taken_over))
             return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
         log_warn("this data_dir was empty; cluster %016" PRIx64 "%016" PRIx64
                  " is taken over from its %u shards, who all agree",
@@ -425,13 +414,7 @@ int coord_cluster_claim(struct coord *c, const struct wire_SHARD_BEAT *beat, pee
                        "server %s beats with no endpoint that workers could use", beat->server);
     int rc = coord_cluster_known(&c->cluster) ? claim_known(c, beat, e)
                                               : claim_unknown(c, beat, from, e);
-    if (rc == 0)
-        rc = coord_names_claim(c, beat, e);
-    if (rc != 0 && rc != SHOAL_E_AGAIN)
-        stranger_note(c, beat, e->text);
-    else
-        stranger_forget(&c->cluster, beat);
-    return rc;
+    return rc == 0 ? coord_names_claim(c, beat, e) : rc;
 }
 
 /* ---- what shards know more of ---- */

@@ -55,11 +55,9 @@ struct coord_cluster {
         uint64_t beat_ns;
     } stranger[COORD_STRANGERS];
     uint32_t strangers;
+    uint32_t taken_over; /* 1: from its shards, as the coordinator had lost its state; stored */
 };
 
-/* Why that shard was refused when it came last; NULL: it was not. */
-const char *coord_cluster_refused(const struct coord_cluster *cl, const char *server,
-                                  uint32_t index);
 /* Reads identity and map back. CORRUPT, IO. */
 int coord_cluster_open(struct coord *c, struct err *e);
 void coord_cluster_close(struct coord_cluster *cl);
@@ -68,9 +66,11 @@ bool coord_cluster_known(const struct coord_cluster *cl);
 bool coord_cluster_ready(const struct coord_cluster *cl);
 
 /* A beat, before anybody believes it. 0: the shard belongs here; AGAIN: nobody knows yet, the
- * answer is "wait"; else why it is refused, noted for people. */
+ * answer is "wait"; else why it is refused. */
 int coord_cluster_claim(struct coord *c, const struct wire_SHARD_BEAT *beat, peer_t from,
                         struct err *e);
+/* What became of a beat, for people: why it is refused, NULL: it is not. */
+void coord_cluster_note(struct coord *c, const struct wire_SHARD_BEAT *beat, const char *refused);
 /* What a shard that belongs here knows more of than the coordinator, which was put back to an older
  * state: newer runs, cuts and maps. Ends a job that is older than them. */
 void coord_cluster_learn(struct coord *c, uint32_t shard, const struct wire_SHARD_BEAT *beat);

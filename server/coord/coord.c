@@ -13,6 +13,7 @@
 #include "server/coord/keys.h"
 #include "server/coord/phase.h"
 #include "server/coord/setup.h"
+#include "server/coord/stall.h"
 #include "server/coord/status.h"
 #include "server/coord/submit.h"
 #include "server/coord/work.h"
@@ -102,15 +103,15 @@ static int on_shard_beat(struct coord *c, struct coord_ask *a)
     if (rc == 0)
         rc = coord_cluster_claim(c, beat, a->from, &a->e);
     a->silent = true;
-    if (rc == SHOAL_E_AGAIN) {
-        beat_answer(c, a->from, a->request->id, WIRE_NO_SHARD);
-        return 0;
-    }
-    if (rc != 0)
-        return rc;
-    if (c->cluster.claims > 0)
+    bool waits = rc == SHOAL_E_AGAIN;
+    if (rc == 0 && c->cluster.claims > 0)
         claims_take(c);
-    return beat_take(c, beat, a->from, a->request->id, &a->e);
+    if (waits)
+        beat_answer(c, a->from, a->request->id, WIRE_NO_SHARD);
+    else if (rc == 0)
+        rc = beat_take(c, beat, a->from, a->request->id, &a->e);
+    coord_cluster_note(c, beat, waits || rc == 0 ? NULL : a->e.text);
+    return waits ? 0 : rc;
 }
 
 /* ---- the operator ---------------------------------------------------------------------------- */
@@ -387,6 +388,8 @@ static void on_tick(struct env_timer *t)
         return;
     time_forgive(c);
     coord_work_expire(c);
+    coord_stall_tick(c);
+    coord_sight_tick(c);
     coord_call_tick(&c->calls);
     coord_keys_tick(c);
     coord_watch_tick(c);
@@ -476,6 +479,7 @@ void coord_free(struct coord *c)
     coord_names_close(&c->names);
     coord_keys_close(&c->keys);
     coord_lease_close(&c->leases);
+    coord_sight_close(&c->visitors);
     free(c->told.text);
     free(c);
 }

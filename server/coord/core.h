@@ -24,6 +24,7 @@
 #include "server/coord/names.h"
 #include "server/coord/objects.h"
 #include "server/coord/replay.h"
+#include "server/coord/sight.h"
 #include "server/coord/task.h"
 #include "server/coord/trace.h"
 #include "server/coord/window.h"
@@ -286,6 +287,7 @@ struct coord {
     struct coord_cut cut;
     struct coord_checkpoint checkpoint;
     struct coord_leases leases;
+    struct coord_visitors visitors;
     struct coord_fresh fresh;
     struct coord_fresh_fields fresh_fields;
     struct coord_job job;

@@ -12,6 +12,7 @@
 #include "server/coord/back.h"
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
+#include "server/coord/stall.h"
 #include "server/coord/work.h"
 
 #include <inttypes.h>
@@ -406,6 +407,11 @@ static void next_lane(struct coord *c, peer_t from, const struct wire *request,
         return;
     }
     coord_lane_grant(t, lane, w->number);
+    coord_stall_moved(w, env_now_ns(c->env));
+    if (w->rate_ns == 0) { /* examples are counted from here on */
+        w->rate_ns = env_now_ns(c->env);
+        w->rate_examples = w->figures.examples;
+    }
     asked_note(w, lane, t->lane[lane].generation);
     ask_note(c, &t->lane[lane], from, request->id);
     log_info("lane %u to worker %" PRIu64 ", generation %" PRIu64, lane, w->number,
@@ -448,8 +454,10 @@ static bool index_free(struct coord *c, uint32_t split, uint64_t worker)
     return true;
 }
 
-static void next_index(struct coord *c, peer_t from, const struct wire *request, uint64_t worker)
+static void next_index(struct coord *c, peer_t from, const struct wire *request,
+                       struct coord_worker *w)
 {
+    uint64_t worker = w->number;
     uint64_t now = env_now_ns(c->env);
     for (uint32_t s = 0; s < 3; s++) {
         if (c->job.at.split[s].used == 0 || c->job.at.split[s].known != 0)
@@ -467,6 +475,7 @@ static void next_index(struct coord *c, peer_t from, const struct wire *request,
             c->job.index[s].since_ns = now;
         c->job.index[s].worker = worker;
         c->job.index[s].given_ns = now;
+        coord_stall_moved(w, now);
         struct wire_LANE_NEXT_reply reply = {.kind = WIRE_NEXT_INDEX, .split = s};
         answer(c, from, request->id, &reply);
         return;
@@ -501,6 +510,10 @@ static void next_without_lane(struct coord *c, peer_t from, const struct wire *r
 {
     if (request->id < w->asked_id)
         return; /* a late copy: it was answered, or the worker has given it up */
+    if (coord_stall_barred(c, w)) {
+        answer_kind(c, from, request->id, WIRE_NEXT_WAIT, 0);
+        return;
+    }
     bool copy = request->id == w->asked_id;
     if (!copy) {
         w->asked_id = request->id;
@@ -514,7 +527,7 @@ static void next_without_lane(struct coord *c, peer_t from, const struct wire *r
         answer_kind(c, from, request->id, WIRE_NEXT_END, 0);
         break;
     case PHASE_INDEX:
-        next_index(c, from, request, w->number);
+        next_index(c, from, request, w);
         break;
     case PHASE_GROW:
         if (objects_given(c, WIRE_TRAIN, from, request, w->number))

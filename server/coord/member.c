@@ -372,8 +372,10 @@ void coord_member_forgive(struct coord_members *m, uint64_t gap_ns, uint64_t now
     for (uint32_t s = 0; s < m->shards; s++)
         if (m->shard[s].seen)
             m->shard[s].beat_ns = coord_later(m->shard[s].beat_ns, gap_ns, now_ns);
-    for (uint32_t i = 0; i < m->workers; i++)
+    for (uint32_t i = 0; i < m->workers; i++) {
         m->worker[i].beat_ns = coord_later(m->worker[i].beat_ns, gap_ns, now_ns);
+        m->worker[i].moved_ns = coord_later(m->worker[i].moved_ns, gap_ns, now_ns);
+    }
 }
 
 uint32_t coord_member_shard_of(const struct coord_members *m, peer_t peer)
@@ -462,7 +464,7 @@ int coord_member_join(struct coord_members *m, struct coord_store *store,
     w->peer = caller->peer;
     (void)snprintf(w->key, sizeof w->key, "%s", key);
     (void)snprintf(w->holder, sizeof w->holder, "%s", holder);
-    w->beat_ns = caller->now_ns;
+    w->beat_ns = w->moved_ns = caller->now_ns;
     *out = w;
     return 0;
 }

@@ -108,9 +108,15 @@ struct coord_worker {
     uint32_t asked_lane;       /* what was granted for it; meaningless without a generation */
     uint64_t asked_generation; /* 0: nothing was */
     double rate;               /* examples a second */
-    /* the last beat with more examples, 0: none yet; how many; how long after the one before */
+    bool rated;                /* it is known, though it may be 0 */
+    /* the last beat with more examples, before the first its first lane, 0: none yet; how many; how
+     * long after the one before */
     uint64_t rate_ns, rate_examples, rate_span_ns;
     uint64_t refused; /* batches that it told of, of which a push was refused for its values */
+    /* stall.h: when it was last seen to get on, or got work; until when it gets none, 0: it may
+     * have some; times in a row that its work was taken away */
+    uint64_t moved_ns, barred_ns;
+    uint32_t stalls;
     struct wire_WORKER_BEAT figures;
 };
 

@@ -585,6 +585,15 @@ static void worker_lost(struct coord_objects *o, uint64_t worker)
         }
 }
 
+bool coord_objects_asked(const struct coord_objects *o, uint64_t worker)
+{
+    bool asked = o->lister == worker;
+    for (uint32_t i = 0; i < o->count && !asked; i++)
+        asked = o->holder[i] == worker && o->object[i].given_ns != 0 && !o->object[i].known &&
+                !o->object[i].left_out;
+    return asked;
+}
+
 void coord_objects_worker_gone(struct coord_job *j, uint64_t worker)
 {
     for (uint32_t s = 0; s < JOB_SPLITS; s++)

@@ -102,6 +102,8 @@ int coord_objects_done(struct coord *c, struct coord_ask *a, bool *ends);
 /* The object that a worker is to index next, or COORD_NO_OBJECT: all are given. It is its holder
  * then. */
 uint32_t coord_objects_next(struct coord *c, uint32_t split, uint64_t worker);
+/* Whether a worker is to list them, or has one to index. */
+bool coord_objects_asked(const struct coord_objects *o, uint64_t worker);
 void coord_objects_worker_gone(struct coord_job *j, uint64_t worker);
 /* Whether one that could not be read waits for a worker that is not there: says so. */
 bool coord_objects_waits(const struct coord *c, char *text, size_t bytes);

@@ -87,6 +87,17 @@ static void greeted(void *context, const struct coord_call *call, int status, co
 }
 
 /* A request to one shard that need not be set up for it; frame NULL: it has none. */
+/* Its next beat says so too, but people may ask before. */
+static void map_taken(void *context, const struct coord_call *call, uint32_t shard,
+                      const struct wire *reply, const struct msg *m)
+{
+    struct coord *c = context;
+    (void)call;
+    (void)m;
+    if (reply->type == WIRE_TYPE_MAP_SET)
+        c->members.shard[shard].figures.map_epoch = reply->u.MAP_SET_reply.map_epoch;
+}
+
 static bool shard_ask(struct coord *c, uint32_t shard, const struct wire *w, void *frame,
                       size_t bytes, coord_call_done done)
 {
@@ -96,6 +107,7 @@ static bool shard_ask(struct coord *c, uint32_t shard, const struct wire *w, voi
                                                             .target = shard,
                                                             .early = true,
                                                             .owner = shard,
+                                                            .on_reply = map_taken,
                                                             .on_done = done});
 }
 

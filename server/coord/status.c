@@ -7,6 +7,8 @@
 #include "server/coord/back.h"
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
+#include "server/coord/sight.h"
+#include "server/coord/stall.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -61,6 +63,12 @@ static bool shard_silent(const struct coord *c, const struct coord_shard *s)
     return silent_ns(c, s) > c->options.lease_ms * UINT64_C(1000000);
 }
 
+bool coord_status_silent(const struct coord *c, uint32_t shard, uint64_t *ns)
+{
+    *ns = silent_ns(c, &c->members.shard[shard]);
+    return shard_silent(c, &c->members.shard[shard]);
+}
+
 static struct json *servers_json(const struct coord *c)
 {
     struct json *list = json_new_array();
@@ -99,6 +107,7 @@ static struct json *workers_json(const struct coord *c)
         json_set_int(item, "lanes", coord_lane_held(&c->job.tasks, w->number));
         json_set_int(item, "examples", (int64_t)w->figures.examples);
         json_set_int(item, "refused", (int64_t)w->refused);
+        json_set_int(item, "stalls", w->stalls);
         json_set_int(item, "silent_ms", (int64_t)((env_now_ns(c->env) - w->beat_ns) / 1000000));
         json_append(list, item);
     }
@@ -122,18 +131,20 @@ static struct json *insecure_json(const struct coord *c)
     return NULL;
 }
 
-/* Of the workers that are heard, each by its own beats. */
+/* Of the workers that are heard, each by its own beats; NaN: it trains, and none is known yet. */
 static double rate_of(const struct coord *c)
 {
+    bool trains = c->job.at.phase == PHASE_TRAIN, known = false;
     double rate = 0;
-    for (uint32_t i = 0; i < c->members.workers && c->job.at.phase == PHASE_TRAIN; i++)
-        if (env_now_ns(c->env) - c->members.worker[i].beat_ns <= coord_lease_ns(c))
-            rate += c->members.worker[i].rate;
-    return rate;
+    for (uint32_t i = 0; i < c->members.workers && trains; i++) {
+        const struct coord_worker *w = &c->members.worker[i];
+        if (env_now_ns(c->env) - w->beat_ns > coord_lease_ns(c))
+            continue;
+        rate += w->rate;
+        known = known || w->rated;
+    }
+    return trains && c->members.workers > 0 && !known ? NAN : rate;
 }
-
-/* One sentence on what the job waits for; false (and an empty text) when nobody is missing. */
-static bool watch_missing(const struct coord *c, char *text, size_t bytes);
 
 char *coord_status_text(struct coord *c)
 {
@@ -168,6 +179,7 @@ char *coord_status_text(struct coord *c)
         json_set_number(s, "valid_auc", now.auc);
     json_set_number(s, "eta_seconds",
                     rate > 0 && all >= examples && !grows ? (double)(all - examples) / rate : NAN);
+    json_set_number(s, "stands_seconds", (double)coord_stall_ns(c) * 1e-9);
     json_set_int(s, "restarts", j->at.restarts);
     json_set_int(s, "worker_deaths", j->at.worker_deaths);
     json_set_int(s, "went_back", j->went_back);
@@ -175,7 +187,7 @@ char *coord_status_text(struct coord *c)
     struct json *publish = coord_checkpoint_publish_json(c);
     if (publish != NULL)
         json_set(s, "publish", publish);
-    if (watch_missing(c, missing, sizeof missing))
+    if (coord_status_waiting(c, missing, sizeof missing))
         json_set_string(s, "waiting", missing);
     if (j->warning[0] != 0)
         json_set_string(s, "warning", j->warning);
@@ -193,6 +205,8 @@ char *coord_status_text(struct coord *c)
     struct json *insecure = insecure_json(c);
     if (insecure != NULL)
         json_set(s, "insecure", insecure);
+    json_set(s, "problems", coord_sight_problems(c));
+    json_set(s, "idle", coord_sight_idle(c));
     json_set(s, "cluster", coord_cluster_json(c));
     json_set(s, "lanes", lanes_json(&j->tasks));
     json_set(s, "workers", workers_json(c));
@@ -209,15 +223,18 @@ void coord_describe(struct coord *c, char *text, size_t bytes)
     uint32_t ready = 0;
     for (uint32_t i = 0; i < c->members.shards; i++)
         ready += c->members.shard[i].ready && !shard_silent(c, &c->members.shard[i]);
-    bool waits = watch_missing(c, missing, sizeof missing);
+    bool waits = coord_status_waiting(c, missing, sizeof missing);
     char of[32] = "";
     if (!coord_grow_on(j))
         (void)snprintf(of, sizeof of, " of %u", j->spec.train.epochs);
+    char rate[32] = "";
+    if (isfinite(rate_of(c)))
+        (void)snprintf(rate, sizeof rate, " %.0f/s,", rate_of(c));
     if (coord_phase_running(c))
         (void)snprintf(text, bytes,
-                       "job %s: %s, epoch %u%s, %" PRIu64 " examples, %.0f/s, %u workers%s%s",
-                       j->spec.name, coord_phase_name(c), j->at.epoch, of, coord_examples(j),
-                       rate_of(c), c->members.workers, waits ? "; " : "", waits ? missing : "");
+                       "job %s: %s, epoch %u%s, %" PRIu64 " examples,%s %u workers%s%s",
+                       j->spec.name, coord_phase_name(c), j->at.epoch, of, coord_examples(j), rate,
+                       c->members.workers, waits ? "; " : "", waits ? missing : "");
     else
         (void)snprintf(text, bytes, "no job, %u of %u shards ready%s%s%s%s", ready,
                        c->members.shards, j->parsed ? "; the last, " : "",
@@ -284,13 +301,17 @@ static void came_text(const struct coord *c, char *text, size_t bytes)
                    came, m->shards, names);
 }
 
-static bool watch_missing(const struct coord *c, char *text, size_t bytes)
+bool coord_status_waiting(const struct coord *c, char *text, size_t bytes)
 {
     text[0] = 0;
     if (!coord_phase_running(c))
         return false;
     const struct coord_shard *s = server_missing(c);
-    if (s != NULL && s->server[0] != 0)
+    const char *refused = s == NULL ? NULL : coord_sight_refused(c, s->server, s->index);
+    if (refused != NULL)
+        (void)snprintf(text, bytes, "waits for server %s, which is there and is refused: %.400s",
+                       s->server, refused);
+    else if (s != NULL && s->server[0] != 0)
         (void)snprintf(text, bytes,
                        "waits for server %s (%s), not heard for %" PRIu64 " s: start it again",
                        s->server, s->endpoint[0] != 0 ? s->endpoint : "not seen yet",
@@ -317,9 +338,15 @@ static bool watch_missing(const struct coord *c, char *text, size_t bytes)
         (void)snprintf(text, bytes,
                        "waits for workers: %u of the %u that the job asked for are there",
                        c->members.workers, c->job.at.workers_wanted);
-    else if (!coord_objects_waits(c, text, bytes))
-        (void)coord_grow_waits(c, text, bytes);
+    else if (!coord_objects_waits(c, text, bytes) && !coord_grow_waits(c, text, bytes))
+        (void)coord_stall_waits(c, text, bytes);
     return text[0] != 0;
+}
+
+bool coord_status_held_up(const struct coord *c)
+{
+    return server_missing(c) != NULL || server_reading(c) != NULL || server_short(c) != NULL ||
+           coord_call_put_off_ns(&c->calls) > SHORT_NS;
 }
 
 /* Rows that were in the memory of a process are gone with it: the job waits for its return only
@@ -364,7 +391,7 @@ void coord_watch_tick(struct coord *c)
     memory_look(c);
     short_look(c);
     SHOAL_ASSERT(c->watch.said_ns <= now);
-    if (now - c->watch.said_ns < SAY_NS || !watch_missing(c, text, sizeof text))
+    if (now - c->watch.said_ns < SAY_NS || !coord_status_waiting(c, text, sizeof text))
         return;
     c->watch.said_ns = now;
     log_event(JOB_WAITS, c->job.spec.name, "job %s %s", c->job.spec.name, text);

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct coord;
 
@@ -16,6 +17,13 @@ char *coord_status_text(struct coord *c);
  * log once in 10 s, and in the status. Under durability memory there is nothing to wait for: the
  * job ends. */
 
+/* Whether the job is held up by a server, a disk or what shards put off: then no worker is to
+ * blame. */
+bool coord_status_held_up(const struct coord *c);
+/* A shard that has not been heard for longer than the coordinator's lease, and for how long. */
+bool coord_status_silent(const struct coord *c, uint32_t shard, uint64_t *silent_ns);
+/* One sentence on what the job waits for; false, and an empty text: nothing. */
+bool coord_status_waiting(const struct coord *c, char *text, size_t bytes);
 /* On every tick of the coordinator. */
 void coord_watch_tick(struct coord *c);
 

@@ -8,6 +8,7 @@
 #include "server/coord/grant.h"
 #include "server/coord/notes.h"
 #include "server/coord/phase.h"
+#include "server/coord/stall.h"
 #include "server/coord/submit.h"
 #include "server/coord/trace.h"
 
@@ -26,6 +27,9 @@ int coord_work_known(struct coord *c, struct coord_ask *a, uint64_t pass)
                        "this worker is not known here: its lease ran out, join again");
     a->worker->beat_ns = env_now_ns(c->env);
     a->worker->peer = a->from;
+    /* it reports; beats and questions come from whoever lives */
+    if (a->request->type != WIRE_TYPE_WORKER_BEAT && a->request->type != WIRE_TYPE_LANE_NEXT)
+        coord_stall_moved(a->worker, a->worker->beat_ns);
     return 0;
 }
 
@@ -102,9 +106,12 @@ int coord_work_join(struct coord *c, struct coord_ask *a)
     const struct wire_WORKER_JOIN *q = &a->request->u.WORKER_JOIN;
     struct coord_job *j = &c->job;
     struct coord_worker *w;
-    if (!coord_phase_running(c) || j->at.phase == PHASE_FINISH)
+    if (!coord_phase_running(c) || j->at.phase == PHASE_FINISH) {
+        coord_sight_visit(c, q, "");
         return err_set(&a->e, SHOAL_E_AGAIN, "there is no job to work on yet");
+    }
     int rc = kernel_check(c, q, &a->e);
+    coord_sight_visit(c, q, rc != 0 ? a->e.text : NULL);
     if (rc != 0)
         return rc;
     const struct coord_caller caller = {a->from, env_now_ns(c->env), env_random(c->env) | 1,
@@ -156,7 +163,8 @@ static void rate_note(struct coord_worker *w, uint64_t now_ns, uint64_t lease_ns
     }
     if (w->rate_ns != 0 && elapsed < lease_ns / 6)
         return;
-    if (w->rate_ns != 0) { /* the first came after who knows how long */
+    if (w->rate_ns != 0) {
+        w->rated = true;
         w->rate = (double)(examples - w->rate_examples) / ((double)elapsed * 1e-9);
         w->rate_span_ns = elapsed;
     }
@@ -172,6 +180,7 @@ int coord_work_beat(struct coord *c, struct coord_ask *a)
         coord_roll_works(&c->job.roll, a->worker->name);
         c->watch.failed[0] = 0;
     }
+    coord_stall_beat(a->worker, &a->request->u.WORKER_BEAT, env_now_ns(c->env));
     a->worker->figures = a->request->u.WORKER_BEAT;
     rate_note(a->worker, env_now_ns(c->env), coord_lease_ns(c));
     a->reply.u.WORKER_BEAT_reply.state = coord_phase_state(c);

@@ -74,6 +74,12 @@ class Fleet:
     def fits(self):
         within(15, "the cluster to fit", lambda: self.doctor().returncode == 0)
 
+    def taken_over(self):
+        """Waits until the cluster fits but for this: a job that the lost coordinator knew is not known; the doctor says so till the next."""
+        def told(d):
+            return d.returncode == 69 and "took the cluster over" in d.stdout and d.stdout.count("problem:") == 1 and d.stdout.count(" fits") == self.shards
+        within(15, "the doctor to tell of the lost coordinator", lambda: told(self.doctor()))
+
     def job(self, path, *words):
         """One more epoch of the job, to its end; its digests. The first that is asked for begins with no tables, others with those there are."""
         words = words or (["--start-from", "fleet"] if self.begun else [])

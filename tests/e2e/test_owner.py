@@ -32,7 +32,7 @@ def lost_coordinator_folder_is_taken_over(space):
         told = within(15, "s0 to wait", lambda: (d := fleet.doctor()).returncode == 69 and "waits for the others: server s0/0" in d.stdout and d)
         assert "no cluster yet" in told.stdout, told.stdout
         fleet.server("s1")
-        fleet.fits()
+        fleet.taken_over()
         after = json.loads(shoal("doctor", "--cluster", "--coordinator", fleet.endpoint, "--json").stdout)
         assert (after["id"], after["map_epoch"]) == (before["id"], before["map_epoch"])
         assert "taken over from its 2 shards" in fleet.said("coordinator")
@@ -138,7 +138,7 @@ def a_second_coordinator_gets_no_part_of_a_fleet(space):
         fleet.stop("s0", "s1")
         for who in ("s0", "s1"):
             fleet.server(who, coordinator=second.endpoint)
-        second.fits()
+        second.taken_over()
         assert second.job(job, "--start-from", "fleet") == whole[2]
 
 

@@ -712,7 +712,13 @@ static void seat_work(struct fake_seat *seat)
 static void seat_timer(struct env_timer *t)
 {
     struct fake_seat *seat = container_of(t, struct fake_seat, timer);
-    if (seat->worker->ended || !seat->worker->joined)
+    struct fake_worker *w = seat->worker;
+    if (w->ended || !w->joined)
+        return;
+    if (w->wedge_kind != 0 && seat->state == FAKE_WORKING && seat->task.kind == w->wedge_kind &&
+        w->batches >= w->wedge_batch)
+        w->wedged = true;
+    if (w->wedged)
         return;
     switch (seat->state) {
     case FAKE_ASKING:
@@ -839,6 +845,7 @@ static void worker_beat(struct env_timer *t)
         memset(&q, 0, sizeof q);
         q.type = WIRE_TYPE_WORKER_BEAT;
         q.id = w->next_id++;
+        q.u.WORKER_BEAT = w->held_up;
         q.u.WORKER_BEAT.pass = w->pass;
         q.u.WORKER_BEAT.batches = w->batches;
         q.u.WORKER_BEAT.examples = w->batches / 8 * 8 * w->batch; /* in jumps, as tasks end */

@@ -130,6 +130,12 @@ struct fake_worker {
     int fatal_status; /* INDEX is answered by this failure */
     uint32_t tasks_seen;
     uint32_t dead_batch; /* tests: kill after this many batches; 0: never */
+    /* from the first work of this kind on, of training from so many batches on, it beats and does
+     * nothing else; 0: it goes on */
+    enum wire_next wedge_kind;
+    uint32_t wedge_batch;
+    bool wedged;
+    struct wire_WORKER_BEAT held_up; /* told with each beat: waits, late, slow */
     uint32_t batches;
 };
 

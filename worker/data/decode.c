@@ -1,6 +1,7 @@
 /* decode.c: gzip, zstd, or neither, by the first bytes. */
 #include "worker/data/decode.h"
 #include "proto/base/plant.h"
+#include "worker/data/taken.h"
 
 #include <errno.h>
 #include <isa-l.h>
@@ -45,6 +46,7 @@ static int fill(struct decoder *d, struct err *e)
             return err_set(e, SHOAL_E_IO, "%s: %s; check the disk", d->name, strerror(errno));
         d->in_bytes += (size_t)n;
         d->raw += (uint64_t)n;
+        taken_note((uint64_t)n);
     }
     return 0;
 }

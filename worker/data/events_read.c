@@ -8,6 +8,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/base/plant.h"
+#include "worker/data/taken.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -48,6 +49,7 @@ static int read_at(const struct events *v, void *to, uint64_t bytes, uint64_t at
         into += n;
         at += (uint64_t)n;
         bytes -= (uint64_t)n;
+        taken_note((uint64_t)n);
     }
     return 0;
 }

@@ -7,6 +7,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
+#include "worker/data/taken.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -339,6 +340,7 @@ int join_input_text(struct join_input *in, const struct join_row *row, uint32_t 
         if (n < 0 && errno != EINTR)
             return err_set(e, SHOAL_E_IO, "%s: %s; check the disk", f->name, strerror(errno));
         have += n > 0 ? (size_t)n : 0;
+        taken_note(n > 0 ? (uint64_t)n : 0);
         n = n < 0 ? 1 : n;
     }
     if (have < row->bytes || hash_bytes(in->text[which], row->bytes, 0) != row->sum ||

@@ -2,6 +2,7 @@
 #include "worker/data/lines.h"
 
 #include "proto/base/assert.h"
+#include "worker/data/taken.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -80,6 +81,7 @@ static int fill(struct lines *l, struct err *e)
                        f->name);
     l->tail += (size_t)n;
     l->at += (uint64_t)n;
+    taken_note((uint64_t)n);
     SHOAL_ASSERT(l->at <= l->piece_end && l->tail <= BUFFER_BYTES);
     return 0;
 }

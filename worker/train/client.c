@@ -33,6 +33,12 @@ struct connection {
     peer_t peer; /* 0: none yet */
     char endpoint[MAP_ENDPOINT_BYTES];
     char key[MAP_KEY_BYTES]; /* that the other side shows; of the coordinator not known here */
+    struct ping {            /* of a shard */
+        uint64_t id;         /* of the one under way; 0: it is answered */
+        uint64_t begun_ns, sent_ns; /* when it was sent first, and last */
+        uint64_t round_ns;          /* from sending to answer, smoothed; 0: none came yet */
+        bool unnamed;
+    } ping;
 };
 
 struct client {
@@ -49,16 +55,26 @@ struct client {
     uint64_t heard_ns;
     uint32_t resend_ms;
     bool muted;
+    struct { /* at the name of a shard that does not answer */
+        struct env_work work;
+        bool busy;
+        uint32_t shard;
+        char endpoint[MAP_ENDPOINT_BYTES], numeric[256];
+        int status;
+        struct err error;
+    } look;
 };
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
-/* The first message on a connection says who we are. Its reply has id 0 and is nobody's. */
-static void connection_hello(struct client *c, peer_t peer)
+/* The first message on a connection says who we are: id 0, the reply is nobody's. Later ones are
+ * signs of life asked for. */
+static void connection_hello(struct client *c, peer_t peer, uint64_t id)
 {
     struct wire w;
     memset(&w, 0, sizeof w);
     w.type = WIRE_TYPE_HELLO;
+    w.id = id;
     w.u.HELLO.version = WIRE_VERSION;
     snprintf(w.u.HELLO.role, sizeof w.u.HELLO.role, "worker");
     struct msg *m = wire_encode(&w);
@@ -84,7 +100,8 @@ static int connection_open(struct client *c, struct connection *to, const char *
         to->peer = 0;
         return rc;
     }
-    connection_hello(c, to->peer);
+    to->ping = (struct ping){0};
+    connection_hello(c, to->peer, 0);
     return 0;
 }
 
@@ -215,6 +232,96 @@ static void client_fire(struct env_timer *t)
         env_timer_start(c->env, &c->timer, next > now ? next - now : 1);
 }
 
+/* ---- signs of life --------------------------------------------------------------------------- */
+
+static void look_run(struct env_work *w) /* on a thread of the pool */
+{
+    struct client *c = container_of(w, struct client, look.work);
+    c->look.status = c->options.resolve(c->look.endpoint, c->look.numeric, &c->look.error);
+}
+
+static void look_done(struct env_work *w)
+{
+    struct client *c = container_of(w, struct client, look.work);
+    struct connection *to = &c->shard[c->look.shard];
+    c->look.busy = false;
+    if (strcmp(to->endpoint, c->look.endpoint) != 0)
+        return; /* it is elsewhere by now */
+    bool unnamed = c->look.status != 0;
+    if (unnamed && !to->ping.unnamed)
+        log_warn("shard %u at %s cannot be reached: %s", c->look.shard, to->endpoint,
+                 c->look.error.text);
+    to->ping.unnamed = unnamed;
+}
+
+static void look_start(struct client *c, uint32_t shard)
+{
+    if (c->options.resolve == NULL || c->look.busy)
+        return;
+    c->look.busy = true;
+    c->look.shard = shard;
+    memcpy(c->look.endpoint, c->shard[shard].endpoint, sizeof c->look.endpoint);
+    env_work_start(c->env, &c->look.work);
+}
+
+void client_ping(struct client *c)
+{
+    uint64_t now = env_now_ns(c->env);
+    for (uint32_t s = 0; s < c->map.shard_count && s < c->shard_count; s++) {
+        struct ping *p = &c->shard[s].ping;
+        if (c->shard[s].peer == 0)
+            continue;
+        if (p->id == 0) {
+            p->id = ++c->last_id;
+            p->begun_ns = now;
+        } else {
+            look_start(c, s);
+        }
+        p->sent_ns = now;
+        connection_hello(c, c->shard[s].peer, p->id);
+    }
+}
+
+static void ping_answer(struct client *c, peer_t from, uint64_t id)
+{
+    for (uint32_t s = 0; s < c->shard_count && id != 0; s++) {
+        struct ping *p = &c->shard[s].ping;
+        if (c->shard[s].peer != from || p->id != id)
+            continue;
+        uint64_t took = env_now_ns(c->env) - p->sent_ns;
+        p->round_ns = p->round_ns == 0 ? took + 1 : (3 * p->round_ns + took + 1) / 4;
+        p->id = 0;
+        p->unnamed = false;
+    }
+}
+
+static uint32_t microseconds(uint64_t ns)
+{
+    return ns / 1000 < UINT32_MAX ? (uint32_t)(ns / 1000) : UINT32_MAX;
+}
+
+void client_reach(const struct client *c, struct client_reach *out)
+{
+    uint64_t now = env_now_ns(c->env);
+    *out = (struct client_reach){0};
+    for (uint32_t s = 0; s < c->map.shard_count && s < c->shard_count; s++) {
+        const struct ping *p = &c->shard[s].ping;
+        uint32_t us = microseconds(p->round_ns);
+        if (p->id != 0 && now - p->begun_ns > out->late_ns) {
+            out->late_shard = s;
+            out->late_ns = now - p->begun_ns;
+            out->unnamed = p->unnamed;
+        }
+        if (us > out->slow_us) {
+            out->usual_us = out->slow_us;
+            out->slow_us = us;
+            out->slow_shard = s;
+        } else if (us > out->usual_us) {
+            out->usual_us = us;
+        }
+    }
+}
+
 /* ---- replies --------------------------------------------------------------------------------- */
 
 static struct request *request_find(struct client *c, peer_t from, const struct wire *w)
@@ -264,6 +371,8 @@ void client_message(struct client *c, peer_t from, struct msg *m)
         struct request *r = request_find(c, from, &w);
         if (from == c->coordinator.peer && w.reply)
             c->heard_ns = env_now_ns(c->env);
+        if (w.reply && w.type == WIRE_TYPE_HELLO)
+            ping_answer(c, from, w.id);
         if (r != NULL)
             request_answer(c, r, &w, m);
         else if (w.reply && w.status == SHOAL_E_VERSION)
@@ -382,6 +491,8 @@ int client_new(struct env *env, const struct client_options *options, struct cli
     c->options = *options;
     c->resend_ms = 1000;
     c->timer.fire = client_fire;
+    c->look.work.run = look_run;
+    c->look.work.done = look_done;
     c->map_get = (struct request){.type = WIRE_TYPE_MAP_GET,
                                   .target = CLIENT_COORDINATOR,
                                   .pause_ms = MAP_PAUSE_MS,

@@ -80,6 +80,9 @@ struct request {
 
 struct client_options {
     const char *coordinator; /* endpoint; copied */
+    /* whether the name in an endpoint has an address: may take seconds, on a thread; NULL: names
+     * are not looked up */
+    int (*resolve)(const char *endpoint, char numeric[256], struct err *e);
     /* a complete map came that differs from the last complete one; may be NULL */
     void (*on_map)(void *context);
     void *context;
@@ -110,6 +113,19 @@ void client_head(const struct request *r, struct wire *w);
 /* Whether a status means "later, as it is": BUSY, AGAIN, NO_SPACE, TIMEOUT, UNAVAILABLE, NO_TABLE
  * (a shard that was not told yet), IO, NOMEM, STOPPED. */
 bool client_passing(int status);
+
+/* Each shard of the map is asked for a sign of life, which it gives at once whatever it holds back:
+ * so a shard that cannot be reached is told from one that lets a pull wait for other lanes. */
+void client_ping(struct client *c);
+struct client_reach {
+    uint32_t late_shard; /* the one that has owed its sign of life for longest, */
+    uint64_t late_ns;    /* so long; 0: none owes one */
+    bool unnamed;        /* ... and the name in its endpoint has no address here */
+    /* the one whose signs of life take longest, how long, and how long the next slower one takes;
+     * in microseconds, 0: not known */
+    uint32_t slow_shard, slow_us, usual_us;
+};
+void client_reach(const struct client *c, struct client_reach *out);
 
 /* Asks the coordinator for the map, unless that is being done. */
 void client_map_refresh(struct client *c);

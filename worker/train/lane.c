@@ -420,6 +420,11 @@ uint64_t lane_computing_ns(const struct lane *l)
     return l->computing == NULL ? 0 : env_now_ns(l->base->env) - l->computing_since_ns + 1;
 }
 
+bool lane_waits(const struct lane *l)
+{
+    return l->running && (l->clock.kind == STATS_PULL || l->clock.kind == STATS_PUSH);
+}
+
 bool lane_idle(const struct lane *l)
 {
     return !l->running;

@@ -116,6 +116,8 @@ void lane_account(struct lane *l);
 bool lane_idle(const struct lane *l);
 /* For how long a step has been in the hands of a thread; 0: none is. */
 uint64_t lane_computing_ns(const struct lane *l);
+/* Whether it has a task and all it needs for it but a shard's answer. */
+bool lane_waits(const struct lane *l);
 /* The map has changed: what is under way is divided and sent anew. */
 void lane_remap(struct lane *l);
 

@@ -3,6 +3,7 @@
 #include "proto/base/container_of.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
+#include "worker/data/taken.h"
 #include "worker/train/trainer_inner.h"
 
 #include <inttypes.h>
@@ -294,6 +295,23 @@ static void seats_tick(struct trainer *t)
 
 /* ---- working: the lease ---------------------------------------------------------------------- */
 
+/* What holds the worker up, as far as it can see. */
+static void held_up_put(const struct trainer *t, struct wire_WORKER_BEAT *out)
+{
+    struct client_reach reach;
+    client_reach(t->client, &reach);
+    uint64_t late_ms = reach.late_ns / MS;
+    out->late_shard = reach.late_shard;
+    out->late_ms = late_ms < UINT32_MAX ? (uint32_t)late_ms : UINT32_MAX;
+    out->unnamed = reach.unnamed;
+    out->slow_shard = reach.slow_shard;
+    out->slow_us = reach.slow_us;
+    out->usual_us = reach.usual_us;
+    for (uint32_t i = 0; i < t->seat_count; i++)
+        out->waits += lane_waits(seat_work(t->seat[i]));
+    out->read_bytes = taken_bytes() - t->taken_before;
+}
+
 static struct msg *beat_build(struct request *r)
 {
     struct trainer *t = container_of(r, struct trainer, beat);
@@ -302,6 +320,7 @@ static struct msg *beat_build(struct request *r)
         lane_account(seat_work(t->seat[i]));
     client_head(r, &w);
     stats_to_wire(&t->stats, t->host.pass, &w.u.WORKER_BEAT);
+    held_up_put(t, &w.u.WORKER_BEAT);
     return wire_encode(&w);
 }
 
@@ -351,6 +370,7 @@ static void beat_fire(struct env_timer *timer)
     struct trainer *t = container_of(timer, struct trainer, beat_timer);
     if (!request_active(&t->beat))
         client_start(t->client, &t->beat);
+    client_ping(t->client);
     lease_check(t);
     device_check(t);
     if (t->state >= CLEARING)
@@ -606,6 +626,7 @@ int trainer_new(struct env *env, const struct trainer_options *options, struct t
         return err_set(e, SHOAL_E_NOMEM, "no memory for the worker");
     t->env = env;
     t->options = *options;
+    t->taken_before = taken_bytes();
     if (t->options.lanes_max == 0)
         t->options.lanes_max = LANES_DEFAULT;
     if (t->options.lanes_max > LIMIT_LANES)
@@ -618,8 +639,10 @@ int trainer_new(struct env *env, const struct trainer_options *options, struct t
     snprintf(t->why, sizeof t->why, "%s", options->why == NULL ? "" : options->why);
     requests_init(t);
     trainer_job_init(t);
-    struct client_options client = {
-        .coordinator = options->coordinator, .on_map = map_changed, .context = t};
+    struct client_options client = {.coordinator = options->coordinator,
+                                    .resolve = options->resolve,
+                                    .on_map = map_changed,
+                                    .context = t};
     int rc = client_new(env, &client, &t->client, e);
     if (rc != 0) {
         free(t);

@@ -44,8 +44,9 @@
 #include <stdint.h>
 
 struct trainer_options {
-    const char *coordinator; /* endpoint; copied */
-    const char *name;        /* of this worker; copied */
+    const char *coordinator;                                                /* endpoint; copied */
+    int (*resolve)(const char *endpoint, char numeric[256], struct err *e); /* client.h */
+    const char *name; /* of this worker; copied */
     uint32_t pid;
     uint32_t lanes_max; /* lanes at a time; 0: 2. Under bsp as many as the job has */
     const struct string_list

@@ -51,7 +51,8 @@ struct trainer {
     struct inputs inputs;
     struct seat_host host; /* client, job, model, schemas: as lanes see them */
     struct stats stats;
-    struct seat **seat; /* owned (seat_count) */
+    uint64_t taken_before; /* of the input, by this process, when the trainer was made */
+    struct seat **seat;    /* owned (seat_count) */
     uint32_t seat_count;
     uint32_t lanes; /* of the job */
     uint32_t lease_ms;

@@ -1,0 +1,232 @@
+/* sight.c: visitors, and what is wrong, sentence by sentence. */
+#include "server/coord/sight.h"
+
+#include "proto/base/array.h"
+#include "server/coord/core.h"
+#include "server/coord/phase.h"
+#include "server/coord/stall.h"
+#include "server/coord/status.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND_NS UINT64_C(1000000000)
+/* A round trip is slow above this, where it is so many times that of the others. */
+#define SLOW_US 20000u
+#define SLOW_TIMES 5u
+
+/* ---- visitors -------------------------------------------------------------------------------- */
+
+static struct coord_visitor *visitor_of(struct coord_visitors *v,
+                                        const struct wire_WORKER_JOIN *join)
+{
+    for (uint32_t i = 0; i < v->count; i++)
+        if (v->visitor[i].pid == join->pid && strcmp(v->visitor[i].name, join->name) == 0)
+            return &v->visitor[i];
+    return NULL;
+}
+
+void coord_sight_visit(struct coord *c, const struct wire_WORKER_JOIN *join, const char *why)
+{
+    struct coord_visitors *v = &c->visitors;
+    struct coord_visitor *at = visitor_of(v, join);
+    if (why == NULL) {
+        if (at != NULL)
+            *at = v->visitor[--v->count];
+        return;
+    }
+    if (at == NULL &&
+        (v->count == LIMIT_WORKERS || array_room(&v->visitor, v->count, &v->capacity, 16) != 0))
+        return;
+    if (at == NULL) {
+        at = &v->visitor[v->count++];
+        *at = (struct coord_visitor){.pid = join->pid};
+        memcpy(at->name, join->name, sizeof at->name);
+    }
+    (void)snprintf(at->why, sizeof at->why, "%s", why);
+    at->heard_ns = env_now_ns(c->env);
+}
+
+void coord_sight_tick(struct coord *c)
+{
+    struct coord_visitors *v = &c->visitors;
+    uint64_t now = env_now_ns(c->env);
+    for (uint32_t i = 0; i < v->count;)
+        if (now - v->visitor[i].heard_ns > 3 * coord_lease_ns(c))
+            v->visitor[i] = v->visitor[--v->count];
+        else
+            i++;
+}
+
+void coord_sight_close(struct coord_visitors *v)
+{
+    free(v->visitor);
+    *v = (struct coord_visitors){0};
+}
+
+struct json *coord_sight_idle(const struct coord *c)
+{
+    struct json *list = json_new_array();
+    for (uint32_t i = 0; i < c->visitors.count; i++) {
+        const struct coord_visitor *v = &c->visitors.visitor[i];
+        struct json *item = json_new_object();
+        json_set_string(item, "name", v->name);
+        json_set_int(item, "pid", v->pid);
+        json_set_string(item, "why", v->why);
+        json_set_int(item, "silent_ms", (int64_t)((env_now_ns(c->env) - v->heard_ns) / 1000000));
+        json_append(list, item);
+    }
+    return list;
+}
+
+/* ---- problems -------------------------------------------------------------------------------- */
+
+__attribute__((format(printf, 2, 3))) static void say(struct json *list, const char *form, ...)
+{
+    char text[2 * ERR_TEXT_MAX];
+    va_list values;
+    va_start(values, form);
+    (void)vsnprintf(text, sizeof text, form, values);
+    va_end(values);
+    json_append_string(list, text);
+}
+
+static bool stranger_heard(const struct coord *c, const struct coord_stranger *s)
+{
+    return env_now_ns(c->env) - s->beat_ns <= 2 * coord_lease_ns(c);
+}
+
+const char *coord_sight_refused(const struct coord *c, const char *server, uint32_t index)
+{
+    for (uint32_t i = 0; i < c->cluster.strangers; i++) {
+        const struct coord_stranger *s = &c->cluster.stranger[i];
+        if (s->index == index && strcmp(s->server, server) == 0 && stranger_heard(c, s))
+            return s->text;
+    }
+    return NULL;
+}
+
+static void strangers_say(const struct coord *c, struct json *list)
+{
+    for (uint32_t i = 0; i < c->cluster.strangers; i++) {
+        const struct coord_stranger *s = &c->cluster.stranger[i];
+        if (stranger_heard(c, s))
+            say(list, "server %s (shard %u of it) is there and is not taken: %s", s->server,
+                s->index, s->text);
+    }
+}
+
+static void servers_say(const struct coord *c, struct json *list)
+{
+    uint64_t silent;
+    for (uint32_t i = 0; i < c->members.shards; i++) {
+        const struct coord_shard *s = &c->members.shard[i];
+        if (s->server[0] == 0 || coord_sight_refused(c, s->server, s->index) != NULL)
+            continue;
+        if (coord_status_silent(c, i, &silent))
+            say(list, "server %s (shard %u, %s) is not heard for %" PRIu64 " s: start it again",
+                s->server, i, s->endpoint[0] != 0 ? s->endpoint : "not seen yet",
+                silent / SECOND_NS);
+        else if (s->short_ns != 0)
+            say(list,
+                "server %s (shard %u) takes no pushes for %" PRIu64
+                " s: too little of its disk is free",
+                s->server, i, (env_now_ns(c->env) - s->short_ns) / SECOND_NS);
+    }
+}
+
+static void workers_say(const struct coord *c, struct json *list)
+{
+    char text[ERR_TEXT_MAX];
+    uint64_t now = env_now_ns(c->env);
+    for (uint32_t i = 0; i < c->members.workers; i++) {
+        const struct coord_worker *w = &c->members.worker[i];
+        if (coord_stall_cut(c, w) != COORD_NOBODY) {
+            coord_stall_cut_text(c, w, text, sizeof text);
+            say(list, "%s", text);
+        }
+        if (w->barred_ns > now)
+            say(list,
+                "worker %s gets no work for another %" PRIu64
+                " s: it beats, and has not got on with what it had, %u times in a row",
+                w->name, (w->barred_ns - now) / SECOND_NS, w->stalls);
+    }
+    for (uint32_t i = 0; i < c->visitors.count; i++)
+        if (c->visitors.visitor[i].why[0] != 0)
+            say(list, "worker %s is there and is not taken: %s", c->visitors.visitor[i].name,
+                c->visitors.visitor[i].why);
+}
+
+/* ---- slow ways ------------------------------------------------------------------------------- */
+
+static bool slower(uint32_t us, uint32_t than_us)
+{
+    return us > SLOW_US && us / SLOW_TIMES > than_us;
+}
+
+/* A server that a worker finds slower than all its others. Told once a server: by the worker that
+ * finds it slowest. */
+static void slow_servers_say(const struct coord *c, struct json *list)
+{
+    for (uint32_t s = 0; s < c->members.shards; s++) {
+        const struct wire_WORKER_BEAT *worst = NULL;
+        const char *name = "";
+        uint32_t found = 0;
+        for (uint32_t i = 0; i < c->members.workers; i++) {
+            const struct wire_WORKER_BEAT *f = &c->members.worker[i].figures;
+            if (f->slow_shard != s || f->usual_us == 0 || !slower(f->slow_us, f->usual_us))
+                continue;
+            found++;
+            if (worst == NULL || f->slow_us > worst->slow_us) {
+                worst = f;
+                name = c->members.worker[i].name;
+            }
+        }
+        if (worst != NULL)
+            say(list, "server %s (shard %u) answers worker %s in %u ms, the others in %.1f ms%s",
+                c->members.shard[s].server, s, name, worst->slow_us / 1000,
+                (double)worst->usual_us * 1e-3,
+                found > 1 ? "; more workers find it slow: see its machine and network"
+                          : ": see the network between the two");
+    }
+}
+
+/* How long servers take to answer a worker, its slowest left out where there are others. */
+static uint32_t usual_us(const struct coord_worker *w)
+{
+    return w->figures.usual_us != 0 ? w->figures.usual_us : w->figures.slow_us;
+}
+
+/* A worker that finds all servers slower than any other worker does. */
+static void slow_workers_say(const struct coord *c, struct json *list)
+{
+    for (uint32_t i = 0; i < c->members.workers; i++) {
+        const struct coord_worker *w = &c->members.worker[i];
+        uint32_t others = 0;
+        for (uint32_t k = 0; k < c->members.workers; k++)
+            if (k != i && usual_us(&c->members.worker[k]) > others)
+                others = usual_us(&c->members.worker[k]);
+        if (others != 0 && slower(usual_us(w), others))
+            say(list,
+                "worker %s gets answers of servers in %u ms, the other workers in %.1f ms: see its "
+                "machine and network",
+                w->name, usual_us(w) / 1000, (double)others * 1e-3);
+    }
+}
+
+struct json *coord_sight_problems(const struct coord *c)
+{
+    struct json *list = json_new_array();
+    if (c->cluster.taken_over && c->job.at.phase == PHASE_NONE)
+        say(list, "this coordinator began with an empty data_dir and took the cluster over from "
+                  "its servers: a job that ran before is not known here, submit it again");
+    servers_say(c, list);
+    strangers_say(c, list);
+    workers_say(c, list);
+    slow_servers_say(c, list);
+    slow_workers_say(c, list);
+    return list;
+}

@@ -1,0 +1,38 @@
+/* sight.h: what an operator should see without asking for it: the workers that are there and are
+ * not part of a job, and in sentences what is wrong with the cluster, whether or not it stops the
+ * job at hand (status.h: what the job waits for). `shoal status` and `shoal doctor` print both. */
+#ifndef SERVER_COORD_SIGHT_H
+#define SERVER_COORD_SIGHT_H
+
+#include "proto/base/err.h"
+#include "proto/base/json.h"
+#include "proto/base/limits.h"
+#include "proto/wire/wire.h"
+
+#include <stdint.h>
+
+struct coord;
+
+/* Workers that asked to join and were not taken: there is no job, or they do not fit it. One that
+ * is not heard for three leases is forgotten. */
+struct coord_visitors {
+    struct coord_visitor {
+        char name[LIMIT_NAME], why[ERR_TEXT_MAX]; /* why: it was refused; empty: it waits */
+        uint32_t pid;
+        uint64_t heard_ns;
+    } * visitor; /* owned (count) */
+    uint32_t count, capacity;
+};
+
+/* A worker has asked to join. why: NULL: it is a member now. */
+void coord_sight_visit(struct coord *c, const struct wire_WORKER_JOIN *join, const char *why);
+void coord_sight_tick(struct coord *c);
+void coord_sight_close(struct coord_visitors *v);
+/* [{"name", "pid", "why", "silent_ms"}] */
+struct json *coord_sight_idle(const struct coord *c);
+/* Why a server that is heard now is refused; NULL: it is not. */
+const char *coord_sight_refused(const struct coord *c, const char *server, uint32_t index);
+/* ["sentence"]; empty: nothing is wrong. */
+struct json *coord_sight_problems(const struct coord *c);
+
+#endif

@@ -1,0 +1,226 @@
+/* stall.c: who gets on, who is held up, whose work is taken away. */
+#include "server/coord/stall.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "proto/base/plant.h"
+#include "server/coord/core.h"
+#include "server/coord/grant.h"
+#include "server/coord/status.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define SECOND_NS UINT64_C(1000000000)
+
+void coord_stall_moved(struct coord_worker *w, uint64_t now_ns)
+{
+    SHOAL_ASSERT(w->moved_ns <= now_ns);
+    w->moved_ns = now_ns;
+}
+
+void coord_stall_beat(struct coord_worker *w, const struct wire_WORKER_BEAT *beat, uint64_t now_ns)
+{
+    const struct wire_WORKER_BEAT *last = &w->figures;
+    bool more = false;
+#define COUNTED(name) more = more || beat->name != last->name;
+#define NONE(name)
+    WIRE_WORKER_BEAT(NONE, COUNTED, NONE, NONE, NONE, NONE, NONE)
+#undef NONE
+#undef COUNTED
+    if (!more)
+        return;
+    coord_stall_moved(w, now_ns);
+    w->stalls = 0;
+}
+
+/* ---- who has work ---------------------------------------------------------------------------- */
+
+/* Phases in which workers have some. */
+static bool phase_works(const struct coord *c)
+{
+    enum coord_phase phase = c->job.at.phase;
+    return phase == PHASE_INDEX || phase == PHASE_GROW || phase == PHASE_TRAIN ||
+           phase == PHASE_EVAL || phase == PHASE_TEST;
+}
+
+static bool has_eval(const struct coord_eval *v, uint64_t worker)
+{
+    for (uint32_t i = v->measured; i < v->tasks && i < v->measured + v->window; i++)
+        if (v->task[i].leased && !v->task[i].done && v->task[i].worker == worker)
+            return true;
+    return false;
+}
+
+static bool has_index(const struct coord_job *j, uint64_t worker)
+{
+    for (uint32_t s = 0; s < JOB_SPLITS; s++) {
+        if (j->at.split[s].used == 0 || j->at.split[s].known != 0)
+            continue;
+        if (j->index[s].worker == worker || coord_objects_asked(&j->objects[s], worker))
+            return true;
+    }
+    return false;
+}
+
+static bool has_work(const struct coord *c, uint64_t worker)
+{
+    switch (c->job.at.phase) {
+    case PHASE_INDEX:
+        return has_index(&c->job, worker);
+    case PHASE_GROW:
+        return coord_objects_asked(&c->job.objects[WIRE_TRAIN], worker);
+    case PHASE_TRAIN:
+        return coord_lane_held(&c->job.tasks, worker) > 0;
+    case PHASE_EVAL:
+    case PHASE_TEST:
+        return has_eval(&c->job.eval, worker);
+    default:
+        return false;
+    }
+}
+
+/* ---- who is held up -------------------------------------------------------------------------- */
+
+uint32_t coord_stall_cut(const struct coord *c, const struct coord_worker *w)
+{
+    uint32_t shard = w->figures.late_shard;
+    uint64_t late_ns = w->figures.late_ms * UINT64_C(1000000), lease = coord_lease_ns(c),
+             now = env_now_ns(c->env);
+    if (late_ns <= lease || shard >= c->members.shards)
+        return COORD_NOBODY;
+    const struct coord_shard *s = &c->members.shard[shard];
+    return s->seen && s->ready && now - s->beat_ns <= lease ? shard : COORD_NOBODY;
+}
+
+void coord_stall_cut_text(const struct coord *c, const struct coord_worker *w, char *text,
+                          size_t bytes)
+{
+    const struct coord_shard *s = &c->members.shard[w->figures.late_shard];
+    SHOAL_ASSERT(w->figures.late_shard < c->members.shards);
+    (void)snprintf(text, bytes,
+                   "worker %s gets no answer from server %s (%s) for %u s, and the server is heard "
+                   "here: %s",
+                   w->name, s->server, s->endpoint, w->figures.late_ms / 1000,
+                   w->figures.unnamed
+                       ? "the name has no address on the worker's machine; see `advertise` in the "
+                         "server's file, or that machine's DNS"
+                       : "see the network between the two (firewall, routes), and `advertise` in "
+                         "the server's file");
+}
+
+/* All its lanes have what they need but the answers of shards that it reaches: those let it wait
+ * for other lanes. */
+static bool waits_for_others(const struct coord *c, const struct coord_worker *w)
+{
+    uint32_t held = coord_lane_held(&c->job.tasks, w->number);
+    return c->job.at.phase == PHASE_TRAIN && held > 0 && w->figures.waits >= held &&
+           coord_stall_cut(c, w) == COORD_NOBODY;
+}
+
+/* Another one that could do the work: it reaches all servers, and is not barred itself. */
+static bool other_able(const struct coord *c, const struct coord_worker *than)
+{
+    uint64_t now = env_now_ns(c->env);
+    for (uint32_t i = 0; i < c->members.workers; i++) {
+        const struct coord_worker *w = &c->members.worker[i];
+        if (w->number != than->number && w->barred_ns <= now &&
+            coord_stall_cut(c, w) == COORD_NOBODY)
+            return true;
+    }
+    return false;
+}
+
+bool coord_stall_barred(const struct coord *c, const struct coord_worker *w)
+{
+    return w->barred_ns > env_now_ns(c->env) && phase_works(c) && other_able(c, w);
+}
+
+static uint64_t limit_ns(const struct coord *c, const struct coord_worker *w)
+{
+    uint32_t doublings = w->stalls < COORD_STALL_DOUBLINGS ? w->stalls : COORD_STALL_DOUBLINGS;
+    return COORD_STALL_LEASES * coord_lease_ns(c) << doublings;
+}
+
+/* ---- what is done ---------------------------------------------------------------------------- */
+
+static void take_away(struct coord *c, struct coord_worker *w)
+{
+    char text[ERR_TEXT_MAX];
+    uint64_t now = env_now_ns(c->env), limit = limit_ns(c, w);
+    if (coord_stall_cut(c, w) != COORD_NOBODY)
+        coord_stall_cut_text(c, w, text, sizeof text);
+    else
+        (void)snprintf(text, sizeof text,
+                       "worker %s beats, but has not got on for %" PRIu64 " s with what it has",
+                       w->name, (now - w->moved_ns) / SECOND_NS);
+    log_event(WORKER_STALLED, w->name,
+              "%s: its work goes to others, and it gets none for %" PRIu64 " s", text,
+              limit / SECOND_NS);
+    w->barred_ns = now + limit;
+    w->stalls++;
+    w->moved_ns = now;
+    coord_grant_worker_gone(c, w->number);
+}
+
+void coord_stall_tick(struct coord *c)
+{
+    uint64_t now = env_now_ns(c->env);
+    bool excused = !phase_works(c) || coord_status_held_up(c);
+    for (uint32_t i = 0; i < c->members.workers && c->fatal == 0; i++) {
+        struct coord_worker *w = &c->members.worker[i];
+        if (excused || !has_work(c, w->number))
+            w->moved_ns = now;
+        else if (now - w->moved_ns > limit_ns(c, w) && !waits_for_others(c, w) &&
+                 other_able(c, w) && !PLANTED("stalled_for_ever"))
+            take_away(c, w);
+    }
+}
+
+/* ---- for people ------------------------------------------------------------------------------ */
+
+/* The one that has not got on for longest of those that hold the others up; NULL: none has work. */
+static const struct coord_worker *culprit(const struct coord *c)
+{
+    const struct coord_worker *worst = NULL;
+    for (uint32_t i = 0; i < c->members.workers; i++) {
+        const struct coord_worker *w = &c->members.worker[i];
+        if (has_work(c, w->number) && !waits_for_others(c, w) &&
+            (worst == NULL || w->moved_ns < worst->moved_ns))
+            worst = w;
+    }
+    return worst;
+}
+
+uint64_t coord_stall_ns(const struct coord *c)
+{
+    uint64_t newest = 0, now = env_now_ns(c->env);
+    bool any = false;
+    for (uint32_t i = 0; i < c->members.workers; i++) {
+        const struct coord_worker *w = &c->members.worker[i];
+        any = any || has_work(c, w->number);
+        newest = has_work(c, w->number) && w->moved_ns > newest ? w->moved_ns : newest;
+    }
+    return any ? now - newest : 0;
+}
+
+bool coord_stall_waits(const struct coord *c, char *text, size_t bytes)
+{
+    uint64_t stands = coord_stall_ns(c);
+    const struct coord_worker *w = stands > coord_lease_ns(c) ? culprit(c) : NULL;
+    if (stands <= coord_lease_ns(c))
+        return false;
+    if (w == NULL)
+        (void)snprintf(text, bytes,
+                       "waits: no worker has got on for %" PRIu64 " s, all their lanes wait for "
+                       "servers, which are heard",
+                       stands / SECOND_NS);
+    else if (coord_stall_cut(c, w) != COORD_NOBODY)
+        coord_stall_cut_text(c, w, text, bytes);
+    else
+        (void)snprintf(text, bytes,
+                       "waits for worker %s, which beats and has not got on for %" PRIu64
+                       " s: see its log and its input",
+                       w->name, (env_now_ns(c->env) - w->moved_ns) / SECOND_NS);
+    return true;
+}

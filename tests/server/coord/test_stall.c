@@ -1,0 +1,282 @@
+/* test_stall.c: workers that beat and do not work, in whole jobs with fake shards and workers. */
+#include "proto/base/json.h"
+#include "server/coord/coord.h"
+#include "server/coord/core.h"
+#include "server/coord/stall.h"
+#include "server/coord/status.h"
+#include "tests/lib/server_fake.h"
+#include "tests/lib/suite.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND UINT64_C(1000000000)
+enum { ROWS = 1005, WORKERS = 3, LEASE_MS = 1000 };
+
+static struct {
+    struct sim *sim;
+    struct sim_node *node;
+    struct coord_store *store;
+    struct coord *coord;
+    struct fake_shard *shard[2];
+    struct fake_worker worker[WORKERS];
+    struct fake_client client;
+    char yaml[512];
+} r;
+
+static void setup(void)
+{
+    static const struct sim_options calm = {
+        .seed = 7, .delay_min_ns = 100000, .delay_max_ns = 1000000};
+    const struct coord_options o = {.shards = 2, .lease_ms = LEASE_MS, .resend_ms = 200};
+    struct err e = {0};
+    memset(&r, 0, sizeof r);
+    r.sim = sim_new(&calm);
+    r.store = coord_store_memory();
+    r.node = sim_node_new(r.sim, "coordinator", &coord_handler, NULL);
+    ck_assert_msg(coord_new(&o, sim_node_env(r.node), r.store, &r.coord, &e) == 0, "%s", e.text);
+    sim_node_set_handler(r.node, &coord_handler, r.coord);
+    sim_listen(r.node, "sim://coordinator");
+    for (uint32_t s = 0; s < 2; s++) {
+        char name[24];
+        (void)snprintf(name, sizeof name, "server-%u", s);
+        r.shard[s] = calloc(1, sizeof *r.shard[s]);
+        fake_shard_start(r.shard[s], r.sim, name, 0, 1);
+    }
+}
+
+static void teardown(void)
+{
+    coord_free(r.coord);
+    sim_free(r.sim);
+    coord_store_close(r.store);
+    for (uint32_t s = 0; s < 2; s++) {
+        free(r.shard[s]->shard_of);
+        free(r.shard[s]);
+    }
+}
+
+static void worker_start(uint32_t i)
+{
+    struct fake_worker *w = &r.worker[i];
+    char name[24];
+    w->rows[0] = ROWS;
+    w->rows[1] = 300;
+    w->rows[2] = 200;
+    w->batch = 10;
+    w->seats = 2;
+    w->step_ns = w->step_ns == 0 ? 5000000 : w->step_ns;
+    w->resend_ns = SECOND / 2;
+    w->digest = 42;
+    for (uint32_t n = 0; n < FAKE_EPOCHS; n++)
+        w->quality[n] = 0.5 + 0.02 * n;
+    (void)snprintf(name, sizeof name, "worker-%u", i);
+    fake_worker_start(w, r.sim, name, r.shard, 2);
+}
+
+static void job_start(const char *consistency, uint32_t workers)
+{
+    (void)snprintf(
+        r.yaml, sizeof r.yaml,
+        "job: t\ndata: {format: libsvm, train: [a], valid: [b], test: [c], max_bad: 0.01}"
+        "\ntables: [{name: emb, dim: 4}]\nmodel: {kind: probe}\n"
+        "train: {batch: 10, task_batches: 4, epochs: 2, lanes: 4, consistency: %s}\n",
+        consistency);
+    for (uint32_t i = 0; i < workers; i++)
+        worker_start(i);
+    fake_client_start(&r.client, r.sim, r.yaml, workers);
+}
+
+static bool over(void *context)
+{
+    (void)context;
+    return r.client.submit_status != 0 || r.client.state == WIRE_JOB_DONE ||
+           r.client.state == WIRE_JOB_FAILED;
+}
+
+static void run_to_the_end(uint64_t seconds)
+{
+    ck_assert_msg(sim_run(r.sim, sim_now_ns(r.sim) + seconds * SECOND, over, NULL),
+                  "no end: phase %u, epoch %u", r.coord->job.at.phase, r.coord->job.at.epoch);
+    ck_assert_msg(r.client.state == WIRE_JOB_DONE, "%s", r.client.text);
+    for (uint32_t e = 1; e <= 2; e++)
+        for (uint32_t row = 0; row < ROWS; row++)
+            ck_assert_uint_eq(r.shard[0]->seen[e][row], 1);
+}
+
+/* What `shoal status` would show; the caller frees. */
+static struct json *status(void)
+{
+    struct json *j;
+    char *text = coord_status_text(r.coord);
+    ck_assert_int_eq(json_parse(text, strlen(text), &j, NULL), 0);
+    free(text);
+    return j;
+}
+
+static bool problem(const struct json *j, const char *first, const char *second)
+{
+    const struct json *list = json_get(j, "problems");
+    for (size_t i = 0; i < json_count(list); i++) {
+        const char *text = json_as_string(json_array_at(list, i), "");
+        if (strstr(text, first) != NULL && strstr(text, second) != NULL)
+            return true;
+    }
+    return false;
+}
+
+static const char *const consistency[] = {"async", "ssp, staleness: 1", "bsp"};
+static const enum wire_next kinds[] = {WIRE_NEXT_INDEX, WIRE_NEXT_TASK, WIRE_NEXT_EVAL};
+
+/* Before, the job stayed where it was without end, and its status said "train". */
+START_TEST(stall_a_worker_that_beats_alone_does_not_hold_the_job)
+{
+    r.worker[0].wedge_kind = kinds[_i / 3];
+    r.worker[0].wedge_batch = _i / 3 == 1 ? 20 : 0;
+    job_start(consistency[_i % 3], 2);
+    run_to_the_end(120);
+    ck_assert(r.worker[0].wedged);
+}
+END_TEST
+
+/* It is named as soon as nothing goes on, and once its work is taken away. */
+START_TEST(stall_is_told_with_its_worker)
+{
+    bool waited = false, told = false;
+    r.worker[0].wedge_kind = WIRE_NEXT_TASK;
+    r.worker[0].wedge_batch = 20;
+    job_start("bsp", 2);
+    r.worker[1].held_up.waits = 4; /* its lanes wait for those of the other */
+    while (!sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 10, over, NULL) && !(waited && told)) {
+        struct json *j = status();
+        const char *waits = json_as_string(json_get(j, "waiting"), "");
+        waited = waited || strstr(waits, "waits for worker worker-0, which beats") != NULL;
+        told = told || problem(j, "worker-0", "gets no work for another");
+        json_free(j);
+        ck_assert_uint_lt(sim_now_ns(r.sim), 100 * SECOND);
+    }
+    ck_assert(waited && told);
+}
+END_TEST
+
+/* Where the others wait for it alone, nothing is taken from them. */
+START_TEST(stall_takes_nothing_from_those_that_wait)
+{
+    r.worker[0].wedge_kind = WIRE_NEXT_TASK;
+    r.worker[0].wedge_batch = 20;
+    job_start("ssp", 2);
+    r.worker[1].held_up.waits = 4;
+    run_to_the_end(120);
+    ck_assert_uint_eq(r.worker[1].fenced, 0);
+}
+END_TEST
+
+/* A worker that has no answer from a server which is heard here: the two are named, and its lanes
+ * go to the other. */
+START_TEST(stall_a_cut_between_a_worker_and_a_server_is_named)
+{
+    bool told = false;
+    r.worker[0].wedge_kind = WIRE_NEXT_TASK;
+    r.worker[0].wedge_batch = 20;
+    job_start("ssp", 2);
+    while (!sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 10, over, NULL)) {
+        r.worker[0].held_up.waits = r.worker[0].wedged ? 2 : 0; /* for the server */
+        r.worker[0].held_up.late_shard = 1;
+        r.worker[0].held_up.late_ms += r.worker[0].wedged ? 100 : 0;
+        r.worker[0].held_up.unnamed = _i == 1;
+        struct json *j = status();
+        told = told || problem(j, "worker worker-0 gets no answer from server server-1",
+                               _i == 1 ? "has no address on the worker's machine" : "firewall");
+        json_free(j);
+        ck_assert_uint_lt(sim_now_ns(r.sim), 100 * SECOND);
+    }
+    ck_assert(told);
+    run_to_the_end(1);
+}
+END_TEST
+
+/* Of the only worker nothing is taken: it may be slow. */
+START_TEST(stall_the_only_worker_keeps_its_lanes)
+{
+    r.worker[0].step_ns = 5 * SECOND; /* more than three leases a batch */
+    job_start("ssp", 1);
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + 100 * SECOND, over, NULL);
+    ck_assert_uint_eq(r.worker[0].fenced + r.worker[0].leaves, 0);
+    ck_assert_uint_ge(r.worker[0].batches, 20);
+}
+END_TEST
+
+/* One that needs longer than the limit for a batch has twice as long the next time. */
+START_TEST(stall_a_slow_worker_gets_ever_longer)
+{
+    r.worker[0].step_ns = 4 * SECOND;
+    job_start("async", 2);
+    ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 600 * SECOND, over, NULL));
+    ck_assert_int_eq(r.client.state, WIRE_JOB_DONE);
+    ck_assert_uint_ge(r.worker[0].batches, 1);
+}
+END_TEST
+
+/* What a server or a disk holds up is no worker's fault. */
+START_TEST(stall_a_server_away_is_no_fault_of_workers)
+{
+    job_start("ssp", 2);
+    while (r.worker[0].batches + r.worker[1].batches < 40)
+        ck_assert(sim_step(r.sim));
+    fake_shard_die(r.shard[1]);
+    r.worker[0].wedged = r.worker[1].wedged = true;
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + 30 * SECOND, over, NULL);
+    for (uint32_t i = 0; i < r.coord->members.workers; i++)
+        ck_assert_uint_eq(r.coord->members.worker[i].stalls, 0);
+}
+END_TEST
+
+static uint32_t slow_told(const char *first, const char *second)
+{
+    struct json *j = status();
+    bool told = problem(j, first, second);
+    json_free(j);
+    return told;
+}
+
+/* Slow ways are named: a server that one worker finds slow, and a worker that finds all slow. */
+START_TEST(stall_a_slow_way_is_named)
+{
+    for (uint32_t i = 0; i < 3; i++)
+        r.worker[i].step_ns = SECOND / 4;
+    job_start("ssp", 3);
+    while (r.worker[0].batches < 1)
+        ck_assert(sim_step(r.sim));
+    for (uint32_t i = 0; i < 3; i++) {
+        r.worker[i].held_up.slow_us = 3000;
+        r.worker[i].held_up.usual_us = 2000;
+    }
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 2, over, NULL);
+    ck_assert(!slow_told("answers", "ms"));
+    r.worker[1].held_up.slow_us = 200000;
+    r.worker[1].held_up.slow_shard = 1;
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 2, over, NULL);
+    ck_assert(slow_told("server server-1", "answers worker worker-1 in 200 ms, the others in 2.0"));
+    r.worker[1].held_up.usual_us = 190000;
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 2, over, NULL);
+    ck_assert(slow_told("worker worker-1 gets answers of servers in 190 ms", "2.0 ms"));
+    ck_assert(!slow_told("server server-1", "answers worker"));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("stall");
+    TCase *c = suite_case(s, "stall", 60, setup, teardown);
+    tcase_add_loop_test(c, stall_a_worker_that_beats_alone_does_not_hold_the_job, 0, 9);
+    tcase_add_test(c, stall_is_told_with_its_worker);
+    tcase_add_test(c, stall_takes_nothing_from_those_that_wait);
+    tcase_add_loop_test(c, stall_a_cut_between_a_worker_and_a_server_is_named, 0, 2);
+    tcase_add_test(c, stall_the_only_worker_keeps_its_lanes);
+    tcase_add_test(c, stall_a_slow_worker_gets_ever_longer);
+    tcase_add_test(c, stall_a_server_away_is_no_fault_of_workers);
+    tcase_add_test(c, stall_a_slow_way_is_named);
+    return suite_main(s);
+}
