@@ -12,6 +12,7 @@
 #include "deploy/cli/local_inner.h"
 #include "deploy/cli/run.h"
 #include "proto/base/file.h"
+#include "proto/job/bad_lines.h"
 #include "proto/job/manifest.h"
 #include "proto/job/score_format.h"
 #include "proto/metric/unseen.h"
@@ -287,8 +288,7 @@ static int reports_judge(const struct predict *p, struct err *e)
             break;
         rows += json_as_int(json_get(j, "rows"), 0);
         bad += json_as_int(json_get(j, "bad_lines"), 0);
-        if (where[0] == 0)
-            (void)snprintf(where, sizeof where, "%s", json_as_string(json_get(j, "bad_where"), ""));
+        bad_lines_least(where, sizeof where, json_as_string(json_get(j, "bad_where"), ""));
         if (unseen != NULL)
             unseen_json_add(unseen, json_get(j, "unseen"));
         else
@@ -301,10 +301,7 @@ static int reports_judge(const struct predict *p, struct err *e)
     if (rc != 0)
         return rc;
     if ((double)bad > limit * (double)rows)
-        return err_set(e, SHOAL_E_DATA,
-                       "%" PRId64 " of %" PRId64
-                       " rows are malformed, data.max_bad allows a share of %.4g; first one: %s",
-                       bad, rows, limit, where);
+        return bad_lines_refuse(e, "", (uint64_t)bad, (uint64_t)rows, limit, where);
     if (bad > 0)
         fprintf(stderr,
                 "%" PRId64 " of %" PRId64 " rows are malformed and have no score; the "

@@ -243,7 +243,7 @@ struct coord_job {
     struct coord_grow grow;
     struct coord_eval eval;
     uint64_t eval_number;
-    char bad_where[COORD_BAD_TOLD][256]; /* the first bad lines heard of, each once */
+    char bad_where[COORD_BAD_TOLD][256]; /* of the bad lines heard of the first by file, in order */
     uint32_t bad_told;
     struct json *profile;       /* owned: of data.train, as a worker saw it; NULL: not told */
     char warning[ERR_TEXT_MAX]; /* of the training input's labels, as a worker saw them; or empty */

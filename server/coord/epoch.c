@@ -3,6 +3,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "proto/base/plant.h"
+#include "proto/job/bad_lines.h"
 #include "proto/metric/measure.h"
 #include "server/coord/grant.h"
 #include "server/coord/phase.h"
@@ -196,12 +197,12 @@ static bool bad_lines_fail(struct coord *c, uint64_t bad, uint64_t lines, const 
     double limit = c->job.spec.data.max_bad;
     if (lines == 0 || (double)bad <= limit * (double)lines)
         return false;
-    coord_end_fail(
-        c, SHOAL_E_DATA,
-        "data.%s: %" PRIu64 " of %" PRIu64
-        " lines (%.4g) are malformed, data.max_bad allows a share of %.4g; first one: %s",
-        split, bad, lines, (double)bad / (double)lines, limit,
-        c->job.bad_told > 0 ? c->job.bad_where[0] : "(not named)");
+    struct err e;
+    char what[32];
+    (void)snprintf(what, sizeof what, "data.%s: ", split);
+    int rc = bad_lines_refuse(&e, what, bad, lines, limit,
+                              c->job.bad_told > 0 ? c->job.bad_where[0] : "");
+    coord_end_fail(c, rc, "%s", e.text);
     return true;
 }
 

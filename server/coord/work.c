@@ -3,6 +3,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "proto/base/plant.h"
+#include "proto/job/bad_lines.h"
 #include "server/coord/core.h"
 #include "server/coord/epoch.h"
 #include "server/coord/grant.h"
@@ -594,17 +595,22 @@ static void bad_lines_look(struct coord *c)
     (void)coord_epoch_bad_train(c, &so_far, rows > t->drawn ? rows - t->drawn : 0);
 }
 
-/* The first few that differ: every epoch meets the same ones again. */
+/* The first few in the file that differ: every epoch meets the same ones again. */
 static void bad_where_note(struct coord *c, const char *where)
 {
     struct coord_job *j = &c->job;
-    if (where[0] == 0 || j->bad_told == COORD_BAD_TOLD)
+    bool full = j->bad_told == COORD_BAD_TOLD;
+    if (where[0] == 0 || (full && !bad_lines_before(where, j->bad_where[j->bad_told - 1])))
         return;
     for (uint32_t i = 0; i < j->bad_told; i++)
         if (strcmp(j->bad_where[i], where) == 0)
             return;
-    (void)snprintf(j->bad_where[j->bad_told++], sizeof j->bad_where[0], "%s", where);
-    log_warn("left out: %s", where);
+    uint32_t at = full ? j->bad_told - 1 : j->bad_told++;
+    for (; at > 0 && bad_lines_before(where, j->bad_where[at - 1]); at--)
+        memcpy(j->bad_where[at], j->bad_where[at - 1], sizeof j->bad_where[0]);
+    (void)snprintf(j->bad_where[at], sizeof j->bad_where[0], "%s", where);
+    if (!full)
+        log_warn("left out: %s", where);
 }
 
 /* The figures of a task, if they can be: all finite, sums of what is not negative not negative. The

@@ -27,7 +27,7 @@ def malformed_lines_are_counted(space):
     assert report["bad_lines"] == 4, report["bad_lines"]  # two in each split
     label = lines[100].split("\t")[0]
     assert sorted(text.rsplit("/", 1)[1] for text in report["bad_where"]) == [
-        f'train.tsv:101: no number as label: column "label" has "{label}"', "train.tsv:201: 3 columns between tabs, not 40 (label, 13 integers, 26 categories)"], report["bad_where"]
+        f'train.tsv:101: no number as label: column "label" has "{label}"; write it as 0 or 1', "train.tsv:201: 3 columns between tabs, not 40 (label, 13 integers, 26 categories)"], report["bad_where"]
     for text in report["bad_where"]:
         assert text in run.output() and text in run.logs("coordinator") and text in run.logs("worker-0"), text
     assert report["examples"] == 4998, report["examples"]

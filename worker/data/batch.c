@@ -8,6 +8,7 @@
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/job/bad_lines.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -164,8 +165,8 @@ void batch_line_where(char out[256], const char *name, uint64_t number, const ch
 
 static void bad_line(struct batch *b, const char *where)
 {
-    if (b->bad_lines++ == 0)
-        snprintf(b->bad_where, sizeof b->bad_where, "%s", where);
+    b->bad_lines++;
+    bad_lines_least(b->bad_where, sizeof b->bad_where, where);
     log_warn("left out: %s", where);
 }
 

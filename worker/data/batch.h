@@ -55,7 +55,7 @@ struct batch {
     uint32_t drawn;
     /* lines that data.negatives leaves out: without a positive label, or malformed */
     uint32_t dropped;
-    char bad_where[256]; /* "file:line: reason" of the first bad line of this batch, or empty */
+    char bad_where[256]; /* "file:line: reason" of the lowest bad line, or empty */
     /* borrowed, NULL: plain memory. Set it after batch_init: where label, weight, numeric, index
      * and offset are allocated, for a device reads them */
     const struct backend *backend;

@@ -2,6 +2,7 @@
 #include "worker/train/evaluator.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
+#include "proto/job/bad_lines.h"
 #include "worker/data/inputs.h"
 #include "worker/train/known_names.h"
 #include "worker/train/lane.h"
@@ -46,10 +47,9 @@ struct evaluator {
     uint32_t waiting_room;
     struct measure measure;
     uint64_t bad_lines;
-    char bad_where[256];   /* the first of them, in file order as far as pieces go */
-    uint64_t bad_position; /* of its piece */
-    struct request names;  /* JOB_TEXT */
-    char *text;            /* owned (text_bytes): what it answered, for `prepare` */
+    char bad_where[256];  /* the first of them in its file */
+    struct request names; /* JOB_TEXT */
+    char *text;           /* owned (text_bytes): what it answered, for `prepare` */
     size_t text_bytes;
     bool shaped, preparing, done;
     int status;
@@ -157,17 +157,6 @@ static int piece_take(struct evaluator *v, uint64_t piece, const struct scores *
     return rc;
 }
 
-static void bad_lines_add(struct evaluator *v, const struct lane_result *result, uint64_t position)
-{
-    if (result->bad_lines == 0)
-        return;
-    if (v->bad_lines == 0 || position < v->bad_position) {
-        v->bad_position = position;
-        snprintf(v->bad_where, sizeof v->bad_where, "%s", result->bad_where);
-    }
-    v->bad_lines += result->bad_lines;
-}
-
 static void lane_ended(void *owner)
 {
     struct piece_lane *l = owner;
@@ -178,7 +167,8 @@ static void lane_ended(void *owner)
         evaluator_fail(v, result->status, result->text);
         return;
     }
-    bad_lines_add(v, result, l->position);
+    v->bad_lines += result->bad_lines;
+    bad_lines_least(v->bad_where, sizeof v->bad_where, result->bad_where);
     int rc =
         v->status == 0 ? piece_take(v, l->position / v->piece_rows, lane_scores(l->lane), &e) : 0;
     if (rc != 0)
@@ -261,16 +251,11 @@ static bool piece_left(const struct evaluator *v)
 /* As the coordinator judges an evaluation of a job (server/coord/epoch.c). */
 static int bad_lines_judge(const struct evaluator *v, struct err *e)
 {
-    static const char *const names[] = {"train", "valid", "test"};
+    static const char *const names[] = {"data.train: ", "data.valid: ", "data.test: "};
     double limit = v->options.job->data.max_bad;
     if (v->options.parts > 0 || (double)v->bad_lines <= limit * (double)v->rows)
         return 0;
-    return err_set(e, SHOAL_E_DATA,
-                   "data.%s: %" PRIu64 " of %" PRIu64
-                   " lines (%.4g) are malformed, data.max_bad allows a share "
-                   "of %.4g; first one: %s",
-                   names[v->options.split], v->bad_lines, v->rows,
-                   (double)v->bad_lines / (double)v->rows, limit, v->bad_where);
+    return bad_lines_refuse(e, names[v->options.split], v->bad_lines, v->rows, limit, v->bad_where);
 }
 
 static void evaluator_measure(struct evaluator *v)

@@ -2,6 +2,7 @@
 #include "proto/base/array.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
+#include "proto/job/bad_lines.h"
 #include "worker/train/lane_inner.h"
 #include "worker/train/schedule.h"
 
@@ -112,8 +113,7 @@ static struct transfer_name batch_name(const struct lane *l, const struct lane_b
 
 static void lines_count(struct lane *l, const struct batch *b)
 {
-    if (b->bad_lines > 0 && l->result.bad_lines == 0)
-        snprintf(l->result.bad_where, sizeof l->result.bad_where, "%s", b->bad_where);
+    bad_lines_least(l->result.bad_where, sizeof l->result.bad_where, b->bad_where);
     l->result.bad_lines += b->bad_lines;
     l->result.drawn += b->drawn;
     if (!lane_evaluates(l)) {
