@@ -1,5 +1,12 @@
 #!/usr/bin/env python3
 """test_newcomer: what somebody meets who has only the manual: every word that is printed can be typed, every wrong one is told by name."""
+import bz2
+import io
+import lzma
+import re
+import tarfile
+import zipfile
+
 from lib import *
 
 
@@ -133,7 +140,109 @@ def a_run_folder_is_of_one_job(space):
     assert digests(run_job(job, space / "run", 1, 1, extra)) == digests(whole)
 
 
+def csv_job(space, **over):
+    return job_file(space / "csv.yaml", "nowhere.csv", **{"data.format": "csv", "data.label": "click", "train.batch": 64, **over})
+
+
+def csv_text(rows=300):
+    return "click,user,price\n" + "".join(f"{i % 3 == 0:d},u{i % 20},{i}.5\n" for i in range(rows))
+
+
+def refusal(job, space, file, *words):
+    run = Run(job, space / "refused", extra=("--set", f"data.train={file}", *words))
+    assert run.wait() in (65, 78), run.output()[-2000:]
+    shutil.rmtree(space / "refused", ignore_errors=True)
+    return run.output().strip().splitlines()[-1]
+
+
+def trained(job, space, file, *words):
+    run = Run(job, space / "trained", extra=("--set", f"data.train={file}", *words))
+    assert run.wait() == 0, run.output()[-2000:]
+    report = run.report()
+    shutil.rmtree(space / "trained")
+    return report["examples"]
+
+
+def files_of_a_wrong_kind_are_named_and_the_command_that_is_told_reads_them(space):
+    text, job, packed = csv_text(), csv_job(space), {}
+    data = text.encode()
+    with zipfile.ZipFile(space / "a.zip", "w", zipfile.ZIP_DEFLATED) as f:
+        f.writestr("a.csv", text)
+    with tarfile.open(space / "a.tar.gz", "w:gz") as f:
+        member = tarfile.TarInfo("a.csv")
+        member.size = len(data)
+        f.addfile(member, io.BytesIO(data))
+    for name, made in (("a.bz2", bz2.compress(data)), ("a.xz", lzma.compress(data)), ("wide.csv", text.encode("utf-16")), ("cr.csv", data.replace(b"\n", b"\r"))):
+        (space / name).write_bytes(made)
+    for name, says, tool in (("a.zip", "is a zip archive", "unzip"), ("a.tar.gz", "is a tar archive", "tar"), ("a.bz2", "is packed by bzip2", "bzip2"),
+                             ("a.xz", "is packed by xz", "xz"), ("wide.csv", "is text in UTF-16", "iconv"), ("cr.csv", "is text whose lines end in CR alone", "tr")):
+        said = refusal(job, space, space / name)
+        assert f"{name} {says}" in said, said
+        [command] = re.findall(r'\{cmd: ".*"\}', said)
+        if shutil.which(tool):
+            packed[name] = trained(job, space, command.replace("FILE", str(space / name)))
+    assert len(packed) >= 4 and set(packed.values()) == {300}, packed
+    (space / "a.parquet").write_bytes(b"PAR1" + bytes(100))
+    assert "a.parquet is parquet" in refusal(job, space, space / "a.parquet")
+
+
+def a_file_of_another_format_names_the_key_to_set(space):
+    job = csv_job(space)
+    (space / "a.csv").write_text(csv_text())
+    for name, delimiter, key in (("semi.csv", ";", "data.delimiter: \";\""), ("tab.csv", "\t", "data.delimiter: tab"), ("pipe.csv", "|", "data.delimiter: \"|\"")):
+        (space / name).write_text(csv_text().replace(",", delimiter))
+        said = refusal(job, space, space / name)
+        assert said.endswith(key), said
+        assert trained(job, space, space / name, "--set", key.replace(": ", "=")) == 300
+    svm = space / "a.svm"
+    svm.write_text("".join(f"{i % 2} {i % 7 + 1}:1 {i % 11 + 10}:1\n" for i in range(300)))
+    criteo = synth(space / "a.tsv", 300)
+    for file, form in ((svm, "libsvm"), (criteo, "criteo")):
+        said = refusal(job, space, file)
+        assert said.endswith(f"data.format: {form}"), said
+        assert trained(job_file(space / "fixed.yaml", file, **{"data.format": form, "train.batch": 64}), space, file) == 300
+    for form in ("criteo", "libsvm"):
+        said = refusal(job_file(space / "other.yaml", "x", **{"data.format": form}), space, space / "a.csv")
+        assert "it is csv with data.delimiter: \",\"" in said, said
+
+
+def lines_of_other_tools_are_refused_with_a_command_that_mends_them(space):
+    """What is told is done as it stands, and the job then reads the file."""
+    csv, svm = csv_job(space), job_file(space / "svm.yaml", "x", **{"data.format": "libsvm", "train.batch": 64})
+    rows = range(300)
+    for job, name, lines, says in (
+            (svm, "comment.svm", [f"{i % 2} {i % 7}:1 {i % 5}:1 # row {i}" for i in rows], "entry 3 begins a comment"),
+            (svm, "qid.svm", [f"{i % 2} qid:{i} {i % 7}:1 {i % 5}:1" for i in rows], "entry 1 is qid:N"),
+            (svm, "bare.svm", [f"{i % 2} {i % 7} {i % 5}" for i in rows], "entry 1 has no value"),
+            (svm, "ffm.svm", [f"{i % 2} 0:{i % 7}:1 1:{i % 5}:1" for i in rows], "libffm"),
+            (csv, "quote.csv", ["click,user"] + [f'{i % 2},"say \\"u{i % 9}\\", ok"' for i in rows], "within a cell a quote is")):
+        (space / name).write_text("\n".join(lines) + "\n")
+        said = refusal(job, space, space / name)
+        assert says in said and f"{name}:{1 if job == svm else 2}: " in said, said
+        [command] = re.findall(r"sed .*?'(?= makes|$)", said)
+        mended = subprocess.run(f"{command} {space / name}", shell=True, check=True, capture_output=True, text=True).stdout
+        (space / name).write_text(mended)
+        assert trained(job, space, space / name) == 300
+    price = csv_job(space, **{"data.columns": [{"name": "price", "type": "number"}], "data.delimiter": ";"})
+    (space / "comma.csv").write_text(csv_text().replace(",", ";").replace(".", ","))
+    said = refusal(price, space, space / "comma.csv")
+    assert 'comma.csv:2: no number: column "price" has "0,5"; write a decimal comma as a point: tr , .' in said, said
+    assert trained(price, space, f"{{cmd: \"tr , . < {space / 'comma.csv'}\"}}") == 300
+    (space / "na.csv").write_text(csv_text().replace("7.5", "NA"))
+    said = refusal(csv_job(space, **{"data.columns": [{"name": "price", "type": "number"}]}), space, space / "na.csv")
+    assert 'has "NA"; leave the cell empty' in said, said
+
+
+def the_bad_line_that_is_told_is_the_lowest_seen(space):
+    """Also where an epoch is shuffled: with every line bad the first batches hold a low one, and every batch of a bad log is looked at."""
+    (space / "bad.csv").write_text(csv_text(64).replace(".5", "x"))
+    job = csv_job(space, **{"data.columns": [{"name": "price", "type": "number"}], "train.lanes": 1})
+    said = refusal(job, space, space / "bad.csv")
+    assert "64 of 64 lines (100 %) are malformed, data.max_bad allows 0.1 %; the first seen: " in said and "bad.csv:2: no number" in said, said
+
+
 if __name__ == "__main__":
-    main([standard_input_may_be_set, commands_to_try_next_run_as_they_stand, inputs_are_looked_at_before_anything_starts,
+    main([files_of_a_wrong_kind_are_named_and_the_command_that_is_told_reads_them, a_file_of_another_format_names_the_key_to_set,
+          lines_of_other_tools_are_refused_with_a_command_that_mends_them, the_bad_line_that_is_told_is_the_lowest_seen, standard_input_may_be_set, commands_to_try_next_run_as_they_stand, inputs_are_looked_at_before_anything_starts,
           a_disk_that_is_too_full_is_said_and_ends_the_run, a_disk_that_gets_room_again_is_told_in_the_report,
           a_server_that_does_not_answer_is_told_by_name, a_run_folder_is_of_one_job])

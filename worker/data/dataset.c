@@ -22,6 +22,7 @@
 #include "worker/data/batch_inner.h"
 #include "worker/data/dated.h"
 #include "worker/data/feature.h"
+#include "worker/data/kind.h"
 #include "worker/data/labels.h"
 #include "worker/data/object.h"
 #include "worker/data/profile.h"
@@ -260,6 +261,23 @@ static int names_check(const struct job *job, struct err *e)
     return rc;
 }
 
+/* A format with columns of its own needs no first line: a file of another format would be nothing
+ * but malformed lines. */
+static int first_line_check(const struct job *job, struct err *e)
+{
+    char *name, *line, hint[KIND_HINT_BYTES];
+    size_t bytes;
+    int rc = source_head(&job->data.train, "data.train", NULL, &name, &line, &bytes, e);
+    if (rc != 0)
+        return rc;
+    kind_hint(line, bytes, '\t', hint);
+    if (hint[0] != '\0')
+        rc = err_set(e, SHOAL_E_DATA, "%s:1: %s", name, hint);
+    free(name);
+    free(line);
+    return rc;
+}
+
 int dataset_check(const struct job *job, struct err *e)
 {
     int rc = 0;
@@ -280,9 +298,10 @@ int dataset_check(const struct job *job, struct err *e)
         return rc;
     struct features f;
     rc = features_open(job, NULL, WIRE_TRAIN, &f, e);
-    if (rc == 0)
-        features_free(&f);
-    return rc;
+    if (rc != 0)
+        return rc;
+    features_free(&f);
+    return format_of(job->data.format)->columns != NULL ? first_line_check(job, e) : 0;
 }
 
 int dataset_shape(const struct job *job, struct model_shape *out, struct err *e)

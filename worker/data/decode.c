@@ -1,6 +1,7 @@
 /* decode.c: gzip, zstd, or neither, by the first bytes. */
 #include "worker/data/decode.h"
 #include "proto/base/plant.h"
+#include "worker/data/kind.h"
 #include "worker/data/taken.h"
 
 #include <errno.h>
@@ -24,9 +25,17 @@ struct decoder {
     char *out; /* (BLOCK_BYTES) */
     decode_sink sink;
     void *to;
+    bool looked; /* at what the text begins with */
 };
 
 /* ---- decoding ---- */
+
+static int give(struct decoder *d, const char *data, size_t bytes, struct err *e)
+{
+    int rc = d->looked || bytes == 0 ? 0 : kind_check(d->name, data, bytes, e);
+    d->looked |= bytes > 0;
+    return rc == 0 ? d->sink(d->to, data, bytes, e) : rc;
+}
 
 /* Reads until the block is full or the input ends, so that the first block always holds the magic
  * bytes. */
@@ -64,7 +73,7 @@ static int decode_plain(struct decoder *d, struct err *e)
 {
     int rc = 0;
     while (rc == 0 && d->in_bytes > 0) {
-        rc = d->sink(d->to, d->in, d->in_bytes, e);
+        rc = give(d, d->in, d->in_bytes, e);
         if (rc == 0)
             rc = fill(d, e);
     }
@@ -78,16 +87,38 @@ static const char *gzip_fault(int status)
                                              : "no such code";
 }
 
+/* Behind the last member: tar and tapes fill their blocks with zeros, which are no data. */
+static int gzip_rest(struct decoder *d, const char *at, size_t bytes, struct err *e)
+{
+    int rc = 0;
+    while (rc == 0 && bytes > 0) {
+        for (size_t i = 0; i < bytes; i++)
+            if (at[i] != 0)
+                return err_set(e, SHOAL_E_DATA,
+                               "%s: other bytes follow the end of its gzip data; take them off: "
+                               "gunzip -c FILE passes them over, with a warning",
+                               d->name);
+        rc = fill(d, e);
+        at = d->in;
+        bytes = d->in_bytes;
+    }
+    return rc;
+}
+
 /* One or several members, one after the other, as `cat a.gz b.gz` makes them. */
 static int gzip_members(struct decoder *d, struct inflate_state *z, struct err *e)
 {
     int rc = 0;
     bool over = true;
+    uint64_t members = 0;
     while (rc == 0 && d->in_bytes > 0) {
         z->next_in = (uint8_t *)d->in;
         z->avail_in = (uint32_t)d->in_bytes;
         do {
+            if (over && members > 0 && z->next_in[0] != 0x1f)
+                return gzip_rest(d, (const char *)z->next_in, z->avail_in, e);
             if (over) {
+                members++;
                 isal_inflate_reset(z);
                 z->crc_flag = ISAL_GZIP;
             }
@@ -95,15 +126,14 @@ static int gzip_members(struct decoder *d, struct inflate_state *z, struct err *
             z->avail_out = BLOCK_BYTES;
             int status = isal_inflate(z);
             over = z->block_state == ISAL_BLOCK_FINISH;
-            rc =
-                status != ISAL_DECOMP_OK && status != ISAL_END_INPUT &&
-                        !(status == ISAL_INCORRECT_CHECKSUM && PLANTED("gzip_sum_unlooked"))
-                    ? err_set(e, SHOAL_E_DATA, "%s: damaged gzip data (%s); fetch the file again",
-                              d->name, gzip_fault(status))
-                    : d->sink(d->to, d->out,
-                              BLOCK_BYTES - z->avail_out -
-                                  (over && z->avail_out < BLOCK_BYTES && PLANTED("gzip_last_byte")),
-                              e);
+            rc = status != ISAL_DECOMP_OK && status != ISAL_END_INPUT &&
+                         !(status == ISAL_INCORRECT_CHECKSUM && PLANTED("gzip_sum_unlooked"))
+                     ? err_set(e, SHOAL_E_DATA, "%s: damaged gzip data (%s); fetch the file again",
+                               d->name, gzip_fault(status))
+                     : give(d, d->out,
+                            BLOCK_BYTES - z->avail_out -
+                                (over && z->avail_out < BLOCK_BYTES && PLANTED("gzip_last_byte")),
+                            e);
         } while (rc == 0 && (z->avail_in > 0 || (z->avail_out == 0 && !over)));
         if (rc == 0)
             rc = fill(d, e);
@@ -142,7 +172,7 @@ static int decode_zstd(struct decoder *d, struct err *e)
                 rc = err_set(e, SHOAL_E_DATA, "%s: damaged zstd data (%s); fetch the file again",
                              d->name, ZSTD_getErrorName(wanted));
             else
-                rc = d->sink(d->to, d->out, out.pos, e);
+                rc = give(d, d->out, out.pos, e);
         } while (rc == 0 && (in.pos < in.size || (out.pos == BLOCK_BYTES && wanted != 0)));
         if (rc == 0)
             rc = fill(d, e);

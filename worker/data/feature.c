@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/base/key.h"
+#include "worker/data/bad_cell.h"
 #include "worker/data/keys.h"
 #include "worker/data/numbers.h"
 
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* |x| up to 15 digits, exactly: what nearly every cell of a log is. */
 static bool integer(const struct cell *cell, double *out)
@@ -48,11 +50,23 @@ static inline uint32_t small_integer(const struct cell *cell)
     return value;
 }
 
-bool feature_number(const struct cell *cell, double *out)
+/* Blanks around a number are no part of it. */
+static struct cell trimmed(const struct cell *cell)
+{
+    struct cell c = *cell;
+    for (; c.bytes > 0 && (*c.text == ' ' || *c.text == '\t'); c.text++)
+        c.bytes--;
+    while (c.bytes > 0 && (c.text[c.bytes - 1] == ' ' || c.text[c.bytes - 1] == '\t'))
+        c.bytes--;
+    return c;
+}
+
+bool feature_number(const struct cell *given, double *out)
 {
     char text[64], *end;
-    if (integer(cell, out))
+    if (integer(given, out))
         return true;
+    const struct cell tight = trimmed(given), *cell = &tight;
     if (cell->bytes == 0 || cell->bytes >= sizeof text)
         return false;
     for (uint32_t i = 0; i < cell->bytes; i++) {
@@ -65,6 +79,20 @@ bool feature_number(const struct cell *cell, double *out)
     text[cell->bytes] = '\0';
     *out = strtod(text, &end);
     return *end == '\0' && isfinite(*out);
+}
+
+static bool is_word(const struct cell *cell, const char *word)
+{
+    return strlen(word) == cell->bytes && strncasecmp(word, cell->text, cell->bytes) == 0;
+}
+
+bool feature_label(const struct cell *given, double *out)
+{
+    if (feature_number(given, out))
+        return true;
+    const struct cell cell = trimmed(given);
+    *out = is_word(&cell, "true");
+    return *out > 0 || is_word(&cell, "false");
 }
 
 /* ln(y), y >= 1: y = m 2^e with m in [sqrt(1/2), sqrt(2)), then ln m = 2 artanh(s), s = (m - 1) /
@@ -118,22 +146,6 @@ uint32_t feature_bucket(double x, char *out)
     return (uint32_t)n;
 }
 
-/* The column by its name, and of the value as much as fits. */
-static int bad_cell(const struct features *f, const char *what, uint32_t column,
-                    const struct cell *cell, char *reason)
-{
-    const struct cell *name = &f->name[column];
-    char shown[73];
-    uint32_t n = cell->bytes < sizeof shown - 1 ? cell->bytes : (uint32_t)sizeof shown - 1;
-    for (uint32_t i = 0; i < n; i++) /* a log line is no place for control characters */
-        shown[i] = cell->text[i] >= ' ' && cell->text[i] < 127 ? cell->text[i] : '?';
-    shown[n] = '\0';
-    snprintf(reason, REASON_BYTES, "%s: column \"%.*s\" has \"%s\"%s", what,
-             (int)(name->bytes < 40 ? name->bytes : 40), name->text, shown,
-             n < cell->bytes ? ".." : "");
-    return SHOAL_E_DATA;
-}
-
 /* An empty cell is no value of a number: 0 as an input, a bucket of its own as a field. */
 static int number_cell(const struct features *f, const struct feature_use *use,
                        const struct cell *cell, double *out, char *reason)
@@ -142,7 +154,7 @@ static int number_cell(const struct features *f, const struct feature_use *use,
     if (integer(cell, out) || (!whole_only && feature_number(cell, out)))
         return 0;
     return bad_cell(f, whole_only ? "no integer of at most 15 digits" : "no number", use->column,
-                    cell, reason);
+                    cell, bad_number_remedy(cell), reason);
 }
 
 static int numeric_value(const struct features *f, const struct feature_use *use,
@@ -162,7 +174,7 @@ static int numeric_value(const struct features *f, const struct feature_use *use
         return 0;
     }
     if (x > FLT_MAX || x < -FLT_MAX)
-        return bad_cell(f, "a number too large for a float", use->column, cell, reason);
+        return bad_cell(f, "a number too large for a float", use->column, cell, "", reason);
     *out = (float)x;
     return 0;
 }
@@ -211,7 +223,7 @@ static int value_key(const struct features *f, const struct feature_use *use,
     }
     return key_of_id(use->key_field, value->text, value->bytes, key)
                ? 0
-               : bad_cell(f, "no id, " KEY_ID_WORDS, use->column, value, reason);
+               : bad_cell(f, "no id, " KEY_ID_WORDS, use->column, value, "", reason);
 }
 
 /* Whether a piece of a multi cell is a value: neither empty nor padding. */
@@ -319,8 +331,10 @@ static int labels(const struct features *f, const struct cell *cell, float *labe
         return 0;
     for (uint32_t i = 0; i < f->shape.tasks; i++) {
         double value;
-        if (!feature_number(&cell[f->label[i]], &value))
-            return bad_cell(f, "no number as label", f->label[i], &cell[f->label[i]], reason);
+        const struct cell *at = &cell[f->label[i]];
+        if (!feature_label(at, &value))
+            return bad_cell(f, "no number as label", f->label[i], at,
+                            bad_label_remedy(at, f->shape.tasks), reason);
         label[i] = value > f->label_above ? 1.0f : 0.0f;
         *positive |= value > f->label_above;
     }
@@ -333,9 +347,9 @@ static int weight_value(const struct features *f, const struct cell *cells, floa
     const struct cell *cell = &cells[f->weight];
     double x;
     if (!feature_number(cell, &x) || x > FLT_MAX)
-        return bad_cell(f, "no finite number as weight", f->weight, cell, reason);
+        return bad_cell(f, "no finite number as weight", f->weight, cell, "", reason);
     if (x < 0)
-        return bad_cell(f, "a negative weight", f->weight, cell, reason);
+        return bad_cell(f, "a negative weight", f->weight, cell, "", reason);
     *out = (float)x;
     return 0;
 }
@@ -346,7 +360,7 @@ static int time_value(const struct features *f, const struct cell *cells, uint32
     const struct cell *cell = &cells[f->time];
     return feature_time(cell, f->time_unit, &f->zone, out)
                ? 0
-               : bad_cell(f, "no time since 1970", f->time, cell, reason);
+               : bad_cell(f, "no time since 1970", f->time, cell, "", reason);
 }
 
 /* What evaluation groups by: values as they stand, whatever type their columns have. */

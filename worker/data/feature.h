@@ -136,9 +136,11 @@ float feature_log1p(double x);
  * out has room for 8.
  */
 uint32_t feature_bucket(double x, char *out);
-/* A decimal number with optional fraction and exponent; nothing else around it. Whether it is one,
- * and finite. */
+/* A decimal number with optional fraction and exponent; nothing but blanks around it. Whether it is
+ * one, and finite. */
 bool feature_number(const struct cell *cell, double *out);
+/* The same of a label, which may also be True (1) or False (0), in any case. */
+bool feature_label(const struct cell *cell, double *out);
 
 /* Event time in seconds since 1970, 1..UINT32_MAX: a number of `unit`s, or "YYYY-MM-DD HH:MM:SS",
  * with T, a fraction, a zone (Z, UTC, +HH, +HHMM, +HH:MM; UTC without), or the date alone. Whether

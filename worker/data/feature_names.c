@@ -1,5 +1,6 @@
 /* feature_names.c: job and first line -> what the columns are called; fields by name. */
 #include "worker/data/feature_inner.h"
+#include "worker/data/kind.h"
 
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
@@ -161,13 +162,22 @@ static void skip_mark(const char **head, size_t *bytes)
     }
 }
 
+/* The line may be one of another format, or of csv with another delimiter: then nothing of it is
+ * what the job names. */
 static int head_cells(const struct features *f, const char *file, char *line, size_t bytes,
                       struct cell *cell, uint32_t *count, struct err *e)
 {
-    char reason[REASON_BYTES];
-    if (f->format->head(f, line, bytes, cell, count, reason) != 0)
-        return err_set(e, SHOAL_E_DATA, "%s:1: %s; look at data.format and the file", file, reason);
-    return 0;
+    char reason[REASON_BYTES], hint[KIND_HINT_BYTES];
+    bool named = f->format->named;
+    kind_hint(line, bytes, named ? f->delimiter : '\0', hint);
+    if (named && hint[0] != '\0')
+        return err_set(e, SHOAL_E_DATA, "%s:1: %s", file, hint);
+    if (f->format->head(f, line, bytes, cell, count, reason) == 0)
+        return 0;
+    if (hint[0] == '\0' && !named)
+        kind_hint(line, bytes, ' ', hint);
+    return err_set(e, SHOAL_E_DATA, "%s:1: %s%s%s", file, reason, hint[0] != '\0' ? "; " : "",
+                   hint);
 }
 
 static void names_of_job(const struct job *job, struct cell *cell)

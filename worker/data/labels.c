@@ -40,7 +40,7 @@ static int row_look(void *context, const struct cell *cell)
     const struct features *f = l->features;
     double value;
     for (uint32_t t = 0; t < f->shape.tasks; t++)
-        if (feature_number(&cell[f->label[t]], &value))
+        if (feature_label(&cell[f->label[t]], &value))
             seen_add(&l->seen[t], value, f->label_above);
     return 0;
 }

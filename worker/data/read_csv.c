@@ -22,7 +22,10 @@ static int quoted(char *line, size_t bytes, size_t *at, uint32_t column, struct 
     for (;;) {
         char *quote = from < bytes ? memchr(line + from, '"', bytes - from) : NULL;
         if (quote == NULL)
-            return fail(reason, "a quote is opened and not closed on this line", column);
+            return fail(reason,
+                        "a quote is opened and not closed on this line: a row is one line; write "
+                        "blanks for line ends within cells",
+                        column);
         size_t length = (size_t)(quote - line) - from;
         memmove(line + to, line + from, length);
         to += length;
@@ -41,6 +44,18 @@ static int quoted(char *line, size_t bytes, size_t *at, uint32_t column, struct 
     return 0;
 }
 
+/* Of text behind a quote that closed the cell: tools that write \" are many. */
+static int after_quote(const char *line, size_t at, uint32_t column, char *reason)
+{
+    bool escaped = at >= 2 && line[at - 2] == '\\';
+    return fail(reason,
+                escaped
+                    ? "text follows the closing quote: within a cell a quote is \"\", not \\\"; "
+                      "sed 's/\\\\\"/\"\"/g' makes it so"
+                    : "text follows the closing quote",
+                column);
+}
+
 static int split_quoted(char delimiter, char *line, size_t bytes, struct cell *cell,
                         uint32_t *count, char *reason)
 {
@@ -51,7 +66,7 @@ static int split_quoted(char delimiter, char *line, size_t bytes, struct cell *c
             if (rc != 0)
                 return rc;
             if (at < bytes && line[at] != delimiter)
-                return fail(reason, "text follows the closing quote", n);
+                return after_quote(line, at, n, reason);
         } else {
             char *stop = at < bytes ? memchr(line + at, delimiter, bytes - at) : NULL;
             size_t end = stop != NULL ? (size_t)(stop - line) : bytes;
@@ -64,7 +79,7 @@ static int split_quoted(char delimiter, char *line, size_t bytes, struct cell *c
         }
         at++; /* at the very end of the line an empty cell follows */
     }
-    return fail(reason, "more columns than are allowed", CELLS_MAX);
+    return fail(reason, "more columns than are allowed; look at data.delimiter", CELLS_MAX);
 }
 
 static int csv_head(const struct features *f, char *line, size_t bytes, struct cell *cell,
@@ -74,7 +89,9 @@ static int csv_head(const struct features *f, char *line, size_t bytes, struct c
     if (memchr(line, '"', bytes) != NULL)
         return split_quoted(delimiter, line, bytes, cell, count, reason);
     *count = format_split(delimiter, line, bytes, cell);
-    return *count <= CELLS_MAX ? 0 : fail(reason, "more columns than are allowed", CELLS_MAX);
+    return *count <= CELLS_MAX
+               ? 0
+               : fail(reason, "more columns than are allowed; look at data.delimiter", CELLS_MAX);
 }
 
 static int csv_line(const struct features *f, char *line, size_t bytes, struct cell *cell,

@@ -30,21 +30,41 @@ static int is_one(const char *p, const char *end)
     return p == end;
 }
 
+static int refuse(char *reason, uint32_t number, const char *what)
+{
+    snprintf(reason, REASON_BYTES, "entry %u %s", number, what);
+    return SHOAL_E_DATA;
+}
+
+/* An entry that is not idx:1, as other tools read it; `colon` stands behind its digits. */
+static int entry_refuse(const char *p, const char *colon, const char *end, uint32_t number,
+                        char *reason)
+{
+    if (*p == '#')
+        return refuse(reason, number, "begins a comment; take comments off: sed 's/ *#.*//'");
+    if (end - p > 4 && memcmp(p, "qid:", 4) == 0)
+        return refuse(reason, number,
+                      "is qid:N, which only ranking uses; take it out: sed 's/ qid:[^ ]*//'");
+    if (colon > p && colon == end)
+        return refuse(reason, number, "has no value; write idx:1: sed -E 's/ [0-9]+/&:1/g'");
+    if (colon == p || *colon != ':')
+        return refuse(reason, number, "is not idx:value with a number as idx; look at data.format");
+    if (memchr(colon + 1, ':', (size_t)(end - colon - 1)) != NULL)
+        return refuse(reason, number,
+                      "is field:idx:value (libffm); where every line has the same fields and all "
+                      "values are 1: sed -E 's/ [0-9]+:/ /g'");
+    return refuse(reason, number,
+                  "has a value other than 1: only idx:1 is read; write it as csv, with the values "
+                  "in columns of type number");
+}
+
 static int entry(const char *p, const char *end, uint32_t number, struct cell *cell, char *reason)
 {
     const char *colon = p;
     while (colon < end && *colon >= '0' && *colon <= '9')
         colon++;
-    if (colon == p || colon == end || *colon != ':') {
-        snprintf(reason, REASON_BYTES, "entry %u is not idx:value with a number as idx", number);
-        return SHOAL_E_DATA;
-    }
-    if (!is_one(colon + 1, end)) {
-        snprintf(reason, REASON_BYTES,
-                 "entry %u has a value other than 1: only idx:1 is read, use csv for numbers",
-                 number);
-        return SHOAL_E_DATA;
-    }
+    if (colon == p || colon == end || *colon != ':' || !is_one(colon + 1, end))
+        return entry_refuse(p, colon, end, number, reason);
     *cell = (struct cell){p, (uint32_t)(colon - p)};
     return 0;
 }
@@ -79,10 +99,11 @@ static int libsvm_line(const struct features *f, char *line, size_t bytes, struc
     int rc = libsvm_split(line, bytes, labels, cell, &count, reason);
     if (rc != 0 || count == f->columns)
         return rc;
-    snprintf(reason, REASON_BYTES,
-             "%u entries, not %u as on the first line: every libsvm line needs the same number, "
-             "one a field",
-             count - labels, f->columns - labels);
+    snprintf(
+        reason, REASON_BYTES,
+        "%u entries, not %u as on the first line: a libsvm line has one for each field; make it "
+        "csv with a column of type multi (job.md, From libsvm to csv)",
+        count - labels, f->columns - labels);
     return SHOAL_E_DATA;
 }
 
@@ -93,7 +114,9 @@ static int libsvm_head(const struct features *f, char *line, size_t bytes, struc
     int rc = libsvm_split(line, bytes, 1, cell, count, reason);
     if (rc != 0 || *count > 1)
         return rc;
-    snprintf(reason, REASON_BYTES, "no entries after the label");
+    snprintf(reason, REASON_BYTES,
+             "no entries after the label; make it csv with a column of type multi (job.md, From "
+             "libsvm to csv)");
     return SHOAL_E_DATA;
 }
 

@@ -6,6 +6,7 @@
 #include "proto/base/plant.h"
 #include "proto/job/config.h"
 #include "worker/data/command.h"
+#include "worker/data/kind.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -205,6 +206,17 @@ static int plain_open(const char *name, int *fd, struct stat *st, struct err *e)
     return 0;
 }
 
+/* Of a plain file; what is packed is looked at where it is unpacked. */
+static int plain_look(int fd, const char *name, bool *packed, struct err *e)
+{
+    char first[KIND_LOOK_BYTES];
+    ssize_t n = pread(fd, first, sizeof first, 0);
+    if (n < 0)
+        return file_failed(name, e);
+    *packed = decode_packed(first, (size_t)n);
+    return *packed ? 0 : kind_check(name, first, (size_t)n, e);
+}
+
 /* Finds the decoded text of a packed file in the cache, or makes it. f->fd is the packed file and
  * becomes the text. */
 static int unpack(struct source_file *f, const struct cache *cache, struct err *e)
@@ -246,7 +258,7 @@ static int file_open(struct source_file *f, const char *name, const struct cache
     if (f->stream)
         return stream_open(name, cache, &f->fd, &f->bytes, e);
     struct stat st;
-    char magic[4];
+    bool packed;
     char *path = realpath(name, NULL);
     if (path == NULL)
         return file_failed(name, e);
@@ -261,10 +273,8 @@ static int file_open(struct source_file *f, const char *name, const struct cache
     f->identity = hash_bytes(facts, sizeof facts, f->group);
     free(path);
     f->bytes = (uint64_t)st.st_size;
-    ssize_t n = pread(f->fd, magic, sizeof magic, 0);
-    if (n < 0)
-        return file_failed(name, e);
-    return decode_packed(magic, (size_t)n) ? unpack(f, cache, e) : 0;
+    rc = plain_look(f->fd, name, &packed, e);
+    return rc == 0 && packed ? unpack(f, cache, e) : rc;
 }
 
 int source_names_any(const struct string_list *list, const char *what, struct string_list *names,
@@ -320,8 +330,11 @@ int source_check(const struct string_list *list, const char *what, struct err *e
     int rc = source_names(list, what, &names, e);
     for (size_t i = 0; i < names.count && rc == 0; i++) {
         int fd = -1;
+        bool packed;
         if (!source_is_stream(names.item[i]))
             rc = plain_open(names.item[i], &fd, &st, e);
+        if (rc == 0 && fd >= 0)
+            rc = plain_look(fd, names.item[i], &packed, e);
         if (fd >= 0)
             close(fd);
     }

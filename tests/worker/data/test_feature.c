@@ -315,8 +315,8 @@ static int number(const char *text, double *out)
 
 START_TEST(feature_number_takes_decimals_and_nothing_else)
 {
-    static const char *bad[] = {"",    " 1",    "1 ", "nan", "inf", "-inf", "0x10", "1e999",
-                                "--1", "1.2.3", "1e", "-",   "+",   ".",    "1,5",  "1_0"};
+    static const char *bad[] = {"",    " ",     "1 2", "nan", "inf", "-inf", "0x10", "1e999",
+                                "--1", "1.2.3", "1e",  "-",   "+",   ".",    "1,5",  "1_0"};
     double x;
     ck_assert(number("-12", &x) && x == -12);
     ck_assert(number("+12", &x) && x == 12);
@@ -330,6 +330,31 @@ START_TEST(feature_number_takes_decimals_and_nothing_else)
                                              "2",
                                              3},
                               &x));
+}
+END_TEST
+
+START_TEST(feature_blanks_around_a_number_are_no_part_of_it)
+{
+    double x;
+    ck_assert(number(" 67 ", &x) && x == 67);
+    ck_assert(number("\t-1.5", &x) && x == -1.5);
+    ck_assert(!number("- 1", &x));
+}
+END_TEST
+
+static bool label_is(const char *text, double *out)
+{
+    return feature_label(&(struct cell){text, (uint32_t)strlen(text)}, out);
+}
+
+START_TEST(feature_label_may_be_true_or_false)
+{
+    double x;
+    ck_assert(label_is("True", &x) && x == 1);
+    ck_assert(label_is("false", &x) && x == 0);
+    ck_assert(label_is(" FALSE ", &x) && x == 0);
+    ck_assert(label_is("2", &x) && x == 2);
+    ck_assert(!label_is("yes", &x) && !label_is("t", &x) && !label_is("", &x));
 }
 END_TEST
 
@@ -383,7 +408,8 @@ START_TEST(feature_several_labels_keep_the_order_of_the_job)
     ck_assert_int_eq(features_bind(&f, "b.csv", "buy,item,click,user", 19, &e), 0);
     ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "3,i,0,u"), 0);
     ck_assert(r.label[0] == 1.0f && r.label[1] == 0.0f);
-    check_bad_line("3,i,,u", "no number as label: column \"click\" has \"\"");
+    check_bad_line("3,i,,u", "no number as label: column \"click\" has \"\"; every label of a line "
+                             "must be there");
     job.data.label_count = 0; /* a job made by hand: one label */
     check_made("user,click,item,buy", 3, 0);
     ck_assert_uint_eq(f.shape.tasks, 1);
@@ -943,6 +969,8 @@ int main(void)
     tcase_add_test(t, feature_log1p_is_that_of_libm);
     tcase_add_test(t, feature_bucket_is_floor_of_log2);
     tcase_add_test(t, feature_number_takes_decimals_and_nothing_else);
+    tcase_add_test(t, feature_blanks_around_a_number_are_no_part_of_it);
+    tcase_add_test(t, feature_label_may_be_true_or_false);
     tcase_add_test(t, feature_number_too_large_for_a_float_is_malformed);
     tcase_add_test(t, feature_several_labels_keep_the_order_of_the_job);
     tcase_add_test(t, feature_labels_that_contradict_are_refused);

@@ -61,6 +61,10 @@ START_TEST(csv_bad_quotes_are_refused)
     ck_assert_ptr_null(cells(',', "\"a\"b,c"));
     ck_assert_ptr_nonnull(strstr(reason, "closing quote"));
     ck_assert_ptr_null(cells(',', "\""));
+    ck_assert_ptr_null(cells(',', "0,\"say \\\"x\\\", ok\""));
+    ck_assert_ptr_nonnull(strstr(reason, "sed 's/\\\\\"/\"\"/g'"));
+    ck_assert_ptr_null(cells(',', "0,\"two"));
+    ck_assert_ptr_nonnull(strstr(reason, "a row is one line"));
 }
 END_TEST
 

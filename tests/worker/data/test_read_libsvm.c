@@ -62,6 +62,18 @@ static void check_bad(const char *line, const char *reason)
     ck_assert_msg(strstr(r.reason, reason) != NULL, "\"%s\" does not say \"%s\"", r.reason, reason);
 }
 
+/* Forms that other tools read; e2e/test_newcomer runs the commands that are named. */
+START_TEST(libsvm_of_other_tools_is_refused_with_what_to_do)
+{
+    check_bad("1 1:1 2 3:1", "entry 2 has no value; write idx:1");
+    check_bad("1 1:1 2:1 3:1 # row 7", "entry 4 begins a comment; take comments off");
+    check_bad("1 qid:3 1:1 2:1", "entry 1 is qid:N");
+    check_bad("1 0:1:1 1:2:1 2:3:1", "entry 1 is field:idx:value (libffm)");
+    check_bad("1 1:1 2:0.5 3:1", "with the values in columns of type number");
+    check_bad("1 1:1 2:1", "csv with a column of type multi");
+}
+END_TEST
+
 START_TEST(libsvm_malformed_lines_are_refused_with_a_reason)
 {
     check_bad("1 1:1 2:1", "2 entries, not 3");
@@ -73,7 +85,7 @@ START_TEST(libsvm_malformed_lines_are_refused_with_a_reason)
     check_bad("1 1:1 2:10 3:1", "value other than 1");
     check_bad("1 1:1 a:1 3:1", "entry 2 is not idx:value");
     check_bad("1 1:1 :1 3:1", "entry 2 is not idx:value");
-    check_bad("1 1:1 2 3:1", "entry 2 is not idx:value");
+    check_bad("1 1:1 2x 3:1", "entry 2 is not idx:value");
     check_bad("one 1:1 2:1 3:1", "label");
     check_bad("nan 1:1 2:1 3:1", "label");
     check_bad("0x1 1:1 2:1 3:1", "label");
@@ -121,6 +133,7 @@ int main(void)
     tcase_add_test(t, libsvm_first_line_gives_the_fields);
     tcase_add_test(t, libsvm_entry_is_a_key_of_its_place);
     tcase_add_test(t, libsvm_label_may_be_signed_or_a_fraction);
+    tcase_add_test(t, libsvm_of_other_tools_is_refused_with_what_to_do);
     tcase_add_test(t, libsvm_malformed_lines_are_refused_with_a_reason);
     tcase_add_test(t, libsvm_head_without_entries_is_refused);
     tcase_add_test(t, libsvm_columns_may_be_ids_or_skipped);

@@ -137,6 +137,42 @@ START_TEST(source_decodes_joined_gzip_members)
 }
 END_TEST
 
+/* As gunzip has it: tapes and tar fill their last block. */
+START_TEST(source_passes_over_zeros_behind_gzip)
+{
+    worker_text("a.txt", "one\n");
+    shell("(gzip -c %s; head -c 600000 /dev/zero) > %s.gz", worker_path("a.txt"));
+    config_list_add(&list, worker_path("a.txt.gz"));
+    check_text("one\n");
+}
+END_TEST
+
+START_TEST(source_refuses_other_bytes_behind_gzip)
+{
+    worker_text("a.txt", "one\n");
+    shell("(gzip -c %s; head -c 600000 /dev/zero; echo x) > %s.gz", worker_path("a.txt"));
+    config_list_add(&list, worker_path("a.txt.gz"));
+    ck_assert_int_eq(fails(), SHOAL_E_DATA);
+    ck_assert_ptr_nonnull(strstr(e.text, "other bytes follow the end of its gzip data"));
+}
+END_TEST
+
+START_TEST(source_names_a_file_that_no_format_reads)
+{
+    worker_write("a.csv", "BZh91AY&SY", 10);
+    config_list_add(&list, worker_path("a.csv"));
+    ck_assert_int_eq(fails(), SHOAL_E_DATA);
+    ck_assert_ptr_nonnull(strstr(e.text, "a.csv is packed by bzip2"));
+    ck_assert_int_eq(source_check(&list, "data.train", &e), SHOAL_E_DATA);
+    shell("gzip -c %s > %s.gz", worker_path("a.csv")); /* and what is packed in gzip */
+    config_list_free(&list);
+    config_list_add(&list, worker_path("a.csv.gz"));
+    ck_assert_int_eq(fails(), SHOAL_E_DATA);
+    ck_assert_ptr_nonnull(strstr(e.text, "a.csv.gz is packed by bzip2"));
+    ck_assert_int_eq(worker_count_files("cache", ".text"), 0);
+}
+END_TEST
+
 START_TEST(source_decodes_output_of_exactly_one_block)
 {
     /* The last member fills the decoder's output block to the last byte. */
@@ -473,6 +509,9 @@ int main(void)
     tcase_add_test(t, source_decodes_joined_gzip_members);
     tcase_add_test(t, source_decodes_output_of_exactly_one_block);
     tcase_add_test(t, source_decodes_zstd);
+    tcase_add_test(t, source_passes_over_zeros_behind_gzip);
+    tcase_add_test(t, source_refuses_other_bytes_behind_gzip);
+    tcase_add_test(t, source_names_a_file_that_no_format_reads);
     tcase_add_test(t, source_refuses_damaged_gzip);
     tcase_add_test(t, source_refuses_gzip_with_another_sum);
     tcase_add_test(t, source_refuses_packed_files_cut_short);
