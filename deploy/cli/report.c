@@ -251,10 +251,14 @@ void cli_report_print(const struct json *r, const char *run_dir, const char *aga
     for (size_t i = 0; i < json_count(json_get(r, "bad_where")); i++)
         printf("                 %s\n",
                json_as_string(json_array_at(json_get(r, "bad_where"), i), ""));
+    if (!json_absent(json_get(r, "events")))
+        printf("  events         from %s to %s\n", json_as_string(json_get(r, "events.from"), ""),
+               json_as_string(json_get(r, "events.to"), ""));
     if (number(r, "clamped_times") > 0)
-        printf("  event times    %s examples were stamped in the future; they count as of when "
-               "they were read\n",
-               grouped(number(r, "clamped_times"), n));
+        printf(
+            "  event times    %s examples were stamped in the future; they count as of a day past "
+            "the coordinator's clock as the job began\n",
+            grouped(number(r, "clamped_times"), n));
     if (number(r, "outside_partition") > 0)
         printf("  event times    %s examples lie outside of the partition that their file's name "
                "says; their own times count\n",

@@ -92,6 +92,10 @@ static void head(FILE *out, const struct json *r)
     fprintf(out, "<span class=\"p\"><span>seed</span> <b>%" PRId64 "</b></span> ",
             json_as_int(json_get(r, "seed"), 0));
     pair(out, "Shoal", json_get(r, "version"));
+    if (!json_absent(json_get(r, "events"))) {
+        pair(out, "events from", json_get(r, "events.from"));
+        pair(out, "to", json_get(r, "events.to"));
+    }
     fputs("</p>\n</header>\n", out);
 }
 

@@ -9,8 +9,9 @@
 
 #define WITHIN "data.shuffle.within: \""
 #define CHANGES "data.zone_changes: \""
+#define LIMIT "data.time_limit: \""
 #define END "\" # given by the coordinator\n"
-#define LINES (80u + ZONE_NAME + ZONE_TEXT + sizeof CHANGES + sizeof END)
+#define LINES (120u + ZONE_NAME + ZONE_TEXT + sizeof CHANGES + sizeof LIMIT + 2 * sizeof END)
 
 /* The first table whose rows go by event time, or NULL. */
 static const struct job_table *table_by_time(const struct job *j)
@@ -54,20 +55,32 @@ static bool is_given(const char *line, size_t bytes, const char *key)
             memcmp(line + bytes - (sizeof END - 1), END, sizeof END - 1) == 0);
 }
 
-/* The text without what was given of an order, of a zone: its bytes. */
-static size_t plain_put(const char *text, size_t bytes, bool order, bool zone, char *to)
+/* The text without what was given of an order, of a zone, of a limit: its bytes. */
+static size_t plain_put(const char *text, size_t bytes, bool order, bool zone, bool limit, char *to)
 {
     size_t left = 0;
     for (size_t start = 0, end; start < bytes; start = end) {
         const char *newline = memchr(text + start, '\n', bytes - start);
         end = newline != NULL ? (size_t)(newline - text) + 1 : bytes;
         if ((order && is_given(text + start, end - start, WITHIN)) ||
-            (zone && is_given(text + start, end - start, CHANGES)))
+            (zone && is_given(text + start, end - start, CHANGES)) ||
+            (limit && is_given(text + start, end - start, LIMIT)))
             continue;
         memcpy(to + left, text + start, end - start);
         left += end - start;
     }
     return left;
+}
+
+bool given_limit(const char *text, size_t bytes)
+{
+    for (size_t start = 0, end; start < bytes; start = end) {
+        const char *newline = memchr(text + start, '\n', bytes - start);
+        end = newline != NULL ? (size_t)(newline - text) + 1 : bytes;
+        if (is_given(text + start, end - start, LIMIT))
+            return true;
+    }
+    return false;
 }
 
 static size_t lines_make(const struct given *g, char *out)
@@ -80,6 +93,8 @@ static size_t lines_make(const struct given *g, char *out)
         zone_text(g->zone, changes);
         n += (size_t)snprintf(out + n, LINES - n, CHANGES "%s %s" END, g->zone->name, changes);
     }
+    if (g->limit > 0)
+        n += (size_t)snprintf(out + n, LINES - n, LIMIT "%u" END, g->limit);
     return n;
 }
 
@@ -93,7 +108,7 @@ int given_put(const char *text, size_t bytes, const struct given *g, char **out,
         free(lines);
         return err_set(e, SHOAL_E_NOMEM, "no memory for the job");
     }
-    at = bytes = plain_put(text, bytes, g->within > 0, g->zone != NULL, made);
+    at = bytes = plain_put(text, bytes, g->within > 0, g->zone != NULL, g->limit > 0, made);
     (void)legend_line(made, bytes, &at, &names); /* which stays the last one */
     size_t fresh = lines_make(g, lines), gap = fresh > 0 && at > 0 && made[at - 1] != '\n';
     memmove(made + at + gap + fresh, made + at, bytes - at);
@@ -111,7 +126,7 @@ int given_strip(const char *text, size_t bytes, char **out, size_t *out_bytes, s
     char *plain = malloc(bytes + 1);
     if (plain == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the job");
-    bytes = plain_put(text, bytes, true, true, plain);
+    bytes = plain_put(text, bytes, true, true, true, plain);
     int rc = legend_put(plain, bytes, NULL, out, out_bytes, e);
     free(plain);
     return rc;

@@ -138,6 +138,7 @@ struct job {
         /* of names, which tell the times of rows where `time` is empty; step 0: there is none */
         struct partition partition;
         enum time_unit time_unit; /* of a time that is a number; default seconds */
+        uint32_t time_limit;      /* later event times are clamped to it; 0: none are */
         struct zone zone; /* of times without one, and of windows of event time; default UTC */
         /* of one label: share of the examples without a positive one that training keeps; 1: all.
          * Predictions are corrected for it */

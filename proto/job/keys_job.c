@@ -54,6 +54,10 @@ const struct config_key keys_job[] = {
      .values = "zone and offsets", .text = "given by the coordinator: its table of the zone"},
     {"data.time_unit", CONFIG_ENUM, 0, 0, "s|ms|us", .fallback = "s",
      .text = "of a time that is a number"},
+    {"data.time_limit", CONFIG_INT, 0, 4294967294, NULL, .fallback = "0",
+     .otherwise = "a day past the coordinator's clock", .values = "seconds since 1970",
+     .text = "later event times count as this one; given by the coordinator, for all workers and "
+             "resumed jobs alike. [Clocks](#clocks)"},
     {"data.negatives", CONFIG_FLOAT, 1e-6, 1, NULL, .fallback = "1",
      .text = "one label: share of negative examples that training takes. [Negatives](#negatives)"},
     {"data.label_above", CONFIG_FLOAT, 0, 0, NULL, .fallback = "0",

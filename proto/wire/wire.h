@@ -276,7 +276,7 @@
     STR(device, WIRE_DEVICE) STR(why, WIRE_WHY)
 #define WIRE_WORKER_JOIN_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U64(worker) U64(run) U32(lanes) U32(lease_ms) U32(tables) U32(shards) U64(map_epoch) U64(pass) \
-    U64(job)
+    U64(job) U64(wall_s)
 
 /* A worker that joined and learnt of no tables (`tables` 0 in the reply) declares all of the job's
  * after INDEX: only the model knows them. The first declaration stands; another one must be equal
@@ -310,7 +310,8 @@
  * it joined). The reply tells how many lanes it holds; UNAVAILABLE in status: the worker is no
  * longer known (its lease ran out): stop writing, join again. Reply frame 1: nothing; state: enum
  * wire_job_state; list: of a log that grows, ask OBJECTS. What the figures mean:
- * worker/train/stats.h. */
+ * worker/train/stats.h. clock_ahead_s: by how much the worker's calendar is ahead of the one that
+ * WORKER_JOIN's reply told, wall_s (seconds since 1970; 0: it knows none). */
 #define WIRE_WORKER_BEAT(U32, U64, I32, F32, F64, B, STR) \
     U64(pass) U64(examples) U64(batches) U64(skipped) U64(recomputed) U64(bad_lines) \
     U64(keys_pulled) U64(keys_pushed) F64(read_s) F64(pull_s) F64(compute_s) F64(push_s) \
@@ -318,9 +319,15 @@
     F64(parse_busy_s) F64(pull_busy_s) F64(compute_busy_s) F64(push_busy_s) F64(read_least_s) \
     F64(pull_least_s) F64(push_least_s) U64(clamped_times) U64(outside_partition) \
     U64(read_bytes) U32(waits) U32(late_shard) U32(late_ms) B(unnamed) U32(slow_shard) \
-    U32(slow_us) U32(usual_us)
+    U32(slow_us) U32(usual_us) I32(clock_ahead_s)
 #define WIRE_WORKER_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(state) U32(lanes_held) B(list)
+
+/* A difference of clocks that is told. */
+static inline bool wire_clock_apart(int32_t ahead_s)
+{
+    return ahead_s > 60 || ahead_s < -60;
+}
 
 /* What the input is: the worker that is told to (LANE_NEXT answers kind INDEX) indexes all files of
  * a split and reports. All workers must find the same digest. split: enum wire_split. A failure to
@@ -392,14 +399,15 @@ struct wire_window {
  * run: the run whose rows TASK and EVAL mean; a restore opens a new one, so the worker goes by the
  * newest answer. In a request without a lane `batch` is the number of lanes that this worker knows
  * it holds: a grant whose answer was lost is then answered again. A worker that is told of a lane
- * that it runs already does nothing. */
+ * that it runs already does nothing. time_limit: of TASK, event times later than this count as
+ * this one; 0: none does. */
 #define WIRE_LANE_NEXT(U32, U64, I32, F32, F64, B, STR) \
     U64(pass) U32(lane) U64(generation) U64(batch)
 #define WIRE_LANE_NEXT_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(kind) U32(retry_ms) U32(lane) U64(generation) U64(mark) U64(task) U32(epoch) U32(split) \
     U64(position) U64(rows) U64(first_batch) U32(batch_count) F32(lr_scale) U64(run) U32(object) \
     STR(object_name, LIMIT_PATH) STR(object_mark, LIMIT_PATH) U64(object_rows) U64(object_digest) \
-    B(unseen)
+    B(unseen) U32(time_limit)
 
 /* One finished task of training: what the report needs. Losses and weights are sums over the task's
  * examples; batches: those with examples; skipped: of these, whose gradients overflowed (precision
@@ -412,7 +420,8 @@ struct wire_window {
  * loss; tasks here is the labels of an example. Then the examples as they were scored before they
  * were learnt (proto/metric/metric_tally.h): sums (tasks) and cells (cells) of them; and by the
  * fields of evaluate.by (metric_by.h): heads (by_count), values (values), sums (values, tasks),
- * cells of theirs (value_cells). */
+ * cells of theirs (value_cells). clamped: examples whose event time was past the task's time_limit;
+ * first_time, last_time: the range of event times as they stand in the log; 0: it has none. */
 #define WIRE_TALLY_SUMS 16u /* bytes */
 #define WIRE_TALLY_CELL 24u
 #define WIRE_TALLY_CELLS (LIMIT_TASKS * 2049u)
@@ -426,7 +435,8 @@ struct wire_window {
     U64(pass) U32(lane) U64(generation) U64(task) U64(examples) U64(bad_lines) F64(loss_sum) \
     STR(bad_where, 256) F64(weight_sum) U64(batches) U64(skipped) F64(dense_norm_sum) \
     F64(row_norm_sum) F32(lr_scale) U32(tasks) U64(measured) U64(drawn) U64(refused) \
-    STR(refused_where, ERR_TEXT_MAX) U32(cells) U32(by_count) U32(values) U32(value_cells)
+    STR(refused_where, ERR_TEXT_MAX) U32(cells) U32(by_count) U32(values) U32(value_cells) \
+    U64(clamped) U32(first_time) U32(last_time)
 #define WIRE_TASK_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
 /* Predictions of an evaluation task, in file order. frame 1: scores f32 (examples, tasks), then
@@ -491,7 +501,7 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
     X(SHARD_BEAT, 37) X(LANE_NEXT_REPLY, 14) X(WORKER_BEAT_REPLY, 2) X(STOP_REPLY, 1) \
     X(RUN_OPEN, 5) X(FENCE, 4) X(FENCE_REPLY, 1) X(RESTORE, 2) X(WORKER_BEAT, 26) \
     X(WORKER_JOIN_REPLY, 8) X(LOAD, 6) X(CUT_KEEP, 2) X(LOAD_REPLY, 1) X(DIGEST_REPLY, 4) \
-    X(PULL_REPLY, 5) X(EVAL_DONE, 7)
+    X(PULL_REPLY, 5) X(EVAL_DONE, 7) X(TASK_DONE, 23)
 
 /* X(NAME, wire number, raw frames of the request, raw frames of a good reply) */
 #define WIRE_MAP(X)                                                                                \

@@ -26,6 +26,7 @@
 #include "server/coord/replay.h"
 #include "server/coord/sight.h"
 #include "server/coord/task.h"
+#include "server/coord/times.h"
 #include "server/coord/trace.h"
 #include "server/coord/window.h"
 
@@ -262,6 +263,7 @@ struct coord_job {
     struct coord_windows windows;
     struct coord_replay replay;
     struct coord_guard guard;
+    struct coord_times times;
     /* by split, owned: curves and tables of `valid` and `test` (measure.h); NULL: none */
     struct json *details[3];
     char *report;       /* owned; the finished one */

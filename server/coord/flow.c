@@ -111,6 +111,8 @@ int coord_flow_resume(struct coord *c, struct err *e)
     if (rc == SHOAL_E_NOT_FOUND) /* a coordinator before it stored none */
         rc = 0;
     if (rc == 0)
+        rc = coord_times_load(c, e);
+    if (rc == 0)
         rc = coord_replay_windows_load(c, e);
     if (rc != 0)
         return rc;

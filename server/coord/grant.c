@@ -91,7 +91,8 @@ static void answer_task(struct coord *c, peer_t to, uint64_t id, uint32_t lane)
                                          .rows = task->rows,
                                          .first_batch = task->first_batch,
                                          .batch_count = task->batch_count,
-                                         .lr_scale = (float)c->job.at.lr_scale};
+                                         .lr_scale = (float)c->job.at.lr_scale,
+                                         .time_limit = coord_times_limit_now(&c->job)};
     if (task->object != COORD_NO_OBJECT)
         coord_objects_put(&c->job, WIRE_TRAIN, task->object, &reply);
     l->answered_ns = env_now_ns(c->env);

@@ -653,6 +653,7 @@ int coord_grow_round(struct coord *c, const struct coord_split *whole, uint32_t 
         g->at.digest = whole->digest;
         g->at.batches = coord_objects_batches(j);
         g->at.round = round;
+        g->at.limit = coord_times_limit_of_round(c);
     }
     g->at.job = j->at.number;
     g->at.read += j->objects[WIRE_TRAIN].count - j->objects[WIRE_TRAIN].left_out;

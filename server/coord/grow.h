@@ -52,7 +52,7 @@ struct coord_grow_record {
     uint64_t rows, batches, digest; /* of the one at hand */
     uint64_t read, left_out, late;  /* objects, of all rounds; late: left out for their names */
     uint64_t names_bytes, list_bytes, head_bytes;
-    uint32_t round, names, objects, zero;
+    uint32_t round, names, objects, limit;         /* limit: times.h; 0: the job's */
     char after[LIMIT_PATH], late_name[LIMIT_PATH]; /* or empty */
 };
 _Static_assert(sizeof(struct coord_grow_record) == 2272, "coord_grow_record is stored");

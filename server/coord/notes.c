@@ -269,5 +269,6 @@ struct json *coord_notes_json(const struct coord_job *j)
     heard_note(j, list);
     undefined_note(j, list);
     disk_note(j, list);
+    coord_times_note(j, list);
     return list;
 }

@@ -415,6 +415,7 @@ static struct json *report_json(const struct coord *c)
     if (j->warning[0] != 0)
         json_set_string(r, "warning", j->warning);
     coord_objects_json(j, r);
+    coord_times_json(j, r);
     json_set_int(r, "clamped_times", (int64_t)sum.clamped_times);
     if (j->spec.data.partition.step > 0 && j->spec.data.time[0] != 0)
         json_set_int(r, "outside_partition", (int64_t)sum.outside_partition);

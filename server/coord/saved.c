@@ -733,6 +733,7 @@ static int job_compare(const struct coord *c, struct coord_from *f, const struct
         rc = legend_copy(&was.legend, &f->legend, e);
     f->within = was.data.shuffle_within;
     f->zone = was.data.zone;
+    f->time_limit = was.data.time_limit;
     f->stops_alike = was.train.early_stop.metric == spec->train.early_stop.metric &&
                      same_words(&was.data.valid, &spec->data.valid);
     job_free(&was);

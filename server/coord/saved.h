@@ -59,6 +59,7 @@ struct coord_from {
     bool start;                  /* only its tables count: the job begins with them */
     uint32_t within;             /* its epochs' order: data.shuffle.within, seconds */
     struct zone zone;            /* of its job */
+    uint32_t time_limit;         /* likewise: data.time_limit */
     struct legend legend;        /* owned: what its tables call fields and tensors */
     bool stops_alike; /* early stopping looks at the same measure of the same files as it did */
 };

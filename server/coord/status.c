@@ -108,6 +108,8 @@ static struct json *workers_json(const struct coord *c)
         json_set_int(item, "examples", (int64_t)w->figures.examples);
         json_set_int(item, "refused", (int64_t)w->refused);
         json_set_int(item, "stalls", w->stalls);
+        if (wire_clock_apart(w->figures.clock_ahead_s))
+            json_set_int(item, "clock_ahead_s", w->figures.clock_ahead_s);
         json_set_int(item, "silent_ms", (int64_t)((env_now_ns(c->env) - w->beat_ns) / 1000000));
         json_append(list, item);
     }

@@ -339,8 +339,10 @@ static int legend_begin(const struct coord *c, struct coord_job *j, const struct
 }
 
 /* The job's text gets the order of its input, where it leaves it open and its rows go by time, and
- * the changes of its zone: those of a checkpoint's, where it goes on. */
-static int order_begin(struct coord_job *j, const struct coord_from *from, struct err *e)
+ * the changes of its zone and the limit of its event times: those of a checkpoint's, where it
+ * goes on. */
+static int order_begin(const struct coord *c, struct coord_job *j, const struct coord_from *from,
+                       struct err *e)
 {
     struct job *spec = &j->spec;
     bool goes_on = from != NULL && !from->start;
@@ -349,6 +351,8 @@ static int order_begin(struct coord_job *j, const struct coord_from *from, struc
     size_t bytes;
     if (goes_on && strcmp(from->zone.name, spec->data.zone.name) == 0)
         spec->data.zone = from->zone;
+    bool says = spec->data.time_limit != 0 && !given_limit(j->yaml, j->yaml_bytes);
+    given.limit = says ? 0 : coord_times_limit(c, spec, goes_on ? from->time_limit : 0);
     int rc = given_within(spec, goes_on, goes_on ? from->within : 0, &given.within, e);
     if (rc == 0)
         rc = given_put(j->yaml, j->yaml_bytes, &given, &text, &bytes, e);
@@ -358,6 +362,7 @@ static int order_begin(struct coord_job *j, const struct coord_from *from, struc
     j->yaml = text;
     j->yaml_bytes = bytes;
     uint32_t within = given.within;
+    spec->data.time_limit = given.limit != 0 ? given.limit : spec->data.time_limit;
     if (within == 0)
         return 0;
     spec->data.shuffle_within = within;
@@ -492,7 +497,7 @@ static int job_make(struct coord *c, const struct coord_submit *submit, struct c
     if (rc == 0 && goes_on)
         rc = coord_from_open(c, submit->from, submit->start, &j->spec, &from, e);
     if (rc == 0)
-        rc = order_begin(j, goes_on ? &from : NULL, e);
+        rc = order_begin(c, j, goes_on ? &from : NULL, e);
     if (rc == 0)
         rc = legend_begin(c, j, goes_on ? &from : NULL, fleet, e);
     if (rc == 0)

@@ -133,7 +133,8 @@ int coord_work_join(struct coord *c, struct coord_ask *a)
                                         .shards = c->members.shards,
                                         .map_epoch = j->at.map_epoch,
                                         .pass = w->pass,
-                                        .job = j->at.number};
+                                        .job = j->at.number,
+                                        .wall_s = env_wall_s(c->env)};
     a->frame = j->yaml;
     a->frame_bytes = j->yaml_bytes;
     return 0;
@@ -182,6 +183,7 @@ int coord_work_beat(struct coord *c, struct coord_ask *a)
         c->watch.failed[0] = 0;
     }
     coord_stall_beat(a->worker, &a->request->u.WORKER_BEAT, env_now_ns(c->env));
+    coord_times_beat(c, a->worker, &a->request->u.WORKER_BEAT);
     a->worker->figures = a->request->u.WORKER_BEAT;
     rate_note(a->worker, env_now_ns(c->env), coord_lease_ns(c));
     a->reply.u.WORKER_BEAT_reply.state = coord_phase_state(c);
@@ -668,6 +670,7 @@ int coord_work_task(struct coord *c, struct coord_ask *a)
         if (!coord_grant_task_put(c, index, false) || !coord_window_count(c, index))
             return 0;
         coord_replay_count(c, index);
+        coord_times_task(c, q);
         if (q->bad_lines > 0)
             bad_lines_look(c);
         if (q->refused > 0) {

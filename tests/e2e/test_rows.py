@@ -142,11 +142,15 @@ def a_checkpoint_keeps_its_order(space):
 
 
 def stamps_of_the_future_are_clamped(space):
-    """The log's first batch is of the year 2100: it counts as of tomorrow, and the report says how many examples did."""
-    lines = [(0, 4102444800, "u-late", "i0") for _ in range(64)] + list(random_log(1000, 3))
+    """The log's first batch is of the year 2100: it counts as of tomorrow, and the report says how many examples did. More than a hundredth end the job."""
+    lines = [(0, 4102444800, "u-late", "i0") for _ in range(64)] + list(random_log(7000, 3))
     report = run_job(job(space, log_file(space / "train.csv", lines), **{"tables[0].stats": True}), space / "run", 2, 2)
     assert report["clamped_times"] == 64, report["clamped_times"]
     assert BEGIN < inspect(space / "run", "0:u-late")["stats"]["time"] <= time.time() + DAY
+    run = Run(job(space, log_file(space / "late.csv", lines[:3000])), space / "late")
+    assert run.wait() == 65 and "examples have a time later than" in run.output(), run.output()
+    report = run_job(job(space, space / "late.csv", **{"data.time_limit": 4102444800}), space / "ahead")
+    assert report["clamped_times"] == 0, "the advice of the refusal"
 
 
 if __name__ == "__main__":

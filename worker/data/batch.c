@@ -146,7 +146,7 @@ int batch_begin(struct batch *b, const struct features *f, uint32_t rows, bool e
     if (rc != 0)
         return rc;
     b->examples = b->values = b->key_count = b->bad_lines = b->drawn = b->dropped = b->event_time =
-        b->clamped = b->outside = 0;
+        b->clamped = b->outside = b->first_time = b->last_time = 0;
     b->bad_where[0] = '\0';
     b->offset = NULL;
     s->single = true;
@@ -339,12 +339,22 @@ static uint32_t time_select(uint32_t *time, int64_t count, int64_t k)
     return time[k];
 }
 
+static void times_range(struct batch *b)
+{
+    const uint32_t *time = b->space->time;
+    b->first_time = b->last_time = time[0];
+    for (uint32_t i = 1; i < b->examples; i++) {
+        b->first_time = time[i] < b->first_time ? time[i] : b->first_time;
+        b->last_time = time[i] > b->last_time ? time[i] : b->last_time;
+    }
+}
+
 /* A stamp of the future would move the clocks of tablets forward, and they never go back
  * (embedding/rows/age.h). */
 static void times_clamp(struct batch *b)
 {
     uint32_t *time = b->space->time;
-    for (uint32_t i = 0; b->time_limit > 0 && i < b->examples; i++)
+    for (uint32_t i = 0; b->time_limit > 0 && b->last_time > b->time_limit && i < b->examples; i++)
         if (time[i] > b->time_limit) {
             time[i] = b->time_limit;
             b->clamped++;
@@ -364,6 +374,7 @@ int batch_end(struct batch *b, struct err *e)
     b->offset = s->single ? NULL : s->offset;
     if (s->timed && b->examples > 0) {
         /* of an even number the earlier one of the two in the middle */
+        times_range(b);
         times_clamp(b);
         b->event_time = time_select(s->time, b->examples, (b->examples - 1) / 2);
     }

@@ -25,7 +25,8 @@ struct batch {
     /* the reader's, set before batch_read: later event times count as this one; 0: none is too
      * late */
     uint32_t time_limit;
-    uint32_t clamped; /* examples whose event time was later */
+    uint32_t clamped;               /* examples whose event time was later */
+    uint32_t first_time, last_time; /* of the examples, before that; 0: as event_time */
     uint32_t outside; /* examples whose event time is outside of their file's partition */
     float *label;     /* (examples, tasks): 0 or 1 */
     float *weight;    /* (examples), or NULL: the job names no data.weight */

@@ -68,9 +68,10 @@ struct lane_result {
     int status;
     char text[ERR_TEXT_MAX]; /* why */
     bool broken;             /* the device failed: this worker cannot go on, the job can */
-    uint64_t examples, bad_lines, drawn; /* as struct batch has them */
-    double loss_sum, weight_sum;         /* over the examples, as model_output has them */
-    double loss_task[LIMIT_TASKS];       /* likewise, of each label */
+    uint64_t examples, bad_lines, drawn, clamped; /* as struct batch has them */
+    uint32_t first_time, last_time;               /* likewise */
+    double loss_sum, weight_sum;                  /* over the examples, as model_output has them */
+    double loss_task[LIMIT_TASKS];                /* likewise, of each label */
     /* computed with examples; of these, skipped: a gradient overflowed */
     uint64_t batches, skipped;
     uint64_t measured; /* batches whose gradients were measured; the model does so now and then */
@@ -92,8 +93,6 @@ struct lane;
  * parsing: at least 1, at most LANE_READERS_MAX. */
 uint32_t lane_readers(uint32_t cores, uint32_t lanes);
 #define LANE_READERS_MAX 16u
-/* event times later than the calendar by more than this are clamped */
-#define LANE_TIME_GRACE_S 86400u
 
 /* on_end(owner) is called once for each lane_start, when nothing of the task is under way any more;
  * it must not free the lane. On any thread: it makes memory, on the device too, which may take

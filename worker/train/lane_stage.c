@@ -55,14 +55,6 @@ static void read_done(struct env_work *w)
     lane_tick(l);
 }
 
-/* The latest event time that is believed: a day past this machine's calendar, for clocks differ and
- * logs have time zones. 0: the calendar is not known. */
-static uint32_t time_limit(const struct lane *l)
-{
-    uint64_t now = env_wall_s(l->base->env);
-    return now == 0 || now > UINT32_MAX - LANE_TIME_GRACE_S ? 0 : (uint32_t)now + LANE_TIME_GRACE_S;
-}
-
 void lane_read(struct lane *l, struct lane_batch *b)
 {
     uint32_t size = l->base->job->train.batch;
@@ -75,13 +67,14 @@ void lane_read(struct lane *l, struct lane_batch *b)
     b->error.text[0] = '\0';
     if (b->row_count > 0) {
         lane_batch_move(b, READING);
-        b->rows->batch.time_limit = time_limit(l);
+        b->rows->batch.time_limit = l->task.time_limit;
         env_work_start(l->base->env, &b->read);
         return;
     }
     b->rows->batch.examples = 0;
     b->rows->batch.bad_lines = b->rows->batch.drawn = b->rows->batch.event_time = 0;
     b->rows->batch.clamped = b->rows->batch.outside = 0;
+    b->rows->batch.first_time = b->rows->batch.last_time = 0;
     lane_batch_move(b, READ);
 }
 
@@ -116,6 +109,11 @@ static void lines_count(struct lane *l, const struct batch *b)
     bad_lines_least(l->result.bad_where, sizeof l->result.bad_where, b->bad_where);
     l->result.bad_lines += b->bad_lines;
     l->result.drawn += b->drawn;
+    l->result.clamped += b->clamped;
+    if (b->first_time != 0 && (b->first_time < l->result.first_time || l->result.first_time == 0))
+        l->result.first_time = b->first_time;
+    if (b->last_time > l->result.last_time)
+        l->result.last_time = b->last_time;
     if (!lane_evaluates(l)) {
         l->base->stats->bad_lines += b->bad_lines;
         l->base->stats->clamped += b->clamped;

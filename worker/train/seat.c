@@ -347,6 +347,9 @@ static struct msg *task_message(const struct seat *s)
     w.u.TASK_DONE.examples = result->examples;
     w.u.TASK_DONE.bad_lines = result->bad_lines;
     w.u.TASK_DONE.drawn = result->drawn;
+    w.u.TASK_DONE.clamped = result->clamped;
+    w.u.TASK_DONE.first_time = result->first_time;
+    w.u.TASK_DONE.last_time = result->last_time;
     w.u.TASK_DONE.loss_sum = result->loss_sum;
     w.u.TASK_DONE.weight_sum = result->weight_sum;
     w.u.TASK_DONE.batches = result->batches;

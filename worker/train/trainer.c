@@ -22,6 +22,7 @@ enum {
     LEAVE_MS = 2000,
     LANES_DEFAULT = 2,
     LEASE_MS_MIN = 30,
+    CLOCK_TRIP_MS = 10000, /* a join answered later says nothing about clocks */
     STEP_MS = 60000
 };
 
@@ -101,6 +102,7 @@ static struct msg *join_build(struct request *r)
     const struct backend *backend = t->options.backend;
     struct wire w;
     client_head(r, &w);
+    t->asked_ns = env_now_ns(t->env);
     w.u.WORKER_JOIN.pid = t->options.pid;
     w.u.WORKER_JOIN.lanes_max = t->options.lanes_max;
     snprintf(w.u.WORKER_JOIN.name, sizeof w.u.WORKER_JOIN.name, "%s", t->name);
@@ -147,6 +149,27 @@ static enum request_verdict join_refused(struct trainer *t, const struct err *e)
     return REQUEST_LATER;
 }
 
+/* Rows go by the coordinator's calendar (LANE_NEXT's time_limit), so a wrong one here changes none;
+ * it is told, for dates of log lines are wrong with it. An answer that was long under way says
+ * nothing about a clock. */
+static void clock_compare(struct trainer *t, uint64_t wall_s)
+{
+    uint64_t own_s = env_wall_s(t->env), took_ns = env_now_ns(t->env) - t->asked_ns;
+    t->clock_ahead_s = 0;
+    if (own_s == 0 || wall_s == 0 || own_s > UINT32_MAX || wall_s > UINT32_MAX ||
+        took_ns > CLOCK_TRIP_MS * MS)
+        return;
+    int64_t ahead_s = (int64_t)own_s - (int64_t)wall_s;
+    t->clock_ahead_s = (int32_t)(ahead_s < -INT32_MAX  ? -INT32_MAX
+                                 : ahead_s > INT32_MAX ? INT32_MAX
+                                                       : ahead_s);
+    if (wire_clock_apart(t->clock_ahead_s))
+        log_warn(
+            "the clock of this machine is %d s %s that of the coordinator: set it right; event "
+            "times are judged by the coordinator's alone",
+            abs(t->clock_ahead_s), t->clock_ahead_s > 0 ? "ahead of" : "behind");
+}
+
 static enum request_verdict join_reply(struct request *r, const struct wire *w, const struct msg *m)
 {
     struct trainer *t = container_of(r, struct trainer, join);
@@ -174,6 +197,7 @@ static enum request_verdict join_reply(struct request *r, const struct wire *w, 
     t->lease_ms = reply->lease_ms < LEASE_MS_MIN ? LEASE_MS_MIN : reply->lease_ms;
     env_timer_stop(t->env, &t->wait_timer);
     memset(&t->stats, 0, sizeof t->stats);
+    clock_compare(t, reply->wall_s);
     int rc = trainer_job_take(t, reply->job, m->frame[1].data, m->frame[1].bytes, &e);
     if (rc != 0) {
         trainer_end(t, rc, e.text);
@@ -321,6 +345,7 @@ static struct msg *beat_build(struct request *r)
     client_head(r, &w);
     stats_to_wire(&t->stats, t->host.pass, &w.u.WORKER_BEAT);
     held_up_put(t, &w.u.WORKER_BEAT);
+    w.u.WORKER_BEAT.clock_ahead_s = t->clock_ahead_s;
     return wire_encode(&w);
 }
 

@@ -64,6 +64,8 @@ struct trainer {
     uint32_t known; /* the first so many splits are none of objects, or have their list */
     bool listing;   /* it lists those of the next one for all */
     struct env_timer beat_timer, wait_timer, leave_timer, tick_timer;
+    uint64_t asked_ns;               /* when WORKER_JOIN went out last */
+    int32_t clock_ahead_s;           /* of the coordinator's calendar; 0: it is not known */
     uint64_t told_ns, told_examples; /* what trainer_describe told last */
     struct env_work prepare;         /* looks at the input, makes model and seats */
     bool preparing;
