@@ -585,13 +585,15 @@ int coord_checkpoint_open(struct coord *c, struct err *e)
     if (k->list == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the list of checkpoints");
     int rc = coord_store_get_fixed(c->store, "checkpoints", k->list, sizeof *k->list, e);
-    if (rc != 0 && rc != SHOAL_E_NOT_FOUND)
+    if (rc == SHOAL_E_CORRUPT) /* the folders are what counts; the job goes on */
+        log_warn("which checkpoints the job has made is not known any more: %s", e->text);
+    else if (rc != 0 && rc != SHOAL_E_NOT_FOUND)
         return rc;
     if (rc != 0 || k->list->number != c->job.at.number)
         *k->list = (struct coord_checkpoint_list){.number = c->job.at.number};
     uint64_t ended = 0;
     rc = coord_store_get_fixed(c->store, END_KEY, &ended, sizeof ended, e);
-    if (rc != 0 && rc != SHOAL_E_NOT_FOUND)
+    if (rc != 0 && rc != SHOAL_E_NOT_FOUND && rc != SHOAL_E_CORRUPT)
         return rc;
     k->end_made = rc == 0 && ended == c->job.at.number;
     coord_checkpoint_publish_lost(c);

@@ -282,8 +282,10 @@ int coord_cut_open(struct coord *c, uint64_t kept, struct err *e)
     uint64_t cut;
     SHOAL_ASSERT(c->cut.state == CUT_IDLE && c->cut.stored == 0); /* else its own were dropped */
     int rc = coord_store_get_fixed(c->store, "cut", &cut, sizeof cut, e);
+    if (rc == SHOAL_E_CORRUPT) /* shards drop what is not kept as they register */
+        log_warn("which cut was being made is not known any more: %s", e->text);
     if (rc != 0)
-        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+        return rc == SHOAL_E_NOT_FOUND || rc == SHOAL_E_CORRUPT ? 0 : rc;
     if (cut != kept)
         coord_cut_drop(c, cut);
     return 0;

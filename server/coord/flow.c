@@ -77,6 +77,8 @@ static int job_load_stored(struct coord *c, struct err *e)
     size_t bytes;
     SHOAL_ASSERT(!j->parsed);
     int rc = coord_store_get(c->store, "job", &yaml, &bytes, e);
+    if (rc == SHOAL_E_NOT_FOUND)
+        return err_set(e, SHOAL_E_CORRUPT, "its file is not in the coordinator's store");
     if (rc != 0)
         return rc;
     rc = coord_submit_build(j, yaml, bytes, e);
@@ -90,6 +92,12 @@ static int job_load_stored(struct coord *c, struct err *e)
     if (rc == 0 || rc == SHOAL_E_NOT_FOUND)
         rc = coord_store_get_fixed(c->store, "translated", j->translated, sizeof j->translated, e);
     j->translated[sizeof j->translated - 1] = 0;
+    return rc == SHOAL_E_NOT_FOUND ? 0 : rc; /* a coordinator before it stored none */
+}
+
+static int laned_load(struct coord *c, struct err *e)
+{
+    int rc = coord_store_get_fixed(c->store, "laned", &c->job.laned, sizeof c->job.laned, e);
     return rc == SHOAL_E_NOT_FOUND ? 0 : rc; /* a coordinator before it stored none */
 }
 
@@ -107,9 +115,7 @@ int coord_flow_resume(struct coord *c, struct err *e)
     if (rc == 0)
         rc = coord_back_load(c, e);
     if (rc == 0)
-        rc = coord_store_get_fixed(c->store, "laned", &j->laned, sizeof j->laned, e);
-    if (rc == SHOAL_E_NOT_FOUND) /* a coordinator before it stored none */
-        rc = 0;
+        rc = laned_load(c, e);
     if (rc == 0)
         rc = coord_times_load(c, e);
     if (rc == 0)
@@ -190,6 +196,25 @@ static void done_load(struct coord *c)
     names_load(c);
 }
 
+/* The job that the store has goes on. What the store says of it may be damaged, or be of what a
+ * worker said and no coordinator can go on with: then this job fails, and the cluster serves. Where
+ * the disk fails, or memory, another start may well go on with it. */
+static int resume_or_fail(struct coord *c, struct err *e)
+{
+    struct coord_progress at = c->job.at;
+    char name[sizeof c->job.spec.name];
+    int rc = coord_flow_resume(c, e);
+    if (rc == 0 || rc == SHOAL_E_IO || rc == SHOAL_E_NOMEM || c->fatal != 0)
+        return rc;
+    memcpy(name, c->job.spec.name, sizeof name);
+    coord_submit_close(c);
+    c->job.at = at;
+    memcpy(c->job.spec.name, name, sizeof name);
+    (void)coord_end_fail(
+        c, rc, "the coordinator has started again and cannot go on with the job: %s", e->text);
+    return c->fatal;
+}
+
 int coord_flow_open(struct coord *c, struct err *e)
 {
     c->job.from_hold = COORD_FOLDER_NONE;
@@ -214,8 +239,9 @@ int coord_flow_open(struct coord *c, struct err *e)
     rc = coord_cut_open(c, c->job.at.best_cut, e);
     if (rc != 0)
         return rc;
-    if (coord_phase_running(c))
-        return coord_flow_resume(c, e);
+    rc = coord_phase_running(c) ? resume_or_fail(c, e) : 0;
+    if (rc != 0 || coord_phase_running(c))
+        return rc;
     if (c->job.at.run != 0)
         coord_end_tidy(c); /* the last one may have died before the servers had heard */
     if (c->job.at.phase == PHASE_DONE)
