@@ -1,8 +1,8 @@
 /* test_damaged.c: what the coordinator's store says of a job is lost or damaged, one value at a
  * time, and a coordinator starts on it: it starts, and has the job or has failed it with a
- * sentence. Values that the cluster hangs on, not a job, may be refused, with a sentence. (On disk a
- * checksum finds such damage; here it stands for all that an older coordinator, or a worker's word,
- * could have left.) */
+ * sentence. Values that the cluster hangs on, not a job, may be refused, with a sentence.
+ * (On disk a checksum finds such damage; here it stands for all that an older coordinator, or a
+ * worker's word, could have left.) */
 #include "tests/lib/dense_case.h"
 #include "tests/lib/server_fake.h"
 #include "tests/lib/sim_cluster.h"
