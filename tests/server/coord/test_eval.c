@@ -150,6 +150,27 @@ START_TEST(coord_eval_first_result_counts)
 }
 END_TEST
 
+/* A result that comes twice, and one of another evaluation, count once and not at all. */
+START_TEST(coord_eval_adds_up_values_without_a_row)
+{
+    struct coord_eval v;
+    struct err e;
+    static const float scores[2] = {0.5f, 1};
+    static const struct wire_unseen context[] = {{4, 10, 3}, {6, 20, 0}};
+    open_leased(&v, 128);
+    for (uint32_t i = 0; i < 4; i++) {
+        uint64_t task = coord_eval_task_number(&v, i % 2) + (i == 3 ? 1ull << 32 : 0);
+        struct wire_EVAL_DONE q = {.task = task, .examples = 1, .tasks = 1, .fields = 2};
+        ck_assert_int_eq(coord_eval_done(&v, &q, scores, context, &e), 0);
+    }
+    ck_assert_uint_eq(v.measure.unseen.fields, 2);
+    ck_assert_uint_eq(v.measure.unseen.of[0].field, 4);
+    ck_assert_uint_eq(v.measure.unseen.of[0].absent, 6);
+    ck_assert_uint_eq(v.measure.unseen.of[1].values, 40);
+    coord_eval_close(&v);
+}
+END_TEST
+
 START_TEST(coord_eval_tasks_of_the_dead_and_the_silent_go_out_again)
 {
     struct coord_eval v;
@@ -365,6 +386,7 @@ int main(void)
     tcase_add_checked_fixture(c, setup, NULL);
     tcase_add_loop_test(c, coord_eval_measures_in_task_order_whoever_comes_first, 0, 3);
     tcase_add_test(c, coord_eval_first_result_counts);
+    tcase_add_test(c, coord_eval_adds_up_values_without_a_row);
     tcase_add_test(c, coord_eval_tasks_of_the_dead_and_the_silent_go_out_again);
     tcase_add_test(c, coord_eval_leases_within_a_window);
     tcase_add_test(c, coord_eval_tasks_fit_their_message);

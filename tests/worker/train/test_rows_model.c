@@ -283,6 +283,33 @@ START_TEST(rows_with_a_bad_gradient_are_poisoned)
 }
 END_TEST
 
+/* Of field a no value has a row; of d "w" has none. A row of zeros is one. */
+START_TEST(rows_without_a_row_are_counted_by_field)
+{
+    static struct unseen u;
+    uint64_t w = key_of_value(3, "w", 1);
+    open_rows("000");
+    read_batch(EXAMPLES);
+    for (uint32_t t = 0; t < TABLES; t++)
+        for (uint32_t k = 0; k < rows->table[t].key_count; k++) {
+            uint64_t key = rows->table[t].keys[k];
+            bool absent = key_field(key) == 0 || key == w;
+            for (uint32_t i = 0; i < schema[t].width; i++)
+                rows->table[t].pulled[k * schema[t].width + i] = absent ? -0.0f : 0.0f;
+        }
+    u.fields = 0;
+    rows_unseen(rows, &u);
+    rows_unseen(rows, &u);
+    static const uint64_t absent[] = {40, 0, 0, 13, 0}, values[] = {40, 40, 40, 39, 40};
+    ck_assert_uint_eq(u.fields, 5);
+    for (uint32_t f = 0; f < 5; f++) {
+        ck_assert_uint_eq(u.of[f].field, f);
+        ck_assert_uint_eq(u.of[f].values, 2 * values[f]);
+        ck_assert_uint_eq(u.of[f].absent, 2 * absent[f]);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("rows_model");
@@ -295,6 +322,7 @@ int main(void)
     tcase_add_test(t, rows_arrays_move_between_batches);
     tcase_add_test(t, rows_of_an_empty_batch_are_none);
     tcase_add_test(t, rows_with_a_bad_gradient_are_poisoned);
+    tcase_add_test(t, rows_without_a_row_are_counted_by_field);
     suite_add_tcase(s, t);
     SRunner *run = srunner_create(s);
     srunner_run_all(run, CK_ENV);
