@@ -506,6 +506,16 @@ static int report_write(const struct arguments *a, const struct job *job, const 
     return good ? 0 : err_set(e, SHOAL_E_CANTCREATE, "cannot write %s", a->report);
 }
 
+static void unseen_warn(const struct job *job, const struct evaluator *v)
+{
+    struct json *list = unseen_json(evaluator_unseen(v), &job->legend);
+    char text[1024];
+    unseen_note(list, "the rows scored", text, sizeof text);
+    if (text[0] != '\0')
+        log_warn("%s", text);
+    json_free(list);
+}
+
 static int scored(const struct arguments *a, const struct job *job, const struct evaluator *v,
                   struct score_file *f, struct err *e)
 {
@@ -515,6 +525,8 @@ static int scored(const struct arguments *a, const struct job *job, const struct
     if (rc == 0 && evaluator_bad_lines(v) > 0)
         log_warn("%" PRIu64 " of %" PRIu64 " rows are malformed and have no score; the first: %s",
                  evaluator_bad_lines(v), evaluator_rows(v), evaluator_bad_where(v));
+    if (rc == 0)
+        unseen_warn(job, v);
     return rc;
 }
 

@@ -147,6 +147,8 @@ static void status_print(const struct json *s)
     insecure_print(json_get(s, "insecure"));
     if (!json_absent(json_get(s, "warning")))
         printf("  warning: %s\n", json_as_string(json_get(s, "warning"), "?"));
+    for (size_t i = 0; i < json_count(json_get(s, "input.notes")); i++)
+        printf("  note: %s\n", json_as_string(json_array_at(json_get(s, "input.notes"), i), "?"));
     if (!json_absent(json_get(s, "waiting")))
         printf("  %s\n", json_as_string(json_get(s, "waiting"), "?"));
     cli_problems_print(json_get(s, "problems"), "  ");

@@ -2,6 +2,7 @@
 #include "deploy/cli/cli.h"
 #include "deploy/cli/html.h"
 #include "deploy/cli/report_page.h"
+#include "proto/base/text.h"
 #include "proto/metric/unseen.h"
 
 #include <math.h>
@@ -62,7 +63,7 @@ static void field_text(const struct json *field, char *out, size_t bytes)
     }
 }
 
-bool cli_input_line(const struct json *input, size_t line, char *out, size_t bytes)
+static bool line_text(const struct json *input, size_t line, char *out, size_t bytes)
 {
     const struct json *fields = json_get(input, "fields"), *notes = json_get(input, "notes");
     size_t count = json_count(fields), shown = count < FIELDS_SHOWN ? count : FIELDS_SHOWN;
@@ -88,12 +89,21 @@ bool cli_input_line(const struct json *input, size_t line, char *out, size_t byt
     return true;
 }
 
+/* Names and values are of a file. */
+bool cli_input_line(const struct json *input, size_t line, char *out, size_t bytes)
+{
+    if (!line_text(input, line, out, bytes))
+        return false;
+    text_clean(out);
+    return true;
+}
+
 void cli_unseen_print(const struct json *of, const char *name)
 {
     char text[1024];
     unseen_text(json_get(of, "unseen"), text, sizeof text);
     if (text[0] != '\0')
-        printf("    %-9s values without a row: %s\n", name, text);
+        printf("    values without a row, %s: %s\n", name, text);
 }
 
 void cli_unseen_say(const struct json *list, const char *where)

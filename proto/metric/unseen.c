@@ -2,6 +2,7 @@
 #include "proto/metric/unseen.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -153,6 +154,7 @@ void unseen_note(const struct json *list, const char *where, char *text, size_t 
                    "and those that were not admitted; else compare how they are written here and "
                    "in data.train (\"34\" and \"34.0\" are two values, as are \"a\" and \"A\")",
                    where, fields);
+    text_clean(text); /* names of columns */
 }
 
 void unseen_text(const struct json *list, char *text, size_t bytes)
@@ -164,4 +166,5 @@ void unseen_text(const struct json *list, char *text, size_t bytes)
         if (share[i].share >= TEXT_LEAST && some++ < TOLD)
             share_append(text, bytes, &share[i]);
     more_append(text, bytes, some > TOLD ? some - TOLD : 0);
+    text_clean(text);
 }

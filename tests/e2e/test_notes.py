@@ -53,7 +53,7 @@ def values_written_otherwise_are_told(space):
     assert [f["share"] for f in report["valid"]["unseen"]] == [1.0, 1.0], report["valid"]["unseen"]
     [note] = [n for n in doubts(report) if "no row" in n]
     assert note.startswith("data.valid: ") and "user 100 %, item 100 %" in note, note
-    assert "values without a row: user 100 %, item 100 %" in run.output()
+    assert "values without a row, valid: user 100 %, item 100 %" in run.output()
     assert any('end in ".0"' in n for n in doubts(report)), report["notes"]
     words = ["--from", str(run.dir), "--in", str(valid)]
     for verb, more in (("predict", ["--out", str(space / "scores.csv")]), ("predict", ["--out", "-", "--workers", "2"]), ("eval", [])):

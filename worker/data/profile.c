@@ -2,6 +2,7 @@
 #include "worker/data/profile.h"
 
 #include "proto/base/hash.h"
+#include "proto/base/text.h"
 #include "worker/data/profile_notes.h"
 #include "worker/data/sample.h"
 
@@ -144,11 +145,12 @@ static void column_take(struct profile *v, const struct feature_use *use,
     const struct cell *name = &v->features->name[use->column];
     struct profile_column *c = &v->column[v->count++];
     *c = (struct profile_column){.use = use, .padding = padding, .numeric = padding == NULL};
-    if (name->bytes == 0)
+    if (name->bytes == 0) /* as data.columns may call it */
         (void)snprintf(c->name, sizeof c->name, "%u", use->column);
     else
         (void)snprintf(c->name, sizeof c->name, "%.*s",
                        (int)(name->bytes < LIMIT_NAME ? name->bytes : LIMIT_NAME - 1), name->text);
+    text_clean(c->name); /* sentences have it */
 }
 
 /* In the order of the input's columns. */
