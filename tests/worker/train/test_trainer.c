@@ -187,6 +187,24 @@ START_TEST(trainer_applies_every_example_once)
 }
 END_TEST
 
+/* Before training, once; a coordinator of the release before refuses the message, and the job goes
+ * on. */
+START_TEST(trainer_tells_what_the_input_looks_like)
+{
+    job_make(300, "{kind: probe}", "ssp");
+    fake_open(&fake, &calm, text, 2, 2);
+    if (_i == 1) {
+        fake.refuse_status[WIRE_TYPE_PROFILE] = SHOAL_E_MALFORMED;
+        fake.refuse_count[WIRE_TYPE_PROFILE] = 1000;
+    }
+    worker_add(2);
+    run_to_the_end();
+    ends_well(worker[0]);
+    ck_assert_uint_eq(fake.seen[WIRE_TYPE_PROFILE], 1);
+    ck_assert_uint_eq(fake.examples, 300);
+}
+END_TEST
+
 START_TEST(trainer_charges_time_once)
 {
     job_make(1000, "{kind: probe}", "async");
@@ -911,6 +929,7 @@ int main(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_set_timeout(c, 60);
     tcase_add_test(c, trainer_applies_every_example_once);
+    tcase_add_loop_test(c, trainer_tells_what_the_input_looks_like, 0, 2);
     tcase_add_test(c, trainer_charges_time_once);
     tcase_add_loop_test(c, trainer_survives_a_bad_network, 0, 12);
     tcase_add_loop_test(c, trainer_survives_passing_refusals, 0, 4);
