@@ -136,7 +136,7 @@ START_TEST(what_rows_go_by_stays)
     uint64_t digest = rig_digest(&s), sequence = s.g->sequence;
     ck_assert_int_eq(engine_table_create(s.g, &other, &e), SHOAL_E_SCHEMA);
     ck_assert_ptr_nonnull(strstr(e.text, "the optimizer is adagrad, not sgd"));
-    ck_assert_ptr_nonnull(strstr(e.text, "fresh: [all]"));
+    ck_assert_ptr_nonnull(strstr(e.text, "\"all\" added to fresh"));
     ck_assert_uint_eq(s.g->sequence, sequence);
     ck_assert_uint_eq(rig_digest(&s), digest);
     rig_close(&s, false);
