@@ -87,8 +87,9 @@ int plan_products_check(uint32_t vectors, struct err *e)
         return 0;
     return err_set(
         e, SHOAL_E_CONFIG,
-        "features: the input gives %u vectors, and a model with products of pairs needs 2 or more; "
-        "use more columns as categories",
+        "features: the input gives %u vectors (one a category; all numbers make one together), and "
+        "a model with products of pairs needs 2 or more: name more columns as categories, or take "
+        "model.kind: wide_deep or dcnv2, which take numbers alone",
         vectors);
 }
 

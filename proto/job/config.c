@@ -179,6 +179,27 @@ static void path_normalise(const char *in, size_t bytes, char out[PATH_MAX_BYTES
     out[n] = 0;
 }
 
+/* A text of --set for a key of text: "::" and "|" are no YAML scalars, and mean themselves. */
+static bool is_verbatim(const struct config *c, const char *path, const char *text)
+{
+    const struct config_key *key = config_key_find(c->spec, path);
+    yaml_parser_t parser;
+    yaml_document_t document;
+    if (key == NULL || key->type != CONFIG_STRING || !yaml_parser_initialize(&parser))
+        return false;
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, strlen(text));
+    bool parsed = yaml_parser_load(&parser, &document) != 0;
+    const yaml_node_t *root = parsed ? yaml_document_get_root_node(&document) : NULL;
+    bool scalar = root != NULL && root->type == YAML_SCALAR_NODE &&
+                  root->data.scalar.style != YAML_LITERAL_SCALAR_STYLE &&
+                  root->data.scalar.style != YAML_FOLDED_SCALAR_STYLE;
+    bool verbatim = text[0] != 0 && !scalar;
+    if (parsed)
+        yaml_document_delete(&document);
+    yaml_parser_delete(&parser);
+    return verbatim;
+}
+
 static int overrides_apply(struct config *c, const struct string_list *set, struct err *e)
 {
     char path[PATH_MAX_BYTES];
@@ -190,9 +211,10 @@ static int overrides_apply(struct config *c, const struct string_list *set, stru
         path_normalise(set->item[i], (size_t)(equals - set->item[i]), path);
         entry_remove_under(c, path);
         size_t before = c->count;
-        bool dash = strcmp(equals + 1, "-") == 0; /* standard input; to YAML an empty list */
-        int rc = dash ? entry_add(c, path, "-", 0, true, e)
-                      : text_flatten(c, equals + 1, strlen(equals + 1), path, e);
+        /* - is standard input; to YAML an empty list */
+        bool verbatim = strcmp(equals + 1, "-") == 0 || is_verbatim(c, path, equals + 1);
+        int rc = verbatim ? entry_add(c, path, equals + 1, 0, true, e)
+                          : text_flatten(c, equals + 1, strlen(equals + 1), path, e);
         for (size_t k = before; k < c->count; k++)
             c->entry[k].set = true;
         if (rc != 0)

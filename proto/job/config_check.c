@@ -31,6 +31,10 @@ bool config_size_parse(const char *text, double *out)
                 {"M", 1e6},
                 {"G", 1e9},
                 {"T", 1e12},
+                {"kB", 1e3},
+                {"MB", 1e6},
+                {"GB", 1e9},
+                {"TB", 1e12},
                 {"KiB", 1024.0},
                 {"MiB", 1048576.0},
                 {"GiB", 1073741824.0},
@@ -131,6 +135,31 @@ unsigned config_distance(const char *a, const char *b)
     return row[n];
 }
 
+static const char *last_word(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot != NULL ? dot + 1 : path;
+}
+
+/* Known keys that end in these very words, as `lr` does, or else whose last word is nearly the
+ * path's: at most SAID of them, ", " between. Whether there are any. */
+#define SAID 3u
+static bool keys_of_word(const struct config_key *spec, const char *path, unsigned most,
+                         char out[SAID * PATH_MAX_BYTES])
+{
+    size_t n = strlen(path), said = 0, at = 0;
+    out[0] = '\0';
+    for (; spec->path != NULL && said < SAID; spec++) {
+        size_t k = strlen(spec->path);
+        bool ends = k > n && spec->path[k - n - 1] == '.' && strcmp(spec->path + k - n, path) == 0;
+        bool near = most > 0 && config_distance(last_word(path), last_word(spec->path)) < most;
+        if (ends || near)
+            at += (size_t)snprintf(out + at, SAID * PATH_MAX_BYTES - at, "%s%s",
+                                   said++ > 0 ? ", " : "", spec->path);
+    }
+    return said > 0;
+}
+
 static const char *nearest_key(const struct config_key *spec, const char *path)
 {
     const char *best = "";
@@ -143,6 +172,19 @@ static const char *nearest_key(const struct config_key *spec, const char *path)
         }
     }
     return best;
+}
+
+/* A key under the name of a list of maps, as in `columns: {I1: number}`: the bytes of that name; 0:
+ * it is none. */
+static size_t under_a_list(const struct config_key *spec, const char *path)
+{
+    for (; spec->path != NULL; spec++) {
+        const char *list = strstr(spec->path, "[].");
+        size_t n = list != NULL ? (size_t)(list - spec->path) : 0;
+        if (n > 0 && strncmp(path, spec->path, n) == 0 && path[n] == '.')
+            return n;
+    }
+    return 0;
 }
 
 /* What may stand behind the name of a list of inputs. */
@@ -240,6 +282,32 @@ static int value_check(const struct config *c, const struct entry *n, const stru
     return 0;
 }
 
+static int unknown_key(const struct config *c, const struct entry *n, const char *generic,
+                       struct err *e)
+{
+    char where[PLACE_BYTES], keys[SAID * PATH_MAX_BYTES];
+    size_t list = under_a_list(c->spec, generic);
+    const char *name = n->path + list + 1;
+    const char *near = nearest_key(c->spec, generic);
+    if (list > 0 && strchr(name, '.') == NULL && n->value != NULL &&
+        config_path_under(generic, "data.columns"))
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s: unknown key %s: data.columns is a list: columns: [{name: %s, type: "
+                       "%.32s}]",
+                       place_of(c, n, where), n->path, name, n->value);
+    if (list > 0)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s: unknown key %s: %.*s is a list of maps: begin each with `- name: ..`",
+                       place_of(c, n, where), n->path, (int)list, n->path);
+    if (keys_of_word(c->spec, generic, 0, keys))
+        return err_set(e, SHOAL_E_CONFIG, "%s: unknown key %s; it is a part of %s",
+                       place_of(c, n, where), n->path, keys);
+    if (config_distance(generic, near) > 2 && keys_of_word(c->spec, generic, 2, keys))
+        near = keys;
+    return err_set(e, SHOAL_E_CONFIG, "%s: unknown key %s; the nearest known key is %s",
+                   place_of(c, n, where), n->path, near);
+}
+
 int config_entries_check(struct config *c, const struct config_key *spec, struct err *e)
 {
     char generic[PATH_MAX_BYTES], where[PLACE_BYTES];
@@ -253,8 +321,7 @@ int config_entries_check(struct config *c, const struct config_key *spec, struct
                     return err_set(e, SHOAL_E_CONFIG,
                                    "%s: %s holds further keys (such as %s), not a value",
                                    place_of(c, n, where), n->path, k->path);
-            return err_set(e, SHOAL_E_CONFIG, "%s: unknown key %s; the nearest known key is %s",
-                           place_of(c, n, where), n->path, nearest_key(spec, generic));
+            return unknown_key(c, n, generic, e);
         }
         int rc = value_check(c, n, n->key, e);
         if (rc != 0)

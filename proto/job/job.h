@@ -133,6 +133,7 @@ struct job {
         char label[LIMIT_TASKS][LIMIT_NAME];
         uint32_t label_count;
         double label_above;      /* label = value > label_above; default 0 */
+        bool label_parted;       /* the job gives it */
         char weight[LIMIT_NAME]; /* column of the examples' weights; empty: all weigh 1 */
         char time[LIMIT_NAME];   /* column of the examples' event times; empty: none is known */
         /* of names, which tell the times of rows where `time` is empty; step 0: there is none */

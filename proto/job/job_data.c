@@ -15,9 +15,13 @@
 static int character_take(const struct config *c, const char *path, char *out, struct err *e)
 {
     const char *s = config_string(c, path);
-    *out = strcmp(s, "\\t") == 0 || strcmp(s, "tab") == 0 ? '\t' : s[0];
-    if (s[0] != '\\' && strcmp(s, "tab") != 0 && strlen(s) != 1)
-        return job_refuse(c, path, e, " must be one character, or tab");
+    bool tab = strcmp(s, "\\t") == 0 || strcmp(s, "tab") == 0;
+    *out = tab ? '\t' : s[0];
+    if (!tab && strlen(s) != 1)
+        return job_refuse(c, path, e,
+                          " must be one character, or tab; it is \"%s\", so write the input anew "
+                          "with one: {cmd: \"sed 's/%s/;/g' FILE\"}",
+                          s, s);
     return 0;
 }
 
@@ -329,6 +333,7 @@ int job_data_take(const struct config *c, struct job *j, struct err *e)
     if (job_zone_take(c, j, e) != 0 || partition_take(c, j, e) != 0)
         return SHOAL_E_CONFIG;
     j->data.label_above = config_float(c, "data.label_above");
+    j->data.label_parted = config_has(c, "data.label_above");
     j->data.header = config_bool(c, "data.header");
     j->data.max_bad = config_float(c, "data.max_bad");
     j->data.shuffle = config_bool(c, "data.shuffle");

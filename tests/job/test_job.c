@@ -502,6 +502,38 @@ START_TEST(job_unknown_key_names_line_and_nearest)
 {
     refused("job: x\ndata: {train: a}\ntrain:\n  bach: 3\n", NULL,
             "job.yaml:4: unknown key train.bach; the nearest known key is train.batch");
+    refused(good, "data.labels=[a, b]", "the nearest known key is data.label");
+    refused(good, "labels=click", "the nearest known key is data.label");
+}
+END_TEST
+
+START_TEST(job_key_in_a_wrong_place_names_the_right_one)
+{
+    refused(good, "epochs=3", "unknown key epochs; it is a part of train.epochs");
+    refused(good, "columns[0].name=a", "it is a part of data.columns[].name");
+    refused(good, "lr=0.1", "it is a part of tables[].optimizer.lr, dense_optimizer.lr");
+    refused("job: x\ndata: {train: a, format: csv, columns: {I1: number}}\n", NULL,
+            "job.yaml:2: unknown key data.columns.I1: data.columns is a list: columns: [{name: I1, "
+            "type: number}]");
+    refused("job: x\ndata: {train: a}\ntables: {emb: {dim: 4}}\n", NULL,
+            "tables is a list of maps: begin each with `- name: ..`");
+}
+END_TEST
+
+/* What YAML would read as a map or refuse is one text where a key wants text. */
+START_TEST(job_set_of_a_text_is_taken_as_it_stands)
+{
+    struct string_list set = {0};
+    struct job j;
+    struct err e;
+    refused(good,
+            "data.delimiter=::", "data.delimiter must be one character, or tab; it is \"::\"");
+    refused(good, "data.delimiter=\\x", "must be one character, or tab");
+    ck_assert_int_eq(config_list_add(&set, "data.delimiter=|"), 0);
+    ck_assert_msg(job_parse(good, strlen(good), "job.yaml", &set, &j, &e) == 0, "%s", e.text);
+    ck_assert_int_eq(j.data.delimiter, '|');
+    config_list_free(&set);
+    job_free(&j);
 }
 END_TEST
 
@@ -1167,6 +1199,8 @@ int main(void)
     tcase_add_test(t, job_refusals_say_where_the_value_stands);
     tcase_add_test(t, job_numbers_are_read_as_they_were_checked);
     tcase_add_test(t, job_unknown_key_names_line_and_nearest);
+    tcase_add_test(t, job_key_in_a_wrong_place_names_the_right_one);
+    tcase_add_test(t, job_set_of_a_text_is_taken_as_it_stands);
     tcase_add_test(t, job_wrong_values_are_refused);
     tcase_add_test(t, job_text_survives_a_round_trip);
     tcase_add_test(t, config_finds_one_of_many);

@@ -70,6 +70,7 @@ struct features {
     uint32_t by[LIMIT_BY]; /* (by_count) columns by whose values calibration is told */
     uint32_t by_count;
     double label_above; /* of each label */
+    bool label_parted;  /* the job gives it */
     char delimiter;     /* csv */
     bool header;        /* csv: each file starts with one */
     bool wide;          /* by numbers.h and keys.h */

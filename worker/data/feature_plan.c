@@ -342,6 +342,7 @@ int features_make(const struct job *job, const char *name, const char *head, siz
 {
     *out = (struct features){.format = format_of(job->data.format),
                              .label_above = job->data.label_above,
+                             .label_parted = job->data.label_parted,
                              .weight = FEATURE_NO_COLUMN,
                              .time = FEATURE_NO_COLUMN,
                              .time_unit = job->data.time_unit,

@@ -55,8 +55,11 @@ static void values_told(const struct seen *s, char *text, size_t bytes)
         (void)snprintf(text + n, bytes - n, " and others");
 }
 
-static void judge(const struct seen *s, const struct cell *name, double label_above, char *text)
+/* Classes that the job parts itself are not asked for again. */
+static void judge(const struct seen *s, const struct cell *name, const struct features *f,
+                  char *text)
 {
+    double label_above = f->label_above;
     char values[96];
     int shown = (int)(name->bytes < LIMIT_NAME ? name->bytes : LIMIT_NAME - 1);
     values_told(s, values, sizeof values);
@@ -67,7 +70,7 @@ static void judge(const struct seen *s, const struct cell *name, double label_ab
                        "look at data.label, or set data.label_above between two classes",
                        shown, name->text, s->labels, s->above > 0, values,
                        s->above > 0 ? "above" : "not above", label_above);
-    else if (s->values > 2)
+    else if (s->values > 2 && !f->label_parted)
         (void)snprintf(text, ERR_TEXT_MAX,
                        "label \"%.*s\" has more than two values (%s): those above "
                        "data.label_above: %g count as 1, others as 0; if the classes part "
@@ -84,5 +87,5 @@ void labels_look(const struct source *s, const struct index *x, const struct fea
     if (sample_walk(s, x, f, SAMPLE_ROWS, row_look, &look, &e) != 0)
         return;
     for (uint32_t t = 0; t < f->shape.tasks && text[0] == '\0'; t++)
-        judge(&look.seen[t], &f->name[f->label[t]], f->label_above, text);
+        judge(&look.seen[t], &f->name[f->label[t]], f, text);
 }

@@ -637,6 +637,12 @@ START_TEST(dataset_labels_that_teach_nothing_are_told)
     job.data.label_above = 3;
     open_labels(100, 1, 5);
     ck_assert_ptr_nonnull(strstr(dataset_warning(d), "data.label_above: 3 count as 1"));
+    job.data.label_parted = true; /* by the job: not asked for again */
+    open_labels(100, 1, 5);
+    ck_assert_str_eq(dataset_warning(d), "");
+    job.data.label_above = 30;
+    open_labels(100, 1, 5);
+    ck_assert_ptr_nonnull(strstr(dataset_warning(d), "so there is nothing to learn"));
 }
 END_TEST
 
