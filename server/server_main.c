@@ -48,6 +48,11 @@
 
 /* How much longer systemd is to wait while work moves. */
 #define MORE_TIME_US UINT64_C(30000000)
+/* How long the coordinator is waited for before a server that it has not answered is READY. */
+#define NOT_TAKEN                                                                                  \
+    "the coordinator does not take this server: its log says why, and so does shoal doctor "       \
+    "--cluster"
+#define UNANSWERED_NS UINT64_C(10000000000)
 
 struct server;
 
@@ -133,6 +138,7 @@ static void figures_note(struct member *m)
     p->tablets = f.tablets_awaited;
     p->pulled = f.keys_pulled;
     p->pushed = f.keys_pushed;
+    p->place = (int)f.place;
 }
 
 /* ---- who may come ---- */
@@ -409,6 +415,14 @@ static void work_tell(const struct server *sv, const char *what, const char *of)
     notify_status("%s", text);
 }
 
+static uint32_t placed(const struct server *sv, enum shard_place place)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < sv->config.shards; i++)
+        count += sv->progress[i].place == (int)place;
+    return count;
+}
+
 static void serving_tell(struct server *sv)
 {
     char text[160];
@@ -416,7 +430,7 @@ static void serving_tell(struct server *sv)
     if (now_ns - sv->told.ns < UINT64_C(2000000000))
         return;
     server_status_serving(sv->progress, sv->config.shards, now_ns, &sv->told, text, sizeof text);
-    notify_status("%s", text);
+    notify_status("%s", placed(sv, SHARD_REFUSED) > 0 ? NOT_TAKEN : text);
 }
 
 /* All have opened, or one has failed. */
@@ -434,6 +448,24 @@ static int wait_opened(struct server *sv, struct err *e)
             return sv->member[i].status;
         }
     return 0;
+}
+
+/* READY=1 is said of a server that has work: one that the coordinator has taken. A coordinator that
+ * is not there keeps no unit from being started: it may be started after this one. False: the
+ * server is asked to stop, or a shard leaves. */
+static bool wait_taken(struct server *sv)
+{
+    uint64_t begun_ns = time_monotonic_ns();
+    for (;;) {
+        uint32_t taken = placed(sv, SHARD_TAKEN), refused = placed(sv, SHARD_REFUSED);
+        if (taken == sv->config.shards ||
+            (refused == 0 && time_monotonic_ns() - begun_ns > UNANSWERED_NS))
+            return true;
+        notify_status("%s", refused > 0 ? NOT_TAKEN : "waits for the coordinator");
+        more_time(sv);
+        if (reached(sv, MEMBER_LEAVES) > 0 || asked_to_stop(sv))
+            return false;
+    }
 }
 
 /* `advertise` may be a name that workers know and this machine does not; mostly it is a mistake. */
@@ -535,6 +567,19 @@ static void pool_size(uint32_t shards)
     setenv("UV_THREADPOOL_SIZE", text, 0);
 }
 
+/* Without a name in its file an instance of a unit is called after that: it is found again where a
+ * status names it. A folder keeps the name that it has. */
+static void name_default(struct server *sv, const char *instance)
+{
+    char path[LIMIT_PATH + 8], name[LIMIT_NAME];
+    (void)snprintf(path, sizeof path, "%s/name", sv->config.data_dir);
+    if (instance == NULL || sv->config.name[0] != 0 || access(path, F_OK) == 0)
+        return;
+    instance_name(instance, name);
+    (void)snprintf(sv->config.name, sizeof sv->config.name, "%.*s",
+                   (int)sizeof sv->config.name - 15, name);
+}
+
 static int serve(struct server *sv, struct err *e)
 {
     int lock_fd, rc;
@@ -574,8 +619,10 @@ static int serve(struct server *sv, struct err *e)
         advertise_look(&sv->config);
         log_event(SERVER_READY, sv->name, "server %s: %u shards ready", sv->name,
                   sv->config.shards);
-        notify_ready("serving");
-        serve_until(sv);
+        if (wait_taken(sv)) {
+            notify_ready("serving");
+            serve_until(sv);
+        }
         log_event(SERVER_STOPS, sv->name, "server %s stops: every changed tablet is written first",
                   sv->name);
         notify_stopping();
@@ -641,6 +688,8 @@ int main(int argc, char **argv)
     const char *file = path[0] != 0 ? path : NULL;
     if (!rc)
         rc = server_config_load(file, option_list(&o, "set"), &sv.config, &e);
+    if (!rc)
+        name_default(&sv, option_text(&o, "instance"));
     sv.live = (struct live){.path = file,
                             .set = option_list(&o, "set"),
                             .keys = keys_server,

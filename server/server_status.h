@@ -12,6 +12,7 @@ struct server_progress { /* of one shard */
     _Atomic uint64_t done, of;
     _Atomic uint64_t rows, pulled, pushed; /* keys */
     _Atomic uint64_t away, tablets;        /* tablets that are not back yet, of all */
+    _Atomic int place;                     /* enum shard_place */
 };
 
 /* What was told last, for rates. */

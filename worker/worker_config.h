@@ -5,7 +5,7 @@
  *
  *     coordinator: tcp://10.0.0.1:7000
  *     keys: FILE                # over tcp; by default what the unit hands over
- *     name: gpu-3               # by default HOST-PID
+ *     name: gpu-3               # by default HOST-INSTANCE of a unit, else HOST-PID
  *     lanes: 2                  # at a time, a computing thread each
  *     cores: 0                  # batches parsed at the same time; 0: as many as the CPUs
  *     backend: auto             # auto | cpu | cuda
@@ -28,7 +28,7 @@
 struct worker_config {
     char coordinator[256];
     char keys[LIMIT_PATH]; /* empty: the unit's */
-    char name[LIMIT_NAME]; /* empty: HOST-PID */
+    char name[LIMIT_NAME]; /* empty: HOST-INSTANCE, HOST-PID */
     uint32_t lanes, cores, io_threads;
     int64_t device; /* -1: not given */
     enum backend_kind backend;

@@ -315,6 +315,8 @@ static int file_take(struct arguments *a, char path[LIMIT_PATH], struct worker_c
         return rc;
     a->coordinator = c->coordinator;
     a->keys = c->keys;
+    if (c->name[0] == '\0' && a->instance != NULL)
+        instance_name(a->instance, c->name);
     a->name = c->name[0] != '\0' ? c->name : NULL;
     a->lanes = c->lanes;
     a->cores = c->cores != 0 ? c->cores : machine_cores("");
@@ -338,8 +340,12 @@ struct daemon {
     struct evaluator *evaluator;      /* eval, predict */
     struct env_timer status;
     struct live *live; /* run; or NULL */
-    bool keyed;
+    bool keyed, ready; /* ready: READY=1 is said */
+    uint64_t begun_ns;
 };
+
+/* How long a coordinator that does not answer keeps a unit from being READY. */
+#define UNANSWERED_NS UINT64_C(10000000000)
 
 /* SIGHUP: a closed terminal is no stop; run has a file. */
 static void reload(struct daemon *d)
@@ -372,8 +378,13 @@ static void status_fire(struct env_timer *timer)
     struct daemon *d = container_of(timer, struct daemon, status);
     char text[128];
     trainer_describe(d->trainer, text, sizeof text);
-    notify_status("%s", text);
-    env_timer_start(net_env(d->net), timer, UINT64_C(2000000000));
+    bool ready = trainer_taken(d->trainer, time_monotonic_ns() - d->begun_ns > UNANSWERED_NS);
+    if (ready && !d->ready)
+        notify_ready(text);
+    else
+        notify_status("%s", text);
+    d->ready = d->ready || ready;
+    env_timer_start(net_env(d->net), timer, d->ready ? UINT64_C(2000000000) : UINT64_C(300000000));
 }
 
 /* trainer_options.replace. */
@@ -415,8 +426,8 @@ static int train(const struct arguments *a, struct daemon *d, struct err *e)
         return rc;
     net_set_handler(d->net, trainer_handler(), d->trainer);
     d->status.fire = status_fire;
+    d->begun_ns = time_monotonic_ns();
     status_fire(&d->status);
-    notify_ready("joining");
     net_run(d->net);
     rc = trainer_status(d->trainer, e);
     if (!trainer_settled(d->trainer)) {

@@ -22,6 +22,8 @@ static const char *shard_wrong(const struct json *shard, const struct json *clus
     if (json_as_int(json_get(shard, "map_epoch"), 0) <
         json_as_int(json_get(cluster, "map_epoch"), 0))
         return "has an older map";
+    if (json_as_bool(json_get(shard, "disk_short"), false))
+        return "takes no pushes: too little of its disk is free";
     return "";
 }
 

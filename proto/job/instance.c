@@ -54,3 +54,12 @@ void instance_folder(const char *variable, char *out, size_t bytes)
     memcpy(out, value == NULL ? "" : value, length);
     out[length] = '\0';
 }
+
+void instance_name(const char *name, char out[LIMIT_NAME])
+{
+    char host[LIMIT_NAME / 2] = "";
+    (void)gethostname(host, sizeof host - 1);
+    host[sizeof host - 1] = '\0';
+    host[strcspn(host, ".")] = '\0';
+    (void)snprintf(out, LIMIT_NAME, "%s-%s", host[0] != '\0' ? host : "host", name);
+}

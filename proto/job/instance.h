@@ -19,4 +19,8 @@ int instance_file(const char *config, const char *name, const char *kind, char p
  * for a unit; "" where there is none. */
 void instance_folder(const char *variable, char *out, size_t bytes);
 
+/* What the others know an instance by, where its file gives no name: "HOST-NAME", so that it is
+ * found again as the unit NAME on HOST. */
+void instance_name(const char *name, char out[LIMIT_NAME]);
+
 #endif

@@ -7,8 +7,8 @@
 
 const struct config_key keys_server[] = {
     {"name", CONFIG_STRING, 0, 0, NULL, .fallback = "",
-     .otherwise = "drawn once, kept in `data_dir/name`", .values = "name",
-     .text = "what the coordinator knows the server by"},
+     .otherwise = "of a unit HOST-INSTANCE, else drawn once; kept in `data_dir/name`",
+     .values = "name", .text = "what the coordinator knows the server by"},
     {"listen", CONFIG_STRING, 0, 0, NULL, .fallback = "ipc:///run/shoal/server/socket",
      .otherwise = "`ipc://$RUNTIME_DIRECTORY/socket` of a unit",
      .values = "`tcp://HOST:PORT`, `ipc://PATH`",
@@ -107,7 +107,8 @@ const struct config_key keys_worker[] = {
     {"coordinator", CONFIG_STRING, 0, 0, NULL, .fallback = KEYS_COORDINATOR, .values = "endpoint"},
     {"keys", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = KEYS_OTHERWISE,
      .values = "file", .text = "this worker's, of `shoal keygen`: [Security](#security)"},
-    {"name", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "HOST-PID", .values = "name",
+    {"name", CONFIG_STRING, 0, 0, NULL, .fallback = "",
+     .otherwise = "of a unit HOST-INSTANCE, else HOST-PID", .values = "name",
      .text = "what the coordinator calls the worker"},
     {"lanes", CONFIG_INT, 1, LIMIT_LANES, NULL, .fallback = "2",
      .text = "how many it works on, a computing thread each"},

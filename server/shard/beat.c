@@ -106,6 +106,7 @@ int beat_start(struct shard *s, struct err *e)
     b->incarnation = env_random(s->env) | 1;
     if (s->options.coordinator == NULL) {
         s->lead.self = s->options.shard_index; /* nobody will tell: numbers as within the server */
+        b->place = SHARD_TAKEN;
         return 0;
     }
     int rc = env_connect(s->env, s->options.coordinator, ENV_COORDINATOR, &b->coordinator);
@@ -133,6 +134,7 @@ static void say_refused(struct shard *s, const char *text)
     if (s->beat.said != sum)
         log_warn("shard %s is not taken: %s", s->name, text);
     s->beat.said = sum;
+    s->beat.place = SHARD_REFUSED;
 }
 
 void beat_due(struct shard *s)
@@ -165,6 +167,7 @@ void beat_on_reply(struct shard *s, peer_t from)
         say_refused(s, e.text);
         return;
     }
+    b->place = SHARD_TAKEN;
     if (r->shard == s->lead.self)
         return;
     log_info("shard %s is number %u of cluster %016" PRIx64 "%016" PRIx64, s->name, r->shard,

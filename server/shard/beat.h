@@ -13,6 +13,9 @@
 
 struct shard;
 
+/* What the newest reply of the coordinator said. A shard without a coordinator is TAKEN. */
+enum shard_place { SHARD_UNANSWERED, SHARD_REFUSED, SHARD_TAKEN };
+
 struct beat {
     peer_t coordinator; /* 0: none */
     uint64_t incarnation;
@@ -21,6 +24,7 @@ struct beat {
     bool silent;
     uint32_t lease_ms;
     uint64_t said; /* XXH3 of the last refusal that was logged */
+    enum shard_place place;
     struct env_timer timer;
 };
 

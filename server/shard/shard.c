@@ -338,7 +338,8 @@ void shard_figures(const struct shard *s, struct shard_figures *out)
 {
     struct engine_stats g;
     engine_stats_get(s->engine, &g);
-    *out = (struct shard_figures){.rows = g.rows,
+    *out = (struct shard_figures){.place = s->beat.place,
+                                  .rows = g.rows,
                                   .keys_pulled = s->counts.keys_pulled,
                                   .keys_pushed = s->counts.keys_pushed,
                                   .tablets_away = g.tablets_away,

@@ -120,6 +120,7 @@ int shard_close(struct shard *s, bool flush_all);
 
 /* What a server tells of itself in one line. */
 struct shard_figures {
+    enum shard_place place;
     uint64_t rows, keys_pulled, keys_pushed;
     uint32_t tablets_away, tablets_awaited; /* engine_stats */
 };

@@ -104,6 +104,33 @@ def units_tell_what_they_do(space):
     assert all("STOPPING=1" in told for _, told in ended.values()), ended
 
 
+def a_unit_is_ready_once_the_coordinator_has_taken_it(space):
+    """A server that is refused was `active` for ever; units are named after themselves."""
+    endpoint, _, start = fleet(space)
+    units = {name: begin() for name, begin in start.items()}
+    try:
+        for unit in units.values():
+            unit.says("^READY=1$")
+        units["second"] = Unit(space, "second", "shoal-server", "--instance", "2")
+        units["second"].says("^STATUS=the coordinator does not take this server")
+        end = time.monotonic() + 12  # longer than one that has no answer is waited for
+        while time.monotonic() < end:  # what is told is read meanwhile, as systemd does
+            assert "READY=1" not in units["second"].lines(), units["second"].told
+            time.sleep(0.2)
+        status = subprocess.run([SHOAL, "status", "--coordinator", endpoint], capture_output=True, text=True, timeout=60, check=False).stdout
+        units["second"].lines()
+        units.pop("second").end()
+        host = os.uname().nodename.split(".")[0]
+        assert f"shard 0   {host}-1 " in status and f"problem: server {host}-2 " in status and f"worker    {host}-1 " in status, status
+        units.pop("coordinator").end()
+        units["alone"] = Unit(space, "alone", "shoal-server", "--instance", "3")
+        units["alone"].says("^STATUS=waits for the coordinator")
+        units["alone"].says("^READY=1$", seconds=40)  # a boot does not wait for another machine
+    finally:
+        for unit in units.values():
+            unit.end()
+
+
 def a_hang_up_reads_the_file_again(space):
     _, _, start = fleet(space)
     units = {name: start[name]() for name in ("server", "worker")}
@@ -130,4 +157,4 @@ def a_hang_up_reads_the_file_again(space):
 
 
 if __name__ == "__main__":
-    main([units_tell_what_they_do, a_hang_up_reads_the_file_again])
+    main([units_tell_what_they_do, a_unit_is_ready_once_the_coordinator_has_taken_it, a_hang_up_reads_the_file_again])

@@ -713,6 +713,11 @@ int trainer_status(const struct trainer *t, struct err *e)
     return t->end.code;
 }
 
+bool trainer_taken(const struct trainer *t, bool otherwise)
+{
+    return client_heard_ns(t->client) == 0 ? otherwise : !(t->state == JOINING && t->refused);
+}
+
 static void describe_waiting(const struct trainer *t, char *text, size_t bytes)
 {
     if (t->refused)

@@ -91,6 +91,9 @@ void trainer_leave(struct trainer *t);
 bool trainer_settled(const struct trainer *t);
 /* After env_stop: 0, or the status (err_exit_status of it is the process's) with the sentence. */
 int trainer_status(const struct trainer *t, struct err *e);
+/* Whether the coordinator has answered, and does not refuse this worker; `otherwise` while it has
+ * said nothing. */
+bool trainer_taken(const struct trainer *t, bool otherwise);
 /* One line for people: "job quickstart: 2 lanes, 81920 examples, 40211/s"; the rate is that since
  * the last call. */
 void trainer_describe(struct trainer *t, char *text, size_t bytes);
