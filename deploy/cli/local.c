@@ -185,6 +185,7 @@ static int rows_kept(const struct local *l, struct err *e)
 static int local_run(struct local *l, const char *run_dir, struct err *e)
 {
     char *text = NULL;
+    struct err missed = {0};
     int job_status = 0, rc = local_prepare(l, run_dir, &text, e);
     if (rc != 0 || l->ended) { /* broken off behind the job's end: it lacks its page alone */
         free(text);
@@ -213,7 +214,9 @@ static int local_run(struct local *l, const char *run_dir, struct err *e)
     free(text);
     if (l->line_open)
         putchar('\n');
-    if (rc == 0 && job_status != 0)
+    if (rc == 0 && job_status != 0 && l->done) /* it is told behind the report */
+        (void)local_job_failure(l, job_status, &missed);
+    else if (rc == 0 && job_status != 0)
         rc = failure_keep(l, job_status, e);
     local_stop(l);
     if (l->sockets[0] != 0 && file_remove_tree(l->sockets) != 0)
@@ -221,7 +224,9 @@ static int local_run(struct local *l, const char *run_dir, struct err *e)
     if (rc == 0)
         rc = report_finish(l, e);
     cli_ask_close(l->ask);
-    return rc;
+    if (rc == 0 && missed.code != 0)
+        *e = missed;
+    return rc != 0 ? rc : missed.code;
 }
 
 /* The line that starts such a run once more, with its keys: before this run adds its own. */

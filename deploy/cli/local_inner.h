@@ -41,6 +41,7 @@ struct local {
     bool restart;            /* --no-restart: tests of what happens then */
     bool quiet;              /* how it goes is not shown */
     uint64_t last_line_ns;
+    bool done; /* so the coordinator says of the job, whatever the status */
     bool line_open;
     bool warned;       /* of the input */
     bool input_shown;  /* its fields */

@@ -186,6 +186,10 @@ static int coordinator_prepare(struct local *l, struct err *e)
     if (l->tensorboard != NULL && strlen(l->tensorboard) >= sizeof c->arg[0])
         return err_set(e, SHOAL_E_USAGE, "--tensorboard: a path has at most %zu bytes",
                        sizeof c->arg[0] - 1);
+    if (l->tensorboard != NULL && ((file_mkdir(l->tensorboard, 0777) != 0 && errno != EEXIST) ||
+                                   access(l->tensorboard, W_OK | X_OK) != 0))
+        return err_set(e, SHOAL_E_CANTCREATE, "--tensorboard: cannot write in %s: %s",
+                       l->tensorboard, strerror(errno));
     if (l->tensorboard != NULL)
         local_child_arg(c, "--tensorboard", l->tensorboard);
     return local_file_replace(path, text, e);

@@ -389,6 +389,7 @@ int local_follow(struct local *l, int *job_status, struct err *e)
         if ((reply.u.STATUS_reply.state == WIRE_JOB_DONE && l->named) ||
             reply.u.STATUS_reply.state == WIRE_JOB_FAILED) {
             *job_status = reply.u.STATUS_reply.job_status;
+            l->done = reply.u.STATUS_reply.state == WIRE_JOB_DONE;
             return 0;
         }
     }

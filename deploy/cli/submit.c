@@ -113,14 +113,14 @@ static int job_outcome(struct ask *a, uint64_t run, int job_status, struct err *
         return outcome_bare(run, job_status, e);
     if (rc != 0)
         return rc;
-    if (job_status != 0)
+    if (reply.u.REPORT_reply.state == WIRE_JOB_DONE)
+        rc = json_parse(m->frame[1].data, m->frame[1].bytes, &report, e);
+    if (report != NULL)
+        cli_report_print(report, NULL, NULL);
+    if (rc == 0 && job_status != 0)
         rc = err_set(e, job_status, "%s",
                      reply.u.REPORT_reply.job_text[0] != 0 ? reply.u.REPORT_reply.job_text
                                                            : err_text(job_status));
-    else
-        rc = json_parse(m->frame[1].data, m->frame[1].bytes, &report, e);
-    if (rc == 0)
-        cli_report_print(report, NULL, NULL);
     json_free(report);
     msg_free(m);
     return rc;

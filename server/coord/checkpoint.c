@@ -17,8 +17,9 @@
 
 /* pushes wait for no longer at a time; a HOLD or its answer may get lost once within it */
 #define HOLD_MAX_NS UINT64_C(1000000000)
-#define END_KEY "end" /* stored: the last job of whose end there is one */
-#define END_TRIES 5u  /* of the one at a job's end, RETRY_NS apart */
+#define END_KEY "end"          /* stored: the last job of whose end there is one */
+#define END_TRIES 5u           /* of the one at a job's end, RETRY_NS apart */
+#define PROBE_BYTES (1u << 20) /* less than any checkpoint takes with its files of a store */
 #define SWEEP_NS UINT64_C(50000000)
 #define SWEEPS_MAX 64u                /* some 4,000 files */
 #define RETRY_NS UINT64_C(5000000000) /* an automatic one that failed is begun again after this */
@@ -101,6 +102,14 @@ static void run_close(struct coord *c)
     c->checkpoint.of_done = false;
 }
 
+static void end_failed(struct coord *c, int status, const char *why)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+    k->end_failed++;
+    k->end_why.status = status;
+    (void)snprintf(k->end_why.text, sizeof k->end_why.text, "%s", why);
+}
+
 void coord_checkpoint_give_up(struct coord *c, int status, const char *why)
 {
     struct coord_checkpoint *k = &c->checkpoint;
@@ -108,7 +117,8 @@ void coord_checkpoint_give_up(struct coord *c, int status, const char *why)
     if (k->state == CHECKPOINT_IDLE)
         return;
     SHOAL_ASSERT(status != 0 && k->hold != COORD_FOLDER_NONE);
-    k->end_failed += k->of_end;
+    if (k->of_end)
+        end_failed(c, status, why);
     bool of_day = k->of_day;
     k->of_end = k->of_day = false;
     log_event(CHECKPOINT_GIVEN_UP, k->name, "checkpoint %s is given up: %s%s", k->name, why,
@@ -451,6 +461,21 @@ bool coord_checkpoint_end_due(const struct coord *c)
            k->end_failed < END_TRIES;
 }
 
+void coord_checkpoint_missed(struct coord *c)
+{
+    const struct coord_checkpoint *k = &c->checkpoint;
+    bool memory = c->job.spec.durability == DURABLE_MEMORY;
+    if (c->job.spec.checkpoint.at_end && !c->job.spec.train.skip && !k->end_made)
+        coord_end_missed(
+            c, k->end_why.status != 0 ? k->end_why.status : SHOAL_E_IO,
+            "the job is done, but its checkpoint of the end (checkpoint.at_end) could not be "
+            "made%s: %s",
+            memory ? ", and its tables were in memory alone (durability: memory)"
+                   : "; `shoal checkpoint create` makes one of the tables that are kept",
+            k->end_why.text);
+    coord_checkpoint_publish_missed(c);
+}
+
 /* That of the job's end is waited for; one that cannot be made is a warning like the others (4). */
 static void end_step(struct coord *c)
 {
@@ -464,7 +489,7 @@ static void end_step(struct coord *c)
         return;
     log_warn("no checkpoint of the job's end could be begun: %s", e.text);
     k->of_end = false;
-    k->end_failed++;
+    end_failed(c, e.code, e.text);
     k->retry_ns = env_now_ns(c->env) + RETRY_NS;
     k->list->failed++;
 }
@@ -623,6 +648,27 @@ void coord_checkpoint_close(struct coord *c)
     k->list = NULL;
 }
 
+/* What no checkpoint could do there is known before the job has trained for a night. */
+static int probe(struct coord *c, const char *dir, struct err *e)
+{
+    char path[LIMIT_PATH];
+    int hold = COORD_FOLDER_NONE;
+    void *bytes = calloc(1, PROBE_BYTES);
+    if (bytes == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory to try whether %s can be written", dir);
+    (void)snprintf(path, sizeof path, "%.900s/probe.%06" PRIx64 ".tmp", dir,
+                   (c->cluster.id[0] ^ c->counters.next_run) & 0xffffff);
+    int rc = c->options.folder->begin(path, &hold, e);
+    bool made = rc == 0;
+    if (rc == 0)
+        rc = c->options.folder->put(path, "probe", bytes, PROBE_BYTES, e);
+    c->options.folder->let_go(&hold);
+    if (made && c->options.folder->remove(path, NULL) == SHOAL_E_AGAIN)
+        (void)c->options.folder->sweep(dir);
+    free(bytes);
+    return rc;
+}
+
 int coord_checkpoint_check(struct coord *c, const struct job *spec, struct err *e)
 {
     char absolute[LIMIT_PATH];
@@ -649,6 +695,8 @@ int coord_checkpoint_check(struct coord *c, const struct job *spec, struct err *
     claim_drop(c);                    /* the former job's */
     if (rc == 0 && !spec->train.skip) /* else it makes none */
         rc = coord_checkpoint_claim(c, absolute, spec, e);
+    if (rc == 0 && !spec->train.skip)
+        rc = probe(c, absolute, e);
     return rc == 0 ? 0 : err_wrap(e, rc, "checkpoint.dir");
 }
 
@@ -660,6 +708,8 @@ void coord_checkpoint_job(struct coord *c)
     k->last_ns = k->last_batches = k->retry_ns = 0;
     k->end_made = k->of_end = k->of_day = false;
     k->end_failed = 0;
+    k->end_why.status = 0;
+    k->end_why.text[0] = 0;
     k->hook.next[0] = 0;
     k->hook.foreign = k->hook.running;
     *k->list = (struct coord_checkpoint_list){.number = c->job.at.number};

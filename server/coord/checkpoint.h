@@ -112,8 +112,12 @@ struct coord_checkpoint {
     bool of_day;           /* the one at hand is of the end of a replay's day (replay.h) */
     bool of_end, end_made; /* the one at hand is that of the job's end; it is there,
                               * which is stored */
-    uint32_t end_failed;   /* so often it was not */
-    struct {               /* the publish command */
+    uint32_t end_failed;   /* so often it was not, the last time for: */
+    struct {
+        int status;
+        char text[ERR_TEXT_MAX];
+    } end_why;
+    struct { /* the publish command */
         /* foreign: it is told of nowhere, for its job is over or its record was used again */
         bool running, foreign;
         char path[LIMIT_PATH]; /* of the folder that it works on */
@@ -151,6 +155,8 @@ bool coord_checkpoint_newest(const struct coord *c, uint32_t older, char path[LI
 uint64_t coord_checkpoint_cut(const struct coord *c);
 /* Whether that of the job's end (checkpoint.at_end) is still to be made. */
 bool coord_checkpoint_end_due(const struct coord *c);
+/* The job is about to be done: says what it asked for and did not get (coord_end_missed). */
+void coord_checkpoint_missed(struct coord *c);
 /* Whether the job is done and the shards are set up for a checkpoint of it. */
 bool coord_checkpoint_opening(const struct coord *c);
 /* Whether the job's end waits for it: one is being made, or the command runs (for a minute at

@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "proto/job/manifest.h"
+#include "server/coord/phase.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -260,6 +261,25 @@ void coord_checkpoint_publish_lost(struct coord *c)
             l->record[i].published = PUBLISH_FAILED;
             l->record[i].publish_status = -1;
         }
+}
+
+void coord_checkpoint_publish_missed(struct coord *c)
+{
+    const struct coord_checkpoint *k = &c->checkpoint;
+    if (k->list->made == 0 || k->hook.running)
+        return;
+    const struct coord_checkpoint_record *r =
+        &k->list->record[(k->list->made - 1) % COORD_CHECKPOINTS_MAX];
+    if (r->published == PUBLISH_OVER)
+        coord_end_missed(c, SHOAL_E_IO,
+                         "the job is done, but checkpoint.publish of its newest checkpoint, %s, "
+                         "did not end within checkpoint.publish_limit",
+                         r->name);
+    else if (r->published == PUBLISH_FAILED)
+        coord_end_missed(c, SHOAL_E_IO,
+                         "the job is done, but checkpoint.publish of its newest checkpoint, %s, "
+                         "failed (exit status %d; -1: it did not start, or the coordinator died)",
+                         r->name, r->publish_status);
 }
 
 struct json *coord_checkpoint_publish_json(const struct coord *c)

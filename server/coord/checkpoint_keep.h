@@ -37,4 +37,7 @@ bool coord_checkpoint_list_note(struct coord *c);
 /* Batches done so far, of all lanes: as tasks and beats tell. */
 uint64_t coord_checkpoint_batches(const struct coord *c);
 
+/* What the newest checkpoint's command has come to, where that is no good end. */
+void coord_checkpoint_publish_missed(struct coord *c);
+
 #endif

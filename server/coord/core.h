@@ -271,6 +271,10 @@ struct coord_job {
     uint64_t laned; /* the run whose lanes were all fenced: from then on their marks are known */
     char lost[ERR_TEXT_MAX]; /* what servers have lost of it (coord_back_want); "": nothing */
     uint64_t short_ns;       /* so long a server took no pushes for lack of disk */
+    struct { /* what the job asked for and did not get, the first of it; 0: nothing */
+        int status;
+        char text[ERR_TEXT_MAX];
+    } missed;
     int from_hold; /* coord_from_loading: keeps the checkpoint's folder from being removed */
 };
 

@@ -399,9 +399,12 @@ static bool step_finish(struct coord *c)
     if (coord_checkpoint_busy(c))
         return false;
     SHOAL_ASSERT(c->job.digested == c->job.at.tables && c->job.guard.final);
+    coord_checkpoint_missed(c);
     int rc = coord_report_make(c, &e);
     if (rc != 0)
         return coord_end_fail(c, rc, "%s", e.text);
+    c->job.at.status = c->job.missed.status;
+    memcpy(c->job.at.text, c->job.missed.text, sizeof c->job.at.text);
     if (!coord_phase_enter(c, PHASE_DONE))
         return false;
     coord_end_tidy(c); /* once it is stored: a run that is dropped cannot be gone on with */

@@ -259,6 +259,8 @@ static void doubt_notes(const struct coord_job *j, struct json *list)
 struct json *coord_notes_json(const struct coord_job *j)
 {
     struct json *list = json_new_array();
+    if (j->missed.status != 0)
+        json_append_string(list, j->missed.text);
     translated_notes(j, list);
     if (j->spec.train.skip)
         return list;

@@ -9,6 +9,7 @@
 #include "server/coord/core.h"
 #include "server/coord/epoch.h"
 #include "server/coord/notes.h"
+#include "server/coord/phase.h"
 #include "server/coord/trace.h"
 
 #include <math.h>
@@ -486,7 +487,8 @@ int coord_report_make(struct coord *c, struct err *e)
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     if (c->options.write_report != NULL &&
         c->options.write_report(c->options.context, text, &failed) != 0)
-        log_error("%s", failed.text);
+        coord_end_missed(c, failed.code, "the job is done, but its report is not written: %s",
+                         failed.text);
     return 0;
 }
 

@@ -290,14 +290,46 @@ def tensorboard_files_can_be_read(space):
         raise AssertionError(f"byte {at} was changed and nothing noticed")
 
 
-def tensorboard_folder_that_cannot_be_made_ends_nothing(space):
+def tensorboard_folder_that_cannot_be_made_is_told_before_the_job(space):
     run = Run(measured_job(space), space / "run", extra=["--tensorboard", "/proc/none"])
-    assert run.wait() == 0, run.output()[-2000:]
-    log = (space / "run" / "log" / "coordinator.log").read_text(encoding="utf-8")
-    assert log.count("/proc/none") == 1, log[-2000:]
+    assert run.wait() == 73, run.output()[-2000:]
+    assert "--tensorboard: cannot write in /proc/none" in run.output(), run.output()[-2000:]
+
+
+def asked_for_and_not_done(space, over, spoil=None):
+    """What a job says that is done, but for something that it asked for beside its tables."""
+    job = job_file(space / "job.yaml", synth(space / "train.tsv", 20000, 5), **over)
+    run = Run(job, space / "run")
+    if spoil is not None:
+        started(run)
+        spoil()
+    assert run.wait() in (73, 74), run.output()[-2000:]
+    said = run.output()
+    assert "the job is done, but" in said.splitlines()[-1], said[-2000:]
+    report = json.loads((space / "run" / "report.json").read_text(encoding="utf-8"))
+    assert any("the job is done, but" in note for note in report["notes"]), report["notes"]
+    assert (space / "run" / "report.html").is_file()
+    return said.splitlines()[-1]
+
+
+def command_that_fails_is_told_behind_the_report(space):
+    said = asked_for_and_not_done(space, {"checkpoint.at_end": True, "checkpoint.publish": ["sh", "-c", "exit 3"]})
+    assert "checkpoint.publish" in said and "exit status 3" in said, said
+
+
+def checkpoint_of_the_end_that_cannot_be_made_is_told_behind_the_report(space):
+    folder = space / "made"
+
+    def spoil():
+        os.rename(folder, space / "away")
+        folder.write_text("no folder", encoding="utf-8")
+
+    said = asked_for_and_not_done(space, {"checkpoint.dir": str(folder), "checkpoint.at_end": True, "durability": "memory", "train.epochs": 40}, spoil)
+    assert "checkpoint.at_end" in said and "in memory alone" in said, said
 
 
 if __name__ == "__main__":
     main([report_page_is_whole_and_harmless, page_says_what_there_is, page_of_little_is_a_page, page_of_anything_has_an_end,
           page_that_cannot_be_written_leaves_nothing, no_report_is_refused, measures_agree_with_one_another,
-          tensorboard_files_can_be_read, tensorboard_folder_that_cannot_be_made_ends_nothing])
+          tensorboard_files_can_be_read, tensorboard_folder_that_cannot_be_made_is_told_before_the_job,
+          command_that_fails_is_told_behind_the_report, checkpoint_of_the_end_that_cannot_be_made_is_told_behind_the_report])

@@ -986,6 +986,63 @@ START_TEST(checkpoint_restore_survives_the_coordinator)
 }
 END_TEST
 
+/* ---- what the job asked for and did not get ---- */
+
+static int put_nothing(const char *path, const char *file, const void *bytes, size_t count,
+                       struct err *e)
+{
+    (void)file;
+    (void)bytes;
+    return err_set(e, SHOAL_E_NO_SPACE, "cannot write %zu bytes in %s", count, path);
+}
+
+static int begin_none(const char *path, int *hold, struct err *e)
+{
+    (void)hold;
+    return err_set(e, SHOAL_E_CANTCREATE, "cannot make %s", path);
+}
+
+/* A folder in which a checkpoint has no room is told before the job trains, and is left as it
+ * was. */
+START_TEST(checkpoint_folder_without_room_is_refused_with_the_job)
+{
+    struct coord_folder_ops full = coord_folder_disk;
+    full.put = put_nothing;
+    rig_start("epochs: 1, consistency: ssp", ", at_end: true", NULL);
+    r.coord->options.folder = &full;
+    ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 10 * SECOND, job_over, NULL));
+    ck_assert_int_eq(r.client.submit_status, SHOAL_E_NO_SPACE);
+    ck_assert_ptr_nonnull(strstr(r.client.text, "checkpoint.dir: cannot write"));
+    ck_assert_uint_eq(r.coord->job.at.phase, PHASE_NONE);
+    ck_assert_uint_eq(entries(".tmp"), 0);
+    r.coord->options.folder = &coord_folder_disk;
+    rig_stop();
+}
+END_TEST
+
+/* The job is done, its tables are there, and it says what is missing. */
+START_TEST(checkpoint_of_the_end_that_cannot_be_made_is_the_jobs_status)
+{
+    struct coord_folder_ops none = coord_folder_disk;
+    none.begin = begin_none;
+    rig_start("epochs: 1, consistency: ssp", ", at_end: true", NULL);
+    run_batches(20);
+    r.coord->options.folder = &none;
+    job_done();
+    ck_assert_int_eq(r.client.status, SHOAL_E_CANTCREATE);
+    ck_assert_ptr_nonnull(strstr(r.client.text, "the job is done, but its checkpoint of the end"));
+    ck_assert_ptr_nonnull(strstr(r.client.text, "cannot make"));
+    ck_assert_ptr_nonnull(
+        strstr(r.client.report, "the job is done, but its checkpoint of the end"));
+    r.coord->options.folder = &coord_folder_disk;
+    coord_kill(); /* whoever asks later hears the same */
+    coord_start();
+    ck_assert_uint_eq(r.coord->job.at.phase, PHASE_DONE);
+    ck_assert_int_eq(r.coord->job.at.status, SHOAL_E_CANTCREATE);
+    rig_stop();
+}
+END_TEST
+
 /* ---- rows in memory alone -------------------------------------------------------------------- */
 
 static void in_memory(void)
@@ -2069,6 +2126,8 @@ int main(void)
     tcase_add_loop_test(t, checkpoint_restore_that_failed_can_be_tried_again, 0, 2);
     tcase_add_loop_test(t, checkpoint_in_memory_is_gone_back_to, 0, 6);
     tcase_add_loop_test(t, checkpoint_in_memory_is_gone_back_to_in_every_phase, 0, 15);
+    tcase_add_test(t, checkpoint_folder_without_room_is_refused_with_the_job);
+    tcase_add_test(t, checkpoint_of_the_end_that_cannot_be_made_is_the_jobs_status);
     tcase_add_test(t, checkpoint_in_memory_is_gone_back_to_again);
     tcase_add_loop_test(t, checkpoint_gone_back_to_in_vain_ends_the_job, 0, 2);
     tcase_add_test(t, checkpoint_gone_back_to_often_is_no_end_while_the_job_comes_on);
