@@ -37,6 +37,20 @@ static int job_submit(struct ask *a, const char *text, int64_t workers, const st
     return rc;
 }
 
+/* What the input's fields look like, once, before they are learnt. */
+static void input_show(const struct json *s, bool *shown)
+{
+    const struct json *input = json_get(s, "input");
+    char line[2048];
+    if (*shown || input == NULL)
+        return;
+    if (isatty(STDOUT_FILENO))
+        fputs("\r\033[K", stdout);
+    for (size_t i = 0; cli_input_line(input, i, line, sizeof line); i++)
+        puts(line);
+    *shown = true;
+}
+
 /* One line a change on a terminal, one every five seconds elsewhere. */
 static void progress_show(const struct json *s, unsigned round)
 {
@@ -66,6 +80,7 @@ static int job_follow(struct ask *a, uint64_t run, int *job_status, struct err *
 {
     const struct timespec pause = {0, 500000000};
     uint32_t silent_ms = 0;
+    bool input_shown = false;
     for (unsigned round = 0;; round++) {
         struct wire w = {.type = WIRE_TYPE_STATUS}, reply;
         struct json *s = NULL;
@@ -78,8 +93,10 @@ static int job_follow(struct ask *a, uint64_t run, int *job_status, struct err *
             return rc;
         silent_ms = 0;
         if (json_parse(m->frame[1].data, m->frame[1].bytes, &s, NULL) == 0 &&
-            (rc = own_check(s, run, e)) == 0)
+            (rc = own_check(s, run, e)) == 0) {
+            input_show(s, &input_shown);
             progress_show(s, round);
+        }
         json_free(s);
         msg_free(m);
         if (rc != 0)
