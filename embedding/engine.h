@@ -135,6 +135,16 @@ const struct engine_names *engine_names(const struct engine *g);
 int engine_names_set(struct engine *g, uint64_t version, const char *line, uint32_t bytes,
                      struct err *e);
 
+/* What of logs the tables have learnt: bytes of the coordinator, opaque here, kept in the folder
+ * for a coordinator that has lost its own. A newer one has a higher version. */
+#define ENGINE_TAKEN_MAX ((16u << 20) - 4096u)
+uint64_t engine_taken_version(const struct engine *g); /* 0: none are known */
+/* On disk when it returns; the bytes (count) are copied. IO, NOMEM: nothing has changed. */
+int engine_taken_set(struct engine *g, uint64_t version, const void *bytes, uint32_t count,
+                     struct err *e);
+/* Read from disk; *bytes is the caller's. IO, CORRUPT, NOMEM. */
+int engine_taken_get(const struct engine *g, void **bytes, uint32_t *count, struct err *e);
+
 /* ---- records ---- */
 struct push_plan {             /* what engine_admit_push decided; handed to engine_apply_push */
     uint32_t applied, skipped; /* tablets */

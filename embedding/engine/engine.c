@@ -6,6 +6,7 @@
 #include "embedding/engine/fetch.h"
 #include "embedding/engine/field_names.h"
 #include "embedding/engine/flush.h"
+#include "embedding/engine/kept_taken.h"
 #include "embedding/engine/place.h"
 #include "embedding/engine/reload.h"
 #include "embedding/engine/space.h"
@@ -262,6 +263,8 @@ int engine_open(const struct engine_options *options, struct env *env, struct en
         if (rc == 0)
             rc = field_names_open(g, e);
         if (rc == 0)
+            rc = kept_taken_open(g, e);
+        if (rc == 0)
             rc = options->durability == DURABLE_MEMORY ? open_memory(g, e) : open_durable(g, e);
         if (rc == 0)
             rc = sync_names(g, e);
@@ -322,6 +325,7 @@ int engine_close(struct engine *g, bool flush)
     free(g->led);
     place_free(g);
     field_names_free(g);
+    kept_taken_free(g);
     if (g->lock_fd >= 0)
         close(g->lock_fd);
     free(g->dir);

@@ -179,7 +179,9 @@ struct engine {
     } place;
     struct engine_names names;
     char *names_line; /* owned: names' */
-    struct env *env;  /* borrowed */
+    uint64_t taken_version;
+    void *taken;     /* owned: as in its file, where there is no folder; or NULL */
+    struct env *env; /* borrowed */
     struct work_list works;
     struct arena *arena;
     struct engine_table table[LIMIT_TABLES];

@@ -48,6 +48,8 @@ enum wire_side { WIRE_COORDINATOR, WIRE_SHARD };
     X(PROFILE, "", W, 0, false) \
     X(OBJECTS, "", W, 0, false) \
     X(OBJECT_DONE, "", W, 0, false) \
+    X(TAKEN, "", W, 0, false) \
+    X(FILES, "", W, 0, false) \
     X(LEGEND, "", W, 0, false) \
     X(TABLE_DECLARE, "", W, 0, false) \
     X(LANE_NEXT, "", W, 0, false) \
@@ -74,6 +76,8 @@ enum wire_side { WIRE_COORDINATOR, WIRE_SHARD };
     X(MAP_HELD, "", 0, BOSS, false) \
     X(NAMES_SET, "", 0, BOSS, false) \
     X(NAMES_HELD, "", 0, BOSS, false) \
+    X(TAKEN_SET, "", 0, BOSS, false) \
+    X(TAKEN_HELD, "", 0, BOSS, false) \
     X(HOLD, "", 0, BOSS, false) \
     X(GO, "", 0, BOSS, false) \
     X(RESTORE, "", 0, BOSS, true) \

@@ -22,6 +22,7 @@
 #include "proto/base/err.h"
 #include "proto/base/limits.h"
 #include "proto/base/msg.h"
+#include "proto/base/nameset.h"
 #include "proto/job/schema.h"
 
 #include <stdbool.h>
@@ -128,6 +129,18 @@
  * empty with version 0: it knows none. */
 #define WIRE_NAMES_HELD(U32, U64, I32, F32, F64, B, STR) U32(unused)
 #define WIRE_NAMES_HELD_REPLY(U32, U64, I32, F32, F64, B, STR) U64(version)
+
+/* What of logs the tables have learnt: a head (server/coord/taken.h) and names as nameset.h has
+ * them; a shard reads neither. frame 1: both. Shard 0 keeps them on disk before it answers, so
+ * before any row of theirs is pushed. Refused (CONFIG): an older version than the shard has. */
+#define WIRE_TAKEN_BYTES_MAX (LIMIT_FRAME_BYTES - 4096u)
+#define WIRE_TAKEN_SET(U32, U64, I32, F32, F64, B, STR) \
+    U64(version) U64(cluster_high) U64(cluster_low)
+#define WIRE_TAKEN_SET_REPLY(U32, U64, I32, F32, F64, B, STR) U64(version)
+/* Those that a shard keeps, for a coordinator that has lost its own. Reply frame 1 as in TAKEN_SET,
+ * empty with version 0: it knows none. */
+#define WIRE_TAKEN_HELD(U32, U64, I32, F32, F64, B, STR) U32(unused)
+#define WIRE_TAKEN_HELD_REPLY(U32, U64, I32, F32, F64, B, STR) U64(version)
 
 /* Who may come, as the coordinator's file of it says (proto/net/keylist.h). frame 1: its text.
  * version: in its high half a number of the coordinator's process, in its low half counted up by
@@ -254,7 +267,8 @@
     U64(evicted_clean) U64(memory_bytes) U64(memory_max) U64(disk_bytes) U64(disk_max) U64(parked) \
     B(disk_short) U64(cluster_high) U64(cluster_low) U32(number) U32(shards) U64(map_epoch) \
     B(holds) B(in_memory) U64(newest_run) U64(newest_cut) U64(sequence) U64(synced) \
-    U64(names_version) U64(names_digest) U64(keylist) B(insecure) U64(boot) U32(durability)
+    U64(names_version) U64(names_digest) U64(keylist) B(insecure) U64(boot) U32(durability) \
+    U64(taken_version)
 #define WIRE_SHARD_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(shard) U64(map_epoch) U32(lease_ms) U64(cluster_high) U64(cluster_low) U32(shards)
 #define WIRE_NO_SHARD UINT32_MAX
@@ -361,15 +375,25 @@ struct wire_window {
  * it. The list that was told first stands. Each split of objects has its own; only data.train has a
  * head, and of what the job does not use there is no list: count 0.
  * Of a log that grows (data.objects.grow) it is listed again and again: whom WORKER_BEAT's reply
- * tells so asks with `due`, and says what is there with `listed`: the first lines behind the name
- * `after`, in the reply, that fit, with the reply's token; count may be 0. late: names up to it
- * that the asker's last list had not, one of them is late_name. fail_status: it could not be
- * listed. */
+ * tells so asks with `due`, and says what is there with `listed`: the first lines that fit of those
+ * whose names are none of TAKEN's, with the reply's token; count may be 0. gone: bytes behind the
+ * head in frame 2, a bit for each of TAKEN's names, in their order: the list has it no more. The
+ * lister leaves them out as long as there is much room for names. fail_status: it could not be
+ * listed. late, late_name, after: not used any more. */
 #define WIRE_OBJECTS(U32, U64, I32, F32, F64, B, STR) \
     U64(pass) U32(count) B(due) B(listed) U64(token) U32(late) STR(late_name, LIMIT_PATH) \
-    I32(fail_status) STR(fail_text, ERR_TEXT_MAX) U32(split)
+    I32(fail_status) STR(fail_text, ERR_TEXT_MAX) U32(split) U32(gone)
 #define WIRE_OBJECTS_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(count) B(list) U64(token) STR(after, LIMIT_PATH)
+/* Of a log that grows, before it is listed: the names (nameset.h) of what its tables have learnt.
+ * digest: nameset_digest of those that the asker knows. Reply frame 1: struct nameset_item (count);
+ * none where these are the same. */
+#define WIRE_TAKEN(U32, U64, I32, F32, F64, B, STR) U64(pass) U64(digest)
+#define WIRE_TAKEN_REPLY(U32, U64, I32, F32, F64, B, STR) U32(count) U64(digest)
+/* Before INDEX_DONE, or WINDOWS, of data.train of files: their names. frame 1: struct nameset_item
+ * (count). unknown: a part of the input is a stream, which has no name. */
+#define WIRE_FILES(U32, U64, I32, F32, F64, B, STR) U64(pass) U32(count) B(unknown)
+#define WIRE_FILES_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 /* INDEX_DONE of one object. frame 1: of a replay its windows, as WINDOWS has them: struct
  * wire_window (windows); else there are none. salt: hash_bytes(its name, 1), for another one may
  * have its number by now. */
@@ -493,15 +517,16 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
 
 /* Messages that came after WIRE_OLDEST, or mean something else since: an older release refuses them
  * by name. X(NAME, version) */
-#define WIRE_SINCE(X) X(KEYLIST, 8) X(WINDOWS, 8) X(OBJECTS, 8) X(OBJECT_DONE, 8) X(FENCES, 8) \
-    X(PROFILE, 8)
+#define WIRE_SINCE(X) \
+    X(KEYLIST, 8) X(WINDOWS, 8) X(OBJECTS, 8) X(OBJECT_DONE, 8) X(FENCES, 8) X(PROFILE, 8) \
+    X(TAKEN_SET, 8) X(TAKEN_HELD, 8) X(TAKEN, 8) X(FILES, 8)
 /* Fields that came later than their message: those past its first `count`. X(NAME or NAME_REPLY,
  * count) */
 #define WIRE_LATER(X) \
     X(SHARD_BEAT, 37) X(LANE_NEXT_REPLY, 14) X(WORKER_BEAT_REPLY, 2) X(STOP_REPLY, 1) \
     X(RUN_OPEN, 5) X(FENCE, 4) X(FENCE_REPLY, 1) X(RESTORE, 2) X(WORKER_BEAT, 26) \
     X(WORKER_JOIN_REPLY, 8) X(LOAD, 6) X(CUT_KEEP, 2) X(LOAD_REPLY, 1) X(DIGEST_REPLY, 4) \
-    X(PULL_REPLY, 5) X(EVAL_DONE, 7) X(TASK_DONE, 23)
+    X(PULL_REPLY, 5) X(EVAL_DONE, 7) X(TASK_DONE, 23) X(OBJECTS, 10)
 
 /* X(NAME, wire number, raw frames of the request, raw frames of a good reply) */
 #define WIRE_MAP(X)                                                                                \
@@ -557,7 +582,11 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
     X(OBJECTS, 50, 2, 1)                                                                           \
     X(OBJECT_DONE, 51, 1, 0)                                                                       \
     X(FENCES, 52, 1, 0)                                                                            \
-    X(PROFILE, 53, 1, 0)
+    X(PROFILE, 53, 1, 0)                                                                           \
+    X(TAKEN_SET, 54, 1, 0)                                                                         \
+    X(TAKEN_HELD, 55, 0, 1)                                                                        \
+    X(TAKEN, 56, 0, 1)                                                                             \
+    X(FILES, 57, 1, 0)
 
 /* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most
  * items). wire_decode refuses those that do not agree. What else there is to agree on, or is not as
@@ -573,11 +602,13 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
     X(KEYS, 1, key_count, 8, LIMIT_KEYS)                                                           \
     X(WHO, 1, count, sizeof(struct wire_batch_name), WIRE_WHO_MAX)                                 \
     X(WINDOWS, 1, windows, sizeof(struct wire_window), WIRE_WINDOWS_MAX)                           \
+    X(FILES, 1, count, sizeof(struct nameset_item), LIMIT_OBJECTS)                                 \
     X(OBJECT_DONE, 1, windows, sizeof(struct wire_window), WIRE_WINDOWS_MAX)
 #define WIRE_COUNTED_REPLY(X)                                                                      \
     X(TABLE_GET, 1, field_rule_count, sizeof(struct field_rule), LIMIT_FIELDS)                     \
     X(MAP_GET, 1, tablet_count, 2, WIRE_TABLETS_MAX)                                               \
     X(MAP_HELD, 1, tablet_count, 2, WIRE_TABLETS_MAX)                                              \
+    X(TAKEN, 1, count, sizeof(struct nameset_item), NAMESET_MAX)                                   \
     X(DIGEST, 1, tablet_count, 8, LIMIT_TABLETS)
 
 enum wire_type {

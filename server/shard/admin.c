@@ -172,6 +172,18 @@ void admin_names_set(struct shard *s, peer_t from)
     shard_send_reply(s, from);
 }
 
+void admin_taken_set(struct shard *s, peer_t from)
+{
+    const struct wire_TAKEN_SET r = s->in.u.TAKEN_SET;
+    const struct frame *f = &s->m->frame[1];
+    uint64_t id = s->in.id;
+    struct err e = {0};
+    if (refused(s, from, place_taken(s, &r, f->data, f->bytes, &e), &e))
+        return;
+    shard_reply(s, WIRE_TYPE_TAKEN_SET, id)->u.TAKEN_SET_reply.version = r.version;
+    shard_send_reply(s, from);
+}
+
 /* An older one of the same coordinator comes late: what was revoked since stays so. */
 static bool keylist_late(uint64_t now, uint64_t other)
 {

@@ -14,6 +14,7 @@ void admin_fences(struct shard *s, peer_t from);
 void admin_fence(struct shard *s, peer_t from);
 void admin_map_set(struct shard *s, peer_t from);
 void admin_names_set(struct shard *s, peer_t from);
+void admin_taken_set(struct shard *s, peer_t from);
 void admin_keylist(struct shard *s, peer_t from);
 void admin_stop(struct shard *s, peer_t from);
 /* The map, the shard's number or a table is new: the engine is told what is led, and pushes that

@@ -7,6 +7,7 @@
 #include "server/shard/shard.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool nowhere(const struct engine_place *p)
@@ -33,6 +34,7 @@ void place_beat(const struct shard *s, struct wire_SHARD_BEAT *out)
     out->synced = engine_synced(s->engine);
     out->names_version = engine_names(s->engine)->version;
     out->names_digest = engine_names(s->engine)->digest;
+    out->taken_version = engine_taken_version(s->engine);
 }
 
 int place_told(struct shard *s, const struct wire_SHARD_BEAT_reply *r, struct err *e)
@@ -192,4 +194,60 @@ void place_names_held(struct shard *s, peer_t from)
     if (n->bytes > 0)
         memcpy(line, n->line, n->bytes);
     shard_send(s, from, m);
+}
+
+static int taken_check(const struct shard *s, const struct wire_TAKEN_SET *r, size_t bytes,
+                       struct err *e)
+{
+    const struct engine_place *p = engine_place(s->engine);
+    uint64_t version = engine_taken_version(s->engine);
+    if (s->beat.coordinator != 0 && nowhere(p))
+        return err_set(e, SHOAL_E_AGAIN, "it has not been told its number yet; ask again");
+    if (s->beat.coordinator != 0 &&
+        (r->cluster_high != p->cluster[0] || r->cluster_low != p->cluster[1]))
+        return err_set(e, SHOAL_E_CONFIG, "what the tables have learnt is of another cluster");
+    if (r->version == 0 || bytes > ENGINE_TAKEN_MAX)
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "what the tables have learnt is of version %" PRIu64 ", in %zu bytes",
+                       r->version, bytes);
+    if (r->version < version)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "what the tables have learnt is of version %" PRIu64
+                       ", this shard has version %" PRIu64
+                       ": the coordinator's data_dir is older than it was",
+                       r->version, version);
+    return 0;
+}
+
+int place_taken(struct shard *s, const struct wire_TAKEN_SET *r, const void *bytes, size_t count,
+                struct err *e)
+{
+    int rc = taken_check(s, r, count, e);
+    if (rc != 0 || r->version == engine_taken_version(s->engine))
+        return rc;
+    return engine_taken_set(s->engine, r->version, bytes, (uint32_t)count, e);
+}
+
+void place_taken_held(struct shard *s, peer_t from)
+{
+    struct err e = {0};
+    uint64_t id = s->in.id;
+    void *bytes;
+    uint32_t count;
+    int rc = engine_taken_get(s->engine, &bytes, &count, &e);
+    if (rc != 0) {
+        shard_refuse(s, from, WIRE_TYPE_TAKEN_HELD, id, rc, "shard %s: %s", s->name, e.text);
+        return;
+    }
+    shard_reply(s, WIRE_TYPE_TAKEN_HELD, id)->u.TAKEN_HELD_reply.version =
+        engine_taken_version(s->engine);
+    struct msg *m = wire_encode(&s->out);
+    void *frame = m == NULL ? NULL : msg_add(m, count);
+    if (frame != NULL && count > 0)
+        memcpy(frame, bytes, count);
+    free(bytes);
+    if (frame == NULL)
+        msg_free(m); /* out of memory: it is asked again */
+    else
+        shard_send(s, from, m);
 }

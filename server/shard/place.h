@@ -6,6 +6,7 @@
  *     MAP_SET    --place_map: the map, kept before it is answered--> lead
  *     MAP_HELD   --place_held: the map that is kept--> a coordinator that has lost its own
  *     NAMES_SET, NAMES_HELD: likewise what the fields in the keys are called
+ *     TAKEN_SET, TAKEN_HELD: likewise what of logs the tables have learnt
  *
  * 1. Nothing is led that the folder does not say it leads. [assert: epoch_of]
  *    [test: a_map_is_kept_before_it_is_led]
@@ -33,5 +34,9 @@ void place_held(struct shard *s, peer_t from); /* answers MAP_HELD */
 int place_names(struct shard *s, const struct wire_NAMES_SET *r, const char *line, size_t bytes,
                 struct err *e);
 void place_names_held(struct shard *s, peer_t from); /* answers NAMES_HELD */
+/* The bytes (count) of a TAKEN_SET. MALFORMED, CONFIG, AGAIN, IO, NOMEM. */
+int place_taken(struct shard *s, const struct wire_TAKEN_SET *r, const void *bytes, size_t count,
+                struct err *e);
+void place_taken_held(struct shard *s, peer_t from); /* answers TAKEN_HELD */
 
 #endif

@@ -39,6 +39,8 @@
     X(MAP_HELD, AS_IT_IS, AWAY_TOO, place_held)                                                    \
     X(NAMES_SET, AS_IT_IS, AWAY_TOO, admin_names_set)                                              \
     X(NAMES_HELD, AS_IT_IS, AWAY_TOO, place_names_held)                                            \
+    X(TAKEN_SET, AS_IT_IS, AWAY_TOO, admin_taken_set)                                              \
+    X(TAKEN_HELD, AS_IT_IS, AWAY_TOO, place_taken_held)                                            \
     X(HOLD, SETTLE, BACK_ONLY, cut_on_hold)                                                        \
     X(GO, SETTLE, BACK_ONLY, cut_on_go)                                                            \
     X(RESTORE, SETTLE, AWAY_TOO, cut_on_restore)                                                   \

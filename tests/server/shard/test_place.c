@@ -152,6 +152,44 @@ START_TEST(names_are_kept_and_given_and_others_are_refused)
 }
 END_TEST
 
+static uint64_t taken(struct rig *r, uint64_t version, const char *bytes)
+{
+    struct wire w = rig_wire(r, WIRE_TYPE_TAKEN_SET);
+    w.u.TAKEN_SET =
+        (struct wire_TAKEN_SET){.version = version, .cluster_high = RIG_CLUSTER + r->foreign};
+    return rig_send(r, &w, 1, bytes, strlen(bytes), NULL, 0);
+}
+
+START_TEST(what_is_learnt_is_kept_and_given_and_an_older_one_is_refused)
+{
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    r.foreign = 1;
+    uint64_t foreign = taken(&r, 9, "a");
+    r.foreign = 0;
+    uint64_t first = taken(&r, 2, "a"), same = taken(&r, 2, "a"), older = taken(&r, 1, "b"),
+             zero = taken(&r, 0, "b"), next = taken(&r, 3, "a, b");
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, foreign), SHOAL_E_CONFIG);
+    ck_assert_int_eq(rig_status(&r, first), 0);
+    ck_assert_int_eq(rig_status(&r, same), 0);
+    ck_assert_int_eq(rig_status(&r, older), SHOAL_E_CONFIG);
+    ck_assert_int_eq(rig_status(&r, zero), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(rig_status(&r, next), 0);
+    sim_kill(r.shard_node); /* nothing was written since but what was answered */
+    shard_close(r.shard, false);
+    rig_shard(&r);
+    ck_assert_uint_eq(r.beat.taken_version, 3);
+    struct wire w = rig_wire(&r, WIRE_TYPE_TAKEN_HELD);
+    uint64_t held = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 5);
+    ck_assert_uint_eq(rig_reply(&r, held)->u.TAKEN_HELD_reply.version, 3);
+    ck_assert_uint_eq(r.answer[held].m->frame[1].bytes, 4);
+    ck_assert_mem_eq(r.answer[held].m->frame[1].data, "a, b", 4);
+    rig_free(&r);
+}
+END_TEST
+
 /* The folder of shard 0 of one cluster meets a coordinator that calls it another one: _i 0: the
  * number, 1: the cluster. It answers nobody, and goes on when its own is back. */
 START_TEST(another_place_is_not_taken)
@@ -362,6 +400,7 @@ int main(void)
     tcase_add_loop_test(t, a_map_that_leaves_rows_is_refused, 0, 3);
     tcase_add_test(t, a_foreign_or_older_or_other_map_is_refused);
     tcase_add_test(t, names_are_kept_and_given_and_others_are_refused);
+    tcase_add_test(t, what_is_learnt_is_kept_and_given_and_an_older_one_is_refused);
     tcase_add_loop_test(t, another_place_is_not_taken, 0, 2);
     tcase_add_test(t, a_place_is_all_that_is_told);
     tcase_add_test(t, a_lease_is_the_coordinators_to_say);
