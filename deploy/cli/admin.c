@@ -122,10 +122,6 @@ static void objects_print(const struct json *o)
     if (listed >= 0)
         printf("; %.0f more listed, %.0f s ago", json_as_number(json_get(o, "coming"), 0), listed);
     putchar('\n');
-    if (json_as_number(json_get(o, "late"), 0) > 0)
-        printf("  warning: %.0f objects came too late and are left out, %s among them\n",
-               json_as_number(json_get(o, "late"), 0),
-               json_as_string(json_get(o, "late_name"), "?"));
 }
 
 size_t cli_problems_print(const struct json *list, const char *before)

@@ -127,6 +127,7 @@ struct job {
             uint32_t tries;
             bool leave_out;   /* what cannot be read */
             uint32_t grow_ms; /* between two lists; 0: what is listed at the start is all */
+            bool all_new;     /* the tables have learnt nothing of it but what they know of */
         } objects;
         char *head; /* owned; of objects: the first line of one; no part of the file. Or NULL */
         /* columns by name or number; one, "0", by default; several: a task each */

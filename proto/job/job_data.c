@@ -281,12 +281,17 @@ static int objects_take(const struct config *c, struct job *j, struct err *e)
     j->data.objects.tries = (uint32_t)config_int(c, "data.objects.tries");
     j->data.objects.leave_out = config_enum(c, "data.objects.failed") != 0;
     j->data.objects.grow_ms = (uint32_t)config_size_or(c, "data.objects.grow", 0);
+    j->data.objects.all_new = config_bool(c, "data.objects.all_new");
     for (uint32_t split = 0; split < JOB_SPLITS && rc == 0; split++)
         rc = split_objects(c, j, split, files_meant(c, j, split), e);
     if (rc == 0 && j->data.objects.grow_ms > 0 && !j->data.objects.of[0].on)
         rc = job_refuse(c, "data.objects.grow", e,
                         ": only a log of objects grows: say data.objects: true, each file one, or "
                         "{object: {list: .., open: ..}}");
+    if (rc == 0 && j->data.objects.all_new && j->data.objects.grow_ms == 0)
+        rc = job_refuse(c, "data.objects.all_new", e,
+                        ": only a log that grows (data.objects.grow) leaves out what its tables "
+                        "have learnt: take the key away");
     return rc;
 }
 

@@ -32,6 +32,9 @@ const struct config_key keys_job[] = {
     {"data.objects.grow", CONFIG_SIZE, 1000, 8.64e7, NULL, .unit = "ms", .otherwise = "never",
      .text = "the log is listed again so often; what came is trained, and the job has no end. "
              "[A log that grows](#a-log-that-grows)"},
+    {"data.objects.all_new", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
+     .text = "said by hand where tables do not know what they have learnt: none of what "
+             "`data.train` lists, but for what they know of"},
     {"data.valid", CONFIG_LIST, 0, 0, NULL, .otherwise = "none", .values = "file or list",
      .text = "scored after each epoch"},
     {"data.test", CONFIG_LIST, 0, 0, NULL, .otherwise = "none", .values = "file or list",

@@ -126,6 +126,14 @@ static bool later_forget(struct coord *c, const struct coord_saved *s)
     return good && coord_replay_forget(c);
 }
 
+static bool taken_put(struct coord *c, const struct coord_saved *s)
+{
+    struct err e = {0};
+    size_t bytes = 0;
+    const void *record = coord_saved_taken(s, &bytes);
+    return coord_taken_saved(c, &c->job, record, bytes, true, &e) == 0;
+}
+
 /* The progress comes last, and is synced with all that was noted before; what becomes of a
  * coordinator that dies between is stored first (invariant 2). */
 static bool past_put(struct coord *c, const struct coord_from *from, struct coord_progress *at)
@@ -142,7 +150,8 @@ static bool past_put(struct coord *c, const struct coord_from *from, struct coor
            coord_put(c, "back_to", &to, sizeof to) &&
            (PLANTED("back_keeps_rows") || coord_fresh_again(c, now.number)) &&
            later_forget(c, &from->saved) && coord_saved_put(c, &from->saved, at->number, at->run) &&
-           lanes_raise(c) && coord_note(c, "back", &record, sizeof record) &&
+           taken_put(c, &from->saved) && lanes_raise(c) &&
+           coord_note(c, "back", &record, sizeof record) &&
            coord_put(c, "progress", at, sizeof *at);
 }
 

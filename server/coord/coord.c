@@ -74,6 +74,7 @@ static int beat_take(struct coord *c, const struct wire_SHARD_BEAT *beat, peer_t
     if (what == COORD_BEAT_NEW)
         log_info("server %s is shard %u at %s", beat->server, shard, beat->endpoint);
     coord_names_learn(c, shard, beat); /* first: it has the better advice */
+    coord_taken_learn(c, shard, beat);
     coord_cluster_learn(c, shard, beat);
     rc = coord_keys_learn(c, shard, from, beat->keylist, e);
     if (rc != 0)
@@ -230,6 +231,8 @@ static int on_hello(struct coord *c, struct coord_ask *a)
     X(INDEX_DONE, A_WORKER, coord_work_index)                                                      \
     X(WINDOWS, A_WORKER, coord_work_windows)                                                       \
     X(PROFILE, A_WORKER, coord_work_profile)                                                       \
+    X(FILES, A_WORKER, coord_taken_files)                                                          \
+    X(TAKEN, A_WORKER, coord_taken_ask)                                                            \
     X(OBJECTS, A_WORKER, coord_work_objects)                                                       \
     X(OBJECT_DONE, A_WORKER, coord_work_object)                                                    \
     X(LEGEND, A_WORKER, coord_work_legend)                                                         \
@@ -440,6 +443,8 @@ int coord_new(const struct coord_options *options, struct env *env, struct coord
     if (rc == 0)
         rc = coord_names_open(c, e);
     if (rc == 0)
+        rc = coord_taken_open(c, e);
+    if (rc == 0)
         rc = counters_load(c, e);
     if (rc == 0)
         rc = coord_lease_open(&c->leases, store, e);
@@ -477,6 +482,7 @@ void coord_free(struct coord *c)
     coord_member_close(&c->members);
     coord_cluster_close(&c->cluster);
     coord_names_close(&c->names);
+    coord_taken_close(&c->taken);
     coord_keys_close(&c->keys);
     coord_lease_close(&c->leases);
     coord_sight_close(&c->visitors);

@@ -396,6 +396,8 @@ void coord_call_forget_shard(struct coord_calls *c, uint32_t shard)
     coord_call_cancel(c, WIRE_TYPE_MAP_HELD, shard);
     coord_call_cancel(c, WIRE_TYPE_NAMES_SET, shard);
     coord_call_cancel(c, WIRE_TYPE_NAMES_HELD, shard);
+    coord_call_cancel(c, WIRE_TYPE_TAKEN_SET, shard);
+    coord_call_cancel(c, WIRE_TYPE_TAKEN_HELD, shard);
     present_forget(c, shard);
     s->set_up = s->busy = s->greeted = false;
     s->step = 0;

@@ -25,6 +25,7 @@
 #include "server/coord/objects.h"
 #include "server/coord/replay.h"
 #include "server/coord/sight.h"
+#include "server/coord/taken.h"
 #include "server/coord/task.h"
 #include "server/coord/times.h"
 #include "server/coord/trace.h"
@@ -242,6 +243,7 @@ struct coord_job {
     struct coord_tasks tasks;
     struct coord_objects objects[JOB_SPLITS];
     struct coord_grow grow;
+    struct coord_taken_list taken; /* until its tables are there: what they have learnt */
     struct coord_eval eval;
     uint64_t eval_number;
     char bad_where[COORD_BAD_TOLD][256]; /* of the bad lines heard of the first by file, in order */
@@ -287,6 +289,7 @@ struct coord {
     struct coord_members members;
     struct coord_cluster cluster;
     struct coord_names names;
+    struct coord_taken taken;
     struct coord_keys keys;
     struct coord_drop drop;
     struct coord_calls calls;

@@ -239,7 +239,7 @@ static bool epoch_close(struct coord *c)
     log_info("epoch %u: logloss %.6f, %.1f s", j->at.epoch, coord_losses_mean(&epoch->train),
              epoch->seconds);
     return coord_window_epoch(c) && coord_grant_lanes_put(c) && coord_replay_note(c) &&
-           epoch_put(c);
+           coord_taken_learnt(c) && epoch_put(c);
 }
 
 /* It goes on after an evaluation, whose time is not training's. */
@@ -415,9 +415,14 @@ static bool round_next(struct coord *c)
     struct coord_job *j = &c->job;
     const struct coord_split whole = j->objects[WIRE_TRAIN].whole;
     struct err e = {0};
-    int rc = coord_grow_round(c, &whole, j->at.epoch + 1, &e);
+    bool told = true;
+    int rc = whole.rows > 0 ? coord_taken_round(c, j->at.epoch + 1, &told, &e) : 0;
+    if (rc == 0 && told)
+        rc = coord_grow_round(c, &whole, j->at.epoch + 1, &e);
     if (rc != 0)
         return coord_end_fail(c, rc, "%s", e.text);
+    if (!told)
+        return false;
     log_info("round %u: %" PRIu64 " rows in %u objects, %u left out", j->at.epoch + 1, whole.rows,
              j->objects[WIRE_TRAIN].count - j->objects[WIRE_TRAIN].left_out,
              j->objects[WIRE_TRAIN].left_out);
@@ -443,7 +448,7 @@ static bool step_grow(struct coord *c)
     const struct coord_objects *o = &c->job.objects[WIRE_TRAIN];
     struct err e = {0};
     if (coord_judge_over(c))
-        return !end_waits(c) && training_ended(c);
+        return coord_taken_undo(c) && !end_waits(c) && training_ended(c);
     int rc = coord_grow_take(c, &e);
     if (rc != 0)
         return coord_end_fail(c, rc, "%s", e.text);

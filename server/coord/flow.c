@@ -120,6 +120,8 @@ int coord_flow_resume(struct coord *c, struct err *e)
         rc = coord_times_load(c, e);
     if (rc == 0)
         rc = coord_replay_windows_load(c, e);
+    if (rc == 0)
+        rc = coord_taken_load(c, e);
     if (rc != 0)
         return rc;
     if (coord_from_loading(&at) && c->options.folder != NULL)
@@ -345,7 +347,8 @@ static bool loads_marks(const struct coord_job *j)
 
 static bool step_setup(struct coord *c)
 {
-    if (!coord_setup_complete(c) || !coord_fresh_done(c) || !coord_names_settled(c))
+    if (!coord_setup_complete(c) || !coord_fresh_done(c) || !coord_names_settled(c) ||
+        !coord_taken_settled(c))
         return false;
     c->job.opened = c->job.at.run;
     bool loaded = loads_marks(&c->job);
@@ -446,6 +449,7 @@ void coord_flow_step(struct coord *c)
     coord_back_step(c);
     coord_cluster_step(c);
     coord_names_step(c);
+    coord_taken_step(c);
     coord_drop_step(c);
     coord_setup_greet(c);
     bool setting = c->job.at.phase >= PHASE_SETUP && !coord_phase_over(c);

@@ -13,15 +13,10 @@
 
 #define STOP_KEY "stop"       /* the number of the job that is to end */
 #define STOP_ID_KEY "stop-id" /* of the question that asked for it */
-/* What a job that begins with tables takes over: of the newest, which may never have come to be,
- * and of the one before it. */
-#define START_KEY "grow/start"
-#define START_NEXT "grow/start/next"
 #define STORE_FAILED "the coordinator's store failed"
 
 void coord_grow_close(struct coord_grow *g)
 {
-    coord_objects_close(&g->taken);
     coord_objects_close(&g->list);
     free(g->since);
     free(g->record);
@@ -63,47 +58,11 @@ static uint32_t place_of(const struct coord_objects *o, const char *line, bool *
     return low;
 }
 
-static bool is_taken(const struct coord_grow *g, const char *line)
-{
-    bool there;
-    if (g->at.after[0] != 0 && names_compare(line, g->at.after) <= 0)
-        return true;
-    (void)place_of(&g->taken, line, &there);
-    return there;
-}
-
 static char *line_put(char *to, const char *line, size_t bytes)
 {
     memcpy(to, line, bytes);
     to[bytes] = '\n';
     return to + bytes + 1;
-}
-
-/* The names of the objects at hand join those that are remembered, and the least are forgotten. */
-static int names_merge(struct coord_grow *g, const struct coord_objects *o, struct err *e)
-{
-    size_t most = g->taken.bytes + o->bytes + 1;
-    uint32_t i = 0, k = 0, count = 0;
-    char *text = malloc(most), *to = text;
-    if (text == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "no memory for the names of objects");
-    while (i < g->taken.count || k < o->count) {
-        bool old = k == o->count || (i < g->taken.count &&
-                                     names_compare(g->taken.object[i].line, o->object[k].line) < 0);
-        const char *line = old ? g->taken.object[i++].line : o->object[k++].line;
-        to = line_put(to, line, name_bytes(line));
-        count++;
-    }
-    char *from = text;
-    while (count > COORD_GROW_NAMES || (size_t)(to - from) > COORD_GROW_BYTES) {
-        size_t n = (size_t)((char *)memchr(from, '\n', (size_t)(to - from)) - from);
-        (void)snprintf(g->at.after, sizeof g->at.after, "%.*s", (int)n, from);
-        from += n + 1;
-        count--;
-    }
-    int rc = coord_objects_take(&g->taken, from, (size_t)(to - from), count, "", 0, e);
-    free(text);
-    return rc;
 }
 
 /* ---- what is stored -------------------------------------------------------------------------- */
@@ -126,19 +85,17 @@ static size_t text_put(char *to, const struct coord_objects *o)
 static int record_make(struct coord_grow *g, const struct coord_objects *o, struct err *e)
 {
     size_t rows = coord_objects_records_bytes(o);
-    size_t most = sizeof g->at + g->taken.bytes + o->bytes + o->head_bytes + rows;
+    size_t most = sizeof g->at + o->bytes + o->head_bytes + rows;
     char *record = malloc(most), *at = record;
     if (record == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the record of %u objects", o->count);
     at += sizeof g->at;
-    at += g->at.names_bytes = text_put(at, &g->taken);
     at += g->at.list_bytes = text_put(at, o);
     if (o->head_bytes > 0)
         memcpy(at, o->head, o->head_bytes);
     at += g->at.head_bytes = o->head_bytes;
     coord_objects_records(o, at);
     at += rows;
-    g->at.names = g->taken.count;
     g->at.objects = o->count;
     memcpy(record, &g->at, sizeof g->at);
     SHOAL_ASSERT(at == record + most && most <= COORD_VALUE_MAX);
@@ -168,25 +125,20 @@ static int damaged(struct err *e)
                    "resume the newest checkpoint");
 }
 
-/* The record of the round at hand; *value: the caller's. An older release gave a done job another
- * run for a checkpoint, and left its record under the run before. */
+/* The record of the round at hand; *value: the caller's. */
 static int round_get(const struct coord *c, const struct coord_progress *at, void **value,
                      size_t *bytes, struct err *e)
 {
-    for (uint64_t run = at->run; run <= at->run + 1; run++) {
-        struct coord_grow_record r = {.job = 0};
-        char key[COORD_KEY_MAX];
-        coord_grow_key(run, at->epoch, key);
-        int rc = coord_store_get(c->store, key, value, bytes, e);
-        if (rc == SHOAL_E_NOT_FOUND)
-            continue;
-        if (rc != 0)
-            return rc;
-        memcpy(&r, *value, *bytes < sizeof r ? *bytes : sizeof r);
-        if (r.job == at->number && r.round == at->epoch)
-            return 0;
-        free(*value);
-    }
+    struct coord_grow_record r = {.job = 0};
+    char key[COORD_KEY_MAX];
+    coord_grow_key(at->run, at->epoch, key);
+    int rc = coord_store_get(c->store, key, value, bytes, e);
+    if (rc != 0)
+        return rc == SHOAL_E_NOT_FOUND ? damaged(e) : rc;
+    memcpy(&r, *value, *bytes < sizeof r ? *bytes : sizeof r);
+    if (r.job == at->number && r.round == at->epoch)
+        return 0;
+    free(*value);
     return damaged(e);
 }
 
@@ -198,21 +150,18 @@ static int record_take(struct coord_job *j, const char *value, size_t bytes, str
     if (bytes < sizeof *at)
         return damaged(e);
     memcpy(at, value, sizeof *at);
-    const char *names = value + sizeof *at;
+    const char *list = value + sizeof *at;
     size_t left = bytes - sizeof *at;
-    if (at->objects > LIMIT_OBJECTS || at->names_bytes > left || at->list_bytes > left ||
-        at->head_bytes > left || at->names_bytes + at->list_bytes + at->head_bytes > left ||
-        at->rows == 0 || memchr(at->after, 0, sizeof at->after) == NULL ||
-        memchr(at->late_name, 0, sizeof at->late_name) == NULL)
+    if (at->objects > LIMIT_OBJECTS || at->list_bytes > left || at->head_bytes > left ||
+        at->list_bytes + at->head_bytes > left || at->rows == 0 ||
+        memchr(at->last, 0, sizeof at->last) == NULL)
         return damaged(e);
-    const char *list = names + at->names_bytes, *head = list + at->list_bytes;
-    int rc = coord_objects_take(&g->taken, names, at->names_bytes, at->names, "", 0, e);
-    if (rc == 0)
-        rc = coord_objects_take(&j->objects[WIRE_TRAIN], list, at->list_bytes, at->objects, head,
+    const char *head = list + at->list_bytes;
+    int rc = coord_objects_take(&j->objects[WIRE_TRAIN], list, at->list_bytes, at->objects, head,
                                 at->head_bytes, e);
     if (rc == 0)
         rc = coord_objects_deal(j, e);
-    left -= at->names_bytes + at->list_bytes + at->head_bytes;
+    left -= at->list_bytes + at->head_bytes;
     if (rc != 0 || !coord_objects_known(&j->objects[WIRE_TRAIN], head + at->head_bytes, left))
         return damaged(e);
     free(g->record);
@@ -224,176 +173,6 @@ static int record_take(struct coord_job *j, const char *value, size_t bytes, str
     return 0;
 }
 
-/* Those names alone that the objects at hand have not. */
-static int names_lose(struct coord_grow *g, const struct coord_objects *o, struct err *e)
-{
-    uint32_t count = 0;
-    char *text = malloc(g->taken.bytes + 1), *to = text;
-    if (text == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "no memory for the names of objects");
-    for (uint32_t i = 0; i < g->taken.count; i++) {
-        const char *name = g->taken.object[i].line;
-        bool there;
-        (void)place_of(o, name, &there);
-        to = there ? to : line_put(to, name, strlen(name));
-        count += !there;
-    }
-    struct coord_objects left = {0};
-    int rc = count == 0 ? 0 : coord_objects_take(&left, text, (size_t)(to - text), count, "", 0, e);
-    free(text);
-    if (rc != 0)
-        return rc;
-    coord_objects_close(&g->taken);
-    g->taken = left;
-    return 0;
-}
-
-/* What job `number` took over; *value: the caller's, or NULL where there is nothing. */
-static int start_get(const struct coord *c, uint64_t number, void **value, size_t *bytes,
-                     struct err *e)
-{
-    static const char *const keys[] = {START_NEXT, START_KEY};
-    for (uint32_t i = 0; i < 2; i++) {
-        struct coord_grow_record at = {.job = 0};
-        int rc = coord_store_get(c->store, keys[i], value, bytes, e);
-        if (rc == SHOAL_E_NOT_FOUND)
-            continue;
-        if (rc != 0)
-            return rc;
-        memcpy(&at, *value, *bytes < sizeof at ? *bytes : sizeof at);
-        if (at.job == number)
-            return 0;
-        free(*value);
-    }
-    *value = NULL;
-    return 0;
-}
-
-/* What the job of the progress took over outlives a coordinator that dies before the next is
- * there. */
-static int start_keep(struct coord *c, struct err *e)
-{
-    void *value;
-    size_t bytes;
-    int rc = start_get(c, c->job.at.number, &value, &bytes, e);
-    if (rc != 0 || value == NULL)
-        return rc;
-    rc = coord_put(c, START_KEY, value, bytes) ? 0 : err_set(e, SHOAL_E_IO, STORE_FAILED);
-    free(value);
-    return rc;
-}
-
-/* What is taken stands in j->grow: this job has that from its beginning. */
-static int start_put(struct coord *c, struct coord_job *j, struct err *e)
-{
-    struct coord_grow *g = &j->grow;
-    struct coord_grow_record at = {.job = j->at.number};
-    memcpy(at.after, g->at.after, sizeof at.after);
-    g->at = at;
-    coord_objects_close(&j->objects[WIRE_TRAIN]);
-    int rc = start_keep(c, e);
-    if (rc == 0)
-        rc = record_make(g, &j->objects[WIRE_TRAIN], e);
-    if (rc == 0 && g->taken.count > 0)
-        log_info(
-            "job %s: %u objects of data.train that its tables have learnt are not taken again%s%s",
-            j->spec.name, g->taken.count, g->at.after[0] != 0 ? ", nor any with a name up to " : "",
-            g->at.after);
-    return rc != 0 || coord_note(c, START_NEXT, g->record, g->record_bytes)
-               ? rc
-               : err_set(e, SHOAL_E_IO, STORE_FAILED);
-}
-
-int coord_grow_begin(struct coord *c, struct coord_job *j, const void *record, size_t bytes,
-                     uint64_t train_rows, struct err *e)
-{
-    struct coord_grow *g = &j->grow;
-    int rc = record_take(j, record, bytes, e);
-    if (rc == 0 && train_rows < g->at.before_rows + g->at.rows)
-        rc = names_lose(g, &j->objects[WIRE_TRAIN], e);
-    return rc == 0 ? start_put(c, j, e) : rc;
-}
-
-/* What job `number` took over when it began, or nothing. */
-static int start_load(const struct coord *c, struct coord_job *j, uint64_t number, struct err *e)
-{
-    struct coord_grow *g = &j->grow;
-    void *value;
-    size_t bytes;
-    int rc = start_get(c, number, &value, &bytes, e);
-    if (rc != 0 || value == NULL)
-        return rc;
-    bool good = bytes >= sizeof g->at;
-    if (good)
-        memcpy(&g->at, value, sizeof g->at);
-    good = good && g->at.names_bytes == bytes - sizeof g->at;
-    if (good && g->at.names > 0)
-        rc = coord_objects_take(&g->taken, (char *)value + sizeof g->at, bytes - sizeof g->at,
-                                g->at.names, "", 0, e);
-    g->at.after[LIMIT_PATH - 1] = 0;
-    free(value);
-    return good ? rc : damaged(e);
-}
-
-/* Whether the last job's log grew; false too where nobody knows. */
-static bool last_grew(const struct coord *c)
-{
-    struct job was;
-    if (c->job.parsed)
-        return coord_grow_on(&c->job);
-    if (c->job.yaml == NULL ||
-        job_parse(c->job.yaml, c->job.yaml_bytes, "the last job", NULL, &was, NULL) != 0)
-        return false;
-    bool grew = was.data.objects.grow_ms > 0;
-    job_free(&was);
-    return grew;
-}
-
-/* Of the last job, which has had a round. */
-static int last_take(struct coord *c, struct coord_job *j, struct err *e)
-{
-    const struct coord_progress *was = &c->job.at;
-    void *value;
-    size_t bytes;
-    int rc = round_get(c, was, &value, &bytes, e);
-    if (rc != 0)
-        return rc;
-    rc = coord_grow_begin(c, j, value, bytes, was->train_rows, e);
-    free(value);
-    return rc;
-}
-
-int coord_grow_begin_fleet(struct coord *c, struct coord_job *j, struct err *e)
-{
-    const struct coord_progress *was = &c->job.at;
-    bool known = c->job.yaml != NULL && !coord_from_loading(was);
-    if (coord_grow_on(j) && !known)
-        log_warn("data.train: which of its objects the tables have learnt is not known here: job "
-                 "%s learns all of them",
-                 j->spec.name);
-    if (!known)
-        return 0;
-    bool round = was->epoch > 0 && last_grew(c);
-    int rc = round ? last_take(c, j, e) : start_load(c, j, was->number, e);
-    if (rc == SHOAL_E_CORRUPT && !coord_grow_on(j)) {
-        log_warn("which objects of a log the tables have learnt is not in the coordinator's store, "
-                 "or damaged: a job that grows begins with their newest checkpoint");
-        rc = 0;
-        round = true; /* nothing is handed on */
-    }
-    if (rc == SHOAL_E_CORRUPT)
-        return err_set(e, rc,
-                       "start_from: fleet: which objects its tables have learnt is not in the "
-                       "coordinator's store, or damaged: begin with their newest checkpoint");
-    if (rc == 0 && !round && j->grow.at.job != 0)
-        rc = start_put(c, j, e);
-    if (!coord_grow_on(j)) { /* it takes none, and hands on to the next what its tables have */
-        coord_grow_close(&j->grow);
-        coord_objects_close(&j->objects[WIRE_TRAIN]);
-    }
-    return rc;
-}
-
 int coord_grow_load(const struct coord *c, struct coord_job *j, struct err *e)
 {
     uint64_t stop = 0;
@@ -402,7 +181,7 @@ int coord_grow_load(const struct coord *c, struct coord_job *j, struct err *e)
     if (!coord_grow_on(j))
         return 0;
     if (j->at.epoch == 0)
-        return start_load(c, j, j->at.number, e);
+        return 0;
     int rc = round_get(c, &j->at, &value, &bytes, e);
     if (rc != 0)
         return rc;
@@ -441,7 +220,7 @@ static int seen_take(struct coord *c, const struct coord_ask *a, struct err *e)
     for (uint32_t i = 0; i < list.count; i++) {
         bool there;
         uint32_t was = place_of(&g->list, list.object[i].line, &there);
-        if (!is_taken(g, list.object[i].line))
+        if (!coord_taken_has(c, list.object[i].line))
             since[i] = there && strcmp(g->list.object[was].line, list.object[i].line) == 0 &&
                                g->since[was] != 0
                            ? g->since[was]
@@ -453,18 +232,6 @@ static int seen_take(struct coord *c, const struct coord_ask *a, struct err *e)
     g->since = since;
     g->listed_ns = now;
     return 0;
-}
-
-static void late_note(struct coord *c, const struct wire_OBJECTS *q)
-{
-    struct coord_grow *g = &c->job.grow;
-    if (q->late == 0)
-        return;
-    g->at.late += q->late;
-    (void)snprintf(g->at.late_name, sizeof g->at.late_name, "%s", q->late_name);
-    log_warn("data.train: %u objects have come too late and are left out, %s among them: names up "
-             "to %s are not remembered any more",
-             q->late, q->late_name, g->at.after);
 }
 
 static void failed_note(struct coord *c, const struct coord_ask *a)
@@ -483,14 +250,14 @@ static bool is_stable(const struct coord_job *j, uint32_t i)
     return g->since[i] != 0 && g->listed_ns - g->since[i] >= grow_ns(j);
 }
 
-/* Of those that nobody writes any more the first that fit. */
-static uint32_t stable_lines(const struct coord_job *j, char *text, size_t *bytes)
+/* Of those that nobody writes any more the first that fit, and whose names there is room for. */
+static uint32_t stable_lines(const struct coord *c, char *text, size_t *bytes)
 {
-    const struct coord_grow *g = &j->grow;
-    uint32_t count = 0;
+    const struct coord_grow *g = &c->job.grow;
+    uint32_t count = 0, room = coord_taken_room(c);
     char *to = text;
-    for (uint32_t i = 0; i < g->list.count && count < LIMIT_OBJECTS; i++)
-        if (is_stable(j, i)) {
+    for (uint32_t i = 0; i < g->list.count && count < LIMIT_OBJECTS && count < room; i++)
+        if (is_stable(&c->job, i)) {
             to = line_put(to, g->list.object[i].line, strlen(g->list.object[i].line));
             count++;
         }
@@ -506,7 +273,7 @@ static int stable_take(struct coord *c, const void *head, size_t head_bytes, str
     char *text = malloc(j->grow.list.bytes + 1);
     if (text == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for a list of objects");
-    uint32_t count = stable_lines(j, text, &bytes);
+    uint32_t count = stable_lines(c, text, &bytes);
     int rc = count == 0 ? 0
                         : coord_objects_take(&j->objects[WIRE_TRAIN], text, bytes, count, head,
                                              head_bytes, e);
@@ -527,6 +294,12 @@ static bool may_have_lines(const char *line)
     return strcmp(bytes, "\t0") != 0 && strncmp(bytes, "\t0\t", 3) != 0;
 }
 
+/* The head in a list's frame 2, which has bits behind it (coord_taken_gone). */
+static size_t head_bytes(const struct coord_ask *a)
+{
+    return a->m->frame[2].bytes - a->request->u.OBJECTS.gone;
+}
+
 /* Before there is a model: the first line of all is told with a list, so nobody may write the
  * object that has it any more; and from empty ones alone no job begins. */
 static int first_take(struct coord *c, struct coord_ask *a)
@@ -540,10 +313,10 @@ static int first_take(struct coord *c, struct coord_ask *a)
             lines += is_stable(j, i);
         }
     bool good = first < g->list.count && (g->since[first] == 0 || is_stable(j, first)),
-         waits = lines == 0 || (a->m->frame[2].bytes > 0 && !good);
+         waits = lines == 0 || (head_bytes(a) > 0 && !good);
     if (j->objects[WIRE_TRAIN].count > 0 || waits || c->job.at.phase > PHASE_INDEX)
         return 0;
-    int rc = stable_take(c, a->m->frame[2].data, a->m->frame[2].bytes, &a->e);
+    int rc = stable_take(c, a->m->frame[2].data, head_bytes(a), &a->e);
     if (rc == 0 && j->objects[WIRE_TRAIN].count > 0 && g->since[0] != 0)
         coord_objects_opened(c, a->worker->number);
     return rc;
@@ -563,10 +336,14 @@ static int listed(struct coord *c, struct coord_ask *a)
         return 0;
     }
     g->failed[0] = 0;
+    if (q->gone > a->m->frame[2].bytes)
+        return err_set(&a->e, SHOAL_E_MALFORMED,
+                       "%u bytes of names that are gone, in a frame of %zu", q->gone,
+                       a->m->frame[2].bytes);
     int rc = seen_take(c, a, &a->e);
     if (rc != 0)
         return rc;
-    late_note(c, q);
+    coord_taken_gone(c, (const char *)a->m->frame[2].data + head_bytes(a), q->gone);
     return first_take(c, a);
 }
 
@@ -608,7 +385,6 @@ int coord_grow_list(struct coord *c, struct coord_ask *a)
     o->lister_ns = env_now_ns(c->env);
     a->reply.u.OBJECTS_reply.list = true;
     a->reply.u.OBJECTS_reply.token = o->lister_ns;
-    (void)snprintf(a->reply.u.OBJECTS_reply.after, LIMIT_PATH, "%s", c->job.grow.at.after);
     return 0;
 }
 
@@ -630,11 +406,22 @@ int coord_grow_take(struct coord *c, struct err *e)
 }
 
 /* What is taken is not taken again. */
-static void seen_forget(struct coord_grow *g)
+static void seen_forget(struct coord_grow *g, const struct coord_objects *o)
 {
-    for (uint32_t i = 0; i < g->list.count; i++)
-        if (is_taken(g, g->list.object[i].line))
+    for (uint32_t i = 0; i < g->list.count; i++) {
+        bool there;
+        (void)place_of(o, g->list.object[i].line, &there);
+        if (there)
             g->since[i] = 0;
+    }
+}
+
+/* The greatest name of all that were taken. */
+static void last_note(struct coord_grow *g, const struct coord_objects *o)
+{
+    const char *line = o->object[o->count - 1].line;
+    if (g->at.last[0] == 0 || names_compare(g->at.last, line) < 0)
+        (void)snprintf(g->at.last, sizeof g->at.last, "%.*s", (int)name_bytes(line), line);
 }
 
 int coord_grow_round(struct coord *c, const struct coord_split *whole, uint32_t round,
@@ -644,6 +431,7 @@ int coord_grow_round(struct coord *c, const struct coord_split *whole, uint32_t 
     struct coord_grow *g = &j->grow;
     SHOAL_ASSERT(round == 1 || j->at.phase == PHASE_GROW); /* 1 */
     SHOAL_ASSERT(whole->rows == 0 || round == g->at.round + 1);
+    SHOAL_ASSERT(whole->rows == 0 || round == 1 || c->taken.is.at.round == round); /* taken.h, 1 */
     if (whole->rows > 0) {
         g->at.before_rows += g->at.rows;
         g->at.before_batches += g->at.batches;
@@ -658,10 +446,11 @@ int coord_grow_round(struct coord *c, const struct coord_split *whole, uint32_t 
     g->at.job = j->at.number;
     g->at.read += j->objects[WIRE_TRAIN].count - j->objects[WIRE_TRAIN].left_out;
     g->at.left_out += j->objects[WIRE_TRAIN].left_out;
-    int rc = names_merge(g, &j->objects[WIRE_TRAIN], e);
+    last_note(g, &j->objects[WIRE_TRAIN]);
+    seen_forget(g, &j->objects[WIRE_TRAIN]);
+    int rc = whole->rows == 0 ? coord_taken_empty(c, e) : 0;
     if (rc == 0)
         rc = record_make(g, &j->objects[WIRE_TRAIN], e);
-    seen_forget(g);
     return rc == 0 ? record_put(c, e) : rc;
 }
 
@@ -704,7 +493,9 @@ bool coord_grow_waits(const struct coord *c, char *text, size_t bytes)
         return false;
     if (g->failed[0] == 0)
         (void)snprintf(text, bytes,
-                       "waits for objects: data.train lists none yet; is it what was meant?");
+                       "waits for objects: data.train lists none yet%s; is it what was "
+                       "meant?",
+                       coord_taken_count(c) > 0 ? " that its tables have not learnt" : "");
     else
         (void)snprintf(text, bytes, "waits for objects: the log cannot be listed: %.400s",
                        g->failed);
@@ -717,12 +508,9 @@ void coord_grow_json(const struct coord_job *j, struct json *to)
     uint32_t coming = 0;
     json_set_int(to, "read", (int64_t)g->at.read);
     json_set_int(to, "left_out", (int64_t)g->at.left_out);
-    json_set_int(to, "late", (int64_t)g->at.late);
-    if (g->at.late > 0)
-        json_set_string(to, "late_name", g->at.late_name);
     for (uint32_t i = 0; i < g->list.count; i++)
         coming += g->since[i] != 0;
     json_set_int(to, "coming", coming);
-    if (g->taken.count > 0)
-        json_set_string(to, "last", g->taken.object[g->taken.count - 1].line);
+    if (g->at.last[0] != 0)
+        json_set_string(to, "last", g->at.last);
 }

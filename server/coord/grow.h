@@ -10,18 +10,16 @@
  * or more say of an object (its line: name, bytes, mark) is the same: then nobody writes it any
  * more, and the next round takes it.
  *
- * What was taken is remembered by name: the greatest COORD_GROW_NAMES names, or COORD_GROW_BYTES of
- * them. A lesser name than others' that comes late is taken like any other as long as it is greater
- * than the greatest name that was forgotten (`after`); one up to that is left out, counted and
- * named, where the worker that lists has listed before.
+ * What was taken is remembered by name, as state of the tables: taken.h. Whoever lists leaves these
+ * names out.
  *
  * Nothing here grows with the rounds: figures of COORD_ROUNDS_KEPT rounds and evaluations are kept,
  * of the older ones their sums.
  *
  * Invariants:
- *  1. A round's record, with its objects and all that was taken up to it, is stored before the
- *     progress that says the round is at hand, and beside that of the one before, which stands
- *     until then. [assert: coord_grow_round] [e2e: test_grow]
+ *  1. A round's record, with its objects, is stored before the progress that says the round is at
+ *     hand, and beside that of the one before, which stands until then.
+ *     [assert: coord_grow_round] [e2e: test_grow]
  *  2. The record of the round at hand is part of each checkpoint. [assert: coord_saved_make]
  *
  * Thread: the coordinator's loop. */
@@ -36,31 +34,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define COORD_GROW_NAMES 16384u
-#define COORD_GROW_BYTES (1u << 20)
-
 struct coord;
 struct coord_ask;
 struct coord_job;
 
-/* As stored under "grow/SLOT" (grow.c: key_of). Behind it: names taken, LF-ended; lines of the
- * round's objects, likewise; the head; struct coord_object_record (objects). */
+/* As stored under "grow/SLOT" (grow.c: key_of). Behind it: lines of the round's objects, LF-ended;
+ * the head; struct coord_object_record (objects). */
 struct coord_grow_record {
     uint64_t job;
     uint64_t before_rows, before_batches; /* of the rounds before the one at hand */
     struct coord_losses before;
     uint64_t rows, batches, digest; /* of the one at hand */
-    uint64_t read, left_out, late;  /* objects, of all rounds; late: left out for their names */
-    uint64_t names_bytes, list_bytes, head_bytes;
-    uint32_t round, names, objects, limit;         /* limit: times.h; 0: the job's */
-    char after[LIMIT_PATH], late_name[LIMIT_PATH]; /* or empty */
+    uint64_t read, left_out;        /* objects, of all rounds */
+    uint64_t list_bytes, head_bytes;
+    uint32_t round, objects;
+    uint32_t limit, zero;  /* limit: times.h; 0: the job's */
+    char last[LIMIT_PATH]; /* the greatest name of all; or empty */
 };
-_Static_assert(sizeof(struct coord_grow_record) == 2272, "coord_grow_record is stored");
+_Static_assert(sizeof(struct coord_grow_record) == 1232, "coord_grow_record is stored");
 
 struct coord_grow {
     struct coord_grow_record at;
-    struct coord_objects taken; /* names; of a count of 0 nothing is there */
-    struct coord_objects list;  /* the last list: what is behind `after` */
+    struct coord_objects list;  /* the last list: what was not taken when it was made */
     uint64_t *since;            /* owned (list.count): since when it is listed so; 0: it is taken */
     uint64_t listed_ns, due_ns; /* when that came; when it is listed again; 0: never, at once */
     char failed[ERR_TEXT_MAX];  /* why the last list could not be made; empty: it was */
@@ -75,13 +70,6 @@ void coord_grow_close(struct coord_grow *g);
 /* After a restart, or from a checkpoint: the round at hand, its objects, and data.train's split.
  * Of a job that does not grow, or has no round yet: nothing. CORRUPT. */
 int coord_grow_load(const struct coord *c, struct coord_job *j, struct err *e);
-/* Of a job that begins with the tables of a checkpoint, whose record this is, and which had learnt
- * so many rows: what its rounds took is not taken again, but for the one at hand, which is trained
- * again whole. */
-int coord_grow_begin(struct coord *c, struct coord_job *j, const void *record, size_t bytes,
-                     uint64_t train_rows, struct err *e);
-/* Likewise, with the tables that the last job has left. CORRUPT: its record is not there. */
-int coord_grow_begin_fleet(struct coord *c, struct coord_job *j, struct err *e);
 /* Where a checkpoint's record of round `round` is to lie for run `run`. */
 void coord_grow_key(uint64_t run, uint32_t round, char key[]);
 

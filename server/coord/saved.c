@@ -171,6 +171,18 @@ static void details_write(struct writer *w, const char *key, struct json *detail
     free(text);
 }
 
+/* A coordinator that has run since before there were names knows none. */
+static void taken_write(struct writer *w, const struct coord *c)
+{
+    size_t bytes;
+    void *record = coord_taken_record(c, &bytes);
+    if (record != NULL)
+        write_pair(w, "taken/0", record, bytes);
+    else if (c->taken.version > 0)
+        w->failed = true;
+    free(record);
+}
+
 int coord_saved_make(const struct coord *c, void **bytes, size_t *count, struct err *e)
 {
     const struct coord_job *j = &c->job;
@@ -197,6 +209,7 @@ int coord_saved_make(const struct coord *c, void **bytes, size_t *count, struct 
         SHOAL_ASSERT(j->grow.record != NULL && j->grow.at.round == j->at.epoch); /* grow.h, 2 */
         write_pair(&w, "grow/0", j->grow.record, j->grow.record_bytes);
     }
+    taken_write(&w, c);
     for (uint32_t n = 1; n <= j->valid.count; n++)
         write_numbered(&w, "valid", n, &j->valid.item[n - 1], sizeof j->valid.item[0]);
     windows_write(&w, j);
@@ -264,6 +277,8 @@ static const struct kind {
      offsetof(struct coord_window_record, job), false, COORD_WINDOW_BYTES_MAX},
     {"grow/", 0, sizeof(struct coord_grow_record), offsetof(struct coord_grow_record, job), false,
      COORD_VALUE_MAX},
+    {"taken/", 0, sizeof(struct coord_taken_head), offsetof(struct coord_taken_head, job), false,
+     COORD_TAKEN_RECORD_MAX},
     {"replay/", 0, sizeof(struct coord_replay_record), offsetof(struct coord_replay_record, job),
      false, 0},
     {"curve/", COORD_CURVE_MAX - 1, sizeof(struct coord_point), offsetof(struct coord_point, job),
@@ -431,6 +446,8 @@ bool coord_saved_put(struct coord *c, const struct coord_saved *s, uint64_t numb
     SHOAL_ASSERT(s->lanes > 0 && s->at.epoch >= 1); /* opened, so checked */
     while (good && at < s->count && pair_next(s, &at, &p)) {
         const struct kind *kind = kind_of(p.key);
+        if (strcmp(p.key, "taken/0") == 0)
+            continue;
         if (strcmp(p.key, "grow/0") == 0)
             coord_grow_key(run, s->at.epoch, p.key);
         if (kind != NULL)
@@ -444,15 +461,16 @@ bool coord_saved_put(struct coord *c, const struct coord_saved *s, uint64_t numb
     return good;
 }
 
-int coord_saved_begin(struct coord *c, struct coord_job *j, const struct coord_saved *s,
-                      struct err *e)
+const void *coord_saved_taken(const struct coord_saved *s, size_t *bytes)
 {
     struct pair p;
     size_t at = sizeof magic;
-    while (coord_grow_on(j) && at < s->count && pair_next(s, &at, &p))
-        if (strcmp(p.key, "grow/0") == 0)
-            return coord_grow_begin(c, j, p.value, p.bytes, s->at.train_rows, e);
-    return 0;
+    while (at < s->count && pair_next(s, &at, &p))
+        if (strcmp(p.key, "taken/0") == 0) {
+            *bytes = p.bytes;
+            return p.value;
+        }
+    return NULL;
 }
 
 /* ---- from ---- */

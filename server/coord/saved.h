@@ -33,13 +33,13 @@ struct coord_saved {
 /* Checks every pair; nothing is believed before. CORRUPT, VERSION (values of other sizes: another
  * release's). */
 int coord_saved_open(const void *bytes, size_t count, struct coord_saved *out, struct err *e);
-/* Puts all pairs but the progress into the store, under the job's `number` and `run`; not synced:
- * the progress that the caller puts next is. False: the store failed. */
+/* Puts all pairs but the progress, and what the tables have learnt, into the store, under the job's
+ * `number` and `run`; not synced: the progress that the caller puts next is. False: the store
+ * failed. */
 bool coord_saved_put(struct coord *c, const struct coord_saved *s, uint64_t number, uint64_t run);
 
-/* Of a job that begins with the tables alone: what of a log that grows they have learnt. */
-int coord_saved_begin(struct coord *c, struct coord_job *j, const struct coord_saved *s,
-                      struct err *e);
+/* The record of what its tables have learnt (taken.h), borrowed; NULL: it has none. */
+const void *coord_saved_taken(const struct coord_saved *s, size_t *bytes);
 
 /* The checkpoint that a submitted job goes on from (SUBMIT.from), or a running one goes back to
  * (back.h): what must fit before anything is begun.

@@ -85,6 +85,7 @@ static void job_close(struct coord *c, struct coord_job *j)
     for (uint32_t s = 0; s < JOB_SPLITS; s++)
         coord_objects_close(&j->objects[s]);
     coord_grow_close(&j->grow);
+    coord_taken_list_close(&j->taken);
     coord_eval_close(&j->eval);
     coord_curve_close(&j->trace.curve);
     coord_window_close(&j->windows);
@@ -120,16 +121,19 @@ static int from_take(struct coord *c, struct coord_job *j, const struct coord_fr
                      struct err *e)
 {
     struct coord_progress at = j->at;
+    size_t bytes = 0;
+    const void *taken = coord_saved_taken(&f->saved, &bytes);
     SHOAL_ASSERT(j->at.phase == PHASE_NONE);
     if (f->start) {
         j->at.from = FROM_TO_START;
         (void)snprintf(j->at.from_path, sizeof j->at.from_path, "%s", f->path);
-        return coord_saved_begin(c, j, &f->saved, e);
+        return coord_taken_saved(c, j, taken, bytes, false, e);
     }
     if (!coord_saved_put(c, &f->saved, j->at.number, j->at.run))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     coord_from_progress(f, &at, FROM_TO_LOAD, &j->at);
-    return coord_grow_load(c, j, e);
+    int rc = coord_grow_load(c, j, e);
+    return rc == 0 ? coord_taken_saved(c, j, taken, bytes, true, e) : rc;
 }
 
 /* ---- its text -------------------------------------------------------------------------------- */
@@ -181,8 +185,8 @@ static int job_begin(struct coord *c, struct coord_job *j, const struct coord_su
     int rc = coord_put(c, "counters", &c->counters, sizeof c->counters)
                  ? 0
                  : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
-    if (rc == 0 && fleet)
-        rc = coord_grow_begin_fleet(c, j, e);
+    if (rc == 0 && from == NULL)
+        rc = fleet ? coord_taken_fleet(c, j, e) : coord_taken_none(c, j, e);
     if (rc != 0)
         return rc;
     j->asked = (struct coord_asked){.number = run, .start = submit->start};

@@ -50,7 +50,8 @@ static void shard_beat(struct env_timer *t)
                                               .newest_cut = s->held > s->cut ? s->held : s->cut,
                                               .sequence = s->sequence,
                                               .synced = s->sequence,
-                                              .names_version = s->names_version};
+                                              .names_version = s->names_version,
+                                              .taken_version = s->taken_version};
     if (s->names_version > 0)
         w.u.SHARD_BEAT.names_digest = hash_bytes(s->names, strlen(s->names), 0);
     (void)snprintf(w.u.SHARD_BEAT.server, LIMIT_NAME, "%s", s->server);
@@ -311,6 +312,17 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
         s->names_asked++;
         w->u.NAMES_HELD_reply.version = s->names_version;
         return 0;
+    case WIRE_TYPE_TAKEN_SET:
+        if (s->older)
+            return SHOAL_E_VERSION;
+        s->taken_version = q->u.TAKEN_SET.version;
+        s->taken_bytes = m->frame[1].bytes;
+        (void)memcpy(s->taken, m->frame[1].data,
+                     s->taken_bytes < sizeof s->taken ? s->taken_bytes : sizeof s->taken);
+        return 0;
+    case WIRE_TYPE_TAKEN_HELD:
+        w->u.TAKEN_HELD_reply.version = s->taken_version;
+        return 0;
     case WIRE_TYPE_TABLE_CREATE:
         if (s->create_later != NULL) {
             (void)snprintf(w->error, sizeof w->error, "%s", s->create_later);
@@ -427,6 +439,8 @@ static void shard_message(void *core, peer_t from, struct msg *m)
             const char *status = s->status == NULL ? "{}" : s->status;
             if (q.type == WIRE_TYPE_SHARD_STATUS)
                 reply_send(s->env, from, &w, status, strlen(status), true);
+            else if (q.type == WIRE_TYPE_TAKEN_HELD)
+                reply_send(s->env, from, &w, s->taken, s->taken_bytes, true);
             else if (q.type == WIRE_TYPE_NAMES_HELD)
                 reply_send(s->env, from, &w, s->names, strlen(s->names), true);
             else if (q.type == WIRE_TYPE_MAP_HELD)

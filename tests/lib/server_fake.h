@@ -60,6 +60,9 @@ struct fake_shard {
     uint16_t *shard_of;  /* owned */
     uint32_t map_count;
     uint64_t names_version;
+    uint64_t taken_version; /* TAKEN_SET, as it came: what fits */
+    size_t taken_bytes;
+    char taken[4096];
     uint32_t names_asked;     /* times */
     char names[512];          /* as told; an empty one: none */
     bool names_slow;          /* NAMES_SET is BUSY as long */

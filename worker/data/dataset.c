@@ -156,21 +156,42 @@ int dataset_objects(const struct job *job, uint32_t split, struct string_list *l
     return rc;
 }
 
-int dataset_objects_again(const struct job *job, const char *after, bool first,
-                          struct object_seen *seen, struct string_list *lines, char **head,
-                          struct err *e)
+void dataset_listed_free(struct dataset_listed *l)
+{
+    config_list_free(&l->lines);
+    free(l->head);
+    free(l->gone);
+    *l = (struct dataset_listed){.head = NULL};
+}
+
+int dataset_objects_again(const struct job *job, const struct nameset *taken, bool first,
+                          struct dataset_listed *out, struct err *e)
 {
     struct cache cache;
-    *head = NULL;
+    *out = (struct dataset_listed){.head = NULL};
     int rc = cache_init(&cache, job->data.cache, e);
     if (rc == 0)
-        rc = object_list_again(job, after, seen, lines, e);
-    if (rc != 0 || !first || lines->count == 0 || format_of(job->data.format)->columns != NULL)
+        rc = object_list_again(job, taken, &out->lines, &out->gone, &out->gone_bytes, e);
+    if (rc != 0 || !first || out->lines.count == 0 || format_of(job->data.format)->columns != NULL)
         return rc;
-    rc = objects_head(job, lines, &cache, head, e);
+    rc = objects_head(job, &out->lines, &cache, &out->head, e);
     if (rc != 0)
-        config_list_free(lines);
+        dataset_listed_free(out);
     return rc == SHOAL_E_END ? 0 : rc; /* as if none had come yet */
+}
+
+struct nameset_item *dataset_files(const struct dataset *d, uint32_t *count, bool *unknown)
+{
+    const struct source *s = &d->source;
+    struct nameset_item *item = malloc((s->count + 1ull) * sizeof *item);
+    *count = 0;
+    *unknown = d->joined;
+    for (uint32_t i = 0; item != NULL && i < s->count && !d->joined; i++) {
+        *unknown |= s->file[i].stream;
+        if (!s->file[i].stream)
+            item[(*count)++] = nameset_item(s->file[i].name, strlen(s->file[i].name));
+    }
+    return item;
 }
 
 bool dataset_goes_by_names(const struct job *job)

@@ -17,6 +17,7 @@
 #include "dense/model.h"
 #include "proto/base/env.h"
 #include "proto/base/err.h"
+#include "proto/base/nameset.h"
 #include "proto/job/job.h"
 #include "proto/wire/wire.h"
 #include "worker/data/batch.h"
@@ -47,12 +48,20 @@ bool dataset_goes_by_names(const struct job *job);
  * file its columns), else NULL; both are the caller's. As object_list and object_open. */
 int dataset_objects(const struct job *job, uint32_t split, struct string_list *lines, char **head,
                     struct err *e);
-/* Of a log that grows, as object_list_again: what is behind `after`, which may be nothing; the head
+/* Of a log that grows, as object_list_again: what is not taken, which may be nothing; the head
  * where it is asked for (first): then what has none is not told yet. */
-struct object_seen;
-int dataset_objects_again(const struct job *job, const char *after, bool first,
-                          struct object_seen *seen, struct string_list *lines, char **head,
-                          struct err *e);
+struct dataset_listed {
+    struct string_list lines;
+    char *head;
+    uint8_t *gone;
+    uint32_t gone_bytes;
+};
+int dataset_objects_again(const struct job *job, const struct nameset *taken, bool first,
+                          struct dataset_listed *out, struct err *e);
+void dataset_listed_free(struct dataset_listed *l);
+/* Names of the files that it was read from, the caller's; *unknown: one is a stream, and has none,
+ * or they are joined. NULL: no memory. */
+struct nameset_item *dataset_files(const struct dataset *d, uint32_t *count, bool *unknown);
 /* The split's slices, in the order of its log (parsed.h), without an index; the caller closes both,
  * p first. As dataset_open. */
 struct parsed;

@@ -222,10 +222,9 @@ void inputs_close(struct inputs *s)
         free(s->input[i]);
     }
     free(s->input);
-    config_list_free(&s->lines);
-    free(s->head);
+    dataset_listed_free(&s->got);
     free(s->profile);
-    free(s->seen.hash);
+    nameset_close(&s->taken);
     memset(s, 0, sizeof *s);
 }
 
@@ -234,11 +233,13 @@ void inputs_close(struct inputs *s)
 static void list_run(struct env_work *w) /* on a thread of the pool */
 {
     struct inputs *s = container_of(w, struct inputs, list);
+    bool grows = s->listed == WIRE_TRAIN && s->job->data.objects.grow_ms > 0;
     s->list_error = (struct err){.code = 0};
-    s->list_status = s->listed == WIRE_TRAIN && s->job->data.objects.grow_ms > 0
-                         ? dataset_objects_again(s->job, s->after, s->job->data.head == NULL,
-                                                 &s->seen, &s->lines, &s->head, &s->list_error)
-                         : dataset_objects(s->job, s->listed, &s->lines, &s->head, &s->list_error);
+    s->list_status =
+        grows ? dataset_objects_again(s->job, &s->taken, s->job->data.head == NULL, &s->got,
+                                      &s->list_error)
+              : dataset_objects(s->job, s->listed, &s->got.lines, &s->got.head, &s->list_error);
+    s->known |= grows && s->list_status == 0;
 }
 
 static void list_done(struct env_work *w)
@@ -248,15 +249,11 @@ static void list_done(struct env_work *w)
     s->on_change(s->context);
 }
 
-void inputs_relist(struct inputs *s, uint32_t split, const char *after)
+void inputs_relist(struct inputs *s, uint32_t split)
 {
     if (s->listing)
         return;
-    if (after != NULL)
-        (void)snprintf(s->after, sizeof s->after, "%s", after);
-    config_list_free(&s->lines);
-    free(s->head);
-    s->head = NULL;
+    dataset_listed_free(&s->got);
     s->listed = split;
     s->list_status = 1;
 }

@@ -28,10 +28,10 @@ struct inputs {
     int list_status; /* 1: not asked for yet */
     uint32_t listed; /* which split */
     struct err list_error;
-    struct string_list lines; /* owned: of all objects, once listed */
-    char *head;               /* owned */
-    char after[LIMIT_PATH];   /* of a log that grows: names behind this one */
-    struct object_seen seen;
+    struct dataset_listed got; /* owned: lines of all objects, once listed */
+    struct nameset taken;      /* owned: of a log that grows: these are left out; not changed while
+                                * it is listed */
+    bool known;                /* of a log that grows: there was a list */
     char *profile; /* owned: of data.train (profile.h), as text; NULL: not yet, or there is none */
 };
 
@@ -47,10 +47,9 @@ int inputs_open(struct inputs *s, uint32_t split, uint32_t object, const char *l
 /* Whoever waits has looked: what failed and was asked for by nobody is tried again when it is. */
 void inputs_looked(struct inputs *s);
 void inputs_release(struct inputs *s, const struct dataset *d); /* NULL is fine */
-/* 0: `lines` and `head` are there; else as inputs_open. */
+/* 0: `got` is there; else as inputs_open. */
 int inputs_list(struct inputs *s, struct err *e);
-/* Those of this split are to be listed anew, of a log that grows those behind a name; NULL: the
- * same as before. */
-void inputs_relist(struct inputs *s, uint32_t split, const char *after);
+/* Those of this split are to be listed anew. */
+void inputs_relist(struct inputs *s, uint32_t split);
 
 #endif

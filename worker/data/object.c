@@ -20,8 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LIST_BYTES (4u << 20) /* of all lines: they travel in a frame; */
-#define ALL_BYTES (64u << 20) /* of a log that grows: those of them that are new */
+#define LIST_BYTES (4u << 20)  /* of all lines: they travel in a frame; */
+#define ALL_BYTES (256u << 20) /* of a log that grows: those of them that are new */
 #define PAUSE_MAX_S 60u
 #define INDEXES_BYTES (1u << 20) /* of a log that grows */
 #define SUFFIX "object"          /* of decoded text that is bounded by data.cache_max */
@@ -227,48 +227,6 @@ int object_list(const struct job *job, uint32_t split, struct string_list *out, 
 
 /* ---- a list that comes again ----------------------------------------------------------------- */
 
-static int compare_hashes(const void *a, const void *b)
-{
-    uint64_t x, y;
-    memcpy(&x, a, sizeof x);
-    memcpy(&y, b, sizeof y);
-    return x < y ? -1 : x > y;
-}
-
-/* Of lines: by the names at their begin. */
-static bool is_behind(const char *line, const char *after)
-{
-    size_t n = object_name(line), m = strlen(after);
-    int order = memcmp(line, after, n < m ? n : m);
-    return order > 0 || (order == 0 && n > m);
-}
-
-static int seen_take(struct object_seen *seen, const struct string_list *all, const char *after,
-                     struct err *e)
-{
-    uint64_t *hash = malloc((all->count + 1) * sizeof *hash);
-    if (hash == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "data.train: no memory for the list of objects");
-    seen->late = 0;
-    for (size_t i = 0; i < all->count; i++) {
-        const char *line = all->item[i];
-        hash[i] = object_salt(line);
-        if (!seen->known || is_behind(line, after) ||
-            (seen->count > 0 &&
-             bsearch(&hash[i], seen->hash, seen->count, sizeof *hash, compare_hashes) != NULL))
-            continue;
-        seen->late++;
-        (void)snprintf(seen->late_name, sizeof seen->late_name, "%.*s", (int)object_name(line),
-                       line);
-    }
-    qsort(hash, all->count, sizeof *hash, compare_hashes);
-    free(seen->hash);
-    seen->hash = hash;
-    seen->count = all->count;
-    seen->known = true;
-    return 0;
-}
-
 /* What a file is known by; false: it has gone. */
 static bool file_line(const char *name, char line[LIMIT_PATH])
 {
@@ -280,16 +238,21 @@ static bool file_line(const char *name, char line[LIMIT_PATH])
     return true;
 }
 
-/* Those behind `after` that fit. */
-static int lines_take(const struct job *job, const struct string_list *all, const char *after,
-                      struct string_list *out, struct err *e)
+static struct nameset_item item_of(const char *line)
+{
+    return nameset_item(line, object_name(line));
+}
+
+/* Those that are not taken and fit. */
+static int lines_take(const struct job *job, const struct string_list *all,
+                      const struct nameset *taken, struct string_list *out, struct err *e)
 {
     size_t bytes = 0;
     bool files = job->data.objects.of[WIRE_TRAIN].list == NULL;
     for (size_t i = 0; i < all->count && out->count < LIMIT_OBJECTS; i++) {
         char line[LIMIT_PATH];
         const char *is = all->item[i];
-        if (!is_behind(is, after))
+        if (nameset_has(taken, item_of(is)))
             continue;
         int rc = line_check(is, "data.train", e);
         if (rc != 0)
@@ -307,30 +270,64 @@ static int lines_take(const struct job *job, const struct string_list *all, cons
     return 0;
 }
 
-int object_list_again(const struct job *job, const char *after, struct object_seen *seen,
-                      struct string_list *out, struct err *e)
+/* A bit for each of the taken names that is not listed. */
+static int gone_make(const struct string_list *all, const struct nameset *taken, uint8_t **gone,
+                     uint32_t *bytes, struct err *e)
+{
+    struct nameset listed = {.count = 0};
+    int rc = 0;
+    *bytes = (taken->count + 7) / 8;
+    *gone = calloc(*bytes + 1, 1);
+    for (size_t i = 0; rc == 0 && i < all->count; i++)
+        rc = nameset_add(&listed, item_of(all->item[i]));
+    if (rc != 0 || *gone == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "data.train: no memory for the list of objects");
+    for (uint32_t i = 0; rc == 0 && i < taken->count; i++)
+        if (!nameset_has(&listed, taken->item[i]))
+            (*gone)[i / 8] |= (uint8_t)(1u << (i % 8));
+    nameset_close(&listed);
+    return rc;
+}
+
+/* Names of files, or lines that the command has printed, in byte order. */
+static int all_list(const struct job *job, struct string_list *all, struct err *e)
+{
+    bool files = job->data.objects.of[WIRE_TRAIN].list == NULL;
+    int rc = files ? 0 : commands_list(job, WIRE_TRAIN, all, e);
+    for (size_t i = 0; rc == 0 && files && i < job->data.train.count; i++) {
+        const struct string_list one = {&job->data.train.item[i], 1};
+        rc = source_names_any(&one, "data.train", all, e);
+        rc = rc == SHOAL_E_NOINPUT ? 0 : rc; /* none has come yet */
+    }
+    if (rc == 0 && all->count > NAMESET_MAX)
+        rc = err_set(e, SHOAL_E_CONFIG,
+                     "data.train: %zu objects are listed, and %u can be told apart: list fewer, "
+                     "those from a date on, say; what a list has no more may come no more",
+                     all->count, NAMESET_MAX);
+    if (rc == 0 && all->count > 0)
+        qsort(all->item, all->count, sizeof all->item[0], compare_lines);
+    return rc == 0 ? names_check(all, "data.train", e) : rc;
+}
+
+int object_list_again(const struct job *job, const struct nameset *taken, struct string_list *out,
+                      uint8_t **gone, uint32_t *bytes, struct err *e)
 {
     struct string_list all = {0};
     *out = (struct string_list){0};
-    bool files = job->data.objects.of[WIRE_TRAIN].list == NULL;
-    int rc = files ? 0 : commands_list(job, WIRE_TRAIN, &all, e);
-    for (size_t i = 0; rc == 0 && files && i < job->data.train.count; i++) {
-        const struct string_list one = {&job->data.train.item[i], 1};
-        rc = source_names_any(&one, "data.train", &all, e);
-        rc = rc == SHOAL_E_NOINPUT ? 0 : rc; /* none has come yet */
-    }
-    if (rc == 0) {
-        if (all.count > 0)
-            qsort(all.item, all.count, sizeof all.item[0], compare_lines);
-        rc = names_check(&all, "data.train", e);
-    }
+    *gone = NULL;
+    *bytes = 0;
+    int rc = all_list(job, &all, e);
     if (rc == 0)
-        rc = seen_take(seen, &all, after, e);
-    if (rc == 0)
-        rc = lines_take(job, &all, after, out, e);
+        rc = lines_take(job, &all, taken, out, e);
+    if (rc == 0 && taken->count > NAMESET_MAX / 2)
+        rc = gone_make(&all, taken, gone, bytes, e);
     config_list_free(&all);
-    if (rc != 0)
-        config_list_free(out);
+    if (rc == 0)
+        return 0;
+    config_list_free(out);
+    free(*gone);
+    *gone = NULL;
+    *bytes = 0;
     return rc;
 }
 

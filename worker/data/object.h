@@ -8,25 +8,19 @@
 #ifndef WORKER_DATA_OBJECT_H
 #define WORKER_DATA_OBJECT_H
 
+#include "proto/base/nameset.h"
 #include "proto/job/job.h"
 #include "worker/data/source.h"
 
 /* Lines of all objects of a split, in byte order; the caller's (config_list_free). As
  * source_open; DATA: a name twice, or one that cannot be; CONFIG: too many. */
 int object_list(const struct job *job, uint32_t split, struct string_list *out, struct err *e);
-/* Names of the last list, by hash: what is late. */
-struct object_seen {
-    uint64_t *hash; /* owned (count), rising */
-    size_t count;
-    bool known; /* there was one */
-    uint32_t late;
-    char late_name[LIMIT_PATH];
-};
-/* Of data.train, a log that grows: the first lines behind the name `after` that fit into a message,
- * files with their bytes and times, so that nobody takes one that is still written. seen->late:
- * names up to `after` that the last list had not, late_name one of them. */
-int object_list_again(const struct job *job, const char *after, struct object_seen *seen,
-                      struct string_list *out, struct err *e);
+/* Of data.train, a log that grows: the first lines that fit into a message of those whose names are
+ * not taken, files with their bytes and times, so that nobody takes one that is still written. gone
+ * (bytes of it, a bit for each taken name, the caller's): those that the list has not; NULL, while
+ * there is much room for names. CONFIG: more than NAMESET_MAX are listed. */
+int object_list_again(const struct job *job, const struct nameset *taken, struct string_list *out,
+                      uint8_t **gone, uint32_t *bytes, struct err *e);
 /* The text of one, as a source of one file: found in the cache folder, or read, as often as
  * data.objects.tries allows. As source_open; UNAVAILABLE: a command that printed nothing for
  * data.objects.quiet. */

@@ -42,7 +42,7 @@ struct seat {
     struct lane *lane;   /* owned: the one that works here */
     struct wire_LANE_NEXT_reply task;
     struct dataset *data; /* the task's input, while it is needed; or NULL */
-    struct request ask, report;
+    struct request ask, files, report;
     struct env_timer rest;
     bool proves;      /* tells what its input is, before it begins a task */
     int index_status; /* of INDEX */
@@ -185,7 +185,9 @@ static void seat_report(struct seat *s)
     s->report.type = s->task.kind == WIRE_NEXT_INDEX || s->proves ? index_report(s)
                      : s->task.kind == WIRE_NEXT_EVAL             ? WIRE_TYPE_EVAL_DONE
                                                                   : WIRE_TYPE_TASK_DONE;
-    client_start(s->host->base.client, &s->report);
+    bool tells = s->task.kind == WIRE_NEXT_INDEX && s->index_status == 0 && s->task.object == 0 &&
+                 s->task.split == WIRE_TRAIN;
+    client_start(s->host->base.client, tells ? &s->files : &s->report);
 }
 
 /* Who came later has indexed for himself: of files that were replaced meanwhile the job would learn
@@ -394,6 +396,44 @@ static struct msg *report_build(struct request *r)
     return task_message(s);
 }
 
+/* Whose rows they are, before how many. */
+static struct msg *files_build(struct request *r)
+{
+    struct seat *s = container_of(r, struct seat, files);
+    struct wire w;
+    client_head(r, &w);
+    w.u.FILES.pass = s->host->pass;
+    struct nameset_item *item = dataset_files(s->data, &w.u.FILES.count, &w.u.FILES.unknown);
+    size_t bytes = w.u.FILES.count * sizeof *item;
+    struct msg *m = item == NULL ? NULL : wire_encode(&w);
+    void *frame = m == NULL ? NULL : msg_add(m, bytes);
+    if (frame != NULL && bytes > 0)
+        memcpy(frame, item, bytes);
+    free(item);
+    if (frame != NULL)
+        return m;
+    msg_free(m);
+    return NULL;
+}
+
+static enum request_verdict files_reply(struct request *r, const struct wire *w,
+                                        const struct msg *m)
+{
+    struct seat *s = container_of(r, struct seat, files);
+    (void)m;
+    SHOAL_ASSERT(s->state == REPORTING);
+    if (w->status == SHOAL_E_UNAVAILABLE) {
+        s->host->unknown(s->host->context);
+        return REQUEST_DONE;
+    }
+    if (client_passing(w->status))
+        return REQUEST_LATER;
+    if (w->status != 0) /* a coordinator of a release that keeps no names */
+        log_debug("the coordinator does not take the names of files: %s", w->error);
+    client_start(s->host->base.client, &s->report);
+    return REQUEST_DONE;
+}
+
 /* Any other refusal says nothing of the input. */
 static enum request_verdict proof_reply(struct seat *s, const struct wire *w)
 {
@@ -464,6 +504,10 @@ int seat_new(struct seat_host *host, struct seat **out, struct err *e)
                               .target = CLIENT_COORDINATOR,
                               .build = ask_build,
                               .reply = ask_reply};
+    s->files = (struct request){.type = WIRE_TYPE_FILES,
+                                .target = CLIENT_COORDINATOR,
+                                .build = files_build,
+                                .reply = files_reply};
     s->report = (struct request){
         .target = CLIENT_COORDINATOR, .build = report_build, .reply = report_reply};
     int rc = lane_new(&host->base, seat_worked, s, &s->lane, e);
@@ -493,6 +537,7 @@ void seat_free(struct seat *s)
 void seat_drop(struct seat *s)
 {
     client_cancel(s->host->base.client, &s->ask);
+    client_cancel(s->host->base.client, &s->files);
     client_cancel(s->host->base.client, &s->report);
     env_timer_stop(s->host->base.env, &s->rest);
     s->number = SEAT_NO_LANE;

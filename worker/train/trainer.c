@@ -64,6 +64,7 @@ void trainer_clear(struct trainer *t, bool again, int status, const char *text)
     snprintf(t->end.text, sizeof t->end.text, "%s", text);
     client_cancel(t->client, &t->join);
     client_cancel(t->client, &t->objects);
+    client_cancel(t->client, &t->taken);
     client_cancel(t->client, &t->tell);
     client_cancel(t->client, &t->declare);
     client_cancel(t->client, &t->profile);

@@ -57,7 +57,7 @@ struct trainer {
     uint32_t lanes; /* of the job */
     uint32_t lease_ms;
     uint32_t declared; /* tables */
-    struct request join, objects, tell, declare, profile, beat, leave;
+    struct request join, objects, taken, tell, declare, profile, beat, leave;
     bool profiled; /* the coordinator was told of the input's profile */
     bool listed;   /* of a log that grows: what was asked for with the token is to be told */
     uint64_t list_token;

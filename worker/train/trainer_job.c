@@ -208,7 +208,7 @@ void trainer_job_prepare(struct trainer *t)
     while (t->known < JOB_SPLITS && !lists(t, t->known))
         t->known++;
     /* what was told of the one before goes */
-    inputs_relist(&t->inputs, t->known < JOB_SPLITS ? t->known : WIRE_TRAIN, "");
+    inputs_relist(&t->inputs, t->known < JOB_SPLITS ? t->known : WIRE_TRAIN);
     if (t->known < JOB_SPLITS) {
         t->listing = t->listed = false;
         client_start(t->client, &t->objects);
@@ -247,7 +247,7 @@ static uint32_t split_asked(const struct trainer *t)
 static struct msg *objects_build(struct request *r)
 {
     struct trainer *t = container_of(r, struct trainer, objects);
-    const struct inputs *s = &t->inputs;
+    const struct dataset_listed *s = &t->inputs.got;
     size_t bytes = 0, head = s->head != NULL ? strlen(s->head) : 0;
     struct wire w;
     client_head(r, &w);
@@ -256,18 +256,17 @@ static struct msg *objects_build(struct request *r)
     w.u.OBJECTS.due = t->state == WORKING;
     w.u.OBJECTS.listed = t->listed;
     w.u.OBJECTS.token = t->list_token;
+    w.u.OBJECTS.gone = s->gone_bytes;
     if (t->listed) {
-        w.u.OBJECTS.late = s->list_status == 0 ? s->seen.late : 0;
-        w.u.OBJECTS.fail_status = s->list_status;
-        (void)snprintf(w.u.OBJECTS.late_name, LIMIT_PATH, "%s", s->seen.late_name);
-        (void)snprintf(w.u.OBJECTS.fail_text, ERR_TEXT_MAX, "%s", s->list_error.text);
+        w.u.OBJECTS.fail_status = t->inputs.list_status;
+        (void)snprintf(w.u.OBJECTS.fail_text, ERR_TEXT_MAX, "%s", t->inputs.list_error.text);
     }
     w.u.OBJECTS.split = split_asked(t);
     for (size_t i = 0; i < s->lines.count; i++)
         bytes += strlen(s->lines.item[i]) + 1;
     struct msg *m = wire_encode(&w);
-    void *lines = m == NULL ? NULL : msg_add(m, bytes),
-         *first = lines == NULL ? NULL : msg_add(m, head);
+    void *lines = m == NULL ? NULL : msg_add(m, bytes);
+    char *first = lines == NULL ? NULL : msg_add(m, head + s->gone_bytes);
     if (first == NULL) {
         msg_free(m);
         return NULL;
@@ -275,7 +274,53 @@ static struct msg *objects_build(struct request *r)
     (void)lines_put(&s->lines, lines);
     if (head > 0)
         memcpy(first, s->head, head);
+    if (s->gone_bytes > 0)
+        memcpy(first + head, s->gone, s->gone_bytes);
     return m;
+}
+
+/* The list is made: by whoever has the token, and of a log that grows the names in inputs.taken. */
+static void list_begin(struct trainer *t)
+{
+    inputs_relist(&t->inputs, split_asked(t));
+    t->listing = true;
+    trainer_wake(t);
+}
+
+static struct msg *taken_build(struct request *r)
+{
+    struct trainer *t = container_of(r, struct trainer, taken);
+    struct wire w;
+    client_head(r, &w);
+    w.u.TAKEN.pass = t->host.pass;
+    w.u.TAKEN.digest = nameset_digest(&t->inputs.taken);
+    return wire_encode(&w);
+}
+
+static enum request_verdict taken_reply(struct request *r, const struct wire *w,
+                                        const struct msg *m)
+{
+    struct trainer *t = container_of(r, struct trainer, taken);
+    struct nameset *taken = &t->inputs.taken;
+    if (w->status == SHOAL_E_UNAVAILABLE) {
+        trainer_clear(t, true, 0, "");
+        return REQUEST_DONE;
+    }
+    if (client_passing(w->status))
+        return REQUEST_LATER;
+    if (w->status != 0) {
+        trainer_end(t, w->status, w->error[0] != '\0' ? w->error : err_text(w->status));
+        return REQUEST_DONE;
+    }
+    if (w->u.TAKEN_reply.digest != nameset_digest(taken)) {
+        nameset_close(taken);
+        if (nameset_add_all(taken, m->frame[1].data, w->u.TAKEN_reply.count) != 0) {
+            nameset_close(taken);
+            return REQUEST_LATER;
+        }
+    }
+    list_begin(t);
+    return REQUEST_DONE;
 }
 
 static enum request_verdict objects_reply(struct request *r, const struct wire *w,
@@ -289,7 +334,7 @@ static enum request_verdict objects_reply(struct request *r, const struct wire *
     bool works = t->state == WORKING; /* a log that grows */
     if (t->listed || works)
         /* what it was is told, or is not asked for any more */
-        inputs_relist(&t->inputs, WIRE_TRAIN, NULL);
+        inputs_relist(&t->inputs, WIRE_TRAIN);
     t->listed = false;
     if (client_passing(w->status)) /* AGAIN: another worker lists them, or they are listed again */
         return works ? REQUEST_DONE : REQUEST_LATER;
@@ -302,10 +347,11 @@ static enum request_verdict objects_reply(struct request *r, const struct wire *
         return REQUEST_DONE;
     }
     if (w->u.OBJECTS_reply.list) {
-        inputs_relist(&t->inputs, split_asked(t), w->u.OBJECTS_reply.after);
         t->list_token = w->u.OBJECTS_reply.token;
-        t->listing = true;
-        trainer_wake(t);
+        if (split_asked(t) == WIRE_TRAIN && t->job.data.objects.grow_ms > 0)
+            client_start(t->client, &t->taken);
+        else
+            list_begin(t);
         return REQUEST_DONE;
     }
     if (works)
@@ -335,7 +381,7 @@ void trainer_job_list(struct trainer *t)
     t->listed = split_asked(t) == WIRE_TRAIN && t->job.data.objects.grow_ms > 0;
     /* a list that never was is a mistake in the job file; one that was comes back, also where
      * another worker had it */
-    bool was = t->state == WORKING || t->inputs.seen.known;
+    bool was = t->state == WORKING || t->inputs.known;
     if (rc != 0 && !(t->listed && was))
         trainer_end(t, rc, e.text);
     else
@@ -344,7 +390,8 @@ void trainer_job_list(struct trainer *t)
 
 void trainer_job_list_again(struct trainer *t)
 {
-    if (t->state == WORKING && !t->listing && !request_active(&t->objects))
+    if (t->state == WORKING && !t->listing && !request_active(&t->objects) &&
+        !request_active(&t->taken))
         client_start(t->client, &t->objects);
 }
 
@@ -499,6 +546,10 @@ void trainer_job_init(struct trainer *t)
                                   .target = CLIENT_COORDINATOR,
                                   .build = objects_build,
                                   .reply = objects_reply};
+    t->taken = (struct request){.type = WIRE_TYPE_TAKEN,
+                                .target = CLIENT_COORDINATOR,
+                                .build = taken_build,
+                                .reply = taken_reply};
     t->tell = (struct request){.type = WIRE_TYPE_LEGEND,
                                .target = CLIENT_COORDINATOR,
                                .build = tell_build,

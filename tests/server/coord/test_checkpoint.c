@@ -448,16 +448,14 @@ static void grows(void)
     g->at = (struct coord_grow_record){.job = j->at.number,
                                        .rows = 1005,
                                        .batches = 101,
-                                       .names_bytes = 2,
                                        .list_bytes = 2,
                                        .round = 1,
-                                       .names = 1,
                                        .objects = 1};
-    g->record_bytes = sizeof g->at + 4 + sizeof object;
+    g->record_bytes = sizeof g->at + 2 + sizeof object;
     char *record = g->record = malloc(g->record_bytes);
     memcpy(record, &g->at, sizeof g->at);
-    memcpy(record + sizeof g->at, "a\na\n", 4);
-    memcpy(record + sizeof g->at + 4, &object, sizeof object);
+    memcpy(record + sizeof g->at, "a\n", 2);
+    memcpy(record + sizeof g->at + 2, &object, sizeof object);
 }
 
 /* Of the state in a checkpoint: where lane 0 goes on. */

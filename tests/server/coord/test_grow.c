@@ -45,6 +45,8 @@ static void end(void)
 {
     coord_objects_close(&c->job.objects[WIRE_TRAIN]);
     coord_grow_close(&c->job.grow);
+    coord_taken_close(&c->taken);
+    coord_taken_list_close(&c->job.taken);
     coord_task_close(&c->job.tasks);
     coord_store_close(c->store);
     free(c->job.epoch);
@@ -109,6 +111,10 @@ static void round_of(uint64_t rows)
     for (uint32_t i = 0; i < o->count; i++)
         o->object[i].rows = rows;
     const struct coord_split whole = {.rows = rows * o->count, .used = 1, .known = 1};
+    bool is_told = true;
+    if (rows > 0)
+        ck_assert_int_eq(coord_taken_round(c, c->job.at.epoch + 1, &is_told, &e), 0);
+    ck_assert(is_told);
     ck_assert_int_eq(coord_grow_round(c, &whole, c->job.at.epoch + 1, &e), 0);
     c->job.at.epoch += rows > 0;
     coord_grow_wait(&c->job);
@@ -222,142 +228,6 @@ START_TEST(each_is_taken_once_and_a_lesser_name_too)
 }
 END_TEST
 
-/* Another job, with the tables of a checkpoint: behind what these have learnt. */
-START_TEST(a_job_begins_behind_what_its_tables_have_learnt)
-{
-    struct err e;
-    for (uint64_t learnt = 10; learnt <= 20; learnt += 10) { /* b's round is at hand, or over */
-        begin(PHASE_GROW);
-        listed("a\t1\n");
-        listed("a\t1\n");
-        ck_assert(takes());
-        round_of(10);
-        listed("a\t1\nb\t1\n");
-        listed("a\t1\nb\t1\n");
-        ck_assert(takes());
-        round_of(10);
-        size_t bytes = c->job.grow.record_bytes;
-        void *record = malloc(bytes);
-        memcpy(record, c->job.grow.record, bytes);
-        end();
-        begin(PHASE_INDEX);
-        ck_assert_int_eq(coord_grow_begin(c, &c->job, record, bytes, learnt, &e), 0);
-        coord_grow_close(&c->job.grow); /* and a coordinator that comes back */
-        ck_assert_int_eq(coord_grow_load(c, &c->job, &e), 0);
-        ck_assert_int_eq(listed("a\t1\nb\t1\nc\t1\n"), SHOAL_E_AGAIN);
-        ck_assert_int_eq(listed("a\t1\nb\t1\nc\t1\n"), 0);
-        ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, learnt == 20 ? 1 : 2);
-        ck_assert_str_eq(c->job.objects[WIRE_TRAIN].object[0].line, learnt == 20 ? "c\t1" : "b\t1");
-        ck_assert_str_eq(c->job.objects[WIRE_TRAIN].head, "x,y");
-        c->job.at.number = 8; /* not another job */
-        coord_grow_close(&c->job.grow);
-        ck_assert_int_eq(coord_grow_load(c, &c->job, &e), 0);
-        ck_assert_uint_eq(c->job.grow.taken.count, 0);
-        free(record);
-        end();
-    }
-}
-END_TEST
-
-static void last_one(const char *yaml)
-{
-    c->job.yaml = strdup(yaml);
-    c->job.yaml_bytes = strlen(yaml);
-}
-
-/* Job `number`, with the tables that are here. */
-static int begin_with_fleet_of(uint32_t grow_ms, uint64_t number, struct err *e)
-{
-    static struct coord_job next;
-    memset(&next, 0, sizeof next);
-    next.parsed = true;
-    next.at.number = next.at.run = number;
-    next.spec.data.objects.grow_ms = grow_ms;
-    ck_assert_int_eq(coord_task_open(&next.tasks, 2, WIRE_ASYNC, e), 0);
-    int rc = coord_grow_begin_fleet(c, &next, e);
-    coord_objects_close(&next.objects[WIRE_TRAIN]);
-    coord_grow_close(&next.grow);
-    coord_task_close(&next.tasks);
-    return rc;
-}
-
-static int begin_with_fleet(uint64_t number, struct err *e)
-{
-    return begin_with_fleet_of(10000, number, e);
-}
-
-/* What job `number` knows to be taken, once its coordinator has come back. */
-static const struct coord_objects *taken_by(uint64_t number)
-{
-    struct err e;
-    c->job.at.number = c->job.at.run = number;
-    c->job.at.epoch = 0;
-    c->job.at.from = FROM_FLEET;
-    c->job.parsed = true;
-    coord_grow_close(&c->job.grow);
-    ck_assert_int_eq(coord_grow_load(c, &c->job, &e), 0);
-    return &c->job.grow.taken;
-}
-
-/* Likewise with the tables that are here: of a job whose file alone is known, as of one whose
- * processes all live; and one that has no round yet hands on what it took over. */
-START_TEST(a_job_begins_behind_what_the_fleet_has_learnt)
-{
-    struct err e;
-    for (uint64_t learnt = 10; learnt <= 20; learnt += 10) { /* b's round is at hand, or over */
-        begin(PHASE_GROW);
-        last_one("job: x\ndata: {train: a*, objects: {grow: 10s}}\n");
-        listed("a\t1\n");
-        listed("a\t1\n");
-        ck_assert(takes());
-        round_of(10);
-        listed("a\t1\nb\t1\n");
-        listed("a\t1\nb\t1\n");
-        ck_assert(takes());
-        round_of(10);
-        c->job.at.train_rows = learnt;
-        c->job.at.phase = PHASE_FAILED;
-        c->job.parsed = learnt == 20;
-        c->job.at.run += learnt == 20; /* a checkpoint of the done job, by an older release */
-        ck_assert_msg(begin_with_fleet(8, &e) == 0, "%s", e.text);
-        ck_assert_uint_eq(taken_by(8)->count, learnt == 20 ? 2 : 1);
-        ck_assert_msg(begin_with_fleet(9, &e) == 0, "%s", e.text);
-        ck_assert_uint_eq(taken_by(8)->count, learnt == 20 ? 2 : 1); /* 9 never came to be */
-        ck_assert_uint_eq(taken_by(9)->count, learnt == 20 ? 2 : 1);
-        /* one that does not grow, and has learnt something else, hands it on too */
-        ck_assert_msg(begin_with_fleet_of(0, 11, &e) == 0, "%s", e.text);
-        c->job.at.number = c->job.at.run = 11;
-        c->job.at.epoch = 1;
-        c->job.parsed = true;
-        c->job.spec.data.objects.grow_ms = 0;
-        ck_assert_msg(begin_with_fleet(12, &e) == 0, "%s", e.text);
-        c->job.spec.data.objects.grow_ms = 10000;
-        ck_assert_uint_eq(taken_by(12)->count, learnt == 20 ? 2 : 1);
-        c->job.at.from = FROM_TO_LOAD; /* and never has: the tables are of somebody else */
-        ck_assert_int_eq(begin_with_fleet(10, &e), 0);
-        ck_assert_uint_eq(taken_by(10)->count, 0);
-        free(c->job.yaml);
-        end();
-    }
-}
-END_TEST
-
-START_TEST(a_job_does_not_begin_with_a_fleet_whose_record_is_gone)
-{
-    struct err e;
-    begin(PHASE_DONE);
-    last_one("job: x\ndata: {train: a*, objects: {grow: 10s}}\n");
-    c->job.at.epoch = 3;
-    ck_assert_int_eq(begin_with_fleet(8, &e), SHOAL_E_CORRUPT);
-    ck_assert_ptr_nonnull(strstr(e.text, "begin with their newest checkpoint"));
-    ck_assert_int_eq(begin_with_fleet_of(0, 8, &e), 0); /* one that does not grow needs none */
-    c->job.spec.data.objects.grow_ms = 0;               /* it had no rounds */
-    ck_assert_int_eq(begin_with_fleet(8, &e), 0);
-    free(c->job.yaml);
-    end();
-}
-END_TEST
-
 /* Of a round without rows nothing is trained; its objects are taken all the same. */
 START_TEST(empty_objects_are_taken_without_a_round)
 {
@@ -379,27 +249,51 @@ START_TEST(empty_objects_are_taken_without_a_round)
 }
 END_TEST
 
-/* Names are forgotten from the least on; up to there nothing is taken any more. */
+/* A bit for each of the first `count` names that the last list had not. */
+static void gone(uint32_t count)
+{
+    size_t bytes = (count + 7) / 8;
+    uint8_t *bits = malloc(bytes);
+    memset(bits, 0xff, bytes);
+    if (count % 8 != 0)
+        bits[bytes - 1] = (uint8_t)((1u << count % 8) - 1);
+    coord_taken_gone(c, bits, bytes);
+    free(bits);
+}
+
+static struct nameset_item numbered(uint32_t n)
+{
+    return (struct nameset_item){{n * UINT64_C(0x9e3779b97f4a7c15), n}};
+}
+
+/* The oldest are forgotten, as many as there must be, of those that are not listed any more; while
+ * all are, nothing more is taken. */
 START_TEST(names_are_remembered_within_bounds)
 {
-    char *lines = malloc(40 * (COORD_GROW_NAMES + 10)), *at = lines;
     begin(PHASE_GROW);
-    for (uint32_t i = 0; i < COORD_GROW_NAMES + 5; i++)
-        at += sprintf(at, "%08u\t1\n", 100 + i);
-    listed(lines);
-    listed(lines);
+    struct nameset *names = &c->taken.is.names;
+    for (uint32_t i = 0; i + 1 < NAMESET_MAX; i++)
+        ck_assert_int_eq(nameset_add(names, numbered(i)), 0);
+    listed("a\t1\nb\t1\nc\t1\n");
+    listed("a\t1\nb\t1\nc\t1\n");
     ck_assert(takes());
-    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, COORD_GROW_NAMES + 5);
-    round_of(1);
-    ck_assert_uint_eq(c->job.grow.taken.count, COORD_GROW_NAMES);
-    ck_assert_str_eq(c->job.grow.at.after, "00000104");
-    listed("00000099\t1\n00000104x\t1\n");
-    listed("00000099\t1\n00000104x\t1\n");
+    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 1); /* there is room for it */
+    round_of(10);
+    ck_assert_uint_eq(names->count, NAMESET_MAX);
+    listed("b\t1\nc\t1\n");
+    listed("b\t1\nc\t1\n");
+    ck_assert(!takes());
+    c->taken.counted = true; /* who lists has asked for them */
+    gone(5);
+    ck_assert_uint_eq(coord_taken_room(c), 5);
     ck_assert(takes());
-    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 1);
-    ck_assert_str_eq(c->job.objects[WIRE_TRAIN].object[0].line, "00000104x\t1");
-    ck_assert_uint_lt(c->job.grow.record_bytes, COORD_VALUE_MAX);
-    free(lines);
+    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 2);
+    round_of(10);
+    ck_assert_uint_eq(names->count, NAMESET_MAX);
+    ck_assert(!nameset_has(names, numbered(0)) && !nameset_has(names, numbered(1)));
+    ck_assert(nameset_has(names, numbered(2)) && coord_taken_has(c, "a\t1"));
+    gone(5); /* of names that have moved meanwhile */
+    ck_assert_uint_eq(coord_taken_room(c), 0);
     end();
 }
 END_TEST
@@ -546,9 +440,6 @@ int main(void)
     tcase_add_test(t, a_first_object_with_lines_is_waited_for);
     tcase_add_test(t, a_list_that_is_told_twice_is_one);
     tcase_add_test(t, each_is_taken_once_and_a_lesser_name_too);
-    tcase_add_test(t, a_job_begins_behind_what_its_tables_have_learnt);
-    tcase_add_test(t, a_job_begins_behind_what_the_fleet_has_learnt);
-    tcase_add_test(t, a_job_does_not_begin_with_a_fleet_whose_record_is_gone);
     tcase_add_test(t, empty_objects_are_taken_without_a_round);
     tcase_add_test(t, names_are_remembered_within_bounds);
     tcase_add_test(t, figures_of_old_rounds_go);

@@ -113,14 +113,14 @@ START_TEST(the_list_and_the_first_line_are_for_all)
     ck_assert_int_eq(inputs_list(&inputs, &e), SHOAL_E_AGAIN);
     loop_turns();
     ck_assert_int_eq(inputs_list(&inputs, &e), 0);
-    ck_assert_uint_eq(inputs.lines.count, OBJECTS);
-    ck_assert_str_eq(inputs.head, "label,a");
+    ck_assert_uint_eq(inputs.got.lines.count, OBJECTS);
+    ck_assert_str_eq(inputs.got.head, "label,a");
 }
 END_TEST
 
 static int list_made(struct err *e)
 {
-    inputs_relist(&inputs, 0, "");
+    inputs_relist(&inputs, 0);
     ck_assert_int_eq(inputs_list(&inputs, e), SHOAL_E_AGAIN);
     loop_turns();
     return inputs_list(&inputs, e);
@@ -137,13 +137,13 @@ START_TEST(the_first_line_is_of_the_first_object_that_has_one)
     for (int grows = 0; grows < 2; grows++) {
         job.data.objects.grow_ms = grows ? 1000 : 0;
         ck_assert_msg(list_made(&e) == 0, "%s", e.text);
-        ck_assert_uint_eq(inputs.lines.count, OBJECTS);
-        ck_assert_str_eq(inputs.head, "label,a");
+        ck_assert_uint_eq(inputs.got.lines.count, OBJECTS);
+        ck_assert_str_eq(inputs.got.head, "label,a");
     }
     free(job.data.objects.of[0].list);
     job.data.objects.of[0].list = strdup("echo o00; echo o01");
     ck_assert_int_eq(list_made(&e), 0); /* of a log that grows: it may still come */
-    ck_assert_uint_eq(inputs.lines.count, 0);
+    ck_assert_uint_eq(inputs.got.lines.count, 0);
     job.data.objects.grow_ms = 0;
     ck_assert_int_eq(list_made(&e), SHOAL_E_DATA);
     ck_assert_ptr_nonnull(strstr(e.text, "no line in any of the 2 objects"));
@@ -159,13 +159,13 @@ START_TEST(a_list_is_asked_for_anew)
     ck_assert_int_eq(inputs_list(&inputs, &e), 0);
     worker_write("o99", "label,a\n1,1\n", 12);
     ck_assert_int_eq(inputs_list(&inputs, &e), 0);
-    ck_assert_uint_eq(inputs.lines.count, OBJECTS); /* it stands */
-    inputs_relist(&inputs, 0, "");
-    ck_assert_uint_eq(inputs.lines.count, 0);
+    ck_assert_uint_eq(inputs.got.lines.count, OBJECTS); /* it stands */
+    inputs_relist(&inputs, 0);
+    ck_assert_uint_eq(inputs.got.lines.count, 0);
     ck_assert_int_eq(inputs_list(&inputs, &e), SHOAL_E_AGAIN);
     loop_turns();
     ck_assert_int_eq(inputs_list(&inputs, &e), 0);
-    ck_assert_uint_eq(inputs.lines.count, OBJECTS + 1);
+    ck_assert_uint_eq(inputs.got.lines.count, OBJECTS + 1);
 }
 END_TEST
 
@@ -183,13 +183,13 @@ START_TEST(each_split_has_objects_of_its_own)
     ck_assert_int_eq(inputs_open(&inputs, 1, 3, "v", &valid, &e), 0);
     ck_assert_uint_eq(dataset_rows(d), 2);
     ck_assert_uint_eq(dataset_rows(valid), 1);
-    inputs_relist(&inputs, 1, "");
+    inputs_relist(&inputs, 1);
     ck_assert_int_eq(inputs_list(&inputs, &e), SHOAL_E_AGAIN);
     loop_turns();
     ck_assert_int_eq(inputs_list(&inputs, &e), 0);
-    ck_assert_uint_eq(inputs.lines.count, 1);
-    ck_assert_str_eq(inputs.lines.item[0], "v");
-    ck_assert_ptr_null(inputs.head); /* columns are data.train's */
+    ck_assert_uint_eq(inputs.got.lines.count, 1);
+    ck_assert_str_eq(inputs.got.lines.item[0], "v");
+    ck_assert_ptr_null(inputs.got.head); /* columns are data.train's */
 }
 END_TEST
 

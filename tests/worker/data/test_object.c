@@ -293,43 +293,64 @@ START_TEST(an_objects_salt_is_that_of_every_release)
 }
 END_TEST
 
+static uint8_t *gone;
+static uint32_t gone_bytes;
+
 /* Of a log that grows. */
-static int lists_again(const char *words, const char *after, struct object_seen *seen)
+static int lists_again(const char *command, const struct nameset *taken)
 {
     config_list_free(&lines);
+    free(gone);
     job.data.objects.grow_ms = 1000;
-    snprintf(list_text, sizeof list_text, "printf '%s'", words);
-    return object_list_again(&job, after, seen, &lines, &e);
+    snprintf(list_text, sizeof list_text, "%s", command);
+    return object_list_again(&job, taken, &lines, &gone, &gone_bytes, &e);
 }
 
-START_TEST(a_list_again_has_what_is_behind_a_name)
+START_TEST(a_list_again_has_what_is_not_taken)
 {
-    struct object_seen seen = {0};
-    ck_assert_int_eq(lists_again("c\\t3\\na\\t1\\nb\\t2\\n", "", &seen), 0);
+    struct nameset taken = {.count = 0};
+    ck_assert_int_eq(lists_again("printf 'c\\t3\\na\\t1\\nb\\t2\\n'", &taken), 0);
     ck_assert_uint_eq(lines.count, 3);
-    ck_assert_int_eq(lists_again("a\\t1\\nb\\t2\\nb0\\nc\\t3\\n", "b", &seen), 0);
+    ck_assert_int_eq(nameset_add(&taken, nameset_item("b", 1)), 0);
+    ck_assert_int_eq(nameset_add(&taken, nameset_item("gone", 4)), 0);
+    ck_assert_int_eq(lists_again("printf 'a\\t1\\nb\\t9\\nb0\\n'", &taken), 0);
     ck_assert_uint_eq(lines.count, 2);
-    ck_assert_str_eq(lines.item[0], "b0");
-    ck_assert_str_eq(lines.item[1], "c\t3");
-    ck_assert_uint_eq(seen.late, 0); /* both were there */
-    ck_assert_int_eq(lists_again("a\\t1\\naa\\t9\\nb\\t2\\nc\\t3\\n", "b", &seen), 0);
-    ck_assert_uint_eq(seen.late, 1);
-    ck_assert_str_eq(seen.late_name, "aa");
-    ck_assert_int_eq(lists_again("a\\t1\\naa\\t9\\n", "b", &seen), 0);
-    ck_assert_uint_eq(seen.late, 0); /* it is told once */
+    ck_assert_str_eq(lines.item[0], "a\t1");
+    ck_assert_str_eq(lines.item[1], "b0");
+    ck_assert_ptr_null(gone); /* there is much room */
+    ck_assert_int_eq(lists_again("true", &taken), 0);
     ck_assert_uint_eq(lines.count, 0);
-    ck_assert_int_eq(lists_again("", "b", &seen), 0); /* none is there any more */
-    for (int i = 0; i < 2; i++) {                     /* one alone is known the second time */
-        ck_assert_int_eq(lists_again("a\\t1\\n", "b", &seen), 0);
-        ck_assert_uint_eq(seen.late, i == 0);
+    nameset_close(&taken);
+}
+END_TEST
+
+/* As many names of 100 bytes as can be told apart, all but five of them taken; and one more. */
+START_TEST(a_list_of_a_million_names)
+{
+    char name[128], command[64];
+    struct nameset taken = {.count = 0};
+    ck_assert_int_eq(nameset_add(&taken, nameset_item("first", 5)), 0);
+    for (uint32_t i = 6; i <= NAMESET_MAX; i++) {
+        int bytes = snprintf(name, sizeof name, "%0100u", i);
+        ck_assert_int_eq(nameset_add(&taken, nameset_item(name, (size_t)bytes)), 0);
     }
-    free(seen.hash);
+    snprintf(command, sizeof command, "seq -f %%0100.0f %u", NAMESET_MAX);
+    ck_assert_msg(lists_again(command, &taken) == 0, "%s", e.text);
+    ck_assert_uint_eq(lines.count, 5);
+    ck_assert_uint_eq(gone_bytes, (taken.count + 7) / 8);
+    ck_assert_uint_eq(gone[0], 1); /* the first of them, and no other */
+    for (uint32_t i = 1; i < gone_bytes; i++)
+        ck_assert_uint_eq(gone[i], 0);
+    snprintf(command, sizeof command, "seq -f %%0100.0f %u", NAMESET_MAX + 1);
+    ck_assert_int_eq(lists_again(command, &taken), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "list fewer, those from a date on"));
+    nameset_close(&taken);
 }
 END_TEST
 
 START_TEST(a_file_is_known_by_bytes_and_time)
 {
-    struct object_seen seen = {0};
+    static const struct nameset none;
     struct string_list globs = {0};
     struct source s;
     job.data.objects.of[0].list = job.data.objects.of[0].open = NULL;
@@ -337,10 +358,10 @@ START_TEST(a_file_is_known_by_bytes_and_time)
     ck_assert_int_eq(config_list_add(&globs, worker_path("none-*")), 0);
     ck_assert_int_eq(config_list_add(&globs, worker_path("part-*")), 0);
     job.data.train = globs;
-    ck_assert_int_eq(object_list_again(&job, "", &seen, &lines, &e), 0);
+    ck_assert_int_eq(object_list_again(&job, &none, &lines, &gone, &gone_bytes, &e), 0);
     ck_assert_uint_eq(lines.count, 0);
     worker_write("part-1", "abc\n", 4);
-    ck_assert_int_eq(object_list_again(&job, "", &seen, &lines, &e), 0);
+    ck_assert_int_eq(object_list_again(&job, &none, &lines, &gone, &gone_bytes, &e), 0);
     ck_assert_uint_eq(lines.count, 1);
     ck_assert_ptr_nonnull(strstr(lines.item[0], "part-1\t4\t"));
     ck_assert_int_eq(object_open(&job, WIRE_TRAIN, lines.item[0], &cache, &s, &e), 0);
@@ -350,7 +371,6 @@ START_TEST(a_file_is_known_by_bytes_and_time)
     ck_assert_int_eq(object_open(&job, WIRE_TRAIN, lines.item[0], &cache, &s, &e), SHOAL_E_DATA);
     ck_assert_ptr_nonnull(strstr(e.text, "has 8 bytes, and had 4 when it was listed"));
     config_list_free(&globs);
-    free(seen.hash);
 }
 END_TEST
 
@@ -374,7 +394,8 @@ int main(void)
     tcase_add_test(c, without_a_lock_an_object_is_opened_too);
     tcase_add_test(c, all_of_them_are_one_log);
     tcase_add_test(c, an_objects_salt_is_that_of_every_release);
-    tcase_add_test(c, a_list_again_has_what_is_behind_a_name);
+    tcase_add_test(c, a_list_again_has_what_is_not_taken);
+    tcase_add_test(c, a_list_of_a_million_names);
     tcase_add_test(c, a_file_is_known_by_bytes_and_time);
     suite_add_tcase(s, c);
     SRunner *runner = srunner_create(s);

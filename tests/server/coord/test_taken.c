@@ -1,0 +1,308 @@
+/* test_taken.c: what the tables have learnt: what a job begins with, what it adds, and what is
+ * refused. */
+#include "server/coord/core.h"
+#include "server/coord/phase.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct coord *c;
+static struct err e;
+
+static uint64_t now_of(struct env *env)
+{
+    (void)env;
+    return 1;
+}
+static const struct env_ops ops = {.now_ns = now_of};
+static struct env env = {.ops = &ops};
+
+static void open_it(void)
+{
+    c = calloc(1, sizeof *c);
+    c->env = &env;
+    ck_assert_int_eq(coord_task_open(&c->job.tasks, 1, WIRE_ASYNC, &e), 0);
+    c->job.parsed = true;
+}
+
+static void begin(void)
+{
+    memset(&e, 0, sizeof e);
+    open_it();
+    c->store = coord_store_memory();
+}
+
+static void close_it(void)
+{
+    coord_objects_close(&c->job.objects[WIRE_TRAIN]);
+    coord_taken_close(&c->taken);
+    coord_taken_list_close(&c->job.taken);
+    coord_task_close(&c->job.tasks);
+    free(c);
+}
+
+static void end(void)
+{
+    coord_store_close(c->store);
+    close_it();
+}
+
+/* Another coordinator on the same store. */
+static void again(void)
+{
+    struct coord_store *store = c->store;
+    struct coord_progress at = c->job.at;
+    close_it();
+    open_it();
+    c->store = store;
+    c->job.at = at;
+    ck_assert_int_eq(coord_taken_open(c, &e), 0);
+    ck_assert_msg(coord_taken_load(c, &e) == 0, "%s", e.text);
+}
+
+/* Job `number`, of objects, which grows or not; submitted. */
+static void job(uint64_t number, bool grows)
+{
+    c->job.at = (struct coord_progress){.number = number, .run = number, .phase = PHASE_WAITING};
+    c->job.spec.data.objects.of[WIRE_TRAIN].on = true;
+    c->job.spec.data.objects.grow_ms = grows ? 1000 : 0;
+    c->job.grow.at = (struct coord_grow_record){.job = number};
+}
+
+static void objects(const char *lines, uint32_t count)
+{
+    ck_assert_int_eq(
+        coord_objects_take(&c->job.objects[WIRE_TRAIN], lines, strlen(lines), count, "", 0, &e), 0);
+}
+
+static void set_up(void)
+{
+    c->job.at.phase = PHASE_SETUP;
+    c->job.at.epoch = 1;
+    ck_assert(coord_taken_settled(c));
+    c->job.at.phase = PHASE_TRAIN;
+}
+
+/* So many of `rows` rows are learnt. */
+static void learnt(uint64_t of, uint64_t rows)
+{
+    c->job.at.train_rows = of;
+    c->job.at.split[WIRE_TRAIN].rows = c->job.grow.at.rows = rows;
+    ck_assert(coord_taken_learnt(c));
+}
+
+START_TEST(names_are_the_jobs_until_its_tables_are_there)
+{
+    begin();
+    job(7, true);
+    ck_assert_int_eq(coord_taken_none(c, &c->job, &e), 0);
+    objects("a\t1\nb\t2\n", 2);
+    ck_assert(!coord_taken_has(c, "a\t1"));
+    ck_assert_uint_eq(c->taken.version, 0);
+    again();
+    job(7, true);
+    objects("a\t1\nb\t2\n", 2);
+    set_up();
+    ck_assert_uint_eq(c->taken.version, 1);
+    ck_assert(coord_taken_has(c, "a\t9") && coord_taken_has(c, "b") && !coord_taken_has(c, "c"));
+    ck_assert_uint_eq(c->taken.is.at.flags, COORD_TAKEN_BEGUN);
+    learnt(9, 10);
+    ck_assert_uint_eq(c->taken.is.at.flags, COORD_TAKEN_BEGUN);
+    learnt(10, 10);
+    ck_assert_uint_eq(c->taken.is.at.flags, 0);
+    again();
+    ck_assert_uint_eq(coord_taken_count(c), 2);
+    ck_assert_uint_eq(c->taken.version, 2);
+    end();
+}
+END_TEST
+
+/* Its coordinator died, _i 0: before the progress said that it has begun. */
+START_TEST(names_of_a_round_that_did_not_begin_go)
+{
+    bool told;
+    begin();
+    job(7, true);
+    ck_assert_int_eq(coord_taken_none(c, &c->job, &e), 0);
+    objects("a\n", 1);
+    set_up();
+    learnt(10, 10);
+    objects("b\nc\n", 2);
+    ck_assert_int_eq(coord_taken_round(c, 2, &told, &e), 0);
+    ck_assert(told && coord_taken_count(c) == 3);
+    size_t bytes; /* a checkpoint that is made meanwhile is of the round before */
+    struct coord_taken_head head;
+    void *record = coord_taken_record(c, &bytes);
+    memcpy(&head, record, sizeof head);
+    ck_assert(head.count == 1 && head.flags == 0);
+    free(record);
+    c->job.at.epoch += _i == 1;
+    again();
+    ck_assert_uint_eq(coord_taken_count(c), _i == 0 ? 1 : 3);
+    ck_assert_uint_eq(c->taken.is.at.flags, _i == 0 ? 0 : COORD_TAKEN_BEGUN);
+    ck_assert_int_eq(coord_taken_has(c, "b"), _i);
+    end();
+}
+END_TEST
+
+/* What job 8 says to tables of job 7 of these flags, from the fleet or a checkpoint. */
+static int next(uint32_t flags, bool grows, bool all_new, bool fleet)
+{
+    begin();
+    job(7, false);
+    ck_assert_int_eq(coord_taken_none(c, &c->job, &e), 0);
+    objects("a\n", 1);
+    set_up();
+    c->taken.is.at.flags = flags;
+    size_t bytes;
+    void *record = coord_taken_record(c, &bytes);
+    job(8, grows);
+    c->job.spec.data.objects.all_new = all_new;
+    int rc = fleet ? coord_taken_fleet(c, &c->job, &e)
+                   : coord_taken_saved(c, &c->job, record, bytes, false, &e);
+    free(record);
+    return rc;
+}
+
+START_TEST(a_log_that_grows_begins_with_names_that_are_known)
+{
+    for (int fleet = 0; fleet < 2; fleet++) {
+        ck_assert_int_eq(next(0, true, false, fleet), 0);
+        ck_assert(coord_taken_has(c, "a") && c->job.taken.at.flags == 0);
+        end();
+        ck_assert_int_eq(next(COORD_TAKEN_BEGUN, true, false, fleet), SHOAL_E_CONFIG);
+        ck_assert_ptr_nonnull(strstr(e.text, "1 files or objects are learnt in part"));
+        end();
+        ck_assert_int_eq(next(COORD_TAKEN_UNSURE, true, false, fleet), SHOAL_E_CONFIG);
+        ck_assert_ptr_nonnull(strstr(e.text, "set data.objects.all_new: true"));
+        end();
+        for (uint32_t flags = COORD_TAKEN_BEGUN; flags <= COORD_TAKEN_UNSURE; flags++)
+            for (int grows = 0; grows < 2; grows++) { /* not known it stays */
+                ck_assert_int_eq(next(flags, grows, true, fleet), 0);
+                ck_assert_uint_eq(c->job.taken.at.flags, COORD_TAKEN_UNSURE);
+                ck_assert(coord_taken_has(c, "a"));
+                end();
+            }
+    }
+}
+END_TEST
+
+/* Tables that an older release made, and its checkpoints. */
+START_TEST(tables_of_before_there_were_names_are_not_known)
+{
+    begin();
+    job(8, true);
+    ck_assert_int_eq(coord_taken_fleet(c, &c->job, &e), SHOAL_E_CONFIG);
+    ck_assert_int_eq(coord_taken_saved(c, &c->job, NULL, 0, false, &e), SHOAL_E_CONFIG);
+    ck_assert_int_eq(coord_taken_saved(c, &c->job, NULL, 0, true, &e), 0);
+    job(9, false);
+    ck_assert_int_eq(coord_taken_fleet(c, &c->job, &e), 0);
+    ck_assert_uint_eq(c->job.taken.at.flags, COORD_TAKEN_UNSURE);
+    end();
+}
+END_TEST
+
+static int files(const char *name, bool unknown)
+{
+    struct nameset_item item = nameset_item(name, strlen(name));
+    struct wire w = {.type = WIRE_TYPE_FILES};
+    struct msg m = {.frame_count = 2};
+    struct coord_ask a = {.request = &w, .m = &m};
+    w.u.FILES.count = 1;
+    w.u.FILES.unknown = unknown;
+    m.frame[1].data = &item;
+    m.frame[1].bytes = sizeof item;
+    c->job.at.phase = PHASE_INDEX;
+    return coord_taken_files(c, &a);
+}
+
+/* A worker tells them; one of an older release, and one that reads a stream, does not. */
+START_TEST(files_of_a_plain_job_have_names)
+{
+    begin();
+    job(7, false);
+    c->job.spec.data.objects.of[WIRE_TRAIN].on = false;
+    ck_assert_int_eq(coord_taken_none(c, &c->job, &e), 0);
+    if (_i < 2)
+        ck_assert_int_eq(files("day_1", _i == 1), 0);
+    again();
+    c->job.at.phase = PHASE_INDEX;
+    if (_i < 2)
+        ck_assert_int_eq(files("another", false), 0); /* the first one's stand */
+    set_up();
+    learnt(10, 10);
+    ck_assert_uint_eq(c->taken.is.at.flags, _i == 0 ? 0 : COORD_TAKEN_UNSURE);
+    ck_assert_int_eq(coord_taken_has(c, "day_1"), _i < 2);
+    ck_assert(!coord_taken_has(c, "another"));
+    end();
+}
+END_TEST
+
+/* Bytes of a store, a shard or a checkpoint. */
+START_TEST(a_record_that_is_damaged_is_refused)
+{
+    begin();
+    job(7, true);
+    ck_assert_int_eq(coord_taken_none(c, &c->job, &e), 0);
+    objects("a\nb\n", 2);
+    set_up();
+    size_t bytes;
+    char *record = coord_taken_record(c, &bytes);
+    ck_assert_uint_eq(bytes, sizeof(struct coord_taken_head) + 2 * sizeof(struct nameset_item));
+    for (size_t most = 0; most < bytes; most++)
+        ck_assert_int_eq(coord_taken_saved(c, &c->job, record, most, true, &e), SHOAL_E_CORRUPT);
+    struct coord_taken_head head;
+    memcpy(&head, record, sizeof head);
+    for (int i = 0; i < 3; i++) {
+        struct coord_taken_head bad = head;
+        bad.hand = i == 0 ? 3 : head.hand;
+        bad.flags = i == 1 ? 8 : head.flags;
+        bad.count = i == 2 ? UINT32_MAX : head.count;
+        memcpy(record, &bad, sizeof bad);
+        ck_assert_int_eq(coord_taken_saved(c, &c->job, record, bytes, true, &e), SHOAL_E_CORRUPT);
+    }
+    memcpy(record, &head, sizeof head);
+    ck_assert_int_eq(coord_taken_saved(c, &c->job, record, bytes, true, &e), 0);
+    memcpy(record + bytes - 16, record + bytes - 32, 16); /* one twice */
+    ck_assert_int_eq(coord_taken_saved(c, &c->job, record, bytes, true, &e), SHOAL_E_CORRUPT);
+    free(record);
+    end();
+}
+END_TEST
+
+/* A shard has a newer one. */
+START_TEST(a_job_without_tables_outlives_newer_names)
+{
+    const struct wire_SHARD_BEAT beat = {.server = "s0", .taken_version = 9};
+    begin();
+    job(7, true);
+    ck_assert_int_eq(coord_taken_none(c, &c->job, &e), 0);
+    coord_taken_learn(c, 0, &beat);
+    ck_assert_uint_eq(c->job.at.phase, PHASE_WAITING); /* it begins with none of them */
+    objects("a\n", 1);
+    set_up();
+    ck_assert_uint_eq(c->taken.version, 10); /* and its own are newer */
+    end();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("coord_taken");
+    TCase *t = tcase_create("taken");
+    tcase_add_test(t, names_are_the_jobs_until_its_tables_are_there);
+    tcase_add_loop_test(t, names_of_a_round_that_did_not_begin_go, 0, 2);
+    tcase_add_test(t, a_log_that_grows_begins_with_names_that_are_known);
+    tcase_add_test(t, tables_of_before_there_were_names_are_not_known);
+    tcase_add_loop_test(t, files_of_a_plain_job_have_names, 0, 3);
+    tcase_add_test(t, a_record_that_is_damaged_is_refused);
+    tcase_add_test(t, a_job_without_tables_outlives_newer_names);
+    suite_add_tcase(s, t);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
