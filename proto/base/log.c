@@ -67,8 +67,9 @@ static int line_prefix(char *out, size_t size, enum log_level level)
     if (under_journald)
         return 0;
     gmtime_r(&seconds, &utc);
-    return snprintf(out, size, "%-5s %02d:%02d:%02d.%03u %s: ", level_name[level], utc.tm_hour,
-                    utc.tm_min, utc.tm_sec, (unsigned)(now / 1000000u % 1000u), program_name);
+    return snprintf(out, size, "%-5s %04d-%02d-%02dT%02d:%02d:%02d.%03uZ %s: ", level_name[level],
+                    utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min,
+                    utc.tm_sec, (unsigned)(now / 1000000u % 1000u), program_name);
 }
 
 /* Whether the place may say one line more now: each takes a step of time, and the place may be a

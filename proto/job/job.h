@@ -21,6 +21,13 @@
 
 enum column_type { COLUMN_SKIP, COLUMN_LABEL, COLUMN_CATEGORY, COLUMN_MULTI, COLUMN_NUMBER };
 enum time_unit { TIME_SECONDS, TIME_MILLISECONDS, TIME_MICROSECONDS }; /* of a number since 1970 */
+/* How event times are written. */
+struct time_form {
+    enum time_unit unit; /* of a time that is a number; default seconds */
+    bool any;            /* the file says seconds: numbers before 1995 are meant */
+    uint32_t bytes;      /* of all times of the format; 0: they differ */
+    char format[64];     /* strptime's; empty: numbers, and dates as ISO has them */
+};
 /* log1p: sign(x) log(1 + |x|); bucket: floor(log2) as a category */
 enum number_transform { NUMBER_NONE, NUMBER_LOG1P, NUMBER_BUCKET };
 /* attention: the values stay apart, in order, for a model that weighs them against a target
@@ -139,9 +146,9 @@ struct job {
         char time[LIMIT_NAME];   /* column of the examples' event times; empty: none is known */
         /* of names, which tell the times of rows where `time` is empty; step 0: there is none */
         struct partition partition;
-        enum time_unit time_unit; /* of a time that is a number; default seconds */
-        uint32_t time_limit;      /* later event times are clamped to it; 0: none are */
-        struct zone zone; /* of times without one, and of windows of event time; default UTC */
+        struct time_form time_form;
+        uint32_t time_limit; /* later event times are clamped to it; 0: none are */
+        struct zone zone;    /* of times without one, and of windows of event time; default UTC */
         /* of one label: share of the examples without a positive one that training keeps; 1: all.
          * Predictions are corrected for it */
         double negatives;

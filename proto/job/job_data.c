@@ -333,9 +333,8 @@ int job_data_take(const struct config *c, struct job *j, struct err *e)
         return SHOAL_E_CONFIG;
     if (config_has(c, "data.time") && job_name_take(c, "data.time", "", j->data.time, e) != 0)
         return SHOAL_E_CONFIG;
-    j->data.time_unit = (enum time_unit)config_enum(c, "data.time_unit");
     j->data.time_limit = (uint32_t)config_int(c, "data.time_limit");
-    if (job_zone_take(c, j, e) != 0 || partition_take(c, j, e) != 0)
+    if (job_time_take(c, j, e) != 0 || job_zone_take(c, j, e) != 0 || partition_take(c, j, e) != 0)
         return SHOAL_E_CONFIG;
     j->data.label_above = config_float(c, "data.label_above");
     j->data.label_parted = config_has(c, "data.label_above");

@@ -18,6 +18,7 @@ struct optimizer_spec job_optimizer_take(const struct config *c, const char *pre
                                          const struct optimizer_spec *fallback);
 int job_data_take(const struct config *c, struct job *j, struct err *e);
 /* data.zone, as it was given (given.h), else as this machine has it. */
+int job_time_take(const struct config *c, struct job *j, struct err *e);
 int job_zone_take(const struct config *c, struct job *j, struct err *e);
 /* data.join; after data, whose format, label and time it needs. */
 int job_join_take(const struct config *c, struct job *j, struct err *e);

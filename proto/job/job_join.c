@@ -39,6 +39,10 @@ static int others_check(const struct config *c, const struct job *j, struct err 
         return job_refuse(c, "data.join.clicks", e,
                           ": a click belongs to what was shown before it: name the impressions' "
                           "time in data.time");
+    if (j->data.time_form.format[0] != '\0')
+        return job_refuse(c, "data.time_format", e,
+                          ": a join reads and writes numbers and ISO dates: take it away and write "
+                          "the times so");
     if (j->data.label_count != 1 || !config_has(c, "data.label"))
         return job_refuse(c, "data.join.clicks", e,
                           " makes one label: say in data.label what to call it");

@@ -56,7 +56,11 @@ const struct config_key keys_job[] = {
     {"data.zone_changes", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "this machine's",
      .values = "zone and offsets", .text = "given by the coordinator: its table of the zone"},
     {"data.time_unit", CONFIG_ENUM, 0, 0, "s|ms|us", .fallback = "s",
-     .text = "of a time that is a number"},
+     .text = "of a time that is a number; `s` said: also before 1995"},
+    {"data.time_format", CONFIG_STRING, 0, 0, NULL, .fallback = "",
+     .otherwise = "numbers, ISO dates",
+     .values = "`yymmddhh`, `yyyymmdd`, `yyyymmddhh`, or as `'%d/%m/%Y %H:%M'`",
+     .text = "how `data.time` is written: a word, or the letters of strptime(3). [Times](#times)"},
     {"data.time_limit", CONFIG_INT, 0, 4294967294, NULL, .fallback = "0",
      .otherwise = "a day past the coordinator's clock", .values = "seconds since 1970",
      .text = "later event times count as this one; given by the coordinator, for all workers and "

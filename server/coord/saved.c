@@ -608,12 +608,15 @@ static int windows_compare(const struct job *was, const struct job *is, struct e
                        "away, and the order stays as it was",
                        now, before);
     if ((before > 0 || was->replay.on) && !PLANTED("time_of_the_checkpoint") &&
-        (was->data.time_unit != is->data.time_unit || strcmp(was->data.time, is->data.time) != 0))
+        (was->data.time_form.unit != is->data.time_form.unit ||
+         strcmp(was->data.time_form.format, is->data.time_form.format) != 0 ||
+         strcmp(was->data.time, is->data.time) != 0))
         return err_set(
             e, SHOAL_E_CONFIG,
             "data.time is %s in %s, in the checkpoint it was %s in %s: batches already "
             "done, drawn within windows of it, would not be the same ones; take that one",
-            is->data.time, units[is->data.time_unit], was->data.time, units[was->data.time_unit]);
+            is->data.time, units[is->data.time_form.unit], was->data.time,
+            units[was->data.time_form.unit]);
     if ((before > 0 || was->replay.on) &&
         strcmp(was->data.partition.text, is->data.partition.text) != 0)
         return err_set(e, SHOAL_E_CONFIG,

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """test_clock: the calendar of one process is wrong (moved_clock.c), over a log of the last ten days whose rows age: the tables are the same bit for bit, or the
 job is refused and names the time. tests/claims plays every process, by an hour, a week and a year, both ways."""
+import re
+
 from lib import *
 
 MOVED = BIN / "libmoved_clock.so"
@@ -83,6 +85,8 @@ def a_resumed_job_keeps_its_limit(space):
     assert f"from {report['events']['from']} to {report['events']['to']}" in said, said
     page = (space / "whole/report.html").read_text(encoding="utf-8")
     assert report["events"]["from"] in page and report["events"]["to"] in page
+    logged = (space / "whole/log/coordinator.log").read_text(encoding="utf-8")
+    assert re.match(time.strftime("info  %Y-%m-%dT", time.gmtime()) + r"\d\d:\d\d:\d\d\.\d{3}Z shoal-coordinator: ", logged), logged[:100]
     limit = [line for line in (space / "whole/job.yaml").read_text().splitlines() if line.startswith("data.time_limit")]
     assert len(limit) == 1 and limit[0].endswith("# given by the coordinator"), limit
     made = min((space / "whole/checkpoints").iterdir())

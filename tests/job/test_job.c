@@ -389,7 +389,8 @@ START_TEST(job_time_has_a_unit)
     struct err e = {0};
     ck_assert_int_eq(parse("data: {train: [a], time: at, time_unit: ms}\n", NULL, &j, &e), 0);
     ck_assert_str_eq(j.data.time, "at");
-    ck_assert_int_eq(j.data.time_unit, TIME_MILLISECONDS);
+    ck_assert_int_eq(j.data.time_form.unit, TIME_MILLISECONDS);
+    ck_assert(!j.data.time_form.any);
     job_free(&j);
     ck_assert_int_eq(parse("data: {train: [a]}\n", NULL, &j, &e), 0);
     ck_assert_str_eq(j.data.time, "");

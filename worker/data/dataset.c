@@ -433,7 +433,7 @@ static uint32_t row_time(void *context, struct line *line)
     if (f->time == FEATURE_NO_COLUMN)
         return f->span[line->file].from;
     return f->format->line(f, line->text, line->bytes, c->cell, reason) == 0 &&
-                   feature_time(&c->cell[f->time], f->time_unit, &f->zone, &time)
+                   feature_time(&c->cell[f->time], &f->time_form, &f->zone, &time)
                ? time
            : f->dated != 0 ? f->span[line->file].from
                            : 0;
@@ -445,7 +445,7 @@ static uint64_t clock_identity(const struct job *job, const struct features *f)
     uint64_t of[] = {job->data.format,
                      (unsigned char)job->data.delimiter,
                      f->time,
-                     f->time_unit,
+                     feature_time_hash(&f->time_form),
                      zone_hash(&f->zone),
                      f->dated};
     return hash_bytes(of, sizeof of, 0);

@@ -26,8 +26,12 @@ static struct rows_name rows_name(const struct dataset *d, const struct columns 
 {
     const struct features *f = &d->features;
     uint64_t lines = hash_bytes(c->text, c->bytes, 1);
-    uint32_t cuts[] = {d->events,       f->columns,   (uint32_t)(unsigned char)f->delimiter,
-                       f->header,       f->time_unit, f->format->whole_numbers,
+    uint32_t cuts[] = {d->events,
+                       f->columns,
+                       (uint32_t)(unsigned char)f->delimiter,
+                       f->header,
+                       (uint32_t)feature_time_hash(&f->time_form),
+                       f->format->whole_numbers,
                        f->format->named};
     lines = hash_bytes(cuts, sizeof cuts, lines) ^ zone_hash(&f->zone) ^ f->dated ^ places_hash(f);
     for (uint32_t i = 0; i < f->shape.fields; i++) {

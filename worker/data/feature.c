@@ -358,9 +358,10 @@ static int time_value(const struct features *f, const struct cell *cells, uint32
                       char *reason)
 {
     const struct cell *cell = &cells[f->time];
-    return feature_time(cell, f->time_unit, &f->zone, out)
+    return feature_time(cell, &f->time_form, &f->zone, out)
                ? 0
-               : bad_cell(f, "no time since 1970", f->time, cell, "", reason);
+               : bad_cell(f, "no event time", f->time, cell,
+                          feature_time_remedy(cell, &f->time_form), reason);
 }
 
 /* What evaluation groups by: values as they stand, whatever type their columns have. */
@@ -394,127 +395,4 @@ int features_example(const struct features *f, const struct cell *cell, struct e
         return rc;
     group_values(f, cell, out);
     return field_keys(f, cell, out, reason);
-}
-
-/* ---- event times as they stand in logs -> seconds since 1970 --------------------------------- */
-
-/* `count` digits at p, or -1. */
-static int digits(const char *p, uint32_t count)
-{
-    int value = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        if (p[i] < '0' || p[i] > '9')
-            return -1;
-        value = value * 10 + (p[i] - '0');
-    }
-    return value;
-}
-
-static int days_in(int year, int month)
-{
-    static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    SHOAL_ASSERT(month >= 1 && month <= 12);
-    bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-    return month == 2 && leap ? 29 : days[month - 1];
-}
-
-/* Days since 1970-01-01 in the Gregorian calendar, year >= 1970. Years begin in March, so that a
- * leap day is the last (Hinnant, "chrono-Compatible Low-Level Date Algorithms").
- */
-static int64_t days_since_1970(int year, int month, int day)
-{
-    int y = month <= 2 ? year - 1 : year, era = y / 400, of_era = y - era * 400;
-    int of_year = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1;
-    return (int64_t)era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
-}
-
-/* A zone behind a time: nothing, Z, UTC, or how far its clocks are ahead: +HH, +HHMM or +HH:MM,
- * also with - and behind a blank. Whether it is one; *ahead in seconds, or *told is false. */
-static bool zone_behind(const char *p, uint32_t bytes, int64_t *ahead, bool *told)
-{
-    *ahead = 0;
-    *told = bytes > 0;
-    if (bytes > 0 && *p == ' ') {
-        p++;
-        bytes--;
-    }
-    if (bytes == 0 || (bytes == 1 && *p == 'Z') || (bytes == 3 && memcmp(p, "UTC", 3) == 0))
-        return true;
-    bool colon = bytes == 6 && p[3] == ':';
-    if ((*p != '+' && *p != '-') || (bytes != 3 && bytes != 5 && !colon))
-        return false;
-    int hours = digits(p + 1, 2), minutes = bytes == 3 ? 0 : digits(p + bytes - 2, 2);
-    *ahead = (*p == '-' ? -60 : 60) * (hours * 60 + minutes);
-    return hours >= 0 && hours < 24 && minutes >= 0 && minutes < 60;
-}
-
-/* "HH:MM:SS", then nothing, a fraction, a zone, or both. Whether it is one; *seconds of the day: in
- * UTC, which may be that before or after, or, where no zone is told, by local clocks. */
-static bool clock_time(const char *p, uint32_t bytes, int64_t *seconds, bool *told)
-{
-    if (bytes < 8 || p[2] != ':' || p[5] != ':')
-        return false;
-    int hour = digits(p, 2), minute = digits(p + 3, 2), second = digits(p + 6, 2);
-    if (hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 59)
-        return false;
-    uint32_t at = 8;
-    int64_t ahead;
-    if (at < bytes && p[at] == '.')
-        for (at++; at < bytes && digits(p + at, 1) >= 0;)
-            at++;
-    bool whole = zone_behind(p + at, bytes - at, &ahead, told);
-    *seconds = hour * 3600 + minute * 60 + second - ahead;
-    return whole;
-}
-
-static int64_t calendar_time(const char *p, uint32_t bytes, const struct zone *zone)
-{
-    if (bytes < 10 || p[4] != '-' || p[7] != '-')
-        return -1;
-    int year = digits(p, 4), month = digits(p + 5, 2), day = digits(p + 8, 2);
-    if (year < 1970 || month < 1 || month > 12 || day < 1 || day > days_in(year, month))
-        return -1;
-    int64_t date = days_since_1970(year, month, day) * 86400;
-    if (bytes == 10)
-        return zone_time(zone, date);
-    int64_t clock;
-    bool told;
-    if ((p[10] != ' ' && p[10] != 'T') || !clock_time(p + 11, bytes - 11, &clock, &told))
-        return -1;
-    return told ? date + clock : zone_time(zone, date + clock);
-}
-
-/* Microseconds have more digits than feature_number takes exactly. -1: not digits alone. */
-static int64_t whole_number(const struct cell *cell)
-{
-    int64_t value = 0;
-    if (cell->bytes == 0 || cell->bytes > 18)
-        return -1;
-    for (uint32_t i = 0; i < cell->bytes; i++) {
-        int digit = digits(cell->text + i, 1);
-        if (digit < 0)
-            return -1;
-        value = value * 10 + digit;
-    }
-    return value;
-}
-
-bool feature_time(const struct cell *cell, enum time_unit unit, const struct zone *zone,
-                  uint32_t *out)
-{
-    static const int64_t units[] = {
-        [TIME_SECONDS] = 1, [TIME_MILLISECONDS] = 1000, [TIME_MICROSECONDS] = 1000000};
-    int64_t seconds = whole_number(cell);
-    double number;
-    SHOAL_ASSERT((size_t)unit < sizeof units / sizeof units[0]);
-    if (seconds >= 0)
-        seconds /= units[unit];
-    else if (feature_number(cell, &number) && number >= 0 && number < 1e18)
-        seconds = (int64_t)number / units[unit];
-    else
-        seconds = calendar_time(cell->text, cell->bytes, zone);
-    if (seconds < 1 || seconds > UINT32_MAX)
-        return false;
-    *out = (uint32_t)seconds;
-    return true;
 }

@@ -62,7 +62,7 @@ struct features {
     uint32_t label[LIMIT_TASKS]; /* (shape.tasks) columns */
     uint32_t weight;             /* column, or FEATURE_NO_COLUMN: all examples weigh 1 */
     uint32_t time;               /* column of the event time, or FEATURE_NO_COLUMN */
-    enum time_unit time_unit;    /* of a time that is a number */
+    struct time_form time_form;  /* of the event time */
     struct zone zone;            /* of one without */
     struct job_span *span; /* owned: by file of the split: its partition; NULL: they have none */
     uint64_t dated;        /* of the pattern (data.partition); 0: names tell no times */
@@ -143,11 +143,16 @@ bool feature_number(const struct cell *cell, double *out);
 /* The same of a label, which may also be True (1) or False (0), in any case. */
 bool feature_label(const struct cell *cell, double *out);
 
-/* Event time in seconds since 1970, 1..UINT32_MAX: a number of `unit`s, or "YYYY-MM-DD HH:MM:SS",
- * with T, a fraction, a zone (Z, UTC, +HH, +HHMM, +HH:MM; UTC without), or the date alone. Whether
- * it is one. */
-bool feature_time(const struct cell *cell, enum time_unit unit, const struct zone *zone,
+/* Event time in seconds since 1970, 1..UINT32_MAX: as form->format says, or else a number of
+ * form->unit, or "YYYY-MM-DD HH:MM:SS", with T, a fraction, a zone (Z, UTC, +HH, +HHMM, +HH:MM;
+ * without one by `zone`), without seconds, or the date alone. A number before 1995, or one that
+ * reads as a date, is none unless form->any. Whether it is one. */
+bool feature_time(const struct cell *cell, const struct time_form *form, const struct zone *zone,
                   uint32_t *out);
+/* Of a form: 0 to 2 of numbers, by their unit. */
+uint64_t feature_time_hash(const struct time_form *form);
+/* What to do about a text that is none, or "" of an empty one; static. */
+const char *feature_time_remedy(const struct cell *cell, const struct time_form *form);
 
 /* For those who look at tables and know values, not keys (`shoal-worker fields`).
  *

@@ -345,7 +345,7 @@ int features_make(const struct job *job, const char *name, const char *head, siz
                              .label_parted = job->data.label_parted,
                              .weight = FEATURE_NO_COLUMN,
                              .time = FEATURE_NO_COLUMN,
-                             .time_unit = job->data.time_unit,
+                             .time_form = job->data.time_form,
                              .zone = job->data.zone,
                              .group = FEATURE_NO_COLUMN,
                              .predict = job->predict.on,

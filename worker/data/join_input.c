@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -110,7 +111,7 @@ int join_input_open(struct join_input *in, const struct job *job, const struct s
     *in = (struct join_input){.side = {{.source = impressions}, {.source = clicks}},
                               .counts = counts,
                               .disorder = job->data.join.disorder,
-                              .unit = job->data.time_unit,
+                              .form = job->data.time_form,
                               .files = impressions->count + clicks->count};
     in->file = calloc(in->files, sizeof *in->file);
     in->heap = calloc(in->files, sizeof *in->heap);
@@ -218,6 +219,12 @@ static struct lines *reader_of(struct join_input *in, uint32_t file)
 
 enum fate { FATE_GOOD, FATE_MALFORMED, FATE_NO_ID, FATE_NO_TIME, FATE_LATE };
 
+static enum fate no_time(const struct join_input *in, const struct cell *cell, char *reason)
+{
+    (void)snprintf(reason, REASON_BYTES, "no event time; %s", feature_time_remedy(cell, &in->form));
+    return FATE_NO_TIME;
+}
+
 static enum fate row_read(struct join_input *in, uint32_t file, const struct line *line,
                           struct join_row *row, char *reason)
 {
@@ -234,8 +241,8 @@ static enum fate row_read(struct join_input *in, uint32_t file, const struct lin
         return FATE_MALFORMED;
     if (in->cell[s->id].bytes == 0)
         return FATE_NO_ID;
-    if (!feature_time(&in->cell[s->time], in->unit, &s->features.zone, &time))
-        return FATE_NO_TIME;
+    if (!feature_time(&in->cell[s->time], &in->form, &s->features.zone, &time))
+        return no_time(in, &in->cell[s->time], reason);
     if ((uint64_t)time + in->disorder < in->file[file].newest)
         return FATE_LATE;
     row->time = time;
@@ -251,7 +258,7 @@ static void fate_tell(struct join_input *in, uint32_t file, const struct line *l
                            &n->impressions_without_time, &n->impressions_out_of_order},
                           {&n->clicks, &n->clicks_malformed, &n->clicks_without_id,
                            &n->clicks_without_time, &n->clicks_out_of_order}};
-    const char *what[] = {"", reason, "no id", "no time since 1970",
+    const char *what[] = {"", reason, "no id", reason,
                           "further behind the rows before it than data.join.disorder"};
     uint64_t *count = of[kind_of(in, file)][fate];
     ++*count;

@@ -35,7 +35,7 @@ struct join_input {
     struct join_side side[2];
     struct join_counts *counts; /* borrowed */
     uint32_t disorder;
-    enum time_unit unit;
+    struct time_form form;
     uint32_t files;
     struct join_file *file; /* owned: (files): impressions', then clicks' */
     uint32_t *heap;         /* owned: (heaped): files by their newest times, then numbers */

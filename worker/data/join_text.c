@@ -96,7 +96,7 @@ static int out_time(struct run *r, uint64_t time, struct err *e)
     static const uint32_t units[] = {
         [TIME_SECONDS] = 1, [TIME_MILLISECONDS] = 1000, [TIME_MICROSECONDS] = 1000000};
     char text[24];
-    int n = snprintf(text, sizeof text, "%" PRIu64, time * units[r->job->data.time_unit]);
+    int n = snprintf(text, sizeof text, "%" PRIu64, time * units[r->job->data.time_form.unit]);
     return out_add(r, text, (size_t)n, e);
 }
 
@@ -388,7 +388,7 @@ static struct name name_of(const struct job *job, bool learn, const struct sourc
                         job->data.join.keep,
                         job->data.join.disorder,
                         learn,
-                        (uint64_t)job->data.time_unit,
+                        feature_time_hash(&job->data.time_form),
                         (unsigned char)job->data.delimiter,
                         zone_hash(&job->data.zone)};
     const char *const text[] = {job->data.join.id, job->data.join.click_id, job->data.time,

@@ -339,6 +339,7 @@ START_TEST(batch_event_time_is_the_median)
     struct rng random = rng_of(5, 0, 0);
     char text[64];
     snprintf(job.data.time, sizeof job.data.time, "at");
+    job.data.time_form.any = true;
     make("label,at,user");
     for (uint32_t count = 1; count <= 40; count++) {
         ck_assert_int_eq(batch_begin(&b, &f, count + 1, false, &e), 0);
@@ -370,6 +371,7 @@ END_TEST
 START_TEST(batch_times_of_the_future_are_clamped)
 {
     snprintf(job.data.time, sizeof job.data.time, "at");
+    job.data.time_form.any = true;
     make("label,at,user");
     for (uint32_t limit = 0; limit <= 2000; limit += 1000) {
         b.time_limit = limit;

@@ -798,7 +798,7 @@ END_TEST
 static bool time_of(const char *text, enum time_unit unit, uint32_t *out)
 {
     struct cell cell = {text, (uint32_t)strlen(text)};
-    return feature_time(&cell, unit, &ZONE_UTC, out);
+    return feature_time(&cell, &(struct time_form){.unit = unit}, &ZONE_UTC, out);
 }
 
 START_TEST(feature_time_takes_numbers_and_dates)
@@ -816,6 +816,8 @@ START_TEST(feature_time_takes_numbers_and_dates)
                 {"2023-11-14T22:13:20Z", TIME_MILLISECONDS, 1700000000},
                 {"2023-11-14 22:13:20.999", TIME_MICROSECONDS, 1700000000},
                 {"1970-01-02", TIME_SECONDS, 86400},
+                {"2023-11-14 22:13", TIME_SECONDS, 1700000000 - 20},
+                {"2023-11-14T22:13+01:00", TIME_SECONDS, 1700000000 - 20 - 3600},
                 {"2019-11-24 00:01:03.979311+00:00", TIME_SECONDS, 1574553663}, /* pandas */
                 {"2023-11-14T22:13:20.5+01:00", TIME_SECONDS, 1700000000 - 3600},
                 {"2023-11-14 22:13:20-0530", TIME_SECONDS, 1700000000 + 19800},
@@ -837,7 +839,8 @@ START_TEST(feature_time_takes_numbers_and_dates)
                                       "2023-04-31",
                                       "1969-12-31 23:59:59",
                                       "2023-11-14 24:00:00",
-                                      "2023-11-14 22:13",
+                                      "2023-11-14 22:1",
+                                      "2023-11-14 22:13.5",
                                       "2023-11-14 22:13:20+",
                                       "2023-11-14 22:13:20+1",
                                       "2023-11-14 22:13:20+01:",
@@ -877,8 +880,71 @@ START_TEST(feature_time_without_a_zone_is_of_the_jobs)
     ck_assert_int_eq(zone_parse("0+3600 1774746000+7200 1792890000+3600", &berlin), 0);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct cell cell = {cases[i].text, (uint32_t)strlen(cases[i].text)};
-        ck_assert(feature_time(&cell, TIME_SECONDS, &berlin, &got));
+        ck_assert(feature_time(&cell, &(struct time_form){.unit = TIME_SECONDS}, &berlin, &got));
         ck_assert_msg(got == cases[i].seconds, "%s: %u", cases[i].text, got);
+    }
+}
+END_TEST
+
+/* A number that is no time since 1970 is none, and the remedy fits the number. */
+START_TEST(feature_time_that_looks_like_another_is_refused)
+{
+    static const struct {
+        const char *text;
+        enum time_unit unit;
+        const char *remedy;
+    } cases[] = {{"14102100", TIME_SECONDS, "data.time_format: yymmddhh"},
+                 {"20261101", TIME_SECONDS, "data.time_format: yyyymmdd"},
+                 {"2024030405", TIME_SECONDS, "data.time_format: yyyymmddhh"},
+                 {"202403040506", TIME_SECONDS, "data.time_format: '%Y%m%d%H%M'"},
+                 {"1625126761999", TIME_SECONDS, "data.time_unit: ms"},
+                 {"1625126761999000", TIME_SECONDS, "data.time_unit: us"},
+                 {"1625126761", TIME_MILLISECONDS, "data.time_unit: s"},
+                 {"86400", TIME_SECONDS, "before 1995: where that is meant, say data.time_unit: s"},
+                 {"03/04/2024", TIME_SECONDS, "'%d/%m/%Y'"}};
+    uint32_t got;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct cell cell = {cases[i].text, (uint32_t)strlen(cases[i].text)};
+        struct time_form form = {.unit = cases[i].unit};
+        ck_assert_msg(!feature_time(&cell, &form, &ZONE_UTC, &got), "%s", cases[i].text);
+        const char *remedy = feature_time_remedy(&cell, &form);
+        ck_assert_msg(strstr(remedy, cases[i].remedy) != NULL, "%s: %s", cases[i].text, remedy);
+    }
+    struct cell early = {"86400", 5};
+    ck_assert(feature_time(&early, &(struct time_form){.any = true}, &ZONE_UTC, &got));
+    ck_assert_uint_eq(got, 86400);
+}
+END_TEST
+
+/* By local clocks, unless the format has a zone; all of the text is read. */
+START_TEST(feature_time_goes_by_a_format)
+{
+    struct zone berlin = ZONE_UTC;
+    static const struct {
+        const char *format;
+        uint32_t bytes;
+        const char *text;
+        uint32_t seconds; /* 0: it is none */
+    } cases[] = {{"%y%m%d%H", 8, "14102100", 1413849600 - 7200 + 3600},
+                 {"%y%m%d%H", 8, "1410210", 0},
+                 {"%y%m%d%H", 8, "14102124", 0},
+                 {"%Y%m%d", 8, "20260329", 1774738800},
+                 {"%Y%m%d", 8, "20260229", 0},
+                 {"%d/%m/%Y %H:%M", 0, "29/03/2026 03:00", 1774746000},
+                 {"%d/%m/%Y %H:%M", 0, "29/3/2026 1:59", 1774745940},
+                 {"%d/%m/%Y %H:%M", 0, "25/10/2026 02:30", 1792888200}, /* the first of two */
+                 {"%d/%m/%Y %H:%M", 0, "29/03/2026 03:00 or so", 0},
+                 {"%d/%m/%Y %H:%M", 0, "29/03/1969 03:00", 0},
+                 {"%d/%b/%Y:%H:%M:%S %z", 0, "29/Mar/2026:03:00:00 +0000", 1774753200}};
+    uint32_t got;
+    ck_assert_int_eq(zone_parse("0+3600 1774746000+7200 1792890000+3600", &berlin), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct cell cell = {cases[i].text, (uint32_t)strlen(cases[i].text)};
+        struct time_form form = {.bytes = cases[i].bytes};
+        set(form.format, cases[i].format);
+        bool good = feature_time(&cell, &form, &berlin, &got);
+        ck_assert_msg(good == (cases[i].seconds != 0), "%s", cases[i].text);
+        ck_assert_msg(!good || got == cases[i].seconds, "%s: %u", cases[i].text, got);
     }
 }
 END_TEST
@@ -890,11 +956,10 @@ START_TEST(feature_time_is_a_column_and_no_feature)
     ck_assert_int_eq(features_bind(&f, "v.csv", "user,label,at", 13, &e), 0);
     ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "u,1,2023-11-14 22:13:20"), 0);
     ck_assert_uint_eq(r.time, 1700000000);
-    check_bad_line(
-        "u,1,2023-11-14 22:13:20.979311+00:00 or so",
-        "no time since 1970: column \"at\" has \"2023-11-14 22:13:20.979311+00:00 or so\"");
+    check_bad_line("u,1,2023-11-14 22:13:20.979311+00:00 or so",
+                   "no event time: column \"at\" has \"2023-11-14 22:13:20.979311+00:00 or so\"");
     ck_assert_ptr_null(strstr(r.reason, ".."));
-    job.data.time_unit = TIME_MILLISECONDS;
+    job.data.time_form.unit = TIME_MILLISECONDS;
     check_made("label,at,user", 1, 0);
     ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "1,1700000000123,u"), 0);
     ck_assert_uint_eq(r.time, 1700000000);
@@ -993,6 +1058,8 @@ int main(void)
     tcase_add_test(t, feature_examples_without_a_positive_label_may_be_dropped);
     tcase_add_test(t, feature_time_takes_numbers_and_dates);
     tcase_add_test(t, feature_time_without_a_zone_is_of_the_jobs);
+    tcase_add_test(t, feature_time_that_looks_like_another_is_refused);
+    tcase_add_test(t, feature_time_goes_by_a_format);
     tcase_add_test(t, feature_time_is_a_column_and_no_feature);
     tcase_add_test(t, feature_times_that_are_none_are_refused);
     tcase_add_test(t, feature_rules_by_field_find_their_numbers);

@@ -563,7 +563,7 @@ END_TEST
 START_TEST(lane_pushes_say_whose_they_are_and_of_what_time)
 {
     if (_i == 1)
-        more_data = ", time: 1"; /* the first entry of a line: 1..60 */
+        more_data = ", time: 1, time_unit: s"; /* the first entry of a line: 1..60 */
     open_with(&calm, "async", 200);
     struct wire_LANE_NEXT_reply task = task_of(0, 16, 1, 1);
     task.task = 5;
@@ -586,7 +586,7 @@ START_TEST(lane_clamps_times_to_the_tasks_limit)
 {
     struct sim_options dated = calm;
     dated.wall_s = _i == 0 ? 1 : 1700000000;
-    more_data = ", time: 1";
+    more_data = ", time: 1, time_unit: s";
     times_are = _i == 0 ? 1 : 100000;
     open_with(&dated, "async", 200);
     struct wire_LANE_NEXT_reply task = task_of(0, 200, 1, 13);
