@@ -37,14 +37,15 @@ CANNOT = {
     "deploy/manual/fleet.md": {command: ROOT for command in ("systemctl enable --now shoal-coordinator shoal-server@1 shoal-worker@1", "cd /etc/shoal/keys")},
     "deploy/manual/tour.md": {command: "test_tour types the whole page" for command in test_tour.page()[1]},
     "tests/README.md": {
-        **{f"deploy/test{words}": LONG for words in ("", " asan", " tsan", " long", "-systemd", "-bare", "-package")},
+        **{f"deploy/test{words}": LONG for words in ("", " asan", " tsan", " long", "-systemd", "-bare", "-bare --only compilers", "-package")},
         "SHOAL_BIN=build/release/bin python3 tests/e2e/test_kill.py CASE...": CTEST,
         "tests/gpu/pack": LONG, "tar xzf shoal-gpu.tar.gz": LONG, "shoal-gpu/tests/gpu/run correctness": "needs a GPU",
         "shoal-gpu/tests/gpu/run speed": "needs a GPU", "tests/gpu/run correctness --dry": LONG,
-        "tests/long [kills] [points] [days] [budget] [plant] [checkpoints] [sim] [fuzz]": LONG, "tests/claims [CASE...]": LONG,
+        "tests/long [kills] [points] [days] [budget] [plant] [checkpoints] [sim] [rogue] [fuzz]": LONG, "tests/claims [CASE...]": LONG,
+        "tests/restore [--rows N]": LONG, "tests/cases DIR [NAME...]": "its cases come with no tree",
         "tests/plants [NAME...]": LONG, "tests/power [CASE...]": LONG, "tests/load [--seconds N] [CASE...]": LONG,
     },
-    "tests/sim/README.md": {"tests/sim/seeds": LONG},
+    "tests/sim/README.md": {"tests/sim/seeds": LONG, "tests/sim/seeds --of rogue": LONG},
 }
 
 RUN, KEPT, EMPTY = "--run-dir runs/kept", "runs/kept/checkpoints", "tcp://EMPTY"
@@ -76,6 +77,8 @@ AS = {
     "deploy/manual/job.md": {
         "shoal local day1.yaml --run-dir runs/1": "shoal local job.yaml --run-dir runs/1",
         "shoal local day2.yaml --run-dir runs/2 --start-from runs/1 --servers 2": "shoal local job.yaml --run-dir runs/2 --start-from runs/1 --servers 2",
+        "shoal local day3.yaml --run-dir runs/3 --start-from runs/2 --set fresh=dense":
+            "shoal local job.yaml --run-dir runs/3 --start-from runs/2 --set fresh=dense",
     },
     "deploy/manual/replay.md": {
         "shoal replay JOB.yaml [--since TIME] [--until TIME] [--leave-out SPAN]... [--servers N] [--workers N]":

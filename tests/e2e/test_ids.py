@@ -84,7 +84,7 @@ def another_kind_of_field_begins_anew_or_is_refused(space):
     run_job(job(space, "first", train), space / "first")
     hashed = [{"name": "user"}, *COLUMNS[1:]]
     for name, columns, words in (
-            ("hashed", hashed, "field user is category, it was id: set it back, or begin these anew: fresh: [user]"),
+            ("hashed", hashed, "field user is category, it was id: set it back, or begin these anew: add to fresh: [user]"),
             ("multi", [{"name": "user", "type": "multi", "id": True}, *COLUMNS[1:]], "field user is multi id, it was id"),
             ("city", [*COLUMNS, {"name": "city", "id": True}], "field city is id, it was category")):
         path = job(space, name, train, **{"data.columns": columns})
