@@ -29,6 +29,7 @@
 #include "proto/net/net.h"
 #include "proto/net/notify.h"
 #include "server/server_config.h"
+#include "server/server_hang.h"
 #include "server/server_keys.h"
 #include "server/server_status.h"
 #include "server/shard/server_dir.h"
@@ -84,6 +85,7 @@ struct server {
     struct member *member;            /* owned, (config.shards) */
     struct server_progress *progress; /* owned, (config.shards) */
     struct server_told told;
+    struct server_hang hang;
     struct live live;
 };
 
@@ -429,7 +431,11 @@ static void serving_tell(struct server *sv)
     uint64_t now_ns = time_monotonic_ns();
     if (now_ns - sv->told.ns < UINT64_C(2000000000))
         return;
+    uint64_t hangs_ns = server_hang_tell(&sv->hang, sv->name, sv->config.data_dir, now_ns);
     server_status_serving(sv->progress, sv->config.shards, now_ns, &sv->told, text, sizeof text);
+    if (hangs_ns >= SERVER_HANG_NS)
+        (void)snprintf(text, sizeof text, "the disk of data_dir has not answered for %" PRIu64 " s",
+                       hangs_ns / UINT64_C(1000000000));
     notify_status("%s", placed(sv, SHARD_REFUSED) > 0 ? NOT_TAKEN : text);
 }
 

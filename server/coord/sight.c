@@ -127,7 +127,9 @@ static void servers_say(const struct coord *c, struct json *list)
         if (s->server[0] == 0 || coord_sight_refused(c, s->server, s->index) != NULL)
             continue;
         if (coord_status_silent(c, i, &silent))
-            say(list, "server %s (shard %u, %s) is not heard for %" PRIu64 " s: start it again",
+            say(list,
+                "server %s (shard %u, %s) is not heard for %" PRIu64
+                " s: start it again, unless its log says that its disk does not answer",
                 s->server, i, s->endpoint[0] != 0 ? s->endpoint : "not seen yet",
                 silent / SECOND_NS);
         else if (s->short_ns != 0)

@@ -105,6 +105,47 @@ def a_full_disk_is_named(space):
             goes_on(fleet)
 
 
+@contextlib.contextmanager
+def frozen_disk(space):
+    """An ext4 of its own in a loop device; gives its folder. Skips where there is no root, no loop device or no fsfreeze."""
+    image, at = space / "disk.img", space / "disk"
+    if os.geteuid() != 0 or shutil.which("fsfreeze") is None or shutil.which("mkfs.ext4") is None:
+        raise Skip("needs root, fsfreeze and mkfs.ext4 for a disk that hangs")
+    with open(image, "wb") as f:
+        f.truncate(512 << 20)
+    at.mkdir()
+    subprocess.run(["mkfs.ext4", "-q", image], check=True)
+    if subprocess.run(["mount", "-o", "loop", image, at], check=False, capture_output=True).returncode != 0:
+        raise Skip("no loop device can be mounted here")
+    try:
+        yield at
+    finally:
+        subprocess.run(["fsfreeze", "--unfreeze", at], check=False, capture_output=True)
+        subprocess.run(["umount", "-l", at], check=False)
+
+
+def a_disk_that_hangs_is_told_as_that(space):
+    """It looked like a dead server; the server's one line blamed the coordinator."""
+    with frozen_disk(space) as disk:
+        job = job_file(space / "job.yaml", synth(space / "train.tsv", 6000, 1), **LONG)
+        with Fleet(space, "a") as fleet:
+            fleet.coordinator()
+            fleet.server("s0")
+            fleet.server("s1", "--set", "journal.segment=1MiB", "--set", "disk_free=1MiB", folder=disk / "s1")
+            fleet.fits()
+            worker(fleet, job)
+            assert shoal("submit", job, "--coordinator", fleet.endpoint, "--no-wait").returncode == 0
+            within(60, "the job to train", lambda: fleet.state().get("examples", 0) > 0)
+            subprocess.run(["fsfreeze", "--freeze", disk], check=True)
+            try:
+                within(30, "the server to name its disk", lambda: f"the disk of {disk / 's1'} has not answered for" in fleet.said("s1"))
+                told(fleet, r"server s1 \(shard \d, .*\) is not heard for \d+ s: .* its disk does not answer")
+            finally:
+                subprocess.run(["fsfreeze", "--unfreeze", disk], check=True)
+            within(20, "the server to tell the end", lambda: "answers again" in fleet.said("s1"))
+            goes_on(fleet)
+
+
 def a_coordinator_that_is_away_is_told(space):
     with Fleet(space, "a").up() as fleet:
         fleet.fits()
@@ -296,6 +337,6 @@ def a_worker_cut_off_from_one_server_is_named_and_got_round(space):
 
 if __name__ == "__main__":
     main([a_dead_server_is_named_and_so_is_a_stopped_one, a_refused_server_is_named_with_the_reason, a_server_too_many_is_named,
-          a_worker_without_a_job_is_listed, a_full_disk_is_named, a_coordinator_that_is_away_is_told,
+          a_worker_without_a_job_is_listed, a_full_disk_is_named, a_disk_that_hangs_is_told_as_that, a_coordinator_that_is_away_is_told,
           a_lost_state_of_the_coordinator_is_told, a_failed_job_has_its_reason, a_rate_is_told_or_none, a_server_at_all_addresses_is_told_by_one,
           a_name_without_an_address_is_told, a_worker_cut_off_from_one_server_is_named_and_got_round])
