@@ -198,14 +198,14 @@ void cli_word_print(FILE *f, const char *word)
 }
 
 /* Commands that can be typed as they stand. A job that was resumed keeps its consistency. */
-static void next_print(const char *run_dir, const char *again, bool resumed)
+static void next_print(const char *run_dir, const char *again, bool repeatable)
 {
     fputs("  try next       ", stdout);
     cli_word_print(stdout, program_invocation_name);
     fputs(" tables --run-dir ", stdout);
     cli_word_print(stdout, run_dir);
     puts("     rows and bytes by field");
-    if (!resumed)
+    if (!repeatable)
         printf("                 %s --set train.consistency=bsp     the same bits at every run\n",
                again);
     printf("                 %s --servers 2 --workers 2     kill -9 one of them: the job ends all "
@@ -279,5 +279,7 @@ void cli_report_print(const struct json *r, const char *run_dir, const char *aga
     printf("\n  files          %s%s%s/report.json (every figure), %s/log/*.log\n", made ? page : "",
            made ? " (curves; opens in a browser), " : "", run_dir, run_dir);
     if (again != NULL)
-        next_print(run_dir, again, json_as_string(json_get(r, "from"), NULL) != NULL);
+        next_print(run_dir, again,
+                   json_as_string(json_get(r, "from"), NULL) != NULL ||
+                       strcmp(json_as_string(json_get(r, "consistency"), ""), "bsp") == 0);
 }

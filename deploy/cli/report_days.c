@@ -4,15 +4,41 @@
 #include "deploy/cli/report_page.h"
 #include "deploy/cli/svg.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { MOVED_SHOWN = 12 };
 
 /* ---- charts ---------------------------------------------------------------------------------- */
 
-/* A figure of hours and of days, by days since the first. */
+int64_t report_page_time(const char *label)
+{
+    struct tm t = {0};
+    int hours = 0, minutes = 0;
+    const char *zone = strptime(label, "%Y-%m-%dT%H:%M:%S", &t);
+    if (zone != NULL && *zone != 'Z')
+        (void)sscanf(zone + 1, "%2d:%2d", &hours, &minutes);
+    int64_t ahead = hours * 3600 + minutes * 60;
+    return timegm(&t) - (zone != NULL && *zone == '-' ? -ahead : ahead);
+}
+
+/* When a day or a window begins, in days of 24 hours since the first one began. */
+static double days_since(const struct json *days, const struct json *of)
+{
+    const char *first = json_as_string(json_get(json_array_at(days, 0), "from"), ""),
+               *from = json_as_string(json_get(of, "from"), "");
+    return (double)(report_page_time(from) - report_page_time(first)) / 86400;
+}
+
+/* How long days and windows are, in days of 24 hours. */
+struct lengths {
+    double day, window;
+};
+
+/* A figure of hours and of days, each at the middle of its time. */
 struct course {
     double *hour_x, *hour, *day_x, *day; /* owned */
     size_t hours, days;
@@ -23,7 +49,7 @@ static void course_free(struct course *c)
     free(c->hour_x), free(c->hour), free(c->day_x), free(c->day);
 }
 
-static bool course_make(const struct json *days, double hours_a_day, const char *path,
+static bool course_make(const struct json *days, const struct lengths *lasts, const char *path,
                         struct course *c)
 {
     size_t count = 0;
@@ -36,42 +62,46 @@ static bool course_make(const struct json *days, double hours_a_day, const char 
     if (c->hour_x == NULL || c->hour == NULL || c->day_x == NULL || c->day == NULL)
         return false;
     for (size_t d = 0; d < json_count(days); d++) {
-        const struct json *hours = json_get(json_array_at(days, d), "hours");
-        c->day_x[c->days++] = (double)d + 0.5;
+        const struct json *day = json_array_at(days, d), *hours = json_get(day, "hours");
+        c->day_x[c->days++] = days_since(days, day) + lasts->day / 2;
         for (size_t h = 0; h < json_count(hours); h++) {
-            c->hour_x[c->hours] =
-                (double)d + ((double)h + 0.5) / fmax(hours_a_day, (double)json_count(hours));
-            c->hour[c->hours++] = report_page_number(json_array_at(hours, h), path);
+            const struct json *hour = json_array_at(hours, h);
+            c->hour_x[c->hours] = days_since(days, hour) + lasts->window / 2;
+            c->hour[c->hours++] = report_page_number(hour, path);
         }
     }
     return true;
 }
 
-static void course_card(FILE *out, const struct json *days, double hours_a_day, const char *title,
-                        const char *path)
+static void course_card(FILE *out, const struct json *days, const struct lengths *lasts,
+                        const char *title, const char *path)
 {
+    const struct json *last = json_array_at(days, json_count(days) - 1);
     struct course c;
-    if (course_make(days, hours_a_day, path, &c)) {
+    char axis[80];
+    (void)snprintf(axis, sizeof axis, "days from %.25s on",
+                   json_as_string(json_get(json_array_at(days, 0), "from"), ""));
+    if (course_make(days, lasts, path, &c)) {
         struct svg_series s[] = {{.name = "window",
                                   .colour = "c1",
                                   .x = c.hour_x,
                                   .y = c.hour,
                                   .count = c.hours,
                                   .faint = true},
-                                 {.name = "day",
+                                 {.name = lasts->day == 1 ? "day" : "period",
                                   .colour = "c2",
                                   .x = c.day_x,
                                   .y = c.day,
                                   .count = c.days,
                                   .dots = true,
-                                  .note = "day"}};
+                                  .note = lasts->day == 1 ? "day" : "period"}};
         struct svg_chart chart = {.label = title,
-                                  .x_name = "days from the first",
+                                  .x_name = axis,
                                   .y_name = title,
                                   .series = s,
                                   .series_count = 2,
                                   .x_min = 0,
-                                  .x_max = (double)c.days};
+                                  .x_max = days_since(days, last) + lasts->day};
         fprintf(out,
                 "<div class=\"card\"><h3>%s</h3><p class=\"note\">of examples as they were "
                 "scored before they were learnt; faint: windows</p>\n",
@@ -196,17 +226,41 @@ static void moved_table(FILE *out, const struct json *days)
     fputs("</table></div>\n", out);
 }
 
+/* "Days", or "Periods of 7 days", and from when on they are counted. */
+static void heading(FILE *out, const struct json *r, double days)
+{
+    char text[32];
+    const char *first =
+        json_as_string(json_get(json_array_at(json_get(r, "replay.days"), 0), "from"), "");
+    if (days == 1)
+        fputs("<h2>Days</h2>\n", out);
+    else if (days > 1)
+        fprintf(out, "<h2>Periods of %s days</h2>\n", html_number(days, 0, text));
+    else
+        fprintf(out, "<h2>Periods of %s hours</h2>\n", html_number(days * 24, 2, text));
+    const char *log = json_as_string(json_get(r, "events.from"), NULL);
+    if (days == 1 || log == NULL || report_page_time(log) <= report_page_time(first))
+        return;
+    fputs("<p class=\"note\">Periods are counted from 1970-01-01 on: the first begins ", out);
+    html_text(out, first);
+    fputs(", and the log ", out);
+    html_text(out, log);
+    fputs(".</p>\n", out);
+}
+
 void report_page_days(FILE *out, const struct json *r)
 {
     const struct json *days = json_get(r, "replay.days");
-    double hours = report_page_number(r, "replay.every") / report_page_number(r, "replay.window");
+    const struct lengths lasts = {report_page_number(r, "replay.every") / 86400,
+                                  report_page_number(r, "replay.window") / 86400};
     if (json_count(days) == 0)
         return;
-    fputs("<h2>Days</h2>\n<div class=\"cards\">\n", out);
-    course_card(out, days, hours, "AUC", "figures.auc");
-    course_card(out, days, hours, "logloss", "figures.logloss");
+    heading(out, r, lasts.day);
+    fputs("<div class=\"cards\">\n", out);
+    course_card(out, days, &lasts, "AUC", "figures.auc");
+    course_card(out, days, &lasts, "logloss", "figures.logloss");
     fputs("</div>\n<div class=\"card scroll\">", out);
-    figures_table(out, days, "day");
+    figures_table(out, days, lasts.day == 1 ? "day" : "period");
     fputs("</div>\n", out);
     fputs("<details><summary>Every window as a table</summary><div class=\"scroll\">", out);
     for (size_t d = 0; d < json_count(days); d++)

@@ -7,6 +7,7 @@
 #include "proto/base/json.h"
 #include "proto/base/limits.h"
 
+#include <stdint.h>
 #include <stdio.h>
 
 /* Writes a report (as report.json has it) to path as a page of HTML, whole or not at all.
@@ -25,6 +26,9 @@ double *report_page_column(const struct json *list, const char *path);
 /* Means of x over neighbours of the same epoch: a task's figures jump about, what is learnt shows
  * in the mean. list is the training curve, x (count). The caller frees; NULL when out of memory. */
 double *report_page_smooth(const struct json *list, const double *x);
+/* A day's or window's `from`, "2026-10-25T02:00:00+01:00", or with a Z, in seconds since 1970.
+ * report_days.c. */
+int64_t report_page_time(const char *label);
 /* Calibration curves, labels, values of fields: report_quality.c. */
 void report_page_quality(FILE *out, const struct json *report);
 /* Fields of the input, and their values without a row: report_input.c. */

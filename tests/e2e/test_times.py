@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """test_times: how event times are written: what is no time since 1970 is refused with the key that reads it, and that key reads it; the report tells the range."""
 import gzip
+import re
 
 from lib import *
 
@@ -48,6 +49,22 @@ def formats_that_name_no_day_are_refused(space):
         assert run.wait() == 78 and "is none of yymmddhh, yyyymmdd" in run.output(), (form, run.output())
 
 
+def a_page_places_days_by_their_date(space):
+    """1 and 2 March, 1 June; then in periods of a week, the first of which begins before the log: 1970-01-01 was a Thursday."""
+    begins = (1772323200, 1772409600, 1780272000)
+    (space / "train.csv").write_text("click,at,user\n" + "".join(f"{i % 3 == 0:d},{at + 3 * 3600 + i},u{i % 9}\n" for at in begins for i in range(200)))
+    run_job(job(space, space / "train.csv"), space / "days")
+    page = (space / "days/report.html").read_text(encoding="utf-8")
+    places = [float(x) for x in re.findall(r"<title>day \d+: days from \S+ on ([0-9.]+)", page)]
+    assert places[:3] == [0.5, 1.5, 92.5], places
+    assert "days from 2026-03-01T00:00:00Z on" in page
+    run_job(job(space, space / "train.csv", **{"replay.every": "7d"}), space / "weeks")
+    page = (space / "weeks/report.html").read_text(encoding="utf-8")
+    assert "Periods of 7 days" in page and "<th>period</th>" in page
+    assert "the first begins 2026-02-26T00:00:00Z, and the log 2026-03-01T03:00:00Z" in page
+    assert "consistency=bsp" not in pathlib.Path(str(space / "weeks") + ".out").read_text(), "it is bsp"
+
+
 def avazu(space):
     """Its `hour` is YYMMDDHH."""
     folder = data_folder("avazu_hour")
@@ -64,4 +81,5 @@ def avazu(space):
 
 
 if __name__ == "__main__":
-    main([a_number_that_is_a_date_is_refused_and_read_as_advised, a_format_goes_by_the_jobs_zone, formats_that_name_no_day_are_refused, avazu])
+    main([a_number_that_is_a_date_is_refused_and_read_as_advised, a_format_goes_by_the_jobs_zone, formats_that_name_no_day_are_refused,
+          a_page_places_days_by_their_date, avazu])
