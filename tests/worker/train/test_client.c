@@ -25,6 +25,7 @@ static struct {
     uint64_t map_epoch_said; /* in the last question for the map */
     bool echoes;             /* what is asked comes back as a question */
     uint32_t answers_each;   /* copies of each answer */
+    bool lives;              /* signs of life are given */
     uint32_t map_shards;
     const char *map_lines;
     uint32_t map_changes;
@@ -54,6 +55,8 @@ static void peer_on_message(void *core, peer_t from, struct msg *m)
     if (in.type == WIRE_TYPE_HELLO) {
         world.hellos++;
         ck_assert_uint_eq(in.u.HELLO.version, WIRE_VERSION);
+        if (in.id != 0 && world.lives)
+            env_send(sim_node_env(world.peer), from, wire_refusal(&in, 0, "%s", ""));
         return;
     }
     if (in.type == WIRE_TYPE_MAP_GET) {
@@ -563,6 +566,37 @@ START_TEST(map_refuses_what_does_not_fit)
 }
 END_TEST
 
+/* A pull that waits for other lanes has no answer, a shard that cannot be reached neither: the sign
+ * of life tells them apart. */
+START_TEST(client_knows_which_shard_owes_a_sign_of_life)
+{
+    struct client_reach reach;
+    client_map_refresh(world.client);
+    run_ms(100);
+    ck_assert_ptr_nonnull(client_map(world.client));
+    world.lives = true;
+    client_ping(world.client);
+    run_ms(100);
+    client_reach(world.client, &reach);
+    ck_assert_uint_eq(reach.late_ns, 0);
+    ck_assert_uint_gt(reach.slow_us, 0);
+    ck_assert_uint_le(reach.slow_us, 100000);
+    world.lives = false;
+    for (uint32_t beat = 0; beat < 5; beat++) {
+        client_ping(world.client);
+        run_ms(1000);
+    }
+    client_reach(world.client, &reach);
+    ck_assert_uint_eq(reach.late_ns / MS, 5000); /* since the first one, not the last */
+    ck_assert(!reach.unnamed);                   /* names are not looked up here */
+    world.lives = true;
+    client_ping(world.client);
+    run_ms(100);
+    client_reach(world.client, &reach);
+    ck_assert_uint_eq(reach.late_ns, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("client");
@@ -590,6 +624,7 @@ int main(void)
     tcase_add_test(c, client_muted_holds_writes_back);
     tcase_add_test(c, client_waits_for_a_complete_map);
     tcase_add_test(c, map_refuses_what_does_not_fit);
+    tcase_add_test(c, client_knows_which_shard_owes_a_sign_of_life);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
