@@ -35,6 +35,10 @@ CANNOT = {
     },
     "README.md": {"deploy/quickstart": "deploy/test-bare runs it", "deploy/test": "deploy/test-bare runs it"},
     "deploy/manual/fleet.md": {command: ROOT for command in ("systemctl enable --now shoal-coordinator shoal-server@1 shoal-worker@1", "cd /etc/shoal/keys")},
+    "deploy/manual/job.md": {
+        """awk '{printf "%s,", $1; for (i = 2; i <= NF; i++) {sub(/:.*/, "", $i); printf "%s%s", (i > 2 ? "|" : ""), $i}; print ""}' FILE > OUT""":
+            "test_newcomer types it and trains by what it makes",
+    },
     "deploy/manual/tour.md": {command: "test_tour types the whole page" for command in test_tour.page()[1]},
     "tests/README.md": {
         **{f"deploy/test{words}": LONG for words in ("", " asan", " tsan", " long", "-systemd", "-bare", "-bare --only compilers", "-package")},

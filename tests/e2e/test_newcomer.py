@@ -241,8 +241,35 @@ def the_bad_line_that_is_told_is_the_lowest_seen(space):
     assert "64 of 64 lines (100 %) are malformed, data.max_bad allows 0.1 %; the first seen: " in said and "bad.csv:2: no number" in said, said
 
 
+def the_examples_of_what_you_have_train(space):
+    """Each example of the manual's page: its lines, many times over, by its job."""
+    page = (pathlib.Path(__file__).parents[2] / "deploy/manual/job.md").read_text(encoding="utf-8")
+    section = page.split("## What you have, what you write\n")[1].split("\n### ")[0]
+    examples = re.findall(r"```csv\n(.*?)```\n```yaml\n(.*?)```", section, re.S)
+    assert len(examples) == section.count("```yaml") == section.count("```csv") >= 4
+    for lines, job in examples:
+        head, *rows = lines.splitlines()
+        [name] = re.findall(r"train: (\w+\.csv)", job)
+        (space / name).write_text("\n".join([head, *(rows * 40)]) + "\n")
+        (space / "job.yaml").write_text(job)
+        got = subprocess.run([SHOAL, "local", "job.yaml", "--run-dir", f"run-{name}"], cwd=str(space), capture_output=True, text=True)
+        assert got.returncode == 0, (name, got.stdout[-2000:], got.stderr)
+        assert json.loads((space / f"run-{name}/report.json").read_text())["examples"] == 120, name
+
+
+def libsvm_of_any_length_becomes_csv_by_the_line_of_the_page(space):
+    page = (pathlib.Path(__file__).parents[2] / "deploy/manual/job.md").read_text(encoding="utf-8")
+    section = page.split("#### From libsvm to csv\n")[1]
+    command, job = re.findall(r"```sh\n(.*?)```", section, re.S)[0], re.findall(r"```yaml\n(.*?)```", section, re.S)[0]
+    (space / "FILE").write_text("".join(f"{i % 2} " + " ".join(f"{k}:1" for k in range(1, 2 + i % 3)) + "\n" for i in range(200)))
+    subprocess.run(command, shell=True, cwd=str(space), check=True)
+    (space / "job.yaml").write_text(job + "tables: [{name: emb, dim: 4}]\nmodel: {kind: wide_deep, hidden: [8]}\n")
+    got = subprocess.run([SHOAL, "local", "job.yaml", "--run-dir", "run"], cwd=str(space), capture_output=True, text=True)
+    assert got.returncode == 0 and json.loads((space / "run/report.json").read_text())["examples"] == 200, (got.stdout[-2000:], got.stderr)
+
+
 if __name__ == "__main__":
-    main([files_of_a_wrong_kind_are_named_and_the_command_that_is_told_reads_them, a_file_of_another_format_names_the_key_to_set,
+    main([the_examples_of_what_you_have_train, libsvm_of_any_length_becomes_csv_by_the_line_of_the_page, files_of_a_wrong_kind_are_named_and_the_command_that_is_told_reads_them, a_file_of_another_format_names_the_key_to_set,
           lines_of_other_tools_are_refused_with_a_command_that_mends_them, the_bad_line_that_is_told_is_the_lowest_seen, standard_input_may_be_set, commands_to_try_next_run_as_they_stand, inputs_are_looked_at_before_anything_starts,
           a_disk_that_is_too_full_is_said_and_ends_the_run, a_disk_that_gets_room_again_is_told_in_the_report,
           a_server_that_does_not_answer_is_told_by_name, a_run_folder_is_of_one_job])
