@@ -124,10 +124,22 @@ static int code_of_exit(int exit_status)
     return SHOAL_E_INTERNAL;
 }
 
+/* The kernel gives no reason; short memory is the usual one. */
+static int killed(const char *what, int signal, struct err *e)
+{
+    return err_set(e, SHOAL_E_STOPPED, "%s was killed by signal %d (%s)%s", what, signal,
+                   strsignal(signal),
+                   signal == SIGKILL ? ": by hand, or by the kernel where memory is short (dmesg "
+                                       "tells); nothing was written, the same line begins again"
+                                     : "");
+}
+
 int child_error(const struct child *c, struct err *e)
 {
     char words[ERR_TEXT_MAX];
     child_last_words(c, words);
+    if (c->exit_status > 128)
+        return killed(c->name, c->exit_status - 128, e);
     int rc = code_of_exit(c->exit_status);
     return words[0] != 0 ? err_set(e, rc, "%s", words)
                          : err_set(e, rc, "%s ended with status %d", c->name, c->exit_status);
@@ -146,6 +158,8 @@ static int said(FILE *f, const struct process_end *end, const char *const argv[]
         return 0;
     }
     last_words(f, block);
+    if (end->signal != 0 && block[0] == 0)
+        return killed(argv[0], end->signal, e);
     int rc = code_of_exit(end->signal == 0 ? end->code : 70);
     return block[0] != 0 ? err_set(e, rc, "%s", block)
                          : err_set(e, rc, "%s %s failed", argv[0], argv[1]);
@@ -178,7 +192,7 @@ int child_stand_in(const char *const argv[], int *status, struct err *e)
         return rc;
     struct process_end end = process_wait(&p);
     *status = process_exit_status(&end);
-    return 0;
+    return end.signal == 0 ? 0 : killed(argv[0], end.signal, e);
 }
 
 int child_output(const char *const argv[], char **out, size_t *bytes, struct err *e)

@@ -120,14 +120,19 @@ int local_job_failure(struct local *l, int job_status, struct err *e)
 }
 
 /* Also for who asks for its tables later. */
-static int failure_keep(struct local *l, int job_status, struct err *e)
+static void failure_keep(const struct local *l, const struct err *e)
 {
     char path[LIMIT_PATH];
     struct err silent;
-    int rc = local_job_failure(l, job_status, e);
     (void)snprintf(path, sizeof path, "%s/" LOCAL_FAILED_FILE, l->dir);
     (void)local_file_replace(path, e->text, &silent);
-    return rc;
+}
+
+/* A worker that cannot run by the job's own fault has failed it as well: the same line would. */
+static bool is_final(int rc)
+{
+    return rc == SHOAL_E_CONFIG || rc == SHOAL_E_DATA || rc == SHOAL_E_NOINPUT ||
+           rc == SHOAL_E_DENIED;
 }
 
 /* It is tried once more. */
@@ -217,12 +222,16 @@ static int local_run(struct local *l, const char *run_dir, struct err *e)
     if (rc == 0 && job_status != 0 && l->done) /* it is told behind the report */
         (void)local_job_failure(l, job_status, &missed);
     else if (rc == 0 && job_status != 0)
-        rc = failure_keep(l, job_status, e);
+        rc = local_job_failure(l, job_status, e);
+    if ((job_status != 0 && !l->done) || is_final(rc))
+        failure_keep(l, e);
     local_stop(l);
     if (l->sockets[0] != 0 && file_remove_tree(l->sockets) != 0)
         fprintf(stderr, "cannot remove %s: %s\n", l->sockets, strerror(errno));
     if (rc == 0)
         rc = report_finish(l, e);
+    if (rc == 0)
+        local_said(l);
     cli_ask_close(l->ask);
     if (rc == 0 && missed.code != 0)
         *e = missed;

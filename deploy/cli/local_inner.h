@@ -40,7 +40,7 @@ struct local {
     bool ended;              /* its job is done, and has no page yet */
     bool restart;            /* --no-restart: tests of what happens then */
     bool quiet;              /* how it goes is not shown */
-    uint64_t last_line_ns;
+    uint64_t last_line_ns, follow_ns;
     bool done; /* so the coordinator says of the job, whatever the status */
     bool line_open;
     bool warned;       /* of the input */
@@ -107,6 +107,8 @@ int local_wait(struct local *l, int first, struct err *e);
 /* Workers leave by themselves when the job is over; then servers, then the coordinator; what does
  * not go is killed. */
 void local_stop(struct local *l);
+/* After it: warnings and errors of the daemons' logs, each once, on standard error. */
+void local_said(const struct local *l);
 /* SIGINT and SIGTERM end what is waited for here. */
 void local_signals_take(void);
 int local_interrupted(void); /* by which of them; 0: by none */

@@ -28,6 +28,7 @@ enum { QUICK_DEATHS_MAX = 5, SHORT_LEASES = 60, SUBMIT_MS = 2000 };
 #define OTHER_ASK_NS UINT64_C(1000000000)
 #define OTHER_GONE_NS UINT64_C(20000000000)
 #define OTHER_ENDED_NS UINT64_C(3000000000)
+#define QUIET_NS UINT64_C(5000000000) /* so long nothing is shown before the first example */
 
 static volatile sig_atomic_t interrupted;
 
@@ -112,11 +113,23 @@ static void input_show(struct local *l, const struct json *s)
     l->input_shown = l->input_shown || input != NULL;
 }
 
+/* A line of 0 examples tells nothing, unless it stays so. */
+static bool has_begun(struct local *l, const struct json *s)
+{
+    uint64_t now = time_monotonic_ns();
+    if (l->follow_ns == 0)
+        l->follow_ns = now;
+    return json_as_number(json_get(s, "examples"), 0) > 0 || json_get(s, "waiting") != NULL ||
+           now - l->follow_ns > QUIET_NS;
+}
+
 static void progress_show(struct local *l, const struct json *s)
 {
     char line[256];
     warning_show(l, s);
     input_show(l, s);
+    if (!has_begun(l, s))
+        return;
     cli_progress_text(s, line);
     line_show(l, line, true);
 }
@@ -214,13 +227,16 @@ int local_children_watch(struct local *l, struct err *e)
     return 0;
 }
 
-/* What will not come back must not be waited for: a daemon that --no-restart leaves dead. */
+/* What will not come back must not be waited for: a daemon that --no-restart leaves dead, or one
+ * that had loaded a checkpoint for a question. */
 static int daemon_missed(const struct local *l, struct err *e)
 {
     for (int i = 0; i < l->children; i++)
         if (l->child[i].done && !is_worker(&l->child[i]))
-            return err_set(e, SHOAL_E_UNAVAILABLE,
-                           "%s has ended and --no-restart leaves it so; see %s", l->child[i].name,
+            return err_set(e, SHOAL_E_UNAVAILABLE, "%s has ended%s; see %s", l->child[i].name,
+                           l->quiet ? ", and what it had loaded is gone with it: the same line "
+                                      "loads it again"
+                                    : " and --no-restart leaves it so",
                            l->child[i].log);
     return 0;
 }

@@ -11,6 +11,7 @@
 #include "deploy/cli/cluster.h"
 #include "deploy/cli/local_inner.h"
 #include "deploy/cli/run.h"
+#include "deploy/cli/scratch.h"
 #include "proto/base/file.h"
 #include "proto/job/bad_lines.h"
 #include "proto/job/manifest.h"
@@ -224,7 +225,7 @@ static int parts_make(struct predict *p, struct err *e)
     if (strcmp(to, "-") == 0)
         return 0;
     (void)snprintf(folder, sizeof folder, "%s.parts-XXXXXX", to);
-    if (mkdtemp(folder) == NULL)
+    if (scratch_make(folder) != 0) /* one that a killed call has left goes */
         return err_set(e, SHOAL_E_CANTCREATE, "cannot make a folder beside %s: %s", to,
                        strerror(errno));
     (void)snprintf(p->parts, sizeof p->parts, "%s", folder);

@@ -42,11 +42,12 @@ static int left_take(const char *path)
 /* What others of this name have left there. */
 static void sweep(const char *like)
 {
-    const char *name = strrchr(like, '/') + 1, *entry;
+    const char *slash = strrchr(like, '/'), *name = slash != NULL ? slash + 1 : like, *entry;
     size_t fixed = strlen(name) - DRAWN;
     char place[LIMIT_PATH], path[LIMIT_PATH + 256];
     struct file_walk w;
-    (void)snprintf(place, sizeof place, "%.*s", (int)(name - like), like);
+    (void)snprintf(place, sizeof place, "%.*s", name == like ? 2 : (int)(name - like),
+                   name == like ? "./" : like);
     if (!file_walk_open(&w, place))
         return;
     while ((entry = file_walk_next(&w)) != NULL) {

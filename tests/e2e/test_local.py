@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """test_local: what `shoal local` leaves open to others, and where it may run."""
+import re
+
 from lib import *
 
 
@@ -101,5 +103,25 @@ def servers_share_the_machines_memory(space):
     assert abs(sum(told[2]) - sum(told[3])) <= 3 and sum(told[2]) < 0.75 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), told
 
 
+def what_the_daemons_warned_of_is_told_at_the_end(space):
+    """A job that ends with 0 gives no reason to look into logs: here TensorBoard's folder cannot be made. Once, with the daemon's name."""
+    (space / "file").write_text("")
+    run = Run(job_file(space / "job.yaml", synth(space / "train.tsv", 2000, 1)), space / "run", extra=["--tensorboard", str(space / "file/board")])
+    assert run.wait() == 0, run.output()
+    assert run.output().count("coordinator: tensorboard: cannot make the folder") == 1, run.output()
+    assert not re.search("epoch [01]   0 examples", run.output()), run.output()
+
+
+def a_job_whose_worker_refused_has_failed(space):
+    """By its own fault: it does not go on, and what asks for its tables says why."""
+    train = synth(space / "train.tsv", 500, 1)
+    columns = [{"name": f"C{i}", "type": "skip"} for i in range(1, 27)]
+    run = Run(job_file(space / "job.yaml", train, **{"model.kind": "dlrm", "data.columns": columns}), space / "run")
+    assert run.wait() == 78 and "all numbers make one together" in run.output(), run.output()
+    assert "all numbers make one together" in (space / "run/failed").read_text()
+    got = subprocess.run([SHOAL, "predict", "--from", str(space / "run"), "--in", str(train), "--out", str(space / "scores.csv")], capture_output=True, text=True)
+    assert got.returncode == 66 and "the job of the run in" in got.stderr and "failed (worker-0 cannot run" in got.stderr, got
+
+
 if __name__ == "__main__":
-    main([nobody_else_gets_in, a_deep_run_folder_works, a_run_folder_may_have_any_name, the_runtime_folder_is_used_where_it_is_short, servers_share_the_machines_memory])
+    main([what_the_daemons_warned_of_is_told_at_the_end, a_job_whose_worker_refused_has_failed, nobody_else_gets_in, a_deep_run_folder_works, a_run_folder_may_have_any_name, the_runtime_folder_is_used_where_it_is_short, servers_share_the_machines_memory])

@@ -498,8 +498,45 @@ def skip_measures_a_checkpoint(space):
     assert measured["auc"] == got[1]["test"]["auc"] and (of_the_end(last, report) or digests(got[1]) != digests(report))
 
 
+def worker_of(process, verb):
+    """The child that runs this verb of shoal-worker, once it is there."""
+    while process.poll() is None:
+        for child in pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+            with contextlib.suppress(OSError):
+                if verb.encode() in pathlib.Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0"):
+                    return int(child)
+        time.sleep(0.005)
+    raise AssertionError(process.communicate())
+
+
+def what_a_killed_call_leaves_goes_with_the_next(space):
+    train = synth(space / "train.tsv", 300000, 1)
+    job = job_file(space / "job.yaml", train, **{"train.batch": 8192})
+    run_job(job, space / "run")
+    words = [SHOAL, "predict", "--from", str(space / "run"), "--in", str(train), "--out", "scores.csv"]
+
+    def begin(*line):
+        return subprocess.Popen(line, cwd=str(space), stderr=subprocess.PIPE, text=True)
+    said = begin(*words)
+    os.kill(worker_of(said, "predict"), signal.SIGKILL)
+    assert "worker-0 was killed by signal 9 (Killed)" in said.communicate()[1] and said.returncode == 69
+    assert not list(space.path.glob("scores.csv*"))
+    said = begin(*words)
+    worker_of(said, "predict")
+    said.kill()
+    said.wait()
+    assert len(list(space.path.glob("scores.csv.parts-*"))) == 1
+    (space / "few.tsv").write_text("".join(train.read_text().splitlines(True)[:100]))
+    words[words.index(str(train))] = str(space / "few.tsv")
+    said = begin(*words)
+    assert said.wait() == 0 and [p.name for p in space.path.glob("scores.csv*")] == ["scores.csv"]
+    said = begin(SHOAL, "convert", str(job), "--out", "log.events")
+    os.kill(worker_of(said, "convert"), signal.SIGKILL)
+    assert "shoal-worker was killed by signal 9 (Killed)" in said.communicate()[1] and said.returncode == 69
+
+
 if __name__ == "__main__":
-    main([scores_give_the_reported_figures, file_is_the_same_however_many_write_it, labels_may_be_missing, malformed_rows_keep_their_place,
+    main([what_a_killed_call_leaves_goes_with_the_next, scores_give_the_reported_figures, file_is_the_same_however_many_write_it, labels_may_be_missing, malformed_rows_keep_their_place,
           input_and_output_may_be_streams, label_cells_may_be_empty, numbered_fields_are_not_taken_from_another_file,
           moved_run_is_scored_as_it_is, checkpoint_serves_many_workers_and_touches_nothing_of_its_job,
           the_most_processes_of_each_kind_have_room, names_make_up_for_training_data_that_has_gone, places_make_up_for_training_data_that_has_gone,

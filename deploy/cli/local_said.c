@@ -1,0 +1,73 @@
+/* local_said.c: what the daemons of a run warned of, told on the terminal once the run is over: the
+ * logs of a job that ends well are not looked into. */
+#include "deploy/cli/local_inner.h"
+#include "proto/base/file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TOLD_MAX 10u
+#define LOG_BYTES_MAX ((size_t)1 << 20) /* of each log, from its end */
+
+struct said {
+    char *text[TOLD_MAX]; /* owned */
+    uint32_t count, more;
+};
+
+/* The text of a line "warn  16:47:46.661 shoal-worker: text", or NULL of another level. Lines that
+ * are left out and what looks wrong with the input have been told by the report. */
+static const char *warning_of(const char *line)
+{
+    const char *program = strstr(line, " shoal-");
+    const char *text = program != NULL ? strstr(program, ": ") : NULL;
+    if ((strncmp(line, "warn ", 5) != 0 && strncmp(line, "error ", 6) != 0) || text == NULL)
+        return NULL;
+    text += 2;
+    bool told = strncmp(text, "left out: ", 10) == 0 || strncmp(text, "data.train: ", 12) == 0;
+    return told ? NULL : text;
+}
+
+static void said_add(struct said *s, const char *name, const char *text)
+{
+    for (uint32_t i = 0; i < s->count; i++)
+        if (strcmp(s->text[i], text) == 0)
+            return;
+    if (s->count == TOLD_MAX) {
+        s->more++;
+        return;
+    }
+    char *kept = strdup(text);
+    if (kept == NULL)
+        return;
+    s->text[s->count++] = kept;
+    fprintf(stderr, "%s: %s\n", name, text);
+}
+
+static void log_look(const struct child *c, struct said *s)
+{
+    FILE *f = fopen(c->log, "r");
+    char line[2048];
+    if (f == NULL)
+        return;
+    bool whole = fseek(f, 0, SEEK_END) != 0 || ftell(f) <= (long)LOG_BYTES_MAX;
+    (void)fseek(f, whole ? 0 : -(long)LOG_BYTES_MAX, whole ? SEEK_SET : SEEK_END);
+    while (fgets(line, sizeof line, f) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        const char *text = warning_of(line);
+        if (text != NULL)
+            said_add(s, c->name, text);
+    }
+    fclose(f);
+}
+
+void local_said(const struct local *l)
+{
+    struct said s = {.count = 0};
+    for (int i = 0; i < l->children; i++)
+        log_look(&l->child[i], &s);
+    if (s.more > 0)
+        fprintf(stderr, "and %u warnings more: see %s/log\n", s.more, l->dir);
+    for (uint32_t i = 0; i < s.count; i++)
+        free(s.text[i]);
+}
