@@ -214,7 +214,8 @@ static int local_run(struct local *l, const char *run_dir, struct err *e)
         else if (rc == SHOAL_E_EXISTS && l->goes_on)
             rc = rows_kept(l, e);
     }
-    if (rc == 0)
+    bool begun = rc == 0;
+    if (begun)
         rc = local_follow(l, &job_status, e);
     free(text);
     if (l->line_open)
@@ -223,7 +224,7 @@ static int local_run(struct local *l, const char *run_dir, struct err *e)
         (void)local_job_failure(l, job_status, &missed);
     else if (rc == 0 && job_status != 0)
         rc = local_job_failure(l, job_status, e);
-    if ((job_status != 0 && !l->done) || is_final(rc))
+    if ((job_status != 0 && !l->done) || (begun && is_final(rc)))
         failure_keep(l, e);
     local_stop(l);
     if (l->sockets[0] != 0 && file_remove_tree(l->sockets) != 0)
