@@ -1,6 +1,7 @@
-/* test_alloc.c: the coordinator has no memory for its n-th allocation, from a job's submission until
- * it trains, for each n: nothing crashes, the job is refused, goes on, or fails with a sentence, and
- * a coordinator that starts after it starts, and knows all that the job has been told to have. */
+/* test_alloc.c: the coordinator has no memory for its n-th allocation, from a job's submission
+ * until it trains, for each n: nothing crashes, the job is refused, goes on, or fails with a
+ * sentence, and a coordinator that starts after it starts, and knows all that the job has been told
+ * to have. */
 #include "tests/lib/dense_case.h"
 #include "tests/lib/server_fake.h"
 #include "tests/lib/sim_cluster.h"
