@@ -6,6 +6,7 @@
 #include "proto/base/array.h"
 #include "proto/base/file.h"
 #include "proto/base/time.h"
+#include "proto/base/zone.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -240,14 +241,20 @@ static int list_read(const char *dir, struct listed **out, size_t *count, struct
 static void list_print(const struct listed *l)
 {
     const struct json *m = l->manifest;
-    char size[32];
+    int64_t until = json_as_int(json_get(m, "until"), 0);
+    char size[32], label[32], learnt[48] = "";
+    if (until > 0) { /* of a replay */
+        zone_label(&ZONE_UTC, (uint64_t)until, label);
+        (void)snprintf(learnt, sizeof learnt, ", events until %s", label);
+    }
     if (m == NULL)
         printf("%-20s damaged: %s\n", l->name, l->why.text);
     else
-        printf("%-20s %s  job %s, epoch %.0f, %.0f examples  %12.0f rows  %s in %zu part%s\n",
+        printf("%-20s %s  job %s, epoch %.0f, %.0f examples%s  %12.0f rows  %s in %zu part%s\n",
                l->name, json_as_string(json_get(m, "date"), "?"),
                json_as_string(json_get(m, "job"), "?"), json_as_number(json_get(m, "epoch"), 0),
-               json_as_number(json_get(m, "examples"), 0), json_as_number(json_get(m, "rows"), 0),
+               json_as_number(json_get(m, "examples"), 0), learnt,
+               json_as_number(json_get(m, "rows"), 0),
                checkpoint_size(json_as_number(json_get(m, "bytes"), 0), size),
                json_count(json_get(m, "parts")), json_count(json_get(m, "parts")) == 1 ? "" : "s");
 }

@@ -53,7 +53,9 @@ def a_page_places_days_by_their_date(space):
     """1 and 2 March, 1 June; then in periods of a week, the first of which begins before the log: 1970-01-01 was a Thursday."""
     begins = (1772323200, 1772409600, 1780272000)
     (space / "train.csv").write_text("click,at,user\n" + "".join(f"{i % 3 == 0:d},{at + 3 * 3600 + i},u{i % 9}\n" for at in begins for i in range(200)))
-    run_job(job(space, space / "train.csv"), space / "days")
+    run_job(job(space, space / "train.csv", **{"replay.checkpoint": True}), space / "days")
+    said = subprocess.run([SHOAL, "checkpoint", "list", space / "days/checkpoints"], capture_output=True, text=True, check=True).stdout
+    assert re.findall(r"events until (\S+) ", said) == ["2026-03-01T04:00:00Z", "2026-03-02T04:00:00Z", "2026-06-01T04:00:00Z"], said
     page = (space / "days/report.html").read_text(encoding="utf-8")
     places = [float(x) for x in re.findall(r"<title>day \d+: days from \S+ on ([0-9.]+)", page)]
     assert places[:3] == [0.5, 1.5, 92.5], places
