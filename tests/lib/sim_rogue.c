@@ -426,6 +426,8 @@ static void speak(struct rogue *r)
     size_t i = rng_below(&r->rng, TYPES);
     struct rogue_seen s;
     bool as_seen = r->mild && decides(types[i].type) && !one_in(r, 10);
+    if (r->bystander && types[i].type == WIRE_TYPE_WORKER_JOIN)
+        as_seen = true; /* under bsp who joins first, also after a restart, says the kernels */
     if ((r->bystander && !types[i].harmless) || (as_seen && r->turns[types[i].type] == 0))
         return;
     copy_of(r, types[i].type, as_seen, &s);
