@@ -115,42 +115,44 @@ static void blas_environment(void)
         setenv("OPENBLAS_NUM_THREADS", "1", 1);
 }
 
-bool backend_kernel_is_slow(const char *kernel)
+/* Type `kernel` uses vectors as wide as this processor's. */
+static bool kernel_is_wide(const char *kernel, const char *best)
 {
     static const char *const avx512[] = {"SkylakeX", "Cooperlake", "SapphireRapids"};
     static const char *const avx2[] = {"Haswell", "Zen", "Excavator"};
-    const char *best = backend_core_type();
-    if (best == NULL)
-        return false;
     for (size_t i = 0; i < sizeof avx512 / sizeof avx512[0]; i++)
         if (strcmp(kernel, avx512[i]) == 0)
-            return false;
-    if (strcmp(best, "Haswell") == 0)
-        for (size_t i = 0; i < sizeof avx2 / sizeof avx2[0]; i++)
-            if (strcmp(kernel, avx2[i]) == 0)
-                return false;
+            return true;
+    for (size_t i = 0; strcmp(best, "Haswell") == 0 && i < sizeof avx2 / sizeof avx2[0]; i++)
+        if (strcmp(kernel, avx2[i]) == 0)
+            return true;
+    return false;
+}
+
+bool backend_is_slow(const struct backend *b, char text[ERR_TEXT_MAX])
+{
+    const char *best = backend_core_type(), *told = getenv("OPENBLAS_CORETYPE");
+    if (!b->ops->host || best == NULL || kernel_is_wide(backend_kernel(b), best))
+        return false;
+    if (told != NULL && strcmp(told, best) == 0)
+        (void)snprintf(text, ERR_TEXT_MAX,
+                       "OpenBLAS computes with its %s kernels, though this processor can do %s, up "
+                       "to twice as fast: this build of OpenBLAS does not choose by processor; "
+                       "install Debian's libopenblas0-pthread",
+                       backend_kernel(b), best);
+    else
+        (void)snprintf(text, ERR_TEXT_MAX,
+                       "OpenBLAS computes with its %s kernels, as OPENBLAS_CORETYPE=%s in the "
+                       "environment asks: this processor can do %s, up to twice as fast; unset "
+                       "OPENBLAS_CORETYPE",
+                       backend_kernel(b), told == NULL ? "" : told, best);
     return true;
 }
 
 static int load_cpu(struct backend **out, struct err *e)
 {
     blas_environment();
-    int rc = backend_load_module("libshoal_cpu.so", out, e);
-    if (rc != 0 || !backend_kernel_is_slow(backend_kernel(*out)))
-        return rc;
-    const char *told = getenv("OPENBLAS_CORETYPE");
-    if (told != NULL && strcmp(told, backend_core_type()) == 0)
-        err_set(e, 0,
-                "OpenBLAS computes with its %s kernels, though this processor can do %s, up to "
-                "twice as fast: this build of OpenBLAS does not choose by processor; install "
-                "Debian's libopenblas0-pthread",
-                backend_kernel(*out), backend_core_type());
-    else
-        err_set(e, 0,
-                "OpenBLAS computes with its %s kernels, as OPENBLAS_CORETYPE=%s in the environment "
-                "asks: this processor can do %s, up to twice as fast; unset OPENBLAS_CORETYPE",
-                backend_kernel(*out), told == NULL ? "" : told, backend_core_type());
-    return 0;
+    return backend_load_module("libshoal_cpu.so", out, e);
 }
 
 /* SHOAL_CUDA_MODULE: another module in its place, which needs no driver (for tests). */

@@ -13,9 +13,8 @@ struct backend;
 
 /* Loads libshoal_cpu.so (BLAS) or, where a driver is there, the CUDA module; looks beside the
  * program, then in ../lib/shoal, then in SHOAL_MODULE_DIR. backend_name "cpu"; backend_kernel: BLAS
- * kernel type, "SkylakeX". It gives 0 and leaves a sentence in *e (with code 0) where the machine
- * could compute faster: kind is auto, a driver is there and yet the CPU is taken; or the
- * environment keeps OpenBLAS at slow kernels. Else *e is left alone. */
+ * kernel type, "SkylakeX". Where kind is auto, a driver is there and yet the CPU is taken, it gives
+ * 0 and *e has a sentence that says why (with code 0; else *e is left alone). */
 int backend_load(enum backend_kind kind, struct backend **out, struct err *e);
 void backend_unload(struct backend *b);
 const char *backend_name(const struct backend *b);
@@ -39,7 +38,8 @@ int backend_load_module(const char *file, struct backend **out, struct err *e);
  * backend_load sets it as OPENBLAS_CORETYPE: call that before other threads read the environment.
  */
 const char *backend_core_type(void);
-/* This processor has wider vectors than the kernels of that type use. */
-bool backend_kernel_is_slow(const char *kernel);
+/* The processor has wider vectors than the kernels that b's BLAS has chosen: the sentence says what
+ * keeps it there, and what to do. */
+bool backend_is_slow(const struct backend *b, char text[ERR_TEXT_MAX]);
 
 #endif

@@ -609,26 +609,26 @@ static int backend_take(const struct arguments *a, struct daemon *d, struct err 
     int rc = backend_load(a->backend, &d->backend, e);
     if (rc != 0)
         return rc;
-    bool host = strcmp(backend_name(d->backend), "cpu") == 0;
-    bool slow = host && backend_kernel_is_slow(backend_kernel(d->backend));
-    const char *rest = e->text[0] != '\0' ? "; " : "";
-    if (e->text[0] != '\0' && slow)
-        log_warn("%s", e->text);
-    else if (e->text[0] != '\0')
+    if (e->text[0] != '\0')
         log_error("%s", e->text);
     if (a->backend != BACKEND_AUTO)
-        snprintf(d->why, sizeof d->why, "chosen by %s%s%s%s",
-                 a->stay            ? "the worker's file: "
-                 : a->backend_given ? "--backend "
-                                    : "train.backend: ",
-                 names[a->backend], rest, e->text);
-    else if (!host)
+        snprintf(d->why, sizeof d->why,
+                 a->stay            ? "chosen by the worker's file: %s"
+                 : a->backend_given ? "chosen by --backend %s"
+                                    : "chosen by train.backend: %s",
+                 names[a->backend]);
+    else if (strcmp(backend_name(d->backend), "cpu") != 0)
         snprintf(d->why, sizeof d->why, "auto: there is a device");
-    else if (e->text[0] == '\0' || slow)
-        snprintf(d->why, sizeof d->why, "auto: there is no driver of a device (libcuda.so.1)%s%s",
-                 rest, e->text);
+    else if (e->text[0] == '\0')
+        snprintf(d->why, sizeof d->why, "auto: there is no driver of a device (libcuda.so.1)");
     else
         snprintf(d->why, sizeof d->why, "%s", e->text);
+    char slow[ERR_TEXT_MAX];
+    if (backend_is_slow(d->backend, slow)) {
+        size_t said = strlen(d->why);
+        log_warn("%s", slow);
+        snprintf(d->why + said, sizeof d->why - said, "; %s", slow);
+    }
     return 0;
 }
 
