@@ -63,7 +63,7 @@ _shoal()
     'shoal blame') words='--limit --field --value --job --coordinator --keys --run-dir --json --help' ;;
     'shoal erase') words='--keys --field --value --receipt --checkpoints --job --coordinator --run-dir --help' ;;
     'shoal drop') words='--coordinator --keys --help' ;;
-    'shoal keygen') words='--coordinator --role --name --help' ;;
+    'shoal keygen') words='--coordinator --rotate --role --name --help' ;;
     'shoal report') words='--html --help' ;;
     'shoal convert') words='--out --split --check --set --json --help' ;;
     'shoal synth') words='--out --kind --rows --seed --part --valid-out --valid-rows --help' ;;

@@ -297,7 +297,8 @@ case $at in
         ) ;;
     ('shoal keygen')
         takes=(
-            '--coordinator=[the public key, or the file of it (FILE.pub), of the coordinator that the holder is to trust; all but the coordinator itself need it]:KEY:_files'
+            '--coordinator=[the public key, or the file of it (FILE.pub), of the coordinator that the holder is to trust; all but the coordinator itself need it. Two with a comma between while the coordinator'\''s key is changed]:KEY:_files'
+            '--rotate[keep the key in FILE, which is there, and change which keys of the coordinator it pins to those of --coordinator]'
             '--role=[in the line for the list; sign: a key for `shoal checkpoint sign`]:role:(serve worker coord metrics admin sign)'
             '--name=[likewise]:NAME:_files'
             '--help[this text]'

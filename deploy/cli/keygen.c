@@ -54,6 +54,20 @@ static int member_make(const struct option_line *o, struct err *e)
     return rc;
 }
 
+/* The key stays, what it takes for the coordinator's changes. */
+static int rotate(const struct option_line *o, struct err *e)
+{
+    if (option_given(o, "role") || option_given(o, "name"))
+        return err_set(e, SHOAL_E_USAGE,
+                       "--rotate: the key stays what it is; only --coordinator goes with it");
+    if (!option_given(o, "coordinator"))
+        return err_set(e, SHOAL_E_USAGE,
+                       "--rotate: say which keys of the coordinator %s is to pin from now on: "
+                       "--coordinator OLD.pub,NEW.pub, and NEW.pub alone at the end",
+                       o->word[0]);
+    return keyfile_pin(o->word[0], option_text(o, "coordinator"), e);
+}
+
 int cli_keygen(int argc, char **argv)
 {
     struct option_line o;
@@ -64,6 +78,8 @@ int cli_keygen(int argc, char **argv)
     bool signs =
         rc == 0 && option_given(&o, "role") && strcmp(option_text(&o, "role"), "sign") == 0;
     if (rc == 0)
-        rc = signs ? signer_make(&o, &e) : member_make(&o, &e);
+        rc = option_given(&o, "rotate") ? rotate(&o, &e)
+             : signs                    ? signer_make(&o, &e)
+                                        : member_make(&o, &e);
     return cli_end(rc, &o, &e);
 }

@@ -370,7 +370,11 @@ static const struct config_key options_keygen[] = {
     {"coordinator", CONFIG_STRING, .values = "KEY",
      .text =
          "the public key, or the file of it (FILE.pub), of the coordinator that the holder is to "
-         "trust; all but the coordinator itself need it"},
+         "trust; all but the coordinator itself need it. Two with a comma between while the "
+         "coordinator's key is changed"},
+    {"rotate", CONFIG_BOOL,
+     .text = "keep the key in FILE, which is there, and change which keys of the coordinator it "
+             "pins to those of --coordinator"},
     {"role", CONFIG_ENUM, .choices = "serve|worker|coord|metrics|admin|sign",
      .otherwise = "no line: the coordinator's own",
      .text = "in the line for the list; sign: a key for `shoal checkpoint sign`"},

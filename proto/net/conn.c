@@ -14,6 +14,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/plant.h"
 
+#include <arpa/inet.h>
 #include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -33,6 +34,7 @@
 #define NEWS 64
 
 struct conn {
+    char address[46]; /* INET6_ADDRSTRLEN */
     bool open, known, busy, over;
     bool delivered_since; /* the last look */
     uint64_t turn;        /* in which it delivered last */
@@ -106,6 +108,23 @@ static bool room_make(struct conns *cs, uint32_t fd)
     return true;
 }
 
+static void address_read(int fd, char out[46])
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in in;
+        struct sockaddr_in6 in6;
+    } a;
+    socklen_t bytes = sizeof a;
+    out[0] = 0;
+    if (getpeername(fd, &a.any, &bytes) != 0)
+        return;
+    if (a.any.sa_family == AF_INET)
+        (void)inet_ntop(AF_INET, &a.in.sin_addr, out, 46);
+    else if (a.any.sa_family == AF_INET6)
+        (void)inet_ntop(AF_INET6, &a.in6.sin6_addr, out, 46);
+}
+
 void conns_opened(struct conns *cs, int fd)
 {
     conns_closed(cs, fd); /* if that was not told */
@@ -114,6 +133,7 @@ void conns_opened(struct conns *cs, int fd)
     cs->count++;
     struct conn *c = &cs->at[fd];
     *c = (struct conn){.open = true, .busy = c->busy};
+    address_read(fd, c->address);
     /* Edges alone: a reader who is faster than we are leaves nothing to read, but can be written
      * to, which is how the edge is told nonetheless. It fails where fd was closed meanwhile. */
     struct epoll_event e = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.fd = fd};
@@ -128,6 +148,12 @@ void conns_closed(struct conns *cs, int fd)
     SHOAL_ASSERT(cs->count > 0);
     cs->count--;
     c->open = false; /* the next look takes it off the list of busy ones */
+}
+
+const char *conns_address(const struct conns *cs, int fd)
+{
+    const struct conn *c = conn_of(cs, fd);
+    return c != NULL ? c->address : "";
 }
 
 bool conns_has(const struct conns *cs, int fd)

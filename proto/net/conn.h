@@ -32,6 +32,8 @@ void conns_free(struct conns *cs); /* NULL is fine */
 void conns_opened(struct conns *cs, int fd);
 void conns_closed(struct conns *cs, int fd);
 uint32_t conns_count(const struct conns *cs);
+/* Where it comes from: "10.0.0.7"; empty: not known. */
+const char *conns_address(const struct conns *cs, int fd);
 bool conns_has(const struct conns *cs, int fd);
 
 /* A whole message came from fd; bytes: as they were on the line, what ZeroMQ adds counted. */

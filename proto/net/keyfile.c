@@ -100,12 +100,17 @@ static int word_take(const struct word *known, const char *path, int line, const
                      const char *value, struct err *e)
 {
     char words[64] = "";
+    bool again = false;
     for (; known->word != NULL; known++) {
-        if (strcmp(word, known->word) == 0)
+        if (strcmp(word, known->word) == 0 && known->to[0] == 0)
             break;
+        again = again || strcmp(word, known->word) == 0;
         (void)snprintf(words + strlen(words), sizeof words - strlen(words), "%s%s",
                        words[0] != 0 ? ", " : "", known->word);
     }
+    if (known->word == NULL && again)
+        return err_set(e, SHOAL_E_CONFIG, "%s:%d: one line more of %s than a key file has", path,
+                       line, word);
     if (known->word == NULL)
         return err_set(e, SHOAL_E_CONFIG, "%s:%d: not a line of such a key file, which has: %s",
                        path, line, words);
@@ -114,6 +119,11 @@ static int word_take(const struct word *known, const char *path, int line, const
                        known->bytes - 1);
     memcpy(known->to, value, known->bytes);
     return 0;
+}
+
+static bool pin_ok(const char *pin)
+{
+    return pin[0] == 0 || keyfile_key_ok(pin);
 }
 
 /* What belongs together is there, and fits. */
@@ -125,7 +135,7 @@ static int whole_check(const struct keyfile *k, const char *path, struct err *e)
     bool good =
         keyfile_key_ok(k->pub) && keyfile_key_ok(k->secret) &&
         zmq_curve_public(derived, k->secret) == 0 && strcmp(derived, k->pub) == 0 &&
-        (k->coordinator[0] == 0 || PLANTED("pinned_unlooked") || keyfile_key_ok(k->coordinator));
+        (PLANTED("pinned_unlooked") || (pin_ok(k->coordinator[0]) && pin_ok(k->coordinator[1])));
     return good ? 0
                 : err_set(e, SHOAL_E_CONFIG,
                           "%s: its keys do not fit each other: make new ones with shoal keygen",
@@ -176,7 +186,8 @@ static int load(const char *path, bool none_good, struct keyfile **out, struct e
     if (rc == 0) {
         const struct word known[] = {{"public", k->pub, sizeof k->pub},
                                      {"secret", k->secret, sizeof k->secret},
-                                     {"coordinator", k->coordinator, sizeof k->coordinator},
+                                     {"coordinator", k->coordinator[0], KEYFILE_KEY},
+                                     {"coordinator", k->coordinator[1], KEYFILE_KEY},
                                      {NULL, NULL, 0}};
         rc = text_take(known, path, text, e);
     }
@@ -305,16 +316,37 @@ static int file_make(const char *path, const char *text, mode_t mode, struct err
     return err_set(e, SHOAL_E_IO, "cannot write %s: %s", path, strerror(saved));
 }
 
-static int pinned_take(const char *pinned, char out[KEYFILE_KEY], struct err *e)
+typedef char keyfile_pins[KEYFILE_PINS][KEYFILE_KEY];
+
+static int pin_take(const char *pinned, char out[KEYFILE_KEY], struct err *e)
 {
-    out[0] = 0;
-    if (pinned == NULL || pinned[0] == 0)
-        return 0;
     if (keyfile_key_ok(pinned)) {
         memcpy(out, pinned, KEYFILE_KEY);
         return 0;
     }
     return public_read(pinned, out, e);
+}
+
+/* No character of a key is a comma. */
+static int pinned_take(const char *pinned, keyfile_pins out, struct err *e)
+{
+    char text[2 * 4096], *save, *word;
+    uint32_t count = 0;
+    memset(out, 0, sizeof(keyfile_pins));
+    if (pinned == NULL || pinned[0] == 0)
+        return 0;
+    if (snprintf(text, sizeof text, "%s", pinned) >= (int)sizeof text)
+        return err_set(e, SHOAL_E_USAGE, "the names of the coordinator's keys are too long");
+    for (word = strtok_r(text, ",", &save); word != NULL; word = strtok_r(NULL, ",", &save)) {
+        if (count == KEYFILE_PINS)
+            return err_set(e, SHOAL_E_USAGE,
+                           "%s: at most %u keys are pinned: the old one and the new one", pinned,
+                           KEYFILE_PINS);
+        int rc = pin_take(word, out[count++], e);
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
 }
 
 /* Its public half begins with a letter or a digit: it stands at the head of a line of a list, where
@@ -329,16 +361,22 @@ static int pair_make(char pub[KEYFILE_KEY], char secret[KEYFILE_KEY], struct err
     return 0;
 }
 
-static int text_make(const char *pinned, char pub[KEYFILE_KEY], char *text, struct err *e)
+static void text_write(const char *pub, const char *secret, const keyfile_pins pins, char *text)
+{
+    int used = snprintf(text, FILE_BYTES,
+                        "# made by shoal keygen: whoever reads this file is its owner to Shoal\n"
+                        "public %s\nsecret %s\n",
+                        pub, secret);
+    for (uint32_t i = 0; i < KEYFILE_PINS && pins[i][0] != 0; i++)
+        used += snprintf(text + used, FILE_BYTES - (size_t)used, "coordinator %s\n", pins[i]);
+}
+
+static int text_make(const keyfile_pins pins, char pub[KEYFILE_KEY], char *text, struct err *e)
 {
     char secret[KEYFILE_KEY];
     int rc = pair_make(pub, secret, e);
     if (rc == 0)
-        (void)snprintf(text, FILE_BYTES,
-                       "# made by shoal keygen: whoever reads this file is its owner to Shoal\n"
-                       "public %s\nsecret %s\n%s%s%s",
-                       pub, secret, pinned[0] != 0 ? "coordinator " : "", pinned,
-                       pinned[0] != 0 ? "\n" : "");
+        text_write(pub, secret, pins, text);
     secret_wipe(secret, sizeof secret);
     return rc;
 }
@@ -383,13 +421,13 @@ static int pair_place(const char *path, const char *text, const char *pub, struc
 
 int keyfile_make(const char *path, const char *pinned, char pub[KEYFILE_KEY], struct err *e)
 {
-    char coordinator[KEYFILE_KEY];
-    int rc = pinned_take(pinned, coordinator, e);
+    keyfile_pins pins;
+    int rc = pinned_take(pinned, pins, e);
     char *text = rc == 0 ? secret_new(FILE_BYTES) : NULL;
     if (rc == 0 && text == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory for a key");
     if (rc == 0)
-        rc = text_make(coordinator, pub, text, e);
+        rc = text_make(pins, pub, text, e);
     if (rc == 0)
         rc = pair_place(path, text, pub, e);
     secret_free(text);
@@ -404,5 +442,45 @@ int keyfile_signer_make(const char *path, char pub[KEYFILE_SIGNER], struct err *
     if (rc == 0)
         rc = pair_place(path, text, pub, e);
     secret_free(text);
+    return rc;
+}
+
+/* In the place of path, whose owner and mode it gets. */
+static int file_replace(const char *path, const char *text, struct err *e)
+{
+    char beside[4096];
+    struct stat st;
+    if (snprintf(beside, sizeof beside, "%s.new", path) >= (int)sizeof beside)
+        return err_set(e, SHOAL_E_USAGE, "the name of the file is too long");
+    if (lstat(path, &st) != 0 || !S_ISREG(st.st_mode))
+        return err_set(e, SHOAL_E_DENIED, "%s is no plain file: name the key file itself", path);
+    int rc = file_make(beside, text, st.st_mode & 0700, e);
+    if (rc != 0)
+        return rc;
+    if (chown(beside, st.st_uid, st.st_gid) == 0 && file_rename(beside, path) == 0)
+        return 0;
+    rc = err_set(e, SHOAL_E_CANTCREATE, "cannot write %s anew: %s", path, strerror(errno));
+    (void)file_unlink(beside);
+    return rc;
+}
+
+int keyfile_pin(const char *path, const char *pinned, struct err *e)
+{
+    keyfile_pins pins;
+    struct keyfile *k = NULL;
+    int rc = pinned_take(pinned, pins, e);
+    if (rc == 0 && pins[0][0] == 0)
+        rc = err_set(e, SHOAL_E_USAGE, "name the keys of the coordinator that %s is to pin", path);
+    if (rc == 0)
+        rc = keyfile_load(path, &k, e);
+    char *text = rc == 0 ? secret_new(FILE_BYTES) : NULL;
+    if (rc == 0 && text == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for a key");
+    if (rc == 0) {
+        text_write(k->pub, k->secret, pins, text);
+        rc = file_replace(path, text, e);
+    }
+    secret_free(text);
+    keyfile_free(k);
     return rc;
 }

@@ -3,7 +3,8 @@
  *     # a word and its value a line; blanks between
  *     public      Z85              of CURVE; 40 characters
  *     secret      Z85
- *     coordinator Z85              the one that this key's holder takes for its coordinator
+ *     coordinator Z85              the one that this key's holder takes for its coordinator; two
+ *                                  of them while the coordinator's key is changed
  *
  *     sign-public HEX              of a key that signs checkpoints, in a file of its own; 64 digits
  *     sign-secret HEX
@@ -22,9 +23,10 @@
 
 #define KEYFILE_KEY 41u /* a key of CURVE as text, NUL counted */
 
+#define KEYFILE_PINS 2u
 struct keyfile { /* in memory of secret.h */
     char pub[KEYFILE_KEY], secret[KEYFILE_KEY];
-    char coordinator[KEYFILE_KEY]; /* empty: none is pinned */
+    char coordinator[KEYFILE_PINS][KEYFILE_KEY]; /* empty: none is pinned */
 };
 
 /* Whether a text is a public key of CURVE: 40 characters of Z85. */
@@ -46,8 +48,10 @@ int keyfile_signer_load(const char *path, uint8_t **seed, struct err *e);
 int keyfile_signer_make(const char *path, char pub[KEYFILE_SIGNER], struct err *e);
 
 /* Makes a new pair into path, 0400, and its public half into path.pub; neither may be there.
- * pinned: the coordinator's public key, or the name of a file of it; NULL or empty: none. pub gets
- * the public half. */
+ * pinned: the coordinator's public key, or the name of a file of it; two with a comma between; NULL
+ * or empty: none. pub gets the public half. */
 int keyfile_make(const char *path, const char *pinned, char pub[KEYFILE_KEY], struct err *e);
+/* The key in path stays and from now on pins these; whole or not at all, owner and mode stay. */
+int keyfile_pin(const char *path, const char *pinned, struct err *e);
 
 #endif

@@ -20,6 +20,8 @@
 #include "proto/net/later.h"
 #include "proto/net/local.h"
 #include "proto/net/peer.h"
+#include "proto/net/recent.h"
+#include "proto/net/shake.h"
 #include "proto/net/sock.h"
 #include "proto/net/zap.h"
 
@@ -32,6 +34,8 @@
 #include <zmq.h>
 
 #define DRAIN_BUDGET 64
+/* So often handshakes of the coordinator are looked at, where both sides show keys. */
+#define SHAKE_MS 250
 #define STOP_NS UINT64_C(1000000000)
 #define RETRY_MS 2 /* between two looks at a full pipe, should its own signal have been used up */
 #define GONE_MAX 64
@@ -53,6 +57,9 @@ struct line { /* a socket on the loop */
     struct peer *peer; /* of a DEALER; NULL on the ROUTER */
     bool touched;
     struct line *next_touched;
+    char *endpoint; /* owned; of one whose handshakes are watched: of the coordinator */
+    uint32_t pin;   /* which of its keys is asked for */
+    bool pinned_now;
     struct line *next, *prev; /* of all open ones */
 };
 
@@ -63,7 +70,8 @@ struct net {
     uv_check_t check;
     uv_idle_t idle;
     uv_async_t interrupt;
-    uv_timer_t retry;
+    uv_timer_t retry, shake;
+    struct recent shakes; /* that failed and were told */
     uv_signal_t terminated, interrupted, hung_up;
     struct later later;
     struct net_options options;
@@ -131,7 +139,9 @@ static void poll_cb(uv_poll_t *poll, int status, int events)
 
 static void line_closed_cb(uv_handle_t *handle)
 {
-    free(handle->data);
+    struct line *l = handle->data;
+    free(l->endpoint);
+    free(l);
 }
 
 static struct line *line_open(struct net *n, bool router, struct err *e)
@@ -363,16 +373,62 @@ static int keys_show(struct net *n, struct sock *s, const char *endpoint, const 
     const struct keyfile *own = n->options.keys;
     if (own == NULL || !sock_endpoint_tcp(endpoint))
         return 0;
-    if (key == ENV_COORDINATOR && own->coordinator[0] == 0)
+    if (key == ENV_COORDINATOR && own->coordinator[0][0] == 0)
         return err_set(e, SHOAL_E_DENIED,
                        "%s: the key file pins no coordinator: make one with shoal keygen FILE "
                        "--coordinator COORDINATOR.pub",
                        endpoint);
     if (key == ENV_COORDINATOR)
-        key = own->coordinator;
+        key = own->coordinator[0];
     if (!keyfile_key_ok(key))
         return err_set(e, SHOAL_E_DENIED, "%s: which key it has is not known", endpoint);
     return sock_keys_show(s, own, key, e);
+}
+
+/* ---- a coordinator whose key is changed ---- */
+
+static void pin_change(struct net *n, struct line *l)
+{
+    const struct keyfile *own = n->options.keys;
+    struct err e;
+    uint32_t pins = own->coordinator[1][0] != 0 ? 2 : 1;
+    shake_refused(&n->shakes, l->endpoint, pins);
+    if (pins == 1)
+        return;
+    l->pin = !l->pin;
+    l->pinned_now = true;
+    touch(l); /* it uses up edges (1) */
+    if (sock_keys_change(l->sock, l->endpoint, own->coordinator[l->pin], &e) != 0)
+        log_error("connect: %s", e.text);
+}
+
+/* What the former session still tells after a change is passed over. */
+static void shake_cb(uv_timer_t *timer)
+{
+    struct net *n = timer->data;
+    for (struct line *l = n->lines; l != NULL; l = l->next) {
+        if (l->endpoint == NULL)
+            continue;
+        enum sock_shake now = sock_shake_step(l->sock);
+        if (now == SOCK_SHAKE_FAILED && !l->pinned_now)
+            pin_change(n, l);
+        else
+            l->pinned_now = false;
+    }
+}
+
+/* Of a line that shows keys to the coordinator. */
+static int shake_watch(struct net *n, struct line *l, const char *endpoint, struct err *e)
+{
+    int rc = sock_shake_watch(l->sock, e);
+    if (rc != 0)
+        return rc;
+    l->endpoint = strdup(endpoint);
+    if (l->endpoint == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory for a connection");
+    if (!uv_is_active((uv_handle_t *)&n->shake))
+        uv_timer_start(&n->shake, shake_cb, SHAKE_MS, SHAKE_MS);
+    return 0;
 }
 
 static int op_connect(struct env *env, const char *endpoint, const char *key, peer_t *out)
@@ -389,6 +445,9 @@ static int op_connect(struct env *env, const char *endpoint, const char *key, pe
     if (rc == 0) {
         l->peer->owner = l;
         rc = keys_show(n, l->sock, endpoint, key, &e);
+        if (rc == 0 && n->options.keys != NULL && key == ENV_COORDINATOR &&
+            sock_endpoint_tcp(endpoint))
+            rc = shake_watch(n, l, endpoint, &e);
         if (rc == 0)
             rc = sock_connect(l->sock, endpoint, &e);
     }
@@ -522,6 +581,8 @@ static int loop_open(struct net *n, struct err *e)
     uv_check_init(&n->loop, &n->check);
     uv_idle_init(&n->loop, &n->idle);
     uv_timer_init(&n->loop, &n->retry);
+    uv_timer_init(&n->loop, &n->shake);
+    n->shake.data = n;
     uv_signal_init(&n->loop, &n->terminated);
     uv_signal_init(&n->loop, &n->interrupted);
     uv_signal_init(&n->loop, &n->hung_up);
@@ -578,10 +639,10 @@ void net_free(struct net *n)
     }
     while (n->lines != NULL)
         line_close(n->lines);
-    uv_handle_t *handles[] = {(uv_handle_t *)&n->interrupt,   (uv_handle_t *)&n->prepare,
-                              (uv_handle_t *)&n->check,       (uv_handle_t *)&n->idle,
-                              (uv_handle_t *)&n->retry,       (uv_handle_t *)&n->terminated,
-                              (uv_handle_t *)&n->interrupted, (uv_handle_t *)&n->hung_up};
+    uv_handle_t *handles[] = {
+        (uv_handle_t *)&n->interrupt,  (uv_handle_t *)&n->prepare,     (uv_handle_t *)&n->check,
+        (uv_handle_t *)&n->idle,       (uv_handle_t *)&n->retry,       (uv_handle_t *)&n->shake,
+        (uv_handle_t *)&n->terminated, (uv_handle_t *)&n->interrupted, (uv_handle_t *)&n->hung_up};
     for (size_t i = 0; i < sizeof(handles) / sizeof(handles[0]); i++)
         uv_close(handles[i], NULL);
     uv_run(&n->loop, UV_RUN_DEFAULT);

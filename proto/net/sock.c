@@ -15,12 +15,15 @@
 #include "proto/base/log.h"
 #include "proto/base/plant.h"
 #include "proto/net/name.h"
+#include "proto/net/recent.h"
+#include "proto/net/shake.h"
 #include "proto/net/zap.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,6 +69,9 @@ struct sock {
         uint32_t most;
         uint64_t cut;        /* that were too many */
         uint64_t unfinished; /* cut for that */
+        const char *why;     /* a handshake has failed, whose connection ends now */
+        struct recent told;
+        bool shaken; /* of a DEALER: the last handshake was good, and its connection stands */
     } watch;
 };
 
@@ -230,17 +236,16 @@ int sock_keys_show(struct sock *s, const struct keyfile *own, const char *server
 
 /* ---- connections watched --------------------------------------------------------------------- */
 
-int sock_watch_start(struct sock *s, uint32_t most, const struct conn_bounds *bounds, struct err *e)
+static int monitor_start(struct sock *s, int events, struct err *e)
 {
+    static atomic_uint_least64_t made; /* an address may outlive its socket for a moment */
     char address[64];
     int none = 0;
     size_t bytes = sizeof s->watch.descriptor;
-    SHOAL_ASSERT(s->router && most > 0 && s->watch.monitor == NULL);
-    s->watch.conns = conns_new(bounds);
-    if (s->watch.conns == NULL)
-        return err_set(e, SHOAL_E_UNAVAILABLE, "no memory or descriptor to watch connections");
-    (void)snprintf(address, sizeof address, "inproc://connections-%p", (void *)s);
-    if (zmq_socket_monitor(s->zmq, address, ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED) != 0)
+    SHOAL_ASSERT(s->watch.monitor == NULL);
+    (void)snprintf(address, sizeof address, "inproc://connections-%" PRIu64,
+                   (uint64_t)atomic_fetch_add(&made, 1));
+    if (zmq_socket_monitor(s->zmq, address, events) != 0)
         return err_set(e, SHOAL_E_UNAVAILABLE, "ZeroMQ does not tell of connections: %s",
                        zmq_strerror(errno));
     s->watch.monitor = zmq_socket(context, ZMQ_PAIR);
@@ -252,8 +257,21 @@ int sock_watch_start(struct sock *s, uint32_t most, const struct conn_bounds *bo
         zmq_getsockopt(s->watch.monitor, ZMQ_FD, &s->watch.descriptor, &bytes) != 0)
         return err_set(e, SHOAL_E_UNAVAILABLE, "ZeroMQ does not tell of connections: %s",
                        zmq_strerror(errno));
-    s->watch.most = most;
     return 0;
+}
+
+int sock_watch_start(struct sock *s, uint32_t most, const struct conn_bounds *bounds, struct err *e)
+{
+    SHOAL_ASSERT(s->router && most > 0);
+    s->watch.conns = conns_new(bounds);
+    if (s->watch.conns == NULL)
+        return err_set(e, SHOAL_E_UNAVAILABLE, "no memory or descriptor to watch connections");
+    s->watch.most = most;
+    return monitor_start(s,
+                         ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED |
+                             ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+                             ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL,
+                         e);
 }
 
 int sock_watch_descriptor(const struct sock *s)
@@ -262,31 +280,89 @@ int sock_watch_descriptor(const struct sock *s)
 }
 
 /* An event is two frames: its number (16 bits) and value (32), and an address. False: there is
- * none. A connection's end is told before its descriptor is closed, so before another's beginning
- * with the same one. */
-static bool event_take(struct sock *s)
+ * none. */
+static bool event_read(struct sock *s, uint16_t *number, uint32_t *value)
 {
-    uint8_t frame[64];
-    uint16_t number;
-    int32_t fd;
+    uint8_t frame[256];
     int bytes = zmq_recv(s->watch.monitor, frame, sizeof frame, ZMQ_DONTWAIT);
-    if (bytes < (int)(sizeof number + sizeof fd))
+    if (bytes < (int)(sizeof *number + sizeof *value))
         return false;
-    memcpy(&number, frame, sizeof number);
-    memcpy(&fd, frame + sizeof number, sizeof fd);
+    memcpy(number, frame, sizeof *number);
+    memcpy(value, frame + sizeof *number, sizeof *value);
     (void)zmq_recv(s->watch.monitor, frame, sizeof frame, ZMQ_DONTWAIT);
-    if (number == ZMQ_EVENT_DISCONNECTED)
-        conns_closed(s->watch.conns, fd);
-    if (number != ZMQ_EVENT_ACCEPTED)
-        return true;
+    return true;
+}
+
+static void connection_came(struct sock *s, int fd)
+{
     conns_opened(s->watch.conns, fd);
     if (conns_count(s->watch.conns) <= s->watch.most || PLANTED("connections"))
-        return true;
+        return;
     /* ZeroMQ closes it, and says so. Where it has closed it already, and another connection has
      * its number, that one is made again. */
     (void)shutdown(fd, SHUT_RDWR);
     s->watch.cut++;
+}
+
+/* A connection's end is told before its descriptor is closed, so before another's beginning with
+ * the same one; and a handshake's failure just before the end of its connection. */
+static bool event_take(struct sock *s)
+{
+    uint16_t number;
+    uint32_t value;
+    if (!event_read(s, &number, &value))
+        return false;
+    const char *why = shake_why(number, value);
+    if (why != NULL)
+        s->watch.why = why;
+    if (number == ZMQ_EVENT_ACCEPTED)
+        connection_came(s, (int)value);
+    if (number != ZMQ_EVENT_DISCONNECTED)
+        return true;
+    if (s->watch.why != NULL)
+        shake_failed(&s->watch.told, conns_address(s->watch.conns, (int)value), s->watch.why);
+    s->watch.why = NULL;
+    conns_closed(s->watch.conns, (int)value);
     return true;
+}
+
+int sock_shake_watch(struct sock *s, struct err *e)
+{
+    SHOAL_ASSERT(!s->router);
+    return monitor_start(s,
+                         ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
+                             ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+                             ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH,
+                         e);
+}
+
+enum sock_shake sock_shake_step(struct sock *s)
+{
+    uint16_t number;
+    uint32_t value;
+    bool failed = false, done = false;
+    while (event_read(s, &number, &value))
+        if (number == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
+            done = s->watch.shaken = true;
+        else if (number == ZMQ_EVENT_DISCONNECTED)
+            s->watch.shaken = false;
+        else
+            failed = failed || !s->watch.shaken;
+    return s->watch.shaken && done      ? SOCK_SHAKE_DONE
+           : failed && !s->watch.shaken ? SOCK_SHAKE_FAILED
+                                        : SOCK_SHAKE_NONE;
+}
+
+/* Without a linger: what is queued for the other key would keep its session, which fails on. */
+int sock_keys_change(struct sock *s, const char *endpoint, const char *server, struct err *e)
+{
+    option_set(s, ZMQ_LINGER, 0);
+    (void)zmq_disconnect(s->zmq, endpoint);
+    option_set(s, ZMQ_LINGER, SOCK_LINGER_MS);
+    if (zmq_setsockopt(s->zmq, ZMQ_CURVE_SERVERKEY, server, strlen(server)) != 0)
+        return keys_error(errno, e);
+    s->watch.shaken = false;
+    return sock_connect(s, endpoint, e);
 }
 
 void sock_watch_step(struct sock *s)

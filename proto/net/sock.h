@@ -57,6 +57,13 @@ int sock_watch_start(struct sock *s, uint32_t most, const struct conn_bounds *bo
 /* As sock_descriptor: a connection came or went. It tells of nothing before the first step. */
 int sock_watch_descriptor(const struct sock *s);
 void sock_watch_step(struct sock *s);
+/* Of a DEALER, before it connects: its handshakes are watched. UNAVAILABLE. */
+int sock_shake_watch(struct sock *s, struct err *e);
+/* What came of them since the last step: a failure counts where none has succeeded. */
+enum sock_shake { SOCK_SHAKE_NONE, SOCK_SHAKE_DONE, SOCK_SHAKE_FAILED };
+enum sock_shake sock_shake_step(struct sock *s);
+/* Connects anew, and now wants the key `server` there. What waited to be sent is lost. */
+int sock_keys_change(struct sock *s, const char *endpoint, const char *server, struct err *e);
 /* Readable: bytes have come. Those of unfinished messages beyond the bounds cost their sender the
  * connection (*cut is set then). True: there are some, come again soon. */
 int sock_unfinished_descriptor(const struct sock *s);

@@ -178,6 +178,45 @@ def a_list_that_changes_counts_within_a_second(space):
         within(20, "another key to be refused", lambda: "belongs to the key of the name rack1" in f.said("server"))
 
 
+def the_coordinators_key_is_changed_while_all_run(space):
+    """Both keys pinned, daemon by daemon; then the coordinator shows the new one: server, worker and administrator go on without a restart, the job
+    too. A failed handshake is told by both sides, once."""
+    job = job_file(space / "job.yaml", synth(space / "t.tsv", longer(20000), 1), **{"train.epochs": 200, "coordinator.lease": None})
+    with Keyed(space) as f:
+        shoal("keygen", space / "next.key")
+        old, both = space / "coordinator.key.pub", f"{space}/coordinator.key.pub,{space}/next.key.pub"
+        for name in ("s1", "w1", "ann", "met"):
+            before = (space / f"{name}.key").read_text()
+            for _ in range(2):
+                got = shoal("keygen", space / f"{name}.key", "--rotate", "--coordinator", both)
+                assert got.returncode == 0 and got.stdout == "", got
+            assert (space / f"{name}.key").read_text().startswith(before) and (space / f"{name}.key").stat().st_mode & 0o777 == 0o400
+        f.up()
+        worker = f.worker(job)
+        assert f.ask("ann", "submit", job, "--no-wait").returncode == 0
+        trained = lambda: json.loads(f.ask("met", "status", "--json").stdout or "{}").get("examples", 0)
+        within(30, "the job to train", lambda: trained() > 0)
+        daemon = f.daemons.pop("coordinator")
+        daemon.terminate()
+        daemon.wait(30)
+        f.coordinator("--set", f"keys={space / 'next.key'}")
+        at = within(20, "an administrator to be answered", trained)
+        within(30, "the job to go on", lambda: trained() > at)
+        assert f.daemons["server"].poll() is None and worker.poll() is None and f.said("server").count("1 shards ready") == 1
+        for who in ("server", "worker"):
+            within(10, f"{who} to say so", lambda who=who: "ends the handshake: its key is not one of the two" in f.said(who))
+        within(10, "the coordinator to say so", lambda: "a handshake of 127.0.0.1 failed: it takes us for the holder of another key" in f.said("coordinator"))
+        assert f.said("coordinator").count("takes us for the holder of another key") <= 2
+        got = f.ask("srv", "status") # which pins the old one alone
+        assert got.returncode == 69 and "ends the handshake: its key is not the one" in got.stderr, got
+        got = shoal("keygen", space / "ann.key", "--rotate", "--coordinator", space / "next.key.pub")
+        assert got.returncode == 0 and (space / "ann.key").read_text().count("coordinator ") == 1, got
+        assert f.ask("ann", "status").returncode == 0 and old.exists()
+        for words, says in ((("--role", "admin"), "the key stays"), ((), "OLD.pub,NEW.pub"), (("--coordinator", both + f",{old}"), "at most 2")):
+            got = shoal("keygen", space / "ann.key", "--rotate", *words)
+            assert got.returncode == 64 and says in got.stderr, got
+
+
 def nothing_else_listens(space):
     with Keyed(space).up() as f:
         for who, port in zip(("coordinator", "server"), f.ports):
@@ -297,5 +336,6 @@ def who_is_not_of_the_group_gets_nothing(space):
 
 
 if __name__ == "__main__":
-    main([a_day_is_in_the_audit_log, strangers_are_refused, a_list_that_changes_counts_within_a_second, nothing_else_listens, daemons_refuse_to_start, keygen_prints_what_a_list_takes,
+    main([a_day_is_in_the_audit_log, strangers_are_refused, a_list_that_changes_counts_within_a_second,
+          the_coordinators_key_is_changed_while_all_run, nothing_else_listens, daemons_refuse_to_start, keygen_prints_what_a_list_takes,
           the_override_is_told, a_plain_fleet_is_scored, who_is_not_of_the_group_gets_nothing])

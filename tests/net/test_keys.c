@@ -61,7 +61,7 @@ START_TEST(keys_are_made_once)
     struct keyfile *first = key_new("a", NULL), *second = key_new("b", in("a.pub"));
     ck_assert_int_eq(stat(in("a"), &st), 0);
     ck_assert_int_eq(st.st_mode & 07777, 0400);
-    ck_assert_str_eq(second->coordinator, first->pub);
+    ck_assert_str_eq(second->coordinator[0], first->pub);
     ck_assert_str_ne(second->secret, first->secret);
     ck_assert_int_eq(keyfile_make(in("a"), NULL, pub, &e), SHOAL_E_EXISTS);
     ck_assert_int_eq(unlink(in("a")), 0);
@@ -247,6 +247,44 @@ START_TEST(keys_that_do_not_fit_are_refused)
     }
     keyfile_free(a);
     keyfile_free(b);
+}
+END_TEST
+
+START_TEST(keys_pin_the_old_and_the_new_coordinator)
+{
+    struct keyfile *old = key_new("old", NULL), *next = key_new("next", NULL), *third,
+                   *k = key_new("k", old->pub);
+    struct err e;
+    struct stat before, after;
+    char both[2 * KEYFILE_KEY], three[3 * KEYFILE_KEY], pub[KEYFILE_KEY];
+    ck_assert_str_eq(k->coordinator[1], "");
+    (void)snprintf(both, sizeof both, "%s,%s", old->pub, next->pub);
+    (void)snprintf(three, sizeof three, "%s,%s", both, old->pub);
+    ck_assert_int_eq(stat(in("k"), &before), 0);
+    ck_assert_int_eq(keyfile_pin(in("k"), three, &e), SHOAL_E_USAGE);
+    ck_assert_int_eq(keyfile_pin(in("k"), "", &e), SHOAL_E_USAGE);
+    for (int turn = 0; turn < 2; turn++) { /* twice is once */
+        ck_assert_msg(keyfile_pin(in("k"), both, &e) == 0, "%s", e.text);
+        ck_assert_int_eq(keyfile_load(in("k"), &third, &e), 0);
+        ck_assert_str_eq(third->pub, k->pub); /* the key stays */
+        ck_assert_str_eq(third->secret, k->secret);
+        ck_assert_str_eq(third->coordinator[0], old->pub);
+        ck_assert_str_eq(third->coordinator[1], next->pub);
+        keyfile_free(third);
+    }
+    ck_assert_int_eq(stat(in("k"), &after), 0);
+    ck_assert_uint_eq(after.st_mode, before.st_mode);
+    ck_assert_uint_eq(after.st_uid, before.st_uid);
+    ck_assert_int_eq(keyfile_pin(in("k"), in("next.pub"), &e), 0);
+    ck_assert_int_eq(keyfile_load(in("k"), &third, &e), 0);
+    ck_assert_str_eq(third->coordinator[0], next->pub);
+    ck_assert_str_eq(third->coordinator[1], "");
+    keyfile_free(third);
+    ck_assert_int_eq(keyfile_pin(in("none"), both, &e), SHOAL_E_NOINPUT);
+    ck_assert_int_eq(keyfile_make(in("made"), both, pub, &e), 0);
+    keyfile_free(old);
+    keyfile_free(next);
+    keyfile_free(k);
 }
 END_TEST
 
@@ -662,6 +700,7 @@ int main(void)
     TCase *t = tcase_create("keys");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, keys_are_made_once);
+    tcase_add_test(t, keys_pin_the_old_and_the_new_coordinator);
     tcase_add_test(t, keys_with_loose_modes_are_refused);
     tcase_add_test(t, keys_that_sign_are_files_of_their_own);
     tcase_add_test(t, keys_are_found_where_they_are_named);
