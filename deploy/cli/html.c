@@ -38,6 +38,7 @@ static const char style[] =
     ".tile "
     ".v{font-size:25px;font-weight:600;letter-spacing:-.02em;font-variant-numeric:tabular-nums}\n"
     ".tile .s{font-size:12.5px;color:var(--soft)}\n"
+    ".cards+.card,.cards+details{margin-top:16px}\n"
     ".cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(440px,100%),1fr));gap:"
     "16px}\n"
     ".card{padding:16px 18px;min-width:0}\n"
