@@ -40,10 +40,13 @@ void checkpoint_close(struct checkpoint *c);
 const struct checkpoint_facts *checkpoint_facts(const struct checkpoint *c);
 /* The i-th table, i < facts.tables, in order of their numbers. */
 const struct table_schema *checkpoint_table(const struct checkpoint *c, uint32_t i);
-/* What the i-th table's images of all parts take. Of a part that an older release made, which knows
- * the rows of all tables together alone: as if all of them were of the widest table that is not
- * dense. */
-uint64_t checkpoint_table_bytes(const struct checkpoint *c, uint32_t i);
+/* What the i-th table's images of all parts take, and how many rows they have. Of a part that an
+ * older release made, which knows the rows of all tables together alone: as if all of them were of
+ * the widest table that is not dense. */
+struct checkpoint_size {
+    uint64_t rows, bytes;
+};
+struct checkpoint_size checkpoint_table_size(const struct checkpoint *c, uint32_t i);
 /* The table of a name: its place; UINT32_MAX when there is none. */
 uint32_t checkpoint_find(const struct checkpoint *c, const char *name);
 /* Lowest mark of a lane of the run over all tablets: its next batch is the one after. */

@@ -300,6 +300,12 @@ const struct table *engine_row(struct engine *g, uint32_t table, uint64_t key, b
 /* Whether disk, or memory where there is no folder, has room for a cut: 0 or NO_SPACE, which says
  * what is short. */
 int engine_cut_room(struct engine *g, uint64_t cut, struct err *e);
+typedef void (*engine_ahead_done)(void *context);
+/* Before engine_hold, for a cut that is exported: writes the rows that the journal's records are
+ * about, while pushes go on, so that the cut has few records. done comes on the loop, once, perhaps
+ * before this returns: when that is done, or not worth it, or cannot be, or with engine_hold. Not
+ * again before it has come. */
+void engine_cut_ahead(struct engine *g, engine_ahead_done done, void *context);
 /* Notes sequence and the run's marks of this instant and pins the journal; pushes must not be
  * admitted between hold and go (the shard queues them). run 0: the cut is of none, and cannot be
  * restored. OLD_RUN: that one is not open here. NO_SPACE: engine_cut_room says why. */

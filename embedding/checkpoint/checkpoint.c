@@ -215,18 +215,17 @@ static uint32_t widest(const struct checkpoint *c)
     return most;
 }
 
-uint64_t checkpoint_table_bytes(const struct checkpoint *c, uint32_t i)
+struct checkpoint_size checkpoint_table_size(const struct checkpoint *c, uint32_t i)
 {
     const struct table_schema *s = checkpoint_table(c, i);
-    uint64_t bytes = 0;
+    struct checkpoint_size size = {0, 0};
     for (uint32_t part = 0; part < c->facts.parts; part++) {
         const struct cut_facts *f = &c->part[part].facts;
-        if (f->sized)
-            bytes += f->table_bytes[s->table];
-        else if (i == widest(c))
-            bytes += f->rows * checkpoint_row_bytes(s);
+        uint64_t rows = i == widest(c) ? f->rows : 0;
+        size.rows += f->sized ? f->table_rows[s->table] : rows;
+        size.bytes += f->sized ? f->table_bytes[s->table] : rows * checkpoint_row_bytes(s);
     }
-    return bytes;
+    return size;
 }
 
 uint32_t checkpoint_find(const struct checkpoint *c, const char *name)

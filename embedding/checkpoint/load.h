@@ -41,7 +41,8 @@ struct load {
     bool verified;                    /* all files that are read from are whole */
     uint64_t room;                    /* bytes that rows brought may take in memory; 0: no bound */
     uint64_t place_bytes;             /* of a place of the table at hand, as measured; 0: not yet */
-    uint64_t need;                    /* bytes of all images, by the manifests */
+    /* by the manifests, about: bytes of all images, and of all rows in memory */
+    uint64_t need, need_memory;
     /* what the arena has, and what the group at hand is expected to take: for the loop */
     uint64_t held;
     uint64_t kept; /* bytes of tablets that were written and stay in memory */

@@ -263,24 +263,29 @@ static int mark_added(struct build *b)
     return 0;
 }
 
-/* What this shard's part of a table takes, as images: more where its rows are wider here. */
-static double table_bytes(const struct load *l, uint32_t table)
+/* A tablet has a page of rows and an index at least. */
+#define TABLET_BYTES (8u << 10)
+
+/* What this shard's part of a table takes, as images and in memory: more where its rows are wider
+ * here. In memory a row has its place in an index, and pages are not all full. */
+static void table_need(struct load *l, uint32_t table)
 {
     const struct table_schema *from = checkpoint_table(l->checkpoint, l->from[table]),
                               *to = &l->schema[table];
+    struct checkpoint_size all = checkpoint_table_size(l->checkpoint, l->from[table]);
     uint64_t led = 0, was = checkpoint_row_bytes(from), is = table_row_bytes(l->made[table]);
-    double bytes = (double)checkpoint_table_bytes(l->checkpoint, l->from[table]);
     for (uint32_t k = 0; k < 1u << to->tablet_bits; k++)
         led += l->led[table][k];
-    if (is > was)
-        bytes = bytes * (double)is / (double)was;
-    return is_left_out(l, table) ? 0 : bytes * (double)led / (double)(1u << to->tablet_bits);
+    double share = is_left_out(l, table) ? 0 : (double)led / (double)(1u << to->tablet_bits),
+           bytes = (double)all.bytes * share * (is > was ? (double)is / (double)was : 1);
+    l->need += (uint64_t)bytes;
+    l->need_memory +=
+        (uint64_t)((bytes + 16 * share * (double)all.rows) * 9 / 8) + led * (TABLET_BYTES + is);
 }
 
 /* Places of all tables, and how many bytes their rows may come to. */
 static void lay_out(struct load *l)
 {
-    double bytes = 0;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         l->first[i + 1] = l->first[i];
         if (!(l->filled >> i & 1))
@@ -289,10 +294,9 @@ static void lay_out(struct load *l)
                                   *to = &l->schema[i];
         l->bits[i] = from->tablet_bits < to->tablet_bits ? from->tablet_bits : to->tablet_bits;
         l->first[i + 1] += 1u << l->bits[i];
-        bytes += table_bytes(l, i);
+        table_need(l, i);
     }
     SHOAL_ASSERT(l->first[LIMIT_TABLES] > 0);
-    l->need = (uint64_t)bytes;
 }
 
 /* The first step: what there is, and that it is whole. */
@@ -340,7 +344,7 @@ static void next_group(struct load *l, uint32_t *led)
     SHOAL_ASSERT(l->done_to <= l->group_to && l->group_to < end);
     l->done_to = l->group_to;
     *led = 0;
-    if (l->room == 0 || l->need + l->need / 2 <= l->room / 4 * 3) {
+    if (l->room == 0 || l->need_memory <= l->room / 16 * 15) {
         l->group_to = end;
         return;
     }
@@ -430,16 +434,18 @@ static uint32_t place_of(const struct load *l, uint32_t table, uint32_t tablet)
                : l->first[table] + (tablet >> (l->schema[table].tablet_bits - l->bits[table]));
 }
 
-/* Rows leave the tablet if more would stay in memory than is due by now. */
+/* Rows leave the tablet if more would stay in memory than is due by now; none where all tablets
+ * were built at once and have room as they are. */
 static int leave_room(struct load *l, struct table *t, uint32_t tablet, struct err *e)
 {
     uint64_t places = l->first[LIMIT_TABLES], to = place_of(l, l->table, tablet) + 1ull;
     uint64_t most = l->room / 4 * 3 * to / places, bytes = table_tablet_memory(t, tablet);
     SHOAL_ASSERT(tablet < load_tablets_below(l, l->table, l->group_to)); /* 5 */
+    bool whole = load_all_built(l) && l->done_to == 0 && arena_used(l->arena) <= l->room;
     uint64_t each = table_row_bytes(t) + 16, rows = table_tablet_rows(t, tablet);
     uint32_t count = 0;
     int rc = 0;
-    if (l->room > 0 && table_cold_may(t) && rows > 0 && l->kept + bytes > most) {
+    if (l->room > 0 && !whole && table_cold_may(t) && rows > 0 && l->kept + bytes > most) {
         uint64_t over = l->kept + bytes - most, go = over / each + 1;
         rc = spill_tablet(&l->spill, t, tablet, true, (uint32_t)(go < rows ? go : rows), &count, e);
     }

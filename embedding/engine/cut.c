@@ -97,6 +97,7 @@ int engine_hold(struct engine *g, uint64_t cut, uint64_t run, uint64_t *sequence
     if (rc != 0)
         return rc;
     SHOAL_ASSERT(g->committed == g->sequence); /* the journal that it pins has all */
+    cut_ahead_end(g);
     g->holding = true;
     g->held = (struct cut_facts){.cut = cut, .sequence = g->sequence};
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)

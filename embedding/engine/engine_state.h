@@ -149,6 +149,7 @@ enum engine_job_kind {
     JOB_CUT,
     JOB_SCRUB,
     JOB_CHANGE,
+    JOB_AHEAD,
     JOB_LOAD,
     JOB_UNLOAD,
     JOB_RELOAD,

@@ -151,10 +151,12 @@
 /* The cut: HOLD queues pushes and notes sequence and the marks of run `run` (OLD_RUN where it is
  * not open; 0: the cut is of no run, and cannot be restored); GO makes the shard's part of cut
  * `cut` and lets pushes go on at once; its reply comes when the part is complete on disk. HOLD
- * alone ends by itself after 10 s. RESTORE puts the shard's tables back to cut `cut` (journalled),
- * opens run `run` with the marks of the cut and drops every other run; look: the cut is read as a
- * whole, and nothing is changed. CUT_DROP deletes a cut. */
-#define WIRE_HOLD(U32, U64, I32, F32, F64, B, STR) U64(cut) U64(run)
+ * alone ends by itself after 10 s. ahead: nothing is held yet; rows are written while pushes go on,
+ * so that the cut brings few records along (a server of before it holds at once). RESTORE puts the
+ * shard's tables back to cut `cut` (journalled), opens run `run` with the marks of the cut and
+ * drops every other run; look: the cut is read as a whole, and nothing is changed. CUT_DROP deletes
+ * a cut. */
+#define WIRE_HOLD(U32, U64, I32, F32, F64, B, STR) U64(cut) U64(run) B(ahead)
 #define WIRE_HOLD_REPLY(U32, U64, I32, F32, F64, B, STR) U64(sequence)
 #define WIRE_GO(U32, U64, I32, F32, F64, B, STR) U64(cut)
 #define WIRE_GO_REPLY(U32, U64, I32, F32, F64, B, STR) U64(sequence) U64(rows) U64(bytes)
@@ -526,7 +528,7 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
     X(SHARD_BEAT, 37) X(LANE_NEXT_REPLY, 14) X(WORKER_BEAT_REPLY, 2) X(STOP_REPLY, 1) \
     X(RUN_OPEN, 5) X(FENCE, 4) X(FENCE_REPLY, 1) X(RESTORE, 2) X(WORKER_BEAT, 26) \
     X(WORKER_JOIN_REPLY, 8) X(LOAD, 6) X(CUT_KEEP, 2) X(LOAD_REPLY, 1) X(DIGEST_REPLY, 4) \
-    X(PULL_REPLY, 5) X(EVAL_DONE, 7) X(TASK_DONE, 23) X(OBJECTS, 10)
+    X(PULL_REPLY, 5) X(EVAL_DONE, 7) X(TASK_DONE, 23) X(OBJECTS, 10) X(HOLD, 2)
 
 /* X(NAME, wire number, raw frames of the request, raw frames of a good reply) */
 #define WIRE_MAP(X)                                                                                \

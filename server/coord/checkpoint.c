@@ -336,8 +336,9 @@ static int ready_check(const struct coord *c, struct err *e)
 static void cut_begin(struct coord *c)
 {
     sm_move(&coord_checkpoint_moves, &c->checkpoint.state, CHECKPOINT_CUTTING);
-    coord_cut_order(
-        c, &(struct coord_cut_order){.hold_max_ns = HOLD_MAX_NS, .held = held, .done = cut_done});
+    coord_cut_order(c,
+                    &(struct coord_cut_order){
+                        .hold_max_ns = HOLD_MAX_NS, .lean = true, .held = held, .done = cut_done});
 }
 
 /* The job is done: the shards are set up with a run of its own, which is stored first, so that a

@@ -12,14 +12,15 @@
 /* between attempts: pushes that were held go on, and what was slow may be over */
 #define PAUSE_NS UINT64_C(1000000000)
 #define ATTEMPTS 5u
+/* then the cut brings the records along */
+#define AHEAD_MAX_NS UINT64_C(60000000000)
 
-static const char *const names[] = {[CUT_IDLE] = "idle",
-                                    [CUT_HOLDING] = "holding",
-                                    [CUT_GOING] = "going",
-                                    [CUT_PAUSED] = "paused",
-                                    [CUT_RESTORING] = "restoring"};
+static const char *const names[] = {
+    [CUT_IDLE] = "idle",   [CUT_WRITING] = "writing", [CUT_HOLDING] = "holding",
+    [CUT_GOING] = "going", [CUT_PAUSED] = "paused",   [CUT_RESTORING] = "restoring"};
 static const uint32_t moves[] = {
-    [CUT_IDLE] = SM_TO(CUT_HOLDING) | SM_TO(CUT_RESTORING),
+    [CUT_IDLE] = SM_TO(CUT_WRITING) | SM_TO(CUT_HOLDING) | SM_TO(CUT_RESTORING),
+    [CUT_WRITING] = SM_TO(CUT_HOLDING) | SM_TO(CUT_IDLE),
     [CUT_HOLDING] = SM_TO(CUT_GOING) | SM_TO(CUT_PAUSED) | SM_TO(CUT_IDLE),
     [CUT_GOING] = SM_TO(CUT_PAUSED) | SM_TO(CUT_IDLE),
     [CUT_PAUSED] = SM_TO(CUT_HOLDING) | SM_TO(CUT_IDLE),
@@ -77,9 +78,41 @@ static bool cut_call(struct coord *c, const struct wire *w, uint64_t cut, coord_
                                                  .on_done = done});
 }
 
-static void cut_begin(struct coord *c)
+static void hold_begin(struct coord *c)
 {
     struct wire w = {.type = WIRE_TYPE_HOLD};
+    sm_move(&coord_cut_moves, &c->cut.state, CUT_HOLDING);
+    c->cut.since_ns = env_now_ns(c->env);
+    w.u.HOLD.cut = c->cut.cut;
+    w.u.HOLD.run = c->job.at.run;
+    if (!cut_call(c, &w, c->cut.cut, held))
+        cut_end(c, SHOAL_E_NOMEM, "no memory to ask for a cut");
+}
+
+/* Whatever it said: HOLD says it again, if it matters. */
+static void ahead_done(void *context, const struct coord_call *call, int status, const char *text)
+{
+    struct coord *c = context;
+    SHOAL_ASSERT(c->cut.state == CUT_WRITING && call->owner == c->cut.cut);
+    if (status != 0)
+        log_warn("cut %" PRIu64 ": rows are not written ahead: %s", c->cut.cut, text);
+    hold_begin(c);
+}
+
+static void ahead_begin(struct coord *c)
+{
+    struct wire w = {.type = WIRE_TYPE_HOLD};
+    sm_move(&coord_cut_moves, &c->cut.state, CUT_WRITING);
+    c->cut.since_ns = env_now_ns(c->env);
+    w.u.HOLD.cut = c->cut.cut;
+    w.u.HOLD.run = c->job.at.run;
+    w.u.HOLD.ahead = true;
+    if (!cut_call(c, &w, c->cut.cut, ahead_done))
+        hold_begin(c);
+}
+
+static void cut_begin(struct coord *c)
+{
     uint64_t cut = c->counters.next_cut++;
     SHOAL_ASSERT(c->cut.stored == 0 || cut > c->cut.stored); /* 1 */
     SHOAL_ASSERT(!c->cut.order.restore && c->cut.attempt < ATTEMPTS);
@@ -90,12 +123,10 @@ static void cut_begin(struct coord *c)
         return;
     c->cut.cut = c->cut.stored = cut;
     c->cut.uneven = false;
-    sm_move(&coord_cut_moves, &c->cut.state, CUT_HOLDING);
-    c->cut.since_ns = env_now_ns(c->env);
-    w.u.HOLD.cut = cut;
-    w.u.HOLD.run = c->job.at.run;
-    if (!cut_call(c, &w, cut, held))
-        cut_end(c, SHOAL_E_NOMEM, "no memory to ask for a cut");
+    if (c->cut.order.lean && c->cut.attempt == 0)
+        ahead_begin(c);
+    else
+        hold_begin(c);
 }
 
 static void cut_again(struct coord *c, int status, const char *text)
@@ -230,7 +261,8 @@ uint64_t coord_cut_known(const struct coord *c, uint64_t *keep)
     uint64_t below = c->counters.next_cut, exported = coord_checkpoint_cut(c);
     SHOAL_ASSERT(exported == 0 || exported < below);
     *keep = coord_phase_running(c) ? c->job.at.best_cut : 0;
-    if ((c->cut.state == CUT_HOLDING || c->cut.state == CUT_GOING) && c->cut.cut < below)
+    if ((c->cut.state == CUT_WRITING || c->cut.state == CUT_HOLDING || c->cut.state == CUT_GOING) &&
+        c->cut.cut < below)
         below = c->cut.cut;
     return exported != 0 && exported < below ? exported : below;
 }
@@ -241,7 +273,10 @@ void coord_cut_tick(struct coord *c)
 {
     SHOAL_ASSERT(c->cut.state == CUT_IDLE || c->cut.attempt < ATTEMPTS);
     uint64_t most = c->cut.order.hold_max_ns != 0 ? c->cut.order.hold_max_ns : HOLD_MAX_NS;
-    if (c->cut.state == CUT_HOLDING && env_now_ns(c->env) - c->cut.since_ns > most)
+    if (c->cut.state == CUT_WRITING && env_now_ns(c->env) - c->cut.since_ns > AHEAD_MAX_NS) {
+        coord_call_cancel(&c->calls, WIRE_TYPE_HOLD, c->cut.cut);
+        hold_begin(c);
+    } else if (c->cut.state == CUT_HOLDING && env_now_ns(c->env) - c->cut.since_ns > most)
         cut_again(c, SHOAL_E_TIMEOUT, "not every shard held in time");
     else if (c->cut.state == CUT_PAUSED && env_now_ns(c->env) - c->cut.since_ns > PAUSE_NS &&
              (!c->cut.order.patient || coord_server_away(c) == NULL))

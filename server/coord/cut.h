@@ -3,6 +3,7 @@
  * while another is at hand waits for its end.
  *
  *   IDLE --coord_cut_order: a cut--> HOLDING --held: all hold, and `held` says 0--> GOING
+ *   IDLE --coord_cut_order: a lean cut--> WRITING --ahead_done, or AHEAD_MAX_NS--> HOLDING
  *   IDLE --coord_cut_order: a restore--> RESTORING --restored: cut_end--> IDLE
  *
  *   HOLDING --cut_again: refused, or not all held in time--+--> PAUSED --coord_cut_tick--> HOLDING
@@ -10,9 +11,11 @@
  *   HOLDING, GOING --cut_end: complete (gone), not wanted (held), no attempt is left--> IDLE
  *   any but IDLE --coord_cut_withdraw, coord_cut_cancel--> IDLE, without `done`
  *
- * In PAUSED pushes go on; then it is tried again under a new number, ATTEMPTS times, for a patient
- * order as often as a server was away. HOLD ends by itself after 10 s: a shard that let go in
- * between says another sequence at GO than at HOLD, and the cut is made again.
+ * In WRITING and in PAUSED pushes go on. A server of the release before WRITING holds at once, for
+ * as long as the others write, HOLD's 10 s at most. From PAUSED it is tried again under a new
+ * number, ATTEMPTS times, for a patient order as often as a server was away. HOLD ends by itself
+ * after 10 s: a shard that let go in between says another sequence at GO than at HOLD, and the cut
+ * is made again.
  *
  * Invariants:
  *  1. A cut's number is stored before a shard hears of it, and never drawn twice. [test:
@@ -37,7 +40,7 @@
 
 struct coord;
 
-enum coord_cut_state { CUT_IDLE, CUT_HOLDING, CUT_GOING, CUT_PAUSED, CUT_RESTORING };
+enum coord_cut_state { CUT_IDLE, CUT_WRITING, CUT_HOLDING, CUT_GOING, CUT_PAUSED, CUT_RESTORING };
 extern const struct sm coord_cut_moves;
 
 /* status 0: the cut is complete (or restored). Else the text says why not. */
@@ -50,6 +53,7 @@ struct coord_cut_order {
     bool restore;
     uint64_t cut, run;    /* of a restore; run: drawn, so that no shard has rows of it */
     uint64_t hold_max_ns; /* of an attempt: pushes wait for no longer; 0: as long as HOLD lasts */
+    bool lean;            /* before HOLD the shards write rows: it will have few records */
     bool patient;         /* a server that is away is waited for, however long */
     coord_cut_held held;  /* at the instant of the cut; NULL: none */
     coord_cut_done done;

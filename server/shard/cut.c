@@ -70,6 +70,8 @@ void cut_find_newest(struct shard *s)
             cut[i] > s->newest_cut || PLANTED("last_cut_listed") ? cut[i] : s->newest_cut;
 }
 
+static void cut_ahead(struct shard *s, peer_t from);
+
 void cut_on_hold(struct shard *s, peer_t from)
 {
     struct hold *h = &s->hold;
@@ -77,6 +79,10 @@ void cut_on_hold(struct shard *s, peer_t from)
     if (cut == 0) {
         shard_refuse(s, from, WIRE_TYPE_HOLD, id, SHOAL_E_MALFORMED,
                      "cut 0 is none; cuts are numbered from 1");
+        return;
+    }
+    if (s->in.u.HOLD.ahead) {
+        cut_ahead(s, from);
         return;
     }
     if (h->cut != cut && (h->going == cut || (h->last == cut && !PLANTED("late_hold")))) {
@@ -200,6 +206,28 @@ static bool joins(struct checkpoint_asker *a, peer_t from, uint64_t id, bool sam
     a->peer = PLANTED("answered_where_he_was") ? a->peer : from;
     a->id = id;
     return true;
+}
+
+/* ---- HOLD ahead ---- */
+
+static void written_cb(void *context)
+{
+    struct shard *s = context;
+    struct checkpoint_asker *a = &s->checkpoints.writer;
+    SHOAL_ASSERT(a->busy);
+    a->busy = false;
+    shard_reply(s, WIRE_TYPE_HOLD, a->id)->u.HOLD_reply.sequence = 0;
+    shard_send_reply(s, a->peer);
+}
+
+/* Nothing is held yet: rows are written, so that the cut has few records. */
+static void cut_ahead(struct shard *s, peer_t from)
+{
+    struct checkpoint_asker *a = &s->checkpoints.writer;
+    if (joins(a, from, s->in.id, true))
+        return;
+    *a = (struct checkpoint_asker){true, from, s->in.id};
+    engine_cut_ahead(s->engine, written_cb, s);
 }
 
 /* Of a restore, or of a look at its cut. */

@@ -66,7 +66,7 @@ struct checkpoint_asker {
 };
 
 struct checkpoints {
-    struct checkpoint_asker exporter, loader, dropper, restorer, looker, clearer;
+    struct checkpoint_asker exporter, loader, dropper, restorer, looker, clearer, writer;
     struct wire_CUT_EXPORT export; /* what is under way */
     struct wire_LOAD load;
     struct wire_RESTORE restore, look;

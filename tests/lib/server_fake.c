@@ -341,6 +341,8 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
     case WIRE_TYPE_FENCES:
         return s->older ? SHOAL_E_VERSION : shard_fences(s, &q->u.FENCES, m);
     case WIRE_TYPE_HOLD:
+        if (q->u.HOLD.ahead && !s->older) /* nothing is held yet */
+            return 0;
         if (s->no_room)
             return SHOAL_E_NO_SPACE;
         shard_hold(s, q->u.HOLD.cut);

@@ -1136,6 +1136,77 @@ START_TEST(an_unfinished_cut_does_not_exist)
 }
 END_TEST
 
+static void on_written(void *context)
+{
+    ++*(int *)context;
+}
+
+/* Pushes go on while rows are written, and the cut has the records of those alone. */
+START_TEST(a_cut_after_a_writing_has_few_records)
+{
+    uint64_t batch = 150;
+    int written = 0;
+    begin(DURABLE_JOURNAL, dir);
+    rig_train(&s, 1, 0, 0, 0, batch);
+    uint64_t records = journal_bytes(s.g->journal), last = s.g->committed;
+    ck_assert_uint_gt(records, flush_image_bytes(s.g) / 4 + s.g->segment_bytes);
+    engine_cut_ahead(s.g, on_written, &written);
+    ck_assert_int_eq(written, 0);
+    for (; written == 0 && batch < 250; batch++)
+        rig_train(&s, 1, 0, 0, batch, batch + 1);
+    ck_assert_int_eq(written, 1);
+    ck_assert_uint_gt(journal_first(s.g->journal), last);
+    ck_assert_uint_lt(journal_bytes(s.g->journal), records / 2);
+    engine_cut_ahead(s.g, on_written, &written); /* it is short now */
+    ck_assert_int_eq(written, 2);
+    ck_assert_ptr_null(s.g->job[JOB_AHEAD]);
+    uint64_t at_cut = rig_digest(&s);
+    make_cut(5);
+    rig_train(&s, 1, 0, 0, batch, batch + 10);
+    restore(5, 2);
+    ck_assert_uint_eq(rig_digest(&s), at_cut);
+    rig_close(&s, false);
+}
+END_TEST
+
+START_TEST(a_full_disk_writes_nothing_ahead)
+{
+    int written = 0;
+    begin(DURABLE_JOURNAL, dir);
+    rig_train(&s, 1, 0, 0, 0, 150);
+    engine_cut_ahead(s.g, on_written, &written);
+    ck_assert_int_eq(written, 0);
+    s.g->space.stopped = true; /* while it is under way */
+    engine_flush_step(s.g);
+    ck_assert_int_eq(written, 1);
+    s.g->space.stopped = true;
+    engine_cut_ahead(s.g, on_written, &written); /* and from the beginning */
+    ck_assert_int_eq(written, 2);
+    s.g->space.stopped = false;
+    embedding_env_run(&s.env);
+    make_cut(5);
+    rig_close(&s, false);
+}
+END_TEST
+
+/* The coordinator waits no longer, or has died: the next HOLD ends it. */
+START_TEST(a_writing_that_is_given_up_ends_with_the_next_cut)
+{
+    int written = 0;
+    begin(DURABLE_JOURNAL, dir);
+    rig_train(&s, 1, 0, 0, 0, 150);
+    engine_cut_ahead(s.g, on_written, &written);
+    ck_assert_int_eq(written, 0);
+    make_cut(5);
+    ck_assert_int_eq(written, 1);
+    ck_assert_ptr_null(s.g->job[JOB_AHEAD]);
+    rig_train(&s, 1, 0, 0, 150, 300);
+    engine_cut_ahead(s.g, on_written, &written);
+    rig_close(&s, false); /* with one under way */
+    ck_assert_int_eq(written, 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cut");
@@ -1143,6 +1214,9 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 120);
     tcase_add_test(t, memory_cut_is_an_instant);
+    tcase_add_test(t, a_cut_after_a_writing_has_few_records);
+    tcase_add_test(t, a_full_disk_writes_nothing_ahead);
+    tcase_add_test(t, a_writing_that_is_given_up_ends_with_the_next_cut);
     tcase_add_test(t, memory_with_a_folder_cuts_to_disk);
     tcase_add_test(t, journal_cut_is_an_instant);
     tcase_add_test(t, journal_cut_with_stored_rows_is_an_instant);

@@ -697,8 +697,10 @@ START_TEST(checkpoint_holds_pushes_for_a_second_at_most)
     r.lease_ms = 10000;
     rig_start("epochs: 4, consistency: async", "", NULL);
     run_batches(20);
-    sim_pause(r.shard[1]->node, sim_now_ns(r.sim) + 5 * SECOND);
     fake_client_checkpoint(&r.client, "");
+    while (r.coord->cut.state != CUT_HOLDING)
+        ck_assert(sim_step(r.sim));
+    sim_pause(r.shard[1]->node, sim_now_ns(r.sim) + 5 * SECOND);
     bool held = false;
     for (until = sim_now_ns(r.sim) + 8 * SECOND, since = sim_now_ns(r.sim);
          sim_now_ns(r.sim) < until;) {

@@ -412,7 +412,7 @@ START_TEST(hold_queues_pushes_until_its_time_is_up)
     struct rig r = {0};
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     struct wire w = rig_wire(&r, WIRE_TYPE_HOLD);
-    w.u.HOLD = (struct wire_HOLD){1, RIG_RUN};
+    w.u.HOLD = (struct wire_HOLD){1, RIG_RUN, false};
     uint64_t hold = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
     rig_run(&r, 5);
     uint64_t push = rig_push(
@@ -438,7 +438,7 @@ static uint64_t cut_request(struct rig *r, enum wire_type type, uint64_t cut, ui
 {
     struct wire w = rig_wire(r, type);
     if (type == WIRE_TYPE_HOLD)
-        w.u.HOLD = (struct wire_HOLD){cut, RIG_RUN};
+        w.u.HOLD = (struct wire_HOLD){cut, RIG_RUN, false};
     else if (type == WIRE_TYPE_GO)
         w.u.GO.cut = cut;
     else if (type == WIRE_TYPE_CUT_DROP)
