@@ -467,7 +467,7 @@ void coord_checkpoint_missed(struct coord *c)
     const struct coord_checkpoint *k = &c->checkpoint;
     bool memory = c->job.spec.durability == DURABLE_MEMORY;
     if (c->job.spec.checkpoint.at_end && !c->job.spec.train.skip && !k->end_made)
-        coord_end_missed(
+        coord_missed(
             c, k->end_why.status != 0 ? k->end_why.status : SHOAL_E_IO,
             "the job is done, but its checkpoint of the end (checkpoint.at_end) could not be "
             "made%s: %s",

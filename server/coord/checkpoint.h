@@ -155,7 +155,7 @@ bool coord_checkpoint_newest(const struct coord *c, uint32_t older, char path[LI
 uint64_t coord_checkpoint_cut(const struct coord *c);
 /* Whether that of the job's end (checkpoint.at_end) is still to be made. */
 bool coord_checkpoint_end_due(const struct coord *c);
-/* The job is about to be done: says what it asked for and did not get (coord_end_missed). */
+/* The job is about to be done: says what it asked for and did not get (coord_missed). */
 void coord_checkpoint_missed(struct coord *c);
 /* Whether the job is done and the shards are set up for a checkpoint of it. */
 bool coord_checkpoint_opening(const struct coord *c);

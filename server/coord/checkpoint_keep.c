@@ -271,15 +271,15 @@ void coord_checkpoint_publish_missed(struct coord *c)
     const struct coord_checkpoint_record *r =
         &k->list->record[(k->list->made - 1) % COORD_CHECKPOINTS_MAX];
     if (r->published == PUBLISH_OVER)
-        coord_end_missed(c, SHOAL_E_IO,
-                         "the job is done, but checkpoint.publish of its newest checkpoint, %s, "
-                         "did not end within checkpoint.publish_limit",
-                         r->name);
+        coord_missed(c, SHOAL_E_IO,
+                     "the job is done, but checkpoint.publish of its newest checkpoint, %s, "
+                     "did not end within checkpoint.publish_limit",
+                     r->name);
     else if (r->published == PUBLISH_FAILED)
-        coord_end_missed(c, SHOAL_E_IO,
-                         "the job is done, but checkpoint.publish of its newest checkpoint, %s, "
-                         "failed (exit status %d; -1: it did not start, or the coordinator died)",
-                         r->name, r->publish_status);
+        coord_missed(c, SHOAL_E_IO,
+                     "the job is done, but checkpoint.publish of its newest checkpoint, %s, "
+                     "failed (exit status %d; -1: it did not start, or the coordinator died)",
+                     r->name, r->publish_status);
 }
 
 struct json *coord_checkpoint_publish_json(const struct coord *c)

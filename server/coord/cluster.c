@@ -639,3 +639,19 @@ struct json *coord_cluster_json(const struct coord *c)
     json_set(j, "strangers", strangers);
     return j;
 }
+
+bool coord_cluster_stranger_heard(const struct coord *c, const struct coord_stranger *s)
+{
+    return env_now_ns(c->env) - s->beat_ns <= 2 * coord_lease_ns(c);
+}
+
+const char *coord_cluster_refused(const struct coord *c, const char *server, uint32_t index)
+{
+    for (uint32_t i = 0; i < c->cluster.strangers; i++) {
+        const struct coord_stranger *s = &c->cluster.stranger[i];
+        if (s->index == index && strcmp(s->server, server) == 0 &&
+            coord_cluster_stranger_heard(c, s))
+            return s->text;
+    }
+    return NULL;
+}

@@ -89,5 +89,8 @@ uint32_t coord_cluster_led(const struct coord_cluster *cl, uint32_t shard);
 /* {"id", "shards", "map_epoch", "tablets", "come": [{"name", "index"}], those who wait until all
  * have come, "strangers": [{"name", "index", "why", "silent_ms"}]} */
 struct json *coord_cluster_json(const struct coord *c);
+/* Why a server that is heard now is refused; NULL: it is not. */
+const char *coord_cluster_refused(const struct coord *c, const char *server, uint32_t index);
+bool coord_cluster_stranger_heard(const struct coord *c, const struct coord_stranger *s);
 
 #endif

@@ -5,6 +5,7 @@
 #include "proto/base/log.h"
 #include "proto/base/plant.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -407,4 +408,21 @@ void coord_call_forget(struct coord_calls *c)
 {
     for (uint32_t i = 0; i < c->members->shards; i++)
         coord_call_forget_shard(c, i);
+}
+
+const char *coord_said(const char *text)
+{
+    return text[0] != 0 ? text : "it gave no reason";
+}
+
+void coord_missed(struct coord *c, int status, const char *format, ...)
+{
+    va_list arguments;
+    SHOAL_ASSERT(status != 0);
+    if (c->job.missed.status != 0)
+        return;
+    c->job.missed.status = status == SHOAL_E_CANTCREATE ? status : SHOAL_E_IO;
+    va_start(arguments, format);
+    (void)vsnprintf(c->job.missed.text, sizeof c->job.missed.text, format, arguments);
+    va_end(arguments);
 }

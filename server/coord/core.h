@@ -381,5 +381,12 @@ bool coord_epoch_open(const struct coord_job *j);
 uint64_t coord_examples(const struct coord_job *j);
 /* for WAIT: more with many workers, so that asking stays cheap */
 uint32_t coord_retry_ms(const struct coord *c);
+/* The reason of a peer for its failure, which is never an empty sentence. */
+const char *coord_said(const char *text);
+/* Something that the job asked for beside its tables was not done, for this reason: the job goes on
+ * and is done, and ends with the status and the sentence. CANTCREATE and IO stay, all else is
+ * IO. */
+void coord_missed(struct coord *c, int status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -419,7 +419,7 @@ static int object_failed(struct coord *c, const struct coord_ask *a, bool *again
     struct coord_object *of = &o->object[q->object];
     if (!c->job.spec.data.objects.leave_out || fails_here(q->fail_status))
         return err_set(e, q->fail_status > 0 ? SHOAL_E_INTERNAL : q->fail_status, "worker %s: %s",
-                       a->worker->name, coord_work_said(q->fail_text));
+                       a->worker->name, coord_said(q->fail_text));
     if (of->failed == 0)
         of->failed_ns = env_now_ns(c->env);
     *again = kept(c, of) && (of->failed == 0 || of->failed == a->worker->number);

@@ -234,18 +234,6 @@ void coord_end_work(struct coord *c, const char *why)
         coord_cut_drop(c, unfinished);
 }
 
-void coord_end_missed(struct coord *c, int status, const char *format, ...)
-{
-    va_list arguments;
-    SHOAL_ASSERT(status != 0);
-    if (c->job.missed.status != 0)
-        return;
-    c->job.missed.status = status == SHOAL_E_CANTCREATE ? status : SHOAL_E_IO;
-    va_start(arguments, format);
-    (void)vsnprintf(c->job.missed.text, sizeof c->job.missed.text, format, arguments);
-    va_end(arguments);
-}
-
 bool coord_end_fail(struct coord *c, int status, const char *format, ...)
 {
     va_list arguments;

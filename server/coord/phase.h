@@ -28,11 +28,6 @@ uint64_t coord_phase_trained_ns(const struct coord *c);
 
 /* Ends the job with a status and a sentence; nothing when it is over already. False: no step can go
  * on. */
-/* Something that the job asked for beside its tables was not done, for this reason: the job goes on
- * and is done, and ends with the status and the sentence. CANTCREATE and IO stay, all else is
- * IO. */
-void coord_end_missed(struct coord *c, int status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 bool coord_end_fail(struct coord *c, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Takes back what is asked of the shards for the job: cuts, a checkpoint, fences, setting up. */

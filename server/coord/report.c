@@ -487,8 +487,8 @@ int coord_report_make(struct coord *c, struct err *e)
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     if (c->options.write_report != NULL &&
         c->options.write_report(c->options.context, text, &failed) != 0)
-        coord_end_missed(c, failed.code, "the job is done, but its report is not written: %s",
-                         failed.text);
+        coord_missed(c, failed.code, "the job is done, but its report is not written: %s",
+                     failed.text);
     return 0;
 }
 

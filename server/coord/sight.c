@@ -94,26 +94,11 @@ __attribute__((format(printf, 2, 3))) static void say(struct json *list, const c
     json_append_string(list, text);
 }
 
-static bool stranger_heard(const struct coord *c, const struct coord_stranger *s)
-{
-    return env_now_ns(c->env) - s->beat_ns <= 2 * coord_lease_ns(c);
-}
-
-const char *coord_sight_refused(const struct coord *c, const char *server, uint32_t index)
-{
-    for (uint32_t i = 0; i < c->cluster.strangers; i++) {
-        const struct coord_stranger *s = &c->cluster.stranger[i];
-        if (s->index == index && strcmp(s->server, server) == 0 && stranger_heard(c, s))
-            return s->text;
-    }
-    return NULL;
-}
-
 static void strangers_say(const struct coord *c, struct json *list)
 {
     for (uint32_t i = 0; i < c->cluster.strangers; i++) {
         const struct coord_stranger *s = &c->cluster.stranger[i];
-        if (stranger_heard(c, s))
+        if (coord_cluster_stranger_heard(c, s))
             say(list, "server %s (shard %u of it) is there and is not taken: %s", s->server,
                 s->index, s->text);
     }
@@ -124,7 +109,7 @@ static void servers_say(const struct coord *c, struct json *list)
     uint64_t silent;
     for (uint32_t i = 0; i < c->members.shards; i++) {
         const struct coord_shard *s = &c->members.shard[i];
-        if (s->server[0] == 0 || coord_sight_refused(c, s->server, s->index) != NULL)
+        if (s->server[0] == 0 || coord_cluster_refused(c, s->server, s->index) != NULL)
             continue;
         if (coord_status_silent(c, i, &silent))
             say(list,

@@ -30,8 +30,6 @@ void coord_sight_tick(struct coord *c);
 void coord_sight_close(struct coord_visitors *v);
 /* [{"name", "pid", "why", "silent_ms"}] */
 struct json *coord_sight_idle(const struct coord *c);
-/* Why a server that is heard now is refused; NULL: it is not. */
-const char *coord_sight_refused(const struct coord *c, const char *server, uint32_t index);
 /* ["sentence"]; empty: nothing is wrong. */
 struct json *coord_sight_problems(const struct coord *c);
 

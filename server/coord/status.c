@@ -148,6 +148,9 @@ static double rate_of(const struct coord *c)
     return trains && c->members.workers > 0 && !known ? NAN : rate;
 }
 
+/* One sentence on what the job waits for; false, and an empty text: nothing. */
+static bool waiting(const struct coord *c, char *text, size_t bytes);
+
 char *coord_status_text(struct coord *c)
 {
     const struct coord_job *j = &c->job;
@@ -189,7 +192,7 @@ char *coord_status_text(struct coord *c)
     struct json *publish = coord_checkpoint_publish_json(c);
     if (publish != NULL)
         json_set(s, "publish", publish);
-    if (coord_status_waiting(c, missing, sizeof missing))
+    if (waiting(c, missing, sizeof missing))
         json_set_string(s, "waiting", missing);
     if (j->warning[0] != 0)
         json_set_string(s, "warning", j->warning);
@@ -225,7 +228,7 @@ void coord_describe(struct coord *c, char *text, size_t bytes)
     uint32_t ready = 0;
     for (uint32_t i = 0; i < c->members.shards; i++)
         ready += c->members.shard[i].ready && !shard_silent(c, &c->members.shard[i]);
-    bool waits = coord_status_waiting(c, missing, sizeof missing);
+    bool waits = waiting(c, missing, sizeof missing);
     char of[32] = "";
     if (!coord_grow_on(j))
         (void)snprintf(of, sizeof of, " of %u", j->spec.train.epochs);
@@ -303,15 +306,15 @@ static void came_text(const struct coord *c, char *text, size_t bytes)
                    came, m->shards, names);
 }
 
-bool coord_status_waiting(const struct coord *c, char *text, size_t bytes)
+static bool waiting(const struct coord *c, char *text, size_t bytes)
 {
     text[0] = 0;
     if (!coord_phase_running(c))
         return false;
     const struct coord_shard *s = server_missing(c);
-    const char *refused = s == NULL ? NULL : coord_sight_refused(c, s->server, s->index);
+    const char *refused = s == NULL ? NULL : coord_cluster_refused(c, s->server, s->index);
     if (refused != NULL)
-        (void)snprintf(text, bytes, "waits for server %s, which is there and is refused: %.400s",
+        (void)snprintf(text, bytes, "waits for server %s, which is there and is refused: %.380s",
                        s->server, refused);
     else if (s != NULL && s->server[0] != 0)
         (void)snprintf(text, bytes,
@@ -393,7 +396,7 @@ void coord_watch_tick(struct coord *c)
     memory_look(c);
     short_look(c);
     SHOAL_ASSERT(c->watch.said_ns <= now);
-    if (now - c->watch.said_ns < SAY_NS || !coord_status_waiting(c, text, sizeof text))
+    if (now - c->watch.said_ns < SAY_NS || !waiting(c, text, sizeof text))
         return;
     c->watch.said_ns = now;
     log_event(JOB_WAITS, c->job.spec.name, "job %s %s", c->job.spec.name, text);

@@ -22,8 +22,6 @@ char *coord_status_text(struct coord *c);
 bool coord_status_held_up(const struct coord *c);
 /* A shard that has not been heard for longer than the coordinator's lease, and for how long. */
 bool coord_status_silent(const struct coord *c, uint32_t shard, uint64_t *silent_ns);
-/* One sentence on what the job waits for; false, and an empty text: nothing. */
-bool coord_status_waiting(const struct coord *c, char *text, size_t bytes);
 /* On every tick of the coordinator. */
 void coord_watch_tick(struct coord *c);
 

@@ -383,7 +383,7 @@ static int order_begin(const struct coord *c, struct coord_job *j, const struct 
 static int awaited_set(const struct coord *c, const struct coord_shard *s, struct err *e,
                        const char *what, const char *otherwise)
 {
-    const char *why = coord_sight_refused(c, s->server, s->index);
+    const char *why = coord_cluster_refused(c, s->server, s->index);
     if (why != NULL && !PLANTED("refused_awaited"))
         return err_set(e, SHOAL_E_CONFIG, "server %s %s: it was not taken: %s", s->server, what,
                        why);

@@ -27,58 +27,19 @@
 #ifndef SERVER_COORD_TAKEN_H
 #define SERVER_COORD_TAKEN_H
 
-#include "proto/base/err.h"
-#include "proto/base/nameset.h"
 #include "proto/wire/wire.h"
+#include "server/coord/taken_names.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-struct coord;
 struct coord_ask;
 struct coord_job;
-struct coord_objects;
-
-enum coord_taken_flag {
-    COORD_TAKEN_BEGUN = 1,  /* job `job` has begun to learn the last names, and not ended */
-    COORD_TAKEN_UNSURE = 2, /* the tables have learnt more than the names say */
-    COORD_TAKEN_NAMED = 4   /* the job's own files are among them */
-};
-
-/* As stored under "taken/0", and behind a version, u64, under "taken"; then the names. */
-struct coord_taken_head {
-    uint64_t job;
-    uint32_t flags;
-    uint32_t round, hand; /* the last `hand` names are those of that round */
-    uint32_t count;
-};
-_Static_assert(sizeof(struct coord_taken_head) == 24, "coord_taken_head is stored");
-#define COORD_TAKEN_RECORD_MAX                                                                     \
-    (sizeof(struct coord_taken_head) + NAMESET_MAX * sizeof(struct nameset_item))
-
-struct coord_taken_list {
-    struct coord_taken_head at;
-    struct nameset names;
-};
-
-struct coord_taken {  /* the cluster's */
-    uint64_t version; /* rises with each change; 0: none are known, the tables are UNSURE */
-    struct coord_taken_list is;
-    uint64_t told;   /* the version that shard 0 keeps */
-    uint64_t newest; /* version that a shard has told of */
-    uint32_t newest_shard;
-    uint64_t asked_ns,
-        failed_ns; /* when it was asked for them, and could not be told; 0: not yet */
-    uint8_t *gone; /* owned: a bit for each of the first names: not listed any more */
-    uint32_t gone_count;
-    bool counted; /* no name has left its place since the lister asked for them */
-};
 
 /* Reads them back. CORRUPT, IO. */
 int coord_taken_open(struct coord *c, struct err *e);
 void coord_taken_close(struct coord_taken *t);
-void coord_taken_list_close(struct coord_taken_list *l);
 /* What a shard that belongs here knows. Ends a job that began with older ones. */
 void coord_taken_learn(struct coord *c, uint32_t shard, const struct wire_SHARD_BEAT *beat);
 /* Asks for newer ones, tells shard 0 what it has not yet. Cheap. */
@@ -101,22 +62,12 @@ bool coord_taken_settled(struct coord *c);
 int coord_taken_ask(struct coord *c, struct coord_ask *a);
 int coord_taken_files(struct coord *c, struct coord_ask *a);
 
-/* Of the tables that the job has, or will have: whether they have learnt the object of this line;
- * how many of the log's more can be taken. */
-bool coord_taken_has(const struct coord *c, const char *line);
-uint32_t coord_taken_count(const struct coord *c);
-uint32_t coord_taken_room(const struct coord *c);
-/* A list's bits (bytes of them), as OBJECTS has them. */
-void coord_taken_gone(struct coord *c, const void *bits, size_t bytes);
-/* Names of the objects at hand: of round `round`, which begins when shard 0 has them (*told), or
- * without rows. IO, NOMEM, TOO_BIG. */
+/* Names of the objects at hand, of round `round`, which begins when shard 0 has them (*told). IO,
+ * NOMEM, TOO_BIG. */
 int coord_taken_round(struct coord *c, uint32_t round, bool *told, struct err *e);
-int coord_taken_empty(struct coord *c, struct err *e);
 /* They are of a round that will not be. False: the store failed. */
 bool coord_taken_undo(struct coord *c);
 /* An epoch is over: whether all of them is learnt is looked at. False: the store failed. */
 bool coord_taken_learnt(struct coord *c);
-/* As a checkpoint has them, the caller's; NULL: none are known, or no memory. */
-void *coord_taken_record(const struct coord *c, size_t *bytes);
 
 #endif

@@ -57,13 +57,13 @@ static bool clamped_too_many(const struct coord_job *j)
     return (double)t->clamped > COORD_CLAMPED_SHARE * (double)all;
 }
 
-static void clamped_fail(struct coord *c)
+static int clamped_refuse(const struct coord *c, struct err *e)
 {
     const struct coord_times *t = &c->job.times;
     char limit[32], last[32];
     zone_label(&c->job.spec.data.zone, coord_times_limit_now(&c->job), limit);
     zone_label(&c->job.spec.data.zone, t->last, last);
-    coord_end_fail(c, SHOAL_E_DATA,
+    return err_set(e, SHOAL_E_DATA,
                    "data.time: %" PRIu64 " of %" PRIu64
                    " examples have a time later than %s (the last one %s), which is a day past the "
                    "clock of the coordinator's machine when it took the job: set that clock right "
@@ -72,7 +72,7 @@ static void clamped_fail(struct coord *c)
                    t->clamped, t->examples, limit, last);
 }
 
-void coord_times_task(struct coord *c, const struct wire_TASK_DONE *q)
+int coord_times_task(struct coord *c, const struct wire_TASK_DONE *q, struct err *e)
 {
     struct coord_times *t = &c->job.times;
     t->job = c->job.at.number;
@@ -83,9 +83,10 @@ void coord_times_task(struct coord *c, const struct wire_TASK_DONE *q)
     if (q->last_time > t->last)
         t->last = q->last_time;
     if (t->last == 0) /* it has no times */
-        return;
+        return 0;
     if (coord_note(c, TIMES_KEY, t, sizeof *t) && q->clamped > 0 && clamped_too_many(&c->job))
-        clamped_fail(c);
+        return clamped_refuse(c, e);
+    return 0;
 }
 
 void coord_times_beat(struct coord *c, const struct coord_worker *w,

@@ -47,8 +47,8 @@ uint32_t coord_times_limit_now(const struct coord_job *j);
 uint32_t coord_times_limit_of_round(const struct coord *c);
 /* After a restart. */
 int coord_times_load(struct coord *c, struct err *e);
-/* A task's first report: ends the job where too many of its examples were clamped. */
-void coord_times_task(struct coord *c, const struct wire_TASK_DONE *q);
+/* A task's first report. DATA: too many of the job's examples were clamped, which ends it. */
+int coord_times_task(struct coord *c, const struct wire_TASK_DONE *q, struct err *e);
 /* A worker's beat, before it is kept: says so where its clock is wrong. */
 void coord_times_beat(struct coord *c, const struct coord_worker *w,
                       const struct wire_WORKER_BEAT *q);

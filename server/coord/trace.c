@@ -64,8 +64,7 @@ static void scalars_write(struct coord *c, const struct scalars *s, uint64_t ste
         return;
     c->job.trace.failed = true;
     log_error("%s; the job goes on without", e.text);
-    coord_end_missed(c, e.code, "the job is done, but not all of its curves are written: %s",
-                     e.text);
+    coord_missed(c, e.code, "the job is done, but not all of its curves are written: %s", e.text);
 }
 
 /* ---- training -------------------------------------------------------------------------------- */

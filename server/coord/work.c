@@ -34,11 +34,6 @@ int coord_work_known(struct coord *c, struct coord_ask *a, uint64_t pass)
     return 0;
 }
 
-const char *coord_work_said(const char *text)
-{
-    return text[0] != 0 ? text : "it gave no reason";
-}
-
 /* ---- coming, staying, leaving ---------------------------------------------------------------- */
 
 static const char KERNEL_KEY[] = "kernel";
@@ -241,7 +236,7 @@ int coord_work_leave(struct coord *c, struct coord_ask *a)
         bool alone = q->fatal && fails_alone(c, worker, q->fail_status);
         if (q->fatal && !alone)
             coord_end_fail(c, q->fail_status >= 0 ? SHOAL_E_INTERNAL : q->fail_status,
-                           "worker %s: %s", worker->name, coord_work_said(q->fail_text));
+                           "worker %s: %s", worker->name, coord_said(q->fail_text));
         else if (q->fail_status != 0 && c->job.at.workers_wanted > 0 &&
                  coord_roll_broken(&c->job.roll, worker->name))
             /* for its device, or its input: it may not come again; if it does, it counts again */
@@ -323,7 +318,7 @@ int coord_work_index(struct coord *c, struct coord_ask *a)
                        "split %u is one of objects, each of which is indexed by itself", q->split);
     if (q->fail_status != 0) {
         coord_end_fail(c, q->fail_status > 0 ? SHOAL_E_INTERNAL : q->fail_status, "worker %s: %s",
-                       a->worker->name, coord_work_said(q->fail_text));
+                       a->worker->name, coord_said(q->fail_text));
         return 0;
     }
     if (c->job.spec.replay.on && q->split == WIRE_TRAIN)
@@ -670,7 +665,9 @@ int coord_work_task(struct coord *c, struct coord_ask *a)
         if (!coord_grant_task_put(c, index, false) || !coord_window_count(c, index))
             return 0;
         coord_replay_count(c, index);
-        coord_times_task(c, q);
+        struct err late = {0};
+        if (coord_times_task(c, q, &late) != 0)
+            coord_end_fail(c, late.code, "%s", late.text);
         if (q->bad_lines > 0)
             bad_lines_look(c);
         if (q->refused > 0) {

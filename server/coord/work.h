@@ -13,8 +13,6 @@ struct coord_ask;
 /* Finds the worker that shows this pass (a->worker) and renews its lease. UNAVAILABLE: there is
  * none, dead or never a worker. */
 int coord_work_known(struct coord *c, struct coord_ask *a, uint64_t pass);
-/* The reason of a peer for its failure, which is never an empty sentence. */
-const char *coord_work_said(const char *text);
 int coord_work_join(struct coord *c, struct coord_ask *a);
 /* bsp: on what the job was begun, as a coordinator before this one stored it. */
 int coord_work_kernel_load(struct coord *c, struct err *e);

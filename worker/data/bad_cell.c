@@ -42,14 +42,14 @@ static bool has_decimal_comma(const struct cell *cell)
     return commas == 1 && cell->bytes > 1;
 }
 
-const char *bad_number_remedy(const struct cell *cell)
+const char *bad_cell_number_remedy(const struct cell *cell)
 {
     if (is_missing(cell))
         return "leave the cell empty where there is no number, it counts as 0";
     return has_decimal_comma(cell) ? "write a decimal comma as a point: tr , ." : "";
 }
 
-const char *bad_label_remedy(const struct cell *cell, uint32_t tasks)
+const char *bad_cell_label_remedy(const struct cell *cell, uint32_t tasks)
 {
     bool missing = cell->bytes == 0 || is_missing(cell);
     if (missing && tasks > 1)

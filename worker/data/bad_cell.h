@@ -11,8 +11,8 @@ int bad_cell(const struct features *f, const char *what, uint32_t column, const 
              const char *remedy, char *reason);
 /* What to do with a cell that should be a number: words that stand for a missing one, a decimal
  * comma; "" for anything else. */
-const char *bad_number_remedy(const struct cell *cell);
+const char *bad_cell_number_remedy(const struct cell *cell);
 /* The same for a label. */
-const char *bad_label_remedy(const struct cell *cell, uint32_t tasks);
+const char *bad_cell_label_remedy(const struct cell *cell, uint32_t tasks);
 
 #endif

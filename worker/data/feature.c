@@ -154,7 +154,7 @@ static int number_cell(const struct features *f, const struct feature_use *use,
     if (integer(cell, out) || (!whole_only && feature_number(cell, out)))
         return 0;
     return bad_cell(f, whole_only ? "no integer of at most 15 digits" : "no number", use->column,
-                    cell, bad_number_remedy(cell), reason);
+                    cell, bad_cell_number_remedy(cell), reason);
 }
 
 static int numeric_value(const struct features *f, const struct feature_use *use,
@@ -334,7 +334,7 @@ static int labels(const struct features *f, const struct cell *cell, float *labe
         const struct cell *at = &cell[f->label[i]];
         if (!feature_label(at, &value))
             return bad_cell(f, "no number as label", f->label[i], at,
-                            bad_label_remedy(at, f->shape.tasks), reason);
+                            bad_cell_label_remedy(at, f->shape.tasks), reason);
         label[i] = value > f->label_above ? 1.0f : 0.0f;
         *positive |= value > f->label_above;
     }

@@ -85,11 +85,20 @@ START_TEST(coord_range_of_times_outlives_a_coordinator)
     c.job.at.split[WIRE_TRAIN].rows = 1000;
     coord_times_json(&c.job, report);
     ck_assert(json_absent(json_get(report, "events"))); /* none is known yet */
-    coord_times_task(&c, &(struct wire_TASK_DONE){
-                             .examples = 10, .first_time = 1600000000, .last_time = 1600000100});
-    coord_times_task(&c, &(struct wire_TASK_DONE){
-                             .examples = 10, .first_time = 1500000000, .last_time = 1600000050});
-    coord_times_task(&c, &(struct wire_TASK_DONE){.examples = 0}); /* of malformed lines alone */
+    ck_assert_int_eq(coord_times_task(&c,
+                                      &(struct wire_TASK_DONE){.examples = 10,
+                                                               .first_time = 1600000000,
+                                                               .last_time = 1600000100},
+                                      &e),
+                     0);
+    ck_assert_int_eq(coord_times_task(&c,
+                                      &(struct wire_TASK_DONE){.examples = 10,
+                                                               .first_time = 1500000000,
+                                                               .last_time = 1600000050},
+                                      &e),
+                     0);
+    ck_assert_int_eq(coord_times_task(&c, &(struct wire_TASK_DONE){.examples = 0}, &e),
+                     0); /* of malformed lines alone */
     c.job.times = (struct coord_times){.job = 0};
     ck_assert_int_eq(coord_times_load(&c, &e), 0);
     ck_assert_uint_eq(c.job.times.examples, 20);

@@ -340,8 +340,8 @@ END_TEST
 
 START_TEST(coord_failures_without_a_word_are_said_to_be)
 {
-    ck_assert_str_eq(coord_work_said("no such file"), "no such file");
-    ck_assert_str_eq(coord_work_said(""), "it gave no reason");
+    ck_assert_str_eq(coord_said("no such file"), "no such file");
+    ck_assert_str_eq(coord_said(""), "it gave no reason");
 }
 END_TEST
 
