@@ -90,12 +90,19 @@ static void attend_multiply(struct attend_product p)
         attend_rows(&p, i, 1);
 }
 
+/* gcc has the word from release 12 on; without it the same numbers go the longer way. */
+#if defined(__AVX512F__) && defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define ATTEND_SHUFFLES
+#endif
+#endif
+
 /* Sixteen vectors turned: number i of vector k becomes number k of vector i. Four times the vectors
  * are dealt out like a deck of two halves: each time the number of row and column together turns by
  * one bit. */
 KERNEL_INLINE void attend_turn_tile(vf tile[VECTOR])
 {
-#ifdef __AVX512F__
+#ifdef ATTEND_SHUFFLES
     for (uint32_t round = 0; round < 4; round++) {
         vf dealt[VECTOR];
         for (uint32_t k = 0; k < VECTOR / 2; k++) {
