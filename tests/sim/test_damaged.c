@@ -31,8 +31,9 @@ static const char *folder;
 enum damage { GONE, HALF, ZEROS, ONES, DAMAGES };
 static const char *const damage_text[] = {"gone", "half", "zeros", "ones"};
 
-/* What no job owns: who the servers are, which tablet is whose, names and keys, the numbers that
- * are given, and in which phase the job is, by which another release's store is known. */
+/* What no job owns: who the servers are, which tablet is whose, names and keys, what the tables
+ * have learnt, the numbers that are given, and in which phase the job is, by which another
+ * release's store is known. */
 static bool of_cluster(const char *key)
 {
     static const char *const of[] = {"cluster",     "counters", "keys",   "made/",
@@ -41,7 +42,7 @@ static bool of_cluster(const char *key)
     for (size_t i = 0; i < sizeof of / sizeof of[0]; i++)
         if (strncmp(key, of[i], strlen(of[i])) == 0)
             return true;
-    return false;
+    return strcmp(key, "taken") == 0; /* taken/0 is the job's */
 }
 
 struct copying {
