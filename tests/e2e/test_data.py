@@ -135,14 +135,16 @@ def names_that_are_no_columns_are_refused_with_the_nearest(space):
 
 
 def labels_that_teach_nothing_are_told(space):
-    (space / "train.csv").write_text("stars,user\n" + "".join(f"{1 + i % 5},u{i % 50}\n" for i in range(2000)))
     job = job_file(space / "job.yaml", space / "train.csv", **{"data.format": "csv", "data.label": "stars"})
-    for name, above, says in (("all", 0, "all 2000 lines looked at count as 1"), ("parted", 3, "more than two values")):
-        run = Run(job, space / name, extra=["--set", f"data.label_above={above}"])
+    for name, least, says in (("all", 1, "all 2000 lines looked at count as 1"), ("parted", 0, "more than two values")):
+        (space / "train.csv").write_text("stars,user\n" + "".join(f"{least + i % 5},u{i % 50}\n" for i in range(2000)))
+        run = Run(job, space / name)
         assert run.wait() == 0, run.output()[-2000:]
         assert says in run.report()["warning"] and "data.label_above" in run.report()["warning"], run.report().get("warning")
         text = run.output()
         assert text.count(says) == 2 and text.index("warning: ") < text.index("train "), text  # as it begins, and in the report
+    run = Run(job, space / "given", extra=["--set", "data.label_above=3"])
+    assert run.wait() == 0 and "warning" not in run.report(), run.output()[-2000:]  # the classes part where the job says so
     (space / "train.csv").write_text("stars,user\n" + "".join(f"{i % 2},u{i % 50}\n" for i in range(2000)))
     run = Run(job, space / "two")
     assert run.wait() == 0 and "warning" not in run.report() and "warning" not in run.output(), run.output()[-2000:]

@@ -82,7 +82,7 @@ def lost_coordinator_reads_rows_as_they_were_meant(space):
         fleet.stop("coordinator")
         shutil.rmtree(fleet.folder("coordinator"))
         fleet.coordinator()
-        fleet.fits()
+        fleet.taken_over()
         assert fleet.job(second) == whole
         assert row(fleet, "a:x3") == row(fleet, "0:x3") == rows["a"] and row(fleet, "b:x3")["key"] == rows["b"]["key"]
         fleet.stop("s0")
@@ -109,7 +109,7 @@ def nobody_guesses(space):
             (fleet.folder(f"s{i}") / "shard-0/names").unlink()
         shutil.rmtree(fleet.folder("coordinator"))
         fleet.up()
-        fleet.fits()
+        fleet.taken_over()
         got = shoal("submit", first, "--coordinator", fleet.endpoint, "--start-from", "fleet")
         assert got.returncode == 78 and "neither this coordinator nor a server knows what the fields of the tables are called" in got.stderr, got
 

@@ -281,8 +281,7 @@ def scoring_leaves_a_running_job_alone(space):
     job = job_file(space / "job.yaml", train, **{"data.test": str(test), "train.consistency": "bsp", "train.epochs": longer(6)})
     calm = run_job(job, space / "calm")
     run, made = Run(job, space / "run"), 0
-    while run.running() and "epoch" not in run.output():
-        time.sleep(0.05)
+    started(run)
     while run.running() and made < 3:
         got = subprocess.run([str(SHOAL), "predict", "--from", str(space / "run")], capture_output=True, text=True, timeout=100)
         assert got.returncode == 0 or not run.running(), got.stderr
@@ -330,8 +329,7 @@ def asking(space, *words):
 def going(space, name, epochs, **over):
     train = synth(space / "train.tsv", 6000, 1)
     run = Run(job_file(space / f"{name}.yaml", train, **{"data.test": str(train), "train.epochs": epochs, **over}), space / name)
-    while run.running() and "epoch" not in run.output():
-        time.sleep(0.05)
+    started(run)
     still_going(run)
     return run, f"ipc://{next(path for path in run.sockets() if path.endswith('/coordinator'))}"
 
