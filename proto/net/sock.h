@@ -57,7 +57,7 @@ int sock_watch_start(struct sock *s, uint32_t most, const struct conn_bounds *bo
 /* As sock_descriptor: a connection came or went. It tells of nothing before the first step. */
 int sock_watch_descriptor(const struct sock *s);
 void sock_watch_step(struct sock *s);
-/* Of a DEALER, before it connects: its handshakes are watched. UNAVAILABLE. */
+/* Watches the handshakes of a DEALER; called before it connects. UNAVAILABLE. */
 int sock_shake_watch(struct sock *s, struct err *e);
 /* What came of them since the last step: a failure counts where none has succeeded. */
 enum sock_shake { SOCK_SHAKE_NONE, SOCK_SHAKE_DONE, SOCK_SHAKE_FAILED };

@@ -15,7 +15,7 @@
 #define SHORT_TOLD_NS UINT64_C(1000000000)
 #define STILL_GAINS 5e-4 /* by so much, of AUC or logloss, the last one beat those before it */
 
-/* Of labels without a positive one it has no value. */
+/* Labels without a positive one give it no value. */
 static const char *calibration_text(const char *before, const struct metric *m, char *out,
                                     size_t bytes)
 {
@@ -190,7 +190,7 @@ static void same_rows_note(const struct coord_job *j, struct json *list)
     }
 }
 
-/* Of one evaluation: of data.test, where there is one. */
+/* One evaluation is looked at: that of data.test, where there is one. */
 static void evaluation_notes(const struct coord_job *j, struct json *list)
 {
     uint32_t final = coord_judge_final(j), tasks = j->spec.data.label_count;

@@ -1,4 +1,4 @@
-/* stall.c: who gets on, who is held up, whose work is taken away. */
+/* stall.c: which workers get on, which are held up, and whose work goes to others. */
 #include "server/coord/stall.h"
 
 #include "proto/base/assert.h"
@@ -34,7 +34,7 @@ void coord_stall_beat(struct coord_worker *w, const struct wire_WORKER_BEAT *bea
     w->stalls = 0;
 }
 
-/* ---- who has work ---------------------------------------------------------------------------- */
+/* ---- workers that have work ------------------------------------------------------------------ */
 
 /* Phases in which workers have some. */
 static bool phase_works(const struct coord *c)
@@ -80,7 +80,7 @@ static bool has_work(const struct coord *c, uint64_t worker)
     }
 }
 
-/* ---- who is held up -------------------------------------------------------------------------- */
+/* ---- workers that are held up ---------------------------------------------------------------- */
 
 uint32_t coord_stall_cut(const struct coord *c, const struct coord_worker *w)
 {

@@ -41,9 +41,9 @@ struct coord_times {
 /* The limit of a job that is taken now, `was`: of the checkpoint that it goes on from, or 0. 0: the
  * job has no event times, or there is no calendar. */
 uint32_t coord_times_limit(const struct coord *c, const struct job *job, uint32_t was);
-/* Of what is trained now. */
+/* The limit of the rows that are trained now. */
 uint32_t coord_times_limit_now(const struct coord_job *j);
-/* Of a round of a log that grows; 0: the job's. */
+/* The limit of a round of a log that grows; 0: the job's holds. */
 uint32_t coord_times_limit_of_round(const struct coord *c);
 /* After a restart. */
 int coord_times_load(struct coord *c, struct err *e);

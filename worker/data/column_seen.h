@@ -49,7 +49,7 @@ void column_seen_free(struct column_seen *c);
 bool column_seen_own(const struct column_seen *c);
 /* The value alone says whether the label is positive, wherever the sample can tell. */
 bool column_seen_tells(const struct column_seen *c);
-/* Likewise a limit of its number. */
+/* A border between its numbers parts positive labels from others, wherever the sample can tell. */
 bool column_seen_parts(const struct column_seen *c);
 
 #endif

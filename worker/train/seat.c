@@ -396,7 +396,7 @@ static struct msg *report_build(struct request *r)
     return task_message(s);
 }
 
-/* Whose rows they are, before how many. */
+/* Tells the names of the files; the index, which tells their rows, comes after it. */
 static struct msg *files_build(struct request *r)
 {
     struct seat *s = container_of(r, struct seat, files);

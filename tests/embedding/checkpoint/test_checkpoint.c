@@ -982,7 +982,7 @@ START_TEST(another_width_is_refused)
 }
 END_TEST
 
-/* Of manifests as an older release wrote them. */
+/* Manifests as an older release wrote them. */
 static void sizes_forget(uint32_t parts)
 {
     for (uint32_t i = 0; i < parts; i++) {
