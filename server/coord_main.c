@@ -54,7 +54,8 @@ struct daemon {
     struct env *env;
     struct env_timer status;
     struct server_list list;
-    struct env_timer look; /* at the list */
+    char last[LIMIT_PATH + 16]; /* the list that was taken last, in data_dir */
+    struct env_timer look;      /* at the list */
     struct coord_tensorboard tensorboard;
     struct coord_hook hook;
 };
@@ -111,7 +112,15 @@ static int report_write(void *context, const char *text, struct err *e)
 
 #define LOOK_NS UINT64_C(250000000) /* what is taken away counts within a second */
 
-/* Counts here at once, and is told to the shards. */
+/* Counts here at once, and is told to the shards. Takes list and text over. */
+static int list_set(struct daemon *d, struct keylist *list, char *text, size_t bytes, struct err *e)
+{
+    net_allow(d->net, list);
+    int rc = coord_keys_set(d->coord, text, bytes, e);
+    free(text);
+    return rc;
+}
+
 static int list_take(struct daemon *d, struct err *e)
 {
     struct keylist *list;
@@ -121,18 +130,22 @@ static int list_take(struct daemon *d, struct err *e)
     if (rc != 0)
         return rc;
     log_info("%u keys are allowed by %s", list->count, d->list.path);
-    net_allow(d->net, list);
-    rc = coord_keys_set(d->coord, text, bytes, e);
-    free(text);
-    return rc;
+    server_keys_list_keep(&d->list, text, bytes);
+    coord_keys_trouble(d->coord, "");
+    return list_set(d, list, text, bytes, e);
 }
 
 static void list_again(struct daemon *d)
 {
     struct err e = {0};
+    char text[ERR_TEXT_MAX + 64];
     int rc = list_take(d, &e);
-    if (rc != 0)
-        log_error("another allow-list is not taken, the former one stays: %s", e.text);
+    if (rc != 0) {
+        (void)snprintf(text, sizeof text,
+                       "another allow-list is not taken, the former one stays: %s", e.text);
+        log_error("%s", text);
+        coord_keys_trouble(d->coord, text);
+    }
     log_audit(.operation = "KEYLIST", .object = d->list.path, .result = rc == 0 ? "ok" : "refused");
 }
 
@@ -148,8 +161,20 @@ static int list_begin(struct daemon *d, struct err *e)
 {
     if (d->config->allow[0] == 0)
         return 0;
-    d->list.path = d->config->allow;
+    struct keylist *list;
+    char *text;
+    size_t bytes;
+    (void)snprintf(d->last, sizeof d->last, "%s/allow.last", d->config->data_dir);
+    d->list = (struct server_list){.path = d->config->allow, .last = d->last};
     int rc = list_take(d, e);
+    if (rc != 0) {
+        rc = server_keys_list_last(&d->list, rc, &list, &text, &bytes, e);
+        if (rc != 0)
+            return rc;
+        log_error("%s", e->text);
+        coord_keys_trouble(d->coord, e->text);
+        rc = list_set(d, list, text, bytes, e);
+    }
     if (rc != 0)
         return rc;
     d->look.fire = look_fire;

@@ -8,6 +8,7 @@
 #include "proto/net/net.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,6 +102,21 @@ static int writers_check(const char *path, const struct stat *st, struct err *e)
                    (unsigned)(st->st_mode & 07777), path);
 }
 
+static int read_one(const char *path, const struct stat *st, struct keylist **list, char **text,
+                    size_t *bytes, struct err *e)
+{
+    int rc = writers_check(path, st, e);
+    if (rc != 0)
+        return rc;
+    if (file_read_whole(path, LIMIT_KEYS_BYTES, text, bytes) != 0)
+        return err_set(e, SHOAL_E_NOINPUT, "cannot read the allow-list %s: %s", path,
+                       strerror(errno));
+    rc = keylist_parse(*text, *bytes, path, list, e);
+    if (rc != 0)
+        free(*text);
+    return rc;
+}
+
 int server_keys_list_read(struct server_list *s, struct keylist **list, char **text, size_t *bytes,
                           struct err *e)
 {
@@ -109,14 +125,32 @@ int server_keys_list_read(struct server_list *s, struct keylist **list, char **t
         return err_set(e, SHOAL_E_NOINPUT, "cannot read the allow-list %s: %s", s->path,
                        strerror(errno));
     }
-    int rc = writers_check(s->path, &s->was, e);
-    if (rc != 0)
+    return read_one(s->path, &s->was, list, text, bytes, e);
+}
+
+void server_keys_list_keep(const struct server_list *s, const char *text, size_t bytes)
+{
+    char temporary[LIMIT_PATH + 8];
+    if (s->last == NULL)
+        return;
+    (void)snprintf(temporary, sizeof temporary, "%s.new", s->last);
+    if (file_write_whole(s->last, temporary, text, bytes, (s->was.st_mode & 0777) | 0600,
+                         FILE_LASTS_ALL) != 0)
+        log_warn("%s: no copy of the allow-list can be kept: %s; a start with a list that is wrong "
+                 "goes by an older one, or fails",
+                 s->last, strerror(errno));
+}
+
+int server_keys_list_last(const struct server_list *s, int rc, struct keylist **list, char **text,
+                          size_t *bytes, struct err *e)
+{
+    struct stat st;
+    struct err why;
+    if (s->last == NULL || stat(s->last, &st) != 0 ||
+        read_one(s->last, &st, list, text, bytes, &why) != 0)
         return rc;
-    if (file_read_whole(s->path, LIMIT_KEYS_BYTES, text, bytes) != 0)
-        return err_set(e, SHOAL_E_NOINPUT, "cannot read the allow-list %s: %s", s->path,
-                       strerror(errno));
-    rc = keylist_parse(*text, *bytes, s->path, list, e);
-    if (rc != 0)
-        free(*text);
-    return rc;
+    why = *e;
+    (void)err_set(e, rc, "%s; until that is mended the list that was taken last counts, %s",
+                  why.text, s->last);
+    return 0;
 }

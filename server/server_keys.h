@@ -26,14 +26,22 @@ int server_keys_open(const struct server_keys_ask *ask, struct keyfile **out, st
 /* Whether such a daemon listens on tcp without keys. */
 bool server_keys_insecure(const struct server_keys_ask *ask, const struct keyfile *keys);
 
-struct server_list {       /* the file of an allow-list */
-    const char *path;      /* borrowed */
+struct server_list {  /* the file of an allow-list */
+    const char *path; /* borrowed */
+    const char *last; /* borrowed; a copy of the list that was taken last; NULL: none is kept */
     struct stat was, seen; /* when it was last read, looked at */
 };
 
 /* Reads it in any case. *list and *text (bytes) are the caller's. */
 int server_keys_list_read(struct server_list *s, struct keylist **list, char **text, size_t *bytes,
                           struct err *e);
+/* Keeps the text of a list that is taken, with the mode of the list. A failure is logged: the list
+ * counts all the same. */
+void server_keys_list_keep(const struct server_list *s, const char *text, size_t bytes);
+/* At a start, where the list is missing or wrong (e says why): reads the copy, which then counts
+ * until the list is mended, and adds that to e. A start without a copy fails with rc, and e stays. */
+int server_keys_list_last(const struct server_list *s, int rc, struct keylist **list, char **text,
+                          size_t *bytes, struct err *e);
 /* Whether it looks otherwise than when it was last read, and as it did at the last look: who writes
  * it is done. */
 bool server_keys_list_changed(struct server_list *s);

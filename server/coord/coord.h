@@ -65,6 +65,9 @@ void coord_free(struct coord *c); /* stops its timer; NULL is fine */
 /* Another allow-list (keys.h): its text, which the daemon has read and goes by already. NOMEM: the
  * shards keep the one before. */
 int coord_keys_set(struct coord *c, const char *text, size_t bytes, struct err *e);
+/* What is wrong with the allow-list's file while an older list counts, told in the status; "":
+ * nothing. */
+void coord_keys_trouble(struct coord *c, const char *text);
 /* With the coordinator as `core`. */
 extern const struct env_handler coord_handler;
 /* What it is doing, in one line for people (systemctl status). */

@@ -26,7 +26,8 @@ struct coord;
 struct coord_keys {
     char *text; /* owned; NULL: there is no list */
     size_t bytes;
-    uint64_t version; /* 0: none */
+    uint64_t version;               /* 0: none */
+    char trouble[2 * ERR_TEXT_MAX]; /* with its file; empty: none */
 };
 
 /* Reads back whose the servers are. */

@@ -210,6 +210,8 @@ struct json *coord_sight_problems(const struct coord *c)
     if (c->cluster.taken_over && c->job.at.phase == PHASE_NONE)
         say(list, "this coordinator began with an empty data_dir and took the cluster over from "
                   "its servers: a job that ran before is not known here, submit it again");
+    if (c->keys.trouble[0] != 0)
+        say(list, "%s", c->keys.trouble);
     servers_say(c, list);
     strangers_say(c, list);
     workers_say(c, list);

@@ -217,6 +217,33 @@ def the_coordinators_key_is_changed_while_all_run(space):
             assert got.returncode == 64 and says in got.stderr, got
 
 
+def a_broken_list_at_the_start_is_no_end(space):
+    """The list that was taken last counts, and log, status and doctor tell why; a mended file counts at once. Without a former list: no start."""
+    with Keyed(space).up() as f:
+        for broken, says in (("nonsense\n", "allow:1: "), (None, "cannot read the allow-list")):
+            (space / "allow").unlink()
+            if broken is not None:
+                (space / "allow").write_text(broken)
+            within(5, "a running coordinator to keep its list", lambda: any("the former one stays" in p for p in problems(f)))
+            daemon = f.daemons.pop("coordinator")
+            daemon.terminate()
+            daemon.wait(30)
+            f.coordinator()
+            told = within(20, "the status to tell", lambda: [p for p in problems(f) if "the list that was taken last counts" in p])
+            assert says in told[0] and told[0] in f.said("coordinator"), told
+            doctor = f.ask("met", "doctor", "--cluster")
+            assert doctor.returncode == 69 and told[0] in doctor.stdout, doctor
+            assert f.ask("eve", "stop").returncode == 69
+            f.allow(*[n for n in PARTS if n not in ("coordinator", "eve")])
+            within(5, "the mended list to count", lambda: f.ask("met", "status").returncode == 0 and problems(f) == [])
+        kept = space / "c" / "allow.last"
+        assert kept.read_text() == (space / "allow").read_text() and kept.stat().st_mode & 0o777 == 0o640 & (space / "allow").stat().st_mode | 0o600
+
+
+def problems(f):
+    return json.loads(f.ask("met", "status", "--json").stdout or "{}").get("problems", [])
+
+
 def nothing_else_listens(space):
     with Keyed(space).up() as f:
         for who, port in zip(("coordinator", "server"), f.ports):
@@ -337,5 +364,5 @@ def who_is_not_of_the_group_gets_nothing(space):
 
 if __name__ == "__main__":
     main([a_day_is_in_the_audit_log, strangers_are_refused, a_list_that_changes_counts_within_a_second,
-          the_coordinators_key_is_changed_while_all_run, nothing_else_listens, daemons_refuse_to_start, keygen_prints_what_a_list_takes,
+          the_coordinators_key_is_changed_while_all_run, a_broken_list_at_the_start_is_no_end, nothing_else_listens, daemons_refuse_to_start, keygen_prints_what_a_list_takes,
           the_override_is_told, a_plain_fleet_is_scored, who_is_not_of_the_group_gets_nothing])
