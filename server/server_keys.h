@@ -39,7 +39,7 @@ int server_keys_list_read(struct server_list *s, struct keylist **list, char **t
  * counts all the same. */
 void server_keys_list_keep(const struct server_list *s, const char *text, size_t bytes);
 /* At a start, where the list is missing or wrong (e says why): reads the copy, which then counts
- * until the list is mended, and adds that to e. A start without a copy fails with rc, and e stays. */
+ * until the list is mended, and adds that to e. A start without a copy fails with rc; e stays. */
 int server_keys_list_last(const struct server_list *s, int rc, struct keylist **list, char **text,
                           size_t *bytes, struct err *e);
 /* Whether it looks otherwise than when it was last read, and as it did at the last look: who writes
