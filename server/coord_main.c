@@ -54,8 +54,9 @@ struct daemon {
     struct env *env;
     struct env_timer status;
     struct server_list list;
-    char last[LIMIT_PATH + 16]; /* the list that was taken last, in data_dir */
-    struct env_timer look;      /* at the list */
+    char last[LIMIT_PATH + 16];   /* the list that was taken last, in data_dir */
+    struct env_timer look;        /* at the list */
+    char place[LIMIT_PATH + 256]; /* HOST:FOLDER of its reports */
     struct coord_tensorboard tensorboard;
     struct coord_hook hook;
 };
@@ -81,6 +82,16 @@ static int scalars_write(void *context, const char *run, uint64_t step,
 {
     return coord_tensorboard_write(&((struct daemon *)context)->tensorboard, run, step, scalar,
                                    count, e);
+}
+
+static void place_find(struct daemon *d)
+{
+    const char *report = d->config->report, *slash = strrchr(report, '/');
+    char host[256] = "";
+    if (gethostname(host, sizeof host - 1) != 0)
+        host[0] = 0;
+    (void)snprintf(d->place, sizeof d->place, "%s:%.*s", host,
+                   slash != NULL ? (int)(slash - report) : 0, report);
 }
 
 /* Whole or not at all: a reader never sees half a report. */
@@ -235,6 +246,7 @@ static int serve(const struct coord_config *config, struct live *live, struct er
     int rc = server_keys_open(&ask, &daemon.keys, e);
     if (rc != 0)
         return rc;
+    place_find(&daemon);
     struct net_options no = {.drop_sends = config->drop,
                              .connections_max = connections_most(),
                              .keys = daemon.keys,
@@ -243,6 +255,7 @@ static int serve(const struct coord_config *config, struct live *live, struct er
                                .lease_ms = config->lease_ms,
                                .resend_ms = config->resend_ms,
                                .version = SHOAL_VERSION,
+                               .place = daemon.place,
                                .write_report = report_write,
                                .write_scalars = config->tensorboard[0] != 0 ? scalars_write : NULL,
                                .folder = &coord_folder_disk,

@@ -96,6 +96,8 @@ size_t cli_problems_print(const struct json *list, const char *before);
 /* The lines that tell of a job's input (`input` of status and report.json), from 0: a head, each
  * field, notes. False: there are no more. */
 bool cli_input_line(const struct json *input, size_t line, char *out, size_t bytes);
+/* Which job a report is of, when and where it ran. */
+void cli_report_job_print(const struct json *report);
 /* Values without a row (proto/metric/unseen.h): of a part of a report, as a line of it; of a list,
  * of what was scored, with a note where a field stands out, on standard error. */
 void cli_unseen_print(const struct json *of, const char *name);

@@ -235,6 +235,7 @@ void cli_report_print(const struct json *r, const char *run_dir, const char *aga
     printf("\n%s: %s examples in %.1f s, %s examples a second\n",
            json_as_string(json_get(r, "job"), "job"), grouped(number(r, "examples"), n),
            number(r, "seconds"), grouped(number(r, "examples_per_second"), s));
+    cli_report_job_print(r);
     if (json_as_string(json_get(r, "warning"), NULL) != NULL)
         printf("\n  warning        %s\n", json_as_string(json_get(r, "warning"), ""));
     quality_print(r);

@@ -7,7 +7,6 @@
 #include "proto/base/file.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,46 +56,6 @@ double *report_page_smooth(const struct json *list, const double *x)
 static const char *n(double x, int digits, char out[32])
 {
     return html_number(x, digits, out);
-}
-
-/* ---- head ------------------------------------------------------------------------------------ */
-
-static void pair(FILE *out, const char *name, const struct json *value)
-{
-    char text[32];
-    if (json_absent(value))
-        return;
-    fprintf(out, "<span class=\"p\"><span>%s</span> <b>", name);
-    if (TEXT(value) != NULL)
-        html_text(out, TEXT(value));
-    else
-        fputs(n(json_as_number(value, (double)NAN), 0, text), out);
-    fputs("</b></span> ", out);
-}
-
-static void head(FILE *out, const struct json *r)
-{
-    static const char *const key[][2] = {{"model", "model"},
-                                         {"backend", "backend"},
-                                         {"kernels", "kernel"},
-                                         {"servers", "servers"},
-                                         {"workers", "workers"},
-                                         {"lanes", "lanes"},
-                                         {"consistency", "consistency"},
-                                         {"durability", "durability"}};
-    fputs("<header>\n<h1>", out);
-    html_text(out, TEXT(json_get(r, "job")));
-    fputs("</h1>\n<p class=\"line\">", out);
-    for (size_t i = 0; i < sizeof key / sizeof key[0]; i++)
-        pair(out, key[i][0], json_get(r, key[i][1]));
-    fprintf(out, "<span class=\"p\"><span>seed</span> <b>%" PRId64 "</b></span> ",
-            json_as_int(json_get(r, "seed"), 0));
-    pair(out, "Shoal", json_get(r, "version"));
-    if (!json_absent(json_get(r, "events"))) {
-        pair(out, "events from", json_get(r, "events.from"));
-        pair(out, "to", json_get(r, "events.to"));
-    }
-    fputs("</p>\n</header>\n", out);
 }
 
 static void said(FILE *out, const char *what, const char *sentence)
@@ -163,7 +122,8 @@ static void auc_tile(FILE *out, const struct json *r, const char *split)
     size_t better = strcmp(split, "valid") == 0 ? better_epoch(r, &best) : 0;
     if (json_absent(v))
         return;
-    (void)snprintf(name, sizeof name, "AUC, %s", split);
+    (void)snprintf(name, sizeof name, "%sAUC, %s",
+                   json_count(json_get(v, "tasks")) > 0 ? "Mean " : "", split);
     if (better > 0)
         (void)snprintf(more, sizeof more, "epoch %zu had %s", better, n(best, 4, text));
     else if (error > 0)
@@ -176,31 +136,40 @@ static void auc_tile(FILE *out, const struct json *r, const char *split)
     tile(out, name, n(report_page_number(v, "auc"), 4, value), more);
 }
 
-static void tiles(FILE *out, const struct json *r)
+/* Measures of one split: of the last one that there is. */
+static void measure_tiles(FILE *out, const struct json *r)
 {
-    const struct json *v =
-        json_absent(json_get(r, "test")) ? json_get(r, "valid") : json_get(r, "test");
-    char value[32], text[32], more[64];
-    words(out, r);
-    fputs("<div class=\"tiles\">\n", out);
-    auc_tile(out, r, "valid");
-    auc_tile(out, r, "test");
+    const char *split = json_absent(json_get(r, "test")) ? "valid" : "test";
+    const struct json *v = json_get(r, split);
+    char value[32], text[32], more[64], name[32];
+    if (json_absent(v))
+        return;
     if (!json_absent(json_get(v, "gauc"))) {
         if (json_count(json_get(v, "tasks")) > 0)
             (void)snprintf(more, sizeof more, "mean over labels");
         else
             (void)snprintf(more, sizeof more, "over %s groups",
                            n(report_page_number(v, "groups"), 0, text));
-        tile(out, "Group AUC", n(report_page_number(v, "gauc"), 4, value), more);
+        (void)snprintf(name, sizeof name, "Group AUC, %s", split);
+        tile(out, name, n(report_page_number(v, "gauc"), 4, value), more);
     }
-    if (!json_absent(v)) {
-        (void)snprintf(more, sizeof more, "normalised: %s",
-                       n(report_page_number(v, "ne"), 4, text));
-        tile(out, "Logloss", n(report_page_number(v, "logloss"), 4, value), more);
-        (void)snprintf(more, sizeof more, "expected error: %s",
-                       n(report_page_number(v, "ece"), 4, text));
-        tile(out, "Calibration", n(report_page_number(v, "calibration"), 3, value), more);
-    }
+    (void)snprintf(more, sizeof more, "normalised: %s", n(report_page_number(v, "ne"), 4, text));
+    (void)snprintf(name, sizeof name, "Logloss, %s", split);
+    tile(out, name, n(report_page_number(v, "logloss"), 4, value), more);
+    (void)snprintf(more, sizeof more, "expected error: %s",
+                   n(report_page_number(v, "ece"), 4, text));
+    (void)snprintf(name, sizeof name, "Calibration, %s", split);
+    tile(out, name, n(report_page_number(v, "calibration"), 3, value), more);
+}
+
+static void tiles(FILE *out, const struct json *r)
+{
+    char value[32], text[32], more[64];
+    words(out, r);
+    fputs("<div class=\"tiles\">\n", out);
+    auc_tile(out, r, "valid");
+    auc_tile(out, r, "test");
+    measure_tiles(out, r);
     (void)snprintf(more, sizeof more, "%s in all", n(report_page_number(r, "examples"), 0, text));
     tile(out, "Examples / s", n(report_page_number(r, "examples_per_second"), 0, value), more);
     seconds_text(report_page_number(r, "seconds"), value);
@@ -535,7 +504,7 @@ int report_page_html(const struct json *r, const char *path, struct err *e)
     if (out == NULL)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", temporary, strerror(errno));
     html_begin(out, title);
-    head(out, r);
+    report_page_head(out, r);
     tiles(out, r);
     report_page_days(out, r);
     learning(out, r);

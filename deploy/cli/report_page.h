@@ -29,6 +29,8 @@ double *report_page_smooth(const struct json *list, const double *x);
 /* A day's or window's `from`, "2026-10-25T02:00:00+01:00", or with a Z, in seconds since 1970.
  * report_days.c. */
 int64_t report_page_time(const char *label);
+/* Which job it is, when and where it ran: report_job.c. */
+void report_page_head(FILE *out, const struct json *report);
 /* Calibration curves, labels, values of fields: report_quality.c. */
 void report_page_quality(FILE *out, const struct json *report);
 /* Fields of the input, and their values without a row: report_input.c. */

@@ -31,6 +31,7 @@ struct coord_options {
     uint32_t lease_ms; /* of shards, and of workers where the job does not ask for less; 0: 10000 */
     uint32_t resend_ms;  /* requests to shards are sent again after this; 0: 500 */
     const char *version; /* borrowed; for the report; NULL: none */
+    const char *place;   /* likewise: "HOST:FOLDER", where the report is written */
     /* Writes the finished report somewhere (a file); may be NULL. Called on the loop; a failure is
      * logged and the job still done. */
     int (*write_report)(void *context, const char *text, struct err *e);

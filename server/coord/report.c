@@ -10,6 +10,7 @@
 #include "server/coord/epoch.h"
 #include "server/coord/notes.h"
 #include "server/coord/phase.h"
+#include "server/coord/report_job.h"
 #include "server/coord/trace.h"
 
 #include <math.h>
@@ -277,6 +278,7 @@ static struct json *tables_json(const struct coord *c, uint64_t *rows)
         json_set_int(item, "rows", (int64_t)j->table_rows[t]);
         json_set_hex(item, "digest",
                      hash_bytes(j->digest + s->tablet_first, 8ull << s->tablet_bits, 0));
+        coord_report_table_json(s, item);
         struct json *rules = coord_guard_rules_json(c, s->name);
         if (rules != NULL)
             json_set(item, "rules", rules);
@@ -427,6 +429,7 @@ static struct json *report_json(const struct coord *c)
     json_set_int(r, "rows", (int64_t)rows);
     json_set_int(r, "peak_server_rss_bytes", (int64_t)c->members.rss_peak_bytes);
     report_settings(c, r);
+    coord_report_job_json(c, r);
     return r;
 }
 

@@ -6,6 +6,7 @@
 #include "proto/job/given.h"
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
+#include "server/coord/report_job.h"
 #include "server/coord/saved.h"
 
 #include <inttypes.h>
@@ -194,7 +195,8 @@ static int job_begin(struct coord *c, struct coord_job *j, const struct coord_su
     if (!coord_note(c, "asked", &j->asked, sizeof j->asked) ||
         !coord_fresh_want(c, run, j->spec.fresh_all, fleet ? j->without : "") ||
         !coord_put(c, "without", j->without, sizeof j->without) ||
-        !coord_note(c, "translated", j->translated, sizeof j->translated) || !text_offer(c, j, run))
+        !coord_note(c, "translated", j->translated, sizeof j->translated) ||
+        !coord_report_job_begin(c, j) || !text_offer(c, j, run))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     c->watch.left_ns = 0; /* of the job before */
     c->watch.failed[0] = 0;

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """test_report: what a job tells of itself: measures by group and value, a page that opens from disk, event files for TensorBoard."""
+import calendar
 import collections
+import html
 import html.parser
 import math
 import struct
@@ -120,6 +122,35 @@ def page_says_what_there_is(space):
     assert "<th>rules</th>" in page([0.75], tables=[{"name": "emb", "rows": 3, "rules": {"expired": 2}}])
     uneven = [{"predicted": p, "label": p, "examples": n} for p, n in ((0.1, 100), (0.2, 50))]
     assert "Bars: examples" in page([0.75], valid={"auc": 0.75, "buckets": uneven})
+
+
+def reports_can_be_told_apart(space):
+    """Two of one job, which differ in data, batch, rates and optimizer: the json, the page and the printed report say so."""
+    other = synth(space / "other.tsv", 3000, 5)
+    began, told = time.time(), []
+    settings = {"data.train": str(other), "train.batch": 128, "tables[0].optimizer.kind": "adam", "tables[0].optimizer.lr": 0.002}
+    for i, over in enumerate(({}, settings)):
+        job = measured_job(space, **{"evaluate.by": None, "data.test": None, **over})
+        if i == 0:
+            with open(job, "a", encoding="utf-8") as f:
+                f.write(f'data.test: {{cmd: "cat {space / "valid.tsv"} # secret"}}\n')
+        run = Run(job, space / f"run{i}")
+        assert run.wait(100) == 0, run.output()
+        report, page = (space / f"run{i}/report.json").read_text(), (space / f"run{i}/report.html").read_text()
+        told.append((json.loads(report), page, run.output()))
+        assert "secret" not in report + page + run.output()
+    place = f"{socket.gethostname()}:{space / 'run1'}"
+    r, page, said = told[1]
+    assert r["data"] == {"format": "criteo", "train": [str(other)], "valid": [str(space / "valid.tsv")], "test": []}, r["data"]
+    assert told[0][0]["data"]["test"] == ["{cmd}"] and r["batch"] == 128 and r["place"] == place
+    moment = lambda text: calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%SZ"))
+    assert began - 1 <= moment(told[0][0]["began"]) <= moment(told[0][0]["ended"]) <= moment(r["began"]) <= moment(r["ended"]) <= time.time()
+    emb, dense = (next(t for t in r["tables"] if t["name"] == name) for name in ("emb", "dense"))
+    assert (emb["optimizer"], emb["lr"], emb["dim"]) == ("adam", 0.002, 4) and dense["optimizer"] == "adam" and dense["lr"] > 0
+    for text in (html.unescape(page), said):
+        assert "batch 128; emb: adam 0.002, dim 4" in text and str(other) in text and place in text and r["began"] in text and "39: I1, " in text and "C1, C2" in text, text[:3000]
+    assert "Logloss, test" in told[0][1] and "Calibration, test" in told[0][1] and "Group AUC, test" in told[0][1]
+    assert "Logloss, valid" in page and "Calibration, valid" in page and "Group AUC, valid" in page
 
 
 def page_of_little_is_a_page(space):
@@ -329,7 +360,7 @@ def checkpoint_of_the_end_that_cannot_be_made_is_told_behind_the_report(space):
 
 
 if __name__ == "__main__":
-    main([report_page_is_whole_and_harmless, page_says_what_there_is, page_of_little_is_a_page, page_of_anything_has_an_end,
+    main([reports_can_be_told_apart, report_page_is_whole_and_harmless, page_says_what_there_is, page_of_little_is_a_page, page_of_anything_has_an_end,
           page_that_cannot_be_written_leaves_nothing, no_report_is_refused, measures_agree_with_one_another,
           tensorboard_files_can_be_read, tensorboard_folder_that_cannot_be_made_is_told_before_the_job,
           command_that_fails_is_told_behind_the_report, checkpoint_of_the_end_that_cannot_be_made_is_told_behind_the_report])

@@ -1,0 +1,166 @@
+/* report_job.c: which job a report is of: its data, settings, fields, when and where it ran. */
+#include "deploy/cli/cli.h"
+#include "deploy/cli/html.h"
+#include "deploy/cli/report_page.h"
+#include "proto/base/text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { FIELDS_NAMED = 40, FACT = 4096 };
+
+static void add(char out[FACT], const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void add(char out[FACT], const char *format, ...)
+{
+    size_t at = strlen(out);
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(out + at, FACT - at, format, arguments);
+    va_end(arguments);
+}
+
+static const char *word(const struct json *r, const char *path)
+{
+    return json_as_string(json_get(r, path), NULL);
+}
+
+/* ---- facts, each a text; empty: the report does not say -------------------------------------- */
+
+static void data_fact(const struct json *r, char out[FACT])
+{
+    static const char *const split[] = {"train", "valid", "test"};
+    for (int i = 0; i < 3; i++) {
+        const struct json *list = json_get(json_get(r, "data"), split[i]);
+        for (size_t k = 0; k < json_count(list); k++)
+            add(out, "%s%s%s",
+                k > 0         ? ", "
+                : out[0] != 0 ? "; "
+                              : "",
+                k > 0    ? ""
+                : i == 0 ? "train "
+                : i == 1 ? "valid "
+                         : "test ",
+                json_as_string(json_array_at(list, k), "?"));
+    }
+    if (out[0] != 0 && word(r, "data.format") != NULL)
+        add(out, " (%s)", word(r, "data.format"));
+}
+
+static void settings_fact(const struct json *r, char out[FACT])
+{
+    const struct json *tables = json_get(r, "tables");
+    if (json_absent(json_get(r, "batch")))
+        return;
+    add(out, "batch %.0f", report_page_number(r, "batch"));
+    for (size_t i = 0; i < json_count(tables); i++) {
+        const struct json *t = json_array_at(tables, i);
+        const char *name = json_as_string(json_get(t, "name"), "?");
+        if (json_absent(json_get(t, "lr")) || strcmp(name, "dense_stats") == 0)
+            continue;
+        add(out, "; %s: %s %.7g", name, json_as_string(json_get(t, "optimizer"), "?"),
+            report_page_number(t, "lr"));
+        if (strcmp(name, "dense") != 0)
+            add(out, ", dim %.0f", report_page_number(t, "dim"));
+    }
+}
+
+static void fields_fact(const struct json *r, char out[FACT])
+{
+    const struct json *fields = json_get(r, "input.fields");
+    size_t count = json_count(fields);
+    if (count == 0)
+        return;
+    add(out, "%zu: ", count);
+    for (size_t i = 0; i < count && i < FIELDS_NAMED; i++)
+        add(out, "%s%.64s", i > 0 ? ", " : "",
+            json_as_string(json_get(json_array_at(fields, i), "name"), "?"));
+    if (count > FIELDS_NAMED)
+        add(out, ", ..");
+}
+
+static void ran_fact(const struct json *r, char out[FACT])
+{
+    if (word(r, "began") != NULL && word(r, "ended") != NULL)
+        add(out, "%s to %s", word(r, "began"), word(r, "ended"));
+    if (word(r, "place") != NULL)
+        add(out, "%s%s", out[0] != 0 ? ", " : "", word(r, "place"));
+}
+
+static const struct {
+    const char *name;
+    void (*make)(const struct json *r, char out[FACT]);
+} facts[] = {
+    {"data", data_fact}, {"settings", settings_fact}, {"fields", fields_fact}, {"ran", ran_fact}};
+#define FACTS (sizeof facts / sizeof facts[0])
+
+void cli_report_job_print(const struct json *r)
+{
+    char text[FACT];
+    for (size_t i = 0; i < FACTS; i++) {
+        text[0] = 0;
+        facts[i].make(r, text);
+        text_clean(text); /* names of files and columns */
+        if (text[0] != 0)
+            printf("  %-14s %s\n", facts[i].name, text);
+    }
+}
+
+/* ---- the page -------------------------------------------------------------------------------- */
+
+static void pair_begin(FILE *out, const char *name)
+{
+    fprintf(out, "<span class=\"p\"><span>%s</span> <b>", name);
+}
+
+static void pair(FILE *out, const char *name, const struct json *value)
+{
+    char text[32];
+    if (json_absent(value))
+        return;
+    pair_begin(out, name);
+    if (json_as_string(value, NULL) != NULL)
+        html_text(out, json_as_string(value, NULL));
+    else
+        fputs(html_number(json_as_number(value, (double)NAN), 0, text), out);
+    fputs("</b></span> ", out);
+}
+
+void report_page_head(FILE *out, const struct json *r)
+{
+    static const char *const key[][2] = {{"model", "model"},
+                                         {"backend", "backend"},
+                                         {"kernels", "kernel"},
+                                         {"servers", "servers"},
+                                         {"workers", "workers"},
+                                         {"lanes", "lanes"},
+                                         {"consistency", "consistency"},
+                                         {"durability", "durability"}};
+    char text[FACT];
+    fputs("<header>\n<h1>", out);
+    html_text(out, word(r, "job"));
+    fputs("</h1>\n<p class=\"line\">", out);
+    for (size_t i = 0; i < sizeof key / sizeof key[0]; i++)
+        pair(out, key[i][0], json_get(r, key[i][1]));
+    pair_begin(out, "seed");
+    fprintf(out, "%" PRId64 "</b></span> ", json_as_int(json_get(r, "seed"), 0));
+    pair(out, "Shoal", json_get(r, "version"));
+    if (!json_absent(json_get(r, "events"))) {
+        pair(out, "events from", json_get(r, "events.from"));
+        pair(out, "to", json_get(r, "events.to"));
+    }
+    for (size_t i = 0; i < FACTS; i++) {
+        text[0] = 0;
+        facts[i].make(r, text);
+        if (text[0] == 0)
+            continue;
+        fputs("<br>", out);
+        pair_begin(out, facts[i].name);
+        html_text(out, text);
+        fputs("</b></span> ", out);
+    }
+    fputs("</p>\n</header>\n", out);
+}

@@ -1,0 +1,91 @@
+/* report_job.c: the job's own words, cut to a length that a report bears. */
+#include "server/coord/report_job.h"
+
+#include "proto/job/format.h"
+#include "proto/job/optimizer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BEGUN_KEY "begun"
+enum { NAMES_TOLD = 16 }; /* files of a split */
+
+/* As stored. */
+struct begun {
+    uint64_t job;    /* number of it */
+    uint64_t wall_s; /* seconds since 1970; 0: the env knows no calendar */
+};
+
+#define FORMAT_NAME(KIND, name, number) [DATA_##KIND] = #name,
+static const char *const format_name[] = {DATA_FORMATS(FORMAT_NAME)};
+#undef FORMAT_NAME
+
+bool coord_report_job_begin(struct coord *c, const struct coord_job *j)
+{
+    const struct begun b = {j->at.number, env_wall_s(c->env)};
+    return coord_note(c, BEGUN_KEY, &b, sizeof b);
+}
+
+static void date_set(struct json *to, const char *key, uint64_t at)
+{
+    static const struct zone utc;
+    char label[32];
+    if (at == 0) {
+        json_set_null(to, key);
+        return;
+    }
+    zone_label(&utc, at, label);
+    json_set_string(to, key, label);
+}
+
+/* A command may hold passwords: that there is one is enough. */
+static const char *name_of(const char *item)
+{
+    return strncmp(item, "cmd:", 4) == 0 ? "{cmd}" : item;
+}
+
+static struct json *names_json(const struct job *job, uint32_t split, const struct string_list *l)
+{
+    struct json *list = json_new_array();
+    char more[48];
+    if (job->data.objects.of[split].list != NULL)
+        json_append_string(list, "{object}");
+    else
+        for (size_t i = 0; i < l->count && i < NAMES_TOLD; i++)
+            json_append_string(list, name_of(l->item[i]));
+    if (json_count(list) < l->count && json_count(list) == NAMES_TOLD) {
+        (void)snprintf(more, sizeof more, "and %zu more", l->count - NAMES_TOLD);
+        json_append_string(list, more);
+    }
+    return list;
+}
+
+void coord_report_job_json(const struct coord *c, struct json *to)
+{
+    const struct job *job = &c->job.spec;
+    struct json *data = json_new_object();
+    struct begun b = {0};
+    json_set_string(data, "format", format_name[job->data.format]);
+    json_set(data, "train", names_json(job, WIRE_TRAIN, &job->data.train));
+    json_set(data, "valid", names_json(job, WIRE_VALID, &job->data.valid));
+    json_set(data, "test", names_json(job, WIRE_TEST, &job->data.test));
+    json_set(to, "data", data);
+    json_set_int(to, "batch", job->train.batch);
+    int rc = coord_store_get_fixed(c->store, BEGUN_KEY, &b, sizeof b, NULL);
+    date_set(to, "began", rc == 0 && b.job == c->job.at.number ? b.wall_s : 0);
+    date_set(to, "ended", env_wall_s(c->env));
+    if (c->options.place != NULL)
+        json_set_string(to, "place", c->options.place);
+}
+
+void coord_report_table_json(const struct table_schema *s, struct json *to)
+{
+    const struct optimizer_facts *f = optimizer_facts(s->optimizer.kind);
+    char rate[32]; /* 0.001 as a float has nine digits more */
+    (void)snprintf(rate, sizeof rate, "%.7g", (double)s->optimizer.lr);
+    json_set_int(to, "dim", schema_vector(s));
+    if (f != NULL)
+        json_set_string(to, "optimizer", f->name);
+    json_set_number(to, "lr", strtod(rate, NULL));
+}
