@@ -241,14 +241,20 @@ void svg_chart(FILE *out, const struct svg_chart *c)
 
 /* ---- ranks ----------------------------------------------------------------------------------- */
 
-enum { RANK_ROW = 24, RANK_WIDTH = 1000, RANK_RIGHT = 980, RANK_NAME = 360, RANK_BYTES = 56 };
+/* The name stands above its line: beside it there is no room for both on a narrow page. */
+enum { RANK_ROW = 40, RANK_LEFT = 12, RANK_BYTES = 56 };
 
-static void rank_draw(FILE *out, const struct svg_rank *r, const struct frame *f, int left,
-                      double y, bool first, const char *x_name)
+static double rank_x(const struct frame *f, double value)
+{
+    return RANK_LEFT + (value - f->x_min) / (f->x_max - f->x_min) * (RIGHT - RANK_LEFT);
+}
+
+static void rank_draw(FILE *out, const struct svg_rank *r, const struct frame *f, double top,
+                      bool first, const char *x_name)
 {
     char text[32];
-    fprintf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\"%s>", left - 10, y + 4,
-            first ? " class=\"name\"" : "");
+    double x, y = top + 29;
+    fprintf(out, "<text x=\"0\" y=\"%.1f\"%s>", top + 17, first ? " class=\"name\"" : "");
     if (strlen(r->name) > RANK_BYTES) { /* its end tells it from its neighbours, too */
         char cut[RANK_BYTES + 8];
         (void)snprintf(cut, sizeof cut, "%.*s..%s", RANK_BYTES / 2 - 1, r->name,
@@ -260,11 +266,10 @@ static void rank_draw(FILE *out, const struct svg_rank *r, const struct frame *f
     fputs("</text>\n", out);
     if (!drawable(r->value, 0))
         return;
-    double scale = (RANK_RIGHT - left) / (f->x_max - f->x_min),
-           x = left + (r->value - f->x_min) * scale;
+    x = rank_x(f, r->value);
     if (drawable(r->error, 0) && r->error > 0)
         fprintf(out, "<line class=\"whisker\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>",
-                x - r->error * scale, y, x + r->error * scale, y);
+                rank_x(f, r->value - r->error), y, rank_x(f, r->value + r->error), y);
     fprintf(out, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\"><title>",
             first ? "c1" : "c2", x, y);
     html_text(out, r->name);
@@ -273,41 +278,44 @@ static void rank_draw(FILE *out, const struct svg_rank *r, const struct frame *f
     fprintf(out, " %s</title></circle>\n", html_number(r->value, 6, text));
 }
 
+static void rank_ticks(FILE *out, const struct frame *f, int bottom)
+{
+    double at, step = tick_step(f->x_max - f->x_min, 0);
+    char text[32];
+    for (int k = 0; tick_at(f->x_min, f->x_max, step, k, &at); k++) {
+        double x = rank_x(f, at);
+        fprintf(out, "<line class=\"grid\" x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\"/>", x, TOP,
+                x, bottom);
+        fprintf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", x, bottom + 18,
+                html_short(at, text));
+    }
+}
+
 void svg_ranks(FILE *out, const char *label, const char *x_name, const struct svg_rank *rank,
                size_t count)
 {
     struct frame f = {.x_min = INFINITY, .x_max = -INFINITY};
-    size_t longest = 0;
-    char text[32];
+    int bottom = TOP + RANK_ROW * (int)count;
     for (size_t i = 0; i < count; i++) {
         double error = drawable(rank[i].error, 0) ? rank[i].error : 0;
         widen(rank[i].value - error, &f.x_min, &f.x_max);
         widen(rank[i].value + error, &f.x_min, &f.x_max);
-        longest = strlen(rank[i].name) > longest ? strlen(rank[i].name) : longest;
     }
     settle(&f.x_min, &f.x_max, 0.04);
-    int left = 24 + (int)longest * 6, bottom = TOP + RANK_ROW * (int)count;
-    left = left > RANK_NAME ? RANK_NAME : left;
-    double scale = (RANK_RIGHT - left) / (f.x_max - f.x_min), at,
-           step = tick_step((f.x_max - f.x_min) * 1.4, 0);
-    fprintf(out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", RANK_WIDTH, bottom + 38);
+    fprintf(out, "<svg class=\"ranks\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", WIDTH,
+            bottom + 42);
     html_text(out, label);
     fputs("\">\n", out);
     if (count > 0 && drawable(rank[0].value, rank[0].error) && rank[0].error > 0)
         fprintf(out, "<rect class=\"band\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\"/>\n",
-                left + (rank[0].value - rank[0].error - f.x_min) * scale, TOP,
-                2 * rank[0].error * scale, bottom - TOP);
-    for (int k = 0; tick_at(f.x_min, f.x_max, step, k, &at); k++) {
-        double x = left + (at - f.x_min) * scale;
-        fprintf(out, "<line class=\"grid\" x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\"/>", x, TOP,
-                x, bottom);
-        fprintf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", x, bottom + 16,
-                html_short(at, text));
-    }
+                rank_x(&f, rank[0].value - rank[0].error), TOP,
+                rank_x(&f, rank[0].value + rank[0].error) -
+                    rank_x(&f, rank[0].value - rank[0].error),
+                bottom - TOP);
+    rank_ticks(out, &f, bottom);
     for (size_t i = 0; i < count; i++)
-        rank_draw(out, &rank[i], &f, left, TOP + RANK_ROW * ((double)i + 0.5), i == 0, x_name);
-    fprintf(out, "<text class=\"name\" x=\"%d\" y=\"%d\" text-anchor=\"end\">", RANK_RIGHT,
-            bottom + 33);
+        rank_draw(out, &rank[i], &f, TOP + RANK_ROW * (double)i, i == 0, x_name);
+    fprintf(out, "<text class=\"name\" x=\"%d\" y=\"%d\" text-anchor=\"end\">", RIGHT, bottom + 38);
     html_text(out, x_name);
     fputs("</text>\n</svg>\n", out);
 }

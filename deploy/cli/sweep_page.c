@@ -179,8 +179,8 @@ static void plot(FILE *out, const struct sweep *s, const struct sweep_variant *c
     fputs(auc ? "AUC" : "Logloss", out);
     fprintf(out, " of each variant, best first</h3><p class=\"note\">");
     if (auc)
-        fputs("Line: the AUC's standard error on so many examples. Shaded: that of the best; who "
-              "lies in it may be as good.",
+        fputs("Line: the AUC's standard error on so many examples. Shaded: that of the best; a "
+              "variant within it may be as good.",
               out);
     if (count < s->count)
         fprintf(out, " %zu of %zu are drawn.", count, s->count);

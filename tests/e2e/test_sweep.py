@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """test_sweep: `shoal sweep`: one job in variants, each as a run of its own would be; what is done is not done again."""
+import re
+
 from lib import *
 
 GRID = ["--set", "tables[0].dim=4,8", "--set", "model.hidden=[16,8],[8]"]
@@ -130,6 +132,33 @@ def what_is_no_sweep_is_refused(space):
     assert not (space / "sweep").exists()
 
 
+MEASURE = """<style>body{width:390px}</style><script>
+const texts=[...document.querySelectorAll("svg text")].map(t=>t.getBoundingClientRect());
+document.body.textContent="MEASURED"+JSON.stringify({page:innerWidth,width:document.querySelector("main").scrollWidth,
+  texts:texts.length,left:Math.min(...texts.map(t=>t.left)),right:Math.max(...texts.map(t=>t.right)),least:Math.min(...texts.map(t=>t.height))})+"END"
+</script></body>"""
+
+
+def pages_fit_a_narrow_screen(space):
+    """At 390 pixels nothing runs out of the page, texts of plots can be read, and a table that scrolls has a shade at its edge."""
+    job = job_of(space, 4000)
+    long = space / ("train-" + "x" * 120 + ".tsv")
+    shutil.copy(space / "train.tsv", long)
+    sweep(job, "--set", f"data.train={long}", "--set", "tables[0].optimizer.lr=0.01,0.05", "--set", "model.hidden=[16,8],[64,32]", "--dir", space / "sweep")
+    pages = [space / "sweep/sweep.html", next((space / "sweep").glob("*/report.html"))]
+    for page in pages:
+        rule = re.search(r"\.scroll{[^}]*}", page.read_text()).group()
+        assert rule.count(" local ") == 2 and rule.count(" scroll ") == 2 and "overflow-x:auto" in rule, rule
+    chromium = shutil.which("chromium")
+    for page in pages if chromium else []:
+        (space / "measured.html").write_text(page.read_text().replace("</body>", MEASURE))
+        got = subprocess.run([chromium, "--headless", "--no-sandbox", f"--user-data-dir={space / 'chromium'}", "--window-size=500,844", "--dump-dom",
+                              f"file://{space / 'measured.html'}"], capture_output=True, text=True, timeout=100)
+        seen = json.loads(re.search("MEASURED({.*})END", got.stdout).group(1))
+        assert seen["page"] == 500 and seen["width"] <= 390 and seen["texts"] > 8, (page, seen)  # 500 is its least; one rule holds up to 560
+        assert seen["left"] >= 0 and seen["right"] <= 390 and seen["least"] >= 11, (page, seen)
+
+
 if __name__ == "__main__":
-    main([variants_are_what_single_runs_are, what_is_done_is_not_done_again, another_job_is_not_taken_for_a_variant,
+    main([pages_fit_a_narrow_screen, variants_are_what_single_runs_are, what_is_done_is_not_done_again, another_job_is_not_taken_for_a_variant,
           a_variant_that_fails_is_told_and_ends_no_other, a_job_that_failed_is_tried_again, variants_keep_to_themselves, what_is_no_sweep_is_refused])
