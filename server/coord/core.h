@@ -226,8 +226,6 @@ struct coord_job {
     struct coord_roll roll;
     struct {
         uint64_t worker, given_ns; /* who indexes it */
-        uint64_t since_ns;         /* when that worker was first told to */
-        uint32_t times;            /* to so many before, which are still at it */
     } index[3];
     struct table_schema *table; /* (LIMIT_TABLES), owned */
     bool told;                  /* by a worker: yaml and spec have the names of all there is */

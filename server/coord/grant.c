@@ -305,10 +305,8 @@ void coord_grant_worker_gone(struct coord *c, uint64_t worker)
     coord_eval_worker_gone(&c->job.eval, worker);
     coord_objects_worker_gone(&c->job, worker);
     for (uint32_t s = 0; s < 3; s++)
-        if (c->job.index[s].worker == worker && !PLANTED("indexed_by_the_dead")) {
+        if (c->job.index[s].worker == worker && !PLANTED("indexed_by_the_dead"))
             c->job.index[s].worker = 0;
-            c->job.index[s].times = 0;
-        }
 }
 
 /* ---- a question without a lane --------------------------------------------------------------- */
@@ -433,28 +431,6 @@ static bool objects_given(struct coord *c, uint32_t split, peer_t from, const st
     return false;
 }
 
-/* Whoever holds an index may hang, or never have meant to do it, while its beats go on. So it is
- * given to another worker, too, after six leases, then after twice that, and so on; the first
- * report counts. A worker with another key comes first, twice as soon: a key that joins many times
- * does not get all of them. */
-static bool index_free(struct coord *c, uint32_t split, uint64_t worker)
-{
-    const uint64_t held_ns = env_now_ns(c->env) - c->job.index[split].since_ns,
-                   gap_ns = 6 * coord_lease_ns(c) << c->job.index[split].times;
-    const struct coord_worker *now = coord_member_worker(&c->members, c->job.index[split].worker),
-                              *other = coord_member_worker(&c->members, worker);
-    if (c->job.index[split].worker == 0)
-        return true;
-    if (now == NULL || other == NULL || now == other || held_ns < gap_ns ||
-        (held_ns < 2 * gap_ns && strcmp(now->holder, other->holder) == 0))
-        return false;
-    log_warn("worker %" PRIu64 " (%s) has read the input for %.0f s and has not said what it is: "
-             "worker %" PRIu64 " (%s) reads it, too",
-             now->number, now->name, (double)held_ns * 1e-9, other->number, other->name);
-    c->job.index[split].times += c->job.index[split].times < 16;
-    return true;
-}
-
 static void next_index(struct coord *c, peer_t from, const struct wire *request,
                        struct coord_worker *w)
 {
@@ -470,10 +446,8 @@ static void next_index(struct coord *c, peer_t from, const struct wire *request,
         }
         bool again = c->job.index[s].worker == worker &&
                      now - c->job.index[s].given_ns > COORD_EVAL_AGAIN_NS;
-        if (!again && !index_free(c, s, worker))
+        if (!again && c->job.index[s].worker != 0)
             continue;
-        if (!again)
-            c->job.index[s].since_ns = now;
         c->job.index[s].worker = worker;
         c->job.index[s].given_ns = now;
         coord_stall_moved(w, now);

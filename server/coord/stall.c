@@ -10,6 +10,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #define SECOND_NS UINT64_C(1000000000)
 
@@ -119,20 +120,36 @@ static bool waits_for_others(const struct coord *c, const struct coord_worker *w
 }
 
 /* Another one that could do the work: it reaches all servers, and is not barred itself. */
+static bool able(const struct coord *c, const struct coord_worker *w)
+{
+    return w->barred_ns <= env_now_ns(c->env) && coord_stall_cut(c, w) == COORD_NOBODY;
+}
+
 static bool other_able(const struct coord *c, const struct coord_worker *than)
 {
-    uint64_t now = env_now_ns(c->env);
+    for (uint32_t i = 0; i < c->members.workers; i++)
+        if (c->members.worker[i].number != than->number && able(c, &c->members.worker[i]))
+            return true;
+    return false;
+}
+
+/* A worker of the same key is barred, and one of another key is able. */
+static bool key_barred(const struct coord *c, const struct coord_worker *than)
+{
+    bool barred = false, other = false;
     for (uint32_t i = 0; i < c->members.workers; i++) {
         const struct coord_worker *w = &c->members.worker[i];
-        if (w->number != than->number && w->barred_ns <= now &&
-            coord_stall_cut(c, w) == COORD_NOBODY)
-            return true;
+        bool same = strcmp(w->holder, than->holder) == 0;
+        barred = barred || (same && w->barred_ns > env_now_ns(c->env));
+        other = other || (!same && able(c, w));
     }
-    return false;
+    return barred && other;
 }
 
 bool coord_stall_barred(const struct coord *c, const struct coord_worker *w)
 {
+    if (c->job.at.phase == PHASE_INDEX && key_barred(c, w))
+        return true;
     return w->barred_ns > env_now_ns(c->env) && phase_works(c) && other_able(c, w);
 }
 

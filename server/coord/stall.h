@@ -9,6 +9,9 @@
  *                 ^ not counted: the job is held up by a server, a disk, a request to the shards;
  *                   all lanes of the worker wait for shards that it reaches, that is for others
  *
+ * The index of a split is one worker's alone. Once a worker has lost it, workers of other keys come
+ * first: a key that has joined many times does not get it again and again.
+ *
  * Nothing is taken from the only worker that could do it. Its batches, should it go on after all,
  * are refused like those of any other whose lane was fenced; what it reports of the input is
  * taken. Pure but for the fences (grant.h). */

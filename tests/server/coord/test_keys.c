@@ -247,58 +247,6 @@ START_TEST(coord_a_worker_is_who_joined_with_the_key)
 }
 END_TEST
 
-static uint32_t index_next(uint64_t pass, const char *key)
-{
-    struct wire q = {.type = WIRE_TYPE_LANE_NEXT};
-    q.u.LANE_NEXT.pass = pass;
-    q.u.LANE_NEXT.lane = COORD_NO_LANE;
-    who_is(ROLE_WORKER, "w", key);
-    ck_assert_int_eq(ask(&q, 0, 0), 0);
-    return came.w.u.LANE_NEXT_reply.kind;
-}
-
-/* All beat on; the one who has the index does nothing else. */
-static void beats_for(uint64_t ms)
-{
-    static const char *const key[] = {"key-1", "key-1", "key-2"};
-    for (uint64_t at = 0; at < ms; at += 1000) {
-        for (uint64_t i = 0; i < 3; i++) {
-            struct wire q = {.type = WIRE_TYPE_WORKER_BEAT, .u.WORKER_BEAT.pass = 77 + i};
-            who_is(ROLE_WORKER, "w", key[i]);
-            ck_assert_int_eq(ask(&q, 0, 0), 0);
-        }
-        (void)sim_run(sim, sim_now_ns(sim) + 1000 * MS, NULL, NULL);
-    }
-}
-
-START_TEST(coord_an_index_that_is_held_goes_to_another_too)
-{
-    static const char text[] = "job: t\ndata: {format: csv, train: [a.csv], label: 0}\n"
-                               "tables: [{name: emb, dim: 2, tablets: 64}]\nmodel: {kind: probe}\n";
-    struct coord_worker *w;
-    struct err e;
-    ck_assert_msg(coord_submit_build(&c->job, text, sizeof text - 1, &e) == 0, "%s", e.text);
-    c->job.at.split[WIRE_TRAIN].used = 1;
-    c->job.at.phase = PHASE_INDEX;
-    for (uint32_t i = 0; i < 3; i++) {
-        const struct wire_WORKER_JOIN join = {.pid = i};
-        const struct coord_caller caller = {to, sim_now_ns(sim), 77 + i, i < 2 ? "key-1" : "key-2",
-                                            NULL};
-        ck_assert_int_eq(coord_member_join(&c->members, store, &join, &caller, &w, &e), 0);
-    }
-    ck_assert_uint_eq(index_next(77, "key-1"), WIRE_NEXT_INDEX);
-    ck_assert_uint_eq(index_next(78, "key-1"), WIRE_NEXT_WAIT);
-    ck_assert_uint_eq(index_next(79, "key-2"), WIRE_NEXT_WAIT);
-    beats_for(18000);                                           /* six leases */
-    ck_assert_uint_eq(index_next(78, "key-1"), WIRE_NEXT_WAIT); /* the same key: not yet */
-    ck_assert_uint_eq(index_next(79, "key-2"), WIRE_NEXT_INDEX);
-    beats_for(18000);
-    ck_assert_uint_eq(index_next(78, "key-1"), WIRE_NEXT_WAIT); /* the next takes twice as long */
-    beats_for(18000);
-    ck_assert_uint_eq(index_next(78, "key-1"), WIRE_NEXT_INDEX);
-}
-END_TEST
-
 int main(void)
 {
     Suite *s = suite_create("keys");
@@ -308,6 +256,5 @@ int main(void)
     tcase_add_test(t, coord_map_tells_the_keys_that_were_shown);
     tcase_add_test(t, coord_tells_the_list_until_it_is_taken);
     tcase_add_test(t, coord_a_worker_is_who_joined_with_the_key);
-    tcase_add_test(t, coord_an_index_that_is_held_goes_to_another_too);
     return suite_main(s);
 }

@@ -173,6 +173,30 @@ START_TEST(stall_takes_nothing_from_those_that_wait)
 }
 END_TEST
 
+static bool index_moved(void *context)
+{
+    (void)context;
+    uint64_t at = r.coord->job.index[WIRE_TRAIN].worker;
+    return r.worker[0].wedged && at != 0 && at != r.worker[0].number;
+}
+
+/* A key that has joined many times does not get the input again and again: the next to read it is
+ * the worker of another key, whichever asks first. */
+START_TEST(stall_an_index_goes_to_another_key)
+{
+    r.worker[0].wedge_kind = WIRE_NEXT_INDEX;
+    job_start("ssp", WORKERS);
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        struct env_who who = {.role = ROLE_WORKER};
+        (void)snprintf(who.key, sizeof who.key, "%s", (int)i == _i ? "other" : "same");
+        sim_node_who(r.worker[i].node, &who);
+    }
+    ck_assert(sim_run(r.sim, 60 * SECOND, index_moved, NULL));
+    ck_assert_uint_eq(r.coord->job.index[WIRE_TRAIN].worker, r.worker[_i].number);
+    run_to_the_end(120);
+}
+END_TEST
+
 /* A worker that has no answer from a server which is heard here: the two are named, and its lanes
  * go to the other. */
 START_TEST(stall_a_cut_between_a_worker_and_a_server_is_named)
@@ -273,6 +297,7 @@ int main(void)
     tcase_add_loop_test(c, stall_a_worker_that_beats_alone_does_not_hold_the_job, 0, 9);
     tcase_add_test(c, stall_is_told_with_its_worker);
     tcase_add_test(c, stall_takes_nothing_from_those_that_wait);
+    tcase_add_loop_test(c, stall_an_index_goes_to_another_key, 1, WORKERS);
     tcase_add_loop_test(c, stall_a_cut_between_a_worker_and_a_server_is_named, 0, 2);
     tcase_add_test(c, stall_the_only_worker_keeps_its_lanes);
     tcase_add_test(c, stall_a_slow_worker_gets_ever_longer);
