@@ -308,6 +308,7 @@ struct coord {
         char left[LIMIT_NAME];
         char failed[ERR_TEXT_MAX]; /* who left last for what failed there, and what; empty: nobody
                                     * since a worker worked */
+        uint32_t failed_rounds;    /* of workers that failed since then (work.c) */
     } watch;
     struct {        /* the last answer to STATUS, which goes over all tasks, lanes and members */
         char *text; /* owned; NULL: none yet */

@@ -27,7 +27,6 @@ _Static_assert(sizeof(struct shard_record) == LIMIT_NAME + 16, "shard_record is 
 
 static const char WORKER_KEY[] = "next-worker";
 #define SYNCED_NS UINT64_C(1000000000)
-enum { FAILS = 3 }; /* in a row: its pauses have grown to seconds (trainer.c) */
 
 /* How far a shard was on disk: noted now and then, beside its record. */
 static void synced_key(uint32_t shard, char key[COORD_KEY_MAX])
@@ -654,27 +653,6 @@ bool coord_roll_broken(struct coord_roll *r, const char *name)
     return !broken_set(r, name, true);
 }
 
-void coord_roll_failed(struct coord_roll *r, const char *name)
-{
-    for (uint32_t i = 0; i < r->count; i++)
-        r->entry[i].failed += strcmp(r->entry[i].name, name) == 0;
-}
-
-void coord_roll_works(struct coord_roll *r, const char *name)
-{
-    for (uint32_t i = 0; i < r->count; i++)
-        if (strcmp(r->entry[i].name, name) == 0)
-            r->entry[i].failed = 0;
-}
-
-bool coord_roll_fails(const struct coord_roll *r, const char *name)
-{
-    for (uint32_t i = 0; i < r->count; i++)
-        if (strcmp(r->entry[i].name, name) == 0 && r->entry[i].failed >= FAILS)
-            return true;
-    return false;
-}
-
 bool coord_roll_note(struct coord_roll *r, const char *name, const struct coord_compute *by)
 {
     bool back = broken_set(r, name, false);
@@ -690,7 +668,6 @@ bool coord_roll_note(struct coord_roll *r, const char *name, const struct coord_
     e->by = *by;
     e->joined = 1;
     e->broken = false;
-    e->failed = 0;
     return back;
 }
 

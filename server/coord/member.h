@@ -37,7 +37,6 @@ struct coord_roll {
         struct coord_compute by;
         uint32_t joined; /* times */
         bool broken;     /* the worker left because of its device, and has not come again */
-        uint32_t failed; /* times in a row that it left for what its place lacks, with no example */
     } * entry;           /* owned (count) */
     uint32_t count, capacity;
 };
@@ -52,12 +51,6 @@ void coord_roll_close(struct coord_roll *r);
 bool coord_roll_note(struct coord_roll *r, const char *name, const struct coord_compute *by);
 /* A worker leaves because of its device. True: for the first time since it came. */
 bool coord_roll_broken(struct coord_roll *r, const char *name);
-/* A worker leaves for what its place lacks, and others go on. */
-void coord_roll_failed(struct coord_roll *r, const char *name);
-/* It has learnt or read examples: what it lacked is there. */
-void coord_roll_works(struct coord_roll *r, const char *name);
-/* Whether it failed so often in a row that nobody may wait for it. Who is not noted: never. */
-bool coord_roll_fails(const struct coord_roll *r, const char *name);
 /* [{"name", "backend", "kernel", "device", "why", "joined"}] */
 struct json *coord_roll_json(const struct coord_roll *r);
 
@@ -113,6 +106,7 @@ struct coord_worker {
      * long after the one before */
     uint64_t rate_ns, rate_examples, rate_span_ns;
     uint64_t refused; /* batches that it told of, of which a push was refused for its values */
+    uint32_t failed_before; /* rounds of workers that had failed when it joined (work.c) */
     /* stall.h: when it was last seen to get on, or got work; until when it gets none, 0: it may
      * have some; times in a row that its work was taken away */
     uint64_t moved_ns, barred_ns;

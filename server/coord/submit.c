@@ -199,6 +199,7 @@ static int job_begin(struct coord *c, struct coord_job *j, const struct coord_su
         !coord_report_job_begin(c, j) || !text_offer(c, j, run))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     c->watch.left_ns = 0; /* of the job before */
+    c->watch.failed_rounds = 0;
     c->watch.failed[0] = 0;
     j->at.map_epoch = c->job.at.map_epoch;
     j->at.lr_scale = 1;

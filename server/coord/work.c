@@ -44,14 +44,23 @@ struct coord_kernel { /* its value */
 };
 _Static_assert(sizeof(struct coord_kernel) == WIRE_KERNEL + 8, "coord_kernel is stored");
 
+/* A worker that went, or that the coordinator before this one had, may come again. */
+static bool left_lately(const struct coord *c)
+{
+    return c->watch.left_ns != 0 && env_now_ns(c->env) - c->watch.left_ns < 2 * coord_lease_ns(c);
+}
+
 /* Bitwise equal results need one kernel type on all workers: of a BLAS, or version and device of
- * one that is not the CPU. Stored: who comes first after a restart is not the first. */
+ * one that is not the CPU. The first worker says which, and its word is stored: the worker that
+ * comes first after a restart is not the first. Before training another worker may say it anew,
+ * where all that were there have failed or do not come again. */
 static int kernel_check(struct coord *c, const struct wire_WORKER_JOIN *q, struct err *e)
 {
     struct coord_job *j = &c->job;
     if (j->spec.train.mode != WIRE_BSP)
         return 0;
-    bool first = j->kernel[0] == 0 || (c->members.workers == 0 && j->at.phase <= PHASE_INDEX);
+    bool alone = c->members.workers == 0 && !left_lately(c),
+         first = j->kernel[0] == 0 || (alone && j->at.phase <= PHASE_INDEX);
     if (first && strcmp(j->kernel, q->kernel) != 0) {
         struct coord_kernel record = {.number = j->at.number};
         memcpy(record.name, q->kernel, sizeof record.name);
@@ -112,10 +121,13 @@ int coord_work_join(struct coord *c, struct coord_ask *a)
         return rc;
     const struct coord_caller caller = {a->from, env_now_ns(c->env), env_random(c->env) | 1,
                                         a->who.key, a->who.address};
+    const uint64_t next = c->members.next_worker;
     rc = coord_member_join(&c->members, c->store, q, &caller, &w, &a->e);
     if (rc != 0)
         return rc;
     SHOAL_ASSERT(w->number < c->members.next_worker); /* member.c, 1: that one is stored */
+    if (w->number >= next)
+        w->failed_before = c->watch.failed_rounds;
     worker_computes(c, w, q);
     if (c->members.workers > j->workers_most)
         j->workers_most = c->members.workers;
@@ -173,8 +185,8 @@ int coord_work_beat(struct coord *c, struct coord_ask *a)
 {
     if (!figures_ok(&a->request->u.WORKER_BEAT))
         return err_set(&a->e, SHOAL_E_MALFORMED, "a beat's times are finite numbers");
-    if (a->request->u.WORKER_BEAT.examples > 0 && a->worker->figures.examples == 0) {
-        coord_roll_works(&c->job.roll, a->worker->name);
+    if (a->request->u.WORKER_BEAT.examples > a->worker->figures.examples) {
+        c->watch.failed_rounds = 0;
         c->watch.failed[0] = 0;
     }
     coord_stall_beat(a->worker, &a->request->u.WORKER_BEAT, env_now_ns(c->env));
@@ -201,10 +213,15 @@ static void worker_gone(struct coord *c, uint64_t number, const char *failed)
     coord_grant_worker_gone(c, number);
 }
 
-/* Once the tables are there, others have read the input: who fails with nothing learnt, for what
- * may be missing where it is, a mount, a right, the file that they have, fails alone. Unless no
- * other has been here for two leases, or each other that is here has itself come and failed so
- * again and again: the job would wait, or all of them come and go, without end. */
+/* A service manager starts a worker that failed as a new process with a new name. So rounds are
+ * counted and not names: the failure of a worker ends one round more than had ended when it joined.
+ * A worker that learns sets the count back. */
+enum { FAILED_ROUNDS = 6 };
+
+/* Once the tables are there, others have read the input: a worker that fails with nothing learnt,
+ * for what may be missing on its machine, a mount, a right, the file that they have, fails alone.
+ * Unless no other has been here for two leases, or all others that are here have come after
+ * FAILED_ROUNDS that failed so: the job would wait, or all of them come and go, without end. */
 static bool fails_alone(const struct coord *c, const struct coord_worker *worker, int status)
 {
     bool here = status == SHOAL_E_NOINPUT || status == SHOAL_E_DENIED || status == SHOAL_E_IO ||
@@ -212,12 +229,11 @@ static bool fails_alone(const struct coord *c, const struct coord_worker *worker
                 status == SHOAL_E_SCHEMA;
     /* its copy of the first file, which tells the input's shape; what a lane reads is all's */
     here = here || (status == SHOAL_E_DATA && worker->asked_id == 0);
-    bool others = c->watch.left_ns != 0 && strcmp(c->watch.left, worker->name) != 0 &&
-                  env_now_ns(c->env) - c->watch.left_ns < 2 * coord_lease_ns(c);
+    bool others = left_lately(c) && strcmp(c->watch.left, worker->name) != 0;
     for (uint32_t i = 0; i < c->members.workers; i++) {
         const struct coord_worker *w = &c->members.worker[i];
         others = others || (strcmp(w->name, worker->name) != 0 &&
-                            (w->figures.examples > 0 || !coord_roll_fails(&c->job.roll, w->name)));
+                            (w->figures.examples > 0 || w->failed_before < FAILED_ROUNDS));
     }
     return here && others && c->job.at.phase >= PHASE_SETUP && worker->figures.examples == 0 &&
            !PLANTED("late_worker_ends_all");
@@ -241,8 +257,8 @@ int coord_work_leave(struct coord *c, struct coord_ask *a)
                  coord_roll_broken(&c->job.roll, worker->name))
             /* for its device, or its input: it may not come again; if it does, it counts again */
             c->job.at.workers_wanted--;
-        if (alone)
-            coord_roll_failed(&c->job.roll, worker->name);
+        if (alone && worker->failed_before >= c->watch.failed_rounds)
+            c->watch.failed_rounds = worker->failed_before + 1;
         worker_gone(c, worker->number, q->fail_status != 0 ? q->fail_text : NULL);
     }
     return 0;

@@ -3,6 +3,7 @@
 
 #include "proto/base/container_of.h"
 #include "server/coord/core.h"
+#include "server/coord/phase.h"
 
 #include <check.h>
 #include <math.h>
@@ -421,13 +422,20 @@ static void fails_not(struct wire *w)
         w->u.OBJECT_DONE.fail_status = 0;
 }
 
+/* Under bsp the worker that joins a job first says its kernels; from then on no other does. */
+static bool kernels_said(const struct rogue *r)
+{
+    const struct coord *c = r->c->coord;
+    return c != NULL && coord_phase_running(c) && c->job.kernel[0] != 0;
+}
+
 static void speak(struct rogue *r)
 {
     size_t i = rng_below(&r->rng, TYPES);
     struct rogue_seen s;
     bool as_seen = r->mild && decides(types[i].type) && !one_in(r, 10);
-    if (r->bystander && types[i].type == WIRE_TYPE_WORKER_JOIN)
-        as_seen = true; /* under bsp who joins first, also after a restart, says the kernels */
+    if (r->bystander && types[i].type == WIRE_TYPE_WORKER_JOIN && !kernels_said(r))
+        as_seen = true;
     if ((r->bystander && !types[i].harmless) || (as_seen && r->turns[types[i].type] == 0))
         return;
     copy_of(r, types[i].type, as_seen, &s);

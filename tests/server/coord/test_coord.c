@@ -2305,6 +2305,47 @@ START_TEST(coord_bsp_keeps_its_kind_of_device_over_a_restart)
 }
 END_TEST
 
+static bool other_answered(void *context)
+{
+    (void)context;
+    return r.worker[1].joined || r.worker[1].refused != 0;
+}
+
+static bool indexing(void *context)
+{
+    (void)context;
+    return r.coord->job.at.phase == PHASE_INDEX && r.worker[0].joined;
+}
+
+/* While the input is read the same: the worker that said what the job computes on comes again. One
+ * that does not is waited for two leases. */
+START_TEST(coord_bsp_keeps_its_kind_of_device_before_training)
+{
+    rig_start("epochs: 2, consistency: bsp, lanes: 2", 1, 1, NULL);
+    r.worker[0].wedge_kind = WIRE_NEXT_INDEX;
+    ck_assert(sim_run(r.sim, 60 * SECOND, indexing, NULL));
+    if (_i == 1)
+        sim_kill(r.worker[0].node);
+    coord_restart();
+    r.worker[0].wedge_kind = 0;
+    r.worker[0].wedged = false;
+    r.worker[1].kernel = "another";
+    worker_add(1);
+    ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, other_answered, NULL));
+    ck_assert_int_eq(r.worker[1].refused, SHOAL_E_CONFIG);
+    if (_i == 1) {
+        sim_kill(r.worker[1].node);
+        (void)sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, NULL, NULL);
+        r.worker[2].kernel = "another";
+        worker_add(2);
+    }
+    run_job(200);
+    job_done(2);
+    ck_assert_str_eq(r.coord->job.kernel, _i == 1 ? "another" : "k");
+    rig_stop();
+}
+END_TEST
+
 /* A worker whose device fails before the job has begun is not waited for, nor are lanes kept for
  * it. */
 START_TEST(coord_goes_on_without_a_worker_whose_device_failed)
@@ -2457,8 +2498,8 @@ static void leave_for(uint32_t i, bool fatal)
     ck_assert_int_eq(coord_work_leave(r.coord, &a), 0);
 }
 
-/* In a large fleet some other worker is always there, and has just come to fail as well (0). One
- * that works now holds the job (1). */
+/* In a large fleet some other worker is always there, and has just come to fail as well (0), also
+ * where each has a name of its own (2). One that works now holds the job (1). */
 START_TEST(coord_all_that_fail_alike_end_the_job)
 {
     struct wire w = {.type = WIRE_TYPE_WORKER_JOIN};
@@ -2469,8 +2510,10 @@ START_TEST(coord_all_that_fail_alike_end_the_job)
     uint32_t left = 0;
     for (; r.coord->job.at.status == 0 && left < 100; left++) {
         m->worker[0].figures.examples = 0;
-        m->worker[1].figures.examples = left > 2 ? (uint64_t)_i : 0;
+        m->worker[1].figures.examples = left > 2 && _i == 1;
         memcpy(w.u.WORKER_JOIN.name, m->worker[0].name, sizeof m->worker[0].name);
+        if (_i == 2)
+            (void)snprintf(w.u.WORKER_JOIN.name, sizeof w.u.WORKER_JOIN.name, "host-%u", left);
         (void)snprintf(w.u.WORKER_JOIN.kernel, sizeof w.u.WORKER_JOIN.kernel, "%s",
                        r.coord->job.kernel);
         leave_for(0, true); /* the older one; it comes again, as the younger */
@@ -2478,8 +2521,8 @@ START_TEST(coord_all_that_fail_alike_end_the_job)
         wire_reply_to(&w, 0, &a.reply);
         ck_assert_int_eq(coord_work_join(r.coord, &a), r.coord->job.at.status == 0 ? 0 : a.e.code);
     }
-    ck_assert_int_eq(r.coord->job.at.status, _i == 0 ? SHOAL_E_NOINPUT : 0);
-    ck_assert_uint_eq(left, _i == 0 ? 6 : 100); /* each has come for the third time */
+    ck_assert_int_eq(r.coord->job.at.status, _i != 1 ? SHOAL_E_NOINPUT : 0);
+    ck_assert_uint_eq(left, _i != 1 ? 12 : 100); /* each has come for the sixth time */
     rig_stop();
 }
 END_TEST
@@ -2739,13 +2782,14 @@ int main(void)
     tcase_add_loop_test(t, coord_late_worker_fails_alone, 0, 11);
     tcase_add_test(t, coord_report_of_very_many_epochs_is_cut);
     tcase_add_loop_test(t, coord_copy_of_a_stop_asks_nothing, 0, 3);
-    tcase_add_loop_test(t, coord_all_that_fail_alike_end_the_job, 0, 2);
+    tcase_add_loop_test(t, coord_all_that_fail_alike_end_the_job, 0, 3);
     tcase_add_test(t, coord_status_says_why_the_last_worker_left);
     tcase_add_test(t, coord_failed_job_fences_no_lane);
     tcase_add_test(t, coord_job_without_names_has_no_text_yet);
     tcase_add_test(t, coord_shard_that_opens_a_run_is_set_up_for_restore);
     tcase_add_loop_test(t, coord_bsp_takes_one_kind_of_device, 0, 6);
     tcase_add_test(t, coord_bsp_keeps_its_kind_of_device_over_a_restart);
+    tcase_add_loop_test(t, coord_bsp_keeps_its_kind_of_device_before_training, 0, 2);
     tcase_add_test(t, coord_goes_on_without_a_worker_whose_device_failed);
     tcase_add_test(t, coord_tells_on_what_workers_compute);
     tcase_add_test(t, coord_wrong_job_file_is_refused);
