@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 
 #define MS UINT64_C(1000000)
+#define CLUSTER_NEVER_NS (UINT64_C(1000000) * 1000 * MS)
 
 /* Trainers whose threads had work when they died are never freed, as in life; the leak checker
  * finds them here. */
@@ -318,6 +319,33 @@ static void cut_line(struct cluster *c, struct rng *r, uint64_t until_ns)
         sim_cut(other, shard, until_ns);
 }
 
+/* For longer than the leases, one in four for ever: a worker beats and does no work, or it is cut,
+ * one way or both, from one server or the coordinator. */
+static void worker_ails(struct cluster *c, struct rng *r, uint64_t now, bool wedge)
+{
+    struct cluster_worker *w = &c->worker[rng_below(r, c->workers)];
+    uint32_t all = c->options.servers * c->options.shards;
+    struct sim_node *other =
+        rng_below(r, 3) == 0 ? c->coord_node : c->server[rng_below(r, all)].node;
+    uint64_t until = now + (3000 + rng_below(r, 12000)) * MS, ways = rng_below(r, 3);
+    bool lost = rng_below(r, 4) == 0 && c->workers + c->options.workers < CLUSTER_WORKERS;
+    if (w->node == NULL || other == NULL || w->ill_until_ns > now)
+        return;
+    w->ill_from_ns = now;
+    w->ill_until_ns = lost ? UINT64_MAX : until;
+    w->lost = lost;
+    c->struck.worker_lost += lost;
+    c->struck.worker_wedged += wedge;
+    c->struck.worker_cut_from_coordinator += !wedge && other == c->coord_node;
+    c->struck.worker_cut_from_server += !wedge && other != c->coord_node;
+    if (wedge)
+        sim_wedge(w->node, lost ? now + CLUSTER_NEVER_NS : until);
+    if (!wedge && ways != 0)
+        sim_cut(w->node, other, w->ill_until_ns);
+    if (!wedge && ways != 1)
+        sim_cut(other, w->node, w->ill_until_ns);
+}
+
 /* A server's, the coordinator's, all at once. */
 static void power_strike(struct cluster *c, struct rng *r)
 {
@@ -342,7 +370,7 @@ void cluster_strike(struct cluster *c, struct rng *r, uint64_t *back)
         power_strike(c, r);
         return;
     }
-    switch (rng_below(r, 10)) {
+    switch (rng_below(r, 12)) {
     case 0:
     case 1:
     case 2:
@@ -370,6 +398,10 @@ void cluster_strike(struct cluster *c, struct rng *r, uint64_t *back)
     case 7:
         cut_line(c, r, now + pause);
         break;
+    case 8:
+    case 9:
+        worker_ails(c, r, now, rng_below(r, 2) == 0);
+        break;
     default:
         if (rng_below(r, 4) == 0) {
             pause += 15000 * MS; /* many leases */
@@ -390,7 +422,7 @@ void cluster_mend(struct cluster *c)
     if (c->coord_node == NULL)
         cluster_coord_start(c);
     for (uint32_t i = 0; i < c->workers; i++)
-        alive += c->worker[i].node != NULL;
+        alive += c->worker[i].node != NULL && !c->worker[i].lost;
     for (; alive < c->options.workers; alive++)
         cluster_worker_start(c);
 }

@@ -50,6 +50,10 @@ struct cluster_server {
 struct cluster_worker {
     struct sim_node *node; /* NULL: dead or ended */
     struct trainer *trainer;
+    /* for longer than the leases it beats and does no work, or a line of it is cut, from and until
+     * then; lost: for ever, and cluster_mend starts another one */
+    uint64_t ill_from_ns, ill_until_ns;
+    bool lost;
     bool ended; /* by itself, with this status */
     int status;
     struct err error; /* its sentence */
@@ -77,7 +81,11 @@ struct cluster_result {
     X(line_cut_one_way)                                                                            \
     X(line_cut_both_ways)                                                                          \
     X(paused)                                                                                      \
-    X(paused_for_leases)
+    X(paused_for_leases)                                                                           \
+    X(worker_wedged)                                                                               \
+    X(worker_cut_from_server)                                                                      \
+    X(worker_cut_from_coordinator)                                                                 \
+    X(worker_lost)
 struct cluster_struck {
 #define X(name) uint64_t name;
     CLUSTER_STRIKES(X)

@@ -171,8 +171,11 @@ bool sim_step(struct sim *s)
     struct event *e = heap_pop(&s->heap);
     if (e->at_ns > s->now_ns)
         s->now_ns = e->at_ns;
-    if (e->node->paused_until_ns > s->now_ns) {
-        e->at_ns = e->node->paused_until_ns; /* its number stays: nothing overtakes */
+    uint64_t free_ns = e->node->paused_until_ns;
+    if (e->kind == EVENT_WORK && e->node->wedged_until_ns > free_ns)
+        free_ns = e->node->wedged_until_ns;
+    if (free_ns > s->now_ns) {
+        e->at_ns = free_ns; /* its number stays: nothing overtakes */
         heap_push(&s->heap, e);
     } else {
         event_run(s, e);
@@ -252,6 +255,11 @@ void sim_kill(struct sim_node *n)
 void sim_pause(struct sim_node *n, uint64_t until_ns)
 {
     n->paused_until_ns = until_ns;
+}
+
+void sim_wedge(struct sim_node *n, uint64_t until_ns)
+{
+    n->wedged_until_ns = until_ns;
 }
 
 bool sim_stopped(const struct sim_node *n)

@@ -6,8 +6,8 @@
  * nobody listens at the moment of the send, or when whoever did is dead when it arrives.
  * env_disconnect of a connection out is told to the other end by on_peer_gone. As with the real net
  * a connection holds a bounded number of messages; beyond it env_send answers BUSY. on_drained
- * follows the messages of one node at one instant. A line can be cut, one way or both. After
- * sim_kill or env_stop the env's calls do nothing. */
+ * follows the messages of one node at one instant. A line can be cut, one way or both; a node can
+ * be paused, or wedged. After sim_kill or env_stop the env's calls do nothing. */
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H
 
@@ -44,7 +44,9 @@ void sim_listen(struct sim_node *n, const char *endpoint); /* "sim://server-0" *
 /* the core's memory stays the caller's to free; the node is gone */
 void sim_kill(struct sim_node *n);
 void sim_pause(struct sim_node *n, uint64_t until_ns); /* frozen: events queue up */
-bool sim_stopped(const struct sim_node *n);            /* it called env_stop */
+/* Its loop turns, and no work of env_work ends before then: a disk that hangs, a device. */
+void sim_wedge(struct sim_node *n, uint64_t until_ns);
+bool sim_stopped(const struct sim_node *n); /* it called env_stop */
 /* What one node sends to another is lost until then; the other way it arrives. */
 void sim_cut(struct sim_node *from, struct sim_node *to, uint64_t until_ns);
 

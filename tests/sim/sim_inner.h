@@ -45,7 +45,7 @@ struct sim_node {
     void *core;
     struct env_who who; /* to those it connects to */
     bool dead, stopped;
-    uint64_t paused_until_ns;
+    uint64_t paused_until_ns, wedged_until_ns;
     struct sim_node *next;
 };
 

@@ -1,10 +1,12 @@
 /* test_cluster.c: whole jobs on virtual time under faults from one seed: lost, doubled and
  * reordered messages, lines that are cut; servers (of several shards), workers and the coordinator
- * killed and started again, once in a while after hours, or frozen for many leases; pools that hold
- * a batch or three; rows that are not in memory; calendars that jump; a peer that means ill
- * (sim_hostile.h). Half the seeds run a second job, with other rates and rules, over the tables of
- * the first, a third of these one that drops them (fresh: [all]), and between the two something may
- * have happened to what the cluster is kept in (enum link).
+ * killed and started again, once in a while after hours, or frozen for many leases; workers that
+ * beat and do no work, or are cut from one server or the coordinator, one way or both, for a while
+ * or for ever (sim_ill.h); pools that hold a batch or three; rows that are not in memory; calendars
+ * that jump; a peer that means ill (sim_hostile.h). Half the seeds run a second job, with other
+ * rates and rules, over the tables of the first, a third of these one that drops them (fresh:
+ * [all]), and between the two something may have happened to what the cluster is kept in (enum
+ * link).
  *
  * Every job must end within a bound of virtual time. On the way and at the end the oracle
  * (sim_oracle.h) compares what was acknowledged, every mark and every row with what must be there:
@@ -19,6 +21,7 @@
 #include "tests/lib/sim_cold.h"
 #include "tests/lib/sim_folder.h"
 #include "tests/lib/sim_hostile.h"
+#include "tests/lib/sim_ill.h"
 #include "tests/lib/sim_oracle.h"
 #include "tests/lib/worker_files.h"
 
@@ -209,6 +212,7 @@ struct tally {
     uint64_t link[8];
     uint64_t power, ended; /* runs whose power goes; of these, by a sentence */
     uint64_t lost;         /* batches in a tablet, acknowledged and gone */
+    struct sim_ill ill;
 };
 static struct tally *tallies; /* (KINDS), shared */
 
@@ -265,18 +269,6 @@ static void log_grow(void)
     }
 }
 
-/* As cluster_run; of a log that grows with a look at it now and then. */
-static bool job_run(const struct kind *k, uint64_t until_ns)
-{
-    bool over = false;
-    for (uint64_t at = sim_now_ns(cluster.sim); grows(k) && !over && at < until_ns;) {
-        at = at + 300 * MS < until_ns ? at + 300 * MS : until_ns;
-        over = cluster_run(&cluster, at);
-        log_grow();
-    }
-    return over || cluster_run(&cluster, until_ns);
-}
-
 /* What happened between the two jobs of a run. Of a server's folder: it is lost, older than it was,
  * or that of another server; nobody takes it, the second job waits, and goes on when the right one
  * is there. */
@@ -319,6 +311,22 @@ struct run {
     bool has_hostile;
     struct hostile hostile;
 };
+
+/* As cluster_run; with a look now and then at the workers that cannot get on, and at a log that
+ * grows. */
+static bool job_run(const struct run *p, uint64_t until_ns)
+{
+    bool over = false;
+    for (uint64_t at = sim_now_ns(cluster.sim); !over && at < until_ns;) {
+        at = at + 300 * MS < until_ns ? at + 300 * MS : until_ns;
+        over = cluster_run(&cluster, at);
+        if (!over)
+            sim_ill_look(&cluster, p->who, &tallies[p->kind - kinds].ill);
+        if (grows(p->kind))
+            log_grow();
+    }
+    return over || cluster_run(&cluster, until_ns);
+}
 
 /* Of the undisturbed run: after one job, and after two. */
 static struct calm {
@@ -444,13 +452,13 @@ static bool wait_for_moment(struct run *p, uint64_t gap)
 {
     struct rng *r = &p->rng;
     if (rng_below(r, 3) != 0)
-        return job_run(p->kind, in((1 + rng_below(r, gap)) * MS));
+        return job_run(p, in((1 + rng_below(r, gap)) * MS));
     /* aimed at the short phases, which chance alone hardly ever meets */
     uint32_t phases = PHASE_DONE - PHASE_INDEX,
              phase = PHASE_INDEX + (uint32_t)rng_below(r, phases + 3 * grows(p->kind));
     phase = phase >= PHASE_DONE ? PHASE_GROW : phase;
     return cluster_run_phase(&cluster, phase, in(4 * SECOND)) ||
-           job_run(p->kind, in(rng_below(r, 4000) * MS / 1000));
+           job_run(p, in(rng_below(r, 4000) * MS / 1000));
 }
 
 static bool acknowledged(void *context)
@@ -485,15 +493,15 @@ static void job_suffers(struct run *p)
         oracle_marks();
         strike(p, &back);
         if (rng_below(r, 4) == 0) { /* another one before the first is mended */
-            over = job_run(p->kind, in(rng_below(r, 40) * MS));
+            over = job_run(p, in(rng_below(r, 40) * MS));
             strike(p, &other);
         }
-        over = over || job_run(p->kind, back);
+        over = over || job_run(p, back);
         cluster_mend(&cluster);
     }
     /* a worker of the job before may have been leaving still: it is started again as ever */
     for (uint64_t end = in(BOUND); !over && sim_now_ns(cluster.sim) < end;) {
-        over = job_run(p->kind, in(10 * SECOND));
+        over = job_run(p, in(10 * SECOND));
         cluster_mend(&cluster);
     }
     ck_assert_msg(over, "%s: not over after %" PRIu64 " s of virtual time", p->who,
@@ -816,6 +824,7 @@ static void tallies_say(void)
 #define X(name) printf(" " #name " %" PRIu64, t->struck.name);
         CLUSTER_STRIKES(X)
 #undef X
+        printf(" lanes_taken %" PRIu64 " links_named %" PRIu64, t->ill.taken, t->ill.named);
         printf(" power %" PRIu64 " ended_by_power %" PRIu64 " batches_lost %" PRIu64, t->power,
                t->ended, t->lost);
         for (uint32_t l = 0; l <= LINK_END; l++)

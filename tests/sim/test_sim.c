@@ -314,6 +314,23 @@ START_TEST(sim_timers_and_work_follow_the_virtual_clock)
 }
 END_TEST
 
+START_TEST(sim_wedged_node_beats_and_ends_no_work)
+{
+    struct sim *s = sim_new(&(struct sim_options){.seed = 8, .work_max_ns = MS});
+    struct node *n = node_new(s, "node", NULL);
+    env_work_start(n->env, &n->work);
+    sim_wedge(n->sim, 50 * MS);
+    env_timer_start(n->env, &n->timer, 10 * MS);
+    sim_run(s, 49 * MS, NULL, NULL);
+    ck_assert_uint_eq(n->fired, 1);
+    ck_assert_uint_eq(n->worked, 0);
+    sim_run(s, 50 * MS, NULL, NULL);
+    ck_assert_uint_eq(n->worked, 1);
+    sim_free(s);
+    free(n);
+}
+END_TEST
+
 START_TEST(sim_paused_node_gets_all_at_once_and_in_order)
 {
     struct sim *s = sim_new(&(struct sim_options){.seed = 9, .delay_max_ns = MS});
@@ -425,6 +442,7 @@ int main(void)
     tcase_add_test(t, sim_drops_and_duplicates_their_share);
     tcase_add_test(t, sim_killed_node_gets_nothing);
     tcase_add_test(t, sim_timers_and_work_follow_the_virtual_clock);
+    tcase_add_test(t, sim_wedged_node_beats_and_ends_no_work);
     tcase_add_test(t, sim_paused_node_gets_all_at_once_and_in_order);
     tcase_add_test(t, sim_stop_ends_a_node_and_a_condition_ends_a_run);
     tcase_add_test(t, sim_disconnect_is_told_and_final);

@@ -1,0 +1,98 @@
+/* sim_ill.c: workers that cannot get on, beside what the coordinator does and says of them. */
+#include "tests/lib/sim_ill.h"
+
+#include "server/coord/core.h"
+#include "server/coord/stall.h"
+#include "server/coord/status.h"
+#include "tests/lib/sim_cluster.h"
+
+#include <check.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND UINT64_C(1000000000)
+
+static bool is_ill(const struct cluster *c, const struct coord_worker *w)
+{
+    unsigned i = 0;
+    if (sscanf(w->name, "worker-%u", &i) != 1 || i >= c->workers)
+        return false; /* a peer that means ill */
+    return c->worker[i].node != NULL && c->worker[i].ill_until_ns > sim_now_ns(c->sim);
+}
+
+/* One that is well, has work to do or may have it, and has been there for two leases. */
+static bool other_could(const struct cluster *c, const struct coord_worker *than)
+{
+    const struct coord_members *m = &c->coord->members;
+    uint64_t now = sim_now_ns(c->sim);
+    for (uint32_t i = 0; i < m->workers; i++) {
+        const struct coord_worker *w = &m->worker[i];
+        if (w != than && !is_ill(c, w) && w->barred_ns <= now &&
+            coord_stall_cut(c->coord, w) == COORD_NOBODY)
+            return true;
+    }
+    return false;
+}
+
+/* Its lanes have what they need but the answers of servers, which let it wait for others. */
+static bool waits(const struct coord *c, const struct coord_worker *w)
+{
+    return w->figures.waits >= coord_lane_held(&c->job.tasks, w->number) &&
+           coord_stall_cut(c, w) == COORD_NOBODY;
+}
+
+static uint64_t limit(const struct coord *c, uint32_t stalls)
+{
+    uint32_t doublings = stalls < COORD_STALL_DOUBLINGS ? stalls : COORD_STALL_DOUBLINGS;
+    return COORD_STALL_LEASES * coord_lease_ns(c) << doublings;
+}
+
+static void lanes_look(const struct cluster *c, const struct coord_worker *w, const char *who)
+{
+    const struct coord *at = c->coord;
+    uint64_t now = sim_now_ns(c->sim);
+    uint32_t held = coord_lane_held(&at->job.tasks, w->number);
+    if (at->job.at.phase != PHASE_TRAIN || held == 0 || waits(at, w) || coord_status_held_up(at) ||
+        !other_could(c, w))
+        return;
+    ck_assert_msg(now - w->moved_ns <= limit(at, w->stalls) + SECOND,
+                  "%s: %s cannot get on, and holds %u lanes since %" PRIu64 " ms", who, w->name,
+                  held, (now - w->moved_ns) / 1000000);
+}
+
+static void named_look(const struct cluster *c, const struct coord_worker *w, const char *who,
+                       struct sim_ill *seen)
+{
+    struct coord *at = c->coord;
+    uint64_t now = sim_now_ns(c->sim);
+    bool barred = w->barred_ns > now && now - (w->barred_ns - limit(at, w->stalls - 1)) > SECOND,
+         cut = coord_stall_cut(at, w) != COORD_NOBODY &&
+               w->figures.late_ms * UINT64_C(1000000) > 2 * coord_lease_ns(at);
+    if (!barred && !cut)
+        return;
+    char *text = coord_status_text(at), link[200];
+    (void)snprintf(link, sizeof link, "worker %s gets no answer from server %s", w->name,
+                   cut ? at->members.shard[w->figures.late_shard].server : "");
+    ck_assert_msg(!cut || strstr(text, link) != NULL, "%s: status does not say \"%s\": %s", who,
+                  link, text);
+    (void)snprintf(link, sizeof link, "worker %s ", w->name);
+    ck_assert_msg(strstr(text, link) != NULL, "%s: status does not name %s: %s", who, w->name,
+                  text);
+    seen->taken += barred;
+    seen->named += cut;
+    free(text);
+}
+
+void sim_ill_look(struct cluster *c, const char *who, struct sim_ill *seen)
+{
+    const struct coord_members *m = c->coord != NULL ? &c->coord->members : NULL;
+    for (uint32_t i = 0; m != NULL && i < m->workers; i++) {
+        const struct coord_worker *w = &m->worker[i];
+        if (!is_ill(c, w))
+            continue;
+        lanes_look(c, w, who);
+        named_look(c, w, who, seen);
+    }
+}
