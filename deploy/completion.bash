@@ -68,8 +68,8 @@ _shoal()
     'shoal convert') words='--out --split --check --set --json --help' ;;
     'shoal synth') words='--out --kind --rows --seed --part --valid-out --valid-rows --help' ;;
     'shoal bench') words='--rows --seconds --journal-seconds --only --growth-rows --checkpoint-rows --cold-rows --shards-rows --curve-rows --events-rows --train-rows --dir --json --help' ;;
-    'shoal-server') words='--config --instance --set --help --version' ;;
-    'shoal-coordinator') words='--config --set --tensorboard --help --version' ;;
+    'shoal-server') words='--config --instance --set --check --help --version' ;;
+    'shoal-coordinator') words='--config --set --check --tensorboard --help --version' ;;
     'shoal-worker') words='--coordinator --keys --config --set --instance --lanes --name --backend --device --cores --io-threads --wait --split --in --out --format --column --part --report --field --value --made-by --share --check --json --insecure-plaintext --allow-commands --help --version' ;;
     esac
     case "$at ${COMP_WORDS[COMP_CWORD - 1]}" in
@@ -243,7 +243,6 @@ _shoal()
     'shoal-worker --value') words=''; file=yes ;;
     'shoal-worker --made-by') words=''; file=yes ;;
     'shoal-worker --share') words=''; file=yes ;;
-    'shoal-worker --check') words=''; file=yes ;;
     esac
     word=${COMP_WORDS[COMP_CWORD]}
     [[ -n $file && -z $words ]] && COMPREPLY=() ||

@@ -234,15 +234,20 @@ static uint32_t connections_most(void)
     return half > 2 * LIMIT_WORKERS ? 2 * LIMIT_WORKERS : (uint32_t)half;
 }
 
+static struct server_keys_ask ask_of(const struct coord_config *c)
+{
+    return (struct server_keys_ask){.listen = c->listen,
+                                    .keys = c->keys,
+                                    .allow = c->allow,
+                                    .coordinator = "",
+                                    .insecure = c->insecure_plaintext,
+                                    .signers = c->checkpoint_signers};
+}
+
 static int serve(const struct coord_config *config, struct live *live, struct err *e)
 {
     struct daemon daemon = {.config = config, .live = live};
-    const struct server_keys_ask ask = {config->listen,
-                                        config->keys,
-                                        config->allow,
-                                        true,
-                                        config->insecure_plaintext,
-                                        config->checkpoint_signers};
+    const struct server_keys_ask ask = ask_of(config);
     int rc = server_keys_open(&ask, &daemon.keys, e);
     if (rc != 0)
         return rc;
@@ -361,8 +366,9 @@ int main(int argc, char **argv)
                      sizeof config.tensorboard - 1);
     if (rc == 0 && tensorboard != NULL)
         (void)snprintf(config.tensorboard, sizeof config.tensorboard, "%s", tensorboard);
+    const struct server_keys_ask ask = ask_of(&config);
     if (rc == 0)
-        rc = serve(&config, &live, &e);
+        rc = option_given(&o, "check") ? server_keys_check(&ask, &e) : serve(&config, &live, &e);
     live_close(&live);
     option_free(&o);
     return finish(rc, &e);

@@ -36,11 +36,17 @@ static int together_check(const struct server_keys_ask *ask, const struct keyfil
     int rc = net_listen_check(ask->listen, keys != NULL, ask->insecure, e);
     if (rc != 0)
         return rc;
-    if (keys != NULL && ask->allow_here && ask->allow[0] == 0 && on_tcp(ask->listen))
+    if (keys != NULL && ask->coordinator[0] == 0 && ask->allow[0] == 0 && on_tcp(ask->listen))
         return err_set(e, SHOAL_E_CONFIG,
                        "listen: %s: with keys, and without a list of whose keys are good, nobody "
                        "could come: set allow: FILE, with the lines that shoal keygen prints",
                        ask->listen);
+    if (keys != NULL && on_tcp(ask->listen) && strncmp(ask->coordinator, "ipc://", 6) == 0)
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "listen: %s and coordinator: %s: a coordinator gives shards their keys a place in "
+            "its map where it sees them, over tcp: let both listen on tcp, or both on ipc",
+            ask->listen, ask->coordinator);
     return 0;
 }
 
@@ -153,4 +159,30 @@ int server_keys_list_last(const struct server_list *s, int rc, struct keylist **
     (void)err_set(e, rc, "%s; until that is mended the list that was taken last counts, %s",
                   why.text, s->last);
     return 0;
+}
+
+/* ---- --check --------------------------------------------------------------------------------- */
+
+int server_keys_check(const struct server_keys_ask *ask, struct err *e)
+{
+    struct keyfile *keys;
+    struct keylist *list = NULL;
+    struct server_list file = {.path = ask->allow};
+    char *text = NULL;
+    size_t bytes;
+    int rc = keyfile_find(ask->keys, &keys, e);
+    bool unseen = rc == 0 && keys == NULL && !ask->insecure;
+    if (rc == 0 && !unseen)
+        rc = together_check(ask, keys, e);
+    if (rc == 0)
+        rc = signers_check(ask->signers, e);
+    if (rc == 0 && ask->allow[0] != 0)
+        rc = server_keys_list_read(&file, &list, &text, &bytes, e);
+    if (list != NULL)
+        free(text);
+    keylist_free(list);
+    keyfile_free(keys);
+    if (rc == 0)
+        puts(unseen && on_tcp(ask->listen) ? KEYFILE_UNSEEN : "ok");
+    return rc;
 }

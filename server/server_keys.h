@@ -14,7 +14,7 @@
 
 struct server_keys_ask { /* what a daemon's file says */
     const char *listen, *keys, *allow;
-    bool allow_here; /* the list is this daemon's own: tcp with keys needs it */
+    const char *coordinator; /* a server's; "": none, so that the list is this daemon's own */
     bool insecure;
     const char *signers; /* of checkpoints; "": none */
 };
@@ -23,6 +23,9 @@ struct server_keys_ask { /* what a daemon's file says */
  * that could not be gone by later, in words: CONFIG, and what keyfile.h and signature.h say.
  * Without keys over tcp it is said, each time. */
 int server_keys_open(const struct server_keys_ask *ask, struct keyfile **out, struct err *e);
+/* --check: the same without a word in the log, and the list; prints "ok" to stdout after 0. A key
+ * that only the unit can hand over is not missed (keyfile.h). */
+int server_keys_check(const struct server_keys_ask *ask, struct err *e);
 /* Whether such a daemon listens on tcp without keys. */
 bool server_keys_insecure(const struct server_keys_ask *ask, const struct keyfile *keys);
 

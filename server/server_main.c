@@ -541,25 +541,14 @@ static void heap_bound(uint64_t memory, uint32_t heaps)
 }
 
 /* What the file says of keys. */
-static int keys_open(struct server *sv, struct err *e)
+static struct server_keys_ask ask_of(const struct server_config *c)
 {
-    const struct server_config *c = &sv->config;
-    const struct server_keys_ask ask = {c->listen,
-                                        c->keys,
-                                        c->allow,
-                                        c->coordinator[0] == 0,
-                                        c->insecure_plaintext,
-                                        c->checkpoint_signers};
-    int rc = server_keys_open(&ask, &sv->keys, e);
-    sv->insecure = server_keys_insecure(&ask, sv->keys);
-    if (rc != 0 || sv->keys == NULL || strncmp(c->listen, "tcp://", 6) != 0 ||
-        strncmp(c->coordinator, "ipc://", 6) != 0)
-        return rc;
-    return err_set(
-        e, SHOAL_E_CONFIG,
-        "listen: %s and coordinator: %s: a coordinator gives shards their keys a place in "
-        "its map where it sees them, over tcp: let both listen on tcp, or both on ipc",
-        c->listen, c->coordinator);
+    return (struct server_keys_ask){.listen = c->listen,
+                                    .keys = c->keys,
+                                    .allow = c->allow,
+                                    .coordinator = c->coordinator,
+                                    .insecure = c->insecure_plaintext,
+                                    .signers = c->checkpoint_signers};
 }
 
 /* Before there is another thread. All shards make cuts at the same time, and export them: minutes
@@ -597,9 +586,11 @@ static int serve(struct server *sv, struct err *e)
     pthread_sigmask(SIG_BLOCK, &sv->signals, NULL); /* inherited by every thread */
     signal(SIGPIPE, SIG_IGN);
     pool_size(sv->config.shards);
-    rc = keys_open(sv, e);
+    const struct server_keys_ask ask = ask_of(&sv->config);
+    rc = server_keys_open(&ask, &sv->keys, e);
     if (rc)
         return rc;
+    sv->insecure = server_keys_insecure(&ask, sv->keys);
     rc = server_dir_open(sv->config.data_dir, sv->config.name, sv->config.shards, LOCKFILE_WAIT_MS,
                          sv->name, &lock_fd, e);
     if (rc)
@@ -702,8 +693,9 @@ int main(int argc, char **argv)
                             .may = (const char *const[]){NULL}};
     if (!rc)
         rc = live_open(&sv.live, &e);
+    const struct server_keys_ask ask = ask_of(&sv.config);
     if (!rc)
-        rc = serve(&sv, &e);
+        rc = option_given(&o, "check") ? server_keys_check(&ask, &e) : serve(&sv, &e);
     live_close(&sv.live);
     option_free(&o);
     return finish(rc, &e);

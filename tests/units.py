@@ -11,7 +11,7 @@ MIB, GIB = 1 << 20, 1 << 30
 MACHINES = [GIB, 2 * GIB, 3 * GIB, 8 * GIB, 64 * GIB, 1024 * GIB, 8192 * GIB]
 UNITS = {"shoal-server": "shoal-server@", "shoal-coordinator": "shoal-coordinator", "shoal-worker": "shoal-worker@"}
 # What every unit says.
-ALL = {"Type": "notify", "ExecReload": "/bin/sh -c 'kill -HUP $MAINPID'", "Restart": "on-failure", "RestartPreventExitStatus": "64 65 77 78", "WatchdogSec": "30",
+ALL = {"Type": "notify", "Restart": "on-failure", "RestartPreventExitStatus": "64 65 77 78", "WatchdogSec": "30",
        "Group": "shoal", "LimitCORE": "0", "NoNewPrivileges": "yes", "CapabilityBoundingSet": "", "ProtectSystem": "strict", "ProtectHome": "yes",
        "IPAddressDeny": "any", "MemorySwapMax": "0"}
 
@@ -68,6 +68,9 @@ def user_faults(units):
 def line_faults(units, users, folders):
     for name, unit in units.items():
         yield from (f"{name}: {key}={unit.get(key)}, not {value}" for key, value in ALL.items() if unit.get(key) != [value])
+        checked = f"/usr/bin/env -u CREDENTIALS_DIRECTORY {unit['ExecStart'][0]} --check"
+        if unit.get("ExecReload") != [checked, "/bin/sh -c 'kill -HUP $MAINPID'"]:
+            yield f"{name}: a reload does not look at the files first: {checked}"
         if "shoal.target" not in unit["After"][0].split():
             yield f"{name}: a stop of shoal.target does not wait for it"
         for who, kind in ((unit["User"][0], "u"), (unit["Group"][0], "g"), *((g, "g") for g in unit.get("SupplementaryGroups", []))):
@@ -95,7 +98,7 @@ def main():
                ("shoal-server", "Directory=shoal/server-%i", "Directory=shoal/coordinator"),
                ("shoal-worker", "Group=shoal", "Group=shoal\nSupplementaryGroups=shoal-store"),
                ("shoal-worker", "RestartPreventExitStatus=64 65 77 78", ""), ("shoal-coordinator", "ProtectHome=yes", "ProtectHome=read-only"),
-               ("shoal-server", "SHOAL_BOOT=%b", ""), ("shoal-server", "Group=shoal", "Group=shoals"),
+               ("shoal-server", "SHOAL_BOOT=%b", ""), ("shoal-worker", " --check", ""), ("shoal-server", "Group=shoal", "Group=shoals"),
                ("shoal-coordinator", "PrivateMounts=yes", "PrivateMounts=yes\nPrivateUsers=yes")]
     missed = [line for name, line, wrong in planted if not faults({**texts, name: texts[name].replace(line, wrong)}, *made)]
     for line in found + [f"control: a wrong {line} is not found" for line in missed]:

@@ -55,8 +55,9 @@
 struct arguments {
     const char *verb, *coordinator, *keys, *config, *instance, *name, *field, *value, *made_by;
     const char *out, *report;        /* predict */
-    const char *check;               /* convert */
+    const char *check;               /* convert: the file that is read through */
     bool as_json;                    /* likewise */
+    bool check_only;                 /* of the others: the files are read, nothing is started */
     struct string_list *in, *column; /* likewise; the line's */
     uint32_t part, parts;            /* likewise; 0 parts: all */
     enum score_format format;        /* likewise */
@@ -123,7 +124,8 @@ static int values_take(struct option_line *o, struct arguments *a, struct err *e
                             .io_threads = number(o, "io-threads", 0),
                             .device = option_given(o, "device") ? option_int(o, "device") : -1,
                             .backend_given = option_given(o, "backend"),
-                            .check = option_text(o, "check"),
+                            .check = o->words > 1 ? o->word[1] : NULL,
+                            .check_only = option_given(o, "check"),
                             .as_json = option_given(o, "json"),
                             .insecure = option_given(o, "insecure-plaintext"),
                             .commands = option_given(o, "allow-commands")};
@@ -149,12 +151,12 @@ static int run_alone(const struct option_line *o, struct err *e)
         "coordinator",    "keys",   "lanes", "name",  "backend", "device", "cores",
         "io-threads",     "wait",   "split", "in",    "out",     "format", "column",
         "part",           "report", "field", "value", "made-by", "share",  "insecure-plaintext",
-        "allow-commands", "check",  "json"};
+        "allow-commands", "json"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (option_given(o, others[i]))
             return err_set(e, SHOAL_E_USAGE,
-                           "run takes --config and --set alone: its settings, not --%s, stand in "
-                           "the worker's file",
+                           "run takes --config, --set and --check alone: its settings, not --%s, "
+                           "stand in the worker's file",
                            others[i]);
     return 0;
 }
@@ -196,7 +198,8 @@ static int arguments_take(int argc, char **argv, struct option_line *o, struct a
         rc = values_take(o, a, e);
     if (rc != 0)
         return rc;
-    if (o->words != 1)
+    bool reads = a->check_only && o->words > 0 && strcmp(o->word[0], "convert") == 0;
+    if (o->words != (reads ? 2 : 1))
         return err_set(
             e, SHOAL_E_USAGE,
             "say what to do: run, train, replay, eval, predict, fields, count, check, values or "
@@ -638,6 +641,8 @@ static int keys_open(const struct arguments *a, struct keyfile **out, struct err
     int rc = keyfile_find(a->keys, out, e);
     if (rc != 0 || strncmp(a->coordinator, "tcp://", 6) != 0)
         return rc;
+    if (*out == NULL && !a->insecure && a->stay && a->check_only)
+        return 0; /* the unit hands it over */
     if (*out == NULL && !a->insecure && a->stay)
         return err_set(e, SHOAL_E_CONFIG,
                        "coordinator: %s: over tcp whoever answers there would be believed; make a "
@@ -667,7 +672,13 @@ static int run(const struct arguments *a, struct job *job, struct err *e)
     int rc = keys_open(a, &keys, e);
     if (rc != 0)
         return rc;
-    d.keyed = keys != NULL && strncmp(a->coordinator, "tcp://", 6) == 0;
+    bool tcp = strncmp(a->coordinator, "tcp://", 6) == 0;
+    if (a->check_only) {
+        puts(keys == NULL && tcp && !a->insecure ? KEYFILE_UNSEEN : "ok");
+        keyfile_free(keys);
+        return 0;
+    }
+    d.keyed = keys != NULL && tcp;
     struct net_options options = {.keys = keys, .io_threads = a->io_threads};
     signal(SIGPIPE, SIG_IGN); /* `shoal-worker ... 2>&1 | head` */
     signal(SIGHUP, SIG_IGN);  /* until it is watched: a closed terminal is no stop */

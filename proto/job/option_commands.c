@@ -399,6 +399,13 @@ static const struct config_key options_report[] = {
                                 .text = "read an event file through and say what is in it"         \
     }
 
+/* Of daemons. */
+#define OPTION_CHECK_START                                                                         \
+    {                                                                                              \
+        "check", CONFIG_BOOL,                                                                      \
+            .text = "read the files, keys and list, say the first fault or ok, and start nothing"  \
+    }
+
 static const struct config_key options_convert[] = {
     {"out", CONFIG_STRING, .values = "FILE", .text = "the event file to write"},
     {"split", CONFIG_ENUM, .choices = "train|valid|test", .fallback = "train",
@@ -466,6 +473,7 @@ static const struct config_key options_server[] = {
     OPTION_CONFIG("server.yaml"),
     OPTION_INSTANCE("server"),
     OPTION_SET_FILE("journal.max=4GiB"),
+    OPTION_CHECK_START,
     OPTION_HELP,
     OPTION_VERSION,
     {0},
@@ -474,6 +482,7 @@ static const struct config_key options_server[] = {
 static const struct config_key options_coordinator[] = {
     OPTION_CONFIG("coordinator.yaml"),
     OPTION_SET_FILE("shards=4"),
+    OPTION_CHECK_START,
     OPTION_TENSORBOARD,
     OPTION_HELP,
     OPTION_VERSION,
@@ -525,7 +534,9 @@ static const struct config_key options_worker[] = {
      .text = "fields: text of the job that made the tables, with the names that they know"},
     {"share", CONFIG_FLOAT, 0, 1, .values = "P", .fallback = "1",
      .text = "count: share of the input"},
-    OPTION_CHECK,
+    {"check", CONFIG_BOOL,
+     .text = "read files and keys, say the first fault or ok, and start nothing; convert: read an "
+             "event file through and say what is in it"},
     {"json", CONFIG_BOOL, .text = "convert: one JSON object"},
     {"insecure-plaintext", CONFIG_BOOL, .text = "talk over tcp without keys"},
     {"allow-commands", CONFIG_BOOL,
@@ -714,14 +725,14 @@ const struct option_command option_commands[] = {
      "Measures pull and push of 8,192 random keys (dim 16, AdaGrad, one server, one client, tcp "
      "loopback) and training of DeepFM on a synthetic log with server and worker on this machine.",
      NULL, options_bench, 0},
-    {"shoal-server", NULL, "[--config FILE] [--set KEY=VALUE]...",
+    {"shoal-server", NULL, "[--config FILE] [--set KEY=VALUE]... [--check]",
      "Hosts shards of embedding tables.", NULL, options_server, 1},
-    {"shoal-coordinator", NULL, "[--config FILE] [--set KEY=VALUE]...",
+    {"shoal-coordinator", NULL, "[--config FILE] [--set KEY=VALUE]... [--check]",
      "Knows servers and workers, deals tablets, lanes and tasks, keeps the best epoch, writes the "
      "report.",
      NULL, options_coordinator, 1},
     {"shoal-worker", NULL,
-     "run [--config WORKER.yaml | --instance NAME] [--set KEY=VALUE]...\n"
+     "run [--config WORKER.yaml | --instance NAME] [--set KEY=VALUE]... [--check]\n"
      "train|replay --coordinator EP [options]\n"
      "eval --coordinator EP --config JOB.yaml [--split train|valid|test] [options]\n"
      "predict --coordinator EP --config JOB.yaml [--in FILE] [--out FILE] [options]\n"
@@ -748,6 +759,6 @@ const struct option_command option_commands[] = {
      "leaves "
      "it; needs no cluster.\n"
      "convert: as `shoal convert`.",
-     NULL, options_worker, 1},
+     NULL, options_worker, 2},
     {0},
 };

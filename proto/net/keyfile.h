@@ -37,6 +37,8 @@ int keyfile_load(const char *path, struct keyfile **out, struct err *e);
 /* The file that is named, else, where systemd hands over a credential `shoal.key` that does not
  * say "none", that. *out NULL: neither, so no keys. path: NULL or empty: not named. */
 int keyfile_find(const char *path, struct keyfile **out, struct err *e);
+/* The "ok" of --check where neither is there: outside of its unit no key of a unit is seen. */
+#define KEYFILE_UNSEEN "ok, without a key: over tcp the unit must hand one over"
 void keyfile_free(struct keyfile *k); /* NULL is fine */
 
 #define KEYFILE_SIGNER (2 * SIGN_KEY + 1)

@@ -66,6 +66,9 @@ AS = {
         "shoal predict --from RUN --in FILE": "shoal predict --from runs/kept --in day_1.tsv",
     },
     "deploy/manual/fleet.md": {
+        "shoal-coordinator --check --config /etc/shoal/coordinator.yaml": f"shoal-coordinator --check --config {TREE}/deploy/systemd/coordinator.yaml",
+        "shoal-server --check --instance 1": "shoal-server --check --instance 1",
+        "shoal-worker run --check --instance 1": "shoal-worker run --check --instance 1",
         "shoal submit JOB.yaml": "shoal submit next.yaml --no-wait --coordinator tcp://EMPTY",
         "shoal doctor --cluster --coordinator EP": f"shoal doctor --cluster --coordinator {EMPTY}",
         "shoal checkpoint create [NAME] --run-dir runs/...": f"shoal checkpoint create mine {RUN}",

@@ -208,6 +208,19 @@ STARTS = {"unknown option": unknown_option, "cannot open it": cannot_open_it, "c
           "or both on ipc": two_kinds, "holds the data of server": another_name}
 
 
+# What --check can see: files, keys and lists. The rest shows at a start: ports, folders, the coordinator, a key that a unit did not hand over.
+CHECKED = {"unknown option", "cannot open it", "cannot read the allow-list", "at the key", "unknown key", "expected", "nobody could come",
+           "take one of them away", "or both on ipc"}
+
+
+def check_says(words, said, status):
+    got, text = fails([*words, "--check"])
+    if said in CHECKED:
+        assert got == status and said in text, (said, got, text)
+    else:
+        assert got == "0" and text.startswith("ok"), (said, got, text)
+
+
 def every_start_that_fails_is_as_the_guide_says(space):
     wanted = table()
     assert set(wanted) == set(STARTS), set(wanted) ^ set(STARTS)
@@ -219,17 +232,41 @@ def every_start_that_fails_is_as_the_guide_says(space):
         t.beside = None
         words, mend, serving = STARTS[said](t)
         with serves(t.beside, LISTENS) if t.beside else contextlib.nullcontext():
+            check_says(words, said, status)
             got, text = fails(words)
             assert got == status and said in text, (said, got, text)
             if mend is None:
                 continue
             if callable(mend):
                 mend()
+            check_says(words if callable(mend) else mend, "", None)
             with serves(words if callable(mend) else mend, serving) as daemon:
                 if serving == WAITS:  # it has not said that it serves: it stays
                     time.sleep(3)
                     assert daemon.poll() is None, said
 
 
+def check_names_the_line_and_starts_nothing(space):
+    """A job file, an allow-list, and the units' reload: the line of the fault, and no folder made."""
+    t = Try(space)
+    shutil.copy(t.space / "allow", t.space / "list")
+    (t.space / "job.yaml").write_text("job: a\nmodel:\n  kynd: lr\n")
+    with open(t.space / "list", "a", encoding="utf-8") as f:
+        f.write("nonsense\n")
+    for words, says in ((t.keyed(f"allow={t.space / 'list'}"), "list:2: "),
+                        ([BIN / "shoal-worker", "train", "--config", t.space / "job.yaml"], "job.yaml:3: ")):
+        got, text = fails([*words, "--check"])
+        assert got == "78" and says in text, (got, text)
+    for unit, file in (("shoal-coordinator", "coordinator.yaml"), ("shoal-server@", "server.yaml"), ("shoal-worker@", "worker.yaml")):
+        line = re.search(r"(?m)^ExecReload=(.*--check)$", (GUIDE.parents[1] / f"systemd/{unit}.service").read_text(encoding="utf-8")).group(1)
+        line = line.replace("/usr/bin/shoal", f"{BIN.absolute()}/shoal")
+        for text, status in (("log: info\n", 0), ("log: info\nlogg: info\n", 78)):
+            (t.space / file).write_text(text)
+            line = re.sub(r"--config \S+|--instance %i", f"--config {t.space / file}", line)
+            got = subprocess.run(line.split(), capture_output=True, text=True, timeout=60, check=False, env={**os.environ, "CREDENTIALS_DIRECTORY": "/nowhere"})
+            assert got.returncode == status and (got.stdout.startswith("ok") if status == 0 else f"{file}:2: " in got.stderr), got
+    assert not (space / "c").exists() and not (space / "s").exists()
+
+
 if __name__ == "__main__":
-    main([every_start_that_fails_is_as_the_guide_says])
+    main([every_start_that_fails_is_as_the_guide_says, check_names_the_line_and_starts_nothing])
