@@ -156,7 +156,8 @@ static int create(struct local *l, const char *endpoint, const char *name,
     uint64_t until = time_monotonic_ns() + WAIT_MS * UINT64_C(1000000);
     do {
         rc = cli_ask(l->ask, &w, NULL, MAKE_MS, &reply, NULL, e);
-        bool waits = rc == SHOAL_E_BUSY || (own && rc == SHOAL_E_UNAVAILABLE);
+        bool waits =
+            rc == SHOAL_E_BUSY || rc == SHOAL_E_AGAIN || (own && rc == SHOAL_E_UNAVAILABLE);
         if (!waits || time_monotonic_ns() > until)
             break;
         nanosleep(&pause, NULL);
@@ -242,21 +243,26 @@ static void list_print(const struct listed *l)
 {
     const struct json *m = l->manifest;
     int64_t until = json_as_int(json_get(m, "until"), 0);
-    char size[32], label[32], learnt[48] = "";
+    char size[32], label[32], learnt[48] = "", place[128];
     if (until > 0) { /* of a replay */
         zone_label(&ZONE_UTC, (uint64_t)until, label);
         (void)snprintf(learnt, sizeof learnt, ", events until %s", label);
     }
-    if (m == NULL)
+    if (m == NULL) {
         printf("%-20s damaged: %s\n", l->name, l->why.text);
+        return;
+    }
+    if (manifest_tables(m))
+        (void)snprintf(place, sizeof place, "tables alone");
     else
-        printf("%-20s %s  job %s, epoch %.0f, %.0f examples%s  %12.0f rows  %s in %zu part%s\n",
-               l->name, json_as_string(json_get(m, "date"), "?"),
-               json_as_string(json_get(m, "job"), "?"), json_as_number(json_get(m, "epoch"), 0),
-               json_as_number(json_get(m, "examples"), 0), learnt,
-               json_as_number(json_get(m, "rows"), 0),
-               checkpoint_size(json_as_number(json_get(m, "bytes"), 0), size),
-               json_count(json_get(m, "parts")), json_count(json_get(m, "parts")) == 1 ? "" : "s");
+        (void)snprintf(place, sizeof place, "epoch %.0f, %.0f examples%s",
+                       json_as_number(json_get(m, "epoch"), 0),
+                       json_as_number(json_get(m, "examples"), 0), learnt);
+    printf("%-20s %s  job %s, %s  %12.0f rows  %s in %zu part%s\n", l->name,
+           json_as_string(json_get(m, "date"), "?"), json_as_string(json_get(m, "job"), "?"), place,
+           json_as_number(json_get(m, "rows"), 0),
+           checkpoint_size(json_as_number(json_get(m, "bytes"), 0), size),
+           json_count(json_get(m, "parts")), json_count(json_get(m, "parts")) == 1 ? "" : "s");
 }
 
 static void list_json(const struct listed *l, size_t count)

@@ -22,7 +22,7 @@ enum { ASK_FILES = 8 /* descriptors of a connection, about */, DIAL_MS = 3000 };
 
 static int live_map(struct cluster *c, struct err *e)
 {
-    struct wire w = {.type = WIRE_TYPE_MAP_GET}, reply;
+    struct wire w = {.type = WIRE_TYPE_MAP_GET, .u.MAP_GET.reads = true}, reply;
     struct msg *m;
     int rc = cli_ask(c->coordinator, &w, NULL, QUESTION_MS, &reply, &m, e);
     if (rc != 0)

@@ -212,7 +212,7 @@ static int take_tablets(struct build *b, const struct run *from, uint32_t i, str
         if (l->lanes == 0)
             rc = take_marks(b, from, i, k);
         if (as_it_is)
-            translate_move(source, l->made[i], k, from->id, l->run);
+            translate_move(source, l->made[i], k, from == NULL ? 0 : from->id, l->run);
         else if (rc == 0)
             rc = translate_rows(source, k, l->made[i], l->led[i], l->without.of[i]);
         table_clear(source, k);
@@ -239,7 +239,7 @@ static int take_part(struct build *b, uint32_t part, struct err *e)
     int rc = checkpoint_part_load(b->l->checkpoint, part, true, b->source, b->base, &runs, e);
     const struct run *from =
         rc == 0 ? runs_find(&runs, checkpoint_facts(b->l->checkpoint)->run) : NULL;
-    SHOAL_ASSERT(rc != 0 || from != NULL);
+    SHOAL_ASSERT(rc != 0 || from != NULL || b->l->lanes > 0); /* its marks are not asked for */
     SHOAL_ASSERT(part < checkpoint_facts(b->l->checkpoint)->parts);
     for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++)
         if (b->l->filled >> i & 1)
@@ -304,7 +304,7 @@ static int prepare(struct build *b, struct err *e)
 {
     struct load *l = b->l;
     int rc = checkpoint_open(l->path, l->signers, &l->checkpoint, e);
-    if (rc == 0 && checkpoint_facts(l->checkpoint)->run == 0)
+    if (rc == 0 && checkpoint_facts(l->checkpoint)->run == 0 && l->lanes == 0)
         rc = err_set(e, SHOAL_E_NOT_FOUND,
                      "no run was open when checkpoint %s was made: there is nothing to go on from",
                      l->path);

@@ -53,6 +53,11 @@ bool manifest_hex(const struct json *j, uint64_t *out)
     return *end == 0;
 }
 
+bool manifest_tables(const struct json *m)
+{
+    return strcmp(json_as_string(json_get(m, "phase"), ""), "tables") == 0;
+}
+
 const struct json *manifest_file(const struct json *m, const char *name)
 {
     const struct json *files = json_get(m, "files");
@@ -115,7 +120,8 @@ static int content_check(const struct json *m, struct err *e)
     if (!parts_ok(m))
         return err_set(e, SHOAL_E_CORRUPT, "'parts' is missing or not a list of 1 to %u parts",
                        LIMIT_SHARDS);
-    if (json_count(json_get(m, "lanes")) < 1 || json_count(json_get(m, "lanes")) > LIMIT_LANES)
+    size_t lanes = json_count(json_get(m, "lanes"));
+    if ((lanes < 1 && !manifest_tables(m)) || lanes > LIMIT_LANES)
         return err_set(e, SHOAL_E_CORRUPT, "'lanes' is missing or not a list of 1 to %u lanes",
                        LIMIT_LANES);
     static const char *const files[] = {MANIFEST_STATE_FILE, MANIFEST_JOB_FILE};

@@ -33,6 +33,8 @@
 /* Letters, digits, '.', '_', '-'; not first a '.', not last ".tmp": a name is one folder, and never
  * an unfinished one. */
 bool manifest_name_ok(const char *name);
+/* Whether it is of tables alone (phase "tables"): it has no lanes, epoch and examples are 0. */
+bool manifest_tables(const struct json *m);
 /* An object without "xxh3" as the file's text; the caller frees it. NULL when out of memory. */
 char *manifest_text(const struct json *m);
 /* CHECKSUM: a byte has changed; VERSION: a newer format; CORRUPT: a member is missing or out of

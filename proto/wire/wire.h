@@ -307,18 +307,20 @@
  * there, or another worker's input, have others. */
 #define WIRE_LEGEND(U32, U64, I32, F32, F64, B, STR) U64(pass)
 #define WIRE_LEGEND_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
-/* The job's text as workers get it; AGAIN: there was none yet. Reply frame 1: YAML. */
+/* The text of the job that made the tables that the servers hold; AGAIN: there was none yet. Reply
+ * frame 1: YAML. */
 #define WIRE_JOB_TEXT(U32, U64, I32, F32, F64, B, STR) U32(unused)
 #define WIRE_JOB_TEXT_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
 
-/* The tables and the map, asked for by workers and the CLI. TABLE: reply frame 1 as in
- * TABLE_CREATE. MAP: reply frame 1: u16 shard of each global tablet; frame 2: one LF-ended line a
- * shard number: its endpoint, a blank, and the public key that it has shown to the coordinator, if
- * it has one; empty while unknown. */
+/* The tables that the servers hold, and the map. reads: the asker reads these tables, whatever job
+ * runs; without it a worker of the job at hand waits until that has made its own. TABLE: reply
+ * frame 1 as in TABLE_CREATE. MAP: reply frame 1: u16 shard of each global tablet; frame 2: one
+ * LF-ended line a shard number: its endpoint, a blank, and the public key that it has shown to the
+ * coordinator, if it has one; empty while unknown. */
 #define WIRE_TABLE_GET(U32, U64, I32, F32, F64, B, STR) U32(table)
 #define WIRE_TABLE_GET_REPLY(U32, U64, I32, F32, F64, B, STR) \
     WIRE_TABLE_CREATE(U32, U64, I32, F32, F64, B, STR)
-#define WIRE_MAP_GET(U32, U64, I32, F32, F64, B, STR) U64(map_epoch)
+#define WIRE_MAP_GET(U32, U64, I32, F32, F64, B, STR) U64(map_epoch) B(reads)
 #define WIRE_MAP_GET_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U64(map_epoch) U32(tablet_count) U32(shards)
 
@@ -528,7 +530,8 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
     X(SHARD_BEAT, 37) X(LANE_NEXT_REPLY, 14) X(WORKER_BEAT_REPLY, 2) X(STOP_REPLY, 1) \
     X(RUN_OPEN, 5) X(FENCE, 4) X(FENCE_REPLY, 1) X(RESTORE, 2) X(WORKER_BEAT, 26) \
     X(WORKER_JOIN_REPLY, 8) X(LOAD, 6) X(CUT_KEEP, 2) X(LOAD_REPLY, 1) X(DIGEST_REPLY, 4) \
-    X(PULL_REPLY, 5) X(EVAL_DONE, 7) X(TASK_DONE, 23) X(OBJECTS, 10) X(HOLD, 2)
+    X(PULL_REPLY, 5) X(EVAL_DONE, 7) X(TASK_DONE, 23) X(OBJECTS, 10) X(HOLD, 2) \
+    X(MAP_GET, 1)
 
 /* X(NAME, wire number, raw frames of the request, raw frames of a good reply) */
 #define WIRE_MAP(X)                                                                                \

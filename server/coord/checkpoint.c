@@ -133,13 +133,35 @@ void coord_checkpoint_give_up(struct coord *c, int status, const char *why)
         coord_checkpoint_sweep(c);
     if (rc != 0 && rc != SHOAL_E_AGAIN)
         log_warn("%s; what is left of it is removed when checkpoints are next made there", e.text);
-    k->list->failed++;
-    (void)coord_checkpoint_list_note(c);
+    if (!k->of_tables) {
+        k->list->failed++;
+        (void)coord_checkpoint_list_note(c);
+    }
     k->retry_ns = env_now_ns(c->env) + RETRY_NS;
     asker_answer(c, status, why, (struct wire_CHECKPOINT_reply){.rows = 0});
     if (of_day)
         coord_replay_made(c, false);
     coord_cut_withdraw(c, cut_done); /* last: the next order may end the job, and come back here */
+}
+
+/* Of the job: told in its report, published. */
+static void made_note(struct coord *c, const struct coord_checkpoint_record *record)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+    bool of_end = k->of_end, of_day = k->of_day;
+    k->of_end = k->of_day = false;
+    k->last_ns = k->begun_ns;
+    k->last_batches = k->begun_batches;
+    uint32_t at = k->list->made++ % COORD_CHECKPOINTS_MAX;
+    k->list->record[at] = *record;
+    coord_checkpoint_publish(c, at);
+    (void)coord_checkpoint_list_note(c);
+    if (of_end) {
+        k->end_made = true; /* stored: or the next coordinator makes another one */
+        (void)coord_put(c, END_KEY, &c->job.at.number, sizeof c->job.at.number);
+    }
+    if (of_day)
+        coord_replay_made(c, true);
 }
 
 static void finish(struct coord *c)
@@ -160,20 +182,8 @@ static void finish(struct coord *c)
     coord_cut_drop(c, k->cut);
     forget(c);
     run_close(c);
-    bool of_end = k->of_end, of_day = k->of_day;
-    k->of_end = k->of_day = false;
-    k->last_ns = k->begun_ns;
-    k->last_batches = k->begun_batches;
-    uint32_t at = k->list->made++ % COORD_CHECKPOINTS_MAX;
-    k->list->record[at] = record;
-    coord_checkpoint_publish(c, at);
-    (void)coord_checkpoint_list_note(c);
-    if (of_end) {
-        k->end_made = true; /* stored: or the next coordinator makes another one */
-        (void)coord_put(c, END_KEY, &c->job.at.number, sizeof c->job.at.number);
-    }
-    if (of_day)
-        coord_replay_made(c, true);
+    if (!k->of_tables)
+        made_note(c, &record);
     coord_checkpoint_prune(c);
     struct wire_CHECKPOINT_reply made = {.rows = record.rows, .bytes = record.bytes};
     (void)snprintf(made.path, sizeof made.path, "%s", k->path);
@@ -228,6 +238,7 @@ static void cut_done(struct coord *c, int status, const char *text, uint64_t cut
         if (!coord_call_start(&c->calls, &(struct coord_call){.request = w,
                                                               .target = s,
                                                               .owner = s,
+                                                              .early = k->of_tables,
                                                               .on_reply = part_reply,
                                                               .on_done = part_done})) {
             coord_checkpoint_give_up(c, SHOAL_E_NOMEM,
@@ -246,7 +257,7 @@ static int held(struct coord *c, struct err *e)
     struct coord_checkpoint *k = &c->checkpoint;
     SHOAL_ASSERT(c->cut.state == CUT_HOLDING && c->cut.order.held == held); /* 2, 3 */
     SHOAL_ASSERT(k->state == CHECKPOINT_CUTTING);
-    if (!k->of_done && !coord_saved_phase(c->job.at.phase))
+    if (!k->of_done && !k->of_tables && !coord_saved_phase(c->job.at.phase))
         return err_set(e, SHOAL_E_AGAIN, "the job is in %s by now", coord_phase_name(c));
     free(k->saved);
     k->saved = NULL;
@@ -272,12 +283,13 @@ static int dir_open(struct coord *c, struct err *e)
 {
     if (c->options.folder == NULL)
         return err_set(e, SHOAL_E_CONFIG, "this coordinator keeps no checkpoints");
-    if (c->job.spec.checkpoint.dir[0] == 0)
+    const struct job *spec = coord_checkpoint_spec(c);
+    if (spec->checkpoint.dir[0] == 0)
         return err_set(e, SHOAL_E_CONFIG,
                        "job %s has no checkpoint.dir: name the folder in the job file, one that "
                        "coordinator and servers share",
-                       c->job.spec.name);
-    int rc = dir_take(c, c->job.spec.checkpoint.dir, c->checkpoint.dir, e);
+                       spec->name);
+    int rc = dir_take(c, spec->checkpoint.dir, c->checkpoint.dir, e);
     if (rc == 0)
         coord_checkpoint_sweep(c);
     return rc;
@@ -289,56 +301,14 @@ static void claim_drop(struct coord *c)
         c->options.folder->disclaim(&c->checkpoint.claim);
 }
 
-/* Of a job that is done nobody is set up any more: who beats, and still has its rows, will do. */
-static int done_check(const struct coord *c, struct err *e)
-{
-    uint64_t now = env_now_ns(c->env);
-    if (!c->job.parsed || c->job.tablets == 0)
-        return err_set(e, SHOAL_E_UNAVAILABLE,
-                       "of the job that has ended too little is known: see the coordinator's log");
-    for (uint32_t s = 0; s < c->members.shards; s++) {
-        const struct coord_shard *shard = &c->members.shard[s];
-        if (!shard->seen || !shard->ready || now - shard->beat_ns > coord_lease_ns(c))
-            return err_set(e, SHOAL_E_UNAVAILABLE, "server %s is away: ask again when it is back",
-                           shard->server);
-        if (shard->figures.in_memory && shard->made != shard->incarnation)
-            return err_set(e, SHOAL_E_NOT_FOUND,
-                           "server %s has started again since job %s ended, and its rows were in "
-                           "memory: they are lost",
-                           shard->server, c->job.spec.name);
-    }
-    return 0;
-}
-
-static int ready_check(const struct coord *c, struct err *e)
-{
-    bool done = c->job.at.phase == PHASE_DONE;
-    int rc = coord_drop_check(c, e);
-    if (rc != 0)
-        return rc;
-    if (!coord_phase_running(c) && !done)
-        return err_set(e, SHOAL_E_NOT_FOUND, "no job is running: there is nothing to checkpoint");
-    if (c->job.parsed && c->job.spec.train.skip)
-        return err_set(e, SHOAL_E_NOT_FOUND,
-                       "job %s trains nothing: take the checkpoint that it has its tables from",
-                       c->job.spec.name);
-    if (done)
-        return done_check(c, e);
-    if (!coord_saved_phase(c->job.at.phase))
-        return err_set(e, SHOAL_E_UNAVAILABLE, "job %s is in %s: ask again while it trains",
-                       c->job.spec.name, coord_phase_name(c));
-    const struct coord_shard *away = coord_server_away(c);
-    return away == NULL ? 0
-                        : err_set(e, SHOAL_E_UNAVAILABLE,
-                                  "server %s is away: ask again when it is back", away->server);
-}
-
 static void cut_begin(struct coord *c)
 {
     sm_move(&coord_checkpoint_moves, &c->checkpoint.state, CHECKPOINT_CUTTING);
-    coord_cut_order(c,
-                    &(struct coord_cut_order){
-                        .hold_max_ns = HOLD_MAX_NS, .lean = true, .held = held, .done = cut_done});
+    coord_cut_order(c, &(struct coord_cut_order){.hold_max_ns = HOLD_MAX_NS,
+                                                 .lean = true,
+                                                 .tables = c->checkpoint.of_tables,
+                                                 .held = held,
+                                                 .done = cut_done});
 }
 
 /* The job is done: the shards are set up with a run of its own, which is stored first, so that a
@@ -365,7 +335,7 @@ static int begin(struct coord *c, const char *name, struct err *e)
     struct coord_checkpoint *k = &c->checkpoint;
     SHOAL_ASSERT(k->state == CHECKPOINT_IDLE && k->hold == COORD_FOLDER_NONE); /* 3 */
     SHOAL_ASSERT(k->asker == 0); /* whoever waited for the last one has its answer */
-    int rc = ready_check(c, e);
+    int rc = coord_checkpoint_ready(c, &k->of_tables, e);
     if (rc == 0)
         rc = dir_open(c, e);
     if (rc == 0 && name[0] == 0)
@@ -394,7 +364,7 @@ static int begin(struct coord *c, const char *name, struct err *e)
     k->begun_ns = env_now_ns(c->env);
     k->begun_batches = coord_checkpoint_batches(c);
     SHOAL_ASSERT(k->begun_ns >= k->last_ns);
-    if (coord_phase_running(c))
+    if (coord_phase_running(c) || k->of_tables)
         cut_begin(c);
     else
         run_open(c);

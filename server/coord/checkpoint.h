@@ -16,6 +16,12 @@
  * The state that is saved is that of DIGEST, as of a job's end: nothing is trained after it; of a
  * log that grows it is GROW, with lanes that begin at batch 1, as the marks do (saved.h).
  *
+ * Of the tables alone: where no job trains, and the last one did not come to its end (failed,
+ * stopped), or has not made its tables (it waits), or trains none. The cut is of no run, so nobody
+ * is set up for it; folder, text and schemas are those of the job that made the tables (made.h). A
+ * job may begin with such a checkpoint; none can go on with it. A job that waits makes its tables
+ * when it is there.
+ *
  * Invariants:
  *  1. checkpoint.dir/NAME is there only once all parts, the coordinator's state and the manifest
  *     are on disk. [test: checkpoint_that_a_shard_cannot_write_is_given_up]
@@ -109,6 +115,7 @@ struct coord_checkpoint {
     uint64_t last_ns, last_batches, retry_ns;
     uint64_t begun_batches;
     bool of_done;          /* the one at hand is of a job that is done: a run was opened for it */
+    bool of_tables;        /* the one at hand is of the tables alone, or the last one was */
     bool of_day;           /* the one at hand is of the end of a replay's day (replay.h) */
     bool of_end, end_made; /* the one at hand is that of the job's end; it is there,
                               * which is stored */

@@ -98,10 +98,15 @@ int coord_checkpoint_next_name(struct coord *c, char name[LIMIT_NAME], struct er
     return rc;
 }
 
+const struct job *coord_checkpoint_spec(const struct coord *c)
+{
+    return c->checkpoint.of_tables ? &c->made.spec : &c->job.spec;
+}
+
 /* ---- pruning --------------------------------------------------------------------------------- */
 
 /* Several jobs may share the folder; a manifest that cannot be read is nobody's to remove. */
-static bool of_this_job(struct coord *c, const char *path)
+static bool of_this_job(struct coord *c, const struct job *job, const char *path)
 {
     struct json *m = NULL;
     void *text = NULL;
@@ -109,7 +114,7 @@ static bool of_this_job(struct coord *c, const char *path)
     if (c->options.folder->get(path, MANIFEST_FILE, MANIFEST_BYTES_MAX, &text, &bytes, NULL) != 0)
         return false;
     bool ours = manifest_parse(text, bytes, &m, NULL) == 0 &&
-                strcmp(json_as_string(json_get(m, "job"), ""), c->job.spec.name) == 0;
+                strcmp(json_as_string(json_get(m, "job"), ""), job->name) == 0;
     json_free(m);
     free(text);
     return ours;
@@ -126,11 +131,14 @@ int coord_checkpoint_claim(struct coord *c, const char *dir, const struct job *s
 void coord_checkpoint_prune(struct coord *c)
 {
     struct coord_checkpoint_names n = {.collect = true};
-    uint32_t keep = c->job.spec.checkpoint.keep, kept = 0;
+    const struct job *spec = coord_checkpoint_spec(c);
+    uint32_t keep = spec->checkpoint.keep, kept = 0;
     char name[LIMIT_NAME], path[LIMIT_PATH];
     struct err e = {0};
     SHOAL_ASSERT(c->checkpoint.state == CHECKPOINT_IDLE); /* none of them is being made */
-    if (coord_checkpoint_claim(c, c->checkpoint.dir, &c->job.spec, &e) != 0 ||
+    if (spec != &c->job.spec && coord_phase_running(c))
+        return; /* the claim is that of the job that waits */
+    if (coord_checkpoint_claim(c, c->checkpoint.dir, spec, &e) != 0 ||
         (keep != 0 && coord_checkpoint_names(c, &n, &e) != 0)) {
         log_warn("old checkpoints stay: %s", e.text);
         n.count = 0;
@@ -140,7 +148,8 @@ void coord_checkpoint_prune(struct coord *c)
     for (size_t i = n.count; i-- > 0;) {
         number_name(n.number[i], name);
         (void)snprintf(path, sizeof path, "%.900s/%s", c->checkpoint.dir, name);
-        if (!of_this_job(c, path) || kept++ < keep || strcmp(path, c->checkpoint.hook.path) == 0 ||
+        if (!of_this_job(c, spec, path) || kept++ < keep ||
+            strcmp(path, c->checkpoint.hook.path) == 0 ||
             strcmp(path, c->checkpoint.hook.next) == 0)
             continue;
         int rc = c->options.folder->remove(path, &e);

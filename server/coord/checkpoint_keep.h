@@ -14,6 +14,11 @@ struct coord_checkpoint_names {
     bool collect;
 };
 
+/* Whether one can be made now; *tables: of the tables alone. BUSY: in a moment; UNAVAILABLE,
+ * NOT_FOUND. */
+int coord_checkpoint_ready(const struct coord *c, bool *tables, struct err *e);
+/* The job whose tables the one at hand holds. */
+const struct job *coord_checkpoint_spec(const struct coord *c);
 /* The manifest but for parts and files; the date from options.folder. */
 struct json *coord_checkpoint_facts(struct coord *c);
 /* All parts are there: the coordinator's files, last the manifest, then the name (invariant 1 of
@@ -25,7 +30,7 @@ int coord_checkpoint_next_name(struct coord *c, char name[LIMIT_NAME], struct er
 /* The job's checkpoints in that folder are this coordinator's, unless they are already: one that
  * keeps all shares them with others that do. CANTCREATE. */
 int coord_checkpoint_claim(struct coord *c, const char *dir, const struct job *spec, struct err *e);
-/* Removes the oldest numbered ones of this job beyond checkpoint.keep; those with a name of their
+/* Removes the oldest numbered ones of that job beyond checkpoint.keep; those with a name of their
  * own stay, and those that somebody reads. */
 void coord_checkpoint_prune(struct coord *c);
 /* Runs the command for list->record[record]; or lets it wait for the one that runs. */

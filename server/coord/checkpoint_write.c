@@ -20,7 +20,7 @@
 static struct json *map_json(const struct coord *c)
 {
     const struct coord_cluster *cl = &c->cluster;
-    uint32_t shards = c->members.shards, tablets = c->job.tablets;
+    uint32_t shards = c->members.shards, tablets = c->made.tablets;
     struct json *map = json_new_object(), *ranges = json_new_array();
     for (uint32_t from = 0, to; from < tablets; from = to) {
         struct json *range = json_new_array();
@@ -39,12 +39,12 @@ static struct json *map_json(const struct coord *c)
     return map;
 }
 
-static struct json *tables_json(const struct coord_job *j)
+static struct json *tables_json(const struct coord_made *made)
 {
     struct json *list = json_new_array();
-    for (uint32_t t = 0; t < j->at.tables; t++) {
-        const struct table_schema *s = &j->table[t];
-        SHOAL_ASSERT(s->table == t && s->tablet_first < j->tablets);
+    for (uint32_t t = 0; t < made->tables; t++) {
+        const struct table_schema *s = &made->table[t];
+        SHOAL_ASSERT(s->table == t && s->tablet_first < made->tablets);
         struct json *item = json_new_object();
         json_set_string(item, "name", s->name);
         json_set_int(item, "table", s->table);
@@ -74,9 +74,25 @@ static struct json *lanes_json(const struct coord *c)
     return list;
 }
 
-struct json *coord_checkpoint_facts(struct coord *c)
+/* Where the job stands. */
+static void place_set(struct json *m, const struct coord *c)
 {
     const struct coord_job *j = &c->job;
+    bool tables = c->checkpoint.of_tables; /* nobody knows */
+    json_set_int(m, "run", (int64_t)(tables ? c->made.number : j->at.run));
+    json_set_int(m, "epoch", tables ? 0 : j->at.epoch);
+    json_set_int(m, "examples", tables ? 0 : (int64_t)coord_examples(j));
+    if (tables)
+        return;
+    if (c->checkpoint.of_end || c->checkpoint.of_done) /* of a log that grows no phase says so */
+        json_set_bool(m, "end", true);
+    if (coord_replay_until(j) != 0) /* event time up to which windows are begun */
+        json_set_int(m, "until", (int64_t)coord_replay_until(j));
+    json_set(m, "lanes", lanes_json(c));
+}
+
+struct json *coord_checkpoint_facts(struct coord *c)
+{
     SHOAL_ASSERT(c->cut.state == CUT_HOLDING); /* checkpoint.h, 2 */
     struct json *m = json_new_object();
     time_t now = (time_t)c->options.folder->wall_s();
@@ -87,19 +103,12 @@ struct json *coord_checkpoint_facts(struct coord *c)
     json_set_int(m, "format", MANIFEST_FORMAT);
     json_set_string(m, "version", c->options.version == NULL ? "" : c->options.version);
     json_set_string(m, "name", c->checkpoint.name);
-    json_set_string(m, "job", j->spec.name);
-    json_set_int(m, "run", (int64_t)j->at.run);
+    json_set_string(m, "job", coord_checkpoint_spec(c)->name);
     json_set_string(m, "date", date);
     json_set_string(m, "phase", coord_phase_text(coord_saved_as(c)));
-    if (c->checkpoint.of_end || c->checkpoint.of_done) /* of a log that grows no phase says so */
-        json_set_bool(m, "end", true);
-    json_set_int(m, "epoch", j->at.epoch);
-    json_set_int(m, "examples", (int64_t)coord_examples(j));
-    if (coord_replay_until(j) != 0) /* event time up to which windows are begun */
-        json_set_int(m, "until", (int64_t)coord_replay_until(j));
     json_set(m, "map", map_json(c));
-    json_set(m, "tables", tables_json(j));
-    json_set(m, "lanes", lanes_json(c));
+    json_set(m, "tables", tables_json(&c->made));
+    place_set(m, c);
     return m;
 }
 
@@ -147,11 +156,15 @@ int coord_checkpoint_write(struct coord *c, struct coord_checkpoint_record *reco
     struct coord_checkpoint *k = &c->checkpoint;
     const struct coord_folder_ops *ops = c->options.folder;
     struct json *m = k->manifest, *files = json_new_array();
+    char *job = NULL;
+    size_t job_bytes = 0;
     SHOAL_ASSERT(record->rows == 0 && record->bytes == 0); /* sums */
-    int rc = parts_json(c, m, &record->rows, &record->bytes, e);
+    int rc = coord_made_text(c, &job, &job_bytes, e);
+    if (rc == 0)
+        rc = parts_json(c, m, &record->rows, &record->bytes, e);
     file_json(files, MANIFEST_STATE_FILE, k->saved, k->saved_bytes);
-    file_json(files, MANIFEST_JOB_FILE, c->job.yaml, c->job.yaml_bytes);
-    record->bytes += k->saved_bytes + c->job.yaml_bytes;
+    file_json(files, MANIFEST_JOB_FILE, job, job_bytes);
+    record->bytes += k->saved_bytes + job_bytes;
     record->seconds = (double)(env_now_ns(c->env) - k->begun_ns) * 1e-9;
     record->held_seconds = (double)k->held_for_ns * 1e-9;
     json_set_int(m, "rows", (int64_t)record->rows);
@@ -165,12 +178,13 @@ int coord_checkpoint_write(struct coord *c, struct coord_checkpoint_record *reco
     if (rc == 0)
         rc = ops->put(k->tmp, MANIFEST_STATE_FILE, k->saved, k->saved_bytes, e);
     if (rc == 0)
-        rc = ops->put(k->tmp, MANIFEST_JOB_FILE, c->job.yaml, c->job.yaml_bytes, e);
+        rc = ops->put(k->tmp, MANIFEST_JOB_FILE, job, job_bytes, e);
     if (rc == 0)
         rc = ops->put(k->tmp, MANIFEST_FILE, text, strlen(text), e);
     SHOAL_ASSERT(k->state == CHECKPOINT_EXPORTING && k->missing == 0); /* checkpoint.h, 1 */
     if (rc == 0)
         rc = ops->publish(k->tmp, k->path, e);
+    free(job);
     free(text);
     return rc;
 }

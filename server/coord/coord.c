@@ -236,10 +236,10 @@ static int on_hello(struct coord *c, struct coord_ask *a)
     X(OBJECTS, A_WORKER, coord_work_objects)                                                       \
     X(OBJECT_DONE, A_WORKER, coord_work_object)                                                    \
     X(LEGEND, A_WORKER, coord_work_legend)                                                         \
-    X(JOB_TEXT, ANYBODY, coord_work_job_text)                                                      \
+    X(JOB_TEXT, ANYBODY, coord_made_job_text)                                                      \
     X(TABLE_DECLARE, ANYBODY, coord_work_declare)                                                  \
-    X(TABLE_GET, ANYBODY, coord_work_table_get)                                                    \
-    X(MAP_GET, ANYBODY, coord_work_map_get)                                                        \
+    X(TABLE_GET, ANYBODY, coord_made_table_get)                                                    \
+    X(MAP_GET, ANYBODY, coord_made_map_get)                                                        \
     X(LANE_NEXT, ANYBODY, coord_grant_next)                                                        \
     X(TASK_DONE, A_WORKER, coord_work_task)                                                        \
     X(EVAL_DONE, A_WORKER, coord_work_eval)                                                        \
@@ -443,6 +443,8 @@ int coord_new(const struct coord_options *options, struct env *env, struct coord
     if (rc == 0)
         rc = coord_names_open(c, e);
     if (rc == 0)
+        rc = coord_made_open(c, e);
+    if (rc == 0)
         rc = coord_taken_open(c, e);
     if (rc == 0)
         rc = counters_load(c, e);
@@ -482,6 +484,7 @@ void coord_free(struct coord *c)
     coord_member_close(&c->members);
     coord_cluster_close(&c->cluster);
     coord_names_close(&c->names);
+    coord_made_close(&c->made);
     coord_taken_close(&c->taken);
     coord_keys_close(&c->keys);
     coord_lease_close(&c->leases);

@@ -226,7 +226,9 @@ static uint32_t present_mark(const struct coord_calls *c, struct coord_call *cal
 {
     uint64_t now = env_now_ns(c->env);
     for (uint32_t s = 0; s < c->members->shards; s++) {
-        if (coord_shard_there(&c->members->shard[s], now, c->lease_ns))
+        const struct coord_shard *shard = &c->members->shard[s];
+        if (shard->seen && shard->ready && (shard->set_up || call->early) &&
+            now - shard->beat_ns <= c->lease_ns)
             continue;
         call->answered[s / 8] |= (uint8_t)(1u << (s % 8));
         call->missing--;

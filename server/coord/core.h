@@ -20,6 +20,7 @@
 #include "server/coord/judge.h"
 #include "server/coord/keys.h"
 #include "server/coord/lease.h"
+#include "server/coord/made.h"
 #include "server/coord/member.h"
 #include "server/coord/names.h"
 #include "server/coord/objects.h"
@@ -287,6 +288,7 @@ struct coord {
     struct coord_members members;
     struct coord_cluster cluster;
     struct coord_names names;
+    struct coord_made made;
     struct coord_taken taken;
     struct coord_keys keys;
     struct coord_drop drop;

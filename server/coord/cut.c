@@ -68,14 +68,15 @@ static bool cut_call(struct coord *c, const struct wire *w, uint64_t cut, coord_
 {
     bool makes = w->type == WIRE_TYPE_HOLD || w->type == WIRE_TYPE_GO;
     SHOAL_ASSERT(!makes || cut == c->cut.stored); /* 1 */
-    return coord_call_start(&c->calls,
-                            &(struct coord_call){.request = *w,
-                                                 .target = COORD_NOBODY,
-                                                 .owner = cut,
-                                                 .present = w->type == WIRE_TYPE_CUT_DROP &&
-                                                            !PLANTED("calls_of_absent"),
-                                                 .on_reply = makes ? sequence_note : NULL,
-                                                 .on_done = done});
+    return coord_call_start(
+        &c->calls, &(struct coord_call){
+                       .request = *w,
+                       .target = COORD_NOBODY,
+                       .owner = cut,
+                       .early = c->cut.order.tables || w->type == WIRE_TYPE_CUT_DROP,
+                       .present = w->type == WIRE_TYPE_CUT_DROP && !PLANTED("calls_of_absent"),
+                       .on_reply = makes ? sequence_note : NULL,
+                       .on_done = done});
 }
 
 static void hold_begin(struct coord *c)
@@ -84,7 +85,7 @@ static void hold_begin(struct coord *c)
     sm_move(&coord_cut_moves, &c->cut.state, CUT_HOLDING);
     c->cut.since_ns = env_now_ns(c->env);
     w.u.HOLD.cut = c->cut.cut;
-    w.u.HOLD.run = c->job.at.run;
+    w.u.HOLD.run = c->cut.order.tables ? 0 : c->job.at.run;
     if (!cut_call(c, &w, c->cut.cut, held))
         cut_end(c, SHOAL_E_NOMEM, "no memory to ask for a cut");
 }
@@ -105,7 +106,7 @@ static void ahead_begin(struct coord *c)
     sm_move(&coord_cut_moves, &c->cut.state, CUT_WRITING);
     c->cut.since_ns = env_now_ns(c->env);
     w.u.HOLD.cut = c->cut.cut;
-    w.u.HOLD.run = c->job.at.run;
+    w.u.HOLD.run = c->cut.order.tables ? 0 : c->job.at.run;
     w.u.HOLD.ahead = true;
     if (!cut_call(c, &w, c->cut.cut, ahead_done))
         hold_begin(c);

@@ -54,6 +54,7 @@ struct coord_cut_order {
     uint64_t cut, run;    /* of a restore; run: drawn, so that no shard has rows of it */
     uint64_t hold_max_ns; /* of an attempt: pushes wait for no longer; 0: as long as HOLD lasts */
     bool lean;            /* before HOLD the shards write rows: it will have few records */
+    bool tables;          /* of no run: the shards need not be set up for one */
     bool patient;         /* a server that is away is waited for, however long */
     coord_cut_held held;  /* at the instant of the cut; NULL: none */
     coord_cut_done done;

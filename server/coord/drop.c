@@ -151,25 +151,6 @@ static void rows_of(void *context, const struct coord_call *call, uint32_t shard
     c->drop.rows += reply->u.FIELD_DROP_reply.rows;
 }
 
-/* A checkpoint of the job that is done has the job's text. */
-static int job_forget(struct coord *c, enum legend_list list, const char *name, struct err *e)
-{
-    struct coord_job *j = &c->job;
-    struct legend without;
-    if (c->job.at.phase != PHASE_DONE || !j->parsed ||
-        legend_find(&j->spec.legend, list, name) == LEGEND_NONE)
-        return 0;
-    int rc = legend_copy(&j->spec.legend, &without, e);
-    if (rc != 0)
-        return rc;
-    legend_remove(&without, list, name);
-    rc = coord_submit_name(j, &without, without.learnt, e);
-    legend_free(&without);
-    if (rc == 0 && !coord_put(c, "job", j->yaml, j->yaml_bytes))
-        rc = err_set(e, SHOAL_E_IO, "the coordinator's store failed");
-    return rc;
-}
-
 static void rows_gone(void *context, const struct coord_call *call, int status, const char *text)
 {
     struct coord *c = context;
@@ -179,9 +160,7 @@ static void rows_gone(void *context, const struct coord_call *call, int status, 
     SHOAL_ASSERT(d->asker != 0 && !coord_phase_running(c)); /* 2 */
     if (status == 0) {
         /* first: until the names are stored it can be said again */
-        status = job_forget(c, d->list, d->name, &e);
-        if (status == 0)
-            status = coord_names_forget(c, d->list, d->name, told, &e);
+        status = coord_names_forget(c, d->list, d->name, told, &e);
         text = e.text;
     }
     if (status != 0)

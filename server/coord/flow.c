@@ -154,33 +154,7 @@ int coord_flow_resume(struct coord *c, struct err *e)
     return rc;
 }
 
-/* Of one that is over and cannot be gone on with: what the tables that it left are called by. */
-static void names_load(struct coord *c)
-{
-    struct coord_job *j = &c->job;
-    struct err e = {0};
-    struct job was;
-    void *yaml;
-    size_t bytes;
-    SHOAL_ASSERT(!j->parsed && j->yaml == NULL);
-    int rc = coord_store_get(c->store, "job", &yaml, &bytes, &e);
-    if (rc == SHOAL_E_NOT_FOUND)
-        return;
-    if (rc == 0) {
-        j->yaml = yaml;
-        j->yaml_bytes = bytes;
-        rc = job_parse(yaml, bytes, "the last job", NULL, &was, &e);
-    }
-    if (rc != 0) {
-        log_warn("names of the last job's tables: %s", e.text);
-        return;
-    }
-    j->spec.legend = was.legend;
-    memset(&was.legend, 0, sizeof was.legend);
-    job_free(&was);
-}
-
-/* One that is done: a checkpoint of it may be asked for. Its tables can be read without. */
+/* One that is done: a checkpoint of its end may be asked for. Its tables can be read without. */
 static void done_load(struct coord *c)
 {
     struct coord_progress at = c->job.at;
@@ -192,10 +166,9 @@ static void done_load(struct coord *c)
         rc = past_load(c, &e);
     if (rc == 0)
         return;
-    log_warn("no checkpoint can be made of the last job: %s", e.text);
+    log_warn("no checkpoint can be made of the last job, but of its tables alone: %s", e.text);
     coord_submit_close(c);
     c->job.at = at;
-    names_load(c);
 }
 
 /* The job that the store has goes on. What the store says of it may be damaged, or be of what a
@@ -248,14 +221,12 @@ int coord_flow_open(struct coord *c, struct err *e)
         coord_end_tidy(c); /* the last one may have died before the servers had heard */
     if (c->job.at.phase == PHASE_DONE)
         done_load(c);
-    else if (c->job.at.run != 0)
-        names_load(c);
-    coord_names_adopt(c);
     if (c->job.at.tables != 0 && coord_setup_load(c, e) != 0) {
-        /* its tables can be read; without a map they cannot, no more */
         log_warn("tables of the last job: %s", e->text);
         c->job.tablets = 0;
     }
+    coord_made_adopt(c);
+    coord_names_adopt(c);
     return coord_report_load(c, e);
 }
 
@@ -311,6 +282,8 @@ static bool step_tables(struct coord *c)
     SHOAL_ASSERT(j->declared_total <= LIMIT_TABLES && j->tablets == 0);
     if (!coord_cluster_ready(&c->cluster))
         return false; /* a server came back with a newer map than the store's */
+    if (c->checkpoint.state != CHECKPOINT_IDLE)
+        return false; /* of the tables as they are (checkpoint.h) */
     int rc = coord_fresh_due(c)
                  ? 0
                  : coord_member_made_check(&c->members, c->job.at.from == FROM_FLEET, &e);
@@ -348,7 +321,7 @@ static bool loads_marks(const struct coord_job *j)
 static bool step_setup(struct coord *c)
 {
     if (!coord_setup_complete(c) || !coord_fresh_done(c) || !coord_names_settled(c) ||
-        !coord_taken_settled(c))
+        !coord_taken_settled(c) || !coord_made_take(c))
         return false;
     c->job.opened = c->job.at.run;
     bool loaded = loads_marks(&c->job);

@@ -84,7 +84,7 @@ bool coord_fresh_half(const struct coord *c)
 bool coord_fresh_begin(struct coord *c)
 {
     const struct coord_fresh to = {c->fresh.number, 1};
-    return !coord_fresh_due(c) || put(c, to);
+    return !coord_fresh_due(c) || (coord_made_forget(c) && put(c, to));
 }
 
 bool coord_fresh_fields_begin(struct coord *c)

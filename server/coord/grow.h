@@ -20,7 +20,7 @@
  *  1. A round's record, with its objects, is stored before the progress that says the round is at
  *     hand, and beside that of the one before, which stands until then.
  *     [assert: coord_grow_round] [e2e: test_grow]
- *  2. The record of the round at hand is part of each checkpoint. [assert: coord_saved_make]
+ *  2. The record of the round at hand is part of each checkpoint. [assert: job_write]
  *
  * Thread: the coordinator's loop. */
 #ifndef SERVER_COORD_GROW_H

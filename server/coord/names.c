@@ -331,18 +331,6 @@ int coord_names_of_fleet(const struct coord *c, const struct legend **out, struc
                        "start_from: fleet: not all servers have said yet what the fields of their "
                        "tables are called: submit again when `shoal doctor --cluster` finds all "
                        "of them");
-    *out = n->version > 0 ? &n->legend : &c->job.spec.legend;
-    return 0;
-}
-
-int coord_names_text(const struct coord *c, char **text, size_t *bytes, struct err *e)
-{
-    const struct coord_job *j = &c->job;
-    if (j->at.phase == PHASE_FAILED && c->names.version > 0)
-        return legend_put(j->yaml, j->yaml_bytes, &c->names.legend, text, bytes, e);
-    *text = malloc(j->yaml_bytes + 1);
-    if (*text == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "out of memory");
-    memcpy(*text, j->yaml, *bytes = j->yaml_bytes);
+    *out = n->version > 0 ? &n->legend : &c->made.spec.legend;
     return 0;
 }

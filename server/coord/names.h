@@ -65,8 +65,4 @@ int coord_names_forget(struct coord *c, enum legend_list list, const char *name,
                                     const char *text),
                        struct err *e);
 
-/* The last job's text for whoever reads the tables: of one that has failed, before it was set up
- * perhaps, with these names. The caller frees *text. NOMEM. */
-int coord_names_text(const struct coord *c, char **text, size_t *bytes, struct err *e);
-
 #endif

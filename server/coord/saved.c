@@ -30,6 +30,8 @@ enum coord_phase coord_saved_as(const struct coord *c)
 {
     const struct coord_job *j = &c->job;
     enum coord_phase phase = (enum coord_phase)j->at.phase;
+    if (c->checkpoint.of_tables && c->checkpoint.state != CHECKPOINT_IDLE)
+        return PHASE_TABLES;
     bool ended = phase == PHASE_DONE || phase == PHASE_DIGEST || phase == PHASE_TEST;
     uint64_t rows = coord_grow_on(j) ? j->grow.at.before_rows + j->grow.at.rows : 0;
     if (ended && rows > 0 && j->at.train_rows == rows)
@@ -92,6 +94,11 @@ static void progress_write(struct writer *w, const struct coord *c)
     struct coord_progress at = c->job.at;
     uint64_t now = env_now_ns(c->env);
     at.phase = coord_saved_as(c);
+    if (at.phase == PHASE_TABLES) { /* nothing of a job */
+        at = (struct coord_progress){.number = c->made.number, .phase = PHASE_TABLES};
+        write_pair(w, "progress", &at, sizeof at);
+        return;
+    }
     if (c->job.started_ns != 0 && coord_phase_running(c))
         at.elapsed_ns += PLANTED("time_of_before") ? 0 : now - c->job.started_ns;
     if (at.phase == PHASE_TRAIN)
@@ -183,40 +190,47 @@ static void taken_write(struct writer *w, const struct coord *c)
     free(record);
 }
 
-int coord_saved_make(const struct coord *c, void **bytes, size_t *count, struct err *e)
+/* All but the progress, and what the tables have learnt. */
+static void job_write(struct writer *w, const struct coord *c)
 {
     const struct coord_job *j = &c->job;
-    struct writer w = {.count = 0};
-    SHOAL_ASSERT(c->cut.state == CUT_HOLDING); /* the state of an instant: cut.h */
     SHOAL_ASSERT(j->at.epoch >= 1 && j->at.epoch <= coord_epochs(j));
     SHOAL_ASSERT(j->tasks.tasks <= COORD_TASKS_MAX && j->trace.curve.count <= COORD_CURVE_MAX);
-    write_bytes(&w, magic, sizeof magic);
-    progress_write(&w, c);
-    lanes_write(&w, c);
+    lanes_write(w, c);
     for (uint32_t i = 0; i < j->tasks.tasks; i++) {
         struct coord_task_record record;
         if (j->tasks.task[i].first_batch == 0)
             continue;
         coord_task_to_record(&j->tasks, i, j->at.run, &record);
-        write_numbered(&w, "task", i, &record, sizeof record);
+        write_numbered(w, "task", i, &record, sizeof record);
     }
     for (uint32_t n = coord_epoch_first(j); n <= j->at.epoch; n++) {
         uint32_t slot = coord_epoch_slot(j, n);
         if (j->epoch[slot].number == j->at.number)
-            write_numbered(&w, "epoch", slot + 1, &j->epoch[slot], sizeof j->epoch[0]);
+            write_numbered(w, "epoch", slot + 1, &j->epoch[slot], sizeof j->epoch[0]);
     }
     if (coord_grow_on(j)) {
         SHOAL_ASSERT(j->grow.record != NULL && j->grow.at.round == j->at.epoch); /* grow.h, 2 */
-        write_pair(&w, "grow/0", j->grow.record, j->grow.record_bytes);
+        write_pair(w, "grow/0", j->grow.record, j->grow.record_bytes);
     }
-    taken_write(&w, c);
     for (uint32_t n = 1; n <= j->valid.count; n++)
-        write_numbered(&w, "valid", n, &j->valid.item[n - 1], sizeof j->valid.item[0]);
-    windows_write(&w, j);
-    days_write(&w, c);
-    details_write(&w, "details/valid", j->details[WIRE_VALID]);
+        write_numbered(w, "valid", n, &j->valid.item[n - 1], sizeof j->valid.item[0]);
+    windows_write(w, j);
+    days_write(w, c);
+    details_write(w, "details/valid", j->details[WIRE_VALID]);
     for (uint32_t i = 0; i < j->trace.curve.count; i++)
-        write_numbered(&w, "curve", i, &j->trace.curve.point[i], sizeof j->trace.curve.point[0]);
+        write_numbered(w, "curve", i, &j->trace.curve.point[i], sizeof j->trace.curve.point[0]);
+}
+
+int coord_saved_make(const struct coord *c, void **bytes, size_t *count, struct err *e)
+{
+    struct writer w = {.count = 0};
+    SHOAL_ASSERT(c->cut.state == CUT_HOLDING); /* the state of an instant: cut.h */
+    write_bytes(&w, magic, sizeof magic);
+    progress_write(&w, c);
+    if (!c->checkpoint.of_tables)
+        job_write(&w, c);
+    taken_write(&w, c);
     if (w.failed) {
         free(w.bytes);
         return err_set(e, SHOAL_E_NOMEM, "no memory for the coordinator's part of a checkpoint");
@@ -401,6 +415,8 @@ int coord_saved_open(const void *bytes, size_t count, struct coord_saved *out, s
             out->evaluations = n > out->evaluations ? n : out->evaluations;
         }
     }
+    if (progress && out->at.phase == PHASE_TABLES)
+        return 0; /* the tables alone */
     if (!progress || out->lanes == 0)
         return err_set(e, SHOAL_E_CORRUPT, "progress or lanes are missing");
     SHOAL_ASSERT(at == count && out->lanes <= LIMIT_LANES);
@@ -800,6 +816,12 @@ int coord_from_open(const struct coord *c, const char *path, bool start, const s
         rc = file_read(c, f, m, MANIFEST_STATE_FILE, STATE_MAX, &f->state, &bytes, e);
     if (rc == 0 && (rc = coord_saved_open(f->state, bytes, &f->saved, e)) != 0)
         err_wrap(e, rc, "%s/" MANIFEST_STATE_FILE, path);
+    if (rc == 0 && !start && f->saved.at.phase == PHASE_TABLES)
+        rc = err_set(e, SHOAL_E_CONFIG,
+                     "%s holds tables, and not where a job stood in its input: no job goes on with "
+                     "it. --start-from %s begins one with the tables; with --set train.skip=true "
+                     "that one loads them and trains nothing",
+                     path, path);
     if (rc == 0)
         rc = job_compare(c, f, m, spec, e);
     if (rc == 0)

@@ -98,8 +98,6 @@ static void job_close(struct coord *c, struct coord_job *j)
     json_free(j->profile);
     if (j->parsed)
         job_free(&j->spec);
-    else
-        legend_free(&j->spec.legend); /* of a job that had failed: coord_flow_open */
     free(j->yaml);
     free(j->table);
     free(j->epoch);
@@ -301,20 +299,12 @@ static bool network_goes_on(const struct string_list *fresh, const struct legend
  * the same. */
 static int older_check(const struct coord *c, const struct job *is, struct err *e)
 {
-    struct job was;
-    if (c->job.yaml == NULL && c->cluster.map_epoch > 0)
+    if (c->made.number == 0 && c->cluster.map_epoch > 0)
         return err_set(e, SHOAL_E_CONFIG,
                        "start_from: fleet: neither this coordinator nor a server knows what the "
                        "fields of the tables are called: bring the coordinator's data_dir back, or "
                        "begin with a checkpoint on servers that are new");
-    if (c->job.yaml == NULL)
-        return 0;
-    int rc = job_parse(c->job.yaml, c->job.yaml_bytes, "the last job", NULL, &was, e);
-    if (rc == 0) {
-        rc = job_same_model(&was, is, e);
-        job_free(&was);
-    }
-    return rc;
+    return c->made.number == 0 ? 0 : job_same_model(&c->made.spec, is, e);
 }
 
 /* The job's text gets the names of the tables that it will meet: the checkpoint's that it begins
@@ -465,8 +455,8 @@ static int fleet_check(const struct coord *c, const struct coord_submit *submit,
                    "the servers hold the tables of %s%s: --start-from fleet begins with them; "
                    "--set fresh=all drops them, and whatever else is there, for good, unless a "
                    "checkpoint has it, and begins with none",
-                   c->job.parsed ? "job " : "jobs that this coordinator does not know",
-                   c->job.parsed ? c->job.spec.name : "");
+                   c->made.number != 0 ? "job " : "jobs that this coordinator does not know",
+                   c->made.number != 0 ? c->made.spec.name : "");
 }
 
 /* A network that is there goes on as it began. */

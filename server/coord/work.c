@@ -458,26 +458,6 @@ int coord_work_legend(struct coord *c, struct coord_ask *a)
     return rc;
 }
 
-int coord_work_job_text(struct coord *c, struct coord_ask *a)
-{
-    const struct coord_job *j = &c->job;
-    if (j->yaml == NULL)
-        return err_set(&a->e, SHOAL_E_AGAIN, "there was no job yet");
-    /* who reads its tables must not number fields by himself */
-    if (coord_phase_running(c) && !j->told && j->at.tables == 0 && j->at.from != FROM_FLEET)
-        return err_set(&a->e, SHOAL_E_AGAIN, "no worker has told the names of the job's fields");
-    char *text;
-    size_t bytes;
-    int rc = coord_names_text(c, &text, &bytes, &a->e);
-    if (rc != 0)
-        return rc;
-    a->reply.u.JOB_TEXT_reply.run = j->at.number;
-    a->silent = true; /* without memory it is asked again */
-    (void)coord_send_frame(c, a->from, &a->reply, text, bytes);
-    free(text);
-    return 0;
-}
-
 /* One list gives both, so a declaration is a creation up to declared_total, whatever the list's
  * last field is. */
 _Static_assert(offsetof(struct wire_TABLE_DECLARE, declared_total) <=
@@ -519,75 +499,6 @@ int coord_work_declare(struct coord *c, struct coord_ask *a)
     }
     free(schema);
     return rc;
-}
-
-int coord_work_table_get(struct coord *c, struct coord_ask *a)
-{
-    uint32_t table = a->request->u.TABLE_GET.table;
-    struct wire_TABLE_CREATE create;
-    if (c->job.tablets == 0 && coord_phase_running(c))
-        return err_set(&a->e, SHOAL_E_AGAIN, "the tables are not known yet");
-    if (c->job.tablets == 0 || table >= c->job.at.tables)
-        return err_set(&a->e, SHOAL_E_NO_TABLE, "there is no table %u", table);
-    const struct table_schema *s = &c->job.table[table];
-    wire_schema_to(s, &create);
-    _Static_assert(sizeof create == sizeof a->reply.u.TABLE_GET_reply, "both are the same list");
-    memcpy(&a->reply.u.TABLE_GET_reply, &create, sizeof create);
-    a->frame = s->field_rule;
-    a->frame_bytes = s->field_rule_count * sizeof s->field_rule[0];
-    return 0;
-}
-
-/* Where a shard listens, and which key it has; its bytes. */
-static size_t map_line(const struct coord_shard *s, char line[320])
-{
-    int n = snprintf(line, 320, "%s%s%s\n", s->endpoint, s->key[0] != 0 ? " " : "", s->key);
-    SHOAL_ASSERT(n > 0 && n < 320);
-    return (size_t)n;
-}
-
-int coord_work_map_get(struct coord *c, struct coord_ask *a)
-{
-    char line[320];
-    const struct coord_members *members = &c->members;
-    const struct coord_cluster *cl = &c->cluster;
-    /* what the servers hold has a map, but whose tables these are the job has yet to say; its own
-     * workers ask again */
-    if (c->job.tablets == 0 && cl->map_epoch != 0)
-        return err_set(
-            &a->e, SHOAL_E_BUSY,
-            "the tables that the servers hold cannot be seen now: job %s %s; ask again once "
-            "a job has made its own",
-            c->job.spec.name,
-            coord_phase_running(c)  ? "has not made its own"
-            : c->job.at.tables == 0 ? "ended before it had made its own"
-                                    : "left some that could not be read when the "
-                                      "coordinator started");
-    if (c->job.tablets == 0)
-        return err_set(&a->e, SHOAL_E_AGAIN, "there is no map yet");
-    a->reply.u.MAP_GET_reply = (struct wire_MAP_GET_reply){
-        .map_epoch = cl->map_epoch, .tablet_count = cl->tablets, .shards = members->shards};
-    struct msg *reply = wire_encode(&a->reply);
-    void *map = reply == NULL ? NULL : msg_add(reply, cl->tablets * sizeof(uint16_t));
-    size_t bytes = 0;
-    for (uint32_t s = 0; s < members->shards; s++)
-        bytes += map_line(&members->shard[s], line);
-    char *lines = map == NULL ? NULL : msg_add(reply, bytes);
-    a->silent = true; /* it has two frames; without memory it is asked again */
-    if (lines == NULL) {
-        msg_free(reply);
-        return 0;
-    }
-    const char *end = lines + bytes;
-    memcpy(map, cl->shard_of, cl->tablets * sizeof(uint16_t));
-    for (uint32_t s = 0; s < members->shards; s++) {
-        size_t length = map_line(&members->shard[s], line);
-        memcpy(lines, line, length);
-        lines += length;
-    }
-    SHOAL_ASSERT(lines == end);
-    coord_send(c, a->from, reply);
-    return 0;
 }
 
 /* ---- results --------------------------------------------------------------------------------- */

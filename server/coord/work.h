@@ -23,13 +23,10 @@ int coord_work_profile(struct coord *c, struct coord_ask *a);
 int coord_work_windows(struct coord *c, struct coord_ask *a);
 int coord_work_objects(struct coord *c, struct coord_ask *a);
 int coord_work_object(struct coord *c, struct coord_ask *a);
-int coord_work_job_text(struct coord *c, struct coord_ask *a);
 int coord_work_declare(struct coord *c, struct coord_ask *a);
 int coord_work_task(struct coord *c, struct coord_ask *a);
 int coord_work_eval(struct coord *c, struct coord_ask *a);
 int coord_work_leave(struct coord *c, struct coord_ask *a);
-int coord_work_table_get(struct coord *c, struct coord_ask *a);
-int coord_work_map_get(struct coord *c, struct coord_ask *a);
 /* Workers whose lease has run out are dead: what they had goes to others. */
 /* The server's machine has started again, and power may have taken what was acknowledged there:
  * lanes go on after what all shards have, and workers, who know better, join again. */

@@ -175,30 +175,66 @@ def fields_of_a_fleet_begin_anew(space):
             assert fleet.job(first, "--start-from", "fleet") == goes_on, fresh
 
 
-def tables_that_cannot_be_seen_are_not_none(space):
-    """Yesterday's rows are there, the next job waits for its workers, or was stopped before it had any: an empty list would be a lie, and exit 0 a trap for who backs them up."""
-    first = job(space, "first", ["a", "b", "c"])
+def tables_are_read_and_kept_whatever_job_comes(space):
+    """Yesterday's rows are there; the next job waits for its workers, is stopped before it had any, or fails in its input: the tables are read, scored and
+    checkpointed all the same, by a coordinator that has started again too. A job begins with such a checkpoint, and none goes on with it."""
+    kept = {"checkpoint.dir": str(space / "kept")}
+    first = job(space, "first", ["a", "b", "c"], **kept)
+    missing = job_file(space / "missing.yaml", space / "missing.csv", **{"data.format": "csv", "data.label": "label", **MODEL, **kept})
+    made = []
+
+    def holds(fleet, name):
+        for words in (("tables", "--json"), ("inspect", "emb", "0:x3")):
+            got = shoal(*words, "--coordinator", fleet.endpoint)
+            assert got.returncode == 0, got
+        got = shoal("digest", "--coordinator", fleet.endpoint, "emb")
+        assert got.returncode == 0 and got.stdout == held, (name, got, held)
+        got = shoal("predict", first, "--from", "fleet", "--coordinator", fleet.endpoint, "--in", space / "first.csv", "--out", space / f"{name}.scores")
+        assert got.returncode == 0, (name, got)
+        assert (space / f"{name}.scores").read_bytes() == (space / "done.scores").read_bytes(), name
+        got = shoal("checkpoint", "create", name, "--coordinator", fleet.endpoint, "--json")
+        assert got.returncode == 0, (name, got)
+        made.append(json.loads(got.stdout)["path"])
+
     with Fleet(space, "f").up() as fleet:
         got = shoal("digest", "--coordinator", fleet.endpoint, "--json")
         assert got.returncode == 0 and json.loads(got.stdout) == [], got  # there was never any
         fleet.job(first)
-        held = shoal("digest", "--coordinator", fleet.endpoint).stdout
+        held = shoal("digest", "--coordinator", fleet.endpoint, "emb").stdout
         assert "emb" in held
+        holds(fleet, "done")
         waits = subprocess.Popen([SHOAL, "submit", first, "--coordinator", fleet.endpoint, "--start-from", "fleet", "--workers", "2"],
                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         within(10, "the job to wait", lambda: fleet.state().get("state") == "waiting")
-        for words in (("digest",), ("tables", "--json"), ("inspect", "emb", "0:x3"), ("erase", "emb", "--field", "0", "--value", "x3")):
-            got = shoal(*words, "--coordinator", fleet.endpoint)
-            assert got.returncode == 69 and "cannot be seen now: job e2e has not made its own" in got.stderr, got
+        holds(fleet, "waits")
         assert shoal("stop", "--coordinator", fleet.endpoint).returncode == 0 and waits.wait(30) != 0
-        got = shoal("digest", "--coordinator", fleet.endpoint)
-        assert got.returncode == 69 and "job e2e ended before it had made its own" in got.stderr, got
+        holds(fleet, "stopped")
+        fleet.start("worker", "train", "--config", missing, "--coordinator", fleet.endpoint, program="shoal-worker")
+        got = shoal("submit", missing, "--coordinator", fleet.endpoint, "--start-from", "fleet")
+        assert got.returncode != 0 and "missing.csv" in got.stderr, got
+        del fleet.running["worker"]
+        holds(fleet, "failed")
+        fleet.stop("coordinator")
+        fleet.coordinator()
+        fleet.fits()
+        holds(fleet, "again")
         assert fleet.doctor().returncode == 0
         fleet.job(first)
-        assert "emb" in shoal("digest", "--coordinator", fleet.endpoint).stdout
+    listed = shoal("checkpoint", "list", space / "kept").stdout
+    assert listed.count("tables alone") == 4 and listed.count("epoch 1") == 1, listed
+    for path in made:
+        assert shoal("checkpoint", "verify", path).returncode == 0, path
+    with Fleet(space, "g").up() as other:
+        within(15, "the servers to come", lambda: shoal("doctor", "--cluster", "--coordinator", other.endpoint).returncode in (0, 69) and other.state().get("servers"))
+        other.start("worker", "train", "--config", first, "--coordinator", other.endpoint, program="shoal-worker")
+        got = shoal("checkpoint", "restore", made[-1], "--coordinator", other.endpoint)
+        assert got.returncode == 78 and "--start-from" in got.stderr and "train.skip=true" in got.stderr, got
+        got = shoal("submit", first, "--coordinator", other.endpoint, "--start-from", made[-1], "--set", "train.skip=true")
+        assert got.returncode == 0, got
+        assert shoal("digest", "--coordinator", other.endpoint, "emb").stdout == held
 
 
 if __name__ == "__main__":
-    main([tables_that_cannot_be_seen_are_not_none, names_of_a_job_file_are_the_tables_own, buckets_are_read_by_the_job_that_made_them, lost_coordinator_reads_rows_as_they_were_meant,
+    main([tables_are_read_and_kept_whatever_job_comes, names_of_a_job_file_are_the_tables_own, buckets_are_read_by_the_job_that_made_them, lost_coordinator_reads_rows_as_they_were_meant,
           nobody_guesses, dropped_field_leaves_no_trace,
           fields_of_a_fleet_begin_anew])

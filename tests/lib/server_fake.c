@@ -987,7 +987,7 @@ static void client_timer(struct env_timer *t)
         if (c->run == 0) {
             q.u.SUBMIT.workers = c->workers;
             (void)snprintf(q.u.SUBMIT.from, LIMIT_PATH, "%s", c->from == NULL ? "" : c->from);
-            q.u.SUBMIT.start = c->from != NULL && strcmp(c->from, "fleet") == 0;
+            q.u.SUBMIT.start = c->start || (c->from != NULL && strcmp(c->from, "fleet") == 0);
         } else
             q.u.REPORT.run = c->run;
         struct msg *m = wire_encode(&q);

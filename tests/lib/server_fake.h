@@ -174,6 +174,7 @@ struct fake_client {
     char report[1 << 18];
     int submit_status;
     const char *from; /* of SUBMIT; NULL: none */
+    bool start;       /* it begins with that; so it always does with "fleet" */
     struct {
         bool asked, answered;
         uint64_t id;

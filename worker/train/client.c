@@ -415,6 +415,7 @@ static struct msg *map_get_build(struct request *r)
     struct wire w;
     client_head(r, &w);
     w.u.MAP_GET.map_epoch = c->map.epoch;
+    w.u.MAP_GET.reads = c->options.reads;
     return wire_encode(&w);
 }
 

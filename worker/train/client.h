@@ -80,6 +80,7 @@ struct request {
 
 struct client_options {
     const char *coordinator; /* endpoint; copied */
+    bool reads;              /* tables that are there, as MAP_GET says; else it works on a job's */
     /* whether the name in an endpoint has an address: may take seconds, on a thread; NULL: names
      * are not looked up */
     int (*resolve)(const char *endpoint, char numeric[256], struct err *e);

@@ -370,7 +370,7 @@ int evaluator_new(struct env *env, const struct evaluator_options *options, stru
         return err_set(e, SHOAL_E_NOMEM, "no memory for the evaluation");
     v->options = *options;
     struct client_options client = {
-        .coordinator = options->coordinator, .on_map = map_changed, .context = v};
+        .coordinator = options->coordinator, .reads = true, .on_map = map_changed, .context = v};
     int rc = client_new(env, &client, &v->client, e);
     if (rc != 0) {
         free(v);

@@ -328,8 +328,8 @@ START_TEST(checkpoint_without_a_folder_or_a_job_is_refused)
     fake_client_checkpoint(&r.client, "");
     checkpoint_wait();
     /* nothing has been learnt yet */
-    ck_assert_int_eq(r.client.checkpoint.status, SHOAL_E_UNAVAILABLE);
-    ck_assert_ptr_nonnull(strstr(r.client.checkpoint.text, "while it trains"));
+    ck_assert_int_eq(r.client.checkpoint.status, SHOAL_E_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(r.client.checkpoint.text, "nothing to checkpoint"));
     rig_stop();
     rig_start("epochs: 1, consistency: ssp", "", NULL);
     *strstr(r.yaml, "checkpoint:") = 0;
@@ -377,6 +377,108 @@ START_TEST(checkpoint_of_a_job_that_is_done)
     job_done();
     ck_assert_uint_eq(batches_all(), 0); /* the job is over: its end is measured once more */
     rows_once(2);
+    rig_stop();
+}
+END_TEST
+
+/* What the servers hold stays readable. */
+static void tables_read(void)
+{
+    struct wire q = {.type = WIRE_TYPE_TABLE_GET, .u.TABLE_GET.table = 0};
+    struct coord_ask a = {.request = &q};
+    wire_reply_to(&q, 0, &a.reply);
+    ck_assert_int_eq(coord_made_table_get(r.coord, &a), 0);
+    ck_assert_str_eq(a.reply.u.TABLE_GET_reply.name, "table0");
+    char *text;
+    size_t bytes;
+    ck_assert_int_eq(coord_made_text(r.coord, &text, &bytes, &a.e), 0);
+    ck_assert_ptr_nonnull(memmem(text, bytes, "epochs: 2", 9)); /* the job that made them */
+    free(text);
+}
+
+static void next_job(struct fake_client *client, const char *epochs, uint32_t workers)
+{
+    memcpy(strstr(r.yaml, "epochs: 2"), epochs, 9);
+    memset(client, 0, sizeof *client);
+    fake_client_start(client, r.sim, r.yaml, workers);
+    client->from = "fleet";
+}
+
+/* Of the tables alone, after a job that failed (_i 0) or waits (1), and by another coordinator
+ * (2, 3). No run is open meanwhile; a job begins with it, and none goes on with it. */
+START_TEST(checkpoint_of_tables_whatever_the_last_job_came_to)
+{
+    static struct fake_client next;
+    char path[LIMIT_PATH];
+    rig_start("epochs: 2, consistency: ssp", "", NULL);
+    if (_i % 2 == 0) {
+        run_batches(30);
+        coord_end_fail(r.coord, SHOAL_E_DATA, "bad lines");
+    } else {
+        job_done();
+        next_job(&next, "epochs: 3", 9);
+        (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND, NULL, NULL);
+        ck_assert_uint_eq(r.coord->job.at.phase, PHASE_WAITING);
+    }
+    for (uint32_t again = 0; again < 2; again++) {
+        (void)sim_run(r.sim, sim_now_ns(r.sim) + 2 * SECOND, NULL, NULL);
+        if (_i >= 2 || again == 1) {
+            coord_kill();
+            coord_start();
+            (void)sim_run(r.sim, sim_now_ns(r.sim) + 2 * SECOND, NULL, NULL);
+        }
+        tables_read();
+        (void)snprintf(path, sizeof path, "%s", checkpoint_make(""));
+        struct json *m = manifest_of(path);
+        ck_assert(manifest_tables(m));
+        ck_assert_uint_eq(json_count(json_get(m, "tables")), 2);
+        json_free(m);
+        ck_assert_uint_eq(progress_in(path).phase, PHASE_TABLES);
+        ck_assert_uint_eq(r.coord->checkpoint.list->made, 0); /* no job goes back to it */
+        (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND, NULL, NULL);
+        for (uint32_t s = 0; s < SHARDS; s++) {
+            ck_assert_uint_eq(r.shard[s]->run.run, 0);
+            for (uint32_t k = 0; k < FAKE_CUTS; k++)
+                ck_assert_uint_eq(r.shard[s]->kept[k].cut, 0);
+        }
+    }
+    rig_stop();
+    rig_start("epochs: 2, consistency: ssp", "", path);
+    ck_assert(sim_run(r.sim, 60 * SECOND, job_over, NULL));
+    ck_assert_int_eq(r.client.submit_status, SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(r.client.text, "--start-from"));
+    rig_stop();
+    rig_start("epochs: 2, consistency: ssp", "", path);
+    r.client.start = true;
+    while (r.client.submit_status == 0 && r.coord->job.at.from != FROM_STARTED)
+        ck_assert(sim_step(r.sim));
+    ck_assert_msg(r.client.submit_status == 0, "%s", r.client.text);
+    rig_stop();
+}
+END_TEST
+
+/* A job that waits makes its own tables when the checkpoint of those that are there is made. */
+START_TEST(checkpoint_of_tables_is_waited_for)
+{
+    static struct fake_client next;
+    rig_start("epochs: 2, consistency: ssp", "", NULL);
+    job_done();
+    r.shard[0]->export_how = FAKE_EXPORT_NEVER;
+    next_job(&next, "epochs: 3", 2);
+    while (r.coord->job.at.phase != PHASE_WAITING || r.coord->job.at.number != next.run)
+        ck_assert(sim_step(r.sim));
+    fake_client_checkpoint(&r.client, "here");
+    for (uint32_t w = 0; w < 2; w++) {
+        sim_kill(r.worker[w].node);
+        worker_add(w);
+    }
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + 3 * SECOND, NULL, NULL);
+    ck_assert_uint_eq(r.coord->job.at.phase, PHASE_TABLES);
+    r.shard[0]->export_how = 0;
+    checkpoint_wait();
+    ck_assert_msg(r.client.checkpoint.status == 0, "%s", r.client.checkpoint.text);
+    while (next.state != WIRE_JOB_DONE)
+        ck_assert(sim_step(r.sim));
     rig_stop();
 }
 END_TEST
@@ -2101,6 +2203,8 @@ int main(void)
     tcase_add_test(t, checkpoint_names_are_checked);
     tcase_add_test(t, checkpoint_without_a_folder_or_a_job_is_refused);
     tcase_add_test(t, checkpoint_of_a_job_that_is_done);
+    tcase_add_loop_test(t, checkpoint_of_tables_whatever_the_last_job_came_to, 0, 4);
+    tcase_add_test(t, checkpoint_of_tables_is_waited_for);
     tcase_add_loop_test(t, checkpoint_of_a_job_that_is_done_keeps_its_figures, 0, 4);
     tcase_add_test(t, checkpoint_of_a_log_that_grows_begins_its_lanes_anew);
     tcase_add_test(t, checkpoint_of_a_log_that_grows_by_a_coordinator_that_did_not_see_it);

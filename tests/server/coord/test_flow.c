@@ -231,7 +231,7 @@ START_TEST(flow_fences_lanes_when_a_job_goes_on_after_training)
         c->members.shard[s].set_up = _i != 2 || s == 0;
         c->members.shard[s].busy = false;
     }
-    j->at.epoch = 1;
+    j->at.epoch = j->at.tables = 1;
     j->resume = PHASE_DIGEST;
     j->laned = _i == 1 ? RUN - 1 : RUN;
     j->digest = calloc(64, sizeof *j->digest);

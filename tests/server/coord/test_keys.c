@@ -192,13 +192,13 @@ START_TEST(coord_map_tells_the_keys_that_were_shown)
     struct wire q = {.type = WIRE_TYPE_MAP_GET};
     who_is(ROLE_COORD, "rack1", "key-1");
     ck_assert_int_eq(beat("s1", 0), 0);
-    c->job.tablets = c->cluster.tablets = 1; /* as if there were a job */
+    c->made.number = c->cluster.tablets = 1; /* as if a job had made tables */
     free(c->cluster.shard_of);
     c->cluster.shard_of = calloc(1, sizeof *c->cluster.shard_of);
     who_is(ROLE_WORKER, "w", "key-2");
     ck_assert_int_eq(ask(&q, 0, 0), 0);
     ck_assert_str_eq(came.frame[1], "tcp://h:1 key-1\n");
-    c->job.tablets = c->cluster.tablets = 0;
+    c->made.number = c->cluster.tablets = 0;
 }
 END_TEST
 

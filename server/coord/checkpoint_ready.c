@@ -1,0 +1,64 @@
+/* checkpoint_ready.c: whether a checkpoint can be made now, and of what. */
+#include "server/coord/checkpoint_keep.h"
+#include "server/coord/phase.h"
+#include "server/coord/saved.h"
+
+/* The job at hand trains, or has trained, the tables, and its place among them is known. */
+static bool of_job(const struct coord *c)
+{
+    uint32_t phase = c->job.at.phase;
+    return c->job.parsed && !c->job.spec.train.skip && c->job.tablets > 0 &&
+           c->made.number == c->job.at.number && phase >= PHASE_SETUP && phase != PHASE_FAILED;
+}
+
+/* Nobody is set up for a run: the servers that beat, and still have the rows, will do. */
+static int kept_check(const struct coord *c, struct err *e)
+{
+    uint64_t now = env_now_ns(c->env);
+    for (uint32_t s = 0; s < c->members.shards; s++) {
+        const struct coord_shard *shard = &c->members.shard[s];
+        if (!shard->seen || !shard->ready || now - shard->beat_ns > coord_lease_ns(c))
+            return err_set(e, SHOAL_E_UNAVAILABLE, "server %s is away: ask again when it is back",
+                           shard->server);
+        if (shard->figures.in_memory && shard->made != shard->incarnation)
+            return err_set(e, SHOAL_E_NOT_FOUND,
+                           "server %s has started again since job %s made its tables, and its rows "
+                           "were in memory: they are lost",
+                           shard->server, c->made.spec.name);
+    }
+    return 0;
+}
+
+static int phase_check(const struct coord *c, bool tables, struct err *e)
+{
+    uint32_t phase = c->job.at.phase;
+    if (coord_phase_running(c) && (phase == PHASE_SETUP || (!tables && !coord_saved_phase(phase))))
+        return err_set(e, SHOAL_E_BUSY, "job %s is in %s: ask again in a moment", c->job.spec.name,
+                       coord_phase_name(c));
+    if (tables && coord_call_open_type(&c->calls, WIRE_TYPE_LOAD_DROP))
+        return err_set(e, SHOAL_E_BUSY,
+                       "servers give back rows of the checkpoint that job %s could not load: ask "
+                       "again in a moment",
+                       c->job.spec.name);
+    if (tables && c->made.number == 0)
+        return err_set(e, SHOAL_E_NOT_FOUND,
+                       "no job that this coordinator knows of has made tables: there is nothing to "
+                       "checkpoint");
+    return 0;
+}
+
+int coord_checkpoint_ready(const struct coord *c, bool *tables, struct err *e)
+{
+    *tables = !of_job(c);
+    int rc = coord_drop_check(c, e);
+    if (rc == 0)
+        rc = phase_check(c, *tables, e);
+    if (rc != 0)
+        return rc;
+    if (*tables || c->job.at.phase == PHASE_DONE)
+        return kept_check(c, e);
+    const struct coord_shard *away = coord_server_away(c);
+    return away == NULL ? 0
+                        : err_set(e, SHOAL_E_UNAVAILABLE,
+                                  "server %s is away: ask again when it is back", away->server);
+}

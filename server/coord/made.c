@@ -1,0 +1,245 @@
+/* made.c: see made.h. */
+#include "server/coord/made.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "proto/base/plant.h"
+#include "server/coord/core.h"
+#include "server/coord/phase.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char KEY[] = "made"; /* value: struct head, the schemas, the text */
+
+struct head {
+    uint64_t number;
+    uint32_t tables, yaml_bytes;
+};
+_Static_assert(sizeof(struct head) == 16, "head is stored");
+
+/* ---- the store ------------------------------------------------------------------------------- */
+
+void coord_made_close(struct coord_made *m)
+{
+    if (m->number != 0)
+        job_free(&m->spec);
+    free(m->table);
+    free(m->yaml);
+    *m = (struct coord_made){.number = 0};
+}
+
+/* A copy of the record's parts. CORRUPT, CONFIG (another release's text), NOMEM. */
+static int take(struct coord_made *m, const struct head *head, const void *tables, const char *yaml,
+                struct err *e)
+{
+    size_t bytes = head->tables * sizeof *m->table;
+    struct coord_made to = {.tables = head->tables, .yaml_bytes = head->yaml_bytes};
+    to.table = malloc(bytes);
+    to.yaml = malloc(head->yaml_bytes + 1u);
+    int rc = to.table == NULL || to.yaml == NULL
+                 ? err_set(e, SHOAL_E_NOMEM, "no memory for the tables of the last job")
+                 : 0;
+    if (rc == 0) {
+        memcpy(to.table, tables, bytes);
+        memcpy(to.yaml, yaml, head->yaml_bytes);
+        rc = coord_map_check(to.table, to.tables, e);
+    }
+    if (rc == 0)
+        rc = job_parse(to.yaml, to.yaml_bytes, "the last job", NULL, &to.spec, e);
+    if (rc == 0) {
+        to.number = head->number;
+        to.tablets = coord_map_tablets(to.table, to.tables);
+        coord_made_close(m);
+        *m = to;
+    } else {
+        free(to.table);
+        free(to.yaml);
+    }
+    return rc;
+}
+
+static int record_take(struct coord_made *m, const char *value, size_t bytes, struct err *e)
+{
+    struct head head;
+    if (bytes < sizeof head)
+        return err_set(e, SHOAL_E_CORRUPT, "a record of %zu bytes", bytes);
+    memcpy(&head, value, sizeof head);
+    size_t tables = head.tables * sizeof *m->table;
+    if (head.number == 0)
+        return 0; /* they went */
+    if (head.tables == 0 || head.tables > LIMIT_TABLES ||
+        bytes != sizeof head + tables + head.yaml_bytes)
+        return err_set(e, SHOAL_E_CORRUPT, "a record of %zu bytes for %u tables", bytes,
+                       head.tables);
+    return take(m, &head, value + sizeof head, value + sizeof head + tables, e);
+}
+
+int coord_made_open(struct coord *c, struct err *e)
+{
+    void *value;
+    size_t bytes;
+    struct err why = {0};
+    int rc = coord_store_get(c->store, KEY, &value, &bytes, e);
+    if (rc != 0)
+        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+    rc = record_take(&c->made, value, bytes, &why);
+    free(value);
+    if (rc == SHOAL_E_NOMEM)
+        return err_set(e, rc, "%s", why.text);
+    if (rc != 0) /* the rows are there all the same, and a job that is submitted makes it anew */
+        log_warn("tables of the last job: %s", why.text);
+    return 0;
+}
+
+static bool same(const struct coord_made *m, const struct coord_job *j)
+{
+    return m->number == j->at.number && m->tables == j->at.tables &&
+           m->yaml_bytes == j->yaml_bytes &&
+           memcmp(m->table, j->table, m->tables * sizeof *m->table) == 0 &&
+           memcmp(m->yaml, j->yaml, m->yaml_bytes) == 0;
+}
+
+bool coord_made_take(struct coord *c)
+{
+    const struct coord_job *j = &c->job;
+    const struct head head = {j->at.number, j->at.tables, (uint32_t)j->yaml_bytes};
+    size_t tables = head.tables * sizeof *j->table, bytes = sizeof head + tables + head.yaml_bytes;
+    struct err e = {0};
+    SHOAL_ASSERT(j->yaml_bytes <= UINT32_MAX && j->tablets > 0);
+    if (same(&c->made, j))
+        return true;
+    char *record = malloc(bytes);
+    if (record == NULL)
+        return false;
+    memcpy(record, &head, sizeof head);
+    memcpy(record + sizeof head, j->table, tables);
+    memcpy(record + sizeof head + tables, j->yaml, head.yaml_bytes);
+    bool good = coord_put(c, KEY, record, bytes);
+    if (good && take(&c->made, &head, j->table, j->yaml, &e) != 0) {
+        log_warn("tables of the job: %s; noted again in a moment", e.text);
+        good = false;
+    }
+    free(record);
+    return good;
+}
+
+void coord_made_adopt(struct coord *c)
+{
+    struct coord_job *j = &c->job;
+    void *yaml = NULL;
+    SHOAL_ASSERT(!coord_phase_running(c));
+    if (c->made.number != 0 || j->tablets == 0 || coord_fresh_half(c))
+        return;
+    if (j->yaml == NULL && coord_store_get(c->store, "job", &yaml, &j->yaml_bytes, NULL) == 0)
+        j->yaml = yaml;
+    if (j->yaml != NULL)
+        (void)coord_made_take(c);
+}
+
+bool coord_made_forget(struct coord *c)
+{
+    static const struct head none;
+    if (c->made.number == 0)
+        return true;
+    coord_made_close(&c->made);
+    return coord_put(c, KEY, &none, sizeof none);
+}
+
+int coord_made_text(const struct coord *c, char **text, size_t *bytes, struct err *e)
+{
+    const struct coord_made *m = &c->made;
+    const struct legend *names = c->names.version > 0 ? &c->names.legend : &m->spec.legend;
+    SHOAL_ASSERT(m->number != 0);
+    return legend_put(m->yaml, m->yaml_bytes, names, text, bytes, e);
+}
+
+/* ---- who reads them -------------------------------------------------------------------------- */
+
+/* No tables are known. */
+static int unknown(const struct coord *c, struct err *e)
+{
+    if (c->cluster.map_epoch == 0)
+        return err_set(e, SHOAL_E_AGAIN, "no job has made tables here yet");
+    return err_set(e, SHOAL_E_BUSY,
+                   "the tables that the servers hold cannot be seen now: no job that this "
+                   "coordinator knows of has made them; ask again once a job has made its own");
+}
+
+int coord_made_job_text(struct coord *c, struct coord_ask *a)
+{
+    char *text;
+    size_t bytes;
+    if (c->made.number == 0) /* who reads tables must not number fields by himself */
+        return unknown(c, &a->e);
+    int rc = coord_made_text(c, &text, &bytes, &a->e);
+    if (rc != 0)
+        return rc;
+    a->reply.u.JOB_TEXT_reply.run = c->made.number;
+    a->silent = true; /* without memory it is asked again */
+    (void)coord_send_frame(c, a->from, &a->reply, text, bytes);
+    free(text);
+    return 0;
+}
+
+int coord_made_table_get(struct coord *c, struct coord_ask *a)
+{
+    uint32_t table = a->request->u.TABLE_GET.table;
+    struct wire_TABLE_CREATE create;
+    if (c->made.number == 0 && coord_phase_running(c))
+        return unknown(c, &a->e);
+    if (table >= c->made.tables)
+        return err_set(&a->e, SHOAL_E_NO_TABLE, "there is no table %u", table);
+    const struct table_schema *s = &c->made.table[table];
+    wire_schema_to(s, &create);
+    _Static_assert(sizeof create == sizeof a->reply.u.TABLE_GET_reply, "both are the same list");
+    memcpy(&a->reply.u.TABLE_GET_reply, &create, sizeof create);
+    a->frame = s->field_rule;
+    a->frame_bytes = s->field_rule_count * sizeof s->field_rule[0];
+    return 0;
+}
+
+/* Where a shard listens, and which key it has; its bytes. */
+static size_t map_line(const struct coord_shard *s, char line[320])
+{
+    int n = snprintf(line, 320, "%s%s%s\n", s->endpoint, s->key[0] != 0 ? " " : "", s->key);
+    SHOAL_ASSERT(n > 0 && n < 320);
+    return (size_t)n;
+}
+
+int coord_made_map_get(struct coord *c, struct coord_ask *a)
+{
+    char line[320];
+    const struct coord_members *members = &c->members;
+    const struct coord_cluster *cl = &c->cluster;
+    bool works = coord_phase_running(c) && !a->request->u.MAP_GET.reads;
+    if (works && c->job.tablets == 0)
+        return err_set(&a->e, SHOAL_E_AGAIN, "job %s has not made its tables yet",
+                       c->job.spec.name);
+    if (!works && c->made.number == 0)
+        return unknown(c, &a->e);
+    a->reply.u.MAP_GET_reply = (struct wire_MAP_GET_reply){
+        .map_epoch = cl->map_epoch, .tablet_count = cl->tablets, .shards = members->shards};
+    struct msg *reply = wire_encode(&a->reply);
+    void *map = reply == NULL ? NULL : msg_add(reply, cl->tablets * sizeof(uint16_t));
+    size_t bytes = 0;
+    for (uint32_t s = 0; s < members->shards; s++)
+        bytes += map_line(&members->shard[s], line);
+    char *lines = map == NULL ? NULL : msg_add(reply, bytes);
+    a->silent = true; /* it has two frames; without memory it is asked again */
+    if (lines == NULL) {
+        msg_free(reply);
+        return 0;
+    }
+    const char *end = lines + bytes;
+    memcpy(map, cl->shard_of, cl->tablets * sizeof(uint16_t));
+    for (uint32_t s = 0; s < members->shards; s++) {
+        size_t length = map_line(&members->shard[s], line);
+        memcpy(lines, line, length);
+        lines += length;
+    }
+    SHOAL_ASSERT(lines == end);
+    coord_send(c, a->from, reply);
+    return 0;
+}

@@ -1,0 +1,54 @@
+/* made.h: the tables that the servers hold, as whoever reads them needs them: their schemas, and
+ * the text of the job that made them. They are those of the last job that all servers were set up
+ * for, whatever became of it, and of the jobs that were submitted after it:
+ *
+ *     a job's servers are all set up -> stored -> its tables are read (MAP_GET, TABLE_GET,
+ *                                                JOB_TEXT) and are what a checkpoint holds
+ *     a job is about to drop all that is there (fresh.h) -> forgotten
+ *
+ * So a job that fails before that, is stopped, or waits for workers takes nothing from readers, and
+ * a checkpoint of the tables can be made meanwhile (checkpoint.h).
+ *
+ * Thread: the coordinator's loop. */
+#ifndef SERVER_COORD_MADE_H
+#define SERVER_COORD_MADE_H
+
+#include "proto/base/err.h"
+#include "proto/job/job.h"
+#include "proto/job/schema.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct coord;
+struct coord_ask;
+
+struct coord_made {
+    uint64_t number;            /* of the job; 0: no tables are known */
+    uint32_t tables, tablets;   /* of the map it has the first so many */
+    struct table_schema *table; /* owned, (tables) */
+    char *yaml;                 /* owned, (yaml_bytes) */
+    size_t yaml_bytes;
+    struct job spec; /* the text, parsed; its legend is the text's */
+};
+
+/* Reads it back. A store of a release that kept none: coord_made_adopt. NOMEM, IO. */
+int coord_made_open(struct coord *c, struct err *e);
+void coord_made_close(struct coord_made *m);
+/* The job at hand has made its tables: all servers have them. False: the store failed, or there is
+ * no memory: again in a moment. */
+bool coord_made_take(struct coord *c);
+/* Those of the last job, which is over, where the store knows none. */
+void coord_made_adopt(struct coord *c);
+/* All that the servers hold goes. False: the store failed. */
+bool coord_made_forget(struct coord *c);
+/* The text, with the names that the tables have now. The caller frees *text. NOMEM. */
+int coord_made_text(const struct coord *c, char **text, size_t *bytes, struct err *e);
+
+int coord_made_job_text(struct coord *c, struct coord_ask *a);
+int coord_made_table_get(struct coord *c, struct coord_ask *a);
+/* Also for the workers of the job at hand, which wait for its own tables. */
+int coord_made_map_get(struct coord *c, struct coord_ask *a);
+
+#endif
