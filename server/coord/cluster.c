@@ -6,6 +6,7 @@
 #include "proto/base/log.h"
 #include "proto/base/plant.h"
 #include "server/coord/core.h"
+#include "server/coord/lost.h"
 #include "server/coord/phase.h"
 
 #include <inttypes.h>
@@ -296,6 +297,7 @@ static int claims_judge(struct coord *c, struct err *e)
         log_warn("this data_dir was empty; cluster %016" PRIx64 "%016" PRIx64
                  " is taken over from its %u shards, who all agree",
                  id[0], id[1], cl->claims);
+        coord_lost_look(c);
         return 0;
     }
     claims_text(cl, text, sizeof text);

@@ -56,6 +56,7 @@ struct coord_cluster {
     } stranger[COORD_STRANGERS];
     uint32_t strangers;
     uint32_t taken_over; /* 1: from its shards, as the coordinator had lost its state; stored */
+    char way_back[LIMIT_PATH + 256]; /* then: what to do (lost.h) */
 };
 
 /* Reads identity and map back. CORRUPT, IO. */

@@ -11,6 +11,7 @@
 #include "server/coord/flow.h"
 #include "server/coord/grant.h"
 #include "server/coord/keys.h"
+#include "server/coord/lost.h"
 #include "server/coord/phase.h"
 #include "server/coord/setup.h"
 #include "server/coord/stall.h"
@@ -462,6 +463,8 @@ int coord_new(const struct coord_options *options, struct env *env, struct coord
         coord_free(c);
         return rc;
     }
+    if (c->cluster.taken_over && c->job.at.phase == PHASE_NONE)
+        coord_lost_look(c); /* it has started again since */
     c->watch.left_ns = coord_phase_running(c) ? c->watch.begun_ns : 0;
     env_timer_start(env, &c->timer, TICK_NS);
     *out = c;

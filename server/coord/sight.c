@@ -208,8 +208,11 @@ struct json *coord_sight_problems(const struct coord *c)
 {
     struct json *list = json_new_array();
     if (c->cluster.taken_over && c->job.at.phase == PHASE_NONE)
-        say(list, "this coordinator began with an empty data_dir and took the cluster over from "
-                  "its servers: a job that ran before is not known here, submit it again");
+        say(list,
+            "this coordinator began with an empty data_dir and took the cluster over from its "
+            "servers: a job that ran before is not known here; %s; --start-from fleet begins a job "
+            "with the rows as they are",
+            c->cluster.way_back);
     if (c->keys.trouble[0] != 0)
         say(list, "%s", c->keys.trouble);
     servers_say(c, list);

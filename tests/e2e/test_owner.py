@@ -39,6 +39,40 @@ def lost_coordinator_folder_is_taken_over(space):
         assert fleet.job(job) == whole[1]
 
 
+def lost_coordinator_says_the_way_back_to_its_job(space):
+    """The folder is lost while a job trains: log, status and doctor name the newest checkpoint and the way, which is typed and ends as if nothing had been."""
+    train = synth(space / "train.tsv", ROWS, 1)
+    points = space / "points"
+    points.mkdir()
+    job = job_file(space / "job.yaml", train, **KEYS, **{"train.epochs": 12, "train.batch": 64, "checkpoint.dir": str(points)})
+    whole = digests(run_job(job, space / "whole"))
+    root = ("--set", f"checkpoint_root={points}")
+    with Fleet(space, "a") as fleet:
+        fleet.coordinator(*root)
+        for i in range(2):
+            fleet.server(f"s{i}")
+        worker = fleet.start("worker", "train", "--config", job, "--coordinator", fleet.endpoint, program="shoal-worker")
+        assert shoal("submit", job, "--coordinator", fleet.endpoint, "--no-wait").returncode == 0
+        within(30, "the job to train", lambda: fleet.state().get("state") == "train" and fleet.state()["examples"] > 1000)
+        got = shoal("checkpoint", "create", "here", "--coordinator", fleet.endpoint)
+        if got.returncode != 0 or fleet.state().get("state") == "done":
+            raise TooShort("train")
+        fleet.running["coordinator"].kill()
+        fleet.running.pop("coordinator").wait()
+        worker.kill()
+        worker.wait()
+        shutil.rmtree(fleet.folder("coordinator"))
+        fleet.coordinator(*root)
+        fleet.taken_over()
+        for said in (fleet.said("coordinator"), fleet.doctor().stdout, shoal("status", "--coordinator", fleet.endpoint).stdout):
+            way = re.search(r"newest checkpoint is of job e2e, .*?: shoal (submit JOB --resume \S+ --set fresh=all)", said)
+            assert way and f"--resume {points}/here" in way[1], said
+        fleet.start("worker", "train", "--config", job, "--coordinator", fleet.endpoint, program="shoal-worker")
+        got = shoal(*way[1].replace("JOB", str(job)).split(), "--coordinator", fleet.endpoint)
+        assert got.returncode == 0, got
+        assert digests(json.loads((space / "report.json").read_text())) == whole
+
+
 def another_number_of_shards_is_refused_and_the_way_is_told(space):
     job, whole = prepared(space)
     with Fleet(space, "a").up() as fleet:
@@ -236,7 +270,7 @@ def a_checkpoint_of_another_model_is_refused_by_name(space):
 
 
 if __name__ == "__main__":
-    main([lost_coordinator_folder_is_taken_over, another_number_of_shards_is_refused_and_the_way_is_told,
+    main([lost_coordinator_folder_is_taken_over, lost_coordinator_says_the_way_back_to_its_job, another_number_of_shards_is_refused_and_the_way_is_told,
           empty_folder_under_an_old_name_is_refused, another_servers_folder_is_refused, a_copy_of_a_running_server_is_refused,
           a_second_coordinator_gets_no_part_of_a_fleet, older_coordinator_folder_is_brought_up_to_date,
           older_coordinator_folder_of_mid_job_trains_nothing_again, older_server_folder_is_refused,
