@@ -23,7 +23,7 @@ static const uint32_t moves[] = {
     [CUT_WRITING] = SM_TO(CUT_HOLDING) | SM_TO(CUT_IDLE),
     [CUT_HOLDING] = SM_TO(CUT_GOING) | SM_TO(CUT_PAUSED) | SM_TO(CUT_IDLE),
     [CUT_GOING] = SM_TO(CUT_PAUSED) | SM_TO(CUT_IDLE),
-    [CUT_PAUSED] = SM_TO(CUT_HOLDING) | SM_TO(CUT_IDLE),
+    [CUT_PAUSED] = SM_TO(CUT_WRITING) | SM_TO(CUT_HOLDING) | SM_TO(CUT_IDLE),
     [CUT_RESTORING] = SM_TO(CUT_IDLE),
 };
 const struct sm coord_cut_moves = SM("a cut", names, moves);
@@ -124,7 +124,7 @@ static void cut_begin(struct coord *c)
         return;
     c->cut.cut = c->cut.stored = cut;
     c->cut.uneven = false;
-    if (c->cut.order.lean && c->cut.attempt == 0)
+    if (c->cut.order.lean)
         ahead_begin(c);
     else
         hold_begin(c);

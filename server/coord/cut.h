@@ -6,8 +6,8 @@
  *   IDLE --coord_cut_order: a lean cut--> WRITING --ahead_done, or AHEAD_MAX_NS--> HOLDING
  *   IDLE --coord_cut_order: a restore--> RESTORING --restored: cut_end--> IDLE
  *
- *   HOLDING --cut_again: refused, or not all held in time--+--> PAUSED --coord_cut_tick--> HOLDING
- *   GOING   --cut_again: refused---------------------------+
+ *   HOLDING --cut_again: refused, or not all held in time--+--> PAUSED --coord_cut_tick--> WRITING,
+ *   GOING   --cut_again: refused---------------------------+                  or HOLDING, as before
  *   HOLDING, GOING --cut_end: complete (gone), not wanted (held), no attempt is left--> IDLE
  *   any but IDLE --coord_cut_withdraw, coord_cut_cancel--> IDLE, without `done`
  *

@@ -146,20 +146,28 @@ START_TEST(cut_of_two_instants_is_made_again)
 END_TEST
 
 /* Rows are written first, while nothing is held; then, whatever came of that (_i 0: done, 1:
- * refused, 2: no answer for a minute), all hold under the same number. */
+ * refused, 2: no answer for a minute), all hold under the same number. So it is when a cut is made
+ * again (_i 3): a second of pushes has gone by. */
 START_TEST(cut_of_a_checkpoint_writes_rows_first)
 {
     coord_cut_order(c, &(struct coord_cut_order){.lean = true, .done = on_done});
+    if (_i == 3) {
+        answer(WIRE_TYPE_HOLD, 0, 0, 0);
+        answer(WIRE_TYPE_HOLD, 5, 6, 0);
+        answer(WIRE_TYPE_GO, 5, 7, 0);
+        ck_assert_int_eq(c->cut.state, CUT_PAUSED);
+        later(1001, true);
+    }
     ck_assert_int_eq(c->cut.state, CUT_WRITING);
     ck_assert(last(WIRE_TYPE_HOLD)->request.u.HOLD.ahead);
     uint64_t cut = last(WIRE_TYPE_HOLD)->request.u.HOLD.cut;
     ck_assert_uint_eq(cut, c->cut.stored);
-    if (_i < 2)
-        answer(WIRE_TYPE_HOLD, 0, 0, _i == 0 ? 0 : SHOAL_E_IO);
-    else
+    if (_i == 2)
         later(60001, true);
+    else
+        answer(WIRE_TYPE_HOLD, 0, 0, _i == 1 ? SHOAL_E_IO : 0);
     ck_assert_int_eq(c->cut.state, CUT_HOLDING);
-    ck_assert_uint_eq(asked_of(WIRE_TYPE_HOLD), 2);
+    ck_assert_uint_eq(asked_of(WIRE_TYPE_HOLD), _i == 3 ? 4 : 2);
     ck_assert(!last(WIRE_TYPE_HOLD)->request.u.HOLD.ahead);
     ck_assert_uint_eq(last(WIRE_TYPE_HOLD)->request.u.HOLD.cut, cut);
     answer(WIRE_TYPE_HOLD, 5, 6, 0);
@@ -406,7 +414,7 @@ int main(void)
 {
     Suite *s = suite_create("cut");
     TCase *t = suite_case(s, "cut", 60, setup, NULL);
-    tcase_add_loop_test(t, cut_of_a_checkpoint_writes_rows_first, 0, 3);
+    tcase_add_loop_test(t, cut_of_a_checkpoint_writes_rows_first, 0, 4);
     tcase_add_loop_test(t, cut_of_two_instants_is_made_again, 0, 3);
     tcase_add_test(t, cut_is_stored_before_it_is_asked_for);
     tcase_add_loop_test(t, cut_is_tried_five_times, 0, 2);
