@@ -15,6 +15,9 @@
  *     [test: a_cut_is_kept_while_a_restore_needs_it]
  *  5. A cut is never of a record that the journal may still lose: its number would be another's.
  *     [test: test_power]
+ *  6. A cut keeps the files that it links from going: the store lets go of images that were
+ *     overwritten first, or each cut would keep what several rounds of flushing have left.
+ *     [test: a_cut_has_few_dead_images]
  *
  *      hold ----> holding --go--> cut_busy: waits for the batch under way, copies if it must,
  *                    |               |      then on an I/O thread
@@ -55,6 +58,7 @@ struct cut_work {
     struct journal_link *link; /* owned; NULL for a copy */
     size_t links;
     struct cut_copy *copy; /* owned; NULL when the journal is linked */
+    uint64_t images;       /* bytes of those that count */
     bool synced;           /* by it: */
     struct journal_sync sync;
     char dir[LIMIT_PATH], tmp[LIMIT_PATH], parent[LIMIT_PATH];
@@ -207,6 +211,8 @@ static int make_parts(struct cut_work *c, struct cut_file *file)
     if (rc == 0 && file_sync_folder(path) != 0)
         rc = err_set(&c->err, SHOAL_E_IO, "cannot sync %s: %s", path, strerror(errno));
     snprintf(path, sizeof path, "%.*s/rows", (int)LIMIT_PATH - 6, c->tmp);
+    if (rc == 0 && c->copy == NULL && flush_overgrown(c->g->store, c->images))
+        rc = flush_tidy(c->g->store, &c->err); /* 6 */
     if (rc == 0)
         rc = c->copy != NULL ? cut_copy_end(c->copy, &c->err)
                              : store_checkpoint(c->g->store, path, &c->err);
@@ -320,6 +326,7 @@ int engine_go(struct engine *g, uint64_t cut,
     SHOAL_ASSERT(g->pending == 0); /* since HOLD nothing was admitted */
     c->g = g;
     c->facts = g->held;
+    c->images = flush_image_bytes(g);
     c->done = done;
     c->context = context;
     if (g->dir != NULL) {

@@ -286,6 +286,19 @@ int engine_open(const struct engine_options *options, struct env *env, struct en
     return 0;
 }
 
+/* All rows are in the store and on disk: what the disk has beside them goes. */
+static void give_back(struct engine *g)
+{
+    struct err e = {0};
+    int rc = 0;
+    if (flush_overgrown(g->store, flush_image_bytes(g)))
+        rc = flush_tidy(g->store, &e);
+    if (rc == 0 && g->control_durable == g->committed)
+        rc = journal_shed(g->journal, &e);
+    if (rc != 0)
+        log_warn("%s keeps more of the disk than its rows take: %s", g->dir, e.text);
+}
+
 int engine_close(struct engine *g, bool flush)
 {
     struct err e = {0};
@@ -305,6 +318,8 @@ int engine_close(struct engine *g, bool flush)
         rc = flush_all(g, &e);
         if (rc != 0)
             log_error("closing %s: %s", g->dir, e.text);
+        else
+            give_back(g);
     }
     work_drain(&g->works); /* that closing began */
     cut_free(g);

@@ -417,9 +417,9 @@ static void upkeep(struct engine *g)
         journal_unsynced_bytes(g->journal) >= UNSYNCED_MAX || journal_sealed_unsynced(g->journal);
     if (g->options.durability == DURABLE_JOURNAL && late)
         engine_sync_start(g);
-    /* The pool grows one by one until recycling feeds it; an idle shard makes none. */
+    /* The pool grows one by one until recycling feeds it; a shard that writes little makes none. */
     uint64_t cap = flush_journal_max(g);
-    if (g->space.refusing != SPACE_ENOUGH || journal_written(g->journal) == 0 ||
+    if (g->space.refusing != SPACE_ENOUGH || journal_written(g->journal) < g->segment_bytes / 4 ||
         journal_segment_count(g->journal) * (uint64_t)g->segment_bytes > cap)
         return;
     struct spare_work *s = calloc(1, sizeof *s);

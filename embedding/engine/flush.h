@@ -23,6 +23,12 @@ int flush_all(struct engine *g, struct err *e);
 /* Rewrites the store: nothing of what was overwritten is left in its files. IO: it is. On an I/O
  * thread, while nobody else writes there. */
 int flush_rewrite(struct store *s, struct err *e);
+/* Whether the images that were overwritten take more of the store than `images` bytes of those that
+ * count, and more than a tidying writes again. */
+bool flush_overgrown(struct store *s, uint64_t images);
+/* They leave the disk, as far as whole files are dead. On an I/O thread, while nobody else writes
+ * there. */
+int flush_tidy(struct store *s, struct err *e);
 /* Every tablet that may have an image is to be written again, clean ones too. */
 void flush_touch_images(struct engine *g);
 uint32_t flush_dirty(const struct engine *g); /* tablets */

@@ -249,3 +249,17 @@ int flush_rewrite(struct store *s, struct err *e)
         e->code = SHOAL_E_IO;
     return rc == SHOAL_E_AGAIN ? SHOAL_E_IO : rc;
 }
+
+bool flush_overgrown(struct store *s, uint64_t images)
+{
+    struct store_space is = store_space(s);
+    return is.large > 2 * images && is.large - images > is.small;
+}
+
+int flush_tidy(struct store *s, struct err *e)
+{
+    struct store_item from, below;
+    stored_tablet_key(0, 0, &from);
+    stored_tablet_key(LIMIT_TABLES, 0, &below);
+    return store_tidy(s, &from, &below, e);
+}

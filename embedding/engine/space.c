@@ -16,7 +16,6 @@
 
 #include "embedding/engine/flush.h"
 #include "embedding/engine/guard.h"
-#include "embedding/store/stored.h"
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
@@ -540,10 +539,7 @@ struct tidy_work {
 static void tidy_run(struct work *w)
 {
     struct tidy_work *t = container_of(w, struct tidy_work, work);
-    struct store_item from, below;
-    stored_tablet_key(0, 0, &from);
-    stored_tablet_key(LIMIT_TABLES, 0, &below);
-    t->status = store_tidy(t->g->store, &from, &below, &t->err);
+    t->status = flush_tidy(t->g->store, &t->err);
 }
 
 static void tidy_done(struct work *w)

@@ -19,6 +19,9 @@
  *  7. A trimmed segment's file is used again when the folder has been synced since: else its old
  *     name might come back with a new content. [assert: free_take]
  *     [test: a_trimmed_segment_is_used_again_once_its_name_is_on_disk]
+ *  8. What shed gives back goes when the head that stays is on disk, or a loss of power might leave
+ *     none, and a generation be used twice. [test: what_is_shed_goes_behind_a_head_on_disk,
+ *     what_was_synced_is_there]
  */
 #include "embedding/journal/journal.h"
 
@@ -329,12 +332,12 @@ int cursor_gather(const struct archive *a, const struct journal *j, struct journ
 
 /* ---- appending ---- */
 
-/* A free file of the right size that no cut shares, renamed to `path`; or a new one. Returns its
- * descriptor or -1. */
-static int segment_file(struct journal *j, const char *path)
+/* A free file of the right size that no cut shares, renamed to `path`; or a new one, which is empty
+ * if it is to be `bare`. Returns its descriptor or -1. */
+static int segment_file(struct journal *j, const char *path, bool bare)
 {
     SHOAL_ASSERT(!j->copy && j->segment_bytes >= JOURNAL_SEGMENT_MIN);
-    while (free_usable(j) > 0) {
+    while (!bare && free_usable(j) > 0) {
         char from[LIMIT_PATH];
         struct stat st;
         free_path(j, free_take(j), from);
@@ -345,7 +348,7 @@ static int segment_file(struct journal *j, const char *path)
     }
     j->made++;
     int fd = file_open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
-    int failed = fd < 0 ? 0 : posix_fallocate(fd, 0, j->segment_bytes);
+    int failed = fd < 0 || bare ? 0 : posix_fallocate(fd, 0, j->segment_bytes);
     if (failed != 0) {
         close(fd);
         file_unlink(path);
@@ -355,14 +358,14 @@ static int segment_file(struct journal *j, const char *path)
     return fd;
 }
 
-static int begin_segment(struct journal *j, struct err *e)
+static int begin_segment(struct journal *j, bool bare, struct err *e)
 {
     char path[LIMIT_PATH];
     SHOAL_ASSERT(j->queued == 0 && j->pieces == 0);
     SHOAL_ASSERT(j->count == 0 ||
                  j->segment[j->count - 1].generation != j->next_generation); /* 1 */
     segment_path(j, j->next_generation, path);
-    int fd = segment_file(j, path);
+    int fd = segment_file(j, path, bare);
     if (fd < 0)
         return err_set(e, errno == ENOSPC ? SHOAL_E_NO_SPACE : SHOAL_E_IO,
                        "cannot make journal segment %s: %s", path, strerror(errno));
@@ -510,7 +513,7 @@ int journal_append(struct journal *j, struct record_header *h, const struct reco
     if (full || j->queued == JOURNAL_QUEUE) {
         int rc = journal_commit(j, e);
         if (rc == 0 && full)
-            rc = begin_segment(j, e);
+            rc = begin_segment(j, false, e);
         if (rc != 0)
             return rc;
         j->started = true;
@@ -626,7 +629,7 @@ int journal_roll(struct journal *j, struct err *e)
     int rc = journal_commit(j, e);
     if (rc != 0 || (j->started && j->segment[j->count - 1].bytes == SEGMENT_HEADER_BYTES))
         return rc;
-    rc = begin_segment(j, e);
+    rc = begin_segment(j, false, e);
     j->started |= rc == 0;
     SHOAL_ASSERT(rc != 0 || j->segment[j->count - 1].first == j->next);
     return rc;
@@ -648,6 +651,48 @@ void journal_forget(struct journal *j)
         file_unlink(path);
     }
     j->dir_dirty = true;
+}
+
+/* Whether a segment with records up to `sequence` awaits a sync. */
+static bool dirty_up_to(const struct journal *j, uint64_t sequence)
+{
+    for (uint32_t i = 0; i < j->count; i++)
+        if (j->segment[i].dirty && j->segment[i].first <= sequence)
+            return true;
+    return false;
+}
+
+/* The last file is a head, and nothing but it. */
+static bool is_bare(const struct journal *j)
+{
+    char path[LIMIT_PATH];
+    struct stat st;
+    if (j->count == 0)
+        return false;
+    segment_path(j, j->segment[j->count - 1].generation, path);
+    return stat(path, &st) == 0 && st.st_size == SEGMENT_HEADER_BYTES;
+}
+
+int journal_shed(struct journal *j, struct err *e)
+{
+    struct journal_sync s;
+    int rc = journal_commit(j, e);
+    if (rc == 0 && j->next_generation > 1 && !is_bare(j)) {
+        rc = begin_segment(j, true, e);
+        j->started |= rc == 0;
+    }
+    while (rc == 0 && !PLANTED("shed_unsynced") && journal_sync_begin(j, &s)) {
+        journal_sync_run(&s);
+        rc = journal_sync_end(j, &s, e);
+    }
+    if (rc == 0 && dirty_up_to(j, UINT64_MAX) && !PLANTED("shed_unsynced")) /* 8 */
+        rc = err_set(e, SHOAL_E_IO, "cannot sync the journal in %s: no file can be opened", j->dir);
+    if (rc != 0)
+        return rc;
+    journal_trim(j, j->committed, 0);
+    journal_forget(j);
+    SHOAL_ASSERT(j->count <= 1 && j->free_count == 0);
+    return 0;
 }
 
 void journal_pin(struct journal *j, bool pinned)
@@ -678,15 +723,6 @@ int journal_link(struct journal *j, struct journal_link **out, size_t *count, st
 }
 
 /* ---- on another thread: syncs, spare segments ---- */
-
-/* Whether a segment with records up to `sequence` awaits a sync. */
-static bool dirty_up_to(const struct journal *j, uint64_t sequence)
-{
-    for (uint32_t i = 0; i < j->count; i++)
-        if (j->segment[i].dirty && j->segment[i].first <= sequence)
-            return true;
-    return false;
-}
 
 static void sync_add(struct journal_sync *s, int fd)
 {

@@ -66,6 +66,10 @@ void journal_trim(struct journal *j, uint64_t sequence, uint32_t keep);
 /* Ends the segment that takes appends and begins a new one: then all records up to now can be
  * trimmed. */
 int journal_roll(struct journal *j, struct err *e);
+/* What is in the journal is on disk elsewhere, all of it: the folder keeps the head of one segment,
+ * which says the generation and the sequence that come next. For a clean stop: what is appended
+ * afterwards finds no blocks in place. Blocks. */
+int journal_shed(struct journal *j, struct err *e);
 /* sequence of the oldest record that is kept, or of the next one */
 uint64_t journal_first(const struct journal *j);
 /* Deletes the free files: what stood in them is not to be found there any more. */

@@ -1169,6 +1169,50 @@ START_TEST(a_cut_after_a_writing_has_few_records)
 }
 END_TEST
 
+static uint64_t blob_bytes(const char *folder)
+{
+    uint64_t bytes = 0;
+    struct file_walk walk;
+    const char *name;
+    ck_assert(file_walk_open(&walk, folder));
+    while ((name = file_walk_next(&walk)) != NULL) {
+        char path[2 * LIMIT_PATH];
+        struct stat st;
+        snprintf(path, sizeof path, "%s/%s", folder, name);
+        if (strstr(name, ".blob") != NULL && stat(path, &st) == 0)
+            bytes += (uint64_t)st.st_size;
+    }
+    file_walk_close(&walk);
+    return bytes;
+}
+
+/* The store has each image as often as it was written, till it merges its files by itself. */
+START_TEST(a_cut_has_few_dead_images)
+{
+    char path[LIMIT_PATH + 64];
+    struct err e = {0};
+    begin(DURABLE_JOURNAL, dir);
+    for (uint64_t batch = 60; batch <= 62; batch++) {
+        rig_train(&s, 1, 0, 0, batch == 60 ? 0 : batch - 1, batch);
+        ck_assert_msg(flush_all(s.g, &e) == 0, "%s", e.text);
+    }
+    uint64_t images = flush_image_bytes(s.g);
+    snprintf(path, sizeof path, "%s/rows", dir);
+    ck_assert_msg(2 * blob_bytes(path) > 5 * images, "%" PRIu64 " of %" PRIu64, blob_bytes(path),
+                  images);
+    uint64_t digest = rig_digest(&s);
+    make_cut(5);
+    snprintf(path, sizeof path, "%s/cuts/5/rows", dir);
+    ck_assert_uint_gt(blob_bytes(path), 0);
+    ck_assert_msg(2 * blob_bytes(path) < 3 * images, "%" PRIu64 " of %" PRIu64, blob_bytes(path),
+                  images);
+    rig_train(&s, 1, 0, 0, 62, 80);
+    restore(5, 2);
+    ck_assert_uint_eq(rig_digest(&s), digest);
+    rig_close(&s, false);
+}
+END_TEST
+
 START_TEST(a_full_disk_writes_nothing_ahead)
 {
     int written = 0;
@@ -1215,6 +1259,7 @@ int main(void)
     tcase_set_timeout(t, 120);
     tcase_add_test(t, memory_cut_is_an_instant);
     tcase_add_test(t, a_cut_after_a_writing_has_few_records);
+    tcase_add_test(t, a_cut_has_few_dead_images);
     tcase_add_test(t, a_full_disk_writes_nothing_ahead);
     tcase_add_test(t, a_writing_that_is_given_up_ends_with_the_next_cut);
     tcase_add_test(t, memory_with_a_folder_cuts_to_disk);

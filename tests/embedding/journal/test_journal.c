@@ -63,6 +63,8 @@ static void see(struct seen *s, const struct journal_record *r)
     s->count++;
 }
 
+static uint64_t elsewhere; /* records up to it are on disk elsewhere */
+
 static struct journal *opened(struct seen *seen, uint64_t *last, int *rc, struct err *e)
 {
     struct journal *j;
@@ -74,10 +76,12 @@ static struct journal *opened(struct seen *seen, uint64_t *last, int *rc, struct
     ck_assert_int_eq(journal_open(dir, SEGMENT, &j, e), 0);
     ck_assert_int_eq(cursor_gather(NULL, j, &files, e), 0);
     cursor_open(&c, &files, 0, UINT64_MAX, CURSOR_WHOLE);
+    c.floor = elsewhere;
     while ((*rc = cursor_next(&c, &r, e)) == 0) {
         see(seen, &r);
         *last = r.head->sequence;
     }
+    *last = *last < elsewhere ? elsewhere : *last;
     if (*rc == SHOAL_E_END) {
         journal_take_end(j, &c);
         ck_assert_int_eq(*rc = journal_start(j, *last + 1, e), 0);
@@ -452,6 +456,77 @@ START_TEST(a_spare_is_made_once_and_taken)
 }
 END_TEST
 
+static uint64_t taken(void)
+{
+    struct dirent **list;
+    uint64_t bytes = 0;
+    int n = scandir(dir, &list, NULL, alphasort);
+    for (int i = 0; i < n; i++) {
+        char path[LIMIT_PATH + 300];
+        struct stat st;
+        snprintf(path, sizeof path, "%s/%s", dir, list[i]->d_name);
+        if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
+            bytes += (uint64_t)st.st_blocks * 512;
+        free(list[i]);
+    }
+    free(list);
+    return bytes;
+}
+
+/* Segments, a spare and free ones: a head stays, and says what comes next. */
+START_TEST(what_is_shed_goes_behind_a_head_on_disk)
+{
+    char path[LIMIT_PATH], kept[LIMIT_PATH];
+    struct journal *j = open_good(0);
+    struct journal_spare s;
+    struct journal_link *links;
+    size_t count;
+    append(j, 40);
+    journal_trim(j, 12, 8);
+    ck_assert(!journal_spare_begin(j, &s));
+    ck_assert_int_eq(journal_link(j, &links, &count, NULL), 0);
+    snprintf(kept, sizeof kept, "%.900s/kept", dir);
+    ck_assert_int_eq(link(links[0].path, kept), 0);
+    free(links);
+    append(j, 20);
+    ck_assert_uint_gt(taken(), 4ull * SEGMENT);
+    ck_assert_int_eq(journal_shed(j, NULL), 0);
+    ck_assert_int_eq(unlink(kept), 0); /* it was whole: of another folder */
+    ck_assert_uint_le(taken(), 8192);
+    ck_assert_int_eq(files("seg-", path), 1);
+    ck_assert_int_eq(files("free-", NULL), 0);
+    ck_assert_str_eq(path + strlen(path) - 1, "6");
+    journal_close(j);
+    for (int turn = 0; turn < 2; turn++) { /* nothing is appended: nothing is made */
+        elsewhere = 60;
+        j = open_good(60);
+        ck_assert_int_eq(journal_shed(j, NULL), 0);
+        ck_assert_int_eq(files("seg-", path), 1);
+        ck_assert_str_eq(path + strlen(path) - 1, "6");
+        journal_close(j);
+    }
+    j = open_good(60);
+    append(j, 30);
+    journal_close(j);
+    j = open_good(90);
+    journal_trim(j, 60, 8); /* the head goes, and is never a segment's file again */
+    sync_all(j);
+    append(j, 12);
+    journal_close(j);
+    journal_close(open_good(102));
+}
+END_TEST
+
+/* Of a journal that was never written to nothing is made. */
+START_TEST(an_empty_journal_sheds_nothing)
+{
+    struct journal *j = open_good(0);
+    ck_assert_int_eq(journal_shed(j, NULL), 0);
+    ck_assert_int_eq(files("", NULL), 2); /* . and .. */
+    journal_close(j);
+}
+END_TEST
+
 /* No descriptor to be had, for connections have them all: nothing was tried, so nothing has failed,
  * and it is synced once there is one. */
 START_TEST(a_sync_without_descriptors_comes_later)
@@ -601,6 +676,8 @@ int main(void)
     tcase_add_test(t, a_generation_is_never_used_twice);
     tcase_add_test(t, a_linked_segment_is_never_written_again);
     tcase_add_test(t, a_spare_is_made_once_and_taken);
+    tcase_add_test(t, what_is_shed_goes_behind_a_head_on_disk);
+    tcase_add_test(t, an_empty_journal_sheds_nothing);
     tcase_add_test(t, a_sync_without_descriptors_comes_later);
     tcase_add_loop_test(t, a_sync_takes_so_many_segments, 0, 3);
     tcase_add_test(t, a_pinned_segment_is_not_used_again);

@@ -471,7 +471,11 @@ static bool life_step(struct life *h)
         rc = peek(h->j);
     else if (dice == 13)
         rc = journal_roll(h->j, NULL);
-    else if (journal_synced(h->j) > 0) {
+    else if (dice == 15 && rng_below(&h->dice, 4) == 0) {
+        if (!disk_is_off(disk))
+            h->floor = journal_committed(h->j);
+        rc = journal_shed(h->j, NULL);
+    } else if (journal_synced(h->j) > 0) {
         uint64_t floor = rng_below(&h->dice, journal_synced(h->j));
         h->floor = floor > h->floor && !disk_is_off(disk) ? floor : h->floor;
         journal_trim(h->j, h->floor, (uint32_t)rng_below(&h->dice, 4));
