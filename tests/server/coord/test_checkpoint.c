@@ -791,8 +791,8 @@ END_TEST
 
 /* ---- what goes wrong ------------------------------------------------------------------------- */
 
-/* A shard that does not answer for five seconds: the others' pushes wait for a second at a time,
- * and go on in between. */
+/* A shard that does not answer for five seconds: the others' pushes wait for a second, and go on
+ * until it writes rows before the next attempt: then for a second at most again. */
 START_TEST(checkpoint_holds_pushes_for_a_second_at_most)
 {
     uint64_t longest = 0, shortest_open = UINT64_MAX, since = 0, until, holds = 0;
@@ -817,7 +817,7 @@ START_TEST(checkpoint_holds_pushes_for_a_second_at_most)
         held = !held;
         since = now;
     }
-    ck_assert_uint_ge(holds, 3);
+    ck_assert_uint_ge(holds, 2);
     ck_assert_uint_le(longest, SECOND + SECOND / 10);
     ck_assert_uint_ge(shortest_open, SECOND * 9 / 10);
     checkpoint_wait();
