@@ -103,6 +103,8 @@ void cli_report_job_print(const struct json *report);
 void cli_unseen_print(const struct json *of, const char *name);
 void cli_unseen_say(const struct json *list, const char *where);
 void cli_progress_text(const struct json *status, char out[256]);
+/* A day of a replay, of its status or its report, as a line. */
+void cli_day_text(const struct json *day, char out[256]);
 /* A file's JSON. NOINPUT, DATA (no JSON, or over 32 MiB). */
 int cli_json_file(const char *path, struct json **out, struct err *e);
 /* Prints a report for people; with a run_dir (else NULL), files, and with `again`, the line that

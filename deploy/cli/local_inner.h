@@ -45,6 +45,7 @@ struct local {
     bool line_open;
     bool warned;       /* of the input */
     bool input_shown;  /* its fields */
+    size_t days_shown; /* of a replay */
     const char *text;  /* borrowed while it runs: the job, as it was submitted */
     int lying;         /* workers that are not started again, as the coordinator knows */
     bool named;        /* job.yaml has what the tables call fields and tensors */
@@ -111,6 +112,8 @@ void local_stop(struct local *l);
 void local_said(const struct local *l);
 /* SIGINT and SIGTERM end what is waited for here. */
 void local_signals_take(void);
+/* Days of a replay that were not shown yet, a line each; `before` others come first. */
+void local_days_show(struct local *l, const struct json *days, size_t before);
 int local_interrupted(void); /* by which of them; 0: by none */
 /* In a run's folder: why its job failed. */
 #define LOCAL_FAILED_FILE "failed"

@@ -113,6 +113,25 @@ static void input_show(struct local *l, const struct json *s)
     l->input_shown = l->input_shown || input != NULL;
 }
 
+void local_days_show(struct local *l, const struct json *days, size_t before)
+{
+    char line[256];
+    for (size_t i = 0; i < json_count(days); i++)
+        if (before + i >= l->days_shown) {
+            cli_day_text(json_array_at(days, i), line);
+            line_show(l, line, false);
+            l->days_shown = before + i + 1;
+        }
+}
+
+/* Those that have ended since it was asked last; of more than are told the last ones. */
+static void days_show(struct local *l, const struct json *days)
+{
+    const struct json *last = json_get(days, "last");
+    size_t count = (size_t)json_as_int(json_get(days, "count"), 0), told = json_count(last);
+    local_days_show(l, last, count > told ? count - told : 0);
+}
+
 /* A line of 0 examples tells nothing, unless it stays so. */
 static bool has_begun(struct local *l, const struct json *s)
 {
@@ -128,6 +147,7 @@ static void progress_show(struct local *l, const struct json *s)
     char line[256];
     warning_show(l, s);
     input_show(l, s);
+    days_show(l, json_get(s, "days"));
     if (!has_begun(l, s))
         return;
     cli_progress_text(s, line);

@@ -229,12 +229,44 @@ static void backends_print(const struct json *list)
                json_count(list) - BACKENDS_SHOWN);
 }
 
+void cli_day_text(const struct json *day, char out[256])
+{
+    char n[32];
+    const char *from = json_as_string(json_get(day, "from"), "?"), *time = strchr(from, 'T');
+    bool midnight = time != NULL && strncmp(time, "T00:00:00", 9) == 0;
+    static const struct {
+        const char *path, *name;
+        int digits;
+    } figure[] = {{"figures.auc", "AUC", 4},
+                  {"figures.logloss", "logloss", 4},
+                  {"figures.calibration", "calibration", 3}};
+    int at = snprintf(out, 256, "day %.*s   %s examples", midnight ? (int)(time - from) : 40, from,
+                      grouped(number(day, "examples"), n));
+    for (int i = 0; i < 3; i++) /* a day that was broken off has none */
+        if (!isnan(number(day, figure[i].path)))
+            at += snprintf(out + at, 256 - (size_t)at, "   %s %.*f", figure[i].name,
+                           figure[i].digits, number(day, figure[i].path));
+}
+
+/* Seconds that are no work of this run's. */
+static void other_seconds_print(const struct json *r)
+{
+    double before = number(r, "seconds_before"), vain = number(r, "seconds_in_vain");
+    if (before > 0)
+        printf("  %.1f of the seconds were those of the run that it went on from\n", before);
+    if (vain > 0)
+        printf("  %.1f of the seconds were in vain: it went back to a checkpoint, %.0f times in "
+               "all\n",
+               vain, number(r, "went_back"));
+}
+
 void cli_report_print(const struct json *r, const char *run_dir, const char *again)
 {
     char n[32], s[32];
     printf("\n%s: %s examples in %.1f s, %s examples a second\n",
            json_as_string(json_get(r, "job"), "job"), grouped(number(r, "examples"), n),
            number(r, "seconds"), grouped(number(r, "examples_per_second"), s));
+    other_seconds_print(r);
     cli_report_job_print(r);
     if (json_as_string(json_get(r, "warning"), NULL) != NULL)
         printf("\n  warning        %s\n", json_as_string(json_get(r, "warning"), ""));

@@ -136,11 +136,9 @@ static void auc_tile(FILE *out, const struct json *r, const char *split)
     tile(out, name, n(report_page_number(v, "auc"), 4, value), more);
 }
 
-/* Measures of one split: of the last one that there is. */
-static void measure_tiles(FILE *out, const struct json *r)
+/* Measures of one split, or of a day. */
+static void measure_tiles(FILE *out, const struct json *v, const char *split)
 {
-    const char *split = json_absent(json_get(r, "test")) ? "valid" : "test";
-    const struct json *v = json_get(r, split);
     char value[32], text[32], more[64], name[32];
     if (json_absent(v))
         return;
@@ -156,20 +154,40 @@ static void measure_tiles(FILE *out, const struct json *r)
     (void)snprintf(more, sizeof more, "normalised: %s", n(report_page_number(v, "ne"), 4, text));
     (void)snprintf(name, sizeof name, "Logloss, %s", split);
     tile(out, name, n(report_page_number(v, "logloss"), 4, value), more);
-    (void)snprintf(more, sizeof more, "expected error: %s",
-                   n(report_page_number(v, "ece"), 4, text));
+    double ece = report_page_number(v, "ece");
+    (void)snprintf(more, sizeof more, "expected error: %s", n(ece, 4, text));
+    if (isnan(ece)) /* of a day it is not known */
+        (void)snprintf(more, sizeof more, "mean prediction by mean label");
     (void)snprintf(name, sizeof name, "Calibration, %s", split);
     tile(out, name, n(report_page_number(v, "calibration"), 3, value), more);
 }
 
+/* Of a replay, whose days are scored before they are learnt. */
+static void day_tiles(FILE *out, const struct json *r)
+{
+    const struct json *days = json_get(r, "replay.days");
+    size_t count = json_count(days);
+    char value[32], more[64], text[32];
+    if (count == 0)
+        return;
+    const struct json *day = json_array_at(days, count - 1);
+    (void)snprintf(more, sizeof more, "first day: %s",
+                   n(report_page_number(json_array_at(days, 0), "figures.auc"), 4, text));
+    tile(out, "AUC, last day", n(report_page_number(day, "figures.auc"), 4, value), more);
+    measure_tiles(out, json_get(day, "figures"), "last day");
+}
+
 static void tiles(FILE *out, const struct json *r)
 {
+    const char *split = json_absent(json_get(r, "test")) ? "valid" : "test";
     char value[32], text[32], more[64];
     words(out, r);
     fputs("<div class=\"tiles\">\n", out);
     auc_tile(out, r, "valid");
     auc_tile(out, r, "test");
-    measure_tiles(out, r);
+    measure_tiles(out, json_get(r, split), split);
+    if (json_absent(json_get(r, split)))
+        day_tiles(out, r);
     (void)snprintf(more, sizeof more, "%s in all", n(report_page_number(r, "examples"), 0, text));
     tile(out, "Examples / s", n(report_page_number(r, "examples_per_second"), 0, value), more);
     seconds_text(report_page_number(r, "seconds"), value);

@@ -72,10 +72,15 @@ int coord_back_load(struct coord *c, struct err *e)
 {
     const struct coord_progress *at = &c->job.at;
     struct back_record record;
+    struct coord_passed passed;
     struct back_to to;
     int rc = coord_store_get_fixed(c->store, "back", &record, sizeof record, e);
     if (rc == 0 && record.number == at->number)
         c->job.went_back = (uint32_t)record.times;
+    if (rc == 0 || rc == SHOAL_E_NOT_FOUND)
+        rc = coord_store_get_fixed(c->store, "passed", &passed, sizeof passed, e);
+    if (rc == 0 && passed.number == at->number)
+        c->job.passed = passed;
     if (rc == 0 || rc == SHOAL_E_NOT_FOUND)
         rc = coord_store_get_fixed(c->store, "back_to", &to, sizeof to, e);
     if (rc == 0 && to.number == at->number && to.run > at->run && !PLANTED("half_back"))
@@ -134,6 +139,17 @@ static bool taken_put(struct coord *c, const struct coord_saved *s)
     return coord_taken_saved(c, &c->job, record, bytes, true, &e) == 0;
 }
 
+/* What was done since the checkpoint, or since the job went back before, was in vain. */
+static struct coord_passed passed_of(const struct coord_job *j, uint64_t made_ns, uint64_t now_ns)
+{
+    struct coord_passed p = j->passed;
+    uint64_t since = p.back_ns > made_ns ? p.back_ns : made_ns;
+    p.number = j->at.number;
+    p.vain_ns += now_ns > since ? now_ns - since : 0;
+    p.back_ns = now_ns;
+    return p;
+}
+
 /* The progress comes last, and is synced with all that was noted before; what becomes of a
  * coordinator that dies between is stored first (invariant 2). */
 static bool past_put(struct coord *c, const struct coord_from *from, struct coord_progress *at)
@@ -146,12 +162,15 @@ static bool past_put(struct coord *c, const struct coord_from *from, struct coor
     now.elapsed_ns += env_now_ns(c->env) - c->job.started_ns;
     coord_from_progress(from, &now, FROM_BACK, at);
     at->elapsed_ns = now.elapsed_ns; /* what was in vain took its time */
+    const struct coord_passed passed =
+        passed_of(&c->job, from->saved.at.elapsed_ns, now.elapsed_ns);
     return coord_put(c, "counters", &c->counters, sizeof c->counters) &&
            coord_put(c, "back_to", &to, sizeof to) &&
            (PLANTED("back_keeps_rows") || coord_fresh_again(c, now.number)) &&
            later_forget(c, &from->saved) && coord_saved_put(c, &from->saved, at->number, at->run) &&
            taken_put(c, &from->saved) && lanes_raise(c) &&
            coord_note(c, "back", &record, sizeof record) &&
+           coord_note(c, "passed", &passed, sizeof passed) &&
            coord_put(c, "progress", at, sizeof *at);
 }
 

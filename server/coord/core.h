@@ -215,6 +215,14 @@ struct
     char path[LIMIT_PATH];
 };
 
+/* What of at.elapsed_ns is no work of this job's last course; value of "passed" in the store. */
+struct coord_passed {
+    uint64_t number;    /* of the job */
+    uint64_t before_ns; /* of the run that it goes on from */
+    uint64_t vain_ns;   /* since checkpoints that it went back to, all together */
+    uint64_t back_ns;   /* at.elapsed_ns when it last went back */
+};
+
 struct coord_job {
     struct coord_progress at;
     struct coord_asked asked;
@@ -269,6 +277,7 @@ struct coord_job {
     struct json *details[3];
     char *report;       /* owned; the finished one */
     uint32_t went_back; /* times (back.h) */
+    struct coord_passed passed;
     uint64_t laned; /* the run whose lanes were all fenced: from then on their marks are known */
     char lost[ERR_TEXT_MAX]; /* what servers have lost of it (coord_back_want); "": nothing */
     uint64_t short_ns;       /* so long a server took no pushes for lack of disk */

@@ -388,6 +388,8 @@ static struct json *report_json(const struct coord *c)
     if (sampled)
         json_set_int(r, "drawn", (int64_t)all.drawn);
     json_set_number(r, "seconds", seconds);
+    json_set_number(r, "seconds_before", (double)j->passed.before_ns * 1e-9);
+    json_set_number(r, "seconds_in_vain", (double)j->passed.vain_ns * 1e-9);
     json_set_number(r, "train_seconds", train);
     json_set_number(r, "examples_per_second", train > 0 ? (double)examples / train : 0);
     json_set(r, "epochs", epochs_json(j));

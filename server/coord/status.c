@@ -148,6 +148,28 @@ static double rate_of(const struct coord *c)
     return trains && c->members.workers > 0 && !known ? NAN : rate;
 }
 
+/* Of a replay: how many days are over, and the last of them, in short. */
+static struct json *days_json(const struct coord_job *j)
+{
+    enum { DAYS_TOLD = 16 };
+    static const char *const figure[] = {"auc", "logloss", "calibration"};
+    struct json *days = json_new_object(), *last = json_new_array();
+    size_t count = json_count(j->replay.days);
+    for (size_t i = count > DAYS_TOLD ? count - DAYS_TOLD : 0; i < count; i++) {
+        const struct json *day = json_array_at(j->replay.days, i), *of = json_get(day, "figures");
+        struct json *told = json_new_object(), *figures = json_new_object();
+        json_set_string(told, "from", json_as_string(json_get(day, "from"), ""));
+        json_set_int(told, "examples", json_as_int(json_get(day, "examples"), 0));
+        for (size_t k = 0; k < sizeof figure / sizeof figure[0]; k++)
+            json_set_number(figures, figure[k], json_as_number(json_get(of, figure[k]), NAN));
+        json_set(told, "figures", figures);
+        json_append(last, told);
+    }
+    json_set_int(days, "count", (int64_t)count);
+    json_set(days, "last", last);
+    return days;
+}
+
 /* One sentence on what the job waits for; false, and an empty text: nothing. */
 static bool waiting(const struct coord *c, char *text, size_t bytes);
 
@@ -198,6 +220,8 @@ char *coord_status_text(struct coord *c)
         json_set_string(s, "warning", j->warning);
     if (j->profile != NULL)
         json_set(s, "input", json_hold(j->profile));
+    if (j->spec.replay.on)
+        json_set(s, "days", days_json(j));
     coord_objects_json(j, s);
     if (grows)
         json_set_number(

@@ -128,7 +128,9 @@ static int from_take(struct coord *c, struct coord_job *j, const struct coord_fr
         (void)snprintf(j->at.from_path, sizeof j->at.from_path, "%s", f->path);
         return coord_taken_saved(c, j, taken, bytes, false, e);
     }
-    if (!coord_saved_put(c, &f->saved, j->at.number, j->at.run))
+    j->passed = (struct coord_passed){.number = j->at.number, .before_ns = f->saved.at.elapsed_ns};
+    if (!coord_saved_put(c, &f->saved, j->at.number, j->at.run) ||
+        !coord_note(c, "passed", &j->passed, sizeof j->passed))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     coord_from_progress(f, &at, FROM_TO_LOAD, &j->at);
     int rc = coord_grow_load(c, j, e);

@@ -222,6 +222,8 @@ def server_killed_in_memory_sends_the_job_back(space, rows=30000):
     assert run.wait() == 0, run.output()[-3000:]
     report = run.report()
     assert report["went_back"] == 2 and report["restarts"] == 2, (report["went_back"], report["restarts"])
+    assert 0 < report["seconds_in_vain"] < report["seconds"] and report["seconds_before"] == 0, report
+    assert f"{report['seconds_in_vain']:.1f} of the seconds were in vain" in run.output(), run.output()
     assert digests(report) == expected, f"{digests(report)}, undisturbed {expected}"
     assert report["examples"] == over["train.epochs"] * longer(rows) - report["bad_lines"], report["examples"]
 

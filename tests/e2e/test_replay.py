@@ -109,6 +109,9 @@ def a_bad_day_is_seen_and_taken_back(space):
     bad = "2023-11-17"
     status, out = replay(path, "--run-dir", space / "back", "--rewind", bad, "--of", space / "bad", "--leave-out", bad)
     assert status == 0 and "bad/checkpoints/000002" in out, out
+    report = report_of(space / "back")
+    assert 0 < report["seconds_before"] < min(report["seconds"], report_of(space / "bad")["seconds"]) and report["seconds_in_vain"] == 0, report
+    assert f"{report['seconds_before']:.1f} of the seconds were those of the run that it went on from" in out, out
     status, out = replay(path, "--run-dir", space / "never", "--leave-out", bad)
     assert status == 0, out
     assert digests(report_of(space / "back")) == digests(report_of(space / "never")) != digests(report_of(space / "bad"))
@@ -118,6 +121,19 @@ def a_bad_day_is_seen_and_taken_back(space):
     assert status == 0 and "2023-11-17T00:00:00Z" in out and "values that differ" in out and "table emb           differs" in out, out
     status, out = replay("diff", space / "back", space / "never")
     assert status == 0 and "all days are the same" in out and "the same, " in out, out
+
+
+def each_day_is_told(space):
+    """A line a day on the terminal, in order and once, and the last one's figures in the head of the page."""
+    status, out = replay(job(space, log_file(space / "log.csv", events(days=20))), "--run-dir", space / "run")
+    assert status == 0, out
+    found = days(report_of(space / "run"))
+    lines = [line for line in out.replace("\r\033[K", "\n").splitlines() if line.startswith("day ")]
+    assert lines == [f"day {d['from'][:10]}   {d['examples']} examples   AUC {d['figures']['auc']:.4f}   logloss {d['figures']['logloss']:.4f}   "
+                     f"calibration {d['figures']['calibration']:.3f}" for d in found] and len(lines) == 20, out
+    page = (space / "run/report.html").read_text(encoding="utf-8")
+    assert f'AUC, last day</div><div class="v">{found[-1]["figures"]["auc"]:.4f}' in page, page[:5000]
+    assert '<div class="k">Logloss, last day</div>' in page and '<div class="k">Calibration, last day</div>' in page
 
 
 def long_windows_are_taken_back_too(space):
@@ -256,5 +272,5 @@ def folders_tell_the_time(space):
 
 if __name__ == "__main__":
     main([days_and_hours_are_told_and_nothing_depends_on_who_computes, days_of_23_and_25_hours_end_at_local_midnight,
-          folders_tell_the_time, what_is_killed_or_stopped_ends_as_if_it_had_not, a_bad_day_is_seen_and_taken_back, long_windows_are_taken_back_too, a_range_is_a_range,
+          folders_tell_the_time, what_is_killed_or_stopped_ends_as_if_it_had_not, a_bad_day_is_seen_and_taken_back, each_day_is_told, long_windows_are_taken_back_too, a_range_is_a_range,
           a_fleet_replays, what_cannot_be_is_refused])

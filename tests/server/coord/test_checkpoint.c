@@ -1175,6 +1175,8 @@ static void gone_back(uint32_t epochs, uint32_t times)
     job_done();
     rows_once(epochs);
     ck_assert_double_eq(report_number("went_back"), times);
+    ck_assert_double_gt(report_number("seconds_in_vain"), 0);
+    ck_assert_double_lt(report_number("seconds_in_vain"), report_number("seconds"));
     ck_assert_double_eq(report_number("examples"), epochs * 1005);
     ck_assert_double_eq(report_number("worker_deaths"), 0);
     ck_assert_double_eq(report_number("epochs.0.train_logloss"), 0.5);
