@@ -97,6 +97,7 @@ struct coord_worker {
     struct coord_compute by;
     uint32_t lanes_max;
     uint64_t beat_ns;
+    uint64_t reported_id;      /* newest request that was neither a beat nor a question */
     uint64_t asked_id;         /* newest question for a lane: older ones are late copies */
     uint32_t asked_lane;       /* what was granted for it; meaningless without a generation */
     uint64_t asked_generation; /* 0: nothing was */

@@ -20,6 +20,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Whether the request says that its worker gets on with what it has, if it is a new one: a worker
+ * that hears no answer sends the same again and again, and ids of a worker's requests rise. Beats
+ * and questions come from every worker that lives, lists of a log that grows also from one that
+ * cannot train. */
+static bool reports(const struct coord *c, const struct wire *request)
+{
+    bool input = c->job.at.phase == PHASE_INDEX || c->job.at.phase == PHASE_GROW;
+    return request->type != WIRE_TYPE_WORKER_BEAT && request->type != WIRE_TYPE_LANE_NEXT &&
+           (request->type != WIRE_TYPE_OBJECTS || input);
+}
+
 int coord_work_known(struct coord *c, struct coord_ask *a, uint64_t pass)
 {
     a->worker = coord_member_of_pass(&c->members, pass, a->who.key);
@@ -28,9 +39,10 @@ int coord_work_known(struct coord *c, struct coord_ask *a, uint64_t pass)
                        "this worker is not known here: its lease ran out, join again");
     a->worker->beat_ns = env_now_ns(c->env);
     a->worker->peer = a->from;
-    /* it reports; beats and questions come from whoever lives */
-    if (a->request->type != WIRE_TYPE_WORKER_BEAT && a->request->type != WIRE_TYPE_LANE_NEXT)
+    if (reports(c, a->request) && a->request->id > a->worker->reported_id) {
+        a->worker->reported_id = a->request->id;
         coord_stall_moved(a->worker, a->worker->beat_ns);
+    }
     return 0;
 }
 

@@ -320,7 +320,15 @@ static void seats_tick(struct trainer *t)
 
 /* ---- working: the lease ---------------------------------------------------------------------- */
 
-/* What holds the worker up, as far as it can see. */
+/* The coordinator has not been heard for longer than the lease. */
+static bool coordinator_silent(const struct trainer *t)
+{
+    return t->state == WORKING &&
+           env_now_ns(t->env) - client_heard_ns(t->client) > t->lease_ms * MS;
+}
+
+/* What holds the worker up, as far as it can see. One that does not hear the coordinator pushes
+ * nothing, whether its beats arrive there or not: its lanes do not wait for those of others. */
 static void held_up_put(const struct trainer *t, struct wire_WORKER_BEAT *out)
 {
     struct client_reach reach;
@@ -332,7 +340,7 @@ static void held_up_put(const struct trainer *t, struct wire_WORKER_BEAT *out)
     out->slow_shard = reach.slow_shard;
     out->slow_us = reach.slow_us;
     out->usual_us = reach.usual_us;
-    for (uint32_t i = 0; i < t->seat_count; i++)
+    for (uint32_t i = 0; i < t->seat_count && !coordinator_silent(t); i++)
         out->waits += lane_waits(seat_work(t->seat[i]));
     out->read_bytes = taken_bytes() - t->taken_before;
 }
@@ -364,8 +372,7 @@ static enum request_verdict beat_reply(struct request *r, const struct wire *w, 
 /* Until the coordinator is heard again after a silence longer than the lease, nothing is pushed. */
 static void lease_check(struct trainer *t)
 {
-    uint64_t silent = env_now_ns(t->env) - client_heard_ns(t->client);
-    client_mute(t->client, t->state == WORKING && silent > t->lease_ms * MS);
+    client_mute(t->client, coordinator_silent(t));
 }
 
 /* The longest that a step of a lane has been in the hands of a thread; 0: there is none. */
