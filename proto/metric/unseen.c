@@ -102,11 +102,11 @@ static size_t shares_of(const struct json *list, struct share out[LIMIT_FIELDS])
     return count;
 }
 
-/* Of all but number `but`, in order: of an even number the lesser one of the middle. */
-static double median_without(const struct share *s, size_t count, size_t but)
+/* Of all but number `but`, in order, the share that a quarter of them reach or exceed. */
+static double quartile_without(const struct share *s, size_t count, size_t but)
 {
-    size_t middle = count / 2;
-    return count < 2 ? 0 : s[middle >= but && middle + 1 < count ? middle + 1 : middle].share;
+    size_t at = (count - 1) / 4;
+    return s[at >= but ? at + 1 : at].share;
 }
 
 static bool stands_out(const struct share *s, size_t count, size_t i)
@@ -115,7 +115,7 @@ static bool stands_out(const struct share *s, size_t count, size_t i)
     if (s[i].values < VALUES_LEAST)
         return false;
     return share > 0.5 || (share >= UNSEEN_SHARE && count > 1 &&
-                           share >= UNSEEN_TIMES * median_without(s, count, i));
+                           share >= UNSEEN_TIMES * quartile_without(s, count, i));
 }
 
 /* Appends "NAME 12 %"; false: `most` are told. */

@@ -33,7 +33,8 @@ void unseen_json_add(struct json *to, const struct json *from);
 
 /* The fields that stand out, largest share first, as a sentence about `where` ("data.valid"); ""
  * where none does: more than half of their values have no row, or UNSEEN_SHARE at least and
- * UNSEEN_TIMES the median of the other fields. */
+ * UNSEEN_TIMES the upper quartile of the other fields: where a quarter of them have rare values, as
+ * the many fields of a log have, none stands out by those. */
 #define UNSEEN_SHARE 0.1
 #define UNSEEN_TIMES 5
 void unseen_note(const struct json *list, const char *where, char *text, size_t bytes);

@@ -39,12 +39,13 @@ START_TEST(unseen_field_stands_out_by_its_share)
     check_note((const int[]){20, 1000, 10, 0}, 4, "have no row: f1 100 %;");
     check_note((const int[]){1000, 999, 1000}, 3, "f0 100 %, f2 100 %, f1 100 %;");
     check_note((const int[]){20, 120, 10, 0}, 4, "have no row: f1 12 %;");
+    check_note((const int[]){400, 0, 0, 0, 126, 3, 0, 0, 0, 0}, 10, "no row: f0 40 %, f4 13 %;");
     check_note((const int[]){501}, 1, "f0 50 %;");
     ck_assert_ptr_nonnull(strstr(text, "data.valid: "));
 }
 END_TEST
 
-/* Rare values of every field; less than a tenth; one field alone. */
+/* Rare values of every field, or of four in ten; less than a tenth; one field alone. */
 START_TEST(unseen_fields_alike_do_not_stand_out)
 {
     check_note((const int[]){0, 0, 0}, 3, "");
@@ -52,6 +53,7 @@ START_TEST(unseen_fields_alike_do_not_stand_out)
     check_note((const int[]){300, 250, 240, 260}, 4, "");
     check_note((const int[]){60, 290, 70}, 3, "");
     check_note((const int[]){400}, 1, "");
+    check_note((const int[]){127, 126, 104, 96, 0, 0, 0, 0, 0, 0}, 10, "");
 }
 END_TEST
 
