@@ -20,8 +20,7 @@
  *     name might come back with a new content. [assert: free_take]
  *     [test: a_trimmed_segment_is_used_again_once_its_name_is_on_disk]
  *  8. What shed gives back goes when the head that stays is on disk, or a loss of power might leave
- *     none, and a generation be used twice. [test: what_is_shed_goes_behind_a_head_on_disk,
- *     what_was_synced_is_there]
+ *     none, and a generation be used twice. [test: a_head_outlasts_what_was_shed]
  */
 #include "embedding/journal/journal.h"
 

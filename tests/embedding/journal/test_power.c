@@ -259,6 +259,30 @@ START_TEST(a_trimmed_segment_is_used_again_once_its_name_is_on_disk)
 }
 END_TEST
 
+/* Whichever of the names that changed are on disk, one says what comes next. */
+START_TEST(a_head_outlasts_what_was_shed)
+{
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        teardown();
+        setup();
+        struct journal *j = open_good(0);
+        append(j, 3 * EACH);
+        sync_all(j);
+        ck_assert_int_eq(journal_shed(j, NULL), 0);
+        power_cut(j, seed);
+        uint64_t last;
+        struct err e = {0};
+        int rc;
+        j = try_open(3 * EACH, &last, &rc, &e);
+        ck_assert_msg(rc == 0, "seed %" PRIu64 ": %s", seed, e.text);
+        ck_assert_uint_eq(last, 3 * EACH);
+        append(j, 1);
+        ck_assert_msg(there("seg-0000000000000005"), "seed %" PRIu64, seed);
+        journal_close(j);
+    }
+}
+END_TEST
+
 static void head_change(const char *name, uint64_t generation)
 {
     char path[LIMIT_PATH + 64];
@@ -543,6 +567,7 @@ int main(void)
     tcase_add_test(t, a_disk_keeps_what_was_synced);
     tcase_add_loop_test(t, a_failed_sync_leaves_pages_that_no_sync_writes, 0, 2);
     tcase_add_test(t, a_trimmed_segment_is_used_again_once_its_name_is_on_disk);
+    tcase_add_test(t, a_head_outlasts_what_was_shed);
     tcase_add_test(t, a_newer_generation_in_an_older_name_is_no_damage);
     tcase_add_loop_test(t, a_gap_below_the_floor_is_no_damage, 0, 3);
     tcase_add_loop_test(t, a_head_that_power_took_is_no_damage_at_the_floor, 0, 2);
