@@ -26,9 +26,16 @@
  * cannot train. */
 static bool reports(const struct coord *c, const struct wire *request)
 {
-    bool input = c->job.at.phase == PHASE_INDEX || c->job.at.phase == PHASE_GROW;
-    return request->type != WIRE_TYPE_WORKER_BEAT && request->type != WIRE_TYPE_LANE_NEXT &&
-           (request->type != WIRE_TYPE_OBJECTS || input);
+    switch (request->type) {
+    case WIRE_TYPE_WORKER_BEAT:
+    case WIRE_TYPE_LANE_NEXT:
+        return false;
+    case WIRE_TYPE_OBJECTS:
+    case WIRE_TYPE_TAKEN:
+        return c->job.at.phase == PHASE_INDEX || c->job.at.phase == PHASE_GROW;
+    default:
+        return true;
+    }
 }
 
 int coord_work_known(struct coord *c, struct coord_ask *a, uint64_t pass)
