@@ -127,11 +127,11 @@ static int code_of_exit(int exit_status)
 /* The kernel gives no reason; short memory is the usual one. */
 static int killed(const char *what, int signal, struct err *e)
 {
-    return err_set(e, SHOAL_E_STOPPED, "%s was killed by signal %d (%s)%s", what, signal,
-                   strsignal(signal),
-                   signal == SIGKILL ? ": by hand, or by the kernel where memory is short (dmesg "
-                                       "tells); nothing was written, the same line begins again"
-                                     : "");
+    return err_set(
+        e, SHOAL_E_STOPPED,
+        "%s was killed by signal %d (%s)%s; nothing was written, the same line begins again", what,
+        signal, strsignal(signal),
+        signal == SIGKILL ? ": by hand, or by the kernel where memory is short (dmesg tells)" : "");
 }
 
 int child_error(const struct child *c, struct err *e)
@@ -180,17 +180,27 @@ static int program_path(const char *name, char path[LIMIT_PATH], struct err *e)
     return 0;
 }
 
+static struct process standing_in;
+
+static void hand_on(int signo)
+{
+    process_signal(&standing_in, signo);
+}
+
 int child_stand_in(const char *const argv[], int *status, struct err *e)
 {
     char path[LIMIT_PATH];
-    struct process p;
+    struct process *p = &standing_in;
     int rc = program_path(argv[0], path, e);
     if (rc == 0)
-        rc = process_start(&p, argv,
+        rc = process_start(p, argv,
                            &(struct process_options){.program = path, .death_signal = SIGTERM}, e);
     if (rc != 0)
         return rc;
-    struct process_end end = process_wait(&p);
+    /* we live to tell its end */
+    (void)sigaction(SIGTERM, &(struct sigaction){.sa_handler = hand_on}, NULL);
+    (void)sigaction(SIGINT, &(struct sigaction){.sa_handler = hand_on}, NULL);
+    struct process_end end = process_wait(p);
     *status = process_exit_status(&end);
     return end.signal == 0 ? 0 : killed(argv[0], end.signal, e);
 }

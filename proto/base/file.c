@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -20,13 +21,19 @@ static int system_open(const char *path, int flags, mode_t mode)
     return open(path, flags, mode);
 }
 
+/* A link leads to its file: /proc/self/fd/N to one without a name. */
+static int system_link(const char *from, const char *to)
+{
+    return linkat(AT_FDCWD, from, AT_FDCWD, to, AT_SYMLINK_FOLLOW);
+}
+
 static const struct file_ops of_system = {.open = system_open,
                                           .write = write,
                                           .sync = fsync,
                                           .sync_data = fdatasync,
                                           .truncate = truncate,
                                           .rename = rename,
-                                          .link = link,
+                                          .link = system_link,
                                           .unlink = unlink,
                                           .mkdir = mkdir,
                                           .rmdir = rmdir};
@@ -190,18 +197,22 @@ int file_copy(int from, int to, uint64_t most)
     return rc;
 }
 
+static int folder_of(const char *path, char folder[PATH_MAX])
+{
+    const char *slash = strrchr(path, '/');
+    int n = slash == NULL
+                ? snprintf(folder, PATH_MAX, ".")
+                : snprintf(folder, PATH_MAX, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    if (n < PATH_MAX)
+        return 0;
+    errno = ENAMETOOLONG;
+    return -1;
+}
+
 int file_sync_name(const char *path)
 {
     char folder[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    int n = slash == NULL ? snprintf(folder, sizeof folder, ".")
-                          : snprintf(folder, sizeof folder, "%.*s",
-                                     slash == path ? 1 : (int)(slash - path), path);
-    if ((size_t)n >= sizeof folder) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    return file_sync_folder(folder);
+    return folder_of(path, folder) == 0 ? file_sync_folder(folder) : -1;
 }
 
 int file_temporary(char *path)
@@ -220,6 +231,17 @@ int file_temporary(char *path)
             return fd;
     }
     return -1;
+}
+
+int file_nameless(char *path, size_t bytes)
+{
+    char folder[PATH_MAX];
+    bool can = folder_of(path, folder) == 0 && access("/proc/self/fd", X_OK) == 0;
+    int fd = can ? file_open(folder, O_RDWR | O_TMPFILE, 0600) : -1;
+    if (fd < 0) /* the folder, or its file system, has no such files (NFS) */
+        return file_temporary(path);
+    (void)snprintf(path, bytes, "/proc/self/fd/%d", fd);
+    return fd;
 }
 
 int file_place(const char *from, const char *to)

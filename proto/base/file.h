@@ -62,6 +62,10 @@ int file_copy(int from, int to, uint64_t most);
 /* A new file, open for reading and writing by its owner alone. path ends in XXXXXX, which become
  * what nobody has taken. */
 int file_temporary(char *path);
+/* Likewise, but without a name where the file system has such files: of a process that is killed
+ * nothing stays. path, with room for `bytes`, becomes what file_place takes while the file is open.
+ */
+int file_nameless(char *path, size_t bytes);
 /* A file that is whole gets its name, unless that is taken: EEXIST, and then, as at any error, it
  * keeps the one it has. */
 int file_place(const char *from, const char *to);

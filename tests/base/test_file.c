@@ -164,6 +164,33 @@ START_TEST(no_two_temporaries_are_one)
 }
 END_TEST
 
+START_TEST(a_file_without_a_name_gets_one_when_it_is_whole)
+{
+    char path[128], named[128];
+    for (int names = 0; names < 2; names++) {
+        snprintf(path, sizeof path, "%s/t-XXXXXX", folder);
+        if (names == 1) /* as NFS says: it has a name from the first on */
+            file_fault_set(&(struct file_fault){.at = 1, .why = EOPNOTSUPP});
+        int fd = file_nameless(path, sizeof path);
+        ck_assert_int_ge(fd, 0);
+        ck_assert_int_eq(strncmp(path, "/proc/self/fd/", 14) != 0, names);
+        ck_assert_int_eq(file_write_all(fd, "new", 3), 0);
+        ck_assert_int_eq(file_place(path, in("placed")), 0);
+        snprintf(named, sizeof named, "%s", path);
+        close(fd);
+        ck_assert_int_ne(access(named, F_OK), 0);
+        holds(in("placed"), "new");
+        snprintf(path, sizeof path, "%s/t-XXXXXX", folder);
+        fd = file_nameless(path, sizeof path);
+        ck_assert_int_eq(file_place(path, in("placed")), -1);
+        ck_assert_int_eq(errno, EEXIST);
+        close(fd);
+        holds(in("placed"), "new");
+        ck_assert_int_eq(unlink(in("placed")), 0);
+    }
+}
+END_TEST
+
 START_TEST(a_name_that_is_taken_stays)
 {
     char new[128];
@@ -390,6 +417,7 @@ int main(void)
     tcase_add_test(t, a_file_over_the_limit_is_not_read);
     tcase_add_test(t, a_copy_ends_where_it_is_told);
     tcase_add_test(t, no_two_temporaries_are_one);
+    tcase_add_test(t, a_file_without_a_name_gets_one_when_it_is_whole);
     tcase_add_test(t, a_name_that_is_taken_stays);
     tcase_add_test(t, a_stream_empties_or_appends_through_the_door);
     tcase_add_test(t, folders_are_made_down_to_the_last);

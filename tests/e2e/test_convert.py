@@ -62,5 +62,27 @@ def what_is_wrong_is_said(space):
     assert run.wait() == 74 and "block 0 of 1 is damaged" in run.output(), run.output()
 
 
+def what_is_killed_leaves_nothing(space):
+    """However the command ends while the file is written; of a signal that it can tell of, it tells."""
+    job = job_file(space / "job.yaml", synth(space / "train.tsv", 60000, 1))
+    for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
+        said = subprocess.Popen([SHOAL, "convert", str(job), "--out", "log.events"], cwd=str(space), stderr=subprocess.PIPE, text=True)
+        writes = 0
+        while said.poll() is None and not writes:
+            for child in pathlib.Path(f"/proc/{said.pid}/task/{said.pid}/children").read_text().split():
+                with contextlib.suppress(OSError):
+                    open_there = [os.readlink(f"/proc/{child}/fd/{fd}") for fd in os.listdir(f"/proc/{child}/fd")]
+                    if any("log.events" in name or f"{space}/#" in name for name in open_there):  # with a name, or without
+                        writes = int(child)
+        assert writes, said.communicate()
+        said.send_signal(number)
+        words = said.communicate()[1]
+        if number != signal.SIGKILL:
+            assert f"was killed by signal {int(number)} " in words and "nothing was written" in words and said.returncode == 69, (words, said.returncode)
+        while os.path.exists(f"/proc/{writes}/fd/0"):  # the command's death ends it
+            time.sleep(0.01)
+        assert not list(space.path.glob("log.events*")), list(space.path.glob("log.events*"))
+
+
 if __name__ == "__main__":
-    main([text_events_and_kept_rows_train_the_same, what_is_wrong_is_said])
+    main([what_is_killed_leaves_nothing, text_events_and_kept_rows_train_the_same, what_is_wrong_is_said])

@@ -56,7 +56,7 @@ static int fault_rename(const char *from, const char *to)
 
 static int fault_link(const char *from, const char *to)
 {
-    return fails() ? -1 : link(from, to);
+    return fails() ? -1 : linkat(AT_FDCWD, from, AT_FDCWD, to, AT_SYMLINK_FOLLOW);
 }
 
 static int fault_unlink(const char *path)

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 struct events_writer {
-    char path[LIMIT_PATH], temporary[LIMIT_PATH + 16];
+    char path[LIMIT_PATH], temporary[LIMIT_PATH + 32];
     int fd;
     const struct columns *columns; /* borrowed */
     char *lines;                   /* owned */
@@ -99,7 +99,7 @@ int events_create(const char *path, const struct columns *c, struct events_write
     w->columns = c;
     snprintf(w->path, sizeof w->path, "%s", path);
     snprintf(w->temporary, sizeof w->temporary, "%s.tmp-XXXXXX", path);
-    w->fd = file_temporary(w->temporary);
+    w->fd = file_nameless(w->temporary, sizeof w->temporary);
     w->lines = lines_of(c, &w->line_bytes);
     int rc = 0;
     if (w->fd < 0)
