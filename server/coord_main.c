@@ -23,6 +23,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,9 +55,10 @@ struct daemon {
     struct env *env;
     struct env_timer status;
     struct server_list list;
-    char last[LIMIT_PATH + 16];   /* the list that was taken last, in data_dir */
-    struct env_timer look;        /* at the list */
-    char place[LIMIT_PATH + 256]; /* HOST:FOLDER of its reports */
+    char last[LIMIT_PATH + 16];      /* the list that was taken last, in data_dir */
+    char trouble[ERR_TEXT_MAX + 64]; /* with the list, while an older one counts; empty: none */
+    struct env_timer look;           /* at the list */
+    char place[LIMIT_PATH + 256];    /* HOST:FOLDER of its reports */
     struct coord_tensorboard tensorboard;
     struct coord_hook hook;
 };
@@ -142,20 +144,18 @@ static int list_take(struct daemon *d, struct err *e)
         return rc;
     log_info("%u keys are allowed by %s", list->count, d->list.path);
     server_keys_list_keep(&d->list, text, bytes);
-    coord_keys_trouble(d->coord, "");
+    d->trouble[0] = 0;
     return list_set(d, list, text, bytes, e);
 }
 
 static void list_again(struct daemon *d)
 {
     struct err e = {0};
-    char text[ERR_TEXT_MAX + 64];
     int rc = list_take(d, &e);
     if (rc != 0) {
-        (void)snprintf(text, sizeof text,
+        (void)snprintf(d->trouble, sizeof d->trouble,
                        "another allow-list is not taken, the former one stays: %s", e.text);
-        log_error("%s", text);
-        coord_keys_trouble(d->coord, text);
+        log_error("%s", d->trouble);
     }
     log_audit(.operation = "KEYLIST", .object = d->list.path, .result = rc == 0 ? "ok" : "refused");
 }
@@ -183,7 +183,7 @@ static int list_begin(struct daemon *d, struct err *e)
         if (rc != 0)
             return rc;
         log_error("%s", e->text);
-        coord_keys_trouble(d->coord, e->text);
+        (void)snprintf(d->trouble, sizeof d->trouble, "%s", e->text);
         rc = list_set(d, list, text, bytes, e);
     }
     if (rc != 0)
@@ -191,6 +191,27 @@ static int list_begin(struct daemon *d, struct err *e)
     d->look.fire = look_fire;
     env_timer_start(d->env, &d->look, LOOK_NS);
     return 0;
+}
+
+/* coord_options.problems. */
+static void problems(void *context, struct json *list)
+{
+    const struct daemon *d = context;
+    struct net_refused refused[NET_REFUSED_MOST];
+    char text[256];
+    uint64_t now_ns = env_now_ns(d->env);
+    uint32_t count = net_refused(d->net, refused);
+    if (d->trouble[0] != 0)
+        json_append_string(list, d->trouble);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct net_refused *r = &refused[i];
+        (void)snprintf(text, sizeof text,
+                       "the key %.10s.. is refused, shown from %s for %" PRIu64 " s, %" PRIu64
+                       " times: the allow-list has no such key; give it a line, or stop the daemon "
+                       "or command that shows it",
+                       r->key, r->address, (now_ns - r->first_ns) / UINT64_C(1000000000), r->count);
+        json_append_string(list, text);
+    }
 }
 
 /* ---- signals and the status ------------------------------------------------------------------ */
@@ -270,6 +291,7 @@ static int serve(const struct coord_config *config, struct live *live, struct er
                                .hook_poll = hook_poll,
                                .hook_stop = hook_stop,
                                .insecure = server_keys_insecure(&ask, daemon.keys),
+                               .problems = problems,
                                .context = &daemon};
     struct coord_store *store = NULL;
     struct coord *coord = NULL;

@@ -765,6 +765,11 @@ static int keys_ask(struct net *n, struct err *e)
     return sock_keys_ask(n->router->sock, n->options.keys, zap_domain_name(n->domain), e);
 }
 
+uint32_t net_refused(const struct net *n, struct net_refused out[NET_REFUSED_MOST])
+{
+    return n->domain != NULL ? zap_domain_refused(n->domain, out) : 0;
+}
+
 void net_allow(struct net *n, struct keylist *list)
 {
     if (n->domain != NULL)

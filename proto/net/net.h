@@ -55,6 +55,15 @@ int net_listen_check(const char *endpoint, bool keys, bool insecure_plaintext, s
 bool net_listened(const char *endpoint);
 /* From now on these may come, and be what the list says, open connections too; takes it over. */
 void net_allow(struct net *n, struct keylist *list);
+/* Keys that were shown in the last NET_REFUSED_NS and are not in the list, at most NET_REFUSED_MOST
+ * of them; returns how many. The one longest silent makes room. */
+#define NET_REFUSED_MOST 16u
+#define NET_REFUSED_NS UINT64_C(15000000000)
+struct net_refused {
+    char key[KEYFILE_KEY], address[64];
+    uint64_t first_ns, last_ns, count; /* monotonic */
+};
+uint32_t net_refused(const struct net *n, struct net_refused out[NET_REFUSED_MOST]);
 void net_set_handler(struct net *n, const struct env_handler *handler, void *core);
 /* Runs the loop until env_stop (from a callback, or before) or net_interrupt (any thread,
  * signal-safe). After a stop no message is delivered; while queues are being sent, timers and work

@@ -34,6 +34,7 @@ struct zap_domain {
     char name[32];
     struct keylist *list; /* owned */
     uint64_t version;
+    struct net_refused refused[NET_REFUSED_MOST]; /* count 0: free */
     struct zap_domain *next;
 };
 
@@ -93,6 +94,49 @@ void zap_domain_free(struct zap_domain *d)
     free(d);
 }
 
+/* ---- who is refused -------------------------------------------------------------------------- */
+
+static bool lately(const struct net_refused *r, uint64_t now_ns)
+{
+    return r->count > 0 && now_ns - r->last_ns < NET_REFUSED_NS;
+}
+
+/* Under the lock. */
+static void refused_note(struct zap_domain *d, const char *key, const char *address)
+{
+    uint64_t now_ns = time_monotonic_ns();
+    struct net_refused *to = &d->refused[0];
+    for (uint32_t i = 0; i < NET_REFUSED_MOST; i++) {
+        struct net_refused *r = &d->refused[i];
+        if (r->count > 0 && strcmp(r->key, key) == 0 && strcmp(r->address, address) == 0) {
+            to = r;
+            break;
+        }
+        if (r->last_ns < to->last_ns)
+            to = r;
+    }
+    if (strcmp(to->key, key) != 0 || strcmp(to->address, address) != 0 || !lately(to, now_ns)) {
+        *to = (struct net_refused){.first_ns = now_ns};
+        (void)snprintf(to->key, sizeof to->key, "%s", key);
+        (void)snprintf(to->address, sizeof to->address, "%s", address);
+    }
+    to->last_ns = now_ns;
+    to->count++;
+}
+
+uint32_t zap_domain_refused(struct zap_domain *d, struct net_refused out[NET_REFUSED_MOST])
+{
+    uint64_t now_ns = time_monotonic_ns();
+    uint32_t count = 0;
+    pthread_mutex_lock(&lock);
+    for (uint32_t i = 0; i < NET_REFUSED_MOST; i++)
+        if (lately(&d->refused[i], now_ns) &&
+            (d->list == NULL || keylist_find(d->list, d->refused[i].key) == NULL))
+            out[count++] = d->refused[i];
+    pthread_mutex_unlock(&lock);
+    return count;
+}
+
 /* ---- questions ------------------------------------------------------------------------------- */
 
 struct question {
@@ -139,10 +183,10 @@ static void address_of(const struct question *q, char out[64])
 }
 
 /* Whether the holder of the key may come in, who it is, and why not. */
-static const char *judge(const struct question *q, char key[KEYFILE_KEY],
+static const char *judge(const struct question *q, const char *address, char key[KEYFILE_KEY],
                          struct keylist_entry *found)
 {
-    const struct zap_domain *d;
+    struct zap_domain *d;
     key[0] = 0;
     found->key[0] = 0;
     if (q->frames != FRAMES || !is(q, AT_VERSION, "1.0") || !is(q, AT_MECHANISM, "CURVE") ||
@@ -157,6 +201,8 @@ static const char *judge(const struct question *q, char key[KEYFILE_KEY],
     const struct keylist_entry *entry = list != NULL ? keylist_find(list, key) : NULL;
     if (entry != NULL)
         *found = *entry;
+    else if (list != NULL)
+        refused_note(d, key, address);
     pthread_mutex_unlock(&lock);
     return entry != NULL ? NULL : list == NULL ? "no-list-yet" : "not-listed";
 }
@@ -201,9 +247,9 @@ static void *serve(void *socket)
     char key[KEYFILE_KEY], address[64];
     (void)pthread_setname_np(pthread_self(), "keys");
     while (question_read(socket, &q)) {
-        const char *why = judge(&q, key, &who);
-        bool come = why == NULL || PLANTED("strangers_come_in"); /* 1 */
         address_of(&q, address);
+        const char *why = judge(&q, address, key, &who);
+        bool come = why == NULL || PLANTED("strangers_come_in"); /* 1 */
         connect_tell(&recent, key, come ? &who : NULL, address, come ? "ok" : why);
         if (!answer(socket, &q, come, key))
             break;

@@ -6,12 +6,13 @@
  * that another list counts at once.
  *
  * Thread: domains are made, changed and read by their net's thread; one thread of the process
- * answers. */
+ * answers, and notes who was refused. */
 #ifndef PROTO_NET_ZAP_H
 #define PROTO_NET_ZAP_H
 
 #include "proto/base/err.h"
 #include "proto/net/keylist.h"
+#include "proto/net/net.h"
 
 #include <stdint.h>
 
@@ -30,6 +31,8 @@ const char *zap_domain_name(const struct zap_domain *d);
 void zap_domain_set(struct zap_domain *d, struct keylist *l);
 /* Of its thread; NULL: none yet. `version` goes up with each. */
 const struct keylist *zap_domain_list(const struct zap_domain *d, uint64_t *version);
+/* net_refused (net.h). */
+uint32_t zap_domain_refused(struct zap_domain *d, struct net_refused out[NET_REFUSED_MOST]);
 void zap_domain_free(struct zap_domain *d); /* NULL is fine */
 
 #endif

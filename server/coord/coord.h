@@ -10,6 +10,7 @@
 
 #include "proto/base/env.h"
 #include "proto/base/err.h"
+#include "proto/base/json.h"
 #include "proto/base/limits.h"
 #include "proto/job/config.h"
 #include "server/coord/folder.h"
@@ -55,6 +56,9 @@ struct coord_options {
      * tells when it has. */
     void (*hook_stop)(void *context, bool kill);
     bool insecure; /* it listens on tcp without keys: told in its status */
+    /* Adds sentences on what the daemon sees wrong: its allow-list, keys that it refuses; may be
+     * NULL */
+    void (*problems)(void *context, struct json *list);
     void *context;
 };
 
@@ -66,9 +70,6 @@ void coord_free(struct coord *c); /* stops its timer; NULL is fine */
 /* Another allow-list (keys.h): its text, which the daemon has read and goes by already. NOMEM: the
  * shards keep the one before. */
 int coord_keys_set(struct coord *c, const char *text, size_t bytes, struct err *e);
-/* What is wrong with the allow-list's file while an older list counts, told in the status; "":
- * nothing. */
-void coord_keys_trouble(struct coord *c, const char *text);
 /* With the coordinator as `core`. */
 extern const struct env_handler coord_handler;
 /* What it is doing, in one line for people (systemctl status). */

@@ -54,11 +54,6 @@ int coord_keys_set(struct coord *c, const char *text, size_t bytes, struct err *
     return 0;
 }
 
-void coord_keys_trouble(struct coord *c, const char *text)
-{
-    (void)snprintf(c->keys.trouble, sizeof c->keys.trouble, "%s", text);
-}
-
 static void tell(struct coord *c, struct coord_shard *s)
 {
     struct wire w = {.type = WIRE_TYPE_KEYLIST, .id = c->keys.version};

@@ -26,8 +26,7 @@ struct coord;
 struct coord_keys {
     char *text; /* owned; NULL: there is no list */
     size_t bytes;
-    uint64_t version;               /* 0: none */
-    char trouble[2 * ERR_TEXT_MAX]; /* with its file; empty: none */
+    uint64_t version; /* 0: none */
 };
 
 /* Reads back whose the servers are. */

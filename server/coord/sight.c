@@ -213,8 +213,8 @@ struct json *coord_sight_problems(const struct coord *c)
             "servers: a job that ran before is not known here; %s; --start-from fleet begins a job "
             "with the rows as they are",
             c->cluster.way_back);
-    if (c->keys.trouble[0] != 0)
-        say(list, "%s", c->keys.trouble);
+    if (c->options.problems != NULL)
+        c->options.problems(c->options.context, list);
     servers_say(c, list);
     strangers_say(c, list);
     workers_say(c, list);

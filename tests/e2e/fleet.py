@@ -68,6 +68,9 @@ class Fleet:
     def said(self, who):
         return self.running[who].log.read_text(errors="replace")
 
+    def told(self):
+        return shoal("status", "--coordinator", self.endpoint)
+
     def doctor(self):
         return shoal("doctor", "--cluster", "--coordinator", self.endpoint)
 

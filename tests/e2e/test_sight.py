@@ -4,6 +4,7 @@ must both tell the truth of it. Those with networks of their own need root and `
 import re
 
 from fleet import *
+from test_keys import PARTS, Keyed
 
 LONG = {"model.kind": "lr", "train.epochs": 100000, "train.consistency": "ssp", "train.staleness": 1, "train.lanes": 4, "coordinator.lease": "2s"}
 
@@ -11,13 +12,13 @@ LONG = {"model.kind": "lr", "train.epochs": 100000, "train.consistency": "ssp", 
 def told(fleet, text, doctor=69, seconds=20):
     """Waits until status and doctor both hold the text, and the doctor ends so."""
     def look():
-        status = shoal("status", "--coordinator", fleet.endpoint)
+        status = fleet.told()
         d = fleet.doctor()
         return re.search(text, status.stdout) and (re.search(text, d.stdout) or doctor == 0) and d.returncode == doctor
     try:
         within(seconds, f"both to say: {text}", look)
     except AssertionError as e:
-        raise AssertionError(f"{e}\n{shoal('status', '--coordinator', fleet.endpoint)}\n{fleet.doctor()}") from None
+        raise AssertionError(f"{e}\n{fleet.told()}\n{fleet.doctor()}") from None
 
 
 def worker(fleet, job, who="w"):
@@ -85,6 +86,18 @@ def a_worker_without_a_job_is_listed(space):
         worker(fleet, job, "idle-one")
         told(fleet, "worker +idle-one +waits for a job", doctor=0)
         assert "1 without a job" in fleet.doctor().stdout
+
+
+def a_key_that_is_not_listed_is_named(space):
+    """A worker whose key the coordinator does not know: its unit looked well, and nothing told of it. A line in the list, and it comes in."""
+    with Keyed(space).up() as f:
+        f.fits()
+        f.start("eve", "shoal-worker", "run", "--set", f"coordinator={f.endpoint}", "--set", f"keys={space / 'eve.key'}", "--set", "name=eve")
+        pub = f.lines["eve"].split()[0][:10]
+        told(f, re.escape(f"the key {pub}.. is refused, shown from 127.0.0.1 for") + r" \d+ s, \d+ times: the allow-list has no such key")
+        f.lines["eve"] = f.lines["eve"].replace(" admin ", " worker ")
+        f.allow(*[n for n in PARTS if n != "coordinator"])
+        told(f, "worker +eve +waits for a job", doctor=0)
 
 
 def a_full_disk_is_named(space):
@@ -337,6 +350,6 @@ def a_worker_cut_off_from_one_server_is_named_and_got_round(space):
 
 if __name__ == "__main__":
     main([a_dead_server_is_named_and_so_is_a_stopped_one, a_refused_server_is_named_with_the_reason, a_server_too_many_is_named,
-          a_worker_without_a_job_is_listed, a_full_disk_is_named, a_disk_that_hangs_is_told_as_that, a_coordinator_that_is_away_is_told,
+          a_worker_without_a_job_is_listed, a_key_that_is_not_listed_is_named, a_full_disk_is_named, a_disk_that_hangs_is_told_as_that, a_coordinator_that_is_away_is_told,
           a_lost_state_of_the_coordinator_is_told, a_failed_job_has_its_reason, a_rate_is_told_or_none, a_server_at_all_addresses_is_told_by_one,
           a_name_without_an_address_is_told, a_worker_cut_off_from_one_server_is_named_and_got_round])
