@@ -14,8 +14,9 @@
     "%s is now %s %s, and needs no run's folder but a checkpoint's, or a run with "                \
     "checkpoint.at_end: true"
 
-/* Whether folder/name is a checkpoint that will do, made after `newest` was. */
-static bool better(const char *folder, const char *name, bool start, char newest[64],
+/* Whether folder/name is a checkpoint that will do, made after `newest` was, whose place it takes.
+ */
+static bool better(const char *folder, const char *name, bool start, struct json **newest,
                    char path[LIMIT_PATH])
 {
     struct err silent;
@@ -23,15 +24,12 @@ static bool better(const char *folder, const char *name, bool start, char newest
     (void)snprintf(path, LIMIT_PATH, "%.700s/%.255s", folder, name);
     if (name[0] == '.' || checkpoint_manifest(path, &m, &silent) != 0)
         return false;
-    const char *date = json_as_string(json_get(m, "date"), ""),
-               *phase = json_as_string(json_get(m, "phase"), "");
-    char age[64]; /* those of one second by their names, which are numbers */
-    (void)snprintf(age, sizeof age, "%.24s %.32s", date, name);
+    const char *phase = json_as_string(json_get(m, "phase"), "");
     bool end = strcmp(phase, "digest") == 0 || json_as_bool(json_get(m, "end"), false);
-    bool good = (!start || end) && strcmp(age, newest) > 0;
+    bool good = (!start || end) && manifest_order(m, *newest) > 0;
+    json_free(good ? *newest : m);
     if (good)
-        (void)snprintf(newest, 64, "%s", age);
-    json_free(m);
+        *newest = m;
     return good;
 }
 
@@ -49,7 +47,8 @@ static int end_missing(const char *run, const char *folder, struct err *e)
 /* Of a run of `shoal local`. */
 static int run_find(const char *run, bool start, char out[LIMIT_PATH], struct err *e)
 {
-    char folder[LIMIT_PATH], path[LIMIT_PATH], newest[64] = "";
+    char folder[LIMIT_PATH], path[LIMIT_PATH];
+    struct json *newest = NULL;
     struct file_walk w;
     const char *name;
     struct job job;
@@ -63,11 +62,12 @@ static int run_find(const char *run, bool start, char out[LIMIT_PATH], struct er
         return rc;
     if (file_walk_open(&w, folder)) {
         while ((name = file_walk_next(&w)) != NULL)
-            if (better(folder, name, start, newest, path))
+            if (better(folder, name, start, &newest, path))
                 (void)snprintf(out, LIMIT_PATH, "%s", path);
         file_walk_close(&w);
     }
-    if (newest[0] != 0)
+    json_free(newest);
+    if (newest != NULL)
         return 0;
     return start ? end_missing(run, folder, e)
                  : err_set(e, SHOAL_E_NOINPUT,

@@ -205,9 +205,8 @@ struct listed {
 static int listed_compare(const void *a, const void *b)
 {
     const struct listed *x = a, *y = b;
-    int by_date = strcmp(json_as_string(json_get(x->manifest, "date"), ""),
-                         json_as_string(json_get(y->manifest, "date"), ""));
-    return by_date != 0 ? by_date : strcmp(x->name, y->name);
+    int order = manifest_order(x->manifest, y->manifest);
+    return order != 0 ? order : strcmp(x->name, y->name);
 }
 
 static int list_read(const char *dir, struct listed **out, size_t *count, struct err *e)

@@ -23,6 +23,36 @@ bool manifest_name_ok(const char *name)
     return bytes < 4 || strcmp(name + bytes - 4, ".tmp") != 0;
 }
 
+bool manifest_name_counts(const char *name)
+{
+    return name[0] != 0 && strspn(name, "0123456789") == strlen(name) && strlen(name) < 16;
+}
+
+static int64_t number_of(const struct json *m)
+{
+    const char *name = json_as_string(json_get(m, "name"), "");
+    int64_t named = manifest_name_counts(name) ? (int64_t)strtoull(name, NULL, 10) : 0;
+    return m == NULL ? -1 : json_as_int(json_get(m, "number"), named);
+}
+
+static int compare(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+int manifest_order(const struct json *a, const struct json *b)
+{
+    static const char *const keys[] = {"run", "epoch", "examples"};
+    const char *x = json_as_string(json_get(a, "name"), ""),
+               *y = json_as_string(json_get(b, "name"), "");
+    int order = compare(number_of(a), number_of(b));
+    if (order == 0)
+        order = compare(manifest_name_counts(x), manifest_name_counts(y));
+    for (size_t i = 0; order == 0 && i < sizeof keys / sizeof keys[0]; i++)
+        order = compare(json_as_int(json_get(a, keys[i]), 0), json_as_int(json_get(b, keys[i]), 0));
+    return order != 0 ? order : strcmp(x, y);
+}
+
 static void tail_write(const char *text, size_t bytes, char out[TAIL_BYTES + 1])
 {
     (void)snprintf(out, TAIL_BYTES + 1, TAIL_FORMAT, hash_bytes(text, bytes, 0));

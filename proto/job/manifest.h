@@ -2,13 +2,16 @@
  * checksum of each thing that is not itself checked by another. Pure: text in, text out; the
  * coordinator writes it, coordinator and command line read it.
  *
- *   {"format": 2, "version", "name", "job", "run", "date", "phase", "end": true (of the job's end;
+ *   {"format": 2, "version", "name", "number", "job", "run", "date", "phase", "end": true (of the job's end;
  *    else it is not there), "epoch", "examples", "rows", "bytes", "seconds",
  *    "held_seconds", "map": {"epoch", "shards", "tablets", "ranges": [[first tablet, tablets,
  *    shard], ...]}, "tables": [{"name", "table", "dense", "width", "tablet_bits", "tablet_first"}],
  *    "lanes": [{"lane", "generation", "next_batch", "mark"}], "parts": [{"folder": "part-0000",
  *    "server", "rows", "bytes", "manifest": "0x..."}], "files": [{"file": "job.yaml", "bytes",
  *    "xxh3": "0x..."}, {"file": "coordinator.state", ...}], "xxh3": "0x..."}
+ *
+ * "number" is one above the highest number that the folder's checkpoints had as a name when this one
+ * was begun; one that is not named by its user has it for a name.
  *
  * "manifest" of a part is the XXH3 of its own manifest file, which has the checksums of the part's
  * files. The last member is the XXH3 of all bytes before it, so that any changed bit is found. */
@@ -40,6 +43,13 @@ char *manifest_text(const struct json *m);
 /* CHECKSUM: a byte has changed; VERSION: a newer format; CORRUPT: a member is missing or out of
  * range. The caller calls json_free. */
 int manifest_parse(const char *text, size_t bytes, struct json **out, struct err *e);
+/* A name that the coordinator gives: digits alone. */
+bool manifest_name_counts(const char *name);
+/* For qsort, by what no clock moves: negative when `a` was made before `b`, both in one folder. By
+ * number, in which those with a name of their own come before the one that has it for a name; of
+ * one number by run, epoch and examples. Those of an older release that has written no number come
+ * first, NULL before all. */
+int manifest_order(const struct json *a, const struct json *b);
 /* A "0x" number of 16 digits as json_set_hex writes it; false: none. */
 bool manifest_hex(const struct json *j, uint64_t *out);
 /* The entry of "files" with this name, or NULL. */

@@ -338,9 +338,9 @@ static int begin(struct coord *c, const char *name, struct err *e)
     int rc = coord_checkpoint_ready(c, &k->of_tables, e);
     if (rc == 0)
         rc = dir_open(c, e);
-    if (rc == 0 && name[0] == 0)
-        rc = coord_checkpoint_next_name(c, k->name, e);
-    else if (rc == 0)
+    if (rc == 0)
+        rc = coord_checkpoint_next_name(c, k->name, &k->number, e);
+    if (rc == 0 && name[0] != 0)
         (void)snprintf(k->name, sizeof k->name, "%s", name);
     if (rc != 0)
         return rc;

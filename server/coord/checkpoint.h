@@ -92,6 +92,7 @@ struct coord_checkpoint {
     char swept[LIMIT_PATH];
     uint64_t swept_ns;
     char name[LIMIT_NAME], path[LIMIT_PATH], tmp[LIMIT_PATH];
+    uint64_t number;                 /* manifest.h */
     int hold;                        /* lock of the folder that is being made */
     struct coord_folder_claim claim; /* of the job's checkpoints in `dir`, while it runs */
     uint64_t cut, begun_ns, held_for_ns;

@@ -47,11 +47,6 @@ void coord_checkpoint_sweep(struct coord *c)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-static bool is_number(const char *name)
-{
-    return strspn(name, "0123456789") == strlen(name) && strlen(name) < 16;
-}
-
 static void number_name(uint64_t number, char name[LIMIT_NAME])
 {
     (void)snprintf(name, LIMIT_NAME, "%06" PRIu64, number);
@@ -61,7 +56,7 @@ static void name_seen(void *context, const char *name)
 {
     struct coord_checkpoint_names *n = context;
     n->found = n->found || (n->want != NULL && strcmp(n->want, name) == 0);
-    if (!n->collect || !is_number(name))
+    if (!n->collect || !manifest_name_counts(name))
         return;
     char same[LIMIT_NAME];
     number_name(strtoull(name, NULL, 10), same);
@@ -85,15 +80,18 @@ static int number_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-int coord_checkpoint_next_name(struct coord *c, char name[LIMIT_NAME], struct err *e)
+int coord_checkpoint_next_name(struct coord *c, char name[LIMIT_NAME], uint64_t *number,
+                               struct err *e)
 {
     struct coord_checkpoint_names n = {.collect = true};
-    uint64_t highest = 0;
     int rc = coord_checkpoint_names(c, &n, e);
+    for (uint32_t i = 0; i < COORD_CHECKPOINTS_MAX; i++) /* a removed one's is not given again */
+        name_seen(&n, c->checkpoint.list->record[i].name);
+    *number = 0;
     for (size_t i = 0; i < n.count; i++)
-        highest = n.number[i] > highest ? n.number[i] : highest;
+        *number = n.number[i] > *number ? n.number[i] : *number;
     free(n.number);
-    number_name(highest + 1, name);
+    number_name(++*number, name);
     SHOAL_ASSERT(rc != 0 || manifest_name_ok(name));
     return rc;
 }

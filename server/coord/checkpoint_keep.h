@@ -25,8 +25,9 @@ struct json *coord_checkpoint_facts(struct coord *c);
  * checkpoint.h). */
 int coord_checkpoint_write(struct coord *c, struct coord_checkpoint_record *record, struct err *e);
 int coord_checkpoint_names(struct coord *c, struct coord_checkpoint_names *out, struct err *e);
-/* A number one above the highest there is. */
-int coord_checkpoint_next_name(struct coord *c, char name[LIMIT_NAME], struct err *e);
+/* A number one above the highest that there is, or that this job has made. */
+int coord_checkpoint_next_name(struct coord *c, char name[LIMIT_NAME], uint64_t *number,
+                               struct err *e);
 /* The job's checkpoints in that folder are this coordinator's, unless they are already: one that
  * keeps all shares them with others that do. CANTCREATE. */
 int coord_checkpoint_claim(struct coord *c, const char *dir, const struct job *spec, struct err *e);

@@ -103,6 +103,7 @@ struct json *coord_checkpoint_facts(struct coord *c)
     json_set_int(m, "format", MANIFEST_FORMAT);
     json_set_string(m, "version", c->options.version == NULL ? "" : c->options.version);
     json_set_string(m, "name", c->checkpoint.name);
+    json_set_int(m, "number", (int64_t)c->checkpoint.number);
     json_set_string(m, "job", coord_checkpoint_spec(c)->name);
     json_set_string(m, "date", date);
     json_set_string(m, "phase", coord_phase_text(coord_saved_as(c)));

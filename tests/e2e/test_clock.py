@@ -95,5 +95,22 @@ def a_resumed_job_keeps_its_limit(space):
     assert digests(run.report()) == digests(report), (digests(run.report()), digests(report))
 
 
+def the_newest_checkpoint_is_no_clocks(space):
+    """Two runs with one folder of checkpoints, the first of a machine whose clock was a year ahead."""
+    both = {"checkpoint.dir": str(space / "both"), "checkpoint.every_batches": 60, "checkpoint.at_end": True, "checkpoint.keep": 0, "train.epochs": 2}
+    clock_job(space, **both)
+    first = moved(space, "first", "coordinator", 365 * 86400)
+    assert first.process.returncode == 0, first.output()[-1500:]
+    run_job(space / "job.yaml", space / "second", 2, 2)
+    names = sorted(p.name for p in (space / "both").iterdir() if p.name.isdigit())
+    listed = subprocess.run([SHOAL, "checkpoint", "list", space / "both", "--json"], capture_output=True, text=True, check=True).stdout
+    assert [c["name"] for c in json.loads(listed)] == names, listed
+    dates = [c["date"] for c in json.loads(listed)]
+    assert dates[0] > dates[-1], dates
+    for word in ("--resume", "--start-from"):
+        report = run_job(space / "job.yaml", space / f"on{word}", 2, 2, [word, str(space / "second"), "--set", "checkpoint.dir=" + str(space / "other")])
+        assert (report.get("from") or report.get("start_from")) == str(space / "both" / names[-1]), (report.get("from"), report.get("start_from"), names)
+
+
 if __name__ == "__main__":
-    main([a_wrong_clock_changes_no_row, a_resumed_job_keeps_its_limit])
+    main([a_wrong_clock_changes_no_row, a_resumed_job_keeps_its_limit, the_newest_checkpoint_is_no_clocks])

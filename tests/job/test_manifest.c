@@ -181,6 +181,43 @@ START_TEST(manifest_names_are_one_folder)
 }
 END_TEST
 
+static struct json *one(const char *name, int64_t number, int64_t run, int64_t examples,
+                        const char *date)
+{
+    struct json *m = manifest_new(MANIFEST_FORMAT);
+    json_set_string(m, "name", name);
+    json_set_string(m, "date", date);
+    json_set_int(m, "run", run);
+    json_set_int(m, "examples", examples);
+    if (number != 0)
+        json_set_int(m, "number", number);
+    return m;
+}
+
+/* As they were made; their dates lie. */
+START_TEST(manifest_order_is_no_clocks)
+{
+    struct json *m[] = {NULL,
+                        one("old", 0, 9, 9, "2031-01-01"),
+                        one("000001", 0, 9, 9, "2030-01-01"),
+                        one("000002", 2, 3, 50, "2029-01-01"),
+                        one("monday", 3, 3, 60, "2020-01-01"),
+                        one("friday", 3, 3, 70, "2019-01-01"),
+                        one("again", 3, 4, 10, "2018-01-01"),
+                        one("000003", 3, 4, 20, "2017-01-01"),
+                        one("z", 4, 4, 20, "2017-01-01"),
+                        one("000010", 10, 1, 1, "1970-01-01")};
+    const size_t count = sizeof m / sizeof m[0];
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < count; k++) {
+            int order = manifest_order(m[i], m[k]);
+            ck_assert_msg((order > 0) == (i > k) && (order < 0) == (i < k), "%zu, %zu", i, k);
+        }
+    for (size_t i = 0; i < count; i++)
+        json_free(m[i]);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("manifest");
@@ -191,6 +228,7 @@ int main(void)
     tcase_add_test(t, manifest_without_a_member_is_refused);
     tcase_add_test(t, manifest_counts_have_their_bounds);
     tcase_add_test(t, manifest_names_are_one_folder);
+    tcase_add_test(t, manifest_order_is_no_clocks);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
