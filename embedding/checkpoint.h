@@ -7,8 +7,9 @@
  *     PATH/part-PPPP/journal/     segments: the records above the images, up to the cut
  *
  * What else lies in PATH (the coordinator's manifest) is none of this module's business. A part is
- * never changed once it has its name. All functions may block and none writes; thread: any, one at
- * a time for each struct checkpoint. */
+ * never changed once it has its name, and the checkpoint is not removed while it is open
+ * (proto/job/reading.h). All functions may block and none writes; thread: any, one at a time for
+ * each struct checkpoint. */
 #ifndef EMBEDDING_CHECKPOINT_H
 #define EMBEDDING_CHECKPOINT_H
 

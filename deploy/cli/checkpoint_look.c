@@ -6,6 +6,7 @@
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
 #include "proto/base/key.h"
+#include "proto/job/reading.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -76,11 +77,15 @@ int checkpoint_whole(const char *folder, const char *signers, struct err *e)
     struct err inner = {0};
     uint32_t damaged = 0;
     char size[32];
-    int rc = signers != NULL ? checkpoint_signed_check(folder, signers, e) : 0;
+    int hold, rc = reading_begin(folder, &hold, e);
+    if (rc == 0 || rc == SHOAL_E_NOINPUT)
+        rc = signers != NULL ? checkpoint_signed_check(folder, signers, e) : 0;
     if (rc == 0)
         rc = checkpoint_manifest(folder, &m, e);
-    if (rc != 0)
+    if (rc != 0) {
+        reading_end(&hold);
         return rc;
+    }
     own_file_look(folder, m, MANIFEST_STATE_FILE, &damaged);
     own_file_look(folder, m, MANIFEST_JOB_FILE, &damaged);
     for (size_t i = 0; i < json_count(json_get(m, "parts")); i++)
@@ -106,6 +111,7 @@ int checkpoint_whole(const char *folder, const char *signers, struct err *e)
         printf("%s is whole: %.0f rows, %s\n", folder, json_as_number(json_get(m, "rows"), 0),
                checkpoint_size(json_as_number(json_get(m, "bytes"), 0), size));
     json_free(m);
+    reading_end(&hold);
     return rc;
 }
 

@@ -12,6 +12,7 @@
 #include "embedding/store/stored.h"
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
+#include "proto/job/reading.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -166,8 +167,10 @@ int checkpoint_open(const char *path, const char *signers, struct checkpoint **o
     if (c == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory to open %s", path);
     snprintf(c->path, sizeof c->path, "%s", path);
-    int rc = 0;
-    if (signers != NULL && signers[0] != '\0')
+    int rc = reading_begin(path, &c->reading, e);
+    if (rc == SHOAL_E_NOINPUT) /* parts alone; if it has just gone, they are missing, too */
+        rc = 0;
+    if (rc == 0 && signers != NULL && signers[0] != '\0')
         rc = signature_open(path, signers, &c->signature, e);
     if (rc == 0)
         rc = open_all(c, e);
@@ -188,6 +191,7 @@ void checkpoint_close(struct checkpoint *c)
         free(c->owner[i]);
     free(c->part);
     signature_free(c->signature);
+    reading_end(&c->reading);
     free(c);
 }
 

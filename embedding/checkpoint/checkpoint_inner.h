@@ -8,6 +8,7 @@
 
 struct checkpoint {
     char path[LIMIT_PATH];
+    int reading; /* reading.h */
     struct checkpoint_facts facts;
     struct signature *signature; /* owned; NULL: none is asked for */
     struct part *part;           /* owned; (facts.parts) */

@@ -2,16 +2,16 @@
  * checksum of each thing that is not itself checked by another. Pure: text in, text out; the
  * coordinator writes it, coordinator and command line read it.
  *
- *   {"format": 2, "version", "name", "number", "job", "run", "date", "phase", "end": true (of the job's end;
- *    else it is not there), "epoch", "examples", "rows", "bytes", "seconds",
+ *   {"format": 2, "version", "name", "number", "job", "run", "date", "phase", "end": true (of the
+ *    job's end; else it is not there), "epoch", "examples", "rows", "bytes", "seconds",
  *    "held_seconds", "map": {"epoch", "shards", "tablets", "ranges": [[first tablet, tablets,
  *    shard], ...]}, "tables": [{"name", "table", "dense", "width", "tablet_bits", "tablet_first"}],
  *    "lanes": [{"lane", "generation", "next_batch", "mark"}], "parts": [{"folder": "part-0000",
  *    "server", "rows", "bytes", "manifest": "0x..."}], "files": [{"file": "job.yaml", "bytes",
  *    "xxh3": "0x..."}, {"file": "coordinator.state", ...}], "xxh3": "0x..."}
  *
- * "number" is one above the highest number that the folder's checkpoints had as a name when this one
- * was begun; one that is not named by its user has it for a name.
+ * "number" is one above the highest number that a checkpoint of the folder had for a name when this
+ * one was begun; one that its user gave no name has it for a name.
  *
  * "manifest" of a part is the XXH3 of its own manifest file, which has the checksums of the part's
  * files. The last member is the XXH3 of all bytes before it, so that any changed bit is found. */

@@ -9,6 +9,7 @@
 #include "proto/base/process.h"
 #include "proto/base/time.h"
 #include "proto/job/manifest.h"
+#include "proto/job/reading.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,12 +49,12 @@ static int folder_sync(const char *path, struct err *e)
 
 /* ---- locks ----------------------------------------------------------------------------------- */
 
-static int folder_lock(const char *path, int how, int *hold, struct err *e)
+static int folder_lock(const char *path, int *hold, struct err *e)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return failed(e, "open", path);
-    if (flock(fd, how | LOCK_NB) != 0) {
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         int rc = errno == EWOULDBLOCK ? err_set(e, SHOAL_E_BUSY, "%s is in use", path)
                                       : failed(e, "lock", path);
         close(fd);
@@ -63,18 +64,7 @@ static int folder_lock(const char *path, int how, int *hold, struct err *e)
     return 0;
 }
 
-static int disk_hold(const char *path, int *hold, struct err *e)
-{
-    return folder_lock(path, LOCK_SH, hold, e);
-}
-
-static void disk_let_go(int *hold)
-{
-    SHOAL_ASSERT(*hold >= COORD_FOLDER_NONE);
-    if (*hold != COORD_FOLDER_NONE)
-        close(*hold);
-    *hold = COORD_FOLDER_NONE;
-}
+_Static_assert(COORD_FOLDER_NONE == READING_NONE, "one word for no lock");
 
 /* NFS without a lock daemon, Lustre without flock, a file that another user left. */
 static int claim_without(struct coord_folder_claim *claim, int why)
@@ -232,13 +222,15 @@ static int emptied_remove(const char *path, uint64_t *left, struct err *e)
 static int some_remove(const char *path, uint64_t *left, struct err *e)
 {
     char gone[LIMIT_PATH];
-    int hold = COORD_FOLDER_NONE;
-    int rc = folder_lock(path, LOCK_EX, &hold, e);
+    int hold = COORD_FOLDER_NONE, readers = READING_NONE;
+    int rc = folder_lock(path, &hold, e);
     if (rc != 0)
         return rc;
     bool whole = !unfinished(path);
+    if (whole && has_manifest(path))
+        rc = reading_shut(path, &readers, e);
     (void)snprintf(gone, sizeof gone, "%s", path);
-    if (!marked(path) && !(whole && has_manifest(path)))
+    if (rc == 0 && !marked(path) && !(whole && has_manifest(path)))
         rc = err_set(
             e, SHOAL_E_DENIED,
             "%s is not removed: it is no checkpoint of ours, it has no file " COORD_FOLDER_MARK,
@@ -253,9 +245,10 @@ static int some_remove(const char *path, uint64_t *left, struct err *e)
         else if (file_rename(path, gone) != 0)
             rc = failed(e, "rename", path);
     }
+    reading_end(&readers); /* NFS would keep the file that is open, under another name */
     if (rc == 0)
         rc = emptied_remove(gone, left, e);
-    disk_let_go(&hold);
+    reading_end(&hold);
     return rc;
 }
 
@@ -363,11 +356,11 @@ static int disk_begin(const char *path, int *hold, struct err *e)
     SHOAL_ASSERT(unfinished(path));
     if (file_mkdir(path, 0770) != 0) /* the servers put their parts into it */
         return failed(e, "make", path);
-    int rc = folder_lock(path, LOCK_EX, hold, e);
+    int rc = folder_lock(path, hold, e);
     if (rc == 0)
         rc = disk_put(path, COORD_FOLDER_MARK, mark_text, sizeof mark_text - 1, e);
     if (rc != 0) {
-        disk_let_go(hold);
+        reading_end(hold);
         (void)emptied_remove(path, &(uint64_t){AT_ONCE}, NULL);
     }
     return rc;
@@ -438,7 +431,7 @@ static int disk_below(const char *root, const char *path, struct err *e)
 
 const struct coord_folder_ops coord_folder_disk = {
     disk_below,  disk_open,  disk_claim,   disk_disclaim, disk_begin,
-    disk_put,    disk_get,   disk_publish, disk_hold,     disk_let_go,
+    disk_put,    disk_get,   disk_publish, reading_begin, reading_end,
     disk_remove, disk_sweep, disk_list,    disk_wall_s,   signature_open};
 
 /* ---- hook ---- */

@@ -7,8 +7,9 @@
  *
  * A folder is made under its second name and gets its first one by one rename; by another one it
  * begins to go. So what has the name is whole, at every moment, and who has not heard that one is
- * given up finds nothing to write into. Whoever makes or reads one holds a lock on the folder
- * (flock): remove and sweep leave alone what somebody holds, in this process or another.
+ * given up finds nothing to write into. A lock is held on the folder of one that is being made, and
+ * on the manifest of one that is being read (proto/job/reading.h): remove and sweep leave alone
+ * what somebody holds, in this process or another.
  *
  * A folder of the last two kinds has a mark in it, a file whose text is ours. DIR may hold
  * anything: what has a name like these and no mark is somebody else's, and stays, unless it is

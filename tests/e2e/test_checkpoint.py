@@ -239,6 +239,40 @@ def server_killed_in_memory_without_a_checkpoint_ends_the_job(space):
         assert words in run.output(), f"'{words}' is not said:\n{run.output()[-2000:]}"
 
 
+def one_that_is_read_is_not_removed(space):
+    """keep: 1, and an export of an old one that is stopped in its midst; verify and diff hold it likewise (test_folder)."""
+    train = synth(space / "train.tsv", longer(150000), 27)
+    run = Run(job_file(space / "job.yaml", train, **{**PROBE, "train.epochs": 40, "checkpoint.every_batches": 200, "checkpoint.keep": 1}), space / "run", 2, 1)
+    started(run)
+    folder = run.dir / "checkpoints"
+    reader = None
+    while reader is None:
+        names = [n for n in entries(folder) if n.isdigit()]
+        still_going(run)
+        if not names:
+            time.sleep(0.01)
+            continue
+        reader = subprocess.Popen([SHOAL, "checkpoint", "export", folder / names[-1], "emb", "--out", space / "emb.tsv"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        while reader.poll() is None and not list(space.path.glob("emb.tsv.*.tmp")):
+            time.sleep(0.0005)
+        reader.send_signal(signal.SIGSTOP)
+        if reader.poll() is not None:  # it was pruned first, or is through
+            reader = None
+    begun = time.time()
+    while time.time() - begun < 60 and len([n for n in entries(folder) if n > names[-1] and n.isdigit()]) == 0:
+        time.sleep(0.05)
+    time.sleep(2)
+    kept = entries(folder)
+    reader.send_signal(signal.SIGCONT)
+    said = reader.communicate(timeout=60)[0]
+    still_going(run)
+    assert names[-1] in kept and reader.returncode == 0, (names, kept, said)
+    while time.time() - begun < 120 and names[-1] in entries(folder):
+        time.sleep(0.05)
+    assert names[-1] not in entries(folder), "it stays for ever"
+    stop(run)
+
+
 def create_says_that_the_coordinator_is_gone(space):
     """A frozen one answers nobody, as one that has ended; the command does not wait for its answer for ever."""
     run = Run(job_file(space / "job.yaml", synth(space / "train.tsv", 20000, 27), **{**PROBE, "train.epochs": 100}), space / "run", 1, 1)
@@ -259,4 +293,4 @@ if __name__ == "__main__":
     main([create_says_that_the_coordinator_is_gone, probe_counts_are_exact_on_one_two_and_three_servers, bsp_goes_on_bit_for_bit_on_the_same_servers,
           bsp_goes_on_bit_for_bit_on_other_servers, killed_while_one_is_made_nothing_half_is_left, changed_bit_is_found_and_not_restored,
           other_job_and_other_data_are_refused, commands_answer_for_people_and_programs, server_killed_in_memory_sends_the_job_back,
-          server_killed_in_memory_without_a_checkpoint_ends_the_job])
+          server_killed_in_memory_without_a_checkpoint_ends_the_job, one_that_is_read_is_not_removed])

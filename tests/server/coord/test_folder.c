@@ -1,5 +1,6 @@
 /* test_coord_folder.c: folders of checkpoints on disk, and the publish command. */
 #include "proto/base/file.h"
+#include "proto/job/reading.h"
 #include "server/coord/folder.h"
 
 #include <check.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -88,6 +90,50 @@ START_TEST(folder_that_is_held_is_not_removed)
     ck_assert(!there("a"));
     ck_assert_int_eq(ops->hold(at("a"), &hold, NULL), SHOAL_E_NOINPUT);
     ops->let_go(&hold); /* of nothing */
+}
+END_TEST
+
+/* A reader of another process, which dies. */
+START_TEST(folder_that_is_read_is_not_removed)
+{
+    char c;
+    int hold, ready[2], mine = COORD_FOLDER_NONE;
+    make("a.1.tmp", "a");
+    ck_assert_int_eq(pipe(ready), 0);
+    pid_t reader = fork();
+    if (reader == 0) {
+        c = reading_begin(at("a"), &hold, NULL) == 0 ? 'r' : 'x';
+        _exit(write(ready[1], &c, 1) == 1 && pause());
+    }
+    ck_assert(read(ready[0], &c, 1) == 1 && c == 'r');
+    ck_assert_int_eq(reading_begin(at("a"), &mine, NULL), 0); /* readers share it */
+    reading_end(&mine);
+    struct err e = {0};
+    ck_assert_int_eq(ops->remove(at("a"), &e), SHOAL_E_BUSY);
+    ck_assert_ptr_nonnull(strstr(e.text, "is being read"));
+    ck_assert(there("a/manifest.json") && !there("a/" COORD_FOLDER_MARK));
+    ck_assert_int_eq(kill(reader, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(reader, NULL, 0), reader);
+    ck_assert_int_eq(ops->remove(at("a"), NULL), 0);
+    ck_assert(!there("a"));
+    close(ready[0]);
+    close(ready[1]);
+}
+END_TEST
+
+/* One that is being removed is waited for, not for ever. */
+START_TEST(folder_that_is_removed_is_not_read)
+{
+    int shut, hold;
+    struct err e = {0};
+    make("a.1.tmp", "a");
+    ck_assert_int_eq(reading_shut(at("a"), &shut, NULL), 0);
+    ck_assert_int_eq(reading_begin(at("a"), &hold, &e), SHOAL_E_BUSY);
+    ck_assert_int_eq(hold, READING_NONE);
+    ck_assert_ptr_nonnull(strstr(e.text, "is being removed"));
+    reading_end(&shut);
+    ck_assert_int_eq(ops->remove(at("a"), NULL), 0);
+    ck_assert_int_eq(reading_begin(at("a"), &hold, NULL), SHOAL_E_NOINPUT);
 }
 END_TEST
 
@@ -376,6 +422,8 @@ int main(void)
     tcase_add_test(t, folder_has_its_name_when_it_is_whole);
     tcase_add_test(t, folder_is_never_taken_for_another);
     tcase_add_test(t, folder_that_is_held_is_not_removed);
+    tcase_add_test(t, folder_that_is_read_is_not_removed);
+    tcase_add_test(t, folder_that_is_removed_is_not_read);
     tcase_add_test(t, folder_of_a_job_is_of_one_that_removes);
     tcase_add_test(t, folder_of_a_job_is_not_held_by_a_file_that_is_gone);
     tcase_add_test(t, folder_opened_loses_its_leftovers);
