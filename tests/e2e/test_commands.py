@@ -74,6 +74,8 @@ AS = {
         "shoal checkpoint create [NAME] --run-dir runs/...": f"shoal checkpoint create mine {RUN}",
         "shoal checkpoint list DIR": f"shoal checkpoint list {KEPT}",
         "shoal checkpoint verify DIR/000007": f"shoal checkpoint verify {KEPT}/LAST",
+        "flock --shared DIR/000007/manifest.json tar -C DIR -cf monday.tar 000007":
+            f"flock --shared {KEPT}/LAST/manifest.json tar -C {KEPT} -cf monday.tar LAST",
         "shoal checkpoint sign DIR/000007 --key ann-signs.key": f"shoal checkpoint sign {KEPT}/LAST --key ann-signs.key",
         "shoal checkpoint verify DIR/000007 --signers ../signers": f"shoal checkpoint verify {KEPT}/LAST --signers ../signers",
         "shoal checkpoint diff DIR/000006 DIR/000007": f"shoal checkpoint diff {KEPT}/MIDDLE {KEPT}/LAST",
