@@ -296,7 +296,7 @@ static int serve(const struct coord_config *config, struct live *live, struct er
     struct coord_store *store = NULL;
     struct coord *coord = NULL;
     struct net *net = NULL;
-    char bound[256];
+    char bound[256], text[ERR_TEXT_MAX];
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN); /* until it is watched: a closed terminal is no stop */
     coord_tensorboard_open(&daemon.tensorboard, config->tensorboard);
@@ -335,9 +335,15 @@ static int serve(const struct coord_config *config, struct live *live, struct er
         if (coord_fatal(coord) != 0)
             rc = err_set(e, coord_fatal(coord), "the store in %s failed", config->data_dir);
     }
-    coord_free(coord);
+    if (coord != NULL && coord_hangs(coord, text, sizeof text)) {
+        log_warn("%s: this coordinator ends without what it had begun there", text);
+        if (rc != 0)
+            log_error("%s", e->text);
+        _exit(rc != 0 ? err_exit_status(rc) : 0);
+    }
     if (net != NULL)
-        net_free(net);
+        net_free(net); /* first: it waits for work that has begun */
+    coord_free(coord);
     keyfile_free(daemon.keys);
     coord_store_close(store);
     coord_tensorboard_close(&daemon.tensorboard);

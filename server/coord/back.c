@@ -222,13 +222,14 @@ static int open_newest(const struct coord *c, const char *why, struct coord_from
     struct err other = {0};
     int first = SHOAL_E_NOT_FOUND;
     for (uint32_t older = 0; path_of(c, older, path); older++) {
-        int rc = coord_from_open(c, path, false, &c->job.spec, from, older == 0 ? e : &other);
+        int rc =
+            coord_from_open(&c->options, path, false, &c->job.spec, from, older == 0 ? e : &other);
         if (rc == 0) {
             log_warn("%s; job %s goes back to %s: what was trained since is trained again", why,
                      c->job.spec.name, path);
             return 0;
         }
-        coord_from_close(c, from);
+        coord_from_close(&c->options, from);
         *from = (struct coord_from){.hold = COORD_FOLDER_NONE};
         first = older == 0 ? rc : first;
         if (rc != SHOAL_E_NOINPUT) /* pruned ones are many */
@@ -293,7 +294,7 @@ static void go_back(struct coord *c, const char *why)
     else if (is_futile(c, from.path))
         rc = back_refuse(c, why, from.path);
     bool good = rc == 0 && past_put(c, &from, &at);
-    coord_from_close(c, &from);
+    coord_from_close(&c->options, &from);
     if (!good)
         return;
     run_end(c);

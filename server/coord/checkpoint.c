@@ -17,22 +17,23 @@
 
 /* pushes wait for no longer at a time; a HOLD or its answer may get lost once within it */
 #define HOLD_MAX_NS UINT64_C(1000000000)
-#define END_KEY "end"          /* stored: the last job of whose end there is one */
-#define END_TRIES 5u           /* of the one at a job's end, RETRY_NS apart */
-#define PROBE_BYTES (1u << 20) /* less than any checkpoint takes with its files of a store */
-#define SWEEP_NS UINT64_C(50000000)
+#define END_KEY "end"                 /* stored: the last job of whose end there is one */
+#define END_TRIES 5u                  /* of the one at a job's end, RETRY_NS apart */
 #define SWEEPS_MAX 64u                /* some 4,000 files */
 #define RETRY_NS UINT64_C(5000000000) /* an automatic one that failed is begun again after this */
 
-static const char *const state_names[] = {[CHECKPOINT_IDLE] = "idle",
-                                          [CHECKPOINT_OPENING] = "opening",
-                                          [CHECKPOINT_CUTTING] = "cutting",
-                                          [CHECKPOINT_EXPORTING] = "exporting"};
+static const char *const state_names[] = {
+    [CHECKPOINT_IDLE] = "idle",           [CHECKPOINT_MAKING] = "making",
+    [CHECKPOINT_OPENING] = "opening",     [CHECKPOINT_CUTTING] = "cutting",
+    [CHECKPOINT_EXPORTING] = "exporting", [CHECKPOINT_NAMING] = "naming"};
 static const uint32_t moves[] = {
-    [CHECKPOINT_IDLE] = SM_TO(CHECKPOINT_OPENING) | SM_TO(CHECKPOINT_CUTTING),
+    [CHECKPOINT_IDLE] = SM_TO(CHECKPOINT_MAKING),
+    [CHECKPOINT_MAKING] =
+        SM_TO(CHECKPOINT_OPENING) | SM_TO(CHECKPOINT_CUTTING) | SM_TO(CHECKPOINT_IDLE),
     [CHECKPOINT_OPENING] = SM_TO(CHECKPOINT_CUTTING) | SM_TO(CHECKPOINT_IDLE),
     [CHECKPOINT_CUTTING] = SM_TO(CHECKPOINT_EXPORTING) | SM_TO(CHECKPOINT_IDLE),
-    [CHECKPOINT_EXPORTING] = SM_TO(CHECKPOINT_IDLE),
+    [CHECKPOINT_EXPORTING] = SM_TO(CHECKPOINT_NAMING) | SM_TO(CHECKPOINT_IDLE),
+    [CHECKPOINT_NAMING] = SM_TO(CHECKPOINT_IDLE),
 };
 const struct sm coord_checkpoint_moves = SM("a checkpoint", state_names, moves);
 
@@ -90,8 +91,9 @@ static void forget(struct coord *c)
     k->part = NULL;
     if (k->state != CHECKPOINT_IDLE)
         sm_move(&coord_checkpoint_moves, &k->state, CHECKPOINT_IDLE);
-    if (c->options.folder != NULL)
-        c->options.folder->let_go(&k->hold);
+    if (k->making != NULL)
+        coord_errand_leave(c, &k->making->errand);
+    k->making = NULL;
 }
 
 /* The run that was opened for one of a job that is done. */
@@ -110,13 +112,40 @@ static void end_failed(struct coord *c, int status, const char *why)
     (void)snprintf(k->end_why.text, sizeof k->end_why.text, "%s", why);
 }
 
+/* Nothing was made of it: an automatic one is tried again. */
+static void begin_failed(struct coord *c, int status, const char *why)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+    bool asked = k->asker != 0, of_day = k->of_day;
+    SHOAL_ASSERT(k->state == CHECKPOINT_IDLE && status != 0);
+    if (!asked) {
+        log_warn("no checkpoint%s could be begun: %s",
+                 k->of_end ? " of the job's end"
+                 : of_day  ? " of the day's end"
+                           : "",
+                 why);
+        k->retry_ns = env_now_ns(c->env) + RETRY_NS;
+        k->list->failed++;
+    }
+    if (k->of_end)
+        end_failed(c, status, why);
+    k->of_end = k->of_day = false;
+    asker_answer(c, status, why, (struct wire_CHECKPOINT_reply){.rows = 0});
+    if (of_day)
+        coord_replay_made(c, false);
+}
+
 void coord_checkpoint_give_up(struct coord *c, int status, const char *why)
 {
     struct coord_checkpoint *k = &c->checkpoint;
-    struct err e = {0};
     if (k->state == CHECKPOINT_IDLE)
         return;
-    SHOAL_ASSERT(status != 0 && k->hold != COORD_FOLDER_NONE);
+    if (k->state == CHECKPOINT_MAKING) {
+        forget(c);
+        begin_failed(c, status, why);
+        return;
+    }
+    SHOAL_ASSERT(status != 0);
     if (k->of_end)
         end_failed(c, status, why);
     bool of_day = k->of_day;
@@ -124,15 +153,11 @@ void coord_checkpoint_give_up(struct coord *c, int status, const char *why)
     log_event(CHECKPOINT_GIVEN_UP, k->name, "checkpoint %s is given up: %s%s", k->name, why,
               status == SHOAL_E_STOPPED || coord_phase_over(c) ? "" : "; training goes on");
     coord_call_cancel(&c->calls, WIRE_TYPE_CUT_EXPORT, UINT64_MAX);
-    if (k->state == CHECKPOINT_EXPORTING)
+    if (k->state >= CHECKPOINT_EXPORTING)
         coord_cut_drop(c, k->cut);
     forget(c);
     run_close(c);
-    int rc = c->options.folder->remove(k->tmp, &e);
-    if (rc == SHOAL_E_AGAIN)
-        coord_checkpoint_sweep(c);
-    if (rc != 0 && rc != SHOAL_E_AGAIN)
-        log_warn("%s; what is left of it is removed when checkpoints are next made there", e.text);
+    coord_checkpoint_sweep(c); /* what is left of a large one */
     if (!k->of_tables) {
         k->list->failed++;
         (void)coord_checkpoint_list_note(c);
@@ -164,17 +189,27 @@ static void made_note(struct coord *c, const struct coord_checkpoint_record *rec
         coord_replay_made(c, true);
 }
 
-static void finish(struct coord *c)
+static void prune_step(struct coord *c)
 {
     struct coord_checkpoint *k = &c->checkpoint;
-    struct coord_checkpoint_record record = {.rows = 0};
-    struct err e = {0};
-    SHOAL_ASSERT(k->state == CHECKPOINT_EXPORTING && k->missing == 0);
-    int rc = coord_checkpoint_write(c, &record, &e);
+    if (!k->prune || k->keeper != NULL || k->state != CHECKPOINT_IDLE)
+        return;
+    k->prune = false;
+    coord_checkpoint_keeper(c, false);
+}
+
+/* It has its name. */
+static void named(struct coord *c, struct coord_errand *r, int rc, const struct err *e)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint_record record = k->record;
+    SHOAL_ASSERT(k->state == CHECKPOINT_NAMING && &k->making->errand == r);
     if (rc != 0) {
-        coord_checkpoint_give_up(c, rc, e.text);
+        k->making = NULL;
+        coord_checkpoint_give_up(c, rc, e->text);
         return;
     }
+    k->making->stays = true;
     (void)snprintf(record.name, sizeof record.name, "%s", k->name);
     log_event(CHECKPOINT_MADE, k->path,
               "checkpoint %s: %" PRIu64 " rows, %" PRIu64 " bytes, %.3f s, pushes held for %.3f s",
@@ -184,10 +219,24 @@ static void finish(struct coord *c)
     run_close(c);
     if (!k->of_tables)
         made_note(c, &record);
-    coord_checkpoint_prune(c);
+    k->prune = true;
+    prune_step(c);
     struct wire_CHECKPOINT_reply made = {.rows = record.rows, .bytes = record.bytes};
     (void)snprintf(made.path, sizeof made.path, "%s", k->path);
     asker_answer(c, 0, "", made);
+}
+
+static void finish(struct coord *c)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+    struct err e = {0};
+    SHOAL_ASSERT(k->state == CHECKPOINT_EXPORTING && k->missing == 0);
+    k->record = (struct coord_checkpoint_record){.rows = 0};
+    int rc = coord_checkpoint_write(c, &k->record, named, &e);
+    if (rc == 0)
+        sm_move(&coord_checkpoint_moves, &k->state, CHECKPOINT_NAMING);
+    else
+        coord_checkpoint_give_up(c, rc, e.text);
 }
 
 /* ---- parts ----------------------------------------------------------------------------------- */
@@ -271,36 +320,6 @@ static int held(struct coord *c, struct err *e)
 
 /* ---- the beginning --------------------------------------------------------------------------- */
 
-/* checkpoint.dir, made where it is missing, as an absolute path. */
-static int dir_take(struct coord *c, const char *dir, char absolute[LIMIT_PATH], struct err *e)
-{
-    const char *root = c->options.checkpoint_root == NULL ? "" : c->options.checkpoint_root;
-    int rc = root[0] == 0 ? 0 : c->options.folder->below(root, dir, e); /* before it is made */
-    return rc == 0 ? c->options.folder->open(dir, absolute, e) : rc;
-}
-
-static int dir_open(struct coord *c, struct err *e)
-{
-    if (c->options.folder == NULL)
-        return err_set(e, SHOAL_E_CONFIG, "this coordinator keeps no checkpoints");
-    const struct job *spec = coord_checkpoint_spec(c);
-    if (spec->checkpoint.dir[0] == 0)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "job %s has no checkpoint.dir: name the folder in the job file, one that "
-                       "coordinator and servers share",
-                       spec->name);
-    int rc = dir_take(c, spec->checkpoint.dir, c->checkpoint.dir, e);
-    if (rc == 0)
-        coord_checkpoint_sweep(c);
-    return rc;
-}
-
-static void claim_drop(struct coord *c)
-{
-    if (c->checkpoint.claim.path[0] != 0)
-        c->options.folder->disclaim(&c->checkpoint.claim);
-}
-
 static void cut_begin(struct coord *c)
 {
     sm_move(&coord_checkpoint_moves, &c->checkpoint.state, CHECKPOINT_CUTTING);
@@ -329,45 +348,61 @@ bool coord_checkpoint_opening(const struct coord *c)
     return c->checkpoint.state == CHECKPOINT_OPENING;
 }
 
-/* name "": the next number. */
-static int begin(struct coord *c, const char *name, struct err *e)
+/* Its folder is there. */
+static void made(struct coord *c, struct coord_errand *r, int rc, const struct err *e)
 {
     struct coord_checkpoint *k = &c->checkpoint;
-    SHOAL_ASSERT(k->state == CHECKPOINT_IDLE && k->hold == COORD_FOLDER_NONE); /* 3 */
-    SHOAL_ASSERT(k->asker == 0); /* whoever waited for the last one has its answer */
-    int rc = coord_checkpoint_ready(c, &k->of_tables, e);
-    if (rc == 0)
-        rc = dir_open(c, e);
-    if (rc == 0)
-        rc = coord_checkpoint_next_name(c, k->name, &k->number, e);
-    if (rc == 0 && name[0] != 0)
-        (void)snprintf(k->name, sizeof k->name, "%s", name);
+    struct err why = *e;
+    bool tables;
+    SHOAL_ASSERT(k->state == CHECKPOINT_MAKING && &k->making->errand == r);
     if (rc != 0)
-        return rc;
-    (void)snprintf(k->path, sizeof k->path, "%.900s/%s", k->dir, k->name);
-    (void)snprintf(k->tmp, sizeof k->tmp, "%.1000s.%06" PRIx64 ".tmp", k->path,
-                   (env_random(c->env) & 0xffffff));
-    struct coord_checkpoint_names names = {.want = k->name};
-    rc = coord_checkpoint_names(c, &names, e);
-    if (rc == 0 && names.found)
-        rc = err_set(e, SHOAL_E_EXISTS, "%s exists already: take another name", k->path);
+        k->making = NULL;
+    else if ((rc = coord_checkpoint_ready(c, &tables, &why)) == 0 && tables != k->of_tables)
+        rc = err_set(&why, SHOAL_E_BUSY, "another job has begun: ask again in a moment");
     if (rc == 0)
-        rc = c->options.folder->begin(k->tmp, &k->hold, e);
-    if (rc != 0)
-        return rc;
-    k->part = calloc(c->members.shards, sizeof *k->part);
-    if (k->part == NULL) {
-        forget(c);
-        (void)c->options.folder->remove(k->tmp, NULL);
-        return err_set(e, SHOAL_E_NOMEM, "no memory for a checkpoint");
+        k->part = calloc(c->members.shards, sizeof *k->part);
+    if (rc == 0 && k->part == NULL)
+        rc = err_set(&why, SHOAL_E_NOMEM, "no memory for a checkpoint");
+    if (rc != 0) {
+        coord_checkpoint_give_up(c, rc, why.text);
+        return;
     }
-    k->begun_ns = env_now_ns(c->env);
+    memcpy(k->dir, k->making->dir, sizeof k->dir);
+    memcpy(k->name, k->making->name, sizeof k->name);
+    k->number = k->making->number;
+    memcpy(k->path, k->making->path, sizeof k->path);
+    memcpy(k->tmp, k->making->tmp, sizeof k->tmp);
+    coord_checkpoint_sweep(c);
     k->begun_batches = coord_checkpoint_batches(c);
-    SHOAL_ASSERT(k->begun_ns >= k->last_ns);
     if (coord_phase_running(c) || k->of_tables)
         cut_begin(c);
     else
         run_open(c);
+}
+
+/* name "": the next number. */
+static int begin(struct coord *c, const char *name, struct err *e)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+    SHOAL_ASSERT(k->state == CHECKPOINT_IDLE && k->making == NULL); /* 3 */
+    SHOAL_ASSERT(k->asker == 0); /* whoever waited for the last one has its answer */
+    int rc = coord_checkpoint_ready(c, &k->of_tables, e);
+    const struct job *spec = coord_checkpoint_spec(c);
+    if (rc == 0 && c->options.folder == NULL)
+        rc = err_set(e, SHOAL_E_CONFIG, "this coordinator keeps no checkpoints");
+    else if (rc == 0 && spec->checkpoint.dir[0] == 0)
+        rc = err_set(e, SHOAL_E_CONFIG,
+                     "job %s has no checkpoint.dir: name the folder in the job file, one that "
+                     "coordinator and servers share",
+                     spec->name);
+    if (rc == 0)
+        rc = coord_checkpoint_make(c, name, made, e);
+    if (rc != 0)
+        return rc;
+    (void)snprintf(k->name, sizeof k->name, "%s", name[0] != 0 ? name : "of the next number");
+    k->begun_ns = env_now_ns(c->env);
+    SHOAL_ASSERT(k->begun_ns >= k->last_ns);
+    sm_move(&coord_checkpoint_moves, &k->state, CHECKPOINT_MAKING);
     return 0;
 }
 
@@ -447,52 +482,31 @@ void coord_checkpoint_missed(struct coord *c)
     coord_checkpoint_publish_missed(c);
 }
 
-/* That of the job's end is waited for; one that cannot be made is a warning like the others (4). */
-static void end_step(struct coord *c)
+/* One by itself; which cannot be begun is a warning like the others (4). Who is away is waited for,
+ * without a word: the status says who it is. */
+static void begin_by_itself(struct coord *c, bool *of)
 {
     struct coord_checkpoint *k = &c->checkpoint;
     struct err e = {0};
     if (k->state != CHECKPOINT_IDLE || env_now_ns(c->env) < k->retry_ns ||
         coord_server_away(c) != NULL)
         return;
-    k->of_end = true;
-    if (begin(c, "", &e) == 0)
-        return;
-    log_warn("no checkpoint of the job's end could be begun: %s", e.text);
-    k->of_end = false;
-    end_failed(c, e.code, e.text);
-    k->retry_ns = env_now_ns(c->env) + RETRY_NS;
-    k->list->failed++;
-}
-
-/* That of a day's end, which the next day waits for. */
-static void day_step(struct coord *c)
-{
-    struct coord_checkpoint *k = &c->checkpoint;
-    struct err e = {0};
-    if (k->state != CHECKPOINT_IDLE || env_now_ns(c->env) < k->retry_ns ||
-        coord_server_away(c) != NULL)
-        return;
-    k->of_day = true;
-    if (begin(c, "", &e) == 0)
-        return;
-    log_warn("no checkpoint of the day's end could be begun: %s", e.text);
-    k->of_day = false;
-    k->retry_ns = env_now_ns(c->env) + RETRY_NS;
-    k->list->failed++;
-    coord_replay_made(c, false);
+    if (of != NULL)
+        *of = true;
+    int rc = begin(c, "", &e);
+    if (rc != 0)
+        begin_failed(c, rc, e.text);
 }
 
 static void automatic_step(struct coord *c)
 {
     struct coord_checkpoint *k = &c->checkpoint;
-    struct err e = {0};
     if ((c->job.at.phase == PHASE_DIGEST || c->job.grow.ending) && coord_checkpoint_end_due(c)) {
-        end_step(c);
+        begin_by_itself(c, &k->of_end);
         return;
     }
     if (coord_replay_due(c)) {
-        day_step(c);
+        begin_by_itself(c, &k->of_day);
         return;
     }
     bool waits = c->job.at.phase == PHASE_GROW; /* what is learnt is published before it goes on */
@@ -505,14 +519,14 @@ static void automatic_step(struct coord *c)
     }
     if (waits && k->last_batches == coord_checkpoint_batches(c))
         return;
-    if (k->state != CHECKPOINT_IDLE || !due(c) || coord_server_away(c) != NULL)
-        return; /* one that is away is waited for, without a word: the status says who it is */
-    if (begin(c, "", &e) != 0) {
-        log_warn("no checkpoint could be begun: %s", e.text);
-        k->retry_ns = env_now_ns(c->env) + RETRY_NS;
-        k->list->failed++;
-        return;
-    }
+    if (k->state == CHECKPOINT_IDLE && due(c))
+        begin_by_itself(c, NULL);
+}
+
+/* Whether the shards are at it. */
+static bool of_shards(const struct coord *c)
+{
+    return c->checkpoint.state > CHECKPOINT_MAKING && c->checkpoint.state < CHECKPOINT_NAMING;
 }
 
 /* A shard that does not beat cannot be heard of its part either; one that comes back has forgotten
@@ -520,7 +534,7 @@ static void automatic_step(struct coord *c)
 static void silence_look(struct coord *c)
 {
     char why[ERR_TEXT_MAX];
-    for (uint32_t s = 0; s < c->members.shards && c->checkpoint.state != CHECKPOINT_IDLE; s++) {
+    for (uint32_t s = 0; s < c->members.shards && of_shards(c); s++) {
         const struct coord_shard *shard = &c->members.shard[s];
         if (shard->seen &&
             env_now_ns(c->env) - shard->beat_ns <= c->options.lease_ms * UINT64_C(1000000))
@@ -530,43 +544,27 @@ static void silence_look(struct coord *c)
     }
 }
 
-/* Nobody comes back to the folder soon: what is left there goes now, within bounds. */
-static void sweep_all(struct coord *c)
-{
-    struct coord_checkpoint *k = &c->checkpoint;
-    for (uint32_t i = 0; i < SWEEPS_MAX && k->sweep; i++)
-        k->sweep = c->options.folder->sweep(k->swept);
-}
-
-/* What is left of large folders goes bit by bit, so that nobody waits for all of it. */
-static void sweep_step(struct coord *c)
-{
-    struct coord_checkpoint *k = &c->checkpoint;
-    uint64_t now = env_now_ns(c->env);
-    if (!k->sweep || now - k->swept_ns < SWEEP_NS)
-        return;
-    k->sweep = c->options.folder->sweep(k->swept);
-    k->swept_ns = env_now_ns(c->env);
-}
-
 void coord_checkpoint_step(struct coord *c)
 {
-    sweep_step(c);
+    struct coord_checkpoint *k = &c->checkpoint;
+    coord_checkpoint_sweep_step(c);
     coord_checkpoint_publish_step(c);
-    if (c->checkpoint.state != CHECKPOINT_IDLE)
-        silence_look(c);
-    if (c->checkpoint.state == CHECKPOINT_OPENING && coord_setup_complete(c))
+    silence_look(c);
+    if (k->state == CHECKPOINT_OPENING && coord_setup_complete(c))
         cut_begin(c);
     if (coord_phase_running(c))
         automatic_step(c);
-    else if (c->checkpoint.state == CHECKPOINT_IDLE)
-        claim_drop(c);
+    prune_step(c);
+    if (!coord_phase_running(c) && k->state == CHECKPOINT_IDLE)
+        (void)coord_checkpoint_disclaim(c);
 }
 
 void coord_checkpoint_shard_lost(struct coord *c, uint32_t shard)
 {
     char why[ERR_TEXT_MAX];
     SHOAL_ASSERT(shard < c->members.shards);
+    if (!of_shards(c))
+        return;
     (void)snprintf(why, sizeof why, "server %s has started again", c->members.shard[shard].server);
     coord_checkpoint_give_up(c, SHOAL_E_UNAVAILABLE, why);
 }
@@ -576,7 +574,6 @@ void coord_checkpoint_shard_lost(struct coord *c, uint32_t shard)
 int coord_checkpoint_open(struct coord *c, struct err *e)
 {
     struct coord_checkpoint *k = &c->checkpoint;
-    k->hold = COORD_FOLDER_NONE;
     k->list = calloc(1, sizeof *k->list);
     if (k->list == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the list of checkpoints");
@@ -593,56 +590,36 @@ int coord_checkpoint_open(struct coord *c, struct err *e)
         return rc;
     k->end_made = rc == 0 && ended == c->job.at.number;
     coord_checkpoint_publish_lost(c);
-    struct err failed = {0};
-    if (!coord_phase_running(c) || c->job.spec.checkpoint.dir[0] == 0)
-        return 0;
-    if (dir_open(c, &failed) != 0)
-        log_warn("%s; no checkpoint can be made", failed.text);
-    else if (coord_checkpoint_claim(c, k->dir, &c->job.spec, &failed) != 0)
-        log_warn("%s; this job removes none meanwhile, the other may", failed.text);
+    if (coord_phase_running(c) && c->job.spec.checkpoint.dir[0] != 0 && c->options.folder != NULL)
+        coord_checkpoint_keeper(c, true);
     return 0;
+}
+
+/* Nobody comes back to the folder soon: what is left there goes now, within bounds. */
+static void sweep_all(struct coord *c)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+    for (uint32_t i = 0; i < SWEEPS_MAX && k->sweep; i++)
+        k->sweep = c->options.folder->sweep(k->swept);
 }
 
 void coord_checkpoint_close(struct coord *c)
 {
     struct coord_checkpoint *k = &c->checkpoint;
-    bool making = k->state != CHECKPOINT_IDLE;
     if (k->list == NULL)
         return;
+    if (k->making != NULL)
+        coord_checkpoint_sweep(c);
     forget(c);
-    claim_drop(c);
-    if (making)
-        if (c->options.folder->remove(k->tmp, NULL) == SHOAL_E_AGAIN)
-            coord_checkpoint_sweep(c);
+    (void)coord_checkpoint_disclaim(c);
+    coord_errand_close(c);
     sweep_all(c);
     free(k->list);
     k->list = NULL;
 }
 
-/* What no checkpoint could do there is known before the job has trained for a night. */
-static int probe(struct coord *c, const char *dir, struct err *e)
+int coord_checkpoint_check(const struct coord *c, const struct job *spec, struct err *e)
 {
-    char path[LIMIT_PATH];
-    int hold = COORD_FOLDER_NONE;
-    void *bytes = calloc(1, PROBE_BYTES);
-    if (bytes == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "no memory to try whether %s can be written", dir);
-    (void)snprintf(path, sizeof path, "%.900s/probe.%06" PRIx64 ".tmp", dir,
-                   (c->cluster.id[0] ^ c->counters.next_run) & 0xffffff);
-    int rc = c->options.folder->begin(path, &hold, e);
-    bool made = rc == 0;
-    if (rc == 0)
-        rc = c->options.folder->put(path, "probe", bytes, PROBE_BYTES, e);
-    c->options.folder->let_go(&hold);
-    if (made && c->options.folder->remove(path, NULL) == SHOAL_E_AGAIN)
-        (void)c->options.folder->sweep(dir);
-    free(bytes);
-    return rc;
-}
-
-int coord_checkpoint_check(struct coord *c, const struct job *spec, struct err *e)
-{
-    char absolute[LIMIT_PATH];
     if (spec->checkpoint.publish.count > 0 && c->options.hook_start == NULL)
         return err_set(e, SHOAL_E_DENIED,
                        "checkpoint.publish: this coordinator runs no commands; publish: true in "
@@ -658,17 +635,10 @@ int coord_checkpoint_check(struct coord *c, const struct job *spec, struct err *
         return err_set(e, SHOAL_E_CONFIG,
                        "replay: a checkpoint at each day's end needs checkpoint.dir, a folder that "
                        "coordinator and servers share; replay.checkpoint: false goes without");
-    if (spec->checkpoint.dir[0] == 0)
-        return 0;
-    if (c->options.folder == NULL)
-        return err_set(e, SHOAL_E_CONFIG, "checkpoint.dir: this coordinator keeps no checkpoints");
-    int rc = dir_take(c, spec->checkpoint.dir, absolute, e);
-    claim_drop(c);                    /* the former job's */
-    if (rc == 0 && !spec->train.skip) /* else it makes none */
-        rc = coord_checkpoint_claim(c, absolute, spec, e);
-    if (rc == 0 && !spec->train.skip)
-        rc = probe(c, absolute, e);
-    return rc == 0 ? 0 : err_wrap(e, rc, "checkpoint.dir");
+    return spec->checkpoint.dir[0] == 0 || c->options.folder != NULL
+               ? 0
+               : err_set(e, SHOAL_E_CONFIG,
+                         "checkpoint.dir: this coordinator keeps no checkpoints");
 }
 
 void coord_checkpoint_job(struct coord *c)
@@ -676,6 +646,7 @@ void coord_checkpoint_job(struct coord *c)
     struct coord_checkpoint *k = &c->checkpoint;
     SHOAL_ASSERT(k->state == CHECKPOINT_IDLE && k->asker == 0);
     k->dir[0] = 0; /* what is swept still is */
+    k->prune = false;
     k->last_ns = k->last_batches = k->retry_ns = 0;
     k->end_made = k->of_end = k->of_day = false;
     k->end_failed = 0;

@@ -1,15 +1,18 @@
 /* checkpoint.h: checkpoints of a job: asked for (CHECKPOINT), or by themselves every so many
  * batches or minutes; kept, pruned and published.
  *
- *   IDLE --begin--> CUTTING --cut_done: the cut is complete--> EXPORTING --finish--> IDLE
- *     |                ^
- *     +--begin--> OPENING --opened: all shards are set up
+ *   IDLE --begin--> MAKING --made: its folder is there--> CUTTING --cut_done--> EXPORTING
+ *                     |                                      ^                     |
+ *                     +--made--> OPENING --all are set up----+                     |
+ *                                                                                  |
+ *   IDLE <--named: it has its name-- NAMING <--finish: the last part is there------+
  *
- *   OPENING, CUTTING, EXPORTING --coord_checkpoint_give_up--> IDLE
+ *   MAKING, OPENING, CUTTING, EXPORTING, NAMING --coord_checkpoint_give_up--> IDLE
  *
- * In CUTTING, while every shard holds, it is noted what the coordinator knows (held). finish comes
- * with the last part (part_done). It is given up when a shard refused, or is away, or the job ends:
- * "NAME is given up: why; training goes on".
+ * In CUTTING, while every shard holds, it is noted what the coordinator knows (held). MAKING and
+ * NAMING are errands (errand.h): the folder is touched on another thread, and may hang. It is given
+ * up when a shard refused, or is away, or the folder does not answer, or the job ends: "NAME is
+ * given up: why; training goes on".
  *
  * OPENING: the job is done, and its run was dropped with all marks. The shards are set up with a
  * new run, whose marks are 0, for a part is of a run; it is dropped at the end of the checkpoint.
@@ -36,7 +39,7 @@
  *  4. Nothing here ends a job: a checkpoint that fails is a warning, and the next one is tried.
  *     [test: checkpoint_that_a_shard_cannot_write_is_given_up]
  *
- * Files are reached by options.folder (folder.h) alone; the publish command by
+ * Files are reached by options.folder (folder.h) alone, in errands; the publish command by
  * options.hook_start and hook_poll. */
 #ifndef SERVER_COORD_CHECKPOINT_H
 #define SERVER_COORD_CHECKPOINT_H
@@ -60,9 +63,11 @@ struct job;
 
 enum coord_checkpoint_state {
     CHECKPOINT_IDLE,
+    CHECKPOINT_MAKING,
     CHECKPOINT_OPENING,
     CHECKPOINT_CUTTING,
-    CHECKPOINT_EXPORTING
+    CHECKPOINT_EXPORTING,
+    CHECKPOINT_NAMING
 };
 extern const struct sm coord_checkpoint_moves;
 
@@ -91,13 +96,17 @@ struct coord_checkpoint {
     bool sweep;           /* there is more in `swept` to remove; when some was last */
     char swept[LIMIT_PATH];
     uint64_t swept_ns;
+    struct coord_errand *sweeper; /* that is at it; NULL: none */
+    bool prune;                   /* old ones are to be removed */
+    struct coord_errand *keeper;  /* that opens `dir` or prunes, and has the claim; NULL: none */
     char name[LIMIT_NAME], path[LIMIT_PATH], tmp[LIMIT_PATH];
-    uint64_t number;                 /* manifest.h */
-    int hold;                        /* lock of the folder that is being made */
+    uint64_t number;             /* manifest.h */
+    struct coord_making *making; /* the folder of the one at hand (checkpoint_keep.h); or NULL */
     struct coord_folder_claim claim; /* of the job's checkpoints in `dir`, while it runs */
     uint64_t cut, begun_ns, held_for_ns;
-    struct json *manifest; /* owned; what is known of it so far */
-    void *saved;           /* owned; the coordinator's state */
+    struct coord_checkpoint_record record; /* NAMING: of the one at hand */
+    struct json *manifest;                 /* owned; what is known of it so far */
+    void *saved;                           /* owned; the coordinator's state */
     size_t saved_bytes;
     struct {
         uint64_t rows, bytes;
@@ -140,8 +149,11 @@ struct coord_checkpoint {
 
 int coord_checkpoint_open(struct coord *c, struct err *e); /* NOMEM; reads what was made so far */
 void coord_checkpoint_close(struct coord *c);              /* removes an unfinished one */
-/* A job is submitted: its folder is made and cleaned. CONFIG, CANTCREATE. */
-int coord_checkpoint_check(struct coord *c, const struct job *spec, struct err *e);
+/* A job is submitted: whether what it says of checkpoints can be; of their folder: look.h. CONFIG,
+ * DENIED. */
+int coord_checkpoint_check(const struct coord *c, const struct job *spec, struct err *e);
+/* Lets go of the claim of a job that is over; false: an errand has it still. */
+bool coord_checkpoint_disclaim(struct coord *c);
 /* It begins; nothing was made of it yet. */
 void coord_checkpoint_job(struct coord *c);
 int coord_checkpoint_request(struct coord *c, struct coord_ask *a);

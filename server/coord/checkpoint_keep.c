@@ -2,6 +2,7 @@
 #include "server/coord/checkpoint_keep.h"
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "proto/job/manifest.h"
 #include "server/coord/phase.h"
@@ -36,15 +37,6 @@ bool coord_checkpoint_newest(const struct coord *c, uint32_t older, char path[LI
     return true;
 }
 
-void coord_checkpoint_sweep(struct coord *c)
-{
-    struct coord_checkpoint *k = &c->checkpoint;
-    if (k->sweep || k->dir[0] == 0)
-        return; /* each checkpoint asks again */
-    memcpy(k->swept, k->dir, sizeof k->swept);
-    k->sweep = true;
-}
-
 /* ---- names ----------------------------------------------------------------------------------- */
 
 static void number_name(uint64_t number, char name[LIMIT_NAME])
@@ -68,10 +60,11 @@ static void name_seen(void *context, const char *name)
     n->number[n->count++] = strtoull(name, NULL, 10);
 }
 
-int coord_checkpoint_names(struct coord *c, struct coord_checkpoint_names *out, struct err *e)
+int coord_checkpoint_names(const struct coord_folder_ops *ops, const char *dir,
+                           struct coord_checkpoint_names *out, struct err *e)
 {
-    SHOAL_ASSERT(c->checkpoint.dir[0] != 0 && out->count == 0);
-    return c->options.folder->list(c->checkpoint.dir, name_seen, out, e);
+    SHOAL_ASSERT(dir[0] == '/' && out->count == 0);
+    return ops->list(dir, name_seen, out, e);
 }
 
 static int number_compare(const void *a, const void *b)
@@ -80,14 +73,23 @@ static int number_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-int coord_checkpoint_next_name(struct coord *c, char name[LIMIT_NAME], uint64_t *number,
-                               struct err *e)
+uint64_t coord_checkpoint_last(const struct coord *c)
 {
     struct coord_checkpoint_names n = {.collect = true};
-    int rc = coord_checkpoint_names(c, &n, e);
-    for (uint32_t i = 0; i < COORD_CHECKPOINTS_MAX; i++) /* a removed one's is not given again */
+    uint64_t last = 0;
+    for (uint32_t i = 0; i < COORD_CHECKPOINTS_MAX; i++)
         name_seen(&n, c->checkpoint.list->record[i].name);
-    *number = 0;
+    for (size_t i = 0; i < n.count; i++)
+        last = n.number[i] > last ? n.number[i] : last;
+    free(n.number);
+    return last;
+}
+
+int coord_checkpoint_next_name(const struct coord_folder_ops *ops, const char *dir,
+                               char name[LIMIT_NAME], uint64_t *number, struct err *e)
+{
+    struct coord_checkpoint_names n = {.collect = true};
+    int rc = coord_checkpoint_names(ops, dir, &n, e);
     for (size_t i = 0; i < n.count; i++)
         *number = n.number[i] > *number ? n.number[i] : *number;
     free(n.number);
@@ -101,43 +103,79 @@ const struct job *coord_checkpoint_spec(const struct coord *c)
     return c->checkpoint.of_tables ? &c->made.spec : &c->job.spec;
 }
 
+/* ---- its folder ------------------------------------------------------------------------------ */
+
+int coord_checkpoint_dir(const struct coord_folder_ops *ops, const char *root, char dir[LIMIT_PATH],
+                         struct err *e)
+{
+    char absolute[LIMIT_PATH];
+    int rc = root[0] == 0 ? 0 : ops->below(root, dir, e); /* before it is made */
+    rc = rc == 0 ? ops->open(dir, absolute, e) : rc;
+    if (rc == 0)
+        memcpy(dir, absolute, sizeof absolute);
+    return rc;
+}
+
 /* ---- pruning --------------------------------------------------------------------------------- */
 
+struct keeping {
+    struct coord_errand errand;
+    const struct coord_folder_ops *ops;
+    const char *root;     /* borrowed */
+    bool open;            /* dir is to be opened, and no more */
+    char dir[LIMIT_PATH]; /* absolute, once it is open */
+    char job[LIMIT_NAME];
+    uint32_t keep;
+    char published[2][LIMIT_PATH]; /* the command works on these, or will */
+    struct coord_folder_claim claim;
+    bool more; /* is left of what was removed */
+};
+
+static struct keeping *keeping_of(struct coord_errand *r)
+{
+    return container_of(r, struct keeping, errand);
+}
+
 /* Several jobs may share the folder; a manifest that cannot be read is nobody's to remove. */
-static bool of_this_job(struct coord *c, const struct job *job, const char *path)
+static bool of_this_job(const struct keeping *p, const char *path)
 {
     struct json *m = NULL;
     void *text = NULL;
     size_t bytes = 0;
-    if (c->options.folder->get(path, MANIFEST_FILE, MANIFEST_BYTES_MAX, &text, &bytes, NULL) != 0)
+    if (p->ops->get(path, MANIFEST_FILE, MANIFEST_BYTES_MAX, &text, &bytes, NULL) != 0)
         return false;
     bool ours = manifest_parse(text, bytes, &m, NULL) == 0 &&
-                strcmp(json_as_string(json_get(m, "job"), ""), job->name) == 0;
+                strcmp(json_as_string(json_get(m, "job"), ""), p->job) == 0;
     json_free(m);
     free(text);
     return ours;
 }
 
-int coord_checkpoint_claim(struct coord *c, const char *dir, const struct job *spec, struct err *e)
+/* One that keeps all shares the job's checkpoints with others that do. */
+static int claim_take(struct keeping *p, struct err *e)
 {
-    struct coord_folder_claim *claim = &c->checkpoint.claim;
-    return claim->path[0] != 0
-               ? 0
-               : c->options.folder->claim(dir, spec->name, spec->checkpoint.keep != 0, claim, e);
+    return p->claim.path[0] != 0 ? 0 : p->ops->claim(p->dir, p->job, p->keep != 0, &p->claim, e);
 }
 
-void coord_checkpoint_prune(struct coord *c)
+static void prune_one(struct keeping *p, const char *path)
+{
+    struct err e = {0};
+    int rc = p->ops->remove(path, &e);
+    p->more = p->more || rc == SHOAL_E_AGAIN;
+    if (rc == 0 || rc == SHOAL_E_AGAIN)
+        log_info("checkpoint %s is removed: the newest %u are kept", path, p->keep);
+    else if (rc != SHOAL_E_BUSY) /* somebody restores it */
+        log_warn("%s", e.text);
+}
+
+static void prune(struct keeping *p)
 {
     struct coord_checkpoint_names n = {.collect = true};
-    const struct job *spec = coord_checkpoint_spec(c);
-    uint32_t keep = spec->checkpoint.keep, kept = 0;
     char name[LIMIT_NAME], path[LIMIT_PATH];
+    uint32_t kept = 0;
     struct err e = {0};
-    SHOAL_ASSERT(c->checkpoint.state == CHECKPOINT_IDLE); /* none of them is being made */
-    if (spec != &c->job.spec && coord_phase_running(c))
-        return; /* the claim is that of the job that waits */
-    if (coord_checkpoint_claim(c, c->checkpoint.dir, spec, &e) != 0 ||
-        (keep != 0 && coord_checkpoint_names(c, &n, &e) != 0)) {
+    if (claim_take(p, &e) != 0 ||
+        (p->keep != 0 && coord_checkpoint_names(p->ops, p->dir, &n, &e) != 0)) {
         log_warn("old checkpoints stay: %s", e.text);
         n.count = 0;
     }
@@ -145,20 +183,182 @@ void coord_checkpoint_prune(struct coord *c)
         qsort(n.number, n.count, sizeof n.number[0], number_compare);
     for (size_t i = n.count; i-- > 0;) {
         number_name(n.number[i], name);
-        (void)snprintf(path, sizeof path, "%.900s/%s", c->checkpoint.dir, name);
-        if (!of_this_job(c, spec, path) || kept++ < keep ||
-            strcmp(path, c->checkpoint.hook.path) == 0 ||
-            strcmp(path, c->checkpoint.hook.next) == 0)
-            continue;
-        int rc = c->options.folder->remove(path, &e);
-        if (rc == SHOAL_E_AGAIN)
-            coord_checkpoint_sweep(c);
-        if (rc == 0 || rc == SHOAL_E_AGAIN)
-            log_info("checkpoint %s is removed: the newest %u are kept", path, keep);
-        else if (rc != SHOAL_E_BUSY) /* somebody restores it */
-            log_warn("%s", e.text);
+        (void)snprintf(path, sizeof path, "%.900s/%s", p->dir, name);
+        if (of_this_job(p, path) && kept++ >= p->keep && strcmp(path, p->published[0]) != 0 &&
+            strcmp(path, p->published[1]) != 0)
+            prune_one(p, path);
     }
     free(n.number);
+}
+
+static int keeper_run(struct coord_errand *r, struct err *e)
+{
+    struct keeping *p = keeping_of(r);
+    struct err why = {0};
+    if (!p->open) {
+        prune(p);
+        return 0;
+    }
+    int rc = coord_checkpoint_dir(p->ops, p->root, p->dir, e);
+    if (rc == 0 && claim_take(p, &why) != 0)
+        log_warn("%s; this job removes none meanwhile, the other may", why.text);
+    return rc;
+}
+
+static void keeper_undo(struct coord_errand *r)
+{
+    struct keeping *p = keeping_of(r);
+    if (p->claim.path[0] != 0)
+        p->ops->disclaim(&p->claim);
+}
+
+static void keeper_free(struct coord_errand *r)
+{
+    free(keeping_of(r));
+}
+
+static struct keeping *keeping_new(const struct coord *c)
+{
+    struct keeping *p = calloc(1, sizeof *p);
+    if (p == NULL)
+        return NULL;
+    p->errand.run = keeper_run;
+    p->errand.undo = keeper_undo;
+    p->errand.free = keeper_free;
+    p->ops = c->options.folder;
+    return p;
+}
+
+static void keeper_done(struct coord *c, struct coord_errand *r, int rc, const struct err *e)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+    struct keeping *p = keeping_of(r);
+    SHOAL_ASSERT(k->keeper == r && k->claim.path[0] == 0);
+    k->keeper = NULL;
+    if (rc != 0) {
+        log_warn("%s; %s", e->text, p->open ? "no checkpoint can be made" : "old ones stay");
+        return;
+    }
+    k->claim = p->claim;
+    p->claim.path[0] = 0;
+    memcpy(k->dir, p->dir, sizeof k->dir);
+    if (p->open || p->more)
+        coord_checkpoint_sweep(c);
+    coord_errand_leave(c, r);
+}
+
+void coord_checkpoint_keeper(struct coord *c, bool open)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+    const struct job *spec = open ? &c->job.spec : coord_checkpoint_spec(c);
+    const char *dir = open ? spec->checkpoint.dir : k->dir;
+    struct err e = {0};
+    SHOAL_ASSERT(k->keeper == NULL);
+    if (spec != &c->job.spec && coord_phase_running(c))
+        return;                              /* the claim is that of the job that waits */
+    int rc = coord_errand_check(c, dir, &e); /* it has a claim to lose */
+    struct keeping *p = rc == 0 ? keeping_new(c) : NULL;
+    if (rc != 0)
+        log_warn("%s; old checkpoints stay", e.text);
+    if (p == NULL)
+        return; /* the next one prunes again */
+    p->open = open;
+    p->root = c->options.checkpoint_root == NULL ? "" : c->options.checkpoint_root;
+    (void)snprintf(p->dir, sizeof p->dir, "%s", dir);
+    memcpy(p->errand.folder, p->dir, sizeof p->errand.folder);
+    (void)snprintf(p->job, sizeof p->job, "%s", spec->name);
+    p->keep = spec->checkpoint.keep;
+    (void)snprintf(p->published[0], LIMIT_PATH, "%s", k->hook.path);
+    (void)snprintf(p->published[1], LIMIT_PATH, "%s", k->hook.next);
+    p->claim = k->claim;
+    k->claim.path[0] = 0;
+    k->keeper = &p->errand;
+    rc = coord_errand_start(c, &p->errand, keeper_done, NULL);
+    SHOAL_ASSERT(rc == 0);
+}
+
+bool coord_checkpoint_disclaim(struct coord *c)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+    struct keeping *p = k->keeper == NULL && k->claim.path[0] != 0 ? keeping_new(c) : NULL;
+    if (p == NULL)
+        return k->keeper == NULL && k->claim.path[0] == 0;
+    (void)snprintf(p->errand.folder, LIMIT_PATH, "%.*s",
+                   (int)(strrchr(k->claim.path, '/') - k->claim.path), k->claim.path);
+    p->claim = k->claim;
+    k->claim.path[0] = 0;
+    coord_errand_leave(c, &p->errand);
+    return true;
+}
+
+/* ---- sweeping -------------------------------------------------------------------------------- */
+
+#define SWEEP_NS UINT64_C(50000000)
+
+struct sweeping {
+    struct coord_errand errand;
+    const struct coord_folder_ops *ops;
+    bool more;
+};
+
+static int sweep_run(struct coord_errand *r, struct err *e)
+{
+    struct sweeping *s = container_of(r, struct sweeping, errand);
+    (void)e;
+    s->more = s->ops->sweep(r->folder);
+    return 0;
+}
+
+static void sweep_undo(struct coord_errand *r)
+{
+    (void)r;
+}
+
+static void sweep_free(struct coord_errand *r)
+{
+    free(container_of(r, struct sweeping, errand));
+}
+
+static void sweep_done(struct coord *c, struct coord_errand *r, int rc, const struct err *e)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+    (void)e;
+    SHOAL_ASSERT(k->sweeper == r);
+    k->sweeper = NULL;
+    k->sweep = rc == 0 && container_of(r, struct sweeping, errand)->more;
+    k->swept_ns = env_now_ns(c->env);
+    if (rc == 0)
+        coord_errand_leave(c, r);
+}
+
+void coord_checkpoint_sweep(struct coord *c)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+    if (k->sweep || k->dir[0] == 0)
+        return; /* each checkpoint asks again */
+    memcpy(k->swept, k->dir, sizeof k->swept);
+    k->sweep = true;
+}
+
+void coord_checkpoint_sweep_step(struct coord *c)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+    if (!k->sweep || k->sweeper != NULL || env_now_ns(c->env) - k->swept_ns < SWEEP_NS)
+        return;
+    struct sweeping *s = calloc(1, sizeof *s);
+    k->sweep = s != NULL;
+    if (s == NULL)
+        return;
+    s->errand.run = sweep_run;
+    s->errand.undo = sweep_undo;
+    s->errand.free = sweep_free;
+    s->ops = c->options.folder;
+    memcpy(s->errand.folder, k->swept, sizeof k->swept);
+    k->sweeper = &s->errand;
+    if (coord_errand_start(c, &s->errand, sweep_done, NULL) != 0) {
+        k->sweeper = NULL;
+        k->sweep = false;
+    }
 }
 
 /* ---- publishing ------------------------------------------------------------------------------ */

@@ -4,6 +4,7 @@
 #define SERVER_COORD_CHECKPOINT_KEEP_H
 
 #include "server/coord/core.h"
+#include "server/coord/errand.h"
 
 struct coord_checkpoint_names {
     const char *want; /* is it there? */
@@ -19,21 +20,52 @@ struct coord_checkpoint_names {
 int coord_checkpoint_ready(const struct coord *c, bool *tables, struct err *e);
 /* The job whose tables the one at hand holds. */
 const struct job *coord_checkpoint_spec(const struct coord *c);
+/* The folder of the one at hand, from its first name to its last: an errand that is started for
+ * each of the two. */
+struct coord_making {
+    struct coord_errand errand;
+    const struct coord_folder_ops *ops;
+    const char *root;      /* checkpoint_root, borrowed; "": anywhere */
+    char dir[LIMIT_PATH];  /* as the job has it; made: absolute */
+    char name[LIMIT_NAME]; /* "": the number above the highest there is; made: that */
+    char path[LIMIT_PATH], tmp[LIMIT_PATH];
+    uint64_t number; /* the highest that the job has made; made: its own (manifest.h) */
+    uint32_t random;
+    int hold;         /* lock of tmp */
+    bool made, named; /* tmp is there; path is */
+    bool stays;       /* its owner has told of it */
+    /* owned; what is written before it gets its name */
+    struct json *manifest;
+    void *saved;
+    char *yaml;
+    size_t saved_bytes, yaml_bytes;
+};
+
 /* The manifest but for parts and files; the date from options.folder. */
 struct json *coord_checkpoint_facts(struct coord *c);
+/* Its folder is made in checkpoint.dir; `made` is called when it is, or cannot be. name "": the
+ * next number. What coord_errand_start says, NOMEM. */
+int coord_checkpoint_make(struct coord *c, const char *name, coord_errand_done made, struct err *e);
 /* All parts are there: the coordinator's files, last the manifest, then the name (invariant 1 of
- * checkpoint.h). */
-int coord_checkpoint_write(struct coord *c, struct coord_checkpoint_record *record, struct err *e);
-int coord_checkpoint_names(struct coord *c, struct coord_checkpoint_names *out, struct err *e);
-/* A number one above the highest that there is, or that this job has made. */
-int coord_checkpoint_next_name(struct coord *c, char name[LIMIT_NAME], uint64_t *number,
-                               struct err *e);
-/* The job's checkpoints in that folder are this coordinator's, unless they are already: one that
- * keeps all shares them with others that do. CANTCREATE. */
-int coord_checkpoint_claim(struct coord *c, const char *dir, const struct job *spec, struct err *e);
-/* Removes the oldest numbered ones of that job beyond checkpoint.keep; those with a name of their
- * own stay, and those that somebody reads. */
-void coord_checkpoint_prune(struct coord *c);
+ * checkpoint.h); `named` is called then. Fills in record. */
+int coord_checkpoint_write(struct coord *c, struct coord_checkpoint_record *record,
+                           coord_errand_done named, struct err *e);
+/* On the errand's thread: dir, made where it is missing, becomes an absolute path. */
+int coord_checkpoint_dir(const struct coord_folder_ops *ops, const char *root, char dir[LIMIT_PATH],
+                         struct err *e);
+/* Likewise: names in dir; a number one above the highest that there is, and above *number. */
+int coord_checkpoint_names(const struct coord_folder_ops *ops, const char *dir,
+                           struct coord_checkpoint_names *out, struct err *e);
+int coord_checkpoint_next_name(const struct coord_folder_ops *ops, const char *dir,
+                               char name[LIMIT_NAME], uint64_t *number, struct err *e);
+/* The highest that this job has made: a removed one's is not given again. */
+uint64_t coord_checkpoint_last(const struct coord *c);
+/* An errand: opens the folder of a job that goes on (open), and takes the claim, without which none
+ * is removed; or takes that, where it is missing, and removes the oldest numbered ones of this job
+ * beyond checkpoint.keep; those with a name of their own stay, and those that somebody reads. */
+void coord_checkpoint_keeper(struct coord *c, bool open);
+/* What is left of large folders goes bit by bit, so that other errands have their turn. */
+void coord_checkpoint_sweep_step(struct coord *c);
 /* Runs the command for list->record[record]; or lets it wait for the one that runs. */
 void coord_checkpoint_publish(struct coord *c, uint32_t record);
 void coord_checkpoint_publish_step(struct coord *c);

@@ -1,11 +1,14 @@
-/* checkpoint_write.c: the coordinator's own files of a checkpoint. */
+/* checkpoint_write.c: the folder of a checkpoint, and the coordinator's own files in it. */
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 #include "proto/base/hash.h"
+#include "proto/base/log.h"
 #include "proto/job/manifest.h"
 #include "server/coord/checkpoint_keep.h"
 #include "server/coord/phase.h"
 #include "server/coord/saved.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,34 +116,139 @@ struct json *coord_checkpoint_facts(struct coord *c)
     return m;
 }
 
-/* ---- files ----------------------------------------------------------------------------------- */
+/* ---- its folder, on the errand's thread ------------------------------------------------------ */
 
-static int parts_json(struct coord *c, struct json *m, uint64_t *rows, uint64_t *bytes,
-                      struct err *e)
+static struct coord_making *making_of(struct coord_errand *r)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
-    struct json *parts = json_new_array();
+    return container_of(r, struct coord_making, errand);
+}
+
+static int make_run(struct coord_errand *r, struct err *e)
+{
+    struct coord_making *m = making_of(r);
+    char next[LIMIT_NAME];
+    int rc = coord_checkpoint_dir(m->ops, m->root, m->dir, e);
+    if (rc == 0)
+        rc = coord_checkpoint_next_name(m->ops, m->dir, next, &m->number, e);
+    if (rc == 0 && m->name[0] == 0)
+        memcpy(m->name, next, sizeof next);
+    if (rc != 0)
+        return rc;
+    (void)snprintf(m->path, sizeof m->path, "%.900s/%s", m->dir, m->name);
+    (void)snprintf(m->tmp, sizeof m->tmp, "%.1000s.%06" PRIx32 ".tmp", m->path, m->random);
+    struct coord_checkpoint_names names = {.want = m->name};
+    rc = coord_checkpoint_names(m->ops, m->dir, &names, e);
+    if (rc == 0 && names.found)
+        rc = err_set(e, SHOAL_E_EXISTS, "%s exists already: take another name", m->path);
+    if (rc == 0)
+        rc = m->ops->begin(m->tmp, &m->hold, e);
+    m->made = rc == 0;
+    return rc;
+}
+
+/* What the servers wrote, as their own manifests say. */
+static int parts_seal(const struct coord_making *m, struct err *e)
+{
+    const struct json *parts = json_get(m->manifest, "parts");
     int rc = 0;
-    for (uint32_t s = 0; s < c->members.shards && rc == 0; s++) {
-        struct json *p = json_new_object();
-        char folder[32], path[LIMIT_PATH];
+    for (size_t i = 0; i < json_count(parts) && rc == 0; i++) {
+        struct json *part = json_array_at(parts, i);
+        char path[LIMIT_PATH];
         void *text = NULL;
         size_t count = 0;
+        (void)snprintf(path, sizeof path, "%.900s/%s", m->tmp,
+                       json_as_string(json_get(part, "folder"), ""));
+        rc = m->ops->get(path, PART_MANIFEST, PART_MANIFEST_MAX, &text, &count, e);
+        json_set_hex(part, "manifest", rc == 0 ? hash_bytes(text, count, 0) : 0);
+        free(text);
+    }
+    return rc;
+}
+
+static int name_run(struct coord_errand *r, struct err *e)
+{
+    struct coord_making *m = making_of(r);
+    int rc = parts_seal(m, e);
+    char *text = rc == 0 ? manifest_text(m->manifest) : NULL;
+    if (rc == 0 && text == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for the manifest");
+    if (rc == 0)
+        rc = m->ops->put(m->tmp, MANIFEST_STATE_FILE, m->saved, m->saved_bytes, e);
+    if (rc == 0)
+        rc = m->ops->put(m->tmp, MANIFEST_JOB_FILE, m->yaml, m->yaml_bytes, e);
+    if (rc == 0)
+        rc = m->ops->put(m->tmp, MANIFEST_FILE, text, strlen(text), e);
+    if (rc == 0)
+        rc = m->ops->publish(m->tmp, m->path, e);
+    m->named = rc == 0;
+    free(text);
+    return rc;
+}
+
+/* One that is given up goes, also when it has just got its name: nobody was told of it. */
+static void making_undo(struct coord_errand *r)
+{
+    struct coord_making *m = making_of(r);
+    struct err e = {0};
+    m->ops->let_go(&m->hold);
+    if (!m->made || m->stays)
+        return;
+    int rc = m->ops->remove(m->named ? m->path : m->tmp, &e); /* AGAIN: the sweeper has the rest */
+    if (rc != 0 && rc != SHOAL_E_AGAIN)
+        log_warn("%s; what is left of it is removed when checkpoints are next made there", e.text);
+}
+
+static void making_free(struct coord_errand *r)
+{
+    struct coord_making *m = making_of(r);
+    json_free(m->manifest);
+    free(m->saved);
+    free(m->yaml);
+    free(m);
+}
+
+/* ---- its folder, on the loop ----------------------------------------------------------------- */
+
+int coord_checkpoint_make(struct coord *c, const char *name, coord_errand_done made, struct err *e)
+{
+    struct coord_making *m = calloc(1, sizeof *m);
+    SHOAL_ASSERT(c->checkpoint.making == NULL);
+    if (m == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for a checkpoint");
+    m->errand.run = make_run;
+    m->errand.undo = making_undo;
+    m->errand.free = making_free;
+    (void)snprintf(m->errand.folder, LIMIT_PATH, "%s", coord_checkpoint_spec(c)->checkpoint.dir);
+    m->ops = c->options.folder;
+    m->root = c->options.checkpoint_root == NULL ? "" : c->options.checkpoint_root;
+    (void)snprintf(m->dir, sizeof m->dir, "%s", coord_checkpoint_spec(c)->checkpoint.dir);
+    (void)snprintf(m->name, sizeof m->name, "%s", name);
+    m->number = coord_checkpoint_last(c);
+    m->random = (uint32_t)(env_random(c->env) & 0xffffff);
+    m->hold = COORD_FOLDER_NONE;
+    int rc = coord_errand_start(c, &m->errand, made, e);
+    if (rc == 0)
+        c->checkpoint.making = m;
+    return rc;
+}
+
+static void parts_json(const struct coord *c, struct json *m, uint64_t *rows, uint64_t *bytes)
+{
+    const struct coord_checkpoint *k = &c->checkpoint;
+    struct json *parts = json_new_array();
+    for (uint32_t s = 0; s < c->members.shards; s++) {
+        struct json *p = json_new_object();
+        char folder[32];
         (void)snprintf(folder, sizeof folder, "part-%04u", s);
-        (void)snprintf(path, sizeof path, "%.900s/%s", k->tmp, folder);
-        rc = c->options.folder->get(path, PART_MANIFEST, PART_MANIFEST_MAX, &text, &count, e);
         json_set_string(p, "folder", folder);
         json_set_string(p, "server", c->members.shard[s].server);
         json_set_int(p, "rows", (int64_t)k->part[s].rows);
         json_set_int(p, "bytes", (int64_t)k->part[s].bytes);
-        json_set_hex(p, "manifest", rc == 0 ? hash_bytes(text, count, 0) : 0);
         json_append(parts, p);
-        free(text);
         *rows += k->part[s].rows;
         *bytes += k->part[s].bytes;
     }
     json_set(m, "parts", parts);
-    return rc;
 }
 
 static void file_json(struct json *files, const char *name, const void *bytes, size_t count)
@@ -152,40 +260,42 @@ static void file_json(struct json *files, const char *name, const void *bytes, s
     json_append(files, f);
 }
 
-int coord_checkpoint_write(struct coord *c, struct coord_checkpoint_record *record, struct err *e)
+int coord_checkpoint_write(struct coord *c, struct coord_checkpoint_record *record,
+                           coord_errand_done named, struct err *e)
 {
     struct coord_checkpoint *k = &c->checkpoint;
-    const struct coord_folder_ops *ops = c->options.folder;
-    struct json *m = k->manifest, *files = json_new_array();
+    struct coord_making *m = k->making;
+    struct json *files = json_new_array();
     char *job = NULL;
     size_t job_bytes = 0;
-    SHOAL_ASSERT(record->rows == 0 && record->bytes == 0); /* sums */
+    SHOAL_ASSERT(k->state == CHECKPOINT_EXPORTING && k->missing == 0); /* checkpoint.h, 1 */
+    SHOAL_ASSERT(record->rows == 0 && record->bytes == 0);             /* sums */
     int rc = coord_made_text(c, &job, &job_bytes, e);
-    if (rc == 0)
-        rc = parts_json(c, m, &record->rows, &record->bytes, e);
+    if (rc != 0) {
+        json_free(files);
+        return rc;
+    }
+    parts_json(c, k->manifest, &record->rows, &record->bytes);
     file_json(files, MANIFEST_STATE_FILE, k->saved, k->saved_bytes);
     file_json(files, MANIFEST_JOB_FILE, job, job_bytes);
     record->bytes += k->saved_bytes + job_bytes;
     record->seconds = (double)(env_now_ns(c->env) - k->begun_ns) * 1e-9;
     record->held_seconds = (double)k->held_for_ns * 1e-9;
-    json_set_int(m, "rows", (int64_t)record->rows);
-    json_set_int(m, "bytes", (int64_t)record->bytes);
-    json_set_number(m, "seconds", record->seconds);
-    json_set_number(m, "held_seconds", record->held_seconds);
-    json_set(m, "files", files);
-    char *text = rc == 0 ? manifest_text(m) : NULL;
-    if (rc == 0 && text == NULL)
-        rc = err_set(e, SHOAL_E_NOMEM, "no memory for the manifest");
-    if (rc == 0)
-        rc = ops->put(k->tmp, MANIFEST_STATE_FILE, k->saved, k->saved_bytes, e);
-    if (rc == 0)
-        rc = ops->put(k->tmp, MANIFEST_JOB_FILE, job, job_bytes, e);
-    if (rc == 0)
-        rc = ops->put(k->tmp, MANIFEST_FILE, text, strlen(text), e);
-    SHOAL_ASSERT(k->state == CHECKPOINT_EXPORTING && k->missing == 0); /* checkpoint.h, 1 */
-    if (rc == 0)
-        rc = ops->publish(k->tmp, k->path, e);
-    free(job);
-    free(text);
+    json_set_int(k->manifest, "rows", (int64_t)record->rows);
+    json_set_int(k->manifest, "bytes", (int64_t)record->bytes);
+    json_set_number(k->manifest, "seconds", record->seconds);
+    json_set_number(k->manifest, "held_seconds", record->held_seconds);
+    json_set(k->manifest, "files", files);
+    m->yaml = job;
+    m->yaml_bytes = job_bytes;
+    m->manifest = k->manifest;
+    m->saved = k->saved;
+    m->saved_bytes = k->saved_bytes;
+    k->manifest = NULL;
+    k->saved = NULL;
+    m->errand.run = name_run;
+    k->making = NULL;
+    rc = coord_errand_start(c, &m->errand, named, e);
+    k->making = rc == 0 ? m : NULL;
     return rc;
 }

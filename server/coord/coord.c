@@ -11,6 +11,7 @@
 #include "server/coord/flow.h"
 #include "server/coord/grant.h"
 #include "server/coord/keys.h"
+#include "server/coord/look.h"
 #include "server/coord/lost.h"
 #include "server/coord/phase.h"
 #include "server/coord/setup.h"
@@ -118,18 +119,46 @@ static int on_shard_beat(struct coord *c, struct coord_ask *a)
 
 /* ---- the operator ---------------------------------------------------------------------------- */
 
+static void on_request(struct coord *c, peer_t from, const struct wire *w, const struct msg *m);
+
+/* The folders of a job have been looked at: its SUBMIT comes once more, to be answered. */
+static void looked(struct coord *c, struct coord_errand *r, int rc, const struct err *e)
+{
+    struct coord_look *l = c->look;
+    SHOAL_ASSERT(&l->errand == r && !l->over);
+    if (rc != 0) {
+        coord_send(c, l->asker, wire_refusal(&l->request, rc, "%s", e->text));
+        c->look = NULL;
+        return;
+    }
+    l->over = true;
+    struct msg *m = coord_look_wanted(c) ? coord_framed(&l->request, l->yaml, l->bytes) : NULL;
+    if (m != NULL)
+        on_request(c, l->asker, &l->request, m);
+    msg_free(m);
+    coord_look_end(c);
+}
+
 static int on_submit(struct coord *c, struct coord_ask *a)
 {
     uint64_t run;
+    int rc = 0;
     if (a->m->frame[1].bytes > LIMIT_CONFIG_BYTES)
         return err_set(&a->e, SHOAL_E_TOO_BIG, "a job file of %zu bytes, at most %u",
                        a->m->frame[1].bytes, LIMIT_CONFIG_BYTES);
     const struct coord_submit submit = {a->m->frame[1].data, a->m->frame[1].bytes,
                                         a->request->u.SUBMIT.workers, a->request->u.SUBMIT.from,
                                         a->request->u.SUBMIT.start};
-    int rc = coord_submit(c, a->from, &submit, &run, &a->e);
+    if (c->look != NULL)
+        rc = coord_look_asked(c, a, &submit, &a->e);
+    if (rc == 0) {
+        rc = coord_submit(c, a->from, &submit, c->look, &run, &a->e);
+        if (rc == SHOAL_E_AGAIN)
+            rc = coord_look_begin(c, a, &submit, looked, &a->e) == 0 ? SHOAL_E_AGAIN : a->e.code;
+    }
+    a->later = rc == SHOAL_E_AGAIN;
     if (rc != 0)
-        return rc;
+        return a->later ? 0 : rc;
     a->reply.u.SUBMIT_reply.run = run;
     return 0;
 }
@@ -318,6 +347,8 @@ static void on_request(struct coord *c, peer_t from, const struct wire *w, const
     struct coord_ask a = {.from = from, .request = w, .m = m, .who = *env_who(c->env, from)};
     wire_reply_to(w, 0, &a.reply);
     int rc = ask_run(c, &a);
+    if (a.later)
+        return;
     audit(c, &a, rc);
     if (rc != 0)
         coord_send(c, from, wire_refusal(w, rc, "%s", a.e.text));
@@ -394,6 +425,7 @@ static void on_tick(struct env_timer *t)
     coord_work_expire(c);
     coord_stall_tick(c);
     coord_sight_tick(c);
+    coord_errand_tick(c);
     coord_call_tick(&c->calls);
     coord_keys_tick(c);
     coord_watch_tick(c);
@@ -471,6 +503,11 @@ int coord_new(const struct coord_options *options, struct env *env, struct coord
     return 0;
 }
 
+bool coord_hangs(const struct coord *c, char *text, size_t bytes)
+{
+    return coord_errand_hangs(c, 0, text, bytes);
+}
+
 int coord_fatal(const struct coord *c)
 {
     return c->fatal;
@@ -480,7 +517,8 @@ void coord_free(struct coord *c)
 {
     if (c == NULL)
         return;
-    env_timer_stop(c->env, &c->timer);
+    coord_errand_end(c);
+    coord_look_end(c);
     coord_checkpoint_close(c);
     coord_call_cancel_all(&c->calls);
     coord_submit_close(c);
@@ -492,6 +530,7 @@ void coord_free(struct coord *c)
     coord_keys_close(&c->keys);
     coord_lease_close(&c->leases);
     coord_sight_close(&c->visitors);
+    coord_errand_close(c);
     free(c->told.text);
     free(c);
 }

@@ -66,7 +66,7 @@ struct coord_options {
  * does not know. */
 int coord_new(const struct coord_options *options, struct env *env, struct coord_store *store,
               struct coord **out, struct err *e);
-void coord_free(struct coord *c); /* stops its timer; NULL is fine */
+void coord_free(struct coord *c); /* its env runs no more, or is gone; NULL is fine */
 /* Another allow-list (keys.h): its text, which the daemon has read and goes by already. NOMEM: the
  * shards keep the one before. */
 int coord_keys_set(struct coord *c, const char *text, size_t bytes, struct err *e);
@@ -74,6 +74,9 @@ int coord_keys_set(struct coord *c, const char *text, size_t bytes, struct err *
 extern const struct env_handler coord_handler;
 /* What it is doing, in one line for people (systemctl status). */
 void coord_describe(struct coord *c, char *text, size_t bytes);
+/* Whether a folder of checkpoints does not answer, so that nobody should wait for what was begun
+ * there; then a sentence. */
+bool coord_hangs(const struct coord *c, char *text, size_t bytes);
 /* 0, or why the core stopped its env: the store failed. */
 int coord_fatal(const struct coord *c);
 

@@ -42,8 +42,7 @@ void coord_send(struct coord *c, peer_t to, struct msg *m)
         (void)env_send(c->env, to, m);
 }
 
-/* NULL: out of memory. */
-static struct msg *framed(const struct wire *w, const void *bytes, size_t count)
+struct msg *coord_framed(const struct wire *w, const void *bytes, size_t count)
 {
     struct msg *m = wire_encode(w);
     void *at = m == NULL ? NULL : msg_add(m, count);
@@ -59,7 +58,7 @@ static struct msg *framed(const struct wire *w, const void *bytes, size_t count)
 bool coord_send_frame(struct coord *c, peer_t to, const struct wire *w, const void *bytes,
                       size_t count)
 {
-    struct msg *m = framed(w, bytes, count);
+    struct msg *m = coord_framed(w, bytes, count);
     coord_send(c, to, m);
     return m != NULL;
 }
@@ -204,8 +203,9 @@ static void call_send(struct coord_calls *c, const struct coord_call *call, uint
     const struct coord_shard *s = &c->members->shard[shard];
     if (!s->seen || !s->ready || (!s->set_up && !call->early) || call_answered(call, shard))
         return;
-    struct msg *m = call->frame != NULL ? framed(&call->request, call->frame, call->frame_bytes)
-                                        : wire_encode(&call->request);
+    struct msg *m = call->frame != NULL
+                        ? coord_framed(&call->request, call->frame, call->frame_bytes)
+                        : wire_encode(&call->request);
     if (m != NULL)
         (void)env_send(c->env, s->peer, m); /* a full or lost peer: the timer sends again */
 }

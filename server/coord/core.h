@@ -13,6 +13,7 @@
 #include "server/coord/coord.h"
 #include "server/coord/cut.h"
 #include "server/coord/drop.h"
+#include "server/coord/errand.h"
 #include "server/coord/eval.h"
 #include "server/coord/fresh.h"
 #include "server/coord/grow.h"
@@ -303,6 +304,8 @@ struct coord {
     struct coord_drop drop;
     struct coord_calls calls;
     struct coord_cut cut;
+    struct coord_errands errands;
+    struct coord_look *look; /* at the folders of a job that is submitted; NULL: none */
     struct coord_checkpoint checkpoint;
     struct coord_leases leases;
     struct coord_visitors visitors;
@@ -350,6 +353,7 @@ struct coord_ask {
     const void *frame;           /* of the reply; NULL: it has none */
     size_t frame_bytes;
     bool silent; /* answered already, or later, or when it is asked again */
+    bool later;  /* it comes here once more, by itself */
     struct err e;
 };
 
@@ -359,7 +363,9 @@ bool coord_put(struct coord *c, const char *key, const void *value, size_t bytes
 bool coord_note(struct coord *c, const char *key, const void *value, size_t bytes); /* not synced */
 /* Sends a reply; m may be NULL (out of memory: the peer asks again). */
 void coord_send(struct coord *c, peer_t to, struct msg *m);
-/* With a frame of bytes behind it; false: out of memory. */
+/* The message with a frame of bytes behind it; NULL: out of memory. */
+struct msg *coord_framed(const struct wire *w, const void *bytes, size_t count);
+/* Sends that; false: out of memory. */
 bool coord_send_frame(struct coord *c, peer_t to, const struct wire *w, const void *bytes,
                       size_t count);
 /* BUSY: a field is being dropped (drop.h). */

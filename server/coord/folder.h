@@ -16,8 +16,8 @@
  * empty: a crash may come in the moment before the mark, or behind it, for when a folder goes, its
  * mark is the last file of it.
  *
- * All functions block, for a few milliseconds each, but for remove and sweep: as long as the file
- * system takes to free some files. Thread: the coordinator's loop. */
+ * All functions block for as long as the file system takes, which may be minutes: they are called
+ * on the thread of an errand (errand.h), one errand at a time. */
 #ifndef SERVER_COORD_FOLDER_H
 #define SERVER_COORD_FOLDER_H
 

@@ -495,13 +495,13 @@ const void *coord_saved_taken(const struct coord_saved *s, size_t *bytes)
 #define PART_MANIFEST_MAX (64u << 20)
 
 /* A file of the folder, or of a part of it: what was read is what was signed. */
-static int signed_read(const struct coord *c, const struct coord_from *f, const char *part,
+static int signed_read(const struct coord_options *o, const struct coord_from *f, const char *part,
                        const char *file, size_t most, void **bytes, size_t *count, struct err *e)
 {
     char path[LIMIT_PATH], name[SIGNATURE_NAME];
     (void)snprintf(path, sizeof path, "%.1000s%s%.20s", f->path, part[0] != 0 ? "/" : "", part);
     (void)snprintf(name, sizeof name, "%.64s%s%.40s", part, part[0] != 0 ? "/" : "", file);
-    int rc = c->options.folder->get(path, file, most, bytes, count, e);
+    int rc = o->folder->get(path, file, most, bytes, count, e);
     if (rc != 0 || f->signature == NULL || PLANTED("unsigned_job"))
         return rc;
     rc = signature_check_bytes(f->signature, name, *bytes, *count, e);
@@ -513,10 +513,11 @@ static int signed_read(const struct coord *c, const struct coord_from *f, const 
 }
 
 /* A file that the manifest names, checked. */
-static int file_read(const struct coord *c, const struct coord_from *f, const struct json *m,
-                     const char *name, size_t most, void **bytes, size_t *count, struct err *e)
+static int file_read(const struct coord_options *o, const struct coord_from *f,
+                     const struct json *m, const char *name, size_t most, void **bytes,
+                     size_t *count, struct err *e)
 {
-    int rc = signed_read(c, f, "", name, most, bytes, count, e);
+    int rc = signed_read(o, f, "", name, most, bytes, count, e);
     if (rc != 0)
         return rc;
     rc = manifest_file_check(m, name, *bytes, *count, e);
@@ -528,8 +529,8 @@ static int file_read(const struct coord *c, const struct coord_from *f, const st
     return 0;
 }
 
-static int parts_check(const struct coord *c, const struct coord_from *f, const struct json *m,
-                       struct err *e)
+static int parts_check(const struct coord_options *o, const struct coord_from *f,
+                       const struct json *m, struct err *e)
 {
     const struct json *parts = json_get(m, "parts");
     int rc = 0;
@@ -540,7 +541,7 @@ static int parts_check(const struct coord *c, const struct coord_from *f, const 
         size_t count;
         uint64_t sum = 0;
         (void)manifest_hex(json_get(p, "manifest"), &sum);
-        rc = signed_read(c, f, part, "manifest", PART_MANIFEST_MAX, &text, &count, e);
+        rc = signed_read(o, f, part, "manifest", PART_MANIFEST_MAX, &text, &count, e);
         if (rc != 0)
             break;
         if (hash_bytes(text, count, 0) != sum)
@@ -747,13 +748,13 @@ static bool same_words(const struct string_list *a, const struct string_list *b)
     return same;
 }
 
-static int job_compare(const struct coord *c, struct coord_from *f, const struct json *m,
+static int job_compare(const struct coord_options *o, struct coord_from *f, const struct json *m,
                        const struct job *spec, struct err *e)
 {
     void *yaml;
     size_t bytes;
     struct job was;
-    int rc = file_read(c, f, m, MANIFEST_JOB_FILE, LIMIT_CONFIG_BYTES, &yaml, &bytes, e);
+    int rc = file_read(o, f, m, MANIFEST_JOB_FILE, LIMIT_CONFIG_BYTES, &yaml, &bytes, e);
     if (rc != 0)
         return rc;
     rc = job_parse(yaml, bytes, f->path, NULL, &was, e);
@@ -780,40 +781,40 @@ static int job_compare(const struct coord *c, struct coord_from *f, const struct
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 /* Before a byte of the rest is believed. */
-static int signature_take(const struct coord *c, struct coord_from *f, struct err *e)
+static int signature_take(const struct coord_options *o, struct coord_from *f, struct err *e)
 {
-    const char *signers = c->options.checkpoint_signers;
+    const char *signers = o->checkpoint_signers;
     return signers == NULL || signers[0] == 0
                ? 0
-               : c->options.folder->signature(f->path, signers, &f->signature, e);
+               : o->folder->signature(f->path, signers, &f->signature, e);
 }
 
-int coord_from_open(const struct coord *c, const char *path, bool start, const struct job *spec,
-                    struct coord_from *f, struct err *e)
+int coord_from_open(const struct coord_options *o, const char *path, bool start,
+                    const struct job *spec, struct coord_from *f, struct err *e)
 {
     struct json *m = NULL;
     void *text = NULL;
     size_t bytes = 0;
     memset(f, 0, sizeof *f);
     f->hold = COORD_FOLDER_NONE;
-    if (c->options.folder == NULL)
+    if (o->folder == NULL)
         return err_set(e, SHOAL_E_CONFIG, "this coordinator reads no checkpoints");
-    const char *root = c->options.checkpoint_root == NULL ? "" : c->options.checkpoint_root;
-    int rc = c->options.folder->below(root, path, e);
+    const char *root = o->checkpoint_root == NULL ? "" : o->checkpoint_root;
+    int rc = o->folder->below(root, path, e);
     if (rc != 0)
         return rc;
     (void)snprintf(f->path, sizeof f->path, "%s", path);
     f->start = start;
-    rc = c->options.folder->hold(path, &f->hold, e);
+    rc = o->folder->hold(path, &f->hold, e);
     if (rc == 0)
-        rc = signature_take(c, f, e);
+        rc = signature_take(o, f, e);
     if (rc == 0)
-        rc = signed_read(c, f, "", MANIFEST_FILE, MANIFEST_BYTES_MAX, &text, &bytes, e);
+        rc = signed_read(o, f, "", MANIFEST_FILE, MANIFEST_BYTES_MAX, &text, &bytes, e);
     if (rc == 0 && (rc = manifest_parse(text, bytes, &m, e)) != 0)
         err_wrap(e, rc, "%s/" MANIFEST_FILE, path);
     free(text);
     if (rc == 0)
-        rc = file_read(c, f, m, MANIFEST_STATE_FILE, STATE_MAX, &f->state, &bytes, e);
+        rc = file_read(o, f, m, MANIFEST_STATE_FILE, STATE_MAX, &f->state, &bytes, e);
     if (rc == 0 && (rc = coord_saved_open(f->state, bytes, &f->saved, e)) != 0)
         err_wrap(e, rc, "%s/" MANIFEST_STATE_FILE, path);
     if (rc == 0 && !start && f->saved.at.phase == PHASE_TABLES)
@@ -823,22 +824,22 @@ int coord_from_open(const struct coord *c, const char *path, bool start, const s
                      "that one loads them and trains nothing",
                      path, path);
     if (rc == 0)
-        rc = job_compare(c, f, m, spec, e);
+        rc = job_compare(o, f, m, spec, e);
     if (rc == 0)
-        rc = parts_check(c, f, m, e);
+        rc = parts_check(o, f, m, e);
     json_free(m);
     return rc;
 }
 
-void coord_from_close(const struct coord *c, struct coord_from *f)
+void coord_from_close(const struct coord_options *o, struct coord_from *f)
 {
     free(f->state);
     f->state = NULL;
     legend_free(&f->legend);
     signature_free(f->signature);
     f->signature = NULL;
-    if (c->options.folder != NULL)
-        c->options.folder->let_go(&f->hold);
+    if (o->folder != NULL)
+        o->folder->let_go(&f->hold);
     SHOAL_ASSERT(f->hold == COORD_FOLDER_NONE);
 }
 
@@ -875,8 +876,8 @@ void coord_from_progress(const struct coord_from *f, const struct coord_progress
     memcpy(out->from_path, f->path, sizeof out->from_path);
 }
 
-void coord_from_let_go(const struct coord *c, struct coord_job *j)
+void coord_from_let_go(struct coord *c, struct coord_job *j)
 {
     if (c->options.folder != NULL)
-        c->options.folder->let_go(&j->from_hold);
+        coord_errand_let_go(c, j->at.from_path, &j->from_hold);
 }

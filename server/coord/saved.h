@@ -68,15 +68,15 @@ struct coord_from {
  * nothing; fields and network must mean the same all the same. NOINPUT, USAGE, CHECKSUM, CORRUPT,
  * VERSION (the file is named); DENIED: not below checkpoint_root, or not signed as
  * checkpoint_signers asks; CONFIG: the job does not fit. The caller calls coord_from_close also
- * after a failure. */
-int coord_from_open(const struct coord *c, const char *path, bool start, const struct job *spec,
-                    struct coord_from *out, struct err *e);
-void coord_from_close(const struct coord *c, struct coord_from *f);
+ * after a failure. Any thread: all files that it reads may hang. */
+int coord_from_open(const struct coord_options *o, const char *path, bool start,
+                    const struct job *spec, struct coord_from *out, struct err *e);
+void coord_from_close(const struct coord_options *o, struct coord_from *f);
 /* The progress of `job` as the checkpoint says it; what is of the job's number, of its input and of
  * this cluster stays `job`'s. */
 void coord_from_progress(const struct coord_from *f, const struct coord_progress *job,
                          enum coord_from_state state, struct coord_progress *out);
 /* The job has its rows, or will never have them: the folder may be removed. */
-void coord_from_let_go(const struct coord *c, struct coord_job *j);
+void coord_from_let_go(struct coord *c, struct coord_job *j);
 
 #endif

@@ -147,6 +147,13 @@ static void workers_say(const struct coord *c, struct json *list)
                 c->visitors.visitor[i].why);
 }
 
+static void folders_say(const struct coord *c, struct json *list)
+{
+    char text[ERR_TEXT_MAX];
+    for (uint32_t i = 0; coord_errand_hangs(c, i, text, sizeof text); i++)
+        say(list, "%s: see its file system and the network to it; checkpoints there wait", text);
+}
+
 /* ---- slow ways ------------------------------------------------------------------------------- */
 
 static bool slower(uint32_t us, uint32_t than_us)
@@ -218,6 +225,7 @@ struct json *coord_sight_problems(const struct coord *c)
     servers_say(c, list);
     strangers_say(c, list);
     workers_say(c, list);
+    folders_say(c, list);
     slow_servers_say(c, list);
     slow_workers_say(c, list);
     return list;

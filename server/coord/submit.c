@@ -5,6 +5,7 @@
 #include "proto/base/plant.h"
 #include "proto/job/given.h"
 #include "server/coord/core.h"
+#include "server/coord/look.h"
 #include "server/coord/phase.h"
 #include "server/coord/report_job.h"
 #include "server/coord/saved.h"
@@ -475,10 +476,9 @@ static int network_begins(const struct job *spec, struct err *e)
 }
 
 /* The new job in `j`, stored but for its progress. */
-static int job_make(struct coord *c, const struct coord_submit *submit, struct coord_job *j,
-                    struct err *e)
+static int job_make(struct coord *c, const struct coord_submit *submit, struct coord_look *look,
+                    struct coord_job *j, struct err *e)
 {
-    struct coord_from from = {.hold = COORD_FOLDER_NONE};
     bool fleet = begins_with_fleet(submit), goes_on = submit->from[0] != 0 && !fleet;
     int rc = coord_submit_build(j, submit->yaml, submit->bytes, e);
     if (rc == 0)
@@ -493,23 +493,25 @@ static int job_make(struct coord *c, const struct coord_submit *submit, struct c
         rc = err_set(e, SHOAL_E_CONFIG,
                      "train.skip: nothing would be trained and no tables loaded: name a checkpoint "
                      "with --resume or --start-from, or take the key away");
-    if (rc == 0 && goes_on)
-        rc = coord_from_open(c, submit->from, submit->start, &j->spec, &from, e);
+    if (rc == 0 && goes_on && c->options.folder == NULL)
+        rc = err_set(e, SHOAL_E_CONFIG, "this coordinator reads no checkpoints");
+    if (rc == 0 && coord_look_needed(&j->spec, submit))
+        rc = look == NULL ? SHOAL_E_AGAIN : coord_look_result(look, e);
+    struct coord_from *from = rc == 0 && goes_on ? &look->from : NULL;
     if (rc == 0)
-        rc = order_begin(c, j, goes_on ? &from : NULL, e);
+        rc = order_begin(c, j, from, e);
     if (rc == 0)
-        rc = legend_begin(c, j, goes_on ? &from : NULL, fleet, e);
+        rc = legend_begin(c, j, from, fleet, e);
     if (rc == 0)
-        rc = job_begin(c, j, submit, goes_on ? &from : NULL, fleet, e);
+        rc = job_begin(c, j, submit, from, fleet, e);
     if (rc == 0 && fleet) {
         j->at.from = FROM_FLEET;
         (void)snprintf(j->at.from_path, sizeof j->at.from_path, "%s", COORD_FROM_FLEET);
     }
-    if (rc == 0) {
-        j->from_hold = from.hold;
-        from.hold = COORD_FOLDER_NONE;
+    if (rc == 0 && from != NULL) {
+        j->from_hold = from->hold;
+        from->hold = COORD_FOLDER_NONE;
     }
-    coord_from_close(c, &from);
     return rc;
 }
 
@@ -568,8 +570,18 @@ static int workers_take(struct coord *c, uint32_t workers, struct err *e)
     return coord_phase_put(c) ? 0 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
 }
 
-int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit, uint64_t *run,
-                 struct err *e)
+/* The job is the one at hand now, and so is what its look has claimed. */
+static void claim_pass(struct coord *c, struct coord_look *look)
+{
+    if (look == NULL)
+        return;
+    SHOAL_ASSERT(c->checkpoint.claim.path[0] == 0);
+    c->checkpoint.claim = look->claim;
+    look->claim.path[0] = 0;
+}
+
+int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit,
+                 struct coord_look *look, uint64_t *run, struct err *e)
 {
     struct coord_job *j;
     bool again = sent_again(c, from, submit);
@@ -603,7 +615,7 @@ int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit
     if (j == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the job");
     j->from_hold = COORD_FOLDER_NONE;
-    rc = job_make(c, submit, j, e);
+    rc = job_make(c, submit, look, j, e);
     job_close(c, rc == 0 ? &c->job : j); /* the former one, or what there is of the new one */
     if (rc == 0)
         c->job = *j;
@@ -613,6 +625,7 @@ int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit
     SHOAL_ASSERT(c->job.parsed && c->job.at.run == c->job.at.number);
     c->job.submitter = from;
     coord_checkpoint_job(c);
+    claim_pass(c, look);
     if (!PLANTED("old_workers"))
         coord_member_workers_forget(&c->members); /* of a job that failed a moment ago */
     coord_member_forget_figures(&c->members);

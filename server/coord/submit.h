@@ -13,6 +13,7 @@
 
 struct coord;
 struct coord_job;
+struct coord_look;
 
 #define COORD_FROM_FLEET "fleet"
 
@@ -23,11 +24,12 @@ struct coord_submit {
     const char *from; /* folder of a checkpoint; "fleet": what the servers hold; "": none */
     bool start;       /* it begins with the tables of that; else it goes on from it */
 };
-/* Takes a job: parsed, run drawn, stored. The same text again over the same connection is the same
- * job. BUSY while one runs; EXISTS: the servers hold rows and it does not say that it begins with
- * them; what job_parse and coord_from_open say. */
-int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit, uint64_t *run,
-                 struct err *e);
+/* Takes a job: parsed, run drawn, stored. look: what was seen of the folders that it names; NULL:
+ * nobody has looked. AGAIN: look at them (look.h), all else is well. The same text again over the
+ * same connection is the same job. BUSY while one runs; EXISTS: the servers hold rows and it does
+ * not say that it begins with them; what job_parse and coord_from_open say. */
+int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit,
+                 struct coord_look *look, uint64_t *run, struct err *e);
 /* The text of the job whose progress is stored takes the former one's place, unless it has. IO. */
 int coord_submit_settle(struct coord *c, struct err *e);
 /* What the stored job was submitted with. IO, CORRUPT. */

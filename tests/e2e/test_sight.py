@@ -159,6 +159,52 @@ def a_disk_that_hangs_is_told_as_that(space):
             goes_on(fleet)
 
 
+def a_checkpoint_folder_that_hangs_stops_nothing_else(space):
+    """The coordinator stood still with it: no lane, no beat and no status, until its watchdog killed it."""
+    with frozen_disk(space) as disk:
+        job = job_file(space / "job.yaml", synth(space / "train.tsv", 6000, 1), **{**LONG, "checkpoint.dir": str(disk / "kept")})
+        with Fleet(space, "a").up() as fleet:
+            fleet.fits()
+            worker(fleet, job)
+            assert shoal("submit", job, "--coordinator", fleet.endpoint, "--no-wait").returncode == 0
+            within(60, "the job to train", lambda: fleet.state().get("examples", 0) > 0)
+            create = ["checkpoint", "create", "--coordinator", fleet.endpoint]
+            subprocess.run(["fsfreeze", "--freeze", disk], check=True)
+            asking = subprocess.Popen([SHOAL, *create], stderr=subprocess.PIPE, text=True)
+            try:
+                told(fleet, rf"checkpoint folder {disk / 'kept'} has not answered for \d+ s", seconds=30)
+                for _ in range(3):
+                    before = fleet.state()["examples"]
+                    within(5, "the job to go on", lambda: fleet.state()["examples"] > before)
+            finally:
+                subprocess.run(["fsfreeze", "--unfreeze", disk], check=True)
+            within(20, "the coordinator to tell the end", lambda: "answers again" in fleet.said("coordinator"))
+            assert "stood still" not in fleet.said("coordinator"), fleet.said("coordinator")
+            goes_on(fleet)
+            assert asking.wait(60) == 0 and (disk / "kept" / "000001").exists(), asking.stderr.read()
+            assert shoal(*create).returncode == 0
+
+
+def a_submitted_job_is_told_that_its_folder_hangs(space):
+    with frozen_disk(space) as disk:
+        job = job_file(space / "job.yaml", synth(space / "train.tsv", 600, 1), **{"checkpoint.dir": str(disk / "kept")})
+        with Fleet(space, "a").up() as fleet:
+            fleet.fits()
+            subprocess.run(["fsfreeze", "--freeze", disk], check=True)
+            try:
+                asked = shoal("submit", job, "--coordinator", fleet.endpoint, "--no-wait")
+                assert asked.returncode == 69 and f"checkpoint folder {disk / 'kept'} has not answered for" in asked.stderr, asked
+                time.sleep(4)  # nobody asks for it any more
+            finally:
+                subprocess.run(["fsfreeze", "--unfreeze", disk], check=True)
+            within(20, "the coordinator to tell the end", lambda: "answers again" in fleet.said("coordinator"))
+            time.sleep(1)
+            assert fleet.state().get("job", "") == "" and not list((disk / "kept").glob(".job*")), fleet.state()
+            worker(fleet, job)
+            done = shoal("submit", job, "--coordinator", fleet.endpoint)
+            assert done.returncode == 0, done
+
+
 def a_coordinator_that_is_away_is_told(space):
     with Fleet(space, "a").up() as fleet:
         fleet.fits()
@@ -350,6 +396,7 @@ def a_worker_cut_off_from_one_server_is_named_and_got_round(space):
 
 if __name__ == "__main__":
     main([a_dead_server_is_named_and_so_is_a_stopped_one, a_refused_server_is_named_with_the_reason, a_server_too_many_is_named,
-          a_worker_without_a_job_is_listed, a_key_that_is_not_listed_is_named, a_full_disk_is_named, a_disk_that_hangs_is_told_as_that, a_coordinator_that_is_away_is_told,
+          a_worker_without_a_job_is_listed, a_key_that_is_not_listed_is_named, a_full_disk_is_named, a_disk_that_hangs_is_told_as_that,
+          a_checkpoint_folder_that_hangs_stops_nothing_else, a_submitted_job_is_told_that_its_folder_hangs, a_coordinator_that_is_away_is_told,
           a_lost_state_of_the_coordinator_is_told, a_failed_job_has_its_reason, a_rate_is_told_or_none, a_server_at_all_addresses_is_told_by_one,
           a_name_without_an_address_is_told, a_worker_cut_off_from_one_server_is_named_and_got_round])

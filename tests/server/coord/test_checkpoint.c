@@ -210,9 +210,11 @@ static const char *checkpoint_make(const char *name)
     return r.client.checkpoint.reply.path;
 }
 
-/* Entries of the folder, unfinished ones too. */
+/* Entries of the folder, unfinished ones too, when all errands there are over. */
 static uint32_t entries(const char *suffix)
 {
+    while (r.coord != NULL && !sim_stopped(r.node) && r.coord->errands.count > 0)
+        ck_assert(sim_step(r.sim));
     DIR *d = opendir(folder);
     uint32_t count = 0;
     for (const struct dirent *entry; d != NULL && (entry = readdir(d)) != NULL;) {
@@ -325,6 +327,8 @@ END_TEST
 START_TEST(checkpoint_without_a_folder_or_a_job_is_refused)
 {
     rig_start("epochs: 1, consistency: ssp", "", NULL);
+    while (r.coord->job.at.phase == PHASE_NONE) /* its folder is looked at */
+        ck_assert(sim_step(r.sim));
     fake_client_checkpoint(&r.client, "");
     checkpoint_wait();
     /* nothing has been learnt yet */
@@ -678,13 +682,13 @@ START_TEST(checkpoint_of_a_job_that_is_done_may_fail)
     rig_start("epochs: 1, consistency: ssp", "", NULL);
     job_done();
     fake_client_checkpoint(&r.client, "");
-    while (r.coord->checkpoint.state == CHECKPOINT_IDLE)
+    while (r.coord->checkpoint.state < CHECKPOINT_OPENING)
         ck_assert(sim_step(r.sim));
     ck_assert(coord_checkpoint_opening(r.coord));
     struct coord_submit submit = {r.yaml, strlen(r.yaml), 0, "", false};
     uint64_t run;
     struct err e;
-    ck_assert_int_eq(coord_submit(r.coord, 99, &submit, &run, &e), SHOAL_E_BUSY);
+    ck_assert_int_eq(coord_submit(r.coord, 99, &submit, NULL, &run, &e), SHOAL_E_BUSY);
     fake_shard_die(r.shard[0]);
     checkpoint_wait();
     ck_assert_int_eq(r.client.checkpoint.status, SHOAL_E_UNAVAILABLE);
@@ -845,6 +849,116 @@ START_TEST(checkpoint_that_a_shard_cannot_write_is_given_up)
     job_done();
     rows_once(2);
     ck_assert_double_eq(report_number("checkpoints_failed"), 1);
+    rig_stop();
+}
+END_TEST
+
+/* ---- a folder that hangs --------------------------------------------------------------------- */
+
+/* Whether the status tells of the folder. */
+static bool hang_told(void)
+{
+    char *text = coord_status_text(r.coord);
+    bool told = strstr(text, "checkpoint folder ") != NULL && strstr(text, folder) != NULL &&
+                strstr(text, "has not answered for") != NULL;
+    free(text);
+    return told;
+}
+
+static void slowly(void)
+{
+    for (uint32_t w = 0; w < 2; w++)
+        r.worker[w].step_ns = SECOND / 2;
+}
+
+/* The coordinator stood still with it, and leases ran out. In the second case both of its errands
+ * hang: before there is a folder, and before it has its name. */
+START_TEST(checkpoint_folder_that_hangs_stops_nothing_else)
+{
+    rig_start("epochs: 2, consistency: ssp", "", NULL);
+    slowly();
+    run_batches(10);
+    if (_i == 1)
+        r.shard[1]->export_how = FAKE_EXPORT_NEVER;
+    fake_client_checkpoint(&r.client, "");
+    if (_i == 1) {
+        while (r.coord->checkpoint.state != CHECKPOINT_EXPORTING)
+            ck_assert(sim_step(r.sim));
+        r.shard[1]->export_how = FAKE_EXPORT_WELL;
+    }
+    sim_wedge(r.node, sim_now_ns(r.sim) + 60 * SECOND);
+    ck_assert(!sim_run(r.sim, sim_now_ns(r.sim) + 10 * SECOND, job_over, NULL));
+    ck_assert(hang_told());
+    ck_assert_int_eq(r.coord->checkpoint.state, _i == 0 ? CHECKPOINT_MAKING : CHECKPOINT_NAMING);
+    uint32_t before = batches_all();
+    ck_assert(!sim_run(r.sim, sim_now_ns(r.sim) + 10 * SECOND, job_over, NULL));
+    ck_assert_uint_ge(batches_all(), before + 20);
+    ck_assert_uint_eq(r.coord->job.at.worker_deaths, 0);
+    ck_assert(!sim_run(r.sim, sim_now_ns(r.sim) + 45 * SECOND, job_over, NULL));
+    checkpoint_wait();
+    ck_assert_msg(r.client.checkpoint.status == 0, "%s", r.client.checkpoint.text);
+    ck_assert(!hang_told());
+    job_done();
+    rows_once(2);
+    ck_assert(entries("") == 1 && entries(".tmp") == 0);
+    rig_stop();
+}
+END_TEST
+
+/* Which never answers: one is given up after its limit, those that follow at once, and the job is
+ * done meanwhile, also one that wants a checkpoint of its end. When it answers, nothing is left. */
+START_TEST(checkpoint_that_waits_for_a_folder_that_hangs_has_an_end)
+{
+    rig_start("epochs: 4, consistency: ssp", ", every_batches: 20, at_end: true", NULL);
+    slowly();
+    run_batches(10);
+    uint64_t since = sim_now_ns(r.sim);
+    sim_wedge(r.node, since + 3600 * SECOND);
+    fake_client_checkpoint(&r.client, "mine");
+    while (!r.client.checkpoint.answered && sim_now_ns(r.sim) < since + 150 * SECOND)
+        ck_assert(sim_step(r.sim));
+    ck_assert_int_eq(r.client.checkpoint.status, SHOAL_E_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(r.client.checkpoint.text, "has not answered for 120 s"));
+    fake_client_checkpoint(&r.client, "mine");
+    checkpoint_wait();
+    ck_assert_ptr_nonnull(strstr(r.client.checkpoint.text, "has not answered for 120 s"));
+    job_done();
+    rows_once(4);
+    ck_assert_int_eq(r.client.status, SHOAL_E_IO);
+    ck_assert_ptr_nonnull(strstr(r.client.text, "has not answered for"));
+    ck_assert_uint_lt(sim_now_ns(r.sim), since + 1800 * SECOND);
+    ck_assert_uint_le(r.coord->errands.count, 4);
+    ck_assert_uint_eq(entries(""), 0); /* waits until it answers */
+    rig_stop();
+}
+END_TEST
+
+/* Whoever submits a job hears that its folder hangs; it is begun when that answers, once, where
+ * somebody still asks for it, and else never. */
+START_TEST(checkpoint_folder_that_hangs_is_told_to_who_submits)
+{
+    bool heard = false;
+    rig_start("epochs: 1, consistency: ssp", "", NULL);
+    sim_wedge(r.node, 40 * SECOND);
+    while (sim_now_ns(r.sim) < 39 * SECOND) {
+        ck_assert(sim_step(r.sim));
+        heard = heard || strstr(r.client.text, "has not answered for 8 s: submit again") != NULL;
+    }
+    ck_assert(heard && r.coord->job.at.phase == PHASE_NONE && hang_told());
+    if (_i == 0) {
+        job_done();
+        rows_once(1);
+        ck_assert(r.coord->checkpoint.claim.path[0] == 0 && r.coord->look == NULL);
+    } else {
+        sim_kill(r.client.node);
+        (void)sim_run(r.sim, 30 * SECOND + SECOND, NULL, NULL);
+        sim_wedge(r.node, 60 * SECOND);
+        (void)sim_run(r.sim, 70 * SECOND, NULL, NULL);
+        ck_assert(r.coord->job.at.phase == PHASE_NONE && r.coord->look == NULL);
+        struct coord_folder_claim other = {.fd = 0};
+        ck_assert_int_eq(coord_folder_disk.claim(folder, "t", true, &other, NULL), 0);
+        coord_folder_disk.disclaim(&other);
+    }
     rig_stop();
 }
 END_TEST
@@ -1357,11 +1471,11 @@ START_TEST(checkpoint_gone_back_to_is_the_job_that_was_submitted)
         coord_kill();
         lose(1, 0);
         coord_start();
-        while (coord_submit(r.coord, 77, &same, &run, &e) == SHOAL_E_UNAVAILABLE)
+        while (coord_submit(r.coord, 77, &same, NULL, &run, &e) == SHOAL_E_UNAVAILABLE)
             ck_assert(sim_step(r.sim));
         ck_assert_msg(run == number, "%s", e.text);
         ck_assert_uint_eq(r.coord->job.went_back, again + 1);
-        ck_assert_int_eq(coord_submit(r.coord, 77, &other, &run, &e), SHOAL_E_BUSY);
+        ck_assert_int_eq(coord_submit(r.coord, 77, &other, NULL, &run, &e), SHOAL_E_BUSY);
         while (again == 0 && (r.coord->job.at.phase != PHASE_TRAIN || batches_all() % 7 != 0))
             ck_assert(sim_step(r.sim));
     }
@@ -1632,7 +1746,7 @@ START_TEST(checkpoint_half_gone_back_to_is_nobodys)
     ck_assert_int_eq(r.client.status, SHOAL_E_IO);
     ck_assert_uint_eq(r.shard[1]->clears, 1);
     const struct coord_submit submit = {r.yaml, strlen(r.yaml), 1, "fleet", true};
-    ck_assert_int_eq(coord_submit(r.coord, 77, &submit, &run, &e), SHOAL_E_EXISTS);
+    ck_assert_int_eq(coord_submit(r.coord, 77, &submit, NULL, &run, &e), SHOAL_E_EXISTS);
     ck_assert_ptr_nonnull(strstr(e.text, "--set fresh=all"));
     rig_stop();
 }
@@ -2220,6 +2334,9 @@ int main(void)
     tcase_add_test(t, checkpoint_and_best_epochs_do_not_disturb_each_other);
     tcase_add_test(t, checkpoint_holds_pushes_for_a_second_at_most);
     tcase_add_test(t, checkpoint_that_a_shard_cannot_write_is_given_up);
+    tcase_add_loop_test(t, checkpoint_folder_that_hangs_stops_nothing_else, 0, 2);
+    tcase_add_test(t, checkpoint_that_waits_for_a_folder_that_hangs_has_an_end);
+    tcase_add_loop_test(t, checkpoint_folder_that_hangs_is_told_to_who_submits, 0, 2);
     tcase_add_loop_test(t, checkpoint_ends_with_the_shard_that_dies, 0, 2);
     tcase_add_test(t, checkpoint_of_a_dead_coordinator_is_removed);
     tcase_add_test(t, checkpoint_cuts_that_were_given_up_go_at_registration);

@@ -668,7 +668,7 @@ START_TEST(coord_rows_in_memory_that_are_gone_are_not_begun_with)
         coord_start();
     }
     go(2000);
-    ck_assert_int_eq(coord_submit(r.coord, 77, &ask, &run, &e), SHOAL_E_NOINPUT);
+    ck_assert_int_eq(coord_submit(r.coord, 77, &ask, NULL, &run, &e), SHOAL_E_NOINPUT);
     ck_assert_msg(strstr(e.text, "has started again, and the rows were in memory") != NULL, "%s",
                   e.text);
     job_run();
@@ -680,7 +680,7 @@ END_TEST
 static int submit(uint64_t *run, struct err *e)
 {
     const struct coord_submit s = {r.yaml, strlen(r.yaml), 1, "", false};
-    return coord_submit(r.coord, 77, &s, run, e);
+    return coord_submit(r.coord, 77, &s, NULL, run, e);
 }
 
 /* Who started again at once was told by turns that the servers hold its tables, that the job goes
@@ -749,7 +749,7 @@ START_TEST(coord_job_waits_for_as_many_workers_as_were_said_last)
     job_start(5000000);
     sim_kill(r.client.node);
     const struct coord_submit many = {r.yaml, strlen(r.yaml), 3, "", false};
-    ck_assert_int_eq(coord_submit(r.coord, 77, &many, &was, &e), 0);
+    ck_assert_int_eq(coord_submit(r.coord, 77, &many, NULL, &was, &e), 0);
     go(2000);
     ck_assert_uint_eq(r.coord->job.at.phase, PHASE_WAITING);
     if (_i == 1) {
@@ -886,7 +886,7 @@ static int fleet_submit(struct err *e)
 {
     const struct coord_submit s = {r.yaml, strlen(r.yaml), 1, "fleet", true};
     uint64_t run;
-    return coord_submit(r.coord, 77, &s, &run, e);
+    return coord_submit(r.coord, 77, &s, NULL, &run, e);
 }
 
 START_TEST(coord_names_are_kept_by_the_shards)
@@ -930,7 +930,7 @@ START_TEST(coord_names_hold_up_no_job_that_drops_them)
     struct coord_submit s = {r.yaml, strlen(r.yaml), 1, "", false};
     if (_i == 1)
         r.coord->cluster.map_epoch = 0; /* as of before the first job */
-    ck_assert_msg(coord_submit(r.coord, 77, &s, &run, &e) == 0, "%s", e.text);
+    ck_assert_msg(coord_submit(r.coord, 77, &s, NULL, &run, &e) == 0, "%s", e.text);
     worker_start(5000000);
     while (r.coord->names.newest == 0)
         ck_assert(sim_step(r.sim));

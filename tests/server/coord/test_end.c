@@ -184,8 +184,9 @@ static int submit(const char *name, struct err *e)
                          "job: %s\ndata: {format: libsvm, train: [a]}\ntables: [{name: emb, dim: "
                          "4}]\nmodel: {kind: probe}\n",
                          name);
-    return coord_submit(
-        c, 1, &(struct coord_submit){.yaml = yaml, .bytes = (size_t)bytes, .from = ""}, &run, e);
+    return coord_submit(c, 1,
+                        &(struct coord_submit){.yaml = yaml, .bytes = (size_t)bytes, .from = ""},
+                        NULL, &run, e);
 }
 
 /* Of a job that takes a done one's place text and progress are stored both, or neither: whatever

@@ -147,7 +147,7 @@ static int refused(const char *fresh, const char *from, bool start, char out[ERR
     uint64_t run;
     const char *yaml = text(fresh);
     const struct coord_submit submit = {yaml, strlen(yaml), 1, from, start};
-    int rc = coord_submit(r.coord, 77, &submit, &run, &e);
+    int rc = coord_submit(r.coord, 77, &submit, NULL, &run, &e);
     (void)snprintf(out, ERR_TEXT_MAX, "%s", e.text);
     return rc;
 }

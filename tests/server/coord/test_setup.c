@@ -1,5 +1,6 @@
 /* test_setup.c: what one shard is told when it comes, and what it is asked to set a job up, step by
  * step; it answers as a case says. */
+#include "server/coord/checkpoint_keep.h"
 #include "server/coord/core.h"
 #include "server/coord/setup.h"
 #include "server/coord/submit.h"
@@ -259,38 +260,19 @@ START_TEST(shard_that_refuses_ends_the_job)
 }
 END_TEST
 
-static int removed;
-
-static int folder_remove(const char *path, struct err *e)
-{
-    (void)path;
-    (void)e;
-    removed++;
-    return 0;
-}
-
-static void folder_let_go(int *hold)
-{
-    *hold = COORD_FOLDER_NONE;
-}
-
 /* Set up for a checkpoint of a job that is done, it is that which fails; the job stays what it is.
  */
 START_TEST(shard_that_refuses_a_checkpoints_opening_ends_that)
 {
-    static const struct coord_folder_ops folder = {.remove = folder_remove,
-                                                   .let_go = folder_let_go};
     struct coord_checkpoint *k = &c->checkpoint;
     job_make("ssp");
     c->job.at.phase = PHASE_DONE;
-    c->options.folder = &folder;
     k->state = CHECKPOINT_OPENING;
-    k->hold = 3;
+    k->making = calloc(1, sizeof *k->making);
     k->list->number = c->job.at.number;
-    removed = 0;
     set_up(_i == 0 ? WIRE_TYPE_RUN_OPEN : WIRE_TYPE_NONE, SHOAL_E_SCHEMA);
     ck_assert_uint_eq(k->state, _i == 0 ? CHECKPOINT_IDLE : CHECKPOINT_OPENING);
-    ck_assert_int_eq(removed, _i == 0);
+    ck_assert_uint_eq(c->errands.count, _i == 0); /* its folder goes */
     ck_assert_uint_eq(c->job.at.phase, PHASE_DONE);
     ck_assert_int_eq(shard->set_up, _i != 0);
 }
