@@ -2,6 +2,7 @@
  * ending it early. */
 #include "deploy/cli/cli.h"
 #include "proto/base/time.h"
+#include "proto/job/job.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -143,12 +144,28 @@ static int job_outcome(struct ask *a, uint64_t run, int job_status, struct err *
     return rc;
 }
 
+/* A job that trains and makes no checkpoint by itself. */
+static void keeps_none_say(const struct job *j, const char *path)
+{
+    if (j->train.skip || j->checkpoint.at_end || j->checkpoint.every_batches > 0 ||
+        j->checkpoint.every_minutes > 0 || (j->replay.on && j->replay.checkpoint))
+        return;
+    fprintf(stderr,
+            "warning: %s makes no checkpoint, and when the disk of a server is lost, so are all "
+            "rows of all servers that no checkpoint has: set checkpoint.every_minutes, and "
+            "checkpoint.dir to a folder that coordinator and servers share\n",
+            path);
+}
+
 int cli_submit_job(const struct submit_order *o, struct err *e)
 {
     struct ask *a = NULL;
+    struct job job = {0};
     char *text = NULL;
     uint64_t run = 0;
     int job_status = 0, rc = job_text(o->path, o->set, &text, e);
+    if (rc == 0)
+        rc = job_load(o->path, o->set, &job, e);
     if (rc == 0)
         rc = cli_ask_open(o->coordinator, NULL, &a, e);
     if (rc == 0) {
@@ -161,6 +178,7 @@ int cli_submit_job(const struct submit_order *o, struct err *e)
                "--coordinator %s` ends it\n",
                o->path, run, o->coordinator, o->coordinator);
         fflush(stdout);
+        keeps_none_say(&job, o->path);
     }
     if (rc == 0 && o->wait) {
         rc = job_follow(a, run, &job_status, e);
@@ -170,6 +188,7 @@ int cli_submit_job(const struct submit_order *o, struct err *e)
             rc = job_outcome(a, run, job_status, e);
     }
     free(text);
+    job_free(&job);
     cli_ask_close(a);
     return rc;
 }

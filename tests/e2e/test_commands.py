@@ -70,6 +70,11 @@ AS = {
         "shoal-server --check --instance 1": "shoal-server --check --instance 1",
         "shoal-worker run --check --instance 1": "shoal-worker run --check --instance 1",
         "shoal submit JOB.yaml": "shoal submit next.yaml --no-wait --coordinator tcp://EMPTY",
+        "shoal submit JOB --resume CHECKPOINT --set fresh=all":
+            f"shoal submit job.yaml --resume {KEPT}/MIDDLE --set fresh=all --set checkpoint.dir=$PWD/made --no-wait --coordinator {EMPTY}",
+        "shoal submit JOB.yaml --start-from DIR/monday": f"shoal submit next.yaml --start-from {KEPT}/MIDDLE --no-wait --coordinator {EMPTY}",
+        "shoal submit JOB.yaml --start-from DIR/monday --set train.skip=true":
+            f"shoal submit job.yaml --start-from {KEPT}/MIDDLE --set train.skip=true --set checkpoint.dir=$PWD/made --no-wait --coordinator {EMPTY}",
         "shoal doctor --cluster --coordinator EP": f"shoal doctor --cluster --coordinator {EMPTY}",
         "shoal checkpoint create [NAME] --run-dir runs/...": f"shoal checkpoint create mine {RUN}",
         "shoal checkpoint list DIR": f"shoal checkpoint list {KEPT}",

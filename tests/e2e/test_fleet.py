@@ -111,6 +111,29 @@ def stopped_job_leaves_the_fleet_to_the_next(space):
         assert json.loads((space / "report.json").read_text())["start_from"] == "fleet"
 
 
+def a_job_without_checkpoints_is_told_what_it_may_lose(space):
+    """One sentence at submit: what a lost disk takes, and the keys that mend it; those keys are tried. One that makes them, or trains nothing, is told
+    nothing, nor is a replay, which makes one a day."""
+    train = synth(space / "train.tsv", 3000, 1)
+    job = job_file(space / "job.yaml", train)
+    log = space / "log.csv"
+    log.write_text("label,at,user\n" + "".join(f"{n % 2},{1700006400 + 60 * n},u{n % 50}\n" for n in range(100)))
+    replay = job_file(space / "replay.yaml", log, **{"data.format": "csv", "data.label": "label", "data.time": "at", "replay": {"window": "1h"}})
+    kept = ["--set", f"checkpoint.dir={space / 'kept'}"]
+    with Fleet(space) as fleet:
+        fleet.worker(job)
+        assert shoal("submit", job, "--coordinator", fleet.endpoint, *kept, "--set", "checkpoint.at_end=true").stderr == ""
+        for path, words, warned in ((job, [], True), (job, kept, True), (job, [*kept, "--set", "checkpoint.every_minutes=60"], False),
+                                    (job, [*kept, "--set", "checkpoint.every_batches=9"], False), (job, ["--set", "train.skip=true", "--set", f"data.test={train}"], False),
+                                    (replay, kept, False), (replay, ["--set", "replay.checkpoint=false"], True)):
+            got = shoal("submit", path, "--coordinator", fleet.endpoint, "--no-wait", "--start-from", "fleet", *words)
+            assert got.returncode == 0, (words, got)
+            assert ("disk" in got.stderr and "checkpoint.every_minutes" in got.stderr and "checkpoint.dir" in got.stderr) == warned, (words, got.stderr)
+            assert warned or got.stderr == "", (words, got)
+            assert shoal("stop", "--coordinator", fleet.endpoint).returncode == 0
+            within(20, "it to end", lambda: shoal("stop", "--coordinator", fleet.endpoint).stdout.startswith("no job"))
+
+
 def submit_tells_of_its_own_job_alone(space):
     """It looks twice a second: a job that ends between two looks, another behind it, is not known to have ended well because that one has."""
     train = synth(space / "train.tsv", 3000, 1)
@@ -243,7 +266,7 @@ def slow_work_of_some_shards_leaves_threads_to_the_others(space):
 
 if __name__ == "__main__":
     main([durability_is_the_servers_word, a_worker_of_a_file_waits_for_each_job, submitted_job_is_shown_until_its_end, submit_tells_of_its_own_job_alone,
-          stopped_job_leaves_the_fleet_to_the_next,
+          stopped_job_leaves_the_fleet_to_the_next, a_job_without_checkpoints_is_told_what_it_may_lose,
           a_job_begins_with_what_the_last_one_left, a_job_drops_what_the_last_one_left, a_restore_drops_nothing_unasked,
           a_field_called_all_is_not_meant, failed_job_ends_submit_with_its_status,
           ended_run_shows_its_report, slow_work_of_some_shards_leaves_threads_to_the_others])
