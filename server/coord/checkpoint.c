@@ -8,7 +8,6 @@
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
 #include "server/coord/saved.h"
-#include "server/coord/setup.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -550,7 +549,7 @@ void coord_checkpoint_step(struct coord *c)
     coord_checkpoint_sweep_step(c);
     coord_checkpoint_publish_step(c);
     silence_look(c);
-    if (k->state == CHECKPOINT_OPENING && coord_setup_complete(c))
+    if (k->state == CHECKPOINT_OPENING && coord_member_all_set_up(&c->members))
         cut_begin(c);
     if (coord_phase_running(c))
         automatic_step(c);

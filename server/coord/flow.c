@@ -320,7 +320,7 @@ static bool loads_marks(const struct coord_job *j)
 
 static bool step_setup(struct coord *c)
 {
-    if (!coord_setup_complete(c) || !coord_fresh_done(c) || !coord_names_settled(c) ||
+    if (!coord_member_all_set_up(&c->members) || !coord_fresh_done(c) || !coord_names_settled(c) ||
         !coord_taken_settled(c) || !coord_made_take(c))
         return false;
     c->job.opened = c->job.at.run;

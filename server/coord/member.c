@@ -119,6 +119,14 @@ void coord_member_close(struct coord_members *m)
     memset(m, 0, sizeof *m);
 }
 
+bool coord_member_all_set_up(const struct coord_members *m)
+{
+    for (uint32_t i = 0; i < m->shards; i++)
+        if (!m->shard[i].set_up)
+            return false;
+    return true;
+}
+
 uint32_t coord_member_number(const struct coord_members *m, const struct wire_SHARD_BEAT *beat)
 {
     for (uint32_t s = 0; s < m->shards; s++)

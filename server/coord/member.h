@@ -144,6 +144,8 @@ int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
                             uint32_t *shard, enum coord_beat *what, struct err *e);
 /* The number given to the beat's (server, index), or COORD_NOBODY. */
 uint32_t coord_member_number(const struct coord_members *m, const struct wire_SHARD_BEAT *beat);
+/* Every shard is ready for the job at hand (setup.h). */
+bool coord_member_all_set_up(const struct coord_members *m);
 /* Whether the shard's folder says that it belongs to a cluster. */
 bool coord_member_belongs(const struct wire_SHARD_BEAT *beat);
 /* Stores how far the shard was on disk, at most once a second; not synced by itself. */

@@ -353,14 +353,6 @@ void coord_setup_step(struct coord *c)
     }
 }
 
-bool coord_setup_complete(const struct coord *c)
-{
-    for (uint32_t i = 0; i < c->members.shards; i++)
-        if (!c->members.shard[i].set_up)
-            return false;
-    return true;
-}
-
 /* ---- digests --------------------------------------------------------------------------------- */
 
 /* A shard answers for the tablets that it leads, in order of their numbers: the map says which

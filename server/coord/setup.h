@@ -22,7 +22,6 @@ void coord_setup_map_early(struct coord *c, uint32_t shard);
 void coord_setup_greet(struct coord *c);
 /* Begins or goes on with every ready shard that is not set up. */
 void coord_setup_step(struct coord *c);
-bool coord_setup_complete(const struct coord *c);
 /* Asks for the digests of all tables; job.digested counts the tables answered by all shards. */
 void coord_setup_digest(struct coord *c);
 

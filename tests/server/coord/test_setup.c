@@ -179,7 +179,7 @@ START_TEST(shard_is_set_up_in_order)
     job_make(_i == 0 ? "bsp" : "ssp");
     c->job.opened = _i == 2 ? RUN : 0;
     ck_assert_uint_eq(set_up(WIRE_TYPE_NONE, 0), 5);
-    ck_assert(shard->set_up && coord_setup_complete(c));
+    ck_assert(shard->set_up && coord_member_all_set_up(&c->members));
     ck_assert_uint_eq(shard->made, 7); /* of a process that dies its rows are gone */
     (void)nth(0, WIRE_TYPE_MAP_SET);
     for (uint32_t t = 0; t < TABLES; t++)
