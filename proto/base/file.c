@@ -21,10 +21,15 @@ static int system_open(const char *path, int flags, mode_t mode)
     return open(path, flags, mode);
 }
 
-/* A link leads to its file: /proc/self/fd/N to one without a name. */
+static const char OPEN_FILES[] = "/proc/self/fd";
+
+/* The name of an open file there is a symbolic link, which link() would give the name to. */
 static int system_link(const char *from, const char *to)
 {
-    return linkat(AT_FDCWD, from, AT_FDCWD, to, AT_SYMLINK_FOLLOW);
+    size_t n = sizeof OPEN_FILES - 1;
+    return strncmp(from, OPEN_FILES, n) == 0 && from[n] == '/'
+               ? linkat(AT_FDCWD, from, AT_FDCWD, to, AT_SYMLINK_FOLLOW)
+               : link(from, to);
 }
 
 static const struct file_ops of_system = {.open = system_open,
@@ -236,11 +241,11 @@ int file_temporary(char *path)
 int file_nameless(char *path, size_t bytes)
 {
     char folder[PATH_MAX];
-    bool can = folder_of(path, folder) == 0 && access("/proc/self/fd", X_OK) == 0;
+    bool can = folder_of(path, folder) == 0 && access(OPEN_FILES, X_OK) == 0;
     int fd = can ? file_open(folder, O_RDWR | O_TMPFILE, 0600) : -1;
     if (fd < 0) /* the folder, or its file system, has no such files (NFS) */
         return file_temporary(path);
-    (void)snprintf(path, bytes, "/proc/self/fd/%d", fd);
+    (void)snprintf(path, bytes, "%s/%d", OPEN_FILES, fd);
     return fd;
 }
 
