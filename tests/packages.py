@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """packages.py: deploy/debian is of one mind with the tree: it builds with the packages of deploy/packages, has its version and day, a package for every
-unit, and what it installs by name is there. Control: each fault planted is found."""
+unit, what it installs by name is there, and needrestart restarts no unit by itself. Control: each fault planted is found."""
 import email.utils
 import pathlib
 import re
+import subprocess
 import sys
 import time
 
@@ -17,7 +18,7 @@ def read(path):
 
 
 def files():
-    return {path: read(path) for path in ("deploy/packages", "CMakeLists.txt", *(str(p.relative_to(ROOT)) for p in (ROOT / "deploy/debian").glob("*") if p.is_file()))}
+    return {path: read(path) for path in ("deploy/packages", "CMakeLists.txt", *(str(p.relative_to(ROOT)) for p in (ROOT / "deploy/debian").rglob("*") if p.is_file()))}
 
 
 def build_list(text):
@@ -71,8 +72,18 @@ def install_faults(of):
     return found + [f"no package installs deploy/man/{page}" for page in pages if not re.search(rf"/{re.escape(page)}$", owned, re.M)]
 
 
+def needrestart_faults(of):
+    """As needrestart reads it: Perl that fills %nrconf; a unit whose name a pattern with 0 meets is listed and left."""
+    units = [p.name.replace("@", "@1") for p in (ROOT / "deploy/systemd").glob("*.service")]
+    ask = ('our %nrconf; eval join("", <STDIN>); die $@ if $@; my $r = $nrconf{override_rc}; '
+           'for my $u (@ARGV) { my @met = grep { $u =~ /$_/ } keys %$r; print "$u\n" if !@met || grep { $r->{$_} } @met }')
+    got = subprocess.run(["perl", "-e", ask, *units, "ssh.service"], input=of["deploy/debian/needrestart/shoal.conf"], capture_output=True, text=True, check=False)
+    left = got.stdout.split()
+    return [f"needrestart restarts {left}, not ssh.service alone: {got.stderr.strip()}"] if left != ["ssh.service"] else []
+
+
 def faults(of):
-    return build_faults(of) + version_faults(of) + unit_faults(of) + install_faults(of)
+    return needrestart_faults(of) + build_faults(of) + version_faults(of) + unit_faults(of) + install_faults(of)
 
 
 def main():
@@ -81,7 +92,8 @@ def main():
     planted = [("deploy/packages", "libyaml-dev\n", ""), ("deploy/debian/control", "libyaml-dev,\n", "libyaml-dev,\n               libfoo-dev,\n"),
                ("deploy/debian/changelog", "shoal (0", "shoal (9"), ("CMakeLists.txt", "SHOAL_DATE 2", "SHOAL_DATE 3"),
                ("deploy/debian/control", "Package: shoal-worker\n", "Package: shoal-workers\n"), ("deploy/debian/shoal-common.install", "deploy/takeover", "deploy/takeovers"),
-               ("deploy/debian/shoal-server.install", "shoal-server.8", "shoal-servers.8")]
+               ("deploy/debian/shoal-server.install", "shoal-server.8", "shoal-servers.8"), ("deploy/debian/needrestart/shoal.conf", "= 0", "= 1"),
+               ("deploy/debian/needrestart/shoal.conf", "|server", ""), ("deploy/debian/needrestart/shoal.conf", "(^shoal-(coordinator|server|worker))", "()")]
     for path, right, wrong in planted:
         assert right in of[path], (path, right)
         if not faults({**of, path: of[path].replace(right, wrong, 1)}):
