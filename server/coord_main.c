@@ -15,6 +15,7 @@
 #include "proto/job/option.h"
 #include "proto/net/net.h"
 #include "proto/net/notify.h"
+#include "proto/net/starts.h"
 #include "server/coord/coord.h"
 #include "server/coord/folder.h"
 #include "server/coord/tensorboard.h"
@@ -350,17 +351,6 @@ static int serve(const struct coord_config *config, struct live *live, struct er
     return rc;
 }
 
-static int finish(int status, const struct err *e)
-{
-    if (status == SHOAL_E_STOPPED) { /* told to end before it was ready: no failure */
-        log_info("%s", e->text);
-        return 0;
-    }
-    if (status != 0)
-        log_error("%s", e->text);
-    return status != 0 ? err_exit_status(status) : 0;
-}
-
 int main(int argc, char **argv)
 {
     static struct coord_config config;
@@ -379,8 +369,9 @@ int main(int argc, char **argv)
         rc = err_set(&e, SHOAL_E_USAGE, "'%s' is not an option; see --help", o.word[0]);
     if (rc != 0 || option_given(&o, "help") || option_given(&o, "version")) {
         option_free(&o);
-        return finish(rc, &e);
+        return starts_end(rc, &e);
     }
+    starts_begin();
     const char *tensorboard = option_text(&o, "tensorboard");
     rc = server_config_coordinator(option_text(&o, "config"), option_list(&o, "set"), &config, &e);
     struct live live = {.path = option_text(&o, "config"),
@@ -399,5 +390,5 @@ int main(int argc, char **argv)
         rc = option_given(&o, "check") ? server_keys_check(&ask, &e) : serve(&config, &live, &e);
     live_close(&live);
     option_free(&o);
-    return finish(rc, &e);
+    return starts_end(rc, &e);
 }

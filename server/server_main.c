@@ -28,6 +28,7 @@
 #include "proto/net/name.h"
 #include "proto/net/net.h"
 #include "proto/net/notify.h"
+#include "proto/net/starts.h"
 #include "server/server_config.h"
 #include "server/server_hang.h"
 #include "server/server_keys.h"
@@ -117,6 +118,7 @@ static void fatal_cb(void *context, const struct err *e)
     int status = err_exit_status(SHOAL_E_IO);
     log_event(DISK_FAILED, m->server->name, "%s; leaving with status %d%s", e->text, status,
               damaged ? "" : ", the next start recovers");
+    starts_cause(e->text);
     _exit(status);
 }
 
@@ -648,17 +650,6 @@ static void version(void)
     printf("store checksums: %s\n", shard_checksums());
 }
 
-static int finish(int rc, const struct err *e)
-{
-    if (rc == SHOAL_E_STOPPED) { /* told to end before it was ready: no failure */
-        log_info("%s", e->text);
-        return 0;
-    }
-    if (rc)
-        log_error("%s", e->text);
-    return rc ? err_exit_status(rc) : 0;
-}
-
 int main(int argc, char **argv)
 {
     static struct server sv;
@@ -678,9 +669,10 @@ int main(int argc, char **argv)
         rc = err_set(&e, SHOAL_E_USAGE, "'%s' is not an option; see --help", o.word[0]);
     if (rc != 0 || option_given(&o, "help") || option_given(&o, "version")) {
         option_free(&o);
-        return finish(rc, &e);
+        return starts_end(rc, &e);
     }
     char path[LIMIT_PATH];
+    starts_begin();
     rc = instance_file(option_text(&o, "config"), option_text(&o, "instance"), "server", path, &e);
     const char *file = path[0] != 0 ? path : NULL;
     if (!rc)
@@ -698,5 +690,5 @@ int main(int argc, char **argv)
         rc = option_given(&o, "check") ? server_keys_check(&ask, &e) : serve(&sv, &e);
     live_close(&sv.live);
     option_free(&o);
-    return finish(rc, &e);
+    return starts_end(rc, &e);
 }

@@ -12,8 +12,8 @@ MACHINES = [GIB, 2 * GIB, 3 * GIB, 8 * GIB, 64 * GIB, 1024 * GIB, 8192 * GIB]
 UNITS = {"shoal-server": "shoal-server@", "shoal-coordinator": "shoal-coordinator", "shoal-worker": "shoal-worker@"}
 # What every unit says.
 ALL = {"Type": "notify", "Restart": "on-failure", "RestartPreventExitStatus": "64 65 77 78", "WatchdogSec": "30",
-       "Group": "shoal", "LimitCORE": "0", "NoNewPrivileges": "yes", "CapabilityBoundingSet": "", "ProtectSystem": "strict", "ProtectHome": "yes",
-       "IPAddressDeny": "any", "MemorySwapMax": "0"}
+       "Group": "shoal", "LimitCORE": "infinity", "NoNewPrivileges": "yes", "CapabilityBoundingSet": "", "ProtectSystem": "strict", "ProtectHome": "yes",
+       "IPAddressDeny": "any", "MemorySwapMax": "0", "RestartSec": "1", "RuntimeDirectoryPreserve": "restart"}
 
 
 def lines(text):
@@ -61,8 +61,16 @@ def boot_faults(unit):
 def user_faults(units):
     """Over a socket the user says the role (proto/net/local.h), which a user namespace of the daemon's own hides."""
     for name, unit in units.items():
-        if "RuntimeDirectory" in unit and unit.get("PrivateUsers", ["no"]) != ["no"]:
+        if name != "shoal-worker" and unit.get("PrivateUsers", ["no"]) != ["no"]:
             yield f"{name}: it cannot tell the users of its socket apart: PrivateUsers=yes"
+
+
+def final_faults(units):
+    """A daemon does not wait (proto/net/starts.c) where systemd does not try again."""
+    said = re.search(r"bool is_final\(int status\)\n{\n    return (.*);", (ROOT / "proto/net/starts.c").read_text(encoding="utf-8"))[1]
+    for name, unit in units.items():
+        if unit.get("RestartPreventExitStatus") != [" ".join(re.findall(r"\d+", said))]:
+            yield f"{name}: is_final says {said}"
 
 
 def line_faults(units, users, folders):
@@ -84,7 +92,7 @@ def line_faults(units, users, folders):
 
 def faults(texts, users, folders):
     units = {name: lines(text) for name, text in texts.items()}
-    return [*memory_faults(units["shoal-server"], default_share()), *folder_faults(units), *boot_faults(units["shoal-server"]), *user_faults(units), *line_faults(units, users, folders)]
+    return [*memory_faults(units["shoal-server"], default_share()), *folder_faults(units), *boot_faults(units["shoal-server"]), *user_faults(units), *final_faults(units), *line_faults(units, users, folders)]
 
 
 def main():

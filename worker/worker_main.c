@@ -27,6 +27,7 @@
 #include "proto/net/name.h"
 #include "proto/net/net.h"
 #include "proto/net/notify.h"
+#include "proto/net/starts.h"
 #include "proto/wire/wire.h"
 #include "worker/data/count.h"
 #include "worker/data/dataset.h"
@@ -821,6 +822,8 @@ int main(int argc, char **argv)
     umask(077); /* rows, logs and jobs are nobody else's */
     (void)machine_files();
     int rc = arguments_take(argc, argv, &o, &a, &e);
+    if (rc == 0 && a.stay)
+        starts_begin();
     if (rc == 0)
         rc = a.stay ? file_take(&a, path, &file, &e) : settings_take(&a, &job, &have_job, &e);
     if (rc == 0 && a.stay) {
@@ -832,12 +835,10 @@ int main(int argc, char **argv)
     }
     if (rc == 0)
         rc = stands_alone(&a) ? look(&a, &job, &e) : run(&a, have_job ? &job : NULL, &e);
-    if (rc < 0)
-        log_error("%s", e.text[0] != '\0' ? e.text : err_text(rc));
     if (have_job)
         job_free(&job);
     live_close(&live);
     worker_config_free(&file);
     option_free(&o);
-    return rc < 0 ? err_exit_status(rc) : 0;
+    return starts_end(rc, &e);
 }

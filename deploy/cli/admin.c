@@ -213,6 +213,8 @@ int cli_status(int argc, char **argv)
         cli_report_print(report, run_dir, NULL);
     else if (rc == 0)
         status_print(j);
+    if (run_dir == NULL && !option_given(&o, "json"))
+        (void)cli_units_print("  ");
     json_free(report);
     json_free(j);
     return cli_end(rc, &o, &e);

@@ -92,6 +92,8 @@ int cli_ask(struct ask *a, struct wire *request, const struct frame *frames, uin
 
 /* The problems of a status, a line each behind `before`; how many. */
 size_t cli_problems_print(const struct json *list, const char *before);
+/* Units of this machine that fail to start, likewise. */
+size_t cli_units_print(const char *before);
 /* A status of the coordinator as one line: phase, epoch, examples, speed, loss, time left. */
 /* The lines that tell of a job's input (`input` of status and report.json), from 0: a head, each
  * field, notes. False: there are no more. */

@@ -129,6 +129,9 @@ int cli_doctor(int argc, char **argv)
         cli_json_print(json_get(status, "cluster"));
     else if (rc == 0 && cluster_print(c, status) > 0)
         rc = err_set(&e, SHOAL_E_UNAVAILABLE, "not all of it fits: see above");
+    if (option_given(&o, "cluster") && !option_given(&o, "json") && cli_units_print("") > 0 &&
+        rc == 0)
+        rc = err_set(&e, SHOAL_E_UNAVAILABLE, "units of this machine fail to start: see above");
     json_free(status);
     cluster_close(c);
     return cli_end(rc, &o, &e);

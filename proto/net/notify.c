@@ -1,15 +1,21 @@
 /* notify.c: talks to systemd through sd_notify; outside systemd (no NOTIFY_SOCKET) every call
  * returns at once. */
 #include "proto/net/notify.h"
+#include "proto/base/file.h"
+#include "proto/base/limits.h"
 #include "proto/base/plant.h"
-
 #include "proto/base/time.h"
+#include "proto/net/starts.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <systemd/sd-daemon.h>
+#include <unistd.h>
 
 /* A line break would begin another assignment: a status is one line. */
 static void one_line(char *text)
@@ -17,6 +23,40 @@ static void one_line(char *text)
     for (char *c = strpbrk(text, "\r\n"); c != NULL; c = strpbrk(c, "\r\n"))
         *c = ' ';
 }
+
+/* ---- the pulse ---- */
+
+static bool pulse_path(char path[LIMIT_PATH])
+{
+    const char *folder = getenv("RUNTIME_DIRECTORY");
+    return folder != NULL && notify_watchdog_ns() != 0 &&
+           snprintf(path, LIMIT_PATH, "%s/pulse", folder) < (int)LIMIT_PATH;
+}
+
+void notify_begin(void)
+{
+    char path[LIMIT_PATH];
+    if (pulse_path(path))
+        (void)file_unlink(path);
+}
+
+static void pulse_make(void)
+{
+    char path[LIMIT_PATH];
+    int fd = pulse_path(path) ? file_open(path, O_WRONLY | O_CREAT, 0640) : -1;
+    if (fd >= 0)
+        close(fd);
+}
+
+/* Only a daemon that is ready has one. */
+static void pulse_touch(void)
+{
+    char path[LIMIT_PATH];
+    if (pulse_path(path))
+        (void)utimensat(AT_FDCWD, path, NULL, 0);
+}
+
+/* ---- what systemd hears ---- */
 
 /* The status that was told last. */
 static char told[256];
@@ -28,6 +68,8 @@ void notify_ready(const char *status)
     one_line(line);
     if (!PLANTED("ready_again"))
         memcpy(told, line, sizeof told);
+    starts_over();
+    pulse_make();
     sd_notifyf(0, "READY=1\nSTATUS=%s", line);
 }
 
@@ -48,6 +90,7 @@ void notify_status(const char *format, ...)
 
 void notify_stopping(void)
 {
+    starts_over();
     sd_notify(0, "STOPPING=1");
 }
 
@@ -79,6 +122,7 @@ uint64_t notify_watchdog_ns(void)
 
 void notify_watchdog_ping(void)
 {
+    pulse_touch();
     sd_notify(0, "WATCHDOG=1");
 }
 

@@ -1,5 +1,10 @@
 /* notify.h: sd_notify: READY, STATUS, WATCHDOG. No-ops outside systemd. The one door to
- * systemd/sd-daemon.h. */
+ * systemd/sd-daemon.h.
+ *
+ * Where there is no systemd to hear the watchdog's ping (a container), the file `pulse` of
+ * $RUNTIME_DIRECTORY tells it: made by notify_ready, touched by each ping, gone at the next
+ * notify_begin. Its age says whether the daemon gets on (deploy/healthy), and nobody is asked for
+ * it. */
 #ifndef PROTO_NET_NOTIFY_H
 #define PROTO_NET_NOTIFY_H
 
@@ -7,6 +12,8 @@
 
 #include <stdint.h>
 
+/* Before anything else: what a process before this one has said counts no more. */
+void notify_begin(void);
 void notify_ready(const char *status);
 void notify_status(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void notify_stopping(void);

@@ -443,7 +443,7 @@ uint64_t evaluator_rows(const struct evaluator *v)
 int evaluator_result(const struct evaluator *v, const struct measure **out, struct err *e)
 {
     if (!v->done)
-        return err_set(e, SHOAL_E_STOPPED, "stopped before the evaluation was complete");
+        return err_set(e, SHOAL_E_UNAVAILABLE, "stopped before the evaluation was complete");
     if (v->status != 0 && e != NULL)
         *e = v->error;
     *out = &v->measure;

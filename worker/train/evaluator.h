@@ -42,7 +42,7 @@ int evaluator_new(struct env *env, const struct evaluator_options *options, stru
 const struct env_handler *evaluator_handler(void);
 bool evaluator_settled(const struct evaluator *v); /* no thread has anything of it */
 void evaluator_free(struct evaluator *v);          /* settled */
-/* After env_stop: 0 and the measures, finished, lent until evaluator_free; STOPPED when it was
+/* After env_stop: 0 and the measures, finished, lent until evaluator_free; UNAVAILABLE when it was
  * stopped before the end; else what went wrong. */
 int evaluator_result(const struct evaluator *v, const struct measure **out, struct err *e);
 /* Malformed lines, which are not scored; more than data.max_bad allows end it with DATA, unless it

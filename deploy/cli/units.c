@@ -1,0 +1,48 @@
+/* units.c: units of this machine that fail to start. They talk to no coordinator, so nobody else
+ * can tell of them. */
+#include "deploy/cli/cli.h"
+#include "proto/base/file.h"
+#include "proto/base/time.h"
+#include "proto/net/starts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define UNITS_FOLDER "/run/shoal" /* or SHOAL_RUNTIME_DIR */
+
+/* server-1 -> shoal-server@1 */
+static void unit_name(const char *folder, char name[80])
+{
+    const char *dash = strchr(folder, '-');
+    int kind = dash != NULL ? (int)(dash - folder) : (int)strlen(folder);
+    (void)snprintf(name, 80, "shoal-%.*s%s%s", kind, folder, dash != NULL ? "@" : "",
+                   dash != NULL ? dash + 1 : "");
+}
+
+size_t cli_units_print(const char *before)
+{
+    const char *folder = getenv("SHOAL_RUNTIME_DIR"), *name;
+    char path[LIMIT_PATH], unit[80];
+    struct file_walk w;
+    struct starts s;
+    size_t count = 0;
+    if (folder == NULL)
+        folder = UNITS_FOLDER;
+    if (!file_walk_open(&w, folder)) /* none here, or not for this user */
+        return 0;
+    while ((name = file_walk_next(&w)) != NULL) {
+        if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path ||
+            !starts_read(path, &s))
+            continue;
+        unit_name(name, unit);
+        printf("%sproblem: %s on this machine has failed to start %" PRIu32 " times in %" PRIu64
+               " s: %s\n",
+               before, unit, s.count, (time_monotonic_ns() - s.since_ns) / UINT64_C(1000000000),
+               s.cause);
+        count++;
+    }
+    file_walk_close(&w);
+    return count;
+}
