@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""kustomize.py: deploy/kustomize/base fits itself and the daemons: names that refer to each other, ports, probes, users, shards, options that the
-programs have. The manifests are read by a loader of the part of YAML that they use; where kubectl is, it renders them, too. Control: each fault
+"""kustomize.py: deploy/kustomize/base fits itself and the daemons: names that refer to each other, ports, users, shards, options that the programs have;
+probes that ask nobody, a key a pod, checkpoints that coordinator and servers share, a job that begins. The manifests are read by a loader of the part of YAML that they use; where kubectl is, it renders them, too. Control: each fault
 planted is found."""
 import pathlib
 import re
@@ -10,6 +10,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BASE = ROOT / "deploy/kustomize/base"
+UMASK = 'umask 0007 && exec "$0" "$@"'
 
 
 # ---- the part of YAML that the manifests use: mappings and lists in blocks, [a, b], {a: b}, "text", | blocks
@@ -84,13 +85,74 @@ def named(all_, kind, name):
 def options():
     """Program -> its options, of the table that parses them."""
     text = (ROOT / "proto/job/option_commands.c").read_text(encoding="utf-8")
-    common = {"config", "set", "help", "version", "tensorboard", "in", "out", "format", "column"}
-    return {f"shoal-{p}": common | set(re.findall(r'\{"([\w-]+)", CONFIG', re.search(rf"options_{p}\[\] = \{{(.*?)\n\}};", text, re.S)[1]))
-            for p in ("server", "coordinator", "worker")}
+    common = {"config", "set", "help", "version", "tensorboard", "in", "out", "format", "column", "workers"}
+    tables = {"shoal-server": "server", "shoal-coordinator": "coordinator", "shoal-worker": "worker", "shoal": "submit"}
+    return {program: common | {"coordinator"} | set(re.findall(r'\{"([\w-]+)", CONFIG', re.search(rf"options_{p}\[\] = \{{(.*?)\n\}};", text, re.S)[1]))
+            for program, p in tables.items()}
+
+
+def words(c):
+    """The program and its words, behind the shell that sets the umask."""
+    said = c["command"] + c.get("args", [])
+    return said[3:] if said[:2] == ["/bin/sh", "-c"] else said
 
 
 def program_of(c):
-    return c["command"][0].rsplit("/", 1)[-1]
+    return words(c)[0].rsplit("/", 1)[-1]
+
+
+def mounted(c, name):
+    return next((m for m in c["volumeMounts"] if m["name"] == name), {"mountPath": "", "readOnly": True})
+
+
+def job_file(settings, key):
+    return re.search(rf"{key}: ([\w/.-]+)", settings["job.yaml"])
+
+
+def shared_faults(d, c, all_, settings):
+    """The folder of checkpoints: written by both users through their group, one file system on all nodes."""
+    name, pod = d["metadata"]["name"], d["spec"]["template"]["spec"]
+    root = re.search(r"^checkpoint_root: (\S+)$", settings[words(c)[2].rsplit("/", 1)[-1]], re.M)[1]
+    claim = next((v["persistentVolumeClaim"]["claimName"] for v in pod["volumes"] if "persistentVolumeClaim" in v), None)
+    volume = named(all_, "PersistentVolumeClaim", claim)
+    if volume is None or volume["spec"]["accessModes"] != ["ReadWriteMany"] or mounted(c, "checkpoints")["mountPath"] != root or mounted(c, "checkpoints").get("readOnly"):
+        yield f"{name}: {root} is no file system of all pods"
+    if c["command"][:3] != ["/bin/sh", "-c", UMASK] or pod["securityContext"].get("supplementalGroups") != [store_group()]:
+        yield f"{name}: its group may not write in the checkpoints of others"
+    if job_file(settings, "dir") is None or job_file(settings, "dir")[1] != root:
+        yield f"the job's checkpoints do not lie in {root}"
+
+
+def store_group():
+    return int(re.search(r"^g shoal-store (\d+)$", (ROOT / "deploy/systemd/shoal.sysusers").read_text(encoding="utf-8"), re.M)[1])
+
+
+def probe_faults(d, c):
+    """By what the daemon itself does, nobody is asked (deploy/healthy); a start may take an hour."""
+    name = d["metadata"]["name"]
+    for probe in ("startupProbe", "livenessProbe", *(["readinessProbe"] if d["kind"] == "StatefulSet" else [])):
+        if c.get(probe, {}).get("exec", {}).get("command") != ["/usr/lib/shoal/healthy"]:
+            yield f"{name}: {probe} does not look at the pulse"
+    if c.get("startupProbe", {}).get("failureThreshold", 0) * c.get("startupProbe", {}).get("periodSeconds", 0) < 3600:
+        yield f"{name}: a start has less than an hour"
+    if "WATCHDOG_USEC=" not in (ROOT / "deploy/image").read_text(encoding="utf-8") or "RUNTIME_DIRECTORY=" not in (ROOT / "deploy/image").read_text(encoding="utf-8"):
+        yield "the image has no pulse"
+
+
+def key_faults(d, c, all_):
+    """A Secret a role; of several pods each sees the one of its own name, as shoal.key."""
+    name, pod = d["metadata"]["name"], d["spec"]["template"]["spec"]
+    secret = next((v["secret"] for v in pod["volumes"] if "secret" in v), {})
+    folder = next((v.get("value") for v in c["env"] if v["name"] == "CREDENTIALS_DIRECTORY"), None)
+    own = {"shoal-server": "$(POD_NAME).key", "shoal-worker": "$(INDEX).key"}.get(name)
+    wanted = {"mountPath": f"{folder}/shoal.key", "subPathExpr": own} if own else {"mountPath": folder}
+    if folder != "/etc/shoal/keys" or mounted(c, "keys") != {"name": "keys", **wanted, "readOnly": True} or secret.get("defaultMode") != 0o440 \
+            or secret.get("secretName") != name or len([s for s in all_ if s["kind"] == "Secret"]) != 4:
+        yield f"{name}: it finds no key of its own, or sees those of others"
+    if own and own[2:-5] not in [v["name"] for v in c["env"]]:
+        yield f"{name}: {own} is nobody's name"
+    if "insecure" in str(c):
+        yield f"{name}: it shows no key"
 
 
 def pod_faults(d, c, all_, has):
@@ -98,7 +160,7 @@ def pod_faults(d, c, all_, has):
     program = program_of(c)
     if program not in has:
         yield f"{name}: {program} is no program"
-    for word in c["command"] + c.get("args", []):
+    for word in words(c):
         if isinstance(word, str) and word.startswith("--") and word[2:] not in has.get(program, ()):
             yield f"{name}: {program} has no option {word}"
     if not pod["securityContext"]["runAsNonRoot"] or not c["securityContext"]["readOnlyRootFilesystem"] or c["securityContext"]["allowPrivilegeEscalation"] \
@@ -113,17 +175,10 @@ def pod_faults(d, c, all_, has):
         for kind, key, label in (("ConfigMap", "configMap", "name"), ("Secret", "secret", "secretName")):
             if key in volume and named(all_, kind, volume[key][label]) is None:
                 yield f"{name}: no {kind} {volume[key][label]}"
-    secret = next((v["secret"] for v in pod["volumes"] if "secret" in v), {"items": []})
-    handed = {item["path"]: item["key"] for item in secret["items"]}
-    folder = next((v.get("value") for v in c["env"] if v["name"] == "CREDENTIALS_DIRECTORY"), None)
-    if folder != mounts["keys"]["mountPath"] or handed.get("shoal.key") != program.replace("shoal-", "") + ".key" or secret.get("defaultMode") != 0o440:
-        yield f"{name}: it finds no key of its own"
-    if "insecure" in str(c):
-        yield f"{name}: it shows no key"
-    file = next((w for a, w in zip(c["command"], c["command"][1:]) if a == "--config"), None)
     settings = named(all_, "ConfigMap", "shoal")["data"]
-    if file is None or mounts["settings"]["mountPath"] != file or mounts["settings"]["subPath"] not in settings or mounts["keys"]["mountPath"] != "/etc/shoal/keys":
-        yield f"{name}: {file} is not mounted"
+    file = next((w for w in words(c) if str(w).endswith(".yaml")), "")
+    if mounted(c, "settings") != {"name": "settings", "mountPath": file.rsplit("/", 1)[0], "readOnly": True} or file.rsplit("/", 1)[-1] not in settings:
+        yield f"{name}: {file} is not mounted, with its folder"
     if d["spec"]["template"]["metadata"]["labels"].get("app.kubernetes.io/part-of") != "shoal":
         yield f"{name}: the network's rule does not see it"
 
@@ -136,20 +191,14 @@ def set_faults(d, c, all_):
         yield f"{name}: no headless service has its pods"
         return
     port = c["ports"][0]["containerPort"]
-    settings = named(all_, "ConfigMap", "shoal")["data"][c["command"][-1].rsplit("/", 1)[-1]]
+    settings = named(all_, "ConfigMap", "shoal")["data"][words(c)[2].rsplit("/", 1)[-1]]
     listens = int(re.search(r"^listen: tcp://[\d.]+:(\d+)$", settings, re.M)[1])
     if not port == listens == service["spec"]["ports"][0]["port"]:
         yield f"{name}: listens at {listens}, shows {port}, its service {service['spec']['ports'][0]['port']}"
     if port not in [p["port"] for p in named(all_, "NetworkPolicy", "shoal")["spec"]["ingress"][0]["ports"]]:
         yield f"{name}: the network's rule shuts {port}"
-    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-        how = c.get(probe, {})
-        if "exec" in how and how["exec"]["command"][0] != "/usr/lib/shoal/healthy" or "tcpSocket" in how and how["tcpSocket"]["port"] != c["ports"][0]["name"] \
-                or not {"exec", "tcpSocket"} & set(how):
-            yield f"{name}: {probe} asks nobody"
-    allow = re.search(r"^allow: /etc/shoal/keys/(\S+)$", settings, re.M)
-    if "insecure" in settings or (allow[1] if allow else None) not in (None, *[i["path"] for v in d["spec"]["template"]["spec"]["volumes"] if "secret" in v
-                                                                             for i in v["secret"]["items"]]) or (program_of(c) == "shoal-coordinator") != bool(allow):
+    allow = re.search(r"^allow: /etc/shoal/keys/allow$", settings, re.M)
+    if "insecure" in settings or (program_of(c) == "shoal-coordinator") != bool(allow):
         yield f"{name}: who may come is not said"
     folder = re.search(r"^data_dir: (\S+)$", settings, re.M)[1]
     state = next(m["mountPath"] for m in c["volumeMounts"] if m["name"] == "state")
@@ -172,11 +221,11 @@ def faults(texts):
     has = options()
     sets = containers(all_, "StatefulSet")
     for d, c in sets + containers(all_, "Job"):
-        found += pod_faults(d, c, all_, has)
+        found += [*pod_faults(d, c, all_, has), *key_faults(d, c, all_), *(probe_faults(d, c) if program_of(c) != "shoal" else [])]
     for d, c in sets:
-        found += set_faults(d, c, all_)
+        found += [*set_faults(d, c, all_), *shared_faults(d, c, all_, named(all_, "ConfigMap", "shoal")["data"])]
     users = [d["spec"]["template"]["spec"]["securityContext"]["runAsUser"] for d in all_ if d["kind"] in ("StatefulSet", "Job")]
-    if len(set(users)) != 3 or any(f" {user} " not in (ROOT / "deploy/image").read_text(encoding="utf-8") for user in users):
+    if len(set(users)) != 4 or any(f" {user} " not in (ROOT / "deploy/image").read_text(encoding="utf-8") for user in set(users) - {65534}):
         found.append(f"users {users} are not those of deploy/image")
     server = named(all_, "StatefulSet", "shoal-server")
     settings = named(all_, "ConfigMap", "shoal")["data"]
@@ -186,13 +235,19 @@ def faults(texts):
     budget = next((d for d in all_ if d["kind"] == "PodDisruptionBudget"), None)
     if budget is None or budget["spec"]["selector"] != server["spec"]["selector"] or budget["spec"]["maxUnavailable"] != 1:
         found.append("no budget holds the servers")
-    jobs = [d["spec"] for d in all_ if d["kind"] == "Job"]
-    if not jobs or jobs[0]["completionMode"] != "Indexed" or jobs[0]["completions"] != jobs[0]["parallelism"]:
+    workers, submit = named(all_, "Job", "shoal-worker"), named(all_, "Job", "shoal-submit")
+    if workers is None or workers["spec"]["completionMode"] != "Indexed" or workers["spec"]["completions"] != workers["spec"]["parallelism"]:
         found.append("workers are no indexed job")
+    elif submit is None or f"--workers {workers['spec']['completions']}" not in " ".join(map(str, words(containers([submit], "Job")[0][1]))):
+        found.append("nobody submits a job for so many workers")
+    elif submit["spec"]["template"]["spec"]["restartPolicy"] != "Never" or [r["onExitCodes"] for r in submit["spec"]["podFailurePolicy"]["rules"]] \
+            != [{"operator": "NotIn", "values": [69]}]:
+        found.append("a job that fails is submitted again")
     version = re.search(r"project\(shoal VERSION (\S+) ", (ROOT / "CMakeLists.txt").read_text(encoding="utf-8"))[1]
     if kustomization["images"][0]["newTag"] != version:
         found.append(f"the image is not of version {version}")
-    if {d["kind"] for d in all_} != {"Namespace", "ConfigMap", "Secret", "Service", "StatefulSet", "PodDisruptionBudget", "Job", "NetworkPolicy"}:
+    if {d["kind"] for d in all_} != {"Namespace", "ConfigMap", "Secret", "Service", "StatefulSet", "PodDisruptionBudget", "Job", "NetworkPolicy",
+                                    "PersistentVolumeClaim"}:
         found.append("kinds are missing")
     return found
 
@@ -213,13 +268,19 @@ def rendered(texts):
 
 
 PLANTED = [("coordinator.yaml", "containerPort: 7000", "containerPort: 7001"), ("server.yaml", "serviceName: shoal-server", "serviceName: shoal-servers"),
-           ("server.yaml", "replicas: 2", "replicas: 3"), ("worker.yaml", "--wait", "--waits"), ("server.yaml", "secretName: shoal-keys", "secretName: shoal"),
+           ("server.yaml", "replicas: 2", "replicas: 3"), ("worker.yaml", "--wait", "--waits"), ("server.yaml", "secretName: shoal-server", "secretName: shoal"),
            ("network.yaml", "port: 7070", "port: 7071"), ("server.yaml", "maxUnavailable: 1", "maxUnavailable: 2"), ("worker.yaml", "runAsUser: 4713", "runAsUser: 4712"),
            ("settings.yaml", "data_dir: /var/lib/shoal/server/data", "data_dir: /srv"), ("kustomization.yaml", "newTag: 0", "newTag: 9"),
-           ("coordinator.yaml", "/usr/lib/shoal/healthy, c", "/bin/true, c"), ("worker.yaml", "Indexed", "NonIndexed"),
+           ("coordinator.yaml", "[/usr/lib/shoal/healthy]", "[/bin/true]"), ("worker.yaml", "Indexed", "NonIndexed"),
+           ("server.yaml", "command: [/usr/lib/shoal/healthy]", "command: [/usr/bin/shoal, status]"), ("server.yaml", "failureThreshold: 720", "failureThreshold: 7"),
            ("coordinator.yaml", "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false"), ("kustomization.yaml", "  - keys.yaml\n", ""),
-           ("worker.yaml", "path: shoal.key", "path: worker.key"), ("server.yaml", "defaultMode: 288", "defaultMode: 420"),
-           ("settings.yaml", "allow: /etc/shoal/keys/allow", "insecure_plaintext: true"), ("coordinator.yaml", "path: allow", "path: allowed")]
+           ("worker.yaml", "subPathExpr: $(INDEX).key", "subPathExpr: $(NAME).key"), ("server.yaml", "subPathExpr: $(POD_NAME).key", "subPath: server.key"),
+           ("server.yaml", "secretName: shoal-server", "secretName: shoal-coordinator"), ("server.yaml", "defaultMode: 288", "defaultMode: 420"),
+           ("settings.yaml", "allow: /etc/shoal/keys/allow", "insecure_plaintext: true"), ("checkpoints.yaml", "ReadWriteMany", "ReadWriteOnce"),
+           ("coordinator.yaml", "mountPath: /var/lib/shoal/checkpoints", "mountPath: /srv/checkpoints"), ("server.yaml", "umask 0007", "umask 0077"),
+           ("server.yaml", "supplementalGroups: [4714]", "supplementalGroups: [4710]"), ("settings.yaml", "{dir: /var/lib/shoal/checkpoints,", "{dir: /srv,"),
+           ("coordinator.yaml", "mountPath: /etc/shoal/settings", "mountPath: /etc/shoal/settings/coordinator.yaml"), ("submit.yaml", '--workers, "2"', '--workers, "3"'),
+           ("submit.yaml", "values: [69]", "values: [70]"), ("submit.yaml", "shoal, submit", "shoal-submit"), ("submit.yaml", "secretName: shoal-submit", "secretName: shoal-worker")]
 
 
 def main():

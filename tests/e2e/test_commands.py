@@ -34,7 +34,10 @@ CANNOT = {
         "tests/tidy/tidy.py . --build build/release": CTEST,
     },
     "README.md": {"deploy/quickstart": "deploy/test-bare runs it", "deploy/test": "deploy/test-bare runs it"},
-    "deploy/manual/fleet.md": {command: ROOT for command in ("systemctl enable --now shoal-coordinator shoal-server@1 shoal-worker@1", "cd /etc/shoal/keys")},
+    "deploy/manual/fleet.md": {
+        **{command: ROOT for command in ("systemctl enable --now shoal-coordinator shoal-server@1 shoal-worker@1", "cd /etc/shoal/keys")},
+        "kubectl apply -k .; kubectl -n shoal logs -f job/shoal-submit": "needs a cluster of Kubernetes",
+    },
     "deploy/manual/job.md": {
         """awk '{printf "%s,", $1; for (i = 2; i <= NF; i++) {sub(/:.*/, "", $i); printf "%s%s", (i > 2 ? "|" : ""), $i}; print ""}' FILE > OUT""":
             "test_newcomer types it and trains by what it makes",

@@ -6,11 +6,13 @@ import socket
 from fleet import within
 from lib import *
 
+HEALTHY = pathlib.Path(__file__).resolve().parents[2] / "deploy/healthy"
+
 
 class Unit:
     """A daemon with a notify socket and the folders that systemd gives a unit."""
 
-    def __init__(self, space, name, program, *words):
+    def __init__(self, space, name, program, *words, **environment):
         self.folder, self.socket = space / name, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         for kind in ("state", "run", "cache"):
             (self.folder / kind).mkdir(parents=True, exist_ok=True)
@@ -20,7 +22,7 @@ class Unit:
         self.socket.setblocking(False)
         self.told = []
         environment = dict(os.environ, NOTIFY_SOCKET=str(path), STATE_DIRECTORY=str(self.folder / "state"), RUNTIME_DIRECTORY=str(self.folder / "run"),
-                           CACHE_DIRECTORY=str(self.folder / "cache"), SHOAL_CONFIG_DIR=str(space.path))
+                           CACHE_DIRECTORY=str(self.folder / "cache"), SHOAL_CONFIG_DIR=str(space.path), **environment)
         self.log = open(self.folder / "log", "a", encoding="utf-8")
         self.process = subprocess.Popen([BIN / program, *map(str, words)], env=environment, stdout=self.log, stderr=self.log)
 
@@ -53,9 +55,9 @@ def fleet(space):
     (space / "server.yaml").write_text(f"coordinator: {endpoint}\n")
     (space / "worker.yaml").write_text(f"coordinator: {endpoint}\ncores: 1\nlanes: 1\n")
     report = space / "report.json"
-    return endpoint, report, {"coordinator": lambda: Unit(space, "coordinator", "shoal-coordinator", "--set", f"report={report}"),
-                              "server": lambda: Unit(space, "server", "shoal-server", "--instance", "1"),
-                              "worker": lambda: Unit(space, "worker", "shoal-worker", "run", "--instance", "1")}
+    return endpoint, report, {"coordinator": lambda **e: Unit(space, "coordinator", "shoal-coordinator", "--set", f"report={report}", **e),
+                              "server": lambda **e: Unit(space, "server", "shoal-server", "--instance", "1", **e),
+                              "worker": lambda **e: Unit(space, "worker", "shoal-worker", "run", "--instance", "1", **e)}
 
 
 def says_while_it_trains(unit, report, pattern):
@@ -156,5 +158,69 @@ def a_hang_up_reads_the_file_again(space):
     assert ended == dict.fromkeys(units, 0), ended
 
 
+def a_unit_that_fails_to_start_is_named_with_the_cause(space):
+    """Its coordinator cannot know of it: status and doctor on its machine tell how often, and why."""
+    endpoint, _, start = fleet(space)
+    units = space / "units"  # as /run/shoal
+    units.mkdir()
+    (units / "server-1").symlink_to(space / "server/run")
+    broken = space / "server/state/name"
+
+    def look(verb, status):
+        got = subprocess.run([SHOAL, *verb.split(), "--coordinator", endpoint], capture_output=True, text=True, timeout=60, check=False,
+                             env=dict(os.environ, SHOAL_RUNTIME_DIR=str(units)))
+        assert got.returncode == status, (verb, got)
+        return got.stdout
+
+    coordinator = start["coordinator"]()
+    try:
+        coordinator.says("^READY=1$")
+        broken.mkdir(parents=True)  # not the file that it is to be
+        for _ in range(3):
+            server = start["server"]()
+            cause = server.says(r"^STATUS=has failed to start \d times in \d+ s: (.*)$")[1]
+            assert server.process.wait(30) in (69, 73, 74), server.said()
+            server.end()
+        for verb, status in (("status", 0), ("doctor --cluster", 69)):
+            said = look(verb, status)
+            assert "problem: shoal-server@1 on this machine has failed to start 3 times in " in said and cause in said, said
+        broken.rmdir()
+        server = start["server"]()
+        server.says("^READY=1$")
+        assert "fail" not in look("status", 0) + look("doctor --cluster", 0)
+        assert server.end() == 0
+    finally:
+        coordinator.end()
+
+
+def a_daemon_that_hangs_is_not_healthy(space):
+    """As containers are looked at: by what each does itself. A coordinator that is away makes nobody unhealthy."""
+    _, _, start = fleet(space)
+
+    def healthy(name):
+        return subprocess.run([HEALTHY, "6"], env=dict(os.environ, RUNTIME_DIRECTORY=str(space / name / "run")), check=False).returncode == 0
+
+    units = {name: start[name](WATCHDOG_USEC="6000000") for name in start}
+    try:
+        for name in units:
+            within(40, f"{name}'s pulse", lambda name=name: healthy(name) or not [unit.lines() for unit in units.values()])
+        assert units.pop("coordinator").end() == 0
+        end = time.monotonic() + 12
+        while time.monotonic() < end:
+            assert healthy("server") and healthy("worker"), [unit.told for unit in units.values()]
+            [unit.lines() for unit in units.values()]
+            time.sleep(1)
+        assert not healthy("coordinator")
+        units["server"].process.send_signal(signal.SIGSTOP)
+        within(15, "a server that hangs", lambda: not healthy("server"))
+        assert healthy("worker")
+        units["server"].process.send_signal(signal.SIGCONT)
+        within(15, "a server that goes on", lambda: healthy("server"))
+    finally:
+        for unit in units.values():
+            unit.end()
+
+
 if __name__ == "__main__":
-    main([units_tell_what_they_do, a_unit_is_ready_once_the_coordinator_has_taken_it, a_hang_up_reads_the_file_again])
+    main([units_tell_what_they_do, a_unit_is_ready_once_the_coordinator_has_taken_it, a_hang_up_reads_the_file_again,
+          a_unit_that_fails_to_start_is_named_with_the_cause, a_daemon_that_hangs_is_not_healthy])
