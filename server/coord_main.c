@@ -371,7 +371,8 @@ int main(int argc, char **argv)
         option_free(&o);
         return starts_end(rc, &e);
     }
-    starts_begin();
+    if (!option_given(&o, "check")) /* of a reload: no start */
+        starts_begin();
     const char *tensorboard = option_text(&o, "tensorboard");
     rc = server_config_coordinator(option_text(&o, "config"), option_list(&o, "set"), &config, &e);
     struct live live = {.path = option_text(&o, "config"),

@@ -672,7 +672,8 @@ int main(int argc, char **argv)
         return starts_end(rc, &e);
     }
     char path[LIMIT_PATH];
-    starts_begin();
+    if (!option_given(&o, "check")) /* of a reload: no start */
+        starts_begin();
     rc = instance_file(option_text(&o, "config"), option_text(&o, "instance"), "server", path, &e);
     const char *file = path[0] != 0 ? path : NULL;
     if (!rc)

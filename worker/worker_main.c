@@ -822,7 +822,7 @@ int main(int argc, char **argv)
     umask(077); /* rows, logs and jobs are nobody else's */
     (void)machine_files();
     int rc = arguments_take(argc, argv, &o, &a, &e);
-    if (rc == 0 && a.stay)
+    if (rc == 0 && a.stay && !a.check_only) /* of a reload: no start */
         starts_begin();
     if (rc == 0)
         rc = a.stay ? file_take(&a, path, &file, &e) : settings_take(&a, &job, &have_job, &e);

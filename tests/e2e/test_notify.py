@@ -21,10 +21,10 @@ class Unit:
         self.socket.bind(str(path))
         self.socket.setblocking(False)
         self.told = []
-        environment = dict(os.environ, NOTIFY_SOCKET=str(path), STATE_DIRECTORY=str(self.folder / "state"), RUNTIME_DIRECTORY=str(self.folder / "run"),
+        self.environment = dict(os.environ, NOTIFY_SOCKET=str(path), STATE_DIRECTORY=str(self.folder / "state"), RUNTIME_DIRECTORY=str(self.folder / "run"),
                            CACHE_DIRECTORY=str(self.folder / "cache"), SHOAL_CONFIG_DIR=str(space.path), **environment)
         self.log = open(self.folder / "log", "a", encoding="utf-8")
-        self.process = subprocess.Popen([BIN / program, *map(str, words)], env=environment, stdout=self.log, stderr=self.log)
+        self.process = subprocess.Popen([BIN / program, *map(str, words)], env=self.environment, stdout=self.log, stderr=self.log)
 
     def lines(self):
         """All that was told so far, a line each."""
@@ -153,6 +153,13 @@ def a_hang_up_reads_the_file_again(space):
             within(10, "READY once more", lambda unit=unit: unit.lines().count("READY=1") == 3)
             assert "unknown key nothing" in unit.said() and "what was read before stays" in unit.said(), unit.said()
             assert unit.process.poll() is None
+            # ExecReload= checks first, with all that systemd gives the unit: that is no start, failed or not
+            for text, status in ((good, 0), ("nothing: 1\n", 78)):
+                file.write_text(text)
+                words = ["run"] if name == "worker" else []
+                got = subprocess.run([BIN / f"shoal-{name}", *words, "--instance", "1", "--check"], env=unit.environment, capture_output=True, text=True,
+                                     timeout=60, check=False)
+                assert got.returncode == status and not (space / name / "run/starts").exists(), got
     finally:
         ended = {name: unit.end() for name, unit in units.items()}
     assert ended == dict.fromkeys(units, 0), ended
