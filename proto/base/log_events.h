@@ -53,6 +53,10 @@
       "Mend what the message names and submit it again: with --start-from fleet it goes on with "  \
       "the tables, with --resume from a checkpoint at the very batch, with fresh: all it begins "  \
       "anew.")                                                                                     \
+    X(JOB_STOPPED, "cfcc493313204cb89b39aa591fa0000c", INFO, "SHOAL_JOB", "A job is stopped",      \
+      "Job @SHOAL_JOB@ was ended by an order (shoal stop). Its tables stay as they are.",          \
+      "There is nothing to do. With --start-from fleet the next job goes on with the tables, "     \
+      "with --resume from a checkpoint at the very batch.")                                        \
     X(WORKER_DEAD, "7410db05b13f4e6b8843ee7cf7c8d5d9", WARN, "SHOAL_WORKER", "A worker is lost",   \
       "Worker @SHOAL_WORKER@ was not heard for its lease; its lanes go to others and its "         \
       "unfinished tasks are done again. No example is counted twice.",                             \

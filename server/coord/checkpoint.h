@@ -20,10 +20,10 @@
  * log that grows it is GROW, with lanes that begin at batch 1, as the marks do (saved.h).
  *
  * Of the tables alone: where no job trains, and the last one did not come to its end (failed,
- * stopped), or has not made its tables (it waits), or trains none. The cut is of no run, so nobody
- * is set up for it; folder, text and schemas are those of the job that made the tables (made.h). A
- * job may begin with such a checkpoint; none can go on with it. A job that waits makes its tables
- * when it is there.
+ * stopped; of a log that grows: done within a round), or has not made its tables (it waits), or
+ * trains none. The cut is of no run, so nobody is set up for it; folder, text and schemas are those
+ * of the job that made the tables (made.h). A job may begin with such a checkpoint; none can go on
+ * with it. A job that waits makes its tables when it is there.
  *
  * Invariants:
  *  1. checkpoint.dir/NAME is there only once all parts, the coordinator's state and the manifest

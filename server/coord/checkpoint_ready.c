@@ -3,11 +3,19 @@
 #include "server/coord/phase.h"
 #include "server/coord/saved.h"
 
+/* A log that grows, and its job is done within a round: the marks went with the run, so of that
+ * round nobody knows any more what is learnt. */
+static bool within_a_round(const struct coord *c)
+{
+    return c->job.at.phase == PHASE_DONE && coord_grow_on(&c->job) &&
+           coord_saved_as(c) != PHASE_GROW;
+}
+
 /* The job at hand trains, or has trained, the tables, and its place among them is known. */
 static bool of_job(const struct coord *c)
 {
     uint32_t phase = c->job.at.phase;
-    return c->job.parsed && !c->job.spec.train.skip && c->job.tablets > 0 &&
+    return !within_a_round(c) && c->job.parsed && !c->job.spec.train.skip && c->job.tablets > 0 &&
            c->made.number == c->job.at.number && phase >= PHASE_SETUP && phase != PHASE_FAILED;
 }
 

@@ -500,7 +500,7 @@ void coord_cluster_learn(struct coord *c, uint32_t shard, const struct wire_SHAR
              ", newer than the coordinator's: its data_dir was put back",
              shard, b->newest_run, b->newest_cut);
     if (older)
-        coord_end_fail(c, SHOAL_E_STOPPED,
+        coord_end_fail(c, SHOAL_E_UNAVAILABLE,
                        "the coordinator's data_dir is older than it was: since then run %" PRIu64
                        " was opened, this job is run %" PRIu64 "; submit the job again",
                        b->newest_run, c->job.at.run);

@@ -165,7 +165,7 @@ void coord_names_learn(struct coord *c, uint32_t shard, const struct wire_SHARD_
                        "good, unless a checkpoint has it, and begins with none",
                        b->server);
     else
-        coord_end_fail(c, SHOAL_E_STOPPED,
+        coord_end_fail(c, SHOAL_E_UNAVAILABLE,
                        "the coordinator's data_dir is older than it was: server %s knows newer "
                        "names of the tables' fields than this job began with; submit the job again",
                        b->server);

@@ -82,9 +82,15 @@ bool coord_phase_over(const struct coord *c)
     return phase == PHASE_NONE || (phase >= PHASE_FINISH && phase <= PHASE_FAILED);
 }
 
+/* Of a job that an order has ended: nothing failed. */
+static bool stopped(const struct coord *c)
+{
+    return c->job.at.phase == PHASE_FAILED && c->job.at.status == SHOAL_E_STOPPED;
+}
+
 const char *coord_phase_name(const struct coord *c)
 {
-    return names[c->job.at.phase];
+    return stopped(c) ? "stopped" : names[c->job.at.phase];
 }
 
 uint32_t coord_phase_state(const struct coord *c)
@@ -157,7 +163,7 @@ bool coord_phase_enter(struct coord *c, enum coord_phase phase)
         log_event(JOB_DONE, c->job.spec.name, "job %s, epoch %u: %s", c->job.spec.name,
                   c->job.at.epoch, names[phase]);
     else
-        log_info("job %s, epoch %u: %s", c->job.spec.name, c->job.at.epoch, names[phase]);
+        log_info("job %s, epoch %u: %s", c->job.spec.name, c->job.at.epoch, coord_phase_name(c));
     return coord_phase_put(c);
 }
 
@@ -248,8 +254,12 @@ bool coord_end_fail(struct coord *c, int status, const char *format, ...)
     coord_end_work(c, "the job has ended");
     coord_from_let_go(c, &c->job);
     bool run = c->job.at.phase >= PHASE_SETUP;
-    log_event(JOB_FAILED, c->job.spec.name, "job %s failed in %s: %s", c->job.spec.name,
-              coord_phase_name(c), c->job.at.text);
+    if (status == SHOAL_E_STOPPED)
+        log_event(JOB_STOPPED, c->job.spec.name, "job %s ended in %s: %s", c->job.spec.name,
+                  coord_phase_name(c), c->job.at.text);
+    else
+        log_event(JOB_FAILED, c->job.spec.name, "job %s failed in %s: %s", c->job.spec.name,
+                  coord_phase_name(c), c->job.at.text);
     /* once it is stored: a run that is dropped cannot be gone on with */
     if (!coord_phase_enter(c, PHASE_FAILED))
         return false;

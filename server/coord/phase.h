@@ -12,6 +12,7 @@ extern const struct sm coord_phase_restarts; /* from what was stored */
 bool coord_phase_running(const struct coord *c);   /* submitted and not over */
 bool coord_phase_over(const struct coord *c);      /* or as good as: workers leave */
 uint32_t coord_phase_state(const struct coord *c); /* enum wire_job_state */
+/* "stopped" for a failed one whose status is STOPPED. */
 const char *coord_phase_name(const struct coord *c);
 const char *coord_phase_text(enum coord_phase phase);
 /* Enters a phase and stores that; false when the store failed. */
@@ -26,8 +27,8 @@ uint64_t coord_phase_trained_ns(const struct coord *c);
 /* The end of a job. Any part of the coordinator may find that it cannot go on: this is below them
  * all, and takes back what they have begun. */
 
-/* Ends the job with a status and a sentence; nothing when it is over already. False: no step can go
- * on. */
+/* Ends the job with a status and a sentence; nothing when it is over already. STOPPED: an order has
+ * ended it, and nothing failed. False: no step can go on. */
 bool coord_end_fail(struct coord *c, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Takes back what is asked of the shards for the job: cuts, a checkpoint, fences, setting up. */

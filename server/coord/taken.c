@@ -332,7 +332,7 @@ void coord_taken_learn(struct coord *c, uint32_t shard, const struct wire_SHARD_
     }
     bool has_tables = c->job.at.phase >= PHASE_SETUP && !coord_taken_begins(c);
     if (coord_phase_running(c) && (has_tables || c->job.asked.path[0] != 0))
-        coord_end_fail(c, SHOAL_E_STOPPED,
+        coord_end_fail(c, SHOAL_E_UNAVAILABLE,
                        "the coordinator's data_dir is older than it was: server %s knows more of "
                        "what its tables have learnt than this job began with; submit the job again",
                        b->server);

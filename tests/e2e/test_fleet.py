@@ -104,7 +104,11 @@ def stopped_job_leaves_the_fleet_to_the_next(space):
         assert second.returncode == 69 and "is running" in second.stderr, second
         within(30, "the job to train", lambda: re.search(r"epoch \d+, [1-9]", shoal("status", "--coordinator", fleet.endpoint).stdout))
         assert shoal("stop", "--coordinator", fleet.endpoint).returncode == 0
-        assert "failed" in shoal("status", "--coordinator", fleet.endpoint).stdout
+        seen = shoal("status", "--coordinator", fleet.endpoint)  # an alert on "failed" is true
+        assert "job e2e: stopped" in seen.stdout and "it ended: stopped by request" in seen.stdout and "failed" not in seen.stdout, seen
+        assert json.loads(shoal("status", "--coordinator", fleet.endpoint, "--json").stdout)["state"] == "stopped"
+        log = (space / "shoal-coordinator-0.log").read_text()
+        assert "job e2e ended in train: stopped by request" in log and "failed" not in log, log[-2000:]
         fleet.worker(job)
         third = shoal("submit", job, "--coordinator", fleet.endpoint, "--set", "train.epochs=1", "--start-from", "fleet")
         assert third.returncode == 0, third

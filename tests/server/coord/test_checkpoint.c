@@ -651,6 +651,9 @@ START_TEST(checkpoint_of_the_end_within_a_round_is_gone_on_with)
     ck_assert_str_eq(json_as_string(json_get(m, "phase"), ""), "train");
     ck_assert_double_eq(json_as_number(json_get(m, "examples"), 0), examples);
     json_free(m);
+    m = manifest_of(checkpoint_make("")); /* later nobody knows where it stood in the round */
+    ck_assert(manifest_tables(m));
+    json_free(m);
     rig_stop();
     rig_start("epochs: 1, consistency: ssp", "", path);
     job_done();
