@@ -341,6 +341,43 @@ char *config_text(const struct config *c)
     return text;
 }
 
+/* ---- commands -------------------------------------------------------------------------------- */
+
+/* In the place of the entry's value, where that is a command or has one; NULL: it is none. */
+static const char *hidden_of(const struct entry *n, const char *also)
+{
+    static const char *const forms[] = {".cmd", ".object.list", ".object.open"};
+    size_t bytes = strlen(n->path);
+    if (n->value == NULL || n->key->type != CONFIG_LIST)
+        return NULL;
+    if (config_path_under(n->path, also))
+        return "hidden";
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        size_t form = strlen(forms[i]);
+        if (bytes > form && strcmp(n->path + bytes - form, forms[i]) == 0)
+            return "hidden";
+    }
+    return strncmp(n->value, "cmd:", 4) == 0      ? "cmd:hidden"
+           : strncmp(n->value, "object:", 7) == 0 ? "object:hidden" CONFIG_UNIT "hidden"
+                                                  : NULL;
+}
+
+int config_commands_hide(struct config *c, const char *also, struct err *e)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        struct entry *n = &c->entry[i];
+        const char *word = hidden_of(n, also);
+        char *value = word != NULL ? strdup(word) : NULL;
+        if (word != NULL && value == NULL)
+            return err_set(e, SHOAL_E_NOMEM, "%s: out of memory", c->name);
+        if (value != NULL) {
+            free(n->value);
+            n->value = value;
+        }
+    }
+    return 0;
+}
+
 const char *config_library(void)
 {
     static char text[32];

@@ -54,6 +54,9 @@ int config_read(const char *path, char **text, size_t *bytes, struct err *e);
 void config_free(struct config *c);
 /* The whole as YAML text, overrides applied; caller frees. */
 char *config_text(const struct config *c);
+/* Puts the word "hidden" in the place of each command: of {cmd: ..} and {object: ..} in all lists,
+ * and of what stands at or below `also`. The whole is as good a file as before. NOMEM. */
+int config_commands_hide(struct config *c, const char *also, struct err *e);
 /* A value in quotes: whatever it holds, a file or --set reads it back as it is. out:
  * CONFIG_QUOTED(strlen(text)) bytes. */
 #define CONFIG_QUOTED(bytes) (4 * (bytes) + 6)
@@ -84,6 +87,9 @@ const char *config_word(const struct config *c, const char *path);
  * config_list_free. */
 #define CONFIG_UNIT "\x1f"
 int config_list(const struct config *c, const char *path, struct string_list *out);
+/* Such an item as a sentence, a log or a report names it: "{cmd}", "{object}", or the item where it
+ * is a file's name. Commands often hold passwords. */
+const char *config_item_shown(const char *item);
 int config_line(const struct config *c, const char *path); /* line of the key, 0 when absent */
 /* "line 12: ", or "--set: " for a key that the command line said, or "" for an absent one. */
 #define CONFIG_WHERE 24

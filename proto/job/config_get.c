@@ -217,6 +217,13 @@ static int list_item(const struct config *c, const char *path, struct string_lis
     return rc;
 }
 
+const char *config_item_shown(const char *item)
+{
+    return strncmp(item, "cmd:", 4) == 0      ? "{cmd}"
+           : strncmp(item, "object:", 7) == 0 ? "{object}"
+                                              : item;
+}
+
 /* "400, 400" */
 static int list_fallback(const char *text, struct string_list *out)
 {

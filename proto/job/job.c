@@ -322,6 +322,40 @@ int job_text(const char *path, const struct string_list *set, char **text, struc
     return *text == NULL ? err_set(e, SHOAL_E_NOMEM, "%s: out of memory", path) : 0;
 }
 
+static int bare_make(struct config *c, char **out, size_t *out_bytes, struct err *e)
+{
+    int rc = config_commands_hide(c, "checkpoint.publish", e);
+    if (rc != 0)
+        return rc;
+    *out = config_text(c);
+    if (*out == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the job's text");
+    *out_bytes = strlen(*out);
+    if (*out_bytes <= LIMIT_CONFIG_BYTES)
+        return 0;
+    free(*out);
+    return err_set(e, SHOAL_E_TOO_BIG, "the job's text has %zu bytes written out, at most %u",
+                   *out_bytes, LIMIT_CONFIG_BYTES);
+}
+
+int job_text_bare(const char *text, size_t bytes, char **out, size_t *out_bytes, struct err *e)
+{
+    struct config *c;
+    struct legend names;
+    char *rest;
+    int rc = names_part(text, bytes, "job", &names, &rest, e);
+    if (rc != 0)
+        return rc;
+    legend_free(&names);
+    rc = config_parse(rest != NULL ? rest : text, bytes, "job", NULL, keys_job, &c, e);
+    free(rest);
+    if (rc != 0)
+        return rc;
+    rc = bare_make(c, out, out_bytes, e);
+    config_free(c);
+    return rc;
+}
+
 uint32_t job_lanes(const struct job *j)
 {
     return j->train.lanes == 0 ? 2 : j->train.lanes;
@@ -339,16 +373,18 @@ bool job_reads_only(const struct job *j)
 
 const char *job_command(const struct job *j)
 {
-    const struct string_list *const input[] = {&j->data.train, &j->data.valid, &j->data.test,
-                                               &j->data.join.clicks};
+    const struct {
+        const char *key;
+        const struct string_list *list;
+    } input[] = {{"data.train", &j->data.train},
+                 {"data.valid", &j->data.valid},
+                 {"data.test", &j->data.test},
+                 {"data.join.clicks", &j->data.join.clicks}};
     for (size_t i = 0; i < sizeof input / sizeof input[0]; i++)
-        for (size_t k = 0; k < input[i]->count; k++)
-            if (strncmp(input[i]->item[k], "cmd:", 4) == 0)
-                return input[i]->item[k] + 4;
-    const char *open = NULL;
-    for (uint32_t s = JOB_SPLITS; s-- > 0;)
-        open = j->data.objects.of[s].open != NULL ? j->data.objects.of[s].open : open;
-    return open;
+        for (size_t k = 0; k < input[i].list->count; k++)
+            if (strcmp(config_item_shown(input[i].list->item[k]), input[i].list->item[k]) != 0)
+                return input[i].key;
+    return NULL;
 }
 
 const struct string_list *job_input(const struct job *j, uint32_t split, const char **what)

@@ -336,6 +336,10 @@ int job_load(const char *path, const struct string_list *set, struct job *out, s
 /* The YAML text of the file with `set` applied, checked as by job_parse: what is submitted. *text
  * owned by the caller (free). */
 int job_text(const char *path, const struct string_list *set, char **text, struct err *e);
+/* The text for those who read tables alone: without the line of names, and with the word "hidden"
+ * in the place of each command, of the input's and of checkpoint.publish. *out owned by the caller
+ * (free). CONFIG, NOMEM; TOO_BIG: a text of aliases, each written out. */
+int job_text_bare(const char *text, size_t bytes, char **out, size_t *out_bytes, struct err *e);
 void job_free(struct job *j);
 /* "2026-03-04", "2026-03-04T05", "..T05:30", "..:59" in the zone, seconds since 1970, or "A..B",
  * from A up to B: whether it is one. An hour that comes twice is both, one left out is none. */
@@ -354,7 +358,7 @@ int job_same_tables(const struct job *was, const struct job *is, struct err *e);
 double job_task_weights(const struct job *j);
 /* Lanes that the coordinator opens: train.lanes, or 2. */
 uint32_t job_lanes(const struct job *j);
-/* The first command among the inputs (data.train: {cmd: ...}), or NULL. */
+/* The key of the first input that is or has a command (data.train: {cmd: ...}), or NULL. */
 const char *job_command(const struct job *j);
 /* The files of a split; *what: their key. */
 const struct string_list *job_input(const struct job *j, uint32_t split, const char **what);

@@ -232,7 +232,7 @@ static int objects_check(const struct config *c, const struct job *j, uint32_t s
         return job_refuse(c, key, e,
                           ": %s is no file, so it cannot be an object; say "
                           "{object: {list: .., open: ..}} for what commands read",
-                          stream);
+                          config_item_shown(stream));
     return 0;
 }
 
@@ -312,7 +312,7 @@ static int partition_take(const struct config *c, struct job *j, struct err *e)
         if (strncmp(j->data.train.item[i], "cmd:", 4) == 0 ||
             strcmp(j->data.train.item[i], "-") == 0)
             return job_refuse(c, key, e, ": %s has no name that could tell a time",
-                              j->data.train.item[i]);
+                              config_item_shown(j->data.train.item[i]));
     return 0;
 }
 

@@ -270,7 +270,7 @@ int coord_checkpoint_write(struct coord *c, struct coord_checkpoint_record *reco
     size_t job_bytes = 0;
     SHOAL_ASSERT(k->state == CHECKPOINT_EXPORTING && k->missing == 0); /* checkpoint.h, 1 */
     SHOAL_ASSERT(record->rows == 0 && record->bytes == 0);             /* sums */
-    int rc = coord_made_text(c, &job, &job_bytes, e);
+    int rc = coord_made_text(c, true, &job, &job_bytes, e);
     if (rc != 0) {
         json_free(files);
         return rc;

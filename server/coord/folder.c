@@ -457,8 +457,9 @@ int coord_hook_start(struct coord_hook *h, const struct string_list *words, cons
     free(argv);
     return rc == 0 ? 0
                    : err_set(e, SHOAL_E_UNAVAILABLE,
-                             "the command %s of checkpoint.publish cannot be started: %s",
-                             words->item[0], strerror(why));
+                             "the command of checkpoint.publish cannot be started: %s; its first "
+                             "word is the program, each further one an argument of its own",
+                             strerror(why));
 }
 
 bool coord_hook_poll(struct coord_hook *h, int *exit_status)

@@ -147,12 +147,21 @@ bool coord_made_forget(struct coord *c)
     return coord_put(c, KEY, &none, sizeof none);
 }
 
-int coord_made_text(const struct coord *c, char **text, size_t *bytes, struct err *e)
+int coord_made_text(const struct coord *c, bool whole, char **text, size_t *bytes, struct err *e)
 {
     const struct coord_made *m = &c->made;
     const struct legend *names = c->names.version > 0 ? &c->names.legend : &m->spec.legend;
     SHOAL_ASSERT(m->number != 0);
-    return legend_put(m->yaml, m->yaml_bytes, names, text, bytes, e);
+    if (whole)
+        return legend_put(m->yaml, m->yaml_bytes, names, text, bytes, e);
+    char *bare;
+    size_t bare_bytes;
+    int rc = job_text_bare(m->yaml, m->yaml_bytes, &bare, &bare_bytes, e);
+    if (rc != 0)
+        return rc;
+    rc = legend_put(bare, bare_bytes, names, text, bytes, e);
+    free(bare);
+    return rc;
 }
 
 /* ---- who reads them -------------------------------------------------------------------------- */
@@ -173,7 +182,9 @@ int coord_made_job_text(struct coord *c, struct coord_ask *a)
     size_t bytes;
     if (c->made.number == 0) /* who reads tables must not number fields by himself */
         return unknown(c, &a->e);
-    int rc = coord_made_text(c, &text, &bytes, &a->e);
+    /* who scores needs to know what the tables mean, not how their log was read */
+    bool whole = a->who.role != ROLE_SERVE;
+    int rc = coord_made_text(c, whole, &text, &bytes, &a->e);
     if (rc != 0)
         return rc;
     a->reply.u.JOB_TEXT_reply.run = c->made.number;

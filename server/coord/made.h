@@ -43,8 +43,9 @@ bool coord_made_take(struct coord *c);
 void coord_made_adopt(struct coord *c);
 /* All that the servers hold goes. False: the store failed. */
 bool coord_made_forget(struct coord *c);
-/* The text, with the names that the tables have now. The caller frees *text. NOMEM. */
-int coord_made_text(const struct coord *c, char **text, size_t *bytes, struct err *e);
+/* The text, with the names that the tables have now; whole, or with a word in the place of each of
+ * its commands, which often hold passwords. The caller frees *text. NOMEM, TOO_BIG. */
+int coord_made_text(const struct coord *c, bool whole, char **text, size_t *bytes, struct err *e);
 
 int coord_made_job_text(struct coord *c, struct coord_ask *a);
 int coord_made_table_get(struct coord *c, struct coord_ask *a);

@@ -1,6 +1,7 @@
 /* report_job.c: the job's own words, cut to a length that a report bears. */
 #include "server/coord/report_job.h"
 
+#include "proto/job/config.h"
 #include "proto/job/format.h"
 #include "proto/job/optimizer.h"
 
@@ -39,21 +40,12 @@ static void date_set(struct json *to, const char *key, uint64_t at)
     json_set_string(to, key, label);
 }
 
-/* A command may hold passwords: that there is one is enough. */
-static const char *name_of(const char *item)
-{
-    return strncmp(item, "cmd:", 4) == 0 ? "{cmd}" : item;
-}
-
-static struct json *names_json(const struct job *job, uint32_t split, const struct string_list *l)
+static struct json *names_json(const struct string_list *l)
 {
     struct json *list = json_new_array();
     char more[48];
-    if (job->data.objects.of[split].list != NULL)
-        json_append_string(list, "{object}");
-    else
-        for (size_t i = 0; i < l->count && i < NAMES_TOLD; i++)
-            json_append_string(list, name_of(l->item[i]));
+    for (size_t i = 0; i < l->count && i < NAMES_TOLD; i++)
+        json_append_string(list, config_item_shown(l->item[i]));
     if (json_count(list) < l->count && json_count(list) == NAMES_TOLD) {
         (void)snprintf(more, sizeof more, "and %zu more", l->count - NAMES_TOLD);
         json_append_string(list, more);
@@ -67,9 +59,9 @@ void coord_report_job_json(const struct coord *c, struct json *to)
     struct json *data = json_new_object();
     struct begun b = {0};
     json_set_string(data, "format", format_name[job->data.format]);
-    json_set(data, "train", names_json(job, WIRE_TRAIN, &job->data.train));
-    json_set(data, "valid", names_json(job, WIRE_VALID, &job->data.valid));
-    json_set(data, "test", names_json(job, WIRE_TEST, &job->data.test));
+    json_set(data, "train", names_json(&job->data.train));
+    json_set(data, "valid", names_json(&job->data.valid));
+    json_set(data, "test", names_json(&job->data.test));
     json_set(to, "data", data);
     json_set_int(to, "batch", job->train.batch);
     int rc = coord_store_get_fixed(c->store, BEGUN_KEY, &b, sizeof b, NULL);

@@ -35,9 +35,9 @@ class Keyed:
         return self.start("coordinator", "shoal-coordinator", "--set", f"listen={self.endpoint}", "--set", f"keys={self.space / 'coordinator.key'}",
                           "--set", f"allow={self.space / 'allow'}", "--set", f"data_dir={self.space / 'c'}", *words)
 
-    def server(self, key="s1", who="server"):
+    def server(self, *words, key="s1", who="server"):
         return self.start(who, "shoal-server", "--set", f"listen=tcp://127.0.0.1:{self.ports[1]}", "--set", f"keys={self.space / key}.key", "--set",
-                          f"coordinator={self.endpoint}", "--set", f"data_dir={self.space / 's'}", "--set", "name=s1")
+                          f"coordinator={self.endpoint}", "--set", f"data_dir={self.space / 's'}", "--set", "name=s1", *words)
 
     def up(self):
         self.coordinator()
@@ -120,6 +120,57 @@ def a_day_is_in_the_audit_log(space):
                     assert secret.encode() not in pathlib.Path(f"/proc/{daemon.pid}/environ").read_bytes()
 
 
+def commands_are_told_to_nobody_but_workers(space):
+    """Tokens often lie in a job's commands: no reader gets them, and no log, sentence, status or report has them."""
+    token, log = "t0kenT0ken", synth(space / "train.tsv", 4000, 1)
+    hook = f"echo {token} > /dev/null; exit 3"
+    job = job_file(space / "job.yaml", None, **{"data.train": [{"cmd": f"T={token} cat {log}"}], "data.valid.cmd": f"cat {log} # é {token}",
+                                                "checkpoint.dir": str(space / "kept/job"), "checkpoint.at_end": True, "start_from": "fleet",
+                                                "checkpoint.publish": ["sh", "-c", hook]})
+    broken = job_file(space / "broken.yaml", None, **{"data.train": [{"cmd": f"T={token}; exit 3"}]})
+    empty = job_file(space / "empty.yaml", None, **{"data.train": [{"object": {"list": f": {token}", "open": f"cat {token}"}}], "data.objects.tries": 1})
+    started = job_file(space / "started.yaml", log, **{"checkpoint.dir": str(space / "kept/started"), "checkpoint.at_end": True,
+                                                       "checkpoint.publish": [f"curl -H {token}"]})
+    plain = job_file(space / "plain.yaml", log)
+    outputs = []
+    (space / "kept").mkdir()
+    with Keyed(space) as f:
+        f.coordinator("--set", "publish=true", "--set", f"checkpoint_root={space / 'kept'}")
+        f.server("--set", f"checkpoint_root={space / 'kept'}")
+        f.fits()
+
+        def run(key, *words):
+            outputs.append(f.ask(key, *words))
+            return outputs[-1]
+
+        refused = f.worker(plain)
+        assert (got := run("ann", "submit", broken)).returncode == 77 and "data.train of the job is a command" in got.stderr, got
+        refused.wait(30)
+
+        def work(file):
+            """With a worker that may run commands: it ends with the job."""
+            worker = f.start(file.stem, "shoal-worker", "train", "--coordinator", f.endpoint, "--keys", space / "w1.key", "--allow-commands",
+                             "--set", f"data.cache={space / 'cache'}", "--name", file.stem)
+            got = run("ann", "submit", file)
+            worker.wait(30)
+            return got
+
+        assert (got := work(broken)).returncode == 66 and "command 1 of data.train" in got.stderr, got
+        assert (got := work(empty)).returncode == 66, got
+        for file in (started, job):
+            got = work(file)
+            assert got.returncode != 0 and "checkpoint.publish" in got.stdout + got.stderr, got
+        for words in (("status", "--json"), ("status",), ("tables",), ("doctor", "--cluster")):
+            run("met", *words)
+        for words in (("status", "--json"), ("status",), ("predict", plain, "--from", "fleet", "--in", log, "--out", space / "scores")):
+            got = run("srv", *words)
+            assert got.returncode == 0, got
+        text = "".join(f.said(who) for who in f.daemons) + "".join(o.stdout + o.stderr for o in outputs)
+        assert token not in text, [line for line in text.split("\n") if token in line]
+        kept = sorted((space / "kept").glob("job/*/job.yaml"))  # a resume needs them
+        assert token in kept[-1].read_text() and not kept[-1].stat().st_mode & 0o007
+
+
 def strangers_are_refused(space):
     with Keyed(space).up() as f:
         assert f.ask("ann", "status").returncode == 0
@@ -178,12 +229,12 @@ def a_list_that_changes_counts_within_a_second(space):
         f.lines["s2"] = got.stdout
         f.allow(*everybody, "s2")
         f.daemons.pop("server").terminate()
-        f.server("s2")
+        f.server(key="s2")
         within(20, "the server to be back", lambda: "ready" in f.ask("ann", "status").stdout)
         f.lines["x1"] = shoal("keygen", space / "x1.key", "--role", "coord", "--name", "rack9", "--coordinator", space / "coordinator.key.pub").stdout
         f.allow(*everybody, "s2", "x1")
         f.daemons.pop("server").kill()
-        f.server("x1")
+        f.server(key="x1")
         within(20, "another key to be refused", lambda: "belongs to the key of the name rack1" in f.said("server"))
 
 
@@ -373,6 +424,6 @@ def who_is_not_of_the_group_gets_nothing(space):
 
 
 if __name__ == "__main__":
-    main([a_day_is_in_the_audit_log, strangers_are_refused, a_list_that_changes_counts_within_a_second,
+    main([a_day_is_in_the_audit_log, commands_are_told_to_nobody_but_workers, strangers_are_refused, a_list_that_changes_counts_within_a_second,
           the_coordinators_key_is_changed_while_all_run, a_broken_list_at_the_start_is_no_end, nothing_else_listens, daemons_refuse_to_start, keygen_prints_what_a_list_takes,
           the_override_is_told, a_plain_fleet_is_scored, who_is_not_of_the_group_gets_nothing])

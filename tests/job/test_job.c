@@ -802,7 +802,8 @@ START_TEST(job_labels_that_come_late_are_joined)
     ck_assert_uint_eq(j.data.join.window, 1800);
     ck_assert_uint_eq(j.data.join.keep, 1800);
     ck_assert_uint_eq(j.data.join.disorder, 300);
-    ck_assert_str_eq(job_command(&j), "c"); /* of which a worker has to be allowed to run any */
+    ck_assert_str_eq(job_command(&j),
+                     "data.join.clicks"); /* of which a worker has to be allowed to run any */
     job_free(&j);
     ck_assert_int_eq(parse(late, "data.join.keep=0s", &j, &e), 0);
     ck_assert_uint_eq(j.data.join.keep, 0);
@@ -821,6 +822,41 @@ START_TEST(job_labels_that_come_late_are_joined)
 }
 END_TEST
 
+/* Each way in which a job file names a command; the rest means what it did. */
+START_TEST(job_bare_text_has_no_command)
+{
+    static const char *const texts[] = {
+        "data: {train: [a, {cmd: 'get s3cret'}], valid: {cmd: s3cret}, test: 'cmd:s3cret'}\n",
+        "data.train: a # s3cret\ndata.valid.cmd: s3cret\ndata.test[0].cmd: s3cret\n",
+        "data: {train: {object: {list: 's3cret l', open: \"s3cret\\u00e9\"}}, test: &x [b]}\n"
+        "data.valid.object: {open: s3cret, list: s3cret}\n",
+        "data: {train: \"object:s3cret\\x1fs3cret\"}\ncheckpoint.publish: s3cret\n",
+        "data: {train: a}\ncheckpoint: {publish: [sh, -c, 'curl s3cret']}\n",
+        "data: {format: csv, label: x, time: t, train: a, join: {clicks: [{cmd: s3cret}], id: c}}",
+    };
+    struct err e = {0};
+    struct job j, bare;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        char *text, *again;
+        size_t bytes, more;
+        ck_assert_msg(parse(texts[i], NULL, &j, &e) == 0, "%zu: %s", i, e.text);
+        ck_assert_msg(job_text_bare(texts[i], strlen(texts[i]), &text, &bytes, &e) == 0, "%s",
+                      e.text);
+        ck_assert_uint_eq(bytes, strlen(text));
+        ck_assert_msg(strstr(text, "s3cret") == NULL, "%s", text);
+        ck_assert_msg(parse(text, NULL, &bare, &e) == 0, "%zu: %s", i, e.text);
+        ck_assert_msg(job_same_model(&j, &bare, &e) == 0, "%zu: %s", i, e.text);
+        ck_assert_uint_eq(j.data.train.count, bare.data.train.count);
+        ck_assert_int_eq(job_text_bare(text, bytes, &again, &more, &e), 0);
+        ck_assert_str_eq(text, again);
+        free(again);
+        free(text);
+        job_free(&j);
+        job_free(&bare);
+    }
+}
+END_TEST
+
 START_TEST(job_splits_may_be_of_objects)
 {
     static const char *const behind = "data:\n"
@@ -834,7 +870,7 @@ START_TEST(job_splits_may_be_of_objects)
     ck_assert(!j.data.objects.of[0].on && j.data.objects.of[1].on && !j.data.objects.of[2].on);
     ck_assert_str_eq(j.data.objects.of[1].open, "o");
     ck_assert_uint_eq(j.data.objects.tries, 2);
-    ck_assert_str_eq(job_command(&j), "o");
+    ck_assert_str_eq(job_command(&j), "data.valid");
     job_free(&j);
     ck_assert_int_eq(parse("data: {train: a, valid: b, test: '-', objects: true}", NULL, &j, &e),
                      0);
@@ -1212,6 +1248,7 @@ int main(void)
     tcase_add_test(t, job_name_leads_nowhere);
     tcase_add_test(t, job_examples_have_weights_and_negatives_a_share);
     tcase_add_test(t, job_labels_that_come_late_are_joined);
+    tcase_add_test(t, job_bare_text_has_no_command);
     tcase_add_test(t, job_splits_may_be_of_objects);
     tcase_add_test(t, job_columns_stand_on_other_columns);
     tcase_add_test(t, job_columns_that_lead_nowhere_are_refused_with_their_line);

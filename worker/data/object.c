@@ -209,8 +209,8 @@ int object_list(const struct job *job, uint32_t split, struct string_list *out, 
     for (size_t i = 0; rc == 0 && command == NULL && i < out->count; i++)
         rc = line_check(out->item[i], what, e);
     if (rc == 0 && out->count == 0)
-        rc = err_set(e, SHOAL_E_NOINPUT,
-                     "%s: the object list is empty; run its command by hand: %s", what, command);
+        rc = err_set(e, SHOAL_E_NOINPUT, "%s: the object list is empty; run its command by hand",
+                     what);
     if (rc == 0 && out->count > LIMIT_OBJECTS)
         rc = err_set(e, SHOAL_E_CONFIG, "%s: %zu objects, more than %u; join some", what,
                      out->count, LIMIT_OBJECTS);

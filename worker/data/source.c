@@ -20,6 +20,7 @@
 
 #define FILES_MAX 65536u
 #define STREAMS_MAX 64u
+#define SHOWN_BYTES 96 /* "command 2 of data.train" */
 
 struct file_sink {
     const struct cache *cache;
@@ -50,9 +51,22 @@ static bool repeats(const char *name)
     return strncmp(name, "cmd:", 4) == 0;
 }
 
+/* As messages name item i of a list: never by a command's text, which may hold a password. */
+static const char *shown_of(const struct string_list *names, size_t i, const char *what,
+                            char room[SHOWN_BYTES])
+{
+    uint32_t commands = 0;
+    if (config_item_shown(names->item[i]) == names->item[i])
+        return names->item[i];
+    for (size_t k = 0; k <= i; k++)
+        commands += config_item_shown(names->item[k]) != names->item[k];
+    (void)snprintf(room, SHOWN_BYTES, "command %u of %s", commands, what);
+    return room;
+}
+
 /* *out has a name when the stream is to be remembered, also where it failed. */
-static int stream_spool(const char *name, const struct cache *cache, struct stream *out,
-                        struct err *e)
+static int stream_spool(const char *name, const char *shown, const struct cache *cache,
+                        struct stream *out, struct err *e)
 {
     struct file_sink sink = {.cache = cache};
     bool begun = true;
@@ -61,15 +75,15 @@ static int stream_spool(const char *name, const struct cache *cache, struct stre
     if (rc != 0)
         return rc;
     if (repeats(name)) {
-        rc = command_read(&(struct command){.text = name + 4, .name = name}, file_sink_add, &sink,
+        rc = command_read(&(struct command){.text = name + 4, .name = shown}, file_sink_add, &sink,
                           NULL, e);
     } else if (strcmp(name, "-") == 0) {
         rc = decode(&(struct decode_from){.fd = STDIN_FILENO, .name = "standard input"},
                     file_sink_add, &sink, NULL, e);
     } else {
         int fd = open(name, O_RDONLY | O_CLOEXEC);
-        rc = fd < 0 ? err_set(e, SHOAL_E_NOINPUT, "%s: %s; check the path", name, strerror(errno))
-                    : decode(&(struct decode_from){.fd = fd, .name = name}, file_sink_add, &sink,
+        rc = fd < 0 ? err_set(e, SHOAL_E_NOINPUT, "%s: %s; check the path", shown, strerror(errno))
+                    : decode(&(struct decode_from){.fd = fd, .name = shown}, file_sink_add, &sink,
                              NULL, e);
         begun = fd >= 0;
         if (fd >= 0)
@@ -77,7 +91,7 @@ static int stream_spool(const char *name, const struct cache *cache, struct stre
     }
     out->name = rc == 0 || (begun && !repeats(name)) ? strdup(name) : NULL;
     if (rc == 0 && out->name == NULL)
-        rc = err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", name);
+        rc = err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", shown);
     if (rc != 0) {
         close(sink.fd);
         return rc;
@@ -87,8 +101,8 @@ static int stream_spool(const char *name, const struct cache *cache, struct stre
     return 0;
 }
 
-static int stream_open(const char *name, const struct cache *cache, int *fd, uint64_t *bytes,
-                       struct err *e)
+static int stream_open(const char *name, const char *shown, const struct cache *cache, int *fd,
+                       uint64_t *bytes, struct err *e)
 {
     int rc = 0;
     pthread_mutex_lock(&stream_lock);
@@ -98,21 +112,21 @@ static int stream_open(const char *name, const struct cache *cache, int *fd, uin
     if (i == STREAMS_MAX)
         rc =
             err_set(e, SHOAL_E_CONFIG, "%s: more than %u streams and commands; write them to files",
-                    name, STREAMS_MAX);
+                    shown, STREAMS_MAX);
     else if (i == stream_count) {
-        rc = stream_spool(name, cache, &streams[i], e);
+        rc = stream_spool(name, shown, cache, &streams[i], e);
         stream_count += streams[i].name != NULL;
     } else if (streams[i].fd < 0) {
         rc = err_set(e, SHOAL_E_NOINPUT,
                      "%s has been read and gives nothing again: start the worker anew, or name a "
                      "file or a command",
-                     strcmp(name, "-") == 0 ? "standard input" : name);
+                     strcmp(name, "-") == 0 ? "standard input" : shown);
     }
     if (rc == 0) {
         *bytes = streams[i].bytes;
         *fd = fcntl(streams[i].fd, F_DUPFD_CLOEXEC, 0);
         if (*fd < 0)
-            rc = err_set(e, SHOAL_E_IO, "%s: %s", name, strerror(errno));
+            rc = err_set(e, SHOAL_E_IO, "%s: %s", shown, strerror(errno));
     }
     pthread_mutex_unlock(&stream_lock);
     return rc;
@@ -248,15 +262,15 @@ static int unpack(struct source_file *f, const struct cache *cache, struct err *
     return 0;
 }
 
-static int file_open(struct source_file *f, const char *name, const struct cache *cache,
-                     struct err *e)
+static int file_open(struct source_file *f, const char *name, const char *shown,
+                     const struct cache *cache, struct err *e)
 {
-    *f = (struct source_file){.fd = -1, .name = strdup(name)};
+    *f = (struct source_file){.fd = -1, .name = strdup(shown)};
     if (f->name == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "%s: no memory to open it; free some", name);
+        return err_set(e, SHOAL_E_NOMEM, "%s: no memory to open it; free some", shown);
     f->stream = source_is_stream(name);
     if (f->stream)
-        return stream_open(name, cache, &f->fd, &f->bytes, e);
+        return stream_open(name, shown, cache, &f->fd, &f->bytes, e);
     struct stat st;
     bool packed;
     char *path = realpath(name, NULL);
@@ -302,6 +316,7 @@ int source_open(const struct string_list *list, const char *what, const struct c
                 struct source *out, struct err *e)
 {
     struct string_list names = {0};
+    char room[SHOWN_BYTES];
     *out = (struct source){0};
     int rc = source_names(list, what, &names, e);
     if (rc == 0) {
@@ -312,7 +327,7 @@ int source_open(const struct string_list *list, const char *what, const struct c
     }
     for (size_t i = 0; i < names.count && rc == 0; i++) {
         struct source_file *f = &out->file[out->count++];
-        rc = file_open(f, names.item[i], cache, e);
+        rc = file_open(f, names.item[i], shown_of(&names, i, what, room), cache, e);
         f->base = out->bytes;
         out->bytes += f->bytes;
     }
@@ -399,11 +414,11 @@ static int head_sink_add(void *to, const char *data, size_t bytes, struct err *e
 }
 
 /* A spool is read by position: several threads may look at it. */
-static int head_of_stream(const char *name, const struct cache *cache, struct head_sink *sink,
-                          struct err *e)
+static int head_of_stream(const char *name, const char *shown, const struct cache *cache,
+                          struct head_sink *sink, struct err *e)
 {
     uint64_t bytes;
-    int fd, rc = stream_open(name, cache, &fd, &bytes, e);
+    int fd, rc = stream_open(name, shown, cache, &fd, &bytes, e);
     if (rc != 0)
         return rc;
     char block[4096];
@@ -411,7 +426,7 @@ static int head_of_stream(const char *name, const struct cache *cache, struct he
     for (off_t at = 0; rc == 0 && (n = pread(fd, block, sizeof block, at)) > 0; at += n)
         rc = head_sink_add(sink, block, (size_t)n, e);
     if (n < 0)
-        rc = err_set(e, SHOAL_E_IO, "%s: %s; check the disk of the cache folder %s", name,
+        rc = err_set(e, SHOAL_E_IO, "%s: %s; check the disk of the cache folder %s", shown,
                      strerror(errno), cache->folder);
     close(fd);
     return rc;
@@ -429,13 +444,13 @@ static int head_of_file(const char *name, struct head_sink *sink, struct err *e)
 }
 
 /* Of one; sink->bytes 0: it has no line. */
-static int head_of(const char *name, const struct cache *cache, struct head_sink *sink,
-                   struct err *e)
+static int head_of(const char *name, const char *shown, const struct cache *cache,
+                   struct head_sink *sink, struct err *e)
 {
     sink->bytes = 0;
     sink->whole = false;
-    int rc =
-        source_is_stream(name) ? head_of_stream(name, cache, sink, e) : head_of_file(name, sink, e);
+    int rc = source_is_stream(name) ? head_of_stream(name, shown, cache, sink, e)
+                                    : head_of_file(name, sink, e);
     if (rc != 0 && rc != SHOAL_E_END)
         return rc;
     if (!sink->whole && sink->bytes > 0 && sink->text[sink->bytes - 1] == '\r')
@@ -443,22 +458,24 @@ static int head_of(const char *name, const struct cache *cache, struct head_sink
     return sink->bytes <= LIMIT_LINE_BYTES
                ? 0
                : err_set(e, SHOAL_E_DATA,
-                         "%s: its first line is longer than 1 MiB; look at the file", name);
+                         "%s: its first line is longer than 1 MiB; look at the file", shown);
 }
 
-/* *name: of the first that has a line; borrowed. */
-static int head_look(const struct string_list *names, const struct cache *cache,
-                     struct head_sink *sink, const char **name, struct err *e)
+/* *name: of the first that has a line, as messages name it; borrowed. */
+static int head_look(const struct string_list *names, const char *what, const struct cache *cache,
+                     struct head_sink *sink, char room[SHOWN_BYTES], const char **name,
+                     struct err *e)
 {
     int rc = 0;
     for (size_t i = 0; rc == 0 && sink->bytes == 0 && i < names->count; i++) {
-        *name = names->item[i];
-        rc = head_of(*name, cache, sink, e);
+        *name = shown_of(names, i, what, room);
+        rc = head_of(names->item[i], *name, cache, sink, e);
     }
     return rc != 0 || sink->bytes > 0
                ? rc
                : err_set(e, SHOAL_E_DATA, "%s: there is no line in it%s; look at the file",
-                         names->item[0], names->count > 1 ? ", nor in the other files" : "");
+                         shown_of(names, 0, what, room),
+                         names->count > 1 ? ", nor in the other files" : "");
 }
 
 int source_head(const struct string_list *list, const char *what, const struct cache *cache,
@@ -466,13 +483,14 @@ int source_head(const struct string_list *list, const char *what, const struct c
 {
     struct string_list names = {0};
     struct head_sink sink = {.text = malloc(LIMIT_LINE_BYTES + 2)};
+    char room[SHOWN_BYTES];
     const char *is = NULL;
     *name = NULL;
     int rc = sink.text == NULL
                  ? err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", what)
                  : source_names(list, what, &names, e);
     if (rc == 0)
-        rc = head_look(&names, cache, &sink, &is, e);
+        rc = head_look(&names, what, cache, &sink, room, &is, e);
     if (rc == 0 && (*name = strdup(is)) == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", what);
     config_list_free(&names);

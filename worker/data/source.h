@@ -20,7 +20,8 @@
 #include <stdint.h>
 
 struct source_file {
-    char *name;        /* owned: as the job has it, globs expanded; for messages */
+    char *name;        /* owned: for messages: as the job has it, globs expanded; a command's is
+                        * "command 1 of data.train" */
     int fd;            /* owned: the text */
     uint64_t bytes;    /* of text */
     uint64_t base;     /* position of its first byte */
@@ -64,7 +65,8 @@ int source_check(const struct string_list *list, const char *what, struct err *e
 bool source_is_stream(const char *name);
 
 /* The first non-empty line of the list, without "\n" and "\r": *line is owned by the caller,
- * NUL-ended, its file's name in *name (owned by the caller too). Decodes no more than that, but
+ * NUL-ended, its file's name, for messages, in *name (owned by the caller too).
+ * Decodes no more than that, but
  * spools a stream. DATA when there is no line, or it is longer than LIMIT_LINE_BYTES. */
 int source_head(const struct string_list *list, const char *what, const struct cache *cache,
                 char **name, char **line, size_t *bytes, struct err *e);

@@ -76,8 +76,8 @@ int trainer_job_take(struct trainer *t, uint64_t number, const char *text, size_
     }
     if (command != NULL && !t->options.commands) {
         rc = err_set(e, SHOAL_E_DENIED,
-                     "the job's input is the command `%s`: this worker runs none unless it is "
-                     "started with --allow-commands",
+                     "%s of the job is a command: this worker runs none unless it is started with "
+                     "--allow-commands",
                      command);
         job_free(&t->job);
         return rc;

@@ -202,6 +202,29 @@ START_TEST(coord_map_tells_the_keys_that_were_shown)
 }
 END_TEST
 
+/* Tokens often lie in a job's commands. */
+START_TEST(coord_readers_get_no_command)
+{
+    static const char text[] = "data: {train: [{cmd: 'get s3cret'}]}\nmodel.kind: lr\n";
+    static const enum role whole[] = {ROLE_WORKER, ROLE_ADMIN, ROLE_LOCAL};
+    struct wire q = {.type = WIRE_TYPE_JOB_TEXT};
+    struct coord_made *m = &c->made;
+    struct err e = {0};
+    m->yaml = strdup(text);
+    m->yaml_bytes = strlen(text);
+    ck_assert_msg(job_parse(text, strlen(text), "job", NULL, &m->spec, &e) == 0, "%s", e.text);
+    m->number = 1;
+    for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++) {
+        who_is(whole[i], "n", "k");
+        ck_assert_int_eq(ask(&q, 0, 0), 0);
+        ck_assert_str_eq(came.frame[0], text);
+    }
+    who_is(ROLE_SERVE, "n", "k");
+    ck_assert_int_eq(ask(&q, 0, 0), 0);
+    ck_assert_str_eq(came.frame[0], "data.train[0].cmd: \"hidden\"\nmodel.kind: \"lr\"\n");
+}
+END_TEST
+
 START_TEST(coord_tells_the_list_until_it_is_taken)
 {
     struct err e;
@@ -254,6 +277,7 @@ int main(void)
     tcase_add_test(t, coord_every_role_and_message);
     tcase_add_test(t, coord_a_servers_name_is_its_keys);
     tcase_add_test(t, coord_map_tells_the_keys_that_were_shown);
+    tcase_add_test(t, coord_readers_get_no_command);
     tcase_add_test(t, coord_tells_the_list_until_it_is_taken);
     tcase_add_test(t, coord_a_worker_is_who_joined_with_the_key);
     return suite_main(s);

@@ -290,8 +290,11 @@ END_TEST
 
 START_TEST(source_refuses_failed_commands)
 {
-    config_list_add(&list, "cmd:echo one; exit 3");
+    config_list_add(&list, "cmd:echo one");
+    config_list_add(&list, "cmd:echo s3cret; exit 3");
     ck_assert_int_eq(fails(), SHOAL_E_NOINPUT);
+    ck_assert_ptr_nonnull(strstr(e.text, "command 2 of "));
+    ck_assert_ptr_null(strstr(e.text, "s3cret"));
     ck_assert_ptr_nonnull(strstr(e.text, "ended with status 3"));
 }
 END_TEST
