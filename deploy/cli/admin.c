@@ -131,9 +131,10 @@ size_t cli_problems_print(const struct json *list, const char *before)
     return json_count(list);
 }
 
-static void status_print(const struct json *s)
+static void status_print(const struct json *status)
 {
     char ready[64];
+    struct json *s = json_printable(status);
     const struct json *servers = json_get(s, "servers"), *lanes = json_get(s, "lanes"),
                       *workers = json_get(s, "workers");
     if (json_as_string(json_get(s, "job"), "")[0] == 0)
@@ -172,6 +173,7 @@ static void status_print(const struct json *s)
                json_as_number(json_get(v, "generation"), 0),
                json_as_number(json_get(v, "batch"), 0));
     }
+    json_free(s);
 }
 
 /* What `shoal local` leaves when a job is done; NULL: it runs, or it failed, or there never was

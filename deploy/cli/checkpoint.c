@@ -5,6 +5,7 @@
 #include "deploy/cli/run.h"
 #include "proto/base/array.h"
 #include "proto/base/file.h"
+#include "proto/base/text.h"
 #include "proto/base/time.h"
 #include "proto/base/zone.h"
 
@@ -238,9 +239,9 @@ static int list_read(const char *dir, struct listed **out, size_t *count, struct
     return rc;
 }
 
-static void list_print(const struct listed *l)
+static void list_print(struct listed *l)
 {
-    const struct json *m = l->manifest;
+    struct json *m = json_printable(l->manifest);
     int64_t until = json_as_int(json_get(m, "until"), 0);
     char size[32], label[32], learnt[48] = "", place[128];
     if (until > 0) { /* of a replay */
@@ -248,7 +249,7 @@ static void list_print(const struct listed *l)
         (void)snprintf(learnt, sizeof learnt, ", events until %s", label);
     }
     if (m == NULL) {
-        printf("%-20s damaged: %s\n", l->name, l->why.text);
+        printf("%-20s damaged: %s\n", l->name, text_clean(l->why.text));
         return;
     }
     if (manifest_tables(m))
@@ -262,6 +263,7 @@ static void list_print(const struct listed *l)
            json_as_number(json_get(m, "rows"), 0),
            checkpoint_size(json_as_number(json_get(m, "bytes"), 0), size),
            json_count(json_get(m, "parts")), json_count(json_get(m, "parts")) == 1 ? "" : "s");
+    json_free(m);
 }
 
 static void list_json(const struct listed *l, size_t count)

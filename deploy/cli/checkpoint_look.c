@@ -6,6 +6,7 @@
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
 #include "proto/base/key.h"
+#include "proto/base/text.h"
 #include "proto/job/reading.h"
 
 #include <errno.h>
@@ -20,11 +21,12 @@
 static void damage_say(void *context, const struct checkpoint_damage *d)
 {
     uint32_t *count = context;
+    char line[2 * LIMIT_PATH], table[LIMIT_NAME + 64] = "";
     ++*count;
-    printf("%s: %s", d->file, d->text);
     if (d->table != NULL)
-        printf(" (table %s, from tablet %u on)", d->table, d->tablet);
-    putchar('\n');
+        (void)snprintf(table, sizeof table, " (table %s, from tablet %u on)", d->table, d->tablet);
+    (void)snprintf(line, sizeof line, "%s: %s%s", d->file, d->text, table);
+    puts(text_clean(line));
 }
 
 /* A thing that the coordinator's manifest has the checksum of. */
@@ -39,7 +41,7 @@ static void own_file_look(const char *folder, const struct json *m, const char *
         err_wrap(&e, SHOAL_E_CHECKSUM, "%s", folder);
     if (e.code != 0) {
         ++*damaged;
-        puts(e.text);
+        puts(text_clean(e.text));
     }
     if (rc == 0)
         free(text);
@@ -64,7 +66,7 @@ static void part_look(const char *folder, const struct json *part, uint32_t *dam
     }
     if (e.code != 0) {
         ++*damaged;
-        puts(e.text);
+        puts(text_clean(e.text));
     }
     if (rc == 0)
         free(text);
@@ -99,7 +101,7 @@ int checkpoint_whole(const char *folder, const char *signers, struct err *e)
             damaged++;
         }
     } else {
-        puts(inner.text);
+        puts(text_clean(inner.text));
         damaged++;
     }
     checkpoint_close(c);

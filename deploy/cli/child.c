@@ -2,6 +2,7 @@
 #include "deploy/cli/child.h"
 #include "proto/base/array.h"
 #include "proto/base/file.h"
+#include "proto/base/text.h"
 #include "proto/base/time.h"
 
 #include <errno.h>
@@ -150,11 +151,13 @@ int child_error(const struct child *c, struct err *e)
 static int said(FILE *f, const struct process_end *end, const char *const argv[], struct err *e)
 {
     char block[4096];
-    size_t n;
     if (end->signal == 0 && end->code == 0) {
         rewind(f);
-        while ((n = fread(block, 1, sizeof block, f)) > 0)
-            fwrite(block, 1, n, stderr);
+        while (fgets(block, sizeof block, f) != NULL) {
+            bool whole = strchr(block, '\n') != NULL;
+            block[strcspn(block, "\n")] = '\0';
+            fprintf(stderr, "%s%s", text_clean(block), whole ? "\n" : "");
+        }
         return 0;
     }
     last_words(f, block);

@@ -1,6 +1,7 @@
 /* doctor.c: `shoal doctor`: who owns what in a cluster, what does not fit, and which server does
  * not answer this machine. */
 #include "deploy/cli/cluster.h"
+#include "proto/base/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -71,7 +72,7 @@ static uint32_t servers_dial(struct cluster *c, const struct json *servers)
         printf("problem: server %s/%" PRId64 " does not answer this machine, though it beats to "
                "the coordinator: %s\n",
                json_as_string(json_get(s, "name"), "?"), json_as_int(json_get(s, "index"), 0),
-               e.text);
+               text_clean(e.text));
         wrong++;
     }
     return wrong;
@@ -116,7 +117,7 @@ int cli_doctor(int argc, char **argv)
 {
     struct option_line o;
     struct cluster *c = NULL;
-    struct json *status = NULL;
+    struct json *status = NULL, *shown = NULL;
     struct err e = {0};
     int rc = cli_options("shoal doctor", argc, argv, &o, &e);
     if (rc == 0 && !option_given(&o, "cluster"))
@@ -127,11 +128,12 @@ int cli_doctor(int argc, char **argv)
         rc = cluster_status(c, &status, &e);
     if (rc == 0 && option_given(&o, "json"))
         cli_json_print(json_get(status, "cluster"));
-    else if (rc == 0 && cluster_print(c, status) > 0)
+    else if (rc == 0 && cluster_print(c, shown = json_printable(status)) > 0)
         rc = err_set(&e, SHOAL_E_UNAVAILABLE, "not all of it fits: see above");
     if (option_given(&o, "cluster") && !option_given(&o, "json") && cli_units_print("") > 0 &&
         rc == 0)
         rc = err_set(&e, SHOAL_E_UNAVAILABLE, "units of this machine fail to start: see above");
+    json_free(shown);
     json_free(status);
     cluster_close(c);
     return cli_end(rc, &o, &e);

@@ -33,8 +33,9 @@ static void stats_print(const struct json *s)
            when, json_as_bool(json_get(s, "has_vector"), true) ? "begun" : "not yet");
 }
 
-static void row_print(const struct json *row, const struct json *fields)
+static void row_print(const struct json *found, const struct json *named)
 {
+    struct json *row = json_printable(found), *fields = json_printable(named);
     int64_t field = json_as_int(json_get(row, "field"), 0);
     const char *name = key_field_name(fields, (uint64_t)field),
                *key = json_as_string(json_get(row, "key"), "?");
@@ -50,6 +51,8 @@ static void row_print(const struct json *row, const struct json *fields)
     floats_print("state", json_get(row, "state"));
     if (json_get(row, "stats") != NULL)
         stats_print(json_get(row, "stats"));
+    json_free(fields);
+    json_free(row);
 }
 
 /* Why there is none: never seen, or still waiting for admission. */
@@ -142,8 +145,9 @@ static void push_print(const struct json *p)
            json_as_number(json_get(p, "norm"), 0));
 }
 
-static void blame_print(const struct json *found)
+static void blame_print(const struct json *blame)
 {
+    struct json *found = json_printable(blame);
     const struct json *pushes = json_get(found, "pushes");
     bool complete = json_as_bool(json_get(found, "complete"), false);
     if (json_count(pushes) > 0)
@@ -156,6 +160,7 @@ static void blame_print(const struct json *found)
                       : "no push in the journal has this key; older ones are no longer kept");
     else if (!complete)
         puts("there may be older ones: past --limit, or no longer kept (journal.keep)");
+    json_free(found);
 }
 
 static int blame(const struct option_line *o, struct err *e)

@@ -8,6 +8,7 @@
 #include "deploy/cli/replay.h"
 #include "deploy/cli/report_page.h"
 #include "proto/base/file.h"
+#include "proto/base/text.h"
 
 #include <errno.h>
 #include <math.h>
@@ -75,7 +76,7 @@ static void values_fill(const struct local *l, struct json **report)
         rc = json_parse(text, bytes, &named, &e);
     free(text);
     if (rc != 0) {
-        fprintf(stderr, "values of evaluate.by are told as hashes: %s\n", e.text);
+        fprintf(stderr, "values of evaluate.by are told as hashes: %s\n", text_clean(e.text));
         return;
     }
     json_free(*report);

@@ -2,6 +2,7 @@
  * logs of a job that ends well are not looked into. */
 #include "deploy/cli/local_inner.h"
 #include "proto/base/file.h"
+#include "proto/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,6 +55,7 @@ static void log_look(const struct child *c, struct said *s)
     (void)fseek(f, whole ? 0 : -(long)LOG_BYTES_MAX, whole ? SEEK_SET : SEEK_END);
     while (fgets(line, sizeof line, f) != NULL) {
         line[strcspn(line, "\n")] = '\0';
+        text_clean(line); /* a command of the job may have written it, too */
         const char *text = warning_of(line);
         if (text != NULL)
             said_add(s, c->name, text);

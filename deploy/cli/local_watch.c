@@ -9,6 +9,7 @@
  *    [test: what_will_not_come_back_ends_the_run] */
 #include "deploy/cli/local_inner.h"
 #include "proto/base/file.h"
+#include "proto/base/text.h"
 #include "proto/base/time.h"
 
 #include <errno.h>
@@ -52,11 +53,14 @@ int local_interrupted(void)
 
 /* ---- children -------------------------------------------------------------------------------- */
 
-static void line_show(struct local *l, const char *text, bool passing)
+static void line_show(struct local *l, const char *said, bool passing)
 {
+    char text[2048];
     bool terminal = isatty(STDOUT_FILENO) != 0;
     if (l->quiet)
         return;
+    (void)snprintf(text, sizeof text, "%s", said);
+    text_clean(text);
     if (terminal) {
         printf("\r\033[K%s", text);
         if (!passing)

@@ -13,6 +13,7 @@
 #include "deploy/cli/run.h"
 #include "deploy/cli/scratch.h"
 #include "proto/base/file.h"
+#include "proto/base/text.h"
 #include "proto/job/bad_lines.h"
 #include "proto/job/manifest.h"
 #include "proto/job/score_format.h"
@@ -307,7 +308,7 @@ static int reports_judge(const struct predict *p, struct err *e)
         fprintf(stderr,
                 "%" PRId64 " of %" PRId64 " rows are malformed and have no score; the "
                 "first: %s\n",
-                bad, rows, where);
+                bad, rows, text_clean(where));
     return 0;
 }
 

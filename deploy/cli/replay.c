@@ -157,10 +157,13 @@ static int days_read(const char *run, struct json **report, const struct json **
     (void)snprintf(path, sizeof path, "%.900s/report.json", run);
     if (file_read_whole(path, 256u << 20, &text, &bytes) != 0)
         return err_set(e, SHOAL_E_NOINPUT, "cannot read %s: name a run that has ended", path);
-    int rc = json_parse(text, bytes, report, e);
+    struct json *read = NULL;
+    int rc = json_parse(text, bytes, &read, e);
     free(text);
     if (rc != 0)
         return err_wrap(e, rc, "%s", path);
+    *report = json_printable(read);
+    json_free(read);
     *days = json_get(*report, "replay.days");
     if (*days != NULL)
         return 0;

@@ -260,7 +260,7 @@ static void other_seconds_print(const struct json *r)
                vain, number(r, "went_back"));
 }
 
-void cli_report_print(const struct json *r, const char *run_dir, const char *again)
+static void report_print(const struct json *r, const char *run_dir, const char *again)
 {
     char n[32], s[32];
     printf("\n%s: %s examples in %.1f s, %s examples a second\n",
@@ -315,4 +315,11 @@ void cli_report_print(const struct json *r, const char *run_dir, const char *aga
         next_print(run_dir, again,
                    json_as_string(json_get(r, "from"), NULL) != NULL ||
                        strcmp(json_as_string(json_get(r, "consistency"), ""), "bsp") == 0);
+}
+
+void cli_report_print(const struct json *report, const char *run_dir, const char *again)
+{
+    struct json *r = json_printable(report);
+    report_print(r, run_dir, again);
+    json_free(r);
 }

@@ -2,7 +2,6 @@
 #include "deploy/cli/cli.h"
 #include "deploy/cli/html.h"
 #include "deploy/cli/report_page.h"
-#include "proto/base/text.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -103,7 +102,6 @@ void cli_report_job_print(const struct json *r)
     for (size_t i = 0; i < FACTS; i++) {
         text[0] = 0;
         facts[i].make(r, text);
-        text_clean(text); /* names of files and columns */
         if (text[0] != 0)
             printf("  %-14s %s\n", facts[i].name, text);
     }

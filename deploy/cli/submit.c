@@ -1,6 +1,7 @@
 /* submit.c: `shoal submit` and `shoal stop`: handing a job to a running coordinator, following it,
  * ending it early. */
 #include "deploy/cli/cli.h"
+#include "proto/base/text.h"
 #include "proto/base/time.h"
 #include "proto/job/job.h"
 
@@ -57,6 +58,7 @@ static void progress_show(const struct json *s, unsigned round)
 {
     char line[256];
     cli_progress_text(s, line);
+    text_clean(line);
     if (isatty(STDOUT_FILENO))
         printf("\r\033[K%s", line);
     else if (round % 10 == 0)

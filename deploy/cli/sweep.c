@@ -10,6 +10,7 @@
 #include "deploy/cli/local_inner.h"
 #include "proto/base/file.h"
 #include "proto/base/machine.h"
+#include "proto/base/text.h"
 #include "proto/base/time.h"
 
 #include <errno.h>
@@ -216,13 +217,15 @@ static int variant_start(struct sweeping *w, struct sweep_variant *v, struct err
 static void variant_show(struct sweeping *w, const struct sweep_variant *v)
 {
     const struct sweep *s = &w->sweep;
-    char when[32] = "was there";
+    char when[32] = "was there", text[sizeof v->error.text];
+    memcpy(text, v->error.text, sizeof text);
+    text_clean(text);
     if (v->child.started_ns != 0)
         (void)snprintf(when, sizeof when, "%.1f s",
                        (double)(time_monotonic_ns() - v->child.started_ns) * 1e-9);
     w->done++;
     if (v->error.code != 0)
-        printf("%zu of %zu  %s  failed: %s\n", w->done, s->count, v->name, v->error.text);
+        printf("%zu of %zu  %s  failed: %s\n", w->done, s->count, v->name, text);
     else
         printf("%zu of %zu  %s  %s AUC %.5f, logloss %.6f  %s\n", w->done, s->count, v->name,
                s->split, sweep_figure(s, v, "auc"), sweep_figure(s, v, "logloss"), when);

@@ -81,8 +81,7 @@ static void fields_print(const struct json *census, const struct json *fields)
     }
 }
 
-/* fields: of key_fields, or NULL. */
-static void tables_print(const struct json *census, const struct json *fields)
+static void census_print(const struct json *census, const struct json *fields)
 {
     const struct json *what_if = json_get(census, "what_if"), *tier = json_get(census, "tier");
     char bytes[32], memory[32];
@@ -114,6 +113,15 @@ static void tables_print(const struct json *census, const struct json *fields)
     if (json_get(what_if, "shows_share") != NULL)
         printf("; %.1f %% of the shows", 100 * in(what_if, "shows_share"));
     putchar('\n');
+}
+
+/* fields: of key_fields, or NULL. */
+static void tables_print(const struct json *census, const struct json *fields)
+{
+    struct json *shown = json_printable(census), *named = json_printable(fields);
+    census_print(shown, named);
+    json_free(named);
+    json_free(shown);
 }
 
 /* Keys by how often they appear: as counted, and of the whole log; and the memory of their rows. */
@@ -165,8 +173,9 @@ static void sample_fields(const struct json *count, const char *table, struct sa
 }
 
 /* What `shoal-worker count` found, each of its tables with row_memory_bytes. */
-static void tables_print_sample(const struct json *count)
+static void tables_print_sample(const struct json *found)
 {
+    struct json *count = json_printable(found);
     const struct json *list = json_get(count, "tables");
     struct sample_sum sum = {0};
     char bytes[32];
@@ -186,6 +195,7 @@ static void tables_print_sample(const struct json *count)
     }
     printf("  memory: a row's share of the index counted; admission by count k keeps the rows "
            "under k\n");
+    json_free(count);
 }
 
 /* ---- a dry run ------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* json.c: jansson behind json.h. A struct json is a json_t under another name; the two are cast at
  * this door only. */
 #include "proto/base/json.h"
+#include "proto/base/text.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -149,6 +150,53 @@ int json_parse(const char *text, size_t bytes, struct json **out, struct err *e)
 void json_free(struct json *j)
 {
     json_decref(in(j));
+}
+
+static json_t *string_printable(const char *s)
+{
+    char *copy = strdup(s);
+    json_t *t = copy == NULL ? NULL : string_value(text_clean(copy));
+    free(copy);
+    return t;
+}
+
+static struct json *object_printable(json_t *from)
+{
+    json_t *to = json_object(), *value;
+    const char *key;
+    json_object_foreach(from, key, value)
+    {
+        char *name = strdup(key);
+        struct json *child = name == NULL ? NULL : json_printable(out_of(value));
+        int rc = child == NULL ? SHOAL_E_NOMEM : json_set(out_of(to), text_clean(name), child);
+        free(name);
+        if (rc != 0) {
+            json_decref(to);
+            return NULL;
+        }
+    }
+    return out_of(to);
+}
+
+static struct json *array_printable(json_t *from)
+{
+    json_t *to = json_array();
+    for (size_t i = 0; i < json_array_size(from); i++)
+        if (json_append(out_of(to), json_printable(out_of(json_array_get(from, i)))) != 0) {
+            json_decref(to);
+            return NULL;
+        }
+    return out_of(to);
+}
+
+struct json *json_printable(const struct json *j)
+{
+    json_t *t = in(j);
+    if (json_is_object(t))
+        return object_printable(t);
+    if (json_is_array(t))
+        return array_printable(t);
+    return out_of(json_is_string(t) ? string_printable(json_string_value(t)) : json_deep_copy(t));
 }
 
 struct json *json_hold(struct json *j)

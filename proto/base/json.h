@@ -44,6 +44,10 @@ char *json_text(const struct json *j, int indent);
 /* SHOAL_E_DATA with line and reason. At most 64 MiB, nesting as jansson bounds it (2048). */
 int json_parse(const char *text, size_t bytes, struct json **out, struct err *e);
 void json_free(struct json *j);
+/* A copy to print: each string and each name of a member as text_clean (text.h) leaves it, for they
+ * are of files and peers. What goes to files and `--json` stays as it is. NULL when out of memory.
+ */
+struct json *json_printable(const struct json *j);
 /* one more owner, who may give it to another parent; NULL is fine */
 struct json *json_hold(struct json *j);
 

@@ -4,16 +4,38 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-void text_clean(char *text)
+static bool follows(unsigned char byte)
 {
-    unsigned char before = 0;
-    for (size_t i = 0; text[i] != '\0'; i++) {
-        unsigned char byte = (unsigned char)text[i];
-        bool upper = byte >= 0x80 && byte < 0xa0; /* a control character, or the rest of another */
-        if (upper && before == 0xc2)
-            text[i - 1] = '?';
-        if (byte < 0x20 || byte == 0x7f || (upper && (before < 0x80 || before == 0xc2)))
-            text[i] = '?';
-        before = byte;
+    return byte >= 0x80 && byte < 0xc0;
+}
+
+/* The bytes of the character of UTF-8 at `p` above 0x9f; 0: there is none. A text that ends amid
+ * one has its '\0' there, which follows nothing. */
+static size_t character(const unsigned char *p)
+{
+    /* the second byte of four leads is narrower: longer forms of short ones, surrogates, the end */
+    bool narrow = (p[0] == 0xc2 && p[1] < 0xa0) || (p[0] == 0xe0 && p[1] < 0xa0) ||
+                  (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf0 && p[1] < 0x90) ||
+                  (p[0] == 0xf4 && p[1] > 0x8f);
+    if (p[0] < 0xc2 || p[0] > 0xf4 || !follows(p[1]) || narrow)
+        return 0;
+    if (p[0] < 0xe0)
+        return 2;
+    if (!follows(p[2]))
+        return 0;
+    if (p[0] < 0xf0)
+        return 3;
+    return follows(p[3]) ? 4 : 0;
+}
+
+char *text_clean(char *text)
+{
+    unsigned char *p = (unsigned char *)text;
+    while (*p != '\0') {
+        size_t more = *p < 0x80 ? 0 : character(p);
+        if (more == 0 && (*p < 0x20 || *p >= 0x7f))
+            *p = '?';
+        p += more == 0 ? 1 : more;
     }
+    return text;
 }

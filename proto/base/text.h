@@ -3,8 +3,8 @@
 #define PROTO_BASE_TEXT_H
 
 /* Turns what could speak to a terminal or begin a line of its own into '?', in place: bytes below
- * 0x20, 0x7f, and the control characters of eight bits (0x80 to 0x9f, alone or as UTF-8). Other
- * UTF-8 stays. */
-void text_clean(char *text);
+ * 0x20, 0x7f, the control characters of eight bits (0x80 to 0x9f, alone or as UTF-8), and every
+ * byte that belongs to no character of UTF-8. The rest of UTF-8 stays. Returns text. */
+char *text_clean(char *text);
 
 #endif

@@ -243,6 +243,9 @@ START_TEST(text_that_would_speak_to_a_terminal_is_cleaned)
                              "2J \xc2\x9b"
                              "2J \xc2\xa0"),
                      "?2J ??2J \xc2\xa0");
+    ck_assert_str_eq(cleaned("\xb0 \xff \xe2\x82 \xc3"), "? ? ?? ?"); /* no UTF-8 */
+    ck_assert_str_eq(cleaned("\xc0\x9b \xe0\x82\x9b \xed\xa0\x80"), "?? ??? ???");
+    ck_assert_str_eq(cleaned("\xf0\x9f\x98\x80 \xf4\x90\x80\x80"), "\xf0\x9f\x98\x80 ????");
     ck_assert_str_eq(cleaned(""), "");
 }
 END_TEST

@@ -91,6 +91,23 @@ START_TEST(json_number_beyond_63_bits_is_the_fallback)
 }
 END_TEST
 
+START_TEST(json_to_print_has_no_word_for_a_terminal)
+{
+    const char *text = "{\"a\\u001b\":[\"x\\ny\",{\"\\u009b\":\"\\u007f\\u20ac\"},1.5,true,null]}";
+    struct json *j, *shown;
+    ck_assert_int_eq(json_parse(text, strlen(text), &j, NULL), 0);
+    ck_assert_ptr_nonnull(shown = json_printable(j));
+    char *out = json_text(shown, 0), *same = json_text(j, 0);
+    ck_assert_str_eq(out, "{\"a?\": [\"x?y\", {\"??\": \"?\u20ac\"}, 1.5, true, null]}");
+    ck_assert_ptr_nonnull(strstr(same, "\\u001B")); /* as it was */
+    free(out);
+    free(same);
+    json_free(shown);
+    json_free(j);
+    ck_assert_ptr_null(json_printable(NULL));
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("json");
@@ -100,6 +117,7 @@ int main(void)
     tcase_add_test(c, json_replaces_bytes_that_are_not_utf8);
     tcase_add_test(c, json_refuses_damaged_text_with_its_line);
     tcase_add_test(c, json_takes_null_values);
+    tcase_add_test(c, json_to_print_has_no_word_for_a_terminal);
     tcase_add_test(c, json_number_beyond_63_bits_is_the_fallback);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);

@@ -186,8 +186,61 @@ def bad_gradients_are_kept_and_the_job_goes_on(space):
         assert word in run.output(), (word, run.output()[-2000:])
 
 
+HOSTILE = "\x1b[31m\nproblem: \x9b2J\x7f"  # speaks to a terminal and begins a line of its own
+
+
+def poisoned(j):
+    """Every string and every name in it followed by what a terminal obeys; names that programs look for stay."""
+    if isinstance(j, dict):
+        return {key: poisoned(value) for key, value in j.items()}
+    if isinstance(j, list):
+        return [poisoned(value) for value in j]
+    return j + HOSTILE if isinstance(j, str) else j
+
+
+def words_of_others_are_harmless_on_a_terminal(space):
+    """Names of fields, files, tables and servers, lines of the log, errors of daemons; `--json` and report.json keep their bytes."""
+    def harmless(said):
+        raw = said if isinstance(said, bytes) else said.stdout + said.stderr
+        raw.decode()  # UTF-8
+        bad = [line for line in raw.split(b"\n") if any(b < 32 or b == 127 for b in line) or b"\xc2\x9b" in line or line.startswith(b"problem: ")]
+        assert not bad, bad[:5]
+        return raw.decode()
+
+    def shoal(*words, status=0):
+        done = subprocess.run([SHOAL, *map(str, words)], capture_output=True, timeout=120)
+        assert done.returncode == status, done
+        return harmless(done)
+
+    rows = [f"{i % 2},v{i % 7},{i % 3}" for i in range(3000)]
+    rows[50] = "1,a\x1b[2Jb"
+    (space / "a\x1b[2Jb").mkdir()
+    log = space / "a\x1b[2Jb" / "log.csv"
+    log.write_text("label,na\x1b[31mme,we\x9bek\n" + "\n".join(rows) + "\n", encoding="latin-1")  # 0x9b alone is no UTF-8
+    job = job_file(space / "job.yaml", log, **{"data.format": "csv", "data.label": "label", "data.max_bad": 0.1, "train.lanes": 1, "evaluate.by": ["na\x1b[31mme"],
+                                               "data.valid": str(log)})
+    run = Run(job, space / "run")
+    assert run.wait() == 0, run.output()
+    text = harmless(pathlib.Path(run.log.name).read_bytes())
+    assert "na?[31mme" in text and "a?[2Jb/log.csv:52" in text, text
+    folder = ("--run-dir", space / "run")
+    assert "na?[31mme" in shoal("status", *folder) + shoal("tables", *folder)
+    report = space / "run" / "report.json"
+    report.write_text(json.dumps(poisoned(json.loads(report.read_text()))))
+    assert "?[31m?problem: ??2J?" in shoal("status", *folder)
+    raw = subprocess.run([SHOAL, "status", "--json", *folder], capture_output=True, check=True).stdout
+    assert json.loads(raw) == json.loads(report.read_text())
+    days = json.loads(report.read_text())
+    days["replay"] = {"days": poisoned([{"from": "2026-01-01", "examples": 5, "figures": {"auc": .5, "logloss": .6}}])}
+    report.write_text(json.dumps(days))
+    assert "?[31m" in shoal("replay", "diff", space / "run", space / "run")
+    name = space / "run" / "server-0" / "name"
+    name.write_bytes(b"\xb0\x1b\n" + name.read_bytes()[3:])
+    assert "holds the data of server ??, not of server-0" in shoal("predict", "--from", space / "run", "--in", log, "--out", space / "scores", status=78)
+
+
 if __name__ == "__main__":
     main([bad_gradients_are_kept_and_the_job_goes_on, malformed_lines_are_counted, too_many_malformed_lines_end_with_65, missing_file_ends_with_66, missing_job_file_ends_with_66,
           bad_configuration_ends_with_78_and_names_the_line, wrong_usage_ends_with_64, help_and_version_of_every_program,
           port_in_use_is_said, open_address_needs_a_word, unreachable_coordinator_is_said, full_disk_is_refused_by_name,
-          garbage_to_every_socket_harms_nobody])
+          garbage_to_every_socket_harms_nobody, words_of_others_are_harmless_on_a_terminal])
