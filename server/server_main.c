@@ -33,6 +33,7 @@
 #include "server/server_hang.h"
 #include "server/server_keys.h"
 #include "server/server_status.h"
+#include "server/server_word.h"
 #include "server/shard/server_dir.h"
 #include "server/shard/shard.h"
 
@@ -87,6 +88,7 @@ struct server {
     struct server_progress *progress; /* owned, (config.shards) */
     struct server_told told;
     struct server_hang hang;
+    struct server_word word;
     struct live live;
 };
 
@@ -434,6 +436,8 @@ static void serving_tell(struct server *sv)
     if (now_ns - sv->told.ns < UINT64_C(2000000000))
         return;
     uint64_t hangs_ns = server_hang_tell(&sv->hang, sv->name, sv->config.data_dir, now_ns);
+    server_word_disk(&sv->word,
+                     hangs_ns < SERVER_HANG_NS ? 0 : (uint32_t)(hangs_ns / UINT64_C(1000000000)));
     server_status_serving(sv->progress, sv->config.shards, now_ns, &sv->told, text, sizeof text);
     if (hangs_ns >= SERVER_HANG_NS)
         (void)snprintf(text, sizeof text, "the disk of data_dir has not answered for %" PRIu64 " s",
@@ -619,8 +623,11 @@ static int serve(struct server *sv, struct err *e)
         log_event(SERVER_READY, sv->name, "server %s: %u shards ready", sv->name,
                   sv->config.shards);
         if (wait_taken(sv)) {
+            sv->word = (struct server_word){
+                .server = sv->name, .coordinator = sv->config.coordinator, .keys = sv->keys};
             notify_ready("serving");
             serve_until(sv);
+            server_word_disk(&sv->word, 0);
         }
         log_event(SERVER_STOPS, sv->name, "server %s stops: every changed tablet is written first",
                   sv->name);

@@ -56,6 +56,7 @@ enum wire_side { WIRE_COORDINATOR, WIRE_SHARD };
     X(TASK_DONE, "", W, 0, false) \
     X(EVAL_DONE, "", W, 0, false) \
     X(SHARD_BEAT, "", C, 0, false) \
+    X(SERVER_DISK, "", C, 0, false) \
     X(SUBMIT, "", A, 0, true) \
     X(REPORT, "", A, 0, false) \
     X(WHO, "", A, 0, false) \

@@ -275,6 +275,11 @@
     U32(shard) U64(map_epoch) U32(lease_ms) U64(cluster_high) U64(cluster_low) U32(shards)
 #define WIRE_NO_SHARD UINT32_MAX
 
+/* A server says how long the disk of its data_dir has not answered, in seconds, each few seconds;
+ * and once 0, when it answers again. The main thread says it: the shards, which beat, hang. */
+#define WIRE_SERVER_DISK(U32, U64, I32, F32, F64, B, STR) STR(server, LIMIT_NAME) U32(seconds)
+#define WIRE_SERVER_DISK_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
+
 /* ---- worker -> coordinator ------------------------------------------------------------------- */
 
 /* Joins the job (or learns that there is none yet: AGAIN). kernel: what decides the bits of a
@@ -523,7 +528,7 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
  * by name. X(NAME, version) */
 #define WIRE_SINCE(X) \
     X(KEYLIST, 8) X(WINDOWS, 8) X(OBJECTS, 8) X(OBJECT_DONE, 8) X(FENCES, 8) X(PROFILE, 8) \
-    X(TAKEN_SET, 8) X(TAKEN_HELD, 8) X(TAKEN, 8) X(FILES, 8)
+    X(TAKEN_SET, 8) X(TAKEN_HELD, 8) X(TAKEN, 8) X(FILES, 8) X(SERVER_DISK, 8)
 /* Fields that came later than their message: those past its first `count`. X(NAME or NAME_REPLY,
  * count) */
 #define WIRE_LATER(X) \
@@ -591,7 +596,8 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
     X(TAKEN_SET, 54, 1, 0)                                                                         \
     X(TAKEN_HELD, 55, 0, 1)                                                                        \
     X(TAKEN, 56, 0, 1)                                                                             \
-    X(FILES, 57, 1, 0)
+    X(FILES, 57, 1, 0)                                                                             \
+    X(SERVER_DISK, 58, 0, 0)
 
 /* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most
  * items). wire_decode refuses those that do not agree. What else there is to agree on, or is not as

@@ -102,7 +102,7 @@ static void claims_take(struct coord *c)
 static int on_shard_beat(struct coord *c, struct coord_ask *a)
 {
     const struct wire_SHARD_BEAT *beat = &a->request->u.SHARD_BEAT;
-    int rc = coord_keys_claim(c, beat, &a->who, &a->e);
+    int rc = coord_keys_claim(c, beat->server, &a->who, &a->e);
     if (rc == 0)
         rc = coord_cluster_claim(c, beat, a->from, &a->e);
     a->silent = true;
@@ -255,6 +255,7 @@ static int on_hello(struct coord *c, struct coord_ask *a)
 #define DISPATCH_MAP(X)                                                                            \
     X(HELLO, ANYBODY, on_hello)                                                                    \
     X(SHARD_BEAT, ANYBODY, on_shard_beat)                                                          \
+    X(SERVER_DISK, ANYBODY, coord_sight_disk)                                                      \
     X(WORKER_JOIN, ANYBODY, coord_work_join)                                                       \
     X(WORKER_BEAT, A_WORKER, coord_work_beat)                                                      \
     X(WORKER_LEAVE, ANYBODY, coord_work_leave)                                                     \

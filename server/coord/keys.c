@@ -87,18 +87,18 @@ void coord_keys_answer(struct coord *c, peer_t from, const struct wire *reply)
 
 /* ---- whose is whose -------------------------------------------------------------------------- */
 
-int coord_keys_claim(const struct coord *c, const struct wire_SHARD_BEAT *beat,
-                     const struct env_who *who, struct err *e)
+int coord_keys_claim(const struct coord *c, const char *server, const struct env_who *who,
+                     struct err *e)
 {
     for (uint32_t i = 0; i < c->members.shards; i++) {
         const struct coord_shard *s = &c->members.shard[i];
-        if (who->key[0] == 0 || s->holder[0] == 0 || strcmp(s->server, beat->server) != 0 ||
+        if (who->key[0] == 0 || s->holder[0] == 0 || strcmp(s->server, server) != 0 ||
             strcmp(s->holder, who->name) == 0 || PLANTED("any_key_of_a_server"))
             continue;
         return err_set(e, SHOAL_E_DENIED,
                        "server %s belongs to the key of the name %s, and this beat comes with one "
                        "of %s: give the new key's line in the allow-list the old name",
-                       beat->server, s->holder, who->name);
+                       server, s->holder, who->name);
     }
     return 0;
 }

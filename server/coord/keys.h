@@ -31,9 +31,10 @@ struct coord_keys {
 
 /* Reads back whose the servers are. */
 int coord_keys_open(struct coord *c, struct err *e);
-/* A beat, before anybody believes it: 0, or DENIED: the server is another key's. */
-int coord_keys_claim(const struct coord *c, const struct wire_SHARD_BEAT *beat,
-                     const struct env_who *who, struct err *e);
+/* What comes in the name of a server, before anybody believes it: 0, or DENIED: the server is
+ * another key's. */
+int coord_keys_claim(const struct coord *c, const char *server, const struct env_who *who,
+                     struct err *e);
 /* Of a shard that belongs here: whose it is, its key, and the list that it goes by. IO. */
 int coord_keys_learn(struct coord *c, uint32_t shard, peer_t from, uint64_t version, struct err *e);
 /* A reply to KEYLIST. */

@@ -82,6 +82,8 @@ struct coord_shard {
     char key[48];            /* that it has shown; empty: none */
     uint64_t keys_version;   /* of the list that it goes by */
     uint64_t keys_sent_ns;   /* when it was last told of another; 0: at once */
+    uint64_t hang_ns;        /* when its server last said that its disk hangs; 0: it answers */
+    uint32_t hang_s;         /* for how long by then */
     uint64_t short_ns;       /* since then it refuses pushes for lack of disk; 0: it takes them */
     struct wire_SHARD_BEAT figures;
 };

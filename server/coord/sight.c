@@ -17,6 +17,8 @@
 /* A round trip is slow above this, where it is so many times that of the others. */
 #define SLOW_US 20000u
 #define SLOW_TIMES 5u
+/* A server whose disk hangs says so every 2 s: one that says nothing for so long has ended. */
+#define HANG_TOLD_NS (10 * SECOND_NS)
 
 /* ---- visitors -------------------------------------------------------------------------------- */
 
@@ -82,6 +84,29 @@ struct json *coord_sight_idle(const struct coord *c)
     return list;
 }
 
+/* ---- disks that hang ------------------------------------------------------------------------- */
+
+int coord_sight_disk(struct coord *c, struct coord_ask *a)
+{
+    const struct wire_SERVER_DISK *told = &a->request->u.SERVER_DISK;
+    int rc = coord_keys_claim(c, told->server, &a->who, &a->e);
+    for (uint32_t i = 0; rc == 0 && i < c->members.shards; i++) {
+        struct coord_shard *s = &c->members.shard[i];
+        if (s->server[0] == 0 || strcmp(s->server, told->server) != 0)
+            continue;
+        s->hang_ns = told->seconds > 0 ? env_now_ns(c->env) : 0;
+        s->hang_s = told->seconds;
+    }
+    return rc;
+}
+
+uint64_t coord_sight_hangs(const struct coord *c, uint32_t shard)
+{
+    const struct coord_shard *s = &c->members.shard[shard];
+    uint64_t passed = env_now_ns(c->env) - s->hang_ns;
+    return s->hang_ns == 0 || passed > HANG_TOLD_NS ? 0 : s->hang_s + passed / SECOND_NS;
+}
+
 /* ---- problems -------------------------------------------------------------------------------- */
 
 __attribute__((format(printf, 2, 3))) static void say(struct json *list, const char *form, ...)
@@ -106,15 +131,18 @@ static void strangers_say(const struct coord *c, struct json *list)
 
 static void servers_say(const struct coord *c, struct json *list)
 {
-    uint64_t silent;
+    uint64_t silent, hangs;
     for (uint32_t i = 0; i < c->members.shards; i++) {
         const struct coord_shard *s = &c->members.shard[i];
         if (s->server[0] == 0 || coord_cluster_refused(c, s->server, s->index) != NULL)
             continue;
-        if (coord_status_silent(c, i, &silent))
+        if ((hangs = coord_sight_hangs(c, i)) > 0)
             say(list,
-                "server %s (shard %u, %s) is not heard for %" PRIu64
-                " s: start it again, unless its log says that its disk does not answer",
+                "server %s (shard %u): its disk has not answered for %" PRIu64
+                " s: look at that disk and its machine's kernel log; a restart would hang as well",
+                s->server, i, hangs);
+        else if (coord_status_silent(c, i, &silent))
+            say(list, "server %s (shard %u, %s) is not heard for %" PRIu64 " s: start it again",
                 s->server, i, s->endpoint[0] != 0 ? s->endpoint : "not seen yet",
                 silent / SECOND_NS);
         else if (s->short_ns != 0)

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 struct coord;
+struct coord_ask;
 
 /* Workers that asked to join and were not taken: there is no job, or they do not fit it. One that
  * is not heard for three leases is forgotten. */
@@ -30,6 +31,11 @@ void coord_sight_tick(struct coord *c);
 void coord_sight_close(struct coord_visitors *v);
 /* [{"name", "pid", "why", "silent_ms"}] */
 struct json *coord_sight_idle(const struct coord *c);
+/* SERVER_DISK. */
+int coord_sight_disk(struct coord *c, struct coord_ask *a);
+/* For how many seconds the disk of a shard's server has not answered, as the server says; 0: it
+ * answers, or the server says nothing more. */
+uint64_t coord_sight_hangs(const struct coord *c, uint32_t shard);
 /* ["sentence"]; empty: nothing is wrong. */
 struct json *coord_sight_problems(const struct coord *c);
 

@@ -332,6 +332,7 @@ static void came_text(const struct coord *c, char *text, size_t bytes)
 
 static bool waiting(const struct coord *c, char *text, size_t bytes)
 {
+    uint64_t hangs;
     text[0] = 0;
     if (!coord_phase_running(c))
         return false;
@@ -340,6 +341,11 @@ static bool waiting(const struct coord *c, char *text, size_t bytes)
     if (refused != NULL)
         (void)snprintf(text, bytes, "waits for server %s, which is there and is refused: %.380s",
                        s->server, refused);
+    else if (s != NULL && (hangs = coord_sight_hangs(c, (uint32_t)(s - c->members.shard))) > 0)
+        (void)snprintf(text, bytes,
+                       "waits for server %s: its disk has not answered for %" PRIu64
+                       " s; a restart would hang as well",
+                       s->server, hangs);
     else if (s != NULL && s->server[0] != 0)
         (void)snprintf(text, bytes,
                        "waits for server %s (%s), not heard for %" PRIu64 " s: start it again",

@@ -179,6 +179,14 @@ void beat_on_reply(struct shard *s, peer_t from)
     send_beat(s); /* that the folder knows it now */
 }
 
+struct msg *beat_disk(const char *server, uint32_t seconds, uint64_t id)
+{
+    struct wire w = {.type = WIRE_TYPE_SERVER_DISK, .id = id};
+    w.u.SERVER_DISK.seconds = seconds;
+    (void)snprintf(w.u.SERVER_DISK.server, sizeof w.u.SERVER_DISK.server, "%s", server);
+    return wire_encode(&w);
+}
+
 void beat_close(struct shard *s)
 {
     if (!s->beat.coordinator)

@@ -8,6 +8,7 @@
 
 #include "proto/base/env.h"
 #include "proto/base/err.h"
+#include "proto/base/msg.h"
 
 #include <stdbool.h>
 
@@ -37,5 +38,7 @@ void beat_due(struct shard *s);
 /* s->in holds a reply to SHARD_BEAT. */
 void beat_on_reply(struct shard *s, peer_t from);
 void beat_close(struct shard *s);
+/* SERVER_DISK, for another thread that speaks for its server (server_word.h). NULL: no memory. */
+struct msg *beat_disk(const char *server, uint32_t seconds, uint64_t id);
 
 #endif

@@ -152,7 +152,9 @@ def a_disk_that_hangs_is_told_as_that(space):
             subprocess.run(["fsfreeze", "--freeze", disk], check=True)
             try:
                 within(30, "the server to name its disk", lambda: f"the disk of {disk / 's1'} has not answered for" in fleet.said("s1"))
-                told(fleet, r"server s1 \(shard \d, .*\) is not heard for \d+ s: .* its disk does not answer")
+                told(fleet, r"server s1 \(shard \d\): its disk has not answered for \d+ s: .* a restart would hang as well")
+                waits = within(20, "the job to wait for it", lambda: (w := fleet.state().get("waiting", "")).startswith("waits for server s1") and w)
+                assert "its disk has not answered for" in waits and "start it again" not in fleet.told().stdout, fleet.told()
             finally:
                 subprocess.run(["fsfreeze", "--unfreeze", disk], check=True)
             within(20, "the server to tell the end", lambda: "answers again" in fleet.said("s1"))

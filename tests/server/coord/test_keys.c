@@ -3,6 +3,7 @@
 #include "proto/base/log.h"
 #include "proto/wire/allow.h"
 #include "server/coord/core.h"
+#include "server/coord/sight.h"
 #include "server/coord/submit.h"
 #include "tests/lib/suite.h"
 #include "tests/sim/sim.h"
@@ -225,6 +226,35 @@ START_TEST(coord_readers_get_no_command)
 }
 END_TEST
 
+/* The word comes over another connection than the beats do; it makes no shard of that. */
+START_TEST(coord_a_disk_that_hangs_is_told_by_its_servers_key)
+{
+    struct wire q = {.type = WIRE_TYPE_SERVER_DISK};
+    who_is(ROLE_COORD, "s", "key-1");
+    ck_assert_int_eq(beat("s1", 0), 0);
+    (void)snprintf(q.u.SERVER_DISK.server, sizeof q.u.SERVER_DISK.server, "s1");
+    q.u.SERVER_DISK.seconds = 7;
+    who_is(ROLE_COORD, "another", "key-2");
+    ck_assert_int_eq(ask(&q, 0, 0), SHOAL_E_DENIED);
+    ck_assert_uint_eq(coord_sight_hangs(c, 0), 0);
+    who_is(ROLE_COORD, "s", "key-1");
+    ck_assert_int_eq(ask(&q, 0, 0), 0);
+    ck_assert_uint_eq(coord_sight_hangs(c, 0), 7);
+    (void)sim_run(sim, sim_now_ns(sim) + 3000 * MS, NULL, NULL);
+    ck_assert_uint_eq(coord_sight_hangs(c, 0), 10);
+    q.u.SERVER_DISK.seconds = 0;
+    ck_assert_int_eq(ask(&q, 0, 0), 0);
+    ck_assert_uint_eq(coord_sight_hangs(c, 0), 0);
+    q.u.SERVER_DISK.seconds = 5;
+    ck_assert_int_eq(ask(&q, 0, 0), 0);
+    (void)sim_run(sim, sim_now_ns(sim) + 11000 * MS, NULL, NULL);
+    ck_assert_uint_eq(coord_sight_hangs(c, 0), 0); /* it has ended */
+    (void)snprintf(q.u.SERVER_DISK.server, sizeof q.u.SERVER_DISK.server, "nobody");
+    ck_assert_int_eq(ask(&q, 0, 0), 0);
+    ck_assert_uint_eq(coord_sight_hangs(c, 0), 0);
+}
+END_TEST
+
 START_TEST(coord_tells_the_list_until_it_is_taken)
 {
     struct err e;
@@ -278,6 +308,7 @@ int main(void)
     tcase_add_test(t, coord_a_servers_name_is_its_keys);
     tcase_add_test(t, coord_map_tells_the_keys_that_were_shown);
     tcase_add_test(t, coord_readers_get_no_command);
+    tcase_add_test(t, coord_a_disk_that_hangs_is_told_by_its_servers_key);
     tcase_add_test(t, coord_tells_the_list_until_it_is_taken);
     tcase_add_test(t, coord_a_worker_is_who_joined_with_the_key);
     return suite_main(s);

@@ -1,0 +1,65 @@
+/* server_word.c: a connection of the main thread's own. */
+#include "server/server_word.h"
+
+#include "proto/base/container_of.h"
+#include "proto/net/net.h"
+#include "server/shard/beat.h"
+
+#define ANSWER_NS UINT64_C(500000000)
+
+static void on_message(void *core, peer_t from, struct msg *m)
+{
+    struct server_word *w = core;
+    (void)from;
+    msg_free(m); /* a refusal, too, is an answer: the coordinator may be of an older release */
+    env_stop(net_env(w->net));
+}
+
+static void on_drained(void *core)
+{
+    (void)core;
+}
+
+static void over_fire(struct env_timer *t)
+{
+    struct server_word *w = container_of(t, struct server_word, over);
+    env_stop(net_env(w->net));
+}
+
+static void word_close(struct server_word *w)
+{
+    if (w->net != NULL)
+        net_free(w->net);
+    w->net = NULL;
+}
+
+static bool word_open(struct server_word *w)
+{
+    static const struct env_handler handler = {on_message, on_drained, NULL};
+    const struct net_options options = {.keys = w->keys};
+    struct err e;
+    if (w->net != NULL)
+        return true;
+    if (net_new(&options, &w->net, &e) != 0)
+        return false;
+    w->over.fire = over_fire;
+    net_set_handler(w->net, &handler, w);
+    if (env_connect(net_env(w->net), w->coordinator, ENV_COORDINATOR, &w->to) == 0)
+        return true;
+    word_close(w);
+    return false;
+}
+
+void server_word_disk(struct server_word *w, uint32_t seconds)
+{
+    if (w->coordinator[0] == 0 || (seconds == 0 && w->net == NULL) || !word_open(w))
+        return;
+    struct msg *m = beat_disk(w->server, seconds, ++w->id);
+    if (m != NULL)
+        (void)env_send(net_env(w->net), w->to, m);
+    env_timer_start(net_env(w->net), &w->over, ANSWER_NS);
+    net_run(w->net);
+    env_timer_stop(net_env(w->net), &w->over);
+    if (seconds == 0)
+        word_close(w);
+}
