@@ -1,4 +1,5 @@
 /* admin.c: `shoal status`, `shoal digest`: looking without changing. */
+#include "deploy/cli/checkpoint.h"
 #include "deploy/cli/cluster.h"
 
 #include <inttypes.h>
@@ -124,6 +125,27 @@ static void objects_print(const struct json *o)
     putchar('\n');
 }
 
+/* "checkpoint 000007: 35 s old, 1.2 GB": what a lost disk would leave. */
+static void checkpoints_print(const struct json *s)
+{
+    const struct json *newest = json_get(s, "checkpoint"), *age = json_get(newest, "age_seconds");
+    double failed = json_as_number(json_get(s, "checkpoints_failed"), 0);
+    char size[32];
+    if (!json_absent(newest)) {
+        printf("  checkpoint %s: ", json_as_string(json_get(newest, "name"), "?"));
+        if (!json_absent(age))
+            printf("%.0f s old, ", json_as_number(age, 0));
+        puts(checkpoint_size(json_as_number(json_get(newest, "bytes"), 0), size));
+    }
+    if (failed > 0)
+        printf("  checkpoints that failed: %.0f, the last: %s\n", failed,
+               json_as_string(json_get(s, "checkpoint_failure"), "?"));
+    if (!json_absent(json_get(s, "publish")))
+        printf("  checkpoint.publish of %s: %s\n",
+               json_as_string(json_get(s, "publish.checkpoint"), "?"),
+               json_as_string(json_get(s, "publish.state"), "?"));
+}
+
 size_t cli_problems_print(const struct json *list, const char *before)
 {
     for (size_t i = 0; i < json_count(list); i++)
@@ -150,10 +172,7 @@ static void status_print(const struct json *status)
         printf("  %s\n", json_as_string(json_get(s, "waiting"), "?"));
     cli_problems_print(json_get(s, "problems"), "  ");
     objects_print(json_get(s, "objects"));
-    if (!json_absent(json_get(s, "publish")))
-        printf("  checkpoint.publish of %s: %s\n",
-               json_as_string(json_get(s, "publish.checkpoint"), "?"),
-               json_as_string(json_get(s, "publish.state"), "?"));
+    checkpoints_print(s);
     for (size_t i = 0; i < json_count(servers); i++) {
         const struct json *v = json_array_at(servers, i);
         printf("  shard %-3.0f %-16s %-26s %12.0f rows  %s\n",

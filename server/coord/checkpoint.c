@@ -124,7 +124,7 @@ static void begin_failed(struct coord *c, int status, const char *why)
                            : "",
                  why);
         k->retry_ns = env_now_ns(c->env) + RETRY_NS;
-        k->list->failed++;
+        coord_checkpoint_failed(c, why);
     }
     if (k->of_end)
         end_failed(c, status, why);
@@ -157,10 +157,8 @@ void coord_checkpoint_give_up(struct coord *c, int status, const char *why)
     forget(c);
     run_close(c);
     coord_checkpoint_sweep(c); /* what is left of a large one */
-    if (!k->of_tables) {
-        k->list->failed++;
-        (void)coord_checkpoint_list_note(c);
-    }
+    if (!k->of_tables)
+        coord_checkpoint_failed(c, why);
     k->retry_ns = env_now_ns(c->env) + RETRY_NS;
     asker_answer(c, status, why, (struct wire_CHECKPOINT_reply){.rows = 0});
     if (of_day)
@@ -180,6 +178,7 @@ static void made_note(struct coord *c, const struct coord_checkpoint_record *rec
     k->list->record[at] = *record;
     coord_checkpoint_publish(c, at);
     (void)coord_checkpoint_list_note(c);
+    coord_checkpoint_told_made(c);
     if (of_end) {
         k->end_made = true; /* stored: or the next coordinator makes another one */
         (void)coord_put(c, END_KEY, &c->job.at.number, sizeof c->job.at.number);
@@ -512,8 +511,11 @@ static void automatic_step(struct coord *c)
     if ((c->job.at.phase != PHASE_TRAIN && !waits) ||
         (c->job.spec.checkpoint.every_batches == 0 && c->job.spec.checkpoint.every_minutes <= 0))
         return;
-    if (k->last_ns == 0) {
-        k->last_ns = env_now_ns(c->env);
+    if (k->last_ns == 0) { /* a coordinator that comes and goes makes them all the same */
+        uint64_t now = env_now_ns(c->env), age_ns;
+        if (!coord_checkpoint_age(c, &age_ns))
+            age_ns = 0;
+        k->last_ns = now > age_ns ? now - age_ns : 1;
         k->last_batches = coord_checkpoint_batches(c);
     }
     if (waits && k->last_batches == coord_checkpoint_batches(c))
@@ -583,6 +585,9 @@ int coord_checkpoint_open(struct coord *c, struct err *e)
         return rc;
     if (rc != 0 || k->list->number != c->job.at.number)
         *k->list = (struct coord_checkpoint_list){.number = c->job.at.number};
+    rc = coord_checkpoint_told_open(c, e);
+    if (rc != 0)
+        return rc;
     uint64_t ended = 0;
     rc = coord_store_get_fixed(c->store, END_KEY, &ended, sizeof ended, e);
     if (rc != 0 && rc != SHOAL_E_NOT_FOUND && rc != SHOAL_E_CORRUPT)
@@ -654,4 +659,5 @@ void coord_checkpoint_job(struct coord *c)
     k->hook.next[0] = 0;
     k->hook.foreign = k->hook.running;
     *k->list = (struct coord_checkpoint_list){.number = c->job.at.number};
+    k->told = (struct coord_checkpoint_told){.number = c->job.at.number};
 }

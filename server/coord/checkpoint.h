@@ -90,6 +90,15 @@ struct coord_checkpoint_list { /* stored whole */
     struct coord_checkpoint_record record[COORD_CHECKPOINTS_MAX];
 };
 
+struct coord_checkpoint_told { /* stored whole */
+    uint64_t number;           /* of the job */
+    uint64_t newest_s; /* seconds since 1970 when the newest was begun; 0: it is not known */
+    uint32_t made;     /* as in the list: which is the newest */
+    uint32_t zero;
+    char failure[ERR_TEXT_MAX]; /* why the last that failed did; empty: none has */
+};
+_Static_assert(sizeof(struct coord_checkpoint_told) == 24 + ERR_TEXT_MAX, "it is stored");
+
 struct coord_checkpoint {
     enum coord_checkpoint_state state;
     char dir[LIMIT_PATH]; /* absolute; empty: not opened yet */
@@ -145,6 +154,8 @@ struct coord_checkpoint {
         uint32_t next_record;
     } hook;
     struct coord_checkpoint_list *list; /* owned */
+    struct coord_checkpoint_told told;
+    uint64_t age_ns, aged_ns; /* the newest was so old then; no clock that is set moves it */
 };
 
 int coord_checkpoint_open(struct coord *c, struct err *e); /* NOMEM; reads what was made so far */
@@ -184,6 +195,10 @@ bool coord_checkpoint_opening(const struct coord *c);
 bool coord_checkpoint_busy(const struct coord *c);
 /* for the report: a list, the newest last */
 struct json *coord_checkpoint_json(const struct coord *c);
+/* For the status: how many, the newest, why the last that failed did, the publish command. */
+void coord_checkpoint_status(const struct coord *c, struct json *s);
+/* Whether a job with a schedule has made none for three of its intervals; in a sentence. */
+bool coord_checkpoint_late(const struct coord *c, char *text, size_t bytes);
 /* For the status: the publish command that runs, else the last that ended; NULL: there was none.
  * Owned by the caller. */
 struct json *coord_checkpoint_publish_json(const struct coord *c);

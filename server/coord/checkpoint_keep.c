@@ -1,4 +1,4 @@
-/* checkpoint_keep.c: names, pruning, publishing and telling of checkpoints. */
+/* checkpoint_keep.c: names, pruning and publishing of checkpoints. */
 #include "server/coord/checkpoint_keep.h"
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
@@ -368,6 +368,13 @@ static const char *const published[] = {"",       "running",     "done",
 
 enum { PUBLISH_NONE, PUBLISH_RUNS, PUBLISH_DONE, PUBLISH_FAILED, PUBLISH_PASSED, PUBLISH_OVER };
 
+const char *coord_checkpoint_published(const struct coord_checkpoint_record *r)
+{
+    return r->published > 0 && r->published < sizeof published / sizeof published[0]
+               ? published[r->published]
+               : NULL;
+}
+
 static void hook_begin(struct coord *c, const char *path, uint32_t record)
 {
     struct coord_checkpoint *k = &c->checkpoint;
@@ -528,34 +535,4 @@ bool coord_checkpoint_busy(const struct coord *c)
     const struct coord_checkpoint *k = &c->checkpoint;
     return k->state != CHECKPOINT_IDLE ||
            (k->hook.running && env_now_ns(c->env) - c->job.phase_ns < HOOK_WAIT_NS);
-}
-
-/* ---- telling --------------------------------------------------------------------------------- */
-
-bool coord_checkpoint_list_note(struct coord *c)
-{
-    SHOAL_ASSERT(c->checkpoint.list->number == c->job.at.number);
-    return coord_note(c, "checkpoints", c->checkpoint.list, sizeof *c->checkpoint.list);
-}
-
-struct json *coord_checkpoint_json(const struct coord *c)
-{
-    const struct coord_checkpoint_list *l = c->checkpoint.list;
-    uint32_t count = l->made < COORD_CHECKPOINTS_MAX ? l->made : COORD_CHECKPOINTS_MAX;
-    struct json *list = json_new_array();
-    for (uint32_t i = l->made - count; i < l->made; i++) {
-        const struct coord_checkpoint_record *r = &l->record[i % COORD_CHECKPOINTS_MAX];
-        struct json *item = json_new_object();
-        json_set_string(item, "name", r->name);
-        json_set_int(item, "rows", (int64_t)r->rows);
-        json_set_int(item, "bytes", (int64_t)r->bytes);
-        json_set_number(item, "seconds", r->seconds);
-        json_set_number(item, "held_seconds", r->held_seconds);
-        if (r->published > 0 && r->published < sizeof published / sizeof published[0]) {
-            json_set_string(item, "publish", published[r->published]);
-            json_set_int(item, "publish_status", r->publish_status);
-        }
-        json_append(list, item);
-    }
-    return list;
 }

@@ -71,7 +71,18 @@ void coord_checkpoint_publish(struct coord *c, uint32_t record);
 void coord_checkpoint_publish_step(struct coord *c);
 /* After a restart: nobody knows how a command ended that a former coordinator had begun. */
 void coord_checkpoint_publish_lost(struct coord *c);
+/* "done"; NULL: no command was run for it. */
+const char *coord_checkpoint_published(const struct coord_checkpoint_record *r);
 bool coord_checkpoint_list_note(struct coord *c);
+/* What is told of the newest and of the last failure, as stored; the newest one's age goes on from
+ * there. */
+int coord_checkpoint_told_open(struct coord *c, struct err *e);
+/* The newest, which is in the list by now, has been made. */
+void coord_checkpoint_told_made(struct coord *c);
+/* One of the job could not be made: it is counted, and the status says why. */
+void coord_checkpoint_failed(struct coord *c, const char *why);
+/* Of the newest, since it was begun; false: there is none, or its age is not known. */
+bool coord_checkpoint_age(const struct coord *c, uint64_t *ns);
 /* Batches done so far, of all lanes: as tasks and beats tell. */
 uint64_t coord_checkpoint_batches(const struct coord *c);
 

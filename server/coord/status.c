@@ -210,10 +210,7 @@ char *coord_status_text(struct coord *c)
     json_set_int(s, "restarts", j->at.restarts);
     json_set_int(s, "worker_deaths", j->at.worker_deaths);
     json_set_int(s, "went_back", j->went_back);
-    json_set_int(s, "checkpoints", c->checkpoint.list->made);
-    struct json *publish = coord_checkpoint_publish_json(c);
-    if (publish != NULL)
-        json_set(s, "publish", publish);
+    coord_checkpoint_status(c, s);
     if (waiting(c, missing, sizeof missing))
         json_set_string(s, "waiting", missing);
     if (j->warning[0] != 0)

@@ -2,6 +2,7 @@
 """test_checkpoint: checkpoints of a running job: a job that goes on from one ends with every row as if nothing had happened, on any number of
 servers; kill -9 while one is made leaves nothing half visible; a changed bit is found."""
 import filecmp
+import re
 
 from lib import *
 
@@ -239,6 +240,29 @@ def server_killed_in_memory_without_a_checkpoint_ends_the_job(space):
         assert words in run.output(), f"'{words}' is not said:\n{run.output()[-2000:]}"
 
 
+def status_tells_the_newest_and_why_the_last_failed(space):
+    """Name, age and size of the newest; a file in the folder's place is why those that follow fail."""
+    train = synth(space / "train.tsv", longer(150000), 27)
+    run = Run(job_file(space / "job.yaml", train, **{**PROBE, "train.epochs": 400, "checkpoint.every_batches": 200}), space / "run", 2, 1)
+    started(run)
+
+    def told(form, seconds=60):
+        end = time.monotonic() + seconds
+        while not re.search(form, said := subprocess.run([SHOAL, "status", "--run-dir", run.dir], capture_output=True, text=True, timeout=60, check=True).stdout):
+            still_going(run)
+            assert time.monotonic() < end, said
+            time.sleep(0.05)
+
+    told(r"\n  checkpoint \d{6}: \d s old, \d+\.\d [kMG]B\n")
+    (run.dir / "checkpoints").rename(run.dir / "away")
+    (run.dir / "checkpoints").write_text("no folder")
+    told(r"\n  checkpoints that failed: [1-9]\d*, the last: .*checkpoints")
+    got = json.loads(subprocess.run([SHOAL, "status", "--run-dir", run.dir, "--json"], capture_output=True, text=True, timeout=60, check=True).stdout)
+    assert got["checkpoint"]["age_seconds"] < 60 and got["checkpoint"]["bytes"] > 0 and got["checkpoints_failed"] > 0 and got["checkpoint_failure"], got
+    run.process.send_signal(signal.SIGINT)
+    run.wait(60)
+
+
 def one_that_is_read_is_not_removed(space):
     """keep: 1, and an export of an old one that is stopped in its midst; verify and diff hold it likewise (test_folder)."""
     train = synth(space / "train.tsv", longer(150000), 27)
@@ -293,4 +317,4 @@ if __name__ == "__main__":
     main([create_says_that_the_coordinator_is_gone, probe_counts_are_exact_on_one_two_and_three_servers, bsp_goes_on_bit_for_bit_on_the_same_servers,
           bsp_goes_on_bit_for_bit_on_other_servers, killed_while_one_is_made_nothing_half_is_left, changed_bit_is_found_and_not_restored,
           other_job_and_other_data_are_refused, commands_answer_for_people_and_programs, server_killed_in_memory_sends_the_job_back,
-          server_killed_in_memory_without_a_checkpoint_ends_the_job, one_that_is_read_is_not_removed])
+          server_killed_in_memory_without_a_checkpoint_ends_the_job, one_that_is_read_is_not_removed, status_tells_the_newest_and_why_the_last_failed])

@@ -38,9 +38,10 @@ struct rig {
     bool hooks, hook_holds;
     char hooked[8][LIMIT_PATH]; /* folders that the command was run with */
     uint32_t hook_count, hook_polls, hook_asked, hook_killed;
-    const char *root;    /* checkpoint_root; NULL: none */
-    const char *signers; /* checkpoint_signers; NULL: none */
-    uint32_t hook_deaf;  /* asked so often it goes on; then it ends */
+    const char *root;                      /* checkpoint_root; NULL: none */
+    const char *signers;                   /* checkpoint_signers; NULL: none */
+    const struct coord_folder_ops *folder; /* NULL: the disk's */
+    uint32_t hook_deaf;                    /* asked so often it goes on; then it ends */
     int hook_status;
 };
 
@@ -83,7 +84,7 @@ static void coord_start(void)
                               .lease_ms = r.lease_ms == 0 ? 1000 : r.lease_ms,
                               .resend_ms = 100,
                               .version = "test",
-                              .folder = &coord_folder_disk,
+                              .folder = r.folder != NULL ? r.folder : &coord_folder_disk,
                               .checkpoint_root = r.root,
                               .checkpoint_signers = r.signers,
                               .hook_start = r.hooks ? hook_start : NULL,
@@ -1262,6 +1263,112 @@ START_TEST(checkpoint_of_the_end_that_cannot_be_made_is_the_jobs_status)
 }
 END_TEST
 
+/* ---- what the status tells ---- */
+
+static uint64_t wall_s;
+
+static uint64_t wall_moved(void)
+{
+    return wall_s;
+}
+
+static struct json *status_json(void)
+{
+    char *text = coord_status_text(r.coord);
+    struct json *j;
+    ck_assert_int_eq(json_parse(text, strlen(text), &j, NULL), 0);
+    free(text);
+    return j;
+}
+
+static double age_told(void)
+{
+    struct json *j = status_json();
+    ck_assert_str_eq(json_as_string(json_get(j, "checkpoint.name"), ""), "one");
+    ck_assert_double_gt(json_as_number(json_get(j, "checkpoint.bytes"), 0), 0);
+    double age = json_as_number(json_get(j, "checkpoint.age_seconds"), -1);
+    json_free(j);
+    return age;
+}
+
+static void failure_told(void)
+{
+    struct json *j = status_json();
+    ck_assert_int_ge(json_as_int(json_get(j, "checkpoints_failed"), 0), 1);
+    ck_assert_ptr_nonnull(strstr(json_as_string(json_get(j, "checkpoint_failure"), ""), "cannot "));
+    json_free(j);
+}
+
+/* Its age by the clock that nobody sets, but for the time that no coordinator was there. */
+START_TEST(checkpoint_newest_and_last_failure_are_told)
+{
+    struct coord_folder_ops ops = coord_folder_disk;
+    ops.wall_s = wall_moved;
+    wall_s = 1700000000;
+    r.folder = &ops;
+    rig_start("epochs: 1, consistency: ssp", ", every_minutes: 0.2", NULL);
+    for (uint32_t w = 0; w < 2; w++)
+        r.worker[w].step_ns = 20 * SECOND;
+    run_batches(2);
+    (void)checkpoint_make("one");
+    ops.begin = begin_none;
+    wall_s += 5000; /* it was set; what is told does not move */
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + 30 * SECOND, job_over, NULL);
+    ck_assert_double_eq_tol(age_told(), 30, 2);
+    failure_told();
+    coord_kill();
+    coord_start(); /* by the clock, which is all that is left */
+    ck_assert_double_eq_tol(age_told(), 5000, 2);
+    failure_told();
+    wall_s -= 9000;
+    coord_kill();
+    coord_start();
+    ck_assert_double_eq_tol(age_told(), 0, 2);
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + 7 * SECOND, job_over, NULL);
+    ck_assert_double_eq_tol(age_told(), 7, 2);
+    rig_stop();
+}
+END_TEST
+
+static bool late_told(void)
+{
+    struct json *j = status_json();
+    char *text = json_text(json_get(j, "problems"), 0);
+    bool told = strstr(text, "checkpoint.every_") != NULL && strstr(text, "cannot make") != NULL;
+    free(text);
+    json_free(j);
+    return told;
+}
+
+/* A problem after three intervals, until there is one. */
+START_TEST(checkpoint_that_is_late_is_a_problem)
+{
+    struct coord_folder_ops ops = coord_folder_disk;
+    r.folder = &ops;
+    rig_start("epochs: 1, consistency: ssp",
+              _i == 0 ? ", every_minutes: 0.5" : ", every_batches: 1", NULL);
+    for (uint32_t w = 0; w < 2; w++)
+        r.worker[w].step_ns = 20 * SECOND;
+    while (r.coord->job.at.phase != PHASE_TRAIN)
+        ck_assert(sim_step(r.sim));
+    ops.begin = begin_none;
+    uint64_t since = sim_now_ns(r.sim);
+    (void)sim_run(r.sim, since + 55 * SECOND, job_over, NULL);
+    ck_assert(!late_told());
+    (void)sim_run(r.sim, since + 110 * SECOND, job_over, NULL);
+    ck_assert(late_told());
+    coord_kill();
+    coord_start();
+    (void)sim_run(r.sim, since + 220 * SECOND, job_over, NULL);
+    ck_assert(late_told());
+    ops.begin = coord_folder_disk.begin;
+    while (r.coord->checkpoint.list->made == 0)
+        ck_assert(sim_step(r.sim));
+    ck_assert(!late_told());
+    rig_stop();
+}
+END_TEST
+
 /* ---- rows in memory alone -------------------------------------------------------------------- */
 
 static void in_memory(void)
@@ -2354,6 +2461,8 @@ int main(void)
     tcase_add_loop_test(t, checkpoint_in_memory_is_gone_back_to_in_every_phase, 0, 15);
     tcase_add_test(t, checkpoint_folder_without_room_is_refused_with_the_job);
     tcase_add_test(t, checkpoint_of_the_end_that_cannot_be_made_is_the_jobs_status);
+    tcase_add_test(t, checkpoint_newest_and_last_failure_are_told);
+    tcase_add_loop_test(t, checkpoint_that_is_late_is_a_problem, 0, 2);
     tcase_add_test(t, checkpoint_in_memory_is_gone_back_to_again);
     tcase_add_loop_test(t, checkpoint_gone_back_to_in_vain_ends_the_job, 0, 2);
     tcase_add_test(t, checkpoint_gone_back_to_often_is_no_end_while_the_job_comes_on);

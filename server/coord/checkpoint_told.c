@@ -1,0 +1,151 @@
+/* checkpoint_told.c: checkpoints as the report and the status tell of them. */
+#include "proto/base/assert.h"
+#include "server/coord/checkpoint_keep.h"
+#include "server/coord/phase.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#define TOLD_KEY "checkpoint_told"
+#define LATE_INTERVALS 3
+/* an interval may be shorter than a checkpoint takes */
+#define LATE_LEAST_NS UINT64_C(60000000000)
+#define NS 1e-9
+
+/* ---- stored ---------------------------------------------------------------------------------- */
+
+bool coord_checkpoint_list_note(struct coord *c)
+{
+    SHOAL_ASSERT(c->checkpoint.list->number == c->job.at.number);
+    return coord_note(c, "checkpoints", c->checkpoint.list, sizeof *c->checkpoint.list);
+}
+
+static void told_note(struct coord *c)
+{
+    c->checkpoint.told.number = c->job.at.number;
+    (void)coord_note(c, TOLD_KEY, &c->checkpoint.told, sizeof c->checkpoint.told);
+}
+
+int coord_checkpoint_told_open(struct coord *c, struct err *e)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint_told *t = &k->told;
+    int rc = coord_store_get_fixed(c->store, TOLD_KEY, t, sizeof *t, e);
+    if (rc != 0 && rc != SHOAL_E_NOT_FOUND && rc != SHOAL_E_CORRUPT)
+        return rc;
+    if (rc != 0 || t->number != c->job.at.number)
+        *t = (struct coord_checkpoint_told){.number = c->job.at.number};
+    t->failure[sizeof t->failure - 1] = 0;
+    if (t->made != k->list->made) /* the coordinator died between the two, or an older one ran */
+        t->newest_s = 0;
+    uint64_t wall_s = c->options.folder == NULL ? 0 : c->options.folder->wall_s();
+    k->age_ns = wall_s > t->newest_s ? (wall_s - t->newest_s) * UINT64_C(1000000000) : 0;
+    k->aged_ns = env_now_ns(c->env);
+    return 0;
+}
+
+void coord_checkpoint_told_made(struct coord *c)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+    k->aged_ns = env_now_ns(c->env);
+    k->age_ns = k->aged_ns - k->begun_ns;
+    k->told.newest_s = c->options.folder->wall_s() - k->age_ns / UINT64_C(1000000000);
+    k->told.made = k->list->made;
+    told_note(c);
+}
+
+void coord_checkpoint_failed(struct coord *c, const char *why)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+    k->list->failed++;
+    (void)snprintf(k->told.failure, sizeof k->told.failure, "%s", why);
+    (void)coord_checkpoint_list_note(c);
+    told_note(c);
+}
+
+bool coord_checkpoint_age(const struct coord *c, uint64_t *ns)
+{
+    const struct coord_checkpoint *k = &c->checkpoint;
+    *ns = k->age_ns + (env_now_ns(c->env) - k->aged_ns);
+    return k->list->made > 0 && k->told.newest_s != 0;
+}
+
+/* ---- told ------------------------------------------------------------------------------------ */
+
+struct json *coord_checkpoint_json(const struct coord *c)
+{
+    const struct coord_checkpoint_list *l = c->checkpoint.list;
+    uint32_t count = l->made < COORD_CHECKPOINTS_MAX ? l->made : COORD_CHECKPOINTS_MAX;
+    struct json *list = json_new_array();
+    for (uint32_t i = l->made - count; i < l->made; i++) {
+        const struct coord_checkpoint_record *r = &l->record[i % COORD_CHECKPOINTS_MAX];
+        const char *published = coord_checkpoint_published(r);
+        struct json *item = json_new_object();
+        json_set_string(item, "name", r->name);
+        json_set_int(item, "rows", (int64_t)r->rows);
+        json_set_int(item, "bytes", (int64_t)r->bytes);
+        json_set_number(item, "seconds", r->seconds);
+        json_set_number(item, "held_seconds", r->held_seconds);
+        if (published != NULL) {
+            json_set_string(item, "publish", published);
+            json_set_int(item, "publish_status", r->publish_status);
+        }
+        json_append(list, item);
+    }
+    return list;
+}
+
+void coord_checkpoint_status(const struct coord *c, struct json *s)
+{
+    const struct coord_checkpoint *k = &c->checkpoint;
+    uint64_t age_ns;
+    json_set_int(s, "checkpoints", k->list->made);
+    json_set_int(s, "checkpoints_failed", k->list->failed);
+    if (k->told.failure[0] != 0)
+        json_set_string(s, "checkpoint_failure", k->told.failure);
+    if (k->list->made > 0) {
+        const struct coord_checkpoint_record *r =
+            &k->list->record[(k->list->made - 1) % COORD_CHECKPOINTS_MAX];
+        struct json *newest = json_new_object();
+        bool known = coord_checkpoint_age(c, &age_ns);
+        json_set_string(newest, "name", r->name);
+        json_set_number(newest, "age_seconds", known ? (double)age_ns * NS : NAN);
+        json_set_int(newest, "rows", (int64_t)r->rows);
+        json_set_int(newest, "bytes", (int64_t)r->bytes);
+        json_set(s, "checkpoint", newest);
+    }
+    struct json *publish = coord_checkpoint_publish_json(c);
+    if (publish != NULL)
+        json_set(s, "publish", publish);
+}
+
+bool coord_checkpoint_late(const struct coord *c, char *text, size_t bytes)
+{
+    const struct coord_checkpoint *k = &c->checkpoint;
+    const struct job *spec = &c->job.spec;
+    uint64_t now = env_now_ns(c->env), since_ns = now - k->last_ns,
+             done = coord_checkpoint_batches(c);
+    char every[160] = "";
+    if (c->job.at.phase != PHASE_TRAIN || k->last_ns == 0 || since_ns < LATE_LEAST_NS ||
+        (k->state != CHECKPOINT_IDLE && now - k->begun_ns < LATE_LEAST_NS)) /* it is at it */
+        return false;
+    if (spec->checkpoint.every_minutes > 0 &&
+        (double)since_ns >= LATE_INTERVALS * spec->checkpoint.every_minutes * 60e9)
+        (void)snprintf(every, sizeof every, "checkpoint.every_minutes asks for one every %.0f s",
+                       spec->checkpoint.every_minutes * 60);
+    else if (spec->checkpoint.every_batches > 0 && done > k->last_batches &&
+             (done - k->last_batches) / LATE_INTERVALS >= spec->checkpoint.every_batches)
+        (void)snprintf(every, sizeof every,
+                       "checkpoint.every_batches asks for one every %" PRIu64
+                       " batches, and %" PRIu64 " are done since",
+                       spec->checkpoint.every_batches, done - k->last_batches);
+    if (every[0] == 0)
+        return false;
+    (void)snprintf(text, bytes, "job %s has made no checkpoint for %.0f s: %s; %s%s", spec->name,
+                   (double)since_ns * NS, every,
+                   k->told.failure[0] != 0 ? "the last one that failed: "
+                                           : "the coordinator's log says what it waits for",
+                   k->told.failure);
+    return true;
+}
