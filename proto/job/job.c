@@ -104,6 +104,7 @@ static int checkpoint_take(const struct config *c, struct job *j, struct err *e)
     j->checkpoint.every_batches = config_size(c, "checkpoint.every_batches");
     j->checkpoint.every_minutes = config_float(c, "checkpoint.every_minutes");
     j->checkpoint.keep = (uint32_t)config_int(c, "checkpoint.keep");
+    j->checkpoint.keep_named = (uint32_t)config_int(c, "checkpoint.keep_named");
     j->checkpoint.publish_limit_ms = (uint32_t)config_size(c, "checkpoint.publish_limit");
     return 0;
 }

@@ -305,7 +305,8 @@ struct job {
         bool at_end;            /* one of the tables that the job ends with */
         uint64_t every_batches; /* of all lanes together; 0: not by batches */
         double every_minutes;   /* 0: not by time */
-        uint32_t keep;          /* so many of those made by themselves; default 3; 0: all */
+        uint32_t keep;          /* so many of those without a name; default 3; 0: all */
+        uint32_t keep_named;    /* of those with one; default 0: all */
         /* a command and its arguments, run with a finished one's folder behind them; may be
          * empty */
         struct string_list publish;

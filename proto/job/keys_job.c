@@ -422,7 +422,9 @@ const struct config_key keys_job[] = {
     {"checkpoint.every_minutes", CONFIG_FLOAT, 0.001, 1e6, NULL, .fallback = "0",
      .otherwise = "never", .text = "one by itself after so long"},
     {"checkpoint.keep", CONFIG_INT, 0, 100000, NULL, .fallback = "3",
-     .text = "numbered ones kept, 0: all; one with a name, or being read, always is"},
+     .text = "numbered ones kept, 0: all; one that is being read always is"},
+    {"checkpoint.keep_named", CONFIG_INT, 0, 100000, NULL, .fallback = "0",
+     .text = "likewise those that `checkpoint create NAME` has named, 0: all"},
     {"checkpoint.publish", CONFIG_LIST, 0, 0, NULL, .otherwise = "none",
      .values = "list: command and arguments",
      .text = "run by the coordinator for each, its folder as last argument; coordinator.yaml must "

@@ -592,7 +592,7 @@ const struct option_command option_commands[] = {
      "in the job's checkpoint.dir; returns when it is complete and prints its folder. Of a run "
      "that "
      "has ended coordinator and servers are started on its folder for that long. Without a name it "
-     "gets a number; one with a name is never removed by checkpoint.keep.",
+     "gets a number; checkpoint.keep counts those, checkpoint.keep_named the others.",
      NULL, options_create, 1},
     {"shoal checkpoint list", "the checkpoints in a folder", "DIR [--json]",
      "The checkpoints in DIR (a job's checkpoint.dir; of a run of `shoal local` "

@@ -67,12 +67,6 @@ int coord_checkpoint_names(const struct coord_folder_ops *ops, const char *dir,
     return ops->list(dir, name_seen, out, e);
 }
 
-static int number_compare(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 uint64_t coord_checkpoint_last(const struct coord *c)
 {
     struct coord_checkpoint_names n = {.collect = true};
@@ -125,7 +119,7 @@ struct keeping {
     bool open;            /* dir is to be opened, and no more */
     char dir[LIMIT_PATH]; /* absolute, once it is open */
     char job[LIMIT_NAME];
-    uint32_t keep;
+    uint32_t keep, keep_named;     /* 0: all */
     char published[2][LIMIT_PATH]; /* the command works on these, or will */
     struct coord_folder_claim claim;
     bool more; /* is left of what was removed */
@@ -136,59 +130,112 @@ static struct keeping *keeping_of(struct coord_errand *r)
     return container_of(r, struct keeping, errand);
 }
 
-/* Several jobs may share the folder; a manifest that cannot be read is nobody's to remove. */
-static bool of_this_job(const struct keeping *p, const char *path)
+struct kept {
+    char name[LIMIT_NAME];
+    struct json *order; /* owned; of its manifest, what tells when it was made */
+};
+
+struct kept_list {
+    const struct keeping *p;
+    struct kept *item; /* (count), owned */
+    size_t count, capacity;
+};
+
+/* Of this job's, else NULL: several jobs may share the folder, and a manifest that cannot be read is
+ * nobody's to remove. */
+static struct json *order_of(const struct keeping *p, const char *name)
 {
-    struct json *m = NULL;
+    static const char *const keys[] = {"name", "number", "run", "epoch", "examples"};
+    struct json *m = NULL, *order = NULL;
+    char path[LIMIT_PATH];
     void *text = NULL;
     size_t bytes = 0;
+    (void)snprintf(path, sizeof path, "%.900s/%s", p->dir, name);
     if (p->ops->get(path, MANIFEST_FILE, MANIFEST_BYTES_MAX, &text, &bytes, NULL) != 0)
-        return false;
-    bool ours = manifest_parse(text, bytes, &m, NULL) == 0 &&
-                strcmp(json_as_string(json_get(m, "job"), ""), p->job) == 0;
+        return NULL;
+    if (manifest_parse(text, bytes, &m, NULL) == 0 &&
+        strcmp(json_as_string(json_get(m, "job"), ""), p->job) == 0) {
+        order = json_new_object();
+        for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+            if (!json_absent(json_get(m, keys[i])))
+                json_set(order, keys[i], json_hold(json_get(m, keys[i])));
+    }
     json_free(m);
     free(text);
-    return ours;
+    return order;
+}
+
+static uint32_t keep_of(const struct keeping *p, const char *name)
+{
+    return manifest_name_counts(name) ? p->keep : p->keep_named;
+}
+
+static void kept_seen(void *context, const char *name)
+{
+    struct kept_list *l = context;
+    char same[LIMIT_NAME];
+    number_name(strtoull(name, NULL, 10), same);
+    if (keep_of(l->p, name) == 0 || (manifest_name_counts(name) && strcmp(same, name) != 0))
+        return; /* or not one of ours */
+    struct json *order = order_of(l->p, name);
+    if (order == NULL)
+        return;
+    if (array_room(&l->item, l->count, &l->capacity, 64) != 0) {
+        json_free(order);
+        return;
+    }
+    struct kept *k = &l->item[l->count++];
+    (void)snprintf(k->name, sizeof k->name, "%.63s", name);
+    k->order = order;
+}
+
+static int kept_compare(const void *a, const void *b)
+{
+    return manifest_order(((const struct kept *)a)->order, ((const struct kept *)b)->order);
 }
 
 /* One that keeps all shares the job's checkpoints with others that do. */
 static int claim_take(struct keeping *p, struct err *e)
 {
-    return p->claim.path[0] != 0 ? 0 : p->ops->claim(p->dir, p->job, p->keep != 0, &p->claim, e);
+    return p->claim.path[0] != 0
+               ? 0
+               : p->ops->claim(p->dir, p->job, p->keep + p->keep_named != 0, &p->claim, e);
 }
 
-static void prune_one(struct keeping *p, const char *path)
+static void prune_one(struct keeping *p, const char *name)
 {
+    char path[LIMIT_PATH];
     struct err e = {0};
+    (void)snprintf(path, sizeof path, "%.900s/%s", p->dir, name);
+    if (strcmp(path, p->published[0]) == 0 || strcmp(path, p->published[1]) == 0)
+        return;
     int rc = p->ops->remove(path, &e);
     p->more = p->more || rc == SHOAL_E_AGAIN;
     if (rc == 0 || rc == SHOAL_E_AGAIN)
-        log_info("checkpoint %s is removed: the newest %u are kept", path, p->keep);
-    else if (rc != SHOAL_E_BUSY) /* somebody restores it */
+        log_info("checkpoint %s is removed: the newest %u are kept", path, keep_of(p, name));
+    else if (rc != SHOAL_E_BUSY) /* somebody reads it */
         log_warn("%s", e.text);
 }
 
 static void prune(struct keeping *p)
 {
-    struct coord_checkpoint_names n = {.collect = true};
-    char name[LIMIT_NAME], path[LIMIT_PATH];
-    uint32_t kept = 0;
+    struct kept_list l = {.p = p};
+    uint32_t kept[2] = {0, 0};
     struct err e = {0};
-    if (claim_take(p, &e) != 0 ||
-        (p->keep != 0 && coord_checkpoint_names(p->ops, p->dir, &n, &e) != 0)) {
+    int rc = claim_take(p, &e);
+    if (rc == 0 && p->keep + p->keep_named != 0)
+        rc = p->ops->list(p->dir, kept_seen, &l, &e);
+    if (rc != 0)
         log_warn("old checkpoints stay: %s", e.text);
-        n.count = 0;
+    if (l.count > 1)
+        qsort(l.item, l.count, sizeof l.item[0], kept_compare);
+    for (size_t i = l.count; i-- > 0;) {
+        const char *name = l.item[i].name;
+        if (rc == 0 && kept[manifest_name_counts(name)]++ >= keep_of(p, name))
+            prune_one(p, name);
+        json_free(l.item[i].order);
     }
-    if (n.count > 1)
-        qsort(n.number, n.count, sizeof n.number[0], number_compare);
-    for (size_t i = n.count; i-- > 0;) {
-        number_name(n.number[i], name);
-        (void)snprintf(path, sizeof path, "%.900s/%s", p->dir, name);
-        if (of_this_job(p, path) && kept++ >= p->keep && strcmp(path, p->published[0]) != 0 &&
-            strcmp(path, p->published[1]) != 0)
-            prune_one(p, path);
-    }
-    free(n.number);
+    free(l.item);
 }
 
 static int keeper_run(struct coord_errand *r, struct err *e)
@@ -268,6 +315,7 @@ void coord_checkpoint_keeper(struct coord *c, bool open)
     memcpy(p->errand.folder, p->dir, sizeof p->errand.folder);
     (void)snprintf(p->job, sizeof p->job, "%s", spec->name);
     p->keep = spec->checkpoint.keep;
+    p->keep_named = spec->checkpoint.keep_named;
     (void)snprintf(p->published[0], LIMIT_PATH, "%s", k->hook.path);
     (void)snprintf(p->published[1], LIMIT_PATH, "%s", k->hook.next);
     p->claim = k->claim;

@@ -61,8 +61,8 @@ int coord_checkpoint_next_name(const struct coord_folder_ops *ops, const char *d
 /* The highest that this job has made: a removed one's is not given again. */
 uint64_t coord_checkpoint_last(const struct coord *c);
 /* An errand: opens the folder of a job that goes on (open), and takes the claim, without which none
- * is removed; or takes that, where it is missing, and removes the oldest numbered ones of this job
- * beyond checkpoint.keep; those with a name of their own stay, and those that somebody reads. */
+ * is removed; or takes that, where it is missing, and removes the oldest ones of this job, numbered
+ * beyond checkpoint.keep and named beyond keep_named, but for those that somebody reads. */
 void coord_checkpoint_keeper(struct coord *c, bool open);
 /* What is left of large folders goes bit by bit, so that other errands have their turn. */
 void coord_checkpoint_sweep_step(struct coord *c);

@@ -56,7 +56,8 @@ static int dir_look(struct coord_look *l, struct err *e)
     (void)snprintf(dir, sizeof dir, "%s", l->spec.checkpoint.dir);
     int rc = coord_checkpoint_dir(ops, root, dir, e);
     if (rc == 0 && !l->spec.train.skip) /* else it makes none */
-        rc = ops->claim(dir, l->spec.name, l->spec.checkpoint.keep != 0, &l->claim, e);
+        rc = ops->claim(dir, l->spec.name,
+                        l->spec.checkpoint.keep + l->spec.checkpoint.keep_named != 0, &l->claim, e);
     if (rc == 0 && !l->spec.train.skip)
         rc = probe(l, dir, e);
     return rc == 0 ? 0 : err_wrap(e, rc, "checkpoint.dir");

@@ -721,6 +721,28 @@ START_TEST(checkpoint_by_batches_keeps_the_newest)
 }
 END_TEST
 
+/* By the order in which they were made; one that is read is passed over until it is not. */
+START_TEST(checkpoint_named_ones_are_kept_by_their_number)
+{
+    int hold = COORD_FOLDER_NONE;
+    rig_start("epochs: 4, consistency: ssp", ", every_batches: 40, keep: 1, keep_named: 2", NULL);
+    run_batches(20);
+    ck_assert_int_eq(coord_folder_disk.hold(checkpoint_make("zeta"), &hold, NULL), 0);
+    for (uint32_t i = 0; i < 4; i++) {
+        static const char *const names[] = {"beta", "gamma", "alpha", "delta"};
+        run_batches(60 * (i + 1));
+        (void)checkpoint_make(names[i]);
+        ck_assert_uint_eq(entries("zeta"), i < 3);
+        if (i == 2)
+            coord_folder_disk.let_go(&hold);
+    }
+    ck_assert(entries("alpha") == 1 && entries("delta") == 1 && entries("mma") == 0);
+    job_done();
+    ck_assert_uint_eq(entries(""), 3);
+    rig_stop();
+}
+END_TEST
+
 /* Of two clusters with one job's name and one folder each removed the other's. */
 START_TEST(checkpoint_folder_of_another_run_is_refused)
 {
@@ -2438,6 +2460,7 @@ int main(void)
     tcase_add_test(t, checkpoint_of_the_end_is_made_once);
     tcase_add_test(t, checkpoint_of_a_job_that_is_done_may_fail);
     tcase_add_test(t, checkpoint_by_batches_keeps_the_newest);
+    tcase_add_test(t, checkpoint_named_ones_are_kept_by_their_number);
     tcase_add_loop_test(t, checkpoint_folder_of_another_run_is_refused, 0, 2);
     tcase_add_test(t, checkpoint_folder_that_another_took_loses_none);
     tcase_add_test(t, checkpoint_by_minutes);
