@@ -195,7 +195,7 @@ bool coord_checkpoint_opening(const struct coord *c);
 bool coord_checkpoint_busy(const struct coord *c);
 /* for the report: a list, the newest last */
 struct json *coord_checkpoint_json(const struct coord *c);
-/* For the status: how many, the newest, why the last that failed did, the publish command. */
+/* For the status: how many, the newest, why the last that failed did. */
 void coord_checkpoint_status(const struct coord *c, struct json *s);
 /* Whether a job with a schedule has made none for three of its intervals; in a sentence. */
 bool coord_checkpoint_late(const struct coord *c, char *text, size_t bytes);

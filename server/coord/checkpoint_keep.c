@@ -17,16 +17,6 @@
 /* a job that is over waits for its command for so long */
 #define HOOK_WAIT_NS UINT64_C(60000000000)
 
-uint64_t coord_checkpoint_batches(const struct coord *c)
-{
-    struct wire_WORKER_BEAT sum;
-    uint64_t lanes = 0;
-    coord_member_sums(&c->members, &sum);
-    for (uint32_t l = 0; l < c->job.tasks.lanes; l++)
-        lanes += c->job.tasks.lane[l].mark;
-    return lanes > sum.batches ? lanes : sum.batches;
-}
-
 bool coord_checkpoint_newest(const struct coord *c, uint32_t older, char path[LIMIT_PATH])
 {
     const struct coord_checkpoint_list *list = c->checkpoint.list;
@@ -141,8 +131,8 @@ struct kept_list {
     size_t count, capacity;
 };
 
-/* Of this job's, else NULL: several jobs may share the folder, and a manifest that cannot be read is
- * nobody's to remove. */
+/* Of this job's, else NULL: several jobs may share the folder, and a manifest that cannot be read
+ * is nobody's to remove. */
 static struct json *order_of(const struct keeping *p, const char *name)
 {
     static const char *const keys[] = {"name", "number", "run", "epoch", "examples"};
@@ -411,17 +401,7 @@ void coord_checkpoint_sweep_step(struct coord *c)
 
 /* ---- publishing ------------------------------------------------------------------------------ */
 
-static const char *const published[] = {"",       "running",     "done",
-                                        "failed", "passed over", "over its limit"};
-
 enum { PUBLISH_NONE, PUBLISH_RUNS, PUBLISH_DONE, PUBLISH_FAILED, PUBLISH_PASSED, PUBLISH_OVER };
-
-const char *coord_checkpoint_published(const struct coord_checkpoint_record *r)
-{
-    return r->published > 0 && r->published < sizeof published / sizeof published[0]
-               ? published[r->published]
-               : NULL;
-}
 
 static void hook_begin(struct coord *c, const char *path, uint32_t record)
 {
@@ -563,7 +543,7 @@ struct json *coord_checkpoint_publish_json(const struct coord *c)
         return NULL;
     struct json *s = json_new_object();
     json_set_string(s, "checkpoint", runs ? k->list->record[k->hook.record].name : r->name);
-    json_set_string(s, "state", runs ? running[k->hook.stop] : published[r->published]);
+    json_set_string(s, "state", runs ? running[k->hook.stop] : coord_checkpoint_published(r));
     if (runs) {
         json_set_number(s, "seconds", (double)(env_now_ns(c->env) - k->hook.since_ns) * 1e-9);
         json_set_number(s, "limit_seconds", (double)k->hook.limit_ns * 1e-9);

@@ -71,7 +71,27 @@ bool coord_checkpoint_age(const struct coord *c, uint64_t *ns)
     return k->list->made > 0 && k->told.newest_s != 0;
 }
 
+uint64_t coord_checkpoint_batches(const struct coord *c)
+{
+    struct wire_WORKER_BEAT sum;
+    uint64_t lanes = 0;
+    coord_member_sums(&c->members, &sum);
+    for (uint32_t l = 0; l < c->job.tasks.lanes; l++)
+        lanes += c->job.tasks.lane[l].mark;
+    return lanes > sum.batches ? lanes : sum.batches;
+}
+
 /* ---- told ------------------------------------------------------------------------------------ */
+
+static const char *const published[] = {"",       "running",     "done",
+                                        "failed", "passed over", "over its limit"};
+
+const char *coord_checkpoint_published(const struct coord_checkpoint_record *r)
+{
+    return r->published > 0 && r->published < sizeof published / sizeof published[0]
+               ? published[r->published]
+               : NULL;
+}
 
 struct json *coord_checkpoint_json(const struct coord *c)
 {
@@ -80,15 +100,15 @@ struct json *coord_checkpoint_json(const struct coord *c)
     struct json *list = json_new_array();
     for (uint32_t i = l->made - count; i < l->made; i++) {
         const struct coord_checkpoint_record *r = &l->record[i % COORD_CHECKPOINTS_MAX];
-        const char *published = coord_checkpoint_published(r);
+        const char *publish = coord_checkpoint_published(r);
         struct json *item = json_new_object();
         json_set_string(item, "name", r->name);
         json_set_int(item, "rows", (int64_t)r->rows);
         json_set_int(item, "bytes", (int64_t)r->bytes);
         json_set_number(item, "seconds", r->seconds);
         json_set_number(item, "held_seconds", r->held_seconds);
-        if (published != NULL) {
-            json_set_string(item, "publish", published);
+        if (publish != NULL) {
+            json_set_string(item, "publish", publish);
             json_set_int(item, "publish_status", r->publish_status);
         }
         json_append(list, item);
@@ -115,9 +135,6 @@ void coord_checkpoint_status(const struct coord *c, struct json *s)
         json_set_int(newest, "bytes", (int64_t)r->bytes);
         json_set(s, "checkpoint", newest);
     }
-    struct json *publish = coord_checkpoint_publish_json(c);
-    if (publish != NULL)
-        json_set(s, "publish", publish);
 }
 
 bool coord_checkpoint_late(const struct coord *c, char *text, size_t bytes)

@@ -211,6 +211,9 @@ char *coord_status_text(struct coord *c)
     json_set_int(s, "worker_deaths", j->at.worker_deaths);
     json_set_int(s, "went_back", j->went_back);
     coord_checkpoint_status(c, s);
+    struct json *publish = coord_checkpoint_publish_json(c);
+    if (publish != NULL)
+        json_set(s, "publish", publish);
     if (waiting(c, missing, sizeof missing))
         json_set_string(s, "waiting", missing);
     if (j->warning[0] != 0)
