@@ -236,8 +236,8 @@ int cli_stop(int argc, char **argv)
         err_wrap(&e, rc, "coordinator %s", coordinator);
     if (rc == 0)
         puts(reply.u.STOP_reply.ends
-                 ? "the job ends behind the batches that are given out, with its "
-                   "report; asked again it ends at once"
+                 ? "the job ends soon: one that grows behind the batches that are given out, any "
+                   "other behind its last checkpoint; asked again it ends at once"
                  : "no job runs there any more");
     cli_ask_close(a);
     return cli_end(rc, &o, &e);

@@ -581,7 +581,8 @@ const struct option_command option_commands[] = {
      "for every job.",
      options_submit, 1},
     {"shoal stop", "end the job of a running cluster early", "[options]",
-     "Ends the running job, which then counts as failed; coordinator, servers and workers stay.",
+     "Ends the running job, behind its last checkpoint where the job has checkpoint.dir; asked "
+     "again, at once. Coordinator, servers and workers stay.",
      NULL, options_stop, 0},
     {"shoal checkpoint", "make, list, check, sign, compare, restore and export checkpoints",
      "VERB [options]", "", NULL, options_none, 0},

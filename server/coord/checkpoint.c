@@ -461,8 +461,9 @@ static bool due(struct coord *c)
 bool coord_checkpoint_end_due(const struct coord *c)
 {
     const struct coord_checkpoint *k = &c->checkpoint;
-    return c->job.spec.checkpoint.at_end && !c->job.spec.train.skip && !k->end_made &&
-           k->end_failed < END_TRIES;
+    const struct job *spec = &c->job.spec;
+    bool asked = spec->checkpoint.at_end || (c->job.stop.asked && spec->checkpoint.dir[0] != 0);
+    return asked && !spec->train.skip && !k->end_made && k->end_failed < END_TRIES;
 }
 
 void coord_checkpoint_missed(struct coord *c)
@@ -499,7 +500,8 @@ static void begin_by_itself(struct coord *c, bool *of)
 static void automatic_step(struct coord *c)
 {
     struct coord_checkpoint *k = &c->checkpoint;
-    if ((c->job.at.phase == PHASE_DIGEST || c->job.grow.ending) && coord_checkpoint_end_due(c)) {
+    bool ends = c->job.at.phase == PHASE_DIGEST || c->job.grow.ending || coord_stop_saves(c);
+    if (ends && coord_checkpoint_end_due(c)) {
         begin_by_itself(c, &k->of_end);
         return;
     }

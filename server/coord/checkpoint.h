@@ -184,7 +184,7 @@ void coord_checkpoint_give_up(struct coord *c, int status, const char *why);
 bool coord_checkpoint_newest(const struct coord *c, uint32_t older, char path[LIMIT_PATH]);
 /* The cut that is being exported; 0: none. */
 uint64_t coord_checkpoint_cut(const struct coord *c);
-/* Whether that of the job's end (checkpoint.at_end) is still to be made. */
+/* Whether that of the job's end (checkpoint.at_end, or stop.h) is still to be made. */
 bool coord_checkpoint_end_due(const struct coord *c);
 /* The job is about to be done: says what it asked for and did not get (coord_missed). */
 void coord_checkpoint_missed(struct coord *c);

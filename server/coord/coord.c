@@ -211,8 +211,7 @@ static int on_report(struct coord *c, struct coord_ask *a)
 static bool stop_again(const struct coord *c, const struct coord_ask *a)
 {
     uint64_t id = a->request->id;
-    return a->request->u.STOP.job_only && id != 0 &&
-           (id == c->stopped.id || id == c->job.grow.stop_id);
+    return a->request->u.STOP.job_only && id != 0 && (id == c->stopped.id || id == c->job.stop.id);
 }
 
 static int on_stop(struct coord *c, struct coord_ask *a)
@@ -222,8 +221,8 @@ static int on_stop(struct coord *c, struct coord_ask *a)
         *ends = a->request->id == c->stopped.id ? c->stopped.ends : true;
         return 0;
     }
-    /* a job without an end has a good one; asked twice it ends at once */
-    *ends = a->request->u.STOP.job_only && coord_grow_stop(c, a->request->id);
+    /* asked twice it ends at once */
+    *ends = a->request->u.STOP.job_only && coord_stop_order(c, a->request->id);
     if (!*ends)
         coord_end_fail(c, SHOAL_E_STOPPED, "stopped by request");
     c->stopped.id = a->request->id;

@@ -27,6 +27,7 @@
 #include "server/coord/objects.h"
 #include "server/coord/replay.h"
 #include "server/coord/sight.h"
+#include "server/coord/stop.h"
 #include "server/coord/taken.h"
 #include "server/coord/task.h"
 #include "server/coord/times.h"
@@ -251,6 +252,7 @@ struct coord_job {
     struct coord_tasks tasks;
     struct coord_objects objects[JOB_SPLITS];
     struct coord_grow grow;
+    struct coord_stop stop;
     struct coord_taken_list taken; /* until its tables are there: what they have learnt */
     struct coord_eval eval;
     uint64_t eval_number;

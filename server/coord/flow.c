@@ -111,6 +111,8 @@ int coord_flow_resume(struct coord *c, struct err *e)
     if (rc == 0)
         rc = coord_submit_asked_load(c, e);
     if (rc == 0)
+        rc = coord_stop_load(c, e);
+    if (rc == 0)
         rc = coord_work_kernel_load(c, e);
     if (rc == 0)
         rc = coord_back_load(c, e);
@@ -432,6 +434,7 @@ void coord_flow_step(struct coord *c)
         coord_guard_ask(c, false);
     coord_cut_tick(c);
     coord_checkpoint_step(c);
+    coord_stop_step(c);
     while (c->fatal == 0 && step(c))
         continue;
 }

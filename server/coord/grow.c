@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STOP_KEY "stop"       /* the number of the job that is to end */
-#define STOP_ID_KEY "stop-id" /* of the question that asked for it */
 #define STORE_FAILED "the coordinator's store failed"
 
 void coord_grow_close(struct coord_grow *g)
@@ -175,7 +173,6 @@ static int record_take(struct coord_job *j, const char *value, size_t bytes, str
 
 int coord_grow_load(const struct coord *c, struct coord_job *j, struct err *e)
 {
-    uint64_t stop = 0;
     void *value;
     size_t bytes;
     if (!coord_grow_on(j))
@@ -191,12 +188,7 @@ int coord_grow_load(const struct coord *c, struct coord_job *j, struct err *e)
         return rc;
     j->at.split[WIRE_TRAIN] = (struct coord_split){
         .rows = j->grow.at.rows, .digest = j->grow.at.digest, .used = 1, .known = 1};
-    rc = coord_store_get_fixed(c->store, STOP_KEY, &stop, sizeof stop, e);
-    j->grow.stop = rc == 0 && stop == j->at.number;
-    if (j->grow.stop)
-        rc = coord_store_get_fixed(c->store, STOP_ID_KEY, &j->grow.stop_id, sizeof j->grow.stop_id,
-                                   e);
-    return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+    return 0;
 }
 
 /* ---- a list ---------------------------------------------------------------------------------- */
@@ -358,7 +350,7 @@ static bool may_list(const struct coord *c, uint64_t worker)
 bool coord_grow_due(const struct coord *c, uint64_t worker)
 {
     uint32_t phase = c->job.at.phase;
-    return coord_grow_on(&c->job) && !c->job.grow.stop && may_list(c, worker) &&
+    return coord_grow_on(&c->job) && !c->job.stop.asked && may_list(c, worker) &&
            (phase == PHASE_TRAIN || phase == PHASE_EVAL || phase == PHASE_GROW);
 }
 
@@ -456,40 +448,11 @@ int coord_grow_round(struct coord *c, const struct coord_split *whole, uint32_t 
 
 /* ---- the end, and what is told --------------------------------------------------------------- */
 
-/* It has begun to train; in SETUP, too: of a coordinator that came back, or of a checkpoint. */
-static bool trains(const struct coord_job *j)
-{
-    switch (j->at.phase) {
-    case PHASE_SETUP:
-        return j->opened == j->at.run || coord_from_resumes(&j->at);
-    case PHASE_LANES:
-    case PHASE_TRAIN:
-    case PHASE_EVAL:
-    case PHASE_GROW:
-        return true;
-    default:
-        return false;
-    }
-}
-
-bool coord_grow_stop(struct coord *c, uint64_t id)
-{
-    struct coord_job *j = &c->job;
-    if (!coord_grow_on(j) || !trains(j) || j->grow.stop)
-        return false;
-    j->grow.stop = true;
-    j->grow.stop_id = id;
-    log_info("job %s is asked to stop: it ends behind the batches that are given out",
-             j->spec.name);
-    return coord_note(c, STOP_ID_KEY, &id, sizeof id) &&
-           coord_put(c, STOP_KEY, &j->at.number, sizeof j->at.number);
-}
-
 bool coord_grow_waits(const struct coord *c, char *text, size_t bytes)
 {
     const struct coord_grow *g = &c->job.grow;
     bool first = c->job.at.phase <= PHASE_INDEX && g->listed_ns != 0 && g->list.count == 0;
-    if (!coord_grow_on(&c->job) || (g->failed[0] == 0 && !first) || g->stop)
+    if (!coord_grow_on(&c->job) || (g->failed[0] == 0 && !first) || c->job.stop.asked)
         return false;
     if (g->failed[0] == 0)
         (void)snprintf(text, bytes,

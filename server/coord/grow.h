@@ -61,9 +61,7 @@ struct coord_grow {
     char failed[ERR_TEXT_MAX];  /* why the last list could not be made; empty: it was */
     void *record;               /* owned: as stored (2) */
     size_t record_bytes;
-    bool stop;        /* the job is to end; stored */
-    uint64_t stop_id; /* by the question of this id; stored; 0: of an older release */
-    bool ending;      /* the checkpoint of its end is waited for: it can still be gone on with */
+    bool ending; /* the checkpoint of its end is waited for: it can still be gone on with */
 };
 
 void coord_grow_close(struct coord_grow *g);
@@ -90,9 +88,6 @@ int coord_grow_take(struct coord *c, struct err *e);
 int coord_grow_round(struct coord *c, const struct coord_split *whole, uint32_t round,
                      struct err *e);
 
-/* `shoal stop`, by the question of this id: the job ends well, soon. False: it has not begun to
- * train, or was told before. */
-bool coord_grow_stop(struct coord *c, uint64_t id);
 /* What it waits for; false: nothing that it should say. */
 bool coord_grow_waits(const struct coord *c, char *text, size_t bytes);
 void coord_grow_json(const struct coord_job *j, struct json *to);

@@ -192,7 +192,7 @@ static double trained_s(const struct coord *c)
 static bool time_over(const struct coord *c)
 {
     double most = c->job.spec.train.max_minutes * 60;
-    return (most > 0 && trained_s(c) >= most) || c->job.grow.stop;
+    return (most > 0 && trained_s(c) >= most) || (c->job.stop.asked && coord_grow_on(&c->job));
 }
 
 static bool time_due(const struct coord *c)
@@ -336,8 +336,8 @@ const char *coord_judge_ended(const struct coord_job *j)
         return "early_stop";
     double most = j->spec.train.max_minutes * 60;
     if (coord_grow_on(j)) /* of an end that was resumed nobody knows that it was asked for */
-        return j->grow.stop || most <= 0 || (double)j->at.train_ns * 1e-9 < most ? "stop"
-                                                                                 : "max_minutes";
+        return j->stop.asked || most <= 0 || (double)j->at.train_ns * 1e-9 < most ? "stop"
+                                                                                  : "max_minutes";
     return j->at.train_rows < j->spec.train.epochs * coord_replay_rows(j) ? "max_minutes"
                                                                           : "epochs";
 }

@@ -373,7 +373,8 @@ static bool waiting(const struct coord *c, char *text, size_t bytes)
         (void)snprintf(text, bytes,
                        "waits for workers: %u of the %u that the job asked for are there",
                        c->members.workers, c->job.at.workers_wanted);
-    else if (!coord_objects_waits(c, text, bytes) && !coord_grow_waits(c, text, bytes))
+    else if (!coord_stop_waits(c, text, bytes) && !coord_objects_waits(c, text, bytes) &&
+             !coord_grow_waits(c, text, bytes))
         (void)coord_stall_waits(c, text, bytes);
     return text[0] != 0;
 }

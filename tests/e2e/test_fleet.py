@@ -115,6 +115,27 @@ def stopped_job_leaves_the_fleet_to_the_next(space):
         assert json.loads((space / "report.json").read_text())["start_from"] == "fleet"
 
 
+def stopped_job_makes_its_last_checkpoint(space):
+    """With a folder of checkpoints it can be gone on with at the very batch, by the words that the status says."""
+    train = synth(space / "train.tsv", 6000, 1)
+    job = job_file(space / "job.yaml", train, **{"train.epochs": 1000, "checkpoint.dir": str(space / "kept")})
+    with Fleet(space) as fleet:
+        state = lambda: json.loads(shoal("status", "--coordinator", fleet.endpoint, "--json").stdout)
+        fleet.worker(job)
+        assert shoal("submit", job, "--coordinator", fleet.endpoint, "--no-wait").returncode == 0
+        within(30, "the job to train", lambda: re.search(r"epoch [2-9], [1-9]", shoal("status", "--coordinator", fleet.endpoint).stdout))
+        told = shoal("stop", "--coordinator", fleet.endpoint)
+        assert told.returncode == 0 and "behind its last checkpoint" in told.stdout, told
+        within(20, "the job to end", lambda: state()["state"] == "stopped")
+        way = re.search(r"stopped by request; --resume (\S+) goes on", state()["error"]).group(1)
+        stood = json.loads((pathlib.Path(way) / "manifest.json").read_text())
+        assert stood["epoch"] > 1 and stood["phase"] != "tables", stood
+        fleet.worker(job)
+        on = shoal("submit", job, "--coordinator", fleet.endpoint, "--resume", way, "--set", f"train.epochs={stood['epoch'] + 1}", "--set", "fresh=all")
+        report = json.loads((space / "report.json").read_text())
+        assert on.returncode == 0 and report["from"] == way and report["examples"] == (stood["epoch"] + 1) * 6000, (on, report["examples"])
+
+
 def a_job_without_checkpoints_is_told_what_it_may_lose(space):
     """One sentence at submit: what a lost disk takes, and the keys that mend it; those keys are tried. One that makes them, or trains nothing, is told
     nothing, nor is a replay, which makes one a day."""
@@ -270,7 +291,7 @@ def slow_work_of_some_shards_leaves_threads_to_the_others(space):
 
 if __name__ == "__main__":
     main([durability_is_the_servers_word, a_worker_of_a_file_waits_for_each_job, submitted_job_is_shown_until_its_end, submit_tells_of_its_own_job_alone,
-          stopped_job_leaves_the_fleet_to_the_next, a_job_without_checkpoints_is_told_what_it_may_lose,
+          stopped_job_leaves_the_fleet_to_the_next, stopped_job_makes_its_last_checkpoint, a_job_without_checkpoints_is_told_what_it_may_lose,
           a_job_begins_with_what_the_last_one_left, a_job_drops_what_the_last_one_left, a_restore_drops_nothing_unasked,
           a_field_called_all_is_not_meant, failed_job_ends_submit_with_its_status,
           ended_run_shows_its_report, slow_work_of_some_shards_leaves_threads_to_the_others])

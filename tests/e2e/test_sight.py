@@ -244,7 +244,7 @@ def a_rate_is_told_or_none(space):
     fleet, job = begun(space)
     with fleet:
         assert shoal("stop", "--coordinator", fleet.endpoint).returncode == 0
-        within(20, "the job to end", lambda: fleet.state()["state"] == "failed")
+        within(20, "the job to end", lambda: fleet.state()["state"] == "stopped")
         worker(fleet, job, "w3")
         assert shoal("submit", job, "--coordinator", fleet.endpoint, "--no-wait", "--start-from", "fleet").returncode == 0
         seen = []

@@ -265,7 +265,7 @@ static void log_grow(void)
         part_move(parts, "held", "part");
         parts++;
     } else {
-        (void)coord_grow_stop(c, 1);
+        (void)coord_stop_order(c, 1);
     }
 }
 

@@ -632,6 +632,67 @@ START_TEST(checkpoint_of_a_log_that_grows_by_a_coordinator_that_did_not_see_it)
 }
 END_TEST
 
+/* A job that `shoal stop` ends is told as stopped; its last checkpoint goes on at the very batch:
+ * of training (0 to 4), of an evaluation (5), of the test (6). */
+START_TEST(stopped_job_makes_its_last_checkpoint)
+{
+    static const char train[] = "epochs: 2, consistency: ssp";
+    char path[LIMIT_PATH], *said;
+    rig_start(train, "", NULL);
+    if (_i < 5)
+        run_batches(5 + 40 * (uint32_t)_i);
+    while (_i >= 5 && r.coord->job.at.phase != (_i == 5 ? PHASE_EVAL : PHASE_TEST))
+        ck_assert(sim_step(r.sim));
+    ck_assert(coord_stop_order(r.coord, 1));
+    said = coord_status_text(r.coord);
+    ck_assert_ptr_nonnull(strstr(said, "its last checkpoint is made first"));
+    free(said);
+    if (_i == 2) { /* the order is stored */
+        coord_kill();
+        coord_start();
+        r.client.state = WIRE_JOB_NONE;
+    }
+    ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 20 * SECOND, job_over, NULL));
+    ck_assert_str_eq(coord_phase_name(r.coord), "stopped");
+    (void)snprintf(path, sizeof path, "%s/000001", folder);
+    ck_assert_ptr_nonnull(strstr(r.coord->job.at.text, path));
+    ck_assert(!manifest_tables(manifest_of(path)));
+    ck_assert_uint_eq(entries(""), 1);
+    rig_stop();
+    rig_start(train, "", path);
+    job_done();
+    rows_once(2);
+    rig_stop();
+}
+END_TEST
+
+/* It ends at once: asked a second time (0), before it trains (1), where a server is away (2), where
+ * it has no folder (3); one that cannot be made does not hold it up for ever (4). */
+START_TEST(stopped_job_ends_without_a_checkpoint)
+{
+    rig_start("epochs: 2, consistency: ssp", "", NULL);
+    run_batches(_i == 1 ? 0 : 20);
+    if (_i == 1)
+        while (r.coord->job.at.phase != PHASE_SETUP)
+            ck_assert(sim_step(r.sim));
+    if (_i == 2)
+        r.coord->members.shard[0].set_up = false;
+    if (_i == 3)
+        r.coord->job.spec.checkpoint.dir[0] = 0;
+    if (_i == 4)
+        r.coord->checkpoint.end_failed = 100;
+    ck_assert(coord_stop_order(r.coord, 1) == (_i == 0 || _i == 4));
+    ck_assert(!coord_stop_order(r.coord, 2));
+    if (_i == 4) {
+        ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 2 * SECOND, job_over, NULL));
+        ck_assert_ptr_nonnull(strstr(r.coord->job.at.text, "it has no last checkpoint"));
+        ck_assert_str_eq(coord_phase_name(r.coord), "stopped");
+    }
+    ck_assert_uint_eq(entries(""), 0);
+    rig_stop();
+}
+END_TEST
+
 /* It is asked to stop while it evaluates within a round: what is left of the round is gone on
  * with. */
 START_TEST(checkpoint_of_the_end_within_a_round_is_gone_on_with)
@@ -642,7 +703,7 @@ START_TEST(checkpoint_of_the_end_within_a_round_is_gone_on_with)
         ck_assert(sim_step(r.sim));
     ck_assert(coord_epoch_open(&r.coord->job));
     grows();
-    ck_assert(coord_grow_stop(r.coord, 1));
+    ck_assert(coord_stop_order(r.coord, 1));
     job_done();
     double examples = report_number("examples");
     ck_assert_double_lt(examples, 1005);
@@ -2475,6 +2536,8 @@ int main(void)
     tcase_add_test(t, checkpoint_cuts_that_were_given_up_go_at_registration);
     tcase_add_test(t, checkpoint_waits_for_a_server_that_is_away);
     tcase_add_test(t, checkpoint_cuts_given_up_ask_nothing_of_who_is_away);
+    tcase_add_loop_test(t, stopped_job_makes_its_last_checkpoint, 0, 7);
+    tcase_add_loop_test(t, stopped_job_ends_without_a_checkpoint, 0, 5);
     tcase_add_loop_test(t, checkpoint_goes_on_at_the_very_batch, 0, 10);
     tcase_add_test(t, checkpoint_of_an_evaluation_goes_on);
     tcase_add_loop_test(t, checkpoint_goes_on_with_the_best_epoch, 0, 3);

@@ -209,12 +209,14 @@ START_TEST(each_is_taken_once_and_a_lesser_name_too)
     c->job.grow = (struct coord_grow){0};
     ck_assert_int_eq(coord_grow_load(c, &c->job, &e), 0);
     ck_assert_mem_eq(c->job.grow.record, was.record, was.record_bytes);
-    ck_assert(!c->job.grow.stop && c->job.grow.stop_id == 0);
-    ck_assert(coord_grow_stop(c, 99));
+    ck_assert(!c->job.stop.asked && c->job.stop.id == 0);
+    ck_assert(coord_stop_order(c, 99));
     coord_grow_close(&c->job.grow);
     ck_assert_int_eq(coord_grow_load(c, &c->job, &e), 0);
-    ck_assert(c->job.grow.stop && c->job.grow.stop_id == 99);
-    c->job.grow.stop = false;
+    c->job.stop = (struct coord_stop){0};
+    ck_assert_int_eq(coord_stop_load(c, &e), 0);
+    ck_assert(c->job.stop.asked && c->job.stop.id == 99);
+    c->job.stop.asked = false;
     ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].object[0].rows, 5);
     ck_assert_uint_eq(c->job.at.split[WIRE_TRAIN].rows, 5);
     coord_grow_close(&was);
@@ -389,9 +391,9 @@ START_TEST(a_job_that_trains_is_asked_to_stop)
         c->job.at.epoch = 1;
         c->job.opened = cases[i].opened;
         c->job.at.from = cases[i].from;
-        ck_assert_msg(coord_grow_stop(c, 1) == cases[i].ends, "case %zu", i);
-        ck_assert(c->job.grow.stop == cases[i].ends);
-        ck_assert(!coord_grow_stop(c, 2)); /* asked twice it ends at once */
+        ck_assert_msg(coord_stop_order(c, 1) == cases[i].ends, "case %zu", i);
+        ck_assert(c->job.stop.asked == cases[i].ends);
+        ck_assert(!coord_stop_order(c, 2)); /* asked twice it ends at once */
         end();
     }
 }

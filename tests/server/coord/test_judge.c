@@ -243,7 +243,7 @@ START_TEST(judge_says_what_ended_a_log_that_grows)
     c.job.at.train_ns = UINT64_C(90000000000);
     for (uint32_t asked = 0; asked <= 1; asked++) {
         static const double minutes[] = {0, 1, 1.5, 2};
-        c.job.grow.stop = asked == 1;
+        c.job.stop.asked = asked == 1;
         for (uint32_t i = 0; i < 4; i++) {
             c.job.spec.train.max_minutes = minutes[i];
             ck_assert_str_eq(coord_judge_ended(&c.job),

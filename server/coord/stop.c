@@ -1,0 +1,106 @@
+/* stop.c: an order that the job is to end; stop.h. */
+#include "server/coord/stop.h"
+#include "proto/base/log.h"
+#include "server/coord/core.h"
+#include "server/coord/phase.h"
+#include "server/coord/saved.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define STOP_KEY "stop"       /* the number of the job that is to end */
+#define STOP_ID_KEY "stop-id" /* of the question that asked for it */
+/* for a checkpoint of very large tables; who has not the time asks again */
+#define STOP_MAX_NS UINT64_C(600000000000)
+
+int coord_stop_load(struct coord *c, struct err *e)
+{
+    struct coord_stop *s = &c->job.stop;
+    uint64_t stop = 0;
+    int rc = coord_store_get_fixed(c->store, STOP_KEY, &stop, sizeof stop, e);
+    *s = (struct coord_stop){.asked = rc == 0 && stop == c->job.at.number,
+                             .since_ns = env_now_ns(c->env)};
+    if (s->asked)
+        rc = coord_store_get_fixed(c->store, STOP_ID_KEY, &s->id, sizeof s->id, e);
+    return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+}
+
+/* It has begun to train; in SETUP, too: of a coordinator that came back, or of a checkpoint. */
+static bool trains(const struct coord_job *j)
+{
+    switch (j->at.phase) {
+    case PHASE_SETUP:
+        return j->opened == j->at.run || coord_from_resumes(&j->at);
+    case PHASE_LANES:
+    case PHASE_TRAIN:
+    case PHASE_EVAL:
+    case PHASE_GROW:
+        return true;
+    case PHASE_CUT:
+    case PHASE_RESTORE:
+    case PHASE_TEST:
+    case PHASE_DIGEST: /* one that grows ends already */
+        return !coord_grow_on(j);
+    default:
+        return false;
+    }
+}
+
+/* Whether there is something to be done before the job ends. */
+static bool orderly(const struct coord *c)
+{
+    const struct coord_job *j = &c->job;
+    if (!trains(j) || coord_grow_on(j))
+        return trains(j);
+    return j->spec.checkpoint.dir[0] != 0 && !j->spec.train.skip && coord_server_away(c) == NULL;
+}
+
+bool coord_stop_order(struct coord *c, uint64_t id)
+{
+    struct coord_job *j = &c->job;
+    if (j->stop.asked || !orderly(c))
+        return false;
+    j->stop = (struct coord_stop){.asked = true, .id = id, .since_ns = env_now_ns(c->env)};
+    log_info("job %s is asked to stop: it ends behind %s", j->spec.name,
+             coord_grow_on(j) ? "the batches that are given out" : "its last checkpoint");
+    return coord_note(c, STOP_ID_KEY, &id, sizeof id) &&
+           coord_put(c, STOP_KEY, &j->at.number, sizeof j->at.number);
+}
+
+bool coord_stop_saves(const struct coord *c)
+{
+    return c->job.stop.asked && !coord_grow_on(&c->job) && coord_saved_phase(c->job.at.phase);
+}
+
+static void end(struct coord *c)
+{
+    const struct coord_checkpoint *k = &c->checkpoint;
+    char path[LIMIT_PATH];
+    if (k->end_made && coord_checkpoint_newest(c, 0, path))
+        coord_end_fail(c, SHOAL_E_STOPPED, "stopped by request; --resume %.400s goes on", path);
+    else
+        coord_end_fail(c, SHOAL_E_STOPPED, "stopped by request; it has no last checkpoint: %.400s",
+                       k->end_why.status != 0 ? k->end_why.text : "there was none in time");
+}
+
+void coord_stop_step(struct coord *c)
+{
+    const struct coord_job *j = &c->job;
+    if (!j->stop.asked || coord_grow_on(j) || coord_phase_over(c))
+        return;
+    bool due = coord_checkpoint_end_due(c) || coord_checkpoint_busy(c);
+    if (!due || env_now_ns(c->env) - j->stop.since_ns > STOP_MAX_NS)
+        end(c);
+}
+
+bool coord_stop_waits(const struct coord *c, char *text, size_t bytes)
+{
+    if (!c->job.stop.asked || !coord_phase_running(c))
+        return false;
+    (void)snprintf(text, bytes,
+                   "waits for its end: shoal stop asked for it, and %s; a second "
+                   "shoal stop ends it at once",
+                   coord_grow_on(&c->job) ? "batches that are given out are trained first"
+                                          : "its last checkpoint is made first");
+    return true;
+}

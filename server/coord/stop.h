@@ -1,0 +1,43 @@
+/* stop.h: `shoal stop`: an order that the job is to end.
+ *
+ *   the first one:   a log that grows -> its good end: trained behind the batches given out, DONE
+ *                    trains, and has a folder of checkpoints -> one more, then FAILED
+ *                    any other -> FAILED at once
+ *   a second one:    FAILED at once
+ *
+ * FAILED with the status STOPPED is told as "stopped" (phase.h). The last checkpoint is that of
+ * checkpoint.at_end (checkpoint.h), made while the job trains, so the job can be gone on with at
+ * the very batch. It is tried as often as that, for STOP_MAX_NS at most; training goes on
+ * meanwhile. The order is stored: a coordinator that starts again obeys it.
+ *
+ * Thread: the coordinator's loop. */
+#ifndef SERVER_COORD_STOP_H
+#define SERVER_COORD_STOP_H
+
+#include "proto/base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct coord;
+
+struct coord_stop {
+    bool asked;        /* the job is to end; stored */
+    uint64_t id;       /* by the question of this id; stored; 0: of an older release */
+    uint64_t since_ns; /* that this coordinator knows it */
+};
+
+/* Whether the job at hand was told to stop. */
+int coord_stop_load(struct coord *c, struct err *e);
+/* By the question of this id. True: the job ends soon, in order. False: nothing is to be waited
+ * for, or it was told before: the caller ends it. */
+bool coord_stop_order(struct coord *c, uint64_t id);
+/* Whether the last checkpoint of a job that is to stop can be made now. */
+bool coord_stop_saves(const struct coord *c);
+/* Ends the job once its last checkpoint is there, or is not waited for any longer. */
+void coord_stop_step(struct coord *c);
+/* A sentence for the status; false: no order. */
+bool coord_stop_waits(const struct coord *c, char *text, size_t bytes);
+
+#endif
