@@ -66,6 +66,7 @@ static void log_look(const struct child *c, struct said *s)
 void local_said(const struct local *l)
 {
     struct said s = {.count = 0};
+    fflush(stdout); /* the report ends its line before these begin theirs, on one terminal */
     for (int i = 0; i < l->children; i++)
         log_look(&l->child[i], &s);
     if (s.more > 0)

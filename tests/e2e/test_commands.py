@@ -263,11 +263,13 @@ def typed(home, command, words):
 def commands_of_all_pages_run(space):
     home = home_make(space)
     kept = [c["name"] for c in json.loads(shoal("checkpoint", "list", home / "runs/kept/checkpoints", "--json").stdout)]
-    if len(kept) < 2:
+    # --resume with another data.valid is refused where the checkpoint was made in the middle of an evaluation
+    middle = [name for name in kept[:-1] if json.loads((home / "runs/kept/checkpoints" / name / "manifest.json").read_text())["phase"] == "train"]
+    if not middle:
         raise TooShort(kept)
     going = Run(job_file(home / "going.yaml", home / "day_0.tsv", **{"train.epochs": 100000}), space / "going")
     within(60, "the other run to train", lambda: "epoch" in going.output() and going.sockets())
-    words = {"VALUE": (home / "day_0.tsv").read_text().split("\n", 1)[0].split("\t")[14], "MIDDLE": kept[0], "LAST": kept[-1],
+    words = {"VALUE": (home / "day_0.tsv").read_text().split("\n", 1)[0].split("\t")[14], "MIDDLE": middle[0], "LAST": kept[-1],
              "tcp://GOING": f"ipc://{next(s for s in going.sockets() if s.endswith('coordinator'))}"}
     done = 0
     for page, text in pages().items():

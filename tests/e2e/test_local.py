@@ -116,7 +116,8 @@ def what_the_daemons_warned_of_is_told_at_the_end(space):
                 pass
         assert run.wait() == 0, run.output()
     said = [line for line in run.output().splitlines() if line.startswith(("coordinator: ", "server-0: "))]
-    assert any(" is given up" in line for line in said) and 0 < len(said) == len(set(said)) <= 10, run.output()
+    # the step of a checkpoint that meets the full disk goes by the moment
+    assert any(" is given up" in line or "no checkpoint could be begun" in line for line in said) and 0 < len(said) == len(set(said)) <= 10, run.output()
     assert not re.search("epoch [01]   0 examples", run.output()), run.output()
 
 
