@@ -497,10 +497,16 @@ static void begin_by_itself(struct coord *c, bool *of)
         begin_failed(c, rc, e.text);
 }
 
+/* A job that is to stop can be saved as it stands (stop.h); one that grows: grow.ending. */
+static bool stop_saves(const struct coord_job *j)
+{
+    return j->stop.asked && !coord_grow_on(j) && coord_saved_phase(j->at.phase);
+}
+
 static void automatic_step(struct coord *c)
 {
     struct coord_checkpoint *k = &c->checkpoint;
-    bool ends = c->job.at.phase == PHASE_DIGEST || c->job.grow.ending || coord_stop_saves(c);
+    bool ends = c->job.at.phase == PHASE_DIGEST || c->job.grow.ending || stop_saves(&c->job);
     if (ends && coord_checkpoint_end_due(c)) {
         begin_by_itself(c, &k->of_end);
         return;

@@ -3,7 +3,6 @@
 #include "proto/base/log.h"
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
-#include "server/coord/saved.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -65,11 +64,6 @@ bool coord_stop_order(struct coord *c, uint64_t id)
              coord_grow_on(j) ? "the batches that are given out" : "its last checkpoint");
     return coord_note(c, STOP_ID_KEY, &id, sizeof id) &&
            coord_put(c, STOP_KEY, &j->at.number, sizeof j->at.number);
-}
-
-bool coord_stop_saves(const struct coord *c)
-{
-    return c->job.stop.asked && !coord_grow_on(&c->job) && coord_saved_phase(c->job.at.phase);
 }
 
 static void end(struct coord *c)

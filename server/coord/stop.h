@@ -33,8 +33,6 @@ int coord_stop_load(struct coord *c, struct err *e);
 /* By the question of this id. True: the job ends soon, in order. False: nothing is to be waited
  * for, or it was told before: the caller ends it. */
 bool coord_stop_order(struct coord *c, uint64_t id);
-/* Whether the last checkpoint of a job that is to stop can be made now. */
-bool coord_stop_saves(const struct coord *c);
 /* Ends the job once its last checkpoint is there, or is not waited for any longer. */
 void coord_stop_step(struct coord *c);
 /* A sentence for the status; false: no order. */
