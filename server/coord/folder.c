@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Files that are removed in one call: on a file system of a network each takes milliseconds, and
@@ -100,6 +101,11 @@ static int claim_once(struct coord_folder_claim *claim, bool alone, bool *gone)
     return -1;
 }
 
+/* A coordinator whose job is over gives the folder back off its loop, a moment after it has said
+ * so: for that long another one asks again. */
+enum { CLAIM_LOOKS = 20 };
+static const struct timespec CLAIM_LOOK = {.tv_nsec = 50000000};
+
 static int disk_claim(const char *dir, const char *job, bool alone,
                       struct coord_folder_claim *claim, struct err *e)
 {
@@ -110,10 +116,16 @@ static int disk_claim(const char *dir, const char *job, bool alone,
         claim->path[0] = 0;
         return err_set(e, SHOAL_E_TOO_BIG, "the path %s is too long", dir);
     }
-    do {
+    for (int looks = 0; looks < CLAIM_LOOKS; looks += !gone) {
         if (claim_once(claim, alone, &gone) == 0)
             return 0;
-    } while (gone);
+        if (!gone && errno != EWOULDBLOCK)
+            break;
+        if (!gone && looks + 1 < CLAIM_LOOKS) {
+            (void)nanosleep(&CLAIM_LOOK, NULL);
+            errno = EWOULDBLOCK;
+        }
+    }
     int rc = errno == EWOULDBLOCK
                  ? err_set(e, SHOAL_E_CANTCREATE,
                            "another coordinator trains a job named %s with checkpoints in %s, and "

@@ -126,7 +126,7 @@ static void a_checkpoint_notes_what_is_not_of_its_instant(void)
 static void a_checkpoint_begins_beside_another(void)
 {
     coord_make();
-    c->checkpoint.making = calloc(1, 1);
+    c->checkpoint.making = calloc(1, sizeof *c->checkpoint.making);
     checkpoint_ask();
 }
 

@@ -5,6 +5,7 @@
 
 #include <check.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -165,6 +166,27 @@ START_TEST(folder_of_a_job_is_of_one_that_removes)
 END_TEST
 
 /* Whoever opened the file before its holder took it away has locked nothing. */
+static void *give_back(void *claim)
+{
+    const struct timespec moment = {.tv_nsec = 200000000};
+    (void)nanosleep(&moment, NULL);
+    ops->disclaim(claim);
+    return NULL;
+}
+
+/* A coordinator says that its job is over, and gives the folder back a moment later. */
+START_TEST(folder_of_a_job_that_is_over_is_waited_for)
+{
+    struct coord_folder_claim one = {.fd = 0}, two = one;
+    pthread_t other;
+    ck_assert_int_eq(ops->claim(root, "ctr", true, &one, NULL), 0);
+    ck_assert_int_eq(pthread_create(&other, NULL, give_back, &one), 0);
+    ck_assert_int_eq(ops->claim(root, "ctr", true, &two, NULL), 0);
+    ck_assert_int_eq(pthread_join(other, NULL), 0);
+    ops->disclaim(&two);
+}
+END_TEST
+
 static struct coord_folder_claim rival;
 
 static int rival_open(const char *path, int flags, mode_t mode)
@@ -426,6 +448,7 @@ int main(void)
     tcase_add_test(t, folder_that_is_read_is_not_removed);
     tcase_add_test(t, folder_that_is_removed_is_not_read);
     tcase_add_test(t, folder_of_a_job_is_of_one_that_removes);
+    tcase_add_test(t, folder_of_a_job_that_is_over_is_waited_for);
     tcase_add_test(t, folder_of_a_job_is_not_held_by_a_file_that_is_gone);
     tcase_add_test(t, folder_opened_loses_its_leftovers);
     tcase_add_test(t, folder_of_others_is_never_removed);
