@@ -260,12 +260,14 @@ def the_coordinators_key_is_changed_while_all_run(space):
         daemon.terminate()
         daemon.wait(30)
         f.coordinator("--set", f"keys={space / 'next.key'}")
-        at = within(20, "an administrator to be answered", trained)
+        at = within(60, "an administrator to be answered", trained)
         within(30, "the job to go on", lambda: trained() > at)
         assert f.daemons["server"].poll() is None and worker.poll() is None and f.said("server").count("1 shards ready") == 1
         for who in ("server", "worker"):
             within(10, f"{who} to say so", lambda who=who: "ends the handshake: its key is not one of the two" in f.said(who))
-        within(10, "the coordinator to say so", lambda: "a handshake of 127.0.0.1 failed: it takes us for the holder of another key" in f.said("coordinator"))
+        # "a peer" where its connection was closed before its address could be asked for
+        within(10, "the coordinator to say so", lambda: re.search(
+            "a handshake of (127.0.0.1|a peer) failed: it takes us for the holder of another key", f.said("coordinator")))
         assert f.said("coordinator").count("takes us for the holder of another key") <= 2
         got = f.ask("srv", "status") # which pins the old one alone
         assert got.returncode == 69 and "ends the handshake: its key is not the one" in got.stderr, got
