@@ -162,7 +162,7 @@ static void measure_tiles(FILE *out, const struct json *v, const char *split)
     tile(out, name, n(report_page_number(v, "calibration"), 3, value), more);
 }
 
-/* Of a replay, whose days are scored before they are learnt. */
+/* A replay scores each day before it learns it: the tiles are those of its last day. */
 static void day_tiles(FILE *out, const struct json *r)
 {
     const struct json *days = json_get(r, "replay.days");

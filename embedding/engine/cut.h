@@ -37,7 +37,7 @@ int cut_recover(struct engine *g, const struct cut_source *source,
                 uint64_t *const base[LIMIT_TABLES], struct runs *runs, struct err *e);
 /* DIR/cuts/CUT and `tail`, LIMIT_PATH long at most. */
 void cut_path(const struct engine *g, uint64_t cut, const char *tail, char *out);
-/* cut_ahead.c: no more is written ahead; who asked for it is told. */
+/* cut_ahead.c: ends the writing ahead, and answers the request that began it. */
 void cut_ahead_end(struct engine *g);
 struct mem_cut *cut_mem_find(struct engine *g, uint64_t cut); /* or NULL */
 void cut_mem_drop(struct engine *g, uint64_t cut);

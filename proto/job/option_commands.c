@@ -399,7 +399,7 @@ static const struct config_key options_report[] = {
                                 .text = "read an event file through and say what is in it"         \
     }
 
-/* Of daemons. */
+/* --check of a daemon reads its files and starts nothing. */
 #define OPTION_CHECK_START                                                                         \
     {                                                                                              \
         "check", CONFIG_BOOL,                                                                      \

@@ -164,10 +164,12 @@ int coord_errand_check(const struct coord *c, const char *folder, struct err *e)
     bool full = c->errands.count >= COORD_ERRAND_LIST;
     const struct coord_errand *h = hanging(c, full ? "" : folder);
     if (h == NULL)
-        return full ? err_set(e, SHOAL_E_BUSY, "too much is being done in folders of checkpoints")
+        return full ? err_set(e, SHOAL_E_BUSY,
+                              "too much is being done in folders of checkpoints: ask "
+                              "again in a moment")
                     : 0;
     hang_text(c, h, text, sizeof text);
-    return err_set(e, SHOAL_E_UNAVAILABLE, "%s", text);
+    return err_set(e, SHOAL_E_UNAVAILABLE, "%s: look at its file system, and ask again", text);
 }
 
 int coord_errand_start(struct coord *c, struct coord_errand *r, coord_errand_done done,
@@ -188,7 +190,7 @@ int coord_errand_start(struct coord *c, struct coord_errand *r, coord_errand_don
     return rc;
 }
 
-/* It is given up by who waits for it. */
+/* The owner gives the errand up: it has waited for COORD_ERRAND_MOST_NS. */
 static void errand_late(struct coord *c, struct coord_errand *r)
 {
     char text[ERR_TEXT_MAX];

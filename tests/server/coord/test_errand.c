@@ -155,7 +155,8 @@ START_TEST(errand_of_another_folder_does_not_wait_for_one_that_hangs)
     back(1);
     ck_assert(trip[2].told == 1 && trip[2].rc == 0 && trip[1].runs == 0);
     ck_assert_int_eq(start(3, "/a"), SHOAL_E_UNAVAILABLE);
-    ck_assert_str_eq(trip[3].text, "checkpoint folder /a has not answered for 7 s");
+    ck_assert_str_eq(trip[3].text, "checkpoint folder /a has not answered for 7 s: look at its "
+                                   "file system, and ask again");
     coord_errand_leave(c, &trip[2].errand);
     back(1);
     back(0); /* it answers again */
