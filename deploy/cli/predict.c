@@ -4,7 +4,8 @@
  *   --from fleet        its coordinator is asked; a job may be going on, reads never write
  *   --from RUN          a running one is asked likewise; of one that has ended coordinator and
  *                       servers are started on its folders
- *   --from CHECKPOINT   a cluster of this verb's own loads it, in memory (train.skip)
+ *   --from CHECKPOINT   a cluster of this verb's own loads it, in memory (train.skip); it stays for
+ *                       as long as the verb takes, for every worker reads the job file in it
  *
  * Workers score a part each, and the parts one behind another are the file: the same bytes however
  * many there are. */
@@ -16,6 +17,7 @@
 #include "proto/base/text.h"
 #include "proto/job/bad_lines.h"
 #include "proto/job/manifest.h"
+#include "proto/job/reading.h"
 #include "proto/job/score_format.h"
 #include "proto/metric/unseen.h"
 
@@ -38,6 +40,7 @@ struct predict {
     enum score_format format;
     char job[LIMIT_PATH]; /* file of the job, as the line says or where the tables come from */
     char coordinator[256];
+    int reading; /* the checkpoint's lock */
     /* `data.cache=...` of a checkpoint, whose job's may be another machine's, or of a moved run */
     struct string_list cache;
     const char **more; /* owned (count): arguments of every worker */
@@ -116,7 +119,9 @@ static int checkpoint_open(struct predict *p, struct err *e)
     struct string_list *line = l->set, only = {0};
     char *text = NULL, run[LIMIT_PATH + 8];
     int workers = l->workers, job_status = 0;
-    int rc = begin_find(p->from, true, &l->begin, e); /* where its batches stood is all the same */
+    int rc = reading_begin(p->from, &p->reading, e);
+    if (rc == 0)
+        rc = begin_find(p->from, true, &l->begin, e); /* where its batches stood is all the same */
     l->workers = 1;                                   /* declares the tables */
     l->restart = false;                               /* a server that dies has lost its rows */
     for (size_t i = 0; i < line->count && rc == 0; i++)
@@ -447,7 +452,7 @@ static int line_check(struct predict *p, struct err *e)
 
 static int scores_main(const char *command, bool predicts, int argc, char **argv)
 {
-    static struct predict p;
+    static struct predict p = {.reading = READING_NONE};
     struct option_line o;
     struct err e = {0};
     int rc = cli_options(command, argc, argv, &o, &e);
@@ -489,6 +494,7 @@ static int scores_main(const char *command, bool predicts, int argc, char **argv
     if (p.parts[0] != 0)
         (void)file_remove_tree(p.parts);
     local_scratch_remove(&p.l, rc == SHOAL_E_UNAVAILABLE && strstr(e.text, p.l.scratch) != NULL);
+    reading_end(&p.reading);
     job_free(&p.l.job);
     config_list_free(&p.cache);
     free(p.more);
