@@ -20,6 +20,7 @@ _shoal()
         'shoal checkpoint diff') at=$word ;;
         'shoal checkpoint restore') at=$word ;;
         'shoal checkpoint export') at=$word ;;
+        'shoal checkpoint remove') at=$word ;;
         'shoal predict') at=$word ;;
         'shoal eval') at=$word ;;
         'shoal status') at=$word ;;
@@ -45,7 +46,7 @@ _shoal()
     'shoal sweep') words='--set --dir --at-once --metric --servers --workers --help' ;;
     'shoal submit') words='--coordinator --keys --workers --set --resume --start-from --from --warm-start --no-wait --help' ;;
     'shoal stop') words='--coordinator --keys --help' ;;
-    'shoal checkpoint') words='create list verify sign diff restore export --help' ;;
+    'shoal checkpoint') words='create list verify sign diff restore export remove --help' ;;
     'shoal checkpoint create') words='--coordinator --keys --run-dir --json --help' ;;
     'shoal checkpoint list') words='--json --help' ;;
     'shoal checkpoint verify') words='--signers --help' ;;
@@ -53,6 +54,7 @@ _shoal()
     'shoal checkpoint diff') words='--json --help' ;;
     'shoal checkpoint restore') words='--coordinator --keys --workers --set --no-wait --help' ;;
     'shoal checkpoint export') words='--out --format --state --help' ;;
+    'shoal checkpoint remove') words='--coordinator --keys --run-dir --help' ;;
     'shoal predict') words='--from --coordinator --keys --in --out --format --column --workers --servers --set --help' ;;
     'shoal eval') words='--from --coordinator --keys --in --split --servers --set --help' ;;
     'shoal status') words='--coordinator --keys --run-dir --json --help' ;;
@@ -131,6 +133,9 @@ _shoal()
     'shoal checkpoint restore --set') words=''; file=yes ;;
     'shoal checkpoint export --out') words=''; file=yes ;;
     'shoal checkpoint export --format') words='tsv csv binary'; file=yes ;;
+    'shoal checkpoint remove --coordinator') words=''; file=yes ;;
+    'shoal checkpoint remove --keys') words=''; file=yes ;;
+    'shoal checkpoint remove --run-dir') words=''; file=yes ;;
     'shoal predict --from') words=''; file=yes ;;
     'shoal predict --coordinator') words=''; file=yes ;;
     'shoal predict --keys') words=''; file=yes ;;

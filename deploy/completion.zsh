@@ -18,6 +18,7 @@ while (( CURRENT > 2 )); do
     ('shoal checkpoint diff') ;;
     ('shoal checkpoint restore') ;;
     ('shoal checkpoint export') ;;
+    ('shoal checkpoint remove') ;;
     ('shoal predict') ;;
     ('shoal eval') ;;
     ('shoal status') ;;
@@ -44,7 +45,7 @@ case $at in
         takes=(
             '--help[this text]'
             '--version[print it]'
-            '1:verb:((local\:"run a job on this machine: coordinator, servers and workers over loopback" replay\:"take a log in the order in which things happened" sweep\:"run a job in variants and compare them" submit\:"hand a job to a running cluster and show it until it ends" stop\:"end the job of a running cluster early" checkpoint\:"make, list, check, sign, compare, restore and export checkpoints" predict\:"score an input, a line a row, by a fleet, a run or a checkpoint" eval\:"measure an input by a fleet, a run or a checkpoint" status\:"what a cluster is doing, or how a run ended" doctor\:"who owns what in a cluster, and what does not fit" digest\:"rows and digest of each table" tables\:"what is in the tables, what a rule would keep, what a log will need" inspect\:"one row: weights, optimizer state, statistics, tablet, shard" blame\:"which pushes changed a row, computed by whom, from which rows of the input" erase\:"rows gone for good, with a receipt" drop\:"a field that no job has any more gone from a fleet" keygen\:"make a key, of a daemon or a person" report\:"a report.json as a page of HTML" convert\:"write a log'\''s parsed examples to an event file" synth\:"write a made-up click log whose best possible AUC is known" bench\:"measure pull, push and training on this machine"))'
+            '1:verb:((local\:"run a job on this machine: coordinator, servers and workers over loopback" replay\:"take a log in the order in which things happened" sweep\:"run a job in variants and compare them" submit\:"hand a job to a running cluster and show it until it ends" stop\:"end the job of a running cluster early" checkpoint\:"make, list, check, sign, compare, restore, export and remove checkpoints" predict\:"score an input, a line a row, by a fleet, a run or a checkpoint" eval\:"measure an input by a fleet, a run or a checkpoint" status\:"what a cluster is doing, or how a run ended" doctor\:"who owns what in a cluster, and what does not fit" digest\:"rows and digest of each table" tables\:"what is in the tables, what a rule would keep, what a log will need" inspect\:"one row: weights, optimizer state, statistics, tablet, shard" blame\:"which pushes changed a row, computed by whom, from which rows of the input" erase\:"rows gone for good, with a receipt" drop\:"a field that no job has any more gone from a fleet" keygen\:"make a key, of a daemon or a person" report\:"a report.json as a page of HTML" convert\:"write a log'\''s parsed examples to an event file" synth\:"write a made-up click log whose best possible AUC is known" bench\:"measure pull, push and training on this machine"))'
         ) ;;
     ('shoal local')
         takes=(
@@ -129,7 +130,7 @@ case $at in
     ('shoal checkpoint')
         takes=(
             '--help[this text]'
-            '1:verb:((create\:"make one, of a job that goes on or that is done" list\:"the checkpoints in a folder" verify\:"read every file of one and compare checksums" sign\:"sign one, for those who load signed ones alone" diff\:"what changed from one to another, by field" restore\:"go on with a job from one, at the very batch" export\:"write the rows of a table as text or as numbers"))'
+            '1:verb:((create\:"make one, of a job that goes on or that is done" list\:"the checkpoints in a folder" verify\:"read every file of one and compare checksums" sign\:"sign one, for those who load signed ones alone" diff\:"what changed from one to another, by field" restore\:"go on with a job from one, at the very batch" export\:"write the rows of a table as text or as numbers" remove\:"remove one that nothing needs"))'
         ) ;;
     ('shoal checkpoint create')
         takes=(
@@ -179,6 +180,14 @@ case $at in
             '--out=[where to; must not exist]:FILE:_files'
             '--format=[what is written]:format:(tsv csv binary)'
             '--state[the optimizer'\''s state too: s0, s1, ... behind the weights; and where rows have statistics show, click, delta_score, time (seconds since 1970, 0: not told), flags (1: has its vector); binary: 4 bytes each, the last two u32]'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
+    ('shoal checkpoint remove')
+        takes=(
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
+            '--run-dir=[run folder of `shoal local`, running or ended]:DIR:_files'
             '--help[this text]'
             '*:file:_files'
         ) ;;

@@ -1,5 +1,6 @@
 /* checkpoint.c: `shoal checkpoint`: making them, listing them, going on from one. Looking into
- * them: checkpoint_look.c, checkpoint_diff.c; signing: checkpoint_sign.c. */
+ * them: checkpoint_look.c, checkpoint_diff.c; signing: checkpoint_sign.c; removing:
+ * checkpoint_remove.c. */
 #include "deploy/cli/checkpoint.h"
 #include "deploy/cli/local_inner.h"
 #include "deploy/cli/run.h"
@@ -18,66 +19,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#define SAY_NS UINT64_C(2000000000)
 enum { MAKE_MS = 3600000, SILENT_MS = 10000, WAIT_MS = 600000, LIST_MAX = 100000 };
-
-/* ---- files ----------------------------------------------------------------------------------- */
-
-const char *checkpoint_size(double bytes, char out[32])
-{
-    static const char *const unit[] = {"B", "kB", "MB", "GB", "TB"};
-    int u = 0;
-    for (; bytes >= 1000 && u < 4; u++)
-        bytes /= 1000;
-    (void)snprintf(out, 32, u == 0 ? "%.0f %s" : "%.1f %s", bytes, unit[u]);
-    return out;
-}
-
-int checkpoint_file(const char *folder, const char *file, size_t most, char **text, size_t *bytes,
-                    struct err *e)
-{
-    char path[2 * LIMIT_PATH];
-    struct stat st;
-    (void)snprintf(path, sizeof path, "%s/%s", folder, file);
-    FILE *f = fopen(path, "rbe");
-    if (f == NULL || fstat(fileno(f), &st) != 0) {
-        int why = errno;
-        if (f != NULL)
-            fclose(f);
-        return err_set(e, why == ENOENT || why == ENOTDIR ? SHOAL_E_NOINPUT : SHOAL_E_IO,
-                       "cannot read %s: %s", path, strerror(why));
-    }
-    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > most) {
-        fclose(f);
-        return err_set(e, SHOAL_E_TOO_BIG, "%s is no file of at most %zu bytes", path, most);
-    }
-    *bytes = 0;
-    *text = malloc((size_t)st.st_size + 1);
-    if (*text != NULL)
-        *bytes = fread(*text, 1, (size_t)st.st_size, f);
-    bool failed = ferror(f) != 0;
-    fclose(f);
-    if (*text == NULL || failed) {
-        int code = *text == NULL ? SHOAL_E_NOMEM : SHOAL_E_IO;
-        free(*text);
-        return err_set(e, code, "cannot read %s: %s", path, err_text(code));
-    }
-    (*text)[*bytes] = 0;
-    return 0;
-}
-
-int checkpoint_manifest(const char *folder, struct json **out, struct err *e)
-{
-    char *text;
-    size_t bytes;
-    int rc = checkpoint_file(folder, MANIFEST_FILE, MANIFEST_BYTES_MAX, &text, &bytes, e);
-    if (rc != 0)
-        return rc == SHOAL_E_NOINPUT
-                   ? err_set(e, rc, "%s is no checkpoint: it has no " MANIFEST_FILE, folder)
-                   : rc;
-    rc = manifest_parse(text, bytes, out, e);
-    free(text);
-    return rc == 0 ? 0 : err_wrap(e, rc, "%s/" MANIFEST_FILE, folder);
-}
 
 /* ---- create ---------------------------------------------------------------------------------- */
 
@@ -120,9 +63,7 @@ static int moved_check(const char *run_dir, struct err *e)
     return rc;
 }
 
-/* Where the coordinator listens: as said, or that of the run; of one that has ended daemons are
- * started in *l. */
-static int endpoint_find(const struct option_line *o, struct local *l, char out[256], struct err *e)
+int checkpoint_endpoint(const struct option_line *o, struct local *l, char out[256], struct err *e)
 {
     const char *coordinator = option_text(o, "coordinator"), *run_dir = option_text(o, "run-dir");
     int rc = run_dir == NULL ? cli_coordinator(o, &coordinator, e) : 0;
@@ -142,30 +83,35 @@ static int endpoint_find(const struct option_line *o, struct local *l, char out[
     return rc == 0 ? local_run_open(l, run_dir, out, e) : rc;
 }
 
-/* Another one that is being made is waited for, and daemons that were just started. */
-static int create(struct local *l, const char *endpoint, const char *name,
-                  struct wire_CHECKPOINT_reply *out, struct err *e)
+/* Said once, after a moment. */
+static void waits_say(const char *command, uint64_t since_ns, struct err *e, bool *said)
+{
+    if (command == NULL || *said || time_monotonic_ns() - since_ns < SAY_NS)
+        return;
+    fprintf(stderr, "%s: waits, ten minutes at most: %s\n", command, text_clean(e->text));
+    *said = true;
+}
+
+int checkpoint_order(struct local *l, const char *endpoint, const char *command, struct wire *w,
+                     struct wire *reply, struct err *e)
 {
     const struct timespec pause = {.tv_nsec = 100000000};
-    struct wire w = {.type = WIRE_TYPE_CHECKPOINT}, reply;
-    bool own = l->children > 0;
+    bool own = l->children > 0, said = false;
     int rc = cli_ask_open(endpoint, NULL, &l->ask, e);
     if (rc != 0)
         return rc;
     cli_ask_silence(l->ask, SILENT_MS);
-    (void)snprintf(w.u.CHECKPOINT.name, sizeof w.u.CHECKPOINT.name, "%s", name);
-    uint64_t until = time_monotonic_ns() + WAIT_MS * UINT64_C(1000000);
+    uint64_t begun = time_monotonic_ns();
     do {
-        rc = cli_ask(l->ask, &w, NULL, MAKE_MS, &reply, NULL, e);
+        rc = cli_ask(l->ask, w, NULL, MAKE_MS, reply, NULL, e);
         bool waits =
             rc == SHOAL_E_BUSY || rc == SHOAL_E_AGAIN || (own && rc == SHOAL_E_UNAVAILABLE);
-        if (!waits || time_monotonic_ns() > until)
+        if (!waits || time_monotonic_ns() - begun > WAIT_MS * UINT64_C(1000000))
             break;
+        waits_say(command, begun, e, &said);
         nanosleep(&pause, NULL);
         rc = own ? local_children_watch(l, e) : 0;
     } while (rc == 0);
-    if (rc == 0)
-        *out = reply.u.CHECKPOINT_reply;
     return rc == 0 ? 0 : err_wrap(e, rc, "coordinator %s", endpoint);
 }
 
@@ -173,7 +119,7 @@ static int create_main(int argc, char **argv)
 {
     static struct local l = {.io_threads = 1, .restart = true, .quiet = true};
     struct option_line o;
-    struct wire_CHECKPOINT_reply made = {.rows = 0};
+    struct wire w = {.type = WIRE_TYPE_CHECKPOINT}, reply;
     struct err e = {0};
     char endpoint[256];
     int rc = cli_options("shoal checkpoint create", argc, argv, &o, &e);
@@ -184,11 +130,12 @@ static int create_main(int argc, char **argv)
                      "first a '.', not last .tmp",
                      name);
     if (rc == 0)
-        rc = endpoint_find(&o, &l, endpoint, &e);
+        rc = checkpoint_endpoint(&o, &l, endpoint, &e);
+    (void)snprintf(w.u.CHECKPOINT.name, sizeof w.u.CHECKPOINT.name, "%s", name);
     if (rc == 0)
-        rc = create(&l, endpoint, name, &made, &e);
+        rc = checkpoint_order(&l, endpoint, NULL, &w, &reply, &e);
     if (rc == 0)
-        created_print(&made, option_given(&o, "json"));
+        created_print(&reply.u.CHECKPOINT_reply, option_given(&o, "json"));
     cli_ask_close(l.ask);
     local_stop(&l);
     local_scratch_remove(&l, rc == SHOAL_E_UNAVAILABLE);
@@ -369,6 +316,7 @@ static const struct cli_verb verbs[] = {
     {"diff", checkpoint_diff_main},
     {"restore", restore_main},
     {"export", checkpoint_export_main},
+    {"remove", checkpoint_remove_main},
     {NULL, NULL},
 };
 

@@ -10,6 +10,17 @@ int checkpoint_verify_main(int argc, char **argv);
 int checkpoint_sign_main(int argc, char **argv);
 int checkpoint_diff_main(int argc, char **argv);
 int checkpoint_export_main(int argc, char **argv);
+int checkpoint_remove_main(int argc, char **argv);
+
+struct local; /* local_inner.h */
+/* Where the coordinator listens: as the line says (--coordinator, --run-dir); of a run that has
+ * ended daemons are started in *l. The caller calls local_stop, local_scratch_remove. */
+int checkpoint_endpoint(const struct option_line *o, struct local *l, char out[256], struct err *e);
+/* An order to it, on l->ask, which the caller closes. What is BUSY is asked again for ten minutes,
+ * and so are daemons that were just started; command: says on stderr what is waited for; NULL:
+ * silently. */
+int checkpoint_order(struct local *l, const char *endpoint, const char *command, struct wire *w,
+                     struct wire *reply, struct err *e);
 
 struct checkpoint; /* embedding/checkpoint.h */
 /* The servers' parts, once the coordinator's manifest is well. The caller calls

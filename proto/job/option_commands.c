@@ -262,6 +262,8 @@ static const struct config_key options_create[] = {
     {0},
 };
 
+static const struct config_key options_remove[] = {
+    OPTION_COORDINATOR, OPTION_KEYS, OPTION_RUN_DIR, OPTION_HELP, {0}};
 static const struct config_key options_json[] = {OPTION_JSON, OPTION_HELP, {0}};
 static const struct config_key options_none[] = {OPTION_HELP, {0}};
 
@@ -584,7 +586,7 @@ const struct option_command option_commands[] = {
      "Ends the running job, behind its last checkpoint where the job has checkpoint.dir; asked "
      "again, at once. Coordinator, servers and workers stay.",
      NULL, options_stop, 0},
-    {"shoal checkpoint", "make, list, check, sign, compare, restore and export checkpoints",
+    {"shoal checkpoint", "make, list, check, sign, compare, restore, export and remove checkpoints",
      "VERB [options]", "", NULL, options_none, 0},
     {"shoal checkpoint create", "make one, of a job that goes on or that is done",
      "[NAME] [options]",
@@ -635,6 +637,15 @@ const struct option_command option_commands[] = {
      "binary: for each row the key as u64, then the weights as float32, little-endian, nothing "
      "else.",
      NULL, options_export, 2},
+    {"shoal checkpoint remove", "remove one that nothing needs", "NAME [options]",
+     "Removes the checkpoint NAME (as `shoal checkpoint list` prints it) from the checkpoint.dir "
+     "of "
+     "the cluster's job, and prints the folder that it had. Its name goes first, the rest bit by "
+     "bit. One that is read is waited for, ten minutes at most. What a job that runs goes back to "
+     "stays, and so does what the command of checkpoint.publish works on or takes next: the exit "
+     "status is then 77. Of a run that has ended coordinator and servers are started on its folder "
+     "for that long.",
+     NULL, options_remove, 1},
     {"shoal predict", "score an input, a line a row, by a fleet, a run or a checkpoint",
      "[JOB.yaml] --from WHERE [--in FILE] [--out FILE] [options]",
      "Writes a score for each row of the input and each label, in the input's order; the rows of a "

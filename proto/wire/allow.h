@@ -61,6 +61,7 @@ enum wire_side { WIRE_COORDINATOR, WIRE_SHARD };
     X(REPORT, "", A, 0, false) \
     X(WHO, "", A, 0, false) \
     X(CHECKPOINT, "", A, 0, true) \
+    X(CHECKPOINT_REMOVE, "", A, 0, true) \
     X(DROP, "", A, 0, true) \
     X(STOP, "", A, BOSS, true) \
     X(DIGEST, "", 0, A | BOSS, false) \

@@ -514,6 +514,10 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
 #define WIRE_CHECKPOINT(U32, U64, I32, F32, F64, B, STR) STR(name, LIMIT_NAME)
 #define WIRE_CHECKPOINT_REPLY(U32, U64, I32, F32, F64, B, STR) \
     STR(path, LIMIT_PATH) U64(rows) U64(bytes)
+/* Removes a finished checkpoint from the job's checkpoint.dir; answered when its name has gone (or
+ * it is refused). Reply: the folder that it had. */
+#define WIRE_CHECKPOINT_REMOVE(U32, U64, I32, F32, F64, B, STR) STR(name, LIMIT_NAME)
+#define WIRE_CHECKPOINT_REMOVE_REPLY(U32, U64, I32, F32, F64, B, STR) STR(path, LIMIT_PATH)
 /* Rows of a field, or of one of the network's tensors, that the last job does not have any more go
  * from all servers, and its number may be given again. Answered when that is done (or refused). */
 #define WIRE_DROP(U32, U64, I32, F32, F64, B, STR) STR(table, LIMIT_NAME) STR(field, 96)
@@ -528,7 +532,8 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
  * by name. X(NAME, version) */
 #define WIRE_SINCE(X) \
     X(KEYLIST, 8) X(WINDOWS, 8) X(OBJECTS, 8) X(OBJECT_DONE, 8) X(FENCES, 8) X(PROFILE, 8) \
-    X(TAKEN_SET, 8) X(TAKEN_HELD, 8) X(TAKEN, 8) X(FILES, 8) X(SERVER_DISK, 8)
+    X(TAKEN_SET, 8) X(TAKEN_HELD, 8) X(TAKEN, 8) X(FILES, 8) X(SERVER_DISK, 8) \
+    X(CHECKPOINT_REMOVE, 8)
 /* Fields that came later than their message: those past its first `count`. X(NAME or NAME_REPLY,
  * count) */
 #define WIRE_LATER(X) \
@@ -597,7 +602,8 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
     X(TAKEN_HELD, 55, 0, 1)                                                                        \
     X(TAKEN, 56, 0, 1)                                                                             \
     X(FILES, 57, 1, 0)                                                                             \
-    X(SERVER_DISK, 58, 0, 0)
+    X(SERVER_DISK, 58, 0, 0)                                                                       \
+    X(CHECKPOINT_REMOVE, 59, 0, 0)
 
 /* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most
  * items). wire_decode refuses those that do not agree. What else there is to agree on, or is not as

@@ -78,7 +78,9 @@ struct coord_checkpoint_record {
     double seconds, held_seconds; /* from beginning to name; for how long pushes waited */
     /* 0: no command, 1: it runs, 2: it ended well, 3: it failed, 4: passed over, 5: over its
      * limit */
-    uint32_t published;
+    uint16_t published;
+    uint16_t removed; /* 1: by CHECKPOINT_REMOVE; an older release reads both as a number that it
+                       * does not know, which is no command */
     int32_t publish_status; /* exit status of the command */
 };
 _Static_assert(sizeof(struct coord_checkpoint_record) == 104, "coord_checkpoint_record is stored");
@@ -130,6 +132,17 @@ struct coord_checkpoint {
         char text[ERR_TEXT_MAX];
         struct wire_CHECKPOINT_reply reply;
     } answered;
+    struct coord_removing *removing; /* the one that an operator removes (checkpoint_remove.h) */
+    struct {                         /* the last answer to that, for a request that comes again */
+        peer_t peer;
+        uint64_t id;
+        int status;
+        char text[ERR_TEXT_MAX], path[LIMIT_PATH];
+    } removed;
+    struct { /* an order that was BUSY, and is in the audit log: it is asked for again and again */
+        peer_t peer;
+        char name[LIMIT_NAME];
+    } remove_waits;
     /* of the automatic ones: the last that was made; not before this */
     uint64_t last_ns, last_batches, retry_ns;
     uint64_t begun_batches;
@@ -179,8 +192,11 @@ void coord_checkpoint_shard_lost(struct coord *c, uint32_t shard);
 void coord_checkpoint_sweep(struct coord *c);
 /* The one at hand is not wanted any more. */
 void coord_checkpoint_give_up(struct coord *c, int status, const char *why);
-/* The folder of the newest that was made in this job, or so many before it; false: there is none.
- * It may have been pruned. */
+/* The newest that was made in this job and not removed by an operator, or so many before it; NULL:
+ * there is none. It may have been pruned. */
+const struct coord_checkpoint_record *coord_checkpoint_record(const struct coord *c,
+                                                              uint32_t older);
+/* Its folder; false: there is none, or the folder of all is not open yet. */
 bool coord_checkpoint_newest(const struct coord *c, uint32_t older, char path[LIMIT_PATH]);
 /* The cut that is being exported; 0: none. */
 uint64_t coord_checkpoint_cut(const struct coord *c);

@@ -19,11 +19,10 @@
 
 bool coord_checkpoint_newest(const struct coord *c, uint32_t older, char path[LIMIT_PATH])
 {
-    const struct coord_checkpoint_list *list = c->checkpoint.list;
-    if (older >= list->made || older >= COORD_CHECKPOINTS_MAX || c->checkpoint.dir[0] == 0)
+    const struct coord_checkpoint_record *r = coord_checkpoint_record(c, older);
+    if (r == NULL || c->checkpoint.dir[0] == 0)
         return false;
-    (void)snprintf(path, LIMIT_PATH, "%.900s/%s", c->checkpoint.dir,
-                   list->record[(list->made - 1 - older) % COORD_CHECKPOINTS_MAX].name);
+    (void)snprintf(path, LIMIT_PATH, "%.900s/%s", c->checkpoint.dir, r->name);
     return true;
 }
 

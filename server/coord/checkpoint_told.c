@@ -71,6 +71,18 @@ bool coord_checkpoint_age(const struct coord *c, uint64_t *ns)
     return k->list->made > 0 && k->told.newest_s != 0;
 }
 
+const struct coord_checkpoint_record *coord_checkpoint_record(const struct coord *c, uint32_t older)
+{
+    const struct coord_checkpoint_list *list = c->checkpoint.list;
+    for (uint32_t i = 0; i < list->made && i < COORD_CHECKPOINTS_MAX; i++) {
+        const struct coord_checkpoint_record *r =
+            &list->record[(list->made - 1 - i) % COORD_CHECKPOINTS_MAX];
+        if (r->removed == 0 && older-- == 0)
+            return r;
+    }
+    return NULL;
+}
+
 uint64_t coord_checkpoint_batches(const struct coord *c)
 {
     struct wire_WORKER_BEAT sum;
@@ -111,6 +123,8 @@ struct json *coord_checkpoint_json(const struct coord *c)
             json_set_string(item, "publish", publish);
             json_set_int(item, "publish_status", r->publish_status);
         }
+        if (r->removed != 0)
+            json_set_bool(item, "removed", true);
         json_append(list, item);
     }
     return list;
@@ -119,16 +133,17 @@ struct json *coord_checkpoint_json(const struct coord *c)
 void coord_checkpoint_status(const struct coord *c, struct json *s)
 {
     const struct coord_checkpoint *k = &c->checkpoint;
+    const struct coord_checkpoint_record *r = coord_checkpoint_record(c, 0);
     uint64_t age_ns;
     json_set_int(s, "checkpoints", k->list->made);
     json_set_int(s, "checkpoints_failed", k->list->failed);
     if (k->told.failure[0] != 0)
         json_set_string(s, "checkpoint_failure", k->told.failure);
-    if (k->list->made > 0) {
-        const struct coord_checkpoint_record *r =
-            &k->list->record[(k->list->made - 1) % COORD_CHECKPOINTS_MAX];
+    if (r != NULL) {
         struct json *newest = json_new_object();
-        bool known = coord_checkpoint_age(c, &age_ns);
+        /* the age is that of the last one that was made */
+        bool known = r == &k->list->record[(k->list->made - 1) % COORD_CHECKPOINTS_MAX] &&
+                     coord_checkpoint_age(c, &age_ns);
         json_set_string(newest, "name", r->name);
         json_set_number(newest, "age_seconds", known ? (double)age_ns * NS : NAN);
         json_set_int(newest, "rows", (int64_t)r->rows);

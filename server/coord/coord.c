@@ -7,6 +7,7 @@
 #include "proto/base/plant.h"
 #include "proto/wire/allow.h"
 #include "server/coord/back.h"
+#include "server/coord/checkpoint_remove.h"
 #include "server/coord/core.h"
 #include "server/coord/flow.h"
 #include "server/coord/grant.h"
@@ -119,6 +120,8 @@ static int on_shard_beat(struct coord *c, struct coord_ask *a)
 
 /* ---- the operator ---------------------------------------------------------------------------- */
 
+static void request_of(struct coord *c, peer_t from, const struct env_who *who,
+                       const struct wire *w, const struct msg *m);
 static void on_request(struct coord *c, peer_t from, const struct wire *w, const struct msg *m);
 
 /* The folders of a job have been looked at: its SUBMIT comes once more, to be answered. */
@@ -161,6 +164,23 @@ static int on_submit(struct coord *c, struct coord_ask *a)
         return a->later ? 0 : rc;
     a->reply.u.SUBMIT_reply.run = run;
     return 0;
+}
+
+/* The checkpoint is removed, or stays: its order comes once more, to be answered and audited with
+ * what came of it, also where the peer that sent it has left. */
+static void removed(struct coord *c, struct coord_errand *r, int rc, const struct err *e)
+{
+    const struct coord_removing *was = coord_checkpoint_removed(c, r, rc, e);
+    struct msg *m = wire_encode(&was->request);
+    if (m != NULL)
+        request_of(c, was->asker, &was->who, &was->request, m);
+    msg_free(m);
+    coord_checkpoint_remove_end(c, rc);
+}
+
+static int on_remove(struct coord *c, struct coord_ask *a)
+{
+    return coord_checkpoint_remove(c, a, removed);
 }
 
 /* Whoever asks often gets the same text for a while; a phase is told at once. NULL: no memory. */
@@ -278,6 +298,7 @@ static int on_hello(struct coord *c, struct coord_ask *a)
     X(STATUS, ANYBODY, on_status)                                                                  \
     X(REPORT, ANYBODY, on_report)                                                                  \
     X(CHECKPOINT, ANYBODY, coord_checkpoint_request)                                               \
+    X(CHECKPOINT_REMOVE, ANYBODY, on_remove)                                                       \
     X(DROP, ANYBODY, coord_drop_request)                                                           \
     X(STOP, ANYBODY, on_stop)
 
@@ -323,6 +344,8 @@ static const char *object_of(const struct coord_ask *a, char out[160])
         (void)snprintf(out, 160, "%s", w->u.STOP.job_only ? "job" : "coordinator");
     else if (w->type == WIRE_TYPE_CHECKPOINT)
         (void)snprintf(out, 160, "%s", w->u.CHECKPOINT.name);
+    else if (w->type == WIRE_TYPE_CHECKPOINT_REMOVE)
+        (void)snprintf(out, 160, "%s", w->u.CHECKPOINT_REMOVE.name);
     else if (w->type == WIRE_TYPE_DROP)
         (void)snprintf(out, 160, "%s/%.80s", w->u.DROP.table, w->u.DROP.field);
     return out;
@@ -342,9 +365,10 @@ static void audit(struct coord *c, const struct coord_ask *a, int rc)
                   .result = rc == 0 ? "ok" : err_text(rc));
 }
 
-static void on_request(struct coord *c, peer_t from, const struct wire *w, const struct msg *m)
+static void request_of(struct coord *c, peer_t from, const struct env_who *who,
+                       const struct wire *w, const struct msg *m)
 {
-    struct coord_ask a = {.from = from, .request = w, .m = m, .who = *env_who(c->env, from)};
+    struct coord_ask a = {.from = from, .request = w, .m = m, .who = *who};
     wire_reply_to(w, 0, &a.reply);
     int rc = ask_run(c, &a);
     if (a.later)
@@ -356,6 +380,11 @@ static void on_request(struct coord *c, peer_t from, const struct wire *w, const
         (void)coord_send_frame(c, from, &a.reply, a.frame, a.frame_bytes);
     else if (!a.silent)
         coord_send(c, from, wire_encode(&a.reply));
+}
+
+static void on_request(struct coord *c, peer_t from, const struct wire *w, const struct msg *m)
+{
+    request_of(c, from, env_who(c->env, from), w, m);
 }
 
 /* Only of those who may beat: another list may have come since. */

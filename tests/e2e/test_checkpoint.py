@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """test_checkpoint: checkpoints of a running job: a job that goes on from one ends with every row as if nothing had happened, on any number of
 servers; kill -9 while one is made leaves nothing half visible; a changed bit is found."""
+import fcntl
 import filecmp
 import re
 
@@ -297,6 +298,96 @@ def one_that_is_read_is_not_removed(space):
     stop(run)
 
 
+def within(seconds, what, condition):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.002)
+
+
+def is_read(folder):
+    with open(folder / "manifest.json", encoding="utf-8") as manifest:
+        try:
+            fcntl.flock(manifest, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def remove(run, name):
+    return subprocess.Popen([SHOAL, "checkpoint", "remove", name, "--run-dir", run.dir], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def removed_by_an_operator(space):
+    """Old ones go, the newest of a running job stays; one that is exported or scored by is waited for, and the reader ends well."""
+    train = synth(space / "train.tsv", longer(100000), 27)
+    run = Run(job_file(space / "job.yaml", train, **{**PROBE, "train.epochs": 400}), space / "run", 2, 1)
+    started(run)
+    folder = run.dir / "checkpoints"
+    for name in ("one", "two", "three", "four"):
+        create(run, name)
+    said = shoal("remove", "one", "--run-dir", run.dir)
+    assert said == f"{folder / 'one'} is removed\n" and entries(folder) == ["four", "three", "two"], said
+    said = shoal("remove", "four", "--run-dir", run.dir, status=77)
+    assert "the newest of job" in said and "shoal checkpoint create" in said, said
+    assert f"shoal checkpoint list {folder}" in shoal("remove", "one", "--run-dir", run.dir, status=66)
+    for name in ("../two", str(folder / "two"), ".."):
+        assert "the name alone" in shoal("remove", name, "--run-dir", run.dir, status=64)
+    assert entries(folder) == ["four", "three", "two"]
+
+    # an export that stands still: the command says what it waits for
+    reader = subprocess.Popen([SHOAL, "checkpoint", "export", folder / "two", "emb", "--out", space / "emb.tsv"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    within(30, "the export to read", lambda: is_read(folder / "two"))
+    reader.send_signal(signal.SIGSTOP)
+    assert reader.poll() is None and is_read(folder / "two"), "it is through already"
+    removing = remove(run, "two")
+    line = removing.stderr.readline()
+    advice = re.search(r"`(fuser -v \S+)`", line)
+    assert "waits" in line and "checkpoint two is being read" in line and advice and removing.poll() is None and "two" in entries(folder), line
+    if shutil.which("fuser"): # as is advised
+        assert re.search(rf"\b{reader.pid}\b", subprocess.run(advice[1].split(), capture_output=True, text=True, check=False).stdout)
+    reader.send_signal(signal.SIGCONT)
+    said = reader.communicate(timeout=60)[0]
+    assert reader.returncode == 0, said
+    assert removing.wait(60) == 0 and entries(folder) == ["four", "three"], removing.stderr.read()
+
+    # a cluster that loads it to score
+    reader = subprocess.Popen([SHOAL, "predict", "--from", folder / "three", "--in", train, "--out", space / "scores.csv"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    within(30, "predict to read", lambda: is_read(folder / "three"))
+    removing = remove(run, "three")
+    said = reader.communicate(timeout=120)[0]
+    assert reader.returncode == 0, said
+    assert removing.wait(60) == 0 and entries(folder) == ["four"], removing.stderr.read()
+    assert len((space / "scores.csv").read_text().splitlines()) > 1000
+
+    # kill -9 while a large one goes: the next coordinator has the rest of it
+    create(run, "five")
+    for i in range(6000):
+        (folder / "four" / "part-0000" / f"more-{i}").touch()
+    shoal("remove", "four", "--run-dir", run.dir)
+    run.signal("coordinator")
+    assert entries(folder) == ["five", "four.gone.tmp"], entries(folder)
+    within(60, "the rest to be swept", lambda: entries(folder) == ["five"])
+    assert "the newest of job" in shoal("remove", "five", "--run-dir", run.dir, status=77)
+
+    still_going(run)
+    run.process.send_signal(signal.SIGINT)
+    run.wait(60)
+
+
+def removed_of_a_run_that_has_ended(space):
+    """Its newest goes, too: nothing goes back to it; the run goes on being read."""
+    train = synth(space / "train.tsv", 4000, 27)
+    job = job_file(space / "job.yaml", train, **{**PROBE, "train.epochs": 1, "checkpoint.at_end": True})
+    report = run_job(job, space / "run", 1, 1)
+    assert report["checkpoints_made"] == 1 and entries(space / "run" / "checkpoints") == ["000001"]
+    shoal("create", "--run-dir", space / "run")
+    for name in ("000002", "000001"):
+        assert shoal("remove", name, "--run-dir", space / "run") == f"{space / 'run' / 'checkpoints' / name} is removed\n"
+    assert entries(space / "run" / "checkpoints") == []
+    assert "000003" in shoal("create", "--run-dir", space / "run"), "a number is given again"
+
+
 def create_says_that_the_coordinator_is_gone(space):
     """A frozen one answers nobody, as one that has ended; the command does not wait for its answer for ever."""
     run = Run(job_file(space / "job.yaml", synth(space / "train.tsv", 20000, 27), **{**PROBE, "train.epochs": 100}), space / "run", 1, 1)
@@ -317,4 +408,4 @@ if __name__ == "__main__":
     main([create_says_that_the_coordinator_is_gone, probe_counts_are_exact_on_one_two_and_three_servers, bsp_goes_on_bit_for_bit_on_the_same_servers,
           bsp_goes_on_bit_for_bit_on_other_servers, killed_while_one_is_made_nothing_half_is_left, changed_bit_is_found_and_not_restored,
           other_job_and_other_data_are_refused, commands_answer_for_people_and_programs, server_killed_in_memory_sends_the_job_back,
-          server_killed_in_memory_without_a_checkpoint_ends_the_job, one_that_is_read_is_not_removed, status_tells_the_newest_and_why_the_last_failed])
+          server_killed_in_memory_without_a_checkpoint_ends_the_job, one_that_is_read_is_not_removed, removed_by_an_operator, removed_of_a_run_that_has_ended, status_tells_the_newest_and_why_the_last_failed])
