@@ -36,8 +36,8 @@ static void too_good(const struct metric *m, const char *where, const struct jso
     json_append_string(list, text);
 }
 
-void coord_figures_note(const struct metric *m, const char *where, const struct json *profile,
-                        struct json *list)
+void coord_figures_note(const struct metric *m, const char *where, uint32_t passes,
+                        const struct json *profile, struct json *list)
 {
     char text[SENTENCE], auc[48] = "";
     if (m->examples == 0)
@@ -51,11 +51,13 @@ void coord_figures_note(const struct metric *m, const char *where, const struct 
                        "no use: " CALMER,
                        where, m->logloss, auc);
     else if (m->ne > NE_WORSE)
-        (void)snprintf(text, sizeof text,
-                       "%s: predictions are worse than the mean label for every row would be (NE "
-                       "%.4f%s): look at whether these rows are like those of data.train, train "
-                       "for fewer epochs, or " CALMER,
-                       where, m->ne, auc);
+        (void)snprintf(
+            text, sizeof text,
+            "%s: predictions are worse than the mean label for every row would be (NE "
+            "%.4f%s): look at whether these rows are like those of data.train%s, or " CALMER,
+            where, m->ne, auc,
+            passes > 1 ? ", train for fewer epochs"
+                       : " and have about as many positive ones, train on more rows");
     else if (fabs(m->auc - 0.5) < AUC_NOTHING)
         (void)snprintf(text, sizeof text,
                        "%s: an AUC of %.4f says that nothing was learnt: look at the label and the "

@@ -6,10 +6,13 @@
 #include "proto/base/json.h"
 #include "proto/metric/metric.h"
 
+#include <stdint.h>
+
 /* Adds to `list` what is said of figures `m` of `where` ("data.valid"): at most one sentence.
- * profile: of the input (worker/data/profile.h), or NULL. */
-void coord_figures_note(const struct metric *m, const char *where, const struct json *profile,
-                        struct json *list);
+ * passes: of the tables, over the log; 0 or 1: fewer
+ * are no advice. profile: of the input (worker/data/profile.h), or NULL. */
+void coord_figures_note(const struct metric *m, const char *where, uint32_t passes,
+                        const struct json *profile, struct json *list);
 /* A logloss of training beyond what any model that learns has. */
 void coord_figures_diverged(double logloss, struct json *list);
 /* data.negatives: so few of the examples learnt were negatives that predictions are corrected by a

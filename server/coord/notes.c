@@ -190,6 +190,15 @@ static void same_rows_note(const struct coord_job *j, struct json *list)
     }
 }
 
+/* How often the tables that the job ends with have learnt the log. Rounds of a log that grows are
+ * epochs of other rows each. */
+static uint32_t passes_made(const struct coord_job *j, uint32_t final)
+{
+    if (coord_grow_on(j))
+        return 1;
+    return final > 0 ? j->valid.item[final - 1].epoch : j->at.epoch;
+}
+
 /* One evaluation is looked at: that of data.test, where there is one. */
 static void evaluation_notes(const struct coord_job *j, struct json *list)
 {
@@ -197,6 +206,7 @@ static void evaluation_notes(const struct coord_job *j, struct json *list)
     bool test = j->at.test[0].examples > 0;
     const struct metric *of = test ? j->at.test : final > 0 ? j->valid.item[final - 1].of : NULL;
     const char *split = test ? "data.test" : "data.valid";
+    uint32_t passes = passes_made(j, final);
     char where[LIMIT_NAME + 32];
     if (of == NULL) {
         struct coord_losses all = coord_epoch_losses(j);
@@ -206,7 +216,7 @@ static void evaluation_notes(const struct coord_job *j, struct json *list)
     for (uint32_t t = 0; t < (tasks == 0 ? 1 : tasks); t++) {
         (void)snprintf(where, sizeof where, "%s%s%s", split, tasks > 1 ? ", label " : "",
                        tasks > 1 ? j->spec.data.label[t] : "");
-        coord_figures_note(&of[t], where, j->profile, list);
+        coord_figures_note(&of[t], where, passes, j->profile, list);
     }
 }
 

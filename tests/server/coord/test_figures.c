@@ -6,11 +6,13 @@
 #include <string.h>
 
 static struct json *list, *profile;
+static uint32_t passes;
 
 static void setup(void)
 {
     list = json_new_array();
     profile = json_new_object();
+    passes = 3;
 }
 
 static void teardown(void)
@@ -25,7 +27,7 @@ static void check(struct metric m, const struct json *of, const char *says)
     json_free(list);
     list = json_new_array();
     m.examples = 1000;
-    coord_figures_note(&m, "data.valid", of, list);
+    coord_figures_note(&m, "data.valid", passes, of, list);
     const char *text = json_as_string(json_array_at(list, 0), "");
     ck_assert_uint_eq(json_count(list), says != NULL);
     ck_assert_msg(says == NULL || (strstr(text, says) != NULL && strstr(text, "nan") == NULL &&
@@ -55,6 +57,18 @@ START_TEST(figures_of_what_learnt_nothing)
           "with a logloss of 19.5 and an AUC of 0.5000 training has diverged");
     check((struct metric){.auc = (double)NAN, .logloss = 12, .ne = (double)NAN}, NULL,
           "with a logloss of 12 training has diverged");
+}
+END_TEST
+
+/* A job of one epoch cannot train for fewer. */
+START_TEST(figures_of_one_pass_do_not_ask_for_fewer)
+{
+    struct metric m = {.auc = 0.62, .logloss = 0.7, .ne = 1.2};
+    check(m, NULL, "train for fewer epochs, or scale large numbers");
+    for (passes = 0; passes < 2; passes++) {
+        check(m, NULL, "as many positive ones, train on more rows, or scale large numbers");
+        ck_assert_ptr_null(strstr(json_as_string(json_array_at(list, 0), ""), "epochs"));
+    }
 }
 END_TEST
 
@@ -91,6 +105,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, figures_that_are_too_good);
     tcase_add_test(t, figures_of_what_learnt_nothing);
+    tcase_add_test(t, figures_of_one_pass_do_not_ask_for_fewer);
     tcase_add_test(t, figures_of_an_ordinary_model_say_nothing);
     tcase_add_test(t, figures_of_training);
     suite_add_tcase(s, t);
