@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """test_bad_input: wrong data, files, configuration and bytes end in the right exit status and a sentence that says what to do."""
+import bz2
+import gzip
 import re
 
+from fleet import Fleet
 from lib import *
 
 
@@ -40,6 +43,27 @@ def too_many_malformed_lines_end_with_65(space):
         lines[i] = "broken"
     train.write_text("\n".join(lines))
     refused(space, job_file(space / "job.yaml", train, **{"data.max_bad": 0.01}), 65, "train.tsv:", "max_bad")
+
+
+def each_file_of_another_format_is_named(space):
+    """Only the first training file was looked at; the lines of the others were malformed, at an evaluation hours later."""
+    train = synth(space / "train.tsv", 2000, 1)
+    text = train.read_text()
+    (space / "b.csv").write_text(text.replace("\t", ","))
+    (space / "b.csv.gz").write_bytes(gzip.compress((space / "b.csv").read_bytes()))
+    (space / "b.json").write_text('{"label": 1}\n')
+    (space / "b.bz2.gz").write_bytes(gzip.compress(bz2.compress(text.encode())))
+    said = {"b.csv": '40 columns are parted by "," here', "b.csv.gz": '40 columns are parted by "," here', "b.json": "it is JSON", "b.bz2.gz": "packed by bzip2"}
+    for name, words in said.items():
+        for keys in ({"data.valid": str(space / name)}, {"data.test": str(space / name)}, {"data.train": [str(train), str(space / name)]}):
+            got = refused(space, job_file(space / "job.yaml", train, **keys), 65, words, f"/{name}")
+            assert "ended" not in got and "malformed" not in got and "fields and numbers" not in got, got
+    with Fleet(space, "a", 1).up() as fleet:
+        job = job_file(space / "job.yaml", train, **{"data.test": str(space / "b.csv"), "train.epochs": longer(20)})
+        fleet.start("worker", "train", "--config", job, "--coordinator", fleet.endpoint, program="shoal-worker")
+        got = subprocess.run([SHOAL, "submit", job, "--coordinator", fleet.endpoint], capture_output=True, text=True, timeout=120, check=False)
+        assert got.returncode == 65 and f"{space}/b.csv:1: 40 columns are parted by" in got.stderr, got
+        assert "1,000 examples" not in got.stdout and "malformed" not in got.stderr, got
 
 
 def missing_file_ends_with_66(space):
@@ -240,7 +264,7 @@ def words_of_others_are_harmless_on_a_terminal(space):
 
 
 if __name__ == "__main__":
-    main([bad_gradients_are_kept_and_the_job_goes_on, malformed_lines_are_counted, too_many_malformed_lines_end_with_65, missing_file_ends_with_66, missing_job_file_ends_with_66,
+    main([bad_gradients_are_kept_and_the_job_goes_on, malformed_lines_are_counted, too_many_malformed_lines_end_with_65, each_file_of_another_format_is_named, missing_file_ends_with_66, missing_job_file_ends_with_66,
           bad_configuration_ends_with_78_and_names_the_line, wrong_usage_ends_with_64, help_and_version_of_every_program,
           port_in_use_is_said, open_address_needs_a_word, unreachable_coordinator_is_said, full_disk_is_refused_by_name,
           garbage_to_every_socket_harms_nobody, words_of_others_are_harmless_on_a_terminal])

@@ -22,7 +22,7 @@
 #include "worker/data/batch_inner.h"
 #include "worker/data/dated.h"
 #include "worker/data/feature.h"
-#include "worker/data/kind.h"
+#include "worker/data/heads.h"
 #include "worker/data/labels.h"
 #include "worker/data/object.h"
 #include "worker/data/profile.h"
@@ -282,23 +282,6 @@ static int names_check(const struct job *job, struct err *e)
     return rc;
 }
 
-/* A format with columns of its own needs no first line: a file of another format would be nothing
- * but malformed lines. */
-static int first_line_check(const struct job *job, struct err *e)
-{
-    char *name, *line, hint[KIND_HINT_BYTES];
-    size_t bytes;
-    int rc = source_head(&job->data.train, "data.train", NULL, &name, &line, &bytes, e);
-    if (rc != 0)
-        return rc;
-    kind_hint(line, bytes, '\t', hint);
-    if (hint[0] != '\0')
-        rc = err_set(e, SHOAL_E_DATA, "%s:1: %s", name, hint);
-    free(name);
-    free(line);
-    return rc;
-}
-
 int dataset_check(const struct job *job, struct err *e)
 {
     int rc = 0;
@@ -315,14 +298,16 @@ int dataset_check(const struct job *job, struct err *e)
         rc = source_check(&job->data.join.clicks, "data.join.clicks", e);
     if (rc == 0 && !gone)
         rc = names_check(job, e);
-    if (rc != 0 || gone || job->data.train.count == 0 || source_is_stream(job->data.train.item[0]))
-        return rc;
-    struct features f;
-    rc = features_open(job, NULL, WIRE_TRAIN, &f, e);
-    if (rc != 0)
-        return rc;
-    features_free(&f);
-    return format_of(job->data.format)->columns != NULL ? first_line_check(job, e) : 0;
+    bool waits_for_text =
+        gone || job->data.train.count == 0 || source_is_stream(job->data.train.item[0]);
+    if (rc == 0 && !waits_for_text) {
+        struct features f;
+        rc = features_open(job, NULL, WIRE_TRAIN, &f, e);
+        if (rc != 0)
+            return rc;
+        features_free(&f);
+    }
+    return rc == 0 ? heads_check_all(job, e) : rc;
 }
 
 int dataset_shape(const struct job *job, struct model_shape *out, struct err *e)
@@ -577,7 +562,9 @@ static int open_of(const struct job *job, uint32_t split, const char *line, stru
     struct dataset *d = dataset_new(what, e);
     if (d == NULL)
         return SHOAL_E_NOMEM;
-    int rc = parts_open(d, job, split, line, e);
+    int rc = line == NULL ? heads_check(job, split, e) : 0;
+    if (rc == 0)
+        rc = parts_open(d, job, split, line, e);
     if (rc == 0)
         rc = rows_open(d, job, split, what, e);
     if (rc != 0) {

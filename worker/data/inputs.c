@@ -7,6 +7,7 @@
 #include "proto/base/json.h"
 #include "proto/base/limits.h"
 #include "proto/job/config.h"
+#include "worker/data/heads.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,6 +47,10 @@ static int profile_make(struct input *in)
 static void open_run(struct env_work *w) /* on a thread of the pool */
 {
     struct input *in = container_of(w, struct input, work);
+    /* before training, not when the first evaluation opens a file of another kind */
+    in->status = in->profiles ? heads_check_all(in->set->job, &in->error) : 0;
+    if (in->status != 0)
+        return;
     in->status =
         in->object == INPUTS_NO_OBJECT
             ? dataset_open(in->set->job, in->split, &in->data, &in->error)

@@ -503,3 +503,41 @@ int source_head(const struct string_list *list, const char *what, const struct c
     *bytes = sink.bytes;
     return 0;
 }
+
+/* Fills *sink with the first line of a file; sink->bytes 0: there is none to be had. */
+static int head_try(const char *name, struct head_sink *sink, struct err *e)
+{
+    struct err own = {0};
+    sink->bytes = 0;
+    sink->whole = false;
+    int rc = source_is_stream(name) ? SHOAL_E_END : head_of_file(name, sink, &own);
+    if (rc == SHOAL_E_DATA)
+        return err_set(e, rc, "%s", own.text);
+    if ((rc != 0 && rc != SHOAL_E_END) || sink->bytes > LIMIT_LINE_BYTES)
+        sink->bytes = 0;
+    if (!sink->whole && sink->bytes > 0 && sink->text[sink->bytes - 1] == '\r')
+        sink->bytes--;
+    sink->text[sink->bytes] = '\0';
+    return 0;
+}
+
+int source_heads(const struct string_list *list, const char *what, source_see see, void *context,
+                 struct err *e)
+{
+    struct string_list names = {0};
+    struct head_sink sink = {.text = malloc(LIMIT_LINE_BYTES + 2)};
+    struct err silent;
+    int rc = 0;
+    if (sink.text == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", what);
+    if (list->count > 0)
+        (void)source_names(list, what, &names, &silent); /* source_check says it */
+    for (size_t i = 0; i < names.count && rc == 0; i++) {
+        rc = head_try(names.item[i], &sink, e);
+        if (rc == 0 && sink.bytes > 0)
+            rc = see(context, names.item[i], sink.text, sink.bytes, e);
+    }
+    config_list_free(&names);
+    free(sink.text);
+    return rc;
+}

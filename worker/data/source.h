@@ -71,4 +71,13 @@ bool source_is_stream(const char *name);
 int source_head(const struct string_list *list, const char *what, const struct cache *cache,
                 char **name, char **line, size_t *bytes, struct err *e);
 
+/* The first line of one file, as messages name that; line[bytes] is '\0'. */
+typedef int (*source_see)(void *context, const char *name, char *line, size_t bytes, struct err *e);
+/* Shows the first line of each file of the list until `see` returns other than 0, which is the
+ * result. Passes over streams, files without a line, with one that is too long, and files that are
+ * not there or may not be read (source_check says so). DATA: a file is of a kind that no format
+ * reads, also where it is packed. NOMEM. */
+int source_heads(const struct string_list *list, const char *what, source_see see, void *context,
+                 struct err *e);
+
 #endif

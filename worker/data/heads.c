@@ -1,0 +1,65 @@
+/* heads.c: first line of a file -> whether it is one of the job's format. */
+#include "worker/data/heads.h"
+
+#include "proto/wire/wire.h"
+#include "worker/data/feature.h"
+#include "worker/data/kind.h"
+#include "worker/data/source.h"
+
+#include <stdlib.h>
+
+/* A format that is neither named nor has columns of its own has no delimiter to look for: only a
+ * line that it cannot read is compared with other formats. */
+static void line_hint(const struct job *job, char *line, size_t bytes, char hint[KIND_HINT_BYTES])
+{
+    const struct format *format = format_of(job->data.format);
+    const char comma = job->data.delimiter != '\0' ? job->data.delimiter : ',';
+    struct cell *cell;
+    char reason[REASON_BYTES];
+    uint32_t count;
+    if (format->named || format->columns != NULL) {
+        kind_hint(line, bytes, format->named ? comma : '\t', hint);
+        return;
+    }
+    hint[0] = '\0';
+    cell = malloc(sizeof *cell * CELLS_MAX);
+    if (cell != NULL && format->head(NULL, line, bytes, cell, &count, reason) != 0)
+        kind_hint(line, bytes, ' ', hint);
+    free(cell);
+}
+
+static int head_see(void *context, const char *name, char *line, size_t bytes, struct err *e)
+{
+    char hint[KIND_HINT_BYTES];
+    line_hint(context, line, bytes, hint);
+    return hint[0] == '\0' ? 0 : err_set(e, SHOAL_E_DATA, "%s:1: %s", name, hint);
+}
+
+static int list_check(const struct job *job, const struct string_list *list, const char *what,
+                      struct err *e)
+{
+    return source_heads(list, what, head_see, (void *)(uintptr_t)job, e);
+}
+
+/* A line that is only to be scored may have one column, which has any character. */
+static bool has_lines(const struct job *job)
+{
+    return job->data.format != DATA_EVENTS && !job->predict.on;
+}
+
+int heads_check(const struct job *job, uint32_t split, struct err *e)
+{
+    const char *what;
+    const struct string_list *list = job_input(job, split, &what);
+    return has_lines(job) ? list_check(job, list, what, e) : 0;
+}
+
+int heads_check_all(const struct job *job, struct err *e)
+{
+    int rc = 0;
+    for (uint32_t split = WIRE_TRAIN; split <= WIRE_TEST && rc == 0; split++)
+        rc = heads_check(job, split, e);
+    if (rc == 0 && job->data.join.on && has_lines(job))
+        rc = list_check(job, &job->data.join.clicks, "data.join.clicks", e);
+    return rc;
+}
