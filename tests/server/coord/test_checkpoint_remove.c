@@ -498,13 +498,29 @@ END_TEST
 
 /* ---- the order ------------------------------------------------------------------------------- */
 
-static void audit_read(const char *path, char *out, size_t bytes)
+static int stderr_was;
+static char log_path[80];
+
+static void log_begin(void)
 {
-    FILE *f = fopen(path, "r");
+    (void)snprintf(log_path, sizeof log_path, "%s.log", folder);
+    (void)fflush(stderr);
+    stderr_was = dup(2);
+    ck_assert_ptr_nonnull(freopen(log_path, "w", stderr));
+}
+
+static const char *log_end(void)
+{
+    static char said[1 << 16];
+    (void)fflush(stderr);
+    (void)dup2(stderr_was, 2);
+    close(stderr_was);
+    FILE *f = fopen(log_path, "r");
     ck_assert_ptr_nonnull(f);
-    size_t n = fread(out, 1, bytes - 1, f);
-    out[n] = 0;
+    said[fread(said, 1, sizeof said - 1, f)] = 0;
     (void)fclose(f);
+    (void)unlink(log_path);
+    return said;
 }
 
 static uint32_t count_of(const char *text, const char *what)
@@ -518,29 +534,22 @@ static uint32_t count_of(const char *text, const char *what)
 /* One that is read is asked for until it is not; the log has the order at first and at last. */
 START_TEST(remove_waits_for_readers_and_is_audited)
 {
-    static char said[1 << 16];
-    char path[LIMIT_PATH], log[80];
+    char path[LIMIT_PATH];
     int hold = COORD_FOLDER_NONE;
     rig_start("t", "", NULL, false);
     run_batches(20);
     make("one");
     make("two");
     (void)snprintf(path, sizeof path, "%s/one", folder);
-    (void)snprintf(log, sizeof log, "%s.log", folder);
     ck_assert_int_eq(coord_folder_disk.hold(path, &hold, NULL), 0);
-    (void)fflush(stderr);
-    int was = dup(2);
-    ck_assert_ptr_nonnull(freopen(log, "w", stderr));
+    log_begin();
     for (uint32_t i = 0; i < 3; i++)
         refused("one", SHOAL_E_BUSY, "fuser -v");
     coord_folder_disk.let_go(&hold);
     goes("one");
     refused("two", SHOAL_E_DENIED, "the newest");
     refused("one", SHOAL_E_NOT_FOUND, "");
-    (void)fflush(stderr);
-    (void)dup2(was, 2);
-    close(was);
-    audit_read(log, said, sizeof said);
+    const char *said = log_end();
     static const char *const lines[] = {
         "name=ann peer=- op=CHECKPOINT_REMOVE object=\"one\" result=too much work queued\n",
         "name=ann peer=- op=CHECKPOINT_REMOVE object=\"one\" result=ok\n",
@@ -549,7 +558,53 @@ START_TEST(remove_waits_for_readers_and_is_audited)
     for (size_t i = 0; i < 4; i++)
         ck_assert_msg(count_of(said, lines[i]) == 1, "%s\n%s", lines[i], said);
     ck_assert_uint_eq(count_of(said, "op=CHECKPOINT_REMOVE"), 4);
-    (void)unlink(log);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(remove_is_audited_when_its_asker_has_left)
+{
+    rig_start("t", "", NULL, false);
+    run_batches(20);
+    make("one");
+    make("two");
+    log_begin();
+    r.id++;
+    order_send("one");
+    while (r.coord->checkpoint.removing == NULL)
+        ck_assert(sim_step(r.sim));
+    sim_kill(r.asker);
+    sim_node_who(r.asker,
+                 &(struct env_who){.role = ROLE_NOBODY}); /* as env.h says of one that left */
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND, NULL, NULL);
+    const char *said = log_end();
+    ck_assert(!there("one") && there("two"));
+    ck_assert_msg(
+        count_of(said, "name=ann peer=- op=CHECKPOINT_REMOVE object=\"one\" result=ok\n") == 1,
+        "%s", said);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(remove_does_one_at_a_time)
+{
+    rig_start("t", "", NULL, false);
+    run_batches(20);
+    make("one");
+    make("two");
+    make("three");
+    r.id++;
+    order_send("one");
+    while (r.coord->checkpoint.removing == NULL)
+        ck_assert(sim_step(r.sim));
+    struct wire w = {.type = WIRE_TYPE_CHECKPOINT_REMOVE, .id = 7};
+    (void)snprintf(w.u.CHECKPOINT_REMOVE.name, LIMIT_NAME, "two");
+    struct coord_ask a = {.from = 1, .request = &w, .who = {.role = ROLE_LOCAL}};
+    ck_assert_int_eq(coord_checkpoint_remove(r.coord, &a, NULL), SHOAL_E_BUSY);
+    ck_assert_ptr_nonnull(strstr(a.e.text, "one is being removed"));
+    answer_wait(1);
+    ck_assert(r.answer.status == 0 && !there("one") && there("two"));
+    goes("two");
     rig_stop();
 }
 END_TEST
@@ -629,6 +684,8 @@ int main(void)
     tcase_add_test(t, remove_finds_what_is_of_the_tables);
     tcase_add_test(t, remove_of_a_damaged_one);
     tcase_add_test(t, remove_waits_for_readers_and_is_audited);
+    tcase_add_test(t, remove_is_audited_when_its_asker_has_left);
+    tcase_add_test(t, remove_does_one_at_a_time);
     tcase_add_loop_test(t, remove_sent_again_is_answered_alike, 0, 2);
     tcase_add_test(t, remove_leaves_the_rest_to_the_sweeper);
     return suite_main(s);
