@@ -7,6 +7,7 @@
 #include "proto/base/plant.h"
 #include "server/coord/core.h"
 #include "server/coord/flow.h"
+#include "server/coord/newest.h"
 #include "server/coord/phase.h"
 #include "server/coord/saved.h"
 #include "server/coord/submit.h"
@@ -34,21 +35,6 @@ struct back_tries { /* value of "back_tries" */
 
 /* A server dies twice in a row, or a machine thrice; what comes no further five times does not. */
 #define FUTILE_MAX 5u
-
-/* Those of this job, the newest first, then the one that it went on from. */
-static bool path_of(const struct coord *c, uint32_t older, char path[LIMIT_PATH])
-{
-    if (coord_checkpoint_newest(c, older, path))
-        return true;
-    (void)snprintf(path, LIMIT_PATH, "%s", c->job.at.from_path);
-    return coord_from_resumes(&c->job.at) &&
-           (older == 0 || coord_checkpoint_newest(c, older - 1, (char[LIMIT_PATH]){0}));
-}
-
-bool coord_back_path(const struct coord *c, char path[LIMIT_PATH])
-{
-    return path_of(c, 0, path);
-}
 
 bool coord_back_rows_lost(const struct coord *c, uint32_t shard, enum coord_beat what)
 {
@@ -199,44 +185,20 @@ static void run_end(struct coord *c)
 }
 
 /* The job as the store says it now; who computed for it, and who asked for it, stays known. */
-static int job_again(struct coord *c, const struct coord_progress *at, struct err *e)
+static int job_again(struct coord *c, const struct coord_progress *at, int *hold, struct err *e)
 {
     struct coord_job was = c->job;
     c->job.roll = (struct coord_roll){0};
     coord_submit_close(c);
     c->job.at = *at;
+    c->job.from_hold = *hold;
+    *hold = COORD_FOLDER_NONE;
     c->job.roll = was.roll;
     c->job.submitter = was.submitter;
     c->job.workers_most = was.workers_most;
     memcpy(c->job.kernel, was.kernel, sizeof c->job.kernel);
     memcpy(c->job.backend, was.backend, sizeof c->job.backend);
     return coord_flow_resume(c, e);
-}
-
-/* The newest that can be read: one may have been moved away, damaged, or not be signed yet. What is
- * wrong with the newest of all is told where none can. */
-static int open_newest(const struct coord *c, const char *why, struct coord_from *from,
-                       struct err *e)
-{
-    char path[LIMIT_PATH];
-    struct err other = {0};
-    int first = SHOAL_E_NOT_FOUND;
-    for (uint32_t older = 0; path_of(c, older, path); older++) {
-        int rc =
-            coord_from_open(&c->options, path, false, &c->job.spec, from, older == 0 ? e : &other);
-        if (rc == 0) {
-            log_warn("%s; job %s goes back to %s: what was trained since is trained again", why,
-                     c->job.spec.name, path);
-            return 0;
-        }
-        coord_from_close(&c->options, from);
-        *from = (struct coord_from){.hold = COORD_FOLDER_NONE};
-        first = older == 0 ? rc : first;
-        if (rc != SHOAL_E_NOINPUT) /* pruned ones are many */
-            log_warn("checkpoint %s cannot be gone back to: %s", path,
-                     older == 0 ? e->text : other.text);
-    }
-    return first;
 }
 
 /* Batches of all lanes that are done everywhere, as far as the coordinator knows. */
@@ -282,20 +244,24 @@ static int back_refuse(struct coord *c, const char *why, const char *path)
     return SHOAL_E_UNAVAILABLE;
 }
 
-/* why: what was lost, of which server. */
-static void go_back(struct coord *c, const char *why)
+/* The newest checkpoint has been read, or none can be. */
+static void go_back(struct coord *c, struct coord_newest *n)
 {
-    struct coord_from from = {.hold = COORD_FOLDER_NONE};
+    char why[sizeof c->job.lost];
     struct coord_progress at;
     struct err e = {0};
-    int rc = open_newest(c, why, &from, &e);
+    int rc = n->rc;
+    memcpy(why, c->job.lost, sizeof why);
     if (rc != 0)
-        coord_end_fail(c, rc, "%s; and the job cannot go back to its checkpoint: %s", why, e.text);
-    else if (is_futile(c, from.path))
-        rc = back_refuse(c, why, from.path);
-    bool good = rc == 0 && past_put(c, &from, &at);
-    coord_from_close(&c->options, &from);
-    if (!good)
+        coord_end_fail(c, rc, "%s; and the job cannot go back to its checkpoint: %s", why,
+                       n->e.text);
+    else if (is_futile(c, n->from.path))
+        rc = back_refuse(c, why, n->from.path);
+    if (rc != 0)
+        return;
+    log_warn("%s; job %s goes back to %s: what was trained since is trained again", why,
+             c->job.spec.name, n->from.path);
+    if (!past_put(c, &n->from, &at))
         return;
     run_end(c);
     coord_call_forget(&c->calls);
@@ -303,12 +269,40 @@ static void go_back(struct coord *c, const char *why)
     c->watch.left[0] = 0;
     coord_member_workers_forget(&c->members);
     c->checkpoint.last_ns = c->checkpoint.retry_ns = 0; /* the next one: as at the job's start */
-    rc = job_again(c, &at, &e);
+    rc = job_again(c, &at, &n->from.hold, &e);
     if (rc == 0)
         return;
     log_error("the job cannot be read back: %s; stopping, to begin with what is stored", e.text);
     c->fatal = rc;
     env_stop(c->env);
+}
+
+static void newest_read(struct coord *c, struct coord_errand *r, int rc, const struct err *e)
+{
+    struct coord_newest *n = coord_newest_of(r);
+    SHOAL_ASSERT(c->newest == n);
+    c->newest = NULL;
+    if (rc != 0) { /* it is read again when the folder answers */
+        log_warn("job %s cannot go back yet: %s", c->job.spec.name, e->text);
+        return;
+    }
+    if (coord_goes_back(c) && c->job.at.number == n->number && c->fatal == 0)
+        go_back(c, n);
+    coord_errand_leave(c, r);
+}
+
+/* Begins to read the newest checkpoint. Where its folder hangs, that is tried with each step. */
+static void read_begin(struct coord *c, const char *path)
+{
+    struct err e = {0};
+    bool own = coord_checkpoint_newest(c, 0, (char[LIMIT_PATH]){0});
+    if (coord_errand_check(c, own ? c->job.spec.checkpoint.dir : path, &e) != 0)
+        return;
+    coord_end_work(c, "the job goes back");
+    int rc = coord_newest_begin(c, newest_read, &c->newest, &e);
+    if (rc != 0)
+        coord_end_fail(c, rc, "%s; and the job cannot go back to its checkpoint: %s", c->job.lost,
+                       e.text);
 }
 
 void coord_back_lost(struct coord *c, uint32_t shard)
@@ -318,11 +312,13 @@ void coord_back_lost(struct coord *c, uint32_t shard)
     (void)snprintf(why, sizeof why,
                    "server %s died, and its rows were in memory alone (durability: memory)",
                    c->members.shard[shard].server);
-    if (coord_back_path(c, path))
-        go_back(c, why);
-    else
+    if (coord_newest_path(c, path)) {
+        coord_back_want(c, "%s", why);
+        c->job.lost_rows = true;
+    } else {
         coord_end_fail(c, SHOAL_E_UNAVAILABLE,
                        "%s: they are lost, and there is no checkpoint; " COORD_BACK_ADVICE, why);
+    }
 }
 
 void coord_back_want(struct coord *c, const char *format, ...)
@@ -337,13 +333,12 @@ void coord_back_want(struct coord *c, const char *format, ...)
 
 void coord_back_step(struct coord *c)
 {
-    char path[LIMIT_PATH], why[sizeof c->job.lost];
-    if (c->job.lost[0] == 0 || !coord_phase_running(c))
+    char path[LIMIT_PATH];
+    if (!coord_goes_back(c) || c->newest != NULL)
         return;
-    memcpy(why, c->job.lost, sizeof why);
-    c->job.lost[0] = 0;
-    bool kept = coord_back_path(c, path);
-    if (kept && c->cluster.tablets > c->job.tablets)
+    const char *why = c->job.lost;
+    bool kept = coord_newest_path(c, path);
+    if (kept && !c->job.lost_rows && c->cluster.tablets > c->job.tablets)
         /* CLEAR would drop for good what no checkpoint of this job loads again */
         coord_end_fail(
             c, SHOAL_E_CORRUPT,
@@ -351,7 +346,7 @@ void coord_back_step(struct coord *c)
             "itself: shoal submit JOB --resume %s --set fresh=all drops them and does",
             why, path);
     else if (kept)
-        go_back(c, why);
+        read_begin(c, path);
     else
         coord_end_fail(c, SHOAL_E_CORRUPT,
                        "%s; start the job again, with checkpoint: {dir: FOLDER, every_minutes: N} "

@@ -7,6 +7,9 @@
  *     and no other job's tables are there, which would go               |
  *     --coord_back_want, seen at a fence (grant.c)--> coord_back_step-+
  *                                                                     v
+ *   an errand reads the newest checkpoint (newest.h); the job waits, however long its folder does
+ *     not answer
+ *                                                                     v
  *   the store says what the checkpoint says, under a new run --> SETUP (flow.h): every shard drops
  *     what it has (CLEAR, fresh.h), and loads (LOAD)
  *
@@ -41,8 +44,6 @@ struct coord;
     "start the job again, with durability: journal, or with checkpoint: {dir: FOLDER, "            \
     "every_minutes: N} to go back to"
 
-/* Where the job would go back to; false: nowhere. */
-bool coord_back_path(const struct coord *c, char path[LIMIT_PATH]);
 /* Whether the shard, just heard as `what`, has lost rows that the job at hand needs. */
 bool coord_back_rows_lost(const struct coord *c, uint32_t shard, enum coord_beat what);
 /* It has: the job goes back, or ends. */

@@ -196,7 +196,7 @@ void coord_checkpoint_give_up(struct coord *c, int status, const char *why);
  * there is none. It may have been pruned. */
 const struct coord_checkpoint_record *coord_checkpoint_record(const struct coord *c,
                                                               uint32_t older);
-/* Its folder; false: there is none, or the folder of all is not open yet. */
+/* Its folder, as the job names it where the folder of all is not open yet; false: there is none. */
 bool coord_checkpoint_newest(const struct coord *c, uint32_t older, char path[LIMIT_PATH]);
 /* The cut that is being exported; 0: none. */
 uint64_t coord_checkpoint_cut(const struct coord *c);

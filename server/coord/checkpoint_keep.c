@@ -20,9 +20,11 @@
 bool coord_checkpoint_newest(const struct coord *c, uint32_t older, char path[LIMIT_PATH])
 {
     const struct coord_checkpoint_record *r = coord_checkpoint_record(c, older);
-    if (r == NULL || c->checkpoint.dir[0] == 0)
+    /* not opened yet after a restart, which may take long: as the job has it */
+    const char *dir = c->checkpoint.dir[0] != 0 ? c->checkpoint.dir : c->job.spec.checkpoint.dir;
+    if (r == NULL || dir[0] == 0)
         return false;
-    (void)snprintf(path, LIMIT_PATH, "%.900s/%s", c->checkpoint.dir, r->name);
+    (void)snprintf(path, LIMIT_PATH, "%.900s/%s", dir, r->name);
     return true;
 }
 

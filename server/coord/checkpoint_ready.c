@@ -40,6 +40,10 @@ static int kept_check(const struct coord *c, struct err *e)
 static int phase_check(const struct coord *c, bool tables, struct err *e)
 {
     uint32_t phase = c->job.at.phase;
+    if (coord_goes_back(c))
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "job %s goes back to its newest checkpoint: ask again when it trains",
+                       c->job.spec.name);
     if (coord_phase_running(c) && (phase == PHASE_SETUP || (!tables && !coord_saved_phase(phase))))
         return err_set(e, SHOAL_E_BUSY, "job %s is in %s: ask again in a moment", c->job.spec.name,
                        coord_phase_name(c));

@@ -81,6 +81,13 @@ bool coord_from_resumes(const struct coord_progress *at)
     return at->from == FROM_TO_LOAD || at->from == FROM_LOADED || at->from == FROM_BACK;
 }
 
+bool coord_goes_back(const struct coord *c)
+{
+    uint32_t phase = c->job.at.phase;
+    return c->job.lost[0] != 0 && phase != PHASE_NONE && phase != PHASE_DONE &&
+           phase != PHASE_FAILED;
+}
+
 const struct coord_shard *coord_server_away(const struct coord *c)
 {
     for (uint32_t s = 0; s < c->members.shards; s++)

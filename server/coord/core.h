@@ -282,7 +282,8 @@ struct coord_job {
     uint32_t went_back; /* times (back.h) */
     struct coord_passed passed;
     uint64_t laned; /* the run whose lanes were all fenced: from then on their marks are known */
-    char lost[ERR_TEXT_MAX]; /* what servers have lost of it (coord_back_want); "": nothing */
+    char lost[ERR_TEXT_MAX]; /* what servers have lost of it (back.h); "": nothing */
+    bool lost_rows;          /* that are needed, so it goes back over other jobs' tables, too */
     uint64_t short_ns;       /* so long a server took no pushes for lack of disk */
     struct { /* what the job asked for and did not get, the first of it; 0: nothing */
         int status;
@@ -307,7 +308,8 @@ struct coord {
     struct coord_calls calls;
     struct coord_cut cut;
     struct coord_errands errands;
-    struct coord_look *look; /* at the folders of a job that is submitted; NULL: none */
+    struct coord_newest *newest; /* checkpoint, which is read to go back to it; NULL: none is */
+    struct coord_look *look;     /* at the folders of a job that is submitted; NULL: none */
     struct coord_checkpoint checkpoint;
     struct coord_leases leases;
     struct coord_visitors visitors;
@@ -378,6 +380,9 @@ uint64_t coord_lease_ns(const struct coord *c);
 bool coord_from_loading(const struct coord_progress *at);
 /* Whether it goes on from one at the very batch, loaded or not. */
 bool coord_from_resumes(const struct coord_progress *at);
+/* Whether it waits for its newest checkpoint to be read, to go back to it (back.h). What is done
+ * meanwhile is in vain, so no lane is granted, no phase begins and no checkpoint is made. */
+bool coord_goes_back(const struct coord *c);
 /* The first server that is not set up, or has been silent for longer than its lease; NULL: all are
  * there. */
 const struct coord_shard *coord_server_away(const struct coord *c);

@@ -126,9 +126,8 @@ int coord_flow_resume(struct coord *c, struct err *e)
         rc = coord_taken_load(c, e);
     if (rc != 0)
         return rc;
-    if (coord_from_loading(&at) && c->options.folder != NULL)
-        /* gone: LOAD says so */
-        (void)c->options.folder->hold(j->at.from_path, &j->from_hold, NULL);
+    if (coord_from_loading(&at) && j->from_hold == COORD_FOLDER_NONE)
+        coord_from_hold(c);
     j->eval_number = (env_random(c->env) & 0xffffff) + 1;
     j->phase_ns = j->started_ns = env_now_ns(c->env);
     if (was < PHASE_SETUP) {
@@ -423,6 +422,8 @@ void coord_flow_step(struct coord *c)
         return;
     coord_back_step(c);
     coord_cluster_step(c);
+    if (coord_goes_back(c)) /* nothing that is done with the rows counts */
+        return;
     coord_names_step(c);
     coord_taken_step(c);
     coord_drop_step(c);

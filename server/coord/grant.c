@@ -485,7 +485,7 @@ static void next_without_lane(struct coord *c, peer_t from, const struct wire *r
 {
     if (request->id < w->asked_id)
         return; /* a late copy: it was answered, or the worker has given it up */
-    if (coord_stall_barred(c, w)) {
+    if (coord_stall_barred(c, w) || coord_goes_back(c)) {
         answer_kind(c, from, request->id, WIRE_NEXT_WAIT, 0);
         return;
     }
@@ -535,6 +535,10 @@ static void next_of_lane(struct coord *c, peer_t from, const struct wire *reques
         l->worker != worker || l->generation != q->generation) {
         answer_kind(c, from, request->id, coord_phase_over(c) ? WIRE_NEXT_END : WIRE_NEXT_LEAVE,
                     q->lane);
+        return;
+    }
+    if (coord_goes_back(c)) { /* what it pushed is in vain */
+        answer_kind(c, from, request->id, WIRE_NEXT_LEAVE, q->lane);
         return;
     }
     l->used = true;

@@ -76,6 +76,9 @@ void coord_from_close(const struct coord_options *o, struct coord_from *f);
  * this cluster stays `job`'s. */
 void coord_from_progress(const struct coord_from *f, const struct coord_progress *job,
                          enum coord_from_state state, struct coord_progress *out);
+/* After a restart: the folder that the job loads is held again, by an errand. Where it has gone,
+ * LOAD says so. */
+void coord_from_hold(struct coord *c);
 /* The job has its rows, or will never have them: the folder may be removed. */
 void coord_from_let_go(struct coord *c, struct coord_job *j);
 

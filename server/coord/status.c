@@ -6,6 +6,7 @@
 #include "proto/base/log.h"
 #include "server/coord/back.h"
 #include "server/coord/core.h"
+#include "server/coord/newest.h"
 #include "server/coord/phase.h"
 #include "server/coord/sight.h"
 #include "server/coord/stall.h"
@@ -336,6 +337,12 @@ static bool waiting(const struct coord *c, char *text, size_t bytes)
     text[0] = 0;
     if (!coord_phase_running(c))
         return false;
+    if (coord_goes_back(c)) {
+        (void)snprintf(text, bytes,
+                       "waits for its newest checkpoint, to go back to it: the folder of that is "
+                       "being read");
+        return true;
+    }
     const struct coord_shard *s = server_missing(c);
     const char *refused = s == NULL ? NULL : coord_cluster_refused(c, s->server, s->index);
     if (refused != NULL)
@@ -391,7 +398,7 @@ static void memory_look(struct coord *c)
 {
     char path[LIMIT_PATH];
     if (!coord_phase_running(c) || c->job.at.phase < PHASE_SETUP ||
-        c->job.at.phase == PHASE_FINISH || coord_back_path(c, path))
+        c->job.at.phase == PHASE_FINISH || coord_newest_path(c, path))
         return;
     for (uint32_t i = 0; i < c->members.shards; i++) {
         const struct coord_shard *s = &c->members.shard[i];

@@ -57,7 +57,7 @@ static bool orderly(const struct coord *c)
 bool coord_stop_order(struct coord *c, uint64_t id)
 {
     struct coord_job *j = &c->job;
-    if (j->stop.asked || !orderly(c))
+    if (j->stop.asked || !orderly(c) || coord_goes_back(c))
         return false;
     j->stop = (struct coord_stop){.asked = true, .id = id, .since_ns = env_now_ns(c->env)};
     log_info("job %s is asked to stop: it ends behind %s", j->spec.name,

@@ -6,6 +6,7 @@
 #include "proto/job/manifest.h"
 #include "server/coord/coord.h"
 #include "server/coord/core.h"
+#include "server/coord/newest.h"
 #include "server/coord/phase.h"
 #include "server/coord/status.h"
 #include "server/coord/submit.h"
@@ -1524,6 +1525,88 @@ START_TEST(checkpoint_in_memory_is_gone_back_to)
 }
 END_TEST
 
+/* The folder hangs when rows are lost: in the last case the coordinator has started again by then,
+ * and in the third the hang lasts longer than an errand waits. The coordinator goes on beating and
+ * answering, trains nothing, and goes back when the folder answers. */
+START_TEST(checkpoint_folder_that_hangs_is_waited_for_to_go_back)
+{
+    uint64_t hang_ns = _i == 2 ? 400 * SECOND : 30 * SECOND;
+    rig_start("epochs: 2, consistency: ssp", ", every_batches: 20", NULL);
+    in_memory();
+    made_wait(1, 60);
+    uint64_t run = r.coord->job.at.run, until = sim_now_ns(r.sim) + hang_ns;
+    if (_i == 3)
+        coord_kill();
+    sim_wedge(r.node, until);
+    lose(_i == 1 ? 0 : 1, 0);
+    if (_i == 3) {
+        coord_start();
+        sim_wedge(r.node, until);
+    }
+    ck_assert(!sim_run(r.sim, sim_now_ns(r.sim) + 15 * SECOND, job_over, NULL));
+    ck_assert(coord_goes_back(r.coord) && hang_told());
+    uint32_t before = batches_all();
+    fake_client_checkpoint(&r.client, "");
+    checkpoint_wait();
+    ck_assert_int_eq(r.client.checkpoint.status, SHOAL_E_UNAVAILABLE);
+    ck_assert(!sim_run(r.sim, until - SECOND, job_over, NULL));
+    ck_assert_uint_eq(batches_all(), before);
+    ck_assert(coord_goes_back(r.coord) && r.coord->job.at.run == run && hang_told());
+    ck_assert_uint_le(r.coord->errands.count, 4);
+    gone_back(2, 1);
+    ck_assert_uint_ne(r.coord->job.at.run, run);
+    ck_assert(entries(".tmp") == 0);
+    rig_stop();
+}
+END_TEST
+
+/* A job that waits so is ended by the first order: it has nothing to save. */
+START_TEST(job_that_waits_to_go_back_is_stopped_at_once)
+{
+    rig_start("epochs: 2, consistency: ssp", ", every_batches: 20", NULL);
+    in_memory();
+    made_wait(1, 60);
+    sim_wedge(r.node, sim_now_ns(r.sim) + 60 * SECOND);
+    lose(1, 0);
+    ck_assert(!sim_run(r.sim, sim_now_ns(r.sim) + 10 * SECOND, job_over, NULL));
+    ck_assert(!coord_stop_order(r.coord, 7));
+    (void)coord_end_fail(r.coord, SHOAL_E_STOPPED, "stopped by request");
+    ck_assert(!coord_goes_back(r.coord));
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + 70 * SECOND, NULL, NULL);
+    ck_assert(r.coord->job.at.phase == PHASE_FAILED && r.coord->newest == NULL);
+    ck_assert_int_eq(r.coord->job.from_hold, COORD_FOLDER_NONE);
+    ck_assert_uint_eq(r.coord->errands.count, 0);
+    rig_stop();
+}
+END_TEST
+
+/* The folder of the checkpoint that is loaded is held by an errand when the coordinator starts. */
+START_TEST(checkpoint_that_is_loaded_is_held_again_by_an_errand)
+{
+    char path[LIMIT_PATH];
+    rig_start("epochs: 2, consistency: ssp", "", NULL);
+    run_batches(20);
+    (void)snprintf(path, sizeof path, "%s", checkpoint_make("alpha"));
+    job_done();
+    rig_stop();
+    rig_start("epochs: 2, consistency: ssp", "", path);
+    while (r.coord->job.at.phase != PHASE_SETUP)
+        ck_assert(sim_step(r.sim));
+    coord_kill();
+    coord_start();
+    ck_assert_int_eq(r.coord->job.from_hold, COORD_FOLDER_NONE);
+    while (r.coord->job.from_hold == COORD_FOLDER_NONE && r.coord->job.at.phase == PHASE_SETUP)
+        ck_assert(sim_step(r.sim));
+    ck_assert_int_ne(r.coord->job.from_hold, COORD_FOLDER_NONE);
+    ck_assert_int_eq(coord_folder_disk.remove(path, NULL), SHOAL_E_BUSY);
+    job_done();
+    ck_assert_int_eq(r.coord->job.from_hold, COORD_FOLDER_NONE);
+    ck_assert_uint_eq(entries(".tmp"), 0);
+    ck_assert_int_ne(coord_folder_disk.remove(path, NULL), SHOAL_E_BUSY);
+    rig_stop();
+}
+END_TEST
+
 /* In whatever the job is doing; the coordinator lives, is dead meanwhile, or has seen the server's
  * return and died. What was kept of the best epoch is lost with the rows. */
 START_TEST(checkpoint_in_memory_is_gone_back_to_in_every_phase)
@@ -2545,6 +2628,9 @@ int main(void)
     tcase_add_loop_test(t, checkpoint_restore_that_failed_can_be_tried_again, 0, 2);
     tcase_add_loop_test(t, checkpoint_in_memory_is_gone_back_to, 0, 6);
     tcase_add_loop_test(t, checkpoint_in_memory_is_gone_back_to_in_every_phase, 0, 15);
+    tcase_add_loop_test(t, checkpoint_folder_that_hangs_is_waited_for_to_go_back, 0, 4);
+    tcase_add_test(t, job_that_waits_to_go_back_is_stopped_at_once);
+    tcase_add_test(t, checkpoint_that_is_loaded_is_held_again_by_an_errand);
     tcase_add_test(t, checkpoint_folder_without_room_is_refused_with_the_job);
     tcase_add_test(t, checkpoint_of_the_end_that_cannot_be_made_is_the_jobs_status);
     tcase_add_test(t, checkpoint_newest_and_last_failure_are_told);

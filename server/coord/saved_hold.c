@@ -1,0 +1,70 @@
+/* saved_hold.c: the hold on the folder of the checkpoint that the job loads, taken again after a
+ * restart of the coordinator. */
+#include "proto/base/container_of.h"
+#include "proto/base/log.h"
+#include "server/coord/saved.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct holding {
+    struct coord_errand errand;
+    const struct coord_folder_ops *ops;
+    uint64_t run; /* that loads it */
+    int hold;
+};
+
+static struct holding *holding_of(struct coord_errand *r)
+{
+    return container_of(r, struct holding, errand);
+}
+
+static int holding_run(struct coord_errand *r, struct err *e)
+{
+    struct holding *h = holding_of(r);
+    return h->ops->hold(r->folder, &h->hold, e);
+}
+
+static void holding_undo(struct coord_errand *r)
+{
+    struct holding *h = holding_of(r);
+    h->ops->let_go(&h->hold);
+}
+
+static void holding_free(struct coord_errand *r)
+{
+    free(holding_of(r));
+}
+
+static void held(struct coord *c, struct coord_errand *r, int rc, const struct err *e)
+{
+    struct holding *h = holding_of(r);
+    struct coord_job *j = &c->job;
+    if (rc != 0) { /* gone: LOAD says so, too */
+        log_warn("the checkpoint that the job loads is not kept from being removed: %s", e->text);
+        return;
+    }
+    if (j->at.run == h->run && coord_from_loading(&j->at) && j->from_hold == COORD_FOLDER_NONE) {
+        j->from_hold = h->hold;
+        h->hold = COORD_FOLDER_NONE;
+    }
+    coord_errand_leave(c, r);
+}
+
+void coord_from_hold(struct coord *c)
+{
+    struct holding *h = c->options.folder == NULL ? NULL : calloc(1, sizeof *h);
+    struct err e = {0};
+    if (h == NULL)
+        return;
+    h->errand.run = holding_run;
+    h->errand.undo = holding_undo;
+    h->errand.free = holding_free;
+    h->ops = c->options.folder;
+    h->run = c->job.at.run;
+    h->hold = COORD_FOLDER_NONE;
+    (void)snprintf(h->errand.folder, LIMIT_PATH, "%s", c->job.at.from_path);
+    if (coord_errand_start(c, &h->errand, held, &e) != 0)
+        log_warn("the checkpoint that the job loads is not kept from being removed: %s", e.text);
+}
