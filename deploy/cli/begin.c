@@ -1,6 +1,7 @@
 /* begin.c: what a job begins with. */
 #include "deploy/cli/begin.h"
 #include "deploy/cli/checkpoint.h"
+#include "deploy/cli/rights.h"
 #include "deploy/cli/run.h"
 #include "proto/base/file.h"
 
@@ -91,6 +92,9 @@ int begin_find(const char *where, bool start, struct begin *out, struct err *e)
     if (snprintf(out->path, LIMIT_PATH, "%s", path != NULL ? path : where) >= (int)LIMIT_PATH)
         rc = err_set(e, SHOAL_E_USAGE, "%s: a path has at most %u bytes", word, LIMIT_PATH - 1);
     free(path);
+    if (rc != 0)
+        return rc;
+    rc = rights_read(out->path, e);
     if (rc != 0)
         return rc;
     (void)snprintf(mine, sizeof mine, "%s/coordinator.yaml", out->path);

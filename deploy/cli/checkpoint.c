@@ -3,6 +3,7 @@
  * checkpoint_remove.c. */
 #include "deploy/cli/checkpoint.h"
 #include "deploy/cli/local_inner.h"
+#include "deploy/cli/rights.h"
 #include "deploy/cli/run.h"
 #include "proto/base/array.h"
 #include "proto/base/file.h"
@@ -57,7 +58,7 @@ static int moved_check(const char *run_dir, struct err *e)
     if (strncmp(job.checkpoint.dir, former, n) == 0 && job.checkpoint.dir[n] == '/')
         rc = err_set(e, SHOAL_E_NOINPUT,
                      "%s lay in %s when it ran, and its checkpoints belong there: move it back, or "
-                     "take `shoal checkpoint export %s TABLE`",
+                     "take `shoal checkpoint export %s TABLE --out FILE`",
                      run_dir, former, run_dir);
     job_free(&job);
     return rc;
@@ -80,7 +81,15 @@ int checkpoint_endpoint(const struct option_line *o, struct local *l, char out[2
         rc = local_scratch_make(l, e);
     if (rc == 0)
         rc = local_programs_find(l, e);
-    return rc == 0 ? local_run_open(l, run_dir, out, e) : rc;
+    if (rc == 0)
+        rc = local_run_open(l, run_dir, out, e);
+    /* a copy would not do: its checkpoints belong to the run */
+    if (rc == SHOAL_E_DENIED && l->children == 0 && rights_read(run_dir, e) == 0)
+        rc = err_set(e, rc,
+                     "checkpoints of %s are made and removed in its folder, which this user cannot "
+                     "write: run this as the owner of the folder, where it can be written",
+                     run_dir);
+    return rc;
 }
 
 /* Said once, after a moment. */

@@ -1,7 +1,9 @@
 /* checkpoint_look.c: `shoal checkpoint verify` and `export`: reading one, or what an ended run has
  * left. Comparing two: checkpoint_diff.c; signatures: checkpoint_sign.c. */
+#include "deploy/cli/begin.h"
 #include "deploy/cli/checkpoint.h"
 #include "deploy/cli/cluster.h"
+#include "deploy/cli/rights.h"
 #include "embedding/checkpoint.h"
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
@@ -226,13 +228,31 @@ static int table_find(const struct checkpoint *c, const char *name, uint32_t *ou
     return err_set(e, SHOAL_E_NOT_FOUND, "there is no table %s; there are: %s", name, names);
 }
 
+/* A run that cannot be written has the same rows in the checkpoint of its end. */
+static int run_open(const char *run, struct source *s, struct err *e)
+{
+    struct begin end;
+    struct err silent;
+    int rc = cluster_open(NULL, run, &s->run, e);
+    if (rc != SHOAL_E_DENIED || rights_write(run, &silent) != SHOAL_E_DENIED ||
+        begin_find(run, true, &end, &silent) != 0)
+        return rc;
+    fprintf(stderr,
+            "note: %s cannot be written; the rows are those of the checkpoint of its end, %s\n",
+            run, end.path);
+    return checkpoint_rows_open(end.path, &s->checkpoint, e);
+}
+
 static int source_open(const char *folder, const char *table, struct source *s, struct err *e)
 {
     char probe[2 * LIMIT_PATH];
     (void)snprintf(probe, sizeof probe, "%s/coordinator.yaml", folder);
-    bool is_run = access(probe, F_OK) == 0;
-    int rc = is_run ? cluster_open(NULL, folder, &s->run, e)
-                    : checkpoint_rows_open(folder, &s->checkpoint, e);
+    int rc = rights_read(folder, e);
+    if (rc != 0)
+        return rc;
+    rc = access(probe, F_OK) == 0 ? run_open(folder, s, e)
+                                  : checkpoint_rows_open(folder, &s->checkpoint, e);
+    bool is_run = s->run != NULL;
     if (rc == 0 && is_run && cluster_live(s->run))
         rc = err_set(e, SHOAL_E_BUSY,
                      "the run in %s goes on: make a checkpoint, `shoal checkpoint create --run-dir "

@@ -1,6 +1,7 @@
 /* cluster.c: the two ways to the tables: questions over the wire, and engines opened on folders. */
 #include "deploy/cli/cluster_inner.h"
 #include "deploy/cli/hold.h"
+#include "deploy/cli/rights.h"
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
 #include "proto/base/lockfile.h"
@@ -181,6 +182,9 @@ static int offline_open(struct cluster *c, const char *run_dir, struct err *e)
     char pattern[2 * LIMIT_PATH], held[2 * LIMIT_PATH] = "";
     struct net_options none = {0};
     glob_t found;
+    int rc = rights_read(run_dir, e);
+    if (rc != 0)
+        return rc;
     pattern_make(run_dir, pattern);
     (void)snprintf(c->job, sizeof c->job, "%s/job.yaml", run_dir);
     if (glob(pattern, 0, NULL, &found) != 0)
@@ -188,7 +192,9 @@ static int offline_open(struct cluster *c, const char *run_dir, struct err *e)
                        "%s holds no server-*/shard-* folder; give a run folder of `shoal local`, "
                        "such as runs/JOB-DATE-TIME",
                        run_dir);
-    int rc = hold_take(run_dir, HOLD_WAIT_MS, NULL, e);
+    rc = rights_write(run_dir, e);
+    if (rc == 0)
+        rc = hold_take(run_dir, HOLD_WAIT_MS, NULL, e);
     if (rc == 0)
         rc = net_new(&none, &c->net, e);
     c->folder = calloc(found.gl_pathc, sizeof *c->folder);
@@ -341,12 +347,15 @@ int cluster_open_live(const struct option_line *o, struct cluster **out, struct 
 {
     char endpoint[256];
     const char *run_dir = option_text(o, "run-dir");
+    int rc = run_dir != NULL ? rights_read(run_dir, e) : 0;
+    if (rc != 0)
+        return rc;
     if (run_dir != NULL && !cluster_endpoint(run_dir, endpoint)) /* nor is it locked */
         return err_set(e, SHOAL_E_NOINPUT,
                        "%s holds no coordinator.yaml; give a run folder of `shoal local`, such as "
                        "runs/JOB-DATE-TIME",
                        run_dir);
-    int rc = open_option(o, false, out, e);
+    rc = open_option(o, false, out, e);
     if (rc != 0 || *out != NULL)
         return rc;
     int fd = lockfile_take(run_dir, 0);

@@ -3,6 +3,7 @@
 #include "deploy/cli/cluster.h"
 #include "deploy/cli/hold.h"
 #include "deploy/cli/local_inner.h"
+#include "deploy/cli/rights.h"
 #include "deploy/cli/scratch.h"
 #include "proto/base/file.h"
 #include "proto/net/net.h"
@@ -126,7 +127,9 @@ int local_run_kept(const char *run, struct err *e)
 static int reopen(struct local *l, const char *folder, struct err *e)
 {
     char name[48], run[LIMIT_PATH], *whole;
-    int rc = local_sockets_make(l, e);
+    int rc = rights_read(folder, e);
+    if (rc == 0)
+        rc = local_sockets_make(l, e);
     if (rc != 0)
         return rc;
     whole = realpath(folder, NULL);
@@ -139,6 +142,8 @@ static int reopen(struct local *l, const char *folder, struct err *e)
     if (!run_has(run, "report.json"))
         return not_ended(run, e);
     rc = local_run_kept(run, e);
+    if (rc == 0)
+        rc = rights_write(run, e);
     if (rc == 0) /* daemons each waiting for those of another would wait for each other */
         rc = hold_take(run, LOOK_WAIT_MS, NULL, e);
     if (rc != 0)
@@ -155,7 +160,7 @@ static int reopen(struct local *l, const char *folder, struct err *e)
     return rc;
 }
 
-int local_run_open(struct local *l, const char *run, char endpoint[256], struct err *e)
+bool local_run_answers(const char *run, char endpoint[256])
 {
     struct wire w = {.type = WIRE_TYPE_STATUS}, reply;
     struct ask *a = NULL;
@@ -164,7 +169,12 @@ int local_run_open(struct local *l, const char *run, char endpoint[256], struct 
                 cli_ask_open(endpoint, NULL, &a, &silent) == 0 &&
                 cli_ask(a, &w, NULL, 500, &reply, NULL, &silent) == 0;
     cli_ask_close(a);
-    if (live)
+    return live;
+}
+
+int local_run_open(struct local *l, const char *run, char endpoint[256], struct err *e)
+{
+    if (local_run_answers(run, endpoint))
         return 0;
     int rc = reopen(l, run, e);
     (void)snprintf(endpoint, 256, "%s", l->coordinator);

@@ -11,6 +11,7 @@
  * many there are. */
 #include "deploy/cli/cluster.h"
 #include "deploy/cli/local_inner.h"
+#include "deploy/cli/rights.h"
 #include "deploy/cli/run.h"
 #include "deploy/cli/scratch.h"
 #include "proto/base/file.h"
@@ -35,6 +36,7 @@ struct predict {
     struct local l;
     struct option_line *o;
     const char *from;
+    struct begin end;       /* the checkpoint of a run that cannot be written */
     char parts[LIMIT_PATH]; /* folder of this call alone; empty: there is none, or the scratch */
     bool predicts;          /* else it measures */
     enum score_format format;
@@ -60,6 +62,8 @@ static bool holds(const char *folder, const char *file)
 
 static int source_of(const char *from, enum source *out, struct err *e)
 {
+    if (strcmp(from, "fleet") != 0 && rights_read(from, e) != 0)
+        return SHOAL_E_DENIED;
     if (strcmp(from, "fleet") == 0)
         *out = FLEET;
     else if (holds(from, MANIFEST_FILE))
@@ -83,7 +87,7 @@ static int job_choose(struct predict *p, enum source source, struct err *e)
     else if (source == FLEET)
         return err_set(e, SHOAL_E_USAGE, "name the job file that the fleet's tables were made by");
     else
-        (void)snprintf(p->job, sizeof p->job, "%s/" MANIFEST_JOB_FILE, p->from);
+        (void)snprintf(p->job, sizeof p->job, "%.*s/" MANIFEST_JOB_FILE, LIMIT_PATH - 32, p->from);
     p->l.job_path = p->job;
     return 0;
 }
@@ -169,11 +173,28 @@ static int run_cache(struct predict *p, struct err *e)
     return rc == 0 ? cache_add(p, path, NULL, e) : rc;
 }
 
+/* An ended run that cannot be written has the same rows in the checkpoint of its end. */
+static bool takes_checkpoint(struct predict *p)
+{
+    struct err silent;
+    if (local_run_answers(p->from, p->coordinator) ||
+        rights_write(p->from, &silent) != SHOAL_E_DENIED ||
+        begin_find(p->from, true, &p->end, &silent) != 0)
+        return false;
+    fprintf(stderr,
+            "note: %s cannot be written; the rows are those of the checkpoint of its end, %s\n",
+            p->from, p->end.path);
+    p->from = p->end.path;
+    return true;
+}
+
 static int tables_open(struct predict *p, struct err *e)
 {
     enum source source = RUN;
     const char *coordinator;
     int rc = source_of(p->from, &source, e);
+    if (rc == 0 && source == RUN && takes_checkpoint(p))
+        source = CHECKPOINT;
     if (rc == 0)
         rc = job_choose(p, source, e);
     if (rc != 0)

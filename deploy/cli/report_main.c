@@ -58,6 +58,10 @@ int cli_report(int argc, char **argv)
         const char *path = option_text(&o, "html");
         page_name(o.word[0], beside);
         rc = report_page_html(report, path == NULL ? beside : path, &e);
+        if (rc != 0 && path == NULL) {
+            struct err was = e;
+            rc = err_set(&e, rc, "%.400s; name a file elsewhere: --html FILE", was.text);
+        }
         if (rc == 0)
             printf("%s\n", path == NULL ? beside : path);
     }

@@ -1,0 +1,18 @@
+/* rights.h: what this user may do with the folder of a run, asked before any work.
+ *
+ * The rows of an ended run are read by opening its servers' stores. That takes locks and writes
+ * what the journal still holds, so it needs folders that can be written: not a mount that is read
+ * only, nor the run of another user. A checkpoint is only read. */
+#ifndef DEPLOY_CLI_RIGHTS_H
+#define DEPLOY_CLI_RIGHTS_H
+
+#include "proto/base/err.h"
+
+/* DENIED: the folder is there, and this user may not look into it. Says nothing of one that is not
+ * there. */
+int rights_read(const char *folder, struct err *e);
+/* DENIED: run, or a folder or lock in it, cannot be written; says what to do. CANTCREATE: likewise,
+ * but another process uses the run now. */
+int rights_write(const char *run, struct err *e);
+
+#endif
