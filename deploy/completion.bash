@@ -24,6 +24,7 @@ _shoal()
         'shoal predict') at=$word ;;
         'shoal eval') at=$word ;;
         'shoal status') at=$word ;;
+        'shoal jobs') at=$word ;;
         'shoal doctor') at=$word ;;
         'shoal digest') at=$word ;;
         'shoal tables') at=$word ;;
@@ -39,7 +40,7 @@ _shoal()
         esac
     done
     case $at in
-    'shoal') words='local replay sweep submit stop checkpoint predict eval status doctor digest tables inspect blame erase drop keygen report convert synth bench --help --version' ;;
+    'shoal') words='local replay sweep submit stop checkpoint predict eval status jobs doctor digest tables inspect blame erase drop keygen report convert synth bench --help --version' ;;
     'shoal local') words='--servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --from --warm-start --help' ;;
     'shoal replay') words='diff --since --until --window --every --leave-out --rewind --of --servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --from --warm-start --help' ;;
     'shoal replay diff') words='--help' ;;
@@ -58,6 +59,7 @@ _shoal()
     'shoal predict') words='--from --coordinator --keys --in --out --format --column --workers --servers --set --help' ;;
     'shoal eval') words='--from --coordinator --keys --in --split --servers --set --help' ;;
     'shoal status') words='--coordinator --keys --run-dir --json --help' ;;
+    'shoal jobs') words='--coordinator --keys --json --help' ;;
     'shoal doctor') words='--cluster --coordinator --keys --run-dir --json --help' ;;
     'shoal digest') words='--coordinator --keys --run-dir --json --help' ;;
     'shoal tables') words='--what-if --sample --share --job --coordinator --keys --run-dir --json --help' ;;
@@ -66,7 +68,7 @@ _shoal()
     'shoal erase') words='--keys --field --value --receipt --checkpoints --job --coordinator --run-dir --help' ;;
     'shoal drop') words='--coordinator --keys --help' ;;
     'shoal keygen') words='--coordinator --rotate --role --name --help' ;;
-    'shoal report') words='--html --help' ;;
+    'shoal report') words='--html --coordinator --keys --json --help' ;;
     'shoal convert') words='--out --split --check --set --json --help' ;;
     'shoal synth') words='--out --kind --rows --seed --part --valid-out --valid-rows --help' ;;
     'shoal bench') words='--rows --seconds --journal-seconds --only --growth-rows --checkpoint-rows --cold-rows --shards-rows --curve-rows --events-rows --train-rows --dir --json --help' ;;
@@ -156,6 +158,8 @@ _shoal()
     'shoal status --coordinator') words=''; file=yes ;;
     'shoal status --keys') words=''; file=yes ;;
     'shoal status --run-dir') words=''; file=yes ;;
+    'shoal jobs --coordinator') words=''; file=yes ;;
+    'shoal jobs --keys') words=''; file=yes ;;
     'shoal doctor --coordinator') words=''; file=yes ;;
     'shoal doctor --keys') words=''; file=yes ;;
     'shoal doctor --run-dir') words=''; file=yes ;;
@@ -196,6 +200,8 @@ _shoal()
     'shoal keygen --role') words='serve worker coord metrics admin sign'; file=yes ;;
     'shoal keygen --name') words=''; file=yes ;;
     'shoal report --html') words=''; file=yes ;;
+    'shoal report --coordinator') words=''; file=yes ;;
+    'shoal report --keys') words=''; file=yes ;;
     'shoal convert --out') words=''; file=yes ;;
     'shoal convert --split') words='train valid test'; file=yes ;;
     'shoal convert --check') words=''; file=yes ;;

@@ -35,6 +35,7 @@ int cli_convert(int argc, char **argv);
 int cli_synth(int argc, char **argv);
 int cli_bench(int argc, char **argv);
 int cli_report(int argc, char **argv);
+int cli_jobs(int argc, char **argv);
 int cli_keygen(int argc, char **argv);
 
 struct cli_verb {

@@ -30,6 +30,7 @@ static const struct cli_verb verbs[] = {
     {"drop", cli_drop},
     {"keygen", cli_keygen},
     {"report", cli_report},
+    {"jobs", cli_jobs},
     {"convert", cli_convert},
     {"synth", cli_synth},
     {"doctor", cli_doctor},

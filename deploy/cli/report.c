@@ -16,10 +16,12 @@ static double number(const struct json *r, const char *path)
     return json_as_number(json_get(r, path), (double)NAN);
 }
 
-/* 1234567 -> "1,234,567" */
+/* 1234567 -> "1,234,567"; NaN, of a report that does not say -> "-" */
 static const char *grouped(double x, char out[32])
 {
     char digits[32];
+    if (isnan(x))
+        return strcpy(out, "-");
     size_t n = (size_t)snprintf(digits, sizeof digits, "%.0f", x), k = 0;
     for (size_t i = 0; i < n && k < 30; i++) {
         out[k++] = digits[i];
@@ -108,7 +110,9 @@ static void split_print(const struct json *r, const char *split)
 
 static void quality_print(const struct json *r)
 {
-    printf("\n  quality\n");
+    if (json_count(json_get(r, "epochs")) > 0 || json_count(json_get(r, "evaluations")) > 0 ||
+        !json_absent(json_get(r, "test")))
+        printf("\n  quality\n");
     split_print(r, "valid");
     split_print(r, "test");
     cli_unseen_print(json_get(r, "valid"), "valid");
@@ -172,11 +176,12 @@ static void tables_print(const struct json *r)
 {
     char n[32];
     size_t tables = json_count(json_get(r, "tables"));
-    printf("\n  tables\n");
+    if (tables > 0)
+        printf("\n  tables\n");
     for (size_t i = 0; i < tables; i++) {
         const struct json *t = json_array_at(json_get(r, "tables"), i);
         printf("    %-12s %12s rows   digest %s\n", json_as_string(json_get(t, "name"), "?"),
-               grouped(number(t, "rows"), n), json_as_string(json_get(t, "digest"), "?"));
+               grouped(number(t, "rows"), n), json_as_string(json_get(t, "digest"), "-"));
     }
 }
 
@@ -260,13 +265,27 @@ static void other_seconds_print(const struct json *r)
                vain, number(r, "went_back"));
 }
 
+/* The job, and what it did; a job that did not finish has no speed, and a reason. */
+static void head_print(const struct json *r)
+{
+    char n[32];
+    const char *reason = json_as_string(json_get(r, "reason"), NULL);
+    printf("\n%s:", json_as_string(json_get(r, "job"), "job"));
+    if (reason != NULL)
+        printf(" %s: %s\n ", json_as_string(json_get(r, "state"), "failed"), reason);
+    printf(" %s examples", grouped(number(r, "examples"), n));
+    if (!isnan(number(r, "seconds")))
+        printf(" in %.1f s", number(r, "seconds"));
+    if (!isnan(number(r, "examples_per_second")))
+        printf(", %s examples a second", grouped(number(r, "examples_per_second"), n));
+    putchar('\n');
+    other_seconds_print(r);
+}
+
 static void report_print(const struct json *r, const char *run_dir, const char *again)
 {
     char n[32], s[32];
-    printf("\n%s: %s examples in %.1f s, %s examples a second\n",
-           json_as_string(json_get(r, "job"), "job"), grouped(number(r, "examples"), n),
-           number(r, "seconds"), grouped(number(r, "examples_per_second"), s));
-    other_seconds_print(r);
+    head_print(r);
     cli_report_job_print(r);
     if (json_as_string(json_get(r, "warning"), NULL) != NULL)
         printf("\n  warning        %s\n", json_as_string(json_get(r, "warning"), ""));
@@ -278,8 +297,9 @@ static void report_print(const struct json *r, const char *run_dir, const char *
     tables_print(r);
     printf("\n  batches        applied %s, skipped as already there %s\n",
            grouped(number(r, "batches.applied"), n), grouped(number(r, "batches.skipped"), s));
-    printf("  staleness      p50 %.0f, p99 %.0f, max %.0f clocks\n", number(r, "staleness.p50"),
-           number(r, "staleness.p99"), number(r, "staleness.max"));
+    if (!json_absent(json_get(r, "staleness")))
+        printf("  staleness      p50 %.0f, p99 %.0f, max %.0f clocks\n", number(r, "staleness.p50"),
+               number(r, "staleness.p99"), number(r, "staleness.max"));
     printf("  bad lines      %s\n", grouped(number(r, "bad_lines"), n));
     for (size_t i = 0; i < json_count(json_get(r, "bad_where")); i++)
         printf("                 %s\n",

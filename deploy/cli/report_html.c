@@ -69,6 +69,11 @@ static void said(FILE *out, const char *what, const char *sentence)
 static void words(FILE *out, const struct json *r)
 {
     const struct json *notes = json_get(r, "notes"), *where = json_get(r, "bad_where");
+    if (TEXT(json_get(r, "reason")) != NULL)
+        said(out,
+             strcmp(json_as_string(json_get(r, "state"), ""), "stopped") == 0 ? "Stopped:"
+                                                                              : "Failed:",
+             TEXT(json_get(r, "reason")));
     if (TEXT(json_get(r, "warning")) != NULL)
         said(out, "Warning:", TEXT(json_get(r, "warning")));
     for (size_t i = 0; i < json_count(notes); i++)
@@ -87,7 +92,9 @@ static void tile(FILE *out, const char *name, const char *value, const char *mor
 
 static void seconds_text(double s, char out[32])
 {
-    if (s < 120)
+    if (!isfinite(s))
+        (void)html_number(s, 1, out);
+    else if (s < 120)
         (void)snprintf(out, 32, "%.1f s", s);
     else if (s < 7200)
         (void)snprintf(out, 32, "%.0f min %02.0f s", floor(s / 60), floor(fmod(s, 60)));

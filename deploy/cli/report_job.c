@@ -83,8 +83,8 @@ static void fields_fact(const struct json *r, char out[FACT])
 
 static void ran_fact(const struct json *r, char out[FACT])
 {
-    if (word(r, "began") != NULL && word(r, "ended") != NULL)
-        add(out, "%s to %s", word(r, "began"), word(r, "ended"));
+    if (word(r, "began") != NULL)
+        add(out, "%s to %s", word(r, "began"), json_as_string(json_get(r, "ended"), "?"));
     if (word(r, "place") != NULL)
         add(out, "%s%s", out[0] != 0 ? ", " : "", word(r, "place"));
 }
@@ -139,12 +139,14 @@ void report_page_head(FILE *out, const struct json *r)
                                          {"durability", "durability"}};
     char text[FACT];
     fputs("<header>\n<h1>", out);
-    html_text(out, word(r, "job"));
+    html_text(out, json_as_string(json_get(r, "job"), "job"));
     fputs("</h1>\n<p class=\"line\">", out);
     for (size_t i = 0; i < sizeof key / sizeof key[0]; i++)
         pair(out, key[i][0], json_get(r, key[i][1]));
-    pair_begin(out, "seed");
-    fprintf(out, "%" PRId64 "</b></span> ", json_as_int(json_get(r, "seed"), 0));
+    if (!json_absent(json_get(r, "seed"))) {
+        pair_begin(out, "seed");
+        fprintf(out, "%" PRId64 "</b></span> ", json_as_int(json_get(r, "seed"), 0));
+    }
     pair(out, "Shoal", json_get(r, "version"));
     if (!json_absent(json_get(r, "events"))) {
         pair(out, "events from", json_get(r, "events.from"));

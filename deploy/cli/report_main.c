@@ -1,13 +1,16 @@
-/* cli_report.c: `shoal report`: a report.json, of whatever run, as a page. */
+/* report_main.c: `shoal report`: a report.json, or the report of a job on a cluster, as a page. */
 #include "deploy/cli/cli.h"
 #include "deploy/cli/report_page.h"
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define FILE_BYTES_MAX (32u << 20)
+enum { QUESTION_MS = 10000 };
 
 int cli_json_file(const char *path, struct json **out, struct err *e)
 {
@@ -33,12 +36,59 @@ int cli_json_file(const char *path, struct json **out, struct err *e)
 }
 
 /* REPORT.json -> REPORT.html */
-static void page_name(const char *report, char out[LIMIT_PATH])
+static const char *page_name(const char *report, char out[LIMIT_PATH])
 {
     size_t length = strlen(report),
            stem = length > 5 && strcmp(report + length - 5, ".json") == 0 ? length - 5 : length;
     (void)snprintf(out, LIMIT_PATH, "%.*s.html",
                    (int)(stem > LIMIT_PATH - 6 ? LIMIT_PATH - 6 : stem), report);
+    return out;
+}
+
+/* Whether the word is a job's number, not a file. */
+static bool number_take(const char *word, uint64_t *number)
+{
+    size_t digits = strspn(word, "0123456789");
+    errno = 0;
+    *number = strtoull(word, NULL, 10);
+    return digits > 0 && word[digits] == 0 && errno == 0;
+}
+
+/* Of a job that has ended; number 0: the newest. */
+static int job_report(const struct option_line *o, uint64_t number, struct json **out,
+                      struct err *e)
+{
+    struct wire w = {.type = WIRE_TYPE_REPORT, .u.REPORT.run = number}, reply;
+    const char *coordinator;
+    struct ask *a = NULL;
+    struct msg *m = NULL;
+    int rc = cli_coordinator(o, &coordinator, e);
+    if (rc == 0)
+        rc = cli_ask_open(coordinator, NULL, &a, e);
+    if (rc == 0 && (rc = cli_ask(a, &w, NULL, QUESTION_MS, &reply, &m, e)) != 0)
+        err_wrap(e, rc, "coordinator %s", coordinator);
+    if (rc == 0 && reply.u.REPORT_reply.state != WIRE_JOB_DONE &&
+        reply.u.REPORT_reply.state != WIRE_JOB_FAILED)
+        rc = err_set(e, SHOAL_E_AGAIN,
+                     "the job has not ended, and has no report yet: `shoal status` shows it");
+    if (rc == 0)
+        rc = json_parse(m->frame[1].data, m->frame[1].bytes, out, e);
+    msg_free(m);
+    cli_ask_close(a);
+    return rc;
+}
+
+/* named: the line says where. */
+static int page_write(const struct json *report, const char *path, bool named, struct err *e)
+{
+    int rc = report_page_html(report, path, e);
+    if (rc != 0 && !named) {
+        struct err was = *e;
+        rc = err_set(e, rc, "%.400s; name a file elsewhere: --html FILE", was.text);
+    }
+    if (rc == 0)
+        printf("%s\n", path);
+    return rc;
 }
 
 int cli_report(int argc, char **argv)
@@ -47,24 +97,28 @@ int cli_report(int argc, char **argv)
     char beside[LIMIT_PATH];
     struct json *report = NULL;
     struct err e = {0};
+    uint64_t number = 0;
     int rc = cli_options("shoal report", argc, argv, &o, &e);
-    if (rc == 0 && o.words != 1)
-        rc = err_set(&e, SHOAL_E_USAGE, "name one report: shoal report RUN_DIR/report.json");
+    const char *path = option_text(&o, "html");
+    bool job = rc == 0 && (o.words == 1 ? number_take(o.word[0], &number)
+                                        : o.words == 0 && option_given(&o, "coordinator"));
+    if (rc == 0 && !job && (o.words != 1 || option_given(&o, "coordinator")))
+        rc = err_set(&e, SHOAL_E_USAGE,
+                     "name one report: shoal report RUN_DIR/report.json, or shoal report "
+                     "--coordinator EP NUMBER of a job that `shoal jobs` lists");
     if (rc == 0)
-        rc = cli_json_file(o.word[0], &report, &e);
+        rc = job ? job_report(&o, number, &report, &e) : cli_json_file(o.word[0], &report, &e);
     if (rc == 0 && json_absent(json_get(report, "epochs")))
-        rc = err_set(&e, SHOAL_E_DATA, "%s is no report of a job: it has no epochs", o.word[0]);
-    if (rc == 0) {
-        const char *path = option_text(&o, "html");
-        page_name(o.word[0], beside);
-        rc = report_page_html(report, path == NULL ? beside : path, &e);
-        if (rc != 0 && path == NULL) {
-            struct err was = e;
-            rc = err_set(&e, rc, "%.400s; name a file elsewhere: --html FILE", was.text);
-        }
-        if (rc == 0)
-            printf("%s\n", path == NULL ? beside : path);
-    }
+        rc = err_set(&e, SHOAL_E_DATA, "%s is no report of a job: it has no epochs",
+                     o.words == 1 ? o.word[0] : "the answer");
+    if (rc == 0 && option_given(&o, "json"))
+        cli_json_print(report);
+    if (rc == 0 && !job && path == NULL && !option_given(&o, "json"))
+        path = page_name(o.word[0], beside);
+    if (rc == 0 && path != NULL)
+        rc = page_write(report, path, option_given(&o, "html"), &e);
+    else if (rc == 0 && job && !option_given(&o, "json"))
+        cli_report_print(report, NULL, NULL);
     json_free(report);
     return cli_end(rc, &o, &e);
 }

@@ -208,9 +208,11 @@ static void batches_card(FILE *out, const struct json *r)
 void report_page_speed(FILE *out, const struct json *r)
 {
     fputs("<h2>Speed</h2>\n<div class=\"cards\">\n", out);
-    time_card(out, r);
+    if (!json_absent(json_get(r, "time"))) /* not of a job whose coordinator ended before it did */
+        time_card(out, r);
     speed_chart(out, json_get(r, "training"));
-    staleness_card(out, r);
+    if (!json_absent(json_get(r, "staleness")))
+        staleness_card(out, r);
     norm_chart(out, json_get(r, "training"));
     batches_card(out, r);
     fputs("</div>\n", out);

@@ -184,6 +184,8 @@ static const struct config_key options_submit[] = {
     {0},
 };
 
+static const struct config_key options_jobs[] = {
+    OPTION_COORDINATOR, OPTION_KEYS, OPTION_JSON, OPTION_HELP, {0}};
 static const struct config_key options_stop[] = {OPTION_COORDINATOR, OPTION_KEYS, OPTION_HELP, {0}};
 
 /* ---- scores ---------------------------------------------------------------------------------- */
@@ -388,7 +390,11 @@ static const struct config_key options_keygen[] = {
 
 static const struct config_key options_report[] = {
     {"html", CONFIG_STRING, .values = "FILE",
-     .otherwise = "beside REPORT.json, with .html at the end", .text = "where to write it"},
+     .otherwise = "beside REPORT.json, with .html at the end; of a job by its number, none",
+     .text = "where to write the page"},
+    OPTION_COORDINATOR,
+    OPTION_KEYS,
+    {"json", CONFIG_BOOL, .text = "print the report as JSON"},
     OPTION_HELP,
     {0},
 };
@@ -660,6 +666,12 @@ const struct option_command option_commands[] = {
     {"shoal status", "what a cluster is doing, or how a run ended", "[options]",
      "Phase, speed, shards, workers and lanes of a running cluster; the report of an ended run.",
      NULL, options_look, 0},
+    {"shoal jobs", "the jobs of a cluster, and how they ended", "[options]",
+     "The job that runs and the last hundred that ended, the newest last: number, name, state "
+     "(running, finished, failed, stopped), begin and end in UTC, model, examples, newest figures, "
+     "and why a job failed. `shoal report --coordinator EP NUMBER` shows the report of one that "
+     "has ended.",
+     NULL, options_jobs, 0},
     {"shoal doctor", "who owns what in a cluster, and what does not fit", "--cluster [options]",
      "The cluster, its map, each shard's server, tablets and rows, and who was refused, why. Ends "
      "with 0 when all of it fits.",
@@ -713,10 +725,13 @@ const struct option_command option_commands[] = {
      "coord): "
      "`keys: FILE` in server.yaml. Others': --keys FILE, or SHOAL_KEYS.",
      options_keygen, 1},
-    {"shoal report", "a report.json as a page of HTML", "REPORT.json [--html FILE]",
+    {"shoal report", "a report as a page of HTML; of a job that ended on a cluster by its number",
+     "REPORT.json [--html FILE]\n--coordinator EP [NUMBER] [--html FILE] [--json]",
      "Writes the report as one page of HTML: learning curves, calibration, where the time went, "
      "tables. It opens from disk and needs no network. `shoal local` leaves one beside its "
-     "report.json.",
+     "report.json. With --coordinator (or SHOAL_COORDINATOR and a NUMBER) the report is that of a "
+     "job that has ended there, finished, failed or stopped, as `shoal jobs` numbers it; without "
+     "NUMBER of the newest one. It is printed as text, unless --html or --json says otherwise.",
      NULL, options_report, 1},
     {"shoal convert", "write a log's parsed examples to an event file",
      "JOB.yaml --out FILE [options]\n--check FILE",

@@ -59,6 +59,7 @@ enum wire_side { WIRE_COORDINATOR, WIRE_SHARD };
     X(SERVER_DISK, "", C, 0, false) \
     X(SUBMIT, "", A, 0, true) \
     X(REPORT, "", A, 0, false) \
+    X(JOBS, "", M | A, 0, false) \
     X(WHO, "", A, 0, false) \
     X(CHECKPOINT, "", A, 0, true) \
     X(CHECKPOINT_REMOVE, "", A, 0, true) \

@@ -505,6 +505,9 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
 #define WIRE_REPORT(U32, U64, I32, F32, F64, B, STR) U64(run)
 #define WIRE_REPORT_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(state) I32(job_status) STR(job_text, ERR_TEXT_MAX)
+/* Jobs that ran here. Reply frame 1: JSON text: a list, the newest last (server/coord/jobs.h). */
+#define WIRE_JOBS(U32, U64, I32, F32, F64, B, STR) U32(unused)
+#define WIRE_JOBS_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 /* Ends the job (now: true) or the process. ends: it is a job that will end, and well. */
 #define WIRE_STOP(U32, U64, I32, F32, F64, B, STR) B(job_only)
 #define WIRE_STOP_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused) B(ends)
@@ -533,7 +536,7 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
 #define WIRE_SINCE(X) \
     X(KEYLIST, 8) X(WINDOWS, 8) X(OBJECTS, 8) X(OBJECT_DONE, 8) X(FENCES, 8) X(PROFILE, 8) \
     X(TAKEN_SET, 8) X(TAKEN_HELD, 8) X(TAKEN, 8) X(FILES, 8) X(SERVER_DISK, 8) \
-    X(CHECKPOINT_REMOVE, 8)
+    X(CHECKPOINT_REMOVE, 8) X(JOBS, 8)
 /* Fields that came later than their message: those past its first `count`. X(NAME or NAME_REPLY,
  * count) */
 #define WIRE_LATER(X) \
@@ -603,7 +606,8 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
     X(TAKEN, 56, 0, 1)                                                                             \
     X(FILES, 57, 1, 0)                                                                             \
     X(SERVER_DISK, 58, 0, 0)                                                                       \
-    X(CHECKPOINT_REMOVE, 59, 0, 0)
+    X(CHECKPOINT_REMOVE, 59, 0, 0)                                                                 \
+    X(JOBS, 60, 0, 1)
 
 /* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most
  * items). wire_decode refuses those that do not agree. What else there is to agree on, or is not as

@@ -15,6 +15,7 @@
 #include "server/coord/look.h"
 #include "server/coord/lost.h"
 #include "server/coord/phase.h"
+#include "server/coord/report.h"
 #include "server/coord/setup.h"
 #include "server/coord/stall.h"
 #include "server/coord/status.h"
@@ -155,6 +156,7 @@ static int on_submit(struct coord *c, struct coord_ask *a)
     if (c->look != NULL)
         rc = coord_look_asked(c, a, &submit, &a->e);
     if (rc == 0) {
+        coord_report_ended(c); /* the new job takes its place */
         rc = coord_submit(c, a->from, &submit, c->look, &run, &a->e);
         if (rc == SHOAL_E_AGAIN)
             rc = coord_look_begin(c, a, &submit, looked, &a->e) == 0 ? SHOAL_E_AGAIN : a->e.code;
@@ -211,21 +213,6 @@ static int on_status(struct coord *c, struct coord_ask *a)
     return 0;
 }
 
-static int on_report(struct coord *c, struct coord_ask *a)
-{
-    if (c->job.at.phase == PHASE_NONE ||
-        (a->request->u.REPORT.run != 0 && a->request->u.REPORT.run != c->job.at.number))
-        return err_set(&a->e, SHOAL_E_NOT_FOUND, "run %" PRIu64 " is not the last one here",
-                       a->request->u.REPORT.run);
-    a->reply.u.REPORT_reply.state = coord_phase_state(c);
-    a->reply.u.REPORT_reply.job_status = c->job.at.status;
-    memcpy(a->reply.u.REPORT_reply.job_text, c->job.at.text,
-           sizeof a->reply.u.REPORT_reply.job_text);
-    a->frame = c->job.report == NULL ? "{}" : c->job.report;
-    a->frame_bytes = strlen(a->frame);
-    return 0;
-}
-
 /* A copy of the question that was answered last: who waited for the answer sent it again, and means
  * neither a second stop nor the next job. */
 static bool stop_again(const struct coord *c, const struct coord_ask *a)
@@ -245,6 +232,7 @@ static int on_stop(struct coord *c, struct coord_ask *a)
     *ends = a->request->u.STOP.job_only && coord_stop_order(c, a->request->id);
     if (!*ends)
         coord_end_fail(c, SHOAL_E_STOPPED, "stopped by request");
+    coord_report_ended(c); /* the process may end with this message */
     c->stopped.id = a->request->id;
     c->stopped.ends = *ends;
     a->silent = true; /* it is answered before the loop ends */
@@ -296,7 +284,8 @@ static int on_hello(struct coord *c, struct coord_ask *a)
     X(SUBMIT, ANYBODY, on_submit)                                                                  \
     X(WHO, ANYBODY, coord_lease_who)                                                               \
     X(STATUS, ANYBODY, on_status)                                                                  \
-    X(REPORT, ANYBODY, on_report)                                                                  \
+    X(REPORT, ANYBODY, coord_jobs_report)                                                          \
+    X(JOBS, ANYBODY, coord_jobs_ask)                                                               \
     X(CHECKPOINT, ANYBODY, coord_checkpoint_request)                                               \
     X(CHECKPOINT_REMOVE, ANYBODY, on_remove)                                                       \
     X(DROP, ANYBODY, coord_drop_request)                                                           \
@@ -507,6 +496,8 @@ int coord_new(const struct coord_options *options, struct env *env, struct coord
     if (rc == 0)
         rc = coord_made_open(c, e);
     if (rc == 0)
+        rc = coord_jobs_open(c, e);
+    if (rc == 0)
         rc = coord_taken_open(c, e);
     if (rc == 0)
         rc = counters_load(c, e);
@@ -555,6 +546,7 @@ void coord_free(struct coord *c)
     coord_cluster_close(&c->cluster);
     coord_names_close(&c->names);
     coord_made_close(&c->made);
+    coord_jobs_close(&c->jobs);
     coord_taken_close(&c->taken);
     coord_keys_close(&c->keys);
     coord_lease_close(&c->leases);

@@ -32,6 +32,12 @@ bool coord_note(struct coord *c, const char *key, const void *value, size_t byte
     return c->fatal == 0 && stored(c, coord_store_note(c->store, key, value, bytes, &e), &e);
 }
 
+bool coord_remove(struct coord *c, const char *key)
+{
+    struct err e = {0};
+    return c->fatal == 0 && stored(c, coord_store_remove(c->store, key, &e), &e);
+}
+
 void coord_send(struct coord *c, peer_t to, struct msg *m)
 {
     if (m == NULL)

@@ -18,6 +18,7 @@
 #include "server/coord/fresh.h"
 #include "server/coord/grow.h"
 #include "server/coord/guard.h"
+#include "server/coord/jobs.h"
 #include "server/coord/judge.h"
 #include "server/coord/keys.h"
 #include "server/coord/lease.h"
@@ -278,7 +279,7 @@ struct coord_job {
     struct coord_times times;
     /* by split, owned: curves and tables of `valid` and `test` (measure.h); NULL: none */
     struct json *details[3];
-    char *report;       /* owned; the finished one */
+    char *report;       /* owned; once it has ended */
     uint32_t went_back; /* times (back.h) */
     struct coord_passed passed;
     uint64_t laned; /* the run whose lanes were all fenced: from then on their marks are known */
@@ -302,6 +303,7 @@ struct coord {
     struct coord_cluster cluster;
     struct coord_names names;
     struct coord_made made;
+    struct coord_jobs jobs;
     struct coord_taken taken;
     struct coord_keys keys;
     struct coord_drop drop;
@@ -365,6 +367,7 @@ struct coord_ask {
  * nothing may be answered. */
 bool coord_put(struct coord *c, const char *key, const void *value, size_t bytes);
 bool coord_note(struct coord *c, const char *key, const void *value, size_t bytes); /* not synced */
+bool coord_remove(struct coord *c, const char *key);
 /* Sends a reply; m may be NULL (out of memory: the peer asks again). */
 void coord_send(struct coord *c, peer_t to, struct msg *m);
 /* The message with a frame of bytes behind it; NULL: out of memory. */

@@ -438,4 +438,5 @@ void coord_flow_step(struct coord *c)
     coord_stop_step(c);
     while (c->fatal == 0 && step(c))
         continue;
+    coord_report_ended(c);
 }

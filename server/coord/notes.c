@@ -272,6 +272,12 @@ struct json *coord_notes_json(const struct coord_job *j)
     if (j->missed.status != 0)
         json_append_string(list, j->missed.text);
     translated_notes(j, list);
+    if (j->at.phase == PHASE_FAILED) { /* the others are of the tables that a job ends with */
+        profile_notes(j, list);
+        same_rows_note(j, list);
+        disk_note(j, list);
+        return list;
+    }
     if (j->spec.train.skip)
         return list;
     doubt_notes(j, list);

@@ -143,14 +143,19 @@ static bool phase_ready(const struct coord_job *j, enum coord_phase phase)
 
 /* ---- moving ---------------------------------------------------------------------------------- */
 
-bool coord_phase_put(struct coord *c)
+static void elapsed_note(struct coord *c)
 {
     uint64_t now = env_now_ns(c->env);
-    if (coord_phase_running(c) && c->job.started_ns != 0) {
-        SHOAL_ASSERT(c->job.started_ns <= now);
-        c->job.at.elapsed_ns += now - c->job.started_ns;
-        c->job.started_ns = now;
-    }
+    if (!coord_phase_running(c) || c->job.started_ns == 0)
+        return;
+    SHOAL_ASSERT(c->job.started_ns <= now);
+    c->job.at.elapsed_ns += now - c->job.started_ns;
+    c->job.started_ns = now;
+}
+
+bool coord_phase_put(struct coord *c)
+{
+    elapsed_note(c);
     return coord_put(c, "progress", &c->job.at, sizeof c->job.at);
 }
 
@@ -254,6 +259,7 @@ bool coord_end_fail(struct coord *c, int status, const char *format, ...)
     coord_end_work(c, "the job has ended");
     coord_from_let_go(c, &c->job);
     bool run = c->job.at.phase >= PHASE_SETUP;
+    elapsed_note(c); /* for the report */
     if (status == SHOAL_E_STOPPED)
         log_event(JOB_STOPPED, c->job.spec.name, "job %s ended in %s: %s", c->job.spec.name,
                   coord_phase_name(c), c->job.at.text);

@@ -50,6 +50,12 @@ static void train_tasks_set(struct json *item, const struct coord_job *j,
     json_set(item, "tasks", list);
 }
 
+/* Else it failed or was stopped, and the report tells what is known. */
+static bool finished(const struct coord *c)
+{
+    return c->job.at.phase != PHASE_FAILED;
+}
+
 static uint32_t epochs_told(const struct coord_job *j)
 {
     return j->at.epoch - coord_epoch_first(j) + 1;
@@ -58,9 +64,11 @@ static uint32_t epochs_told(const struct coord_job *j)
 static struct json *epochs_json(const struct coord_job *j)
 {
     struct json *list = json_new_array();
-    SHOAL_ASSERT(j->at.epoch >= 1 && j->at.epoch <= coord_epochs(j));
+    SHOAL_ASSERT(j->at.epoch <= coord_epochs(j));
     for (uint32_t n = coord_epoch_first(j); n <= j->at.epoch; n++) {
         const struct coord_epoch *e = &j->epoch[coord_epoch_slot(j, n)];
+        if (j->at.phase == PHASE_FAILED && e->number != j->at.number)
+            continue; /* its training did not end */
         struct json *item = json_new_object();
         json_set_int(item, "epoch", n);
         json_set_number(item, "train_logloss", coord_losses_mean(&e->train));
@@ -94,7 +102,7 @@ static struct json *evaluations_json(const struct coord_job *j)
         json_set_int(item, "batch", (int64_t)v->batches);
         json_set_int(item, "examples", (int64_t)v->examples);
         json_set_number(item, "seconds", v->seconds);
-        json_set_bool(item, "kept", n == coord_judge_final(j));
+        json_set_bool(item, "kept", j->at.phase != PHASE_FAILED && n == coord_judge_final(j));
         json_append(list, item);
     }
     return list;
@@ -114,7 +122,8 @@ static void train_set(struct json *to, const struct coord_job *j)
                 *train = measure_json_report(of, &j->spec, by, true), *list = json_new_array();
     json_free(by);
     /* of a log that grows they end within rounds that nobody remembers; these tell the same */
-    for (uint32_t n = 0; !coord_grow_on(j) && n < COORD_WINDOWS_MAX; n++) {
+    bool placed = !coord_grow_on(j) && j->tasks.tasks > 0; /* none: it failed before it was dealt */
+    for (uint32_t n = 0; placed && n < COORD_WINDOWS_MAX; n++) {
         uint32_t epoch;
         if (!coord_window_figures(&j->windows, n, of))
             continue;
@@ -273,11 +282,13 @@ static struct json *tables_json(const struct coord *c, uint64_t *rows)
     for (uint32_t t = 0; t < j->at.tables; t++) {
         const struct table_schema *s = &j->table[t];
         struct json *item = json_new_object();
-        SHOAL_ASSERT(s->tablet_first + (1ull << s->tablet_bits) <= j->tablets);
         json_set_string(item, "name", s->name);
-        json_set_int(item, "rows", (int64_t)j->table_rows[t]);
-        json_set_hex(item, "digest",
-                     hash_bytes(j->digest + s->tablet_first, 8ull << s->tablet_bits, 0));
+        if (finished(c)) {
+            SHOAL_ASSERT(s->tablet_first + (1ull << s->tablet_bits) <= j->tablets);
+            json_set_int(item, "rows", (int64_t)j->table_rows[t]);
+            json_set_hex(item, "digest",
+                         hash_bytes(j->digest + s->tablet_first, 8ull << s->tablet_bits, 0));
+        }
         coord_report_table_json(s, item);
         struct json *rules = coord_guard_rules_json(c, s->name);
         if (rules != NULL)
@@ -298,6 +309,8 @@ static uint64_t bad_lines_once(const struct coord_job *j)
         uint64_t bad = j->epoch[coord_epoch_slot(j, n)].train.bad_lines;
         most = bad > most ? bad : most;
     }
+    uint64_t open = coord_epoch_open(j) ? j->tasks.bad_lines : 0; /* the job failed within it */
+    most = coord_grow_on(j) ? most + open : open > most ? open : most;
     return most + (count > 0 ? j->valid.item[count - 1].bad_lines : 0) + j->at.test_bad_lines;
 }
 
@@ -322,7 +335,8 @@ static void report_settings(const struct coord *c, struct json *r)
     const struct coord_job *j = &c->job;
     SHOAL_ASSERT(j->spec.train.mode < sizeof mode_name / sizeof mode_name[0]);
     json_set_string(r, "model", job_model_name(j->spec.model.kind));
-    json_set_string(r, "backend", j->backend);
+    if (finished(c) || j->backend[0] != 0)
+        json_set_string(r, "backend", j->backend);
     json_set(r, "backends", coord_roll_json(&j->roll));
     json_set_int(r, "seed", (int64_t)j->spec.train.seed);
     json_set_string(r, "version", c->options.version);
@@ -331,10 +345,12 @@ static void report_settings(const struct coord *c, struct json *r)
     json_set_int(r, "workers", j->workers_most);
     json_set_string(r, "consistency", mode_name[j->spec.train.mode]);
     json_set_string(r, "durability", job_durability_name(coord_member_durability(&c->members)));
-    json_set_int(r, "run", (int64_t)j->at.number);
-    json_set_int(r, "best_epoch", epoch_of(j, j->at.best));
-    json_set_int(r, "final_epoch", epoch_of(j, coord_judge_final(j)));
-    json_set_string(r, "ended_by", j->spec.train.skip ? NULL : coord_judge_ended(j));
+    if (finished(c) || j->at.best != 0)
+        json_set_int(r, "best_epoch", epoch_of(j, j->at.best));
+    if (finished(c)) {
+        json_set_int(r, "final_epoch", epoch_of(j, coord_judge_final(j)));
+        json_set_string(r, "ended_by", j->spec.train.skip ? NULL : coord_judge_ended(j));
+    }
     json_set_int(r, "restarts", j->at.restarts);
     json_set_int(r, "worker_deaths", j->at.worker_deaths);
     json_set_int(r, "went_back", j->went_back);
@@ -372,10 +388,37 @@ static void input_set(struct json *to, const struct coord_job *j)
     json_set(to, "input", input);
 }
 
-static struct json *report_json(const struct coord *c)
+/* Which job it is, and how it ended. */
+static struct json *report_begin(const struct coord *c)
 {
     const struct coord_job *j = &c->job;
     struct json *r = json_new_object();
+    if (j->spec.name[0] != 0)
+        json_set_string(r, "job", j->spec.name);
+    json_set_int(r, "run", (int64_t)j->at.number);
+    json_set_string(r, "state", coord_jobs_state(c));
+    if (!finished(c))
+        json_set_string(r, "reason", j->at.text);
+    return r;
+}
+
+/* A job that ended with a coordinator before this one, or whose stored state cannot be read: its
+ * figures went with that coordinator. */
+static struct json *report_bare(const struct coord *c)
+{
+    static const char *const lists[] = {"epochs", "evaluations", "training", "tables", "notes"};
+    struct json *r = report_begin(c);
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        json_set(r, lists[i], json_new_array());
+    json_set_string(r, "version", c->options.version);
+    coord_report_job_dates(c, r);
+    return r;
+}
+
+static struct json *report_json(const struct coord *c)
+{
+    const struct coord_job *j = &c->job;
+    struct json *r = report_begin(c);
     struct wire_WORKER_BEAT sum;
     struct coord_losses all = coord_epoch_losses(j);
     uint64_t rows, examples;
@@ -383,19 +426,20 @@ static struct json *report_json(const struct coord *c)
     coord_member_sums(&c->members, &sum);
     examples = coord_trace_trained(j);
     double seconds = (double)j->at.elapsed_ns * 1e-9, train = (double)j->at.train_ns * 1e-9;
-    json_set_string(r, "job", j->spec.name);
     json_set_int(r, "examples", (int64_t)examples);
     if (sampled)
         json_set_int(r, "drawn", (int64_t)all.drawn);
     json_set_number(r, "seconds", seconds);
     json_set_number(r, "seconds_before", (double)j->passed.before_ns * 1e-9);
     json_set_number(r, "seconds_in_vain", (double)j->passed.vain_ns * 1e-9);
-    json_set_number(r, "train_seconds", train);
-    json_set_number(r, "examples_per_second", train > 0 ? (double)examples / train : 0);
+    if (finished(c)) { /* else the training of the last epoch is not in it */
+        json_set_number(r, "train_seconds", train);
+        json_set_number(r, "examples_per_second", train > 0 ? (double)examples / train : 0);
+    }
     json_set(r, "epochs", epochs_json(j));
     json_set(r, "evaluations", evaluations_json(j));
     static const struct metric none[LIMIT_TASKS];
-    uint32_t final = coord_judge_final(j);
+    uint32_t final = finished(c) ? coord_judge_final(j) : j->valid.count;
     evaluation_set(r, "valid", j, final == 0 ? none : j->valid.item[final - 1].of, WIRE_VALID);
     evaluation_set(r, "test", j, j->at.test, WIRE_TEST);
     train_set(r, j);
@@ -428,7 +472,8 @@ static struct json *report_json(const struct coord *c)
     json_set(r, "tables", tables_json(c, &rows));
     json_set_int(r, "keys_pulled", (int64_t)sum.keys_pulled);
     json_set_int(r, "keys_pushed", (int64_t)sum.keys_pushed);
-    json_set_int(r, "rows", (int64_t)rows);
+    if (finished(c))
+        json_set_int(r, "rows", (int64_t)rows);
     json_set_int(r, "peak_server_rss_bytes", (int64_t)c->members.rss_peak_bytes);
     report_settings(c, r);
     coord_report_job_json(c, r);
@@ -497,10 +542,32 @@ int coord_report_make(struct coord *c, struct err *e)
     return 0;
 }
 
+void coord_report_ended(struct coord *c)
+{
+    struct coord_job *j = &c->job;
+    if (c->fatal != 0 || j->at.phase == PHASE_NONE || coord_phase_running(c) || j->at.number == 0 ||
+        j->at.number == c->jobs.newest)
+        return;
+    if (j->report == NULL) {
+        bool known = j->parsed && j->at.phase == PHASE_FAILED;
+        if (known)
+            coord_window_finish(&j->windows);
+        struct json *r = known ? report_json(c) : report_bare(c);
+        j->report = report_text(r);
+        json_free(r);
+    }
+    if (j->report != NULL)
+        (void)coord_jobs_keep(c);
+}
+
 int coord_report_load(struct coord *c, struct err *e)
 {
     void *value;
     size_t bytes;
+    if (c->job.at.phase == PHASE_FAILED) {
+        int rc = coord_jobs_text(c, c->job.at.number, &c->job.report, e);
+        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+    }
     if (c->job.at.phase != PHASE_DONE)
         return 0;
     int rc = coord_store_get(c->store, "report", &value, &bytes, e);

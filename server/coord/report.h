@@ -1,5 +1,6 @@
-/* report.h: the report of a finished job as JSON text. What its keys mean:
- * deploy/manual/report.md. */
+/* report.h: the report of a job that has ended as JSON text. What its keys mean:
+ * deploy/manual/report.md. A job that failed or was stopped has what is known of it: a figure that
+ * only the end of a finished job makes is null or absent. */
 #ifndef SERVER_COORD_REPORT_H
 #define SERVER_COORD_REPORT_H
 
@@ -10,6 +11,9 @@ struct coord;
 
 /* Makes the report, stores it, hands it to options.write_report. */
 int coord_report_make(struct coord *c, struct err *e);
+/* A job that is over, and is not in the list of jobs.h, gets there; of one that did not finish the
+ * report is made first. Again in a moment where there is no memory. */
+void coord_report_ended(struct coord *c);
 /* After a restart with the job over: the stored report. */
 int coord_report_load(struct coord *c, struct err *e);
 

@@ -53,20 +53,27 @@ static struct json *names_json(const struct string_list *l)
     return list;
 }
 
+void coord_report_job_dates(const struct coord *c, struct json *to)
+{
+    uint32_t phase = c->job.at.phase;
+    bool ends = phase == PHASE_FINISH || phase == PHASE_DONE || phase == PHASE_FAILED;
+    struct begun b = {0};
+    int rc = coord_store_get_fixed(c->store, BEGUN_KEY, &b, sizeof b, NULL);
+    date_set(to, "began", rc == 0 && b.job == c->job.at.number ? b.wall_s : 0);
+    date_set(to, "ended", ends && c->job.phase_ns != 0 ? env_wall_s(c->env) : 0);
+}
+
 void coord_report_job_json(const struct coord *c, struct json *to)
 {
     const struct job *job = &c->job.spec;
     struct json *data = json_new_object();
-    struct begun b = {0};
     json_set_string(data, "format", format_name[job->data.format]);
     json_set(data, "train", names_json(&job->data.train));
     json_set(data, "valid", names_json(&job->data.valid));
     json_set(data, "test", names_json(&job->data.test));
     json_set(to, "data", data);
     json_set_int(to, "batch", job->train.batch);
-    int rc = coord_store_get_fixed(c->store, BEGUN_KEY, &b, sizeof b, NULL);
-    date_set(to, "began", rc == 0 && b.job == c->job.at.number ? b.wall_s : 0);
-    date_set(to, "ended", env_wall_s(c->env));
+    coord_report_job_dates(c, to);
     if (c->options.place != NULL)
         json_set_string(to, "place", c->options.place);
 }

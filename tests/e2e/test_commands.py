@@ -124,7 +124,10 @@ AS = {
             f"echo C1:VALUE > keys && shoal erase --coordinator tcp://GOING emb --keys keys --job job.yaml --receipt receipt.json --checkpoints {KEPT}",
         "shoal drop TABLE/FIELD --coordinator EP":  # e2e/test_fleet_names drops; here no field is gone
             "! shoal drop emb/C1 --coordinator tcp://GOING 2> refused && grep -q 'shoal drop: ' refused",
+        "shoal jobs --coordinator EP [--json]": "shoal jobs --coordinator tcp://GOING --json | grep -q running",
         "shoal report REPORT.json [--html FILE]": "shoal report runs/kept/report.json --html page.html",
+        "shoal report --coordinator EP [NUMBER]":  # e2e/test_jobs shows reports; here the only job runs
+            "! shoal report --coordinator tcp://GOING 2> refused && grep -q 'has not ended' refused",
         "shoal convert JOB.yaml --out FILE [--split valid] [--set KEY=VALUE]...": "shoal convert job.yaml --out made.events --set data.max_bad=0.1",
         "shoal convert --check FILE": "shoal convert job.yaml --out log.events && shoal convert --check log.events",
         "shoal synth --out FILE [--kind criteo|sequence|tasks] [--rows N]": "shoal synth --out made.csv --kind sequence --rows 1000",

@@ -62,6 +62,7 @@ static void setup(void)
         shard->seen = shard->ready = shard->set_up = shard->greeted = true;
         shard->beat_ns = sim_now_ns(sim);
     }
+    c->members.worker = calloc(1, sizeof *c->members.worker);
     c->members.workers = 1;
     struct coord_job *j = &c->job;
     ck_assert_msg(coord_submit_build(j, text, sizeof text - 1, &e) == 0, "%s", e.text);

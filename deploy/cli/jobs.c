@@ -1,0 +1,90 @@
+/* jobs.c: `shoal jobs`: what ran on a cluster, a job a line. */
+#include "deploy/cli/cli.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { QUESTION_MS = 10000 };
+
+static const char *text(const struct json *line, const char *key)
+{
+    return json_as_string(json_get(line, key), "-");
+}
+
+/* The newest figures of the split that says most of the tables. */
+static void figures_print(const struct json *line)
+{
+    static const char *const split[] = {"test", "valid", "train"};
+    for (size_t i = 0; i < sizeof split / sizeof split[0]; i++) {
+        char key[32];
+        (void)snprintf(key, sizeof key, "%s_auc", split[i]);
+        double auc = json_as_number(json_get(line, key), (double)NAN);
+        (void)snprintf(key, sizeof key, "%s_logloss", split[i]);
+        double logloss = json_as_number(json_get(line, key), (double)NAN);
+        if (isnan(auc) && isnan(logloss))
+            continue;
+        printf("  %s", split[i]);
+        if (!isnan(auc))
+            printf(" AUC %.4f", auc);
+        if (!isnan(logloss))
+            printf(" logloss %.4f", logloss);
+        return;
+    }
+}
+
+static void line_print(const struct json *line)
+{
+    const char *reason = json_as_string(json_get(line, "reason"), "");
+    printf("%-16" PRId64 " %-9s %-20s %-20s  %s (%s)", json_as_int(json_get(line, "number"), 0),
+           text(line, "state"), text(line, "began"), text(line, "ended"), text(line, "job"),
+           text(line, "model"));
+    if (!json_absent(json_get(line, "examples")))
+        printf("  epoch %.0f, %.0f examples", json_as_number(json_get(line, "epoch"), 0),
+               json_as_number(json_get(line, "examples"), 0));
+    figures_print(line);
+    putchar('\n');
+    if (reason[0] != 0)
+        printf("    %s\n", reason);
+}
+
+static void jobs_print(const struct json *list)
+{
+    struct json *l = json_printable(list);
+    if (json_count(l) == 0)
+        puts("no job has been submitted yet");
+    else
+        printf("%-16s %-9s %-20s %-20s  %s\n", "number", "state", "began", "ended", "job (model)");
+    for (size_t i = 0; i < json_count(l); i++)
+        line_print(json_array_at(l, i));
+    json_free(l);
+}
+
+int cli_jobs(int argc, char **argv)
+{
+    struct option_line o;
+    struct wire w = {.type = WIRE_TYPE_JOBS}, reply;
+    const char *coordinator = NULL;
+    struct ask *a = NULL;
+    struct msg *m = NULL;
+    struct json *list = NULL;
+    struct err e = {0};
+    int rc = cli_options("shoal jobs", argc, argv, &o, &e);
+    if (rc == 0)
+        rc = cli_coordinator(&o, &coordinator, &e);
+    if (rc == 0)
+        rc = cli_ask_open(coordinator, NULL, &a, &e);
+    if (rc == 0 && (rc = cli_ask(a, &w, NULL, QUESTION_MS, &reply, &m, &e)) != 0)
+        err_wrap(&e, rc, "coordinator %s", coordinator);
+    if (rc == 0)
+        rc = json_parse(m->frame[1].data, m->frame[1].bytes, &list, &e);
+    if (rc == 0 && option_given(&o, "json"))
+        cli_json_print(list);
+    else if (rc == 0)
+        jobs_print(list);
+    json_free(list);
+    msg_free(m);
+    cli_ask_close(a);
+    return cli_end(rc, &o, &e);
+}

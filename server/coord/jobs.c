@@ -1,0 +1,283 @@
+/* jobs.c: see jobs.h. */
+#include "server/coord/jobs.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "server/coord/core.h"
+#include "server/coord/phase.h"
+#include "server/coord/report_job.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char KEY[] = "jobs";
+
+static void report_key(uint64_t number, char out[COORD_KEY_MAX])
+{
+    (void)snprintf(out, COORD_KEY_MAX, "report/%" PRIu64, number);
+}
+
+static uint64_t number_of(const struct json *line)
+{
+    return (uint64_t)json_as_int(json_get(line, "number"), 0);
+}
+
+static int64_t bytes_of(const struct json *line)
+{
+    return json_as_int(json_get(line, "report_bytes"), 0);
+}
+
+/* NULL: it is not in the list. */
+static const struct json *line_of(const struct coord *c, uint64_t number)
+{
+    for (size_t i = json_count(c->jobs.list); i > 0; i--)
+        if (number_of(json_array_at(c->jobs.list, i - 1)) == number)
+            return json_array_at(c->jobs.list, i - 1);
+    return NULL;
+}
+
+/* ---- the line of the job at hand ------------------------------------------------------------- */
+
+const char *coord_jobs_state(const struct coord *c)
+{
+    switch (c->job.at.phase) {
+    case PHASE_FINISH:
+    case PHASE_DONE:
+        return "finished";
+    case PHASE_FAILED:
+        return c->job.at.status == SHOAL_E_STOPPED ? "stopped" : "failed";
+    default:
+        return "running";
+    }
+}
+
+static void measure_set(struct json *line, const char *split, const struct metric *mean)
+{
+    char key[32];
+    (void)snprintf(key, sizeof key, "%s_auc", split);
+    json_set_number(line, key, mean->auc);
+    (void)snprintf(key, sizeof key, "%s_logloss", split);
+    json_set_number(line, key, mean->logloss);
+}
+
+/* The newest figures of each kind; a figure that is not known has no key. */
+static void figures_set(struct json *line, const struct coord_job *j)
+{
+    uint32_t labels = j->spec.data.label_count == 0 ? 1 : j->spec.data.label_count;
+    struct metric of[LIMIT_TASKS], mean;
+    json_set_int(line, "epoch", j->at.epoch);
+    json_set_int(line, "examples", (int64_t)coord_trace_trained(j));
+    if (coord_window_newest(&j->windows, of)) {
+        metric_mean(of, j->spec.model.task_weight, labels, &mean);
+        measure_set(line, "train", &mean);
+    }
+    if (j->valid.count > 0 && coord_judge_mean(j, j->valid.count, &mean))
+        measure_set(line, "valid", &mean);
+    if (j->at.test[0].examples > 0) {
+        metric_mean(j->at.test, j->spec.model.task_weight, labels, &mean);
+        measure_set(line, "test", &mean);
+    }
+}
+
+static struct json *line_make(const struct coord *c)
+{
+    const struct coord_job *j = &c->job;
+    struct json *line = json_new_object(), *tables = json_new_array();
+    json_set_int(line, "number", (int64_t)j->at.number);
+    if (j->spec.name[0] != 0)
+        json_set_string(line, "job", j->spec.name);
+    json_set_string(line, "state", coord_jobs_state(c));
+    json_set_int(line, "status", j->at.status);
+    if (j->at.status != 0)
+        json_set_string(line, "reason", j->at.text);
+    coord_report_job_dates(c, line);
+    if (j->parsed) {
+        json_set_string(line, "model", job_model_name(j->spec.model.kind));
+        figures_set(line, j);
+    }
+    for (uint32_t t = 0; j->parsed && t < j->at.tables; t++)
+        json_append_string(tables, j->table[t].name);
+    json_set(line, "tables", tables);
+    return line;
+}
+
+/* ---- keeping --------------------------------------------------------------------------------- */
+
+void coord_jobs_close(struct coord_jobs *j)
+{
+    json_free(j->list);
+    *j = (struct coord_jobs){.list = NULL};
+}
+
+int coord_jobs_open(struct coord *c, struct err *e)
+{
+    struct coord_jobs *j = &c->jobs;
+    struct err why = {0};
+    void *value;
+    size_t bytes;
+    int rc = coord_store_get(c->store, KEY, &value, &bytes, e);
+    if (rc == 0) {
+        if (json_parse(value, bytes, &j->list, &why) != 0)
+            log_warn("the list of jobs that ended here: %s; a new one is begun", why.text);
+        free(value);
+    } else if (rc != SHOAL_E_NOT_FOUND) {
+        return rc;
+    }
+    size_t count = json_count(j->list);
+    if (count > 0)
+        j->newest = number_of(json_array_at(j->list, count - 1));
+    else {
+        json_free(j->list);
+        j->list = json_new_array();
+    }
+    return j->list != NULL ? 0 : err_set(e, SHOAL_E_NOMEM, "no memory for the list of jobs");
+}
+
+/* Without indentation it is half as long. The caller frees it; NULL: no memory. */
+static char *shortened(const char *report)
+{
+    struct json *r = NULL;
+    (void)json_parse(report, strlen(report), &r, NULL);
+    char *text = json_text(r, 0);
+    json_free(r);
+    return text;
+}
+
+/* The list with this line as the newest. What leaves it, or is beyond the bytes, is removed from
+ * the store first: a report that no line names would stay there for ever. NULL: no memory, or the
+ * store failed. */
+static struct json *list_with(struct coord *c, struct json *line)
+{
+    const struct json *old = c->jobs.list;
+    size_t count = json_count(old), from = count >= COORD_JOBS_MAX ? count - COORD_JOBS_MAX + 1 : 0;
+    struct json *list = json_new_array();
+    int64_t sum = bytes_of(line);
+    size_t whole = count; /* the reports from here on stay */
+    while (whole > from && sum + bytes_of(json_array_at(old, whole - 1)) <= COORD_JOBS_BYTES)
+        sum += bytes_of(json_array_at(old, --whole));
+    for (size_t i = 0; i < count; i++) {
+        struct json *item = json_array_at(old, i);
+        char key[COORD_KEY_MAX];
+        report_key(number_of(item), key);
+        if (i < whole && bytes_of(item) > 0) {
+            if (!coord_remove(c, key)) {
+                json_free(list);
+                json_free(line);
+                return NULL;
+            }
+            json_set_int(item, "report_bytes", 0);
+        }
+        if (i >= from)
+            json_append(list, json_hold(item));
+    }
+    json_append(list, line);
+    SHOAL_ASSERT(json_count(list) <= COORD_JOBS_MAX);
+    return list;
+}
+
+bool coord_jobs_keep(struct coord *c)
+{
+    char key[COORD_KEY_MAX];
+    uint64_t number = c->job.at.number;
+    SHOAL_ASSERT(number != 0 && !coord_phase_running(c) && c->job.report != NULL);
+    char *report = shortened(c->job.report);
+    struct json *line = report == NULL ? NULL : line_make(c);
+    if (line != NULL)
+        json_set_int(line, "report_bytes", (int64_t)strlen(report));
+    struct json *list = line == NULL ? NULL : list_with(c, line);
+    char *text = json_text(list, 0);
+    report_key(number, key);
+    bool good = text != NULL && coord_put(c, key, report, strlen(report)) &&
+                coord_put(c, KEY, text, strlen(text));
+    if (good) {
+        json_free(c->jobs.list);
+        c->jobs.list = list;
+        c->jobs.newest = number;
+    } else {
+        json_free(list);
+    }
+    free(text);
+    free(report);
+    return good;
+}
+
+int coord_jobs_text(const struct coord *c, uint64_t number, char **text, struct err *e)
+{
+    char key[COORD_KEY_MAX];
+    void *value;
+    size_t bytes;
+    report_key(number, key);
+    int rc = coord_store_get(c->store, key, &value, &bytes, e);
+    if (rc != 0)
+        return rc;
+    *text = strndup(value, bytes);
+    free(value);
+    return *text != NULL ? 0 : err_set(e, SHOAL_E_NOMEM, "no memory for the report");
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+int coord_jobs_ask(struct coord *c, struct coord_ask *a)
+{
+    struct json *list = json_new_array();
+    bool kept = !coord_phase_running(c) && c->jobs.newest == c->job.at.number;
+    for (size_t i = 0; i < json_count(c->jobs.list); i++)
+        json_append(list, json_hold(json_array_at(c->jobs.list, i)));
+    if (c->job.at.phase != PHASE_NONE && !kept)
+        json_append(list, line_make(c));
+    char *text = json_text(list, 0);
+    json_free(list);
+    a->silent = true; /* without memory it is asked again */
+    if (text != NULL)
+        (void)coord_send_frame(c, a->from, &a->reply, text, strlen(text));
+    free(text);
+    return 0;
+}
+
+/* A job that ended before the one at hand. */
+static int report_former(struct coord *c, struct coord_ask *a, uint64_t number)
+{
+    const struct json *line = line_of(c, number);
+    struct wire_REPORT_reply *reply = &a->reply.u.REPORT_reply;
+    char *text;
+    if (line == NULL)
+        return err_set(&a->e, SHOAL_E_NOT_FOUND,
+                       "no job here has number %" PRIu64 ": `shoal jobs` lists the last %u", number,
+                       COORD_JOBS_MAX);
+    int rc = coord_jobs_text(c, number, &text, &a->e);
+    if (rc == SHOAL_E_NOT_FOUND)
+        return err_set(&a->e, rc,
+                       "the report of job %" PRIu64 " is not kept any more: those of later jobs "
+                       "have taken its place; `shoal jobs` still tells of it in short",
+                       number);
+    if (rc != 0)
+        return rc;
+    bool finished = strcmp(json_as_string(json_get(line, "state"), ""), "finished") == 0;
+    reply->state = finished ? WIRE_JOB_DONE : WIRE_JOB_FAILED;
+    reply->job_status = (int32_t)json_as_int(json_get(line, "status"), 0);
+    (void)snprintf(reply->job_text, sizeof reply->job_text, "%s",
+                   json_as_string(json_get(line, "reason"), ""));
+    a->silent = true; /* without memory it is asked again */
+    (void)coord_send_frame(c, a->from, &a->reply, text, strlen(text));
+    free(text);
+    return 0;
+}
+
+int coord_jobs_report(struct coord *c, struct coord_ask *a)
+{
+    uint64_t number = a->request->u.REPORT.run;
+    if (c->job.at.phase == PHASE_NONE)
+        return err_set(&a->e, SHOAL_E_NOT_FOUND, "no job has been submitted here yet");
+    if (number != 0 && number != c->job.at.number)
+        return report_former(c, a, number);
+    a->reply.u.REPORT_reply.state = coord_phase_state(c);
+    a->reply.u.REPORT_reply.job_status = c->job.at.status;
+    memcpy(a->reply.u.REPORT_reply.job_text, c->job.at.text,
+           sizeof a->reply.u.REPORT_reply.job_text);
+    a->frame = c->job.report == NULL ? "{}" : c->job.report;
+    a->frame_bytes = strlen(a->frame);
+    return 0;
+}
