@@ -52,7 +52,8 @@ struct coord_eval_task {
     uint32_t object; /* or COORD_NO_OBJECT: then position is of the split */
     bool leased, done;
     uint32_t examples;
-    void *result; /* owned, until its turn: the two frames of EVAL_DONE, one after the other */
+    uint32_t deaths; /* of workers that had it (death.h) */
+    void *result;    /* owned, until its turn: the two frames of EVAL_DONE, one after the other */
 };
 
 struct coord_eval {

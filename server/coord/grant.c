@@ -11,6 +11,7 @@
 #include "proto/base/plant.h"
 #include "server/coord/back.h"
 #include "server/coord/core.h"
+#include "server/coord/death.h"
 #include "server/coord/phase.h"
 #include "server/coord/stall.h"
 #include "server/coord/work.h"
@@ -227,6 +228,12 @@ static void lane_place(struct coord *c, uint32_t lane)
     lane_fence(c, lane, true);
 }
 
+static void lane_closed(struct coord *c, uint32_t lane)
+{
+    if (!coord_death_placed(c, lane, c->job.tasks.lane[lane].fence_mark))
+        coord_lane_closed(&c->job.tasks, lane);
+}
+
 static void fence_done(void *context, const struct coord_call *call, int status, const char *text)
 {
     struct coord *c = context;
@@ -244,7 +251,7 @@ static void fence_done(void *context, const struct coord_call *call, int status,
     else if (l->state == LANE_GRANTING)
         lane_granted(c, lane, l->fence_mark);
     else
-        coord_lane_closed(&c->job.tasks, lane);
+        lane_closed(c, lane);
 }
 
 static void lane_fence(struct coord *c, uint32_t lane, bool live)
@@ -400,7 +407,8 @@ static void next_lane(struct coord *c, peer_t from, const struct wire *request,
     if (env_now_ns(c->env) - t->planned_ns > SHARE_WAIT_NS)
         share = t->lanes;
     t->fair = (c->job.objects[WIRE_TRAIN].count + live - 1) / live;
-    uint32_t lane = coord_lane_pick(t, w->number, share);
+    uint32_t lane =
+        coord_death_shunned(c, w) ? COORD_NO_LANE : coord_lane_pick(t, w->number, share);
     if (lane == COORD_NO_LANE) {
         answer_kind(c, from, request->id, WIRE_NEXT_WAIT, 0);
         return;

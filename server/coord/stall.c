@@ -119,8 +119,7 @@ static bool waits_for_others(const struct coord *c, const struct coord_worker *w
            coord_stall_cut(c, w) == COORD_NOBODY;
 }
 
-/* Another one that could do the work: it reaches all servers, and is not barred itself. */
-static bool able(const struct coord *c, const struct coord_worker *w)
+bool coord_stall_able(const struct coord *c, const struct coord_worker *w)
 {
     return w->barred_ns <= env_now_ns(c->env) && coord_stall_cut(c, w) == COORD_NOBODY;
 }
@@ -128,7 +127,8 @@ static bool able(const struct coord *c, const struct coord_worker *w)
 static bool other_able(const struct coord *c, const struct coord_worker *than)
 {
     for (uint32_t i = 0; i < c->members.workers; i++)
-        if (c->members.worker[i].number != than->number && able(c, &c->members.worker[i]))
+        if (c->members.worker[i].number != than->number &&
+            coord_stall_able(c, &c->members.worker[i]))
             return true;
     return false;
 }
@@ -141,7 +141,7 @@ static bool key_barred(const struct coord *c, const struct coord_worker *than)
         const struct coord_worker *w = &c->members.worker[i];
         bool same = strcmp(w->holder, than->holder) == 0;
         barred = barred || (same && w->barred_ns > env_now_ns(c->env));
-        other = other || (!same && able(c, w));
+        other = other || (!same && coord_stall_able(c, w));
     }
     return barred && other;
 }
@@ -151,6 +151,12 @@ bool coord_stall_barred(const struct coord *c, const struct coord_worker *w)
     if (c->job.at.phase == PHASE_INDEX && key_barred(c, w))
         return true;
     return w->barred_ns > env_now_ns(c->env) && phase_works(c) && other_able(c, w);
+}
+
+bool coord_stall_excused(const struct coord *c, const struct coord_worker *w)
+{
+    return !phase_works(c) || coord_status_held_up(c) || waits_for_others(c, w) ||
+           coord_stall_cut(c, w) != COORD_NOBODY;
 }
 
 static uint64_t limit_ns(const struct coord *c, const struct coord_worker *w)

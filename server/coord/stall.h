@@ -37,6 +37,10 @@ void coord_stall_moved(struct coord_worker *w, uint64_t now_ns);
 void coord_stall_tick(struct coord *c);
 /* Whether a worker gets no work now. */
 bool coord_stall_barred(const struct coord *c, const struct coord_worker *w);
+/* Whether it can do the work of others: it reaches all servers, and is not barred itself. */
+bool coord_stall_able(const struct coord *c, const struct coord_worker *w);
+/* Whether it is no fault of the worker, or of its rows, that it does not get on. */
+bool coord_stall_excused(const struct coord *c, const struct coord_worker *w);
 /* Whether the worker has had no answer from a server that is heard here for longer than a lease:
  * the server's shard, or COORD_NOBODY. */
 uint32_t coord_stall_cut(const struct coord *c, const struct coord_worker *w);

@@ -49,6 +49,14 @@
 
 enum coord_lane_state { LANE_FREE, LANE_GRANTING, LANE_HELD, LANE_CLOSING };
 
+/* Deaths of its workers in a row with no batch done between them (death.h). */
+struct coord_death {
+    bool open; /* one has just died: the fence will tell where */
+    uint32_t count;
+    uint64_t mark, ns;                 /* where, and when the last one */
+    char name[LIMIT_NAME], holder[48]; /* of the last one */
+};
+
 struct coord_lane {
     enum coord_lane_state state;
     uint32_t task;       /* current, not fully pushed; or COORD_NO_TASK */
@@ -67,6 +75,7 @@ struct coord_lane {
     bool own; /* by each shard where the others stand there: one is of the release before */
     uint32_t fence_shard, fence_high_shard; /* who did */
     uint32_t next_task;                     /* bsp: its next task of the epoch */
+    struct coord_death death;
     bool used;            /* the holder has spoken for the lane since it was granted */
     uint64_t answered_ns; /* when the grant was last answered; 0: not yet */
     peer_t ask_peer;      /* who waits for the grant: connection and request id; 0: nobody */

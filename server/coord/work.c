@@ -5,6 +5,7 @@
 #include "proto/base/plant.h"
 #include "proto/job/bad_lines.h"
 #include "server/coord/core.h"
+#include "server/coord/death.h"
 #include "server/coord/epoch.h"
 #include "server/coord/grant.h"
 #include "server/coord/notes.h"
@@ -310,6 +311,7 @@ void coord_work_expire(struct coord *c)
                   coord_lease_ns(c) / 1000000);
         if (coord_phase_running(c))
             c->job.at.worker_deaths++;
+        coord_death_note(c, coord_member_worker(&c->members, number));
         worker_gone(c, number, NULL);
     }
 }

@@ -1,0 +1,124 @@
+/* death.c: see death.h. */
+#include "server/coord/death.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "proto/base/plant.h"
+#include "server/coord/core.h"
+#include "server/coord/phase.h"
+#include "server/coord/stall.h"
+#include "server/coord/status.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ADVICE                                                                                     \
+    "see the end of its log, whether the system killed it because its machine was out of memory "  \
+    "(`journalctl -k`), and these rows; then start the job again"
+
+/* ---- a lane ---------------------------------------------------------------------------------- */
+
+/* The rows of a batch of the lane's task, " (rows .. of data.train)"; empty: it has none. */
+static void rows_text(const struct coord *c, const struct coord_lane *l, uint64_t batch, char *text,
+                      size_t bytes)
+{
+    const struct coord_tasks *t = &c->job.tasks;
+    const struct coord_task *task = l->task != COORD_NO_TASK ? &t->task[l->task] : NULL;
+    uint64_t skipped = task != NULL ? (batch - task->first_batch) * t->batch : 0;
+    text[0] = '\0';
+    if (task == NULL || batch < task->first_batch || skipped >= task->rows)
+        return;
+    uint64_t rows = task->rows - skipped < t->batch ? task->rows - skipped : t->batch;
+    uint64_t first = task->position + skipped;
+    const char *object = NULL;
+    if (task->object != COORD_NO_OBJECT)
+        first =
+            coord_objects_at(&c->job, first + coord_objects_base(&c->job, task->object), &object);
+    (void)snprintf(text, bytes, ", rows %" PRIu64 " to %" PRIu64 " of %s%s", first,
+                   first + rows - 1, object != NULL ? object : "data.train",
+                   object == NULL && c->job.spec.data.shuffle != 0 ? " as they are shuffled" : "");
+}
+
+bool coord_death_placed(struct coord *c, uint32_t lane, uint64_t mark)
+{
+    struct coord_lane *l = &c->job.tasks.lane[lane];
+    struct coord_death *d = &l->death;
+    char rows[LIMIT_PATH];
+    if (!d->open)
+        return false;
+    d->open = false;
+    d->count = d->count > 0 && mark <= d->mark ? d->count + 1 : 1;
+    d->mark = mark;
+    d->ns = env_now_ns(c->env);
+    if (d->count < 2 || PLANTED("deaths_without_end"))
+        return false;
+    rows_text(c, l, mark + 1, rows, sizeof rows);
+    if (d->count < COORD_DEATHS_MAX) {
+        log_warn("lane %u has lost its worker %u times in a row at one place: epoch %u, batch "
+                 "%" PRIu64 " of the lane%s; the last was %s",
+                 lane, d->count, c->job.tasks.epoch, mark + 1, rows, d->name);
+        return false;
+    }
+    coord_end_fail(c, SHOAL_E_INTERNAL,
+                   "lane %u has lost its worker %u times in a row at one place: epoch %u, batch "
+                   "%" PRIu64 " of the lane or one of the next%s; the last was %s: " ADVICE,
+                   lane, d->count, c->job.tasks.epoch, mark + 1, rows, d->name);
+    return true;
+}
+
+bool coord_death_shunned(const struct coord *c, const struct coord_worker *w)
+{
+    uint64_t now = env_now_ns(c->env), wait = COORD_DEATHS_LEASES * coord_lease_ns(c);
+    const struct coord_tasks *t = &c->job.tasks;
+    bool shunned = false;
+    for (uint32_t l = 0; l < t->lanes && !shunned; l++) {
+        const struct coord_death *d = &t->lane[l].death;
+        shunned = d->count >= COORD_DEATHS_MAX / 2 && now - d->ns < wait &&
+                  strcmp(d->holder, w->holder) == 0;
+    }
+    for (uint32_t i = 0; i < c->members.workers && shunned; i++)
+        if (strcmp(c->members.worker[i].holder, w->holder) != 0 &&
+            coord_stall_able(c, &c->members.worker[i]))
+            return true;
+    return false;
+}
+
+/* ---- a task of an evaluation ----------------------------------------------------------------- */
+
+static void eval_note(struct coord *c, const struct coord_worker *w)
+{
+    struct coord_eval *v = &c->job.eval;
+    for (uint32_t i = v->measured; i < v->tasks; i++) {
+        struct coord_eval_task *task = &v->task[i];
+        if (task->done || task->worker != w->number || ++task->deaths < COORD_DEATHS_MAX ||
+            PLANTED("deaths_without_end"))
+            continue;
+        coord_end_fail(c, SHOAL_E_INTERNAL,
+                       "an evaluation has lost its worker %u times in a row at one place: epoch "
+                       "%u, rows %" PRIu64 " to %" PRIu64 " of data.%s%s; the last was %s: " ADVICE,
+                       task->deaths, c->job.at.epoch, task->position,
+                       task->position + task->rows - 1, v->split == WIRE_TEST ? "test" : "valid",
+                       task->object != COORD_NO_OBJECT ? ", counted over its objects" : "",
+                       w->name);
+        return;
+    }
+}
+
+void coord_death_note(struct coord *c, const struct coord_worker *w)
+{
+    struct coord_tasks *t = &c->job.tasks;
+    enum coord_phase phase = c->job.at.phase;
+    if (coord_stall_excused(c, w))
+        return;
+    for (uint32_t i = 0; phase == PHASE_TRAIN && i < t->lanes; i++) {
+        struct coord_lane *l = &t->lane[i];
+        if (l->state != LANE_HELD || l->worker != w->number || l->answered_ns == 0)
+            continue;
+        l->death.open = true;
+        (void)snprintf(l->death.holder, sizeof l->death.holder, "%s", w->holder);
+        (void)snprintf(l->death.name, sizeof l->death.name, "%s", w->name);
+    }
+    if (phase == PHASE_EVAL || phase == PHASE_TEST)
+        eval_note(c, w);
+}
