@@ -111,14 +111,12 @@ static int job_follow(struct ask *a, uint64_t run, int *job_status, struct err *
     }
 }
 
-/* Another job has come behind it since its end was seen: report and sentence have gone. */
+/* The coordinator keeps no report of it: many jobs have ended since, or it is an older release. */
 static int outcome_bare(uint64_t run, int job_status, struct err *e)
 {
     if (job_status != 0)
         return err_set(e, job_status, "%s; the coordinator's log says more", err_text(job_status));
-    printf("run %" PRIu64 " is done; another job has come behind it and taken the place of its "
-           "report\n",
-           run);
+    printf("run %" PRIu64 " is done; its report is not kept there any more\n", run);
     return 0;
 }
 
