@@ -377,7 +377,12 @@ static bool step_finish(struct coord *c)
         return false;
     SHOAL_ASSERT(c->job.digested == c->job.at.tables && c->job.guard.final);
     coord_checkpoint_missed(c);
-    int rc = coord_report_make(c, &e);
+    /* after a restart behind training nothing has told where its tasks were */
+    bool planned =
+        c->job.spec.train.skip || coord_grow_on(&c->job) || c->job.tasks.epoch == c->job.at.epoch;
+    int rc = planned ? 0 : coord_epoch_cut(c, &e);
+    if (rc == 0)
+        rc = coord_report_make(c, &e);
     if (rc != 0)
         return coord_end_fail(c, rc, "%s", e.text);
     c->job.at.status = c->job.missed.status;

@@ -7,7 +7,6 @@
 #include "proto/base/log.h"
 #include "proto/metric/measure.h"
 #include "server/coord/core.h"
-#include "server/coord/epoch.h"
 #include "server/coord/notes.h"
 #include "server/coord/phase.h"
 #include "server/coord/report_job.h"
@@ -518,12 +517,6 @@ static char *report_text(struct json *r)
 int coord_report_make(struct coord *c, struct err *e)
 {
     SHOAL_ASSERT(c->job.at.phase == PHASE_FINISH && c->job.digested >= c->job.at.tables);
-    /* after a restart behind training nothing has told where its tasks were */
-    bool planned =
-        c->job.spec.train.skip || coord_grow_on(&c->job) || c->job.tasks.epoch == c->job.at.epoch;
-    int rc = planned ? 0 : coord_epoch_cut(c, e);
-    if (rc != 0)
-        return rc;
     coord_window_finish(&c->job.windows);
     struct json *r = report_json(c);
     char *text = report_text(r);

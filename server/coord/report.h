@@ -9,7 +9,8 @@
 
 struct coord;
 
-/* Makes the report, stores it, hands it to options.write_report. */
+/* Makes the report, stores it, hands it to options.write_report. The last epoch is cut into its
+ * tasks. */
 int coord_report_make(struct coord *c, struct err *e);
 /* A job that is over, and is not in the list of jobs.h, gets there; of one that did not finish the
  * report is made first. Again in a moment where there is no memory. */
