@@ -376,7 +376,7 @@ static void evaluation_set(struct json *to, const char *key, const struct coord_
         json_set(to, key, measure_json_report(metric, &j->spec, j->details[split], true));
 }
 
-/* What a worker saw of data.train; null: event files, or an older worker. */
+/* What a worker saw of data.train; null: no worker told it. */
 static void input_set(struct json *to, const struct coord_job *j)
 {
     static const char *const key[] = {"rows", "whole", "fields"};

@@ -30,6 +30,11 @@ def text_events_and_kept_rows_train_the_same(space):
     over = {"data.format": "events", "data.train": str(space / "train.events"), "data.valid": str(space / "valid.events")}
     report = run_job(job_of(space, "events.yaml", **over), space / "events", workers=2)
     assert result(report) == text, (report, text)
+    looked = [json.loads((space / run / "report.json").read_text())["input"] for run in ("text", "events")]
+    assert looked[1] is not None and looked[1]["rows"] == 20000 and looked[1]["whole"] is True, looked[1]
+    assert [(f["name"], f["kind"]) for f in looked[1]["fields"]] == [(f["name"], f["kind"]) for f in looked[0]["fields"]], looked
+    assert [f["values"] for f in looked[1]["fields"] if f["kind"] == "category"] == [f["values"] for f in looked[0]["fields"] if f["kind"] == "category"], looked
+    assert report["valid"]["unseen"] == json.loads((space / "text" / "report.json").read_text())["valid"]["unseen"]
     assert all("/log.tsv:20" in w and "2 columns between tabs" in w for w in report["bad_where"]), report["bad_where"]
     kept = job_of(space, "kept.yaml", **{"data.cache": str(space / "cache")})
     assert result(run_job(kept, space / "kept", workers=2)) == text

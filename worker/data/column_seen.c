@@ -51,23 +51,29 @@ static void example_take(struct column_seen *c, const struct cell *cell)
     to[n] = '\0';
 }
 
-static int value_add(struct column_seen *c, const struct cell *cell, bool positive)
+/* cell: its text, for an example; NULL: it has none. */
+static int hash_add(struct column_seen *c, uint64_t hash, bool empty, const struct cell *cell,
+                    bool positive)
 {
-    uint64_t hash = hash_bytes(cell->text, cell->bytes, 0);
     if (c->filled >= c->slots / 4 * 3 && grow(c) != 0)
         return SHOAL_E_NOMEM;
     struct column_value *v = slot_of(c->value, c->slots, hash);
     if (v->rows == 0) {
         v->hash = hash;
         c->filled++;
-        c->distinct += cell->bytes > 0;
-        if (cell->bytes > 0)
+        c->distinct += !empty;
+        if (!empty && cell != NULL)
             example_take(c, cell);
     }
     v->rows++;
     v->positives += positive;
     SHOAL_ASSERT(c->filled < c->slots && v->positives <= v->rows);
     return 0;
+}
+
+static int value_add(struct column_seen *c, const struct cell *cell, bool positive)
+{
+    return hash_add(c, hash_bytes(cell->text, cell->bytes, 0), cell->bytes == 0, cell, positive);
 }
 
 /* Digits behind the point of a number, and whether all of them are 0. */
@@ -152,6 +158,33 @@ int column_seen_add_multi(struct column_seen *c, const struct cell *cell, char s
     }
     c->empty += c->values == before;
     return rc;
+}
+
+int column_seen_add_key(struct column_seen *c, uint64_t key, bool empty, bool positive)
+{
+    c->cells++;
+    c->empty += empty;
+    c->values += !empty;
+    c->labels[positive]++;
+    return hash_add(c, hash_bytes(&key, sizeof key, 0), empty, NULL, positive);
+}
+
+int column_seen_add_keys(struct column_seen *c, const uint64_t *key, uint32_t count)
+{
+    int rc = 0;
+    c->cells++;
+    c->empty += count == 0;
+    c->values += count;
+    for (uint32_t i = 0; i < count && rc == 0; i++)
+        rc = hash_add(c, hash_bytes(&key[i], sizeof key[i], 0), false, NULL, false);
+    return rc;
+}
+
+int column_seen_add_number(struct column_seen *c, double x, bool positive)
+{
+    range_take(x, c->ranged[positive]++ == 0, &c->least_of[positive], &c->most_of[positive]);
+    range_take(x, c->numbers++ == 0, &c->least, &c->most);
+    return column_seen_add_key(c, hash_bytes(&x, sizeof x, 0), false, positive);
 }
 
 bool column_seen_own(const struct column_seen *c)

@@ -43,6 +43,10 @@ int column_seen_add(struct column_seen *c, const struct cell *cell, bool positiv
 /* A cell of several. padding: pieces that are none. NOMEM. */
 int column_seen_add_multi(struct column_seen *c, const struct cell *cell, char separator,
                           const struct feature_padding *padding);
+/* Parsed values, of which no text is left: a key, several keys of a multi, a number. NOMEM. */
+int column_seen_add_key(struct column_seen *c, uint64_t key, bool empty, bool positive);
+int column_seen_add_keys(struct column_seen *c, const uint64_t *key, uint32_t count);
+int column_seen_add_number(struct column_seen *c, double x, bool positive);
 void column_seen_free(struct column_seen *c);
 
 /* Nearly each line has a value, and each has one of its own: an index, or an id of the line. */

@@ -599,7 +599,10 @@ int dataset_profile(const struct dataset *d, const struct job *job, struct json 
                     struct err *e)
 {
     *out = NULL;
-    return d->events ? 0 : profile_make(job, &d->source, &d->index, &d->features, out, e);
+    if (!d->events)
+        return profile_make(job, &d->source, &d->index, &d->features, out, e);
+    int rc = profile_make_events(job, &d->source, d->index.rows, &d->features, out, e);
+    return d->salt != 0 ? object_fault(rc, "data.train", e) : rc;
 }
 
 void dataset_trim(const struct dataset *d, const struct job *job)

@@ -80,7 +80,7 @@ uint64_t dataset_window(const struct dataset *d, uint32_t window, uint32_t *numb
                         uint32_t *first);
 /* What looks wrong with the labels of the training split (labels.h) or its order, or empty. */
 const char *dataset_warning(const struct dataset *d);
-/* What its lines show of the fields (profile.h), the caller's; NULL: event files have no lines.
+/* What its rows show of the fields (profile.h), the caller's.
  * DATA: a column cannot be read as it is meant. As dataset_open. */
 struct json;
 int dataset_profile(const struct dataset *d, const struct job *job, struct json **out,

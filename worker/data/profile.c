@@ -5,7 +5,9 @@
 #include "proto/base/text.h"
 #include "worker/data/profile_notes.h"
 #include "worker/data/sample.h"
+#include "worker/data/sample_events.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +22,7 @@ struct profile {
     uint32_t count;
     uint64_t rows;
     struct place *place; /* owned: libsvm: where entries stand */
+    bool parsed;         /* rows of event files: their cells are gone */
 };
 
 /* Of libsvm an entry's place is its field: one that stands at several is of no field. By hash of
@@ -62,6 +65,73 @@ static int row_see(void *context, const struct cell *cell)
     return rc;
 }
 
+/* ---- parsed rows ----------------------------------------------------------------------------- */
+
+/* Where a column is among those of columns_of: labels, weight and time stand in front. */
+static uint32_t column_at(const struct features *f, const struct profile_column *c)
+{
+    uint32_t front =
+        f->shape.tasks + (f->weight != FEATURE_NO_COLUMN) + (features_timed(f) ? 1 : 0);
+    return c->numeric ? front + (uint32_t)(c->use - f->numeric)
+                      : front + f->shape.numerics + (uint32_t)(c->use - f->field);
+}
+
+/* The number that the network reads, as it stood in the log; log1p keeps six digits of it. */
+static double number_of(const struct profile_column *c, float x)
+{
+    char text[32];
+    if (c->use->transform != NUMBER_LOG1P)
+        return (double)x;
+    (void)snprintf(text, sizeof text, "%.6g", copysign(expm1(fabs((double)x)), (double)x));
+    return strtod(text, NULL);
+}
+
+struct parsed_rows {
+    const struct slice *block;
+    const struct slice_column *label;
+    uint32_t rows;
+};
+
+static int column_see(const struct profile *v, struct profile_column *c,
+                      const struct slice_column *own, const struct parsed_rows *p)
+{
+    const struct features *f = v->features;
+    const uint64_t *key = own->value;
+    const float *number = own->value;
+    const uint8_t *label = p->label->value;
+    uint64_t none = 0;
+    bool known = !c->numeric && !own->multi &&
+                 feature_field_key(f, (uint32_t)(c->use - f->field), "", &none, NULL) == 0;
+    int rc = 0;
+    for (uint32_t row = 0, bad = 0; row < p->rows && rc == 0; row++) {
+        bool good = bad == p->block->bad_rows || p->block->bad[bad].row != row;
+        bad += !good;
+        if (good && own->multi)
+            rc = column_seen_add_keys(&c->seen, key, own->count[row]);
+        else if (good && c->numeric)
+            rc = column_seen_add_number(&c->seen, number_of(c, number[row]), label[row] != 0);
+        else if (good)
+            rc =
+                column_seen_add_key(&c->seen, key[row], known && key[row] == none, label[row] != 0);
+        key += own->multi ? own->count[row] : 0;
+    }
+    return rc;
+}
+
+static int block_see(void *context, const struct slice *b, const uint32_t *place, uint32_t rows)
+{
+    struct profile *v = context;
+    const struct parsed_rows p = {b, &b->column[place[0]], rows};
+    int rc = 0;
+    v->rows += rows;
+    for (uint32_t i = 0; i < b->bad_rows; i++)
+        v->rows -= b->bad[i].row < rows;
+    for (uint32_t i = 0; i < v->count && rc == 0; i++)
+        rc = column_see(v, &v->column[i], &b->column[place[column_at(v->features, &v->column[i])]],
+                        &p);
+    return rc;
+}
+
 /* ---- as JSON --------------------------------------------------------------------------------- */
 
 static const char *kind_of(const struct profile_column *c)
@@ -73,18 +143,22 @@ static const char *kind_of(const struct profile_column *c)
     return c->use->id ? "id" : "category";
 }
 
-static struct json *column_json(const struct profile_column *c)
+static struct json *column_json(const struct profile *v, const struct profile_column *c)
 {
     const struct column_seen *s = &c->seen;
-    struct json *j = json_new_object(), *examples = json_new_array();
+    struct json *j = json_new_object(), *examples;
     json_set_string(j, "name", c->name);
     json_set_string(j, "kind", kind_of(c));
     json_set_int(j, "values", s->distinct);
-    json_set_number(j, "empty", s->cells > 0 ? (double)s->empty / (double)s->cells : 0);
+    if (!v->parsed || !c->numeric) /* an empty cell of a number is 0 there */
+        json_set_number(j, "empty", s->cells > 0 ? (double)s->empty / (double)s->cells : 0);
     if (c->use->type == COLUMN_NUMBER && s->numbers > 0) {
         json_set_number(j, "least", s->least);
         json_set_number(j, "most", s->most);
     }
+    if (v->parsed)
+        return j;
+    examples = json_new_array();
     for (uint32_t i = 0; i < s->examples; i++)
         json_append_string(examples, s->example[i]);
     json_set(j, "examples", examples);
@@ -123,7 +197,7 @@ static struct json *profile_json(const struct profile *v, const struct job *job,
     (void)snprintf(label, sizeof label, "%.*s",
                    (int)(name->bytes < LIMIT_NAME ? name->bytes : LIMIT_NAME - 1), name->text);
     for (uint32_t i = 0; i < v->count; i++)
-        json_append(fields, column_json(&v->column[i]));
+        json_append(fields, column_json(v, &v->column[i]));
     json_set_int(j, "rows", (int64_t)v->rows);
     json_set_bool(j, "whole", whole);
     json_set(j, "fields", fields);
@@ -184,13 +258,18 @@ static void profile_close(struct profile *v)
     free(v->place);
 }
 
+static uint64_t rows_most(const struct features *f)
+{
+    uint32_t columns = f->shape.fields + f->shape.numerics;
+    uint64_t most = columns == 0 ? SAMPLE_ROWS : CELLS / columns;
+    return most > SAMPLE_ROWS ? SAMPLE_ROWS : most < ROWS_LEAST ? ROWS_LEAST : most;
+}
+
 int profile_make(const struct job *job, const struct source *s, const struct index *x,
                  const struct features *f, struct json **out, struct err *e)
 {
     struct profile v;
-    uint32_t columns = f->shape.fields + f->shape.numerics;
-    uint64_t most = columns == 0 ? SAMPLE_ROWS : CELLS / columns;
-    most = most > SAMPLE_ROWS ? SAMPLE_ROWS : most < ROWS_LEAST ? ROWS_LEAST : most;
+    uint64_t most = rows_most(f);
     int rc = profile_open(&v, f, e);
     if (rc == 0)
         rc = sample_walk(s, x, f, most, row_see, &v, e);
@@ -198,6 +277,25 @@ int profile_make(const struct job *job, const struct source *s, const struct ind
         rc = profile_notes_refuse(&v.column[i], e);
     if (rc == 0)
         *out = profile_json(&v, job, sample_whole(x, most));
+    profile_close(&v);
+    return rc;
+}
+
+int profile_make_events(const struct job *job, const struct source *s, uint64_t rows,
+                        const struct features *f, struct json **out, struct err *e)
+{
+    struct columns wanted = {0};
+    struct profile v;
+    uint64_t most = rows_most(f);
+    int rc = profile_open(&v, f, e);
+    v.parsed = true;
+    if (rc == 0)
+        rc = columns_of(f, &wanted, e);
+    if (rc == 0)
+        rc = sample_events_walk(s, &wanted, rows, most, block_see, &v, e);
+    if (rc == 0)
+        *out = profile_json(&v, job, rows <= most);
+    columns_free(&wanted);
     profile_close(&v);
     return rc;
 }

@@ -14,7 +14,7 @@
 
 #include <stdbool.h>
 
-/* Of a split of text. The caller owns *out:
+/* Of a split. The caller owns *out:
  *     {"rows", "whole", "fields": [{"name", "kind", "values", "empty", "examples"?, "least"?,
  *     "most"?}...], "notes": [sentence...], "tells"?}
  * rows: good lines looked at; whole: all there are; values: that differ in them; empty: share of
@@ -22,6 +22,12 @@
  * cannot be read as it is meant. IO, CHECKSUM, NOMEM. */
 int profile_make(const struct job *job, const struct source *s, const struct index *x,
                  const struct features *f, struct json **out, struct err *e);
+
+/* The same of `rows` rows of event files, which keep keys and no texts: `examples` are missing, and
+ * of numbers `empty`; least and most are those that log1p was taken of, to six digits. Notes on how
+ * values are written are missing too. As events_open, events_read. */
+int profile_make_events(const struct job *job, const struct source *s, uint64_t rows,
+                        const struct features *f, struct json **out, struct err *e);
 
 /* Adds a sentence for each kind of files that a job should not have twice: in data.train, or in it
  * and in what is evaluated. Whether data.valid or data.test has files of data.train. */

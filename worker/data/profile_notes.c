@@ -31,8 +31,9 @@ static void told_add(struct told *t, const struct profile_column *c, const char 
     if (t->count++ == 0)
         t->first = c->name;
     if (t->count <= COLUMNS_TOLD)
-        (void)snprintf(t->text + at, sizeof t->text - at, "%s\"%s\" (%s)", at > 0 ? ", " : "",
-                       c->name, example);
+        (void)snprintf(t->text + at, sizeof t->text - at, "%s\"%s\"%s%s%s", at > 0 ? ", " : "",
+                       c->name, example[0] != '\0' ? " (" : "", example,
+                       example[0] != '\0' ? ")" : "");
 }
 
 /* "column "a" (1)", or "columns "a" (1), "b" (2) and 3 more". */

@@ -3,9 +3,11 @@
 #include "proto/job/config.h"
 #include "proto/wire/wire.h"
 #include "tests/lib/worker_files.h"
+#include "worker/data/convert.h"
 #include "worker/data/dataset.h"
 
 #include <check.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -295,6 +297,118 @@ START_TEST(profile_knows_files_again)
 }
 END_TEST
 
+/* An empty cell of each kind, a malformed row, a number that is large and one below 0. */
+static void row_mixed(int i, char *line)
+{
+    if (i == 77)
+        sprintf(line, "0,not enough");
+    else
+        sprintf(line, "%d,%s%.0d,%s,%.*d,%d,%d", click(i), i % 4 ? "u" : "", i % 4 ? 1 + i % 50 : 0,
+                i % 3 == 0   ? ""
+                : i % 3 == 1 ? "a|b"
+                             : "c",
+                i % 5 ? 1 : 0, i % 5 ? i * 31 % 97 : 0, 1000003 * (i % 9) - 7, i % 13);
+}
+
+static struct json *profile_as_events(const char *text, int copies)
+{
+    struct convert_sums made;
+    char out[512];
+    enum data_format format = job.data.format;
+    struct json *found;
+    snprintf(out, sizeof out, "%s", worker_path("log.events"));
+    unlink(out);
+    config_list_free(&job.data.train);
+    ck_assert_int_eq(config_list_add(&job.data.train, text), 0);
+    ck_assert_msg(convert_split(&job, WIRE_TRAIN, out, NULL, NULL, &made, &e) == 0, "%s", e.text);
+    config_list_free(&job.data.train);
+    for (int i = 0; i < copies; i++) {
+        char name[32], path[512];
+        snprintf(name, sizeof name, "copy-%02d.events", i);
+        snprintf(path, sizeof path, "%s", worker_path(name));
+        ck_assert_int_eq(link(out, path), 0);
+        ck_assert_int_eq(config_list_add(&job.data.train, path), 0);
+    }
+    if (copies == 0)
+        ck_assert_int_eq(config_list_add(&job.data.train, out), 0);
+    struct dataset *events;
+    job.data.format = DATA_EVENTS;
+    ck_assert_msg(dataset_open(&job, WIRE_TRAIN, &events, &e) == 0, "%s", e.text);
+    ck_assert_msg(dataset_profile(events, &job, &found, &e) == 0, "%s", e.text);
+    dataset_close(events);
+    job.data.format = format;
+    ck_assert_ptr_nonnull(found);
+    return found;
+}
+
+static double number(const struct json *j, const char *key)
+{
+    return json_as_number(json_get(j, key), (double)NAN);
+}
+
+/* In the text's profile; numbers stand first in event files. */
+static const struct json *field_like(const struct json *b)
+{
+    const struct json *fields = json_get(profile, "fields");
+    const char *name = json_as_string(json_get(b, "name"), "");
+    for (size_t i = 0; i < json_count(fields); i++)
+        if (strcmp(json_as_string(json_get(json_array_at(fields, i), "name"), ""), name) == 0)
+            return json_array_at(fields, i);
+    return NULL;
+}
+
+/* _i 1: numbers as logarithms. */
+START_TEST(profile_of_event_files_is_that_of_their_text)
+{
+    static const char *const same[] = {"values", "empty", "least", "most"};
+    worker_job_column(&job, "tags", COLUMN_MULTI);
+    worker_job_column(&job, "n", COLUMN_NUMBER);
+    worker_job_column(&job, "m", COLUMN_NUMBER);
+    job.features.number = _i == 1 ? NUMBER_LOG1P : NUMBER_NONE;
+    const char *text = log_write("a.csv", "click,user,tags,n,m,hour\n", row_mixed);
+    ck_assert_int_eq(profile_of(text), 0);
+    struct json *found = profile_as_events(text, 0);
+    ck_assert_int_eq(json_as_int(json_get(found, "rows"), 0), ROWS - 1);
+    ck_assert(json_as_bool(json_get(found, "whole"), false));
+    ck_assert_uint_eq(json_count(json_get(found, "fields")), 5);
+    for (size_t i = 0; i < 5; i++) {
+        const struct json *b = json_array_at(json_get(found, "fields"), i), *a = field_like(b);
+        bool numeric = strcmp(json_as_string(json_get(b, "kind"), ""), "number") == 0;
+        ck_assert_str_eq(json_as_string(json_get(a, "kind"), "-"),
+                         json_as_string(json_get(b, "kind"), ""));
+        for (size_t k = 0; k < 4; k++) {
+            double x = number(a, same[k]), y = number(b, same[k]);
+            if (numeric && k == 1)
+                ck_assert_msg(isnan(y), "the share of empty cells is not known");
+            else if (!numeric || k > 1 || number(a, "empty") == 0)
+                ck_assert_msg((isnan(x) && isnan(y)) || fabs(x - y) <= 2e-6 * fabs(x),
+                              "%s of field %zu: %g, not %g", same[k], i, y, x);
+        }
+        ck_assert_ptr_null(json_get(b, "examples"));
+    }
+    ck_assert_uint_eq(json_count(json_get(found, "notes")), _i == 1 ? 0 : 1); /* large numbers */
+    json_free(found);
+}
+END_TEST
+
+/* What tells the label tells it there, too; with many files a sample is read of some of them. */
+START_TEST(profile_of_event_files_says_what_looks_like_a_mistake)
+{
+    const char *text = log_write("a.csv", "click,user,clicked\n", row_leak);
+    struct json *found = profile_as_events(text, 0);
+    ck_assert_str_eq(json_as_string(json_get(found, "tells"), ""), "clicked");
+    const char *says = json_as_string(json_get(found, "notes.0"), "");
+    ck_assert_msg(strstr(says, "column \"clicked\" alone tells the label \"click\" in all 400") !=
+                      NULL,
+                  "%s", says);
+    json_free(found);
+    found = profile_as_events(text, 100); /* 40,000 rows */
+    ck_assert(!json_as_bool(json_get(found, "whole"), true));
+    ck_assert_int_eq(json_as_int(json_get(found, "rows"), 0), 8 * ROWS);
+    json_free(found);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("profile");
@@ -308,6 +422,8 @@ int main(void)
     tcase_add_test(t, profile_refuses_what_multi_would_read_wrongly);
     tcase_add_test(t, profile_says_that_libsvm_is_unsorted);
     tcase_add_test(t, profile_knows_files_again);
+    tcase_add_loop_test(t, profile_of_event_files_is_that_of_their_text, 0, 2);
+    tcase_add_test(t, profile_of_event_files_says_what_looks_like_a_mistake);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
