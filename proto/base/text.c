@@ -28,14 +28,24 @@ static size_t character(const unsigned char *p)
     return follows(p[3]) ? 4 : 0;
 }
 
-char *text_clean(char *text)
+const char *text_unclean(const char *text)
 {
-    unsigned char *p = (unsigned char *)text;
+    const unsigned char *p = (const unsigned char *)text;
     while (*p != '\0') {
         size_t more = *p < 0x80 ? 0 : character(p);
         if (more == 0 && (*p < 0x20 || *p >= 0x7f))
-            *p = '?';
+            return (const char *)p;
         p += more == 0 ? 1 : more;
+    }
+    return NULL;
+}
+
+char *text_clean(char *text)
+{
+    const char *p = text;
+    while ((p = text_unclean(p)) != NULL) {
+        text[p - text] = '?';
+        p++;
     }
     return text;
 }

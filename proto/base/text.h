@@ -7,4 +7,8 @@
  * byte that belongs to no character of UTF-8. The rest of UTF-8 stays. Returns text. */
 char *text_clean(char *text);
 
+/* The first byte that text_clean would turn, or NULL. A text in which there is one reaches the
+ * reader of a message as another text, so it can be no name (wire.c). */
+const char *text_unclean(const char *text);
+
 #endif

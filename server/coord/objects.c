@@ -5,6 +5,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
 #include "proto/base/rng.h"
+#include "proto/base/text.h"
 #include "server/coord/core.h"
 #include "server/coord/eval.h"
 #include "server/coord/work.h"
@@ -52,20 +53,17 @@ void coord_objects_forget(struct coord_objects *o)
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
-/* A name of printable bytes, a tab and more perhaps; names rise, so none is there twice. */
+/* A name, a tab and more perhaps, which come to a worker as they are here; names rise, so none is
+ * there twice. */
 static bool line_ok(const char *line, size_t bytes, const char *before)
 {
     size_t name = strcspn(line, "\t");
     if (bytes == 0 || bytes >= LIMIT_PATH || name == 0)
         return false;
     uint32_t tabs = 0;
-    for (size_t i = 0; i < bytes; i++) {
-        if ((unsigned char)line[i] < ' ' && line[i] != '\t')
+    for (const char *p = line; (p = text_unclean(p)) != NULL; p++)
+        if (*p != '\t' || ++tabs > 2)
             return false;
-        tabs += line[i] == '\t';
-    }
-    if (tabs > 2)
-        return false;
     size_t was = before != NULL ? strcspn(before, "\t") : 0;
     return before == NULL ||
            (strcmp(before, line) < 0 && !(was == name && memcmp(before, line, name) == 0));

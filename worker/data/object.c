@@ -5,6 +5,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/limits.h"
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 #include "proto/job/config.h"
 #include "proto/wire/wire.h"
 #include "worker/data/command.h"
@@ -131,13 +132,13 @@ static int line_check(const char *line, const char *what, struct err *e)
                        "(%.40s): 1 to %u of a name and up to %u in all are possible",
                        what, strlen(line), name, line, LIMIT_PATH / 2 - 1, LIMIT_PATH - 1);
     uint32_t tabs = 0;
-    for (const char *p = line; *p != '\0'; p++) {
-        tabs += *p == '\t';
-        if (((unsigned char)*p < ' ' && *p != '\t') || *p == 127 || tabs > 2)
+    for (const char *p = line; (p = text_unclean(p)) != NULL; p++)
+        if (*p != '\t' || ++tabs > 2)
             return err_set(e, SHOAL_E_DATA,
-                           "%s: object %.*s has a control character in its line, or a third tab",
-                           what, (int)(name < 60 ? name : 60), line);
-    }
+                           "%s: object %.*s: byte %zu (0x%02x) of its line is a control character, "
+                           "a third tab, or no UTF-8: give it another name",
+                           what, (int)(name < 60 ? name : 60), line, (size_t)(p - line) + 1,
+                           (unsigned)(unsigned char)*p);
     if (line[name] == '\t' && line[name + 1] != '\t' && !size_of(line, &bytes))
         return err_set(e, SHOAL_E_DATA,
                        "%s: object %.*s: behind the tab stands %.40s, not its bytes", what,

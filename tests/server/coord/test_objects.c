@@ -126,6 +126,9 @@ START_TEST(a_list_that_is_none_is_refused)
                {1, "\n"},
                {1, "\tmark\n"},
                {1, "a\x01\n"},
+               {1, "caf\xe9\n"}, /* no UTF-8: a message would bring another name */
+               {1, "a\t1\t\xe9\n"},
+               {1, "a\xc2\x85\n"},
                {LIMIT_OBJECTS + 1, "a\n"},
                {1, "a\t1\t2\t3\n"}};
     begin(2, WIRE_ASYNC);
@@ -133,7 +136,7 @@ START_TEST(a_list_that_is_none_is_refused)
         ck_assert_int_eq(list(1, bad[i].count, bad[i].lines, ""), SHOAL_E_MALFORMED);
         ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 0);
     }
-    ck_assert_int_eq(list(1, 1, "a\t1\t2\n", ""), 0);
+    ck_assert_int_eq(list(1, 1, "caf\xc3\xa9\t1\t2\n", ""), 0);
     end();
 }
 END_TEST

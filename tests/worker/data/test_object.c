@@ -72,13 +72,16 @@ END_TEST
 
 START_TEST(lines_that_cannot_be_are_refused)
 {
-    static const char *const bad[] = {"a\\na\\n",    "a\\t1\\na\\t2\\n", "\\tx\\n",
-                                      "a\\tmany\\n", "a\\t1\\t2\\t3\\n", "a\\001b\\n",
-                                      "a\\t-5\\n"};
+    static const char *const bad[] = {
+        "a\\na\\n",   "a\\t1\\na\\t2\\n", "\\tx\\n",     "a\\tmany\\n",      "a\\t1\\t2\\t3\\n",
+        "a\\001b\\n", "a\\t-5\\n",        "caf\\351\\n", "a\\t1\\t\\351\\n", "a\\302\\205b\\n"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         ck_assert_msg(lists(bad[i]) == SHOAL_E_DATA, "%s: %s", bad[i], e.text);
     ck_assert_int_eq(lists(""), SHOAL_E_NOINPUT);
     ck_assert_int_eq(lists("a\\t1\\tmark of it\\n"), 0);
+    ck_assert_int_eq(lists("caf\\303\\251\\n"), 0);
+    ck_assert_int_eq(lists("caf\\351\\n"), SHOAL_E_DATA);
+    ck_assert_ptr_nonnull(strstr(e.text, "byte 4 (0xe9)"));
 }
 END_TEST
 
