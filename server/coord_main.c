@@ -102,8 +102,6 @@ static int report_write(void *context, const char *text, struct err *e)
 {
     const struct coord_config *config = ((const struct daemon *)context)->config;
     char path[LIMIT_PATH + 8];
-    if (config->report[0] == 0)
-        return 0;
     (void)snprintf(path, sizeof path, "%s.new", config->report);
     int fd = file_open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
     if (fd < 0)
@@ -283,8 +281,10 @@ static int serve(const struct coord_config *config, struct live *live, struct er
                                .resend_ms = config->resend_ms,
                                .version = SHOAL_VERSION,
                                .place = daemon.place,
-                               .write_report = report_write,
+                               .write_report = config->report[0] != 0 ? report_write : NULL,
+                               .report_path = config->report,
                                .write_scalars = config->tensorboard[0] != 0 ? scalars_write : NULL,
+                               .scalars_path = config->tensorboard,
                                .folder = &coord_folder_disk,
                                .checkpoint_root = config->checkpoint_root,
                                .checkpoint_signers = config->checkpoint_signers,

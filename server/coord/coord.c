@@ -539,6 +539,7 @@ void coord_free(struct coord *c)
         return;
     coord_errand_end(c);
     coord_look_end(c);
+    coord_output_close(c);
     coord_checkpoint_close(c);
     coord_call_cancel_all(&c->calls);
     coord_submit_close(c);

@@ -33,14 +33,17 @@ struct coord_options {
     uint32_t resend_ms;  /* requests to shards are sent again after this; 0: 500 */
     const char *version; /* borrowed; for the report; NULL: none */
     const char *place;   /* likewise: "HOST:FOLDER", where the report is written */
-    /* Writes the finished report somewhere (a file); may be NULL. Called on the loop; a failure is
-     * logged and the job still done. */
+    /* Writes the finished report somewhere (a file); may be NULL. Called on another thread, one at
+     * a time (output.h); a failure is told and the job still done. */
     int (*write_report)(void *context, const char *text, struct err *e);
+    const char *report_path; /* its file, for people; NULL: not known. Borrowed */
     /* Takes figures of the running job as they come (trace.h); may be NULL. run:
-     * "JOB-NUMBER"; step: examples trained. A failure is logged, and the job's others are not
-     * offered any more. */
+     * "JOB-NUMBER"; step: examples trained. Called on another thread, one at a time and in order,
+     * and by coord_free (output.h). A failure is told, and the job's others are not offered any
+     * more. */
     int (*write_scalars)(void *context, const char *run, uint64_t step,
                          const struct coord_scalar *scalar, uint32_t count, struct err *e);
+    const char *scalars_path; /* their folder, likewise */
     /* Folders of checkpoints (coord_folder_disk); NULL: none are made or read. */
     const struct coord_folder_ops *folder;
     const char *checkpoint_root; /* they lie below it; NULL or "": anywhere. Borrowed */

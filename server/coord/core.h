@@ -26,6 +26,7 @@
 #include "server/coord/member.h"
 #include "server/coord/names.h"
 #include "server/coord/objects.h"
+#include "server/coord/output.h"
 #include "server/coord/replay.h"
 #include "server/coord/sight.h"
 #include "server/coord/stop.h"
@@ -310,6 +311,7 @@ struct coord {
     struct coord_calls calls;
     struct coord_cut cut;
     struct coord_errands errands;
+    struct coord_output output;
     struct coord_newest *newest; /* checkpoint, which is read to go back to it; NULL: none is */
     struct coord_look *look;     /* at the folders of a job that is submitted; NULL: none */
     struct coord_checkpoint checkpoint;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ERRAND_REMEDY "see whether its file server and the network to it answer"
 #define SECOND_NS UINT64_C(1000000000)
 
 static void errands_begin(struct coord *c);
@@ -55,9 +56,14 @@ static const struct coord_errand *hanging(const struct coord *c, const char *fol
     return r;
 }
 
+static const char *what_of(const struct coord_errand *r)
+{
+    return r->what == NULL ? "checkpoint folder" : r->what;
+}
+
 static void hang_text(const struct coord *c, const struct coord_errand *r, char *text, size_t bytes)
 {
-    (void)snprintf(text, bytes, "checkpoint folder %.300s has not answered for %" PRIu64 " s",
+    (void)snprintf(text, bytes, "%s %.300s has not answered for %" PRIu64 " s", what_of(r),
                    r->folder, (env_now_ns(c->env) - r->begun_ns) / SECOND_NS);
 }
 
@@ -91,7 +97,7 @@ static void work_done(struct env_work *w)
     c->errands.running--;
     r->state = ERRAND_WAITS;
     if (r->told)
-        log_warn("checkpoint folder %s answers again: it had not for %" PRIu64 " s", r->folder,
+        log_warn("%s %s answers again: it had not for %" PRIu64 " s", what_of(r), r->folder,
                  (env_now_ns(c->env) - r->begun_ns) / SECOND_NS);
     if (done != NULL) {
         struct err e = r->e;
@@ -202,9 +208,10 @@ static void errand_late(struct coord *c, struct coord_errand *r)
         hang_text(c, h, text, sizeof text);
     else
         (void)snprintf(text, sizeof text,
-                       "checkpoint folder %.300s was not reached within %" PRIu64 " s, for others",
-                       r->folder, COORD_ERRAND_MOST_NS / SECOND_NS);
-    (void)err_set(&e, SHOAL_E_UNAVAILABLE, "%s", text);
+                       "%s %.300s had no turn within %" PRIu64 " s, behind other folders",
+                       what_of(r), r->folder, COORD_ERRAND_MOST_NS / SECOND_NS);
+    (void)err_set(&e, SHOAL_E_UNAVAILABLE, "%s: %s", text,
+                  h != NULL ? ERRAND_REMEDY : "ask again in a moment");
     r->done = NULL;
     done(c, r, e.code, &e);
     coord_errand_leave(c, r);
@@ -216,7 +223,8 @@ static void hangs_tell(const struct coord *c)
     for (struct coord_errand *r = c->errands.head; r != NULL; r = r->next)
         if (hangs(c, r) && !r->told) {
             hang_text(c, r, text, sizeof text);
-            log_warn("%s: training goes on, and checkpoints there do not", text);
+            log_warn("%s: training goes on, and what is to be done there waits; " ERRAND_REMEDY,
+                     text);
             r->told = true;
         }
 }

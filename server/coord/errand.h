@@ -1,5 +1,5 @@
-/* errand.h: errands to folders of checkpoints, on a thread of the pool: a file system of a network
- * may not answer for minutes, and leases, beats and the status go on meanwhile.
+/* errand.h: errands to folders of checkpoints, reports and figures, on a thread of the pool: a file
+ * system of a network may not answer for minutes, and leases, beats and the status go on meanwhile.
  *
  *   start --> WAITS --> RUNS --> done, on the loop: the owner has it again, and may start it anew
  *               |         |
@@ -44,6 +44,7 @@ struct coord_errand {
     void (*undo)(struct coord_errand *r); /* also after a run that failed, or was none */
     void (*free)(struct coord_errand *r);
     char folder[LIMIT_PATH]; /* whose answer is waited for */
+    const char *what;        /* folder that is, borrowed; NULL: "checkpoint folder" */
     /* of errand.c */
     struct env_work work;
     struct coord *c;

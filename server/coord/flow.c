@@ -376,15 +376,21 @@ static bool step_finish(struct coord *c)
     if (coord_checkpoint_busy(c))
         return false;
     SHOAL_ASSERT(c->job.digested == c->job.at.tables && c->job.guard.final);
-    coord_checkpoint_missed(c);
-    /* after a restart behind training nothing has told where its tasks were */
-    bool planned =
-        c->job.spec.train.skip || coord_grow_on(&c->job) || c->job.tasks.epoch == c->job.at.epoch;
-    int rc = planned ? 0 : coord_epoch_cut(c, &e);
-    if (rc == 0)
-        rc = coord_report_make(c, &e);
-    if (rc != 0)
-        return coord_end_fail(c, rc, "%s", e.text);
+    if (c->job.report == NULL) {
+        if (coord_output_figures_wait(c)) /* the report tells what is missing of them */
+            return false;
+        coord_checkpoint_missed(c);
+        /* after a restart behind training nothing has told where its tasks were */
+        bool planned = c->job.spec.train.skip || coord_grow_on(&c->job) ||
+                       c->job.tasks.epoch == c->job.at.epoch;
+        int rc = planned ? 0 : coord_epoch_cut(c, &e);
+        if (rc == 0)
+            rc = coord_report_make(c, &e);
+        if (rc != 0)
+            return coord_end_fail(c, rc, "%s", e.text);
+    }
+    if (coord_output_report_waits(c))
+        return false;
     c->job.at.status = c->job.missed.status;
     memcpy(c->job.at.text, c->job.missed.text, sizeof c->job.at.text);
     if (!coord_phase_enter(c, PHASE_DONE))

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 /* One phase after the other, and what each may become. */
 static const char *const names[] = {
@@ -258,6 +259,8 @@ bool coord_end_fail(struct coord *c, int status, const char *format, ...)
     va_end(arguments);
     coord_end_work(c, "the job has ended");
     coord_from_let_go(c, &c->job);
+    free(c->job.report); /* of a job that was about to be done */
+    c->job.report = NULL;
     bool run = c->job.at.phase >= PHASE_SETUP;
     elapsed_note(c); /* for the report */
     if (status == SHOAL_E_STOPPED)

@@ -520,7 +520,6 @@ int coord_report_make(struct coord *c, struct err *e)
     coord_window_finish(&c->job.windows);
     struct json *r = report_json(c);
     char *text = report_text(r);
-    struct err failed = {0};
     json_free(r);
     if (text == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the report");
@@ -528,10 +527,7 @@ int coord_report_make(struct coord *c, struct err *e)
     c->job.report = text;
     if (!coord_put(c, "report", text, strlen(text)))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
-    if (c->options.write_report != NULL &&
-        c->options.write_report(c->options.context, text, &failed) != 0)
-        coord_missed(c, failed.code, "the job is done, but its report is not written: %s",
-                     failed.text);
+    coord_output_report(c);
     return 0;
 }
 

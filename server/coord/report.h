@@ -9,7 +9,7 @@
 
 struct coord;
 
-/* Makes the report, stores it, hands it to options.write_report. The last epoch is cut into its
+/* Makes the report, stores it, begins to write it (output.h). The last epoch is cut into its
  * tasks. */
 int coord_report_make(struct coord *c, struct err *e);
 /* A job that is over, and is not in the list of jobs.h, gets there; of one that did not finish the

@@ -179,7 +179,8 @@ static void folders_say(const struct coord *c, struct json *list)
 {
     char text[ERR_TEXT_MAX];
     for (uint32_t i = 0; coord_errand_hangs(c, i, text, sizeof text); i++)
-        say(list, "%s: see its file system and the network to it; checkpoints there wait", text);
+        say(list, "%s: see its file system and the network to it; what is to be done there waits",
+            text);
     if (coord_checkpoint_late(c, text, sizeof text))
         say(list, "%s", text);
 }

@@ -1,8 +1,8 @@
 /* tensorboard.h: event files that TensorBoard reads:
  * DIR/JOB-NUMBER/events.out.tfevents.SECONDS.HOST.PROCESS, one for each job and start of the
  * coordinator; several in one folder are one run to TensorBoard. Records are handed to the system
- * as they come, without a sync: a kill keeps them. The daemon's half of trace.h; thread: the
- * coordinator's loop. */
+ * as they come, without a sync: a kill keeps them. The daemon's half of output.h; thread:
+ * that of an errand, one at a time. */
 #ifndef SERVER_COORD_TENSORBOARD_H
 #define SERVER_COORD_TENSORBOARD_H
 

@@ -55,16 +55,11 @@ static void scalar_add(struct scalars *s, double value, const char *format, ...)
 static void scalars_write(struct coord *c, const struct scalars *s, uint64_t step)
 {
     char run[LIMIT_NAME + 24];
-    struct err e = {0};
     SHOAL_ASSERT(s->count <= SCALARS_MAX);
     if (c->options.write_scalars == NULL || s->count == 0 || c->job.trace.failed)
         return;
     (void)snprintf(run, sizeof run, "%s-%" PRIu64, c->job.spec.name, c->job.at.number);
-    if (c->options.write_scalars(c->options.context, run, step, s->of, s->count, &e) == 0)
-        return;
-    c->job.trace.failed = true;
-    log_error("%s; the job goes on without", e.text);
-    coord_missed(c, e.code, "the job is done, but not all of its curves are written: %s", e.text);
+    coord_output_figures(c, run, step, s->of, s->count);
 }
 
 /* ---- training -------------------------------------------------------------------------------- */

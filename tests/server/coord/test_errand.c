@@ -178,7 +178,8 @@ START_TEST(errand_that_hangs_has_an_end)
     later(1);
     for (uint32_t i = 0; i < 2; i++) {
         ck_assert(trip[i].told == 1 && trip[i].rc == SHOAL_E_UNAVAILABLE);
-        ck_assert_str_eq(trip[i].text, "checkpoint folder /a has not answered for 120 s");
+        ck_assert_str_eq(trip[i].text, "checkpoint folder /a has not answered for 120 s: see "
+                                       "whether its file server and the network to it answer");
         ck_assert_uint_eq(trip[i].freed, 0); /* its thread may write to it still */
     }
     later(1000);
