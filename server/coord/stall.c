@@ -32,7 +32,8 @@ void coord_stall_beat(struct coord_worker *w, const struct wire_WORKER_BEAT *bea
     if (!more)
         return;
     coord_stall_moved(w, now_ns);
-    w->stalls = 0;
+    if (beat->batches != last->batches)
+        w->stalls = 0;
 }
 
 /* ---- workers that have work ------------------------------------------------------------------ */

@@ -2,8 +2,10 @@
  * work would hold its lanes, and with them the job, without end.
  *
  * A worker gets on when its beats count more (batches, keys, bytes of the input) or when it reports
- * something. One that has work and has not got on for COORD_STALL_LEASES leases, twice as long each
- * time in a row, loses it to the others, and gets none for a while:
+ * something. One that has work and has not got on for COORD_STALL_LEASES leases loses it to the
+ * others, and gets none for as long. Both times are twice as long each time, until the worker has
+ * done a batch: one that a server does not answer still pulls from the others, and comes no
+ * further.
  *
  *     has work --COORD_STALL_LEASES leases without a step--> taken away, barred --> has work again
  *                 ^ not counted: the job is held up by a server, a disk, a request to the shards;

@@ -243,6 +243,21 @@ START_TEST(stall_a_slow_worker_gets_ever_longer)
 }
 END_TEST
 
+/* A worker that one server does not answer pulls from the others in each batch that it begins. */
+START_TEST(stall_bars_last_longer_until_a_batch_is_done)
+{
+    struct coord_worker w = {.stalls = 3, .moved_ns = 1};
+    struct wire_WORKER_BEAT beat = {.keys_pulled = 10, .read_bytes = 5};
+    coord_stall_beat(&w, &beat, 7);
+    ck_assert_uint_eq(w.moved_ns, 7);
+    ck_assert_uint_eq(w.stalls, 3);
+    w.figures = beat;
+    beat.batches = 1;
+    coord_stall_beat(&w, &beat, 9);
+    ck_assert_uint_eq(w.stalls, 0);
+}
+END_TEST
+
 /* What a server or a disk holds up is no worker's fault. */
 START_TEST(stall_a_server_away_is_no_fault_of_workers)
 {
@@ -301,6 +316,7 @@ int main(void)
     tcase_add_loop_test(c, stall_a_cut_between_a_worker_and_a_server_is_named, 0, 2);
     tcase_add_test(c, stall_the_only_worker_keeps_its_lanes);
     tcase_add_test(c, stall_a_slow_worker_gets_ever_longer);
+    tcase_add_test(c, stall_bars_last_longer_until_a_batch_is_done);
     tcase_add_test(c, stall_a_server_away_is_no_fault_of_workers);
     tcase_add_test(c, stall_a_slow_way_is_named);
     return suite_main(s);
