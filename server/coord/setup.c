@@ -333,11 +333,16 @@ static void step_done(void *context, const struct coord_call *call, int status, 
         coord_checkpoint_give_up(c, status, text);
         return;
     }
-    if (status != 0) {
+    if (status == SHOAL_E_FENCED && call->request.type == WIRE_TYPE_FENCES)
+        coord_end_fail(c, SHOAL_E_UNAVAILABLE,
+                       "the coordinator's data_dir is older than it was: server %s has lanes of a "
+                       "newer generation than this job (%s); submit the job again",
+                       s->server, text);
+    else if (status != 0)
         coord_end_fail(c, status, "server %s refused %s: %s", s->server,
                        wire_type_name(call->request.type), text);
+    if (status != 0)
         return;
-    }
     s->step++;
     step_next(c, shard);
 }

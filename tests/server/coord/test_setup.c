@@ -260,6 +260,19 @@ START_TEST(shard_that_refuses_ends_the_job)
 }
 END_TEST
 
+/* The refusal may come before the beat that says so (taken.c). */
+START_TEST(shard_that_knows_newer_lanes_tells_of_an_older_folder)
+{
+    job_make("ssp");
+    set_up(WIRE_TYPE_FENCES, SHOAL_E_FENCED);
+    ck_assert_uint_eq(c->job.at.phase, PHASE_FAILED);
+    ck_assert_int_eq(c->job.at.status, SHOAL_E_UNAVAILABLE);
+    ck_assert_msg(strstr(c->job.at.text, "data_dir is older than it was") != NULL &&
+                      strstr(c->job.at.text, "submit the job again") != NULL,
+                  "%s", c->job.at.text);
+}
+END_TEST
+
 /* Set up for a checkpoint of a job that is done, it is that which fails; the job stays what it is.
  */
 START_TEST(shard_that_refuses_a_checkpoints_opening_ends_that)
@@ -377,6 +390,7 @@ int main(void)
     tcase_add_test(t, shard_opens_no_run_that_is_opened_otherwise);
     tcase_add_loop_test(t, shard_that_refuses_a_checkpoints_opening_ends_that, 0, 2);
     tcase_add_loop_test(t, shard_that_refuses_ends_the_job, 0, 4);
+    tcase_add_test(t, shard_that_knows_newer_lanes_tells_of_an_older_folder);
     tcase_add_loop_test(t, shard_that_comes_back_has_all_fences, 0, 4);
     tcase_add_test(t, shard_hears_of_no_lane_that_was_never_raised);
     tcase_add_loop_test(t, digests_go_where_the_map_says, 0, 2);
