@@ -403,13 +403,14 @@ def who_is_not_of_the_group_gets_nothing(space):
     os.chown(folder, 0, 4711)
     folder.chmod(0o750)
     endpoint = f"ipc://{folder}/socket"
+    program = shutil.copy(SHOAL, space / "shoal") # another user may not reach the tree
 
     def member(*groups):
         def change():
             os.setgroups(groups)
             os.setgid(65534)
             os.setuid(65534)
-        return subprocess.run([SHOAL, "status", "--coordinator", endpoint], capture_output=True, text=True, timeout=60, preexec_fn=change, check=False)
+        return subprocess.run([program, "status", "--coordinator", endpoint], capture_output=True, text=True, timeout=60, preexec_fn=change, check=False)
 
     def daemon():
         os.setgid(4711)

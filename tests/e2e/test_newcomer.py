@@ -180,7 +180,7 @@ def files_of_a_wrong_kind_are_named_and_the_command_that_is_told_reads_them(spac
         [command] = re.findall(r'\{cmd: ".*"\}', said)
         if shutil.which(tool):
             packed[name] = trained(job, space, command.replace("FILE", str(space / name)))
-    assert len(packed) >= 4 and set(packed.values()) == {300}, packed
+    assert len(packed) >= 3 and set(packed.values()) == {300}, packed # tar, iconv and tr are everywhere
     (space / "a.parquet").write_bytes(b"PAR1" + bytes(100))
     assert "a.parquet is parquet" in refusal(job, space, space / "a.parquet")
 
