@@ -1,11 +1,10 @@
-"""docs.py: pages: no file named that is not there, every source named in the page of its room, and functions where a
-page says that they are: `journal_append` (embedding/journal/journal.c)."""
+"""docs.py: pages: no file named that is not there, and functions where a page says that they are: `journal_append` (embedding/journal/journal.c)."""
 import fnmatch
 import re
 
 from rooms import DOORS
 
-RULES = ("gone", "listed", "pointed")
+RULES = ("gone", "pointed")
 FILE = re.compile(r"(?<![\w<])[\w/{},*.-]*[\w}*]\.(?:\{[chu,]+\}|cu|[ch])\b")
 POINTED = re.compile(r"((?:`\w+`[^`(|\n]*)+)\(([\w/*{},]+\.c)\)")
 # Made by a reader who follows the page.
@@ -39,13 +38,6 @@ def check(tree, breach):
                 if not foreign(name) and not exists(name.lstrip("./"), tree.sources):
                     breach("gone", page, text.count("\n", 0, m.start()) + 1, f"{name} is not there")
         check_pointed(tree, page, text, breach)
-    for source in tree.product():
-        folder = source.folder
-        while folder and f"{folder}/README.md" not in found:
-            folder = folder.rpartition("/")[0]
-        page = f"{folder}/README.md" if folder else "README.md"
-        if not listed(source, found.get(page, "")):
-            breach("listed", source.path, 1, f"{page} does not name it")
 
 
 def check_pointed(tree, page, text, breach):
@@ -55,11 +47,3 @@ def check_pointed(tree, page, text, breach):
         for name in re.findall(r"`(\w+)`", m[1]):
             if name not in there:
                 breach("pointed", page, text.count("\n", 0, m.start()) + 1, f"{name} is not a function of {m[2]}")
-
-
-def listed(source, text):
-    """By its name or its stem: `journal.c`, `journal`, `opt_*`, `a.{c,h}`; an inner header goes with its module."""
-    stem = re.sub(r"_(inner|state)$", "", source.stem)
-    words = {w for name in re.findall(r"[\w/{},*.]+", text) for w in spread(name)}
-    stems = {re.sub(r"\.(c|h|cu|py)$", "", w.rstrip(".,").rpartition("/")[2]) for w in words}
-    return stem in stems or source.stem in stems or any("*" in s and len(s) > 1 and fnmatch.fnmatch(stem, s) for s in stems)

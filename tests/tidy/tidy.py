@@ -15,8 +15,8 @@ import sys
 
 sys.dont_write_bytecode = True
 
+import broken
 import docs
-import drawn
 import files
 import form
 import invariants
@@ -29,7 +29,7 @@ from tree import Tree
 
 # What the code still breaks, and how often: exactly so. A count only goes down; at 0 its row goes.
 ALLOWED = {}
-OF_SOURCES = (files, rooms, form, voice, invariants, drawn, docs)
+OF_SOURCES = (files, rooms, form, voice, invariants, broken, docs)
 OF_OBJECTS = ("link",) + objects.RULES + spine.RULES
 RULES = tuple(rule for module in OF_SOURCES for rule in module.RULES) + objects.RULES + spine.RULES
 

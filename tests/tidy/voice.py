@@ -1,13 +1,12 @@
-"""voice.py: one voice: rc for a status, PRIu64 for 64 bits, container_of for an owner, NULL for a pointer, no blank line behind declarations,
-and comments call things by names that exist."""
+"""voice.py: one voice: rc for a status, PRIu64 for 64 bits, container_of for an owner, NULL for a pointer, and
+comments call things by names that exist."""
 import re
 
-RULES = ("print", "rc", "blank", "owner", "null", "called")
+RULES = ("print", "rc", "owner", "null", "called")
 PRINT = re.compile(r"\(unsigned long long(?: int)?\)|%[-+ #0-9.*]*ll[diuxX]")
 OWNER = re.compile(r"\((?:const )?(?:char|uint8_t|unsigned char) \*\)[^;]*\boffsetof\b")
 STATUS = re.compile(r"^[ \t]+int (?:\w+(?: = [^;,]+)?, )*(status|error|code|ret)\b(?= = |;|,)", re.M)
 TYPE = r"(?:(?:static|const|volatile|struct|union|enum|unsigned|signed|_Thread_local)\s+)*[A-Za-z_]\w*(?:\s+const)?"
-DECLARATION = re.compile(rf" +(?!return\b|goto\b){TYPE}(?:\s+\**|\s*\*+\s*)[A-Za-z_]\w*(?:\[[^\]]*\])*\s*(?:[=,][^;]*)?; *\n")
 POINTER = re.compile(r"\*+(?:const |restrict )*([A-Za-z_]\w*)(?:\[\])?(?=\s*(?:[,;)=]|$))", re.M)
 # A name of ours in a comment: words of two letters and more (x_i and head_t are of formulas), no path, no pattern.
 CALLED = re.compile(r"(?<![\w/.*{<-])[a-z][a-z0-9]*(?:_[a-z0-9]{2,})+(?![\w*{]|\.[a-z]|/)")
@@ -45,9 +44,6 @@ def check_function(source, function, breach):
     for m in STATUS.finditer(body):
         if re.search(rf"\breturn {m[1]};", body):
             breach("rc", source.path, source.line(function.start + m.start(1)), f"{function.name}: the status is called rc, not {m[1]}")
-    number = blank_after_declarations(body)
-    if number:
-        breach("blank", source.path, source.line(function.start) + number, f"{function.name}: no blank line behind the declarations")
     pointers = set(POINTER.findall(function.signature)) | set(declared_pointers(body))
     for m in re.finditer(r"(?<![\w)])!([A-Za-z_]\w*)\b(?!\s*(?:->|\[|\.|\())", body):
         if m[1] in pointers:
@@ -58,11 +54,3 @@ def declared_pointers(body):
     for m in re.finditer(rf"^[ \t]+{TYPE}\s*(\*[^;]*);", body, re.M):
         if not re.match(r"[ \t]+return\b", m[0]):
             yield from POINTER.findall(re.sub(r"=[^,;]*", "=", m[1]))
-
-
-def blank_after_declarations(body):
-    """Lines from the brace to a blank line that comes directly behind the leading declarations; 0: there is none."""
-    at = 0
-    for m in iter(lambda: DECLARATION.match(body, at or 2), None):
-        at = m.end()
-    return body.count("\n", 0, at) if at and body.startswith("\n", at) else 0
