@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define HOUR 3600u
 #define DAY 86400u
@@ -370,7 +371,10 @@ static bool compare(void *context, const char *name)
     char text[ZONE_TEXT];
     struct zone again = ZONE_UTC;
     (void)context;
-    if (strcmp(name, "Factory") == 0)
+    /* Debian 13 lists former names, whose files are in a package of their own. */
+    char path[300];
+    (void)snprintf(path, sizeof path, "/usr/share/zoneinfo/%s", name);
+    if (strcmp(name, "Factory") == 0 || access(path, F_OK) != 0)
         return true;
     ck_assert_msg(zone_load(name, &z, &e) == 0, "%s", e.text);
     zone_text(&z, text);
@@ -393,6 +397,7 @@ START_TEST(zone_files_are_read_as_the_c_library_reads_them)
 {
     zone_names(compare, NULL);
     printf("%u zones compared\n", compared);
+    ck_assert_uint_gt(compared, 200);
 }
 END_TEST
 

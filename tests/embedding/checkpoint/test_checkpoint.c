@@ -442,11 +442,20 @@ static void load_refused(const char *says)
     ck_assert_uint_eq(fleet_rows(&to, 0) + fleet_rows(&to, 1), 0);
 }
 
-/* A file of part 0 whose name begins so. */
+/* RocksDB 9 leaves an empty log among the files of rows. */
+static bool has_bytes(const char *name)
+{
+    char file[LIMIT_PATH + 256];
+    struct stat st;
+    file_path(name, file);
+    return stat(file, &st) == 0 && st.st_size > 0;
+}
+
+/* A file with bytes whose name begins so. */
 static const char *file_of(const char *begins)
 {
     for (uint32_t i = 0; i < files.count; i++)
-        if (strncmp(files.name[i], begins, strlen(begins)) == 0)
+        if (strncmp(files.name[i], begins, strlen(begins)) == 0 && has_bytes(files.name[i]))
             return files.name[i];
     ck_abort_msg("no file %s", begins);
 }
