@@ -45,7 +45,7 @@ static const char *page_name(const char *report, char out[LIMIT_PATH])
     return out;
 }
 
-/* Whether the word is a job's number, not a file. */
+/* True: the word is a job's number, which *number gets; else it names a file. */
 static bool number_take(const char *word, uint64_t *number)
 {
     size_t digits = strspn(word, "0123456789");
@@ -54,7 +54,7 @@ static bool number_take(const char *word, uint64_t *number)
     return digits > 0 && word[digits] == 0 && errno == 0;
 }
 
-/* Of a job that has ended; number 0: the newest. */
+/* Asks a coordinator for the report of a job that has ended; number 0: the newest job. */
 static int job_report(const struct option_line *o, uint64_t number, struct json **out,
                       struct err *e)
 {

@@ -15,7 +15,8 @@
 
 #define ADVICE                                                                                     \
     "see the end of its log, whether the system killed it because its machine was out of memory "  \
-    "(`journalctl -k`), and these rows; then start the job again"
+    "(`journalctl -k`), and these rows; then go on with --resume CHECKPOINT, or submit the job "   \
+    "again"
 
 /* ---- a lane ---------------------------------------------------------------------------------- */
 

@@ -37,10 +37,11 @@ struct coord;
 
 /* The worker is dead; before its work is taken back (grant.h). May end the job. */
 void coord_death_note(struct coord *c, const struct coord_worker *w);
-/* All shards have said up to which batch the lane's pushes are there, now that nobody holds it.
+/* The lane has no holder any more, and all shards have said up to which batch its pushes are there.
  * True: the job has ended. */
 bool coord_death_placed(struct coord *c, uint32_t lane, uint64_t mark);
-/* Whether the worker leaves lanes to others for now. */
+/* True: the worker gets no lane until COORD_DEATHS_LEASES leases have passed since the last death,
+ * for workers of its holder died at one place again and again. */
 bool coord_death_shunned(const struct coord *c, const struct coord_worker *w);
 
 #endif

@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 /* Adds to `list` what is said of figures `m` of `where` ("data.valid"): at most one sentence.
- * passes: of the tables, over the log; 0 or 1: fewer
- * are no advice. profile: of the input (worker/data/profile.h), or NULL. */
+ * passes: how often the tables have learnt the log; with 0 or 1 the sentence does not advise fewer
+ * epochs. profile: of the input (worker/data/profile.h), or NULL. */
 void coord_figures_note(const struct metric *m, const char *where, uint32_t passes,
                         const struct json *profile, struct json *list);
 /* A logloss of training beyond what any model that learns has. */

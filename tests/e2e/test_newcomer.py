@@ -173,14 +173,13 @@ def files_of_a_wrong_kind_are_named_and_the_command_that_is_told_reads_them(spac
         f.addfile(member, io.BytesIO(data))
     for name, made in (("a.bz2", bz2.compress(data)), ("a.xz", lzma.compress(data)), ("wide.csv", text.encode("utf-16")), ("cr.csv", data.replace(b"\n", b"\r"))):
         (space / name).write_bytes(made)
-    for name, says, tool in (("a.zip", "is a zip archive", "unzip"), ("a.tar.gz", "is a tar archive", "tar"), ("a.bz2", "is packed by bzip2", "bzip2"),
-                             ("a.xz", "is packed by xz", "xz"), ("wide.csv", "is text in UTF-16", "iconv"), ("cr.csv", "is text whose lines end in CR alone", "tr")):
+    for name, says in (("a.zip", "is a zip archive"), ("a.tar.gz", "is a tar archive"), ("a.bz2", "is packed by bzip2"), ("a.xz", "is packed by xz"),
+                       ("wide.csv", "is text in UTF-16"), ("cr.csv", "is text whose lines end in CR alone")):
         said = refusal(job, space, space / name)
         assert f"{name} {says}" in said, said
         [command] = re.findall(r'\{cmd: ".*"\}', said)
-        if shutil.which(tool):
-            packed[name] = trained(job, space, command.replace("FILE", str(space / name)))
-    assert len(packed) >= 3 and set(packed.values()) == {300}, packed # tar, iconv and tr are everywhere
+        packed[name] = trained(job, space, command.replace("FILE", str(space / name)))
+    assert set(packed.values()) == {300}, packed
     (space / "a.parquet").write_bytes(b"PAR1" + bytes(100))
     assert "a.parquet is parquet" in refusal(job, space, space / "a.parquet")
 

@@ -14,7 +14,7 @@
 
 #include <stdbool.h>
 
-/* Of a split. The caller owns *out:
+/* The profile of a split of text, from a sample of its lines. The caller owns *out:
  *     {"rows", "whole", "fields": [{"name", "kind", "values", "empty", "examples"?, "least"?,
  *     "most"?}...], "notes": [sentence...], "tells"?}
  * rows: good lines looked at; whole: all there are; values: that differ in them; empty: share of
