@@ -4,10 +4,8 @@
 #include "embedding/engine/cut.h"
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/fetch.h"
-#include "embedding/engine/field_names.h"
 #include "embedding/engine/flush.h"
-#include "embedding/engine/kept_taken.h"
-#include "embedding/engine/place.h"
+#include "embedding/engine/identity.h"
 #include "embedding/engine/reload.h"
 #include "embedding/engine/space.h"
 #include "embedding/engine/tier.h"
@@ -259,11 +257,7 @@ int engine_open(const struct engine_options *options, struct env *env, struct en
         else
             rc = lock_dir(g, e);
         if (rc == 0)
-            rc = place_open(g, e);
-        if (rc == 0)
-            rc = field_names_open(g, e);
-        if (rc == 0)
-            rc = kept_taken_open(g, e);
+            rc = identity_open(g, e);
         if (rc == 0)
             rc = options->durability == DURABLE_MEMORY ? open_memory(g, e) : open_durable(g, e);
         if (rc == 0)
@@ -338,9 +332,7 @@ int engine_close(struct engine *g, bool flush)
     for (uint32_t i = 0; i < g->loaded_arenas; i++)
         arena_free(g->loaded_arena[i]);
     free(g->led);
-    place_free(g);
-    field_names_free(g);
-    kept_taken_free(g);
+    identity_free(g);
     if (g->lock_fd >= 0)
         close(g->lock_fd);
     free(g->dir);

@@ -174,15 +174,12 @@ struct engine {
     struct engine_options options;
     char *dir; /* owned; NULL: all in memory */
     int lock_fd;
-    struct {
-        struct engine_place at;
-        uint16_t *shard_of; /* owned: at's */
-    } place;
+    struct engine_place place;
     struct engine_names names;
-    char *names_line; /* owned: names' */
     uint64_t taken_version;
-    void *taken;     /* owned: as in its file, where there is no folder; or NULL */
-    struct env *env; /* borrowed */
+    void *place_file, *names_file; /* owned: what place and names point into (identity.c) */
+    void *taken_file;              /* owned; NULL where there is a folder to read it from */
+    struct env *env;               /* borrowed */
     struct work_list works;
     struct arena *arena;
     struct engine_table table[LIMIT_TABLES];

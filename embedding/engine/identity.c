@@ -1,0 +1,340 @@
+/* identity.c: DIR/place, DIR/names and DIR/taken, written, read and checked in one way. */
+#include "embedding/engine/identity.h"
+
+#include "embedding/engine/engine_state.h"
+#include "proto/base/assert.h"
+#include "proto/base/file.h"
+#include "proto/base/hash.h"
+#include "proto/job/legend.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TABLETS_MAX (LIMIT_TABLES * LIMIT_TABLETS)
+
+struct head {
+    uint64_t magic, checksum; /* XXH3 of all that follows it */
+};
+#define CHECKED_FROM sizeof(struct head)
+
+struct place_file {
+    struct head head;
+    uint64_t cluster[2], map_epoch;
+    uint32_t number, shards, tablets, zero;
+    uint16_t shard_of[];
+};
+_Static_assert(sizeof(struct place_file) == 56, "place_file is a disk format");
+
+/* DIR/names and DIR/taken */
+struct told_file {
+    struct head head;
+    uint64_t version;
+    uint32_t bytes, zero;
+    char text[];
+};
+_Static_assert(sizeof(struct told_file) == 32, "told_file is a disk format");
+
+struct kind {
+    const char *name;
+    uint64_t magic;
+    size_t bytes_max;
+    bool (*fits)(const struct head *h, size_t bytes); /* magic and checksum are right */
+    const char *damaged;                              /* what it says, and what to do */
+};
+
+/* ---- any of the files ---- */
+
+static bool place_fits(const struct head *h, size_t bytes)
+{
+    const struct place_file *f = (const void *)h;
+
+    return bytes >= sizeof *f && f->tablets <= TABLETS_MAX &&
+           bytes == sizeof *f + f->tablets * sizeof *f->shard_of &&
+           (f->cluster[0] | f->cluster[1]) != 0 && f->shards > 0 && f->shards <= LIMIT_SHARDS &&
+           f->number < f->shards;
+}
+
+static bool told_fits(const struct head *h, size_t bytes)
+{
+    const struct told_file *f = (const void *)h;
+
+    return bytes >= sizeof *f && f->version > 0 && bytes == sizeof *f + f->bytes;
+}
+
+static bool names_fits(const struct head *h, size_t bytes)
+{
+    return told_fits(h, bytes) && bytes > sizeof(struct told_file);
+}
+
+static const struct kind place_kind = {
+    "place", UINT64_C(0x3145434c504c4853), /* "SHLPLCE1" */
+    sizeof(struct place_file) + TABLETS_MAX * sizeof(uint16_t), place_fits,
+    "which rows of which cluster lie here; bring the file back from a copy of this folder"};
+static const struct kind names_kind = {
+    "names", UINT64_C(0x31454d4e4c504853), /* "SHPLNME1" */
+    sizeof(struct told_file) + LEGEND_BYTES_MAX, names_fits,
+    "what the fields in the keys are called; move it away, and the coordinator, which has it too, "
+    "tells it again"};
+static const struct kind taken_kind = {
+    "taken", UINT64_C(0x314b41544c504853), /* "SHPLTAK1" */
+    sizeof(struct told_file) + ENGINE_TAKEN_MAX, told_fits,
+    "which files and objects the tables have learnt; move it away, and the coordinator, which has "
+    "it too, tells it again"};
+
+static void path_of(const struct engine *g, const struct kind *k, const char *tail,
+                    char out[LIMIT_PATH])
+{
+    SHOAL_ASSERT(strlen(g->dir) + 64 <= LIMIT_PATH); /* engine_open has checked */
+    (void)snprintf(out, LIMIT_PATH, "%s/%s%s", g->dir, k->name, tail);
+}
+
+static uint64_t checksum_of(const struct head *h, size_t bytes)
+{
+    return hash_bytes((const char *)h + CHECKED_FROM, bytes - CHECKED_FROM, 0);
+}
+
+/* Completes the head; on disk when it returns, where there is a folder. */
+static int file_put(const struct engine *g, const struct kind *k, struct head *h, size_t bytes,
+                    struct err *e)
+{
+    char path[LIMIT_PATH], temporary[LIMIT_PATH];
+
+    h->magic = k->magic;
+    h->checksum = checksum_of(h, bytes);
+    if (g->dir == NULL)
+        return 0;
+    path_of(g, k, "", path);
+    path_of(g, k, ".new", temporary);
+    if (file_write_whole(path, temporary, h, bytes, 0600, FILE_LASTS_ALL) == 0)
+        return 0;
+    return err_set(e, SHOAL_E_IO, "cannot write %s: %s", path, strerror(errno));
+}
+
+/* The file, checked; the caller frees *out. NULL: there is none. */
+static int file_get(const struct engine *g, const struct kind *k, void **out, struct err *e)
+{
+    char path[LIMIT_PATH], *text = NULL;
+    size_t bytes = 0;
+
+    *out = NULL;
+    path_of(g, k, "", path);
+    if (file_read_whole(path, k->bytes_max, &text, &bytes) != 0) {
+        if (errno == ENOENT)
+            return 0;
+        if (errno != EFBIG)
+            return err_set(e, SHOAL_E_IO, "cannot read %s: %s", path, strerror(errno));
+        text = NULL;
+        bytes = 0;
+    }
+    const struct head *h = (const void *)text;
+    if (bytes >= sizeof *h && h->magic == k->magic && checksum_of(h, bytes) == h->checksum &&
+        k->fits(h, bytes)) {
+        *out = text;
+        return 0;
+    }
+    free(text);
+    return err_set(e, SHOAL_E_CORRUPT, "%s is damaged: it says %s", path, k->damaged);
+}
+
+/* ---- place ---- */
+
+const struct engine_place *engine_place(const struct engine *g)
+{
+    return &g->place;
+}
+
+/* Takes the file over. */
+static void place_take(struct engine *g, struct place_file *f)
+{
+    free(g->place_file);
+    g->place_file = f;
+    g->place = (struct engine_place){.cluster = {f->cluster[0], f->cluster[1]},
+                                     .number = f->number,
+                                     .shards = f->shards,
+                                     .map_epoch = f->map_epoch,
+                                     .tablets = f->tablets,
+                                     .shard_of = f->tablets > 0 ? f->shard_of : NULL};
+}
+
+int engine_place_set(struct engine *g, const struct engine_place *p, struct err *e)
+{
+    size_t bytes = sizeof(struct place_file) + p->tablets * sizeof *p->shard_of;
+
+    SHOAL_ASSERT((p->cluster[0] | p->cluster[1]) != 0 && p->number < p->shards);
+    SHOAL_ASSERT(p->tablets <= TABLETS_MAX && (p->map_epoch > 0) == (p->tablets > 0));
+    struct place_file *f = calloc(1, bytes);
+    if (f == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for a map of %u tablets", p->tablets);
+    *f = (struct place_file){.cluster = {p->cluster[0], p->cluster[1]},
+                             .map_epoch = p->map_epoch,
+                             .number = p->number,
+                             .shards = p->shards,
+                             .tablets = p->tablets};
+    if (p->tablets > 0)
+        memcpy(f->shard_of, p->shard_of, p->tablets * sizeof *p->shard_of);
+    int rc = file_put(g, &place_kind, &f->head, bytes, e);
+    if (rc == 0)
+        place_take(g, f);
+    else
+        free(f);
+    return rc;
+}
+
+static bool marked(const struct engine *g, uint32_t table, uint32_t tablet)
+{
+    for (uint32_t i = 0; i < g->runs.count; i++)
+        for (uint32_t lane = 0; lane < g->runs.run[i]->lanes; lane++)
+            if (marks_get(g->runs.run[i]->marks, lane, table, tablet) != 0)
+                return true;
+    return false;
+}
+
+int engine_place_leaves(const struct engine *g, const struct engine_place *next, struct err *e)
+{
+    const struct engine_place *p = &g->place;
+
+    for (uint32_t t = 0; t < LIMIT_TABLES; t++) {
+        const struct table *table = g->table[t].table;
+        for (uint32_t i = 0; table != NULL && i < g->table[t].scope.tablets; i++) {
+            uint32_t global = table_schema_of(table)->tablet_first + i;
+            if (global < next->tablets && next->shard_of[global] == next->number)
+                continue;
+            bool ours = global < p->tablets && p->shard_of[global] == p->number;
+            if (ours && !engine_back(g))
+                return err_set(e, SHOAL_E_AGAIN, "rows are read back after a start; ask again");
+            if (table_tablet_rows(table, i) > 0 || marked(g, t, i))
+                return err_set(e, SHOAL_E_CONFIG,
+                               "the map of epoch %" PRIu64 " takes tablet %u of table %s away, "
+                               "whose %" PRIu64 " rows are here: they would read as new ones",
+                               next->map_epoch, i, table_schema_of(table)->name,
+                               table_tablet_rows(table, i));
+        }
+    }
+    return 0;
+}
+
+/* ---- names and taken ---- */
+
+/* The file of these bytes, put; the caller frees *out. */
+static int told_put(const struct engine *g, const struct kind *k, uint64_t version,
+                    const void *bytes, uint32_t count, struct told_file **out, struct err *e)
+{
+    struct told_file *f = malloc(sizeof *f + count);
+
+    if (f == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the file %s", k->name);
+    *f = (struct told_file){.version = version, .bytes = count};
+    if (count > 0)
+        memcpy(f->text, bytes, count);
+    int rc = file_put(g, k, &f->head, sizeof *f + count, e);
+    if (rc == 0)
+        *out = f;
+    else
+        free(f);
+    return rc;
+}
+
+const struct engine_names *engine_names(const struct engine *g)
+{
+    return &g->names;
+}
+
+/* Takes the file over. */
+static void names_take(struct engine *g, struct told_file *f)
+{
+    free(g->names_file);
+    g->names_file = f;
+    g->names =
+        (struct engine_names){f->version, f->text, f->bytes, hash_bytes(f->text, f->bytes, 0)};
+}
+
+int engine_names_set(struct engine *g, uint64_t version, const char *line, uint32_t bytes,
+                     struct err *e)
+{
+    struct told_file *f;
+
+    SHOAL_ASSERT(version > 0 && bytes > 0 && bytes <= LEGEND_BYTES_MAX);
+    int rc = told_put(g, &names_kind, version, line, bytes, &f, e);
+    if (rc == 0)
+        names_take(g, f);
+    return rc;
+}
+
+uint64_t engine_taken_version(const struct engine *g)
+{
+    return g->taken_version;
+}
+
+int engine_taken_set(struct engine *g, uint64_t version, const void *bytes, uint32_t count,
+                     struct err *e)
+{
+    struct told_file *f;
+
+    SHOAL_ASSERT(version > 0 && count <= ENGINE_TAKEN_MAX);
+    int rc = told_put(g, &taken_kind, version, bytes, count, &f, e);
+    if (rc != 0)
+        return rc;
+    g->taken_version = version;
+    free(g->taken_file);
+    g->taken_file = NULL;
+    if (g->dir == NULL)
+        g->taken_file = f;
+    else
+        free(f); /* it may be large: engine_taken_get reads it from the folder */
+    return 0;
+}
+
+int engine_taken_get(const struct engine *g, void **bytes, uint32_t *count, struct err *e)
+{
+    void *read = NULL;
+    int rc = g->dir == NULL ? 0 : file_get(g, &taken_kind, &read, e);
+    const struct told_file *f = g->dir == NULL ? g->taken_file : read;
+
+    *count = rc == 0 && f != NULL ? f->bytes : 0;
+    *bytes = rc == 0 ? malloc(*count + 1) : NULL;
+    if (rc == 0 && *bytes == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for the names of what is learnt");
+    if (rc == 0 && *count > 0)
+        memcpy(*bytes, f->text, *count);
+    free(read);
+    return rc;
+}
+
+/* ---- opening ---- */
+
+int identity_open(struct engine *g, struct err *e)
+{
+    void *place, *names, *taken;
+    int rc = file_get(g, &place_kind, &place, e);
+
+    if (rc != 0)
+        return rc;
+    if (place != NULL)
+        place_take(g, place);
+    rc = file_get(g, &names_kind, &names, e);
+    if (rc != 0)
+        return rc;
+    if (names != NULL)
+        names_take(g, names);
+    rc = file_get(g, &taken_kind, &taken, e);
+    if (rc != 0)
+        return rc;
+    if (taken != NULL)
+        g->taken_version = ((struct told_file *)taken)->version;
+    free(taken);
+    return 0;
+}
+
+void identity_free(struct engine *g)
+{
+    free(g->place_file);
+    free(g->names_file);
+    free(g->taken_file);
+    g->place_file = g->names_file = g->taken_file = NULL;
+    g->place = (struct engine_place){0};
+    g->names = (struct engine_names){0};
+    g->taken_version = 0;
+}
