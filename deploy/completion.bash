@@ -1,5 +1,5 @@
 # Completion of shoal, shoal-server, shoal-coordinator and shoal-worker for bash:
-# made by `shoal reference completion`; tests/reference.py holds it.
+# made by tests/reference.py --write from proto/job/option_commands.c.
 _shoal()
 {
     local at=${COMP_WORDS[0]##*/} word words='' file='' i

@@ -1,5 +1,5 @@
 #compdef shoal shoal-server shoal-coordinator shoal-worker
-# made by `shoal reference completion zsh`; tests/reference.py holds it.
+# made by tests/reference.py --write from proto/job/option_commands.c.
 local at=${words[1]:t}
 local -a takes
 while (( CURRENT > 2 )); do

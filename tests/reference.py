@@ -20,32 +20,32 @@ CATALOG = "deploy/systemd/shoal.catalog"
 ZSH = "deploy/completion.zsh"
 
 
-def made(*words, program="shoal"):
+def made(*words, program="reference"):
     return subprocess.run([f"{BIN}/{program}", *words], capture_output=True, text=True, check=True).stdout
 
 
 def page_faults(path):
-    return [] if made("reference", "page", path) == open(path).read() else [f"{path}: shoal reference page {path}"]
+    return [] if made("page", path) == open(path).read() else [f"{path}: tests/reference.py --write makes it"]
 
 
 def schema_faults(path):
-    return [] if made("reference", "schema") == open(path).read() else [f"{path}: shoal reference schema"]
+    return [] if made("schema") == open(path).read() else [f"{path}: tests/reference.py --write makes it"]
 
 
 def completion_faults(path):
-    return [] if made("reference", "completion") == open(path).read() else [f"{path}: shoal reference completion"]
+    return [] if made("completion") == open(path).read() else [f"{path}: tests/reference.py --write makes it"]
 
 
 def catalog_faults(path):
     """As generated; no id is another's; nothing is named that the event does not have."""
     text = open(path).read()
     ids = re.findall(r"^-- (\w+)$", text, re.M)
-    faults = [] if made("reference", "catalog") == text else [f"{path}: shoal reference catalog"]
+    faults = [] if made("catalog") == text else [f"{path}: tests/reference.py --write makes it"]
     return faults + [f"{path}: {one} is no id, or stands twice" for one in ids if not re.fullmatch("[0-9a-f]{32}", one) or ids.count(one) > 1]
 
 
 def zsh_faults(path):
-    return [] if made("reference", "completion", "zsh") == open(path).read() else [f"{path}: shoal reference completion zsh"]
+    return [] if made("completion", "zsh") == open(path).read() else [f"{path}: tests/reference.py --write makes it"]
 
 
 def zsh_completed(*words):
@@ -102,8 +102,8 @@ def page_of(command):
 
 
 def man_pages(options):
-    pages = {os.path.basename(path): made("reference", "man", path) for path in glob.glob("deploy/man/*.[0-9]")}
-    return pages | {page_of(c): made("reference", "man", c.split()[1]) for c in {row[0] for row in options} if re.fullmatch(r"shoal \w+", c)}
+    pages = {os.path.basename(path): made("man", path) for path in glob.glob("deploy/man/*.[0-9]")}
+    return pages | {page_of(c): made("man", c.split()[1]) for c in {row[0] for row in options} if re.fullmatch(r"shoal \w+", c)}
 
 
 def option_faults(options, helps):
@@ -153,12 +153,12 @@ def leaves(node, path=""):
 
 def write():
     for path in PAGES:
-        text = made("reference", "page", path)
+        text = made("page", path)
         open(path, "w").write(text)
-    open(SCHEMA, "w").write(made("reference", "schema"))
-    open(COMPLETION, "w").write(made("reference", "completion"))
-    open(CATALOG, "w").write(made("reference", "catalog"))
-    open(ZSH, "w").write(made("reference", "completion", "zsh"))
+    open(SCHEMA, "w").write(made("schema"))
+    open(COMPLETION, "w").write(made("completion"))
+    open(CATALOG, "w").write(made("catalog"))
+    open(ZSH, "w").write(made("completion", "zsh"))
 
 
 def jobs_faults():
@@ -177,15 +177,17 @@ def jobs_faults():
 def main():
     if sys.argv[1:] == ["--write"]:
         return write()
-    keys = [tuple(line.split()) for line in made("reference", "keys").splitlines()]
+    keys = [tuple(line.split()) for line in made("keys").splitlines()]
     assert len(keys) > 150, keys
     faults = [fault for path in PAGES for fault in page_faults(path)] + schema_faults(SCHEMA) + keys_faults(keys, PAGES) + jobs_faults()
-    options = [line.split("\t") for line in made("reference", "options").splitlines()]
+    options = [line.split("\t") for line in made("options").splitlines()]
     helps = {command: help_of(command) for command in {row[0] for row in options} - {"shoal", "shoal checkpoint"}}
     assert len(options) > 100, options
     pages = man_pages(options)
     faults += zsh_faults(ZSH) + man_faults(pages, options, keys)
     faults += catalog_faults(CATALOG) + completion_faults(COMPLETION) + offers_faults(options) + option_faults(options, helps)
+    refused = subprocess.run([f"{BIN}/shoal", "reference", "schema"], capture_output=True, text=True, check=False)
+    faults += [] if refused.returncode == 64 else ["`shoal reference` is no verb of the operator's command"]
     for file in "server", "coordinator":
         faults += help_faults(keys, made("--help", program=f"shoal-{file}"), file)
     if sorted(leaves(json.load(open(SCHEMA)))) != sorted(key for file, key in keys if file == "job"):

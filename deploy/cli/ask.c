@@ -112,13 +112,24 @@ static int output_flush(struct err *e)
                    strerror(errno != 0 ? errno : EIO));
 }
 
+/* Says "shoal VERB: text" on stderr and returns the exit status that belongs to e's code. */
+static int fail(const char *verb, const struct err *e)
+{
+    char text[sizeof e->text];
+    memcpy(text, e->text, sizeof text);
+    text_clean(text);     /* of files and peers, perhaps */
+    (void)fflush(stdout); /* in one file with it, the error is the last word */
+    fprintf(stderr, "shoal %s: %s\n", verb, text);
+    return err_exit_status(e->code);
+}
+
 int cli_end(int rc, struct option_line *l, struct err *e)
 {
     const char *verb = l->command->name + strlen("shoal ");
     option_free(l);
     if (rc >= 0)
         rc = output_flush(e);
-    return rc < 0 ? cli_fail(verb, e) : 0;
+    return rc < 0 ? fail(verb, e) : 0;
 }
 
 void cli_json_print(const struct json *j)
@@ -127,16 +138,6 @@ void cli_json_print(const struct json *j)
     if (text != NULL)
         puts(text);
     free(text);
-}
-
-int cli_fail(const char *verb, const struct err *e)
-{
-    char text[sizeof e->text];
-    memcpy(text, e->text, sizeof text);
-    text_clean(text);     /* of files and peers, perhaps */
-    (void)fflush(stdout); /* in one file with it, the error is the last word */
-    fprintf(stderr, "shoal %s: %s\n", verb, text);
-    return err_exit_status(e->code);
 }
 
 /* ---- questions ------------------------------------------------------------------------------- */

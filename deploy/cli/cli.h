@@ -74,8 +74,6 @@ const char *cli_doubt(const char *endpoint);
 int cli_end(int rc, struct option_line *l, struct err *e);
 /* Prints j, indented. */
 void cli_json_print(const struct json *j);
-/* Says "shoal VERB: text" on stderr and returns the exit status that belongs to e's code. */
-int cli_fail(const char *verb, const struct err *e);
 
 /* ---- questions ---- */
 struct ask; /* one connection */

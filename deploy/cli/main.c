@@ -1,6 +1,5 @@
 /* main.c: `shoal`, the operator's command: one word says what to do. */
 #include "deploy/cli/cli.h"
-#include "deploy/cli/reference.h"
 #include "embedding/engine.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
@@ -13,30 +12,14 @@
 #include <string.h>
 
 static const struct cli_verb verbs[] = {
-    {"local", cli_local},
-    {"replay", cli_replay},
-    {"sweep", cli_sweep},
-    {"submit", cli_submit},
-    {"stop", cli_stop},
-    {"checkpoint", cli_checkpoint},
-    {"predict", cli_predict},
-    {"eval", cli_eval},
-    {"status", cli_status},
-    {"digest", cli_digest},
-    {"tables", cli_tables},
-    {"inspect", cli_inspect},
-    {"blame", cli_blame},
-    {"erase", cli_erase},
-    {"drop", cli_drop},
-    {"keygen", cli_keygen},
-    {"report", cli_report},
-    {"jobs", cli_jobs},
-    {"convert", cli_convert},
-    {"synth", cli_synth},
-    {"doctor", cli_doctor},
-    {"bench", cli_bench},
-    {"reference", reference_main}, /* for those who build, not told */
-    {NULL, NULL},
+    {"local", cli_local},     {"replay", cli_replay}, {"sweep", cli_sweep},
+    {"submit", cli_submit},   {"stop", cli_stop},     {"checkpoint", cli_checkpoint},
+    {"predict", cli_predict}, {"eval", cli_eval},     {"status", cli_status},
+    {"digest", cli_digest},   {"tables", cli_tables}, {"inspect", cli_inspect},
+    {"blame", cli_blame},     {"erase", cli_erase},   {"drop", cli_drop},
+    {"keygen", cli_keygen},   {"report", cli_report}, {"jobs", cli_jobs},
+    {"convert", cli_convert}, {"synth", cli_synth},   {"doctor", cli_doctor},
+    {"bench", cli_bench},     {NULL, NULL},
 };
 
 static void usage(FILE *f)

@@ -1,6 +1,6 @@
 /* log_events.h: what an operator may look up: each kind of event with its message id, level, the
  * field of the journal that names what it is about, and for people what it means and what to do.
- * deploy/systemd/shoal.catalog (journalctl -x) is made from it (shoal reference catalog). An id
+ * deploy/systemd/shoal.catalog (journalctl -x) is made from it (tests/reference.py). An id
  * never changes, and is never another's. */
 #ifndef PROTO_BASE_LOG_EVENTS_H
 #define PROTO_BASE_LOG_EVENTS_H

@@ -32,6 +32,7 @@ ROOMS = {
     "worker/data": f"embedding/store dense/model dense proto/wire {BELOW}",
     "worker/train": f"worker/data dense/model dense proto/wire proto/metric {BELOW}",
     "worker": f"worker/train worker/data dense/model dense proto/wire proto/metric proto/net {BELOW}",
+    "deploy/reference": f"proto/wire {BELOW}",
     "deploy/cli": f"worker/data embedding/checkpoint embedding/engine embedding/rows proto/wire proto/metric proto/net {BELOW}",
 }
 OWNERS = {

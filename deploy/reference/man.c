@@ -1,4 +1,4 @@
-/* reference_man.c: manual pages: prose by hand (deploy/man) with lists of options, keys and exit
+/* man.c: manual pages: prose by hand (deploy/man) with lists of options, keys and exit
  * statuses set in, and a page for each verb out of its own table. In the language man(7).
  *
  * A line of a page that begins with @ is a mark:
@@ -8,7 +8,7 @@
  *     @verbs COMMAND        its verbs, with what each does
  *     @keys FILE            of reference_keys
  *     @exit                 the list of exit statuses */
-#include "deploy/cli/reference.h"
+#include "deploy/reference/reference.h"
 
 #include "proto/job/keys.h"
 #include "proto/job/option.h"

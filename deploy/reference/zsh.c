@@ -1,5 +1,5 @@
-/* reference_zsh.c: completion for zsh: for each command the words that _arguments takes. */
-#include "deploy/cli/reference.h"
+/* zsh.c: completion for zsh: for each command the words that _arguments takes. */
+#include "deploy/reference/reference.h"
 
 #include "proto/job/option.h"
 
@@ -56,7 +56,7 @@ static bool verbs_print(const char *program)
 void reference_zsh(void)
 {
     puts("#compdef shoal shoal-server shoal-coordinator shoal-worker\n"
-         "# made by `shoal reference completion zsh`; tests/reference.py holds it.\n"
+         "# made by tests/reference.py --write from proto/job/option_commands.c.\n"
          "local at=${words[1]:t}\n"
          "local -a takes\n"
          "while (( CURRENT > 2 )); do\n"

@@ -1,10 +1,23 @@
-/* reference.c: the tables of keys and options, as Markdown, as JSON Schema, and as completion for
- * bash. As manual pages: reference_man.c; as completion for zsh: reference_zsh.c. */
-#include "deploy/cli/reference.h"
+/* reference.c: the program `reference` prints what is generated from the tables of keys, options,
+ * rights and events:
+ *
+ *     reference page FILE           FILE, a page of the manual, with its tables made anew
+ *     reference schema              a JSON Schema of job.yaml
+ *     reference completion [zsh]    completion for bash, or for zsh
+ *     reference man VERB            the manual page of a verb of `shoal`
+ *     reference man FOLDER/PAGE     a manual page by hand, with its marks filled in
+ *     reference catalog             the catalog of events, for journalctl -x
+ *     reference keys, options       the tables themselves, a row each
+ *
+ * A table of a page stands between "<!-- keys: job|server|coordinator|worker [[-]KEY]... -->" and
+ * "<!-- /keys -->": of all keys at or below one of KEY and none of -KEY. "keys: options" is the
+ * table of all options, "keys: roles" that of all rights. */
+#include "deploy/reference/reference.h"
 
-#include "deploy/cli/cli.h"
+#include "proto/base/json.h"
 #include "proto/base/log.h"
 #include "proto/job/keys.h"
+#include "proto/job/option.h"
 #include "proto/wire/allow.h"
 
 #include <stdio.h>
@@ -175,7 +188,7 @@ static void completion_choices(void)
 static void completion_print(void)
 {
     puts("# Completion of shoal, shoal-server, shoal-coordinator and shoal-worker for bash:\n"
-         "# made by `shoal reference completion`; tests/reference.py holds it.\n"
+         "# made by tests/reference.py --write from proto/job/option_commands.c.\n"
          "_shoal()\n{\n"
          "    local at=${COMP_WORDS[0]##*/} word words='' file='' i\n"
          "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
@@ -370,7 +383,9 @@ static void schema_print(const struct config_key *keys)
         }
         json_set(json_get(node, "properties"), name, leaf_new(k));
     }
-    cli_json_print(top);
+    char *text = json_text(top, 2);
+    puts(text != NULL ? text : "");
+    free(text);
     json_free(top);
 }
 
@@ -396,9 +411,9 @@ static void text_fold(const char *text)
 /* For journalctl -x. */
 static void catalog_print(void)
 {
-    puts("# What each event means and what to do (journalctl -x): made by `shoal reference "
-         "catalog`\n"
-         "# from proto/base/log_events.h; tests/reference.py holds it.");
+    puts("# What each event means and what to do (journalctl -x): made by tests/reference.py "
+         "--write\n"
+         "# from proto/base/log_events.h.");
     for (int i = LOG_EVENT_NONE + 1; i < LOG_EVENT_COUNT; i++) {
         const struct log_event_text *t = &log_events[i];
         printf("\n-- %s\nSubject: %s\nDefined-By: shoal\nDocumentation: man:shoal(7)\n\n", t->id,
@@ -409,9 +424,9 @@ static void catalog_print(void)
     }
 }
 
-int reference_main(int argc, char **argv)
+int main(int argc, char **argv)
 {
-    struct err e;
+    struct err e = {0};
     int rc = 0;
     if (argc == 3 && strcmp(argv[1], "page") == 0)
         rc = page_print(argv[2], &e);
@@ -433,7 +448,12 @@ int reference_main(int argc, char **argv)
         rc = reference_man(argv[2], &e);
     else
         rc = err_set(&e, SHOAL_E_USAGE,
-                     "usage: shoal reference page FILE.md | schema | keys | options | completion "
-                     "[zsh] | man VERB | man FOLDER/PAGE | catalog");
-    return rc != 0 ? cli_fail("reference", &e) : 0;
+                     "usage: reference page FILE.md | schema | keys | options | completion [zsh] "
+                     "| man VERB | man FOLDER/PAGE | catalog");
+    if (rc == 0 && fflush(stdout) != 0)
+        rc = err_set(&e, SHOAL_E_IO, "standard output cannot be written");
+    if (rc == 0)
+        return 0;
+    fprintf(stderr, "reference: %s\n", e.text);
+    return err_exit_status(rc);
 }
