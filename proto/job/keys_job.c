@@ -129,8 +129,8 @@ const struct config_key keys_job[] = {
      .text = "a row further behind the newest of its file is left out, as one without id or time "
              "is: more than `data.max_bad` of either kind end the job"},
     {"data.join.memory", CONFIG_SIZE, 1e5, 1e12, NULL, .fallback = "256MiB", .unit = "bytes",
-     .text = "for what a join knows; the rest lies in RocksDB in the cache folder, which takes "
-             "some 40 MiB more"},
+     .text = "for impressions that are known, and rows that wait for those that may come earlier: "
+             "80 bytes for each of the larger number. A join that needs more is refused"},
     {"data.join.checkpoint", CONFIG_SIZE, 1e4, 1e15, NULL, .fallback = "256MiB", .unit = "bytes",
      .text = "of text read between two checkpoints of a join: killed, it goes on from the last"},
     {"features.fields", CONFIG_LIST, 0, 0, NULL, .fallback = "auto",

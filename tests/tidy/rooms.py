@@ -29,7 +29,7 @@ ROOMS = {
     "server/shard": f"embedding/checkpoint embedding/engine embedding/rows proto/wire {BELOW}",
     "server/coord": f"proto/wire proto/metric {BELOW}",
     "server": f"server/shard server/coord proto/net {BELOW}",
-    "worker/data": f"embedding/store dense/model dense proto/wire {BELOW}",
+    "worker/data": f"dense/model dense proto/wire {BELOW}",
     "worker/train": f"worker/data dense/model dense proto/wire proto/metric {BELOW}",
     "worker": f"worker/train worker/data dense/model dense proto/wire proto/metric proto/net {BELOW}",
     "deploy/reference": f"proto/wire {BELOW}",

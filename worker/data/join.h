@@ -14,13 +14,21 @@
  * weight that takes the negative back (fake negative weighting: Ktena et al., Addressing Delayed
  * Feedback for Continuous Training, 2019) would win that little for a loss without a lower bound.
  *
- * Of one second the positives go out first, in the order of clicks, then negatives in the order of
- * impressions. What is known of impressions is bounded: `most` in memory, older ones in the store
- * (join_past.h). One thread at a time. */
+ * Rows may come in another order than that of their times: they wait in a heap until no earlier one
+ * can come. Of one second impressions are taken before clicks, of one kind by their places. Of one
+ * second the positives go out first, in the order of clicks, then negatives in the order of
+ * impressions.
+ *
+ * All that a join knows is in memory: rows that wait, and impressions from their time until window
+ * and `keep` are over. Text stays where it lies in the input, which can be read by position: a row
+ * has 32 bytes, whatever its line is. One thread at a time. */
 #ifndef WORKER_DATA_JOIN_H
 #define WORKER_DATA_JOIN_H
 
-#include "worker/data/join_past.h"
+#include "proto/base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
 
 /* X(name, what it is, in words) */
 #define JOIN_COUNTS(X)                                                                             \
@@ -41,8 +49,7 @@
     X(clicks_out_of_order, "further behind than data.join.disorder")                               \
     X(impressions, "in all")                                                                       \
     X(clicks, "in all")                                                                            \
-    X(held, "impressions known at one time, at most")                                              \
-    X(stored, "of them put on disk, in all")
+    X(held, "impressions known at one time, at most")
 
 struct join_counts {
 #define X(name, words) uint64_t name;
@@ -50,12 +57,27 @@ struct join_counts {
 #undef X
 };
 
+/* A click; an impression without one, whose window may have closed, with one, with one too late. */
+enum join_what { JOIN_CLICK, JOIN_OPEN, JOIN_POSITIVE, JOIN_LATE };
+
+/* A line of the input: where it is and what is asked of it. */
+struct join_row {
+    uint64_t hash;                 /* of its id */
+    uint64_t at;                   /* in its source */
+    uint64_t sum;                  /* of its text */
+    uint32_t time;                 /* of the event, in seconds since 1970 */
+    uint32_t bytes : 24, what : 8; /* enum join_what */
+};
+_Static_assert(sizeof(struct join_row) == 32, "join_row is stored");
+
 struct join_rules {
     uint32_t window, keep; /* seconds */
     bool learn;
-    uint32_t most;         /* impressions in memory */
-    uint64_t filter_bytes; /* of join_past.h */
+    uint32_t most; /* impressions that are known at a time, and rows that wait */
 };
+#define JOIN_MOST (1u << 31)
+/* Bytes in memory of one of `most`. */
+#define JOIN_EACH (2 * sizeof(struct join_row) + 4 * sizeof(uint32_t))
 
 struct join_calls {
     /* Whether an impression has the id of the row at hand, which has its hash. */
@@ -70,31 +92,30 @@ struct join {
     struct join_rules rules;
     struct join_calls calls;
     struct join_counts *counts; /* borrowed */
-    struct join_past past;      /* numbers [past.first, past.end) */
-    struct join_row *ring; /* owned: (rules.most): numbers [past.end, next), each at its rest */
-    uint32_t *table;       /* owned: (mask + 1): place in the ring + 1, by hash; 0: none */
-    uint32_t mask;
-    uint64_t closing, next; /* numbers: the first whose window is open, the next impression's */
-    uint64_t now;           /* time of the last row */
+    struct join_row *wait;      /* owned: (waiting) of (rules.most): a heap, the next row first */
+    uint32_t waiting;
+    struct join_row *ring;         /* owned: (rules.most): impressions [first, next) */
+    uint32_t *table;               /* owned: (mask + 1): place in the ring + 1, by hash; 0: none */
+    uint32_t mask;                 /* of the table */
+    uint64_t first, closing, next; /* numbers: the first that is known, the first whose window is
+                                    * open, the next impression's */
+    uint64_t now;                  /* time of the last row that was joined, or went out */
 };
-
-/* Bytes in memory of one of `most`. */
-#define JOIN_EACH (sizeof(struct join_row) + 4 * sizeof(uint32_t))
 
 /* NOMEM */
 int join_init(struct join *j, const struct join_rules *rules, const struct join_calls *calls,
-              struct join_store *store, struct join_counts *counts, struct err *e);
+              struct join_counts *counts, struct err *e);
 void join_free(struct join *j);
-/* A click, or an impression (JOIN_OPEN), not earlier than the one before. As the calls, and as
- * join_store_put. */
-int join_row(struct join *j, const struct join_row *row, struct err *e);
-/* All windows that end before `time` close, and what is over is forgotten. */
-int join_close(struct join *j, uint64_t time, struct err *e);
-/* The input is over: all windows close. */
+/* A click, or an impression (JOIN_OPEN), waits. CONFIG: there is no room. */
+int join_add(struct join *j, const struct join_row *row, struct err *e);
+/* No row before `time` comes any more: those that wait are joined, windows that end before it
+ * close, and what is over is forgotten. CONFIG (no room for an impression), and as the calls. */
+int join_until(struct join *j, uint64_t time, struct err *e);
+/* The input is over: all windows close. As join_until. */
 int join_end(struct join *j, struct err *e);
 
-/* For who goes on with a state that was kept: past.first, past.end, closing, next and the rows of
- * numbers [past.end, next) are there: makes the table. False: they cannot be. */
+/* After wait, waiting, ring, first, closing and next were read from a checkpoint: makes the table.
+ * False: they cannot be. */
 bool join_again(struct join *j);
 
 #endif

@@ -1,10 +1,6 @@
-/* join_input.c: impressions and clicks as one stream.
- *
- * 1. What comes of a file is not earlier than its newest row less the disorder: so is what comes of
- *    all, by the file whose newest row is the oldest. [assert: join_input_mark] */
+/* join_input.c: impressions and clicks as one stream. */
 #include "worker/data/join_input.h"
 
-#include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
 #include "worker/data/taken.h"
@@ -269,66 +265,65 @@ static void fate_tell(struct join_input *in, uint32_t file, const struct line *l
                  what[fate]);
 }
 
-/* The next good row of a file, which then is what comes. */
-static int file_advance(struct join_input *in, uint32_t file, struct err *e)
+/* The next good row of a file; END. */
+static int file_next(struct join_input *in, uint32_t file, struct join_row *row, struct err *e)
 {
+    const struct source_file *of = source_of(in, file);
     struct join_file *f = &in->file[file];
+    if (f->at == of->base + of->bytes)
+        return SHOAL_E_END; /* nothing to start at */
+
     struct lines *lines = reader_of(in, file);
+    enum fate fate = FATE_MALFORMED;
     char reason[REASON_BYTES];
     struct line line;
-    const struct source_file *of = source_of(in, file);
-    int rc = f->at == of->base + of->bytes ? SHOAL_E_END : 0; /* nothing to start at */
-    enum fate fate = FATE_MALFORMED;
-    while (fate != FATE_GOOD && rc == 0 && (rc = lines_next(lines, &line, e)) == 0) {
-        fate = row_read(in, file, &line, &f->next, reason);
+    while (fate != FATE_GOOD) {
+        int rc = lines_next(lines, &line, e);
+        if (rc != 0)
+            return rc;
+        fate = row_read(in, file, &line, row, reason);
         fate_tell(in, file, &line, fate, reason);
         in->bytes += line.bytes + 1;
     }
-    if (rc == SHOAL_E_END) {
-        f->ended = 1;
-        return 0;
-    }
-    if (rc != 0)
-        return rc;
     f->at = lines_position(lines);
     f->number = line.number;
-    if (f->next.time > f->newest)
-        f->newest = f->next.time;
+    if (row->time > f->newest)
+        f->newest = row->time;
     return 0;
 }
 
-int join_input_begin(struct join_input *in, struct err *e)
+void join_input_begin(struct join_input *in)
 {
-    int rc = 0;
     in->bytes = 0;
-    for (uint32_t i = 0; i < in->files && rc == 0; i++) {
+    for (uint32_t i = 0; i < in->files; i++)
         in->file[i] = (struct join_file){.at = source_of(in, i)->base};
-        rc = file_advance(in, i, e);
-    }
     join_input_again(in);
-    return rc;
 }
 
 int join_input_next(struct join_input *in, struct join_row *row, struct err *e)
 {
-    if (in->heaped == 0)
-        return SHOAL_E_END;
-    uint32_t file = in->heap[0];
-    *row = in->file[file].next;
-    int rc = file_advance(in, file, e);
-    if (rc == 0 && in->file[file].ended)
-        in->heap[0] = in->heap[--in->heaped];
-    heap_sink(in, 0);
-    return rc;
+    while (in->heaped > 0) {
+        uint32_t file = in->heap[0];
+        int rc = file_next(in, file, row, e);
+        if (rc != 0 && rc != SHOAL_E_END)
+            return rc;
+        if (rc == SHOAL_E_END) {
+            in->file[file].ended = 1;
+            in->heap[0] = in->heap[--in->heaped];
+        }
+        heap_sink(in, 0);
+        if (rc == 0)
+            return 0;
+    }
+    return SHOAL_E_END;
 }
 
 uint64_t join_input_mark(const struct join_input *in)
 {
     if (in->heaped == 0)
         return UINT64_MAX;
-    const struct join_file *f = &in->file[in->heap[0]];
-    SHOAL_ASSERT((uint64_t)f->next.time + in->disorder >= f->newest); /* 1 */
-    return f->newest > in->disorder ? f->newest - in->disorder : 0;
+    uint32_t newest = in->file[in->heap[0]].newest;
+    return newest > in->disorder ? newest - in->disorder : 0;
 }
 
 /* ---- a row once more ------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
-/* join_input.h: the files of impressions and of clicks as one stream of rows, each read once: next
- * comes a row of the file whose newest row is the oldest of all, so that files of one time, and
- * both kinds, are read side by side, and files of other times when theirs comes.
+/* join_input.h: the files of impressions and of clicks as one stream of rows, each read once. The
+ * next row comes from the file whose newest row is the oldest of all, so that files of one time,
+ * and both kinds, are read side by side, and files of other times when theirs comes.
  *
  * csv with a header, one for all files of a kind. Counted and left out: a line that is no csv, or
  * has another number of columns; one without an id, or a time; one more than `disorder` behind the
@@ -24,11 +24,10 @@ struct join_side {               /* impressions; clicks */
 
 /* Where a file is; stored. */
 struct join_file {
-    uint64_t at, number;  /* position of the next line, lines before it in the file */
-    struct join_row next; /* the row that comes, unless it has ended */
-    uint32_t newest, ended;
+    uint64_t at, number;    /* position of the next line, lines before it in the file */
+    uint32_t newest, ended; /* time of its newest row so far */
 };
-_Static_assert(sizeof(struct join_file) == 56, "join_file is stored");
+_Static_assert(sizeof(struct join_file) == 24, "join_file is stored");
 
 struct join_reader; /* opaque */
 struct join_input {
@@ -51,8 +50,9 @@ struct join_input {
 int join_input_open(struct join_input *in, const struct job *job, const struct source *impressions,
                     const struct source *clicks, struct join_counts *counts, struct err *e);
 void join_input_close(struct join_input *in);
-/* All files from their starts; else after `file` (files) was set. */
-int join_input_begin(struct join_input *in, struct err *e);
+/* All files from their starts. */
+void join_input_begin(struct join_input *in);
+/* After `file` and `bytes` were read from a checkpoint. */
 void join_input_again(struct join_input *in);
 /* 0, END, or as lines_next. */
 int join_input_next(struct join_input *in, struct join_row *row, struct err *e);

@@ -8,6 +8,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
 #include "proto/base/rng.h"
+#include "worker/data/join_out.h"
 #include "worker/data/join_saved.h"
 
 #include <errno.h>
@@ -19,102 +20,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define OUT_BYTES (256u << 10)
-#define ROWS_LEAST 64u
-#define STORE_LEAST (4u << 20) /* it takes as much in any case */
-#define JOIN_VERSION 1u        /* of the text and its counts */
+#define JOIN_VERSION 1u /* of the text */
 
 struct run {
     const struct job *job; /* borrowed, as the next */
     const struct cache *cache;
     struct join_input input;
-    struct join_store store;
-    struct join_sort sort;
     struct join join;
     struct join_counts counts;
+    struct join_out out;
     struct join_state state;
-    char dir[LIMIT_PATH];
-    int fd;    /* of the text */
-    char *out; /* owned: (OUT_BYTES) */
-    size_t out_bytes;
-    uint64_t written, synced; /* bytes of text */
-    uint64_t saved;           /* bytes of input at the last checkpoint */
-    bool keeps;               /* makes checkpoints */
+    char dir[LIMIT_PATH], text[LIMIT_PATH + 16], saved[LIMIT_PATH + 16];
+    int fd;        /* of the text */
+    uint64_t read; /* bytes of input at the last checkpoint */
+    bool keeps;    /* it is made in the folder, by checkpoints; else in a file without a name */
 };
 
-/* ---- the text -------------------------------------------------------------------------------- */
-
-static int out_flush(struct run *r, struct err *e)
-{
-    int rc = cache_write(r->cache, r->fd, r->out, r->out_bytes, e);
-    r->written += r->out_bytes;
-    r->out_bytes = 0;
-    return rc;
-}
-
-static int out_add(struct run *r, const char *text, size_t bytes, struct err *e)
-{
-    int rc = 0;
-    while (bytes > 0 && rc == 0) {
-        size_t n = OUT_BYTES - r->out_bytes < bytes ? OUT_BYTES - r->out_bytes : bytes;
-        memcpy(r->out + r->out_bytes, text, n);
-        r->out_bytes += n;
-        text += n;
-        bytes -= n;
-        if (r->out_bytes == OUT_BYTES)
-            rc = out_flush(r, e);
-    }
-    return rc;
-}
-
-static bool needs_quotes(const char *text, size_t bytes, char delimiter)
-{
-    return memchr(text, delimiter, bytes) != NULL || memchr(text, '"', bytes) != NULL;
-}
-
-/* A cell, in quotes where it needs them. */
-static int out_cell(struct run *r, const struct cell *c, struct err *e)
-{
-    const char *p = c->text, *end = p + c->bytes;
-    if (c->bytes == 0 || !needs_quotes(p, c->bytes, r->job->data.delimiter))
-        return out_add(r, p, c->bytes, e);
-    int rc = out_add(r, "\"", 1, e);
-    while (rc == 0 && p < end) {
-        const char *quote = memchr(p, '"', (size_t)(end - p));
-        const char *stop = quote != NULL ? quote + 1 : end;
-        rc = out_add(r, p, (size_t)(stop - p), e);
-        if (rc == 0 && quote != NULL)
-            rc = out_add(r, "\"", 1, e);
-        p = stop;
-    }
-    return rc == 0 ? out_add(r, "\"", 1, e) : rc;
-}
-
-/* As a number, whatever the impressions' times look like: data.time takes both. */
-static int out_time(struct run *r, uint64_t time, struct err *e)
-{
-    static const uint32_t units[] = {
-        [TIME_SECONDS] = 1, [TIME_MILLISECONDS] = 1000, [TIME_MICROSECONDS] = 1000000};
-    char text[24];
-    int n = snprintf(text, sizeof text, "%" PRIu64, time * units[r->job->data.time_form.unit]);
-    return out_add(r, text, (size_t)n, e);
-}
-
-static int emit(void *context, const struct join_row *row, bool positive, uint64_t time,
-                struct err *e)
-{
-    struct run *r = context;
-    const struct join_side *s = &r->input.side[0];
-    const char tail[] = {r->job->data.delimiter, positive ? '1' : '0', '\n'};
-    int rc = join_input_text(&r->input, row, 0, e);
-    for (uint32_t i = 0; i < s->features.columns && rc == 0; i++) {
-        if (i > 0)
-            rc = out_add(r, tail, 1, e);
-        if (rc == 0)
-            rc = i == s->time ? out_time(r, time, e) : out_cell(r, &r->input.cell[i], e);
-    }
-    return rc == 0 ? out_add(r, tail, sizeof tail, e) : rc;
-}
+/* ---- the run --------------------------------------------------------------------------------- */
 
 static int same(void *context, const struct join_row *impression, const struct join_row *row,
                 bool *is, struct err *e)
@@ -123,117 +45,63 @@ static int same(void *context, const struct join_row *impression, const struct j
     return join_input_same(&r->input, impression, row, is, e);
 }
 
-int join_text_head(const struct job *job, char **line, size_t *bytes, struct err *e)
+static int emit(void *context, const struct join_row *row, bool positive, uint64_t time,
+                struct err *e)
 {
-    const char *label = job->data.label[0];
-    char *more = realloc(*line, *bytes + 2 * strlen(label) + 4), *to;
-    bool quotes = needs_quotes(label, strlen(label), job->data.delimiter);
-    if (more == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "no memory for a header; free some");
-    *line = more;
-    to = more + *bytes;
-    *to++ = job->data.delimiter;
-    if (quotes)
-        *to++ = '"';
-    for (; *label != '\0'; label++) {
-        *to++ = *label;
-        if (*label == '"')
-            *to++ = '"';
-    }
-    if (quotes)
-        *to++ = '"';
-    *to = '\0';
-    *bytes = (size_t)(to - more);
-    return 0;
+    struct run *r = context;
+    int rc = join_input_text(&r->input, row, 0, e);
+    if (rc != 0)
+        return rc;
+    return join_out_row(&r->out, &r->input.side[0], r->input.cell, positive, time, e);
 }
 
-static int head_put(struct run *r, struct err *e)
+/* Nothing is read yet. */
+static int run_begin(struct run *r, bool learn, struct err *e)
 {
-    const struct join_side *s = &r->input.side[0];
-    size_t bytes = s->head_bytes;
-    char *head = malloc(bytes + 1);
-    if (head == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "no memory for a header; free some");
-    memcpy(head, s->head, bytes);
-    int rc = join_text_head(r->job, &head, &bytes, e);
-    if (rc == 0)
-        rc = out_add(r, head, bytes, e);
-    free(head);
-    return rc == 0 ? out_add(r, "\n", 1, e) : rc;
-}
-
-/* ---- the run --------------------------------------------------------------------------------- */
-
-static void run_free(struct run *r)
-{
-    join_free(&r->join);
-    join_sort_free(&r->sort);
-    join_store_close(&r->store);
-    if (r->fd >= 0)
-        close(r->fd);
-    r->fd = -1;
-}
-
-/* Everything is empty: of the memory three eighths are for impressions, a quarter for rows that
- * wait (half of it for sorting them), a quarter for the store, the rest for its filter. */
-static int run_begin(struct run *r, bool learn, uint64_t identity, struct err *e)
-{
-    uint64_t memory = r->job->data.join.memory, most = memory * 3 / 8 / JOIN_EACH,
-             waiting = memory / 8 / sizeof(struct join_row);
+    uint64_t most = r->job->data.join.memory / JOIN_EACH;
     struct join_rules rules = {.window = r->job->data.join.window,
                                .keep = r->job->data.join.keep,
                                .learn = learn,
-                               .most = (uint32_t)(most < 1u << 30 ? most : 1u << 30),
-                               .filter_bytes = memory / 8};
+                               .most = most < JOIN_MOST ? (uint32_t)most : JOIN_MOST};
     struct join_calls calls = {.same = same, .emit = emit, .context = r};
-    char path[LIMIT_PATH];
-    (void)snprintf(path, sizeof path, "%.*s/rows", (int)sizeof path - 8, r->dir);
-    rules.most = rules.most < ROWS_LEAST ? ROWS_LEAST : rules.most;
     r->counts = (struct join_counts){0};
-    r->state = (struct join_state){&r->input,  &r->sort, &r->join, &r->store,
-                                   &r->counts, identity, 0,        r->state.number};
-    r->out_bytes = r->written = r->synced = r->saved = 0;
-    join_store_init(&r->store, path, memory / 4 > STORE_LEAST ? memory / 4 : STORE_LEAST);
-    int rc = join_init(&r->join, &rules, &calls, &r->store, &r->counts, e);
-    waiting = waiting < ROWS_LEAST ? ROWS_LEAST : waiting < 1u << 30 ? waiting : 1u << 30;
-    return rc == 0 ? join_sort_init(&r->sort, &r->store, (uint32_t)waiting, e) : rc;
+    r->out.job = r->job;
+    r->out.cache = r->cache;
+    r->out.fd = r->fd;
+    return join_init(&r->join, &rules, &calls, &r->counts, e);
 }
 
-static int text_open(struct run *r, uint64_t bytes, struct err *e)
+static int text_open(struct run *r, struct err *e)
 {
-    char path[LIMIT_PATH + 16];
-    struct stat st;
     if (!r->keeps)
         return cache_spool(r->cache, &r->fd, e);
-    (void)snprintf(path, sizeof path, "%s/text", r->dir);
-    r->fd = file_open(path, O_RDWR | O_CREAT | O_APPEND, 0600);
-    if (r->fd < 0 || fstat(r->fd, &st) != 0)
-        return err_set(e, SHOAL_E_CANTCREATE, "%s: %s; free some space or set data.cache", path,
-                       strerror(errno));
-    if ((uint64_t)st.st_size < bytes)
-        return SHOAL_E_NOT_FOUND;
-    return (uint64_t)st.st_size == bytes || file_truncate(path, bytes) == 0
-               ? 0
-               : err_set(e, SHOAL_E_IO, "%s: %s; check the disk", path, strerror(errno));
+    r->fd = file_open(r->text, O_RDWR | O_CREAT | O_APPEND, 0600);
+    return r->fd >= 0 ? 0
+                      : err_set(e, SHOAL_E_CANTCREATE, "%s: %s; free some space or set data.cache",
+                                r->text, strerror(errno));
 }
 
-/* From the last checkpoint; NOT_FOUND: there is none to go on from. */
+/* What comes after its first bytes goes. */
+static int text_cut(struct run *r, uint64_t bytes, struct err *e)
+{
+    struct stat st;
+    if (fstat(r->fd, &st) != 0 || file_truncate(r->text, bytes) != 0)
+        return err_set(e, SHOAL_E_IO, "%s: %s; check the disk", r->text, strerror(errno));
+    r->out.written = bytes;
+    return (uint64_t)st.st_size >= bytes
+               ? 0
+               : err_set(e, SHOAL_E_CORRUPT, "%s: it is cut short", r->text);
+}
+
+/* From the last checkpoint, if there is one; at an error all is undefined. */
 static int run_again(struct run *r, struct err *e)
 {
-    struct err why = {0};
-    int rc = join_saved_read(&r->state, r->dir, &why);
+    int rc = join_saved_read(&r->state, r->saved, e);
     if (rc == 0)
-        rc = text_open(r, r->state.text, &why);
-    if (rc != 0 && rc != SHOAL_E_NOMEM && rc != SHOAL_E_NOT_FOUND) {
-        log_warn("%s: %s; joining from the start", r->dir, why.text);
-        return SHOAL_E_NOT_FOUND;
-    }
-    if (rc == SHOAL_E_NOMEM && e != NULL)
-        *e = why;
+        rc = text_cut(r, r->state.text, e);
     if (rc != 0)
         return rc;
-    r->written = r->synced = r->state.text;
-    r->saved = r->input.bytes;
+    r->read = r->input.bytes;
     log_info("%s: a join goes on: %" PRIu64 " impressions, %" PRIu64 " clicks are read", r->dir,
              r->counts.impressions, r->counts.clicks);
     return 0;
@@ -241,22 +109,36 @@ static int run_again(struct run *r, struct err *e)
 
 static int run_anew(struct run *r, bool learn, struct err *e)
 {
-    uint64_t identity = r->state.identity;
-    run_free(r);
-    int rc = run_begin(r, learn, identity, e);
+    join_free(&r->join);
+    int rc = run_begin(r, learn, e);
+    if (rc == 0 && r->keeps)
+        rc = text_cut(r, 0, e);
+    if (rc != 0)
+        return rc;
+    join_input_begin(&r->input);
+    return join_out_head(&r->out, &r->input.side[0], e);
+}
+
+static int run_start(struct run *r, bool learn, struct err *e)
+{
+    struct err why = {0};
+    int rc = run_begin(r, learn, e);
+    if (rc != 0)
+        return rc;
+    rc = r->keeps ? run_again(r, &why) : SHOAL_E_NOT_FOUND;
     if (rc == 0)
-        rc = text_open(r, 0, e);
-    if (rc == 0)
-        rc = join_input_begin(&r->input, e);
-    return rc == 0 ? head_put(r, e) : rc;
+        return 0;
+    if (rc != SHOAL_E_NOT_FOUND)
+        log_warn("%s; joining from the start", why.text);
+    return run_anew(r, learn, e);
 }
 
 static int text_sync(struct run *r, struct err *e)
 {
-    int rc = out_flush(r, e);
+    int rc = join_out_flush(&r->out, e);
     if (rc == 0 && file_sync_data(r->fd) != 0)
-        rc = err_set(e, SHOAL_E_IO, "%s/text: %s; check the disk", r->dir, strerror(errno));
-    r->synced = r->written;
+        rc = err_set(e, SHOAL_E_IO, "%s: %s; check the disk", r->text, strerror(errno));
+    r->state.text = r->out.written;
     return rc;
 }
 
@@ -265,43 +147,26 @@ static int save(struct run *r, struct err *e)
     int rc = text_sync(r, e);
     if (rc != 0)
         return rc;
-    SHOAL_ASSERT(r->out_bytes == 0 && r->synced == r->written); /* 1 */
-    r->state.text = r->synced;
-    r->saved = r->input.bytes;
+    SHOAL_ASSERT(r->out.bytes == 0 && r->state.text == r->out.written); /* 1 */
+    r->read = r->input.bytes;
     log_info("data.join: %" PRIu64 " impressions and %" PRIu64 " clicks are read, %" PRIu64
              " rows joined",
              r->counts.impressions, r->counts.clicks, r->counts.positives + r->counts.negatives);
-    return join_saved_write(&r->state, r->dir, e);
+    return join_saved_write(&r->state, r->saved, e);
 }
 
-static int row_visit(void *context, const struct join_row *row, struct err *e)
-{
-    return join_row(context, row, e);
-}
-
-/* A checkpoint is due between two rows, when so much was read. */
 static int run_rows(struct run *r, struct err *e)
 {
     struct join_row row;
-    int rc = 0;
-    while (rc == 0) {
-        while (r->sort.count < r->sort.most && rc == 0 &&
-               r->input.bytes - r->saved < r->job->data.join.checkpoint) {
-            rc = join_input_next(&r->input, &row, e);
-            if (rc == 0)
-                join_sort_add(&r->sort, &row);
-        }
-        if (rc != 0 && rc != SHOAL_E_END)
+    int rc;
+    while ((rc = join_input_next(&r->input, &row, e)) == 0) {
+        rc = join_add(&r->join, &row, e);
+        if (rc == 0)
+            rc = join_until(&r->join, join_input_mark(&r->input), e);
+        if (rc == 0 && r->keeps && r->input.bytes - r->read >= r->job->data.join.checkpoint)
+            rc = save(r, e);
+        if (rc != 0)
             return rc;
-        uint64_t mark = join_input_mark(&r->input);
-        int taken = join_sort_take(&r->sort, mark, row_visit, &r->join, e);
-        if (taken == 0 && mark != UINT64_MAX)
-            taken = join_close(&r->join, mark, e);
-        rc = taken != 0 ? taken : rc;
-        if (rc == 0 && r->input.bytes - r->saved >= r->job->data.join.checkpoint) {
-            rc = r->keeps ? save(r, e) : 0;
-            r->saved = r->input.bytes;
-        }
     }
     return rc == SHOAL_E_END ? join_end(&r->join, e) : rc;
 }
@@ -335,29 +200,21 @@ static int run_check(const struct run *r, struct err *e)
 static int run_make(struct run *r, const struct source *impressions, const struct source *clicks,
                     bool learn, uint64_t identity, struct err *e)
 {
-    r->out = malloc(OUT_BYTES);
-    r->state.identity = identity;
-    int rc = r->out == NULL ? err_set(e, SHOAL_E_NOMEM, "no memory for a join; free some") : 0;
+    r->state = (struct join_state){&r->input, &r->join, identity, 0};
+    int rc = join_input_open(&r->input, r->job, impressions, clicks, &r->counts, e);
+    if (rc != 0)
+        return rc;
+    rc = text_open(r, e);
     if (rc == 0)
-        rc = join_input_open(&r->input, r->job, impressions, clicks, &r->counts, e);
-    if (rc == 0) {
-        rc = run_begin(r, learn, identity, e);
-        if (rc == 0)
-            rc = r->keeps ? run_again(r, e) : SHOAL_E_NOT_FOUND;
-        if (rc == SHOAL_E_NOT_FOUND)
-            rc = run_anew(r, learn, e);
-        if (rc == 0)
-            rc = run_rows(r, e);
-        if (rc == 0)
-            rc = run_check(r, e);
-        if (rc == 0)
-            rc = text_sync(r, e);
-        join_input_close(&r->input);
-    }
+        rc = run_start(r, learn, e);
+    if (rc == 0)
+        rc = run_rows(r, e);
+    if (rc == 0)
+        rc = run_check(r, e);
+    if (rc == 0)
+        rc = text_sync(r, e);
     join_free(&r->join);
-    join_sort_free(&r->sort);
-    join_store_close(&r->store);
-    free(r->out);
+    join_input_close(&r->input);
     return rc;
 }
 
@@ -448,25 +305,22 @@ static int counts_keep(const struct cache *cache, const struct name *n,
 /* The text has its name; what made it goes. */
 static int text_keep(struct run *r, const struct name *n, struct err *e)
 {
-    char path[LIMIT_PATH + 16];
     int rc = counts_keep(r->cache, n, &r->counts, e);
-    (void)snprintf(path, sizeof path, "%s/text", r->dir);
     if (rc == 0)
-        rc = cache_place(r->cache, n->group, n->identity, "joined", path, e);
+        rc = cache_place(r->cache, n->group, n->identity, "joined", r->text, e);
     if (rc == 0)
         file_remove_tree(r->dir);
     return rc;
 }
 
-/* Where it is made: a process that keeps nothing has a place of its own. */
+/* Where it is made. */
 static int dir_name(struct run *r, const struct name *n, struct err *e)
 {
-    char own[24] = "";
-    if (!r->keeps)
-        (void)snprintf(own, sizeof own, "-%ld", (long)getpid());
-    int bytes = snprintf(r->dir, sizeof r->dir, "%s/%016" PRIx64 "-%016" PRIx64 "%s.join%s",
-                         r->cache->folder, n->group, n->identity, own, r->keeps ? "" : "-stream");
-    return bytes > 0 && (size_t)bytes < sizeof r->dir - 40
+    int bytes = snprintf(r->dir, sizeof r->dir, "%s/%016" PRIx64 "-%016" PRIx64 ".join",
+                         r->cache->folder, n->group, n->identity);
+    (void)snprintf(r->text, sizeof r->text, "%s/text", r->dir);
+    (void)snprintf(r->saved, sizeof r->saved, "%s/state", r->dir);
+    return bytes > 0 && (size_t)bytes < sizeof r->dir
                ? 0
                : err_set(e, SHOAL_E_CONFIG, "data.cache: %s is too long a name", r->cache->folder);
 }
@@ -475,17 +329,14 @@ static int text_make(struct run *r, const struct name *n, const struct source *i
                      const struct source *clicks, bool learn, struct err *e)
 {
     char failed[LIMIT_PATH];
-    if (r->keeps)
-        former_remove(r->cache, n, r->dir);
-    if (r->keeps && file_make_folders(r->dir, 0700, failed) != 0)
+    if (!r->keeps)
+        return run_make(r, impressions, clicks, learn, n->identity, e);
+    former_remove(r->cache, n, r->dir);
+    if (file_make_folders(r->dir, 0700, failed) != 0)
         return err_set(e, SHOAL_E_CANTCREATE, "%s: %s; free some space or set data.cache", failed,
                        strerror(errno));
     int rc = run_make(r, impressions, clicks, learn, n->identity, e);
-    if (rc == 0 && r->keeps)
-        rc = text_keep(r, n, e);
-    if (!r->keeps)
-        file_remove_tree(r->dir);
-    return rc;
+    return rc == 0 ? text_keep(r, n, e) : rc;
 }
 
 /* The one file of s is the text, from now on. */
@@ -573,6 +424,18 @@ int join_text_labelled(const struct job *job, const struct source *s, bool *out,
     }
     free(cell);
     return rc == SHOAL_E_END ? 0 : rc;
+}
+
+int join_text_head(const struct job *job, char **line, size_t *bytes, struct err *e)
+{
+    char *more = realloc(*line, *bytes + 2 * LIMIT_NAME + 1);
+    if (more == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for a header; free some");
+    char *end = join_out_label(job, more + *bytes);
+    *end = '\0';
+    *line = more;
+    *bytes = (size_t)(end - more);
+    return 0;
 }
 
 int join_text(const struct job *job, bool learn, const struct cache *cache, struct source *s,

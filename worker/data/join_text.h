@@ -1,15 +1,13 @@
 /* join_text.h: the impressions of a split with their labels, as a file of text that stands in their
  * place: made once, in the cache folder, and found again.
  *
- *     GROUP-IDENTITY.joined     the text: csv, the impressions' columns and the label; in the
- *                               column of the time stands when the label was known
+ *     GROUP-IDENTITY.joined     the text (join_out.h)
  *     GROUP-IDENTITY.counts     struct join_counts
- *     GROUP-IDENTITY.join/      while it is made: text, rows/ (what memory does not hold), saved-N/
+ *     GROUP-IDENTITY.join/      while it is made: text; state, the last checkpoint (join_saved.h)
  *
  * Killed, the next one of the same input goes on at the last checkpoint, with the same bytes. One
  * process of a machine makes it, others wait. Where an input is a stream, or there are no locks, it
- * is made in a file without a name, for this process alone; if it is killed then, what memory did
- * not hold lies on in GROUP-IDENTITY-PID.join-stream/. */
+ * is made in a file without a name, for this process alone. */
 #ifndef WORKER_DATA_JOIN_TEXT_H
 #define WORKER_DATA_JOIN_TEXT_H
 
@@ -19,7 +17,7 @@
 
 /* s, the impressions, becomes the joined text. learn: late clicks, if the job says so. CONFIG (a
  * column is missing), DATA (more than data.max_bad of the rows of a kind are bad), CHECKSUM (the
- * input changed), and as source_open, cache_create, join_store_put. */
+ * input changed), and as source_open, cache_create, join_until. */
 int join_text(const struct job *job, bool learn, const struct cache *cache, struct source *s,
               struct join_counts *counts, struct err *e);
 /* Whether the files have the label's column: then they are not to be joined. As lines_next. */

@@ -1,5 +1,6 @@
-/* test_join.c: impressions and clicks: which are put together at each bound; what memory does not
- * hold; ids of one hash; going on from a checkpoint; files read side by side; what is refused. */
+/* test_join.c: impressions and clicks: which are put together at each bound; rows in any order; how
+ * much memory holds; ids of one hash; going on from a checkpoint; files read side by side; what is
+ * refused. */
 #include "proto/base/hash.h"
 #include "proto/base/rng.h"
 #include "proto/job/config.h"
@@ -37,7 +38,6 @@ static void teardown(void)
 /* ---- the state alone: an id is its row's `sum`, so that hashes may be alike ------------------ */
 
 static struct join j;
-static struct join_store js;
 static struct join_counts n;
 static char told[65536];
 
@@ -64,43 +64,42 @@ static int row_told(void *context, const struct join_row *row, bool positive, ui
 
 static const struct join_calls calls = {.same = id_same, .emit = row_told};
 
-static void join_with(uint32_t most, bool learn, bool memory)
+static void join_with(uint32_t most, bool learn)
 {
-    struct join_rules rules = {
-        .window = 10, .keep = 5, .learn = learn, .most = most, .filter_bytes = 64};
-    struct store *s;
+    struct join_rules rules = {.window = 10, .keep = 5, .learn = learn, .most = most};
     memset(&n, 0, sizeof n);
     told[0] = 0;
-    join_store_init(&js, worker_path("rows"), 1 << 20);
-    if (memory) {
-        ck_assert_int_eq(store_mem_open(&s), 0);
-        join_store_use(&js, s);
-    }
-    ck_assert_int_eq(join_init(&j, &rules, &calls, &js, &n, &e), 0);
+    ck_assert_int_eq(join_init(&j, &rules, &calls, &n, &e), 0);
 }
 
 static void join_over(void)
 {
     ck_assert_msg(join_end(&j, &e) == 0, "%s", e.text);
     join_free(&j);
-    join_store_close(&js);
 }
 
 static uint64_t hash_mask = UINT64_MAX;
 
-static void put(enum join_what what, uint32_t second, uint64_t id)
+static int row_put(enum join_what what, uint32_t second, uint64_t id)
 {
     struct join_row row = {.hash = rng_mix(id) & hash_mask,
                            .at = n.impressions++,
                            .sum = id,
                            .time = T + second,
                            .what = what};
-    ck_assert_msg(join_row(&j, &row, &e) == 0, "%s", e.text);
+    return join_add(&j, &row, &e);
+}
+
+/* In order of time. */
+static void put(enum join_what what, uint32_t second, uint64_t id)
+{
+    ck_assert_msg(join_until(&j, T + second, &e) == 0, "%s", e.text);
+    ck_assert_msg(row_put(what, second, id) == 0, "%s", e.text);
 }
 
 START_TEST(join_a_click_counts_from_its_impression_to_the_windows_end)
 {
-    join_with(100, false, false);
+    join_with(100, false);
     put(JOIN_CLICK, 0, 1); /* before what it names: none */
     put(JOIN_OPEN, 1, 1);
     put(JOIN_OPEN, 1, 2);
@@ -127,7 +126,7 @@ END_TEST
 
 START_TEST(join_late_clicks_are_learnt_once)
 {
-    join_with(100, true, false);
+    join_with(100, true);
     put(JOIN_OPEN, 0, 1);
     put(JOIN_CLICK, 11, 1);
     put(JOIN_CLICK, 12, 1);
@@ -142,7 +141,7 @@ END_TEST
 
 START_TEST(join_an_id_that_is_known_is_repeated_and_later_new)
 {
-    join_with(100, false, false);
+    join_with(100, false);
     put(JOIN_OPEN, 0, 1);
     put(JOIN_OPEN, 0, 1);
     put(JOIN_OPEN, 15, 1); /* the last second that it is known */
@@ -164,99 +163,135 @@ static void log_put(uint32_t from, uint32_t to)
     }
 }
 
-static char *log_joined(uint32_t most, bool memory)
+static char *log_joined(uint32_t most)
 {
-    join_with(most, true, memory);
+    join_with(most, true);
     log_put(0, 3000);
     join_over();
     return strdup(told);
 }
 
-/* Through a store in memory and in RocksDB, with as much in memory as it takes, or next to nothing;
- * _i: bits of the hashes: with none all ids are alike. */
+/* With plenty of memory, and with as much as it takes; _i: bits of the hashes: with none all ids
+ * are alike. */
 START_TEST(join_ids_of_one_hash_are_told_apart)
 {
     hash_mask = UINT64_MAX;
-    char *whole = log_joined(4096, false);
-    ck_assert_uint_eq(n.stored, 0);
+    char *whole = log_joined(4096);
     struct join_counts counts = n;
+    ck_assert_uint_gt(n.held, 20);
     hash_mask = _i == 0 ? UINT64_MAX : _i == 1 ? 7 : 0;
-    const uint32_t most[] = {1, 2, 7, 20};
-    for (uint32_t i = 0; i < 8; i++) {
-        char *little = log_joined(most[i / 2], i % 2 == 0);
-        ck_assert_str_eq(little, whole);
-        ck_assert_uint_gt(n.stored, 0);
-        n.stored = 0;
+    const uint32_t most[] = {4096, (uint32_t)n.held};
+    for (uint32_t i = 0; i < 2; i++) {
+        char *again = log_joined(most[i]);
+        ck_assert_str_eq(again, whole);
         ck_assert_mem_eq(&n, &counts, sizeof n);
-        free(little);
+        free(again);
     }
     hash_mask = UINT64_MAX;
     free(whole);
 }
 END_TEST
 
-/* ---- rows in order --------------------------------------------------------------------------- */
-
-static int order_told(void *context, const struct join_row *row, struct err *err)
+START_TEST(join_beyond_its_memory_is_refused_in_words)
 {
-    struct join_row *last = context;
-    (void)err;
-    ck_assert_uint_ge(row->time, last->time);
-    if (row->time == last->time)
-        ck_assert(row->what == last->what ? row->at > last->at : row->what == JOIN_CLICK);
-    *last = *row;
-    n.held++;
-    return 0;
-}
+    join_with(3, false);
+    for (uint32_t i = 0; i < 3; i++)
+        ck_assert_int_eq(row_put(JOIN_CLICK, 9 - i, i), 0);
+    ck_assert_int_eq(row_put(JOIN_OPEN, 1, 4), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "3 rows wait"));
+    ck_assert_ptr_nonnull(strstr(e.text, "lower data.join.disorder, or raise data.join.memory"));
+    join_free(&j);
 
-/* _i: rows in memory. */
-START_TEST(join_sort_gives_all_rows_in_order_of_time)
-{
-    struct join_sort s;
-    struct join_row last = {.what = JOIN_OPEN};
-    memset(&n, 0, sizeof n);
-    join_store_init(&js, worker_path("rows"), 1 << 20);
-    ck_assert_int_eq(join_sort_init(&s, &js, (uint32_t)_i, &e), 0);
-    for (uint32_t i = 0; i < 5000; i++) {
-        struct rng r = rng_of(7, 0, i);
-        struct join_row row = {.at = i,
-                               .time = T + i / 10 + (uint32_t)(rng_next(&r) % 50),
-                               .what = rng_next(&r) % 2 == 0 ? JOIN_CLICK : JOIN_OPEN};
-        if (s.count == s.most)
-            ck_assert_int_eq(join_sort_take(&s, T + i / 10, order_told, &last, &e), 0);
-        join_sort_add(&s, &row);
-    }
-    ck_assert_int_eq(join_sort_take(&s, UINT64_MAX, order_told, &last, &e), 0);
-    ck_assert_uint_eq(n.held, 5000);
-    ck_assert_uint_eq(s.stored, 0);
-    join_sort_free(&s);
-    join_store_close(&js);
+    join_with(3, false);
+    for (uint32_t i = 0; i < 3; i++)
+        put(JOIN_OPEN, 5 * i, i);
+    put(JOIN_OPEN, 16, 3); /* the first is over */
+    put(JOIN_OPEN, 17, 3); /* known, and no other */
+    put(JOIN_OPEN, 20, 4);
+    ck_assert_int_eq(join_until(&j, T + 21, &e), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "3 impressions"));
+    ck_assert_ptr_nonnull(strstr(e.text, "data.join.keep or data.join.window, or raise"));
+    join_free(&j);
 }
 END_TEST
 
-/* All wait on disk, more of them than are read ahead at a time: none stays there. */
+/* ---- rows in order --------------------------------------------------------------------------- */
+
+static int ordered(const void *left, const void *right)
+{
+    const struct join_row *a = left, *b = right;
+    int64_t time = (int64_t)a->time - b->time;
+    int kind = (a->what == JOIN_CLICK) - (b->what == JOIN_CLICK);
+    return time != 0 ? (time < 0 ? -1 : 1) : kind != 0 ? kind : a->at < b->at ? -1 : 1;
+}
+
+/* What goes out of rows in this order; each `every` of them no earlier one comes than at `from`. */
+static void rows_told(const struct join_row *row, uint32_t rows, uint32_t every, uint32_t most,
+                      uint64_t (*from)(uint32_t i))
+{
+    join_with(most, true);
+    for (uint32_t i = 0; i < rows; i++) {
+        if (i % every == 0)
+            ck_assert_int_eq(join_until(&j, from(i), &e), 0);
+        ck_assert_msg(join_add(&j, &row[i], &e) == 0, "%s", e.text);
+    }
+    ck_assert_int_eq(join_end(&j, &e), 0);
+    ck_assert_uint_eq(j.waiting, 0);
+    ck_assert_uint_eq(j.first, j.next);
+    join_free(&j);
+}
+
+static uint64_t of_a_tenth(uint32_t i)
+{
+    return T + i / 10;
+}
+
+static uint64_t of_none(uint32_t i)
+{
+    (void)i;
+    return 0;
+}
+
+/* Impressions, and clicks on those about them; _i: after how many rows some are taken. */
+START_TEST(join_sort_gives_all_rows_in_order_of_time)
+{
+    enum { ROWS = 5000 };
+    struct join_row *row = calloc(ROWS, sizeof *row);
+    for (uint32_t i = 0; i < ROWS; i++) {
+        struct rng r = rng_of(7, 0, i);
+        bool click = rng_next(&r) % 2 == 0;
+        uint64_t id = click ? (i + rng_next(&r) % 40) / 2 : i;
+        row[i] = (struct join_row){.hash = rng_mix(id),
+                                   .at = i,
+                                   .sum = id,
+                                   .time = T + i / 10 + (uint32_t)(rng_next(&r) % 50),
+                                   .what = click ? JOIN_CLICK : JOIN_OPEN};
+    }
+    rows_told(row, ROWS, (uint32_t)_i, 1000, of_a_tenth);
+    char *disordered = strdup(told);
+    struct join_counts counts = n;
+    ck_assert(n.positives > 0 && n.negatives > 0 && n.late > 0);
+    qsort(row, ROWS, sizeof *row, ordered);
+    rows_told(row, ROWS, ROWS, ROWS, of_none);
+    ck_assert_str_eq(told, disordered);
+    ck_assert_mem_eq(&n, &counts, sizeof n);
+    free(disordered);
+    free(row);
+}
+END_TEST
+
+/* All wait to the end: none stays there. _i: how many. */
 START_TEST(join_sort_gives_all_that_wait)
 {
-    static const uint32_t counts[] = {JOIN_SORT_AHEAD, JOIN_SORT_AHEAD + 1, JOIN_SORT_AHEAD + 8,
-                                      2 * JOIN_SORT_AHEAD + 8, 3000};
-    struct join_sort s;
-    struct join_row last = {.what = JOIN_OPEN};
-    memset(&n, 0, sizeof n);
-    join_store_init(&js, worker_path("rows"), 1 << 20);
-    ck_assert_int_eq(join_sort_init(&s, &js, 16, &e), 0);
-    for (uint32_t i = 0; i < counts[_i]; i++) {
-        struct join_row row = {.at = i, .time = T + 1 + i * 7919u % 5003, .what = JOIN_OPEN};
-        if (s.count == s.most)
-            ck_assert_int_eq(join_sort_take(&s, T, order_told, &last, &e), 0);
-        join_sort_add(&s, &row);
-    }
-    ck_assert_uint_eq(n.held, 0);
-    ck_assert_uint_ge(s.stored, counts[_i] - 16);
-    ck_assert_int_eq(join_sort_take(&s, UINT64_MAX, order_told, &last, &e), 0);
-    ck_assert_uint_eq(n.held, counts[_i]);
-    ck_assert_uint_eq(s.stored, 0);
-    join_sort_free(&s);
-    join_store_close(&js);
+    static const uint32_t counts[] = {1, 2, 3, 1024, 3000};
+    join_with(3000, false);
+    for (uint32_t i = 0; i < counts[_i]; i++)
+        ck_assert_int_eq(row_put(JOIN_OPEN, 1 + i * 7919u % 5003, i), 0);
+    ck_assert_uint_eq(j.waiting, counts[_i]);
+    ck_assert_int_eq(join_until(&j, T + 1, &e), 0);
+    ck_assert_uint_eq(j.waiting, counts[_i]);
+    join_over();
+    ck_assert_uint_eq(n.negatives, counts[_i]);
 }
 END_TEST
 
@@ -456,7 +491,6 @@ END_TEST
 
 struct whole {
     struct join_input input;
-    struct join_sort sort;
     struct join_state state;
     struct source show, clicks;
 };
@@ -465,18 +499,15 @@ static void whole_begin(struct whole *w, const struct cache *cache)
 {
     ck_assert_int_eq(source_open(&job.data.train, "t", cache, &w->show, &e), 0);
     ck_assert_int_eq(source_open(&job.data.join.clicks, "c", cache, &w->clicks, &e), 0);
-    join_with(3, true, false);
+    join_with(150, true);
     ck_assert_int_eq(join_input_open(&w->input, &job, &w->show, &w->clicks, &n, &e), 0);
-    ck_assert_int_eq(join_sort_init(&w->sort, &js, 4, &e), 0);
-    w->state = (struct join_state){&w->input, &w->sort, &j, &js, &n, 77, 0, 0};
+    w->state = (struct join_state){&w->input, &j, 77, 0};
 }
 
 static void whole_end(struct whole *w)
 {
     join_free(&j);
-    join_sort_free(&w->sort);
     join_input_close(&w->input);
-    join_store_close(&js);
     source_close(&w->show);
     source_close(&w->clicks);
 }
@@ -489,11 +520,6 @@ static int by_hash(void *context, const struct join_row *a, const struct join_ro
     return 0;
 }
 
-static int row_in(void *context, const struct join_row *row, struct err *err)
-{
-    return join_row(context, row, err);
-}
-
 /* Up to `rows` more; false: all are in. */
 static bool whole_go(struct whole *w, uint32_t rows)
 {
@@ -503,8 +529,8 @@ static bool whole_go(struct whole *w, uint32_t rows)
     for (uint32_t i = 0; i < rows && rc == 0; i++) {
         rc = join_input_next(&w->input, &row, &e);
         if (rc == 0)
-            join_sort_add(&w->sort, &row);
-        ck_assert_int_eq(join_sort_take(&w->sort, join_input_mark(&w->input), row_in, &j, &e), 0);
+            ck_assert_msg(join_add(&j, &row, &e) == 0, "%s", e.text);
+        ck_assert_msg(join_until(&j, join_input_mark(&w->input), &e) == 0, "%s", e.text);
     }
     if (rc == SHOAL_E_END)
         ck_assert_int_eq(join_end(&j, &e), 0);
@@ -537,23 +563,23 @@ START_TEST(join_goes_on_from_any_checkpoint)
     job_make("");
     ck_assert_int_eq(cache_init(&cache, job.data.cache, &e), 0);
     whole_begin(&w, &cache);
-    ck_assert_int_eq(join_input_begin(&w.input, &e), 0);
+    join_input_begin(&w.input);
     whole_go(&w, UINT32_MAX);
     strcpy(whole, told);
     struct join_counts counts = n;
-    ck_assert_uint_gt(n.stored, 100);
+    ck_assert_uint_gt(n.held, 20);
     whole_end(&w);
     for (bool more = true, begun = false; more; begun = true) {
         whole_begin(&w, &cache);
-        int rc = join_saved_read(&w.state, worker_path(""), &e);
+        int rc = join_saved_read(&w.state, worker_path("state"), &e);
         ck_assert_int_eq(rc, begun ? 0 : SHOAL_E_NOT_FOUND);
         if (!begun)
-            ck_assert_int_eq(join_input_begin(&w.input, &e), 0);
+            join_input_begin(&w.input);
         told[0] = 0;
         more = whole_go(&w, (uint32_t)_i);
         if (more)
-            ck_assert_msg(join_saved_write(&w.state, worker_path(""), &e) == 0, "%s", e.text);
-        ck_assert_int_eq(worker_count_files("", "sav"), more || w.state.number > 0);
+            ck_assert_msg(join_saved_write(&w.state, worker_path("state"), &e) == 0, "%s", e.text);
+        ck_assert_int_eq(worker_count_files("", "state"), begun || more);
         strcat(text, told);
         whole_end(&w);
     }
@@ -562,16 +588,16 @@ START_TEST(join_goes_on_from_any_checkpoint)
 }
 END_TEST
 
-/* FOLDER/saved-1, after 200 rows. */
+/* FOLDER/state, after 200 rows. */
 static void checkpoint_make(struct whole *w, struct cache *cache)
 {
     log_files();
     job_make("");
     ck_assert_int_eq(cache_init(cache, job.data.cache, &e), 0);
     whole_begin(w, cache);
-    ck_assert_int_eq(join_input_begin(&w->input, &e), 0);
+    join_input_begin(&w->input);
     whole_go(w, 200);
-    ck_assert_int_eq(join_saved_write(&w->state, worker_path(""), &e), 0);
+    ck_assert_int_eq(join_saved_write(&w->state, worker_path("state"), &e), 0);
     whole_end(w);
 }
 
@@ -582,9 +608,9 @@ START_TEST(join_checkpoint_is_that_of_every_release)
     struct cache cache;
     size_t bytes;
     checkpoint_make(&w, &cache);
-    uint8_t *f = worker_only_file("saved-1", "state", &bytes);
-    ck_assert_uint_eq(bytes, 632);
-    ck_assert_uint_eq(hash_bytes(f, bytes, 0), 15748581475694891454u);
+    uint8_t *f = worker_only_file("", "state", &bytes);
+    ck_assert_uint_eq(bytes, 3704);
+    ck_assert_uint_eq(hash_bytes(f, bytes, 0), 4103961182465598471u);
     free(f);
 }
 END_TEST
@@ -596,16 +622,16 @@ START_TEST(join_a_damaged_or_foreign_checkpoint_is_none)
     checkpoint_make(&w, &cache);
     whole_begin(&w, &cache);
     w.state.identity++;
-    ck_assert_int_eq(join_saved_read(&w.state, worker_path(""), &e), SHOAL_E_NOT_FOUND);
+    ck_assert_int_eq(join_saved_read(&w.state, worker_path("state"), &e), SHOAL_E_NOT_FOUND);
     w.state.identity--;
-    FILE *f = fopen(worker_path("saved-1/state"), "r+");
+    FILE *f = fopen(worker_path("state"), "r+");
     ck_assert_ptr_nonnull(f);
     fseek(f, -1, SEEK_END);
     int last = fgetc(f);
     fseek(f, -1, SEEK_END);
     fputc(last ^ 1, f);
     fclose(f);
-    ck_assert_int_eq(join_saved_read(&w.state, worker_path(""), &e), SHOAL_E_CORRUPT);
+    ck_assert_int_eq(join_saved_read(&w.state, worker_path("state"), &e), SHOAL_E_CORRUPT);
     whole_end(&w);
 }
 END_TEST
@@ -620,6 +646,7 @@ int main(void)
     tcase_add_test(t, join_late_clicks_are_learnt_once);
     tcase_add_test(t, join_an_id_that_is_known_is_repeated_and_later_new);
     tcase_add_loop_test(t, join_ids_of_one_hash_are_told_apart, 0, 3);
+    tcase_add_test(t, join_beyond_its_memory_is_refused_in_words);
     tcase_add_loop_test(t, join_sort_gives_all_rows_in_order_of_time, 1, 4);
     tcase_add_loop_test(t, join_sort_gives_all_that_wait, 0, 5);
     tcase_add_test(t, join_files_are_read_side_by_side_and_rows_too_late_left_out);
