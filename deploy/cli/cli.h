@@ -94,6 +94,10 @@ size_t cli_problems_print(const struct json *list, const char *before);
 /* Units of this machine that fail to start, likewise. */
 size_t cli_units_print(const char *before);
 /* A status of the coordinator as one line: phase, epoch, examples, speed, loss, time left. */
+/* The number at a path of a report; NaN where there is none. */
+double cli_number(const struct json *r, const char *path);
+/* 1234567 -> "1,234,567"; NaN, of a report that does not say -> "-". */
+const char *cli_number_text(double x, char out[32]);
 /* The lines that tell of a job's input (`input` of status and report.json), from 0: a head, each
  * field, notes. False: there are no more. */
 bool cli_input_line(const struct json *input, size_t line, char *out, size_t bytes);

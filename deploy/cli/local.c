@@ -103,7 +103,7 @@ static int report_finish(struct local *l, struct err *e)
     free(text);
     (void)snprintf(path, sizeof path, "%s/report.html", l->dir);
     if (rc == 0)
-        rc = report_page_html(report, path, e);
+        rc = report_page_write(report, path, e);
     local_days_show(l, json_get(report, "replay.days"), 0);
     if (rc == 0)
         cli_report_print(report, l->dir, l->again);

@@ -130,8 +130,8 @@ static int text_write(const char *path, const char *text, struct err *e)
     FILE *f = file_stream(path, false);
     if (f == NULL)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
-    fputs(text, f);
-    if (fclose(f) != 0)
+    bool good = fputs(text, f) >= 0;
+    if (fclose(f) != 0 || !good)
         return err_set(e, SHOAL_E_IO, "cannot write %s: %s", path, strerror(errno));
     return 0;
 }

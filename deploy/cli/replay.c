@@ -2,7 +2,6 @@
  * a moment of it; two replays side by side. */
 #include "deploy/cli/replay.h"
 #include "deploy/cli/checkpoint.h"
-#include "deploy/cli/report_page.h"
 #include "deploy/cli/run.h"
 #include "proto/base/file.h"
 #include "proto/job/config.h"
@@ -214,9 +213,21 @@ static void line_print(const char *from, const struct json *a, const struct json
            json_as_int(json_get(b, "examples"), 0));
 }
 
+/* A day's or window's `from`, "2026-10-25T02:00:00+01:00", or with a Z, in seconds since 1970. */
+static int64_t moment_of(const char *label)
+{
+    struct tm t = {0};
+    int hours = 0, minutes = 0;
+    const char *zone = strptime(label, "%Y-%m-%dT%H:%M:%S", &t);
+    if (zone != NULL && *zone != 'Z')
+        (void)sscanf(zone + 1, "%2d:%2d", &hours, &minutes);
+    int64_t ahead = hours * 3600 + minutes * 60;
+    return timegm(&t) - (zone != NULL && *zone == '-' ? -ahead : ahead);
+}
+
 static int moments_compare(const char *a, const char *b)
 {
-    int64_t x = report_page_time(a), y = report_page_time(b);
+    int64_t x = moment_of(a), y = moment_of(b);
     return (x > y) - (x < y);
 }
 

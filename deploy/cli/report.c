@@ -1,7 +1,6 @@
 /* report.c: a report for people: what was learned, how fast, where the time went, and what to try
  * next. */
 #include "deploy/cli/cli.h"
-#include "deploy/cli/report_page.h"
 
 #include <errno.h>
 #include <math.h>
@@ -11,13 +10,12 @@
 
 enum { BACKENDS_SHOWN = 8 };
 
-static double number(const struct json *r, const char *path)
+double cli_number(const struct json *r, const char *path)
 {
     return json_as_number(json_get(r, path), (double)NAN);
 }
 
-/* 1234567 -> "1,234,567"; NaN, of a report that does not say -> "-" */
-static const char *grouped(double x, char out[32])
+const char *cli_number_text(double x, char out[32])
 {
     char digits[32];
     if (isnan(x))
@@ -34,7 +32,8 @@ static const char *grouped(double x, char out[32])
 
 void cli_progress_text(const struct json *s, char out[256])
 {
-    double eta = number(s, "eta_seconds"), loss = number(s, "loss"), rate = number(s, "rate");
+    double eta = cli_number(s, "eta_seconds"), loss = cli_number(s, "loss"),
+           rate = cli_number(s, "rate");
     const char *waiting = json_as_string(json_get(s, "waiting"), NULL);
     if (waiting != NULL) {
         (void)snprintf(out, 256, "%.255s", waiting);
@@ -48,7 +47,7 @@ void cli_progress_text(const struct json *s, char out[256])
         n += snprintf(out + n, 256 - (size_t)n, "   %.0f/s", rate);
     if (!isnan(loss))
         n += snprintf(out + n, 256 - (size_t)n, "   loss %.4f", loss);
-    double auc = number(s, "train_auc"), valid = number(s, "valid_auc");
+    double auc = cli_number(s, "train_auc"), valid = cli_number(s, "valid_auc");
     if (!isnan(auc))
         n += snprintf(out + n, 256 - (size_t)n, "   auc %.4f", auc);
     if (!isnan(valid))
@@ -59,17 +58,17 @@ void cli_progress_text(const struct json *s, char out[256])
         (void)snprintf(out + n, 256 - (size_t)n, "   %.0f s left", eta);
 }
 
-double report_page_teacher(const struct json *r, const char *split)
+static double teacher_auc(const struct json *r, const char *split)
 {
     const char *of = json_as_string(json_get(r, "teacher_split"),
                                     json_absent(json_get(r, "test")) ? "valid" : "test");
-    return strcmp(of, split) == 0 ? number(r, "teacher_auc") : (double)NAN;
+    return strcmp(of, split) == 0 ? cli_number(r, "teacher_auc") : (double)NAN;
 }
 
 /* "   NAME 0.1234" of a figure that has a value: AUC has none where labels are of one class. */
 static void figure_print(const struct json *of, const char *key, const char *name, int digits)
 {
-    double x = number(of, key);
+    double x = cli_number(of, key);
     if (isfinite(x))
         printf("   %s %.*f", name, digits, x);
 }
@@ -83,7 +82,7 @@ static void evaluations_print(const struct json *r)
         return;
     for (size_t i = 0; i < count; i++) {
         const struct json *v = json_array_at(list, i);
-        printf("    batch %-8.0f valid", number(v, "batch"));
+        printf("    batch %-8.0f valid", cli_number(v, "batch"));
         figure_print(v, "auc", "AUC", 4);
         figure_print(v, "logloss", "logloss", 4);
         puts(json_as_bool(json_get(v, "kept"), false) ? "   kept" : "");
@@ -93,8 +92,8 @@ static void evaluations_print(const struct json *r)
 static void split_print(const struct json *r, const char *split)
 {
     const struct json *of = json_get(r, split);
-    double teacher = report_page_teacher(r, split);
-    if (!isfinite(number(of, "auc")) && !isfinite(number(of, "logloss")))
+    double teacher = teacher_auc(r, split);
+    if (!isfinite(cli_number(of, "auc")) && !isfinite(cli_number(of, "logloss")))
         return;
     printf("    %-9s", split);
     figure_print(of, "auc", "AUC", 4);
@@ -120,11 +119,11 @@ static void quality_print(const struct json *r)
     size_t epochs = json_count(json_get(r, "epochs"));
     for (size_t i = 0; i < epochs; i++) {
         const struct json *p = json_array_at(json_get(r, "epochs"), i), *v = json_get(p, "valid");
-        printf("    epoch %-6.0f train logloss %.4f", number(p, "epoch"),
-               number(p, "train_logloss"));
+        printf("    epoch %-6.0f train logloss %.4f", cli_number(p, "epoch"),
+               cli_number(p, "train_logloss"));
         figure_print(p, "train.auc", "AUC", 4);
         figure_print(v, "auc", "valid AUC", 4);
-        figure_print(v, "logloss", isfinite(number(v, "auc")) ? "logloss" : "valid logloss", 4);
+        figure_print(v, "logloss", isfinite(cli_number(v, "auc")) ? "logloss" : "valid logloss", 4);
         putchar('\n');
     }
     evaluations_print(r);
@@ -139,7 +138,7 @@ static void time_print(const struct json *r)
     for (int i = 0; i < 5; i++) {
         char path[32];
         (void)snprintf(path, sizeof path, "time.%s", part[i]);
-        x[i] = number(r, path);
+        x[i] = cli_number(r, path);
         if (isnan(x[i]))
             x[i] = 0;
         sum += x[i];
@@ -157,10 +156,11 @@ static void time_print(const struct json *r)
 static void bottleneck_print(const struct json *r)
 {
     const char *stage = json_as_string(json_get(r, "bottleneck.stage"), NULL);
-    double faster = number(r, "bottleneck.speedup_if_free"), hits = number(r, "cache.hit_rate");
+    double faster = cli_number(r, "bottleneck.speedup_if_free"),
+           hits = cli_number(r, "cache.hit_rate");
     if (stage != NULL) {
         printf("    limited by %s, %.0f %% of the lanes' time with work", stage,
-               number(r, "bottleneck.share") * 100);
+               cli_number(r, "bottleneck.share") * 100);
         if (!isnan(faster))
             printf("; without it about %.1f times as fast, then by %s", faster,
                    json_as_string(json_get(r, "bottleneck.next"), "?"));
@@ -168,8 +168,9 @@ static void bottleneck_print(const struct json *r)
     }
     if (!isnan(hits))
         printf("    cache of rows: %.0f %% hits\n", hits * 100);
-    if (number(r, "skipped_steps") > 0)
-        printf("    %.0f steps skipped: their gradients overflowed\n", number(r, "skipped_steps"));
+    if (cli_number(r, "skipped_steps") > 0)
+        printf("    %.0f steps skipped: their gradients overflowed\n",
+               cli_number(r, "skipped_steps"));
 }
 
 static void tables_print(const struct json *r)
@@ -181,7 +182,8 @@ static void tables_print(const struct json *r)
     for (size_t i = 0; i < tables; i++) {
         const struct json *t = json_array_at(json_get(r, "tables"), i);
         printf("    %-12s %12s rows   digest %s\n", json_as_string(json_get(t, "name"), "?"),
-               grouped(number(t, "rows"), n), json_as_string(json_get(t, "digest"), "-"));
+               cli_number_text(cli_number(t, "rows"), n),
+               json_as_string(json_get(t, "digest"), "-"));
     }
 }
 
@@ -246,23 +248,23 @@ void cli_day_text(const struct json *day, char out[256])
                   {"figures.logloss", "logloss", 4},
                   {"figures.calibration", "calibration", 3}};
     int at = snprintf(out, 256, "day %.*s   %s examples", midnight ? (int)(time - from) : 40, from,
-                      grouped(number(day, "examples"), n));
+                      cli_number_text(cli_number(day, "examples"), n));
     for (int i = 0; i < 3; i++) /* a day that was broken off has none */
-        if (!isnan(number(day, figure[i].path)))
+        if (!isnan(cli_number(day, figure[i].path)))
             at += snprintf(out + at, 256 - (size_t)at, "   %s %.*f", figure[i].name,
-                           figure[i].digits, number(day, figure[i].path));
+                           figure[i].digits, cli_number(day, figure[i].path));
 }
 
 /* Seconds that are no work of this run's. */
 static void other_seconds_print(const struct json *r)
 {
-    double before = number(r, "seconds_before"), vain = number(r, "seconds_in_vain");
+    double before = cli_number(r, "seconds_before"), vain = cli_number(r, "seconds_in_vain");
     if (before > 0)
         printf("  %.1f of the seconds were those of the run that it went on from\n", before);
     if (vain > 0)
         printf("  %.1f of the seconds were in vain: it went back to a checkpoint, %.0f times in "
                "all\n",
-               vain, number(r, "went_back"));
+               vain, cli_number(r, "went_back"));
 }
 
 /* The job, and what it did; a job that did not finish has no speed, and a reason. */
@@ -273,11 +275,11 @@ static void head_print(const struct json *r)
     printf("\n%s:", json_as_string(json_get(r, "job"), "job"));
     if (reason != NULL)
         printf(" %s: %s\n ", json_as_string(json_get(r, "state"), "failed"), reason);
-    printf(" %s examples", grouped(number(r, "examples"), n));
-    if (!isnan(number(r, "seconds")))
-        printf(" in %.1f s", number(r, "seconds"));
-    if (!isnan(number(r, "examples_per_second")))
-        printf(", %s examples a second", grouped(number(r, "examples_per_second"), n));
+    printf(" %s examples", cli_number_text(cli_number(r, "examples"), n));
+    if (!isnan(cli_number(r, "seconds")))
+        printf(" in %.1f s", cli_number(r, "seconds"));
+    if (!isnan(cli_number(r, "examples_per_second")))
+        printf(", %s examples a second", cli_number_text(cli_number(r, "examples_per_second"), n));
     putchar('\n');
     other_seconds_print(r);
 }
@@ -296,33 +298,35 @@ static void report_print(const struct json *r, const char *run_dir, const char *
     bottleneck_print(r);
     tables_print(r);
     printf("\n  batches        applied %s, skipped as already there %s\n",
-           grouped(number(r, "batches.applied"), n), grouped(number(r, "batches.skipped"), s));
+           cli_number_text(cli_number(r, "batches.applied"), n),
+           cli_number_text(cli_number(r, "batches.skipped"), s));
     if (!json_absent(json_get(r, "staleness")))
-        printf("  staleness      p50 %.0f, p99 %.0f, max %.0f clocks\n", number(r, "staleness.p50"),
-               number(r, "staleness.p99"), number(r, "staleness.max"));
-    printf("  bad lines      %s\n", grouped(number(r, "bad_lines"), n));
+        printf("  staleness      p50 %.0f, p99 %.0f, max %.0f clocks\n",
+               cli_number(r, "staleness.p50"), cli_number(r, "staleness.p99"),
+               cli_number(r, "staleness.max"));
+    printf("  bad lines      %s\n", cli_number_text(cli_number(r, "bad_lines"), n));
     for (size_t i = 0; i < json_count(json_get(r, "bad_where")); i++)
         printf("                 %s\n",
                json_as_string(json_array_at(json_get(r, "bad_where"), i), ""));
     if (!json_absent(json_get(r, "events")))
         printf("  events         from %s to %s\n", json_as_string(json_get(r, "events.from"), ""),
                json_as_string(json_get(r, "events.to"), ""));
-    if (number(r, "clamped_times") > 0)
+    if (cli_number(r, "clamped_times") > 0)
         printf(
             "  event times    %s examples were stamped in the future; they count as of a day past "
             "the coordinator's clock as the job began\n",
-            grouped(number(r, "clamped_times"), n));
-    if (number(r, "outside_partition") > 0)
+            cli_number_text(cli_number(r, "clamped_times"), n));
+    if (cli_number(r, "outside_partition") > 0)
         printf("  event times    %s examples lie outside of the partition that their file's name "
                "says; their own times count\n",
-               grouped(number(r, "outside_partition"), n));
-    if (number(r, "refused.batches") > 0)
+               cli_number_text(cli_number(r, "outside_partition"), n));
+    if (cli_number(r, "refused.batches") > 0)
         printf("  refused        %s batches for their gradients; quarantine.jsonl of the servers "
                "has them\n",
-               grouped(number(r, "refused.batches"), n));
-    if (number(r, "peak_server_rss_bytes") > 0) /* a job shorter than a beat has none */
+               cli_number_text(cli_number(r, "refused.batches"), n));
+    if (cli_number(r, "peak_server_rss_bytes") > 0) /* a job shorter than a beat has none */
         printf("  server memory  %.0f MiB at its peak\n",
-               number(r, "peak_server_rss_bytes") / 1048576);
+               cli_number(r, "peak_server_rss_bytes") / 1048576);
     backends_print(json_get(r, "backends"));
     if (run_dir == NULL)
         return;

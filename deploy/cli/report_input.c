@@ -1,7 +1,5 @@
 /* report_input.c: what a job's input looks like: its fields, and values that have no row. */
 #include "deploy/cli/cli.h"
-#include "deploy/cli/html.h"
-#include "deploy/cli/report_page.h"
 #include "proto/base/text.h"
 #include "proto/metric/unseen.h"
 
@@ -9,12 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FIELDS_SHOWN = 48, ROWS_SHOWN = 512 };
+enum { FIELDS_SHOWN = 48 };
 
 /* "0.52 to 99", of a number. */
 static void span_text(const struct json *field, char out[64])
 {
-    double least = report_page_number(field, "least"), most = report_page_number(field, "most");
+    double least = cli_number(field, "least"), most = cli_number(field, "most");
     out[0] = '\0';
     if (isfinite(least) && isfinite(most))
         (void)snprintf(out, 64, "%.5g to %.5g", least, most);
@@ -50,8 +48,8 @@ static void field_text(const struct json *field, char *out, size_t bytes)
     char span[64], empty[16], examples[128], values[32];
     span_text(field, span);
     examples_text(field, examples, sizeof examples);
-    percent_text(report_page_number(field, "empty"), empty);
-    (void)snprintf(values, sizeof values, "%.0f values", report_page_number(field, "values"));
+    percent_text(cli_number(field, "empty"), empty);
+    (void)snprintf(values, sizeof values, "%.0f values", cli_number(field, "values"));
     (void)snprintf(out, bytes, "  %-20.63s %-10.16s %-15s%s%s%s%s  %s",
                    json_as_string(json_get(field, "name"), "?"),
                    json_as_string(json_get(field, "kind"), "?"), values,
@@ -70,7 +68,7 @@ static bool line_text(const struct json *input, size_t line, char *out, size_t b
     if (line == 0) {
         (void)snprintf(out, bytes, "data.train: %zu fields and numbers, by %s%.0f rows", count,
                        json_as_bool(json_get(input, "whole"), false) ? "its " : "a sample of ",
-                       report_page_number(input, "rows"));
+                       cli_number(input, "rows"));
         return count > 0;
     }
     line--;
@@ -116,56 +114,4 @@ void cli_unseen_say(const struct json *list, const char *where)
     unseen_note(list, where, text, sizeof text);
     if (text[0] != '\0')
         fprintf(stderr, "note: %s\n", text);
-}
-
-/* ---- the page -------------------------------------------------------------------------------- */
-
-/* The share of the field's values without a row; NaN: not known, or it is a number. */
-static double unseen_of(const struct json *r, const char *split, const char *name)
-{
-    const struct json *list = json_get(json_get(r, split), "unseen");
-    for (size_t i = 0; i < json_count(list); i++)
-        if (strcmp(json_as_string(json_get(json_array_at(list, i), "name"), ""), name) == 0)
-            return report_page_number(json_array_at(list, i), "share");
-    return (double)NAN;
-}
-
-static void field_row(FILE *out, const struct json *r, const struct json *field)
-{
-    const char *name = json_as_string(json_get(field, "name"), "?");
-    char text[128], span[64], share[32];
-    fputs("<tr><td>", out);
-    html_text(out, name);
-    fputs("</td><td>", out);
-    html_text(out, json_as_string(json_get(field, "kind"), "?"));
-    fprintf(out, "</td><td>%s</td>", html_number(report_page_number(field, "values"), 0, share));
-    fprintf(out, "<td>%s</td>", html_number(100 * report_page_number(field, "empty"), 1, share));
-    span_text(field, span);
-    examples_text(field, text, sizeof text);
-    fprintf(out, "<td>%s</td><td class=\"code\">", span);
-    html_text(out, text);
-    fputs("</td>", out);
-    static const char *const split[] = {"valid", "test"};
-    for (int i = 0; i < 2; i++)
-        fprintf(out, "<td>%s</td>", html_number(100 * unseen_of(r, split[i], name), 1, share));
-    fputs("</tr>\n", out);
-}
-
-void report_page_input(FILE *out, const struct json *r)
-{
-    const struct json *fields = json_get(r, "input.fields");
-    char rows[32];
-    if (json_count(fields) == 0)
-        return;
-    fprintf(out,
-            "<h2>Input</h2>\n<div class=\"card scroll\"><p class=\"note\">data.train by %s%s rows. "
-            "An empty cell of a number is 0. A value without a row was never in training, or not "
-            "admitted.</p>\n<table><tr><th>field</th><th>kind</th><th>values</th><th>empty, "
-            "%%</th><th>span</th><th>examples</th><th>valid: without a row, %%</th><th>test: "
-            "without a row, %%</th></tr>\n",
-            json_as_bool(json_get(r, "input.whole"), false) ? "its " : "a sample of ",
-            html_number(report_page_number(r, "input.rows"), 0, rows));
-    for (size_t i = 0; i < json_count(fields) && i < ROWS_SHOWN; i++)
-        field_row(out, r, json_array_at(fields, i));
-    fputs("</table></div>\n", out);
 }

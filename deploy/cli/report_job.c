@@ -1,10 +1,6 @@
 /* report_job.c: which job a report is of: its data, settings, fields, when and where it ran. */
 #include "deploy/cli/cli.h"
-#include "deploy/cli/html.h"
-#include "deploy/cli/report_page.h"
 
-#include <inttypes.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,16 +50,16 @@ static void settings_fact(const struct json *r, char out[FACT])
     const struct json *tables = json_get(r, "tables");
     if (json_absent(json_get(r, "batch")))
         return;
-    add(out, "batch %.0f", report_page_number(r, "batch"));
+    add(out, "batch %.0f", cli_number(r, "batch"));
     for (size_t i = 0; i < json_count(tables); i++) {
         const struct json *t = json_array_at(tables, i);
         const char *name = json_as_string(json_get(t, "name"), "?");
         if (json_absent(json_get(t, "lr")) || strcmp(name, "dense_stats") == 0)
             continue;
         add(out, "; %s: %s %.7g", name, json_as_string(json_get(t, "optimizer"), "?"),
-            report_page_number(t, "lr"));
+            cli_number(t, "lr"));
         if (strcmp(name, "dense") != 0)
-            add(out, ", dim %.0f", report_page_number(t, "dim"));
+            add(out, ", dim %.0f", cli_number(t, "dim"));
     }
 }
 
@@ -94,73 +90,14 @@ static const struct {
     void (*make)(const struct json *r, char out[FACT]);
 } facts[] = {
     {"data", data_fact}, {"settings", settings_fact}, {"fields", fields_fact}, {"ran", ran_fact}};
-#define FACTS (sizeof facts / sizeof facts[0])
 
 void cli_report_job_print(const struct json *r)
 {
     char text[FACT];
-    for (size_t i = 0; i < FACTS; i++) {
+    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
         text[0] = 0;
         facts[i].make(r, text);
         if (text[0] != 0)
             printf("  %-14s %s\n", facts[i].name, text);
     }
-}
-
-/* ---- the page -------------------------------------------------------------------------------- */
-
-static void pair_begin(FILE *out, const char *name)
-{
-    fprintf(out, "<span class=\"p\"><span>%s</span> <b>", name);
-}
-
-static void pair(FILE *out, const char *name, const struct json *value)
-{
-    char text[32];
-    if (json_absent(value))
-        return;
-    pair_begin(out, name);
-    if (json_as_string(value, NULL) != NULL)
-        html_text(out, json_as_string(value, NULL));
-    else
-        fputs(html_number(json_as_number(value, (double)NAN), 0, text), out);
-    fputs("</b></span> ", out);
-}
-
-void report_page_head(FILE *out, const struct json *r)
-{
-    static const char *const key[][2] = {{"model", "model"},
-                                         {"backend", "backend"},
-                                         {"kernels", "kernel"},
-                                         {"servers", "servers"},
-                                         {"workers", "workers"},
-                                         {"lanes", "lanes"},
-                                         {"consistency", "consistency"},
-                                         {"durability", "durability"}};
-    char text[FACT];
-    fputs("<header>\n<h1>", out);
-    html_text(out, json_as_string(json_get(r, "job"), "job"));
-    fputs("</h1>\n<p class=\"line\">", out);
-    for (size_t i = 0; i < sizeof key / sizeof key[0]; i++)
-        pair(out, key[i][0], json_get(r, key[i][1]));
-    if (!json_absent(json_get(r, "seed"))) {
-        pair_begin(out, "seed");
-        fprintf(out, "%" PRId64 "</b></span> ", json_as_int(json_get(r, "seed"), 0));
-    }
-    pair(out, "Shoal", json_get(r, "version"));
-    if (!json_absent(json_get(r, "events"))) {
-        pair(out, "events from", json_get(r, "events.from"));
-        pair(out, "to", json_get(r, "events.to"));
-    }
-    for (size_t i = 0; i < FACTS; i++) {
-        text[0] = 0;
-        facts[i].make(r, text);
-        if (text[0] == 0)
-            continue;
-        fputs("<br>", out);
-        pair_begin(out, facts[i].name);
-        html_text(out, text);
-        fputs("</b></span> ", out);
-    }
-    fputs("</p>\n</header>\n", out);
 }

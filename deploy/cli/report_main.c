@@ -81,7 +81,7 @@ static int job_report(const struct option_line *o, uint64_t number, struct json 
 /* named: the line says where. */
 static int page_write(const struct json *report, const char *path, bool named, struct err *e)
 {
-    int rc = report_page_html(report, path, e);
+    int rc = report_page_write(report, path, e);
     if (rc != 0 && !named) {
         struct err was = *e;
         rc = err_set(e, rc, "%.400s; name a file elsewhere: --html FILE", was.text);

@@ -1,20 +1,15 @@
-/* sweep_page.c: what a sweep found, best first: a table for the terminal, sweep.json, and a page
- * with one plot and one table. */
+/* sweep_page.c: what a sweep found, best first: a table for the terminal, sweep.json, the page. */
 #include "deploy/cli/cli.h"
-#include "deploy/cli/html.h"
 #include "deploy/cli/local_inner.h"
 #include "deploy/cli/report_page.h"
-#include "deploy/cli/svg.h"
 #include "deploy/cli/sweep.h"
-#include "proto/base/file.h"
 #include "proto/base/text.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { DRAWN_MAX = 40, COLUMN_MAX = 28 };
+enum { COLUMN_MAX = 28 };
 
 /* ---- figures --------------------------------------------------------------------------------- */
 
@@ -22,7 +17,7 @@ double sweep_figure(const struct sweep *s, const struct sweep_variant *v, const 
 {
     char path[64];
     (void)snprintf(path, sizeof path, "%s.%s", s->split != NULL ? s->split : "valid", name);
-    return v->report == NULL ? (double)NAN : report_page_number(v->report, path);
+    return v->report == NULL ? (double)NAN : cli_number(v->report, path);
 }
 
 /* The standard error of an AUC, of how many examples it was measured on (Hanley and McNeil, The
@@ -104,8 +99,8 @@ void sweep_table(const struct sweep *s, const struct sweep_variant *const *order
         }
         fprintf(f, " %8.5f %9.5f %9.6f %12s %9.1f\n", sweep_figure(s, v, "auc"), auc_error(s, v),
                 sweep_figure(s, v, "logloss"),
-                html_number(report_page_number(v->report, "examples_per_second"), 0, n),
-                report_page_number(v->report, "seconds"));
+                cli_number_text(cli_number(v->report, "examples_per_second"), n),
+                cli_number(v->report, "seconds"));
     }
 }
 
@@ -137,7 +132,7 @@ static struct json *variant_json(const struct sweep *s, const struct sweep_varia
     return j;
 }
 
-static char *sweep_text(const struct sweep *s, const struct sweep_variant *const *order)
+static struct json *sweep_json(const struct sweep *s, const struct sweep_variant *const *order)
 {
     struct json *j = json_new_object(), *list = json_new_array(), *fixed = json_new_array();
     (void)json_set_string(j, "job", s->job);
@@ -151,128 +146,22 @@ static char *sweep_text(const struct sweep *s, const struct sweep_variant *const
     for (size_t i = 0; i < s->count; i++)
         (void)json_append(list, variant_json(s, order[i]));
     (void)json_set(j, "variants", list);
-    char *text = json_text(j, 2);
-    json_free(j);
-    return text;
-}
-
-/* ---- the page -------------------------------------------------------------------------------- */
-
-static void plot(FILE *out, const struct sweep *s, const struct sweep_variant *const *order)
-{
-    struct svg_rank rank[DRAWN_MAX];
-    char name[DRAWN_MAX][SWEEP_NAME];
-    bool auc = strcmp(s->metric, "auc") == 0;
-    size_t count = 0;
-    for (size_t i = 0; i < s->count && count < DRAWN_MAX; i++) {
-        size_t n = 0;
-        if (isnan(counted(s, order[i])))
-            continue;
-        for (size_t k = 0; k < s->keys && n < SWEEP_NAME; k++)
-            n += (size_t)snprintf(name[count] + n, SWEEP_NAME - n, "%s%s %s", k == 0 ? "" : ", ",
-                                  s->key[k].brief, value_of(s, order[i], k));
-        rank[count] =
-            (struct svg_rank){name[count], counted(s, order[i]), auc ? auc_error(s, order[i]) : 0};
-        count++;
-    }
-    fputs("<div class=\"card wide\"><h3>", out);
-    fputs(auc ? "AUC" : "Logloss", out);
-    fprintf(out, " of each variant, best first</h3><p class=\"note\">");
-    if (auc)
-        fputs("Line: the AUC's standard error on so many examples. Shaded: that of the best; a "
-              "variant within it may be as good.",
-              out);
-    if (count < s->count)
-        fprintf(out, " %zu of %zu are drawn.", count, s->count);
-    fputs("</p>\n", out);
-    svg_ranks(out, "Variants, best first", auc ? "AUC" : "logloss", rank, count);
-    fputs("</div>\n", out);
-}
-
-static void cell(FILE *out, double x, int digits)
-{
-    char n[32];
-    fprintf(out, "<td>%s</td>", html_number(x, digits, n));
-}
-
-static void row(FILE *out, const struct sweep *s, const struct sweep_variant *v, bool best)
-{
-    fprintf(out, "<tr%s>", best ? " class=\"best\"" : "");
-    for (size_t k = 0; k < s->keys; k++) {
-        fputs("<td>", out);
-        if (k == 0 && v->report != NULL) {
-            fputs("<a href=\"", out);
-            html_text(out, v->name);
-            fputs("/report.html\">", out);
-        }
-        html_text(out, value_of(s, v, k));
-        fputs(k == 0 && v->report != NULL ? "</a></td>" : "</td>", out);
-    }
-    if (v->error.code != 0) {
-        fputs("<td colspan=\"7\">failed: ", out);
-        html_text(out, v->error.text);
-        fputs("</td>", out);
-    } else {
-        cell(out, sweep_figure(s, v, "auc"), 5);
-        cell(out, auc_error(s, v), 5);
-        cell(out, sweep_figure(s, v, "logloss"), 6);
-        cell(out, report_page_number(v->report, "test.auc"), 5);
-        cell(out, report_page_number(v->report, "best_epoch"), 0);
-        cell(out, report_page_number(v->report, "examples_per_second"), 0);
-        cell(out, report_page_number(v->report, "seconds"), 1);
-    }
-    fputs("</tr>\n", out);
-}
-
-static void page(FILE *out, const struct sweep *s, const struct sweep_variant *const *order)
-{
-    const char *split = s->split != NULL ? s->split : "valid";
-    html_begin(out, s->job);
-    fputs("<header><h1>", out);
-    html_text(out, s->job);
-    fprintf(out, "</h1><p class=\"note\">%zu variants of ", s->count);
-    html_text(out, s->job_path);
-    for (size_t i = 0; i < s->fixed.count; i++) {
-        fputs(i == 0 ? " with " : ", ", out);
-        html_text(out, s->fixed.item[i]);
-    }
-    fprintf(out, ", compared on %s</p></header>\n<div class=\"cards\">", split);
-    plot(out, s, order);
-    fputs("<div class=\"card wide scroll\"><table><tr>", out);
-    for (size_t k = 0; k < s->keys; k++) {
-        fputs("<th>", out);
-        html_text(out, s->key[k].name);
-        fputs("</th>", out);
-    }
-    fprintf(out,
-            "<th>%s AUC</th><th>&plusmn;</th><th>%s logloss</th><th>test AUC</th><th>best "
-            "epoch</th><th>examples/s</th><th>seconds</th></tr>\n",
-            split, split);
-    for (size_t i = 0; i < s->count; i++)
-        row(out, s, order[i], i == 0 && order[i]->report != NULL);
-    fputs("</table></div></div>\n<footer>Written by Shoal from sweep.json, which holds every "
-          "figure; each variant's own report is behind its name.</footer>\n",
-          out);
-    html_end(out);
+    return j;
 }
 
 int sweep_write(const struct sweep *s, const struct sweep_variant *const *order, struct err *e)
 {
-    char path[LIMIT_PATH], *json = sweep_text(s, order), *html = NULL;
-    size_t bytes;
-    FILE *out = open_memstream(&html, &bytes);
-    int rc = 0;
-    if (out != NULL)
-        page(out, s, order);
-    if (json == NULL || out == NULL || fclose(out) != 0)
-        rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
+    char path[LIMIT_PATH];
+    struct json *j = sweep_json(s, order);
+    char *text = json_text(j, 2);
+    int rc = text == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory") : 0;
     (void)snprintf(path, sizeof path, "%.*s/sweep.json", LIMIT_PATH - 32, s->dir);
     if (rc == 0)
-        rc = local_file_replace(path, json, e);
+        rc = local_file_replace(path, text, e);
     (void)snprintf(path, sizeof path, "%.*s/sweep.html", LIMIT_PATH - 32, s->dir);
     if (rc == 0)
-        rc = local_file_replace(path, html, e);
-    free(json);
-    free(html);
+        rc = report_page_write(j, path, e);
+    free(text);
+    json_free(j);
     return rc;
 }

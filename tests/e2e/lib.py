@@ -1,9 +1,12 @@
 """lib: what the end-to-end tests share: real daemons through `shoal local`, small synthetic logs, kills, digests."""
+import base64
 import contextlib
+import hashlib
 import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import socket
@@ -131,6 +134,33 @@ def run_job(job, run_dir, servers=1, workers=1, extra=(), timeout=300, stdin=Non
     status = run.wait(timeout)
     assert status == 0, f"exit status {status}:\n{run.output()[-3000:]}"
     return run.report()
+
+
+def sealed(text):
+    """A page, report.html or sweep.html, has two scripts, its values and what draws them, and its policy lets nothing else run or load. Returns the values."""
+    parts = re.fullmatch(r'(.*)<style>([^<]*)</style>(.*)<script type="application/json" id="values">([^<]*)</script>\n<script>(.*)</script>\n</body>\n</html>\n',
+                         text, re.S)
+    assert parts, text[:2000]
+    head, style, body, values, script = parts.groups()
+    style_hash, script_hash = (base64.b64encode(hashlib.sha256(part.encode()).digest()).decode() for part in (style, script))
+    policy = f"default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'sha256-{style_hash}'; script-src 'sha256-{script_hash}'"
+    assert f'<meta http-equiv="Content-Security-Policy" content="{policy}">' in head, (policy, head)
+    assert not re.search(r"</?script|<!--", script) and not re.search(r"<script|<img|<link|<a |src=|href=|@import|http:|https:", head + style + body), head + body
+    assert re.findall(r"https?:[^\"]*", script) == ["http://www.w3.org/2000/svg"], "the script asks the network for something"
+    assert not re.search(r"HTML|insertAdjacent|document\.write|\beval\b|\bFunction\b|fetch|XMLHttp|WebSocket|import", script), "the script may make markup or code of values"
+    return json.loads(values)
+
+
+def drawn(path):
+    """A page with what its script draws in the place of the script (page.js). None, and a line that says why, without node."""
+    sealed(pathlib.Path(path).read_text(encoding="utf-8"))
+    node = shutil.which("node")
+    if node is None:
+        print(f"      {pathlib.Path(path).name} is not looked at: needs node", flush=True)
+        return None
+    done = subprocess.run([node, pathlib.Path(__file__).resolve().parent / "page.js", path], capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
 
 
 def digests(report):

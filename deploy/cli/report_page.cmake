@@ -1,0 +1,35 @@
+# report_page.cmake: report_page.html as a C string, with the hashes by which its Content-Security-Policy knows its style and script.
+#   cmake -DIN=report_page.html -DOUT=report_page_template.c -P report_page.cmake
+file(READ ${IN} page)
+
+# sha256_of(VARIABLE BEGIN END): the hash, as a policy writes it, of what stands between the first BEGIN and the next END.
+function(sha256_of variable begin end)
+  string(FIND "${page}" "${begin}" from)
+  string(LENGTH "${begin}" length)
+  math(EXPR from "${from} + ${length}")
+  string(SUBSTRING "${page}" ${from} -1 text)
+  string(FIND "${text}" "${end}" length)
+  string(SUBSTRING "${text}" 0 ${length} text)
+  string(SHA256 hex "${text}")
+  set(digits "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+  set(base64)
+  foreach(at RANGE 0 60 6) # three bytes are four digits; the 33rd byte is none, and its digit is "="
+    string(SUBSTRING "${hex}00" ${at} 6 bytes)
+    foreach(shift 18 12 6 0)
+      math(EXPR digit "0x${bytes} >> ${shift} & 63")
+      string(SUBSTRING ${digits} ${digit} 1 digit)
+      string(APPEND base64 ${digit})
+    endforeach()
+  endforeach()
+  string(SUBSTRING ${base64} 0 43 base64)
+  set(${variable} "sha256-${base64}=" PARENT_SCOPE)
+endfunction()
+
+sha256_of(style "<style>" "</style>")
+sha256_of(script "<script>" "</script>")
+string(REPLACE "@STYLE@" "${style}" page "${page}")
+string(REPLACE "@SCRIPT@" "${script}" page "${page}")
+string(HEX "${page}" page)
+string(REGEX REPLACE "(..)" "0x\\1," page "${page}")
+file(WRITE ${OUT} "/* report_page.html, by report_page.cmake */\n#include \"deploy/cli/report_page.h\"\n\n"
+  "const char report_page_template[] = {${page}0};\n")
