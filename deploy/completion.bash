@@ -41,11 +41,11 @@ _shoal()
     done
     case $at in
     'shoal') words='local replay sweep submit stop checkpoint predict eval status jobs doctor digest tables inspect blame erase drop keygen report convert synth bench --help --version' ;;
-    'shoal local') words='--servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --from --warm-start --help' ;;
-    'shoal replay') words='diff --since --until --window --every --leave-out --rewind --of --servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --from --warm-start --help' ;;
+    'shoal local') words='--servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --help' ;;
+    'shoal replay') words='diff --since --until --window --every --leave-out --rewind --of --servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --help' ;;
     'shoal replay diff') words='--help' ;;
     'shoal sweep') words='--set --dir --at-once --metric --servers --workers --help' ;;
-    'shoal submit') words='--coordinator --keys --workers --set --resume --start-from --from --warm-start --no-wait --help' ;;
+    'shoal submit') words='--coordinator --keys --workers --set --resume --start-from --no-wait --help' ;;
     'shoal stop') words='--coordinator --keys --help' ;;
     'shoal checkpoint') words='create list verify sign diff restore export remove --help' ;;
     'shoal checkpoint create') words='--coordinator --keys --run-dir --json --help' ;;
@@ -87,8 +87,6 @@ _shoal()
     'shoal local --tensorboard') words=''; file=yes ;;
     'shoal local --resume') words=''; file=yes ;;
     'shoal local --start-from') words=''; file=yes ;;
-    'shoal local --from') words=''; file=yes ;;
-    'shoal local --warm-start') words=''; file=yes ;;
     'shoal replay --since') words=''; file=yes ;;
     'shoal replay --until') words=''; file=yes ;;
     'shoal replay --window') words=''; file=yes ;;
@@ -106,8 +104,6 @@ _shoal()
     'shoal replay --tensorboard') words=''; file=yes ;;
     'shoal replay --resume') words=''; file=yes ;;
     'shoal replay --start-from') words=''; file=yes ;;
-    'shoal replay --from') words=''; file=yes ;;
-    'shoal replay --warm-start') words=''; file=yes ;;
     'shoal sweep --set') words=''; file=yes ;;
     'shoal sweep --dir') words=''; file=yes ;;
     'shoal sweep --at-once') words=''; file=yes ;;
@@ -120,8 +116,6 @@ _shoal()
     'shoal submit --set') words=''; file=yes ;;
     'shoal submit --resume') words=''; file=yes ;;
     'shoal submit --start-from') words=''; file=yes ;;
-    'shoal submit --from') words=''; file=yes ;;
-    'shoal submit --warm-start') words=''; file=yes ;;
     'shoal stop --coordinator') words=''; file=yes ;;
     'shoal stop --keys') words=''; file=yes ;;
     'shoal checkpoint create --coordinator') words=''; file=yes ;;

@@ -61,8 +61,6 @@ case $at in
             '--no-restart[do not start a dead server or worker again]'
             '--resume=[go on at the very batch: from a checkpoint, or the newest of a run'\''s folder; as `resume` of the job file]:WHERE:_files'
             '--start-from=[begin with the tables of a checkpoint, of the one that a run made at its end, or (`fleet`) of the servers; as `start_from` of the job file]:WHERE:_files'
-            '--from=[refused: say --resume or --start-from]:FOLDER:_files'
-            '--warm-start=[refused: say --start-from]:DIR:_files'
             '--help[this text]'
             '*:file:_files'
         ) ;;
@@ -86,8 +84,6 @@ case $at in
             '--no-restart[do not start a dead server or worker again]'
             '--resume=[go on at the very batch: from a checkpoint, or the newest of a run'\''s folder; as `resume` of the job file]:WHERE:_files'
             '--start-from=[begin with the tables of a checkpoint, of the one that a run made at its end, or (`fleet`) of the servers; as `start_from` of the job file]:WHERE:_files'
-            '--from=[refused: say --resume or --start-from]:FOLDER:_files'
-            '--warm-start=[refused: say --start-from]:DIR:_files'
             '--help[this text]'
             '1:verb:((diff\:"compare two replays"))'
         ) ;;
@@ -115,8 +111,6 @@ case $at in
             '*--set=[change a key of the job file, such as train.batch=8192]:KEY=VALUE:_files'
             '--resume=[go on at the very batch: from a checkpoint, or the newest of a run'\''s folder; as `resume` of the job file]:WHERE:_files'
             '--start-from=[begin with the tables of a checkpoint, of the one that a run made at its end, or (`fleet`) of the servers; as `start_from` of the job file]:WHERE:_files'
-            '--from=[refused: say --resume or --start-from]:FOLDER:_files'
-            '--warm-start=[refused: say --start-from]:DIR:_files'
             '--no-wait[return as soon as the job is taken]'
             '--help[this text]'
             '*:file:_files'
@@ -180,7 +174,7 @@ case $at in
         takes=(
             '--out=[where to; must not exist]:FILE:_files'
             '--format=[what is written]:format:(tsv csv binary)'
-            '--state[the optimizer'\''s state too: s0, s1, ... behind the weights; and where rows have statistics show, click, delta_score, time (seconds since 1970, 0: not told), flags (1: has its vector); binary: 4 bytes each, the last two u32]'
+            '--state[the optimizer'\''s state too: s0, s1, ... behind the weights; and where rows have statistics show, click, time (seconds since 1970, 0: not told), flags (1: has its vector); binary: 4 bytes each, the last two u32]'
             '--help[this text]'
             '*:file:_files'
         ) ;;

@@ -2,8 +2,8 @@
  * the folder of a stopped one.
  *
  * Members: key, field, table, values, tablet, shard, found; weights (width) and state (the
- * optimizer's); with statistics `stats`: show, click, score, delta_score, time (event time, seconds
- * since 1970; null: none was told), has_vector; tier: where the row lies: memory or store. Without
+ * optimizer's); with statistics `stats`: show, click, score, time (event time, seconds since 1970;
+ * null: none was told), has_vector; tier: where the row lies: memory or store. Without
  * a row: weights as a pull would give them, no state, and where there is any `waiting`, its
  * appearances so far, and `named`: erased, blocked, allowed. Thread: the shard's. */
 #ifndef EMBEDDING_ROW_JSON_H

@@ -49,17 +49,6 @@ static int take_of_unit(const struct config *c, const char *name, const char *ke
                : err_set(e, SHOAL_E_CONFIG, "%s is too long for %s", variable, key);
 }
 
-/* Keys that this build cannot honour are refused rather than passed over in silence. */
-static int refuse_sync_ms(const struct config *c, const char *name, struct err *e)
-{
-    if (config_int(c, "journal.sync_ms") == 0)
-        return 0;
-    return err_set(
-        e, SHOAL_E_CONFIG,
-        "%s:%d: journal.sync_ms: a group is synced as soon as the disk is free; set it to 0", name,
-        config_line(c, "journal.sync_ms"));
-}
-
 /* What is read of a file: *out is a value of the caller's kind. */
 typedef int (*take_fn)(const struct config *c, const char *name, void *out, struct err *e);
 
@@ -152,8 +141,7 @@ static int take_server(const struct config *c, const char *name, void *to, struc
     struct server_config *out = to;
     int rc;
     *out = (struct server_config){0};
-    if ((rc = refuse_sync_ms(c, name, e)) ||
-        (rc = take_string(c, name, "keys", out->keys, sizeof out->keys, e)) ||
+    if ((rc = take_string(c, name, "keys", out->keys, sizeof out->keys, e)) ||
         (rc = take_string(c, name, "allow", out->allow, sizeof out->allow, e)) ||
         (rc = take_string(c, name, "name", out->name, sizeof out->name - 14, e)) ||
         (rc = take_of_unit(c, name, "listen", "RUNTIME_DIRECTORY", "ipc://%s/socket", out->listen,

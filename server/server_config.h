@@ -12,7 +12,7 @@
  *     disk: 0                       # bytes that data_dir may take, all shards together; 0: no
  *                                   bound
  *     disk_free: 0                  # bytes of the file system that stay free; 0: min(5 %, 8 GiB)
- *     journal: {max: 0, keep: 0, sync_ms: 0, segment: 64MiB}
+ *     journal: {max: 0, keep: 0, segment: 64MiB}
  *     coordinator: ipc:///run/shoal/coordinator/socket
  *     durability: journal           # memory | journal | fsync
  *     keys: FILE                    # shown, and asked of others, over tcp

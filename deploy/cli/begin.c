@@ -11,10 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FORMER                                                                                     \
-    "%s is now %s %s, and needs no run's folder but a checkpoint's, or a run with "                \
-    "checkpoint.at_end: true"
-
 /* Whether folder/name is a checkpoint that will do, made after `newest` was, whose place it takes.
  */
 static bool better(const char *folder, const char *name, bool start, struct json **newest,
@@ -175,23 +171,10 @@ int begin_take(const struct option_line *o, const char *job_path, const struct s
 {
     struct job job;
     *out = (struct begin){.start = false};
-    if (option_given(o, "from"))
-        return err_set(e, SHOAL_E_USAGE,
-                       "--from is now one of two: --resume %s goes on at the very batch, "
-                       "--start-from %s begins a new job with those tables",
-                       option_text(o, "from"), option_text(o, "from"));
-    if (option_given(o, "warm-start"))
-        return err_set(e, SHOAL_E_USAGE, FORMER, "--warm-start", "--start-from",
-                       option_text(o, "warm-start"));
     const char *resume = option_text(o, "resume"), *start = option_text(o, "start-from");
     int rc = job_load(job_path, set, &job, e);
     if (rc != 0)
         return rc;
-    if (job.warm_start[0] != 0) {
-        rc = err_set(e, SHOAL_E_CONFIG, FORMER, "warm_start", "start_from:", job.warm_start);
-        job_free(&job);
-        return rc;
-    }
     if (resume == NULL && start == NULL) {
         resume = job.resume[0] != 0 ? job.resume : NULL;
         start = job.start_from[0] != 0 ? job.start_from : NULL;

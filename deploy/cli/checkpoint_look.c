@@ -153,12 +153,27 @@ struct export
     FILE *out;
     const struct table_schema *schema; /* borrowed */
     enum export_format format;
-    uint32_t floats; /* of a row: weights, and state where wanted */
-    uint32_t plain;  /* so many of these are floats; behind them lies a struct row_stats */
+    uint32_t floats; /* of a row: its weights, and where wanted its optimizer's state */
+    bool stats;      /* the row's statistics follow */
     float *number;   /* owned (floats): a row's */
     uint64_t rows;
     bool failed;
 };
+
+/* The statistics of a row as a binary export has them. */
+struct stats_exported {
+    float show, click;
+    uint32_t time, flags;
+};
+
+static struct stats_exported stats_of(const struct table_schema *schema, const void *row)
+{
+    struct row_stats s;
+    memcpy(&s,
+           table_row_state(schema, row) + schema_stats_at(schema) - schema_weight_floats(schema),
+           sizeof s);
+    return (struct stats_exported){s.show, s.click, s.time, s.flags};
+}
 
 static void row_export(void *context, const void *row)
 {
@@ -171,39 +186,37 @@ static void row_export(void *context, const void *row)
     memcpy(x->number + width, table_row_state(x->schema, row),
            (x->floats - width) * sizeof *x->number);
     x->rows++;
+
+    struct stats_exported s = {0};
+    if (x->stats)
+        s = stats_of(x->schema, row);
     if (x->format == EXPORT_BINARY) {
         x->failed |= fwrite(&key, sizeof key, 1, x->out) != 1 ||
-                     fwrite(x->number, sizeof *x->number, x->floats, x->out) != x->floats;
+                     fwrite(x->number, sizeof *x->number, x->floats, x->out) != x->floats ||
+                     (x->stats && fwrite(&s, sizeof s, 1, x->out) != 1);
         return;
     }
+
     fprintf(x->out, "0x%016" PRIx64 "%c%u", key, separator, key_field(key));
-    for (uint32_t i = 0; i < x->plain; i++)
+    for (uint32_t i = 0; i < x->floats; i++)
         fprintf(x->out, "%c%.9g", separator, (double)x->number[i]);
-    if (x->plain < x->floats) {
-        struct row_stats s;
-        memcpy(&s, x->number + x->plain, sizeof s);
-        fprintf(x->out, "%c%.9g%c%.9g%c%.9g%c%u%c%u", separator, (double)s.show, separator,
-                (double)s.click, separator, (double)s.delta_score, separator, s.time, separator,
-                s.flags);
-    }
+    if (x->stats)
+        fprintf(x->out, "%c%.9g%c%.9g%c%u%c%u", separator, (double)s.show, separator,
+                (double)s.click, separator, s.time, separator, s.flags);
     x->failed |= fputc('\n', x->out) == EOF;
 }
 
 static void head_export(struct export *x, const struct table_schema *s)
 {
-    static const char *const statistics[] = {"show", "click", "delta_score", "time", "flags"};
     char separator = x->format == EXPORT_CSV ? ',' : '\t';
-    _Static_assert(sizeof statistics / sizeof *statistics ==
-                       sizeof(struct row_stats) / sizeof(float),
-                   "one name each");
     if (x->format == EXPORT_BINARY)
         return;
     fprintf(x->out, "key%cfield", separator);
-    for (uint32_t i = 0; i < x->plain; i++)
+    for (uint32_t i = 0; i < x->floats; i++)
         fprintf(x->out, "%c%c%u", separator, i < s->width ? 'w' : 's',
                 i < s->width ? i : i - s->width);
-    for (uint32_t i = x->plain; i < x->floats; i++)
-        fprintf(x->out, "%c%s", separator, statistics[i - x->plain]);
+    if (x->stats)
+        fprintf(x->out, "%cshow%cclick%ctime%cflags", separator, separator, separator, separator);
     fputc('\n', x->out);
 }
 
@@ -287,9 +300,10 @@ static int export_rows(const struct source *from, struct export *x, bool state, 
     if (x->out == NULL)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", half, strerror(errno));
     x->schema = s;
+    x->stats = state && s->rules.stats != 0;
     x->floats = s->width + (state ? schema_state_floats(s) : 0);
-    x->plain = x->floats -
-               (state && s->rules.stats ? (uint32_t)(sizeof(struct row_stats) / sizeof(float)) : 0);
+    if (x->stats)
+        x->floats -= (uint32_t)(sizeof(struct row_stats) / sizeof(float));
     x->number = malloc(x->floats * sizeof *x->number);
     int rc = x->number == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory") : 0;
     head_export(x, s);

@@ -26,11 +26,10 @@ static void stats_print(const struct json *s)
     char when[32] = "never told";
     if (at != 0)
         (void)strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S UTC", gmtime(&at));
-    printf("  stats     shows %g, clicks %g, score %g (%g since last published), last event %s, "
-           "vector %s\n",
+    printf("  stats     shows %g, clicks %g, score %g, last event %s, vector %s\n",
            json_as_number(json_get(s, "show"), 0), json_as_number(json_get(s, "click"), 0),
-           json_as_number(json_get(s, "score"), 0), json_as_number(json_get(s, "delta_score"), 0),
-           when, json_as_bool(json_get(s, "has_vector"), true) ? "begun" : "not yet");
+           json_as_number(json_get(s, "score"), 0), when,
+           json_as_bool(json_get(s, "has_vector"), true) ? "begun" : "not yet");
 }
 
 static void row_print(const struct json *found, const struct json *named)

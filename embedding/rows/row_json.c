@@ -25,7 +25,6 @@ static struct json *stats_json(const struct row_rules *rules, const float *at)
     json_set_number(
         j, "score",
         (double)(rules->score_show * (s.show - s.click) + rules->score_click * s.click));
-    json_set_number(j, "delta_score", (double)s.delta_score);
     if (s.time != 0)
         json_set_int(j, "time", s.time);
     else

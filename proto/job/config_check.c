@@ -174,6 +174,12 @@ static const char *nearest_key(const struct config_key *spec, const char *path)
     return best;
 }
 
+/* The key that has taken the place of a former one; NULL: `path` is no former key. */
+static const char *successor(const char *path)
+{
+    return strcmp(path, "warm_start") == 0 ? "start_from" : NULL;
+}
+
 /* A key under the name of a list of maps, as in `columns: {I1: number}`: the bytes of that name; 0:
  * it is none. */
 static size_t under_a_list(const struct config_key *spec, const char *path)
@@ -299,6 +305,9 @@ static int unknown_key(const struct config *c, const struct entry *n, const char
         return err_set(e, SHOAL_E_CONFIG,
                        "%s: unknown key %s: %.*s is a list of maps: begin each with `- name: ..`",
                        place_of(c, n, where), n->path, (int)list, n->path);
+    if (successor(generic) != NULL)
+        return err_set(e, SHOAL_E_CONFIG, "%s: unknown key %s; it is called %s now",
+                       place_of(c, n, where), n->path, successor(generic));
     if (keys_of_word(c->spec, generic, 0, keys))
         return err_set(e, SHOAL_E_CONFIG, "%s: unknown key %s; it is a part of %s",
                        place_of(c, n, where), n->path, keys);

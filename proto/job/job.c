@@ -85,7 +85,6 @@ static int evaluate_take(const struct config *c, struct job *j, struct err *e)
                           " is gauc: evaluate.group must name the field of the groups");
     (void)snprintf(j->resume, sizeof j->resume, "%s", config_string(c, "resume"));
     (void)snprintf(j->start_from, sizeof j->start_from, "%s", config_string(c, "start_from"));
-    (void)snprintf(j->warm_start, sizeof j->warm_start, "%s", config_string(c, "warm_start"));
     return fresh_take(c, j, e);
 }
 

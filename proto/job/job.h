@@ -287,8 +287,6 @@ struct job {
         bool on;
         struct string_list columns; /* passed on as they stand */
     } predict;
-    char warm_start
-        [LIMIT_PATH]; /* what start_from is called no more: refused where a job comes in */
     /* where a checkpoint is, as the job's author names it: the job goes on from it, or begins with
      * its tables; empty: none */
     char resume[LIMIT_PATH], start_from[LIMIT_PATH];

@@ -35,8 +35,6 @@ const struct config_key keys_server[] = {
     {"journal.keep", CONFIG_SIZE, 0, 0, NULL, .fallback = "0",
      .text = "of all shards: trimmed journal kept in `archive/` for `shoal blame`, oldest dropped "
              "first; counts against `disk`"},
-    {"journal.sync_ms", CONFIG_INT, 0, 1000, NULL, .fallback = "0",
-     .text = "other values are refused"},
     {"journal.segment", CONFIG_SIZE, 65536, 1073741824, NULL, .fallback = "0",
      .otherwise = "64 MiB", .text = "one file of it", .unit = "bytes"},
     {"coordinator", CONFIG_STRING, 0, 0, NULL, .fallback = KEYS_COORDINATOR, .values = "endpoint"},

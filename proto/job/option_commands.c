@@ -97,14 +97,6 @@
             .text = "begin with the tables of a checkpoint, of the one that a run made at its "    \
                     "end, or (`fleet`) of the servers; as `start_from` of the job file"            \
     }
-#define OPTION_FROM_FORMER                                                                         \
-    {                                                                                              \
-        "from", CONFIG_STRING, .values = "FOLDER", .text = "refused: say --resume or --start-from" \
-    }
-#define OPTION_WARM_FORMER                                                                         \
-    {                                                                                              \
-        "warm-start", CONFIG_STRING, .values = "DIR", .text = "refused: say --start-from"          \
-    }
 
 /* ---- a job ----------------------------------------------------------------------------------- */
 
@@ -125,9 +117,7 @@
     OPTION_TENSORBOARD, \
     {"no-restart", CONFIG_BOOL, .text = "do not start a dead server or worker again"}, \
     OPTION_RESUME, \
-    OPTION_START_FROM, \
-    OPTION_FROM_FORMER, \
-    OPTION_WARM_FORMER
+    OPTION_START_FROM
 /* clang-format on */
 
 static const struct config_key options_local[] = {
@@ -171,17 +161,8 @@ static const struct config_key options_sweep[] = {
 };
 
 static const struct config_key options_submit[] = {
-    OPTION_COORDINATOR,
-    OPTION_KEYS,
-    OPTION_WORKERS_JOINED,
-    OPTION_SET,
-    OPTION_RESUME,
-    OPTION_START_FROM,
-    OPTION_FROM_FORMER,
-    OPTION_WARM_FORMER,
-    OPTION_NO_WAIT,
-    OPTION_HELP,
-    {0},
+    OPTION_COORDINATOR, OPTION_KEYS,    OPTION_WORKERS_JOINED, OPTION_SET, OPTION_RESUME,
+    OPTION_START_FROM,  OPTION_NO_WAIT, OPTION_HELP,           {0},
 };
 
 static const struct config_key options_jobs[] = {
@@ -279,8 +260,8 @@ static const struct config_key options_export[] = {
      .text = "what is written"},
     {"state", CONFIG_BOOL,
      .text = "the optimizer's state too: s0, s1, ... behind the weights; and where rows have "
-             "statistics show, click, delta_score, time (seconds since 1970, 0: not told), flags "
-             "(1: has its vector); binary: 4 bytes each, the last two u32"},
+             "statistics show, click, time (seconds since 1970, 0: not told), flags (1: has its "
+             "vector); binary: 4 bytes each, the last two u32"},
     OPTION_HELP,
     {0},
 };

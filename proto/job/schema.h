@@ -101,7 +101,7 @@ struct row_rules {
  * seconds since 1970. */
 struct row_stats {
     float show, click;
-    float delta_score; /* score gained since the row was last published */
+    float delta_score; /* sum of its pushes' scores: in files and digests, shown by no tool */
     uint32_t time;     /* event time of the last push; 0: none was told */
     uint32_t flags;    /* ROW_HAS_VECTOR */
 };

@@ -196,7 +196,7 @@ def a_job_begins_with_what_the_last_one_left(space):
         silent = shoal("submit", job, "--coordinator", fleet.endpoint)
         assert silent.returncode == 73 and "the servers hold the tables of job e2e: --start-from fleet begins with them" in silent.stderr, silent
         got = shoal("submit", job, "--coordinator", fleet.endpoint, "--set", f"warm_start={space.path}")
-        assert got.returncode == 78 and "warm_start is now start_from:" in got.stderr, got
+        assert got.returncode == 78 and "warm_start; it is called start_from now" in got.stderr, got
         got = shoal("submit", job, "--coordinator", fleet.endpoint, "--start-from", space / "whole" / "log")
         assert got.returncode == 66 and "manifest.json" in got.stderr, got
 

@@ -505,6 +505,7 @@ START_TEST(job_unknown_key_names_line_and_nearest)
             "job.yaml:4: unknown key train.bach; the nearest known key is train.batch");
     refused(good, "data.labels=[a, b]", "the nearest known key is data.label");
     refused(good, "labels=click", "the nearest known key is data.label");
+    refused(good, "warm_start=runs/small", "unknown key warm_start; it is called start_from now");
 }
 END_TEST
 
@@ -1123,12 +1124,11 @@ START_TEST(job_evaluation_names_fields)
     ck_assert_int_eq(with_default(NULL, &j), 0);
     ck_assert_str_eq(j.evaluate.group, "");
     ck_assert(j.evaluate.by.count == 0 && j.evaluate.buckets == 20 && j.evaluate.exact == 20000000);
-    ck_assert_str_eq(j.warm_start, "");
     job_free(&j);
     ck_assert_int_eq(
         parse("data: {train: a, valid: v}\nevaluate: {group: user, by: [item, hour], buckets: 10, "
               "exact: 1M}\n"
-              "train: {early_stop: {metric: gauc, patience: 2}}\nwarm_start: runs/small\n",
+              "train: {early_stop: {metric: gauc, patience: 2}}\n",
               NULL, &j, NULL),
         0);
     ck_assert_str_eq(j.evaluate.group, "user");
@@ -1136,7 +1136,6 @@ START_TEST(job_evaluation_names_fields)
     ck_assert_str_eq(j.evaluate.by.item[1], "hour");
     ck_assert(j.evaluate.buckets == 10 && j.evaluate.exact == 1000000);
     ck_assert(j.train.early_stop.metric == METRIC_GAUC);
-    ck_assert_str_eq(j.warm_start, "runs/small");
     job_free(&j);
     refused(data, "train.early_stop.metric=gauc", "evaluate.group must name");
     refused(data, "evaluate.group=\"\"", "1 to 63 bytes");

@@ -33,7 +33,7 @@ START_TEST(every_key_is_taken)
     const char *text =
         "name: s1\nlisten: tcp://127.0.0.1:9000\ndata_dir: /x/y\nshards: 3\nmemory: 8GiB\ndisk: "
         "10GiB\n"
-        "journal: {max: 2GiB, keep: 0, sync_ms: 0, segment: 16MiB}\ncoordinator: "
+        "journal: {max: 2GiB, keep: 0, segment: 16MiB}\ncoordinator: "
         "tcp://127.0.0.1:9999\n"
         "durability: fsync\nnet: {drop: 0.25}\ninsecure_plaintext: true\nadvertise: host7\nkeys: "
         "k\n";
