@@ -668,7 +668,7 @@ void dataset_close(struct dataset *d)
 {
     if (d == NULL)
         return;
-    rows_close(&d->rows);
+    kept_close(&d->kept);
     groups_close(d->groups);
     source_close(&d->source);
     order_close(&d->order);
@@ -739,7 +739,7 @@ static bool stored_outside(const struct dataset *d, uint64_t row)
 {
     uint64_t at = d->features.dated != 0 ? d->index.chunk[row / d->index.chunk_rows].at : 0;
     return d->features.dated != 0 &&
-           features_outside(&d->features, source_file_at(&d->source, at), rows_time(&d->rows, row));
+           features_outside(&d->features, source_file_at(&d->source, at), kept_time(&d->kept, row));
 }
 
 static int read_stored(const struct dataset *d, const struct wish *w, const struct span *span,
@@ -750,7 +750,7 @@ static int read_stored(const struct dataset *d, const struct wish *w, const stru
     SHOAL_ASSERT(first + span->rows <= d->index.rows);
     for (uint64_t row = first; row < first + span->rows && rc == 0; row++) {
         uint32_t examples = b->examples;
-        rc = rows_add(&d->rows, row, b, &d->features, dataset_drops(d, w->seed, w->epoch, row), e);
+        rc = kept_add(&d->kept, row, b, &d->features, dataset_drops(d, w->seed, w->epoch, row), e);
         b->outside += rc == 0 && b->examples > examples && stored_outside(d, row);
     }
     return rc != SHOAL_E_CHECKSUM
@@ -809,7 +809,7 @@ static int read_spans(const struct dataset *d, const struct wish *w, const struc
 {
     int rc = 0;
     for (uint32_t i = 0; i < count && d->stored; i++)
-        rows_expect(&d->rows, span[i].chunk * d->index.chunk_rows + span[i].skip);
+        kept_expect(&d->kept, span[i].chunk * d->index.chunk_rows + span[i].skip);
     for (uint32_t i = 0; i < count && rc == 0; i++)
         rc = d->stored ? read_stored(d, w, &span[i], b, e) : read_lines(d, w, &span[i], b, e);
     return rc;

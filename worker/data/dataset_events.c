@@ -175,7 +175,8 @@ static int held_add(const struct dataset *d, const struct groups_hold *h, uint64
 {
     struct {
         const struct rows *rows;
-        uint64_t row, number;
+        uint32_t row;
+        uint64_t number;
     } of[AHEAD];
     int rc = 0;
     for (uint64_t asked = at; rc == 0 && at < end; at++) {

@@ -8,16 +8,16 @@
 #include "worker/data/groups.h"
 #include "worker/data/index.h"
 #include "worker/data/join_text.h"
+#include "worker/data/kept.h"
 #include "worker/data/order.h"
 #include "worker/data/parsed.h"
-#include "worker/data/rows.h"
 
 struct dataset {
     bool events; /* its files are event files: there are no lines, and the index has no chunks */
     bool joined; /* its text is made of impressions and clicks */
     struct join_counts join;
-    bool stored;           /* rows are read from `rows` */
-    struct rows rows;      /* parsed, by number */
+    bool stored;           /* rows are read from `kept` */
+    struct kept kept;      /* parsed, by number */
     struct groups *groups; /* owned: of event files, unless windows order them; else NULL */
     struct cache cache;
     struct source source;

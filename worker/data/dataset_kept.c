@@ -22,7 +22,8 @@ static uint64_t places_hash(const struct features *f)
     return places;
 }
 
-static struct rows_name rows_name(const struct dataset *d, const struct columns *c)
+/* The name of the file that is kept. */
+static void name_take(const struct dataset *d, const struct columns *c, struct kept_wish *w)
 {
     const struct features *f = &d->features;
     uint64_t lines = hash_bytes(c->text, c->bytes, 1);
@@ -39,12 +40,11 @@ static struct rows_name rows_name(const struct dataset *d, const struct columns 
         if (f->padding[i].bytes > 0)
             lines = hash_bytes(f->padding[i].text, f->padding[i].bytes, lines);
     }
-    struct rows_name name = {lines, lines};
+    w->group = w->identity = lines;
     for (uint32_t i = 0; i < d->source.count; i++) {
-        name.group = rng_mix(name.group ^ d->source.file[i].group) + 1;
-        name.identity = rng_mix(name.identity ^ d->source.file[i].identity) + 1;
+        w->group = rng_mix(w->group ^ d->source.file[i].group) + 1;
+        w->identity = rng_mix(w->identity ^ d->source.file[i].identity) + 1;
     }
-    return name;
 }
 
 static bool streams(const struct source *s)
@@ -55,25 +55,18 @@ static bool streams(const struct source *s)
     return any;
 }
 
-/* d->rows, found or made. `most`: bytes of all that is kept in the folder. */
+/* `most`: bytes of all that is kept in the folder. */
 static int rows_take(struct dataset *d, struct parsed *p, uint64_t most, struct err *e)
 {
-    struct rows_make m = {.cache = &d->cache,
-                          .name = rows_name(d, parsed_columns(p)),
+    struct kept_wish w = {.cache = &d->cache,
                           .features = &d->features,
-                          .columns = parsed_columns(p),
-                          .next = parsed_next,
-                          .context = p,
+                          .parsed = p,
+                          .most = most,
                           .nameless = streams(&d->source)};
-    int rc =
-        m.nameless ? SHOAL_E_NOT_FOUND : rows_find(m.cache, m.name, m.features, &d->rows, NULL);
-    if (rc == SHOAL_E_NOT_FOUND) {
-        uint64_t kept = most < UINT64_MAX ? rows_kept(&d->cache, m.name.group) : 0;
-        m.most = most > kept ? most - kept : 0;
-        rc = rows_make(&m, &d->rows, e);
-    }
+    name_take(d, parsed_columns(p), &w);
+    int rc = kept_open(&w, &d->kept, e);
     d->stored = rc == 0;
-    if (rc == 0 && d->rows.end.rows != d->index.rows)
+    if (rc == 0 && d->kept.rows != d->index.rows)
         rc = err_set(e, SHOAL_E_CHECKSUM,
                      "%s: its rows are not those that were indexed; leave the input alone while a "
                      "job runs, and start it again",
@@ -86,7 +79,7 @@ int dataset_keep_text(struct dataset *d, const struct job *job, struct err *e)
     struct parsed *p;
     struct err why = {0};
     if (job->data.cache[0] == '\0' || job->data.cache_max == 0 || job->predict.on ||
-        streams(&d->source))
+        d->index.rows == 0 || streams(&d->source))
         return 0;
     int rc = parsed_open(&d->source, &d->features, false, &p, e);
     if (rc != 0)
@@ -112,7 +105,7 @@ static int times_take(struct dataset *d, struct err *e)
     if (x->time == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the times of the input; free some");
     for (uint32_t i = 0; i < x->chunks; i++) {
-        uint32_t time = rows_time(&d->rows, (uint64_t)i * x->chunk_rows);
+        uint32_t time = kept_time(&d->kept, (uint64_t)i * x->chunk_rows);
         x->time[i] = time != 0 ? time : i > 0 ? x->time[i - 1] : 0;
     }
     index_times_lead(x);

@@ -7,6 +7,7 @@
 #define EVENTS_MAGIC "SHOALEV1"
 #define EVENTS_END_MAGIC "SHOALEVE"
 #define BLOCK_MAGIC 0x4b4c4245u /* "EBLK" */
+#define BLOCK_LAID 2u           /* zipped: its rows are laid out */
 
 struct events_head {
     char magic[8];

@@ -84,8 +84,11 @@ static int head_read(struct events *v, uint64_t size, uint64_t *bytes, struct er
     rc = read_at(v, lines, h.bytes, sizeof h, e);
     if (rc == 0 && hash_bytes(lines, h.bytes, 0) != h.sum)
         rc = damaged(v, "head", e);
+    size_t text = h.bytes;
+    while (rc == 0 && text > 1 && lines[text - 1] == '\0') /* to 8 bytes */
+        text--;
     if (rc == 0)
-        rc = columns_parse(lines, h.bytes, v->name, &v->columns, e);
+        rc = columns_parse(lines, text, v->name, &v->columns, e);
     if (rc == 0 && v->columns.count != h.columns)
         rc = damaged(v, "head", e);
     v->digest = h.sum;

@@ -20,8 +20,10 @@
 #include <unistd.h>
 
 struct events_writer {
-    char path[LIMIT_PATH], temporary[LIMIT_PATH + 32];
+    char path[LIMIT_PATH],
+        temporary[LIMIT_PATH + 32]; /* temporary: empty: the fd is the caller's */
     int fd;
+    uint64_t most;                 /* bytes */
     const struct columns *columns; /* borrowed */
     char *lines;                   /* owned */
     size_t line_bytes;
@@ -33,7 +35,7 @@ struct events_writer {
 
 static void writer_free(struct events_writer *w)
 {
-    if (w->fd >= 0)
+    if (w->fd >= 0 && w->temporary[0] != '\0')
         close(w->fd);
     pack_free(&w->packer);
     free(w->lines);
@@ -43,7 +45,7 @@ static void writer_free(struct events_writer *w)
 
 void events_abandon(struct events_writer *w)
 {
-    if (w->fd >= 0)
+    if (w->fd >= 0 && w->temporary[0] != '\0')
         file_unlink(w->temporary);
     writer_free(w);
 }
@@ -57,23 +59,26 @@ static int write_failed(const struct events_writer *w, struct err *e)
 
 static int put(struct events_writer *w, const void *data, size_t bytes, struct err *e)
 {
+    if (bytes > w->most - w->sums.bytes)
+        return err_set(e, SHOAL_E_TOO_BIG, "%s: more than %" PRIu64 " bytes of parsed rows",
+                       w->path, w->most);
     if (file_write_all(w->fd, data, bytes) != 0)
         return write_failed(w, e);
     w->sums.bytes += bytes;
     return 0;
 }
 
-/* The columns' lines as they stand in a file; NULL: no memory. */
-static char *lines_of(const struct columns *c, size_t *bytes)
+/* The columns' lines as they stand in a file. */
+static int lines_take(struct events_writer *w, bool laid, struct err *e)
 {
-    char *lines = malloc(c->bytes + 1);
-    if (lines == NULL)
-        return NULL;
-    memcpy(lines, c->text, c->bytes);
+    const struct columns *c = w->columns;
+    w->line_bytes = laid ? (c->bytes + 7) & ~(size_t)7 : c->bytes;
+    w->lines = calloc(1, w->line_bytes + 1);
+    if (w->lines == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "%s: no memory to write it; free some", w->path);
     for (size_t i = 0; i < c->bytes; i++)
-        lines[i] = lines[i] == '\0' ? '\n' : lines[i];
-    *bytes = c->bytes;
-    return lines;
+        w->lines[i] = c->text[i] == '\0' ? '\n' : c->text[i];
+    return 0;
 }
 
 static int head_put(struct events_writer *w, struct err *e)
@@ -85,6 +90,34 @@ static int head_put(struct events_writer *w, struct err *e)
     return rc == 0 ? put(w, w->lines, w->line_bytes, e) : rc;
 }
 
+static struct events_writer *writer_new(const char *path, const struct columns *c, uint64_t most,
+                                        struct err *e)
+{
+    struct events_writer *w = calloc(1, sizeof *w);
+    if (w == NULL) {
+        err_set(e, SHOAL_E_NOMEM, "%s: no memory to write it; free some", path);
+        return NULL;
+    }
+    w->columns = c;
+    w->most = most;
+    snprintf(w->path, sizeof w->path, "%s", path);
+    return w;
+}
+
+/* w goes if its head cannot be written. */
+static int writer_begin(struct events_writer *w, bool laid, struct events_writer **out,
+                        struct err *e)
+{
+    int rc = lines_take(w, laid, e);
+    if (rc == 0)
+        rc = head_put(w, e);
+    if (rc != 0)
+        events_abandon(w);
+    else
+        *out = w;
+    return rc;
+}
+
 int events_create(const char *path, const struct columns *c, struct events_writer **out,
                   struct err *e)
 {
@@ -93,27 +126,27 @@ int events_create(const char *path, const struct columns *c, struct events_write
                        LIMIT_PATH - 1);
     if (access(path, F_OK) == 0)
         return err_set(e, SHOAL_E_EXISTS, "%s is there already; name another file", path);
-    struct events_writer *w = calloc(1, sizeof *w);
+    struct events_writer *w = writer_new(path, c, UINT64_MAX, e);
     if (w == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "%s: no memory to write it; free some", path);
-    w->columns = c;
-    snprintf(w->path, sizeof w->path, "%s", path);
+        return SHOAL_E_NOMEM;
     snprintf(w->temporary, sizeof w->temporary, "%s.tmp-XXXXXX", path);
     w->fd = file_nameless(w->temporary, sizeof w->temporary);
-    w->lines = lines_of(c, &w->line_bytes);
-    int rc = 0;
-    if (w->fd < 0)
-        rc = err_set(e, SHOAL_E_CANTCREATE, "%s: %s; name a file in a folder that can be written",
-                     path, strerror(errno));
-    else if (w->lines == NULL)
-        rc = err_set(e, SHOAL_E_NOMEM, "%s: no memory to write it; free some", path);
-    if (rc == 0)
-        rc = head_put(w, e);
-    if (rc != 0)
-        events_abandon(w);
-    else
-        *out = w;
-    return rc;
+    if (w->fd >= 0)
+        return writer_begin(w, false, out, e);
+    err_set(e, SHOAL_E_CANTCREATE, "%s: %s; name a file in a folder that can be written", path,
+            strerror(errno));
+    events_abandon(w);
+    return SHOAL_E_CANTCREATE;
+}
+
+int events_create_laid(int fd, const char *name, uint64_t most, const struct columns *c,
+                       struct events_writer **out, struct err *e)
+{
+    struct events_writer *w = writer_new(name, c, most, e);
+    if (w == NULL)
+        return SHOAL_E_NOMEM;
+    w->fd = fd;
+    return writer_begin(w, true, out, e);
 }
 
 uint64_t events_block_sum(const struct events_block_head *h, const uint8_t *plain,
@@ -142,38 +175,58 @@ static void sums_add(struct events_writer *w, const struct slice *b)
     s->blocks++;
 }
 
-int events_add(struct events_writer *w, const struct slice *b, struct err *e)
+/* body: plain bytes, then packed ones, where those do not follow them. */
+static int block_put(struct events_writer *w, struct events_block_head h, const uint8_t *plain,
+                     const uint8_t *packed, const struct slice *b, struct err *e)
 {
-    SHOAL_ASSERT(b->rows > 0 && b->rows <= SLICE_ROWS_MAX);
-    if (w->sums.blocks == EVENTS_BLOCKS_MAX || slice_bytes(b) > SLICE_BYTES_MAX)
+    if (w->sums.blocks == EVENTS_BLOCKS_MAX)
         return err_set(e, SHOAL_E_TOO_BIG, "%s: more than a file may hold; convert a part of it",
                        w->path);
     if (array_room(&w->entry, w->sums.blocks, &w->capacity, 64) != 0)
         return err_set(e, SHOAL_E_NOMEM, "%s: no memory for its index; free some", w->path);
-    int rc = pack_slice(&w->packer, b, w->columns, e);
-    if (rc != 0)
-        return rc;
-    const struct packer *p = &w->packer;
-    struct events_block_head h = {.magic = BLOCK_MAGIC,
-                                  .rows = b->rows,
-                                  .plain = (uint32_t)p->plain.bytes,
-                                  .packed = (uint32_t)p->packed.bytes,
-                                  .rest = (uint32_t)p->rest.bytes,
-                                  .zipped = p->zipped};
-    h.sum = events_block_sum(&h, p->plain.at, p->packed.at);
+    h.magic = BLOCK_MAGIC;
+    h.rows = b->rows;
+    h.sum = events_block_sum(&h, plain, packed);
     w->entry[w->sums.blocks] =
         (struct events_entry){.at = w->sums.bytes,
                               .sum = h.sum,
                               .bytes = (uint32_t)sizeof h + h.plain + h.packed,
                               .rows = b->rows};
-    rc = put(w, &h, sizeof h, e);
+    int rc = put(w, &h, sizeof h, e);
     if (rc == 0)
-        rc = put(w, p->plain.at, h.plain, e);
+        rc = put(w, plain, h.plain, e);
     if (rc == 0)
-        rc = put(w, p->packed.at, h.packed, e);
+        rc = put(w, packed, h.packed, e);
     if (rc == 0)
         sums_add(w, b);
     return rc;
+}
+
+int events_add(struct events_writer *w, const struct slice *b, struct err *e)
+{
+    SHOAL_ASSERT(b->rows > 0 && b->rows <= SLICE_ROWS_MAX);
+    if (slice_bytes(b) > SLICE_BYTES_MAX)
+        return err_set(e, SHOAL_E_TOO_BIG, "%s: a block of more than %u bytes", w->path,
+                       SLICE_BYTES_MAX);
+    int rc = pack_slice(&w->packer, b, w->columns, e);
+    if (rc != 0)
+        return rc;
+    const struct packer *p = &w->packer;
+    const struct events_block_head h = {.plain = (uint32_t)p->plain.bytes,
+                                        .packed = (uint32_t)p->packed.bytes,
+                                        .rest = (uint32_t)p->rest.bytes,
+                                        .zipped = p->zipped};
+    return block_put(w, h, p->plain.at, p->packed.at, b, e);
+}
+
+int events_add_laid(struct events_writer *w, struct rows *r, const struct slice *b, struct err *e)
+{
+    SHOAL_ASSERT(r->rows == b->rows && r->bytes % 8 == 0);
+    if (r->bytes > UINT32_MAX - sizeof(struct events_block_head))
+        return err_set(e, SHOAL_E_TOO_BIG, "%s: a block of more than 4 GiB", w->path);
+    rows_stamp(r, w->sums.rows);
+    const struct events_block_head h = {.plain = (uint32_t)r->bytes, .zipped = BLOCK_LAID};
+    return block_put(w, h, r->at, r->at + r->bytes, b, e);
 }
 
 static int end_put(struct events_writer *w, struct err *e)
@@ -192,9 +245,10 @@ int events_finish(struct events_writer *w, struct events_sums *out, struct err *
 {
     int rc = w->sums.rows == 0 ? err_set(e, SHOAL_E_DATA, "%s: there is no row to write", w->path)
                                : end_put(w, e);
-    if (rc == 0 && file_sync_data(w->fd) != 0)
+    bool named = w->temporary[0] != '\0';
+    if (rc == 0 && named && file_sync_data(w->fd) != 0)
         rc = write_failed(w, e);
-    if (rc == 0 && file_place(w->temporary, w->path) != 0)
+    if (rc == 0 && named && file_place(w->temporary, w->path) != 0)
         rc = errno == EEXIST
                  ? err_set(e, SHOAL_E_EXISTS, "%s is there already; name another file", w->path)
                  : write_failed(w, e);

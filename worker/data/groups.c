@@ -54,7 +54,7 @@ struct room {
 
 struct groups {
     struct parsed *parsed; /* owned */
-    const struct features *features;
+    struct rows_layout layout;
     bool drawn, object;
     uint64_t rows, digest;
     uint32_t blocks, count, most;
@@ -99,7 +99,7 @@ void groups_close(struct groups *g)
     }
     for (uint32_t i = 0; g->group != NULL && i < g->most; i++) {
         for (uint32_t b = 0; b < g->group[i].room; b++)
-            rows_close(&g->group[i].row[b]);
+            rows_free(&g->group[i].row[b]);
         free(g->group[i].row);
     }
     free(g->group);
@@ -113,9 +113,8 @@ void groups_close(struct groups *g)
 /* Bytes of a row laid out; with several values, about. */
 static uint64_t row_bytes(const struct groups *g, uint64_t packed)
 {
-    bool least;
-    uint64_t bytes = rows_row_bytes(g->features, &least);
-    return least ? bytes + PACKED_TIMES * packed / (g->rows + 1) : bytes;
+    const struct rows_layout *l = &g->layout;
+    return l->multi ? l->least + PACKED_TIMES * packed / (g->rows + 1) : l->stride;
 }
 
 /* Into how many groups an epoch is cut, and how many are held. */
@@ -159,7 +158,7 @@ int groups_open(const struct source *s, const struct features *f, const struct g
     struct groups *g = calloc(1, sizeof *g);
     if (g == NULL)
         return no_memory(e);
-    g->features = f;
+    g->layout = rows_layout_of(f);
     g->drawn = w->drawn;
     g->object = w->object;
     pthread_mutex_init(&g->lock, NULL);
@@ -327,7 +326,7 @@ static int held_begin(struct groups *g, struct group *x, const struct plan *p, u
     if (x->room > room)
         memset(x->row + room, 0, (x->room - room) * sizeof *x->row);
     for (uint32_t i = blocks; i < x->room; i++)
-        rows_close(&x->row[i]);
+        rows_free(&x->row[i]);
     x->used = true;
     x->seed = p->seed;
     x->epoch = p->epoch;
@@ -361,7 +360,7 @@ static void block_decode(struct groups *g, struct group *x, const struct plan *p
         rc = parsed_read(g->parsed, block, &r->of, &slice, &why);
     }
     if (rc == 0)
-        rc = rows_lay(&x->row[i], g->features, parsed_columns(g->parsed), slice, &why);
+        rc = rows_lay(&x->row[i], &g->layout, parsed_columns(g->parsed), slice, &why);
     pthread_mutex_lock(&g->lock);
     if (r != NULL) {
         g->read += r->of.file.bytes - bytes;
@@ -382,7 +381,7 @@ static void block_decode(struct groups *g, struct group *x, const struct plan *p
 static void group_empty(struct group *x)
 {
     for (uint32_t i = 0; i < x->blocks; i++)
-        rows_close(&x->row[i]);
+        rows_free(&x->row[i]);
     x->used = false;
 }
 
@@ -452,7 +451,7 @@ int groups_take(struct groups *g, uint64_t seed, uint32_t epoch, uint64_t positi
 }
 
 void groups_row(const struct groups *g, const struct groups_hold *h, uint64_t position,
-                const struct rows **rows, uint64_t *row, uint64_t *number)
+                const struct rows **rows, uint32_t *row, uint64_t *number)
 {
     const struct plan *p = h->plan;
     uint64_t at = position - h->first;
@@ -469,7 +468,7 @@ void groups_row(const struct groups *g, const struct groups_hold *h, uint64_t po
             high = middle;
     }
     *rows = &h->group->row[low - begin];
-    *row = at - p->at[low];
+    *row = (uint32_t)(at - p->at[low]);
     *number = g->first[p->block[low]] + *row;
 }
 

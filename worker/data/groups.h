@@ -66,7 +66,7 @@ int groups_take(struct groups *g, uint64_t seed, uint32_t epoch, uint64_t positi
                 uint64_t (*clock_ns)(void), struct groups_hold *h, struct err *e);
 /* Where the row at a position of the hold is, and its number in the log. */
 void groups_row(const struct groups *g, const struct groups_hold *h, uint64_t position,
-                const struct rows **rows, uint64_t *row, uint64_t *number);
+                const struct rows **rows, uint32_t *row, uint64_t *number);
 /* Read up to `end`, a position: decodes as much of the next group as is read of this one. */
 void groups_give(struct groups *g, struct groups_hold *h, uint64_t end);
 

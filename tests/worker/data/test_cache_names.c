@@ -94,10 +94,10 @@ START_TEST(index_and_parsed_rows_of_a_log)
     job.data.cache_max = 1u << 30;
     job.data.shuffle_within = _i == 1 ? 3600 : 0;
     open_all();
-    expect(_i == 1 ? "5deb7ae62af17d47-1d9af8817fcf3db3.rows 19341 a986bc2c3293f49b\n"
+    expect(_i == 1 ? "5deb7ae62af17d47-1d9af8817fcf3db3.rows 19568 e636c4fc8264dbc5\n"
                      "ad9e14093a737138-f17fa464bb686a2d.index 5656 4e11c4c37e56637b\n"
                    : "19510e473a7cca2d-57cd31ba1f615c93.index 4856 a225a26ea8b7164e\n"
-                     "bed0b9c5303bc69d-03efc39c9179ff1a.rows 11813 3a3f9ec2d91ab87d\n");
+                     "bed0b9c5303bc69d-03efc39c9179ff1a.rows 12016 db505384369a4dc9\n");
 }
 END_TEST
 
@@ -112,7 +112,7 @@ START_TEST(parsed_rows_of_a_log_without_a_header)
     worker_job_column(&job, "n", COLUMN_NUMBER);
     open_all();
     expect("19510e473a7cca2d-1c9c5aceb978b64f.index 104 544408fe6fe4e019\n"
-           "7c617d52f5898599-cac8e60e8395fba1.rows 120 99b21b9c9ba92c62\n");
+           "7c617d52f5898599-cac8e60e8395fba1.rows 248 b61135c90b047fbc\n");
 }
 END_TEST
 
@@ -146,7 +146,7 @@ START_TEST(joined_text_of_impressions_and_clicks)
     open_all();
     expect("2d9b3e246901471c-cc074dbbcd85f7b7.counts 152 4455093b04c7bfdc\n"
            "2d9b3e246901471c-cc074dbbcd85f7b7.joined 50 eccd1517368f3c29\n"
-           "5ec93bd8ab0da21e-4e682c9903c9793c.rows 104 d99b5a02d65417b4\n"
+           "5ec93bd8ab0da21e-4e682c9903c9793c.rows 232 9631f0701ed3b0c1\n"
            "b0ede5c2d630729a-1a42b9c067418678.index 104 af75c12bdfd28558\n");
 }
 END_TEST
@@ -160,7 +160,7 @@ START_TEST(files_dated_by_their_names)
     job.replay.on = true;
     job.replay.window = 3600;
     open_all();
-    expect("9bac1f6dfd286128-d28f4eba0974943d.rows 104 e15a77fb423d42e9\n"
+    expect("9bac1f6dfd286128-d28f4eba0974943d.rows 240 24bbb7d3a1417633\n"
            "d1eb06b7fcb0c27b-ec86e3b570ab80a7.index 112 65e8e691e54a8868\n");
 }
 END_TEST

@@ -75,7 +75,8 @@ static uint64_t row_read(uint64_t seed, uint32_t epoch, uint64_t position)
 {
     struct groups_hold h;
     const struct rows *rows;
-    uint64_t row, number;
+    uint64_t number;
+    uint32_t row;
     ck_assert_msg(groups_take(g, seed, epoch, position, NULL, &h, &e) == 0, "%s", e.text);
     groups_row(g, &h, position, &rows, &row, &number);
     uint32_t time = rows_time(rows, row);
@@ -245,10 +246,10 @@ END_TEST
 START_TEST(groups_keep_to_their_memory)
 {
     uint64_t order[SMALL_ROWS], most = 0;
-    bool least;
     small_open(_i == 1);
     groups_make(300, 2);
-    uint64_t bytes = rows_row_bytes(&d->features, &least) + (_i == 1 ? 3 * 8 + 16 : 0);
+    struct rows_layout l = rows_layout_of(&d->features);
+    uint64_t bytes = _i == 1 ? l.least + 3 * 8 + 16 : l.stride;
     for (uint64_t i = 0; i < SMALL_ROWS; i++) {
         order[i] = row_read(1, 1, i);
         if (groups_memory(g) > most)
@@ -279,7 +280,8 @@ static void *tasks_read(void *unused)
                 return NULL;
             for (; at < end && at < h.first + h.rows; at++) {
                 const struct rows *rows;
-                uint64_t row, number;
+                uint64_t number;
+                uint32_t row;
                 groups_row(g, &h, at, &rows, &row, &number);
                 atomic_fetch_add(&times_read[number], rows_time(rows, row) != 1);
             }

@@ -4,12 +4,13 @@
 #include "proto/wire/wire.h"
 #include "tests/lib/worker_log.h"
 #include "worker/data/cache.h"
-#include "worker/data/rows.h"
+#include "worker/data/events_inner.h"
 
 #include <check.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,20 +126,33 @@ END_TEST
 /* As index_has_the_sums_of_every_release; each row has one, of its number too. */
 START_TEST(rows_have_the_sums_of_every_release)
 {
-    struct rows_end end;
+    struct events_head head;
+    struct events_entry entry;
+    struct events_end end;
+    struct events_block_head block;
+    struct features features;
     size_t bytes;
     jobs(500, false);
     open_both();
+    ck_assert_int_eq(dataset_features(&kept, &features, &e), 0);
+    uint32_t stride = rows_layout_of(&features).stride;
+    features_free(&features);
     uint8_t *f = worker_only_file("cache", ".rows", &bytes);
-    ck_assert_uint_gt(bytes, sizeof end);
+    memcpy(&head, f, sizeof head);
     memcpy(&end, f + bytes - sizeof end, sizeof end);
-    ck_assert_uint_eq(end.sum, hash_bytes(&end, sizeof end - 8, 0));
-    ck_assert(end.rows == 500 && end.stride > 4);
-    for (uint64_t i = 0; i < end.rows; i++) {
-        const uint8_t *row = f + i * end.stride;
+    memcpy(&entry, f + bytes - sizeof end - sizeof entry, sizeof entry);
+    ck_assert_uint_eq(head.sum, hash_bytes(f + sizeof head, head.bytes, 0));
+    ck_assert_uint_eq(end.index_sum, hash_bytes(&entry, sizeof entry, head.sum));
+    ck_assert_uint_eq(end.sum, hash_bytes(&end, offsetof(struct events_end, sum), 0));
+    ck_assert(end.rows == 500 && end.blocks == 1 && entry.at % 8 == 0);
+    memcpy(&block, f + entry.at, sizeof block);
+    const uint8_t *row = f + entry.at + sizeof block;
+    ck_assert(block.zipped == BLOCK_LAID && block.packed == 0);
+    ck_assert_uint_eq(block.sum, events_block_sum(&block, row, row + block.plain));
+    for (uint64_t i = 0; i < end.rows; i++, row += stride) {
         uint32_t check;
         memcpy(&check, row, 4);
-        ck_assert_uint_eq(check, (uint32_t)hash_bytes(row + 4, end.stride - 4, i));
+        ck_assert_uint_eq(check, (uint32_t)hash_bytes(row + 4, stride - 4, i));
     }
     free(f);
 }
@@ -194,8 +208,8 @@ START_TEST(rows_are_made_by_one_of_many)
 }
 END_TEST
 
-/* Each byte of the kept file turned, one after the other: a batch is that of the log, or refused by
- * name; an end that does not fit is made again. */
+/* Each byte of the kept file's block turned, one after the other: a batch is that of the log, or
+ * refused by name; an end that does not fit is made again. */
 static void damage_all(bool multi)
 {
     glob_t found;
@@ -208,8 +222,13 @@ static void damage_all(bool multi)
     ck_assert_int_eq(glob(worker_path("cache/*.rows"), 0, NULL, &found), 0);
     int fd = open(found.gl_pathv[0], O_RDWR);
     ck_assert_int_ge(fd, 0);
-    off_t bytes = lseek(fd, 0, SEEK_END) - 56;
-    for (off_t i = 0; i < bytes; i++) {
+    struct events_head head;
+    struct events_block_head block;
+    ck_assert_int_eq(pread(fd, &head, sizeof head, 0), sizeof head);
+    off_t first = sizeof head + head.bytes;
+    ck_assert_int_eq(pread(fd, &block, sizeof block, first), sizeof block);
+    first += sizeof block;
+    for (off_t i = first; i < first + block.plain; i++) {
         ck_assert_int_eq(pread(fd, &byte, 1, i), 1);
         byte ^= 0x83;
         ck_assert_int_eq(pwrite(fd, &byte, 1, i), 1);
@@ -224,7 +243,7 @@ static void damage_all(bool multi)
         refused++;
     }
     /* all rows are covered: what is not is texts of the 3 malformed ones */
-    ck_assert_int_gt(refused, (int)bytes - 3 * 256);
+    ck_assert_int_gt(refused, (int)block.plain - 3 * 256);
     close(fd);
     globfree(&found);
     batch_free(&b);
@@ -260,6 +279,33 @@ START_TEST(rows_with_another_end_are_made_again)
 }
 END_TEST
 
+/* The cache folder of 0.2.0 had them in another form, by the same name. */
+START_TEST(rows_of_an_older_release_are_made_again)
+{
+    struct {
+        char magic[8];
+        uint64_t identity, rows, places, texts, stride, sum;
+    } end = {"SHOALRW1", 0, 1, 80, 80, 80, 0};
+    uint8_t former[80 + sizeof end] = {0};
+    glob_t found;
+    jobs(40, false);
+    open_both();
+    dataset_close(of_rows);
+    end.sum = hash_bytes(&end, sizeof end - 8, 0);
+    memcpy(former + 80, &end, sizeof end);
+    ck_assert_int_eq(glob(worker_path("cache/*.rows"), 0, NULL, &found), 0);
+    FILE *f = fopen(found.gl_pathv[0], "wb");
+    ck_assert_uint_eq(fwrite(former, 1, sizeof former, f), sizeof former);
+    ck_assert_int_eq(fclose(f), 0);
+    globfree(&found);
+    ck_assert_msg(dataset_open(&kept, WIRE_TRAIN, &of_rows, &e) == 0, "%s", e.text);
+    worker_log_same(d, of_rows, 40);
+    uint8_t *now = worker_only_file("cache", ".rows", &(size_t){0});
+    ck_assert_mem_eq(now, EVENTS_MAGIC, 8);
+    free(now);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("rows");
@@ -276,6 +322,7 @@ int main(void)
     tcase_add_test(t, rows_are_made_by_one_of_many);
     tcase_add_loop_test(t, rows_damaged_are_refused, 0, 2);
     tcase_add_test(t, rows_with_another_end_are_made_again);
+    tcase_add_test(t, rows_of_an_older_release_are_made_again);
     suite_add_tcase(s, t);
     SRunner *run = srunner_create(s);
     srunner_run_all(run, CK_ENV);

@@ -1,0 +1,238 @@
+/* kept.c: parsed rows as a mapped event file.
+ *
+ * 1. A file is believed when its head, its index and its end fit their sums and these features; of
+ *    its blocks nothing is believed (rows.c). [test: rows_with_another_end_are_made_again] */
+#include "worker/data/kept.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/file.h"
+#include "worker/data/events_inner.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SUFFIX "rows"
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+void kept_close(struct kept *k)
+{
+    if (k->map != NULL)
+        munmap((void *)(uintptr_t)k->map, k->bytes);
+    free(k->block);
+    *k = (struct kept){0};
+}
+
+/* Whether each block has room for its rows. */
+static bool blocks_take(struct kept *k, const struct events *v)
+{
+    const struct rows_layout *l = &k->layout;
+    const size_t head = sizeof(struct events_block_head);
+    bool good = true;
+    uint64_t first = 0;
+    for (uint32_t i = 0; i < v->blocks && good; i++) {
+        const struct events_entry *x = &v->block[i];
+        uint64_t least =
+            l->multi ? 8 + (uint64_t)x->rows * (8 + l->least) : (uint64_t)x->rows * l->stride;
+        good = x->at % 8 == 0 && x->bytes >= head + least;
+        k->block[i] = (struct rows){.layout = l,
+                                    .at = k->map + x->at + head,
+                                    .bytes = x->bytes - head,
+                                    .rows = x->rows,
+                                    .first = first};
+        first += x->rows;
+    }
+    k->rows = v->rows;
+    k->blocks = v->blocks;
+    while (good && k->block[0].rows >> k->shift > 1)
+        k->shift++;
+    return good;
+}
+
+/* Whether the mapped file is one of these features. */
+static bool fits(struct kept *k, const struct events *v, const struct columns *c)
+{
+    if (v->columns.bytes != c->bytes || memcmp(v->columns.text, c->text, c->bytes) != 0)
+        return false;
+    k->block = calloc(v->blocks, sizeof *k->block);
+    return k->block != NULL && blocks_take(k, v);
+}
+
+/* fd is closed. NOT_FOUND: it is no such file. out stays where it is while it is open. */
+static int map(int fd, const struct kept_wish *w, struct kept *out, struct err *e)
+{
+    struct events v;
+    struct stat st;
+    *out = (struct kept){.layout = rows_layout_of(w->features)};
+    int rc = events_open(fd, w->cache->folder, &v, NULL);
+    if (rc == 0 && fstat(fd, &st) == 0) {
+        void *at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+        out->map = at != MAP_FAILED ? at : NULL;
+        out->bytes = (size_t)st.st_size;
+    }
+    close(fd);
+    bool good = out->map != NULL && fits(out, &v, parsed_columns(w->parsed));
+    if (rc == 0)
+        events_close(&v);
+    if (good)
+        return 0;
+    kept_close(out);
+    return err_set(e, SHOAL_E_NOT_FOUND, "no parsed rows are kept in %s", w->cache->folder);
+}
+
+static int find(const struct kept_wish *w, struct kept *out, struct err *e)
+{
+    int fd = w->nameless ? -1 : cache_find(w->cache, w->group, w->identity, SUFFIX);
+    return fd >= 0 ? map(fd, w, out, e) : SHOAL_E_NOT_FOUND;
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+/* Bytes of all such files in the folder but those of the group. */
+static uint64_t others_bytes(const struct kept_wish *w)
+{
+    char prefix[32], path[LIMIT_PATH + 300];
+    struct file_walk walk;
+    struct stat st;
+    const char *entry;
+    uint64_t bytes = 0;
+    snprintf(prefix, sizeof prefix, "%016" PRIx64 "-", w->group);
+    if (!file_walk_open(&walk, w->cache->folder))
+        return 0;
+    while ((entry = file_walk_next(&walk)) != NULL) {
+        const char *dot = strrchr(entry, '.');
+        snprintf(path, sizeof path, "%s/%s", w->cache->folder, entry);
+        if (dot != NULL && strcmp(dot + 1, SUFFIX) == 0 &&
+            strncmp(entry, prefix, strlen(prefix)) != 0 && stat(path, &st) == 0)
+            bytes += (uint64_t)st.st_size;
+    }
+    file_walk_close(&walk);
+    return bytes;
+}
+
+static int slices_write(const struct kept_wish *w, struct events_writer *to, struct err *e)
+{
+    const struct columns *c = parsed_columns(w->parsed);
+    struct rows_layout layout = rows_layout_of(w->features);
+    struct rows laid = {0};
+    struct slice *b;
+    int rc = 0;
+    while (rc == 0 && (rc = parsed_next(w->parsed, &b, e)) == 0) {
+        rc = rows_lay(&laid, &layout, c, b, e);
+        if (rc == 0)
+            rc = events_add_laid(to, &laid, b, e);
+    }
+    rows_free(&laid);
+    return rc == SHOAL_E_END ? 0 : rc;
+}
+
+static int all_write(const struct kept_wish *w, int fd, struct err *e)
+{
+    uint64_t others = w->nameless || w->most == UINT64_MAX ? 0 : others_bytes(w);
+    struct events_writer *to;
+    struct events_sums sums;
+    int rc = events_create_laid(fd, w->cache->folder, w->most > others ? w->most - others : 0,
+                                parsed_columns(w->parsed), &to, e);
+    if (rc != 0)
+        return rc;
+    rc = slices_write(w, to, e);
+    if (rc == 0)
+        return events_finish(to, &sums, e);
+    events_abandon(to);
+    return rc;
+}
+
+/* Into a file that has no name. */
+static int spool(const struct kept_wish *w, int *fd, struct err *e)
+{
+    int rc = cache_spool(w->cache, fd, e);
+    if (rc != 0)
+        return rc;
+    rc = all_write(w, *fd, e);
+    if (rc != 0)
+        close(*fd);
+    return rc;
+}
+
+static int keep(const struct kept_wish *w, int *fd, struct err *e)
+{
+    struct cache_file file;
+    int rc = cache_create(w->cache, w->group, w->identity, SUFFIX, &file, e);
+    if (rc != 0)
+        return rc;
+    rc = all_write(w, file.fd, e);
+    if (rc == 0)
+        return cache_keep(&file, fd, e);
+    cache_drop(&file);
+    return rc;
+}
+
+static int make(const struct kept_wish *w, struct kept *out, struct err *e)
+{
+    int fd, rc = w->nameless ? spool(w, &fd, e) : keep(w, &fd, e);
+    if (rc != 0)
+        return rc;
+    rc = map(fd, w, out, e);
+    return rc != SHOAL_E_NOT_FOUND ? rc
+                                   : err_set(e, SHOAL_E_IO, "%s: cannot map parsed rows: %s",
+                                             w->cache->folder, strerror(errno));
+}
+
+int kept_open(const struct kept_wish *w, struct kept *out, struct err *e)
+{
+    int rc = find(w, out, e);
+    if (rc != SHOAL_E_NOT_FOUND)
+        return rc;
+    int lock = w->nameless ? -1 : cache_lock(w->cache, w->group, w->identity, SUFFIX);
+    rc = find(w, out, e);
+    if (rc == SHOAL_E_NOT_FOUND)
+        rc = make(w, out, e);
+    if (lock >= 0)
+        close(lock);
+    return rc;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* The block that has the row. */
+static const struct rows *block_of(const struct kept *k, uint64_t row)
+{
+    uint64_t guess = row >> k->shift;
+    uint32_t low = 0, high = k->blocks;
+    SHOAL_ASSERT(row < k->rows);
+    if (guess < high && row - k->block[guess].first < k->block[guess].rows)
+        return &k->block[guess];
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (k->block[middle].first <= row)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &k->block[low];
+}
+
+int kept_add(const struct kept *k, uint64_t row, struct batch *b, const struct features *f,
+             bool positives_only, struct err *e)
+{
+    const struct rows *r = block_of(k, row);
+    return rows_add(r, (uint32_t)(row - r->first), b, f, positives_only, e);
+}
+
+uint32_t kept_time(const struct kept *k, uint64_t row)
+{
+    const struct rows *r = block_of(k, row);
+    return rows_time(r, (uint32_t)(row - r->first));
+}
+
+void kept_expect(const struct kept *k, uint64_t row)
+{
+    const struct rows *r = block_of(k, row);
+    rows_expect(r, (uint32_t)(row - r->first));
+}
