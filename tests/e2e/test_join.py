@@ -204,6 +204,17 @@ def killed_it_goes_on_with_the_same_bytes(space):
     assert not list(cache.glob("*.join")), "what made it is still there"
 
 
+def refused_for_its_memory_it_goes_on_with_more(space):
+    impressions, clicks = log_write(space, 2000, seed=5)
+    over = {"data.join.keep": "6h", "data.join.checkpoint": 10_000}
+    for memory, status, says in ((100_000, 78, "1250 impressions"), (1_000_000, 0, "a join goes on")):
+        run = convert(job_of(space, "little.yaml", impressions, clicks, **{**over, "data.join.memory": memory}), space / "little.events")
+        errors = run.communicate(timeout=60)[1]
+        assert run.returncode == status and says in errors, (memory, run.returncode, errors)
+    converted(job_of(space, "much.yaml", impressions, clicks, **over), space / "much.events")
+    assert joined_text(space, "little.yaml") == joined_text(space, "much.yaml")
+
+
 def checkpoints(cache):
     """Each by the time of its file, which the next one takes the place of."""
     times = set()
@@ -263,5 +274,5 @@ def what_cannot_be_joined_is_said(space):
 
 
 if __name__ == "__main__":
-    main([it_is_what_a_plain_script_joins, killed_it_goes_on_with_the_same_bytes, what_is_joined_trains_as_if_it_had_been,
+    main([it_is_what_a_plain_script_joins, killed_it_goes_on_with_the_same_bytes, refused_for_its_memory_it_goes_on_with_more, what_is_joined_trains_as_if_it_had_been,
           what_cannot_be_joined_is_said])

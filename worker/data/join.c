@@ -115,7 +115,7 @@ static void table_add(struct join *j, uint64_t number)
     j->table[at] = place_of(j, number) + 1;
 }
 
-/* Those behind it move up, as far as they may. */
+/* The places behind it move up, as far as they may. */
 static void table_drop(struct join *j, uint64_t number)
 {
     uint32_t hole = home(j, ring_row(j, number)->hash);
@@ -236,7 +236,7 @@ static int click_add(struct join *j, const struct join_row *click, struct err *e
     return late && !j->rules.learn ? 0 : emit(j, known, true, click->time, e);
 }
 
-/* Those before `time`, in order. */
+/* All rows that wait and are before `time`, in order. */
 static int rows_join(struct join *j, uint64_t time, struct err *e)
 {
     int rc = 0;

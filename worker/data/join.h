@@ -1,27 +1,31 @@
-/* join.h: impressions and clicks of one id, put together: rows in order of time in, examples in
- * order of time out. A function of the rows, without a clock or a file of its own.
+/* join.h: impressions and clicks of one id, put together: rows in, examples in order of time out.
+ * A join is a function of its rows; it has no clock and no file.
  *
- * A click belongs to the newest impression of its id that was not shown later. Up to `window`
- * seconds after the impression, both ends counted, it makes a positive, at the click's time; an
- * impression without one is a negative as its window closes. Of clicks on one impression the first
- * counts. Up to `keep` more a click is late: counted, or (learn) the impression goes out once more,
- * as a positive at the click's time. Later, or without impression: unmatched. An impression whose
- * id is still known is repeated, and left out.
+ * A click belongs to the newest impression of its id that was not shown later. An impression is
+ * open for `window` seconds, both ends counted, and known for `keep` seconds more:
  *
- * What the choice costs, with a rate p of clicks, a share q of them late: `count` makes predictions
- * low by the factor 1 - q. `learn` shows such an impression as a negative and as a positive, so
- * they are low by 1 / (1 + p q), which for rates of clicks is nothing. An example of negative
- * weight that takes the negative back (fake negative weighting: Ktena et al., Addressing Delayed
- * Feedback for Continuous Training, 2019) would win that little for a loss without a lower bound.
+ *     first click while it is open     a positive, at the click's time
+ *     none until the window closes     a negative, at the time the window closes
+ *     first click after that           late: counted; with `learn` the impression goes out once
+ *                                      more, as a positive at the click's time
+ *     further clicks                   doubled
+ *     clicks on no known impression    unmatched
+ *     an impression whose id is known  repeated, and left out
+ *
+ * With a rate p of clicks, a share q of them late, `count` makes predictions low by the factor
+ * 1 - q. `learn` shows a late impression as a negative and as a positive, so predictions are low by
+ * 1 / (1 + p q), which for rates of clicks is nothing. An example of negative weight that takes the
+ * negative back (fake negative weighting: Ktena et al., Addressing Delayed Feedback for Continuous
+ * Training, 2019) would win that little for a loss without a lower bound.
  *
  * Rows may come in another order than that of their times: they wait in a heap until no earlier one
- * can come. Of one second impressions are taken before clicks, of one kind by their places. Of one
- * second the positives go out first, in the order of clicks, then negatives in the order of
- * impressions.
+ * can come. Rows of one second are joined in this order: impressions before clicks, each kind by
+ * its places. Examples of one second go out in this order: positives as their clicks came, then
+ * negatives as their impressions came.
  *
- * All that a join knows is in memory: rows that wait, and impressions from their time until window
- * and `keep` are over. Text stays where it lies in the input, which can be read by position: a row
- * has 32 bytes, whatever its line is. One thread at a time. */
+ * All that a join knows is in memory: the rows that wait, and the known impressions. Text stays in
+ * the input, which can be read by position: a row has 32 bytes, whatever its line is. One thread at
+ * a time. */
 #ifndef WORKER_DATA_JOIN_H
 #define WORKER_DATA_JOIN_H
 
@@ -62,10 +66,10 @@ enum join_what { JOIN_CLICK, JOIN_OPEN, JOIN_POSITIVE, JOIN_LATE };
 
 /* A line of the input: where it is and what is asked of it. */
 struct join_row {
-    uint64_t hash;                 /* of its id */
-    uint64_t at;                   /* in its source */
-    uint64_t sum;                  /* of its text */
-    uint32_t time;                 /* of the event, in seconds since 1970 */
+    uint64_t hash;                 /* hash of its id */
+    uint64_t at;                   /* position in its source */
+    uint64_t sum;                  /* hash of its text */
+    uint32_t time;                 /* event time, in seconds since 1970 */
     uint32_t bytes : 24, what : 8; /* enum join_what */
 };
 _Static_assert(sizeof(struct join_row) == 32, "join_row is stored");
@@ -80,7 +84,7 @@ struct join_rules {
 #define JOIN_EACH (2 * sizeof(struct join_row) + 4 * sizeof(uint32_t))
 
 struct join_calls {
-    /* Whether an impression has the id of the row at hand, which has its hash. */
+    /* *same: the impression has the id of the row at hand, whose hash it has. */
     int (*same)(void *context, const struct join_row *impression, const struct join_row *row,
                 bool *same, struct err *e);
     int (*emit)(void *context, const struct join_row *impression, bool positive, uint64_t time,
@@ -96,7 +100,7 @@ struct join {
     uint32_t waiting;
     struct join_row *ring;         /* owned: (rules.most): impressions [first, next) */
     uint32_t *table;               /* owned: (mask + 1): place in the ring + 1, by hash; 0: none */
-    uint32_t mask;                 /* of the table */
+    uint32_t mask;                 /* places of the table, less one */
     uint64_t first, closing, next; /* numbers: the first that is known, the first whose window is
                                     * open, the next impression's */
     uint64_t now;                  /* time of the last row that was joined, or went out */

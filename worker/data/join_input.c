@@ -30,14 +30,33 @@ static int column_find(const struct join_input *in, const char *file, const char
                        const char *name, uint32_t columns, uint32_t *out, struct err *e)
 {
     size_t bytes = strlen(name);
-    *out = FEATURE_NO_COLUMN;
-    for (uint32_t i = 0; i < columns && *out == FEATURE_NO_COLUMN; i++)
-        if (in->cell[i].bytes == bytes && memcmp(in->cell[i].text, name, bytes) == 0)
+    for (uint32_t i = 0; i < columns; i++)
+        if (in->cell[i].bytes == bytes && memcmp(in->cell[i].text, name, bytes) == 0) {
             *out = i;
-    return *out != FEATURE_NO_COLUMN
-               ? 0
-               : err_set(e, SHOAL_E_CONFIG, "%s: no column \"%s\" (%s) in its header", file, name,
-                         key);
+            return 0;
+        }
+    return err_set(e, SHOAL_E_CONFIG, "%s: no column \"%s\" (%s) in its header", file, name, key);
+}
+
+static int columns_find(struct join_input *in, uint32_t kind, const struct job *job,
+                        const char *file, uint32_t columns, struct err *e)
+{
+    const char *const name[2][2] = {{job->data.join.id, job->data.time},
+                                    {job->data.join.click_id, job->data.join.click_time}};
+    const char *const key[2][2] = {{"data.join.id", "data.time"},
+                                   {"data.join.click_id", "data.join.click_time"}};
+    struct join_side *s = &in->side[kind];
+    const char *label = job->data.label[0];
+    uint32_t taken;
+    int rc = column_find(in, file, key[kind][0], name[kind][0], columns, &s->id, e);
+    if (rc == 0)
+        rc = column_find(in, file, key[kind][1], name[kind][1], columns, &s->time, e);
+    if (rc == 0 && kind == 0 && column_find(in, file, "", label, columns, &taken, NULL) == 0)
+        rc = err_set(e, SHOAL_E_CONFIG,
+                     "%s has a column \"%s\", and data.join makes the label of that name: call it "
+                     "otherwise in data.label, or take data.join away",
+                     file, label);
+    return rc;
 }
 
 /* The first header of a kind says where the columns are. */
@@ -46,7 +65,7 @@ static int head_take(struct join_input *in, uint32_t kind, const struct job *job
 {
     struct join_side *s = &in->side[kind];
     char reason[REASON_BYTES];
-    uint32_t columns, label;
+    uint32_t columns;
     s->head = malloc(line->bytes + 1);
     s->head_bytes = line->bytes;
     if (s->head == NULL)
@@ -60,20 +79,18 @@ static int head_take(struct join_input *in, uint32_t kind, const struct job *job
                                  reason) != 0)
         return err_set(e, SHOAL_E_DATA, "%s: its header: %s", file, reason);
     s->features.columns = columns;
-    int rc =
-        column_find(in, file, kind == 0 ? "data.join.id" : "data.join.click_id",
-                    kind == 0 ? job->data.join.id : job->data.join.click_id, columns, &s->id, e);
-    if (rc == 0)
-        rc = column_find(in, file, kind == 0 ? "data.time" : "data.join.click_time",
-                         kind == 0 ? job->data.time : job->data.join.click_time, columns, &s->time,
-                         e);
-    if (rc == 0 && kind == 0 &&
-        column_find(in, file, "", job->data.label[0], columns, &label, NULL) == 0)
-        rc = err_set(e, SHOAL_E_CONFIG,
-                     "%s has a column \"%s\", and data.join makes the label of that name: call it "
-                     "otherwise in data.label, or take data.join away",
-                     file, job->data.label[0]);
-    return rc;
+    return columns_find(in, kind, job, file, columns, e);
+}
+
+static int head_check(const struct join_side *s, const char *file, const struct line *line,
+                      struct err *e)
+{
+    if (line->bytes == s->head_bytes && memcmp(line->text, s->head, line->bytes) == 0)
+        return 0;
+    return err_set(e, SHOAL_E_CONFIG,
+                   "%s:%" PRIu64 ": the header is not that of the files before it; give all the "
+                   "same columns in the same order",
+                   file, line->number);
 }
 
 static int heads_take(struct join_input *in, uint32_t kind, const struct job *job, struct err *e)
@@ -81,24 +98,42 @@ static int heads_take(struct join_input *in, uint32_t kind, const struct job *jo
     struct join_side *s = &in->side[kind];
     struct lines *lines = &in->reader[0].lines;
     struct line line;
-    int rc = 0;
-    for (uint32_t i = 0; i < s->source->count && rc == 0; i++) {
+    for (uint32_t i = 0; i < s->source->count; i++) {
         const struct source_file *f = &s->source->file[i];
         if (f->bytes == 0)
             continue;
         lines_start(lines, s->source, false, f->base, f->base + f->bytes, 0);
-        rc = lines_next(lines, &line, e);
+        int rc = lines_next(lines, &line, e);
+        if (rc == SHOAL_E_END)
+            continue;
         if (rc == 0 && s->head == NULL)
             rc = head_take(in, kind, job, f->name, &line, e);
-        else if (rc == 0 &&
-                 (line.bytes != s->head_bytes || memcmp(line.text, s->head, line.bytes) != 0))
-            rc = err_set(e, SHOAL_E_CONFIG,
-                         "%s:%" PRIu64 ": the header is not that of the files before it; give all "
-                         "the same columns in the same order",
-                         f->name, line.number);
-        rc = rc == SHOAL_E_END ? 0 : rc;
+        else if (rc == 0)
+            rc = head_check(s, f->name, &line, e);
+        if (rc != 0)
+            return rc;
     }
-    return rc;
+    return 0;
+}
+
+static int memory_take(struct join_input *in, struct err *e)
+{
+    in->file = calloc(in->files, sizeof *in->file);
+    in->heap = calloc(in->files, sizeof *in->heap);
+    in->reader = calloc(JOIN_READERS, sizeof *in->reader);
+    in->cell = malloc(CELLS_MAX * sizeof *in->cell);
+    in->text[0] = malloc(LIMIT_LINE_BYTES);
+    in->text[1] = malloc(LIMIT_LINE_BYTES);
+    if (in->file == NULL || in->heap == NULL || in->reader == NULL || in->cell == NULL ||
+        in->text[0] == NULL || in->text[1] == NULL)
+        return no_memory(e);
+    for (uint32_t i = 0; i < JOIN_READERS; i++) {
+        in->reader[i].file = UINT32_MAX;
+        int rc = lines_init(&in->reader[i].lines, e);
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
 }
 
 int join_input_open(struct join_input *in, const struct job *job, const struct source *impressions,
@@ -109,20 +144,7 @@ int join_input_open(struct join_input *in, const struct job *job, const struct s
                               .disorder = job->data.join.disorder,
                               .form = job->data.time_form,
                               .files = impressions->count + clicks->count};
-    in->file = calloc(in->files, sizeof *in->file);
-    in->heap = calloc(in->files, sizeof *in->heap);
-    in->reader = calloc(JOIN_READERS, sizeof *in->reader);
-    in->cell = malloc(CELLS_MAX * sizeof *in->cell);
-    in->text[0] = malloc(LIMIT_LINE_BYTES);
-    in->text[1] = malloc(LIMIT_LINE_BYTES);
-    int rc = in->file == NULL || in->heap == NULL || in->reader == NULL || in->cell == NULL ||
-                     in->text[0] == NULL || in->text[1] == NULL
-                 ? no_memory(e)
-                 : 0;
-    for (uint32_t i = 0; rc == 0 && i < JOIN_READERS; i++) {
-        in->reader[i].file = UINT32_MAX;
-        rc = lines_init(&in->reader[i].lines, e);
-    }
+    int rc = memory_take(in, e);
     for (uint32_t kind = 0; kind < 2 && rc == 0; kind++)
         rc = heads_take(in, kind, job, e);
     if (rc == 0 && in->side[0].head == NULL)
@@ -152,8 +174,8 @@ void join_input_close(struct join_input *in)
 
 static bool older(const struct join_input *in, uint32_t a, uint32_t b)
 {
-    return in->file[a].newest != in->file[b].newest ? in->file[a].newest < in->file[b].newest
-                                                    : a < b;
+    uint32_t newest_a = in->file[a].newest, newest_b = in->file[b].newest;
+    return newest_a < newest_b || (newest_a == newest_b && a < b);
 }
 
 static void heap_sink(struct join_input *in, uint32_t at)
@@ -260,7 +282,7 @@ static void fate_tell(struct join_input *in, uint32_t file, const struct line *l
     ++*count;
     n->impressions += fate != FATE_GOOD && kind_of(in, file) == 0;
     n->clicks += fate != FATE_GOOD && kind_of(in, file) == 1;
-    if (fate != FATE_GOOD && *count <= 3) /* of each kind the first ones */
+    if (fate != FATE_GOOD && *count <= 3) /* the first ones of each kind */
         log_warn("join leaves out %s:%" PRIu64 ": %s", source_of(in, file)->name, line->number,
                  what[fate]);
 }
@@ -335,15 +357,17 @@ int join_input_text(struct join_input *in, const struct join_row *row, uint32_t 
     const struct source_file *f = &s->source->file[source_file_at(s->source, row->at)];
     char reason[REASON_BYTES];
     size_t have = 0;
-    ssize_t n = 1;
-    while (have < row->bytes && n > 0) {
-        n = pread(f->fd, in->text[which] + have, row->bytes - have,
-                  (off_t)(row->at - f->base + have));
-        if (n < 0 && errno != EINTR)
+    while (have < row->bytes) {
+        ssize_t n = pread(f->fd, in->text[which] + have, row->bytes - have,
+                          (off_t)(row->at - f->base + have));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
             return err_set(e, SHOAL_E_IO, "%s: %s; check the disk", f->name, strerror(errno));
-        have += n > 0 ? (size_t)n : 0;
-        taken_note(n > 0 ? (uint64_t)n : 0);
-        n = n < 0 ? 1 : n;
+        if (n == 0)
+            break;
+        have += (size_t)n;
+        taken_note((uint64_t)n);
     }
     if (have < row->bytes || hash_bytes(in->text[which], row->bytes, 0) != row->sum ||
         s->features.format->line(&s->features, in->text[which], row->bytes, in->cell, reason) != 0)

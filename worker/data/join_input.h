@@ -61,7 +61,7 @@ uint64_t join_input_mark(const struct join_input *in);
 /* The text of a row, in in->text[which], and its cells in in->cell; CHECKSUM: it is another. */
 int join_input_text(struct join_input *in, const struct join_row *row, uint32_t which,
                     struct err *e);
-/* Whether both have the same id. */
+/* *same: both have the same id. */
 int join_input_same(struct join_input *in, const struct join_row *a, const struct join_row *b,
                     bool *same, struct err *e);
 

@@ -24,7 +24,7 @@ int join_out_row(struct join_out *o, const struct join_side *s, const struct cel
                  bool positive, uint64_t time, struct err *e);
 int join_out_flush(struct join_out *o, struct err *e);
 
-/* What the label adds to a header, at most 2 * LIMIT_NAME bytes: returns its end. */
+/* Puts the label at the end of a header, at most 2 * LIMIT_NAME bytes: returns its end. */
 char *join_out_label(const struct job *job, char *to);
 
 #endif

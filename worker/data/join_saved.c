@@ -20,35 +20,38 @@ struct join_saved_head {
     char magic[8];
     uint64_t identity, text, bytes;
     uint64_t first, closing, next, now;
-    uint64_t waiting, files, most;
+    uint64_t waiting, files;
     struct join_counts counts;
-    uint64_t sum_rest; /* of what follows */
-    uint64_t sum;      /* of what stands above */
+    uint64_t sum_rest; /* hash of all after the head */
+    uint64_t sum;      /* hash of the head above */
 };
 
 struct part {
     void *at;
-    size_t bytes;
+    size_t bytes, each;
 };
 #define PARTS 4u
 
-/* What follows the head: files, the ring in the order of numbers, rows that wait. */
+/* The file after its head: files, the ring in the order of numbers, rows that wait. */
 static void parts_of(const struct join_state *s, struct part part[PARTS])
 {
     const struct join *j = s->join;
     uint64_t from = j->first % j->rules.most, known = j->next - j->first;
     uint64_t ahead = known < j->rules.most - from ? known : j->rules.most - from;
-    part[0] = (struct part){s->input->file, s->input->files * sizeof *s->input->file};
-    part[1] = (struct part){j->ring + from, ahead * sizeof *j->ring};
-    part[2] = (struct part){j->ring, (known - ahead) * sizeof *j->ring};
-    part[3] = (struct part){j->wait, j->waiting * sizeof *j->wait};
+    const size_t file = sizeof *s->input->file, row = sizeof *j->ring;
+    part[0] = (struct part){s->input->file, s->input->files * file, file};
+    part[1] = (struct part){j->ring + from, ahead * row, row};
+    part[2] = (struct part){j->ring, (known - ahead) * row, row};
+    part[3] = (struct part){j->wait, j->waiting * row, row};
 }
 
+/* Row by row, so that where a ring of another size is cut does not matter. */
 static uint64_t parts_sum(const struct part part[PARTS])
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < PARTS; i++)
-        sum = hash_bytes(part[i].at, part[i].bytes, sum);
+        for (size_t at = 0; at < part[i].bytes; at += part[i].each)
+            sum = hash_bytes((const char *)part[i].at + at, part[i].each, sum);
     return sum;
 }
 
@@ -58,6 +61,14 @@ static int parts_write(int fd, const struct join_saved_head *h, const struct par
     for (uint32_t i = 0; i < PARTS && rc == 0; i++)
         rc = file_write_all(fd, part[i].at, part[i].bytes);
     return rc == 0 ? file_sync_data(fd) : rc;
+}
+
+static int failed(const char *path, struct err *e)
+{
+    bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
+    return err_set(e, full ? SHOAL_E_CANTCREATE : SHOAL_E_IO,
+                   "%s: %s; free some space or set data.cache to a larger disk", path,
+                   strerror(errno));
 }
 
 int join_saved_write(const struct join_state *s, const char *path, struct err *e)
@@ -73,7 +84,6 @@ int join_saved_write(const struct join_state *s, const char *path, struct err *e
                                 .now = j->now,
                                 .waiting = j->waiting,
                                 .files = s->input->files,
-                                .most = j->rules.most,
                                 .counts = *j->counts};
     char saving[LIMIT_PATH + 32];
     struct part part[PARTS];
@@ -83,16 +93,13 @@ int join_saved_write(const struct join_state *s, const char *path, struct err *e
 
     (void)snprintf(saving, sizeof saving, "%s.new", path);
     int fd = file_open(saving, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    bool failed = fd < 0 || parts_write(fd, &h, part) != 0 || file_rename(saving, path) != 0 ||
-                  file_sync_name(path) != 0;
-    bool full = failed && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG);
-    if (failed)
-        err_set(e, full ? SHOAL_E_CANTCREATE : SHOAL_E_IO,
-                "%s: %s; free some space or set data.cache to a larger disk", path,
-                strerror(errno));
+    int rc = 0;
+    if (fd < 0 || parts_write(fd, &h, part) != 0 || file_rename(saving, path) != 0 ||
+        file_sync_name(path) != 0)
+        rc = failed(path, e);
     if (fd >= 0)
         close(fd);
-    return failed ? full ? SHOAL_E_CANTCREATE : SHOAL_E_IO : 0;
+    return rc;
 }
 
 static int all_read(int fd, const char *path, void *to, size_t bytes, struct err *e)
@@ -101,9 +108,10 @@ static int all_read(int fd, const char *path, void *to, size_t bytes, struct err
         ssize_t n = read(fd, (char *)to + have, bytes - have);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n <= 0)
-            return err_set(e, n < 0 ? SHOAL_E_IO : SHOAL_E_CORRUPT, "%s: %s", path,
-                           n < 0 ? strerror(errno) : "it is cut short");
+        if (n < 0)
+            return err_set(e, SHOAL_E_IO, "%s: %s", path, strerror(errno));
+        if (n == 0)
+            return err_set(e, SHOAL_E_CORRUPT, "%s: it is cut short", path);
         have += (size_t)n;
     }
     return 0;
@@ -114,7 +122,7 @@ static bool head_fits(const struct join_state *s, const struct join_saved_head *
     return memcmp(h->magic, MAGIC, sizeof h->magic) == 0 &&
            h->sum == hash_bytes(h, offsetof(struct join_saved_head, sum), 0) &&
            h->identity == s->identity && h->files == s->input->files &&
-           h->most == s->join->rules.most && h->waiting <= h->most && h->next - h->first <= h->most;
+           h->waiting <= s->join->rules.most && h->next - h->first <= s->join->rules.most;
 }
 
 static int state_read(struct join_state *s, int fd, const char *path, struct err *e)

@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define JOIN_VERSION 1u /* of the text */
+#define JOIN_VERSION 1u /* another one gives the text another name */
 
 struct run {
     const struct job *job; /* borrowed, as the next */
@@ -31,7 +31,7 @@ struct run {
     struct join_out out;
     struct join_state state;
     char dir[LIMIT_PATH], text[LIMIT_PATH + 16], saved[LIMIT_PATH + 16];
-    int fd;        /* of the text */
+    int fd;        /* the text */
     uint64_t read; /* bytes of input at the last checkpoint */
     bool keeps;    /* it is made in the folder, by checkpoints; else in a file without a name */
 };
@@ -76,21 +76,22 @@ static int text_open(struct run *r, struct err *e)
     if (!r->keeps)
         return cache_spool(r->cache, &r->fd, e);
     r->fd = file_open(r->text, O_RDWR | O_CREAT | O_APPEND, 0600);
-    return r->fd >= 0 ? 0
-                      : err_set(e, SHOAL_E_CANTCREATE, "%s: %s; free some space or set data.cache",
-                                r->text, strerror(errno));
+    if (r->fd >= 0)
+        return 0;
+    return err_set(e, SHOAL_E_CANTCREATE, "%s: %s; free some space or set data.cache", r->text,
+                   strerror(errno));
 }
 
-/* What comes after its first bytes goes. */
+/* All but its first bytes goes. */
 static int text_cut(struct run *r, uint64_t bytes, struct err *e)
 {
     struct stat st;
     if (fstat(r->fd, &st) != 0 || file_truncate(r->text, bytes) != 0)
         return err_set(e, SHOAL_E_IO, "%s: %s; check the disk", r->text, strerror(errno));
+    if ((uint64_t)st.st_size < bytes)
+        return err_set(e, SHOAL_E_CORRUPT, "%s: it is cut short", r->text);
     r->out.written = bytes;
-    return (uint64_t)st.st_size >= bytes
-               ? 0
-               : err_set(e, SHOAL_E_CORRUPT, "%s: it is cut short", r->text);
+    return 0;
 }
 
 /* From the last checkpoint, if there is one; at an error all is undefined. */
@@ -175,14 +176,14 @@ static int kind_check(const struct run *r, const char *what, uint64_t malformed,
                       uint64_t time, uint64_t order, uint64_t all, struct err *e)
 {
     uint64_t bad = malformed + id + time + order;
-    return (double)bad <= r->job->data.max_bad * (double)all
-               ? 0
-               : err_set(e, SHOAL_E_DATA,
-                         "data.join: of %" PRIu64 " %s %" PRIu64 " are malformed, %" PRIu64
-                         " have no id, %" PRIu64 " no time, %" PRIu64
-                         " are out of order by more than data.join.disorder: more than "
-                         "data.max_bad (%g); the log of the join names the first of them",
-                         all, what, malformed, id, time, order, r->job->data.max_bad);
+    if ((double)bad <= r->job->data.max_bad * (double)all)
+        return 0;
+    return err_set(e, SHOAL_E_DATA,
+                   "data.join: of %" PRIu64 " %s %" PRIu64 " are malformed, %" PRIu64
+                   " have no id, %" PRIu64 " no time, %" PRIu64
+                   " are out of order by more than data.join.disorder: more than "
+                   "data.max_bad (%g); the log of the join names the first of them",
+                   all, what, malformed, id, time, order, r->job->data.max_bad);
 }
 
 static int run_check(const struct run *r, struct err *e)
@@ -191,12 +192,13 @@ static int run_check(const struct run *r, struct err *e)
     int rc =
         kind_check(r, "impressions", n->impressions_malformed, n->impressions_without_id,
                    n->impressions_without_time, n->impressions_out_of_order, n->impressions, e);
-    return rc == 0 ? kind_check(r, "clicks", n->clicks_malformed, n->clicks_without_id,
-                                n->clicks_without_time, n->clicks_out_of_order, n->clicks, e)
-                   : rc;
+    if (rc != 0)
+        return rc;
+    return kind_check(r, "clicks", n->clicks_malformed, n->clicks_without_id,
+                      n->clicks_without_time, n->clicks_out_of_order, n->clicks, e);
 }
 
-/* r->fd: the text, whole. */
+/* r->fd becomes the text, whole. */
 static int run_make(struct run *r, const struct source *impressions, const struct source *clicks,
                     bool learn, uint64_t identity, struct err *e)
 {
@@ -205,8 +207,9 @@ static int run_make(struct run *r, const struct source *impressions, const struc
     if (rc != 0)
         return rc;
     rc = text_open(r, e);
-    if (rc == 0)
-        rc = run_start(r, learn, e);
+    if (rc != 0)
+        goto out;
+    rc = run_start(r, learn, e);
     if (rc == 0)
         rc = run_rows(r, e);
     if (rc == 0)
@@ -214,6 +217,7 @@ static int run_make(struct run *r, const struct source *impressions, const struc
     if (rc == 0)
         rc = text_sync(r, e);
     join_free(&r->join);
+out:
     join_input_close(&r->input);
     return rc;
 }
@@ -259,7 +263,7 @@ static struct name name_of(const struct job *job, bool learn, const struct sourc
     return n;
 }
 
-/* Half made ones of the same files as they were. */
+/* The same files may have been other than they are now: a text half made of them goes. */
 static void former_remove(const struct cache *cache, const struct name *n, const char *keep)
 {
     struct file_walk w;
@@ -302,7 +306,7 @@ static int counts_keep(const struct cache *cache, const struct name *n,
     return rc;
 }
 
-/* The text has its name; what made it goes. */
+/* The text gets its name, and its folder goes. */
 static int text_keep(struct run *r, const struct name *n, struct err *e)
 {
     int rc = counts_keep(r->cache, n, &r->counts, e);
@@ -313,16 +317,16 @@ static int text_keep(struct run *r, const struct name *n, struct err *e)
     return rc;
 }
 
-/* Where it is made. */
+/* The folder in which the text is made. */
 static int dir_name(struct run *r, const struct name *n, struct err *e)
 {
     int bytes = snprintf(r->dir, sizeof r->dir, "%s/%016" PRIx64 "-%016" PRIx64 ".join",
                          r->cache->folder, n->group, n->identity);
     (void)snprintf(r->text, sizeof r->text, "%s/text", r->dir);
     (void)snprintf(r->saved, sizeof r->saved, "%s/state", r->dir);
-    return bytes > 0 && (size_t)bytes < sizeof r->dir
-               ? 0
-               : err_set(e, SHOAL_E_CONFIG, "data.cache: %s is too long a name", r->cache->folder);
+    if (bytes > 0 && (size_t)bytes < sizeof r->dir)
+        return 0;
+    return err_set(e, SHOAL_E_CONFIG, "data.cache: %s is too long a name", r->cache->folder);
 }
 
 static int text_make(struct run *r, const struct name *n, const struct source *impressions,
@@ -339,26 +343,24 @@ static int text_make(struct run *r, const struct name *n, const struct source *i
     return rc == 0 ? text_keep(r, n, e) : rc;
 }
 
-/* The one file of s is the text, from now on. */
-static int source_become(struct source *s, const struct cache *cache, const struct name *n, int fd,
-                         bool stream, struct err *e)
+/* The text is the only file of s from now on. */
+static int source_become(struct source *s, struct run *r, const struct name *n, struct err *e)
 {
     struct stat st;
     struct source_file *f = calloc(1, sizeof *f);
     char path[LIMIT_PATH + 64];
-    (void)snprintf(path, sizeof path, "%s/%016" PRIx64 "-%016" PRIx64 ".joined", cache->folder,
+    (void)snprintf(path, sizeof path, "%s/%016" PRIx64 "-%016" PRIx64 ".joined", r->cache->folder,
                    n->group, n->identity);
-    if (f == NULL || fstat(fd, &st) != 0 ||
-        (f->name = strdup(stream ? "the joined input" : path)) == NULL) {
+    if (f == NULL || fstat(r->fd, &st) != 0 ||
+        (f->name = strdup(r->keeps ? path : "the joined input")) == NULL) {
         free(f);
-        close(fd);
         return err_set(e, SHOAL_E_NOMEM, "%s: it cannot be opened", path);
     }
-    f->fd = fd;
+    f->fd = r->fd;
     f->bytes = (uint64_t)st.st_size;
     f->group = n->group;
     f->identity = n->identity;
-    f->stream = stream;
+    f->stream = !r->keeps;
     source_close(s);
     *s = (struct source){f, 1, f->bytes};
     return 0;
@@ -373,28 +375,29 @@ static void tell(const struct job *job, const struct join_counts *n)
              job->data.join.learn ? "learnt" : "counted", n->doubled, n->unmatched, n->repeated);
 }
 
-static int joined(struct run *r, const struct source *impressions, const struct source *clicks,
-                  const struct name *n, bool learn, int *fd, struct err *e)
+/* r->fd becomes a text that was made before, or stays -1. Another job may have made it, which
+ * allowed more bad rows. */
+static int text_find(struct run *r, const struct name *n, struct err *e)
+{
+    if (counts_find(r->cache, n, &r->counts) != 0)
+        return 0;
+    r->fd = cache_find(r->cache, n->group, n->identity, "joined");
+    if (r->fd >= 0 && r->keeps)
+        file_remove_tree(r->dir); /* left by a process that was killed as all was done */
+    return r->fd >= 0 ? run_check(r, e) : 0;
+}
+
+/* r->fd becomes the text, found or made. */
+static int text_have(struct run *r, const struct source *impressions, const struct source *clicks,
+                     const struct name *n, bool learn, struct err *e)
 {
     int lock = n->stream ? -1 : cache_lock(r->cache, n->group, n->group, "join");
     r->keeps = lock >= 0;
     int rc = dir_name(r, n, e);
-    *fd = n->stream || counts_find(r->cache, n, &r->counts) != 0
-              ? -1
-              : cache_find(r->cache, n->group, n->identity, "joined");
-    bool found = rc == 0 && *fd >= 0;
-    if (found && r->keeps)
-        file_remove_tree(r->dir); /* it was killed as all was done */
-    if (found)
-        rc = run_check(r, e); /* who made it may allow more */
-    if (found && rc != 0)
-        close(*fd);
-    if (rc == 0 && !found) {
+    if (rc == 0 && !n->stream)
+        rc = text_find(r, n, e);
+    if (rc == 0 && r->fd < 0)
         rc = text_make(r, n, impressions, clicks, learn, e);
-        *fd = rc == 0 ? r->fd : -1;
-        if (rc != 0 && r->fd >= 0)
-            close(r->fd);
-    }
     if (lock >= 0)
         close(lock);
     return rc;
@@ -416,7 +419,7 @@ int join_text_labelled(const struct job *job, const struct source *s, bool *out,
         lines_start(&lines, s, false, 0, s->bytes, 0);
         rc = lines_next(&lines, &line, e);
         if (rc == 0 && f.format->head(&f, line.text, line.bytes, cell, &columns, reason) != 0)
-            columns = 0; /* who reads the file will say so */
+            columns = 0; /* the reader of the file will say so */
         for (uint32_t i = 0; i < columns; i++)
             *out |=
                 cell[i].bytes == strlen(label) && memcmp(cell[i].text, label, cell[i].bytes) == 0;
@@ -443,24 +446,27 @@ int join_text(const struct job *job, bool learn, const struct cache *cache, stru
 {
     struct run *r = calloc(1, sizeof *r);
     struct source clicks;
-    int fd;
     if (r == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for a join; free some");
     r->job = job;
     r->cache = cache;
     r->fd = -1;
     int rc = source_open(&job->data.join.clicks, "data.join.clicks", cache, &clicks, e);
-    if (rc == 0) {
-        struct name n = name_of(job, learn, s, &clicks);
-        rc = joined(r, s, &clicks, &n, learn, &fd, e);
-        if (rc == 0)
-            rc = source_become(s, cache, &n, fd, !r->keeps, e);
-        source_close(&clicks);
-    }
+    if (rc != 0)
+        goto out;
+
+    struct name n = name_of(job, learn, s, &clicks);
+    rc = text_have(r, s, &clicks, &n, learn, e);
+    if (rc == 0)
+        rc = source_become(s, r, &n, e);
     if (rc == 0) {
         *counts = r->counts;
         tell(job, counts);
+    } else if (r->fd >= 0) {
+        close(r->fd);
     }
+    source_close(&clicks);
+out:
     free(r);
     return rc;
 }

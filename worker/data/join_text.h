@@ -20,13 +20,13 @@
  * input changed), and as source_open, cache_create, join_until. */
 int join_text(const struct job *job, bool learn, const struct cache *cache, struct source *s,
               struct join_counts *counts, struct err *e);
-/* Whether the files have the label's column: then they are not to be joined. As lines_next. */
+/* *out: the files have the label's column, and are not to be joined. As lines_next. */
 int join_text_labelled(const struct job *job, const struct source *s, bool *out, struct err *e);
 /* The header of impressions becomes that of the joined text: *line is malloc's. NOMEM. */
 int join_text_head(const struct job *job, char **line, size_t *bytes, struct err *e);
 /* By name; NULL: no memory. */
 struct json *join_text_json(const struct join_counts *n);
-/* What looks wrong, in words, or empty. */
+/* A sentence on what looks wrong, or empty. */
 void join_text_judge(const struct join_counts *n, char *out, size_t bytes);
 
 #endif

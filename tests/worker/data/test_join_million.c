@@ -36,7 +36,7 @@ static uint32_t shown(uint32_t id)
     return T + (uint32_t)((uint64_t)id * WINDOW / MANY);
 }
 
-/* Of an impression that has one: in its window, or up to a third of that after it. */
+/* The click of an impression that has one: in its window, or up to a third of that after it. */
 static uint32_t clicked(uint32_t id)
 {
     return shown(id) + id / EVERY * 7919u % (WINDOW + WINDOW / 3);
@@ -148,7 +148,7 @@ static void text_check(int fd)
     free(x);
 }
 
-/* What this process has had resident at most, except under a sanitizer, which has its own. */
+/* This process had so much resident at most; a sanitizer takes more for itself. */
 static void resident_check(void)
 {
     struct rusage u;
