@@ -1,8 +1,8 @@
 /* checkpoint.h: a checkpoint as it lies in a folder, read by tools and by engine_load. It stands
  * alone: no shard needs to run.
  *
- *     PATH/part-PPPP/manifest     facts, schemas, tablets and files of one shard's part; its last
- *                                 line checks it
+ *     PATH/part-PPPP/manifest     facts, schemas, tablets and files of one shard's part
+ *                                 (engine/part.h)
  *     PATH/part-PPPP/rows/        RocksDB: images of tablets (stored.h)
  *     PATH/part-PPPP/journal/     segments: the records above the images, up to the cut
  *

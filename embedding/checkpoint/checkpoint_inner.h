@@ -4,7 +4,7 @@
 #define EMBEDDING_CHECKPOINT_CHECKPOINT_INNER_H
 
 #include "embedding/checkpoint.h"
-#include "embedding/checkpoint/part.h"
+#include "embedding/engine/part.h"
 
 struct checkpoint {
     char path[LIMIT_PATH];

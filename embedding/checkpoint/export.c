@@ -15,8 +15,8 @@
  *     Tablets do not move, so what it leads now is what it led then.
  *     [test: saved_by_n_and_loaded_by_m_is_the_same]
  */
-#include "embedding/checkpoint/part.h"
 #include "embedding/engine/cut.h"
+#include "embedding/engine/part.h"
 #include "embedding/engine/space.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
@@ -86,9 +86,9 @@ static int add_file(struct export_work *x, const char *name, struct err *e)
     char path[LIMIT_PATH + PART_NAME_BYTES];
     uint64_t bytes, sum;
     snprintf(path, sizeof path, "%s/%s", x->tmp, name);
-    int rc = part_checksum(path, &bytes, &sum);
+    int rc = part_checksum(path, UINT64_MAX, false, &bytes, &sum);
     if (rc == 0)
-        rc = part_add_file(&x->part, name, bytes, sum);
+        rc = part_add_file(&x->part, name, bytes, &sum);
     return rc == 0 ? 0
                    : err_set(e, rc, "cannot take %s into the checkpoint: %s", path, err_text(rc));
 }
@@ -130,27 +130,25 @@ static int take_rows(struct export_work *x, const char *from, struct err *e)
 }
 
 /* The segments of the cut, in order; the last one is still being written by the shard (2). */
-static int take_journal(struct export_work *x, struct err *e)
+static int take_journal(struct export_work *x, const struct part *cut, struct err *e)
 {
-    char *text, *rest = NULL;
-    int rc = cut_text_read(x->cut, NULL, NULL, &text, e);
-    char *line = rc == 0 ? strtok_r(text, "\n", &rest) : NULL;
-    while (line != NULL && rc == 0) {
-        char segment[32], name[PART_NAME_BYTES], from[LIMIT_PATH + 64], to[LIMIT_PATH + 64];
-        uint64_t bytes;
-        char *next = strtok_r(NULL, "\n", &rest);
-        if (sscanf(line, "segment %31s %" SCNu64, segment, &bytes) == 2) {
-            bool last = next == NULL || strncmp(next, "segment ", 8) != 0;
-            snprintf(name, sizeof name, "journal/%s", segment);
-            snprintf(from, sizeof from, "%s/%s", x->cut, name);
-            snprintf(to, sizeof to, "%s/%s", x->tmp, name);
-            rc = last ? copy_file(from, to, bytes, e) : link_file(from, to, e);
-            if (rc == 0)
-                rc = add_file(x, name, e);
-        }
-        line = next;
+    char from[LIMIT_PATH + PART_NAME_BYTES], to[LIMIT_PATH + PART_NAME_BYTES];
+    uint32_t last = UINT32_MAX;
+    int rc = 0;
+
+    for (uint32_t i = 0; i < cut->files; i++)
+        if (cut->file[i].summed)
+            last = i;
+    for (uint32_t i = 0; i < cut->files && rc == 0; i++) {
+        const struct part_file *f = &cut->file[i];
+        if (!f->summed)
+            continue;
+        snprintf(from, sizeof from, "%s/%s", x->cut, f->name);
+        snprintf(to, sizeof to, "%s/%s", x->tmp, f->name);
+        rc = i == last ? copy_file(from, to, f->bytes, e) : link_file(from, to, e);
+        if (rc == 0)
+            rc = add_file(x, f->name, e);
     }
-    free(text);
     return rc;
 }
 
@@ -186,29 +184,14 @@ static void leave_out_younger(struct part *p)
     p->ranges = ranges;
 }
 
-static int make_part(struct export_work *x, struct err *e)
+/* The cut's files, under the names and with the checksums that they have in a checkpoint. */
+static int fill_part(struct export_work *x, const struct part *cut, struct err *e)
 {
     char rows[LIMIT_PATH];
-    struct cut_facts facts = x->part.facts;
-    SHOAL_ASSERT(x->part.files == 0 && x->part.part < x->part.parts);
-    if (file_remove_tree(x->tmp) != 0)
-        return cannot(e, "remove", x->tmp);
-    int rc = x->store == NULL ? cut_manifest_check(x->cut, CUT_READ, &facts, e) : 0;
-    if (rc == 0 && facts.lanes > LIMIT_LANES)
-        rc = err_set(e, SHOAL_E_CORRUPT, "%s/manifest names %u lanes", x->cut, facts.lanes);
-    if (rc != 0)
-        return rc;
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        if ((facts.existing >> i & 1) && x->changed[i] > facts.sequence)
-            return err_set(e, SHOAL_E_SCHEMA,
-                           "cut %" PRIu64 " is of before table %u got the schema that it has: make "
-                           "another checkpoint",
-                           facts.cut, i);
-    facts.bytes = 0;
-    x->part.facts = facts;
-    leave_out_younger(&x->part);
     struct stat there;
-    if (stat(x->path, &there) != 0) /* whoever began the checkpoint has made it */
+    int rc;
+
+    if (stat(x->path, &there) != 0) /* the coordinator has made it */
         return err_set(e, SHOAL_E_NOINPUT,
                        "%s is not there: the folder of checkpoints must be one that coordinator "
                        "and all servers share",
@@ -221,8 +204,8 @@ static int make_part(struct export_work *x, struct err *e)
         rc = cut_copy_rows(x->store, rows, e);
     if (rc == 0)
         rc = take_rows(x, x->store != NULL ? NULL : x->cut, e);
-    if (rc == 0 && x->store == NULL)
-        rc = take_journal(x, e);
+    if (rc == 0)
+        rc = take_journal(x, cut, e);
     if (rc != 0)
         return rc;
     qsort(x->part.file, x->part.files, sizeof *x->part.file, by_name);
@@ -230,6 +213,32 @@ static int make_part(struct export_work *x, struct err *e)
         (rc = sync_folder(x->tmp, "/journal", e)) == 0 &&
         (rc = part_write(x->tmp, &x->part, e)) == 0)
         rc = sync_folder(x->tmp, "", e);
+    return rc;
+}
+
+static int make_part(struct export_work *x, struct err *e)
+{
+    struct part cut = {.facts = x->part.facts}; /* without files where it is in memory */
+    int rc = 0;
+
+    SHOAL_ASSERT(x->part.files == 0 && x->part.part < x->part.parts);
+    if (file_remove_tree(x->tmp) != 0)
+        return cannot(e, "remove", x->tmp);
+    if (x->store == NULL)
+        rc = cut_read(x->cut, CUT_READ, &cut, e);
+    for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++)
+        if ((cut.facts.existing >> i & 1) && x->changed[i] > cut.facts.sequence)
+            rc = err_set(e, SHOAL_E_SCHEMA,
+                         "cut %" PRIu64 " is of before table %u got the schema that it has: make "
+                         "another checkpoint",
+                         cut.facts.cut, i);
+    if (rc == 0) {
+        x->part.facts = cut.facts;
+        x->part.facts.bytes = 0; /* of the files that are taken */
+        leave_out_younger(&x->part);
+        rc = fill_part(x, &cut, e);
+    }
+    part_free(&cut);
     return rc;
 }
 

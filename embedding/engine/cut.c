@@ -58,6 +58,7 @@ struct cut_work {
     struct journal_link *link; /* owned; NULL for a copy */
     size_t links;
     struct cut_copy *copy; /* owned; NULL when the journal is linked */
+    struct part part;      /* on the I/O thread: what the manifest names */
     uint64_t images;       /* bytes of those that count */
     bool synced;           /* by it: */
     struct journal_sync sync;
@@ -136,17 +137,47 @@ int engine_release(struct engine *g, uint64_t cut)
 
 /* ---- go: the I/O thread's part ---- */
 
-static int link_segment(const struct cut_work *c, const struct journal_link *l,
-                        struct cut_file *out, struct err *e)
+static int link_segment(struct cut_work *c, const struct journal_link *l, struct err *e)
 {
-    char path[LIMIT_PATH];
+    char path[LIMIT_PATH], name[PART_NAME_BYTES];
+    uint64_t bytes, sum;
     int n = snprintf(path, sizeof path, "%s/journal/%s", c->tmp, l->name);
+
     if (n < 0 || (size_t)n >= sizeof path || file_link(l->path, path) != 0)
         return err_set(e, SHOAL_E_IO, "cannot link %s into %s: %s", l->path, c->tmp,
                        strerror(errno));
-    *out = (struct cut_file){.name = l->name, .bytes = l->bytes};
-    int rc = cut_file_checksum(path, l->bytes, &out->checksum);
-    return rc == 0 ? 0 : err_set(e, rc, "cannot read %s: %s", path, strerror(errno));
+    int rc = part_checksum(path, l->bytes, false, &bytes, &sum);
+    if (rc == 0 && bytes < l->bytes)
+        rc = SHOAL_E_CORRUPT;
+    if (rc != 0)
+        return err_set(e, rc, "cannot read %s: %s", path, strerror(errno));
+    snprintf(name, sizeof name, "journal/%.48s", l->name);
+    rc = part_add_file(&c->part, name, l->bytes, &sum);
+    return rc == 0 ? 0 : err_set(e, rc, "cannot name %s: %s", path, err_text(rc));
+}
+
+/* Every file in rows/, with its size. */
+static int list_rows(struct cut_work *c, struct err *e)
+{
+    char path[LIMIT_PATH], inner[LIMIT_PATH + 64], name[PART_NAME_BYTES];
+    struct file_walk w;
+    const char *entry;
+    struct stat st;
+    int rc = 0;
+
+    snprintf(path, sizeof path, "%.*s/rows", (int)LIMIT_PATH - 6, c->tmp);
+    if (!file_walk_open(&w, path))
+        return err_set(e, SHOAL_E_IO, "cannot list %s: %s", path, strerror(errno));
+    while (rc == 0 && (entry = file_walk_next(&w)) != NULL) {
+        int n = snprintf(name, sizeof name, "rows/%s", entry);
+        snprintf(inner, sizeof inner, "%s/%.63s", path, entry);
+        if (n < 0 || (size_t)n >= sizeof name || stat(inner, &st) != 0)
+            rc = SHOAL_E_IO;
+        else if (S_ISREG(st.st_mode) && !part_passes_over(entry))
+            rc = part_add_file(&c->part, name, (uint64_t)st.st_size, NULL);
+    }
+    file_walk_close(&w);
+    return rc == 0 ? 0 : err_set(e, rc, "cannot list %s: %s", path, err_text(rc));
 }
 
 struct copying {
@@ -200,13 +231,13 @@ int cut_folder_make(const char *parent, const char *tmp, struct err *e)
     return 0;
 }
 
-static int make_parts(struct cut_work *c, struct cut_file *file)
+static int make_parts(struct cut_work *c)
 {
     char path[LIMIT_PATH];
     SHOAL_ASSERT(c->copy == NULL || c->links == 0); /* 3 */
     int rc = c->copy != NULL ? 0 : cut_folder_make(c->parent, c->tmp, &c->err);
     for (size_t i = 0; i + PLANTED("cut_last_segment") < c->links && rc == 0; i++)
-        rc = link_segment(c, &c->link[i], &file[i], &c->err);
+        rc = link_segment(c, &c->link[i], &c->err);
     snprintf(path, sizeof path, "%.*s/journal", (int)LIMIT_PATH - 9, c->tmp);
     if (rc == 0 && file_sync_folder(path) != 0)
         rc = err_set(&c->err, SHOAL_E_IO, "cannot sync %s: %s", path, strerror(errno));
@@ -216,9 +247,9 @@ static int make_parts(struct cut_work *c, struct cut_file *file)
     if (rc == 0)
         rc = c->copy != NULL ? cut_copy_end(c->copy, &c->err)
                              : store_checkpoint(c->g->store, path, &c->err);
-    return rc == 0 && file_sync_folder(path) != 0
-               ? err_set(&c->err, SHOAL_E_IO, "cannot sync %s: %s", path, strerror(errno))
-               : rc;
+    if (rc == 0 && file_sync_folder(path) != 0)
+        rc = err_set(&c->err, SHOAL_E_IO, "cannot sync %s: %s", path, strerror(errno));
+    return rc == 0 ? list_rows(c, &c->err) : rc;
 }
 
 static void cut_run(struct work *w)
@@ -226,28 +257,26 @@ static void cut_run(struct work *w)
     struct cut_work *c = container_of(w, struct cut_work, work);
     if (c->g->dir == NULL)
         return; /* the copy is the cut */
-    struct cut_file *file = calloc(c->links + 1, sizeof *file);
-    if (file == NULL)
-        c->status = err_set(&c->err, SHOAL_E_NOMEM, "no memory to make cut %" PRIu64, c->facts.cut);
-    if (c->status == 0 && c->synced) { /* 5 */
+    c->part.facts = c->facts;
+    c->part.facts.bytes = 0; /* of the files that are named */
+    if (c->synced) {         /* 5 */
         journal_sync_run(&c->sync);
         if (c->sync.status != 0)
             c->status =
                 err_set(&c->err, c->sync.status, "cannot sync the journal of %s", c->g->dir);
     }
     if (c->status == 0)
-        c->status = make_parts(c, file);
+        c->status = make_parts(c);
     if (c->status == 0)
-        c->status =
-            cut_manifest_write(c->tmp, &c->facts, file,
-                               c->links - (c->links > 0 && PLANTED("cut_last_segment")), &c->err);
+        c->status = part_write(c->tmp, &c->part, &c->err);
+    c->facts.bytes = c->part.facts.bytes;
     if (c->status == 0 && (file_sync_folder(c->tmp) != 0 || file_remove_tree(c->dir) != 0 ||
                            file_rename(c->tmp, c->dir) != 0 ||
                            (!PLANTED("cut_name_unsynced") && file_sync_folder(c->parent) != 0)))
         c->status = err_set(&c->err, SHOAL_E_IO, "cannot name %s: %s", c->dir, strerror(errno));
     if (c->status != 0)
         file_remove_tree(c->tmp);
-    free(file);
+    part_free(&c->part);
 }
 
 static void cut_done(struct work *w)
@@ -294,7 +323,13 @@ static bool exists(struct engine *g, uint64_t cut, struct cut_facts *facts)
     char dir[LIMIT_PATH];
     struct stat st;
     cut_path(g, cut, "", dir);
-    return stat(dir, &st) == 0 && cut_manifest_check(dir, CUT_SIZES, facts, NULL) == 0;
+    if (stat(dir, &st) != 0)
+        return false;
+    struct part part;
+    int rc = cut_read(dir, CUT_SIZES, &part, NULL);
+    *facts = part.facts;
+    part_free(&part);
+    return rc == 0;
 }
 
 static void cut_step(struct engine *g);

@@ -2,10 +2,7 @@
 #ifndef EMBEDDING_ENGINE_CUT_H
 #define EMBEDDING_ENGINE_CUT_H
 
-#include "embedding/engine/engine_state.h"
-#include "proto/job/signature.h"
-
-#include <stdio.h>
+#include "embedding/engine/part.h"
 
 /* What a cut consists of once it has been checked: rows to scan, and journal records up to
  * `sequence` to replay over them. */
@@ -18,6 +15,9 @@ struct cut_source {
 /* How far a cut's files are compared with its manifest. To read the journal of a large one takes
  * minutes: that is for I/O threads. Where its records are applied next, each is checked then. */
 enum cut_depth { CUT_SIZES, CUT_READ };
+/* The manifest of a cut's folder, and every file held against it: CORRUPT names the file. *out is
+ * to be freed whatever comes. Any thread. */
+int cut_read(const char *dir, enum cut_depth depth, struct part *out, struct err *e);
 /* NOT_FOUND, CORRUPT (file named). */
 int cut_open(struct engine *g, uint64_t cut, enum cut_depth depth, struct cut_source *out,
              struct err *e);
@@ -54,35 +54,5 @@ int cut_ref_add(struct engine *g, uint64_t cut, uint64_t sequence);
 /* After recovery: removes what an unfinished cut or drop left. */
 void cut_clean(struct engine *g);
 void cut_free(struct engine *g);
-
-/* ---- the manifest: names everything in a cut's folder, with sizes and checksums; text, one fact a
- * line ---- */
-struct cut_file {
-    const char *name; /* in folder journal */
-    uint64_t bytes;   /* of its front, which is what counts */
-    uint64_t checksum;
-};
-
-/* Writes dir/manifest: facts, segments, and every file found in dir/rows with its size; synced.
- * Sets facts->bytes. Any thread. */
-int cut_manifest_write(const char *dir, struct cut_facts *facts, const struct cut_file *segment,
-                       size_t segments, struct err *e);
-/* Reads it and checks every file against it: CORRUPT names the file. */
-int cut_manifest_check(const char *dir, enum cut_depth depth, struct cut_facts *facts,
-                       struct err *e);
-/* Sizes by table, " TABLE:ROWS:BYTES" for each of `existing`, as they stand behind the last number
- * of a manifest's line: an older release passes them over there. false: that is no such list. */
-void cut_sizes_write(FILE *out, const struct cut_facts *facts);
-bool cut_sizes_read(const char *text, struct cut_facts *facts);
-/* A manifest's text: ends `out`, a memory stream over *text, with the line "end XXH3" of all before
- * it, and stores it as dir/manifest, synced. Frees *text in any case. */
-int cut_text_write(const char *dir, FILE *out, char **text, const size_t *bytes, struct err *e);
-/* The text of dir/manifest without that line, once it has been found right. The caller frees it.
- * signature (NULL: none is asked for): as `name` the file must be in it, before that. CORRUPT,
- * NOT_FOUND, DENIED. */
-int cut_text_read(const char *dir, const struct signature *signature, const char *name, char **text,
-                  struct err *e);
-/* XXH3 over the first `bytes` of a file. */
-int cut_file_checksum(const char *path, uint64_t bytes, uint64_t *checksum);
 
 #endif

@@ -1,9 +1,7 @@
-/* cut_keep.c: cuts that are there: the manifest that names a cut's files, opening one for a
- * restore, dropping, and what the journal's records still need. What a cut is: cut.c.
+/* cut_keep.c: cuts that are there: opening one for a restore, dropping, and what the journal's
+ * records still need. What a cut is: cut.c; its manifest: part.h.
  *
- *  1. The last line holds the XXH3 of all lines before it; a manifest without it, or with another,
- *     is no manifest. [test: a_damaged_cut_is_refused_and_nothing_is_changed]
- *  2. Segments are named with the bytes that count and their XXH3. Row files are named with their
+ *  1. Segments are named with the bytes that count and their XXH3. Row files are named with their
  *     sizes; what is in them carries checksums of its own (RocksDB's blocks and blobs, our images).
  *     [test: a_damaged_cut_is_refused_and_nothing_is_changed]
  */
@@ -27,247 +25,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CHUNK (1u << 20)
-#define MANIFEST_BYTES_MAX (16u << 20)
-
-int cut_file_checksum(const char *path, uint64_t bytes, uint64_t *checksum)
+int cut_read(const char *dir, enum cut_depth depth, struct part *out, struct err *e)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    char *chunk = malloc(CHUNK);
-    int rc = fd < 0 ? SHOAL_E_NOT_FOUND : chunk == NULL ? SHOAL_E_NOMEM : 0;
-    *checksum = 0;
-    while (rc == 0 && bytes > 0) {
-        size_t want = bytes < CHUNK ? (size_t)bytes : CHUNK, have = 0;
-        while (have < want) {
-            ssize_t n = read(fd, chunk + have, want - have);
-            if (n <= 0)
-                break;
-            have += (size_t)n;
-        }
-        if (have < want)
-            rc = SHOAL_E_CORRUPT;
-        *checksum = hash_bytes(chunk, have, *checksum);
-        bytes -= have;
-    }
-    free(chunk);
-    if (fd >= 0)
-        close(fd);
-    return rc;
-}
+    int rc = part_read_cut(dir, out, e);
 
-/* Lines "rows NAME BYTES" of every file in dir/rows. */
-static int list_rows(FILE *out, const char *dir, uint64_t *bytes)
-{
-    char path[LIMIT_PATH];
-    snprintf(path, sizeof path, "%s/rows", dir);
-    struct file_walk w;
-    const char *name;
-    if (!file_walk_open(&w, path))
-        return SHOAL_E_IO;
-    int rc = 0;
-    while ((name = file_walk_next(&w)) != NULL) {
-        char inner[LIMIT_PATH];
-        struct stat st;
-        int n = snprintf(inner, sizeof inner, "%s/%s", path, name);
-        if (n < 0 || (size_t)n >= sizeof inner || stat(inner, &st) != 0)
-            rc = SHOAL_E_IO;
-        else if (S_ISREG(st.st_mode) && strcmp(name, "LOCK") != 0 && strncmp(name, "LOG", 3) != 0) {
-            fprintf(out, "rows %s %" PRIu64 "\n", name, (uint64_t)st.st_size);
-            *bytes += (uint64_t)st.st_size;
-        }
-    }
-    file_walk_close(&w);
-    return rc;
-}
-
-int cut_text_write(const char *dir, FILE *out, char **text, const size_t *bytes, struct err *e)
-{
-    char path[LIMIT_PATH];
-    fflush(out);
-    fprintf(out, "end %016" PRIx64 "\n", hash_bytes(*text, *bytes, 0));
-    int rc = ferror(out) != 0 || fclose(out) != 0 ? SHOAL_E_NOMEM : 0;
-    snprintf(path, sizeof path, "%s/manifest", dir);
-    int fd = rc == 0 ? file_open(path, O_WRONLY | O_CREAT | O_EXCL, 0640) : -1;
-    if (rc == 0)
-        rc = fd >= 0 && file_write_all(fd, *text, *bytes) == 0 && file_sync(fd) == 0 ? 0
-                                                                                     : SHOAL_E_IO;
-    if (rc != 0)
-        err_set(e, rc, "cannot write %s: %s", path, strerror(errno));
-    if (fd >= 0)
-        close(fd);
-    free(*text);
-    return rc;
-}
-
-void cut_sizes_write(FILE *out, const struct cut_facts *facts)
-{
-    for (uint32_t i = 0; facts->sized && i < LIMIT_TABLES; i++)
-        if (facts->existing >> i & 1)
-            fprintf(out, " %u:%" PRIu64 ":%" PRIu64, i, facts->table_rows[i],
-                    facts->table_bytes[i]);
-}
-
-bool cut_sizes_read(const char *text, struct cut_facts *facts)
-{
-    uint64_t rows, bytes;
-    uint32_t table;
-    int used = 0;
-    facts->sized = *text != '\0';
-    for (; *text != '\0'; text += used) {
-        if (sscanf(text, " %u:%" SCNu64 ":%" SCNu64 "%n", &table, &rows, &bytes, &used) != 3 ||
-            table >= LIMIT_TABLES)
-            return false;
-        facts->table_rows[table] = rows;
-        facts->table_bytes[table] = bytes;
-    }
-    return true;
-}
-
-int cut_manifest_write(const char *dir, struct cut_facts *facts, const struct cut_file *segment,
-                       size_t segments, struct err *e)
-{
-    char *text = NULL;
-    size_t bytes = 0;
-    SHOAL_ASSERT(facts->lanes <= LIMIT_LANES);
-    FILE *out = open_memstream(&text, &bytes);
-    if (out == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "no memory for the manifest of cut %" PRIu64, facts->cut);
-    fprintf(out,
-            "shoal cut 2\ncut %" PRIu64 "\nsequence %" PRIu64 "\nexisting %016" PRIx64
-            "\ncount %" PRIu64,
-            facts->cut, facts->sequence, facts->existing, facts->rows);
-    cut_sizes_write(out, facts);
-    fputc('\n', out);
-    fprintf(out, "run %" PRIu64 " %016" PRIx64 " %u %u\n", facts->run, facts->tables, facts->lanes,
-            facts->mode);
-    for (uint32_t lane = 0; lane < facts->lanes; lane++)
-        fprintf(out, "lane %u %" PRIu64 "\n", lane, facts->lowest[lane]);
-    facts->bytes = 0;
-    for (size_t i = 0; i < segments; i++) {
-        fprintf(out, "segment %s %" PRIu64 " %016" PRIx64 "\n", segment[i].name, segment[i].bytes,
-                segment[i].checksum);
-        facts->bytes += segment[i].bytes;
-    }
-    int rc = list_rows(out, dir, &facts->bytes);
-    fprintf(out, "bytes %" PRIu64 "\n", facts->bytes);
-    if (rc == 0)
-        return cut_text_write(dir, out, &text, &bytes, e);
-    fclose(out);
-    free(text);
-    return err_set(e, rc, "cannot list %s/rows: %s", dir, strerror(errno));
-}
-
-static int read_text(const char *dir, char **text, size_t *bytes)
-{
-    char path[LIMIT_PATH];
-    snprintf(path, sizeof path, "%s/manifest", dir);
-    if (file_read_whole(path, MANIFEST_BYTES_MAX, text, bytes) != 0)
-        return errno == EFBIG || errno == ENOMEM || errno == EIO ? SHOAL_E_CORRUPT
-                                                                 : SHOAL_E_NOT_FOUND;
-    if (*bytes > 0)
-        return 0;
-    free(*text);
-    return SHOAL_E_CORRUPT;
-}
-
-/* Cuts the last line off and checks it, letter by letter: a flipped bit may leave the same number
- * behind. */
-static bool text_whole(char *text, size_t bytes)
-{
-    char end[32];
-    const size_t end_bytes = sizeof "end 0123456789abcdef\n" - 1;
-    if (bytes < end_bytes)
-        return false;
-    snprintf(end, sizeof end, "end %016" PRIx64 "\n", hash_bytes(text, bytes - end_bytes, 0));
-    if (memcmp(text + bytes - end_bytes, end, end_bytes) != 0)
-        return false;
-    text[bytes - end_bytes] = '\0';
-    return true;
-}
-
-int cut_text_read(const char *dir, const struct signature *signature, const char *name, char **text,
-                  struct err *e)
-{
-    size_t bytes;
-    int rc = read_text(dir, text, &bytes);
-    if (rc != 0) {
-        *text = NULL;
-        return err_set(e, rc, "%s/manifest: %s", dir, err_text(rc));
-    }
-    if (signature != NULL)
-        rc = signature_check_bytes(signature, name, *text, bytes, e);
-    if (rc == 0 && text_whole(*text, bytes))
-        return 0;
-    free(*text);
-    *text = NULL;
-    return rc != 0 ? rc
-                   : err_set(e, SHOAL_E_CORRUPT,
-                             "%s/manifest does not end in its own checksum; use another one", dir);
-}
-
-struct named { /* a line of the manifest */
-    const char *folder, *name;
-    uint64_t bytes, checksum;
-    bool front; /* the file may be longer */
-    bool read;  /* its checksum is looked at */
-};
-
-static int check_file(const char *dir, const struct named *f, struct err *e)
-{
-    char path[LIMIT_PATH];
-    struct stat st;
-    uint64_t sum;
-    snprintf(path, sizeof path, "%s/%s/%s", dir, f->folder, f->name);
-    if (strchr(f->name, '/') != NULL || stat(path, &st) != 0)
-        return err_set(e, SHOAL_E_CORRUPT,
-                       "%s is missing, though the manifest names it; use another cut", path);
-    uint64_t has = (uint64_t)st.st_size;
-    bool good = f->front ? has >= f->bytes : has == f->bytes;
-    if (good && f->read)
-        good = cut_file_checksum(path, f->bytes, &sum) == 0 && sum == f->checksum;
-    return good ? 0
-                : err_set(e, SHOAL_E_CORRUPT, "%s is not what the manifest says; use another cut",
-                          path);
-}
-
-static int check_line(const char *dir, enum cut_depth depth, const char *line, struct cut_facts *f,
-                      struct err *e)
-{
-    char name[256];
-    uint64_t bytes, sum, mark;
-    uint32_t lane;
-    int at = 0;
-    if (sscanf(line, "count %" SCNu64 "%n", &f->rows, &at) == 1 && cut_sizes_read(line + at, f))
-        return 0;
-    if (sscanf(line, "segment %255s %" SCNu64 " %16" SCNx64, name, &bytes, &sum) == 3)
-        return check_file(dir,
-                          &(struct named){"journal", name, bytes, sum, true, depth == CUT_READ}, e);
-    if (sscanf(line, "rows %255s %" SCNu64, name, &bytes) == 2)
-        return check_file(dir, &(struct named){"rows", name, bytes, 0, false, false}, e);
-    if (sscanf(line, "run %" SCNu64 " %16" SCNx64 " %u %u", &f->run, &f->tables, &f->lanes,
-               &f->mode) == 4 ||
-        sscanf(line, "cut %" SCNu64, &f->cut) == 1 ||
-        sscanf(line, "sequence %" SCNu64, &f->sequence) == 1 ||
-        sscanf(line, "bytes %" SCNu64, &f->bytes) == 1 ||
-        sscanf(line, "existing %16" SCNx64, &f->existing) == 1 || strcmp(line, "shoal cut 2") == 0)
-        return 0;
-    if (sscanf(line, "lane %u %" SCNu64, &lane, &mark) == 2 && lane < LIMIT_LANES) {
-        f->lowest[lane] = mark;
-        return 0;
-    }
-    return err_set(e, SHOAL_E_CORRUPT, "%s/manifest: line \"%.40s\" is not understood", dir, line);
-}
-
-int cut_manifest_check(const char *dir, enum cut_depth depth, struct cut_facts *facts,
-                       struct err *e)
-{
-    char *text, *rest = NULL;
-    *facts = (struct cut_facts){0};
-    int rc = cut_text_read(dir, NULL, NULL, &text, e);
-    for (char *line = rc == 0 ? strtok_r(text, "\n", &rest) : NULL; line != NULL && rc == 0;
-         line = strtok_r(NULL, "\n", &rest))
-        rc = check_line(dir, depth, line, facts, e);
-    free(text);
+    for (uint32_t i = 0; i < out->files && rc == 0; i++)
+        rc = part_check_file(out, i, depth == CUT_READ, e);
     return rc;
 }
 
@@ -331,10 +94,13 @@ int cut_open(struct engine *g, uint64_t cut, enum cut_depth depth, struct cut_so
     }
     char dir[LIMIT_PATH], path[LIMIT_PATH];
     struct stat st;
+    struct part part;
     cut_path(g, cut, "", dir);
     if (stat(dir, &st) != 0)
         return err_set(e, SHOAL_E_NOT_FOUND, "there is no cut %s", dir);
-    int rc = cut_manifest_check(dir, depth, &out->facts, e);
+    int rc = cut_read(dir, depth, &part, e);
+    out->facts = part.facts;
+    part_free(&part);
     if (rc == 0 && out->facts.cut != cut)
         rc = err_set(e, SHOAL_E_CORRUPT, "%s holds cut %" PRIu64, dir, out->facts.cut);
     cut_path(g, cut, "/rows", path);

@@ -74,7 +74,7 @@ int replay_settle(struct replay *r, struct table *t, uint32_t tablet, struct err
 
 /* ---- what is under way ---- */
 
-enum part { PART_EMPTY, PART_IMAGES, PART_RECORDS, PART_NAMES, PART_MARKS, PART_END };
+enum restore_part { PART_EMPTY, PART_IMAGES, PART_RECORDS, PART_NAMES, PART_MARKS, PART_END };
 
 #define TABLET_ROWS 64u /* a tablet costs as much as so many rows, whatever is in it */
 
@@ -84,7 +84,7 @@ struct restore {
     struct record_restore record;
     uint64_t sequence;
     bool past;
-    enum part part;
+    enum restore_part part;
     uint32_t table, tablet; /* the next one of the part; of names: tablet alone counts them */
     uint32_t chunk;         /* images of the next go */
     uint32_t older;         /* tablets that are put back */
@@ -165,7 +165,7 @@ static bool at_tablet(struct restore *s)
     return false;
 }
 
-static void part_begin(struct restore *s, enum part part)
+static void part_begin(struct restore *s, enum restore_part part)
 {
     SHOAL_ASSERT(part > s->part);
     s->part = part;

@@ -1,5 +1,5 @@
 /* record_schema.h: a table's schema as bytes, names and values: in a journal record, in the control
- * state (store/stored.h) and in a checkpoint's manifest (checkpoint/part.h).
+ * state (store/stored.h) and in a checkpoint's manifest (engine/part.h).
  *
  *     u8 0, u8 form (2), u16 fields, u32 bytes of it all
  *     then each field: u8 type, u8 bytes of its name, u16 bytes of its value; name; value

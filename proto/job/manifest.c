@@ -83,6 +83,50 @@ bool manifest_hex(const struct json *j, uint64_t *out)
     return *end == 0;
 }
 
+/* `width` values of a type, where there are any. */
+static void layout_add(struct json *layout, const char *part, const char *type, uint32_t width)
+{
+    if (width == 0)
+        return;
+    struct json *item = json_new_object();
+    json_set_string(item, "part", part);
+    json_set_string(item, "type", type);
+    json_set_int(item, "width", width);
+    json_append(layout, item);
+}
+
+static struct json *layout_of(const struct table_schema *s)
+{
+    const uint32_t whole = sizeof(struct row_stats) / 4,
+                   floats = offsetof(struct row_stats, time) / 4;
+    const char *values = schema_values_name(s);
+    struct json *layout = json_new_array();
+
+    layout_add(layout, "first", values, s->zero_first);
+    layout_add(layout, "vector", values, schema_vector(s));
+    layout_add(layout, "state", "fp32", schema_state_floats(s) - (s->rules.stats != 0 ? whole : 0));
+    if (s->rules.stats != 0) {
+        layout_add(layout, "statistics", "fp32", floats);
+        layout_add(layout, "statistics", "u32", whole - floats);
+    }
+    return layout;
+}
+
+struct json *manifest_table(const struct table_schema *s, const char *space)
+{
+    struct json *item = json_new_object();
+
+    json_set_string(item, "name", s->name);
+    json_set_int(item, "table", s->table);
+    json_set_string(item, "space", space);
+    json_set_int(item, "dense", s->dense);
+    json_set_int(item, "width", s->width);
+    json_set_int(item, "tablet_bits", s->tablet_bits);
+    json_set_int(item, "tablet_first", s->tablet_first);
+    json_set(item, "layout", layout_of(s));
+    return item;
+}
+
 bool manifest_tables(const struct json *m)
 {
     return strcmp(json_as_string(json_get(m, "phase"), ""), "tables") == 0;
@@ -177,15 +221,16 @@ static int sum_check(const char *text, size_t bytes, struct err *e)
     return 0;
 }
 
-int manifest_parse(const char *text, size_t bytes, struct json **out, struct err *e)
+int manifest_frame(const char *text, size_t bytes, struct json **out, struct err *e)
 {
-    struct json *m = NULL;
     int rc = sum_check(text, bytes, e);
+
+    *out = NULL;
     if (rc == 0)
-        rc = json_parse(text, bytes, &m, e);
+        rc = json_parse(text, bytes, out, e);
     if (rc != 0)
         return rc;
-    int64_t format = json_as_int(json_get(m, "format"), -1);
+    int64_t format = json_as_int(json_get(*out, "format"), -1);
     if (format > MANIFEST_FORMAT)
         rc = err_set(e, SHOAL_E_VERSION,
                      "format %" PRId64
@@ -193,7 +238,19 @@ int manifest_parse(const char *text, size_t bytes, struct json **out, struct err
                      format, MANIFEST_FORMAT);
     else if (format < 1)
         rc = err_set(e, SHOAL_E_CORRUPT, "'format' is missing");
-    else
+    if (rc != 0) {
+        json_free(*out);
+        *out = NULL;
+    }
+    return rc;
+}
+
+int manifest_parse(const char *text, size_t bytes, struct json **out, struct err *e)
+{
+    struct json *m;
+    int rc = manifest_frame(text, bytes, &m, e);
+
+    if (rc == 0)
         rc = content_check(m, e);
     if (rc != 0) {
         json_free(m);

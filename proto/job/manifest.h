@@ -1,14 +1,19 @@
 /* manifest.h: the manifest of a checkpoint, NAME/manifest.json: what the folder holds, with a
  * checksum of each thing that is not itself checked by another. Pure: text in, text out; the
- * coordinator writes it, coordinator and command line read it.
+ * coordinator writes it, coordinator and command line read it. The manifests of the parts have the
+ * same frame ("format" first, "xxh3" last): embedding/engine/part.h.
  *
- *   {"format": 2, "version", "name", "number", "job", "run", "date", "phase", "end": true (of the
+ *   {"format": 3, "version", "name", "number", "job", "run", "date", "phase", "end": true (of the
  *    job's end; else it is not there), "epoch", "examples", "rows", "bytes", "seconds",
  *    "held_seconds", "map": {"epoch", "shards", "tablets", "ranges": [[first tablet, tablets,
- *    shard], ...]}, "tables": [{"name", "table", "dense", "width", "tablet_bits", "tablet_first"}],
+ *    shard], ...]}, "tables": [TABLE],
  *    "lanes": [{"lane", "generation", "next_batch", "mark"}], "parts": [{"folder": "part-0000",
  *    "server", "rows", "bytes", "manifest": "0x..."}], "files": [{"file": "job.yaml", "bytes",
  *    "xxh3": "0x..."}, {"file": "coordinator.state", ...}], "xxh3": "0x..."}
+ *
+ * TABLE: {"name", "table", "space", "dense", "width", "tablet_bits", "tablet_first", "layout":
+ * [{"part", "type", "width"}]}. "layout" names the parts of a row in their order: "first" and
+ * "vector" are its weights, "state" is the optimizer's, "statistics" are struct row_stats.
  *
  * "number" is one above the highest number that a checkpoint of the folder had for a name when this
  * one was begun; one that its user gave no name has it for a name.
@@ -21,13 +26,15 @@
 #include "proto/base/err.h"
 #include "proto/base/json.h"
 #include "proto/base/limits.h"
+#include "proto/job/schema.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* 2: of parts whose schemas are names and values (embedding/checkpoint/part.h); 1 is still read. */
-#define MANIFEST_FORMAT 2
+/* 3: the manifests of parts are JSON, and tables have a layout. 2: the schemas of parts are names
+ * and values. 1 and 2 are still read. */
+#define MANIFEST_FORMAT 3
 #define MANIFEST_FILE "manifest.json"
 #define MANIFEST_STATE_FILE "coordinator.state"
 #define MANIFEST_JOB_FILE "job.yaml"
@@ -40,8 +47,12 @@ bool manifest_name_ok(const char *name);
 bool manifest_tables(const struct json *m);
 /* An object without "xxh3" as the file's text; the caller frees it. NULL when out of memory. */
 char *manifest_text(const struct json *m);
-/* CHECKSUM: a byte has changed; VERSION: a newer format; CORRUPT: a member is missing or out of
- * range. The caller calls json_free. */
+/* The frame alone. CHECKSUM: a byte has changed; VERSION: a newer format; CORRUPT: it has none;
+ * DATA: it is no JSON. The caller calls json_free. */
+int manifest_frame(const char *text, size_t bytes, struct json **out, struct err *e);
+/* One element of "tables". */
+struct json *manifest_table(const struct table_schema *s, const char *space);
+/* A checkpoint's: as manifest_frame, and CORRUPT: a member is missing or out of range. */
 int manifest_parse(const char *text, size_t bytes, struct json **out, struct err *e);
 /* A name that the coordinator gives: digits alone. */
 bool manifest_name_counts(const char *name);

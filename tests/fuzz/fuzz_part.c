@@ -1,11 +1,9 @@
 /* fuzz_part.c: any text as the manifest of a part of a checkpoint in whose folder two files lie: as
- * it is, and with its last line made right. First byte: bit 0: mend. */
+ * it is, and with its checksum made right. First byte: bit 0: mend. */
 #include "tests/fuzz/fuzz_file.h"
 
-#include "embedding/checkpoint/part.h"
-#include "proto/base/hash.h"
+#include "embedding/engine/part.h"
 
-#include <inttypes.h>
 #include <sys/stat.h>
 
 static char manifest[LIMIT_PATH];
@@ -39,12 +37,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (manifest[0] == '\0')
         folder_prepare();
     bool mend = (fuzz_mode(&data, &size) & 1) != 0;
-    uint8_t *text = malloc(size + 32);
+    uint8_t *text = malloc(size + 64);
     SHOAL_ASSERT(text != NULL);
     memcpy(text, data, size);
     if (mend)
-        size += (size_t)snprintf((char *)text + size, 32, "end %016" PRIx64 "\n",
-                                 hash_bytes(text, size, 0));
+        size += fuzz_manifest_end(text, size);
     fuzz_file(manifest, text, size);
     (void)snprintf(dir, sizeof dir, "%s/part-0000", fuzz_dir());
     int rc = part_read(dir, NULL, &p, &e);

@@ -365,22 +365,28 @@ static bool cut_there(uint64_t cut)
 START_TEST(a_cuts_sums_are_those_of_every_release)
 {
     static const char file[] = "shoal";
-    char path[LIMIT_PATH + 64], *text = NULL, *read = NULL;
-    size_t bytes = 0;
-    uint64_t sum;
+    static const char text[] = "shoal cut 2\ncut 9\nsequence 7\nexisting 0000000000000001\n"
+                               "count 3 0:3:40\nrun 5 0000000000000001 1 2\nlane 0 6\n"
+                               "bytes 0\nend 76b901a60b22936b\n";
+    char path[LIMIT_PATH + 64];
+    uint64_t bytes, sum;
+    struct part part;
     struct err e = {0};
-    snprintf(path, sizeof path, "%s/file", dir);
-    FILE *f = fopen(path, "w");
-    ck_assert(f != NULL && fputs(file, f) >= 0 && fclose(f) == 0);
-    ck_assert_int_eq(cut_file_checksum(path, 5, &sum), 0);
-    ck_assert_uint_eq(sum, 0xcbbd0e4e10bba146ull);
-    FILE *out = open_memstream(&text, &bytes);
-    fputs(file, out);
-    ck_assert_int_eq(cut_text_write(dir, out, &text, &bytes, &e), 0);
+    for (int chained = 0; chained < 2; chained++) {
+        snprintf(path, sizeof path, "%s/file", dir);
+        FILE *f = fopen(path, "w");
+        ck_assert(f != NULL && fputs(file, f) >= 0 && fclose(f) == 0);
+        ck_assert_int_eq(part_checksum(path, 5, chained != 0, &bytes, &sum), 0);
+        ck_assert_uint_eq(sum, 0xcbbd0e4e10bba146ull);
+    }
     snprintf(path, sizeof path, "%s/manifest", dir);
-    ck_assert_int_eq(file_read_whole(path, 1000, &read, &bytes), 0);
-    ck_assert_str_eq(read, "shoalend cbbd0e4e10bba146\n");
-    free(read);
+    FILE *f = fopen(path, "w");
+    ck_assert(f != NULL && fputs(text, f) >= 0 && fclose(f) == 0);
+    ck_assert_msg(cut_read(dir, CUT_READ, &part, &e) == 0, "%s", e.text);
+    ck_assert(part.facts.cut == 9 && part.facts.sequence == 7 && part.facts.existing == 1);
+    ck_assert(part.facts.run == 5 && part.facts.lanes == 1 && part.facts.lowest[0] == 6);
+    ck_assert(part.facts.sized && part.facts.table_rows[0] == 3 && part.facts.rows == 3);
+    part_free(&part);
 }
 END_TEST
 
