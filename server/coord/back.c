@@ -36,12 +36,11 @@ struct back_tries { /* value of "back_tries" */
 /* A server dies twice in a row, or a machine thrice; what comes no further five times does not. */
 #define FUTILE_MAX 5u
 
-bool coord_back_rows_lost(const struct coord *c, uint32_t shard, enum coord_beat what)
+bool coord_back_rows_lost(const struct coord_job *j, uint32_t shard, enum coord_beat what)
 {
-    const struct coord_shard *s = &c->members.shard[shard];
-    const struct coord_job *j = &c->job;
-    SHOAL_ASSERT(shard < c->members.shards && s->seen);
-    if (!coord_phase_running(c) || j->at.phase < PHASE_SETUP || j->at.phase == PHASE_FINISH)
+    const struct coord_shard *s = &j->fleet->members.shard[shard];
+    SHOAL_ASSERT(shard < j->fleet->members.shards && s->seen);
+    if (!coord_phase_running(j) || j->at.phase < PHASE_SETUP || j->at.phase == PHASE_FINISH)
         return false;
     if (j->at.phase == PHASE_SETUP && j->at.from == FROM_BACK)
         return false; /* it loads, as the others do */
@@ -54,23 +53,23 @@ bool coord_back_rows_lost(const struct coord *c, uint32_t shard, enum coord_beat
            (restores && !coord_from_loading(&j->at));
 }
 
-int coord_back_load(struct coord *c, struct err *e)
+int coord_back_load(struct coord_job *j, struct err *e)
 {
-    const struct coord_progress *at = &c->job.at;
+    const struct coord_progress *at = &j->at;
     struct back_record record;
     struct coord_passed passed;
     struct back_to to;
-    int rc = coord_store_get_fixed(c->store, "back", &record, sizeof record, e);
+    int rc = coord_store_get_fixed(j->fleet->store, "back", &record, sizeof record, e);
     if (rc == 0 && record.number == at->number)
-        c->job.went_back = (uint32_t)record.times;
+        j->went_back = (uint32_t)record.times;
     if (rc == 0 || rc == SHOAL_E_NOT_FOUND)
-        rc = coord_store_get_fixed(c->store, "passed", &passed, sizeof passed, e);
+        rc = coord_store_get_fixed(j->fleet->store, "passed", &passed, sizeof passed, e);
     if (rc == 0 && passed.number == at->number)
-        c->job.passed = passed;
+        j->passed = passed;
     if (rc == 0 || rc == SHOAL_E_NOT_FOUND)
-        rc = coord_store_get_fixed(c->store, "back_to", &to, sizeof to, e);
+        rc = coord_store_get_fixed(j->fleet->store, "back_to", &to, sizeof to, e);
     if (rc == 0 && to.number == at->number && to.run > at->run && !PLANTED("half_back"))
-        coord_back_want(c, "the coordinator died while the job went back"); /* 2 */
+        coord_back_want(j, "the coordinator died while the job went back"); /* 2 */
     return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
 }
 
@@ -78,51 +77,52 @@ int coord_back_load(struct coord *c, struct err *e)
 
 /* Lanes stand where the checkpoint has them; a generation that was granted since is not granted
  * again. */
-static bool lanes_raise(struct coord *c)
+static bool lanes_raise(struct coord_job *j)
 {
     struct coord_lane_record record[LIMIT_LANES];
-    const struct coord_tasks *t = &c->job.tasks;
+    const struct coord_tasks *t = &j->tasks;
     struct err e = {0};
     SHOAL_ASSERT(t->lanes > 0 && t->lanes <= LIMIT_LANES);
-    if (coord_store_get_fixed(c->store, "lanes", record, t->lanes * sizeof record[0], &e) != 0)
+    if (coord_store_get_fixed(j->fleet->store, "lanes", record, t->lanes * sizeof record[0], &e) !=
+        0)
         return false;
     for (uint32_t l = 0; l < t->lanes; l++)
         if (record[l].generation < t->lane[l].generation)
             record[l].generation = t->lane[l].generation;
-    return coord_note(c, "lanes", record, t->lanes * sizeof record[0]);
+    return coord_note(j->fleet, "lanes", record, t->lanes * sizeof record[0]);
 }
 
 /* Epochs, evaluations and points of the curve that are to come again; of the epoch at hand there is
  * a record only where it was over. */
-static bool later_forget(struct coord *c, const struct coord_saved *s)
+static bool later_forget(struct coord_job *j, const struct coord_saved *s)
 {
     static const struct coord_epoch no_epoch;
     static const struct coord_evaluation no_evaluation;
     static const struct coord_point no_point;
     char key[COORD_KEY_MAX];
     bool good = true;
-    for (uint32_t n = s->at.epoch; good && n <= c->job.at.epoch; n++) {
-        (void)snprintf(key, sizeof key, "epoch/%u", coord_epoch_slot(&c->job, n) + 1);
-        good = coord_note(c, key, &no_epoch, sizeof no_epoch);
+    for (uint32_t n = s->at.epoch; good && n <= j->at.epoch; n++) {
+        (void)snprintf(key, sizeof key, "epoch/%u", coord_epoch_slot(j, n) + 1);
+        good = coord_note(j->fleet, key, &no_epoch, sizeof no_epoch);
     }
-    for (uint32_t n = s->evaluations + 1; good && n <= c->job.valid.count; n++) {
+    for (uint32_t n = s->evaluations + 1; good && n <= j->valid.count; n++) {
         (void)snprintf(key, sizeof key, "valid/%u", n);
-        good = coord_note(c, key, &no_evaluation, sizeof no_evaluation);
+        good = coord_note(j->fleet, key, &no_evaluation, sizeof no_evaluation);
     }
-    good = good && coord_window_forget(c, s->at.epoch);
-    for (uint32_t i = 0; good && i < c->job.trace.curve.count; i++) {
+    good = good && coord_window_forget(j, s->at.epoch);
+    for (uint32_t i = 0; good && i < j->trace.curve.count; i++) {
         (void)snprintf(key, sizeof key, "curve/%u", i);
-        good = coord_note(c, key, &no_point, sizeof no_point);
+        good = coord_note(j->fleet, key, &no_point, sizeof no_point);
     }
-    return good && coord_replay_forget(c);
+    return good && coord_replay_forget(j);
 }
 
-static bool taken_put(struct coord *c, const struct coord_saved *s)
+static bool taken_put(struct coord_job *j, const struct coord_saved *s)
 {
     struct err e = {0};
     size_t bytes = 0;
     const void *record = coord_saved_taken(s, &bytes);
-    return coord_taken_saved(c, &c->job, record, bytes, true, &e) == 0;
+    return coord_taken_saved(j->fleet, j, record, bytes, true, &e) == 0;
 }
 
 /* What was done since the checkpoint, or since the job went back before, was in vain. */
@@ -138,26 +138,26 @@ static struct coord_passed passed_of(const struct coord_job *j, uint64_t made_ns
 
 /* The progress comes last, and is synced with all that was noted before; what becomes of a
  * coordinator that dies between is stored first (invariant 2). */
-static bool past_put(struct coord *c, const struct coord_from *from, struct coord_progress *at)
+static bool past_put(struct coord_job *j, const struct coord_from *from, struct coord_progress *at)
 {
-    struct coord_progress now = c->job.at;
-    struct back_record record = {.number = now.number, .times = c->job.went_back + 1ull};
-    struct back_to to = {.number = now.number, .run = c->counters.next_run++};
+    struct coord_progress now = j->at;
+    struct back_record record = {.number = now.number, .times = j->went_back + 1ull};
+    struct back_to to = {.number = now.number, .run = j->fleet->counters.next_run++};
     now.run = to.run;
     now.phase = PHASE_SETUP;
-    now.elapsed_ns += env_now_ns(c->env) - c->job.started_ns;
+    now.elapsed_ns += env_now_ns(j->fleet->env) - j->started_ns;
     coord_from_progress(from, &now, FROM_BACK, at);
     at->elapsed_ns = now.elapsed_ns; /* what was in vain took its time */
-    const struct coord_passed passed =
-        passed_of(&c->job, from->saved.at.elapsed_ns, now.elapsed_ns);
-    return coord_put(c, "counters", &c->counters, sizeof c->counters) &&
-           coord_put(c, "back_to", &to, sizeof to) &&
-           (PLANTED("back_keeps_rows") || coord_fresh_again(c, now.number)) &&
-           later_forget(c, &from->saved) && coord_saved_put(c, &from->saved, at->number, at->run) &&
-           taken_put(c, &from->saved) && lanes_raise(c) &&
-           coord_note(c, "back", &record, sizeof record) &&
-           coord_note(c, "passed", &passed, sizeof passed) &&
-           coord_put(c, "progress", at, sizeof *at);
+    const struct coord_passed passed = passed_of(j, from->saved.at.elapsed_ns, now.elapsed_ns);
+    return coord_put(j->fleet, "counters", &j->fleet->counters, sizeof j->fleet->counters) &&
+           coord_put(j->fleet, "back_to", &to, sizeof to) &&
+           (PLANTED("back_keeps_rows") || coord_fresh_again(j->fleet, now.number)) &&
+           later_forget(j, &from->saved) &&
+           coord_saved_put(j->fleet, &from->saved, at->number, at->run) &&
+           taken_put(j, &from->saved) && lanes_raise(j) &&
+           coord_note(j->fleet, "back", &record, sizeof record) &&
+           coord_note(j->fleet, "passed", &passed, sizeof passed) &&
+           coord_put(j->fleet, "progress", at, sizeof *at);
 }
 
 /* ---- going back ------------------------------------------------------------------------------ */
@@ -170,35 +170,36 @@ static void run_dropped(void *context, const struct coord_call *call, int status
 }
 
 /* The run that it had: pushes of it are refused from now on, also by those that load later. */
-static void run_end(struct coord *c)
+static void run_end(struct coord_job *j)
 {
     struct wire w = {.type = WIRE_TYPE_RUN_DROP};
-    coord_end_work(c, "the job goes back");
-    if (c->job.at.best_cut != 0)
-        coord_cut_drop(c, c->job.at.best_cut);
-    w.u.RUN_DROP.run = c->job.at.run;
-    (void)coord_call_start(&c->calls, &(struct coord_call){.request = w,
-                                                           .target = COORD_NOBODY,
-                                                           .early = true,
-                                                           .owner = c->job.at.run,
-                                                           .on_done = run_dropped});
+    coord_end_work(j, "the job goes back");
+    if (j->at.best_cut != 0)
+        coord_cut_drop(j, j->at.best_cut);
+    w.u.RUN_DROP.run = j->at.run;
+    (void)coord_call_start(&j->fleet->calls, &(struct coord_call){.context = j,
+                                                                  .request = w,
+                                                                  .target = COORD_NOBODY,
+                                                                  .early = true,
+                                                                  .owner = j->at.run,
+                                                                  .on_done = run_dropped});
 }
 
 /* The job as the store says it now; who computed for it, and who asked for it, stays known. */
-static int job_again(struct coord *c, const struct coord_progress *at, int *hold, struct err *e)
+static int job_again(struct coord_job *j, const struct coord_progress *at, int *hold, struct err *e)
 {
-    struct coord_job was = c->job;
-    c->job.roll = (struct coord_roll){0};
-    coord_submit_close(c);
-    c->job.at = *at;
-    c->job.from_hold = *hold;
+    struct coord_job was = *j;
+    j->roll = (struct coord_roll){0};
+    coord_submit_close(j);
+    j->at = *at;
+    j->from_hold = *hold;
     *hold = COORD_FOLDER_NONE;
-    c->job.roll = was.roll;
-    c->job.submitter = was.submitter;
-    c->job.workers_most = was.workers_most;
-    memcpy(c->job.kernel, was.kernel, sizeof c->job.kernel);
-    memcpy(c->job.backend, was.backend, sizeof c->job.backend);
-    return coord_flow_resume(c, e);
+    j->roll = was.roll;
+    j->submitter = was.submitter;
+    j->workers_most = was.workers_most;
+    memcpy(j->kernel, was.kernel, sizeof j->kernel);
+    memcpy(j->backend, was.backend, sizeof j->backend);
+    return coord_flow_resume(j, e);
 }
 
 /* Batches of all lanes that are done everywhere, as far as the coordinator knows. */
@@ -216,13 +217,13 @@ static uint64_t batches_done(const struct coord_tasks *t)
 
 /* Whether the job has gone back to this checkpoint again and again, and never came further than
  * before. Counted in the store: the coordinator may be what dies. */
-static bool is_futile(struct coord *c, const char *path)
+static bool is_futile(struct coord_job *j, const char *path)
 {
-    struct back_tries now = {.number = c->job.at.number,
+    struct back_tries now = {.number = j->at.number,
                              .path = hash_bytes(path, strlen(path), 0),
-                             .batches = batches_done(&c->job.tasks)};
+                             .batches = batches_done(&j->tasks)};
     struct back_tries was;
-    int rc = coord_store_get_fixed(c->store, "back_tries", &was, sizeof was, NULL);
+    int rc = coord_store_get_fixed(j->fleet->store, "back_tries", &was, sizeof was, NULL);
     bool again = rc == 0 && was.number == now.number && was.path == now.path;
     if (again && now.batches <= was.batches) {
         now.batches = was.batches;
@@ -230,14 +231,15 @@ static bool is_futile(struct coord *c, const char *path)
     }
     if (now.futile >= FUTILE_MAX && !PLANTED("back_for_ever"))
         return true;
-    (void)coord_note(c, "back_tries", &now, sizeof now); /* a store that fails stops it all */
+    (void)coord_note(j->fleet, "back_tries", &now,
+                     sizeof now); /* a store that fails stops it all */
     return false;
 }
 
-static int back_refuse(struct coord *c, const char *why, const char *path)
+static int back_refuse(struct coord_job *j, const char *why, const char *path)
 {
     coord_end_fail(
-        c, SHOAL_E_UNAVAILABLE,
+        j, SHOAL_E_UNAVAILABLE,
         "%s; and the job has gone back to its checkpoint %u times and never came further "
         "than before: mend what fails there, then go on with --resume %s",
         why, FUTILE_MAX, path);
@@ -245,110 +247,111 @@ static int back_refuse(struct coord *c, const char *why, const char *path)
 }
 
 /* The newest checkpoint has been read, or none can be. */
-static void go_back(struct coord *c, struct coord_newest *n)
+static void go_back(struct coord_job *j, struct coord_newest *n)
 {
-    char why[sizeof c->job.lost];
+    char why[sizeof j->lost];
     struct coord_progress at;
     struct err e = {0};
     int rc = n->rc;
-    memcpy(why, c->job.lost, sizeof why);
+    memcpy(why, j->lost, sizeof why);
     if (rc != 0)
-        coord_end_fail(c, rc, "%s; and the job cannot go back to its checkpoint: %s", why,
+        coord_end_fail(j, rc, "%s; and the job cannot go back to its checkpoint: %s", why,
                        n->e.text);
-    else if (is_futile(c, n->from.path))
-        rc = back_refuse(c, why, n->from.path);
+    else if (is_futile(j, n->from.path))
+        rc = back_refuse(j, why, n->from.path);
     if (rc != 0)
         return;
     log_warn("%s; job %s goes back to %s: what was trained since is trained again", why,
-             c->job.spec.name, n->from.path);
-    if (!past_put(c, &n->from, &at))
+             j->spec.name, n->from.path);
+    if (!past_put(j, &n->from, &at))
         return;
-    run_end(c);
-    coord_call_forget(&c->calls);
-    c->watch.left_ns = env_now_ns(c->env); /* all of them join anew */
-    c->watch.left[0] = 0;
-    coord_member_workers_forget(&c->members);
-    c->checkpoint.last_ns = c->checkpoint.retry_ns = 0; /* the next one: as at the job's start */
-    rc = job_again(c, &at, &n->from.hold, &e);
+    run_end(j);
+    coord_call_forget(&j->fleet->calls);
+    j->watch.left_ns = env_now_ns(j->fleet->env); /* all of them join anew */
+    j->watch.left[0] = 0;
+    coord_member_workers_forget(&j->fleet->members);
+    j->checkpoint.last_ns = j->checkpoint.retry_ns = 0; /* the next one: as at the job's start */
+    rc = job_again(j, &at, &n->from.hold, &e);
     if (rc == 0)
         return;
     log_error("the job cannot be read back: %s; stopping, to begin with what is stored", e.text);
-    c->fatal = rc;
-    env_stop(c->env);
+    j->fleet->fatal = rc;
+    env_stop(j->fleet->env);
 }
 
-static void newest_read(struct coord *c, struct coord_errand *r, int rc, const struct err *e)
+static void newest_read(void *context, struct coord_errand *r, int rc, const struct err *e)
 {
+    struct coord_job *j = context;
     struct coord_newest *n = coord_newest_of(r);
-    SHOAL_ASSERT(c->newest == n);
-    c->newest = NULL;
+    SHOAL_ASSERT(j->newest == n);
+    j->newest = NULL;
     if (rc != 0) { /* it is read again when the folder answers */
-        log_warn("job %s cannot go back yet: %s", c->job.spec.name, e->text);
+        log_warn("job %s cannot go back yet: %s", j->spec.name, e->text);
         return;
     }
-    if (coord_goes_back(c) && c->job.at.number == n->number && c->fatal == 0)
-        go_back(c, n);
-    coord_errand_leave(c, r);
+    if (coord_goes_back(j) && j->at.number == n->number && j->fleet->fatal == 0)
+        go_back(j, n);
+    coord_errand_leave(j->fleet, r);
 }
 
 /* Begins to read the newest checkpoint. Where its folder hangs, that is tried with each step. */
-static void read_begin(struct coord *c, const char *path)
+static void read_begin(struct coord_job *j, const char *path)
 {
     struct err e = {0};
-    bool own = coord_checkpoint_newest(c, 0, (char[LIMIT_PATH]){0});
-    if (coord_errand_check(c, own ? c->job.spec.checkpoint.dir : path, &e) != 0)
+    bool own = coord_checkpoint_newest(j, 0, (char[LIMIT_PATH]){0});
+    if (coord_errand_check(j->fleet, own ? j->spec.checkpoint.dir : path, &e) != 0)
         return;
-    coord_end_work(c, "the job goes back");
-    int rc = coord_newest_begin(c, newest_read, &c->newest, &e);
+    coord_end_work(j, "the job goes back");
+    int rc = coord_newest_begin(j, newest_read, &j->newest, &e);
     if (rc != 0)
-        coord_end_fail(c, rc, "%s; and the job cannot go back to its checkpoint: %s", c->job.lost,
+        coord_end_fail(j, rc, "%s; and the job cannot go back to its checkpoint: %s", j->lost,
                        e.text);
 }
 
-void coord_back_lost(struct coord *c, uint32_t shard)
+void coord_back_lost(struct coord_job *j, uint32_t shard)
 {
     char path[LIMIT_PATH], why[LIMIT_NAME + 96];
-    SHOAL_ASSERT(coord_phase_running(c) && c->job.at.phase >= PHASE_SETUP);
+    SHOAL_ASSERT(coord_phase_running(j) && j->at.phase >= PHASE_SETUP);
     (void)snprintf(why, sizeof why,
                    "server %s died, and its rows were in memory alone (durability: memory)",
-                   c->members.shard[shard].server);
-    if (coord_newest_path(c, path)) {
-        coord_back_want(c, "%s", why);
-        c->job.lost_rows = true;
+                   j->fleet->members.shard[shard].server);
+    if (coord_newest_path(j, path)) {
+        coord_back_want(j, "%s", why);
+        j->lost_rows = true;
     } else {
-        coord_end_fail(c, SHOAL_E_UNAVAILABLE,
+        coord_end_fail(j, SHOAL_E_UNAVAILABLE,
                        "%s: they are lost, and there is no checkpoint; " COORD_BACK_ADVICE, why);
     }
 }
 
-void coord_back_want(struct coord *c, const char *format, ...)
+void coord_back_want(struct coord_job *j, const char *format, ...)
 {
     va_list arguments;
-    if (c->job.lost[0] != 0) /* the first one that was seen */
+    if (j->lost[0] != 0) /* the first one that was seen */
         return;
     va_start(arguments, format);
-    (void)vsnprintf(c->job.lost, sizeof c->job.lost, format, arguments);
+    (void)vsnprintf(j->lost, sizeof j->lost, format, arguments);
     va_end(arguments);
 }
 
-void coord_back_step(struct coord *c)
+void coord_back_step(struct coord_job *j)
 {
     char path[LIMIT_PATH];
-    if (!coord_goes_back(c) || c->newest != NULL)
+    if (!coord_goes_back(j) || j->newest != NULL)
         return;
-    const char *why = c->job.lost;
-    bool kept = coord_newest_path(c, path);
-    if (kept && !c->job.lost_rows && c->cluster.tablets > c->job.tablets)
+    const char *why = j->lost;
+    bool kept = coord_newest_path(j, path);
+    if (kept && !j->lost_rows && j->fleet->cluster.tablets > j->tablets)
         /* CLEAR would drop for good what no checkpoint of this job loads again */
         coord_end_fail(
-            c, SHOAL_E_CORRUPT,
+            j, SHOAL_E_CORRUPT,
             "%s; the servers hold other jobs' tables too, so the job does not go back by "
             "itself: shoal submit JOB --resume %s --set fresh=all drops them and does",
             why, path);
     else if (kept)
-        read_begin(c, path);
+        read_begin(j, path);
     else
-        coord_end_fail(c, SHOAL_E_CORRUPT,
+        coord_end_fail(j, SHOAL_E_CORRUPT,
                        "%s; start the job again, with checkpoint: {dir: FOLDER, every_minutes: N} "
                        "to go back to, or with durability: fsync",
                        why);

@@ -38,22 +38,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct coord;
+struct coord_job;
 
 #define COORD_BACK_ADVICE                                                                          \
     "start the job again, with durability: journal, or with checkpoint: {dir: FOLDER, "            \
     "every_minutes: N} to go back to"
 
 /* Whether the shard, just heard as `what`, has lost rows that the job at hand needs. */
-bool coord_back_rows_lost(const struct coord *c, uint32_t shard, enum coord_beat what);
+bool coord_back_rows_lost(const struct coord_job *j, uint32_t shard, enum coord_beat what);
 /* It has: the job goes back, or ends. */
-void coord_back_lost(struct coord *c, uint32_t shard);
+void coord_back_lost(struct coord_job *j, uint32_t shard);
 /* Servers have lost what the job needs, and the sentence says what: with the next step it goes
  * back, or ends with the sentence. */
-void coord_back_want(struct coord *c, const char *format, ...)
+void coord_back_want(struct coord_job *j, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-void coord_back_step(struct coord *c);
+void coord_back_step(struct coord_job *j);
 /* After a restart: how often the job went back, and whether it has still to. */
-int coord_back_load(struct coord *c, struct err *e);
+int coord_back_load(struct coord_job *j, struct err *e);
 
 #endif

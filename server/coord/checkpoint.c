@@ -36,27 +36,27 @@ static const uint32_t moves[] = {
 };
 const struct sm coord_checkpoint_moves = SM("a checkpoint", state_names, moves);
 
-static void cut_done(struct coord *c, int status, const char *text, uint64_t cut);
+static void cut_done(struct coord_job *j, int status, const char *text, uint64_t cut);
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static void answer_again(struct coord *c)
+static void answer_again(struct coord_job *j)
 {
-    const struct coord_checkpoint *k = &c->checkpoint;
+    const struct coord_checkpoint *k = &j->checkpoint;
     struct wire w = {.type = WIRE_TYPE_CHECKPOINT,
                      .reply = true,
                      .id = k->answered.id,
                      .status = k->answered.status,
                      .u.CHECKPOINT_reply = k->answered.reply};
     (void)snprintf(w.error, sizeof w.error, "%s", k->answered.text);
-    coord_send(c, k->answered.peer, wire_encode(&w));
+    coord_send(j->fleet, k->answered.peer, wire_encode(&w));
 }
 
 /* to 0: nobody asked. */
-static void answer(struct coord *c, peer_t to, uint64_t id, int status, const char *text,
+static void answer(struct coord_job *j, peer_t to, uint64_t id, int status, const char *text,
                    struct wire_CHECKPOINT_reply reply)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint *k = &j->checkpoint;
     if (to == 0)
         return;
     k->answered.peer = to;
@@ -64,24 +64,24 @@ static void answer(struct coord *c, peer_t to, uint64_t id, int status, const ch
     k->answered.status = status;
     (void)snprintf(k->answered.text, sizeof k->answered.text, "%s", text);
     k->answered.reply = reply;
-    answer_again(c);
+    answer_again(j);
 }
 
 /* To who asked for the one that has ended; the next one may begin before this is heard. */
-static void asker_answer(struct coord *c, int status, const char *text,
+static void asker_answer(struct coord_job *j, int status, const char *text,
                          struct wire_CHECKPOINT_reply reply)
 {
-    peer_t asker = c->checkpoint.asker;
-    SHOAL_ASSERT(c->checkpoint.state == CHECKPOINT_IDLE);
-    c->checkpoint.asker = 0;
-    answer(c, asker, c->checkpoint.asker_id, status, text, reply);
+    peer_t asker = j->checkpoint.asker;
+    SHOAL_ASSERT(j->checkpoint.state == CHECKPOINT_IDLE);
+    j->checkpoint.asker = 0;
+    answer(j, asker, j->checkpoint.asker_id, status, text, reply);
 }
 
 /* ---- the end of one -------------------------------------------------------------------------- */
 
-static void forget(struct coord *c)
+static void forget(struct coord_job *j)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint *k = &j->checkpoint;
     json_free(k->manifest);
     free(k->saved);
     free(k->part);
@@ -91,30 +91,30 @@ static void forget(struct coord *c)
     if (k->state != CHECKPOINT_IDLE)
         sm_move(&coord_checkpoint_moves, &k->state, CHECKPOINT_IDLE);
     if (k->making != NULL)
-        coord_errand_leave(c, &k->making->errand);
+        coord_errand_leave(j->fleet, &k->making->errand);
     k->making = NULL;
 }
 
 /* The run that was opened for one of a job that is done. */
-static void run_close(struct coord *c)
+static void run_close(struct coord_job *j)
 {
-    if (c->checkpoint.of_done)
-        coord_end_tidy(c);
-    c->checkpoint.of_done = false;
+    if (j->checkpoint.of_done)
+        coord_end_tidy(j);
+    j->checkpoint.of_done = false;
 }
 
-static void end_failed(struct coord *c, int status, const char *why)
+static void end_failed(struct coord_job *j, int status, const char *why)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint *k = &j->checkpoint;
     k->end_failed++;
     k->end_why.status = status;
     (void)snprintf(k->end_why.text, sizeof k->end_why.text, "%s", why);
 }
 
 /* Nothing was made of it: an automatic one is tried again. */
-static void begin_failed(struct coord *c, int status, const char *why)
+static void begin_failed(struct coord_job *j, int status, const char *why)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint *k = &j->checkpoint;
     bool asked = k->asker != 0, of_day = k->of_day;
     SHOAL_ASSERT(k->state == CHECKPOINT_IDLE && status != 0);
     if (!asked) {
@@ -123,88 +123,89 @@ static void begin_failed(struct coord *c, int status, const char *why)
                  : of_day  ? " of the day's end"
                            : "",
                  why);
-        k->retry_ns = env_now_ns(c->env) + RETRY_NS;
-        coord_checkpoint_failed(c, why);
+        k->retry_ns = env_now_ns(j->fleet->env) + RETRY_NS;
+        coord_checkpoint_failed(j, why);
     }
     if (k->of_end)
-        end_failed(c, status, why);
+        end_failed(j, status, why);
     k->of_end = k->of_day = false;
-    asker_answer(c, status, why, (struct wire_CHECKPOINT_reply){.rows = 0});
+    asker_answer(j, status, why, (struct wire_CHECKPOINT_reply){.rows = 0});
     if (of_day)
-        coord_replay_made(c, false);
+        coord_replay_made(j, false);
 }
 
-void coord_checkpoint_give_up(struct coord *c, int status, const char *why)
+void coord_checkpoint_give_up(struct coord_job *j, int status, const char *why)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint *k = &j->checkpoint;
     if (k->state == CHECKPOINT_IDLE)
         return;
     if (k->state == CHECKPOINT_MAKING) {
-        forget(c);
-        begin_failed(c, status, why);
+        forget(j);
+        begin_failed(j, status, why);
         return;
     }
     SHOAL_ASSERT(status != 0);
     if (k->of_end)
-        end_failed(c, status, why);
+        end_failed(j, status, why);
     bool of_day = k->of_day;
     k->of_end = k->of_day = false;
     log_event(CHECKPOINT_GIVEN_UP, k->name, "checkpoint %s is given up: %s%s", k->name, why,
-              status == SHOAL_E_STOPPED || coord_phase_over(c) ? "" : "; training goes on");
-    coord_call_cancel(&c->calls, WIRE_TYPE_CUT_EXPORT, UINT64_MAX);
+              status == SHOAL_E_STOPPED || coord_phase_over(j) ? "" : "; training goes on");
+    coord_call_cancel(&j->fleet->calls, j, WIRE_TYPE_CUT_EXPORT, UINT64_MAX);
     if (k->state >= CHECKPOINT_EXPORTING)
-        coord_cut_drop(c, k->cut);
-    forget(c);
-    run_close(c);
-    coord_checkpoint_sweep(c); /* what is left of a large one */
+        coord_cut_drop(j, k->cut);
+    forget(j);
+    run_close(j);
+    coord_checkpoint_sweep(j); /* what is left of a large one */
     if (!k->of_tables)
-        coord_checkpoint_failed(c, why);
-    k->retry_ns = env_now_ns(c->env) + RETRY_NS;
-    asker_answer(c, status, why, (struct wire_CHECKPOINT_reply){.rows = 0});
+        coord_checkpoint_failed(j, why);
+    k->retry_ns = env_now_ns(j->fleet->env) + RETRY_NS;
+    asker_answer(j, status, why, (struct wire_CHECKPOINT_reply){.rows = 0});
     if (of_day)
-        coord_replay_made(c, false);
-    coord_cut_withdraw(c, cut_done); /* last: the next order may end the job, and come back here */
+        coord_replay_made(j, false);
+    coord_cut_withdraw(j, cut_done); /* last: the next order may end the job, and come back here */
 }
 
 /* Of the job: told in its report, published. */
-static void made_note(struct coord *c, const struct coord_checkpoint_record *record)
+static void made_note(struct coord_job *j, const struct coord_checkpoint_record *record)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint *k = &j->checkpoint;
     bool of_end = k->of_end, of_day = k->of_day;
     k->of_end = k->of_day = false;
     k->last_ns = k->begun_ns;
     k->last_batches = k->begun_batches;
     uint32_t at = k->list->made++ % COORD_CHECKPOINTS_MAX;
     k->list->record[at] = *record;
-    coord_checkpoint_publish(c, at);
-    (void)coord_checkpoint_list_note(c);
-    coord_checkpoint_told_made(c);
+    coord_checkpoint_publish(j, at);
+    (void)coord_checkpoint_list_note(j);
+    coord_checkpoint_told_made(j);
     if (of_end) {
         k->end_made = true; /* stored: or the next coordinator makes another one */
-        (void)coord_put(c, END_KEY, &c->job.at.number, sizeof c->job.at.number);
+        (void)coord_put(j->fleet, END_KEY, &j->at.number, sizeof j->at.number);
     }
     if (of_day)
-        coord_replay_made(c, true);
+        coord_replay_made(j, true);
 }
 
-static void prune_step(struct coord *c)
+static void prune_step(struct coord_job *j)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint *k = &j->checkpoint;
     if (!k->prune || k->keeper != NULL || k->state != CHECKPOINT_IDLE)
         return;
     k->prune = false;
-    coord_checkpoint_keeper(c, false);
+    coord_checkpoint_keeper(j, false);
 }
 
 /* It has its name. */
-static void named(struct coord *c, struct coord_errand *r, int rc, const struct err *e)
+static void named(void *context, struct coord_errand *r, int rc, const struct err *e)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_job *j = context;
+    struct coord_checkpoint *k = &j->checkpoint;
     struct coord_checkpoint_record record = k->record;
     SHOAL_ASSERT(k->state == CHECKPOINT_NAMING && &k->making->errand == r);
     if (rc != 0) {
         k->making = NULL;
-        coord_checkpoint_give_up(c, rc, e->text);
+        coord_checkpoint_give_up(j, rc, e->text);
         return;
     }
     k->making->stays = true;
@@ -212,29 +213,29 @@ static void named(struct coord *c, struct coord_errand *r, int rc, const struct 
     log_event(CHECKPOINT_MADE, k->path,
               "checkpoint %s: %" PRIu64 " rows, %" PRIu64 " bytes, %.3f s, pushes held for %.3f s",
               k->path, record.rows, record.bytes, record.seconds, record.held_seconds);
-    coord_cut_drop(c, k->cut);
-    forget(c);
-    run_close(c);
+    coord_cut_drop(j, k->cut);
+    forget(j);
+    run_close(j);
     if (!k->of_tables)
-        made_note(c, &record);
+        made_note(j, &record);
     k->prune = true;
-    prune_step(c);
+    prune_step(j);
     struct wire_CHECKPOINT_reply made = {.rows = record.rows, .bytes = record.bytes};
     (void)snprintf(made.path, sizeof made.path, "%s", k->path);
-    asker_answer(c, 0, "", made);
+    asker_answer(j, 0, "", made);
 }
 
-static void finish(struct coord *c)
+static void finish(struct coord_job *j)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint *k = &j->checkpoint;
     struct err e = {0};
     SHOAL_ASSERT(k->state == CHECKPOINT_EXPORTING && k->missing == 0);
     k->record = (struct coord_checkpoint_record){.rows = 0};
-    int rc = coord_checkpoint_write(c, &k->record, named, &e);
+    int rc = coord_checkpoint_write(j, &k->record, named, &e);
     if (rc == 0)
         sm_move(&coord_checkpoint_moves, &k->state, CHECKPOINT_NAMING);
     else
-        coord_checkpoint_give_up(c, rc, e.text);
+        coord_checkpoint_give_up(j, rc, e.text);
 }
 
 /* ---- parts ----------------------------------------------------------------------------------- */
@@ -242,53 +243,54 @@ static void finish(struct coord *c)
 static void part_reply(void *context, const struct coord_call *call, uint32_t shard,
                        const struct wire *reply, const struct msg *m)
 {
-    struct coord *c = context;
+    struct coord_job *j = context;
     (void)m;
-    SHOAL_ASSERT(c->checkpoint.state == CHECKPOINT_EXPORTING && c->checkpoint.missing > 0);
+    SHOAL_ASSERT(j->checkpoint.state == CHECKPOINT_EXPORTING && j->checkpoint.missing > 0);
     SHOAL_ASSERT(shard == call->owner); /* a part for each, asked of it alone */
-    c->checkpoint.part[shard].rows = reply->u.CUT_EXPORT_reply.rows;
-    c->checkpoint.part[shard].bytes = reply->u.CUT_EXPORT_reply.bytes;
+    j->checkpoint.part[shard].rows = reply->u.CUT_EXPORT_reply.rows;
+    j->checkpoint.part[shard].bytes = reply->u.CUT_EXPORT_reply.bytes;
 }
 
 static void part_done(void *context, const struct coord_call *call, int status, const char *text)
 {
-    struct coord *c = context;
+    struct coord_job *j = context;
     char why[ERR_TEXT_MAX];
-    SHOAL_ASSERT(c->checkpoint.state == CHECKPOINT_EXPORTING && c->checkpoint.missing > 0);
-    SHOAL_ASSERT(call->owner < c->members.shards);
+    SHOAL_ASSERT(j->checkpoint.state == CHECKPOINT_EXPORTING && j->checkpoint.missing > 0);
+    SHOAL_ASSERT(call->owner < j->fleet->members.shards);
     if (status != 0) {
-        (void)snprintf(why, sizeof why, "server %s: %.400s", c->members.shard[call->owner].server,
-                       text);
-        coord_checkpoint_give_up(c, status, why);
-    } else if (--c->checkpoint.missing == 0) {
-        finish(c);
+        (void)snprintf(why, sizeof why, "server %s: %.400s",
+                       j->fleet->members.shard[call->owner].server, text);
+        coord_checkpoint_give_up(j, status, why);
+    } else if (--j->checkpoint.missing == 0) {
+        finish(j);
     }
 }
 
-static void cut_done(struct coord *c, int status, const char *text, uint64_t cut)
+static void cut_done(struct coord_job *j, int status, const char *text, uint64_t cut)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint *k = &j->checkpoint;
     struct wire w = {.type = WIRE_TYPE_CUT_EXPORT};
     SHOAL_ASSERT(k->state == CHECKPOINT_CUTTING);
-    SHOAL_ASSERT(status != 0 || (cut < c->counters.next_cut && k->saved_bytes > 0));
+    SHOAL_ASSERT(status != 0 || (cut < j->fleet->counters.next_cut && k->saved_bytes > 0));
     k->cut = cut;
     if (status != 0) {
-        coord_checkpoint_give_up(c, status, text);
+        coord_checkpoint_give_up(j, status, text);
         return;
     }
     sm_move(&coord_checkpoint_moves, &k->state, CHECKPOINT_EXPORTING);
-    k->missing = c->members.shards;
-    for (uint32_t s = 0; s < c->members.shards; s++) {
+    k->missing = j->fleet->members.shards;
+    for (uint32_t s = 0; s < j->fleet->members.shards; s++) {
         w.u.CUT_EXPORT =
-            (struct wire_CUT_EXPORT){.cut = cut, .part = s, .parts = c->members.shards};
+            (struct wire_CUT_EXPORT){.cut = cut, .part = s, .parts = j->fleet->members.shards};
         (void)snprintf(w.u.CUT_EXPORT.path, LIMIT_PATH, "%s", k->tmp);
-        if (!coord_call_start(&c->calls, &(struct coord_call){.request = w,
-                                                              .target = s,
-                                                              .owner = s,
-                                                              .early = k->of_tables,
-                                                              .on_reply = part_reply,
-                                                              .on_done = part_done})) {
-            coord_checkpoint_give_up(c, SHOAL_E_NOMEM,
+        if (!coord_call_start(&j->fleet->calls, &(struct coord_call){.context = j,
+                                                                     .request = w,
+                                                                     .target = s,
+                                                                     .owner = s,
+                                                                     .early = k->of_tables,
+                                                                     .on_reply = part_reply,
+                                                                     .on_done = part_done})) {
+            coord_checkpoint_give_up(j, SHOAL_E_NOMEM,
                                      "no memory to ask the servers for their parts");
             return;
         }
@@ -299,70 +301,71 @@ static void cut_done(struct coord *c, int status, const char *text, uint64_t cut
 
 /* Every shard holds: what the coordinator knows now is of the cut's instant (invariant 2). Called
  * again when the cut is made again. */
-static int held(struct coord *c, struct err *e)
+static int held(struct coord_job *j, struct err *e)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
-    SHOAL_ASSERT(c->cut.state == CUT_HOLDING && c->cut.order.held == held); /* 2, 3 */
+    struct coord_checkpoint *k = &j->checkpoint;
+    SHOAL_ASSERT(j->cut.state == CUT_HOLDING && j->cut.order.held == held); /* 2, 3 */
     SHOAL_ASSERT(k->state == CHECKPOINT_CUTTING);
-    if (!k->of_done && !k->of_tables && !coord_saved_phase(c->job.at.phase))
-        return err_set(e, SHOAL_E_AGAIN, "the job is in %s by now", coord_phase_name(c));
+    if (!k->of_done && !k->of_tables && !coord_saved_phase(j->at.phase))
+        return err_set(e, SHOAL_E_AGAIN, "the job is in %s by now", coord_phase_name(j));
     free(k->saved);
     k->saved = NULL;
     json_free(k->manifest);
-    k->held_for_ns = env_now_ns(c->env) - c->cut.since_ns;
-    k->manifest = coord_checkpoint_facts(c);
+    k->held_for_ns = env_now_ns(j->fleet->env) - j->cut.since_ns;
+    k->manifest = coord_checkpoint_facts(j);
     if (k->manifest == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the manifest");
-    return coord_saved_make(c, &k->saved, &k->saved_bytes, e);
+    return coord_saved_make(j, &k->saved, &k->saved_bytes, e);
 }
 
 /* ---- the beginning --------------------------------------------------------------------------- */
 
-static void cut_begin(struct coord *c)
+static void cut_begin(struct coord_job *j)
 {
-    sm_move(&coord_checkpoint_moves, &c->checkpoint.state, CHECKPOINT_CUTTING);
-    coord_cut_order(c, &(struct coord_cut_order){.hold_max_ns = HOLD_MAX_NS,
+    sm_move(&coord_checkpoint_moves, &j->checkpoint.state, CHECKPOINT_CUTTING);
+    coord_cut_order(j, &(struct coord_cut_order){.hold_max_ns = HOLD_MAX_NS,
                                                  .lean = true,
-                                                 .tables = c->checkpoint.of_tables,
+                                                 .tables = j->checkpoint.of_tables,
                                                  .held = held,
                                                  .done = cut_done});
 }
 
 /* The job is done: the shards are set up with a run of its own, which is stored first, so that a
  * coordinator that dies drops it. */
-static void run_open(struct coord *c)
+static void run_open(struct coord_job *j)
 {
-    c->checkpoint.of_done = true;
-    c->job.at.run = c->counters.next_run++;
-    sm_move(&coord_checkpoint_moves, &c->checkpoint.state, CHECKPOINT_OPENING);
-    if (!coord_put(c, "counters", &c->counters, sizeof c->counters) || !coord_grow_run(c) ||
-        !coord_phase_put(c))
+    j->checkpoint.of_done = true;
+    j->at.run = j->fleet->counters.next_run++;
+    sm_move(&coord_checkpoint_moves, &j->checkpoint.state, CHECKPOINT_OPENING);
+    if (!coord_put(j->fleet, "counters", &j->fleet->counters, sizeof j->fleet->counters) ||
+        !coord_grow_run(j) || !coord_phase_put(j))
         return;
-    coord_call_forget(&c->calls);
+    coord_call_forget(&j->fleet->calls);
 }
 
-bool coord_checkpoint_opening(const struct coord *c)
+bool coord_checkpoint_opening(const struct coord_job *j)
 {
-    return c->checkpoint.state == CHECKPOINT_OPENING;
+    return j->checkpoint.state == CHECKPOINT_OPENING;
 }
 
 /* Its folder is there. */
-static void made(struct coord *c, struct coord_errand *r, int rc, const struct err *e)
+static void made(void *context, struct coord_errand *r, int rc, const struct err *e)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_job *j = context;
+    struct coord_checkpoint *k = &j->checkpoint;
     struct err why = *e;
     bool tables;
     SHOAL_ASSERT(k->state == CHECKPOINT_MAKING && &k->making->errand == r);
     if (rc != 0)
         k->making = NULL;
-    else if ((rc = coord_checkpoint_ready(c, &tables, &why)) == 0 && tables != k->of_tables)
+    else if ((rc = coord_checkpoint_ready(j, &tables, &why)) == 0 && tables != k->of_tables)
         rc = err_set(&why, SHOAL_E_BUSY, "another job has begun: ask again in a moment");
     if (rc == 0)
-        k->part = calloc(c->members.shards, sizeof *k->part);
+        k->part = calloc(j->fleet->members.shards, sizeof *k->part);
     if (rc == 0 && k->part == NULL)
         rc = err_set(&why, SHOAL_E_NOMEM, "no memory for a checkpoint");
     if (rc != 0) {
-        coord_checkpoint_give_up(c, rc, why.text);
+        coord_checkpoint_give_up(j, rc, why.text);
         return;
     }
     memcpy(k->dir, k->making->dir, sizeof k->dir);
@@ -370,23 +373,23 @@ static void made(struct coord *c, struct coord_errand *r, int rc, const struct e
     k->number = k->making->number;
     memcpy(k->path, k->making->path, sizeof k->path);
     memcpy(k->tmp, k->making->tmp, sizeof k->tmp);
-    coord_checkpoint_sweep(c);
-    k->begun_batches = coord_checkpoint_batches(c);
-    if (coord_phase_running(c) || k->of_tables)
-        cut_begin(c);
+    coord_checkpoint_sweep(j);
+    k->begun_batches = coord_checkpoint_batches(j);
+    if (coord_phase_running(j) || k->of_tables)
+        cut_begin(j);
     else
-        run_open(c);
+        run_open(j);
 }
 
 /* name "": the next number. */
-static int begin(struct coord *c, const char *name, struct err *e)
+static int begin(struct coord_job *j, const char *name, struct err *e)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint *k = &j->checkpoint;
     SHOAL_ASSERT(k->state == CHECKPOINT_IDLE && k->making == NULL); /* 3 */
     SHOAL_ASSERT(k->asker == 0); /* whoever waited for the last one has its answer */
-    int rc = coord_checkpoint_ready(c, &k->of_tables, e);
-    const struct job *spec = coord_checkpoint_spec(c);
-    if (rc == 0 && c->options.folder == NULL)
+    int rc = coord_checkpoint_ready(j, &k->of_tables, e);
+    const struct job *spec = coord_checkpoint_spec(j);
+    if (rc == 0 && j->fleet->options.folder == NULL)
         rc = err_set(e, SHOAL_E_CONFIG, "this coordinator keeps no checkpoints");
     else if (rc == 0 && spec->checkpoint.dir[0] == 0)
         rc = err_set(e, SHOAL_E_CONFIG,
@@ -394,19 +397,19 @@ static int begin(struct coord *c, const char *name, struct err *e)
                      "coordinator and servers share",
                      spec->name);
     if (rc == 0)
-        rc = coord_checkpoint_make(c, name, made, e);
+        rc = coord_checkpoint_make(j, name, made, e);
     if (rc != 0)
         return rc;
     (void)snprintf(k->name, sizeof k->name, "%s", name[0] != 0 ? name : "of the next number");
-    k->begun_ns = env_now_ns(c->env);
+    k->begun_ns = env_now_ns(j->fleet->env);
     SHOAL_ASSERT(k->begun_ns >= k->last_ns);
     sm_move(&coord_checkpoint_moves, &k->state, CHECKPOINT_MAKING);
     return 0;
 }
 
-int coord_checkpoint_request(struct coord *c, struct coord_ask *a)
+int coord_checkpoint_request(struct coord_job *j, struct coord_ask *a)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint *k = &j->checkpoint;
     const char *name = a->request->u.CHECKPOINT.name;
     int rc = 0;
     a->silent = true; /* answered when it is there, or has failed */
@@ -414,7 +417,7 @@ int coord_checkpoint_request(struct coord *c, struct coord_ask *a)
     if (k->asker == a->from && k->asker_id == a->request->id)
         return 0;
     if (k->answered.peer == a->from && k->answered.id == a->request->id) {
-        answer_again(c);
+        answer_again(j);
         return 0;
     }
     if (name[0] != 0 && !manifest_name_ok(name))
@@ -430,9 +433,9 @@ int coord_checkpoint_request(struct coord *c, struct coord_ask *a)
         rc = err_set(&a->e, SHOAL_E_BUSY, "checkpoint %s is being made: ask again when it is there",
                      k->name);
     if (rc == 0)
-        rc = begin(c, name, &a->e);
+        rc = begin(j, name, &a->e);
     if (rc != 0) {
-        answer(c, a->from, a->request->id, rc, a->e.text,
+        answer(j, a->from, a->request->id, rc, a->e.text,
                (struct wire_CHECKPOINT_reply){.rows = 0});
     } else if (k->state != CHECKPOINT_IDLE) {
         k->asker = a->from;
@@ -443,11 +446,11 @@ int coord_checkpoint_request(struct coord *c, struct coord_ask *a)
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-static bool due(struct coord *c)
+static bool due(struct coord_job *j)
 {
-    const struct coord_checkpoint *k = &c->checkpoint;
-    const struct job *spec = &c->job.spec;
-    uint64_t now = env_now_ns(c->env);
+    const struct coord_checkpoint *k = &j->checkpoint;
+    const struct job *spec = &j->spec;
+    uint64_t now = env_now_ns(j->fleet->env);
     SHOAL_ASSERT(k->state == CHECKPOINT_IDLE && k->last_ns <= now);
     if (now < k->retry_ns)
         return false;
@@ -455,46 +458,46 @@ static bool due(struct coord *c)
         (double)(now - k->last_ns) >= spec->checkpoint.every_minutes * 60e9)
         return true;
     return spec->checkpoint.every_batches > 0 &&
-           coord_checkpoint_batches(c) - k->last_batches >= spec->checkpoint.every_batches;
+           coord_checkpoint_batches(j) - k->last_batches >= spec->checkpoint.every_batches;
 }
 
-bool coord_checkpoint_end_due(const struct coord *c)
+bool coord_checkpoint_end_due(const struct coord_job *j)
 {
-    const struct coord_checkpoint *k = &c->checkpoint;
-    const struct job *spec = &c->job.spec;
-    bool asked = spec->checkpoint.at_end || (c->job.stop.asked && spec->checkpoint.dir[0] != 0);
+    const struct coord_checkpoint *k = &j->checkpoint;
+    const struct job *spec = &j->spec;
+    bool asked = spec->checkpoint.at_end || (j->stop.asked && spec->checkpoint.dir[0] != 0);
     return asked && !spec->train.skip && !k->end_made && k->end_failed < END_TRIES;
 }
 
-void coord_checkpoint_missed(struct coord *c)
+void coord_checkpoint_missed(struct coord_job *j)
 {
-    const struct coord_checkpoint *k = &c->checkpoint;
-    bool memory = c->job.spec.durability == DURABLE_MEMORY;
-    if (c->job.spec.checkpoint.at_end && !c->job.spec.train.skip && !k->end_made)
+    const struct coord_checkpoint *k = &j->checkpoint;
+    bool memory = j->spec.durability == DURABLE_MEMORY;
+    if (j->spec.checkpoint.at_end && !j->spec.train.skip && !k->end_made)
         coord_missed(
-            c, k->end_why.status != 0 ? k->end_why.status : SHOAL_E_IO,
+            j, k->end_why.status != 0 ? k->end_why.status : SHOAL_E_IO,
             "the job is done, but its checkpoint of the end (checkpoint.at_end) could not be "
             "made%s: %s",
             memory ? ", and its tables were in memory alone (durability: memory)"
                    : "; `shoal checkpoint create` makes one of the tables that are kept",
             k->end_why.text);
-    coord_checkpoint_publish_missed(c);
+    coord_checkpoint_publish_missed(j);
 }
 
 /* One by itself; which cannot be begun is a warning like the others (4). Who is away is waited for,
  * without a word: the status says who it is. */
-static void begin_by_itself(struct coord *c, bool *of)
+static void begin_by_itself(struct coord_job *j, bool *of)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint *k = &j->checkpoint;
     struct err e = {0};
-    if (k->state != CHECKPOINT_IDLE || env_now_ns(c->env) < k->retry_ns ||
-        coord_server_away(c) != NULL)
+    if (k->state != CHECKPOINT_IDLE || env_now_ns(j->fleet->env) < k->retry_ns ||
+        coord_server_away(j->fleet) != NULL)
         return;
     if (of != NULL)
         *of = true;
-    int rc = begin(c, "", &e);
+    int rc = begin(j, "", &e);
     if (rc != 0)
-        begin_failed(c, rc, e.text);
+        begin_failed(j, rc, e.text);
 }
 
 /* A job that is to stop can be saved as it stands (stop.h); one that grows: grow.ending. */
@@ -503,136 +506,138 @@ static bool stop_saves(const struct coord_job *j)
     return j->stop.asked && !coord_grow_on(j) && coord_saved_phase(j->at.phase);
 }
 
-static void automatic_step(struct coord *c)
+static void automatic_step(struct coord_job *j)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
-    bool ends = c->job.at.phase == PHASE_DIGEST || c->job.grow.ending || stop_saves(&c->job);
-    if (ends && coord_checkpoint_end_due(c)) {
-        begin_by_itself(c, &k->of_end);
+    struct coord_checkpoint *k = &j->checkpoint;
+    bool ends = j->at.phase == PHASE_DIGEST || j->grow.ending || stop_saves(j);
+    if (ends && coord_checkpoint_end_due(j)) {
+        begin_by_itself(j, &k->of_end);
         return;
     }
-    if (coord_replay_due(c)) {
-        begin_by_itself(c, &k->of_day);
+    if (coord_replay_due(j)) {
+        begin_by_itself(j, &k->of_day);
         return;
     }
-    bool waits = c->job.at.phase == PHASE_GROW; /* what is learnt is published before it goes on */
-    if ((c->job.at.phase != PHASE_TRAIN && !waits) ||
-        (c->job.spec.checkpoint.every_batches == 0 && c->job.spec.checkpoint.every_minutes <= 0))
+    bool waits = j->at.phase == PHASE_GROW; /* what is learnt is published before it goes on */
+    if ((j->at.phase != PHASE_TRAIN && !waits) ||
+        (j->spec.checkpoint.every_batches == 0 && j->spec.checkpoint.every_minutes <= 0))
         return;
     if (k->last_ns == 0) { /* a coordinator that comes and goes makes them all the same */
-        uint64_t now = env_now_ns(c->env), age_ns;
-        if (!coord_checkpoint_age(c, &age_ns))
+        uint64_t now = env_now_ns(j->fleet->env), age_ns;
+        if (!coord_checkpoint_age(j, &age_ns))
             age_ns = 0;
         k->last_ns = now > age_ns ? now - age_ns : 1;
-        k->last_batches = coord_checkpoint_batches(c);
+        k->last_batches = coord_checkpoint_batches(j);
     }
-    if (waits && k->last_batches == coord_checkpoint_batches(c))
+    if (waits && k->last_batches == coord_checkpoint_batches(j))
         return;
-    if (k->state == CHECKPOINT_IDLE && due(c))
-        begin_by_itself(c, NULL);
+    if (k->state == CHECKPOINT_IDLE && due(j))
+        begin_by_itself(j, NULL);
 }
 
 /* Whether the shards are at it. */
-static bool of_shards(const struct coord *c)
+static bool of_shards(const struct coord_job *j)
 {
-    return c->checkpoint.state > CHECKPOINT_MAKING && c->checkpoint.state < CHECKPOINT_NAMING;
+    return j->checkpoint.state > CHECKPOINT_MAKING && j->checkpoint.state < CHECKPOINT_NAMING;
 }
 
 /* A shard that does not beat cannot be heard of its part either; one that comes back has forgotten
  * what it did. */
-static void silence_look(struct coord *c)
+static void silence_look(struct coord_job *j)
 {
     char why[ERR_TEXT_MAX];
-    for (uint32_t s = 0; s < c->members.shards && of_shards(c); s++) {
-        const struct coord_shard *shard = &c->members.shard[s];
-        if (shard->seen &&
-            env_now_ns(c->env) - shard->beat_ns <= c->options.lease_ms * UINT64_C(1000000))
+    for (uint32_t s = 0; s < j->fleet->members.shards && of_shards(j); s++) {
+        const struct coord_shard *shard = &j->fleet->members.shard[s];
+        if (shard->seen && env_now_ns(j->fleet->env) - shard->beat_ns <=
+                               j->fleet->options.lease_ms * UINT64_C(1000000))
             continue;
         (void)snprintf(why, sizeof why, "server %s is not heard any more", shard->server);
-        coord_checkpoint_give_up(c, SHOAL_E_UNAVAILABLE, why);
+        coord_checkpoint_give_up(j, SHOAL_E_UNAVAILABLE, why);
     }
 }
 
-void coord_checkpoint_step(struct coord *c)
+void coord_checkpoint_step(struct coord_job *j)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
-    coord_checkpoint_sweep_step(c);
-    coord_checkpoint_publish_step(c);
-    silence_look(c);
-    if (k->state == CHECKPOINT_OPENING && coord_member_all_set_up(&c->members))
-        cut_begin(c);
-    if (coord_phase_running(c))
-        automatic_step(c);
-    prune_step(c);
-    if (!coord_phase_running(c) && k->state == CHECKPOINT_IDLE)
-        (void)coord_checkpoint_disclaim(c);
+    struct coord_checkpoint *k = &j->checkpoint;
+    coord_checkpoint_sweep_step(j);
+    coord_checkpoint_publish_step(j);
+    silence_look(j);
+    if (k->state == CHECKPOINT_OPENING && coord_member_all_set_up(&j->fleet->members))
+        cut_begin(j);
+    if (coord_phase_running(j))
+        automatic_step(j);
+    prune_step(j);
+    if (!coord_phase_running(j) && k->state == CHECKPOINT_IDLE)
+        (void)coord_checkpoint_disclaim(j);
 }
 
-void coord_checkpoint_shard_lost(struct coord *c, uint32_t shard)
+void coord_checkpoint_shard_lost(struct coord_job *j, uint32_t shard)
 {
     char why[ERR_TEXT_MAX];
-    SHOAL_ASSERT(shard < c->members.shards);
-    if (!of_shards(c))
+    SHOAL_ASSERT(shard < j->fleet->members.shards);
+    if (!of_shards(j))
         return;
-    (void)snprintf(why, sizeof why, "server %s has started again", c->members.shard[shard].server);
-    coord_checkpoint_give_up(c, SHOAL_E_UNAVAILABLE, why);
+    (void)snprintf(why, sizeof why, "server %s has started again",
+                   j->fleet->members.shard[shard].server);
+    coord_checkpoint_give_up(j, SHOAL_E_UNAVAILABLE, why);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-int coord_checkpoint_open(struct coord *c, struct err *e)
+int coord_checkpoint_open(struct coord_job *j, struct err *e)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint *k = &j->checkpoint;
     k->list = calloc(1, sizeof *k->list);
     if (k->list == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the list of checkpoints");
-    int rc = coord_store_get_fixed(c->store, "checkpoints", k->list, sizeof *k->list, e);
+    int rc = coord_store_get_fixed(j->fleet->store, "checkpoints", k->list, sizeof *k->list, e);
     if (rc == SHOAL_E_CORRUPT) /* the folders are what counts; the job goes on */
         log_warn("which checkpoints the job has made is not known any more: %s", e->text);
     else if (rc != 0 && rc != SHOAL_E_NOT_FOUND)
         return rc;
-    if (rc != 0 || k->list->number != c->job.at.number)
-        *k->list = (struct coord_checkpoint_list){.number = c->job.at.number};
-    rc = coord_checkpoint_told_open(c, e);
+    if (rc != 0 || k->list->number != j->at.number)
+        *k->list = (struct coord_checkpoint_list){.number = j->at.number};
+    rc = coord_checkpoint_told_open(j, e);
     if (rc != 0)
         return rc;
     uint64_t ended = 0;
-    rc = coord_store_get_fixed(c->store, END_KEY, &ended, sizeof ended, e);
+    rc = coord_store_get_fixed(j->fleet->store, END_KEY, &ended, sizeof ended, e);
     if (rc != 0 && rc != SHOAL_E_NOT_FOUND && rc != SHOAL_E_CORRUPT)
         return rc;
-    k->end_made = rc == 0 && ended == c->job.at.number;
-    coord_checkpoint_publish_lost(c);
-    if (coord_phase_running(c) && c->job.spec.checkpoint.dir[0] != 0 && c->options.folder != NULL)
-        coord_checkpoint_keeper(c, true);
+    k->end_made = rc == 0 && ended == j->at.number;
+    coord_checkpoint_publish_lost(j);
+    if (coord_phase_running(j) && j->spec.checkpoint.dir[0] != 0 &&
+        j->fleet->options.folder != NULL)
+        coord_checkpoint_keeper(j, true);
     return 0;
 }
 
 /* Nobody comes back to the folder soon: what is left there goes now, within bounds. */
-static void sweep_all(struct coord *c)
+static void sweep_all(struct coord_job *j)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint *k = &j->checkpoint;
     for (uint32_t i = 0; i < SWEEPS_MAX && k->sweep; i++)
-        k->sweep = c->options.folder->sweep(k->swept);
+        k->sweep = j->fleet->options.folder->sweep(k->swept);
 }
 
-void coord_checkpoint_close(struct coord *c)
+void coord_checkpoint_close(struct coord_job *j)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint *k = &j->checkpoint;
     if (k->list == NULL)
         return;
     if (k->making != NULL)
-        coord_checkpoint_sweep(c);
-    forget(c);
-    (void)coord_checkpoint_disclaim(c);
-    coord_errand_close(c);
-    sweep_all(c);
+        coord_checkpoint_sweep(j);
+    forget(j);
+    (void)coord_checkpoint_disclaim(j);
+    coord_errand_close(j->fleet);
+    sweep_all(j);
     free(k->list);
     k->list = NULL;
 }
 
-int coord_checkpoint_check(const struct coord *c, const struct job *spec, struct err *e)
+int coord_checkpoint_check(const struct coord_fleet *f, const struct job *spec, struct err *e)
 {
-    if (spec->checkpoint.publish.count > 0 && c->options.hook_start == NULL)
+    if (spec->checkpoint.publish.count > 0 && f->options.hook_start == NULL)
         return err_set(e, SHOAL_E_DENIED,
                        "checkpoint.publish: this coordinator runs no commands; publish: true in "
                        "its coordinator.yaml allows it");
@@ -647,15 +652,15 @@ int coord_checkpoint_check(const struct coord *c, const struct job *spec, struct
         return err_set(e, SHOAL_E_CONFIG,
                        "replay: a checkpoint at each day's end needs checkpoint.dir, a folder that "
                        "coordinator and servers share; replay.checkpoint: false goes without");
-    return spec->checkpoint.dir[0] == 0 || c->options.folder != NULL
+    return spec->checkpoint.dir[0] == 0 || f->options.folder != NULL
                ? 0
                : err_set(e, SHOAL_E_CONFIG,
                          "checkpoint.dir: this coordinator keeps no checkpoints");
 }
 
-void coord_checkpoint_job(struct coord *c)
+void coord_checkpoint_job(struct coord_job *j)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint *k = &j->checkpoint;
     SHOAL_ASSERT(k->state == CHECKPOINT_IDLE && k->asker == 0);
     k->dir[0] = 0; /* what is swept still is */
     k->prune = false;
@@ -666,6 +671,6 @@ void coord_checkpoint_job(struct coord *c)
     k->end_why.text[0] = 0;
     k->hook.next[0] = 0;
     k->hook.foreign = k->hook.running;
-    *k->list = (struct coord_checkpoint_list){.number = c->job.at.number};
-    k->told = (struct coord_checkpoint_told){.number = c->job.at.number};
+    *k->list = (struct coord_checkpoint_list){.number = j->at.number};
+    k->told = (struct coord_checkpoint_told){.number = j->at.number};
 }

@@ -57,7 +57,8 @@
 
 #define COORD_CHECKPOINTS_MAX 256u /* that the report tells of; the older ones are counted */
 
-struct coord;
+struct coord_fleet;
+struct coord_job;
 struct coord_ask;
 struct job;
 
@@ -171,52 +172,53 @@ struct coord_checkpoint {
     uint64_t age_ns, aged_ns; /* the newest was so old then; no clock that is set moves it */
 };
 
-int coord_checkpoint_open(struct coord *c, struct err *e); /* NOMEM; reads what was made so far */
-void coord_checkpoint_close(struct coord *c);              /* removes an unfinished one */
+int coord_checkpoint_open(struct coord_job *j,
+                          struct err *e);         /* NOMEM; reads what was made so far */
+void coord_checkpoint_close(struct coord_job *j); /* removes an unfinished one */
 /* A job is submitted: whether what it says of checkpoints can be; of their folder: look.h. CONFIG,
  * DENIED. */
-int coord_checkpoint_check(const struct coord *c, const struct job *spec, struct err *e);
+int coord_checkpoint_check(const struct coord_fleet *f, const struct job *spec, struct err *e);
 /* Lets go of the claim of a job that is over; false: an errand has it still. */
-bool coord_checkpoint_disclaim(struct coord *c);
+bool coord_checkpoint_disclaim(struct coord_job *j);
 /* It begins; nothing was made of it yet. */
-void coord_checkpoint_job(struct coord *c);
-int coord_checkpoint_request(struct coord *c, struct coord_ask *a);
+void coord_checkpoint_job(struct coord_job *j);
+int coord_checkpoint_request(struct coord_job *j, struct coord_ask *a);
 /* Time passes: begins the automatic ones, gives up where a shard is away, looks after the
  * command. */
-void coord_checkpoint_step(struct coord *c);
+void coord_checkpoint_step(struct coord_job *j);
 /* A shard has started again (or this coordinator sees it first): what it was doing for a checkpoint
  * is lost. */
-void coord_checkpoint_shard_lost(struct coord *c, uint32_t shard);
+void coord_checkpoint_shard_lost(struct coord_job *j, uint32_t shard);
 /* What is left of removed ones in `dir` goes bit by bit from now on; once it is through with what
  * it sweeps already. */
-void coord_checkpoint_sweep(struct coord *c);
+void coord_checkpoint_sweep(struct coord_job *j);
 /* The one at hand is not wanted any more. */
-void coord_checkpoint_give_up(struct coord *c, int status, const char *why);
+void coord_checkpoint_give_up(struct coord_job *j, int status, const char *why);
 /* The newest that was made in this job and not removed by an operator, or so many before it; NULL:
  * there is none. It may have been pruned. */
-const struct coord_checkpoint_record *coord_checkpoint_record(const struct coord *c,
+const struct coord_checkpoint_record *coord_checkpoint_record(const struct coord_job *j,
                                                               uint32_t older);
 /* Its folder, as the job names it where the folder of all is not open yet; false: there is none. */
-bool coord_checkpoint_newest(const struct coord *c, uint32_t older, char path[LIMIT_PATH]);
+bool coord_checkpoint_newest(const struct coord_job *j, uint32_t older, char path[LIMIT_PATH]);
 /* The cut that is being exported; 0: none. */
-uint64_t coord_checkpoint_cut(const struct coord *c);
+uint64_t coord_checkpoint_cut(const struct coord_job *j);
 /* Whether that of the job's end (checkpoint.at_end, or stop.h) is still to be made. */
-bool coord_checkpoint_end_due(const struct coord *c);
+bool coord_checkpoint_end_due(const struct coord_job *j);
 /* The job is about to be done: says what it asked for and did not get (coord_missed). */
-void coord_checkpoint_missed(struct coord *c);
+void coord_checkpoint_missed(struct coord_job *j);
 /* Whether the job is done and the shards are set up for a checkpoint of it. */
-bool coord_checkpoint_opening(const struct coord *c);
+bool coord_checkpoint_opening(const struct coord_job *j);
 /* Whether the job's end waits for it: one is being made, or the command runs (for a minute at
  * most). */
-bool coord_checkpoint_busy(const struct coord *c);
+bool coord_checkpoint_busy(const struct coord_job *j);
 /* for the report: a list, the newest last */
-struct json *coord_checkpoint_json(const struct coord *c);
+struct json *coord_checkpoint_json(const struct coord_job *j);
 /* For the status: how many, the newest, why the last that failed did. */
-void coord_checkpoint_status(const struct coord *c, struct json *s);
+void coord_checkpoint_status(const struct coord_job *j, struct json *s);
 /* Whether a job with a schedule has made none for three of its intervals; in a sentence. */
-bool coord_checkpoint_late(const struct coord *c, char *text, size_t bytes);
+bool coord_checkpoint_late(const struct coord_job *j, char *text, size_t bytes);
 /* For the status: the publish command that runs, else the last that ended; NULL: there was none.
  * Owned by the caller. */
-struct json *coord_checkpoint_publish_json(const struct coord *c);
+struct json *coord_checkpoint_publish_json(const struct coord_job *j);
 
 #endif

@@ -17,11 +17,11 @@
 /* a job that is over waits for its command for so long */
 #define HOOK_WAIT_NS UINT64_C(60000000000)
 
-bool coord_checkpoint_newest(const struct coord *c, uint32_t older, char path[LIMIT_PATH])
+bool coord_checkpoint_newest(const struct coord_job *j, uint32_t older, char path[LIMIT_PATH])
 {
-    const struct coord_checkpoint_record *r = coord_checkpoint_record(c, older);
+    const struct coord_checkpoint_record *r = coord_checkpoint_record(j, older);
     /* not opened yet after a restart, which may take long: as the job has it */
-    const char *dir = c->checkpoint.dir[0] != 0 ? c->checkpoint.dir : c->job.spec.checkpoint.dir;
+    const char *dir = j->checkpoint.dir[0] != 0 ? j->checkpoint.dir : j->spec.checkpoint.dir;
     if (r == NULL || dir[0] == 0)
         return false;
     (void)snprintf(path, LIMIT_PATH, "%.900s/%s", dir, r->name);
@@ -58,12 +58,12 @@ int coord_checkpoint_names(const struct coord_folder_ops *ops, const char *dir,
     return ops->list(dir, name_seen, out, e);
 }
 
-uint64_t coord_checkpoint_last(const struct coord *c)
+uint64_t coord_checkpoint_last(const struct coord_job *j)
 {
     struct coord_checkpoint_names n = {.collect = true};
     uint64_t last = 0;
     for (uint32_t i = 0; i < COORD_CHECKPOINTS_MAX; i++)
-        name_seen(&n, c->checkpoint.list->record[i].name);
+        name_seen(&n, j->checkpoint.list->record[i].name);
     for (size_t i = 0; i < n.count; i++)
         last = n.number[i] > last ? n.number[i] : last;
     free(n.number);
@@ -83,9 +83,9 @@ int coord_checkpoint_next_name(const struct coord_folder_ops *ops, const char *d
     return rc;
 }
 
-const struct job *coord_checkpoint_spec(const struct coord *c)
+const struct job *coord_checkpoint_spec(const struct coord_job *j)
 {
-    return c->checkpoint.of_tables ? &c->made.spec : &c->job.spec;
+    return j->checkpoint.of_tables ? &j->fleet->made.spec : &j->spec;
 }
 
 /* ---- its folder ------------------------------------------------------------------------------ */
@@ -255,7 +255,7 @@ static void keeper_free(struct coord_errand *r)
     free(keeping_of(r));
 }
 
-static struct keeping *keeping_new(const struct coord *c)
+static struct keeping *keeping_new(const struct coord_fleet *f)
 {
     struct keeping *p = calloc(1, sizeof *p);
     if (p == NULL)
@@ -263,13 +263,14 @@ static struct keeping *keeping_new(const struct coord *c)
     p->errand.run = keeper_run;
     p->errand.undo = keeper_undo;
     p->errand.free = keeper_free;
-    p->ops = c->options.folder;
+    p->ops = f->options.folder;
     return p;
 }
 
-static void keeper_done(struct coord *c, struct coord_errand *r, int rc, const struct err *e)
+static void keeper_done(void *context, struct coord_errand *r, int rc, const struct err *e)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_job *j = context;
+    struct coord_checkpoint *k = &j->checkpoint;
     struct keeping *p = keeping_of(r);
     SHOAL_ASSERT(k->keeper == r && k->claim.path[0] == 0);
     k->keeper = NULL;
@@ -281,27 +282,27 @@ static void keeper_done(struct coord *c, struct coord_errand *r, int rc, const s
     p->claim.path[0] = 0;
     memcpy(k->dir, p->dir, sizeof k->dir);
     if (p->open || p->more)
-        coord_checkpoint_sweep(c);
-    coord_errand_leave(c, r);
+        coord_checkpoint_sweep(j);
+    coord_errand_leave(j->fleet, r);
 }
 
-void coord_checkpoint_keeper(struct coord *c, bool open)
+void coord_checkpoint_keeper(struct coord_job *j, bool open)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
-    const struct job *spec = open ? &c->job.spec : coord_checkpoint_spec(c);
+    struct coord_checkpoint *k = &j->checkpoint;
+    const struct job *spec = open ? &j->spec : coord_checkpoint_spec(j);
     const char *dir = open ? spec->checkpoint.dir : k->dir;
     struct err e = {0};
     SHOAL_ASSERT(k->keeper == NULL);
-    if (spec != &c->job.spec && coord_phase_running(c))
-        return;                              /* the claim is that of the job that waits */
-    int rc = coord_errand_check(c, dir, &e); /* it has a claim to lose */
-    struct keeping *p = rc == 0 ? keeping_new(c) : NULL;
+    if (spec != &j->spec && coord_phase_running(j))
+        return;                                     /* the claim is that of the job that waits */
+    int rc = coord_errand_check(j->fleet, dir, &e); /* it has a claim to lose */
+    struct keeping *p = rc == 0 ? keeping_new(j->fleet) : NULL;
     if (rc != 0)
         log_warn("%s; old checkpoints stay", e.text);
     if (p == NULL)
         return; /* the next one prunes again */
     p->open = open;
-    p->root = c->options.checkpoint_root == NULL ? "" : c->options.checkpoint_root;
+    p->root = j->fleet->options.checkpoint_root == NULL ? "" : j->fleet->options.checkpoint_root;
     (void)snprintf(p->dir, sizeof p->dir, "%s", dir);
     memcpy(p->errand.folder, p->dir, sizeof p->errand.folder);
     (void)snprintf(p->job, sizeof p->job, "%s", spec->name);
@@ -312,21 +313,21 @@ void coord_checkpoint_keeper(struct coord *c, bool open)
     p->claim = k->claim;
     k->claim.path[0] = 0;
     k->keeper = &p->errand;
-    rc = coord_errand_start(c, &p->errand, keeper_done, NULL);
+    rc = coord_errand_start(j->fleet, &p->errand, j, keeper_done, NULL);
     SHOAL_ASSERT(rc == 0);
 }
 
-bool coord_checkpoint_disclaim(struct coord *c)
+bool coord_checkpoint_disclaim(struct coord_job *j)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
-    struct keeping *p = k->keeper == NULL && k->claim.path[0] != 0 ? keeping_new(c) : NULL;
+    struct coord_checkpoint *k = &j->checkpoint;
+    struct keeping *p = k->keeper == NULL && k->claim.path[0] != 0 ? keeping_new(j->fleet) : NULL;
     if (p == NULL)
         return k->keeper == NULL && k->claim.path[0] == 0;
     (void)snprintf(p->errand.folder, LIMIT_PATH, "%.*s",
                    (int)(strrchr(k->claim.path, '/') - k->claim.path), k->claim.path);
     p->claim = k->claim;
     k->claim.path[0] = 0;
-    coord_errand_leave(c, &p->errand);
+    coord_errand_leave(j->fleet, &p->errand);
     return true;
 }
 
@@ -358,31 +359,32 @@ static void sweep_free(struct coord_errand *r)
     free(container_of(r, struct sweeping, errand));
 }
 
-static void sweep_done(struct coord *c, struct coord_errand *r, int rc, const struct err *e)
+static void sweep_done(void *context, struct coord_errand *r, int rc, const struct err *e)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_job *j = context;
+    struct coord_checkpoint *k = &j->checkpoint;
     (void)e;
     SHOAL_ASSERT(k->sweeper == r);
     k->sweeper = NULL;
     k->sweep = rc == 0 && container_of(r, struct sweeping, errand)->more;
-    k->swept_ns = env_now_ns(c->env);
+    k->swept_ns = env_now_ns(j->fleet->env);
     if (rc == 0)
-        coord_errand_leave(c, r);
+        coord_errand_leave(j->fleet, r);
 }
 
-void coord_checkpoint_sweep(struct coord *c)
+void coord_checkpoint_sweep(struct coord_job *j)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint *k = &j->checkpoint;
     if (k->sweep || k->dir[0] == 0)
         return; /* each checkpoint asks again */
     memcpy(k->swept, k->dir, sizeof k->swept);
     k->sweep = true;
 }
 
-void coord_checkpoint_sweep_step(struct coord *c)
+void coord_checkpoint_sweep_step(struct coord_job *j)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
-    if (!k->sweep || k->sweeper != NULL || env_now_ns(c->env) - k->swept_ns < SWEEP_NS)
+    struct coord_checkpoint *k = &j->checkpoint;
+    if (!k->sweep || k->sweeper != NULL || env_now_ns(j->fleet->env) - k->swept_ns < SWEEP_NS)
         return;
     struct sweeping *s = calloc(1, sizeof *s);
     k->sweep = s != NULL;
@@ -391,10 +393,10 @@ void coord_checkpoint_sweep_step(struct coord *c)
     s->errand.run = sweep_run;
     s->errand.undo = sweep_undo;
     s->errand.free = sweep_free;
-    s->ops = c->options.folder;
+    s->ops = j->fleet->options.folder;
     memcpy(s->errand.folder, k->swept, sizeof k->swept);
     k->sweeper = &s->errand;
-    if (coord_errand_start(c, &s->errand, sweep_done, NULL) != 0) {
+    if (coord_errand_start(j->fleet, &s->errand, j, sweep_done, NULL) != 0) {
         k->sweeper = NULL;
         k->sweep = false;
     }
@@ -404,14 +406,15 @@ void coord_checkpoint_sweep_step(struct coord *c)
 
 enum { PUBLISH_NONE, PUBLISH_RUNS, PUBLISH_DONE, PUBLISH_FAILED, PUBLISH_PASSED, PUBLISH_OVER };
 
-static void hook_begin(struct coord *c, const char *path, uint32_t record)
+static void hook_begin(struct coord_job *j, const char *path, uint32_t record)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint *k = &j->checkpoint;
     struct err e = {0};
     SHOAL_ASSERT(!k->hook.running && record < COORD_CHECKPOINTS_MAX);
-    if (c->job.spec.checkpoint.publish.count == 0)
+    if (j->spec.checkpoint.publish.count == 0)
         return;
-    if (c->options.hook_start(c->options.context, &c->job.spec.checkpoint.publish, path, &e) != 0) {
+    if (j->fleet->options.hook_start(j->fleet->options.context, &j->spec.checkpoint.publish, path,
+                                     &e) != 0) {
         log_warn("checkpoint %s is not published: %s", path, e.text);
         k->list->record[record].published = PUBLISH_FAILED;
         k->list->record[record].publish_status = -1;
@@ -420,22 +423,22 @@ static void hook_begin(struct coord *c, const char *path, uint32_t record)
     k->hook.running = true;
     k->hook.foreign = false;
     k->hook.record = record;
-    k->hook.since_ns = env_now_ns(c->env);
-    k->hook.limit_ns = c->job.spec.checkpoint.publish_limit_ms * UINT64_C(1000000);
+    k->hook.since_ns = env_now_ns(j->fleet->env);
+    k->hook.limit_ns = j->spec.checkpoint.publish_limit_ms * UINT64_C(1000000);
     k->hook.stop = HOOK_FREE;
     (void)snprintf(k->hook.path, sizeof k->hook.path, "%s", path);
     k->list->record[record].published = PUBLISH_RUNS;
 }
 
-void coord_checkpoint_publish(struct coord *c, uint32_t record)
+void coord_checkpoint_publish(struct coord_job *j, uint32_t record)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint *k = &j->checkpoint;
     SHOAL_ASSERT(k->state == CHECKPOINT_IDLE); /* it has its name */
     SHOAL_ASSERT(record == (k->list->made - 1) % COORD_CHECKPOINTS_MAX);
-    if (c->job.spec.checkpoint.publish.count == 0 || c->options.hook_start == NULL)
+    if (j->spec.checkpoint.publish.count == 0 || j->fleet->options.hook_start == NULL)
         return;
     if (!k->hook.running) {
-        hook_begin(c, k->path, record);
+        hook_begin(j, k->path, record);
         return;
     }
     if (k->hook.record == record) /* it has run for a whole round: its own record is gone */
@@ -447,33 +450,33 @@ void coord_checkpoint_publish(struct coord *c, uint32_t record)
 }
 
 /* One that hangs would keep all later ones from their turn. */
-static void hook_limit(struct coord *c)
+static void hook_limit(struct coord_job *j)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
-    uint64_t age = env_now_ns(c->env) - k->hook.since_ns;
+    struct coord_checkpoint *k = &j->checkpoint;
+    uint64_t age = env_now_ns(j->fleet->env) - k->hook.since_ns;
     SHOAL_ASSERT(k->hook.running && k->hook.stop <= HOOK_KILLED);
     if (k->hook.stop == HOOK_FREE && age > k->hook.limit_ns) {
         log_warn("checkpoint.publish of %s takes longer than checkpoint.publish_limit, %.0f s: it "
                  "is asked to end",
                  k->hook.path, (double)k->hook.limit_ns * 1e-9);
         k->hook.stop = HOOK_ASKED;
-        c->options.hook_stop(c->options.context, false);
+        j->fleet->options.hook_stop(j->fleet->options.context, false);
     } else if (k->hook.stop == HOOK_ASKED && age > k->hook.limit_ns + HOOK_TERM_NS) {
         log_warn("checkpoint.publish of %s does not end: it is killed", k->hook.path);
         k->hook.stop = HOOK_KILLED;
-        c->options.hook_stop(c->options.context, true);
+        j->fleet->options.hook_stop(j->fleet->options.context, true);
     }
 }
 
-void coord_checkpoint_publish_step(struct coord *c)
+void coord_checkpoint_publish_step(struct coord_job *j)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint *k = &j->checkpoint;
     int exit_status = 0;
     SHOAL_ASSERT(k->hook.running || k->hook.next[0] == 0); /* one waits for one that runs alone */
     if (!k->hook.running)
         return;
-    if (!c->options.hook_poll(c->options.context, &exit_status)) {
-        hook_limit(c);
+    if (!j->fleet->options.hook_poll(j->fleet->options.context, &exit_status)) {
+        hook_limit(j);
         return;
     }
     if (!k->hook.foreign) {
@@ -491,14 +494,14 @@ void coord_checkpoint_publish_step(struct coord *c)
     k->hook.running = false;
     k->hook.path[0] = 0;
     if (k->hook.next[0] != 0)
-        hook_begin(c, k->hook.next, k->hook.next_record);
+        hook_begin(j, k->hook.next, k->hook.next_record);
     k->hook.next[0] = 0;
-    (void)coord_checkpoint_list_note(c);
+    (void)coord_checkpoint_list_note(j);
 }
 
-void coord_checkpoint_publish_lost(struct coord *c)
+void coord_checkpoint_publish_lost(struct coord_job *j)
 {
-    struct coord_checkpoint_list *l = c->checkpoint.list;
+    struct coord_checkpoint_list *l = j->checkpoint.list;
     for (uint32_t i = 0; i < COORD_CHECKPOINTS_MAX; i++)
         if (l->record[i].published == PUBLISH_RUNS) {
             l->record[i].published = PUBLISH_FAILED;
@@ -506,30 +509,30 @@ void coord_checkpoint_publish_lost(struct coord *c)
         }
 }
 
-void coord_checkpoint_publish_missed(struct coord *c)
+void coord_checkpoint_publish_missed(struct coord_job *j)
 {
-    const struct coord_checkpoint *k = &c->checkpoint;
+    const struct coord_checkpoint *k = &j->checkpoint;
     if (k->list->made == 0 || k->hook.running)
         return;
     const struct coord_checkpoint_record *r =
         &k->list->record[(k->list->made - 1) % COORD_CHECKPOINTS_MAX];
     if (r->published == PUBLISH_OVER)
-        coord_missed(c, SHOAL_E_IO,
+        coord_missed(j, SHOAL_E_IO,
                      "the job is done, but checkpoint.publish of its newest checkpoint, %s, "
                      "did not end within checkpoint.publish_limit",
                      r->name);
     else if (r->published == PUBLISH_FAILED)
-        coord_missed(c, SHOAL_E_IO,
+        coord_missed(j, SHOAL_E_IO,
                      "the job is done, but checkpoint.publish of its newest checkpoint, %s, "
                      "failed (exit status %d; -1: it did not start, or the coordinator died)",
                      r->name, r->publish_status);
 }
 
-struct json *coord_checkpoint_publish_json(const struct coord *c)
+struct json *coord_checkpoint_publish_json(const struct coord_job *j)
 {
     static const char *const running[] = {"running", "over its limit: asked to end",
                                           "over its limit: killed"};
-    const struct coord_checkpoint *k = &c->checkpoint;
+    const struct coord_checkpoint *k = &j->checkpoint;
     const struct coord_checkpoint_record *r = NULL;
     SHOAL_ASSERT(k->hook.stop <= HOOK_KILLED);
     bool runs = k->hook.running && !k->hook.foreign;
@@ -546,7 +549,8 @@ struct json *coord_checkpoint_publish_json(const struct coord *c)
     json_set_string(s, "checkpoint", runs ? k->list->record[k->hook.record].name : r->name);
     json_set_string(s, "state", runs ? running[k->hook.stop] : coord_checkpoint_published(r));
     if (runs) {
-        json_set_number(s, "seconds", (double)(env_now_ns(c->env) - k->hook.since_ns) * 1e-9);
+        json_set_number(s, "seconds",
+                        (double)(env_now_ns(j->fleet->env) - k->hook.since_ns) * 1e-9);
         json_set_number(s, "limit_seconds", (double)k->hook.limit_ns * 1e-9);
     } else {
         json_set_int(s, "exit_status", r->publish_status);
@@ -554,14 +558,14 @@ struct json *coord_checkpoint_publish_json(const struct coord *c)
     return s;
 }
 
-uint64_t coord_checkpoint_cut(const struct coord *c)
+uint64_t coord_checkpoint_cut(const struct coord_job *j)
 {
-    return c->checkpoint.state == CHECKPOINT_EXPORTING ? c->checkpoint.cut : 0;
+    return j->checkpoint.state == CHECKPOINT_EXPORTING ? j->checkpoint.cut : 0;
 }
 
-bool coord_checkpoint_busy(const struct coord *c)
+bool coord_checkpoint_busy(const struct coord_job *j)
 {
-    const struct coord_checkpoint *k = &c->checkpoint;
+    const struct coord_checkpoint *k = &j->checkpoint;
     return k->state != CHECKPOINT_IDLE ||
-           (k->hook.running && env_now_ns(c->env) - c->job.phase_ns < HOOK_WAIT_NS);
+           (k->hook.running && env_now_ns(j->fleet->env) - j->phase_ns < HOOK_WAIT_NS);
 }

@@ -17,9 +17,9 @@ struct coord_checkpoint_names {
 
 /* Whether one can be made now; *tables: of the tables alone. BUSY: in a moment; UNAVAILABLE,
  * NOT_FOUND. */
-int coord_checkpoint_ready(const struct coord *c, bool *tables, struct err *e);
+int coord_checkpoint_ready(const struct coord_job *j, bool *tables, struct err *e);
 /* The job whose tables the one at hand holds. */
-const struct job *coord_checkpoint_spec(const struct coord *c);
+const struct job *coord_checkpoint_spec(const struct coord_job *j);
 /* The folder of the one at hand, from its first name to its last: an errand that is started for
  * each of the two. */
 struct coord_making {
@@ -42,13 +42,14 @@ struct coord_making {
 };
 
 /* The manifest but for parts and files; the date from options.folder. */
-struct json *coord_checkpoint_facts(struct coord *c);
+struct json *coord_checkpoint_facts(struct coord_job *j);
 /* Its folder is made in checkpoint.dir; `made` is called when it is, or cannot be. name "": the
  * next number. What coord_errand_start says, NOMEM. */
-int coord_checkpoint_make(struct coord *c, const char *name, coord_errand_done made, struct err *e);
+int coord_checkpoint_make(struct coord_job *j, const char *name, coord_errand_done made,
+                          struct err *e);
 /* All parts are there: the coordinator's files, last the manifest, then the name (invariant 1 of
  * checkpoint.h); `named` is called then. Fills in record. */
-int coord_checkpoint_write(struct coord *c, struct coord_checkpoint_record *record,
+int coord_checkpoint_write(struct coord_job *j, struct coord_checkpoint_record *record,
                            coord_errand_done named, struct err *e);
 /* On the errand's thread: dir, made where it is missing, becomes an absolute path. */
 int coord_checkpoint_dir(const struct coord_folder_ops *ops, const char *root, char dir[LIMIT_PATH],
@@ -59,34 +60,34 @@ int coord_checkpoint_names(const struct coord_folder_ops *ops, const char *dir,
 int coord_checkpoint_next_name(const struct coord_folder_ops *ops, const char *dir,
                                char name[LIMIT_NAME], uint64_t *number, struct err *e);
 /* The highest that this job has made: a removed one's is not given again. */
-uint64_t coord_checkpoint_last(const struct coord *c);
+uint64_t coord_checkpoint_last(const struct coord_job *j);
 /* An errand: opens the folder of a job that goes on (open), and takes the claim, without which none
  * is removed; or takes that, where it is missing, and removes the oldest ones of this job, numbered
  * beyond checkpoint.keep and named beyond keep_named, but for those that somebody reads. */
-void coord_checkpoint_keeper(struct coord *c, bool open);
+void coord_checkpoint_keeper(struct coord_job *j, bool open);
 /* What is left of large folders goes bit by bit, so that other errands have their turn. */
-void coord_checkpoint_sweep_step(struct coord *c);
+void coord_checkpoint_sweep_step(struct coord_job *j);
 /* Runs the command for list->record[record]; or lets it wait for the one that runs. */
-void coord_checkpoint_publish(struct coord *c, uint32_t record);
-void coord_checkpoint_publish_step(struct coord *c);
+void coord_checkpoint_publish(struct coord_job *j, uint32_t record);
+void coord_checkpoint_publish_step(struct coord_job *j);
 /* After a restart: nobody knows how a command ended that a former coordinator had begun. */
-void coord_checkpoint_publish_lost(struct coord *c);
+void coord_checkpoint_publish_lost(struct coord_job *j);
 /* "done"; NULL: no command was run for it. */
 const char *coord_checkpoint_published(const struct coord_checkpoint_record *r);
-bool coord_checkpoint_list_note(struct coord *c);
+bool coord_checkpoint_list_note(struct coord_job *j);
 /* What is told of the newest and of the last failure, as stored; the newest one's age goes on from
  * there. */
-int coord_checkpoint_told_open(struct coord *c, struct err *e);
+int coord_checkpoint_told_open(struct coord_job *j, struct err *e);
 /* The newest, which is in the list by now, has been made. */
-void coord_checkpoint_told_made(struct coord *c);
+void coord_checkpoint_told_made(struct coord_job *j);
 /* One of the job could not be made: it is counted, and the status says why. */
-void coord_checkpoint_failed(struct coord *c, const char *why);
+void coord_checkpoint_failed(struct coord_job *j, const char *why);
 /* Of the newest, since it was begun; false: there is none, or its age is not known. */
-bool coord_checkpoint_age(const struct coord *c, uint64_t *ns);
+bool coord_checkpoint_age(const struct coord_job *j, uint64_t *ns);
 /* Batches done so far, of all lanes: as tasks and beats tell. */
-uint64_t coord_checkpoint_batches(const struct coord *c);
+uint64_t coord_checkpoint_batches(const struct coord_job *j);
 
 /* What the newest checkpoint's command has come to, where that is no good end. */
-void coord_checkpoint_publish_missed(struct coord *c);
+void coord_checkpoint_publish_missed(struct coord_job *j);
 
 #endif

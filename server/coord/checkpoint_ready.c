@@ -5,71 +5,70 @@
 
 /* A log that grows, and its job is done within a round: the marks went with the run, so of that
  * round nobody knows any more what is learnt. */
-static bool within_a_round(const struct coord *c)
+static bool within_a_round(const struct coord_job *j)
 {
-    return c->job.at.phase == PHASE_DONE && coord_grow_on(&c->job) &&
-           coord_saved_as(c) != PHASE_GROW;
+    return j->at.phase == PHASE_DONE && coord_grow_on(j) && coord_saved_as(j) != PHASE_GROW;
 }
 
 /* The job at hand trains, or has trained, the tables, and its place among them is known. */
-static bool of_job(const struct coord *c)
+static bool of_job(const struct coord_job *j)
 {
-    uint32_t phase = c->job.at.phase;
-    return !within_a_round(c) && c->job.parsed && !c->job.spec.train.skip && c->job.tablets > 0 &&
-           c->made.number == c->job.at.number && phase >= PHASE_SETUP && phase != PHASE_FAILED;
+    uint32_t phase = j->at.phase;
+    return !within_a_round(j) && j->parsed && !j->spec.train.skip && j->tablets > 0 &&
+           j->fleet->made.number == j->at.number && phase >= PHASE_SETUP && phase != PHASE_FAILED;
 }
 
 /* Nobody is set up for a run: the servers that beat, and still have the rows, will do. */
-static int kept_check(const struct coord *c, struct err *e)
+static int kept_check(const struct coord_fleet *f, struct err *e)
 {
-    uint64_t now = env_now_ns(c->env);
-    for (uint32_t s = 0; s < c->members.shards; s++) {
-        const struct coord_shard *shard = &c->members.shard[s];
-        if (!shard->seen || !shard->ready || now - shard->beat_ns > coord_lease_ns(c))
+    uint64_t now = env_now_ns(f->env);
+    for (uint32_t s = 0; s < f->members.shards; s++) {
+        const struct coord_shard *shard = &f->members.shard[s];
+        if (!shard->seen || !shard->ready || now - shard->beat_ns > coord_lease_ns(f))
             return err_set(e, SHOAL_E_UNAVAILABLE, "server %s is away: ask again when it is back",
                            shard->server);
         if (shard->figures.in_memory && shard->made != shard->incarnation)
             return err_set(e, SHOAL_E_NOT_FOUND,
                            "server %s has started again since job %s made its tables, and its rows "
                            "were in memory: they are lost",
-                           shard->server, c->made.spec.name);
+                           shard->server, f->made.spec.name);
     }
     return 0;
 }
 
-static int phase_check(const struct coord *c, bool tables, struct err *e)
+static int phase_check(const struct coord_job *j, bool tables, struct err *e)
 {
-    uint32_t phase = c->job.at.phase;
-    if (coord_goes_back(c))
+    uint32_t phase = j->at.phase;
+    if (coord_goes_back(j))
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "job %s goes back to its newest checkpoint: ask again when it trains",
-                       c->job.spec.name);
-    if (coord_phase_running(c) && (phase == PHASE_SETUP || (!tables && !coord_saved_phase(phase))))
-        return err_set(e, SHOAL_E_BUSY, "job %s is in %s: ask again in a moment", c->job.spec.name,
-                       coord_phase_name(c));
-    if (tables && coord_call_open_type(&c->calls, WIRE_TYPE_LOAD_DROP))
+                       j->spec.name);
+    if (coord_phase_running(j) && (phase == PHASE_SETUP || (!tables && !coord_saved_phase(phase))))
+        return err_set(e, SHOAL_E_BUSY, "job %s is in %s: ask again in a moment", j->spec.name,
+                       coord_phase_name(j));
+    if (tables && coord_call_open_type(&j->fleet->calls, j, WIRE_TYPE_LOAD_DROP))
         return err_set(e, SHOAL_E_BUSY,
                        "servers give back rows of the checkpoint that job %s could not load: ask "
                        "again in a moment",
-                       c->job.spec.name);
-    if (tables && c->made.number == 0)
+                       j->spec.name);
+    if (tables && j->fleet->made.number == 0)
         return err_set(e, SHOAL_E_NOT_FOUND,
                        "no job that this coordinator knows of has made tables: there is nothing to "
                        "checkpoint");
     return 0;
 }
 
-int coord_checkpoint_ready(const struct coord *c, bool *tables, struct err *e)
+int coord_checkpoint_ready(const struct coord_job *j, bool *tables, struct err *e)
 {
-    *tables = !of_job(c);
-    int rc = coord_drop_check(c, e);
+    *tables = !of_job(j);
+    int rc = coord_drop_check(j->fleet, e);
     if (rc == 0)
-        rc = phase_check(c, *tables, e);
+        rc = phase_check(j, *tables, e);
     if (rc != 0)
         return rc;
-    if (*tables || c->job.at.phase == PHASE_DONE)
-        return kept_check(c, e);
-    const struct coord_shard *away = coord_server_away(c);
+    if (*tables || j->at.phase == PHASE_DONE)
+        return kept_check(j->fleet, e);
+    const struct coord_shard *away = coord_server_away(j->fleet);
     return away == NULL ? 0
                         : err_set(e, SHOAL_E_UNAVAILABLE,
                                   "server %s is away: ask again when it is back", away->server);

@@ -160,55 +160,55 @@ static void remove_free(struct coord_errand *r)
 
 /* ---- on the loop ----------------------------------------------------------------------------- */
 
-static int name_check(const struct coord *c, const char *name, struct err *e)
+static int name_check(const struct coord_job *j, const char *name, struct err *e)
 {
-    const struct coord_checkpoint_record *newest = coord_checkpoint_record(c, 0);
+    const struct coord_checkpoint_record *newest = coord_checkpoint_record(j, 0);
     if (!manifest_name_ok(name))
         return err_set(e, SHOAL_E_USAGE,
                        "'%s' is no name of a checkpoint: say the name alone, as `shoal checkpoint "
                        "list` prints it, without the folder before it",
                        name);
-    if (c->options.folder == NULL)
+    if (j->fleet->options.folder == NULL)
         return err_set(e, SHOAL_E_CONFIG, "this coordinator keeps no checkpoints");
-    if (c->job.spec.checkpoint.dir[0] == 0 && c->made.spec.checkpoint.dir[0] == 0)
+    if (j->spec.checkpoint.dir[0] == 0 && j->fleet->made.spec.checkpoint.dir[0] == 0)
         return err_set(
             e, SHOAL_E_CONFIG,
             "no job with a checkpoint.dir is known here, so there is no folder to remove "
             "%s from: ask the coordinator whose job made it (--coordinator EP)",
             name);
-    if (coord_phase_running(c) && newest != NULL && strcmp(newest->name, name) == 0)
+    if (coord_phase_running(j) && newest != NULL && strcmp(newest->name, name) == 0)
         return err_set(
             e, SHOAL_E_DENIED,
             "checkpoint %s stays: it is the newest of job %s, which runs and goes back "
             "to it when rows are lost: make a newer one first (shoal checkpoint create), "
             "or wait for the job's end",
-            name, c->job.spec.name);
+            name, j->spec.name);
     return 0;
 }
 
 /* The job that runs loads it, or goes back to it while it has no checkpoint of its own. */
-static void from_note(const struct coord *c, struct coord_removing *m)
+static void from_note(const struct coord_job *j, struct coord_removing *m)
 {
-    const struct coord_progress *at = &c->job.at;
-    if (!coord_phase_running(c))
+    const struct coord_progress *at = &j->at;
+    if (!coord_phase_running(j))
         return;
-    bool alone = coord_from_resumes(at) && coord_checkpoint_record(c, 0) == NULL;
+    bool alone = coord_from_resumes(at) && coord_checkpoint_record(j, 0) == NULL;
     m->loads = coord_from_loading(at) && !alone;
     if (m->loads || alone)
         (void)snprintf(m->from, sizeof m->from, "%s", at->from_path);
 }
 
-static int begin(struct coord *c, const struct coord_ask *a, coord_errand_done removed,
-                 struct err *e)
+static int begin(struct coord_job *j, const struct coord_ask *a, void *context,
+                 coord_errand_done removed, struct err *e)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint *k = &j->checkpoint;
     const char *name = a->request->u.CHECKPOINT_REMOVE.name;
-    const char *dir = c->job.spec.checkpoint.dir, *tables_dir = c->made.spec.checkpoint.dir;
+    const char *dir = j->spec.checkpoint.dir, *tables_dir = j->fleet->made.spec.checkpoint.dir;
     SHOAL_ASSERT(k->removing == NULL); /* 3 */
-    int rc = name_check(c, name, e);
+    int rc = name_check(j, name, e);
     dir = dir[0] != 0 ? dir : tables_dir;
     if (rc == 0)
-        rc = coord_errand_check(c, dir, e);
+        rc = coord_errand_check(j->fleet, dir, e);
     if (rc == 0 && k->keeper != NULL) /* it has the claim */
         rc = err_set(e, SHOAL_E_BUSY, "old checkpoints are being removed: ask again in a moment");
     if (rc != 0)
@@ -220,31 +220,31 @@ static int begin(struct coord *c, const struct coord_ask *a, coord_errand_done r
     m->errand.undo = remove_undo;
     m->errand.free = remove_free;
     (void)snprintf(m->errand.folder, sizeof m->errand.folder, "%s", dir);
-    m->ops = c->options.folder;
-    m->root = c->options.checkpoint_root == NULL ? "" : c->options.checkpoint_root;
+    m->ops = j->fleet->options.folder;
+    m->root = j->fleet->options.checkpoint_root == NULL ? "" : j->fleet->options.checkpoint_root;
     (void)snprintf(m->name, sizeof m->name, "%s", name);
     (void)snprintf(m->dir, sizeof m->dir, "%s", dir);
     if (strcmp(dir, tables_dir) != 0)
         (void)snprintf(m->tables_dir, sizeof m->tables_dir, "%s", tables_dir);
     memcpy(m->published[0], k->hook.path, LIMIT_PATH);
     memcpy(m->published[1], k->hook.next, LIMIT_PATH);
-    (void)snprintf(m->job, sizeof m->job, "%s", c->job.spec.name);
-    if (coord_phase_running(c) && k->claim.path[0] != 0)
+    (void)snprintf(m->job, sizeof m->job, "%s", j->spec.name);
+    if (coord_phase_running(j) && k->claim.path[0] != 0)
         memcpy(m->claimed, m->job, sizeof m->claimed);
-    from_note(c, m);
-    m->number = c->job.at.number;
+    from_note(j, m);
+    m->number = j->at.number;
     m->asker = a->from;
     m->who = a->who;
     m->request = *a->request;
-    rc = coord_errand_start(c, &m->errand, removed, e);
+    rc = coord_errand_start(j->fleet, &m->errand, context, removed, e);
     k->removing = rc == 0 ? m : NULL;
     return rc;
 }
 
 /* The status names it no more; a job that has begun meanwhile has another list. */
-static void record_note(struct coord *c, const struct coord_removing *m)
+static void record_note(struct coord_job *j, const struct coord_removing *m)
 {
-    struct coord_checkpoint_list *l = c->checkpoint.list;
+    struct coord_checkpoint_list *l = j->checkpoint.list;
     bool noted = false;
     for (uint32_t i = 0; i < COORD_CHECKPOINTS_MAX; i++)
         if (m->number == l->number && !m->of_tables && l->record[i].removed == 0 &&
@@ -253,13 +253,13 @@ static void record_note(struct coord *c, const struct coord_removing *m)
             noted = true;
         }
     if (noted)
-        (void)coord_checkpoint_list_note(c);
+        (void)coord_checkpoint_list_note(j);
 }
 
-const struct coord_removing *coord_checkpoint_removed(struct coord *c, struct coord_errand *r,
+const struct coord_removing *coord_checkpoint_removed(struct coord_job *j, struct coord_errand *r,
                                                       int rc, const struct err *e)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint *k = &j->checkpoint;
     struct coord_removing *m = removing_of(r);
     SHOAL_ASSERT(k->removing == m && !m->over);
     m->over = true;
@@ -272,34 +272,34 @@ const struct coord_removing *coord_checkpoint_removed(struct coord *c, struct co
         k->sweep = true;
     }
     /* A job that runs may have its folder back in a moment, where that is not mounted now. */
-    if (rc == 0 || (rc == SHOAL_E_NOT_FOUND && !coord_phase_running(c)))
-        record_note(c, m);
+    if (rc == 0 || (rc == SHOAL_E_NOT_FOUND && !coord_phase_running(j)))
+        record_note(j, m);
     return m;
 }
 
-void coord_checkpoint_remove_end(struct coord *c, int rc)
+void coord_checkpoint_remove_end(struct coord_job *j, int rc)
 {
-    struct coord_removing *m = c->checkpoint.removing;
+    struct coord_removing *m = j->checkpoint.removing;
     SHOAL_ASSERT(m != NULL && m->over);
-    c->checkpoint.removing = NULL;
+    j->checkpoint.removing = NULL;
     if (rc == 0)
-        coord_errand_leave(c, &m->errand);
+        coord_errand_leave(j->fleet, &m->errand);
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static int answer_again(const struct coord *c, struct coord_ask *a)
+static int answer_again(const struct coord_job *j, struct coord_ask *a)
 {
-    const struct coord_checkpoint *k = &c->checkpoint;
+    const struct coord_checkpoint *k = &j->checkpoint;
     if (k->removed.status != 0)
         return err_set(&a->e, k->removed.status, "%s", k->removed.text);
     memcpy(a->reply.u.CHECKPOINT_REMOVE_reply.path, k->removed.path, LIMIT_PATH);
     return 0;
 }
 
-static void answer_note(struct coord *c, const struct coord_removing *m)
+static void answer_note(struct coord_job *j, const struct coord_removing *m)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint *k = &j->checkpoint;
     k->removed.peer = m->asker;
     k->removed.id = m->request.id;
     k->removed.status = m->rc;
@@ -309,9 +309,9 @@ static void answer_note(struct coord *c, const struct coord_removing *m)
 
 /* A client that waits asks again and again: its order is audited at first, and when it has its
  * result. */
-static int busy(struct coord *c, struct coord_ask *a)
+static int busy(struct coord_job *j, struct coord_ask *a)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint *k = &j->checkpoint;
     const char *name = a->request->u.CHECKPOINT_REMOVE.name;
     if (k->remove_waits.peer != a->from || strcmp(k->remove_waits.name, name) != 0) {
         k->remove_waits.peer = a->from;
@@ -319,27 +319,28 @@ static int busy(struct coord *c, struct coord_ask *a)
         return SHOAL_E_BUSY;
     }
     a->later = true;
-    coord_send(c, a->from, wire_refusal(a->request, SHOAL_E_BUSY, "%s", a->e.text));
+    coord_send(j->fleet, a->from, wire_refusal(a->request, SHOAL_E_BUSY, "%s", a->e.text));
     return 0;
 }
 
-int coord_checkpoint_remove(struct coord *c, struct coord_ask *a, coord_errand_done removed)
+int coord_checkpoint_remove(struct coord_job *j, struct coord_ask *a, void *context,
+                            coord_errand_done removed)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint *k = &j->checkpoint;
     struct coord_removing *m = k->removing;
     bool same = m != NULL && m->asker == a->from && m->request.id == a->request->id;
     int rc = 0;
     if (same && m->over)
-        answer_note(c, m);
+        answer_note(j, m);
     if (k->removed.peer == a->from && k->removed.id == a->request->id && a->request->id != 0) {
-        rc = answer_again(c, a);
+        rc = answer_again(j, a);
     } else {
         if (m == NULL)
-            rc = begin(c, a, removed, &a->e);
+            rc = begin(j, a, context, removed, &a->e);
         else if (!same)
             rc = err_set(&a->e, SHOAL_E_BUSY,
                          "checkpoint %s is being removed: ask again in a moment", m->name);
         a->later = rc == 0;
     }
-    return rc == SHOAL_E_BUSY ? busy(c, a) : rc;
+    return rc == SHOAL_E_BUSY ? busy(j, a) : rc;
 }

@@ -55,11 +55,12 @@ struct coord_removing {
 /* A CHECKPOINT_REMOVE: refused, or an errand begins, at whose end `removed` is called; there it is
  * handed in again. USAGE: no name of one; CONFIG: there is no folder; NOT_FOUND; DENIED: it is
  * needed; BUSY: it is read, or another one is being removed. */
-int coord_checkpoint_remove(struct coord *c, struct coord_ask *a, coord_errand_done removed);
+int coord_checkpoint_remove(struct coord_job *j, struct coord_ask *a, void *context,
+                            coord_errand_done removed);
 /* For `removed`, with its arguments: the request is then to be handed in again, ... */
-const struct coord_removing *coord_checkpoint_removed(struct coord *c, struct coord_errand *r,
+const struct coord_removing *coord_checkpoint_removed(struct coord_job *j, struct coord_errand *r,
                                                       int rc, const struct err *e);
 /* ... and it is over. */
-void coord_checkpoint_remove_end(struct coord *c, int rc);
+void coord_checkpoint_remove_end(struct coord_job *j, int rc);
 
 #endif

@@ -15,65 +15,66 @@
 
 /* ---- stored ---------------------------------------------------------------------------------- */
 
-bool coord_checkpoint_list_note(struct coord *c)
+bool coord_checkpoint_list_note(struct coord_job *j)
 {
-    SHOAL_ASSERT(c->checkpoint.list->number == c->job.at.number);
-    return coord_note(c, "checkpoints", c->checkpoint.list, sizeof *c->checkpoint.list);
+    SHOAL_ASSERT(j->checkpoint.list->number == j->at.number);
+    return coord_note(j->fleet, "checkpoints", j->checkpoint.list, sizeof *j->checkpoint.list);
 }
 
-static void told_note(struct coord *c)
+static void told_note(struct coord_job *j)
 {
-    c->checkpoint.told.number = c->job.at.number;
-    (void)coord_note(c, TOLD_KEY, &c->checkpoint.told, sizeof c->checkpoint.told);
+    j->checkpoint.told.number = j->at.number;
+    (void)coord_note(j->fleet, TOLD_KEY, &j->checkpoint.told, sizeof j->checkpoint.told);
 }
 
-int coord_checkpoint_told_open(struct coord *c, struct err *e)
+int coord_checkpoint_told_open(struct coord_job *j, struct err *e)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint *k = &j->checkpoint;
     struct coord_checkpoint_told *t = &k->told;
-    int rc = coord_store_get_fixed(c->store, TOLD_KEY, t, sizeof *t, e);
+    int rc = coord_store_get_fixed(j->fleet->store, TOLD_KEY, t, sizeof *t, e);
     if (rc != 0 && rc != SHOAL_E_NOT_FOUND && rc != SHOAL_E_CORRUPT)
         return rc;
-    if (rc != 0 || t->number != c->job.at.number)
-        *t = (struct coord_checkpoint_told){.number = c->job.at.number};
+    if (rc != 0 || t->number != j->at.number)
+        *t = (struct coord_checkpoint_told){.number = j->at.number};
     t->failure[sizeof t->failure - 1] = 0;
     if (t->made != k->list->made) /* the coordinator died between the two, or an older one ran */
         t->newest_s = 0;
-    uint64_t wall_s = c->options.folder == NULL ? 0 : c->options.folder->wall_s();
+    uint64_t wall_s = j->fleet->options.folder == NULL ? 0 : j->fleet->options.folder->wall_s();
     k->age_ns = wall_s > t->newest_s ? (wall_s - t->newest_s) * UINT64_C(1000000000) : 0;
-    k->aged_ns = env_now_ns(c->env);
+    k->aged_ns = env_now_ns(j->fleet->env);
     return 0;
 }
 
-void coord_checkpoint_told_made(struct coord *c)
+void coord_checkpoint_told_made(struct coord_job *j)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
-    k->aged_ns = env_now_ns(c->env);
+    struct coord_checkpoint *k = &j->checkpoint;
+    k->aged_ns = env_now_ns(j->fleet->env);
     k->age_ns = k->aged_ns - k->begun_ns;
-    k->told.newest_s = c->options.folder->wall_s() - k->age_ns / UINT64_C(1000000000);
+    k->told.newest_s = j->fleet->options.folder->wall_s() - k->age_ns / UINT64_C(1000000000);
     k->told.made = k->list->made;
-    told_note(c);
+    told_note(j);
 }
 
-void coord_checkpoint_failed(struct coord *c, const char *why)
+void coord_checkpoint_failed(struct coord_job *j, const char *why)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint *k = &j->checkpoint;
     k->list->failed++;
     (void)snprintf(k->told.failure, sizeof k->told.failure, "%s", why);
-    (void)coord_checkpoint_list_note(c);
-    told_note(c);
+    (void)coord_checkpoint_list_note(j);
+    told_note(j);
 }
 
-bool coord_checkpoint_age(const struct coord *c, uint64_t *ns)
+bool coord_checkpoint_age(const struct coord_job *j, uint64_t *ns)
 {
-    const struct coord_checkpoint *k = &c->checkpoint;
-    *ns = k->age_ns + (env_now_ns(c->env) - k->aged_ns);
+    const struct coord_checkpoint *k = &j->checkpoint;
+    *ns = k->age_ns + (env_now_ns(j->fleet->env) - k->aged_ns);
     return k->list->made > 0 && k->told.newest_s != 0;
 }
 
-const struct coord_checkpoint_record *coord_checkpoint_record(const struct coord *c, uint32_t older)
+const struct coord_checkpoint_record *coord_checkpoint_record(const struct coord_job *j,
+                                                              uint32_t older)
 {
-    const struct coord_checkpoint_list *list = c->checkpoint.list;
+    const struct coord_checkpoint_list *list = j->checkpoint.list;
     for (uint32_t i = 0; i < list->made && i < COORD_CHECKPOINTS_MAX; i++) {
         const struct coord_checkpoint_record *r =
             &list->record[(list->made - 1 - i) % COORD_CHECKPOINTS_MAX];
@@ -83,13 +84,13 @@ const struct coord_checkpoint_record *coord_checkpoint_record(const struct coord
     return NULL;
 }
 
-uint64_t coord_checkpoint_batches(const struct coord *c)
+uint64_t coord_checkpoint_batches(const struct coord_job *j)
 {
     struct wire_WORKER_BEAT sum;
     uint64_t lanes = 0;
-    coord_member_sums(&c->members, &sum);
-    for (uint32_t l = 0; l < c->job.tasks.lanes; l++)
-        lanes += c->job.tasks.lane[l].mark;
+    coord_member_sums(&j->fleet->members, &sum);
+    for (uint32_t l = 0; l < j->tasks.lanes; l++)
+        lanes += j->tasks.lane[l].mark;
     return lanes > sum.batches ? lanes : sum.batches;
 }
 
@@ -105,9 +106,9 @@ const char *coord_checkpoint_published(const struct coord_checkpoint_record *r)
                : NULL;
 }
 
-struct json *coord_checkpoint_json(const struct coord *c)
+struct json *coord_checkpoint_json(const struct coord_job *j)
 {
-    const struct coord_checkpoint_list *l = c->checkpoint.list;
+    const struct coord_checkpoint_list *l = j->checkpoint.list;
     uint32_t count = l->made < COORD_CHECKPOINTS_MAX ? l->made : COORD_CHECKPOINTS_MAX;
     struct json *list = json_new_array();
     for (uint32_t i = l->made - count; i < l->made; i++) {
@@ -130,10 +131,10 @@ struct json *coord_checkpoint_json(const struct coord *c)
     return list;
 }
 
-void coord_checkpoint_status(const struct coord *c, struct json *s)
+void coord_checkpoint_status(const struct coord_job *j, struct json *s)
 {
-    const struct coord_checkpoint *k = &c->checkpoint;
-    const struct coord_checkpoint_record *r = coord_checkpoint_record(c, 0);
+    const struct coord_checkpoint *k = &j->checkpoint;
+    const struct coord_checkpoint_record *r = coord_checkpoint_record(j, 0);
     uint64_t age_ns;
     json_set_int(s, "checkpoints", k->list->made);
     json_set_int(s, "checkpoints_failed", k->list->failed);
@@ -143,7 +144,7 @@ void coord_checkpoint_status(const struct coord *c, struct json *s)
         struct json *newest = json_new_object();
         /* the age is that of the last one that was made */
         bool known = r == &k->list->record[(k->list->made - 1) % COORD_CHECKPOINTS_MAX] &&
-                     coord_checkpoint_age(c, &age_ns);
+                     coord_checkpoint_age(j, &age_ns);
         json_set_string(newest, "name", r->name);
         json_set_number(newest, "age_seconds", known ? (double)age_ns * NS : NAN);
         json_set_int(newest, "rows", (int64_t)r->rows);
@@ -152,14 +153,14 @@ void coord_checkpoint_status(const struct coord *c, struct json *s)
     }
 }
 
-bool coord_checkpoint_late(const struct coord *c, char *text, size_t bytes)
+bool coord_checkpoint_late(const struct coord_job *j, char *text, size_t bytes)
 {
-    const struct coord_checkpoint *k = &c->checkpoint;
-    const struct job *spec = &c->job.spec;
-    uint64_t now = env_now_ns(c->env), since_ns = now - k->last_ns,
-             done = coord_checkpoint_batches(c);
+    const struct coord_checkpoint *k = &j->checkpoint;
+    const struct job *spec = &j->spec;
+    uint64_t now = env_now_ns(j->fleet->env), since_ns = now - k->last_ns,
+             done = coord_checkpoint_batches(j);
     char every[160] = "";
-    if (c->job.at.phase != PHASE_TRAIN || k->last_ns == 0 || since_ns < LATE_LEAST_NS ||
+    if (j->at.phase != PHASE_TRAIN || k->last_ns == 0 || since_ns < LATE_LEAST_NS ||
         (k->state != CHECKPOINT_IDLE && now - k->begun_ns < LATE_LEAST_NS)) /* it is at it */
         return false;
     if (spec->checkpoint.every_minutes > 0 &&

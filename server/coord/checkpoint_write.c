@@ -20,10 +20,10 @@
 /* ---- facts ----------------------------------------------------------------------------------- */
 
 /* Neighbouring tablets of one shard as one range. */
-static struct json *map_json(const struct coord *c)
+static struct json *map_json(const struct coord_fleet *f)
 {
-    const struct coord_cluster *cl = &c->cluster;
-    uint32_t shards = c->members.shards, tablets = c->made.tablets;
+    const struct coord_cluster *cl = &f->cluster;
+    uint32_t shards = f->members.shards, tablets = f->made.tablets;
     struct json *map = json_new_object(), *ranges = json_new_array();
     for (uint32_t from = 0, to; from < tablets; from = to) {
         struct json *range = json_new_array();
@@ -60,13 +60,13 @@ static struct json *tables_json(const struct coord_made *made)
     return list;
 }
 
-static struct json *lanes_json(const struct coord *c)
+static struct json *lanes_json(const struct coord_job *j)
 {
-    const struct coord_tasks *t = &c->job.tasks;
+    const struct coord_tasks *t = &j->tasks;
     struct json *list = json_new_array();
     for (uint32_t l = 0; l < t->lanes; l++) {
         struct json *item = json_new_object();
-        uint64_t next = coord_saved_next_batch(c, l), mark = t->lane[l].mark;
+        uint64_t next = coord_saved_next_batch(j, l), mark = t->lane[l].mark;
         json_set_int(item, "lane", l);
         json_set_int(item, "generation", (int64_t)t->lane[l].generation);
         json_set_int(item, "next_batch", (int64_t)next);
@@ -78,41 +78,41 @@ static struct json *lanes_json(const struct coord *c)
 }
 
 /* Where the job stands. */
-static void place_set(struct json *m, const struct coord *c)
+static void place_set(struct json *m, const struct coord_job *j)
 {
-    const struct coord_job *j = &c->job;
-    bool tables = c->checkpoint.of_tables; /* nobody knows */
-    json_set_int(m, "run", (int64_t)(tables ? c->made.number : j->at.run));
+    bool tables = j->checkpoint.of_tables; /* nobody knows */
+    json_set_int(m, "run", (int64_t)(tables ? j->fleet->made.number : j->at.run));
     json_set_int(m, "epoch", tables ? 0 : j->at.epoch);
     json_set_int(m, "examples", tables ? 0 : (int64_t)coord_examples(j));
     if (tables)
         return;
-    if (c->checkpoint.of_end || c->checkpoint.of_done) /* of a log that grows no phase says so */
+    if (j->checkpoint.of_end || j->checkpoint.of_done) /* of a log that grows no phase says so */
         json_set_bool(m, "end", true);
     if (coord_replay_until(j) != 0) /* event time up to which windows are begun */
         json_set_int(m, "until", (int64_t)coord_replay_until(j));
-    json_set(m, "lanes", lanes_json(c));
+    json_set(m, "lanes", lanes_json(j));
 }
 
-struct json *coord_checkpoint_facts(struct coord *c)
+struct json *coord_checkpoint_facts(struct coord_job *j)
 {
-    SHOAL_ASSERT(c->cut.state == CUT_HOLDING); /* checkpoint.h, 2 */
+    SHOAL_ASSERT(j->cut.state == CUT_HOLDING); /* checkpoint.h, 2 */
     struct json *m = json_new_object();
-    time_t now = (time_t)c->options.folder->wall_s();
+    time_t now = (time_t)j->fleet->options.folder->wall_s();
     char date[32] = "";
     struct tm t;
     if (gmtime_r(&now, &t) != NULL)
         (void)strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &t);
     json_set_int(m, "format", MANIFEST_FORMAT);
-    json_set_string(m, "version", c->options.version == NULL ? "" : c->options.version);
-    json_set_string(m, "name", c->checkpoint.name);
-    json_set_int(m, "number", (int64_t)c->checkpoint.number);
-    json_set_string(m, "job", coord_checkpoint_spec(c)->name);
+    json_set_string(m, "version",
+                    j->fleet->options.version == NULL ? "" : j->fleet->options.version);
+    json_set_string(m, "name", j->checkpoint.name);
+    json_set_int(m, "number", (int64_t)j->checkpoint.number);
+    json_set_string(m, "job", coord_checkpoint_spec(j)->name);
     json_set_string(m, "date", date);
-    json_set_string(m, "phase", coord_phase_text(coord_saved_as(c)));
-    json_set(m, "map", map_json(c));
-    json_set(m, "tables", tables_json(&c->made));
-    place_set(m, c);
+    json_set_string(m, "phase", coord_phase_text(coord_saved_as(j)));
+    json_set(m, "map", map_json(j->fleet));
+    json_set(m, "tables", tables_json(&j->fleet->made));
+    place_set(m, j);
     return m;
 }
 
@@ -209,39 +209,40 @@ static void making_free(struct coord_errand *r)
 
 /* ---- its folder, on the loop ----------------------------------------------------------------- */
 
-int coord_checkpoint_make(struct coord *c, const char *name, coord_errand_done made, struct err *e)
+int coord_checkpoint_make(struct coord_job *j, const char *name, coord_errand_done made,
+                          struct err *e)
 {
     struct coord_making *m = calloc(1, sizeof *m);
-    SHOAL_ASSERT(c->checkpoint.making == NULL);
+    SHOAL_ASSERT(j->checkpoint.making == NULL);
     if (m == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for a checkpoint");
     m->errand.run = make_run;
     m->errand.undo = making_undo;
     m->errand.free = making_free;
-    (void)snprintf(m->errand.folder, LIMIT_PATH, "%s", coord_checkpoint_spec(c)->checkpoint.dir);
-    m->ops = c->options.folder;
-    m->root = c->options.checkpoint_root == NULL ? "" : c->options.checkpoint_root;
-    (void)snprintf(m->dir, sizeof m->dir, "%s", coord_checkpoint_spec(c)->checkpoint.dir);
+    (void)snprintf(m->errand.folder, LIMIT_PATH, "%s", coord_checkpoint_spec(j)->checkpoint.dir);
+    m->ops = j->fleet->options.folder;
+    m->root = j->fleet->options.checkpoint_root == NULL ? "" : j->fleet->options.checkpoint_root;
+    (void)snprintf(m->dir, sizeof m->dir, "%s", coord_checkpoint_spec(j)->checkpoint.dir);
     (void)snprintf(m->name, sizeof m->name, "%s", name);
-    m->number = coord_checkpoint_last(c);
-    m->random = (uint32_t)(env_random(c->env) & 0xffffff);
+    m->number = coord_checkpoint_last(j);
+    m->random = (uint32_t)(env_random(j->fleet->env) & 0xffffff);
     m->hold = COORD_FOLDER_NONE;
-    int rc = coord_errand_start(c, &m->errand, made, e);
+    int rc = coord_errand_start(j->fleet, &m->errand, j, made, e);
     if (rc == 0)
-        c->checkpoint.making = m;
+        j->checkpoint.making = m;
     return rc;
 }
 
-static void parts_json(const struct coord *c, struct json *m, uint64_t *rows, uint64_t *bytes)
+static void parts_json(const struct coord_job *j, struct json *m, uint64_t *rows, uint64_t *bytes)
 {
-    const struct coord_checkpoint *k = &c->checkpoint;
+    const struct coord_checkpoint *k = &j->checkpoint;
     struct json *parts = json_new_array();
-    for (uint32_t s = 0; s < c->members.shards; s++) {
+    for (uint32_t s = 0; s < j->fleet->members.shards; s++) {
         struct json *p = json_new_object();
         char folder[32];
         (void)snprintf(folder, sizeof folder, "part-%04u", s);
         json_set_string(p, "folder", folder);
-        json_set_string(p, "server", c->members.shard[s].server);
+        json_set_string(p, "server", j->fleet->members.shard[s].server);
         json_set_int(p, "rows", (int64_t)k->part[s].rows);
         json_set_int(p, "bytes", (int64_t)k->part[s].bytes);
         json_append(parts, p);
@@ -260,26 +261,26 @@ static void file_json(struct json *files, const char *name, const void *bytes, s
     json_append(files, f);
 }
 
-int coord_checkpoint_write(struct coord *c, struct coord_checkpoint_record *record,
+int coord_checkpoint_write(struct coord_job *j, struct coord_checkpoint_record *record,
                            coord_errand_done named, struct err *e)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint *k = &j->checkpoint;
     struct coord_making *m = k->making;
     struct json *files = json_new_array();
     char *job = NULL;
     size_t job_bytes = 0;
     SHOAL_ASSERT(k->state == CHECKPOINT_EXPORTING && k->missing == 0); /* checkpoint.h, 1 */
     SHOAL_ASSERT(record->rows == 0 && record->bytes == 0);             /* sums */
-    int rc = coord_made_text(c, true, &job, &job_bytes, e);
+    int rc = coord_made_text(j->fleet, true, &job, &job_bytes, e);
     if (rc != 0) {
         json_free(files);
         return rc;
     }
-    parts_json(c, k->manifest, &record->rows, &record->bytes);
+    parts_json(j, k->manifest, &record->rows, &record->bytes);
     file_json(files, MANIFEST_STATE_FILE, k->saved, k->saved_bytes);
     file_json(files, MANIFEST_JOB_FILE, job, job_bytes);
     record->bytes += k->saved_bytes + job_bytes;
-    record->seconds = (double)(env_now_ns(c->env) - k->begun_ns) * 1e-9;
+    record->seconds = (double)(env_now_ns(j->fleet->env) - k->begun_ns) * 1e-9;
     record->held_seconds = (double)k->held_for_ns * 1e-9;
     json_set_int(k->manifest, "rows", (int64_t)record->rows);
     json_set_int(k->manifest, "bytes", (int64_t)record->bytes);
@@ -295,7 +296,7 @@ int coord_checkpoint_write(struct coord *c, struct coord_checkpoint_record *reco
     k->saved = NULL;
     m->errand.run = name_run;
     k->making = NULL;
-    rc = coord_errand_start(c, &m->errand, named, e);
+    rc = coord_errand_start(j->fleet, &m->errand, j, named, e);
     k->making = rc == 0 ? m : NULL;
     return rc;
 }

@@ -39,18 +39,18 @@ bool coord_cluster_ready(const struct coord_cluster *cl)
 
 /* ---- the store ---- */
 
-static bool id_put(struct coord *c, const uint64_t id[2])
+static bool id_put(struct coord_fleet *f, const uint64_t id[2])
 {
-    if (!coord_put(c, ID_KEY, id, 2 * sizeof id[0]))
+    if (!coord_put(f, ID_KEY, id, 2 * sizeof id[0]))
         return false;
-    memcpy(c->cluster.id, id, sizeof c->cluster.id);
+    memcpy(f->cluster.id, id, sizeof f->cluster.id);
     return true;
 }
 
 /* Takes shard_of over, stored or not; false: the store failed. */
-static bool map_put(struct coord *c, const struct map_record *r, uint16_t *shard_of)
+static bool map_put(struct coord_fleet *f, const struct map_record *r, uint16_t *shard_of)
 {
-    struct coord_cluster *cl = &c->cluster;
+    struct coord_cluster *cl = &f->cluster;
     size_t bytes = sizeof *r + r->tablets * sizeof *shard_of;
     char *value = malloc(bytes);
     SHOAL_ASSERT(r->epoch > cl->map_epoch);
@@ -58,7 +58,7 @@ static bool map_put(struct coord *c, const struct map_record *r, uint16_t *shard
         memcpy(value, r, sizeof *r);
         memcpy(value + sizeof *r, shard_of, r->tablets * sizeof *shard_of);
     }
-    bool good = value != NULL && coord_put(c, MAP_KEY, value, bytes);
+    bool good = value != NULL && coord_put(f, MAP_KEY, value, bytes);
     free(value);
     if (!good) {
         free(shard_of);
@@ -86,13 +86,13 @@ static bool map_fits(const struct map_record *r, const uint16_t *shard_of, uint3
     return good;
 }
 
-static int map_load(struct coord *c, struct err *e)
+static int map_load(struct coord_fleet *f, struct err *e)
 {
-    struct coord_cluster *cl = &c->cluster;
+    struct coord_cluster *cl = &f->cluster;
     struct map_record r = {0};
     void *value;
     size_t bytes;
-    int rc = coord_store_get(c->store, MAP_KEY, &value, &bytes, e);
+    int rc = coord_store_get(f->store, MAP_KEY, &value, &bytes, e);
     if (rc != 0)
         return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
     if (bytes >= sizeof r)
@@ -116,28 +116,28 @@ static int map_load(struct coord *c, struct err *e)
 
 /* A store of before clusters had names, in which shards have numbers: it gets one. Their folders
  * say nothing yet, and are told. */
-static int older_open(struct coord *c, struct err *e)
+static int older_open(struct coord_fleet *f, struct err *e)
 {
     bool given = false;
-    for (uint32_t s = 0; s < c->members.shards; s++)
-        given |= c->members.shard[s].server[0] != 0;
-    const uint64_t id[2] = {env_random(c->env) | 1, env_random(c->env)};
-    return !given || id_put(c, id) ? 0 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    for (uint32_t s = 0; s < f->members.shards; s++)
+        given |= f->members.shard[s].server[0] != 0;
+    const uint64_t id[2] = {env_random(f->env) | 1, env_random(f->env)};
+    return !given || id_put(f, id) ? 0 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
 }
 
-int coord_cluster_open(struct coord *c, struct err *e)
+int coord_cluster_open(struct coord_fleet *f, struct err *e)
 {
-    struct coord_cluster *cl = &c->cluster;
+    struct coord_cluster *cl = &f->cluster;
     SHOAL_ASSERT(!coord_cluster_known(cl));
-    int rc = coord_store_get_fixed(c->store, ID_KEY, cl->id, sizeof cl->id, e);
+    int rc = coord_store_get_fixed(f->store, ID_KEY, cl->id, sizeof cl->id, e);
     if (rc == SHOAL_E_NOT_FOUND)
-        return older_open(c, e);
+        return older_open(f, e);
     if (rc != 0)
         return rc;
     if (!coord_cluster_known(cl))
         return err_set(e, SHOAL_E_CORRUPT, "the stored cluster has no name" ADVICE);
-    rc = coord_store_get_fixed(c->store, TAKEN_KEY, &cl->taken_over, sizeof cl->taken_over, e);
-    return rc == 0 || rc == SHOAL_E_NOT_FOUND ? map_load(c, e) : rc;
+    rc = coord_store_get_fixed(f->store, TAKEN_KEY, &cl->taken_over, sizeof cl->taken_over, e);
+    return rc == 0 || rc == SHOAL_E_NOT_FOUND ? map_load(f, e) : rc;
 }
 
 void coord_cluster_close(struct coord_cluster *cl)
@@ -171,29 +171,29 @@ static struct coord_stranger *stranger_place(struct coord_cluster *cl)
     return oldest;
 }
 
-void coord_cluster_note(struct coord *c, const struct wire_SHARD_BEAT *b, const char *refused)
+void coord_cluster_note(struct coord_fleet *f, const struct wire_SHARD_BEAT *b, const char *refused)
 {
-    struct coord_stranger *to = stranger_of(&c->cluster, b);
+    struct coord_stranger *to = stranger_of(&f->cluster, b);
     if (refused == NULL) {
         if (to != NULL)
-            *to = c->cluster.stranger[--c->cluster.strangers];
+            *to = f->cluster.stranger[--f->cluster.strangers];
         return;
     }
     if (to == NULL)
-        to = stranger_place(&c->cluster);
+        to = stranger_place(&f->cluster);
     if (strcmp(to->text, refused) != 0)
         log_event(SERVER_NOT_TAKEN, b->server, "server %s is not taken: %s", b->server, refused);
     memcpy(to->server, b->server, sizeof to->server);
     (void)snprintf(to->text, sizeof to->text, "%s", refused);
     to->index = b->shard_index;
-    to->beat_ns = env_now_ns(c->env);
+    to->beat_ns = env_now_ns(f->env);
 }
 
 /* ---- a cluster that is not known yet ---- */
 
-static struct coord_claim *claim_of(struct coord *c, const struct wire_SHARD_BEAT *b)
+static struct coord_claim *claim_of(struct coord_fleet *f, const struct wire_SHARD_BEAT *b)
 {
-    struct coord_cluster *cl = &c->cluster;
+    struct coord_cluster *cl = &f->cluster;
     for (uint32_t i = 0; i < cl->claims; i++)
         if (cl->claim[i].beat.shard_index == b->shard_index &&
             strcmp(cl->claim[i].beat.server, b->server) == 0)
@@ -202,33 +202,34 @@ static struct coord_claim *claim_of(struct coord *c, const struct wire_SHARD_BEA
 }
 
 /* Those that came once and do not come any more have no say. */
-static void claims_expire(struct coord *c)
+static void claims_expire(struct coord_fleet *f)
 {
-    struct coord_cluster *cl = &c->cluster;
-    uint64_t now = env_now_ns(c->env);
+    struct coord_cluster *cl = &f->cluster;
+    uint64_t now = env_now_ns(f->env);
     for (uint32_t i = 0; i < cl->claims;)
-        if (now - cl->claim[i].beat_ns > coord_lease_ns(c))
+        if (now - cl->claim[i].beat_ns > coord_lease_ns(f))
             cl->claim[i] = cl->claim[--cl->claims];
         else
             i++;
 }
 
-static int claim_note(struct coord *c, const struct wire_SHARD_BEAT *b, peer_t from, struct err *e)
+static int claim_note(struct coord_fleet *f, const struct wire_SHARD_BEAT *b, peer_t from,
+                      struct err *e)
 {
-    struct coord_cluster *cl = &c->cluster;
-    claims_expire(c);
-    struct coord_claim *at = claim_of(c, b);
-    if (at == NULL && cl->claims == c->members.shards)
+    struct coord_cluster *cl = &f->cluster;
+    claims_expire(f);
+    struct coord_claim *at = claim_of(f, b);
+    if (at == NULL && cl->claims == f->members.shards)
         return err_set(e, SHOAL_E_BUSY,
                        "all %u shards of the coordinator's file are there without it: see "
                        "`shards` there",
-                       c->members.shards);
+                       f->members.shards);
     if (at == NULL && array_room(&cl->claim, cl->claims, &cl->claim_capacity, 8) != 0)
         return err_set(e, SHOAL_E_NOMEM, "no memory for one more shard");
     if (at == NULL)
         at = &cl->claim[cl->claims++];
-    *at = (struct coord_claim){*b, from, env_now_ns(c->env)};
-    SHOAL_ASSERT(cl->claims <= c->members.shards);
+    *at = (struct coord_claim){*b, from, env_now_ns(f->env)};
+    SHOAL_ASSERT(cl->claims <= f->members.shards);
     return 0;
 }
 
@@ -273,31 +274,31 @@ static bool claims_empty(const struct coord_cluster *cl)
 }
 
 /* All shards have come: whose they are is decided here, once. */
-static int claims_judge(struct coord *c, struct err *e)
+static int claims_judge(struct coord_fleet *f, struct err *e)
 {
-    struct coord_cluster *cl = &c->cluster;
+    struct coord_cluster *cl = &f->cluster;
     char text[ERR_TEXT_MAX / 2];
-    SHOAL_ASSERT(cl->claims == c->members.shards && !coord_cluster_known(cl));
+    SHOAL_ASSERT(cl->claims == f->members.shards && !coord_cluster_known(cl));
     if (claims_empty(cl) || PLANTED("lost_store")) {
-        const uint64_t id[2] = {env_random(c->env) | 1, env_random(c->env)};
-        if (!id_put(c, id))
+        const uint64_t id[2] = {env_random(f->env) | 1, env_random(f->env)};
+        if (!id_put(f, id))
             return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
         log_info("cluster %016" PRIx64 "%016" PRIx64 " is founded with %u shards", id[0], id[1],
                  cl->claims);
         return 0;
     }
-    if (claims_agree(cl, c->members.shards)) {
+    if (claims_agree(cl, f->members.shards)) {
         const struct wire_SHARD_BEAT *b = &cl->claim[0].beat;
         const uint64_t id[2] = {b->cluster_high, b->cluster_low};
-        if (!id_put(c, id))
+        if (!id_put(f, id))
             return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
         cl->taken_over = 1;
-        if (!coord_put(c, TAKEN_KEY, &cl->taken_over, sizeof cl->taken_over))
+        if (!coord_put(f, TAKEN_KEY, &cl->taken_over, sizeof cl->taken_over))
             return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
         log_warn("this data_dir was empty; cluster %016" PRIx64 "%016" PRIx64
                  " is taken over from its %u shards, who all agree",
                  id[0], id[1], cl->claims);
-        coord_lost_look(c);
+        coord_lost_look(f);
         return 0;
     }
     claims_text(cl, text, sizeof text);
@@ -308,17 +309,17 @@ static int claims_judge(struct coord *c, struct err *e)
                    text);
 }
 
-static int claim_unknown(struct coord *c, const struct wire_SHARD_BEAT *b, peer_t from,
+static int claim_unknown(struct coord_fleet *f, const struct wire_SHARD_BEAT *b, peer_t from,
                          struct err *e)
 {
-    if (coord_member_belongs(b) && b->shards != c->members.shards)
+    if (coord_member_belongs(b) && b->shards != f->members.shards)
         return err_set(e, SHOAL_E_CONFIG,
                        "it belongs to a cluster of %u shards, the coordinator's file says "
                        "`shards: %u`: set `shards: %u` there",
-                       b->shards, c->members.shards, b->shards);
-    int rc = claim_note(c, b, from, e);
-    if (rc == 0 && c->cluster.claims == c->members.shards)
-        return claims_judge(c, e);
+                       b->shards, f->members.shards, b->shards);
+    int rc = claim_note(f, b, from, e);
+    if (rc == 0 && f->cluster.claims == f->members.shards)
+        return claims_judge(f, e);
     return rc == 0 ? SHOAL_E_AGAIN : rc;
 }
 
@@ -353,10 +354,10 @@ static int older_check(const struct coord_shard *s, const struct wire_SHARD_BEAT
 
 /* Two processes beat in turn: the one that came first speaks again after the other. Unless the
  * other is heard no more: then it was a dead process's late word. */
-static int copy_check(const struct coord *c, const struct coord_shard *s,
+static int copy_check(const struct coord_fleet *f, const struct coord_shard *s,
                       const struct wire_SHARD_BEAT *b, struct err *e)
 {
-    bool silent = env_now_ns(c->env) - s->beat_ns > coord_lease_ns(c);
+    bool silent = env_now_ns(f->env) - s->beat_ns > coord_lease_ns(f);
     if (s->former == 0 || s->former != b->incarnation || (silent && !PLANTED("late_beat")))
         return 0;
     return err_set(e, SHOAL_E_CONFIG,
@@ -365,23 +366,23 @@ static int copy_check(const struct coord *c, const struct coord_shard *s,
                    b->server);
 }
 
-static int claim_known(const struct coord *c, const struct wire_SHARD_BEAT *b, struct err *e)
+static int claim_known(const struct coord_fleet *f, const struct wire_SHARD_BEAT *b, struct err *e)
 {
-    const struct coord_cluster *cl = &c->cluster;
-    uint32_t number = coord_member_number(&c->members, b);
+    const struct coord_cluster *cl = &f->cluster;
+    uint32_t number = coord_member_number(&f->members, b);
     if (!coord_member_belongs(b))
-        return number == COORD_NOBODY ? 0 : empty_check(&c->members.shard[number], b, number, e);
+        return number == COORD_NOBODY ? 0 : empty_check(&f->members.shard[number], b, number, e);
     if (b->cluster_high != cl->id[0] || b->cluster_low != cl->id[1])
         return err_set(e, SHOAL_E_CONFIG,
                        "server %s has rows of cluster %016" PRIx64 "%016" PRIx64
                        ", this is %016" PRIx64 "%016" PRIx64
                        ": see `coordinator` and `data_dir` in its file",
                        b->server, b->cluster_high, b->cluster_low, cl->id[0], cl->id[1]);
-    if (b->number >= c->members.shards || b->shards != c->members.shards)
+    if (b->number >= f->members.shards || b->shards != f->members.shards)
         return err_set(e, SHOAL_E_CONFIG,
                        "server %s holds shard %u of %u, the coordinator's file says `shards: %u`",
-                       b->server, b->number, b->shards, c->members.shards);
-    const struct coord_shard *owner = &c->members.shard[b->number];
+                       b->server, b->number, b->shards, f->members.shards);
+    const struct coord_shard *owner = &f->members.shard[b->number];
     if (number == COORD_NOBODY && owner->server[0] == 0)
         return 0; /* the store was older than its coming: it takes its place again */
     if (number != b->number)
@@ -389,7 +390,7 @@ static int claim_known(const struct coord *c, const struct wire_SHARD_BEAT *b, s
                        "server %s comes with the rows of shard %u, which server %s holds: one of "
                        "the two runs on a copy of the other's folder; see `data_dir` in its file",
                        b->server, b->number, owner->server);
-    int rc = copy_check(c, owner, b, e);
+    int rc = copy_check(f, owner, b, e);
     return rc == 0 ? older_check(owner, b, e) : rc;
 }
 
@@ -405,7 +406,7 @@ static bool endpoint_fits(const char *endpoint)
     return true;
 }
 
-int coord_cluster_claim(struct coord *c, const struct wire_SHARD_BEAT *beat, peer_t from,
+int coord_cluster_claim(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat, peer_t from,
                         struct err *e)
 {
     if (beat->server[0] == 0 || beat->shard_index >= LIMIT_SHARDS)
@@ -414,9 +415,9 @@ int coord_cluster_claim(struct coord *c, const struct wire_SHARD_BEAT *beat, pee
     if (!endpoint_fits(beat->endpoint))
         return err_set(e, SHOAL_E_MALFORMED,
                        "server %s beats with no endpoint that workers could use", beat->server);
-    int rc = coord_cluster_known(&c->cluster) ? claim_known(c, beat, e)
-                                              : claim_unknown(c, beat, from, e);
-    return rc == 0 ? coord_names_claim(c, beat, e) : rc;
+    int rc = coord_cluster_known(&f->cluster) ? claim_known(f, beat, e)
+                                              : claim_unknown(f, beat, from, e);
+    return rc == 0 ? coord_names_claim(f, beat, e) : rc;
 }
 
 /* ---- what shards know more of ---- */
@@ -427,16 +428,16 @@ int coord_cluster_claim(struct coord *c, const struct wire_SHARD_BEAT *beat, pee
 static void held(void *context, const struct coord_call *call, uint32_t shard,
                  const struct wire *reply, const struct msg *m)
 {
-    struct coord *c = context;
+    struct coord_fleet *f = context;
     const struct wire_MAP_HELD_reply *r = &reply->u.MAP_HELD_reply;
     struct map_record record = {.epoch = r->map_epoch, .tablets = r->tablet_count};
     (void)call;
-    if (r->map_epoch <= c->cluster.map_epoch) {
-        if (shard == c->cluster.newest_shard) /* it has other data by now */
-            c->cluster.newest_epoch = c->cluster.map_epoch;
+    if (r->map_epoch <= f->cluster.map_epoch) {
+        if (shard == f->cluster.newest_shard) /* it has other data by now */
+            f->cluster.newest_epoch = f->cluster.map_epoch;
         return;
     }
-    if (!map_fits(&record, m->frame[1].data, c->members.shards)) {
+    if (!map_fits(&record, m->frame[1].data, f->members.shards)) {
         log_error("the map of shard %u cannot be: it is not taken", shard);
         return;
     }
@@ -445,7 +446,7 @@ static void held(void *context, const struct coord_call *call, uint32_t shard,
         return; /* asked again */
     if (r->tablet_count > 0)
         memcpy(copy, m->frame[1].data, r->tablet_count * sizeof *copy);
-    if (!map_put(c, &record, copy))
+    if (!map_put(f, &record, copy))
         return;
     log_warn("the map of epoch %" PRIu64 " (%u tablets) is taken from shard %u: the coordinator's "
              "own was older",
@@ -460,18 +461,19 @@ static void held_done(void *context, const struct coord_call *call, int status, 
         log_warn("a shard does not say its map: %s", text);
 }
 
-void coord_cluster_step(struct coord *c)
+void coord_cluster_step(struct coord_fleet *f)
 {
-    struct coord_cluster *cl = &c->cluster;
+    struct coord_cluster *cl = &f->cluster;
     struct wire w = {.type = WIRE_TYPE_MAP_HELD};
-    uint64_t now = env_now_ns(c->env);
-    if (cl->newest_epoch <= cl->map_epoch || coord_call_open_type(&c->calls, WIRE_TYPE_MAP_HELD))
+    uint64_t now = env_now_ns(f->env);
+    if (cl->newest_epoch <= cl->map_epoch || coord_call_open_type(&f->calls, f, WIRE_TYPE_MAP_HELD))
         return;
     if (cl->asked_ns != 0 && now - cl->asked_ns < ASK_AGAIN_NS)
         return; /* what it said could not be taken */
     cl->asked_ns = now;
-    SHOAL_ASSERT(cl->newest_shard < c->members.shards);
-    (void)coord_call_start(&c->calls, &(struct coord_call){.request = w,
+    SHOAL_ASSERT(cl->newest_shard < f->members.shards);
+    (void)coord_call_start(&f->calls, &(struct coord_call){.context = f,
+                                                           .request = w,
                                                            .target = cl->newest_shard,
                                                            .early = true,
                                                            .owner = cl->newest_shard,
@@ -479,31 +481,26 @@ void coord_cluster_step(struct coord *c)
                                                            .on_done = held_done});
 }
 
-void coord_cluster_learn(struct coord *c, uint32_t shard, const struct wire_SHARD_BEAT *b)
+bool coord_cluster_learn(struct coord_fleet *f, uint32_t shard, const struct wire_SHARD_BEAT *b)
 {
-    struct coord_cluster *cl = &c->cluster;
+    struct coord_cluster *cl = &f->cluster;
     if (!coord_member_belongs(b) || b->newest_run >= NUMBER_MOST || b->newest_cut >= NUMBER_MOST)
-        return;
+        return false;
     if (b->map_epoch > cl->map_epoch && b->map_epoch > cl->newest_epoch) {
         cl->newest_epoch = b->map_epoch;
         cl->newest_shard = shard;
     }
-    if (b->newest_run < c->counters.next_run && b->newest_cut < c->counters.next_cut)
-        return;
-    bool older = coord_phase_running(c) && b->newest_run > c->job.at.run;
-    uint64_t run = c->counters.next_run, cut = c->counters.next_cut;
-    c->counters.next_run = b->newest_run >= run ? b->newest_run + 1 : run;
-    c->counters.next_cut = b->newest_cut >= cut ? b->newest_cut + 1 : cut;
-    if (!coord_put(c, "counters", &c->counters, sizeof c->counters))
-        return;
+    if (b->newest_run < f->counters.next_run && b->newest_cut < f->counters.next_cut)
+        return false;
+    uint64_t run = f->counters.next_run, cut = f->counters.next_cut;
+    f->counters.next_run = b->newest_run >= run ? b->newest_run + 1 : run;
+    f->counters.next_cut = b->newest_cut >= cut ? b->newest_cut + 1 : cut;
+    if (!coord_put(f, "counters", &f->counters, sizeof f->counters))
+        return false;
     log_warn("shard %u knows run %" PRIu64 " and cut %" PRIu64
              ", newer than the coordinator's: its data_dir was put back",
              shard, b->newest_run, b->newest_cut);
-    if (older)
-        coord_end_fail(c, SHOAL_E_UNAVAILABLE,
-                       "the coordinator's data_dir is older than it was: since then run %" PRIu64
-                       " was opened, this job is run %" PRIu64 "; submit the job again",
-                       b->newest_run, c->job.at.run);
+    return true;
 }
 
 /* ---- the map ---- */
@@ -534,15 +531,14 @@ static void tables_adopt(struct coord_cluster *cl, const struct table_schema *ta
 
 /* A map of other tables than those that the shards have: they would refuse it, but it would be
  * stored by then, and no job could be set up any more. */
-static int layout_check(const struct coord *c, const struct table_schema *table, uint32_t kept,
-                        struct err *e)
+static int layout_check(const struct coord_fleet *f, const struct table_schema *table,
+                        uint32_t kept, bool fresh, struct err *e)
 {
-    const struct coord_cluster *cl = &c->cluster;
+    const struct coord_cluster *cl = &f->cluster;
     bool holds = false;
-    for (uint32_t s = 0; s < c->members.shards; s++)
-        holds |= c->members.shard[s].figures.holds;
-    if (!holds || coord_fresh_due(c) ||
-        (kept == cl->tables && (cl->tables > 0 || cl->tablets == 0)))
+    for (uint32_t s = 0; s < f->members.shards; s++)
+        holds |= f->members.shard[s].figures.holds;
+    if (!holds || fresh || (kept == cl->tables && (cl->tables > 0 || cl->tablets == 0)))
         return 0;
     return err_set(e, SHOAL_E_CONFIG,
                    "table %s has %u tablets, the servers have another table in its place: set "
@@ -550,26 +546,26 @@ static int layout_check(const struct coord *c, const struct table_schema *table,
                    table[kept].name, 1u << table[kept].tablet_bits);
 }
 
-int coord_cluster_map(struct coord *c, const struct table_schema *table, uint32_t tables,
-                      struct err *e)
+int coord_cluster_map(struct coord_fleet *f, const struct table_schema *table, uint32_t tables,
+                      bool fresh, struct err *e)
 {
-    struct coord_cluster *cl = &c->cluster;
+    struct coord_cluster *cl = &f->cluster;
     SHOAL_ASSERT(tables > 0 && tables <= LIMIT_TABLES && coord_cluster_ready(cl));
     tables_adopt(cl, table, tables);
     uint32_t kept = PLANTED("map_by_formula") ? 0 : tables_kept(cl, table, tables),
              tablets = coord_map_tablets(table, tables);
     /* after a take-over fewer tables than the map has: it stays whole, whatever the others are */
     if ((kept == tables && !PLANTED("second_owner")) ||
-        (cl->tables == 0 && cl->tablets > tablets && !coord_fresh_due(c)))
+        (cl->tables == 0 && cl->tablets > tablets && !fresh))
         return 0;
-    int rc = layout_check(c, table, kept, e);
+    int rc = layout_check(f, table, kept, fresh, e);
     if (rc != 0)
         return rc;
     uint16_t *shard_of = calloc(tablets, sizeof *shard_of);
     if (shard_of == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for a map of %u tablets", tablets);
     struct map_record r = {.epoch = cl->map_epoch + 1, .tables = tables, .tablets = tablets};
-    rc = coord_map_make(table, tables, c->members.shards, shard_of, e);
+    rc = coord_map_make(table, tables, f->members.shards, shard_of, e);
     if (rc != 0) {
         free(shard_of);
         return rc;
@@ -582,15 +578,15 @@ int coord_cluster_map(struct coord *c, const struct table_schema *table, uint32_
     if (same > 0)
         memcpy(shard_of, cl->shard_of, same * sizeof *shard_of);
     for (uint32_t i = 0; i < tablets && PLANTED("second_owner"); i++)
-        shard_of[i] = (uint16_t)((shard_of[i] + 1) % c->members.shards);
-    return map_put(c, &r, shard_of) ? 0 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+        shard_of[i] = (uint16_t)((shard_of[i] + 1) % f->members.shards);
+    return map_put(f, &r, shard_of) ? 0 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
 }
 
-int coord_cluster_shards(const struct coord *c, struct err *e)
+int coord_cluster_shards(const struct coord_fleet *f, struct err *e)
 {
     uint32_t given;
-    int rc = coord_member_given(&c->members, c->store, &given, e);
-    if (rc != 0 || given == c->members.shards)
+    int rc = coord_member_given(&f->members, f->store, &given, e);
+    if (rc != 0 || given == f->members.shards)
         return rc;
     return err_set(
         e, SHOAL_E_CONFIG,
@@ -598,7 +594,7 @@ int coord_cluster_shards(const struct coord *c, struct err *e)
         "where they are not. Set `shards: %u` again. For another number take a checkpoint "
         "of a job (shoal checkpoint create), start a cluster with empty data_dirs, its "
         "coordinator's too, and go on there with shoal submit JOB --resume CHECKPOINT",
-        c->members.shards, given, given);
+        f->members.shards, given, given);
 }
 
 /* ---- for people ---- */
@@ -611,17 +607,17 @@ uint32_t coord_cluster_led(const struct coord_cluster *cl, uint32_t shard)
     return led;
 }
 
-struct json *coord_cluster_json(const struct coord *c)
+struct json *coord_cluster_json(const struct coord_fleet *f)
 {
-    const struct coord_cluster *cl = &c->cluster;
+    const struct coord_cluster *cl = &f->cluster;
     struct json *j = json_new_object(), *come = json_new_array(), *strangers = json_new_array();
     char id[40];
     (void)snprintf(id, sizeof id, "%016" PRIx64 "%016" PRIx64, cl->id[0], cl->id[1]);
     json_set_string(j, "id", coord_cluster_known(cl) ? id : "");
-    json_set_int(j, "shards", c->members.shards);
+    json_set_int(j, "shards", f->members.shards);
     json_set_int(j, "map_epoch", (int64_t)cl->map_epoch);
     json_set_int(j, "tablets", cl->tablets);
-    json_set_bool(j, "names", coord_names_sure(c));
+    json_set_bool(j, "names", coord_names_sure(f));
     for (uint32_t i = 0; i < cl->claims && !coord_cluster_known(cl); i++) {
         struct json *item = json_new_object();
         json_set_string(item, "name", cl->claim[i].beat.server);
@@ -634,7 +630,7 @@ struct json *coord_cluster_json(const struct coord *c)
         json_set_int(item, "index", cl->stranger[i].index);
         json_set_string(item, "why", cl->stranger[i].text);
         json_set_int(item, "silent_ms",
-                     (int64_t)((env_now_ns(c->env) - cl->stranger[i].beat_ns) / 1000000));
+                     (int64_t)((env_now_ns(f->env) - cl->stranger[i].beat_ns) / 1000000));
         json_append(strangers, item);
     }
     json_set(j, "come", come);
@@ -642,17 +638,17 @@ struct json *coord_cluster_json(const struct coord *c)
     return j;
 }
 
-bool coord_cluster_stranger_heard(const struct coord *c, const struct coord_stranger *s)
+bool coord_cluster_stranger_heard(const struct coord_fleet *f, const struct coord_stranger *s)
 {
-    return env_now_ns(c->env) - s->beat_ns <= 2 * coord_lease_ns(c);
+    return env_now_ns(f->env) - s->beat_ns <= 2 * coord_lease_ns(f);
 }
 
-const char *coord_cluster_refused(const struct coord *c, const char *server, uint32_t index)
+const char *coord_cluster_refused(const struct coord_fleet *f, const char *server, uint32_t index)
 {
-    for (uint32_t i = 0; i < c->cluster.strangers; i++) {
-        const struct coord_stranger *s = &c->cluster.stranger[i];
+    for (uint32_t i = 0; i < f->cluster.strangers; i++) {
+        const struct coord_stranger *s = &f->cluster.stranger[i];
         if (s->index == index && strcmp(s->server, server) == 0 &&
-            coord_cluster_stranger_heard(c, s))
+            coord_cluster_stranger_heard(f, s))
             return s->text;
     }
     return NULL;

@@ -30,7 +30,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct coord;
+struct coord_fleet;
 
 #define COORD_STRANGERS 16u
 
@@ -60,7 +60,7 @@ struct coord_cluster {
 };
 
 /* Reads identity and map back. CORRUPT, IO. */
-int coord_cluster_open(struct coord *c, struct err *e);
+int coord_cluster_open(struct coord_fleet *f, struct err *e);
 void coord_cluster_close(struct coord_cluster *cl);
 bool coord_cluster_known(const struct coord_cluster *cl);
 /* Known, and no shard has a newer map than it: a job may begin. */
@@ -68,30 +68,33 @@ bool coord_cluster_ready(const struct coord_cluster *cl);
 
 /* A beat, before anybody believes it. 0: the shard belongs here; AGAIN: nobody knows yet, the
  * answer is "wait"; else why it is refused. */
-int coord_cluster_claim(struct coord *c, const struct wire_SHARD_BEAT *beat, peer_t from,
+int coord_cluster_claim(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat, peer_t from,
                         struct err *e);
 /* What became of a beat, for people: why it is refused, NULL: it is not. */
-void coord_cluster_note(struct coord *c, const struct wire_SHARD_BEAT *beat, const char *refused);
+void coord_cluster_note(struct coord_fleet *f, const struct wire_SHARD_BEAT *beat,
+                        const char *refused);
 /* What a shard that belongs here knows more of than the coordinator, which was put back to an older
- * state: newer runs, cuts and maps. Ends a job that is older than them. */
-void coord_cluster_learn(struct coord *c, uint32_t shard, const struct wire_SHARD_BEAT *beat);
+ * state: newer runs, cuts and maps. True: newer runs or cuts, which are never used again
+ * (coord_older_run). */
+bool coord_cluster_learn(struct coord_fleet *f, uint32_t shard, const struct wire_SHARD_BEAT *beat);
 /* Asks for the newer map, if there is one. Cheap. */
-void coord_cluster_step(struct coord *c);
+void coord_cluster_step(struct coord_fleet *f);
 
 /* The map with a job's tables in it, stored: those that are in it keep their owners, the others are
- * dealt. CONFIG, NOMEM, IO. */
-int coord_cluster_map(struct coord *c, const struct table_schema *table, uint32_t tables,
-                      struct err *e);
+ * dealt. fresh: what servers hold goes
+ * first, so it need not fit. CONFIG, NOMEM, IO. */
+int coord_cluster_map(struct coord_fleet *f, const struct table_schema *table, uint32_t tables,
+                      bool fresh, struct err *e);
 
 /* Whether the coordinator's file says as many shards as the tables lie on: 0, or CONFIG. */
-int coord_cluster_shards(const struct coord *c, struct err *e);
+int coord_cluster_shards(const struct coord_fleet *f, struct err *e);
 /* Tablets of the map that a shard leads. */
 uint32_t coord_cluster_led(const struct coord_cluster *cl, uint32_t shard);
 /* {"id", "shards", "map_epoch", "tablets", "come": [{"name", "index"}], those who wait until all
  * have come, "strangers": [{"name", "index", "why", "silent_ms"}]} */
-struct json *coord_cluster_json(const struct coord *c);
+struct json *coord_cluster_json(const struct coord_fleet *f);
 /* Why a server that is heard now is refused; NULL: it is not. */
-const char *coord_cluster_refused(const struct coord *c, const char *server, uint32_t index);
-bool coord_cluster_stranger_heard(const struct coord *c, const struct coord_stranger *s);
+const char *coord_cluster_refused(const struct coord_fleet *f, const char *server, uint32_t index);
+bool coord_cluster_stranger_heard(const struct coord_fleet *f, const struct coord_stranger *s);
 
 #endif

@@ -14,6 +14,7 @@
 #include "server/coord/keys.h"
 #include "server/coord/look.h"
 #include "server/coord/lost.h"
+#include "server/coord/older.h"
 #include "server/coord/phase.h"
 #include "server/coord/report.h"
 #include "server/coord/setup.h"
@@ -35,32 +36,32 @@
 
 static void shard_came_back(struct coord *c, uint32_t shard, enum coord_beat what)
 {
-    const struct coord_shard *s = &c->members.shard[shard];
-    SHOAL_ASSERT(shard < c->members.shards && (what != COORD_BEAT_SAME || !s->ready));
+    const struct coord_shard *s = &c->fleet.members.shard[shard];
+    SHOAL_ASSERT(shard < c->fleet.members.shards && (what != COORD_BEAT_SAME || !s->ready));
     if (what == COORD_BEAT_RESTARTED) {
         log_event(SERVER_AGAIN, s->server, "server %s (shard %u) has started again", s->server,
                   shard);
-        coord_checkpoint_shard_lost(c, shard);
-        if (coord_phase_running(c))
+        coord_checkpoint_shard_lost(&c->job, shard);
+        if (coord_phase_running(&c->job))
             c->job.at.restarts++;
     }
-    coord_call_forget_shard(&c->calls, shard);
-    if (coord_back_rows_lost(c, shard, what))
-        coord_back_lost(c, shard);
+    coord_call_forget_shard(&c->fleet.calls, shard);
+    if (coord_back_rows_lost(&c->job, shard, what))
+        coord_back_lost(&c->job, shard);
     else if (what == COORD_BEAT_RESTARTED && s->rebooted)
-        coord_work_anew(c, s->server);
+        coord_work_anew(&c->job, s->server);
 }
 
 static void beat_answer(struct coord *c, peer_t to, uint64_t id, uint32_t shard)
 {
     struct wire w = {.type = WIRE_TYPE_SHARD_BEAT, .reply = true, .id = id};
     w.u.SHARD_BEAT_reply = (struct wire_SHARD_BEAT_reply){.shard = shard,
-                                                          .map_epoch = c->cluster.map_epoch,
-                                                          .lease_ms = c->options.lease_ms,
-                                                          .cluster_high = c->cluster.id[0],
-                                                          .cluster_low = c->cluster.id[1],
-                                                          .shards = c->members.shards};
-    coord_send(c, to, wire_encode(&w));
+                                                          .map_epoch = c->fleet.cluster.map_epoch,
+                                                          .lease_ms = c->fleet.options.lease_ms,
+                                                          .cluster_high = c->fleet.cluster.id[0],
+                                                          .cluster_low = c->fleet.cluster.id[1],
+                                                          .shards = c->fleet.members.shards};
+    coord_send(&c->fleet, to, wire_encode(&w));
 }
 
 /* The beat of a shard that belongs here. */
@@ -69,34 +70,38 @@ static int beat_take(struct coord *c, const struct wire_SHARD_BEAT *beat, peer_t
 {
     enum coord_beat what;
     uint32_t shard;
-    uint64_t now = env_now_ns(c->env);
-    int rc = coord_member_shard_beat(&c->members, c->store, beat, from, now, &shard, &what, e);
+    uint64_t now = env_now_ns(c->fleet.env);
+    int rc = coord_member_shard_beat(&c->fleet.members, c->fleet.store, beat, from, now, &shard,
+                                     &what, e);
     if (rc == 0)
-        rc = coord_member_note_synced(&c->members, shard, c->store, now, e);
+        rc = coord_member_note_synced(&c->fleet.members, shard, c->fleet.store, now, e);
     if (rc != 0)
         return rc;
     if (what == COORD_BEAT_NEW)
         log_info("server %s is shard %u at %s", beat->server, shard, beat->endpoint);
-    coord_names_learn(c, shard, beat); /* first: it has the better advice */
-    coord_taken_learn(c, shard, beat);
-    coord_cluster_learn(c, shard, beat);
-    rc = coord_keys_learn(c, shard, from, beat->keylist, e);
+    if (coord_names_learn(&c->fleet, shard, beat)) /* first: it has the better advice */
+        coord_older_names(&c->job, beat);
+    if (coord_taken_learn(&c->fleet, shard, beat))
+        coord_older_taken(&c->job, beat);
+    if (coord_cluster_learn(&c->fleet, shard, beat))
+        coord_older_run(&c->job, beat);
+    rc = coord_keys_learn(&c->fleet, shard, from, beat->keylist, e);
     if (rc != 0)
         return rc;
     if (what != COORD_BEAT_SAME || !beat->ready)
         shard_came_back(c, shard, what);
     beat_answer(c, from, id, shard); /* it goes before the map */
     if (!beat->ready)
-        coord_setup_map_early(c, shard);
+        coord_setup_map_early(&c->job, shard);
     return 0;
 }
 
 /* The cluster has just become known: those that waited for that hear of it. */
 static void claims_take(struct coord *c)
 {
-    struct coord_cluster *cl = &c->cluster;
+    struct coord_cluster *cl = &c->fleet.cluster;
     struct err e;
-    for (uint32_t i = 0; i < cl->claims && c->fatal == 0; i++)
+    for (uint32_t i = 0; i < cl->claims && c->fleet.fatal == 0; i++)
         (void)beat_take(c, &cl->claim[i].beat, cl->claim[i].peer, 0, &e); /* it beats again */
     cl->claims = 0;
 }
@@ -104,18 +109,18 @@ static void claims_take(struct coord *c)
 static int on_shard_beat(struct coord *c, struct coord_ask *a)
 {
     const struct wire_SHARD_BEAT *beat = &a->request->u.SHARD_BEAT;
-    int rc = coord_keys_claim(c, beat->server, &a->who, &a->e);
+    int rc = coord_keys_claim(&c->fleet, beat->server, &a->who, &a->e);
     if (rc == 0)
-        rc = coord_cluster_claim(c, beat, a->from, &a->e);
+        rc = coord_cluster_claim(&c->fleet, beat, a->from, &a->e);
     a->silent = true;
     bool waits = rc == SHOAL_E_AGAIN;
-    if (rc == 0 && c->cluster.claims > 0)
+    if (rc == 0 && c->fleet.cluster.claims > 0)
         claims_take(c);
     if (waits)
         beat_answer(c, a->from, a->request->id, WIRE_NO_SHARD);
     else if (rc == 0)
         rc = beat_take(c, beat, a->from, a->request->id, &a->e);
-    coord_cluster_note(c, beat, waits || rc == 0 ? NULL : a->e.text);
+    coord_cluster_note(&c->fleet, beat, waits || rc == 0 ? NULL : a->e.text);
     return waits ? 0 : rc;
 }
 
@@ -126,12 +131,13 @@ static void request_of(struct coord *c, peer_t from, const struct env_who *who,
 static void on_request(struct coord *c, peer_t from, const struct wire *w, const struct msg *m);
 
 /* The folders of a job have been looked at: its SUBMIT comes once more, to be answered. */
-static void looked(struct coord *c, struct coord_errand *r, int rc, const struct err *e)
+static void looked(void *context, struct coord_errand *r, int rc, const struct err *e)
 {
+    struct coord *c = context;
     struct coord_look *l = c->look;
     SHOAL_ASSERT(&l->errand == r && !l->over);
     if (rc != 0) {
-        coord_send(c, l->asker, wire_refusal(&l->request, rc, "%s", e->text));
+        coord_send(&c->fleet, l->asker, wire_refusal(&l->request, rc, "%s", e->text));
         c->look = NULL;
         return;
     }
@@ -156,8 +162,8 @@ static int on_submit(struct coord *c, struct coord_ask *a)
     if (c->look != NULL)
         rc = coord_look_asked(c, a, &submit, &a->e);
     if (rc == 0) {
-        coord_report_ended(c); /* the new job takes its place */
-        rc = coord_submit(c, a->from, &submit, c->look, &run, &a->e);
+        coord_report_ended(&c->job); /* the new job takes its place */
+        rc = coord_submit(&c->job, a->from, &submit, c->look, &run, &a->e);
         if (rc == SHOAL_E_AGAIN)
             rc = coord_look_begin(c, a, &submit, looked, &a->e) == 0 ? SHOAL_E_AGAIN : a->e.code;
     }
@@ -170,30 +176,31 @@ static int on_submit(struct coord *c, struct coord_ask *a)
 
 /* The checkpoint is removed, or stays: its order comes once more, to be answered and audited with
  * what came of it, also where the peer that sent it has left. */
-static void removed(struct coord *c, struct coord_errand *r, int rc, const struct err *e)
+static void removed(void *context, struct coord_errand *r, int rc, const struct err *e)
 {
-    const struct coord_removing *was = coord_checkpoint_removed(c, r, rc, e);
+    struct coord *c = context;
+    const struct coord_removing *was = coord_checkpoint_removed(&c->job, r, rc, e);
     struct msg *m = wire_encode(&was->request);
     if (m != NULL)
         request_of(c, was->asker, &was->who, &was->request, m);
     msg_free(m);
-    coord_checkpoint_remove_end(c, rc);
+    coord_checkpoint_remove_end(&c->job, rc);
 }
 
 static int on_remove(struct coord *c, struct coord_ask *a)
 {
-    return coord_checkpoint_remove(c, a, removed);
+    return coord_checkpoint_remove(&c->job, a, c, removed);
 }
 
 /* Whoever asks often gets the same text for a while; a phase is told at once. NULL: no memory. */
 static const char *status_told(struct coord *c)
 {
-    uint64_t now = env_now_ns(c->env);
+    uint64_t now = env_now_ns(c->fleet.env);
     if (c->told.text != NULL && now - c->told.made_ns < STATUS_NS &&
         c->told.phase == c->job.at.phase && c->told.run == c->job.at.run)
         return c->told.text;
     free(c->told.text);
-    c->told.text = coord_status_text(c);
+    c->told.text = coord_status_text(&c->job);
     c->told.made_ns = now;
     c->told.phase = c->job.at.phase;
     c->told.run = c->job.at.run;
@@ -207,9 +214,9 @@ static int on_status(struct coord *c, struct coord_ask *a)
     a->silent = true; /* without memory it is asked again */
     if (text == NULL)
         return 0;
-    a->reply.u.STATUS_reply.state = coord_phase_state(c);
+    a->reply.u.STATUS_reply.state = coord_phase_state(&c->job);
     a->reply.u.STATUS_reply.job_status = c->job.at.status;
-    (void)coord_send_frame(c, a->from, &a->reply, text, strlen(text));
+    (void)coord_send_frame(&c->fleet, a->from, &a->reply, text, strlen(text));
     return 0;
 }
 
@@ -229,25 +236,45 @@ static int on_stop(struct coord *c, struct coord_ask *a)
         return 0;
     }
     /* asked twice it ends at once */
-    *ends = a->request->u.STOP.job_only && coord_stop_order(c, a->request->id);
+    *ends = a->request->u.STOP.job_only && coord_stop_order(&c->job, a->request->id);
     if (!*ends)
-        coord_end_fail(c, SHOAL_E_STOPPED, "stopped by request");
-    coord_report_ended(c); /* the process may end with this message */
+        coord_end_fail(&c->job, SHOAL_E_STOPPED, "stopped by request");
+    coord_report_ended(&c->job); /* the process may end with this message */
     c->stopped.id = a->request->id;
     c->stopped.ends = *ends;
     a->silent = true; /* it is answered before the loop ends */
-    coord_send(c, a->from, wire_encode(&a->reply));
-    if (!a->request->u.STOP.job_only && !c->stopping) {
-        c->stopping = true;
-        env_stop(c->env);
+    coord_send(&c->fleet, a->from, wire_encode(&a->reply));
+    if (!a->request->u.STOP.job_only && !c->fleet.stopping) {
+        c->fleet.stopping = true;
+        env_stop(c->fleet.env);
     }
     return 0;
+}
+
+/* Why no field can go now; code 0: no job uses the tables. */
+static struct err tables_used(const struct coord_job *j)
+{
+    struct err e = {0};
+    if (coord_phase_running(j))
+        (void)err_set(&e, SHOAL_E_BUSY,
+                      "job %s is running: wait for its end or stop it first (shoal stop)",
+                      j->spec.name);
+    else if (j->checkpoint.state != CHECKPOINT_IDLE)
+        (void)err_set(&e, SHOAL_E_BUSY, "checkpoint %s is being made: ask again when it is there",
+                      j->checkpoint.name);
+    return e;
+}
+
+static int on_drop(struct coord *c, struct coord_ask *a)
+{
+    const struct err used = tables_used(&c->job);
+    return coord_drop_request(&c->fleet, a, &used);
 }
 
 static int on_hello(struct coord *c, struct coord_ask *a)
 {
     a->reply.u.HELLO_reply = (struct wire_HELLO_reply){
-        .version = WIRE_VERSION, .name = "coordinator", .map_epoch = c->cluster.map_epoch};
+        .version = WIRE_VERSION, .name = "coordinator", .map_epoch = c->fleet.cluster.map_epoch};
     return 0;
 }
 
@@ -257,51 +284,58 @@ static int on_hello(struct coord *c, struct coord_ask *a)
 #define A_WORKER(name) (&w->u.name.pass)
 #define ANYBODY(name) NULL
 
-/* X(TYPE, who may ask, handler): the types that a coordinator answers; all others are a
- * server's. */
+/* X(TYPE, who may ask, what it is about, handler): the types that a coordinator answers; all others
+ * are a server's. */
 #define DISPATCH_MAP(X)                                                                            \
-    X(HELLO, ANYBODY, on_hello)                                                                    \
-    X(SHARD_BEAT, ANYBODY, on_shard_beat)                                                          \
-    X(SERVER_DISK, ANYBODY, coord_sight_disk)                                                      \
-    X(WORKER_JOIN, ANYBODY, coord_work_join)                                                       \
-    X(WORKER_BEAT, A_WORKER, coord_work_beat)                                                      \
-    X(WORKER_LEAVE, ANYBODY, coord_work_leave)                                                     \
-    X(INDEX_DONE, A_WORKER, coord_work_index)                                                      \
-    X(WINDOWS, A_WORKER, coord_work_windows)                                                       \
-    X(PROFILE, A_WORKER, coord_work_profile)                                                       \
-    X(FILES, A_WORKER, coord_taken_files)                                                          \
-    X(TAKEN, A_WORKER, coord_taken_ask)                                                            \
-    X(OBJECTS, A_WORKER, coord_work_objects)                                                       \
-    X(OBJECT_DONE, A_WORKER, coord_work_object)                                                    \
-    X(LEGEND, A_WORKER, coord_work_legend)                                                         \
-    X(JOB_TEXT, ANYBODY, coord_made_job_text)                                                      \
-    X(TABLE_DECLARE, ANYBODY, coord_work_declare)                                                  \
-    X(TABLE_GET, ANYBODY, coord_made_table_get)                                                    \
-    X(MAP_GET, ANYBODY, coord_made_map_get)                                                        \
-    X(LANE_NEXT, ANYBODY, coord_grant_next)                                                        \
-    X(TASK_DONE, A_WORKER, coord_work_task)                                                        \
-    X(EVAL_DONE, A_WORKER, coord_work_eval)                                                        \
-    X(SUBMIT, ANYBODY, on_submit)                                                                  \
-    X(WHO, ANYBODY, coord_lease_who)                                                               \
-    X(STATUS, ANYBODY, on_status)                                                                  \
-    X(REPORT, ANYBODY, coord_jobs_report)                                                          \
-    X(JOBS, ANYBODY, coord_jobs_ask)                                                               \
-    X(CHECKPOINT, ANYBODY, coord_checkpoint_request)                                               \
-    X(CHECKPOINT_REMOVE, ANYBODY, on_remove)                                                       \
-    X(DROP, ANYBODY, coord_drop_request)                                                           \
-    X(STOP, ANYBODY, on_stop)
+    X(HELLO, ANYBODY, COORD, on_hello)                                                             \
+    X(SHARD_BEAT, ANYBODY, COORD, on_shard_beat)                                                   \
+    X(SERVER_DISK, ANYBODY, FLEET, coord_sight_disk)                                               \
+    X(WORKER_JOIN, ANYBODY, JOB, coord_work_join)                                                  \
+    X(WORKER_BEAT, A_WORKER, JOB, coord_work_beat)                                                 \
+    X(WORKER_LEAVE, ANYBODY, JOB, coord_work_leave)                                                \
+    X(INDEX_DONE, A_WORKER, JOB, coord_work_index)                                                 \
+    X(WINDOWS, A_WORKER, JOB, coord_work_windows)                                                  \
+    X(PROFILE, A_WORKER, JOB, coord_work_profile)                                                  \
+    X(FILES, A_WORKER, JOB, coord_taken_files)                                                     \
+    X(TAKEN, A_WORKER, JOB, coord_taken_ask)                                                       \
+    X(OBJECTS, A_WORKER, JOB, coord_work_objects)                                                  \
+    X(OBJECT_DONE, A_WORKER, JOB, coord_work_object)                                               \
+    X(LEGEND, A_WORKER, JOB, coord_work_legend)                                                    \
+    X(JOB_TEXT, ANYBODY, FLEET, coord_made_job_text)                                               \
+    X(TABLE_DECLARE, ANYBODY, JOB, coord_work_declare)                                             \
+    X(TABLE_GET, ANYBODY, JOB, coord_made_table_get)                                               \
+    X(MAP_GET, ANYBODY, JOB, coord_made_map_get)                                                   \
+    X(LANE_NEXT, ANYBODY, JOB, coord_grant_next)                                                   \
+    X(TASK_DONE, A_WORKER, JOB, coord_work_task)                                                   \
+    X(EVAL_DONE, A_WORKER, JOB, coord_work_eval)                                                   \
+    X(SUBMIT, ANYBODY, COORD, on_submit)                                                           \
+    X(WHO, ANYBODY, JOB, coord_lease_who)                                                          \
+    X(STATUS, ANYBODY, COORD, on_status)                                                           \
+    X(REPORT, ANYBODY, JOB, coord_jobs_report)                                                     \
+    X(JOBS, ANYBODY, JOB, coord_jobs_ask)                                                          \
+    X(CHECKPOINT, ANYBODY, JOB, coord_checkpoint_request)                                          \
+    X(CHECKPOINT_REMOVE, ANYBODY, COORD, on_remove)                                                \
+    X(DROP, ANYBODY, COORD, on_drop)                                                               \
+    X(STOP, ANYBODY, COORD, on_stop)
 
 struct handler {
-    int (*run)(struct coord *c, struct coord_ask *a);
-    const uint64_t *pass; /* in the request; NULL: whoever it is */
+    /* one of the three: by what the request is about */
+    int (*of_job)(struct coord_job *j, struct coord_ask *a);
+    int (*of_fleet)(struct coord_fleet *f, struct coord_ask *a);
+    int (*of_coord)(struct coord *c, struct coord_ask *a);
+    const uint64_t *pass; /* in the request; NULL: anybody may ask */
 };
+
+#define JOB(function, pass) ((struct handler){function, NULL, NULL, pass})
+#define FLEET(function, pass) ((struct handler){NULL, function, NULL, pass})
+#define COORD(function, pass) ((struct handler){NULL, NULL, function, pass})
 
 static struct handler handler_of(const struct wire *w)
 {
     switch (w->type) {
-#define X(name, who, function)                                                                     \
+#define X(name, who, of, function)                                                                 \
     case WIRE_TYPE_##name:                                                                         \
-        return (struct handler){function, who(name)};
+        return of(function, who(name));
         DISPATCH_MAP(X)
 #undef X
     default:
@@ -309,17 +343,29 @@ static struct handler handler_of(const struct wire *w)
     }
 }
 
+static int handler_run(struct coord *c, const struct handler *h, struct coord_ask *a)
+{
+    struct coord_job *j = &c->job;
+    if (h->pass != NULL) {
+        int rc = coord_work_known(j, a, *h->pass);
+        if (rc != 0)
+            return rc;
+    }
+    if (h->of_job != NULL)
+        return h->of_job(j, a);
+    return h->of_fleet != NULL ? h->of_fleet(&c->fleet, a) : h->of_coord(c, a);
+}
+
 static int ask_run(struct coord *c, struct coord_ask *a)
 {
     struct handler h = handler_of(a->request);
-    if (h.run == NULL)
+    if (h.of_job == NULL && h.of_fleet == NULL && h.of_coord == NULL)
         return err_set(&a->e, SHOAL_E_USAGE, "a coordinator does not answer %s: ask a server",
                        wire_type_name(a->request->type));
     enum wire_right right = allow_right_of(a->request);
     if (!allow_may(right, WIRE_COORDINATOR, a->who.role, false) && !PLANTED("any_role"))
         return allow_denied(right, WIRE_COORDINATOR, role_text(a->who.role), &a->e);
-    int rc = h.pass != NULL ? coord_work_known(c, a, *h.pass) : 0;
-    return rc != 0 ? rc : h.run(c, a);
+    return handler_run(c, &h, a);
 }
 
 /* What an order was about, in a word or two. */
@@ -364,27 +410,28 @@ static void request_of(struct coord *c, peer_t from, const struct env_who *who,
         return;
     audit(c, &a, rc);
     if (rc != 0)
-        coord_send(c, from, wire_refusal(w, rc, "%s", a.e.text));
+        coord_send(&c->fleet, from, wire_refusal(w, rc, "%s", a.e.text));
     else if (a.frame != NULL)
-        (void)coord_send_frame(c, from, &a.reply, a.frame, a.frame_bytes);
+        (void)coord_send_frame(&c->fleet, from, &a.reply, a.frame, a.frame_bytes);
     else if (!a.silent)
-        coord_send(c, from, wire_encode(&a.reply));
+        coord_send(&c->fleet, from, wire_encode(&a.reply));
 }
 
 static void on_request(struct coord *c, peer_t from, const struct wire *w, const struct msg *m)
 {
-    request_of(c, from, env_who(c->env, from), w, m);
+    request_of(c, from, env_who(c->fleet.env, from), w, m);
 }
 
 /* Only of those who may beat: another list may have come since. */
 static void on_reply(struct coord *c, peer_t from, const struct wire *w, const struct msg *m)
 {
-    if (!allow_may(WIRE_RIGHT_SHARD_BEAT, WIRE_COORDINATOR, env_who(c->env, from)->role, false))
+    if (!allow_may(WIRE_RIGHT_SHARD_BEAT, WIRE_COORDINATOR, env_who(c->fleet.env, from)->role,
+                   false))
         return;
     if (w->type == WIRE_TYPE_KEYLIST)
-        coord_keys_answer(c, from, w);
+        coord_keys_answer(&c->fleet, from, w);
     else
-        coord_call_on_reply(&c->calls, from, w, m);
+        coord_call_on_reply(&c->fleet.calls, from, w, m);
 }
 
 static void on_message(void *core, peer_t from, struct msg *m)
@@ -394,14 +441,14 @@ static void on_message(void *core, peer_t from, struct msg *m)
     struct wire w;
     int rc = wire_decode(m, &w, &e);
     if (rc == 0)
-        env_known(c->env, from);
+        env_known(c->fleet.env, from);
     if (rc != 0) {
         log_debug("a message is refused: %s", e.text);
         if (w.type != WIRE_TYPE_NONE && !w.reply)
-            coord_send(c, from, wire_refusal(&w, rc, "%s", e.text));
-    } else if (c->fatal == 0 && w.reply) {
+            coord_send(&c->fleet, from, wire_refusal(&w, rc, "%s", e.text));
+    } else if (c->fleet.fatal == 0 && w.reply) {
         on_reply(c, from, &w, m);
-    } else if (c->fatal == 0) {
+    } else if (c->fleet.fatal == 0) {
         on_request(c, from, &w, m);
     }
     msg_free(m);
@@ -409,7 +456,8 @@ static void on_message(void *core, peer_t from, struct msg *m)
 
 static void on_drained(void *core)
 {
-    coord_flow_step(core);
+    struct coord *c = core;
+    coord_flow_step(&c->job);
 }
 
 const struct env_handler coord_handler = {on_message, on_drained, NULL};
@@ -418,50 +466,58 @@ const struct env_handler coord_handler = {on_message, on_drained, NULL};
  * the beats of that time lie unread in its sockets. */
 static void time_forgive(struct coord *c)
 {
-    uint64_t now = env_now_ns(c->env), gap = now - c->ticked_ns;
+    uint64_t now = env_now_ns(c->fleet.env), gap = now - c->ticked_ns;
     c->ticked_ns = now;
     if (gap <= LATE_NS || PLANTED("pause"))
         return;
     gap -= TICK_NS;
     log_warn("the coordinator stood still for %.1f s: leases are longer by that",
              (double)gap * 1e-9);
-    coord_member_forgive(&c->members, gap, now);
-    for (uint32_t i = 0; i < c->cluster.claims; i++)
-        c->cluster.claim[i].beat_ns = coord_later(c->cluster.claim[i].beat_ns, gap, now);
-    c->watch.begun_ns = coord_later(c->watch.begun_ns, gap, now);
-    c->watch.worker_ns = coord_later(c->watch.worker_ns, gap, now);
-    if (c->watch.left_ns != 0)
-        c->watch.left_ns = coord_later(c->watch.left_ns, gap, now);
+    coord_member_forgive(&c->fleet.members, gap, now);
+    for (uint32_t i = 0; i < c->fleet.cluster.claims; i++)
+        c->fleet.cluster.claim[i].beat_ns =
+            coord_later(c->fleet.cluster.claim[i].beat_ns, gap, now);
+    c->job.watch.begun_ns = coord_later(c->job.watch.begun_ns, gap, now);
+    c->job.watch.worker_ns = coord_later(c->job.watch.worker_ns, gap, now);
+    if (c->job.watch.left_ns != 0)
+        c->job.watch.left_ns = coord_later(c->job.watch.left_ns, gap, now);
 }
 
 static void on_tick(struct env_timer *t)
 {
     struct coord *c = container_of(t, struct coord, timer);
-    if (c->fatal != 0 || c->stopping)
+    if (c->fleet.fatal != 0 || c->fleet.stopping)
         return;
     time_forgive(c);
-    coord_work_expire(c);
-    coord_stall_tick(c);
-    coord_sight_tick(c);
-    coord_errand_tick(c);
-    coord_call_tick(&c->calls);
-    coord_keys_tick(c);
-    coord_watch_tick(c);
-    coord_flow_step(c);
-    env_timer_start(c->env, t, TICK_NS);
+    coord_work_expire(&c->job);
+    coord_stall_tick(&c->job);
+    coord_sight_tick(&c->fleet);
+    coord_errand_tick(&c->fleet);
+    coord_call_tick(&c->fleet.calls);
+    coord_keys_tick(&c->fleet);
+    coord_watch_tick(&c->job);
+    coord_flow_step(&c->job);
+    env_timer_start(c->fleet.env, t, TICK_NS);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-/* Numbers of runs begin at a random place: a coordinator that lost its store must not take up a run
- * that servers still know. */
-static int counters_load(struct coord *c, struct err *e)
+static int jobs_open(struct coord *c, struct err *e)
 {
-    int rc = coord_store_get_fixed(c->store, "counters", &c->counters, sizeof c->counters, e);
-    if (rc != SHOAL_E_NOT_FOUND)
+    struct coord_fleet *f = &c->fleet;
+    struct coord_job *j = &c->job;
+    int rc = coord_lease_open(&j->leases, f->store, e);
+    if (rc == 0)
+        rc = coord_flow_open(j, e);
+    if (rc == 0 && (f->cluster.map_epoch != 0 || j->at.map_epoch != 0))
+        rc = coord_cluster_shards(f, e);
+    if (rc == 0)
+        rc = coord_checkpoint_open(j, e);
+    if (rc != 0)
         return rc;
-    uint64_t base = (env_random(c->env) & 0x7fffffff) * 1000;
-    c->counters = (struct coord_counters){.next_run = base + 1, .next_cut = base + 1};
+    if (f->cluster.taken_over && j->at.phase == PHASE_NONE)
+        coord_lost_look(f); /* it has started again since */
+    j->watch.left_ns = coord_phase_running(j) ? j->watch.begun_ns : 0;
     return 0;
 }
 
@@ -474,85 +530,55 @@ int coord_new(const struct coord_options *options, struct env *env, struct coord
     struct coord *c = calloc(1, sizeof *c);
     if (c == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the coordinator");
-    c->options = *options;
-    c->job.from_hold = COORD_FOLDER_NONE; /* coord_free may follow before flow.c says so */
-    if (c->options.lease_ms == 0)
-        c->options.lease_ms = 10000;
-    if (c->options.resend_ms == 0)
-        c->options.resend_ms = 500;
-    c->env = env;
-    c->store = store;
     c->timer.fire = on_tick;
-    c->watch.begun_ns = c->watch.worker_ns = c->ticked_ns = env_now_ns(env);
-    coord_call_open(&c->calls, env, &c->members, c, c->options.resend_ms * UINT64_C(1000000),
-                    c->options.lease_ms * UINT64_C(1000000));
-    int rc = coord_member_open(&c->members, c->options.shards, store, e);
+    c->ticked_ns = env_now_ns(env);
+    c->job.fleet = &c->fleet;
+    c->job.from_hold = COORD_FOLDER_NONE; /* coord_free may follow before flow.c says so */
+    c->job.watch.begun_ns = c->job.watch.worker_ns = c->ticked_ns;
+    int rc = coord_fleet_open(&c->fleet, options, env, store, e);
     if (rc == 0)
-        rc = coord_cluster_open(c, e);
-    if (rc == 0)
-        rc = coord_keys_open(c, e);
-    if (rc == 0)
-        rc = coord_names_open(c, e);
-    if (rc == 0)
-        rc = coord_made_open(c, e);
-    if (rc == 0)
-        rc = coord_jobs_open(c, e);
-    if (rc == 0)
-        rc = coord_taken_open(c, e);
-    if (rc == 0)
-        rc = counters_load(c, e);
-    if (rc == 0)
-        rc = coord_lease_open(&c->leases, store, e);
-    if (rc == 0)
-        rc = coord_fresh_open(c, e);
-    if (rc == 0)
-        rc = coord_flow_open(c, e);
-    if (rc == 0 && (c->cluster.map_epoch != 0 || c->job.at.map_epoch != 0))
-        rc = coord_cluster_shards(c, e);
-    if (rc == 0)
-        rc = coord_checkpoint_open(c, e);
+        rc = jobs_open(c, e);
     if (rc != 0) {
         coord_free(c);
         return rc;
     }
-    if (c->cluster.taken_over && c->job.at.phase == PHASE_NONE)
-        coord_lost_look(c); /* it has started again since */
-    c->watch.left_ns = coord_phase_running(c) ? c->watch.begun_ns : 0;
     env_timer_start(env, &c->timer, TICK_NS);
     *out = c;
     return 0;
 }
 
+int coord_keys_set(struct coord *c, const char *text, size_t bytes, struct err *e)
+{
+    return coord_keys_take(&c->fleet, text, bytes, e);
+}
+
+void coord_describe(struct coord *c, char *text, size_t bytes)
+{
+    coord_status_line(&c->job, text, bytes);
+}
+
 bool coord_hangs(const struct coord *c, char *text, size_t bytes)
 {
-    return coord_errand_hangs(c, 0, text, bytes);
+    return coord_errand_hangs(&c->fleet, 0, text, bytes);
 }
 
 int coord_fatal(const struct coord *c)
 {
-    return c->fatal;
+    return c->fleet.fatal;
 }
 
 void coord_free(struct coord *c)
 {
     if (c == NULL)
         return;
-    coord_errand_end(c);
+    coord_errand_end(&c->fleet);
     coord_look_end(c);
-    coord_output_close(c);
-    coord_checkpoint_close(c);
-    coord_call_cancel_all(&c->calls);
-    coord_submit_close(c);
-    coord_member_close(&c->members);
-    coord_cluster_close(&c->cluster);
-    coord_names_close(&c->names);
-    coord_made_close(&c->made);
-    coord_jobs_close(&c->jobs);
-    coord_taken_close(&c->taken);
-    coord_keys_close(&c->keys);
-    coord_lease_close(&c->leases);
-    coord_sight_close(&c->visitors);
-    coord_errand_close(c);
+    coord_output_close(&c->job);
+    coord_checkpoint_close(&c->job);
+    coord_call_cancel_all(&c->fleet.calls);
+    coord_submit_close(&c->job);
+    coord_lease_close(&c->job.leases);
+    coord_fleet_close(&c->fleet);
     free(c->told.text);
     free(c);
 }

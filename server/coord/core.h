@@ -1,36 +1,23 @@
-/* core.h: what the files of the coordinator share; coord.h is the door. */
+/* core.h: a job of the coordinator, and what the files of a job share; the fleet is in fleet.h. */
 #ifndef SERVER_COORD_CORE_H
 #define SERVER_COORD_CORE_H
 
-#include "proto/base/env.h"
 #include "proto/base/json.h"
 #include "proto/job/job.h"
 #include "proto/metric/metric.h"
 #include "proto/wire/allow.h"
 #include "proto/wire/wire.h"
 #include "server/coord/checkpoint.h"
-#include "server/coord/cluster.h"
-#include "server/coord/coord.h"
 #include "server/coord/cut.h"
-#include "server/coord/drop.h"
-#include "server/coord/errand.h"
 #include "server/coord/eval.h"
-#include "server/coord/fresh.h"
+#include "server/coord/fleet.h"
 #include "server/coord/grow.h"
 #include "server/coord/guard.h"
-#include "server/coord/jobs.h"
 #include "server/coord/judge.h"
-#include "server/coord/keys.h"
-#include "server/coord/lease.h"
-#include "server/coord/made.h"
-#include "server/coord/member.h"
-#include "server/coord/names.h"
 #include "server/coord/objects.h"
 #include "server/coord/output.h"
 #include "server/coord/replay.h"
-#include "server/coord/sight.h"
 #include "server/coord/stop.h"
-#include "server/coord/taken.h"
 #include "server/coord/task.h"
 #include "server/coord/times.h"
 #include "server/coord/trace.h"
@@ -38,82 +25,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-
-/* A request to one shard or to all of them, sent again until every answer is there.
- *
- * A call goes over the connection of each shard's last beat. It ends once: with 0 when all asked
- * shards have answered well, or with the first answer that says more than "not now" (AGAIN, BUSY,
- * OLD_RUN, NO_TABLE, UNAVAILABLE and NOT_LEADER are "not now": the shard is being set up, or coming
- * back). A shard that is away is waited for. Requests must be idempotent: they are sent more than
- * once.
- *
- *   coord_call_start -> [sent] -coord_call_on_reply-> on_reply for each shard
- *                        |  ^                           -> last one: on_done, call freed
- *                        +--+ coord_call_tick, every resend_ns; coord_call_shard_ready
- *
- * Thread: the coordinator's loop. on_done may start and cancel calls. */
-
-#define COORD_CALLS_MAX (LIMIT_LANES + LIMIT_SHARDS + 64u)
-
-struct coord_call;
-
-typedef void (*coord_call_reply)(void *context, const struct coord_call *call, uint32_t shard,
-                                 const struct wire *reply, const struct msg *m);
-typedef void (*coord_call_done)(void *context, const struct coord_call *call, int status,
-                                const char *text);
-
-struct coord_call {
-    struct wire request;
-    void *frame; /* owned: the raw frame sent along; NULL: the type has none */
-    size_t frame_bytes;
-    uint32_t target; /* a shard, or COORD_NOBODY: all */
-    uint64_t owner;  /* the caller's: a lane, a table */
-    bool early;      /* is part of setting a shard up: does not wait for that */
-    /* only those that are there now, and as long as they are: who comes back is told otherwise */
-    bool present;
-    coord_call_reply on_reply; /* may be NULL */
-    coord_call_done on_done;
-    uint64_t sent_ns;
-    uint64_t waits_ns; /* since then a shard has said "not now"; 0: none has */
-    uint32_t missing;  /* answers */
-    uint8_t answered[LIMIT_SHARDS / 8];
-    struct coord_call *next;
-};
-
-struct coord_calls {
-    struct env *env;               /* borrowed */
-    struct coord_members *members; /* borrowed */
-    void *context;                 /* borrowed: first argument of both callbacks */
-    uint64_t resend_ns, lease_ns;
-    uint64_t next_id;
-    struct coord_call *head; /* owned */
-    uint32_t count;
-    struct { /* the newest "not now": who, why */
-        uint32_t shard;
-        char text[ERR_TEXT_MAX];
-    } waits;
-};
-
-/* For how long the call that has been put off longest has been; 0: none is. */
-uint64_t coord_call_put_off_ns(const struct coord_calls *c);
-void coord_call_open(struct coord_calls *c, struct env *env, struct coord_members *members,
-                     void *context, uint64_t resend_ns, uint64_t lease_ns);
-/* asked: filled in from `request` (type and u) to `on_done`; the frame is copied. Never calls back
- * by itself. False when out of memory or when COORD_CALLS_MAX are open; the last places are for
- * those that set shards up. */
-bool coord_call_start(struct coord_calls *c, const struct coord_call *asked);
-/* Ends calls of a type without a callback; owner UINT64_MAX: all of the type. */
-void coord_call_cancel(struct coord_calls *c, enum wire_type type, uint64_t owner);
-void coord_call_cancel_all(struct coord_calls *c);
-bool coord_call_open_type(const struct coord_calls *c, enum wire_type type);
-void coord_call_on_reply(struct coord_calls *c, peer_t from, const struct wire *reply,
-                         const struct msg *m);
-void coord_call_tick(struct coord_calls *c);
-/* it is set up: it gets what is open, at once */
-void coord_call_shard_ready(struct coord_calls *c, uint32_t shard);
-/* Nobody is set up any more: another job, another run. What was asked for that is taken back. */
-void coord_call_forget(struct coord_calls *c);
-void coord_call_forget_shard(struct coord_calls *c, uint32_t shard); /* likewise this one */
 
 #define COORD_EPOCHS_MAX 100000u
 #define COORD_ROUNDS_MAX (1u << 30) /* epochs of a log that grows: as good as without end; */
@@ -139,11 +50,6 @@ enum coord_phase {
     PHASE_DONE,
     PHASE_FAILED,
     PHASE_GROW
-};
-
-/* What is stored under "counters". */
-struct coord_counters {
-    uint64_t next_run, next_cut;
 };
 
 /* Whether the job goes on from a checkpoint, and whether the shards have loaded it. BACK: it is to
@@ -227,7 +133,27 @@ struct coord_passed {
     uint64_t back_ns;   /* at.elapsed_ns when it last went back */
 };
 
+/* The second part is one job's, and coord_submit_close clears it; the first goes from one job to
+ * the next, for what an operator asked for may outlive the job. */
 struct coord_job {
+    struct coord_fleet *fleet; /* borrowed */
+    struct coord_cut cut;
+    struct coord_output output;
+    struct coord_newest *newest; /* checkpoint, which is read to go back to it; NULL: none is */
+    struct coord_checkpoint checkpoint;
+    struct coord_leases leases;
+    struct {
+        /* start; a worker was there; last said who is missing */
+        uint64_t begun_ns, worker_ns, said_ns;
+        uint64_t short_ns; /* the last tick, at which a server took no pushes for lack of disk */
+        /* when a worker went that had not failed, or this coordinator took over a job; its name, or
+         * nobody's; 0: none has */
+        uint64_t left_ns;
+        char left[LIMIT_NAME];
+        char failed[ERR_TEXT_MAX]; /* who left last for what failed there, and what; empty: nobody
+                                    * since a worker worked */
+        uint32_t failed_rounds;    /* of workers that failed since then (work.c) */
+    } watch;
     struct coord_progress at;
     struct coord_asked asked;
     struct job spec;
@@ -295,43 +221,10 @@ struct coord_job {
 };
 
 struct coord {
-    struct coord_options options;
-    struct env *env;           /* borrowed */
-    struct coord_store *store; /* borrowed */
-    struct env_timer timer;
-    struct coord_counters counters;
-    struct coord_members members;
-    struct coord_cluster cluster;
-    struct coord_names names;
-    struct coord_made made;
-    struct coord_jobs jobs;
-    struct coord_taken taken;
-    struct coord_keys keys;
-    struct coord_drop drop;
-    struct coord_calls calls;
-    struct coord_cut cut;
-    struct coord_errands errands;
-    struct coord_output output;
-    struct coord_newest *newest; /* checkpoint, which is read to go back to it; NULL: none is */
-    struct coord_look *look;     /* at the folders of a job that is submitted; NULL: none */
-    struct coord_checkpoint checkpoint;
-    struct coord_leases leases;
-    struct coord_visitors visitors;
-    struct coord_fresh fresh;
-    struct coord_fresh_fields fresh_fields;
+    struct coord_fleet fleet;
     struct coord_job job;
-    struct {
-        /* start; a worker was there; last said who is missing */
-        uint64_t begun_ns, worker_ns, said_ns;
-        uint64_t short_ns; /* the last tick, at which a server took no pushes for lack of disk */
-        /* when a worker went that had not failed, or this coordinator took over a job; its name, or
-         * nobody's; 0: none has */
-        uint64_t left_ns;
-        char left[LIMIT_NAME];
-        char failed[ERR_TEXT_MAX]; /* who left last for what failed there, and what; empty: nobody
-                                    * since a worker worked */
-        uint32_t failed_rounds;    /* of workers that failed since then (work.c) */
-    } watch;
+    struct env_timer timer;
+    struct coord_look *look; /* at the folders of a job that is submitted; NULL: none */
     struct {        /* the last answer to STATUS, which goes over all tasks, lanes and members */
         char *text; /* owned; NULL: none yet */
         uint64_t made_ns;
@@ -345,8 +238,6 @@ struct coord {
     } stopped;
     struct allow_recent ordered;
     uint64_t ticked_ns; /* when the last tick was */
-    int fatal;
-    bool stopping;
 };
 
 /* A request of a peer. The handler of its type (coord.c) says 0 and fills in the reply, or refuses
@@ -365,21 +256,6 @@ struct coord_ask {
     struct err e;
 };
 
-/* Puts with the disk's failure handled in one place: false means that the core is stopping and
- * nothing may be answered. */
-bool coord_put(struct coord *c, const char *key, const void *value, size_t bytes);
-bool coord_note(struct coord *c, const char *key, const void *value, size_t bytes); /* not synced */
-bool coord_remove(struct coord *c, const char *key);
-/* Sends a reply; m may be NULL (out of memory: the peer asks again). */
-void coord_send(struct coord *c, peer_t to, struct msg *m);
-/* The message with a frame of bytes behind it; NULL: out of memory. */
-struct msg *coord_framed(const struct wire *w, const void *bytes, size_t count);
-/* Sends that; false: out of memory. */
-bool coord_send_frame(struct coord *c, peer_t to, const struct wire *w, const void *bytes,
-                      size_t count);
-/* BUSY: a field is being dropped (drop.h). */
-int coord_drop_check(const struct coord *c, struct err *e);
-uint64_t coord_lease_ns(const struct coord *c);
 /* Whether the shards have still to load the checkpoint that the job goes on from, or begins
  * with. */
 bool coord_from_loading(const struct coord_progress *at);
@@ -387,12 +263,9 @@ bool coord_from_loading(const struct coord_progress *at);
 bool coord_from_resumes(const struct coord_progress *at);
 /* Whether it waits for its newest checkpoint to be read, to go back to it (back.h). What is done
  * meanwhile is in vain, so no lane is granted, no phase begins and no checkpoint is made. */
-bool coord_goes_back(const struct coord *c);
-/* The first server that is not set up, or has been silent for longer than its lease; NULL: all are
- * there. */
-const struct coord_shard *coord_server_away(const struct coord *c);
+bool coord_goes_back(const struct coord_job *j);
 /* joined; while nobody has died at least as many as were asked for */
-uint32_t coord_live_workers(const struct coord *c);
+uint32_t coord_live_workers(const struct coord_job *j);
 /* Whether its log is one that grows (grow.h). */
 bool coord_grow_on(const struct coord_job *j);
 /* Epochs that there can be; of how many, the newest, there are figures, from which on, and at which
@@ -407,14 +280,12 @@ struct coord_losses coord_epoch_losses(const struct coord_job *j);
 bool coord_epoch_open(const struct coord_job *j);
 /* rows of all epochs so far, by finished tasks */
 uint64_t coord_examples(const struct coord_job *j);
-/* for WAIT: more with many workers, so that asking stays cheap */
-uint32_t coord_retry_ms(const struct coord *c);
 /* The reason of a peer for its failure, which is never an empty sentence. */
 const char *coord_said(const char *text);
 /* Something that the job asked for beside its tables was not done, for this reason: the job goes on
  * and is done, and ends with the status and the sentence. CANTCREATE and IO stay, all else is
  * IO. */
-void coord_missed(struct coord *c, int status, const char *format, ...)
+void coord_missed(struct coord_job *j, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 #endif

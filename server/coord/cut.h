@@ -38,16 +38,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct coord;
+struct coord_job;
+struct coord_job;
 
 enum coord_cut_state { CUT_IDLE, CUT_WRITING, CUT_HOLDING, CUT_GOING, CUT_PAUSED, CUT_RESTORING };
 extern const struct sm coord_cut_moves;
 
 /* status 0: the cut is complete (or restored). Else the text says why not. */
-typedef void (*coord_cut_done)(struct coord *c, int status, const char *text, uint64_t cut);
+typedef void (*coord_cut_done)(struct coord_job *j, int status, const char *text, uint64_t cut);
 
 /* 0; or why the cut is not wanted any more: it ends with that status. */
-typedef int (*coord_cut_held)(struct coord *c, struct err *e);
+typedef int (*coord_cut_held)(struct coord_job *j, struct err *e);
 
 struct coord_cut_order {
     bool restore;
@@ -72,18 +73,18 @@ struct coord_cut {
 };
 
 /* Makes a cut, or restores one: begun at once, or after the one at hand. */
-void coord_cut_order(struct coord *c, const struct coord_cut_order *order);
+void coord_cut_order(struct coord_job *j, const struct coord_cut_order *order);
 /* Asked of those who are there, not waited for; who comes back is told by CUT_KEEP. */
-void coord_cut_drop(struct coord *c, uint64_t cut);
+void coord_cut_drop(struct coord_job *j, uint64_t cut);
 /* Of the cuts below the number returned only *keep (0: none) is wanted: what a shard has of others
  * was given up. */
-uint64_t coord_cut_known(const struct coord *c, uint64_t *keep);
-void coord_cut_tick(struct coord *c);
+uint64_t coord_cut_known(const struct coord_job *j, uint64_t *keep);
+void coord_cut_tick(struct coord_job *j);
 /* Takes back the order that would end in `done`, at hand or waiting; done is not called. */
-void coord_cut_withdraw(struct coord *c, coord_cut_done done);
-void coord_cut_cancel(struct coord *c); /* all orders; no done is called */
+void coord_cut_withdraw(struct coord_job *j, coord_cut_done done);
+void coord_cut_cancel(struct coord_job *j); /* all orders; no done is called */
 /* After a restart: drops the cut that the coordinator was making when it died, unless it is
  * `kept`. */
-int coord_cut_open(struct coord *c, uint64_t kept, struct err *e);
+int coord_cut_open(struct coord_job *j, uint64_t kept, struct err *e);
 
 #endif

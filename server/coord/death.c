@@ -21,10 +21,10 @@
 /* ---- a lane ---------------------------------------------------------------------------------- */
 
 /* The rows of a batch of the lane's task, " (rows .. of data.train)"; empty: it has none. */
-static void rows_text(const struct coord *c, const struct coord_lane *l, uint64_t batch, char *text,
-                      size_t bytes)
+static void rows_text(const struct coord_job *j, const struct coord_lane *l, uint64_t batch,
+                      char *text, size_t bytes)
 {
-    const struct coord_tasks *t = &c->job.tasks;
+    const struct coord_tasks *t = &j->tasks;
     const struct coord_task *task = l->task != COORD_NO_TASK ? &t->task[l->task] : NULL;
     uint64_t skipped = task != NULL ? (batch - task->first_batch) * t->batch : 0;
     text[0] = '\0';
@@ -34,16 +34,15 @@ static void rows_text(const struct coord *c, const struct coord_lane *l, uint64_
     uint64_t first = task->position + skipped;
     const char *object = NULL;
     if (task->object != COORD_NO_OBJECT)
-        first =
-            coord_objects_at(&c->job, first + coord_objects_base(&c->job, task->object), &object);
+        first = coord_objects_at(j, first + coord_objects_base(j, task->object), &object);
     (void)snprintf(text, bytes, ", rows %" PRIu64 " to %" PRIu64 " of %s%s", first,
                    first + rows - 1, object != NULL ? object : "data.train",
-                   object == NULL && c->job.spec.data.shuffle != 0 ? " as they are shuffled" : "");
+                   object == NULL && j->spec.data.shuffle != 0 ? " as they are shuffled" : "");
 }
 
-bool coord_death_placed(struct coord *c, uint32_t lane, uint64_t mark)
+bool coord_death_placed(struct coord_job *j, uint32_t lane, uint64_t mark)
 {
-    struct coord_lane *l = &c->job.tasks.lane[lane];
+    struct coord_lane *l = &j->tasks.lane[lane];
     struct coord_death *d = &l->death;
     char rows[LIMIT_PATH];
     if (!d->open)
@@ -51,66 +50,66 @@ bool coord_death_placed(struct coord *c, uint32_t lane, uint64_t mark)
     d->open = false;
     d->count = d->count > 0 && mark <= d->mark ? d->count + 1 : 1;
     d->mark = mark;
-    d->ns = env_now_ns(c->env);
+    d->ns = env_now_ns(j->fleet->env);
     if (d->count < 2 || PLANTED("deaths_without_end"))
         return false;
-    rows_text(c, l, mark + 1, rows, sizeof rows);
+    rows_text(j, l, mark + 1, rows, sizeof rows);
     if (d->count < COORD_DEATHS_MAX) {
         log_warn("lane %u has lost its worker %u times in a row at one place: epoch %u, batch "
                  "%" PRIu64 " of the lane%s; the last was %s",
-                 lane, d->count, c->job.tasks.epoch, mark + 1, rows, d->name);
+                 lane, d->count, j->tasks.epoch, mark + 1, rows, d->name);
         return false;
     }
-    coord_end_fail(c, SHOAL_E_INTERNAL,
+    coord_end_fail(j, SHOAL_E_INTERNAL,
                    "lane %u has lost its worker %u times in a row at one place: epoch %u, batch "
                    "%" PRIu64 " of the lane or one of the next%s; the last was %s: " ADVICE,
-                   lane, d->count, c->job.tasks.epoch, mark + 1, rows, d->name);
+                   lane, d->count, j->tasks.epoch, mark + 1, rows, d->name);
     return true;
 }
 
-bool coord_death_shunned(const struct coord *c, const struct coord_worker *w)
+bool coord_death_shunned(const struct coord_job *j, const struct coord_worker *w)
 {
-    uint64_t now = env_now_ns(c->env), wait = COORD_DEATHS_LEASES * coord_lease_ns(c);
-    const struct coord_tasks *t = &c->job.tasks;
+    uint64_t now = env_now_ns(j->fleet->env), wait = COORD_DEATHS_LEASES * coord_lease_ns(j->fleet);
+    const struct coord_tasks *t = &j->tasks;
     bool shunned = false;
     for (uint32_t l = 0; l < t->lanes && !shunned; l++) {
         const struct coord_death *d = &t->lane[l].death;
         shunned = d->count >= COORD_DEATHS_MAX / 2 && now - d->ns < wait &&
                   strcmp(d->holder, w->holder) == 0;
     }
-    for (uint32_t i = 0; i < c->members.workers && shunned; i++)
-        if (strcmp(c->members.worker[i].holder, w->holder) != 0 &&
-            coord_stall_able(c, &c->members.worker[i]))
+    for (uint32_t i = 0; i < j->fleet->members.workers && shunned; i++)
+        if (strcmp(j->fleet->members.worker[i].holder, w->holder) != 0 &&
+            coord_stall_able(j->fleet, &j->fleet->members.worker[i]))
             return true;
     return false;
 }
 
 /* ---- a task of an evaluation ----------------------------------------------------------------- */
 
-static void eval_note(struct coord *c, const struct coord_worker *w)
+static void eval_note(struct coord_job *j, const struct coord_worker *w)
 {
-    struct coord_eval *v = &c->job.eval;
+    struct coord_eval *v = &j->eval;
     for (uint32_t i = v->measured; i < v->tasks; i++) {
         struct coord_eval_task *task = &v->task[i];
         if (task->done || task->worker != w->number || ++task->deaths < COORD_DEATHS_MAX ||
             PLANTED("deaths_without_end"))
             continue;
-        coord_end_fail(c, SHOAL_E_INTERNAL,
+        coord_end_fail(j, SHOAL_E_INTERNAL,
                        "an evaluation has lost its worker %u times in a row at one place: epoch "
                        "%u, rows %" PRIu64 " to %" PRIu64 " of data.%s%s; the last was %s: " ADVICE,
-                       task->deaths, c->job.at.epoch, task->position,
-                       task->position + task->rows - 1, v->split == WIRE_TEST ? "test" : "valid",
+                       task->deaths, j->at.epoch, task->position, task->position + task->rows - 1,
+                       v->split == WIRE_TEST ? "test" : "valid",
                        task->object != COORD_NO_OBJECT ? ", counted over its objects" : "",
                        w->name);
         return;
     }
 }
 
-void coord_death_note(struct coord *c, const struct coord_worker *w)
+void coord_death_note(struct coord_job *j, const struct coord_worker *w)
 {
-    struct coord_tasks *t = &c->job.tasks;
-    enum coord_phase phase = c->job.at.phase;
-    if (coord_stall_excused(c, w))
+    struct coord_tasks *t = &j->tasks;
+    enum coord_phase phase = j->at.phase;
+    if (coord_stall_excused(j, w))
         return;
     for (uint32_t i = 0; phase == PHASE_TRAIN && i < t->lanes; i++) {
         struct coord_lane *l = &t->lane[i];
@@ -121,5 +120,5 @@ void coord_death_note(struct coord *c, const struct coord_worker *w)
         (void)snprintf(l->death.name, sizeof l->death.name, "%s", w->name);
     }
     if (phase == PHASE_EVAL || phase == PHASE_TEST)
-        eval_note(c, w);
+        eval_note(j, w);
 }

@@ -30,18 +30,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct coord;
+struct coord_job;
 
 #define COORD_DEATHS_MAX 6u
 #define COORD_DEATHS_LEASES 2u
 
 /* The worker is dead; before its work is taken back (grant.h). May end the job. */
-void coord_death_note(struct coord *c, const struct coord_worker *w);
+void coord_death_note(struct coord_job *j, const struct coord_worker *w);
 /* The lane has no holder any more, and all shards have said up to which batch its pushes are there.
  * True: the job has ended. */
-bool coord_death_placed(struct coord *c, uint32_t lane, uint64_t mark);
+bool coord_death_placed(struct coord_job *j, uint32_t lane, uint64_t mark);
 /* True: the worker gets no lane until COORD_DEATHS_LEASES leases have passed since the last death,
  * for workers of its holder died at one place again and again. */
-bool coord_death_shunned(const struct coord *c, const struct coord_worker *w);
+bool coord_death_shunned(const struct coord_job *j, const struct coord_worker *w);
 
 #endif

@@ -13,21 +13,21 @@
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static void answer_again(struct coord *c)
+static void answer_again(struct coord_fleet *f)
 {
-    const struct coord_drop *d = &c->drop;
+    const struct coord_drop *d = &f->drop;
     struct wire w = {.type = WIRE_TYPE_DROP,
                      .reply = true,
                      .id = d->answered.id,
                      .status = d->answered.status,
                      .u.DROP_reply.rows = d->answered.rows};
     (void)snprintf(w.error, sizeof w.error, "%s", d->answered.text);
-    coord_send(c, d->answered.peer, wire_encode(&w));
+    coord_send(f, d->answered.peer, wire_encode(&w));
 }
 
-static void answer(struct coord *c, int status, const char *text)
+static void answer(struct coord_fleet *f, int status, const char *text)
 {
-    struct coord_drop *d = &c->drop;
+    struct coord_drop *d = &f->drop;
     SHOAL_ASSERT(d->asker != 0);
     d->answered.peer = d->asker;
     d->answered.id = d->asker_id;
@@ -37,7 +37,7 @@ static void answer(struct coord *c, int status, const char *text)
     d->asker = 0;
     if (status != 0)
         log_warn("%s is not dropped: %s", d->name, text);
-    answer_again(c);
+    answer_again(f);
 }
 
 /* ---- which one ------------------------------------------------------------------------------- */
@@ -97,90 +97,88 @@ static int find(const struct legend *n, const struct wire_DROP *w, enum legend_l
 }
 
 /* The first server that is not heard; NULL: all are there. */
-static const struct coord_shard *away(const struct coord *c)
+static const struct coord_shard *away(const struct coord_fleet *f)
 {
-    uint64_t now = env_now_ns(c->env);
-    for (uint32_t s = 0; s < c->members.shards; s++) {
-        const struct coord_shard *shard = &c->members.shard[s];
-        if (!shard->seen || !shard->ready || now - shard->beat_ns > coord_lease_ns(c))
+    uint64_t now = env_now_ns(f->env);
+    for (uint32_t s = 0; s < f->members.shards; s++) {
+        const struct coord_shard *shard = &f->members.shard[s];
+        if (!shard->seen || !shard->ready || now - shard->beat_ns > coord_lease_ns(f))
             return shard;
     }
     return NULL;
 }
 
-static int ready_check(const struct coord *c, struct err *e)
+static int ready_check(const struct coord_fleet *f, struct err *e)
 {
-    if (coord_phase_running(c))
-        return err_set(e, SHOAL_E_BUSY,
-                       "job %s is running: wait for its end or stop it first (shoal stop)",
-                       c->job.spec.name);
-    if (c->checkpoint.state != CHECKPOINT_IDLE)
-        return err_set(e, SHOAL_E_BUSY, "checkpoint %s is being made: ask again when it is there",
-                       c->checkpoint.name);
-    if (!coord_cluster_ready(&c->cluster) || !coord_names_ready(&c->names))
+    if (!coord_cluster_ready(&f->cluster) || !coord_names_ready(&f->names))
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "the servers know names of fields that this coordinator is still learning: "
                        "ask again in a moment");
-    const struct coord_shard *silent = away(c);
+    const struct coord_shard *silent = away(f);
     if (silent != NULL)
         return err_set(e, SHOAL_E_UNAVAILABLE, "server %s is away: ask again when it is back",
                        silent->seen ? silent->server : "that has not come yet");
-    if (c->names.version == 0)
+    if (f->names.version == 0)
         return err_set(e, SHOAL_E_NOT_FOUND,
                        "no names of fields are known: no job has made tables");
-    return coord_drop_check(c, e);
+    return coord_drop_check(f, e);
 }
 
 /* ---- the way --------------------------------------------------------------------------------- */
 
 static void told(void *context, const struct coord_call *call, int status, const char *text)
 {
-    struct coord *c = context;
+    struct coord_fleet *f = context;
     (void)call;
-    log_info("%s is dropped: %" PRIu64 " rows", c->drop.name, c->drop.rows);
-    answer(c, status, text);
+    log_info("%s is dropped: %" PRIu64 " rows", f->drop.name, f->drop.rows);
+    answer(f, status, text);
 }
 
 static void rows_of(void *context, const struct coord_call *call, uint32_t shard,
                     const struct wire *reply, const struct msg *m)
 {
-    struct coord *c = context;
+    struct coord_fleet *f = context;
     (void)call;
     (void)shard;
     (void)m;
-    c->drop.rows += reply->u.FIELD_DROP_reply.rows;
+    f->drop.rows += reply->u.FIELD_DROP_reply.rows;
 }
 
 static void rows_gone(void *context, const struct coord_call *call, int status, const char *text)
 {
-    struct coord *c = context;
-    const struct coord_drop *d = &c->drop;
+    struct coord_fleet *f = context;
+    const struct coord_drop *d = &f->drop;
     struct err e = {0};
     (void)call;
-    SHOAL_ASSERT(d->asker != 0 && !coord_phase_running(c)); /* 2 */
+    SHOAL_ASSERT(d->asker != 0);
     if (status == 0) {
         /* first: until the names are stored it can be said again */
-        status = coord_names_forget(c, d->list, d->name, told, &e);
+        status = coord_names_forget(f, d->list, d->name, told, &e);
         text = e.text;
     }
     if (status != 0)
-        answer(c, status, text);
+        answer(f, status, text);
 }
 
-static int begin(struct coord *c, struct coord_ask *a)
+static int begin(struct coord_fleet *f, struct coord_ask *a, const struct err *used)
 {
     const struct wire_DROP *r = &a->request->u.DROP;
     const struct legend_name *x = NULL;
-    struct coord_drop *d = &c->drop;
+    struct coord_drop *d = &f->drop;
     enum legend_list list = LEGEND_FIELDS;
     struct wire w = {.type = WIRE_TYPE_FIELD_DROP};
-    int rc = ready_check(c, &a->e);
+    if (used->code != 0) {
+        a->e = *used;
+        return used->code;
+    }
+    int rc = ready_check(f, &a->e);
     if (rc == 0)
-        rc = find(&c->names.legend, r, &list, &x, &a->e);
+        rc = find(&f->names.legend, r, &list, &x, &a->e);
     if (rc != 0)
         return rc;
     (void)snprintf(w.u.FIELD_DROP.what, sizeof w.u.FIELD_DROP.what, "%s:%u", r->table, x->number);
-    if (!coord_call_start(&c->calls, &(struct coord_call){.request = w,
+    if (!coord_call_start(&f->calls, &(struct coord_call){.context = f,
+                                                          .request = w,
                                                           .target = COORD_NOBODY,
                                                           .owner = COORD_NOBODY,
                                                           .early = true,
@@ -195,28 +193,29 @@ static int begin(struct coord *c, struct coord_ask *a)
     return 0;
 }
 
-int coord_drop_request(struct coord *c, struct coord_ask *a)
+int coord_drop_request(struct coord_fleet *f, struct coord_ask *a, const struct err *used)
 {
-    const struct coord_drop *d = &c->drop;
+    const struct coord_drop *d = &f->drop;
     a->silent = true; /* answered when it is done */
     if (d->asker == a->from && d->asker_id == a->request->id)
         return 0; /* sent again */
     if (d->answered.peer == a->from && d->answered.id == a->request->id) {
-        answer_again(c);
+        answer_again(f);
         return 0;
     }
-    return begin(c, a);
+    return begin(f, a, used);
 }
 
-void coord_drop_step(struct coord *c)
+void coord_drop_step(struct coord_fleet *f)
 {
-    const struct coord_shard *silent = c->drop.asker == 0 ? NULL : away(c);
+    const struct coord_shard *silent = f->drop.asker == 0 ? NULL : away(f);
     char why[ERR_TEXT_MAX];
     if (silent == NULL)
         return;
-    bool rows = coord_call_open_type(&c->calls, WIRE_TYPE_FIELD_DROP);
-    coord_call_cancel(&c->calls, rows ? WIRE_TYPE_FIELD_DROP : WIRE_TYPE_NAMES_SET, COORD_NOBODY);
+    bool rows = coord_call_open_type(&f->calls, f, WIRE_TYPE_FIELD_DROP);
+    coord_call_cancel(&f->calls, f, rows ? WIRE_TYPE_FIELD_DROP : WIRE_TYPE_NAMES_SET,
+                      COORD_NOBODY);
     (void)snprintf(why, sizeof why, "server %s is not heard any more: say it again when it is back",
                    silent->server);
-    answer(c, rows ? SHOAL_E_UNAVAILABLE : 0, rows ? why : "");
+    answer(f, rows ? SHOAL_E_UNAVAILABLE : 0, rows ? why : "");
 }

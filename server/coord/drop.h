@@ -21,7 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct coord;
+struct coord_fleet;
 struct coord_ask;
 
 struct coord_drop {
@@ -38,9 +38,10 @@ struct coord_drop {
     } answered;
 };
 
-/* A request (core.h): answered when all is done, or refused. */
-int coord_drop_request(struct coord *c, struct coord_ask *a);
+/* A request (core.h): answered when all is done, or refused. used: code 0, or why the tables are in
+ * use, which a new request is refused for. */
+int coord_drop_request(struct coord_fleet *f, struct coord_ask *a, const struct err *used);
 /* One that waits for a server which is not heard any more is given up. Cheap. */
-void coord_drop_step(struct coord *c);
+void coord_drop_step(struct coord_fleet *f);
 
 #endif

@@ -25,7 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct coord;
+struct coord_fleet;
 struct coord_errand;
 
 #define COORD_ERRAND_HANGS_NS UINT64_C(5000000000)
@@ -35,7 +35,7 @@ struct coord_errand;
 
 /* rc 0: the owner has the errand again: it leaves it, or starts it anew. Else `e` says why, and the
  * errand is gone once this returns. */
-typedef void (*coord_errand_done)(struct coord *c, struct coord_errand *r, int rc,
+typedef void (*coord_errand_done)(void *context, struct coord_errand *r, int rc,
                                   const struct err *e);
 
 struct coord_errand {
@@ -47,8 +47,9 @@ struct coord_errand {
     const char *what;        /* folder that is, borrowed; NULL: "checkpoint folder" */
     /* of errand.c */
     struct env_work work;
-    struct coord *c;
-    coord_errand_done done; /* NULL: nobody waits for it */
+    struct coord_fleet *fleet;
+    coord_errand_done done; /* NULL: nothing waits for it */
+    void *context;          /* borrowed: what waits, first argument of done */
     enum { ERRAND_IDLE, ERRAND_WAITS, ERRAND_RUNS } state;
     bool ran, undoes, told; /* told: it hangs, which was logged */
     uint64_t asked_ns, begun_ns;
@@ -65,25 +66,25 @@ struct coord_errands {
 
 /* Whether one to that folder can be started. UNAVAILABLE: the folder hangs; BUSY: there are too
  * many. */
-int coord_errand_check(const struct coord *c, const char *folder, struct err *e);
+int coord_errand_check(const struct coord_fleet *f, const char *folder, struct err *e);
 /* What coord_errand_check says: the errand is then left; one that never ran has nothing to undo,
  * and is freed. */
-int coord_errand_start(struct coord *c, struct coord_errand *r, coord_errand_done done,
-                       struct err *e);
+int coord_errand_start(struct coord_fleet *f, struct coord_errand *r, void *context,
+                       coord_errand_done done, struct err *e);
 /* Nobody waits for it any more; NULL is fine. One that was never started is undone alone. */
-void coord_errand_leave(struct coord *c, struct coord_errand *r);
+void coord_errand_leave(struct coord_fleet *f, struct coord_errand *r);
 /* Nobody waits for its end, but it is to be run; then it is undone. */
 void coord_errand_detach(struct coord_errand *r);
 /* Closes what keeps a folder from being removed: *hold becomes COORD_FOLDER_NONE. */
-void coord_errand_let_go(struct coord *c, const char *folder, int *hold);
+void coord_errand_let_go(struct coord_fleet *f, const char *folder, int *hold);
 /* Time passes. */
-void coord_errand_tick(struct coord *c);
+void coord_errand_tick(struct coord_fleet *f);
 /* Whether the errand of a folder hangs, the nth (from 0): "checkpoint folder .. has not answered
  * for 7 s". */
-bool coord_errand_hangs(const struct coord *c, uint32_t nth, char *text, size_t bytes);
+bool coord_errand_hangs(const struct coord_fleet *f, uint32_t nth, char *text, size_t bytes);
 /* The env is gone, and nothing runs any more: what is left from now on waits for
  * coord_errand_close, which undoes it. */
-void coord_errand_end(struct coord *c);
-void coord_errand_close(struct coord *c);
+void coord_errand_end(struct coord_fleet *f);
+void coord_errand_close(struct coord_fleet *f);
 
 #endif

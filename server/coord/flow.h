@@ -56,13 +56,13 @@
 
 #include "proto/base/err.h"
 
-struct coord;
+struct coord_job;
 
 /* Reads the state back; the job goes on from where it was. */
-int coord_flow_open(struct coord *c, struct err *e);
+int coord_flow_open(struct coord_job *j, struct err *e);
 /* The job whose progress is in job.at goes on with what else the store says of it: after a restart,
  * and when it goes back (back.h). */
-int coord_flow_resume(struct coord *c, struct err *e);
-void coord_flow_step(struct coord *c);
+int coord_flow_resume(struct coord_job *j, struct err *e);
+void coord_flow_step(struct coord_job *j);
 
 #endif

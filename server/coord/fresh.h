@@ -22,7 +22,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct coord;
+struct coord_fleet;
+struct coord_job;
 
 struct coord_fresh {        /* value of "clear" */
     uint64_t number, begun; /* of the job that wants it, 0: none; a shard may have done it */
@@ -33,24 +34,24 @@ struct coord_fresh_fields { /* value of "fresh_fields" */
     char what[WIRE_WITHOUT];
 };
 
-int coord_fresh_open(struct coord *c, struct err *e);
+int coord_fresh_open(struct coord_fleet *fleet, struct err *e);
 /* A job is submitted that has it, or has not; fields: to go from what it begins with, "": none.
  * False: the store failed. */
-bool coord_fresh_want(struct coord *c, uint64_t number, bool all, const char *fields);
+bool coord_fresh_want(struct coord_fleet *f, uint64_t number, bool all, const char *fields);
 /* The fields that the job at hand has still to drop; NULL: none. */
-const char *coord_fresh_fields_due(const struct coord *c);
+const char *coord_fresh_fields_due(const struct coord_job *j);
 /* Those that a job began to drop and did not end; "": none. */
-const char *coord_fresh_fields_half(const struct coord *c);
+const char *coord_fresh_fields_half(const struct coord_fleet *f);
 /* Whether the job at hand has still to clear the servers. */
-bool coord_fresh_due(const struct coord *c);
+bool coord_fresh_due(const struct coord_job *j);
 /* The servers were not all cleared for a job that began to (2). */
-bool coord_fresh_half(const struct coord *c);
+bool coord_fresh_half(const struct coord_fleet *f);
 /* The job goes back: all goes once more. False: the store failed. */
-bool coord_fresh_again(struct coord *c, uint64_t number);
+bool coord_fresh_again(struct coord_fleet *f, uint64_t number);
 /* Before the first shard hears that all goes; and once all are set up. False: the store failed. */
-bool coord_fresh_begin(struct coord *c);
+bool coord_fresh_begin(struct coord_job *j);
 /* Before the first shard is asked to drop some of them. False: the store failed. */
-bool coord_fresh_fields_begin(struct coord *c);
-bool coord_fresh_done(struct coord *c);
+bool coord_fresh_fields_begin(struct coord_fleet *fleet);
+bool coord_fresh_done(struct coord_job *j);
 
 #endif

@@ -103,17 +103,19 @@ static int record_make(struct coord_grow *g, const struct coord_objects *o, stru
     return 0;
 }
 
-static int record_put(struct coord *c, struct err *e)
+static int record_put(struct coord_job *j, struct err *e)
 {
-    const struct coord_grow *g = &c->job.grow;
+    const struct coord_grow *g = &j->grow;
     char key[COORD_KEY_MAX];
-    coord_grow_key(c->job.at.run, g->at.round, key);
-    return coord_put(c, key, g->record, g->record_bytes) ? 0 : err_set(e, SHOAL_E_IO, STORE_FAILED);
+    coord_grow_key(j->at.run, g->at.round, key);
+    return coord_put(j->fleet, key, g->record, g->record_bytes)
+               ? 0
+               : err_set(e, SHOAL_E_IO, STORE_FAILED);
 }
 
-bool coord_grow_run(struct coord *c)
+bool coord_grow_run(struct coord_job *j)
 {
-    return !coord_grow_on(&c->job) || record_put(c, &(struct err){0}) == 0;
+    return !coord_grow_on(j) || record_put(j, &(struct err){0}) == 0;
 }
 
 static int damaged(struct err *e)
@@ -124,13 +126,13 @@ static int damaged(struct err *e)
 }
 
 /* The record of the round at hand; *value: the caller's. */
-static int round_get(const struct coord *c, const struct coord_progress *at, void **value,
+static int round_get(const struct coord_fleet *f, const struct coord_progress *at, void **value,
                      size_t *bytes, struct err *e)
 {
     struct coord_grow_record r = {.job = 0};
     char key[COORD_KEY_MAX];
     coord_grow_key(at->run, at->epoch, key);
-    int rc = coord_store_get(c->store, key, value, bytes, e);
+    int rc = coord_store_get(f->store, key, value, bytes, e);
     if (rc != 0)
         return rc == SHOAL_E_NOT_FOUND ? damaged(e) : rc;
     memcpy(&r, *value, *bytes < sizeof r ? *bytes : sizeof r);
@@ -171,7 +173,7 @@ static int record_take(struct coord_job *j, const char *value, size_t bytes, str
     return 0;
 }
 
-int coord_grow_load(const struct coord *c, struct coord_job *j, struct err *e)
+int coord_grow_load(const struct coord_fleet *f, struct coord_job *j, struct err *e)
 {
     void *value;
     size_t bytes;
@@ -179,7 +181,7 @@ int coord_grow_load(const struct coord *c, struct coord_job *j, struct err *e)
         return 0;
     if (j->at.epoch == 0)
         return 0;
-    int rc = round_get(c, &j->at, &value, &bytes, e);
+    int rc = round_get(f, &j->at, &value, &bytes, e);
     if (rc != 0)
         return rc;
     rc = record_take(j, value, bytes, e);
@@ -194,12 +196,12 @@ int coord_grow_load(const struct coord *c, struct coord_job *j, struct err *e)
 /* ---- a list ---------------------------------------------------------------------------------- */
 
 /* Since when each object is listed as it is now. */
-static int seen_take(struct coord *c, const struct coord_ask *a, struct err *e)
+static int seen_take(struct coord_job *j, const struct coord_ask *a, struct err *e)
 {
     const struct wire_OBJECTS *q = &a->request->u.OBJECTS;
-    struct coord_grow *g = &c->job.grow;
+    struct coord_grow *g = &j->grow;
     struct coord_objects list = {0};
-    uint64_t now = env_now_ns(c->env), *since = NULL;
+    uint64_t now = env_now_ns(j->fleet->env), *since = NULL;
     int rc = q->count == 0 ? 0
                            : coord_objects_take(&list, a->m->frame[1].data, a->m->frame[1].bytes,
                                                 q->count, "", 0, e);
@@ -212,7 +214,7 @@ static int seen_take(struct coord *c, const struct coord_ask *a, struct err *e)
     for (uint32_t i = 0; i < list.count; i++) {
         bool there;
         uint32_t was = place_of(&g->list, list.object[i].line, &there);
-        if (!coord_taken_has(c, list.object[i].line))
+        if (!coord_taken_has(j, list.object[i].line))
             since[i] = there && strcmp(g->list.object[was].line, list.object[i].line) == 0 &&
                                g->since[was] != 0
                            ? g->since[was]
@@ -226,10 +228,10 @@ static int seen_take(struct coord *c, const struct coord_ask *a, struct err *e)
     return 0;
 }
 
-static void failed_note(struct coord *c, const struct coord_ask *a)
+static void failed_note(struct coord_job *j, const struct coord_ask *a)
 {
     const struct wire_OBJECTS *q = &a->request->u.OBJECTS;
-    struct coord_grow *g = &c->job.grow;
+    struct coord_grow *g = &j->grow;
     if (strcmp(g->failed, q->fail_text) != 0)
         log_warn("worker %s cannot list the log, which is tried again: %s", a->worker->name,
                  q->fail_text);
@@ -243,13 +245,13 @@ static bool is_stable(const struct coord_job *j, uint32_t i)
 }
 
 /* Of those that nobody writes any more the first that fit, and whose names there is room for. */
-static uint32_t stable_lines(const struct coord *c, char *text, size_t *bytes)
+static uint32_t stable_lines(const struct coord_job *j, char *text, size_t *bytes)
 {
-    const struct coord_grow *g = &c->job.grow;
-    uint32_t count = 0, room = coord_taken_room(c);
+    const struct coord_grow *g = &j->grow;
+    uint32_t count = 0, room = coord_taken_room(j);
     char *to = text;
     for (uint32_t i = 0; i < g->list.count && count < LIMIT_OBJECTS && count < room; i++)
-        if (is_stable(&c->job, i)) {
+        if (is_stable(j, i)) {
             to = line_put(to, g->list.object[i].line, strlen(g->list.object[i].line));
             count++;
         }
@@ -258,14 +260,13 @@ static uint32_t stable_lines(const struct coord *c, char *text, size_t *bytes)
 }
 
 /* They become the objects at hand; 0 too where there are none. */
-static int stable_take(struct coord *c, const void *head, size_t head_bytes, struct err *e)
+static int stable_take(struct coord_job *j, const void *head, size_t head_bytes, struct err *e)
 {
-    struct coord_job *j = &c->job;
     size_t bytes;
     char *text = malloc(j->grow.list.bytes + 1);
     if (text == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for a list of objects");
-    uint32_t count = stable_lines(c, text, &bytes);
+    uint32_t count = stable_lines(j, text, &bytes);
     int rc = count == 0 ? 0
                         : coord_objects_take(&j->objects[WIRE_TRAIN], text, bytes, count, head,
                                              head_bytes, e);
@@ -273,7 +274,7 @@ static int stable_take(struct coord *c, const void *head, size_t head_bytes, str
     if (rc == 0 && count > 0 && (rc = coord_objects_deal(j, e)) != 0)
         coord_objects_forget(&j->objects[WIRE_TRAIN]);
     if (rc == 0 && count > 0) {
-        j->objects[WIRE_TRAIN].listed_ns = env_now_ns(c->env);
+        j->objects[WIRE_TRAIN].listed_ns = env_now_ns(j->fleet->env);
         log_info("data.train: %u objects have come", count);
     }
     return rc;
@@ -294,9 +295,8 @@ static size_t head_bytes(const struct coord_ask *a)
 
 /* Before there is a model: the first line of all is told with a list, so nobody may write the
  * object that has it any more; and from empty ones alone no job begins. */
-static int first_take(struct coord *c, struct coord_ask *a)
+static int first_take(struct coord_job *j, struct coord_ask *a)
 {
-    struct coord_job *j = &c->job;
     const struct coord_grow *g = &j->grow;
     uint32_t first = g->list.count, lines = 0;
     for (uint32_t i = g->list.count; i-- > 0;)
@@ -306,25 +306,25 @@ static int first_take(struct coord *c, struct coord_ask *a)
         }
     bool good = first < g->list.count && (g->since[first] == 0 || is_stable(j, first)),
          waits = lines == 0 || (head_bytes(a) > 0 && !good);
-    if (j->objects[WIRE_TRAIN].count > 0 || waits || c->job.at.phase > PHASE_INDEX)
+    if (j->objects[WIRE_TRAIN].count > 0 || waits || j->at.phase > PHASE_INDEX)
         return 0;
-    int rc = stable_take(c, a->m->frame[2].data, head_bytes(a), &a->e);
+    int rc = stable_take(j, a->m->frame[2].data, head_bytes(a), &a->e);
     if (rc == 0 && j->objects[WIRE_TRAIN].count > 0 && g->since[0] != 0)
-        coord_objects_opened(c, a->worker->number);
+        coord_objects_opened(j, a->worker->number);
     return rc;
 }
 
-static int listed(struct coord *c, struct coord_ask *a)
+static int listed(struct coord_job *j, struct coord_ask *a)
 {
     const struct wire_OBJECTS *q = &a->request->u.OBJECTS;
-    struct coord_grow *g = &c->job.grow;
-    if (c->job.objects[WIRE_TRAIN].lister != a->worker->number ||
-        c->job.objects[WIRE_TRAIN].lister_ns != q->token)
+    struct coord_grow *g = &j->grow;
+    if (j->objects[WIRE_TRAIN].lister != a->worker->number ||
+        j->objects[WIRE_TRAIN].lister_ns != q->token)
         return 0; /* told again, or too late */
-    c->job.objects[WIRE_TRAIN].lister = 0;
-    g->due_ns = env_now_ns(c->env) + grow_ns(&c->job);
+    j->objects[WIRE_TRAIN].lister = 0;
+    g->due_ns = env_now_ns(j->fleet->env) + grow_ns(j);
     if (q->fail_status != 0) {
-        failed_note(c, a);
+        failed_note(j, a);
         return 0;
     }
     g->failed[0] = 0;
@@ -332,34 +332,34 @@ static int listed(struct coord *c, struct coord_ask *a)
         return err_set(&a->e, SHOAL_E_MALFORMED,
                        "%u bytes of names that are gone, in a frame of %zu", q->gone,
                        a->m->frame[2].bytes);
-    int rc = seen_take(c, a, &a->e);
+    int rc = seen_take(j, a, &a->e);
     if (rc != 0)
         return rc;
-    coord_taken_gone(c, (const char *)a->m->frame[2].data + head_bytes(a), q->gone);
-    return first_take(c, a);
+    coord_taken_gone(j, (const char *)a->m->frame[2].data + head_bytes(a), q->gone);
+    return first_take(j, a);
 }
 
-static bool may_list(const struct coord *c, uint64_t worker)
+static bool may_list(const struct coord_job *j, uint64_t worker)
 {
-    const struct coord_objects *o = &c->job.objects[WIRE_TRAIN];
-    uint64_t now = env_now_ns(c->env);
+    const struct coord_objects *o = &j->objects[WIRE_TRAIN];
+    uint64_t now = env_now_ns(j->fleet->env);
     bool lost = o->lister == worker && now - o->lister_ns > COORD_EVAL_AGAIN_NS;
-    return now >= c->job.grow.due_ns && (o->lister == 0 || lost);
+    return now >= j->grow.due_ns && (o->lister == 0 || lost);
 }
 
-bool coord_grow_due(const struct coord *c, uint64_t worker)
+bool coord_grow_due(const struct coord_job *j, uint64_t worker)
 {
-    uint32_t phase = c->job.at.phase;
-    return coord_grow_on(&c->job) && !c->job.stop.asked && may_list(c, worker) &&
+    uint32_t phase = j->at.phase;
+    return coord_grow_on(j) && !j->stop.asked && may_list(j, worker) &&
            (phase == PHASE_TRAIN || phase == PHASE_EVAL || phase == PHASE_GROW);
 }
 
-int coord_grow_list(struct coord *c, struct coord_ask *a)
+int coord_grow_list(struct coord_job *j, struct coord_ask *a)
 {
     const struct wire_OBJECTS *q = &a->request->u.OBJECTS;
-    struct coord_objects *o = &c->job.objects[WIRE_TRAIN];
+    struct coord_objects *o = &j->objects[WIRE_TRAIN];
     uint64_t me = a->worker->number;
-    int rc = q->listed ? listed(c, a) : 0;
+    int rc = q->listed ? listed(j, a) : 0;
     if (rc != 0)
         return rc;
     a->frame = "";
@@ -371,10 +371,10 @@ int coord_grow_list(struct coord *c, struct coord_ask *a)
         a->frame_bytes = o->head_bytes;
         return 0;
     }
-    if (q->listed || (q->due ? !coord_grow_due(c, me) : !may_list(c, me)))
+    if (q->listed || (q->due ? !coord_grow_due(j, me) : !may_list(j, me)))
         return err_set(&a->e, SHOAL_E_AGAIN, "the log is listed again in a while");
     o->lister = me;
-    o->lister_ns = env_now_ns(c->env);
+    o->lister_ns = env_now_ns(j->fleet->env);
     a->reply.u.OBJECTS_reply.list = true;
     a->reply.u.OBJECTS_reply.token = o->lister_ns;
     return 0;
@@ -389,12 +389,11 @@ void coord_grow_wait(struct coord_job *j)
     coord_objects_forget(&j->objects[WIRE_TRAIN]);
 }
 
-int coord_grow_take(struct coord *c, struct err *e)
+int coord_grow_take(struct coord_job *j, struct err *e)
 {
-    struct coord_objects *o = &c->job.objects[WIRE_TRAIN];
-    SHOAL_ASSERT(c->job.at.phase == PHASE_GROW);
-    return o->count > 0 || c->job.grow.list.count == 0 ? 0
-                                                       : stable_take(c, o->head, o->head_bytes, e);
+    struct coord_objects *o = &j->objects[WIRE_TRAIN];
+    SHOAL_ASSERT(j->at.phase == PHASE_GROW);
+    return o->count > 0 || j->grow.list.count == 0 ? 0 : stable_take(j, o->head, o->head_bytes, e);
 }
 
 /* What is taken is not taken again. */
@@ -416,14 +415,14 @@ static void last_note(struct coord_grow *g, const struct coord_objects *o)
         (void)snprintf(g->at.last, sizeof g->at.last, "%.*s", (int)name_bytes(line), line);
 }
 
-int coord_grow_round(struct coord *c, const struct coord_split *whole, uint32_t round,
+int coord_grow_round(struct coord_job *j, const struct coord_split *whole, uint32_t round,
                      struct err *e)
 {
-    struct coord_job *j = &c->job;
     struct coord_grow *g = &j->grow;
     SHOAL_ASSERT(round == 1 || j->at.phase == PHASE_GROW); /* 1 */
     SHOAL_ASSERT(whole->rows == 0 || round == g->at.round + 1);
-    SHOAL_ASSERT(whole->rows == 0 || round == 1 || c->taken.is.at.round == round); /* taken.h, 1 */
+    SHOAL_ASSERT(whole->rows == 0 || round == 1 ||
+                 j->fleet->taken.is.at.round == round); /* taken.h, 1 */
     if (whole->rows > 0) {
         g->at.before_rows += g->at.rows;
         g->at.before_batches += g->at.batches;
@@ -433,32 +432,32 @@ int coord_grow_round(struct coord *c, const struct coord_split *whole, uint32_t 
         g->at.digest = whole->digest;
         g->at.batches = coord_objects_batches(j);
         g->at.round = round;
-        g->at.limit = coord_times_limit_of_round(c);
+        g->at.limit = coord_times_limit_of_round(j);
     }
     g->at.job = j->at.number;
     g->at.read += j->objects[WIRE_TRAIN].count - j->objects[WIRE_TRAIN].left_out;
     g->at.left_out += j->objects[WIRE_TRAIN].left_out;
     last_note(g, &j->objects[WIRE_TRAIN]);
     seen_forget(g, &j->objects[WIRE_TRAIN]);
-    int rc = whole->rows == 0 ? coord_taken_empty(c, e) : 0;
+    int rc = whole->rows == 0 ? coord_taken_empty(j, e) : 0;
     if (rc == 0)
         rc = record_make(g, &j->objects[WIRE_TRAIN], e);
-    return rc == 0 ? record_put(c, e) : rc;
+    return rc == 0 ? record_put(j, e) : rc;
 }
 
 /* ---- the end, and what is told --------------------------------------------------------------- */
 
-bool coord_grow_waits(const struct coord *c, char *text, size_t bytes)
+bool coord_grow_waits(const struct coord_job *j, char *text, size_t bytes)
 {
-    const struct coord_grow *g = &c->job.grow;
-    bool first = c->job.at.phase <= PHASE_INDEX && g->listed_ns != 0 && g->list.count == 0;
-    if (!coord_grow_on(&c->job) || (g->failed[0] == 0 && !first) || c->job.stop.asked)
+    const struct coord_grow *g = &j->grow;
+    bool first = j->at.phase <= PHASE_INDEX && g->listed_ns != 0 && g->list.count == 0;
+    if (!coord_grow_on(j) || (g->failed[0] == 0 && !first) || j->stop.asked)
         return false;
     if (g->failed[0] == 0)
         (void)snprintf(text, bytes,
                        "waits for objects: data.train lists none yet%s; is it what was "
                        "meant?",
-                       coord_taken_count(c) > 0 ? " that its tables have not learnt" : "");
+                       coord_taken_count(j) > 0 ? " that its tables have not learnt" : "");
     else
         (void)snprintf(text, bytes, "waits for objects: the log cannot be listed: %.400s",
                        g->failed);

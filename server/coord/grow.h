@@ -34,7 +34,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct coord;
+struct coord_fleet;
+struct coord_job;
 struct coord_ask;
 struct coord_job;
 
@@ -67,29 +68,29 @@ struct coord_grow {
 void coord_grow_close(struct coord_grow *g);
 /* After a restart, or from a checkpoint: the round at hand, its objects, and data.train's split.
  * Of a job that does not grow, or has no round yet: nothing. CORRUPT. */
-int coord_grow_load(const struct coord *c, struct coord_job *j, struct err *e);
+int coord_grow_load(const struct coord_fleet *f, struct coord_job *j, struct err *e);
 /* Where a checkpoint's record of round `round` is to lie for run `run`. */
 void coord_grow_key(uint64_t run, uint32_t round, char key[]);
 
 /* The job, which is done, has another run from now on, which the caller stores next: the round at
  * hand is that run's too. False: the store failed. */
-bool coord_grow_run(struct coord *c);
+bool coord_grow_run(struct coord_job *j);
 
 /* Whether this worker is to be told to list the log. */
-bool coord_grow_due(const struct coord *c, uint64_t worker);
+bool coord_grow_due(const struct coord_job *j, uint64_t worker);
 /* OBJECTS. */
-int coord_grow_list(struct coord *c, struct coord_ask *a);
+int coord_grow_list(struct coord_job *j, struct coord_ask *a);
 /* In PHASE_GROW: the objects of the round before are let go. */
 void coord_grow_wait(struct coord_job *j);
 /* Where none is at hand: what has come becomes the objects to index. */
-int coord_grow_take(struct coord *c, struct err *e);
+int coord_grow_take(struct coord_job *j, struct err *e);
 /* The objects at hand are all indexed, `whole`: they are round `round`'s, or, where they have no
  * rows, taken and forgotten. IO: the store failed. */
-int coord_grow_round(struct coord *c, const struct coord_split *whole, uint32_t round,
+int coord_grow_round(struct coord_job *j, const struct coord_split *whole, uint32_t round,
                      struct err *e);
 
 /* What it waits for; false: nothing that it should say. */
-bool coord_grow_waits(const struct coord *c, char *text, size_t bytes);
+bool coord_grow_waits(const struct coord_job *j, char *text, size_t bytes);
 void coord_grow_json(const struct coord_job *j, struct json *to);
 
 #endif

@@ -129,15 +129,15 @@ static struct json *rules_json(const struct coord_rules *r, const char *table)
 static void shard_said(void *context, const struct coord_call *call, uint32_t shard,
                        const struct wire *reply, const struct msg *m)
 {
-    struct coord *c = context;
+    struct coord_job *job = context;
     struct json *j = NULL;
     (void)call;
     (void)reply;
-    if (c->job.guard.next == NULL)
+    if (job->guard.next == NULL)
         return;
     if (json_parse(m->frame[1].data, m->frame[1].bytes, &j, NULL) == 0) {
-        guard_add(c->job.guard.next, json_get(j, "gradients"), c->job.at.number);
-        rules_add(&c->job.guard.next->rules, json_get(j, "tables"));
+        guard_add(job->guard.next, json_get(j, "gradients"), job->at.number);
+        rules_add(&job->guard.next->rules, json_get(j, "tables"));
     } else
         log_warn("shard %u: its status is no JSON", shard);
     json_free(j);
@@ -145,7 +145,7 @@ static void shard_said(void *context, const struct coord_call *call, uint32_t sh
 
 static void all_said(void *context, const struct coord_call *call, int status, const char *text)
 {
-    struct coord_guard *g = &((struct coord *)context)->job.guard;
+    struct coord_guard *g = &((struct coord_job *)context)->guard;
     (void)call;
     if (status != 0) {
         log_warn("refused gradients are not told by field, nor what rules did: %s", text);
@@ -158,33 +158,34 @@ static void all_said(void *context, const struct coord_call *call, int status, c
     g->final = g->ending;
 }
 
-void coord_guard_ask(struct coord *c, bool ending)
+void coord_guard_ask(struct coord_job *j, bool ending)
 {
-    struct coord_guard *g = &c->job.guard;
+    struct coord_guard *g = &j->guard;
     struct wire w = {.type = WIRE_TYPE_SHARD_STATUS};
-    uint64_t now = env_now_ns(c->env);
+    uint64_t now = env_now_ns(j->fleet->env);
     w.u.SHARD_STATUS.part = 1;
-    if (!ending &&
-        (now - g->asked_ns < ASK_NS || coord_call_open_type(&c->calls, WIRE_TYPE_SHARD_STATUS)))
+    if (!ending && (now - g->asked_ns < ASK_NS ||
+                    coord_call_open_type(&j->fleet->calls, j, WIRE_TYPE_SHARD_STATUS)))
         return;
-    coord_call_cancel(&c->calls, WIRE_TYPE_SHARD_STATUS, UINT64_MAX);
+    coord_call_cancel(&j->fleet->calls, j, WIRE_TYPE_SHARD_STATUS, UINT64_MAX);
     g->asked_ns = now;
     g->ending = ending;
     g->final = false;
     free(g->next);
     g->next = calloc(1, sizeof *g->next);
-    if (g->next == NULL || !coord_call_start(&c->calls, &(struct coord_call){.request = w,
-                                                                             .target = COORD_NOBODY,
-                                                                             .on_reply = shard_said,
-                                                                             .on_done = all_said}))
+    if (g->next == NULL ||
+        !coord_call_start(&j->fleet->calls, &(struct coord_call){.context = j,
+                                                                 .request = w,
+                                                                 .target = COORD_NOBODY,
+                                                                 .on_reply = shard_said,
+                                                                 .on_done = all_said}))
         g->final = ending; /* the report does without */
 }
 
 /* ---- judging --------------------------------------------------------------------------------- */
 
-uint64_t coord_guard_refused(const struct coord *c, uint64_t *batches)
+uint64_t coord_guard_refused(const struct coord_job *j, uint64_t *batches)
 {
-    const struct coord_job *j = &c->job;
     bool open = coord_epoch_open(j);
     uint64_t refused = coord_epoch_losses(j).refused;
     *batches = j->spec.train.batch > 0 && j->at.epoch > 0
@@ -199,16 +200,16 @@ uint64_t coord_guard_refused(const struct coord *c, uint64_t *batches)
     return refused;
 }
 
-void coord_guard_look(struct coord *c, const char *where)
+void coord_guard_look(struct coord_job *j, const char *where)
 {
-    double share = c->job.spec.train.max_refused;
-    uint64_t batches, refused = coord_guard_refused(c, &batches);
+    double share = j->spec.train.max_refused;
+    uint64_t batches, refused = coord_guard_refused(j, &batches);
     double most = share * (double)batches;
     if (share > 0 && most < COORD_GUARD_LEAST)
         most = COORD_GUARD_LEAST;
     if ((double)refused <= most)
         return;
-    coord_end_fail(c, SHOAL_E_NOT_FINITE,
+    coord_end_fail(j, SHOAL_E_NOT_FINITE,
                    "%" PRIu64 " of %" PRIu64
                    " batches were refused for their gradients (train.max_refused: %g): look at the "
                    "rows, or lower the learning rate. The last: %s",
@@ -224,18 +225,18 @@ static void item_append(struct json *list, struct json *item, const struct coord
     json_append(list, item);
 }
 
-struct json *coord_guard_rules_json(const struct coord *c, const char *table)
+struct json *coord_guard_rules_json(const struct coord_job *j, const char *table)
 {
-    const struct coord_guard_sums *s = c->job.guard.told;
+    const struct coord_guard_sums *s = j->guard.told;
     return s == NULL ? NULL : rules_json(&s->rules, table);
 }
 
-struct json *coord_guard_json(const struct coord *c)
+struct json *coord_guard_json(const struct coord_job *job)
 {
     struct json *j = json_new_object(), *fields = json_new_array(), *workers = json_new_array();
-    const struct coord_guard_sums *s = c->job.guard.told;
+    const struct coord_guard_sums *s = job->guard.told;
     uint64_t batches;
-    json_set_int(j, "batches", (int64_t)coord_guard_refused(c, &batches));
+    json_set_int(j, "batches", (int64_t)coord_guard_refused(job, &batches));
     json_set_int(j, "lost", s == NULL ? 0 : (int64_t)s->lost);
     for (uint32_t i = 0; s != NULL && i <= COORD_GUARD_FIELDS; i++) {
         const struct coord_guard_field *f = &s->field[i];

@@ -34,7 +34,7 @@ struct coord_rules {
 /* refused batches that any job may have, unless train.max_refused is 0 */
 #define COORD_GUARD_LEAST 10u
 
-struct coord;
+struct coord_job;
 
 struct coord_guard_count {
     uint64_t refused, clipped;
@@ -65,16 +65,16 @@ struct coord_guard {
 
 void coord_guard_close(struct coord_guard *g);
 /* Asks all shards, unless they were within the last seconds. ending: now, whatever is under way. */
-void coord_guard_ask(struct coord *c, bool ending);
+void coord_guard_ask(struct coord_job *j, bool ending);
 /* Refused batches of all epochs; *batches: of how many, as far as tasks are reported. */
-uint64_t coord_guard_refused(const struct coord *c, uint64_t *batches);
+uint64_t coord_guard_refused(const struct coord_job *j, uint64_t *batches);
 /* Ends the job when there are too many of them. where: of the first one in a task. */
-void coord_guard_look(struct coord *c, const char *where);
+void coord_guard_look(struct coord_job *j, const char *where);
 /* What the rules of a table did, {"not_admitted", "admitted", ...}: those that are not 0, the
  * caller's; NULL: all are, or the table is not known, or no shard has said anything. */
-struct json *coord_guard_rules_json(const struct coord *c, const char *table);
+struct json *coord_guard_rules_json(const struct coord_job *j, const char *table);
 /* {"batches", "lost", "by_field": [{"table", "field", "refused", "clipped"}], "by_worker":
  * [{"worker", "refused", "clipped"}]} */
-struct json *coord_guard_json(const struct coord *c);
+struct json *coord_guard_json(const struct coord_job *job);
 
 #endif

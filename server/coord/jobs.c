@@ -31,24 +31,24 @@ static int64_t bytes_of(const struct json *line)
 }
 
 /* NULL: it is not in the list. */
-static const struct json *line_of(const struct coord *c, uint64_t number)
+static const struct json *line_of(const struct coord_fleet *f, uint64_t number)
 {
-    for (size_t i = json_count(c->jobs.list); i > 0; i--)
-        if (number_of(json_array_at(c->jobs.list, i - 1)) == number)
-            return json_array_at(c->jobs.list, i - 1);
+    for (size_t i = json_count(f->jobs.list); i > 0; i--)
+        if (number_of(json_array_at(f->jobs.list, i - 1)) == number)
+            return json_array_at(f->jobs.list, i - 1);
     return NULL;
 }
 
 /* ---- the line of the job at hand ------------------------------------------------------------- */
 
-const char *coord_jobs_state(const struct coord *c)
+const char *coord_jobs_state(const struct coord_job *j)
 {
-    switch (c->job.at.phase) {
+    switch (j->at.phase) {
     case PHASE_FINISH:
     case PHASE_DONE:
         return "finished";
     case PHASE_FAILED:
-        return c->job.at.status == SHOAL_E_STOPPED ? "stopped" : "failed";
+        return j->at.status == SHOAL_E_STOPPED ? "stopped" : "failed";
     default:
         return "running";
     }
@@ -82,18 +82,17 @@ static void figures_set(struct json *line, const struct coord_job *j)
     }
 }
 
-static struct json *line_make(const struct coord *c)
+static struct json *line_make(const struct coord_job *j)
 {
-    const struct coord_job *j = &c->job;
     struct json *line = json_new_object(), *tables = json_new_array();
     json_set_int(line, "number", (int64_t)j->at.number);
     if (j->spec.name[0] != 0)
         json_set_string(line, "job", j->spec.name);
-    json_set_string(line, "state", coord_jobs_state(c));
+    json_set_string(line, "state", coord_jobs_state(j));
     json_set_int(line, "status", j->at.status);
     if (j->at.status != 0)
         json_set_string(line, "reason", j->at.text);
-    coord_report_job_dates(c, line);
+    coord_report_job_dates(j, line);
     if (j->parsed) {
         json_set_string(line, "model", job_model_name(j->spec.model.kind));
         figures_set(line, j);
@@ -112,13 +111,13 @@ void coord_jobs_close(struct coord_jobs *j)
     *j = (struct coord_jobs){.list = NULL};
 }
 
-int coord_jobs_open(struct coord *c, struct err *e)
+int coord_jobs_open(struct coord_fleet *f, struct err *e)
 {
-    struct coord_jobs *j = &c->jobs;
+    struct coord_jobs *j = &f->jobs;
     struct err why = {0};
     void *value;
     size_t bytes;
-    int rc = coord_store_get(c->store, KEY, &value, &bytes, e);
+    int rc = coord_store_get(f->store, KEY, &value, &bytes, e);
     if (rc == 0) {
         if (json_parse(value, bytes, &j->list, &why) != 0)
             log_warn("the list of jobs that ended here: %s; a new one is begun", why.text);
@@ -149,9 +148,9 @@ static char *shortened(const char *report)
 /* The list with this line as the newest. What leaves it, or is beyond the bytes, is removed from
  * the store first: a report that no line names would stay there for ever. NULL: no memory, or the
  * store failed. */
-static struct json *list_with(struct coord *c, struct json *line)
+static struct json *list_with(struct coord_fleet *f, struct json *line)
 {
-    const struct json *old = c->jobs.list;
+    const struct json *old = f->jobs.list;
     size_t count = json_count(old), from = count >= COORD_JOBS_MAX ? count - COORD_JOBS_MAX + 1 : 0;
     struct json *list = json_new_array();
     int64_t sum = bytes_of(line);
@@ -163,7 +162,7 @@ static struct json *list_with(struct coord *c, struct json *line)
         char key[COORD_KEY_MAX];
         report_key(number_of(item), key);
         if (i < whole && bytes_of(item) > 0) {
-            if (!coord_remove(c, key)) {
+            if (!coord_remove(f, key)) {
                 json_free(list);
                 json_free(line);
                 return NULL;
@@ -178,24 +177,24 @@ static struct json *list_with(struct coord *c, struct json *line)
     return list;
 }
 
-bool coord_jobs_keep(struct coord *c)
+bool coord_jobs_keep(struct coord_job *j)
 {
     char key[COORD_KEY_MAX];
-    uint64_t number = c->job.at.number;
-    SHOAL_ASSERT(number != 0 && !coord_phase_running(c) && c->job.report != NULL);
-    char *report = shortened(c->job.report);
-    struct json *line = report == NULL ? NULL : line_make(c);
+    uint64_t number = j->at.number;
+    SHOAL_ASSERT(number != 0 && !coord_phase_running(j) && j->report != NULL);
+    char *report = shortened(j->report);
+    struct json *line = report == NULL ? NULL : line_make(j);
     if (line != NULL)
         json_set_int(line, "report_bytes", (int64_t)strlen(report));
-    struct json *list = line == NULL ? NULL : list_with(c, line);
+    struct json *list = line == NULL ? NULL : list_with(j->fleet, line);
     char *text = json_text(list, 0);
     report_key(number, key);
-    bool good = text != NULL && coord_put(c, key, report, strlen(report)) &&
-                coord_put(c, KEY, text, strlen(text));
+    bool good = text != NULL && coord_put(j->fleet, key, report, strlen(report)) &&
+                coord_put(j->fleet, KEY, text, strlen(text));
     if (good) {
-        json_free(c->jobs.list);
-        c->jobs.list = list;
-        c->jobs.newest = number;
+        json_free(j->fleet->jobs.list);
+        j->fleet->jobs.list = list;
+        j->fleet->jobs.newest = number;
     } else {
         json_free(list);
     }
@@ -204,13 +203,13 @@ bool coord_jobs_keep(struct coord *c)
     return good;
 }
 
-int coord_jobs_text(const struct coord *c, uint64_t number, char **text, struct err *e)
+int coord_jobs_text(const struct coord_fleet *f, uint64_t number, char **text, struct err *e)
 {
     char key[COORD_KEY_MAX];
     void *value;
     size_t bytes;
     report_key(number, key);
-    int rc = coord_store_get(c->store, key, &value, &bytes, e);
+    int rc = coord_store_get(f->store, key, &value, &bytes, e);
     if (rc != 0)
         return rc;
     *text = strndup(value, bytes);
@@ -220,34 +219,34 @@ int coord_jobs_text(const struct coord *c, uint64_t number, char **text, struct 
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-int coord_jobs_ask(struct coord *c, struct coord_ask *a)
+int coord_jobs_ask(struct coord_job *j, struct coord_ask *a)
 {
     struct json *list = json_new_array();
-    bool kept = !coord_phase_running(c) && c->jobs.newest == c->job.at.number;
-    for (size_t i = 0; i < json_count(c->jobs.list); i++)
-        json_append(list, json_hold(json_array_at(c->jobs.list, i)));
-    if (c->job.at.phase != PHASE_NONE && !kept)
-        json_append(list, line_make(c));
+    bool kept = !coord_phase_running(j) && j->fleet->jobs.newest == j->at.number;
+    for (size_t i = 0; i < json_count(j->fleet->jobs.list); i++)
+        json_append(list, json_hold(json_array_at(j->fleet->jobs.list, i)));
+    if (j->at.phase != PHASE_NONE && !kept)
+        json_append(list, line_make(j));
     char *text = json_text(list, 0);
     json_free(list);
     a->silent = true; /* without memory it is asked again */
     if (text != NULL)
-        (void)coord_send_frame(c, a->from, &a->reply, text, strlen(text));
+        (void)coord_send_frame(j->fleet, a->from, &a->reply, text, strlen(text));
     free(text);
     return 0;
 }
 
 /* A job that ended before the one at hand. */
-static int report_former(struct coord *c, struct coord_ask *a, uint64_t number)
+static int report_former(struct coord_fleet *f, struct coord_ask *a, uint64_t number)
 {
-    const struct json *line = line_of(c, number);
+    const struct json *line = line_of(f, number);
     struct wire_REPORT_reply *reply = &a->reply.u.REPORT_reply;
     char *text;
     if (line == NULL)
         return err_set(&a->e, SHOAL_E_NOT_FOUND,
                        "no job here has number %" PRIu64 ": `shoal jobs` lists the last %u", number,
                        COORD_JOBS_MAX);
-    int rc = coord_jobs_text(c, number, &text, &a->e);
+    int rc = coord_jobs_text(f, number, &text, &a->e);
     if (rc == SHOAL_E_NOT_FOUND)
         return err_set(&a->e, rc,
                        "the report of job %" PRIu64 " is not kept any more: those of later jobs "
@@ -261,23 +260,22 @@ static int report_former(struct coord *c, struct coord_ask *a, uint64_t number)
     (void)snprintf(reply->job_text, sizeof reply->job_text, "%s",
                    json_as_string(json_get(line, "reason"), ""));
     a->silent = true; /* without memory it is asked again */
-    (void)coord_send_frame(c, a->from, &a->reply, text, strlen(text));
+    (void)coord_send_frame(f, a->from, &a->reply, text, strlen(text));
     free(text);
     return 0;
 }
 
-int coord_jobs_report(struct coord *c, struct coord_ask *a)
+int coord_jobs_report(struct coord_job *j, struct coord_ask *a)
 {
     uint64_t number = a->request->u.REPORT.run;
-    if (c->job.at.phase == PHASE_NONE)
+    if (j->at.phase == PHASE_NONE)
         return err_set(&a->e, SHOAL_E_NOT_FOUND, "no job has been submitted here yet");
-    if (number != 0 && number != c->job.at.number)
-        return report_former(c, a, number);
-    a->reply.u.REPORT_reply.state = coord_phase_state(c);
-    a->reply.u.REPORT_reply.job_status = c->job.at.status;
-    memcpy(a->reply.u.REPORT_reply.job_text, c->job.at.text,
-           sizeof a->reply.u.REPORT_reply.job_text);
-    a->frame = c->job.report == NULL ? "{}" : c->job.report;
+    if (number != 0 && number != j->at.number)
+        return report_former(j->fleet, a, number);
+    a->reply.u.REPORT_reply.state = coord_phase_state(j);
+    a->reply.u.REPORT_reply.job_status = j->at.status;
+    memcpy(a->reply.u.REPORT_reply.job_text, j->at.text, sizeof a->reply.u.REPORT_reply.job_text);
+    a->frame = j->report == NULL ? "{}" : j->report;
     a->frame_bytes = strlen(a->frame);
     return 0;
 }

@@ -23,7 +23,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct coord;
+struct coord_fleet;
+struct coord_job;
 struct coord_ask;
 
 #define COORD_JOBS_MAX 100u
@@ -35,17 +36,17 @@ struct coord_jobs {
 };
 
 /* NOMEM, IO; a list that cannot be read is begun anew. */
-int coord_jobs_open(struct coord *c, struct err *e);
+int coord_jobs_open(struct coord_fleet *f, struct err *e);
 void coord_jobs_close(struct coord_jobs *j);
 /* The job at hand has ended, and job.report is its report. False: the store failed, or there is no
  * memory: again in a moment. */
-bool coord_jobs_keep(struct coord *c);
+bool coord_jobs_keep(struct coord_job *j);
 /* The report of job `number`; *text is the caller's. NOT_FOUND (without a text), NOMEM. */
-int coord_jobs_text(const struct coord *c, uint64_t number, char **text, struct err *e);
+int coord_jobs_text(const struct coord_fleet *f, uint64_t number, char **text, struct err *e);
 /* "running", "finished", "failed" or "stopped"; a job in FINISH is finished. */
-const char *coord_jobs_state(const struct coord *c);
+const char *coord_jobs_state(const struct coord_job *j);
 
-int coord_jobs_ask(struct coord *c, struct coord_ask *a);
-int coord_jobs_report(struct coord *c, struct coord_ask *a);
+int coord_jobs_ask(struct coord_job *j, struct coord_ask *a);
+int coord_jobs_report(struct coord_job *j, struct coord_ask *a);
 
 #endif

@@ -53,15 +53,14 @@ static int epochs_take(struct coord_job *j, struct err *e)
     return 0;
 }
 
-int coord_judge_load(struct coord *c, struct err *e)
+int coord_judge_load(struct coord_job *j, struct err *e)
 {
-    struct coord_job *j = &c->job;
     int rc = epochs_take(j, e);
     for (uint32_t n = 1; rc == 0 && n <= COORD_EVALUATIONS_MAX; n++) {
         char key[COORD_KEY_MAX];
         struct coord_evaluation stored;
         (void)snprintf(key, sizeof key, "valid/%u", n);
-        rc = coord_store_get_fixed(c->store, key, &stored, sizeof stored, e);
+        rc = coord_store_get_fixed(j->fleet->store, key, &stored, sizeof stored, e);
         bool found = rc == 0 && stored.number == j->at.number;
         if (rc != 0 && rc != SHOAL_E_NOT_FOUND)
             return rc;
@@ -160,16 +159,15 @@ uint64_t coord_judge_batches(const struct coord_job *j)
     return before + (done < rows ? (done + batch - 1) / batch : all);
 }
 
-bool coord_judge_made(const struct coord *c)
+bool coord_judge_made(const struct coord_job *j)
 {
-    const struct coord_evaluation *last = newest(&c->job);
-    return last != NULL && last->batches == coord_judge_batches(&c->job);
+    const struct coord_evaluation *last = newest(j);
+    return last != NULL && last->batches == coord_judge_batches(j);
 }
 
-void coord_judge_stop(struct coord *c)
+void coord_judge_stop(struct coord_job *j)
 {
-    const struct coord_job *j = &c->job;
-    struct coord_tasks *t = &c->job.tasks;
+    struct coord_tasks *t = &j->tasks;
     const struct coord_evaluation *last = newest(j);
     uint64_t every = j->spec.evaluate.every_batches, all = coord_replay_batches(j),
              begun = coord_replay_batches_before(j);
@@ -184,29 +182,29 @@ void coord_judge_stop(struct coord *c)
         coord_task_stop(t, index);
 }
 
-static double trained_s(const struct coord *c)
+static double trained_s(const struct coord_job *j)
 {
-    return (double)(c->job.at.train_ns + coord_phase_trained_ns(c)) * 1e-9;
+    return (double)(j->at.train_ns + coord_phase_trained_ns(j)) * 1e-9;
 }
 
-static bool time_over(const struct coord *c)
+static bool time_over(const struct coord_job *j)
 {
-    double most = c->job.spec.train.max_minutes * 60;
-    return (most > 0 && trained_s(c) >= most) || (c->job.stop.asked && coord_grow_on(&c->job));
+    double most = j->spec.train.max_minutes * 60;
+    return (most > 0 && trained_s(j) >= most) || (j->stop.asked && coord_grow_on(j));
 }
 
-static bool time_due(const struct coord *c)
+static bool time_due(const struct coord_job *j)
 {
-    const struct coord_evaluation *last = newest(&c->job);
-    double every = c->job.spec.evaluate.every_minutes * 60;
-    return every > 0 && c->job.at.split[WIRE_VALID].used != 0 && has_room(&c->job) &&
-           trained_s(c) - (last == NULL ? 0 : last->seconds) >= every && !coord_judge_made(c);
+    const struct coord_evaluation *last = newest(j);
+    double every = j->spec.evaluate.every_minutes * 60;
+    return every > 0 && j->at.split[WIRE_VALID].used != 0 && has_room(j) &&
+           trained_s(j) - (last == NULL ? 0 : last->seconds) >= every && !coord_judge_made(j);
 }
 
-void coord_judge_time(struct coord *c)
+void coord_judge_time(struct coord_job *j)
 {
-    struct coord_tasks *t = &c->job.tasks;
-    if ((time_over(c) || time_due(c)) && coord_task_frontier(t) < t->stop)
+    struct coord_tasks *t = &j->tasks;
+    if ((time_over(j) || time_due(j)) && coord_task_frontier(t) < t->stop)
         coord_task_stop(t, 0);
 }
 
@@ -215,10 +213,9 @@ void coord_judge_time(struct coord *c)
 /* Of a log that grows the newest are kept, twice COORD_ROUNDS_KEPT at most: the older half goes,
  * and numbers count from there. A coordinator that dies over it has some twice, or in disorder,
  * the newest last: figures for people. */
-static bool older_forget(struct coord *c)
+static bool older_forget(struct coord_job *j)
 {
     static const struct coord_evaluation none;
-    struct coord_job *j = &c->job;
     uint32_t gone = COORD_ROUNDS_KEPT;
     char key[COORD_KEY_MAX];
     bool good = true;
@@ -228,38 +225,38 @@ static bool older_forget(struct coord *c)
     memmove(j->valid.item, j->valid.item + gone, j->valid.count * sizeof *j->valid.item);
     for (uint32_t n = 1; good && n <= j->valid.count + gone; n++) {
         (void)snprintf(key, sizeof key, "valid/%u", n);
-        good = coord_note(c, key, n <= j->valid.count ? &j->valid.item[n - 1] : &none, sizeof none);
+        good = coord_note(j->fleet, key, n <= j->valid.count ? &j->valid.item[n - 1] : &none,
+                          sizeof none);
     }
     j->at.best = j->at.best > gone ? j->at.best - gone : 0;
     j->at.kept = j->at.kept > gone ? j->at.kept - gone : 0;
     return good;
 }
 
-bool coord_judge_note(struct coord *c, const struct measure *m, uint64_t bad_lines)
+bool coord_judge_note(struct coord_job *j, const struct measure *m, uint64_t bad_lines)
 {
-    struct coord_job *j = &c->job;
     char key[COORD_KEY_MAX];
-    if (!older_forget(c))
+    if (!older_forget(j))
         return false;
-    uint32_t n = j->valid.count + !coord_judge_made(c);
+    uint32_t n = j->valid.count + !coord_judge_made(j);
     if (n > COORD_EVALUATIONS_MAX) /* more epochs than it began with */
-        return coord_end_fail(c, SHOAL_E_TOO_BIG,
+        return coord_end_fail(j, SHOAL_E_TOO_BIG,
                               "a job has at most %u evaluations: begin another with its tables "
                               "(start_from), or raise evaluate.every_batches",
                               COORD_EVALUATIONS_MAX);
     struct coord_evaluation *v = list_reach(&j->valid, n);
     if (v == NULL)
-        return coord_end_fail(c, SHOAL_E_NOMEM, "no memory for the evaluations");
+        return coord_end_fail(j, SHOAL_E_NOMEM, "no memory for the evaluations");
     *v = (struct coord_evaluation){.number = j->at.number,
                                    .batches = coord_judge_batches(j),
                                    .examples = coord_trace_trained(j),
                                    .bad_lines = bad_lines,
-                                   .seconds = trained_s(c),
+                                   .seconds = trained_s(j),
                                    .epoch = j->at.epoch,
                                    .end = !coord_epoch_open(j)};
     memcpy(v->of, m->metric, sizeof v->of);
     (void)snprintf(key, sizeof key, "valid/%u", n);
-    return coord_put(c, key, v, sizeof *v);
+    return coord_put(j->fleet, key, v, sizeof *v);
 }
 
 /* Whether a value is better than that of evaluation `n` (0: none) was. */
@@ -323,10 +320,9 @@ static bool patience_over(const struct coord_job *j)
            j->at.misses >= j->spec.train.early_stop.patience;
 }
 
-bool coord_judge_over(const struct coord *c)
+bool coord_judge_over(const struct coord_job *j)
 {
-    const struct coord_job *j = &c->job;
-    return patience_over(j) || time_over(c) ||
+    return patience_over(j) || time_over(j) ||
            (!coord_epoch_open(j) && j->at.epoch >= coord_epochs(j));
 }
 

@@ -32,7 +32,7 @@
 
 #define COORD_EVALUATIONS_MAX 100000u
 
-struct coord;
+struct coord_job;
 struct coord_job;
 
 struct coord_evaluation { /* as stored under "valid/N" */
@@ -50,24 +50,24 @@ struct coord_evaluations {
     uint32_t count, capacity;
 };
 
-int coord_judge_load(struct coord *c, struct err *e);
+int coord_judge_load(struct coord_job *j, struct err *e);
 /* Where the tasks of the epoch at hand stop next; and whether by the time they are to stop now. */
-void coord_judge_stop(struct coord *c);
-void coord_judge_time(struct coord *c);
+void coord_judge_stop(struct coord_job *j);
+void coord_judge_time(struct coord_job *j);
 /* Batches with rows, of all lanes and from the job's first on, that the tables have learnt once all
  * that is appended is pushed. */
 uint64_t coord_judge_batches(const struct coord_job *j);
 /* Whether the tables as they are now have been evaluated; the epoch's tasks are planned. */
-bool coord_judge_made(const struct coord *c);
+bool coord_judge_made(const struct coord_job *j);
 /* Stores a finished evaluation, in the place of one of the same tables (the coordinator died with
  * it); false: the store failed. */
-bool coord_judge_note(struct coord *c, const struct measure *m, uint64_t bad_lines);
+bool coord_judge_note(struct coord_job *j, const struct measure *m, uint64_t bad_lines);
 /* Judges the newest. True: it is the one to keep. */
 bool coord_judge_keeps(struct coord_job *j);
 /* Its tables cannot be kept: those kept before stay the best there are. */
 void coord_judge_missed(struct coord_job *j, const char *why);
 /* No patience, no time or no epoch is left. */
-bool coord_judge_over(const struct coord *c);
+bool coord_judge_over(const struct coord_job *j);
 /* Why it ended: "epochs", "early_stop", "max_minutes" or "stop". */
 const char *coord_judge_ended(const struct coord_job *j);
 

@@ -15,13 +15,13 @@ static void holder_key(uint32_t shard, char key[COORD_KEY_MAX])
     (void)snprintf(key, COORD_KEY_MAX, "holder/%u", shard);
 }
 
-int coord_keys_open(struct coord *c, struct err *e)
+int coord_keys_open(struct coord_fleet *f, struct err *e)
 {
-    for (uint32_t s = 0; s < c->members.shards; s++) {
-        struct coord_shard *at = &c->members.shard[s];
+    for (uint32_t s = 0; s < f->members.shards; s++) {
+        struct coord_shard *at = &f->members.shard[s];
         char key[COORD_KEY_MAX];
         holder_key(s, key);
-        int rc = coord_store_get_fixed(c->store, key, at->holder, sizeof at->holder, e);
+        int rc = coord_store_get_fixed(f->store, key, at->holder, sizeof at->holder, e);
         if (rc != 0 && rc != SHOAL_E_NOT_FOUND)
             return rc;
         at->holder[sizeof at->holder - 1] = 0;
@@ -37,9 +37,9 @@ void coord_keys_close(struct coord_keys *k)
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
-int coord_keys_set(struct coord *c, const char *text, size_t bytes, struct err *e)
+int coord_keys_take(struct coord_fleet *f, const char *text, size_t bytes, struct err *e)
 {
-    struct coord_keys *k = &c->keys;
+    struct coord_keys *k = &f->keys;
     char *copy = malloc(bytes + 1);
     if (copy == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the allow-list");
@@ -47,38 +47,38 @@ int coord_keys_set(struct coord *c, const char *text, size_t bytes, struct err *
     free(k->text);
     k->text = copy;
     k->bytes = bytes;
-    k->version = k->version == 0 ? (env_random(c->env) | 1) << 32 | 1 : k->version + 1;
-    for (uint32_t s = 0; s < c->members.shards; s++)
-        c->members.shard[s].keys_sent_ns = 0; /* at once */
-    coord_keys_tick(c);
+    k->version = k->version == 0 ? (env_random(f->env) | 1) << 32 | 1 : k->version + 1;
+    for (uint32_t s = 0; s < f->members.shards; s++)
+        f->members.shard[s].keys_sent_ns = 0; /* at once */
+    coord_keys_tick(f);
     return 0;
 }
 
-static void tell(struct coord *c, struct coord_shard *s)
+static void tell(struct coord_fleet *f, struct coord_shard *s)
 {
-    struct wire w = {.type = WIRE_TYPE_KEYLIST, .id = c->keys.version};
-    w.u.KEYLIST.version = c->keys.version;
-    s->keys_sent_ns = env_now_ns(c->env);
-    (void)coord_send_frame(c, s->peer, &w, c->keys.text, c->keys.bytes);
+    struct wire w = {.type = WIRE_TYPE_KEYLIST, .id = f->keys.version};
+    w.u.KEYLIST.version = f->keys.version;
+    s->keys_sent_ns = env_now_ns(f->env);
+    (void)coord_send_frame(f, s->peer, &w, f->keys.text, f->keys.bytes);
 }
 
-void coord_keys_tick(struct coord *c)
+void coord_keys_tick(struct coord_fleet *f)
 {
-    uint64_t now = env_now_ns(c->env), again_ns = c->options.resend_ms * UINT64_C(1000000);
-    for (uint32_t i = 0; i < c->members.shards && c->keys.version != 0; i++) {
-        struct coord_shard *s = &c->members.shard[i];
-        if (s->seen && s->keys_version != c->keys.version &&
+    uint64_t now = env_now_ns(f->env), again_ns = f->options.resend_ms * UINT64_C(1000000);
+    for (uint32_t i = 0; i < f->members.shards && f->keys.version != 0; i++) {
+        struct coord_shard *s = &f->members.shard[i];
+        if (s->seen && s->keys_version != f->keys.version &&
             (s->keys_sent_ns == 0 || now - s->keys_sent_ns >= again_ns))
-            tell(c, s);
+            tell(f, s);
     }
 }
 
-void coord_keys_answer(struct coord *c, peer_t from, const struct wire *reply)
+void coord_keys_answer(struct coord_fleet *f, peer_t from, const struct wire *reply)
 {
-    uint32_t shard = coord_member_shard_of(&c->members, from);
+    uint32_t shard = coord_member_shard_of(&f->members, from);
     if (shard == COORD_NOBODY)
         return;
-    struct coord_shard *s = &c->members.shard[shard];
+    struct coord_shard *s = &f->members.shard[shard];
     if (reply->status == 0)
         s->keys_version = reply->u.KEYLIST_reply.version;
     else
@@ -87,11 +87,11 @@ void coord_keys_answer(struct coord *c, peer_t from, const struct wire *reply)
 
 /* ---- whose is whose -------------------------------------------------------------------------- */
 
-int coord_keys_claim(const struct coord *c, const char *server, const struct env_who *who,
+int coord_keys_claim(const struct coord_fleet *f, const char *server, const struct env_who *who,
                      struct err *e)
 {
-    for (uint32_t i = 0; i < c->members.shards; i++) {
-        const struct coord_shard *s = &c->members.shard[i];
+    for (uint32_t i = 0; i < f->members.shards; i++) {
+        const struct coord_shard *s = &f->members.shard[i];
         if (who->key[0] == 0 || s->holder[0] == 0 || strcmp(s->server, server) != 0 ||
             strcmp(s->holder, who->name) == 0 || PLANTED("any_key_of_a_server"))
             continue;
@@ -103,10 +103,11 @@ int coord_keys_claim(const struct coord *c, const char *server, const struct env
     return 0;
 }
 
-int coord_keys_learn(struct coord *c, uint32_t shard, peer_t from, uint64_t version, struct err *e)
+int coord_keys_learn(struct coord_fleet *f, uint32_t shard, peer_t from, uint64_t version,
+                     struct err *e)
 {
-    const struct env_who *who = env_who(c->env, from);
-    struct coord_shard *s = &c->members.shard[shard];
+    const struct env_who *who = env_who(f->env, from);
+    struct coord_shard *s = &f->members.shard[shard];
     char key[COORD_KEY_MAX];
     (void)snprintf(s->key, sizeof s->key, "%s", who->key); /* 2 */
     if (s->keys_version != version)
@@ -116,5 +117,5 @@ int coord_keys_learn(struct coord *c, uint32_t shard, peer_t from, uint64_t vers
         return 0;
     (void)snprintf(s->holder, sizeof s->holder, "%s", who->name);
     holder_key(shard, key);
-    return coord_store_put(c->store, key, s->holder, sizeof s->holder, e); /* 1 */
+    return coord_store_put(f->store, key, s->holder, sizeof s->holder, e); /* 1 */
 }

@@ -1,6 +1,6 @@
 /* keys.h: who may come, told to every shard; whose key is whose.
  *
- * The daemon reads the allow-list and says when there is another one (coord_keys_set, coord.h). Its
+ * The daemon reads the allow-list and says when there is another one (coord_keys_take). Its
  * text goes to each shard over the connection of its last beat, again and again until it is
  * acknowledged: what a shard goes by stands in its beats.
  *
@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct coord;
+struct coord_fleet;
 
 struct coord_keys {
     char *text; /* owned; NULL: there is no list */
@@ -30,17 +30,20 @@ struct coord_keys {
 };
 
 /* Reads back whose the servers are. */
-int coord_keys_open(struct coord *c, struct err *e);
+/* Another list. NOMEM: the shards keep the one before. */
+int coord_keys_take(struct coord_fleet *f, const char *text, size_t bytes, struct err *e);
+int coord_keys_open(struct coord_fleet *f, struct err *e);
 /* What comes in the name of a server, before anybody believes it: 0, or DENIED: the server is
  * another key's. */
-int coord_keys_claim(const struct coord *c, const char *server, const struct env_who *who,
+int coord_keys_claim(const struct coord_fleet *f, const char *server, const struct env_who *who,
                      struct err *e);
 /* Of a shard that belongs here: whose it is, its key, and the list that it goes by. IO. */
-int coord_keys_learn(struct coord *c, uint32_t shard, peer_t from, uint64_t version, struct err *e);
+int coord_keys_learn(struct coord_fleet *f, uint32_t shard, peer_t from, uint64_t version,
+                     struct err *e);
 /* A reply to KEYLIST. */
-void coord_keys_answer(struct coord *c, peer_t from, const struct wire *reply);
+void coord_keys_answer(struct coord_fleet *f, peer_t from, const struct wire *reply);
 /* Sends the list to those that do not have it. */
-void coord_keys_tick(struct coord *c);
+void coord_keys_tick(struct coord_fleet *f);
 void coord_keys_close(struct coord_keys *k);
 
 #endif

@@ -47,39 +47,38 @@ void coord_lease_close(struct coord_leases *l)
     *l = (struct coord_leases){0};
 }
 
-bool coord_lease_note(struct coord *c, uint32_t lane)
+bool coord_lease_note(struct coord_job *j, uint32_t lane)
 {
-    const struct coord_tasks *t = &c->job.tasks;
+    const struct coord_tasks *t = &j->tasks;
     const struct coord_lane *at = &t->lane[lane];
     SHOAL_ASSERT(lane < t->lanes && at->state == LANE_HELD && at->task < t->tasks);
     const struct coord_task *task = &t->task[at->task];
-    const struct coord_worker *worker = coord_member_worker(&c->members, at->worker);
+    const struct coord_worker *worker = coord_member_worker(&j->fleet->members, at->worker);
     const struct wire_batch_name newest = {at->generation, coord_task_last(task), lane, 0};
-    struct coord_leases *l = &c->leases;
+    struct coord_leases *l = &j->leases;
     char key[COORD_KEY_MAX];
-    if (coord_lease_find(l, c->job.at.run, &newest) != NULL || ring_make(l) != 0)
+    if (coord_lease_find(l, j->at.run, &newest) != NULL || ring_make(l) != 0)
         return true;
     SHOAL_ASSERT(task->lane == lane);
     uint64_t first = at->mark + 1 > task->first_batch ? at->mark + 1 : task->first_batch;
     struct coord_lease *out = &l->entry[++l->serial % COORD_LEASES];
-    *out =
-        (struct coord_lease){.serial = l->serial,
-                             .run = c->job.at.run,
-                             .generation = at->generation,
-                             .first = first,
-                             .last = coord_task_last(task),
-                             .worker = at->worker,
-                             .task_first = task->first_batch,
-                             .position = task->position + coord_objects_base(&c->job, task->object),
-                             .rows = task->rows,
-                             .lane = lane,
-                             .epoch = t->epoch,
-                             .task = at->task,
-                             .batch = (uint32_t)t->batch};
+    *out = (struct coord_lease){.serial = l->serial,
+                                .run = j->at.run,
+                                .generation = at->generation,
+                                .first = first,
+                                .last = coord_task_last(task),
+                                .worker = at->worker,
+                                .task_first = task->first_batch,
+                                .position = task->position + coord_objects_base(j, task->object),
+                                .rows = task->rows,
+                                .lane = lane,
+                                .epoch = t->epoch,
+                                .task = at->task,
+                                .batch = (uint32_t)t->batch};
     if (worker != NULL)
         memcpy(out->name, worker->name, sizeof out->name);
     key_of(l->serial, key);
-    return coord_note(c, key, out, sizeof *out);
+    return coord_note(j->fleet, key, out, sizeof *out);
 }
 
 const struct coord_lease *coord_lease_find(const struct coord_leases *l, uint64_t run,
@@ -184,7 +183,7 @@ static struct json *lease_json(const struct coord_job *job, const struct coord_l
     return j;
 }
 
-int coord_lease_who(struct coord *c, struct coord_ask *a)
+int coord_lease_who(struct coord_job *j, struct coord_ask *a)
 {
     const struct wire_WHO *q = &a->request->u.WHO;
     const struct wire_batch_name *name = a->m->frame[1].data;
@@ -196,13 +195,13 @@ int coord_lease_who(struct coord *c, struct coord_ask *a)
     }
     if (asked != NULL && q->count > 0) {
         qsort(asked, q->count, sizeof *asked, by_name);
-        match(&c->leases, q->run, asked, q->count);
+        match(&j->leases, q->run, asked, q->count);
         qsort(asked, q->count, sizeof *asked, by_place);
     }
     for (uint32_t i = 0; asked != NULL && i < q->count; i++)
-        (void)json_append(list, lease_json(&c->job, asked[i].lease, asked[i].name.batch));
+        (void)json_append(list, lease_json(j, asked[i].lease, asked[i].name.batch));
     char *text = asked != NULL ? json_text(list, 0) : NULL;
-    a->silent = text != NULL && coord_send_frame(c, a->from, &a->reply, text, strlen(text));
+    a->silent = text != NULL && coord_send_frame(j->fleet, a->from, &a->reply, text, strlen(text));
     free(text);
     json_free(list);
     free(asked);

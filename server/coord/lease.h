@@ -16,7 +16,7 @@
 
 #define COORD_LEASES 16384u
 
-struct coord;
+struct coord_job;
 struct coord_ask;
 
 struct coord_lease { /* as stored */
@@ -40,10 +40,10 @@ int coord_lease_open(struct coord_leases *l, struct coord_store *store, struct e
 void coord_lease_close(struct coord_leases *l);
 /* The lane's current task is told to its holder; again: nothing. False: the store failed, answer
  * nothing. */
-bool coord_lease_note(struct coord *c, uint32_t lane);
+bool coord_lease_note(struct coord_job *j, uint32_t lane);
 /* The entry of a batch, or NULL. */
 const struct coord_lease *coord_lease_find(const struct coord_leases *l, uint64_t run,
                                            const struct wire_batch_name *of);
-int coord_lease_who(struct coord *c, struct coord_ask *a);
+int coord_lease_who(struct coord_job *j, struct coord_ask *a);
 
 #endif

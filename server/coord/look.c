@@ -94,12 +94,12 @@ static void look_free(struct coord_errand *r)
 
 /* The former job's checkpoints are let go of first: what prunes them still has the claim, and comes
  * before the look. */
-static void former_end(struct coord *c)
+static void former_end(struct coord_job *j)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint *k = &j->checkpoint;
     coord_errand_detach(k->keeper);
     k->keeper = NULL;
-    (void)coord_checkpoint_disclaim(c);
+    (void)coord_checkpoint_disclaim(j);
 }
 
 int coord_look_begin(struct coord *c, struct coord_ask *a, const struct coord_submit *submit,
@@ -122,20 +122,20 @@ int coord_look_begin(struct coord *c, struct coord_ask *a, const struct coord_su
     l->errand.run = look_run;
     l->errand.undo = look_undo;
     l->errand.free = look_free;
-    l->options = c->options;
+    l->options = c->fleet.options;
     l->makes = l->spec.checkpoint.dir[0] != 0;
     l->reads = submit->from[0] != 0 && strcmp(submit->from, COORD_FROM_FLEET) != 0;
     l->start = submit->start;
     (void)snprintf(l->path, sizeof l->path, "%s", submit->from);
     (void)snprintf(l->errand.folder, LIMIT_PATH, "%s",
                    l->makes ? l->spec.checkpoint.dir : submit->from);
-    l->random = (uint32_t)(env_random(c->env) & 0xffffff);
+    l->random = (uint32_t)(env_random(c->fleet.env) & 0xffffff);
     l->from.hold = COORD_FOLDER_NONE;
     l->asker = a->from;
     l->request = *a->request;
-    l->begun_ns = l->asked_ns = env_now_ns(c->env);
-    former_end(c);
-    rc = coord_errand_start(c, &l->errand, looked, e);
+    l->begun_ns = l->asked_ns = env_now_ns(c->fleet.env);
+    former_end(&c->job);
+    rc = coord_errand_start(&c->fleet, &l->errand, c, looked, e);
     c->look = rc == 0 ? l : NULL;
     return rc;
 }
@@ -152,8 +152,8 @@ int coord_look_asked(struct coord *c, struct coord_ask *a, const struct coord_su
 {
     struct coord_look *l = c->look;
     char hang[ERR_TEXT_MAX];
-    uint64_t now = env_now_ns(c->env);
-    bool hangs = coord_errand_hangs(c, 0, hang, sizeof hang);
+    uint64_t now = env_now_ns(c->fleet.env);
+    bool hangs = coord_errand_hangs(&c->fleet, 0, hang, sizeof hang);
     if (!same(l, a, submit))
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "the folders of another job that is submitted are looked at%s%.350s: submit "
@@ -176,7 +176,7 @@ int coord_look_result(const struct coord_look *l, struct err *e)
 
 bool coord_look_wanted(const struct coord *c)
 {
-    return env_now_ns(c->env) - c->look->asked_ns < WANTED_NS;
+    return env_now_ns(c->fleet.env) - c->look->asked_ns < WANTED_NS;
 }
 
 void coord_look_end(struct coord *c)
@@ -184,5 +184,5 @@ void coord_look_end(struct coord *c)
     struct coord_look *l = c->look;
     c->look = NULL;
     if (l != NULL)
-        coord_errand_leave(c, &l->errand);
+        coord_errand_leave(&c->fleet, &l->errand);
 }

@@ -42,12 +42,12 @@ static void seen(void *context, const char *name)
     free(text);
 }
 
-void coord_lost_look(struct coord *c)
+void coord_lost_look(struct coord_fleet *f)
 {
-    const char *root = c->options.checkpoint_root;
-    struct look l = {.folder = c->options.folder, .root = root, .left = LOST_LOOK_MAX};
-    char *way = c->cluster.way_back;
-    size_t room = sizeof c->cluster.way_back;
+    const char *root = f->options.checkpoint_root;
+    struct look l = {.folder = f->options.folder, .root = root, .left = LOST_LOOK_MAX};
+    char *way = f->cluster.way_back;
+    size_t room = sizeof f->cluster.way_back;
     if (l.folder != NULL && root != NULL && root[0] != 0)
         (void)l.folder->list(root, seen, &l, NULL);
     if (l.newest[0] != 0)

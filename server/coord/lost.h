@@ -4,10 +4,10 @@
 #ifndef SERVER_COORD_LOST_H
 #define SERVER_COORD_LOST_H
 
-struct coord;
+struct coord_fleet;
 
 /* Looks for the newest checkpoint in checkpoint_root that a job can go on from, and says the way.
  * Once: it reads manifests, a thousand at most. */
-void coord_lost_look(struct coord *c);
+void coord_lost_look(struct coord_fleet *f);
 
 #endif

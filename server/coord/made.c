@@ -76,15 +76,15 @@ static int record_take(struct coord_made *m, const char *value, size_t bytes, st
     return take(m, &head, value + sizeof head, value + sizeof head + tables, e);
 }
 
-int coord_made_open(struct coord *c, struct err *e)
+int coord_made_open(struct coord_fleet *f, struct err *e)
 {
     void *value;
     size_t bytes;
     struct err why = {0};
-    int rc = coord_store_get(c->store, KEY, &value, &bytes, e);
+    int rc = coord_store_get(f->store, KEY, &value, &bytes, e);
     if (rc != 0)
         return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
-    rc = record_take(&c->made, value, bytes, &why);
+    rc = record_take(&f->made, value, bytes, &why);
     free(value);
     if (rc == SHOAL_E_NOMEM)
         return err_set(e, rc, "%s", why.text);
@@ -101,14 +101,13 @@ static bool same(const struct coord_made *m, const struct coord_job *j)
            memcmp(m->yaml, j->yaml, m->yaml_bytes) == 0;
 }
 
-bool coord_made_take(struct coord *c)
+bool coord_made_take(struct coord_job *j)
 {
-    const struct coord_job *j = &c->job;
     const struct head head = {j->at.number, j->at.tables, (uint32_t)j->yaml_bytes};
     size_t tables = head.tables * sizeof *j->table, bytes = sizeof head + tables + head.yaml_bytes;
     struct err e = {0};
     SHOAL_ASSERT(j->yaml_bytes <= UINT32_MAX && j->tablets > 0);
-    if (same(&c->made, j))
+    if (same(&j->fleet->made, j))
         return true;
     char *record = malloc(bytes);
     if (record == NULL)
@@ -116,8 +115,8 @@ bool coord_made_take(struct coord *c)
     memcpy(record, &head, sizeof head);
     memcpy(record + sizeof head, j->table, tables);
     memcpy(record + sizeof head + tables, j->yaml, head.yaml_bytes);
-    bool good = coord_put(c, KEY, record, bytes);
-    if (good && take(&c->made, &head, j->table, j->yaml, &e) != 0) {
+    bool good = coord_put(j->fleet, KEY, record, bytes);
+    if (good && take(&j->fleet->made, &head, j->table, j->yaml, &e) != 0) {
         log_warn("tables of the job: %s; noted again in a moment", e.text);
         good = false;
     }
@@ -125,32 +124,33 @@ bool coord_made_take(struct coord *c)
     return good;
 }
 
-void coord_made_adopt(struct coord *c)
+void coord_made_adopt(struct coord_job *j)
 {
-    struct coord_job *j = &c->job;
     void *yaml = NULL;
-    SHOAL_ASSERT(!coord_phase_running(c));
-    if (c->made.number != 0 || j->tablets == 0 || coord_fresh_half(c))
+    SHOAL_ASSERT(!coord_phase_running(j));
+    if (j->fleet->made.number != 0 || j->tablets == 0 || coord_fresh_half(j->fleet))
         return;
-    if (j->yaml == NULL && coord_store_get(c->store, "job", &yaml, &j->yaml_bytes, NULL) == 0)
+    if (j->yaml == NULL &&
+        coord_store_get(j->fleet->store, "job", &yaml, &j->yaml_bytes, NULL) == 0)
         j->yaml = yaml;
     if (j->yaml != NULL)
-        (void)coord_made_take(c);
+        (void)coord_made_take(j);
 }
 
-bool coord_made_forget(struct coord *c)
+bool coord_made_forget(struct coord_fleet *f)
 {
     static const struct head none;
-    if (c->made.number == 0)
+    if (f->made.number == 0)
         return true;
-    coord_made_close(&c->made);
-    return coord_put(c, KEY, &none, sizeof none);
+    coord_made_close(&f->made);
+    return coord_put(f, KEY, &none, sizeof none);
 }
 
-int coord_made_text(const struct coord *c, bool whole, char **text, size_t *bytes, struct err *e)
+int coord_made_text(const struct coord_fleet *f, bool whole, char **text, size_t *bytes,
+                    struct err *e)
 {
-    const struct coord_made *m = &c->made;
-    const struct legend *names = c->names.version > 0 ? &c->names.legend : &m->spec.legend;
+    const struct coord_made *m = &f->made;
+    const struct legend *names = f->names.version > 0 ? &f->names.legend : &m->spec.legend;
     SHOAL_ASSERT(m->number != 0);
     if (whole)
         return legend_put(m->yaml, m->yaml_bytes, names, text, bytes, e);
@@ -167,42 +167,42 @@ int coord_made_text(const struct coord *c, bool whole, char **text, size_t *byte
 /* ---- who reads them -------------------------------------------------------------------------- */
 
 /* No tables are known. */
-static int unknown(const struct coord *c, struct err *e)
+static int unknown(const struct coord_fleet *f, struct err *e)
 {
-    if (c->cluster.map_epoch == 0)
+    if (f->cluster.map_epoch == 0)
         return err_set(e, SHOAL_E_AGAIN, "no job has made tables here yet");
     return err_set(e, SHOAL_E_BUSY,
                    "the tables that the servers hold cannot be seen now: no job that this "
                    "coordinator knows of has made them; ask again once a job has made its own");
 }
 
-int coord_made_job_text(struct coord *c, struct coord_ask *a)
+int coord_made_job_text(struct coord_fleet *f, struct coord_ask *a)
 {
     char *text;
     size_t bytes;
-    if (c->made.number == 0) /* who reads tables must not number fields by himself */
-        return unknown(c, &a->e);
+    if (f->made.number == 0) /* who reads tables must not number fields by himself */
+        return unknown(f, &a->e);
     /* who scores needs to know what the tables mean, not how their log was read */
     bool whole = a->who.role != ROLE_SERVE;
-    int rc = coord_made_text(c, whole, &text, &bytes, &a->e);
+    int rc = coord_made_text(f, whole, &text, &bytes, &a->e);
     if (rc != 0)
         return rc;
-    a->reply.u.JOB_TEXT_reply.run = c->made.number;
+    a->reply.u.JOB_TEXT_reply.run = f->made.number;
     a->silent = true; /* without memory it is asked again */
-    (void)coord_send_frame(c, a->from, &a->reply, text, bytes);
+    (void)coord_send_frame(f, a->from, &a->reply, text, bytes);
     free(text);
     return 0;
 }
 
-int coord_made_table_get(struct coord *c, struct coord_ask *a)
+int coord_made_table_get(struct coord_job *j, struct coord_ask *a)
 {
     uint32_t table = a->request->u.TABLE_GET.table;
     struct wire_TABLE_CREATE create;
-    if (c->made.number == 0 && coord_phase_running(c))
-        return unknown(c, &a->e);
-    if (table >= c->made.tables)
+    if (j->fleet->made.number == 0 && coord_phase_running(j))
+        return unknown(j->fleet, &a->e);
+    if (table >= j->fleet->made.tables)
         return err_set(&a->e, SHOAL_E_NO_TABLE, "there is no table %u", table);
-    const struct table_schema *s = &c->made.table[table];
+    const struct table_schema *s = &j->fleet->made.table[table];
     wire_schema_to(s, &create);
     _Static_assert(sizeof create == sizeof a->reply.u.TABLE_GET_reply, "both are the same list");
     memcpy(&a->reply.u.TABLE_GET_reply, &create, sizeof create);
@@ -219,17 +219,16 @@ static size_t map_line(const struct coord_shard *s, char line[320])
     return (size_t)n;
 }
 
-int coord_made_map_get(struct coord *c, struct coord_ask *a)
+int coord_made_map_get(struct coord_job *j, struct coord_ask *a)
 {
     char line[320];
-    const struct coord_members *members = &c->members;
-    const struct coord_cluster *cl = &c->cluster;
-    bool works = coord_phase_running(c) && !a->request->u.MAP_GET.reads;
-    if (works && c->job.tablets == 0)
-        return err_set(&a->e, SHOAL_E_AGAIN, "job %s has not made its tables yet",
-                       c->job.spec.name);
-    if (!works && c->made.number == 0)
-        return unknown(c, &a->e);
+    const struct coord_members *members = &j->fleet->members;
+    const struct coord_cluster *cl = &j->fleet->cluster;
+    bool works = coord_phase_running(j) && !a->request->u.MAP_GET.reads;
+    if (works && j->tablets == 0)
+        return err_set(&a->e, SHOAL_E_AGAIN, "job %s has not made its tables yet", j->spec.name);
+    if (!works && j->fleet->made.number == 0)
+        return unknown(j->fleet, &a->e);
     a->reply.u.MAP_GET_reply = (struct wire_MAP_GET_reply){
         .map_epoch = cl->map_epoch, .tablet_count = cl->tablets, .shards = members->shards};
     struct msg *reply = wire_encode(&a->reply);
@@ -251,6 +250,6 @@ int coord_made_map_get(struct coord *c, struct coord_ask *a)
         lines += length;
     }
     SHOAL_ASSERT(lines == end);
-    coord_send(c, a->from, reply);
+    coord_send(j->fleet, a->from, reply);
     return 0;
 }

@@ -41,32 +41,32 @@ static int take(struct coord_names *n, uint64_t version, char *line, size_t byte
     return 0;
 }
 
-static int names_put(struct coord *c, uint64_t version, const char *line, size_t bytes,
+static int names_put(struct coord_fleet *f, uint64_t version, const char *line, size_t bytes,
                      struct err *e)
 {
-    SHOAL_ASSERT(version > c->names.version); /* 2 */
+    SHOAL_ASSERT(version > f->names.version); /* 2 */
     char *value = malloc(sizeof version + bytes), *copy = malloc(bytes + 1);
     bool made = value != NULL && copy != NULL, good = false;
     if (made) {
         memcpy(value, &version, sizeof version);
         memcpy(value + sizeof version, line, bytes);
         memcpy(copy, line, bytes);
-        good = coord_put(c, KEY, value, sizeof version + bytes);
+        good = coord_put(f, KEY, value, sizeof version + bytes);
     }
     free(value);
     if (good)
-        return take(&c->names, version, copy, bytes, e);
+        return take(&f->names, version, copy, bytes, e);
     free(copy);
     return made ? err_set(e, SHOAL_E_IO, "the coordinator's store failed")
                 : err_set(e, SHOAL_E_NOMEM, "no memory for the names of fields");
 }
 
-int coord_names_open(struct coord *c, struct err *e)
+int coord_names_open(struct coord_fleet *f, struct err *e)
 {
     void *value;
     size_t bytes;
     uint64_t version;
-    int rc = coord_store_get(c->store, KEY, &value, &bytes, e);
+    int rc = coord_store_get(f->store, KEY, &value, &bytes, e);
     if (rc != 0)
         return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
     if (bytes <= sizeof version) {
@@ -75,7 +75,7 @@ int coord_names_open(struct coord *c, struct err *e)
     }
     memcpy(&version, value, sizeof version);
     memmove(value, (char *)value + sizeof version, bytes - sizeof version);
-    rc = take(&c->names, version, value, bytes - sizeof version, e);
+    rc = take(&f->names, version, value, bytes - sizeof version, e);
     if (rc == SHOAL_E_NOMEM || (rc == 0 && version > 0 && version < VERSION_MOST))
         return rc;
     return err_set(e, SHOAL_E_CORRUPT, "the stored names of version %" PRIu64 " cannot be" ADVICE,
@@ -95,10 +95,10 @@ bool coord_names_ready(const struct coord_names *n)
 }
 
 /* Under a new version unless they are the ones that are there. */
-static int legend_store(struct coord *c, const struct legend *legend, struct err *e)
+static int legend_store(struct coord_fleet *f, const struct legend *legend, uint64_t number,
+                        struct err *e)
 {
-    struct coord_names *n = &c->names;
-    uint64_t number = c->job.at.number;
+    struct coord_names *n = &f->names;
     char *text;
     size_t bytes;
     int rc = legend_put("", 0, legend, &text, &bytes, e);
@@ -110,30 +110,30 @@ static int legend_store(struct coord *c, const struct legend *legend, struct err
     uint64_t next = known + 1 > number ? known + 1 : number;
     if (n->version < known || n->version == 0 || n->bytes != bytes ||
         memcmp(n->line, text, bytes) != 0)
-        rc = names_put(c, next, text, bytes, e);
+        rc = names_put(f, next, text, bytes, e);
     free(text);
     return rc;
 }
 
 /* Those of the job at hand. */
-static int job_put(struct coord *c, struct err *e)
+static int job_put(struct coord_job *j, struct err *e)
 {
-    return legend_store(c, &c->job.spec.legend, e);
+    return legend_store(j->fleet, &j->spec.legend, j->at.number, e);
 }
 
-void coord_names_adopt(struct coord *c)
+void coord_names_adopt(struct coord_job *j)
 {
     struct err e = {0};
-    if (c->names.version == 0 && c->job.at.phase == PHASE_DONE &&
-        legend_known(&c->job.spec.legend) && job_put(c, &e) != 0)
+    if (j->fleet->names.version == 0 && j->at.phase == PHASE_DONE &&
+        legend_known(&j->spec.legend) && job_put(j, &e) != 0)
         log_warn("names of the last job's tables: %s", e.text);
 }
 
 /* ---- what shards know ------------------------------------------------------------------------ */
 
-int coord_names_claim(const struct coord *c, const struct wire_SHARD_BEAT *b, struct err *e)
+int coord_names_claim(const struct coord_fleet *f, const struct wire_SHARD_BEAT *b, struct err *e)
 {
-    const struct coord_names *n = &c->names;
+    const struct coord_names *n = &f->names;
     if (b->names_version == 0 || b->names_version != n->version || b->names_digest == n->digest)
         return 0;
     return err_set(e, SHOAL_E_CONFIG,
@@ -143,51 +143,35 @@ int coord_names_claim(const struct coord *c, const struct wire_SHARD_BEAT *b, st
                    b->server, n->version);
 }
 
-void coord_names_learn(struct coord *c, uint32_t shard, const struct wire_SHARD_BEAT *b)
+bool coord_names_learn(struct coord_fleet *f, uint32_t shard, const struct wire_SHARD_BEAT *b)
 {
-    struct coord_names *n = &c->names;
+    struct coord_names *n = &f->names;
     if (b->names_version <= n->version || b->names_version >= VERSION_MOST)
-        return;
+        return false;
     if (b->names_version > n->newest) {
         n->newest = b->names_version;
         n->newest_shard = shard;
     }
-    /* one that drops all that is here goes by its own, and has told no shard of them yet */
-    bool drops =
-        c->job.spec.fresh_all && c->job.at.phase <= PHASE_SETUP && c->job.opened != c->job.at.run;
-    if (!coord_phase_running(c) || (drops && !PLANTED("names_of_what_goes")))
-        return;
-    if (c->job.at.phase == PHASE_WAITING && c->job.at.from == FROM_NOTHING)
-        coord_end_fail(c, SHOAL_E_EXISTS, /* as it would have been refused, had this been known */
-                       "server %s holds tables that this coordinator, whose data_dir is older, "
-                       "did not know of when the job was submitted: --start-from fleet begins "
-                       "with them; --set fresh=all drops them, and whatever else is there, for "
-                       "good, unless a checkpoint has it, and begins with none",
-                       b->server);
-    else
-        coord_end_fail(c, SHOAL_E_UNAVAILABLE,
-                       "the coordinator's data_dir is older than it was: server %s knows newer "
-                       "names of the tables' fields than this job began with; submit the job again",
-                       b->server);
+    return true;
 }
 
 static void held(void *context, const struct coord_call *call, uint32_t shard,
                  const struct wire *reply, const struct msg *m)
 {
-    struct coord *c = context;
+    struct coord_fleet *f = context;
     struct err e = {0};
     struct legend legend;
     uint64_t version = reply->u.NAMES_HELD_reply.version;
     (void)call;
-    if (version <= c->names.version || version >= VERSION_MOST) {
-        if (shard == c->names.newest_shard) /* it has other data by now */
-            c->names.newest = c->names.version;
+    if (version <= f->names.version || version >= VERSION_MOST) {
+        if (shard == f->names.newest_shard) /* it has other data by now */
+            f->names.newest = f->names.version;
         return;
     }
     int rc = legend_parse(m->frame[1].data, m->frame[1].bytes, &legend, &e);
     if (rc == 0) {
         legend_free(&legend);
-        rc = names_put(c, version, m->frame[1].data, m->frame[1].bytes, &e);
+        rc = names_put(f, version, m->frame[1].data, m->frame[1].bytes, &e);
     }
     if (rc != 0)
         log_error("the names of shard %u are not taken: %s", shard, e.text);
@@ -205,20 +189,21 @@ static void held_done(void *context, const struct coord_call *call, int status, 
         log_warn("a shard does not say its names: %s", text);
 }
 
-void coord_names_step(struct coord *c)
+void coord_names_step(struct coord_fleet *f)
 {
-    struct coord_names *n = &c->names;
+    struct coord_names *n = &f->names;
     struct wire w = {.type = WIRE_TYPE_NAMES_HELD};
-    uint64_t now = env_now_ns(c->env);
+    uint64_t now = env_now_ns(f->env);
     /* its map first: with names and no map it would seem that nobody has made tables yet */
-    bool map = coord_cluster_ready(&c->cluster) || PLANTED("names_before_map");
-    if (n->newest <= n->version || !map || coord_call_open_type(&c->calls, WIRE_TYPE_NAMES_HELD))
+    bool map = coord_cluster_ready(&f->cluster) || PLANTED("names_before_map");
+    if (n->newest <= n->version || !map || coord_call_open_type(&f->calls, f, WIRE_TYPE_NAMES_HELD))
         return;
     if (n->asked_ns != 0 && now - n->asked_ns < ASK_AGAIN_NS)
         return; /* what it said could not be taken */
     n->asked_ns = now;
-    SHOAL_ASSERT(n->newest_shard < c->members.shards);
-    (void)coord_call_start(&c->calls, &(struct coord_call){.request = w,
+    SHOAL_ASSERT(n->newest_shard < f->members.shards);
+    (void)coord_call_start(&f->calls, &(struct coord_call){.context = f,
+                                                           .request = w,
                                                            .target = n->newest_shard,
                                                            .early = true,
                                                            .owner = n->newest_shard,
@@ -228,109 +213,111 @@ void coord_names_step(struct coord *c)
 
 /* ---- telling --------------------------------------------------------------------------------- */
 
-static bool tell(struct coord *c, const struct coord_call *to)
+static bool tell(struct coord_fleet *f, const struct coord_call *to)
 {
-    struct coord_names *n = &c->names;
+    struct coord_names *n = &f->names;
     struct coord_call call = *to;
     SHOAL_ASSERT(n->version > 0);
     call.request.type = WIRE_TYPE_NAMES_SET;
     call.request.u.NAMES_SET =
-        (struct wire_NAMES_SET){n->version, c->cluster.id[0], c->cluster.id[1]};
+        (struct wire_NAMES_SET){n->version, f->cluster.id[0], f->cluster.id[1]};
     call.frame = n->line;
     call.frame_bytes = n->bytes;
-    return coord_call_start(&c->calls, &call);
+    return coord_call_start(&f->calls, &call);
 }
 
 static void greeted(void *context, const struct coord_call *call, int status, const char *text)
 {
-    const struct coord *c = context;
+    const struct coord_fleet *f = context;
     if (status != 0)
-        log_warn("server %s refused the names: %s", c->members.shard[call->owner].server, text);
+        log_warn("server %s refused the names: %s", f->members.shard[call->owner].server, text);
 }
 
-bool coord_names_greet(struct coord *c, uint32_t shard)
+bool coord_names_greet(struct coord_fleet *f, uint32_t shard)
 {
-    const struct coord_names *n = &c->names;
+    const struct coord_names *n = &f->names;
     if (n->version == 0 || !coord_names_ready(n) || PLANTED("names_untold"))
         return true;
-    return tell(c, &(struct coord_call){
-                       .target = shard, .early = true, .owner = shard, .on_done = greeted});
+    return tell(
+        f, &(struct coord_call){
+               .context = f, .target = shard, .early = true, .owner = shard, .on_done = greeted});
 }
 
 static void told(void *context, const struct coord_call *call, int status, const char *text)
 {
-    struct coord *c = context;
-    if (c->job.at.phase != PHASE_SETUP)
+    struct coord_job *j = context;
+    if (j->at.phase != PHASE_SETUP)
         return;
     if (status != 0)
-        coord_end_fail(c, status, "a server refused the names of the job's fields: %s", text);
+        coord_end_fail(j, status, "a server refused the names of the job's fields: %s", text);
     else
-        c->job.names_told = call->request.u.NAMES_SET.version;
+        j->names_told = call->request.u.NAMES_SET.version;
 }
 
-bool coord_names_settled(struct coord *c)
+bool coord_names_settled(struct coord_job *j)
 {
-    struct coord_job *j = &c->job;
     struct err e = {0};
     SHOAL_ASSERT(j->at.phase == PHASE_SETUP);
     if (!legend_known(&j->spec.legend) || PLANTED("names_untold"))
         return true; /* an older release's job */
     if (j->names_told > 0)
         return true;
-    if (coord_call_open_type(&c->calls, WIRE_TYPE_NAMES_SET))
+    if (coord_call_open_type(&j->fleet->calls, j, WIRE_TYPE_NAMES_SET))
         return false;
-    int rc = job_put(c, &e);
+    int rc = job_put(j, &e);
     if (rc == 0)
-        (void)tell(c, &(struct coord_call){
-                          .target = COORD_NOBODY, .owner = COORD_NOBODY, .on_done = told});
+        (void)tell(j->fleet, &(struct coord_call){.context = j,
+                                                  .target = COORD_NOBODY,
+                                                  .owner = COORD_NOBODY,
+                                                  .on_done = told});
     else if (rc != SHOAL_E_NOMEM)
-        coord_end_fail(c, rc, "%s", e.text);
+        coord_end_fail(j, rc, "%s", e.text);
     return false;
 }
 
 /* ---- one that is dropped --------------------------------------------------------------------- */
 
-int coord_names_forget(struct coord *c, enum legend_list list, const char *name,
+int coord_names_forget(struct coord_fleet *f, enum legend_list list, const char *name,
                        coord_call_done done, struct err *e)
 {
     struct legend without;
-    SHOAL_ASSERT(!coord_phase_running(c));
-    if (!coord_names_ready(&c->names))
+    if (!coord_names_ready(&f->names))
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "a server has come that knows newer names of fields: ask again in a moment");
-    int rc = legend_copy(&c->names.legend, &without, e);
+    int rc = legend_copy(&f->names.legend, &without, e);
     if (rc != 0)
         return rc;
     legend_remove(&without, list, name);
-    rc = legend_store(c, &without, e);
+    rc = legend_store(f, &without, f->counters.next_run - 1, e);
     legend_free(&without);
-    if (rc == 0 &&
-        !tell(c,
-              &(struct coord_call){
-                  .target = COORD_NOBODY, .owner = COORD_NOBODY, .early = true, .on_done = done}))
+    if (rc == 0 && !tell(f, &(struct coord_call){.context = f,
+                                                 .target = COORD_NOBODY,
+                                                 .owner = COORD_NOBODY,
+                                                 .early = true,
+                                                 .on_done = done}))
         rc = err_set(e, SHOAL_E_NOMEM, "no memory to tell the servers");
     return rc;
 }
 
 /* ---- a job that begins with the tables that are there ---------------------------------------- */
 
-bool coord_names_sure(const struct coord *c)
+bool coord_names_sure(const struct coord_fleet *f)
 {
-    const struct coord_names *n = &c->names;
-    bool sure = coord_cluster_ready(&c->cluster) && coord_names_ready(n);
-    for (uint32_t s = 0; s < c->members.shards && n->version == 0; s++)
-        sure &= c->members.shard[s].seen;
+    const struct coord_names *n = &f->names;
+    bool sure = coord_cluster_ready(&f->cluster) && coord_names_ready(n);
+    for (uint32_t s = 0; s < f->members.shards && n->version == 0; s++)
+        sure &= f->members.shard[s].seen;
     return sure;
 }
 
-int coord_names_of_fleet(const struct coord *c, const struct legend **out, struct err *e)
+int coord_names_of_fleet(const struct coord_fleet *f, const struct legend **out, struct err *e)
 {
-    const struct coord_names *n = &c->names;
-    if (!coord_names_sure(c))
+    const struct coord_names *n = &f->names;
+    if (!coord_names_sure(f))
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "start_from: fleet: not all servers have said yet what the fields of their "
                        "tables are called: submit again when `shoal doctor --cluster` finds all "
                        "of them");
-    *out = n->version > 0 ? &n->legend : &c->made.spec.legend;
+    *out = n->version > 0 ? &n->legend : &f->made.spec.legend;
     return 0;
 }

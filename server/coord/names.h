@@ -22,7 +22,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct coord;
+struct coord_fleet;
+struct coord_job;
 struct coord_call;
 
 struct coord_names {
@@ -37,30 +38,31 @@ struct coord_names {
 };
 
 /* Reads them back. CORRUPT, IO. */
-int coord_names_open(struct coord *c, struct err *e);
+int coord_names_open(struct coord_fleet *f, struct err *e);
 void coord_names_close(struct coord_names *n);
 /* A store of before they were in it: those of the last job, which is done. */
-void coord_names_adopt(struct coord *c);
+void coord_names_adopt(struct coord_job *j);
 /* CONFIG: the shard has others of the same version. */
-int coord_names_claim(const struct coord *c, const struct wire_SHARD_BEAT *beat, struct err *e);
-/* What a shard that belongs here knows. Ends a job that began with older ones. */
-void coord_names_learn(struct coord *c, uint32_t shard, const struct wire_SHARD_BEAT *beat);
+int coord_names_claim(const struct coord_fleet *f, const struct wire_SHARD_BEAT *beat,
+                      struct err *e);
+/* What a shard that belongs here knows. True: newer ones than the store (coord_older_names). */
+bool coord_names_learn(struct coord_fleet *f, uint32_t shard, const struct wire_SHARD_BEAT *beat);
 /* No shard has newer ones than the store. */
 bool coord_names_ready(const struct coord_names *n);
 /* Asks for newer ones, if there are any. Cheap. */
-void coord_names_step(struct coord *c);
+void coord_names_step(struct coord_fleet *f);
 /* Tells one shard, at its registration; false: out of memory. */
-bool coord_names_greet(struct coord *c, uint32_t shard);
+bool coord_names_greet(struct coord_fleet *f, uint32_t shard);
 /* Whether all shards have those of the job at hand, which are set up; begins to tell them. */
-bool coord_names_settled(struct coord *c);
+bool coord_names_settled(struct coord_job *j);
 /* Whether they are: every server that may know newer ones has come, and said so. */
-bool coord_names_sure(const struct coord *c);
+bool coord_names_sure(const struct coord_fleet *f);
 /* Those of the tables that the servers hold, for a job that begins with them. UNAVAILABLE: a server
  * that may know newer ones has not come yet. */
-int coord_names_of_fleet(const struct coord *c, const struct legend **out, struct err *e);
+int coord_names_of_fleet(const struct coord_fleet *f, const struct legend **out, struct err *e);
 /* Stores them without this one, whose rows are gone, and tells all shards; done when all have them.
  * Not while a job runs. IO, NOMEM. */
-int coord_names_forget(struct coord *c, enum legend_list list, const char *name,
+int coord_names_forget(struct coord_fleet *f, enum legend_list list, const char *name,
                        void (*done)(void *context, const struct coord_call *call, int status,
                                     const char *text),
                        struct err *e);

@@ -16,12 +16,12 @@ struct coord_newest *coord_newest_of(struct coord_errand *r)
     return container_of(r, struct coord_newest, errand);
 }
 
-bool coord_newest_path(const struct coord *c, char path[LIMIT_PATH])
+bool coord_newest_path(const struct coord_job *j, char path[LIMIT_PATH])
 {
-    if (coord_checkpoint_newest(c, 0, path))
+    if (coord_checkpoint_newest(j, 0, path))
         return true;
-    (void)snprintf(path, LIMIT_PATH, "%s", c->job.at.from_path);
-    return coord_from_resumes(&c->job.at);
+    (void)snprintf(path, LIMIT_PATH, "%s", j->at.from_path);
+    return coord_from_resumes(&j->at);
 }
 
 /* ---- on the errand's thread ------------------------------------------------------------------ */
@@ -85,17 +85,16 @@ static void newest_free(struct coord_errand *r)
 
 /* ---- on the loop ----------------------------------------------------------------------------- */
 
-static void names_take(const struct coord *c, struct coord_newest *n)
+static void names_take(const struct coord_job *j, struct coord_newest *n)
 {
     const struct coord_checkpoint_record *r;
-    while (n->count < COORD_CHECKPOINTS_MAX && (r = coord_checkpoint_record(c, n->count)) != NULL)
+    while (n->count < COORD_CHECKPOINTS_MAX && (r = coord_checkpoint_record(j, n->count)) != NULL)
         memcpy(n->name[n->count++], r->name, LIMIT_NAME);
 }
 
-int coord_newest_begin(struct coord *c, coord_errand_done read, struct coord_newest **out,
+int coord_newest_begin(struct coord_job *j, coord_errand_done read, struct coord_newest **out,
                        struct err *e)
 {
-    const struct coord_job *j = &c->job;
     struct coord_newest *n = calloc(1, sizeof *n);
     if (n == NULL || (n->name = calloc(COORD_CHECKPOINTS_MAX, sizeof *n->name)) == NULL) {
         free(n);
@@ -110,15 +109,15 @@ int coord_newest_begin(struct coord *c, coord_errand_done read, struct coord_new
     n->errand.run = newest_run;
     n->errand.undo = newest_undo;
     n->errand.free = newest_free;
-    n->options = c->options;
+    n->options = j->fleet->options;
     n->number = j->at.number;
     n->from.hold = COORD_FOLDER_NONE;
-    names_take(c, n);
+    names_take(j, n);
     (void)snprintf(n->dir, sizeof n->dir, "%s", j->spec.checkpoint.dir);
     if (coord_from_resumes(&j->at))
         (void)snprintf(n->last, sizeof n->last, "%s", j->at.from_path);
     (void)snprintf(n->errand.folder, LIMIT_PATH, "%s", n->count > 0 ? n->dir : n->last);
-    rc = coord_errand_start(c, &n->errand, read, e);
+    rc = coord_errand_start(j->fleet, &n->errand, j, read, e);
     *out = rc == 0 ? n : NULL;
     return rc;
 }

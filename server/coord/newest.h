@@ -26,10 +26,10 @@ struct coord_newest {
 };
 
 /* Where the job would go back to, for people; false: it has no checkpoint. */
-bool coord_newest_path(const struct coord *c, char path[LIMIT_PATH]);
+bool coord_newest_path(const struct coord_job *j, char path[LIMIT_PATH]);
 /* `read` is called on the loop. Its rc != 0: a folder did not answer in time. Else out->rc says
  * whether one could be read. NOMEM, what coord_errand_start says. */
-int coord_newest_begin(struct coord *c, coord_errand_done read, struct coord_newest **out,
+int coord_newest_begin(struct coord_job *j, coord_errand_done read, struct coord_newest **out,
                        struct err *e);
 struct coord_newest *coord_newest_of(struct coord_errand *r);
 

@@ -162,10 +162,10 @@ int coord_objects_deal(struct coord_job *j, struct err *e)
     return rc;
 }
 
-static int list_put(struct coord *c, uint32_t split, struct err *e)
+static int list_put(struct coord_job *j, uint32_t split, struct err *e)
 {
-    const struct coord_objects *o = &c->job.objects[split];
-    uint64_t head[2] = {c->job.at.number, o->bytes};
+    const struct coord_objects *o = &j->objects[split];
+    uint64_t head[2] = {j->at.number, o->bytes};
     size_t bytes = sizeof head + o->bytes + o->head_bytes;
     char *value = malloc(bytes);
     if (value == NULL)
@@ -173,7 +173,7 @@ static int list_put(struct coord *c, uint32_t split, struct err *e)
     memcpy(value, head, sizeof head);
     memcpy(value + sizeof head, o->text, o->bytes);
     memcpy(value + sizeof head + o->bytes, o->head, o->head_bytes);
-    int rc = coord_put(c, list_key[split], value, bytes)
+    int rc = coord_put(j->fleet, list_key[split], value, bytes)
                  ? 0
                  : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     free(value);
@@ -181,10 +181,10 @@ static int list_put(struct coord *c, uint32_t split, struct err *e)
 }
 
 /* The question: known, or the asker lists them, or somebody does. */
-static int list_asked(struct coord *c, uint32_t split, struct coord_ask *a)
+static int list_asked(struct coord_job *j, uint32_t split, struct coord_ask *a)
 {
-    struct coord_objects *o = &c->job.objects[split];
-    uint64_t now = env_now_ns(c->env), me = a->worker->number;
+    struct coord_objects *o = &j->objects[split];
+    uint64_t now = env_now_ns(j->fleet->env), me = a->worker->number;
     bool again = o->lister == me && now - o->lister_ns > COORD_EVAL_AGAIN_NS;
     if (o->count > 0) {
         a->reply.u.OBJECTS_reply.count = o->count;
@@ -192,7 +192,7 @@ static int list_asked(struct coord *c, uint32_t split, struct coord_ask *a)
         a->frame_bytes = o->head_bytes;
         return 0;
     }
-    if (split != WIRE_TRAIN && c->job.at.split[split].used == 0) {
+    if (split != WIRE_TRAIN && j->at.split[split].used == 0) {
         a->frame = "";
         return 0;
     }
@@ -205,39 +205,39 @@ static int list_asked(struct coord *c, uint32_t split, struct coord_ask *a)
     return 0;
 }
 
-void coord_objects_opened(struct coord *c, uint64_t worker)
+void coord_objects_opened(struct coord_job *j, uint64_t worker)
 {
-    struct coord_objects *o = &c->job.objects[WIRE_TRAIN];
+    struct coord_objects *o = &j->objects[WIRE_TRAIN];
     o->holder[0] = worker;
-    if (c->job.spec.train.mode == WIRE_BSP)
-        c->job.tasks.lane[o->object[0].lane].owner = worker;
+    if (j->spec.train.mode == WIRE_BSP)
+        j->tasks.lane[o->object[0].lane].owner = worker;
 }
 
-int coord_objects_list(struct coord *c, struct coord_ask *a)
+int coord_objects_list(struct coord_job *j, struct coord_ask *a)
 {
     const struct wire_OBJECTS *q = &a->request->u.OBJECTS;
     SHOAL_ASSERT(q->split < JOB_SPLITS);
-    struct coord_objects *o = &c->job.objects[q->split];
+    struct coord_objects *o = &j->objects[q->split];
     bool train = q->split == WIRE_TRAIN;
-    if (train && coord_grow_on(&c->job))
-        return coord_grow_list(c, a);
-    if (q->count > 0 && o->count == 0 && c->job.at.split[q->split].used != 0) { /* 1 */
+    if (train && coord_grow_on(j))
+        return coord_grow_list(j, a);
+    if (q->count > 0 && o->count == 0 && j->at.split[q->split].used != 0) { /* 1 */
         int rc = coord_objects_take(o, a->m->frame[1].data, a->m->frame[1].bytes, q->count,
                                     a->m->frame[2].data, a->m->frame[2].bytes, &a->e);
-        if (rc == 0 && train && (rc = coord_objects_deal(&c->job, &a->e)) != 0)
+        if (rc == 0 && train && (rc = coord_objects_deal(j, &a->e)) != 0)
             coord_objects_close(o);
         if (rc != 0)
             return rc;
         if (train)
-            coord_objects_opened(c, a->worker->number);
+            coord_objects_opened(j, a->worker->number);
         o->lister = 0;
-        o->listed_ns = env_now_ns(c->env);
-        rc = list_put(c, q->split, &a->e);
+        o->listed_ns = env_now_ns(j->fleet->env);
+        rc = list_put(j, q->split, &a->e);
         if (rc != 0)
             return rc;
         log_info("data.%s: %u objects", split_name[q->split], o->count);
     }
-    return list_asked(c, q->split, a);
+    return list_asked(j, q->split, a);
 }
 
 /* ---- the index of each ----------------------------------------------------------------------- */
@@ -261,16 +261,16 @@ void coord_objects_records(const struct coord_objects *o, void *to)
     SHOAL_ASSERT(windows == (char *)to + coord_objects_records_bytes(o));
 }
 
-static int rows_put(struct coord *c, uint32_t split, struct err *e)
+static int rows_put(struct coord_job *j, uint32_t split, struct err *e)
 {
-    const struct coord_objects *o = &c->job.objects[split];
-    size_t head = sizeof c->job.at.number, bytes = head + coord_objects_records_bytes(o);
+    const struct coord_objects *o = &j->objects[split];
+    size_t head = sizeof j->at.number, bytes = head + coord_objects_records_bytes(o);
     char *value = malloc(bytes);
     if (value == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the index of %u objects", o->count);
-    memcpy(value, &c->job.at.number, head);
+    memcpy(value, &j->at.number, head);
     coord_objects_records(o, value + head);
-    int rc = coord_put(c, rows_key[split], value, bytes)
+    int rc = coord_put(j->fleet, rows_key[split], value, bytes)
                  ? 0
                  : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     free(value);
@@ -342,35 +342,33 @@ static int sum_up(const struct coord_objects *o, struct coord_split *whole, stru
 }
 
 /* All of data.train are known: a replay's windows and a growing log's first round are, too. */
-static int train_complete(struct coord *c, struct err *e)
+static int train_complete(struct coord_job *j, struct err *e)
 {
-    const struct coord_split *whole = &c->job.objects[WIRE_TRAIN].whole;
-    return coord_grow_on(&c->job) ? coord_grow_round(c, whole, 1, e)
-                                  : coord_replay_objects(&c->job, e);
+    const struct coord_split *whole = &j->objects[WIRE_TRAIN].whole;
+    return coord_grow_on(j) ? coord_grow_round(j, whole, 1, e) : coord_replay_objects(j, e);
 }
 
 /* All are known: the split is. */
-static int index_complete(struct coord *c, uint32_t split, struct err *e)
+static int index_complete(struct coord_job *j, uint32_t split, struct err *e)
 {
-    struct coord_objects *o = &c->job.objects[split];
+    struct coord_objects *o = &j->objects[split];
     bool train = split == WIRE_TRAIN;
     int rc = sum_up(o, &o->whole, e);
     bases_set(o);
     if (train)
-        c->job.tasks.late = c->members.next_worker;
-    if (rc != 0 || (train && c->job.at.phase == PHASE_GROW))
+        j->tasks.late = j->fleet->members.next_worker;
+    if (rc != 0 || (train && j->at.phase == PHASE_GROW))
         return rc;
     if (o->whole.rows == 0)
         return err_set(e, SHOAL_E_DATA, "data.%s: %u objects, and no row in them%s%s",
-                       split_name[split], o->count, c->job.warning[0] != 0 ? ": " : "",
-                       c->job.warning);
-    rc = train ? train_complete(c, e) : 0;
-    if (rc == 0 && !(train && coord_grow_on(&c->job)))
-        rc = rows_put(c, split, e);
+                       split_name[split], o->count, j->warning[0] != 0 ? ": " : "", j->warning);
+    rc = train ? train_complete(j, e) : 0;
+    if (rc == 0 && !(train && coord_grow_on(j)))
+        rc = rows_put(j, split, e);
     if (rc != 0)
         return rc;
-    SHOAL_ASSERT(c->job.at.split[split].known == 0); /* 2 */
-    c->job.at.split[split] = o->whole;
+    SHOAL_ASSERT(j->at.split[split].known == 0); /* 2 */
+    j->at.split[split] = o->whole;
     log_info("data.%s: %" PRIu64 " rows in %u objects, %u left out", split_name[split],
              o->whole.rows, o->count - o->left_out, o->left_out);
     return 0;
@@ -385,17 +383,17 @@ static bool fails_here(int status)
 
 /* Whether one that could not be read is kept for another worker: who is there tries it in any case;
  * one that was asked for and has left is waited for, as it may start again, but not for ever. */
-static bool kept(const struct coord *c, const struct coord_object *of)
+static bool kept(const struct coord_job *j, const struct coord_object *of)
 {
-    uint64_t passed = env_now_ns(c->env) - of->failed_ns;
-    return c->members.workers > 1 ||
-           (coord_live_workers(c) > 1 && passed < RETURN_LEASES * coord_lease_ns(c));
+    uint64_t passed = env_now_ns(j->fleet->env) - of->failed_ns;
+    return j->fleet->members.workers > 1 ||
+           (coord_live_workers(j) > 1 && passed < RETURN_LEASES * coord_lease_ns(j->fleet));
 }
 
-bool coord_objects_waits(const struct coord *c, char *text, size_t bytes)
+bool coord_objects_waits(const struct coord_job *j, char *text, size_t bytes)
 {
-    for (uint32_t s = 0; s < JOB_SPLITS && c->members.workers <= 1; s++) {
-        const struct coord_objects *o = &c->job.objects[s];
+    for (uint32_t s = 0; s < JOB_SPLITS && j->fleet->members.workers <= 1; s++) {
+        const struct coord_objects *o = &j->objects[s];
         if (o->waits == 0 || o->waits > o->count || o->object[o->waits - 1].known)
             continue;
         const char *line = o->object[o->waits - 1].line;
@@ -410,17 +408,17 @@ bool coord_objects_waits(const struct coord *c, char *text, size_t bytes)
 }
 
 /* It is left out when another worker has not read it either, or there is none. *again: not yet. */
-static int object_failed(struct coord *c, const struct coord_ask *a, bool *again, struct err *e)
+static int object_failed(struct coord_job *j, const struct coord_ask *a, bool *again, struct err *e)
 {
     const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
-    struct coord_objects *o = &c->job.objects[q->split];
+    struct coord_objects *o = &j->objects[q->split];
     struct coord_object *of = &o->object[q->object];
-    if (!c->job.spec.data.objects.leave_out || fails_here(q->fail_status))
+    if (!j->spec.data.objects.leave_out || fails_here(q->fail_status))
         return err_set(e, q->fail_status > 0 ? SHOAL_E_INTERNAL : q->fail_status, "worker %s: %s",
                        a->worker->name, coord_said(q->fail_text));
     if (of->failed == 0)
-        of->failed_ns = env_now_ns(c->env);
-    *again = kept(c, of) && (of->failed == 0 || of->failed == a->worker->number);
+        of->failed_ns = env_now_ns(j->fleet->env);
+    *again = kept(j, of) && (of->failed == 0 || of->failed == a->worker->number);
     of->failed = a->worker->number;
     if (*again) {
         log_info("object %s is to be tried by another worker than %s: %s", of->line,
@@ -434,9 +432,9 @@ static int object_failed(struct coord *c, const struct coord_ask *a, bool *again
     of->left_out = true;
     o->left_out++;
     log_warn("object %s is left out: %s", of->line, q->fail_text);
-    if (c->job.warning[0] == 0)
-        (void)snprintf(c->job.warning, sizeof c->job.warning, "an object is left out: %.*s",
-                       (int)sizeof c->job.warning - 32, q->fail_text);
+    if (j->warning[0] == 0)
+        (void)snprintf(j->warning, sizeof j->warning, "an object is left out: %.*s",
+                       (int)sizeof j->warning - 32, q->fail_text);
     return 0;
 }
 
@@ -453,11 +451,11 @@ static int object_again(const struct coord_object *of, struct coord_ask *a)
 }
 
 /* What a worker tells of an object, looked at before any is taken; the copy is the caller's. */
-static int windows_read(struct coord *c, struct coord_ask *a, struct wire_window **out)
+static int windows_read(struct coord_job *j, struct coord_ask *a, struct wire_window **out)
 {
     const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
-    const char *line = c->job.objects[q->split].object[q->object].line;
-    bool replay = c->job.spec.replay.on && q->split == WIRE_TRAIN && q->fail_status == 0;
+    const char *line = j->objects[q->split].object[q->object].line;
+    bool replay = j->spec.replay.on && q->split == WIRE_TRAIN && q->fail_status == 0;
     *out = NULL;
     if (q->windows == 0 && (!replay || q->rows == 0))
         return 0;
@@ -474,25 +472,25 @@ static int windows_read(struct coord *c, struct coord_ask *a, struct wire_window
                    a->worker->name, q->windows, q->rows, line);
 }
 
-static int windows_take(struct coord *c, struct coord_ask *a, struct wire_window *window)
+static int windows_take(struct coord_job *j, struct coord_ask *a, struct wire_window *window)
 {
     const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
-    struct coord_objects *o = &c->job.objects[q->split];
+    struct coord_objects *o = &j->objects[q->split];
     if (q->windows > COORD_OBJECT_WINDOWS_MAX - o->windows)
         return err_set(&a->e, SHOAL_E_TOO_BIG,
                        "the objects of data.train have more than %u windows of %u s: raise "
                        "replay.window",
-                       COORD_OBJECT_WINDOWS_MAX, c->job.spec.replay.window);
+                       COORD_OBJECT_WINDOWS_MAX, j->spec.replay.window);
     o->object[q->object].window = window;
     o->object[q->object].windows = q->windows;
     o->windows += q->windows;
     return 0;
 }
 
-int coord_objects_done(struct coord *c, struct coord_ask *a, bool *ends)
+int coord_objects_done(struct coord_job *j, struct coord_ask *a, bool *ends)
 {
     const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
-    struct coord_objects *o = &c->job.objects[q->split];
+    struct coord_objects *o = &j->objects[q->split];
     struct wire_window *window;
     *ends = false;
     if (q->object >= o->count)
@@ -502,12 +500,12 @@ int coord_objects_done(struct coord *c, struct coord_ask *a, bool *ends)
         return 0; /* of a round before */
     if (of->known)
         return object_again(of, a);
-    int rc = windows_read(c, a, &window);
+    int rc = windows_read(j, a, &window);
     if (rc != 0)
         return rc;
     *ends = true;
     bool again = false;
-    rc = q->fail_status != 0 ? object_failed(c, a, &again, &a->e) : windows_take(c, a, window);
+    rc = q->fail_status != 0 ? object_failed(j, a, &again, &a->e) : windows_take(j, a, window);
     if (rc != 0 || again) {
         free(window);
         return rc;
@@ -515,48 +513,50 @@ int coord_objects_done(struct coord *c, struct coord_ask *a, bool *ends)
     of->known = true;
     of->rows = q->fail_status == 0 ? q->rows : 0;
     of->digest = q->fail_status == 0 ? q->digest : 0;
-    if (q->warning[0] != 0 && c->job.warning[0] == 0) {
-        (void)snprintf(c->job.warning, sizeof c->job.warning, "%s", q->warning);
+    if (q->warning[0] != 0 && j->warning[0] == 0) {
+        (void)snprintf(j->warning, sizeof j->warning, "%s", q->warning);
         log_warn("object %s: %s", of->line, q->warning);
     }
-    return ++o->known == o->count ? index_complete(c, q->split, &a->e) : 0;
+    return ++o->known == o->count ? index_complete(j, q->split, &a->e) : 0;
 }
 
 /* ---- holders --------------------------------------------------------------------------------- */
 
 /* How well it suits the worker: 0 not at all, 4 best. */
-static uint32_t suits(const struct coord *c, uint32_t split, uint32_t i, uint64_t worker, bool more)
+static uint32_t suits(const struct coord_job *j, uint32_t split, uint32_t i, uint64_t worker,
+                      bool more)
 {
-    const struct coord_objects *o = &c->job.objects[split];
-    const struct coord_tasks *t = &c->job.tasks;
+    const struct coord_objects *o = &j->objects[split];
+    const struct coord_tasks *t = &j->tasks;
     const struct coord_object *of = &o->object[i];
     if (of->known)
         return 0;
     if (o->holder[i] != 0) { /* an answer may be lost; but what is new comes first */
-        bool lost = env_now_ns(c->env) - of->given_ns > COORD_EVAL_AGAIN_NS;
+        bool lost = env_now_ns(j->fleet->env) - of->given_ns > COORD_EVAL_AGAIN_NS;
         return o->holder[i] != worker ? 0 : of->given_ns == 0 ? 4 : lost ? 1 : 0;
     }
-    if (of->failed == worker && kept(c, of))
+    if (of->failed == worker && kept(j, of))
         return 0;
     if (t->mode != WIRE_BSP || split != WIRE_TRAIN || of->failed != 0)
         return 4;
     uint64_t owner = t->lane[of->lane].owner;
-    bool waits = env_now_ns(c->env) - o->listed_ns < COORD_EVAL_AGAIN_NS; /* for a slower worker */
+    bool waits =
+        env_now_ns(j->fleet->env) - o->listed_ns < COORD_EVAL_AGAIN_NS; /* for a slower worker */
     return owner == worker ? 4 : owner != 0 ? 0 : more ? 3 : waits ? 0 : 2;
 }
 
-uint32_t coord_objects_next(struct coord *c, uint32_t split, uint64_t worker)
+uint32_t coord_objects_next(struct coord_job *j, uint32_t split, uint64_t worker)
 {
-    struct coord_objects *o = &c->job.objects[split];
-    struct coord_tasks *t = &c->job.tasks;
-    uint32_t live = coord_live_workers(c), owned = 0, best = COORD_NO_OBJECT, how = 0;
+    struct coord_objects *o = &j->objects[split];
+    struct coord_tasks *t = &j->tasks;
+    uint32_t live = coord_live_workers(j), owned = 0, best = COORD_NO_OBJECT, how = 0;
     for (uint32_t l = 0; l < t->lanes; l++)
         owned += t->lane[l].owner == worker;
     bool more = owned < (t->lanes + live - 1) / live;
     while (o->first < o->count && o->object[o->first].known)
         o->first++;
     for (uint32_t i = o->first; i < o->count && how < 4; i++) {
-        uint32_t s = suits(c, split, i, worker, more);
+        uint32_t s = suits(j, split, i, worker, more);
         if (s > how) {
             best = i;
             how = s;
@@ -565,7 +565,7 @@ uint32_t coord_objects_next(struct coord *c, uint32_t split, uint64_t worker)
     if (best == COORD_NO_OBJECT)
         return best;
     o->holder[best] = worker;
-    o->object[best].given_ns = env_now_ns(c->env);
+    o->object[best].given_ns = env_now_ns(j->fleet->env);
     struct coord_lane *lane = &t->lane[o->object[best].lane];
     if (split == WIRE_TRAIN && t->mode == WIRE_BSP && lane->owner == 0 && more)
         lane->owner = worker;
@@ -707,13 +707,12 @@ void coord_objects_json(const struct coord_job *j, struct json *to)
 
 /* ---- after a restart ------------------------------------------------------------------------- */
 
-static int list_load(struct coord *c, uint32_t split, struct err *e)
+static int list_load(struct coord_job *j, uint32_t split, struct err *e)
 {
-    struct coord_job *j = &c->job;
     void *value;
     size_t bytes;
     uint64_t head[2];
-    int rc = coord_store_get(c->store, list_key[split], &value, &bytes, e);
+    int rc = coord_store_get(j->fleet->store, list_key[split], &value, &bytes, e);
     if (rc != 0)
         return rc;
     bool good = bytes >= sizeof head;
@@ -736,33 +735,33 @@ static int list_load(struct coord *c, uint32_t split, struct err *e)
     return rc;
 }
 
-static int rows_load(struct coord *c, uint32_t split, struct err *e)
+static int rows_load(struct coord_job *j, uint32_t split, struct err *e)
 {
     void *value;
-    size_t bytes, head = sizeof c->job.at.number;
+    size_t bytes, head = sizeof j->at.number;
     uint64_t number = 0;
-    int rc = coord_store_get(c->store, rows_key[split], &value, &bytes, e);
+    int rc = coord_store_get(j->fleet->store, rows_key[split], &value, &bytes, e);
     if (rc != 0)
         return rc;
     if (bytes >= head)
         memcpy(&number, value, head);
-    rc = number == c->job.at.number &&
-                 coord_objects_known(&c->job.objects[split], (char *)value + head, bytes - head)
+    rc = number == j->at.number &&
+                 coord_objects_known(&j->objects[split], (char *)value + head, bytes - head)
              ? 0
              : SHOAL_E_NOT_FOUND;
     free(value);
     return rc;
 }
 
-static int split_load(struct coord *c, uint32_t split, struct err *e)
+static int split_load(struct coord_job *j, uint32_t split, struct err *e)
 {
-    if (split == WIRE_TRAIN && coord_grow_on(&c->job))
-        return coord_grow_load(c, &c->job, e);
-    int rc = list_load(c, split, e);
+    if (split == WIRE_TRAIN && coord_grow_on(j))
+        return coord_grow_load(j->fleet, j, e);
+    int rc = list_load(j, split, e);
     if (rc == 0)
-        rc = rows_load(c, split, e);
+        rc = rows_load(j, split, e);
     if (rc == 0 && split == WIRE_TRAIN)
-        rc = coord_replay_objects(&c->job, e);
+        rc = coord_replay_objects(j, e);
     return rc != SHOAL_E_NOT_FOUND
                ? rc
                : err_set(e, SHOAL_E_CORRUPT,
@@ -771,11 +770,11 @@ static int split_load(struct coord *c, uint32_t split, struct err *e)
                          split_name[split]);
 }
 
-int coord_objects_load(struct coord *c, struct err *e)
+int coord_objects_load(struct coord_job *j, struct err *e)
 {
     int rc = 0;
     for (uint32_t s = 0; s < JOB_SPLITS && rc == 0; s++)
-        if (c->job.spec.data.objects.of[s].on && c->job.at.split[s].used != 0)
-            rc = split_load(c, s, e);
+        if (j->spec.data.objects.of[s].on && j->at.split[s].used != 0)
+            rc = split_load(j, s, e);
     return rc;
 }

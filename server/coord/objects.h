@@ -29,7 +29,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct coord;
+struct coord_job;
 struct coord_ask;
 struct coord_job;
 
@@ -91,22 +91,22 @@ size_t coord_objects_records_bytes(const struct coord_objects *o);
 void coord_objects_records(const struct coord_objects *o, void *to);
 bool coord_objects_known(struct coord_objects *o, const void *from, size_t bytes);
 /* The first is at hand there. */
-void coord_objects_opened(struct coord *c, uint64_t worker);
+void coord_objects_opened(struct coord_job *j, uint64_t worker);
 /* After a restart of a job whose index was complete. CORRUPT. */
-int coord_objects_load(struct coord *c, struct err *e);
+int coord_objects_load(struct coord_job *j, struct err *e);
 
 /* OBJECTS, and OBJECT_DONE, of a split of objects. *ends: the job cannot be. */
-int coord_objects_list(struct coord *c, struct coord_ask *a);
-int coord_objects_done(struct coord *c, struct coord_ask *a, bool *ends);
+int coord_objects_list(struct coord_job *j, struct coord_ask *a);
+int coord_objects_done(struct coord_job *j, struct coord_ask *a, bool *ends);
 
 /* The object that a worker is to index next, or COORD_NO_OBJECT: all are given. It is its holder
  * then. */
-uint32_t coord_objects_next(struct coord *c, uint32_t split, uint64_t worker);
+uint32_t coord_objects_next(struct coord_job *j, uint32_t split, uint64_t worker);
 /* Whether a worker is to list them, or has one to index. */
 bool coord_objects_asked(const struct coord_objects *o, uint64_t worker);
 void coord_objects_worker_gone(struct coord_job *j, uint64_t worker);
 /* Whether one that could not be read waits for a worker that is not there: says so. */
-bool coord_objects_waits(const struct coord *c, char *text, size_t bytes);
+bool coord_objects_waits(const struct coord_job *j, char *text, size_t bytes);
 /* What a task of it says, or INDEX. */
 void coord_objects_put(const struct coord_job *j, uint32_t split, uint32_t object,
                        struct wire_LANE_NEXT_reply *reply);

@@ -56,53 +56,54 @@ static void report_free(struct coord_errand *r)
     free(o);
 }
 
-static void report_failed(struct coord *c, int rc, const struct err *e)
+static void report_failed(struct coord_job *j, int rc, const struct err *e)
 {
-    coord_missed(c, rc, "the job is done, but its report is not written: %s", e->text);
+    coord_missed(j, rc, "the job is done, but its report is not written: %s", e->text);
 }
 
-static void report_written(struct coord *c, struct coord_errand *r, int rc, const struct err *e)
+static void report_written(void *context, struct coord_errand *r, int rc, const struct err *e)
 {
+    struct coord_job *j = context;
     const struct output_report *o = container_of(r, struct output_report, errand);
-    bool known = c->job.at.number == o->number && c->job.at.phase == PHASE_FINISH;
-    if (c->output.report == r)
-        c->output.report = NULL;
+    bool known = j->at.number == o->number && j->at.phase == PHASE_FINISH;
+    if (j->output.report == r)
+        j->output.report = NULL;
     if (rc == 0)
-        coord_errand_leave(c, r);
+        coord_errand_leave(j->fleet, r);
     else if (known)
-        report_failed(c, rc, e);
+        report_failed(j, rc, e);
     else
         log_warn("the report of a job that was stopped at its end is not written: %s", e->text);
 }
 
-void coord_output_report(struct coord *c)
+void coord_output_report(struct coord_job *j)
 {
     struct err e = {0};
-    SHOAL_ASSERT(c->job.report != NULL);
-    if (c->options.write_report == NULL)
+    SHOAL_ASSERT(j->report != NULL);
+    if (j->fleet->options.write_report == NULL)
         return;
     struct output_report *o = calloc(1, sizeof *o);
-    if (o == NULL || (o->text = strdup(c->job.report)) == NULL) {
+    if (o == NULL || (o->text = strdup(j->report)) == NULL) {
         free(o);
-        report_failed(c, err_set(&e, SHOAL_E_NOMEM, "no memory to write it"), &e);
+        report_failed(j, err_set(&e, SHOAL_E_NOMEM, "no memory to write it"), &e);
         return;
     }
     o->errand.run = report_run;
     o->errand.undo = nothing_undo;
     o->errand.free = report_free;
-    o->options = &c->options;
-    o->number = c->job.at.number;
-    folder_set(&o->errand, "report folder", c->options.report_path);
-    int rc = coord_errand_start(c, &o->errand, report_written, &e);
+    o->options = &j->fleet->options;
+    o->number = j->at.number;
+    folder_set(&o->errand, "report folder", j->fleet->options.report_path);
+    int rc = coord_errand_start(j->fleet, &o->errand, j, report_written, &e);
     if (rc != 0)
-        report_failed(c, rc, &e);
+        report_failed(j, rc, &e);
     else
-        c->output.report = &o->errand;
+        j->output.report = &o->errand;
 }
 
-bool coord_output_report_waits(const struct coord *c)
+bool coord_output_report_waits(const struct coord_job *j)
 {
-    return c->output.report != NULL;
+    return j->output.report != NULL;
 }
 
 /* ---- figures --------------------------------------------------------------------------------- */
@@ -150,76 +151,78 @@ static void figures_free(struct coord_errand *r)
     free(f);
 }
 
-static struct coord_output_batch *batches_take(struct coord *c)
+static struct coord_output_batch *batches_take(struct coord_job *j)
 {
-    struct coord_output_batch *b = c->output.head;
-    c->output.head = NULL;
-    c->output.waiting = 0;
+    struct coord_output_batch *b = j->output.head;
+    j->output.head = NULL;
+    j->output.waiting = 0;
     return b;
 }
 
 /* The job's others are not written: a curve with a gap misleads. */
-static void figures_failed(struct coord *c, uint64_t number, int rc, const struct err *e)
+static void figures_failed(struct coord_job *j, uint64_t number, int rc, const struct err *e)
 {
-    batches_free(batches_take(c));
+    batches_free(batches_take(j));
     log_error("%s; the job goes on without its figures", e->text);
-    if (c->job.at.number != number || c->job.trace.failed)
+    if (j->at.number != number || j->trace.failed)
         return;
-    c->job.trace.failed = true;
-    coord_missed(c, rc, "the job is done, but not all of its curves are written: %s", e->text);
+    j->trace.failed = true;
+    coord_missed(j, rc, "the job is done, but not all of its curves are written: %s", e->text);
 }
 
-static void figures_begin(struct coord *c);
+static void figures_begin(struct coord_job *j);
 
-static void figures_written(struct coord *c, struct coord_errand *r, int rc, const struct err *e)
+static void figures_written(void *context, struct coord_errand *r, int rc, const struct err *e)
 {
-    SHOAL_ASSERT(c->output.figures == r);
-    c->output.figures = NULL;
+    struct coord_job *j = context;
+    SHOAL_ASSERT(j->output.figures == r);
+    j->output.figures = NULL;
     if (rc != 0)
-        figures_failed(c, figures_of(r)->number, rc, e);
+        figures_failed(j, figures_of(r)->number, rc, e);
     else
-        coord_errand_leave(c, r);
-    figures_begin(c);
+        coord_errand_leave(j->fleet, r);
+    figures_begin(j);
 }
 
-static void figures_begin(struct coord *c)
+static void figures_begin(struct coord_job *j)
 {
     struct err e = {0};
-    if (c->output.figures != NULL || c->output.head == NULL)
+    if (j->output.figures != NULL || j->output.head == NULL)
         return;
     struct output_figures *f = calloc(1, sizeof *f);
     if (f == NULL) {
-        figures_failed(c, c->job.at.number,
-                       err_set(&e, SHOAL_E_NOMEM, "no memory to write figures"), &e);
+        figures_failed(j, j->at.number, err_set(&e, SHOAL_E_NOMEM, "no memory to write figures"),
+                       &e);
         return;
     }
     f->errand.run = figures_run;
     f->errand.undo = nothing_undo;
     f->errand.free = figures_free;
-    f->options = &c->options;
-    f->number = c->job.at.number;
-    f->head = batches_take(c);
+    f->options = &j->fleet->options;
+    f->number = j->at.number;
+    f->head = batches_take(j);
     f->errand.what = "TensorBoard folder";
     (void)snprintf(f->errand.folder, sizeof f->errand.folder, "%s",
-                   c->options.scalars_path == NULL ? f->errand.what : c->options.scalars_path);
-    int rc = coord_errand_start(c, &f->errand, figures_written, &e);
+                   j->fleet->options.scalars_path == NULL ? f->errand.what
+                                                          : j->fleet->options.scalars_path);
+    int rc = coord_errand_start(j->fleet, &f->errand, j, figures_written, &e);
     if (rc != 0)
-        figures_failed(c, c->job.at.number, rc, &e);
+        figures_failed(j, j->at.number, rc, &e);
     else
-        c->output.figures = &f->errand;
+        j->output.figures = &f->errand;
 }
 
-void coord_output_figures(struct coord *c, const char *run, uint64_t step,
+void coord_output_figures(struct coord_job *j, const char *run, uint64_t step,
                           const struct coord_scalar *scalar, uint32_t count)
 {
-    struct coord_output *o = &c->output;
+    struct coord_output *o = &j->output;
     struct coord_output_batch *b = NULL;
     struct err e = {0};
-    SHOAL_ASSERT(c->options.write_scalars != NULL && !c->job.trace.failed);
+    SHOAL_ASSERT(j->fleet->options.write_scalars != NULL && !j->trace.failed);
     if (o->waiting < COORD_OUTPUT_BATCHES)
         b = malloc(sizeof *b + count * sizeof b->of[0]);
     if (b == NULL) {
-        figures_failed(c, c->job.at.number,
+        figures_failed(j, j->at.number,
                        err_set(&e, SHOAL_E_NOMEM, "too many figures wait to be written"), &e);
         return;
     }
@@ -233,26 +236,26 @@ void coord_output_figures(struct coord *c, const char *run, uint64_t step,
     *o->tail = b;
     o->tail = &b->next;
     o->waiting++;
-    figures_begin(c);
+    figures_begin(j);
 }
 
-bool coord_output_figures_wait(const struct coord *c)
+bool coord_output_figures_wait(const struct coord_job *j)
 {
-    return c->output.figures != NULL || c->output.head != NULL;
+    return j->output.figures != NULL || j->output.head != NULL;
 }
 
-void coord_output_close(struct coord *c)
+void coord_output_close(struct coord_job *j)
 {
     struct err e = {0};
-    struct coord_errand *r = c->output.figures;
+    struct coord_errand *r = j->output.figures;
     int rc = 0;
-    SHOAL_ASSERT(c->errands.ends);
+    SHOAL_ASSERT(j->fleet->errands.ends);
     if (r != NULL && !r->ran)
         rc = figures_run(r, &e);
     if (rc == 0)
-        rc = batches_write(&c->options, c->output.head, &e);
+        rc = batches_write(&j->fleet->options, j->output.head, &e);
     if (rc != 0)
         log_error("%s", e.text);
-    batches_free(batches_take(c));
-    c->output.figures = NULL; /* coord_errand_close frees it */
+    batches_free(batches_take(j));
+    j->output.figures = NULL; /* coord_errand_close frees it */
 }

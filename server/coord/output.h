@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct coord;
+struct coord_job;
 struct coord_scalar;
 struct coord_output_batch;
 
@@ -31,15 +31,15 @@ struct coord_output {
 };
 
 /* Begins to write the report of the job at hand. */
-void coord_output_report(struct coord *c);
+void coord_output_report(struct coord_job *j);
 /* Whether it is being written. */
-bool coord_output_report_waits(const struct coord *c);
+bool coord_output_report_waits(const struct coord_job *j);
 /* Figures of the job at hand; run, step: as in options.write_scalars. A failure is told here. */
-void coord_output_figures(struct coord *c, const char *run, uint64_t step,
+void coord_output_figures(struct coord_job *j, const char *run, uint64_t step,
                           const struct coord_scalar *scalar, uint32_t count);
 /* Whether figures are being written, or wait for that. */
-bool coord_output_figures_wait(const struct coord *c);
+bool coord_output_figures_wait(const struct coord_job *j);
 /* Writes what waits. Call it behind coord_errand_end, and before coord_errand_close. */
-void coord_output_close(struct coord *c);
+void coord_output_close(struct coord_job *j);
 
 #endif

@@ -71,32 +71,31 @@ const struct sm coord_phase_restarts = SM("the job's phase after a restart", nam
 
 /* ---- reading it ------------------------------------------------------------------------------ */
 
-bool coord_phase_running(const struct coord *c)
+bool coord_phase_running(const struct coord_job *j)
 {
-    return c->job.at.phase != PHASE_NONE && c->job.at.phase != PHASE_DONE &&
-           c->job.at.phase != PHASE_FAILED;
+    return j->at.phase != PHASE_NONE && j->at.phase != PHASE_DONE && j->at.phase != PHASE_FAILED;
 }
 
-bool coord_phase_over(const struct coord *c)
+bool coord_phase_over(const struct coord_job *j)
 {
-    uint32_t phase = c->job.at.phase;
+    uint32_t phase = j->at.phase;
     return phase == PHASE_NONE || (phase >= PHASE_FINISH && phase <= PHASE_FAILED);
 }
 
 /* Of a job that an order has ended: nothing failed. */
-static bool stopped(const struct coord *c)
+static bool stopped(const struct coord_job *j)
 {
-    return c->job.at.phase == PHASE_FAILED && c->job.at.status == SHOAL_E_STOPPED;
+    return j->at.phase == PHASE_FAILED && j->at.status == SHOAL_E_STOPPED;
 }
 
-const char *coord_phase_name(const struct coord *c)
+const char *coord_phase_name(const struct coord_job *j)
 {
-    return stopped(c) ? "stopped" : names[c->job.at.phase];
+    return stopped(j) ? "stopped" : names[j->at.phase];
 }
 
-uint32_t coord_phase_state(const struct coord *c)
+uint32_t coord_phase_state(const struct coord_job *j)
 {
-    switch (c->job.at.phase) {
+    switch (j->at.phase) {
     case PHASE_NONE:
         return WIRE_JOB_NONE;
     case PHASE_WAITING:
@@ -144,38 +143,38 @@ static bool phase_ready(const struct coord_job *j, enum coord_phase phase)
 
 /* ---- moving ---------------------------------------------------------------------------------- */
 
-static void elapsed_note(struct coord *c)
+static void elapsed_note(struct coord_job *j)
 {
-    uint64_t now = env_now_ns(c->env);
-    if (!coord_phase_running(c) || c->job.started_ns == 0)
+    uint64_t now = env_now_ns(j->fleet->env);
+    if (!coord_phase_running(j) || j->started_ns == 0)
         return;
-    SHOAL_ASSERT(c->job.started_ns <= now);
-    c->job.at.elapsed_ns += now - c->job.started_ns;
-    c->job.started_ns = now;
+    SHOAL_ASSERT(j->started_ns <= now);
+    j->at.elapsed_ns += now - j->started_ns;
+    j->started_ns = now;
 }
 
-bool coord_phase_put(struct coord *c)
+bool coord_phase_put(struct coord_job *j)
 {
-    elapsed_note(c);
-    return coord_put(c, "progress", &c->job.at, sizeof c->job.at);
+    elapsed_note(j);
+    return coord_put(j->fleet, "progress", &j->at, sizeof j->at);
 }
 
-bool coord_phase_enter(struct coord *c, enum coord_phase phase)
+bool coord_phase_enter(struct coord_job *j, enum coord_phase phase)
 {
-    sm_move(&coord_phase_moves, &c->job.at.phase, phase);
-    SHOAL_ASSERT(phase_ready(&c->job, phase));
-    c->job.phase_ns = env_now_ns(c->env);
+    sm_move(&coord_phase_moves, &j->at.phase, phase);
+    SHOAL_ASSERT(phase_ready(j, phase));
+    j->phase_ns = env_now_ns(j->fleet->env);
     if (phase == PHASE_DONE)
-        log_event(JOB_DONE, c->job.spec.name, "job %s, epoch %u: %s", c->job.spec.name,
-                  c->job.at.epoch, names[phase]);
+        log_event(JOB_DONE, j->spec.name, "job %s, epoch %u: %s", j->spec.name, j->at.epoch,
+                  names[phase]);
     else
-        log_info("job %s, epoch %u: %s", c->job.spec.name, c->job.at.epoch, coord_phase_name(c));
-    return coord_phase_put(c);
+        log_info("job %s, epoch %u: %s", j->spec.name, j->at.epoch, coord_phase_name(j));
+    return coord_phase_put(j);
 }
 
-void coord_phase_restart(struct coord *c, enum coord_phase phase)
+void coord_phase_restart(struct coord_job *j, enum coord_phase phase)
 {
-    sm_move(&coord_phase_restarts, &c->job.at.phase, phase);
+    sm_move(&coord_phase_restarts, &j->at.phase, phase);
 }
 
 const char *coord_phase_text(enum coord_phase phase)
@@ -185,11 +184,11 @@ const char *coord_phase_text(enum coord_phase phase)
 }
 
 /* How long the epoch at hand has been trained, by this coordinator and by those that died in it. */
-uint64_t coord_phase_trained_ns(const struct coord *c)
+uint64_t coord_phase_trained_ns(const struct coord_job *j)
 {
-    SHOAL_ASSERT(c->job.epoch_ns <= env_now_ns(c->env));
-    bool now = c->job.at.phase == PHASE_TRAIN;
-    return c->job.epoch_spent_ns + (now ? env_now_ns(c->env) - c->job.epoch_ns : 0);
+    SHOAL_ASSERT(j->epoch_ns <= env_now_ns(j->fleet->env));
+    bool now = j->at.phase == PHASE_TRAIN;
+    return j->epoch_spent_ns + (now ? env_now_ns(j->fleet->env) - j->epoch_ns : 0);
 }
 
 /* ---- end ---- */
@@ -201,80 +200,81 @@ static void run_dropped(void *context, const struct coord_call *call, int status
         log_warn("run %" PRIu64 " was not dropped: %s", call->owner, text);
 }
 
-void coord_end_tidy(struct coord *c)
+void coord_end_tidy(struct coord_job *j)
 {
     struct wire w = {.type = WIRE_TYPE_RUN_DROP};
-    bool loading = coord_from_loading(&c->job.at);
-    w.u.RUN_DROP.run = c->job.at.run;
+    bool loading = coord_from_loading(&j->at);
+    w.u.RUN_DROP.run = j->at.run;
     if (loading) {
         w.type = WIRE_TYPE_LOAD_DROP;
-        w.u.LOAD_DROP.run = c->job.at.run;
+        w.u.LOAD_DROP.run = j->at.run;
     }
-    (void)coord_call_start(&c->calls, &(struct coord_call){.request = w,
-                                                           .target = COORD_NOBODY,
-                                                           .early = loading,
-                                                           .owner = c->job.at.run,
-                                                           .on_done = run_dropped});
-    if (c->job.at.best_cut != 0)
-        coord_cut_drop(c, c->job.at.best_cut);
+    (void)coord_call_start(&j->fleet->calls, &(struct coord_call){.context = j,
+                                                                  .request = w,
+                                                                  .target = COORD_NOBODY,
+                                                                  .early = loading,
+                                                                  .owner = j->at.run,
+                                                                  .on_done = run_dropped});
+    if (j->at.best_cut != 0)
+        coord_cut_drop(j, j->at.best_cut);
 }
 
 /* Whoever waits for a lane asks again, and hears that there is no more. */
-static void dismiss(struct coord *c)
+static void dismiss(struct coord_job *j)
 {
     struct wire w = {.type = WIRE_TYPE_LANE_NEXT, .reply = true};
     w.u.LANE_NEXT_reply = (struct wire_LANE_NEXT_reply){
-        .kind = WIRE_NEXT_WAIT, .retry_ms = coord_retry_ms(c), .run = c->job.at.run};
-    SHOAL_ASSERT(!coord_phase_running(c)); /* or they would ask for ever */
-    for (uint32_t l = 0; l < c->job.tasks.lanes; l++) {
-        struct coord_lane *lane = &c->job.tasks.lane[l];
+        .kind = WIRE_NEXT_WAIT, .retry_ms = coord_retry_ms(j->fleet), .run = j->at.run};
+    SHOAL_ASSERT(!coord_phase_running(j)); /* or they would ask for ever */
+    for (uint32_t l = 0; l < j->tasks.lanes; l++) {
+        struct coord_lane *lane = &j->tasks.lane[l];
         w.id = lane->ask_id;
         if (lane->ask_peer != 0)
-            coord_send(c, lane->ask_peer, wire_encode(&w));
+            coord_send(j->fleet, lane->ask_peer, wire_encode(&w));
         lane->ask_peer = 0;
     }
 }
 
-void coord_end_work(struct coord *c, const char *why)
+void coord_end_work(struct coord_job *j, const char *why)
 {
-    uint64_t unfinished = c->cut.state == CUT_HOLDING || c->cut.state == CUT_GOING ? c->cut.cut : 0;
-    coord_cut_cancel(c); /* first: an order that waits would begin, and could end the job again */
-    coord_checkpoint_give_up(c, SHOAL_E_STOPPED, why);
-    coord_call_cancel_all(&c->calls);
-    SHOAL_ASSERT(c->cut.state == CUT_IDLE && !c->cut.waits);
+    uint64_t unfinished = j->cut.state == CUT_HOLDING || j->cut.state == CUT_GOING ? j->cut.cut : 0;
+    coord_cut_cancel(j); /* first: an order that waits would begin, and could end the job again */
+    coord_checkpoint_give_up(j, SHOAL_E_STOPPED, why);
+    coord_call_cancel_all(&j->fleet->calls);
+    SHOAL_ASSERT(j->cut.state == CUT_IDLE && !j->cut.waits);
     if (unfinished != 0)
-        coord_cut_drop(c, unfinished);
+        coord_cut_drop(j, unfinished);
 }
 
-bool coord_end_fail(struct coord *c, int status, const char *format, ...)
+bool coord_end_fail(struct coord_job *j, int status, const char *format, ...)
 {
     va_list arguments;
     /* without a store it is as it is stored: the coordinator stops, and goes on with it */
-    if (!coord_phase_running(c) || c->fatal != 0)
+    if (!coord_phase_running(j) || j->fleet->fatal != 0)
         return false;
     SHOAL_ASSERT(status != 0);
-    c->job.at.status = status;
+    j->at.status = status;
     va_start(arguments, format);
-    (void)vsnprintf(c->job.at.text, sizeof c->job.at.text, format, arguments);
+    (void)vsnprintf(j->at.text, sizeof j->at.text, format, arguments);
     va_end(arguments);
-    coord_end_work(c, "the job has ended");
-    coord_from_let_go(c, &c->job);
-    free(c->job.report); /* of a job that was about to be done */
-    c->job.report = NULL;
-    bool run = c->job.at.phase >= PHASE_SETUP;
-    elapsed_note(c); /* for the report */
+    coord_end_work(j, "the job has ended");
+    coord_from_let_go(j->fleet, j);
+    free(j->report); /* of a job that was about to be done */
+    j->report = NULL;
+    bool run = j->at.phase >= PHASE_SETUP;
+    elapsed_note(j); /* for the report */
     if (status == SHOAL_E_STOPPED)
-        log_event(JOB_STOPPED, c->job.spec.name, "job %s ended in %s: %s", c->job.spec.name,
-                  coord_phase_name(c), c->job.at.text);
+        log_event(JOB_STOPPED, j->spec.name, "job %s ended in %s: %s", j->spec.name,
+                  coord_phase_name(j), j->at.text);
     else
-        log_event(JOB_FAILED, c->job.spec.name, "job %s failed in %s: %s", c->job.spec.name,
-                  coord_phase_name(c), c->job.at.text);
+        log_event(JOB_FAILED, j->spec.name, "job %s failed in %s: %s", j->spec.name,
+                  coord_phase_name(j), j->at.text);
     /* once it is stored: a run that is dropped cannot be gone on with */
-    if (!coord_phase_enter(c, PHASE_FAILED))
+    if (!coord_phase_enter(j, PHASE_FAILED))
         return false;
     if (run)
-        coord_end_tidy(c);
-    coord_call_forget(&c->calls);
-    dismiss(c);
+        coord_end_tidy(j);
+    coord_call_forget(&j->fleet->calls);
+    dismiss(j);
     return false;
 }

@@ -9,33 +9,33 @@
 extern const struct sm coord_phase_moves;
 extern const struct sm coord_phase_restarts; /* from what was stored */
 
-bool coord_phase_running(const struct coord *c);   /* submitted and not over */
-bool coord_phase_over(const struct coord *c);      /* or as good as: workers leave */
-uint32_t coord_phase_state(const struct coord *c); /* enum wire_job_state */
+bool coord_phase_running(const struct coord_job *j);   /* submitted and not over */
+bool coord_phase_over(const struct coord_job *j);      /* or as good as: workers leave */
+uint32_t coord_phase_state(const struct coord_job *j); /* enum wire_job_state */
 /* "stopped" for a failed one whose status is STOPPED. */
-const char *coord_phase_name(const struct coord *c);
+const char *coord_phase_name(const struct coord_job *j);
 const char *coord_phase_text(enum coord_phase phase);
 /* Enters a phase and stores that; false when the store failed. */
-bool coord_phase_enter(struct coord *c, enum coord_phase phase);
+bool coord_phase_enter(struct coord_job *j, enum coord_phase phase);
 /* After a restart: not stored, for the same would be done again. */
-void coord_phase_restart(struct coord *c, enum coord_phase phase);
+void coord_phase_restart(struct coord_job *j, enum coord_phase phase);
 /* Stores the progress as it is. */
-bool coord_phase_put(struct coord *c);
+bool coord_phase_put(struct coord_job *j);
 /* How long the epoch at hand has been trained, also before a restart. */
-uint64_t coord_phase_trained_ns(const struct coord *c);
+uint64_t coord_phase_trained_ns(const struct coord_job *j);
 
 /* The end of a job. Any part of the coordinator may find that it cannot go on: this is below them
  * all, and takes back what they have begun. */
 
 /* Ends the job with a status and a sentence; nothing when it is over already. STOPPED: an order has
  * ended it, and nothing failed. False: no step can go on. */
-bool coord_end_fail(struct coord *c, int status, const char *format, ...)
+bool coord_end_fail(struct coord_job *j, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Takes back what is asked of the shards for the job: cuts, a checkpoint, fences, setting up. */
-void coord_end_work(struct coord *c, const char *why);
+void coord_end_work(struct coord_job *j, const char *why);
 /* Marks and cuts of the job go; nobody waits for that, but for rows of a checkpoint that not all
  * servers could load: they go before another job begins (flow.c), so that the same restore
  * can be tried again. */
-void coord_end_tidy(struct coord *c);
+void coord_end_tidy(struct coord_job *j);
 
 #endif

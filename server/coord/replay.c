@@ -163,26 +163,25 @@ static int windows_take(struct coord_job *j, const void *frame, uint32_t count, 
     return coord_replay_segments(j, e);
 }
 
-static int windows_put(struct coord *c, struct err *e)
+static int windows_put(struct coord_job *j, struct err *e)
 {
-    const struct coord_replay *r = &c->job.replay;
-    size_t bytes = r->windows * sizeof *r->window, head = sizeof c->job.at.number;
+    const struct coord_replay *r = &j->replay;
+    size_t bytes = r->windows * sizeof *r->window, head = sizeof j->at.number;
     char *value = malloc(head + bytes);
     if (value == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory to store %u windows", r->windows);
-    memcpy(value, &c->job.at.number, head);
+    memcpy(value, &j->at.number, head);
     memcpy(value + head, r->window, bytes);
-    int rc = coord_put(c, WINDOWS_KEY, value, head + bytes)
+    int rc = coord_put(j->fleet, WINDOWS_KEY, value, head + bytes)
                  ? 0
                  : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     free(value);
     return rc;
 }
 
-int coord_replay_windows(struct coord *c, struct coord_ask *a, bool *ends)
+int coord_replay_windows(struct coord_job *j, struct coord_ask *a, bool *ends)
 {
     const struct wire_WINDOWS *q = &a->request->u.WINDOWS;
-    struct coord_job *j = &c->job;
     const struct wire_window *frame = a->m->frame[1].data;
     size_t bytes = q->windows * sizeof *frame;
     if (!j->spec.replay.on || j->spec.data.objects.of[WIRE_TRAIN].on ||
@@ -205,7 +204,7 @@ int coord_replay_windows(struct coord *c, struct coord_ask *a, bool *ends)
                      a->worker->name);
     *ends = rc == 0 && j->replay.windows == 0;
     if (*ends && (rc = windows_take(j, copy, q->windows, &a->e)) == 0 &&
-        (rc = windows_put(c, &a->e)) == 0) {
+        (rc = windows_put(j, &a->e)) == 0) {
         *ends = false;
         log_info("data.train: %u windows of %u s, %u of them trained", j->replay.windows,
                  j->spec.replay.window, j->replay.segments);
@@ -313,9 +312,8 @@ uint32_t coord_replay_task_batches(struct coord_job *j)
     return j->replay.task_batches;
 }
 
-int coord_replay_stop(struct coord *c, bool scored, struct err *e)
+int coord_replay_stop(struct coord_job *j, bool scored, struct err *e)
 {
-    struct coord_job *j = &c->job;
     struct coord_replay *r = &j->replay;
     if (!j->spec.replay.on)
         return 0;
@@ -349,11 +347,10 @@ static uint32_t segment_of(const struct coord_job *j, uint32_t task)
 
 /* Time counts from the window at hand on, also after a restart: what stood still is not made up
  * for. */
-void coord_replay_gate(struct coord *c)
+void coord_replay_gate(struct coord_job *j)
 {
-    struct coord_job *j = &c->job;
     struct coord_replay *r = &j->replay;
-    uint64_t now = env_now_ns(c->env);
+    uint64_t now = env_now_ns(j->fleet->env);
     if (!j->spec.replay.on || j->spec.replay.pace <= 0 || r->segments == 0)
         return;
     if (r->paced_ns == 0) {
@@ -370,9 +367,8 @@ void coord_replay_gate(struct coord *c)
 
 /* ---- figures --------------------------------------------------------------------------------- */
 
-void coord_replay_count(struct coord *c, uint32_t task)
+void coord_replay_count(struct coord_job *j, uint32_t task)
 {
-    struct coord_job *j = &c->job;
     struct coord_replay *r = &j->replay;
     if (!j->spec.replay.on)
         return;
@@ -453,15 +449,15 @@ struct coord_replay_record coord_replay_record_of(const struct coord_job *j, boo
                                         .task_batches = r->task_batches};
 }
 
-static bool record_put(struct coord *c)
+static bool record_put(struct coord_job *j)
 {
-    struct coord_replay_record record = coord_replay_record_of(&c->job, false);
-    return coord_put(c, RECORD_KEY, &record, sizeof record);
+    struct coord_replay_record record = coord_replay_record_of(j, false);
+    return coord_put(j->fleet, RECORD_KEY, &record, sizeof record);
 }
 
-bool coord_replay_note(struct coord *c)
+bool coord_replay_note(struct coord_job *j)
 {
-    return !c->job.spec.replay.on || record_put(c);
+    return !j->spec.replay.on || record_put(j);
 }
 
 char *coord_replay_day_text(const struct coord_job *j, uint32_t n)
@@ -497,30 +493,30 @@ static void day_shorten(struct coord_replay *r, struct json *day)
     r->bytes += bytes;
 }
 
-static bool day_put(struct coord *c, uint32_t n)
+static bool day_put(struct coord_job *j, uint32_t n)
 {
     char key[COORD_KEY_MAX];
-    char *text = coord_replay_day_text(&c->job, n);
+    char *text = coord_replay_day_text(j, n);
     (void)snprintf(key, sizeof key, "day/%u", n);
-    bool good = text != NULL && coord_put(c, key, text, strlen(text));
+    bool good = text != NULL && coord_put(j->fleet, key, text, strlen(text));
     free(text);
     return good;
 }
 
-bool coord_replay_forget(struct coord *c)
+bool coord_replay_forget(struct coord_job *j)
 {
     static const struct coord_replay_record none;
     bool good = true;
-    for (uint32_t n = 0; good && n < c->job.replay.ended; n++) {
+    for (uint32_t n = 0; good && n < j->replay.ended; n++) {
         char key[COORD_KEY_MAX];
         (void)snprintf(key, sizeof key, "day/%u", n);
-        good = coord_note(c, key, "{}", 2); /* of no job */
+        good = coord_note(j->fleet, key, "{}", 2); /* of no job */
     }
-    return good && (!c->job.spec.replay.on || coord_note(c, RECORD_KEY, &none, sizeof none));
+    return good && (!j->spec.replay.on || coord_note(j->fleet, RECORD_KEY, &none, sizeof none));
 }
 
 /* 0 too where it is of another job, or damaged: *day is NULL then. */
-static int day_load(struct coord *c, uint32_t n, struct json **day, struct err *e)
+static int day_load(struct coord_job *j, uint32_t n, struct json **day, struct err *e)
 {
     struct json *stored = NULL;
     char key[COORD_KEY_MAX];
@@ -528,56 +524,55 @@ static int day_load(struct coord *c, uint32_t n, struct json **day, struct err *
     size_t bytes;
     *day = NULL;
     (void)snprintf(key, sizeof key, "day/%u", n);
-    int rc = coord_store_get(c->store, key, &text, &bytes, e);
+    int rc = coord_store_get(j->fleet->store, key, &text, &bytes, e);
     if (rc != 0)
         return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
     if (json_parse(text, bytes, &stored, NULL) == 0 &&
-        json_as_int(json_get(stored, "job"), -1) == (int64_t)c->job.at.number)
+        json_as_int(json_get(stored, "job"), -1) == (int64_t)j->at.number)
         *day = json_hold(json_get(stored, "day"));
     json_free(stored);
     free(text);
     return 0;
 }
 
-int coord_replay_windows_load(struct coord *c, struct err *e)
+int coord_replay_windows_load(struct coord_job *j, struct err *e)
 {
-    if (!c->job.spec.replay.on || c->job.spec.data.objects.of[WIRE_TRAIN].on ||
-        c->job.replay.windows != 0)
+    if (!j->spec.replay.on || j->spec.data.objects.of[WIRE_TRAIN].on || j->replay.windows != 0)
         return 0; /* of objects: coord_objects_load */
     char *value;
-    size_t bytes, head = sizeof c->job.at.number;
+    size_t bytes, head = sizeof j->at.number;
     uint64_t number;
-    int rc = coord_store_get(c->store, WINDOWS_KEY, (void **)&value, &bytes, e);
+    int rc = coord_store_get(j->fleet->store, WINDOWS_KEY, (void **)&value, &bytes, e);
     if (rc != 0)
         return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
     if (bytes > head)
         memcpy(&number, value, head);
     size_t count = bytes > head ? (bytes - head) / sizeof(struct wire_window) : 0;
-    if (count > 0 && number == c->job.at.number && count <= WIRE_WINDOWS_MAX)
-        rc = windows_take(&c->job, value + head, (uint32_t)count, e);
+    if (count > 0 && number == j->at.number && count <= WIRE_WINDOWS_MAX)
+        rc = windows_take(j, value + head, (uint32_t)count, e);
     free(value);
     return rc;
 }
 
-int coord_replay_load(struct coord *c, struct err *e)
+int coord_replay_load(struct coord_job *j, struct err *e)
 {
-    struct coord_replay *r = &c->job.replay;
+    struct coord_replay *r = &j->replay;
     struct coord_replay_record record;
     struct json *day;
-    if (!c->job.spec.replay.on)
+    if (!j->spec.replay.on)
         return 0;
-    int rc = coord_replay_windows_load(c, e);
-    while (rc == 0 && (rc = day_load(c, r->ended, &day, e)) == 0 && day != NULL) {
+    int rc = coord_replay_windows_load(j, e);
+    while (rc == 0 && (rc = day_load(j, r->ended, &day, e)) == 0 && day != NULL) {
         day_shorten(r, day);
         json_append(r->days, day);
         r->ended++;
     }
     r->made = r->ended > 0 ? r->ended - 1 : 0; /* one at most is being made, whatever is stored */
     if (rc == 0)
-        rc = coord_store_get_fixed(c->store, RECORD_KEY, &record, sizeof record, e);
+        rc = coord_store_get_fixed(j->fleet->store, RECORD_KEY, &record, sizeof record, e);
     if (rc != 0)
         return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
-    if (record.job != c->job.at.number)
+    if (record.job != j->at.number)
         return 0;
     if (record.made >= r->ended)
         r->made = r->ended;
@@ -589,20 +584,20 @@ int coord_replay_load(struct coord *c, struct err *e)
 
 /* ---- ends of days ---------------------------------------------------------------------------- */
 
-bool coord_replay_due(const struct coord *c)
+bool coord_replay_due(const struct coord_job *j)
 {
-    const struct coord_replay *r = &c->job.replay;
-    return c->job.spec.replay.on && c->job.at.phase == PHASE_TRAIN && r->made < r->ended;
+    const struct coord_replay *r = &j->replay;
+    return j->spec.replay.on && j->at.phase == PHASE_TRAIN && r->made < r->ended;
 }
 
-static bool keeps(const struct coord *c)
+static bool keeps(const struct coord_job *j)
 {
-    return c->job.spec.replay.checkpoint && c->job.spec.checkpoint.dir[0] != 0;
+    return j->spec.replay.checkpoint && j->spec.checkpoint.dir[0] != 0;
 }
 
-void coord_replay_made(struct coord *c, bool made)
+void coord_replay_made(struct coord_job *j, bool made)
 {
-    struct coord_replay *r = &c->job.replay;
+    struct coord_replay *r = &j->replay;
     SHOAL_ASSERT(r->made + 1 == r->ended);
     r->failed = made ? 0 : r->failed + 1;
     if (!made && r->failed < DAY_TRIES)
@@ -611,12 +606,11 @@ void coord_replay_made(struct coord *c, bool made)
         log_warn("replay: the checkpoint of a day's end could not be made; the next day begins");
     r->failed = 0;
     r->made = r->ended;
-    (void)record_put(c);
+    (void)record_put(j);
 }
 
-bool coord_replay_end(struct coord *c)
+bool coord_replay_end(struct coord_job *j)
 {
-    struct coord_job *j = &c->job;
     struct coord_replay *r = &j->replay;
     uint32_t first, next;
     if (!j->spec.replay.on)
@@ -630,10 +624,10 @@ bool coord_replay_end(struct coord *c)
         day_shorten(r, day);
         json_append(r->days, day);
         r->ended++;
-        if (!day_put(c, r->ended - 1) || !record_put(c))
+        if (!day_put(j, r->ended - 1) || !record_put(j))
             return false;
-        if (!keeps(c))
-            coord_replay_made(c, true);
+        if (!keeps(j))
+            coord_replay_made(j, true);
     }
     return r->made == r->ended;
 }

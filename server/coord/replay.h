@@ -33,7 +33,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct coord;
+struct coord_job;
 struct coord_ask;
 struct coord_job;
 
@@ -77,12 +77,12 @@ struct coord_replay {
 int coord_replay_open(struct coord_replay *r, const struct job *job, struct err *e);
 void coord_replay_close(struct coord_replay *r);
 /* After a restart: the windows that a worker has told, whatever phase the job is in. */
-int coord_replay_windows_load(struct coord *c, struct err *e);
+int coord_replay_windows_load(struct coord_job *j, struct err *e);
 /* After a restart, or from a checkpoint: days ended, their figures; windows too. */
-int coord_replay_load(struct coord *c, struct err *e);
+int coord_replay_load(struct coord_job *j, struct err *e);
 
 /* A worker's windows. DATA: it has others than those before; *ends: the job cannot be. */
-int coord_replay_windows(struct coord *c, struct coord_ask *a, bool *ends);
+int coord_replay_windows(struct coord_job *j, struct coord_ask *a, bool *ends);
 /* So many rows in rising windows: a worker's word. */
 bool coord_replay_windows_ok(const struct wire_window *w, uint32_t count, uint64_t rows);
 /* Of a log of objects, all of them known: the windows of all, each made of pieces, which go by
@@ -104,22 +104,22 @@ uint32_t coord_replay_task_batches(struct coord_job *j);
 /* Training stops at the end of the day at hand at the latest: that of the last one where its
  * checkpoint is not made, or `scored` says that data.valid is still to be. The epoch is planned.
  * CORRUPT: more is begun than days say. */
-int coord_replay_stop(struct coord *c, bool scored, struct err *e);
+int coord_replay_stop(struct coord_job *j, bool scored, struct err *e);
 /* Windows whose time has come, by replay.pace, may be begun. Cheap; the epoch is planned. */
-void coord_replay_gate(struct coord *c);
+void coord_replay_gate(struct coord_job *j);
 /* Training is over, be it within a day: which windows were begun is stored. False: the store
  * failed. */
-bool coord_replay_note(struct coord *c);
+bool coord_replay_note(struct coord_job *j);
 /* Days that are stored count no more. False: the store failed. */
-bool coord_replay_forget(struct coord *c);
+bool coord_replay_forget(struct coord_job *j);
 /* Figures of a task that has reported for the first time: in coord_windows.told and part. */
-void coord_replay_count(struct coord *c, uint32_t task);
+void coord_replay_count(struct coord_job *j, uint32_t task);
 /* All that may be given out is pushed: whether training may go on; not while the day's checkpoint
  * is being made. */
-bool coord_replay_end(struct coord *c);
+bool coord_replay_end(struct coord_job *j);
 /* Whether that is to be made now, and what came of it. */
-bool coord_replay_due(const struct coord *c);
-void coord_replay_made(struct coord *c, bool made);
+bool coord_replay_due(const struct coord_job *j);
+void coord_replay_made(struct coord_job *j, bool made);
 
 /* For a checkpoint, of_day: of the last day's end: the record, and each day of `days` (day/N) as
  * text: the caller's (free), or NULL. The event time up to which all is begun; 0: nothing is. */

@@ -50,9 +50,9 @@ static void train_tasks_set(struct json *item, const struct coord_job *j,
 }
 
 /* Else it failed or was stopped, and the report tells what is known. */
-static bool finished(const struct coord *c)
+static bool finished(const struct coord_job *j)
 {
-    return c->job.at.phase != PHASE_FAILED;
+    return j->at.phase != PHASE_FAILED;
 }
 
 static uint32_t epochs_told(const struct coord_job *j)
@@ -257,9 +257,8 @@ static void cache_set(struct json *to, const struct wire_WORKER_BEAT *sum)
 /* Batches applied: every lane's batches, each once; skipped and recomputed are what recovery and
  * resending cost; quarantined: of these, gradients were refused and the batch, or a part of it,
  * went by without. */
-static struct json *batches_json(const struct coord *c, const struct wire_WORKER_BEAT *sum)
+static struct json *batches_json(const struct coord_job *j, const struct wire_WORKER_BEAT *sum)
 {
-    const struct coord_job *j = &c->job;
     struct json *b = json_new_object();
     uint64_t applied = 0, all;
     for (uint32_t l = 0; l < j->tasks.lanes; l++)
@@ -267,29 +266,28 @@ static struct json *batches_json(const struct coord *c, const struct wire_WORKER
     json_set_int(b, "applied", (int64_t)applied);
     json_set_int(b, "skipped", (int64_t)sum->skipped);
     json_set_int(b, "recomputed", (int64_t)sum->recomputed);
-    json_set_int(b, "quarantined", (int64_t)coord_guard_refused(c, &all));
+    json_set_int(b, "quarantined", (int64_t)coord_guard_refused(j, &all));
     return b;
 }
 
 /* A table's digest: XXH3 over its tablets' digests in tablet order, whichever shards they are
  * on. */
-static struct json *tables_json(const struct coord *c, uint64_t *rows)
+static struct json *tables_json(const struct coord_job *j, uint64_t *rows)
 {
-    const struct coord_job *j = &c->job;
     struct json *list = json_new_array();
     *rows = 0;
     for (uint32_t t = 0; t < j->at.tables; t++) {
         const struct table_schema *s = &j->table[t];
         struct json *item = json_new_object();
         json_set_string(item, "name", s->name);
-        if (finished(c)) {
+        if (finished(j)) {
             SHOAL_ASSERT(s->tablet_first + (1ull << s->tablet_bits) <= j->tablets);
             json_set_int(item, "rows", (int64_t)j->table_rows[t]);
             json_set_hex(item, "digest",
                          hash_bytes(j->digest + s->tablet_first, 8ull << s->tablet_bits, 0));
         }
         coord_report_table_json(s, item);
-        struct json *rules = coord_guard_rules_json(c, s->name);
+        struct json *rules = coord_guard_rules_json(j, s->name);
         if (rules != NULL)
             json_set(item, "rules", rules);
         json_append(list, item);
@@ -329,24 +327,24 @@ static uint32_t epoch_of(const struct coord_job *j, uint32_t n)
                : j->at.epoch;
 }
 
-static void report_settings(const struct coord *c, struct json *r)
+static void report_settings(const struct coord_job *j, struct json *r)
 {
-    const struct coord_job *j = &c->job;
     SHOAL_ASSERT(j->spec.train.mode < sizeof mode_name / sizeof mode_name[0]);
     json_set_string(r, "model", job_model_name(j->spec.model.kind));
-    if (finished(c) || j->backend[0] != 0)
+    if (finished(j) || j->backend[0] != 0)
         json_set_string(r, "backend", j->backend);
     json_set(r, "backends", coord_roll_json(&j->roll));
     json_set_int(r, "seed", (int64_t)j->spec.train.seed);
-    json_set_string(r, "version", c->options.version);
-    json_set_int(r, "servers", servers_of(&c->members));
-    json_set_int(r, "shards", c->members.shards);
+    json_set_string(r, "version", j->fleet->options.version);
+    json_set_int(r, "servers", servers_of(&j->fleet->members));
+    json_set_int(r, "shards", j->fleet->members.shards);
     json_set_int(r, "workers", j->workers_most);
     json_set_string(r, "consistency", mode_name[j->spec.train.mode]);
-    json_set_string(r, "durability", job_durability_name(coord_member_durability(&c->members)));
-    if (finished(c) || j->at.best != 0)
+    json_set_string(r, "durability",
+                    job_durability_name(coord_member_durability(&j->fleet->members)));
+    if (finished(j) || j->at.best != 0)
         json_set_int(r, "best_epoch", epoch_of(j, j->at.best));
-    if (finished(c)) {
+    if (finished(j)) {
         json_set_int(r, "final_epoch", epoch_of(j, coord_judge_final(j)));
         json_set_string(r, "ended_by", j->spec.train.skip ? NULL : coord_judge_ended(j));
     }
@@ -355,9 +353,9 @@ static void report_settings(const struct coord *c, struct json *r)
     json_set_int(r, "went_back", j->went_back);
     json_set_number(r, "disk_short_seconds", (double)j->short_ns * 1e-9);
     json_set_int(r, "cuts", j->at.cuts);
-    json_set(r, "checkpoints", coord_checkpoint_json(c));
-    json_set_int(r, "checkpoints_made", c->checkpoint.list->made);
-    json_set_int(r, "checkpoints_failed", c->checkpoint.list->failed);
+    json_set(r, "checkpoints", coord_checkpoint_json(j));
+    json_set_int(r, "checkpoints_made", j->checkpoint.list->made);
+    json_set_int(r, "checkpoints_failed", j->checkpoint.list->failed);
     if (coord_from_resumes(&j->at))
         json_set_string(r, "from", j->at.from_path);
     else if (j->at.from != FROM_NOTHING)
@@ -388,41 +386,39 @@ static void input_set(struct json *to, const struct coord_job *j)
 }
 
 /* Which job it is, and how it ended. */
-static struct json *report_begin(const struct coord *c)
+static struct json *report_begin(const struct coord_job *j)
 {
-    const struct coord_job *j = &c->job;
     struct json *r = json_new_object();
     if (j->spec.name[0] != 0)
         json_set_string(r, "job", j->spec.name);
     json_set_int(r, "run", (int64_t)j->at.number);
-    json_set_string(r, "state", coord_jobs_state(c));
-    if (!finished(c))
+    json_set_string(r, "state", coord_jobs_state(j));
+    if (!finished(j))
         json_set_string(r, "reason", j->at.text);
     return r;
 }
 
 /* A job that ended with a coordinator before this one, or whose stored state cannot be read: its
  * figures went with that coordinator. */
-static struct json *report_bare(const struct coord *c)
+static struct json *report_bare(const struct coord_job *j)
 {
     static const char *const lists[] = {"epochs", "evaluations", "training", "tables", "notes"};
-    struct json *r = report_begin(c);
+    struct json *r = report_begin(j);
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
         json_set(r, lists[i], json_new_array());
-    json_set_string(r, "version", c->options.version);
-    coord_report_job_dates(c, r);
+    json_set_string(r, "version", j->fleet->options.version);
+    coord_report_job_dates(j, r);
     return r;
 }
 
-static struct json *report_json(const struct coord *c)
+static struct json *report_json(const struct coord_job *j)
 {
-    const struct coord_job *j = &c->job;
-    struct json *r = report_begin(c);
+    struct json *r = report_begin(j);
     struct wire_WORKER_BEAT sum;
     struct coord_losses all = coord_epoch_losses(j);
     uint64_t rows, examples;
     bool sampled = j->spec.data.negatives > 0 && j->spec.data.negatives < 1;
-    coord_member_sums(&c->members, &sum);
+    coord_member_sums(&j->fleet->members, &sum);
     examples = coord_trace_trained(j);
     double seconds = (double)j->at.elapsed_ns * 1e-9, train = (double)j->at.train_ns * 1e-9;
     json_set_int(r, "examples", (int64_t)examples);
@@ -431,14 +427,14 @@ static struct json *report_json(const struct coord *c)
     json_set_number(r, "seconds", seconds);
     json_set_number(r, "seconds_before", (double)j->passed.before_ns * 1e-9);
     json_set_number(r, "seconds_in_vain", (double)j->passed.vain_ns * 1e-9);
-    if (finished(c)) { /* else the training of the last epoch is not in it */
+    if (finished(j)) { /* else the training of the last epoch is not in it */
         json_set_number(r, "train_seconds", train);
         json_set_number(r, "examples_per_second", train > 0 ? (double)examples / train : 0);
     }
     json_set(r, "epochs", epochs_json(j));
     json_set(r, "evaluations", evaluations_json(j));
     static const struct metric none[LIMIT_TASKS];
-    uint32_t final = finished(c) ? coord_judge_final(j) : j->valid.count;
+    uint32_t final = finished(j) ? coord_judge_final(j) : j->valid.count;
     evaluation_set(r, "valid", j, final == 0 ? none : j->valid.item[final - 1].of, WIRE_VALID);
     evaluation_set(r, "test", j, j->at.test, WIRE_TEST);
     train_set(r, j);
@@ -451,8 +447,8 @@ static struct json *report_json(const struct coord *c)
     cache_set(r, &sum);
     json_set_int(r, "skipped_steps", (int64_t)sum.skipped_steps);
     json_set_int(r, "lanes", j->tasks.lanes);
-    json_set(r, "batches", batches_json(c, &sum));
-    json_set(r, "refused", coord_guard_json(c));
+    json_set(r, "batches", batches_json(j, &sum));
+    json_set(r, "refused", coord_guard_json(j));
     json_set_int(r, "bad_lines", (int64_t)bad_lines_once(j));
     struct json *where = json_new_array();
     for (uint32_t i = 0; i < j->bad_told; i++)
@@ -468,14 +464,14 @@ static struct json *report_json(const struct coord *c)
     if (j->spec.data.partition.step > 0 && j->spec.data.time[0] != 0)
         json_set_int(r, "outside_partition", (int64_t)sum.outside_partition);
     json_set_null(r, "teacher_auc");
-    json_set(r, "tables", tables_json(c, &rows));
+    json_set(r, "tables", tables_json(j, &rows));
     json_set_int(r, "keys_pulled", (int64_t)sum.keys_pulled);
     json_set_int(r, "keys_pushed", (int64_t)sum.keys_pushed);
-    if (finished(c))
+    if (finished(j))
         json_set_int(r, "rows", (int64_t)rows);
-    json_set_int(r, "peak_server_rss_bytes", (int64_t)c->members.rss_peak_bytes);
-    report_settings(c, r);
-    coord_report_job_json(c, r);
+    json_set_int(r, "peak_server_rss_bytes", (int64_t)j->fleet->members.rss_peak_bytes);
+    report_settings(j, r);
+    coord_report_job_json(j, r);
     return r;
 }
 
@@ -514,61 +510,60 @@ static char *report_text(struct json *r)
     return text;
 }
 
-int coord_report_make(struct coord *c, struct err *e)
+int coord_report_make(struct coord_job *j, struct err *e)
 {
-    SHOAL_ASSERT(c->job.at.phase == PHASE_FINISH && c->job.digested >= c->job.at.tables);
-    coord_window_finish(&c->job.windows);
-    struct json *r = report_json(c);
+    SHOAL_ASSERT(j->at.phase == PHASE_FINISH && j->digested >= j->at.tables);
+    coord_window_finish(&j->windows);
+    struct json *r = report_json(j);
     char *text = report_text(r);
     json_free(r);
     if (text == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the report");
-    free(c->job.report);
-    c->job.report = text;
-    if (!coord_put(c, "report", text, strlen(text)))
+    free(j->report);
+    j->report = text;
+    if (!coord_put(j->fleet, "report", text, strlen(text)))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
-    coord_output_report(c);
+    coord_output_report(j);
     return 0;
 }
 
-void coord_report_ended(struct coord *c)
+void coord_report_ended(struct coord_job *j)
 {
-    struct coord_job *j = &c->job;
-    if (c->fatal != 0 || j->at.phase == PHASE_NONE || coord_phase_running(c) || j->at.number == 0 ||
-        j->at.number == c->jobs.newest)
+    if (j->fleet->fatal != 0 || j->at.phase == PHASE_NONE || coord_phase_running(j) ||
+        j->at.number == 0 || j->at.number == j->fleet->jobs.newest)
         return;
     if (j->report == NULL) {
         bool known = j->parsed && j->at.phase == PHASE_FAILED;
         if (known)
             coord_window_finish(&j->windows);
-        struct json *r = known ? report_json(c) : report_bare(c);
+        struct json *r = known ? report_json(j) : report_bare(j);
         j->report = report_text(r);
         json_free(r);
     }
     if (j->report != NULL)
-        (void)coord_jobs_keep(c);
+        (void)coord_jobs_keep(j);
 }
 
-int coord_report_load(struct coord *c, struct err *e)
+int coord_report_load(struct coord_job *j, struct err *e)
 {
     void *value;
     size_t bytes;
-    if (c->job.at.phase == PHASE_FAILED) {
-        int rc = coord_jobs_text(c, c->job.at.number, &c->job.report, e);
+    if (j->at.phase == PHASE_FAILED) {
+        int rc = coord_jobs_text(j->fleet, j->at.number, &j->report, e);
         return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
     }
-    if (c->job.at.phase != PHASE_DONE)
+    if (j->at.phase != PHASE_DONE)
         return 0;
-    int rc = coord_store_get(c->store, "report", &value, &bytes, e);
+    int rc = coord_store_get(j->fleet->store, "report", &value, &bytes, e);
     if (rc != 0)
         return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
-    c->job.report = malloc(bytes + 1);
-    if (c->job.report == NULL)
+    j->report = malloc(bytes + 1);
+    if (j->report == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory for the report");
     else
-        memcpy(c->job.report, value, bytes);
+        memcpy(j->report, value, bytes);
     if (rc == 0)
-        c->job.report[bytes] = 0;
+        j->report[bytes] = 0;
     free(value);
     return rc;
 }

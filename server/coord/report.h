@@ -7,16 +7,16 @@
 #include "proto/base/err.h"
 #include "proto/wire/wire.h"
 
-struct coord;
+struct coord_job;
 
 /* Makes the report, stores it, begins to write it (output.h). The last epoch is cut into its
  * tasks. */
-int coord_report_make(struct coord *c, struct err *e);
+int coord_report_make(struct coord_job *j, struct err *e);
 /* A job that is over, and is not in the list of jobs.h, gets there; of one that did not finish the
  * report is made first. Again in a moment where there is no memory. */
-void coord_report_ended(struct coord *c);
+void coord_report_ended(struct coord_job *j);
 /* After a restart with the job over: the stored report. */
-int coord_report_load(struct coord *c, struct err *e);
+int coord_report_load(struct coord_job *j, struct err *e);
 
 /* Which stage limits the workers, from the sums of their figures. Pure.
  *

@@ -22,10 +22,10 @@ struct begun {
 static const char *const format_name[] = {DATA_FORMATS(FORMAT_NAME)};
 #undef FORMAT_NAME
 
-bool coord_report_job_begin(struct coord *c, const struct coord_job *j)
+bool coord_report_job_begin(struct coord_fleet *f, const struct coord_job *j)
 {
-    const struct begun b = {j->at.number, env_wall_s(c->env)};
-    return coord_note(c, BEGUN_KEY, &b, sizeof b);
+    const struct begun b = {j->at.number, env_wall_s(f->env)};
+    return coord_note(f, BEGUN_KEY, &b, sizeof b);
 }
 
 static void date_set(struct json *to, const char *key, uint64_t at)
@@ -53,19 +53,19 @@ static struct json *names_json(const struct string_list *l)
     return list;
 }
 
-void coord_report_job_dates(const struct coord *c, struct json *to)
+void coord_report_job_dates(const struct coord_job *j, struct json *to)
 {
-    uint32_t phase = c->job.at.phase;
+    uint32_t phase = j->at.phase;
     bool ends = phase == PHASE_FINISH || phase == PHASE_DONE || phase == PHASE_FAILED;
     struct begun b = {0};
-    int rc = coord_store_get_fixed(c->store, BEGUN_KEY, &b, sizeof b, NULL);
-    date_set(to, "began", rc == 0 && b.job == c->job.at.number ? b.wall_s : 0);
-    date_set(to, "ended", ends && c->job.phase_ns != 0 ? env_wall_s(c->env) : 0);
+    int rc = coord_store_get_fixed(j->fleet->store, BEGUN_KEY, &b, sizeof b, NULL);
+    date_set(to, "began", rc == 0 && b.job == j->at.number ? b.wall_s : 0);
+    date_set(to, "ended", ends && j->phase_ns != 0 ? env_wall_s(j->fleet->env) : 0);
 }
 
-void coord_report_job_json(const struct coord *c, struct json *to)
+void coord_report_job_json(const struct coord_job *j, struct json *to)
 {
-    const struct job *job = &c->job.spec;
+    const struct job *job = &j->spec;
     struct json *data = json_new_object();
     json_set_string(data, "format", format_name[job->data.format]);
     json_set(data, "train", names_json(&job->data.train));
@@ -73,9 +73,9 @@ void coord_report_job_json(const struct coord *c, struct json *to)
     json_set(data, "test", names_json(&job->data.test));
     json_set(to, "data", data);
     json_set_int(to, "batch", job->train.batch);
-    coord_report_job_dates(c, to);
-    if (c->options.place != NULL)
-        json_set_string(to, "place", c->options.place);
+    coord_report_job_dates(j, to);
+    if (j->fleet->options.place != NULL)
+        json_set_string(to, "place", j->fleet->options.place);
 }
 
 void coord_report_table_json(const struct table_schema *s, struct json *to)

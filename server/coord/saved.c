@@ -26,11 +26,10 @@ bool coord_saved_phase(uint32_t phase)
            phase == PHASE_GROW;
 }
 
-enum coord_phase coord_saved_as(const struct coord *c)
+enum coord_phase coord_saved_as(const struct coord_job *j)
 {
-    const struct coord_job *j = &c->job;
     enum coord_phase phase = (enum coord_phase)j->at.phase;
-    if (c->checkpoint.of_tables && c->checkpoint.state != CHECKPOINT_IDLE)
+    if (j->checkpoint.of_tables && j->checkpoint.state != CHECKPOINT_IDLE)
         return PHASE_TABLES;
     bool ended = phase == PHASE_DONE || phase == PHASE_DIGEST || phase == PHASE_TEST;
     uint64_t rows = coord_grow_on(j) ? j->grow.at.before_rows + j->grow.at.rows : 0;
@@ -89,20 +88,20 @@ static void write_numbered(struct writer *w, const char *kind, uint32_t n, const
 }
 
 /* Time is counted up to now; what is of this cluster alone stays behind. */
-static void progress_write(struct writer *w, const struct coord *c)
+static void progress_write(struct writer *w, const struct coord_job *j)
 {
-    struct coord_progress at = c->job.at;
-    uint64_t now = env_now_ns(c->env);
-    at.phase = coord_saved_as(c);
+    struct coord_progress at = j->at;
+    uint64_t now = env_now_ns(j->fleet->env);
+    at.phase = coord_saved_as(j);
     if (at.phase == PHASE_TABLES) { /* nothing of a job */
-        at = (struct coord_progress){.number = c->made.number, .phase = PHASE_TABLES};
+        at = (struct coord_progress){.number = j->fleet->made.number, .phase = PHASE_TABLES};
         write_pair(w, "progress", &at, sizeof at);
         return;
     }
-    if (c->job.started_ns != 0 && coord_phase_running(c))
-        at.elapsed_ns += PLANTED("time_of_before") ? 0 : now - c->job.started_ns;
+    if (j->started_ns != 0 && coord_phase_running(j))
+        at.elapsed_ns += PLANTED("time_of_before") ? 0 : now - j->started_ns;
     if (at.phase == PHASE_TRAIN)
-        at.counted_ns = coord_phase_trained_ns(c); /* as after a restart: coord_trace_load */
+        at.counted_ns = coord_phase_trained_ns(j); /* as after a restart: coord_trace_load */
     at.cuts = at.restarts = at.worker_deaths = 0;
     at.best_cut = 0;
     at.cut_of = 0;
@@ -113,20 +112,20 @@ static void progress_write(struct writer *w, const struct coord *c)
     write_pair(w, "progress", &at, sizeof at);
 }
 
-uint64_t coord_saved_next_batch(const struct coord *c, uint32_t lane)
+uint64_t coord_saved_next_batch(const struct coord_job *j, uint32_t lane)
 {
-    SHOAL_ASSERT(lane < c->job.tasks.lanes);
-    bool anew = c->checkpoint.of_done && coord_saved_as(c) == PHASE_GROW;
-    return anew ? 1 : c->job.tasks.lane[lane].next_batch;
+    SHOAL_ASSERT(lane < j->tasks.lanes);
+    bool anew = j->checkpoint.of_done && coord_saved_as(j) == PHASE_GROW;
+    return anew ? 1 : j->tasks.lane[lane].next_batch;
 }
 
-static void lanes_write(struct writer *w, const struct coord *c)
+static void lanes_write(struct writer *w, const struct coord_job *j)
 {
     struct coord_lane_record record[LIMIT_LANES];
-    const struct coord_tasks *t = &c->job.tasks;
+    const struct coord_tasks *t = &j->tasks;
     SHOAL_ASSERT(t->lanes >= 1 && t->lanes <= LIMIT_LANES);
     for (uint32_t l = 0; l < t->lanes; l++)
-        record[l] = (struct coord_lane_record){t->lane[l].generation, coord_saved_next_batch(c, l)};
+        record[l] = (struct coord_lane_record){t->lane[l].generation, coord_saved_next_batch(j, l)};
     write_pair(w, "lanes", record, t->lanes * sizeof record[0]);
 }
 
@@ -147,12 +146,11 @@ static void windows_write(struct writer *w, const struct coord_job *j)
     }
 }
 
-static void days_write(struct writer *w, const struct coord *c)
+static void days_write(struct writer *w, const struct coord_job *j)
 {
-    const struct coord_job *j = &c->job;
     if (!j->spec.replay.on)
         return;
-    struct coord_replay_record record = coord_replay_record_of(j, c->checkpoint.of_day);
+    struct coord_replay_record record = coord_replay_record_of(j, j->checkpoint.of_day);
     write_numbered(w, "replay", 0, &record, sizeof record);
     for (uint32_t n = 0; n < j->replay.ended; n++) {
         char *text = coord_replay_day_text(j, n);
@@ -179,24 +177,23 @@ static void details_write(struct writer *w, const char *key, struct json *detail
 }
 
 /* A coordinator that has run since before there were names knows none. */
-static void taken_write(struct writer *w, const struct coord *c)
+static void taken_write(struct writer *w, const struct coord_job *j)
 {
     size_t bytes;
-    void *record = coord_taken_record(c, &bytes);
+    void *record = coord_taken_record(j, &bytes);
     if (record != NULL)
         write_pair(w, "taken/0", record, bytes);
-    else if (c->taken.version > 0)
+    else if (j->fleet->taken.version > 0)
         w->failed = true;
     free(record);
 }
 
 /* All but the progress, and what the tables have learnt. */
-static void job_write(struct writer *w, const struct coord *c)
+static void job_write(struct writer *w, const struct coord_job *j)
 {
-    const struct coord_job *j = &c->job;
     SHOAL_ASSERT(j->at.epoch >= 1 && j->at.epoch <= coord_epochs(j));
     SHOAL_ASSERT(j->tasks.tasks <= COORD_TASKS_MAX && j->trace.curve.count <= COORD_CURVE_MAX);
-    lanes_write(w, c);
+    lanes_write(w, j);
     for (uint32_t i = 0; i < j->tasks.tasks; i++) {
         struct coord_task_record record;
         if (j->tasks.task[i].first_batch == 0)
@@ -216,21 +213,21 @@ static void job_write(struct writer *w, const struct coord *c)
     for (uint32_t n = 1; n <= j->valid.count; n++)
         write_numbered(w, "valid", n, &j->valid.item[n - 1], sizeof j->valid.item[0]);
     windows_write(w, j);
-    days_write(w, c);
+    days_write(w, j);
     details_write(w, "details/valid", j->details[WIRE_VALID]);
     for (uint32_t i = 0; i < j->trace.curve.count; i++)
         write_numbered(w, "curve", i, &j->trace.curve.point[i], sizeof j->trace.curve.point[0]);
 }
 
-int coord_saved_make(const struct coord *c, void **bytes, size_t *count, struct err *e)
+int coord_saved_make(const struct coord_job *j, void **bytes, size_t *count, struct err *e)
 {
     struct writer w = {.count = 0};
-    SHOAL_ASSERT(c->cut.state == CUT_HOLDING); /* the state of an instant: cut.h */
+    SHOAL_ASSERT(j->cut.state == CUT_HOLDING); /* the state of an instant: cut.h */
     write_bytes(&w, magic, sizeof magic);
-    progress_write(&w, c);
-    if (!c->checkpoint.of_tables)
-        job_write(&w, c);
-    taken_write(&w, c);
+    progress_write(&w, j);
+    if (!j->checkpoint.of_tables)
+        job_write(&w, j);
+    taken_write(&w, j);
     if (w.failed) {
         free(w.bytes);
         return err_set(e, SHOAL_E_NOMEM, "no memory for the coordinator's part of a checkpoint");
@@ -427,7 +424,7 @@ int coord_saved_open(const void *bytes, size_t count, struct coord_saved *out, s
 
 /* ---- taking over ----------------------------------------------------------------------------- */
 
-static bool kind_put(struct coord *c, const struct kind *kind, const struct pair *p,
+static bool kind_put(struct coord_fleet *f, const struct kind *kind, const struct pair *p,
                      uint64_t number)
 {
     SHOAL_ASSERT(p->bytes >= kind->bytes); /* coord_saved_open has checked */
@@ -436,12 +433,12 @@ static bool kind_put(struct coord *c, const struct kind *kind, const struct pair
         return false;
     memcpy(value, p->value, p->bytes);
     memcpy(value + kind->number_at, &number, sizeof number);
-    bool good = coord_note(c, p->key, value, p->bytes);
+    bool good = coord_note(f, p->key, value, p->bytes);
     free(value);
     return good;
 }
 
-static bool details_put(struct coord *c, const struct pair *p, uint64_t number)
+static bool details_put(struct coord_fleet *f, const struct pair *p, uint64_t number)
 {
     struct json *stored = NULL;
     if (json_parse((const char *)p->value, p->bytes, &stored, NULL) != 0)
@@ -449,12 +446,13 @@ static bool details_put(struct coord *c, const struct pair *p, uint64_t number)
     json_set_int(stored, "job", (int64_t)number);
     char *text = json_text(stored, 0);
     json_free(stored);
-    bool good = text == NULL || coord_note(c, p->key, text, strlen(text));
+    bool good = text == NULL || coord_note(f, p->key, text, strlen(text));
     free(text);
     return good;
 }
 
-bool coord_saved_put(struct coord *c, const struct coord_saved *s, uint64_t number, uint64_t run)
+bool coord_saved_put(struct coord_fleet *f, const struct coord_saved *s, uint64_t number,
+                     uint64_t run)
 {
     struct pair p;
     size_t at = sizeof magic;
@@ -467,11 +465,11 @@ bool coord_saved_put(struct coord *c, const struct coord_saved *s, uint64_t numb
         if (strcmp(p.key, "grow/0") == 0)
             coord_grow_key(run, s->at.epoch, p.key);
         if (kind != NULL)
-            good = kind_put(c, kind, &p, kind->of_run ? run : number);
+            good = kind_put(f, kind, &p, kind->of_run ? run : number);
         else if (is_text(p.key))
-            good = details_put(c, &p, number);
+            good = details_put(f, &p, number);
         else if (strcmp(p.key, "lanes") == 0)
-            good = coord_note(c, p.key, p.value, p.bytes);
+            good = coord_note(f, p.key, p.value, p.bytes);
     }
     SHOAL_ASSERT(!good || at == s->count);
     return good;
@@ -876,8 +874,8 @@ void coord_from_progress(const struct coord_from *f, const struct coord_progress
     memcpy(out->from_path, f->path, sizeof out->from_path);
 }
 
-void coord_from_let_go(struct coord *c, struct coord_job *j)
+void coord_from_let_go(struct coord_fleet *f, struct coord_job *j)
 {
-    if (c->options.folder != NULL)
-        coord_errand_let_go(c, j->at.from_path, &j->from_hold);
+    if (f->options.folder != NULL)
+        coord_errand_let_go(f, j->at.from_path, &j->from_hold);
 }

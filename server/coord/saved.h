@@ -17,12 +17,12 @@
 /* Whether a job in this phase can be saved, and gone on with. */
 bool coord_saved_phase(uint32_t phase);
 /* The phase that is saved of the job at hand: of one that is done that of its end. */
-enum coord_phase coord_saved_as(const struct coord *c);
+enum coord_phase coord_saved_as(const struct coord_job *j);
 /* Where a lane goes on: of a job that is done, where more may come, at 1, for the run that is
  * opened for its checkpoint has marks of 0. */
-uint64_t coord_saved_next_batch(const struct coord *c, uint32_t lane);
+uint64_t coord_saved_next_batch(const struct coord_job *j, uint32_t lane);
 /* The caller frees *bytes. NOMEM, TOO_BIG. */
-int coord_saved_make(const struct coord *c, void **bytes, size_t *count, struct err *e);
+int coord_saved_make(const struct coord_job *j, void **bytes, size_t *count, struct err *e);
 
 struct coord_saved {
     const uint8_t *bytes; /* borrowed */
@@ -36,7 +36,8 @@ int coord_saved_open(const void *bytes, size_t count, struct coord_saved *out, s
 /* Puts all pairs but the progress, and what the tables have learnt, into the store, under the job's
  * `number` and `run`; not synced: the progress that the caller puts next is. False: the store
  * failed. */
-bool coord_saved_put(struct coord *c, const struct coord_saved *s, uint64_t number, uint64_t run);
+bool coord_saved_put(struct coord_fleet *f, const struct coord_saved *s, uint64_t number,
+                     uint64_t run);
 
 /* The record of what its tables have learnt (taken.h), borrowed; NULL: it has none. */
 const void *coord_saved_taken(const struct coord_saved *s, size_t *bytes);
@@ -78,8 +79,8 @@ void coord_from_progress(const struct coord_from *f, const struct coord_progress
                          enum coord_from_state state, struct coord_progress *out);
 /* After a restart: the folder that the job loads is held again, by an errand. Where it has gone,
  * LOAD says so. */
-void coord_from_hold(struct coord *c);
+void coord_from_hold(struct coord_job *j);
 /* The job has its rows, or will never have them: the folder may be removed. */
-void coord_from_let_go(struct coord *c, struct coord_job *j);
+void coord_from_let_go(struct coord_fleet *f, struct coord_job *j);
 
 #endif

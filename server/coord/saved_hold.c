@@ -37,10 +37,10 @@ static void holding_free(struct coord_errand *r)
     free(holding_of(r));
 }
 
-static void held(struct coord *c, struct coord_errand *r, int rc, const struct err *e)
+static void held(void *context, struct coord_errand *r, int rc, const struct err *e)
 {
+    struct coord_job *j = context;
     struct holding *h = holding_of(r);
-    struct coord_job *j = &c->job;
     if (rc != 0) { /* gone: LOAD says so, too */
         log_warn("the checkpoint that the job loads is not kept from being removed: %s", e->text);
         return;
@@ -49,22 +49,22 @@ static void held(struct coord *c, struct coord_errand *r, int rc, const struct e
         j->from_hold = h->hold;
         h->hold = COORD_FOLDER_NONE;
     }
-    coord_errand_leave(c, r);
+    coord_errand_leave(j->fleet, r);
 }
 
-void coord_from_hold(struct coord *c)
+void coord_from_hold(struct coord_job *j)
 {
-    struct holding *h = c->options.folder == NULL ? NULL : calloc(1, sizeof *h);
+    struct holding *h = j->fleet->options.folder == NULL ? NULL : calloc(1, sizeof *h);
     struct err e = {0};
     if (h == NULL)
         return;
     h->errand.run = holding_run;
     h->errand.undo = holding_undo;
     h->errand.free = holding_free;
-    h->ops = c->options.folder;
-    h->run = c->job.at.run;
+    h->ops = j->fleet->options.folder;
+    h->run = j->at.run;
     h->hold = COORD_FOLDER_NONE;
-    (void)snprintf(h->errand.folder, LIMIT_PATH, "%s", c->job.at.from_path);
-    if (coord_errand_start(c, &h->errand, held, &e) != 0)
+    (void)snprintf(h->errand.folder, LIMIT_PATH, "%s", j->at.from_path);
+    if (coord_errand_start(j->fleet, &h->errand, j, held, &e) != 0)
         log_warn("the checkpoint that the job loads is not kept from being removed: %s", e.text);
 }

@@ -14,62 +14,61 @@
 static void step_done(void *context, const struct coord_call *call, int status, const char *text);
 
 /* The job's tables are in the map. */
-static int tablets_take(struct coord *c, struct err *e)
+static int tablets_take(struct coord_job *j, struct err *e)
 {
-    struct coord_job *j = &c->job;
     uint32_t tablets = coord_map_tablets(j->table, j->at.tables);
-    if (tablets > c->cluster.tablets)
+    if (tablets > j->fleet->cluster.tablets)
         return err_set(e, SHOAL_E_CORRUPT, "the map has %u tablets, the job's tables %u",
-                       c->cluster.tablets, tablets);
+                       j->fleet->cluster.tablets, tablets);
     free(j->digest);
     j->digest = calloc(tablets, sizeof *j->digest);
     if (j->digest == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the digests of %u tablets", tablets);
     j->tablets = tablets;
-    j->at.map_epoch = c->cluster.map_epoch;
+    j->at.map_epoch = j->fleet->cluster.map_epoch;
     return 0;
 }
 
-int coord_setup_map(struct coord *c, struct err *e)
+int coord_setup_map(struct coord_job *j, struct err *e)
 {
-    struct coord_job *j = &c->job;
     SHOAL_ASSERT(j->at.phase == PHASE_TABLES);
     int rc = coord_map_check(j->table, j->declared_total, e);
     if (rc != 0)
         return rc;
-    rc = coord_cluster_map(c, j->table, j->declared_total, e);
+    rc = coord_cluster_map(j->fleet, j->table, j->declared_total, coord_fresh_due(j), e);
     if (rc != 0)
         return rc;
     j->at.tables = j->declared_total;
-    rc = tablets_take(c, e);
+    rc = tablets_take(j, e);
     if (rc != 0)
         return rc;
-    return coord_put(c, "tables", j->table, j->at.tables * sizeof *j->table) ? 0 : SHOAL_E_IO;
+    return coord_put(j->fleet, "tables", j->table, j->at.tables * sizeof *j->table) ? 0
+                                                                                    : SHOAL_E_IO;
 }
 
 /* A store of before the map was in it: it is what it was then, dealt over the shards that there
  * were. */
-static int older_map(struct coord *c, struct err *e)
+static int older_map(struct coord_job *j, struct err *e)
 {
-    int rc = coord_cluster_shards(c, e);
-    return rc == 0 ? coord_cluster_map(c, c->job.table, c->job.at.tables, e) : rc;
+    int rc = coord_cluster_shards(j->fleet, e);
+    return rc == 0 ? coord_cluster_map(j->fleet, j->table, j->at.tables, coord_fresh_due(j), e)
+                   : rc;
 }
 
-int coord_setup_load(struct coord *c, struct err *e)
+int coord_setup_load(struct coord_job *j, struct err *e)
 {
-    struct coord_job *j = &c->job;
     if (j->at.tables == 0 || j->at.tables > LIMIT_TABLES)
         return err_set(e, SHOAL_E_CORRUPT, "the stored job has %u tables", j->at.tables);
     if (j->table == NULL && (j->table = calloc(LIMIT_TABLES, sizeof *j->table)) == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the tables");
-    int rc =
-        coord_store_get_fixed(c->store, "tables", j->table, j->at.tables * sizeof *j->table, e);
+    int rc = coord_store_get_fixed(j->fleet->store, "tables", j->table,
+                                   j->at.tables * sizeof *j->table, e);
     if (rc == 0)
         rc = coord_map_check(j->table, j->at.tables, e);
-    if (rc == 0 && c->cluster.map_epoch == 0)
-        rc = older_map(c, e);
+    if (rc == 0 && j->fleet->cluster.map_epoch == 0)
+        rc = older_map(j, e);
     if (rc == 0)
-        rc = tablets_take(c, e);
+        rc = tablets_take(j, e);
     j->declared_total = j->at.tables;
     for (uint32_t t = 0; rc == 0 && t < j->at.tables; t++)
         j->declared[t] = true;
@@ -80,50 +79,50 @@ int coord_setup_load(struct coord *c, struct err *e)
 
 static void greeted(void *context, const struct coord_call *call, int status, const char *text)
 {
-    const struct coord *c = context;
+    const struct coord_job *j = context;
     if (status != 0)
-        log_warn("server %s refused %s: %s", c->members.shard[call->owner].server,
+        log_warn("server %s refused %s: %s", j->fleet->members.shard[call->owner].server,
                  wire_type_name(call->request.type), text);
 }
 
-/* A request to one shard that need not be set up for it; frame NULL: it has none. */
 /* Its next beat says so too, but people may ask before. */
 static void map_taken(void *context, const struct coord_call *call, uint32_t shard,
                       const struct wire *reply, const struct msg *m)
 {
-    struct coord *c = context;
+    struct coord_job *j = context;
     (void)call;
     (void)m;
     if (reply->type == WIRE_TYPE_MAP_SET)
-        c->members.shard[shard].figures.map_epoch = reply->u.MAP_SET_reply.map_epoch;
+        j->fleet->members.shard[shard].figures.map_epoch = reply->u.MAP_SET_reply.map_epoch;
 }
 
-static bool shard_ask(struct coord *c, uint32_t shard, const struct wire *w, void *frame,
+/* A request to one shard that need not be set up for it; frame NULL: it has none. */
+static bool shard_ask(struct coord_job *j, uint32_t shard, const struct wire *w, void *frame,
                       size_t bytes, coord_call_done done)
 {
-    return coord_call_start(&c->calls, &(struct coord_call){.request = *w,
-                                                            .frame = frame,
-                                                            .frame_bytes = bytes,
-                                                            .target = shard,
-                                                            .early = true,
-                                                            .owner = shard,
-                                                            .on_reply = map_taken,
-                                                            .on_done = done});
+    return coord_call_start(&j->fleet->calls, &(struct coord_call){.context = j,
+                                                                   .request = *w,
+                                                                   .frame = frame,
+                                                                   .frame_bytes = bytes,
+                                                                   .target = shard,
+                                                                   .early = true,
+                                                                   .owner = shard,
+                                                                   .on_reply = map_taken,
+                                                                   .on_done = done});
 }
 
 /* All shards say the same: the schemas are. */
 static void load_reply(void *context, const struct coord_call *call, uint32_t shard,
                        const struct wire *reply, const struct msg *m)
 {
-    struct coord *c = context;
-    struct coord_job *j = &c->job;
+    struct coord_job *j = context;
     (void)call;
     (void)shard;
     (void)m;
     if (j->translated[0] != 0 || reply->u.LOAD_reply.translated[0] == 0)
         return;
     memcpy(j->translated, reply->u.LOAD_reply.translated, sizeof j->translated);
-    (void)coord_note(c, "translated", j->translated, sizeof j->translated);
+    (void)coord_note(j->fleet, "translated", j->translated, sizeof j->translated);
     for (const char *line = j->translated; *line != 0;) {
         size_t bytes = strcspn(line, "\n");
         log_info("job %s: %.*s", j->spec.name, (int)bytes, line);
@@ -131,14 +130,15 @@ static void load_reply(void *context, const struct coord_call *call, uint32_t sh
     }
 }
 
-static bool load_ask(struct coord *c, uint32_t shard, const struct wire *w)
+static bool load_ask(struct coord_job *j, uint32_t shard, const struct wire *w)
 {
-    return coord_call_start(&c->calls, &(struct coord_call){.request = *w,
-                                                            .target = shard,
-                                                            .early = true,
-                                                            .owner = shard,
-                                                            .on_reply = load_reply,
-                                                            .on_done = step_done});
+    return coord_call_start(&j->fleet->calls, &(struct coord_call){.context = j,
+                                                                   .request = *w,
+                                                                   .target = shard,
+                                                                   .early = true,
+                                                                   .owner = shard,
+                                                                   .on_reply = load_reply,
+                                                                   .on_done = step_done});
 }
 
 static size_t map_wire(const struct coord_cluster *cl, struct wire *w)
@@ -153,54 +153,54 @@ static size_t map_wire(const struct coord_cluster *cl, struct wire *w)
     return cl->tablets * sizeof *cl->shard_of;
 }
 
-static bool map_tell(struct coord *c, uint32_t shard, coord_call_done done)
+static bool map_tell(struct coord_job *j, uint32_t shard, coord_call_done done)
 {
     struct wire w;
-    size_t bytes = map_wire(&c->cluster, &w);
-    return shard_ask(c, shard, &w, c->cluster.shard_of, bytes, done);
+    size_t bytes = map_wire(&j->fleet->cluster, &w);
+    return shard_ask(j, shard, &w, j->fleet->cluster.shard_of, bytes, done);
 }
 
 /* A newer one that a shard has is taken first. */
-static bool map_there(const struct coord *c)
+static bool map_there(const struct coord_fleet *f)
 {
-    return coord_cluster_ready(&c->cluster) && c->cluster.map_epoch > 0;
+    return coord_cluster_ready(&f->cluster) && f->cluster.map_epoch > 0;
 }
 
-void coord_setup_map_early(struct coord *c, uint32_t shard)
+void coord_setup_map_early(struct coord_job *j, uint32_t shard)
 {
-    struct coord_shard *s = &c->members.shard[shard];
+    struct coord_shard *s = &j->fleet->members.shard[shard];
     struct wire w;
-    SHOAL_ASSERT(shard < c->members.shards && s->seen);
-    if (!map_there(c) || s->map_told == c->cluster.map_epoch || coord_fresh_due(c))
+    SHOAL_ASSERT(shard < j->fleet->members.shards && s->seen);
+    if (!map_there(j->fleet) || s->map_told == j->fleet->cluster.map_epoch || coord_fresh_due(j))
         return;
-    size_t bytes = map_wire(&c->cluster, &w);
-    if (coord_send_frame(c, s->peer, &w, c->cluster.shard_of, bytes))
-        s->map_told = c->cluster.map_epoch;
+    size_t bytes = map_wire(&j->fleet->cluster, &w);
+    if (coord_send_frame(j->fleet, s->peer, &w, j->fleet->cluster.shard_of, bytes))
+        s->map_told = j->fleet->cluster.map_epoch;
 }
 
-static bool greet(struct coord *c, uint32_t shard)
+static bool greet(struct coord_job *j, uint32_t shard)
 {
     struct wire w;
     /* a job's setting up tells it again, but the job may end before that, or be past it; rows that
      * are to go first may not fit it */
-    if (map_there(c) && !coord_fresh_due(c) && !map_tell(c, shard, greeted))
+    if (map_there(j->fleet) && !coord_fresh_due(j) && !map_tell(j, shard, greeted))
         return false;
-    if (!coord_names_greet(c, shard))
+    if (!coord_names_greet(j->fleet, shard))
         return false;
 
     memset(&w, 0, sizeof w);
     w.type = WIRE_TYPE_CUT_KEEP;
-    w.u.CUT_KEEP.below = coord_cut_known(c, &w.u.CUT_KEEP.keep);
-    w.u.CUT_KEEP.runs = c->job.at.run; /* one job runs at a time, and runs are drawn rising */
-    return shard_ask(c, shard, &w, NULL, 0, greeted);
+    w.u.CUT_KEEP.below = coord_cut_known(j, &w.u.CUT_KEEP.keep);
+    w.u.CUT_KEEP.runs = j->at.run; /* one job runs at a time, and runs are drawn rising */
+    return shard_ask(j, shard, &w, NULL, 0, greeted);
 }
 
-void coord_setup_greet(struct coord *c)
+void coord_setup_greet(struct coord_job *j)
 {
-    for (uint32_t i = 0; i < c->members.shards; i++) {
-        struct coord_shard *s = &c->members.shard[i];
-        if (s->seen && s->ready && !s->greeted && coord_cluster_ready(&c->cluster))
-            s->greeted = greet(c, i); /* out of memory: again with the next step */
+    for (uint32_t i = 0; i < j->fleet->members.shards; i++) {
+        struct coord_shard *s = &j->fleet->members.shard[i];
+        if (s->seen && s->ready && !s->greeted && coord_cluster_ready(&j->fleet->cluster))
+            s->greeted = greet(j, i); /* out of memory: again with the next step */
     }
 }
 
@@ -208,10 +208,10 @@ void coord_setup_greet(struct coord *c)
 
 /* As they stand; of a lane that is at hand the shard then gets the fence itself. Where all are
  * about to be raised there is nothing to say. */
-static uint32_t fences_take(const struct coord *c, struct wire_lane_fence *out)
+static uint32_t fences_take(const struct coord_job *j, struct wire_lane_fence *out)
 {
-    const struct coord_tasks *t = &c->job.tasks;
-    bool raised = c->job.at.phase == PHASE_SETUP && c->job.resume == PHASE_LANES;
+    const struct coord_tasks *t = &j->tasks;
+    bool raised = j->at.phase == PHASE_SETUP && j->resume == PHASE_LANES;
     uint32_t count = 0;
     for (uint32_t i = 0; !raised && i < t->lanes; i++) {
         const struct coord_lane *l = &t->lane[i];
@@ -225,13 +225,13 @@ static uint32_t fences_take(const struct coord *c, struct wire_lane_fence *out)
     return count;
 }
 
-static bool fences_tell(struct coord *c, uint32_t shard)
+static bool fences_tell(struct coord_job *j, uint32_t shard)
 {
     struct wire_lane_fence fence[LIMIT_LANES];
     struct wire w = {.type = WIRE_TYPE_FENCES};
-    uint32_t count = PLANTED("fences_unrepeated") ? 0 : fences_take(c, fence);
-    w.u.FENCES = (struct wire_FENCES){.run = c->job.at.run, .lane_count = count};
-    return shard_ask(c, shard, &w, fence, count * sizeof fence[0], step_done);
+    uint32_t count = PLANTED("fences_unrepeated") ? 0 : fences_take(j, fence);
+    w.u.FENCES = (struct wire_FENCES){.run = j->at.run, .lane_count = count};
+    return shard_ask(j, shard, &w, fence, count * sizeof fence[0], step_done);
 }
 
 /* Bit t: it has table t. A shard may have others, of jobs before it. */
@@ -241,25 +241,24 @@ static uint64_t tables_of(const struct coord_job *j)
     return UINT64_MAX >> (LIMIT_TABLES - j->at.tables);
 }
 
-static bool step_start(struct coord *c, uint32_t shard)
+static bool step_start(struct coord_job *j, uint32_t shard)
 {
-    const struct coord_job *j = &c->job;
-    uint32_t step = c->members.shard[shard].step;
+    uint32_t step = j->fleet->members.shard[shard].step;
     struct wire w;
     memset(&w, 0, sizeof w);
-    if (step == 0 && coord_fresh_due(c)) {
+    if (step == 0 && coord_fresh_due(j)) {
         w.type = WIRE_TYPE_CLEAR;
         w.u.CLEAR.job = j->at.run;
-        return shard_ask(c, shard, &w, NULL, 0, step_done);
+        return shard_ask(j, shard, &w, NULL, 0, step_done);
     }
-    step -= coord_fresh_due(c);
+    step -= coord_fresh_due(j);
     if (step == 0)
-        return map_there(c) && map_tell(c, shard, step_done);
+        return map_there(j->fleet) && map_tell(j, shard, step_done);
     if (step <= j->at.tables) {
         struct table_schema *s = &j->table[step - 1];
         w.type = WIRE_TYPE_TABLE_CREATE;
         wire_schema_to(s, &w.u.TABLE_CREATE);
-        return shard_ask(c, shard, &w, s->field_rule, s->field_rule_count * sizeof s->field_rule[0],
+        return shard_ask(j, shard, &w, s->field_rule, s->field_rule_count * sizeof s->field_rule[0],
                          step_done);
     }
     if (coord_from_loading(&j->at)) { /* it opens the run with the marks of the checkpoint */
@@ -272,18 +271,18 @@ static bool step_start(struct coord *c, uint32_t shard)
             (void)snprintf(w.u.LOAD.without, sizeof w.u.LOAD.without, "%s", j->without);
         }
         (void)snprintf(w.u.LOAD.path, LIMIT_PATH, "%s", j->at.from_path);
-        return load_ask(c, shard, &w);
+        return load_ask(j, shard, &w);
     }
-    const char *fields = coord_fresh_fields_due(c);
+    const char *fields = coord_fresh_fields_due(j);
     if (step == j->at.tables + 2 + (fields != NULL))
-        return fences_tell(c, shard);
+        return fences_tell(j, shard);
     if (fields != NULL && step == j->at.tables + 1) {
-        if (!coord_fresh_fields_begin(c))
+        if (!coord_fresh_fields_begin(j->fleet))
             return false;
         w.type = WIRE_TYPE_FIELD_DROP;
         w.u.FIELD_DROP.run = j->at.run;
         (void)snprintf(w.u.FIELD_DROP.what, sizeof w.u.FIELD_DROP.what, "%s", fields);
-        return shard_ask(c, shard, &w, NULL, 0, step_done);
+        return shard_ask(j, shard, &w, NULL, 0, step_done);
     }
     w.type = WIRE_TYPE_RUN_OPEN;
     w.u.RUN_OPEN = (struct wire_RUN_OPEN){.run = j->at.run,
@@ -292,69 +291,69 @@ static bool step_start(struct coord *c, uint32_t shard)
                                           .tables = tables_of(j),
                                           .must_exist = j->opened == j->at.run,
                                           .fences = true};
-    return shard_ask(c, shard, &w, NULL, 0, step_done);
+    return shard_ask(j, shard, &w, NULL, 0, step_done);
 }
 
-static void step_next(struct coord *c, uint32_t shard)
+static void step_next(struct coord_job *j, uint32_t shard)
 {
-    struct coord_shard *s = &c->members.shard[shard];
+    struct coord_shard *s = &j->fleet->members.shard[shard];
     /* RESTORE and LOAD open the new run by themselves, of which there are no fences yet */
-    uint32_t opens = c->job.at.phase == PHASE_RESTORE                            ? 1
-                     : coord_from_loading(&c->job.at) || !coord_phase_running(c) ? 2
-                                                                                 : 3;
+    uint32_t opens = j->at.phase == PHASE_RESTORE                            ? 1
+                     : coord_from_loading(&j->at) || !coord_phase_running(j) ? 2
+                                                                             : 3;
     uint32_t steps =
-        c->job.at.tables + opens + coord_fresh_due(c) + (coord_fresh_fields_due(c) != NULL);
+        j->at.tables + opens + coord_fresh_due(j) + (coord_fresh_fields_due(j) != NULL);
     SHOAL_ASSERT(!s->busy && !s->set_up);
     /* past it: it was opening the run before when RESTORE began */
     if (s->step >= steps) {
         struct err e = {0};
-        if (coord_member_note_made(&c->members, shard, c->store, &e) != 0) {
-            coord_end_fail(c, e.code, "%s", e.text);
+        if (coord_member_note_made(&j->fleet->members, shard, j->fleet->store, &e) != 0) {
+            coord_end_fail(j, e.code, "%s", e.text);
             return;
         }
         s->set_up = true;
         log_info("shard %u (%s) has map, tables and run", shard, s->server);
-        coord_call_shard_ready(&c->calls, shard);
+        coord_call_shard_ready(&j->fleet->calls, shard);
         return;
     }
-    s->busy = step_start(c, shard); /* out of memory: begun again by coord_setup_step */
+    s->busy = step_start(j, shard); /* out of memory: begun again by coord_setup_step */
 }
 
 static void step_done(void *context, const struct coord_call *call, int status, const char *text)
 {
-    struct coord *c = context;
+    struct coord_job *j = context;
     uint32_t shard = (uint32_t)call->owner;
-    struct coord_shard *s = &c->members.shard[shard];
+    struct coord_shard *s = &j->fleet->members.shard[shard];
     SHOAL_ASSERT(s->busy && !s->set_up); /* or the call was taken back with its step */
     s->busy = false;
     if (status == SHOAL_E_VERSION && call->request.type == WIRE_TYPE_FENCES)
         status = 0; /* of the release before: it takes pushes without */
-    if (status != 0 && coord_checkpoint_opening(c)) {
-        coord_checkpoint_give_up(c, status, text);
+    if (status != 0 && coord_checkpoint_opening(j)) {
+        coord_checkpoint_give_up(j, status, text);
         return;
     }
     if (status == SHOAL_E_FENCED && call->request.type == WIRE_TYPE_FENCES)
-        coord_end_fail(c, SHOAL_E_UNAVAILABLE,
+        coord_end_fail(j, SHOAL_E_UNAVAILABLE,
                        "the coordinator's data_dir is older than it was: server %s has lanes of a "
                        "newer generation than this job (%s); submit the job again",
                        s->server, text);
     else if (status != 0)
-        coord_end_fail(c, status, "server %s refused %s: %s", s->server,
+        coord_end_fail(j, status, "server %s refused %s: %s", s->server,
                        wire_type_name(call->request.type), text);
     if (status != 0)
         return;
     s->step++;
-    step_next(c, shard);
+    step_next(j, shard);
 }
 
-void coord_setup_step(struct coord *c)
+void coord_setup_step(struct coord_job *j)
 {
-    SHOAL_ASSERT(c->job.at.phase >= PHASE_SETUP);
-    SHOAL_ASSERT(coord_phase_running(c) || coord_checkpoint_opening(c));
-    for (uint32_t i = 0; i < c->members.shards; i++) {
-        struct coord_shard *s = &c->members.shard[i];
+    SHOAL_ASSERT(j->at.phase >= PHASE_SETUP);
+    SHOAL_ASSERT(coord_phase_running(j) || coord_checkpoint_opening(j));
+    for (uint32_t i = 0; i < j->fleet->members.shards; i++) {
+        struct coord_shard *s = &j->fleet->members.shard[i];
         if (s->seen && s->ready && !s->set_up && !s->busy)
-            step_next(c, i);
+            step_next(j, i);
     }
 }
 
@@ -365,50 +364,49 @@ void coord_setup_step(struct coord *c)
 static void digest_reply(void *context, const struct coord_call *call, uint32_t shard,
                          const struct wire *reply, const struct msg *m)
 {
-    struct coord *c = context;
-    struct coord_job *j = &c->job;
+    struct coord_job *j = context;
     const struct table_schema *s = &j->table[call->owner];
     const uint64_t *value = m->frame[1].data;
     uint32_t at = 0;
     SHOAL_ASSERT(call->owner < j->at.tables);
     SHOAL_ASSERT(s->tablet_first + (1u << s->tablet_bits) <= j->tablets);
     j->table_rows[call->owner] += reply->u.DIGEST_reply.rows;
-    coord_member_note_rss(&c->members, shard, reply->u.DIGEST_reply.rss_peak_bytes);
+    coord_member_note_rss(&j->fleet->members, shard, reply->u.DIGEST_reply.rss_peak_bytes);
     for (uint32_t t = 0; t < 1u << s->tablet_bits; t++)
-        if (c->cluster.shard_of[s->tablet_first + t] == shard &&
+        if (j->fleet->cluster.shard_of[s->tablet_first + t] == shard &&
             at < reply->u.DIGEST_reply.tablet_count)
             j->digest[s->tablet_first + t] = value[at++];
     struct err e;
     /* a store that fails here fails for the progress that follows too */
-    (void)coord_member_note_digested(&c->members, shard, c->store, reply->u.DIGEST_reply.synced,
-                                     &e);
+    (void)coord_member_note_digested(&j->fleet->members, shard, j->fleet->store,
+                                     reply->u.DIGEST_reply.synced, &e);
 }
 
 static void digest_done(void *context, const struct coord_call *call, int status, const char *text)
 {
-    struct coord *c = context;
+    struct coord_job *j = context;
     if (status != 0)
-        coord_end_fail(c, status, "digest of table %s: %s", c->job.table[call->owner].name, text);
+        coord_end_fail(j, status, "digest of table %s: %s", j->table[call->owner].name, text);
     else
-        c->job.digested++;
-    SHOAL_ASSERT(c->job.digested <= c->job.at.tables);
+        j->digested++;
+    SHOAL_ASSERT(j->digested <= j->at.tables);
 }
 
-void coord_setup_digest(struct coord *c)
+void coord_setup_digest(struct coord_job *j)
 {
-    struct coord_job *j = &c->job;
     struct wire w = {.type = WIRE_TYPE_DIGEST};
     SHOAL_ASSERT(j->at.phase == PHASE_DIGEST);
     j->digested = 0;
     memset(j->table_rows, 0, sizeof j->table_rows);
     for (uint32_t t = 0; t < j->at.tables; t++) {
         w.u.DIGEST.table = t;
-        if (!coord_call_start(&c->calls, &(struct coord_call){.request = w,
-                                                              .target = COORD_NOBODY,
-                                                              .owner = t,
-                                                              .on_reply = digest_reply,
-                                                              .on_done = digest_done})) {
-            coord_end_fail(c, SHOAL_E_NOMEM, "no memory to ask for digests");
+        if (!coord_call_start(&j->fleet->calls, &(struct coord_call){.context = j,
+                                                                     .request = w,
+                                                                     .target = COORD_NOBODY,
+                                                                     .owner = t,
+                                                                     .on_reply = digest_reply,
+                                                                     .on_done = digest_done})) {
+            coord_end_fail(j, SHOAL_E_NOMEM, "no memory to ask for digests");
             return;
         }
     }

@@ -31,9 +31,9 @@ static struct coord_visitor *visitor_of(struct coord_visitors *v,
     return NULL;
 }
 
-void coord_sight_visit(struct coord *c, const struct wire_WORKER_JOIN *join, const char *why)
+void coord_sight_visit(struct coord_fleet *f, const struct wire_WORKER_JOIN *join, const char *why)
 {
-    struct coord_visitors *v = &c->visitors;
+    struct coord_visitors *v = &f->visitors;
     struct coord_visitor *at = visitor_of(v, join);
     if (why == NULL) {
         if (at != NULL)
@@ -49,15 +49,15 @@ void coord_sight_visit(struct coord *c, const struct wire_WORKER_JOIN *join, con
         memcpy(at->name, join->name, sizeof at->name);
     }
     (void)snprintf(at->why, sizeof at->why, "%s", why);
-    at->heard_ns = env_now_ns(c->env);
+    at->heard_ns = env_now_ns(f->env);
 }
 
-void coord_sight_tick(struct coord *c)
+void coord_sight_tick(struct coord_fleet *f)
 {
-    struct coord_visitors *v = &c->visitors;
-    uint64_t now = env_now_ns(c->env);
+    struct coord_visitors *v = &f->visitors;
+    uint64_t now = env_now_ns(f->env);
     for (uint32_t i = 0; i < v->count;)
-        if (now - v->visitor[i].heard_ns > 3 * coord_lease_ns(c))
+        if (now - v->visitor[i].heard_ns > 3 * coord_lease_ns(f))
             v->visitor[i] = v->visitor[--v->count];
         else
             i++;
@@ -69,16 +69,16 @@ void coord_sight_close(struct coord_visitors *v)
     *v = (struct coord_visitors){0};
 }
 
-struct json *coord_sight_idle(const struct coord *c)
+struct json *coord_sight_idle(const struct coord_fleet *f)
 {
     struct json *list = json_new_array();
-    for (uint32_t i = 0; i < c->visitors.count; i++) {
-        const struct coord_visitor *v = &c->visitors.visitor[i];
+    for (uint32_t i = 0; i < f->visitors.count; i++) {
+        const struct coord_visitor *v = &f->visitors.visitor[i];
         struct json *item = json_new_object();
         json_set_string(item, "name", v->name);
         json_set_int(item, "pid", v->pid);
         json_set_string(item, "why", v->why);
-        json_set_int(item, "silent_ms", (int64_t)((env_now_ns(c->env) - v->heard_ns) / 1000000));
+        json_set_int(item, "silent_ms", (int64_t)((env_now_ns(f->env) - v->heard_ns) / 1000000));
         json_append(list, item);
     }
     return list;
@@ -86,24 +86,24 @@ struct json *coord_sight_idle(const struct coord *c)
 
 /* ---- disks that hang ------------------------------------------------------------------------- */
 
-int coord_sight_disk(struct coord *c, struct coord_ask *a)
+int coord_sight_disk(struct coord_fleet *f, struct coord_ask *a)
 {
     const struct wire_SERVER_DISK *told = &a->request->u.SERVER_DISK;
-    int rc = coord_keys_claim(c, told->server, &a->who, &a->e);
-    for (uint32_t i = 0; rc == 0 && i < c->members.shards; i++) {
-        struct coord_shard *s = &c->members.shard[i];
+    int rc = coord_keys_claim(f, told->server, &a->who, &a->e);
+    for (uint32_t i = 0; rc == 0 && i < f->members.shards; i++) {
+        struct coord_shard *s = &f->members.shard[i];
         if (s->server[0] == 0 || strcmp(s->server, told->server) != 0)
             continue;
-        s->hang_ns = told->seconds > 0 ? env_now_ns(c->env) : 0;
+        s->hang_ns = told->seconds > 0 ? env_now_ns(f->env) : 0;
         s->hang_s = told->seconds;
     }
     return rc;
 }
 
-uint64_t coord_sight_hangs(const struct coord *c, uint32_t shard)
+uint64_t coord_sight_hangs(const struct coord_fleet *f, uint32_t shard)
 {
-    const struct coord_shard *s = &c->members.shard[shard];
-    uint64_t passed = env_now_ns(c->env) - s->hang_ns;
+    const struct coord_shard *s = &f->members.shard[shard];
+    uint64_t passed = env_now_ns(f->env) - s->hang_ns;
     return s->hang_ns == 0 || passed > HANG_TOLD_NS ? 0 : s->hang_s + passed / SECOND_NS;
 }
 
@@ -119,29 +119,29 @@ __attribute__((format(printf, 2, 3))) static void say(struct json *list, const c
     json_append_string(list, text);
 }
 
-static void strangers_say(const struct coord *c, struct json *list)
+static void strangers_say(const struct coord_fleet *f, struct json *list)
 {
-    for (uint32_t i = 0; i < c->cluster.strangers; i++) {
-        const struct coord_stranger *s = &c->cluster.stranger[i];
-        if (coord_cluster_stranger_heard(c, s))
+    for (uint32_t i = 0; i < f->cluster.strangers; i++) {
+        const struct coord_stranger *s = &f->cluster.stranger[i];
+        if (coord_cluster_stranger_heard(f, s))
             say(list, "server %s (shard %u of it) is there and is not taken: %s", s->server,
                 s->index, s->text);
     }
 }
 
-static void servers_say(const struct coord *c, struct json *list)
+static void servers_say(const struct coord_job *j, struct json *list)
 {
     uint64_t silent, hangs;
-    for (uint32_t i = 0; i < c->members.shards; i++) {
-        const struct coord_shard *s = &c->members.shard[i];
-        if (s->server[0] == 0 || coord_cluster_refused(c, s->server, s->index) != NULL)
+    for (uint32_t i = 0; i < j->fleet->members.shards; i++) {
+        const struct coord_shard *s = &j->fleet->members.shard[i];
+        if (s->server[0] == 0 || coord_cluster_refused(j->fleet, s->server, s->index) != NULL)
             continue;
-        if ((hangs = coord_sight_hangs(c, i)) > 0)
+        if ((hangs = coord_sight_hangs(j->fleet, i)) > 0)
             say(list,
                 "server %s (shard %u): its disk has not answered for %" PRIu64
                 " s: look at that disk and its machine's kernel log; a restart would hang as well",
                 s->server, i, hangs);
-        else if (coord_status_silent(c, i, &silent))
+        else if (coord_status_silent(j, i, &silent))
             say(list, "server %s (shard %u, %s) is not heard for %" PRIu64 " s: start it again",
                 s->server, i, s->endpoint[0] != 0 ? s->endpoint : "not seen yet",
                 silent / SECOND_NS);
@@ -149,18 +149,18 @@ static void servers_say(const struct coord *c, struct json *list)
             say(list,
                 "server %s (shard %u) takes no pushes for %" PRIu64
                 " s: too little of its disk is free",
-                s->server, i, (env_now_ns(c->env) - s->short_ns) / SECOND_NS);
+                s->server, i, (env_now_ns(j->fleet->env) - s->short_ns) / SECOND_NS);
     }
 }
 
-static void workers_say(const struct coord *c, struct json *list)
+static void workers_say(const struct coord_fleet *f, struct json *list)
 {
     char text[ERR_TEXT_MAX];
-    uint64_t now = env_now_ns(c->env);
-    for (uint32_t i = 0; i < c->members.workers; i++) {
-        const struct coord_worker *w = &c->members.worker[i];
-        if (coord_stall_cut(c, w) != COORD_NOBODY) {
-            coord_stall_cut_text(c, w, text, sizeof text);
+    uint64_t now = env_now_ns(f->env);
+    for (uint32_t i = 0; i < f->members.workers; i++) {
+        const struct coord_worker *w = &f->members.worker[i];
+        if (coord_stall_cut(f, w) != COORD_NOBODY) {
+            coord_stall_cut_text(f, w, text, sizeof text);
             say(list, "%s", text);
         }
         if (w->barred_ns > now)
@@ -169,19 +169,19 @@ static void workers_say(const struct coord *c, struct json *list)
                 " s: it beats, and has not got on with what it had, %u times in a row",
                 w->name, (w->barred_ns - now) / SECOND_NS, w->stalls);
     }
-    for (uint32_t i = 0; i < c->visitors.count; i++)
-        if (c->visitors.visitor[i].why[0] != 0)
-            say(list, "worker %s is there and is not taken: %s", c->visitors.visitor[i].name,
-                c->visitors.visitor[i].why);
+    for (uint32_t i = 0; i < f->visitors.count; i++)
+        if (f->visitors.visitor[i].why[0] != 0)
+            say(list, "worker %s is there and is not taken: %s", f->visitors.visitor[i].name,
+                f->visitors.visitor[i].why);
 }
 
-static void folders_say(const struct coord *c, struct json *list)
+static void folders_say(const struct coord_job *j, struct json *list)
 {
     char text[ERR_TEXT_MAX];
-    for (uint32_t i = 0; coord_errand_hangs(c, i, text, sizeof text); i++)
+    for (uint32_t i = 0; coord_errand_hangs(j->fleet, i, text, sizeof text); i++)
         say(list, "%s: see its file system and the network to it; what is to be done there waits",
             text);
-    if (coord_checkpoint_late(c, text, sizeof text))
+    if (coord_checkpoint_late(j, text, sizeof text))
         say(list, "%s", text);
 }
 
@@ -194,25 +194,25 @@ static bool slower(uint32_t us, uint32_t than_us)
 
 /* A server that a worker finds slower than all its others. Told once a server: by the worker that
  * finds it slowest. */
-static void slow_servers_say(const struct coord *c, struct json *list)
+static void slow_servers_say(const struct coord_fleet *fleet, struct json *list)
 {
-    for (uint32_t s = 0; s < c->members.shards; s++) {
+    for (uint32_t s = 0; s < fleet->members.shards; s++) {
         const struct wire_WORKER_BEAT *worst = NULL;
         const char *name = "";
         uint32_t found = 0;
-        for (uint32_t i = 0; i < c->members.workers; i++) {
-            const struct wire_WORKER_BEAT *f = &c->members.worker[i].figures;
+        for (uint32_t i = 0; i < fleet->members.workers; i++) {
+            const struct wire_WORKER_BEAT *f = &fleet->members.worker[i].figures;
             if (f->slow_shard != s || f->usual_us == 0 || !slower(f->slow_us, f->usual_us))
                 continue;
             found++;
             if (worst == NULL || f->slow_us > worst->slow_us) {
                 worst = f;
-                name = c->members.worker[i].name;
+                name = fleet->members.worker[i].name;
             }
         }
         if (worst != NULL)
             say(list, "server %s (shard %u) answers worker %s in %u ms, the others in %.1f ms%s",
-                c->members.shard[s].server, s, name, worst->slow_us / 1000,
+                fleet->members.shard[s].server, s, name, worst->slow_us / 1000,
                 (double)worst->usual_us * 1e-3,
                 found > 1 ? "; more workers find it slow: see its machine and network"
                           : ": see the network between the two");
@@ -226,14 +226,14 @@ static uint32_t usual_us(const struct coord_worker *w)
 }
 
 /* A worker that finds all servers slower than any other worker does. */
-static void slow_workers_say(const struct coord *c, struct json *list)
+static void slow_workers_say(const struct coord_fleet *f, struct json *list)
 {
-    for (uint32_t i = 0; i < c->members.workers; i++) {
-        const struct coord_worker *w = &c->members.worker[i];
+    for (uint32_t i = 0; i < f->members.workers; i++) {
+        const struct coord_worker *w = &f->members.worker[i];
         uint32_t others = 0;
-        for (uint32_t k = 0; k < c->members.workers; k++)
-            if (k != i && usual_us(&c->members.worker[k]) > others)
-                others = usual_us(&c->members.worker[k]);
+        for (uint32_t k = 0; k < f->members.workers; k++)
+            if (k != i && usual_us(&f->members.worker[k]) > others)
+                others = usual_us(&f->members.worker[k]);
         if (others != 0 && slower(usual_us(w), others))
             say(list,
                 "worker %s gets answers of servers in %u ms, the other workers in %.1f ms: see its "
@@ -242,22 +242,22 @@ static void slow_workers_say(const struct coord *c, struct json *list)
     }
 }
 
-struct json *coord_sight_problems(const struct coord *c)
+struct json *coord_sight_problems(const struct coord_job *j)
 {
     struct json *list = json_new_array();
-    if (c->cluster.taken_over && c->job.at.phase == PHASE_NONE)
+    if (j->fleet->cluster.taken_over && j->at.phase == PHASE_NONE)
         say(list,
             "this coordinator began with an empty data_dir and took the cluster over from its "
             "servers: a job that ran before is not known here; %s; --start-from fleet begins a job "
             "with the rows as they are",
-            c->cluster.way_back);
-    if (c->options.problems != NULL)
-        c->options.problems(c->options.context, list);
-    servers_say(c, list);
-    strangers_say(c, list);
-    workers_say(c, list);
-    folders_say(c, list);
-    slow_servers_say(c, list);
-    slow_workers_say(c, list);
+            j->fleet->cluster.way_back);
+    if (j->fleet->options.problems != NULL)
+        j->fleet->options.problems(j->fleet->options.context, list);
+    servers_say(j, list);
+    strangers_say(j->fleet, list);
+    workers_say(j->fleet, list);
+    folders_say(j, list);
+    slow_servers_say(j->fleet, list);
+    slow_workers_say(j->fleet, list);
     return list;
 }

@@ -11,7 +11,8 @@
 
 #include <stdint.h>
 
-struct coord;
+struct coord_fleet;
+struct coord_job;
 struct coord_ask;
 
 /* Workers that asked to join and were not taken: there is no job, or they do not fit it. One that
@@ -26,17 +27,17 @@ struct coord_visitors {
 };
 
 /* A worker has asked to join. why: NULL: it is a member now. */
-void coord_sight_visit(struct coord *c, const struct wire_WORKER_JOIN *join, const char *why);
-void coord_sight_tick(struct coord *c);
+void coord_sight_visit(struct coord_fleet *f, const struct wire_WORKER_JOIN *join, const char *why);
+void coord_sight_tick(struct coord_fleet *f);
 void coord_sight_close(struct coord_visitors *v);
 /* [{"name", "pid", "why", "silent_ms"}] */
-struct json *coord_sight_idle(const struct coord *c);
+struct json *coord_sight_idle(const struct coord_fleet *f);
 /* SERVER_DISK. */
-int coord_sight_disk(struct coord *c, struct coord_ask *a);
+int coord_sight_disk(struct coord_fleet *f, struct coord_ask *a);
 /* For how many seconds the disk of a shard's server has not answered, as the server says; 0: it
  * answers, or the server says nothing more. */
-uint64_t coord_sight_hangs(const struct coord *c, uint32_t shard);
+uint64_t coord_sight_hangs(const struct coord_fleet *f, uint32_t shard);
 /* ["sentence"]; empty: nothing is wrong. */
-struct json *coord_sight_problems(const struct coord *c);
+struct json *coord_sight_problems(const struct coord_job *j);
 
 #endif

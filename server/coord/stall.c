@@ -39,9 +39,9 @@ void coord_stall_beat(struct coord_worker *w, const struct wire_WORKER_BEAT *bea
 /* ---- workers that have work ------------------------------------------------------------------ */
 
 /* Phases in which workers have some. */
-static bool phase_works(const struct coord *c)
+static bool phase_works(const struct coord_job *j)
 {
-    enum coord_phase phase = c->job.at.phase;
+    enum coord_phase phase = j->at.phase;
     return phase == PHASE_INDEX || phase == PHASE_GROW || phase == PHASE_TRAIN ||
            phase == PHASE_EVAL || phase == PHASE_TEST;
 }
@@ -65,18 +65,18 @@ static bool has_index(const struct coord_job *j, uint64_t worker)
     return false;
 }
 
-static bool has_work(const struct coord *c, uint64_t worker)
+static bool has_work(const struct coord_job *j, uint64_t worker)
 {
-    switch (c->job.at.phase) {
+    switch (j->at.phase) {
     case PHASE_INDEX:
-        return has_index(&c->job, worker);
+        return has_index(j, worker);
     case PHASE_GROW:
-        return coord_objects_asked(&c->job.objects[WIRE_TRAIN], worker);
+        return coord_objects_asked(&j->objects[WIRE_TRAIN], worker);
     case PHASE_TRAIN:
-        return coord_lane_held(&c->job.tasks, worker) > 0;
+        return coord_lane_held(&j->tasks, worker) > 0;
     case PHASE_EVAL:
     case PHASE_TEST:
-        return has_eval(&c->job.eval, worker);
+        return has_eval(&j->eval, worker);
     default:
         return false;
     }
@@ -84,22 +84,22 @@ static bool has_work(const struct coord *c, uint64_t worker)
 
 /* ---- workers that are held up ---------------------------------------------------------------- */
 
-uint32_t coord_stall_cut(const struct coord *c, const struct coord_worker *w)
+uint32_t coord_stall_cut(const struct coord_fleet *f, const struct coord_worker *w)
 {
     uint32_t shard = w->figures.late_shard;
-    uint64_t late_ns = w->figures.late_ms * UINT64_C(1000000), lease = coord_lease_ns(c),
-             now = env_now_ns(c->env);
-    if (late_ns <= lease || shard >= c->members.shards)
+    uint64_t late_ns = w->figures.late_ms * UINT64_C(1000000), lease = coord_lease_ns(f),
+             now = env_now_ns(f->env);
+    if (late_ns <= lease || shard >= f->members.shards)
         return COORD_NOBODY;
-    const struct coord_shard *s = &c->members.shard[shard];
+    const struct coord_shard *s = &f->members.shard[shard];
     return s->seen && s->ready && now - s->beat_ns <= lease ? shard : COORD_NOBODY;
 }
 
-void coord_stall_cut_text(const struct coord *c, const struct coord_worker *w, char *text,
+void coord_stall_cut_text(const struct coord_fleet *f, const struct coord_worker *w, char *text,
                           size_t bytes)
 {
-    const struct coord_shard *s = &c->members.shard[w->figures.late_shard];
-    SHOAL_ASSERT(w->figures.late_shard < c->members.shards);
+    const struct coord_shard *s = &f->members.shard[w->figures.late_shard];
+    SHOAL_ASSERT(w->figures.late_shard < f->members.shards);
     (void)snprintf(text, bytes,
                    "worker %s gets no answer from server %s (%s) for %u s, and the server is heard "
                    "here: %s",
@@ -113,67 +113,67 @@ void coord_stall_cut_text(const struct coord *c, const struct coord_worker *w, c
 
 /* All its lanes have what they need but the answers of shards that it reaches: those let it wait
  * for other lanes. */
-static bool waits_for_others(const struct coord *c, const struct coord_worker *w)
+static bool waits_for_others(const struct coord_job *j, const struct coord_worker *w)
 {
-    uint32_t held = coord_lane_held(&c->job.tasks, w->number);
-    return c->job.at.phase == PHASE_TRAIN && held > 0 && w->figures.waits >= held &&
-           coord_stall_cut(c, w) == COORD_NOBODY;
+    uint32_t held = coord_lane_held(&j->tasks, w->number);
+    return j->at.phase == PHASE_TRAIN && held > 0 && w->figures.waits >= held &&
+           coord_stall_cut(j->fleet, w) == COORD_NOBODY;
 }
 
-bool coord_stall_able(const struct coord *c, const struct coord_worker *w)
+bool coord_stall_able(const struct coord_fleet *f, const struct coord_worker *w)
 {
-    return w->barred_ns <= env_now_ns(c->env) && coord_stall_cut(c, w) == COORD_NOBODY;
+    return w->barred_ns <= env_now_ns(f->env) && coord_stall_cut(f, w) == COORD_NOBODY;
 }
 
-static bool other_able(const struct coord *c, const struct coord_worker *than)
+static bool other_able(const struct coord_fleet *f, const struct coord_worker *than)
 {
-    for (uint32_t i = 0; i < c->members.workers; i++)
-        if (c->members.worker[i].number != than->number &&
-            coord_stall_able(c, &c->members.worker[i]))
+    for (uint32_t i = 0; i < f->members.workers; i++)
+        if (f->members.worker[i].number != than->number &&
+            coord_stall_able(f, &f->members.worker[i]))
             return true;
     return false;
 }
 
 /* A worker of the same key is barred, and one of another key is able. */
-static bool key_barred(const struct coord *c, const struct coord_worker *than)
+static bool key_barred(const struct coord_fleet *f, const struct coord_worker *than)
 {
     bool barred = false, other = false;
-    for (uint32_t i = 0; i < c->members.workers; i++) {
-        const struct coord_worker *w = &c->members.worker[i];
+    for (uint32_t i = 0; i < f->members.workers; i++) {
+        const struct coord_worker *w = &f->members.worker[i];
         bool same = strcmp(w->holder, than->holder) == 0;
-        barred = barred || (same && w->barred_ns > env_now_ns(c->env));
-        other = other || (!same && coord_stall_able(c, w));
+        barred = barred || (same && w->barred_ns > env_now_ns(f->env));
+        other = other || (!same && coord_stall_able(f, w));
     }
     return barred && other;
 }
 
-bool coord_stall_barred(const struct coord *c, const struct coord_worker *w)
+bool coord_stall_barred(const struct coord_job *j, const struct coord_worker *w)
 {
-    if (c->job.at.phase == PHASE_INDEX && key_barred(c, w))
+    if (j->at.phase == PHASE_INDEX && key_barred(j->fleet, w))
         return true;
-    return w->barred_ns > env_now_ns(c->env) && phase_works(c) && other_able(c, w);
+    return w->barred_ns > env_now_ns(j->fleet->env) && phase_works(j) && other_able(j->fleet, w);
 }
 
-bool coord_stall_excused(const struct coord *c, const struct coord_worker *w)
+bool coord_stall_excused(const struct coord_job *j, const struct coord_worker *w)
 {
-    return !phase_works(c) || coord_status_held_up(c) || waits_for_others(c, w) ||
-           coord_stall_cut(c, w) != COORD_NOBODY;
+    return !phase_works(j) || coord_status_held_up(j) || waits_for_others(j, w) ||
+           coord_stall_cut(j->fleet, w) != COORD_NOBODY;
 }
 
-static uint64_t limit_ns(const struct coord *c, const struct coord_worker *w)
+static uint64_t limit_ns(const struct coord_fleet *f, const struct coord_worker *w)
 {
     uint32_t doublings = w->stalls < COORD_STALL_DOUBLINGS ? w->stalls : COORD_STALL_DOUBLINGS;
-    return COORD_STALL_LEASES * coord_lease_ns(c) << doublings;
+    return COORD_STALL_LEASES * coord_lease_ns(f) << doublings;
 }
 
 /* ---- what is done ---------------------------------------------------------------------------- */
 
-static void take_away(struct coord *c, struct coord_worker *w)
+static void take_away(struct coord_job *j, struct coord_worker *w)
 {
     char text[ERR_TEXT_MAX];
-    uint64_t now = env_now_ns(c->env), limit = limit_ns(c, w);
-    if (coord_stall_cut(c, w) != COORD_NOBODY)
-        coord_stall_cut_text(c, w, text, sizeof text);
+    uint64_t now = env_now_ns(j->fleet->env), limit = limit_ns(j->fleet, w);
+    if (coord_stall_cut(j->fleet, w) != COORD_NOBODY)
+        coord_stall_cut_text(j->fleet, w, text, sizeof text);
     else
         (void)snprintf(text, sizeof text,
                        "worker %s beats, but has not got on for %" PRIu64 " s with what it has",
@@ -184,67 +184,67 @@ static void take_away(struct coord *c, struct coord_worker *w)
     w->barred_ns = now + limit;
     w->stalls++;
     w->moved_ns = now;
-    coord_grant_worker_gone(c, w->number);
+    coord_grant_worker_gone(j, w->number);
 }
 
-void coord_stall_tick(struct coord *c)
+void coord_stall_tick(struct coord_job *j)
 {
-    uint64_t now = env_now_ns(c->env);
-    bool excused = !phase_works(c) || coord_status_held_up(c);
-    for (uint32_t i = 0; i < c->members.workers && c->fatal == 0; i++) {
-        struct coord_worker *w = &c->members.worker[i];
-        if (excused || !has_work(c, w->number))
+    uint64_t now = env_now_ns(j->fleet->env);
+    bool excused = !phase_works(j) || coord_status_held_up(j);
+    for (uint32_t i = 0; i < j->fleet->members.workers && j->fleet->fatal == 0; i++) {
+        struct coord_worker *w = &j->fleet->members.worker[i];
+        if (excused || !has_work(j, w->number))
             w->moved_ns = now;
-        else if (now - w->moved_ns > limit_ns(c, w) && !waits_for_others(c, w) &&
-                 other_able(c, w) && !PLANTED("stalled_for_ever"))
-            take_away(c, w);
+        else if (now - w->moved_ns > limit_ns(j->fleet, w) && !waits_for_others(j, w) &&
+                 other_able(j->fleet, w) && !PLANTED("stalled_for_ever"))
+            take_away(j, w);
     }
 }
 
 /* ---- for people ------------------------------------------------------------------------------ */
 
 /* The one that has not got on for longest of those that hold the others up; NULL: none has work. */
-static const struct coord_worker *culprit(const struct coord *c)
+static const struct coord_worker *culprit(const struct coord_job *j)
 {
     const struct coord_worker *worst = NULL;
-    for (uint32_t i = 0; i < c->members.workers; i++) {
-        const struct coord_worker *w = &c->members.worker[i];
-        if (has_work(c, w->number) && !waits_for_others(c, w) &&
+    for (uint32_t i = 0; i < j->fleet->members.workers; i++) {
+        const struct coord_worker *w = &j->fleet->members.worker[i];
+        if (has_work(j, w->number) && !waits_for_others(j, w) &&
             (worst == NULL || w->moved_ns < worst->moved_ns))
             worst = w;
     }
     return worst;
 }
 
-uint64_t coord_stall_ns(const struct coord *c)
+uint64_t coord_stall_ns(const struct coord_job *j)
 {
-    uint64_t newest = 0, now = env_now_ns(c->env);
+    uint64_t newest = 0, now = env_now_ns(j->fleet->env);
     bool any = false;
-    for (uint32_t i = 0; i < c->members.workers; i++) {
-        const struct coord_worker *w = &c->members.worker[i];
-        any = any || has_work(c, w->number);
-        newest = has_work(c, w->number) && w->moved_ns > newest ? w->moved_ns : newest;
+    for (uint32_t i = 0; i < j->fleet->members.workers; i++) {
+        const struct coord_worker *w = &j->fleet->members.worker[i];
+        any = any || has_work(j, w->number);
+        newest = has_work(j, w->number) && w->moved_ns > newest ? w->moved_ns : newest;
     }
     return any ? now - newest : 0;
 }
 
-bool coord_stall_waits(const struct coord *c, char *text, size_t bytes)
+bool coord_stall_waits(const struct coord_job *j, char *text, size_t bytes)
 {
-    uint64_t stands = coord_stall_ns(c);
-    const struct coord_worker *w = stands > coord_lease_ns(c) ? culprit(c) : NULL;
-    if (stands <= coord_lease_ns(c))
+    uint64_t stands = coord_stall_ns(j);
+    const struct coord_worker *w = stands > coord_lease_ns(j->fleet) ? culprit(j) : NULL;
+    if (stands <= coord_lease_ns(j->fleet))
         return false;
     if (w == NULL)
         (void)snprintf(text, bytes,
                        "waits: no worker has got on for %" PRIu64 " s, all their lanes wait for "
                        "servers, which are heard",
                        stands / SECOND_NS);
-    else if (coord_stall_cut(c, w) != COORD_NOBODY)
-        coord_stall_cut_text(c, w, text, bytes);
+    else if (coord_stall_cut(j->fleet, w) != COORD_NOBODY)
+        coord_stall_cut_text(j->fleet, w, text, bytes);
     else
         (void)snprintf(text, bytes,
                        "waits for worker %s, which beats and has not got on for %" PRIu64
                        " s: see its log and its input",
-                       w->name, (env_now_ns(c->env) - w->moved_ns) / SECOND_NS);
+                       w->name, (env_now_ns(j->fleet->env) - w->moved_ns) / SECOND_NS);
     return true;
 }

@@ -26,7 +26,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct coord;
+struct coord_fleet;
+struct coord_job;
 
 #define COORD_STALL_LEASES 3u
 #define COORD_STALL_DOUBLINGS 6u /* at most */
@@ -36,22 +37,22 @@ void coord_stall_beat(struct coord_worker *w, const struct wire_WORKER_BEAT *bea
 /* It has reported, or gets work. */
 void coord_stall_moved(struct coord_worker *w, uint64_t now_ns);
 /* Takes work from those that do not get on. */
-void coord_stall_tick(struct coord *c);
+void coord_stall_tick(struct coord_job *j);
 /* Whether a worker gets no work now. */
-bool coord_stall_barred(const struct coord *c, const struct coord_worker *w);
+bool coord_stall_barred(const struct coord_job *j, const struct coord_worker *w);
 /* Whether it can do the work of others: it reaches all servers, and is not barred itself. */
-bool coord_stall_able(const struct coord *c, const struct coord_worker *w);
+bool coord_stall_able(const struct coord_fleet *f, const struct coord_worker *w);
 /* Whether it is no fault of the worker, or of its rows, that it does not get on. */
-bool coord_stall_excused(const struct coord *c, const struct coord_worker *w);
+bool coord_stall_excused(const struct coord_job *j, const struct coord_worker *w);
 /* Whether the worker has had no answer from a server that is heard here for longer than a lease:
  * the server's shard, or COORD_NOBODY. */
-uint32_t coord_stall_cut(const struct coord *c, const struct coord_worker *w);
+uint32_t coord_stall_cut(const struct coord_fleet *f, const struct coord_worker *w);
 /* What it is told as: "gets no answer from server .. for 45 s, ..". */
-void coord_stall_cut_text(const struct coord *c, const struct coord_worker *w, char *text,
+void coord_stall_cut_text(const struct coord_fleet *f, const struct coord_worker *w, char *text,
                           size_t bytes);
 /* Whom the job waits for, where no worker has got on for longer than a lease; false: some do. */
-bool coord_stall_waits(const struct coord *c, char *text, size_t bytes);
+bool coord_stall_waits(const struct coord_job *j, char *text, size_t bytes);
 /* How long no worker has got on; 0: some do, or the job has no work for them now. */
-uint64_t coord_stall_ns(const struct coord *c);
+uint64_t coord_stall_ns(const struct coord_job *j);
 
 #endif

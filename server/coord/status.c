@@ -52,34 +52,34 @@ static void tier_json(struct json *item, const struct wire_SHARD_BEAT *f)
     json_set_bool(item, "disk_short", f->disk_short);
 }
 
-static uint64_t silent_ns(const struct coord *c, const struct coord_shard *s)
+static uint64_t silent_ns(const struct coord_job *j, const struct coord_shard *s)
 {
-    uint64_t now = env_now_ns(c->env), since = s->seen ? s->beat_ns : c->watch.begun_ns;
+    uint64_t now = env_now_ns(j->fleet->env), since = s->seen ? s->beat_ns : j->watch.begun_ns;
     SHOAL_ASSERT(since <= now);
     return now - since;
 }
 
-static bool shard_silent(const struct coord *c, const struct coord_shard *s)
+static bool shard_silent(const struct coord_job *j, const struct coord_shard *s)
 {
-    return silent_ns(c, s) > c->options.lease_ms * UINT64_C(1000000);
+    return silent_ns(j, s) > j->fleet->options.lease_ms * UINT64_C(1000000);
 }
 
-bool coord_status_silent(const struct coord *c, uint32_t shard, uint64_t *ns)
+bool coord_status_silent(const struct coord_job *j, uint32_t shard, uint64_t *ns)
 {
-    *ns = silent_ns(c, &c->members.shard[shard]);
-    return shard_silent(c, &c->members.shard[shard]);
+    *ns = silent_ns(j, &j->fleet->members.shard[shard]);
+    return shard_silent(j, &j->fleet->members.shard[shard]);
 }
 
-static struct json *servers_json(const struct coord *c)
+static struct json *servers_json(const struct coord_job *j)
 {
     struct json *list = json_new_array();
-    for (uint32_t s = 0; s < c->members.shards; s++) {
-        const struct coord_shard *shard = &c->members.shard[s];
+    for (uint32_t s = 0; s < j->fleet->members.shards; s++) {
+        const struct coord_shard *shard = &j->fleet->members.shard[s];
         struct json *item = json_new_object();
         json_set_string(item, "name", shard->server);
         json_set_int(item, "shard", s);
         json_set_int(item, "index", shard->index);
-        json_set_int(item, "tablets", coord_cluster_led(&c->cluster, s));
+        json_set_int(item, "tablets", coord_cluster_led(&j->fleet->cluster, s));
         json_set_int(item, "map_epoch", (int64_t)shard->figures.map_epoch);
         json_set_bool(item, "placed", shard->placed);
         json_set_string(item, "endpoint", shard->endpoint);
@@ -87,44 +87,46 @@ static struct json *servers_json(const struct coord *c)
         json_set_int(item, "journal_bytes", (int64_t)shard->figures.journal_bytes);
         json_set_int(item, "rss_bytes", (int64_t)shard->figures.rss_bytes);
         tier_json(item, &shard->figures);
-        json_set_bool(item, "ready", shard->ready && !shard_silent(c, shard));
+        json_set_bool(item, "ready", shard->ready && !shard_silent(j, shard));
         json_set_int(item, "silent_ms",
-                     shard->seen ? (int64_t)((env_now_ns(c->env) - shard->beat_ns) / 1000000) : -1);
+                     shard->seen ? (int64_t)((env_now_ns(j->fleet->env) - shard->beat_ns) / 1000000)
+                                 : -1);
         json_append(list, item);
     }
     return list;
 }
 
-static struct json *workers_json(const struct coord *c)
+static struct json *workers_json(const struct coord_job *j)
 {
     struct json *list = json_new_array();
-    for (uint32_t i = 0; i < c->members.workers; i++) {
-        const struct coord_worker *w = &c->members.worker[i];
+    for (uint32_t i = 0; i < j->fleet->members.workers; i++) {
+        const struct coord_worker *w = &j->fleet->members.worker[i];
         struct json *item = json_new_object();
         json_set_int(item, "worker", (int64_t)w->number);
         json_set_string(item, "name", w->name);
         json_set_int(item, "pid", w->pid);
         coord_compute_set(item, &w->by);
-        json_set_int(item, "lanes", coord_lane_held(&c->job.tasks, w->number));
+        json_set_int(item, "lanes", coord_lane_held(&j->tasks, w->number));
         json_set_int(item, "examples", (int64_t)w->figures.examples);
         json_set_int(item, "refused", (int64_t)w->refused);
         json_set_int(item, "stalls", w->stalls);
         if (wire_clock_apart(w->figures.clock_ahead_s))
             json_set_int(item, "clock_ahead_s", w->figures.clock_ahead_s);
-        json_set_int(item, "silent_ms", (int64_t)((env_now_ns(c->env) - w->beat_ns) / 1000000));
+        json_set_int(item, "silent_ms",
+                     (int64_t)((env_now_ns(j->fleet->env) - w->beat_ns) / 1000000));
         json_append(list, item);
     }
     return list;
 }
 
 /* Names of those who listen on tcp without keys; NULL: none does. */
-static struct json *insecure_json(const struct coord *c)
+static struct json *insecure_json(const struct coord_fleet *f)
 {
     struct json *list = json_new_array();
-    if (c->options.insecure)
+    if (f->options.insecure)
         json_append_string(list, "coordinator");
-    for (uint32_t s = 0; s < c->members.shards; s++) {
-        const struct coord_shard *shard = &c->members.shard[s];
+    for (uint32_t s = 0; s < f->members.shards; s++) {
+        const struct coord_shard *shard = &f->members.shard[s];
         if (shard->seen && shard->figures.insecure && shard->index == 0) /* once a server */
             json_append_string(list, shard->server);
     }
@@ -135,18 +137,18 @@ static struct json *insecure_json(const struct coord *c)
 }
 
 /* Of the workers that are heard, each by its own beats; NaN: it trains, and none is known yet. */
-static double rate_of(const struct coord *c)
+static double rate_of(const struct coord_job *j)
 {
-    bool trains = c->job.at.phase == PHASE_TRAIN, known = false;
+    bool trains = j->at.phase == PHASE_TRAIN, known = false;
     double rate = 0;
-    for (uint32_t i = 0; i < c->members.workers && trains; i++) {
-        const struct coord_worker *w = &c->members.worker[i];
-        if (env_now_ns(c->env) - w->beat_ns > coord_lease_ns(c))
+    for (uint32_t i = 0; i < j->fleet->members.workers && trains; i++) {
+        const struct coord_worker *w = &j->fleet->members.worker[i];
+        if (env_now_ns(j->fleet->env) - w->beat_ns > coord_lease_ns(j->fleet))
             continue;
         rate += w->rate;
         known = known || w->rated;
     }
-    return trains && c->members.workers > 0 && !known ? NAN : rate;
+    return trains && j->fleet->members.workers > 0 && !known ? NAN : rate;
 }
 
 /* Of a replay: how many days are over, and the last of them, in short. */
@@ -172,22 +174,21 @@ static struct json *days_json(const struct coord_job *j)
 }
 
 /* One sentence on what the job waits for; false, and an empty text: nothing. */
-static bool waiting(const struct coord *c, char *text, size_t bytes);
+static bool waiting(const struct coord_job *j, char *text, size_t bytes);
 
-char *coord_status_text(struct coord *c)
+char *coord_status_text(struct coord_job *j)
 {
-    const struct coord_job *j = &c->job;
     struct json *s = json_new_object();
     struct coord_losses sum = {.examples = 0};
     char missing[ERR_TEXT_MAX];
-    double rate = rate_of(c);
+    double rate = rate_of(j);
     for (uint32_t i = 0; i < j->tasks.tasks; i++)
         coord_losses_add(&sum, &j->tasks.task[i].sum);
     uint64_t examples = coord_examples(j);
     bool grows = coord_grow_on(j);
     uint64_t all = coord_replay_rows(j) * j->spec.train.epochs;
     json_set_string(s, "job", j->spec.name);
-    json_set_string(s, "state", coord_phase_name(c));
+    json_set_string(s, "state", coord_phase_name(j));
     json_set_int(s, "run", (int64_t)j->at.number);
     json_set_int(s, "epoch", j->at.epoch);
     if (grows)
@@ -207,15 +208,15 @@ char *coord_status_text(struct coord *c)
         json_set_number(s, "valid_auc", now.auc);
     json_set_number(s, "eta_seconds",
                     rate > 0 && all >= examples && !grows ? (double)(all - examples) / rate : NAN);
-    json_set_number(s, "stands_seconds", (double)coord_stall_ns(c) * 1e-9);
+    json_set_number(s, "stands_seconds", (double)coord_stall_ns(j) * 1e-9);
     json_set_int(s, "restarts", j->at.restarts);
     json_set_int(s, "worker_deaths", j->at.worker_deaths);
     json_set_int(s, "went_back", j->went_back);
-    coord_checkpoint_status(c, s);
-    struct json *publish = coord_checkpoint_publish_json(c);
+    coord_checkpoint_status(j, s);
+    struct json *publish = coord_checkpoint_publish_json(j);
     if (publish != NULL)
         json_set(s, "publish", publish);
-    if (waiting(c, missing, sizeof missing))
+    if (waiting(j, missing, sizeof missing))
         json_set_string(s, "waiting", missing);
     if (j->warning[0] != 0)
         json_set_string(s, "warning", j->warning);
@@ -225,51 +226,51 @@ char *coord_status_text(struct coord *c)
         json_set(s, "days", days_json(j));
     coord_objects_json(j, s);
     if (grows)
-        json_set_number(
-            json_get(s, "objects"), "listed_seconds",
-            j->grow.listed_ns == 0 ? NAN : (double)(env_now_ns(c->env) - j->grow.listed_ns) * 1e-9);
+        json_set_number(json_get(s, "objects"), "listed_seconds",
+                        j->grow.listed_ns == 0
+                            ? NAN
+                            : (double)(env_now_ns(j->fleet->env) - j->grow.listed_ns) * 1e-9);
     if (j->at.status != 0)
         json_set_string(s, "error", j->at.text);
     if (j->parsed)
-        json_set(s, "refused", coord_guard_json(c));
-    struct json *insecure = insecure_json(c);
+        json_set(s, "refused", coord_guard_json(j));
+    struct json *insecure = insecure_json(j->fleet);
     if (insecure != NULL)
         json_set(s, "insecure", insecure);
-    json_set(s, "problems", coord_sight_problems(c));
-    json_set(s, "idle", coord_sight_idle(c));
-    json_set(s, "cluster", coord_cluster_json(c));
+    json_set(s, "problems", coord_sight_problems(j));
+    json_set(s, "idle", coord_sight_idle(j->fleet));
+    json_set(s, "cluster", coord_cluster_json(j->fleet));
     json_set(s, "lanes", lanes_json(&j->tasks));
-    json_set(s, "workers", workers_json(c));
-    json_set(s, "servers", servers_json(c));
+    json_set(s, "workers", workers_json(j));
+    json_set(s, "servers", servers_json(j));
     char *text = json_text(s, 0);
     json_free(s);
     return text;
 }
 
-void coord_describe(struct coord *c, char *text, size_t bytes)
+void coord_status_line(struct coord_job *j, char *text, size_t bytes)
 {
-    const struct coord_job *j = &c->job;
     char missing[ERR_TEXT_MAX];
     uint32_t ready = 0;
-    for (uint32_t i = 0; i < c->members.shards; i++)
-        ready += c->members.shard[i].ready && !shard_silent(c, &c->members.shard[i]);
-    bool waits = waiting(c, missing, sizeof missing);
+    for (uint32_t i = 0; i < j->fleet->members.shards; i++)
+        ready += j->fleet->members.shard[i].ready && !shard_silent(j, &j->fleet->members.shard[i]);
+    bool waits = waiting(j, missing, sizeof missing);
     char of[32] = "";
     if (!coord_grow_on(j))
         (void)snprintf(of, sizeof of, " of %u", j->spec.train.epochs);
     char rate[32] = "";
-    if (isfinite(rate_of(c)))
-        (void)snprintf(rate, sizeof rate, " %.0f/s,", rate_of(c));
-    if (coord_phase_running(c))
+    if (isfinite(rate_of(j)))
+        (void)snprintf(rate, sizeof rate, " %.0f/s,", rate_of(j));
+    if (coord_phase_running(j))
         (void)snprintf(text, bytes,
                        "job %s: %s, epoch %u%s, %" PRIu64 " examples,%s %u workers%s%s",
-                       j->spec.name, coord_phase_name(c), j->at.epoch, of, coord_examples(j), rate,
-                       c->members.workers, waits ? "; " : "", waits ? missing : "");
+                       j->spec.name, coord_phase_name(j), j->at.epoch, of, coord_examples(j), rate,
+                       j->fleet->members.workers, waits ? "; " : "", waits ? missing : "");
     else
         (void)snprintf(text, bytes, "no job, %u of %u shards ready%s%s%s%s", ready,
-                       c->members.shards, j->parsed ? "; the last, " : "",
+                       j->fleet->members.shards, j->parsed ? "; the last, " : "",
                        j->parsed ? j->spec.name : "", j->parsed ? ": " : "",
-                       j->parsed ? coord_phase_name(c) : "");
+                       j->parsed ? coord_phase_name(j) : "");
 }
 
 /* ---- watch ---- */
@@ -278,45 +279,45 @@ void coord_describe(struct coord *c, char *text, size_t bytes)
 #define SHORT_NS UINT64_C(3000000000) /* a bound that is met makes room by itself, mostly */
 
 /* The first server that has been silent for longer than its lease, or NULL. */
-static const struct coord_shard *server_missing(const struct coord *c)
+static const struct coord_shard *server_missing(const struct coord_job *j)
 {
-    for (uint32_t i = 0; i < c->members.shards; i++)
-        if (shard_silent(c, &c->members.shard[i]))
-            return &c->members.shard[i];
+    for (uint32_t i = 0; i < j->fleet->members.shards; i++)
+        if (shard_silent(j, &j->fleet->members.shard[i]))
+            return &j->fleet->members.shard[i];
     return NULL;
 }
 
 /* The first that has refused pushes for some time, or NULL. */
-static const struct coord_shard *server_short(const struct coord *c)
+static const struct coord_shard *server_short(const struct coord_fleet *f)
 {
-    uint64_t now = env_now_ns(c->env);
-    for (uint32_t i = 0; i < c->members.shards; i++)
-        if (c->members.shard[i].short_ns != 0 && now - c->members.shard[i].short_ns > SHORT_NS)
-            return &c->members.shard[i];
+    uint64_t now = env_now_ns(f->env);
+    for (uint32_t i = 0; i < f->members.shards; i++)
+        if (f->members.shard[i].short_ns != 0 && now - f->members.shard[i].short_ns > SHORT_NS)
+            return &f->members.shard[i];
     return NULL;
 }
 
 /* The first that is there and reads its rows back, or NULL. */
-static const struct coord_shard *server_reading(const struct coord *c)
+static const struct coord_shard *server_reading(const struct coord_fleet *f)
 {
-    for (uint32_t i = 0; i < c->members.shards; i++)
-        if (c->members.shard[i].seen && !c->members.shard[i].ready)
-            return &c->members.shard[i];
+    for (uint32_t i = 0; i < f->members.shards; i++)
+        if (f->members.shard[i].seen && !f->members.shard[i].ready)
+            return &f->members.shard[i];
     return NULL;
 }
 
 /* A server that never came has no name here: those that came are told instead, also those that
  * wait until all have come (cluster.h). */
-static void came_text(const struct coord *c, char *text, size_t bytes)
+static void came_text(const struct coord_fleet *f, char *text, size_t bytes)
 {
-    const struct coord_members *m = &c->members;
-    uint32_t came = c->cluster.claims;
+    const struct coord_members *m = &f->members;
+    uint32_t came = f->cluster.claims;
     size_t n = 0;
     char names[ERR_TEXT_MAX / 2] = "";
-    for (uint32_t i = 0; i < c->cluster.claims && n < sizeof names; i++)
-        if (c->cluster.claim[i].beat.shard_index == 0)
+    for (uint32_t i = 0; i < f->cluster.claims && n < sizeof names; i++)
+        if (f->cluster.claim[i].beat.shard_index == 0)
             n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", n > 0 ? ", " : ", of ",
-                                  c->cluster.claim[i].beat.server);
+                                  f->cluster.claim[i].beat.server);
     for (uint32_t i = 0; i < m->shards; i++) {
         if (!m->shard[i].seen)
             continue;
@@ -331,24 +332,25 @@ static void came_text(const struct coord *c, char *text, size_t bytes)
                    came, m->shards, names);
 }
 
-static bool waiting(const struct coord *c, char *text, size_t bytes)
+static bool waiting(const struct coord_job *j, char *text, size_t bytes)
 {
     uint64_t hangs;
     text[0] = 0;
-    if (!coord_phase_running(c))
+    if (!coord_phase_running(j))
         return false;
-    if (coord_goes_back(c)) {
+    if (coord_goes_back(j)) {
         (void)snprintf(text, bytes,
                        "waits for its newest checkpoint, to go back to it: the folder of that is "
                        "being read");
         return true;
     }
-    const struct coord_shard *s = server_missing(c);
-    const char *refused = s == NULL ? NULL : coord_cluster_refused(c, s->server, s->index);
+    const struct coord_shard *s = server_missing(j);
+    const char *refused = s == NULL ? NULL : coord_cluster_refused(j->fleet, s->server, s->index);
     if (refused != NULL)
         (void)snprintf(text, bytes, "waits for server %s, which is there and is refused: %.380s",
                        s->server, refused);
-    else if (s != NULL && (hangs = coord_sight_hangs(c, (uint32_t)(s - c->members.shard))) > 0)
+    else if (s != NULL &&
+             (hangs = coord_sight_hangs(j->fleet, (uint32_t)(s - j->fleet->members.shard))) > 0)
         (void)snprintf(text, bytes,
                        "waits for server %s: its disk has not answered for %" PRIu64
                        " s; a restart would hang as well",
@@ -357,55 +359,58 @@ static bool waiting(const struct coord *c, char *text, size_t bytes)
         (void)snprintf(text, bytes,
                        "waits for server %s (%s), not heard for %" PRIu64 " s: start it again",
                        s->server, s->endpoint[0] != 0 ? s->endpoint : "not seen yet",
-                       (silent_ns(c, s) / UINT64_C(1000000000)));
+                       (silent_ns(j, s) / UINT64_C(1000000000)));
     else if (s != NULL)
-        came_text(c, text, bytes);
-    else if ((s = server_reading(c)) != NULL)
+        came_text(j->fleet, text, bytes);
+    else if ((s = server_reading(j->fleet)) != NULL)
         (void)snprintf(text, bytes,
                        "waits for server %s (%s): it has started and reads its rows back",
                        s->server, s->endpoint);
-    else if ((s = server_short(c)) != NULL)
+    else if ((s = server_short(j->fleet)) != NULL)
         (void)snprintf(text, bytes,
                        "waits for disk: %s takes no pushes, too little is free; free some, or "
                        "lower its disk_free%s",
                        s->server, s->figures.disk_max > 0 ? ", or raise its disk" : "");
-    else if (coord_call_put_off_ns(&c->calls) > SHORT_NS)
+    else if (coord_call_put_off_ns(&j->fleet->calls) > SHORT_NS)
         (void)snprintf(text, bytes, "waits for server %s: %.400s",
-                       c->members.shard[c->calls.waits.shard].server, c->calls.waits.text);
-    else if (c->members.workers == 0 && env_now_ns(c->env) - c->watch.worker_ns > coord_lease_ns(c))
+                       j->fleet->members.shard[j->fleet->calls.waits.shard].server,
+                       j->fleet->calls.waits.text);
+    else if (j->fleet->members.workers == 0 &&
+             env_now_ns(j->fleet->env) - j->watch.worker_ns > coord_lease_ns(j->fleet))
         (void)snprintf(text, bytes, "waits for a worker: none is there%s%.400s",
-                       c->watch.failed[0] != 0 ? "; the last one left, " : "", c->watch.failed);
-    else if (c->job.at.phase == PHASE_WAITING && c->members.workers < c->job.at.workers_wanted &&
-             env_now_ns(c->env) - c->job.phase_ns > coord_lease_ns(c))
+                       j->watch.failed[0] != 0 ? "; the last one left, " : "", j->watch.failed);
+    else if (j->at.phase == PHASE_WAITING && j->fleet->members.workers < j->at.workers_wanted &&
+             env_now_ns(j->fleet->env) - j->phase_ns > coord_lease_ns(j->fleet))
         (void)snprintf(text, bytes,
                        "waits for workers: %u of the %u that the job asked for are there",
-                       c->members.workers, c->job.at.workers_wanted);
-    else if (!coord_stop_waits(c, text, bytes) && !coord_objects_waits(c, text, bytes) &&
-             !coord_grow_waits(c, text, bytes))
-        (void)coord_stall_waits(c, text, bytes);
+                       j->fleet->members.workers, j->at.workers_wanted);
+    else if (!coord_stop_waits(j, text, bytes) && !coord_objects_waits(j, text, bytes) &&
+             !coord_grow_waits(j, text, bytes))
+        (void)coord_stall_waits(j, text, bytes);
     return text[0] != 0;
 }
 
-bool coord_status_held_up(const struct coord *c)
+bool coord_status_held_up(const struct coord_job *j)
 {
-    return server_missing(c) != NULL || server_reading(c) != NULL || server_short(c) != NULL ||
-           coord_call_put_off_ns(&c->calls) > SHORT_NS;
+    return server_missing(j) != NULL || server_reading(j->fleet) != NULL ||
+           server_short(j->fleet) != NULL || coord_call_put_off_ns(&j->fleet->calls) > SHORT_NS;
 }
 
 /* Rows that were in the memory of a process are gone with it: the job waits for its return only
  * where it can go back to a checkpoint then. */
-static void memory_look(struct coord *c)
+static void memory_look(struct coord_job *j)
 {
     char path[LIMIT_PATH];
-    if (!coord_phase_running(c) || c->job.at.phase < PHASE_SETUP ||
-        c->job.at.phase == PHASE_FINISH || coord_newest_path(c, path))
+    if (!coord_phase_running(j) || j->at.phase < PHASE_SETUP || j->at.phase == PHASE_FINISH ||
+        coord_newest_path(j, path))
         return;
-    for (uint32_t i = 0; i < c->members.shards; i++) {
-        const struct coord_shard *s = &c->members.shard[i];
-        uint64_t silent = silent_ns(c, s);
-        if (!coord_shard_in_memory(s) || silent <= 2 * c->options.lease_ms * UINT64_C(1000000))
+    for (uint32_t i = 0; i < j->fleet->members.shards; i++) {
+        const struct coord_shard *s = &j->fleet->members.shard[i];
+        uint64_t silent = silent_ns(j, s);
+        if (!coord_shard_in_memory(s) ||
+            silent <= 2 * j->fleet->options.lease_ms * UINT64_C(1000000))
             continue;
-        coord_end_fail(c, SHOAL_E_UNAVAILABLE,
+        coord_end_fail(j, SHOAL_E_UNAVAILABLE,
                        "server %s has not been heard for %" PRIu64
                        " s: its rows were in memory alone and count as lost; " COORD_BACK_ADVICE,
                        s->server, silent / UINT64_C(1000000000));
@@ -414,28 +419,28 @@ static void memory_look(struct coord *c)
 }
 
 /* What a full disk cost the job, told in its report. */
-static void short_look(struct coord *c)
+static void short_look(struct coord_job *j)
 {
-    uint64_t now = env_now_ns(c->env), since = c->watch.short_ns;
+    uint64_t now = env_now_ns(j->fleet->env), since = j->watch.short_ns;
     bool any = false;
-    for (uint32_t i = 0; i < c->members.shards; i++)
-        any |= c->members.shard[i].short_ns != 0;
-    c->watch.short_ns = any && coord_phase_running(c) ? now : 0;
-    if (since != 0 && c->watch.short_ns != 0)
-        c->job.short_ns += now - since;
+    for (uint32_t i = 0; i < j->fleet->members.shards; i++)
+        any |= j->fleet->members.shard[i].short_ns != 0;
+    j->watch.short_ns = any && coord_phase_running(j) ? now : 0;
+    if (since != 0 && j->watch.short_ns != 0)
+        j->short_ns += now - since;
 }
 
-void coord_watch_tick(struct coord *c)
+void coord_watch_tick(struct coord_job *j)
 {
     char text[ERR_TEXT_MAX];
-    uint64_t now = env_now_ns(c->env);
-    if (c->members.workers > 0)
-        c->watch.worker_ns = now;
-    memory_look(c);
-    short_look(c);
-    SHOAL_ASSERT(c->watch.said_ns <= now);
-    if (now - c->watch.said_ns < SAY_NS || !waiting(c, text, sizeof text))
+    uint64_t now = env_now_ns(j->fleet->env);
+    if (j->fleet->members.workers > 0)
+        j->watch.worker_ns = now;
+    memory_look(j);
+    short_look(j);
+    SHOAL_ASSERT(j->watch.said_ns <= now);
+    if (now - j->watch.said_ns < SAY_NS || !waiting(j, text, sizeof text))
         return;
-    c->watch.said_ns = now;
-    log_event(JOB_WAITS, c->job.spec.name, "job %s %s", c->job.spec.name, text);
+    j->watch.said_ns = now;
+    log_event(JOB_WAITS, j->spec.name, "job %s %s", j->spec.name, text);
 }

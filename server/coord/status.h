@@ -7,10 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct coord;
+struct coord_job;
 
 /* The caller frees. NULL when out of memory. */
-char *coord_status_text(struct coord *c);
+char *coord_status_text(struct coord_job *j);
 
 /* Who is missing. A job waits for a server that is away as long as it takes (its
  * rows are on its disk), and for a worker to come; nobody shall have to guess that: it is in the
@@ -19,10 +19,13 @@ char *coord_status_text(struct coord *c);
 
 /* Whether the job is held up by a server, a disk or what shards put off: then no worker is to
  * blame. */
-bool coord_status_held_up(const struct coord *c);
+bool coord_status_held_up(const struct coord_job *j);
 /* A shard that has not been heard for longer than the coordinator's lease, and for how long. */
-bool coord_status_silent(const struct coord *c, uint32_t shard, uint64_t *silent_ns);
+bool coord_status_silent(const struct coord_job *j, uint32_t shard, uint64_t *silent_ns);
 /* On every tick of the coordinator. */
-void coord_watch_tick(struct coord *c);
+void coord_watch_tick(struct coord_job *j);
+
+/* The job in one line for people (systemctl status). */
+void coord_status_line(struct coord_job *j, char *text, size_t bytes);
 
 #endif

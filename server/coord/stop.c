@@ -12,15 +12,15 @@
 /* for a checkpoint of very large tables; who has not the time asks again */
 #define STOP_MAX_NS UINT64_C(600000000000)
 
-int coord_stop_load(struct coord *c, struct err *e)
+int coord_stop_load(struct coord_job *j, struct err *e)
 {
-    struct coord_stop *s = &c->job.stop;
+    struct coord_stop *s = &j->stop;
     uint64_t stop = 0;
-    int rc = coord_store_get_fixed(c->store, STOP_KEY, &stop, sizeof stop, e);
-    *s = (struct coord_stop){.asked = rc == 0 && stop == c->job.at.number,
-                             .since_ns = env_now_ns(c->env)};
+    int rc = coord_store_get_fixed(j->fleet->store, STOP_KEY, &stop, sizeof stop, e);
+    *s = (struct coord_stop){.asked = rc == 0 && stop == j->at.number,
+                             .since_ns = env_now_ns(j->fleet->env)};
     if (s->asked)
-        rc = coord_store_get_fixed(c->store, STOP_ID_KEY, &s->id, sizeof s->id, e);
+        rc = coord_store_get_fixed(j->fleet->store, STOP_ID_KEY, &s->id, sizeof s->id, e);
     return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
 }
 
@@ -46,55 +46,53 @@ static bool trains(const struct coord_job *j)
 }
 
 /* Whether there is something to be done before the job ends. */
-static bool orderly(const struct coord *c)
+static bool orderly(const struct coord_job *j)
 {
-    const struct coord_job *j = &c->job;
     if (!trains(j) || coord_grow_on(j))
         return trains(j);
-    return j->spec.checkpoint.dir[0] != 0 && !j->spec.train.skip && coord_server_away(c) == NULL;
+    return j->spec.checkpoint.dir[0] != 0 && !j->spec.train.skip &&
+           coord_server_away(j->fleet) == NULL;
 }
 
-bool coord_stop_order(struct coord *c, uint64_t id)
+bool coord_stop_order(struct coord_job *j, uint64_t id)
 {
-    struct coord_job *j = &c->job;
-    if (j->stop.asked || !orderly(c) || coord_goes_back(c))
+    if (j->stop.asked || !orderly(j) || coord_goes_back(j))
         return false;
-    j->stop = (struct coord_stop){.asked = true, .id = id, .since_ns = env_now_ns(c->env)};
+    j->stop = (struct coord_stop){.asked = true, .id = id, .since_ns = env_now_ns(j->fleet->env)};
     log_info("job %s is asked to stop: it ends behind %s", j->spec.name,
              coord_grow_on(j) ? "the batches that are given out" : "its last checkpoint");
-    return coord_note(c, STOP_ID_KEY, &id, sizeof id) &&
-           coord_put(c, STOP_KEY, &j->at.number, sizeof j->at.number);
+    return coord_note(j->fleet, STOP_ID_KEY, &id, sizeof id) &&
+           coord_put(j->fleet, STOP_KEY, &j->at.number, sizeof j->at.number);
 }
 
-static void end(struct coord *c)
+static void end(struct coord_job *j)
 {
-    const struct coord_checkpoint *k = &c->checkpoint;
+    const struct coord_checkpoint *k = &j->checkpoint;
     char path[LIMIT_PATH];
-    if (k->end_made && coord_checkpoint_newest(c, 0, path))
-        coord_end_fail(c, SHOAL_E_STOPPED, "stopped by request; --resume %.400s goes on", path);
+    if (k->end_made && coord_checkpoint_newest(j, 0, path))
+        coord_end_fail(j, SHOAL_E_STOPPED, "stopped by request; --resume %.400s goes on", path);
     else
-        coord_end_fail(c, SHOAL_E_STOPPED, "stopped by request; it has no last checkpoint: %.400s",
+        coord_end_fail(j, SHOAL_E_STOPPED, "stopped by request; it has no last checkpoint: %.400s",
                        k->end_why.status != 0 ? k->end_why.text : "there was none in time");
 }
 
-void coord_stop_step(struct coord *c)
+void coord_stop_step(struct coord_job *j)
 {
-    const struct coord_job *j = &c->job;
-    if (!j->stop.asked || coord_grow_on(j) || coord_phase_over(c))
+    if (!j->stop.asked || coord_grow_on(j) || coord_phase_over(j))
         return;
-    bool due = coord_checkpoint_end_due(c) || coord_checkpoint_busy(c);
-    if (!due || env_now_ns(c->env) - j->stop.since_ns > STOP_MAX_NS)
-        end(c);
+    bool due = coord_checkpoint_end_due(j) || coord_checkpoint_busy(j);
+    if (!due || env_now_ns(j->fleet->env) - j->stop.since_ns > STOP_MAX_NS)
+        end(j);
 }
 
-bool coord_stop_waits(const struct coord *c, char *text, size_t bytes)
+bool coord_stop_waits(const struct coord_job *j, char *text, size_t bytes)
 {
-    if (!c->job.stop.asked || !coord_phase_running(c))
+    if (!j->stop.asked || !coord_phase_running(j))
         return false;
     (void)snprintf(text, bytes,
                    "waits for its end: shoal stop asked for it, and %s; a second "
                    "shoal stop ends it at once",
-                   coord_grow_on(&c->job) ? "batches that are given out are trained first"
-                                          : "its last checkpoint is made first");
+                   coord_grow_on(j) ? "batches that are given out are trained first"
+                                    : "its last checkpoint is made first");
     return true;
 }

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct coord;
+struct coord_job;
 
 struct coord_stop {
     bool asked;        /* the job is to end; stored */
@@ -29,13 +29,13 @@ struct coord_stop {
 };
 
 /* Whether the job at hand was told to stop. */
-int coord_stop_load(struct coord *c, struct err *e);
+int coord_stop_load(struct coord_job *j, struct err *e);
 /* By the question of this id. True: the job ends soon, in order. False: nothing is to be waited
  * for, or it was told before: the caller ends it. */
-bool coord_stop_order(struct coord *c, uint64_t id);
+bool coord_stop_order(struct coord_job *j, uint64_t id);
 /* Ends the job once its last checkpoint is there, or is not waited for any longer. */
-void coord_stop_step(struct coord *c);
+void coord_stop_step(struct coord_job *j);
 /* A sentence for the status; false: no order. */
-bool coord_stop_waits(const struct coord *c, char *text, size_t bytes);
+bool coord_stop_waits(const struct coord_job *j, char *text, size_t bytes);
 
 #endif

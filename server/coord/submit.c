@@ -11,6 +11,7 @@
 #include "server/coord/saved.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,10 +47,9 @@ int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, stru
     return coord_task_open(&j->tasks, job_lanes(&j->spec), j->spec.train.mode, e);
 }
 
-int coord_submit_asked_load(struct coord *c, struct err *e)
+int coord_submit_asked_load(struct coord_job *j, struct err *e)
 {
-    struct coord_job *j = &c->job;
-    int rc = coord_store_get_fixed(c->store, "asked", &j->asked, sizeof j->asked, e);
+    int rc = coord_store_get_fixed(j->fleet->store, "asked", &j->asked, sizeof j->asked, e);
     j->asked.path[LIMIT_PATH - 1] = 0;
     if (rc == 0 && j->asked.number == j->at.number)
         return 0;
@@ -81,7 +81,7 @@ int coord_submit_name(struct coord_job *j, const struct legend *names, bool lear
     return 0;
 }
 
-static void job_close(struct coord *c, struct coord_job *j)
+static void job_close(struct coord_fleet *f, struct coord_job *j)
 {
     coord_task_close(&j->tasks);
     for (uint32_t s = 0; s < JOB_SPLITS; s++)
@@ -105,19 +105,25 @@ static void job_close(struct coord *c, struct coord_job *j)
     free(j->valid.item);
     free(j->digest);
     free(j->report);
-    coord_from_let_go(c, j);
-    memset(j, 0, sizeof *j);
+    coord_from_let_go(f, j);
+    memset(&j->at, 0, sizeof *j - offsetof(struct coord_job, at));
     j->from_hold = COORD_FOLDER_NONE;
 }
 
-void coord_submit_close(struct coord *c)
+void coord_submit_lease(struct coord_job *j)
 {
-    job_close(c, &c->job);
+    j->fleet->job_lease_ms = j->parsed ? j->spec.coordinator.lease_ms : 0;
+}
+
+void coord_submit_close(struct coord_job *j)
+{
+    job_close(j->fleet, j);
+    coord_submit_lease(j);
 }
 
 /* A job that goes on: what the checkpoint says goes into the store under the new number, and its
  * progress here. */
-static int from_take(struct coord *c, struct coord_job *j, const struct coord_from *f,
+static int from_take(struct coord_fleet *fleet, struct coord_job *j, const struct coord_from *f,
                      struct err *e)
 {
     struct coord_progress at = j->at;
@@ -127,15 +133,15 @@ static int from_take(struct coord *c, struct coord_job *j, const struct coord_fr
     if (f->start) {
         j->at.from = FROM_TO_START;
         (void)snprintf(j->at.from_path, sizeof j->at.from_path, "%s", f->path);
-        return coord_taken_saved(c, j, taken, bytes, false, e);
+        return coord_taken_saved(fleet, j, taken, bytes, false, e);
     }
     j->passed = (struct coord_passed){.number = j->at.number, .before_ns = f->saved.at.elapsed_ns};
-    if (!coord_saved_put(c, &f->saved, j->at.number, j->at.run) ||
-        !coord_note(c, "passed", &j->passed, sizeof j->passed))
+    if (!coord_saved_put(fleet, &f->saved, j->at.number, j->at.run) ||
+        !coord_note(fleet, "passed", &j->passed, sizeof j->passed))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     coord_from_progress(f, &at, FROM_TO_LOAD, &j->at);
-    int rc = coord_grow_load(c, j, e);
-    return rc == 0 ? coord_taken_saved(c, j, taken, bytes, true, e) : rc;
+    int rc = coord_grow_load(fleet, j, e);
+    return rc == 0 ? coord_taken_saved(fleet, j, taken, bytes, true, e) : rc;
 }
 
 /* ---- its text -------------------------------------------------------------------------------- */
@@ -145,7 +151,7 @@ static int from_take(struct coord *c, struct coord_job *j, const struct coord_fr
  * tables were then read as another model's. */
 static const char NEXT_KEY[] = "job/next";
 
-static bool text_offer(struct coord *c, const struct coord_job *j, uint64_t number)
+static bool text_offer(struct coord_fleet *f, const struct coord_job *j, uint64_t number)
 {
     size_t bytes = sizeof number + j->yaml_bytes;
     char *record = malloc(bytes);
@@ -153,66 +159,66 @@ static bool text_offer(struct coord *c, const struct coord_job *j, uint64_t numb
         return false;
     memcpy(record, &number, sizeof number);
     memcpy(record + sizeof number, j->yaml, j->yaml_bytes);
-    bool good = coord_put(c, NEXT_KEY, record, bytes);
+    bool good = coord_put(f, NEXT_KEY, record, bytes);
     free(record);
     return good;
 }
 
-int coord_submit_settle(struct coord *c, struct err *e)
+int coord_submit_settle(struct coord_job *j, struct err *e)
 {
     static const uint64_t none = 0;
     uint64_t number = none;
     void *record;
     size_t bytes;
-    int rc = coord_store_get(c->store, NEXT_KEY, &record, &bytes, e);
+    int rc = coord_store_get(j->fleet->store, NEXT_KEY, &record, &bytes, e);
     if (rc != 0)
         return rc == SHOAL_E_NOT_FOUND ? 0 : rc; /* a coordinator before it stored none */
     if (bytes > sizeof number)
         memcpy(&number, record, sizeof number);
-    if (number != none && number == c->job.at.number &&
-        (!coord_put(c, "job", (char *)record + sizeof number, bytes - sizeof number) ||
-         !coord_put(c, NEXT_KEY, &none, sizeof none)))
+    if (number != none && number == j->at.number &&
+        (!coord_put(j->fleet, "job", (char *)record + sizeof number, bytes - sizeof number) ||
+         !coord_put(j->fleet, NEXT_KEY, &none, sizeof none)))
         rc = err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     free(record);
     return rc;
 }
 
-static int job_begin(struct coord *c, struct coord_job *j, const struct coord_submit *submit,
+static int job_begin(struct coord_job *job, struct coord_job *j, const struct coord_submit *submit,
                      const struct coord_from *from, bool fleet, struct err *e)
 {
-    SHOAL_ASSERT(!coord_phase_running(c) && j->parsed);
-    uint64_t run = c->counters.next_run++;
+    SHOAL_ASSERT(!coord_phase_running(job) && j->parsed);
+    uint64_t run = job->fleet->counters.next_run++;
     bool resumes = from != NULL && !from->start;
     j->at.number = j->at.run = run;
-    int rc = coord_put(c, "counters", &c->counters, sizeof c->counters)
+    int rc = coord_put(job->fleet, "counters", &job->fleet->counters, sizeof job->fleet->counters)
                  ? 0
                  : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     if (rc == 0 && from == NULL)
-        rc = fleet ? coord_taken_fleet(c, j, e) : coord_taken_none(c, j, e);
+        rc = fleet ? coord_taken_fleet(job->fleet, j, e) : coord_taken_none(job->fleet, j, e);
     if (rc != 0)
         return rc;
     j->asked = (struct coord_asked){.number = run, .start = submit->start};
     (void)snprintf(j->asked.path, sizeof j->asked.path, "%s", submit->from);
-    if (!coord_note(c, "asked", &j->asked, sizeof j->asked) ||
-        !coord_fresh_want(c, run, j->spec.fresh_all, fleet ? j->without : "") ||
-        !coord_put(c, "without", j->without, sizeof j->without) ||
-        !coord_note(c, "translated", j->translated, sizeof j->translated) ||
-        !coord_report_job_begin(c, j) || !text_offer(c, j, run))
+    if (!coord_note(job->fleet, "asked", &j->asked, sizeof j->asked) ||
+        !coord_fresh_want(job->fleet, run, j->spec.fresh_all, fleet ? j->without : "") ||
+        !coord_put(job->fleet, "without", j->without, sizeof j->without) ||
+        !coord_note(job->fleet, "translated", j->translated, sizeof j->translated) ||
+        !coord_report_job_begin(job->fleet, j) || !text_offer(job->fleet, j, run))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
-    c->watch.left_ns = 0; /* of the job before */
-    c->watch.failed_rounds = 0;
-    c->watch.failed[0] = 0;
-    j->at.map_epoch = c->job.at.map_epoch;
+    job->watch.left_ns = 0; /* of the job before */
+    job->watch.failed_rounds = 0;
+    job->watch.failed[0] = 0;
+    j->at.map_epoch = job->at.map_epoch;
     j->at.lr_scale = 1;
     j->at.workers_wanted = submit->workers;
     j->at.split[WIRE_TRAIN].used = !j->spec.train.skip;
     j->at.split[WIRE_VALID].used = !j->spec.train.skip && j->spec.data.valid.count > 0;
     j->at.split[WIRE_TEST].used = j->spec.data.test.count > 0;
-    j->eval_number = (env_random(c->env) & 0xffffff) + 1;
-    rc = from == NULL ? 0 : from_take(c, j, from, e);
+    j->eval_number = (env_random(job->fleet->env) & 0xffffff) + 1;
+    rc = from == NULL ? 0 : from_take(job->fleet, j, from, e);
     /* What a former job had in its lanes must not be taken for this one's when the coordinator dies
      * before it fences them; one that goes on has taken over others. */
-    return rc != 0 || resumes ? rc : coord_store_remove(c->store, "lanes", e);
+    return rc != 0 || resumes ? rc : coord_store_remove(job->fleet->store, "lanes", e);
 }
 
 /* ---- what the tables call fields and tensors ------------------------------------------------- */
@@ -300,25 +306,25 @@ static bool network_goes_on(const struct string_list *fresh, const struct legend
 
 /* Tables that an older release made have no names: then every key that decides about rows must be
  * the same. */
-static int older_check(const struct coord *c, const struct job *is, struct err *e)
+static int older_check(const struct coord_fleet *f, const struct job *is, struct err *e)
 {
-    if (c->made.number == 0 && c->cluster.map_epoch > 0)
+    if (f->made.number == 0 && f->cluster.map_epoch > 0)
         return err_set(e, SHOAL_E_CONFIG,
                        "start_from: fleet: neither this coordinator nor a server knows what the "
                        "fields of the tables are called: bring the coordinator's data_dir back, or "
                        "begin with a checkpoint on servers that are new");
-    return c->made.number == 0 ? 0 : job_same_model(&c->made.spec, is, e);
+    return f->made.number == 0 ? 0 : job_same_model(&f->made.spec, is, e);
 }
 
 /* The job's text gets the names of the tables that it will meet: the checkpoint's that it begins
  * with, or those that are here. */
-static int legend_begin(const struct coord *c, struct coord_job *j, const struct coord_from *from,
-                        bool fleet, struct err *e)
+static int legend_begin(const struct coord_fleet *f, struct coord_job *j,
+                        const struct coord_from *from, bool fleet, struct err *e)
 {
     static const struct legend none;
     const struct legend *was = from != NULL ? &from->legend : &none;
     bool begins = from != NULL && from->start;
-    int rc = fleet ? coord_names_of_fleet(c, &was, e) : 0;
+    int rc = fleet ? coord_names_of_fleet(f, &was, e) : 0;
     if (rc != 0)
         return rc;
     if (j->spec.fresh.count > 0 && from == NULL && !fleet)
@@ -330,10 +336,10 @@ static int legend_begin(const struct coord *c, struct coord_job *j, const struct
         return err_set(e, SHOAL_E_CONFIG,
                        "fresh: %s: the %s of a release that kept no names; take the key away",
                        j->spec.fresh.item[0], fleet ? "tables are" : "checkpoint is");
-    const char *half = fleet ? coord_fresh_fields_half(c) : "";
+    const char *half = fleet ? coord_fresh_fields_half(f) : "";
     rc = begins || fleet ? without_make(j, was, half, e) : 0;
     if (fleet && !legend_known(was))
-        rc = older_check(c, &j->spec, e);
+        rc = older_check(f, &j->spec, e);
     bool learnt = begins || fleet ? network_goes_on(&j->spec.fresh, was, half) : was->learnt;
     return rc == 0 ? coord_submit_name(j, was, learnt, e) : rc;
 }
@@ -341,8 +347,8 @@ static int legend_begin(const struct coord *c, struct coord_job *j, const struct
 /* The job's text gets the order of its input, where it leaves it open and its rows go by time, and
  * the changes of its zone and the limit of its event times: those of a checkpoint's, where it
  * goes on. */
-static int order_begin(const struct coord *c, struct coord_job *j, const struct coord_from *from,
-                       struct err *e)
+static int order_begin(const struct coord_fleet *f, struct coord_job *j,
+                       const struct coord_from *from, struct err *e)
 {
     struct job *spec = &j->spec;
     bool goes_on = from != NULL && !from->start;
@@ -352,7 +358,7 @@ static int order_begin(const struct coord *c, struct coord_job *j, const struct 
     if (goes_on && strcmp(from->zone.name, spec->data.zone.name) == 0)
         spec->data.zone = from->zone;
     bool says = spec->data.time_limit != 0 && !given_limit(j->yaml, j->yaml_bytes);
-    given.limit = says ? 0 : coord_times_limit(c, spec, goes_on ? from->time_limit : 0);
+    given.limit = says ? 0 : coord_times_limit(f, spec, goes_on ? from->time_limit : 0);
     int rc = given_within(spec, goes_on, goes_on ? from->within : 0, &given.within, e);
     if (rc == 0)
         rc = given_put(j->yaml, j->yaml_bytes, &given, &text, &bytes, e);
@@ -376,10 +382,10 @@ static int order_begin(const struct coord *c, struct coord_job *j, const struct 
 #define AGAIN ": submit again in a moment"
 
 /* Of a shard that a job waits for. CONFIG: it has come, and is not taken. */
-static int awaited_set(const struct coord *c, const struct coord_shard *s, struct err *e,
+static int awaited_set(const struct coord_fleet *f, const struct coord_shard *s, struct err *e,
                        const char *what, const char *otherwise)
 {
-    const char *why = coord_cluster_refused(c, s->server, s->index);
+    const char *why = coord_cluster_refused(f, s->server, s->index);
     if (why != NULL && !PLANTED("refused_awaited"))
         return err_set(e, SHOAL_E_CONFIG, "server %s %s: it was not taken: %s", s->server, what,
                        why);
@@ -393,34 +399,34 @@ static bool begins_with_fleet(const struct coord_submit *submit)
 }
 
 /* Rows of a former job, of which is known. */
-static bool rows_here(const struct coord *c)
+static bool rows_here(const struct coord_job *j)
 {
-    const struct coord_members *m = &c->members;
+    const struct coord_members *m = &j->fleet->members;
     bool rows =
-        c->job.at.phase == PHASE_DONE && coord_member_made_check(m, true, NULL) != SHOAL_E_NOINPUT;
+        j->at.phase == PHASE_DONE && coord_member_made_check(m, true, NULL) != SHOAL_E_NOINPUT;
     for (uint32_t i = 0; i < m->shards && !rows; i++)
         rows = m->shard[i].figures.rows > 0;
-    return rows && c->cluster.map_epoch > 0;
+    return rows && j->fleet->cluster.map_epoch > 0;
 }
 
 /* A shard that has not said yet whether it holds some: it reads them, or nobody has heard of it. */
-static const struct coord_shard *rows_awaited(const struct coord *c)
+static const struct coord_shard *rows_awaited(const struct coord_fleet *f)
 {
-    const struct coord_members *m = &c->members;
-    for (uint32_t i = 0; i < m->shards && c->cluster.map_epoch > 0; i++)
+    const struct coord_members *m = &f->members;
+    for (uint32_t i = 0; i < m->shards && f->cluster.map_epoch > 0; i++)
         if (!m->shard[i].seen || (!m->shard[i].ready && !PLANTED("rows_unread")))
             return &m->shard[i];
     return NULL;
 }
 
 /* Nobody goes on from another job's rows without a word, or begins with rows that are not there. */
-static int fleet_check(const struct coord *c, const struct coord_submit *submit,
+static int fleet_check(const struct coord_job *j, const struct coord_submit *submit,
                        const struct job *spec, struct err *e)
 {
     const struct legend *was;
     bool fleet = begins_with_fleet(submit);
-    bool late = coord_cluster_known(&c->cluster) &&
-                (!coord_cluster_ready(&c->cluster) || !coord_names_ready(&c->names));
+    bool late = coord_cluster_known(&j->fleet->cluster) &&
+                (!coord_cluster_ready(&j->fleet->cluster) || !coord_names_ready(&j->fleet->names));
     if ((submit->from[0] == 0 || spec->fresh_all) && late)
         return err_set(
             e, SHOAL_E_UNAVAILABLE,
@@ -431,26 +437,26 @@ static int fleet_check(const struct coord *c, const struct coord_submit *submit,
                    : err_set(e, SHOAL_E_CONFIG,
                              "fresh: all drops what the servers hold, and start_from: fleet goes "
                              "on with it: take one of the two away");
-    if (coord_fresh_half(c))
+    if (coord_fresh_half(j->fleet))
         return err_set(e, SHOAL_E_EXISTS,
                        "job %s was to drop what the servers hold, and ended before all had: say "
                        "--set fresh=all, which drops the rest",
-                       c->job.spec.name);
-    int rc = fleet ? coord_names_of_fleet(c, &was, e) : 0;
+                       j->spec.name);
+    int rc = fleet ? coord_names_of_fleet(j->fleet, &was, e) : 0;
     if (rc != 0)
         return rc;
-    if (fleet && c->cluster.map_epoch == 0)
+    if (fleet && j->fleet->cluster.map_epoch == 0)
         return err_set(e, SHOAL_E_NOINPUT,
                        "start_from: fleet: no job has made tables here yet: take it away");
     if (fleet)
-        return coord_member_made_check(&c->members, true, e);
+        return coord_member_made_check(&j->fleet->members, true, e);
     if (submit->from[0] != 0)
         return 0;
-    if (!rows_here(c)) {
-        const struct coord_shard *awaited = rows_awaited(c);
+    if (!rows_here(j)) {
+        const struct coord_shard *awaited = rows_awaited(j->fleet);
         return awaited == NULL
                    ? 0
-                   : awaited_set(c, awaited, e, "has not said yet what it holds",
+                   : awaited_set(j->fleet, awaited, e, "has not said yet what it holds",
                                  "start it, or drop whatever it holds for good with --set "
                                  "fresh=all");
     }
@@ -458,8 +464,8 @@ static int fleet_check(const struct coord *c, const struct coord_submit *submit,
                    "the servers hold the tables of %s%s: --start-from fleet begins with them; "
                    "--set fresh=all drops them, and whatever else is there, for good, unless a "
                    "checkpoint has it, and begins with none",
-                   c->made.number != 0 ? "job " : "jobs that this coordinator does not know",
-                   c->made.number != 0 ? c->made.spec.name : "");
+                   j->fleet->made.number != 0 ? "job " : "jobs that this coordinator does not know",
+                   j->fleet->made.number != 0 ? j->fleet->made.spec.name : "");
 }
 
 /* A network that is there goes on as it began. */
@@ -476,34 +482,34 @@ static int network_begins(const struct job *spec, struct err *e)
 }
 
 /* The new job in `j`, stored but for its progress. */
-static int job_make(struct coord *c, const struct coord_submit *submit, struct coord_look *look,
-                    struct coord_job *j, struct err *e)
+static int job_make(struct coord_job *job, const struct coord_submit *submit,
+                    struct coord_look *look, struct coord_job *j, struct err *e)
 {
     bool fleet = begins_with_fleet(submit), goes_on = submit->from[0] != 0 && !fleet;
     int rc = coord_submit_build(j, submit->yaml, submit->bytes, e);
     if (rc == 0)
-        rc = fleet_check(c, submit, &j->spec, e);
+        rc = fleet_check(job, submit, &j->spec, e);
     if (rc == 0)
-        rc = coord_member_durability_check(&c->members, &j->spec, e);
+        rc = coord_member_durability_check(&job->fleet->members, &j->spec, e);
     if (rc == 0)
-        rc = coord_checkpoint_check(c, &j->spec, e);
+        rc = coord_checkpoint_check(job->fleet, &j->spec, e);
     if (rc == 0 && ((!goes_on && !fleet) || is_fresh(&j->spec.fresh, "dense")))
         rc = network_begins(&j->spec, e);
     if (rc == 0 && !goes_on && !fleet && j->spec.train.skip)
         rc = err_set(e, SHOAL_E_CONFIG,
                      "train.skip: nothing would be trained and no tables loaded: name a checkpoint "
                      "with --resume or --start-from, or take the key away");
-    if (rc == 0 && goes_on && c->options.folder == NULL)
+    if (rc == 0 && goes_on && job->fleet->options.folder == NULL)
         rc = err_set(e, SHOAL_E_CONFIG, "this coordinator reads no checkpoints");
     if (rc == 0 && coord_look_needed(&j->spec, submit))
         rc = look == NULL ? SHOAL_E_AGAIN : coord_look_result(look, e);
     struct coord_from *from = rc == 0 && goes_on ? &look->from : NULL;
     if (rc == 0)
-        rc = order_begin(c, j, from, e);
+        rc = order_begin(job->fleet, j, from, e);
     if (rc == 0)
-        rc = legend_begin(c, j, from, fleet, e);
+        rc = legend_begin(job->fleet, j, from, fleet, e);
     if (rc == 0)
-        rc = job_begin(c, j, submit, from, fleet, e);
+        rc = job_begin(job, j, submit, from, fleet, e);
     if (rc == 0 && fleet) {
         j->at.from = FROM_FLEET;
         (void)snprintf(j->at.from_path, sizeof j->at.from_path, "%s", COORD_FROM_FLEET);
@@ -534,24 +540,23 @@ static bool same_text(const struct coord_job *j, const struct coord_submit *subm
 /* A request that is sent again, its answer being lost: by the same peer, soon. After a restart
  * nobody knows who had sent it; a job that runs is then shown to whoever sends the same file, one
  * that has ended is begun anew. */
-static bool sent_again(const struct coord *c, peer_t from, const struct coord_submit *submit)
+static bool sent_again(const struct coord_job *j, peer_t from, const struct coord_submit *submit)
 {
-    const struct coord_job *j = &c->job;
     const char *path = PLANTED("asked_forgotten") ? j->at.from_path : j->asked.path;
     if (!j->parsed || !same_text(j, submit) || strcmp(path, submit->from) != 0 ||
         (j->asked.path[0] != 0 && submit->start != (j->asked.start != 0)))
         return false;
-    if (coord_phase_running(c))
+    if (coord_phase_running(j))
         return j->submitter == from || j->submitter == 0;
-    return j->submitter == from && env_now_ns(c->env) - j->phase_ns < UINT64_C(2000000000);
+    return j->submitter == from && env_now_ns(j->fleet->env) - j->phase_ns < UINT64_C(2000000000);
 }
 
 /* A shard of the running job whose rows may be gone with its process, which ends the job: whoever
  * submits it then begins it anew. NULL: of all it is known. */
-static const struct coord_shard *rows_doubtful(const struct coord *c)
+static const struct coord_shard *rows_doubtful(const struct coord_job *j)
 {
-    const struct coord_members *m = &c->members;
-    bool begun = coord_phase_running(c) && c->job.at.phase >= PHASE_SETUP;
+    const struct coord_members *m = &j->fleet->members;
+    bool begun = coord_phase_running(j) && j->at.phase >= PHASE_SETUP;
     for (uint32_t i = 0; i < m->shards && begun && !PLANTED("rows_believed"); i++)
         if (!m->shard[i].seen && coord_shard_in_memory(&m->shard[i]))
             return &m->shard[i];
@@ -560,77 +565,79 @@ static const struct coord_shard *rows_doubtful(const struct coord *c)
 
 /* Who sends it again may have fewer workers by now, or more: for those that were asked for first it
  * would wait without end. */
-static int workers_take(struct coord *c, uint32_t workers, struct err *e)
+static int workers_take(struct coord_job *j, uint32_t workers, struct err *e)
 {
-    bool waits = coord_phase_running(c) && c->job.at.phase < PHASE_SETUP;
-    if (!waits || workers == 0 || workers > LIMIT_WORKERS || workers == c->job.at.workers_wanted ||
+    bool waits = coord_phase_running(j) && j->at.phase < PHASE_SETUP;
+    if (!waits || workers == 0 || workers > LIMIT_WORKERS || workers == j->at.workers_wanted ||
         PLANTED("workers_of_before"))
         return 0;
-    c->job.at.workers_wanted = workers;
-    return coord_phase_put(c) ? 0 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    j->at.workers_wanted = workers;
+    return coord_phase_put(j) ? 0 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
 }
 
 /* The job is the one at hand now, and so is what its look has claimed. */
-static void claim_pass(struct coord *c, struct coord_look *look)
+static void claim_pass(struct coord_job *j, struct coord_look *look)
 {
     if (look == NULL)
         return;
-    SHOAL_ASSERT(c->checkpoint.claim.path[0] == 0);
-    c->checkpoint.claim = look->claim;
+    SHOAL_ASSERT(j->checkpoint.claim.path[0] == 0);
+    j->checkpoint.claim = look->claim;
     look->claim.path[0] = 0;
 }
 
-int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit,
+int coord_submit(struct coord_job *job, peer_t from, const struct coord_submit *submit,
                  struct coord_look *look, uint64_t *run, struct err *e)
 {
     struct coord_job *j;
-    bool again = sent_again(c, from, submit);
-    const struct coord_shard *doubtful = again ? rows_doubtful(c) : NULL;
+    bool again = sent_again(job, from, submit);
+    const struct coord_shard *doubtful = again ? rows_doubtful(job) : NULL;
     if (doubtful != NULL)
-        return awaited_set(c, doubtful, e,
+        return awaited_set(job->fleet, doubtful, e,
                            "has rows of this job in its memory, and has not been heard of since "
                            "the coordinator started",
                            "start it, or end the job with `shoal stop`");
     if (again) {
-        *run = c->job.at.number;
-        return workers_take(c, submit->workers, e);
+        *run = job->at.number;
+        return workers_take(job, submit->workers, e);
     }
-    if (coord_phase_running(c))
+    if (coord_phase_running(job))
         return err_set(e, SHOAL_E_BUSY,
                        "job %s (run %" PRIu64 ") is running: wait for its end or stop it first",
-                       c->job.spec.name, c->job.at.number);
-    if (c->checkpoint.state != CHECKPOINT_IDLE)
+                       job->spec.name, job->at.number);
+    if (job->checkpoint.state != CHECKPOINT_IDLE)
         return err_set(e, SHOAL_E_BUSY,
                        "checkpoint %s of the last job is being made: submit again when it is there",
-                       c->checkpoint.name);
-    int rc = coord_drop_check(c, e);
+                       job->checkpoint.name);
+    int rc = coord_drop_check(job->fleet, e);
     if (rc != 0)
         return rc;
     if (submit->workers > LIMIT_WORKERS)
         return err_set(e, SHOAL_E_USAGE, "%u workers, at most %u are possible", submit->workers,
                        LIMIT_WORKERS);
-    if (c->job.at.phase == PHASE_DONE || c->job.at.phase == PHASE_FAILED)
-        coord_call_forget(&c->calls);
+    if (job->at.phase == PHASE_DONE || job->at.phase == PHASE_FAILED)
+        coord_call_forget(&job->fleet->calls);
     j = calloc(1, sizeof *j);
     if (j == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the job");
+    j->fleet = job->fleet;
     j->from_hold = COORD_FOLDER_NONE;
-    rc = job_make(c, submit, look, j, e);
-    job_close(c, rc == 0 ? &c->job : j); /* the former one, or what there is of the new one */
+    rc = job_make(job, submit, look, j, e);
+    job_close(job->fleet, rc == 0 ? job : j); /* the former one, or what there is of the new one */
     if (rc == 0)
-        c->job = *j;
+        memcpy(&job->at, &j->at, sizeof *j - offsetof(struct coord_job, at));
     free(j);
     if (rc != 0)
         return rc;
-    SHOAL_ASSERT(c->job.parsed && c->job.at.run == c->job.at.number);
-    c->job.submitter = from;
-    coord_checkpoint_job(c);
-    claim_pass(c, look);
+    SHOAL_ASSERT(job->parsed && job->at.run == job->at.number);
+    coord_submit_lease(job);
+    job->submitter = from;
+    coord_checkpoint_job(job);
+    claim_pass(job, look);
     if (!PLANTED("old_workers"))
-        coord_member_workers_forget(&c->members); /* of a job that failed a moment ago */
-    coord_member_forget_figures(&c->members);
-    *run = c->job.at.number;
-    return coord_phase_enter(c, PHASE_WAITING)
-               ? coord_submit_settle(c, e)
+        coord_member_workers_forget(&job->fleet->members); /* of a job that failed a moment ago */
+    coord_member_forget_figures(&job->fleet->members);
+    *run = job->at.number;
+    return coord_phase_enter(job, PHASE_WAITING)
+               ? coord_submit_settle(job, e)
                : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
 }

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct coord;
+struct coord_job;
 struct coord_job;
 struct coord_look;
 
@@ -28,18 +28,20 @@ struct coord_submit {
  * nobody has looked. AGAIN: look at them (look.h), all else is well. The same text again over the
  * same connection is the same job. BUSY while one runs; EXISTS: the servers hold rows and it does
  * not say that it begins with them; what job_parse and coord_from_open say. */
-int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit,
+int coord_submit(struct coord_job *job, peer_t from, const struct coord_submit *submit,
                  struct coord_look *look, uint64_t *run, struct err *e);
 /* The text of the job whose progress is stored takes the former one's place, unless it has. IO. */
-int coord_submit_settle(struct coord *c, struct err *e);
+int coord_submit_settle(struct coord_job *j, struct err *e);
 /* What the stored job was submitted with. IO, CORRUPT. */
-int coord_submit_asked_load(struct coord *c, struct err *e);
+int coord_submit_asked_load(struct coord_job *j, struct err *e);
 /* What follows from the text alone: the job parsed, its lists made. What job_parse says. */
 int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, struct err *e);
 /* These names, in the job's text and beside it, in place of those that it had. NOMEM, TOO_BIG: as
  * it was. learnt: of legend.h. */
 int coord_submit_name(struct coord_job *j, const struct legend *names, bool learnt, struct err *e);
 /* The job, whatever there is of it, is freed. */
-void coord_submit_close(struct coord *c);
+void coord_submit_close(struct coord_job *j);
+/* The fleet goes by the lease that this job asks for, from now on. */
+void coord_submit_lease(struct coord_job *j);
 
 #endif

@@ -30,43 +30,43 @@ void coord_taken_close(struct coord_taken *t)
     *t = (struct coord_taken){.version = 0};
 }
 
-int coord_taken_open(struct coord *c, struct err *e)
+int coord_taken_open(struct coord_fleet *f, struct err *e)
 {
     void *value;
     size_t bytes;
     uint64_t version = 0;
-    int rc = coord_store_get(c->store, COORD_TAKEN_KEY, &value, &bytes, e);
+    int rc = coord_store_get(f->store, COORD_TAKEN_KEY, &value, &bytes, e);
     if (rc != 0)
         return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
     if (bytes >= sizeof version)
         memcpy(&version, value, sizeof version);
     rc = version == 0 || version >= VERSION_MOST
              ? SHOAL_E_CORRUPT
-             : coord_taken_record_take(&c->taken.is, (char *)value + sizeof version,
+             : coord_taken_record_take(&f->taken.is, (char *)value + sizeof version,
                                        bytes - sizeof version, e);
     free(value);
-    c->taken.version = version;
+    f->taken.version = version;
     return rc == SHOAL_E_CORRUPT
                ? err_set(e, rc, "the stored names of learnt objects cannot be" ADVICE)
                : rc;
 }
 
-static int begin_put(struct coord *c, const struct coord_taken_list *l, struct err *e)
+static int begin_put(struct coord_fleet *f, const struct coord_taken_list *l, struct err *e)
 {
     size_t bytes;
     void *record = coord_taken_record_make(l, 0, 0, &bytes);
     if (record == NULL)
         return err_set(e, SHOAL_E_NOMEM, NO_MEMORY);
-    bool good = coord_put(c, BEGIN_KEY, record, bytes);
+    bool good = coord_put(f, BEGIN_KEY, record, bytes);
     free(record);
     return good ? 0 : err_set(e, SHOAL_E_IO, STORE_FAILED);
 }
 
-static int begin_get(const struct coord *c, struct coord_job *j, struct err *e)
+static int begin_get(const struct coord_fleet *f, struct coord_job *j, struct err *e)
 {
     void *value;
     size_t bytes;
-    int rc = coord_store_get(c->store, BEGIN_KEY, &value, &bytes, e);
+    int rc = coord_store_get(f->store, BEGIN_KEY, &value, &bytes, e);
     if (rc != 0)
         return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
     rc = coord_taken_record_take(&j->taken, value, bytes, e);
@@ -76,14 +76,14 @@ static int begin_get(const struct coord *c, struct coord_job *j, struct err *e)
     return rc;
 }
 
-int coord_taken_load(struct coord *c, struct err *e)
+int coord_taken_load(struct coord_job *j, struct err *e)
 {
-    const struct coord_taken_head *at = &c->taken.is.at;
-    int rc = begin_get(c, &c->job, e);
-    bool ahead = at->job == c->job.at.number && at->round > c->job.at.epoch;
-    if (rc != 0 || coord_taken_begins(c) || !ahead)
+    const struct coord_taken_head *at = &j->fleet->taken.is.at;
+    int rc = begin_get(j->fleet, j, e);
+    bool ahead = at->job == j->at.number && at->round > j->at.epoch;
+    if (rc != 0 || coord_taken_begins(j) || !ahead)
         return rc;
-    return coord_taken_undo(c) ? 0 : err_set(e, SHOAL_E_IO, STORE_FAILED); /* 2 */
+    return coord_taken_undo(j) ? 0 : err_set(e, SHOAL_E_IO, STORE_FAILED); /* 2 */
 }
 
 /* ---- a job that is submitted ----------------------------------------------------------------- */
@@ -116,7 +116,7 @@ static int known_check(const struct coord_job *j, const struct coord_taken_head 
 }
 
 /* j->taken is what it goes on with: nobody goes through with what was begun. */
-static int begin(struct coord *c, struct coord_job *j, bool fleet, struct err *e)
+static int begin(struct coord_fleet *f, struct coord_job *j, bool fleet, struct err *e)
 {
     struct coord_taken_head *at = &j->taken.at;
     int rc = known_check(j, at, fleet, e);
@@ -131,19 +131,19 @@ static int begin(struct coord *c, struct coord_job *j, bool fleet, struct err *e
     if (coord_grow_on(j) && j->taken.names.count > 0)
         log_info("job %s: %u files and objects that its tables have learnt are not taken again",
                  j->spec.name, j->taken.names.count);
-    return begin_put(c, &j->taken, e);
+    return begin_put(f, &j->taken, e);
 }
 
-int coord_taken_none(struct coord *c, struct coord_job *j, struct err *e)
+int coord_taken_none(struct coord_fleet *f, struct coord_job *j, struct err *e)
 {
     coord_taken_list_close(&j->taken);
-    return begin(c, j, false, e);
+    return begin(f, j, false, e);
 }
 
-int coord_taken_fleet(struct coord *c, struct coord_job *j, struct err *e)
+int coord_taken_fleet(struct coord_fleet *f, struct coord_job *j, struct err *e)
 {
-    const struct coord_taken *t = &c->taken;
-    const struct coord_members *m = &c->members;
+    const struct coord_taken *t = &f->taken;
+    const struct coord_members *m = &f->members;
     bool heard = t->version > 0 || m->shards == 0 || m->shard[KEEPER].seen;
     if (t->newest > t->version || !heard)
         return err_set(e, SHOAL_E_UNAVAILABLE,
@@ -155,10 +155,10 @@ int coord_taken_fleet(struct coord *c, struct coord_job *j, struct err *e)
     j->taken.at = t->is.at;
     if (t->version == 0)
         j->taken.at.flags = COORD_TAKEN_UNSURE;
-    return begin(c, j, true, e);
+    return begin(f, j, true, e);
 }
 
-int coord_taken_saved(struct coord *c, struct coord_job *j, const void *record, size_t bytes,
+int coord_taken_saved(struct coord_fleet *f, struct coord_job *j, const void *record, size_t bytes,
                       bool goes_on, struct err *e)
 {
     coord_taken_list_close(&j->taken);
@@ -170,22 +170,21 @@ int coord_taken_saved(struct coord *c, struct coord_job *j, const void *record, 
     if (record == NULL)
         j->taken.at.flags = COORD_TAKEN_UNSURE;
     if (!goes_on)
-        return begin(c, j, false, e);
+        return begin(f, j, false, e);
     j->taken.at.job = j->at.number;
-    return begin_put(c, &j->taken, e);
+    return begin_put(f, &j->taken, e);
 }
 
 /* ---- what the job adds ----------------------------------------------------------------------- */
 
 /* The tables are there: what they have learnt, and what the job is to learn now. */
-static int take_over(struct coord *c, struct err *e)
+static int take_over(struct coord_job *j, struct err *e)
 {
-    struct coord_job *j = &c->job;
     struct coord_taken_list *l = &j->taken;
     static const struct coord_taken_list none;
     bool learns = !j->spec.train.skip && !coord_from_resumes(&j->at);
     bool objects = j->spec.data.objects.of[WIRE_TRAIN].on;
-    int rc = learns && objects ? coord_taken_objects_add(c, l, e) : 0;
+    int rc = learns && objects ? coord_taken_objects_add(j, l, e) : 0;
     if (rc != 0)
         return rc;
     if (learns && !objects && (l->at.flags & COORD_TAKEN_NAMED) == 0)
@@ -195,62 +194,62 @@ static int take_over(struct coord *c, struct err *e)
         l->at.round = j->at.epoch;
     }
     l->at.flags &= ~(uint32_t)COORD_TAKEN_NAMED;
-    coord_taken_list_close(&c->taken.is);
-    coord_taken_moved(c);
-    c->taken.is = *l;
+    coord_taken_list_close(&j->fleet->taken.is);
+    coord_taken_moved(j->fleet);
+    j->fleet->taken.is = *l;
     *l = none;
-    rc = coord_taken_changed(c, e);
-    return rc == 0 ? begin_put(c, &none, e) : rc;
+    rc = coord_taken_changed(j->fleet, e);
+    return rc == 0 ? begin_put(j->fleet, &none, e) : rc;
 }
 
-static bool told(const struct coord *c)
+static bool told(const struct coord_fleet *f)
 {
-    return c->taken.told == c->taken.version || c->members.shards == 0;
+    return f->taken.told == f->taken.version || f->members.shards == 0;
 }
 
-bool coord_taken_settled(struct coord *c)
+bool coord_taken_settled(struct coord_job *j)
 {
     struct err e = {0};
-    SHOAL_ASSERT(c->job.at.phase == PHASE_SETUP);
-    int rc = coord_taken_begins(c) ? take_over(c, &e) : 0;
+    SHOAL_ASSERT(j->at.phase == PHASE_SETUP);
+    int rc = coord_taken_begins(j) ? take_over(j, &e) : 0;
     if (rc != 0)
-        return coord_end_fail(c, rc, "%s", e.text);
-    coord_taken_step(c);
-    return told(c);
+        return coord_end_fail(j, rc, "%s", e.text);
+    coord_taken_step(j->fleet);
+    return told(j->fleet);
 }
 
-int coord_taken_round(struct coord *c, uint32_t round, bool *is_told, struct err *e)
+int coord_taken_round(struct coord_job *j, uint32_t round, bool *is_told, struct err *e)
 {
-    struct coord_taken_list *l = &c->taken.is;
+    struct coord_taken_list *l = &j->fleet->taken.is;
     *is_told = false;
-    if (l->at.job != c->job.at.number || l->at.round != round) {
-        int rc = coord_taken_objects_add(c, l, e);
+    if (l->at.job != j->at.number || l->at.round != round) {
+        int rc = coord_taken_objects_add(j, l, e);
         if (rc != 0)
             return rc;
-        l->at.job = c->job.at.number;
+        l->at.job = j->at.number;
         l->at.round = round;
         l->at.flags |= COORD_TAKEN_BEGUN;
-        rc = coord_taken_changed(c, e);
+        rc = coord_taken_changed(j->fleet, e);
         if (rc != 0)
             return rc;
-        coord_taken_step(c);
+        coord_taken_step(j->fleet);
     }
-    *is_told = told(c);
+    *is_told = told(j->fleet);
     return 0;
 }
 
-bool coord_taken_undo(struct coord *c)
+bool coord_taken_undo(struct coord_job *j)
 {
-    struct coord_taken_list *l = &c->taken.is;
+    struct coord_taken_list *l = &j->fleet->taken.is;
     struct err e = {0};
-    if (l->at.job != c->job.at.number || l->at.round <= c->job.at.epoch)
+    if (l->at.job != j->at.number || l->at.round <= j->at.epoch)
         return true;
     nameset_drop_last(&l->names, l->at.hand);
-    coord_taken_moved(c);
+    coord_taken_moved(j->fleet);
     l->at.hand = 0;
-    l->at.round = c->job.at.epoch;
+    l->at.round = j->at.epoch;
     l->at.flags &= ~(uint32_t)COORD_TAKEN_BEGUN;
-    return coord_taken_changed(c, &e) == 0;
+    return coord_taken_changed(j->fleet, &e) == 0;
 }
 
 /* Whether all rows of the names at hand are learnt. What a plain job learns again in its next
@@ -264,48 +263,46 @@ static bool is_whole(const struct coord_job *j)
     return j->at.train_rows >= j->at.split[WIRE_TRAIN].rows;
 }
 
-bool coord_taken_learnt(struct coord *c)
+bool coord_taken_learnt(struct coord_job *j)
 {
-    struct coord_taken_list *l = &c->taken.is;
+    struct coord_taken_list *l = &j->fleet->taken.is;
     struct err e = {0};
-    bool begun = (l->at.flags & COORD_TAKEN_BEGUN) != 0 && l->at.job == c->job.at.number;
-    if (!begun || !is_whole(&c->job))
+    bool begun = (l->at.flags & COORD_TAKEN_BEGUN) != 0 && l->at.job == j->at.number;
+    if (!begun || !is_whole(j))
         return true;
     l->at.flags &= ~(uint32_t)COORD_TAKEN_BEGUN;
-    if (coord_taken_changed(c, &e) == 0)
+    if (coord_taken_changed(j->fleet, &e) == 0)
         return true;
-    return coord_end_fail(c, e.code, "%s", e.text);
+    return coord_end_fail(j, e.code, "%s", e.text);
 }
 
 /* ---- what is asked of them ------------------------------------------------------------------- */
 
-int coord_taken_ask(struct coord *c, struct coord_ask *a)
+int coord_taken_ask(struct coord_job *j, struct coord_ask *a)
 {
-    if (!coord_phase_running(c) || !coord_grow_on(&c->job))
+    if (!coord_phase_running(j) || !coord_grow_on(j))
         return err_set(&a->e, SHOAL_E_AGAIN, "there is no log that grows");
-    const struct nameset *names = &coord_taken_names(c)->names;
+    const struct nameset *names = &coord_taken_names(j)->names;
     uint64_t digest = nameset_digest(names);
     bool same = digest == a->request->u.TAKEN.digest;
     a->reply.u.TAKEN_reply.digest = digest;
     a->reply.u.TAKEN_reply.count = same ? 0 : names->count;
     a->frame = same || names->count == 0 ? "" : (const void *)names->item;
     a->frame_bytes = a->reply.u.TAKEN_reply.count * sizeof names->item[0];
-    c->taken.counted = true;
+    j->fleet->taken.counted = true;
     return 0;
 }
 
-int coord_taken_files(struct coord *c, struct coord_ask *a)
+int coord_taken_files(struct coord_job *j, struct coord_ask *a)
 {
     const struct wire_FILES *q = &a->request->u.FILES;
-    struct coord_taken_list *l = &c->job.taken;
-    if (!coord_phase_running(c) || !coord_taken_begins(c) ||
-        c->job.spec.data.objects.of[WIRE_TRAIN].on)
+    struct coord_taken_list *l = &j->taken;
+    if (!coord_phase_running(j) || !coord_taken_begins(j) || j->spec.data.objects.of[WIRE_TRAIN].on)
         return 0; /* the tables are there: they are told again */
     if ((l->at.flags & COORD_TAKEN_NAMED) != 0)
         return 0;
-    int rc = coord_from_resumes(&c->job.at)
-                 ? 0
-                 : nameset_add_all(&l->names, a->m->frame[1].data, q->count);
+    int rc =
+        coord_from_resumes(&j->at) ? 0 : nameset_add_all(&l->names, a->m->frame[1].data, q->count);
     if (rc == SHOAL_E_NOMEM)
         return err_set(&a->e, rc, NO_MEMORY);
     if (rc != 0 || q->unknown)
@@ -314,35 +311,30 @@ int coord_taken_files(struct coord *c, struct coord_ask *a)
     l->at.hand = q->count;
     if (l->at.hand > l->names.count)
         l->at.hand = l->names.count;
-    return begin_put(c, l, &a->e);
+    return begin_put(j->fleet, l, &a->e);
 }
 
 /* ---- what shards know ------------------------------------------------------------------------ */
 
-void coord_taken_learn(struct coord *c, uint32_t shard, const struct wire_SHARD_BEAT *b)
+bool coord_taken_learn(struct coord_fleet *f, uint32_t shard, const struct wire_SHARD_BEAT *b)
 {
-    struct coord_taken *t = &c->taken;
+    struct coord_taken *t = &f->taken;
     if (shard == KEEPER)
         t->told = b->taken_version;
     if (b->taken_version <= t->version || b->taken_version >= VERSION_MOST)
-        return;
+        return false;
     if (b->taken_version > t->newest) {
         t->newest = b->taken_version;
         t->newest_shard = shard;
     }
-    bool has_tables = c->job.at.phase >= PHASE_SETUP && !coord_taken_begins(c);
-    if (coord_phase_running(c) && (has_tables || c->job.asked.path[0] != 0))
-        coord_end_fail(c, SHOAL_E_UNAVAILABLE,
-                       "the coordinator's data_dir is older than it was: server %s knows more of "
-                       "what its tables have learnt than this job began with; submit the job again",
-                       b->server);
+    return true;
 }
 
 static void held(void *context, const struct coord_call *call, uint32_t shard,
                  const struct wire *reply, const struct msg *m)
 {
-    struct coord *c = context;
-    struct coord_taken *t = &c->taken;
+    struct coord_fleet *f = context;
+    struct coord_taken *t = &f->taken;
     struct err e = {0};
     uint64_t version = reply->u.TAKEN_HELD_reply.version;
     (void)call;
@@ -352,13 +344,13 @@ static void held(void *context, const struct coord_call *call, uint32_t shard,
         return;
     }
     int rc = coord_taken_record_take(&t->is, m->frame[1].data, m->frame[1].bytes, &e);
-    if (rc == 0 && !coord_taken_put(c, version, &t->is, &e))
+    if (rc == 0 && !coord_taken_put(f, version, &t->is, &e))
         rc = e.code;
     if (rc != 0) {
         log_error("what the tables of shard %u have learnt is not taken: %s", shard, e.text);
         return;
     }
-    coord_taken_moved(c);
+    coord_taken_moved(f);
     log_warn("%u names of what the tables have learnt, version %" PRIu64
              ", are taken from shard %u: the coordinator's own were older",
              t->is.names.count, version, shard);
@@ -372,16 +364,17 @@ static void held_done(void *context, const struct coord_call *call, int status, 
         log_warn("a shard does not say what its tables have learnt: %s", text);
 }
 
-static void hear(struct coord *c, uint64_t now)
+static void hear(struct coord_fleet *f, uint64_t now)
 {
-    struct coord_taken *t = &c->taken;
-    if (coord_call_open_type(&c->calls, WIRE_TYPE_TAKEN_HELD) ||
+    struct coord_taken *t = &f->taken;
+    if (coord_call_open_type(&f->calls, f, WIRE_TYPE_TAKEN_HELD) ||
         (t->asked_ns != 0 && now - t->asked_ns < AGAIN_NS))
         return; /* what it said could not be taken */
     t->asked_ns = now;
-    SHOAL_ASSERT(t->newest_shard < c->members.shards);
+    SHOAL_ASSERT(t->newest_shard < f->members.shards);
     struct wire w = {.type = WIRE_TYPE_TAKEN_HELD};
-    (void)coord_call_start(&c->calls, &(struct coord_call){.request = w,
+    (void)coord_call_start(&f->calls, &(struct coord_call){.context = f,
+                                                           .request = w,
                                                            .target = t->newest_shard,
                                                            .early = true,
                                                            .owner = t->newest_shard,
@@ -391,29 +384,30 @@ static void hear(struct coord *c, uint64_t now)
 
 static void tell_done(void *context, const struct coord_call *call, int status, const char *text)
 {
-    struct coord *c = context;
+    struct coord_fleet *f = context;
     uint64_t version = call->request.u.TAKEN_SET.version;
     if (status == 0 || status == SHOAL_E_VERSION || status == SHOAL_E_MALFORMED)
-        c->taken.told = version; /* a release that does not know the message keeps none */
+        f->taken.told = version; /* a release that does not know the message keeps none */
     if (status != 0) {
-        c->taken.failed_ns = env_now_ns(c->env);
+        f->taken.failed_ns = env_now_ns(f->env);
         log_warn("server %s does not keep what the tables have learnt: %s",
-                 c->members.shard[KEEPER].server, text);
+                 f->members.shard[KEEPER].server, text);
     }
 }
 
-static void tell(struct coord *c, uint64_t now)
+static void tell(struct coord_fleet *f, uint64_t now)
 {
-    struct coord_taken *t = &c->taken;
-    if (coord_call_open_type(&c->calls, WIRE_TYPE_TAKEN_SET) ||
+    struct coord_taken *t = &f->taken;
+    if (coord_call_open_type(&f->calls, f, WIRE_TYPE_TAKEN_SET) ||
         (t->failed_ns != 0 && now - t->failed_ns < AGAIN_NS))
         return;
     size_t bytes;
     void *record = coord_taken_record_make(&t->is, 0, 0, &bytes);
     struct wire w = {.type = WIRE_TYPE_TAKEN_SET};
-    w.u.TAKEN_SET = (struct wire_TAKEN_SET){t->version, c->cluster.id[0], c->cluster.id[1]};
+    w.u.TAKEN_SET = (struct wire_TAKEN_SET){t->version, f->cluster.id[0], f->cluster.id[1]};
     if (record != NULL) /* else it is tried again */
-        (void)coord_call_start(&c->calls, &(struct coord_call){.request = w,
+        (void)coord_call_start(&f->calls, &(struct coord_call){.context = f,
+                                                               .request = w,
                                                                .frame = record,
                                                                .frame_bytes = bytes,
                                                                .target = KEEPER,
@@ -423,14 +417,14 @@ static void tell(struct coord *c, uint64_t now)
     free(record);
 }
 
-void coord_taken_step(struct coord *c)
+void coord_taken_step(struct coord_fleet *f)
 {
-    const struct coord_taken *t = &c->taken;
-    if (c->members.shards == 0 || !coord_cluster_ready(&c->cluster))
+    const struct coord_taken *t = &f->taken;
+    if (f->members.shards == 0 || !coord_cluster_ready(&f->cluster))
         return;
-    const struct coord_shard *s = &c->members.shard[KEEPER];
+    const struct coord_shard *s = &f->members.shard[KEEPER];
     if (t->newest > t->version)
-        hear(c, env_now_ns(c->env));
-    else if (!told(c) && s->seen && s->ready)
-        tell(c, env_now_ns(c->env));
+        hear(f, env_now_ns(f->env));
+    else if (!told(f) && s->seen && s->ready)
+        tell(f, env_now_ns(f->env));
 }

@@ -38,36 +38,36 @@ struct coord_ask;
 struct coord_job;
 
 /* Reads them back. CORRUPT, IO. */
-int coord_taken_open(struct coord *c, struct err *e);
+int coord_taken_open(struct coord_fleet *f, struct err *e);
 void coord_taken_close(struct coord_taken *t);
 /* What a shard that belongs here knows. Ends a job that began with older ones. */
-void coord_taken_learn(struct coord *c, uint32_t shard, const struct wire_SHARD_BEAT *beat);
+bool coord_taken_learn(struct coord_fleet *f, uint32_t shard, const struct wire_SHARD_BEAT *beat);
 /* Asks for newer ones, tells shard 0 what it has not yet. Cheap. */
-void coord_taken_step(struct coord *c);
+void coord_taken_step(struct coord_fleet *f);
 
 /* A job that is submitted begins with these, stored: with none; with those of the tables that are
  * there; with those of a checkpoint (NULL: it has no record). goes_on: at the very batch. CONFIG: a
  * log that grows, and it is not known what the tables have learnt of it; UNAVAILABLE: a server that
  * may know newer ones has not come yet; CORRUPT, NOMEM, IO. */
-int coord_taken_none(struct coord *c, struct coord_job *j, struct err *e);
-int coord_taken_fleet(struct coord *c, struct coord_job *j, struct err *e);
-int coord_taken_saved(struct coord *c, struct coord_job *j, const void *record, size_t bytes,
+int coord_taken_none(struct coord_fleet *f, struct coord_job *j, struct err *e);
+int coord_taken_fleet(struct coord_fleet *f, struct coord_job *j, struct err *e);
+int coord_taken_saved(struct coord_fleet *f, struct coord_job *j, const void *record, size_t bytes,
                       bool goes_on, struct err *e);
 /* After a restart, of the job at hand. CORRUPT, IO. */
-int coord_taken_load(struct coord *c, struct err *e);
+int coord_taken_load(struct coord_job *j, struct err *e);
 /* In SETUP, once the tables are there: whether its names are the cluster's. */
-bool coord_taken_settled(struct coord *c);
+bool coord_taken_settled(struct coord_job *j);
 
 /* TAKEN, FILES. */
-int coord_taken_ask(struct coord *c, struct coord_ask *a);
-int coord_taken_files(struct coord *c, struct coord_ask *a);
+int coord_taken_ask(struct coord_job *j, struct coord_ask *a);
+int coord_taken_files(struct coord_job *j, struct coord_ask *a);
 
 /* Names of the objects at hand, of round `round`, which begins when shard 0 has them (*told). IO,
  * NOMEM, TOO_BIG. */
-int coord_taken_round(struct coord *c, uint32_t round, bool *told, struct err *e);
+int coord_taken_round(struct coord_job *j, uint32_t round, bool *told, struct err *e);
 /* They are of a round that will not be. False: the store failed. */
-bool coord_taken_undo(struct coord *c);
+bool coord_taken_undo(struct coord_job *j);
 /* An epoch is over: whether all of them is learnt is looked at. False: the store failed. */
-bool coord_taken_learnt(struct coord *c);
+bool coord_taken_learnt(struct coord_job *j);
 
 #endif

@@ -19,14 +19,14 @@ void coord_taken_list_close(struct coord_taken_list *l)
     *l = (struct coord_taken_list){.at = {.job = 0}};
 }
 
-bool coord_taken_begins(const struct coord *c)
+bool coord_taken_begins(const struct coord_job *j)
 {
-    return c->job.taken.at.job != 0 && c->job.taken.at.job == c->job.at.number;
+    return j->taken.at.job != 0 && j->taken.at.job == j->at.number;
 }
 
-const struct coord_taken_list *coord_taken_names(const struct coord *c)
+const struct coord_taken_list *coord_taken_names(const struct coord_job *j)
 {
-    return coord_taken_begins(c) ? &c->job.taken : &c->taken.is;
+    return coord_taken_begins(j) ? &j->taken : &j->fleet->taken.is;
 }
 
 /* ---- records --------------------------------------------------------------------------------- */
@@ -73,15 +73,15 @@ int coord_taken_record_take(struct coord_taken_list *l, const void *bytes, size_
     return 0;
 }
 
-void *coord_taken_record(const struct coord *c, size_t *bytes)
+void *coord_taken_record(const struct coord_job *j, size_t *bytes)
 {
-    struct coord_taken_list l = c->taken.is;
-    bool ahead = l.at.job == c->job.at.number && l.at.round > c->job.at.epoch;
-    if (c->taken.version == 0)
+    struct coord_taken_list l = j->fleet->taken.is;
+    bool ahead = l.at.job == j->at.number && l.at.round > j->at.epoch;
+    if (j->fleet->taken.version == 0)
         return NULL;
     if (ahead) { /* a round that is not at hand yet is none of the checkpoint's */
         l.at.flags &= ~(uint32_t)COORD_TAKEN_BEGUN;
-        l.at.round = c->job.at.epoch;
+        l.at.round = j->at.epoch;
     }
     uint32_t without = ahead ? l.at.hand : 0;
     l.at.hand = ahead ? 0 : l.at.hand;
@@ -90,7 +90,7 @@ void *coord_taken_record(const struct coord *c, size_t *bytes)
 
 /* ---- the store ------------------------------------------------------------------------------- */
 
-bool coord_taken_put(struct coord *c, uint64_t version, const struct coord_taken_list *l,
+bool coord_taken_put(struct coord_fleet *f, uint64_t version, const struct coord_taken_list *l,
                      struct err *e)
 {
     size_t bytes;
@@ -100,28 +100,28 @@ bool coord_taken_put(struct coord *c, uint64_t version, const struct coord_taken
         return false;
     }
     memcpy(record, &version, sizeof version);
-    bool good = coord_put(c, COORD_TAKEN_KEY, record, bytes);
+    bool good = coord_put(f, COORD_TAKEN_KEY, record, bytes);
     free(record);
     if (!good)
         err_set(e, SHOAL_E_IO, STORE_FAILED);
     else
-        c->taken.version = version;
+        f->taken.version = version;
     return good;
 }
 
-int coord_taken_changed(struct coord *c, struct err *e)
+int coord_taken_changed(struct coord_fleet *f, struct err *e)
 {
-    struct coord_taken *t = &c->taken;
+    struct coord_taken *t = &f->taken;
     uint64_t known = t->newest > t->version ? t->newest : t->version;
-    return coord_taken_put(c, known + 1, &t->is, e) ? 0 : e->code;
+    return coord_taken_put(f, known + 1, &t->is, e) ? 0 : e->code;
 }
 
-void coord_taken_moved(struct coord *c)
+void coord_taken_moved(struct coord_fleet *f)
 {
-    free(c->taken.gone);
-    c->taken.gone = NULL;
-    c->taken.gone_count = 0;
-    c->taken.counted = false;
+    free(f->taken.gone);
+    f->taken.gone = NULL;
+    f->taken.gone_count = 0;
+    f->taken.counted = false;
 }
 
 static struct nameset_item item_of(const char *line)
@@ -130,63 +130,63 @@ static struct nameset_item item_of(const char *line)
 }
 
 /* Room is made by those that the last list had not. */
-static void room_make(struct coord *c, struct nameset *names, uint32_t more)
+static void room_make(struct coord_fleet *f, struct nameset *names, uint32_t more)
 {
     uint32_t free_places = NAMESET_MAX - names->count;
     if (more <= free_places)
         return;
-    uint32_t gone = nameset_drop(names, c->taken.gone, c->taken.gone_count, more - free_places);
+    uint32_t gone = nameset_drop(names, f->taken.gone, f->taken.gone_count, more - free_places);
     log_info("%u learnt objects that are not listed any more are forgotten", gone);
-    coord_taken_moved(c);
+    coord_taken_moved(f);
 }
 
-int coord_taken_objects_add(struct coord *c, struct coord_taken_list *l, struct err *e)
+int coord_taken_objects_add(struct coord_job *j, struct coord_taken_list *l, struct err *e)
 {
-    const struct coord_objects *o = &c->job.objects[WIRE_TRAIN];
+    const struct coord_objects *o = &j->objects[WIRE_TRAIN];
     int rc = 0;
-    room_make(c, &l->names, o->count);
+    room_make(j->fleet, &l->names, o->count);
     uint32_t before = l->names.count;
     for (uint32_t i = 0; rc == 0 && i < o->count; i++)
         rc = nameset_add(&l->names, item_of(o->object[i].line));
     l->at.hand = l->names.count - before;
-    if (rc == SHOAL_E_TOO_BIG && !coord_grow_on(&c->job)) {
+    if (rc == SHOAL_E_TOO_BIG && !coord_grow_on(j)) {
         l->at.flags |= COORD_TAKEN_UNSURE; /* a log that grows later begins with its own list */
         return 0;
     }
     return rc == 0 ? 0 : err_set(e, rc, "no room for the names of %u objects more", o->count);
 }
 
-int coord_taken_empty(struct coord *c, struct err *e)
+int coord_taken_empty(struct coord_job *j, struct err *e)
 {
-    int rc = coord_taken_objects_add(c, &c->taken.is, e);
-    c->taken.is.at.hand = 0;
-    return rc == 0 ? coord_taken_changed(c, e) : rc;
+    int rc = coord_taken_objects_add(j, &j->fleet->taken.is, e);
+    j->fleet->taken.is.at.hand = 0;
+    return rc == 0 ? coord_taken_changed(j->fleet, e) : rc;
 }
 
-bool coord_taken_has(const struct coord *c, const char *line)
+bool coord_taken_has(const struct coord_job *j, const char *line)
 {
-    return nameset_has(&coord_taken_names(c)->names, item_of(line));
+    return nameset_has(&coord_taken_names(j)->names, item_of(line));
 }
 
-uint32_t coord_taken_count(const struct coord *c)
+uint32_t coord_taken_count(const struct coord_job *j)
 {
-    return coord_taken_names(c)->names.count;
+    return coord_taken_names(j)->names.count;
 }
 
-uint32_t coord_taken_room(const struct coord *c)
+uint32_t coord_taken_room(const struct coord_job *j)
 {
-    uint32_t room = NAMESET_MAX - coord_taken_names(c)->names.count;
-    for (uint32_t i = 0; i < c->taken.gone_count; i++)
-        room += c->taken.gone[i / 8] >> (i % 8) & 1;
+    uint32_t room = NAMESET_MAX - coord_taken_names(j)->names.count;
+    for (uint32_t i = 0; i < j->fleet->taken.gone_count; i++)
+        room += j->fleet->taken.gone[i / 8] >> (i % 8) & 1;
     return room;
 }
 
-void coord_taken_gone(struct coord *c, const void *bits, size_t bytes)
+void coord_taken_gone(struct coord_job *j, const void *bits, size_t bytes)
 {
-    struct coord_taken *t = &c->taken;
-    uint32_t count = coord_taken_names(c)->names.count;
+    struct coord_taken *t = &j->fleet->taken;
+    uint32_t count = coord_taken_names(j)->names.count;
     bool counted = t->counted;
-    coord_taken_moved(c);
+    coord_taken_moved(j->fleet);
     t->counted = counted;
     if (!counted || bytes == 0 || bytes > (count + 7u) / 8 || (t->gone = malloc(bytes)) == NULL)
         return;

@@ -11,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct coord;
+struct coord_fleet;
+struct coord_job;
 
 enum coord_taken_flag {
     COORD_TAKEN_BEGUN = 1,  /* job `job` has begun to learn the last names, and not ended */
@@ -51,11 +52,11 @@ struct coord_taken {  /* the cluster's */
 
 void coord_taken_list_close(struct coord_taken_list *l);
 /* The job has yet to take its names over. */
-bool coord_taken_begins(const struct coord *c);
+bool coord_taken_begins(const struct coord_job *j);
 /* The list of the tables that the job has, or will have. */
-const struct coord_taken_list *coord_taken_names(const struct coord *c);
+const struct coord_taken_list *coord_taken_names(const struct coord_job *j);
 /* No name stays in its place: bits of an older list mean nothing any more. */
-void coord_taken_moved(struct coord *c);
+void coord_taken_moved(struct coord_fleet *f);
 
 /* A record with `before` bytes free at its beginning and without the last `without` names; the
  * caller's. NULL: no memory. */
@@ -66,23 +67,23 @@ void *coord_taken_record_make(const struct coord_taken_list *l, size_t before, u
 int coord_taken_record_take(struct coord_taken_list *l, const void *bytes, size_t count,
                             struct err *e);
 /* As a checkpoint has them, the caller's; NULL: none are known, or no memory. */
-void *coord_taken_record(const struct coord *c, size_t *bytes);
+void *coord_taken_record(const struct coord_job *j, size_t *bytes);
 /* Stores the list under that version, which is the cluster's then. False: *e says why not. */
-bool coord_taken_put(struct coord *c, uint64_t version, const struct coord_taken_list *l,
+bool coord_taken_put(struct coord_fleet *f, uint64_t version, const struct coord_taken_list *l,
                      struct err *e);
 /* The cluster's list has changed: stores it under the next version. */
-int coord_taken_changed(struct coord *c, struct err *e);
+int coord_taken_changed(struct coord_fleet *f, struct err *e);
 
 /* Adds the names of the objects at hand; the list says how many were none of it. NOMEM, TOO_BIG. */
-int coord_taken_objects_add(struct coord *c, struct coord_taken_list *l, struct err *e);
+int coord_taken_objects_add(struct coord_job *j, struct coord_taken_list *l, struct err *e);
 /* The same for objects without rows, which no round learns. IO, NOMEM, TOO_BIG. */
-int coord_taken_empty(struct coord *c, struct err *e);
+int coord_taken_empty(struct coord_job *j, struct err *e);
 /* Of the tables that the job has, or will have: whether they have learnt the object of this line;
  * how many names there are; how many of the log's more can be taken. */
-bool coord_taken_has(const struct coord *c, const char *line);
-uint32_t coord_taken_count(const struct coord *c);
-uint32_t coord_taken_room(const struct coord *c);
+bool coord_taken_has(const struct coord_job *j, const char *line);
+uint32_t coord_taken_count(const struct coord_job *j);
+uint32_t coord_taken_room(const struct coord_job *j);
 /* A list's bits (bytes of them), as OBJECTS has them. */
-void coord_taken_gone(struct coord *c, const void *bits, size_t bytes);
+void coord_taken_gone(struct coord_job *j, const void *bits, size_t bytes);
 
 #endif

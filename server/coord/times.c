@@ -14,17 +14,17 @@
 #define GRACE_S 86400u
 enum { CLAMPED_OF = 1000 }; /* fewer examples of a log without an end say nothing */
 
-static uint32_t limit_by_calendar(const struct coord *c)
+static uint32_t limit_by_calendar(const struct coord_fleet *f)
 {
-    uint64_t now = env_wall_s(c->env);
+    uint64_t now = env_wall_s(f->env);
     return now == 0 || now > UINT32_MAX - GRACE_S ? 0 : (uint32_t)now + GRACE_S;
 }
 
-uint32_t coord_times_limit(const struct coord *c, const struct job *job, uint32_t was)
+uint32_t coord_times_limit(const struct coord_fleet *f, const struct job *job, uint32_t was)
 {
     if (!job_timed(job) && job->data.format != DATA_EVENTS)
         return 0;
-    return was != 0 ? was : limit_by_calendar(c);
+    return was != 0 ? was : limit_by_calendar(f);
 }
 
 uint32_t coord_times_limit_now(const struct coord_job *j)
@@ -32,19 +32,19 @@ uint32_t coord_times_limit_now(const struct coord_job *j)
     return coord_grow_on(j) && j->grow.at.limit != 0 ? j->grow.at.limit : j->spec.data.time_limit;
 }
 
-uint32_t coord_times_limit_of_round(const struct coord *c)
+uint32_t coord_times_limit_of_round(const struct coord_job *j)
 {
-    uint32_t now = limit_by_calendar(c), of_job = c->job.spec.data.time_limit;
+    uint32_t now = limit_by_calendar(j->fleet), of_job = j->spec.data.time_limit;
     return of_job != 0 && now > of_job ? now : 0;
 }
 
-int coord_times_load(struct coord *c, struct err *e)
+int coord_times_load(struct coord_job *j, struct err *e)
 {
-    struct coord_times *t = &c->job.times;
-    int rc = coord_store_get_fixed(c->store, TIMES_KEY, t, sizeof *t, e);
+    struct coord_times *t = &j->times;
+    int rc = coord_store_get_fixed(j->fleet->store, TIMES_KEY, t, sizeof *t, e);
     t->apart[LIMIT_NAME - 1] = 0;
-    if (rc != 0 || t->job != c->job.at.number)
-        *t = (struct coord_times){.job = c->job.at.number};
+    if (rc != 0 || t->job != j->at.number)
+        *t = (struct coord_times){.job = j->at.number};
     return rc == SHOAL_E_NOT_FOUND ? 0 : rc; /* a coordinator before it stored none */
 }
 
@@ -57,12 +57,12 @@ static bool clamped_too_many(const struct coord_job *j)
     return (double)t->clamped > COORD_CLAMPED_SHARE * (double)all;
 }
 
-static int clamped_refuse(const struct coord *c, struct err *e)
+static int clamped_refuse(const struct coord_job *j, struct err *e)
 {
-    const struct coord_times *t = &c->job.times;
+    const struct coord_times *t = &j->times;
     char limit[32], last[32];
-    zone_label(&c->job.spec.data.zone, coord_times_limit_now(&c->job), limit);
-    zone_label(&c->job.spec.data.zone, t->last, last);
+    zone_label(&j->spec.data.zone, coord_times_limit_now(j), limit);
+    zone_label(&j->spec.data.zone, t->last, last);
     return err_set(e, SHOAL_E_DATA,
                    "data.time: %" PRIu64 " of %" PRIu64
                    " examples have a time later than %s (the last one %s), which is a day past the "
@@ -72,10 +72,10 @@ static int clamped_refuse(const struct coord *c, struct err *e)
                    t->clamped, t->examples, limit, last);
 }
 
-int coord_times_task(struct coord *c, const struct wire_TASK_DONE *q, struct err *e)
+int coord_times_task(struct coord_job *j, const struct wire_TASK_DONE *q, struct err *e)
 {
-    struct coord_times *t = &c->job.times;
-    t->job = c->job.at.number;
+    struct coord_times *t = &j->times;
+    t->job = j->at.number;
     t->examples += q->examples;
     t->clamped += q->clamped < q->examples ? q->clamped : q->examples;
     if (q->first_time != 0 && (q->first_time < t->first || t->first == 0))
@@ -84,26 +84,26 @@ int coord_times_task(struct coord *c, const struct wire_TASK_DONE *q, struct err
         t->last = q->last_time;
     if (t->last == 0) /* it has no times */
         return 0;
-    if (coord_note(c, TIMES_KEY, t, sizeof *t) && q->clamped > 0 && clamped_too_many(&c->job))
-        return clamped_refuse(c, e);
+    if (coord_note(j->fleet, TIMES_KEY, t, sizeof *t) && q->clamped > 0 && clamped_too_many(j))
+        return clamped_refuse(j, e);
     return 0;
 }
 
-void coord_times_beat(struct coord *c, const struct coord_worker *w,
+void coord_times_beat(struct coord_job *j, const struct coord_worker *w,
                       const struct wire_WORKER_BEAT *q)
 {
-    struct coord_times *t = &c->job.times;
+    struct coord_times *t = &j->times;
     if (!wire_clock_apart(q->clock_ahead_s) || wire_clock_apart(w->figures.clock_ahead_s))
         return;
     log_warn("the clock of worker %s is %d s %s the coordinator's: set it right; rows go by the "
              "coordinator's alone",
              w->name, abs(q->clock_ahead_s), q->clock_ahead_s > 0 ? "ahead of" : "behind");
-    t->job = c->job.at.number;
+    t->job = j->at.number;
     if (t->aparts++ == 0) {
         t->apart_s = q->clock_ahead_s;
         memcpy(t->apart, w->name, sizeof t->apart);
     }
-    (void)coord_note(c, TIMES_KEY, t, sizeof *t);
+    (void)coord_note(j->fleet, TIMES_KEY, t, sizeof *t);
 }
 
 void coord_times_json(const struct coord_job *j, struct json *to)

@@ -22,7 +22,8 @@
 
 #include <stdint.h>
 
-struct coord;
+struct coord_fleet;
+struct coord_job;
 struct coord_job;
 struct coord_worker;
 
@@ -40,17 +41,17 @@ struct coord_times {
 
 /* The limit of a job that is taken now, `was`: of the checkpoint that it goes on from, or 0. 0: the
  * job has no event times, or there is no calendar. */
-uint32_t coord_times_limit(const struct coord *c, const struct job *job, uint32_t was);
+uint32_t coord_times_limit(const struct coord_fleet *f, const struct job *job, uint32_t was);
 /* The limit of the rows that are trained now. */
 uint32_t coord_times_limit_now(const struct coord_job *j);
 /* The limit of a round of a log that grows; 0: the job's holds. */
-uint32_t coord_times_limit_of_round(const struct coord *c);
+uint32_t coord_times_limit_of_round(const struct coord_job *j);
 /* After a restart. */
-int coord_times_load(struct coord *c, struct err *e);
+int coord_times_load(struct coord_job *j, struct err *e);
 /* A task's first report. DATA: too many of the job's examples were clamped, which ends it. */
-int coord_times_task(struct coord *c, const struct wire_TASK_DONE *q, struct err *e);
+int coord_times_task(struct coord_job *j, const struct wire_TASK_DONE *q, struct err *e);
 /* A worker's beat, before it is kept: says so where its clock is wrong. */
-void coord_times_beat(struct coord *c, const struct coord_worker *w,
+void coord_times_beat(struct coord_job *j, const struct coord_worker *w,
                       const struct wire_WORKER_BEAT *q);
 /* "events": {"from", "to"} in the job's zone, {"first", "last"}, where they are known. */
 void coord_times_json(const struct coord_job *j, struct json *to);

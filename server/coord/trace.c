@@ -52,39 +52,39 @@ static void scalar_add(struct scalars *s, double value, const char *format, ...)
     s->of[s->count++].value = value;
 }
 
-static void scalars_write(struct coord *c, const struct scalars *s, uint64_t step)
+static void scalars_write(struct coord_job *j, const struct scalars *s, uint64_t step)
 {
     char run[LIMIT_NAME + 24];
     SHOAL_ASSERT(s->count <= SCALARS_MAX);
-    if (c->options.write_scalars == NULL || s->count == 0 || c->job.trace.failed)
+    if (j->fleet->options.write_scalars == NULL || s->count == 0 || j->trace.failed)
         return;
-    (void)snprintf(run, sizeof run, "%s-%" PRIu64, c->job.spec.name, c->job.at.number);
-    coord_output_figures(c, run, step, s->of, s->count);
+    (void)snprintf(run, sizeof run, "%s-%" PRIu64, j->spec.name, j->at.number);
+    coord_output_figures(j, run, step, s->of, s->count);
 }
 
 /* ---- training -------------------------------------------------------------------------------- */
 
-static double train_seconds(const struct coord *c)
+static double train_seconds(const struct coord_job *j)
 {
-    return (double)(c->job.at.train_ns + coord_phase_trained_ns(c)) * 1e-9;
+    return (double)(j->at.train_ns + coord_phase_trained_ns(j)) * 1e-9;
 }
 
 /* What an epoch has left over when it ends says little of its rate: tasks end together, and a few
  * milliseconds after the last figures were written a handful of them would look like a burst. An
  * epoch that is shorter as a whole is told. */
-static bool rate_known(const struct coord *c, double elapsed)
+static bool rate_known(const struct coord_job *j, double elapsed)
 {
-    bool whole_epoch = c->job.trace.since_ns == c->job.epoch_ns && c->job.epoch_spent_ns == 0;
+    bool whole_epoch = j->trace.since_ns == j->epoch_ns && j->epoch_spent_ns == 0;
     return elapsed > 0 && (whole_epoch || elapsed >= SCALARS_NS * 1e-9 / 4);
 }
 
-static void trained_add(struct coord *c, struct scalars *s)
+static void trained_add(struct coord_job *j, struct scalars *s)
 {
-    const struct job *job = &c->job.spec;
+    const struct job *job = &j->spec;
     struct metric of[LIMIT_TASKS], mean;
-    if (!coord_window_recent(&c->job.windows, of))
+    if (!coord_window_recent(&j->windows, of))
         return;
-    metric_mean(of, job->model.task_weight, c->job.windows.labels, &mean);
+    metric_mean(of, job->model.task_weight, j->windows.labels, &mean);
     scalar_add(s, mean.auc, "train/auc");
     scalar_add(s, mean.calibration, "train/calibration");
     for (uint32_t t = 0; job->data.label_count > 1 && t < job->data.label_count; t++) {
@@ -93,16 +93,16 @@ static void trained_add(struct coord *c, struct scalars *s)
     }
 }
 
-static void recent_write(struct coord *c)
+static void recent_write(struct coord_job *j)
 {
-    struct coord_trace *t = &c->job.trace;
+    struct coord_trace *t = &j->trace;
     const struct coord_point *p = &t->recent;
-    SHOAL_ASSERT(p->reports > 0 && t->since_ns <= env_now_ns(c->env));
-    double elapsed = (double)(env_now_ns(c->env) - t->since_ns) * 1e-9;
+    SHOAL_ASSERT(p->reports > 0 && t->since_ns <= env_now_ns(j->fleet->env));
+    double elapsed = (double)(env_now_ns(j->fleet->env) - t->since_ns) * 1e-9;
     struct scalars s = {.count = 0};
     scalar_add(&s, p->weight > 0 ? p->loss / p->weight : NAN, "train/logloss");
-    trained_add(c, &s);
-    scalar_add(&s, rate_known(c, elapsed) ? (double)p->examples / elapsed : NAN,
+    trained_add(j, &s);
+    scalar_add(&s, rate_known(j, elapsed) ? (double)p->examples / elapsed : NAN,
                "rate/examples_per_second");
     if (p->pulls > 0) {
         scalar_add(&s, coord_trace_quantile(t->staleness, 0.5), "staleness/p50");
@@ -113,30 +113,30 @@ static void recent_write(struct coord *c)
         scalar_add(&s, p->row_norm / (double)p->measured, "norm/rows");
     }
     scalar_add(&s, p->lr_scale, "lr/scale");
-    if (c->job.spec.train.precision == PRECISION_FP16)
+    if (j->spec.train.precision == PRECISION_FP16)
         scalar_add(&s, (double)p->skipped, "train/skipped_steps");
-    scalars_write(c, &s, p->seen);
+    scalars_write(j, &s, p->seen);
     memset(&t->recent, 0, sizeof t->recent);
     memset(t->staleness, 0, sizeof t->staleness);
-    t->since_ns = env_now_ns(c->env);
+    t->since_ns = env_now_ns(j->fleet->env);
 }
 
-static bool point_note(struct coord *c, uint32_t index)
+static bool point_note(struct coord_job *j, uint32_t index)
 {
     char key[COORD_KEY_MAX];
-    SHOAL_ASSERT(index < c->job.trace.curve.count);
+    SHOAL_ASSERT(index < j->trace.curve.count);
     (void)snprintf(key, sizeof key, "curve/%u", index);
-    return coord_note(c, key, &c->job.trace.curve.point[index], sizeof(struct coord_point));
+    return coord_note(j->fleet, key, &j->trace.curve.point[index], sizeof(struct coord_point));
 }
 
-static void curve_put(struct coord *c, const struct coord_point *report)
+static void curve_put(struct coord_job *j, const struct coord_point *report)
 {
-    struct coord_curve *curve = &c->job.trace.curve;
+    struct coord_curve *curve = &j->trace.curve;
     enum coord_curve_change change = coord_curve_add(curve, report);
     uint32_t from = change == COORD_CURVE_JOINED  ? 0
                     : change == COORD_CURVE_POINT ? curve->count - 1
                                                   : curve->count;
-    for (uint32_t i = from; i < curve->count && point_note(c, i); i++)
+    for (uint32_t i = from; i < curve->count && point_note(j, i); i++)
         continue;
 }
 
@@ -150,22 +150,22 @@ static void norms_take(const struct wire_TASK_DONE *q, struct coord_point *p)
     p->row_norm = q->row_norm_sum;
 }
 
-void coord_trace_task(struct coord *c, const struct wire_TASK_DONE *q, const double *loss_task,
+void coord_trace_task(struct coord_job *j, const struct wire_TASK_DONE *q, const double *loss_task,
                       const uint64_t *staleness)
 {
-    struct coord_trace *t = &c->job.trace;
+    struct coord_trace *t = &j->trace;
     if (q->batches == 0) /* of bsp: no rate was taken, nothing was pulled */
         return;
-    struct coord_point p = {.job = c->job.at.number,
+    struct coord_point p = {.job = j->at.number,
                             .reports = 1,
-                            .epoch = c->job.at.epoch,
-                            .seen = c->job.trace.before + c->job.tasks.examples,
-                            .seconds = train_seconds(c),
+                            .epoch = j->at.epoch,
+                            .seen = j->trace.before + j->tasks.examples,
+                            .seconds = train_seconds(j),
                             .lr_scale = (double)q->lr_scale,
                             .examples = q->examples,
                             .batches = q->batches,
                             .skipped = q->skipped,
-                            .loss = q->loss_sum / job_task_weights(&c->job.spec),
+                            .loss = q->loss_sum / job_task_weights(&j->spec),
                             .weight = q->weight_sum > 0 ? q->weight_sum : (double)q->examples};
     norms_take(q, &p);
     memcpy(p.loss_task, loss_task, q->tasks * sizeof p.loss_task[0]);
@@ -174,25 +174,25 @@ void coord_trace_task(struct coord *c, const struct wire_TASK_DONE *q, const dou
         p.staleness += (double)i * (double)staleness[i];
         t->staleness[i] += staleness[i];
     }
-    curve_put(c, &p);
-    if (t->recent.reports == 0 && t->since_ns < c->job.epoch_ns)
-        t->since_ns = c->job.epoch_ns;
+    curve_put(j, &p);
+    if (t->recent.reports == 0 && t->since_ns < j->epoch_ns)
+        t->since_ns = j->epoch_ns;
     coord_point_add(&t->recent, &p);
-    if (env_now_ns(c->env) - t->since_ns >= SCALARS_NS)
-        recent_write(c);
+    if (env_now_ns(j->fleet->env) - t->since_ns >= SCALARS_NS)
+        recent_write(j);
 }
 
-void coord_trace_flush(struct coord *c)
+void coord_trace_flush(struct coord_job *j)
 {
-    if (c->job.trace.recent.reports > 0)
-        recent_write(c);
-    SHOAL_ASSERT(c->job.trace.recent.reports == 0);
+    if (j->trace.recent.reports > 0)
+        recent_write(j);
+    SHOAL_ASSERT(j->trace.recent.reports == 0);
 }
 
-void coord_trace_epoch(struct coord *c)
+void coord_trace_epoch(struct coord_job *j)
 {
-    coord_trace_flush(c);
-    c->job.trace.before += c->job.tasks.examples;
+    coord_trace_flush(j);
+    j->trace.before += j->tasks.examples;
 }
 
 uint64_t coord_trace_seen(const struct coord_job *j)
@@ -211,10 +211,10 @@ uint64_t coord_trace_trained(const struct coord_job *j)
 
 /* Epochs whose training is over: all up to the one at hand, and that one too once it is
  * evaluated. */
-static void before_load(struct coord *c)
+static void before_load(struct coord_job *j)
 {
-    SHOAL_ASSERT(c->job.trace.before == 0 && c->job.at.epoch <= coord_epochs(&c->job));
-    c->job.trace.before = coord_epoch_losses(&c->job).examples;
+    SHOAL_ASSERT(j->trace.before == 0 && j->at.epoch <= coord_epochs(j));
+    j->trace.before = coord_epoch_losses(j).examples;
 }
 
 /* How long the epoch at hand had been trained at the last stored point of it. */
@@ -231,42 +231,42 @@ static uint64_t point_spent_ns(const struct coord_job *j)
 /* The epoch at hand goes on where the last stored point of it was, or its record; what came after
  * that is not counted, nor is the time without a coordinator. Nothing is stored of the job's time
  * within an epoch, so it is as much longer. */
-static void spent_load(struct coord *c)
+static void spent_load(struct coord_job *j)
 {
-    uint64_t spent_ns = point_spent_ns(&c->job);
-    if (spent_ns < c->job.epoch_spent_ns)
-        spent_ns = c->job.epoch_spent_ns;
+    uint64_t spent_ns = point_spent_ns(j);
+    if (spent_ns < j->epoch_spent_ns)
+        spent_ns = j->epoch_spent_ns;
     if (spent_ns == 0)
         return;
-    c->job.epoch_spent_ns = spent_ns;
-    if (spent_ns > c->job.at.counted_ns)
-        c->job.at.elapsed_ns += spent_ns - c->job.at.counted_ns;
-    c->job.at.counted_ns = spent_ns;
+    j->epoch_spent_ns = spent_ns;
+    if (spent_ns > j->at.counted_ns)
+        j->at.elapsed_ns += spent_ns - j->at.counted_ns;
+    j->at.counted_ns = spent_ns;
 }
 
-static int curve_load(struct coord *c, struct err *e)
+static int curve_load(struct coord_job *j, struct err *e)
 {
     for (uint32_t i = 0; i < COORD_CURVE_MAX; i++) {
         char key[COORD_KEY_MAX];
         struct coord_point point;
         (void)snprintf(key, sizeof key, "curve/%u", i);
-        int rc = coord_store_get_fixed(c->store, key, &point, sizeof point, e);
+        int rc = coord_store_get_fixed(j->fleet->store, key, &point, sizeof point, e);
         if (rc == SHOAL_E_NOT_FOUND)
             return 0;
         if (rc != 0)
             return rc;
-        if (!coord_curve_restore(&c->job.trace.curve, c->job.at.number, &point))
+        if (!coord_curve_restore(&j->trace.curve, j->at.number, &point))
             return 0;
     }
     return 0;
 }
 
-int coord_trace_load(struct coord *c, struct err *e)
+int coord_trace_load(struct coord_job *j, struct err *e)
 {
-    before_load(c);
-    int rc = curve_load(c, e);
+    before_load(j);
+    int rc = curve_load(j, e);
     if (rc == 0)
-        spent_load(c);
+        spent_load(j);
     return rc;
 }
 
@@ -282,21 +282,21 @@ static void metric_add(struct scalars *s, const char *where, const struct metric
     scalar_add(s, m->gauc, "%s/gauc", where); /* NaN without groups */
 }
 
-void coord_trace_eval(struct coord *c, uint32_t split, const struct metric *metric)
+void coord_trace_eval(struct coord_job *j, uint32_t split, const struct metric *metric)
 {
     const char *name = split == WIRE_TEST ? "test" : "valid";
-    uint32_t labels = c->job.spec.data.label_count;
+    uint32_t labels = j->spec.data.label_count;
     SHOAL_ASSERT((split == WIRE_VALID || split == WIRE_TEST) && labels <= LIMIT_TASKS);
     char where[LIMIT_NAME + 8];
     struct scalars s = {.count = 0};
     struct metric mean;
-    metric_mean(metric, c->job.spec.model.task_weight, labels == 0 ? 1 : labels, &mean);
+    metric_mean(metric, j->spec.model.task_weight, labels == 0 ? 1 : labels, &mean);
     metric_add(&s, name, &mean);
     for (uint32_t t = 0; labels > 1 && t < labels; t++) {
-        (void)snprintf(where, sizeof where, "%s/%s", name, c->job.spec.data.label[t]);
+        (void)snprintf(where, sizeof where, "%s/%s", name, j->spec.data.label[t]);
         metric_add(&s, where, &metric[t]);
     }
-    scalars_write(c, &s, coord_trace_seen(&c->job));
+    scalars_write(j, &s, coord_trace_seen(j));
 }
 
 /* ---- curve ---- */

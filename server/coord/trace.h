@@ -23,25 +23,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct coord;
+struct coord_job;
 struct coord_job;
 
 /* A task's first report; loss_task (labels) and staleness, a histogram (COORD_HISTOGRAM): its
  * frames. */
-void coord_trace_task(struct coord *c, const struct wire_TASK_DONE *q, const double *loss_task,
+void coord_trace_task(struct coord_job *j, const struct wire_TASK_DONE *q, const double *loss_task,
                       const uint64_t *staleness);
 /* Training pauses, or the epoch's is over: what is not written yet is. */
-void coord_trace_flush(struct coord *c);
-void coord_trace_epoch(struct coord *c);
+void coord_trace_flush(struct coord_job *j);
+void coord_trace_epoch(struct coord_job *j);
 /* Examples of training up to here. */
 uint64_t coord_trace_seen(const struct coord_job *j);
 /* Those that the tables have learnt, told of by a worker or not; with data.negatives, which leaves
  * rows out on purpose, those told of. */
 uint64_t coord_trace_trained(const struct coord_job *j);
 /* An evaluation is over: split WIRE_VALID or WIRE_TEST; metric (labels of the job). */
-void coord_trace_eval(struct coord *c, uint32_t split, const struct metric *metric);
+void coord_trace_eval(struct coord_job *j, uint32_t split, const struct metric *metric);
 /* After a restart: the stored curve. */
-int coord_trace_load(struct coord *c, struct err *e);
+int coord_trace_load(struct coord_job *j, struct err *e);
 /* Smallest staleness that at least `share` of the pulls did not exceed; histogram
  * (COORD_HISTOGRAM). 0 without pulls.
  */

@@ -107,15 +107,15 @@ void *coord_window_record_of(const struct coord_job *j, uint32_t n, size_t *byte
     return record;
 }
 
-static bool window_note(struct coord *c, uint32_t n)
+static bool window_note(struct coord_job *j, uint32_t n)
 {
     static const struct coord_window_record none;
     char key[COORD_KEY_MAX];
     size_t bytes;
-    void *record = coord_window_record_of(&c->job, n, &bytes);
+    void *record = coord_window_record_of(j, n, &bytes);
     (void)snprintf(key, sizeof key, "window/%u", n);
-    bool good =
-        record != NULL ? coord_note(c, key, record, bytes) : coord_note(c, key, &none, sizeof none);
+    bool good = record != NULL ? coord_note(j->fleet, key, record, bytes)
+                               : coord_note(j->fleet, key, &none, sizeof none);
     free(record);
     return good;
 }
@@ -147,45 +147,45 @@ static bool record_take(struct coord_job *j, uint32_t n, const char *record, siz
                                               record + sizeof head + sums, head.cells);
 }
 
-static int trained_load(struct coord *c, struct err *e)
+static int trained_load(struct coord_job *j, struct err *e)
 {
     int rc = 0;
-    for (uint32_t n = coord_epoch_first(&c->job); rc == 0 && n <= c->job.at.epoch; n++) {
-        uint32_t slot = coord_epoch_slot(&c->job, n);
+    for (uint32_t n = coord_epoch_first(j); rc == 0 && n <= j->at.epoch; n++) {
+        uint32_t slot = coord_epoch_slot(j, n);
         char key[COORD_KEY_MAX];
         struct coord_trained stored;
         (void)snprintf(key, sizeof key, "trained/%u", slot + 1);
-        rc = coord_store_get_fixed(c->store, key, &stored, sizeof stored, e);
-        if (rc == 0 && (PLANTED("trained_by_another") || stored.job == c->job.at.number))
-            c->job.windows.trained[slot] = stored;
+        rc = coord_store_get_fixed(j->fleet->store, key, &stored, sizeof stored, e);
+        if (rc == 0 && (PLANTED("trained_by_another") || stored.job == j->at.number))
+            j->windows.trained[slot] = stored;
         rc = rc == SHOAL_E_NOT_FOUND ? 0 : rc;
     }
     return rc;
 }
 
-int coord_window_load(struct coord *c, struct err *e)
+int coord_window_load(struct coord_job *j, struct err *e)
 {
     for (uint32_t n = 0; n <= COORD_WINDOW_EPOCH; n++) {
         char key[COORD_KEY_MAX];
         void *record;
         size_t bytes;
         (void)snprintf(key, sizeof key, "window/%u", n);
-        int rc = coord_store_get(c->store, key, &record, &bytes, e);
+        int rc = coord_store_get(j->fleet->store, key, &record, &bytes, e);
         if (rc == SHOAL_E_NOT_FOUND)
             continue;
         if (rc != 0)
             return rc;
-        if (record_take(&c->job, n, record, bytes) && n < COORD_WINDOW_EPOCH)
-            c->job.windows.serial = (n + 1ull) * c->job.windows.stride;
+        if (record_take(j, n, record, bytes) && n < COORD_WINDOW_EPOCH)
+            j->windows.serial = (n + 1ull) * j->windows.stride;
         free(record);
     }
     /* its figures are told: the next epoch's begin with none */
-    if (c->job.windows.epoch != NULL && !coord_epoch_open(&c->job))
-        clear(&c->job.windows, c->job.windows.epoch);
-    return trained_load(c, e);
+    if (j->windows.epoch != NULL && !coord_epoch_open(j))
+        clear(&j->windows, j->windows.epoch);
+    return trained_load(j, e);
 }
 
-bool coord_window_forget(struct coord *c, uint32_t epoch)
+bool coord_window_forget(struct coord_job *j, uint32_t epoch)
 {
     static const struct coord_window_record none;
     static const struct coord_trained untrained;
@@ -193,11 +193,11 @@ bool coord_window_forget(struct coord *c, uint32_t epoch)
     bool good = true;
     for (uint32_t n = 0; good && n <= COORD_WINDOW_EPOCH; n++) {
         (void)snprintf(key, sizeof key, "window/%u", n);
-        good = coord_note(c, key, &none, sizeof none);
+        good = coord_note(j->fleet, key, &none, sizeof none);
     }
-    for (uint32_t n = epoch + PLANTED("forgotten_late"); good && n <= c->job.at.epoch; n++) {
-        (void)snprintf(key, sizeof key, "trained/%u", coord_epoch_slot(&c->job, n) + 1);
-        good = coord_note(c, key, &untrained, sizeof untrained);
+    for (uint32_t n = epoch + PLANTED("forgotten_late"); good && n <= j->at.epoch; n++) {
+        (void)snprintf(key, sizeof key, "trained/%u", coord_epoch_slot(j, n) + 1);
+        good = coord_note(j->fleet, key, &untrained, sizeof untrained);
     }
     return good;
 }
@@ -250,9 +250,9 @@ void coord_window_finish(struct coord_windows *w)
 }
 
 /* Twice as many tasks a window. */
-static bool windows_join(struct coord *c)
+static bool windows_join(struct coord_job *j)
 {
-    struct coord_windows *w = &c->job.windows;
+    struct coord_windows *w = &j->windows;
     bool good = true;
     for (uint32_t i = 0; i < COORD_WINDOWS_MAX / 2; i++) {
         struct metric_tally *a = w->window[2 * i], *b = w->window[2 * i + 1];
@@ -265,23 +265,22 @@ static bool windows_join(struct coord *c)
     }
     w->stride *= 2;
     for (uint32_t i = 0; good && i < COORD_WINDOWS_MAX; i++)
-        good = window_note(c, i);
+        good = window_note(j, i);
     return good;
 }
 
-bool coord_window_count(struct coord *c, uint32_t task)
+bool coord_window_count(struct coord_job *j, uint32_t task)
 {
-    struct coord_windows *w = &c->job.windows;
-    const struct coord_tasks *t = &c->job.tasks;
+    struct coord_windows *w = &j->windows;
+    const struct coord_tasks *t = &j->tasks;
     /* rounds have tasks of their own number, and so has each drawn order of objects under bsp */
-    bool own = coord_grow_on(&c->job) ||
-               (t->mode == WIRE_BSP && c->job.spec.data.objects.of[WIRE_TRAIN].on);
+    bool own = coord_grow_on(j) || (t->mode == WIRE_BSP && j->spec.data.objects.of[WIRE_TRAIN].on);
     uint64_t serial = own ? w->serial : (uint64_t)(t->epoch - 1) * t->tasks + task;
     SHOAL_ASSERT(task < t->tasks && t->epoch >= 1);
     if (metric_tally_examples(&w->told[0]) == 0) /* a model without a loss has no scores */
         return true;
     while (serial / w->stride >= COORD_WINDOWS_MAX)
-        if (!windows_join(c))
+        if (!windows_join(j))
             return false;
     uint32_t n = (uint32_t)(serial / w->stride);
     w->serial = serial + 1;
@@ -295,21 +294,21 @@ bool coord_window_count(struct coord *c, uint32_t task)
     sum(w, w->epoch, w->told);
     sum(w, w->recent, w->told);
     coord_window_by(w, w->by);
-    return window_note(c, n) && window_note(c, COORD_WINDOW_EPOCH);
+    return window_note(j, n) && window_note(j, COORD_WINDOW_EPOCH);
 }
 
-bool coord_window_epoch(struct coord *c)
+bool coord_window_epoch(struct coord_job *j)
 {
-    struct coord_windows *w = &c->job.windows;
-    uint32_t slot = coord_epoch_slot(&c->job, c->job.at.epoch);
+    struct coord_windows *w = &j->windows;
+    uint32_t slot = coord_epoch_slot(j, j->at.epoch);
     struct coord_trained *trained = &w->trained[slot];
     char key[COORD_KEY_MAX];
     if (!figures(w, w->epoch, trained->of))
         return true;
-    trained->job = c->job.at.number;
+    trained->job = j->at.number;
     clear(w, w->epoch);
     (void)snprintf(key, sizeof key, "trained/%u", slot + 1);
-    return coord_note(c, key, trained, sizeof *trained);
+    return coord_note(j->fleet, key, trained, sizeof *trained);
 }
 
 /* ---- figures --------------------------------------------------------------------------------- */

@@ -36,7 +36,7 @@
 #define COORD_WINDOWS_MAX 128u
 #define COORD_WINDOW_EPOCH COORD_WINDOWS_MAX /* in the place of a number: the epoch at hand */
 
-struct coord;
+struct coord_job;
 struct coord_job;
 
 /* As stored under "window/N": this, then sums (labels) and entries (cells) of metric_tally.h. */
@@ -73,16 +73,16 @@ int coord_window_open(struct coord_windows *w, const struct job *job, uint32_t e
                       struct err *e);
 void coord_window_close(struct coord_windows *w);
 /* After a restart, or from a checkpoint. */
-int coord_window_load(struct coord *c, struct err *e);
+int coord_window_load(struct coord_job *j, struct err *e);
 /* What a task's report says, into windows.told and part; false: it cannot be. frame: its frame 2,
  * which coord_window_count needs too. */
 bool coord_window_told(struct coord_job *j, const struct wire_TASK_DONE *q, const void *frame);
 /* It is the task's first: counts it. False: the store failed. */
-bool coord_window_count(struct coord *c, uint32_t task);
+bool coord_window_count(struct coord_job *j, uint32_t task);
 /* The epoch at hand is over; false: likewise. */
-bool coord_window_epoch(struct coord *c);
+bool coord_window_epoch(struct coord_job *j);
 /* What is stored from epoch `epoch` on counts no more; false: likewise. */
-bool coord_window_forget(struct coord *c, uint32_t epoch);
+bool coord_window_forget(struct coord_job *j, uint32_t epoch);
 /* A window, or COORD_WINDOW_EPOCH, as it is stored; *bytes the caller's (free), NULL: there is
  * nothing of it, or no memory. */
 void *coord_window_record_of(const struct coord_job *j, uint32_t n, size_t *bytes);

@@ -25,7 +25,7 @@
  * that hears no answer sends the same again and again, and ids of a worker's requests rise. Beats
  * and questions come from every worker that lives, lists of a log that grows also from one that
  * cannot train. */
-static bool reports(const struct coord *c, const struct wire *request)
+static bool reports(const struct coord_job *j, const struct wire *request)
 {
     switch (request->type) {
     case WIRE_TYPE_WORKER_BEAT:
@@ -33,21 +33,21 @@ static bool reports(const struct coord *c, const struct wire *request)
         return false;
     case WIRE_TYPE_OBJECTS:
     case WIRE_TYPE_TAKEN:
-        return c->job.at.phase == PHASE_INDEX || c->job.at.phase == PHASE_GROW;
+        return j->at.phase == PHASE_INDEX || j->at.phase == PHASE_GROW;
     default:
         return true;
     }
 }
 
-int coord_work_known(struct coord *c, struct coord_ask *a, uint64_t pass)
+int coord_work_known(struct coord_job *j, struct coord_ask *a, uint64_t pass)
 {
-    a->worker = coord_member_of_pass(&c->members, pass, a->who.key);
+    a->worker = coord_member_of_pass(&j->fleet->members, pass, a->who.key);
     if (a->worker == NULL)
         return err_set(&a->e, SHOAL_E_UNAVAILABLE,
                        "this worker is not known here: its lease ran out, join again");
-    a->worker->beat_ns = env_now_ns(c->env);
+    a->worker->beat_ns = env_now_ns(j->fleet->env);
     a->worker->peer = a->from;
-    if (reports(c, a->request) && a->request->id > a->worker->reported_id) {
+    if (reports(j, a->request) && a->request->id > a->worker->reported_id) {
         a->worker->reported_id = a->request->id;
         coord_stall_moved(a->worker, a->worker->beat_ns);
     }
@@ -65,26 +65,26 @@ struct coord_kernel { /* its value */
 _Static_assert(sizeof(struct coord_kernel) == WIRE_KERNEL + 8, "coord_kernel is stored");
 
 /* A worker that went, or that the coordinator before this one had, may come again. */
-static bool left_lately(const struct coord *c)
+static bool left_lately(const struct coord_job *j)
 {
-    return c->watch.left_ns != 0 && env_now_ns(c->env) - c->watch.left_ns < 2 * coord_lease_ns(c);
+    return j->watch.left_ns != 0 &&
+           env_now_ns(j->fleet->env) - j->watch.left_ns < 2 * coord_lease_ns(j->fleet);
 }
 
 /* Bitwise equal results need one kernel type on all workers: of a BLAS, or version and device of
  * one that is not the CPU. The first worker says which, and its word is stored: the worker that
  * comes first after a restart is not the first. Before training another worker may say it anew,
  * where all that were there have failed or do not come again. */
-static int kernel_check(struct coord *c, const struct wire_WORKER_JOIN *q, struct err *e)
+static int kernel_check(struct coord_job *j, const struct wire_WORKER_JOIN *q, struct err *e)
 {
-    struct coord_job *j = &c->job;
     if (j->spec.train.mode != WIRE_BSP)
         return 0;
-    bool alone = c->members.workers == 0 && !left_lately(c),
+    bool alone = j->fleet->members.workers == 0 && !left_lately(j),
          first = j->kernel[0] == 0 || (alone && j->at.phase <= PHASE_INDEX);
     if (first && strcmp(j->kernel, q->kernel) != 0) {
         struct coord_kernel record = {.number = j->at.number};
         memcpy(record.name, q->kernel, sizeof record.name);
-        if (!coord_put(c, KERNEL_KEY, &record, sizeof record))
+        if (!coord_put(j->fleet, KERNEL_KEY, &record, sizeof record))
             return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
         memcpy(j->kernel, q->kernel, sizeof j->kernel);
     }
@@ -97,71 +97,70 @@ static int kernel_check(struct coord *c, const struct wire_WORKER_JOIN *q, struc
         q->name, q->kernel, q->backend, j->kernel);
 }
 
-int coord_work_kernel_load(struct coord *c, struct err *e)
+int coord_work_kernel_load(struct coord_job *j, struct err *e)
 {
     struct coord_kernel record;
-    int rc = coord_store_get_fixed(c->store, KERNEL_KEY, &record, sizeof record, e);
+    int rc = coord_store_get_fixed(j->fleet->store, KERNEL_KEY, &record, sizeof record, e);
     if (rc == SHOAL_E_NOT_FOUND) /* a coordinator before it stored none */
         return 0;
-    if (rc != 0 || record.number != c->job.at.number)
+    if (rc != 0 || record.number != j->at.number)
         return rc;
     record.name[sizeof record.name - 1] = 0;
-    memcpy(c->job.kernel, record.name, sizeof c->job.kernel);
+    memcpy(j->kernel, record.name, sizeof j->kernel);
     return 0;
 }
 
 /* What it said of itself, once: a join may come again, but for another backend under the same
  * number too. */
-static void worker_computes(struct coord *c, struct coord_worker *w,
+static void worker_computes(struct coord_job *j, struct coord_worker *w,
                             const struct wire_WORKER_JOIN *q)
 {
     struct coord_compute by;
     coord_compute_of(q, &by);
-    memcpy(c->job.backend, q->backend, sizeof c->job.backend);
+    memcpy(j->backend, q->backend, sizeof j->backend);
     if (memcmp(&w->by, &by, sizeof by) == 0)
         return;
     w->by = by;
-    c->job.at.workers_wanted += coord_roll_note(&c->job.roll, w->name, &by);
+    j->at.workers_wanted += coord_roll_note(&j->roll, w->name, &by);
     log_info("worker %" PRIu64 ": %s, process %u, %s %s%s%s", w->number, q->name, q->pid,
              q->backend, q->kernel, q->why[0] != 0 ? "; " : "", q->why);
 }
 
-int coord_work_join(struct coord *c, struct coord_ask *a)
+int coord_work_join(struct coord_job *j, struct coord_ask *a)
 {
     const struct wire_WORKER_JOIN *q = &a->request->u.WORKER_JOIN;
-    struct coord_job *j = &c->job;
     struct coord_worker *w;
-    if (!coord_phase_running(c) || j->at.phase == PHASE_FINISH) {
-        coord_sight_visit(c, q, "");
+    if (!coord_phase_running(j) || j->at.phase == PHASE_FINISH) {
+        coord_sight_visit(j->fleet, q, "");
         return err_set(&a->e, SHOAL_E_AGAIN, "there is no job to work on yet");
     }
-    int rc = kernel_check(c, q, &a->e);
-    coord_sight_visit(c, q, rc != 0 ? a->e.text : NULL);
+    int rc = kernel_check(j, q, &a->e);
+    coord_sight_visit(j->fleet, q, rc != 0 ? a->e.text : NULL);
     if (rc != 0)
         return rc;
-    const struct coord_caller caller = {a->from, env_now_ns(c->env), env_random(c->env) | 1,
-                                        a->who.key, a->who.address};
-    const uint64_t next = c->members.next_worker;
-    rc = coord_member_join(&c->members, c->store, q, &caller, &w, &a->e);
+    const struct coord_caller caller = {a->from, env_now_ns(j->fleet->env),
+                                        env_random(j->fleet->env) | 1, a->who.key, a->who.address};
+    const uint64_t next = j->fleet->members.next_worker;
+    rc = coord_member_join(&j->fleet->members, j->fleet->store, q, &caller, &w, &a->e);
     if (rc != 0)
         return rc;
-    SHOAL_ASSERT(w->number < c->members.next_worker); /* member.c, 1: that one is stored */
+    SHOAL_ASSERT(w->number < j->fleet->members.next_worker); /* member.c, 1: that one is stored */
     if (w->number >= next)
-        w->failed_before = c->watch.failed_rounds;
-    worker_computes(c, w, q);
-    if (c->members.workers > j->workers_most)
-        j->workers_most = c->members.workers;
+        w->failed_before = j->watch.failed_rounds;
+    worker_computes(j, w, q);
+    if (j->fleet->members.workers > j->workers_most)
+        j->workers_most = j->fleet->members.workers;
     a->reply.u.WORKER_JOIN_reply =
         (struct wire_WORKER_JOIN_reply){.worker = w->number,
                                         .run = j->at.run,
                                         .lanes = j->tasks.lanes,
-                                        .lease_ms = (uint32_t)(coord_lease_ns(c) / 1000000),
+                                        .lease_ms = (uint32_t)(coord_lease_ns(j->fleet) / 1000000),
                                         .tables = j->at.tables,
-                                        .shards = c->members.shards,
+                                        .shards = j->fleet->members.shards,
                                         .map_epoch = j->at.map_epoch,
                                         .pass = w->pass,
                                         .job = j->at.number,
-                                        .wall_s = env_wall_s(c->env)};
+                                        .wall_s = env_wall_s(j->fleet->env)};
     a->frame = j->yaml;
     a->frame_bytes = j->yaml_bytes;
     return 0;
@@ -201,36 +200,36 @@ static void rate_note(struct coord_worker *w, uint64_t now_ns, uint64_t lease_ns
     w->rate_examples = examples;
 }
 
-int coord_work_beat(struct coord *c, struct coord_ask *a)
+int coord_work_beat(struct coord_job *j, struct coord_ask *a)
 {
     if (!figures_ok(&a->request->u.WORKER_BEAT))
         return err_set(&a->e, SHOAL_E_MALFORMED, "a beat's times are finite numbers");
     if (a->request->u.WORKER_BEAT.examples > a->worker->figures.examples) {
-        c->watch.failed_rounds = 0;
-        c->watch.failed[0] = 0;
+        j->watch.failed_rounds = 0;
+        j->watch.failed[0] = 0;
     }
-    coord_stall_beat(a->worker, &a->request->u.WORKER_BEAT, env_now_ns(c->env));
-    coord_times_beat(c, a->worker, &a->request->u.WORKER_BEAT);
+    coord_stall_beat(a->worker, &a->request->u.WORKER_BEAT, env_now_ns(j->fleet->env));
+    coord_times_beat(j, a->worker, &a->request->u.WORKER_BEAT);
     a->worker->figures = a->request->u.WORKER_BEAT;
-    rate_note(a->worker, env_now_ns(c->env), coord_lease_ns(c));
-    a->reply.u.WORKER_BEAT_reply.state = coord_phase_state(c);
-    a->reply.u.WORKER_BEAT_reply.lanes_held = coord_lane_held(&c->job.tasks, a->worker->number);
-    a->reply.u.WORKER_BEAT_reply.list = coord_grow_due(c, a->worker->number);
+    rate_note(a->worker, env_now_ns(j->fleet->env), coord_lease_ns(j->fleet));
+    a->reply.u.WORKER_BEAT_reply.state = coord_phase_state(j);
+    a->reply.u.WORKER_BEAT_reply.lanes_held = coord_lane_held(&j->tasks, a->worker->number);
+    a->reply.u.WORKER_BEAT_reply.list = coord_grow_due(j, a->worker->number);
     return 0;
 }
 
 /* failed: of itself, and said so. */
-static void worker_gone(struct coord *c, uint64_t number, const char *failed)
+static void worker_gone(struct coord_job *j, uint64_t number, const char *failed)
 {
-    const struct coord_worker *worker = coord_member_worker(&c->members, number);
+    const struct coord_worker *worker = coord_member_worker(&j->fleet->members, number);
     if (failed != NULL) {
-        (void)snprintf(c->watch.failed, sizeof c->watch.failed, "%s: %s", worker->name, failed);
+        (void)snprintf(j->watch.failed, sizeof j->watch.failed, "%s: %s", worker->name, failed);
     } else {
-        c->watch.left_ns = env_now_ns(c->env);
-        memcpy(c->watch.left, worker->name, sizeof c->watch.left);
+        j->watch.left_ns = env_now_ns(j->fleet->env);
+        memcpy(j->watch.left, worker->name, sizeof j->watch.left);
     }
-    coord_member_worker_gone(&c->members, number);
-    coord_grant_worker_gone(c, number);
+    coord_member_worker_gone(&j->fleet->members, number);
+    coord_grant_worker_gone(j, number);
 }
 
 /* A service manager starts a worker that failed as a new process with a new name. So rounds are
@@ -242,93 +241,94 @@ enum { FAILED_ROUNDS = 6 };
  * for what may be missing on its machine, a mount, a right, the file that they have, fails alone.
  * Unless no other has been here for two leases, or all others that are here have come after
  * FAILED_ROUNDS that failed so: the job would wait, or all of them come and go, without end. */
-static bool fails_alone(const struct coord *c, const struct coord_worker *worker, int status)
+static bool fails_alone(const struct coord_job *j, const struct coord_worker *worker, int status)
 {
     bool here = status == SHOAL_E_NOINPUT || status == SHOAL_E_DENIED || status == SHOAL_E_IO ||
                 status == SHOAL_E_CANTCREATE || status == SHOAL_E_CONFIG ||
                 status == SHOAL_E_SCHEMA;
     /* its copy of the first file, which tells the input's shape; what a lane reads is all's */
     here = here || (status == SHOAL_E_DATA && worker->asked_id == 0);
-    bool others = left_lately(c) && strcmp(c->watch.left, worker->name) != 0;
-    for (uint32_t i = 0; i < c->members.workers; i++) {
-        const struct coord_worker *w = &c->members.worker[i];
+    bool others = left_lately(j) && strcmp(j->watch.left, worker->name) != 0;
+    for (uint32_t i = 0; i < j->fleet->members.workers; i++) {
+        const struct coord_worker *w = &j->fleet->members.worker[i];
         others = others || (strcmp(w->name, worker->name) != 0 &&
                             (w->figures.examples > 0 || w->failed_before < FAILED_ROUNDS));
     }
-    return here && others && c->job.at.phase >= PHASE_SETUP && worker->figures.examples == 0 &&
+    return here && others && j->at.phase >= PHASE_SETUP && worker->figures.examples == 0 &&
            !PLANTED("late_worker_ends_all");
 }
 
-int coord_work_leave(struct coord *c, struct coord_ask *a)
+int coord_work_leave(struct coord_job *j, struct coord_ask *a)
 {
     const struct wire_WORKER_LEAVE *q = &a->request->u.WORKER_LEAVE;
-    const struct coord_worker *worker = coord_member_of_pass(&c->members, q->pass, a->who.key);
+    const struct coord_worker *worker =
+        coord_member_of_pass(&j->fleet->members, q->pass, a->who.key);
     if (worker != NULL) {
         if (q->fail_status != 0)
             log_warn("worker %" PRIu64 " (%s) leaves: %s", worker->number, worker->name,
                      q->fail_text);
         else
             log_info("worker %" PRIu64 " (%s) leaves", worker->number, worker->name);
-        bool alone = q->fatal && fails_alone(c, worker, q->fail_status);
+        bool alone = q->fatal && fails_alone(j, worker, q->fail_status);
         if (q->fatal && !alone)
-            coord_end_fail(c, q->fail_status >= 0 ? SHOAL_E_INTERNAL : q->fail_status,
+            coord_end_fail(j, q->fail_status >= 0 ? SHOAL_E_INTERNAL : q->fail_status,
                            "worker %s: %s", worker->name, coord_said(q->fail_text));
-        else if (q->fail_status != 0 && c->job.at.workers_wanted > 0 &&
-                 coord_roll_broken(&c->job.roll, worker->name))
+        else if (q->fail_status != 0 && j->at.workers_wanted > 0 &&
+                 coord_roll_broken(&j->roll, worker->name))
             /* for its device, or its input: it may not come again; if it does, it counts again */
-            c->job.at.workers_wanted--;
-        if (alone && worker->failed_before >= c->watch.failed_rounds)
-            c->watch.failed_rounds = worker->failed_before + 1;
-        worker_gone(c, worker->number, q->fail_status != 0 ? q->fail_text : NULL);
+            j->at.workers_wanted--;
+        if (alone && worker->failed_before >= j->watch.failed_rounds)
+            j->watch.failed_rounds = worker->failed_before + 1;
+        worker_gone(j, worker->number, q->fail_status != 0 ? q->fail_text : NULL);
     }
     return 0;
 }
 
 /* A shard may have answered a fence before, and what was acknowledged be gone: nobody would push it
  * again, and pulls would wait for it without end. */
-void coord_work_anew(struct coord *c, const char *server)
+void coord_work_anew(struct coord_job *j, const char *server)
 {
-    enum coord_phase phase = c->job.at.phase;
+    enum coord_phase phase = j->at.phase;
     bool trains = phase == PHASE_LANES || phase == PHASE_TRAIN;
-    if (PLANTED("power_unnoticed") || !coord_phase_running(c) ||
-        (!trains && !coord_grant_marks_known(c)))
+    if (PLANTED("power_unnoticed") || !coord_phase_running(j) ||
+        (!trains && !coord_grant_marks_known(j)))
         return;
     log_warn("the machine of server %s has started again: lanes go on after what all servers have",
              server);
-    while (trains && c->members.workers > 0)
-        worker_gone(c, c->members.worker[c->members.workers - 1].number, NULL);
-    coord_grant_fence_all(c);
+    while (trains && j->fleet->members.workers > 0)
+        worker_gone(j, j->fleet->members.worker[j->fleet->members.workers - 1].number, NULL);
+    coord_grant_fence_all(j);
 }
 
-void coord_work_expire(struct coord *c)
+void coord_work_expire(struct coord_job *j)
 {
     uint64_t number;
-    while ((number = coord_member_expired(&c->members, env_now_ns(c->env), coord_lease_ns(c))) !=
-           0) {
-        const char *name = coord_member_worker(&c->members, number)->name;
+    while ((number = coord_member_expired(&j->fleet->members, env_now_ns(j->fleet->env),
+                                          coord_lease_ns(j->fleet))) != 0) {
+        const char *name = coord_member_worker(&j->fleet->members, number)->name;
         log_event(WORKER_DEAD, name,
                   "worker %" PRIu64 " (%s) is dead: not heard for %" PRIu64 " ms", number, name,
-                  coord_lease_ns(c) / 1000000);
-        if (coord_phase_running(c))
-            c->job.at.worker_deaths++;
-        coord_death_note(c, coord_member_worker(&c->members, number));
-        worker_gone(c, number, NULL);
+                  coord_lease_ns(j->fleet) / 1000000);
+        if (coord_phase_running(j))
+            j->at.worker_deaths++;
+        coord_death_note(j, coord_member_worker(&j->fleet->members, number));
+        worker_gone(j, number, NULL);
     }
 }
 
 /* ---- what the input and the tables are ------------------------------------------------------- */
 
-static int index_take(struct coord *c, struct coord_ask *a, uint32_t number, uint64_t rows,
+static int index_take(struct coord_job *j, struct coord_ask *a, uint32_t number, uint64_t rows,
                       uint64_t digest, const char *warning)
 {
     static const char *const name[] = {"train", "valid", "test"};
-    struct coord_split *split = &c->job.at.split[number];
+    struct coord_split *split = &j->at.split[number];
     if (split->known == 0) {
         *split = (struct coord_split){.rows = rows, .digest = digest, .used = 1, .known = 1};
         log_info("data.%s: %" PRIu64 " rows", name[number], rows);
     }
-    if (warning[0] != 0 && c->job.warning[0] == 0) {
-        (void)snprintf(c->job.warning, sizeof c->job.warning, "%s", warning);
+    if (warning[0] != 0 && j->warning[0] == 0) {
+        (void)snprintf(j->warning, sizeof j->warning, "%s", warning);
         log_warn("data.%s: %s", name[number], warning);
     }
     if (split->rows != rows || split->digest != digest)
@@ -340,37 +340,37 @@ static int index_take(struct coord *c, struct coord_ask *a, uint32_t number, uin
     return 0;
 }
 
-static bool objects_are(const struct coord *c, uint32_t split)
+static bool objects_are(const struct coord_job *j, uint32_t split)
 {
-    return split < JOB_SPLITS && c->job.spec.data.objects.of[split].on;
+    return split < JOB_SPLITS && j->spec.data.objects.of[split].on;
 }
 
-int coord_work_index(struct coord *c, struct coord_ask *a)
+int coord_work_index(struct coord_job *j, struct coord_ask *a)
 {
     const struct wire_INDEX_DONE *q = &a->request->u.INDEX_DONE;
-    if (q->split > WIRE_TEST || c->job.at.split[q->split].used == 0)
+    if (q->split > WIRE_TEST || j->at.split[q->split].used == 0)
         return err_set(&a->e, SHOAL_E_MALFORMED, "split %u is none of this job's", q->split);
-    if (objects_are(c, q->split))
+    if (objects_are(j, q->split))
         return err_set(&a->e, SHOAL_E_MALFORMED,
                        "split %u is one of objects, each of which is indexed by itself", q->split);
     if (q->fail_status != 0) {
-        coord_end_fail(c, q->fail_status > 0 ? SHOAL_E_INTERNAL : q->fail_status, "worker %s: %s",
+        coord_end_fail(j, q->fail_status > 0 ? SHOAL_E_INTERNAL : q->fail_status, "worker %s: %s",
                        a->worker->name, coord_said(q->fail_text));
         return 0;
     }
-    if (c->job.spec.replay.on && q->split == WIRE_TRAIN)
+    if (j->spec.replay.on && q->split == WIRE_TRAIN)
         return err_set(&a->e, SHOAL_E_MALFORMED,
                        "a replay needs the windows of data.train: worker %s is of a release that "
                        "tells none",
                        a->worker->name);
-    return index_take(c, a, q->split, q->rows, q->digest, q->warning);
+    return index_take(j, a, q->split, q->rows, q->digest, q->warning);
 }
 
-int coord_work_profile(struct coord *c, struct coord_ask *a)
+int coord_work_profile(struct coord_job *j, struct coord_ask *a)
 {
     const struct frame *f = &a->m->frame[1];
     struct json *profile;
-    if (c->job.profile != NULL || !coord_phase_running(c))
+    if (j->profile != NULL || !coord_phase_running(j))
         return 0;
     int rc = json_parse(f->data, f->bytes, &profile, &a->e);
     if (rc != 0)
@@ -378,63 +378,62 @@ int coord_work_profile(struct coord *c, struct coord_ask *a)
     const struct json *notes = json_get(profile, "notes");
     for (size_t i = 0; i < json_count(notes) && i < COORD_NOTES_MAX; i++)
         log_warn("data.train: %s", json_as_string(json_array_at(notes, i), "?"));
-    c->job.profile = profile;
+    j->profile = profile;
     return 0;
 }
 
-int coord_work_windows(struct coord *c, struct coord_ask *a)
+int coord_work_windows(struct coord_job *j, struct coord_ask *a)
 {
     const struct wire_WINDOWS *q = &a->request->u.WINDOWS;
     bool ends = false;
-    int rc = coord_replay_windows(c, a, &ends);
+    int rc = coord_replay_windows(j, a, &ends);
     if (ends && rc != 0) {
-        (void)coord_end_fail(c, rc, "%s", a->e.text);
+        (void)coord_end_fail(j, rc, "%s", a->e.text);
         return 0;
     }
-    return rc != 0 || !coord_phase_running(c)
+    return rc != 0 || !coord_phase_running(j)
                ? rc
-               : index_take(c, a, WIRE_TRAIN, q->rows, q->digest, q->warning);
+               : index_take(j, a, WIRE_TRAIN, q->rows, q->digest, q->warning);
 }
 
-int coord_work_objects(struct coord *c, struct coord_ask *a)
+int coord_work_objects(struct coord_job *j, struct coord_ask *a)
 {
-    if (!coord_phase_running(c))
+    if (!coord_phase_running(j))
         return err_set(&a->e, SHOAL_E_AGAIN, "there is no job to list objects for");
-    if (!objects_are(c, a->request->u.OBJECTS.split))
+    if (!objects_are(j, a->request->u.OBJECTS.split))
         return err_set(&a->e, SHOAL_E_MALFORMED, "this job's log is none of objects");
-    int rc = coord_objects_list(c, a);
+    int rc = coord_objects_list(j, a);
     if (rc != SHOAL_E_NOMEM)
         return rc;
     /* what is not stored of a job cannot be gone on with */
-    (void)coord_end_fail(c, rc, "%s", a->e.text);
+    (void)coord_end_fail(j, rc, "%s", a->e.text);
     return 0;
 }
 
-int coord_work_object(struct coord *c, struct coord_ask *a)
+int coord_work_object(struct coord_job *j, struct coord_ask *a)
 {
     bool ends = false;
-    if (!coord_phase_running(c))
+    if (!coord_phase_running(j))
         return err_set(&a->e, SHOAL_E_AGAIN, "there is no job to index objects for");
     uint32_t split = a->request->u.OBJECT_DONE.split;
-    if (!objects_are(c, split) || c->job.at.split[split].used == 0)
+    if (!objects_are(j, split) || j->at.split[split].used == 0)
         return err_set(&a->e, SHOAL_E_MALFORMED, "split %u is none of this job's of objects",
                        split);
-    int rc = coord_objects_done(c, a, &ends);
+    int rc = coord_objects_done(j, a, &ends);
     if (rc == 0 || !ends)
         return rc;
-    (void)coord_end_fail(c, rc, "%s", a->e.text);
+    (void)coord_end_fail(j, rc, "%s", a->e.text);
     return 0;
 }
 
 /* The text with all names takes the place of the one that the job began with. */
-static int legend_take(struct coord *c, const struct legend *is, struct err *e)
+static int legend_take(struct coord_job *j, const struct legend *is, struct err *e)
 {
-    struct coord_job *j = &c->job;
     int rc = coord_submit_name(j, is, j->spec.legend.learnt, e);
     if (rc != 0)
         return rc;
     j->told = true;
-    return coord_put(c, "job", j->yaml, j->yaml_bytes) ? 0 : SHOAL_E_IO;
+    return coord_put(j->fleet, "job", j->yaml, j->yaml_bytes) ? 0 : SHOAL_E_IO;
 }
 
 /* Whoever means his field by `fresh: [all]` is told what it is, before it is done. */
@@ -448,13 +447,12 @@ static int all_check(const struct legend *is, struct err *e)
     return 0;
 }
 
-int coord_work_legend(struct coord *c, struct coord_ask *a)
+int coord_work_legend(struct coord_job *j, struct coord_ask *a)
 {
-    struct coord_job *j = &c->job;
     size_t at = 0, bytes = a->m->frame[1].bytes, line = 0;
     const char *text = a->m->frame[1].data;
     struct legend is;
-    if (!coord_phase_running(c))
+    if (!coord_phase_running(j))
         return err_set(&a->e, SHOAL_E_AGAIN, "there is no job to tell names for");
     while (bytes > 0 && text[bytes - 1] == '\n')
         bytes--;
@@ -474,7 +472,7 @@ int coord_work_legend(struct coord *c, struct coord_ask *a)
     rc = legend_agrees(&j->spec.legend, &is, j->spec.fresh.item, told ? 0 : j->spec.fresh.count,
                        same, &a->e);
     if (rc == 0 && !told)
-        rc = legend_take(c, &is, &a->e);
+        rc = legend_take(j, &is, &a->e);
     legend_free(&is);
     return rc;
 }
@@ -485,11 +483,10 @@ _Static_assert(offsetof(struct wire_TABLE_DECLARE, declared_total) <=
                    sizeof(struct wire_TABLE_CREATE),
                "a declaration begins as a creation");
 
-int coord_work_declare(struct coord *c, struct coord_ask *a)
+int coord_work_declare(struct coord_job *j, struct coord_ask *a)
 {
-    struct coord_job *j = &c->job;
     struct wire_TABLE_CREATE create;
-    if (!coord_phase_running(c))
+    if (!coord_phase_running(j))
         return err_set(&a->e, SHOAL_E_AGAIN, "there is no job to declare tables for");
     memcpy(&create, &a->request->u.TABLE_DECLARE,
            offsetof(struct wire_TABLE_DECLARE, declared_total));
@@ -524,26 +521,25 @@ int coord_work_declare(struct coord *c, struct coord_ask *a)
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-static void staleness_add(struct coord *c, const uint64_t *histogram)
+static void staleness_add(struct coord_job *j, const uint64_t *histogram)
 {
     for (uint32_t i = 0; i < COORD_HISTOGRAM; i++)
-        c->job.at.staleness[i] += histogram[i];
+        j->at.staleness[i] += histogram[i];
 }
 
 /* Many malformed lines end the job before the epoch is over, once no others can make up for them:
  * a log may have its bad hour. */
-static void bad_lines_look(struct coord *c)
+static void bad_lines_look(struct coord_job *j)
 {
-    const struct coord_tasks *t = &c->job.tasks;
+    const struct coord_tasks *t = &j->tasks;
     const struct coord_losses so_far = {.bad_lines = t->bad_lines, .drawn = t->drawn};
-    uint64_t rows = coord_replay_rows(&c->job);
-    (void)coord_epoch_bad_train(c, &so_far, rows > t->drawn ? rows - t->drawn : 0);
+    uint64_t rows = coord_replay_rows(j);
+    (void)coord_epoch_bad_train(j, &so_far, rows > t->drawn ? rows - t->drawn : 0);
 }
 
 /* The first few in the file that differ: every epoch meets the same ones again. */
-static void bad_where_note(struct coord *c, const char *where)
+static void bad_where_note(struct coord_job *j, const char *where)
 {
-    struct coord_job *j = &c->job;
     bool full = j->bad_told == COORD_BAD_TOLD;
     if (where[0] == 0 || (full && !bad_lines_before(where, j->bad_where[j->bad_told - 1])))
         return;
@@ -560,10 +556,10 @@ static void bad_where_note(struct coord *c, const char *where)
 
 /* The figures of a task, if they can be: all finite, sums of what is not negative not negative. The
  * sums of norms need not be finite: then coord_trace_task leaves them out. */
-static bool losses_take(const struct coord *c, const struct wire_TASK_DONE *q,
+static bool losses_take(const struct coord_job *j, const struct wire_TASK_DONE *q,
                         const double *loss_task, struct coord_losses *out)
 {
-    uint32_t labels = c->job.spec.data.label_count == 0 ? 1 : c->job.spec.data.label_count;
+    uint32_t labels = j->spec.data.label_count == 0 ? 1 : j->spec.data.label_count;
     bool good = q->tasks == labels && isfinite(q->loss_sum) && q->weight_sum >= 0 &&
                 isfinite(q->weight_sum) && !(q->dense_norm_sum < 0) && !(q->row_norm_sum < 0) &&
                 isfinite(q->lr_scale) && q->skipped <= q->batches && q->measured <= q->batches;
@@ -572,7 +568,7 @@ static bool losses_take(const struct coord *c, const struct wire_TASK_DONE *q,
                                  .bad_lines = q->bad_lines,
                                  .drawn = q->drawn,
                                  .refused = q->refused,
-                                 .loss_sum = q->loss_sum / job_task_weights(&c->job.spec),
+                                 .loss_sum = q->loss_sum / job_task_weights(&j->spec),
                                  .weight_sum = q->weight_sum};
     for (uint32_t t = 0; t < labels && good; t++) {
         out->loss_task[t] = loss_task[t];
@@ -581,24 +577,24 @@ static bool losses_take(const struct coord *c, const struct wire_TASK_DONE *q,
     return good;
 }
 
-int coord_work_task(struct coord *c, struct coord_ask *a)
+int coord_work_task(struct coord_job *j, struct coord_ask *a)
 {
     const struct wire_TASK_DONE *q = &a->request->u.TASK_DONE;
-    struct coord_tasks *t = &c->job.tasks;
+    struct coord_tasks *t = &j->tasks;
     struct coord_losses sum;
     const struct coord_lane *lane = q->lane < t->lanes ? &t->lane[q->lane] : NULL;
     uint32_t index = coord_task_index(t, q->task);
     if (lane == NULL || (lane->worker != a->worker->number && !PLANTED("report_of_another")) ||
         (lane->generation != q->generation && !PLANTED("report_of_the_former")) ||
-        index == COORD_NO_TASK || c->job.at.phase != PHASE_TRAIN ||
-        t->task[index].lane != q->lane || t->task[index].first_batch == 0)
+        index == COORD_NO_TASK || j->at.phase != PHASE_TRAIN || t->task[index].lane != q->lane ||
+        t->task[index].first_batch == 0)
         return err_set(&a->e, SHOAL_E_FENCED, "lane %u generation %" PRIu64 " is not yours",
                        q->lane, q->generation);
-    if (!losses_take(c, q, a->m->frame[2].data, &sum) || q->examples > t->task[index].rows ||
+    if (!losses_take(j, q, a->m->frame[2].data, &sum) || q->examples > t->task[index].rows ||
         (q->drawn > t->task[index].rows && !PLANTED("drawn_unbounded")) ||
         q->bad_lines > q->drawn ||
         (q->refused > t->task[index].batch_count && !PLANTED("refused_unbounded")) ||
-        !coord_window_told(&c->job, q, a->m->frame[2].data))
+        !coord_window_told(j, q, a->m->frame[2].data))
         return err_set(&a->e, SHOAL_E_MALFORMED,
                        "task %" PRIu64 " cannot have %" PRIu64 " examples of %u labels, %" PRIu64
                        " bad lines of %" PRIu64 ", loss %g and weights of %g",
@@ -607,33 +603,33 @@ int coord_work_task(struct coord *c, struct coord_ask *a)
     SHOAL_ASSERT(lane->state == LANE_HELD || lane->state == LANE_GRANTING); /* it has a worker */
     t->lane[q->lane].used = true;
     if (coord_task_report(t, index, &sum)) {
-        staleness_add(c, a->m->frame[1].data);
-        coord_trace_task(c, q, a->m->frame[2].data, a->m->frame[1].data);
-        bad_where_note(c, q->bad_where);
-        if (!coord_grant_task_put(c, index, false) || !coord_window_count(c, index))
+        staleness_add(j, a->m->frame[1].data);
+        coord_trace_task(j, q, a->m->frame[2].data, a->m->frame[1].data);
+        bad_where_note(j, q->bad_where);
+        if (!coord_grant_task_put(j, index, false) || !coord_window_count(j, index))
             return 0;
-        coord_replay_count(c, index);
+        coord_replay_count(j, index);
         struct err late = {0};
-        if (coord_times_task(c, q, &late) != 0)
-            coord_end_fail(c, late.code, "%s", late.text);
+        if (coord_times_task(j, q, &late) != 0)
+            coord_end_fail(j, late.code, "%s", late.text);
         if (q->bad_lines > 0)
-            bad_lines_look(c);
+            bad_lines_look(j);
         if (q->refused > 0) {
             a->worker->refused += q->refused;
-            coord_guard_look(c, q->refused_where);
+            coord_guard_look(j, q->refused_where);
         }
     }
     return 0;
 }
 
-int coord_work_eval(struct coord *c, struct coord_ask *a)
+int coord_work_eval(struct coord_job *j, struct coord_ask *a)
 {
     const struct wire_EVAL_DONE *q = &a->request->u.EVAL_DONE;
     int rc = 0;
-    if (c->job.at.phase == PHASE_EVAL || c->job.at.phase == PHASE_TEST)
-        rc = coord_eval_done(&c->job.eval, q, a->m->frame[1].data, a->m->frame[2].data, &a->e);
+    if (j->at.phase == PHASE_EVAL || j->at.phase == PHASE_TEST)
+        rc = coord_eval_done(&j->eval, q, a->m->frame[1].data, a->m->frame[2].data, &a->e);
     /* diverged, or no memory: the rest would be in vain */
     if (rc != 0 && rc != SHOAL_E_MALFORMED)
-        coord_end_fail(c, rc, "%s", a->e.text);
+        coord_end_fail(j, rc, "%s", a->e.text);
     return rc;
 }

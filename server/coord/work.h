@@ -7,30 +7,30 @@
 #include "proto/base/env.h"
 #include "proto/wire/wire.h"
 
-struct coord;
+struct coord_job;
 struct coord_ask;
 
 /* Finds the worker that shows this pass (a->worker) and renews its lease. UNAVAILABLE: there is
  * none, dead or never a worker. */
-int coord_work_known(struct coord *c, struct coord_ask *a, uint64_t pass);
-int coord_work_join(struct coord *c, struct coord_ask *a);
+int coord_work_known(struct coord_job *j, struct coord_ask *a, uint64_t pass);
+int coord_work_join(struct coord_job *j, struct coord_ask *a);
 /* bsp: on what the job was begun, as a coordinator before this one stored it. */
-int coord_work_kernel_load(struct coord *c, struct err *e);
-int coord_work_beat(struct coord *c, struct coord_ask *a);
-int coord_work_index(struct coord *c, struct coord_ask *a);
-int coord_work_legend(struct coord *c, struct coord_ask *a);
-int coord_work_profile(struct coord *c, struct coord_ask *a);
-int coord_work_windows(struct coord *c, struct coord_ask *a);
-int coord_work_objects(struct coord *c, struct coord_ask *a);
-int coord_work_object(struct coord *c, struct coord_ask *a);
-int coord_work_declare(struct coord *c, struct coord_ask *a);
-int coord_work_task(struct coord *c, struct coord_ask *a);
-int coord_work_eval(struct coord *c, struct coord_ask *a);
-int coord_work_leave(struct coord *c, struct coord_ask *a);
+int coord_work_kernel_load(struct coord_job *j, struct err *e);
+int coord_work_beat(struct coord_job *j, struct coord_ask *a);
+int coord_work_index(struct coord_job *j, struct coord_ask *a);
+int coord_work_legend(struct coord_job *j, struct coord_ask *a);
+int coord_work_profile(struct coord_job *j, struct coord_ask *a);
+int coord_work_windows(struct coord_job *j, struct coord_ask *a);
+int coord_work_objects(struct coord_job *j, struct coord_ask *a);
+int coord_work_object(struct coord_job *j, struct coord_ask *a);
+int coord_work_declare(struct coord_job *j, struct coord_ask *a);
+int coord_work_task(struct coord_job *j, struct coord_ask *a);
+int coord_work_eval(struct coord_job *j, struct coord_ask *a);
+int coord_work_leave(struct coord_job *j, struct coord_ask *a);
 /* Workers whose lease has run out are dead: what they had goes to others. */
 /* The server's machine has started again, and power may have taken what was acknowledged there:
  * lanes go on after what all shards have, and workers, who know better, join again. */
-void coord_work_anew(struct coord *c, const char *server);
-void coord_work_expire(struct coord *c);
+void coord_work_anew(struct coord_job *j, const char *server);
+void coord_work_expire(struct coord_job *j);
 
 #endif

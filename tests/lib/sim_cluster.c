@@ -458,7 +458,7 @@ static bool settled(void *context)
     for (uint32_t i = 0; good && i < c->options.servers * c->options.shards; i++) {
         const struct shard *s = c->server[i].shard;
         good = s != NULL && engine_back(s->engine) && lead_ready(&s->lead) &&
-               s->lead.epoch == c->coord->cluster.map_epoch;
+               s->lead.epoch == c->coord->fleet.cluster.map_epoch;
     }
     return good;
 }

@@ -28,13 +28,13 @@ static struct learned learn(struct hostile *h)
     l.run = c->job.at.run;
     l.lane = c->job.tasks.lanes == 0 ? 0 : (uint32_t)rng_below(&h->rng, c->job.tasks.lanes);
     l.generation = c->job.tasks.lanes == 0 ? 0 : c->job.tasks.lane[l.lane].generation;
-    l.worker = c->members.workers == 0
+    l.worker = c->fleet.members.workers == 0
                    ? 1
-                   : c->members.worker[rng_below(&h->rng, c->members.workers)].number;
-    l.newest_cut = c->counters.next_cut;
-    memcpy(l.cluster, c->cluster.id, sizeof l.cluster);
-    l.map_epoch = c->cluster.map_epoch;
-    l.tablets = c->cluster.tablets;
+                   : c->fleet.members.worker[rng_below(&h->rng, c->fleet.members.workers)].number;
+    l.newest_cut = c->fleet.counters.next_cut;
+    memcpy(l.cluster, c->fleet.cluster.id, sizeof l.cluster);
+    l.map_epoch = c->fleet.cluster.map_epoch;
+    l.tablets = c->fleet.cluster.tablets;
     return l;
 }
 
@@ -186,9 +186,9 @@ static void answers(struct hostile *h, peer_t to)
 /* Until every shard has its number in its folder, whoever comes first under a name is believed. */
 static bool all_placed(const struct coord *c)
 {
-    bool placed = c != NULL && coord_cluster_known(&c->cluster);
-    for (uint32_t i = 0; placed && i < c->members.shards; i++)
-        placed = c->members.shard[i].placed;
+    bool placed = c != NULL && coord_cluster_known(&c->fleet.cluster);
+    for (uint32_t i = 0; placed && i < c->fleet.members.shards; i++)
+        placed = c->fleet.members.shard[i].placed;
     return placed;
 }
 

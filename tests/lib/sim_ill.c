@@ -25,12 +25,12 @@ static bool is_ill(const struct cluster *c, const struct coord_worker *w)
 /* One that is well, has work to do or may have it, and has been there for two leases. */
 static bool other_could(const struct cluster *c, const struct coord_worker *than)
 {
-    const struct coord_members *m = &c->coord->members;
+    const struct coord_members *m = &c->coord->fleet.members;
     uint64_t now = sim_now_ns(c->sim);
     for (uint32_t i = 0; i < m->workers; i++) {
         const struct coord_worker *w = &m->worker[i];
         if (w != than && !is_ill(c, w) && w->barred_ns <= now &&
-            coord_stall_cut(c->coord, w) == COORD_NOBODY)
+            coord_stall_cut(&c->coord->fleet, w) == COORD_NOBODY)
             return true;
     }
     return false;
@@ -40,13 +40,13 @@ static bool other_could(const struct cluster *c, const struct coord_worker *than
 static bool waits(const struct coord *c, const struct coord_worker *w)
 {
     return w->figures.waits >= coord_lane_held(&c->job.tasks, w->number) &&
-           coord_stall_cut(c, w) == COORD_NOBODY;
+           coord_stall_cut(&c->fleet, w) == COORD_NOBODY;
 }
 
 static uint64_t limit(const struct coord *c, uint32_t stalls)
 {
     uint32_t doublings = stalls < COORD_STALL_DOUBLINGS ? stalls : COORD_STALL_DOUBLINGS;
-    return COORD_STALL_LEASES * coord_lease_ns(c) << doublings;
+    return COORD_STALL_LEASES * coord_lease_ns(&c->fleet) << doublings;
 }
 
 static void lanes_look(const struct cluster *c, const struct coord_worker *w, const char *who)
@@ -54,8 +54,8 @@ static void lanes_look(const struct cluster *c, const struct coord_worker *w, co
     const struct coord *at = c->coord;
     uint64_t now = sim_now_ns(c->sim);
     uint32_t held = coord_lane_held(&at->job.tasks, w->number);
-    if (at->job.at.phase != PHASE_TRAIN || held == 0 || waits(at, w) || coord_status_held_up(at) ||
-        !other_could(c, w))
+    if (at->job.at.phase != PHASE_TRAIN || held == 0 || waits(at, w) ||
+        coord_status_held_up(&at->job) || !other_could(c, w))
         return;
     ck_assert_msg(now - w->moved_ns <= limit(at, w->stalls) + SECOND,
                   "%s: %s cannot get on, and holds %u lanes since %" PRIu64 " ms", who, w->name,
@@ -68,13 +68,13 @@ static void named_look(const struct cluster *c, const struct coord_worker *w, co
     struct coord *at = c->coord;
     uint64_t now = sim_now_ns(c->sim);
     bool barred = w->barred_ns > now && now - (w->barred_ns - limit(at, w->stalls - 1)) > SECOND,
-         cut = coord_stall_cut(at, w) != COORD_NOBODY &&
-               w->figures.late_ms * UINT64_C(1000000) > 2 * coord_lease_ns(at);
+         cut = coord_stall_cut(&at->fleet, w) != COORD_NOBODY &&
+               w->figures.late_ms * UINT64_C(1000000) > 2 * coord_lease_ns(&at->fleet);
     if (!barred && !cut)
         return;
-    char *text = coord_status_text(at), link[200];
+    char *text = coord_status_text(&at->job), link[200];
     (void)snprintf(link, sizeof link, "worker %s gets no answer from server %s", w->name,
-                   cut ? at->members.shard[w->figures.late_shard].server : "");
+                   cut ? at->fleet.members.shard[w->figures.late_shard].server : "");
     ck_assert_msg(!cut || strstr(text, link) != NULL, "%s: status does not say \"%s\": %s", who,
                   link, text);
     (void)snprintf(link, sizeof link, "worker %s ", w->name);
@@ -87,7 +87,7 @@ static void named_look(const struct cluster *c, const struct coord_worker *w, co
 
 void sim_ill_look(struct cluster *c, const char *who, struct sim_ill *seen)
 {
-    const struct coord_members *m = c->coord != NULL ? &c->coord->members : NULL;
+    const struct coord_members *m = c->coord != NULL ? &c->coord->fleet.members : NULL;
     for (uint32_t i = 0; m != NULL && i < m->workers; i++) {
         const struct coord_worker *w = &m->worker[i];
         if (!is_ill(c, w))

@@ -360,7 +360,7 @@ static void row_take(void *context, const void *row)
 
 static void table_take(struct oracle_rows *out, const struct shard *s, uint32_t table)
 {
-    const struct coord_cluster *cl = &o.c->coord->cluster;
+    const struct coord_cluster *cl = &o.c->coord->fleet.cluster;
     const struct table *t = engine_table(s->engine, table);
     if (t == NULL)
         return;
@@ -392,7 +392,7 @@ static int by_name(const void *a, const void *b)
 
 void oracle_rows_take(struct oracle_rows *out)
 {
-    const struct coord_cluster *cl = &o.c->coord->cluster;
+    const struct coord_cluster *cl = &o.c->coord->fleet.cluster;
     memset(out, 0, sizeof *out);
     for (uint32_t i = 0; i < o.c->options.servers * o.c->options.shards; i++) {
         const struct shard *s = o.c->server[i].shard;

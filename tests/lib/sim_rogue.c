@@ -79,7 +79,7 @@ static uint64_t learnt(struct rogue *r)
     case 7:
         return j->eval.number << 32 | rng_below(&r->rng, j->eval.tasks + 1ull);
     case 8:
-        return c->members.next_worker;
+        return c->fleet.members.next_worker;
     case 9:
         return j->objects[split].count;
     case 10:
@@ -89,7 +89,7 @@ static uint64_t learnt(struct rogue *r)
     case 12:
         return j->at.split[split].digest;
     case 13:
-        return c->cluster.map_epoch;
+        return c->fleet.cluster.map_epoch;
     case 14:
         return j->objects[split].lister_ns;
     case 15:
@@ -426,7 +426,7 @@ static void fails_not(struct wire *w)
 static bool kernels_said(const struct rogue *r)
 {
     const struct coord *c = r->c->coord;
-    return c != NULL && coord_phase_running(c) && c->job.kernel[0] != 0;
+    return c != NULL && coord_phase_running(&c->job) && c->job.kernel[0] != 0;
 }
 
 static void speak(struct rogue *r)

@@ -183,7 +183,7 @@ static void cluster_make(const struct kind *k, struct rng *r, const char *dir, c
 static bool making(void *context)
 {
     (void)context;
-    return cluster.coord == NULL || cluster.coord->checkpoint.state != CHECKPOINT_IDLE;
+    return cluster.coord == NULL || cluster.coord->job.checkpoint.state != CHECKPOINT_IDLE;
 }
 
 /* Misfortunes, half of them while a checkpoint is being made; whether the job ended meanwhile. */
@@ -333,7 +333,7 @@ static bool power_said(const char *text)
 static bool one_made(void *context)
 {
     (void)context;
-    return cluster.coord->checkpoint.list->made > 0;
+    return cluster.coord->job.checkpoint.list->made > 0;
 }
 
 /* As `play`, with servers that lose all they have when they die, or, on disks, with machines that

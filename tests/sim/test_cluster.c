@@ -265,7 +265,7 @@ static void log_grow(void)
         part_move(parts, "held", "part");
         parts++;
     } else {
-        (void)coord_stop_order(c, 1);
+        (void)coord_stop_order(&c->job, 1);
     }
 }
 
@@ -404,7 +404,7 @@ static uint64_t in(uint64_t ns)
 static bool founded(void *context)
 {
     (void)context;
-    return coord_cluster_ready(&cluster.coord->cluster);
+    return coord_cluster_ready(&cluster.coord->fleet.cluster);
 }
 
 /* The coordinator's store of before the first job, which knows the cluster, but neither map nor
@@ -625,7 +625,7 @@ static bool all_came(void *context)
 {
     const struct coord *c = cluster.coord;
     (void)context;
-    return c != NULL && coord_member_shards_ready(&c->members);
+    return c != NULL && coord_member_shards_ready(&c->fleet.members);
 }
 
 /* What the job has ended with, once all have come; "": it has not failed. */

@@ -112,7 +112,7 @@ static void log_end(const struct run *p)
     bool all = c != NULL && c->job.at.phase == PHASE_GROW && c->job.grow.at.read >= SIM_JOBS_PARTS;
     if (sim_job_grows(p->kind) && (all || sim_now_ns(cluster.sim) > rogue.until_ns + 30 * SECOND) &&
         c != NULL && sim_now_ns(cluster.sim) > rogue.until_ns)
-        (void)coord_stop_order(cluster.coord, 1);
+        (void)coord_stop_order(&cluster.coord->job, 1);
 }
 
 static void coord_again(struct tally *t)
@@ -141,8 +141,8 @@ static void workers_again(struct tally *t)
 {
     if (workers_left())
         cluster_mend(&cluster);
-    else if (!workers_alive() && coord_phase_running(cluster.coord)) {
-        (void)coord_end_fail(cluster.coord, SHOAL_E_STOPPED, "stopped by request");
+    else if (!workers_alive() && coord_phase_running(&cluster.coord->job)) {
+        (void)coord_end_fail(&cluster.coord->job, SHOAL_E_STOPPED, "stopped by request");
         t->stopped++;
     }
 }

@@ -31,7 +31,7 @@ int __wrap_coord_store_put(struct coord_store *s, const char *key, const void *v
                            struct err *why)
 {
     if (shard_changes)
-        c->members.shard[0].index++;
+        c->fleet.members.shard[0].index++;
     return __real_coord_store_put(s, key, value, bytes, why);
 }
 
@@ -45,12 +45,14 @@ static void begin(uint32_t mode)
     struct wire_WORKER_JOIN join = {.name = "w", .pid = 1};
     struct coord_worker *joined;
     c = calloc(1, sizeof *c);
-    c->env = sim_node_env(sim_node_new(sim_new(&options), "coordinator", &handler, NULL));
-    c->store = coord_store_memory();
-    ck_assert_int_eq(coord_member_open(&c->members, 1, c->store, &e), 0);
-    coord_call_open(&c->calls, c->env, &c->members, c, 1, UINT64_MAX);
+    c->job.fleet = &c->fleet;
+    c->fleet.env = sim_node_env(sim_node_new(sim_new(&options), "coordinator", &handler, NULL));
+    c->fleet.store = coord_store_memory();
+    ck_assert_int_eq(coord_member_open(&c->fleet.members, 1, c->fleet.store, &e), 0);
+    coord_call_open(&c->fleet.calls, c->fleet.env, &c->fleet.members, 1, UINT64_MAX);
     const struct coord_caller caller = {.peer = 1, .pass = PASS};
-    ck_assert_int_eq(coord_member_join(&c->members, c->store, &join, &caller, &joined, &e), 0);
+    ck_assert_int_eq(
+        coord_member_join(&c->fleet.members, c->fleet.store, &join, &caller, &joined, &e), 0);
     worker = joined->number;
     ck_assert_int_eq(coord_task_open(&c->job.tasks, 2, mode, &e), 0);
     ck_assert_int_eq(
@@ -65,14 +67,14 @@ static void ask(uint32_t lane, uint64_t id)
     struct wire w = {.type = WIRE_TYPE_LANE_NEXT, .id = id};
     w.u.LANE_NEXT = (struct wire_LANE_NEXT){.pass = PASS, .lane = lane, .generation = 1};
     struct coord_ask a = {.from = 1, .request = &w};
-    (void)coord_grant_next(c, &a);
+    (void)coord_grant_next(&c->job, &a);
 }
 
 /* The worker asks for a lane, and gets it. */
 static void grant(void)
 {
     ask(COORD_NO_LANE, 1);
-    coord_call_cancel_all(&c->calls);
+    coord_call_cancel_all(&c->fleet.calls);
     c->job.tasks.lane[0].placed = true;
     coord_lane_granted(&c->job.tasks, 0, 0);
 }
@@ -99,7 +101,7 @@ static void a_lane_that_is_given_back_leaves_as_if_held(void)
 {
     begin(WIRE_ASYNC);
     grant();
-    coord_grant_worker_gone(c, worker);
+    coord_grant_worker_gone(&c->job, worker);
 }
 
 /* ---- task.h ---- */
@@ -127,10 +129,10 @@ static void a_worker_is_told_a_number_that_is_not_stored(void)
 {
     struct wire w = {.type = WIRE_TYPE_WORKER_JOIN};
     begin(WIRE_ASYNC);
-    c->members.next_worker = worker;
+    c->fleet.members.next_worker = worker;
     w.u.WORKER_JOIN = (struct wire_WORKER_JOIN){.name = "w", .pid = 1};
     struct coord_ask a = {.from = 1, .request = &w};
-    (void)coord_work_join(c, &a);
+    (void)coord_work_join(&c->job, &a);
 }
 
 static void a_shard_number_changes_its_owner(void)
@@ -139,11 +141,13 @@ static void a_shard_number_changes_its_owner(void)
     enum coord_beat what;
     uint32_t shard;
     begin(WIRE_ASYNC);
-    ck_assert_int_eq(coord_member_shard_beat(&c->members, c->store, &beat, 2, 0, &shard, &what, &e),
-                     0);
+    ck_assert_int_eq(
+        coord_member_shard_beat(&c->fleet.members, c->fleet.store, &beat, 2, 0, &shard, &what, &e),
+        0);
     beat.incarnation = 2;
     shard_changes = true;
-    (void)coord_member_shard_beat(&c->members, c->store, &beat, 2, 0, &shard, &what, &e);
+    (void)coord_member_shard_beat(&c->fleet.members, c->fleet.store, &beat, 2, 0, &shard, &what,
+                                  &e);
 }
 
 /* ---- cluster.c ---- */
@@ -153,11 +157,11 @@ static void a_map_is_shorter_than_its_tables(void)
     static struct table_schema table[2] = {{.table = 0, .tablet_bits = 6},
                                            {.table = 1, .tablet_bits = 6, .tablet_first = 64}};
     begin(WIRE_ASYNC);
-    c->cluster.id[0] = 1;
-    c->cluster.tables = 1;
-    c->cluster.bits[0] = 6;
-    c->cluster.tablets = 4;
-    (void)coord_cluster_map(c, table, 2, &e);
+    c->fleet.cluster.id[0] = 1;
+    c->fleet.cluster.tables = 1;
+    c->fleet.cluster.bits[0] = 6;
+    c->fleet.cluster.tablets = 4;
+    (void)coord_cluster_map(&c->fleet, table, 2, coord_fresh_due(&c->job), &e);
 }
 
 static const struct broken list[] = {
@@ -168,7 +172,7 @@ static const struct broken list[] = {
     {"server/coord/task.c", 1, a_batch_number_is_left_out, "l->appended == 0 || "},
     {"server/coord/task.c", 3, a_task_is_on_two_lanes, "t->task[index].first_batch == 0"},
     {"server/coord/work.c", 1, a_worker_is_told_a_number_that_is_not_stored,
-     "w->number < c->members.next_worker"},
+     "w->number < j->fleet->members.next_worker"},
     {"server/coord/cluster.c", 1, a_map_is_shorter_than_its_tables, "same <= cl->tablets"},
     {"server/coord/member.c", 2, a_shard_number_changes_its_owner, "s->server[0] == 0 || "},
 };

@@ -45,20 +45,20 @@ static void coord_make(void)
     c->job.at.phase = PHASE_TRAIN;
     c->job.parsed = true; /* each case ends in an assert: nothing is freed */
     c->job.tablets = 1;
-    c->members.shard[0].seen = c->members.shard[0].set_up = true;
+    c->fleet.members.shard[0].seen = c->fleet.members.shard[0].set_up = true;
 }
 
-static void cut_done(struct coord *coord, int status, const char *text, uint64_t cut)
+static void cut_done(struct coord_job *job, int status, const char *text, uint64_t cut)
 {
-    (void)coord, (void)status, (void)text, (void)cut;
+    (void)job, (void)status, (void)text, (void)cut;
 }
 
 /* All shards have answered the newest call, or none has. */
 static void answer(bool all)
 {
-    struct coord_call *call = c->calls.head;
+    struct coord_call *call = c->fleet.calls.head;
     call->missing = all ? 0 : call->missing;
-    call->on_done(c, call, 0, "");
+    call->on_done(call->context, call, 0, "");
 }
 
 static void checkpoint_ask(void)
@@ -66,28 +66,28 @@ static void checkpoint_ask(void)
     struct wire w = {.type = WIRE_TYPE_CHECKPOINT, .id = 1};
     (void)snprintf(w.u.CHECKPOINT.name, sizeof w.u.CHECKPOINT.name, "asked");
     struct coord_ask a = {.from = 1, .request = &w};
-    (void)coord_checkpoint_request(c, &a);
+    (void)coord_checkpoint_request(&c->job, &a);
 }
 
 static void a_cut_has_a_number_that_was_used(void)
 {
     coord_make();
-    c->cut.stored = c->counters.next_cut;
-    coord_cut_order(c, &(struct coord_cut_order){.done = cut_done});
+    c->job.cut.stored = c->fleet.counters.next_cut;
+    coord_cut_order(&c->job, &(struct coord_cut_order){.done = cut_done});
 }
 
 static void a_shard_hears_of_a_number_that_is_not_stored(void)
 {
     coord_make();
-    coord_cut_order(c, &(struct coord_cut_order){.done = cut_done});
-    c->cut.stored--;
+    coord_cut_order(&c->job, &(struct coord_cut_order){.done = cut_done});
+    c->job.cut.stored--;
     answer(true);
 }
 
 static void a_cut_counts_that_a_shard_has_not_made(void)
 {
     coord_make();
-    coord_cut_order(c, &(struct coord_cut_order){.done = cut_done});
+    coord_cut_order(&c->job, &(struct coord_cut_order){.done = cut_done});
     answer(true);
     answer(false);
 }
@@ -95,7 +95,7 @@ static void a_cut_counts_that_a_shard_has_not_made(void)
 static void a_shard_does_not_hold_at_the_instant(void)
 {
     coord_make();
-    coord_cut_order(c, &(struct coord_cut_order){.done = cut_done});
+    coord_cut_order(&c->job, &(struct coord_cut_order){.done = cut_done});
     answer(false);
 }
 
@@ -103,30 +103,30 @@ static void a_checkpoint_gets_its_name_without_a_part(void)
 {
     struct coord_checkpoint_record record = {.rows = 0};
     coord_make();
-    c->checkpoint.state = CHECKPOINT_EXPORTING;
-    c->checkpoint.missing = 1;
-    c->checkpoint.saved = calloc(1, 1);
-    c->made.number = 1;
-    c->made.yaml = calloc(1, 1);
-    c->checkpoint.part = calloc(1, sizeof *c->checkpoint.part);
-    c->checkpoint.manifest = json_new_object();
-    (void)coord_checkpoint_write(c, &record, NULL, &e);
+    c->job.checkpoint.state = CHECKPOINT_EXPORTING;
+    c->job.checkpoint.missing = 1;
+    c->job.checkpoint.saved = calloc(1, 1);
+    c->fleet.made.number = 1;
+    c->fleet.made.yaml = calloc(1, 1);
+    c->job.checkpoint.part = calloc(1, sizeof *c->job.checkpoint.part);
+    c->job.checkpoint.manifest = json_new_object();
+    (void)coord_checkpoint_write(&c->job, &record, NULL, &e);
 }
 
 static void a_checkpoint_notes_what_is_not_of_its_instant(void)
 {
     coord_make();
     checkpoint_ask();
-    while (c->checkpoint.state != CHECKPOINT_CUTTING)
+    while (c->job.checkpoint.state != CHECKPOINT_CUTTING)
         ck_assert(sim_step(sim));
-    c->cut.state = CUT_GOING;
-    (void)c->cut.order.held(c, &e);
+    c->job.cut.state = CUT_GOING;
+    (void)c->job.cut.order.held(&c->job, &e);
 }
 
 static void a_checkpoint_begins_beside_another(void)
 {
     coord_make();
-    c->checkpoint.making = calloc(1, sizeof *c->checkpoint.making);
+    c->job.checkpoint.making = calloc(1, sizeof *c->job.checkpoint.making);
     checkpoint_ask();
 }
 
@@ -139,14 +139,14 @@ static void a_put_is_answered_before_all_is_synced(void)
 }
 
 static const struct broken list[] = {
-    {"server/coord/cut.c", 1, a_cut_has_a_number_that_was_used, "c->cut.stored == 0 || cut >"},
+    {"server/coord/cut.c", 1, a_cut_has_a_number_that_was_used, "j->cut.stored == 0 || cut >"},
     {"server/coord/cut.c", 1, a_shard_hears_of_a_number_that_is_not_stored, "!makes || cut =="},
     {"server/coord/cut.c", 2, a_cut_counts_that_a_shard_has_not_made, "status != 0 || call->miss"},
     {"server/coord/cut.c", 3, a_shard_does_not_hold_at_the_instant, "status != 0 || call->missing"},
     {"server/coord/checkpoint_write.c", 1, a_checkpoint_gets_its_name_without_a_part,
      "k->state == CHECKPOINT_EXPORTING && k->missing == 0"},
     {"server/coord/checkpoint.c", 2, a_checkpoint_notes_what_is_not_of_its_instant,
-     "c->cut.state == CUT_HOLDING && c->cut.order.held == held"},
+     "j->cut.state == CUT_HOLDING && j->cut.order.held == held"},
     {"server/coord/checkpoint.c", 3, a_checkpoint_begins_beside_another,
      "k->state == CHECKPOINT_IDLE && k->making == NULL"},
     {"server/coord/store_disk.c", 1, a_put_is_answered_before_all_is_synced,

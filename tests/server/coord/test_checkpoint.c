@@ -215,7 +215,7 @@ static const char *checkpoint_make(const char *name)
 /* Entries of the folder, unfinished ones too, when all errands there are over. */
 static uint32_t entries(const char *suffix)
 {
-    while (r.coord != NULL && !sim_stopped(r.node) && r.coord->errands.count > 0)
+    while (r.coord != NULL && !sim_stopped(r.node) && r.coord->fleet.errands.count > 0)
         ck_assert(sim_step(r.sim));
     DIR *d = opendir(folder);
     uint32_t count = 0;
@@ -393,11 +393,11 @@ static void tables_read(void)
     struct wire q = {.type = WIRE_TYPE_TABLE_GET, .u.TABLE_GET.table = 0};
     struct coord_ask a = {.request = &q};
     wire_reply_to(&q, 0, &a.reply);
-    ck_assert_int_eq(coord_made_table_get(r.coord, &a), 0);
+    ck_assert_int_eq(coord_made_table_get(&r.coord->job, &a), 0);
     ck_assert_str_eq(a.reply.u.TABLE_GET_reply.name, "table0");
     char *text;
     size_t bytes;
-    ck_assert_int_eq(coord_made_text(r.coord, true, &text, &bytes, &a.e), 0);
+    ck_assert_int_eq(coord_made_text(&r.coord->fleet, true, &text, &bytes, &a.e), 0);
     ck_assert_ptr_nonnull(memmem(text, bytes, "epochs: 2", 9)); /* the job that made them */
     free(text);
 }
@@ -419,7 +419,7 @@ START_TEST(checkpoint_of_tables_whatever_the_last_job_came_to)
     rig_start("epochs: 2, consistency: ssp", "", NULL);
     if (_i % 2 == 0) {
         run_batches(30);
-        coord_end_fail(r.coord, SHOAL_E_DATA, "bad lines");
+        coord_end_fail(&r.coord->job, SHOAL_E_DATA, "bad lines");
     } else {
         job_done();
         next_job(&next, "epochs: 3", 9);
@@ -440,7 +440,7 @@ START_TEST(checkpoint_of_tables_whatever_the_last_job_came_to)
         ck_assert_uint_eq(json_count(json_get(m, "tables")), 2);
         json_free(m);
         ck_assert_uint_eq(progress_in(path).phase, PHASE_TABLES);
-        ck_assert_uint_eq(r.coord->checkpoint.list->made, 0); /* no job goes back to it */
+        ck_assert_uint_eq(r.coord->job.checkpoint.list->made, 0); /* no job goes back to it */
         (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND, NULL, NULL);
         for (uint32_t s = 0; s < SHARDS; s++) {
             ck_assert_uint_eq(r.shard[s]->run.run, 0);
@@ -644,8 +644,8 @@ START_TEST(stopped_job_makes_its_last_checkpoint)
         run_batches(5 + 40 * (uint32_t)_i);
     while (_i >= 5 && r.coord->job.at.phase != (_i == 5 ? PHASE_EVAL : PHASE_TEST))
         ck_assert(sim_step(r.sim));
-    ck_assert(coord_stop_order(r.coord, 1));
-    said = coord_status_text(r.coord);
+    ck_assert(coord_stop_order(&r.coord->job, 1));
+    said = coord_status_text(&r.coord->job);
     ck_assert_ptr_nonnull(strstr(said, "its last checkpoint is made first"));
     free(said);
     if (_i == 2) { /* the order is stored */
@@ -654,7 +654,7 @@ START_TEST(stopped_job_makes_its_last_checkpoint)
         r.client.state = WIRE_JOB_NONE;
     }
     ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 20 * SECOND, job_over, NULL));
-    ck_assert_str_eq(coord_phase_name(r.coord), "stopped");
+    ck_assert_str_eq(coord_phase_name(&r.coord->job), "stopped");
     (void)snprintf(path, sizeof path, "%s/000001", folder);
     ck_assert_ptr_nonnull(strstr(r.coord->job.at.text, path));
     ck_assert(!manifest_tables(manifest_of(path)));
@@ -677,17 +677,17 @@ START_TEST(stopped_job_ends_without_a_checkpoint)
         while (r.coord->job.at.phase != PHASE_SETUP)
             ck_assert(sim_step(r.sim));
     if (_i == 2)
-        r.coord->members.shard[0].set_up = false;
+        r.coord->fleet.members.shard[0].set_up = false;
     if (_i == 3)
         r.coord->job.spec.checkpoint.dir[0] = 0;
     if (_i == 4)
-        r.coord->checkpoint.end_failed = 100;
-    ck_assert(coord_stop_order(r.coord, 1) == (_i == 0 || _i == 4));
-    ck_assert(!coord_stop_order(r.coord, 2));
+        r.coord->job.checkpoint.end_failed = 100;
+    ck_assert(coord_stop_order(&r.coord->job, 1) == (_i == 0 || _i == 4));
+    ck_assert(!coord_stop_order(&r.coord->job, 2));
     if (_i == 4) {
         ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 2 * SECOND, job_over, NULL));
         ck_assert_ptr_nonnull(strstr(r.coord->job.at.text, "it has no last checkpoint"));
-        ck_assert_str_eq(coord_phase_name(r.coord), "stopped");
+        ck_assert_str_eq(coord_phase_name(&r.coord->job), "stopped");
     }
     ck_assert_uint_eq(entries(""), 0);
     rig_stop();
@@ -704,7 +704,7 @@ START_TEST(checkpoint_of_the_end_within_a_round_is_gone_on_with)
         ck_assert(sim_step(r.sim));
     ck_assert(coord_epoch_open(&r.coord->job));
     grows();
-    ck_assert(coord_stop_order(r.coord, 1));
+    ck_assert(coord_stop_order(&r.coord->job, 1));
     job_done();
     double examples = report_number("examples");
     ck_assert_double_lt(examples, 1005);
@@ -730,7 +730,7 @@ END_TEST
 START_TEST(checkpoint_of_the_end_is_made_once)
 {
     rig_start("epochs: 1, consistency: ssp", ", at_end: true", NULL);
-    while (!r.coord->checkpoint.end_made)
+    while (!r.coord->job.checkpoint.end_made)
         ck_assert(sim_step(r.sim));
     ck_assert_uint_ne(r.coord->job.at.phase, PHASE_DONE);
     coord_kill();
@@ -748,13 +748,13 @@ START_TEST(checkpoint_of_a_job_that_is_done_may_fail)
     rig_start("epochs: 1, consistency: ssp", "", NULL);
     job_done();
     fake_client_checkpoint(&r.client, "");
-    while (r.coord->checkpoint.state < CHECKPOINT_OPENING)
+    while (r.coord->job.checkpoint.state < CHECKPOINT_OPENING)
         ck_assert(sim_step(r.sim));
-    ck_assert(coord_checkpoint_opening(r.coord));
+    ck_assert(coord_checkpoint_opening(&r.coord->job));
     struct coord_submit submit = {r.yaml, strlen(r.yaml), 0, "", false};
     uint64_t run;
     struct err e;
-    ck_assert_int_eq(coord_submit(r.coord, 99, &submit, NULL, &run, &e), SHOAL_E_BUSY);
+    ck_assert_int_eq(coord_submit(&r.coord->job, 99, &submit, NULL, &run, &e), SHOAL_E_BUSY);
     fake_shard_die(r.shard[0]);
     checkpoint_wait();
     ck_assert_int_eq(r.client.checkpoint.status, SHOAL_E_UNAVAILABLE);
@@ -892,7 +892,7 @@ START_TEST(checkpoint_holds_pushes_for_a_second_at_most)
     rig_start("epochs: 4, consistency: async", "", NULL);
     run_batches(20);
     fake_client_checkpoint(&r.client, "");
-    while (r.coord->cut.state != CUT_HOLDING)
+    while (r.coord->job.cut.state != CUT_HOLDING)
         ck_assert(sim_step(r.sim));
     sim_pause(r.shard[1]->node, sim_now_ns(r.sim) + 5 * SECOND);
     bool held = false;
@@ -915,7 +915,7 @@ START_TEST(checkpoint_holds_pushes_for_a_second_at_most)
     checkpoint_wait();
     ck_assert_msg(r.client.checkpoint.status == 0, "%s", r.client.checkpoint.text);
     /* of the attempt that was made */
-    ck_assert(r.coord->checkpoint.list->record[0].held_seconds < 1.1);
+    ck_assert(r.coord->job.checkpoint.list->record[0].held_seconds < 1.1);
     job_done();
     rows_once(4);
     rig_stop();
@@ -946,7 +946,7 @@ END_TEST
 /* Whether the status tells of the folder. */
 static bool hang_told(void)
 {
-    char *text = coord_status_text(r.coord);
+    char *text = coord_status_text(&r.coord->job);
     bool told = strstr(text, "checkpoint folder ") != NULL && strstr(text, folder) != NULL &&
                 strstr(text, "has not answered for") != NULL;
     free(text);
@@ -970,14 +970,15 @@ START_TEST(checkpoint_folder_that_hangs_stops_nothing_else)
         r.shard[1]->export_how = FAKE_EXPORT_NEVER;
     fake_client_checkpoint(&r.client, "");
     if (_i == 1) {
-        while (r.coord->checkpoint.state != CHECKPOINT_EXPORTING)
+        while (r.coord->job.checkpoint.state != CHECKPOINT_EXPORTING)
             ck_assert(sim_step(r.sim));
         r.shard[1]->export_how = FAKE_EXPORT_WELL;
     }
     sim_wedge(r.node, sim_now_ns(r.sim) + 60 * SECOND);
     ck_assert(!sim_run(r.sim, sim_now_ns(r.sim) + 10 * SECOND, job_over, NULL));
     ck_assert(hang_told());
-    ck_assert_int_eq(r.coord->checkpoint.state, _i == 0 ? CHECKPOINT_MAKING : CHECKPOINT_NAMING);
+    ck_assert_int_eq(r.coord->job.checkpoint.state,
+                     _i == 0 ? CHECKPOINT_MAKING : CHECKPOINT_NAMING);
     uint32_t before = batches_all();
     ck_assert(!sim_run(r.sim, sim_now_ns(r.sim) + 10 * SECOND, job_over, NULL));
     ck_assert_uint_ge(batches_all(), before + 20);
@@ -1015,7 +1016,7 @@ START_TEST(checkpoint_that_waits_for_a_folder_that_hangs_has_an_end)
     ck_assert_int_eq(r.client.status, SHOAL_E_IO);
     ck_assert_ptr_nonnull(strstr(r.client.text, "has not answered for"));
     ck_assert_uint_lt(sim_now_ns(r.sim), since + 1800 * SECOND);
-    ck_assert_uint_le(r.coord->errands.count, 4);
+    ck_assert_uint_le(r.coord->fleet.errands.count, 4);
     ck_assert_uint_eq(entries(""), 0); /* waits until it answers */
     rig_stop();
 }
@@ -1036,7 +1037,7 @@ START_TEST(checkpoint_folder_that_hangs_is_told_to_who_submits)
     if (_i == 0) {
         job_done();
         rows_once(1);
-        ck_assert(r.coord->checkpoint.claim.path[0] == 0 && r.coord->look == NULL);
+        ck_assert(r.coord->job.checkpoint.claim.path[0] == 0 && r.coord->look == NULL);
     } else {
         sim_kill(r.client.node);
         (void)sim_run(r.sim, 30 * SECOND + SECOND, NULL, NULL);
@@ -1058,7 +1059,7 @@ START_TEST(checkpoint_ends_with_the_shard_that_dies)
     r.shard[1]->export_how = FAKE_EXPORT_NEVER;
     fake_client_checkpoint(&r.client, "");
     ck_assert(!sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 10, job_over, NULL));
-    ck_assert_int_eq(r.coord->checkpoint.state, CHECKPOINT_EXPORTING);
+    ck_assert_int_eq(r.coord->job.checkpoint.state, CHECKPOINT_EXPORTING);
     ck_assert_uint_eq(entries(".tmp"), 1);
     sim_kill(r.shard[1]->node);
     if (_i == 0) /* it comes back at once; else it is missed after its lease */
@@ -1122,14 +1123,16 @@ START_TEST(checkpoint_cuts_that_were_given_up_go_at_registration)
     rig_start("epochs: 3, consistency: ssp, early_stop: {metric: auc, patience: 2}", "", NULL);
     while (r.coord->job.at.best_cut == 0 || r.coord->job.at.phase != PHASE_TRAIN)
         ck_assert(sim_step(r.sim));
-    uint64_t best = r.coord->job.at.best_cut, lost = r.coord->counters.next_cut++, later = lost + 5;
-    ck_assert(coord_put(r.coord, "counters", &r.coord->counters, sizeof r.coord->counters));
+    uint64_t best = r.coord->job.at.best_cut, lost = r.coord->fleet.counters.next_cut++,
+             later = lost + 5;
+    ck_assert(coord_put(&r.coord->fleet, "counters", &r.coord->fleet.counters,
+                        sizeof r.coord->fleet.counters));
     r.shard[0]->kept[2].cut = lost;
     r.shard[0]->kept[3].cut = later; /* never drawn: not this coordinator's business */
     ck_assert(has_cut(r.shard[0], best));
     coord_kill();
     coord_start();
-    while (!r.coord->members.shard[0].set_up)
+    while (!r.coord->fleet.members.shard[0].set_up)
         ck_assert(sim_step(r.sim));
     (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 20, NULL, NULL);
     ck_assert_uint_eq(r.coord->job.at.best_cut, best);
@@ -1149,8 +1152,8 @@ START_TEST(checkpoint_waits_for_a_server_that_is_away)
     run_batches(20);
     sim_kill(r.shard[1]->node);
     (void)sim_run(r.sim, sim_now_ns(r.sim) + 4 * 3600 * SECOND, NULL, NULL);
-    ck_assert_uint_lt(r.coord->calls.count, 20);
-    ck_assert_uint_le(r.coord->checkpoint.list->failed, 1);
+    ck_assert_uint_lt(r.coord->fleet.calls.count, 20);
+    ck_assert_uint_le(r.coord->job.checkpoint.list->failed, 1);
     fake_shard_start(r.shard[1], r.sim, "server-1", 0, 2);
     job_done();
     rig_stop();
@@ -1163,12 +1166,12 @@ START_TEST(checkpoint_cuts_given_up_ask_nothing_of_who_is_away)
     rig_start("epochs: 2, consistency: ssp", "", NULL);
     run_batches(20);
     sim_kill(r.shard[1]->node);
-    r.shard[1]->kept[3].cut = r.coord->counters.next_cut - 1;
+    r.shard[1]->kept[3].cut = r.coord->fleet.counters.next_cut - 1;
     (void)sim_run(r.sim, sim_now_ns(r.sim) + 20 * SECOND, NULL, NULL);
     for (uint32_t i = 0; i < 3000; i++)
-        coord_cut_drop(r.coord, r.coord->counters.next_cut - 1);
+        coord_cut_drop(&r.coord->job, r.coord->fleet.counters.next_cut - 1);
     (void)sim_run(r.sim, sim_now_ns(r.sim) + 20 * SECOND, NULL, NULL);
-    ck_assert_uint_lt(r.coord->calls.count, 20);
+    ck_assert_uint_lt(r.coord->fleet.calls.count, 20);
     fake_shard_start(r.shard[1], r.sim, "server-1", 0, 2);
     (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND, NULL, NULL);
     ck_assert_uint_eq(r.shard[1]->kept[3].cut, 0);
@@ -1313,13 +1316,13 @@ START_TEST(checkpoint_folder_without_room_is_refused_with_the_job)
     struct coord_folder_ops full = coord_folder_disk;
     full.put = put_nothing;
     rig_start("epochs: 1, consistency: ssp", ", at_end: true", NULL);
-    r.coord->options.folder = &full;
+    r.coord->fleet.options.folder = &full;
     ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 10 * SECOND, job_over, NULL));
     ck_assert_int_eq(r.client.submit_status, SHOAL_E_NO_SPACE);
     ck_assert_ptr_nonnull(strstr(r.client.text, "checkpoint.dir: cannot write"));
     ck_assert_uint_eq(r.coord->job.at.phase, PHASE_NONE);
     ck_assert_uint_eq(entries(".tmp"), 0);
-    r.coord->options.folder = &coord_folder_disk;
+    r.coord->fleet.options.folder = &coord_folder_disk;
     rig_stop();
 }
 END_TEST
@@ -1331,14 +1334,14 @@ START_TEST(checkpoint_of_the_end_that_cannot_be_made_is_the_jobs_status)
     none.begin = begin_none;
     rig_start("epochs: 1, consistency: ssp", ", at_end: true", NULL);
     run_batches(20);
-    r.coord->options.folder = &none;
+    r.coord->fleet.options.folder = &none;
     job_done();
     ck_assert_int_eq(r.client.status, SHOAL_E_CANTCREATE);
     ck_assert_ptr_nonnull(strstr(r.client.text, "the job is done, but its checkpoint of the end"));
     ck_assert_ptr_nonnull(strstr(r.client.text, "cannot make"));
     ck_assert_ptr_nonnull(
         strstr(r.client.report, "the job is done, but its checkpoint of the end"));
-    r.coord->options.folder = &coord_folder_disk;
+    r.coord->fleet.options.folder = &coord_folder_disk;
     coord_kill(); /* whoever asks later hears the same */
     coord_start();
     ck_assert_uint_eq(r.coord->job.at.phase, PHASE_DONE);
@@ -1358,7 +1361,7 @@ static uint64_t wall_moved(void)
 
 static struct json *status_json(void)
 {
-    char *text = coord_status_text(r.coord);
+    char *text = coord_status_text(&r.coord->job);
     struct json *j;
     ck_assert_int_eq(json_parse(text, strlen(text), &j, NULL), 0);
     free(text);
@@ -1446,7 +1449,7 @@ START_TEST(checkpoint_that_is_late_is_a_problem)
     (void)sim_run(r.sim, since + 220 * SECOND, job_over, NULL);
     ck_assert(late_told());
     ops.begin = coord_folder_disk.begin;
-    while (r.coord->checkpoint.list->made == 0)
+    while (r.coord->job.checkpoint.list->made == 0)
         ck_assert(sim_step(r.sim));
     ck_assert(!late_told());
     rig_stop();
@@ -1473,7 +1476,7 @@ static void lose(uint32_t shard, uint64_t away_ns)
 
 static void made_wait(uint32_t checkpoints, uint32_t batches)
 {
-    while (r.coord->checkpoint.list->made < checkpoints)
+    while (r.coord->job.checkpoint.list->made < checkpoints)
         ck_assert(sim_step(r.sim));
     run_batches(batches);
 }
@@ -1544,15 +1547,15 @@ START_TEST(checkpoint_folder_that_hangs_is_waited_for_to_go_back)
         sim_wedge(r.node, until);
     }
     ck_assert(!sim_run(r.sim, sim_now_ns(r.sim) + 15 * SECOND, job_over, NULL));
-    ck_assert(coord_goes_back(r.coord) && hang_told());
+    ck_assert(coord_goes_back(&r.coord->job) && hang_told());
     uint32_t before = batches_all();
     fake_client_checkpoint(&r.client, "");
     checkpoint_wait();
     ck_assert_int_eq(r.client.checkpoint.status, SHOAL_E_UNAVAILABLE);
     ck_assert(!sim_run(r.sim, until - SECOND, job_over, NULL));
     ck_assert_uint_eq(batches_all(), before);
-    ck_assert(coord_goes_back(r.coord) && r.coord->job.at.run == run && hang_told());
-    ck_assert_uint_le(r.coord->errands.count, 4);
+    ck_assert(coord_goes_back(&r.coord->job) && r.coord->job.at.run == run && hang_told());
+    ck_assert_uint_le(r.coord->fleet.errands.count, 4);
     gone_back(2, 1);
     ck_assert_uint_ne(r.coord->job.at.run, run);
     ck_assert(entries(".tmp") == 0);
@@ -1569,13 +1572,13 @@ START_TEST(job_that_waits_to_go_back_is_stopped_at_once)
     sim_wedge(r.node, sim_now_ns(r.sim) + 60 * SECOND);
     lose(1, 0);
     ck_assert(!sim_run(r.sim, sim_now_ns(r.sim) + 10 * SECOND, job_over, NULL));
-    ck_assert(!coord_stop_order(r.coord, 7));
-    (void)coord_end_fail(r.coord, SHOAL_E_STOPPED, "stopped by request");
-    ck_assert(!coord_goes_back(r.coord));
+    ck_assert(!coord_stop_order(&r.coord->job, 7));
+    (void)coord_end_fail(&r.coord->job, SHOAL_E_STOPPED, "stopped by request");
+    ck_assert(!coord_goes_back(&r.coord->job));
     (void)sim_run(r.sim, sim_now_ns(r.sim) + 70 * SECOND, NULL, NULL);
-    ck_assert(r.coord->job.at.phase == PHASE_FAILED && r.coord->newest == NULL);
+    ck_assert(r.coord->job.at.phase == PHASE_FAILED && r.coord->job.newest == NULL);
     ck_assert_int_eq(r.coord->job.from_hold, COORD_FOLDER_NONE);
-    ck_assert_uint_eq(r.coord->errands.count, 0);
+    ck_assert_uint_eq(r.coord->fleet.errands.count, 0);
     rig_stop();
 }
 END_TEST
@@ -1666,7 +1669,7 @@ static void lose_at(uint32_t batches)
     run_batches(before + batches);
     lose(0, SECOND);
     uint32_t back = r.coord->job.went_back;
-    while (r.coord->job.went_back == back && coord_phase_running(r.coord))
+    while (r.coord->job.went_back == back && coord_phase_running(&r.coord->job))
         ck_assert(sim_step(r.sim));
 }
 
@@ -1678,7 +1681,7 @@ START_TEST(checkpoint_gone_back_to_in_vain_ends_the_job)
     in_memory();
     run_batches(20);
     (void)snprintf(path, sizeof path, "%s", checkpoint_make("one"));
-    for (uint32_t i = 0; i < 9 && coord_phase_running(r.coord); i++) {
+    for (uint32_t i = 0; i < 9 && coord_phase_running(&r.coord->job); i++) {
         lose_at(3);
         if (_i == 1) { /* whoever counts may die, too */
             coord_kill();
@@ -1747,11 +1750,11 @@ START_TEST(checkpoint_gone_back_to_is_the_job_that_was_submitted)
         coord_kill();
         lose(1, 0);
         coord_start();
-        while (coord_submit(r.coord, 77, &same, NULL, &run, &e) == SHOAL_E_UNAVAILABLE)
+        while (coord_submit(&r.coord->job, 77, &same, NULL, &run, &e) == SHOAL_E_UNAVAILABLE)
             ck_assert(sim_step(r.sim));
         ck_assert_msg(run == number, "%s", e.text);
         ck_assert_uint_eq(r.coord->job.went_back, again + 1);
-        ck_assert_int_eq(coord_submit(r.coord, 77, &other, NULL, &run, &e), SHOAL_E_BUSY);
+        ck_assert_int_eq(coord_submit(&r.coord->job, 77, &other, NULL, &run, &e), SHOAL_E_BUSY);
         while (again == 0 && (r.coord->job.at.phase != PHASE_TRAIN || batches_all() % 7 != 0))
             ck_assert(sim_step(r.sim));
     }
@@ -1853,10 +1856,10 @@ START_TEST(checkpoint_is_gone_back_to_where_power_took_pushes)
     rig_start(modes[_i], ", every_batches: 20", NULL);
     made_wait(1, 60);
     uint64_t number = r.coord->job.at.number, run = r.coord->job.at.run;
-    r.coord->checkpoint.retry_ns = sim_now_ns(r.sim) + 5 * SECOND; /* one was given up */
+    r.coord->job.checkpoint.retry_ns = sim_now_ns(r.sim) + 5 * SECOND; /* one was given up */
     power_takes(1, _i == 2);
     power_back();
-    ck_assert_uint_eq(r.coord->checkpoint.retry_ns, 0);
+    ck_assert_uint_eq(r.coord->job.checkpoint.retry_ns, 0);
     gone_back(2, 1);
     ck_assert_uint_eq(r.coord->job.at.number, number);
     ck_assert_uint_ne(r.coord->job.at.run, run);
@@ -2022,7 +2025,7 @@ START_TEST(checkpoint_half_gone_back_to_is_nobodys)
     ck_assert_int_eq(r.client.status, SHOAL_E_IO);
     ck_assert_uint_eq(r.shard[1]->clears, 1);
     const struct coord_submit submit = {r.yaml, strlen(r.yaml), 1, "fleet", true};
-    ck_assert_int_eq(coord_submit(r.coord, 77, &submit, NULL, &run, &e), SHOAL_E_EXISTS);
+    ck_assert_int_eq(coord_submit(&r.coord->job, 77, &submit, NULL, &run, &e), SHOAL_E_EXISTS);
     ck_assert_ptr_nonnull(strstr(e.text, "--set fresh=all"));
     rig_stop();
 }
@@ -2266,10 +2269,10 @@ START_TEST(checkpoint_counts_time_up_to_now)
 {
     rig_start("epochs: 2, consistency: ssp", "", NULL);
     run_batches(30);
-    uint64_t spent = time_spent(), trained = coord_phase_trained_ns(r.coord);
+    uint64_t spent = time_spent(), trained = coord_phase_trained_ns(&r.coord->job);
     struct coord_progress at = progress_in(checkpoint_make("here"));
     ck_assert(at.elapsed_ns >= spent && at.elapsed_ns <= time_spent() && spent > 0);
-    ck_assert(at.counted_ns >= trained && at.counted_ns <= coord_phase_trained_ns(r.coord));
+    ck_assert(at.counted_ns >= trained && at.counted_ns <= coord_phase_trained_ns(&r.coord->job));
     ck_assert_uint_gt(trained, 0);
     job_done();
     spent = r.coord->job.at.elapsed_ns;
@@ -2456,7 +2459,7 @@ END_TEST
 
 static void status_says(const char *publish)
 {
-    char *text = coord_status_text(r.coord);
+    char *text = coord_status_text(&r.coord->job);
     struct json *j;
     ck_assert_int_eq(json_parse(text, strlen(text), &j, NULL), 0);
     ck_assert_str_eq(json_as_string(json_get(j, "publish.state"), ""), publish);
@@ -2511,12 +2514,12 @@ START_TEST(checkpoint_publish_that_outlives_its_job_is_told_of_nowhere)
     struct string_list *publish = &r.coord->job.spec.checkpoint.publish;
     size_t words = publish->count;
     publish->count = 0; /* as the next job's */
-    coord_checkpoint_job(r.coord);
+    coord_checkpoint_job(&r.coord->job);
     r.hook_holds = false;
     (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND, job_over, NULL);
-    ck_assert(!r.coord->checkpoint.hook.running);
+    ck_assert(!r.coord->job.checkpoint.hook.running);
     ck_assert_uint_eq(r.hook_count, 1);
-    ck_assert_uint_eq(r.coord->checkpoint.list->record[0].published, 0);
+    ck_assert_uint_eq(r.coord->job.checkpoint.list->record[0].published, 0);
     publish->count = words;
     job_done();
     rig_stop();
@@ -2530,12 +2533,12 @@ START_TEST(checkpoint_publish_that_outlives_its_record_is_told_of_nowhere)
     rig_start("epochs: 2, consistency: ssp", ", publish: [publish-it, now]", NULL);
     run_batches(20);
     (void)checkpoint_make("one");
-    const struct coord_checkpoint *k = &r.coord->checkpoint;
+    const struct coord_checkpoint *k = &r.coord->job.checkpoint;
     k->list->made = COORD_CHECKPOINTS_MAX;
     (void)checkpoint_make("two");
     ck_assert_str_eq(k->list->record[0].name, "two");
     (void)checkpoint_make("three");
-    struct json *told = coord_checkpoint_publish_json(r.coord);
+    struct json *told = coord_checkpoint_publish_json(&r.coord->job);
     ck_assert_ptr_null(told);
     r.hook_holds = false;
     while (r.hook_count < 2)

@@ -248,7 +248,7 @@ static void goes(const char *name)
 static const char *newest(void)
 {
     static char name[LIMIT_NAME];
-    char *text = coord_status_text(r.coord);
+    char *text = coord_status_text(&r.coord->job);
     struct json *j;
     ck_assert_int_eq(json_parse(text, strlen(text), &j, NULL), 0);
     (void)snprintf(name, sizeof name, "%s", json_as_string(json_get(j, "checkpoint.name"), ""));
@@ -346,7 +346,7 @@ START_TEST(remove_refuses_what_the_job_went_on_from)
     ck_assert_int_eq(symlink(folder, link), 0);
     (void)snprintf(path, sizeof path, "%s/one", _i == 0 ? folder : link);
     rig_start("t", "", path, false);
-    while (!coord_phase_running(r.coord) || !coord_from_loading(&r.coord->job.at))
+    while (!coord_phase_running(&r.coord->job) || !coord_from_loading(&r.coord->job.at))
         ck_assert(sim_step(r.sim));
     refused("one", SHOAL_E_DENIED, "went on from");
     run_batches(10);
@@ -369,7 +369,7 @@ START_TEST(remove_takes_what_the_job_began_with)
     rig_stop();
     (void)snprintf(path, sizeof path, "%s/one", folder);
     rig_start("t", "", path, true);
-    while (!coord_phase_running(r.coord) || !coord_from_loading(&r.coord->job.at))
+    while (!coord_phase_running(&r.coord->job) || !coord_from_loading(&r.coord->job.at))
         ck_assert(sim_step(r.sim));
     refused("one", SHOAL_E_BUSY, "being loaded");
     while (r.client.submit_status == 0 && r.coord->job.at.from != FROM_STARTED)
@@ -391,7 +391,7 @@ START_TEST(remove_refuses_what_is_published)
     refused("one", SHOAL_E_DENIED, "works on it");
     goes("two"); /* passed over */
     uint64_t until = sim_now_ns(r.sim) + 120 * SECOND;
-    while (coord_phase_running(r.coord) && sim_now_ns(r.sim) < until)
+    while (coord_phase_running(&r.coord->job) && sim_now_ns(r.sim) < until)
         ck_assert(sim_step(r.sim));
     refused("one", SHOAL_E_DENIED, "works on it");
     refused("three", SHOAL_E_DENIED, "takes it next");
@@ -571,7 +571,7 @@ START_TEST(remove_is_audited_when_its_asker_has_left)
     log_begin();
     r.id++;
     order_send("one");
-    while (r.coord->checkpoint.removing == NULL)
+    while (r.coord->job.checkpoint.removing == NULL)
         ck_assert(sim_step(r.sim));
     sim_kill(r.asker);
     sim_node_who(r.asker,
@@ -595,12 +595,12 @@ START_TEST(remove_does_one_at_a_time)
     make("three");
     r.id++;
     order_send("one");
-    while (r.coord->checkpoint.removing == NULL)
+    while (r.coord->job.checkpoint.removing == NULL)
         ck_assert(sim_step(r.sim));
     struct wire w = {.type = WIRE_TYPE_CHECKPOINT_REMOVE, .id = 7};
     (void)snprintf(w.u.CHECKPOINT_REMOVE.name, LIMIT_NAME, "two");
     struct coord_ask a = {.from = 1, .request = &w, .who = {.role = ROLE_LOCAL}};
-    ck_assert_int_eq(coord_checkpoint_remove(r.coord, &a, NULL), SHOAL_E_BUSY);
+    ck_assert_int_eq(coord_checkpoint_remove(&r.coord->job, &a, r.coord, NULL), SHOAL_E_BUSY);
     ck_assert_ptr_nonnull(strstr(a.e.text, "one is being removed"));
     answer_wait(1);
     ck_assert(r.answer.status == 0 && !there("one") && there("two"));

@@ -2,6 +2,7 @@
  * learnt from their beats. */
 #include "server/coord/cluster.h"
 #include "server/coord/core.h"
+#include "server/coord/older.h"
 #include "server/coord/submit.h"
 #include "tests/lib/suite.h"
 #include "tests/sim/sim.h"
@@ -36,10 +37,10 @@ static void setup(void)
     count = 0;
     sim_run(sim, 10 * SECOND, NULL, NULL);
     ck_assert_int_eq(coord_new(&o, sim_node_env(node), coord_store_memory(), &c, &e), 0);
-    c->cluster.id[0] = 1;
-    c->cluster.id[1] = 2;
+    c->fleet.cluster.id[0] = 1;
+    c->fleet.cluster.id[1] = 2;
     for (uint32_t s = 0; s < 2; s++) {
-        struct coord_shard *shard = &c->members.shard[s];
+        struct coord_shard *shard = &c->fleet.members.shard[s];
         (void)snprintf(shard->server, sizeof shard->server, "%c", 'a' + (int)s);
         shard->seen = shard->placed = true;
         shard->incarnation = 7;
@@ -63,7 +64,7 @@ static const char *claim(void)
 {
     static struct err e;
     e = (struct err){0};
-    int rc = coord_cluster_claim(c, &beat, 9, &e);
+    int rc = coord_cluster_claim(&c->fleet, &beat, 9, &e);
     ck_assert_int_eq(rc != 0, e.text[0] != 0);
     return e.text;
 }
@@ -88,7 +89,7 @@ START_TEST(server_with_an_empty_folder_is_refused)
     beat.cluster_high = beat.cluster_low = 0;
     beat.number = WIRE_NO_SHARD;
     beat.in_memory = _i == 1;
-    c->members.shard[1].placed = _i != 2;
+    c->fleet.members.shard[1].placed = _i != 2;
     told(_i == 0 ? "comes with an empty folder for shard 0 of it" : "");
 }
 END_TEST
@@ -131,9 +132,9 @@ END_TEST
 /* The former process speaks while the newer one lives; once that is silent it was a late word. */
 START_TEST(server_that_runs_twice_is_refused)
 {
-    c->members.shard[1].incarnation = 9;
-    c->members.shard[1].former = _i == 1 ? 6 : 7;
-    c->members.shard[1].beat_ns = _i == 2 ? 8 * SECOND : 9 * SECOND;
+    c->fleet.members.shard[1].incarnation = 9;
+    c->fleet.members.shard[1].former = _i == 1 ? 6 : 7;
+    c->fleet.members.shard[1].beat_ns = _i == 2 ? 8 * SECOND : 9 * SECOND;
     told(_i == 0 ? "two servers run as b" : "");
 }
 END_TEST
@@ -153,44 +154,45 @@ END_TEST
 /* A number that a server has is never drawn again, whatever the store says. */
 START_TEST(numbers_of_servers_are_not_drawn_again)
 {
-    c->counters.next_run = 20;
-    c->counters.next_cut = 30;
+    c->fleet.counters.next_run = 20;
+    c->fleet.counters.next_cut = 30;
     beat.newest_run = _i == 0 ? 20 : _i == 1 ? 25 : 19;
     beat.newest_cut = _i == 2 ? 30 : _i == 3 ? 35 : 29;
-    coord_cluster_learn(c, 1, &beat);
-    ck_assert_uint_eq(c->counters.next_run, _i == 0 ? 21 : _i == 1 ? 26 : 20);
-    ck_assert_uint_eq(c->counters.next_cut, _i == 2 ? 31 : _i == 3 ? 36 : 30);
+    coord_cluster_learn(&c->fleet, 1, &beat);
+    ck_assert_uint_eq(c->fleet.counters.next_run, _i == 0 ? 21 : _i == 1 ? 26 : 20);
+    ck_assert_uint_eq(c->fleet.counters.next_cut, _i == 2 ? 31 : _i == 3 ? 36 : 30);
     beat.newest_run = UINT64_C(1) << 60; /* which nobody has drawn */
-    coord_cluster_learn(c, 1, &beat);
-    ck_assert_uint_lt(c->counters.next_run, 27);
+    coord_cluster_learn(&c->fleet, 1, &beat);
+    ck_assert_uint_lt(c->fleet.counters.next_run, 27);
 }
 END_TEST
 
 /* A job that is older than the newest run of a server is of the past; its own run is not. */
 START_TEST(job_of_the_past_ends)
 {
-    c->counters.next_run = 20;
+    c->fleet.counters.next_run = 20;
     c->job.at.phase = PHASE_TRAIN;
     c->job.at.run = _i == 0 ? 25 : 24;
     beat.newest_run = 25;
-    coord_cluster_learn(c, 1, &beat);
+    ck_assert(coord_cluster_learn(&c->fleet, 1, &beat));
+    coord_older_run(&c->job, &beat);
     ck_assert_uint_eq(c->job.at.phase, _i == 0 ? PHASE_TRAIN : PHASE_FAILED);
-    ck_assert_uint_eq(c->counters.next_run, 26);
+    ck_assert_uint_eq(c->fleet.counters.next_run, 26);
 }
 END_TEST
 
 /* The newest map is the one to have, of the server that has it, whoever speaks last. */
 START_TEST(newest_map_is_asked_for)
 {
-    c->cluster.map_epoch = 4;
+    c->fleet.cluster.map_epoch = 4;
     for (uint32_t s = 0; s < 2; s++) {
         beat.map_epoch = s == (uint32_t)_i ? 6 : 5;
-        coord_cluster_learn(c, s, &beat);
+        coord_cluster_learn(&c->fleet, s, &beat);
     }
-    ck_assert_uint_eq(c->cluster.newest_epoch, 6);
-    ck_assert_uint_eq(c->cluster.newest_shard, _i);
-    ck_assert(!coord_cluster_ready(&c->cluster));
-    coord_cluster_step(c);
+    ck_assert_uint_eq(c->fleet.cluster.newest_epoch, 6);
+    ck_assert_uint_eq(c->fleet.cluster.newest_shard, _i);
+    ck_assert(!coord_cluster_ready(&c->fleet.cluster));
+    coord_cluster_step(&c->fleet);
     ck_assert_uint_eq(count, 1);
     ck_assert(asked.request.type == WIRE_TYPE_MAP_HELD && asked.target == (uint32_t)_i);
 }
@@ -202,23 +204,23 @@ START_TEST(map_that_cannot_be_is_not_taken)
     const uint64_t epoch[] = {6, 4, 6};
     struct wire w = {.type = WIRE_TYPE_MAP_HELD, .reply = true};
     struct msg *m = msg_new();
-    c->cluster.map_epoch = 4;
+    c->fleet.cluster.map_epoch = 4;
     beat.map_epoch = 6;
-    coord_cluster_learn(c, 1, &beat);
-    coord_cluster_step(c);
+    coord_cluster_learn(&c->fleet, 1, &beat);
+    coord_cluster_step(&c->fleet);
     w.u.MAP_HELD_reply = (struct wire_MAP_HELD_reply){epoch[_i], 64};
     ck_assert_ptr_nonnull(msg_add(m, 0));
     uint16_t *shard_of = msg_add(m, 64 * sizeof *shard_of);
     for (uint32_t t = 0; t < 64; t++)
         shard_of[t] = (uint16_t)(_i == 2 && t == 63 ? 3 : t % 3);
-    asked.on_reply(c, &asked, 1, &w, m);
+    asked.on_reply(asked.context, &asked, 1, &w, m);
     msg_free(m);
-    ck_assert_uint_eq(c->cluster.map_epoch, _i == 0 ? 6 : 4);
-    ck_assert_uint_eq(c->cluster.tablets, _i == 0 ? 64 : 0);
+    ck_assert_uint_eq(c->fleet.cluster.map_epoch, _i == 0 ? 6 : 4);
+    ck_assert_uint_eq(c->fleet.cluster.tablets, _i == 0 ? 64 : 0);
     /* who has an older one by now holds nobody up; whose cannot be is asked again in a while */
-    ck_assert_int_eq(coord_cluster_ready(&c->cluster), _i < 2);
+    ck_assert_int_eq(coord_cluster_ready(&c->fleet.cluster), _i < 2);
     uint32_t asks = count;
-    coord_cluster_step(c);
+    coord_cluster_step(&c->fleet);
     ck_assert_uint_eq(count, asks);
 }
 END_TEST
@@ -238,20 +240,20 @@ START_TEST(map_of_a_server_is_of_the_tables_that_end_with_it)
     struct table_schema table[2] = {{.name = "one"}, {.name = "two"}};
     struct err e = {0};
     static uint16_t shard_of[64];
-    c->cluster.map_epoch = 6;
-    c->cluster.tablets = 64;
-    c->cluster.shard_of = shard_of;
-    c->members.shard[0].figures.holds = true;
+    c->fleet.cluster.map_epoch = 6;
+    c->fleet.cluster.tablets = 64;
+    c->fleet.cluster.shard_of = shard_of;
+    c->fleet.members.shard[0].figures.holds = true;
     for (uint32_t t = 0; t < 2; t++) {
         table[t].table = t;
         table[t].tablet_bits = cases[_i].bits[t];
         table[t].tablet_first = t << cases[_i].bits[0];
     }
-    int rc = coord_cluster_map(c, table, cases[_i].count, &e);
+    int rc = coord_cluster_map(&c->fleet, table, cases[_i].count, coord_fresh_due(&c->job), &e);
     ck_assert_int_eq(rc, cases[_i].epoch != 0 ? 0 : SHOAL_E_CONFIG);
-    ck_assert_uint_eq(c->cluster.map_epoch, 6);
-    ck_assert_uint_eq(c->cluster.tablets, 64);
-    ck_assert_uint_eq(c->cluster.tables, cases[_i].tables);
+    ck_assert_uint_eq(c->fleet.cluster.map_epoch, 6);
+    ck_assert_uint_eq(c->fleet.cluster.tablets, 64);
+    ck_assert_uint_eq(c->fleet.cluster.tables, cases[_i].tables);
 }
 END_TEST
 

@@ -81,7 +81,7 @@ static void fleet_start(uint32_t shards)
     for (uint32_t i = 0; i < shards; i++)
         shard_start(i, 1);
     go(500);
-    ck_assert(coord_cluster_ready(&r.coord->cluster));
+    ck_assert(coord_cluster_ready(&r.coord->fleet.cluster));
 }
 
 static void rig_stop(void)
@@ -175,15 +175,15 @@ START_TEST(coord_cluster_is_founded_when_all_have_come)
     shard_start(0, 1);
     shard_start(1, 1);
     go(2000);
-    ck_assert(!coord_cluster_known(&r.coord->cluster));
+    ck_assert(!coord_cluster_known(&r.coord->fleet.cluster));
     ck_assert_uint_eq(r.shard[0].number, UINT32_MAX);
     shard_start(2, 1);
     go(500);
-    ck_assert(coord_cluster_known(&r.coord->cluster));
+    ck_assert(coord_cluster_known(&r.coord->fleet.cluster));
     uint32_t numbers = 0;
     for (uint32_t i = 0; i < 3; i++) {
         numbers |= 1u << r.shard[i].number;
-        ck_assert_uint_eq(r.shard[i].cluster[0], r.coord->cluster.id[0]);
+        ck_assert_uint_eq(r.shard[i].cluster[0], r.coord->fleet.cluster.id[0]);
     }
     ck_assert_uint_eq(numbers, 7);
     shard_start(3, 1); /* one too many */
@@ -204,7 +204,7 @@ START_TEST(coord_cluster_waits_for_nobody_who_left)
     shard_start(1, 1);
     shard_start(2, 1);
     go(500);
-    ck_assert(coord_cluster_known(&r.coord->cluster));
+    ck_assert(coord_cluster_known(&r.coord->fleet.cluster));
     ck_assert_uint_lt(r.shard[2].number, 2);
     rig_stop();
 }
@@ -273,14 +273,14 @@ START_TEST(coord_restart_keeps_the_cluster)
 {
     fleet_start(2);
     job_run();
-    uint64_t id = r.coord->cluster.id[0], epoch = r.coord->cluster.map_epoch;
+    uint64_t id = r.coord->fleet.cluster.id[0], epoch = r.coord->fleet.cluster.map_epoch;
     coord_kill();
     coord_start();
     go(500);
-    ck_assert_uint_eq(r.coord->cluster.id[0], id);
-    ck_assert_uint_eq(r.coord->cluster.map_epoch, epoch);
+    ck_assert_uint_eq(r.coord->fleet.cluster.id[0], id);
+    ck_assert_uint_eq(r.coord->fleet.cluster.map_epoch, epoch);
     job_run();
-    ck_assert_uint_eq(r.coord->cluster.map_epoch, epoch); /* the same tables: the same map */
+    ck_assert_uint_eq(r.coord->fleet.cluster.map_epoch, epoch); /* the same tables: the same map */
     rig_stop();
 }
 END_TEST
@@ -291,24 +291,24 @@ START_TEST(coord_lost_store_is_taken_over_from_all_shards)
 {
     fleet_start(2);
     job_run();
-    uint64_t id = r.coord->cluster.id[0], run = r.coord->job.at.run;
-    uint32_t tablets = r.coord->cluster.tablets, number = r.shard[0].number;
+    uint64_t id = r.coord->fleet.cluster.id[0], run = r.coord->job.at.run;
+    uint32_t tablets = r.coord->fleet.cluster.tablets, number = r.shard[0].number;
     uint16_t *owners = malloc(tablets * sizeof *owners);
     r.shard[0].shard_of[3] = r.shard[1].shard_of[3] = 1; /* no formula would say so */
-    memcpy(owners, r.coord->cluster.shard_of, tablets * sizeof *owners);
+    memcpy(owners, r.coord->fleet.cluster.shard_of, tablets * sizeof *owners);
     owners[3] = 1;
     sim_kill(r.shard[1].node);
     store_change(coord_store_memory());
     go(3000);
-    ck_assert(!coord_cluster_known(&r.coord->cluster)); /* one of them is not enough */
+    ck_assert(!coord_cluster_known(&r.coord->fleet.cluster)); /* one of them is not enough */
     shard_start(1, 2);
     go(1000);
-    ck_assert_uint_eq(r.coord->cluster.id[0], id);
-    ck_assert_uint_eq(r.coord->cluster.tablets, tablets);
-    ck_assert_mem_eq(r.coord->cluster.shard_of, owners, tablets * sizeof *owners);
+    ck_assert_uint_eq(r.coord->fleet.cluster.id[0], id);
+    ck_assert_uint_eq(r.coord->fleet.cluster.tablets, tablets);
+    ck_assert_mem_eq(r.coord->fleet.cluster.shard_of, owners, tablets * sizeof *owners);
     ck_assert_uint_eq(r.shard[0].number, number);
     job_run();
-    ck_assert_mem_eq(r.coord->cluster.shard_of, owners, tablets * sizeof *owners);
+    ck_assert_mem_eq(r.coord->fleet.cluster.shard_of, owners, tablets * sizeof *owners);
     ck_assert_uint_gt(r.coord->job.at.run, run);
     free(owners);
     rig_stop();
@@ -332,7 +332,7 @@ START_TEST(coord_lost_store_and_shards_that_differ_are_refused)
     shard_start(0, 2);
     shard_start(1, 2);
     go(2000);
-    ck_assert(!coord_cluster_known(&r.coord->cluster));
+    ck_assert(!coord_cluster_known(&r.coord->fleet.cluster));
     const char *text = r.shard[0].refused;
     ck_assert_ptr_nonnull(strstr(text, "do not agree"));
     ck_assert_ptr_nonnull(strstr(text, "server-0/0: shard"));
@@ -353,7 +353,7 @@ START_TEST(coord_lost_store_with_another_number_of_shards_is_refused)
     r.shards = 2;
     store_change(coord_store_memory()); /* as it says */
     go(1000);
-    ck_assert(coord_cluster_ready(&r.coord->cluster));
+    ck_assert(coord_cluster_ready(&r.coord->fleet.cluster));
     job_run();
     rig_stop();
 }
@@ -366,15 +366,15 @@ START_TEST(coord_older_store_takes_the_newer_map_and_numbers)
     fleet_start(2);
     struct coord_store *older = store_copy(); /* before the first job */
     job_run();
-    uint64_t epoch = r.coord->cluster.map_epoch, run = r.coord->job.at.run;
-    uint16_t owner = r.coord->cluster.shard_of[5];
+    uint64_t epoch = r.coord->fleet.cluster.map_epoch, run = r.coord->job.at.run;
+    uint16_t owner = r.coord->fleet.cluster.shard_of[5];
     store_change(older);
     go(1000);
-    ck_assert_uint_eq(r.coord->cluster.map_epoch, epoch);
-    ck_assert_uint_eq(r.coord->cluster.shard_of[5], owner);
+    ck_assert_uint_eq(r.coord->fleet.cluster.map_epoch, epoch);
+    ck_assert_uint_eq(r.coord->fleet.cluster.shard_of[5], owner);
     job_run();
     ck_assert_uint_gt(r.coord->job.at.run, run);
-    ck_assert_uint_eq(r.coord->cluster.map_epoch, epoch);
+    ck_assert_uint_eq(r.coord->fleet.cluster.map_epoch, epoch);
     rig_stop();
 }
 END_TEST
@@ -442,7 +442,7 @@ START_TEST(coord_empty_folder_under_an_old_name_is_refused)
     go(1000);
     ck_assert(_i == 1 || strstr(r.shard[1].refused, "comes with an empty folder") != NULL);
     ck_assert_uint_eq(r.shard[1].number != UINT32_MAX, _i == 1);
-    ck_assert(coord_member_shards_ready(&r.coord->members));
+    ck_assert(coord_member_shards_ready(&r.coord->fleet.members));
     rig_stop();
 }
 END_TEST
@@ -502,7 +502,7 @@ START_TEST(coord_folder_of_another_place_is_refused)
     shard_start(1, 2);
     go(1000);
     ck_assert_msg(strstr(r.shard[1].refused, says[_i]) != NULL, "%s", r.shard[1].refused);
-    struct json *j = coord_cluster_json(r.coord);
+    struct json *j = coord_cluster_json(&r.coord->fleet);
     ck_assert_str_eq(json_as_string(json_get(j, "strangers.0.name"), ""), "server-1");
     json_free(j);
     rig_stop();
@@ -546,11 +546,11 @@ START_TEST(coord_late_word_of_a_dead_server_keeps_no_living_one_out)
     shard_start(1, 3);
     go(500);
     fake_shard_start(&r.shard[2], r.sim, "server-1", 0, 2);
-    while (r.coord->members.shard[r.shard[1].number].incarnation != 2)
+    while (r.coord->fleet.members.shard[r.shard[1].number].incarnation != 2)
         ck_assert(sim_step(r.sim));
     sim_kill(r.shard[2].node);
     go(3000); /* a lease is one second */
-    ck_assert_uint_eq(r.coord->members.shard[r.shard[1].number].incarnation, 3);
+    ck_assert_uint_eq(r.coord->fleet.members.shard[r.shard[1].number].incarnation, 3);
     rig_stop();
 }
 END_TEST
@@ -572,7 +572,7 @@ START_TEST(coord_shard_that_comes_back_as_a_job_ends_is_told_the_map)
     shard_start(1, 2);
     ck_assert_uint_eq(r.shard[1].map_epoch, 0);
     go(3000);
-    ck_assert_uint_eq(r.shard[1].map_epoch, r.coord->cluster.map_epoch);
+    ck_assert_uint_eq(r.shard[1].map_epoch, r.coord->fleet.cluster.map_epoch);
     ck_assert_uint_eq(r.coord->job.at.phase, PHASE_DONE);
     rig_stop();
 }
@@ -584,14 +584,17 @@ START_TEST(coord_lost_store_and_a_job_of_fewer_tables)
 {
     struct err e = {0};
     fleet_start(2);
-    struct coord_cluster *cl = &r.coord->cluster;
-    ck_assert_int_eq(coord_cluster_map(r.coord, tables_of(6), 3, &e), 0);
+    struct coord_cluster *cl = &r.coord->fleet.cluster;
+    ck_assert_int_eq(
+        coord_cluster_map(&r.coord->fleet, tables_of(6), 3, coord_fresh_due(&r.coord->job), &e), 0);
     cl->tables = 0; /* as it is taken from a shard */
-    r.coord->members.shard[0].figures.holds = true;
+    r.coord->fleet.members.shard[0].figures.holds = true;
     cl->shard_of[130] ^= 1;
     uint16_t owner = cl->shard_of[130];
     for (uint32_t tables = 1; tables <= 3; tables++) {
-        ck_assert_int_eq(coord_cluster_map(r.coord, tables_of(6), tables, &e), 0);
+        ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, tables_of(6), tables,
+                                           coord_fresh_due(&r.coord->job), &e),
+                         0);
         ck_assert_uint_eq(cl->map_epoch, 1);
         ck_assert_uint_eq(cl->tablets, 3 * 64);
         ck_assert_uint_eq(cl->shard_of[130], owner);
@@ -606,16 +609,22 @@ START_TEST(coord_map_of_another_layout_is_refused)
 {
     struct err e = {0};
     fleet_start(2);
-    struct coord_cluster *cl = &r.coord->cluster;
-    ck_assert_int_eq(coord_cluster_map(r.coord, tables_of(6), 2, &e), 0);
-    r.coord->members.shard[1].figures.holds = true;
-    ck_assert_int_eq(coord_cluster_map(r.coord, tables_of(7), 2, &e), SHOAL_E_CONFIG);
+    struct coord_cluster *cl = &r.coord->fleet.cluster;
+    ck_assert_int_eq(
+        coord_cluster_map(&r.coord->fleet, tables_of(6), 2, coord_fresh_due(&r.coord->job), &e), 0);
+    r.coord->fleet.members.shard[1].figures.holds = true;
+    ck_assert_int_eq(
+        coord_cluster_map(&r.coord->fleet, tables_of(7), 2, coord_fresh_due(&r.coord->job), &e),
+        SHOAL_E_CONFIG);
     ck_assert_ptr_nonnull(strstr(e.text, "table t0 has 128 tablets"));
     ck_assert_uint_eq(cl->map_epoch, 1);
-    ck_assert_int_eq(coord_cluster_map(r.coord, tables_of(6), 3, &e), 0); /* one more is fine */
+    ck_assert_int_eq(
+        coord_cluster_map(&r.coord->fleet, tables_of(6), 3, coord_fresh_due(&r.coord->job), &e),
+        0); /* one more is fine */
     ck_assert_uint_eq(cl->map_epoch, 2);
-    r.coord->members.shard[1].figures.holds = false;
-    ck_assert_int_eq(coord_cluster_map(r.coord, tables_of(7), 2, &e), 0);
+    r.coord->fleet.members.shard[1].figures.holds = false;
+    ck_assert_int_eq(
+        coord_cluster_map(&r.coord->fleet, tables_of(7), 2, coord_fresh_due(&r.coord->job), &e), 0);
     rig_stop();
 }
 END_TEST
@@ -668,7 +677,7 @@ START_TEST(coord_rows_in_memory_that_are_gone_are_not_begun_with)
         coord_start();
     }
     go(2000);
-    ck_assert_int_eq(coord_submit(r.coord, 77, &ask, NULL, &run, &e), SHOAL_E_NOINPUT);
+    ck_assert_int_eq(coord_submit(&r.coord->job, 77, &ask, NULL, &run, &e), SHOAL_E_NOINPUT);
     ck_assert_msg(strstr(e.text, "has started again, and the rows were in memory") != NULL, "%s",
                   e.text);
     job_run();
@@ -680,7 +689,7 @@ END_TEST
 static int submit(uint64_t *run, struct err *e)
 {
     const struct coord_submit s = {r.yaml, strlen(r.yaml), 1, "", false};
-    return coord_submit(r.coord, 77, &s, NULL, run, e);
+    return coord_submit(&r.coord->job, 77, &s, NULL, run, e);
 }
 
 /* Who started again at once was told by turns that the servers hold its tables, that the job goes
@@ -722,10 +731,11 @@ START_TEST(coord_new_job_waits_for_what_the_servers_hold)
     struct err e = {0};
     uint64_t run = 0;
     fleet_start(2);
-    struct coord_shard *s = &r.coord->members.shard[1];
+    struct coord_shard *s = &r.coord->fleet.members.shard[1];
     job_start(5000000);
     sim_kill(r.client.node);
-    ck_assert_int_eq(coord_cluster_map(r.coord, tables_of(6), 1, &e), 0);
+    ck_assert_int_eq(
+        coord_cluster_map(&r.coord->fleet, tables_of(6), 1, coord_fresh_due(&r.coord->job), &e), 0);
     bool *what = _i == 0 ? &s->seen : &s->ready;
     *what = false;
     ck_assert_int_eq(submit(&run, &e), SHOAL_E_UNAVAILABLE);
@@ -749,7 +759,7 @@ START_TEST(coord_job_waits_for_as_many_workers_as_were_said_last)
     job_start(5000000);
     sim_kill(r.client.node);
     const struct coord_submit many = {r.yaml, strlen(r.yaml), 3, "", false};
-    ck_assert_int_eq(coord_submit(r.coord, 77, &many, NULL, &was, &e), 0);
+    ck_assert_int_eq(coord_submit(&r.coord->job, 77, &many, NULL, &was, &e), 0);
     go(2000);
     ck_assert_uint_eq(r.coord->job.at.phase, PHASE_WAITING);
     if (_i == 1) {
@@ -778,7 +788,7 @@ START_TEST(coord_new_job_does_not_wait_for_who_is_refused)
     job_start(5000000);
     while (r.coord->job.at.phase != PHASE_TRAIN)
         ck_assert(sim_step(r.sim));
-    coord_end_fail(r.coord, SHOAL_E_STOPPED, "stopped");
+    coord_end_fail(&r.coord->job, SHOAL_E_STOPPED, "stopped");
     coord_kill();
     sim_kill(r.shard[1].node);
     coord_start();
@@ -802,7 +812,7 @@ START_TEST(coord_endpoint_is_one_word)
     fleet_start(2);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         (void)snprintf(beat.endpoint, sizeof beat.endpoint, "%s", wrong[i]);
-        ck_assert_int_eq(coord_cluster_claim(r.coord, &beat, 9, &e), SHOAL_E_MALFORMED);
+        ck_assert_int_eq(coord_cluster_claim(&r.coord->fleet, &beat, 9, &e), SHOAL_E_MALFORMED);
     }
     rig_stop();
 }
@@ -822,18 +832,22 @@ START_TEST(coord_map_of_more_tables_keeps_the_owners)
             t == 0 ? 0 : table[t - 1].tablet_first + (1u << table[t - 1].tablet_bits);
         table[t].dense = t == 1;
     }
-    struct coord_cluster *cl = &r.coord->cluster;
-    ck_assert_int_eq(coord_cluster_map(r.coord, table, 2, &e), 0);
+    struct coord_cluster *cl = &r.coord->fleet.cluster;
+    ck_assert_int_eq(
+        coord_cluster_map(&r.coord->fleet, table, 2, coord_fresh_due(&r.coord->job), &e), 0);
     ck_assert_uint_eq(cl->map_epoch, 1);
     cl->shard_of[7] ^= 1;
     uint16_t moved = cl->shard_of[7];
-    ck_assert_int_eq(coord_cluster_map(r.coord, table, 3, &e), 0);
+    ck_assert_int_eq(
+        coord_cluster_map(&r.coord->fleet, table, 3, coord_fresh_due(&r.coord->job), &e), 0);
     ck_assert_uint_eq(cl->map_epoch, 2);
     ck_assert_uint_eq(cl->tablets, 64 + 16 + 64);
     ck_assert_uint_eq(cl->shard_of[7], moved);
     ck_assert_uint_eq(cl->shard_of[80], 0);
     ck_assert_uint_eq(cl->shard_of[143], 1);
-    ck_assert_int_eq(coord_cluster_map(r.coord, table, 1, &e), 0); /* fewer: it stays whole */
+    ck_assert_int_eq(
+        coord_cluster_map(&r.coord->fleet, table, 1, coord_fresh_due(&r.coord->job), &e),
+        0); /* fewer: it stays whole */
     ck_assert_uint_eq(cl->map_epoch, 2);
     ck_assert_uint_eq(cl->tablets, 64 + 16 + 64);
     rig_stop();
@@ -860,7 +874,7 @@ static void named_start(const char *letters, const char *from)
     }
     ck_assert_msg(legend_match(&j->spec.legend, &is, NULL, 0, false, &e) == 0, "%s", e.text);
     ck_assert_int_eq(coord_submit_name(j, &is, false, &e), 0);
-    ck_assert(coord_put(r.coord, "job", j->yaml, j->yaml_bytes));
+    ck_assert(coord_put(&r.coord->fleet, "job", j->yaml, j->yaml_bytes));
     legend_free(&is);
 }
 
@@ -876,7 +890,7 @@ static uint32_t number_of(const char *name)
 {
     const struct legend *n;
     struct err e = {0};
-    ck_assert_msg(coord_names_of_fleet(r.coord, &n, &e) == 0, "%s", e.text);
+    ck_assert_msg(coord_names_of_fleet(&r.coord->fleet, &n, &e) == 0, "%s", e.text);
     uint32_t at = legend_find(n, LEGEND_FIELDS, name);
     ck_assert_uint_ne(at, LEGEND_NONE);
     return n->name[LEGEND_FIELDS][at].number;
@@ -886,7 +900,7 @@ static int fleet_submit(struct err *e)
 {
     const struct coord_submit s = {r.yaml, strlen(r.yaml), 1, "fleet", true};
     uint64_t run;
-    return coord_submit(r.coord, 77, &s, NULL, &run, e);
+    return coord_submit(&r.coord->job, 77, &s, NULL, &run, e);
 }
 
 START_TEST(coord_names_are_kept_by_the_shards)
@@ -902,7 +916,7 @@ START_TEST(coord_names_are_kept_by_the_shards)
     ck_assert_uint_eq(r.client.state, WIRE_JOB_DONE);
     ck_assert_str_eq(r.shard[0].names, r.shard[1].names);
     named_run("bc", "fleet");
-    uint64_t version = r.coord->names.version;
+    uint64_t version = r.coord->fleet.names.version;
     ck_assert_uint_eq(r.shard[0].names_version, version);
     named_run("bc", "fleet"); /* the same ones */
     ck_assert_uint_eq(r.shard[0].names_version, version);
@@ -919,26 +933,26 @@ START_TEST(coord_names_hold_up_no_job_that_drops_them)
     uint64_t run;
     fleet_start(2);
     named_run("abc", NULL);
-    uint64_t version = r.coord->names.version;
+    uint64_t version = r.coord->fleet.names.version;
     struct coord_store *taken = store_copy();
     ck_assert_int_eq(coord_store_remove(taken, "names", &e), 0);
     ck_assert_int_eq(coord_store_remove(taken, "job", &e), 0);
     ck_assert_int_eq(coord_store_remove(taken, "progress", &e), 0);
     store_change(taken);
-    ck_assert_uint_eq(r.coord->names.version, 0);
+    ck_assert_uint_eq(r.coord->fleet.names.version, 0);
     strcat(r.yaml, _i == 0 ? "fresh: [all]\n" : "");
     struct coord_submit s = {r.yaml, strlen(r.yaml), 1, "", false};
     if (_i == 1)
-        r.coord->cluster.map_epoch = 0; /* as of before the first job */
-    ck_assert_msg(coord_submit(r.coord, 77, &s, NULL, &run, &e) == 0, "%s", e.text);
+        r.coord->fleet.cluster.map_epoch = 0; /* as of before the first job */
+    ck_assert_msg(coord_submit(&r.coord->job, 77, &s, NULL, &run, &e) == 0, "%s", e.text);
     worker_start(5000000);
-    while (r.coord->names.newest == 0)
+    while (r.coord->fleet.names.newest == 0)
         ck_assert(sim_step(r.sim));
     go(30000);
     ck_assert_msg(r.coord->job.at.phase == (_i == 0 ? PHASE_DONE : PHASE_FAILED), "%s",
                   r.coord->job.at.text);
     ck_assert_int_eq(strstr(r.coord->job.at.text, "did not know of") != NULL, _i == 1);
-    ck_assert_uint_ge(r.coord->names.version, version);
+    ck_assert_uint_ge(r.coord->fleet.names.version, version);
     rig_stop();
 }
 END_TEST
@@ -948,11 +962,11 @@ START_TEST(coord_names_that_nobody_knows_any_more_are_not_waited_for)
 {
     fleet_start(2);
     named_run("abc", NULL);
-    r.coord->names.newest = r.coord->names.version + 7;
-    r.coord->names.newest_shard = 1;
-    ck_assert(!coord_names_ready(&r.coord->names));
+    r.coord->fleet.names.newest = r.coord->fleet.names.version + 7;
+    r.coord->fleet.names.newest_shard = 1;
+    ck_assert(!coord_names_ready(&r.coord->fleet.names));
     go(3000);
-    ck_assert(coord_names_ready(&r.coord->names));
+    ck_assert(coord_names_ready(&r.coord->fleet.names));
     named_run("abc", "fleet");
     rig_stop();
 }
@@ -964,7 +978,8 @@ static int drop(const char *table, const char *field, uint64_t id, struct err *e
     struct coord_ask ask = {.from = 77, .request = &w};
     (void)snprintf(w.u.DROP.table, sizeof w.u.DROP.table, "%s", table);
     (void)snprintf(w.u.DROP.field, sizeof w.u.DROP.field, "%s", field);
-    int rc = coord_drop_request(r.coord, &ask);
+    const struct err used = {0};
+    int rc = coord_drop_request(&r.coord->fleet, &ask, &used);
     *e = ask.e;
     return rc;
 }
@@ -978,7 +993,7 @@ START_TEST(coord_drops_before_it_forgets)
     named_run("abc", NULL);
     ck_assert_int_eq(drop("emb", "a", 1, &e), SHOAL_E_EXISTS);
     named_run("bc", "fleet");
-    uint64_t version = r.coord->names.version;
+    uint64_t version = r.coord->fleet.names.version;
     ck_assert_int_eq(drop("emb", "d", 2, &e), SHOAL_E_NOT_FOUND);
     ck_assert_ptr_nonnull(strstr(e.text, "any more is emb/a"));
     r.shard[1].drop_slow = true;
@@ -986,7 +1001,7 @@ START_TEST(coord_drops_before_it_forgets)
     go(3000);
     ck_assert_str_eq(r.shard[0].what, "emb:0");
     ck_assert_uint_eq(r.shard[0].drops, 1);
-    ck_assert_uint_eq(r.coord->names.version, version);
+    ck_assert_uint_eq(r.coord->fleet.names.version, version);
     ck_assert_int_eq(fleet_submit(&e), SHOAL_E_BUSY);
     ck_assert_int_eq(drop("emb", "a", 3, &e), 0); /* again */
     ck_assert_int_eq(drop("emb", "a", 4, &e), SHOAL_E_BUSY);
@@ -997,11 +1012,11 @@ START_TEST(coord_drops_before_it_forgets)
     } else if (_i == 2) {
         sim_kill(r.shard[1].node);
         go(15000);
-        ck_assert_int_eq(r.coord->drop.answered.status, SHOAL_E_UNAVAILABLE);
+        ck_assert_int_eq(r.coord->fleet.drop.answered.status, SHOAL_E_UNAVAILABLE);
     }
-    ck_assert_uint_eq(r.coord->names.version, version);
+    ck_assert_uint_eq(r.coord->fleet.names.version, version);
     if (_i > 0)
-        ck_assert(legend_find(&r.coord->names.legend, LEGEND_FIELDS, "a") != LEGEND_NONE);
+        ck_assert(legend_find(&r.coord->fleet.names.legend, LEGEND_FIELDS, "a") != LEGEND_NONE);
     if (_i == 2) {
         ck_assert_int_eq(drop("emb", "a", 5, &e), SHOAL_E_UNAVAILABLE);
         rig_stop();
@@ -1011,11 +1026,11 @@ START_TEST(coord_drops_before_it_forgets)
     if (_i == 1)
         ck_assert_int_eq(drop("emb", "a", 6, &e), 0);
     go(3000);
-    ck_assert_int_eq(r.coord->drop.answered.status, 0);
-    ck_assert_uint_eq(r.coord->drop.answered.rows, 10);
-    ck_assert_uint_gt(r.coord->names.version, version);
+    ck_assert_int_eq(r.coord->fleet.drop.answered.status, 0);
+    ck_assert_uint_eq(r.coord->fleet.drop.answered.rows, 10);
+    ck_assert_uint_gt(r.coord->fleet.names.version, version);
     for (uint32_t i = 0; i < 2; i++) {
-        ck_assert_uint_eq(r.shard[i].names_version, r.coord->names.version);
+        ck_assert_uint_eq(r.shard[i].names_version, r.coord->fleet.names.version);
         ck_assert_ptr_null(strstr(r.shard[i].names, "\"a\""));
     }
     ck_assert_int_eq(drop("emb", "a", 7, &e), SHOAL_E_NOT_FOUND);
@@ -1032,12 +1047,12 @@ START_TEST(coord_half_fresh_fields_are_carried)
     named_run("abc", NULL);
     r.shard[1].drop_slow = true;
     named_start("abc", "fleet");
-    ck_assert(coord_fresh_want(r.coord, r.coord->job.at.number, false, "emb:1"));
+    ck_assert(coord_fresh_want(&r.coord->fleet, r.coord->job.at.number, false, "emb:1"));
     go(3000);
     ck_assert_uint_eq(r.coord->job.at.phase, PHASE_SETUP);
     ck_assert_uint_eq(r.shard[0].drops, 1);
     ck_assert_str_eq(r.shard[0].what, "emb:1");
-    (void)coord_end_fail(r.coord, SHOAL_E_STOPPED, "stopped");
+    (void)coord_end_fail(&r.coord->job, SHOAL_E_STOPPED, "stopped");
     r.shard[1].drop_slow = false;
     if (_i == 1) {
         struct coord_store *same = store_copy();
@@ -1061,12 +1076,12 @@ START_TEST(coord_fresh_fields_that_nobody_has_begun_to_drop_stay)
     fleet_start(2);
     named_run("abc", NULL);
     named_start("abc", "fleet");
-    ck_assert(coord_fresh_want(r.coord, r.coord->job.at.number, false, "emb:1"));
+    ck_assert(coord_fresh_want(&r.coord->fleet, r.coord->job.at.number, false, "emb:1"));
     for (uint32_t i = 0; i < 100000 && r.coord->job.at.phase < PHASE_SETUP; i++)
         (void)sim_run(r.sim, sim_now_ns(r.sim) + 50000, NULL, NULL);
     ck_assert_uint_eq(r.coord->job.at.phase, PHASE_SETUP);
-    (void)coord_end_fail(r.coord, SHOAL_E_CONFIG, "a table is another one");
-    ck_assert_str_eq(coord_fresh_fields_half(r.coord), "");
+    (void)coord_end_fail(&r.coord->job, SHOAL_E_CONFIG, "a table is another one");
+    ck_assert_str_eq(coord_fresh_fields_half(&r.coord->fleet), "");
     named_run("abc", "fleet");
     ck_assert_uint_eq(r.shard[0].drops + r.shard[1].drops, 0);
     rig_stop();
@@ -1075,7 +1090,7 @@ END_TEST
 
 static bool names_said(void)
 {
-    struct json *j = coord_cluster_json(r.coord);
+    struct json *j = coord_cluster_json(&r.coord->fleet);
     bool said = json_as_bool(json_get(j, "names"), false);
     json_free(j);
     return said;
@@ -1089,7 +1104,7 @@ START_TEST(coord_names_of_shards_are_taken_by_a_store_that_has_none_or_older_one
     named_run("abc", NULL);
     struct coord_store *older = store_copy();
     named_run("cd", "fleet");
-    uint64_t version = r.coord->names.version;
+    uint64_t version = r.coord->fleet.names.version;
     sim_kill(r.shard[1].node);
     if (_i == 0) {
         coord_store_close(older);
@@ -1105,7 +1120,7 @@ START_TEST(coord_names_of_shards_are_taken_by_a_store_that_has_none_or_older_one
     shard_start(1, 2);
     go(1000);
     ck_assert(names_said());
-    ck_assert_uint_eq(r.coord->names.version, version);
+    ck_assert_uint_eq(r.coord->fleet.names.version, version);
     ck_assert_uint_eq(number_of("c"), 2);
     ck_assert_uint_eq(number_of("d"), 3);
     named_run("dc", "fleet");
@@ -1113,7 +1128,7 @@ START_TEST(coord_names_of_shards_are_taken_by_a_store_that_has_none_or_older_one
     ck_assert_uint_eq(number_of("d"), 3);
     coord_kill(); /* they are in its store by now */
     coord_start();
-    ck_assert_uint_eq(r.coord->names.version, r.shard[0].names_version);
+    ck_assert_uint_eq(r.coord->fleet.names.version, r.shard[0].names_version);
     rig_stop();
 }
 END_TEST
@@ -1192,9 +1207,9 @@ START_TEST(coord_names_of_before_are_told_and_none_are_made_up)
     shard_start(1, 2);
     go(1000);
     ck_assert_uint_gt(r.shard[0].names_version, 0);
-    ck_assert_uint_eq(r.shard[0].names_version, r.coord->names.version);
+    ck_assert_uint_eq(r.shard[0].names_version, r.coord->fleet.names.version);
     for (uint32_t i = 0; i < 2; i++) {
-        r.shard[i].names_version = r.coord->names.version + 1;
+        r.shard[i].names_version = r.coord->fleet.names.version + 1;
         (void)snprintf(r.shard[i].names, sizeof r.shard[i].names, "names: {\"fields\": 7");
     }
     go(1000);

@@ -213,7 +213,7 @@ START_TEST(coord_job_runs_to_its_report)
     ck_assert_double_eq(report_number("batches.applied"), 3 * 101);
     ck_assert_double_eq(report_number("staleness.max"), 1);
     ck_assert(r.worker[0].ended && r.worker[1].ended);
-    ck_assert_uint_eq(r.coord->members.workers, 0);
+    ck_assert_uint_eq(r.coord->fleet.members.workers, 0);
     rig_stop();
 }
 END_TEST
@@ -460,7 +460,7 @@ START_TEST(coord_status_tells_the_rate_of_jumps)
     while (!sim_run(r.sim, sim_now_ns(r.sim) + SECOND, job_over, NULL)) {
         if (_i == 1 && sim_now_ns(r.sim) - begun < 30 * SECOND)
             continue; /* nobody has asked before: the first answer has a rate, too */
-        char *text = coord_status_text(r.coord);
+        char *text = coord_status_text(&r.coord->job);
         struct json *j;
         ck_assert_int_eq(json_parse(text, strlen(text), &j, NULL), 0);
         double rate = json_as_number(json_get(j, "rate"), 0);
@@ -934,7 +934,8 @@ START_TEST(coord_machine_that_started_again)
     s->boot += boots;
     s->run.lane[1].mark -= loses;
     fake_shard_start(s, r.sim, "server-1", 0, 2);
-    while (!r.coord->members.shard[1].set_up || r.coord->members.shard[1].incarnation != 2)
+    while (!r.coord->fleet.members.shard[1].set_up ||
+           r.coord->fleet.members.shard[1].incarnation != 2)
         ck_assert(sim_step(r.sim));
     for (uint32_t l = 0; l < 2; l++)
         ck_assert_int_eq(lane[l].generation > before[l], boots);
@@ -1482,8 +1483,8 @@ static void die_at_put(uint32_t put)
 {
     static const struct coord_store_ops ops = {mortal_put, mortal_get, mortal_remove, NULL};
     struct mortal m = {.base = {&ops}, .real = r.store, .left = put};
-    r.coord->store = &m.base;
-    while (r.coord->fatal == 0 && !job_over(NULL))
+    r.coord->fleet.store = &m.base;
+    while (r.coord->fleet.fatal == 0 && !job_over(NULL))
         ck_assert(sim_step(r.sim));
     coord_restart();
 }
@@ -1500,9 +1501,9 @@ START_TEST(coord_death_before_a_failure_is_stored_goes_on)
     while (r.worker[0].batches + r.worker[1].batches < 20)
         ck_assert(sim_step(r.sim));
     m.real = r.store;
-    r.coord->store = &m.base;
-    coord_end_fail(r.coord, SHOAL_E_STOPPED, "stopped by request");
-    ck_assert_int_ne(r.coord->fatal, 0);
+    r.coord->fleet.store = &m.base;
+    coord_end_fail(&r.coord->job, SHOAL_E_STOPPED, "stopped by request");
+    ck_assert_int_ne(r.coord->fleet.fatal, 0);
     (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 10, NULL, NULL); /* what it sent arrives */
     coord_restart();
     run_job(240);
@@ -1605,7 +1606,7 @@ START_TEST(coord_death_within_a_round_loses_no_task)
     rig_start("epochs: 2, consistency: bsp, lanes: 3", 2, 2, &o);
     while (!task_hole(&r.coord->job.tasks))
         ck_assert(sim_step(r.sim));
-    ck_assert(coord_grant_lanes_put(r.coord)); /* as any lane's fence does */
+    ck_assert(coord_grant_lanes_put(&r.coord->job)); /* as any lane's fence does */
     coord_restart();
     run_job(120);
     job_done(2);
@@ -1643,14 +1644,14 @@ START_TEST(coord_late_copy_of_a_former_jobs_question_waits)
     struct coord_tasks *t = &r.coord->job.tasks;
     while (t->lane == NULL || t->lanes < 4 || t->lane[3].state != LANE_GRANTING)
         ck_assert(sim_step(r.sim));
-    const struct coord_worker *asker = &r.coord->members.worker[0];
+    const struct coord_worker *asker = &r.coord->fleet.members.worker[0];
     ck_assert_uint_eq(asker->asked_lane, 3);
     w.id = asker->asked_id;
     w.u.LANE_NEXT = (struct wire_LANE_NEXT){.pass = asker->pass, .lane = COORD_NO_LANE};
     peer_t granted_to = t->lane[3].ask_peer;
     t->lanes = 2 + (uint32_t)_i; /* as the next job's: it has no lane 3 */
     struct coord_ask a = {.from = granted_to + 1, .request = &w};
-    ck_assert_int_eq(coord_grant_next(r.coord, &a), 0);
+    ck_assert_int_eq(coord_grant_next(&r.coord->job, &a), 0);
     t->lanes = 4;
     ck_assert_uint_eq(t->lane[3].ask_peer, granted_to);
     rig_stop();
@@ -1666,12 +1667,12 @@ START_TEST(coord_question_from_before_is_granted_nothing)
     struct coord_tasks *t = &r.coord->job.tasks;
     while (r.worker[0].batches < 10)
         ck_assert(sim_step(r.sim));
-    const struct coord_worker *asker = &r.coord->members.worker[0];
+    const struct coord_worker *asker = &r.coord->fleet.members.worker[0];
     uint64_t asked = asker->asked_id;
     w.id = asked - 1;
     w.u.LANE_NEXT = (struct wire_LANE_NEXT){.pass = asker->pass, .lane = COORD_NO_LANE, .batch = 1};
     struct coord_ask a = {.from = asker->peer, .request = &w};
-    ck_assert_int_eq(coord_grant_next(r.coord, &a), 0);
+    ck_assert_int_eq(coord_grant_next(&r.coord->job, &a), 0);
     ck_assert_uint_eq(asker->asked_id, asked);
     ck_assert_uint_eq(coord_lane_held(t, asker->number), 1);
     rig_stop();
@@ -1695,7 +1696,7 @@ START_TEST(coord_question_of_a_lane_is_its_holders)
                                             .generation = l->generation - (_i == 1),
                                             .batch = holder->task.first_batch + 100};
     struct coord_ask a = {.from = 1, .request = &w};
-    ck_assert_int_eq(coord_grant_next(r.coord, &a), 0);
+    ck_assert_int_eq(coord_grant_next(&r.coord->job, &a), 0);
     ck_assert_uint_eq(l->task, task);
     ck_assert(!r.coord->job.tasks.task[task].pushed);
     rig_stop();
@@ -1747,7 +1748,7 @@ static void status_ask(struct fake_client *f, uint64_t id)
 
 static peer_t worker_peer(const char *name)
 {
-    const struct coord_members *m = &r.coord->members;
+    const struct coord_members *m = &r.coord->fleet.members;
     for (uint32_t i = 0; i < m->workers; i++)
         if (strcmp(m->worker[i].name, name) == 0)
             return m->worker[i].peer;
@@ -1796,7 +1797,7 @@ START_TEST(coord_worker_may_die_while_a_lane_is_granted_to_it)
     for (uint32_t s = 0; s < r.shards; s++)
         sim_pause(r.shard[s]->node, sim_now_ns(r.sim) + 4 * SECOND);
     sim_kill(r.worker[r.worker[0].number == who ? 0 : 1].node);
-    while (coord_member_worker(&r.coord->members, who) != NULL)
+    while (coord_member_worker(&r.coord->fleet.members, who) != NULL)
         ck_assert(sim_step(r.sim)); /* its lease runs out before a server has answered */
     ck_assert_uint_ne(r.coord->job.tasks.lane[0].worker, who);
     run_job(60);
@@ -1861,7 +1862,7 @@ START_TEST(coord_workers_of_a_former_job_join_the_next)
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
     while (r.worker[0].batches < 20)
         ck_assert(sim_step(r.sim));
-    uint64_t before = r.coord->members.next_worker;
+    uint64_t before = r.coord->fleet.members.next_worker;
     for (uint32_t i = 0; i < 2; i++)
         sim_pause(r.worker[i].node, sim_now_ns(r.sim) + SECOND / 4);
     (void)env_send(r.client.env, r.client.coordinator, wire_encode(&stop));
@@ -1872,9 +1873,9 @@ START_TEST(coord_workers_of_a_former_job_join_the_next)
     fake_client_start(&r.client, r.sim, r.yaml, 2);
     while (r.coord->job.at.phase != PHASE_INDEX)
         ck_assert(sim_step(r.sim));
-    ck_assert_uint_eq(r.coord->members.workers, 2);
+    ck_assert_uint_eq(r.coord->fleet.members.workers, 2);
     for (uint32_t i = 0; i < 2; i++)
-        ck_assert_uint_ge(r.coord->members.worker[i].number, before);
+        ck_assert_uint_ge(r.coord->fleet.members.worker[i].number, before);
     run_job(60);
     ck_assert_uint_eq(r.client.state, WIRE_JOB_DONE);
     rig_stop();
@@ -1900,7 +1901,7 @@ START_TEST(coord_report_of_very_many_epochs_is_cut)
         j->epoch[coord_epoch_slot(j, n)].seconds = 100.0 / 3;
         j->epoch[coord_epoch_slot(j, n)].train.bad_lines = UINT64_C(1) << 50;
     }
-    ck_assert_int_eq(coord_report_make(r.coord, &e), 0);
+    ck_assert_int_eq(coord_report_make(&r.coord->job, &e), 0);
     ck_assert_int_eq(json_parse(j->report, strlen(j->report), &report, &e), 0);
     ck_assert_uint_eq(json_count(json_get(report, "epochs")), 1000);
     ck_assert_int_eq(json_as_int(json_get(report, "epochs.0.epoch"), 0), 99001);
@@ -1978,13 +1979,13 @@ START_TEST(coord_silent_server_is_named_in_the_status)
         ck_assert(sim_step(r.sim));
     sim_kill(r.shard[1]->node);
     (void)sim_run(r.sim, sim_now_ns(r.sim) + 30 * SECOND, NULL, NULL);
-    char *text = coord_status_text(r.coord);
+    char *text = coord_status_text(&r.coord->job);
     ck_assert_ptr_nonnull(strstr(text, "waits for server server-1"));
     free(text);
     fake_shard_start(r.shard[1], r.sim, "server-1", 0, 2);
     run_job(60);
     job_done(3);
-    text = coord_status_text(r.coord);
+    text = coord_status_text(&r.coord->job);
     ck_assert_ptr_null(strstr(text, "waiting"));
     free(text);
     rig_stop();
@@ -2001,14 +2002,14 @@ START_TEST(coord_status_says_who_has_not_come)
     memset(&r.client, 0, sizeof r.client);
     fake_client_start(&r.client, r.sim, r.yaml, 2);
     (void)sim_run(r.sim, sim_now_ns(r.sim) + 3 * SECOND, NULL, NULL);
-    char *text = coord_status_text(r.coord);
+    char *text = coord_status_text(&r.coord->job);
     ck_assert_msg(strstr(text, "2 of the 3 shards of the coordinator's file have come, of "
                                "server-0, server-2; start the others") != NULL,
                   "%s", text);
     free(text);
     fake_shard_start(r.shard[1], r.sim, "server-1", 0, 1);
     (void)sim_run(r.sim, sim_now_ns(r.sim) + 3 * SECOND, NULL, NULL);
-    text = coord_status_text(r.coord);
+    text = coord_status_text(&r.coord->job);
     ck_assert_msg(strstr(text, "waits for workers: 1 of the 2") != NULL, "%s", text);
     free(text);
     worker_add(1);
@@ -2108,10 +2109,10 @@ START_TEST(coord_uneven_cut_is_made_again)
               NULL);
     ck_assert(sim_run(r.sim, 60 * SECOND, best_cut_waits, NULL));
     r.shard[1]->lets_go = true;
-    uint64_t first = r.coord->counters.next_cut;
+    uint64_t first = r.coord->fleet.counters.next_cut;
     run_job(60);
     job_done(2);
-    ck_assert_uint_ge(r.coord->counters.next_cut, first + 1);
+    ck_assert_uint_ge(r.coord->fleet.counters.next_cut, first + 1);
     ck_assert(!r.shard[1]->lets_go);
     rig_stop();
 }
@@ -2141,15 +2142,15 @@ START_TEST(coord_bad_lines_are_a_share_of_all)
     struct coord_losses hour = {.bad_lines = 150, .drawn = 100000},
                         round = {.bad_lines = 1, .drawn = 500};
     j->spec.data.max_bad = 0.001;
-    ck_assert(!coord_epoch_bad_train(r.coord, &hour, 50000));
-    ck_assert(!coord_epoch_bad_train(r.coord, &round, 1));
+    ck_assert(!coord_epoch_bad_train(&r.coord->job, &hour, 50000));
+    ck_assert(!coord_epoch_bad_train(&r.coord->job, &round, 1));
     j->spec.data.objects.grow_ms = _i == 2 ? 1000 : 0;
-    ck_assert(_i != 2 || !coord_epoch_bad_train(r.coord, &round, 0));
+    ck_assert(_i != 2 || !coord_epoch_bad_train(&r.coord->job, &round, 0));
     j->grow.at.before = (struct coord_losses){.bad_lines = 1, .drawn = 1500};
-    ck_assert(_i != 2 || !coord_epoch_bad_train(r.coord, &round, 0));
+    ck_assert(_i != 2 || !coord_epoch_bad_train(&r.coord->job, &round, 0));
     j->grow.at.before.drawn = _i == 2 ? 1499 : 0;
     j->grow.at.before.bad_lines = _i == 2;
-    ck_assert(coord_epoch_bad_train(r.coord, _i == 0 ? &hour : &round, _i == 0 ? 49999 : 0));
+    ck_assert(coord_epoch_bad_train(&r.coord->job, _i == 0 ? &hour : &round, _i == 0 ? 49999 : 0));
     ck_assert_int_eq(j->at.status, SHOAL_E_DATA);
     rig_stop();
 }
@@ -2374,7 +2375,7 @@ START_TEST(coord_tells_on_what_workers_compute)
     struct json *j;
     rig_start("epochs: 2, consistency: ssp, lanes: 2", 1, 2, NULL);
     ck_assert(sim_run(r.sim, 60 * SECOND, worker_one_joined, NULL));
-    char *text = coord_status_text(r.coord);
+    char *text = coord_status_text(&r.coord->job);
     ck_assert_int_eq(json_parse(text, strlen(text), &j, NULL), 0);
     ck_assert_str_eq(json_as_string(json_get(j, "workers.0.kernel"), ""), "k");
     ck_assert_ptr_nonnull(
@@ -2455,7 +2456,7 @@ START_TEST(coord_late_worker_fails_alone)
               {PHASE_TRAIN, 0, false, 0, true, SHOAL_E_DATA, 1},
               {PHASE_TABLES, 0, false, 0, true, SHOAL_E_DATA, 0}};
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 1, 2, NULL);
-    struct coord_members *m = &r.coord->members;
+    struct coord_members *m = &r.coord->fleet.members;
     while (r.coord->job.at.phase != PHASE_TRAIN || m->workers < 2)
         ck_assert(sim_step(r.sim));
     m->worker[0].figures.examples = 0;
@@ -2463,9 +2464,10 @@ START_TEST(coord_late_worker_fails_alone)
     if (at[_i].alike)
         memcpy(m->worker[0].name, m->worker[1].name, sizeof m->worker[0].name);
     if (at[_i].left != 0) {
-        memcpy(r.coord->watch.left, m->worker[0].name, sizeof m->worker[0].name);
+        memcpy(r.coord->job.watch.left, m->worker[0].name, sizeof m->worker[0].name);
         coord_member_worker_gone(m, m->worker[0].number);
-        r.coord->watch.left_ns = env_now_ns(r.coord->env) - at[_i].left * coord_lease_ns(r.coord);
+        r.coord->job.watch.left_ns =
+            env_now_ns(r.coord->fleet.env) - at[_i].left * coord_lease_ns(&r.coord->fleet);
         m->worker[1] = m->worker[0];
     }
     uint32_t workers = m->workers;
@@ -2478,7 +2480,7 @@ START_TEST(coord_late_worker_fails_alone)
                                                   .fail_text = "no such file"};
     struct coord_ask a = {.request = &w};
     memcpy(a.who.key, m->worker[1].key, sizeof a.who.key);
-    ck_assert_int_eq(coord_work_leave(r.coord, &a), 0);
+    ck_assert_int_eq(coord_work_leave(&r.coord->job, &a), 0);
     ck_assert_uint_eq(m->workers, workers - 1);
     ck_assert_int_eq(r.coord->job.at.status, at[_i].ends ? at[_i].status : 0);
     rig_stop();
@@ -2489,13 +2491,13 @@ END_TEST
 static void leave_for(uint32_t i, bool fatal)
 {
     struct wire w = {.type = WIRE_TYPE_WORKER_LEAVE};
-    w.u.WORKER_LEAVE = (struct wire_WORKER_LEAVE){.pass = r.coord->members.worker[i].pass,
+    w.u.WORKER_LEAVE = (struct wire_WORKER_LEAVE){.pass = r.coord->fleet.members.worker[i].pass,
                                                   .fatal = fatal,
                                                   .fail_status = SHOAL_E_NOINPUT,
                                                   .fail_text = "no such file"};
     struct coord_ask a = {.request = &w};
-    memcpy(a.who.key, r.coord->members.worker[i].key, sizeof a.who.key);
-    ck_assert_int_eq(coord_work_leave(r.coord, &a), 0);
+    memcpy(a.who.key, r.coord->fleet.members.worker[i].key, sizeof a.who.key);
+    ck_assert_int_eq(coord_work_leave(&r.coord->job, &a), 0);
 }
 
 /* In a large fleet some other worker is always there, and has just come to fail as well (0), also
@@ -2504,7 +2506,7 @@ START_TEST(coord_all_that_fail_alike_end_the_job)
 {
     struct wire w = {.type = WIRE_TYPE_WORKER_JOIN};
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 1, 2, NULL);
-    struct coord_members *m = &r.coord->members;
+    struct coord_members *m = &r.coord->fleet.members;
     while (r.coord->job.at.phase != PHASE_TRAIN || m->workers < 2)
         ck_assert(sim_step(r.sim));
     uint32_t left = 0;
@@ -2519,7 +2521,8 @@ START_TEST(coord_all_that_fail_alike_end_the_job)
         leave_for(0, true); /* the older one; it comes again, as the younger */
         struct coord_ask a = {.request = &w};
         wire_reply_to(&w, 0, &a.reply);
-        ck_assert_int_eq(coord_work_join(r.coord, &a), r.coord->job.at.status == 0 ? 0 : a.e.code);
+        ck_assert_int_eq(coord_work_join(&r.coord->job, &a),
+                         r.coord->job.at.status == 0 ? 0 : a.e.code);
     }
     ck_assert_int_eq(r.coord->job.at.status, _i != 1 ? SHOAL_E_NOINPUT : 0);
     ck_assert_uint_eq(left, _i != 1 ? 12 : 100); /* each has come for the sixth time */
@@ -2535,7 +2538,7 @@ START_TEST(coord_status_says_why_the_last_worker_left)
     leave_for(0, false);
     sim_kill(r.worker[0].node);
     (void)sim_run(r.sim, sim_now_ns(r.sim) + 30 * SECOND, NULL, NULL);
-    char *text = coord_status_text(r.coord);
+    char *text = coord_status_text(&r.coord->job);
     ck_assert_msg(strstr(text, "waits for a worker: none is there; the last one left, worker-0: "
                                "no such file") != NULL,
                   "%s", text);
@@ -2544,7 +2547,7 @@ START_TEST(coord_status_says_why_the_last_worker_left)
     while (r.worker[1].batches < 10) /* of what it has learnt the next beat tells */
         ck_assert(sim_step(r.sim));
     (void)sim_run(r.sim, sim_now_ns(r.sim) + 3 * SECOND, NULL, NULL);
-    ck_assert_str_eq(r.coord->watch.failed, "");
+    ck_assert_str_eq(r.coord->job.watch.failed, "");
     run_job(60);
     job_done(3);
     rig_stop();
@@ -2553,9 +2556,9 @@ END_TEST
 
 static int text_ask(void)
 {
-    struct coord_ask a = {.from = r.coord->members.shard[0].peer};
+    struct coord_ask a = {.from = r.coord->fleet.members.shard[0].peer};
     wire_reply_to(&(struct wire){.type = WIRE_TYPE_JOB_TEXT}, 0, &a.reply);
-    return coord_made_job_text(r.coord, &a);
+    return coord_made_job_text(&r.coord->fleet, &a);
 }
 
 /* Who reads its tables would number the fields as his own files have them. */
@@ -2579,12 +2582,12 @@ START_TEST(coord_failed_job_fences_no_lane)
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 1, NULL);
     while (r.worker[0].batches < 10)
         ck_assert(sim_step(r.sim));
-    uint64_t worker = r.coord->members.worker[0].number;
+    uint64_t worker = r.coord->fleet.members.worker[0].number;
     ck_assert_uint_gt(coord_lane_held(&r.coord->job.tasks, worker), 0);
-    coord_end_fail(r.coord, SHOAL_E_STOPPED, "stopped");
-    coord_grant_worker_gone(r.coord, worker);
+    coord_end_fail(&r.coord->job, SHOAL_E_STOPPED, "stopped");
+    coord_grant_worker_gone(&r.coord->job, worker);
     ck_assert_uint_eq(coord_lane_held(&r.coord->job.tasks, worker), 0);
-    ck_assert(!coord_call_open_type(&r.coord->calls, WIRE_TYPE_FENCE));
+    ck_assert(!coord_call_open_type(&r.coord->fleet.calls, &r.coord->job, WIRE_TYPE_FENCE));
     rig_stop();
 }
 END_TEST
@@ -2595,11 +2598,11 @@ START_TEST(coord_shard_that_opens_a_run_is_set_up_for_restore)
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 1, NULL);
     while (r.worker[0].batches < 10)
         ck_assert(sim_step(r.sim));
-    struct coord_shard *s = &r.coord->members.shard[0];
-    coord_call_forget_shard(&r.coord->calls, 0);
+    struct coord_shard *s = &r.coord->fleet.members.shard[0];
+    coord_call_forget_shard(&r.coord->fleet.calls, 0);
     r.coord->job.at.phase = PHASE_RESTORE;
     s->step = r.coord->job.at.tables + 2;
-    coord_setup_step(r.coord);
+    coord_setup_step(&r.coord->job);
     ck_assert(s->set_up);
     rig_stop();
 }

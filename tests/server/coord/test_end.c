@@ -66,14 +66,14 @@ static void setup(void)
     ck_assert_int_eq(coord_new(&o, sim_node_env(node), coord_store_memory(), &c, &e), 0);
     c->job.at.phase = PHASE_TRAIN;
     c->job.at.run = 5;
-    c->members.shard[0].seen = c->members.shard[0].set_up = true;
+    c->fleet.members.shard[0].seen = c->fleet.members.shard[0].set_up = true;
     disk_fails = failed_is_stored = false;
     dropped = taken_back = cuts = 0;
 }
 
 START_TEST(a_failed_job_is_stored_before_its_run_is_dropped)
 {
-    coord_end_fail(c, SHOAL_E_DATA, "no rows");
+    coord_end_fail(&c->job, SHOAL_E_DATA, "no rows");
     ck_assert_uint_eq(c->job.at.phase, PHASE_FAILED);
     ck_assert(failed_is_stored);
     ck_assert_uint_eq(dropped, 1);
@@ -83,7 +83,7 @@ END_TEST
 START_TEST(what_cannot_be_stored_drops_no_run)
 {
     disk_fails = true;
-    coord_end_fail(c, SHOAL_E_DATA, "no rows");
+    coord_end_fail(&c->job, SHOAL_E_DATA, "no rows");
     ck_assert_uint_eq(dropped, 0);
     ck_assert_int_ne(coord_fatal(c), 0);
 }
@@ -94,7 +94,7 @@ START_TEST(a_job_without_a_run_drops_none)
 {
     static const enum coord_phase phase[] = {PHASE_INDEX, PHASE_TABLES, PHASE_SETUP};
     c->job.at.phase = phase[_i];
-    coord_end_fail(c, SHOAL_E_DATA, "no rows");
+    coord_end_fail(&c->job, SHOAL_E_DATA, "no rows");
     ck_assert(failed_is_stored);
     ck_assert_uint_eq(dropped, _i == 2);
     ck_assert_uint_eq(taken_back, 0);
@@ -107,7 +107,7 @@ START_TEST(a_job_that_was_loading_takes_that_back)
     static const enum coord_from_state from[] = {FROM_TO_LOAD, FROM_TO_START, FROM_LOADED};
     c->job.at.phase = PHASE_SETUP;
     c->job.at.from = from[_i];
-    coord_end_fail(c, SHOAL_E_DATA, "no room");
+    coord_end_fail(&c->job, SHOAL_E_DATA, "no room");
     ck_assert_uint_eq(taken_back, _i < 2);
     ck_assert_uint_eq(dropped, _i == 2);
 }
@@ -118,21 +118,21 @@ START_TEST(a_failed_job_drops_its_cuts)
 {
     static const enum coord_cut_state state[] = {CUT_HOLDING, CUT_GOING, CUT_PAUSED};
     c->job.at.best_cut = 8;
-    c->cut.cut = c->cut.stored = 9;
-    c->cut.state = state[_i];
-    coord_end_fail(c, SHOAL_E_DATA, "no rows");
+    c->job.cut.cut = c->job.cut.stored = 9;
+    c->job.cut.state = state[_i];
+    coord_end_fail(&c->job, SHOAL_E_DATA, "no rows");
     ck_assert_uint_eq(cuts, _i == 2 ? 1 : 2);
     ck_assert_uint_eq(cut_dropped[0], _i == 2 ? 8 : 9);
     ck_assert(_i == 2 || cut_dropped[1] == 8);
-    ck_assert_uint_eq(c->cut.state, CUT_IDLE);
+    ck_assert_uint_eq(c->job.cut.state, CUT_IDLE);
 }
 END_TEST
 
 /* Without a store it is as it is stored: the coordinator stops, and goes on with it. */
 START_TEST(a_coordinator_that_stops_fails_no_job)
 {
-    c->fatal = SHOAL_E_IO;
-    ck_assert(!coord_end_fail(c, SHOAL_E_DATA, "no rows"));
+    c->fleet.fatal = SHOAL_E_IO;
+    ck_assert(!coord_end_fail(&c->job, SHOAL_E_DATA, "no rows"));
     ck_assert_uint_eq(c->job.at.phase, PHASE_TRAIN);
     ck_assert_int_eq(c->job.at.status, 0);
 }
@@ -149,14 +149,14 @@ START_TEST(a_failed_job_lets_go_of_who_waits)
     struct coord_lane *lane = calloc(2, sizeof *lane);
     const struct coord_folder_ops folder = {.let_go = folder_let_go};
     peer_t peer;
-    ck_assert_int_eq(env_connect(c->env, "sim://worker", ENV_COORDINATOR, &peer), 0);
+    ck_assert_int_eq(env_connect(c->fleet.env, "sim://worker", ENV_COORDINATOR, &peer), 0);
     lane[1].ask_peer = peer;
     lane[1].ask_id = 3;
     c->job.tasks.lane = lane;
     c->job.tasks.lanes = 2;
     c->job.from_hold = 6;
-    c->options.folder = &folder;
-    coord_end_fail(c, SHOAL_E_DATA, "no rows");
+    c->fleet.options.folder = &folder;
+    coord_end_fail(&c->job, SHOAL_E_DATA, "no rows");
     ck_assert_uint_eq(lane[1].ask_peer, 0);
     ck_assert_int_eq(c->job.from_hold, COORD_FOLDER_NONE);
 }
@@ -184,7 +184,7 @@ static int submit(const char *name, struct err *e)
                          "job: %s\ndata: {format: libsvm, train: [a]}\ntables: [{name: emb, dim: "
                          "4}]\nmodel: {kind: probe}\n",
                          name);
-    return coord_submit(c, 1,
+    return coord_submit(&c->job, 1,
                         &(struct coord_submit){.yaml = yaml, .bytes = (size_t)bytes, .from = ""},
                         NULL, &run, e);
 }
@@ -202,7 +202,7 @@ START_TEST(a_job_is_stored_whole_or_not_at_all)
     ck_assert_msg(submit("former", &e) == 0, "%s", e.text);
     uint64_t former = c->job.at.number;
     c->job.at.phase = PHASE_DONE;
-    ck_assert(coord_phase_put(c));
+    ck_assert(coord_phase_put(&c->job));
     coord_free(c);
     coordinator_on(store);
     puts_left = (uint32_t)_i + 1;

@@ -61,9 +61,9 @@ static void gone(struct coord_errand *r)
     trip_of(r)->freed++;
 }
 
-static void done(struct coord *coord, struct coord_errand *r, int rc, const struct err *e)
+static void done(void *context, struct coord_errand *r, int rc, const struct err *e)
 {
-    ck_assert_ptr_eq(coord, c);
+    ck_assert_ptr_eq(context, c);
     trip_of(r)->told++;
     trip_of(r)->rc = rc;
     (void)snprintf(trip_of(r)->text, ERR_TEXT_MAX, "%s", rc != 0 ? e->text : "");
@@ -77,7 +77,7 @@ static int start(uint32_t i, const char *folder)
     t->errand.undo = undo;
     t->errand.free = gone;
     (void)snprintf(t->errand.folder, LIMIT_PATH, "%s", folder);
-    int rc = coord_errand_start(c, &t->errand, done, &e);
+    int rc = coord_errand_start(&c->fleet, &t->errand, c, done, &e);
     (void)snprintf(t->text, ERR_TEXT_MAX, "%s", e.text);
     return rc;
 }
@@ -95,7 +95,7 @@ static void back(uint32_t i)
 static void later(uint64_t seconds)
 {
     now += seconds * SECOND;
-    coord_errand_tick(c);
+    coord_errand_tick(&c->fleet);
 }
 
 static void setup(void)
@@ -106,13 +106,13 @@ static void setup(void)
     begun_count = 0;
     now = SECOND;
     c = calloc(1, sizeof *c);
-    c->env = &env;
+    c->fleet.env = &env;
 }
 
 static void teardown(void)
 {
-    coord_errand_end(c);
-    coord_errand_close(c);
+    coord_errand_end(&c->fleet);
+    coord_errand_close(&c->fleet);
     for (uint32_t i = 0; i < ERRANDS; i++) /* 2 */
         ck_assert(trip[i].freed == 1 || trip[i].errand.run == NULL);
     free(c);
@@ -132,8 +132,8 @@ START_TEST(errands_run_one_at_a_time)
     back(0);
     ck_assert(trip[1].undone == 1 && trip[1].freed == 1);
     ck_assert_uint_eq(begun_count, 0);
-    coord_errand_leave(c, &trip[0].errand);
-    coord_errand_leave(c, &trip[2].errand);
+    coord_errand_leave(&c->fleet, &trip[0].errand);
+    coord_errand_leave(&c->fleet, &trip[2].errand);
     back(0);
     back(0);
 }
@@ -146,26 +146,26 @@ START_TEST(errand_of_another_folder_does_not_wait_for_one_that_hangs)
     ck_assert_int_eq(start(1, "/a"), 0);
     ck_assert_int_eq(start(2, "/b"), 0);
     later(4);
-    ck_assert(begun_count == 1 && !coord_errand_hangs(c, 0, text, sizeof text));
+    ck_assert(begun_count == 1 && !coord_errand_hangs(&c->fleet, 0, text, sizeof text));
     later(3);
     ck_assert_uint_eq(begun_count, 2);
-    ck_assert(coord_errand_hangs(c, 0, text, sizeof text));
+    ck_assert(coord_errand_hangs(&c->fleet, 0, text, sizeof text));
     ck_assert_str_eq(text, "checkpoint folder /a has not answered for 7 s");
-    ck_assert(!coord_errand_hangs(c, 1, text, sizeof text));
+    ck_assert(!coord_errand_hangs(&c->fleet, 1, text, sizeof text));
     back(1);
     ck_assert(trip[2].told == 1 && trip[2].rc == 0 && trip[1].runs == 0);
     ck_assert_int_eq(start(3, "/a"), SHOAL_E_UNAVAILABLE);
     ck_assert_str_eq(trip[3].text, "checkpoint folder /a has not answered for 7 s: look at its "
                                    "file system, and ask again");
-    coord_errand_leave(c, &trip[2].errand);
+    coord_errand_leave(&c->fleet, &trip[2].errand);
     back(1);
     back(0); /* it answers again */
-    ck_assert(trip[0].rc == 0 && !coord_errand_hangs(c, 0, text, sizeof text));
+    ck_assert(trip[0].rc == 0 && !coord_errand_hangs(&c->fleet, 0, text, sizeof text));
     back(0);
     ck_assert(trip[1].rc == 0 && trip[1].runs == 1);
     ck_assert(trip[3].runs == 0 && trip[3].freed == 1);
-    coord_errand_leave(c, &trip[0].errand);
-    coord_errand_leave(c, &trip[1].errand);
+    coord_errand_leave(&c->fleet, &trip[0].errand);
+    coord_errand_leave(&c->fleet, &trip[1].errand);
 }
 END_TEST
 
@@ -216,8 +216,8 @@ START_TEST(errand_left_is_undone)
     ck_assert_int_eq(start(1, "/a"), 0);
     ck_assert_int_eq(start(2, "/a"), 0);
     ck_assert_int_eq(start(3, "/a"), 0);
-    coord_errand_leave(c, &trip[1].errand);
-    coord_errand_leave(c, &trip[0].errand);
+    coord_errand_leave(&c->fleet, &trip[1].errand);
+    coord_errand_leave(&c->fleet, &trip[0].errand);
     coord_errand_detach(&trip[2].errand);
     for (uint32_t i = 0; i < 6; i++)
         back(0);
@@ -225,7 +225,7 @@ START_TEST(errand_left_is_undone)
     ck_assert(trip[1].runs == 0 && trip[1].freed == 1 && trip[1].told == 0);
     ck_assert(trip[2].runs == 1 && trip[2].freed == 1 && trip[2].told == 0);
     ck_assert(trip[3].runs == 1 && trip[3].freed == 0 && trip[3].told == 1);
-    coord_errand_leave(c, &trip[3].errand);
+    coord_errand_leave(&c->fleet, &trip[3].errand);
     back(0);
     ck_assert_uint_eq(trip[3].freed, 1);
 }

@@ -27,10 +27,12 @@ bool __wrap_coord_call_start(struct coord_calls *calls, const struct coord_call 
     return true;
 }
 
-bool __wrap_coord_call_open_type(const struct coord_calls *calls, enum wire_type type);
-bool __wrap_coord_call_open_type(const struct coord_calls *calls, enum wire_type type)
+bool __wrap_coord_call_open_type(const struct coord_calls *calls, const void *context,
+                                 enum wire_type type);
+bool __wrap_coord_call_open_type(const struct coord_calls *calls, const void *context,
+                                 enum wire_type type)
 {
-    (void)calls;
+    (void)calls, (void)context;
     return type == open_type;
 }
 
@@ -56,14 +58,14 @@ static void setup(void)
     sim_run(sim, UINT64_C(1000000000), NULL, NULL);
     store = coord_store_memory();
     coord_make();
-    c->cluster.id[0] = 1;
+    c->fleet.cluster.id[0] = 1;
     for (uint32_t s = 0; s < 2; s++) {
-        struct coord_shard *shard = &c->members.shard[s];
+        struct coord_shard *shard = &c->fleet.members.shard[s];
         shard->seen = shard->ready = shard->set_up = shard->greeted = true;
         shard->beat_ns = sim_now_ns(sim);
     }
-    c->members.worker = calloc(1, sizeof *c->members.worker);
-    c->members.workers = 1;
+    c->fleet.members.worker = calloc(1, sizeof *c->fleet.members.worker);
+    c->fleet.members.workers = 1;
     struct coord_job *j = &c->job;
     ck_assert_msg(coord_submit_build(j, text, sizeof text - 1, &e) == 0, "%s", e.text);
     j->at.number = j->at.run = RUN;
@@ -74,7 +76,7 @@ static uint32_t step_from(enum coord_phase phase)
 {
     c->job.at.phase = phase;
     c->job.phase_ns = sim_now_ns(sim);
-    coord_flow_step(c);
+    coord_flow_step(&c->job);
     return c->job.at.phase;
 }
 
@@ -87,16 +89,16 @@ START_TEST(flow_waits_for_all_who_take_part)
     c->job.at.split[WIRE_TRAIN].known = 0;
     switch (_i) {
     case 1:
-        c->cluster.newest_epoch = 3;
+        c->fleet.cluster.newest_epoch = 3;
         break;
     case 2:
-        c->members.shard[1].ready = false;
+        c->fleet.members.shard[1].ready = false;
         break;
     case 3:
-        c->members.shard[0].seen = false;
+        c->fleet.members.shard[0].seen = false;
         break;
     case 4:
-        c->members.workers = 0;
+        c->fleet.members.workers = 0;
         break;
     case 5:
         c->job.at.workers_wanted = 2;
@@ -164,8 +166,8 @@ static void tables_declare(void)
     }
     j->declared_total = 2;
     for (uint32_t s = 0; s < 2; s++) { /* what comes after SETUP is another test's */
-        c->members.shard[s].set_up = false;
-        c->members.shard[s].busy = true;
+        c->fleet.members.shard[s].set_up = false;
+        c->fleet.members.shard[s].busy = true;
     }
 }
 
@@ -175,7 +177,7 @@ START_TEST(flow_waits_for_all_tables)
     tables_declare();
     c->job.declared[0] = _i != 0;
     c->job.declared[1] = _i != 1;
-    c->cluster.newest_epoch = _i == 2 ? 3 : 0;
+    c->fleet.cluster.newest_epoch = _i == 2 ? 3 : 0;
     c->job.declared_total = _i == 3 ? 0 : 2;
     ck_assert_uint_eq(step_from(PHASE_TABLES), _i < 4 ? PHASE_TABLES : PHASE_SETUP);
     ck_assert_uint_eq(c->job.at.epoch, _i < 4 ? 0 : 1);
@@ -198,11 +200,11 @@ START_TEST(flow_begins_with_no_half_of_the_rows)
 {
     tables_declare();
     for (uint32_t s = 0; s < 2; s++) {
-        c->members.shard[s].figures.in_memory = true;
-        c->members.shard[s].made = 1;
-        c->members.shard[s].incarnation = 1 + s;
+        c->fleet.members.shard[s].figures.in_memory = true;
+        c->fleet.members.shard[s].made = 1;
+        c->fleet.members.shard[s].incarnation = 1 + s;
     }
-    c->fresh.number = _i == 1 ? RUN : 0;
+    c->fleet.fresh.number = _i == 1 ? RUN : 0;
     ck_assert_uint_eq(step_from(PHASE_TABLES), _i == 1 ? PHASE_SETUP : PHASE_FAILED);
 }
 END_TEST
@@ -229,17 +231,17 @@ START_TEST(flow_fences_lanes_when_a_job_goes_on_after_training)
     ck_assert_int_eq(coord_task_open(&j->tasks, 3, WIRE_SSP, &e), 0);
     tables_declare();
     for (uint32_t s = 0; s < 2; s++) {
-        c->members.shard[s].set_up = _i != 2 || s == 0;
-        c->members.shard[s].busy = false;
+        c->fleet.members.shard[s].set_up = _i != 2 || s == 0;
+        c->fleet.members.shard[s].busy = false;
     }
     j->at.epoch = j->at.tables = 1;
     j->resume = PHASE_DIGEST;
     j->laned = _i == 1 ? RUN - 1 : RUN;
     j->digest = calloc(64, sizeof *j->digest);
     j->tablets = 64;
-    c->cluster.map_epoch = 3;
-    c->cluster.tablets = 64;
-    c->cluster.shard_of = calloc(64, sizeof *c->cluster.shard_of);
+    c->fleet.cluster.map_epoch = 3;
+    c->fleet.cluster.tablets = 64;
+    c->fleet.cluster.shard_of = calloc(64, sizeof *c->fleet.cluster.shard_of);
     ck_assert_uint_eq(step_from(PHASE_SETUP), _i == 2 ? PHASE_SETUP : PHASE_DIGEST);
     ck_assert_uint_eq(j->opened, _i == 2 ? 0 : RUN);
     ck_assert_uint_eq(asked_of(WIRE_TYPE_FENCE), _i == 0 ? 3 : 0);
@@ -274,8 +276,8 @@ START_TEST(flow_ends_with_all_that_is_due)
     open_type = _i == 2 ? WIRE_TYPE_FENCE : WIRE_TYPE_NONE;
     c->job.guard.final = _i != 3;
     c->job.spec.checkpoint.at_end = _i >= 4;
-    c->checkpoint.end_made = _i == 5;
-    c->checkpoint.retry_ns = UINT64_MAX; /* none is begun here */
+    c->job.checkpoint.end_made = _i == 5;
+    c->job.checkpoint.retry_ns = UINT64_MAX; /* none is begun here */
     bool over = _i == 0 || _i == 5;
     ck_assert_uint_eq(step_from(PHASE_DIGEST), over ? PHASE_FINISH : PHASE_DIGEST);
 }
@@ -288,9 +290,9 @@ START_TEST(flow_waits_for_who_is_still_there)
     c->job.guard.final = true;
     c->job.at.phase = PHASE_FINISH;
     c->job.phase_ns = sim_now_ns(sim);
-    c->members.workers = _i == 0;
-    c->checkpoint.state = _i == 1 ? CHECKPOINT_EXPORTING : CHECKPOINT_IDLE;
-    coord_flow_step(c);
+    c->fleet.members.workers = _i == 0;
+    c->job.checkpoint.state = _i == 1 ? CHECKPOINT_EXPORTING : CHECKPOINT_IDLE;
+    coord_flow_step(&c->job);
     ck_assert_uint_eq(c->job.at.phase, PHASE_FINISH);
     ck_assert_ptr_null(c->job.report);
 }

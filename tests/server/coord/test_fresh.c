@@ -147,7 +147,7 @@ static int refused(const char *fresh, const char *from, bool start, char out[ERR
     uint64_t run;
     const char *yaml = text(fresh);
     const struct coord_submit submit = {yaml, strlen(yaml), 1, from, start};
-    int rc = coord_submit(r.coord, 77, &submit, NULL, &run, &e);
+    int rc = coord_submit(&r.coord->job, 77, &submit, NULL, &run, &e);
     (void)snprintf(out, ERR_TEXT_MAX, "%s", e.text);
     return rc;
 }
@@ -250,7 +250,7 @@ END_TEST
 
 static bool status_has(const char *words)
 {
-    char *told = coord_status_text(r.coord);
+    char *told = coord_status_text(&r.coord->job);
     bool has = strstr(told, words) != NULL;
     free(told);
     return has;
@@ -289,9 +289,9 @@ static void names_store(const char *line)
     size_t bytes = strlen(line);
     memcpy(value, &version, sizeof version);
     memcpy(value + sizeof version, line, bytes);
-    ck_assert(coord_put(r.coord, "names", value, sizeof version + bytes));
-    coord_names_close(&r.coord->names);
-    ck_assert_int_eq(coord_names_open(r.coord, NULL), 0);
+    ck_assert(coord_put(&r.coord->fleet, "names", value, sizeof version + bytes));
+    coord_names_close(&r.coord->fleet.names);
+    ck_assert_int_eq(coord_names_open(&r.coord->fleet, NULL), 0);
 }
 
 /* A job that was to begin with nothing ends in its input: the rows are there, and so are their
@@ -315,7 +315,7 @@ START_TEST(coord_names_are_those_of_the_rows)
     go(500);
     char *told;
     size_t bytes;
-    ck_assert_int_eq(coord_made_text(r.coord, true, &told, &bytes, NULL), 0);
+    ck_assert_int_eq(coord_made_text(&r.coord->fleet, true, &told, &bytes, NULL), 0);
     ck_assert_ptr_nonnull(memmem(told, bytes, "\"user\": [5, \"emb\"", 17)); /* to readers too */
     free(told);
     ck_assert_int_eq(refused("", "fleet", true, why), 0);

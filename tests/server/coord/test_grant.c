@@ -32,11 +32,11 @@ bool __wrap_coord_call_start(struct coord_calls *calls, const struct coord_call 
     return true;
 }
 
-void __wrap_coord_send(struct coord *of, peer_t to, struct msg *m);
-void __wrap_coord_send(struct coord *of, peer_t to, struct msg *m)
+void __wrap_coord_send(struct coord_fleet *of, peer_t to, struct msg *m);
+void __wrap_coord_send(struct coord_fleet *of, peer_t to, struct msg *m)
 {
     struct err e;
-    ck_assert(of == c && m != NULL);
+    ck_assert(of == &c->fleet && m != NULL);
     ck_assert_int_eq(wire_decode(m, &answered, &e), 0);
     msg_free(m);
     answered_to = to;
@@ -44,10 +44,10 @@ void __wrap_coord_send(struct coord *of, peer_t to, struct msg *m)
 }
 
 /* Who asks is the one worker there is. */
-int __wrap_coord_work_known(struct coord *of, struct coord_ask *a, uint64_t pass);
-int __wrap_coord_work_known(struct coord *of, struct coord_ask *a, uint64_t pass)
+int __wrap_coord_work_known(struct coord_job *of, struct coord_ask *a, uint64_t pass);
+int __wrap_coord_work_known(struct coord_job *of, struct coord_ask *a, uint64_t pass)
 {
-    ck_assert(of == c && pass == 71);
+    ck_assert(of == &c->job && pass == 71);
     a->worker = &worker;
     return 0;
 }
@@ -85,7 +85,7 @@ static void ask(uint64_t id, peer_t from, uint64_t has)
     w.u.LANE_NEXT.pass = 71;
     w.u.LANE_NEXT.lane = COORD_NO_LANE;
     w.u.LANE_NEXT.batch = has;
-    ck_assert_int_eq(coord_grant_next(c, &a), 0);
+    ck_assert_int_eq(coord_grant_next(&c->job, &a), 0);
     ck_assert(a.silent);
 }
 
@@ -95,8 +95,8 @@ static void fenced(void)
     struct coord_call call = fence[fences - 1];
     struct wire w = {.type = WIRE_TYPE_FENCE, .reply = true};
     w.u.FENCE_reply.places = true;
-    call.on_reply(c, &call, 0, &w, NULL);
-    call.on_done(c, &call, 0, "");
+    call.on_reply(call.context, &call, 0, &w, NULL);
+    call.on_done(call.context, &call, 0, "");
 }
 
 static void granted(uint64_t id, peer_t from, uint64_t has)
@@ -212,12 +212,12 @@ START_TEST(all_lanes_are_fenced_whatever_they_are_at)
     granted(10, 4, 0);
     ask(11, 4, 1);
     c->job.tasks.lane[0].used = true;
-    coord_grant_worker_gone(c, 3);
+    coord_grant_worker_gone(&c->job, 3);
     ck_assert_uint_eq(c->job.tasks.lane[0].state, LANE_CLOSING);
     ck_assert_uint_eq(c->job.tasks.lane[1].state, LANE_CLOSING);
     uint64_t before = c->job.tasks.lane[0].generation;
     uint32_t were = fences;
-    coord_grant_fence_all(c);
+    coord_grant_fence_all(&c->job);
     ck_assert_uint_eq(fences, were + LANES);
     ck_assert_uint_eq(c->job.tasks.lane[0].generation, before + 1);
     for (uint32_t l = 0; l < LANES; l++)

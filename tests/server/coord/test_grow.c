@@ -26,8 +26,9 @@ static void begin(enum coord_phase phase)
 {
     struct err e;
     c = calloc(1, sizeof *c);
-    c->env = &env;
-    c->store = coord_store_memory();
+    c->job.fleet = &c->fleet;
+    c->fleet.env = &env;
+    c->fleet.store = coord_store_memory();
     ck_assert_int_eq(coord_task_open(&c->job.tasks, 2, WIRE_ASYNC, &e), 0);
     c->job.parsed = true;
     c->job.at.number = c->job.at.run = 7;
@@ -36,7 +37,7 @@ static void begin(enum coord_phase phase)
     c->job.spec.data.objects.grow_ms = 10000;
     c->job.spec.train.batch = 10;
     c->job.epoch = calloc(COORD_ROUNDS_KEPT, sizeof *c->job.epoch);
-    c->members.workers = 3;
+    c->fleet.members.workers = 3;
     for (uint32_t i = 0; i < 3; i++)
         worker[i].number = i + 1;
 }
@@ -45,10 +46,10 @@ static void end(void)
 {
     coord_objects_close(&c->job.objects[WIRE_TRAIN]);
     coord_grow_close(&c->job.grow);
-    coord_taken_close(&c->taken);
+    coord_taken_close(&c->fleet.taken);
     coord_taken_list_close(&c->job.taken);
     coord_task_close(&c->job.tasks);
-    coord_store_close(c->store);
+    coord_store_close(c->fleet.store);
     free(c->job.epoch);
     free(c->job.valid.item);
     free(c);
@@ -65,7 +66,7 @@ static int ask(uint32_t who, struct wire *w, const char *lines, const char *head
     m.frame[1].bytes = strlen(lines);
     m.frame[2].data = (void *)head;
     m.frame[2].bytes = strlen(head);
-    int rc = coord_objects_list(c, &a);
+    int rc = coord_objects_list(&c->job, &a);
     if (rc == 0 && a.reply.u.OBJECTS_reply.list)
         token = a.reply.u.OBJECTS_reply.token;
     return rc != 0 ? rc : a.reply.u.OBJECTS_reply.list ? 1 : 0;
@@ -99,7 +100,7 @@ static int listed(const char *lines)
 static bool takes(void)
 {
     struct err e;
-    ck_assert_int_eq(coord_grow_take(c, &e), 0);
+    ck_assert_int_eq(coord_grow_take(&c->job, &e), 0);
     return c->job.objects[WIRE_TRAIN].count > 0;
 }
 
@@ -113,9 +114,9 @@ static void round_of(uint64_t rows)
     const struct coord_split whole = {.rows = rows * o->count, .used = 1, .known = 1};
     bool is_told = true;
     if (rows > 0)
-        ck_assert_int_eq(coord_taken_round(c, c->job.at.epoch + 1, &is_told, &e), 0);
+        ck_assert_int_eq(coord_taken_round(&c->job, c->job.at.epoch + 1, &is_told, &e), 0);
     ck_assert(is_told);
-    ck_assert_int_eq(coord_grow_round(c, &whole, c->job.at.epoch + 1, &e), 0);
+    ck_assert_int_eq(coord_grow_round(&c->job, &whole, c->job.at.epoch + 1, &e), 0);
     c->job.at.epoch += rows > 0;
     coord_grow_wait(&c->job);
 }
@@ -207,14 +208,14 @@ START_TEST(each_is_taken_once_and_a_lesser_name_too)
     /* a coordinator that comes back; and one that was told to stop before */
     struct coord_grow was = c->job.grow;
     c->job.grow = (struct coord_grow){0};
-    ck_assert_int_eq(coord_grow_load(c, &c->job, &e), 0);
+    ck_assert_int_eq(coord_grow_load(&c->fleet, &c->job, &e), 0);
     ck_assert_mem_eq(c->job.grow.record, was.record, was.record_bytes);
     ck_assert(!c->job.stop.asked && c->job.stop.id == 0);
-    ck_assert(coord_stop_order(c, 99));
+    ck_assert(coord_stop_order(&c->job, 99));
     coord_grow_close(&c->job.grow);
-    ck_assert_int_eq(coord_grow_load(c, &c->job, &e), 0);
+    ck_assert_int_eq(coord_grow_load(&c->fleet, &c->job, &e), 0);
     c->job.stop = (struct coord_stop){0};
-    ck_assert_int_eq(coord_stop_load(c, &e), 0);
+    ck_assert_int_eq(coord_stop_load(&c->job, &e), 0);
     ck_assert(c->job.stop.asked && c->job.stop.id == 99);
     c->job.stop.asked = false;
     ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].object[0].rows, 5);
@@ -259,7 +260,7 @@ static void gone(uint32_t count)
     memset(bits, 0xff, bytes);
     if (count % 8 != 0)
         bits[bytes - 1] = (uint8_t)((1u << count % 8) - 1);
-    coord_taken_gone(c, bits, bytes);
+    coord_taken_gone(&c->job, bits, bytes);
     free(bits);
 }
 
@@ -273,7 +274,7 @@ static struct nameset_item numbered(uint32_t n)
 START_TEST(names_are_remembered_within_bounds)
 {
     begin(PHASE_GROW);
-    struct nameset *names = &c->taken.is.names;
+    struct nameset *names = &c->fleet.taken.is.names;
     for (uint32_t i = 0; i + 1 < NAMESET_MAX; i++)
         ck_assert_int_eq(nameset_add(names, numbered(i)), 0);
     listed("a\t1\nb\t1\nc\t1\n");
@@ -285,17 +286,17 @@ START_TEST(names_are_remembered_within_bounds)
     listed("b\t1\nc\t1\n");
     listed("b\t1\nc\t1\n");
     ck_assert(!takes());
-    c->taken.counted = true; /* who lists has asked for them */
+    c->fleet.taken.counted = true; /* who lists has asked for them */
     gone(5);
-    ck_assert_uint_eq(coord_taken_room(c), 5);
+    ck_assert_uint_eq(coord_taken_room(&c->job), 5);
     ck_assert(takes());
     ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 2);
     round_of(10);
     ck_assert_uint_eq(names->count, NAMESET_MAX);
     ck_assert(!nameset_has(names, numbered(0)) && !nameset_has(names, numbered(1)));
-    ck_assert(nameset_has(names, numbered(2)) && coord_taken_has(c, "a\t1"));
+    ck_assert(nameset_has(names, numbered(2)) && coord_taken_has(&c->job, "a\t1"));
     gone(5); /* of names that have moved meanwhile */
-    ck_assert_uint_eq(coord_taken_room(c), 0);
+    ck_assert_uint_eq(coord_taken_room(&c->job), 0);
     end();
 }
 END_TEST
@@ -336,7 +337,7 @@ START_TEST(evaluations_of_old_rounds_go)
         j->at.train_rows += 10;
         j->epoch[coord_epoch_slot(j, n)].number = j->at.number; /* it is over */
         m.metric[0].auc = n;
-        ck_assert(coord_judge_note(c, &m, 0));
+        ck_assert(coord_judge_note(&c->job, &m, 0));
         ck_assert_uint_le(j->valid.count, 2 * COORD_ROUNDS_KEPT);
         ck_assert_uint_eq(j->valid.item[j->valid.count - 1].batches, n);
     }
@@ -345,7 +346,7 @@ START_TEST(evaluations_of_old_rounds_go)
     uint32_t count = j->valid.count;
     free(j->valid.item);
     j->valid = (struct coord_evaluations){0};
-    ck_assert_int_eq(coord_judge_load(c, &e), 0);
+    ck_assert_int_eq(coord_judge_load(&c->job, &e), 0);
     ck_assert_uint_eq(j->valid.count, count);
     for (uint32_t n = 1; n <= count; n++) {
         ck_assert(coord_judge_mean(j, n, &mean));
@@ -364,11 +365,11 @@ START_TEST(a_list_that_fails_is_made_again)
     w.u.OBJECTS = (struct wire_OBJECTS){
         .listed = true, .token = token, .fail_status = SHOAL_E_DATA, .fail_text = "no route"};
     ck_assert_int_eq(ask(1, &w, "", ""), 0);
-    ck_assert(coord_grow_waits(c, text, sizeof text));
+    ck_assert(coord_grow_waits(&c->job, text, sizeof text));
     ck_assert(strstr(text, "no route") != NULL);
-    ck_assert(!coord_grow_due(c, 1));
+    ck_assert(!coord_grow_due(&c->job, 1));
     listed("a\n");
-    ck_assert(!coord_grow_waits(c, text, sizeof text));
+    ck_assert(!coord_grow_waits(&c->job, text, sizeof text));
     end();
 }
 END_TEST
@@ -391,9 +392,9 @@ START_TEST(a_job_that_trains_is_asked_to_stop)
         c->job.at.epoch = 1;
         c->job.opened = cases[i].opened;
         c->job.at.from = cases[i].from;
-        ck_assert_msg(coord_stop_order(c, 1) == cases[i].ends, "case %zu", i);
+        ck_assert_msg(coord_stop_order(&c->job, 1) == cases[i].ends, "case %zu", i);
         ck_assert(c->job.stop.asked == cases[i].ends);
-        ck_assert(!coord_stop_order(c, 2)); /* asked twice it ends at once */
+        ck_assert(!coord_stop_order(&c->job, 2)); /* asked twice it ends at once */
         end();
     }
 }
@@ -415,19 +416,20 @@ START_TEST(a_record_that_is_damaged_is_refused)
     memcpy(value, c->job.grow.record, bytes);
     for (size_t i = 0; i < bytes; i++) {
         value[i] ^= 0x80;
-        ck_assert_int_eq(coord_store_put(c->store, key, value, bytes, &e), 0);
-        int rc = coord_grow_load(c, &c->job, &e); /* or taken: a name, or a figure, of its own */
+        ck_assert_int_eq(coord_store_put(c->fleet.store, key, value, bytes, &e), 0);
+        int rc =
+            coord_grow_load(&c->fleet, &c->job, &e); /* or taken: a name, or a figure, of its own */
         ck_assert(rc == 0 || rc == SHOAL_E_CORRUPT);
         value[i] ^= 0x80;
     }
     for (size_t most = 0; most < bytes; most += 7) {
-        ck_assert_int_eq(coord_store_put(c->store, key, value, most, &e), 0);
-        ck_assert_int_eq(coord_grow_load(c, &c->job, &e), SHOAL_E_CORRUPT);
+        ck_assert_int_eq(coord_store_put(c->fleet.store, key, value, most, &e), 0);
+        ck_assert_int_eq(coord_grow_load(&c->fleet, &c->job, &e), SHOAL_E_CORRUPT);
     }
-    ck_assert_int_eq(coord_store_put(c->store, key, value, bytes, &e), 0);
-    ck_assert_int_eq(coord_grow_load(c, &c->job, &e), 0);
+    ck_assert_int_eq(coord_store_put(c->fleet.store, key, value, bytes, &e), 0);
+    ck_assert_int_eq(coord_grow_load(&c->fleet, &c->job, &e), 0);
     c->job.at.number = 8; /* another job's */
-    ck_assert_int_eq(coord_grow_load(c, &c->job, &e), SHOAL_E_CORRUPT);
+    ck_assert_int_eq(coord_grow_load(&c->fleet, &c->job, &e), SHOAL_E_CORRUPT);
     free(value);
     end();
 }

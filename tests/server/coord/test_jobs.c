@@ -164,7 +164,7 @@ static void teardown(void)
 static bool job_over(void *context)
 {
     (void)context;
-    return coord_phase_over(r.coord) && r.coord->job.at.phase != PHASE_NONE &&
+    return coord_phase_over(&r.coord->job) && r.coord->job.at.phase != PHASE_NONE &&
            r.coord->job.at.phase != PHASE_FINISH;
 }
 
@@ -189,7 +189,7 @@ static void trained_half(void)
 {
     submit();
     until(second_epoch_half);
-    ck_assert(coord_phase_running(r.coord));
+    ck_assert(coord_phase_running(&r.coord->job));
 }
 
 /* ---- tests ----------------------------------------------------------------------------------- */
@@ -226,7 +226,7 @@ START_TEST(jobs_that_did_not_finish_have_a_report)
 {
     trained_half();
     if (_i == 0)
-        coord_end_fail(r.coord, SHOAL_E_DATA, "too many lines are malformed");
+        coord_end_fail(&r.coord->job, SHOAL_E_DATA, "too many lines are malformed");
     else
         ask(&(struct wire){.type = WIRE_TYPE_STOP, .u.STOP.job_only = true});
     until(job_over);
@@ -261,7 +261,7 @@ START_TEST(jobs_that_did_not_begin_have_a_report)
     submit();
     while (r.coord->job.at.phase != phase[_i])
         ck_assert(sim_step(r.sim));
-    coord_end_fail(r.coord, SHOAL_E_DATA, "no rows");
+    coord_end_fail(&r.coord->job, SHOAL_E_DATA, "no rows");
     (void)jobs(); /* the loop's step keeps it */
     const struct json *j = report_of(r.coord->job.at.number);
     ck_assert_str_eq(text(j, "state"), "failed");
@@ -278,7 +278,7 @@ END_TEST
 START_TEST(jobs_survive_a_restart)
 {
     trained_half();
-    coord_end_fail(r.coord, SHOAL_E_DATA, "the first");
+    coord_end_fail(&r.coord->job, SHOAL_E_DATA, "the first");
     uint64_t first = r.coord->job.at.number;
     if (_i == 0)
         until(job_over), (void)jobs();
@@ -325,7 +325,7 @@ START_TEST(jobs_are_kept_before_they_are_out_of_sight)
     struct msg *m = wire_encode(&next);
     memcpy(msg_add(m, strlen(r.yaml)), r.yaml, strlen(r.yaml));
     if (_i == 0) {
-        coord_end_fail(r.coord, SHOAL_E_STOPPED, "stopped by request");
+        coord_end_fail(&r.coord->job, SHOAL_E_STOPPED, "stopped by request");
         coord_handler.on_message(r.coord, asker.coordinator, m);
         ck_assert_uint_ne(r.coord->job.at.number, first);
     } else {
@@ -350,9 +350,9 @@ static uint64_t ended(uint32_t count, size_t bytes)
         j->at.number++;
         free(j->report);
         j->report = report;
-        ck_assert(coord_phase_put(r.coord));
-        coord_report_ended(r.coord);
-        ck_assert_uint_eq(r.coord->jobs.newest, j->at.number);
+        ck_assert(coord_phase_put(&r.coord->job));
+        coord_report_ended(&r.coord->job);
+        ck_assert_uint_eq(r.coord->fleet.jobs.newest, j->at.number);
     }
     return first;
 }
@@ -360,8 +360,8 @@ static uint64_t ended(uint32_t count, size_t bytes)
 static void failed_one(void)
 {
     trained_half();
-    coord_end_fail(r.coord, SHOAL_E_DATA, "no rows");
-    coord_report_ended(r.coord);
+    coord_end_fail(&r.coord->job, SHOAL_E_DATA, "no rows");
+    coord_report_ended(&r.coord->job);
 }
 
 START_TEST(jobs_are_bounded_by_number)

@@ -15,7 +15,7 @@ static void plan(uint32_t epochs, uint64_t every)
 {
     struct coord_job *j = &c.job;
     struct err e = {0};
-    c = (struct coord){.fatal = 0};
+    c = (struct coord){.job.fleet = &c.fleet};
     j->at.epoch = 1;
     j->at.split[WIRE_TRAIN].rows = 1000;
     j->at.split[WIRE_VALID].used = 1;
@@ -31,11 +31,11 @@ static void plan(uint32_t epochs, uint64_t every)
 START_TEST(judge_stops_where_an_evaluation_is_due)
 {
     plan(1, 30);
-    coord_judge_stop(&c);
+    coord_judge_stop(&c.job);
     ck_assert_uint_eq(c.job.tasks.stop, 30);
     coord_task_close(&c.job.tasks);
     plan(1, 0);
-    coord_judge_stop(&c);
+    coord_judge_stop(&c.job);
     ck_assert_uint_eq(c.job.tasks.stop, 100);
     coord_task_close(&c.job.tasks);
 }
@@ -53,7 +53,7 @@ START_TEST(judge_stops_for_no_short_rest)
         struct coord_evaluation of = {.batches = cases[i].done};
         plan(1, cases[i].every);
         c.job.valid = (struct coord_evaluations){.item = &of, .count = cases[i].done > 0};
-        coord_judge_stop(&c);
+        coord_judge_stop(&c.job);
         ck_assert_uint_eq(c.job.tasks.stop, cases[i].stop);
         coord_task_close(&c.job.tasks);
     }
@@ -67,10 +67,10 @@ START_TEST(judge_leaves_room_for_the_ends_of_epochs)
         plan(epochs, 30);
         v->count = v->capacity = COORD_EVALUATIONS_MAX - epochs;
         v->item = calloc(v->count, sizeof *v->item);
-        coord_judge_stop(&c);
+        coord_judge_stop(&c.job);
         ck_assert_uint_eq(c.job.tasks.stop, 100);
         v->count--;
-        coord_judge_stop(&c);
+        coord_judge_stop(&c.job);
         ck_assert_uint_eq(c.job.tasks.stop, 30);
         free(v->item);
         coord_task_close(&c.job.tasks);
@@ -83,7 +83,7 @@ static void judge_thrice(enum early_metric metric, double value, double logloss)
 {
     struct coord_job *j = &c.job;
     static struct coord_evaluation of[3];
-    c = (struct coord){.fatal = 0};
+    c = (struct coord){.job.fleet = &c.fleet};
     j->spec.data.label_count = 1;
     j->spec.train.early_stop.patience = 2;
     j->spec.train.early_stop.lr_patience = 1;
@@ -123,7 +123,7 @@ static struct coord_evaluation of[8];
 static void judging(enum early_metric metric, uint32_t lr_patience)
 {
     struct coord_job *j = &c.job;
-    c = (struct coord){.fatal = 0};
+    c = (struct coord){.job.fleet = &c.fleet};
     memset(of, 0, sizeof of);
     j->spec.data.label_count = 1;
     j->spec.train.early_stop.patience = 3;

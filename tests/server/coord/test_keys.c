@@ -184,7 +184,7 @@ START_TEST(coord_a_servers_name_is_its_keys)
     ck_assert_int_eq(beat("s1", 0), SHOAL_E_DENIED);
     who_is(ROLE_COORD, "rack1", "key-3");
     ck_assert_int_eq(beat("s1", 0), 0);
-    ck_assert_str_eq(c->members.shard[0].key, "key-3");
+    ck_assert_str_eq(c->fleet.members.shard[0].key, "key-3");
 }
 END_TEST
 
@@ -193,13 +193,13 @@ START_TEST(coord_map_tells_the_keys_that_were_shown)
     struct wire q = {.type = WIRE_TYPE_MAP_GET};
     who_is(ROLE_COORD, "rack1", "key-1");
     ck_assert_int_eq(beat("s1", 0), 0);
-    c->made.number = c->cluster.tablets = 1; /* as if a job had made tables */
-    free(c->cluster.shard_of);
-    c->cluster.shard_of = calloc(1, sizeof *c->cluster.shard_of);
+    c->fleet.made.number = c->fleet.cluster.tablets = 1; /* as if a job had made tables */
+    free(c->fleet.cluster.shard_of);
+    c->fleet.cluster.shard_of = calloc(1, sizeof *c->fleet.cluster.shard_of);
     who_is(ROLE_WORKER, "w", "key-2");
     ck_assert_int_eq(ask(&q, 0, 0), 0);
     ck_assert_str_eq(came.frame[1], "tcp://h:1 key-1\n");
-    c->made.number = c->cluster.tablets = 0;
+    c->fleet.made.number = c->fleet.cluster.tablets = 0;
 }
 END_TEST
 
@@ -209,7 +209,7 @@ START_TEST(coord_readers_get_no_command)
     static const char text[] = "data: {train: [{cmd: 'get s3cret'}]}\nmodel.kind: lr\n";
     static const enum role whole[] = {ROLE_WORKER, ROLE_ADMIN, ROLE_LOCAL};
     struct wire q = {.type = WIRE_TYPE_JOB_TEXT};
-    struct coord_made *m = &c->made;
+    struct coord_made *m = &c->fleet.made;
     struct err e = {0};
     m->yaml = strdup(text);
     m->yaml_bytes = strlen(text);
@@ -236,22 +236,22 @@ START_TEST(coord_a_disk_that_hangs_is_told_by_its_servers_key)
     q.u.SERVER_DISK.seconds = 7;
     who_is(ROLE_COORD, "another", "key-2");
     ck_assert_int_eq(ask(&q, 0, 0), SHOAL_E_DENIED);
-    ck_assert_uint_eq(coord_sight_hangs(c, 0), 0);
+    ck_assert_uint_eq(coord_sight_hangs(&c->fleet, 0), 0);
     who_is(ROLE_COORD, "s", "key-1");
     ck_assert_int_eq(ask(&q, 0, 0), 0);
-    ck_assert_uint_eq(coord_sight_hangs(c, 0), 7);
+    ck_assert_uint_eq(coord_sight_hangs(&c->fleet, 0), 7);
     (void)sim_run(sim, sim_now_ns(sim) + 3000 * MS, NULL, NULL);
-    ck_assert_uint_eq(coord_sight_hangs(c, 0), 10);
+    ck_assert_uint_eq(coord_sight_hangs(&c->fleet, 0), 10);
     q.u.SERVER_DISK.seconds = 0;
     ck_assert_int_eq(ask(&q, 0, 0), 0);
-    ck_assert_uint_eq(coord_sight_hangs(c, 0), 0);
+    ck_assert_uint_eq(coord_sight_hangs(&c->fleet, 0), 0);
     q.u.SERVER_DISK.seconds = 5;
     ck_assert_int_eq(ask(&q, 0, 0), 0);
     (void)sim_run(sim, sim_now_ns(sim) + 11000 * MS, NULL, NULL);
-    ck_assert_uint_eq(coord_sight_hangs(c, 0), 0); /* it has ended */
+    ck_assert_uint_eq(coord_sight_hangs(&c->fleet, 0), 0); /* it has ended */
     (void)snprintf(q.u.SERVER_DISK.server, sizeof q.u.SERVER_DISK.server, "nobody");
     ck_assert_int_eq(ask(&q, 0, 0), 0);
-    ck_assert_uint_eq(coord_sight_hangs(c, 0), 0);
+    ck_assert_uint_eq(coord_sight_hangs(&c->fleet, 0), 0);
 }
 END_TEST
 
@@ -277,7 +277,7 @@ START_TEST(coord_tells_the_list_until_it_is_taken)
     (void)sim_run(sim, sim_now_ns(sim) + 10 * MS, NULL, NULL);
     ck_assert_uint_eq(came.lists, told + 1); /* at once */
     ck_assert_str_eq(came.frame[0], "second");
-    ck_assert_int_eq(beat("s1", c->keys.version), 0); /* it says that it has it */
+    ck_assert_int_eq(beat("s1", c->fleet.keys.version), 0); /* it says that it has it */
     ck_assert_uint_eq(came.lists, told + 1);
     ck_assert_int_eq(beat("s1", 0), 0); /* it has started again */
     (void)sim_run(sim, sim_now_ns(sim) + 60 * MS, NULL, NULL);
@@ -292,7 +292,7 @@ START_TEST(coord_a_worker_is_who_joined_with_the_key)
     const struct wire_WORKER_JOIN join = {.pid = 1};
     const struct coord_caller caller = {to, 1, 77, "key-1", NULL};
     struct wire q = {.type = WIRE_TYPE_WORKER_BEAT, .u.WORKER_BEAT.pass = 77};
-    ck_assert_int_eq(coord_member_join(&c->members, store, &join, &caller, &w, &e), 0);
+    ck_assert_int_eq(coord_member_join(&c->fleet.members, store, &join, &caller, &w, &e), 0);
     who_is(ROLE_WORKER, "w1", "key-1");
     ck_assert_int_eq(ask(&q, 0, 0), 0);
     who_is(ROLE_WORKER, "w2", "key-2"); /* who knows the pass, and is another */

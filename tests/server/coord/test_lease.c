@@ -15,25 +15,26 @@ static void begin(uint32_t lanes)
 {
     struct err e;
     c = calloc(1, sizeof *c);
-    c->store = coord_store_memory();
-    ck_assert_ptr_nonnull(c->store);
+    c->job.fleet = &c->fleet;
+    c->fleet.store = coord_store_memory();
+    ck_assert_ptr_nonnull(c->fleet.store);
     ck_assert_int_eq(coord_task_open(&c->job.tasks, lanes, WIRE_ASYNC, &e), 0);
-    ck_assert_int_eq(coord_lease_open(&c->leases, c->store, &e), 0);
+    ck_assert_int_eq(coord_lease_open(&c->job.leases, c->fleet.store, &e), 0);
     c->job.at.run = 5;
 }
 
 static void again(void)
 {
     struct err e;
-    coord_lease_close(&c->leases);
-    ck_assert_int_eq(coord_lease_open(&c->leases, c->store, &e), 0);
+    coord_lease_close(&c->job.leases);
+    ck_assert_int_eq(coord_lease_open(&c->job.leases, c->fleet.store, &e), 0);
 }
 
 static void end(void)
 {
     coord_task_close(&c->job.tasks);
-    coord_lease_close(&c->leases);
-    coord_store_close(c->store);
+    coord_lease_close(&c->job.leases);
+    coord_store_close(c->fleet.store);
     free(c);
 }
 
@@ -46,13 +47,13 @@ static void task(uint32_t lane, uint64_t worker)
         coord_lane_granted(t, lane, t->lane[lane].next_batch - 1);
     }
     ck_assert_uint_ne(coord_task_append(t, lane), COORD_NO_TASK);
-    ck_assert(coord_lease_note(c, lane));
+    ck_assert(coord_lease_note(&c->job, lane));
 }
 
 static const struct coord_lease *find(uint32_t lane, uint64_t generation, uint64_t batch)
 {
     const struct wire_batch_name name = {generation, batch, lane, 0};
-    return coord_lease_find(&c->leases, 5, &name);
+    return coord_lease_find(&c->job.leases, 5, &name);
 }
 
 START_TEST(a_batch_leads_to_its_worker_and_rows)
@@ -79,7 +80,7 @@ START_TEST(a_batch_leads_to_its_worker_and_rows)
     ck_assert_uint_eq(find(1, 1, 5)->worker, 8);
     ck_assert_ptr_null(find(1, 1, 6));
     ck_assert_ptr_null(find(0, 2, 6));
-    ck_assert_ptr_null(coord_lease_find(&c->leases, 6, &(struct wire_batch_name){1, 6, 0, 0}));
+    ck_assert_ptr_null(coord_lease_find(&c->job.leases, 6, &(struct wire_batch_name){1, 6, 0, 0}));
     end();
 }
 END_TEST
@@ -117,7 +118,7 @@ static void net_make(void)
     net = sim_new(&(struct sim_options){.seed = 1});
     struct sim_node *node = sim_node_new(net, "coordinator", &node_handler, NULL),
                     *client = sim_node_new(net, "client", &node_handler, &core);
-    c->env = sim_node_env(node);
+    c->fleet.env = sim_node_env(node);
     sim_listen(node, "sim://coordinator");
     ck_assert_int_eq(env_connect(sim_node_env(client), "sim://coordinator", ENV_COORDINATOR, &to),
                      0);
@@ -139,7 +140,7 @@ static const char *who(uint64_t run, struct wire_batch_name *name, uint32_t coun
     a.request = &w;
     a.m = m;
     wire_reply_to(&w, 0, &a.reply);
-    ck_assert_int_eq(coord_lease_who(c, &a), 0);
+    ck_assert_int_eq(coord_lease_who(&c->job, &a), 0);
     ck_assert(a.silent);
     msg_free(m);
     answered[0] = 0;
@@ -216,10 +217,10 @@ START_TEST(who_takes_over_begins_behind_the_mark)
     coord_lane_closed(t, 0);
     coord_lane_grant(t, 0, 9);
     coord_lane_granted(t, 0, 4);
-    ck_assert(coord_lease_note(c, 0));
-    uint64_t serial = c->leases.serial;
-    ck_assert(coord_lease_note(c, 0)); /* told again */
-    ck_assert_uint_eq(c->leases.serial, serial);
+    ck_assert(coord_lease_note(&c->job, 0));
+    uint64_t serial = c->job.leases.serial;
+    ck_assert(coord_lease_note(&c->job, 0)); /* told again */
+    ck_assert_uint_eq(c->job.leases.serial, serial);
     ck_assert_uint_eq(find(0, 1, 4)->worker, 7);
     ck_assert_ptr_null(find(0, 3, 4));
     ck_assert_uint_eq(find(0, 3, 5)->worker, 9);
@@ -242,7 +243,7 @@ START_TEST(the_log_is_bounded)
         }
     }
     again();
-    ck_assert_uint_eq(c->leases.serial, 30000);
+    ck_assert_uint_eq(c->job.leases.serial, 30000);
     ck_assert_uint_eq(find(0, 1, 30000)->epoch, 3);
     ck_assert_uint_eq(find(0, 1, 30000 - COORD_LEASES + 1)->position, 30000 - COORD_LEASES - 10000);
     ck_assert_ptr_null(find(0, 1, 30000 - COORD_LEASES));
@@ -257,11 +258,11 @@ START_TEST(damaged_entries_are_left_out)
     ck_assert_int_eq(
         coord_task_plan(&c->job.tasks, 1, &(struct coord_segment){.rows = 100}, 1, 1, 1, 0, &e), 0);
     task(0, 7);
-    ck_assert_int_eq(coord_store_put(c->store, "lease/2", "short", 5, &e), 0);
+    ck_assert_int_eq(coord_store_put(c->fleet.store, "lease/2", "short", 5, &e), 0);
     struct coord_lease wrong = {.serial = 9, .batch = 1}; /* of another slot */
-    ck_assert_int_eq(coord_store_put(c->store, "lease/3", &wrong, sizeof wrong, &e), 0);
+    ck_assert_int_eq(coord_store_put(c->fleet.store, "lease/3", &wrong, sizeof wrong, &e), 0);
     again();
-    ck_assert_uint_eq(c->leases.serial, 1);
+    ck_assert_uint_eq(c->job.leases.serial, 1);
     ck_assert_ptr_nonnull(find(0, 1, 1));
     end();
 }

@@ -27,8 +27,9 @@ static void begin(uint32_t lanes, uint32_t mode)
 {
     struct err e;
     c = calloc(1, sizeof *c);
-    c->env = &env;
-    c->store = coord_store_memory();
+    c->job.fleet = &c->fleet;
+    c->fleet.env = &env;
+    c->fleet.store = coord_store_memory();
     ck_assert_int_eq(coord_task_open(&c->job.tasks, lanes, mode, &e), 0);
     c->job.at.number = 7;
     c->job.at.phase = PHASE_INDEX;
@@ -37,7 +38,7 @@ static void begin(uint32_t lanes, uint32_t mode)
     c->job.spec.data.shuffle = true;
     c->job.spec.train.batch = 10;
     c->job.spec.train.mode = (enum wire_mode)mode;
-    c->members.workers = 3;
+    c->fleet.members.workers = 3;
     for (uint32_t i = 0; i < 3; i++)
         worker[i].number = i + 1;
 }
@@ -48,7 +49,7 @@ static void end(void)
     for (uint32_t s = 0; s < JOB_SPLITS; s++)
         coord_objects_close(&c->job.objects[s]);
     coord_task_close(&c->job.tasks);
-    coord_store_close(c->store);
+    coord_store_close(c->fleet.store);
     free(c);
 }
 
@@ -63,7 +64,7 @@ static int list(uint32_t who, uint32_t count, const char *lines, const char *hea
     m.frame[1].bytes = strlen(lines);
     m.frame[2].data = (void *)head;
     m.frame[2].bytes = strlen(head);
-    int rc = coord_objects_list(c, &a);
+    int rc = coord_objects_list(&c->job, &a);
     return rc != 0 ? rc : a.reply.u.OBJECTS_reply.list ? 1 : 0;
 }
 
@@ -82,7 +83,7 @@ static int done(uint32_t who, uint32_t object, uint64_t rows, int status)
     w.u.OBJECT_DONE.fail_status = status;
     snprintf(w.u.OBJECT_DONE.fail_text, sizeof w.u.OBJECT_DONE.fail_text, "gone");
     bool ends;
-    return coord_objects_done(c, &a, &ends);
+    return coord_objects_done(&c->job, &a, &ends);
 }
 
 START_TEST(one_worker_lists_for_all)
@@ -145,17 +146,18 @@ START_TEST(each_is_given_once_while_its_holder_lives)
 {
     begin(2, WIRE_ASYNC);
     list(1, 3, "a\nb\nc\n", "");
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 2), 1); /* the first is whose list it is */
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 1), 0);
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 3), 2);
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 3), COORD_NO_OBJECT);
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 2),
+                      1); /* the first is whose list it is */
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 1), 0);
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 3), 2);
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 3), COORD_NO_OBJECT);
     now += COORD_EVAL_AGAIN_NS + 1; /* an answer that was lost */
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 3), 2);
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 3), 2);
     coord_objects_worker_gone(&c->job, 1);
     now += COORD_EVAL_AGAIN_NS + 1;
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 3), 0); /* what is new comes first */
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 3), 0); /* what is new comes first */
     coord_objects_worker_gone(&c->job, 2);
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 3), 1);
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 3), 1);
     end();
 }
 END_TEST
@@ -165,14 +167,14 @@ START_TEST(under_bsp_a_lanes_objects_are_one_workers)
 {
     begin(3, WIRE_BSP);
     list(1, 6, "a\nb\nc\nd\ne\nf\n", "");
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 2), 1);
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 2), 4);
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 3), 2);
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 2),
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 2), 1);
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 2), 4);
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 3), 2);
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 2),
                       COORD_NO_OBJECT); /* lane 0 is 1's, lane 2 is 3's */
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 1), 0);
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 1), 3);
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 3), 5);
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 1), 0);
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 1), 3);
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 3), 5);
     end();
 }
 END_TEST
@@ -182,12 +184,12 @@ START_TEST(under_bsp_a_lane_waits_for_a_worker_that_is_slow)
 {
     begin(3, WIRE_BSP);
     list(1, 3, "a\nb\nc\n", "");
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 1), 0);
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 1), COORD_NO_OBJECT);
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 2), 1);
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 2), COORD_NO_OBJECT);
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 1), 0);
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 1), COORD_NO_OBJECT);
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 2), 1);
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 2), COORD_NO_OBJECT);
     now += COORD_EVAL_AGAIN_NS;
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 2), 2);
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 2), 2);
     end();
 }
 END_TEST
@@ -212,13 +214,13 @@ START_TEST(the_split_is_known_with_the_last_object)
     struct coord_objects was = c->job.objects[WIRE_TRAIN];
     c->job.objects[WIRE_TRAIN] = (struct coord_objects){0}; /* a coordinator that comes back */
     struct err e;
-    ck_assert_int_eq(coord_objects_load(c, &e), 0);
+    ck_assert_int_eq(coord_objects_load(&c->job, &e), 0);
     ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].object[1].rows, 5);
     ck_assert_str_eq(c->job.objects[WIRE_TRAIN].object[1].line, "b");
     coord_objects_close(&was);
     c->job.at.number = 8; /* of another job nothing is there */
     coord_objects_close(&c->job.objects[WIRE_TRAIN]);
-    ck_assert_int_eq(coord_objects_load(c, &e), SHOAL_E_CORRUPT);
+    ck_assert_int_eq(coord_objects_load(&c->job, &e), SHOAL_E_CORRUPT);
     end();
 }
 END_TEST
@@ -228,12 +230,13 @@ START_TEST(one_that_cannot_be_read_is_left_out_where_the_job_says_so)
     begin(2, WIRE_ASYNC);
     c->job.spec.data.objects.leave_out = true;
     list(1, 2, "a\nb\n", "");
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 1), 0);
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 1), 0);
     ck_assert_int_eq(done(1, 0, 0, SHOAL_E_CANTCREATE), SHOAL_E_CANTCREATE); /* the worker's own */
     ck_assert_int_eq(done(1, 0, 0, SHOAL_E_NOINPUT), 0);
     ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].left_out, 0);
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 1), 1); /* another one may have more luck */
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 2), 0);
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 1),
+                      1); /* another one may have more luck */
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 2), 0);
     ck_assert_int_eq(done(2, 0, 0, SHOAL_E_NOINPUT), 0);
     ck_assert_int_eq(done(1, 1, 5, 0), 0);
     ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].left_out, 1);
@@ -252,11 +255,11 @@ START_TEST(under_bsp_another_worker_tries_it_too)
     begin(2, WIRE_BSP);
     c->job.spec.data.objects.leave_out = true;
     list(1, 2, "a\nb\n", "");
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 1), 0);
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 2), 1);
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 1), 0);
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 2), 1);
     ck_assert_int_eq(done(1, 0, 0, SHOAL_E_DATA), 0);
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 1), COORD_NO_OBJECT);
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 2), 0);
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 1), COORD_NO_OBJECT);
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 2), 0);
     ck_assert_int_eq(done(2, 0, 0, SHOAL_E_DATA), 0);
     ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].left_out, 1);
     end();
@@ -313,9 +316,10 @@ START_TEST(each_split_has_its_own)
     ck_assert_int_eq(list(1, 3, "a\nb\nc\n", ""), 0);
     ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 1);
     ck_assert_uint_eq(c->job.objects[WIRE_VALID].count, 3);
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_VALID, 2), 0); /* of no lane, and nobody's yet */
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_VALID, 2), 1);
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_VALID, 1), 2);
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_VALID, 2),
+                      0); /* of no lane, and nobody's yet */
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_VALID, 2), 1);
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_VALID, 1), 2);
     for (uint32_t i = 0; i < 3; i++)
         ck_assert_int_eq(done(i == 2 ? 1 : 2, i, 7, 0), 0);
     ck_assert_uint_eq(c->job.at.split[WIRE_VALID].rows, 21);
@@ -333,7 +337,7 @@ START_TEST(each_split_has_its_own)
     ck_assert_uint_eq(c->job.objects[WIRE_VALID].holder[2], 1);
     for (uint32_t s = 0; s < JOB_SPLITS; s++)
         coord_objects_close(&c->job.objects[s]);
-    ck_assert_int_eq(coord_objects_load(c, &e), 0); /* a coordinator that comes back */
+    ck_assert_int_eq(coord_objects_load(&c->job, &e), 0); /* a coordinator that comes back */
     ck_assert_uint_eq(c->job.objects[WIRE_VALID].object[2].rows, 7);
     ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].object[0].rows, 5);
     ck_assert_uint_eq(c->job.objects[WIRE_TEST].count, 0);
@@ -347,22 +351,22 @@ START_TEST(an_unreadable_object_waits_for_no_worker_that_left)
 {
     char text[ERR_TEXT_MAX];
     begin(2, WIRE_ASYNC);
-    c->options.lease_ms = 1000;
+    c->fleet.options.lease_ms = 1000;
     c->job.spec.data.objects.leave_out = true;
     c->job.at.workers_wanted = 2;
-    c->members.workers = 1;
+    c->fleet.members.workers = 1;
     list(1, 2, "a\nbad\t1\n", "");
     ck_assert_int_eq(done(1, 0, 30, 0), 0);
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 1), 1);
-    ck_assert(!coord_objects_waits(c, text, sizeof text));
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 1), 1);
+    ck_assert(!coord_objects_waits(&c->job, text, sizeof text));
     ck_assert_int_eq(done(1, 1, 0, SHOAL_E_NOINPUT), 0);
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 1), COORD_NO_OBJECT);
-    ck_assert(coord_objects_waits(c, text, sizeof text));
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 1), COORD_NO_OBJECT);
+    ck_assert(coord_objects_waits(&c->job, text, sizeof text));
     ck_assert_ptr_nonnull(strstr(text, "object bad,"));
     now += 2 * SECOND;
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 1), 1);
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 1), 1);
     ck_assert_int_eq(done(1, 1, 0, SHOAL_E_NOINPUT), 0);
-    ck_assert(!coord_objects_waits(c, text, sizeof text));
+    ck_assert(!coord_objects_waits(&c->job, text, sizeof text));
     ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].known, 2);
     ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].left_out, 1);
     ck_assert_uint_eq(c->job.at.split[WIRE_TRAIN].rows, 30);
@@ -374,14 +378,14 @@ END_TEST
 START_TEST(an_unreadable_object_waits_for_who_is_there)
 {
     begin(2, WIRE_ASYNC);
-    c->options.lease_ms = 1000;
+    c->fleet.options.lease_ms = 1000;
     c->job.spec.data.objects.leave_out = true;
-    c->members.workers = 2;
+    c->fleet.members.workers = 2;
     list(1, 1, "bad\n", "");
     ck_assert_int_eq(done(1, 0, 0, SHOAL_E_NOINPUT), 0);
     now += 60 * SECOND;
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 1), COORD_NO_OBJECT);
-    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 2), 0);
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 1), COORD_NO_OBJECT);
+    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 2), 0);
     ck_assert_int_eq(done(2, 0, 30, 0), 0);
     ck_assert_uint_eq(c->job.at.split[WIRE_TRAIN].rows, 30);
     end();

@@ -27,8 +27,9 @@ static void begin(uint32_t mode)
     struct err e;
     now = SECOND;
     c = calloc(1, sizeof *c);
-    c->env = &env;
-    c->store = coord_store_memory();
+    c->job.fleet = &c->fleet;
+    c->fleet.env = &env;
+    c->fleet.store = coord_store_memory();
     c->job.at.number = 7;
     c->job.at.epoch = 1;
     c->job.at.phase = PHASE_INDEX;
@@ -49,7 +50,7 @@ static void end(void)
 {
     coord_replay_close(&c->job.replay);
     coord_task_close(&c->job.tasks);
-    coord_store_close(c->store);
+    coord_store_close(c->fleet.store);
     free(c);
 }
 
@@ -63,7 +64,7 @@ static int tell(const struct wire_window *w, uint32_t count, uint64_t rows)
     q.u.WINDOWS.rows = rows;
     m.frame[1].data = (void *)w;
     m.frame[1].bytes = count * sizeof *w;
-    return coord_replay_windows(c, &a, &ends);
+    return coord_replay_windows(&c->job, &a, &ends);
 }
 
 static const struct wire_window four[] = {{40, 100, 0}, {40, 101, 0}, {40, 103, 0}, {40, 110, 0}};
@@ -93,9 +94,9 @@ START_TEST(a_window_is_begun_when_its_time_has_come)
         struct err e;
         begin(mode);
         ck_assert_int_eq(tell(four, 4, 160), 0);
-        ck_assert_int_eq(coord_epoch_cut(c, &e), 0);
+        ck_assert_int_eq(coord_epoch_cut(&c->job, &e), 0);
         for (uint32_t s = 0; s < 12; s++) {
-            coord_replay_gate(c);
+            coord_replay_gate(&c->job);
             uint32_t gate = due[s] < 4 ? c->job.replay.segment[due[s]].task : c->job.tasks.tasks;
             ck_assert_uint_eq(c->job.tasks.gate, gate);
             ck_assert_uint_eq(c->job.tasks.stop, c->job.tasks.tasks);
@@ -112,7 +113,7 @@ START_TEST(windows_that_were_begun_are_known_again)
     struct err e;
     begin(WIRE_SSP);
     ck_assert_int_eq(tell(four, 4, 160), 0);
-    ck_assert_int_eq(coord_epoch_cut(c, &e), 0);
+    ck_assert_int_eq(coord_epoch_cut(&c->job, &e), 0);
     c->job.tasks.next = c->job.replay.segment[3].task;
     struct coord_replay_record of = coord_replay_record_of(&c->job, false);
     ck_assert_uint_eq(of.begun, 3);
@@ -128,7 +129,7 @@ START_TEST(windows_that_were_begun_stay_so_without_tasks)
     struct err e;
     begin((uint32_t)_i);
     ck_assert_int_eq(tell(four, 4, 160), 0);
-    ck_assert_int_eq(coord_epoch_cut(c, &e), 0);
+    ck_assert_int_eq(coord_epoch_cut(&c->job, &e), 0);
     struct coord_tasks *t = &c->job.tasks;
     t->next = c->job.replay.segment[3].task;
     for (uint32_t l = 0; l < 2; l++)
@@ -137,18 +138,18 @@ START_TEST(windows_that_were_begun_stay_so_without_tasks)
     uint64_t until = coord_replay_until(&c->job);
     ck_assert_uint_eq(of.begun, 3);
     ck_assert_uint_eq(until, 104 * 3600);
-    ck_assert(coord_replay_note(c));
+    ck_assert(coord_replay_note(&c->job));
     coord_task_close(t);
     coord_replay_close(&c->job.replay);
     ck_assert_int_eq(coord_task_open(t, 2, (uint32_t)_i, &e), 0);
     ck_assert_int_eq(coord_replay_open(&c->job.replay, &c->job.spec, &e), 0);
-    ck_assert_int_eq(coord_replay_load(c, &e), 0);
+    ck_assert_int_eq(coord_replay_load(&c->job, &e), 0);
     for (uint32_t planned = 0; planned <= 1; planned++) {
         struct coord_replay_record again = coord_replay_record_of(&c->job, false);
         ck_assert_uint_eq(again.begun, 3);
         ck_assert_uint_eq(again.hash, of.hash);
         ck_assert_uint_eq(coord_replay_until(&c->job), until);
-        ck_assert_int_eq(planned == 1 ? 0 : coord_epoch_cut(c, &e), 0);
+        ck_assert_int_eq(planned == 1 ? 0 : coord_epoch_cut(&c->job, &e), 0);
     }
     end();
 }
@@ -159,8 +160,8 @@ START_TEST(before_its_time_no_lane_has_a_task)
     struct err e;
     begin(WIRE_SSP);
     tell(four, 4, 160);
-    ck_assert_int_eq(coord_epoch_cut(c, &e), 0);
-    coord_replay_gate(c);
+    ck_assert_int_eq(coord_epoch_cut(&c->job, &e), 0);
+    coord_replay_gate(&c->job);
     struct coord_tasks *t = &c->job.tasks;
     coord_lane_grant(t, 0, 1);
     coord_lane_granted(t, 0, 0);
@@ -169,7 +170,7 @@ START_TEST(before_its_time_no_lane_has_a_task)
     ck_assert_uint_eq(t->next, c->job.replay.segment[1].task);
     ck_assert(!coord_task_drained(t)); /* it waits, and is not over */
     now += SECOND;
-    coord_replay_gate(c);
+    coord_replay_gate(&c->job);
     ck_assert_uint_ne(coord_task_append(t, 0), COORD_NO_TASK);
     end();
 }
@@ -181,17 +182,17 @@ START_TEST(what_stood_still_is_not_made_up_for)
     struct err e;
     begin(WIRE_SSP);
     tell(four, 4, 160);
-    ck_assert_int_eq(coord_epoch_cut(c, &e), 0);
+    ck_assert_int_eq(coord_epoch_cut(&c->job, &e), 0);
     for (uint32_t i = 0; i < c->job.replay.segment[2].task; i++)
         c->job.tasks.task[i].first_batch = i + 1;
     c->job.tasks.next = c->job.replay.segment[2].task;
-    coord_replay_gate(c);
+    coord_replay_gate(&c->job);
     ck_assert_uint_eq(c->job.replay.due, 3);
     now += 6 * SECOND;
-    coord_replay_gate(c);
+    coord_replay_gate(&c->job);
     ck_assert_uint_eq(c->job.replay.due, 3);
     now += SECOND; /* 7 hours from its begin to the last one's */
-    coord_replay_gate(c);
+    coord_replay_gate(&c->job);
     ck_assert_uint_eq(c->job.replay.due, 4);
     end();
 }
@@ -203,8 +204,8 @@ START_TEST(without_a_pace_all_is_due)
     begin(WIRE_SSP);
     c->job.spec.replay.pace = 0;
     tell(four, 4, 160);
-    ck_assert_int_eq(coord_epoch_cut(c, &e), 0);
-    coord_replay_gate(c);
+    ck_assert_int_eq(coord_epoch_cut(&c->job, &e), 0);
+    coord_replay_gate(&c->job);
     ck_assert_uint_eq(c->job.tasks.gate, c->job.tasks.tasks);
     end();
 }
@@ -252,7 +253,7 @@ static void counted(uint32_t window)
     memset(told, 0, sizeof *told);
     for (uint32_t i = 0; i <= window; i++)
         metric_tally_add(told, 0.5f, (float)(i & 1), 0.7);
-    coord_replay_count(c, c->job.replay.segment[window].task);
+    coord_replay_count(&c->job, c->job.replay.segment[window].task);
 }
 
 static uint64_t examples_of(uint32_t day)
@@ -271,25 +272,25 @@ START_TEST(a_day_has_its_own_examples_alone)
     c->job.spec.replay.pace = 0;
     ck_assert_int_eq(coord_window_open(&c->job.windows, &c->job.spec, 1, &e), 0);
     ck_assert_int_eq(tell(four, 4, 160), 0);
-    ck_assert_int_eq(coord_epoch_cut(c, &e), 0);
+    ck_assert_int_eq(coord_epoch_cut(&c->job, &e), 0);
     struct coord_tasks *t = &c->job.tasks;
     ck_assert_uint_eq(t->tasks, 4);
     coord_lane_grant(t, 0, 1);
     coord_lane_granted(t, 0, 0);
     for (uint32_t day = 0, window = 0; day < 3; day++) {
-        ck_assert_int_eq(coord_replay_stop(c, true, &e), 0);
+        ck_assert_int_eq(coord_replay_stop(&c->job, true, &e), 0);
         ck_assert_uint_eq(t->stop, day == 0 ? 2 : day == 1 ? 3 : 4);
         while (coord_task_append(t, 0) != COORD_NO_TASK) {
             coord_task_pushed(t, 0, now);
             counted(window++);
         }
         ck_assert_uint_eq(window, t->stop);
-        ck_assert(coord_replay_end(c));
+        ck_assert(coord_replay_end(&c->job));
         ck_assert_uint_eq(c->job.replay.ended, day + 1);
         ck_assert_uint_eq(examples_of(day), expected[day]);
         counted(0); /* heard once more, too late */
         coord_task_stop(t, t->tasks);
-        ck_assert_int_eq(coord_replay_stop(c, false, &e), 0); /* its evaluation is not made */
+        ck_assert_int_eq(coord_replay_stop(&c->job, false, &e), 0); /* its evaluation is not made */
         ck_assert_uint_eq(t->stop, day == 0 ? 2 : day == 1 ? 3 : 4);
         c->job.replay.made = c->job.replay.ended;
         coord_task_stop(t, t->tasks);
@@ -333,17 +334,17 @@ START_TEST(a_day_has_its_own_values_alone)
     ck_assert_int_eq(coord_replay_open(&c->job.replay, &c->job.spec, &e), 0);
     ck_assert_int_eq(coord_window_open(&c->job.windows, &c->job.spec, 1, &e), 0);
     ck_assert_int_eq(tell(four, 4, 160), 0);
-    ck_assert_int_eq(coord_epoch_cut(c, &e), 0);
+    ck_assert_int_eq(coord_epoch_cut(&c->job, &e), 0);
     struct coord_tasks *t = &c->job.tasks;
     coord_lane_grant(t, 0, 1);
     coord_lane_granted(t, 0, 0);
     for (uint32_t day = 0, window = 0; day < 2; day++) {
-        ck_assert_int_eq(coord_replay_stop(c, true, &e), 0);
+        ck_assert_int_eq(coord_replay_stop(&c->job, true, &e), 0);
         while (coord_task_append(t, 0) != COORD_NO_TASK) {
             coord_task_pushed(t, 0, now);
             value_counted(window++);
         }
-        ck_assert(coord_replay_end(c));
+        ck_assert(coord_replay_end(&c->job));
         c->job.replay.made = c->job.replay.ended;
         coord_task_stop(t, t->tasks);
     }

@@ -23,7 +23,7 @@ static struct env env = {.ops = &ops};
 static void job_begin(uint32_t mode)
 {
     struct err e;
-    c->env = &env;
+    c->fleet.env = &env;
     c->job.at.number = 7;
     c->job.at.epoch = 1;
     c->job.at.phase = PHASE_INDEX;
@@ -53,10 +53,11 @@ static void begin(uint32_t mode, uint32_t count, const char *lines)
     m.frame[2].data = (void *)"";
     if (c == NULL) {
         c = calloc(1, sizeof *c);
-        c->store = coord_store_memory();
+        c->job.fleet = &c->fleet;
+        c->fleet.store = coord_store_memory();
         job_begin(mode);
     }
-    ck_assert_int_eq(coord_objects_list(c, &a), 0);
+    ck_assert_int_eq(coord_objects_list(&c->job, &a), 0);
 }
 
 static void job_end(void)
@@ -70,7 +71,7 @@ static void job_end(void)
 static void end(void)
 {
     job_end();
-    coord_store_close(c->store);
+    coord_store_close(c->fleet.store);
     free(c);
     c = NULL;
     split = WIRE_TRAIN;
@@ -91,7 +92,7 @@ static int done(uint32_t object, uint64_t rows, const struct wire_window *w, uin
     q.u.OBJECT_DONE.salt = hash_bytes(line, strcspn(line, "\t"), 1);
     m.frame[1].data = (void *)w;
     m.frame[1].bytes = windows * sizeof *w;
-    return coord_objects_done(c, &a, &ends);
+    return coord_objects_done(&c->job, &a, &ends);
 }
 
 /* a: hours 100 and 101; b: 101, before a there; d: 100 and 103, c is empty. */
@@ -140,7 +141,7 @@ START_TEST(windows_are_made_of_ranges_in_order_of_time)
     all_done();
     ck_assert_uint_eq(c->job.at.split[WIRE_TRAIN].known, 1);
     segments_are();
-    ck_assert_int_eq(coord_epoch_cut(c, &e), 0);
+    ck_assert_int_eq(coord_epoch_cut(&c->job, &e), 0);
     const struct coord_tasks *t = &c->job.tasks;
     ck_assert_uint_eq(t->batches, c->job.replay.batches);
     for (uint32_t i = 0, s = 0; i < t->tasks; i++) {
@@ -154,10 +155,11 @@ START_TEST(windows_are_made_of_ranges_in_order_of_time)
     uint64_t hash = coord_replay_record_of(&c->job, false).hash;
     job_end();
     memset(&c->job, 0, sizeof c->job);
+    c->job.fleet = &c->fleet;
     job_begin(WIRE_SSP);
     c->job.spec = spec;
     c->job.at = at;
-    ck_assert_int_eq(coord_objects_load(c, &e), 0);
+    ck_assert_int_eq(coord_objects_load(&c->job, &e), 0);
     segments_are();
     ck_assert_uint_eq(coord_replay_record_of(&c->job, false).hash, hash);
     end();
@@ -214,7 +216,7 @@ START_TEST(what_is_left_out_has_no_segment)
     piece_is(0, 0, 1, 0, 8);
     piece_is(0, 1, 0, 30, 15);
     piece_is(1, 0, 3, 30, 4);
-    ck_assert_int_eq(coord_epoch_cut(c, &e), 0);
+    ck_assert_int_eq(coord_epoch_cut(&c->job, &e), 0);
     for (uint32_t i = 0; i < c->job.tasks.tasks; i++)
         ck_assert(c->job.tasks.task[i].rows == 0 ||
                   c->job.tasks.task[i].lane == c->job.tasks.task[i].object % 2);
@@ -231,7 +233,7 @@ START_TEST(who_goes_on_has_the_same_ranges)
     struct err e;
     begin(WIRE_SSP, 4, "a\nb\nc\nd\n");
     all_done();
-    ck_assert_int_eq(coord_epoch_cut(c, &e), 0);
+    ck_assert_int_eq(coord_epoch_cut(&c->job, &e), 0);
     struct coord_replay *r = &c->job.replay;
     c->job.tasks.next = r->segment[1].task;
     struct coord_replay_record of = coord_replay_record_of(&c->job, false);
@@ -253,7 +255,8 @@ START_TEST(objects_are_dealt_by_the_begin_of_their_partitions)
 {
     struct err e;
     c = calloc(1, sizeof *c);
-    c->store = coord_store_memory();
+    c->job.fleet = &c->fleet;
+    c->fleet.store = coord_store_memory();
     job_begin(WIRE_BSP);
     ck_assert_int_eq(partition_parse("{date}-{hour}", &c->job.spec.data.partition, &e), 0);
     begin(WIRE_BSP, 4, "h1/2026-03-04-00\nh1/2026-03-04-01\nh2/2026-03-04-00\nh2/2026-03-04-01\n");

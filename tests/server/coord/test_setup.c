@@ -36,12 +36,12 @@ bool __wrap_coord_call_start(struct coord_calls *calls, const struct coord_call 
 }
 
 static uint32_t sent;
-bool __real_coord_send_frame(struct coord *k, peer_t to, const struct wire *w, const void *bytes,
-                             size_t count_);
-bool __wrap_coord_send_frame(struct coord *k, peer_t to, const struct wire *w, const void *bytes,
-                             size_t count_);
-bool __wrap_coord_send_frame(struct coord *k, peer_t to, const struct wire *w, const void *bytes,
-                             size_t count_)
+bool __real_coord_send_frame(struct coord_fleet *k, peer_t to, const struct wire *w,
+                             const void *bytes, size_t count_);
+bool __wrap_coord_send_frame(struct coord_fleet *k, peer_t to, const struct wire *w,
+                             const void *bytes, size_t count_);
+bool __wrap_coord_send_frame(struct coord_fleet *k, peer_t to, const struct wire *w,
+                             const void *bytes, size_t count_)
 {
     sent++;
     return __real_coord_send_frame(k, to, w, bytes, count_);
@@ -89,15 +89,15 @@ static void setup(void)
     count = sent = 0;
     struct sim_node *node = sim_node_new(sim_new(&calm), "coordinator", &coord_handler, NULL);
     ck_assert_int_eq(coord_new(&o, sim_node_env(node), coord_store_memory(), &c, &e), 0);
-    c->cluster.id[0] = 1;
-    c->cluster.map_epoch = 3;
-    c->cluster.tablets = TABLETS;
-    c->cluster.shard_of = shard_of;
+    c->fleet.cluster.id[0] = 1;
+    c->fleet.cluster.map_epoch = 3;
+    c->fleet.cluster.tablets = TABLETS;
+    c->fleet.cluster.shard_of = shard_of;
     for (uint32_t t = 0; t < TABLETS; t++)
         shard_of[t] = t < 32 ? t >= 16 : t < 48; /* of the second table the first half */
-    c->members.shard[0] = (struct coord_shard){.seen = true, .ready = true, .set_up = true};
-    c->members.shard[0].greeted = true;
-    shard = &c->members.shard[1];
+    c->fleet.members.shard[0] = (struct coord_shard){.seen = true, .ready = true, .set_up = true};
+    c->fleet.members.shard[0].greeted = true;
+    shard = &c->fleet.members.shard[1];
     shard->seen = shard->ready = shard->figures.in_memory = true;
     shard->incarnation = 7;
 }
@@ -115,11 +115,11 @@ static const struct wire *nth(uint32_t n, enum wire_type type)
 static uint32_t set_up(enum wire_type type, int status)
 {
     uint32_t at = count;
-    coord_setup_step(c);
+    coord_setup_step(&c->job);
     for (; at < count; at++) {
         struct coord_call call = asked[at];
         bool refused = call.request.type == type;
-        call.on_done(c, &call, refused ? status : 0, refused ? "scripted" : "");
+        call.on_done(call.context, &call, refused ? status : 0, refused ? "scripted" : "");
     }
     return count;
 }
@@ -131,14 +131,14 @@ START_TEST(shard_that_comes_is_told_map_names_and_cuts)
 {
     job_make("ssp");
     shard->ready = _i != 0;
-    c->cluster.newest_epoch = _i == 1 ? 4 : 3;
-    c->fresh.number = _i == 2 ? 4 : 0;
-    c->names.version = _i >= 3 ? 2 : 0;
-    c->names.newest = _i == 4 ? 3 : 0; /* a server knows newer ones */
-    c->names.line = "names";
-    c->names.bytes = 5;
-    coord_setup_greet(c);
-    coord_setup_greet(c);
+    c->fleet.cluster.newest_epoch = _i == 1 ? 4 : 3;
+    c->fleet.fresh.number = _i == 2 ? 4 : 0;
+    c->fleet.names.version = _i >= 3 ? 2 : 0;
+    c->fleet.names.newest = _i == 4 ? 3 : 0; /* a server knows newer ones */
+    c->fleet.names.line = "names";
+    c->fleet.names.bytes = 5;
+    coord_setup_greet(&c->job);
+    coord_setup_greet(&c->job);
     ck_assert_int_eq(shard->greeted, _i > 1);
     ck_assert_uint_eq(count, _i < 2 ? 0 : _i == 2 ? 1 : _i == 3 ? 3 : 2);
     if (_i == 3)
@@ -158,16 +158,16 @@ START_TEST(shard_that_is_not_ready_has_the_map_once)
 {
     job_make("ssp");
     shard->ready = false;
-    c->fresh.number = _i == 1 ? 4 : 0;
-    c->cluster.newest_epoch = _i == 2 ? 4 : 3;
-    ck_assert_int_eq(env_connect(c->env, "sim://nobody", ENV_COORDINATOR, &shard->peer), 0);
+    c->fleet.fresh.number = _i == 1 ? 4 : 0;
+    c->fleet.cluster.newest_epoch = _i == 2 ? 4 : 3;
+    ck_assert_int_eq(env_connect(c->fleet.env, "sim://nobody", ENV_COORDINATOR, &shard->peer), 0);
     for (int again = 0; again < 2; again++) {
-        coord_setup_map_early(c, 1);
+        coord_setup_map_early(&c->job, 1);
         ck_assert_uint_eq(shard->map_told, _i == 0 ? 3 : 0);
         ck_assert_uint_eq(sent, _i == 0);
     }
-    c->cluster.map_epoch = c->cluster.newest_epoch = 5;
-    coord_setup_map_early(c, 1);
+    c->fleet.cluster.map_epoch = c->fleet.cluster.newest_epoch = 5;
+    coord_setup_map_early(&c->job, 1);
     ck_assert_uint_eq(sent, _i == 1 ? 0 : _i == 0 ? 2 : 1);
 }
 END_TEST
@@ -179,7 +179,7 @@ START_TEST(shard_is_set_up_in_order)
     job_make(_i == 0 ? "bsp" : "ssp");
     c->job.opened = _i == 2 ? RUN : 0;
     ck_assert_uint_eq(set_up(WIRE_TYPE_NONE, 0), 5);
-    ck_assert(shard->set_up && coord_member_all_set_up(&c->members));
+    ck_assert(shard->set_up && coord_member_all_set_up(&c->fleet.members));
     ck_assert_uint_eq(shard->made, 7); /* of a process that dies its rows are gone */
     (void)nth(0, WIRE_TYPE_MAP_SET);
     for (uint32_t t = 0; t < TABLES; t++)
@@ -197,9 +197,9 @@ END_TEST
 START_TEST(shard_drops_what_is_to_go_first)
 {
     job_make("ssp");
-    c->fresh.number = _i == 0 ? 4 : 0;
-    c->fresh_fields.number = _i == 1 ? 4 : 0;
-    (void)snprintf(c->fresh_fields.what, sizeof c->fresh_fields.what, "emb:2");
+    c->fleet.fresh.number = _i == 0 ? 4 : 0;
+    c->fleet.fresh_fields.number = _i == 1 ? 4 : 0;
+    (void)snprintf(c->fleet.fresh_fields.what, sizeof c->fleet.fresh_fields.what, "emb:2");
     ck_assert_uint_eq(set_up(WIRE_TYPE_NONE, 0), 6);
     ck_assert(shard->set_up);
     if (_i == 0) {
@@ -277,7 +277,7 @@ END_TEST
  */
 START_TEST(shard_that_refuses_a_checkpoints_opening_ends_that)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint *k = &c->job.checkpoint;
     job_make("ssp");
     c->job.at.phase = PHASE_DONE;
     k->state = CHECKPOINT_OPENING;
@@ -285,7 +285,7 @@ START_TEST(shard_that_refuses_a_checkpoints_opening_ends_that)
     k->list->number = c->job.at.number;
     set_up(_i == 0 ? WIRE_TYPE_RUN_OPEN : WIRE_TYPE_NONE, SHOAL_E_SCHEMA);
     ck_assert_uint_eq(k->state, _i == 0 ? CHECKPOINT_IDLE : CHECKPOINT_OPENING);
-    ck_assert_uint_eq(c->errands.count, _i == 0); /* its folder goes */
+    ck_assert_uint_eq(c->fleet.errands.count, _i == 0); /* its folder goes */
     ck_assert_uint_eq(c->job.at.phase, PHASE_DONE);
     ck_assert_int_eq(shard->set_up, _i != 0);
 }
@@ -351,7 +351,7 @@ START_TEST(digests_go_where_the_map_says)
     job_make("ssp");
     c->job.at.phase = PHASE_DIGEST;
     c->job.table_rows[0] = 999; /* of an attempt before */
-    coord_setup_digest(c);
+    coord_setup_digest(&c->job);
     ck_assert_uint_eq(count, TABLES);
     for (uint32_t t = 0; t < TABLES; t++) {
         for (uint32_t s = 0; s < 2; s++) {
@@ -363,10 +363,10 @@ START_TEST(digests_go_where_the_map_says)
             uint64_t *value = msg_add(m, 16 * sizeof *value);
             for (uint32_t i = 0; i < 16; i++)
                 value[i] = 1000 * t + 100 * s + i + 1;
-            asked[t].on_reply(c, &asked[t], s, &w, m);
+            asked[t].on_reply(asked[t].context, &asked[t], s, &w, m);
             msg_free(m);
         }
-        asked[t].on_done(c, &asked[t], 0, "");
+        asked[t].on_done(asked[t].context, &asked[t], 0, "");
         ck_assert_uint_eq(c->job.table_rows[t], 21);
     }
     ck_assert_uint_eq(c->job.digested, TABLES);

@@ -110,7 +110,7 @@ static void run_to_the_end(uint64_t seconds)
 static struct json *status(void)
 {
     struct json *j;
-    char *text = coord_status_text(r.coord);
+    char *text = coord_status_text(&r.coord->job);
     ck_assert_int_eq(json_parse(text, strlen(text), &j, NULL), 0);
     free(text);
     return j;
@@ -267,8 +267,8 @@ START_TEST(stall_a_server_away_is_no_fault_of_workers)
     fake_shard_die(r.shard[1]);
     r.worker[0].wedged = r.worker[1].wedged = true;
     (void)sim_run(r.sim, sim_now_ns(r.sim) + 30 * SECOND, over, NULL);
-    for (uint32_t i = 0; i < r.coord->members.workers; i++)
-        ck_assert_uint_eq(r.coord->members.worker[i].stalls, 0);
+    for (uint32_t i = 0; i < r.coord->fleet.members.workers; i++)
+        ck_assert_uint_eq(r.coord->fleet.members.worker[i].stalls, 0);
 }
 END_TEST
 

@@ -22,7 +22,8 @@ static struct env env = {.ops = &ops};
 static void open_it(void)
 {
     c = calloc(1, sizeof *c);
-    c->env = &env;
+    c->job.fleet = &c->fleet;
+    c->fleet.env = &env;
     ck_assert_int_eq(coord_task_open(&c->job.tasks, 1, WIRE_ASYNC, &e), 0);
     c->job.parsed = true;
 }
@@ -31,13 +32,13 @@ static void begin(void)
 {
     memset(&e, 0, sizeof e);
     open_it();
-    c->store = coord_store_memory();
+    c->fleet.store = coord_store_memory();
 }
 
 static void close_it(void)
 {
     coord_objects_close(&c->job.objects[WIRE_TRAIN]);
-    coord_taken_close(&c->taken);
+    coord_taken_close(&c->fleet.taken);
     coord_taken_list_close(&c->job.taken);
     coord_task_close(&c->job.tasks);
     free(c);
@@ -45,21 +46,21 @@ static void close_it(void)
 
 static void end(void)
 {
-    coord_store_close(c->store);
+    coord_store_close(c->fleet.store);
     close_it();
 }
 
 /* Another coordinator on the same store. */
 static void again(void)
 {
-    struct coord_store *store = c->store;
+    struct coord_store *store = c->fleet.store;
     struct coord_progress at = c->job.at;
     close_it();
     open_it();
-    c->store = store;
+    c->fleet.store = store;
     c->job.at = at;
-    ck_assert_int_eq(coord_taken_open(c, &e), 0);
-    ck_assert_msg(coord_taken_load(c, &e) == 0, "%s", e.text);
+    ck_assert_int_eq(coord_taken_open(&c->fleet, &e), 0);
+    ck_assert_msg(coord_taken_load(&c->job, &e) == 0, "%s", e.text);
 }
 
 /* Job `number`, of objects, which grows or not; submitted. */
@@ -81,7 +82,7 @@ static void set_up(void)
 {
     c->job.at.phase = PHASE_SETUP;
     c->job.at.epoch = 1;
-    ck_assert(coord_taken_settled(c));
+    ck_assert(coord_taken_settled(&c->job));
     c->job.at.phase = PHASE_TRAIN;
 }
 
@@ -90,31 +91,32 @@ static void learnt(uint64_t of, uint64_t rows)
 {
     c->job.at.train_rows = of;
     c->job.at.split[WIRE_TRAIN].rows = c->job.grow.at.rows = rows;
-    ck_assert(coord_taken_learnt(c));
+    ck_assert(coord_taken_learnt(&c->job));
 }
 
 START_TEST(names_are_the_jobs_until_its_tables_are_there)
 {
     begin();
     job(7, true);
-    ck_assert_int_eq(coord_taken_none(c, &c->job, &e), 0);
+    ck_assert_int_eq(coord_taken_none(&c->fleet, &c->job, &e), 0);
     objects("a\t1\nb\t2\n", 2);
-    ck_assert(!coord_taken_has(c, "a\t1"));
-    ck_assert_uint_eq(c->taken.version, 0);
+    ck_assert(!coord_taken_has(&c->job, "a\t1"));
+    ck_assert_uint_eq(c->fleet.taken.version, 0);
     again();
     job(7, true);
     objects("a\t1\nb\t2\n", 2);
     set_up();
-    ck_assert_uint_eq(c->taken.version, 1);
-    ck_assert(coord_taken_has(c, "a\t9") && coord_taken_has(c, "b") && !coord_taken_has(c, "c"));
-    ck_assert_uint_eq(c->taken.is.at.flags, COORD_TAKEN_BEGUN);
+    ck_assert_uint_eq(c->fleet.taken.version, 1);
+    ck_assert(coord_taken_has(&c->job, "a\t9") && coord_taken_has(&c->job, "b") &&
+              !coord_taken_has(&c->job, "c"));
+    ck_assert_uint_eq(c->fleet.taken.is.at.flags, COORD_TAKEN_BEGUN);
     learnt(9, 10);
-    ck_assert_uint_eq(c->taken.is.at.flags, COORD_TAKEN_BEGUN);
+    ck_assert_uint_eq(c->fleet.taken.is.at.flags, COORD_TAKEN_BEGUN);
     learnt(10, 10);
-    ck_assert_uint_eq(c->taken.is.at.flags, 0);
+    ck_assert_uint_eq(c->fleet.taken.is.at.flags, 0);
     again();
-    ck_assert_uint_eq(coord_taken_count(c), 2);
-    ck_assert_uint_eq(c->taken.version, 2);
+    ck_assert_uint_eq(coord_taken_count(&c->job), 2);
+    ck_assert_uint_eq(c->fleet.taken.version, 2);
     end();
 }
 END_TEST
@@ -125,24 +127,24 @@ START_TEST(names_of_a_round_that_did_not_begin_go)
     bool told;
     begin();
     job(7, true);
-    ck_assert_int_eq(coord_taken_none(c, &c->job, &e), 0);
+    ck_assert_int_eq(coord_taken_none(&c->fleet, &c->job, &e), 0);
     objects("a\n", 1);
     set_up();
     learnt(10, 10);
     objects("b\nc\n", 2);
-    ck_assert_int_eq(coord_taken_round(c, 2, &told, &e), 0);
-    ck_assert(told && coord_taken_count(c) == 3);
+    ck_assert_int_eq(coord_taken_round(&c->job, 2, &told, &e), 0);
+    ck_assert(told && coord_taken_count(&c->job) == 3);
     size_t bytes; /* a checkpoint that is made meanwhile is of the round before */
     struct coord_taken_head head;
-    void *record = coord_taken_record(c, &bytes);
+    void *record = coord_taken_record(&c->job, &bytes);
     memcpy(&head, record, sizeof head);
     ck_assert(head.count == 1 && head.flags == 0);
     free(record);
     c->job.at.epoch += _i == 1;
     again();
-    ck_assert_uint_eq(coord_taken_count(c), _i == 0 ? 1 : 3);
-    ck_assert_uint_eq(c->taken.is.at.flags, _i == 0 ? 0 : COORD_TAKEN_BEGUN);
-    ck_assert_int_eq(coord_taken_has(c, "b"), _i);
+    ck_assert_uint_eq(coord_taken_count(&c->job), _i == 0 ? 1 : 3);
+    ck_assert_uint_eq(c->fleet.taken.is.at.flags, _i == 0 ? 0 : COORD_TAKEN_BEGUN);
+    ck_assert_int_eq(coord_taken_has(&c->job, "b"), _i);
     end();
 }
 END_TEST
@@ -152,16 +154,16 @@ static int next(uint32_t flags, bool grows, bool all_new, bool fleet)
 {
     begin();
     job(7, false);
-    ck_assert_int_eq(coord_taken_none(c, &c->job, &e), 0);
+    ck_assert_int_eq(coord_taken_none(&c->fleet, &c->job, &e), 0);
     objects("a\n", 1);
     set_up();
-    c->taken.is.at.flags = flags;
+    c->fleet.taken.is.at.flags = flags;
     size_t bytes;
-    void *record = coord_taken_record(c, &bytes);
+    void *record = coord_taken_record(&c->job, &bytes);
     job(8, grows);
     c->job.spec.data.objects.all_new = all_new;
-    int rc = fleet ? coord_taken_fleet(c, &c->job, &e)
-                   : coord_taken_saved(c, &c->job, record, bytes, false, &e);
+    int rc = fleet ? coord_taken_fleet(&c->fleet, &c->job, &e)
+                   : coord_taken_saved(&c->fleet, &c->job, record, bytes, false, &e);
     free(record);
     return rc;
 }
@@ -170,7 +172,7 @@ START_TEST(a_log_that_grows_begins_with_names_that_are_known)
 {
     for (int fleet = 0; fleet < 2; fleet++) {
         ck_assert_int_eq(next(0, true, false, fleet), 0);
-        ck_assert(coord_taken_has(c, "a") && c->job.taken.at.flags == 0);
+        ck_assert(coord_taken_has(&c->job, "a") && c->job.taken.at.flags == 0);
         end();
         ck_assert_int_eq(next(COORD_TAKEN_BEGUN, true, false, fleet), SHOAL_E_CONFIG);
         ck_assert_ptr_nonnull(strstr(e.text, "1 files or objects are learnt in part"));
@@ -182,7 +184,7 @@ START_TEST(a_log_that_grows_begins_with_names_that_are_known)
             for (int grows = 0; grows < 2; grows++) { /* not known it stays */
                 ck_assert_int_eq(next(flags, grows, true, fleet), 0);
                 ck_assert_uint_eq(c->job.taken.at.flags, COORD_TAKEN_UNSURE);
-                ck_assert(coord_taken_has(c, "a"));
+                ck_assert(coord_taken_has(&c->job, "a"));
                 end();
             }
     }
@@ -194,11 +196,11 @@ START_TEST(tables_of_before_there_were_names_are_not_known)
 {
     begin();
     job(8, true);
-    ck_assert_int_eq(coord_taken_fleet(c, &c->job, &e), SHOAL_E_CONFIG);
-    ck_assert_int_eq(coord_taken_saved(c, &c->job, NULL, 0, false, &e), SHOAL_E_CONFIG);
-    ck_assert_int_eq(coord_taken_saved(c, &c->job, NULL, 0, true, &e), 0);
+    ck_assert_int_eq(coord_taken_fleet(&c->fleet, &c->job, &e), SHOAL_E_CONFIG);
+    ck_assert_int_eq(coord_taken_saved(&c->fleet, &c->job, NULL, 0, false, &e), SHOAL_E_CONFIG);
+    ck_assert_int_eq(coord_taken_saved(&c->fleet, &c->job, NULL, 0, true, &e), 0);
     job(9, false);
-    ck_assert_int_eq(coord_taken_fleet(c, &c->job, &e), 0);
+    ck_assert_int_eq(coord_taken_fleet(&c->fleet, &c->job, &e), 0);
     ck_assert_uint_eq(c->job.taken.at.flags, COORD_TAKEN_UNSURE);
     end();
 }
@@ -215,7 +217,7 @@ static int files(const char *name, bool unknown)
     m.frame[1].data = &item;
     m.frame[1].bytes = sizeof item;
     c->job.at.phase = PHASE_INDEX;
-    return coord_taken_files(c, &a);
+    return coord_taken_files(&c->job, &a);
 }
 
 /* A worker tells them; one of an older release, and one that reads a stream, does not. */
@@ -224,7 +226,7 @@ START_TEST(files_of_a_plain_job_have_names)
     begin();
     job(7, false);
     c->job.spec.data.objects.of[WIRE_TRAIN].on = false;
-    ck_assert_int_eq(coord_taken_none(c, &c->job, &e), 0);
+    ck_assert_int_eq(coord_taken_none(&c->fleet, &c->job, &e), 0);
     if (_i < 2)
         ck_assert_int_eq(files("day_1", _i == 1), 0);
     again();
@@ -233,9 +235,9 @@ START_TEST(files_of_a_plain_job_have_names)
         ck_assert_int_eq(files("another", false), 0); /* the first one's stand */
     set_up();
     learnt(10, 10);
-    ck_assert_uint_eq(c->taken.is.at.flags, _i == 0 ? 0 : COORD_TAKEN_UNSURE);
-    ck_assert_int_eq(coord_taken_has(c, "day_1"), _i < 2);
-    ck_assert(!coord_taken_has(c, "another"));
+    ck_assert_uint_eq(c->fleet.taken.is.at.flags, _i == 0 ? 0 : COORD_TAKEN_UNSURE);
+    ck_assert_int_eq(coord_taken_has(&c->job, "day_1"), _i < 2);
+    ck_assert(!coord_taken_has(&c->job, "another"));
     end();
 }
 END_TEST
@@ -245,14 +247,15 @@ START_TEST(a_record_that_is_damaged_is_refused)
 {
     begin();
     job(7, true);
-    ck_assert_int_eq(coord_taken_none(c, &c->job, &e), 0);
+    ck_assert_int_eq(coord_taken_none(&c->fleet, &c->job, &e), 0);
     objects("a\nb\n", 2);
     set_up();
     size_t bytes;
-    char *record = coord_taken_record(c, &bytes);
+    char *record = coord_taken_record(&c->job, &bytes);
     ck_assert_uint_eq(bytes, sizeof(struct coord_taken_head) + 2 * sizeof(struct nameset_item));
     for (size_t most = 0; most < bytes; most++)
-        ck_assert_int_eq(coord_taken_saved(c, &c->job, record, most, true, &e), SHOAL_E_CORRUPT);
+        ck_assert_int_eq(coord_taken_saved(&c->fleet, &c->job, record, most, true, &e),
+                         SHOAL_E_CORRUPT);
     struct coord_taken_head head;
     memcpy(&head, record, sizeof head);
     for (int i = 0; i < 3; i++) {
@@ -261,12 +264,14 @@ START_TEST(a_record_that_is_damaged_is_refused)
         bad.flags = i == 1 ? 8 : head.flags;
         bad.count = i == 2 ? UINT32_MAX : head.count;
         memcpy(record, &bad, sizeof bad);
-        ck_assert_int_eq(coord_taken_saved(c, &c->job, record, bytes, true, &e), SHOAL_E_CORRUPT);
+        ck_assert_int_eq(coord_taken_saved(&c->fleet, &c->job, record, bytes, true, &e),
+                         SHOAL_E_CORRUPT);
     }
     memcpy(record, &head, sizeof head);
-    ck_assert_int_eq(coord_taken_saved(c, &c->job, record, bytes, true, &e), 0);
+    ck_assert_int_eq(coord_taken_saved(&c->fleet, &c->job, record, bytes, true, &e), 0);
     memcpy(record + bytes - 16, record + bytes - 32, 16); /* one twice */
-    ck_assert_int_eq(coord_taken_saved(c, &c->job, record, bytes, true, &e), SHOAL_E_CORRUPT);
+    ck_assert_int_eq(coord_taken_saved(&c->fleet, &c->job, record, bytes, true, &e),
+                     SHOAL_E_CORRUPT);
     free(record);
     end();
 }
@@ -278,12 +283,12 @@ START_TEST(a_job_without_tables_outlives_newer_names)
     const struct wire_SHARD_BEAT beat = {.server = "s0", .taken_version = 9};
     begin();
     job(7, true);
-    ck_assert_int_eq(coord_taken_none(c, &c->job, &e), 0);
-    coord_taken_learn(c, 0, &beat);
+    ck_assert_int_eq(coord_taken_none(&c->fleet, &c->job, &e), 0);
+    coord_taken_learn(&c->fleet, 0, &beat);
     ck_assert_uint_eq(c->job.at.phase, PHASE_WAITING); /* it begins with none of them */
     objects("a\n", 1);
     set_up();
-    ck_assert_uint_eq(c->taken.version, 10); /* and its own are newer */
+    ck_assert_uint_eq(c->fleet.taken.version, 10); /* and its own are newer */
     end();
 }
 END_TEST

@@ -24,8 +24,8 @@ static struct job job;
 
 static void setup(void)
 {
-    c = (struct coord){.env = &env};
-    c.store = coord_store_memory();
+    c = (struct coord){.fleet.env = &env, .job.fleet = &c.fleet};
+    c.fleet.store = coord_store_memory();
     memset(&job, 0, sizeof job);
     (void)strcpy(job.data.time, "at");
     calendar = 1700000000;
@@ -33,28 +33,28 @@ static void setup(void)
 
 static void teardown(void)
 {
-    coord_store_close(c.store);
+    coord_store_close(c.fleet.store);
 }
 
 START_TEST(coord_limit_is_a_day_past_the_calendar)
 {
-    ck_assert_uint_eq(coord_times_limit(&c, &job, 0), 1700086400);
+    ck_assert_uint_eq(coord_times_limit(&c.fleet, &job, 0), 1700086400);
     job.data.time[0] = 0; /* nothing has a time */
-    ck_assert_uint_eq(coord_times_limit(&c, &job, 0), 0);
+    ck_assert_uint_eq(coord_times_limit(&c.fleet, &job, 0), 0);
     job.data.format = DATA_EVENTS; /* whose files may have them */
-    ck_assert_uint_eq(coord_times_limit(&c, &job, 0), 1700086400);
+    ck_assert_uint_eq(coord_times_limit(&c.fleet, &job, 0), 1700086400);
     calendar = 0;
-    ck_assert_uint_eq(coord_times_limit(&c, &job, 0), 0);
+    ck_assert_uint_eq(coord_times_limit(&c.fleet, &job, 0), 0);
     calendar = UINT64_C(1) << 40;
-    ck_assert_uint_eq(coord_times_limit(&c, &job, 0), 0);
+    ck_assert_uint_eq(coord_times_limit(&c.fleet, &job, 0), 0);
 }
 END_TEST
 
 START_TEST(coord_limit_of_a_checkpoint_stays)
 {
-    ck_assert_uint_eq(coord_times_limit(&c, &job, 1600000000), 1600000000);
+    ck_assert_uint_eq(coord_times_limit(&c.fleet, &job, 1600000000), 1600000000);
     calendar = 0;
-    ck_assert_uint_eq(coord_times_limit(&c, &job, 1600000000), 1600000000);
+    ck_assert_uint_eq(coord_times_limit(&c.fleet, &job, 1600000000), 1600000000);
 }
 END_TEST
 
@@ -66,12 +66,12 @@ START_TEST(coord_limit_of_a_round_goes_on)
     spec->data.objects.grow_ms = 1000;
     c.job.parsed = true;
     calendar += 3 * 86400;
-    ck_assert_uint_eq(coord_times_limit_of_round(&c), 1700086400 + 3 * 86400);
+    ck_assert_uint_eq(coord_times_limit_of_round(&c.job), 1700086400 + 3 * 86400);
     ck_assert_uint_eq(coord_times_limit_now(&c.job), 1700086400); /* a round of before had none */
-    c.job.grow.at.limit = coord_times_limit_of_round(&c);
+    c.job.grow.at.limit = coord_times_limit_of_round(&c.job);
     ck_assert_uint_eq(coord_times_limit_now(&c.job), 1700086400 + 3 * 86400);
     calendar -= 9 * 86400;
-    ck_assert_uint_eq(coord_times_limit_of_round(&c), 0);
+    ck_assert_uint_eq(coord_times_limit_of_round(&c.job), 0);
     spec->data.objects.grow_ms = 0; /* of any other job it is the text's */
     ck_assert_uint_eq(coord_times_limit_now(&c.job), 1700086400);
 }
@@ -85,29 +85,29 @@ START_TEST(coord_range_of_times_outlives_a_coordinator)
     c.job.at.split[WIRE_TRAIN].rows = 1000;
     coord_times_json(&c.job, report);
     ck_assert(json_absent(json_get(report, "events"))); /* none is known yet */
-    ck_assert_int_eq(coord_times_task(&c,
+    ck_assert_int_eq(coord_times_task(&c.job,
                                       &(struct wire_TASK_DONE){.examples = 10,
                                                                .first_time = 1600000000,
                                                                .last_time = 1600000100},
                                       &e),
                      0);
-    ck_assert_int_eq(coord_times_task(&c,
+    ck_assert_int_eq(coord_times_task(&c.job,
                                       &(struct wire_TASK_DONE){.examples = 10,
                                                                .first_time = 1500000000,
                                                                .last_time = 1600000050},
                                       &e),
                      0);
-    ck_assert_int_eq(coord_times_task(&c, &(struct wire_TASK_DONE){.examples = 0}, &e),
+    ck_assert_int_eq(coord_times_task(&c.job, &(struct wire_TASK_DONE){.examples = 0}, &e),
                      0); /* of malformed lines alone */
     c.job.times = (struct coord_times){.job = 0};
-    ck_assert_int_eq(coord_times_load(&c, &e), 0);
+    ck_assert_int_eq(coord_times_load(&c.job, &e), 0);
     ck_assert_uint_eq(c.job.times.examples, 20);
     coord_times_json(&c.job, report);
     ck_assert_str_eq(json_as_string(json_get(report, "events.from"), ""), "2017-07-14T02:40:00Z");
     ck_assert_str_eq(json_as_string(json_get(report, "events.to"), ""), "2020-09-13T12:28:20Z");
     json_free(report);
     c.job.at.number = 8; /* another job's say nothing */
-    ck_assert_int_eq(coord_times_load(&c, &e), 0);
+    ck_assert_int_eq(coord_times_load(&c.job, &e), 0);
     ck_assert_uint_eq(c.job.times.last, 0);
 }
 END_TEST
@@ -117,12 +117,12 @@ START_TEST(coord_worker_with_another_clock_is_noted_once)
     struct coord_worker w = {.name = "w1"};
     struct wire_WORKER_BEAT beat = {.clock_ahead_s = 60};
     struct json *notes = json_new_array();
-    coord_times_beat(&c, &w, &beat);
+    coord_times_beat(&c.job, &w, &beat);
     ck_assert_uint_eq(c.job.times.aparts, 0); /* a minute is none */
     beat.clock_ahead_s = -61;
-    coord_times_beat(&c, &w, &beat);
+    coord_times_beat(&c.job, &w, &beat);
     w.figures = beat;
-    coord_times_beat(&c, &w, &beat);
+    coord_times_beat(&c.job, &w, &beat);
     ck_assert_uint_eq(c.job.times.aparts, 1);
     coord_times_note(&c.job, notes);
     ck_assert_uint_eq(json_count(notes), 1);

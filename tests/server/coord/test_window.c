@@ -17,7 +17,7 @@ static void begin(struct coord_store *store, uint64_t number, uint32_t epoch)
 {
     struct err e = {0};
     struct coord_job *j = &c.job;
-    c = (struct coord){.store = store};
+    c = (struct coord){.fleet.store = store, .job.fleet = &c.fleet};
     j->parsed = true;
     j->epoch = epochs;
     j->at.number = number;
@@ -30,7 +30,7 @@ static void begin(struct coord_store *store, uint64_t number, uint32_t epoch)
                                      1, 10, 1, 0, &e),
                      0);
     ck_assert_int_eq(coord_window_open(&j->windows, &j->spec, EPOCHS, &e), 0);
-    ck_assert_int_eq(coord_window_load(&c, &e), 0);
+    ck_assert_int_eq(coord_window_load(&c.job, &e), 0);
 }
 
 static void end(void)
@@ -46,7 +46,7 @@ static void count(uint32_t task)
     *told = (struct metric_tally){.loss = 0};
     for (uint32_t i = 0; i <= task; i++)
         metric_tally_add(told, 0.5f, (float)(i % 2), 0.7);
-    ck_assert(coord_window_count(&c, task));
+    ck_assert(coord_window_count(&c.job, task));
 }
 
 static uint64_t sum(uint32_t from, uint32_t to)
@@ -107,7 +107,7 @@ START_TEST(coord_windows_have_every_task_once)
             }
         }
         (void)coord_window_recent(&c.job.windows, &of);
-        ck_assert(coord_window_epoch(&c));
+        ck_assert(coord_window_epoch(&c.job));
         ck_assert_uint_eq(c.job.windows.trained[epoch - 1].of[0].examples, sum(0, TASKS));
         ck_assert_uint_eq(metric_tally_examples(c.job.windows.epoch), 0);
         c.job.epoch[epoch - 1].number = JOB;
@@ -141,12 +141,12 @@ START_TEST(coord_windows_are_forgotten_from_an_epoch_on)
         for (uint32_t t = 0; t < TASKS; t++)
             count(t);
         if (epoch < EPOCHS) {
-            ck_assert(coord_window_epoch(&c));
+            ck_assert(coord_window_epoch(&c.job));
             end();
             begin(store, JOB, epoch + 1);
         }
     }
-    ck_assert(coord_window_forget(&c, 2));
+    ck_assert(coord_window_forget(&c.job, 2));
     end();
     begin(store, JOB, EPOCHS);
     ck_assert(!coord_window_all(&c.job.windows, &of));
@@ -190,7 +190,7 @@ static void count_many(uint32_t task, uint64_t examples)
                                   .predicted = examples * (METRIC_TALLY_ONE / 2)};
     told->positives[METRIC_TALLY_CELLS / 2] = examples / 2;
     told->negatives[METRIC_TALLY_CELLS / 2] = examples / 2;
-    ck_assert(coord_window_count(&c, task));
+    ck_assert(coord_window_count(&c.job, task));
 }
 
 /* More than one message can tell of: what is stored is taken back, and its sums do not wrap. */

@@ -30,7 +30,7 @@ static void setup(void)
 {
     struct err e = {0};
     struct coord_tasks *t = &c.job.tasks;
-    c = (struct coord){.fatal = 0};
+    c = (struct coord){.job.fleet = &c.fleet};
     worker = (struct coord_worker){.number = WORKER};
     c.job.table = table;
     c.job.at.phase = PHASE_TRAIN;
@@ -94,7 +94,7 @@ static int report(struct wire_TASK_DONE q, double loss)
     memcpy(at + sizeof loss, &sums, sizeof sums);
     memcpy(at + sizeof loss + sizeof sums, entry, q.cells * sizeof entry[0]);
     a.m = m;
-    int rc = coord_work_task(&c, &a);
+    int rc = coord_work_task(&c.job, &a);
     msg_free(m);
     return rc;
 }
@@ -189,9 +189,9 @@ START_TEST(coord_bad_lines_are_named_once_each)
     struct err e = {0};
     ck_assert_uint_eq(COORD_BAD_TOLD, 5);
     ck_assert_int_eq(coord_curve_open(&c.job.trace.curve, &e), 0);
-    c.env = &env;
+    c.fleet.env = &env;
     c.job.spec.train.epochs = 1;
-    c.store = coord_store_memory();
+    c.fleet.store = coord_store_memory();
     q.examples = q.refused = 0;
     for (size_t i = 0; i < sizeof heard / sizeof heard[0]; i++) {
         c.job.tasks.task[0].reported = false;
@@ -205,7 +205,7 @@ START_TEST(coord_bad_lines_are_named_once_each)
         (void)snprintf(where, sizeof where, "a:%u", i + 1);
         ck_assert_str_eq(c.job.bad_where[i], where);
     }
-    coord_store_close(c.store);
+    coord_store_close(c.fleet.store);
     coord_curve_close(&c.job.trace.curve);
 }
 END_TEST
@@ -218,9 +218,9 @@ START_TEST(coord_norms_that_are_not_finite_are_not_known)
     const struct coord_point *p = &c.job.trace.recent;
     struct err e = {0};
     ck_assert_int_eq(coord_curve_open(&c.job.trace.curve, &e), 0);
-    c.env = &env;
+    c.fleet.env = &env;
     c.job.spec.train.epochs = 1;
-    c.store = coord_store_memory();
+    c.fleet.store = coord_store_memory();
     c.job.tasks.task[0].reported = false;
     q.refused = 0;
     q.dense_norm_sum = _i < 3 ? sum[_i] : 20;
@@ -232,7 +232,7 @@ START_TEST(coord_norms_that_are_not_finite_are_not_known)
     ck_assert_uint_eq(p->measured, known ? BATCHES : 0);
     ck_assert_double_eq(p->dense_norm, known ? 20 : 0);
     ck_assert_double_eq(p->row_norm, known ? q.row_norm_sum : 0);
-    coord_store_close(c.store);
+    coord_store_close(c.fleet.store);
     coord_curve_close(&c.job.trace.curve);
 }
 END_TEST
@@ -256,7 +256,7 @@ static int declare(uint32_t number, uint32_t total, uint32_t width)
     (void)msg_add(m, 0);
     (void)msg_add(m, 0);
     a.m = m;
-    int rc = coord_work_declare(&c, &a);
+    int rc = coord_work_declare(&c.job, &a);
     msg_free(m);
     return rc;
 }
@@ -287,7 +287,7 @@ static int index_done(uint32_t split, int status, const char *text)
     w.u.INDEX_DONE =
         (struct wire_INDEX_DONE){.split = split, .rows = ROWS, .digest = 7, .fail_status = status};
     (void)snprintf(w.u.INDEX_DONE.fail_text, sizeof w.u.INDEX_DONE.fail_text, "%s", text);
-    return coord_work_index(&c, &a);
+    return coord_work_index(&c.job, &a);
 }
 
 /* Of a split of objects each object is told by itself. One word for the whole split made it known
@@ -311,17 +311,17 @@ START_TEST(coord_objects_of_a_split_that_is_not_used_are_none)
 {
     struct msg m = {.frame_count = 3};
     struct coord_ask a = {.worker = &worker, .request = &w, .m = &m};
-    c.env = &env;
+    c.fleet.env = &env;
     c.job.spec.data.objects.of[WIRE_TEST].on = true;
     w = (struct wire){.type = WIRE_TYPE_OBJECTS};
     w.u.OBJECTS = (struct wire_OBJECTS){.split = WIRE_TEST, .count = 1};
     m.frame[1].data = "a\n";
     m.frame[1].bytes = 2;
-    ck_assert_int_eq(coord_work_objects(&c, &a), 0);
+    ck_assert_int_eq(coord_work_objects(&c.job, &a), 0);
     ck_assert_uint_eq(c.job.objects[WIRE_TEST].count, 0);
     w = (struct wire){.type = WIRE_TYPE_OBJECT_DONE};
     w.u.OBJECT_DONE = (struct wire_OBJECT_DONE){.split = WIRE_TEST};
-    ck_assert_int_eq(coord_work_object(&c, &a), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(coord_work_object(&c.job, &a), SHOAL_E_MALFORMED);
 }
 END_TEST
 

@@ -1,0 +1,98 @@
+/* fleet.c: what all parts of the coordinator stand on: its store, its answers, its times. */
+#include "server/coord/fleet.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool stored(struct coord_fleet *f, int status, const struct err *e)
+{
+    if (status == 0)
+        return true;
+    log_error("store: %s; stopping, because nothing more can be promised", e->text);
+    f->fatal = status;
+    env_stop(f->env);
+    return false;
+}
+
+bool coord_put(struct coord_fleet *f, const char *key, const void *value, size_t bytes)
+{
+    struct err e = {0};
+    return f->fatal == 0 && stored(f, coord_store_put(f->store, key, value, bytes, &e), &e);
+}
+
+bool coord_note(struct coord_fleet *f, const char *key, const void *value, size_t bytes)
+{
+    struct err e = {0};
+    return f->fatal == 0 && stored(f, coord_store_note(f->store, key, value, bytes, &e), &e);
+}
+
+bool coord_remove(struct coord_fleet *f, const char *key)
+{
+    struct err e = {0};
+    return f->fatal == 0 && stored(f, coord_store_remove(f->store, key, &e), &e);
+}
+
+void coord_send(struct coord_fleet *f, peer_t to, struct msg *m)
+{
+    if (m == NULL)
+        return;
+    if (f->fatal != 0) /* it may not be stored */
+        msg_free(m);
+    else
+        (void)env_send(f->env, to, m);
+}
+
+struct msg *coord_framed(const struct wire *w, const void *bytes, size_t count)
+{
+    struct msg *m = wire_encode(w);
+    void *at = m == NULL ? NULL : msg_add(m, count);
+    if (at == NULL) {
+        msg_free(m);
+        return NULL;
+    }
+    if (count > 0)
+        memcpy(at, bytes, count);
+    return m;
+}
+
+bool coord_send_frame(struct coord_fleet *f, peer_t to, const struct wire *w, const void *bytes,
+                      size_t count)
+{
+    struct msg *m = coord_framed(w, bytes, count);
+    coord_send(f, to, m);
+    return m != NULL;
+}
+
+uint64_t coord_lease_ns(const struct coord_fleet *f)
+{
+    uint32_t ms = f->options.lease_ms;
+    if (f->job_lease_ms != 0 && f->job_lease_ms < ms)
+        ms = f->job_lease_ms;
+    return ms * UINT64_C(1000000);
+}
+
+const struct coord_shard *coord_server_away(const struct coord_fleet *f)
+{
+    for (uint32_t s = 0; s < f->members.shards; s++)
+        if (!coord_shard_there(&f->members.shard[s], env_now_ns(f->env), f->calls.lease_ns))
+            return &f->members.shard[s];
+    return NULL;
+}
+
+uint32_t coord_retry_ms(const struct coord_fleet *f)
+{
+    uint32_t ms = 5 * f->members.workers;
+    return ms < 20 ? 20 : ms > 500 ? 500 : ms;
+}
+
+int coord_drop_check(const struct coord_fleet *f, struct err *e)
+{
+    return f->drop.asker == 0 ? 0
+                              : err_set(e, SHOAL_E_BUSY,
+                                        "%s is being dropped from all servers (shoal drop): ask "
+                                        "again when it is done",
+                                        f->drop.name);
+}

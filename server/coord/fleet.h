@@ -1,0 +1,85 @@
+/* fleet.h: the fleet that jobs share: its servers, who owns which tablet, the names and tables that
+ * they hold, the keys of those that may come, and what all parts of the coordinator stand on: its
+ * store, its answers, its calls.
+ *
+ * The fleet knows no job. A job reaches it as job->fleet; where a job's end follows from what the
+ * fleet learns, the fleet returns it and the coordinator (coord.c) ends the job. */
+#ifndef SERVER_COORD_FLEET_H
+#define SERVER_COORD_FLEET_H
+
+#include "proto/base/env.h"
+#include "proto/wire/wire.h"
+#include "server/coord/call.h"
+#include "server/coord/cluster.h"
+#include "server/coord/coord.h"
+#include "server/coord/drop.h"
+#include "server/coord/errand.h"
+#include "server/coord/fresh.h"
+#include "server/coord/jobs.h"
+#include "server/coord/keys.h"
+#include "server/coord/lease.h"
+#include "server/coord/made.h"
+#include "server/coord/member.h"
+#include "server/coord/names.h"
+#include "server/coord/sight.h"
+#include "server/coord/taken.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What is stored under "counters". */
+struct coord_counters {
+    uint64_t next_run, next_cut;
+};
+
+struct coord_fleet {
+    struct coord_options options;
+    struct env *env;           /* borrowed */
+    struct coord_store *store; /* borrowed */
+    struct coord_counters counters;
+    struct coord_members members;
+    struct coord_cluster cluster;
+    struct coord_names names;
+    struct coord_made made;
+    struct coord_jobs jobs; /* that have ended */
+    struct coord_taken taken;
+    struct coord_keys keys;
+    struct coord_drop drop;
+    struct coord_calls calls;
+    struct coord_errands errands;
+    struct coord_visitors visitors;
+    struct coord_fresh fresh;
+    struct coord_fresh_fields fresh_fields;
+    uint32_t job_lease_ms; /* that a job asks for; 0: none does */
+    int fatal;             /* the store failed: nothing more is promised */
+    bool stopping;
+};
+
+/* f is zeroed; env and store are borrowed. IO, CORRUPT, NOMEM: coord_fleet_close all the same. */
+int coord_fleet_open(struct coord_fleet *f, const struct coord_options *options, struct env *env,
+                     struct coord_store *store, struct err *e);
+void coord_fleet_close(struct coord_fleet *f);
+/* Puts with the disk's failure handled in one place: false means that the core is stopping and
+ * nothing may be answered. */
+bool coord_put(struct coord_fleet *f, const char *key, const void *value, size_t bytes);
+bool coord_note(struct coord_fleet *f, const char *key, const void *value,
+                size_t bytes); /* not synced */
+bool coord_remove(struct coord_fleet *f, const char *key);
+/* Sends a reply; m may be NULL (out of memory: the peer asks again). */
+void coord_send(struct coord_fleet *f, peer_t to, struct msg *m);
+/* The message with a frame of bytes behind it; NULL: out of memory. */
+struct msg *coord_framed(const struct wire *w, const void *bytes, size_t count);
+/* Sends that; false: out of memory. */
+bool coord_send_frame(struct coord_fleet *f, peer_t to, const struct wire *w, const void *bytes,
+                      size_t count);
+/* BUSY: a field is being dropped (drop.h). */
+int coord_drop_check(const struct coord_fleet *f, struct err *e);
+/* The lease of workers and claims: the options', or what a job asks for, where that is less. */
+uint64_t coord_lease_ns(const struct coord_fleet *f);
+/* The first server that is not set up, or has been silent for longer than its lease; NULL: all are
+ * there. */
+const struct coord_shard *coord_server_away(const struct coord_fleet *f);
+/* for WAIT: more with many workers, so that asking stays cheap */
+uint32_t coord_retry_ms(const struct coord_fleet *f);
+
+#endif
