@@ -501,7 +501,8 @@ def worker_of(process, verb):
     while process.poll() is None:
         for child in pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
             with contextlib.suppress(OSError):
-                if verb.encode() in pathlib.Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0"):
+                program, *words = pathlib.Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+                if program.endswith(b"/shoal-worker") and verb.encode() in words:  # a child of before its program begins has our own words
                     return int(child)
         time.sleep(0.005)
     raise AssertionError(process.communicate())
