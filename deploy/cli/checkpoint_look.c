@@ -1,9 +1,9 @@
 /* checkpoint_look.c: `shoal checkpoint verify` and `export`: reading one, or what an ended run has
  * left. Comparing two: checkpoint_diff.c; signatures: checkpoint_sign.c. */
-#include "deploy/cli/begin.h"
 #include "deploy/cli/checkpoint.h"
 #include "deploy/cli/cluster.h"
 #include "deploy/cli/rights.h"
+#include "deploy/cli/run.h"
 #include "embedding/checkpoint.h"
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
@@ -241,19 +241,12 @@ static int table_find(const struct checkpoint *c, const char *name, uint32_t *ou
     return err_set(e, SHOAL_E_NOT_FOUND, "there is no table %s; there are: %s", name, names);
 }
 
-/* A run that cannot be written has the same rows in the checkpoint of its end. */
 static int run_open(const char *run, struct source *s, struct err *e)
 {
-    struct begin end;
-    struct err silent;
+    char end[LIMIT_PATH];
     int rc = cluster_open(NULL, run, &s->run, e);
-    if (rc != SHOAL_E_DENIED || rights_write(run, &silent) != SHOAL_E_DENIED ||
-        begin_find(run, true, &end, &silent) != 0)
-        return rc;
-    fprintf(stderr,
-            "note: %s cannot be written; the rows are those of the checkpoint of its end, %s\n",
-            run, end.path);
-    return checkpoint_rows_open(end.path, &s->checkpoint, e);
+    return rc == SHOAL_E_DENIED && run_end(run, end) ? checkpoint_rows_open(end, &s->checkpoint, e)
+                                                     : rc;
 }
 
 static int source_open(const char *folder, const char *table, struct source *s, struct err *e)

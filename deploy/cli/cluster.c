@@ -2,6 +2,7 @@
 #include "deploy/cli/cluster_inner.h"
 #include "deploy/cli/hold.h"
 #include "deploy/cli/rights.h"
+#include "deploy/cli/run.h"
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
 #include "proto/base/lockfile.h"
@@ -11,7 +12,6 @@
 #include "proto/net/name.h"
 
 #include <errno.h>
-#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,18 +142,6 @@ int cluster_dial(struct cluster *c, uint32_t shard, const char *endpoint, struct
 
 /* ---- offline --------------------------------------------------------------------------------- */
 
-/* Of its shards' folders: a run's name means itself. */
-static void pattern_make(const char *run_dir, char out[2 * LIMIT_PATH])
-{
-    size_t n = 0;
-    for (; *run_dir != 0 && n < 2 * LIMIT_PATH - 32; run_dir++) {
-        if (strchr("\\*?[", *run_dir) != NULL)
-            out[n++] = '\\';
-        out[n++] = *run_dir;
-    }
-    (void)snprintf(out + n, 2 * LIMIT_PATH - n, "/server-*/shard-*");
-}
-
 /* The folder of a shard's server, which may be ending still; or start meanwhile: it waits then. */
 static int offline_hold(const char *shard, char held[2 * LIMIT_PATH], struct err *e)
 {
@@ -165,36 +153,17 @@ static int offline_hold(const char *shard, char held[2 * LIMIT_PATH], struct err
     return hold_take(held, LOCKFILE_WAIT_MS, NULL, e);
 }
 
-/* Else an engine would make them, and a server in memory would not start any more. */
-static int offline_kept(const char *shard, struct err *e)
-{
-    char rows[LIMIT_PATH + 16];
-    (void)snprintf(rows, sizeof rows, "%s/rows", shard);
-    return access(rows, F_OK) == 0
-               ? 0
-               : err_set(e, SHOAL_E_CONFIG,
-                         "%s kept nothing (durability: memory): ask a checkpoint of the run",
-                         shard);
-}
-
 static int offline_open(struct cluster *c, const char *run_dir, struct err *e)
 {
-    char pattern[2 * LIMIT_PATH], held[2 * LIMIT_PATH] = "";
+    char held[2 * LIMIT_PATH] = "";
     struct net_options none = {0};
     glob_t found;
-    int rc = rights_read(run_dir, e);
+    /* An engine would make rows where none were kept, and a server in memory not start any more. */
+    int rc = run_take(run_dir, HOLD_WAIT_MS, e);
     if (rc != 0)
         return rc;
-    pattern_make(run_dir, pattern);
     (void)snprintf(c->job, sizeof c->job, "%s/job.yaml", run_dir);
-    if (glob(pattern, 0, NULL, &found) != 0)
-        return err_set(e, SHOAL_E_NOINPUT,
-                       "%s holds no server-*/shard-* folder; give a run folder of `shoal local`, "
-                       "such as runs/JOB-DATE-TIME",
-                       run_dir);
-    rc = rights_write(run_dir, e);
-    if (rc == 0)
-        rc = hold_take(run_dir, HOLD_WAIT_MS, NULL, e);
+    rc = run_shards(run_dir, &found, e);
     if (rc == 0)
         rc = net_new(&none, &c->net, e);
     c->folder = calloc(found.gl_pathc, sizeof *c->folder);
@@ -202,9 +171,6 @@ static int offline_open(struct cluster *c, const char *run_dir, struct err *e)
         rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
     for (size_t i = 0; i < found.gl_pathc && i < LIMIT_SHARDS && rc == 0; i++) {
         (void)snprintf(c->folder[i], sizeof c->folder[i], "%s", found.gl_pathv[i]);
-        rc = offline_kept(c->folder[i], e);
-        if (rc != 0)
-            break;
         struct engine_options options = {.dir = c->folder[i], .durability = DURABLE_JOURNAL};
         char archive[LIMIT_PATH + 16];
         (void)snprintf(archive, sizeof archive, "%s/archive", c->folder[i]);
@@ -253,41 +219,18 @@ static int offline_digest(struct cluster *c, uint32_t table, uint64_t *tablet_di
 
 /* ---- both ------------------------------------------------------------------------------------ */
 
-/* The `listen` of DIR/coordinator.yaml; false when there is none. */
-bool cluster_endpoint(const char *run_dir, char out[256])
-{
-    char path[LIMIT_PATH];
-    struct config *c = NULL;
-    struct err silent;
-    (void)snprintf(path, sizeof path, "%.900s/coordinator.yaml", run_dir);
-    if (config_load(path, NULL, keys_coordinator, &c, &silent) != 0)
-        return false;
-    int n = snprintf(out, 256, "%s", config_string(c, "listen"));
-    config_free(c);
-    return n < 256;
-}
-
-static int live_open(struct cluster *c, const char *endpoint, uint32_t patience_ms, struct err *e)
+static int live_open(struct cluster *c, const char *endpoint, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_STATUS}, reply;
     int rc = cli_ask_open(endpoint, NULL, &c->coordinator, e);
     if (rc == 0)
-        rc = cli_ask(c->coordinator, &w, NULL, patience_ms, &reply, NULL, e);
+        rc = cli_ask(c->coordinator, &w, NULL, QUESTION_MS, &reply, NULL, e);
     if (rc != 0) {
         cli_ask_close(c->coordinator);
         c->coordinator = NULL;
         return rc == SHOAL_E_USAGE ? rc : err_wrap(e, rc, "coordinator %s", endpoint);
     }
     return 0;
-}
-
-/* Whether the coordinator of a run folder answers: c is connected then. */
-static bool run_answers(struct cluster *c, const char *run_dir)
-{
-    char endpoint[256];
-    struct err silent;
-    return cluster_endpoint(run_dir, endpoint) && net_listened(endpoint) &&
-           live_open(c, endpoint, 500, &silent) == 0;
 }
 
 /* Of one that runs: map and tables. While a job has yet to make its own nobody can say what those
@@ -308,13 +251,16 @@ static int open_any(const char *coordinator, const char *run_dir, bool rows, str
                     struct err *e)
 {
     int rc = 0;
+    char endpoint[256];
     struct cluster *c = calloc(1, sizeof *c);
     *out = NULL;
     if (c == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    if (coordinator == NULL && run_answers(run_dir, endpoint))
+        coordinator = endpoint;
     if (coordinator != NULL)
-        rc = live_open(c, coordinator, QUESTION_MS, e);
-    else if (!run_answers(c, run_dir) && rows)
+        rc = live_open(c, coordinator, e);
+    else if (rows)
         rc = offline_open(c, run_dir, e);
     if (rc == 0 && rows && cluster_live(c))
         rc = live_known(c, e);
@@ -350,7 +296,7 @@ int cluster_open_live(const struct option_line *o, struct cluster **out, struct 
     int rc = run_dir != NULL ? rights_read(run_dir, e) : 0;
     if (rc != 0)
         return rc;
-    if (run_dir != NULL && !cluster_endpoint(run_dir, endpoint)) /* nor is it locked */
+    if (run_dir != NULL && !run_endpoint(run_dir, endpoint)) /* nor is it locked */
         return err_set(e, SHOAL_E_NOINPUT,
                        "%s holds no coordinator.yaml; give a run folder of `shoal local`, such as "
                        "runs/JOB-DATE-TIME",

@@ -18,8 +18,6 @@ int cluster_open_live(const struct option_line *o, struct cluster **out, struct 
 /* One of the two: an endpoint, a run folder. */
 int cluster_open(const char *coordinator, const char *run_dir, struct cluster **out, struct err *e);
 void cluster_close(struct cluster *c); /* NULL: nothing */
-/* The coordinator's endpoint of a run folder, as `shoal local` wrote it; false: there is none. */
-bool cluster_endpoint(const char *run_dir, char out[256]);
 bool cluster_live(const struct cluster *c);
 uint32_t cluster_tables(const struct cluster *c);
 const struct table_schema *cluster_schema(const struct cluster *c, uint32_t index);

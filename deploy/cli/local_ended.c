@@ -1,12 +1,10 @@
 /* local_ended.c: a cluster on this machine for one question: coordinator and servers of a run that
  * has ended, started again on what it left. Logs and sockets lie in folders of this verb's own. */
-#include "deploy/cli/cluster.h"
-#include "deploy/cli/hold.h"
 #include "deploy/cli/local_inner.h"
 #include "deploy/cli/rights.h"
+#include "deploy/cli/run.h"
 #include "deploy/cli/scratch.h"
 #include "proto/base/file.h"
-#include "proto/net/net.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -102,28 +100,6 @@ static int not_ended(const char *run, struct err *e)
     return rc;
 }
 
-int local_run_kept(const char *run, struct err *e)
-{
-    char name[48];
-    struct begin newest;
-    struct err silent;
-    for (int i = 0; i < LIMIT_LOCAL_SERVERS; i++) {
-        (void)snprintf(name, sizeof name, "server-%d.yaml", i);
-        if (!run_has(run, name))
-            break;
-        (void)snprintf(name, sizeof name, "server-%d/shard-0/rows", i);
-        if (run_has(run, name))
-            continue;
-        bool made = begin_find(run, false, &newest, &silent) == 0;
-        return err_set(e, SHOAL_E_CONFIG,
-                       "the servers of %s kept nothing (durability: memory): %s%s", run,
-                       made ? "take its newest checkpoint, "
-                            : "it has no checkpoint either; checkpoint.at_end: true makes one",
-                       made ? newest.path : "");
-    }
-    return 0;
-}
-
 static int reopen(struct local *l, const char *folder, struct err *e)
 {
     char name[48], run[LIMIT_PATH], *whole;
@@ -141,11 +117,7 @@ static int reopen(struct local *l, const char *folder, struct err *e)
         return err_set(e, SHOAL_E_NOINPUT, "%s is no folder of a run of `shoal local`", run);
     if (!run_has(run, "report.json"))
         return not_ended(run, e);
-    rc = local_run_kept(run, e);
-    if (rc == 0)
-        rc = rights_write(run, e);
-    if (rc == 0) /* daemons each waiting for those of another would wait for each other */
-        rc = hold_take(run, LOOK_WAIT_MS, NULL, e);
+    rc = run_take(run, LOOK_WAIT_MS, e); /* else daemons of two looks would wait for each other */
     if (rc != 0)
         return rc;
     (void)snprintf(l->coordinator, sizeof l->coordinator, "ipc://%s/coordinator", l->sockets);
@@ -160,21 +132,9 @@ static int reopen(struct local *l, const char *folder, struct err *e)
     return rc;
 }
 
-bool local_run_answers(const char *run, char endpoint[256])
-{
-    struct wire w = {.type = WIRE_TYPE_STATUS}, reply;
-    struct ask *a = NULL;
-    struct err silent;
-    bool live = cluster_endpoint(run, endpoint) && net_listened(endpoint) &&
-                cli_ask_open(endpoint, NULL, &a, &silent) == 0 &&
-                cli_ask(a, &w, NULL, 500, &reply, NULL, &silent) == 0;
-    cli_ask_close(a);
-    return live;
-}
-
 int local_run_open(struct local *l, const char *run, char endpoint[256], struct err *e)
 {
-    if (local_run_answers(run, endpoint))
+    if (run_answers(run, endpoint))
         return 0;
     int rc = reopen(l, run, e);
     (void)snprintf(endpoint, 256, "%s", l->coordinator);

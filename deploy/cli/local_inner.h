@@ -88,10 +88,6 @@ void local_scratch_remove(struct local *l, bool keep_logs);
  * runs; of an ended run it and the servers are started on what it left. NOINPUT: no such run;
  * CONFIG: it left nothing. */
 int local_run_open(struct local *l, const char *run, char endpoint[256], struct err *e);
-/* Whether the coordinator of a run answers; endpoint: where it listens. */
-bool local_run_answers(const char *run, char endpoint[256]);
-/* Whether its servers left rows; CONFIG: they had them in memory. */
-int local_run_kept(const char *run, struct err *e);
 
 /* local_watch.c. Children that die meanwhile are started again. */
 /* Coordinator and servers. */

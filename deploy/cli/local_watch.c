@@ -8,6 +8,7 @@
  * 2. A signal only sets a number; every loop here looks at it.
  *    [test: what_will_not_come_back_ends_the_run] */
 #include "deploy/cli/local_inner.h"
+#include "deploy/cli/run.h"
 #include "proto/base/file.h"
 #include "proto/base/text.h"
 #include "proto/base/time.h"
@@ -459,7 +460,7 @@ static int other_missed(struct local *l, struct err *e)
     if (l->other_run != NULL) {
         (void)snprintf(path, sizeof path, "%s/report.json", l->other_run);
         if (now > OTHER_ENDED_NS && access(path, F_OK) == 0)
-            return local_run_kept(l->other_run, e) == 0
+            return run_kept(l->other_run, e) == 0
                        ? err_set(e, SHOAL_E_UNAVAILABLE,
                                  "the run in %s has ended meanwhile: the same line now reads what "
                                  "it left",

@@ -9,7 +9,6 @@
  *
  * Workers score a part each, and the parts one behind another are the file: the same bytes however
  * many there are. */
-#include "deploy/cli/cluster.h"
 #include "deploy/cli/local_inner.h"
 #include "deploy/cli/rights.h"
 #include "deploy/cli/run.h"
@@ -36,7 +35,7 @@ struct predict {
     struct local l;
     struct option_line *o;
     const char *from;
-    struct begin end;       /* the checkpoint of a run that cannot be written */
+    char end[LIMIT_PATH];   /* the checkpoint of a run that cannot be written */
     char parts[LIMIT_PATH]; /* folder of this call alone; empty: there is none, or the scratch */
     bool predicts;          /* else it measures */
     enum score_format format;
@@ -173,28 +172,16 @@ static int run_cache(struct predict *p, struct err *e)
     return rc == 0 ? cache_add(p, path, NULL, e) : rc;
 }
 
-/* An ended run that cannot be written has the same rows in the checkpoint of its end. */
-static bool takes_checkpoint(struct predict *p)
-{
-    struct err silent;
-    if (local_run_answers(p->from, p->coordinator) ||
-        rights_write(p->from, &silent) != SHOAL_E_DENIED ||
-        begin_find(p->from, true, &p->end, &silent) != 0)
-        return false;
-    fprintf(stderr,
-            "note: %s cannot be written; the rows are those of the checkpoint of its end, %s\n",
-            p->from, p->end.path);
-    p->from = p->end.path;
-    return true;
-}
-
 static int tables_open(struct predict *p, struct err *e)
 {
     enum source source = RUN;
     const char *coordinator;
     int rc = source_of(p->from, &source, e);
-    if (rc == 0 && source == RUN && takes_checkpoint(p))
+    if (rc == 0 && source == RUN && !run_answers(p->from, p->coordinator) &&
+        run_end(p->from, p->end)) {
+        p->from = p->end;
         source = CHECKPOINT;
+    }
     if (rc == 0)
         rc = job_choose(p, source, e);
     if (rc != 0)

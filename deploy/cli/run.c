@@ -1,12 +1,21 @@
 /* run.c: the folder of a run, wherever it is now. */
 #include "deploy/cli/run.h"
+#include "deploy/cli/begin.h"
+#include "deploy/cli/cli.h"
+#include "deploy/cli/hold.h"
+#include "deploy/cli/rights.h"
 #include "proto/job/config.h"
 #include "proto/job/keys.h"
+#include "proto/net/net.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+enum { ANSWER_MS = 500 };
 
 /* By the coordinator's own folder, which lies in it always. */
 bool run_moved(const char *run, char former[LIMIT_PATH])
@@ -42,4 +51,96 @@ int run_path(const char *run, const char *path, char out[LIMIT_PATH], struct err
     return n < (int)LIMIT_PATH
                ? 0
                : err_set(e, SHOAL_E_USAGE, "%s: a path has at most %u bytes", path, LIMIT_PATH - 1);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+bool run_endpoint(const char *run, char out[256])
+{
+    char path[LIMIT_PATH];
+    struct config *c = NULL;
+    struct err silent;
+    (void)snprintf(path, sizeof path, "%.900s/coordinator.yaml", run);
+    if (config_load(path, NULL, keys_coordinator, &c, &silent) != 0)
+        return false;
+    int n = snprintf(out, 256, "%s", config_string(c, "listen"));
+    config_free(c);
+    return n < 256;
+}
+
+bool run_answers(const char *run, char endpoint[256])
+{
+    struct wire w = {.type = WIRE_TYPE_STATUS}, reply;
+    struct ask *a = NULL;
+    struct err silent;
+    bool answers = run_endpoint(run, endpoint) && net_listened(endpoint) &&
+                   cli_ask_open(endpoint, NULL, &a, &silent) == 0 &&
+                   cli_ask(a, &w, NULL, ANSWER_MS, &reply, NULL, &silent) == 0;
+    cli_ask_close(a);
+    return answers;
+}
+
+int run_shards(const char *run, glob_t *out, struct err *e)
+{
+    char pattern[2 * LIMIT_PATH];
+    size_t n = 0;
+    for (const char *p = run; *p != 0 && n < sizeof pattern - 32; p++) {
+        if (strchr("\\*?[", *p) != NULL) /* a run's name means itself */
+            pattern[n++] = '\\';
+        pattern[n++] = *p;
+    }
+    (void)snprintf(pattern + n, sizeof pattern - n, "/server-*/shard-*");
+    *out = (glob_t){.gl_pathc = 0};
+    return glob(pattern, 0, NULL, out) == 0
+               ? 0
+               : err_set(e, SHOAL_E_NOINPUT,
+                         "%s holds no server-*/shard-* folder; give a run folder of `shoal local`, "
+                         "such as runs/JOB-DATE-TIME",
+                         run);
+}
+
+int run_kept(const char *run, struct err *e)
+{
+    char path[2 * LIMIT_PATH];
+    struct begin newest;
+    struct err silent;
+    bool kept = true;
+    glob_t shards;
+    int rc = run_shards(run, &shards, e);
+    for (size_t i = 0; i < shards.gl_pathc; i++) {
+        (void)snprintf(path, sizeof path, "%s/rows", shards.gl_pathv[i]);
+        kept = kept && (access(path, F_OK) == 0 || errno != ENOENT);
+    }
+    globfree(&shards);
+    if (rc != 0 || kept)
+        return rc;
+    bool made = begin_find(run, false, &newest, &silent) == 0;
+    return err_set(e, SHOAL_E_CONFIG, "the servers of %s kept nothing (durability: memory): %s%s",
+                   run,
+                   made ? "take its newest checkpoint, "
+                        : "it has no checkpoint either; checkpoint.at_end: true makes one",
+                   made ? newest.path : "");
+}
+
+int run_take(const char *run, uint32_t wait_ms, struct err *e)
+{
+    int rc = rights_read(run, e);
+    if (rc == 0)
+        rc = run_kept(run, e);
+    if (rc == 0)
+        rc = rights_write(run, e);
+    return rc == 0 ? hold_take(run, wait_ms, NULL, e) : rc;
+}
+
+bool run_end(const char *run, char path[LIMIT_PATH])
+{
+    struct begin end;
+    struct err silent;
+    if (rights_write(run, &silent) != SHOAL_E_DENIED || begin_find(run, true, &end, &silent) != 0)
+        return false;
+    (void)snprintf(path, LIMIT_PATH, "%s", end.path);
+    fprintf(stderr,
+            "note: %s cannot be written; the rows are those of the checkpoint of its end, %s\n",
+            run, path);
+    return true;
 }
