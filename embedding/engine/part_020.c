@@ -1,9 +1,9 @@
-/* part_020.c: the manifests of parts and cuts as release 0.2.0 and those before it wrote them. They
- * are read, never written.
+/* part_020.c: the manifests of parts and cuts as release 0.2.0 wrote them. They are read, never
+ * written.
  *
  * Text, one fact a line; the last line is the XXH3 of all before it:
  *
- *     shoal part 2 | shoal cut 2            part 1: with schemas in their fixed form
+ *     shoal part 2 | shoal cut 2
  *     part PART PARTS                       of a part alone, as all that the next two columns lack
  *     cut CUT SEQUENCE ROWS [TABLE:ROWS:BYTES]...
  *     run RUN TABLES(hex mask) LANES MODE   a part and a cut
@@ -27,8 +27,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-#define PART_VERSION 2u
 
 /* Cuts the last line off and checks it, letter by letter: a flipped bit may leave the same number
  * behind. */
@@ -135,18 +133,14 @@ static int cut_line_take(struct part *p, const char *line)
 }
 
 /* The first line; *cut: of which kind it is. */
-static int head_take(const char *line, bool *cut)
+static int head_take(const char *line, bool *cut, struct err *e)
 {
-    uint32_t version;
-    int at = 0;
-
     *cut = strcmp(line, "shoal cut 2") == 0;
-    if (*cut)
+    if (*cut || strcmp(line, "shoal part 2") == 0)
         return 0;
-    return sscanf(line, "shoal part %u%n", &version, &at) == 1 && line[at] == '\0' && version > 0 &&
-                   version <= PART_VERSION
-               ? 0
-               : SHOAL_E_CORRUPT;
+    if (strcmp(line, "shoal part 1") == 0 || strcmp(line, "shoal cut 1") == 0)
+        return err_set(e, SHOAL_E_VERSION, "a release before 0.2.0 wrote it; start that one");
+    return SHOAL_E_CORRUPT;
 }
 
 int part_020_read(char *text, size_t bytes, struct part *out, struct err *e)
@@ -159,7 +153,7 @@ int part_020_read(char *text, size_t bytes, struct part *out, struct err *e)
                        "%s/" PART_MANIFEST " does not end in its own checksum; use another one",
                        out->dir);
     char *line = strtok_r(text, "\n", &rest);
-    int rc = head_take(line == NULL ? "" : line, &cut);
+    int rc = head_take(line == NULL ? "" : line, &cut, e);
     out->chained = cut;
     while (rc == 0 && (line = strtok_r(NULL, "\n", &rest)) != NULL)
         rc = cut ? cut_line_take(out, line) : part_line_take(out, line, e);

@@ -71,11 +71,12 @@ static int source_open(struct journal_cursor *c, struct err *e)
     c->size = f->bytes != 0 && f->bytes < (uint64_t)st.st_size ? f->bytes : (uint64_t)st.st_size;
     c->at = c->next = SEGMENT_HEADER_BYTES;
     c->good = head_read(c->fd, f, &h);
-    if (c->good && h.version > JOURNAL_VERSION) /* 3 */
+    if (c->good && h.version != JOURNAL_VERSION) /* 3 */
         return err_set(e, SHOAL_E_VERSION,
-                       "journal segment %s has version %u, this Shoal reads up to %u: "
-                       "it was written by a later one; start that one",
-                       f->path, h.version, JOURNAL_VERSION);
+                       "journal segment %s has version %u, this Shoal reads %u: it was written by "
+                       "%s; start that one",
+                       f->path, h.version, JOURNAL_VERSION,
+                       h.version > JOURNAL_VERSION ? "a later one" : "a release before 0.2.0");
     if (c->good)
         c->last = h.first - 1;
     return 0;

@@ -76,7 +76,7 @@ struct segment_header {
     uint64_t first;    /* sequence of its first record */
     uint64_t previous; /* of the last record before it, as its writer knew */
     uint64_t bytes;
-    uint32_t version; /* JOURNAL_VERSION; 0: of before it was written, the same as 1 */
+    uint32_t version; /* JOURNAL_VERSION */
     uint32_t zero;
     uint64_t reserved;
     uint64_t checksum;

@@ -98,45 +98,7 @@ void record_schema_write(const struct table_schema *s, void *out)
     memcpy(out, &h, sizeof h);
 }
 
-/* ---- the fixed form -------------------------------------------------------------------------- */
-
-#define ONCE_BYTES 224u
-#define ONCE_COUNT 220u /* the number of rules by field */
-#define ONCE_RULE 28u
-_Static_assert(sizeof(struct field_rule) >= ONCE_RULE, "a rule by field has what it once had");
-
-static void once_take(const char *bytes, uint32_t rules, struct table_schema *s)
-{
-    const struct schema_field *f;
-    for (uint32_t i = 0; (f = schema_field_at(i)) != NULL; i++)
-        for (uint32_t k = 0; f->once < SCHEMA_BEHIND && k < (f->each ? rules : 1); k++)
-            memcpy(schema_field_value(s, f, k),
-                   bytes + f->once + (f->each ? ONCE_BYTES + k * ONCE_RULE : 0), f->bytes);
-}
-
-/* Values of 16 bits add a u32 behind the rules by field; the two lengths cannot be mistaken for
- * each other. */
-static int once_read(const char *bytes, size_t count, struct table_schema *s, struct err *e)
-{
-    uint32_t rules;
-    if (count < ONCE_BYTES)
-        return err_set(e, SHOAL_E_MALFORMED,
-                       "a stored table schema has %zu bytes, at least %u are needed", count,
-                       ONCE_BYTES);
-    memcpy(&rules, bytes + ONCE_COUNT, sizeof rules);
-    size_t rule_bytes = (size_t)rules * ONCE_RULE, rest = count - ONCE_BYTES;
-    if (rules > LIMIT_FIELDS || (rest != rule_bytes && rest != rule_bytes + sizeof s->values))
-        return err_set(e, SHOAL_E_MALFORMED, "a stored table schema names %u fields in %zu bytes",
-                       rules, count);
-    once_take(bytes, rules, s);
-    if (rest != rule_bytes)
-        memcpy(&s->values, bytes + ONCE_BYTES + rule_bytes, sizeof s->values);
-    if (rest != rule_bytes && s->values == VALUES_FP32)
-        return err_set(e, SHOAL_E_MALFORMED, "a stored table schema says fp32 where it need not");
-    return schema_check(s, e);
-}
-
-/* ---- names and values ------------------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* Where the values of the fields lie, by row; NULL: left out. */
 struct values {
@@ -261,7 +223,9 @@ int record_schema_read(const void *bytes, size_t count, struct table_schema *s, 
     const char *at = bytes, *end = at + count;
     memset(s, 0, sizeof *s);
     if (count > 0 && at[0] != 0)
-        return once_read(bytes, count, s, e);
+        return err_set(e, SHOAL_E_VERSION,
+                       "a stored table schema has the form of a release before 0.2.0; start that "
+                       "one");
     int rc = head_check(bytes, count, &h, e);
     at += sizeof h;
     for (uint32_t i = 0; rc == 0 && i < h.fields; i++)

@@ -15,10 +15,7 @@
  *  3. Nothing is passed over: a name, a type or a form that is not known is refused by its name,
  *     for a table means something else without it. [test: what_is_not_known_is_refused_by_name]
  *
- * Before that a schema was stored in a fixed form, 224 bytes that began with the table's name, then
- * rules by field: still read (its first byte is not 0), never written. An older Shoal refuses the
- * new form: a segment by its version, a manifest by its first line, the control state because a
- * table has no name or another length. */
+ * Releases before 0.2.0 stored a fixed form, whose first byte is not 0: it is refused by name. */
 #ifndef EMBEDDING_JOURNAL_RECORD_SCHEMA_H
 #define EMBEDDING_JOURNAL_RECORD_SCHEMA_H
 

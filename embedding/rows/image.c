@@ -38,7 +38,7 @@ static uint64_t later_digest(const struct table_schema *s, uint64_t sum)
     static const char zero[sizeof(uint64_t)];
     const struct schema_field *f;
     for (uint32_t i = 0; (f = schema_field_at(i)) != NULL; i++)
-        if (f->once == SCHEMA_LATER && memcmp(schema_field_value_of(s, f, 0), zero, f->bytes) != 0)
+        if (f->later && memcmp(schema_field_value_of(s, f, 0), zero, f->bytes) != 0)
             sum = hash_bytes(schema_field_value_of(s, f, 0), f->bytes,
                              hash_bytes(f->name, strlen(f->name), sum));
     return sum;
@@ -211,13 +211,6 @@ static bool rows_go(const struct table *t)
            (t->schema.rules.age_capacity > 0 && !PLANTED("undo_without_eviction"));
 }
 
-static size_t header_bytes(const struct image_header *h)
-{
-    if (h->version == IMAGE_VERSION_OLD)
-        return offsetof(struct image_header, cold_epoch);
-    return h->version == IMAGE_VERSION ? sizeof *h : offsetof(struct image_header, undo_from);
-}
-
 /* Whether it is of the schema that the table had before its last change: then it is read as one of
  * that, and changes as the table did. */
 static bool is_older(const struct table *t, const struct image_header *h)
@@ -229,10 +222,7 @@ static bool is_older(const struct table *t, const struct image_header *h)
 /* Whether the counts add up to the length (invariant 2). */
 static bool lengths_ok(const struct table *t, const struct image_header *h, size_t bytes)
 {
-    if (bytes < header_bytes(h) + sizeof(uint64_t) ||
-        (h->version == IMAGE_VERSION_OLD && h->cold_count != 0))
-        return false;
-    size_t left = bytes - header_bytes(h) - sizeof(uint64_t);
+    size_t left = bytes - sizeof *h - sizeof(uint64_t);
     size_t row_bytes = sizeof(uint64_t) + (size_t)h->row_floats * sizeof(float);
     size_t undo_bytes = sizeof(uint64_t) + (size_t)h->width * sizeof(float);
     if (h->bytes != bytes || h->row_count > left / row_bytes || h->row_count > UINT32_MAX)
@@ -262,23 +252,21 @@ static int header_check(const struct table *t, uint32_t tablet, const void *imag
                         struct image_header *h, struct err *e)
 {
     const char *name = t->schema.name;
-    if (bytes < offsetof(struct image_header, cold_epoch) + sizeof(uint64_t))
+    if (bytes < sizeof *h + sizeof(uint64_t))
         return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: %zu bytes are too few",
                        name, tablet, bytes);
-    memset(h, 0, sizeof *h);
-    memcpy(h, image, offsetof(struct image_header, cold_epoch));
-    if (h->version > IMAGE_VERSION_OLD && h->version <= IMAGE_VERSION && bytes >= header_bytes(h))
-        memcpy(h, image, header_bytes(h));
+    memcpy(h, image, sizeof *h);
     bool whole = image_whole(image, bytes);
-    if (h->magic == IMAGE_MAGIC && h->version > IMAGE_VERSION && whole)
+    if (h->magic == IMAGE_MAGIC && h->version != IMAGE_VERSION && whole)
         return err_set(e, SHOAL_E_VERSION,
-                       "image of table %s tablet %u: it has version %u, this Shoal reads up to %u: "
-                       "it was written by a later one; start that one",
-                       name, tablet, h->version, IMAGE_VERSION);
-    if (h->magic != IMAGE_MAGIC || h->version < IMAGE_VERSION_OLD || h->version > IMAGE_VERSION)
+                       "image of table %s tablet %u: it has version %u, this Shoal reads %u: it "
+                       "was written by %s; start that one",
+                       name, tablet, h->version, IMAGE_VERSION,
+                       h->version > IMAGE_VERSION ? "a later one" : "a release before 0.2.0");
+    if (h->magic != IMAGE_MAGIC || h->version != IMAGE_VERSION)
         return err_set(e, SHOAL_E_CORRUPT,
-                       "image of table %s tablet %u: not an image of version %u to %u", name,
-                       tablet, IMAGE_VERSION_OLD, IMAGE_VERSION);
+                       "image of table %s tablet %u: not an image of version %u", name, tablet,
+                       IMAGE_VERSION);
     if (!lengths_ok(t, h, bytes))
         return err_set(e, SHOAL_E_CORRUPT,
                        "image of table %s tablet %u: counts do not add up to its %zu bytes", name,
@@ -405,7 +393,7 @@ int table_image_read(struct table *t, uint32_t tablet, const void *image, size_t
     int rc = header_check(t, tablet, image, bytes, &h, e);
     if (rc != 0)
         return rc;
-    const char *rows = (const char *)image + header_bytes(&h);
+    const char *rows = (const char *)image + sizeof h;
     const char *undo = rows + h.row_count * (sizeof(uint64_t) + t->shape.row_bytes);
     const char *life = undo + h.undo_count * (sizeof(uint64_t) + t->schema.width * sizeof(float));
     const char *cold = life + image_life_bytes(&h), *end = (const char *)image + bytes;

@@ -7,10 +7,7 @@
  *     sketch_cells) | struct named_key (name_count) | keys of cold rows u64 (cold_count) | XXH3 of
  *     all before, u64
  *
- * Rows are those in memory; a cold row (cold.h) is its pair in the store that the image is in.
- *
- * Version 3, of fp32 alone, had no cold rows: its header ends with cold_count, which is 0. Version
- * 4 had no undo_from: its header ends before it. Both are read. */
+ * Rows are those in memory; a cold row (cold.h) is its pair in the store that the image is in. */
 #ifndef EMBEDDING_ROWS_IMAGE_H
 #define EMBEDDING_ROWS_IMAGE_H
 
@@ -22,7 +19,6 @@
 
 #define IMAGE_MAGIC 0x4154204c414f4853ULL /* "SHOAL TA" in memory */
 #define IMAGE_VERSION 5u
-#define IMAGE_VERSION_OLD 3u /* the oldest that is read */
 
 struct image_header {
     uint64_t magic;

@@ -20,12 +20,11 @@
 #include <string.h>
 
 #define TABLET_MAGIC 0x314254454c424154ull
-#define CONTROL_MAGIC_1 0x314c5254434c4853ull /* without a floor */
-#define CONTROL_MAGIC_2 0x324c5254434c4853ull /* without the newest run */
-#define CONTROL_MAGIC_3                                                                            \
-    0x334c5254434c4853ull /* without what schemas were and what was dropped: nothing was */
+/* of 0.2.0, where no schema had changed and no run was cleared: without the fields for them */
+#define CONTROL_MAGIC_3 0x334c5254434c4853ull
 #define CONTROL_MAGIC 0x344c5254434c4853ull
 #define CONTROL_VERSION 4u
+#define CONTROL_OLDEST 3u
 #define LOAD_MAGIC 0x3144414f4c4c4853ull
 
 struct tablet_head {
@@ -42,12 +41,10 @@ struct control_head {
     uint64_t checksum; /* of all that follows */
     uint64_t sequence;
     uint32_t tables, runs;
-    uint64_t floor;            /* not with CONTROL_MAGIC_1 */
-    uint64_t newest;           /* runs.newest; not with CONTROL_MAGIC_2 either */
-    uint64_t cleared, barrier; /* of runs; with CONTROL_MAGIC alone */
+    uint64_t floor;
+    uint64_t newest;           /* runs.newest */
+    uint64_t cleared, barrier; /* of runs; not with CONTROL_MAGIC_3 */
 };
-#define CONTROL_HEAD_1 offsetof(struct control_head, floor)
-#define CONTROL_HEAD_2 offsetof(struct control_head, newest)
 #define CONTROL_HEAD_3 offsetof(struct control_head, cleared)
 _Static_assert(sizeof(struct control_head) == 64, "control_head is a disk format");
 
@@ -286,30 +283,18 @@ int stored_load_read(const void *value, size_t bytes, struct stored_load *out, s
     return 0;
 }
 
-/* ---- control state: head; schemas (u64 bytes, then record_schema.h, and where one has changed
- * struct table_past); runs, each with its lanes; runs that were dropped. Schemas as names and
- * values have no magic of their own: an older Shoal refuses them for what they are; another magic
- * it would call damage, and advise to restore a cut ---- */
+/* ---- control state: head; schemas (u64 bytes, then record_schema.h, then struct table_past);
+ * runs, each with its lanes; runs that were dropped ---- */
 
 _Static_assert(sizeof(struct table_past) == 16, "table_past is a disk format");
 
-/* What an older Shoal does not know is there: it reads all other stores. */
-static bool newer(struct table *const table[LIMIT_TABLES], const struct runs *r)
-{
-    bool any = r->cleared != 0;
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        any |= table[i] != NULL && table_past(table[i])->sequence > 0;
-    return any;
-}
-
 static size_t control_bytes(struct table *const table[LIMIT_TABLES], const struct runs *r)
 {
-    bool more = newer(table, r);
-    size_t bytes = more ? sizeof(struct control_head) : CONTROL_HEAD_3,
-           past = more ? sizeof(struct table_past) : 0;
+    size_t bytes = sizeof(struct control_head);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         if (table[i] != NULL)
-            bytes += sizeof(uint64_t) + record_schema_bytes(table_schema_of(table[i])) + past;
+            bytes += sizeof(uint64_t) + record_schema_bytes(table_schema_of(table[i])) +
+                     sizeof(struct table_past);
     for (uint32_t i = 0; i < r->count; i++)
         bytes += sizeof(struct control_run) +
                  (r->run[i]->ghost ? sizeof r->run[i]->seen
@@ -343,16 +328,14 @@ int stored_control_write(struct table *const table[LIMIT_TABLES], const struct r
     char *value = malloc(*bytes), *at = value;
     if (value == NULL)
         return SHOAL_E_NOMEM;
-    bool more = newer(table, r);
-    size_t head = more ? sizeof(struct control_head) : CONTROL_HEAD_3;
-    struct control_head h = {.magic = more ? CONTROL_MAGIC : CONTROL_MAGIC_3,
+    struct control_head h = {.magic = CONTROL_MAGIC,
                              .sequence = as_of.sequence,
                              .floor = as_of.floor,
                              .newest = r->newest,
                              .cleared = r->cleared,
                              .barrier = r->barrier};
     SHOAL_ASSERT(r->barrier <= as_of.sequence);
-    at += head;
+    at += sizeof h;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         if (table[i] != NULL) {
             const struct table_schema *s = table_schema_of(table[i]);
@@ -361,8 +344,7 @@ int stored_control_write(struct table *const table[LIMIT_TABLES], const struct r
             at = put(at, &schema_bytes, sizeof schema_bytes);
             record_schema_write(s, at);
             at += schema_bytes;
-            if (h.magic == CONTROL_MAGIC)
-                at = put(at, table_past(table[i]), sizeof(struct table_past));
+            at = put(at, table_past(table[i]), sizeof(struct table_past));
             h.tables++;
         }
     for (uint32_t i = 0; i < r->count; i++) {
@@ -388,10 +370,10 @@ int stored_control_write(struct table *const table[LIMIT_TABLES], const struct r
         h.runs++;
     }
     SHOAL_ASSERT((size_t)(at - value) == *bytes);
-    memcpy(value, &h, head);
+    memcpy(value, &h, sizeof h);
     size_t from = offsetof(struct control_head, sequence);
     h.checksum = hash_bytes(value + from, *bytes - from, h.magic);
-    memcpy(value, &h, head);
+    memcpy(value, &h, sizeof h);
     *out = value;
     return 0;
 }
@@ -428,15 +410,9 @@ static uint32_t control_version(const void *value, size_t bytes)
 static bool read_head(struct reader *in, struct control_head *h)
 {
     *h = (struct control_head){0};
-    if (!get(in, h, CONTROL_HEAD_1))
+    if (!get(in, h, CONTROL_HEAD_3))
         return false;
-    if (h->magic == CONTROL_MAGIC_1)
-        return true;
-    if (h->magic == CONTROL_MAGIC_2)
-        return get(in, &h->floor, CONTROL_HEAD_2 - CONTROL_HEAD_1);
-    if (h->magic == CONTROL_MAGIC_3)
-        return get(in, &h->floor, CONTROL_HEAD_3 - CONTROL_HEAD_1);
-    return h->magic == CONTROL_MAGIC && get(in, &h->floor, sizeof *h - CONTROL_HEAD_1);
+    return h->magic == CONTROL_MAGIC_3 || get(in, &h->cleared, sizeof *h - CONTROL_HEAD_3);
 }
 
 static int read_lanes(struct reader *in, struct run *run, uint32_t lanes)
@@ -486,12 +462,12 @@ int stored_control_read(const void *value, size_t bytes, struct runs *r, struct 
     struct reader in = {value, (const char *)value + bytes};
     struct control_head h;
     uint32_t version = control_version(value, bytes);
-    if (version > CONTROL_VERSION)
-        return err_set(
-            e, SHOAL_E_VERSION,
-            "the stored control state (tables and runs) has version %u, this Shoal reads "
-            "up to %u: it was written by a later one; start that one",
-            version, CONTROL_VERSION);
+    if (version > CONTROL_VERSION || (version != 0 && version < CONTROL_OLDEST))
+        return err_set(e, SHOAL_E_VERSION,
+                       "the stored control state (tables and runs) has version %u, this Shoal "
+                       "reads %u to %u: it was written by %s; start that one",
+                       version, CONTROL_OLDEST, CONTROL_VERSION,
+                       version > CONTROL_VERSION ? "a later one" : "a release before 0.2.0");
     if (version == 0 || !read_head(&in, &h) || h.floor > h.sequence || h.barrier > h.sequence)
         return err_set(e, SHOAL_E_CORRUPT, damaged);
     for (uint32_t i = 0; i < h.tables; i++) {

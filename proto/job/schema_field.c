@@ -33,31 +33,27 @@ const char *schema_values_name(const struct table_schema *s)
     return values_word(s->values);
 }
 
-/* What follows the member: `once`, then whatever of the rest is not 0. */
+/* What follows the member is whatever of the rest is not 0. */
 #define MEMBER_BYTES(type, member) (uint32_t)sizeof(((struct type *)0)->member)
 #define ROW(stored, kind, member, ...)                                                             \
     {.name = (stored),                                                                             \
      .type = SCHEMA_##kind,                                                                        \
      .bytes = MEMBER_BYTES(table_schema, member),                                                  \
      .at = offsetof(struct table_schema, member),                                                  \
-     .once = __VA_ARGS__},
+     __VA_ARGS__},
 #define EACH(stored, kind, member, ...)                                                            \
     {.name = (stored),                                                                             \
      .type = SCHEMA_##kind,                                                                        \
      .bytes = MEMBER_BYTES(field_rule, member),                                                    \
      .at = offsetof(struct field_rule, member),                                                    \
      .each = true,                                                                                 \
-     .once = __VA_ARGS__},
+     __VA_ARGS__},
 
-/* The first 18 rules lie in the fixed form as they do in memory. */
-#define RULES_ONCE 148u
-#define RULES_ONCE_BYTES 72u
-_Static_assert(offsetof(struct row_rules, norm_refuse) == RULES_ONCE_BYTES - 4,
+/* The first 18 rules are in every image's digest, those behind them where they are not 0. */
+#define RULES_FIRST_BYTES 72u
+_Static_assert(offsetof(struct row_rules, norm_refuse) == RULES_FIRST_BYTES - 4,
                "rules are added at the end of ROW_RULES");
-#define RULE_PLACE(n)                                                                              \
-    offsetof(struct row_rules, n) < RULES_ONCE_BYTES                                               \
-        ? RULES_ONCE + (uint32_t)offsetof(struct row_rules, n)                                     \
-        : SCHEMA_LATER
+#define RULE_LATER(n) .later = offsetof(struct row_rules, n) >= RULES_FIRST_BYTES
 /* Whether a rule may change in a table that has rows: each says it here, or this does not compile.
  * Statistics are a part of the row. Scores count where rows age. */
 #define CHANGE_stats SCHEMA_STAYS
@@ -78,46 +74,46 @@ _Static_assert(offsetof(struct row_rules, norm_refuse) == RULES_ONCE_BYTES - 4,
 #define CHANGE_by_shows SCHEMA_TURNS
 #define CHANGE_norm_max SCHEMA_TURNS
 #define CHANGE_norm_refuse SCHEMA_TURNS
-#define RULE_U32(n) ROW(#n, U32, rules.n, RULE_PLACE(n), .change = CHANGE_##n)
-#define RULE_F32(n) ROW(#n, F32, rules.n, RULE_PLACE(n), .change = CHANGE_##n)
+#define RULE_U32(n) ROW(#n, U32, rules.n, RULE_LATER(n), .change = CHANGE_##n)
+#define RULE_F32(n) ROW(#n, F32, rules.n, RULE_LATER(n), .change = CHANGE_##n)
 #define TURNS .change = SCHEMA_TURNS
 #define AGES .change = SCHEMA_AGES
 
 /* In the order in which differences are told. Who says nothing of a change may not. */
 static const struct schema_field row[] = {
     /* clang-format off */
-    ROW("name", TEXT, name, 0, .said = "the name", .needed = true)
-    ROW("init.kind", U32, init.kind, 96, .said = "init", .word = init_word, TURNS)
-    ROW("optimizer.kind", U32, optimizer.kind, 104, .said = "the optimizer", .word = optimizer_word)
-    ROW("values", U32, values, SCHEMA_BEHIND, .word = values_word)
-    ROW("table", U32, table, 64, .said = "number")
-    ROW("dense", U32, dense, 68)
-    ROW("width", U32, width, 72, .needed = true)
-    ROW("zero_first", U32, zero_first, 76)
-    ROW("tablet_bits", U32, tablet_bits, 80)
-    ROW("tablet_first", U32, tablet_first, 84)
-    ROW("seed", U64, seed, 88)
-    ROW("init.scale", F32, init.scale, 100, TURNS)
-    ROW("optimizer.lr", F32, optimizer.lr, 108, .needed = true, TURNS)
-    ROW("optimizer.beta1", F32, optimizer.beta1, 112, TURNS)
-    ROW("optimizer.beta2", F32, optimizer.beta2, 116, TURNS)
-    ROW("optimizer.eps", F32, optimizer.eps, 120, TURNS)
-    ROW("optimizer.initial", F32, optimizer.initial, 124, TURNS)
-    ROW("optimizer.l1", F32, optimizer.l1, 128, TURNS)
-    ROW("optimizer.l2", F32, optimizer.l2, 140, TURNS)
-    ROW("optimizer.beta", F32, optimizer.beta, 132, TURNS)
-    ROW("optimizer.decay", F32, optimizer.decay, 136, TURNS)
-    ROW("optimizer.fixed_lr", U32, optimizer.fixed_lr, 144, TURNS)
+    ROW("name", TEXT, name, .said = "the name", .needed = true)
+    ROW("init.kind", U32, init.kind, .said = "init", .word = init_word, TURNS)
+    ROW("optimizer.kind", U32, optimizer.kind, .said = "the optimizer", .word = optimizer_word)
+    ROW("values", U32, values, .word = values_word)
+    ROW("table", U32, table, .said = "number")
+    ROW("dense", U32, dense)
+    ROW("width", U32, width, .needed = true)
+    ROW("zero_first", U32, zero_first)
+    ROW("tablet_bits", U32, tablet_bits)
+    ROW("tablet_first", U32, tablet_first)
+    ROW("seed", U64, seed)
+    ROW("init.scale", F32, init.scale, TURNS)
+    ROW("optimizer.lr", F32, optimizer.lr, .needed = true, TURNS)
+    ROW("optimizer.beta1", F32, optimizer.beta1, TURNS)
+    ROW("optimizer.beta2", F32, optimizer.beta2, TURNS)
+    ROW("optimizer.eps", F32, optimizer.eps, TURNS)
+    ROW("optimizer.initial", F32, optimizer.initial, TURNS)
+    ROW("optimizer.l1", F32, optimizer.l1, TURNS)
+    ROW("optimizer.l2", F32, optimizer.l2, TURNS)
+    ROW("optimizer.beta", F32, optimizer.beta, TURNS)
+    ROW("optimizer.decay", F32, optimizer.decay, TURNS)
+    ROW("optimizer.fixed_lr", U32, optimizer.fixed_lr, TURNS)
     ROW_RULES(RULE_U32, RULE_F32)
-    EACH("fields.field", U32, field, 0, .said = "the field of a rule", AGES)
-    EACH("fields.has", U32, has, 4, .said = "a field rule's parts", AGES)
-    EACH("fields.init.kind", U32, kind, 8, .said = "a field's init", TURNS)
-    EACH("fields.init.scale", F32, scale, 12, .said = "a field's scale", TURNS)
-    EACH("fields.admit_kind", U32, admit_kind, 16, .said = "a field's admit", TURNS)
-    EACH("fields.admit_threshold", F32, admit_threshold, 20, .said = "a field's admit threshold",
+    EACH("fields.field", U32, field, .said = "the field of a rule", AGES)
+    EACH("fields.has", U32, has, .said = "a field rule's parts", AGES)
+    EACH("fields.init.kind", U32, kind, .said = "a field's init", TURNS)
+    EACH("fields.init.scale", F32, scale, .said = "a field's scale", TURNS)
+    EACH("fields.admit_kind", U32, admit_kind, .said = "a field's admit", TURNS)
+    EACH("fields.admit_threshold", F32, admit_threshold, .said = "a field's admit threshold",
          TURNS)
-    EACH("fields.ttl", U32, ttl, 24, .said = "a field's ttl", AGES)
-    ROW("fields", U32, field_rule_count, 220, .said = "the number of rules by field", AGES)
+    EACH("fields.ttl", U32, ttl, .said = "a field's ttl", AGES)
+    ROW("fields", U32, field_rule_count, .said = "the number of rules by field", AGES)
     /* clang-format on */
 };
 #define ROWS (uint32_t)(sizeof row / sizeof row[0])

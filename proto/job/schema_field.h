@@ -2,10 +2,10 @@
  * how they differ and stores them goes over these rows, and knows no field by itself.
  *
  * A row rule brings its row with its word in ROW_RULES (schema.h). Another field (a setting of an
- * optimizer) is a row in schema_field.c, with SCHEMA_LATER. What a field may be is for schema_check
- * to say; 0 is every field's default, and what every schema has that was stored before the field
- * was. So a field takes no place where nobody uses it, and a name is never given again, nor another
- * type. */
+ * optimizer) is a row in schema_field.c, with `.later = true`. What a field may be is for
+ * schema_check to say; 0 is every field's default, and what every schema has that was stored before
+ * the field was. So a field takes no place where nobody uses it, and a name is never given again,
+ * nor another type. */
 #ifndef PROTO_JOB_SCHEMA_FIELD_H
 #define PROTO_JOB_SCHEMA_FIELD_H
 
@@ -19,20 +19,15 @@ enum schema_type { SCHEMA_TEXT = 1, SCHEMA_U32 = 2, SCHEMA_F32 = 3, SCHEMA_U64 =
 #define SCHEMA_FIELDS 128u    /* rows at most */
 #define SCHEMA_FIELD_NAME 48u /* bytes of a name at most, final NUL counted */
 
-/* Where a field lies in the fixed form that schemas once were stored in; beside a place: behind
- * the rules by field, where it is not 0; nowhere, it came later. */
-#define SCHEMA_BEHIND 0xfffeu
-#define SCHEMA_LATER 0xffffu
-
 struct schema_field {
     const char *name; /* as it is stored */
     const char *said; /* to people, where that is another; else NULL */
     enum schema_type type;
     uint32_t bytes;
-    uint32_t at;   /* in struct table_schema; with `each` in struct field_rule */
-    uint32_t once; /* place in the fixed form; with `each` in a rule of it */
-    bool each;     /* one value for each of field_rule_count */
-    bool needed;   /* 0 is not legal */
+    uint32_t at; /* in struct table_schema; with `each` in struct field_rule */
+    bool each;   /* one value for each of field_rule_count */
+    bool needed; /* 0 is not legal */
+    bool later;  /* an image's digest has the field only where it is not 0 */
     enum schema_change change;
     const char *(*word)(uint32_t value); /* a number's name, where it has one */
 };

@@ -29,8 +29,8 @@ static void value_mend(uint8_t *at, size_t size, bool control)
     uint32_t column = 0;
     if (size < 40)
         return;
-    if (control && (memcmp(at, "SHLCTRL1", 8) == 0 || memcmp(at, "SHLCTRL2", 8) == 0))
-        memcpy(&magic, at, sizeof magic); /* an older one is read, too */
+    if (control && memcmp(at, "SHLCTRL4", 8) == 0)
+        memcpy(&magic, at, sizeof magic); /* else that of 0.2.0 */
     memcpy(at, &magic, sizeof magic);
     memcpy(&column, at + 32, sizeof column);
     column = column > size - 40 ? (uint32_t)(size - 40) : column;

@@ -11,7 +11,7 @@
 /* Of schema_rich, as every Shoal writes it, whatever rules it knows beside those. */
 #define RICH_BYTES 619u
 #define RICH_HASH 0x6506f23bb0dbe7a0ull
-#define RICH_IMAGE 0xda1066f6b8e06060ull /* schema_digest of its images, as of the fixed form */
+#define RICH_IMAGE 0xda1066f6b8e06060ull /* schema_digest of its images, as ever */
 
 static inline struct table_schema schema_plain(void)
 {
@@ -97,84 +97,6 @@ static inline void form_refused(const struct form *f, int code, const char *word
     ck_assert_msg(record_schema_read(exact, f->count, &s, &e) == code, "%s", e.text);
     ck_assert_msg(strstr(e.text, words) != NULL, "%s", e.text);
     free(exact);
-}
-
-/* The schema in the form that it had before there were names: what a struct was then. */
-struct once_form {
-    char name[64];
-    uint32_t table, dense, width, zero_first, tablet_bits, tablet_first;
-    uint64_t seed;
-    uint32_t init_kind;
-    float init_scale;
-    uint32_t optimizer;
-    float lr, beta1, beta2, eps, initial, l1, beta, decay, l2;
-    uint32_t fixed_lr;
-    uint32_t stats;
-    float score_show, score_click;
-    uint32_t admit_kind;
-    float admit_threshold;
-    uint32_t admit_sketch, admit_waiting, age_every;
-    float age_decay, age_score;
-    uint32_t age_ttl, age_capacity, age_by;
-    float vector_score, weight_max;
-    uint32_t by_shows;
-    float norm_max;
-    uint32_t norm_refuse;
-    uint32_t field_rule_count;
-};
-_Static_assert(sizeof(struct once_form) == 224, "the fixed form had 224 bytes");
-
-static inline size_t once_write(const struct table_schema *s, char *out)
-{
-    const struct optimizer_spec *o = &s->optimizer;
-    const struct row_rules *r = &s->rules;
-    struct once_form f = {.table = s->table,
-                          .dense = s->dense,
-                          .width = s->width,
-                          .zero_first = s->zero_first,
-                          .tablet_bits = s->tablet_bits,
-                          .tablet_first = s->tablet_first,
-                          .seed = s->seed,
-                          .init_kind = s->init.kind,
-                          .init_scale = s->init.scale,
-                          .optimizer = o->kind,
-                          .lr = o->lr,
-                          .beta1 = o->beta1,
-                          .beta2 = o->beta2,
-                          .eps = o->eps,
-                          .initial = o->initial,
-                          .l1 = o->l1,
-                          .beta = o->beta,
-                          .decay = o->decay,
-                          .l2 = o->l2,
-                          .fixed_lr = o->fixed_lr,
-                          .stats = r->stats,
-                          .score_show = r->score_show,
-                          .score_click = r->score_click,
-                          .admit_kind = r->admit_kind,
-                          .admit_threshold = r->admit_threshold,
-                          .admit_sketch = r->admit_sketch,
-                          .admit_waiting = r->admit_waiting,
-                          .age_every = r->age_every,
-                          .age_decay = r->age_decay,
-                          .age_score = r->age_score,
-                          .age_ttl = r->age_ttl,
-                          .age_capacity = r->age_capacity,
-                          .age_by = r->age_by,
-                          .vector_score = r->vector_score,
-                          .weight_max = r->weight_max,
-                          .by_shows = r->by_shows,
-                          .norm_max = r->norm_max,
-                          .norm_refuse = r->norm_refuse,
-                          .field_rule_count = s->field_rule_count};
-    size_t rules = s->field_rule_count * sizeof(struct field_rule), bytes = sizeof f + rules;
-    memcpy(f.name, s->name, sizeof f.name);
-    memcpy(out, &f, sizeof f);
-    memcpy(out + sizeof f, s->field_rule, rules);
-    if (s->values == VALUES_FP32)
-        return bytes;
-    memcpy(out + bytes, &s->values, sizeof s->values);
-    return bytes + sizeof s->values;
 }
 
 /* Each field by itself takes values that are legal; visit has a schema with one of them. Every

@@ -781,22 +781,37 @@ static void control_exchange(struct control_value *out, const struct control_val
     store_close(store);
 }
 
-/* Shorter, under another name. _i 0: as it was before it had a floor; 1: without the newest run,
- * which is then what its runs say. */
+/* The same control state in the form of 0.2.0: without cleared and barrier, and without what each
+ * table's schema was. */
+static void control_shorten(struct control_value *c)
+{
+    const uint64_t magic = 0x334c5254434c4853ull;
+    size_t from = 64, to = 48;
+    uint32_t tables;
+    memcpy(&tables, c->bytes + 24, sizeof tables);
+    for (uint32_t i = 0; i < tables; i++) {
+        uint64_t schema;
+        memcpy(&schema, c->bytes + from, sizeof schema);
+        memmove(c->bytes + to, c->bytes + from, sizeof schema + schema);
+        to += sizeof schema + schema;
+        from += sizeof schema + schema + sizeof(struct table_past);
+    }
+    memmove(c->bytes + to, c->bytes + from, c->count - from);
+    c->count -= from - to;
+    memcpy(c->bytes, &magic, sizeof magic);
+
+    uint64_t sum = hash_bytes(c->bytes + 16, c->count - 16, magic);
+    memcpy(c->bytes + 8, &sum, sizeof sum);
+}
+
 START_TEST(an_older_control_state_is_read)
 {
     static struct control_value c;
-    const uint64_t magic = _i == 0 ? 0x314c5254434c4853ull : 0x324c5254434c4853ull;
-    const size_t head = _i == 0 ? 32 : 40;
     shared->batches = 20;
     train_child(NULL);
     rig_close(&s, true);
     control_exchange(&c, NULL);
-    memmove(c.bytes + head, c.bytes + 48, c.count - 48);
-    c.count -= 48 - head;
-    memcpy(c.bytes, &magic, sizeof magic);
-    uint64_t sum = hash_bytes(c.bytes + 16, c.count - 16, magic);
-    memcpy(c.bytes + 8, &sum, sizeof sum);
+    control_shorten(&c);
     control_exchange(NULL, &c);
     reopen();
     check_same();
@@ -957,7 +972,7 @@ int main(void)
         tcase_add_test(t, flipped_byte_in_the_middle_is_refused);
         tcase_add_test(t, missing_journal_is_refused);
         tcase_add_test(t, fsync_mode_comes_back_too);
-        tcase_add_loop_test(t, an_older_control_state_is_read, 0, 2);
+        tcase_add_test(t, an_older_control_state_is_read);
         tcase_add_test(t, tablets_without_a_control_state_are_refused);
         tcase_add_test(t, a_table_of_16_bits_comes_back_from_its_journal);
         suite_add_tcase(suite, t);

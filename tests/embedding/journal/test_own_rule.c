@@ -53,18 +53,6 @@ START_TEST(the_images_digest_tells_new_rules_apart)
 }
 END_TEST
 
-START_TEST(the_fixed_form_is_of_before_the_rule)
-{
-    struct table_schema s = schema_rich(), back;
-    static char once[32u << 10];
-    size_t bytes = once_write(&s, once);
-    ck_assert_int_eq(record_schema_read(once, bytes, &back, NULL), 0);
-    ck_assert(schema_equal(&s, &back));
-    ck_assert_uint_eq(back.rules.own_days, 0);
-    ck_assert_mem_eq(form_of(&back).bytes, form_of(&s).bytes, RICH_BYTES);
-}
-END_TEST
-
 int main(void)
 {
     Suite *s = suite_create("own_rule");
@@ -72,7 +60,6 @@ int main(void)
     tcase_add_test(t, a_new_rule_changes_no_schema_that_has_none);
     tcase_add_test(t, a_new_rule_is_stored_compared_and_in_the_images_digest);
     tcase_add_test(t, the_images_digest_tells_new_rules_apart);
-    tcase_add_test(t, the_fixed_form_is_of_before_the_rule);
     suite_add_tcase(s, t);
     return suite_main(s);
 }

@@ -1,4 +1,4 @@
-/* test_record_schema.c: schemas as names and values, and in the fixed form of before. */
+/* test_record_schema.c: schemas as names and values. */
 #include "tests/lib/embedding_schema.h"
 
 #include <stdio.h>
@@ -55,36 +55,10 @@ START_TEST(a_schema_is_stored_as_it_always_was)
 }
 END_TEST
 
-static void check_once(const struct schema_field *f, const struct table_schema *s)
+START_TEST(the_fixed_form_is_refused_by_its_release)
 {
-    static char once[32u << 10];
-    struct table_schema back;
-    struct err e = {0};
-    size_t bytes = once_write(s, once);
-    ck_assert_msg(record_schema_read(once, bytes, &back, &e) == 0, "%s: %s", f->name, e.text);
-    ck_assert_msg(schema_equal(s, &back), "%s", f->name);
-}
-
-START_TEST(the_fixed_form_is_read)
-{
-    each_field(check_once);
-}
-END_TEST
-
-START_TEST(the_fixed_form_of_another_length_is_refused)
-{
-    struct table_schema s = schema_rich();
-    struct form f;
-    f.count = once_write(&s, (char *)f.bytes);
-    for (size_t whole = f.count; f.count-- > 1;)
-        if (f.count != whole - sizeof s.values) /* which is a schema of fp32 */
-            form_refused(&f, SHOAL_E_MALFORMED, "a stored table schema");
-    s.values = VALUES_FP32;
-    f.count = once_write(&s, (char *)f.bytes) + 4;
-    memset(f.bytes + f.count - 4, 0, 4);
-    form_refused(&f, SHOAL_E_MALFORMED, "says fp32 where it need not");
-    memset(f.bytes + 220, 0xff, 4);
-    form_refused(&f, SHOAL_E_MALFORMED, "4294967295 fields");
+    struct form f = {.count = 224, .bytes = "emb"};
+    form_refused(&f, SHOAL_E_VERSION, "the form of a release before 0.2.0");
 }
 END_TEST
 
@@ -235,8 +209,7 @@ int main(void)
     TCase *t = tcase_create("record_schema");
     tcase_add_test(t, every_field_comes_back);
     tcase_add_test(t, a_schema_is_stored_as_it_always_was);
-    tcase_add_test(t, the_fixed_form_is_read);
-    tcase_add_test(t, the_fixed_form_of_another_length_is_refused);
+    tcase_add_test(t, the_fixed_form_is_refused_by_its_release);
     tcase_add_test(t, what_is_not_known_is_refused_by_name);
     tcase_add_test(t, what_does_not_fit_is_refused_by_name);
     tcase_add_test(t, what_is_missing_is_named);

@@ -243,16 +243,20 @@ START_TEST(image_of_a_later_version_is_refused_by_name)
     struct image m = image_of(r.table, 5);
     struct err e = {0};
     struct image_header h;
-    memcpy(&h, m.data, sizeof h);
-    h.version = IMAGE_VERSION + 1;
-    memcpy(m.data, &h, sizeof h);
-    assert_refused(&r, 5, m.data, m.bytes, SHOAL_E_CORRUPT); /* its checksum says damaged */
-    image_seal(&m);
-    assert_refused(&r, 5, m.data, m.bytes, SHOAL_E_VERSION);
-    ck_assert_int_eq(table_image_read(r.table, 5, m.data, m.bytes, &e), SHOAL_E_VERSION);
-    ck_assert_ptr_nonnull(strstr(e.text,
-                                 "has version 6, this Shoal reads up to 5: it was written by "
-                                 "a later one; start that one"));
+    for (int later = 0; later < 2; later++) {
+        memcpy(&h, m.data, sizeof h);
+        h.version = later ? IMAGE_VERSION + 1 : IMAGE_VERSION - 1;
+        memcpy(m.data, &h, sizeof h);
+        assert_refused(&r, 5, m.data, m.bytes, SHOAL_E_CORRUPT); /* its checksum says damaged */
+        image_seal(&m);
+        assert_refused(&r, 5, m.data, m.bytes, SHOAL_E_VERSION);
+        ck_assert_int_eq(table_image_read(r.table, 5, m.data, m.bytes, &e), SHOAL_E_VERSION);
+        ck_assert_ptr_nonnull(
+            strstr(e.text, later ? "has version 6, this Shoal reads 5: it was written by a later "
+                                   "one; start that one"
+                                 : "has version 4, this Shoal reads 5: it was written by a release "
+                                   "before 0.2.0; start that one"));
+    }
     free(m.data);
     rows_close(&r);
 }

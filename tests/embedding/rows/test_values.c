@@ -318,41 +318,6 @@ START_TEST(image_of_other_values_is_refused)
 }
 END_TEST
 
-/* The same image as version 3 had it: without the last words of the header. The digest was written
- * down from a build that knew neither cold rows nor other values than fp32. */
-START_TEST(image_of_version_3_is_read)
-{
-    struct table_schema s = rows_schema(OPT_ADAGRAD, 5, 0);
-    struct rows r = rows_open(&s), to = rows_open(&s);
-    struct image_header h;
-    struct err e = {0};
-    for (uint64_t i = 0; i < 50; i++)
-        rows_push_one(&r, rows_key(i), 0.5f, i > 40 ? 9 : 0);
-    const size_t bytes = table_image_bytes(r.table, 0),
-                 cut = sizeof h - offsetof(struct image_header, cold_epoch);
-    char *image = malloc(bytes), *old = malloc(bytes - cut);
-    table_image_write(r.table, 0, image);
-    memcpy(&h, image, sizeof h);
-    h.version = IMAGE_VERSION_OLD;
-    h.bytes = bytes - cut;
-    memcpy(old, &h, sizeof h - cut);
-    memcpy(old + sizeof h - cut, image + sizeof h, bytes - sizeof h);
-    uint64_t sum = hash_bytes(old, bytes - cut - sizeof sum, 0);
-    memcpy(old + bytes - cut - sizeof sum, &sum, sizeof sum);
-    ck_assert_uint_eq(bytes - cut, 2764);
-    ck_assert_uint_eq(hash_bytes(old, bytes - cut, 0), 13579761256463183529ULL);
-    ck_assert_msg(table_image_read(to.table, 0, old, bytes - cut, &e) == 0, "%s", e.text);
-    ck_assert_uint_eq(rows_digest(r.table), rows_digest(to.table));
-    ck_assert_uint_eq(table_image_bytes(to.table, 0), bytes);
-    for (size_t short_by = 1; short_by < bytes - cut; short_by += 7)
-        ck_assert_int_ne(table_image_read(to.table, 0, old, bytes - cut - short_by, &e), 0);
-    free(image);
-    free(old);
-    rows_close(&r);
-    rows_close(&to);
-}
-END_TEST
-
 /* From one kind to another: to fp32 to the bit, else to the nearest; state as it is. */
 START_TEST(rows_go_into_a_table_of_other_values)
 {
@@ -469,7 +434,6 @@ int main(void)
     tcase_add_loop_test(c, pull_before_sees_what_was_stored, 0, 2);
     tcase_add_loop_test(c, image_gives_back_rows_and_undo, 0, 2);
     tcase_add_test(c, image_of_other_values_is_refused);
-    tcase_add_test(c, image_of_version_3_is_read);
     tcase_add_test(c, rows_go_into_a_table_of_other_values);
     tcase_add_loop_test(c, people_are_shown_weights_as_numbers, 0, 2);
     tcase_add_loop_test(c, updates_below_half_a_step_are_not_lost, 0, 2);
