@@ -144,7 +144,7 @@ START_TEST(joined_text_of_impressions_and_clicks)
                          worker_path("show"), worker_path("cache"), worker_path("clicks"));
     ck_assert_msg(job_parse(text, (size_t)bytes, "job.yaml", &set, &job, &e) == 0, "%s", e.text);
     open_all();
-    expect("2d9b3e246901471c-cc074dbbcd85f7b7.counts 152 4455093b04c7bfdc\n"
+    expect("2d9b3e246901471c-cc074dbbcd85f7b7.counts 144 dea6cd4150d9528c\n"
            "2d9b3e246901471c-cc074dbbcd85f7b7.joined 50 eccd1517368f3c29\n"
            "5ec93bd8ab0da21e-4e682c9903c9793c.rows 232 9631f0701ed3b0c1\n"
            "b0ede5c2d630729a-1a42b9c067418678.index 104 af75c12bdfd28558\n");

@@ -12,10 +12,12 @@
 #include "worker/data/source.h"
 
 #include <check.h>
+#include <glob.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define T 1760000000u
@@ -375,6 +377,35 @@ START_TEST(join_files_are_read_side_by_side_and_rows_too_late_left_out)
 }
 END_TEST
 
+static uint64_t joined_inode(void)
+{
+    glob_t g;
+    struct stat st;
+    ck_assert_int_eq(glob(worker_path("cache/*.joined"), 0, NULL, &g), 0);
+    ck_assert_uint_eq(g.gl_pathc, 1);
+    ck_assert_int_eq(stat(g.gl_pathv[0], &st), 0);
+    globfree(&g);
+    return st.st_ino;
+}
+
+/* Release 0.2.0 counted one thing more, at the end. */
+START_TEST(join_of_the_release_before_is_found)
+{
+    glob_t g;
+    worker_text("show1", "id,when\na,1760000000\n");
+    worker_text("clicks1", "id,when\na,1760000009\n");
+    job_make("");
+    expect("id,when,click\na,1760000009,1\n");
+    uint64_t before = joined_inode();
+    ck_assert_int_eq(glob(worker_path("cache/*.counts"), 0, NULL, &g), 0);
+    ck_assert_int_eq(truncate(g.gl_pathv[0], 19 * 8), 0);
+    globfree(&g);
+    expect("id,when,click\na,1760000009,1\n");
+    ck_assert_uint_eq(joined_inode(), before);
+    ck_assert_uint_eq(n.positives, 1);
+}
+END_TEST
+
 /* More files of one time than are kept at hand: each row is of another. */
 START_TEST(join_any_number_of_files_is_read_side_by_side)
 {
@@ -656,6 +687,7 @@ int main(void)
     tcase_add_loop_test(t, join_sort_gives_all_rows_in_order_of_time, 1, 4);
     tcase_add_loop_test(t, join_sort_gives_all_that_wait, 0, 5);
     tcase_add_test(t, join_files_are_read_side_by_side_and_rows_too_late_left_out);
+    tcase_add_test(t, join_of_the_release_before_is_found);
     tcase_add_test(t, join_any_number_of_files_is_read_side_by_side);
     tcase_add_test(t, join_of_a_stream_is_made_anew);
     tcase_add_test(t, join_more_bad_rows_than_are_allowed_end_it);
