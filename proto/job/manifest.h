@@ -12,8 +12,9 @@
  *    "xxh3": "0x..."}, {"file": "coordinator.state", ...}], "xxh3": "0x..."}
  *
  * TABLE: {"name", "table", "space", "dense", "width", "tablet_bits", "tablet_first", "layout":
- * [{"part", "type", "width"}]}. "layout" names the parts of a row in their order: "first" and
- * "vector" are its weights, "state" is the optimizer's, "statistics" are struct row_stats.
+ * [{"part", "type", "width"}], "rows", "bytes" (of the images of all parts)}. "layout" names the
+ * parts of a row in their order: "first" and "vector" are its weights, "state" is the optimizer's,
+ * "statistics" are struct row_stats.
  *
  * "number" is one above the highest number that a checkpoint of the folder had for a name when this
  * one was begun; one that its user gave no name has it for a name.

@@ -42,20 +42,13 @@ static struct json *map_json(const struct coord_fleet *f)
     return map;
 }
 
-static struct json *tables_json(const struct coord_made *made)
+static struct json *tables_json(const struct coord_made *made, const char *space)
 {
     struct json *list = json_new_array();
     for (uint32_t t = 0; t < made->tables; t++) {
         const struct table_schema *s = &made->table[t];
         SHOAL_ASSERT(s->table == t && s->tablet_first < made->tablets);
-        struct json *item = json_new_object();
-        json_set_string(item, "name", s->name);
-        json_set_int(item, "table", s->table);
-        json_set_int(item, "dense", s->dense);
-        json_set_int(item, "width", s->width);
-        json_set_int(item, "tablet_bits", s->tablet_bits);
-        json_set_int(item, "tablet_first", s->tablet_first);
-        json_append(list, item);
+        json_append(list, manifest_table(s, space));
     }
     return list;
 }
@@ -111,7 +104,7 @@ struct json *coord_checkpoint_facts(struct coord_job *j)
     json_set_string(m, "date", date);
     json_set_string(m, "phase", coord_phase_text(coord_saved_as(j)));
     json_set(m, "map", map_json(j->fleet));
-    json_set(m, "tables", tables_json(&j->fleet->made));
+    json_set(m, "tables", tables_json(&j->fleet->made, coord_checkpoint_spec(j)->space));
     place_set(m, j);
     return m;
 }
@@ -146,7 +139,24 @@ static int make_run(struct coord_errand *r, struct err *e)
     return rc;
 }
 
-/* What the servers wrote, as their own manifests say. */
+/* Adds what a part has of each table to the whole. */
+static void tables_count(const struct json *tables, const struct json *part)
+{
+    static const char *const keys[] = {"rows", "bytes"};
+    const struct json *of_part = json_get(part, "tables");
+    for (size_t i = 0; i < json_count(of_part); i++) {
+        const struct json *from = json_array_at(of_part, i);
+        int64_t number = json_as_int(json_get(from, "table"), -1);
+        struct json *to = number < 0 ? NULL : json_array_at(tables, (size_t)number);
+        for (size_t k = 0; to != NULL && k < sizeof keys / sizeof *keys; k++)
+            json_set_int(to, keys[k],
+                         json_as_int(json_get(to, keys[k]), 0) +
+                             json_as_int(json_get(from, keys[k]), 0));
+    }
+}
+
+/* What the servers wrote, as their own manifests say. A part whose manifest is not in the frame
+ * (release 0.2.0) counts no rows of tables. */
 static int parts_seal(const struct coord_making *m, struct err *e)
 {
     const struct json *parts = json_get(m->manifest, "parts");
@@ -160,6 +170,10 @@ static int parts_seal(const struct coord_making *m, struct err *e)
                        json_as_string(json_get(part, "folder"), ""));
         rc = m->ops->get(path, PART_MANIFEST, PART_MANIFEST_MAX, &text, &count, e);
         json_set_hex(part, "manifest", rc == 0 ? hash_bytes(text, count, 0) : 0);
+        struct json *own = NULL;
+        if (rc == 0 && manifest_frame(text, count, &own, NULL) == 0)
+            tables_count(json_get(m->manifest, "tables"), own);
+        json_free(own);
         free(text);
     }
     return rc;

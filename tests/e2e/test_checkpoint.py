@@ -62,6 +62,9 @@ def goes_on(space, over, rows, servers_then, servers_after):
     assert entries(folder.parent) == ["at-0", "at-1", "at-2"]
     manifest = json.loads((folder / "manifest.json").read_text())
     assert len(manifest["parts"]) == servers_then and manifest["rows"] == made[-1]["rows"] > 0
+    tables = manifest["tables"]
+    assert sum(t["rows"] for t in tables) == manifest["rows"] and {t["space"] for t in tables} == {manifest["job"]}
+    assert all(0 < t["bytes"] and sum(part["width"] for part in t["layout"]) >= t["width"] for t in tables if t["rows"]), tables
     for servers in servers_after:
         report = run_job(job, space / f"on-{servers}", servers, 2, ["--resume", str(folder)])
         assert digests(report) == expected, f"{servers} servers: {digests(report)}, undisturbed {expected}"
