@@ -502,7 +502,7 @@ def worker_of(process, verb):
         for child in pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
             with contextlib.suppress(OSError):
                 program, *words = pathlib.Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
-                if program.endswith(b"/shoal-worker") and verb.encode() in words:  # a child of before its program begins has our own words
+                if program.endswith(b"shoal-worker") and verb.encode() in words:  # a child of before its program begins has our own words
                     return int(child)
         time.sleep(0.005)
     raise AssertionError(process.communicate())
