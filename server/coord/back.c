@@ -269,7 +269,7 @@ static void go_back(struct coord_job *j, struct coord_newest *n)
     coord_call_forget(&j->fleet->calls);
     j->watch.left_ns = env_now_ns(j->fleet->env); /* all of them join anew */
     j->watch.left[0] = 0;
-    coord_member_workers_forget(&j->fleet->members);
+    coord_worker_remove_all(&j->workers);
     j->checkpoint.last_ns = j->checkpoint.retry_ns = 0; /* the next one: as at the job's start */
     rc = job_again(j, &at, &n->from.hold, &e);
     if (rc == 0)

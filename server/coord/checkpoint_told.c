@@ -88,7 +88,7 @@ uint64_t coord_checkpoint_batches(const struct coord_job *j)
 {
     struct wire_WORKER_BEAT sum;
     uint64_t lanes = 0;
-    coord_member_sums(&j->fleet->members, &sum);
+    coord_worker_sums(&j->workers, &sum);
     for (uint32_t l = 0; l < j->tasks.lanes; l++)
         lanes += j->tasks.lane[l].mark;
     return lanes > sum.batches ? lanes : sum.batches;

@@ -474,6 +474,7 @@ static void time_forgive(struct coord *c)
     log_warn("the coordinator stood still for %.1f s: leases are longer by that",
              (double)gap * 1e-9);
     coord_member_forgive(&c->fleet.members, gap, now);
+    coord_worker_forgive(&c->job.workers, gap, now);
     for (uint32_t i = 0; i < c->fleet.cluster.claims; i++)
         c->fleet.cluster.claim[i].beat_ns =
             coord_later(c->fleet.cluster.claim[i].beat_ns, gap, now);
@@ -578,6 +579,7 @@ void coord_free(struct coord *c)
     coord_call_cancel_all(&c->fleet.calls);
     coord_submit_close(&c->job);
     coord_lease_close(&c->job.leases);
+    coord_worker_close(&c->job.workers);
     coord_fleet_close(&c->fleet);
     free(c->told.text);
     free(c);

@@ -30,7 +30,7 @@ uint32_t coord_live_workers(const struct coord_job *j)
 {
     uint32_t wanted = j->at.workers_wanted, deaths = j->at.worker_deaths;
     uint32_t expected = wanted > deaths ? wanted - deaths : 0;
-    uint32_t live = j->fleet->members.workers > expected ? j->fleet->members.workers : expected;
+    uint32_t live = j->workers.count > expected ? j->workers.count : expected;
     return live == 0 ? 1 : live;
 }
 
@@ -82,6 +82,12 @@ uint64_t coord_examples(const struct coord_job *j)
     for (uint32_t i = 0; coord_epoch_open(j) && i < j->tasks.tasks; i++)
         examples += j->tasks.task[i].pushed ? j->tasks.task[i].rows : 0;
     return examples;
+}
+
+uint32_t coord_retry_ms(const struct coord_job *j)
+{
+    uint32_t ms = 5 * j->workers.count;
+    return ms < 20 ? 20 : ms > 500 ? 500 : ms;
 }
 
 const char *coord_said(const char *text)

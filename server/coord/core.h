@@ -22,6 +22,7 @@
 #include "server/coord/times.h"
 #include "server/coord/trace.h"
 #include "server/coord/window.h"
+#include "server/coord/worker.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -142,6 +143,7 @@ struct coord_job {
     struct coord_newest *newest; /* checkpoint, which is read to go back to it; NULL: none is */
     struct coord_checkpoint checkpoint;
     struct coord_leases leases;
+    struct coord_workers workers;
     struct {
         /* start; a worker was there; last said who is missing */
         uint64_t begun_ns, worker_ns, said_ns;
@@ -278,6 +280,8 @@ uint32_t coord_epoch_slot(const struct coord_job *j, uint32_t epoch);
 struct coord_losses coord_epoch_losses(const struct coord_job *j);
 /* Whether the training of the epoch at hand is not over: it is going on, or pauses. */
 bool coord_epoch_open(const struct coord_job *j);
+/* for WAIT: more with many workers, so that asking stays cheap */
+uint32_t coord_retry_ms(const struct coord_job *j);
 /* rows of all epochs so far, by finished tasks */
 uint64_t coord_examples(const struct coord_job *j);
 /* The reason of a peer for its failure, which is never an empty sentence. */

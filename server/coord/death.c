@@ -77,9 +77,9 @@ bool coord_death_shunned(const struct coord_job *j, const struct coord_worker *w
         shunned = d->count >= COORD_DEATHS_MAX / 2 && now - d->ns < wait &&
                   strcmp(d->holder, w->holder) == 0;
     }
-    for (uint32_t i = 0; i < j->fleet->members.workers && shunned; i++)
-        if (strcmp(j->fleet->members.worker[i].holder, w->holder) != 0 &&
-            coord_stall_able(j->fleet, &j->fleet->members.worker[i]))
+    for (uint32_t i = 0; i < j->workers.count && shunned; i++)
+        if (strcmp(j->workers.worker[i].holder, w->holder) != 0 &&
+            coord_stall_able(j->fleet, &j->workers.worker[i]))
             return true;
     return false;
 }

@@ -25,7 +25,7 @@
 #ifndef SERVER_COORD_DEATH_H
 #define SERVER_COORD_DEATH_H
 
-#include "server/coord/member.h"
+#include "server/coord/worker.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -82,12 +82,6 @@ const struct coord_shard *coord_server_away(const struct coord_fleet *f)
     return NULL;
 }
 
-uint32_t coord_retry_ms(const struct coord_fleet *f)
-{
-    uint32_t ms = 5 * f->members.workers;
-    return ms < 20 ? 20 : ms > 500 ? 500 : ms;
-}
-
 int coord_drop_check(const struct coord_fleet *f, struct err *e)
 {
     return f->drop.asker == 0 ? 0

@@ -19,6 +19,7 @@
 #include "server/coord/keys.h"
 #include "server/coord/lease.h"
 #include "server/coord/made.h"
+#include "server/coord/map.h"
 #include "server/coord/member.h"
 #include "server/coord/names.h"
 #include "server/coord/sight.h"
@@ -79,7 +80,5 @@ uint64_t coord_lease_ns(const struct coord_fleet *f);
 /* The first server that is not set up, or has been silent for longer than its lease; NULL: all are
  * there. */
 const struct coord_shard *coord_server_away(const struct coord_fleet *f);
-/* for WAIT: more with many workers, so that asking stays cheap */
-uint32_t coord_retry_ms(const struct coord_fleet *f);
 
 #endif

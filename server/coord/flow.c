@@ -242,8 +242,8 @@ static bool step_waiting(struct coord_job *j)
     if (rc != 0)
         return coord_end_fail(j, rc, "%s", e.text);
     if (!coord_cluster_ready(&j->fleet->cluster) ||
-        !coord_member_shards_ready(&j->fleet->members) || j->fleet->members.workers == 0 ||
-        j->fleet->members.workers < j->at.workers_wanted ||
+        !coord_member_shards_ready(&j->fleet->members) || j->workers.count == 0 ||
+        j->workers.count < j->at.workers_wanted ||
         coord_call_open_type(&j->fleet->calls, j, WIRE_TYPE_LOAD_DROP))
         return false;
     j->started_ns = env_now_ns(j->fleet->env);
@@ -372,7 +372,7 @@ static bool step_digest(struct coord_job *j)
 static bool step_finish(struct coord_job *j)
 {
     struct err e = {0};
-    if (j->fleet->members.workers > 0 && env_now_ns(j->fleet->env) - j->phase_ns < LEAVE_WAIT_NS)
+    if (j->workers.count > 0 && env_now_ns(j->fleet->env) - j->phase_ns < LEAVE_WAIT_NS)
         return false;
     if (coord_checkpoint_busy(j))
         return false;

@@ -69,8 +69,7 @@ static void answer(struct coord_job *j, peer_t to, uint64_t id, struct wire_LANE
 static void answer_kind(struct coord_job *j, peer_t to, uint64_t id, enum wire_next kind,
                         uint32_t lane)
 {
-    struct wire_LANE_NEXT_reply reply = {
-        .kind = kind, .lane = lane, .retry_ms = coord_retry_ms(j->fleet)};
+    struct wire_LANE_NEXT_reply reply = {.kind = kind, .lane = lane, .retry_ms = coord_retry_ms(j)};
     SHOAL_ASSERT(kind == WIRE_NEXT_WAIT || kind == WIRE_NEXT_END || kind == WIRE_NEXT_LEAVE);
     answer(j, to, id, &reply);
 }

@@ -53,7 +53,7 @@ bool coord_lease_note(struct coord_job *j, uint32_t lane)
     const struct coord_lane *at = &t->lane[lane];
     SHOAL_ASSERT(lane < t->lanes && at->state == LANE_HELD && at->task < t->tasks);
     const struct coord_task *task = &t->task[at->task];
-    const struct coord_worker *worker = coord_member_worker(&j->fleet->members, at->worker);
+    const struct coord_worker *worker = coord_worker_find(&j->workers, at->worker);
     const struct wire_batch_name newest = {at->generation, coord_task_last(task), lane, 0};
     struct coord_leases *l = &j->leases;
     char key[COORD_KEY_MAX];

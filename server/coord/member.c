@@ -1,6 +1,6 @@
-/* member.c: shards and workers.
+/* member.c: shards.
  *
- * 1. A number is in the store before anybody is told it. [test:
+ * 1. A worker's number is in the store before a worker is told it. [test:
  *    coord_member_worker_number_is_never_used_again] [assert: coord_work_join]
  * 2. (server, index) -> shard number never changes. [test:
  *    coord_member_server_keeps_its_numbers_over_a_restart] [assert: coord_member_shard_beat] */
@@ -115,7 +115,6 @@ int coord_member_given(const struct coord_members *m, struct coord_store *store,
 void coord_member_close(struct coord_members *m)
 {
     free(m->shard);
-    free(m->worker);
     memset(m, 0, sizeof *m);
 }
 
@@ -379,10 +378,6 @@ void coord_member_forgive(struct coord_members *m, uint64_t gap_ns, uint64_t now
     for (uint32_t s = 0; s < m->shards; s++)
         if (m->shard[s].seen)
             m->shard[s].beat_ns = coord_later(m->shard[s].beat_ns, gap_ns, now_ns);
-    for (uint32_t i = 0; i < m->workers; i++) {
-        m->worker[i].beat_ns = coord_later(m->worker[i].beat_ns, gap_ns, now_ns);
-        m->worker[i].moved_ns = coord_later(m->worker[i].moved_ns, gap_ns, now_ns);
-    }
 }
 
 uint32_t coord_member_shard_of(const struct coord_members *m, peer_t peer)
@@ -401,293 +396,19 @@ bool coord_member_shards_ready(const struct coord_members *m)
     return true;
 }
 
-static int worker_add(struct coord_members *m, struct coord_worker **out)
+void coord_member_forget_rss(struct coord_members *m)
 {
-    if (array_room(&m->worker, m->workers, &m->worker_capacity, 16) != 0)
-        return SHOAL_E_NOMEM;
-    SHOAL_ASSERT(m->workers < m->worker_capacity && m->workers < LIMIT_WORKERS);
-    *out = &m->worker[m->workers++];
-    memset(*out, 0, sizeof **out);
-    return 0;
-}
-
-/* One key, or one process, leaves places to others. */
-static int room_check(const struct coord_members *m, peer_t peer, const char *holder, struct err *e)
-{
-    uint32_t of_holder = 0, of_peer = 0;
-    for (uint32_t i = 0; i < m->workers; i++) {
-        of_holder += strcmp(m->worker[i].holder, holder) == 0;
-        of_peer += m->worker[i].peer == peer;
-    }
-    if (m->workers >= LIMIT_WORKERS)
-        return err_set(e, SHOAL_E_BUSY,
-                       "there are %u workers already, the most that a coordinator takes",
-                       m->workers);
-    if (of_peer >= LIMIT_WORKERS_PEER)
-        return err_set(e, SHOAL_E_BUSY,
-                       "this connection has joined as %u workers already: a process is one worker",
-                       of_peer);
-    if (of_holder >= LIMIT_WORKERS_HOLDER)
-        return err_set(e, SHOAL_E_BUSY,
-                       "%u workers have come with this key (%.10s) already: give each machine's "
-                       "workers a key of their own (shoal keygen)",
-                       of_holder, holder);
-    return 0;
-}
-
-int coord_member_join(struct coord_members *m, struct coord_store *store,
-                      const struct wire_WORKER_JOIN *join, const struct coord_caller *caller,
-                      struct coord_worker **out, struct err *e)
-{
-    struct coord_worker *w;
-    for (uint32_t i = 0; i < m->workers; i++) {
-        w = &m->worker[i];
-        if ((w->peer == caller->peer || PLANTED("alike_workers")) &&
-            (w->pid == join->pid || PLANTED("alike_processes")) &&
-            strcmp(w->name, join->name) == 0) {
-            w->beat_ns = caller->now_ns;
-            *out = w;
-            return 0;
-        }
-    }
-    const char *key = caller->key != NULL ? caller->key : "",
-               *holder = key[0] != 0 || caller->address == NULL ? key : caller->address;
-    int rc = room_check(m, caller->peer, holder, e);
-    if (rc != 0)
-        return rc;
-    uint64_t next = m->next_worker + 1;
-    rc = coord_store_put(store, WORKER_KEY, &next, sizeof next, e);
-    if (rc != 0)
-        return rc;
-    if (worker_add(m, &w) != 0)
-        return err_set(e, SHOAL_E_NOMEM, "no memory for one more worker");
-    w->number = m->next_worker;
-    SHOAL_ASSERT(w == m->worker || w[-1].number < w->number); /* they are sorted */
-    m->next_worker = next;
-    memcpy(w->name, join->name, sizeof w->name);
-    w->pid = join->pid;
-    w->lanes_max = join->lanes_max;
-    w->pass = caller->pass;
-    w->peer = caller->peer;
-    (void)snprintf(w->key, sizeof w->key, "%s", key);
-    (void)snprintf(w->holder, sizeof w->holder, "%s", holder);
-    w->beat_ns = w->moved_ns = caller->now_ns;
-    *out = w;
-    return 0;
-}
-
-static uint32_t worker_find(const struct coord_members *m, uint64_t number)
-{
-    uint32_t low = 0, high = m->workers;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (m->worker[middle].number < number)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < m->workers && m->worker[low].number == number ? low : COORD_NOBODY;
-}
-
-struct coord_worker *coord_member_worker(struct coord_members *m, uint64_t number)
-{
-    uint32_t at = worker_find(m, number);
-    return at == COORD_NOBODY ? NULL : &m->worker[at];
-}
-
-struct coord_worker *coord_member_of_pass(struct coord_members *m, uint64_t pass, const char *key)
-{
-    for (uint32_t i = 0; i < m->workers; i++)
-        if ((m->worker[i].pass == pass || (m->worker[i].number == pass && PLANTED("pass"))) &&
-            (strcmp(m->worker[i].key, key) == 0 || PLANTED("any_key_of_a_worker")))
-            return &m->worker[i];
-    return NULL;
-}
-
-/* All that a beat counts; `pass` of a sum means nothing. */
-static void figures_add(struct wire_WORKER_BEAT *sum, const struct wire_WORKER_BEAT *f)
-{
-#define ADD(name) sum->name += f->name;
-#define NONE(name)
-    WIRE_WORKER_BEAT(NONE, ADD, NONE, NONE, ADD, NONE, NONE)
-#undef NONE
-#undef ADD
-}
-
-void coord_member_worker_gone(struct coord_members *m, uint64_t number)
-{
-    uint32_t at = worker_find(m, number);
-    if (at == COORD_NOBODY)
-        return;
-    figures_add(&m->gone, &m->worker[at].figures);
-    SHOAL_ASSERT(m->workers > at && m->worker[at].number == number);
-    m->workers--;
-    memmove(m->worker + at, m->worker + at + 1, (m->workers - at) * sizeof *m->worker);
-}
-
-uint64_t coord_member_expired(const struct coord_members *m, uint64_t now_ns, uint64_t lease_ns)
-{
-    for (uint32_t i = 0; i < m->workers; i++) {
-        SHOAL_ASSERT(m->worker[i].beat_ns <= now_ns);
-        if (now_ns - m->worker[i].beat_ns > lease_ns)
-            return m->worker[i].number;
-    }
-    return 0;
-}
-
-void coord_member_workers_forget(struct coord_members *m)
-{
-    while (m->workers > 0)
-        coord_member_worker_gone(m, m->worker[m->workers - 1].number);
-}
-
-void coord_member_sums(const struct coord_members *m, struct wire_WORKER_BEAT *out)
-{
-    *out = m->gone;
-    for (uint32_t i = 0; i < m->workers; i++)
-        figures_add(out, &m->worker[i].figures);
-}
-
-void coord_member_forget_figures(struct coord_members *m)
-{
-    memset(&m->gone, 0, sizeof m->gone);
-    for (uint32_t i = 0; i < m->workers; i++)
-        memset(&m->worker[i].figures, 0, sizeof m->worker[i].figures);
     m->rss_peak_bytes = 0;
 }
 
-/* ---- map ---- */
-
-int coord_map_check(const struct table_schema *table, uint32_t count, struct err *e)
+int coord_member_worker_number(struct coord_members *m, struct coord_store *store, uint64_t *number,
+                               struct err *e)
 {
-    uint32_t next = 0;
-    if (count == 0 || count > LIMIT_TABLES)
-        return err_set(e, SHOAL_E_SCHEMA, "a job has 1 to %u tables, this one declares %u",
-                       LIMIT_TABLES, count);
-    for (uint32_t t = 0; t < count; t++) {
-        int rc = schema_check(&table[t], e);
-        if (rc != 0)
-            return rc;
-        if (table[t].table != t || table[t].tablet_first != next)
-            return err_set(e, SHOAL_E_SCHEMA,
-                           "table %s: number %u and first tablet %u, expected %u and %u",
-                           table[t].name, table[t].table, table[t].tablet_first, t, next);
-        for (uint32_t other = 0; other < t; other++)
-            if (strcmp(table[other].name, table[t].name) == 0)
-                return err_set(e, SHOAL_E_SCHEMA, "tables %u and %u are both named %s", other, t,
-                               table[t].name);
-        next += 1u << table[t].tablet_bits;
-    }
+    uint64_t next = m->next_worker + 1;
+    int rc = coord_store_put(store, WORKER_KEY, &next, sizeof next, e);
+    if (rc != 0)
+        return rc;
+    *number = m->next_worker;
+    m->next_worker = next;
     return 0;
-}
-
-uint32_t coord_map_tablets(const struct table_schema *table, uint32_t count)
-{
-    uint32_t sum = 0;
-    SHOAL_ASSERT(count > 0 && count <= LIMIT_TABLES);
-    for (uint32_t t = 0; t < count; t++)
-        sum += 1u << table[t].tablet_bits;
-    return sum;
-}
-
-int coord_map_make(const struct table_schema *table, uint32_t count, uint32_t shards,
-                   uint16_t *shard_of, struct err *e)
-{
-    SHOAL_ASSERT(shards > 0 && shards <= LIMIT_SHARDS && count <= LIMIT_TABLES);
-    for (uint32_t t = 0; t < count; t++) {
-        uint64_t tablets = 1ull << table[t].tablet_bits;
-        if (table[t].dense == 0 && tablets / shards < LIMIT_SHARD_TABLETS_MIN)
-            return err_set(e, SHOAL_E_CONFIG,
-                           "table %s has %" PRIu64
-                           " tablets for %u shards, at least %u a shard are needed: raise "
-                           "tables.tablets or take fewer shards",
-                           table[t].name, tablets, shards, LIMIT_SHARD_TABLETS_MIN);
-        for (uint64_t i = 0; i < tablets; i++)
-            shard_of[table[t].tablet_first + i] = (uint16_t)(i * shards / tablets);
-    }
-    return 0;
-}
-
-/* ---- roll ---- */
-
-void coord_compute_of(const struct wire_WORKER_JOIN *join, struct coord_compute *out)
-{
-    memset(out, 0, sizeof *out); /* compared as bytes */
-    (void)snprintf(out->backend, sizeof out->backend, "%s", join->backend);
-    (void)snprintf(out->kernel, sizeof out->kernel, "%s", join->kernel);
-    (void)snprintf(out->device, sizeof out->device, "%s", join->device);
-    (void)snprintf(out->why, sizeof out->why, "%s", join->why);
-}
-
-void coord_compute_set(struct json *to, const struct coord_compute *by)
-{
-    json_set_string(to, "backend", by->backend);
-    json_set_string(to, "kernel", by->kernel);
-    json_set_string(to, "device", by->device);
-    json_set_string(to, "why", by->why);
-}
-
-void coord_roll_close(struct coord_roll *r)
-{
-    free(r->entry);
-    memset(r, 0, sizeof *r);
-}
-
-/* Room for one more, or NULL. */
-static struct coord_roll_entry *entry_add(struct coord_roll *r)
-{
-    SHOAL_ASSERT(r->count <= r->capacity && r->count <= COORD_ROLL_MAX);
-    if (r->count == COORD_ROLL_MAX)
-        return NULL;
-    if (array_room(&r->entry, r->count, &r->capacity, 8) != 0)
-        return NULL;
-    return &r->entry[r->count++];
-}
-
-/* Whether any entry of the name was broken; all of them are `broken` now. */
-static bool broken_set(struct coord_roll *r, const char *name, bool broken)
-{
-    bool was = false;
-    for (uint32_t i = 0; i < r->count; i++)
-        if (strcmp(r->entry[i].name, name) == 0) {
-            was = was || r->entry[i].broken;
-            r->entry[i].broken = broken;
-        }
-    return was;
-}
-
-bool coord_roll_broken(struct coord_roll *r, const char *name)
-{
-    return !broken_set(r, name, true);
-}
-
-bool coord_roll_note(struct coord_roll *r, const char *name, const struct coord_compute *by)
-{
-    bool back = broken_set(r, name, false);
-    for (uint32_t i = 0; i < r->count; i++)
-        if (strcmp(r->entry[i].name, name) == 0 && memcmp(&r->entry[i].by, by, sizeof *by) == 0) {
-            r->entry[i].joined++;
-            return back;
-        }
-    struct coord_roll_entry *e = entry_add(r);
-    if (e == NULL)
-        return back;
-    (void)snprintf(e->name, sizeof e->name, "%s", name);
-    e->by = *by;
-    e->joined = 1;
-    e->broken = false;
-    return back;
-}
-
-struct json *coord_roll_json(const struct coord_roll *r)
-{
-    struct json *list = json_new_array();
-    for (uint32_t i = 0; i < r->count; i++) {
-        struct json *item = json_new_object();
-        json_set_string(item, "name", r->entry[i].name);
-        coord_compute_set(item, &r->entry[i].by);
-        json_set_int(item, "joined", r->entry[i].joined);
-        json_append(list, item);
-    }
-    return list;
 }

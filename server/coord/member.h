@@ -1,9 +1,8 @@
-/* member.h: who is there: shards by number, workers by number, and when each was last heard.
- * Pure: time comes in as an argument.
+/* member.h: the shards of the fleet by number, and when each was last heard. Pure: time comes in as
+ * an argument.
  *
  * A shard number belongs to (server name, index on that server) for ever: a server that comes back
- * gets its numbers back. Worker numbers are never used again. A worker is dead when its lease has
- * run out; a shard is never declared dead, it is waited for. */
+ * gets its numbers back. A shard is never declared dead, it is waited for. */
 #ifndef SERVER_COORD_MEMBER_H
 #define SERVER_COORD_MEMBER_H
 
@@ -18,41 +17,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-
-/* Who has computed for the job, and by what: each worker that joined, with its
- * backend, its device and why that was taken, for the report. A worker that goes on by another
- * backend stands there twice. Kept in memory: of a coordinator that was started again it has those
- * that joined since. Pure. */
-
-#define COORD_ROLL_MAX 256u
-
-/* What a worker said of itself when it joined. */
-struct coord_compute {
-    char backend[32], kernel[WIRE_KERNEL], device[WIRE_DEVICE], why[WIRE_WHY];
-};
-
-struct coord_roll {
-    struct coord_roll_entry {
-        char name[LIMIT_NAME];
-        struct coord_compute by;
-        uint32_t joined; /* times */
-        bool broken;     /* the worker left because of its device, and has not come again */
-    } * entry;           /* owned (count) */
-    uint32_t count, capacity;
-};
-
-void coord_compute_of(const struct wire_WORKER_JOIN *join, struct coord_compute *out);
-/* backend, kernel, device, why. */
-void coord_compute_set(struct json *to, const struct coord_compute *by);
-
-void coord_roll_close(struct coord_roll *r);
-/* A worker has joined. Past COORD_ROLL_MAX of them, or without memory, it is not noted. True: it
- * had left because of its device, and is back. */
-bool coord_roll_note(struct coord_roll *r, const char *name, const struct coord_compute *by);
-/* A worker leaves because of its device. True: for the first time since it came. */
-bool coord_roll_broken(struct coord_roll *r, const char *name);
-/* [{"name", "backend", "kernel", "device", "why", "joined"}] */
-struct json *coord_roll_json(const struct coord_roll *r);
 
 #define COORD_NOBODY UINT32_MAX
 
@@ -88,43 +52,11 @@ struct coord_shard {
     struct wire_SHARD_BEAT figures;
 };
 
-struct coord_worker {
-    uint64_t number;
-    uint64_t pass; /* shown with all that it asks; told to nobody else; not 0 */
-    char name[LIMIT_NAME];
-    uint32_t pid;
-    peer_t peer;
-    char key[48];    /* that it joined with; empty: none */
-    char holder[48]; /* whose place it takes: of that key, else of the user or address */
-    struct coord_compute by;
-    uint32_t lanes_max;
-    uint64_t beat_ns;
-    uint64_t reported_id;      /* newest request that was neither a beat nor a question */
-    uint64_t asked_id;         /* newest question for a lane: older ones are late copies */
-    uint32_t asked_lane;       /* what was granted for it; meaningless without a generation */
-    uint64_t asked_generation; /* 0: nothing was */
-    double rate;               /* examples a second */
-    bool rated;                /* it is known, though it may be 0 */
-    /* the last beat with more examples, before the first its first lane, 0: none yet; how many; how
-     * long after the one before */
-    uint64_t rate_ns, rate_examples, rate_span_ns;
-    uint64_t refused; /* batches that it told of, of which a push was refused for its values */
-    uint32_t failed_before; /* rounds of workers that had failed when it joined (work.c) */
-    /* stall.h: when it was last seen to get on, or got work; until when it gets none, 0: it may
-     * have some; times in a row that its work was taken away */
-    uint64_t moved_ns, barred_ns;
-    uint32_t stalls;
-    struct wire_WORKER_BEAT figures;
-};
-
 struct coord_members {
     struct coord_shard *shard; /* (shards), owned */
     uint32_t shards;
-    struct coord_worker *worker; /* (workers), sorted by number, owned */
-    uint32_t workers, worker_capacity;
-    uint64_t next_worker;
-    struct wire_WORKER_BEAT gone; /* sums of the workers that are no longer there */
-    uint64_t rss_peak_bytes;      /* highest sum over servers seen */
+    uint64_t next_worker;    /* number; stored before a worker hears it */
+    uint64_t rss_peak_bytes; /* highest sum over servers seen */
 };
 
 /* NEW: first beat since this coordinator started; READY: ready after not ready; RESTARTED: another
@@ -181,50 +113,10 @@ int coord_member_made_check(const struct coord_members *m, bool begins, struct e
 uint32_t coord_member_shard_of(const struct coord_members *m, peer_t peer);
 bool coord_member_shards_ready(const struct coord_members *m);
 
-struct coord_caller { /* who joins: its connection, when, and the pass that it is to have */
-    peer_t peer;
-    uint64_t now_ns, pass;
-    const char *key, *address; /* borrowed; NULL: none */
-};
-
-/* A number for a worker, synced before it is known to anyone; the same worker again for a join
- * repeated over one connection. BUSY when there are LIMIT_WORKERS, or more than their share of one
- * key or connection: others find a place. */
-int coord_member_join(struct coord_members *m, struct coord_store *store,
-                      const struct wire_WORKER_JOIN *join, const struct coord_caller *caller,
-                      struct coord_worker **out, struct err *e);
-/* NULL: dead or never was */
-struct coord_worker *coord_member_worker(struct coord_members *m, uint64_t number);
-/* Shown by whoever has the key that the worker joined with. */
-struct coord_worker *coord_member_of_pass(struct coord_members *m, uint64_t pass, const char *key);
-/* its figures stay in `gone` */
-void coord_member_worker_gone(struct coord_members *m, uint64_t number);
-/* All of them: what they compute is of another job, or of another state; they join again. */
-void coord_member_workers_forget(struct coord_members *m);
-/* Number of a worker not heard for lease_ns, or 0. The caller takes its work back and calls
- * coord_member_worker_gone.
- */
-uint64_t coord_member_expired(const struct coord_members *m, uint64_t now_ns, uint64_t lease_ns);
-/* Sums of all workers, gone ones too. */
-void coord_member_sums(const struct coord_members *m, struct wire_WORKER_BEAT *out);
-/* Another job: nobody's figures count any more. */
-void coord_member_forget_figures(struct coord_members *m);
-
-/* Which shard leads which tablet. Pure: a function of tables and shard count.
- *
- * Every table is dealt over the shards by itself, in contiguous ranges of tablets that differ by
- * one at most, so that a batch sorted by tablet goes out as one range a shard. Global tablet
- * numbers run through all tables: schema.tablet_first + tablet. */
-
-/* Tables as declared, by number, complete and without gap: numbers 0..count-1, names unique,
- * tablets one after another from 0. SCHEMA. */
-int coord_map_check(const struct table_schema *table, uint32_t count, struct err *e);
-/* Tablets of all tables. */
-uint32_t coord_map_tablets(const struct table_schema *table, uint32_t count);
-/* shard_of: (coord_map_tablets). CONFIG when a sparse table would have fewer than
- * LIMIT_SHARD_TABLETS_MIN tablets a shard; dense tables are small and may leave a shard without
- * one. */
-int coord_map_make(const struct table_schema *table, uint32_t count, uint32_t shards,
-                   uint16_t *shard_of, struct err *e);
+/* A number for a worker, never given before; in the store when it returns. */
+int coord_member_worker_number(struct coord_members *m, struct coord_store *store, uint64_t *number,
+                               struct err *e);
+/* Another job: its highest memory is measured anew. */
+void coord_member_forget_rss(struct coord_members *m);
 
 #endif

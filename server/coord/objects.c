@@ -386,13 +386,13 @@ static bool fails_here(int status)
 static bool kept(const struct coord_job *j, const struct coord_object *of)
 {
     uint64_t passed = env_now_ns(j->fleet->env) - of->failed_ns;
-    return j->fleet->members.workers > 1 ||
+    return j->workers.count > 1 ||
            (coord_live_workers(j) > 1 && passed < RETURN_LEASES * coord_lease_ns(j->fleet));
 }
 
 bool coord_objects_waits(const struct coord_job *j, char *text, size_t bytes)
 {
-    for (uint32_t s = 0; s < JOB_SPLITS && j->fleet->members.workers <= 1; s++) {
+    for (uint32_t s = 0; s < JOB_SPLITS && j->workers.count <= 1; s++) {
         const struct coord_objects *o = &j->objects[s];
         if (o->waits == 0 || o->waits > o->count || o->object[o->waits - 1].known)
             continue;

@@ -224,7 +224,7 @@ static void dismiss(struct coord_job *j)
 {
     struct wire w = {.type = WIRE_TYPE_LANE_NEXT, .reply = true};
     w.u.LANE_NEXT_reply = (struct wire_LANE_NEXT_reply){
-        .kind = WIRE_NEXT_WAIT, .retry_ms = coord_retry_ms(j->fleet), .run = j->at.run};
+        .kind = WIRE_NEXT_WAIT, .retry_ms = coord_retry_ms(j), .run = j->at.run};
     SHOAL_ASSERT(!coord_phase_running(j)); /* or they would ask for ever */
     for (uint32_t l = 0; l < j->tasks.lanes; l++) {
         struct coord_lane *lane = &j->tasks.lane[l];

@@ -418,7 +418,7 @@ static struct json *report_json(const struct coord_job *j)
     struct coord_losses all = coord_epoch_losses(j);
     uint64_t rows, examples;
     bool sampled = j->spec.data.negatives > 0 && j->spec.data.negatives < 1;
-    coord_member_sums(&j->fleet->members, &sum);
+    coord_worker_sums(&j->workers, &sum);
     examples = coord_trace_trained(j);
     double seconds = (double)j->at.elapsed_ns * 1e-9, train = (double)j->at.train_ns * 1e-9;
     json_set_int(r, "examples", (int64_t)examples);

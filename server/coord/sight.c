@@ -153,14 +153,14 @@ static void servers_say(const struct coord_job *j, struct json *list)
     }
 }
 
-static void workers_say(const struct coord_fleet *f, struct json *list)
+static void workers_say(const struct coord_job *j, struct json *list)
 {
     char text[ERR_TEXT_MAX];
-    uint64_t now = env_now_ns(f->env);
-    for (uint32_t i = 0; i < f->members.workers; i++) {
-        const struct coord_worker *w = &f->members.worker[i];
-        if (coord_stall_cut(f, w) != COORD_NOBODY) {
-            coord_stall_cut_text(f, w, text, sizeof text);
+    uint64_t now = env_now_ns(j->fleet->env);
+    for (uint32_t i = 0; i < j->workers.count; i++) {
+        const struct coord_worker *w = &j->workers.worker[i];
+        if (coord_stall_cut(j->fleet, w) != COORD_NOBODY) {
+            coord_stall_cut_text(j->fleet, w, text, sizeof text);
             say(list, "%s", text);
         }
         if (w->barred_ns > now)
@@ -169,10 +169,10 @@ static void workers_say(const struct coord_fleet *f, struct json *list)
                 " s: it beats, and has not got on with what it had, %u times in a row",
                 w->name, (w->barred_ns - now) / SECOND_NS, w->stalls);
     }
-    for (uint32_t i = 0; i < f->visitors.count; i++)
-        if (f->visitors.visitor[i].why[0] != 0)
-            say(list, "worker %s is there and is not taken: %s", f->visitors.visitor[i].name,
-                f->visitors.visitor[i].why);
+    for (uint32_t i = 0; i < j->fleet->visitors.count; i++)
+        if (j->fleet->visitors.visitor[i].why[0] != 0)
+            say(list, "worker %s is there and is not taken: %s", j->fleet->visitors.visitor[i].name,
+                j->fleet->visitors.visitor[i].why);
 }
 
 static void folders_say(const struct coord_job *j, struct json *list)
@@ -194,25 +194,25 @@ static bool slower(uint32_t us, uint32_t than_us)
 
 /* A server that a worker finds slower than all its others. Told once a server: by the worker that
  * finds it slowest. */
-static void slow_servers_say(const struct coord_fleet *fleet, struct json *list)
+static void slow_servers_say(const struct coord_job *j, struct json *list)
 {
-    for (uint32_t s = 0; s < fleet->members.shards; s++) {
+    for (uint32_t s = 0; s < j->fleet->members.shards; s++) {
         const struct wire_WORKER_BEAT *worst = NULL;
         const char *name = "";
         uint32_t found = 0;
-        for (uint32_t i = 0; i < fleet->members.workers; i++) {
-            const struct wire_WORKER_BEAT *f = &fleet->members.worker[i].figures;
+        for (uint32_t i = 0; i < j->workers.count; i++) {
+            const struct wire_WORKER_BEAT *f = &j->workers.worker[i].figures;
             if (f->slow_shard != s || f->usual_us == 0 || !slower(f->slow_us, f->usual_us))
                 continue;
             found++;
             if (worst == NULL || f->slow_us > worst->slow_us) {
                 worst = f;
-                name = fleet->members.worker[i].name;
+                name = j->workers.worker[i].name;
             }
         }
         if (worst != NULL)
             say(list, "server %s (shard %u) answers worker %s in %u ms, the others in %.1f ms%s",
-                fleet->members.shard[s].server, s, name, worst->slow_us / 1000,
+                j->fleet->members.shard[s].server, s, name, worst->slow_us / 1000,
                 (double)worst->usual_us * 1e-3,
                 found > 1 ? "; more workers find it slow: see its machine and network"
                           : ": see the network between the two");
@@ -226,14 +226,14 @@ static uint32_t usual_us(const struct coord_worker *w)
 }
 
 /* A worker that finds all servers slower than any other worker does. */
-static void slow_workers_say(const struct coord_fleet *f, struct json *list)
+static void slow_workers_say(const struct coord_job *j, struct json *list)
 {
-    for (uint32_t i = 0; i < f->members.workers; i++) {
-        const struct coord_worker *w = &f->members.worker[i];
+    for (uint32_t i = 0; i < j->workers.count; i++) {
+        const struct coord_worker *w = &j->workers.worker[i];
         uint32_t others = 0;
-        for (uint32_t k = 0; k < f->members.workers; k++)
-            if (k != i && usual_us(&f->members.worker[k]) > others)
-                others = usual_us(&f->members.worker[k]);
+        for (uint32_t k = 0; k < j->workers.count; k++)
+            if (k != i && usual_us(&j->workers.worker[k]) > others)
+                others = usual_us(&j->workers.worker[k]);
         if (others != 0 && slower(usual_us(w), others))
             say(list,
                 "worker %s gets answers of servers in %u ms, the other workers in %.1f ms: see its "
@@ -255,9 +255,9 @@ struct json *coord_sight_problems(const struct coord_job *j)
         j->fleet->options.problems(j->fleet->options.context, list);
     servers_say(j, list);
     strangers_say(j->fleet, list);
-    workers_say(j->fleet, list);
+    workers_say(j, list);
     folders_say(j, list);
-    slow_servers_say(j->fleet, list);
-    slow_workers_say(j->fleet, list);
+    slow_servers_say(j, list);
+    slow_workers_say(j, list);
     return list;
 }

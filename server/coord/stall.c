@@ -125,33 +125,33 @@ bool coord_stall_able(const struct coord_fleet *f, const struct coord_worker *w)
     return w->barred_ns <= env_now_ns(f->env) && coord_stall_cut(f, w) == COORD_NOBODY;
 }
 
-static bool other_able(const struct coord_fleet *f, const struct coord_worker *than)
+static bool other_able(const struct coord_job *j, const struct coord_worker *than)
 {
-    for (uint32_t i = 0; i < f->members.workers; i++)
-        if (f->members.worker[i].number != than->number &&
-            coord_stall_able(f, &f->members.worker[i]))
+    for (uint32_t i = 0; i < j->workers.count; i++)
+        if (j->workers.worker[i].number != than->number &&
+            coord_stall_able(j->fleet, &j->workers.worker[i]))
             return true;
     return false;
 }
 
 /* A worker of the same key is barred, and one of another key is able. */
-static bool key_barred(const struct coord_fleet *f, const struct coord_worker *than)
+static bool key_barred(const struct coord_job *j, const struct coord_worker *than)
 {
     bool barred = false, other = false;
-    for (uint32_t i = 0; i < f->members.workers; i++) {
-        const struct coord_worker *w = &f->members.worker[i];
+    for (uint32_t i = 0; i < j->workers.count; i++) {
+        const struct coord_worker *w = &j->workers.worker[i];
         bool same = strcmp(w->holder, than->holder) == 0;
-        barred = barred || (same && w->barred_ns > env_now_ns(f->env));
-        other = other || (!same && coord_stall_able(f, w));
+        barred = barred || (same && w->barred_ns > env_now_ns(j->fleet->env));
+        other = other || (!same && coord_stall_able(j->fleet, w));
     }
     return barred && other;
 }
 
 bool coord_stall_barred(const struct coord_job *j, const struct coord_worker *w)
 {
-    if (j->at.phase == PHASE_INDEX && key_barred(j->fleet, w))
+    if (j->at.phase == PHASE_INDEX && key_barred(j, w))
         return true;
-    return w->barred_ns > env_now_ns(j->fleet->env) && phase_works(j) && other_able(j->fleet, w);
+    return w->barred_ns > env_now_ns(j->fleet->env) && phase_works(j) && other_able(j, w);
 }
 
 bool coord_stall_excused(const struct coord_job *j, const struct coord_worker *w)
@@ -191,12 +191,12 @@ void coord_stall_tick(struct coord_job *j)
 {
     uint64_t now = env_now_ns(j->fleet->env);
     bool excused = !phase_works(j) || coord_status_held_up(j);
-    for (uint32_t i = 0; i < j->fleet->members.workers && j->fleet->fatal == 0; i++) {
-        struct coord_worker *w = &j->fleet->members.worker[i];
+    for (uint32_t i = 0; i < j->workers.count && j->fleet->fatal == 0; i++) {
+        struct coord_worker *w = &j->workers.worker[i];
         if (excused || !has_work(j, w->number))
             w->moved_ns = now;
         else if (now - w->moved_ns > limit_ns(j->fleet, w) && !waits_for_others(j, w) &&
-                 other_able(j->fleet, w) && !PLANTED("stalled_for_ever"))
+                 other_able(j, w) && !PLANTED("stalled_for_ever"))
             take_away(j, w);
     }
 }
@@ -207,8 +207,8 @@ void coord_stall_tick(struct coord_job *j)
 static const struct coord_worker *culprit(const struct coord_job *j)
 {
     const struct coord_worker *worst = NULL;
-    for (uint32_t i = 0; i < j->fleet->members.workers; i++) {
-        const struct coord_worker *w = &j->fleet->members.worker[i];
+    for (uint32_t i = 0; i < j->workers.count; i++) {
+        const struct coord_worker *w = &j->workers.worker[i];
         if (has_work(j, w->number) && !waits_for_others(j, w) &&
             (worst == NULL || w->moved_ns < worst->moved_ns))
             worst = w;
@@ -220,8 +220,8 @@ uint64_t coord_stall_ns(const struct coord_job *j)
 {
     uint64_t newest = 0, now = env_now_ns(j->fleet->env);
     bool any = false;
-    for (uint32_t i = 0; i < j->fleet->members.workers; i++) {
-        const struct coord_worker *w = &j->fleet->members.worker[i];
+    for (uint32_t i = 0; i < j->workers.count; i++) {
+        const struct coord_worker *w = &j->workers.worker[i];
         any = any || has_work(j, w->number);
         newest = has_work(j, w->number) && w->moved_ns > newest ? w->moved_ns : newest;
     }

@@ -20,7 +20,7 @@
 #ifndef SERVER_COORD_STALL_H
 #define SERVER_COORD_STALL_H
 
-#include "server/coord/member.h"
+#include "server/coord/worker.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -99,8 +99,8 @@ static struct json *servers_json(const struct coord_job *j)
 static struct json *workers_json(const struct coord_job *j)
 {
     struct json *list = json_new_array();
-    for (uint32_t i = 0; i < j->fleet->members.workers; i++) {
-        const struct coord_worker *w = &j->fleet->members.worker[i];
+    for (uint32_t i = 0; i < j->workers.count; i++) {
+        const struct coord_worker *w = &j->workers.worker[i];
         struct json *item = json_new_object();
         json_set_int(item, "worker", (int64_t)w->number);
         json_set_string(item, "name", w->name);
@@ -141,14 +141,14 @@ static double rate_of(const struct coord_job *j)
 {
     bool trains = j->at.phase == PHASE_TRAIN, known = false;
     double rate = 0;
-    for (uint32_t i = 0; i < j->fleet->members.workers && trains; i++) {
-        const struct coord_worker *w = &j->fleet->members.worker[i];
+    for (uint32_t i = 0; i < j->workers.count && trains; i++) {
+        const struct coord_worker *w = &j->workers.worker[i];
         if (env_now_ns(j->fleet->env) - w->beat_ns > coord_lease_ns(j->fleet))
             continue;
         rate += w->rate;
         known = known || w->rated;
     }
-    return trains && j->fleet->members.workers > 0 && !known ? NAN : rate;
+    return trains && j->workers.count > 0 && !known ? NAN : rate;
 }
 
 /* Of a replay: how many days are over, and the last of them, in short. */
@@ -265,7 +265,7 @@ void coord_status_line(struct coord_job *j, char *text, size_t bytes)
         (void)snprintf(text, bytes,
                        "job %s: %s, epoch %u%s, %" PRIu64 " examples,%s %u workers%s%s",
                        j->spec.name, coord_phase_name(j), j->at.epoch, of, coord_examples(j), rate,
-                       j->fleet->members.workers, waits ? "; " : "", waits ? missing : "");
+                       j->workers.count, waits ? "; " : "", waits ? missing : "");
     else
         (void)snprintf(text, bytes, "no job, %u of %u shards ready%s%s%s%s", ready,
                        j->fleet->members.shards, j->parsed ? "; the last, " : "",
@@ -375,15 +375,15 @@ static bool waiting(const struct coord_job *j, char *text, size_t bytes)
         (void)snprintf(text, bytes, "waits for server %s: %.400s",
                        j->fleet->members.shard[j->fleet->calls.waits.shard].server,
                        j->fleet->calls.waits.text);
-    else if (j->fleet->members.workers == 0 &&
+    else if (j->workers.count == 0 &&
              env_now_ns(j->fleet->env) - j->watch.worker_ns > coord_lease_ns(j->fleet))
         (void)snprintf(text, bytes, "waits for a worker: none is there%s%.400s",
                        j->watch.failed[0] != 0 ? "; the last one left, " : "", j->watch.failed);
-    else if (j->at.phase == PHASE_WAITING && j->fleet->members.workers < j->at.workers_wanted &&
+    else if (j->at.phase == PHASE_WAITING && j->workers.count < j->at.workers_wanted &&
              env_now_ns(j->fleet->env) - j->phase_ns > coord_lease_ns(j->fleet))
         (void)snprintf(text, bytes,
                        "waits for workers: %u of the %u that the job asked for are there",
-                       j->fleet->members.workers, j->at.workers_wanted);
+                       j->workers.count, j->at.workers_wanted);
     else if (!coord_stop_waits(j, text, bytes) && !coord_objects_waits(j, text, bytes) &&
              !coord_grow_waits(j, text, bytes))
         (void)coord_stall_waits(j, text, bytes);
@@ -434,7 +434,7 @@ void coord_watch_tick(struct coord_job *j)
 {
     char text[ERR_TEXT_MAX];
     uint64_t now = env_now_ns(j->fleet->env);
-    if (j->fleet->members.workers > 0)
+    if (j->workers.count > 0)
         j->watch.worker_ns = now;
     memory_look(j);
     short_look(j);

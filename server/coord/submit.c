@@ -634,8 +634,9 @@ int coord_submit(struct coord_job *job, peer_t from, const struct coord_submit *
     coord_checkpoint_job(job);
     claim_pass(job, look);
     if (!PLANTED("old_workers"))
-        coord_member_workers_forget(&job->fleet->members); /* of a job that failed a moment ago */
-    coord_member_forget_figures(&job->fleet->members);
+        coord_worker_remove_all(&job->workers); /* of a job that failed a moment ago */
+    coord_worker_forget_figures(&job->workers);
+    coord_member_forget_rss(&job->fleet->members);
     *run = job->at.number;
     return coord_phase_enter(job, PHASE_WAITING)
                ? coord_submit_settle(job, e)

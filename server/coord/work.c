@@ -41,7 +41,7 @@ static bool reports(const struct coord_job *j, const struct wire *request)
 
 int coord_work_known(struct coord_job *j, struct coord_ask *a, uint64_t pass)
 {
-    a->worker = coord_member_of_pass(&j->fleet->members, pass, a->who.key);
+    a->worker = coord_worker_of_pass(&j->workers, pass, a->who.key);
     if (a->worker == NULL)
         return err_set(&a->e, SHOAL_E_UNAVAILABLE,
                        "this worker is not known here: its lease ran out, join again");
@@ -79,7 +79,7 @@ static int kernel_check(struct coord_job *j, const struct wire_WORKER_JOIN *q, s
 {
     if (j->spec.train.mode != WIRE_BSP)
         return 0;
-    bool alone = j->fleet->members.workers == 0 && !left_lately(j),
+    bool alone = j->workers.count == 0 && !left_lately(j),
          first = j->kernel[0] == 0 || (alone && j->at.phase <= PHASE_INDEX);
     if (first && strcmp(j->kernel, q->kernel) != 0) {
         struct coord_kernel record = {.number = j->at.number};
@@ -141,15 +141,15 @@ int coord_work_join(struct coord_job *j, struct coord_ask *a)
     const struct coord_caller caller = {a->from, env_now_ns(j->fleet->env),
                                         env_random(j->fleet->env) | 1, a->who.key, a->who.address};
     const uint64_t next = j->fleet->members.next_worker;
-    rc = coord_member_join(&j->fleet->members, j->fleet->store, q, &caller, &w, &a->e);
+    rc = coord_worker_join(&j->workers, &j->fleet->members, j->fleet->store, q, &caller, &w, &a->e);
     if (rc != 0)
         return rc;
     SHOAL_ASSERT(w->number < j->fleet->members.next_worker); /* member.c, 1: that one is stored */
     if (w->number >= next)
         w->failed_before = j->watch.failed_rounds;
     worker_computes(j, w, q);
-    if (j->fleet->members.workers > j->workers_most)
-        j->workers_most = j->fleet->members.workers;
+    if (j->workers.count > j->workers_most)
+        j->workers_most = j->workers.count;
     a->reply.u.WORKER_JOIN_reply =
         (struct wire_WORKER_JOIN_reply){.worker = w->number,
                                         .run = j->at.run,
@@ -221,14 +221,14 @@ int coord_work_beat(struct coord_job *j, struct coord_ask *a)
 /* failed: of itself, and said so. */
 static void worker_gone(struct coord_job *j, uint64_t number, const char *failed)
 {
-    const struct coord_worker *worker = coord_member_worker(&j->fleet->members, number);
+    const struct coord_worker *worker = coord_worker_find(&j->workers, number);
     if (failed != NULL) {
         (void)snprintf(j->watch.failed, sizeof j->watch.failed, "%s: %s", worker->name, failed);
     } else {
         j->watch.left_ns = env_now_ns(j->fleet->env);
         memcpy(j->watch.left, worker->name, sizeof j->watch.left);
     }
-    coord_member_worker_gone(&j->fleet->members, number);
+    coord_worker_remove(&j->workers, number);
     coord_grant_worker_gone(j, number);
 }
 
@@ -249,8 +249,8 @@ static bool fails_alone(const struct coord_job *j, const struct coord_worker *wo
     /* its copy of the first file, which tells the input's shape; what a lane reads is all's */
     here = here || (status == SHOAL_E_DATA && worker->asked_id == 0);
     bool others = left_lately(j) && strcmp(j->watch.left, worker->name) != 0;
-    for (uint32_t i = 0; i < j->fleet->members.workers; i++) {
-        const struct coord_worker *w = &j->fleet->members.worker[i];
+    for (uint32_t i = 0; i < j->workers.count; i++) {
+        const struct coord_worker *w = &j->workers.worker[i];
         others = others || (strcmp(w->name, worker->name) != 0 &&
                             (w->figures.examples > 0 || w->failed_before < FAILED_ROUNDS));
     }
@@ -261,8 +261,7 @@ static bool fails_alone(const struct coord_job *j, const struct coord_worker *wo
 int coord_work_leave(struct coord_job *j, struct coord_ask *a)
 {
     const struct wire_WORKER_LEAVE *q = &a->request->u.WORKER_LEAVE;
-    const struct coord_worker *worker =
-        coord_member_of_pass(&j->fleet->members, q->pass, a->who.key);
+    const struct coord_worker *worker = coord_worker_of_pass(&j->workers, q->pass, a->who.key);
     if (worker != NULL) {
         if (q->fail_status != 0)
             log_warn("worker %" PRIu64 " (%s) leaves: %s", worker->number, worker->name,
@@ -295,23 +294,23 @@ void coord_work_anew(struct coord_job *j, const char *server)
         return;
     log_warn("the machine of server %s has started again: lanes go on after what all servers have",
              server);
-    while (trains && j->fleet->members.workers > 0)
-        worker_gone(j, j->fleet->members.worker[j->fleet->members.workers - 1].number, NULL);
+    while (trains && j->workers.count > 0)
+        worker_gone(j, j->workers.worker[j->workers.count - 1].number, NULL);
     coord_grant_fence_all(j);
 }
 
 void coord_work_expire(struct coord_job *j)
 {
     uint64_t number;
-    while ((number = coord_member_expired(&j->fleet->members, env_now_ns(j->fleet->env),
+    while ((number = coord_worker_expired(&j->workers, env_now_ns(j->fleet->env),
                                           coord_lease_ns(j->fleet))) != 0) {
-        const char *name = coord_member_worker(&j->fleet->members, number)->name;
+        const char *name = coord_worker_find(&j->workers, number)->name;
         log_event(WORKER_DEAD, name,
                   "worker %" PRIu64 " (%s) is dead: not heard for %" PRIu64 " ms", number, name,
                   coord_lease_ns(j->fleet) / 1000000);
         if (coord_phase_running(j))
             j->at.worker_deaths++;
-        coord_death_note(j, coord_member_worker(&j->fleet->members, number));
+        coord_death_note(j, coord_worker_find(&j->workers, number));
         worker_gone(j, number, NULL);
     }
 }

@@ -28,9 +28,9 @@ static struct learned learn(struct hostile *h)
     l.run = c->job.at.run;
     l.lane = c->job.tasks.lanes == 0 ? 0 : (uint32_t)rng_below(&h->rng, c->job.tasks.lanes);
     l.generation = c->job.tasks.lanes == 0 ? 0 : c->job.tasks.lane[l.lane].generation;
-    l.worker = c->fleet.members.workers == 0
+    l.worker = c->job.workers.count == 0
                    ? 1
-                   : c->fleet.members.worker[rng_below(&h->rng, c->fleet.members.workers)].number;
+                   : c->job.workers.worker[rng_below(&h->rng, c->job.workers.count)].number;
     l.newest_cut = c->fleet.counters.next_cut;
     memcpy(l.cluster, c->fleet.cluster.id, sizeof l.cluster);
     l.map_epoch = c->fleet.cluster.map_epoch;

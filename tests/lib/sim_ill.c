@@ -25,9 +25,9 @@ static bool is_ill(const struct cluster *c, const struct coord_worker *w)
 /* One that is well, has work to do or may have it, and has been there for two leases. */
 static bool other_could(const struct cluster *c, const struct coord_worker *than)
 {
-    const struct coord_members *m = &c->coord->fleet.members;
+    const struct coord_workers *m = &c->coord->job.workers;
     uint64_t now = sim_now_ns(c->sim);
-    for (uint32_t i = 0; i < m->workers; i++) {
+    for (uint32_t i = 0; i < m->count; i++) {
         const struct coord_worker *w = &m->worker[i];
         if (w != than && !is_ill(c, w) && w->barred_ns <= now &&
             coord_stall_cut(&c->coord->fleet, w) == COORD_NOBODY)
@@ -87,8 +87,8 @@ static void named_look(const struct cluster *c, const struct coord_worker *w, co
 
 void sim_ill_look(struct cluster *c, const char *who, struct sim_ill *seen)
 {
-    const struct coord_members *m = c->coord != NULL ? &c->coord->fleet.members : NULL;
-    for (uint32_t i = 0; m != NULL && i < m->workers; i++) {
+    const struct coord_workers *m = c->coord != NULL ? &c->coord->job.workers : NULL;
+    for (uint32_t i = 0; m != NULL && i < m->count; i++) {
         const struct coord_worker *w = &m->worker[i];
         if (!is_ill(c, w))
             continue;

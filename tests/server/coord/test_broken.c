@@ -51,8 +51,9 @@ static void begin(uint32_t mode)
     ck_assert_int_eq(coord_member_open(&c->fleet.members, 1, c->fleet.store, &e), 0);
     coord_call_open(&c->fleet.calls, c->fleet.env, &c->fleet.members, 1, UINT64_MAX);
     const struct coord_caller caller = {.peer = 1, .pass = PASS};
-    ck_assert_int_eq(
-        coord_member_join(&c->fleet.members, c->fleet.store, &join, &caller, &joined, &e), 0);
+    ck_assert_int_eq(coord_worker_join(&c->job.workers, &c->fleet.members, c->fleet.store, &join,
+                                       &caller, &joined, &e),
+                     0);
     worker = joined->number;
     ck_assert_int_eq(coord_task_open(&c->job.tasks, 2, mode, &e), 0);
     ck_assert_int_eq(

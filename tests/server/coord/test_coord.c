@@ -213,7 +213,7 @@ START_TEST(coord_job_runs_to_its_report)
     ck_assert_double_eq(report_number("batches.applied"), 3 * 101);
     ck_assert_double_eq(report_number("staleness.max"), 1);
     ck_assert(r.worker[0].ended && r.worker[1].ended);
-    ck_assert_uint_eq(r.coord->fleet.members.workers, 0);
+    ck_assert_uint_eq(r.coord->job.workers.count, 0);
     rig_stop();
 }
 END_TEST
@@ -1644,7 +1644,7 @@ START_TEST(coord_late_copy_of_a_former_jobs_question_waits)
     struct coord_tasks *t = &r.coord->job.tasks;
     while (t->lane == NULL || t->lanes < 4 || t->lane[3].state != LANE_GRANTING)
         ck_assert(sim_step(r.sim));
-    const struct coord_worker *asker = &r.coord->fleet.members.worker[0];
+    const struct coord_worker *asker = &r.coord->job.workers.worker[0];
     ck_assert_uint_eq(asker->asked_lane, 3);
     w.id = asker->asked_id;
     w.u.LANE_NEXT = (struct wire_LANE_NEXT){.pass = asker->pass, .lane = COORD_NO_LANE};
@@ -1667,7 +1667,7 @@ START_TEST(coord_question_from_before_is_granted_nothing)
     struct coord_tasks *t = &r.coord->job.tasks;
     while (r.worker[0].batches < 10)
         ck_assert(sim_step(r.sim));
-    const struct coord_worker *asker = &r.coord->fleet.members.worker[0];
+    const struct coord_worker *asker = &r.coord->job.workers.worker[0];
     uint64_t asked = asker->asked_id;
     w.id = asked - 1;
     w.u.LANE_NEXT = (struct wire_LANE_NEXT){.pass = asker->pass, .lane = COORD_NO_LANE, .batch = 1};
@@ -1748,8 +1748,8 @@ static void status_ask(struct fake_client *f, uint64_t id)
 
 static peer_t worker_peer(const char *name)
 {
-    const struct coord_members *m = &r.coord->fleet.members;
-    for (uint32_t i = 0; i < m->workers; i++)
+    const struct coord_workers *m = &r.coord->job.workers;
+    for (uint32_t i = 0; i < m->count; i++)
         if (strcmp(m->worker[i].name, name) == 0)
             return m->worker[i].peer;
     return 0;
@@ -1797,7 +1797,7 @@ START_TEST(coord_worker_may_die_while_a_lane_is_granted_to_it)
     for (uint32_t s = 0; s < r.shards; s++)
         sim_pause(r.shard[s]->node, sim_now_ns(r.sim) + 4 * SECOND);
     sim_kill(r.worker[r.worker[0].number == who ? 0 : 1].node);
-    while (coord_member_worker(&r.coord->fleet.members, who) != NULL)
+    while (coord_worker_find(&r.coord->job.workers, who) != NULL)
         ck_assert(sim_step(r.sim)); /* its lease runs out before a server has answered */
     ck_assert_uint_ne(r.coord->job.tasks.lane[0].worker, who);
     run_job(60);
@@ -1873,9 +1873,9 @@ START_TEST(coord_workers_of_a_former_job_join_the_next)
     fake_client_start(&r.client, r.sim, r.yaml, 2);
     while (r.coord->job.at.phase != PHASE_INDEX)
         ck_assert(sim_step(r.sim));
-    ck_assert_uint_eq(r.coord->fleet.members.workers, 2);
+    ck_assert_uint_eq(r.coord->job.workers.count, 2);
     for (uint32_t i = 0; i < 2; i++)
-        ck_assert_uint_ge(r.coord->fleet.members.worker[i].number, before);
+        ck_assert_uint_ge(r.coord->job.workers.worker[i].number, before);
     run_job(60);
     ck_assert_uint_eq(r.client.state, WIRE_JOB_DONE);
     rig_stop();
@@ -2456,8 +2456,8 @@ START_TEST(coord_late_worker_fails_alone)
               {PHASE_TRAIN, 0, false, 0, true, SHOAL_E_DATA, 1},
               {PHASE_TABLES, 0, false, 0, true, SHOAL_E_DATA, 0}};
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 1, 2, NULL);
-    struct coord_members *m = &r.coord->fleet.members;
-    while (r.coord->job.at.phase != PHASE_TRAIN || m->workers < 2)
+    struct coord_workers *m = &r.coord->job.workers;
+    while (r.coord->job.at.phase != PHASE_TRAIN || m->count < 2)
         ck_assert(sim_step(r.sim));
     m->worker[0].figures.examples = 0;
     m->worker[1].figures.examples = at[_i].examples;
@@ -2465,12 +2465,12 @@ START_TEST(coord_late_worker_fails_alone)
         memcpy(m->worker[0].name, m->worker[1].name, sizeof m->worker[0].name);
     if (at[_i].left != 0) {
         memcpy(r.coord->job.watch.left, m->worker[0].name, sizeof m->worker[0].name);
-        coord_member_worker_gone(m, m->worker[0].number);
+        coord_worker_remove(m, m->worker[0].number);
         r.coord->job.watch.left_ns =
             env_now_ns(r.coord->fleet.env) - at[_i].left * coord_lease_ns(&r.coord->fleet);
         m->worker[1] = m->worker[0];
     }
-    uint32_t workers = m->workers;
+    uint32_t workers = m->count;
     m->worker[1].asked_id = at[_i].asked;
     r.coord->job.at.phase = at[_i].phase;
     struct wire w = {.type = WIRE_TYPE_WORKER_LEAVE};
@@ -2481,7 +2481,7 @@ START_TEST(coord_late_worker_fails_alone)
     struct coord_ask a = {.request = &w};
     memcpy(a.who.key, m->worker[1].key, sizeof a.who.key);
     ck_assert_int_eq(coord_work_leave(&r.coord->job, &a), 0);
-    ck_assert_uint_eq(m->workers, workers - 1);
+    ck_assert_uint_eq(m->count, workers - 1);
     ck_assert_int_eq(r.coord->job.at.status, at[_i].ends ? at[_i].status : 0);
     rig_stop();
 }
@@ -2491,12 +2491,12 @@ END_TEST
 static void leave_for(uint32_t i, bool fatal)
 {
     struct wire w = {.type = WIRE_TYPE_WORKER_LEAVE};
-    w.u.WORKER_LEAVE = (struct wire_WORKER_LEAVE){.pass = r.coord->fleet.members.worker[i].pass,
+    w.u.WORKER_LEAVE = (struct wire_WORKER_LEAVE){.pass = r.coord->job.workers.worker[i].pass,
                                                   .fatal = fatal,
                                                   .fail_status = SHOAL_E_NOINPUT,
                                                   .fail_text = "no such file"};
     struct coord_ask a = {.request = &w};
-    memcpy(a.who.key, r.coord->fleet.members.worker[i].key, sizeof a.who.key);
+    memcpy(a.who.key, r.coord->job.workers.worker[i].key, sizeof a.who.key);
     ck_assert_int_eq(coord_work_leave(&r.coord->job, &a), 0);
 }
 
@@ -2506,8 +2506,8 @@ START_TEST(coord_all_that_fail_alike_end_the_job)
 {
     struct wire w = {.type = WIRE_TYPE_WORKER_JOIN};
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 1, 2, NULL);
-    struct coord_members *m = &r.coord->fleet.members;
-    while (r.coord->job.at.phase != PHASE_TRAIN || m->workers < 2)
+    struct coord_workers *m = &r.coord->job.workers;
+    while (r.coord->job.at.phase != PHASE_TRAIN || m->count < 2)
         ck_assert(sim_step(r.sim));
     uint32_t left = 0;
     for (; r.coord->job.at.status == 0 && left < 100; left++) {
@@ -2582,7 +2582,7 @@ START_TEST(coord_failed_job_fences_no_lane)
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 1, NULL);
     while (r.worker[0].batches < 10)
         ck_assert(sim_step(r.sim));
-    uint64_t worker = r.coord->fleet.members.worker[0].number;
+    uint64_t worker = r.coord->job.workers.worker[0].number;
     ck_assert_uint_gt(coord_lane_held(&r.coord->job.tasks, worker), 0);
     coord_end_fail(&r.coord->job, SHOAL_E_STOPPED, "stopped");
     coord_grant_worker_gone(&r.coord->job, worker);

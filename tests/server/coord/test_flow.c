@@ -64,8 +64,8 @@ static void setup(void)
         shard->seen = shard->ready = shard->set_up = shard->greeted = true;
         shard->beat_ns = sim_now_ns(sim);
     }
-    c->fleet.members.worker = calloc(1, sizeof *c->fleet.members.worker);
-    c->fleet.members.workers = 1;
+    c->job.workers.worker = calloc(1, sizeof *c->job.workers.worker);
+    c->job.workers.count = 1;
     struct coord_job *j = &c->job;
     ck_assert_msg(coord_submit_build(j, text, sizeof text - 1, &e) == 0, "%s", e.text);
     j->at.number = j->at.run = RUN;
@@ -98,7 +98,7 @@ START_TEST(flow_waits_for_all_who_take_part)
         c->fleet.members.shard[0].seen = false;
         break;
     case 4:
-        c->fleet.members.workers = 0;
+        c->job.workers.count = 0;
         break;
     case 5:
         c->job.at.workers_wanted = 2;
@@ -290,7 +290,7 @@ START_TEST(flow_waits_for_who_is_still_there)
     c->job.guard.final = true;
     c->job.at.phase = PHASE_FINISH;
     c->job.phase_ns = sim_now_ns(sim);
-    c->fleet.members.workers = _i == 0;
+    c->job.workers.count = _i == 0;
     c->job.checkpoint.state = _i == 1 ? CHECKPOINT_EXPORTING : CHECKPOINT_IDLE;
     coord_flow_step(&c->job);
     ck_assert_uint_eq(c->job.at.phase, PHASE_FINISH);

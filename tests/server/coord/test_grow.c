@@ -37,7 +37,7 @@ static void begin(enum coord_phase phase)
     c->job.spec.data.objects.grow_ms = 10000;
     c->job.spec.train.batch = 10;
     c->job.epoch = calloc(COORD_ROUNDS_KEPT, sizeof *c->job.epoch);
-    c->fleet.members.workers = 3;
+    c->job.workers.count = 3;
     for (uint32_t i = 0; i < 3; i++)
         worker[i].number = i + 1;
 }

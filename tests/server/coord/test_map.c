@@ -1,5 +1,5 @@
 /* test_coord_map.c: tablets to shards. */
-#include "server/coord/member.h"
+#include "server/coord/map.h"
 
 #include <check.h>
 #include <stdio.h>

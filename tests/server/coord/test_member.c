@@ -1,5 +1,5 @@
 /* test_coord_member.c: shard and worker numbers, leases. */
-#include "server/coord/member.h"
+#include "server/coord/worker.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -7,6 +7,7 @@
 
 static struct coord_store *store;
 static struct coord_members m;
+static struct coord_workers workers;
 
 static void setup(void)
 {
@@ -17,6 +18,7 @@ static void setup(void)
 
 static void teardown(void)
 {
+    coord_worker_close(&workers);
     coord_member_close(&m);
     coord_store_close(store);
 }
@@ -90,11 +92,12 @@ static uint64_t join(peer_t peer, const char *name, uint64_t now_ns)
     struct coord_worker *w;
     struct err e;
     (void)snprintf(j.name, sizeof j.name, "%s", name);
-    ck_assert_int_eq(coord_member_join(&m, store, &j, &caller, &w, &e), 0);
-    ck_assert_ptr_eq(coord_member_of_pass(&m, w->pass, "a-key"), w);
-    ck_assert_ptr_null(coord_member_of_pass(&m, w->pass, "another")); /* nor with another key */
+    ck_assert_int_eq(coord_worker_join(&workers, &m, store, &j, &caller, &w, &e), 0);
+    ck_assert_ptr_eq(coord_worker_of_pass(&workers, w->pass, "a-key"), w);
     ck_assert_ptr_null(
-        coord_member_of_pass(&m, w->number, "a-key")); /* everybody may read that one */
+        coord_worker_of_pass(&workers, w->pass, "another")); /* nor with another key */
+    ck_assert_ptr_null(
+        coord_worker_of_pass(&workers, w->number, "a-key")); /* everybody may read that one */
     return w->number;
 }
 
@@ -287,10 +290,10 @@ START_TEST(coord_member_takes_so_many_workers)
     for (uint32_t i = 0; i <= LIMIT_WORKERS; i++) {
         const struct coord_caller caller = {1 + i, 0, 1000 + i, i % 2 == 0 ? "a-key" : "b-key",
                                             NULL};
-        ck_assert_int_eq(coord_member_join(&m, store, &j, &caller, &w, &e),
+        ck_assert_int_eq(coord_worker_join(&workers, &m, store, &j, &caller, &w, &e),
                          i < LIMIT_WORKERS ? 0 : SHOAL_E_BUSY);
     }
-    ck_assert_uint_eq(m.workers, LIMIT_WORKERS);
+    ck_assert_uint_eq(workers.count, LIMIT_WORKERS);
 }
 END_TEST
 
@@ -304,13 +307,13 @@ START_TEST(coord_member_a_key_leaves_places)
         for (uint32_t i = 0; i <= LIMIT_WORKERS_HOLDER; i++) {
             const struct coord_caller caller = {1 + i, 0, 1000 + i, kind == 0 ? "a-key" : "",
                                                 "uid:7"};
-            ck_assert_int_eq(coord_member_join(&m, store, &j, &caller, &w, &e),
+            ck_assert_int_eq(coord_worker_join(&workers, &m, store, &j, &caller, &w, &e),
                              i < LIMIT_WORKERS_HOLDER ? 0 : SHOAL_E_BUSY);
         }
         ck_assert_ptr_nonnull(strstr(e.text, kind == 0 ? "a-key" : "uid:7"));
         const struct coord_caller other = {9999, 0, 77, kind == 0 ? "b-key" : "", "uid:8"};
-        ck_assert_int_eq(coord_member_join(&m, store, &j, &other, &w, &e), 0);
-        coord_member_workers_forget(&m);
+        ck_assert_int_eq(coord_worker_join(&workers, &m, store, &j, &other, &w, &e), 0);
+        coord_worker_remove_all(&workers);
     }
 }
 END_TEST
@@ -323,11 +326,11 @@ START_TEST(coord_member_a_connection_leaves_places)
     struct err e;
     const struct coord_caller caller = {1, 0, 77, "a-key", NULL}, other = {2, 0, 78, "a-key", NULL};
     for (j.pid = 1; j.pid <= LIMIT_WORKERS_PEER; j.pid++)
-        ck_assert_int_eq(coord_member_join(&m, store, &j, &caller, &w, &e), 0);
-    ck_assert_int_eq(coord_member_join(&m, store, &j, &caller, &w, &e), SHOAL_E_BUSY);
-    ck_assert_int_eq(coord_member_join(&m, store, &j, &other, &w, &e), 0);
+        ck_assert_int_eq(coord_worker_join(&workers, &m, store, &j, &caller, &w, &e), 0);
+    ck_assert_int_eq(coord_worker_join(&workers, &m, store, &j, &caller, &w, &e), SHOAL_E_BUSY);
+    ck_assert_int_eq(coord_worker_join(&workers, &m, store, &j, &other, &w, &e), 0);
     j.pid = 1; /* one that is there may ask again */
-    ck_assert_int_eq(coord_member_join(&m, store, &j, &caller, &w, &e), 0);
+    ck_assert_int_eq(coord_worker_join(&workers, &m, store, &j, &caller, &w, &e), 0);
 }
 END_TEST
 
@@ -382,10 +385,11 @@ START_TEST(coord_member_worker_number_is_never_used_again)
     struct err e;
     uint64_t first = join(1, "w", 0);
     ck_assert_uint_eq(join(1, "w", 0), first); /* its answer was lost: it asked again */
-    coord_member_worker_gone(&m, first);
-    ck_assert_ptr_null(coord_member_worker(&m, first));
+    coord_worker_remove(&workers, first);
+    ck_assert_ptr_null(coord_worker_find(&workers, first));
     uint64_t second = join(1, "w", 0);
     ck_assert_uint_gt(second, first);
+    coord_worker_close(&workers);
     coord_member_close(&m);
     ck_assert_int_eq(coord_member_open(&m, 3, store, &e), 0);
     ck_assert_uint_gt(join(1, "w", 0), second);
@@ -401,22 +405,22 @@ START_TEST(coord_member_workers_that_look_alike_are_two)
     struct err e;
     uint64_t first = join(1, "w", 0), second = join(2, "w", 0);
     ck_assert_uint_ne(first, second);
-    ck_assert_int_eq(coord_member_join(&m, store, &j, &caller, &w, &e), 0);
+    ck_assert_int_eq(coord_worker_join(&workers, &m, store, &j, &caller, &w, &e), 0);
     ck_assert_uint_gt(w->number, second);
-    ck_assert_uint_eq(m.workers, 3);
+    ck_assert_uint_eq(workers.count, 3);
     ck_assert_uint_gt(join(1, "another", 0), w->number);
-    ck_assert_uint_eq(m.workers, 4);
+    ck_assert_uint_eq(workers.count, 4);
 }
 END_TEST
 
 START_TEST(coord_member_lease_runs_out)
 {
     uint64_t a = join(1, "a", 0), b = join(2, "b", 0);
-    coord_member_worker(&m, b)->beat_ns = 900;
-    ck_assert_uint_eq(coord_member_expired(&m, 1000, 1000), 0);
-    ck_assert_uint_eq(coord_member_expired(&m, 1001, 1000), a);
-    coord_member_worker_gone(&m, a);
-    ck_assert_uint_eq(coord_member_expired(&m, 1001, 1000), 0);
+    coord_worker_find(&workers, b)->beat_ns = 900;
+    ck_assert_uint_eq(coord_worker_expired(&workers, 1000, 1000), 0);
+    ck_assert_uint_eq(coord_worker_expired(&workers, 1001, 1000), a);
+    coord_worker_remove(&workers, a);
+    ck_assert_uint_eq(coord_worker_expired(&workers, 1001, 1000), 0);
 }
 END_TEST
 
@@ -428,11 +432,12 @@ START_TEST(coord_member_forgives_up_to_now)
     uint64_t old = join(1, "old", 100), fresh = join(2, "fresh", 1000);
     (void)beat("a", 0, 1, true, 11, &shard, &what); /* at 1 */
     coord_member_forgive(&m, 800, 1000);
-    ck_assert_uint_eq(coord_member_worker(&m, old)->beat_ns, 900);
-    ck_assert_uint_eq(coord_member_worker(&m, fresh)->beat_ns, 1000);
+    coord_worker_forgive(&workers, 800, 1000);
+    ck_assert_uint_eq(coord_worker_find(&workers, old)->beat_ns, 900);
+    ck_assert_uint_eq(coord_worker_find(&workers, fresh)->beat_ns, 1000);
     ck_assert_uint_eq(m.shard[0].beat_ns, 801);
     ck_assert_uint_eq(m.shard[1].beat_ns, 0); /* never heard */
-    ck_assert_uint_eq(coord_member_expired(&m, 1000, 100), 0);
+    ck_assert_uint_eq(coord_worker_expired(&workers, 1000, 100), 0);
 }
 END_TEST
 
@@ -440,13 +445,13 @@ START_TEST(coord_member_figures_of_the_dead_still_count)
 {
     struct wire_WORKER_BEAT sum;
     uint64_t a = join(1, "a", 0), b = join(2, "b", 0);
-    coord_member_worker(&m, a)->figures.keys_pulled = 5;
-    coord_member_worker(&m, b)->figures.keys_pulled = 7;
-    coord_member_worker_gone(&m, a);
-    coord_member_sums(&m, &sum);
+    coord_worker_find(&workers, a)->figures.keys_pulled = 5;
+    coord_worker_find(&workers, b)->figures.keys_pulled = 7;
+    coord_worker_remove(&workers, a);
+    coord_worker_sums(&workers, &sum);
     ck_assert_uint_eq(sum.keys_pulled, 12);
-    coord_member_forget_figures(&m);
-    coord_member_sums(&m, &sum);
+    coord_worker_forget_figures(&workers);
+    coord_worker_sums(&workers, &sum);
     ck_assert_uint_eq(sum.keys_pulled, 0);
 }
 END_TEST

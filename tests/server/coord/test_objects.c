@@ -38,7 +38,7 @@ static void begin(uint32_t lanes, uint32_t mode)
     c->job.spec.data.shuffle = true;
     c->job.spec.train.batch = 10;
     c->job.spec.train.mode = (enum wire_mode)mode;
-    c->fleet.members.workers = 3;
+    c->job.workers.count = 3;
     for (uint32_t i = 0; i < 3; i++)
         worker[i].number = i + 1;
 }
@@ -354,7 +354,7 @@ START_TEST(an_unreadable_object_waits_for_no_worker_that_left)
     c->fleet.options.lease_ms = 1000;
     c->job.spec.data.objects.leave_out = true;
     c->job.at.workers_wanted = 2;
-    c->fleet.members.workers = 1;
+    c->job.workers.count = 1;
     list(1, 2, "a\nbad\t1\n", "");
     ck_assert_int_eq(done(1, 0, 30, 0), 0);
     ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 1), 1);
@@ -380,7 +380,7 @@ START_TEST(an_unreadable_object_waits_for_who_is_there)
     begin(2, WIRE_ASYNC);
     c->fleet.options.lease_ms = 1000;
     c->job.spec.data.objects.leave_out = true;
-    c->fleet.members.workers = 2;
+    c->job.workers.count = 2;
     list(1, 1, "bad\n", "");
     ck_assert_int_eq(done(1, 0, 0, SHOAL_E_NOINPUT), 0);
     now += 60 * SECOND;

@@ -267,8 +267,8 @@ START_TEST(stall_a_server_away_is_no_fault_of_workers)
     fake_shard_die(r.shard[1]);
     r.worker[0].wedged = r.worker[1].wedged = true;
     (void)sim_run(r.sim, sim_now_ns(r.sim) + 30 * SECOND, over, NULL);
-    for (uint32_t i = 0; i < r.coord->fleet.members.workers; i++)
-        ck_assert_uint_eq(r.coord->fleet.members.worker[i].stalls, 0);
+    for (uint32_t i = 0; i < r.coord->job.workers.count; i++)
+        ck_assert_uint_eq(r.coord->job.workers.worker[i].stalls, 0);
 }
 END_TEST
 

@@ -1,0 +1,61 @@
+/* map.c: which shard leads which tablet. */
+#include "server/coord/map.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/limits.h"
+#include "proto/base/plant.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int coord_map_check(const struct table_schema *table, uint32_t count, struct err *e)
+{
+    uint32_t next = 0;
+    if (count == 0 || count > LIMIT_TABLES)
+        return err_set(e, SHOAL_E_SCHEMA, "a job has 1 to %u tables, this one declares %u",
+                       LIMIT_TABLES, count);
+    for (uint32_t t = 0; t < count; t++) {
+        int rc = schema_check(&table[t], e);
+        if (rc != 0)
+            return rc;
+        if (table[t].table != t || table[t].tablet_first != next)
+            return err_set(e, SHOAL_E_SCHEMA,
+                           "table %s: number %u and first tablet %u, expected %u and %u",
+                           table[t].name, table[t].table, table[t].tablet_first, t, next);
+        for (uint32_t other = 0; other < t; other++)
+            if (strcmp(table[other].name, table[t].name) == 0)
+                return err_set(e, SHOAL_E_SCHEMA, "tables %u and %u are both named %s", other, t,
+                               table[t].name);
+        next += 1u << table[t].tablet_bits;
+    }
+    return 0;
+}
+
+uint32_t coord_map_tablets(const struct table_schema *table, uint32_t count)
+{
+    uint32_t sum = 0;
+    SHOAL_ASSERT(count > 0 && count <= LIMIT_TABLES);
+    for (uint32_t t = 0; t < count; t++)
+        sum += 1u << table[t].tablet_bits;
+    return sum;
+}
+
+int coord_map_make(const struct table_schema *table, uint32_t count, uint32_t shards,
+                   uint16_t *shard_of, struct err *e)
+{
+    SHOAL_ASSERT(shards > 0 && shards <= LIMIT_SHARDS && count <= LIMIT_TABLES);
+    for (uint32_t t = 0; t < count; t++) {
+        uint64_t tablets = 1ull << table[t].tablet_bits;
+        if (table[t].dense == 0 && tablets / shards < LIMIT_SHARD_TABLETS_MIN)
+            return err_set(e, SHOAL_E_CONFIG,
+                           "table %s has %" PRIu64
+                           " tablets for %u shards, at least %u a shard are needed: raise "
+                           "tables.tablets or take fewer shards",
+                           table[t].name, tablets, shards, LIMIT_SHARD_TABLETS_MIN);
+        for (uint64_t i = 0; i < tablets; i++)
+            shard_of[table[t].tablet_first + i] = (uint16_t)(i * shards / tablets);
+    }
+    return 0;
+}

@@ -1,0 +1,27 @@
+/* map.h: which shard leads which tablet. */
+#ifndef SERVER_COORD_MAP_H
+#define SERVER_COORD_MAP_H
+
+#include "proto/base/err.h"
+#include "proto/job/schema.h"
+
+#include <stdint.h>
+
+/* Which shard leads which tablet. Pure: a function of tables and shard count.
+ *
+ * Every table is dealt over the shards by itself, in contiguous ranges of tablets that differ by
+ * one at most, so that a batch sorted by tablet goes out as one range a shard. Global tablet
+ * numbers run through all tables: schema.tablet_first + tablet. */
+
+/* Tables as declared, by number, complete and without gap: numbers 0..count-1, names unique,
+ * tablets one after another from 0. SCHEMA. */
+int coord_map_check(const struct table_schema *table, uint32_t count, struct err *e);
+/* Tablets of all tables. */
+uint32_t coord_map_tablets(const struct table_schema *table, uint32_t count);
+/* shard_of: (coord_map_tablets). CONFIG when a sparse table would have fewer than
+ * LIMIT_SHARD_TABLETS_MIN tablets a shard; dense tables are small and may leave a shard without
+ * one. */
+int coord_map_make(const struct table_schema *table, uint32_t count, uint32_t shards,
+                   uint16_t *shard_of, struct err *e);
+
+#endif
