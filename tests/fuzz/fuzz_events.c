@@ -52,30 +52,41 @@ static void file_mend(uint8_t *at, size_t size)
     memcpy(at + size - sizeof end, &end, sizeof end);
 }
 
-static void column_check(const struct columns_one *of, const struct slice_column *c, uint32_t rows)
+static void row_check(const struct columns *c, const struct slice_layout *l,
+                      const struct slice_row *r)
 {
-    uint64_t sum = 0;
-    for (uint32_t i = 0; c->multi && i < rows; i++)
-        sum += c->count[i];
-    SHOAL_ASSERT(c->values == (c->multi ? sum : rows));
-    for (uint32_t i = 0; i < c->values; i++) {
-        const uint8_t *label = c->value;
-        const float *number = c->value;
-        const uint64_t *key = c->value;
-        SHOAL_ASSERT(of->kind != COLUMNS_LABEL || label[i] <= 1);
-        SHOAL_ASSERT(of->kind != COLUMNS_NUMBER || isfinite(number[i]));
-        SHOAL_ASSERT(of->kind != COLUMNS_WEIGHT || (isfinite(number[i]) && number[i] >= 0));
-        SHOAL_ASSERT(of->kind != COLUMNS_FIELD || key_field(key[i]) == of->field);
+    uint32_t number = 0, field = 0, key = 0;
+    for (uint32_t i = 0; i < c->count; i++) {
+        const struct columns_one *of = &c->one[i];
+        if (of->kind == COLUMNS_NUMBER)
+            SHOAL_ASSERT(isfinite(r->numeric[number++]));
+        if (of->kind == COLUMNS_WEIGHT)
+            SHOAL_ASSERT(isfinite(r->weight) && r->weight >= 0);
+        if (of->kind != COLUMNS_FIELD)
+            continue;
+        uint32_t values = l->multi ? r->count[field] : 1;
+        SHOAL_ASSERT(of->multi || values == 1);
+        for (uint32_t k = 0; k < values; k++)
+            SHOAL_ASSERT(key_field(r->key[key++]) == of->field);
+        field++;
     }
+    SHOAL_ASSERT(key == r->keys);
 }
 
 static void slice_check(const struct columns *c, const struct slice *s)
 {
-    SHOAL_ASSERT(s->rows > 0 && s->rows <= SLICE_ROWS_MAX && slice_bytes(s) <= SLICE_BYTES_MAX);
-    for (uint32_t i = 0; i < c->count; i++)
-        column_check(&c->one[i], &s->column[i], s->rows);
-    for (uint32_t i = 0; i < s->bad_rows; i++)
-        SHOAL_ASSERT(s->bad[i].row < s->rows && strlen(s->bad[i].where) < SLICE_WHERE);
+    struct slice_row row;
+    uint32_t bad = 0;
+    SHOAL_ASSERT(s->rows > 0 && s->rows <= SLICE_ROWS_MAX);
+    for (uint32_t i = 0; i < s->rows; i++) {
+        SHOAL_ASSERT(slice_row(s, i, &row) == 0);
+        if (row.where == NULL)
+            row_check(c, s->layout, &row);
+        else
+            SHOAL_ASSERT(strlen(row.where) < SLICE_WHERE);
+        bad += row.where != NULL;
+    }
+    SHOAL_ASSERT(bad == s->bad_rows);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -95,8 +106,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     SHOAL_ASSERT(fd >= 0);
     if (events_open(fd, path, &v, &e) == 0) {
+        const struct slice_layout layout = slice_layout_of(&v.columns);
+        const struct strips_wanted all = {.columns = &v.columns, .layout = &layout};
         for (uint32_t i = 0; i < v.blocks && e.code == 0; i++)
-            if (events_read(&v, i, &room, &slice, &e) == 0)
+            if (events_read(&v, i, &all, &room, &slice, &e) == 0)
                 slice_check(&v.columns, &slice);
         events_close(&v);
     }

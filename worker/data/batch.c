@@ -257,7 +257,7 @@ int batch_add(struct batch *b, const struct features *f, const struct line *line
     return 0;
 }
 
-static int stored_keys(struct batch *b, const struct features *f, const struct stored *row,
+static int stored_keys(struct batch *b, const struct features *f, const struct slice_row *row,
                        struct err *e)
 {
     struct batch_space *s = b->space;
@@ -273,7 +273,7 @@ static int stored_keys(struct batch *b, const struct features *f, const struct s
     return 0;
 }
 
-int batch_add_stored(struct batch *b, const struct features *f, const struct stored *row,
+int batch_add_stored(struct batch *b, const struct features *f, const struct slice_row *row,
                      bool positives_only, struct err *e)
 {
     struct batch_space *s = b->space;

@@ -8,6 +8,7 @@
 #include "worker/data/dataset.h"
 #include "worker/data/feature.h"
 #include "worker/data/lines.h"
+#include "worker/data/slice.h"
 #include "worker/data/unique.h"
 
 #define BATCH_VALUES_MAX (1u << 25) /* values of one batch: 65,536 examples of 512 */
@@ -41,20 +42,8 @@ int batch_begin(struct batch *b, const struct features *f, uint32_t rows, bool e
  * at stays what it is in the input. NOMEM, TOO_BIG (BATCH_VALUES_MAX). */
 int batch_add(struct batch *b, const struct features *f, const struct line *line, const char *name,
               bool positives_only, struct err *e);
-/* A row that was parsed before (rows.h). */
-struct stored {
-    const char *where; /* NULL; of a malformed one: its file, line and what is wrong */
-    uint32_t labels;   /* bit i: that of task i */
-    float weight;
-    uint32_t time;
-    const float *numeric;  /* (numerics) */
-    const uint64_t *hash;  /* of the group, if there is one, then (by_count) */
-    const uint32_t *count; /* (fields): values of each, of features with a multi */
-    const uint64_t *key;   /* (keys) */
-    uint32_t keys;
-};
-/* As batch_add. */
-int batch_add_stored(struct batch *b, const struct features *f, const struct stored *row,
+/* As batch_add, of a row that was parsed before (slice.h). */
+int batch_add_stored(struct batch *b, const struct features *f, const struct slice_row *row,
                      bool positives_only, struct err *e);
 /* A line's cells. DATA, with the reason. */
 int batch_line_cut(const struct features *f, const struct line *line, struct cell *cell,

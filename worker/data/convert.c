@@ -71,18 +71,16 @@ struct json *convert_sums_json(const struct convert_sums *sums)
 static int blocks_read(const struct events *v, struct events_sums *sums, struct err *e)
 {
     struct events_room room = {0};
-    struct slice slice = {0};
     int rc = 0;
     for (uint32_t i = 0; i < v->blocks && rc == 0; i++) {
         const struct events_entry *x = &v->block[i];
-        rc = events_read(v, i, &room, &slice, e);
-        sums->decoded += rc == 0 ? slice_bytes(&slice) : 0;
-        sums->malformed += rc == 0 ? slice.bad_rows : 0;
+        rc = events_read(v, i, NULL, &room, NULL, e);
+        sums->decoded += rc == 0 ? strips_bytes(&room.packer.strips, x->rows) : 0;
+        sums->malformed += rc == 0 ? room.packer.bad_rows : 0;
         if (x->first != 0 && (sums->first == 0 || x->first < sums->first))
             sums->first = x->first;
         sums->last = x->last > sums->last ? x->last : sums->last;
     }
-    slice_free(&slice);
     events_room_free(&room);
     return rc;
 }

@@ -750,7 +750,10 @@ static int read_stored(const struct dataset *d, const struct wish *w, const stru
     SHOAL_ASSERT(first + span->rows <= d->index.rows);
     for (uint64_t row = first; row < first + span->rows && rc == 0; row++) {
         uint32_t examples = b->examples;
-        rc = kept_add(&d->kept, row, b, &d->features, dataset_drops(d, w->seed, w->epoch, row), e);
+        struct slice_row r;
+        rc = kept_row(&d->kept, row, &r);
+        if (rc == 0)
+            rc = batch_add_stored(b, &d->features, &r, dataset_drops(d, w->seed, w->epoch, row), e);
         b->outside += rc == 0 && b->examples > examples && stored_outside(d, row);
     }
     return rc != SHOAL_E_CHECKSUM

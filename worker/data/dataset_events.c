@@ -174,7 +174,7 @@ static int held_add(const struct dataset *d, const struct groups_hold *h, uint64
                     uint32_t epoch, uint64_t at, uint64_t end, struct batch *b, struct err *e)
 {
     struct {
-        const struct rows *rows;
+        const struct slice *rows;
         uint32_t row;
         uint64_t number;
     } of[AHEAD];
@@ -183,11 +183,14 @@ static int held_add(const struct dataset *d, const struct groups_hold *h, uint64
         for (; asked < end && asked < at + AHEAD; asked++) {
             uint32_t i = asked % AHEAD;
             groups_row(d->groups, h, asked, &of[i].rows, &of[i].row, &of[i].number);
-            rows_expect(of[i].rows, of[i].row);
+            slice_expect(of[i].rows, of[i].row);
         }
         uint32_t i = at % AHEAD;
-        rc = rows_add(of[i].rows, of[i].row, b, &d->features,
-                      dataset_drops(d, seed, epoch, of[i].number), e);
+        struct slice_row row;
+        rc = slice_row(of[i].rows, of[i].row, &row);
+        if (rc == 0)
+            rc = batch_add_stored(b, &d->features, &row,
+                                  dataset_drops(d, seed, epoch, of[i].number), e);
     }
     return rc;
 }

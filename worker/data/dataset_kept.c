@@ -58,11 +58,8 @@ static bool streams(const struct source *s)
 /* `most`: bytes of all that is kept in the folder. */
 static int rows_take(struct dataset *d, struct parsed *p, uint64_t most, struct err *e)
 {
-    struct kept_wish w = {.cache = &d->cache,
-                          .features = &d->features,
-                          .parsed = p,
-                          .most = most,
-                          .nameless = streams(&d->source)};
+    struct kept_wish w = {
+        .cache = &d->cache, .parsed = p, .most = most, .nameless = streams(&d->source)};
     name_take(d, parsed_columns(p), &w);
     int rc = kept_open(&w, &d->kept, e);
     d->stored = rc == 0;

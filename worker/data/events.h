@@ -1,15 +1,15 @@
 /* events.h: Shoal's event file: parsed examples of a log, in its order, for jobs whose columns are
  * among the file's (columns.h). `shoal convert` writes it, `data.format: events` reads it. The
- * parsed rows that the cache folder keeps are one too, whose blocks are laid out (kept.h).
+ * parsed rows that the cache folder keeps are one too, whose blocks are not packed (kept.h).
  *
  * All numbers are little-endian; a sum is XXH3, 64 bits, of the first part named with seed 0, of
  * each further one with the sum so far as seed.
  *
  *     head     "SHOALEV1" | u32 bytes of the columns | u32 how many | u64 sum of columns | columns:
- *              their lines, each ended by "\n"; where blocks are laid out, NULs to 8 bytes
+ *              their lines, each ended by "\n"; where blocks are not packed, NULs to 8 bytes
  *     blocks   each: u32 BLOCK_MAGIC | u32 rows | u32 plain | u32 packed | u32 rest | u32 zipped,
  *              0 or 1 | u64 sum of these 24 bytes, plain bytes and packed bytes | plain bytes |
- *              packed bytes (pack.h). zipped 2: the plain bytes are rows laid out (rows.h)
+ *              packed bytes (pack.h). zipped 2: the plain bytes are a slice as it is (slice.h)
  *     index    for each block: u64 where it begins | u64 its sum | u32 bytes, head counted | u32
  *              rows | u32 first, u32 last event time, 0 without one
  *     end      u64 blocks | u64 rows | u64 sum of the head's columns and the index | u64 sum of
@@ -23,7 +23,6 @@
 #define WORKER_DATA_EVENTS_H
 
 #include "worker/data/pack.h"
-#include "worker/data/rows.h"
 
 #define EVENTS_BLOCKS_MAX (1u << 24)
 
@@ -34,17 +33,16 @@ struct events_writer; /* opaque; owned by the caller of events_create until fini
 /* Begins beside path, under another name. EXISTS (path is taken), CANTCREATE, NOMEM. */
 int events_create(const char *path, const struct columns *c, struct events_writer **out,
                   struct err *e);
-/* Begins a file of laid-out blocks and at most so many bytes in fd, which stays the caller's, as do
- * sync and name; name is for messages. As events_add. */
-int events_create_laid(int fd, const char *name, uint64_t most, const struct columns *c,
-                       struct events_writer **out, struct err *e);
-/* CANTCREATE (the disk is full), IO, NOMEM, TOO_BIG. */
-int events_add(struct events_writer *w, const struct slice *b, struct err *e);
-/* The slice's rows laid out, which get their checks. As events_add. */
-int events_add_laid(struct events_writer *w, struct rows *r, const struct slice *b, struct err *e);
+/* Begins a file of blocks that are not packed, of at most so many bytes, in fd, which stays the
+ * caller's, as do sync and name; name is for messages. As events_add. */
+int events_create_plain(int fd, const char *name, uint64_t most, const struct columns *c,
+                        struct events_writer **out, struct err *e);
+/* Where blocks are not packed, the slice gets its checks. CANTCREATE (the disk is full), IO, NOMEM,
+ * TOO_BIG. */
+int events_add(struct events_writer *w, struct slice *b, struct err *e);
 struct events_sums {
     uint64_t rows, blocks, malformed;
-    uint64_t decoded; /* bytes of all columns, as arrays */
+    uint64_t decoded; /* packed: bytes of all columns, as arrays */
     uint64_t bytes;   /* of the file */
     uint32_t first, last;
 };
@@ -82,8 +80,8 @@ struct events_room {
     uint64_t bytes, file_ns;    /* read through it, and how long that took */
 };
 void events_room_free(struct events_room *r);
-/* Block n, all columns of the file. */
-int events_read(const struct events *v, uint32_t n, struct events_room *r, struct slice *b,
-                struct err *e);
+/* Block n, packed. wanted and b NULL: it is only unpacked, into the room's packer. */
+int events_read(const struct events *v, uint32_t n, const struct strips_wanted *wanted,
+                struct events_room *r, struct slice *b, struct err *e);
 
 #endif

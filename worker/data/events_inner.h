@@ -7,7 +7,7 @@
 #define EVENTS_MAGIC "SHOALEV1"
 #define EVENTS_END_MAGIC "SHOALEVE"
 #define BLOCK_MAGIC 0x4b4c4245u /* "EBLK" */
-#define BLOCK_LAID 2u           /* zipped: its rows are laid out */
+#define BLOCK_PLAIN 2u          /* zipped: it is not packed */
 
 struct events_head {
     char magic[8];

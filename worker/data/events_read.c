@@ -161,8 +161,8 @@ static int block_damaged(const struct events *v, uint32_t n, struct err *e)
                    v->blocks);
 }
 
-int events_read(const struct events *v, uint32_t n, struct events_room *r, struct slice *b,
-                struct err *e)
+int events_read(const struct events *v, uint32_t n, const struct strips_wanted *wanted,
+                struct events_room *r, struct slice *b, struct err *e)
 {
     struct events_block_head h;
     SHOAL_ASSERT(n < v->blocks);
@@ -183,7 +183,7 @@ int events_read(const struct events *v, uint32_t n, struct events_room *r, struc
         return block_damaged(v, n, e);
     const struct pack_sizes sizes = {h.rows, h.plain, h.packed, h.rest, h.zipped == 1};
     struct err why = {0};
-    rc = pack_unpack(&r->packer, body, &sizes, &v->columns, b, &why);
+    rc = pack_unpack(&r->packer, body, &sizes, &v->columns, wanted, b, &why);
     if (rc == SHOAL_E_CORRUPT)
         return block_damaged(v, n, e);
     return rc == 0 ? 0 : err_set(e, rc, "%s: %s", v->name, why.text);

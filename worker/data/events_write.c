@@ -23,6 +23,7 @@ struct events_writer {
     char path[LIMIT_PATH],
         temporary[LIMIT_PATH + 32]; /* temporary: empty: the fd is the caller's */
     int fd;
+    bool unpacked;                 /* blocks are slices as they are */
     uint64_t most;                 /* bytes */
     const struct columns *columns; /* borrowed */
     char *lines;                   /* owned */
@@ -69,10 +70,10 @@ static int put(struct events_writer *w, const void *data, size_t bytes, struct e
 }
 
 /* The columns' lines as they stand in a file. */
-static int lines_take(struct events_writer *w, bool laid, struct err *e)
+static int lines_take(struct events_writer *w, struct err *e)
 {
     const struct columns *c = w->columns;
-    w->line_bytes = laid ? (c->bytes + 7) & ~(size_t)7 : c->bytes;
+    w->line_bytes = w->unpacked ? (c->bytes + 7) & ~(size_t)7 : c->bytes;
     w->lines = calloc(1, w->line_bytes + 1);
     if (w->lines == NULL)
         return err_set(e, SHOAL_E_NOMEM, "%s: no memory to write it; free some", w->path);
@@ -105,10 +106,9 @@ static struct events_writer *writer_new(const char *path, const struct columns *
 }
 
 /* w goes if its head cannot be written. */
-static int writer_begin(struct events_writer *w, bool laid, struct events_writer **out,
-                        struct err *e)
+static int writer_begin(struct events_writer *w, struct events_writer **out, struct err *e)
 {
-    int rc = lines_take(w, laid, e);
+    int rc = lines_take(w, e);
     if (rc == 0)
         rc = head_put(w, e);
     if (rc != 0)
@@ -132,21 +132,22 @@ int events_create(const char *path, const struct columns *c, struct events_write
     snprintf(w->temporary, sizeof w->temporary, "%s.tmp-XXXXXX", path);
     w->fd = file_nameless(w->temporary, sizeof w->temporary);
     if (w->fd >= 0)
-        return writer_begin(w, false, out, e);
+        return writer_begin(w, out, e);
     err_set(e, SHOAL_E_CANTCREATE, "%s: %s; name a file in a folder that can be written", path,
             strerror(errno));
     events_abandon(w);
     return SHOAL_E_CANTCREATE;
 }
 
-int events_create_laid(int fd, const char *name, uint64_t most, const struct columns *c,
-                       struct events_writer **out, struct err *e)
+int events_create_plain(int fd, const char *name, uint64_t most, const struct columns *c,
+                        struct events_writer **out, struct err *e)
 {
     struct events_writer *w = writer_new(name, c, most, e);
     if (w == NULL)
         return SHOAL_E_NOMEM;
     w->fd = fd;
-    return writer_begin(w, true, out, e);
+    w->unpacked = true;
+    return writer_begin(w, out, e);
 }
 
 uint64_t events_block_sum(const struct events_block_head *h, const uint8_t *plain,
@@ -161,7 +162,7 @@ static void sums_add(struct events_writer *w, const struct slice *b)
 {
     struct events_sums *s = &w->sums;
     uint32_t first, last;
-    slice_times(b, w->columns, &first, &last);
+    slice_times(b, &first, &last);
     if (first != 0) {
         s->first =
             s->first == 0 || (first < s->first && !PLANTED("first_block_first")) ? first : s->first;
@@ -171,7 +172,7 @@ static void sums_add(struct events_writer *w, const struct slice *b)
     w->entry[s->blocks].last = last;
     s->rows += b->rows;
     s->malformed += b->bad_rows;
-    s->decoded += slice_bytes(b);
+    s->decoded += strips_bytes(&w->packer.strips, b->rows);
     s->blocks++;
 }
 
@@ -202,12 +203,16 @@ static int block_put(struct events_writer *w, struct events_block_head h, const 
     return rc;
 }
 
-int events_add(struct events_writer *w, const struct slice *b, struct err *e)
+int events_add(struct events_writer *w, struct slice *b, struct err *e)
 {
     SHOAL_ASSERT(b->rows > 0 && b->rows <= SLICE_ROWS_MAX);
-    if (slice_bytes(b) > SLICE_BYTES_MAX)
-        return err_set(e, SHOAL_E_TOO_BIG, "%s: a block of more than %u bytes", w->path,
-                       SLICE_BYTES_MAX);
+    if (w->unpacked) {
+        if (b->bytes > UINT32_MAX - sizeof(struct events_block_head))
+            return err_set(e, SHOAL_E_TOO_BIG, "%s: a block of more than 4 GiB", w->path);
+        slice_stamp(b, w->sums.rows);
+        const struct events_block_head h = {.plain = (uint32_t)b->bytes, .zipped = BLOCK_PLAIN};
+        return block_put(w, h, b->at, b->at + b->bytes, b, e);
+    }
     int rc = pack_slice(&w->packer, b, w->columns, e);
     if (rc != 0)
         return rc;
@@ -217,16 +222,6 @@ int events_add(struct events_writer *w, const struct slice *b, struct err *e)
                                         .rest = (uint32_t)p->rest.bytes,
                                         .zipped = p->zipped};
     return block_put(w, h, p->plain.at, p->packed.at, b, e);
-}
-
-int events_add_laid(struct events_writer *w, struct rows *r, const struct slice *b, struct err *e)
-{
-    SHOAL_ASSERT(r->rows == b->rows && r->bytes % 8 == 0);
-    if (r->bytes > UINT32_MAX - sizeof(struct events_block_head))
-        return err_set(e, SHOAL_E_TOO_BIG, "%s: a block of more than 4 GiB", w->path);
-    rows_stamp(r, w->sums.rows);
-    const struct events_block_head h = {.plain = (uint32_t)r->bytes, .zipped = BLOCK_LAID};
-    return block_put(w, h, r->at, r->at + r->bytes, b, e);
 }
 
 static int end_put(struct events_writer *w, struct err *e)

@@ -43,18 +43,17 @@ struct group {
     uint64_t rows, given; /* of it; read so far */
     int status;           /* of a block that could not be read */
     struct err error;
-    struct rows *row; /* owned: (room), laid out: (blocks) */
+    struct slice *row; /* owned: (room), laid out: (blocks) */
     uint32_t room;
 };
 
 struct room {
     struct room *next;
-    struct parsed_room of;
+    struct events_room of;
 };
 
 struct groups {
     struct parsed *parsed; /* owned */
-    struct rows_layout layout;
     bool drawn, object;
     uint64_t rows, digest;
     uint32_t blocks, count, most;
@@ -94,12 +93,12 @@ void groups_close(struct groups *g)
     }
     for (struct room *r = g->room, *next; r != NULL; r = next) {
         next = r->next;
-        parsed_room_free(&r->of);
+        events_room_free(&r->of);
         free(r);
     }
     for (uint32_t i = 0; g->group != NULL && i < g->most; i++) {
         for (uint32_t b = 0; b < g->group[i].room; b++)
-            rows_free(&g->group[i].row[b]);
+            slice_free(&g->group[i].row[b]);
         free(g->group[i].row);
     }
     free(g->group);
@@ -113,7 +112,7 @@ void groups_close(struct groups *g)
 /* Bytes of a row laid out; with several values, about. */
 static uint64_t row_bytes(const struct groups *g, uint64_t packed)
 {
-    const struct rows_layout *l = &g->layout;
+    const struct slice_layout *l = parsed_layout(g->parsed);
     return l->multi ? l->least + PACKED_TIMES * packed / (g->rows + 1) : l->stride;
 }
 
@@ -158,7 +157,6 @@ int groups_open(const struct source *s, const struct features *f, const struct g
     struct groups *g = calloc(1, sizeof *g);
     if (g == NULL)
         return no_memory(e);
-    g->layout = rows_layout_of(f);
     g->drawn = w->drawn;
     g->object = w->object;
     pthread_mutex_init(&g->lock, NULL);
@@ -326,7 +324,7 @@ static int held_begin(struct groups *g, struct group *x, const struct plan *p, u
     if (x->room > room)
         memset(x->row + room, 0, (x->room - room) * sizeof *x->row);
     for (uint32_t i = blocks; i < x->room; i++)
-        rows_free(&x->row[i]);
+        slice_free(&x->row[i]);
     x->used = true;
     x->seed = p->seed;
     x->epoch = p->epoch;
@@ -346,7 +344,6 @@ static void block_decode(struct groups *g, struct group *x, const struct plan *p
 {
     struct err why = {0};
     struct room *r = g->room;
-    struct slice *slice;
     uint32_t block = p->block[p->cut[x->number] + i];
     if (r != NULL)
         g->room = r->next;
@@ -354,17 +351,15 @@ static void block_decode(struct groups *g, struct group *x, const struct plan *p
     if (r == NULL)
         r = calloc(1, sizeof *r);
     int rc = r == NULL ? no_memory(&why) : 0;
-    uint64_t bytes = r != NULL ? r->of.file.bytes : 0, ns = r != NULL ? r->of.file.file_ns : 0;
+    uint64_t bytes = r != NULL ? r->of.bytes : 0, ns = r != NULL ? r->of.file_ns : 0;
     if (rc == 0) {
-        r->of.file.clock_ns = clock_ns;
-        rc = parsed_read(g->parsed, block, &r->of, &slice, &why);
+        r->of.clock_ns = clock_ns;
+        rc = parsed_read(g->parsed, block, &r->of, &x->row[i], &why);
     }
-    if (rc == 0)
-        rc = rows_lay(&x->row[i], &g->layout, parsed_columns(g->parsed), slice, &why);
     pthread_mutex_lock(&g->lock);
     if (r != NULL) {
-        g->read += r->of.file.bytes - bytes;
-        *file_ns += r->of.file.file_ns - ns;
+        g->read += r->of.bytes - bytes;
+        *file_ns += r->of.file_ns - ns;
         r->next = g->room;
         g->room = r;
     }
@@ -381,7 +376,7 @@ static void block_decode(struct groups *g, struct group *x, const struct plan *p
 static void group_empty(struct group *x)
 {
     for (uint32_t i = 0; i < x->blocks; i++)
-        rows_free(&x->row[i]);
+        slice_free(&x->row[i]);
     x->used = false;
 }
 
@@ -451,7 +446,7 @@ int groups_take(struct groups *g, uint64_t seed, uint32_t epoch, uint64_t positi
 }
 
 void groups_row(const struct groups *g, const struct groups_hold *h, uint64_t position,
-                const struct rows **rows, uint32_t *row, uint64_t *number)
+                const struct slice **rows, uint32_t *row, uint64_t *number)
 {
     const struct plan *p = h->plan;
     uint64_t at = position - h->first;

@@ -2,12 +2,12 @@
  * neither unpacked before nor read again for each batch.
  *
  * Drawn: all blocks in an order drawn from (seed, epoch), cut into groups of even size, at most
- * GROUP_ROWS rows and GROUP_BYTES laid out (rows.h; of fields with several values, about); then the
- * rows of a group in an order drawn from (seed, epoch, group). So a batch lies in a group or two,
- * and each block is read and decompressed once an epoch, by a process whose readers stay near each
- * other. A log of one group is drawn row by row, as a text of so many rows is. A function of the
- * files' blocks, the job's columns, seed and epoch, fixed for ever. In the log's order a group is a
- * block.
+ * GROUP_ROWS rows and GROUP_BYTES unpacked (slice.h; of fields with several values, about); then
+ * the rows of a group in an order drawn from (seed, epoch, group). So a batch lies in a group or
+ * two, and each block is read and decompressed once an epoch, by a process whose readers stay near
+ * each other. A log of one group is drawn row by row, as a text of so many rows is. A function of
+ * the files' blocks, the job's columns, seed and epoch, fixed for ever. In the log's order a group
+ * is a block.
  *
  * An object's groups are a quarter as large, and go as soon as all their rows are read: a worker
  * reads one in each lane.
@@ -20,7 +20,6 @@
 
 #include "worker/data/index.h"
 #include "worker/data/parsed.h"
-#include "worker/data/rows.h"
 
 #define GROUP_ROWS (1u << 19)
 #define GROUP_BYTES (160u << 20)
@@ -66,7 +65,7 @@ int groups_take(struct groups *g, uint64_t seed, uint32_t epoch, uint64_t positi
                 uint64_t (*clock_ns)(void), struct groups_hold *h, struct err *e);
 /* Where the row at a position of the hold is, and its number in the log. */
 void groups_row(const struct groups *g, const struct groups_hold *h, uint64_t position,
-                const struct rows **rows, uint32_t *row, uint64_t *number);
+                const struct slice **rows, uint32_t *row, uint64_t *number);
 /* Read up to `end`, a position: decodes as much of the next group as is read of this one. */
 void groups_give(struct groups *g, struct groups_hold *h, uint64_t end);
 

@@ -1,7 +1,7 @@
 /* kept.c: parsed rows as a mapped event file.
  *
  * 1. A file is believed when its head, its index and its end fit their sums and these features; of
- *    its blocks nothing is believed (rows.c). [test: rows_with_another_end_are_made_again] */
+ *    its blocks nothing is believed (slice.c). [test: rows_with_another_end_are_made_again] */
 #include "worker/data/kept.h"
 
 #include "proto/base/assert.h"
@@ -24,7 +24,7 @@
 void kept_close(struct kept *k)
 {
     if (k->map != NULL)
-        munmap((void *)(uintptr_t)k->map, k->bytes);
+        munmap(k->map, k->bytes);
     free(k->block);
     *k = (struct kept){0};
 }
@@ -32,7 +32,7 @@ void kept_close(struct kept *k)
 /* Whether each block has room for its rows. */
 static bool blocks_take(struct kept *k, const struct events *v)
 {
-    const struct rows_layout *l = &k->layout;
+    const struct slice_layout *l = &k->layout;
     const size_t head = sizeof(struct events_block_head);
     bool good = true;
     uint64_t first = 0;
@@ -41,11 +41,11 @@ static bool blocks_take(struct kept *k, const struct events *v)
         uint64_t least =
             l->multi ? 8 + (uint64_t)x->rows * (8 + l->least) : (uint64_t)x->rows * l->stride;
         good = x->at % 8 == 0 && x->bytes >= head + least;
-        k->block[i] = (struct rows){.layout = l,
-                                    .at = k->map + x->at + head,
-                                    .bytes = x->bytes - head,
-                                    .rows = x->rows,
-                                    .first = first};
+        k->block[i] = (struct slice){.layout = l,
+                                     .at = k->map + x->at + head,
+                                     .bytes = x->bytes - head,
+                                     .rows = x->rows,
+                                     .first = first};
         first += x->rows;
     }
     k->rows = v->rows;
@@ -69,7 +69,7 @@ static int map(int fd, const struct kept_wish *w, struct kept *out, struct err *
 {
     struct events v;
     struct stat st;
-    *out = (struct kept){.layout = rows_layout_of(w->features)};
+    *out = (struct kept){.layout = *parsed_layout(w->parsed)};
     int rc = events_open(fd, w->cache->folder, &v, NULL);
     if (rc == 0 && fstat(fd, &st) == 0) {
         void *at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
@@ -118,17 +118,10 @@ static uint64_t others_bytes(const struct kept_wish *w)
 
 static int slices_write(const struct kept_wish *w, struct events_writer *to, struct err *e)
 {
-    const struct columns *c = parsed_columns(w->parsed);
-    struct rows_layout layout = rows_layout_of(w->features);
-    struct rows laid = {0};
     struct slice *b;
     int rc = 0;
-    while (rc == 0 && (rc = parsed_next(w->parsed, &b, e)) == 0) {
-        rc = rows_lay(&laid, &layout, c, b, e);
-        if (rc == 0)
-            rc = events_add_laid(to, &laid, b, e);
-    }
-    rows_free(&laid);
+    while (rc == 0 && (rc = parsed_next(w->parsed, &b, e)) == 0)
+        rc = events_add(to, b, e);
     return rc == SHOAL_E_END ? 0 : rc;
 }
 
@@ -137,8 +130,8 @@ static int all_write(const struct kept_wish *w, int fd, struct err *e)
     uint64_t others = w->nameless || w->most == UINT64_MAX ? 0 : others_bytes(w);
     struct events_writer *to;
     struct events_sums sums;
-    int rc = events_create_laid(fd, w->cache->folder, w->most > others ? w->most - others : 0,
-                                parsed_columns(w->parsed), &to, e);
+    int rc = events_create_plain(fd, w->cache->folder, w->most > others ? w->most - others : 0,
+                                 parsed_columns(w->parsed), &to, e);
     if (rc != 0)
         return rc;
     rc = slices_write(w, to, e);
@@ -201,7 +194,7 @@ int kept_open(const struct kept_wish *w, struct kept *out, struct err *e)
 /* ---- reading --------------------------------------------------------------------------------- */
 
 /* The block that has the row. */
-static const struct rows *block_of(const struct kept *k, uint64_t row)
+static const struct slice *block_of(const struct kept *k, uint64_t row)
 {
     uint64_t guess = row >> k->shift;
     uint32_t low = 0, high = k->blocks;
@@ -218,21 +211,20 @@ static const struct rows *block_of(const struct kept *k, uint64_t row)
     return &k->block[low];
 }
 
-int kept_add(const struct kept *k, uint64_t row, struct batch *b, const struct features *f,
-             bool positives_only, struct err *e)
+int kept_row(const struct kept *k, uint64_t row, struct slice_row *out)
 {
-    const struct rows *r = block_of(k, row);
-    return rows_add(r, (uint32_t)(row - r->first), b, f, positives_only, e);
+    const struct slice *s = block_of(k, row);
+    return slice_row(s, (uint32_t)(row - s->first), out);
 }
 
 uint32_t kept_time(const struct kept *k, uint64_t row)
 {
-    const struct rows *r = block_of(k, row);
-    return rows_time(r, (uint32_t)(row - r->first));
+    const struct slice *s = block_of(k, row);
+    return slice_time(s, (uint32_t)(row - s->first));
 }
 
 void kept_expect(const struct kept *k, uint64_t row)
 {
-    const struct rows *r = block_of(k, row);
-    rows_expect(r, (uint32_t)(row - r->first));
+    const struct slice *s = block_of(k, row);
+    slice_expect(s, (uint32_t)(row - s->first));
 }

@@ -23,6 +23,7 @@ struct pack_slot {
 
 void pack_free(struct packer *p)
 {
+    strips_free(&p->strips);
     free(p->plain.at);
     free(p->rest.at);
     free(p->packed.at);
@@ -144,11 +145,15 @@ static int values_add(struct packer *p, const void *values, uint32_t width, uint
 
 static int bad_rows_add(struct packer *p, const struct slice *b)
 {
+    struct slice_row row;
     int bad = add_number(&p->rest, b->bad_rows);
-    for (uint32_t i = 0; i < b->bad_rows; i++) {
-        uint32_t bytes = (uint32_t)strlen(b->bad[i].where);
-        bad |= add_number(&p->rest, b->bad[i].row) | add_number(&p->rest, bytes) |
-               add(&p->rest, b->bad[i].where, bytes);
+    for (uint32_t i = 0; i < b->rows && b->bad_rows > 0 && bad == 0; i++) {
+        bad = slice_row(b, i, &row);
+        if (bad != 0 || row.where == NULL)
+            continue;
+        uint32_t bytes = (uint32_t)strlen(row.where);
+        bad =
+            add_number(&p->rest, i) | add_number(&p->rest, bytes) | add(&p->rest, row.where, bytes);
     }
     return bad;
 }
@@ -184,8 +189,12 @@ static int packer_ready(struct packer *p)
 int pack_slice(struct packer *p, const struct slice *b, const struct columns *c, struct err *e)
 {
     int bad = packer_ready(p);
-    for (uint32_t i = 0; i < b->columns && bad == 0; i++) {
-        const struct slice_column *one = &b->column[i];
+    if (bad == 0)
+        bad = strips_take(&p->strips, c, b);
+    if (bad == 0 && strips_bytes(&p->strips, b->rows) > SLICE_BYTES_MAX)
+        return err_set(e, SHOAL_E_TOO_BIG, "a slice of more than %u bytes", SLICE_BYTES_MAX);
+    for (uint32_t i = 0; i < c->count && bad == 0; i++) {
+        const struct strip *one = &p->strips.of[i];
         uint32_t stored = c->one[i].kind == COLUMNS_FIELD ? KEY_BYTES : one->width;
         SHOAL_ASSERT(one->values <= SLICE_VALUES_MAX && (one->multi || one->values == b->rows));
         if (one->multi)
@@ -302,8 +311,7 @@ static void take_values(struct packer *p, struct reader *r, uint32_t stored, uin
 }
 
 /* Counts, of which there is one a row, and how many values they ask for. */
-static uint32_t take_counts(struct packer *p, struct reader *r, struct slice_column *one,
-                            uint32_t rows)
+static uint32_t take_counts(struct packer *p, struct reader *r, struct strip *one, uint32_t rows)
 {
     uint64_t sum = 0;
     if (take_number(r) != rows)
@@ -317,7 +325,7 @@ static uint32_t take_counts(struct packer *p, struct reader *r, struct slice_col
 }
 
 /* Whether all are such as text can give: labels 0 or 1, floats finite, weights from 0. */
-static bool values_fit(enum columns_kind kind, const struct slice_column *c)
+static bool values_fit(enum columns_kind kind, const struct strip *c)
 {
     const uint8_t *label = c->value;
     const uint32_t *bits = c->value;
@@ -333,17 +341,17 @@ static bool values_fit(enum columns_kind kind, const struct slice_column *c)
 }
 
 static int take_column(struct packer *p, struct reader *r, const struct columns_one *of,
-                       struct slice_column *one, uint32_t rows)
+                       struct strip *one, uint32_t rows)
 {
     uint32_t values = rows;
     if (one->multi) {
-        if (slice_room(one, 0, rows) != 0)
+        if (strips_room(one, 0, rows) != 0)
             return SHOAL_E_NOMEM;
         values = take_counts(p, r, one, rows);
     }
     if (take_number(r) != values)
         r->good = false;
-    if (r->good && slice_room(one, values, rows) != 0)
+    if (r->good && strips_room(one, values, rows) != 0)
         return SHOAL_E_NOMEM;
     one->values = r->good ? values : 0;
     bool key = of->kind == COLUMNS_FIELD;
@@ -354,22 +362,26 @@ static int take_column(struct packer *p, struct reader *r, const struct columns_
     return 0;
 }
 
-static int take_bad_rows(struct reader *r, struct slice *b)
+/* The malformed rows, and how many they are; b NULL: they are only looked through. *texts: bytes of
+ * their texts. */
+static uint32_t take_bad_rows(struct reader *r, uint32_t rows, struct slice *b, uint64_t *texts)
 {
-    uint32_t bad_rows = take_number(r);
-    r->good &= bad_rows <= b->rows;
+    uint32_t bad_rows = take_number(r), before = 0;
+    r->good &= bad_rows <= rows;
+    *texts = 0;
     for (uint32_t i = 0; i < bad_rows && r->good; i++) {
         uint32_t row = take_number(r), bytes = take_number(r);
         const uint8_t *where = take(&r->rest, r->rest_end, bytes, &r->good);
         if (where == NULL || bytes >= SLICE_WHERE || memchr(where, '\0', bytes) != NULL ||
-            row >= b->rows || (i > 0 && row <= b->bad[i - 1].row)) {
+            row >= rows || (i > 0 && row <= before))
             r->good = false;
-            return 0;
-        }
-        if (slice_bad_add(b, row, (const char *)where, bytes) != 0)
-            return SHOAL_E_NOMEM;
+        else if (b != NULL)
+            slice_bad(b, row, (const char *)where, bytes, texts);
+        else
+            *texts += bytes + 1;
+        before = row;
     }
-    return 0;
+    return bad_rows;
 }
 
 /* Where the rest lies once it is unpacked; NULL: it is no such frame. */
@@ -395,27 +407,33 @@ static int unpacker_ready(struct packer *p, uint32_t rest)
 }
 
 int pack_unpack(struct packer *p, const uint8_t *body, const struct pack_sizes *s,
-                const struct columns *c, struct slice *b, struct err *e)
+                const struct columns *c, const struct strips_wanted *wanted, struct slice *b,
+                struct err *e)
 {
-    int rc = slice_begin(b, c, e);
-    if (rc != 0)
-        return rc;
+    uint64_t texts;
     if (s->rows == 0 || s->rows > SLICE_ROWS_MAX || s->rest > BODY_MAX)
         return SHOAL_E_CORRUPT;
-    if (unpacker_ready(p, s->rest) != 0)
+    if (unpacker_ready(p, s->rest) != 0 || strips_begin(&p->strips, c) != 0)
         return no_memory(e);
     const uint8_t *rest = unzip(p, body + s->plain, s);
     if (rest == NULL)
         return SHOAL_E_CORRUPT;
     struct reader r = {body, body + s->plain, rest, rest + s->rest, true};
-    b->rows = s->rows;
+    int rc = 0;
     for (uint32_t i = 0; i < c->count && r.good && rc == 0; i++) {
-        rc = take_column(p, &r, &c->one[i], &b->column[i], s->rows);
-        r.good &= slice_bytes(b) <= SLICE_BYTES_MAX;
+        rc = take_column(p, &r, &c->one[i], &p->strips.of[i], s->rows);
+        r.good &= strips_bytes(&p->strips, s->rows) <= SLICE_BYTES_MAX;
     }
-    if (rc == 0 && r.good)
-        rc = take_bad_rows(&r, b);
     if (rc != 0)
         return no_memory(e);
-    return r.good && r.plain == r.plain_end && r.rest == r.rest_end ? 0 : SHOAL_E_CORRUPT;
+    struct reader again = r;
+    p->bad_rows = take_bad_rows(&r, s->rows, NULL, &texts);
+    if (!r.good || r.plain != r.plain_end || r.rest != r.rest_end)
+        return SHOAL_E_CORRUPT;
+    if (b == NULL)
+        return 0;
+    if (strips_lay(&p->strips, wanted, s->rows, texts, b) != 0)
+        return no_memory(e);
+    (void)take_bad_rows(&again, s->rows, b, &texts);
+    return 0;
 }

@@ -17,7 +17,7 @@
 #ifndef WORKER_DATA_PACK_H
 #define WORKER_DATA_PACK_H
 
-#include "worker/data/slice.h"
+#include "worker/data/strips.h"
 
 struct pack_bytes {
     uint8_t *at; /* owned */
@@ -25,16 +25,18 @@ struct pack_bytes {
 };
 
 struct packer {
+    struct strips strips; /* of the slice at hand */
     struct pack_bytes plain, rest, packed;
     struct pack_slot *slot; /* owned: (PACK_SLOTS) */
     uint16_t *which;        /* owned: (SLICE_VALUES_MAX) */
     void *zip, *unzip;      /* owned: contexts of zstd */
     bool zipped;            /* what packed holds */
+    uint32_t bad_rows;      /* malformed, of what was unpacked */
 };
 
 /* pack_free releases a zeroed one too. */
 void pack_free(struct packer *p);
-/* Fills plain and packed. NOMEM. */
+/* Fills plain and packed. NOMEM; TOO_BIG: SLICE_BYTES_MAX. */
 int pack_slice(struct packer *p, const struct slice *b, const struct columns *c, struct err *e);
 
 /* What the head of a block says of its body. */
@@ -42,9 +44,10 @@ struct pack_sizes {
     uint32_t rows, plain, packed, rest; /* bytes; rest: of packed, once it is unpacked */
     bool zipped;
 };
-/* The other way. body: (plain + packed); any bytes: CORRUPT, without a text, when they are none.
- * NOMEM. */
+/* The other way, of what is packed as columns c. body: (plain + packed); any bytes: CORRUPT,
+ * without a text, when they are none. NOMEM. wanted and b NULL: no slice is made. */
 int pack_unpack(struct packer *p, const uint8_t *body, const struct pack_sizes *s,
-                const struct columns *c, struct slice *b, struct err *e);
+                const struct columns *c, const struct strips_wanted *wanted, struct slice *b,
+                struct err *e);
 
 #endif

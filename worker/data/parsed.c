@@ -18,12 +18,14 @@ struct parsed {
     const struct source *source;
     const struct features *features;
     struct columns columns;
-    struct slice slice; /* of text */
+    struct slice_layout layout;
+    struct slice_maker maker; /* of text */
     struct lines lines;
     bool ended;
     struct part *part; /* owned: (parts): of event files */
     uint32_t parts, blocks, next;
-    struct parsed_room room;
+    struct events_room room;
+    struct slice slice; /* unpacked */
 };
 
 void parsed_close(struct parsed *p)
@@ -35,8 +37,9 @@ void parsed_close(struct parsed *p)
         free(p->part[i].place);
     }
     free(p->part);
+    slice_maker_free(&p->maker);
     slice_free(&p->slice);
-    parsed_room_free(&p->room);
+    events_room_free(&p->room);
     lines_free(&p->lines);
     columns_free(&p->columns);
     free(p);
@@ -86,6 +89,8 @@ int parsed_open(const struct source *s, const struct features *f, bool events, s
     p->source = s;
     p->features = f;
     int rc = columns_of(f, &p->columns, e);
+    if (rc == 0)
+        p->layout = slice_layout_of(&p->columns);
     if (rc == 0 && events)
         rc = parts_open(p, e);
     if (rc == 0 && !events) {
@@ -103,6 +108,11 @@ int parsed_open(const struct source *s, const struct features *f, bool events, s
 const struct columns *parsed_columns(const struct parsed *p)
 {
     return &p->columns;
+}
+
+const struct slice_layout *parsed_layout(const struct parsed *p)
+{
+    return &p->layout;
 }
 
 uint64_t parsed_rows(const struct parsed *p)
@@ -124,16 +134,15 @@ uint64_t parsed_digest(const struct parsed *p)
 static int lines_slice(struct parsed *p, struct slice **b, struct err *e)
 {
     struct line line;
-    int rc = slice_begin(&p->slice, &p->columns, e);
+    int rc = 0;
     if (p->ended)
         return SHOAL_E_END;
-    while (rc == 0 && !slice_is_full(&p->slice) && (rc = lines_next(&p->lines, &line, e)) == 0)
-        rc = slice_add(&p->slice, p->features, &line, p->source->file[line.file].name, e);
+    slice_begin(&p->maker, &p->layout);
+    while (rc == 0 && !slice_is_full(&p->maker) && (rc = lines_next(&p->lines, &line, e)) == 0)
+        rc = slice_add(&p->maker, p->features, &line, p->source->file[line.file].name, e);
     p->ended = rc == SHOAL_E_END;
-    if (p->ended && p->slice.rows > 0)
-        rc = 0;
-    *b = &p->slice;
-    return rc;
+    *b = &p->maker.slice;
+    return rc == 0 || (p->ended && (*b)->rows > 0) ? slice_end(&p->maker, e) : rc;
 }
 
 uint32_t parsed_blocks(const struct parsed *p)
@@ -162,43 +171,18 @@ const struct events_entry *parsed_entry(const struct parsed *p, uint32_t block)
     return &part->events.block[block - part->first];
 }
 
-void parsed_room_free(struct parsed_room *r)
-{
-    free(r->seen.column);
-    slice_free(&r->slice);
-    events_room_free(&r->file);
-    *r = (struct parsed_room){0};
-}
-
-int parsed_read(const struct parsed *p, uint32_t block, struct parsed_room *r, struct slice **b,
+int parsed_read(const struct parsed *p, uint32_t block, struct events_room *r, struct slice *b,
                 struct err *e)
 {
-    uint32_t number = part_of(p, block);
-    const struct part *part = &p->part[number];
-    if (r->seen.column == NULL)
-        r->seen.column = calloc(p->columns.count, sizeof *r->seen.column);
-    if (r->seen.column == NULL)
-        return no_memory(e);
-    if (r->part != number)
-        slice_free(&r->slice); /* another file may have other columns */
-    r->part = number;
-    int rc = events_read(&part->events, block - part->first, &r->file, &r->slice, e);
-    if (rc != 0)
-        return rc;
-    r->seen.rows = r->slice.rows;
-    r->seen.columns = p->columns.count;
-    r->seen.bad = r->slice.bad;
-    r->seen.bad_rows = r->slice.bad_rows;
-    for (uint32_t i = 0; i < p->columns.count; i++)
-        r->seen.column[i] = r->slice.column[part->place[i]];
-    *b = &r->seen;
-    return 0;
+    const struct part *part = &p->part[part_of(p, block)];
+    const struct strips_wanted wanted = {&p->columns, &p->layout, part->place};
+    return events_read(&part->events, block - part->first, &wanted, r, b, e);
 }
 
-int parsed_next(void *context, struct slice **b, struct err *e)
+int parsed_next(struct parsed *p, struct slice **b, struct err *e)
 {
-    struct parsed *p = context;
     if (p->parts == 0)
         return lines_slice(p, b, e);
-    return p->next < p->blocks ? parsed_read(p, p->next++, &p->room, b, e) : SHOAL_E_END;
+    *b = &p->slice;
+    return p->next < p->blocks ? parsed_read(p, p->next++, &p->room, *b, e) : SHOAL_E_END;
 }

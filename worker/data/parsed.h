@@ -14,25 +14,19 @@ struct parsed; /* opaque */
 int parsed_open(const struct source *s, const struct features *f, bool events, struct parsed **out,
                 struct err *e);
 void parsed_close(struct parsed *p);
-/* The features' columns. */
+/* The features' columns, and the layout of their slices, which hold on to it. */
 const struct columns *parsed_columns(const struct parsed *p);
+const struct slice_layout *parsed_layout(const struct parsed *p);
 /* Of event files: all rows, a digest of their content, and all blocks, file by file. */
 uint64_t parsed_rows(const struct parsed *p);
 uint64_t parsed_digest(const struct parsed *p);
 uint32_t parsed_blocks(const struct parsed *p);
 const struct events_entry *parsed_entry(const struct parsed *p, uint32_t block);
 
-/* Room of one who reads blocks: zeroed, parsed_room_free. */
-struct parsed_room {
-    struct events_room file;
-    struct slice slice, seen; /* seen: its columns in the features' order */
-    uint32_t part;            /* whose columns the slice has */
-};
-void parsed_room_free(struct parsed_room *r);
-/* A block, good until the room is used again: 0, IO, CHECKSUM, CORRUPT, NOMEM. */
-int parsed_read(const struct parsed *p, uint32_t block, struct parsed_room *r, struct slice **b,
+/* A block: 0, IO, CHECKSUM, CORRUPT, NOMEM. */
+int parsed_read(const struct parsed *p, uint32_t block, struct events_room *r, struct slice *b,
                 struct err *e);
-/* The next slice, good until the next call: 0, END, IO, CHECKSUM, CORRUPT, NOMEM. context: p. */
-int parsed_next(void *context, struct slice **b, struct err *e);
+/* The next slice, good until the next call: 0, END, IO, CHECKSUM, CORRUPT, NOMEM. */
+int parsed_next(struct parsed *p, struct slice **b, struct err *e);
 
 #endif

@@ -67,15 +67,6 @@ static int row_see(void *context, const struct cell *cell)
 
 /* ---- parsed rows ----------------------------------------------------------------------------- */
 
-/* Where a column is among those of columns_of: labels, weight and time stand in front. */
-static uint32_t column_at(const struct features *f, const struct profile_column *c)
-{
-    uint32_t front =
-        f->shape.tasks + (f->weight != FEATURE_NO_COLUMN) + (features_timed(f) ? 1 : 0);
-    return c->numeric ? front + (uint32_t)(c->use - f->numeric)
-                      : front + f->shape.numerics + (uint32_t)(c->use - f->field);
-}
-
 /* The number that the network reads, as it stood in the log; log1p keeps six digits of it. */
 static double number_of(const struct profile_column *c, float x)
 {
@@ -86,49 +77,38 @@ static double number_of(const struct profile_column *c, float x)
     return strtod(text, NULL);
 }
 
-struct parsed_rows {
-    const struct slice *block;
-    const struct slice_column *label;
-    uint32_t rows;
-};
-
-static int column_see(const struct profile *v, struct profile_column *c,
-                      const struct slice_column *own, const struct parsed_rows *p)
+/* One of a row's columns; at: where the keys of each field are. */
+static int column_see(const struct profile *v, struct profile_column *c, const struct slice_row *r,
+                      const uint32_t *at)
 {
     const struct features *f = v->features;
-    const uint64_t *key = own->value;
-    const float *number = own->value;
-    const uint8_t *label = p->label->value;
-    uint64_t none = 0;
-    bool known = !c->numeric && !own->multi &&
-                 feature_field_key(f, (uint32_t)(c->use - f->field), "", &none, NULL) == 0;
-    int rc = 0;
-    for (uint32_t row = 0, bad = 0; row < p->rows && rc == 0; row++) {
-        bool good = bad == p->block->bad_rows || p->block->bad[bad].row != row;
-        bad += !good;
-        if (good && own->multi)
-            rc = column_seen_add_keys(&c->seen, key, own->count[row]);
-        else if (good && c->numeric)
-            rc = column_seen_add_number(&c->seen, number_of(c, number[row]), label[row] != 0);
-        else if (good)
-            rc =
-                column_seen_add_key(&c->seen, key[row], known && key[row] == none, label[row] != 0);
-        key += own->multi ? own->count[row] : 0;
-    }
-    return rc;
+    bool positive = (r->labels & 1) != 0;
+    if (c->numeric)
+        return column_seen_add_number(&c->seen, number_of(c, r->numeric[c->use - f->numeric]),
+                                      positive);
+    uint32_t field = (uint32_t)(c->use - f->field);
+    const uint64_t *key = r->key + at[field];
+    if (c->use->type == COLUMN_MULTI)
+        return column_seen_add_keys(&c->seen, key, r->count[field]);
+    return column_seen_add_key(&c->seen, *key, c->has_none && *key == c->none, positive);
 }
 
-static int block_see(void *context, const struct slice *b, const uint32_t *place, uint32_t rows)
+static int block_see(void *context, const struct slice *b, uint32_t rows)
 {
     struct profile *v = context;
-    const struct parsed_rows p = {b, &b->column[place[0]], rows};
+    struct slice_row r;
+    uint32_t at[LIMIT_FIELDS + 1] = {0};
     int rc = 0;
-    v->rows += rows;
-    for (uint32_t i = 0; i < b->bad_rows; i++)
-        v->rows -= b->bad[i].row < rows;
-    for (uint32_t i = 0; i < v->count && rc == 0; i++)
-        rc = column_see(v, &v->column[i], &b->column[place[column_at(v->features, &v->column[i])]],
-                        &p);
+    for (uint32_t row = 0; row < rows && rc == 0; row++) {
+        rc = slice_row(b, row, &r);
+        if (rc != 0 || r.where != NULL)
+            continue;
+        v->rows++;
+        for (uint32_t i = 0; i < v->features->shape.fields; i++)
+            at[i + 1] = at[i] + (v->features->multi ? r.count[i] : 1);
+        for (uint32_t i = 0; i < v->count && rc == 0; i++)
+            rc = column_see(v, &v->column[i], &r, at);
+    }
     return rc;
 }
 
@@ -247,6 +227,11 @@ static int profile_open(struct profile *v, const struct features *f, struct err 
     for (uint32_t i = 0; i < f->shape.numerics; i++)
         column_take(v, &f->numeric[i], NULL);
     qsort(v->column, v->count, sizeof *v->column, by_column);
+    for (uint32_t i = 0; i < v->count; i++) {
+        struct profile_column *c = &v->column[i];
+        c->has_none = !c->numeric && c->use->type != COLUMN_MULTI &&
+                      feature_field_key(f, (uint32_t)(c->use - f->field), "", &c->none, NULL) == 0;
+    }
     return 0;
 }
 

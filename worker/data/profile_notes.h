@@ -11,6 +11,8 @@ struct profile_column {
     const struct feature_padding *padding; /* of a multi */
     bool numeric;                          /* an input as a number; else a field */
     char name[LIMIT_NAME]; /* its own, or its position, as data.columns may say it */
+    bool has_none;         /* a field of one value: an empty cell has the key `none` */
+    uint64_t none;
     struct column_seen seen;
 };
 

@@ -5,6 +5,7 @@
 
 struct walk {
     const struct columns *wanted;
+    struct slice_layout layout;
     bool whole;
     uint32_t rows; /* of a block, unless all of it is read */
     sample_events_see see;
@@ -16,9 +17,10 @@ struct walk {
 static int block_walk(struct walk *w, const struct events *v, uint32_t n, const uint32_t *place,
                       struct err *e)
 {
-    int rc = events_read(v, n, &w->room, &w->block, e);
+    const struct strips_wanted wanted = {w->wanted, &w->layout, place};
+    int rc = events_read(v, n, &wanted, &w->room, &w->block, e);
     uint32_t rows = w->whole || w->block.rows < w->rows ? w->block.rows : w->rows;
-    return rc == 0 ? w->see(w->context, &w->block, place, rows) : rc;
+    return rc == 0 ? w->see(w->context, &w->block, rows) : rc;
 }
 
 /* So many blocks of a file, in the middle of parts of one size. */
@@ -46,6 +48,7 @@ int sample_events_walk(const struct source *s, const struct columns *wanted, uin
                        uint64_t most, sample_events_see see, void *context, struct err *e)
 {
     struct walk w = {.wanted = wanted,
+                     .layout = slice_layout_of(wanted),
                      .whole = rows <= most,
                      .rows = (uint32_t)(most / SAMPLE_EVENTS_BLOCKS),
                      .see = see,

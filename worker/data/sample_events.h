@@ -5,9 +5,8 @@
 #include "worker/data/slice.h"
 #include "worker/data/source.h"
 
-/* A block's first rows; place: (columns of `wanted`) where they are in b. */
-typedef int (*sample_events_see)(void *context, const struct slice *b, const uint32_t *place,
-                                 uint32_t rows);
+/* The first rows of a block. */
+typedef int (*sample_events_see)(void *context, const struct slice *b, uint32_t rows);
 
 /* Shows blocks, until `see` returns something else than 0: of all files, each whole, where the
  * split has no more than `most` of its `rows`; else the first rows of SAMPLE_EVENTS_BLOCKS blocks

@@ -1,225 +1,348 @@
-/* slice.c: lines -> columns of parsed rows. */
+/* slice.c: lines -> parsed rows, and reading them.
+ *
+ * 1. A row of a file is used only when its check fits it and its number.
+ *    [test: rows_damaged_are_refused]
+ * 2. Nothing outside of the slice is read, whatever is in it: places, counts and texts are held
+ *    against its size. [test: rows_damaged_are_refused] */
 #include "worker/data/slice.h"
 
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
+#include "proto/base/hash.h"
 #include "worker/data/batch_inner.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define VALUES_FULL (1u << 20) /* of all multi columns: then a slice is full, whatever its rows */
+#define ROW_HEAD 16u
+#define ROW_LEAST 24u /* room for what a malformed one has */
+#define TEXT_AT 8u
+#define TEXT_BYTES 16u
 
-/* One example. */
-struct slice_scratch {
-    struct cell cell[CELLS_MAX];
-    char reason[REASON_BYTES];
-    float label[LIMIT_TASKS], weight, numeric[LIMIT_NUMERIC];
-    uint32_t time, counts[LIMIT_FIELDS];
-    uint64_t group, by[LIMIT_BY];
-    uint64_t *key; /* owned */
-    size_t key_capacity;
-};
-
-void slice_free(struct slice *b)
+struct slice_layout slice_layout_of(const struct columns *c)
 {
-    for (uint32_t i = 0; i < b->columns; i++) {
-        free(b->column[i].value);
-        free(b->column[i].count);
+    uint32_t of[COLUMNS_KINDS] = {0};
+    struct slice_layout l = {.numeric = ROW_HEAD};
+    for (uint32_t i = 0; i < c->count; i++) {
+        of[c->one[i].kind]++;
+        l.singles += c->one[i].kind == COLUMNS_FIELD && !c->one[i].multi;
     }
-    if (b->scratch != NULL)
-        free(b->scratch->key);
-    free(b->scratch);
-    free(b->column);
-    free(b->bad);
-    *b = (struct slice){0};
+    l.fields = of[COLUMNS_FIELD];
+    l.multi = l.singles < l.fields;
+    l.timed = of[COLUMNS_TIME] > 0;
+    l.hash = (l.numeric + of[COLUMNS_NUMBER] * 4 + 7) & ~7u;
+    l.count = l.hash + of[COLUMNS_HASH] * 8;
+    l.key = l.count + (l.multi ? (l.fields * 4 + 7) & ~7u : 0);
+    l.least = l.key < ROW_LEAST ? ROW_LEAST : l.key;
+    uint32_t bytes = l.key + l.fields * 8;
+    l.stride = l.multi ? 0 : bytes < ROW_LEAST ? ROW_LEAST : bytes;
+    return l;
 }
+
+void slice_free(struct slice *s)
+{
+    if (s->capacity > 0)
+        free(s->at);
+    *s = (struct slice){0};
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+uint64_t *slice_places(const struct slice *s)
+{
+    SHOAL_ASSERT(s->layout->multi);
+    return (uint64_t *)(void *)(s->at + s->bytes) - (s->rows + 1ul);
+}
+
+/* Bytes of rows and texts. */
+static size_t body_bytes(const struct slice *s)
+{
+    return s->bytes - (s->layout->multi ? (s->rows + 1ul) * 8 : 0);
+}
+
+uint8_t *slice_at(const struct slice *s, uint32_t row, size_t *bytes)
+{
+    SHOAL_ASSERT(row < s->rows);
+    if (!s->layout->multi) {
+        *bytes = s->layout->stride;
+        return s->at + (size_t)row * s->layout->stride;
+    }
+    const uint64_t *place = slice_places(s) + row;
+    if (place[0] % 8 != 0 || place[1] > body_bytes(s) || place[1] < place[0] ||
+        place[1] - place[0] < s->layout->least)
+        return NULL;
+    *bytes = place[1] - place[0];
+    return s->at + place[0];
+}
+
+static uint32_t check_of(const uint8_t *row, size_t bytes, uint64_t number)
+{
+    return (uint32_t)hash_bytes(row + 4, bytes - 4, number);
+}
+
+/* Where the texts begin, or more than there are bytes. */
+static uint64_t texts_at(const struct slice *s)
+{
+    return s->layout->multi ? slice_places(s)[s->rows] : (uint64_t)s->rows * s->layout->stride;
+}
+
+/* The text of a malformed row, NULL: its place is none. */
+static const char *text_of(const struct slice *s, const uint8_t *row)
+{
+    uint64_t at, texts = texts_at(s), all = texts < body_bytes(s) ? body_bytes(s) - texts : 0;
+    uint32_t bytes;
+    memcpy(&at, row + TEXT_AT, sizeof at);
+    memcpy(&bytes, row + TEXT_BYTES, sizeof bytes);
+    const char *text = (const char *)s->at + texts;
+    return at < all && bytes < all - at && bytes < SLICE_WHERE && text[at + bytes] == '\0'
+               ? text + at
+               : NULL;
+}
+
+int slice_row(const struct slice *s, uint32_t row, struct slice_row *out)
+{
+    const struct slice_layout *l = s->layout;
+    size_t bytes;
+    uint32_t check;
+    const uint8_t *at = slice_at(s, row, &bytes);
+    if (at == NULL)
+        return SHOAL_E_CHECKSUM;
+    memcpy(&check, at, sizeof check);
+    if (s->capacity == 0 && check != check_of(at, bytes, s->first + row)) /* 1 */
+        return SHOAL_E_CHECKSUM;
+    if (at[4] != 0) {
+        *out = (struct slice_row){.where = text_of(s, at)};
+        return out->where != NULL ? 0 : SHOAL_E_CHECKSUM;
+    }
+    *out = (struct slice_row){.labels = at[5],
+                              .numeric = (const float *)(const void *)(at + l->numeric),
+                              .hash = (const uint64_t *)(const void *)(at + l->hash),
+                              .count = (const uint32_t *)(const void *)(at + l->count),
+                              .key = (const uint64_t *)(const void *)(at + l->key),
+                              .keys = l->fields};
+    memcpy(&out->time, at + 8, sizeof out->time);
+    memcpy(&out->weight, at + 12, sizeof out->weight);
+    if (l->multi) {
+        uint64_t keys = 0;
+        for (uint32_t i = 0; i < l->fields; i++)
+            keys += out->count[i];
+        if (keys > (bytes - l->key) / 8)
+            return SHOAL_E_CHECKSUM;
+        out->keys = (uint32_t)keys;
+    }
+    return 0;
+}
+
+uint32_t slice_time(const struct slice *s, uint32_t row)
+{
+    size_t bytes;
+    uint32_t time = 0;
+    const uint8_t *at = slice_at(s, row, &bytes);
+    if (at != NULL && at[4] == 0)
+        memcpy(&time, at + 8, sizeof time);
+    return time;
+}
+
+void slice_expect(const struct slice *s, uint32_t row)
+{
+    size_t bytes;
+    const uint8_t *at = slice_at(s, row, &bytes);
+    size_t ahead = (uintptr_t)at % 64; /* of its first line, in front of it */
+    for (size_t i = 0; at != NULL && i < ahead + bytes && i < 1024; i += 64)
+        __builtin_prefetch(at - ahead + i, 0, 1);
+}
+
+void slice_times(const struct slice *s, uint32_t *first, uint32_t *last)
+{
+    *first = *last = 0;
+    for (uint32_t i = 0; i < s->rows && s->layout->timed; i++) {
+        uint32_t time = slice_time(s, i);
+        *first = time != 0 && (*first == 0 || time < *first) ? time : *first;
+        *last = time > *last ? time : *last;
+    }
+}
+
+/* ---- from lines ------------------------------------------------------------------------------ */
 
 static int no_memory(struct err *e)
 {
     return err_set(e, SHOAL_E_NOMEM, "no memory for a slice of rows; free some");
 }
 
-int slice_begin(struct slice *b, const struct columns *c, struct err *e)
+void slice_maker_free(struct slice_maker *m)
 {
-    static const uint8_t width[COLUMNS_KINDS] = {
-        [COLUMNS_LABEL] = 1,  [COLUMNS_WEIGHT] = 4, [COLUMNS_TIME] = 4,
-        [COLUMNS_NUMBER] = 4, [COLUMNS_FIELD] = 8,  [COLUMNS_HASH] = 8};
-    if (b->column == NULL) {
-        b->column = calloc(c->count, sizeof *b->column);
-        if (b->column == NULL)
-            return no_memory(e);
-        b->columns = c->count;
-        for (uint32_t i = 0; i < c->count; i++) {
-            b->column[i].width = width[c->one[i].kind];
-            b->column[i].multi = c->one[i].multi;
-        }
-    }
-    SHOAL_ASSERT(b->columns == c->count);
-    for (uint32_t i = 0; i < b->columns; i++)
-        b->column[i].values = 0;
-    b->rows = b->bad_rows = 0;
-    return 0;
+    slice_free(&m->slice);
+    free(m->cell);
+    free(m->text);
+    free(m->place);
+    *m = (struct slice_maker){.bytes = 0};
+}
+
+void slice_begin(struct slice_maker *m, const struct slice_layout *l)
+{
+    m->slice.layout = l;
+    m->slice.rows = m->slice.bad_rows = 0;
+    m->bytes = m->text_bytes = 0;
+    m->keys = 0;
 }
 
 /* At least `bytes`, and twice what there was. */
-static int bytes_room(void *array, size_t *capacity, size_t bytes)
+#define more(array, bytes, capacity)                                                               \
+    array_reserve((array), (bytes) > *(capacity) ? 2 * (bytes) : (bytes), (capacity))
+
+/* Room for the row of a line behind those before; its head is zero. NULL: no memory. */
+static uint8_t *row_room(struct slice_maker *m, const struct line *line)
 {
-    void *old, *more;
-    if (bytes <= *capacity)
-        return 0;
-    memcpy(&old, array, sizeof old);
-    if (bytes < 2 * *capacity)
-        bytes = 2 * *capacity;
-    more = realloc(old, bytes);
-    if (more == NULL)
-        return SHOAL_E_NOMEM;
-    memcpy(array, &more, sizeof more);
-    *capacity = bytes;
-    return 0;
+    const struct slice_layout *l = m->slice.layout;
+    /* each value of a multi has a byte of its own at least */
+    size_t keys = l->fields + (l->multi ? line->bytes : 0) + 1;
+    if (more(&m->slice.at, m->bytes + ROW_LEAST + l->key + keys * 8, &m->slice.capacity) != 0)
+        return NULL;
+    uint8_t *row = m->slice.at + m->bytes;
+    memset(row, 0, l->multi ? l->least : l->stride);
+    return row;
 }
 
-int slice_room(struct slice_column *c, uint32_t values, uint32_t rows)
+static int row_parse(struct slice_maker *m, const struct features *f, const struct line *line,
+                     uint8_t *row, char *reason)
 {
-    int rc = bytes_room(&c->value, &c->capacity, (size_t)(values > 0 ? values : 1) * c->width);
-    return rc == 0 && c->multi ? bytes_room(&c->count, &c->count_capacity, (size_t)rows * 4) : rc;
-}
-
-int slice_bad_add(struct slice *b, uint32_t row, const char *where, size_t bytes)
-{
-    if (array_room(&b->bad, b->bad_rows, &b->bad_capacity, 16) != 0)
-        return SHOAL_E_NOMEM;
-    struct slice_bad *bad = &b->bad[b->bad_rows++];
-    if (bytes >= SLICE_WHERE)
-        bytes = SLICE_WHERE - 1;
-    bad->row = row;
-    memcpy(bad->where, where, bytes);
-    bad->where[bytes] = '\0';
-    return 0;
-}
-
-/* `count` values of a row; from NULL: zeros, of a multi none. */
-static int put(struct slice_column *c, uint32_t row, const void *from, uint32_t count)
-{
-    if (from == NULL && c->multi)
-        count = 0;
-    if (slice_room(c, c->values + count, row + 1) != 0)
-        return SHOAL_E_NOMEM;
-    if (c->multi)
-        c->count[row] = count;
-    char *to = (char *)c->value + (size_t)c->values * c->width;
-    if (from != NULL)
-        memcpy(to, from, (size_t)count * c->width);
-    else
-        memset(to, 0, (size_t)count * c->width);
-    c->values += count;
-    return 0;
-}
-
-/* In the order of columns_of. good: else all of it is missing. */
-static int row_put(struct slice *b, const struct features *f, bool good)
-{
-    const struct slice_scratch *s = b->scratch;
-    const uint64_t *key = s->key;
-    struct slice_column *c = b->column;
-    int bad = 0;
-    for (uint32_t i = 0; i < f->shape.tasks; i++) {
-        uint8_t label = s->label[i] > 0;
-        bad |= put(c++, b->rows, good ? &label : NULL, 1);
-    }
-    if (f->weight != FEATURE_NO_COLUMN)
-        bad |= put(c++, b->rows, good ? &s->weight : NULL, 1);
-    if (features_timed(f))
-        bad |= put(c++, b->rows, good ? &s->time : NULL, 1);
-    for (uint32_t i = 0; i < f->shape.numerics; i++)
-        bad |= put(c++, b->rows, good ? &s->numeric[i] : NULL, 1);
-    for (uint32_t i = 0; i < f->shape.fields; i++) {
-        uint32_t count = f->multi && good ? s->counts[i] : 1;
-        bad |= put(c++, b->rows, good ? key : NULL, count);
-        key += count;
-    }
-    if (f->group != FEATURE_NO_COLUMN)
-        bad |= put(c++, b->rows, good ? &s->group : NULL, 1);
-    for (uint32_t i = 0; i < f->by_count; i++)
-        bad |= put(c++, b->rows, good ? &s->by[i] : NULL, 1);
-    SHOAL_ASSERT(c == b->column + b->columns);
-    return bad == 0 ? 0 : SHOAL_E_NOMEM;
-}
-
-int slice_add(struct slice *b, const struct features *f, const struct line *line, const char *name,
-              struct err *e)
-{
-    struct slice_scratch *s = b->scratch;
-    SHOAL_ASSERT(b->rows < SLICE_ROWS_MAX);
-    if (s == NULL) {
-        s = b->scratch = calloc(1, sizeof *s);
-        if (s == NULL)
-            return no_memory(e);
-    }
-    /* each value has a byte of its own at least */
-    size_t keys = (size_t)f->shape.fields + (f->multi ? line->bytes : 0) + 1;
-    if (array_reserve(&s->key, keys, &s->key_capacity) != 0)
-        return no_memory(e);
-    struct example example = {.label = s->label,
-                              .weight = &s->weight,
-                              .time = &s->time,
-                              .numeric = s->numeric,
-                              .key = s->key,
-                              .count = f->multi ? s->counts : NULL,
-                              .group = f->group != FEATURE_NO_COLUMN ? &s->group : NULL,
-                              .by = f->by_count > 0 ? s->by : NULL};
+    const struct slice_layout *l = m->slice.layout;
+    uint64_t *hash = (uint64_t *)(void *)(row + l->hash);
+    float label[LIMIT_TASKS];
+    struct example example = {.label = label,
+                              .time = (uint32_t *)(void *)(row + 8),
+                              .weight = (float *)(void *)(row + 12),
+                              .numeric = (float *)(void *)(row + l->numeric),
+                              .count = l->multi ? (uint32_t *)(void *)(row + l->count) : NULL,
+                              .key = (uint64_t *)(void *)(row + l->key),
+                              .group = f->group != FEATURE_NO_COLUMN ? hash++ : NULL,
+                              .by = f->by_count > 0 ? hash : NULL};
     if (f->dated != 0)
-        s->time = f->span[line->file].from;
-    int rc = batch_line_cut(f, line, s->cell, s->reason);
+        *example.time = f->span[line->file].from;
+    int rc = batch_line_cut(f, line, m->cell, reason);
     if (rc == 0)
-        rc = features_example(f, s->cell, &example, s->reason);
-    if (rc != 0) {
-        char where[SLICE_WHERE];
-        batch_line_where(where, name, line->number, s->reason);
-        if (slice_bad_add(b, b->rows, where, strlen(where)) != 0)
-            return no_memory(e);
-    }
-    if (row_put(b, f, rc == 0) != 0)
-        return no_memory(e);
-    b->rows++;
+        rc = features_example(f, m->cell, &example, reason);
+    if (rc != 0)
+        return rc;
+    for (uint32_t i = 0; i < f->shape.tasks; i++)
+        row[5] |= (uint8_t)((label[i] > 0) << i);
+    m->keys += l->multi ? example.keys - l->singles : 0;
+    m->bytes += l->key + example.keys * 8ul > l->least ? l->key + example.keys * 8ul : l->least;
     return 0;
 }
 
-bool slice_is_full(const struct slice *b)
+static void text_place(uint8_t *row, uint64_t at, size_t bytes)
 {
-    uint64_t values = 0;
-    for (uint32_t i = 0; i < b->columns; i++)
-        values += b->column[i].multi ? b->column[i].values : 0;
-    return b->rows >= SLICE_ROWS || values >= VALUES_FULL;
+    uint32_t length = (uint32_t)bytes;
+    row[4] = 1;
+    memcpy(row + TEXT_AT, &at, sizeof at);
+    memcpy(row + TEXT_BYTES, &length, sizeof length);
 }
 
-uint64_t slice_bytes(const struct slice *b)
+/* The row of a malformed line is zero, but for where its text lies. */
+static int row_bad(struct slice_maker *m, const struct line *line, const char *name, uint8_t *row,
+                   const char *reason)
 {
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < b->columns; i++) {
-        const struct slice_column *c = &b->column[i];
-        bytes += (uint64_t)c->values * c->width + (c->multi ? (uint64_t)b->rows * 4 : 0);
+    const struct slice_layout *l = m->slice.layout;
+    char where[SLICE_WHERE];
+    batch_line_where(where, name, line->number, reason);
+    size_t bytes = strlen(where), size = l->multi ? l->least : l->stride;
+    if (more(&m->text, m->text_bytes + bytes + 1, &m->text_capacity) != 0)
+        return SHOAL_E_NOMEM;
+    memset(row, 0, size);
+    text_place(row, m->text_bytes, bytes);
+    memcpy(m->text + m->text_bytes, where, bytes + 1);
+    m->text_bytes += bytes + 1;
+    m->slice.bad_rows++;
+    m->bytes += size;
+    return 0;
+}
+
+int slice_add(struct slice_maker *m, const struct features *f, const struct line *line,
+              const char *name, struct err *e)
+{
+    char reason[REASON_BYTES];
+    SHOAL_ASSERT(m->slice.rows < SLICE_ROWS_MAX);
+    if (m->cell == NULL)
+        m->cell = malloc(sizeof *m->cell * CELLS_MAX);
+    uint8_t *row = row_room(m, line);
+    if (m->cell == NULL || row == NULL ||
+        (m->slice.layout->multi && more(&m->place, m->slice.rows + 2ul, &m->place_capacity) != 0))
+        return no_memory(e);
+    if (m->slice.layout->multi)
+        m->place[m->slice.rows] = m->bytes;
+    if (row_parse(m, f, line, row, reason) != 0 && row_bad(m, line, name, row, reason) != 0)
+        return no_memory(e);
+    m->slice.rows++;
+    return 0;
+}
+
+bool slice_is_full(const struct slice_maker *m)
+{
+    return m->slice.rows >= SLICE_ROWS || m->keys >= VALUES_FULL;
+}
+
+int slice_end(struct slice_maker *m, struct err *e)
+{
+    struct slice *s = &m->slice;
+    size_t texts = (m->text_bytes + 7) & ~(size_t)7;
+    size_t places = s->layout->multi ? (s->rows + 1ul) * sizeof *m->place : 0;
+    if (more(&s->at, m->bytes + texts + places, &s->capacity) != 0)
+        return no_memory(e);
+    memset(s->at + m->bytes, 0, texts);
+    if (m->text_bytes > 0)
+        memcpy(s->at + m->bytes, m->text, m->text_bytes);
+    s->bytes = m->bytes + texts + places;
+    if (places > 0) {
+        m->place[s->rows] = m->bytes;
+        memcpy(slice_places(s), m->place, places);
     }
-    return bytes;
+    return 0;
 }
 
-void slice_times(const struct slice *b, const struct columns *c, uint32_t *first, uint32_t *last)
+/* ---- from elsewhere -------------------------------------------------------------------------- */
+
+int slice_make(struct slice *s, const struct slice_layout *l, uint32_t rows, uint64_t row_bytes,
+               uint64_t text_bytes)
 {
-    uint32_t at = 0, bad = 0;
-    *first = *last = 0;
-    while (at < c->count && c->one[at].kind != COLUMNS_TIME)
-        at++;
-    if (at == c->count)
-        return;
-    const uint32_t *time = b->column[at].value;
-    bool any = false;
-    for (uint32_t i = 0; i < b->rows; i++) {
-        if (bad < b->bad_rows && b->bad[bad].row == i) {
-            bad++;
-            continue;
-        }
-        *first = !any || time[i] < *first ? time[i] : *first;
-        *last = !any || time[i] > *last ? time[i] : *last;
-        any = true;
+    size_t bytes = (row_bytes + text_bytes + 7) & ~7ull;
+    bytes += l->multi ? (rows + 1ull) * 8 : 0;
+    if (bytes > s->capacity || bytes < s->capacity / 4) { /* so much, and not much more */
+        slice_free(s);
+        s->at = malloc(bytes);
+        s->capacity = s->at != NULL ? bytes : 0;
+    }
+    if (s->at == NULL)
+        return SHOAL_E_NOMEM;
+    s->layout = l;
+    s->bytes = bytes;
+    s->rows = rows;
+    s->bad_rows = 0;
+    memset(s->at + row_bytes, 0, body_bytes(s) - row_bytes);
+    return 0;
+}
+
+void slice_bad(struct slice *s, uint32_t row, const char *where, size_t bytes, uint64_t *at)
+{
+    size_t ignored;
+    uint8_t *to = slice_at(s, row, &ignored);
+    char *text = (char *)s->at + texts_at(s) + *at;
+    SHOAL_ASSERT(to != NULL && bytes < SLICE_WHERE);
+    text_place(to, *at, bytes);
+    memcpy(text, where, bytes);
+    text[bytes] = '\0';
+    *at += bytes + 1;
+    s->bad_rows++;
+}
+
+void slice_stamp(struct slice *s, uint64_t first)
+{
+    SHOAL_ASSERT(s->capacity > 0);
+    for (uint32_t i = 0; i < s->rows; i++) {
+        size_t bytes;
+        uint8_t *row = slice_at(s, i, &bytes);
+        uint32_t check = check_of(row, bytes, first + i);
+        memcpy(row, &check, sizeof check);
     }
 }

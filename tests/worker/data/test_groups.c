@@ -74,12 +74,12 @@ static void groups_make(uint32_t rows, uint32_t held)
 static uint64_t row_read(uint64_t seed, uint32_t epoch, uint64_t position)
 {
     struct groups_hold h;
-    const struct rows *rows;
+    const struct slice *rows;
     uint64_t number;
     uint32_t row;
     ck_assert_msg(groups_take(g, seed, epoch, position, NULL, &h, &e) == 0, "%s", e.text);
     groups_row(g, &h, position, &rows, &row, &number);
-    uint32_t time = rows_time(rows, row);
+    uint32_t time = slice_time(rows, row);
     groups_give(g, &h, position + 1);
     ck_assert(time == 0 || (time - FIRST_TIME) % 3 == 0);
     return number;
@@ -248,7 +248,10 @@ START_TEST(groups_keep_to_their_memory)
     uint64_t order[SMALL_ROWS], most = 0;
     small_open(_i == 1);
     groups_make(300, 2);
-    struct rows_layout l = rows_layout_of(&d->features);
+    struct columns c;
+    ck_assert_int_eq(columns_of(&d->features, &c, &e), 0);
+    struct slice_layout l = slice_layout_of(&c);
+    columns_free(&c);
     uint64_t bytes = _i == 1 ? l.least + 3 * 8 + 16 : l.stride;
     for (uint64_t i = 0; i < SMALL_ROWS; i++) {
         order[i] = row_read(1, 1, i);
@@ -279,11 +282,11 @@ static void *tasks_read(void *unused)
             if (groups_take(g, 3, 1, at, NULL, &h, &why) != 0)
                 return NULL;
             for (; at < end && at < h.first + h.rows; at++) {
-                const struct rows *rows;
+                const struct slice *rows;
                 uint64_t number;
                 uint32_t row;
                 groups_row(g, &h, at, &rows, &row, &number);
-                atomic_fetch_add(&times_read[number], rows_time(rows, row) != 1);
+                atomic_fetch_add(&times_read[number], slice_time(rows, row) != 1);
             }
             groups_give(g, &h, at);
         }
