@@ -93,8 +93,7 @@ int begin_find(const char *where, bool start, struct begin *out, struct err *e)
     rc = rights_read(out->path, e);
     if (rc != 0)
         return rc;
-    (void)snprintf(mine, sizeof mine, "%s/coordinator.yaml", out->path);
-    if (access(mine, F_OK) != 0)
+    if (!run_is(out->path))
         return 0;
     (void)snprintf(mine, sizeof mine, "%.*s", (int)LIMIT_PATH, out->path);
     return run_find(mine, start, out->path, e);

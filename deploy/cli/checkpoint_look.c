@@ -251,13 +251,10 @@ static int run_open(const char *run, struct source *s, struct err *e)
 
 static int source_open(const char *folder, const char *table, struct source *s, struct err *e)
 {
-    char probe[2 * LIMIT_PATH];
-    (void)snprintf(probe, sizeof probe, "%s/coordinator.yaml", folder);
     int rc = rights_read(folder, e);
     if (rc != 0)
         return rc;
-    rc = access(probe, F_OK) == 0 ? run_open(folder, s, e)
-                                  : checkpoint_rows_open(folder, &s->checkpoint, e);
+    rc = run_is(folder) ? run_open(folder, s, e) : checkpoint_rows_open(folder, &s->checkpoint, e);
     bool is_run = s->run != NULL;
     if (rc == 0 && is_run && cluster_live(s->run))
         rc = err_set(e, SHOAL_E_BUSY,

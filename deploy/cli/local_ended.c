@@ -41,13 +41,6 @@ void local_scratch_remove(struct local *l, bool keep_logs)
         (void)file_remove_tree(l->scratch);
 }
 
-static bool run_has(const char *run, const char *name)
-{
-    char path[2 * LIMIT_PATH];
-    (void)snprintf(path, sizeof path, "%s/%s", run, name);
-    return access(path, F_OK) == 0;
-}
-
 static int set_add(struct child *c, const char *key, const char *folder, const char *name,
                    struct err *e)
 {
@@ -113,7 +106,7 @@ static int reopen(struct local *l, const char *folder, struct err *e)
     free(whole);
     if (length > (int)LIMIT_PATH - 64)
         return err_set(e, SHOAL_E_NOINPUT, "%s: its full path is too long or not readable", folder);
-    if (!run_has(run, "coordinator.yaml"))
+    if (!run_is(run))
         return err_set(e, SHOAL_E_NOINPUT, "%s is no folder of a run of `shoal local`", run);
     if (!run_has(run, "report.json"))
         return not_ended(run, e);

@@ -53,11 +53,8 @@ int local_folder_new(const char *parent, const char *job, char path[LIMIT_PATH],
 /* Whether the folder holds a run that has ended. The page is made last, behind the job's end. */
 static int run_dir_look(struct local *l, struct err *e)
 {
-    char path[LIMIT_PATH];
-    (void)snprintf(path, sizeof path, "%s/report.json", l->dir);
-    l->ended = access(path, F_OK) == 0;
-    (void)snprintf(path, sizeof path, "%s/report.html", l->dir);
-    return !l->ended || access(path, F_OK) != 0
+    l->ended = run_has(l->dir, "report.json");
+    return !l->ended || !run_has(l->dir, "report.html")
                ? 0
                : err_set(e, SHOAL_E_EXISTS,
                          "%s holds an earlier run, which has ended; name another --run-dir or "
@@ -85,8 +82,7 @@ static int run_dir_make(struct local *l, const char *wish, struct err *e)
         rc = run_dir_look(l, e); /* which may have ended meanwhile */
     if (rc != 0)
         return rc;
-    (void)snprintf(path, sizeof path, "%s/" LOCAL_FAILED_FILE, l->dir);
-    l->had_failed = access(path, F_OK) == 0;
+    l->had_failed = run_has(l->dir, LOCAL_FAILED_FILE);
     (void)snprintf(path, sizeof path, "%s/log", l->dir);
     return folder_make(path, e);
 }

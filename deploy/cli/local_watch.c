@@ -449,7 +449,6 @@ static bool other_answers(struct local *l)
 /* Workers alone would ask its servers for ever. */
 static int other_missed(struct local *l, struct err *e)
 {
-    char path[2 * LIMIT_PATH];
     uint64_t now = time_monotonic_ns();
     if (l->other == NULL || now - l->other_ns < OTHER_ASK_NS)
         return 0;
@@ -458,8 +457,7 @@ static int other_missed(struct local *l, struct err *e)
         l->other_said_ns = now;
     now = time_monotonic_ns() - l->other_said_ns;
     if (l->other_run != NULL) {
-        (void)snprintf(path, sizeof path, "%s/report.json", l->other_run);
-        if (now > OTHER_ENDED_NS && access(path, F_OK) == 0)
+        if (now > OTHER_ENDED_NS && run_has(l->other_run, "report.json"))
             return run_kept(l->other_run, e) == 0
                        ? err_set(e, SHOAL_E_UNAVAILABLE,
                                  "the run in %s has ended meanwhile: the same line now reads what "

@@ -52,22 +52,15 @@ struct predict {
 
 enum source { FLEET, RUN, CHECKPOINT };
 
-static bool holds(const char *folder, const char *file)
-{
-    char path[2 * LIMIT_PATH];
-    (void)snprintf(path, sizeof path, "%s/%s", folder, file);
-    return access(path, F_OK) == 0;
-}
-
 static int source_of(const char *from, enum source *out, struct err *e)
 {
     if (strcmp(from, "fleet") != 0 && rights_read(from, e) != 0)
         return SHOAL_E_DENIED;
     if (strcmp(from, "fleet") == 0)
         *out = FLEET;
-    else if (holds(from, MANIFEST_FILE))
+    else if (run_has(from, MANIFEST_FILE))
         *out = CHECKPOINT;
-    else if (holds(from, "coordinator.yaml"))
+    else if (run_is(from))
         *out = RUN;
     else
         return err_set(e, SHOAL_E_NOINPUT,
@@ -325,33 +318,32 @@ static int reports_judge(const struct predict *p, struct err *e)
     return 0;
 }
 
-static int part_copy(const struct predict *p, int i, int out, struct err *e)
+/* A whole file goes behind what `out` has already. */
+static int copy_to(int out, const char *path, const char *to, struct err *e)
 {
-    char path[LIMIT_PATH];
-    part_path(p, i, path);
-    const char *to = option_text(p->o, "out");
     int in = open(path, O_RDONLY | O_CLOEXEC);
     int rc = in < 0 ? -1 : file_copy(in, out, UINT64_MAX), why = errno;
     if (in >= 0)
         close(in);
     return rc == 0 ? 0
-                   : err_set(e, SHOAL_E_IO, "cannot copy %s to %s: %s", path,
-                             strcmp(to, "-") == 0 ? "standard output" : to, strerror(why));
+                   : err_set(e, SHOAL_E_IO, "cannot copy %s to %s: %s", path, to, strerror(why));
 }
 
 /* The others go behind the first part, which then gets the file's name. */
 static int parts_join(const struct predict *p, struct err *e)
 {
     const char *to = option_text(p->o, "out");
-    char path[LIMIT_PATH];
+    char path[LIMIT_PATH], part[LIMIT_PATH];
     bool standard = strcmp(to, "-") == 0;
     int rc = 0;
     part_path(p, 0, path);
     int out = standard ? STDOUT_FILENO : open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
     if (out < 0)
         return err_set(e, SHOAL_E_IO, "cannot write %s: %s", path, strerror(errno));
-    for (int i = standard ? 0 : 1; i < p->l.workers && rc == 0; i++)
-        rc = part_copy(p, i, out, e);
+    for (int i = standard ? 0 : 1; i < p->l.workers && rc == 0; i++) {
+        part_path(p, i, part);
+        rc = copy_to(out, part, standard ? "standard output" : to, e);
+    }
     if (standard)
         return rc;
     if (rc == 0 && file_sync_data(out) != 0)
@@ -374,20 +366,6 @@ static int predict(struct predict *p, struct err *e)
     return rc == 0 ? parts_join(p, e) : rc;
 }
 
-/* What the worker printed goes to `to`, a file at a time. */
-static int worker_copy(const char *path, FILE *to, struct err *e)
-{
-    int in = open(path, O_RDONLY | O_CLOEXEC);
-    fflush(to);
-    int64_t n = in < 0 ? -1 : file_copy(in, fileno(to), UINT64_MAX);
-    int rc = n >= 0 ? 0
-                    : err_set(e, SHOAL_E_IO, "cannot copy %s to %s: %s", path,
-                              to == stdout ? "standard output" : "--out", strerror(errno));
-    if (in >= 0)
-        close(in);
-    return rc;
-}
-
 static int evaluate(struct predict *p, struct err *e)
 {
     struct local *l = &p->l;
@@ -402,14 +380,14 @@ static int evaluate(struct predict *p, struct err *e)
     if (rc == 0)
         rc = local_wait(l, first, e);
     if (rc == 0)
-        rc = worker_copy(c->log, stderr, e);
+        rc = copy_to(STDERR_FILENO, c->log, "standard error", e);
     struct json *figures = NULL;
     if (rc == 0)
         rc = cli_json_file(c->out, &figures, e);
     if (rc == 0)
         cli_unseen_say(json_get(figures, "unseen"), "the rows scored");
     json_free(figures);
-    return rc == 0 ? worker_copy(c->out, stdout, e) : rc;
+    return rc == 0 ? copy_to(STDOUT_FILENO, c->out, "standard output", e) : rc;
 }
 
 /* ---- the verbs ------------------------------------------------------------------------------- */

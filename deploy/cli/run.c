@@ -17,15 +17,36 @@
 
 enum { ANSWER_MS = 500 };
 
-/* By the coordinator's own folder, which lies in it always. */
-bool run_moved(const char *run, char former[LIMIT_PATH])
+#define COORDINATOR_FILE "coordinator.yaml"
+
+bool run_has(const char *folder, const char *name)
+{
+    char path[2 * LIMIT_PATH];
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    return access(path, F_OK) == 0;
+}
+
+bool run_is(const char *folder)
+{
+    return run_has(folder, COORDINATOR_FILE);
+}
+
+/* What the coordinator was told; NULL: that is not known. */
+static struct config *coordinator_file(const char *run)
 {
     char path[LIMIT_PATH];
     struct config *c = NULL;
-    struct stat here, there;
     struct err silent;
-    (void)snprintf(path, sizeof path, "%.900s/coordinator.yaml", run);
-    if (config_load(path, NULL, keys_coordinator, &c, &silent) != 0)
+    (void)snprintf(path, sizeof path, "%.900s/" COORDINATOR_FILE, run);
+    return config_load(path, NULL, keys_coordinator, &c, &silent) == 0 ? c : NULL;
+}
+
+/* By the coordinator's own folder, which lies in it always. */
+bool run_moved(const char *run, char former[LIMIT_PATH])
+{
+    struct config *c = coordinator_file(run);
+    struct stat here, there;
+    if (c == NULL)
         return false;
     const char *dir = config_string(c, "data_dir"), *end = strrchr(dir, '/');
     bool own = end != NULL && strcmp(end, "/coordinator") == 0 && end - dir < LIMIT_PATH;
@@ -57,11 +78,8 @@ int run_path(const char *run, const char *path, char out[LIMIT_PATH], struct err
 
 bool run_endpoint(const char *run, char out[256])
 {
-    char path[LIMIT_PATH];
-    struct config *c = NULL;
-    struct err silent;
-    (void)snprintf(path, sizeof path, "%.900s/coordinator.yaml", run);
-    if (config_load(path, NULL, keys_coordinator, &c, &silent) != 0)
+    struct config *c = coordinator_file(run);
+    if (c == NULL)
         return false;
     int n = snprintf(out, 256, "%s", config_string(c, "listen"));
     config_free(c);

@@ -15,6 +15,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Whether the folder, a run's or a checkpoint's, has a file of that name. */
+bool run_has(const char *folder, const char *name);
+/* Whether it is one of a run. */
+bool run_is(const char *folder);
 /* The folder's path while it ran; false: it lies there still. */
 bool run_moved(const char *run, char former[LIMIT_PATH]);
 /* Where a path that its job names is now: what lay in the folder has moved with it. USAGE: too
