@@ -180,7 +180,6 @@ static void run_end(struct coord_job *j)
     (void)coord_call_start(&j->fleet->calls, &(struct coord_call){.context = j,
                                                                   .request = w,
                                                                   .target = COORD_NOBODY,
-                                                                  .early = true,
                                                                   .owner = j->at.run,
                                                                   .on_done = run_dropped});
 }
@@ -266,7 +265,7 @@ static void go_back(struct coord_job *j, struct coord_newest *n)
     if (!past_put(j, &n->from, &at))
         return;
     run_end(j);
-    coord_call_forget(&j->fleet->calls);
+    coord_setup_forget(j);
     j->watch.left_ns = env_now_ns(j->fleet->env); /* all of them join anew */
     j->watch.left[0] = 0;
     coord_worker_remove_all(&j->workers);

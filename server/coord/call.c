@@ -4,7 +4,8 @@
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "proto/base/plant.h"
-#include "server/coord/core.h"
+#include "server/coord/fleet.h"
+#include "server/coord/setup.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,10 +42,15 @@ static bool call_answered(const struct coord_call *call, uint32_t shard)
     return (call->answered[shard / 8] >> (shard % 8) & 1) != 0;
 }
 
+static bool may_ask(const struct coord_call *call, uint32_t shard)
+{
+    return call->set_up == NULL || call->set_up->shard[shard].done;
+}
+
 static void call_send(struct coord_calls *c, const struct coord_call *call, uint32_t shard)
 {
     const struct coord_shard *s = &c->members->shard[shard];
-    if (!s->seen || !s->ready || (!s->set_up && !call->early) || call_answered(call, shard))
+    if (!s->seen || !s->ready || !may_ask(call, shard) || call_answered(call, shard))
         return;
     struct msg *m = call->frame != NULL
                         ? coord_framed(&call->request, call->frame, call->frame_bytes)
@@ -70,8 +76,7 @@ static uint32_t present_mark(const struct coord_calls *c, struct coord_call *cal
     uint64_t now = env_now_ns(c->env);
     for (uint32_t s = 0; s < c->members->shards; s++) {
         const struct coord_shard *shard = &c->members->shard[s];
-        if (shard->seen && shard->ready && (shard->set_up || call->early) &&
-            now - shard->beat_ns <= c->lease_ns)
+        if (shard->seen && shard->ready && may_ask(call, s) && now - shard->beat_ns <= c->lease_ns)
             continue;
         call->answered[s / 8] |= (uint8_t)(1u << (s % 8));
         call->missing--;
@@ -85,7 +90,7 @@ bool coord_call_start(struct coord_calls *c, const struct coord_call *asked)
     SHOAL_ASSERT(asked->frame != NULL || asked->frame_bytes == 0);
     SHOAL_ASSERT(asked->request.type != WIRE_TYPE_NONE && c->count <= COORD_CALLS_MAX);
     SHOAL_ASSERT(!asked->present || asked->target == COORD_NOBODY);
-    uint32_t most = asked->early ? COORD_CALLS_MAX : COORD_CALLS_MAX - LIMIT_SHARDS;
+    uint32_t most = asked->set_up == NULL ? COORD_CALLS_MAX : COORD_CALLS_MAX - LIMIT_SHARDS;
     struct coord_call *call = c->count >= most ? NULL : malloc(sizeof *call);
     if (call == NULL)
         return false;
@@ -206,7 +211,7 @@ void coord_call_tick(struct coord_calls *c)
 
 void coord_call_shard_ready(struct coord_calls *c, uint32_t shard)
 {
-    SHOAL_ASSERT(shard < c->members->shards && c->members->shard[shard].set_up);
+    SHOAL_ASSERT(shard < c->members->shards);
     for (struct coord_call *call = c->head; call != NULL; call = call->next)
         if (call->target == COORD_NOBODY || call->target == shard)
             call_send(c, call, shard);
@@ -252,30 +257,22 @@ static bool sets_up(enum wire_type type)
     }
 }
 
-static void setup_forget(struct coord_calls *c, uint32_t shard)
+static void setup_forget(struct coord_calls *c, const void *context, uint32_t shard)
 {
     struct coord_call *next;
     for (struct coord_call *call = c->head; call != NULL; call = next) {
         next = call->next;
-        if (call->owner != shard || !sets_up(call->request.type))
+        if ((context != NULL && call->context != context) || call->owner != shard ||
+            !sets_up(call->request.type))
             continue;
         call_unlink(c, call);
         call_free(call);
     }
 }
 
-void coord_call_forget_shard(struct coord_calls *c, uint32_t shard)
+void coord_call_forget_shard(struct coord_calls *c, const void *context, uint32_t shard)
 {
-    struct coord_shard *s = &c->members->shard[shard];
-    SHOAL_ASSERT(shard < c->members->shards && !(s->set_up && s->busy));
-    setup_forget(c, shard);
+    SHOAL_ASSERT(shard < c->members->shards);
+    setup_forget(c, context, shard);
     present_forget(c, shard);
-    s->set_up = s->busy = s->greeted = false;
-    s->step = 0;
-}
-
-void coord_call_forget(struct coord_calls *c)
-{
-    for (uint32_t i = 0; i < c->members->shards; i++)
-        coord_call_forget_shard(c, i);
 }

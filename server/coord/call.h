@@ -28,6 +28,7 @@
 #define COORD_CALLS_MAX (LIMIT_LANES + LIMIT_SHARDS + 64u)
 
 struct coord_call;
+struct coord_setup;
 
 /* context: of the call. */
 typedef void (*coord_call_reply)(void *context, const struct coord_call *call, uint32_t shard,
@@ -41,7 +42,8 @@ struct coord_call {
     size_t frame_bytes;
     uint32_t target; /* a shard, or COORD_NOBODY: all */
     uint64_t owner;  /* the caller's: a lane, a table */
-    bool early;      /* is part of setting a shard up: does not wait for that */
+    /* borrowed: only shards that it has set up are asked; NULL: any, as to be set up */
+    const struct coord_setup *set_up;
     /* only those that are there now, and as long as they are: who comes back is told otherwise */
     bool present;
     void *context;             /* borrowed; goes to both: the fleet, or the job that asks */
@@ -84,10 +86,10 @@ bool coord_call_open_type(const struct coord_calls *c, const void *context, enum
 void coord_call_on_reply(struct coord_calls *c, peer_t from, const struct wire *reply,
                          const struct msg *m);
 void coord_call_tick(struct coord_calls *c);
-/* it is set up: it gets what is open, at once */
+/* It is set up: it gets what is open, at once. */
 void coord_call_shard_ready(struct coord_calls *c, uint32_t shard);
-/* Nobody is set up any more: another job, another run. What was asked for that is taken back. */
-void coord_call_forget(struct coord_calls *c);
-void coord_call_forget_shard(struct coord_calls *c, uint32_t shard); /* likewise this one */
+/* The shard has started again, or is to be set up and greeted anew: calls of the context that set
+ * it up are taken back, and no call that asks those that are there waits for it. NULL: of all. */
+void coord_call_forget_shard(struct coord_calls *c, const void *context, uint32_t shard);
 
 #endif

@@ -283,13 +283,14 @@ static void cut_done(struct coord_job *j, int status, const char *text, uint64_t
         w.u.CUT_EXPORT =
             (struct wire_CUT_EXPORT){.cut = cut, .part = s, .parts = j->fleet->members.shards};
         (void)snprintf(w.u.CUT_EXPORT.path, LIMIT_PATH, "%s", k->tmp);
-        if (!coord_call_start(&j->fleet->calls, &(struct coord_call){.context = j,
-                                                                     .request = w,
-                                                                     .target = s,
-                                                                     .owner = s,
-                                                                     .early = k->of_tables,
-                                                                     .on_reply = part_reply,
-                                                                     .on_done = part_done})) {
+        if (!coord_call_start(&j->fleet->calls,
+                              &(struct coord_call){.context = j,
+                                                   .request = w,
+                                                   .target = s,
+                                                   .owner = s,
+                                                   .set_up = k->of_tables ? NULL : &j->setup,
+                                                   .on_reply = part_reply,
+                                                   .on_done = part_done})) {
             coord_checkpoint_give_up(j, SHOAL_E_NOMEM,
                                      "no memory to ask the servers for their parts");
             return;
@@ -340,7 +341,7 @@ static void run_open(struct coord_job *j)
     if (!coord_put(j->fleet, "counters", &j->fleet->counters, sizeof j->fleet->counters) ||
         !coord_grow_run(j) || !coord_phase_put(j))
         return;
-    coord_call_forget(&j->fleet->calls);
+    coord_setup_forget(j);
 }
 
 bool coord_checkpoint_opening(const struct coord_job *j)
@@ -491,7 +492,7 @@ static void begin_by_itself(struct coord_job *j, bool *of)
     struct coord_checkpoint *k = &j->checkpoint;
     struct err e = {0};
     if (k->state != CHECKPOINT_IDLE || env_now_ns(j->fleet->env) < k->retry_ns ||
-        coord_server_away(j->fleet) != NULL)
+        coord_server_away(j) != NULL)
         return;
     if (of != NULL)
         *of = true;
@@ -562,7 +563,7 @@ void coord_checkpoint_step(struct coord_job *j)
     coord_checkpoint_sweep_step(j);
     coord_checkpoint_publish_step(j);
     silence_look(j);
-    if (k->state == CHECKPOINT_OPENING && coord_member_all_set_up(&j->fleet->members))
+    if (k->state == CHECKPOINT_OPENING && coord_setup_all(j))
         cut_begin(j);
     if (coord_phase_running(j))
         automatic_step(j);

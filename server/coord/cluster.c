@@ -475,7 +475,6 @@ void coord_cluster_step(struct coord_fleet *f)
     (void)coord_call_start(&f->calls, &(struct coord_call){.context = f,
                                                            .request = w,
                                                            .target = cl->newest_shard,
-                                                           .early = true,
                                                            .owner = cl->newest_shard,
                                                            .on_reply = held,
                                                            .on_done = held_done});

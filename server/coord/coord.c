@@ -45,7 +45,9 @@ static void shard_came_back(struct coord *c, uint32_t shard, enum coord_beat wha
         if (coord_phase_running(&c->job))
             c->job.at.restarts++;
     }
-    coord_call_forget_shard(&c->fleet.calls, shard);
+    coord_call_forget_shard(&c->fleet.calls, NULL, shard);
+    c->fleet.members.shard[shard].greeted = false;
+    coord_setup_lost(&c->job, shard);
     if (coord_back_rows_lost(&c->job, shard, what))
         coord_back_lost(&c->job, shard);
     else if (what == COORD_BEAT_RESTARTED && s->rebooted)

@@ -26,6 +26,17 @@ bool coord_goes_back(const struct coord_job *j)
     return j->lost[0] != 0 && phase != PHASE_NONE && phase != PHASE_DONE && phase != PHASE_FAILED;
 }
 
+const struct coord_shard *coord_server_away(const struct coord_job *j)
+{
+    const struct coord_fleet *f = j->fleet;
+    uint64_t now = env_now_ns(f->env);
+    for (uint32_t s = 0; s < f->members.shards; s++)
+        if (!coord_shard_there(&f->members.shard[s], j->setup.shard[s].done, now,
+                               f->calls.lease_ns))
+            return &f->members.shard[s];
+    return NULL;
+}
+
 uint32_t coord_live_workers(const struct coord_job *j)
 {
     uint32_t wanted = j->at.workers_wanted, deaths = j->at.worker_deaths;

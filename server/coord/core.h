@@ -17,6 +17,7 @@
 #include "server/coord/objects.h"
 #include "server/coord/output.h"
 #include "server/coord/replay.h"
+#include "server/coord/setup.h"
 #include "server/coord/stop.h"
 #include "server/coord/task.h"
 #include "server/coord/times.h"
@@ -144,6 +145,7 @@ struct coord_job {
     struct coord_checkpoint checkpoint;
     struct coord_leases leases;
     struct coord_workers workers;
+    struct coord_setup setup;
     struct {
         /* start; a worker was there; last said who is missing */
         uint64_t begun_ns, worker_ns, said_ns;
@@ -266,6 +268,9 @@ bool coord_from_resumes(const struct coord_progress *at);
 /* Whether it waits for its newest checkpoint to be read, to go back to it (back.h). What is done
  * meanwhile is in vain, so no lane is granted, no phase begins and no checkpoint is made. */
 bool coord_goes_back(const struct coord_job *j);
+/* The first server that is not set up, or has been silent for longer than its lease; NULL: all are
+ * there. */
+const struct coord_shard *coord_server_away(const struct coord_job *j);
 /* joined; while nobody has died at least as many as were asked for */
 uint32_t coord_live_workers(const struct coord_job *j);
 /* Whether its log is one that grows (grow.h). */

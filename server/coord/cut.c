@@ -66,19 +66,19 @@ static void sequence_note(void *context, const struct coord_call *call, uint32_t
 
 static bool cut_call(struct coord_job *j, const struct wire *w, uint64_t cut, coord_call_done done)
 {
+    bool any = j->cut.order.tables || w->type == WIRE_TYPE_CUT_DROP;
     bool makes = w->type == WIRE_TYPE_HOLD || w->type == WIRE_TYPE_GO;
     SHOAL_ASSERT(!makes || cut == j->cut.stored); /* 1 */
-    return coord_call_start(
-        &j->fleet->calls,
-        &(struct coord_call){.context = j,
-                             .request = *w,
-                             .target = COORD_NOBODY,
-                             .owner = cut,
-                             .early = j->cut.order.tables || w->type == WIRE_TYPE_CUT_DROP,
-                             .present =
-                                 w->type == WIRE_TYPE_CUT_DROP && !PLANTED("calls_of_absent"),
-                             .on_reply = makes ? sequence_note : NULL,
-                             .on_done = done});
+    return coord_call_start(&j->fleet->calls,
+                            &(struct coord_call){.context = j,
+                                                 .request = *w,
+                                                 .target = COORD_NOBODY,
+                                                 .owner = cut,
+                                                 .set_up = any ? NULL : &j->setup,
+                                                 .present = w->type == WIRE_TYPE_CUT_DROP &&
+                                                            !PLANTED("calls_of_absent"),
+                                                 .on_reply = makes ? sequence_note : NULL,
+                                                 .on_done = done});
 }
 
 static void hold_begin(struct coord_job *j)
@@ -140,7 +140,7 @@ static void cut_again(struct coord_job *j, int status, const char *text)
     coord_call_cancel(&j->fleet->calls, j, WIRE_TYPE_HOLD, j->cut.cut);
     coord_call_cancel(&j->fleet->calls, j, WIRE_TYPE_GO, j->cut.cut);
     coord_cut_drop(j, j->cut.cut);
-    bool waits = j->cut.order.patient && coord_server_away(j->fleet) != NULL;
+    bool waits = j->cut.order.patient && coord_server_away(j) != NULL;
     if ((!waits && ++j->cut.attempt >= ATTEMPTS) || status == SHOAL_E_NO_SPACE) {
         /* room does not come back in a moment */
         cut_end(j, status, text);
@@ -282,7 +282,7 @@ void coord_cut_tick(struct coord_job *j)
     } else if (j->cut.state == CUT_HOLDING && env_now_ns(j->fleet->env) - j->cut.since_ns > most)
         cut_again(j, SHOAL_E_TIMEOUT, "not every shard held in time");
     else if (j->cut.state == CUT_PAUSED && env_now_ns(j->fleet->env) - j->cut.since_ns > PAUSE_NS &&
-             (!j->cut.order.patient || coord_server_away(j->fleet) == NULL))
+             (!j->cut.order.patient || coord_server_away(j) == NULL))
         cut_begin(j);
 }
 

@@ -181,7 +181,6 @@ static int begin(struct coord_fleet *f, struct coord_ask *a, const struct err *u
                                                           .request = w,
                                                           .target = COORD_NOBODY,
                                                           .owner = COORD_NOBODY,
-                                                          .early = true,
                                                           .on_reply = rows_of,
                                                           .on_done = rows_gone}))
         return err_set(&a->e, SHOAL_E_NOMEM, "no memory to drop %s/%s", r->table, r->field);

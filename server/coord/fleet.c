@@ -74,14 +74,6 @@ uint64_t coord_lease_ns(const struct coord_fleet *f)
     return ms * UINT64_C(1000000);
 }
 
-const struct coord_shard *coord_server_away(const struct coord_fleet *f)
-{
-    for (uint32_t s = 0; s < f->members.shards; s++)
-        if (!coord_shard_there(&f->members.shard[s], env_now_ns(f->env), f->calls.lease_ns))
-            return &f->members.shard[s];
-    return NULL;
-}
-
 int coord_drop_check(const struct coord_fleet *f, struct err *e)
 {
     return f->drop.asker == 0 ? 0

@@ -77,8 +77,5 @@ bool coord_send_frame(struct coord_fleet *f, peer_t to, const struct wire *w, co
 int coord_drop_check(const struct coord_fleet *f, struct err *e);
 /* The lease of workers and claims: the options', or what a job asks for, where that is less. */
 uint64_t coord_lease_ns(const struct coord_fleet *f);
-/* The first server that is not set up, or has been silent for longer than its lease; NULL: all are
- * there. */
-const struct coord_shard *coord_server_away(const struct coord_fleet *f);
 
 #endif

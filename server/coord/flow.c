@@ -300,7 +300,7 @@ static bool step_tables(struct coord_job *j)
     j->resume = phase_after_setup(j, (enum coord_phase)j->at.from_phase);
     if (j->at.from != FROM_TO_LOAD)
         j->at.epoch = 1;
-    coord_call_forget(&j->fleet->calls);
+    coord_setup_forget(j);
     return coord_phase_enter(j, PHASE_SETUP);
 }
 
@@ -322,8 +322,8 @@ static bool loads_marks(const struct coord_job *j)
 
 static bool step_setup(struct coord_job *j)
 {
-    if (!coord_member_all_set_up(&j->fleet->members) || !coord_fresh_done(j) ||
-        !coord_names_settled(j) || !coord_taken_settled(j) || !coord_made_take(j))
+    if (!coord_setup_all(j) || !coord_fresh_done(j) || !coord_names_settled(j) ||
+        !coord_taken_settled(j) || !coord_made_take(j))
         return false;
     j->opened = j->at.run;
     bool loaded = loads_marks(j);

@@ -276,6 +276,7 @@ static void lane_fence(struct coord_job *j, uint32_t lane, bool live)
                                     .at = l->at,
                                     .clock = l->clock};
     if (!coord_call_start(&j->fleet->calls, &(struct coord_call){.context = j,
+                                                                 .set_up = &j->setup,
                                                                  .request = w,
                                                                  .target = COORD_NOBODY,
                                                                  .owner = lane,

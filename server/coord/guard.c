@@ -175,6 +175,7 @@ void coord_guard_ask(struct coord_job *j, bool ending)
     g->next = calloc(1, sizeof *g->next);
     if (g->next == NULL ||
         !coord_call_start(&j->fleet->calls, &(struct coord_call){.context = j,
+                                                                 .set_up = &j->setup,
                                                                  .request = w,
                                                                  .target = COORD_NOBODY,
                                                                  .on_reply = shard_said,

@@ -118,14 +118,6 @@ void coord_member_close(struct coord_members *m)
     memset(m, 0, sizeof *m);
 }
 
-bool coord_member_all_set_up(const struct coord_members *m)
-{
-    for (uint32_t i = 0; i < m->shards; i++)
-        if (!m->shard[i].set_up)
-            return false;
-    return true;
-}
-
 uint32_t coord_member_number(const struct coord_members *m, const struct wire_SHARD_BEAT *beat)
 {
     for (uint32_t s = 0; s < m->shards; s++)
@@ -362,10 +354,10 @@ int coord_member_made_check(const struct coord_members *m, bool begins, struct e
                    lost->server, kept->server);
 }
 
-bool coord_shard_there(const struct coord_shard *s, uint64_t now_ns, uint64_t lease_ns)
+bool coord_shard_there(const struct coord_shard *s, bool set_up, uint64_t now_ns, uint64_t lease_ns)
 {
     SHOAL_ASSERT(s->beat_ns <= now_ns);
-    return s->seen && s->set_up && now_ns - s->beat_ns <= lease_ns;
+    return s->seen && set_up && now_ns - s->beat_ns <= lease_ns;
 }
 
 uint64_t coord_later(uint64_t then_ns, uint64_t gap_ns, uint64_t now_ns)

@@ -37,9 +37,6 @@ struct coord_shard {
     bool ready;        /* recovered, takes work */
     uint64_t map_told; /* epoch of the map that this incarnation got before it was ready; 0: none */
     bool greeted;      /* was told what every shard is told (coord_setup_greet) */
-    bool set_up;       /* has map, tables and run of the job (coord_flow) */
-    bool busy;         /* a step of setting up is asked for */
-    uint32_t step;     /* of setting up: how many are done */
     peer_t peer;       /* connection of its last beat */
     uint64_t beat_ns;
     char holder[LIMIT_NAME]; /* name of the key that it came with; empty: of none (keys.h) */
@@ -78,8 +75,6 @@ int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
                             uint32_t *shard, enum coord_beat *what, struct err *e);
 /* The number given to the beat's (server, index), or COORD_NOBODY. */
 uint32_t coord_member_number(const struct coord_members *m, const struct wire_SHARD_BEAT *beat);
-/* Every shard is ready for the job at hand (setup.h). */
-bool coord_member_all_set_up(const struct coord_members *m);
 /* Whether the shard's folder says that it belongs to a cluster. */
 bool coord_member_belongs(const struct wire_SHARD_BEAT *beat);
 /* Stores how far the shard was on disk, at most once a second; not synced by itself. */
@@ -88,8 +83,9 @@ int coord_member_note_synced(struct coord_members *m, uint32_t shard, struct coo
 /* The same at once: a job ends with what is on disk up to `synced`. */
 int coord_member_note_digested(struct coord_members *m, uint32_t shard, struct coord_store *store,
                                uint64_t synced, struct err *e);
-/* Set up, and heard within its lease. */
-bool coord_shard_there(const struct coord_shard *s, uint64_t now_ns, uint64_t lease_ns);
+/* Set up for a job, and heard within its lease. */
+bool coord_shard_there(const struct coord_shard *s, bool set_up, uint64_t now_ns,
+                       uint64_t lease_ns);
 /* The coordinator itself stood still for so long: nobody's silence of that time counts. */
 void coord_member_forgive(struct coord_members *m, uint64_t gap_ns, uint64_t now_ns);
 /* An instant moved on by the gap, but not past now: some have been heard since. */

@@ -205,7 +205,6 @@ void coord_names_step(struct coord_fleet *f)
     (void)coord_call_start(&f->calls, &(struct coord_call){.context = f,
                                                            .request = w,
                                                            .target = n->newest_shard,
-                                                           .early = true,
                                                            .owner = n->newest_shard,
                                                            .on_reply = held,
                                                            .on_done = held_done});
@@ -239,8 +238,7 @@ bool coord_names_greet(struct coord_fleet *f, uint32_t shard)
     if (n->version == 0 || !coord_names_ready(n) || PLANTED("names_untold"))
         return true;
     return tell(
-        f, &(struct coord_call){
-               .context = f, .target = shard, .early = true, .owner = shard, .on_done = greeted});
+        f, &(struct coord_call){.context = f, .target = shard, .owner = shard, .on_done = greeted});
 }
 
 static void told(void *context, const struct coord_call *call, int status, const char *text)
@@ -267,6 +265,7 @@ bool coord_names_settled(struct coord_job *j)
     int rc = job_put(j, &e);
     if (rc == 0)
         (void)tell(j->fleet, &(struct coord_call){.context = j,
+                                                  .set_up = &j->setup,
                                                   .target = COORD_NOBODY,
                                                   .owner = COORD_NOBODY,
                                                   .on_done = told});
@@ -290,11 +289,9 @@ int coord_names_forget(struct coord_fleet *f, enum legend_list list, const char 
     legend_remove(&without, list, name);
     rc = legend_store(f, &without, f->counters.next_run - 1, e);
     legend_free(&without);
-    if (rc == 0 && !tell(f, &(struct coord_call){.context = f,
-                                                 .target = COORD_NOBODY,
-                                                 .owner = COORD_NOBODY,
-                                                 .early = true,
-                                                 .on_done = done}))
+    if (rc == 0 &&
+        !tell(f, &(struct coord_call){
+                     .context = f, .target = COORD_NOBODY, .owner = COORD_NOBODY, .on_done = done}))
         rc = err_set(e, SHOAL_E_NOMEM, "no memory to tell the servers");
     return rc;
 }

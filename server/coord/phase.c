@@ -209,12 +209,13 @@ void coord_end_tidy(struct coord_job *j)
         w.type = WIRE_TYPE_LOAD_DROP;
         w.u.LOAD_DROP.run = j->at.run;
     }
-    (void)coord_call_start(&j->fleet->calls, &(struct coord_call){.context = j,
-                                                                  .request = w,
-                                                                  .target = COORD_NOBODY,
-                                                                  .early = loading,
-                                                                  .owner = j->at.run,
-                                                                  .on_done = run_dropped});
+    (void)coord_call_start(&j->fleet->calls,
+                           &(struct coord_call){.context = j,
+                                                .request = w,
+                                                .target = COORD_NOBODY,
+                                                .set_up = loading ? NULL : &j->setup,
+                                                .owner = j->at.run,
+                                                .on_done = run_dropped});
     if (j->at.best_cut != 0)
         coord_cut_drop(j, j->at.best_cut);
 }
@@ -274,7 +275,7 @@ bool coord_end_fail(struct coord_job *j, int status, const char *format, ...)
         return false;
     if (run)
         coord_end_tidy(j);
-    coord_call_forget(&j->fleet->calls);
+    coord_setup_forget(j);
     dismiss(j);
     return false;
 }

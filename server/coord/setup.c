@@ -105,7 +105,6 @@ static bool shard_ask(struct coord_job *j, uint32_t shard, const struct wire *w,
                                                                    .frame = frame,
                                                                    .frame_bytes = bytes,
                                                                    .target = shard,
-                                                                   .early = true,
                                                                    .owner = shard,
                                                                    .on_reply = map_taken,
                                                                    .on_done = done});
@@ -135,7 +134,6 @@ static bool load_ask(struct coord_job *j, uint32_t shard, const struct wire *w)
     return coord_call_start(&j->fleet->calls, &(struct coord_call){.context = j,
                                                                    .request = *w,
                                                                    .target = shard,
-                                                                   .early = true,
                                                                    .owner = shard,
                                                                    .on_reply = load_reply,
                                                                    .on_done = step_done});
@@ -243,7 +241,7 @@ static uint64_t tables_of(const struct coord_job *j)
 
 static bool step_start(struct coord_job *j, uint32_t shard)
 {
-    uint32_t step = j->fleet->members.shard[shard].step;
+    uint32_t step = j->setup.shard[shard].step;
     struct wire w;
     memset(&w, 0, sizeof w);
     if (step == 0 && coord_fresh_due(j)) {
@@ -296,36 +294,38 @@ static bool step_start(struct coord_job *j, uint32_t shard)
 
 static void step_next(struct coord_job *j, uint32_t shard)
 {
-    struct coord_shard *s = &j->fleet->members.shard[shard];
+    struct coord_setup_shard *at = &j->setup.shard[shard];
     /* RESTORE and LOAD open the new run by themselves, of which there are no fences yet */
     uint32_t opens = j->at.phase == PHASE_RESTORE                            ? 1
                      : coord_from_loading(&j->at) || !coord_phase_running(j) ? 2
                                                                              : 3;
     uint32_t steps =
         j->at.tables + opens + coord_fresh_due(j) + (coord_fresh_fields_due(j) != NULL);
-    SHOAL_ASSERT(!s->busy && !s->set_up);
+    SHOAL_ASSERT(!at->busy && !at->done);
     /* past it: it was opening the run before when RESTORE began */
-    if (s->step >= steps) {
+    if (at->step >= steps) {
         struct err e = {0};
         if (coord_member_note_made(&j->fleet->members, shard, j->fleet->store, &e) != 0) {
             coord_end_fail(j, e.code, "%s", e.text);
             return;
         }
-        s->set_up = true;
-        log_info("shard %u (%s) has map, tables and run", shard, s->server);
+        at->done = true;
+        log_info("shard %u (%s) has map, tables and run", shard,
+                 j->fleet->members.shard[shard].server);
         coord_call_shard_ready(&j->fleet->calls, shard);
         return;
     }
-    s->busy = step_start(j, shard); /* out of memory: begun again by coord_setup_step */
+    at->busy = step_start(j, shard); /* out of memory: begun again by coord_setup_step */
 }
 
 static void step_done(void *context, const struct coord_call *call, int status, const char *text)
 {
     struct coord_job *j = context;
     uint32_t shard = (uint32_t)call->owner;
-    struct coord_shard *s = &j->fleet->members.shard[shard];
-    SHOAL_ASSERT(s->busy && !s->set_up); /* or the call was taken back with its step */
-    s->busy = false;
+    struct coord_setup_shard *at = &j->setup.shard[shard];
+    const char *server = j->fleet->members.shard[shard].server;
+    SHOAL_ASSERT(at->busy && !at->done); /* or the call was taken back with its step */
+    at->busy = false;
     if (status == SHOAL_E_VERSION && call->request.type == WIRE_TYPE_FENCES)
         status = 0; /* of the release before: it takes pushes without */
     if (status != 0 && coord_checkpoint_opening(j)) {
@@ -336,13 +336,13 @@ static void step_done(void *context, const struct coord_call *call, int status, 
         coord_end_fail(j, SHOAL_E_UNAVAILABLE,
                        "the coordinator's data_dir is older than it was: server %s has lanes of a "
                        "newer generation than this job (%s); submit the job again",
-                       s->server, text);
+                       server, text);
     else if (status != 0)
-        coord_end_fail(j, status, "server %s refused %s: %s", s->server,
+        coord_end_fail(j, status, "server %s refused %s: %s", server,
                        wire_type_name(call->request.type), text);
     if (status != 0)
         return;
-    s->step++;
+    at->step++;
     step_next(j, shard);
 }
 
@@ -351,8 +351,8 @@ void coord_setup_step(struct coord_job *j)
     SHOAL_ASSERT(j->at.phase >= PHASE_SETUP);
     SHOAL_ASSERT(coord_phase_running(j) || coord_checkpoint_opening(j));
     for (uint32_t i = 0; i < j->fleet->members.shards; i++) {
-        struct coord_shard *s = &j->fleet->members.shard[i];
-        if (s->seen && s->ready && !s->set_up && !s->busy)
+        const struct coord_shard *s = &j->fleet->members.shard[i];
+        if (s->seen && s->ready && !j->setup.shard[i].done && !j->setup.shard[i].busy)
             step_next(j, i);
     }
 }
@@ -401,6 +401,7 @@ void coord_setup_digest(struct coord_job *j)
     for (uint32_t t = 0; t < j->at.tables; t++) {
         w.u.DIGEST.table = t;
         if (!coord_call_start(&j->fleet->calls, &(struct coord_call){.context = j,
+                                                                     .set_up = &j->setup,
                                                                      .request = w,
                                                                      .target = COORD_NOBODY,
                                                                      .owner = t,

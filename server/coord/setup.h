@@ -5,11 +5,21 @@
 #define SERVER_COORD_SETUP_H
 
 #include "proto/base/err.h"
+#include "proto/base/limits.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct coord_job;
+
+/* How far each shard is set up for the job. */
+struct coord_setup {
+    struct coord_setup_shard {
+        bool done;     /* it has map, tables and run */
+        bool busy;     /* a step is asked for */
+        uint32_t step; /* how many are done */
+    } shard[LIMIT_SHARDS];
+};
 
 /* Makes and stores tables and map from what was declared. SCHEMA, CONFIG, NOMEM. */
 int coord_setup_map(struct coord_job *j, struct err *e);
@@ -22,6 +32,11 @@ void coord_setup_map_early(struct coord_job *j, uint32_t shard);
 void coord_setup_greet(struct coord_job *j);
 /* Begins or goes on with every ready shard that is not set up. */
 void coord_setup_step(struct coord_job *j);
+/* The shard has started again: what it was set up with is lost. */
+void coord_setup_lost(struct coord_job *j, uint32_t shard);
+/* No shard is set up any more: another run. What was asked for that is taken back. */
+void coord_setup_forget(struct coord_job *j);
+bool coord_setup_all(const struct coord_job *j);
 /* Asks for the digests of all tables; job.digested counts the tables answered by all shards. */
 void coord_setup_digest(struct coord_job *j);
 

@@ -50,8 +50,7 @@ static bool orderly(const struct coord_job *j)
 {
     if (!trains(j) || coord_grow_on(j))
         return trains(j);
-    return j->spec.checkpoint.dir[0] != 0 && !j->spec.train.skip &&
-           coord_server_away(j->fleet) == NULL;
+    return j->spec.checkpoint.dir[0] != 0 && !j->spec.train.skip && coord_server_away(j) == NULL;
 }
 
 bool coord_stop_order(struct coord_job *j, uint64_t id)

@@ -615,7 +615,7 @@ int coord_submit(struct coord_job *job, peer_t from, const struct coord_submit *
         return err_set(e, SHOAL_E_USAGE, "%u workers, at most %u are possible", submit->workers,
                        LIMIT_WORKERS);
     if (job->at.phase == PHASE_DONE || job->at.phase == PHASE_FAILED)
-        coord_call_forget(&job->fleet->calls);
+        coord_setup_forget(job);
     j = calloc(1, sizeof *j);
     if (j == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the job");

@@ -376,7 +376,6 @@ static void hear(struct coord_fleet *f, uint64_t now)
     (void)coord_call_start(&f->calls, &(struct coord_call){.context = f,
                                                            .request = w,
                                                            .target = t->newest_shard,
-                                                           .early = true,
                                                            .owner = t->newest_shard,
                                                            .on_reply = held,
                                                            .on_done = held_done});
@@ -411,7 +410,6 @@ static void tell(struct coord_fleet *f, uint64_t now)
                                                                .frame = record,
                                                                .frame_bytes = bytes,
                                                                .target = KEEPER,
-                                                               .early = true,
                                                                .owner = KEEPER,
                                                                .on_done = tell_done});
     free(record);

@@ -45,7 +45,7 @@ static void coord_make(void)
     c->job.at.phase = PHASE_TRAIN;
     c->job.parsed = true; /* each case ends in an assert: nothing is freed */
     c->job.tablets = 1;
-    c->fleet.members.shard[0].seen = c->fleet.members.shard[0].set_up = true;
+    c->fleet.members.shard[0].seen = c->job.setup.shard[0].done = true;
 }
 
 static void cut_done(struct coord_job *job, int status, const char *text, uint64_t cut)

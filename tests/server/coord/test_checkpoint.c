@@ -677,7 +677,7 @@ START_TEST(stopped_job_ends_without_a_checkpoint)
         while (r.coord->job.at.phase != PHASE_SETUP)
             ck_assert(sim_step(r.sim));
     if (_i == 2)
-        r.coord->fleet.members.shard[0].set_up = false;
+        r.coord->job.setup.shard[0].done = false;
     if (_i == 3)
         r.coord->job.spec.checkpoint.dir[0] = 0;
     if (_i == 4)
@@ -1132,7 +1132,7 @@ START_TEST(checkpoint_cuts_that_were_given_up_go_at_registration)
     ck_assert(has_cut(r.shard[0], best));
     coord_kill();
     coord_start();
-    while (!r.coord->fleet.members.shard[0].set_up)
+    while (!r.coord->job.setup.shard[0].done)
         ck_assert(sim_step(r.sim));
     (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 20, NULL, NULL);
     ck_assert_uint_eq(r.coord->job.at.best_cut, best);

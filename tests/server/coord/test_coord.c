@@ -934,8 +934,7 @@ START_TEST(coord_machine_that_started_again)
     s->boot += boots;
     s->run.lane[1].mark -= loses;
     fake_shard_start(s, r.sim, "server-1", 0, 2);
-    while (!r.coord->fleet.members.shard[1].set_up ||
-           r.coord->fleet.members.shard[1].incarnation != 2)
+    while (!r.coord->job.setup.shard[1].done || r.coord->fleet.members.shard[1].incarnation != 2)
         ck_assert(sim_step(r.sim));
     for (uint32_t l = 0; l < 2; l++)
         ck_assert_int_eq(lane[l].generation > before[l], boots);
@@ -2598,12 +2597,13 @@ START_TEST(coord_shard_that_opens_a_run_is_set_up_for_restore)
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 1, NULL);
     while (r.worker[0].batches < 10)
         ck_assert(sim_step(r.sim));
-    struct coord_shard *s = &r.coord->fleet.members.shard[0];
-    coord_call_forget_shard(&r.coord->fleet.calls, 0);
+    struct coord_setup_shard *s = &r.coord->job.setup.shard[0];
+    coord_call_forget_shard(&r.coord->fleet.calls, NULL, 0);
+    coord_setup_lost(&r.coord->job, 0);
     r.coord->job.at.phase = PHASE_RESTORE;
     s->step = r.coord->job.at.tables + 2;
     coord_setup_step(&r.coord->job);
-    ck_assert(s->set_up);
+    ck_assert(s->done);
     rig_stop();
 }
 END_TEST

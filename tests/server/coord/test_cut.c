@@ -52,7 +52,7 @@ static int on_held(struct coord_job *of, struct err *e)
 static void there(bool all)
 {
     for (uint32_t s = 0; s < 2; s++) {
-        c->fleet.members.shard[s].seen = c->fleet.members.shard[s].set_up = true;
+        c->fleet.members.shard[s].seen = c->job.setup.shard[s].done = true;
         c->fleet.members.shard[s].beat_ns = all || s == 0 ? sim_now_ns(sim) : 0;
     }
 }

@@ -48,7 +48,7 @@ bool __wrap_coord_call_start(struct coord_calls *calls, const struct coord_call 
         dropped++;
     }
     if (call->request.type == WIRE_TYPE_LOAD_DROP) {
-        ck_assert(call->early && call->request.u.LOAD_DROP.run == 5);
+        ck_assert(call->set_up == NULL && call->request.u.LOAD_DROP.run == 5);
         taken_back++;
     }
     if (call->request.type == WIRE_TYPE_CUT_DROP)
@@ -66,7 +66,7 @@ static void setup(void)
     ck_assert_int_eq(coord_new(&o, sim_node_env(node), coord_store_memory(), &c, &e), 0);
     c->job.at.phase = PHASE_TRAIN;
     c->job.at.run = 5;
-    c->fleet.members.shard[0].seen = c->fleet.members.shard[0].set_up = true;
+    c->fleet.members.shard[0].seen = c->job.setup.shard[0].done = true;
     disk_fails = failed_is_stored = false;
     dropped = taken_back = cuts = 0;
 }

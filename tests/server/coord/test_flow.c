@@ -61,7 +61,7 @@ static void setup(void)
     c->fleet.cluster.id[0] = 1;
     for (uint32_t s = 0; s < 2; s++) {
         struct coord_shard *shard = &c->fleet.members.shard[s];
-        shard->seen = shard->ready = shard->set_up = shard->greeted = true;
+        shard->seen = shard->ready = shard->greeted = c->job.setup.shard[s].done = true;
         shard->beat_ns = sim_now_ns(sim);
     }
     c->job.workers.worker = calloc(1, sizeof *c->job.workers.worker);
@@ -166,8 +166,8 @@ static void tables_declare(void)
     }
     j->declared_total = 2;
     for (uint32_t s = 0; s < 2; s++) { /* what comes after SETUP is another test's */
-        c->fleet.members.shard[s].set_up = false;
-        c->fleet.members.shard[s].busy = true;
+        c->job.setup.shard[s].done = false;
+        c->job.setup.shard[s].busy = true;
     }
 }
 
@@ -231,8 +231,8 @@ START_TEST(flow_fences_lanes_when_a_job_goes_on_after_training)
     ck_assert_int_eq(coord_task_open(&j->tasks, 3, WIRE_SSP, &e), 0);
     tables_declare();
     for (uint32_t s = 0; s < 2; s++) {
-        c->fleet.members.shard[s].set_up = _i != 2 || s == 0;
-        c->fleet.members.shard[s].busy = false;
+        c->job.setup.shard[s].done = _i != 2 || s == 0;
+        c->job.setup.shard[s].busy = false;
     }
     j->at.epoch = j->at.tables = 1;
     j->resume = PHASE_DIGEST;

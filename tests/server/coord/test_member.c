@@ -166,9 +166,8 @@ START_TEST(coord_member_knows_of_a_process_what_it_knows)
     b.incarnation = 5;
     ck_assert_int_eq(beat_as(b, 50, &s), 0);
     ck_assert_uint_eq(m.shard[s].map_told, 0);
-    m.shard[s].set_up = true;
-    ck_assert(coord_shard_there(&m.shard[s], 50 + 100, 100));
-    ck_assert(!coord_shard_there(&m.shard[s], 50 + 101, 100));
+    ck_assert(coord_shard_there(&m.shard[s], true, 50 + 100, 100));
+    ck_assert(!coord_shard_there(&m.shard[s], true, 50 + 101, 100));
 }
 END_TEST
 
@@ -276,9 +275,8 @@ START_TEST(coord_member_shard_is_there_when_it_is_ready_and_set_up)
     ck_assert(!coord_member_shards_ready(&m));
     (void)beat("a", 2, 1, true, 13, &shard, &what);
     ck_assert(coord_member_shards_ready(&m));
-    ck_assert(!coord_shard_there(&m.shard[0], 1, 100));
-    m.shard[0].set_up = true;
-    ck_assert(coord_shard_there(&m.shard[0], 1, 100));
+    ck_assert(!coord_shard_there(&m.shard[0], false, 1, 100));
+    ck_assert(coord_shard_there(&m.shard[0], true, 1, 100));
 }
 END_TEST
 

@@ -95,7 +95,8 @@ static void setup(void)
     c->fleet.cluster.shard_of = shard_of;
     for (uint32_t t = 0; t < TABLETS; t++)
         shard_of[t] = t < 32 ? t >= 16 : t < 48; /* of the second table the first half */
-    c->fleet.members.shard[0] = (struct coord_shard){.seen = true, .ready = true, .set_up = true};
+    c->fleet.members.shard[0] = (struct coord_shard){.seen = true, .ready = true};
+    c->job.setup.shard[0].done = true;
     c->fleet.members.shard[0].greeted = true;
     shard = &c->fleet.members.shard[1];
     shard->seen = shard->ready = shard->figures.in_memory = true;
@@ -179,7 +180,7 @@ START_TEST(shard_is_set_up_in_order)
     job_make(_i == 0 ? "bsp" : "ssp");
     c->job.opened = _i == 2 ? RUN : 0;
     ck_assert_uint_eq(set_up(WIRE_TYPE_NONE, 0), 5);
-    ck_assert(shard->set_up && coord_member_all_set_up(&c->fleet.members));
+    ck_assert(c->job.setup.shard[1].done && coord_setup_all(&c->job));
     ck_assert_uint_eq(shard->made, 7); /* of a process that dies its rows are gone */
     (void)nth(0, WIRE_TYPE_MAP_SET);
     for (uint32_t t = 0; t < TABLES; t++)
@@ -201,7 +202,7 @@ START_TEST(shard_drops_what_is_to_go_first)
     c->fleet.fresh_fields.number = _i == 1 ? 4 : 0;
     (void)snprintf(c->fleet.fresh_fields.what, sizeof c->fleet.fresh_fields.what, "emb:2");
     ck_assert_uint_eq(set_up(WIRE_TYPE_NONE, 0), 6);
-    ck_assert(shard->set_up);
+    ck_assert(c->job.setup.shard[1].done);
     if (_i == 0) {
         ck_assert_uint_eq(nth(0, WIRE_TYPE_CLEAR)->u.CLEAR.job, RUN);
         (void)nth(1, WIRE_TYPE_MAP_SET);
@@ -238,7 +239,7 @@ START_TEST(shard_opens_no_run_that_is_opened_otherwise)
     job_make("ssp");
     c->job.at.phase = PHASE_RESTORE;
     ck_assert_uint_eq(set_up(WIRE_TYPE_NONE, 0), 3);
-    ck_assert(shard->set_up);
+    ck_assert(c->job.setup.shard[1].done);
 }
 END_TEST
 
@@ -254,7 +255,7 @@ START_TEST(shard_that_refuses_ends_the_job)
               {WIRE_TYPE_FENCES, SHOAL_E_OLD_RUN}};
     job_make("ssp");
     set_up(by[_i].type, by[_i].status);
-    ck_assert_int_eq(shard->set_up, _i == 0);
+    ck_assert_int_eq(c->job.setup.shard[1].done, _i == 0);
     ck_assert_uint_eq(c->job.at.phase, _i == 0 ? PHASE_SETUP : PHASE_FAILED);
     ck_assert_int_eq(c->job.at.status, _i == 0 ? 0 : by[_i].status);
 }
@@ -287,7 +288,7 @@ START_TEST(shard_that_refuses_a_checkpoints_opening_ends_that)
     ck_assert_uint_eq(k->state, _i == 0 ? CHECKPOINT_IDLE : CHECKPOINT_OPENING);
     ck_assert_uint_eq(c->fleet.errands.count, _i == 0); /* its folder goes */
     ck_assert_uint_eq(c->job.at.phase, PHASE_DONE);
-    ck_assert_int_eq(shard->set_up, _i != 0);
+    ck_assert_int_eq(c->job.setup.shard[1].done, _i != 0);
 }
 END_TEST
 
