@@ -13,7 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What the coordinator reads of a checkpoint, beside the manifests of the parts. */
+/* What the coordinator reads of a checkpoint, beside the manifests of the parts. The first has the
+ * hashes of the others. */
 static const char *const own[] = {MANIFEST_FILE, MANIFEST_STATE_FILE, MANIFEST_JOB_FILE};
 
 /* ---- verify ---------------------------------------------------------------------------------- */
@@ -68,7 +69,7 @@ static int names_take(const char *folder, struct names *n, struct err *e)
 {
     struct checkpoint *c = NULL;
     int rc = checkpoint_open(folder, NULL, &c, e);
-    for (size_t i = 0; rc == 0 && i < sizeof own / sizeof *own; i++)
+    for (size_t i = 1; rc == 0 && i < sizeof own / sizeof *own; i++)
         rc = name_add(n, own[i], e);
     if (rc == 0)
         rc = checkpoint_files(c, name_add, n, e);

@@ -73,6 +73,21 @@ char *manifest_text(const struct json *m)
     return whole;
 }
 
+char *manifest_text_with(const struct json *m, const char *key, struct json *value)
+{
+    struct json *out = json_new_object();
+
+    for (size_t i = 0; i < json_members(m); i++) {
+        const char *name = json_member_name(m, i);
+        if (strcmp(name, "xxh3") != 0 && strcmp(name, key) != 0)
+            json_set(out, name, json_hold(json_member_at(m, i)));
+    }
+    int rc = json_set(out, key, value);
+    char *text = rc == 0 ? manifest_text(out) : NULL;
+    json_free(out);
+    return text;
+}
+
 bool manifest_hex(const struct json *j, uint64_t *out)
 {
     const char *s = json_as_string(j, "");

@@ -16,6 +16,8 @@
  * parts of a row in their order: "first" and "vector" are its weights, "state" is the optimizer's,
  * "statistics" are struct row_stats.
  *
+ * One that is signed has "hashes", too: signature.h.
+ *
  * "number" is one above the highest number that a checkpoint of the folder had for a name when this
  * one was begun; one that its user gave no name has it for a name.
  *
@@ -48,6 +50,8 @@ bool manifest_name_ok(const char *name);
 bool manifest_tables(const struct json *m);
 /* An object without "xxh3" as the file's text; the caller frees it. NULL when out of memory. */
 char *manifest_text(const struct json *m);
+/* The text of one that was read, with one member set to `value`, which it takes over. */
+char *manifest_text_with(const struct json *m, const char *key, struct json *value);
 /* The frame alone. CHECKSUM: a byte has changed; VERSION: a newer format; CORRUPT: it has none;
  * DATA: it is no JSON. The caller calls json_free. */
 int manifest_frame(const char *text, size_t bytes, struct json **out, struct err *e);

@@ -51,7 +51,7 @@ static bool named_still(int fd, const char *path)
            held.st_ino == named.st_ino;
 }
 
-int reading_begin(const char *folder, int *hold, struct err *e)
+static int begin_within(const char *folder, int replaced, int *hold, struct err *e)
 {
     char path[LIMIT_PATH];
     *hold = READING_NONE;
@@ -65,6 +65,8 @@ int reading_begin(const char *folder, int *hold, struct err *e)
         return 0;
     }
     close(fd);
+    if (held && access(path, F_OK) == 0 && replaced > 0) /* it has just been signed */
+        return begin_within(folder, replaced - 1, hold, e);
     if (held)
         return err_set(e, SHOAL_E_NOINPUT, "%s has just been removed", folder);
     if (why == EWOULDBLOCK)
@@ -75,6 +77,11 @@ int reading_begin(const char *folder, int *hold, struct err *e)
     return 0;
 }
 
+int reading_begin(const char *folder, int *hold, struct err *e)
+{
+    return begin_within(folder, 3, hold, e);
+}
+
 int reading_shut(const char *folder, int *hold, struct err *e)
 {
     char path[LIMIT_PATH];
@@ -82,11 +89,12 @@ int reading_shut(const char *folder, int *hold, struct err *e)
     int fd = manifest_open(folder, O_RDWR, path, e);
     if (fd < 0)
         return fd;
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+    bool locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
+    if (locked && named_still(fd, path)) {
         *hold = fd;
         return 0;
     }
-    int why = errno;
+    int why = locked ? EWOULDBLOCK : errno; /* it has just been signed, and may be read */
     close(fd);
     return why == EWOULDBLOCK ? err_set(e, SHOAL_E_BUSY, "%s is being read", folder)
                               : err_set(e, SHOAL_E_IO, "cannot lock %s: %s", path, strerror(why));

@@ -1,7 +1,7 @@
 /* signature.c: a checkpoint's signature, read, checked and made.
  *
- *  1. No line of a list is believed before the signature below it has been found right, by a key
- *     that is asked for. [test: signature_of_another_key_is_refused,
+ *  1. No word of a manifest is believed before the signature beside it has been found right, by a
+ *     key that is asked for. [test: signature_of_another_key_is_refused,
  *     signature_with_a_changed_byte_is_refused]
  *  2. Names stand in order, so each is there once, and none leads out of the folder: no part of one
  *     begins with a '.', none is a link. [test: signature_names_stay_in_the_folder,
@@ -14,8 +14,11 @@
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
+#include "proto/base/json.h"
 #include "proto/base/limits.h"
 #include "proto/base/plant.h"
+#include "proto/job/manifest.h"
+#include "proto/job/reading.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,22 +27,27 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-#define HEAD "shoal signature 1\n"
-#define KEY_WORD "key "
-#define SIGNATURE_WORD "signature "
+/* The file has this one spelling, in which only the digits differ. */
+#define TEXT_KEY "{\n  \"format\": 2,\n  \"key\": \""
+#define TEXT_MADE "\",\n  \"signature\": \""
+#define TEXT_END "\"\n}\n"
+#define HASHES "hashes" /* the member of the manifest */
 #define CHUNK (1u << 20)
 #define LINE_BYTES 256u
 #define NAME_BYTES "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 enum {
-    HEAD_BYTES = sizeof HEAD - 1,
-    KEY_LINE = sizeof KEY_WORD - 1 + 2 * SIGN_KEY + 1,
-    SIGNATURE_LINE = sizeof SIGNATURE_WORD - 1 + 2 * SIGN_BYTES + 1,
+    KEY_AT = sizeof TEXT_KEY - 1,
+    MADE_AT = KEY_AT + 2 * SIGN_KEY + sizeof TEXT_MADE - 1,
+    TEXT_BYTES = MADE_AT + 2 * SIGN_BYTES + sizeof TEXT_END - 1,
 };
+/* A reader holds the manifest that is replaced for as long as it loads. */
+enum { READERS_WAIT_S = 60 };
 
 struct entry {
-    const char *name; /* in the text */
+    const char *name; /* in the manifest */
     uint64_t bytes;
     uint8_t hash[SIGN_HASH];
 };
@@ -47,8 +55,9 @@ struct entry {
 struct signature {
     char folder[LIMIT_PATH];
     uint8_t key[SIGN_KEY];
-    char *text;          /* owned; its lines end in NUL */
-    struct entry *entry; /* owned; (count), by name */
+    struct json *manifest; /* owned; entries point into it */
+    struct entry own;      /* the manifest's file */
+    struct entry *entry;   /* owned; (count), by name */
     uint32_t count, capacity;
 };
 
@@ -169,28 +178,14 @@ static bool name_ok(const char *name)
     return part > 0;
 }
 
-/* A number as it is printed. */
-static bool number_take(const char *text, size_t digits, uint64_t *out)
+static int entry_take(struct signature *s, const struct json *file, struct err *e)
 {
-    if (digits == 0 || digits > 19 || (text[0] == '0' && digits > 1))
-        return false;
-    *out = strtoull(text, NULL, 10);
-    return true;
-}
+    const char *hex = json_as_string(json_get(file, "blake2b"), "");
+    int64_t bytes = json_as_int(json_get(file, "bytes"), -1);
+    struct entry n = {.name = json_as_string(json_get(file, "file"), ""), .bytes = (uint64_t)bytes};
 
-static int entry_take(struct signature *s, const char *line, struct err *e)
-{
-    struct entry n;
-    size_t length = strlen(line);
-    if (length < 2 * SIGN_HASH + 1 || !sign_unhex(line, n.hash, SIGN_HASH) ||
-        line[2 * SIGN_HASH] != ' ')
-        return malformed(s, e);
-    const char *number = line + 2 * SIGN_HASH + 1;
-    size_t digits = strspn(number, "0123456789");
-    if (!number_take(number, digits, &n.bytes) || number[digits] != ' ')
-        return malformed(s, e);
-    n.name = number + digits + 1;
-    if (!name_ok(n.name) || (s->count > 0 && strcmp(s->entry[s->count - 1].name, n.name) >= 0))
+    if (bytes < 0 || strlen(hex) != 2 * SIGN_HASH || !sign_unhex(hex, n.hash, SIGN_HASH) ||
+        !name_ok(n.name) || (s->count > 0 && strcmp(s->entry[s->count - 1].name, n.name) >= 0))
         return malformed(s, e); /* 2 */
     if (array_room(&s->entry, s->count, &s->capacity, 64) != 0)
         return err_set(e, SHOAL_E_NOMEM, "no memory for %s/" SIGNATURE_FILE, s->folder);
@@ -198,42 +193,41 @@ static int entry_take(struct signature *s, const char *line, struct err *e)
     return 0;
 }
 
-static int entries_take(struct signature *s, size_t bytes, struct err *e)
+static int entries_take(struct signature *s, const char *text, size_t bytes, struct err *e)
 {
-    char *line = s->text + HEAD_BYTES, *end = s->text + bytes;
-    int rc = 0;
-    while (line < end && rc == 0) {
-        char *stop = memchr(line, '\n', (size_t)(end - line));
-        if (stop == NULL)
-            return malformed(s, e);
-        *stop = 0;
-        rc = strlen(line) == (size_t)(stop - line) ? entry_take(s, line, e) : malformed(s, e);
-        line = stop + 1;
-    }
+    int rc = manifest_frame(text, bytes, &s->manifest, e);
+
+    if (rc != 0)
+        return rc == SHOAL_E_NOMEM ? rc : malformed(s, e);
+    const struct json *hashes = json_get(s->manifest, HASHES);
+    for (size_t i = 0; i < json_count(hashes) && rc == 0; i++)
+        rc = entry_take(s, json_array_at(hashes, i), e);
     return rc != 0 || s->count > 0 ? rc : malformed(s, e);
 }
 
-/* A line of a word and digits. */
-static bool line_take(const char *line, const char *word, uint8_t *out, size_t count)
+static void text_of(const uint8_t key[SIGN_KEY], const uint8_t made[SIGN_BYTES],
+                    char out[TEXT_BYTES + 1])
 {
-    size_t bytes = strlen(word);
-    return memcmp(line, word, bytes) == 0 && sign_unhex(line + bytes, out, count) &&
-           line[bytes + 2 * count] == '\n';
+    char key_hex[SIGNATURE_KEY], made_hex[2 * SIGN_BYTES + 1];
+
+    sign_hex(key, SIGN_KEY, key_hex);
+    sign_hex(made, SIGN_BYTES, made_hex);
+    (void)snprintf(out, TEXT_BYTES + 1, TEXT_KEY "%s" TEXT_MADE "%s" TEXT_END, key_hex, made_hex);
 }
 
-/* *bytes: of the text above the key's line. */
-static int signed_check(struct signature *s, const char *text, size_t *bytes,
-                        const struct signature_signers *signers, struct err *e)
+static int signed_check(struct signature *s, const char *text, size_t bytes, const char *manifest,
+                        size_t manifest_bytes, const struct signature_signers *signers,
+                        struct err *e)
 {
     uint8_t made[SIGN_BYTES];
-    if (*bytes < HEAD_BYTES + KEY_LINE + SIGNATURE_LINE || memcmp(text, HEAD, HEAD_BYTES) != 0)
+    char again[TEXT_BYTES + 1], key[SIGNATURE_KEY];
+
+    if (bytes != TEXT_BYTES || !sign_unhex(text + KEY_AT, s->key, SIGN_KEY) ||
+        !sign_unhex(text + MADE_AT, made, SIGN_BYTES))
         return malformed(s, e);
-    size_t below = *bytes - SIGNATURE_LINE;
-    *bytes = below - KEY_LINE;
-    if (!line_take(text + below, SIGNATURE_WORD, made, SIGN_BYTES) ||
-        !line_take(text + *bytes, KEY_WORD, s->key, SIGN_KEY))
+    text_of(s->key, made, again);
+    if (memcmp(text, again, TEXT_BYTES) != 0)
         return malformed(s, e);
-    char key[SIGNATURE_KEY];
     signature_key(s, key);
     if (signers != NULL && !listed(signers, s->key))
         return err_set(e, SHOAL_E_DENIED,
@@ -241,28 +235,28 @@ static int signed_check(struct signature *s, const char *text, size_t *bytes,
                        "(checkpoint_signers, --signers): list it if you trust its holder, or take "
                        "another checkpoint",
                        s->folder, key);
-    if (!sign_good(s->key, text, below, made))
+    if (!sign_good(s->key, manifest, manifest_bytes, made))
         return err_set(e, SHOAL_E_DENIED,
-                       "%s/" SIGNATURE_FILE " is not what %.16s... has signed: somebody has "
-                       "changed it; take another checkpoint",
+                       "%s/" MANIFEST_FILE " is not the file that was signed by %.16s...: somebody "
+                       "has changed it, or " SIGNATURE_FILE "; take another checkpoint",
                        s->folder, key);
     return 0;
 }
 
-int signature_parse(const char *text, size_t bytes, const char *folder,
-                    const struct signature_signers *signers, struct signature **out, struct err *e)
+int signature_parse(const char *text, size_t bytes, const char *manifest, size_t manifest_bytes,
+                    const char *folder, const struct signature_signers *signers,
+                    struct signature **out, struct err *e)
 {
     struct signature *s = calloc(1, sizeof *s);
-    if (s == NULL || (s->text = malloc(bytes + 1)) == NULL) {
-        free(s);
+
+    if (s == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for %s/" SIGNATURE_FILE, folder);
-    }
     (void)snprintf(s->folder, sizeof s->folder, "%s", folder);
-    memcpy(s->text, text, bytes);
-    s->text[bytes] = 0;
-    int rc = signed_check(s, s->text, &bytes, signers, e); /* 1 */
+    s->own = (struct entry){.name = MANIFEST_FILE, .bytes = manifest_bytes};
+    sign_hash_bytes(manifest, manifest_bytes, s->own.hash);
+    int rc = signed_check(s, text, bytes, manifest, manifest_bytes, signers, e); /* 1 */
     if (rc == 0)
-        rc = entries_take(s, bytes, e);
+        rc = entries_take(s, manifest, manifest_bytes, e);
     if (rc != 0) {
         signature_free(s);
         return rc;
@@ -271,11 +265,21 @@ int signature_parse(const char *text, size_t bytes, const char *folder,
     return 0;
 }
 
+static int manifest_get(const char *folder, char **text, size_t *bytes, struct err *e)
+{
+    char path[LIMIT_PATH + sizeof MANIFEST_FILE + 1];
+
+    (void)snprintf(path, sizeof path, "%s/" MANIFEST_FILE, folder);
+    if (file_read_whole(path, MANIFEST_BYTES_MAX, text, bytes) == 0)
+        return 0;
+    return err_set(e, SHOAL_E_DENIED, "cannot read %s: %s", path, strerror(errno));
+}
+
 static int open_read(const char *folder, const struct signature_signers *signers,
                      struct signature **out, struct err *e)
 {
-    char path[LIMIT_PATH + sizeof SIGNATURE_FILE + 1], *text;
-    size_t bytes;
+    char path[LIMIT_PATH + sizeof SIGNATURE_FILE + 1], *text, *manifest = NULL;
+    size_t bytes, manifest_bytes;
     (void)snprintf(path, sizeof path, "%s/" SIGNATURE_FILE, folder);
     if (file_read_whole(path, SIGNATURE_BYTES_MAX, &text, &bytes) != 0)
         return errno == ENOENT
@@ -284,7 +288,10 @@ static int open_read(const char *folder, const struct signature_signers *signers
                              "sign it if it is yours (shoal checkpoint sign %s --key FILE)",
                              folder, folder)
                    : err_set(e, SHOAL_E_DENIED, "cannot read %s: %s", path, strerror(errno));
-    int rc = signature_parse(text, bytes, folder, signers, out, e);
+    int rc = manifest_get(folder, &manifest, &manifest_bytes, e);
+    if (rc == 0)
+        rc = signature_parse(text, bytes, manifest, manifest_bytes, folder, signers, out, e);
+    free(manifest);
     free(text);
     return rc;
 }
@@ -311,7 +318,7 @@ void signature_free(struct signature *s)
     if (s == NULL)
         return;
     free(s->entry);
-    free(s->text);
+    json_free(s->manifest);
     free(s);
 }
 
@@ -322,7 +329,7 @@ void signature_key(const struct signature *s, char out[SIGNATURE_KEY])
 
 uint32_t signature_files(const struct signature *s)
 {
-    return s->count;
+    return s->count + 1;
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -378,6 +385,10 @@ static int entry_compare(const void *name, const void *entry)
 static int entry_find(const struct signature *s, const char *name, const struct entry **out,
                       struct err *e)
 {
+    if (strcmp(name, MANIFEST_FILE) == 0) {
+        *out = &s->own;
+        return 0;
+    }
     *out = bsearch(name, s->entry, s->count, sizeof *s->entry, entry_compare);
     return *out != NULL
                ? 0
@@ -440,12 +451,13 @@ static int name_compare(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-static int line_write(const char *folder, const char *name, FILE *out, struct err *e)
+static int hash_add(const char *folder, const char *name, struct json *list, struct err *e)
 {
     uint64_t bytes;
     uint8_t hash[SIGN_HASH];
     char hex[2 * SIGN_HASH + 1];
     int fd;
+
     if (!name_ok(name))
         return err_set(e, SHOAL_E_DENIED, "'%.100s' is no name of a file of a checkpoint", name);
     int why = below_open(folder, name, &fd);
@@ -457,43 +469,63 @@ static int line_write(const char *folder, const char *name, FILE *out, struct er
         return err_set(e, why == ENOMEM ? SHOAL_E_NOMEM : SHOAL_E_NOINPUT, "cannot read %s/%s: %s",
                        folder, name, strerror(why));
     sign_hex(hash, SIGN_HASH, hex);
-    fprintf(out, "%s %" PRIu64 " %s\n", hex, bytes, name);
-    return 0;
+    struct json *item = json_new_object();
+    json_set_string(item, "file", name);
+    json_set_int(item, "bytes", (int64_t)bytes);
+    json_set_string(item, "blake2b", hex);
+    return json_append(list, item);
 }
 
-/* All above the last line. */
-static int above_write(const char *folder, char (*name)[SIGNATURE_NAME], uint32_t count,
-                       const uint8_t seed[SIGN_SEED], FILE *out, struct err *e)
+/* The manifest's text with the hashes of these files. */
+static int manifest_hashed(const char *folder, char (*name)[SIGNATURE_NAME], uint32_t count,
+                           char **text, struct err *e)
 {
-    uint8_t key[SIGN_KEY];
-    char hex[SIGNATURE_KEY];
-    int rc = 0;
-    fputs(HEAD, out);
+    struct json *list = json_new_array(), *m = NULL;
+    char *was = NULL;
+    size_t bytes;
+    int rc = manifest_get(folder, &was, &bytes, e);
+
+    *text = NULL;
+    if (rc == 0)
+        rc = manifest_frame(was, bytes, &m, e);
     for (uint32_t i = 0; i < count && rc == 0; i++)
-        rc = line_write(folder, name[i], out, e);
-    if (rc == 0 && sign_key_of(seed, key) != 0)
-        rc = err_set(e, SHOAL_E_NOMEM, "no memory to sign %s", folder);
-    if (rc != 0)
-        return rc;
-    sign_hex(key, SIGN_KEY, hex);
-    fprintf(out, KEY_WORD "%s\n", hex);
-    if (ferror(out) != 0 || fflush(out) != 0)
-        return err_set(e, SHOAL_E_NOMEM, "no memory to sign %s", folder);
-    return 0;
+        rc = hash_add(folder, name[i], list, e);
+    if (rc == 0) {
+        *text = manifest_text_with(m, HASHES, list);
+        list = NULL;
+        if (*text == NULL)
+            rc = err_set(e, SHOAL_E_NOMEM, "no memory to sign %s", folder);
+    }
+    json_free(list);
+    json_free(m);
+    free(was);
+    return rc;
 }
 
-/* In a folder that others may write to: a name that nobody can have laid a link under. */
-static int text_place(const char *folder, const char *text, size_t bytes, struct err *e)
+/* Owner and mode of what it takes the place of; where the owner cannot be kept, all may read it. */
+static bool owner_keep(int fd, const char *path)
+{
+    struct stat was;
+
+    if (stat(path, &was) != 0 || fchown(fd, was.st_uid, was.st_gid) != 0)
+        return fchmod(fd, 0644) == 0;
+    return fchmod(fd, was.st_mode & 0777) == 0;
+}
+
+/* In a folder that others may write to: a name under which no link can lie. */
+static int text_place(const char *folder, const char *file, const char *text, struct err *e)
 {
     char path[LIMIT_PATH + 32], temporary[LIMIT_PATH + 32];
-    (void)snprintf(path, sizeof path, "%s/" SIGNATURE_FILE, folder);
-    (void)snprintf(temporary, sizeof temporary, "%s/" SIGNATURE_FILE ".XXXXXX", folder);
-    if (bytes > SIGNATURE_BYTES_MAX)
+    size_t bytes = strlen(text);
+
+    (void)snprintf(path, sizeof path, "%s/%s", folder, file);
+    (void)snprintf(temporary, sizeof temporary, "%s/%s.XXXXXX", folder, file);
+    if (bytes > MANIFEST_BYTES_MAX)
         return err_set(e, SHOAL_E_TOO_BIG, "%s has too many files to be signed", folder);
     int fd = file_temporary(temporary);
     if (fd < 0)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot make %s: %s", temporary, strerror(errno));
-    bool good = fchmod(fd, 0644) == 0 && file_write_all(fd, text, bytes) == 0 && file_sync(fd) == 0;
+    bool good = owner_keep(fd, path) && file_write_all(fd, text, bytes) == 0 && file_sync(fd) == 0;
     good &= close(fd) == 0;
     if (good && file_rename(temporary, path) == 0 && file_sync_folder(folder) == 0)
         return 0;
@@ -502,32 +534,50 @@ static int text_place(const char *folder, const char *text, size_t bytes, struct
     return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(why));
 }
 
+/* No reader holds the manifest that is about to lose its name: it would read unprotected from
+ * removal. Without locks none does. */
+static int readers_wait(const char *folder, int *hold, struct err *e)
+{
+    const struct timespec look = {.tv_nsec = 100000000};
+    int rc = reading_shut(folder, hold, NULL);
+
+    for (int i = 0; rc == SHOAL_E_BUSY && i < READERS_WAIT_S * 10; i++) {
+        (void)nanosleep(&look, NULL);
+        rc = reading_shut(folder, hold, NULL);
+    }
+    if (rc == 0 || rc == SHOAL_E_IO)
+        return 0;
+    return err_set(e, rc, "%s is being read: sign it when that is over", folder);
+}
+
 int signature_write(const char *folder, char (*name)[SIGNATURE_NAME], uint32_t count,
                     const uint8_t seed[SIGN_SEED], struct err *e)
 {
-    char *whole = realpath(folder, NULL), *text = NULL, hex[2 * SIGN_BYTES + 1];
-    size_t bytes = 0;
-    uint8_t made[SIGN_BYTES];
+    char *whole = realpath(folder, NULL), *manifest = NULL, text[TEXT_BYTES + 1];
+    uint8_t key[SIGN_KEY], made[SIGN_BYTES];
+    int hold = READING_NONE, rc = 0;
+
     if (whole == NULL || strlen(whole) >= LIMIT_PATH) {
-        free(whole);
-        return err_set(e, SHOAL_E_NOINPUT, "cannot open %s", folder);
+        rc = err_set(e, SHOAL_E_NOINPUT, "cannot open %s", folder);
+        goto out;
     }
-    FILE *out = open_memstream(&text, &bytes);
-    int rc = out == NULL ? err_set(e, SHOAL_E_NOMEM, "no memory to sign %s", folder) : 0;
     qsort(name, count, sizeof *name, name_compare);
-    if (rc == 0)
-        rc = above_write(whole, name, count, seed, out, e);
-    if (rc == 0 && sign_make(seed, text, bytes, made) != 0)
+    rc = manifest_hashed(whole, name, count, &manifest, e);
+    if (rc != 0)
+        goto out;
+    if (sign_key_of(seed, key) != 0 || sign_make(seed, manifest, strlen(manifest), made) != 0) {
         rc = err_set(e, SHOAL_E_NOMEM, "no memory to sign %s", folder);
-    if (rc == 0) {
-        sign_hex(made, SIGN_BYTES, hex);
-        fprintf(out, SIGNATURE_WORD "%s\n", hex);
+        goto out;
     }
-    if (out != NULL && fclose(out) != 0 && rc == 0)
-        rc = err_set(e, SHOAL_E_NOMEM, "no memory to sign %s", folder);
+    text_of(key, made, text);
+    rc = readers_wait(whole, &hold, e);
     if (rc == 0)
-        rc = text_place(whole, text, bytes, e);
-    free(text);
+        rc = text_place(whole, MANIFEST_FILE, manifest, e);
+    if (rc == 0)
+        rc = text_place(whole, SIGNATURE_FILE, text, e);
+out:
+    reading_end(&hold);
+    free(manifest);
     free(whole);
     return rc;
 }

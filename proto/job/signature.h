@@ -1,14 +1,18 @@
-/* signature.h: the signature of a checkpoint: DIR/signature, a text that names every file of it.
+/* signature.h: the signature of a checkpoint. manifest.json names every other file of the folder:
  *
- *     shoal signature 1
- *     HASH BYTES NAME            BLAKE2b-256 of a file, its size, its path below DIR; by name
- *     ...
- *     key KEY                    whose signature it is
- *     signature SIGNATURE        Ed25519, over all that stands above
+ *     "hashes": [{"file": path below the folder, "bytes", "blake2b": BLAKE2b-256}, ...], by name
  *
- * Checksums find rot, a signature finds intent: who asks for one believes no byte of a checkpoint
- * that somebody else than the holders of the listed keys may have changed. It says who made the
- * checkpoint, not that it is the newest: an older one with its signature is good, too.
+ * and DIR/signature signs manifest.json, all its bytes, with Ed25519:
+ *
+ *     {"format": 2, "key": whose signature it is, "signature"}
+ *
+ * Both are made by signature_write. The hashes are not made with the checkpoint: that would take a
+ * core a second for 0.7 GB, three times as long as the rest of it.
+ *
+ * Checksums (XXH3) find rot, a signature finds intent: where one is asked for, no byte of a
+ * checkpoint is believed that may have been changed by others than the holders of the listed keys.
+ * It says who made the checkpoint, not that it is the newest: an older one with its signature is
+ * good, too. A signature of release 0.2.0 ("shoal signature 1") is refused: sign again.
  *
  * A list of keys is a text of its own: a key a line (64 hexadecimal digits), '#' begins a comment.
  * Reading a file's hash blocks as long as reading it. Thread: any, a struct of its own each. */
@@ -22,7 +26,7 @@
 #include <stdint.h>
 
 #define SIGNATURE_FILE "signature"
-#define SIGNATURE_BYTES_MAX (16u << 20)
+#define SIGNATURE_BYTES_MAX 4096u
 #define SIGNATURE_NAME 128u /* of a file, NUL counted */
 #define SIGNATURE_KEY (2 * SIGN_KEY + 1)
 
@@ -43,10 +47,11 @@ void signature_signers_free(struct signature_signers *s); /* NULL is fine */
 
 struct signature; /* opaque */
 
-/* Takes the text of FOLDER/signature: whole, right, by one of the keys (signers NULL: by any), its
- * names in order and below the folder. DENIED, in words; NOMEM. */
-int signature_parse(const char *text, size_t bytes, const char *folder,
-                    const struct signature_signers *signers, struct signature **out, struct err *e);
+/* Takes the texts of FOLDER/signature and FOLDER/manifest.json: whole, right, by one of the keys
+ * (signers NULL: by any), the names in order and below the folder. DENIED, in words; NOMEM. */
+int signature_parse(const char *text, size_t bytes, const char *manifest, size_t manifest_bytes,
+                    const char *folder, const struct signature_signers *signers,
+                    struct signature **out, struct err *e);
 /* Reads it, and the list first (path NULL: any key). DENIED also where there is none. */
 int signature_open(const char *folder, const char *signers, struct signature **out, struct err *e);
 void signature_free(struct signature *s); /* NULL is fine */
@@ -59,8 +64,10 @@ int signature_check_bytes(const struct signature *s, const char *name, const voi
                           size_t bytes, struct err *e);
 int signature_check_file(const struct signature *s, const char *name, struct err *e);
 
-/* Signs the files of a folder: hashes them, and gives FOLDER/signature its name when it is whole.
- * The names are put in order. DENIED: one leads out of the folder; NOINPUT, TOO_BIG, CANTCREATE. */
+/* Signs the manifest of a folder with the hashes of these files, all but manifest.json: it hashes
+ * them, gives the manifest its name when it is whole, then the signature. Between the two the
+ * checkpoint is whole and not signed. The names are put in order. Waits for readers, a minute at
+ * most. DENIED: a name leads out of the folder; NOINPUT, TOO_BIG, CANTCREATE, BUSY. */
 int signature_write(const char *folder, char (*name)[SIGNATURE_NAME], uint32_t count,
                     const uint8_t seed[SIGN_SEED], struct err *e);
 

@@ -80,7 +80,7 @@ def signed_ones_are_loaded_and_no_others(space):
     (bad["gone"] / "job.yaml").unlink()
     text = (bad["cut"] / "signature").read_text().splitlines(True)
     (bad["cut"] / "signature").write_text("".join(text[:1] + text[2:]))
-    says = {"unsigned": "is not signed", "anothers": "none of the keys that are good here", "gone": "job.yaml", "cut": "has changed it"}
+    says = {"unsigned": "is not signed", "anothers": "none of the keys that are good here", "gone": "job.yaml", "cut": "is no whole signature"}
     for name, folder in bad.items():
         verify(space, folder, 77, "")
     more = job_file(space / "more.yaml", space / "train.tsv", **KEYS, **{"train.skip": True})

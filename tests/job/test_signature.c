@@ -1,6 +1,9 @@
 /* test_signature.c: what a listed key has signed is taken; whatever changes is refused. */
 #include "proto/base/file.h"
+#include "proto/base/json.h"
 #include "proto/base/limits.h"
+#include "proto/job/manifest.h"
+#include "proto/job/reading.h"
 #include "proto/job/signature.h"
 #include "tests/lib/suite.h"
 
@@ -9,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char folder[64];
@@ -41,8 +45,24 @@ static void signers_put(const uint8_t *of)
 
 static int sign_all(const uint8_t *by, struct err *e)
 {
-    char name[3][SIGNATURE_NAME] = {"part-0000/rows/1.sst", "manifest.json", "part-0000/manifest"};
-    return signature_write(in("c"), name, 3, by, e);
+    char name[2][SIGNATURE_NAME] = {"part-0000/rows/1.sst", "part-0000/manifest"};
+    return signature_write(in("c"), name, 2, by, e);
+}
+
+/* A manifest with these elements of "hashes"; NULL: without the member. The caller frees it. */
+static char *manifest_of(const char *hashes)
+{
+    struct json *m = json_new_object(), *list = NULL;
+    struct err e = {0};
+    json_set_int(m, "format", MANIFEST_FORMAT);
+    if (hashes != NULL) {
+        ck_assert_msg(json_parse(hashes, strlen(hashes), &list, &e) == 0, "%s", e.text);
+        json_set(m, "hashes", list);
+    }
+    char *text = manifest_text(m);
+    ck_assert_ptr_nonnull(text);
+    json_free(m);
+    return text;
 }
 
 /* A checkpoint of three files, signed by a key that is listed. */
@@ -53,7 +73,9 @@ static void setup(void)
     ck_assert_ptr_nonnull(mkdtemp(folder));
     ck_assert(mkdir(in("c"), 0700) == 0 && mkdir(in("c/part-0000"), 0700) == 0 &&
               mkdir(in("c/part-0000/rows"), 0700) == 0);
-    put(in("c/manifest.json"), "{}\n");
+    char *manifest = manifest_of(NULL);
+    put(in("c/manifest.json"), manifest);
+    free(manifest);
     put(in("c/part-0000/manifest"), "shoal part\n");
     put(in("c/part-0000/rows/1.sst"), "rows");
     sign_key_new(seed);
@@ -95,7 +117,7 @@ START_TEST(signature_is_taken)
     ck_assert_uint_eq(signature_files(s), 3);
     for (size_t i = 0; i < 3; i++)
         ck_assert_msg(signature_check_file(s, names[i], &e) == 0, "%s", e.text);
-    ck_assert_int_eq(signature_check_bytes(s, "manifest.json", "{}\n", 3, &e), 0);
+    ck_assert_int_eq(signature_check_bytes(s, "manifest.json", "{}\n", 3, &e), SHOAL_E_DENIED);
     ck_assert(stat(in("c/signature"), &st) == 0 && (st.st_mode & 07777) == 0644);
     signature_free(s);
     ck_assert_int_eq(sign_all(seed, &e), 0); /* again, in the place of the first */
@@ -142,32 +164,55 @@ START_TEST(signature_of_another_key_is_refused)
 }
 END_TEST
 
+static int taken(const char *text, size_t bytes, const char *manifest, size_t more,
+                 const struct signature_signers *list)
+{
+    struct signature *s = NULL;
+    int rc = signature_parse(text, bytes, manifest, more, "c", list, &s, NULL);
+    signature_free(s);
+    return rc;
+}
+
+/* Release 0.2.0 signed a list of its own. */
+START_TEST(signature_of_an_older_release_says_sign_again)
+{
+    put(in("c/signature"), "shoal signature 1\n");
+    refused("sign this one again");
+}
+END_TEST
+
 /* Each byte in three ways: its lowest bit, the case of a letter, its highest bit. */
 START_TEST(signature_with_a_changed_byte_is_refused)
 {
     static const char bits[] = {1, 0x20, (char)0x80};
     struct signature_signers *list;
-    struct signature *s;
-    char *text;
-    size_t bytes;
+    char *text, *manifest;
+    size_t bytes, more;
     ck_assert_int_eq(signature_signers_read(in("signers"), &list, NULL), 0);
     ck_assert_int_eq(file_read_whole(in("c/signature"), SIGNATURE_BYTES_MAX, &text, &bytes), 0);
+    ck_assert_int_eq(file_read_whole(in("c/manifest.json"), 4096, &manifest, &more), 0);
+    for (size_t i = 0; i < 3 * more; i++) {
+        manifest[i / 3] = (char)(manifest[i / 3] ^ bits[i % 3]);
+        ck_assert_msg(taken(text, bytes, manifest, more, list) == SHOAL_E_DENIED, "%zu", i / 3);
+        manifest[i / 3] = (char)(manifest[i / 3] ^ bits[i % 3]);
+    }
     for (size_t i = 0; i < 3 * bytes; i++) {
         text[i / 3] = (char)(text[i / 3] ^ bits[i % 3]);
-        ck_assert_msg(signature_parse(text, bytes, "c", list, &s, NULL) == SHOAL_E_DENIED,
-                      "byte %zu", i / 3);
-        ck_assert_msg(signature_parse(text, bytes, "c", NULL, &s, NULL) == SHOAL_E_DENIED,
+        ck_assert_msg(taken(text, bytes, manifest, more, list) == SHOAL_E_DENIED, "byte %zu",
+                      i / 3);
+        ck_assert_msg(taken(text, bytes, manifest, more, NULL) == SHOAL_E_DENIED,
                       "byte %zu, by any key", i / 3);
         text[i / 3] = (char)(text[i / 3] ^ bits[i % 3]);
     }
     for (size_t n = 0; n < bytes; n++)
-        ck_assert_msg(signature_parse(text, n, "c", list, &s, NULL) == SHOAL_E_DENIED, "%zu", n);
+        ck_assert_msg(taken(text, n, manifest, more, list) == SHOAL_E_DENIED, "%zu", n);
     /* the NUL behind it is a byte more */
-    ck_assert_int_eq(signature_parse(text, bytes + 1, "c", list, &s, NULL), SHOAL_E_DENIED);
-    ck_assert_int_eq(signature_parse(text, bytes, "c", list, &s, NULL), 0);
-    signature_free(s);
+    ck_assert_int_eq(taken(text, bytes + 1, manifest, more, list), SHOAL_E_DENIED);
+    ck_assert_int_eq(taken(text, bytes, manifest, more - 1, list), SHOAL_E_DENIED);
+    ck_assert_int_eq(taken(text, bytes, manifest, more, list), 0);
     signature_signers_free(list);
     free(text);
+    free(manifest);
 }
 END_TEST
 
@@ -221,32 +266,39 @@ END_TEST
 
 /* ---- what a holder of a key may have signed -------------------------------------------------- */
 
-/* A text of these lines, well signed; the status of taking it. */
-static int made(const char *lines, size_t bytes)
+/* A manifest of these hashes, well signed; the status of taking it. */
+static int made(const char *hashes)
 {
-    char text[1024], hex[2 * SIGN_BYTES + 1];
     uint8_t key[SIGN_KEY], by[SIGN_BYTES];
-    struct signature *s = NULL;
+    char text[512], hex[SIGNATURE_KEY], hex_by[2 * SIGN_BYTES + 1], *manifest = manifest_of(hashes);
     ck_assert_int_eq(sign_key_of(seed, key), 0);
+    ck_assert_int_eq(sign_make(seed, manifest, strlen(manifest), by), 0);
     sign_hex(key, SIGN_KEY, hex);
-    memcpy(text, lines, bytes);
-    bytes += (size_t)snprintf(text + bytes, sizeof text - bytes, "key %s\n", hex);
-    ck_assert_int_eq(sign_make(seed, text, bytes, by), 0);
-    sign_hex(by, SIGN_BYTES, hex);
-    bytes += (size_t)snprintf(text + bytes, sizeof text - bytes, "signature %s\n", hex);
-    int rc = signature_parse(text, bytes, "c", NULL, &s, NULL);
-    signature_free(s);
+    sign_hex(by, SIGN_BYTES, hex_by);
+    int bytes = snprintf(text, sizeof text,
+                         "{\n  \"format\": 2,\n  \"key\": \"%s\",\n  \"signature\": \"%s\"\n}\n",
+                         hex, hex_by);
+    int rc = taken(text, (size_t)bytes, manifest, strlen(manifest), NULL);
+    free(manifest);
     return rc;
 }
 
-#define HEAD "shoal signature 1\n"
 #define HASH "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define FILE_OF(name, bytes, hash)                                                                 \
+    "{\"file\": \"" name "\", \"bytes\": " bytes ", \"blake2b\": \"" hash "\"}"
 
 static int named(const char *name)
 {
-    char text[512];
-    int bytes = snprintf(text, sizeof text, HEAD HASH " 7 %s\n", name);
-    return made(text, (size_t)bytes);
+    struct json *list = json_new_array(), *file = json_new_object();
+    json_set_string(file, "file", name);
+    json_set_int(file, "bytes", 7);
+    json_set_string(file, "blake2b", HASH);
+    json_append(list, file);
+    char *text = json_text(list, 0);
+    int rc = made(text);
+    free(text);
+    json_free(list);
+    return rc;
 }
 
 START_TEST(signature_names_stay_in_the_folder)
@@ -269,33 +321,26 @@ END_TEST
 START_TEST(signature_lines_are_in_order_and_whole)
 {
     static const struct {
-        const char *lines;
+        const char *hashes;
         int status;
     } cases[] = {
-        {HEAD HASH " 7 a\n" HASH " 0 b\n", 0},
-        {HEAD HASH " 7 b\n" HASH " 0 a\n", SHOAL_E_DENIED},
-        {HEAD HASH " 7 a\n" HASH " 7 a\n", SHOAL_E_DENIED}, /* doubled */
-        {HEAD, SHOAL_E_DENIED},                             /* of nothing */
-        {HEAD "\n", SHOAL_E_DENIED},
-        {HEAD HASH " 7 a\n\n", SHOAL_E_DENIED},
-        {HEAD HASH " 7 a", SHOAL_E_DENIED}, /* runs into the key */
-        {"shoal signature 2\n" HASH " 7 a\n", SHOAL_E_DENIED},
-        {HASH " 7 a\n", SHOAL_E_DENIED},
-        {HEAD HASH "  a\n", SHOAL_E_DENIED},
-        {HEAD HASH " 07 a\n", SHOAL_E_DENIED},
-        {HEAD HASH " +7 a\n", SHOAL_E_DENIED},
-        {HEAD HASH " -7 a\n", SHOAL_E_DENIED},
-        {HEAD HASH " 7  a\n", SHOAL_E_DENIED},
-        {HEAD HASH " 18446744073709551616 a\n", SHOAL_E_DENIED},
-        {HEAD HASH "0 7 a\n", SHOAL_E_DENIED},
-        {HEAD "A" HASH " 7 a\n", SHOAL_E_DENIED},
-        {HEAD "shorter 7 a\n", SHOAL_E_DENIED},
+        {"[" FILE_OF("a", "7", HASH) ", " FILE_OF("b", "0", HASH) "]", 0},
+        {"[" FILE_OF("b", "7", HASH) ", " FILE_OF("a", "0", HASH) "]", SHOAL_E_DENIED},
+        {"[" FILE_OF("a", "7", HASH) ", " FILE_OF("a", "7", HASH) "]", SHOAL_E_DENIED},
+        {"[]", SHOAL_E_DENIED}, /* of nothing */
+        {NULL, SHOAL_E_DENIED},
+        {"{\"a\": 1}", SHOAL_E_DENIED},
+        {"[7]", SHOAL_E_DENIED},
+        {"[{\"file\": \"a\", \"bytes\": 7}]", SHOAL_E_DENIED},
+        {"[" FILE_OF("a", "-7", HASH) "]", SHOAL_E_DENIED},
+        {"[" FILE_OF("a", "null", HASH) "]", SHOAL_E_DENIED},
+        {"[" FILE_OF("a", "1e19", HASH) "]", SHOAL_E_DENIED},
+        {"[" FILE_OF("a", "7", HASH "0") "]", SHOAL_E_DENIED},
+        {"[" FILE_OF("a", "7", "A" HASH) "]", SHOAL_E_DENIED},
+        {"[" FILE_OF("a", "7", "shorter") "]", SHOAL_E_DENIED},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        ck_assert_msg(made(cases[i].lines, strlen(cases[i].lines)) == cases[i].status, "%zu: %s", i,
-                      cases[i].lines);
-    static const char nul[] = HEAD HASH " 7 a\0b\n";
-    ck_assert_int_eq(made(nul, sizeof nul - 1), SHOAL_E_DENIED);
+        ck_assert_msg(made(cases[i].hashes) == cases[i].status, "%zu: %s", i, cases[i].hashes);
 }
 END_TEST
 
@@ -314,6 +359,34 @@ START_TEST(signature_is_made_of_plain_files_below_the_folder)
         ck_assert_msg(strstr(e.text, bad[i]) != NULL, "%s", e.text);
     }
     ck_assert_int_ne(access(in("c/signature"), F_OK), 0);
+}
+END_TEST
+
+/* Who reads holds the manifest that signing replaces; it is replaced as it was: mode and all. */
+START_TEST(signature_waits_for_readers)
+{
+    struct err e = {0};
+    struct stat was, st;
+    int ready[2], hold;
+    char byte;
+    ck_assert(chmod(in("c/manifest.json"), 0640) == 0 && pipe(ready) == 0);
+    ck_assert_int_eq(stat(in("c/manifest.json"), &was), 0);
+    pid_t reader = fork();
+    if (reader == 0) {
+        if (reading_begin(in("c"), &hold, NULL) != 0 || write(ready[1], "", 1) != 1)
+            _exit(1);
+        usleep(300000);
+        _exit(stat(in("c/manifest.json"), &st) != 0 || st.st_ino != was.st_ino);
+    }
+    ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+    ck_assert_msg(sign_all(seed, &e) == 0, "%s", e.text);
+    int status;
+    ck_assert(waitpid(reader, &status, 0) == reader && status == 0);
+    ck_assert_int_eq(stat(in("c/manifest.json"), &st), 0);
+    ck_assert(st.st_ino != was.st_ino && st.st_uid == was.st_uid && (st.st_mode & 07777) == 0640);
+    ck_assert_int_eq(reading_begin(in("c"), &hold, &e), 0);
+    reading_end(&hold);
+    signature_free(opened());
 }
 END_TEST
 
@@ -394,6 +467,7 @@ int main(void)
     tcase_add_test(t, signature_is_told_without_a_list);
     tcase_add_test(t, signature_that_is_missing_is_refused);
     tcase_add_test(t, signature_of_another_key_is_refused);
+    tcase_add_test(t, signature_of_an_older_release_says_sign_again);
     tcase_add_test(t, signature_with_a_changed_byte_is_refused);
     tcase_add_test(t, signature_with_a_changed_file_is_refused);
     tcase_add_test(t, signature_lacks_what_was_put_there);
@@ -401,6 +475,7 @@ int main(void)
     tcase_add_test(t, signature_names_stay_in_the_folder);
     tcase_add_test(t, signature_lines_are_in_order_and_whole);
     tcase_add_test(t, signature_is_made_of_plain_files_below_the_folder);
+    tcase_add_test(t, signature_waits_for_readers);
     tcase_add_test(t, signers_are_a_key_a_line);
     tcase_add_test(t, signers_are_bounded);
     tcase_add_test(t, signers_are_nobodys_to_change);

@@ -8,6 +8,7 @@
 #include "embedding/rows/table_inner.h"
 #include "proto/base/hash.h"
 #include "proto/base/key.h"
+#include "proto/job/manifest.h"
 #include "proto/job/signature.h"
 #include "tests/lib/embedding_fleet.h"
 #include "tests/lib/file_fault.h"
@@ -387,6 +388,20 @@ static int file_note(void *context, const char *name, struct err *e)
     return 0;
 }
 
+/* What the coordinator writes, as far as a signature needs it. */
+static void manifest_put(void)
+{
+    char file[LIMIT_PATH + 32], *text;
+    struct json *m = json_new_object();
+    json_set_int(m, "format", MANIFEST_FORMAT);
+    text = manifest_text(m);
+    snprintf(file, sizeof file, "%s/" MANIFEST_FILE, path);
+    FILE *f = fopen(file, "w");
+    ck_assert(f != NULL && fputs(text, f) >= 0 && fclose(f) == 0);
+    free(text);
+    json_free(m);
+}
+
 /* Signs the checkpoint in `path`; signers: the file of the key's list. */
 static void sign_all(const char *signers)
 {
@@ -403,6 +418,7 @@ static void sign_all(const char *signers)
     sign_hex(key, SIGN_KEY, hex);
     FILE *f = fopen(signers, "w");
     ck_assert(f != NULL && fprintf(f, "%s\n", hex) > 0 && fclose(f) == 0);
+    manifest_put();
     ck_assert_msg(signature_write(path, files.name, files.count, seed, &e) == 0, "%s", e.text);
 }
 
