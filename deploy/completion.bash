@@ -71,7 +71,7 @@ _shoal()
     'shoal report') words='--html --coordinator --keys --json --help' ;;
     'shoal convert') words='--out --split --check --set --json --help' ;;
     'shoal synth') words='--out --kind --rows --seed --part --valid-out --valid-rows --help' ;;
-    'shoal bench') words='--rows --seconds --journal-seconds --only --growth-rows --checkpoint-rows --cold-rows --shards-rows --curve-rows --events-rows --train-rows --dir --json --help' ;;
+    'shoal bench') words='--rows --seconds --journal-seconds --only --checkpoint-rows --train-rows --dir --json --help' ;;
     'shoal-server') words='--config --instance --set --check --help --version' ;;
     'shoal-coordinator') words='--config --set --check --tensorboard --help --version' ;;
     'shoal-worker') words='--coordinator --keys --config --set --instance --lanes --name --backend --device --cores --io-threads --wait --split --in --out --format --column --part --report --field --value --made-by --share --check --json --insecure-plaintext --allow-commands --help --version' ;;
@@ -211,12 +211,7 @@ _shoal()
     'shoal bench --seconds') words=''; file=yes ;;
     'shoal bench --journal-seconds') words=''; file=yes ;;
     'shoal bench --only') words=''; file=yes ;;
-    'shoal bench --growth-rows') words=''; file=yes ;;
     'shoal bench --checkpoint-rows') words=''; file=yes ;;
-    'shoal bench --cold-rows') words=''; file=yes ;;
-    'shoal bench --shards-rows') words=''; file=yes ;;
-    'shoal bench --curve-rows') words=''; file=yes ;;
-    'shoal bench --events-rows') words=''; file=yes ;;
     'shoal bench --train-rows') words=''; file=yes ;;
     'shoal bench --dir') words=''; file=yes ;;
     'shoal-server --config') words=''; file=yes ;;

@@ -46,7 +46,7 @@ case $at in
         takes=(
             '--help[this text]'
             '--version[print it]'
-            '1:verb:((local\:"run a job on this machine: coordinator, servers and workers over loopback" replay\:"take a log in the order in which things happened" sweep\:"run a job in variants and compare them" submit\:"hand a job to a running cluster and show it until it ends" stop\:"end the job of a running cluster early" checkpoint\:"make, list, check, sign, compare, restore, export and remove checkpoints" predict\:"score an input, a line a row, by a fleet, a run or a checkpoint" eval\:"measure an input by a fleet, a run or a checkpoint" status\:"what a cluster is doing, or how a run ended" jobs\:"the jobs of a cluster, and how they ended" doctor\:"who owns what in a cluster, and what does not fit" digest\:"rows and digest of each table" tables\:"what is in the tables, what a rule would keep, what a log will need" inspect\:"one row: weights, optimizer state, statistics, tablet, shard" blame\:"which pushes changed a row, computed by whom, from which rows of the input" erase\:"rows gone for good, with a receipt" drop\:"a field that no job has any more gone from a fleet" keygen\:"make a key, of a daemon or a person" report\:"a report as a page of HTML; of a job that ended on a cluster by its number" convert\:"write a log'\''s parsed examples to an event file" synth\:"write a made-up click log whose best possible AUC is known" bench\:"measure pull, push and training on this machine"))'
+            '1:verb:((local\:"run a job on this machine: coordinator, servers and workers over loopback" replay\:"take a log in the order in which things happened" sweep\:"run a job in variants and compare them" submit\:"hand a job to a running cluster and show it until it ends" stop\:"end the job of a running cluster early" checkpoint\:"make, list, check, sign, compare, restore, export and remove checkpoints" predict\:"score an input, a line a row, by a fleet, a run or a checkpoint" eval\:"measure an input by a fleet, a run or a checkpoint" status\:"what a cluster is doing, or how a run ended" jobs\:"the jobs of a cluster, and how they ended" doctor\:"who owns what in a cluster, and what does not fit" digest\:"rows and digest of each table" tables\:"what is in the tables, what a rule would keep, what a log will need" inspect\:"one row: weights, optimizer state, statistics, tablet, shard" blame\:"which pushes changed a row, computed by whom, from which rows of the input" erase\:"rows gone for good, with a receipt" drop\:"a field that no job has any more gone from a fleet" keygen\:"make a key, of a daemon or a person" report\:"a report as a page of HTML; of a job that ended on a cluster by its number" convert\:"write a log'\''s parsed examples to an event file" synth\:"write a made-up click log whose best possible AUC is known" bench\:"measure pull, push, recovery and training on this machine"))'
         ) ;;
     ('shoal local')
         takes=(
@@ -352,14 +352,9 @@ case $at in
             '--rows=[rows of the table]:N:'
             '--seconds=[length of each in-memory phase]:N:'
             '--journal-seconds=[length of the journal phase after 10 s of warm-up]:N:'
-            '--only=[of growth,checkpoint,cold,shards,curve,parse,events,memory,journal,fsync,train]:LIST:_files'
-            '--growth-rows=[rows that a table in this process grows to]:N:'
-            '--checkpoint-rows=[rows of the table whose checkpoints are measured]:N:'
-            '--cold-rows=[rows of the table that is four times its memory budget]:N:'
-            '--shards-rows=[rows of each of the servers with 1, 2 and 4 shards]:N:'
-            '--curve-rows=[rows of the tables that are reached with keys and without]:N:'
-            '--events-rows=[rows of the event file, and of the epochs from parsed rows]:N:'
-            '--train-rows=[examples of the log that is read and trained on]:N:'
+            '--only=[parts: checkpoint (recovery after kill -9, restoring a checkpoint), memory, journal (pull and push with that durability), train]:LIST:_files'
+            '--checkpoint-rows=[rows of the table that is recovered and restored]:N:'
+            '--train-rows=[examples of the log that is trained on]:N:'
             '--dir=[where server and log keep their files; on the disk to be measured]:DIR:_files'
             '--json[one flat JSON object: pull_w1, pull_w4, push_memory_w4, ... in keys/s, train_deepfm in examples/s]'
             '--help[this text]'

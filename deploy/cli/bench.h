@@ -1,122 +1,97 @@
-/* bench.h: what the parts of `shoal bench` share: figures, keys, the server. Everything here is
- * synchronous. */
+/* bench.h: what the parts of `shoal bench` share: figures, a server process, the load on it. All of
+ * it is synchronous, and keeps its files in the folder that the process works in. */
 #ifndef DEPLOY_CLI_BENCH_H
 #define DEPLOY_CLI_BENCH_H
 
 #include "deploy/cli/child.h"
-#include "proto/base/err.h"
 #include "proto/base/json.h"
-#include "proto/base/msg.h"
-#include "proto/base/rng.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "proto/base/time.h"
+#include "proto/net/net.h"
+#include "proto/wire/wire.h"
 
 enum { BENCH_KEYS = 8192, BENCH_WIDTH = 16, BENCH_TABLET_BITS = 10 };
 
 struct bench_out {
-    struct json *figures; /* owned by cli_bench: one flat object */
+    struct json *figures; /* one flat object */
     bool as_json;         /* then nothing is printed before the end */
 };
+/* Puts a figure among the others; `decimals` are for the table that people see. */
+void bench_figure(struct bench_out *out, const char *name, double value, int decimals,
+                  const char *unit);
+/* Writes a small file. */
+int bench_write(const char *path, const char *text, struct err *e);
 
-/* Puts a figure among the others; `decimals` are for the table that people see. 0 or NOMEM. */
-int bench_figure(struct bench_out *out, const char *name, double value, int decimals,
-                 const char *unit);
-
-/* The key of row `row` of a table: rows have keys all over the key space. */
-static inline uint64_t bench_key(uint64_t row)
+static inline double bench_since(uint64_t began_ns)
 {
-    return rng_mix(row + 1); /* a bijection */
+    return (double)(time_monotonic_ns() - began_ns) / 1e9;
 }
-/* As a batch's keys come off the wire: by mixed key. */
-void bench_keys_sort(uint64_t *keys, size_t count);
 
-/* Takes so many bytes of memory from the system and gives them back, before what is measured takes
- * them: under a virtual machine a page that it has not touched before, or not for long, costs the
- * host a fault (2.6 s of processor time a GiB where this was written, 0.1 s after), which would be
- * most of what is measured. At most half of what is free. */
-void bench_touch(uint64_t bytes);
-
-struct bench_push {
-    uint64_t batch;                      /* the one before it, of lane 0 */
-    uint32_t tablet_first, tablet_count; /* that the keys lie in */
-    const float *gradients;              /* (count, BENCH_WIDTH) */
-};
-/* bench_request.c: a pull of keys (count; sorted), or a push for them. Keys and gradients are
- * borrowed until the message is sent. NULL: no memory. */
-struct msg *bench_request(uint64_t id, const uint64_t *keys, uint32_t count,
-                          const struct bench_push *push);
-
-/* bench_server.c: one server process. The bench is its own coordinator. */
+/* A server of one shard (bench_server.c); the bench is its coordinator. */
 struct bench_server {
     struct child child;
-    char endpoint[64], data[4200]; /* of its first shard; its data_dir */
-    int port;                      /* of its first shard; 0 before the first start */
-    uint32_t shards;               /* 0: one */
-    uint64_t memory;               /* its budget; 0: its own choice */
-    uint32_t tablet_bits;          /* of its table; 0: BENCH_TABLET_BITS, which is the most */
-    uint32_t io_threads;           /* 0: one */
-    /* files of its keys and of who may come; its public key. Empty: plaintext */
-    char keys[4300], allow[4300], key[48];
+    int port;
+    char endpoint[64];
 };
-/* Starts shoal-server with data_dir DIR/NAME; fresh: without what an earlier run left there.
- * Returns when it takes connections. A server that is started again gets its port back. UNAVAILABLE
- * with its last words when it ends. */
-int bench_server_start(struct bench_server *s, const char *dir, const char *name,
-                       const char *durability, bool fresh, struct err *e);
-void bench_server_endpoint(const struct bench_server *s, uint32_t shard, char endpoint[64]);
-/* Makes the table (number 0; dim 16, AdaGrad). */
-int bench_server_table(struct bench_server *s, struct err *e);
-/* Leads all tablets, each shard an equal stretch of them. */
-int bench_server_lead(struct bench_server *s, struct err *e);
-/* The rows of keys (count), sorted as the wire asks, are pulled and thrown away: the answer has
- * been waited for. */
-int bench_server_pull(struct bench_server *s, const uint64_t *keys, uint32_t count, struct err *e);
-/* Waits until all rows are back after a start (of one shard, as the pull and the status). */
-int bench_server_back(struct bench_server *s, struct err *e);
-/* Table, map, run 1 with lane 0 in generation 1, async. */
-int bench_server_arrange(struct bench_server *s, struct err *e);
-/* Ends it by a signal and waits for that: SIGKILL, or SIGTERM (it writes all rows first). Nothing
- * when it does not run.
- */
+/* Starts shoal-server with this data_dir; fresh: without what an earlier run left there. Returns
+ * when it takes connections. */
+int bench_server_start(struct bench_server *s, const char *data, const char *durability, bool fresh,
+                       struct err *e);
+/* Ends it, if it runs, by SIGKILL, or by SIGTERM: then it writes all rows first. */
 void bench_server_end(struct bench_server *s, int signo);
-/* The shard's status (the caller frees), and the processor seconds that the process has used. */
-int bench_server_status(struct bench_server *s, struct json **out, struct err *e);
-double bench_server_cpu(const struct bench_server *s);
+double bench_server_cpu(const struct bench_server *s); /* seconds of processor time */
+/* Asks it. data (bytes of it): the request's raw frame, or NULL. json: the reply's (the caller
+ * frees), or NULL. */
+int bench_server_ask(struct bench_server *s, struct wire *w, const void *data, size_t bytes,
+                     struct wire *reply, struct json **json, struct err *e);
+/* A number of its status. */
+int bench_server_number(struct bench_server *s, const char *name, double *out, struct err *e);
+/* It leads all tablets. */
+int bench_server_lead(struct bench_server *s, struct err *e);
+/* Table (number 0; dim 16, AdaGrad), map, run 1 with lane 0 in generation 1, async. */
+int bench_server_arrange(struct bench_server *s, struct err *e);
 
-/* bench_shards.c: pulls and pushes of servers with 1, 2 and 4 shards, by turns; files below dir. */
-int bench_shards(struct bench_out *out, const char *dir, uint64_t rows, double seconds,
-                 struct err *e);
+struct wire bench_load_pull(uint32_t count); /* of so many keys, which are its raw frame */
 
-/* bench_curve.c: pulls, pushes and training over tcp with keys beside plain, with 1, 2 and 4
- * threads of ZeroMQ. */
-int bench_curve(struct bench_out *out, const char *dir, uint64_t rows, double seconds,
-                int64_t train_rows, struct err *e);
+enum bench_kind { BENCH_PULL, BENCH_PUSH, BENCH_KINDS };
+struct bench_load {
+    struct bench_server server;
+    uint64_t rows, filled; /* of the table, and those that were pushed for the first time */
+    uint64_t *fill;        /* owned; (rows): the keys of all rows */
+    uint64_t *keys;        /* owned; (sets, BENCH_KEYS): keys of random rows, each set sorted */
+    float *gradients;      /* owned; (BENCH_KEYS, BENCH_WIDTH) */
+    uint32_t sets;
+    uint32_t window[BENCH_KINDS], in_flight[BENCH_KINDS];
+    uint64_t answered;        /* since bench_load_run began */
+    uint64_t batch, sequence; /* the next push's number, the newest request's id */
+    struct net *net;
+    struct env *env;
+    peer_t peer[BENCH_KINDS]; /* a connection for each kind */
+    struct env_timer deadline;
+    bool filling;
+    struct err why; /* it cannot go on */
+};
+/* Keys and gradients for a table of so many rows. The fill's keys are sorted in stretches of so
+ * many: of all rows, a push of the fill goes to neighbouring tablets; of BENCH_KEYS, to all. */
+int bench_load_prepare(struct bench_load *l, uint64_t rows, uint32_t sets, uint64_t stretch,
+                       struct err *e);
+/* Connects to l->server, which runs. What was in flight before is forgotten. */
+int bench_load_connect(struct bench_load *l, struct err *e);
+/* Starts the server afresh, arranges it, connects, and pushes all rows of the table. */
+int bench_load_fill(struct bench_load *l, const char *data, const char *durability, struct err *e);
+/* So many pushes and pulls are kept in flight, for so long. */
+int bench_load_run(struct bench_load *l, uint32_t pushes, uint32_t pulls, double seconds,
+                   struct err *e);
+/* Sends no more, and returns when all that is in flight has been answered. */
+int bench_load_rest(struct bench_load *l, struct err *e);
+/* Closes the connections and ends the server by a signal; and frees all that the load has. */
+void bench_load_end(struct bench_load *l, int signo);
+void bench_load_release(struct bench_load *l);
 
-/* bench_events.c: an event file of so many rows unpacked, and read as batches; an FM's second epoch
- * over them, parsed again and from parsed rows kept; files below dir. */
-int bench_events(struct bench_out *out, const char *dir, uint64_t rows, struct err *e);
-
-/* Seconds that the thread was on a core. */
-double bench_core_seconds(void);
-/* bench_parse.c: a Criteo log to batches, on one core: text and examples a second; its cache below
- * dir. */
-int bench_parse(struct bench_out *out, const char *dir, const char *log, double seconds,
-                struct err *e);
-
-/* bench_growth.c: a table grows to so many rows in this process: bytes a row, pulls while it
- * grows. */
-int bench_growth(struct bench_out *out, uint64_t rows, struct err *e);
-
-/* bench_checkpoint.c: checkpoints of so many rows under load, recovery after kill -9, restoring;
- * files below dir. */
-int bench_checkpoint(struct bench_out *out, const char *dir, uint64_t rows, double seconds,
-                     struct err *e);
-
-/* bench_cold.c: pulls of a table of so many rows, four times its server's memory budget; files
- * below dir. rows: at most 2^31. */
-int bench_cold(struct bench_out *out, const char *dir, uint64_t rows, double seconds,
-               struct err *e);
+/* Pulls and pushes of a table of so many rows (bench.c). Pushes with four in flight last
+ * journal_seconds where durability is not memory, each other phase `seconds`. */
+int bench_rate(struct bench_out *out, const char *durability, uint64_t rows, double seconds,
+               double journal_seconds, struct err *e);
+/* bench_checkpoint.c: recovery after kill -9, and restoring a checkpoint, of so many rows. */
+int bench_checkpoint(struct bench_out *out, uint64_t rows, double seconds, struct err *e);
 
 #endif

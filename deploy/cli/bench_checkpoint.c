@@ -1,315 +1,179 @@
-/* bench_checkpoint.c: a checkpoint under load, kill -9 and recovery, and a checkpoint taken in by
- * an empty server.
+/* bench_checkpoint.c: recovery after kill -9, and a checkpoint taken in by an empty server.
  *
- * One server process; this one is its coordinator and two workers: one connection keeps four pushes
- * of 8,192 random keys in flight, the other one pull, timed from its sending to its answer. A
- * checkpoint is what the coordinator's is for one shard: HOLD, GO, and the part put into a folder,
- * until the part has its name. Pulls that were in flight at any moment of it count as pulled during
- * it; of those before, only whole seconds of the same load. Recovery is timed from the start of the
- * process until a pull has been answered. */
-#include "deploy/cli/bench_load.h"
+ * The load is four pushes in flight and one pull beside them. Recovery is timed from the start of
+ * the process until a pull has been answered. A checkpoint is what the coordinator's is for one
+ * shard: HOLD, GO, and the part put into a folder, until the part has its name. */
+#include "deploy/cli/bench.h"
+
 #include "proto/base/file.h"
-#include "proto/base/time.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum {
-    CHECKPOINTS = 3,
+    SETS = 64,
+    LOADS = 6, /* so many times `seconds` of load before the checkpoint */
     FEW = 64,
-    /* bytes a row that a restore takes: rows, their files' pages, what is being written */
-    TOUCHED = 500
+    TOUCHED = 500 /* bytes a row that a restore takes: rows, their files' pages, what is written */
 };
 
-static int times_compare(const void *a, const void *b)
+static const char data[] = "server-checkpoint";
+
+/* Touches so much memory, at most half of what is free, before what is measured does: a page that a
+ * virtual machine has not touched for long costs its host a fault (2.6 s of processor a GiB). */
+static void touch(uint64_t bytes)
 {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
+    uint64_t most = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
+    bytes = bytes < most ? bytes : most;
+    void *p = mmap(NULL, bytes + 1, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (p != MAP_FAILED)
+        munmap(p, bytes + 1);
 }
 
-static double quantile_ms(struct times *t, double q)
+/* The server ends by a signal, starts again with what it left, and leads its tablets. *began: when
+ * it was started; *opened: seconds until it listened. */
+static int start_again(struct bench_load *l, int signo, uint64_t *began, double *opened,
+                       struct err *e)
 {
-    qsort(t->ns, t->count, sizeof *t->ns, times_compare);
-    return t->count == 0 ? 0 : (double)t->ns[(size_t)(q * (double)(t->count - 1))] / 1e6;
+    bench_load_end(l, signo);
+    *began = time_monotonic_ns();
+    int rc = bench_server_start(&l->server, data, "journal", false, e);
+    *opened = bench_since(*began);
+    return rc != 0 ? rc : bench_server_lead(&l->server, e);
 }
 
-static int tell_times(struct bench_out *out, const char *what, struct times *t)
+static int rows_back(struct bench_load *l, struct err *e)
 {
-    static const struct {
-        const char *name;
-        double q;
-    } f[] = {{"p50", 0.5}, {"p99", 0.99}, {"max", 1}};
-    char name[64];
-    int rc = 0;
-
-    for (size_t i = 0; i < 3 && rc == 0; i++) {
-        (void)snprintf(name, sizeof name, "pull_%s_%s_ms", what, f[i].name);
-        rc = bench_figure(out, name, quantile_ms(t, f[i].q), 3, "ms");
-    }
+    double away = 1;
+    int rc;
+    while ((rc = bench_server_number(&l->server, "tablets_away", &away, e)) == 0 && away > 0)
+        usleep(5000);
     return rc;
 }
 
-/* ---- the measurements ------------------------------------------------------------------------ */
-
-static int folder_make(const char *folder, struct err *e)
+static int recovery_measure(struct bench_load *l, struct bench_out *out, double seconds,
+                            struct err *e)
 {
-    if (file_remove_tree(folder) != 0 || file_mkdir(folder, 0755) != 0)
-        return err_set(e, SHOAL_E_CANTCREATE, "cannot make %s: %s", folder, strerror(errno));
+    uint64_t began;
+    double opened, rows, journal;
+    int rc = bench_load_run(l, 4, 1, seconds, e);
+    if (rc != 0 || (rc = bench_server_number(&l->server, "row_bytes", &rows, e)) != 0 ||
+        (rc = bench_server_number(&l->server, "journal_bytes", &journal, e)) != 0 ||
+        (rc = start_again(l, SIGKILL, &began, &opened, e)) != 0 || (rc = rows_back(l, e)) != 0)
+        return rc;
+    double back = bench_since(began);
+    if ((rc = bench_load_connect(l, e)) != 0 ||
+        (rc = bench_load_run(l, 0, 1, 0, e)) != 0 || /* one pull is sent */
+        (rc = bench_load_rest(l, e)) != 0)
+        return rc;
+    double pulled = bench_since(began);
+    bench_figure(out, "recovery_open_s", opened, 3, "s until it listened");
+    bench_figure(out, "recovery_s", back, 3, "s until all rows were back");
+    bench_figure(out, "recovery_pull_s", pulled, 3, "s until 8,192 keys from all over were pulled");
+    bench_figure(out, "recovery_row_mb", rows / 1e6, 0, "MB of rows");
+    bench_figure(out, "recovery_journal_mb", journal / 1e6, 0, "MB of journal");
+    bench_figure(out, "recovery_allowed_s", 3 + rows / 1e9 + journal / 200e6, 3,
+                 "s: 3 + rows / 1 GB/s + journal / 200 MB/s");
     return 0;
 }
 
-/* Cut `cut` into dir/checkpoint, under load. */
-static int checkpoint_make(struct load *l, const char *folder, uint64_t cut, struct times *during,
-                           double *seconds, double *held_ms, struct err *e)
+/* Stopped with all rows written, then killed at rest, it is asked for a few tablets at the end of
+ * the order in which the others come. */
+static int restart_measure(struct bench_load *l, struct bench_out *out, struct err *e)
 {
-    struct wire w = {.type = WIRE_TYPE_HOLD};
-    l->pulled = during;
-    uint64_t began = time_monotonic_ns();
-    w.u.HOLD = (struct wire_HOLD){.cut = cut, .run = 1};
-    int rc = bench_load_ask(l, &w, e);
-    *held_ms = (double)(time_monotonic_ns() - began) / 1e6;
-    w = (struct wire){.type = WIRE_TYPE_GO};
-    w.u.GO.cut = cut;
-    if (rc == 0)
-        rc = bench_load_ask(l, &w, e);
-    w = (struct wire){.type = WIRE_TYPE_CUT_EXPORT};
-    w.u.CUT_EXPORT = (struct wire_CUT_EXPORT){.cut = cut, .part = 0, .parts = 1};
-    (void)snprintf(w.u.CUT_EXPORT.path, sizeof w.u.CUT_EXPORT.path, "%.1000s", folder);
-    if (rc == 0)
-        rc = bench_load_ask(l, &w, e);
-    *seconds = (double)(time_monotonic_ns() - began) / 1e9;
-    l->pulled = NULL;
-    w = (struct wire){.type = WIRE_TYPE_CUT_DROP};
-    w.u.CUT_DROP.cut = cut;
-    return rc != 0 ? rc : bench_load_ask(l, &w, e);
-}
-
-static int checkpoints_measure(struct load *l, struct bench_out *out, const char *folder,
-                               double seconds, struct times *before, struct times *during,
-                               struct err *e)
-{
-    double worst = 0, held = 0, took = 0, held_ms = 0;
-    int rc = bench_load_rest(l, e);
-    for (uint64_t cut = 1; cut <= CHECKPOINTS && rc == 0; cut++) {
-        /* taking away the last one is not measured: it is gigabytes */
-        rc = folder_make(folder, e);
-        l->pushing = l->pulling = true;
-        if (rc == 0)
-            rc = bench_load_run(l, seconds, NULL, e);
-        if (rc == 0)
-            rc = bench_load_run(l, seconds, before, e);
-        if (rc == 0)
-            rc = checkpoint_make(l, folder, cut, during, &took, &held_ms, e);
-        worst = rc == 0 && took > worst ? took : worst;
-        held = rc == 0 && held_ms > held ? held_ms : held;
-        if (rc == 0)
-            rc = bench_load_rest(l, e);
-    }
-    if (rc != 0)
+    struct wire w = bench_load_pull(FEW), reply;
+    uint64_t began;
+    double opened;
+    int rc = start_again(l, SIGTERM, &began, &opened, e);
+    if (rc != 0 || (rc = start_again(l, SIGKILL, &began, &opened, e)) != 0 ||
+        (rc = bench_server_ask(&l->server, &w, l->keys + BENCH_KEYS - FEW, FEW * sizeof *l->keys,
+                               &reply, NULL, e)) != 0)
         return rc;
-    double calm = quantile_ms(before, 0.99), busy = quantile_ms(during, 0.99);
-    rc = bench_figure(out, "checkpoint_s", worst, 3, "s, the longest of three");
-    if (rc == 0)
-        rc = bench_figure(out, "checkpoint_hold_ms", held, 3, "ms until pushes were held");
-    if (rc == 0)
-        rc = tell_times(out, "before", before);
-    if (rc == 0)
-        rc = tell_times(out, "checkpoint", during);
-    if (rc == 0)
-        rc = bench_figure(out, "pull_checkpoint_ratio", busy / calm, 2, "of p99 before");
+    double pulled = bench_since(began);
+    if ((rc = rows_back(l, e)) != 0)
+        return rc;
+    bench_figure(out, "restart_pull_s", pulled, 3, "s until 64 keys of a few tablets were pulled");
+    bench_figure(out, "restart_s", bench_since(began), 3, "s until all rows were back");
+    return 0;
+}
+
+/* The daemon wants a path from the root. */
+static void path_set(char path[LIMIT_PATH], const char *folder)
+{
+    char here[LIMIT_PATH / 2];
+    if (getcwd(here, sizeof here) != NULL)
+        (void)snprintf(path, LIMIT_PATH, "%s/%s", here, folder);
+}
+
+/* Cut `cut`, in a folder. */
+static int checkpoint_make(struct bench_server *s, uint64_t cut, const char *folder, struct err *e)
+{
+    struct wire hold = {.type = WIRE_TYPE_HOLD}, go = {.type = WIRE_TYPE_GO}, reply;
+    struct wire export = {.type = WIRE_TYPE_CUT_EXPORT}, drop = {.type = WIRE_TYPE_CUT_DROP};
+    if (file_remove_tree(folder) != 0 || file_mkdir(folder, 0755) != 0)
+        return err_set(e, SHOAL_E_CANTCREATE, "cannot make %s: %s", folder, strerror(errno));
+    hold.u.HOLD = (struct wire_HOLD){.cut = cut, .run = 1};
+    go.u.GO.cut = cut;
+    export.u.CUT_EXPORT = (struct wire_CUT_EXPORT){.cut = cut, .part = 0, .parts = 1};
+    path_set(export.u.CUT_EXPORT.path, folder);
+    drop.u.CUT_DROP.cut = cut;
+    struct wire *const step[] = {&hold, &go, &export, &drop};
+    int rc = 0;
+    for (size_t i = 0; i < sizeof step / sizeof *step && rc == 0; i++)
+        rc = bench_server_ask(s, step[i], NULL, 0, &reply, NULL, e);
     return rc;
-}
-
-static int recovery_measure(struct load *l, struct bench_out *out, const char *dir, double seconds,
-                            struct err *e)
-{
-    struct json *status_json = NULL;
-    l->pushing = l->pulling = true;
-    int rc = bench_load_run(l, seconds, NULL, e);
-
-    if (rc == 0)
-        rc = bench_server_status(&l->server, &status_json, e);
-    double rows = json_as_number(json_get(status_json, "row_bytes"), 0);
-    double journal = json_as_number(json_get(status_json, "journal_bytes"), 0);
-    json_free(status_json);
-    bench_server_end(&l->server, SIGKILL);
-    bench_load_disconnect(l);
-    uint64_t began = time_monotonic_ns();
-    if (rc == 0)
-        rc = bench_server_start(&l->server, dir, "server-checkpoint", "journal", false, e);
-    double opened = (double)(time_monotonic_ns() - began) / 1e9;
-    if (rc == 0)
-        rc = bench_server_lead(&l->server, e);
-    if (rc == 0)
-        rc = bench_server_back(&l->server, e);
-    double took = (double)(time_monotonic_ns() - began) / 1e9,
-           allowed = 3 + rows / 1e9 + journal / 200e6;
-    l->pushing = false;
-    if (rc == 0)
-        rc = bench_load_connect(l, e);
-    if (rc == 0) /* one pull is sent, */
-        rc = bench_load_run(l, 0, NULL, e);
-    if (rc == 0) /* and waited for */
-        rc = bench_load_rest(l, e);
-    double pulled = (double)(time_monotonic_ns() - began) / 1e9;
-    bench_load_disconnect(l);
-    if (rc == 0)
-        rc = bench_figure(out, "recovery_open_s", opened, 3, "s until it listened");
-    if (rc == 0)
-        rc = bench_figure(out, "recovery_s", took, 3, "s until all rows were back");
-    if (rc == 0)
-        rc = bench_figure(out, "recovery_pull_s", pulled, 3,
-                          "s until 8,192 keys from all over were pulled");
-    if (rc == 0)
-        rc = bench_figure(out, "recovery_row_mb", rows / 1e6, 0, "MB of rows");
-    if (rc == 0)
-        rc = bench_figure(out, "recovery_journal_mb", journal / 1e6, 0, "MB of journal");
-    return rc != 0 ? rc
-                   : bench_figure(out, "recovery_allowed_s", allowed, 3,
-                                  "s: 3 + rows / 1 GB/s + journal / 200 MB/s");
-}
-
-/* Killed while nobody trains, it is asked for a few tablets at the end of the order in which the
- * others come. */
-static int restart_measure(struct load *l, struct bench_out *out, const char *dir, struct err *e)
-{
-    bench_server_end(&l->server, SIGKILL);
-    uint64_t began = time_monotonic_ns();
-    int rc = bench_server_start(&l->server, dir, "server-checkpoint", "journal", false, e);
-    if (rc == 0)
-        rc = bench_server_lead(&l->server, e);
-    if (rc == 0)
-        rc = bench_server_pull(&l->server, l->keys + BENCH_KEYS - FEW, FEW, e);
-    double pulled = (double)(time_monotonic_ns() - began) / 1e9;
-    if (rc == 0)
-        rc = bench_server_back(&l->server, e);
-    double back = (double)(time_monotonic_ns() - began) / 1e9;
-    if (rc == 0)
-        rc = bench_figure(out, "restart_pull_s", pulled, 3,
-                          "s until 64 keys of a few tablets were pulled");
-    return rc != 0 ? rc : bench_figure(out, "restart_s", back, 3, "s until all rows were back");
-}
-
-/* A checkpoint of rows that are all written, so that it has next to no journal. */
-static int still_make(struct load *l, struct bench_out *out, const char *dir, const char *folder,
-                      struct err *e)
-{
-    double seconds, held_ms;
-    l->pushing = l->pulling = false;
-    bench_server_end(&l->server, SIGTERM);
-    int rc = bench_server_start(&l->server, dir, "server-checkpoint", "journal", false, e);
-    if (rc == 0)
-        rc = bench_server_lead(&l->server, e);
-    if (rc == 0)
-        rc = restart_measure(l, out, dir, e);
-    if (rc == 0)
-        rc = folder_make(folder, e);
-    if (rc == 0)
-        rc = bench_load_connect(l, e);
-    if (rc == 0)
-        rc = checkpoint_make(l, folder, CHECKPOINTS + 1, NULL, &seconds, &held_ms, e);
-    bench_load_disconnect(l);
-    return rc;
-}
-
-static int tell_restored(struct bench_out *out, const char *what, double rows, double seconds,
-                         double cpu)
-{
-    char name[64];
-    (void)snprintf(name, sizeof name, "restore_%s_rows", what);
-    int rc = bench_figure(out, name, rows / seconds, 0, "rows/s");
-    (void)snprintf(name, sizeof name, "restore_%s_rows_core", what);
-    return rc != 0 ? rc
-                   : bench_figure(out, name, rows / (cpu > 0.01 ? cpu : 0.01), 0,
-                                  "rows a second of processor");
 }
 
 /* The checkpoint in `folder` into an empty server. */
-static int restore_measure(struct load *l, struct bench_out *out, const char *dir,
-                           const char *folder, const char *what, struct err *e)
+static int restore_measure(struct bench_load *l, struct bench_out *out, const char *folder,
+                           const char *what, struct err *e)
 {
-    struct wire w = {.type = WIRE_TYPE_LOAD};
-    bench_server_end(&l->server, SIGKILL);
-    l->pushing = l->pulling = false;
-    bench_touch(l->rows * TOUCHED);
-    int rc = bench_server_start(&l->server, dir, "server-restored", "journal", true, e);
-    if (rc == 0)
-        rc = bench_server_table(&l->server, e);
-    if (rc == 0)
-        rc = bench_server_lead(&l->server, e);
-    if (rc == 0)
-        rc = bench_load_connect(l, e);
+    struct wire w = {.type = WIRE_TYPE_LOAD}, reply;
+    char name[64];
+    bench_load_end(l, SIGKILL);
+    touch(l->rows * TOUCHED);
+    int rc = bench_server_start(&l->server, "server-restored", "journal", true, e);
+    if (rc != 0 || (rc = bench_server_arrange(&l->server, e)) != 0)
+        return rc;
+    w.u.LOAD.run = 2;
+    path_set(w.u.LOAD.path, folder);
     double cpu = bench_server_cpu(&l->server);
     uint64_t began = time_monotonic_ns();
-    w.u.LOAD.run = 2;
-    (void)snprintf(w.u.LOAD.path, sizeof w.u.LOAD.path, "%.1000s", folder);
-    if (rc == 0)
-        rc = bench_load_ask(l, &w, e);
-    double took = (double)(time_monotonic_ns() - began) / 1e9;
+    if ((rc = bench_server_ask(&l->server, &w, NULL, 0, &reply, NULL, e)) != 0)
+        return rc;
+    double took = bench_since(began), rows = (double)l->rows;
     cpu = bench_server_cpu(&l->server) - cpu;
-    if (rc == 0 && l->reply.u.LOAD_reply.rows != l->rows)
-        rc = err_set(e, SHOAL_E_INTERNAL, "%" PRIu64 " rows were restored of %" PRIu64,
-                     l->reply.u.LOAD_reply.rows, l->rows);
-    if (rc == 0)
-        rc = tell_restored(out, what, (double)l->rows, took, cpu);
-    bench_load_disconnect(l);
-    return rc;
+    if (reply.u.LOAD_reply.rows != l->rows)
+        return err_set(e, SHOAL_E_INTERNAL, "%" PRIu64 " rows were restored of %" PRIu64,
+                       reply.u.LOAD_reply.rows, l->rows);
+    (void)snprintf(name, sizeof name, "restore_%s_rows", what);
+    bench_figure(out, name, rows / took, 0, "rows/s");
+    (void)snprintf(name, sizeof name, "restore_%s_rows_core", what);
+    bench_figure(out, name, rows / (cpu > 0.01 ? cpu : 0.01), 0, "rows a second of processor");
+    return 0;
 }
 
-static int measure_all(struct load *l, struct bench_out *out, const char *dir, double seconds,
-                       struct times t[3], struct err *e)
+/* Two checkpoints: `busy` with the journal of a load, `still` when all rows are written. */
+int bench_checkpoint(struct bench_out *out, uint64_t rows, double seconds, struct err *e)
 {
-    char folder[4200], still[4200];
-    (void)snprintf(folder, sizeof folder, "%s/checkpoint", dir);
-    (void)snprintf(still, sizeof still, "%s/checkpoint-still", dir);
-    int rc = bench_server_start(&l->server, dir, "server-checkpoint", "journal", true, e);
-    if (rc == 0)
-        rc = bench_server_arrange(&l->server, e);
-    if (rc == 0)
-        rc = bench_load_connect(l, e);
-    uint64_t began = time_monotonic_ns();
-    if (rc == 0)
-        rc = bench_load_fill(l, &t[0], e);
-    if (rc == 0)
-        rc = bench_figure(out, "checkpoint_fill",
-                          (double)l->rows / ((double)(time_monotonic_ns() - began) / 1e9), 0,
-                          "new rows/s");
-    if (rc == 0)
-        rc = tell_times(out, "fill", &t[0]);
-    if (rc == 0)
-        rc = checkpoints_measure(l, out, folder, seconds, &t[1], &t[2], e);
-    if (rc == 0)
-        rc = recovery_measure(l, out, dir, seconds, e);
-    if (rc == 0)
-        rc = still_make(l, out, dir, still, e);
-    if (rc == 0)
-        rc = restore_measure(l, out, dir, folder, "busy", e);
-    if (rc == 0)
-        rc = restore_measure(l, out, dir, still, "still", e);
-    bench_load_disconnect(l);
-    bench_server_end(&l->server, SIGKILL);
-    return rc;
-}
-
-int bench_checkpoint(struct bench_out *out, const char *dir, uint64_t rows, double seconds,
-                     struct err *e)
-{
-    struct load *l = calloc(1, sizeof *l);
-    struct times t[3] = {{malloc(LOAD_TIMES * sizeof(uint64_t)), 0},
-                         {malloc(LOAD_TIMES * sizeof(uint64_t)), 0},
-                         {malloc(LOAD_TIMES * sizeof(uint64_t)), 0}};
-    int rc = l == NULL || t[0].ns == NULL || t[1].ns == NULL || t[2].ns == NULL ||
-                     bench_load_prepare(l, rows) != 0
-                 ? err_set(e, SHOAL_E_NOMEM, "out of memory")
-                 : measure_all(l, out, dir, seconds, t, e);
-    for (int i = 0; i < 3; i++)
-        free(t[i].ns);
-    if (l != NULL)
-        bench_load_release(l);
-    free(l);
+    struct bench_load l = {.rows = 0};
+    static const char busy[] = "checkpoint", still[] = "checkpoint-still";
+    int rc = bench_load_prepare(&l, rows, SETS, BENCH_KEYS, e);
+    if (rc != 0 || (rc = bench_load_fill(&l, data, "journal", e)) != 0 ||
+        (rc = bench_load_run(&l, 4, 1, LOADS * seconds, e)) != 0 ||
+        (rc = bench_load_rest(&l, e)) != 0 || (rc = checkpoint_make(&l.server, 1, busy, e)) != 0 ||
+        (rc = recovery_measure(&l, out, seconds, e)) != 0 ||
+        (rc = restart_measure(&l, out, e)) != 0 ||
+        (rc = checkpoint_make(&l.server, 2, still, e)) != 0 ||
+        (rc = restore_measure(&l, out, busy, "busy", e)) != 0)
+        goto out;
+    rc = restore_measure(&l, out, still, "still", e);
+out:
+    bench_load_release(&l);
     return rc;
 }

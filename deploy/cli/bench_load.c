@@ -1,92 +1,99 @@
-/* bench_load.c: pushes, pulls and questions of one connection each. */
-#include "deploy/cli/bench_load.h"
+/* bench_load.c: requests of a measurement, and the load that they make. */
+#include "deploy/cli/bench.h"
 
 #include "proto/base/container_of.h"
-#include "proto/base/time.h"
+#include "proto/base/key.h"
+#include "proto/base/rng.h"
 
+#include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 
-/* ---- requests -------------------------------------------------------------------------------- */
-
-static void fail(struct load *l, const char *what)
+static int mixed_compare(const void *a, const void *b)
 {
-    if (l->why.code == 0)
-        err_set(&l->why, SHOAL_E_INTERNAL, "%s could not be sent", what);
+    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
+    return x < y ? -1 : x > y;
+}
+
+static void keys_sort(uint64_t *keys, size_t count)
+{
+    qsort(keys, count, sizeof *keys, mixed_compare);
+}
+
+/* The key of row `row`: a bijection, all over the key space. */
+static uint64_t key_of(uint64_t row)
+{
+    return rng_mix(row + 1);
+}
+
+struct wire bench_load_pull(uint32_t count)
+{
+    struct wire w = {.type = WIRE_TYPE_PULL};
+    w.u.PULL = (struct wire_PULL){.run = 1, .lane = UINT32_MAX, .bound = WIRE_BOUND_ASYNC};
+    w.u.PULL.key_count = count;
+    w.u.PULL.map_epoch = 1;
+    return w;
+}
+
+static struct wire push_of(uint64_t batch, uint32_t count)
+{
+    struct wire w = {.type = WIRE_TYPE_PUSH};
+    w.u.PUSH = (struct wire_PUSH){.run = 1, .generation = 1, .lr_scale = 1, .map_epoch = 1};
+    w.u.PUSH.from = batch;
+    w.u.PUSH.to = batch + 1;
+    w.u.PUSH.tablet_count = 1u << BENCH_TABLET_BITS;
+    w.u.PUSH.key_count = count;
+    return w;
+}
+
+static void request_send(struct bench_load *l, enum bench_kind kind)
+{
+    uint64_t *keys = l->keys + (l->sequence % l->sets) * BENCH_KEYS;
+    uint32_t count = BENCH_KEYS;
+    if (l->filling && kind == BENCH_PUSH) {
+        uint64_t left = l->rows - l->filled;
+        count = left < BENCH_KEYS ? (uint32_t)left : BENCH_KEYS;
+        keys = l->fill + l->filled;
+        l->filled += count;
+    }
+    struct wire w = kind == BENCH_PUSH ? push_of(l->batch++, count) : bench_load_pull(count);
+    w.id = ++l->sequence;
+    l->in_flight[kind]++;
+    struct msg *m = wire_encode(&w);
+    int rc =
+        m == NULL ? SHOAL_E_NOMEM : msg_add_borrowed(m, keys, count * sizeof *keys, NULL, NULL);
+    if (rc == 0 && kind == BENCH_PUSH)
+        rc = msg_add_borrowed(m, l->gradients, count * BENCH_WIDTH * sizeof(float), NULL, NULL);
+    if (rc != 0)
+        msg_free(m);
+    else if (env_send(l->env, l->peer[kind], m) == 0)
+        return;
+    err_set(&l->why, SHOAL_E_INTERNAL, "a request could not be sent");
     env_stop(l->env);
 }
 
-static void push_send(struct load *l)
+/* Sends what the windows have room for. */
+static void flow(struct bench_load *l)
 {
-    const uint64_t *keys = l->keys + (l->sequence % LOAD_SETS) * BENCH_KEYS;
-    uint32_t count = BENCH_KEYS;
-    if (l->filling) { /* rows that the table does not have yet, all over it */
-        uint64_t *fresh = l->fill_keys[l->batch % LOAD_WINDOW];
-        count = l->rows - l->filled < BENCH_KEYS ? (uint32_t)(l->rows - l->filled) : BENCH_KEYS;
-        for (uint32_t i = 0; i < count; i++)
-            fresh[i] = bench_key(l->filled++);
-        bench_keys_sort(fresh, count);
-        keys = fresh;
-    }
-    const struct bench_push push = {l->batch++, 0, 1u << BENCH_TABLET_BITS, l->gradients};
-    struct msg *m = bench_request(++l->sequence, keys, count, &push);
-    if (m == NULL || env_send(l->env, l->pusher, m) != 0) {
-        fail(l, "a push");
-        return;
-    }
-    l->pushes++;
-}
-
-static void pull_send(struct load *l)
-{
-    const uint64_t *keys = l->keys + (l->sequence * 7 % LOAD_SETS) * BENCH_KEYS;
-    struct msg *m = bench_request(++l->sequence, keys, BENCH_KEYS, NULL);
-    l->pull_began = time_monotonic_ns();
-    if (m == NULL || env_send(l->env, l->puller, m) != 0)
-        fail(l, "a pull");
-}
-
-static void pull_answered(struct load *l)
-{
-    if (l->pulled != NULL && l->pulled->count < LOAD_TIMES)
-        l->pulled->ns[l->pulled->count++] = time_monotonic_ns() - l->pull_began;
-    l->pull_began = 0;
-    if (l->pulling)
-        pull_send(l);
-}
-
-static void push_answered(struct load *l)
-{
-    l->pushes--;
-    if (l->filling && l->filled >= l->rows) {
-        if (l->pushes == 0)
-            env_stop(l->env);
-    } else if (l->pushing) {
-        push_send(l);
-    }
+    for (int kind = 0; kind < BENCH_KINDS; kind++)
+        while (l->why.code == 0 && l->in_flight[kind] < l->window[kind] &&
+               !(l->filling && kind == BENCH_PUSH && l->filled >= l->rows))
+            request_send(l, (enum bench_kind)kind);
 }
 
 static void load_on_message(void *core, peer_t from, struct msg *m)
 {
-    struct load *l = core;
+    struct bench_load *l = core;
     struct wire w;
-    int rc = wire_decode(m, &w, &l->why);
-    if (rc == 0 && from == l->asker) {
-        if (w.id == l->asked && l->answer == 1) {
-            l->answer = w.status;
-            l->reply = w;
-            env_stop(l->env);
-        }
-    } else if (rc == 0 && w.status != 0) {
+    enum bench_kind kind = from == l->peer[BENCH_PUSH] ? BENCH_PUSH : BENCH_PULL;
+    if (wire_decode(m, &w, &l->why) == 0 && w.status != 0)
         err_set(&l->why, w.status, "the server: %s", w.error);
-        env_stop(l->env);
-    } else if (rc == 0 && w.type == WIRE_TYPE_PULL) {
-        pull_answered(l);
-    } else if (rc == 0) {
-        push_answered(l);
-    }
-    if (rc != 0 || (!l->pushing && !l->pulling && l->pushes == 0 && l->pull_began == 0))
-        env_stop(l->env);
     msg_free(m);
+    l->answered++;
+    l->in_flight[kind]--;
+    flow(l);
+    if (l->why.code != 0 || l->in_flight[BENCH_PUSH] + l->in_flight[BENCH_PULL] == 0)
+        env_stop(l->env);
 }
 
 static void load_on_drained(void *core)
@@ -96,12 +103,45 @@ static void load_on_drained(void *core)
 
 static void deadline_fire(struct env_timer *t)
 {
-    env_stop((container_of(t, struct load, deadline))->env);
+    env_stop(container_of(t, struct bench_load, deadline)->env);
 }
 
-/* ---- driving --------------------------------------------------------------------------------- */
+/* Until the deadline, or nothing is left in flight. */
+static int turn(struct bench_load *l, uint32_t pushes, uint32_t pulls, struct err *e)
+{
+    l->window[BENCH_PUSH] = pushes;
+    l->window[BENCH_PULL] = pulls;
+    flow(l);
+    net_run(l->net);
+    return l->why.code == 0 ? 0 : err_set(e, l->why.code, "%s", l->why.text);
+}
 
-int bench_load_connect(struct load *l, struct err *e)
+int bench_load_prepare(struct bench_load *l, uint64_t rows, uint32_t sets, uint64_t stretch,
+                       struct err *e)
+{
+    struct rng r = {99};
+    l->rows = rows;
+    l->sets = sets;
+    l->fill = malloc(sizeof *l->fill * rows);
+    l->keys = malloc(sizeof *l->keys * sets * BENCH_KEYS);
+    l->gradients = malloc(sizeof *l->gradients * BENCH_KEYS * BENCH_WIDTH);
+    if (l->fill == NULL || l->keys == NULL || l->gradients == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory for %" PRIu64 " keys", rows);
+
+    for (size_t i = 0; i < (size_t)BENCH_KEYS * BENCH_WIDTH; i++)
+        l->gradients[i] = 1e-3f;
+    for (uint64_t i = 0; i < rows; i++)
+        l->fill[i] = key_of(i);
+    for (uint64_t i = 0; i < rows; i += stretch)
+        keys_sort(l->fill + i, rows - i < stretch ? rows - i : stretch);
+    for (size_t i = 0; i < (size_t)sets * BENCH_KEYS; i++)
+        l->keys[i] = key_of(rng_below(&r, rows));
+    for (size_t s = 0; s < sets; s++)
+        keys_sort(l->keys + s * BENCH_KEYS, BENCH_KEYS);
+    return 0;
+}
+
+int bench_load_connect(struct bench_load *l, struct err *e)
 {
     static const struct env_handler handler = {load_on_message, load_on_drained, NULL};
     struct net_options none = {0};
@@ -111,102 +151,53 @@ int bench_load_connect(struct load *l, struct err *e)
     l->env = net_env(l->net);
     net_set_handler(l->net, &handler, l);
     l->deadline.fire = deadline_fire;
-    l->pushes = 0;
-    l->pull_began = 0;
-    if (env_connect(l->env, l->server.endpoint, ENV_COORDINATOR, &l->pusher) != 0 ||
-        env_connect(l->env, l->server.endpoint, ENV_COORDINATOR, &l->puller) != 0 ||
-        env_connect(l->env, l->server.endpoint, ENV_COORDINATOR, &l->asker) != 0)
-        return err_set(e, SHOAL_E_UNAVAILABLE, "cannot connect to %s", l->server.endpoint);
+    for (int kind = 0; kind < BENCH_KINDS; kind++) {
+        l->in_flight[kind] = 0;
+        if (env_connect(l->env, l->server.endpoint, ENV_COORDINATOR, &l->peer[kind]) != 0)
+            return err_set(e, SHOAL_E_UNAVAILABLE, "cannot connect to %s", l->server.endpoint);
+    }
     return 0;
 }
 
-void bench_load_disconnect(struct load *l)
+int bench_load_fill(struct bench_load *l, const char *data, const char *durability, struct err *e)
+{
+    int rc = bench_server_start(&l->server, data, durability, true, e);
+    if (rc != 0 || (rc = bench_server_arrange(&l->server, e)) != 0 ||
+        (rc = bench_load_connect(l, e)) != 0)
+        return rc;
+    l->filling = true;
+    rc = turn(l, 4, 0, e);
+    l->filling = false;
+    return rc != 0 ? rc : bench_load_rest(l, e);
+}
+
+int bench_load_run(struct bench_load *l, uint32_t pushes, uint32_t pulls, double seconds,
+                   struct err *e)
+{
+    l->answered = 0;
+    env_timer_start(l->env, &l->deadline, (uint64_t)(seconds * 1e9));
+    int rc = turn(l, pushes, pulls, e);
+    env_timer_stop(l->env, &l->deadline);
+    return rc;
+}
+
+int bench_load_rest(struct bench_load *l, struct err *e)
+{
+    return l->in_flight[BENCH_PULL] + l->in_flight[BENCH_PUSH] > 0 ? turn(l, 0, 0, e) : 0;
+}
+
+void bench_load_end(struct bench_load *l, int signo)
 {
     if (l->net != NULL)
         net_free(l->net);
     l->net = NULL;
+    bench_server_end(&l->server, signo);
 }
 
-static int turn(struct load *l, struct err *e)
+void bench_load_release(struct bench_load *l)
 {
-    net_run(l->net);
-    return l->why.code == 0 ? 0 : err_set(e, l->why.code, "%s", l->why.text);
-}
-
-static void flow(struct load *l)
-{
-    while (l->pushing && l->pushes < LOAD_WINDOW && !(l->filling && l->filled >= l->rows))
-        push_send(l);
-    if (l->pulling && l->pull_began == 0)
-        pull_send(l);
-}
-
-int bench_load_run(struct load *l, double seconds, struct times *pulled, struct err *e)
-{
-    l->pulled = pulled;
-    flow(l);
-    env_timer_start(l->env, &l->deadline, (uint64_t)(seconds * 1e9));
-    int rc = turn(l, e);
-    env_timer_stop(l->env, &l->deadline);
-    l->pulled = NULL;
-    return rc;
-}
-
-int bench_load_ask(struct load *l, struct wire *w, struct err *e)
-{
-    w->id = l->asked = ++l->sequence;
-    l->answer = 1;
-    struct msg *m = wire_encode(w);
-    if (m == NULL || env_send(l->env, l->asker, m) != 0)
-        return err_set(e, SHOAL_E_INTERNAL, "a question could not be sent");
-    flow(l);
-    int rc = 0;
-    while (rc == 0 && l->answer == 1)
-        rc = turn(l, e);
-    return rc != 0 || l->answer == 0
-               ? rc
-               : err_set(e, l->answer, "%s: %s", wire_type_name(w->type), l->reply.error);
-}
-
-int bench_load_rest(struct load *l, struct err *e)
-{
-    int rc = 0;
-    l->pushing = l->pulling = false;
-    while (rc == 0 && (l->pushes > 0 || l->pull_began != 0))
-        rc = turn(l, e);
-    return rc;
-}
-
-int bench_load_fill(struct load *l, struct times *pulled, struct err *e)
-{
-    l->pushing = l->filling = l->pulling = true;
-    l->pulled = pulled;
-    flow(l);
-    int rc = turn(l, e);
-    l->pulled = NULL;
-    l->filling = false;
-    return rc;
-}
-
-int bench_load_prepare(struct load *l, uint64_t rows)
-{
-    struct rng r = {99};
-    l->rows = rows;
-    l->keys = malloc(sizeof *l->keys * LOAD_SETS * BENCH_KEYS);
-    l->gradients = malloc(sizeof *l->gradients * BENCH_KEYS * BENCH_WIDTH);
-    if (l->keys == NULL || l->gradients == NULL)
-        return SHOAL_E_NOMEM;
-    for (size_t i = 0; i < (size_t)BENCH_KEYS * BENCH_WIDTH; i++)
-        l->gradients[i] = 1e-3f;
-    for (size_t i = 0; i < (size_t)LOAD_SETS * BENCH_KEYS; i++)
-        l->keys[i] = bench_key(rng_below(&r, rows));
-    for (size_t s = 0; s < LOAD_SETS; s++)
-        bench_keys_sort(l->keys + s * BENCH_KEYS, BENCH_KEYS);
-    return 0;
-}
-
-void bench_load_release(struct load *l)
-{
+    bench_load_end(l, SIGKILL);
+    free(l->fill);
     free(l->keys);
     free(l->gradients);
 }

@@ -168,8 +168,7 @@ static int said(FILE *f, const struct process_end *end, const char *const argv[]
                          : err_set(e, rc, "%s %s failed", argv[0], argv[1]);
 }
 
-/* Where a program of ours lies: beside this one. */
-static int program_path(const char *name, char path[LIMIT_PATH], struct err *e)
+int child_program(const char *name, char path[LIMIT_PATH], struct err *e)
 {
     ssize_t n = readlink("/proc/self/exe", path, LIMIT_PATH - 64);
     if (n <= 0)
@@ -194,7 +193,7 @@ int child_stand_in(const char *const argv[], int *status, struct err *e)
 {
     char path[LIMIT_PATH];
     struct process *p = &standing_in;
-    int rc = program_path(argv[0], path, e);
+    int rc = child_program(argv[0], path, e);
     if (rc == 0)
         rc = process_start(p, argv,
                            &(struct process_options){.program = path, .death_signal = SIGTERM}, e);
@@ -213,7 +212,7 @@ int child_output(const char *const argv[], char **out, size_t *bytes, struct err
     char path[LIMIT_PATH];
     struct process p;
     *out = NULL;
-    int rc = program_path(argv[0], path, e);
+    int rc = child_program(argv[0], path, e);
     if (rc != 0)
         return rc;
     int memory = memfd_create("words", MFD_CLOEXEC);

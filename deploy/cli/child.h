@@ -37,10 +37,11 @@ void child_last_words(const struct child *c, char out[ERR_TEXT_MAX]);
 /* Its end as an error: of the kind that its exit status tells, with its last words. */
 int child_error(const struct child *c, struct err *e);
 
-/* Runs another of Shoal's programs (argv[0]: its name, looked for where this one lies; ended by
- * NULL) to its end and keeps what it printed (*out: the caller frees; ends with a NUL, not
- * counted). When it fails, the last line that it said on standard error is the error, of the kind
- * that its exit status tells. */
+/* Where another of Shoal's programs lies: beside this one. UNAVAILABLE: it is not there. */
+int child_program(const char *name, char path[LIMIT_PATH], struct err *e);
+/* Runs another of Shoal's programs (argv[0]: its name; ended by NULL) to its end and keeps what it
+ * printed (*out: the caller frees; ends with a NUL, not counted). When it fails, the last line that
+ * it said on standard error is the error, of the kind that its exit status tells. */
 int child_output(const char *const argv[], char **out, size_t *bytes, struct err *e);
 /* Likewise, but it speaks for us, on our own streams; *status: with what it ended. */
 int child_stand_in(const char *const argv[], int *status, struct err *e);

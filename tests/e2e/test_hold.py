@@ -287,7 +287,7 @@ def a_second_sweep_in_the_same_folder_is_refused_and_harms_nothing(space):
 def a_second_bench_in_the_same_folder_is_refused(space):
     (space / "bench").mkdir()
     with held(space / "bench"):
-        assert "in use by another shoal command" in shoal("bench", "--only", "parse", "--train-rows", 1000, "--dir", space / "bench", status=73)
+        assert "in use by another shoal command" in shoal("bench", "--only", "train", "--train-rows", 1000, "--dir", space / "bench", status=73)
 
 
 def runs_begun_in_one_second_have_folders_of_their_own(space):

@@ -7,7 +7,7 @@ CALLERS = {
     "record_read": ("embedding/journal/cursor.c",),
     "record_reseal": ("embedding/journal/cursor.c",),
     "record_to_push": (APPLY,),
-    "table_push": (APPLY, "deploy/cli/bench_growth.c"),
+    "table_push": (APPLY,),
     "table_keys": (APPLY,),
     "table_undo_drop": (APPLY, LOAD[1]),  # of a run that begins with rows of another
     "marks_take": (APPLY,),

@@ -1,9 +1,9 @@
-/* bench_request.c: the pull and the push that everything here measures with. */
-#include "deploy/cli/bench.h"
+/* part_request.c: the pull and the push that everything here measures with. */
 #include "proto/wire/wire.h"
+#include "tests/bench/part.h"
 
-struct msg *bench_request(uint64_t id, const uint64_t *keys, uint32_t count,
-                          const struct bench_push *push)
+struct msg *part_request(uint64_t id, const uint64_t *keys, uint32_t count,
+                         const struct part_push *push)
 {
     struct wire w = {.id = id, .type = WIRE_TYPE_PULL};
     w.u.PULL = (struct wire_PULL){.run = 1,
@@ -28,7 +28,7 @@ struct msg *bench_request(uint64_t id, const uint64_t *keys, uint32_t count,
         msg_add_borrowed(m, (void *)(uintptr_t)keys, sizeof *keys * count, NULL, NULL) != 0 ||
         (push != NULL &&
          msg_add_borrowed(m, (void *)(uintptr_t)push->gradients,
-                          sizeof *push->gradients * count * BENCH_WIDTH, NULL, NULL) != 0)) {
+                          sizeof *push->gradients * count * PART_WIDTH, NULL, NULL) != 0)) {
         msg_free(m);
         return NULL;
     }

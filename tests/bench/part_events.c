@@ -1,4 +1,4 @@
-/* bench_events.c: what an event file unpacks to for each second on a core, how fast it becomes
+/* part_events.c: what an event file unpacks to for each second on a core, how fast it becomes
  * batches in the log's order and shuffled, and what keeping parsed rows does for an FM's second
  * epoch.
  *
@@ -7,11 +7,11 @@
  * epoch is measured in pairs, one run without
  * parsed rows and one with them (data.cache_max), each first in every other pair; the ratio is the
  * median of the pairs' ratios. */
-#include "deploy/cli/bench.h"
 #include "deploy/cli/cli.h"
 #include "proto/base/file.h"
 #include "proto/job/config.h"
 #include "proto/wire/wire.h"
+#include "tests/bench/part.h"
 #include "worker/data/dataset.h"
 
 #include <errno.h>
@@ -82,7 +82,7 @@ static double in(const struct json *j, const char *name)
     return json_as_number(json_get(j, name), 0);
 }
 
-static int file_measure(struct events_bench *b, struct bench_out *out, struct err *e)
+static int file_measure(struct events_bench *b, struct part_out *out, struct err *e)
 {
     const char *const convert[] = {"shoal", "convert", b->job, "--out", b->events, "--json", NULL};
     const char *const check[] = {"shoal", "convert", "--check", b->events, "--json", NULL};
@@ -102,17 +102,17 @@ static int file_measure(struct events_bench *b, struct bench_out *out, struct er
             json_free(j);
     }
     if (rc == 0)
-        rc = bench_figure(out, "events_decode_core", median(rate, READS), 2, "GB/s");
+        rc = part_figure(out, "events_decode_core", median(rate, READS), 2, "GB/s");
     if (rc == 0)
-        rc = bench_figure(out, "events_convert_core", write, 0, "examples/s");
-    return rc == 0 ? bench_figure(out, "events_row_bytes", row_bytes, 1, "bytes") : rc;
+        rc = part_figure(out, "events_convert_core", write, 0, "examples/s");
+    return rc == 0 ? part_figure(out, "events_row_bytes", row_bytes, 1, "bytes") : rc;
 }
 
 /* One epoch as batches. epoch 0: in the log's order. */
 static int epoch_read(const struct dataset *d, uint32_t epoch, double *rate, struct err *e)
 {
     uint64_t rows = dataset_rows(d), examples = 0;
-    double begin = bench_core_seconds();
+    double begin = part_core_seconds();
     struct batch batch;
     int rc = 0;
     batch_init(&batch);
@@ -122,7 +122,7 @@ static int epoch_read(const struct dataset *d, uint32_t epoch, double *rate, str
         examples += batch.examples;
     }
     batch_free(&batch);
-    *rate = (double)examples / (bench_core_seconds() - begin);
+    *rate = (double)examples / (part_core_seconds() - begin);
     return rc;
 }
 
@@ -141,20 +141,20 @@ static int order_open(struct events_bench *b, bool shuffled, struct dataset **d,
     return rc == 0 ? epoch_read(*d, 1, &warm, e) : rc;
 }
 
-static int orders_tell(struct bench_out *out, double *log, double *shuffled, double *ratio,
+static int orders_tell(struct part_out *out, double *log, double *shuffled, double *ratio,
                        double read, struct err *e)
 {
-    int rc = bench_figure(out, "events_log", median(log, PAIRS), 0, "examples/s");
+    int rc = part_figure(out, "events_log", median(log, PAIRS), 0, "examples/s");
     if (rc == 0)
-        rc = bench_figure(out, "events_shuffled", median(shuffled, PAIRS), 0, "examples/s");
+        rc = part_figure(out, "events_shuffled", median(shuffled, PAIRS), 0, "examples/s");
     if (rc == 0)
-        rc = bench_figure(out, "events_shuffled_of_log", median(ratio, PAIRS), 2, "");
+        rc = part_figure(out, "events_shuffled_of_log", median(ratio, PAIRS), 2, "");
     if (rc == 0)
-        rc = bench_figure(out, "events_shuffled_read", read, 3, "of the file's bytes");
+        rc = part_figure(out, "events_shuffled_read", read, 3, "of the file's bytes");
     return rc == 0 ? 0 : err_set(e, rc, "out of memory for a figure");
 }
 
-static int orders_measure(struct events_bench *b, struct bench_out *out, struct err *e)
+static int orders_measure(struct events_bench *b, struct part_out *out, struct err *e)
 {
     double log[PAIRS], shuffled[PAIRS], ratio[PAIRS], read = 0;
     struct dataset *d[2] = {NULL, NULL};
@@ -202,7 +202,7 @@ static int epoch_run(struct events_bench *b, int kind, double *rate, struct err 
     return seconds > 0 ? 0 : err_set(e, SHOAL_E_INTERNAL, "%s has no second epoch", report);
 }
 
-static int epochs_measure(struct events_bench *b, struct bench_out *out, struct err *e)
+static int epochs_measure(struct events_bench *b, struct part_out *out, struct err *e)
 {
     double rate[KINDS][PAIRS], ratio[PAIRS], warm;
     int rc = epoch_run(b, ROWS, &warm, e); /* keeps the rows, touches memory */
@@ -216,14 +216,13 @@ static int epochs_measure(struct events_bench *b, struct bench_out *out, struct 
     }
     (void)file_remove_tree(b->run);
     if (rc == 0)
-        rc =
-            bench_figure(out, "epoch2_fm_parsed_again", median(rate[TEXT], PAIRS), 0, "examples/s");
+        rc = part_figure(out, "epoch2_fm_parsed_again", median(rate[TEXT], PAIRS), 0, "examples/s");
     if (rc == 0)
-        rc = bench_figure(out, "epoch2_fm_cached", median(rate[ROWS], PAIRS), 0, "examples/s");
-    return rc == 0 ? bench_figure(out, "epoch2_fm_cached_ratio", median(ratio, PAIRS), 2, "") : rc;
+        rc = part_figure(out, "epoch2_fm_cached", median(rate[ROWS], PAIRS), 0, "examples/s");
+    return rc == 0 ? part_figure(out, "epoch2_fm_cached_ratio", median(ratio, PAIRS), 2, "") : rc;
 }
 
-int bench_events(struct bench_out *out, const char *dir, uint64_t rows, struct err *e)
+int part_events(struct part_out *out, const char *dir, uint64_t rows, struct err *e)
 {
     struct events_bench b = {.dir = dir, .rows = rows};
     int rc = prepare(&b, e);

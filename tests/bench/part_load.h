@@ -1,14 +1,14 @@
-/* bench_load.h: the load on one server: four pushes in flight on one connection, one pull, timed
+/* part_load.h: the load on one server: four pushes in flight on one connection, one pull, timed
  * from its sending to its answer, on another, questions on a third. All from one thread. Parts may
  * be read; they are changed by these functions alone, but for pushing and pulling, which say what
  * the load is made of. */
-#ifndef DEPLOY_CLI_BENCH_LOAD_H
-#define DEPLOY_CLI_BENCH_LOAD_H
+#ifndef TESTS_BENCH_PART_LOAD_H
+#define TESTS_BENCH_PART_LOAD_H
 
-#include "deploy/cli/bench.h"
 #include "proto/base/env.h"
 #include "proto/net/net.h"
 #include "proto/wire/wire.h"
+#include "tests/bench/part.h"
 
 enum { LOAD_SETS = 64, LOAD_WINDOW = 4, LOAD_TIMES = 200000 };
 
@@ -18,15 +18,15 @@ struct times {    /* of pulls, ns */
 };
 
 struct load {
-    struct bench_server server;
+    struct part_server server;
     struct net *net;
     struct env *env;
     peer_t pusher, puller, asker;
     struct env_timer deadline;
-    uint64_t *keys;   /* owned; (LOAD_SETS, BENCH_KEYS), each set sorted */
-    float *gradients; /* owned; (BENCH_KEYS, BENCH_WIDTH) */
+    uint64_t *keys;   /* owned; (LOAD_SETS, PART_KEYS), each set sorted */
+    float *gradients; /* owned; (PART_KEYS, PART_WIDTH) */
     uint64_t rows, filled, batch, sequence;
-    uint64_t fill_keys[LOAD_WINDOW][BENCH_KEYS]; /* lent to the pushes of new rows in flight */
+    uint64_t fill_keys[LOAD_WINDOW][PART_KEYS]; /* lent to the pushes of new rows in flight */
     bool pushing, filling, pulling;
     uint32_t pushes;      /* in flight */
     uint64_t pull_began;  /* 0: none in flight */
@@ -38,18 +38,18 @@ struct load {
 };
 
 /* Keys and gradients for a table of so many rows. NOMEM. */
-int bench_load_prepare(struct load *l, uint64_t rows);
-void bench_load_release(struct load *l);
+int part_load_prepare(struct load *l, uint64_t rows);
+void part_load_release(struct load *l);
 /* Connections to l->server, which runs. What was in flight before is forgotten. */
-int bench_load_connect(struct load *l, struct err *e);
-void bench_load_disconnect(struct load *l);
+int part_load_connect(struct load *l, struct err *e);
+void part_load_disconnect(struct load *l);
 /* Pushes all rows that the table is to have, pulls beside it. */
-int bench_load_fill(struct load *l, struct times *pulled, struct err *e);
+int part_load_fill(struct load *l, struct times *pulled, struct err *e);
 /* The load runs for so long; the times of pulls go to `pulled`, if it is not NULL. */
-int bench_load_run(struct load *l, double seconds, struct times *pulled, struct err *e);
+int part_load_run(struct load *l, double seconds, struct times *pulled, struct err *e);
 /* A question, its answer in l->reply, while the load goes on. */
-int bench_load_ask(struct load *l, struct wire *w, struct err *e);
+int part_load_ask(struct load *l, struct wire *w, struct err *e);
 /* The load ends when all that is in flight has been answered. */
-int bench_load_rest(struct load *l, struct err *e);
+int part_load_rest(struct load *l, struct err *e);
 
 #endif

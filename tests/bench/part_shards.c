@@ -1,15 +1,15 @@
-/* bench_shards.c: what several shards in a server cost or give: three servers, with 1, 2 and 4
+/* part_shards.c: what several shards in a server cost or give: three servers, with 1, 2 and 4
  * shards, stand side by side and are asked by turns, so that a noisy machine is as noisy for each.
  *
  * A batch is 8,192 random keys, cut into a part for each shard as a worker cuts it; four batches
  * are in flight, and a batch is answered when all of its parts are. */
-#include "deploy/cli/bench.h"
 #include "deploy/cli/cli.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/key.h"
 #include "proto/base/time.h"
 #include "proto/net/net.h"
+#include "tests/bench/part.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -23,15 +23,15 @@ enum { SERVERS = 3, SHARDS_MAX = 4, SETS = 64, ROUNDS = 5, WINDOW = 4 };
 static const uint32_t shards_of[SERVERS] = {1, 2, SHARDS_MAX};
 
 struct turn_server { /* one of the three */
-    struct bench_server process;
+    struct part_server process;
     peer_t peer[SHARDS_MAX];
     uint64_t batch;                    /* of its lane */
     double pull[ROUNDS], push[ROUNDS]; /* keys a second */
 };
 
 struct shards_bench {
-    uint64_t *keys, *fill; /* owned; (SETS, BENCH_KEYS), (rows): each set by mixed key */
-    float *gradients;      /* owned; (BENCH_KEYS, BENCH_WIDTH) */
+    uint64_t *keys, *fill; /* owned; (SETS, PART_KEYS), (rows): each set by mixed key */
+    float *gradients;      /* owned; (PART_KEYS, PART_WIDTH) */
     uint64_t rows;
     struct turn_server server[SERVERS];
     struct net *net;
@@ -47,12 +47,12 @@ struct shards_bench {
 
 /* ---- a batch --------------------------------------------------------------------------------- */
 
-/* The keys of a batch of `count` that shard `shard` leads: as the map of bench_server_lead. */
+/* The keys of a batch of `count` that shard `shard` leads: as the map of part_server_lead. */
 static uint32_t stretch_end(const struct shards_bench *b, const uint64_t *keys, uint32_t count,
                             uint32_t at, uint32_t shard)
 {
-    while (at < count && (uint64_t)key_tablet(key_mix(keys[at]), BENCH_TABLET_BITS) * b->shards >>
-                                 BENCH_TABLET_BITS ==
+    while (at < count && (uint64_t)key_tablet(key_mix(keys[at]), PART_TABLET_BITS) * b->shards >>
+                                 PART_TABLET_BITS ==
                              shard)
         at++;
     return at;
@@ -61,10 +61,10 @@ static uint32_t stretch_end(const struct shards_bench *b, const uint64_t *keys, 
 static int part_send(struct shards_bench *b, uint32_t slot, uint32_t shard, const uint64_t *keys,
                      uint32_t count)
 {
-    const uint32_t tablets = (1u << BENCH_TABLET_BITS) / b->shards;
-    const struct bench_push push = {b->now->batch, shard * tablets, tablets, b->gradients};
+    const uint32_t tablets = (1u << PART_TABLET_BITS) / b->shards;
+    const struct part_push push = {b->now->batch, shard * tablets, tablets, b->gradients};
     struct msg *m =
-        bench_request(++b->sequence * WINDOW + slot, keys, count, b->pushing ? &push : NULL);
+        part_request(++b->sequence * WINDOW + slot, keys, count, b->pushing ? &push : NULL);
     if (m == NULL || env_send(b->env, b->now->peer[shard], m) != 0)
         return err_set(&b->why, SHOAL_E_INTERNAL, "a request could not be sent");
     return 0;
@@ -72,11 +72,11 @@ static int part_send(struct shards_bench *b, uint32_t slot, uint32_t shard, cons
 
 static void batch_send(struct shards_bench *b, uint32_t slot)
 {
-    const uint64_t *keys = b->keys + (b->sequence % SETS) * BENCH_KEYS;
-    uint32_t count = BENCH_KEYS, at = 0;
+    const uint64_t *keys = b->keys + (b->sequence % SETS) * PART_KEYS;
+    uint32_t count = PART_KEYS, at = 0;
     if (b->filling) {
         keys = b->fill + b->filled;
-        count = b->rows - b->filled < BENCH_KEYS ? (uint32_t)(b->rows - b->filled) : BENCH_KEYS;
+        count = b->rows - b->filled < PART_KEYS ? (uint32_t)(b->rows - b->filled) : PART_KEYS;
         b->filled += count;
     }
     b->slot_keys[slot] = count;
@@ -156,21 +156,21 @@ static int turn_run(struct shards_bench *b, uint32_t server, bool pushing, doubl
 static int keys_make(struct shards_bench *b, struct err *e)
 {
     struct rng r = {99};
-    b->keys = malloc(sizeof *b->keys * SETS * BENCH_KEYS);
+    b->keys = malloc(sizeof *b->keys * SETS * PART_KEYS);
     b->fill = malloc(sizeof *b->fill * b->rows);
-    b->gradients = malloc(sizeof *b->gradients * BENCH_KEYS * BENCH_WIDTH);
+    b->gradients = malloc(sizeof *b->gradients * PART_KEYS * PART_WIDTH);
     if (b->keys == NULL || b->fill == NULL || b->gradients == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory for %" PRIu64 " keys", b->rows);
-    for (size_t i = 0; i < (size_t)BENCH_KEYS * BENCH_WIDTH; i++)
+    for (size_t i = 0; i < (size_t)PART_KEYS * PART_WIDTH; i++)
         b->gradients[i] = 1e-3f;
     for (uint64_t i = 0; i < b->rows; i++)
-        b->fill[i] = bench_key(i);
-    for (uint64_t i = 0; i < b->rows; i += BENCH_KEYS)
-        bench_keys_sort(b->fill + i, b->rows - i < BENCH_KEYS ? b->rows - i : BENCH_KEYS);
-    for (size_t i = 0; i < (size_t)SETS * BENCH_KEYS; i++)
-        b->keys[i] = bench_key(rng_below(&r, b->rows));
+        b->fill[i] = part_key(i);
+    for (uint64_t i = 0; i < b->rows; i += PART_KEYS)
+        part_keys_sort(b->fill + i, b->rows - i < PART_KEYS ? b->rows - i : PART_KEYS);
+    for (size_t i = 0; i < (size_t)SETS * PART_KEYS; i++)
+        b->keys[i] = part_key(rng_below(&r, b->rows));
     for (size_t s = 0; s < SETS; s++)
-        bench_keys_sort(b->keys + s * BENCH_KEYS, BENCH_KEYS);
+        part_keys_sort(b->keys + s * PART_KEYS, PART_KEYS);
     return 0;
 }
 
@@ -183,11 +183,11 @@ static int server_open(struct shards_bench *b, uint32_t i, const char *dir, cons
     s->batch = 0;
     s->process.port = 20000 + (int)(getpid() % 20000) + (int)i * SHARDS_MAX;
     s->process.shards = shards_of[i];
-    int rc = bench_server_start(&s->process, dir, name, durability, true, e);
+    int rc = part_server_start(&s->process, dir, name, durability, true, e);
     if (rc == 0)
-        rc = bench_server_arrange(&s->process, e);
+        rc = part_server_arrange(&s->process, e);
     for (uint32_t k = 0; k < shards_of[i] && rc == 0; k++) {
-        bench_server_endpoint(&s->process, k, endpoint);
+        part_server_endpoint(&s->process, k, endpoint);
         rc = env_connect(b->env, endpoint, ENV_COORDINATOR, &s->peer[k]);
     }
     return rc != 0 ? rc : turn_run(b, i, true, 0, NULL, e);
@@ -205,7 +205,7 @@ static double median(double *rate)
     return rate[ROUNDS / 2];
 }
 
-static int figures(struct shards_bench *b, struct bench_out *out, const char *durability)
+static int figures(struct shards_bench *b, struct part_out *out, const char *durability)
 {
     char name[64];
     int rc = 0;
@@ -216,16 +216,16 @@ static int figures(struct shards_bench *b, struct bench_out *out, const char *du
             one = i == 0 ? all : one;
             (void)snprintf(name, sizeof name, "%s_%s_shards%u", push ? "push" : "pull", durability,
                            shards_of[i]);
-            rc = bench_figure(out, name, all, 0, "keys/s");
+            rc = part_figure(out, name, all, 0, "keys/s");
         }
         (void)snprintf(name, sizeof name, "%s_%s_shards4_of_1", push ? "push" : "pull", durability);
         if (rc == 0)
-            rc = bench_figure(out, name, one > 0 ? all / one : 0, 3, "of one shard's");
+            rc = part_figure(out, name, one > 0 ? all / one : 0, 3, "of one shard's");
     }
     return rc;
 }
 
-static int durability_run(struct shards_bench *b, struct bench_out *out, const char *dir,
+static int durability_run(struct shards_bench *b, struct part_out *out, const char *dir,
                           const char *durability, double seconds, struct err *e)
 {
     static const struct env_handler handler = {on_message, on_drained, NULL};
@@ -249,12 +249,11 @@ static int durability_run(struct shards_bench *b, struct bench_out *out, const c
         }
     net_free(b->net);
     for (uint32_t i = 0; i < SERVERS; i++)
-        bench_server_end(&b->server[i].process, SIGKILL);
+        part_server_end(&b->server[i].process, SIGKILL);
     return rc != 0 ? rc : figures(b, out, durability);
 }
 
-int bench_shards(struct bench_out *out, const char *dir, uint64_t rows, double seconds,
-                 struct err *e)
+int part_shards(struct part_out *out, const char *dir, uint64_t rows, double seconds, struct err *e)
 {
     struct shards_bench *b = calloc(1, sizeof *b);
     if (b == NULL)

@@ -1,14 +1,14 @@
-/* bench_parse.c: how fast a Criteo log becomes batches, in this process, on one core: opening (the
+/* part_parse.c: how fast a Criteo log becomes batches, in this process, on one core: opening (the
  * index is made: rows, chunks, checksums), then batches of 4,096 rows in the order of the log and
  * shuffled.
  *
  * The log is read once before the clock runs, so that it lies in the page cache. Seconds are those
  * that the thread was on a core: the system's part of reading is among them, waiting for a disk is
  * not. */
-#include "deploy/cli/bench.h"
 #include "proto/base/file.h"
 #include "proto/job/config.h"
 #include "proto/wire/wire.h"
+#include "tests/bench/part.h"
 #include "worker/data/dataset.h"
 
 #include <stdio.h>
@@ -18,22 +18,22 @@
 
 enum { ROWS = 4096, SEED = 2026 };
 
-double bench_core_seconds(void)
+double part_core_seconds(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static int tell(struct bench_out *out, const char *what, double examples, double row_mb,
+static int tell(struct part_out *out, const char *what, double examples, double row_mb,
                 double seconds, struct err *e)
 {
     char name[64];
     (void)snprintf(name, sizeof name, "parse_%s_mb", what);
-    int rc = bench_figure(out, name, examples * row_mb / seconds, 1, "MB/s of text");
+    int rc = part_figure(out, name, examples * row_mb / seconds, 1, "MB/s of text");
     (void)snprintf(name, sizeof name, "parse_%s", what);
     if (rc == 0)
-        rc = bench_figure(out, name, examples / seconds, 0, "examples/s");
+        rc = part_figure(out, name, examples / seconds, 0, "examples/s");
     return rc == 0 ? 0 : err_set(e, rc, "out of memory for a figure");
 }
 
@@ -50,11 +50,11 @@ static int read_measure(const struct dataset *d, double seconds, double *example
     batch_init(&b);
     for (uint64_t n = 0; rc == 0 && *took < seconds; n++) {
         if (n == 16)
-            begin = bench_core_seconds();
+            begin = part_core_seconds();
         rc = batch_read(d, SEED, 1 + (uint32_t)(n / batches), n % batches * rows, rows, &b, e);
         if (n >= 16) {
             *examples += b.examples;
-            *took = bench_core_seconds() - begin;
+            *took = part_core_seconds() - begin;
         }
     }
     batch_free(&b);
@@ -62,15 +62,15 @@ static int read_measure(const struct dataset *d, double seconds, double *example
 }
 
 /* In one order; of the log's order opening is measured too, for then there is no index yet. */
-static int order_measure(struct bench_out *out, struct job *job, const char *what, uint64_t bytes,
+static int order_measure(struct part_out *out, struct job *job, const char *what, uint64_t bytes,
                          double seconds, struct err *e)
 {
     struct dataset *d;
-    double examples, took, begin = bench_core_seconds();
+    double examples, took, begin = part_core_seconds();
     int rc = dataset_open(job, WIRE_TRAIN, &d, e);
     if (rc != 0)
         return rc;
-    took = bench_core_seconds() - begin;
+    took = part_core_seconds() - begin;
     double rows = (double)dataset_rows(d), row_mb = (double)bytes / rows * 1e-6;
     if (!job->data.shuffle)
         rc = tell(out, "open", rows, row_mb, took, e);
@@ -94,8 +94,8 @@ static int file_warm(const char *path, uint64_t *bytes, struct err *e)
     return *bytes > 0 ? 0 : err_set(e, SHOAL_E_NOINPUT, "%s: cannot be read", path);
 }
 
-int bench_parse(struct bench_out *out, const char *dir, const char *log, double seconds,
-                struct err *e)
+int part_parse(struct part_out *out, const char *dir, const char *log, double seconds,
+               struct err *e)
 {
     struct job job = {.data = {.format = DATA_CRITEO},
                       .features = {.fields_auto = true, .number = NUMBER_LOG1P}};

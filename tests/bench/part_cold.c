@@ -1,22 +1,22 @@
-/* bench_cold.c: pulls of a table that is four times its server's memory budget.
+/* part_cold.c: pulls of a table that is four times its server's memory budget.
  *
  * Keys are drawn by Zipf's law with exponent 1.05, as ids of a click log are: rank k of `rows` with
  * a chance of k^-1.05, ranks all over the table and independent of the order in which rows were
  * made. A pull asks for 8,192 different keys, as a batch does; four are in flight. No set of keys
  * is asked for twice. What the store gives is the share of keys that were not in memory: rows that
  * it handed over by rows pulled. */
-#include "deploy/cli/bench.h"
 #include "proto/base/container_of.h"
 #include "proto/base/time.h"
 #include "proto/net/net.h"
 #include "proto/wire/wire.h"
+#include "tests/bench/part.h"
 
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { WINDOW = 4, SETS_SECOND = 250, SLOTS = 4 * BENCH_KEYS, TABLET_BITS = 6 };
+enum { WINDOW = 4, SETS_SECOND = 250, SLOTS = 4 * PART_KEYS, TABLET_BITS = 6 };
 #define ROW_BYTES 136ull    /* key, weights, state */
 #define STORE_ROWS 340000.0 /* rows a second that the store gives: RocksDB's own, measured */
 #define EXPONENT 1.05
@@ -24,15 +24,15 @@ enum { WINDOW = 4, SETS_SECOND = 250, SLOTS = 4 * BENCH_KEYS, TABLET_BITS = 6 };
 #define SPREAD UINT64_C(2654435761)
 
 struct cold {
-    struct bench_server server;
+    struct part_server server;
     struct net *net;
     struct env *env;
     peer_t peer;
     struct env_timer deadline;
     uint64_t rows, filled, batch, sequence;
-    uint64_t (*fill)[BENCH_KEYS]; /* owned; (WINDOW): lent to the pushes in flight */
-    float *gradients;             /* owned; (BENCH_KEYS, BENCH_WIDTH) */
-    uint64_t *keys;               /* owned; (sets, BENCH_KEYS) */
+    uint64_t (*fill)[PART_KEYS]; /* owned; (WINDOW): lent to the pushes in flight */
+    float *gradients;            /* owned; (PART_KEYS, PART_WIDTH) */
+    uint64_t *keys;              /* owned; (sets, PART_KEYS) */
     size_t sets, next;
     uint32_t in_flight;
     uint64_t answered;
@@ -75,14 +75,14 @@ static int keys_draw(struct cold *c)
     for (uint64_t k = 0; sum != NULL && k < c->rows; k++)
         sum[k] = total += pow((double)k + 1, -EXPONENT);
     for (size_t s = 0; sum != NULL && slot != NULL && s < c->sets; s++) {
-        uint64_t *set = c->keys + s * BENCH_KEYS;
+        uint64_t *set = c->keys + s * PART_KEYS;
         memset(slot, 0, sizeof *slot * SLOTS);
-        for (size_t n = 0; n < BENCH_KEYS;) {
-            uint64_t key = bench_key(rank_drawn(sum, c->rows, &r) * SPREAD % c->rows);
+        for (size_t n = 0; n < PART_KEYS;) {
+            uint64_t key = part_key(rank_drawn(sum, c->rows, &r) * SPREAD % c->rows);
             if (key != 0 && fresh(slot, key))
                 set[n++] = key;
         }
-        bench_keys_sort(set, BENCH_KEYS);
+        part_keys_sort(set, PART_KEYS);
     }
     bool good = sum != NULL && slot != NULL;
     free(sum);
@@ -94,19 +94,19 @@ static int keys_draw(struct cold *c)
 
 static void request_send(struct cold *c)
 {
-    uint64_t *keys = c->keys + c->next * BENCH_KEYS;
-    uint32_t count = BENCH_KEYS;
+    uint64_t *keys = c->keys + c->next * PART_KEYS;
+    uint32_t count = PART_KEYS;
     if (c->filling) {
         keys = c->fill[c->batch % WINDOW];
-        count = c->rows - c->filled < BENCH_KEYS ? (uint32_t)(c->rows - c->filled) : BENCH_KEYS;
+        count = c->rows - c->filled < PART_KEYS ? (uint32_t)(c->rows - c->filled) : PART_KEYS;
         for (uint32_t i = 0; i < count; i++)
-            keys[i] = bench_key(c->filled++);
-        bench_keys_sort(keys, count);
+            keys[i] = part_key(c->filled++);
+        part_keys_sort(keys, count);
     }
-    const struct bench_push push = {c->batch, 0, 1u << TABLET_BITS, c->gradients};
+    const struct part_push push = {c->batch, 0, 1u << TABLET_BITS, c->gradients};
     c->batch += c->filling;
     c->next += !c->filling;
-    struct msg *m = bench_request(++c->sequence, keys, count, c->filling ? &push : NULL);
+    struct msg *m = part_request(++c->sequence, keys, count, c->filling ? &push : NULL);
     if (m == NULL || env_send(c->env, c->peer, m) != 0) {
         err_set(&c->why, SHOAL_E_INTERNAL, "a request could not be sent");
         env_stop(c->env);
@@ -166,7 +166,7 @@ static int phase(struct cold *c, bool filling, double seconds, double *rows_per_
         net_run(c->net);
     env_timer_stop(c->env, &c->deadline);
     *rows_per_second =
-        (double)c->answered * BENCH_KEYS / ((double)(time_monotonic_ns() - began) / 1e9);
+        (double)c->answered * PART_KEYS / ((double)(time_monotonic_ns() - began) / 1e9);
     return c->why.code == 0 ? 0 : err_set(e, c->why.code, "%s", c->why.text);
 }
 
@@ -176,7 +176,7 @@ static int status_read(struct cold *c, double *fetched, double *cold_rows, doubl
                        struct err *e)
 {
     struct json *j = NULL;
-    int rc = bench_server_status(&c->server, &j, e);
+    int rc = part_server_status(&c->server, &j, e);
     *fetched = json_as_number(json_get(j, "fetched"), 0);
     *cold_rows = json_as_number(json_get(j, "cold_rows"), 0);
     *pulled = json_as_number(json_get(j, "keys_pulled"), 0);
@@ -197,15 +197,15 @@ static int connection_open(struct cold *c, struct err *e)
     return env_connect(c->env, c->server.endpoint, ENV_COORDINATOR, &c->peer);
 }
 
-static int measure(struct cold *c, struct bench_out *out, const char *dir, double seconds,
+static int measure(struct cold *c, struct part_out *out, const char *dir, double seconds,
                    struct err *e)
 {
     double rate, fetched[2], cold_rows, pulled[2];
     c->server.memory = c->rows * ROW_BYTES / 4;
     c->server.tablet_bits = TABLET_BITS;
-    int rc = bench_server_start(&c->server, dir, "server-cold", "journal", true, e);
+    int rc = part_server_start(&c->server, dir, "server-cold", "journal", true, e);
     if (rc == 0)
-        rc = bench_server_arrange(&c->server, e);
+        rc = part_server_arrange(&c->server, e);
     if (rc == 0)
         rc = connection_open(c, e);
     if (rc == 0)
@@ -223,16 +223,16 @@ static int measure(struct cold *c, struct bench_out *out, const char *dir, doubl
     if (pulled[1] <= pulled[0])
         return err_set(e, SHOAL_E_INTERNAL, "nothing was left to pull: too few keys were drawn");
     double share = (fetched[1] - fetched[0]) / (pulled[1] - pulled[0]);
-    if ((rc = bench_figure(out, "pull_cold", rate, 0, "rows/s")) != 0 ||
-        (rc = bench_figure(out, "pull_cold_misses", share, 4, "of the rows")) != 0 ||
-        (rc = bench_figure(out, "pull_cold_stored", cold_rows / (double)c->rows, 4,
-                           "of the table")) != 0)
+    if ((rc = part_figure(out, "pull_cold", rate, 0, "rows/s")) != 0 ||
+        (rc = part_figure(out, "pull_cold_misses", share, 4, "of the rows")) != 0 ||
+        (rc = part_figure(out, "pull_cold_stored", cold_rows / (double)c->rows, 4,
+                          "of the table")) != 0)
         return rc;
-    return bench_figure(out, "pull_cold_of_store", rate * share / STORE_ROWS, 3,
-                        "of 0.34 M rows/s by misses");
+    return part_figure(out, "pull_cold_of_store", rate * share / STORE_ROWS, 3,
+                       "of 0.34 M rows/s by misses");
 }
 
-int bench_cold(struct bench_out *out, const char *dir, uint64_t rows, double seconds, struct err *e)
+int part_cold(struct part_out *out, const char *dir, uint64_t rows, double seconds, struct err *e)
 {
     struct cold *c = calloc(1, sizeof *c);
     int rc = 0;
@@ -240,19 +240,19 @@ int bench_cold(struct bench_out *out, const char *dir, uint64_t rows, double sec
         c->rows = rows;
         c->sets = (size_t)(2 * seconds * SETS_SECOND) + 2 * WINDOW;
         c->fill = malloc(sizeof *c->fill * WINDOW);
-        c->keys = malloc(sizeof *c->keys * BENCH_KEYS * c->sets);
-        c->gradients = malloc(sizeof *c->gradients * BENCH_KEYS * BENCH_WIDTH);
+        c->keys = malloc(sizeof *c->keys * PART_KEYS * c->sets);
+        c->gradients = malloc(sizeof *c->gradients * PART_KEYS * PART_WIDTH);
     }
     if (c == NULL || c->fill == NULL || c->keys == NULL || c->gradients == NULL ||
         keys_draw(c) != 0)
         rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
-    for (size_t i = 0; rc == 0 && i < (size_t)BENCH_KEYS * BENCH_WIDTH; i++)
+    for (size_t i = 0; rc == 0 && i < (size_t)PART_KEYS * PART_WIDTH; i++)
         c->gradients[i] = 1e-3f;
     if (rc == 0) {
         rc = measure(c, out, dir, seconds, e);
         if (c->net != NULL)
             net_free(c->net);
-        bench_server_end(&c->server, SIGKILL);
+        part_server_end(&c->server, SIGKILL);
     }
     if (c != NULL) {
         free(c->fill);

@@ -1,4 +1,4 @@
-/* bench_growth.c: what a table of dim 16 with AdaGrad takes in memory at every fill, and how long a
+/* part_growth.c: what a table of dim 16 with AdaGrad takes in memory at every fill, and how long a
  * pull takes while it grows.
  *
  * The table grows in this process, by pushes of 8,192 keys that it does not have yet, so that no
@@ -8,9 +8,9 @@
  * or every 64 pushes, and the worst is kept. A pull that finds the shard applying a push waits for
  * it: how long a push takes, growing of tablets included, is a figure too. A second pull behind the
  * first is the control: where that one is as slow, at times, it is the machine that was away. */
-#include "deploy/cli/bench.h"
 #include "embedding/table.h"
 #include "proto/base/time.h"
+#include "tests/bench/part.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 enum {
-    PAYLOAD = 8 + 2 * 4 * BENCH_WIDTH,
+    PAYLOAD = 8 + 2 * 4 * PART_WIDTH,
     FIRST_ROWS = 1000000,
     RESIDENT_EVERY = 64,
     TOUCHED = 170,
@@ -45,8 +45,8 @@ struct growth {
      * nothing was before */
     struct pulls first, again;
     struct rng rng;
-    uint64_t keys[BENCH_KEYS];
-    float floats[BENCH_KEYS * BENCH_WIDTH]; /* gradients pushed, then rows pulled */
+    uint64_t keys[PART_KEYS];
+    float floats[PART_KEYS * PART_WIDTH]; /* gradients pushed, then rows pulled */
 };
 
 static uint64_t cpu_ns(void)
@@ -78,11 +78,11 @@ static void most(double *worst, double x)
 static int push_next(struct growth *g, uint64_t first, size_t count)
 {
     const struct push_args args = {
-        .lr_scale = 1, .batch = first, .step = 1, .tablet_count = 1u << BENCH_TABLET_BITS};
+        .lr_scale = 1, .batch = first, .step = 1, .tablet_count = 1u << PART_TABLET_BITS};
     for (size_t i = 0; i < count; i++)
-        g->keys[i] = bench_key(first + i);
-    bench_keys_sort(g->keys, count);
-    for (size_t i = 0; i < count * BENCH_WIDTH; i++)
+        g->keys[i] = part_key(first + i);
+    part_keys_sort(g->keys, count);
+    for (size_t i = 0; i < count * PART_WIDTH; i++)
         g->floats[i] = 1e-3f;
     uint64_t wall = time_monotonic_ns(), cpu = cpu_ns();
     int rc = table_push(g->table, g->keys, g->floats, count, &args);
@@ -93,11 +93,11 @@ static int push_next(struct growth *g, uint64_t first, size_t count)
 
 static void pull_some(struct growth *g, struct pulls *p)
 {
-    for (size_t i = 0; i < BENCH_KEYS; i++)
-        g->keys[i] = bench_key(rng_below(&g->rng, table_rows(g->table)));
-    bench_keys_sort(g->keys, BENCH_KEYS);
+    for (size_t i = 0; i < PART_KEYS; i++)
+        g->keys[i] = part_key(rng_below(&g->rng, table_rows(g->table)));
+    part_keys_sort(g->keys, PART_KEYS);
     uint64_t wall = time_monotonic_ns(), cpu = cpu_ns();
-    table_pull(g->table, g->keys, BENCH_KEYS, g->floats);
+    table_pull(g->table, g->keys, PART_KEYS, g->floats);
     most(&p->cpu_ns_max, (double)(cpu_ns() - cpu));
     uint64_t took = time_monotonic_ns() - wall;
     most(&p->ns_max, (double)took);
@@ -105,7 +105,7 @@ static void pull_some(struct growth *g, struct pulls *p)
     p->count++;
 }
 
-static int weigh(struct bench_out *out, struct growth *g, uint64_t pushes)
+static int weigh(struct part_out *out, struct growth *g, uint64_t pushes)
 {
     uint64_t rows = table_rows(g->table);
     double arena = (double)arena_bytes(g->arena) / (double)rows, resident = 0;
@@ -123,14 +123,14 @@ static int weigh(struct bench_out *out, struct growth *g, uint64_t pushes)
         return 0;
     g->next_report += g->report_step;
     (void)snprintf(name, sizeof name, "memory_row_bytes_%" PRIu64 "m", rows / FIRST_ROWS);
-    return bench_figure(out, name, arena > resident ? arena : resident, 1, "bytes/row");
+    return part_figure(out, name, arena > resident ? arena : resident, 1, "bytes/row");
 }
 
-static int grow(struct bench_out *out, struct growth *g, uint64_t rows, struct err *e)
+static int grow(struct part_out *out, struct growth *g, uint64_t rows, struct err *e)
 {
     uint64_t pushes = 0;
     for (uint64_t at = 0; at < rows;) {
-        size_t count = rows - at < BENCH_KEYS ? (size_t)(rows - at) : BENCH_KEYS;
+        size_t count = rows - at < PART_KEYS ? (size_t)(rows - at) : PART_KEYS;
         if (push_next(g, at, count) != 0)
             return err_set(e, SHOAL_E_NOMEM, "out of memory at %" PRIu64 " rows", at);
         at += count;
@@ -142,7 +142,7 @@ static int grow(struct bench_out *out, struct growth *g, uint64_t rows, struct e
     return 0;
 }
 
-static int tell(struct bench_out *out, const struct growth *g)
+static int tell(struct part_out *out, const struct growth *g)
 {
     const struct {
         const char *name;
@@ -166,16 +166,16 @@ static int tell(struct bench_out *out, const struct growth *g)
     int rc = 0;
 
     for (size_t i = 0; i < sizeof f / sizeof *f && rc == 0; i++)
-        rc = bench_figure(out, f[i].name, f[i].value, f[i].decimals, f[i].unit);
+        rc = part_figure(out, f[i].name, f[i].value, f[i].decimals, f[i].unit);
     return rc;
 }
 
-int bench_growth(struct bench_out *out, uint64_t rows, struct err *e)
+int part_growth(struct part_out *out, uint64_t rows, struct err *e)
 {
     const struct table_schema schema = {
         .name = "growth",
-        .width = BENCH_WIDTH,
-        .tablet_bits = BENCH_TABLET_BITS,
+        .width = PART_WIDTH,
+        .tablet_bits = PART_TABLET_BITS,
         .seed = 1,
         .init = {INIT_UNIFORM, 0.01f},
         .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.01f, .eps = 1e-8f, .initial = 0.1f}};
@@ -187,7 +187,7 @@ int bench_growth(struct bench_out *out, uint64_t rows, struct err *e)
     g->rng = (struct rng){7};
     g->report_step = rows / 20 < FIRST_ROWS ? FIRST_ROWS : FIRST_ROWS * (rows / 20 / FIRST_ROWS);
     g->next_report = FIRST_ROWS;
-    bench_touch(rows * TOUCHED);
+    part_touch(rows * TOUCHED);
     rc = arena_new(&g->arena);
     if (rc == 0) {
         g->resident_before = resident_bytes();

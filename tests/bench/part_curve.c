@@ -1,11 +1,10 @@
-/* bench_curve.c: what keys over tcp cost: pulls, pushes and training, plain beside CURVE.
+/* part_curve.c: what keys over tcp cost: pulls, pushes and training, plain beside CURVE.
  *
  * Two servers with durability memory, one that asks for keys; four connections to each, as of four
  * workers, a quarter of the tablets each; 1, 2 and 4 threads of ZeroMQ on both sides, for it is
  * they that encrypt, and a connection is one thread's. The two have their turns one after the
  * other, each first in every other round; a figure is a median over rounds, a ratio the median of
  * the rounds' ratios. Training is coordinator, server and worker as a fleet runs them. */
-#include "deploy/cli/bench.h"
 #include "deploy/cli/cli.h"
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
@@ -13,6 +12,7 @@
 #include "proto/base/time.h"
 #include "proto/net/net.h"
 #include "proto/wire/wire.h"
+#include "tests/bench/part.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ static const uint32_t threads_of[] = {1, 2, 4};
 static const char *const kind_name[] = {"plain", "curve"};
 
 struct side { /* one of the two servers, and our connections to it */
-    struct bench_server process;
+    struct part_server process;
     struct net *net;
     struct env *env;
     peer_t peer[LINES];
@@ -44,8 +44,8 @@ struct curve_bench {
     char key[PATH], allow[PATH]; /* files */
     struct keyfile *keys;        /* owned: server and client, the bench is both */
     uint64_t rows;
-    uint64_t *set;    /* owned; (LINES, SETS, BENCH_KEYS): keys of a line's quarter, each sorted */
-    float *gradients; /* owned; (BENCH_KEYS, BENCH_WIDTH) */
+    uint64_t *set;    /* owned; (LINES, SETS, PART_KEYS): keys of a line's quarter, each sorted */
+    float *gradients; /* owned; (PART_KEYS, PART_WIDTH) */
     bool pushing, stopping;
     uint32_t in_flight;
     uint64_t sequence, answered;
@@ -58,34 +58,34 @@ static int sets_make(struct curve_bench *b, struct err *e)
 {
     struct rng r = {99};
     uint32_t have[LINES] = {0};
-    b->set = malloc(sizeof *b->set * LINES * SETS * BENCH_KEYS);
-    b->gradients = malloc(sizeof *b->gradients * BENCH_KEYS * BENCH_WIDTH);
+    b->set = malloc(sizeof *b->set * LINES * SETS * PART_KEYS);
+    b->gradients = malloc(sizeof *b->gradients * PART_KEYS * PART_WIDTH);
     if (b->set == NULL || b->gradients == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory for keys");
-    for (size_t i = 0; i < (size_t)BENCH_KEYS * BENCH_WIDTH; i++)
+    for (size_t i = 0; i < (size_t)PART_KEYS * PART_WIDTH; i++)
         b->gradients[i] = 1e-3f;
     for (uint32_t full = 0; full < LINES;) {
-        uint64_t key = bench_key(rng_below(&r, b->rows));
+        uint64_t key = part_key(rng_below(&r, b->rows));
         uint32_t line = (uint32_t)(key_mix(key) >> 62);
-        if (have[line] == SETS * BENCH_KEYS)
+        if (have[line] == SETS * PART_KEYS)
             continue;
-        b->set[(size_t)line * SETS * BENCH_KEYS + have[line]++] = key;
-        full += have[line] == SETS * BENCH_KEYS;
+        b->set[(size_t)line * SETS * PART_KEYS + have[line]++] = key;
+        full += have[line] == SETS * PART_KEYS;
     }
     for (size_t s = 0; s < LINES * SETS; s++)
-        bench_keys_sort(b->set + s * BENCH_KEYS, BENCH_KEYS);
+        part_keys_sort(b->set + s * PART_KEYS, PART_KEYS);
     return 0;
 }
 
 static void line_send(struct side *s, uint32_t line)
 {
     struct curve_bench *b = s->of;
-    const uint32_t tablets = (1u << BENCH_TABLET_BITS) / LINES;
-    const uint64_t *keys = b->set + ((size_t)line * SETS + b->sequence / LINES % SETS) * BENCH_KEYS;
-    const struct bench_push push = {s->batch[line], line * tablets, tablets, b->gradients};
+    const uint32_t tablets = (1u << PART_TABLET_BITS) / LINES;
+    const uint64_t *keys = b->set + ((size_t)line * SETS + b->sequence / LINES % SETS) * PART_KEYS;
+    const struct part_push push = {s->batch[line], line * tablets, tablets, b->gradients};
     s->batch[line] += b->pushing;
     struct msg *m =
-        bench_request(++b->sequence * LINES + line, keys, BENCH_KEYS, b->pushing ? &push : NULL);
+        part_request(++b->sequence * LINES + line, keys, PART_KEYS, b->pushing ? &push : NULL);
     if (m == NULL || env_send(s->env, s->peer[line], m) != 0) {
         err_set(&b->why, SHOAL_E_INTERNAL, "a request could not be sent");
         env_stop(s->env);
@@ -135,7 +135,7 @@ static int turn_run(struct side *s, bool pushing, double seconds, double *rate, 
         line_send(s, line);
     net_run(s->net);
     env_timer_stop(s->env, &s->deadline);
-    *rate = (double)b->answered * BENCH_KEYS / ((double)(time_monotonic_ns() - begin) / 1e9);
+    *rate = (double)b->answered * PART_KEYS / ((double)(time_monotonic_ns() - begin) / 1e9);
     return b->why.code == 0 ? 0 : err_set(e, b->why.code, "%s", b->why.text);
 }
 
@@ -158,10 +158,10 @@ static int side_open(struct curve_bench *b, int kind, uint32_t threads, struct e
     (void)snprintf(name, sizeof name, "server-%s", kind_name[kind]);
     int rc = net_new(&options, &s->net, e); /* the first one's threads are those of all */
     if (rc == 0)
-        rc = bench_server_start(&s->process, b->dir, name, "memory", true, e);
+        rc = part_server_start(&s->process, b->dir, name, "memory", true, e);
     cli_keys_set(kind == CURVE ? b->keys : NULL);
     if (rc == 0)
-        rc = bench_server_arrange(&s->process, e);
+        rc = part_server_arrange(&s->process, e);
     cli_keys_set(NULL);
     if (rc != 0)
         return rc;
@@ -178,7 +178,7 @@ static void side_close(struct side *s)
     if (s->net != NULL)
         net_free(s->net);
     s->net = NULL;
-    bench_server_end(&s->process, SIGKILL);
+    part_server_end(&s->process, SIGKILL);
 }
 
 /* ---- figures --------------------------------------------------------------------------------- */
@@ -197,7 +197,7 @@ static double median(const double *value, uint32_t count)
     return sorted[count / 2];
 }
 
-static int figures(struct bench_out *out, const char *what, uint32_t threads,
+static int figures(struct part_out *out, const char *what, uint32_t threads,
                    double rate[KINDS][ROUNDS], uint32_t rounds, const char *unit)
 {
     char name[64];
@@ -205,15 +205,15 @@ static int figures(struct bench_out *out, const char *what, uint32_t threads,
     int rc = 0;
     for (int kind = 0; kind < KINDS && rc == 0; kind++) {
         (void)snprintf(name, sizeof name, "%s_%s_io%u", what, kind_name[kind], threads);
-        rc = bench_figure(out, name, median(rate[kind], rounds), 0, unit);
+        rc = part_figure(out, name, median(rate[kind], rounds), 0, unit);
     }
     for (uint32_t i = 0; i < rounds; i++)
         ratio[i] = rate[PLAIN][i] > 0 ? rate[CURVE][i] / rate[PLAIN][i] : 0;
     (void)snprintf(name, sizeof name, "%s_curve_of_plain_io%u", what, threads);
-    return rc != 0 ? rc : bench_figure(out, name, median(ratio, rounds), 3, "of plain");
+    return rc != 0 ? rc : part_figure(out, name, median(ratio, rounds), 3, "of plain");
 }
 
-static int load_measure(struct curve_bench *b, struct bench_out *out, uint32_t threads,
+static int load_measure(struct curve_bench *b, struct part_out *out, uint32_t threads,
                         double seconds, struct err *e)
 {
     double pull[KINDS][ROUNDS], push[KINDS][ROUNDS], warm;
@@ -389,7 +389,7 @@ static int job_write(const struct curve_bench *b, int64_t rows, struct err *e)
     return 0;
 }
 
-static int train_measure(struct curve_bench *b, struct bench_out *out, uint32_t threads,
+static int train_measure(struct curve_bench *b, struct part_out *out, uint32_t threads,
                          struct err *e)
 {
     double rate[KINDS][ROUNDS];
@@ -447,8 +447,8 @@ static int keys_make(struct curve_bench *b, struct err *e)
     return 0;
 }
 
-int bench_curve(struct bench_out *out, const char *dir, uint64_t rows, double seconds,
-                int64_t train_rows, struct err *e)
+int part_curve(struct part_out *out, const char *dir, uint64_t rows, double seconds,
+               int64_t train_rows, struct err *e)
 {
     struct curve_bench *b = calloc(1, sizeof *b);
     if (b == NULL)
