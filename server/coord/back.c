@@ -59,15 +59,15 @@ int coord_back_load(struct coord_job *j, struct err *e)
     struct back_record record;
     struct coord_passed passed;
     struct back_to to;
-    int rc = coord_store_get_fixed(j->fleet->store, "back", &record, sizeof record, e);
+    int rc = coord_store_get_fixed(j->store, "back", &record, sizeof record, e);
     if (rc == 0 && record.number == at->number)
         j->went_back = (uint32_t)record.times;
     if (rc == 0 || rc == SHOAL_E_NOT_FOUND)
-        rc = coord_store_get_fixed(j->fleet->store, "passed", &passed, sizeof passed, e);
+        rc = coord_store_get_fixed(j->store, "passed", &passed, sizeof passed, e);
     if (rc == 0 && passed.number == at->number)
         j->passed = passed;
     if (rc == 0 || rc == SHOAL_E_NOT_FOUND)
-        rc = coord_store_get_fixed(j->fleet->store, "back_to", &to, sizeof to, e);
+        rc = coord_store_get_fixed(j->store, "back_to", &to, sizeof to, e);
     if (rc == 0 && to.number == at->number && to.run > at->run && !PLANTED("half_back"))
         coord_back_want(j, "the coordinator died while the job went back"); /* 2 */
     return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
@@ -83,13 +83,12 @@ static bool lanes_raise(struct coord_job *j)
     const struct coord_tasks *t = &j->tasks;
     struct err e = {0};
     SHOAL_ASSERT(t->lanes > 0 && t->lanes <= LIMIT_LANES);
-    if (coord_store_get_fixed(j->fleet->store, "lanes", record, t->lanes * sizeof record[0], &e) !=
-        0)
+    if (coord_store_get_fixed(j->store, "lanes", record, t->lanes * sizeof record[0], &e) != 0)
         return false;
     for (uint32_t l = 0; l < t->lanes; l++)
         if (record[l].generation < t->lane[l].generation)
             record[l].generation = t->lane[l].generation;
-    return coord_note(j->fleet, "lanes", record, t->lanes * sizeof record[0]);
+    return coord_job_note(j, "lanes", record, t->lanes * sizeof record[0]);
 }
 
 /* Epochs, evaluations and points of the curve that are to come again; of the epoch at hand there is
@@ -103,16 +102,16 @@ static bool later_forget(struct coord_job *j, const struct coord_saved *s)
     bool good = true;
     for (uint32_t n = s->at.epoch; good && n <= j->at.epoch; n++) {
         (void)snprintf(key, sizeof key, "epoch/%u", coord_epoch_slot(j, n) + 1);
-        good = coord_note(j->fleet, key, &no_epoch, sizeof no_epoch);
+        good = coord_job_note(j, key, &no_epoch, sizeof no_epoch);
     }
     for (uint32_t n = s->evaluations + 1; good && n <= j->valid.count; n++) {
         (void)snprintf(key, sizeof key, "valid/%u", n);
-        good = coord_note(j->fleet, key, &no_evaluation, sizeof no_evaluation);
+        good = coord_job_note(j, key, &no_evaluation, sizeof no_evaluation);
     }
     good = good && coord_window_forget(j, s->at.epoch);
     for (uint32_t i = 0; good && i < j->trace.curve.count; i++) {
         (void)snprintf(key, sizeof key, "curve/%u", i);
-        good = coord_note(j->fleet, key, &no_point, sizeof no_point);
+        good = coord_job_note(j, key, &no_point, sizeof no_point);
     }
     return good && coord_replay_forget(j);
 }
@@ -122,7 +121,7 @@ static bool taken_put(struct coord_job *j, const struct coord_saved *s)
     struct err e = {0};
     size_t bytes = 0;
     const void *record = coord_saved_taken(s, &bytes);
-    return coord_taken_saved(j->fleet, j, record, bytes, true, &e) == 0;
+    return coord_taken_saved(j, record, bytes, true, &e) == 0;
 }
 
 /* What was done since the checkpoint, or since the job went back before, was in vain. */
@@ -150,14 +149,13 @@ static bool past_put(struct coord_job *j, const struct coord_from *from, struct 
     at->elapsed_ns = now.elapsed_ns; /* what was in vain took its time */
     const struct coord_passed passed = passed_of(j, from->saved.at.elapsed_ns, now.elapsed_ns);
     return coord_put(j->fleet, "counters", &j->fleet->counters, sizeof j->fleet->counters) &&
-           coord_put(j->fleet, "back_to", &to, sizeof to) &&
+           coord_job_put(j, "back_to", &to, sizeof to) &&
            (PLANTED("back_keeps_rows") || coord_fresh_again(j->fleet, now.number)) &&
-           later_forget(j, &from->saved) &&
-           coord_saved_put(j->fleet, &from->saved, at->number, at->run) &&
+           later_forget(j, &from->saved) && coord_saved_put(j, &from->saved, at->number, at->run) &&
            taken_put(j, &from->saved) && lanes_raise(j) &&
-           coord_note(j->fleet, "back", &record, sizeof record) &&
-           coord_note(j->fleet, "passed", &passed, sizeof passed) &&
-           coord_put(j->fleet, "progress", at, sizeof *at);
+           coord_job_note(j, "back", &record, sizeof record) &&
+           coord_job_note(j, "passed", &passed, sizeof passed) &&
+           coord_job_put(j, "progress", at, sizeof *at);
 }
 
 /* ---- going back ------------------------------------------------------------------------------ */
@@ -222,7 +220,7 @@ static bool is_futile(struct coord_job *j, const char *path)
                              .path = hash_bytes(path, strlen(path), 0),
                              .batches = batches_done(&j->tasks)};
     struct back_tries was;
-    int rc = coord_store_get_fixed(j->fleet->store, "back_tries", &was, sizeof was, NULL);
+    int rc = coord_store_get_fixed(j->store, "back_tries", &was, sizeof was, NULL);
     bool again = rc == 0 && was.number == now.number && was.path == now.path;
     if (again && now.batches <= was.batches) {
         now.batches = was.batches;
@@ -230,8 +228,7 @@ static bool is_futile(struct coord_job *j, const char *path)
     }
     if (now.futile >= FUTILE_MAX && !PLANTED("back_for_ever"))
         return true;
-    (void)coord_note(j->fleet, "back_tries", &now,
-                     sizeof now); /* a store that fails stops it all */
+    (void)coord_job_note(j, "back_tries", &now, sizeof now); /* a store that fails stops it all */
     return false;
 }
 

@@ -181,7 +181,7 @@ static void made_note(struct coord_job *j, const struct coord_checkpoint_record 
     coord_checkpoint_told_made(j);
     if (of_end) {
         k->end_made = true; /* stored: or the next coordinator makes another one */
-        (void)coord_put(j->fleet, END_KEY, &j->at.number, sizeof j->at.number);
+        (void)coord_job_put(j, END_KEY, &j->at.number, sizeof j->at.number);
     }
     if (of_day)
         coord_replay_made(j, true);
@@ -591,7 +591,7 @@ int coord_checkpoint_open(struct coord_job *j, struct err *e)
     k->list = calloc(1, sizeof *k->list);
     if (k->list == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the list of checkpoints");
-    int rc = coord_store_get_fixed(j->fleet->store, "checkpoints", k->list, sizeof *k->list, e);
+    int rc = coord_store_get_fixed(j->store, "checkpoints", k->list, sizeof *k->list, e);
     if (rc == SHOAL_E_CORRUPT) /* the folders are what counts; the job goes on */
         log_warn("which checkpoints the job has made is not known any more: %s", e->text);
     else if (rc != 0 && rc != SHOAL_E_NOT_FOUND)
@@ -602,7 +602,7 @@ int coord_checkpoint_open(struct coord_job *j, struct err *e)
     if (rc != 0)
         return rc;
     uint64_t ended = 0;
-    rc = coord_store_get_fixed(j->fleet->store, END_KEY, &ended, sizeof ended, e);
+    rc = coord_store_get_fixed(j->store, END_KEY, &ended, sizeof ended, e);
     if (rc != 0 && rc != SHOAL_E_NOT_FOUND && rc != SHOAL_E_CORRUPT)
         return rc;
     k->end_made = rc == 0 && ended == j->at.number;

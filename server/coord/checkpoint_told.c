@@ -18,20 +18,20 @@
 bool coord_checkpoint_list_note(struct coord_job *j)
 {
     SHOAL_ASSERT(j->checkpoint.list->number == j->at.number);
-    return coord_note(j->fleet, "checkpoints", j->checkpoint.list, sizeof *j->checkpoint.list);
+    return coord_job_note(j, "checkpoints", j->checkpoint.list, sizeof *j->checkpoint.list);
 }
 
 static void told_note(struct coord_job *j)
 {
     j->checkpoint.told.number = j->at.number;
-    (void)coord_note(j->fleet, TOLD_KEY, &j->checkpoint.told, sizeof j->checkpoint.told);
+    (void)coord_job_note(j, TOLD_KEY, &j->checkpoint.told, sizeof j->checkpoint.told);
 }
 
 int coord_checkpoint_told_open(struct coord_job *j, struct err *e)
 {
     struct coord_checkpoint *k = &j->checkpoint;
     struct coord_checkpoint_told *t = &k->told;
-    int rc = coord_store_get_fixed(j->fleet->store, TOLD_KEY, t, sizeof *t, e);
+    int rc = coord_store_get_fixed(j->store, TOLD_KEY, t, sizeof *t, e);
     if (rc != 0 && rc != SHOAL_E_NOT_FOUND && rc != SHOAL_E_CORRUPT)
         return rc;
     if (rc != 0 || t->number != j->at.number)

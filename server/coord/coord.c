@@ -509,7 +509,7 @@ static int jobs_open(struct coord *c, struct err *e)
 {
     struct coord_fleet *f = &c->fleet;
     struct coord_job *j = &c->job;
-    int rc = coord_lease_open(&j->leases, f->store, e);
+    int rc = coord_lease_open(&j->leases, j->store, e);
     if (rc == 0)
         rc = coord_flow_open(j, e);
     if (rc == 0 && (f->cluster.map_epoch != 0 || j->at.map_epoch != 0))
@@ -536,6 +536,7 @@ int coord_new(const struct coord_options *options, struct env *env, struct coord
     c->timer.fire = on_tick;
     c->ticked_ns = env_now_ns(env);
     c->job.fleet = &c->fleet;
+    c->job.store = store;
     c->job.from_hold = COORD_FOLDER_NONE; /* coord_free may follow before flow.c says so */
     c->job.watch.begun_ns = c->job.watch.worker_ns = c->ticked_ns;
     int rc = coord_fleet_open(&c->fleet, options, env, store, e);

@@ -10,6 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool coord_job_put(struct coord_job *j, const char *key, const void *value, size_t bytes)
+{
+    return coord_fleet_store(j->fleet, j->store, key, value, bytes, true);
+}
+
+bool coord_job_note(struct coord_job *j, const char *key, const void *value, size_t bytes)
+{
+    return coord_fleet_store(j->fleet, j->store, key, value, bytes, false);
+}
+
 bool coord_from_loading(const struct coord_progress *at)
 {
     return at->from == FROM_TO_LOAD || at->from == FROM_BACK || at->from == FROM_TO_START;

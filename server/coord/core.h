@@ -139,6 +139,7 @@ struct coord_passed {
  * the next, for what an operator asked for may outlive the job. */
 struct coord_job {
     struct coord_fleet *fleet; /* borrowed */
+    struct coord_store *store; /* borrowed: what is stored of this job */
     struct coord_cut cut;
     struct coord_output output;
     struct coord_newest *newest; /* checkpoint, which is read to go back to it; NULL: none is */
@@ -260,6 +261,9 @@ struct coord_ask {
     struct err e;
 };
 
+/* coord_put and its like, into what is stored of the job. */
+bool coord_job_put(struct coord_job *j, const char *key, const void *value, size_t bytes);
+bool coord_job_note(struct coord_job *j, const char *key, const void *value, size_t bytes);
 /* Whether the shards have still to load the checkpoint that the job goes on from, or begins
  * with. */
 bool coord_from_loading(const struct coord_progress *at);

@@ -121,7 +121,7 @@ static void cut_begin(struct coord_job *j)
     SHOAL_ASSERT(!j->cut.order.restore && j->cut.attempt < ATTEMPTS);
     /* Not synced by itself, but before the counters in the same store: a coordinator that dies
      * drops what it was making. */
-    if (!coord_note(j->fleet, "cut", &cut, sizeof cut) ||
+    if (!coord_job_note(j, "cut", &cut, sizeof cut) ||
         !coord_put(j->fleet, "counters", &j->fleet->counters, sizeof j->fleet->counters))
         return;
     j->cut.cut = j->cut.stored = cut;
@@ -319,7 +319,7 @@ int coord_cut_open(struct coord_job *j, uint64_t kept, struct err *e)
 {
     uint64_t cut;
     SHOAL_ASSERT(j->cut.state == CUT_IDLE && j->cut.stored == 0); /* else its own were dropped */
-    int rc = coord_store_get_fixed(j->fleet->store, "cut", &cut, sizeof cut, e);
+    int rc = coord_store_get_fixed(j->store, "cut", &cut, sizeof cut, e);
     if (rc == SHOAL_E_CORRUPT) /* shards drop what is not kept as they register */
         log_warn("which cut was being made is not known any more: %s", e->text);
     if (rc != 0)

@@ -30,7 +30,7 @@ static bool epoch_put(struct coord_job *j)
 {
     char key[COORD_KEY_MAX];
     (void)snprintf(key, sizeof key, "epoch/%u", coord_epoch_slot(j, j->at.epoch) + 1);
-    return coord_put(j->fleet, key, epoch_at_hand(j), sizeof(struct coord_epoch));
+    return coord_job_put(j, key, epoch_at_hand(j), sizeof(struct coord_epoch));
 }
 
 /* ---- details of an evaluation ---------------------------------------------------------------- */
@@ -49,7 +49,7 @@ static bool details_put(struct coord_job *j, uint32_t split, const struct measur
     char *text = json_text(stored, 0);
     json_free(stored);
     /* without them the report is shorter */
-    bool good = text == NULL || coord_put(j->fleet, details_key[split], text, strlen(text));
+    bool good = text == NULL || coord_job_put(j, details_key[split], text, strlen(text));
     free(text);
     return good;
 }
@@ -61,7 +61,7 @@ static int details_load(struct coord_job *j, uint32_t split, struct err *e)
     struct err damage = {0};
     void *text;
     size_t bytes;
-    int rc = coord_store_get(j->fleet->store, details_key[split], &text, &bytes, e);
+    int rc = coord_store_get(j->store, details_key[split], &text, &bytes, e);
     if (rc != 0)
         return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
     rc = json_parse(text, bytes, &stored, &damage);
@@ -101,7 +101,7 @@ int coord_epoch_load(struct coord_job *j, struct err *e)
         char key[COORD_KEY_MAX];
         struct coord_epoch stored;
         (void)snprintf(key, sizeof key, "epoch/%u", slot + 1);
-        int rc = coord_store_get_fixed(j->fleet->store, key, &stored, sizeof stored, e);
+        int rc = coord_store_get_fixed(j->store, key, &stored, sizeof stored, e);
         if (rc != 0 && rc != SHOAL_E_NOT_FOUND)
             return rc;
         if (rc == 0 && stored.number == j->at.number)
@@ -169,7 +169,7 @@ bool coord_epoch_plan(struct coord_job *j)
         char key[COORD_KEY_MAX];
         struct coord_task_record record;
         (void)snprintf(key, sizeof key, "task/%u", i);
-        rc = coord_store_get_fixed(j->fleet->store, key, &record, sizeof record, &e);
+        rc = coord_store_get_fixed(j->store, key, &record, sizeof record, &e);
         if (rc == 0) {
             (void)coord_task_from_record(&j->tasks, i, j->at.run, &record);
             missing = 0;
@@ -395,8 +395,8 @@ static bool slot_clear(struct coord_job *j, uint32_t round)
     j->windows.trained[slot] = untrained;
     (void)snprintf(key, sizeof key, "epoch/%u", slot + 1);
     (void)snprintf(trained, sizeof trained, "trained/%u", slot + 1);
-    return coord_note(j->fleet, key, &no_epoch, sizeof no_epoch) &&
-           coord_note(j->fleet, trained, &untrained, sizeof untrained);
+    return coord_job_note(j, key, &no_epoch, sizeof no_epoch) &&
+           coord_job_note(j, trained, &untrained, sizeof untrained);
 }
 
 /* All objects that came are indexed: the next round; where they have no rows, there is none. */

@@ -17,16 +17,21 @@ static bool stored(struct coord_fleet *f, int status, const struct err *e)
     return false;
 }
 
-bool coord_put(struct coord_fleet *f, const char *key, const void *value, size_t bytes)
+bool coord_fleet_store(struct coord_fleet *f, struct coord_store *store, const char *key,
+                       const void *value, size_t bytes, bool sync)
 {
     struct err e = {0};
-    return f->fatal == 0 && stored(f, coord_store_put(f->store, key, value, bytes, &e), &e);
+    if (f->fatal != 0)
+        return false;
+    return stored(f,
+                  sync ? coord_store_put(store, key, value, bytes, &e)
+                       : coord_store_note(store, key, value, bytes, &e),
+                  &e);
 }
 
-bool coord_note(struct coord_fleet *f, const char *key, const void *value, size_t bytes)
+bool coord_put(struct coord_fleet *f, const char *key, const void *value, size_t bytes)
 {
-    struct err e = {0};
-    return f->fatal == 0 && stored(f, coord_store_note(f->store, key, value, bytes, &e), &e);
+    return coord_fleet_store(f, f->store, key, value, bytes, true);
 }
 
 bool coord_remove(struct coord_fleet *f, const char *key)

@@ -62,9 +62,9 @@ int coord_fleet_open(struct coord_fleet *f, const struct coord_options *options,
 void coord_fleet_close(struct coord_fleet *f);
 /* Puts with the disk's failure handled in one place: false means that the core is stopping and
  * nothing may be answered. */
+bool coord_fleet_store(struct coord_fleet *f, struct coord_store *store, const char *key,
+                       const void *value, size_t bytes, bool sync);
 bool coord_put(struct coord_fleet *f, const char *key, const void *value, size_t bytes);
-bool coord_note(struct coord_fleet *f, const char *key, const void *value,
-                size_t bytes); /* not synced */
 bool coord_remove(struct coord_fleet *f, const char *key);
 /* Sends a reply; m may be NULL (out of memory: the peer asks again). */
 void coord_send(struct coord_fleet *f, peer_t to, struct msg *m);

@@ -27,8 +27,7 @@ static int lanes_load(struct coord_job *j, struct err *e)
     struct coord_lane_record record[LIMIT_LANES];
     struct coord_tasks *t = &j->tasks;
     SHOAL_ASSERT(t->lanes > 0 && t->lanes <= LIMIT_LANES);
-    int rc =
-        coord_store_get_fixed(j->fleet->store, "lanes", record, t->lanes * sizeof record[0], e);
+    int rc = coord_store_get_fixed(j->store, "lanes", record, t->lanes * sizeof record[0], e);
     if (rc == SHOAL_E_NOT_FOUND)
         return 0;
     for (uint32_t l = 0; rc == 0 && l < t->lanes; l++) {
@@ -76,7 +75,7 @@ static int job_load_stored(struct coord_job *j, struct err *e)
     void *yaml;
     size_t bytes;
     SHOAL_ASSERT(!j->parsed);
-    int rc = coord_store_get(j->fleet->store, "job", &yaml, &bytes, e);
+    int rc = coord_store_get(j->store, "job", &yaml, &bytes, e);
     if (rc == SHOAL_E_NOT_FOUND)
         return err_set(e, SHOAL_E_CORRUPT, "its file is not in the coordinator's store");
     if (rc != 0)
@@ -88,18 +87,17 @@ static int job_load_stored(struct coord_job *j, struct err *e)
     j->at.from_path[LIMIT_PATH - 1] = 0;
     if (rc != 0)
         return err_wrap(e, rc, "stored job");
-    rc = coord_store_get_fixed(j->fleet->store, "without", j->without, sizeof j->without, e);
+    rc = coord_store_get_fixed(j->store, "without", j->without, sizeof j->without, e);
     j->without[sizeof j->without - 1] = 0;
     if (rc == 0 || rc == SHOAL_E_NOT_FOUND)
-        rc = coord_store_get_fixed(j->fleet->store, "translated", j->translated,
-                                   sizeof j->translated, e);
+        rc = coord_store_get_fixed(j->store, "translated", j->translated, sizeof j->translated, e);
     j->translated[sizeof j->translated - 1] = 0;
     return rc == SHOAL_E_NOT_FOUND ? 0 : rc; /* a coordinator before it stored none */
 }
 
 static int laned_load(struct coord_job *j, struct err *e)
 {
-    int rc = coord_store_get_fixed(j->fleet->store, "laned", &j->laned, sizeof j->laned, e);
+    int rc = coord_store_get_fixed(j->store, "laned", &j->laned, sizeof j->laned, e);
     return rc == SHOAL_E_NOT_FOUND ? 0 : rc; /* a coordinator before it stored none */
 }
 
@@ -135,7 +133,7 @@ int coord_flow_resume(struct coord_job *j, struct err *e)
         for (uint32_t s = 0; s < JOB_SPLITS; s++)
             if (j->spec.data.objects.of[s].on) /* of their index nothing is loaded: it is made */
                 j->at.split[s].known = 0;      /* again, but for a round's, of a checkpoint */
-        if ((rc = coord_grow_load(j->fleet, j, e)) != 0)
+        if ((rc = coord_grow_load(j, e)) != 0)
             return rc;
         coord_phase_restart(j, PHASE_WAITING);
         j->started_ns = 0;
@@ -195,7 +193,7 @@ static int resume_or_fail(struct coord_job *j, struct err *e)
 int coord_flow_open(struct coord_job *j, struct err *e)
 {
     j->from_hold = COORD_FOLDER_NONE;
-    int rc = coord_store_get_fixed(j->fleet->store, "progress", &j->at, sizeof j->at, e);
+    int rc = coord_store_get_fixed(j->store, "progress", &j->at, sizeof j->at, e);
 
     if (rc == SHOAL_E_NOT_FOUND) {
         memset(&j->at, 0, sizeof j->at);
@@ -308,7 +306,7 @@ static bool step_tables(struct coord_job *j)
 static bool laned_note(struct coord_job *j)
 {
     j->laned = j->at.run;
-    return coord_note(j->fleet, "laned", &j->laned, sizeof j->laned);
+    return coord_job_note(j, "laned", &j->laned, sizeof j->laned);
 }
 
 /* A checkpoint of an evaluation, or of a log that is waited for: it is gone on with without
@@ -332,7 +330,7 @@ static bool step_setup(struct coord_job *j)
     if (coord_from_loading(&j->at)) {
         bool starts = j->at.from == FROM_TO_START;
         j->at.from = starts ? FROM_STARTED : FROM_LOADED; /* stored with the next phase */
-        coord_from_let_go(j->fleet, j);
+        coord_from_let_go(j);
         log_info("job %s %s %s in epoch %u", j->spec.name,
                  starts ? "starts from the tables of" : "goes on from", j->at.from_path,
                  j->at.epoch);

@@ -34,7 +34,7 @@ bool coord_grant_lanes_put(struct coord_job *j)
     SHOAL_ASSERT(t->lanes > 0 && t->lanes <= LIMIT_LANES);
     for (uint32_t l = 0; l < t->lanes; l++)
         record[l] = (struct coord_lane_record){t->lane[l].generation, t->lane[l].next_batch};
-    if (!coord_put(j->fleet, "lanes", record, t->lanes * sizeof record[0]))
+    if (!coord_job_put(j, "lanes", record, t->lanes * sizeof record[0]))
         return false;
     for (uint32_t l = 0; l < t->lanes; l++)
         t->lane[l].stored = t->lane[l].generation;
@@ -48,9 +48,9 @@ bool coord_grant_task_put(struct coord_job *j, uint32_t index, bool promised)
     coord_task_to_record(&j->tasks, index, j->at.run, &record);
     (void)snprintf(key, sizeof key, "task/%u", index);
     if (!promised)
-        return coord_note(j->fleet, key, &record, sizeof record);
+        return coord_job_note(j, key, &record, sizeof record);
     SHOAL_ASSERT(record.first_batch != 0 && record.lane < j->tasks.lanes);
-    if (!coord_put(j->fleet, key, &record, sizeof record))
+    if (!coord_job_put(j, key, &record, sizeof record))
         return false;
     j->tasks.task[index].stored = true;
     return true;

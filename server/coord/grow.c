@@ -108,9 +108,8 @@ static int record_put(struct coord_job *j, struct err *e)
     const struct coord_grow *g = &j->grow;
     char key[COORD_KEY_MAX];
     coord_grow_key(j->at.run, g->at.round, key);
-    return coord_put(j->fleet, key, g->record, g->record_bytes)
-               ? 0
-               : err_set(e, SHOAL_E_IO, STORE_FAILED);
+    return coord_job_put(j, key, g->record, g->record_bytes) ? 0
+                                                             : err_set(e, SHOAL_E_IO, STORE_FAILED);
 }
 
 bool coord_grow_run(struct coord_job *j)
@@ -126,13 +125,13 @@ static int damaged(struct err *e)
 }
 
 /* The record of the round at hand; *value: the caller's. */
-static int round_get(const struct coord_fleet *f, const struct coord_progress *at, void **value,
+static int round_get(const struct coord_job *j, const struct coord_progress *at, void **value,
                      size_t *bytes, struct err *e)
 {
     struct coord_grow_record r = {.job = 0};
     char key[COORD_KEY_MAX];
     coord_grow_key(at->run, at->epoch, key);
-    int rc = coord_store_get(f->store, key, value, bytes, e);
+    int rc = coord_store_get(j->store, key, value, bytes, e);
     if (rc != 0)
         return rc == SHOAL_E_NOT_FOUND ? damaged(e) : rc;
     memcpy(&r, *value, *bytes < sizeof r ? *bytes : sizeof r);
@@ -173,7 +172,7 @@ static int record_take(struct coord_job *j, const char *value, size_t bytes, str
     return 0;
 }
 
-int coord_grow_load(const struct coord_fleet *f, struct coord_job *j, struct err *e)
+int coord_grow_load(struct coord_job *j, struct err *e)
 {
     void *value;
     size_t bytes;
@@ -181,7 +180,7 @@ int coord_grow_load(const struct coord_fleet *f, struct coord_job *j, struct err
         return 0;
     if (j->at.epoch == 0)
         return 0;
-    int rc = round_get(f, &j->at, &value, &bytes, e);
+    int rc = round_get(j, &j->at, &value, &bytes, e);
     if (rc != 0)
         return rc;
     rc = record_take(j, value, bytes, e);

@@ -68,7 +68,7 @@ struct coord_grow {
 void coord_grow_close(struct coord_grow *g);
 /* After a restart, or from a checkpoint: the round at hand, its objects, and data.train's split.
  * Of a job that does not grow, or has no round yet: nothing. CORRUPT. */
-int coord_grow_load(const struct coord_fleet *f, struct coord_job *j, struct err *e);
+int coord_grow_load(struct coord_job *j, struct err *e);
 /* Where a checkpoint's record of round `round` is to lie for run `run`. */
 void coord_grow_key(uint64_t run, uint32_t round, char key[]);
 

@@ -60,7 +60,7 @@ int coord_judge_load(struct coord_job *j, struct err *e)
         char key[COORD_KEY_MAX];
         struct coord_evaluation stored;
         (void)snprintf(key, sizeof key, "valid/%u", n);
-        rc = coord_store_get_fixed(j->fleet->store, key, &stored, sizeof stored, e);
+        rc = coord_store_get_fixed(j->store, key, &stored, sizeof stored, e);
         bool found = rc == 0 && stored.number == j->at.number;
         if (rc != 0 && rc != SHOAL_E_NOT_FOUND)
             return rc;
@@ -225,8 +225,8 @@ static bool older_forget(struct coord_job *j)
     memmove(j->valid.item, j->valid.item + gone, j->valid.count * sizeof *j->valid.item);
     for (uint32_t n = 1; good && n <= j->valid.count + gone; n++) {
         (void)snprintf(key, sizeof key, "valid/%u", n);
-        good = coord_note(j->fleet, key, n <= j->valid.count ? &j->valid.item[n - 1] : &none,
-                          sizeof none);
+        good = coord_job_note(j, key, n <= j->valid.count ? &j->valid.item[n - 1] : &none,
+                              sizeof none);
     }
     j->at.best = j->at.best > gone ? j->at.best - gone : 0;
     j->at.kept = j->at.kept > gone ? j->at.kept - gone : 0;
@@ -256,7 +256,7 @@ bool coord_judge_note(struct coord_job *j, const struct measure *m, uint64_t bad
                                    .end = !coord_epoch_open(j)};
     memcpy(v->of, m->metric, sizeof v->of);
     (void)snprintf(key, sizeof key, "valid/%u", n);
-    return coord_put(j->fleet, key, v, sizeof *v);
+    return coord_job_put(j, key, v, sizeof *v);
 }
 
 /* Whether a value is better than that of evaluation `n` (0: none) was. */

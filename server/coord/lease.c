@@ -78,7 +78,7 @@ bool coord_lease_note(struct coord_job *j, uint32_t lane)
     if (worker != NULL)
         memcpy(out->name, worker->name, sizeof out->name);
     key_of(l->serial, key);
-    return coord_note(j->fleet, key, out, sizeof *out);
+    return coord_job_note(j, key, out, sizeof *out);
 }
 
 const struct coord_lease *coord_lease_find(const struct coord_leases *l, uint64_t run,

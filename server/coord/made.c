@@ -130,8 +130,7 @@ void coord_made_adopt(struct coord_job *j)
     SHOAL_ASSERT(!coord_phase_running(j));
     if (j->fleet->made.number != 0 || j->tablets == 0 || coord_fresh_half(j->fleet))
         return;
-    if (j->yaml == NULL &&
-        coord_store_get(j->fleet->store, "job", &yaml, &j->yaml_bytes, NULL) == 0)
+    if (j->yaml == NULL && coord_store_get(j->store, "job", &yaml, &j->yaml_bytes, NULL) == 0)
         j->yaml = yaml;
     if (j->yaml != NULL)
         (void)coord_made_take(j);

@@ -173,7 +173,7 @@ static int list_put(struct coord_job *j, uint32_t split, struct err *e)
     memcpy(value, head, sizeof head);
     memcpy(value + sizeof head, o->text, o->bytes);
     memcpy(value + sizeof head + o->bytes, o->head, o->head_bytes);
-    int rc = coord_put(j->fleet, list_key[split], value, bytes)
+    int rc = coord_job_put(j, list_key[split], value, bytes)
                  ? 0
                  : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     free(value);
@@ -270,7 +270,7 @@ static int rows_put(struct coord_job *j, uint32_t split, struct err *e)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the index of %u objects", o->count);
     memcpy(value, &j->at.number, head);
     coord_objects_records(o, value + head);
-    int rc = coord_put(j->fleet, rows_key[split], value, bytes)
+    int rc = coord_job_put(j, rows_key[split], value, bytes)
                  ? 0
                  : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     free(value);
@@ -712,7 +712,7 @@ static int list_load(struct coord_job *j, uint32_t split, struct err *e)
     void *value;
     size_t bytes;
     uint64_t head[2];
-    int rc = coord_store_get(j->fleet->store, list_key[split], &value, &bytes, e);
+    int rc = coord_store_get(j->store, list_key[split], &value, &bytes, e);
     if (rc != 0)
         return rc;
     bool good = bytes >= sizeof head;
@@ -740,7 +740,7 @@ static int rows_load(struct coord_job *j, uint32_t split, struct err *e)
     void *value;
     size_t bytes, head = sizeof j->at.number;
     uint64_t number = 0;
-    int rc = coord_store_get(j->fleet->store, rows_key[split], &value, &bytes, e);
+    int rc = coord_store_get(j->store, rows_key[split], &value, &bytes, e);
     if (rc != 0)
         return rc;
     if (bytes >= head)
@@ -756,7 +756,7 @@ static int rows_load(struct coord_job *j, uint32_t split, struct err *e)
 static int split_load(struct coord_job *j, uint32_t split, struct err *e)
 {
     if (split == WIRE_TRAIN && coord_grow_on(j))
-        return coord_grow_load(j->fleet, j, e);
+        return coord_grow_load(j, e);
     int rc = list_load(j, split, e);
     if (rc == 0)
         rc = rows_load(j, split, e);

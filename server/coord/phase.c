@@ -156,7 +156,7 @@ static void elapsed_note(struct coord_job *j)
 bool coord_phase_put(struct coord_job *j)
 {
     elapsed_note(j);
-    return coord_put(j->fleet, "progress", &j->at, sizeof j->at);
+    return coord_job_put(j, "progress", &j->at, sizeof j->at);
 }
 
 bool coord_phase_enter(struct coord_job *j, enum coord_phase phase)
@@ -259,7 +259,7 @@ bool coord_end_fail(struct coord_job *j, int status, const char *format, ...)
     (void)vsnprintf(j->at.text, sizeof j->at.text, format, arguments);
     va_end(arguments);
     coord_end_work(j, "the job has ended");
-    coord_from_let_go(j->fleet, j);
+    coord_from_let_go(j);
     free(j->report); /* of a job that was about to be done */
     j->report = NULL;
     bool run = j->at.phase >= PHASE_SETUP;

@@ -172,7 +172,7 @@ static int windows_put(struct coord_job *j, struct err *e)
         return err_set(e, SHOAL_E_NOMEM, "no memory to store %u windows", r->windows);
     memcpy(value, &j->at.number, head);
     memcpy(value + head, r->window, bytes);
-    int rc = coord_put(j->fleet, WINDOWS_KEY, value, head + bytes)
+    int rc = coord_job_put(j, WINDOWS_KEY, value, head + bytes)
                  ? 0
                  : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     free(value);
@@ -452,7 +452,7 @@ struct coord_replay_record coord_replay_record_of(const struct coord_job *j, boo
 static bool record_put(struct coord_job *j)
 {
     struct coord_replay_record record = coord_replay_record_of(j, false);
-    return coord_put(j->fleet, RECORD_KEY, &record, sizeof record);
+    return coord_job_put(j, RECORD_KEY, &record, sizeof record);
 }
 
 bool coord_replay_note(struct coord_job *j)
@@ -498,7 +498,7 @@ static bool day_put(struct coord_job *j, uint32_t n)
     char key[COORD_KEY_MAX];
     char *text = coord_replay_day_text(j, n);
     (void)snprintf(key, sizeof key, "day/%u", n);
-    bool good = text != NULL && coord_put(j->fleet, key, text, strlen(text));
+    bool good = text != NULL && coord_job_put(j, key, text, strlen(text));
     free(text);
     return good;
 }
@@ -510,9 +510,9 @@ bool coord_replay_forget(struct coord_job *j)
     for (uint32_t n = 0; good && n < j->replay.ended; n++) {
         char key[COORD_KEY_MAX];
         (void)snprintf(key, sizeof key, "day/%u", n);
-        good = coord_note(j->fleet, key, "{}", 2); /* of no job */
+        good = coord_job_note(j, key, "{}", 2); /* of no job */
     }
-    return good && (!j->spec.replay.on || coord_note(j->fleet, RECORD_KEY, &none, sizeof none));
+    return good && (!j->spec.replay.on || coord_job_note(j, RECORD_KEY, &none, sizeof none));
 }
 
 /* 0 too where it is of another job, or damaged: *day is NULL then. */
@@ -524,7 +524,7 @@ static int day_load(struct coord_job *j, uint32_t n, struct json **day, struct e
     size_t bytes;
     *day = NULL;
     (void)snprintf(key, sizeof key, "day/%u", n);
-    int rc = coord_store_get(j->fleet->store, key, &text, &bytes, e);
+    int rc = coord_store_get(j->store, key, &text, &bytes, e);
     if (rc != 0)
         return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
     if (json_parse(text, bytes, &stored, NULL) == 0 &&
@@ -542,7 +542,7 @@ int coord_replay_windows_load(struct coord_job *j, struct err *e)
     char *value;
     size_t bytes, head = sizeof j->at.number;
     uint64_t number;
-    int rc = coord_store_get(j->fleet->store, WINDOWS_KEY, (void **)&value, &bytes, e);
+    int rc = coord_store_get(j->store, WINDOWS_KEY, (void **)&value, &bytes, e);
     if (rc != 0)
         return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
     if (bytes > head)
@@ -569,7 +569,7 @@ int coord_replay_load(struct coord_job *j, struct err *e)
     }
     r->made = r->ended > 0 ? r->ended - 1 : 0; /* one at most is being made, whatever is stored */
     if (rc == 0)
-        rc = coord_store_get_fixed(j->fleet->store, RECORD_KEY, &record, sizeof record, e);
+        rc = coord_store_get_fixed(j->store, RECORD_KEY, &record, sizeof record, e);
     if (rc != 0)
         return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
     if (record.job != j->at.number)

@@ -521,7 +521,7 @@ int coord_report_make(struct coord_job *j, struct err *e)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the report");
     free(j->report);
     j->report = text;
-    if (!coord_put(j->fleet, "report", text, strlen(text)))
+    if (!coord_job_put(j, "report", text, strlen(text)))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     coord_output_report(j);
     return 0;
@@ -554,7 +554,7 @@ int coord_report_load(struct coord_job *j, struct err *e)
     }
     if (j->at.phase != PHASE_DONE)
         return 0;
-    int rc = coord_store_get(j->fleet->store, "report", &value, &bytes, e);
+    int rc = coord_store_get(j->store, "report", &value, &bytes, e);
     if (rc != 0)
         return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
     j->report = malloc(bytes + 1);

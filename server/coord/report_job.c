@@ -22,10 +22,10 @@ struct begun {
 static const char *const format_name[] = {DATA_FORMATS(FORMAT_NAME)};
 #undef FORMAT_NAME
 
-bool coord_report_job_begin(struct coord_fleet *f, const struct coord_job *j)
+bool coord_report_job_begin(struct coord_job *j)
 {
-    const struct begun b = {j->at.number, env_wall_s(f->env)};
-    return coord_note(f, BEGUN_KEY, &b, sizeof b);
+    const struct begun b = {j->at.number, env_wall_s(j->fleet->env)};
+    return coord_job_note(j, BEGUN_KEY, &b, sizeof b);
 }
 
 static void date_set(struct json *to, const char *key, uint64_t at)
@@ -58,7 +58,7 @@ void coord_report_job_dates(const struct coord_job *j, struct json *to)
     uint32_t phase = j->at.phase;
     bool ends = phase == PHASE_FINISH || phase == PHASE_DONE || phase == PHASE_FAILED;
     struct begun b = {0};
-    int rc = coord_store_get_fixed(j->fleet->store, BEGUN_KEY, &b, sizeof b, NULL);
+    int rc = coord_store_get_fixed(j->store, BEGUN_KEY, &b, sizeof b, NULL);
     date_set(to, "began", rc == 0 && b.job == j->at.number ? b.wall_s : 0);
     date_set(to, "ended", ends && j->phase_ns != 0 ? env_wall_s(j->fleet->env) : 0);
 }

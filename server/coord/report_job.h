@@ -7,7 +7,7 @@
 #include "server/coord/core.h"
 
 /* A job is taken: stores the coordinator's calendar under "begun". False: the store failed. */
-bool coord_report_job_begin(struct coord_fleet *f, const struct coord_job *j);
+bool coord_report_job_begin(struct coord_job *j);
 /* "data", "batch", "began", "ended" (UTC; null where the calendar is not known), "place". */
 void coord_report_job_json(const struct coord_job *j, struct json *to);
 /* "began" and "ended" alone; "ended" is null of a job that runs, and of one that a coordinator

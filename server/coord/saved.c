@@ -424,7 +424,7 @@ int coord_saved_open(const void *bytes, size_t count, struct coord_saved *out, s
 
 /* ---- taking over ----------------------------------------------------------------------------- */
 
-static bool kind_put(struct coord_fleet *f, const struct kind *kind, const struct pair *p,
+static bool kind_put(struct coord_job *j, const struct kind *kind, const struct pair *p,
                      uint64_t number)
 {
     SHOAL_ASSERT(p->bytes >= kind->bytes); /* coord_saved_open has checked */
@@ -433,12 +433,12 @@ static bool kind_put(struct coord_fleet *f, const struct kind *kind, const struc
         return false;
     memcpy(value, p->value, p->bytes);
     memcpy(value + kind->number_at, &number, sizeof number);
-    bool good = coord_note(f, p->key, value, p->bytes);
+    bool good = coord_job_note(j, p->key, value, p->bytes);
     free(value);
     return good;
 }
 
-static bool details_put(struct coord_fleet *f, const struct pair *p, uint64_t number)
+static bool details_put(struct coord_job *j, const struct pair *p, uint64_t number)
 {
     struct json *stored = NULL;
     if (json_parse((const char *)p->value, p->bytes, &stored, NULL) != 0)
@@ -446,12 +446,12 @@ static bool details_put(struct coord_fleet *f, const struct pair *p, uint64_t nu
     json_set_int(stored, "job", (int64_t)number);
     char *text = json_text(stored, 0);
     json_free(stored);
-    bool good = text == NULL || coord_note(f, p->key, text, strlen(text));
+    bool good = text == NULL || coord_job_note(j, p->key, text, strlen(text));
     free(text);
     return good;
 }
 
-bool coord_saved_put(struct coord_fleet *f, const struct coord_saved *s, uint64_t number,
+bool coord_saved_put(struct coord_job *j, const struct coord_saved *s, uint64_t number,
                      uint64_t run)
 {
     struct pair p;
@@ -465,11 +465,11 @@ bool coord_saved_put(struct coord_fleet *f, const struct coord_saved *s, uint64_
         if (strcmp(p.key, "grow/0") == 0)
             coord_grow_key(run, s->at.epoch, p.key);
         if (kind != NULL)
-            good = kind_put(f, kind, &p, kind->of_run ? run : number);
+            good = kind_put(j, kind, &p, kind->of_run ? run : number);
         else if (is_text(p.key))
-            good = details_put(f, &p, number);
+            good = details_put(j, &p, number);
         else if (strcmp(p.key, "lanes") == 0)
-            good = coord_note(f, p.key, p.value, p.bytes);
+            good = coord_job_note(j, p.key, p.value, p.bytes);
     }
     SHOAL_ASSERT(!good || at == s->count);
     return good;
@@ -874,8 +874,8 @@ void coord_from_progress(const struct coord_from *f, const struct coord_progress
     memcpy(out->from_path, f->path, sizeof out->from_path);
 }
 
-void coord_from_let_go(struct coord_fleet *f, struct coord_job *j)
+void coord_from_let_go(struct coord_job *j)
 {
-    if (f->options.folder != NULL)
-        coord_errand_let_go(f, j->at.from_path, &j->from_hold);
+    if (j->fleet->options.folder != NULL)
+        coord_errand_let_go(j->fleet, j->at.from_path, &j->from_hold);
 }

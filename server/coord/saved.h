@@ -36,7 +36,7 @@ int coord_saved_open(const void *bytes, size_t count, struct coord_saved *out, s
 /* Puts all pairs but the progress, and what the tables have learnt, into the store, under the job's
  * `number` and `run`; not synced: the progress that the caller puts next is. False: the store
  * failed. */
-bool coord_saved_put(struct coord_fleet *f, const struct coord_saved *s, uint64_t number,
+bool coord_saved_put(struct coord_job *j, const struct coord_saved *s, uint64_t number,
                      uint64_t run);
 
 /* The record of what its tables have learnt (taken.h), borrowed; NULL: it has none. */
@@ -81,6 +81,6 @@ void coord_from_progress(const struct coord_from *f, const struct coord_progress
  * LOAD says so. */
 void coord_from_hold(struct coord_job *j);
 /* The job has its rows, or will never have them: the folder may be removed. */
-void coord_from_let_go(struct coord_fleet *f, struct coord_job *j);
+void coord_from_let_go(struct coord_job *j);
 
 #endif

@@ -42,8 +42,7 @@ int coord_setup_map(struct coord_job *j, struct err *e)
     rc = tablets_take(j, e);
     if (rc != 0)
         return rc;
-    return coord_put(j->fleet, "tables", j->table, j->at.tables * sizeof *j->table) ? 0
-                                                                                    : SHOAL_E_IO;
+    return coord_job_put(j, "tables", j->table, j->at.tables * sizeof *j->table) ? 0 : SHOAL_E_IO;
 }
 
 /* A store of before the map was in it: it is what it was then, dealt over the shards that there
@@ -61,8 +60,8 @@ int coord_setup_load(struct coord_job *j, struct err *e)
         return err_set(e, SHOAL_E_CORRUPT, "the stored job has %u tables", j->at.tables);
     if (j->table == NULL && (j->table = calloc(LIMIT_TABLES, sizeof *j->table)) == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the tables");
-    int rc = coord_store_get_fixed(j->fleet->store, "tables", j->table,
-                                   j->at.tables * sizeof *j->table, e);
+    int rc =
+        coord_store_get_fixed(j->store, "tables", j->table, j->at.tables * sizeof *j->table, e);
     if (rc == 0)
         rc = coord_map_check(j->table, j->at.tables, e);
     if (rc == 0 && j->fleet->cluster.map_epoch == 0)
@@ -121,7 +120,7 @@ static void load_reply(void *context, const struct coord_call *call, uint32_t sh
     if (j->translated[0] != 0 || reply->u.LOAD_reply.translated[0] == 0)
         return;
     memcpy(j->translated, reply->u.LOAD_reply.translated, sizeof j->translated);
-    (void)coord_note(j->fleet, "translated", j->translated, sizeof j->translated);
+    (void)coord_job_note(j, "translated", j->translated, sizeof j->translated);
     for (const char *line = j->translated; *line != 0;) {
         size_t bytes = strcspn(line, "\n");
         log_info("job %s: %.*s", j->spec.name, (int)bytes, line);

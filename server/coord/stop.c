@@ -16,11 +16,11 @@ int coord_stop_load(struct coord_job *j, struct err *e)
 {
     struct coord_stop *s = &j->stop;
     uint64_t stop = 0;
-    int rc = coord_store_get_fixed(j->fleet->store, STOP_KEY, &stop, sizeof stop, e);
+    int rc = coord_store_get_fixed(j->store, STOP_KEY, &stop, sizeof stop, e);
     *s = (struct coord_stop){.asked = rc == 0 && stop == j->at.number,
                              .since_ns = env_now_ns(j->fleet->env)};
     if (s->asked)
-        rc = coord_store_get_fixed(j->fleet->store, STOP_ID_KEY, &s->id, sizeof s->id, e);
+        rc = coord_store_get_fixed(j->store, STOP_ID_KEY, &s->id, sizeof s->id, e);
     return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
 }
 
@@ -60,8 +60,8 @@ bool coord_stop_order(struct coord_job *j, uint64_t id)
     j->stop = (struct coord_stop){.asked = true, .id = id, .since_ns = env_now_ns(j->fleet->env)};
     log_info("job %s is asked to stop: it ends behind %s", j->spec.name,
              coord_grow_on(j) ? "the batches that are given out" : "its last checkpoint");
-    return coord_note(j->fleet, STOP_ID_KEY, &id, sizeof id) &&
-           coord_put(j->fleet, STOP_KEY, &j->at.number, sizeof j->at.number);
+    return coord_job_note(j, STOP_ID_KEY, &id, sizeof id) &&
+           coord_job_put(j, STOP_KEY, &j->at.number, sizeof j->at.number);
 }
 
 static void end(struct coord_job *j)

@@ -49,7 +49,7 @@ int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, stru
 
 int coord_submit_asked_load(struct coord_job *j, struct err *e)
 {
-    int rc = coord_store_get_fixed(j->fleet->store, "asked", &j->asked, sizeof j->asked, e);
+    int rc = coord_store_get_fixed(j->store, "asked", &j->asked, sizeof j->asked, e);
     j->asked.path[LIMIT_PATH - 1] = 0;
     if (rc == 0 && j->asked.number == j->at.number)
         return 0;
@@ -81,7 +81,7 @@ int coord_submit_name(struct coord_job *j, const struct legend *names, bool lear
     return 0;
 }
 
-static void job_close(struct coord_fleet *f, struct coord_job *j)
+static void job_close(struct coord_job *j)
 {
     coord_task_close(&j->tasks);
     for (uint32_t s = 0; s < JOB_SPLITS; s++)
@@ -105,7 +105,7 @@ static void job_close(struct coord_fleet *f, struct coord_job *j)
     free(j->valid.item);
     free(j->digest);
     free(j->report);
-    coord_from_let_go(f, j);
+    coord_from_let_go(j);
     memset(&j->at, 0, sizeof *j - offsetof(struct coord_job, at));
     j->from_hold = COORD_FOLDER_NONE;
 }
@@ -117,14 +117,13 @@ void coord_submit_lease(struct coord_job *j)
 
 void coord_submit_close(struct coord_job *j)
 {
-    job_close(j->fleet, j);
+    job_close(j);
     coord_submit_lease(j);
 }
 
 /* A job that goes on: what the checkpoint says goes into the store under the new number, and its
  * progress here. */
-static int from_take(struct coord_fleet *fleet, struct coord_job *j, const struct coord_from *f,
-                     struct err *e)
+static int from_take(struct coord_job *j, const struct coord_from *f, struct err *e)
 {
     struct coord_progress at = j->at;
     size_t bytes = 0;
@@ -133,15 +132,15 @@ static int from_take(struct coord_fleet *fleet, struct coord_job *j, const struc
     if (f->start) {
         j->at.from = FROM_TO_START;
         (void)snprintf(j->at.from_path, sizeof j->at.from_path, "%s", f->path);
-        return coord_taken_saved(fleet, j, taken, bytes, false, e);
+        return coord_taken_saved(j, taken, bytes, false, e);
     }
     j->passed = (struct coord_passed){.number = j->at.number, .before_ns = f->saved.at.elapsed_ns};
-    if (!coord_saved_put(fleet, &f->saved, j->at.number, j->at.run) ||
-        !coord_note(fleet, "passed", &j->passed, sizeof j->passed))
+    if (!coord_saved_put(j, &f->saved, j->at.number, j->at.run) ||
+        !coord_job_note(j, "passed", &j->passed, sizeof j->passed))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     coord_from_progress(f, &at, FROM_TO_LOAD, &j->at);
-    int rc = coord_grow_load(fleet, j, e);
-    return rc == 0 ? coord_taken_saved(fleet, j, taken, bytes, true, e) : rc;
+    int rc = coord_grow_load(j, e);
+    return rc == 0 ? coord_taken_saved(j, taken, bytes, true, e) : rc;
 }
 
 /* ---- its text -------------------------------------------------------------------------------- */
@@ -151,7 +150,7 @@ static int from_take(struct coord_fleet *fleet, struct coord_job *j, const struc
  * tables were then read as another model's. */
 static const char NEXT_KEY[] = "job/next";
 
-static bool text_offer(struct coord_fleet *f, const struct coord_job *j, uint64_t number)
+static bool text_offer(struct coord_job *j, uint64_t number)
 {
     size_t bytes = sizeof number + j->yaml_bytes;
     char *record = malloc(bytes);
@@ -159,7 +158,7 @@ static bool text_offer(struct coord_fleet *f, const struct coord_job *j, uint64_
         return false;
     memcpy(record, &number, sizeof number);
     memcpy(record + sizeof number, j->yaml, j->yaml_bytes);
-    bool good = coord_put(f, NEXT_KEY, record, bytes);
+    bool good = coord_job_put(j, NEXT_KEY, record, bytes);
     free(record);
     return good;
 }
@@ -170,14 +169,14 @@ int coord_submit_settle(struct coord_job *j, struct err *e)
     uint64_t number = none;
     void *record;
     size_t bytes;
-    int rc = coord_store_get(j->fleet->store, NEXT_KEY, &record, &bytes, e);
+    int rc = coord_store_get(j->store, NEXT_KEY, &record, &bytes, e);
     if (rc != 0)
         return rc == SHOAL_E_NOT_FOUND ? 0 : rc; /* a coordinator before it stored none */
     if (bytes > sizeof number)
         memcpy(&number, record, sizeof number);
     if (number != none && number == j->at.number &&
-        (!coord_put(j->fleet, "job", (char *)record + sizeof number, bytes - sizeof number) ||
-         !coord_put(j->fleet, NEXT_KEY, &none, sizeof none)))
+        (!coord_job_put(j, "job", (char *)record + sizeof number, bytes - sizeof number) ||
+         !coord_job_put(j, NEXT_KEY, &none, sizeof none)))
         rc = err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     free(record);
     return rc;
@@ -194,16 +193,16 @@ static int job_begin(struct coord_job *job, struct coord_job *j, const struct co
                  ? 0
                  : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     if (rc == 0 && from == NULL)
-        rc = fleet ? coord_taken_fleet(job->fleet, j, e) : coord_taken_none(job->fleet, j, e);
+        rc = fleet ? coord_taken_fleet(j, e) : coord_taken_none(j, e);
     if (rc != 0)
         return rc;
     j->asked = (struct coord_asked){.number = run, .start = submit->start};
     (void)snprintf(j->asked.path, sizeof j->asked.path, "%s", submit->from);
-    if (!coord_note(job->fleet, "asked", &j->asked, sizeof j->asked) ||
+    if (!coord_job_note(job, "asked", &j->asked, sizeof j->asked) ||
         !coord_fresh_want(job->fleet, run, j->spec.fresh_all, fleet ? j->without : "") ||
-        !coord_put(job->fleet, "without", j->without, sizeof j->without) ||
-        !coord_note(job->fleet, "translated", j->translated, sizeof j->translated) ||
-        !coord_report_job_begin(job->fleet, j) || !text_offer(job->fleet, j, run))
+        !coord_job_put(job, "without", j->without, sizeof j->without) ||
+        !coord_job_note(job, "translated", j->translated, sizeof j->translated) ||
+        !coord_report_job_begin(j) || !text_offer(j, run))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     job->watch.left_ns = 0; /* of the job before */
     job->watch.failed_rounds = 0;
@@ -215,10 +214,10 @@ static int job_begin(struct coord_job *job, struct coord_job *j, const struct co
     j->at.split[WIRE_VALID].used = !j->spec.train.skip && j->spec.data.valid.count > 0;
     j->at.split[WIRE_TEST].used = j->spec.data.test.count > 0;
     j->eval_number = (env_random(job->fleet->env) & 0xffffff) + 1;
-    rc = from == NULL ? 0 : from_take(job->fleet, j, from, e);
+    rc = from == NULL ? 0 : from_take(j, from, e);
     /* What a former job had in its lanes must not be taken for this one's when the coordinator dies
      * before it fences them; one that goes on has taken over others. */
-    return rc != 0 || resumes ? rc : coord_store_remove(job->fleet->store, "lanes", e);
+    return rc != 0 || resumes ? rc : coord_store_remove(job->store, "lanes", e);
 }
 
 /* ---- what the tables call fields and tensors ------------------------------------------------- */
@@ -318,13 +317,13 @@ static int older_check(const struct coord_fleet *f, const struct job *is, struct
 
 /* The job's text gets the names of the tables that it will meet: the checkpoint's that it begins
  * with, or those that are here. */
-static int legend_begin(const struct coord_fleet *f, struct coord_job *j,
-                        const struct coord_from *from, bool fleet, struct err *e)
+static int legend_begin(struct coord_job *j, const struct coord_from *from, bool fleet,
+                        struct err *e)
 {
     static const struct legend none;
     const struct legend *was = from != NULL ? &from->legend : &none;
     bool begins = from != NULL && from->start;
-    int rc = fleet ? coord_names_of_fleet(f, &was, e) : 0;
+    int rc = fleet ? coord_names_of_fleet(j->fleet, &was, e) : 0;
     if (rc != 0)
         return rc;
     if (j->spec.fresh.count > 0 && from == NULL && !fleet)
@@ -336,10 +335,10 @@ static int legend_begin(const struct coord_fleet *f, struct coord_job *j,
         return err_set(e, SHOAL_E_CONFIG,
                        "fresh: %s: the %s of a release that kept no names; take the key away",
                        j->spec.fresh.item[0], fleet ? "tables are" : "checkpoint is");
-    const char *half = fleet ? coord_fresh_fields_half(f) : "";
+    const char *half = fleet ? coord_fresh_fields_half(j->fleet) : "";
     rc = begins || fleet ? without_make(j, was, half, e) : 0;
     if (fleet && !legend_known(was))
-        rc = older_check(f, &j->spec, e);
+        rc = older_check(j->fleet, &j->spec, e);
     bool learnt = begins || fleet ? network_goes_on(&j->spec.fresh, was, half) : was->learnt;
     return rc == 0 ? coord_submit_name(j, was, learnt, e) : rc;
 }
@@ -347,8 +346,7 @@ static int legend_begin(const struct coord_fleet *f, struct coord_job *j,
 /* The job's text gets the order of its input, where it leaves it open and its rows go by time, and
  * the changes of its zone and the limit of its event times: those of a checkpoint's, where it
  * goes on. */
-static int order_begin(const struct coord_fleet *f, struct coord_job *j,
-                       const struct coord_from *from, struct err *e)
+static int order_begin(struct coord_job *j, const struct coord_from *from, struct err *e)
 {
     struct job *spec = &j->spec;
     bool goes_on = from != NULL && !from->start;
@@ -358,7 +356,7 @@ static int order_begin(const struct coord_fleet *f, struct coord_job *j,
     if (goes_on && strcmp(from->zone.name, spec->data.zone.name) == 0)
         spec->data.zone = from->zone;
     bool says = spec->data.time_limit != 0 && !given_limit(j->yaml, j->yaml_bytes);
-    given.limit = says ? 0 : coord_times_limit(f, spec, goes_on ? from->time_limit : 0);
+    given.limit = says ? 0 : coord_times_limit(j->fleet, spec, goes_on ? from->time_limit : 0);
     int rc = given_within(spec, goes_on, goes_on ? from->within : 0, &given.within, e);
     if (rc == 0)
         rc = given_put(j->yaml, j->yaml_bytes, &given, &text, &bytes, e);
@@ -505,9 +503,9 @@ static int job_make(struct coord_job *job, const struct coord_submit *submit,
         rc = look == NULL ? SHOAL_E_AGAIN : coord_look_result(look, e);
     struct coord_from *from = rc == 0 && goes_on ? &look->from : NULL;
     if (rc == 0)
-        rc = order_begin(job->fleet, j, from, e);
+        rc = order_begin(j, from, e);
     if (rc == 0)
-        rc = legend_begin(job->fleet, j, from, fleet, e);
+        rc = legend_begin(j, from, fleet, e);
     if (rc == 0)
         rc = job_begin(job, j, submit, from, fleet, e);
     if (rc == 0 && fleet) {
@@ -620,9 +618,10 @@ int coord_submit(struct coord_job *job, peer_t from, const struct coord_submit *
     if (j == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the job");
     j->fleet = job->fleet;
+    j->store = job->store;
     j->from_hold = COORD_FOLDER_NONE;
     rc = job_make(job, submit, look, j, e);
-    job_close(job->fleet, rc == 0 ? job : j); /* the former one, or what there is of the new one */
+    job_close(rc == 0 ? job : j); /* the former one, or what there is of the new one */
     if (rc == 0)
         memcpy(&job->at, &j->at, sizeof *j - offsetof(struct coord_job, at));
     free(j);

@@ -51,22 +51,22 @@ int coord_taken_open(struct coord_fleet *f, struct err *e)
                : rc;
 }
 
-static int begin_put(struct coord_fleet *f, const struct coord_taken_list *l, struct err *e)
+static int begin_put(struct coord_job *j, const struct coord_taken_list *l, struct err *e)
 {
     size_t bytes;
     void *record = coord_taken_record_make(l, 0, 0, &bytes);
     if (record == NULL)
         return err_set(e, SHOAL_E_NOMEM, NO_MEMORY);
-    bool good = coord_put(f, BEGIN_KEY, record, bytes);
+    bool good = coord_job_put(j, BEGIN_KEY, record, bytes);
     free(record);
     return good ? 0 : err_set(e, SHOAL_E_IO, STORE_FAILED);
 }
 
-static int begin_get(const struct coord_fleet *f, struct coord_job *j, struct err *e)
+static int begin_get(struct coord_job *j, struct err *e)
 {
     void *value;
     size_t bytes;
-    int rc = coord_store_get(f->store, BEGIN_KEY, &value, &bytes, e);
+    int rc = coord_store_get(j->store, BEGIN_KEY, &value, &bytes, e);
     if (rc != 0)
         return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
     rc = coord_taken_record_take(&j->taken, value, bytes, e);
@@ -79,7 +79,7 @@ static int begin_get(const struct coord_fleet *f, struct coord_job *j, struct er
 int coord_taken_load(struct coord_job *j, struct err *e)
 {
     const struct coord_taken_head *at = &j->fleet->taken.is.at;
-    int rc = begin_get(j->fleet, j, e);
+    int rc = begin_get(j, e);
     bool ahead = at->job == j->at.number && at->round > j->at.epoch;
     if (rc != 0 || coord_taken_begins(j) || !ahead)
         return rc;
@@ -116,7 +116,7 @@ static int known_check(const struct coord_job *j, const struct coord_taken_head 
 }
 
 /* j->taken is what it goes on with: nobody goes through with what was begun. */
-static int begin(struct coord_fleet *f, struct coord_job *j, bool fleet, struct err *e)
+static int begin(struct coord_job *j, bool fleet, struct err *e)
 {
     struct coord_taken_head *at = &j->taken.at;
     int rc = known_check(j, at, fleet, e);
@@ -131,19 +131,19 @@ static int begin(struct coord_fleet *f, struct coord_job *j, bool fleet, struct 
     if (coord_grow_on(j) && j->taken.names.count > 0)
         log_info("job %s: %u files and objects that its tables have learnt are not taken again",
                  j->spec.name, j->taken.names.count);
-    return begin_put(f, &j->taken, e);
+    return begin_put(j, &j->taken, e);
 }
 
-int coord_taken_none(struct coord_fleet *f, struct coord_job *j, struct err *e)
+int coord_taken_none(struct coord_job *j, struct err *e)
 {
     coord_taken_list_close(&j->taken);
-    return begin(f, j, false, e);
+    return begin(j, false, e);
 }
 
-int coord_taken_fleet(struct coord_fleet *f, struct coord_job *j, struct err *e)
+int coord_taken_fleet(struct coord_job *j, struct err *e)
 {
-    const struct coord_taken *t = &f->taken;
-    const struct coord_members *m = &f->members;
+    const struct coord_taken *t = &j->fleet->taken;
+    const struct coord_members *m = &j->fleet->members;
     bool heard = t->version > 0 || m->shards == 0 || m->shard[KEEPER].seen;
     if (t->newest > t->version || !heard)
         return err_set(e, SHOAL_E_UNAVAILABLE,
@@ -155,11 +155,11 @@ int coord_taken_fleet(struct coord_fleet *f, struct coord_job *j, struct err *e)
     j->taken.at = t->is.at;
     if (t->version == 0)
         j->taken.at.flags = COORD_TAKEN_UNSURE;
-    return begin(f, j, true, e);
+    return begin(j, true, e);
 }
 
-int coord_taken_saved(struct coord_fleet *f, struct coord_job *j, const void *record, size_t bytes,
-                      bool goes_on, struct err *e)
+int coord_taken_saved(struct coord_job *j, const void *record, size_t bytes, bool goes_on,
+                      struct err *e)
 {
     coord_taken_list_close(&j->taken);
     int rc = record == NULL ? 0 : coord_taken_record_take(&j->taken, record, bytes, e);
@@ -170,9 +170,9 @@ int coord_taken_saved(struct coord_fleet *f, struct coord_job *j, const void *re
     if (record == NULL)
         j->taken.at.flags = COORD_TAKEN_UNSURE;
     if (!goes_on)
-        return begin(f, j, false, e);
+        return begin(j, false, e);
     j->taken.at.job = j->at.number;
-    return begin_put(f, &j->taken, e);
+    return begin_put(j, &j->taken, e);
 }
 
 /* ---- what the job adds ----------------------------------------------------------------------- */
@@ -199,7 +199,7 @@ static int take_over(struct coord_job *j, struct err *e)
     j->fleet->taken.is = *l;
     *l = none;
     rc = coord_taken_changed(j->fleet, e);
-    return rc == 0 ? begin_put(j->fleet, &none, e) : rc;
+    return rc == 0 ? begin_put(j, &none, e) : rc;
 }
 
 static bool told(const struct coord_fleet *f)
@@ -311,7 +311,7 @@ int coord_taken_files(struct coord_job *j, struct coord_ask *a)
     l->at.hand = q->count;
     if (l->at.hand > l->names.count)
         l->at.hand = l->names.count;
-    return begin_put(j->fleet, l, &a->e);
+    return begin_put(j, l, &a->e);
 }
 
 /* ---- what shards know ------------------------------------------------------------------------ */

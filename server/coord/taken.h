@@ -49,10 +49,10 @@ void coord_taken_step(struct coord_fleet *f);
  * there; with those of a checkpoint (NULL: it has no record). goes_on: at the very batch. CONFIG: a
  * log that grows, and it is not known what the tables have learnt of it; UNAVAILABLE: a server that
  * may know newer ones has not come yet; CORRUPT, NOMEM, IO. */
-int coord_taken_none(struct coord_fleet *f, struct coord_job *j, struct err *e);
-int coord_taken_fleet(struct coord_fleet *f, struct coord_job *j, struct err *e);
-int coord_taken_saved(struct coord_fleet *f, struct coord_job *j, const void *record, size_t bytes,
-                      bool goes_on, struct err *e);
+int coord_taken_none(struct coord_job *j, struct err *e);
+int coord_taken_fleet(struct coord_job *j, struct err *e);
+int coord_taken_saved(struct coord_job *j, const void *record, size_t bytes, bool goes_on,
+                      struct err *e);
 /* After a restart, of the job at hand. CORRUPT, IO. */
 int coord_taken_load(struct coord_job *j, struct err *e);
 /* In SETUP, once the tables are there: whether its names are the cluster's. */

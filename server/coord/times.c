@@ -41,7 +41,7 @@ uint32_t coord_times_limit_of_round(const struct coord_job *j)
 int coord_times_load(struct coord_job *j, struct err *e)
 {
     struct coord_times *t = &j->times;
-    int rc = coord_store_get_fixed(j->fleet->store, TIMES_KEY, t, sizeof *t, e);
+    int rc = coord_store_get_fixed(j->store, TIMES_KEY, t, sizeof *t, e);
     t->apart[LIMIT_NAME - 1] = 0;
     if (rc != 0 || t->job != j->at.number)
         *t = (struct coord_times){.job = j->at.number};
@@ -84,7 +84,7 @@ int coord_times_task(struct coord_job *j, const struct wire_TASK_DONE *q, struct
         t->last = q->last_time;
     if (t->last == 0) /* it has no times */
         return 0;
-    if (coord_note(j->fleet, TIMES_KEY, t, sizeof *t) && q->clamped > 0 && clamped_too_many(j))
+    if (coord_job_note(j, TIMES_KEY, t, sizeof *t) && q->clamped > 0 && clamped_too_many(j))
         return clamped_refuse(j, e);
     return 0;
 }
@@ -103,7 +103,7 @@ void coord_times_beat(struct coord_job *j, const struct coord_worker *w,
         t->apart_s = q->clock_ahead_s;
         memcpy(t->apart, w->name, sizeof t->apart);
     }
-    (void)coord_note(j->fleet, TIMES_KEY, t, sizeof *t);
+    (void)coord_job_note(j, TIMES_KEY, t, sizeof *t);
 }
 
 void coord_times_json(const struct coord_job *j, struct json *to)

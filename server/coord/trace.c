@@ -126,7 +126,7 @@ static bool point_note(struct coord_job *j, uint32_t index)
     char key[COORD_KEY_MAX];
     SHOAL_ASSERT(index < j->trace.curve.count);
     (void)snprintf(key, sizeof key, "curve/%u", index);
-    return coord_note(j->fleet, key, &j->trace.curve.point[index], sizeof(struct coord_point));
+    return coord_job_note(j, key, &j->trace.curve.point[index], sizeof(struct coord_point));
 }
 
 static void curve_put(struct coord_job *j, const struct coord_point *report)
@@ -250,7 +250,7 @@ static int curve_load(struct coord_job *j, struct err *e)
         char key[COORD_KEY_MAX];
         struct coord_point point;
         (void)snprintf(key, sizeof key, "curve/%u", i);
-        int rc = coord_store_get_fixed(j->fleet->store, key, &point, sizeof point, e);
+        int rc = coord_store_get_fixed(j->store, key, &point, sizeof point, e);
         if (rc == SHOAL_E_NOT_FOUND)
             return 0;
         if (rc != 0)

@@ -114,8 +114,8 @@ static bool window_note(struct coord_job *j, uint32_t n)
     size_t bytes;
     void *record = coord_window_record_of(j, n, &bytes);
     (void)snprintf(key, sizeof key, "window/%u", n);
-    bool good = record != NULL ? coord_note(j->fleet, key, record, bytes)
-                               : coord_note(j->fleet, key, &none, sizeof none);
+    bool good = record != NULL ? coord_job_note(j, key, record, bytes)
+                               : coord_job_note(j, key, &none, sizeof none);
     free(record);
     return good;
 }
@@ -155,7 +155,7 @@ static int trained_load(struct coord_job *j, struct err *e)
         char key[COORD_KEY_MAX];
         struct coord_trained stored;
         (void)snprintf(key, sizeof key, "trained/%u", slot + 1);
-        rc = coord_store_get_fixed(j->fleet->store, key, &stored, sizeof stored, e);
+        rc = coord_store_get_fixed(j->store, key, &stored, sizeof stored, e);
         if (rc == 0 && (PLANTED("trained_by_another") || stored.job == j->at.number))
             j->windows.trained[slot] = stored;
         rc = rc == SHOAL_E_NOT_FOUND ? 0 : rc;
@@ -170,7 +170,7 @@ int coord_window_load(struct coord_job *j, struct err *e)
         void *record;
         size_t bytes;
         (void)snprintf(key, sizeof key, "window/%u", n);
-        int rc = coord_store_get(j->fleet->store, key, &record, &bytes, e);
+        int rc = coord_store_get(j->store, key, &record, &bytes, e);
         if (rc == SHOAL_E_NOT_FOUND)
             continue;
         if (rc != 0)
@@ -193,11 +193,11 @@ bool coord_window_forget(struct coord_job *j, uint32_t epoch)
     bool good = true;
     for (uint32_t n = 0; good && n <= COORD_WINDOW_EPOCH; n++) {
         (void)snprintf(key, sizeof key, "window/%u", n);
-        good = coord_note(j->fleet, key, &none, sizeof none);
+        good = coord_job_note(j, key, &none, sizeof none);
     }
     for (uint32_t n = epoch + PLANTED("forgotten_late"); good && n <= j->at.epoch; n++) {
         (void)snprintf(key, sizeof key, "trained/%u", coord_epoch_slot(j, n) + 1);
-        good = coord_note(j->fleet, key, &untrained, sizeof untrained);
+        good = coord_job_note(j, key, &untrained, sizeof untrained);
     }
     return good;
 }
@@ -308,7 +308,7 @@ bool coord_window_epoch(struct coord_job *j)
     trained->job = j->at.number;
     clear(w, w->epoch);
     (void)snprintf(key, sizeof key, "trained/%u", slot + 1);
-    return coord_note(j->fleet, key, trained, sizeof *trained);
+    return coord_job_note(j, key, trained, sizeof *trained);
 }
 
 /* ---- figures --------------------------------------------------------------------------------- */

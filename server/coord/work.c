@@ -84,7 +84,7 @@ static int kernel_check(struct coord_job *j, const struct wire_WORKER_JOIN *q, s
     if (first && strcmp(j->kernel, q->kernel) != 0) {
         struct coord_kernel record = {.number = j->at.number};
         memcpy(record.name, q->kernel, sizeof record.name);
-        if (!coord_put(j->fleet, KERNEL_KEY, &record, sizeof record))
+        if (!coord_job_put(j, KERNEL_KEY, &record, sizeof record))
             return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
         memcpy(j->kernel, q->kernel, sizeof j->kernel);
     }
@@ -100,7 +100,7 @@ static int kernel_check(struct coord_job *j, const struct wire_WORKER_JOIN *q, s
 int coord_work_kernel_load(struct coord_job *j, struct err *e)
 {
     struct coord_kernel record;
-    int rc = coord_store_get_fixed(j->fleet->store, KERNEL_KEY, &record, sizeof record, e);
+    int rc = coord_store_get_fixed(j->store, KERNEL_KEY, &record, sizeof record, e);
     if (rc == SHOAL_E_NOT_FOUND) /* a coordinator before it stored none */
         return 0;
     if (rc != 0 || record.number != j->at.number)
@@ -432,7 +432,7 @@ static int legend_take(struct coord_job *j, const struct legend *is, struct err 
     if (rc != 0)
         return rc;
     j->told = true;
-    return coord_put(j->fleet, "job", j->yaml, j->yaml_bytes) ? 0 : SHOAL_E_IO;
+    return coord_job_put(j, "job", j->yaml, j->yaml_bytes) ? 0 : SHOAL_E_IO;
 }
 
 /* Whoever means his field by `fresh: [all]` is told what it is, before it is done. */

@@ -48,6 +48,7 @@ static void begin(uint32_t mode)
     c->job.fleet = &c->fleet;
     c->fleet.env = sim_node_env(sim_node_new(sim_new(&options), "coordinator", &handler, NULL));
     c->fleet.store = coord_store_memory();
+    c->job.store = c->fleet.store;
     ck_assert_int_eq(coord_member_open(&c->fleet.members, 1, c->fleet.store, &e), 0);
     coord_call_open(&c->fleet.calls, c->fleet.env, &c->fleet.members, 1, UINT64_MAX);
     const struct coord_caller caller = {.peer = 1, .pass = PASS};

@@ -1482,7 +1482,7 @@ static void die_at_put(uint32_t put)
 {
     static const struct coord_store_ops ops = {mortal_put, mortal_get, mortal_remove, NULL};
     struct mortal m = {.base = {&ops}, .real = r.store, .left = put};
-    r.coord->fleet.store = &m.base;
+    r.coord->fleet.store = r.coord->job.store = &m.base;
     while (r.coord->fleet.fatal == 0 && !job_over(NULL))
         ck_assert(sim_step(r.sim));
     coord_restart();
@@ -1500,7 +1500,7 @@ START_TEST(coord_death_before_a_failure_is_stored_goes_on)
     while (r.worker[0].batches + r.worker[1].batches < 20)
         ck_assert(sim_step(r.sim));
     m.real = r.store;
-    r.coord->fleet.store = &m.base;
+    r.coord->fleet.store = r.coord->job.store = &m.base;
     coord_end_fail(&r.coord->job, SHOAL_E_STOPPED, "stopped by request");
     ck_assert_int_ne(r.coord->fleet.fatal, 0);
     (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 10, NULL, NULL); /* what it sent arrives */

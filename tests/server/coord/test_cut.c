@@ -400,7 +400,7 @@ START_TEST(cut_of_a_dead_coordinator_is_dropped_unless_it_is_kept)
 {
     struct err e = {0};
     uint64_t cut = 9;
-    ck_assert(coord_note(&c->fleet, "cut", &cut, sizeof cut));
+    ck_assert(coord_job_note(&c->job, "cut", &cut, sizeof cut));
     ck_assert_int_eq(coord_cut_open(&c->job, _i == 0 ? 8 : 9, &e), 0);
     ck_assert_uint_eq(asked_of(WIRE_TYPE_CUT_DROP), _i == 0);
     if (_i == 0) {

@@ -29,6 +29,7 @@ static void begin(enum coord_phase phase)
     c->job.fleet = &c->fleet;
     c->fleet.env = &env;
     c->fleet.store = coord_store_memory();
+    c->job.store = c->fleet.store;
     ck_assert_int_eq(coord_task_open(&c->job.tasks, 2, WIRE_ASYNC, &e), 0);
     c->job.parsed = true;
     c->job.at.number = c->job.at.run = 7;
@@ -208,12 +209,12 @@ START_TEST(each_is_taken_once_and_a_lesser_name_too)
     /* a coordinator that comes back; and one that was told to stop before */
     struct coord_grow was = c->job.grow;
     c->job.grow = (struct coord_grow){0};
-    ck_assert_int_eq(coord_grow_load(&c->fleet, &c->job, &e), 0);
+    ck_assert_int_eq(coord_grow_load(&c->job, &e), 0);
     ck_assert_mem_eq(c->job.grow.record, was.record, was.record_bytes);
     ck_assert(!c->job.stop.asked && c->job.stop.id == 0);
     ck_assert(coord_stop_order(&c->job, 99));
     coord_grow_close(&c->job.grow);
-    ck_assert_int_eq(coord_grow_load(&c->fleet, &c->job, &e), 0);
+    ck_assert_int_eq(coord_grow_load(&c->job, &e), 0);
     c->job.stop = (struct coord_stop){0};
     ck_assert_int_eq(coord_stop_load(&c->job, &e), 0);
     ck_assert(c->job.stop.asked && c->job.stop.id == 99);
@@ -417,19 +418,18 @@ START_TEST(a_record_that_is_damaged_is_refused)
     for (size_t i = 0; i < bytes; i++) {
         value[i] ^= 0x80;
         ck_assert_int_eq(coord_store_put(c->fleet.store, key, value, bytes, &e), 0);
-        int rc =
-            coord_grow_load(&c->fleet, &c->job, &e); /* or taken: a name, or a figure, of its own */
+        int rc = coord_grow_load(&c->job, &e); /* or taken: a name, or a figure, of its own */
         ck_assert(rc == 0 || rc == SHOAL_E_CORRUPT);
         value[i] ^= 0x80;
     }
     for (size_t most = 0; most < bytes; most += 7) {
         ck_assert_int_eq(coord_store_put(c->fleet.store, key, value, most, &e), 0);
-        ck_assert_int_eq(coord_grow_load(&c->fleet, &c->job, &e), SHOAL_E_CORRUPT);
+        ck_assert_int_eq(coord_grow_load(&c->job, &e), SHOAL_E_CORRUPT);
     }
     ck_assert_int_eq(coord_store_put(c->fleet.store, key, value, bytes, &e), 0);
-    ck_assert_int_eq(coord_grow_load(&c->fleet, &c->job, &e), 0);
+    ck_assert_int_eq(coord_grow_load(&c->job, &e), 0);
     c->job.at.number = 8; /* another job's */
-    ck_assert_int_eq(coord_grow_load(&c->fleet, &c->job, &e), SHOAL_E_CORRUPT);
+    ck_assert_int_eq(coord_grow_load(&c->job, &e), SHOAL_E_CORRUPT);
     free(value);
     end();
 }

@@ -17,6 +17,7 @@ static void begin(uint32_t lanes)
     c = calloc(1, sizeof *c);
     c->job.fleet = &c->fleet;
     c->fleet.store = coord_store_memory();
+    c->job.store = c->fleet.store;
     ck_assert_ptr_nonnull(c->fleet.store);
     ck_assert_int_eq(coord_task_open(&c->job.tasks, lanes, WIRE_ASYNC, &e), 0);
     ck_assert_int_eq(coord_lease_open(&c->job.leases, c->fleet.store, &e), 0);

@@ -30,6 +30,7 @@ static void begin(uint32_t lanes, uint32_t mode)
     c->job.fleet = &c->fleet;
     c->fleet.env = &env;
     c->fleet.store = coord_store_memory();
+    c->job.store = c->fleet.store;
     ck_assert_int_eq(coord_task_open(&c->job.tasks, lanes, mode, &e), 0);
     c->job.at.number = 7;
     c->job.at.phase = PHASE_INDEX;

@@ -55,6 +55,7 @@ static void begin(uint32_t mode, uint32_t count, const char *lines)
         c = calloc(1, sizeof *c);
         c->job.fleet = &c->fleet;
         c->fleet.store = coord_store_memory();
+        c->job.store = c->fleet.store;
         job_begin(mode);
     }
     ck_assert_int_eq(coord_objects_list(&c->job, &a), 0);
@@ -156,6 +157,7 @@ START_TEST(windows_are_made_of_ranges_in_order_of_time)
     job_end();
     memset(&c->job, 0, sizeof c->job);
     c->job.fleet = &c->fleet;
+    c->job.store = c->fleet.store;
     job_begin(WIRE_SSP);
     c->job.spec = spec;
     c->job.at = at;
@@ -257,6 +259,7 @@ START_TEST(objects_are_dealt_by_the_begin_of_their_partitions)
     c = calloc(1, sizeof *c);
     c->job.fleet = &c->fleet;
     c->fleet.store = coord_store_memory();
+    c->job.store = c->fleet.store;
     job_begin(WIRE_BSP);
     ck_assert_int_eq(partition_parse("{date}-{hour}", &c->job.spec.data.partition, &e), 0);
     begin(WIRE_BSP, 4, "h1/2026-03-04-00\nh1/2026-03-04-01\nh2/2026-03-04-00\nh2/2026-03-04-01\n");

@@ -33,6 +33,7 @@ static void begin(void)
     memset(&e, 0, sizeof e);
     open_it();
     c->fleet.store = coord_store_memory();
+    c->job.store = c->fleet.store;
 }
 
 static void close_it(void)
@@ -58,6 +59,7 @@ static void again(void)
     close_it();
     open_it();
     c->fleet.store = store;
+    c->job.store = c->fleet.store;
     c->job.at = at;
     ck_assert_int_eq(coord_taken_open(&c->fleet, &e), 0);
     ck_assert_msg(coord_taken_load(&c->job, &e) == 0, "%s", e.text);
@@ -98,7 +100,7 @@ START_TEST(names_are_the_jobs_until_its_tables_are_there)
 {
     begin();
     job(7, true);
-    ck_assert_int_eq(coord_taken_none(&c->fleet, &c->job, &e), 0);
+    ck_assert_int_eq(coord_taken_none(&c->job, &e), 0);
     objects("a\t1\nb\t2\n", 2);
     ck_assert(!coord_taken_has(&c->job, "a\t1"));
     ck_assert_uint_eq(c->fleet.taken.version, 0);
@@ -127,7 +129,7 @@ START_TEST(names_of_a_round_that_did_not_begin_go)
     bool told;
     begin();
     job(7, true);
-    ck_assert_int_eq(coord_taken_none(&c->fleet, &c->job, &e), 0);
+    ck_assert_int_eq(coord_taken_none(&c->job, &e), 0);
     objects("a\n", 1);
     set_up();
     learnt(10, 10);
@@ -154,7 +156,7 @@ static int next(uint32_t flags, bool grows, bool all_new, bool fleet)
 {
     begin();
     job(7, false);
-    ck_assert_int_eq(coord_taken_none(&c->fleet, &c->job, &e), 0);
+    ck_assert_int_eq(coord_taken_none(&c->job, &e), 0);
     objects("a\n", 1);
     set_up();
     c->fleet.taken.is.at.flags = flags;
@@ -162,8 +164,8 @@ static int next(uint32_t flags, bool grows, bool all_new, bool fleet)
     void *record = coord_taken_record(&c->job, &bytes);
     job(8, grows);
     c->job.spec.data.objects.all_new = all_new;
-    int rc = fleet ? coord_taken_fleet(&c->fleet, &c->job, &e)
-                   : coord_taken_saved(&c->fleet, &c->job, record, bytes, false, &e);
+    int rc = fleet ? coord_taken_fleet(&c->job, &e)
+                   : coord_taken_saved(&c->job, record, bytes, false, &e);
     free(record);
     return rc;
 }
@@ -196,11 +198,11 @@ START_TEST(tables_of_before_there_were_names_are_not_known)
 {
     begin();
     job(8, true);
-    ck_assert_int_eq(coord_taken_fleet(&c->fleet, &c->job, &e), SHOAL_E_CONFIG);
-    ck_assert_int_eq(coord_taken_saved(&c->fleet, &c->job, NULL, 0, false, &e), SHOAL_E_CONFIG);
-    ck_assert_int_eq(coord_taken_saved(&c->fleet, &c->job, NULL, 0, true, &e), 0);
+    ck_assert_int_eq(coord_taken_fleet(&c->job, &e), SHOAL_E_CONFIG);
+    ck_assert_int_eq(coord_taken_saved(&c->job, NULL, 0, false, &e), SHOAL_E_CONFIG);
+    ck_assert_int_eq(coord_taken_saved(&c->job, NULL, 0, true, &e), 0);
     job(9, false);
-    ck_assert_int_eq(coord_taken_fleet(&c->fleet, &c->job, &e), 0);
+    ck_assert_int_eq(coord_taken_fleet(&c->job, &e), 0);
     ck_assert_uint_eq(c->job.taken.at.flags, COORD_TAKEN_UNSURE);
     end();
 }
@@ -226,7 +228,7 @@ START_TEST(files_of_a_plain_job_have_names)
     begin();
     job(7, false);
     c->job.spec.data.objects.of[WIRE_TRAIN].on = false;
-    ck_assert_int_eq(coord_taken_none(&c->fleet, &c->job, &e), 0);
+    ck_assert_int_eq(coord_taken_none(&c->job, &e), 0);
     if (_i < 2)
         ck_assert_int_eq(files("day_1", _i == 1), 0);
     again();
@@ -247,15 +249,14 @@ START_TEST(a_record_that_is_damaged_is_refused)
 {
     begin();
     job(7, true);
-    ck_assert_int_eq(coord_taken_none(&c->fleet, &c->job, &e), 0);
+    ck_assert_int_eq(coord_taken_none(&c->job, &e), 0);
     objects("a\nb\n", 2);
     set_up();
     size_t bytes;
     char *record = coord_taken_record(&c->job, &bytes);
     ck_assert_uint_eq(bytes, sizeof(struct coord_taken_head) + 2 * sizeof(struct nameset_item));
     for (size_t most = 0; most < bytes; most++)
-        ck_assert_int_eq(coord_taken_saved(&c->fleet, &c->job, record, most, true, &e),
-                         SHOAL_E_CORRUPT);
+        ck_assert_int_eq(coord_taken_saved(&c->job, record, most, true, &e), SHOAL_E_CORRUPT);
     struct coord_taken_head head;
     memcpy(&head, record, sizeof head);
     for (int i = 0; i < 3; i++) {
@@ -264,14 +265,12 @@ START_TEST(a_record_that_is_damaged_is_refused)
         bad.flags = i == 1 ? 8 : head.flags;
         bad.count = i == 2 ? UINT32_MAX : head.count;
         memcpy(record, &bad, sizeof bad);
-        ck_assert_int_eq(coord_taken_saved(&c->fleet, &c->job, record, bytes, true, &e),
-                         SHOAL_E_CORRUPT);
+        ck_assert_int_eq(coord_taken_saved(&c->job, record, bytes, true, &e), SHOAL_E_CORRUPT);
     }
     memcpy(record, &head, sizeof head);
-    ck_assert_int_eq(coord_taken_saved(&c->fleet, &c->job, record, bytes, true, &e), 0);
+    ck_assert_int_eq(coord_taken_saved(&c->job, record, bytes, true, &e), 0);
     memcpy(record + bytes - 16, record + bytes - 32, 16); /* one twice */
-    ck_assert_int_eq(coord_taken_saved(&c->fleet, &c->job, record, bytes, true, &e),
-                     SHOAL_E_CORRUPT);
+    ck_assert_int_eq(coord_taken_saved(&c->job, record, bytes, true, &e), SHOAL_E_CORRUPT);
     free(record);
     end();
 }
@@ -283,7 +282,7 @@ START_TEST(a_job_without_tables_outlives_newer_names)
     const struct wire_SHARD_BEAT beat = {.server = "s0", .taken_version = 9};
     begin();
     job(7, true);
-    ck_assert_int_eq(coord_taken_none(&c->fleet, &c->job, &e), 0);
+    ck_assert_int_eq(coord_taken_none(&c->job, &e), 0);
     coord_taken_learn(&c->fleet, 0, &beat);
     ck_assert_uint_eq(c->job.at.phase, PHASE_WAITING); /* it begins with none of them */
     objects("a\n", 1);

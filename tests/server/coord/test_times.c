@@ -26,6 +26,7 @@ static void setup(void)
 {
     c = (struct coord){.fleet.env = &env, .job.fleet = &c.fleet};
     c.fleet.store = coord_store_memory();
+    c.job.store = c.fleet.store;
     memset(&job, 0, sizeof job);
     (void)strcpy(job.data.time, "at");
     calendar = 1700000000;

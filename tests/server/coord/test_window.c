@@ -17,7 +17,7 @@ static void begin(struct coord_store *store, uint64_t number, uint32_t epoch)
 {
     struct err e = {0};
     struct coord_job *j = &c.job;
-    c = (struct coord){.fleet.store = store, .job.fleet = &c.fleet};
+    c = (struct coord){.fleet.store = store, .job.fleet = &c.fleet, .job.store = store};
     j->parsed = true;
     j->epoch = epochs;
     j->at.number = number;

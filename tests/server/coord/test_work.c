@@ -192,6 +192,7 @@ START_TEST(coord_bad_lines_are_named_once_each)
     c.fleet.env = &env;
     c.job.spec.train.epochs = 1;
     c.fleet.store = coord_store_memory();
+    c.job.store = c.fleet.store;
     q.examples = q.refused = 0;
     for (size_t i = 0; i < sizeof heard / sizeof heard[0]; i++) {
         c.job.tasks.task[0].reported = false;
@@ -221,6 +222,7 @@ START_TEST(coord_norms_that_are_not_finite_are_not_known)
     c.fleet.env = &env;
     c.job.spec.train.epochs = 1;
     c.fleet.store = coord_store_memory();
+    c.job.store = c.fleet.store;
     c.job.tasks.task[0].reported = false;
     q.refused = 0;
     q.dense_norm_sum = _i < 3 ? sum[_i] : 20;
