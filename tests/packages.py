@@ -22,7 +22,7 @@ def files():
 
 
 def build_list(text):
-    part = text.split("# build\n")[1].split("# tests\n")[0]
+    part = text.split("# build\n")[1].split("# run\n")[0]
     return set(re.sub("#.*", "", part).split())
 
 
