@@ -256,6 +256,11 @@ static void record_note(struct coord_job *j, const struct coord_removing *m)
         (void)coord_checkpoint_list_note(j);
 }
 
+bool coord_checkpoint_removes(const struct coord_job *j, const struct coord_errand *r)
+{
+    return j->checkpoint.removing != NULL && &j->checkpoint.removing->errand == r;
+}
+
 const struct coord_removing *coord_checkpoint_removed(struct coord_job *j, struct coord_errand *r,
                                                       int rc, const struct err *e)
 {

@@ -32,26 +32,43 @@
 #define LATE_NS (10 * TICK_NS)
 #define STATUS_NS UINT64_C(200000000)
 
+#define EACH_JOB(c, j) (struct coord_job *j = (c)->slot; j < (c)->slot + (c)->slots; j++)
+
+/* The job that an order is about which names none: the one that was submitted last. */
+static struct coord_job *newest_job(struct coord *c)
+{
+    return &c->slot[c->newest];
+}
+
 /* ---- shards ---------------------------------------------------------------------------------- */
+
+static void job_shard_came_back(struct coord_job *j, uint32_t shard, enum coord_beat what)
+{
+    const struct coord_shard *s = &j->fleet->members.shard[shard];
+    if (what == COORD_BEAT_RESTARTED) {
+        coord_checkpoint_shard_lost(j, shard);
+        if (coord_phase_running(j))
+            j->at.restarts++;
+    }
+    coord_setup_lost(j, shard);
+    if (coord_back_rows_lost(j, shard, what))
+        coord_back_lost(j, shard);
+    else if (what == COORD_BEAT_RESTARTED && s->rebooted)
+        coord_work_anew(j, s->server);
+}
 
 static void shard_came_back(struct coord *c, uint32_t shard, enum coord_beat what)
 {
-    const struct coord_shard *s = &c->fleet.members.shard[shard];
+    struct coord_shard *s = &c->fleet.members.shard[shard];
     SHOAL_ASSERT(shard < c->fleet.members.shards && (what != COORD_BEAT_SAME || !s->ready));
-    if (what == COORD_BEAT_RESTARTED) {
+    if (what == COORD_BEAT_RESTARTED)
         log_event(SERVER_AGAIN, s->server, "server %s (shard %u) has started again", s->server,
                   shard);
-        coord_checkpoint_shard_lost(&c->job, shard);
-        if (coord_phase_running(&c->job))
-            c->job.at.restarts++;
-    }
     coord_call_forget_shard(&c->fleet.calls, NULL, shard);
-    c->fleet.members.shard[shard].greeted = false;
-    coord_setup_lost(&c->job, shard);
-    if (coord_back_rows_lost(&c->job, shard, what))
-        coord_back_lost(&c->job, shard);
-    else if (what == COORD_BEAT_RESTARTED && s->rebooted)
-        coord_work_anew(&c->job, s->server);
+    s->greeted = false;
+    for
+        EACH_JOB(c, j)
+    job_shard_came_back(j, shard, what);
 }
 
 static void beat_answer(struct coord *c, peer_t to, uint64_t id, uint32_t shard)
@@ -81,20 +98,32 @@ static int beat_take(struct coord *c, const struct wire_SHARD_BEAT *beat, peer_t
         return rc;
     if (what == COORD_BEAT_NEW)
         log_info("server %s is shard %u at %s", beat->server, shard, beat->endpoint);
-    if (coord_names_learn(&c->fleet, shard, beat)) /* first: it has the better advice */
-        coord_older_names(&c->job, beat);
-    if (coord_taken_learn(&c->fleet, shard, beat))
-        coord_older_taken(&c->job, beat);
-    if (coord_cluster_learn(&c->fleet, shard, beat))
-        coord_older_run(&c->job, beat);
+    /* names first: they have the better advice */
+    bool names = coord_names_learn(&c->fleet, shard, beat);
+    for
+        EACH_JOB(c, j)
+    if (names)
+        coord_older_names(j, beat);
+    bool taken = coord_taken_learn(&c->fleet, shard, beat);
+    for
+        EACH_JOB(c, j)
+    if (taken)
+        coord_older_taken(j, beat);
+    bool numbers = coord_cluster_learn(&c->fleet, shard, beat);
+    for
+        EACH_JOB(c, j)
+    if (numbers)
+        coord_older_run(j, beat);
     rc = coord_keys_learn(&c->fleet, shard, from, beat->keylist, e);
     if (rc != 0)
         return rc;
     if (what != COORD_BEAT_SAME || !beat->ready)
         shard_came_back(c, shard, what);
     beat_answer(c, from, id, shard); /* it goes before the map */
+    for
+        EACH_JOB(c, j)
     if (!beat->ready)
-        coord_setup_map_early(&c->job, shard);
+        coord_setup_map_early(j, shard);
     return 0;
 }
 
@@ -151,6 +180,21 @@ static void looked(void *context, struct coord_errand *r, int rc, const struct e
     coord_look_end(c);
 }
 
+/* Where a job goes that is submitted: to its own slot when it is sent again, else to the first
+ * that no job runs in; there where all run, which refuses it. */
+static struct coord_job *slot_for(struct coord *c, peer_t from, const struct coord_submit *submit)
+{
+    for
+        EACH_JOB(c, j)
+    if (coord_submit_again(j, from, submit))
+        return j;
+    for
+        EACH_JOB(c, j)
+    if (!coord_phase_running(j))
+        return j;
+    return newest_job(c);
+}
+
 static int on_submit(struct coord *c, struct coord_ask *a)
 {
     uint64_t run;
@@ -161,13 +205,16 @@ static int on_submit(struct coord *c, struct coord_ask *a)
     const struct coord_submit submit = {a->m->frame[1].data, a->m->frame[1].bytes,
                                         a->request->u.SUBMIT.workers, a->request->u.SUBMIT.from,
                                         a->request->u.SUBMIT.start};
+    struct coord_job *j = slot_for(c, a->from, &submit);
     if (c->look != NULL)
         rc = coord_look_asked(c, a, &submit, &a->e);
     if (rc == 0) {
-        coord_report_ended(&c->job); /* the new job takes its place */
-        rc = coord_submit(&c->job, a->from, &submit, c->look, &run, &a->e);
+        coord_report_ended(j); /* the new job takes its place */
+        rc = coord_submit(j, a->from, &submit, c->look, &run, &a->e);
+        if (rc == 0)
+            c->newest = (uint32_t)(j - c->slot);
         if (rc == SHOAL_E_AGAIN)
-            rc = coord_look_begin(c, a, &submit, looked, &a->e) == 0 ? SHOAL_E_AGAIN : a->e.code;
+            rc = coord_look_begin(c, j, a, &submit, looked, &a->e) == 0 ? SHOAL_E_AGAIN : a->e.code;
     }
     a->later = rc == SHOAL_E_AGAIN;
     if (rc != 0)
@@ -181,43 +228,50 @@ static int on_submit(struct coord *c, struct coord_ask *a)
 static void removed(void *context, struct coord_errand *r, int rc, const struct err *e)
 {
     struct coord *c = context;
-    const struct coord_removing *was = coord_checkpoint_removed(&c->job, r, rc, e);
+    struct coord_job *j = newest_job(c);
+    for
+        EACH_JOB(c, of)
+    if (coord_checkpoint_removes(of, r))
+        j = of;
+    const struct coord_removing *was = coord_checkpoint_removed(j, r, rc, e);
     struct msg *m = wire_encode(&was->request);
     if (m != NULL)
         request_of(c, was->asker, &was->who, &was->request, m);
     msg_free(m);
-    coord_checkpoint_remove_end(&c->job, rc);
+    coord_checkpoint_remove_end(j, rc);
 }
 
 static int on_remove(struct coord *c, struct coord_ask *a)
 {
-    return coord_checkpoint_remove(&c->job, a, c, removed);
+    return coord_checkpoint_remove(newest_job(c), a, c, removed);
 }
 
 /* Whoever asks often gets the same text for a while; a phase is told at once. NULL: no memory. */
 static const char *status_told(struct coord *c)
 {
+    struct coord_job *j = newest_job(c);
     uint64_t now = env_now_ns(c->fleet.env);
-    if (c->told.text != NULL && now - c->told.made_ns < STATUS_NS &&
-        c->told.phase == c->job.at.phase && c->told.run == c->job.at.run)
+    if (c->told.text != NULL && now - c->told.made_ns < STATUS_NS && c->told.phase == j->at.phase &&
+        c->told.run == j->at.run)
         return c->told.text;
     free(c->told.text);
-    c->told.text = coord_status_text(&c->job);
+    c->told.text = coord_status_text(j);
     c->told.made_ns = now;
-    c->told.phase = c->job.at.phase;
-    c->told.run = c->job.at.run;
+    c->told.phase = j->at.phase;
+    c->told.run = j->at.run;
     c->told.made++;
     return c->told.text;
 }
 
 static int on_status(struct coord *c, struct coord_ask *a)
 {
+    const struct coord_job *j = newest_job(c);
     const char *text = status_told(c);
     a->silent = true; /* without memory it is asked again */
     if (text == NULL)
         return 0;
-    a->reply.u.STATUS_reply.state = coord_phase_state(&c->job);
-    a->reply.u.STATUS_reply.job_status = c->job.at.status;
+    a->reply.u.STATUS_reply.state = coord_phase_state(j);
+    a->reply.u.STATUS_reply.job_status = j->at.status;
     (void)coord_send_frame(&c->fleet, a->from, &a->reply, text, strlen(text));
     return 0;
 }
@@ -227,7 +281,8 @@ static int on_status(struct coord *c, struct coord_ask *a)
 static bool stop_again(const struct coord *c, const struct coord_ask *a)
 {
     uint64_t id = a->request->id;
-    return a->request->u.STOP.job_only && id != 0 && (id == c->stopped.id || id == c->job.stop.id);
+    return a->request->u.STOP.job_only && id != 0 &&
+           (id == c->stopped.id || id == c->slot[c->newest].stop.id);
 }
 
 static int on_stop(struct coord *c, struct coord_ask *a)
@@ -237,11 +292,12 @@ static int on_stop(struct coord *c, struct coord_ask *a)
         *ends = a->request->id == c->stopped.id ? c->stopped.ends : true;
         return 0;
     }
+    struct coord_job *j = newest_job(c);
     /* asked twice it ends at once */
-    *ends = a->request->u.STOP.job_only && coord_stop_order(&c->job, a->request->id);
+    *ends = a->request->u.STOP.job_only && coord_stop_order(j, a->request->id);
     if (!*ends)
-        coord_end_fail(&c->job, SHOAL_E_STOPPED, "stopped by request");
-    coord_report_ended(&c->job); /* the process may end with this message */
+        coord_end_fail(j, SHOAL_E_STOPPED, "stopped by request");
+    coord_report_ended(j); /* the process may end with this message */
     c->stopped.id = a->request->id;
     c->stopped.ends = *ends;
     a->silent = true; /* it is answered before the loop ends */
@@ -269,7 +325,11 @@ static struct err tables_used(const struct coord_job *j)
 
 static int on_drop(struct coord *c, struct coord_ask *a)
 {
-    const struct err used = tables_used(&c->job);
+    struct err used = {0};
+    for
+        EACH_JOB(c, j)
+    if (used.code == 0)
+        used = tables_used(j);
     return coord_drop_request(&c->fleet, a, &used);
 }
 
@@ -345,17 +405,35 @@ static struct handler handler_of(const struct wire *w)
     }
 }
 
+/* The job that a request is about: of a worker the one that it has joined, of a WORKER_JOIN one
+ * that may want it; else the newest. */
+static struct coord_job *job_of(struct coord *c, const struct handler *h, const struct coord_ask *a)
+{
+    for
+        EACH_JOB(c, j)
+    if (h->pass != NULL ? coord_worker_of_pass(&j->workers, *h->pass, a->who.key) != NULL
+                        : coord_worker_of_peer(&j->workers, a->from) != NULL)
+        return j;
+    if (a->request->type != WIRE_TYPE_WORKER_JOIN)
+        return newest_job(c);
+    struct coord_job *least = newest_job(c);
+    for
+        EACH_JOB(c, j)
+    if (coord_phase_running(j) &&
+        (!coord_phase_running(least) || j->workers.count < least->workers.count))
+        least = j;
+    return least;
+}
+
 static int handler_run(struct coord *c, const struct handler *h, struct coord_ask *a)
 {
-    struct coord_job *j = &c->job;
-    if (h->pass != NULL) {
-        int rc = coord_work_known(j, a, *h->pass);
-        if (rc != 0)
-            return rc;
-    }
-    if (h->of_job != NULL)
-        return h->of_job(j, a);
-    return h->of_fleet != NULL ? h->of_fleet(&c->fleet, a) : h->of_coord(c, a);
+    if (h->of_fleet != NULL)
+        return h->of_fleet(&c->fleet, a);
+    if (h->of_coord != NULL)
+        return h->of_coord(c, a);
+    struct coord_job *j = job_of(c, h, a);
+    int rc = h->pass == NULL ? 0 : coord_work_known(j, a, *h->pass);
+    return rc != 0 ? rc : h->of_job(j, a);
 }
 
 static int ask_run(struct coord *c, struct coord_ask *a)
@@ -456,10 +534,33 @@ static void on_message(void *core, peer_t from, struct msg *m)
     msg_free(m);
 }
 
+/* What is due now: the fleet's, then each job's. */
+static void step(struct coord *c)
+{
+    bool back = false;
+    if (c->fleet.fatal != 0)
+        return;
+    for
+        EACH_JOB(c, j)
+    coord_back_step(j);
+    coord_cluster_step(&c->fleet);
+    for
+        EACH_JOB(c, j)
+    back = back || coord_goes_back(j);
+    if (!back) { /* nothing that is done with the rows of a job that goes back counts */
+        coord_names_step(&c->fleet);
+        coord_taken_step(&c->fleet);
+        coord_drop_step(&c->fleet);
+    }
+    for
+        EACH_JOB(c, j)
+    if (!coord_goes_back(j))
+        coord_flow_step(j);
+}
+
 static void on_drained(void *core)
 {
-    struct coord *c = core;
-    coord_flow_step(&c->job);
+    step(core);
 }
 
 const struct env_handler coord_handler = {on_message, on_drained, NULL};
@@ -476,14 +577,18 @@ static void time_forgive(struct coord *c)
     log_warn("the coordinator stood still for %.1f s: leases are longer by that",
              (double)gap * 1e-9);
     coord_member_forgive(&c->fleet.members, gap, now);
-    coord_worker_forgive(&c->job.workers, gap, now);
     for (uint32_t i = 0; i < c->fleet.cluster.claims; i++)
         c->fleet.cluster.claim[i].beat_ns =
             coord_later(c->fleet.cluster.claim[i].beat_ns, gap, now);
-    c->job.watch.begun_ns = coord_later(c->job.watch.begun_ns, gap, now);
-    c->job.watch.worker_ns = coord_later(c->job.watch.worker_ns, gap, now);
-    if (c->job.watch.left_ns != 0)
-        c->job.watch.left_ns = coord_later(c->job.watch.left_ns, gap, now);
+    for
+        EACH_JOB(c, j)
+        {
+            coord_worker_forgive(&j->workers, gap, now);
+            j->watch.begun_ns = coord_later(j->watch.begun_ns, gap, now);
+            j->watch.worker_ns = coord_later(j->watch.worker_ns, gap, now);
+            if (j->watch.left_ns != 0)
+                j->watch.left_ns = coord_later(j->watch.left_ns, gap, now);
+        }
 }
 
 static void on_tick(struct env_timer *t)
@@ -492,23 +597,28 @@ static void on_tick(struct env_timer *t)
     if (c->fleet.fatal != 0 || c->fleet.stopping)
         return;
     time_forgive(c);
-    coord_work_expire(&c->job);
-    coord_stall_tick(&c->job);
+    for
+        EACH_JOB(c, j)
+        {
+            coord_work_expire(j);
+            coord_stall_tick(j);
+        }
     coord_sight_tick(&c->fleet);
     coord_errand_tick(&c->fleet);
     coord_call_tick(&c->fleet.calls);
     coord_keys_tick(&c->fleet);
-    coord_watch_tick(&c->job);
-    coord_flow_step(&c->job);
+    for
+        EACH_JOB(c, j)
+    coord_watch_tick(j);
+    step(c);
     env_timer_start(c->fleet.env, t, TICK_NS);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static int jobs_open(struct coord *c, struct err *e)
+static int job_open(struct coord_job *j, struct err *e)
 {
-    struct coord_fleet *f = &c->fleet;
-    struct coord_job *j = &c->job;
+    struct coord_fleet *f = j->fleet;
     int rc = coord_lease_open(&j->leases, j->store, e);
     if (rc == 0)
         rc = coord_flow_open(j, e);
@@ -524,9 +634,36 @@ static int jobs_open(struct coord *c, struct err *e)
     return 0;
 }
 
+static void slot_close(struct coord_job *j)
+{
+    coord_submit_close(j);
+    coord_lease_close(&j->leases);
+    coord_worker_close(&j->workers);
+}
+
+/* The first slot has the keys of the store that a coordinator of one job has; each other one has
+ * its own part. */
+static int slots_make(struct coord *c, uint32_t slots, struct err *e)
+{
+    for (uint32_t i = 0; i < slots; i++) {
+        char prefix[16];
+        struct coord_job *j = &c->slot[i];
+        (void)snprintf(prefix, sizeof prefix, "job%u/", i + 1);
+        j->fleet = &c->fleet;
+        j->from_hold = COORD_FOLDER_NONE; /* coord_free may follow before flow.c says so */
+        j->watch.begun_ns = j->watch.worker_ns = c->ticked_ns;
+        j->store = i == 0 ? c->fleet.store : coord_store_part(c->fleet.store, prefix);
+        if (j->store == NULL)
+            return err_set(e, SHOAL_E_NOMEM, "no memory for a job's part of the store");
+        c->slots = i + 1;
+    }
+    return 0;
+}
+
 int coord_new(const struct coord_options *options, struct env *env, struct coord_store *store,
               struct coord **out, struct err *e)
 {
+    SHOAL_ASSERT(options->jobs <= COORD_SLOTS);
     if (options->shards == 0 || options->shards > LIMIT_SHARDS)
         return err_set(e, SHOAL_E_CONFIG, "shards: %u, 1 to %u are possible", options->shards,
                        LIMIT_SHARDS);
@@ -535,13 +672,13 @@ int coord_new(const struct coord_options *options, struct env *env, struct coord
         return err_set(e, SHOAL_E_NOMEM, "no memory for the coordinator");
     c->timer.fire = on_tick;
     c->ticked_ns = env_now_ns(env);
-    c->job.fleet = &c->fleet;
-    c->job.store = store;
-    c->job.from_hold = COORD_FOLDER_NONE; /* coord_free may follow before flow.c says so */
-    c->job.watch.begun_ns = c->job.watch.worker_ns = c->ticked_ns;
     int rc = coord_fleet_open(&c->fleet, options, env, store, e);
     if (rc == 0)
-        rc = jobs_open(c, e);
+        rc = slots_make(c, options->jobs == 0 ? 1 : options->jobs, e);
+    for
+        EACH_JOB(c, j)
+    if (rc == 0)
+        rc = job_open(j, e);
     if (rc != 0) {
         coord_free(c);
         return rc;
@@ -558,7 +695,7 @@ int coord_keys_set(struct coord *c, const char *text, size_t bytes, struct err *
 
 void coord_describe(struct coord *c, char *text, size_t bytes)
 {
-    coord_status_line(&c->job, text, bytes);
+    coord_status_line(newest_job(c), text, bytes);
 }
 
 bool coord_hangs(const struct coord *c, char *text, size_t bytes)
@@ -577,12 +714,16 @@ void coord_free(struct coord *c)
         return;
     coord_errand_end(&c->fleet);
     coord_look_end(c);
-    coord_output_close(&c->job);
-    coord_checkpoint_close(&c->job);
+    for
+        EACH_JOB(c, j)
+        {
+            coord_output_close(j);
+            coord_checkpoint_close(j);
+        }
     coord_call_cancel_all(&c->fleet.calls);
-    coord_submit_close(&c->job);
-    coord_lease_close(&c->job.leases);
-    coord_worker_close(&c->job.workers);
+    for
+        EACH_JOB(c, j)
+    slot_close(j);
     coord_fleet_close(&c->fleet);
     free(c->told.text);
     free(c);

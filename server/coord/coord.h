@@ -30,6 +30,7 @@ struct coord_scalar {
 struct coord_options {
     uint32_t shards;   /* to wait for, in total over all servers */
     uint32_t lease_ms; /* of shards, and of workers where the job does not ask for less; 0: 10000 */
+    uint32_t jobs;     /* at once, at most COORD_SLOTS; 0: 1 */
     uint32_t resend_ms;  /* requests to shards are sent again after this; 0: 500 */
     const char *version; /* borrowed; for the report; NULL: none */
     const char *place;   /* likewise: "HOST:FOLDER", where the report is written */

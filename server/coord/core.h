@@ -225,9 +225,14 @@ struct coord_job {
     int from_hold; /* coord_from_loading: keeps the checkpoint's folder from being removed */
 };
 
+/* Jobs that can be at hand at once, one in each slot. */
+#define COORD_SLOTS 2u
+
 struct coord {
     struct coord_fleet fleet;
-    struct coord_job job;
+    struct coord_job slot[COORD_SLOTS]; /* (slots) */
+    uint32_t slots;                     /* coord_options.jobs */
+    uint32_t newest;                    /* slot of the job that was submitted last */
     struct env_timer timer;
     struct coord_look *look; /* at the folders of a job that is submitted; NULL: none */
     struct {        /* the last answer to STATUS, which goes over all tasks, lanes and members */

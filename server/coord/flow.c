@@ -429,13 +429,6 @@ void coord_flow_step(struct coord_job *j)
 {
     if (j->fleet->fatal != 0)
         return;
-    coord_back_step(j);
-    coord_cluster_step(j->fleet);
-    if (coord_goes_back(j)) /* nothing that is done with the rows counts */
-        return;
-    coord_names_step(j->fleet);
-    coord_taken_step(j->fleet);
-    coord_drop_step(j->fleet);
     coord_setup_greet(j);
     bool setting = j->at.phase >= PHASE_SETUP && !coord_phase_over(j);
     if (setting || coord_checkpoint_opening(j)) /* else none is needed */

@@ -102,8 +102,8 @@ static void former_end(struct coord_job *j)
     (void)coord_checkpoint_disclaim(j);
 }
 
-int coord_look_begin(struct coord *c, struct coord_ask *a, const struct coord_submit *submit,
-                     coord_errand_done looked, struct err *e)
+int coord_look_begin(struct coord *c, struct coord_job *former, struct coord_ask *a,
+                     const struct coord_submit *submit, coord_errand_done looked, struct err *e)
 {
     struct coord_look *l = calloc(1, sizeof *l);
     SHOAL_ASSERT(c->look == NULL);
@@ -134,7 +134,7 @@ int coord_look_begin(struct coord *c, struct coord_ask *a, const struct coord_su
     l->asker = a->from;
     l->request = *a->request;
     l->begun_ns = l->asked_ns = env_now_ns(c->fleet.env);
-    former_end(&c->job);
+    former_end(former);
     rc = coord_errand_start(&c->fleet, &l->errand, c, looked, e);
     c->look = rc == 0 ? l : NULL;
     return rc;

@@ -42,8 +42,8 @@ struct coord_look {
 bool coord_look_needed(const struct job *spec, const struct coord_submit *submit);
 /* From a SUBMIT for which coord_submit said AGAIN; `looked` is called on the loop when all has been
  * seen, or cannot be. What job_parse and coord_errand_start say. */
-int coord_look_begin(struct coord *c, struct coord_ask *a, const struct coord_submit *submit,
-                     coord_errand_done looked, struct err *e);
+int coord_look_begin(struct coord *c, struct coord_job *former, struct coord_ask *a,
+                     const struct coord_submit *submit, coord_errand_done looked, struct err *e);
 /* A SUBMIT comes during one. 0: it is the one looked at, which is over: coord_submit goes by it.
  * AGAIN: the one, which is answered later; UNAVAILABLE: it has to wait for a folder that hangs, or
  * for another job. */

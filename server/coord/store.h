@@ -55,6 +55,9 @@ struct coord_store *coord_store_memory(void); /* NULL when out of memory */
  */
 typedef int (*coord_store_visit)(void *context, const char *key, const void *value, size_t bytes);
 int coord_store_memory_visit(const struct coord_store *s, coord_store_visit visit, void *context);
+/* A part of a store: its keys are the store's that begin with the prefix (at most 15 bytes). The
+ * store is borrowed and outlives it. NULL: out of memory. */
+struct coord_store *coord_store_part(struct coord_store *whole, const char *prefix);
 /* One file, DIR/state.log, in a folder that is made where it is missing, and held within wait_ms
  * (lockfile.h): two coordinators cannot share it. CANTCREATE, STOPPED, IO, CORRUPT. */
 int coord_store_open(const char *dir, uint32_t wait_ms, struct coord_store **out, struct err *e);

@@ -538,7 +538,7 @@ static bool same_text(const struct coord_job *j, const struct coord_submit *subm
 /* A request that is sent again, its answer being lost: by the same peer, soon. After a restart
  * nobody knows who had sent it; a job that runs is then shown to whoever sends the same file, one
  * that has ended is begun anew. */
-static bool sent_again(const struct coord_job *j, peer_t from, const struct coord_submit *submit)
+bool coord_submit_again(const struct coord_job *j, peer_t from, const struct coord_submit *submit)
 {
     const char *path = PLANTED("asked_forgotten") ? j->at.from_path : j->asked.path;
     if (!j->parsed || !same_text(j, submit) || strcmp(path, submit->from) != 0 ||
@@ -587,7 +587,7 @@ int coord_submit(struct coord_job *job, peer_t from, const struct coord_submit *
                  struct coord_look *look, uint64_t *run, struct err *e)
 {
     struct coord_job *j;
-    bool again = sent_again(job, from, submit);
+    bool again = coord_submit_again(job, from, submit);
     const struct coord_shard *doubtful = again ? rows_doubtful(job) : NULL;
     if (doubtful != NULL)
         return awaited_set(job->fleet, doubtful, e,

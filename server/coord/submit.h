@@ -24,6 +24,8 @@ struct coord_submit {
     const char *from; /* folder of a checkpoint; "fleet": what the servers hold; "": none */
     bool start;       /* it begins with the tables of that; else it goes on from it */
 };
+/* Whether it is a request for this job that is sent again, its answer being lost. */
+bool coord_submit_again(const struct coord_job *j, peer_t from, const struct coord_submit *submit);
 /* Takes a job: parsed, run drawn, stored. look: what was seen of the folders that it names; NULL:
  * nobody has looked. AGAIN: look at them (look.h), all else is well. The same text again over the
  * same connection is the same job. BUSY while one runs; EXISTS: the servers hold rows and it does

@@ -489,7 +489,8 @@ int coord_work_declare(struct coord_job *j, struct coord_ask *a)
         return err_set(&a->e, SHOAL_E_AGAIN, "there is no job to declare tables for");
     memcpy(&create, &a->request->u.TABLE_DECLARE,
            offsetof(struct wire_TABLE_DECLARE, declared_total));
-    struct table_schema *schema = malloc(sizeof *schema);
+    /* zeroed: it is stored, and compared, as it lies */
+    struct table_schema *schema = calloc(1, sizeof *schema);
     if (schema == NULL) {
         a->silent = true; /* it is sent again */
         return 0;

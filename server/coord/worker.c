@@ -112,6 +112,14 @@ struct coord_worker *coord_worker_of_pass(struct coord_workers *ws, uint64_t pas
     return NULL;
 }
 
+struct coord_worker *coord_worker_of_peer(struct coord_workers *ws, peer_t peer)
+{
+    for (uint32_t i = 0; i < ws->count; i++)
+        if (ws->worker[i].peer == peer)
+            return &ws->worker[i];
+    return NULL;
+}
+
 /* All that a beat counts; `pass` of a sum means nothing. */
 static void figures_add(struct wire_WORKER_BEAT *sum, const struct wire_WORKER_BEAT *f)
 {

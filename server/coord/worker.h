@@ -69,6 +69,8 @@ int coord_worker_join(struct coord_workers *ws, struct coord_members *m, struct 
 struct coord_worker *coord_worker_find(struct coord_workers *ws, uint64_t number);
 /* Shown by whoever has the key that the worker joined with. */
 struct coord_worker *coord_worker_of_pass(struct coord_workers *ws, uint64_t pass, const char *key);
+/* The one that joined over the connection, if any is known. */
+struct coord_worker *coord_worker_of_peer(struct coord_workers *ws, peer_t peer);
 /* its figures stay in `gone` */
 void coord_worker_remove(struct coord_workers *ws, uint64_t number);
 /* All of them: what they compute is of another job, or of another state; they join again. */

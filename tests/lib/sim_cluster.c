@@ -478,7 +478,8 @@ struct phase_wait {
 static bool phase_reached(void *context)
 {
     const struct phase_wait *w = context;
-    return job_over(w->c->client) || (w->c->coord != NULL && w->c->coord->job.at.phase == w->phase);
+    return job_over(w->c->client) ||
+           (w->c->coord != NULL && w->c->coord->slot[0].at.phase == w->phase);
 }
 
 bool cluster_run_phase(struct cluster *c, uint32_t phase, uint64_t until_ns)

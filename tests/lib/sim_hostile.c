@@ -25,12 +25,12 @@ static struct learned learn(struct hostile *h)
     struct learned l = {.run = 1, .worker = 1};
     if (c == NULL)
         return l;
-    l.run = c->job.at.run;
-    l.lane = c->job.tasks.lanes == 0 ? 0 : (uint32_t)rng_below(&h->rng, c->job.tasks.lanes);
-    l.generation = c->job.tasks.lanes == 0 ? 0 : c->job.tasks.lane[l.lane].generation;
-    l.worker = c->job.workers.count == 0
+    l.run = c->slot[0].at.run;
+    l.lane = c->slot[0].tasks.lanes == 0 ? 0 : (uint32_t)rng_below(&h->rng, c->slot[0].tasks.lanes);
+    l.generation = c->slot[0].tasks.lanes == 0 ? 0 : c->slot[0].tasks.lane[l.lane].generation;
+    l.worker = c->slot[0].workers.count == 0
                    ? 1
-                   : c->job.workers.worker[rng_below(&h->rng, c->job.workers.count)].number;
+                   : c->slot[0].workers.worker[rng_below(&h->rng, c->slot[0].workers.count)].number;
     l.newest_cut = c->fleet.counters.next_cut;
     memcpy(l.cluster, c->fleet.cluster.id, sizeof l.cluster);
     l.map_epoch = c->fleet.cluster.map_epoch;

@@ -25,7 +25,7 @@ static bool is_ill(const struct cluster *c, const struct coord_worker *w)
 /* One that is well, has work to do or may have it, and has been there for two leases. */
 static bool other_could(const struct cluster *c, const struct coord_worker *than)
 {
-    const struct coord_workers *m = &c->coord->job.workers;
+    const struct coord_workers *m = &c->coord->slot[0].workers;
     uint64_t now = sim_now_ns(c->sim);
     for (uint32_t i = 0; i < m->count; i++) {
         const struct coord_worker *w = &m->worker[i];
@@ -39,7 +39,7 @@ static bool other_could(const struct cluster *c, const struct coord_worker *than
 /* Its lanes have what they need but the answers of servers, which let it wait for others. */
 static bool waits(const struct coord *c, const struct coord_worker *w)
 {
-    return w->figures.waits >= coord_lane_held(&c->job.tasks, w->number) &&
+    return w->figures.waits >= coord_lane_held(&c->slot[0].tasks, w->number) &&
            coord_stall_cut(&c->fleet, w) == COORD_NOBODY;
 }
 
@@ -53,9 +53,9 @@ static void lanes_look(const struct cluster *c, const struct coord_worker *w, co
 {
     const struct coord *at = c->coord;
     uint64_t now = sim_now_ns(c->sim);
-    uint32_t held = coord_lane_held(&at->job.tasks, w->number);
-    if (at->job.at.phase != PHASE_TRAIN || held == 0 || waits(at, w) ||
-        coord_status_held_up(&at->job) || !other_could(c, w))
+    uint32_t held = coord_lane_held(&at->slot[0].tasks, w->number);
+    if (at->slot[0].at.phase != PHASE_TRAIN || held == 0 || waits(at, w) ||
+        coord_status_held_up(&at->slot[0]) || !other_could(c, w))
         return;
     ck_assert_msg(now - w->moved_ns <= limit(at, w->stalls) + SECOND,
                   "%s: %s cannot get on, and holds %u lanes since %" PRIu64 " ms", who, w->name,
@@ -72,7 +72,7 @@ static void named_look(const struct cluster *c, const struct coord_worker *w, co
                w->figures.late_ms * UINT64_C(1000000) > 2 * coord_lease_ns(&at->fleet);
     if (!barred && !cut)
         return;
-    char *text = coord_status_text(&at->job), link[200];
+    char *text = coord_status_text(&at->slot[0]), link[200];
     (void)snprintf(link, sizeof link, "worker %s gets no answer from server %s", w->name,
                    cut ? at->fleet.members.shard[w->figures.late_shard].server : "");
     ck_assert_msg(!cut || strstr(text, link) != NULL, "%s: status does not say \"%s\": %s", who,
@@ -87,7 +87,7 @@ static void named_look(const struct cluster *c, const struct coord_worker *w, co
 
 void sim_ill_look(struct cluster *c, const char *who, struct sim_ill *seen)
 {
-    const struct coord_workers *m = c->coord != NULL ? &c->coord->job.workers : NULL;
+    const struct coord_workers *m = c->coord != NULL ? &c->coord->slot[0].workers : NULL;
     for (uint32_t i = 0; m != NULL && i < m->count; i++) {
         const struct coord_worker *w = &m->worker[i];
         if (!is_ill(c, w))

@@ -223,7 +223,7 @@ void oracle_marks(void)
 {
     if (o.c->coord == NULL)
         return;
-    uint64_t run = o.c->coord->job.at.run;
+    uint64_t run = o.c->coord->slot[0].at.run;
     for (uint32_t i = 0; i < o.c->options.servers * o.c->options.shards; i++) {
         const struct shard *s = o.c->server[i].shard;
         for (uint32_t l = 0; l < LANES && has_run(s, run); l++)
@@ -245,7 +245,7 @@ static uint64_t batches_of_object(const struct coord_object *of, uint64_t batch)
  * marks back to the best epoch's; a coordinator that came back at this step knows no lanes. */
 static void digested(const struct shard *s)
 {
-    const struct coord_job *j = &o.c->coord->job;
+    const struct coord_job *j = &o.c->coord->slot[0];
     uint64_t sum = 0, rows = j->at.split[WIRE_TRAIN].rows, batch = j->spec.train.batch;
     for (uint32_t l = 0; l < j->tasks.lanes; l++)
         sum += j->tasks.lane[l].next_batch - 1;

@@ -57,7 +57,7 @@ static uint64_t learnt(struct rogue *r)
     const struct coord *c = r->c->coord;
     if (c == NULL)
         return 1;
-    const struct coord_job *j = &c->job;
+    const struct coord_job *j = &c->slot[0];
     const struct coord_tasks *t = &j->tasks;
     uint32_t lane = t->lanes == 0 ? 0 : (uint32_t)rng_below(&r->rng, t->lanes);
     uint32_t split = (uint32_t)rng_below(&r->rng, JOB_SPLITS);
@@ -426,7 +426,7 @@ static void fails_not(struct wire *w)
 static bool kernels_said(const struct rogue *r)
 {
     const struct coord *c = r->c->coord;
-    return c != NULL && coord_phase_running(&c->job) && c->job.kernel[0] != 0;
+    return c != NULL && coord_phase_running(&c->slot[0]) && c->slot[0].kernel[0] != 0;
 }
 
 static void speak(struct rogue *r)

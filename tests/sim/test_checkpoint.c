@@ -183,7 +183,7 @@ static void cluster_make(const struct kind *k, struct rng *r, const char *dir, c
 static bool making(void *context)
 {
     (void)context;
-    return cluster.coord == NULL || cluster.coord->job.checkpoint.state != CHECKPOINT_IDLE;
+    return cluster.coord == NULL || cluster.coord->slot[0].checkpoint.state != CHECKPOINT_IDLE;
 }
 
 /* Misfortunes, half of them while a checkpoint is being made; whether the job ended meanwhile. */
@@ -333,7 +333,7 @@ static bool power_said(const char *text)
 static bool one_made(void *context)
 {
     (void)context;
-    return cluster.coord->job.checkpoint.list->made > 0;
+    return cluster.coord->slot[0].checkpoint.list->made > 0;
 }
 
 /* As `play`, with servers that lose all they have when they die, or, on disks, with machines that
@@ -363,7 +363,7 @@ static uint32_t play_lossy(const struct kind *k, uint64_t seed, const struct clu
     look(&names, true, k->name, seed);
     if (got.state == WIRE_JOB_DONE) {
         expect_same(k, seed, &got, calm);
-        times = cluster.coord == NULL ? 0 : cluster.coord->job.went_back;
+        times = cluster.coord == NULL ? 0 : cluster.coord->slot[0].went_back;
     } else {
         ck_assert_msg(names.count == 0 && (memory ? strstr(got.text, "in memory alone") != NULL
                                                   : power_said(got.text)),

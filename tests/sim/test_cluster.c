@@ -259,13 +259,13 @@ static void parts_give(void)
 static void log_grow(void)
 {
     struct coord *c = cluster.coord;
-    if (c == NULL || c->job.at.phase != PHASE_GROW || c->job.grow.at.read != parts)
+    if (c == NULL || c->slot[0].at.phase != PHASE_GROW || c->slot[0].grow.at.read != parts)
         return;
     if (parts < PARTS) {
         part_move(parts, "held", "part");
         parts++;
     } else {
-        (void)coord_stop_order(&c->job, 1);
+        (void)coord_stop_order(&c->slot[0], 1);
     }
 }
 
@@ -426,7 +426,7 @@ static bool nothing_runs(void *context)
 {
     const struct coord *c = cluster.coord;
     (void)context;
-    return c != NULL && (c->job.at.phase == PHASE_NONE || c->job.at.phase >= PHASE_DONE);
+    return c != NULL && (c->slot[0].at.phase == PHASE_NONE || c->slot[0].at.phase >= PHASE_DONE);
 }
 
 /* A store of that job's midst takes the job up again, which is over: the shards tell. */

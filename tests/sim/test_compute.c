@@ -153,7 +153,7 @@ static const struct shard *shard_of_hot(uint64_t key)
 /* Every push of clock <= that of the batch less s + 1 is in the row. */
 static bool within_bound(const float *row, uint32_t lane, uint64_t batch)
 {
-    uint64_t run = cluster.coord->job.at.run, clock, seen, low;
+    uint64_t run = cluster.coord->slot[0].at.run, clock, seen, low;
     const struct engine *g = shard_of_hot(key_of_value(0, "x", 1))->engine;
     ck_assert_int_eq(engine_clock(g, run, lane, batch, &clock, &low), 0);
     for (uint32_t i = 0; i < 3; i++) {

@@ -88,7 +88,7 @@ static void starts(const char *kind, const char *key, enum damage how)
     if (rc == 0) {
         sim_node_set_handler(node, &coord_handler, c);
         (void)sim_run(cluster.sim, sim_now_ns(cluster.sim) + 60 * MS, NULL, NULL);
-        ck_assert_msg(c->job.at.phase != PHASE_FAILED || c->job.at.text[0] != 0,
+        ck_assert_msg(c->slot[0].at.phase != PHASE_FAILED || c->slot[0].at.text[0] != 0,
                       "%s: %s %s: failed without a word", kind, key, damage_text[how]);
     }
     ck_assert_msg(rc == 0 || of_cluster(key), "%s: %s %s: no start: %s", kind, key,

@@ -109,10 +109,11 @@ static void cluster_make(struct run *p, uint64_t seed)
 static void log_end(const struct run *p)
 {
     const struct coord *c = cluster.coord;
-    bool all = c != NULL && c->job.at.phase == PHASE_GROW && c->job.grow.at.read >= SIM_JOBS_PARTS;
+    bool all =
+        c != NULL && c->slot[0].at.phase == PHASE_GROW && c->slot[0].grow.at.read >= SIM_JOBS_PARTS;
     if (sim_job_grows(p->kind) && (all || sim_now_ns(cluster.sim) > rogue.until_ns + 30 * SECOND) &&
         c != NULL && sim_now_ns(cluster.sim) > rogue.until_ns)
-        (void)coord_stop_order(&cluster.coord->job, 1);
+        (void)coord_stop_order(&cluster.coord->slot[0], 1);
 }
 
 static void coord_again(struct tally *t)
@@ -141,8 +142,8 @@ static void workers_again(struct tally *t)
 {
     if (workers_left())
         cluster_mend(&cluster);
-    else if (!workers_alive() && coord_phase_running(&cluster.coord->job)) {
-        (void)coord_end_fail(&cluster.coord->job, SHOAL_E_STOPPED, "stopped by request");
+    else if (!workers_alive() && coord_phase_running(&cluster.coord->slot[0])) {
+        (void)coord_end_fail(&cluster.coord->slot[0], SHOAL_E_STOPPED, "stopped by request");
         t->stopped++;
     }
 }
@@ -163,7 +164,7 @@ static void job_run(struct run *p, struct tally *t, struct cluster_result *got)
     }
     ck_assert_msg(over, "%s: not over after %" PRIu64 " s of virtual time, in phase %s", p->who,
                   sim_now_ns(cluster.sim) / SECOND,
-                  coord_phase_text((enum coord_phase)cluster.coord->job.at.phase));
+                  coord_phase_text((enum coord_phase)cluster.coord->slot[0].at.phase));
     memset(got, 0, sizeof *got);
     got->state = cluster.client->state;
     got->status = cluster.client->submit_status;

@@ -45,23 +45,23 @@ static void begin(uint32_t mode)
     struct wire_WORKER_JOIN join = {.name = "w", .pid = 1};
     struct coord_worker *joined;
     c = calloc(1, sizeof *c);
-    c->job.fleet = &c->fleet;
+    c->slot[0].fleet = &c->fleet;
     c->fleet.env = sim_node_env(sim_node_new(sim_new(&options), "coordinator", &handler, NULL));
     c->fleet.store = coord_store_memory();
-    c->job.store = c->fleet.store;
+    c->slot[0].store = c->fleet.store;
     ck_assert_int_eq(coord_member_open(&c->fleet.members, 1, c->fleet.store, &e), 0);
     coord_call_open(&c->fleet.calls, c->fleet.env, &c->fleet.members, 1, UINT64_MAX);
     const struct coord_caller caller = {.peer = 1, .pass = PASS};
-    ck_assert_int_eq(coord_worker_join(&c->job.workers, &c->fleet.members, c->fleet.store, &join,
-                                       &caller, &joined, &e),
+    ck_assert_int_eq(coord_worker_join(&c->slot[0].workers, &c->fleet.members, c->fleet.store,
+                                       &join, &caller, &joined, &e),
                      0);
     worker = joined->number;
-    ck_assert_int_eq(coord_task_open(&c->job.tasks, 2, mode, &e), 0);
-    ck_assert_int_eq(
-        coord_task_plan(&c->job.tasks, 1, &(struct coord_segment){.rows = 100}, 1, 10, 2, 0, &e),
-        0);
-    c->job.at.phase = PHASE_TRAIN;
-    c->job.at.run = 5;
+    ck_assert_int_eq(coord_task_open(&c->slot[0].tasks, 2, mode, &e), 0);
+    ck_assert_int_eq(coord_task_plan(&c->slot[0].tasks, 1, &(struct coord_segment){.rows = 100}, 1,
+                                     10, 2, 0, &e),
+                     0);
+    c->slot[0].at.phase = PHASE_TRAIN;
+    c->slot[0].at.run = 5;
 }
 
 static void ask(uint32_t lane, uint64_t id)
@@ -69,7 +69,7 @@ static void ask(uint32_t lane, uint64_t id)
     struct wire w = {.type = WIRE_TYPE_LANE_NEXT, .id = id};
     w.u.LANE_NEXT = (struct wire_LANE_NEXT){.pass = PASS, .lane = lane, .generation = 1};
     struct coord_ask a = {.from = 1, .request = &w};
-    (void)coord_grant_next(&c->job, &a);
+    (void)coord_grant_next(&c->slot[0], &a);
 }
 
 /* The worker asks for a lane, and gets it. */
@@ -77,8 +77,8 @@ static void grant(void)
 {
     ask(COORD_NO_LANE, 1);
     coord_call_cancel_all(&c->fleet.calls);
-    c->job.tasks.lane[0].placed = true;
-    coord_lane_granted(&c->job.tasks, 0, 0);
+    c->slot[0].tasks.lane[0].placed = true;
+    coord_lane_granted(&c->slot[0].tasks, 0, 0);
 }
 
 /* ---- grant.c ---- */
@@ -87,7 +87,7 @@ static void a_lane_that_is_not_fenced_is_told(void)
 {
     begin(WIRE_ASYNC);
     grant();
-    c->job.tasks.lane[0].stored--;
+    c->slot[0].tasks.lane[0].stored--;
     ask(0, 2);
 }
 
@@ -95,7 +95,7 @@ static void a_task_that_is_not_stored_is_told(void)
 {
     begin(WIRE_ASYNC);
     grant();
-    (void)coord_task_append(&c->job.tasks, 0);
+    (void)coord_task_append(&c->slot[0].tasks, 0);
     ask(0, 2);
 }
 
@@ -103,7 +103,7 @@ static void a_lane_that_is_given_back_leaves_as_if_held(void)
 {
     begin(WIRE_ASYNC);
     grant();
-    coord_grant_worker_gone(&c->job, worker);
+    coord_grant_worker_gone(&c->slot[0], worker);
 }
 
 /* ---- task.h ---- */
@@ -111,18 +111,18 @@ static void a_lane_that_is_given_back_leaves_as_if_held(void)
 static void a_batch_number_is_left_out(void)
 {
     begin(WIRE_SSP);
-    (void)coord_task_append(&c->job.tasks, 0);
-    coord_task_pushed(&c->job.tasks, 0, 0);
-    c->job.tasks.lane[0].next_batch++;
-    (void)coord_task_append(&c->job.tasks, 0);
+    (void)coord_task_append(&c->slot[0].tasks, 0);
+    coord_task_pushed(&c->slot[0].tasks, 0, 0);
+    c->slot[0].tasks.lane[0].next_batch++;
+    (void)coord_task_append(&c->slot[0].tasks, 0);
 }
 
 static void a_task_is_on_two_lanes(void)
 {
     begin(WIRE_SSP);
-    (void)coord_task_append(&c->job.tasks, 0);
-    c->job.tasks.next = 0;
-    (void)coord_task_append(&c->job.tasks, 1);
+    (void)coord_task_append(&c->slot[0].tasks, 0);
+    c->slot[0].tasks.next = 0;
+    (void)coord_task_append(&c->slot[0].tasks, 1);
 }
 
 /* ---- member.c ---- */
@@ -134,7 +134,7 @@ static void a_worker_is_told_a_number_that_is_not_stored(void)
     c->fleet.members.next_worker = worker;
     w.u.WORKER_JOIN = (struct wire_WORKER_JOIN){.name = "w", .pid = 1};
     struct coord_ask a = {.from = 1, .request = &w};
-    (void)coord_work_join(&c->job, &a);
+    (void)coord_work_join(&c->slot[0], &a);
 }
 
 static void a_shard_number_changes_its_owner(void)
@@ -163,7 +163,7 @@ static void a_map_is_shorter_than_its_tables(void)
     c->fleet.cluster.tables = 1;
     c->fleet.cluster.bits[0] = 6;
     c->fleet.cluster.tablets = 4;
-    (void)coord_cluster_map(&c->fleet, table, 2, coord_fresh_due(&c->job), &e);
+    (void)coord_cluster_map(&c->fleet, table, 2, coord_fresh_due(&c->slot[0]), &e);
 }
 
 static const struct broken list[] = {

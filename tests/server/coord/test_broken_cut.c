@@ -41,11 +41,12 @@ static void coord_make(void)
     sim = sim_new(&calm);
     struct sim_node *node = sim_node_new(sim, "coordinator", &coord_handler, NULL);
     ck_assert_int_eq(coord_new(&o, sim_node_env(node), coord_store_memory(), &c, &e), 0);
-    (void)snprintf(c->job.spec.checkpoint.dir, sizeof c->job.spec.checkpoint.dir, "%s", dir);
-    c->job.at.phase = PHASE_TRAIN;
-    c->job.parsed = true; /* each case ends in an assert: nothing is freed */
-    c->job.tablets = 1;
-    c->fleet.members.shard[0].seen = c->job.setup.shard[0].done = true;
+    (void)snprintf(c->slot[0].spec.checkpoint.dir, sizeof c->slot[0].spec.checkpoint.dir, "%s",
+                   dir);
+    c->slot[0].at.phase = PHASE_TRAIN;
+    c->slot[0].parsed = true; /* each case ends in an assert: nothing is freed */
+    c->slot[0].tablets = 1;
+    c->fleet.members.shard[0].seen = c->slot[0].setup.shard[0].done = true;
 }
 
 static void cut_done(struct coord_job *job, int status, const char *text, uint64_t cut)
@@ -66,28 +67,28 @@ static void checkpoint_ask(void)
     struct wire w = {.type = WIRE_TYPE_CHECKPOINT, .id = 1};
     (void)snprintf(w.u.CHECKPOINT.name, sizeof w.u.CHECKPOINT.name, "asked");
     struct coord_ask a = {.from = 1, .request = &w};
-    (void)coord_checkpoint_request(&c->job, &a);
+    (void)coord_checkpoint_request(&c->slot[0], &a);
 }
 
 static void a_cut_has_a_number_that_was_used(void)
 {
     coord_make();
-    c->job.cut.stored = c->fleet.counters.next_cut;
-    coord_cut_order(&c->job, &(struct coord_cut_order){.done = cut_done});
+    c->slot[0].cut.stored = c->fleet.counters.next_cut;
+    coord_cut_order(&c->slot[0], &(struct coord_cut_order){.done = cut_done});
 }
 
 static void a_shard_hears_of_a_number_that_is_not_stored(void)
 {
     coord_make();
-    coord_cut_order(&c->job, &(struct coord_cut_order){.done = cut_done});
-    c->job.cut.stored--;
+    coord_cut_order(&c->slot[0], &(struct coord_cut_order){.done = cut_done});
+    c->slot[0].cut.stored--;
     answer(true);
 }
 
 static void a_cut_counts_that_a_shard_has_not_made(void)
 {
     coord_make();
-    coord_cut_order(&c->job, &(struct coord_cut_order){.done = cut_done});
+    coord_cut_order(&c->slot[0], &(struct coord_cut_order){.done = cut_done});
     answer(true);
     answer(false);
 }
@@ -95,7 +96,7 @@ static void a_cut_counts_that_a_shard_has_not_made(void)
 static void a_shard_does_not_hold_at_the_instant(void)
 {
     coord_make();
-    coord_cut_order(&c->job, &(struct coord_cut_order){.done = cut_done});
+    coord_cut_order(&c->slot[0], &(struct coord_cut_order){.done = cut_done});
     answer(false);
 }
 
@@ -103,30 +104,30 @@ static void a_checkpoint_gets_its_name_without_a_part(void)
 {
     struct coord_checkpoint_record record = {.rows = 0};
     coord_make();
-    c->job.checkpoint.state = CHECKPOINT_EXPORTING;
-    c->job.checkpoint.missing = 1;
-    c->job.checkpoint.saved = calloc(1, 1);
+    c->slot[0].checkpoint.state = CHECKPOINT_EXPORTING;
+    c->slot[0].checkpoint.missing = 1;
+    c->slot[0].checkpoint.saved = calloc(1, 1);
     c->fleet.made.number = 1;
     c->fleet.made.yaml = calloc(1, 1);
-    c->job.checkpoint.part = calloc(1, sizeof *c->job.checkpoint.part);
-    c->job.checkpoint.manifest = json_new_object();
-    (void)coord_checkpoint_write(&c->job, &record, NULL, &e);
+    c->slot[0].checkpoint.part = calloc(1, sizeof *c->slot[0].checkpoint.part);
+    c->slot[0].checkpoint.manifest = json_new_object();
+    (void)coord_checkpoint_write(&c->slot[0], &record, NULL, &e);
 }
 
 static void a_checkpoint_notes_what_is_not_of_its_instant(void)
 {
     coord_make();
     checkpoint_ask();
-    while (c->job.checkpoint.state != CHECKPOINT_CUTTING)
+    while (c->slot[0].checkpoint.state != CHECKPOINT_CUTTING)
         ck_assert(sim_step(sim));
-    c->job.cut.state = CUT_GOING;
-    (void)c->job.cut.order.held(&c->job, &e);
+    c->slot[0].cut.state = CUT_GOING;
+    (void)c->slot[0].cut.order.held(&c->slot[0], &e);
 }
 
 static void a_checkpoint_begins_beside_another(void)
 {
     coord_make();
-    c->job.checkpoint.making = calloc(1, sizeof *c->job.checkpoint.making);
+    c->slot[0].checkpoint.making = calloc(1, sizeof *c->slot[0].checkpoint.making);
     checkpoint_ask();
 }
 

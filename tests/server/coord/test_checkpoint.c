@@ -102,6 +102,7 @@ static void coord_kill(void)
 {
     sim_kill(r.node);
     coord_free(r.coord);
+    r.coord = NULL;
 }
 
 static void worker_add(uint32_t i)
@@ -171,7 +172,7 @@ static bool job_over(void *context)
 static void job_done(void)
 {
     ck_assert_msg(sim_run(r.sim, sim_now_ns(r.sim) + 120 * SECOND, job_over, NULL),
-                  "job hangs in phase %u", r.coord->job.at.phase);
+                  "job hangs in phase %u", r.coord->slot[0].at.phase);
     ck_assert_msg(r.client.state == WIRE_JOB_DONE, "state %u, status %d: %s", r.client.state,
                   r.client.submit_status, r.client.text);
 }
@@ -274,7 +275,7 @@ START_TEST(checkpoint_is_made_while_training_goes_on)
     rig_start("epochs: 2, consistency: ssp", "", NULL);
     run_batches(30);
     const char *path = checkpoint_make("");
-    ck_assert(r.coord->job.at.phase == PHASE_TRAIN && batches_all() < 101);
+    ck_assert(r.coord->slot[0].at.phase == PHASE_TRAIN && batches_all() < 101);
     ck_assert_ptr_nonnull(strstr(path, "/000001"));
     struct json *m = manifest_of(path);
     ck_assert_uint_eq(json_count(json_get(m, "parts")), SHARDS);
@@ -329,7 +330,7 @@ END_TEST
 START_TEST(checkpoint_without_a_folder_or_a_job_is_refused)
 {
     rig_start("epochs: 1, consistency: ssp", "", NULL);
-    while (r.coord->job.at.phase == PHASE_NONE) /* its folder is looked at */
+    while (r.coord->slot[0].at.phase == PHASE_NONE) /* its folder is looked at */
         ck_assert(sim_step(r.sim));
     fake_client_checkpoint(&r.client, "");
     checkpoint_wait();
@@ -355,13 +356,13 @@ START_TEST(checkpoint_of_a_job_that_is_done)
     char path[LIMIT_PATH];
     rig_start("epochs: 2, consistency: ssp", "", NULL);
     job_done();
-    uint64_t run = r.coord->job.at.run;
+    uint64_t run = r.coord->slot[0].at.run;
     for (uint32_t i = 0; i < 2; i++) {
         (void)snprintf(path, sizeof path, "%s", checkpoint_make(""));
         ck_assert_ptr_nonnull(strstr(path, i == 0 ? "/000001" : "/000002"));
-        ck_assert_uint_eq(r.coord->job.at.phase, PHASE_DONE);
-        ck_assert_uint_gt(r.coord->job.at.run, run);
-        run = r.coord->job.at.run;
+        ck_assert_uint_eq(r.coord->slot[0].at.phase, PHASE_DONE);
+        ck_assert_uint_gt(r.coord->slot[0].at.run, run);
+        run = r.coord->slot[0].at.run;
         struct json *m = manifest_of(path);
         ck_assert_str_eq(json_as_string(json_get(m, "phase"), ""), "digest");
         ck_assert(json_as_bool(json_get(m, "end"), false));
@@ -393,7 +394,7 @@ static void tables_read(void)
     struct wire q = {.type = WIRE_TYPE_TABLE_GET, .u.TABLE_GET.table = 0};
     struct coord_ask a = {.request = &q};
     wire_reply_to(&q, 0, &a.reply);
-    ck_assert_int_eq(coord_made_table_get(&r.coord->job, &a), 0);
+    ck_assert_int_eq(coord_made_table_get(&r.coord->slot[0], &a), 0);
     ck_assert_str_eq(a.reply.u.TABLE_GET_reply.name, "table0");
     char *text;
     size_t bytes;
@@ -419,12 +420,12 @@ START_TEST(checkpoint_of_tables_whatever_the_last_job_came_to)
     rig_start("epochs: 2, consistency: ssp", "", NULL);
     if (_i % 2 == 0) {
         run_batches(30);
-        coord_end_fail(&r.coord->job, SHOAL_E_DATA, "bad lines");
+        coord_end_fail(&r.coord->slot[0], SHOAL_E_DATA, "bad lines");
     } else {
         job_done();
         next_job(&next, "epochs: 3", 9);
         (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND, NULL, NULL);
-        ck_assert_uint_eq(r.coord->job.at.phase, PHASE_WAITING);
+        ck_assert_uint_eq(r.coord->slot[0].at.phase, PHASE_WAITING);
     }
     for (uint32_t again = 0; again < 2; again++) {
         (void)sim_run(r.sim, sim_now_ns(r.sim) + 2 * SECOND, NULL, NULL);
@@ -440,7 +441,7 @@ START_TEST(checkpoint_of_tables_whatever_the_last_job_came_to)
         ck_assert_uint_eq(json_count(json_get(m, "tables")), 2);
         json_free(m);
         ck_assert_uint_eq(progress_in(path).phase, PHASE_TABLES);
-        ck_assert_uint_eq(r.coord->job.checkpoint.list->made, 0); /* no job goes back to it */
+        ck_assert_uint_eq(r.coord->slot[0].checkpoint.list->made, 0); /* no job goes back to it */
         (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND, NULL, NULL);
         for (uint32_t s = 0; s < SHARDS; s++) {
             ck_assert_uint_eq(r.shard[s]->run.run, 0);
@@ -456,7 +457,7 @@ START_TEST(checkpoint_of_tables_whatever_the_last_job_came_to)
     rig_stop();
     rig_start("epochs: 2, consistency: ssp", "", path);
     r.client.start = true;
-    while (r.client.submit_status == 0 && r.coord->job.at.from != FROM_STARTED)
+    while (r.client.submit_status == 0 && r.coord->slot[0].at.from != FROM_STARTED)
         ck_assert(sim_step(r.sim));
     ck_assert_msg(r.client.submit_status == 0, "%s", r.client.text);
     rig_stop();
@@ -471,7 +472,7 @@ START_TEST(checkpoint_of_tables_is_waited_for)
     job_done();
     r.shard[0]->export_how = FAKE_EXPORT_NEVER;
     next_job(&next, "epochs: 3", 2);
-    while (r.coord->job.at.phase != PHASE_WAITING || r.coord->job.at.number != next.run)
+    while (r.coord->slot[0].at.phase != PHASE_WAITING || r.coord->slot[0].at.number != next.run)
         ck_assert(sim_step(r.sim));
     fake_client_checkpoint(&r.client, "here");
     for (uint32_t w = 0; w < 2; w++) {
@@ -479,7 +480,7 @@ START_TEST(checkpoint_of_tables_is_waited_for)
         worker_add(w);
     }
     (void)sim_run(r.sim, sim_now_ns(r.sim) + 3 * SECOND, NULL, NULL);
-    ck_assert_uint_eq(r.coord->job.at.phase, PHASE_TABLES);
+    ck_assert_uint_eq(r.coord->slot[0].at.phase, PHASE_TABLES);
     r.shard[0]->export_how = 0;
     checkpoint_wait();
     ck_assert_msg(r.client.checkpoint.status == 0, "%s", r.client.checkpoint.text);
@@ -519,12 +520,12 @@ START_TEST(checkpoint_of_a_job_that_is_done_keeps_its_figures)
     job_done();
     char *windows = report_part("train.windows"), *evaluations = report_part("evaluations");
     double trained = report_number("batches.applied");
-    uint32_t points = r.coord->job.trace.curve.count;
-    (void)snprintf(last, sizeof last, "evaluations.%u.batch", r.coord->job.valid.count - 1);
+    uint32_t points = r.coord->slot[0].trace.curve.count;
+    (void)snprintf(last, sizeof last, "evaluations.%u.batch", r.coord->slot[0].valid.count - 1);
     uint32_t count = 0;
     for (const char *at = windows; (at = strstr(at, "\"batch\"")) != NULL; at++)
         count++;
-    ck_assert_int_eq(r.coord->job.windows.stride > 1, _i >= 2);
+    ck_assert_int_eq(r.coord->slot[0].windows.stride > 1, _i >= 2);
     if (_i % 2 == 0)
         ck_assert_double_eq(report_number(last), trained); /* under bsp some are empty */
     trained = report_number(last);
@@ -537,7 +538,7 @@ START_TEST(checkpoint_of_a_job_that_is_done_keeps_its_figures)
     char *again = report_part("train.windows"), *evaluated = report_part("evaluations");
     ck_assert(strcmp(again, windows) == 0);
     ck_assert(strcmp(evaluated, evaluations) == 0);
-    ck_assert_uint_eq(r.coord->job.trace.curve.count, points);
+    ck_assert_uint_eq(r.coord->slot[0].trace.curve.count, points);
     free(again);
     free(evaluated);
     free(windows);
@@ -549,7 +550,7 @@ END_TEST
 /* The job at hand is as one of a log that grows, of which epoch 1 is the first round. */
 static void grows(void)
 {
-    struct coord_job *j = &r.coord->job;
+    struct coord_job *j = &r.coord->slot[0];
     struct coord_grow *g = &j->grow;
     const struct coord_object_record object = {.rows = 1005, .digest = 42};
     j->spec.data.objects.grow_ms = 1000;
@@ -586,7 +587,7 @@ START_TEST(checkpoint_of_a_log_that_grows_begins_its_lanes_anew)
     rig_start("epochs: 1, consistency: ssp", "", NULL);
     job_done();
     grows();
-    ck_assert_uint_gt(r.coord->job.tasks.lane[0].next_batch, 1);
+    ck_assert_uint_gt(r.coord->slot[0].tasks.lane[0].next_batch, 1);
     const char *path = checkpoint_make("");
     ck_assert_uint_eq(progress_in(path).phase, PHASE_GROW);
     ck_assert_uint_eq(next_batch_in(path), 1);
@@ -603,7 +604,7 @@ static void grows_in_store(void)
 {
     static const char was[] = "train: [a]",
                       is[] = "train: [{object: {list: l, open: o}}], objects: {grow: 1s}";
-    const struct coord_job *j = &r.coord->job;
+    const struct coord_job *j = &r.coord->slot[0];
     struct err e = {0};
     char key[COORD_KEY_MAX], yaml[4096];
     const char *at = memmem(j->yaml, j->yaml_bytes, was, strlen(was));
@@ -626,7 +627,7 @@ START_TEST(checkpoint_of_a_log_that_grows_by_a_coordinator_that_did_not_see_it)
         coord_kill();
         coord_start();
         sim_run(r.sim, sim_now_ns(r.sim) + 2 * SECOND, NULL, NULL);
-        ck_assert(coord_grow_on(&r.coord->job));
+        ck_assert(coord_grow_on(&r.coord->slot[0]));
         ck_assert_uint_eq(progress_in(checkpoint_make("")).phase, PHASE_GROW);
     }
     rig_stop();
@@ -642,10 +643,10 @@ START_TEST(stopped_job_makes_its_last_checkpoint)
     rig_start(train, "", NULL);
     if (_i < 5)
         run_batches(5 + 40 * (uint32_t)_i);
-    while (_i >= 5 && r.coord->job.at.phase != (_i == 5 ? PHASE_EVAL : PHASE_TEST))
+    while (_i >= 5 && r.coord->slot[0].at.phase != (_i == 5 ? PHASE_EVAL : PHASE_TEST))
         ck_assert(sim_step(r.sim));
-    ck_assert(coord_stop_order(&r.coord->job, 1));
-    said = coord_status_text(&r.coord->job);
+    ck_assert(coord_stop_order(&r.coord->slot[0], 1));
+    said = coord_status_text(&r.coord->slot[0]);
     ck_assert_ptr_nonnull(strstr(said, "its last checkpoint is made first"));
     free(said);
     if (_i == 2) { /* the order is stored */
@@ -654,9 +655,9 @@ START_TEST(stopped_job_makes_its_last_checkpoint)
         r.client.state = WIRE_JOB_NONE;
     }
     ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 20 * SECOND, job_over, NULL));
-    ck_assert_str_eq(coord_phase_name(&r.coord->job), "stopped");
+    ck_assert_str_eq(coord_phase_name(&r.coord->slot[0]), "stopped");
     (void)snprintf(path, sizeof path, "%s/000001", folder);
-    ck_assert_ptr_nonnull(strstr(r.coord->job.at.text, path));
+    ck_assert_ptr_nonnull(strstr(r.coord->slot[0].at.text, path));
     ck_assert(!manifest_tables(manifest_of(path)));
     ck_assert_uint_eq(entries(""), 1);
     rig_stop();
@@ -674,20 +675,20 @@ START_TEST(stopped_job_ends_without_a_checkpoint)
     rig_start("epochs: 2, consistency: ssp", "", NULL);
     run_batches(_i == 1 ? 0 : 20);
     if (_i == 1)
-        while (r.coord->job.at.phase != PHASE_SETUP)
+        while (r.coord->slot[0].at.phase != PHASE_SETUP)
             ck_assert(sim_step(r.sim));
     if (_i == 2)
-        r.coord->job.setup.shard[0].done = false;
+        r.coord->slot[0].setup.shard[0].done = false;
     if (_i == 3)
-        r.coord->job.spec.checkpoint.dir[0] = 0;
+        r.coord->slot[0].spec.checkpoint.dir[0] = 0;
     if (_i == 4)
-        r.coord->job.checkpoint.end_failed = 100;
-    ck_assert(coord_stop_order(&r.coord->job, 1) == (_i == 0 || _i == 4));
-    ck_assert(!coord_stop_order(&r.coord->job, 2));
+        r.coord->slot[0].checkpoint.end_failed = 100;
+    ck_assert(coord_stop_order(&r.coord->slot[0], 1) == (_i == 0 || _i == 4));
+    ck_assert(!coord_stop_order(&r.coord->slot[0], 2));
     if (_i == 4) {
         ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 2 * SECOND, job_over, NULL));
-        ck_assert_ptr_nonnull(strstr(r.coord->job.at.text, "it has no last checkpoint"));
-        ck_assert_str_eq(coord_phase_name(&r.coord->job), "stopped");
+        ck_assert_ptr_nonnull(strstr(r.coord->slot[0].at.text, "it has no last checkpoint"));
+        ck_assert_str_eq(coord_phase_name(&r.coord->slot[0]), "stopped");
     }
     ck_assert_uint_eq(entries(""), 0);
     rig_stop();
@@ -700,11 +701,11 @@ START_TEST(checkpoint_of_the_end_within_a_round_is_gone_on_with)
 {
     char path[LIMIT_PATH];
     rig_start("epochs: 1, consistency: ssp", ", at_end: true}\nevaluate: {every_batches: 24", NULL);
-    while (r.coord->job.at.phase != PHASE_EVAL)
+    while (r.coord->slot[0].at.phase != PHASE_EVAL)
         ck_assert(sim_step(r.sim));
-    ck_assert(coord_epoch_open(&r.coord->job));
+    ck_assert(coord_epoch_open(&r.coord->slot[0]));
     grows();
-    ck_assert(coord_stop_order(&r.coord->job, 1));
+    ck_assert(coord_stop_order(&r.coord->slot[0], 1));
     job_done();
     double examples = report_number("examples");
     ck_assert_double_lt(examples, 1005);
@@ -730,9 +731,9 @@ END_TEST
 START_TEST(checkpoint_of_the_end_is_made_once)
 {
     rig_start("epochs: 1, consistency: ssp", ", at_end: true", NULL);
-    while (!r.coord->job.checkpoint.end_made)
+    while (!r.coord->slot[0].checkpoint.end_made)
         ck_assert(sim_step(r.sim));
-    ck_assert_uint_ne(r.coord->job.at.phase, PHASE_DONE);
+    ck_assert_uint_ne(r.coord->slot[0].at.phase, PHASE_DONE);
     coord_kill();
     coord_start();
     job_done();
@@ -748,13 +749,13 @@ START_TEST(checkpoint_of_a_job_that_is_done_may_fail)
     rig_start("epochs: 1, consistency: ssp", "", NULL);
     job_done();
     fake_client_checkpoint(&r.client, "");
-    while (r.coord->job.checkpoint.state < CHECKPOINT_OPENING)
+    while (r.coord->slot[0].checkpoint.state < CHECKPOINT_OPENING)
         ck_assert(sim_step(r.sim));
-    ck_assert(coord_checkpoint_opening(&r.coord->job));
+    ck_assert(coord_checkpoint_opening(&r.coord->slot[0]));
     struct coord_submit submit = {r.yaml, strlen(r.yaml), 0, "", false};
     uint64_t run;
     struct err e;
-    ck_assert_int_eq(coord_submit(&r.coord->job, 99, &submit, NULL, &run, &e), SHOAL_E_BUSY);
+    ck_assert_int_eq(coord_submit(&r.coord->slot[0], 99, &submit, NULL, &run, &e), SHOAL_E_BUSY);
     fake_shard_die(r.shard[0]);
     checkpoint_wait();
     ck_assert_int_eq(r.client.checkpoint.status, SHOAL_E_UNAVAILABLE);
@@ -762,7 +763,7 @@ START_TEST(checkpoint_of_a_job_that_is_done_may_fail)
     checkpoint_wait();
     ck_assert_int_eq(r.client.checkpoint.status, SHOAL_E_UNAVAILABLE);
     ck_assert_ptr_nonnull(strstr(r.client.checkpoint.text, "is away"));
-    ck_assert_uint_eq(r.coord->job.at.phase, PHASE_DONE);
+    ck_assert_uint_eq(r.coord->slot[0].at.phase, PHASE_DONE);
     ck_assert_uint_eq(entries(""), 0);
     rig_stop();
 }
@@ -892,7 +893,7 @@ START_TEST(checkpoint_holds_pushes_for_a_second_at_most)
     rig_start("epochs: 4, consistency: async", "", NULL);
     run_batches(20);
     fake_client_checkpoint(&r.client, "");
-    while (r.coord->job.cut.state != CUT_HOLDING)
+    while (r.coord->slot[0].cut.state != CUT_HOLDING)
         ck_assert(sim_step(r.sim));
     sim_pause(r.shard[1]->node, sim_now_ns(r.sim) + 5 * SECOND);
     bool held = false;
@@ -915,7 +916,7 @@ START_TEST(checkpoint_holds_pushes_for_a_second_at_most)
     checkpoint_wait();
     ck_assert_msg(r.client.checkpoint.status == 0, "%s", r.client.checkpoint.text);
     /* of the attempt that was made */
-    ck_assert(r.coord->job.checkpoint.list->record[0].held_seconds < 1.1);
+    ck_assert(r.coord->slot[0].checkpoint.list->record[0].held_seconds < 1.1);
     job_done();
     rows_once(4);
     rig_stop();
@@ -946,7 +947,7 @@ END_TEST
 /* Whether the status tells of the folder. */
 static bool hang_told(void)
 {
-    char *text = coord_status_text(&r.coord->job);
+    char *text = coord_status_text(&r.coord->slot[0]);
     bool told = strstr(text, "checkpoint folder ") != NULL && strstr(text, folder) != NULL &&
                 strstr(text, "has not answered for") != NULL;
     free(text);
@@ -970,19 +971,19 @@ START_TEST(checkpoint_folder_that_hangs_stops_nothing_else)
         r.shard[1]->export_how = FAKE_EXPORT_NEVER;
     fake_client_checkpoint(&r.client, "");
     if (_i == 1) {
-        while (r.coord->job.checkpoint.state != CHECKPOINT_EXPORTING)
+        while (r.coord->slot[0].checkpoint.state != CHECKPOINT_EXPORTING)
             ck_assert(sim_step(r.sim));
         r.shard[1]->export_how = FAKE_EXPORT_WELL;
     }
     sim_wedge(r.node, sim_now_ns(r.sim) + 60 * SECOND);
     ck_assert(!sim_run(r.sim, sim_now_ns(r.sim) + 10 * SECOND, job_over, NULL));
     ck_assert(hang_told());
-    ck_assert_int_eq(r.coord->job.checkpoint.state,
+    ck_assert_int_eq(r.coord->slot[0].checkpoint.state,
                      _i == 0 ? CHECKPOINT_MAKING : CHECKPOINT_NAMING);
     uint32_t before = batches_all();
     ck_assert(!sim_run(r.sim, sim_now_ns(r.sim) + 10 * SECOND, job_over, NULL));
     ck_assert_uint_ge(batches_all(), before + 20);
-    ck_assert_uint_eq(r.coord->job.at.worker_deaths, 0);
+    ck_assert_uint_eq(r.coord->slot[0].at.worker_deaths, 0);
     ck_assert(!sim_run(r.sim, sim_now_ns(r.sim) + 45 * SECOND, job_over, NULL));
     checkpoint_wait();
     ck_assert_msg(r.client.checkpoint.status == 0, "%s", r.client.checkpoint.text);
@@ -1033,17 +1034,17 @@ START_TEST(checkpoint_folder_that_hangs_is_told_to_who_submits)
         ck_assert(sim_step(r.sim));
         heard = heard || strstr(r.client.text, "has not answered for 8 s: submit again") != NULL;
     }
-    ck_assert(heard && r.coord->job.at.phase == PHASE_NONE && hang_told());
+    ck_assert(heard && r.coord->slot[0].at.phase == PHASE_NONE && hang_told());
     if (_i == 0) {
         job_done();
         rows_once(1);
-        ck_assert(r.coord->job.checkpoint.claim.path[0] == 0 && r.coord->look == NULL);
+        ck_assert(r.coord->slot[0].checkpoint.claim.path[0] == 0 && r.coord->look == NULL);
     } else {
         sim_kill(r.client.node);
         (void)sim_run(r.sim, 30 * SECOND + SECOND, NULL, NULL);
         sim_wedge(r.node, 60 * SECOND);
         (void)sim_run(r.sim, 70 * SECOND, NULL, NULL);
-        ck_assert(r.coord->job.at.phase == PHASE_NONE && r.coord->look == NULL);
+        ck_assert(r.coord->slot[0].at.phase == PHASE_NONE && r.coord->look == NULL);
         struct coord_folder_claim other = {.fd = 0};
         ck_assert_int_eq(coord_folder_disk.claim(folder, "t", true, &other, NULL), 0);
         coord_folder_disk.disclaim(&other);
@@ -1059,7 +1060,7 @@ START_TEST(checkpoint_ends_with_the_shard_that_dies)
     r.shard[1]->export_how = FAKE_EXPORT_NEVER;
     fake_client_checkpoint(&r.client, "");
     ck_assert(!sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 10, job_over, NULL));
-    ck_assert_int_eq(r.coord->job.checkpoint.state, CHECKPOINT_EXPORTING);
+    ck_assert_int_eq(r.coord->slot[0].checkpoint.state, CHECKPOINT_EXPORTING);
     ck_assert_uint_eq(entries(".tmp"), 1);
     sim_kill(r.shard[1]->node);
     if (_i == 0) /* it comes back at once; else it is missed after its lease */
@@ -1121,9 +1122,9 @@ static bool has_cut(const struct fake_shard *s, uint64_t cut)
 START_TEST(checkpoint_cuts_that_were_given_up_go_at_registration)
 {
     rig_start("epochs: 3, consistency: ssp, early_stop: {metric: auc, patience: 2}", "", NULL);
-    while (r.coord->job.at.best_cut == 0 || r.coord->job.at.phase != PHASE_TRAIN)
+    while (r.coord->slot[0].at.best_cut == 0 || r.coord->slot[0].at.phase != PHASE_TRAIN)
         ck_assert(sim_step(r.sim));
-    uint64_t best = r.coord->job.at.best_cut, lost = r.coord->fleet.counters.next_cut++,
+    uint64_t best = r.coord->slot[0].at.best_cut, lost = r.coord->fleet.counters.next_cut++,
              later = lost + 5;
     ck_assert(coord_put(&r.coord->fleet, "counters", &r.coord->fleet.counters,
                         sizeof r.coord->fleet.counters));
@@ -1132,10 +1133,10 @@ START_TEST(checkpoint_cuts_that_were_given_up_go_at_registration)
     ck_assert(has_cut(r.shard[0], best));
     coord_kill();
     coord_start();
-    while (!r.coord->job.setup.shard[0].done)
+    while (!r.coord->slot[0].setup.shard[0].done)
         ck_assert(sim_step(r.sim));
     (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 20, NULL, NULL);
-    ck_assert_uint_eq(r.coord->job.at.best_cut, best);
+    ck_assert_uint_eq(r.coord->slot[0].at.best_cut, best);
     ck_assert(has_cut(r.shard[0], best));
     ck_assert(!has_cut(r.shard[0], lost));
     ck_assert(has_cut(r.shard[0], later));
@@ -1153,7 +1154,7 @@ START_TEST(checkpoint_waits_for_a_server_that_is_away)
     sim_kill(r.shard[1]->node);
     (void)sim_run(r.sim, sim_now_ns(r.sim) + 4 * 3600 * SECOND, NULL, NULL);
     ck_assert_uint_lt(r.coord->fleet.calls.count, 20);
-    ck_assert_uint_le(r.coord->job.checkpoint.list->failed, 1);
+    ck_assert_uint_le(r.coord->slot[0].checkpoint.list->failed, 1);
     fake_shard_start(r.shard[1], r.sim, "server-1", 0, 2);
     job_done();
     rig_stop();
@@ -1169,7 +1170,7 @@ START_TEST(checkpoint_cuts_given_up_ask_nothing_of_who_is_away)
     r.shard[1]->kept[3].cut = r.coord->fleet.counters.next_cut - 1;
     (void)sim_run(r.sim, sim_now_ns(r.sim) + 20 * SECOND, NULL, NULL);
     for (uint32_t i = 0; i < 3000; i++)
-        coord_cut_drop(&r.coord->job, r.coord->fleet.counters.next_cut - 1);
+        coord_cut_drop(&r.coord->slot[0], r.coord->fleet.counters.next_cut - 1);
     (void)sim_run(r.sim, sim_now_ns(r.sim) + 20 * SECOND, NULL, NULL);
     ck_assert_uint_lt(r.coord->fleet.calls.count, 20);
     fake_shard_start(r.shard[1], r.sim, "server-1", 0, 2);
@@ -1208,7 +1209,7 @@ START_TEST(checkpoint_of_an_evaluation_goes_on)
 {
     char path[LIMIT_PATH];
     rig_start("epochs: 3, consistency: ssp", "", NULL);
-    while (r.coord->job.at.phase != PHASE_EVAL)
+    while (r.coord->slot[0].at.phase != PHASE_EVAL)
         ck_assert(sim_step(r.sim));
     (void)snprintf(path, sizeof path, "%s", checkpoint_make(""));
     struct json *m = manifest_of(path);
@@ -1236,10 +1237,10 @@ START_TEST(checkpoint_goes_on_with_the_best_epoch)
     r.quality = quality[_i == 1];
     rig_start("epochs: 10, consistency: ssp, early_stop: {metric: auc, patience: 2, lr_decay: 0.5}",
               "", NULL);
-    while (r.coord->job.at.epoch < 3 || r.coord->job.at.phase != PHASE_TRAIN)
+    while (r.coord->slot[0].at.epoch < 3 || r.coord->slot[0].at.phase != PHASE_TRAIN)
         ck_assert(sim_step(r.sim));
     (void)snprintf(path, sizeof path, "%s", checkpoint_make("here"));
-    ck_assert_uint_eq(r.coord->job.at.epoch, 3);
+    ck_assert_uint_eq(r.coord->slot[0].at.epoch, 3);
     rig_stop();
     r.quality = quality[_i == 1];
     (void)snprintf(
@@ -1248,7 +1249,7 @@ START_TEST(checkpoint_goes_on_with_the_best_epoch)
         after[_i]);
     rig_start(train, "", path);
     job_done();
-    ck_assert_uint_eq(r.coord->job.at.epoch, epochs[_i]);
+    ck_assert_uint_eq(r.coord->slot[0].at.epoch, epochs[_i]);
     ck_assert_double_eq(report_number("best_epoch"), best[_i]);
     ck_assert_double_eq(report_number("final_epoch"), final[_i]);
     char measured[40]; /* what the report tells in front is of the tables that are there */
@@ -1259,7 +1260,7 @@ START_TEST(checkpoint_goes_on_with_the_best_epoch)
                          NULL,
                      best[_i] != final[_i]);
     ck_assert_uint_eq(r.shard[0]->restores, 1);
-    ck_assert_double_eq_tol(r.coord->job.at.lr_scale, _i == 1 ? 0.125 : 0.25, 1e-12);
+    ck_assert_double_eq_tol(r.coord->slot[0].at.lr_scale, _i == 1 ? 0.125 : 0.25, 1e-12);
     rig_stop();
 }
 END_TEST
@@ -1277,10 +1278,10 @@ START_TEST(checkpoint_restore_survives_the_coordinator)
         static const uint32_t phases[] = {PHASE_WAITING, PHASE_INDEX, PHASE_TABLES,
                                           PHASE_SETUP,   PHASE_LANES, PHASE_TRAIN};
         uint64_t until = sim_now_ns(r.sim) + 20 * SECOND;
-        while (r.coord->job.at.phase != phases[i] && sim_now_ns(r.sim) < until &&
-               r.coord->job.at.phase < PHASE_TRAIN)
+        while (r.coord->slot[0].at.phase != phases[i] && sim_now_ns(r.sim) < until &&
+               r.coord->slot[0].at.phase < PHASE_TRAIN)
             ck_assert(sim_step(r.sim));
-        if (r.coord->job.at.number == 0)
+        if (r.coord->slot[0].at.number == 0)
             continue;
         coord_kill();
         coord_start();
@@ -1320,7 +1321,7 @@ START_TEST(checkpoint_folder_without_room_is_refused_with_the_job)
     ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 10 * SECOND, job_over, NULL));
     ck_assert_int_eq(r.client.submit_status, SHOAL_E_NO_SPACE);
     ck_assert_ptr_nonnull(strstr(r.client.text, "checkpoint.dir: cannot write"));
-    ck_assert_uint_eq(r.coord->job.at.phase, PHASE_NONE);
+    ck_assert_uint_eq(r.coord->slot[0].at.phase, PHASE_NONE);
     ck_assert_uint_eq(entries(".tmp"), 0);
     r.coord->fleet.options.folder = &coord_folder_disk;
     rig_stop();
@@ -1344,8 +1345,8 @@ START_TEST(checkpoint_of_the_end_that_cannot_be_made_is_the_jobs_status)
     r.coord->fleet.options.folder = &coord_folder_disk;
     coord_kill(); /* whoever asks later hears the same */
     coord_start();
-    ck_assert_uint_eq(r.coord->job.at.phase, PHASE_DONE);
-    ck_assert_int_eq(r.coord->job.at.status, SHOAL_E_CANTCREATE);
+    ck_assert_uint_eq(r.coord->slot[0].at.phase, PHASE_DONE);
+    ck_assert_int_eq(r.coord->slot[0].at.status, SHOAL_E_CANTCREATE);
     rig_stop();
 }
 END_TEST
@@ -1361,7 +1362,7 @@ static uint64_t wall_moved(void)
 
 static struct json *status_json(void)
 {
-    char *text = coord_status_text(&r.coord->job);
+    char *text = coord_status_text(&r.coord->slot[0]);
     struct json *j;
     ck_assert_int_eq(json_parse(text, strlen(text), &j, NULL), 0);
     free(text);
@@ -1436,7 +1437,7 @@ START_TEST(checkpoint_that_is_late_is_a_problem)
               _i == 0 ? ", every_minutes: 0.5" : ", every_batches: 1", NULL);
     for (uint32_t w = 0; w < 2; w++)
         r.worker[w].step_ns = 20 * SECOND;
-    while (r.coord->job.at.phase != PHASE_TRAIN)
+    while (r.coord->slot[0].at.phase != PHASE_TRAIN)
         ck_assert(sim_step(r.sim));
     ops.begin = begin_none;
     uint64_t since = sim_now_ns(r.sim);
@@ -1449,7 +1450,7 @@ START_TEST(checkpoint_that_is_late_is_a_problem)
     (void)sim_run(r.sim, since + 220 * SECOND, job_over, NULL);
     ck_assert(late_told());
     ops.begin = coord_folder_disk.begin;
-    while (r.coord->job.checkpoint.list->made == 0)
+    while (r.coord->slot[0].checkpoint.list->made == 0)
         ck_assert(sim_step(r.sim));
     ck_assert(!late_told());
     rig_stop();
@@ -1476,7 +1477,7 @@ static void lose(uint32_t shard, uint64_t away_ns)
 
 static void made_wait(uint32_t checkpoints, uint32_t batches)
 {
-    while (r.coord->job.checkpoint.list->made < checkpoints)
+    while (r.coord->slot[0].checkpoint.list->made < checkpoints)
         ck_assert(sim_step(r.sim));
     run_batches(batches);
 }
@@ -1516,11 +1517,11 @@ START_TEST(checkpoint_in_memory_is_gone_back_to)
     rig_start(modes[_i % 3], ", every_batches: 20", NULL);
     in_memory();
     made_wait(1, 60 + 20 * (uint32_t)_i);
-    uint64_t number = r.coord->job.at.number, run = r.coord->job.at.run;
+    uint64_t number = r.coord->slot[0].at.number, run = r.coord->slot[0].at.run;
     lose((uint32_t)_i / 3, _i % 2 == 0 ? 0 : 10 * SECOND);
     gone_back(2, 1);
-    ck_assert_uint_eq(r.coord->job.at.number, number);
-    ck_assert_uint_ne(r.coord->job.at.run, run);
+    ck_assert_uint_eq(r.coord->slot[0].at.number, number);
+    ck_assert_uint_ne(r.coord->slot[0].at.run, run);
     ck_assert_double_eq(report_number("restarts"), 1);
     for (uint32_t s = 0; s < SHARDS; s++)
         ck_assert_uint_eq(r.shard[s]->loads, 1);
@@ -1537,7 +1538,7 @@ START_TEST(checkpoint_folder_that_hangs_is_waited_for_to_go_back)
     rig_start("epochs: 2, consistency: ssp", ", every_batches: 20", NULL);
     in_memory();
     made_wait(1, 60);
-    uint64_t run = r.coord->job.at.run, until = sim_now_ns(r.sim) + hang_ns;
+    uint64_t run = r.coord->slot[0].at.run, until = sim_now_ns(r.sim) + hang_ns;
     if (_i == 3)
         coord_kill();
     sim_wedge(r.node, until);
@@ -1547,17 +1548,17 @@ START_TEST(checkpoint_folder_that_hangs_is_waited_for_to_go_back)
         sim_wedge(r.node, until);
     }
     ck_assert(!sim_run(r.sim, sim_now_ns(r.sim) + 15 * SECOND, job_over, NULL));
-    ck_assert(coord_goes_back(&r.coord->job) && hang_told());
+    ck_assert(coord_goes_back(&r.coord->slot[0]) && hang_told());
     uint32_t before = batches_all();
     fake_client_checkpoint(&r.client, "");
     checkpoint_wait();
     ck_assert_int_eq(r.client.checkpoint.status, SHOAL_E_UNAVAILABLE);
     ck_assert(!sim_run(r.sim, until - SECOND, job_over, NULL));
     ck_assert_uint_eq(batches_all(), before);
-    ck_assert(coord_goes_back(&r.coord->job) && r.coord->job.at.run == run && hang_told());
+    ck_assert(coord_goes_back(&r.coord->slot[0]) && r.coord->slot[0].at.run == run && hang_told());
     ck_assert_uint_le(r.coord->fleet.errands.count, 4);
     gone_back(2, 1);
-    ck_assert_uint_ne(r.coord->job.at.run, run);
+    ck_assert_uint_ne(r.coord->slot[0].at.run, run);
     ck_assert(entries(".tmp") == 0);
     rig_stop();
 }
@@ -1572,12 +1573,12 @@ START_TEST(job_that_waits_to_go_back_is_stopped_at_once)
     sim_wedge(r.node, sim_now_ns(r.sim) + 60 * SECOND);
     lose(1, 0);
     ck_assert(!sim_run(r.sim, sim_now_ns(r.sim) + 10 * SECOND, job_over, NULL));
-    ck_assert(!coord_stop_order(&r.coord->job, 7));
-    (void)coord_end_fail(&r.coord->job, SHOAL_E_STOPPED, "stopped by request");
-    ck_assert(!coord_goes_back(&r.coord->job));
+    ck_assert(!coord_stop_order(&r.coord->slot[0], 7));
+    (void)coord_end_fail(&r.coord->slot[0], SHOAL_E_STOPPED, "stopped by request");
+    ck_assert(!coord_goes_back(&r.coord->slot[0]));
     (void)sim_run(r.sim, sim_now_ns(r.sim) + 70 * SECOND, NULL, NULL);
-    ck_assert(r.coord->job.at.phase == PHASE_FAILED && r.coord->job.newest == NULL);
-    ck_assert_int_eq(r.coord->job.from_hold, COORD_FOLDER_NONE);
+    ck_assert(r.coord->slot[0].at.phase == PHASE_FAILED && r.coord->slot[0].newest == NULL);
+    ck_assert_int_eq(r.coord->slot[0].from_hold, COORD_FOLDER_NONE);
     ck_assert_uint_eq(r.coord->fleet.errands.count, 0);
     rig_stop();
 }
@@ -1593,17 +1594,18 @@ START_TEST(checkpoint_that_is_loaded_is_held_again_by_an_errand)
     job_done();
     rig_stop();
     rig_start("epochs: 2, consistency: ssp", "", path);
-    while (r.coord->job.at.phase != PHASE_SETUP)
+    while (r.coord->slot[0].at.phase != PHASE_SETUP)
         ck_assert(sim_step(r.sim));
     coord_kill();
     coord_start();
-    ck_assert_int_eq(r.coord->job.from_hold, COORD_FOLDER_NONE);
-    while (r.coord->job.from_hold == COORD_FOLDER_NONE && r.coord->job.at.phase == PHASE_SETUP)
+    ck_assert_int_eq(r.coord->slot[0].from_hold, COORD_FOLDER_NONE);
+    while (r.coord->slot[0].from_hold == COORD_FOLDER_NONE &&
+           r.coord->slot[0].at.phase == PHASE_SETUP)
         ck_assert(sim_step(r.sim));
-    ck_assert_int_ne(r.coord->job.from_hold, COORD_FOLDER_NONE);
+    ck_assert_int_ne(r.coord->slot[0].from_hold, COORD_FOLDER_NONE);
     ck_assert_int_eq(coord_folder_disk.remove(path, NULL), SHOAL_E_BUSY);
     job_done();
-    ck_assert_int_eq(r.coord->job.from_hold, COORD_FOLDER_NONE);
+    ck_assert_int_eq(r.coord->slot[0].from_hold, COORD_FOLDER_NONE);
     ck_assert_uint_eq(entries(".tmp"), 0);
     ck_assert_int_ne(coord_folder_disk.remove(path, NULL), SHOAL_E_BUSY);
     rig_stop();
@@ -1622,7 +1624,7 @@ START_TEST(checkpoint_in_memory_is_gone_back_to_in_every_phase)
               ", every_batches: 20", NULL);
     in_memory();
     made_wait(1, 20);
-    while (r.coord->job.at.phase != phases[_i / 3] && !job_over(NULL))
+    while (r.coord->slot[0].at.phase != phases[_i / 3] && !job_over(NULL))
         ck_assert(sim_step(r.sim));
     ck_assert(!job_over(NULL));
     if (_i % 3 > 0)
@@ -1647,12 +1649,12 @@ START_TEST(checkpoint_in_memory_is_gone_back_to_again)
     in_memory();
     made_wait(1, 60);
     lose(1, SECOND);
-    while (r.coord->job.at.phase != PHASE_SETUP)
+    while (r.coord->slot[0].at.phase != PHASE_SETUP)
         ck_assert(sim_step(r.sim));
     lose(0, 3 * SECOND);
-    while (r.coord->job.at.phase != PHASE_TRAIN)
+    while (r.coord->slot[0].at.phase != PHASE_TRAIN)
         ck_assert(sim_step(r.sim));
-    ck_assert_uint_eq(r.coord->job.went_back, 1);
+    ck_assert_uint_eq(r.coord->slot[0].went_back, 1);
     run_batches(batches_all() + 10);
     lose(1, 0);
     gone_back(2, 2);
@@ -1663,13 +1665,13 @@ END_TEST
 /* The job has come to batch `batches` of all lanes, and a shard dies. */
 static void lose_at(uint32_t batches)
 {
-    while (r.coord->job.at.phase != PHASE_TRAIN)
+    while (r.coord->slot[0].at.phase != PHASE_TRAIN)
         ck_assert(sim_step(r.sim));
     uint32_t before = batches_all();
     run_batches(before + batches);
     lose(0, SECOND);
-    uint32_t back = r.coord->job.went_back;
-    while (r.coord->job.went_back == back && coord_phase_running(&r.coord->job))
+    uint32_t back = r.coord->slot[0].went_back;
+    while (r.coord->slot[0].went_back == back && coord_phase_running(&r.coord->slot[0]))
         ck_assert(sim_step(r.sim));
 }
 
@@ -1681,17 +1683,17 @@ START_TEST(checkpoint_gone_back_to_in_vain_ends_the_job)
     in_memory();
     run_batches(20);
     (void)snprintf(path, sizeof path, "%s", checkpoint_make("one"));
-    for (uint32_t i = 0; i < 9 && coord_phase_running(&r.coord->job); i++) {
+    for (uint32_t i = 0; i < 9 && coord_phase_running(&r.coord->slot[0]); i++) {
         lose_at(3);
         if (_i == 1) { /* whoever counts may die, too */
             coord_kill();
             coord_start();
         }
     }
-    ck_assert_uint_eq(r.coord->job.at.phase, PHASE_FAILED);
-    ck_assert_int_eq(r.coord->job.at.status, SHOAL_E_UNAVAILABLE);
-    ck_assert_ptr_nonnull(strstr(r.coord->job.at.text, "never came further than before"));
-    ck_assert_ptr_nonnull(strstr(r.coord->job.at.text, path));
+    ck_assert_uint_eq(r.coord->slot[0].at.phase, PHASE_FAILED);
+    ck_assert_int_eq(r.coord->slot[0].at.status, SHOAL_E_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(r.coord->slot[0].at.text, "never came further than before"));
+    ck_assert_ptr_nonnull(strstr(r.coord->slot[0].at.text, path));
     rig_stop();
 }
 END_TEST
@@ -1722,7 +1724,7 @@ START_TEST(checkpoint_in_memory_survives_the_coordinator)
         coord_start();
     } else {
         lose(1, 0);
-        while (r.coord->job.at.phase != PHASE_SETUP)
+        while (r.coord->slot[0].at.phase != PHASE_SETUP)
             ck_assert(sim_step(r.sim));
         for (int i = 0; i < _i * 7; i++)
             ck_assert(sim_step(r.sim));
@@ -1743,19 +1745,19 @@ START_TEST(checkpoint_gone_back_to_is_the_job_that_was_submitted)
     rig_start("epochs: 2, consistency: ssp", ", every_batches: 20", NULL);
     in_memory();
     made_wait(1, 60);
-    uint64_t number = r.coord->job.at.number;
+    uint64_t number = r.coord->slot[0].at.number;
     const struct coord_submit same = {r.yaml, strlen(r.yaml), 2, "", false};
     const struct coord_submit other = {r.yaml, strlen(r.yaml), 2, "/some/where", false};
     for (int again = 0; again < 2; again++) {
         coord_kill();
         lose(1, 0);
         coord_start();
-        while (coord_submit(&r.coord->job, 77, &same, NULL, &run, &e) == SHOAL_E_UNAVAILABLE)
+        while (coord_submit(&r.coord->slot[0], 77, &same, NULL, &run, &e) == SHOAL_E_UNAVAILABLE)
             ck_assert(sim_step(r.sim));
         ck_assert_msg(run == number, "%s", e.text);
-        ck_assert_uint_eq(r.coord->job.went_back, again + 1);
-        ck_assert_int_eq(coord_submit(&r.coord->job, 77, &other, NULL, &run, &e), SHOAL_E_BUSY);
-        while (again == 0 && (r.coord->job.at.phase != PHASE_TRAIN || batches_all() % 7 != 0))
+        ck_assert_uint_eq(r.coord->slot[0].went_back, again + 1);
+        ck_assert_int_eq(coord_submit(&r.coord->slot[0], 77, &other, NULL, &run, &e), SHOAL_E_BUSY);
+        while (again == 0 && (r.coord->slot[0].at.phase != PHASE_TRAIN || batches_all() % 7 != 0))
             ck_assert(sim_step(r.sim));
     }
     gone_back(2, 2);
@@ -1776,7 +1778,7 @@ START_TEST(checkpoint_in_memory_that_it_began_with)
     if (_i == 0)
         run_batches(30);
     else
-        while (r.coord->job.at.phase != PHASE_SETUP || !r.shard[1]->loaded)
+        while (r.coord->slot[0].at.phase != PHASE_SETUP || !r.shard[1]->loaded)
             ck_assert(sim_step(r.sim));
     lose(1, 0);
     gone_back(2, 1);
@@ -1840,7 +1842,7 @@ static void power_takes(uint32_t shard, bool bsp)
 
 static void power_back(void)
 {
-    while (r.coord->job.at.phase != PHASE_SETUP || r.coord->job.went_back == 0) {
+    while (r.coord->slot[0].at.phase != PHASE_SETUP || r.coord->slot[0].went_back == 0) {
         ck_assert(!job_over(NULL));
         ck_assert(sim_step(r.sim));
     }
@@ -1855,14 +1857,14 @@ START_TEST(checkpoint_is_gone_back_to_where_power_took_pushes)
                                         "epochs: 2, consistency: bsp"};
     rig_start(modes[_i], ", every_batches: 20", NULL);
     made_wait(1, 60);
-    uint64_t number = r.coord->job.at.number, run = r.coord->job.at.run;
-    r.coord->job.checkpoint.retry_ns = sim_now_ns(r.sim) + 5 * SECOND; /* one was given up */
+    uint64_t number = r.coord->slot[0].at.number, run = r.coord->slot[0].at.run;
+    r.coord->slot[0].checkpoint.retry_ns = sim_now_ns(r.sim) + 5 * SECOND; /* one was given up */
     power_takes(1, _i == 2);
     power_back();
-    ck_assert_uint_eq(r.coord->job.checkpoint.retry_ns, 0);
+    ck_assert_uint_eq(r.coord->slot[0].checkpoint.retry_ns, 0);
     gone_back(2, 1);
-    ck_assert_uint_eq(r.coord->job.at.number, number);
-    ck_assert_uint_ne(r.coord->job.at.run, run);
+    ck_assert_uint_eq(r.coord->slot[0].at.number, number);
+    ck_assert_uint_ne(r.coord->slot[0].at.run, run);
     for (uint32_t s = 0; s < SHARDS; s++) {
         ck_assert_uint_eq(r.shard[s]->clears, 1);
         ck_assert_uint_eq(r.shard[s]->loads, 1);
@@ -1881,7 +1883,7 @@ START_TEST(checkpoint_goes_on_and_power_is_noticed_to_the_end)
     (void)snprintf(path, sizeof path, "%s", checkpoint_make("here"));
     rig_stop();
     rig_start("epochs: 2, consistency: ssp", "", path);
-    while (r.coord->job.at.phase != PHASE_EVAL || r.coord->job.at.epoch != 2)
+    while (r.coord->slot[0].at.phase != PHASE_EVAL || r.coord->slot[0].at.epoch != 2)
         ck_assert(sim_step(r.sim));
     if (_i == 1)
         coord_kill();
@@ -1908,12 +1910,12 @@ START_TEST(checkpoint_of_an_evaluation_goes_on_and_power_is_noticed)
     run_batches(20);
     if (_i == 1)
         grows();
-    while (r.coord->job.at.phase != made_in[_i])
+    while (r.coord->slot[0].at.phase != made_in[_i])
         ck_assert(sim_step(r.sim));
     (void)snprintf(path, sizeof path, "%s", checkpoint_make("here"));
     rig_stop();
     rig_start(jobs[_i], "", path);
-    while (r.coord->job.at.phase != lost_in[_i] || r.coord->job.at.epoch != epochs)
+    while (r.coord->slot[0].at.phase != lost_in[_i] || r.coord->slot[0].at.epoch != epochs)
         ck_assert(sim_step(r.sim));
     power_takes(1, false);
     power_back();
@@ -1929,12 +1931,12 @@ START_TEST(checkpoint_power_is_noticed_while_an_epoch_is_kept)
         "epochs: 4, consistency: ssp, max_minutes: 60, early_stop: {metric: auc, patience: 2}",
         ", every_batches: 20", NULL);
     made_wait(1, 60);
-    while (r.coord->job.at.phase != PHASE_CUT)
+    while (r.coord->slot[0].at.phase != PHASE_CUT)
         ck_assert(sim_step(r.sim));
     power_takes(1, false);
-    r.coord->job.spec.train.max_minutes = 1e-6;
+    r.coord->slot[0].spec.train.max_minutes = 1e-6;
     power_back();
-    r.coord->job.spec.train.max_minutes = 0;
+    r.coord->slot[0].spec.train.max_minutes = 0;
     gone_back(4, 1);
     rig_stop();
 }
@@ -1945,7 +1947,7 @@ START_TEST(checkpoint_is_not_gone_back_to_over_other_jobs_tables)
 {
     rig_start("epochs: 2, consistency: ssp", ", every_batches: 20", NULL);
     made_wait(1, 60);
-    r.coord->job.tablets--; /* the map has one more */
+    r.coord->slot[0].tablets--; /* the map has one more */
     power_takes(1, false);
     ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, job_over, NULL));
     ck_assert_int_eq(r.client.status, SHOAL_E_CORRUPT);
@@ -1993,10 +1995,10 @@ START_TEST(checkpoint_half_stored_is_gone_back_to)
     made_wait(1, 60);
     power_takes(1, _i == 1);
     do {
-        before = r.coord->job.at;
+        before = r.coord->slot[0].at;
         ck_assert(sim_step(r.sim));
-    } while (r.coord->job.went_back == 0);
-    uint64_t run = r.coord->job.at.run;
+    } while (r.coord->slot[0].went_back == 0);
+    uint64_t run = r.coord->slot[0].at.run;
     coord_kill();
     ck_assert_int_eq(coord_store_get_fixed(r.store, "progress", &then, sizeof then, &e), 0);
     ck_assert_uint_eq(then.run, run);
@@ -2025,7 +2027,7 @@ START_TEST(checkpoint_half_gone_back_to_is_nobodys)
     ck_assert_int_eq(r.client.status, SHOAL_E_IO);
     ck_assert_uint_eq(r.shard[1]->clears, 1);
     const struct coord_submit submit = {r.yaml, strlen(r.yaml), 1, "fleet", true};
-    ck_assert_int_eq(coord_submit(&r.coord->job, 77, &submit, NULL, &run, &e), SHOAL_E_EXISTS);
+    ck_assert_int_eq(coord_submit(&r.coord->slot[0], 77, &submit, NULL, &run, &e), SHOAL_E_EXISTS);
     ck_assert_ptr_nonnull(strstr(e.text, "--set fresh=all"));
     rig_stop();
 }
@@ -2259,7 +2261,7 @@ static void state_change(const char *path, void (*change)(struct coord_progress 
 /* The job's time at hand, in all. */
 static uint64_t time_spent(void)
 {
-    const struct coord_job *j = &r.coord->job;
+    const struct coord_job *j = &r.coord->slot[0];
     return j->at.elapsed_ns + sim_now_ns(r.sim) - j->started_ns;
 }
 
@@ -2269,13 +2271,14 @@ START_TEST(checkpoint_counts_time_up_to_now)
 {
     rig_start("epochs: 2, consistency: ssp", "", NULL);
     run_batches(30);
-    uint64_t spent = time_spent(), trained = coord_phase_trained_ns(&r.coord->job);
+    uint64_t spent = time_spent(), trained = coord_phase_trained_ns(&r.coord->slot[0]);
     struct coord_progress at = progress_in(checkpoint_make("here"));
     ck_assert(at.elapsed_ns >= spent && at.elapsed_ns <= time_spent() && spent > 0);
-    ck_assert(at.counted_ns >= trained && at.counted_ns <= coord_phase_trained_ns(&r.coord->job));
+    ck_assert(at.counted_ns >= trained &&
+              at.counted_ns <= coord_phase_trained_ns(&r.coord->slot[0]));
     ck_assert_uint_gt(trained, 0);
     job_done();
-    spent = r.coord->job.at.elapsed_ns;
+    spent = r.coord->slot[0].at.elapsed_ns;
     (void)sim_run(r.sim, sim_now_ns(r.sim) + 100 * SECOND, NULL, NULL);
     at = progress_in(checkpoint_make("end"));
     ck_assert_uint_eq(at.elapsed_ns, spent);
@@ -2331,7 +2334,7 @@ START_TEST(checkpoint_that_somebody_has_made_is_refused)
     char path[LIMIT_PATH];
     const char *train = "epochs: 3, consistency: ssp, early_stop: {metric: auc, patience: 2}";
     rig_start(train, "", NULL);
-    while (r.coord->job.at.phase != PHASE_TEST)
+    while (r.coord->slot[0].at.phase != PHASE_TEST)
         ck_assert(sim_step(r.sim));
     (void)snprintf(path, sizeof path, "%s", checkpoint_make("here"));
     rig_stop();
@@ -2460,7 +2463,7 @@ END_TEST
 
 static void status_says(const char *publish)
 {
-    char *text = coord_status_text(&r.coord->job);
+    char *text = coord_status_text(&r.coord->slot[0]);
     struct json *j;
     ck_assert_int_eq(json_parse(text, strlen(text), &j, NULL), 0);
     ck_assert_str_eq(json_as_string(json_get(j, "publish.state"), ""), publish);
@@ -2512,15 +2515,15 @@ START_TEST(checkpoint_publish_that_outlives_its_job_is_told_of_nowhere)
     (void)checkpoint_make("one");
     (void)checkpoint_make("two");
     ck_assert_uint_eq(r.hook_count, 1);
-    struct string_list *publish = &r.coord->job.spec.checkpoint.publish;
+    struct string_list *publish = &r.coord->slot[0].spec.checkpoint.publish;
     size_t words = publish->count;
     publish->count = 0; /* as the next job's */
-    coord_checkpoint_job(&r.coord->job);
+    coord_checkpoint_job(&r.coord->slot[0]);
     r.hook_holds = false;
     (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND, job_over, NULL);
-    ck_assert(!r.coord->job.checkpoint.hook.running);
+    ck_assert(!r.coord->slot[0].checkpoint.hook.running);
     ck_assert_uint_eq(r.hook_count, 1);
-    ck_assert_uint_eq(r.coord->job.checkpoint.list->record[0].published, 0);
+    ck_assert_uint_eq(r.coord->slot[0].checkpoint.list->record[0].published, 0);
     publish->count = words;
     job_done();
     rig_stop();
@@ -2534,12 +2537,12 @@ START_TEST(checkpoint_publish_that_outlives_its_record_is_told_of_nowhere)
     rig_start("epochs: 2, consistency: ssp", ", publish: [publish-it, now]", NULL);
     run_batches(20);
     (void)checkpoint_make("one");
-    const struct coord_checkpoint *k = &r.coord->job.checkpoint;
+    const struct coord_checkpoint *k = &r.coord->slot[0].checkpoint;
     k->list->made = COORD_CHECKPOINTS_MAX;
     (void)checkpoint_make("two");
     ck_assert_str_eq(k->list->record[0].name, "two");
     (void)checkpoint_make("three");
-    struct json *told = coord_checkpoint_publish_json(&r.coord->job);
+    struct json *told = coord_checkpoint_publish_json(&r.coord->slot[0]);
     ck_assert_ptr_null(told);
     r.hook_holds = false;
     while (r.hook_count < 2)

@@ -248,7 +248,7 @@ static void goes(const char *name)
 static const char *newest(void)
 {
     static char name[LIMIT_NAME];
-    char *text = coord_status_text(&r.coord->job);
+    char *text = coord_status_text(&r.coord->slot[0]);
     struct json *j;
     ck_assert_int_eq(json_parse(text, strlen(text), &j, NULL), 0);
     (void)snprintf(name, sizeof name, "%s", json_as_string(json_get(j, "checkpoint.name"), ""));
@@ -346,7 +346,7 @@ START_TEST(remove_refuses_what_the_job_went_on_from)
     ck_assert_int_eq(symlink(folder, link), 0);
     (void)snprintf(path, sizeof path, "%s/one", _i == 0 ? folder : link);
     rig_start("t", "", path, false);
-    while (!coord_phase_running(&r.coord->job) || !coord_from_loading(&r.coord->job.at))
+    while (!coord_phase_running(&r.coord->slot[0]) || !coord_from_loading(&r.coord->slot[0].at))
         ck_assert(sim_step(r.sim));
     refused("one", SHOAL_E_DENIED, "went on from");
     run_batches(10);
@@ -369,10 +369,10 @@ START_TEST(remove_takes_what_the_job_began_with)
     rig_stop();
     (void)snprintf(path, sizeof path, "%s/one", folder);
     rig_start("t", "", path, true);
-    while (!coord_phase_running(&r.coord->job) || !coord_from_loading(&r.coord->job.at))
+    while (!coord_phase_running(&r.coord->slot[0]) || !coord_from_loading(&r.coord->slot[0].at))
         ck_assert(sim_step(r.sim));
     refused("one", SHOAL_E_BUSY, "being loaded");
-    while (r.client.submit_status == 0 && r.coord->job.at.from != FROM_STARTED)
+    while (r.client.submit_status == 0 && r.coord->slot[0].at.from != FROM_STARTED)
         ck_assert(sim_step(r.sim));
     ck_assert_msg(r.client.submit_status == 0, "%s", r.client.text);
     goes("one");
@@ -391,7 +391,7 @@ START_TEST(remove_refuses_what_is_published)
     refused("one", SHOAL_E_DENIED, "works on it");
     goes("two"); /* passed over */
     uint64_t until = sim_now_ns(r.sim) + 120 * SECOND;
-    while (coord_phase_running(&r.coord->job) && sim_now_ns(r.sim) < until)
+    while (coord_phase_running(&r.coord->slot[0]) && sim_now_ns(r.sim) < until)
         ck_assert(sim_step(r.sim));
     refused("one", SHOAL_E_DENIED, "works on it");
     refused("three", SHOAL_E_DENIED, "takes it next");
@@ -472,7 +472,8 @@ START_TEST(remove_finds_what_is_of_the_tables)
     job_done();
     (void)snprintf(other, sizeof other, "%s.other", folder);
     (void)mkdir(other, 0700);
-    (void)snprintf(r.coord->job.spec.checkpoint.dir, LIMIT_PATH, "%s", other); /* as the next's */
+    (void)snprintf(r.coord->slot[0].spec.checkpoint.dir, LIMIT_PATH, "%s",
+                   other); /* as the next's */
     refused("two", SHOAL_E_NOT_FOUND, other);
     goes("one");
     ck_assert_int_eq(rmdir(other), 0);
@@ -571,7 +572,7 @@ START_TEST(remove_is_audited_when_its_asker_has_left)
     log_begin();
     r.id++;
     order_send("one");
-    while (r.coord->job.checkpoint.removing == NULL)
+    while (r.coord->slot[0].checkpoint.removing == NULL)
         ck_assert(sim_step(r.sim));
     sim_kill(r.asker);
     sim_node_who(r.asker,
@@ -595,12 +596,12 @@ START_TEST(remove_does_one_at_a_time)
     make("three");
     r.id++;
     order_send("one");
-    while (r.coord->job.checkpoint.removing == NULL)
+    while (r.coord->slot[0].checkpoint.removing == NULL)
         ck_assert(sim_step(r.sim));
     struct wire w = {.type = WIRE_TYPE_CHECKPOINT_REMOVE, .id = 7};
     (void)snprintf(w.u.CHECKPOINT_REMOVE.name, LIMIT_NAME, "two");
     struct coord_ask a = {.from = 1, .request = &w, .who = {.role = ROLE_LOCAL}};
-    ck_assert_int_eq(coord_checkpoint_remove(&r.coord->job, &a, r.coord, NULL), SHOAL_E_BUSY);
+    ck_assert_int_eq(coord_checkpoint_remove(&r.coord->slot[0], &a, r.coord, NULL), SHOAL_E_BUSY);
     ck_assert_ptr_nonnull(strstr(a.e.text, "one is being removed"));
     answer_wait(1);
     ck_assert(r.answer.status == 0 && !there("one") && there("two"));

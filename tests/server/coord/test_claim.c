@@ -171,12 +171,12 @@ END_TEST
 START_TEST(job_of_the_past_ends)
 {
     c->fleet.counters.next_run = 20;
-    c->job.at.phase = PHASE_TRAIN;
-    c->job.at.run = _i == 0 ? 25 : 24;
+    c->slot[0].at.phase = PHASE_TRAIN;
+    c->slot[0].at.run = _i == 0 ? 25 : 24;
     beat.newest_run = 25;
     ck_assert(coord_cluster_learn(&c->fleet, 1, &beat));
-    coord_older_run(&c->job, &beat);
-    ck_assert_uint_eq(c->job.at.phase, _i == 0 ? PHASE_TRAIN : PHASE_FAILED);
+    coord_older_run(&c->slot[0], &beat);
+    ck_assert_uint_eq(c->slot[0].at.phase, _i == 0 ? PHASE_TRAIN : PHASE_FAILED);
     ck_assert_uint_eq(c->fleet.counters.next_run, 26);
 }
 END_TEST
@@ -249,7 +249,7 @@ START_TEST(map_of_a_server_is_of_the_tables_that_end_with_it)
         table[t].tablet_bits = cases[_i].bits[t];
         table[t].tablet_first = t << cases[_i].bits[0];
     }
-    int rc = coord_cluster_map(&c->fleet, table, cases[_i].count, coord_fresh_due(&c->job), &e);
+    int rc = coord_cluster_map(&c->fleet, table, cases[_i].count, coord_fresh_due(&c->slot[0]), &e);
     ck_assert_int_eq(rc, cases[_i].epoch != 0 ? 0 : SHOAL_E_CONFIG);
     ck_assert_uint_eq(c->fleet.cluster.map_epoch, 6);
     ck_assert_uint_eq(c->fleet.cluster.tablets, 64);

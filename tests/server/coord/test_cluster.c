@@ -139,7 +139,7 @@ static void job_run(void)
 {
     job_start(5000000);
     ck_assert_msg(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, job_over, NULL),
-                  "job hangs in phase %u", r.coord->job.at.phase);
+                  "job hangs in phase %u", r.coord->slot[0].at.phase);
     ck_assert_msg(r.client.state == WIRE_JOB_DONE, "%s", r.client.text);
 }
 
@@ -291,7 +291,7 @@ START_TEST(coord_lost_store_is_taken_over_from_all_shards)
 {
     fleet_start(2);
     job_run();
-    uint64_t id = r.coord->fleet.cluster.id[0], run = r.coord->job.at.run;
+    uint64_t id = r.coord->fleet.cluster.id[0], run = r.coord->slot[0].at.run;
     uint32_t tablets = r.coord->fleet.cluster.tablets, number = r.shard[0].number;
     uint16_t *owners = malloc(tablets * sizeof *owners);
     r.shard[0].shard_of[3] = r.shard[1].shard_of[3] = 1; /* no formula would say so */
@@ -309,7 +309,7 @@ START_TEST(coord_lost_store_is_taken_over_from_all_shards)
     ck_assert_uint_eq(r.shard[0].number, number);
     job_run();
     ck_assert_mem_eq(r.coord->fleet.cluster.shard_of, owners, tablets * sizeof *owners);
-    ck_assert_uint_gt(r.coord->job.at.run, run);
+    ck_assert_uint_gt(r.coord->slot[0].at.run, run);
     free(owners);
     rig_stop();
 }
@@ -366,14 +366,14 @@ START_TEST(coord_older_store_takes_the_newer_map_and_numbers)
     fleet_start(2);
     struct coord_store *older = store_copy(); /* before the first job */
     job_run();
-    uint64_t epoch = r.coord->fleet.cluster.map_epoch, run = r.coord->job.at.run;
+    uint64_t epoch = r.coord->fleet.cluster.map_epoch, run = r.coord->slot[0].at.run;
     uint16_t owner = r.coord->fleet.cluster.shard_of[5];
     store_change(older);
     go(1000);
     ck_assert_uint_eq(r.coord->fleet.cluster.map_epoch, epoch);
     ck_assert_uint_eq(r.coord->fleet.cluster.shard_of[5], owner);
     job_run();
-    ck_assert_uint_gt(r.coord->job.at.run, run);
+    ck_assert_uint_gt(r.coord->slot[0].at.run, run);
     ck_assert_uint_eq(r.coord->fleet.cluster.map_epoch, epoch);
     rig_stop();
 }
@@ -383,15 +383,15 @@ START_TEST(coord_older_store_ends_the_job_that_it_remembers)
 {
     fleet_start(2);
     job_start(5000000);
-    while (r.coord->job.at.phase != PHASE_TRAIN)
+    while (r.coord->slot[0].at.phase != PHASE_TRAIN)
         ck_assert(sim_step(r.sim));
     struct coord_store *older = store_copy();
     ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, job_over, NULL));
     job_run(); /* one more, which the copy does not know */
     store_change(older);
     go(1000);
-    ck_assert_uint_eq(r.coord->job.at.phase, PHASE_FAILED);
-    ck_assert_ptr_nonnull(strstr(r.coord->job.at.text, "data_dir is older than it was"));
+    ck_assert_uint_eq(r.coord->slot[0].at.phase, PHASE_FAILED);
+    ck_assert_ptr_nonnull(strstr(r.coord->slot[0].at.text, "data_dir is older than it was"));
     job_run(); /* as it says */
     rig_stop();
 }
@@ -407,23 +407,23 @@ START_TEST(coord_older_store_does_not_train_a_job_that_has_ended)
     job_run(); /* there is a map */
     uint32_t applied = r.shard[0].applied + r.shard[1].applied;
     job_start(5000000);
-    while (r.coord->job.at.phase != (uint32_t)phases[_i])
+    while (r.coord->slot[0].at.phase != (uint32_t)phases[_i])
         ck_assert(sim_step(r.sim));
     struct coord_store *older = store_copy();
     ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, job_over, NULL));
     go(2000); /* its run is dropped everywhere */
-    uint64_t run = r.coord->job.at.run;
+    uint64_t run = r.coord->slot[0].at.run;
     ck_assert_uint_eq(r.shard[0].run.run, 0);
     ck_assert_uint_eq(r.shard[0].applied + r.shard[1].applied, 2 * applied);
     store_change(older);
-    ck_assert_uint_eq(r.coord->job.at.run, run);
+    ck_assert_uint_eq(r.coord->slot[0].at.run, run);
     worker_start(5000000);
     go(10000);
-    ck_assert_uint_eq(r.coord->job.at.phase, PHASE_FAILED);
-    ck_assert_ptr_nonnull(strstr(r.coord->job.at.text, "submit the job again"));
+    ck_assert_uint_eq(r.coord->slot[0].at.phase, PHASE_FAILED);
+    ck_assert_ptr_nonnull(strstr(r.coord->slot[0].at.text, "submit the job again"));
     ck_assert_uint_eq(r.shard[0].applied + r.shard[1].applied, 2 * applied);
     job_run(); /* as it says */
-    ck_assert_uint_gt(r.coord->job.at.run, run);
+    ck_assert_uint_gt(r.coord->slot[0].at.run, run);
     ck_assert_uint_eq(r.shard[0].applied + r.shard[1].applied, 3 * applied);
     rig_stop();
 }
@@ -558,7 +558,7 @@ END_TEST
 static bool finishing(void *context)
 {
     (void)context;
-    return r.coord->job.at.phase == PHASE_FINISH;
+    return r.coord->slot[0].at.phase == PHASE_FINISH;
 }
 
 /* A job that ends needs it no more, and the next one may be a day away: who asks for rows
@@ -573,7 +573,7 @@ START_TEST(coord_shard_that_comes_back_as_a_job_ends_is_told_the_map)
     ck_assert_uint_eq(r.shard[1].map_epoch, 0);
     go(3000);
     ck_assert_uint_eq(r.shard[1].map_epoch, r.coord->fleet.cluster.map_epoch);
-    ck_assert_uint_eq(r.coord->job.at.phase, PHASE_DONE);
+    ck_assert_uint_eq(r.coord->slot[0].at.phase, PHASE_DONE);
     rig_stop();
 }
 END_TEST
@@ -586,14 +586,15 @@ START_TEST(coord_lost_store_and_a_job_of_fewer_tables)
     fleet_start(2);
     struct coord_cluster *cl = &r.coord->fleet.cluster;
     ck_assert_int_eq(
-        coord_cluster_map(&r.coord->fleet, tables_of(6), 3, coord_fresh_due(&r.coord->job), &e), 0);
+        coord_cluster_map(&r.coord->fleet, tables_of(6), 3, coord_fresh_due(&r.coord->slot[0]), &e),
+        0);
     cl->tables = 0; /* as it is taken from a shard */
     r.coord->fleet.members.shard[0].figures.holds = true;
     cl->shard_of[130] ^= 1;
     uint16_t owner = cl->shard_of[130];
     for (uint32_t tables = 1; tables <= 3; tables++) {
         ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, tables_of(6), tables,
-                                           coord_fresh_due(&r.coord->job), &e),
+                                           coord_fresh_due(&r.coord->slot[0]), &e),
                          0);
         ck_assert_uint_eq(cl->map_epoch, 1);
         ck_assert_uint_eq(cl->tablets, 3 * 64);
@@ -611,20 +612,22 @@ START_TEST(coord_map_of_another_layout_is_refused)
     fleet_start(2);
     struct coord_cluster *cl = &r.coord->fleet.cluster;
     ck_assert_int_eq(
-        coord_cluster_map(&r.coord->fleet, tables_of(6), 2, coord_fresh_due(&r.coord->job), &e), 0);
+        coord_cluster_map(&r.coord->fleet, tables_of(6), 2, coord_fresh_due(&r.coord->slot[0]), &e),
+        0);
     r.coord->fleet.members.shard[1].figures.holds = true;
     ck_assert_int_eq(
-        coord_cluster_map(&r.coord->fleet, tables_of(7), 2, coord_fresh_due(&r.coord->job), &e),
+        coord_cluster_map(&r.coord->fleet, tables_of(7), 2, coord_fresh_due(&r.coord->slot[0]), &e),
         SHOAL_E_CONFIG);
     ck_assert_ptr_nonnull(strstr(e.text, "table t0 has 128 tablets"));
     ck_assert_uint_eq(cl->map_epoch, 1);
     ck_assert_int_eq(
-        coord_cluster_map(&r.coord->fleet, tables_of(6), 3, coord_fresh_due(&r.coord->job), &e),
+        coord_cluster_map(&r.coord->fleet, tables_of(6), 3, coord_fresh_due(&r.coord->slot[0]), &e),
         0); /* one more is fine */
     ck_assert_uint_eq(cl->map_epoch, 2);
     r.coord->fleet.members.shard[1].figures.holds = false;
     ck_assert_int_eq(
-        coord_cluster_map(&r.coord->fleet, tables_of(7), 2, coord_fresh_due(&r.coord->job), &e), 0);
+        coord_cluster_map(&r.coord->fleet, tables_of(7), 2, coord_fresh_due(&r.coord->slot[0]), &e),
+        0);
     rig_stop();
 }
 END_TEST
@@ -677,7 +680,7 @@ START_TEST(coord_rows_in_memory_that_are_gone_are_not_begun_with)
         coord_start();
     }
     go(2000);
-    ck_assert_int_eq(coord_submit(&r.coord->job, 77, &ask, NULL, &run, &e), SHOAL_E_NOINPUT);
+    ck_assert_int_eq(coord_submit(&r.coord->slot[0], 77, &ask, NULL, &run, &e), SHOAL_E_NOINPUT);
     ck_assert_msg(strstr(e.text, "has started again, and the rows were in memory") != NULL, "%s",
                   e.text);
     job_run();
@@ -689,7 +692,7 @@ END_TEST
 static int submit(uint64_t *run, struct err *e)
 {
     const struct coord_submit s = {r.yaml, strlen(r.yaml), 1, "", false};
-    return coord_submit(&r.coord->job, 77, &s, NULL, run, e);
+    return coord_submit(&r.coord->slot[0], 77, &s, NULL, run, e);
 }
 
 /* Who started again at once was told by turns that the servers hold its tables, that the job goes
@@ -702,9 +705,9 @@ START_TEST(coord_job_in_memory_is_not_submitted_before_its_rows_are_known)
     r.shard[0].in_memory = r.shard[1].in_memory = true;
     go(500);
     job_start(5000000);
-    while (r.coord->job.at.phase != PHASE_TRAIN || r.worker.batches < 5)
+    while (r.coord->slot[0].at.phase != PHASE_TRAIN || r.worker.batches < 5)
         ck_assert(sim_step(r.sim));
-    uint64_t was = r.coord->job.at.number;
+    uint64_t was = r.coord->slot[0].at.number;
     coord_kill();
     for (uint32_t i = 0; i < 2 && _i == 0; i++)
         sim_kill(r.shard[i].node);
@@ -719,7 +722,7 @@ START_TEST(coord_job_in_memory_is_not_submitted_before_its_rows_are_known)
     ck_assert_uint_eq(run == was, _i == 1); /* it goes on; else it is begun anew */
     if (_i == 0)
         worker_start(5000000);
-    while (r.coord->job.at.phase != PHASE_DONE)
+    while (r.coord->slot[0].at.phase != PHASE_DONE)
         ck_assert(sim_step(r.sim) && sim_now_ns(r.sim) < end);
     rig_stop();
 }
@@ -735,7 +738,8 @@ START_TEST(coord_new_job_waits_for_what_the_servers_hold)
     job_start(5000000);
     sim_kill(r.client.node);
     ck_assert_int_eq(
-        coord_cluster_map(&r.coord->fleet, tables_of(6), 1, coord_fresh_due(&r.coord->job), &e), 0);
+        coord_cluster_map(&r.coord->fleet, tables_of(6), 1, coord_fresh_due(&r.coord->slot[0]), &e),
+        0);
     bool *what = _i == 0 ? &s->seen : &s->ready;
     *what = false;
     ck_assert_int_eq(submit(&run, &e), SHOAL_E_UNAVAILABLE);
@@ -759,9 +763,9 @@ START_TEST(coord_job_waits_for_as_many_workers_as_were_said_last)
     job_start(5000000);
     sim_kill(r.client.node);
     const struct coord_submit many = {r.yaml, strlen(r.yaml), 3, "", false};
-    ck_assert_int_eq(coord_submit(&r.coord->job, 77, &many, NULL, &was, &e), 0);
+    ck_assert_int_eq(coord_submit(&r.coord->slot[0], 77, &many, NULL, &was, &e), 0);
     go(2000);
-    ck_assert_uint_eq(r.coord->job.at.phase, PHASE_WAITING);
+    ck_assert_uint_eq(r.coord->slot[0].at.phase, PHASE_WAITING);
     if (_i == 1) {
         coord_kill();
         coord_start();
@@ -773,7 +777,7 @@ START_TEST(coord_job_waits_for_as_many_workers_as_were_said_last)
         coord_start();
     }
     uint64_t end = sim_now_ns(r.sim) + 60 * SECOND;
-    while (r.coord->job.at.phase != PHASE_DONE)
+    while (r.coord->slot[0].at.phase != PHASE_DONE)
         ck_assert(sim_step(r.sim) && sim_now_ns(r.sim) < end);
     rig_stop();
 }
@@ -786,9 +790,9 @@ START_TEST(coord_new_job_does_not_wait_for_who_is_refused)
     uint64_t run = 0;
     fleet_start(2);
     job_start(5000000);
-    while (r.coord->job.at.phase != PHASE_TRAIN)
+    while (r.coord->slot[0].at.phase != PHASE_TRAIN)
         ck_assert(sim_step(r.sim));
-    coord_end_fail(&r.coord->job, SHOAL_E_STOPPED, "stopped");
+    coord_end_fail(&r.coord->slot[0], SHOAL_E_STOPPED, "stopped");
     coord_kill();
     sim_kill(r.shard[1].node);
     coord_start();
@@ -834,19 +838,19 @@ START_TEST(coord_map_of_more_tables_keeps_the_owners)
     }
     struct coord_cluster *cl = &r.coord->fleet.cluster;
     ck_assert_int_eq(
-        coord_cluster_map(&r.coord->fleet, table, 2, coord_fresh_due(&r.coord->job), &e), 0);
+        coord_cluster_map(&r.coord->fleet, table, 2, coord_fresh_due(&r.coord->slot[0]), &e), 0);
     ck_assert_uint_eq(cl->map_epoch, 1);
     cl->shard_of[7] ^= 1;
     uint16_t moved = cl->shard_of[7];
     ck_assert_int_eq(
-        coord_cluster_map(&r.coord->fleet, table, 3, coord_fresh_due(&r.coord->job), &e), 0);
+        coord_cluster_map(&r.coord->fleet, table, 3, coord_fresh_due(&r.coord->slot[0]), &e), 0);
     ck_assert_uint_eq(cl->map_epoch, 2);
     ck_assert_uint_eq(cl->tablets, 64 + 16 + 64);
     ck_assert_uint_eq(cl->shard_of[7], moved);
     ck_assert_uint_eq(cl->shard_of[80], 0);
     ck_assert_uint_eq(cl->shard_of[143], 1);
     ck_assert_int_eq(
-        coord_cluster_map(&r.coord->fleet, table, 1, coord_fresh_due(&r.coord->job), &e),
+        coord_cluster_map(&r.coord->fleet, table, 1, coord_fresh_due(&r.coord->slot[0]), &e),
         0); /* fewer: it stays whole */
     ck_assert_uint_eq(cl->map_epoch, 2);
     ck_assert_uint_eq(cl->tablets, 64 + 16 + 64);
@@ -860,7 +864,7 @@ END_TEST
  * tables that are there, or NULL. */
 static void named_start(const char *letters, const char *from)
 {
-    struct coord_job *j = &r.coord->job;
+    struct coord_job *j = &r.coord->slot[0];
     struct legend is = {.input = strdup("in"), .labels = strdup("label")};
     struct err e = {0};
     uint64_t before = j->at.number;
@@ -900,7 +904,7 @@ static int fleet_submit(struct err *e)
 {
     const struct coord_submit s = {r.yaml, strlen(r.yaml), 1, "fleet", true};
     uint64_t run;
-    return coord_submit(&r.coord->job, 77, &s, NULL, &run, e);
+    return coord_submit(&r.coord->slot[0], 77, &s, NULL, &run, e);
 }
 
 START_TEST(coord_names_are_kept_by_the_shards)
@@ -909,7 +913,8 @@ START_TEST(coord_names_are_kept_by_the_shards)
     r.shard[1].names_slow = true;
     named_start("abc", NULL);
     go(3000);
-    ck_assert_uint_eq(r.coord->job.at.phase, PHASE_SETUP); /* one of them has not kept them yet */
+    ck_assert_uint_eq(r.coord->slot[0].at.phase,
+                      PHASE_SETUP); /* one of them has not kept them yet */
     ck_assert_uint_eq(r.shard[0].applied + r.shard[1].applied, 0);
     r.shard[1].names_slow = false;
     ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, job_over, NULL));
@@ -944,14 +949,14 @@ START_TEST(coord_names_hold_up_no_job_that_drops_them)
     struct coord_submit s = {r.yaml, strlen(r.yaml), 1, "", false};
     if (_i == 1)
         r.coord->fleet.cluster.map_epoch = 0; /* as of before the first job */
-    ck_assert_msg(coord_submit(&r.coord->job, 77, &s, NULL, &run, &e) == 0, "%s", e.text);
+    ck_assert_msg(coord_submit(&r.coord->slot[0], 77, &s, NULL, &run, &e) == 0, "%s", e.text);
     worker_start(5000000);
     while (r.coord->fleet.names.newest == 0)
         ck_assert(sim_step(r.sim));
     go(30000);
-    ck_assert_msg(r.coord->job.at.phase == (_i == 0 ? PHASE_DONE : PHASE_FAILED), "%s",
-                  r.coord->job.at.text);
-    ck_assert_int_eq(strstr(r.coord->job.at.text, "did not know of") != NULL, _i == 1);
+    ck_assert_msg(r.coord->slot[0].at.phase == (_i == 0 ? PHASE_DONE : PHASE_FAILED), "%s",
+                  r.coord->slot[0].at.text);
+    ck_assert_int_eq(strstr(r.coord->slot[0].at.text, "did not know of") != NULL, _i == 1);
     ck_assert_uint_ge(r.coord->fleet.names.version, version);
     rig_stop();
 }
@@ -1047,12 +1052,12 @@ START_TEST(coord_half_fresh_fields_are_carried)
     named_run("abc", NULL);
     r.shard[1].drop_slow = true;
     named_start("abc", "fleet");
-    ck_assert(coord_fresh_want(&r.coord->fleet, r.coord->job.at.number, false, "emb:1"));
+    ck_assert(coord_fresh_want(&r.coord->fleet, r.coord->slot[0].at.number, false, "emb:1"));
     go(3000);
-    ck_assert_uint_eq(r.coord->job.at.phase, PHASE_SETUP);
+    ck_assert_uint_eq(r.coord->slot[0].at.phase, PHASE_SETUP);
     ck_assert_uint_eq(r.shard[0].drops, 1);
     ck_assert_str_eq(r.shard[0].what, "emb:1");
-    (void)coord_end_fail(&r.coord->job, SHOAL_E_STOPPED, "stopped");
+    (void)coord_end_fail(&r.coord->slot[0], SHOAL_E_STOPPED, "stopped");
     r.shard[1].drop_slow = false;
     if (_i == 1) {
         struct coord_store *same = store_copy();
@@ -1076,11 +1081,11 @@ START_TEST(coord_fresh_fields_that_nobody_has_begun_to_drop_stay)
     fleet_start(2);
     named_run("abc", NULL);
     named_start("abc", "fleet");
-    ck_assert(coord_fresh_want(&r.coord->fleet, r.coord->job.at.number, false, "emb:1"));
-    for (uint32_t i = 0; i < 100000 && r.coord->job.at.phase < PHASE_SETUP; i++)
+    ck_assert(coord_fresh_want(&r.coord->fleet, r.coord->slot[0].at.number, false, "emb:1"));
+    for (uint32_t i = 0; i < 100000 && r.coord->slot[0].at.phase < PHASE_SETUP; i++)
         (void)sim_run(r.sim, sim_now_ns(r.sim) + 50000, NULL, NULL);
-    ck_assert_uint_eq(r.coord->job.at.phase, PHASE_SETUP);
-    (void)coord_end_fail(&r.coord->job, SHOAL_E_CONFIG, "a table is another one");
+    ck_assert_uint_eq(r.coord->slot[0].at.phase, PHASE_SETUP);
+    (void)coord_end_fail(&r.coord->slot[0], SHOAL_E_CONFIG, "a table is another one");
     ck_assert_str_eq(coord_fresh_fields_half(&r.coord->fleet), "");
     named_run("abc", "fleet");
     ck_assert_uint_eq(r.shard[0].drops + r.shard[1].drops, 0);
@@ -1164,7 +1169,7 @@ START_TEST(coord_names_that_are_newer_end_a_job_that_began_without_them)
     store_change(coord_store_memory());
     job_start(5000000);
     go(500);
-    ck_assert_uint_eq(r.coord->job.at.phase, PHASE_WAITING);
+    ck_assert_uint_eq(r.coord->slot[0].at.phase, PHASE_WAITING);
     shard_start(0, 2);
     shard_start(1, 2);
     ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, job_over, NULL));

@@ -162,7 +162,8 @@ static bool worker_one_joined(void *context)
 static void run_job(uint64_t seconds)
 {
     ck_assert_msg(sim_run(r.sim, sim_now_ns(r.sim) + seconds * SECOND, job_over, NULL),
-                  "job hangs in phase %u, epoch %u", r.coord->job.at.phase, r.coord->job.at.epoch);
+                  "job hangs in phase %u, epoch %u", r.coord->slot[0].at.phase,
+                  r.coord->slot[0].at.epoch);
 }
 
 /* Every row of every epoch exactly once: invariant 3 of task.h, end to end. */
@@ -213,7 +214,7 @@ START_TEST(coord_job_runs_to_its_report)
     ck_assert_double_eq(report_number("batches.applied"), 3 * 101);
     ck_assert_double_eq(report_number("staleness.max"), 1);
     ck_assert(r.worker[0].ended && r.worker[1].ended);
-    ck_assert_uint_eq(r.coord->job.workers.count, 0);
+    ck_assert_uint_eq(r.coord->slot[0].workers.count, 0);
     rig_stop();
 }
 END_TEST
@@ -283,15 +284,15 @@ END_TEST
 START_TEST(coord_restart_keeps_curve_and_details)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
-    while (r.coord->job.at.epoch < 3 || r.worker[0].batches + r.worker[1].batches < 240)
+    while (r.coord->slot[0].at.epoch < 3 || r.worker[0].batches + r.worker[1].batches < 240)
         ck_assert(sim_step(r.sim));
-    uint32_t points = r.coord->job.trace.curve.count;
+    uint32_t points = r.coord->slot[0].trace.curve.count;
     ck_assert_uint_gt(points, 52);
     sim_kill(r.node);
     coord_free(r.coord);
     coord_start();
-    ck_assert_uint_eq(r.coord->job.trace.curve.count, points);
-    ck_assert_ptr_nonnull(r.coord->job.details[WIRE_VALID]);
+    ck_assert_uint_eq(r.coord->slot[0].trace.curve.count, points);
+    ck_assert_ptr_nonnull(r.coord->slot[0].details[WIRE_VALID]);
     run_job(120);
     job_done(3);
     struct json *j = report();
@@ -323,7 +324,7 @@ START_TEST(coord_other_number_of_shards_is_refused_once_there_are_tables)
     if (_i % 2 == 0)
         run_job(60);
     else
-        while (r.coord->job.at.phase != PHASE_TRAIN)
+        while (r.coord->slot[0].at.phase != PHASE_TRAIN)
             ck_assert(sim_step(r.sim));
     sim_kill(r.node);
     coord_free(r.coord);
@@ -347,7 +348,7 @@ START_TEST(coord_same_file_after_the_end_is_a_new_job)
 {
     static struct fake_client next;
     rig_start("epochs: 1, consistency: ssp, lanes: 2", 2, 2, NULL);
-    while (r.coord->job.at.epoch < 1)
+    while (r.coord->slot[0].at.epoch < 1)
         ck_assert(sim_step(r.sim));
     coord_restart();
     run_job(60);
@@ -370,14 +371,14 @@ START_TEST(coord_restart_keeps_the_test_splits_figures)
     rig_start("epochs: 1, consistency: ssp, lanes: 2", 1, 1, NULL);
     (void)snprintf(r.yaml + strlen(r.yaml), 128, "evaluate: {buckets: 5}\n");
     r.worker[0].eval_bad_lines = 1;
-    while (r.coord->job.at.phase != PHASE_DIGEST)
+    while (r.coord->slot[0].at.phase != PHASE_DIGEST)
         ck_assert(sim_step(r.sim));
-    uint64_t bad = r.coord->job.at.test_bad_lines;
+    uint64_t bad = r.coord->slot[0].at.test_bad_lines;
     ck_assert_uint_gt(bad, 0);
     if (_i == 1)
         ck_assert_int_eq(coord_store_put(r.store, "details/test", "{\"job\":", 7, &e), 0);
     coord_restart();
-    ck_assert_uint_eq(r.coord->job.at.test_bad_lines, bad);
+    ck_assert_uint_eq(r.coord->slot[0].at.test_bad_lines, bad);
     run_job(60);
     job_done(1);
     struct json *j = report();
@@ -395,7 +396,7 @@ START_TEST(coord_restart_keeps_the_time_spent)
     rig_start("epochs: 1, consistency: ssp, lanes: 2", 1, 1, NULL);
     /* ten seconds and a little of training by one worker with two lanes */
     r.worker[0].step_ns = SECOND / 10;
-    while (r.coord->job.at.phase != PHASE_TRAIN)
+    while (r.coord->slot[0].at.phase != PHASE_TRAIN)
         ck_assert(sim_step(r.sim));
     uint64_t begun = sim_now_ns(r.sim);
     for (uint32_t kills = 0; kills < 2; kills++) {
@@ -460,7 +461,7 @@ START_TEST(coord_status_tells_the_rate_of_jumps)
     while (!sim_run(r.sim, sim_now_ns(r.sim) + SECOND, job_over, NULL)) {
         if (_i == 1 && sim_now_ns(r.sim) - begun < 30 * SECOND)
             continue; /* nobody has asked before: the first answer has a rate, too */
-        char *text = coord_status_text(&r.coord->job);
+        char *text = coord_status_text(&r.coord->slot[0]);
         struct json *j;
         ck_assert_int_eq(json_parse(text, strlen(text), &j, NULL), 0);
         double rate = json_as_number(json_get(j, "rate"), 0);
@@ -538,7 +539,7 @@ START_TEST(coord_predictions_of_another_job_are_refused)
     r.worker[0].context = true; /* the job has no group */
     ck_assert(!sim_run(r.sim, 20 * SECOND, job_over, NULL));
     ck_assert_int_eq(r.worker[0].refused, SHOAL_E_MALFORMED);
-    ck_assert_uint_eq(r.coord->job.eval.measured, 0);
+    ck_assert_uint_eq(r.coord->slot[0].eval.measured, 0);
     rig_stop();
 }
 END_TEST
@@ -547,8 +548,8 @@ START_TEST(coord_epoch_ends_only_when_all_lanes_are_done)
 {
     rig_start("epochs: 2, consistency: async, lanes: 4", 1, 2, NULL);
     r.worker[1].step_ns = 100 * r.worker[0].step_ns; /* one worker is very slow */
-    while (r.coord->job.at.phase != PHASE_DONE && sim_step(r.sim)) {
-        if (r.coord->job.at.phase != PHASE_EVAL || r.coord->job.at.epoch != 1)
+    while (r.coord->slot[0].at.phase != PHASE_DONE && sim_step(r.sim)) {
+        if (r.coord->slot[0].at.phase != PHASE_EVAL || r.coord->slot[0].at.epoch != 1)
             continue;
         for (uint32_t row = 0; row < 1005; row++)
             ck_assert_uint_eq(r.shard[0]->seen[1][row], 1);
@@ -573,7 +574,7 @@ START_TEST(coord_dead_workers_lane_goes_to_another_with_a_higher_generation)
     before[lane] = r.worker[0].seat[seat].generation;
     run_job(120);
     job_done(2);
-    ck_assert_uint_gt(r.coord->job.tasks.lane[lane].generation, before[lane]);
+    ck_assert_uint_gt(r.coord->slot[0].tasks.lane[lane].generation, before[lane]);
     ck_assert_double_eq(report_number("worker_deaths"), 1);
     rig_stop();
 }
@@ -599,7 +600,7 @@ START_TEST(coord_bsp_pads_lanes_to_equal_length)
     job_done(2);
     /* 101 batches over 3 lanes: 8 rounds of 12, then 5 left as 2 each: 34 a lane, one empty. */
     for (uint32_t l = 0; l < 3; l++)
-        ck_assert_uint_eq(r.coord->job.tasks.lane[l].next_batch - 1, 2 * 34);
+        ck_assert_uint_eq(r.coord->slot[0].tasks.lane[l].next_batch - 1, 2 * 34);
     ck_assert_uint_eq(r.shard[0]->ticks, 2);
     rig_stop();
 }
@@ -612,7 +613,7 @@ START_TEST(coord_bsp_survives_a_death_with_the_same_batches)
     run_job(120);
     job_done(2);
     for (uint32_t l = 0; l < 3; l++)
-        ck_assert_uint_eq(r.coord->job.tasks.lane[l].next_batch - 1, 2 * 34);
+        ck_assert_uint_eq(r.coord->slot[0].tasks.lane[l].next_batch - 1, 2 * 34);
     rig_stop();
 }
 END_TEST
@@ -651,12 +652,12 @@ START_TEST(coord_best_epoch_is_restored)
     ck_assert_double_gt(report_number("valid.auc"), 0.85);
     for (uint32_t s = 0; s < 2; s++) {
         ck_assert_uint_ge(r.shard[s]->restores, 1);
-        ck_assert_uint_eq(r.shard[s]->newest_run, r.coord->job.at.run);
+        ck_assert_uint_eq(r.shard[s]->newest_run, r.coord->slot[0].at.run);
         ck_assert_uint_ne(r.shard[s]->newest_run, r.client.run);
         /* the last one dropped, at the end */
-        ck_assert_uint_eq(r.shard[s]->dropped, r.coord->job.at.best_cut);
+        ck_assert_uint_eq(r.shard[s]->dropped, r.coord->slot[0].at.best_cut);
     }
-    ck_assert_double_eq_tol(r.coord->job.at.lr_scale, 0.25, 1e-12);
+    ck_assert_double_eq_tol(r.coord->slot[0].at.lr_scale, 0.25, 1e-12);
     rig_stop();
 }
 END_TEST
@@ -678,7 +679,7 @@ START_TEST(coord_gains_and_rates_have_a_patience_of_their_own)
     run_job(120);
     job_done(_i == 0 ? 5 : 3);
     ck_assert_double_eq(report_number("best_epoch"), _i == 0 ? 2 : 1);
-    ck_assert_double_eq_tol(r.coord->job.at.lr_scale, _i == 0 ? 0.5 : 0.25, 1e-12);
+    ck_assert_double_eq_tol(r.coord->slot[0].at.lr_scale, _i == 0 ? 0.5 : 0.25, 1e-12);
     rig_stop();
 }
 END_TEST
@@ -692,8 +693,9 @@ START_TEST(coord_report_says_that_a_job_still_gained)
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
     run_job(120);
     job_done(3);
-    ck_assert_ptr_nonnull(strstr(r.coord->job.report, "\"notes\": ["));
-    ck_assert_int_eq(strstr(r.coord->job.report, "train.epochs ended the job") != NULL, _i == 0);
+    ck_assert_ptr_nonnull(strstr(r.coord->slot[0].report, "\"notes\": ["));
+    ck_assert_int_eq(strstr(r.coord->slot[0].report, "train.epochs ended the job") != NULL,
+                     _i == 0);
     rig_stop();
 }
 END_TEST
@@ -708,7 +710,7 @@ START_TEST(coord_gain_over_the_best_is_kept)
         memcpy(r.worker[i].quality, quality, sizeof quality);
     rig_start("epochs: 10, consistency: ssp, lanes: 2, early_stop: {metric: auc, patience: 2}", 2,
               2, NULL);
-    struct coord_progress *at = &r.coord->job.at;
+    struct coord_progress *at = &r.coord->slot[0].at;
     while (at->epoch < 3 || at->phase != PHASE_EVAL)
         ck_assert(sim_step(r.sim));
     ck_assert_uint_eq(at->kept, 2);
@@ -810,7 +812,7 @@ START_TEST(coord_lanes_that_come_together_begin_together)
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
     r.worker[1].step_ns *= 4;
     const struct fake_lane *l = r.shard[0]->run.lane;
-    while (r.coord->job.at.epoch < 2 || !l[0].live || !l[1].live)
+    while (r.coord->slot[0].at.epoch < 2 || !l[0].live || !l[1].live)
         ck_assert(sim_step(r.sim));
     ck_assert_uint_ne(l[0].at, l[1].at);
     ck_assert_uint_eq(l[0].clock, l[1].clock);
@@ -833,7 +835,7 @@ START_TEST(coord_lane_begins_with_the_last_of_those_held)
         r.worker[w].step_ns *= 20; /* there is work left when the lease is over */
     while (held < 4) {
         ck_assert(sim_step(r.sim));
-        l = r.coord->job.at.phase == PHASE_TRAIN ? r.coord->job.tasks.lane : NULL;
+        l = r.coord->slot[0].at.phase == PHASE_TRAIN ? r.coord->slot[0].tasks.lane : NULL;
         for (held = 0; l != NULL && held < 4 && l[held].state == LANE_HELD;)
             held++;
     }
@@ -852,7 +854,7 @@ START_TEST(coord_lane_begins_with_the_last_of_those_held)
     for (left = 2; left > 0;) {
         ck_assert(sim_step(r.sim));
         for (uint32_t i = 0; i < 4; i++) {
-            l = &r.coord->job.tasks.lane[i];
+            l = &r.coord->slot[0].tasks.lane[i];
             if (!his[i] || l->state != LANE_HELD || l->worker == number)
                 continue;
             ck_assert_uint_eq(r.shard[0]->run.lane[i].clock, 6);
@@ -924,9 +926,9 @@ START_TEST(coord_machine_that_started_again)
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
     while (r.worker[0].batches < 20)
         ck_assert(sim_step(r.sim));
-    const struct coord_lane *lane = r.coord->job.tasks.lane;
+    const struct coord_lane *lane = r.coord->slot[0].tasks.lane;
     if (loses) /* no lane has a task */
-        while (r.coord->job.at.phase != PHASE_EVAL)
+        while (r.coord->slot[0].at.phase != PHASE_EVAL)
             ck_assert(sim_step(r.sim));
     struct fake_shard *s = r.shard[1];
     uint64_t before[2] = {lane[0].generation, lane[1].generation};
@@ -934,7 +936,8 @@ START_TEST(coord_machine_that_started_again)
     s->boot += boots;
     s->run.lane[1].mark -= loses;
     fake_shard_start(s, r.sim, "server-1", 0, 2);
-    while (!r.coord->job.setup.shard[1].done || r.coord->fleet.members.shard[1].incarnation != 2)
+    while (!r.coord->slot[0].setup.shard[1].done ||
+           r.coord->fleet.members.shard[1].incarnation != 2)
         ck_assert(sim_step(r.sim));
     for (uint32_t l = 0; l < 2; l++)
         ck_assert_int_eq(lane[l].generation > before[l], boots);
@@ -1026,11 +1029,11 @@ START_TEST(coord_restarted_coordinator_goes_on)
     for (uint32_t kills = 1; kills <= 3; kills++) {
         for (int steps = 0; steps < 400 + 211 * _i && !job_over(NULL); steps++)
             ck_assert(sim_step(r.sim));
-        uint32_t was = r.coord->job.at.phase;
+        uint32_t was = r.coord->slot[0].at.phase;
         sim_kill(r.node);
         coord_free(r.coord);
         coord_start();
-        const struct coord_job *j = &r.coord->job;
+        const struct coord_job *j = &r.coord->slot[0];
         if (was > PHASE_LANES && was < PHASE_FINISH) /* what is missing now was lost */
             ck_assert(j->opened == j->at.run && j->laned == j->at.run);
         ck_assert(was > PHASE_SETUP || j->opened == 0);
@@ -1052,7 +1055,7 @@ START_TEST(coord_death_at_the_cut_keeps_the_best_epoch)
     rig_start("epochs: 10, consistency: ssp, lanes: 2, early_stop: {metric: auc, patience: 2, "
               "lr_decay: 0.5}",
               2, 2, NULL);
-    while (r.coord->job.at.phase != PHASE_CUT || r.coord->job.at.epoch != 2)
+    while (r.coord->slot[0].at.phase != PHASE_CUT || r.coord->slot[0].at.epoch != 2)
         ck_assert(sim_step(r.sim));
     for (int i = 0; i < _i; i++)
         ck_assert(sim_step(r.sim));
@@ -1060,7 +1063,7 @@ START_TEST(coord_death_at_the_cut_keeps_the_best_epoch)
     run_job(120);
     job_done(4);
     ck_assert_double_eq(report_number("best_epoch"), 2);
-    ck_assert_double_eq_tol(r.coord->job.at.lr_scale, 0.25, 1e-12);
+    ck_assert_double_eq_tol(r.coord->slot[0].at.lr_scale, 0.25, 1e-12);
     ck_assert_uint_ge(r.shard[0]->restores, 1);
     rig_stop();
 }
@@ -1076,17 +1079,17 @@ START_TEST(coord_death_at_the_restore_keeps_the_best_epoch)
         memcpy(r.worker[i].quality, quality, sizeof quality);
     rig_start("epochs: 10, consistency: ssp, lanes: 2, early_stop: {metric: auc, patience: 2}", 2,
               2, NULL);
-    while (r.coord->job.at.phase != PHASE_RESTORE)
+    while (r.coord->slot[0].at.phase != PHASE_RESTORE)
         ck_assert(sim_step(r.sim));
     for (int i = 0; i < 3 * _i; i++)
         ck_assert(sim_step(r.sim));
-    ck_assert_uint_eq(r.coord->job.at.phase, PHASE_RESTORE);
+    ck_assert_uint_eq(r.coord->slot[0].at.phase, PHASE_RESTORE);
     coord_restart();
     run_job(120);
     job_done(4);
     ck_assert_double_eq(report_number("best_epoch"), 2);
     for (uint32_t s = 0; s < 2; s++)
-        ck_assert_uint_eq(r.shard[s]->newest_run, r.coord->job.at.run);
+        ck_assert_uint_eq(r.shard[s]->newest_run, r.coord->slot[0].at.run);
     rig_stop();
 }
 END_TEST
@@ -1160,8 +1163,8 @@ START_TEST(coord_evaluations_take_no_time_of_training)
     (void)snprintf(r.yaml + strlen(r.yaml), 64, "evaluate: {every_batches: 40}\n");
     r.worker[0].step_ns = SECOND / 5;
     if (_i != 0) {
-        while (_i == 1 ? r.coord->job.at.phase != PHASE_EVAL
-                       : r.coord->job.at.epoch != 2 || r.worker[0].batches < 101 + 38)
+        while (_i == 1 ? r.coord->slot[0].at.phase != PHASE_EVAL
+                       : r.coord->slot[0].at.epoch != 2 || r.worker[0].batches < 101 + 38)
             ck_assert(sim_step(r.sim));
         coord_restart();
     }
@@ -1193,18 +1196,19 @@ END_TEST
 START_TEST(coord_last_report_of_an_epoch_is_waited_for)
 {
     rig_start("epochs: 2, consistency: ssp, lanes: 1", 1, 1, NULL);
-    struct coord_tasks *t = &r.coord->job.tasks;
-    while (r.coord->job.at.phase != PHASE_TRAIN || t->reported < t->tasks)
+    struct coord_tasks *t = &r.coord->slot[0].tasks;
+    while (r.coord->slot[0].at.phase != PHASE_TRAIN || t->reported < t->tasks)
         ck_assert(sim_step(r.sim));
     ck_assert_uint_eq(t->pushed, t->tasks - 1);
     t->reported--;
     (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND * 29 / 10, NULL, NULL);
     ck_assert_uint_eq(t->pushed, t->tasks);
-    ck_assert_uint_eq(r.coord->job.at.phase, PHASE_TRAIN);
-    ck_assert_uint_eq(r.coord->job.at.epoch, 1);
+    ck_assert_uint_eq(r.coord->slot[0].at.phase, PHASE_TRAIN);
+    ck_assert_uint_eq(r.coord->slot[0].at.epoch, 1);
     t->reported += _i == 1;
     (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND * (_i == 1 ? 1 : 6) / 20, NULL, NULL);
-    ck_assert_uint_ne(r.coord->job.at.phase * 8 + r.coord->job.at.epoch, PHASE_TRAIN * 8 + 1);
+    ck_assert_uint_ne(r.coord->slot[0].at.phase * 8 + r.coord->slot[0].at.epoch,
+                      PHASE_TRAIN * 8 + 1);
     rig_stop();
 }
 END_TEST
@@ -1231,12 +1235,12 @@ static void train_is(const char *path, uint64_t rows)
 static void restart_forgets_nothing(void)
 {
     static struct metric_tally epoch, window;
-    epoch = r.coord->job.windows.epoch[0];
-    window = r.coord->job.windows.window[26][0];
+    epoch = r.coord->slot[0].windows.epoch[0];
+    window = r.coord->slot[0].windows.window[26][0];
     ck_assert_uint_eq(metric_tally_examples(&epoch), 9 * 40);
     coord_restart();
-    ck_assert_int_eq(memcmp(&epoch, r.coord->job.windows.epoch, sizeof epoch), 0);
-    ck_assert_int_eq(memcmp(&window, r.coord->job.windows.window[26], sizeof window), 0);
+    ck_assert_int_eq(memcmp(&epoch, r.coord->slot[0].windows.epoch, sizeof epoch), 0);
+    ck_assert_int_eq(memcmp(&window, r.coord->slot[0].windows.window[26], sizeof window), 0);
 }
 
 static void windows_are(uint32_t count, double examples)
@@ -1280,8 +1284,8 @@ END_TEST
 START_TEST(coord_restart_counts_no_example_twice)
 {
     rig_start("epochs: 2, consistency: bsp, lanes: 2", 2, 2, NULL);
-    while (r.coord->job.at.phase != PHASE_TRAIN || r.coord->job.at.epoch != 2 ||
-           r.coord->job.tasks.reported != 9)
+    while (r.coord->slot[0].at.phase != PHASE_TRAIN || r.coord->slot[0].at.epoch != 2 ||
+           r.coord->slot[0].tasks.reported != 9)
         ck_assert(sim_step(r.sim));
     restart_forgets_nothing();
     run_job(240);
@@ -1290,8 +1294,8 @@ START_TEST(coord_restart_counts_no_example_twice)
     double examples = report_number("train.examples");
     ck_assert(examples >= 2 * 1005 - 2 * 40 && examples <= 2 * 1005);
     for (uint32_t n = 0; n < COORD_WINDOWS_MAX; n++)
-        ck_assert(r.coord->job.windows.window[n] == NULL ||
-                  metric_tally_examples(r.coord->job.windows.window[n]) <= 40);
+        ck_assert(r.coord->slot[0].windows.window[n] == NULL ||
+                  metric_tally_examples(r.coord->slot[0].windows.window[n]) <= 40);
     rig_stop();
 }
 END_TEST
@@ -1302,9 +1306,9 @@ static bool one_reports(void)
     for (uint32_t w = 0; w < r.workers; w++)
         for (uint32_t s = 0; s < r.worker[w].seats; s++) {
             const struct fake_seat *seat = &r.worker[w].seat[s];
-            uint32_t task = coord_task_index(&r.coord->job.tasks, seat->task.task);
+            uint32_t task = coord_task_index(&r.coord->slot[0].tasks, seat->task.task);
             if (seat->state == FAKE_REPORTING && task != COORD_NO_TASK &&
-                !r.coord->job.tasks.task[task].reported)
+                !r.coord->slot[0].tasks.task[task].reported)
                 return true;
         }
     return false;
@@ -1317,8 +1321,9 @@ START_TEST(coord_restart_tells_what_it_has_not_heard)
     rig_start(_i % 2 == 0 ? "epochs: 2, consistency: ssp, lanes: 2"
                           : "epochs: 2, consistency: bsp, lanes: 2",
               2, 2, NULL);
-    while (r.coord->job.at.phase != PHASE_TRAIN || r.coord->job.at.epoch != 1u + (_i / 2) % 2 ||
-           r.coord->job.tasks.reported < 9 || !one_reports())
+    while (r.coord->slot[0].at.phase != PHASE_TRAIN ||
+           r.coord->slot[0].at.epoch != 1u + (_i / 2) % 2 || r.coord->slot[0].tasks.reported < 9 ||
+           !one_reports())
         ck_assert(sim_step(r.sim));
     if (_i < 4)
         coord_restart();
@@ -1343,7 +1348,7 @@ START_TEST(coord_windows_of_a_long_job_are_coarser)
     rig_start("epochs: 10, consistency: bsp, lanes: 2", 2, 2, NULL);
     run_job(240);
     job_done(10);
-    ck_assert_uint_eq(r.coord->job.windows.stride, 4);
+    ck_assert_uint_eq(r.coord->slot[0].windows.stride, 4);
     train_is("train", 1005);
     ck_assert_double_eq(report_number("train.examples"), 10 * 1005);
     windows_are(65, 10 * 1005);
@@ -1382,7 +1387,7 @@ static void early_ended(void)
     ck_assert(json_as_bool(json_get(j, "evaluations.1.kept"), false));
     ck_assert_double_eq(report_number("examples"), 800);
     ck_assert_str_eq(json_as_string(json_get(j, "ended_by"), ""), "early_stop");
-    ck_assert_double_eq_tol(r.coord->job.at.lr_scale, 0.25, 1e-12);
+    ck_assert_double_eq_tol(r.coord->slot[0].at.lr_scale, 0.25, 1e-12);
     ck_assert_uint_ge(r.shard[0]->restores, 1);
     ck_assert_uint_eq(r.shard[0]->run.lane[0].mark + r.shard[0]->run.lane[1].mark, 40);
     json_free(j);
@@ -1401,7 +1406,7 @@ END_TEST
 START_TEST(coord_death_within_an_epoch_changes_no_evaluation)
 {
     early_start();
-    while (r.coord->job.at.phase != PHASE_EVAL || r.coord->job.valid.count != 1)
+    while (r.coord->slot[0].at.phase != PHASE_EVAL || r.coord->slot[0].valid.count != 1)
         ck_assert(sim_step(r.sim));
     for (int i = 0; i < 7 * _i; i++)
         ck_assert(sim_step(r.sim));
@@ -1482,7 +1487,7 @@ static void die_at_put(uint32_t put)
 {
     static const struct coord_store_ops ops = {mortal_put, mortal_get, mortal_remove, NULL};
     struct mortal m = {.base = {&ops}, .real = r.store, .left = put};
-    r.coord->fleet.store = r.coord->job.store = &m.base;
+    r.coord->fleet.store = r.coord->slot[0].store = &m.base;
     while (r.coord->fleet.fatal == 0 && !job_over(NULL))
         ck_assert(sim_step(r.sim));
     coord_restart();
@@ -1500,8 +1505,8 @@ START_TEST(coord_death_before_a_failure_is_stored_goes_on)
     while (r.worker[0].batches + r.worker[1].batches < 20)
         ck_assert(sim_step(r.sim));
     m.real = r.store;
-    r.coord->fleet.store = r.coord->job.store = &m.base;
-    coord_end_fail(&r.coord->job, SHOAL_E_STOPPED, "stopped by request");
+    r.coord->fleet.store = r.coord->slot[0].store = &m.base;
+    coord_end_fail(&r.coord->slot[0], SHOAL_E_STOPPED, "stopped by request");
     ck_assert_int_ne(r.coord->fleet.fatal, 0);
     (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 10, NULL, NULL); /* what it sent arrives */
     coord_restart();
@@ -1518,8 +1523,8 @@ START_TEST(coord_death_at_an_epochs_end_changes_nothing)
     rig_start(_i % 2 == 0 ? "epochs: 2, consistency: bsp, lanes: 2"
                           : "epochs: 2, consistency: ssp, lanes: 2",
               2, 2, NULL);
-    while (r.coord->job.tasks.pushed < r.coord->job.tasks.tasks ||
-           r.coord->job.at.phase != PHASE_TRAIN)
+    while (r.coord->slot[0].tasks.pushed < r.coord->slot[0].tasks.tasks ||
+           r.coord->slot[0].at.phase != PHASE_TRAIN)
         ck_assert(sim_step(r.sim));
     die_at_put((uint32_t)_i / 2);
     run_job(240);
@@ -1539,7 +1544,8 @@ START_TEST(coord_death_at_the_end_within_an_epoch_changes_nothing)
         early_start();
     else
         minutes_start(_i % 3 == 1);
-    while (r.coord->job.at.phase != PHASE_EVAL || (_i % 3 == 0 && r.coord->job.valid.count != 3))
+    while (r.coord->slot[0].at.phase != PHASE_EVAL ||
+           (_i % 3 == 0 && r.coord->slot[0].valid.count != 3))
         ck_assert(sim_step(r.sim));
     die_at_put(put);
     run_job(240);
@@ -1577,7 +1583,7 @@ START_TEST(coord_former_jobs_lanes_are_forgotten)
     rig_start("epochs: 2, consistency: ssp, lanes: 2", 2, 1, NULL);
     ck_assert_int_eq(
         coord_store_put(r.store, "lanes", stale, (uint32_t)(2 + _i) * sizeof stale[0], &e), 0);
-    while (r.coord->job.at.phase != PHASE_SETUP)
+    while (r.coord->slot[0].at.phase != PHASE_SETUP)
         ck_assert(sim_step(r.sim));
     coord_restart();
     run_job(120);
@@ -1603,9 +1609,9 @@ START_TEST(coord_death_within_a_round_loses_no_task)
                             .delay_max_ns = 40000000,
                             .reorder = true};
     rig_start("epochs: 2, consistency: bsp, lanes: 3", 2, 2, &o);
-    while (!task_hole(&r.coord->job.tasks))
+    while (!task_hole(&r.coord->slot[0].tasks))
         ck_assert(sim_step(r.sim));
-    ck_assert(coord_grant_lanes_put(&r.coord->job)); /* as any lane's fence does */
+    ck_assert(coord_grant_lanes_put(&r.coord->slot[0])); /* as any lane's fence does */
     coord_restart();
     run_job(120);
     job_done(2);
@@ -1626,7 +1632,7 @@ START_TEST(coord_doubled_question_is_granted_once)
     r.worker[0].seats = 1;
     while (!job_over(NULL)) {
         ck_assert(sim_step(r.sim));
-        ck_assert_uint_le(coord_lane_held(&r.coord->job.tasks, r.worker[0].number), 1);
+        ck_assert_uint_le(coord_lane_held(&r.coord->slot[0].tasks, r.worker[0].number), 1);
     }
     job_done(2);
     rig_stop();
@@ -1640,17 +1646,17 @@ START_TEST(coord_late_copy_of_a_former_jobs_question_waits)
     struct wire w = {.type = WIRE_TYPE_LANE_NEXT};
     rig_start("epochs: 2, consistency: ssp, lanes: 4", 2, 1, NULL);
     r.worker[0].seats = 4;
-    struct coord_tasks *t = &r.coord->job.tasks;
+    struct coord_tasks *t = &r.coord->slot[0].tasks;
     while (t->lane == NULL || t->lanes < 4 || t->lane[3].state != LANE_GRANTING)
         ck_assert(sim_step(r.sim));
-    const struct coord_worker *asker = &r.coord->job.workers.worker[0];
+    const struct coord_worker *asker = &r.coord->slot[0].workers.worker[0];
     ck_assert_uint_eq(asker->asked_lane, 3);
     w.id = asker->asked_id;
     w.u.LANE_NEXT = (struct wire_LANE_NEXT){.pass = asker->pass, .lane = COORD_NO_LANE};
     peer_t granted_to = t->lane[3].ask_peer;
     t->lanes = 2 + (uint32_t)_i; /* as the next job's: it has no lane 3 */
     struct coord_ask a = {.from = granted_to + 1, .request = &w};
-    ck_assert_int_eq(coord_grant_next(&r.coord->job, &a), 0);
+    ck_assert_int_eq(coord_grant_next(&r.coord->slot[0], &a), 0);
     t->lanes = 4;
     ck_assert_uint_eq(t->lane[3].ask_peer, granted_to);
     rig_stop();
@@ -1663,15 +1669,15 @@ START_TEST(coord_question_from_before_is_granted_nothing)
     struct wire w = {.type = WIRE_TYPE_LANE_NEXT};
     rig_start("epochs: 2, consistency: ssp, lanes: 4", 2, 1, NULL);
     r.worker[0].seats = 1;
-    struct coord_tasks *t = &r.coord->job.tasks;
+    struct coord_tasks *t = &r.coord->slot[0].tasks;
     while (r.worker[0].batches < 10)
         ck_assert(sim_step(r.sim));
-    const struct coord_worker *asker = &r.coord->job.workers.worker[0];
+    const struct coord_worker *asker = &r.coord->slot[0].workers.worker[0];
     uint64_t asked = asker->asked_id;
     w.id = asked - 1;
     w.u.LANE_NEXT = (struct wire_LANE_NEXT){.pass = asker->pass, .lane = COORD_NO_LANE, .batch = 1};
     struct coord_ask a = {.from = asker->peer, .request = &w};
-    ck_assert_int_eq(coord_grant_next(&r.coord->job, &a), 0);
+    ck_assert_int_eq(coord_grant_next(&r.coord->slot[0], &a), 0);
     ck_assert_uint_eq(asker->asked_id, asked);
     ck_assert_uint_eq(coord_lane_held(t, asker->number), 1);
     rig_stop();
@@ -1688,16 +1694,16 @@ START_TEST(coord_question_of_a_lane_is_its_holders)
     while (holder->state != FAKE_WORKING || holder->task.kind != WIRE_NEXT_TASK ||
            !r.worker[1].joined)
         ck_assert(sim_step(r.sim));
-    const struct coord_lane *l = &r.coord->job.tasks.lane[holder->lane];
+    const struct coord_lane *l = &r.coord->slot[0].tasks.lane[holder->lane];
     uint32_t task = l->task;
     w.u.LANE_NEXT = (struct wire_LANE_NEXT){.pass = r.worker[_i == 0].pass,
                                             .lane = holder->lane,
                                             .generation = l->generation - (_i == 1),
                                             .batch = holder->task.first_batch + 100};
     struct coord_ask a = {.from = 1, .request = &w};
-    ck_assert_int_eq(coord_grant_next(&r.coord->job, &a), 0);
+    ck_assert_int_eq(coord_grant_next(&r.coord->slot[0], &a), 0);
     ck_assert_uint_eq(l->task, task);
-    ck_assert(!r.coord->job.tasks.task[task].pushed);
+    ck_assert(!r.coord->slot[0].tasks.task[task].pushed);
     rig_stop();
 }
 END_TEST
@@ -1747,7 +1753,7 @@ static void status_ask(struct fake_client *f, uint64_t id)
 
 static peer_t worker_peer(const char *name)
 {
-    const struct coord_workers *m = &r.coord->job.workers;
+    const struct coord_workers *m = &r.coord->slot[0].workers;
     for (uint32_t i = 0; i < m->count; i++)
         if (strcmp(m->worker[i].name, name) == 0)
             return m->worker[i].peer;
@@ -1790,15 +1796,15 @@ START_TEST(coord_worker_may_die_while_a_lane_is_granted_to_it)
     const struct coord_lane *lane = NULL;
     while (lane == NULL || lane->state != LANE_GRANTING) {
         ck_assert(sim_step(r.sim));
-        lane = r.coord->job.tasks.lane;
+        lane = r.coord->slot[0].tasks.lane;
     }
     uint64_t who = lane->worker;
     for (uint32_t s = 0; s < r.shards; s++)
         sim_pause(r.shard[s]->node, sim_now_ns(r.sim) + 4 * SECOND);
     sim_kill(r.worker[r.worker[0].number == who ? 0 : 1].node);
-    while (coord_worker_find(&r.coord->job.workers, who) != NULL)
+    while (coord_worker_find(&r.coord->slot[0].workers, who) != NULL)
         ck_assert(sim_step(r.sim)); /* its lease runs out before a server has answered */
-    ck_assert_uint_ne(r.coord->job.tasks.lane[0].worker, who);
+    ck_assert_uint_ne(r.coord->slot[0].tasks.lane[0].worker, who);
     run_job(60);
     job_done(3);
     rig_stop();
@@ -1812,7 +1818,7 @@ START_TEST(coord_worker_may_die_while_it_reads)
     uint64_t who = 0;
     while (who == 0) {
         ck_assert(sim_step(r.sim));
-        const struct coord_job *j = &r.coord->job;
+        const struct coord_job *j = &r.coord->slot[0];
         if (_i == 0)
             who = j->index[WIRE_TRAIN].worker;
         else if (j->at.phase == PHASE_EVAL)
@@ -1847,8 +1853,8 @@ START_TEST(coord_report_of_a_task_is_its_holders)
     while (other->state == FAKE_WORKING || other->state == FAKE_REPORTING)
         ck_assert(sim_step(r.sim));
     ck_assert_int_eq(other->state, FAKE_RESTING); /* FENCED; who is believed asks for more */
-    uint32_t task = coord_task_index(&r.coord->job.tasks, holder->task.task);
-    ck_assert(!r.coord->job.tasks.task[task].reported);
+    uint32_t task = coord_task_index(&r.coord->slot[0].tasks, holder->task.task);
+    ck_assert(!r.coord->slot[0].tasks.task[task].reported);
     rig_stop();
 }
 END_TEST
@@ -1865,16 +1871,16 @@ START_TEST(coord_workers_of_a_former_job_join_the_next)
     for (uint32_t i = 0; i < 2; i++)
         sim_pause(r.worker[i].node, sim_now_ns(r.sim) + SECOND / 4);
     (void)env_send(r.client.env, r.client.coordinator, wire_encode(&stop));
-    while (r.coord->job.at.phase != PHASE_FAILED)
+    while (r.coord->slot[0].at.phase != PHASE_FAILED)
         ck_assert(sim_step(r.sim));
     sim_kill(r.client.node);
     memset(&r.client, 0, sizeof r.client);
     fake_client_start(&r.client, r.sim, r.yaml, 2);
-    while (r.coord->job.at.phase != PHASE_INDEX)
+    while (r.coord->slot[0].at.phase != PHASE_INDEX)
         ck_assert(sim_step(r.sim));
-    ck_assert_uint_eq(r.coord->job.workers.count, 2);
+    ck_assert_uint_eq(r.coord->slot[0].workers.count, 2);
     for (uint32_t i = 0; i < 2; i++)
-        ck_assert_uint_ge(r.coord->job.workers.worker[i].number, before);
+        ck_assert_uint_ge(r.coord->slot[0].workers.worker[i].number, before);
     run_job(60);
     ck_assert_uint_eq(r.client.state, WIRE_JOB_DONE);
     rig_stop();
@@ -1887,9 +1893,9 @@ START_TEST(coord_report_of_very_many_epochs_is_cut)
     struct json *report;
     struct err e;
     rig_start("epochs: 100000, consistency: ssp, lanes: 2", 1, 1, NULL);
-    while (r.coord->job.at.phase != PHASE_TRAIN)
+    while (r.coord->slot[0].at.phase != PHASE_TRAIN)
         ck_assert(sim_step(r.sim));
-    struct coord_job *j = &r.coord->job;
+    struct coord_job *j = &r.coord->slot[0];
     j->at.epoch = j->tasks.epoch = 100000;
     j->at.phase = PHASE_FINISH;
     j->digested = j->at.tables;
@@ -1900,7 +1906,7 @@ START_TEST(coord_report_of_very_many_epochs_is_cut)
         j->epoch[coord_epoch_slot(j, n)].seconds = 100.0 / 3;
         j->epoch[coord_epoch_slot(j, n)].train.bad_lines = UINT64_C(1) << 50;
     }
-    ck_assert_int_eq(coord_report_make(&r.coord->job, &e), 0);
+    ck_assert_int_eq(coord_report_make(&r.coord->slot[0], &e), 0);
     ck_assert_int_eq(json_parse(j->report, strlen(j->report), &report, &e), 0);
     ck_assert_uint_eq(json_count(json_get(report, "epochs")), 1000);
     ck_assert_int_eq(json_as_int(json_get(report, "epochs.0.epoch"), 0), 99001);
@@ -1928,22 +1934,22 @@ START_TEST(coord_copy_of_a_stop_asks_nothing)
     while (r.worker[0].batches < 10)
         ck_assert(sim_step(r.sim));
     if (_i > 0)
-        r.coord->job.spec.data.objects.grow_ms = 1000;
+        r.coord->slot[0].spec.data.objects.grow_ms = 1000;
     stop_send(id);
-    ck_assert_int_eq(r.coord->job.at.phase == PHASE_FAILED, _i == 0);
+    ck_assert_int_eq(r.coord->slot[0].at.phase == PHASE_FAILED, _i == 0);
     if (_i == 0) {
         sim_kill(r.client.node);
         memset(&r.client, 0, sizeof r.client);
         fake_client_start(&r.client, r.sim, r.yaml, 1);
-        while (r.coord->job.at.phase == PHASE_FAILED)
+        while (r.coord->slot[0].at.phase == PHASE_FAILED)
             ck_assert(sim_step(r.sim));
     }
     if (_i == 2)
         r.coord->stopped.id = 0;
     stop_send(id);
-    ck_assert_int_ne(r.coord->job.at.phase, PHASE_FAILED);
+    ck_assert_int_ne(r.coord->slot[0].at.phase, PHASE_FAILED);
     stop_send(id + 1); /* another one does */
-    ck_assert_int_eq(r.coord->job.at.phase, PHASE_FAILED);
+    ck_assert_int_eq(r.coord->slot[0].at.phase, PHASE_FAILED);
     rig_stop();
 }
 END_TEST
@@ -1978,13 +1984,13 @@ START_TEST(coord_silent_server_is_named_in_the_status)
         ck_assert(sim_step(r.sim));
     sim_kill(r.shard[1]->node);
     (void)sim_run(r.sim, sim_now_ns(r.sim) + 30 * SECOND, NULL, NULL);
-    char *text = coord_status_text(&r.coord->job);
+    char *text = coord_status_text(&r.coord->slot[0]);
     ck_assert_ptr_nonnull(strstr(text, "waits for server server-1"));
     free(text);
     fake_shard_start(r.shard[1], r.sim, "server-1", 0, 2);
     run_job(60);
     job_done(3);
-    text = coord_status_text(&r.coord->job);
+    text = coord_status_text(&r.coord->slot[0]);
     ck_assert_ptr_null(strstr(text, "waiting"));
     free(text);
     rig_stop();
@@ -2001,14 +2007,14 @@ START_TEST(coord_status_says_who_has_not_come)
     memset(&r.client, 0, sizeof r.client);
     fake_client_start(&r.client, r.sim, r.yaml, 2);
     (void)sim_run(r.sim, sim_now_ns(r.sim) + 3 * SECOND, NULL, NULL);
-    char *text = coord_status_text(&r.coord->job);
+    char *text = coord_status_text(&r.coord->slot[0]);
     ck_assert_msg(strstr(text, "2 of the 3 shards of the coordinator's file have come, of "
                                "server-0, server-2; start the others") != NULL,
                   "%s", text);
     free(text);
     fake_shard_start(r.shard[1], r.sim, "server-1", 0, 1);
     (void)sim_run(r.sim, sim_now_ns(r.sim) + 3 * SECOND, NULL, NULL);
-    text = coord_status_text(&r.coord->job);
+    text = coord_status_text(&r.coord->slot[0]);
     ck_assert_msg(strstr(text, "waits for workers: 1 of the 2") != NULL, "%s", text);
     free(text);
     worker_add(1);
@@ -2057,7 +2063,7 @@ END_TEST
 static bool best_cut_waits(void *context)
 {
     (void)context;
-    return r.coord->job.at.phase == PHASE_CUT;
+    return r.coord->slot[0].at.phase == PHASE_CUT;
 }
 
 /* A server dies at the end of the evaluation and stays away: the best epoch's cut waits for it. */
@@ -2068,7 +2074,7 @@ START_TEST(coord_cut_of_the_best_epoch_waits_for_a_server)
     ck_assert(sim_run(r.sim, 60 * SECOND, best_cut_waits, NULL));
     sim_kill(r.shard[1]->node);
     (void)sim_run(r.sim, sim_now_ns(r.sim) + 3600 * SECOND, NULL, NULL);
-    ck_assert_uint_eq(r.coord->job.at.phase, PHASE_CUT);
+    ck_assert_uint_eq(r.coord->slot[0].at.phase, PHASE_CUT);
     fake_shard_start(r.shard[1], r.sim, "server-1", 0, 2);
     run_job(60);
     job_done(3);
@@ -2085,10 +2091,11 @@ START_TEST(coord_cut_without_room_keeps_the_older_one)
     for (uint32_t n = 0; n < 2; n++)
         for (uint32_t e = 0; e < 3; e++)
             r.worker[n].quality[e + 1] = e == (uint32_t)_i ? 0.9 : 0.6 - 0.1 * e;
-    while (r.coord->job.at.phase != PHASE_EVAL || r.coord->job.at.epoch != 1u + (uint32_t)_i)
+    while (r.coord->slot[0].at.phase != PHASE_EVAL ||
+           r.coord->slot[0].at.epoch != 1u + (uint32_t)_i)
         ck_assert(sim_step(r.sim));
     r.shard[0]->no_room = true;
-    while (r.coord->job.at.phase != PHASE_TRAIN)
+    while (r.coord->slot[0].at.phase != PHASE_TRAIN)
         ck_assert(sim_step(r.sim));
     r.shard[0]->no_room = false;
     run_job(60);
@@ -2135,21 +2142,22 @@ END_TEST
 START_TEST(coord_bad_lines_are_a_share_of_all)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 1, 1, NULL);
-    while (r.coord->job.at.phase != PHASE_TRAIN)
+    while (r.coord->slot[0].at.phase != PHASE_TRAIN)
         ck_assert(sim_step(r.sim));
-    struct coord_job *j = &r.coord->job;
+    struct coord_job *j = &r.coord->slot[0];
     struct coord_losses hour = {.bad_lines = 150, .drawn = 100000},
                         round = {.bad_lines = 1, .drawn = 500};
     j->spec.data.max_bad = 0.001;
-    ck_assert(!coord_epoch_bad_train(&r.coord->job, &hour, 50000));
-    ck_assert(!coord_epoch_bad_train(&r.coord->job, &round, 1));
+    ck_assert(!coord_epoch_bad_train(&r.coord->slot[0], &hour, 50000));
+    ck_assert(!coord_epoch_bad_train(&r.coord->slot[0], &round, 1));
     j->spec.data.objects.grow_ms = _i == 2 ? 1000 : 0;
-    ck_assert(_i != 2 || !coord_epoch_bad_train(&r.coord->job, &round, 0));
+    ck_assert(_i != 2 || !coord_epoch_bad_train(&r.coord->slot[0], &round, 0));
     j->grow.at.before = (struct coord_losses){.bad_lines = 1, .drawn = 1500};
-    ck_assert(_i != 2 || !coord_epoch_bad_train(&r.coord->job, &round, 0));
+    ck_assert(_i != 2 || !coord_epoch_bad_train(&r.coord->slot[0], &round, 0));
     j->grow.at.before.drawn = _i == 2 ? 1499 : 0;
     j->grow.at.before.bad_lines = _i == 2;
-    ck_assert(coord_epoch_bad_train(&r.coord->job, _i == 0 ? &hour : &round, _i == 0 ? 49999 : 0));
+    ck_assert(
+        coord_epoch_bad_train(&r.coord->slot[0], _i == 0 ? &hour : &round, _i == 0 ? 49999 : 0));
     ck_assert_int_eq(j->at.status, SHOAL_E_DATA);
     rig_stop();
 }
@@ -2219,7 +2227,7 @@ START_TEST(coord_restart_keeps_refused_batches)
             ck_assert(sim_step(r.sim));
         coord_restart();
     }
-    while (r.coord->job.at.phase != PHASE_DIGEST)
+    while (r.coord->slot[0].at.phase != PHASE_DIGEST)
         ck_assert(sim_step(r.sim));
     coord_restart();
     run_job(120);
@@ -2314,7 +2322,7 @@ static bool other_answered(void *context)
 static bool indexing(void *context)
 {
     (void)context;
-    return r.coord->job.at.phase == PHASE_INDEX && r.worker[0].joined;
+    return r.coord->slot[0].at.phase == PHASE_INDEX && r.worker[0].joined;
 }
 
 /* While the input is read the same: the worker that said what the job computes on comes again. One
@@ -2341,7 +2349,7 @@ START_TEST(coord_bsp_keeps_its_kind_of_device_before_training)
     }
     run_job(200);
     job_done(2);
-    ck_assert_str_eq(r.coord->job.kernel, _i == 1 ? "another" : "k");
+    ck_assert_str_eq(r.coord->slot[0].kernel, _i == 1 ? "another" : "k");
     rig_stop();
 }
 END_TEST
@@ -2374,7 +2382,7 @@ START_TEST(coord_tells_on_what_workers_compute)
     struct json *j;
     rig_start("epochs: 2, consistency: ssp, lanes: 2", 1, 2, NULL);
     ck_assert(sim_run(r.sim, 60 * SECOND, worker_one_joined, NULL));
-    char *text = coord_status_text(&r.coord->job);
+    char *text = coord_status_text(&r.coord->slot[0]);
     ck_assert_int_eq(json_parse(text, strlen(text), &j, NULL), 0);
     ck_assert_str_eq(json_as_string(json_get(j, "workers.0.kernel"), ""), "k");
     ck_assert_ptr_nonnull(
@@ -2383,8 +2391,8 @@ START_TEST(coord_tells_on_what_workers_compute)
     json_free(j);
     free(text);
     struct coord_compute by = {.backend = "cpu", .why = "its device was lost"};
-    coord_roll_note(&r.coord->job.roll, "worker-1", &by);
-    coord_roll_note(&r.coord->job.roll, "worker-1", &by);
+    coord_roll_note(&r.coord->slot[0].roll, "worker-1", &by);
+    coord_roll_note(&r.coord->slot[0].roll, "worker-1", &by);
     run_job(60);
     job_done(2);
     ck_assert_int_eq(json_parse(r.client.report, strlen(r.client.report), &j, NULL), 0);
@@ -2455,23 +2463,23 @@ START_TEST(coord_late_worker_fails_alone)
               {PHASE_TRAIN, 0, false, 0, true, SHOAL_E_DATA, 1},
               {PHASE_TABLES, 0, false, 0, true, SHOAL_E_DATA, 0}};
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 1, 2, NULL);
-    struct coord_workers *m = &r.coord->job.workers;
-    while (r.coord->job.at.phase != PHASE_TRAIN || m->count < 2)
+    struct coord_workers *m = &r.coord->slot[0].workers;
+    while (r.coord->slot[0].at.phase != PHASE_TRAIN || m->count < 2)
         ck_assert(sim_step(r.sim));
     m->worker[0].figures.examples = 0;
     m->worker[1].figures.examples = at[_i].examples;
     if (at[_i].alike)
         memcpy(m->worker[0].name, m->worker[1].name, sizeof m->worker[0].name);
     if (at[_i].left != 0) {
-        memcpy(r.coord->job.watch.left, m->worker[0].name, sizeof m->worker[0].name);
+        memcpy(r.coord->slot[0].watch.left, m->worker[0].name, sizeof m->worker[0].name);
         coord_worker_remove(m, m->worker[0].number);
-        r.coord->job.watch.left_ns =
+        r.coord->slot[0].watch.left_ns =
             env_now_ns(r.coord->fleet.env) - at[_i].left * coord_lease_ns(&r.coord->fleet);
         m->worker[1] = m->worker[0];
     }
     uint32_t workers = m->count;
     m->worker[1].asked_id = at[_i].asked;
-    r.coord->job.at.phase = at[_i].phase;
+    r.coord->slot[0].at.phase = at[_i].phase;
     struct wire w = {.type = WIRE_TYPE_WORKER_LEAVE};
     w.u.WORKER_LEAVE = (struct wire_WORKER_LEAVE){.pass = m->worker[1].pass,
                                                   .fatal = true,
@@ -2479,9 +2487,9 @@ START_TEST(coord_late_worker_fails_alone)
                                                   .fail_text = "no such file"};
     struct coord_ask a = {.request = &w};
     memcpy(a.who.key, m->worker[1].key, sizeof a.who.key);
-    ck_assert_int_eq(coord_work_leave(&r.coord->job, &a), 0);
+    ck_assert_int_eq(coord_work_leave(&r.coord->slot[0], &a), 0);
     ck_assert_uint_eq(m->count, workers - 1);
-    ck_assert_int_eq(r.coord->job.at.status, at[_i].ends ? at[_i].status : 0);
+    ck_assert_int_eq(r.coord->slot[0].at.status, at[_i].ends ? at[_i].status : 0);
     rig_stop();
 }
 END_TEST
@@ -2490,13 +2498,13 @@ END_TEST
 static void leave_for(uint32_t i, bool fatal)
 {
     struct wire w = {.type = WIRE_TYPE_WORKER_LEAVE};
-    w.u.WORKER_LEAVE = (struct wire_WORKER_LEAVE){.pass = r.coord->job.workers.worker[i].pass,
+    w.u.WORKER_LEAVE = (struct wire_WORKER_LEAVE){.pass = r.coord->slot[0].workers.worker[i].pass,
                                                   .fatal = fatal,
                                                   .fail_status = SHOAL_E_NOINPUT,
                                                   .fail_text = "no such file"};
     struct coord_ask a = {.request = &w};
-    memcpy(a.who.key, r.coord->job.workers.worker[i].key, sizeof a.who.key);
-    ck_assert_int_eq(coord_work_leave(&r.coord->job, &a), 0);
+    memcpy(a.who.key, r.coord->slot[0].workers.worker[i].key, sizeof a.who.key);
+    ck_assert_int_eq(coord_work_leave(&r.coord->slot[0], &a), 0);
 }
 
 /* In a large fleet some other worker is always there, and has just come to fail as well (0), also
@@ -2505,25 +2513,25 @@ START_TEST(coord_all_that_fail_alike_end_the_job)
 {
     struct wire w = {.type = WIRE_TYPE_WORKER_JOIN};
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 1, 2, NULL);
-    struct coord_workers *m = &r.coord->job.workers;
-    while (r.coord->job.at.phase != PHASE_TRAIN || m->count < 2)
+    struct coord_workers *m = &r.coord->slot[0].workers;
+    while (r.coord->slot[0].at.phase != PHASE_TRAIN || m->count < 2)
         ck_assert(sim_step(r.sim));
     uint32_t left = 0;
-    for (; r.coord->job.at.status == 0 && left < 100; left++) {
+    for (; r.coord->slot[0].at.status == 0 && left < 100; left++) {
         m->worker[0].figures.examples = 0;
         m->worker[1].figures.examples = left > 2 && _i == 1;
         memcpy(w.u.WORKER_JOIN.name, m->worker[0].name, sizeof m->worker[0].name);
         if (_i == 2)
             (void)snprintf(w.u.WORKER_JOIN.name, sizeof w.u.WORKER_JOIN.name, "host-%u", left);
         (void)snprintf(w.u.WORKER_JOIN.kernel, sizeof w.u.WORKER_JOIN.kernel, "%s",
-                       r.coord->job.kernel);
+                       r.coord->slot[0].kernel);
         leave_for(0, true); /* the older one; it comes again, as the younger */
         struct coord_ask a = {.request = &w};
         wire_reply_to(&w, 0, &a.reply);
-        ck_assert_int_eq(coord_work_join(&r.coord->job, &a),
-                         r.coord->job.at.status == 0 ? 0 : a.e.code);
+        ck_assert_int_eq(coord_work_join(&r.coord->slot[0], &a),
+                         r.coord->slot[0].at.status == 0 ? 0 : a.e.code);
     }
-    ck_assert_int_eq(r.coord->job.at.status, _i != 1 ? SHOAL_E_NOINPUT : 0);
+    ck_assert_int_eq(r.coord->slot[0].at.status, _i != 1 ? SHOAL_E_NOINPUT : 0);
     ck_assert_uint_eq(left, _i != 1 ? 12 : 100); /* each has come for the sixth time */
     rig_stop();
 }
@@ -2537,7 +2545,7 @@ START_TEST(coord_status_says_why_the_last_worker_left)
     leave_for(0, false);
     sim_kill(r.worker[0].node);
     (void)sim_run(r.sim, sim_now_ns(r.sim) + 30 * SECOND, NULL, NULL);
-    char *text = coord_status_text(&r.coord->job);
+    char *text = coord_status_text(&r.coord->slot[0]);
     ck_assert_msg(strstr(text, "waits for a worker: none is there; the last one left, worker-0: "
                                "no such file") != NULL,
                   "%s", text);
@@ -2546,7 +2554,7 @@ START_TEST(coord_status_says_why_the_last_worker_left)
     while (r.worker[1].batches < 10) /* of what it has learnt the next beat tells */
         ck_assert(sim_step(r.sim));
     (void)sim_run(r.sim, sim_now_ns(r.sim) + 3 * SECOND, NULL, NULL);
-    ck_assert_str_eq(r.coord->job.watch.failed, "");
+    ck_assert_str_eq(r.coord->slot[0].watch.failed, "");
     run_job(60);
     job_done(3);
     rig_stop();
@@ -2565,7 +2573,7 @@ START_TEST(coord_job_without_names_has_no_text_yet)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 1, NULL);
     ck_assert_int_eq(text_ask(), SHOAL_E_AGAIN);
-    while (r.coord->job.at.phase != PHASE_INDEX)
+    while (r.coord->slot[0].at.phase != PHASE_INDEX)
         ck_assert(sim_step(r.sim));
     ck_assert_int_eq(text_ask(), SHOAL_E_AGAIN);
     while (r.worker[0].batches < 10) /* tables that an older release's workers made have no names */
@@ -2581,12 +2589,12 @@ START_TEST(coord_failed_job_fences_no_lane)
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 1, NULL);
     while (r.worker[0].batches < 10)
         ck_assert(sim_step(r.sim));
-    uint64_t worker = r.coord->job.workers.worker[0].number;
-    ck_assert_uint_gt(coord_lane_held(&r.coord->job.tasks, worker), 0);
-    coord_end_fail(&r.coord->job, SHOAL_E_STOPPED, "stopped");
-    coord_grant_worker_gone(&r.coord->job, worker);
-    ck_assert_uint_eq(coord_lane_held(&r.coord->job.tasks, worker), 0);
-    ck_assert(!coord_call_open_type(&r.coord->fleet.calls, &r.coord->job, WIRE_TYPE_FENCE));
+    uint64_t worker = r.coord->slot[0].workers.worker[0].number;
+    ck_assert_uint_gt(coord_lane_held(&r.coord->slot[0].tasks, worker), 0);
+    coord_end_fail(&r.coord->slot[0], SHOAL_E_STOPPED, "stopped");
+    coord_grant_worker_gone(&r.coord->slot[0], worker);
+    ck_assert_uint_eq(coord_lane_held(&r.coord->slot[0].tasks, worker), 0);
+    ck_assert(!coord_call_open_type(&r.coord->fleet.calls, &r.coord->slot[0], WIRE_TYPE_FENCE));
     rig_stop();
 }
 END_TEST
@@ -2597,12 +2605,12 @@ START_TEST(coord_shard_that_opens_a_run_is_set_up_for_restore)
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 1, NULL);
     while (r.worker[0].batches < 10)
         ck_assert(sim_step(r.sim));
-    struct coord_setup_shard *s = &r.coord->job.setup.shard[0];
+    struct coord_setup_shard *s = &r.coord->slot[0].setup.shard[0];
     coord_call_forget_shard(&r.coord->fleet.calls, NULL, 0);
-    coord_setup_lost(&r.coord->job, 0);
-    r.coord->job.at.phase = PHASE_RESTORE;
-    s->step = r.coord->job.at.tables + 2;
-    coord_setup_step(&r.coord->job);
+    coord_setup_lost(&r.coord->slot[0], 0);
+    r.coord->slot[0].at.phase = PHASE_RESTORE;
+    s->step = r.coord->slot[0].at.tables + 2;
+    coord_setup_step(&r.coord->slot[0]);
     ck_assert(s->done);
     rig_stop();
 }
@@ -2660,7 +2668,7 @@ START_TEST(coord_tells_the_map_without_a_job)
             ck_assert_uint_eq(r.shard[i]->map_count, tablets);
             ck_assert_uint_eq(r.shard[i]->map_epoch, epoch);
         }
-        ck_assert_uint_gt(r.coord->job.tablets, 0); /* MAP_GET and TABLE_GET answer by it */
+        ck_assert_uint_gt(r.coord->slot[0].tablets, 0); /* MAP_GET and TABLE_GET answer by it */
     }
     memset(r.shard[0]->seen, 0, sizeof r.shard[0]->seen); /* and the next job is as ever */
     sim_kill(r.client.node);

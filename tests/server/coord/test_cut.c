@@ -30,7 +30,7 @@ bool __wrap_coord_call_start(struct coord_calls *calls, const struct coord_call 
 
 static void on_done(struct coord_job *of, int status, const char *text, uint64_t cut)
 {
-    ck_assert(of == &c->job && text != NULL);
+    ck_assert(of == &c->slot[0] && text != NULL);
     ends++;
     ended = status;
     ended_cut = cut;
@@ -44,7 +44,7 @@ static void on_other(struct coord_job *of, int status, const char *text, uint64_
 
 static int on_held(struct coord_job *of, struct err *e)
 {
-    ck_assert(of == &c->job);
+    ck_assert(of == &c->slot[0]);
     instants++;
     return refusal == 0 ? 0 : err_set(e, refusal, "not wanted");
 }
@@ -52,7 +52,7 @@ static int on_held(struct coord_job *of, struct err *e)
 static void there(bool all)
 {
     for (uint32_t s = 0; s < 2; s++) {
-        c->fleet.members.shard[s].seen = c->job.setup.shard[s].done = true;
+        c->fleet.members.shard[s].seen = c->slot[0].setup.shard[s].done = true;
         c->fleet.members.shard[s].beat_ns = all || s == 0 ? sim_now_ns(sim) : 0;
     }
 }
@@ -61,7 +61,7 @@ static void later(uint64_t ms, bool all)
 {
     sim_run(sim, sim_now_ns(sim) + ms * MS, NULL, NULL);
     there(all);
-    coord_cut_tick(&c->job);
+    coord_cut_tick(&c->slot[0]);
 }
 
 static void setup(void)
@@ -81,7 +81,7 @@ static void setup(void)
 static void order(coord_cut_done done, bool patient)
 {
     const struct coord_cut_order o = {.patient = patient, .held = on_held, .done = done};
-    coord_cut_order(&c->job, &o);
+    coord_cut_order(&c->slot[0], &o);
 }
 
 /* The newest call of a type; the case fails where there is none. */
@@ -150,23 +150,23 @@ END_TEST
  * again (_i 3): a second of pushes has gone by. */
 START_TEST(cut_of_a_checkpoint_writes_rows_first)
 {
-    coord_cut_order(&c->job, &(struct coord_cut_order){.lean = true, .done = on_done});
+    coord_cut_order(&c->slot[0], &(struct coord_cut_order){.lean = true, .done = on_done});
     if (_i == 3) {
         answer(WIRE_TYPE_HOLD, 0, 0, 0);
         answer(WIRE_TYPE_HOLD, 5, 6, 0);
         answer(WIRE_TYPE_GO, 5, 7, 0);
-        ck_assert_int_eq(c->job.cut.state, CUT_PAUSED);
+        ck_assert_int_eq(c->slot[0].cut.state, CUT_PAUSED);
         later(1001, true);
     }
-    ck_assert_int_eq(c->job.cut.state, CUT_WRITING);
+    ck_assert_int_eq(c->slot[0].cut.state, CUT_WRITING);
     ck_assert(last(WIRE_TYPE_HOLD)->request.u.HOLD.ahead);
     uint64_t cut = last(WIRE_TYPE_HOLD)->request.u.HOLD.cut;
-    ck_assert_uint_eq(cut, c->job.cut.stored);
+    ck_assert_uint_eq(cut, c->slot[0].cut.stored);
     if (_i == 2)
         later(60001, true);
     else
         answer(WIRE_TYPE_HOLD, 0, 0, _i == 1 ? SHOAL_E_IO : 0);
-    ck_assert_int_eq(c->job.cut.state, CUT_HOLDING);
+    ck_assert_int_eq(c->slot[0].cut.state, CUT_HOLDING);
     ck_assert_uint_eq(asked_of(WIRE_TYPE_HOLD), _i == 3 ? 4 : 2);
     ck_assert(!last(WIRE_TYPE_HOLD)->request.u.HOLD.ahead);
     ck_assert_uint_eq(last(WIRE_TYPE_HOLD)->request.u.HOLD.cut, cut);
@@ -255,7 +255,7 @@ START_TEST(cut_that_not_all_hold_is_given_up_in_time)
 {
     const struct coord_cut_order o = {.hold_max_ns = _i == 0 ? 300 * MS : 0, .done = on_done};
     const uint64_t most = _i == 0 ? 300 : 8000;
-    coord_cut_order(&c->job, &o);
+    coord_cut_order(&c->slot[0], &o);
     later(most, true);
     ck_assert_uint_eq(asked_of(WIRE_TYPE_CUT_DROP), 0);
     later(1, true);
@@ -308,7 +308,7 @@ START_TEST(cut_that_is_withdrawn_leaves_the_other)
         answer(WIRE_TYPE_HOLD, 5, 6, 0);
     if (_i == 2)
         answer(WIRE_TYPE_HOLD, 5, 6, SHOAL_E_BUSY);
-    coord_cut_withdraw(&c->job, on_done);
+    coord_cut_withdraw(&c->slot[0], on_done);
     ck_assert_uint_eq(asked_of(WIRE_TYPE_CUT_DROP), _i != 3); /* of 2: as it failed */
     if (_i != 3)
         ck_assert_uint_eq(last(WIRE_TYPE_CUT_DROP)->request.u.CUT_DROP.cut, cut);
@@ -318,7 +318,7 @@ START_TEST(cut_that_is_withdrawn_leaves_the_other)
     ck_assert(ends == 0 && others == 1);
     later(20000, true);
     ck_assert(ends == 0 && others == 1);
-    ck_assert_uint_eq(c->job.cut.state, CUT_IDLE);
+    ck_assert_uint_eq(c->slot[0].cut.state, CUT_IDLE);
 }
 END_TEST
 
@@ -326,8 +326,8 @@ START_TEST(cut_orders_are_all_forgotten_with_the_job)
 {
     order(on_done, false);
     order(on_other, false);
-    coord_cut_cancel(&c->job);
-    ck_assert_uint_eq(c->job.cut.state, CUT_IDLE);
+    coord_cut_cancel(&c->slot[0]);
+    ck_assert_uint_eq(c->slot[0].cut.state, CUT_IDLE);
     order(on_other, false);
     answer(WIRE_TYPE_HOLD, 5, 6, 0);
     answer(WIRE_TYPE_GO, 5, 6, 0);
@@ -342,7 +342,7 @@ END_TEST
 START_TEST(cut_is_looked_at_before_it_is_restored)
 {
     const struct coord_cut_order o = {.restore = true, .cut = 3, .run = 0, .done = on_done};
-    coord_cut_order(&c->job, &o);
+    coord_cut_order(&c->slot[0], &o);
     ck_assert(last(WIRE_TYPE_RESTORE)->request.u.RESTORE.look);
     answer(WIRE_TYPE_RESTORE, 0, 0, _i == 0 ? 0 : SHOAL_E_CORRUPT);
     ck_assert_uint_eq(asked_of(WIRE_TYPE_RESTORE), _i == 0 ? 2 : 1);
@@ -365,21 +365,21 @@ END_TEST
 START_TEST(cut_at_hand_and_the_best_are_wanted)
 {
     uint64_t keep, next = c->fleet.counters.next_cut;
-    c->job.at.best_cut = 2;
-    ck_assert_uint_eq(coord_cut_known(&c->job, &keep), next);
+    c->slot[0].at.best_cut = 2;
+    ck_assert_uint_eq(coord_cut_known(&c->slot[0], &keep), next);
     ck_assert_uint_eq(keep, 0);
-    c->job.at.phase = PHASE_TRAIN;
-    ck_assert_uint_eq(coord_cut_known(&c->job, &keep), next);
+    c->slot[0].at.phase = PHASE_TRAIN;
+    ck_assert_uint_eq(coord_cut_known(&c->slot[0], &keep), next);
     ck_assert_uint_eq(keep, 2);
-    c->job.at.phase = PHASE_NONE;
+    c->slot[0].at.phase = PHASE_NONE;
     if (_i > 0)
         order(on_done, false);
     if (_i > 1)
         answer(WIRE_TYPE_HOLD, 5, 6, 0);
-    ck_assert_uint_eq(coord_cut_known(&c->job, &keep), next);
+    ck_assert_uint_eq(coord_cut_known(&c->slot[0], &keep), next);
     if (_i == 2) {
         answer(WIRE_TYPE_GO, 5, 6, 0);
-        ck_assert_uint_eq(coord_cut_known(&c->job, &keep), next + 1);
+        ck_assert_uint_eq(coord_cut_known(&c->slot[0], &keep), next + 1);
     }
 }
 END_TEST
@@ -388,10 +388,10 @@ END_TEST
 START_TEST(cut_of_a_checkpoint_is_wanted)
 {
     uint64_t keep, next = c->fleet.counters.next_cut = 20;
-    c->job.checkpoint.cut = 12;
-    c->job.checkpoint.state = _i == 0 ? CHECKPOINT_EXPORTING : CHECKPOINT_IDLE;
-    ck_assert_uint_eq(coord_cut_known(&c->job, &keep), _i == 0 ? 12 : next);
-    c->job.checkpoint.state = CHECKPOINT_IDLE;
+    c->slot[0].checkpoint.cut = 12;
+    c->slot[0].checkpoint.state = _i == 0 ? CHECKPOINT_EXPORTING : CHECKPOINT_IDLE;
+    ck_assert_uint_eq(coord_cut_known(&c->slot[0], &keep), _i == 0 ? 12 : next);
+    c->slot[0].checkpoint.state = CHECKPOINT_IDLE;
 }
 END_TEST
 
@@ -400,8 +400,8 @@ START_TEST(cut_of_a_dead_coordinator_is_dropped_unless_it_is_kept)
 {
     struct err e = {0};
     uint64_t cut = 9;
-    ck_assert(coord_job_note(&c->job, "cut", &cut, sizeof cut));
-    ck_assert_int_eq(coord_cut_open(&c->job, _i == 0 ? 8 : 9, &e), 0);
+    ck_assert(coord_job_note(&c->slot[0], "cut", &cut, sizeof cut));
+    ck_assert_int_eq(coord_cut_open(&c->slot[0], _i == 0 ? 8 : 9, &e), 0);
     ck_assert_uint_eq(asked_of(WIRE_TYPE_CUT_DROP), _i == 0);
     if (_i == 0) {
         ck_assert_uint_eq(last(WIRE_TYPE_CUT_DROP)->request.u.CUT_DROP.cut, 9);

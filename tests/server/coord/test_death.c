@@ -128,8 +128,8 @@ static void play(uint64_t at, uint32_t most, uint64_t on)
                 (void)worker_start("good");
             }
     }
-    ck_assert_msg(over(), "no end: phase %u, epoch %u, %u killed", r.coord->job.at.phase,
-                  r.coord->job.at.epoch, r.killed);
+    ck_assert_msg(over(), "no end: phase %u, epoch %u, %u killed", r.coord->slot[0].at.phase,
+                  r.coord->slot[0].at.epoch, r.killed);
 }
 
 static const char *const consistency[] = {"async", "ssp, staleness: 1", "bsp"};

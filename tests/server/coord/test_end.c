@@ -64,17 +64,17 @@ static void setup(void)
     struct err e;
     struct sim_node *node = sim_node_new(sim_new(&calm), "coordinator", &coord_handler, NULL);
     ck_assert_int_eq(coord_new(&o, sim_node_env(node), coord_store_memory(), &c, &e), 0);
-    c->job.at.phase = PHASE_TRAIN;
-    c->job.at.run = 5;
-    c->fleet.members.shard[0].seen = c->job.setup.shard[0].done = true;
+    c->slot[0].at.phase = PHASE_TRAIN;
+    c->slot[0].at.run = 5;
+    c->fleet.members.shard[0].seen = c->slot[0].setup.shard[0].done = true;
     disk_fails = failed_is_stored = false;
     dropped = taken_back = cuts = 0;
 }
 
 START_TEST(a_failed_job_is_stored_before_its_run_is_dropped)
 {
-    coord_end_fail(&c->job, SHOAL_E_DATA, "no rows");
-    ck_assert_uint_eq(c->job.at.phase, PHASE_FAILED);
+    coord_end_fail(&c->slot[0], SHOAL_E_DATA, "no rows");
+    ck_assert_uint_eq(c->slot[0].at.phase, PHASE_FAILED);
     ck_assert(failed_is_stored);
     ck_assert_uint_eq(dropped, 1);
 }
@@ -83,7 +83,7 @@ END_TEST
 START_TEST(what_cannot_be_stored_drops_no_run)
 {
     disk_fails = true;
-    coord_end_fail(&c->job, SHOAL_E_DATA, "no rows");
+    coord_end_fail(&c->slot[0], SHOAL_E_DATA, "no rows");
     ck_assert_uint_eq(dropped, 0);
     ck_assert_int_ne(coord_fatal(c), 0);
 }
@@ -93,8 +93,8 @@ END_TEST
 START_TEST(a_job_without_a_run_drops_none)
 {
     static const enum coord_phase phase[] = {PHASE_INDEX, PHASE_TABLES, PHASE_SETUP};
-    c->job.at.phase = phase[_i];
-    coord_end_fail(&c->job, SHOAL_E_DATA, "no rows");
+    c->slot[0].at.phase = phase[_i];
+    coord_end_fail(&c->slot[0], SHOAL_E_DATA, "no rows");
     ck_assert(failed_is_stored);
     ck_assert_uint_eq(dropped, _i == 2);
     ck_assert_uint_eq(taken_back, 0);
@@ -105,9 +105,9 @@ END_TEST
 START_TEST(a_job_that_was_loading_takes_that_back)
 {
     static const enum coord_from_state from[] = {FROM_TO_LOAD, FROM_TO_START, FROM_LOADED};
-    c->job.at.phase = PHASE_SETUP;
-    c->job.at.from = from[_i];
-    coord_end_fail(&c->job, SHOAL_E_DATA, "no room");
+    c->slot[0].at.phase = PHASE_SETUP;
+    c->slot[0].at.from = from[_i];
+    coord_end_fail(&c->slot[0], SHOAL_E_DATA, "no room");
     ck_assert_uint_eq(taken_back, _i < 2);
     ck_assert_uint_eq(dropped, _i == 2);
 }
@@ -117,14 +117,14 @@ END_TEST
 START_TEST(a_failed_job_drops_its_cuts)
 {
     static const enum coord_cut_state state[] = {CUT_HOLDING, CUT_GOING, CUT_PAUSED};
-    c->job.at.best_cut = 8;
-    c->job.cut.cut = c->job.cut.stored = 9;
-    c->job.cut.state = state[_i];
-    coord_end_fail(&c->job, SHOAL_E_DATA, "no rows");
+    c->slot[0].at.best_cut = 8;
+    c->slot[0].cut.cut = c->slot[0].cut.stored = 9;
+    c->slot[0].cut.state = state[_i];
+    coord_end_fail(&c->slot[0], SHOAL_E_DATA, "no rows");
     ck_assert_uint_eq(cuts, _i == 2 ? 1 : 2);
     ck_assert_uint_eq(cut_dropped[0], _i == 2 ? 8 : 9);
     ck_assert(_i == 2 || cut_dropped[1] == 8);
-    ck_assert_uint_eq(c->job.cut.state, CUT_IDLE);
+    ck_assert_uint_eq(c->slot[0].cut.state, CUT_IDLE);
 }
 END_TEST
 
@@ -132,9 +132,9 @@ END_TEST
 START_TEST(a_coordinator_that_stops_fails_no_job)
 {
     c->fleet.fatal = SHOAL_E_IO;
-    ck_assert(!coord_end_fail(&c->job, SHOAL_E_DATA, "no rows"));
-    ck_assert_uint_eq(c->job.at.phase, PHASE_TRAIN);
-    ck_assert_int_eq(c->job.at.status, 0);
+    ck_assert(!coord_end_fail(&c->slot[0], SHOAL_E_DATA, "no rows"));
+    ck_assert_uint_eq(c->slot[0].at.phase, PHASE_TRAIN);
+    ck_assert_int_eq(c->slot[0].at.status, 0);
 }
 END_TEST
 
@@ -152,13 +152,13 @@ START_TEST(a_failed_job_lets_go_of_who_waits)
     ck_assert_int_eq(env_connect(c->fleet.env, "sim://worker", ENV_COORDINATOR, &peer), 0);
     lane[1].ask_peer = peer;
     lane[1].ask_id = 3;
-    c->job.tasks.lane = lane;
-    c->job.tasks.lanes = 2;
-    c->job.from_hold = 6;
+    c->slot[0].tasks.lane = lane;
+    c->slot[0].tasks.lanes = 2;
+    c->slot[0].from_hold = 6;
     c->fleet.options.folder = &folder;
-    coord_end_fail(&c->job, SHOAL_E_DATA, "no rows");
+    coord_end_fail(&c->slot[0], SHOAL_E_DATA, "no rows");
     ck_assert_uint_eq(lane[1].ask_peer, 0);
-    ck_assert_int_eq(c->job.from_hold, COORD_FOLDER_NONE);
+    ck_assert_int_eq(c->slot[0].from_hold, COORD_FOLDER_NONE);
 }
 END_TEST
 
@@ -184,7 +184,7 @@ static int submit(const char *name, struct err *e)
                          "job: %s\ndata: {format: libsvm, train: [a]}\ntables: [{name: emb, dim: "
                          "4}]\nmodel: {kind: probe}\n",
                          name);
-    return coord_submit(&c->job, 1,
+    return coord_submit(&c->slot[0], 1,
                         &(struct coord_submit){.yaml = yaml, .bytes = (size_t)bytes, .from = ""},
                         NULL, &run, e);
 }
@@ -200,9 +200,9 @@ START_TEST(a_job_is_stored_whole_or_not_at_all)
     ck_assert_ptr_nonnull(of_setup);
     coordinator_on(store);
     ck_assert_msg(submit("former", &e) == 0, "%s", e.text);
-    uint64_t former = c->job.at.number;
-    c->job.at.phase = PHASE_DONE;
-    ck_assert(coord_phase_put(&c->job));
+    uint64_t former = c->slot[0].at.number;
+    c->slot[0].at.phase = PHASE_DONE;
+    ck_assert(coord_phase_put(&c->slot[0]));
     coord_free(c);
     coordinator_on(store);
     puts_left = (uint32_t)_i + 1;
@@ -210,14 +210,14 @@ START_TEST(a_job_is_stored_whole_or_not_at_all)
     puts_left = 0;
     coord_free(c);
     coordinator_on(store);
-    bool is = c->job.at.number != former;
+    bool is = c->slot[0].at.number != former;
     ck_assert(is || rc != 0);
     void *text;
     size_t bytes;
     ck_assert_int_eq(coord_store_get(store, "job", &text, &bytes, &e), 0);
     const char *name = is ? "job: next" : "job: former";
     ck_assert_msg(memmem(text, bytes, name, strlen(name)) != NULL,
-                  "dead in put %d: run %" PRIu64 " has the text %.*s", _i + 1, c->job.at.number,
+                  "dead in put %d: run %" PRIu64 " has the text %.*s", _i + 1, c->slot[0].at.number,
                   (int)bytes, (char *)text);
     free(text);
 }

@@ -61,12 +61,12 @@ static void setup(void)
     c->fleet.cluster.id[0] = 1;
     for (uint32_t s = 0; s < 2; s++) {
         struct coord_shard *shard = &c->fleet.members.shard[s];
-        shard->seen = shard->ready = shard->greeted = c->job.setup.shard[s].done = true;
+        shard->seen = shard->ready = shard->greeted = c->slot[0].setup.shard[s].done = true;
         shard->beat_ns = sim_now_ns(sim);
     }
-    c->job.workers.worker = calloc(1, sizeof *c->job.workers.worker);
-    c->job.workers.count = 1;
-    struct coord_job *j = &c->job;
+    c->slot[0].workers.worker = calloc(1, sizeof *c->slot[0].workers.worker);
+    c->slot[0].workers.count = 1;
+    struct coord_job *j = &c->slot[0];
     ck_assert_msg(coord_submit_build(j, text, sizeof text - 1, &e) == 0, "%s", e.text);
     j->at.number = j->at.run = RUN;
     j->at.split[WIRE_TRAIN] = (struct coord_split){.used = 1, .known = 1, .rows = 100, .digest = 7};
@@ -74,10 +74,10 @@ static void setup(void)
 
 static uint32_t step_from(enum coord_phase phase)
 {
-    c->job.at.phase = phase;
-    c->job.phase_ns = sim_now_ns(sim);
-    coord_flow_step(&c->job);
-    return c->job.at.phase;
+    c->slot[0].at.phase = phase;
+    c->slot[0].phase_ns = sim_now_ns(sim);
+    coord_flow_step(&c->slot[0]);
+    return c->slot[0].at.phase;
 }
 
 /* ---- WAITING --------------------------------------------------------------------------------- */
@@ -86,7 +86,7 @@ static uint32_t step_from(enum coord_phase phase)
  * what a former job loaded to be gone. */
 START_TEST(flow_waits_for_all_who_take_part)
 {
-    c->job.at.split[WIRE_TRAIN].known = 0;
+    c->slot[0].at.split[WIRE_TRAIN].known = 0;
     switch (_i) {
     case 1:
         c->fleet.cluster.newest_epoch = 3;
@@ -98,19 +98,19 @@ START_TEST(flow_waits_for_all_who_take_part)
         c->fleet.members.shard[0].seen = false;
         break;
     case 4:
-        c->job.workers.count = 0;
+        c->slot[0].workers.count = 0;
         break;
     case 5:
-        c->job.at.workers_wanted = 2;
+        c->slot[0].at.workers_wanted = 2;
         break;
     case 6:
         open_type = WIRE_TYPE_LOAD_DROP;
         break;
     default:
-        c->job.at.workers_wanted = 1;
+        c->slot[0].at.workers_wanted = 1;
     }
     ck_assert_uint_eq(step_from(PHASE_WAITING), _i == 0 ? PHASE_INDEX : PHASE_WAITING);
-    ck_assert_int_eq(c->job.started_ns != 0, _i == 0);
+    ck_assert_int_eq(c->slot[0].started_ns != 0, _i == 0);
 }
 END_TEST
 
@@ -119,18 +119,19 @@ END_TEST
 START_TEST(flow_indexes_every_split)
 {
     for (uint32_t s = 0; s < 3; s++)
-        c->job.at.split[s] = (struct coord_split){.used = 1, .known = (int)s != _i, .rows = 100};
+        c->slot[0].at.split[s] =
+            (struct coord_split){.used = 1, .known = (int)s != _i, .rows = 100};
     ck_assert_uint_eq(step_from(PHASE_INDEX), _i < 3 ? PHASE_INDEX : PHASE_TABLES);
 }
 END_TEST
 
 START_TEST(flow_without_rows_ends_the_job_unless_nothing_is_trained)
 {
-    c->job.at.split[WIRE_TRAIN].rows = 0;
-    c->job.spec.train.skip = _i == 1;
+    c->slot[0].at.split[WIRE_TRAIN].rows = 0;
+    c->slot[0].spec.train.skip = _i == 1;
     ck_assert_uint_eq(step_from(PHASE_INDEX), _i == 1 ? PHASE_TABLES : PHASE_FAILED);
     if (_i == 0)
-        ck_assert_ptr_nonnull(strstr(c->job.at.text, "has no rows"));
+        ck_assert_ptr_nonnull(strstr(c->slot[0].at.text, "has no rows"));
 }
 END_TEST
 
@@ -138,7 +139,7 @@ END_TEST
  * what he likes. */
 START_TEST(flow_goes_on_with_the_same_rows_alone)
 {
-    struct coord_progress *at = &c->job.at;
+    struct coord_progress *at = &c->slot[0].at;
     bool other = _i == 1 || _i == 2;
     at->from = _i == 3 ? FROM_TO_START : FROM_TO_LOAD;
     at->from_rows = _i == 1 ? 101 : 100;
@@ -152,7 +153,7 @@ END_TEST
 
 static void tables_declare(void)
 {
-    struct coord_job *j = &c->job;
+    struct coord_job *j = &c->slot[0];
     memset(j->table, 0, LIMIT_TABLES * sizeof *j->table);
     for (uint32_t t = 0; t < 2; t++) {
         struct table_schema *s = &j->table[t];
@@ -166,8 +167,8 @@ static void tables_declare(void)
     }
     j->declared_total = 2;
     for (uint32_t s = 0; s < 2; s++) { /* what comes after SETUP is another test's */
-        c->job.setup.shard[s].done = false;
-        c->job.setup.shard[s].busy = true;
+        c->slot[0].setup.shard[s].done = false;
+        c->slot[0].setup.shard[s].busy = true;
     }
 }
 
@@ -175,12 +176,12 @@ static void tables_declare(void)
 START_TEST(flow_waits_for_all_tables)
 {
     tables_declare();
-    c->job.declared[0] = _i != 0;
-    c->job.declared[1] = _i != 1;
+    c->slot[0].declared[0] = _i != 0;
+    c->slot[0].declared[1] = _i != 1;
     c->fleet.cluster.newest_epoch = _i == 2 ? 3 : 0;
-    c->job.declared_total = _i == 3 ? 0 : 2;
+    c->slot[0].declared_total = _i == 3 ? 0 : 2;
     ck_assert_uint_eq(step_from(PHASE_TABLES), _i < 4 ? PHASE_TABLES : PHASE_SETUP);
-    ck_assert_uint_eq(c->job.at.epoch, _i < 4 ? 0 : 1);
+    ck_assert_uint_eq(c->slot[0].at.epoch, _i < 4 ? 0 : 1);
 }
 END_TEST
 
@@ -188,10 +189,10 @@ END_TEST
 START_TEST(flow_goes_on_in_the_epoch_of_the_checkpoint)
 {
     tables_declare();
-    c->job.at.epoch = 3;
-    c->job.at.from = _i == 0 ? FROM_TO_LOAD : FROM_TO_START;
+    c->slot[0].at.epoch = 3;
+    c->slot[0].at.from = _i == 0 ? FROM_TO_LOAD : FROM_TO_START;
     ck_assert_uint_eq(step_from(PHASE_TABLES), PHASE_SETUP);
-    ck_assert_uint_eq(c->job.at.epoch, _i == 0 ? 3 : 1);
+    ck_assert_uint_eq(c->slot[0].at.epoch, _i == 0 ? 3 : 1);
 }
 END_TEST
 
@@ -226,13 +227,13 @@ static uint32_t asked_of(enum wire_type type)
 START_TEST(flow_fences_lanes_when_a_job_goes_on_after_training)
 {
     struct err e = {0};
-    struct coord_job *j = &c->job;
+    struct coord_job *j = &c->slot[0];
     coord_task_close(&j->tasks);
     ck_assert_int_eq(coord_task_open(&j->tasks, 3, WIRE_SSP, &e), 0);
     tables_declare();
     for (uint32_t s = 0; s < 2; s++) {
-        c->job.setup.shard[s].done = _i != 2 || s == 0;
-        c->job.setup.shard[s].busy = false;
+        c->slot[0].setup.shard[s].done = _i != 2 || s == 0;
+        c->slot[0].setup.shard[s].busy = false;
     }
     j->at.epoch = j->at.tables = 1;
     j->resume = PHASE_DIGEST;
@@ -254,12 +255,12 @@ END_TEST
 START_TEST(flow_asks_how_rows_fare_while_it_trains)
 {
     struct err e = {0};
-    coord_task_close(&c->job.tasks);
-    ck_assert_int_eq(coord_task_open(&c->job.tasks, 3, WIRE_SSP, &e), 0);
+    coord_task_close(&c->slot[0].tasks);
+    ck_assert_int_eq(coord_task_open(&c->slot[0].tasks, 3, WIRE_SSP, &e), 0);
     struct coord_segment rows = {.rows = 400};
-    ck_assert_int_eq(coord_task_plan(&c->job.tasks, 1, &rows, 1, 10, 2, 0, &e), 0);
-    c->job.at.epoch = 1;
-    c->job.guard.asked_ns = sim_now_ns(sim) - UINT64_C(60000000000); /* long ago */
+    ck_assert_int_eq(coord_task_plan(&c->slot[0].tasks, 1, &rows, 1, 10, 2, 0, &e), 0);
+    c->slot[0].at.epoch = 1;
+    c->slot[0].guard.asked_ns = sim_now_ns(sim) - UINT64_C(60000000000); /* long ago */
     ck_assert_uint_eq(step_from(_i == 0 ? PHASE_TRAIN : PHASE_LANES), PHASE_TRAIN);
     ck_assert_uint_eq(asked_of(WIRE_TYPE_SHARD_STATUS), _i == 0);
 }
@@ -271,13 +272,13 @@ END_TEST
  * checkpoint of the job's end. */
 START_TEST(flow_ends_with_all_that_is_due)
 {
-    c->job.at.tables = 2;
-    c->job.digested = _i == 1 ? 1 : 2;
+    c->slot[0].at.tables = 2;
+    c->slot[0].digested = _i == 1 ? 1 : 2;
     open_type = _i == 2 ? WIRE_TYPE_FENCE : WIRE_TYPE_NONE;
-    c->job.guard.final = _i != 3;
-    c->job.spec.checkpoint.at_end = _i >= 4;
-    c->job.checkpoint.end_made = _i == 5;
-    c->job.checkpoint.retry_ns = UINT64_MAX; /* none is begun here */
+    c->slot[0].guard.final = _i != 3;
+    c->slot[0].spec.checkpoint.at_end = _i >= 4;
+    c->slot[0].checkpoint.end_made = _i == 5;
+    c->slot[0].checkpoint.retry_ns = UINT64_MAX; /* none is begun here */
     bool over = _i == 0 || _i == 5;
     ck_assert_uint_eq(step_from(PHASE_DIGEST), over ? PHASE_FINISH : PHASE_DIGEST);
 }
@@ -286,15 +287,15 @@ END_TEST
 /* Workers' last figures are waited for, for a moment, and a checkpoint that is being made. */
 START_TEST(flow_waits_for_who_is_still_there)
 {
-    c->job.at.tables = c->job.digested = 0;
-    c->job.guard.final = true;
-    c->job.at.phase = PHASE_FINISH;
-    c->job.phase_ns = sim_now_ns(sim);
-    c->job.workers.count = _i == 0;
-    c->job.checkpoint.state = _i == 1 ? CHECKPOINT_EXPORTING : CHECKPOINT_IDLE;
-    coord_flow_step(&c->job);
-    ck_assert_uint_eq(c->job.at.phase, PHASE_FINISH);
-    ck_assert_ptr_null(c->job.report);
+    c->slot[0].at.tables = c->slot[0].digested = 0;
+    c->slot[0].guard.final = true;
+    c->slot[0].at.phase = PHASE_FINISH;
+    c->slot[0].phase_ns = sim_now_ns(sim);
+    c->slot[0].workers.count = _i == 0;
+    c->slot[0].checkpoint.state = _i == 1 ? CHECKPOINT_EXPORTING : CHECKPOINT_IDLE;
+    coord_flow_step(&c->slot[0]);
+    ck_assert_uint_eq(c->slot[0].at.phase, PHASE_FINISH);
+    ck_assert_ptr_null(c->slot[0].report);
 }
 END_TEST
 

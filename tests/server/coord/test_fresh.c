@@ -116,7 +116,7 @@ static bool over(void *context)
 
 static bool phase_is(void *context)
 {
-    return r.coord->job.at.phase == *(const enum coord_phase *)context;
+    return r.coord->slot[0].at.phase == *(const enum coord_phase *)context;
 }
 
 static void until(enum coord_phase phase)
@@ -136,7 +136,7 @@ static void job_begin(const char *fresh)
 static uint32_t job_end(void)
 {
     ck_assert_msg(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, over, NULL),
-                  "job hangs in phase %u", r.coord->job.at.phase);
+                  "job hangs in phase %u", r.coord->slot[0].at.phase);
     return r.client.state;
 }
 
@@ -147,7 +147,7 @@ static int refused(const char *fresh, const char *from, bool start, char out[ERR
     uint64_t run;
     const char *yaml = text(fresh);
     const struct coord_submit submit = {yaml, strlen(yaml), 1, from, start};
-    int rc = coord_submit(&r.coord->job, 77, &submit, NULL, &run, &e);
+    int rc = coord_submit(&r.coord->slot[0], 77, &submit, NULL, &run, &e);
     (void)snprintf(out, ERR_TEXT_MAX, "%s", e.text);
     return rc;
 }
@@ -250,7 +250,7 @@ END_TEST
 
 static bool status_has(const char *words)
 {
-    char *told = coord_status_text(&r.coord->job);
+    char *told = coord_status_text(&r.coord->slot[0]);
     bool has = strstr(told, words) != NULL;
     free(told);
     return has;
@@ -277,7 +277,7 @@ END_TEST
 
 static uint32_t number_of(const char *field)
 {
-    const struct legend *n = &r.coord->job.spec.legend;
+    const struct legend *n = &r.coord->slot[0].spec.legend;
     uint32_t at = legend_find(n, LEGEND_FIELDS, field);
     return at == LEGEND_NONE ? LEGEND_NONE : n->name[LEGEND_FIELDS][at].number;
 }

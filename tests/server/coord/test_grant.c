@@ -47,7 +47,7 @@ void __wrap_coord_send(struct coord_fleet *of, peer_t to, struct msg *m)
 int __wrap_coord_work_known(struct coord_job *of, struct coord_ask *a, uint64_t pass);
 int __wrap_coord_work_known(struct coord_job *of, struct coord_ask *a, uint64_t pass)
 {
-    ck_assert(of == &c->job && pass == 71);
+    ck_assert(of == &c->slot[0] && pass == 71);
     a->worker = &worker;
     return 0;
 }
@@ -65,7 +65,7 @@ static void setup(void)
     fences = answers = 0;
     sim_run(sim, 10000 * MS, NULL, NULL);
     ck_assert_int_eq(coord_new(&o, sim_node_env(node), coord_store_memory(), &c, &e), 0);
-    struct coord_job *j = &c->job;
+    struct coord_job *j = &c->slot[0];
     ck_assert_msg(coord_submit_build(j, text, sizeof text - 1, &e) == 0, "%s", e.text);
     j->at.number = j->at.run = 5;
     j->at.epoch = 1;
@@ -85,7 +85,7 @@ static void ask(uint64_t id, peer_t from, uint64_t has)
     w.u.LANE_NEXT.pass = 71;
     w.u.LANE_NEXT.lane = COORD_NO_LANE;
     w.u.LANE_NEXT.batch = has;
-    ck_assert_int_eq(coord_grant_next(&c->job, &a), 0);
+    ck_assert_int_eq(coord_grant_next(&c->slot[0], &a), 0);
     ck_assert(a.silent);
 }
 
@@ -110,7 +110,8 @@ static void task_of(uint32_t lane, peer_t to, uint64_t id)
 {
     ck_assert_uint_eq(answered.u.LANE_NEXT_reply.kind, WIRE_NEXT_TASK);
     ck_assert_uint_eq(answered.u.LANE_NEXT_reply.lane, lane);
-    ck_assert_uint_eq(answered.u.LANE_NEXT_reply.generation, c->job.tasks.lane[lane].generation);
+    ck_assert_uint_eq(answered.u.LANE_NEXT_reply.generation,
+                      c->slot[0].tasks.lane[lane].generation);
     ck_assert_uint_eq(answered.id, id);
     ck_assert_uint_eq(answered_to, to);
 }
@@ -119,7 +120,7 @@ static uint32_t granting(void)
 {
     uint32_t n = 0;
     for (uint32_t l = 0; l < LANES; l++)
-        n += c->job.tasks.lane[l].state != LANE_FREE;
+        n += c->slot[0].tasks.lane[l].state != LANE_FREE;
     return n;
 }
 
@@ -145,7 +146,7 @@ START_TEST(copy_of_a_question_is_granted_no_second_lane)
         fenced();
         fenced();
     }
-    c->job.tasks.lane[0].used = _i == 2;
+    c->slot[0].tasks.lane[0].used = _i == 2;
     ask(10, 6, 0);
     ck_assert_uint_eq(granting(), 1);
     if (_i == 0) {
@@ -165,7 +166,7 @@ END_TEST
 START_TEST(copy_of_a_question_of_another_time_waits)
 {
     granted(10, 4, 0);
-    struct coord_lane *l = &c->job.tasks.lane[0];
+    struct coord_lane *l = &c->slot[0].tasks.lane[0];
     l->generation += _i == 0;
     l->worker = _i == 1 ? 8 : l->worker;
     worker.asked_lane = _i == 2 ? LANES : 0;
@@ -196,13 +197,13 @@ END_TEST
 START_TEST(lanes_that_a_worker_has_dropped_go_back)
 {
     granted(10, 4, 0);
-    c->job.tasks.lane[0].used = true;
+    c->slot[0].tasks.lane[0].used = true;
     granted(11, 4, 1);
-    c->job.tasks.lane[1].used = true;
+    c->slot[0].tasks.lane[1].used = true;
     ask(12, 4, _i == 0 ? 1 : 2);
-    ck_assert_uint_eq(c->job.tasks.lane[0].state, _i == 0 ? LANE_CLOSING : LANE_HELD);
-    ck_assert_uint_eq(c->job.tasks.lane[1].state, _i == 0 ? LANE_CLOSING : LANE_HELD);
-    ck_assert_uint_eq(c->job.tasks.lane[2].state, _i == 0 ? LANE_FREE : LANE_GRANTING);
+    ck_assert_uint_eq(c->slot[0].tasks.lane[0].state, _i == 0 ? LANE_CLOSING : LANE_HELD);
+    ck_assert_uint_eq(c->slot[0].tasks.lane[1].state, _i == 0 ? LANE_CLOSING : LANE_HELD);
+    ck_assert_uint_eq(c->slot[0].tasks.lane[2].state, _i == 0 ? LANE_FREE : LANE_GRANTING);
 }
 END_TEST
 
@@ -211,17 +212,17 @@ START_TEST(all_lanes_are_fenced_whatever_they_are_at)
 {
     granted(10, 4, 0);
     ask(11, 4, 1);
-    c->job.tasks.lane[0].used = true;
-    coord_grant_worker_gone(&c->job, 3);
-    ck_assert_uint_eq(c->job.tasks.lane[0].state, LANE_CLOSING);
-    ck_assert_uint_eq(c->job.tasks.lane[1].state, LANE_CLOSING);
-    uint64_t before = c->job.tasks.lane[0].generation;
+    c->slot[0].tasks.lane[0].used = true;
+    coord_grant_worker_gone(&c->slot[0], 3);
+    ck_assert_uint_eq(c->slot[0].tasks.lane[0].state, LANE_CLOSING);
+    ck_assert_uint_eq(c->slot[0].tasks.lane[1].state, LANE_CLOSING);
+    uint64_t before = c->slot[0].tasks.lane[0].generation;
     uint32_t were = fences;
-    coord_grant_fence_all(&c->job);
+    coord_grant_fence_all(&c->slot[0]);
     ck_assert_uint_eq(fences, were + LANES);
-    ck_assert_uint_eq(c->job.tasks.lane[0].generation, before + 1);
+    ck_assert_uint_eq(c->slot[0].tasks.lane[0].generation, before + 1);
     for (uint32_t l = 0; l < LANES; l++)
-        ck_assert_uint_eq(c->job.tasks.lane[l].state, LANE_CLOSING);
+        ck_assert_uint_eq(c->slot[0].tasks.lane[l].state, LANE_CLOSING);
 }
 END_TEST
 

@@ -26,33 +26,33 @@ static void begin(enum coord_phase phase)
 {
     struct err e;
     c = calloc(1, sizeof *c);
-    c->job.fleet = &c->fleet;
+    c->slot[0].fleet = &c->fleet;
     c->fleet.env = &env;
     c->fleet.store = coord_store_memory();
-    c->job.store = c->fleet.store;
-    ck_assert_int_eq(coord_task_open(&c->job.tasks, 2, WIRE_ASYNC, &e), 0);
-    c->job.parsed = true;
-    c->job.at.number = c->job.at.run = 7;
-    c->job.at.phase = phase;
-    c->job.spec.data.objects.of[WIRE_TRAIN].on = true;
-    c->job.spec.data.objects.grow_ms = 10000;
-    c->job.spec.train.batch = 10;
-    c->job.epoch = calloc(COORD_ROUNDS_KEPT, sizeof *c->job.epoch);
-    c->job.workers.count = 3;
+    c->slot[0].store = c->fleet.store;
+    ck_assert_int_eq(coord_task_open(&c->slot[0].tasks, 2, WIRE_ASYNC, &e), 0);
+    c->slot[0].parsed = true;
+    c->slot[0].at.number = c->slot[0].at.run = 7;
+    c->slot[0].at.phase = phase;
+    c->slot[0].spec.data.objects.of[WIRE_TRAIN].on = true;
+    c->slot[0].spec.data.objects.grow_ms = 10000;
+    c->slot[0].spec.train.batch = 10;
+    c->slot[0].epoch = calloc(COORD_ROUNDS_KEPT, sizeof *c->slot[0].epoch);
+    c->slot[0].workers.count = 3;
     for (uint32_t i = 0; i < 3; i++)
         worker[i].number = i + 1;
 }
 
 static void end(void)
 {
-    coord_objects_close(&c->job.objects[WIRE_TRAIN]);
-    coord_grow_close(&c->job.grow);
+    coord_objects_close(&c->slot[0].objects[WIRE_TRAIN]);
+    coord_grow_close(&c->slot[0].grow);
     coord_taken_close(&c->fleet.taken);
-    coord_taken_list_close(&c->job.taken);
-    coord_task_close(&c->job.tasks);
+    coord_taken_list_close(&c->slot[0].taken);
+    coord_task_close(&c->slot[0].tasks);
     coord_store_close(c->fleet.store);
-    free(c->job.epoch);
-    free(c->job.valid.item);
+    free(c->slot[0].epoch);
+    free(c->slot[0].valid.item);
     free(c);
 }
 
@@ -62,12 +62,12 @@ static int ask(uint32_t who, struct wire *w, const char *lines, const char *head
     struct msg m = {.frame_count = 3};
     struct coord_ask a = {.request = w, .m = &m, .worker = &worker[who - 1]};
     w->type = WIRE_TYPE_OBJECTS;
-    w->u.OBJECTS.due = c->job.at.phase > PHASE_INDEX;
+    w->u.OBJECTS.due = c->slot[0].at.phase > PHASE_INDEX;
     m.frame[1].data = (void *)lines;
     m.frame[1].bytes = strlen(lines);
     m.frame[2].data = (void *)head;
     m.frame[2].bytes = strlen(head);
-    int rc = coord_objects_list(&c->job, &a);
+    int rc = coord_objects_list(&c->slot[0], &a);
     if (rc == 0 && a.reply.u.OBJECTS_reply.list)
         token = a.reply.u.OBJECTS_reply.token;
     return rc != 0 ? rc : a.reply.u.OBJECTS_reply.list ? 1 : 0;
@@ -86,7 +86,7 @@ static int told(uint32_t who, const char *lines)
     w.u.OBJECTS.token = token;
     for (const char *at = lines; *at != 0; at++)
         w.u.OBJECTS.count += *at == '\n';
-    return ask(who, &w, lines, c->job.at.phase > PHASE_INDEX ? "" : "x,y");
+    return ask(who, &w, lines, c->slot[0].at.phase > PHASE_INDEX ? "" : "x,y");
 }
 
 /* A list, 10 s behind the last. */
@@ -101,25 +101,25 @@ static int listed(const char *lines)
 static bool takes(void)
 {
     struct err e;
-    ck_assert_int_eq(coord_grow_take(&c->job, &e), 0);
-    return c->job.objects[WIRE_TRAIN].count > 0;
+    ck_assert_int_eq(coord_grow_take(&c->slot[0], &e), 0);
+    return c->slot[0].objects[WIRE_TRAIN].count > 0;
 }
 
 /* All that is at hand has `rows` rows; it is the next round. */
 static void round_of(uint64_t rows)
 {
-    struct coord_objects *o = &c->job.objects[WIRE_TRAIN];
+    struct coord_objects *o = &c->slot[0].objects[WIRE_TRAIN];
     struct err e;
     for (uint32_t i = 0; i < o->count; i++)
         o->object[i].rows = rows;
     const struct coord_split whole = {.rows = rows * o->count, .used = 1, .known = 1};
     bool is_told = true;
     if (rows > 0)
-        ck_assert_int_eq(coord_taken_round(&c->job, c->job.at.epoch + 1, &is_told, &e), 0);
+        ck_assert_int_eq(coord_taken_round(&c->slot[0], c->slot[0].at.epoch + 1, &is_told, &e), 0);
     ck_assert(is_told);
-    ck_assert_int_eq(coord_grow_round(&c->job, &whole, c->job.at.epoch + 1, &e), 0);
-    c->job.at.epoch += rows > 0;
-    coord_grow_wait(&c->job);
+    ck_assert_int_eq(coord_grow_round(&c->slot[0], &whole, c->slot[0].at.epoch + 1, &e), 0);
+    c->slot[0].at.epoch += rows > 0;
+    coord_grow_wait(&c->slot[0]);
 }
 
 START_TEST(what_two_lists_say_is_taken)
@@ -130,9 +130,9 @@ START_TEST(what_two_lists_say_is_taken)
     ck_assert_int_eq(told(1, "a\t5\t1\nb\t6\t1\n"), SHOAL_E_AGAIN);
     ck_assert_int_eq(question(1), SHOAL_E_AGAIN); /* not yet */
     ck_assert_int_eq(listed("a\t5\t1\nb\t7\t2\nc\t1\t3\n"), 0);
-    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 1);
-    ck_assert_str_eq(c->job.objects[WIRE_TRAIN].object[0].line, "a\t5\t1");
-    ck_assert_str_eq(c->job.objects[WIRE_TRAIN].head, "x,y");
+    ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].count, 1);
+    ck_assert_str_eq(c->slot[0].objects[WIRE_TRAIN].object[0].line, "a\t5\t1");
+    ck_assert_str_eq(c->slot[0].objects[WIRE_TRAIN].head, "x,y");
     ck_assert_int_eq(question(3), 0); /* it has the head now */
     end();
 }
@@ -145,7 +145,7 @@ START_TEST(a_first_object_that_is_written_is_waited_for)
     ck_assert_int_eq(listed("b\t6\t1\n"), SHOAL_E_AGAIN);
     ck_assert_int_eq(listed("a\t5\t1\nb\t6\t1\n"), SHOAL_E_AGAIN);
     ck_assert_int_eq(listed("a\t5\t1\nb\t6\t1\n"), 0);
-    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 2);
+    ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].count, 2);
     end();
 }
 END_TEST
@@ -156,9 +156,9 @@ START_TEST(a_first_object_with_lines_is_waited_for)
     begin(PHASE_INDEX);
     ck_assert_int_eq(listed("a\t0\t1\nb\t6\t1\n"), SHOAL_E_AGAIN);
     ck_assert_int_eq(listed("a\t0\t1\nb\t7\t2\n"), SHOAL_E_AGAIN);
-    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 0);
+    ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].count, 0);
     ck_assert_int_eq(listed("a\t0\t1\nb\t7\t2\n"), 0);
-    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 2);
+    ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].count, 2);
     end();
 }
 END_TEST
@@ -166,7 +166,7 @@ END_TEST
 START_TEST(a_list_that_is_told_twice_is_one)
 {
     begin(PHASE_GROW);
-    c->job.at.epoch = 1;
+    c->slot[0].at.epoch = 1;
     ck_assert_int_eq(question(1), 1);
     uint64_t first = token;
     ck_assert_int_eq(told(1, "a\t5\n"), 0);
@@ -189,7 +189,7 @@ START_TEST(each_is_taken_once_and_a_lesser_name_too)
 {
     struct err e;
     begin(PHASE_GROW);
-    c->job.at.epoch = 0;
+    c->slot[0].at.epoch = 0;
     listed("m\t1\nn\t1\n");
     listed("m\t1\nn\t1\n");
     ck_assert(takes());
@@ -200,34 +200,34 @@ START_TEST(each_is_taken_once_and_a_lesser_name_too)
     listed("a\t1\nm\t1\nn\t2\n");
     listed("a\t1\nm\t1\nn\t2\no\t1\n");
     ck_assert(takes());
-    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 1);
-    ck_assert_str_eq(c->job.objects[WIRE_TRAIN].object[0].line, "a\t1");
+    ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].count, 1);
+    ck_assert_str_eq(c->slot[0].objects[WIRE_TRAIN].object[0].line, "a\t1");
     round_of(5);
-    ck_assert_uint_eq(c->job.grow.at.before_rows, 20);
-    ck_assert_uint_eq(c->job.grow.at.rows, 5);
-    ck_assert_uint_eq(c->job.grow.at.read, 3);
+    ck_assert_uint_eq(c->slot[0].grow.at.before_rows, 20);
+    ck_assert_uint_eq(c->slot[0].grow.at.rows, 5);
+    ck_assert_uint_eq(c->slot[0].grow.at.read, 3);
     /* a coordinator that comes back; and one that was told to stop before */
-    struct coord_grow was = c->job.grow;
-    c->job.grow = (struct coord_grow){0};
-    ck_assert_int_eq(coord_grow_load(&c->job, &e), 0);
-    ck_assert_mem_eq(c->job.grow.record, was.record, was.record_bytes);
-    ck_assert(!c->job.stop.asked && c->job.stop.id == 0);
-    ck_assert(coord_stop_order(&c->job, 99));
-    coord_grow_close(&c->job.grow);
-    ck_assert_int_eq(coord_grow_load(&c->job, &e), 0);
-    c->job.stop = (struct coord_stop){0};
-    ck_assert_int_eq(coord_stop_load(&c->job, &e), 0);
-    ck_assert(c->job.stop.asked && c->job.stop.id == 99);
-    c->job.stop.asked = false;
-    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].object[0].rows, 5);
-    ck_assert_uint_eq(c->job.at.split[WIRE_TRAIN].rows, 5);
+    struct coord_grow was = c->slot[0].grow;
+    c->slot[0].grow = (struct coord_grow){0};
+    ck_assert_int_eq(coord_grow_load(&c->slot[0], &e), 0);
+    ck_assert_mem_eq(c->slot[0].grow.record, was.record, was.record_bytes);
+    ck_assert(!c->slot[0].stop.asked && c->slot[0].stop.id == 0);
+    ck_assert(coord_stop_order(&c->slot[0], 99));
+    coord_grow_close(&c->slot[0].grow);
+    ck_assert_int_eq(coord_grow_load(&c->slot[0], &e), 0);
+    c->slot[0].stop = (struct coord_stop){0};
+    ck_assert_int_eq(coord_stop_load(&c->slot[0], &e), 0);
+    ck_assert(c->slot[0].stop.asked && c->slot[0].stop.id == 99);
+    c->slot[0].stop.asked = false;
+    ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].object[0].rows, 5);
+    ck_assert_uint_eq(c->slot[0].at.split[WIRE_TRAIN].rows, 5);
     coord_grow_close(&was);
-    coord_grow_wait(&c->job);
+    coord_grow_wait(&c->slot[0]);
     listed("a\t1\nm\t1\nn\t2\no\t1\n");
     listed("a\t1\nm\t1\nn\t2\no\t1\n");
     ck_assert(takes());
-    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 1);
-    ck_assert_str_eq(c->job.objects[WIRE_TRAIN].object[0].line, "o\t1");
+    ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].count, 1);
+    ck_assert_str_eq(c->slot[0].objects[WIRE_TRAIN].object[0].line, "o\t1");
     end();
 }
 END_TEST
@@ -244,8 +244,8 @@ START_TEST(empty_objects_are_taken_without_a_round)
     listed("m\t1\nn\t0\n");
     ck_assert(takes());
     round_of(0);
-    ck_assert_uint_eq(c->job.at.epoch, 1);
-    ck_assert_uint_eq(c->job.grow.at.rows, 10);
+    ck_assert_uint_eq(c->slot[0].at.epoch, 1);
+    ck_assert_uint_eq(c->slot[0].grow.at.rows, 10);
     listed("m\t1\nn\t0\n");
     listed("m\t1\nn\t0\n");
     ck_assert(!takes());
@@ -261,7 +261,7 @@ static void gone(uint32_t count)
     memset(bits, 0xff, bytes);
     if (count % 8 != 0)
         bits[bytes - 1] = (uint8_t)((1u << count % 8) - 1);
-    coord_taken_gone(&c->job, bits, bytes);
+    coord_taken_gone(&c->slot[0], bits, bytes);
     free(bits);
 }
 
@@ -281,7 +281,7 @@ START_TEST(names_are_remembered_within_bounds)
     listed("a\t1\nb\t1\nc\t1\n");
     listed("a\t1\nb\t1\nc\t1\n");
     ck_assert(takes());
-    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 1); /* there is room for it */
+    ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].count, 1); /* there is room for it */
     round_of(10);
     ck_assert_uint_eq(names->count, NAMESET_MAX);
     listed("b\t1\nc\t1\n");
@@ -289,15 +289,15 @@ START_TEST(names_are_remembered_within_bounds)
     ck_assert(!takes());
     c->fleet.taken.counted = true; /* who lists has asked for them */
     gone(5);
-    ck_assert_uint_eq(coord_taken_room(&c->job), 5);
+    ck_assert_uint_eq(coord_taken_room(&c->slot[0]), 5);
     ck_assert(takes());
-    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 2);
+    ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].count, 2);
     round_of(10);
     ck_assert_uint_eq(names->count, NAMESET_MAX);
     ck_assert(!nameset_has(names, numbered(0)) && !nameset_has(names, numbered(1)));
-    ck_assert(nameset_has(names, numbered(2)) && coord_taken_has(&c->job, "a\t1"));
+    ck_assert(nameset_has(names, numbered(2)) && coord_taken_has(&c->slot[0], "a\t1"));
     gone(5); /* of names that have moved meanwhile */
-    ck_assert_uint_eq(coord_taken_room(&c->job), 0);
+    ck_assert_uint_eq(coord_taken_room(&c->slot[0]), 0);
     end();
 }
 END_TEST
@@ -307,12 +307,12 @@ START_TEST(figures_of_old_rounds_go)
 {
     bool taken[COORD_ROUNDS_KEPT] = {false};
     begin(PHASE_GROW);
-    c->job.at.epoch = COORD_ROUNDS_KEPT;
-    ck_assert_uint_eq(coord_epoch_first(&c->job), 1);
-    c->job.at.epoch = 7 * COORD_ROUNDS_KEPT + 3;
-    ck_assert_uint_eq(coord_epoch_first(&c->job), 6 * COORD_ROUNDS_KEPT + 4);
-    for (uint32_t n = coord_epoch_first(&c->job); n <= c->job.at.epoch; n++) {
-        uint32_t slot = coord_epoch_slot(&c->job, n);
+    c->slot[0].at.epoch = COORD_ROUNDS_KEPT;
+    ck_assert_uint_eq(coord_epoch_first(&c->slot[0]), 1);
+    c->slot[0].at.epoch = 7 * COORD_ROUNDS_KEPT + 3;
+    ck_assert_uint_eq(coord_epoch_first(&c->slot[0]), 6 * COORD_ROUNDS_KEPT + 4);
+    for (uint32_t n = coord_epoch_first(&c->slot[0]); n <= c->slot[0].at.epoch; n++) {
+        uint32_t slot = coord_epoch_slot(&c->slot[0], n);
         ck_assert(slot < COORD_ROUNDS_KEPT && !taken[slot]);
         taken[slot] = true;
     }
@@ -326,7 +326,7 @@ START_TEST(evaluations_of_old_rounds_go)
     struct metric mean;
     struct err e;
     begin(PHASE_EVAL);
-    struct coord_job *j = &c->job;
+    struct coord_job *j = &c->slot[0];
     j->spec.model.task_weight[0] = 1;
     m.metric[0] = (struct metric){.auc = 0.5, .examples = 10};
     for (uint32_t n = 1; n <= 5 * COORD_ROUNDS_KEPT / 2; n++) {
@@ -338,7 +338,7 @@ START_TEST(evaluations_of_old_rounds_go)
         j->at.train_rows += 10;
         j->epoch[coord_epoch_slot(j, n)].number = j->at.number; /* it is over */
         m.metric[0].auc = n;
-        ck_assert(coord_judge_note(&c->job, &m, 0));
+        ck_assert(coord_judge_note(&c->slot[0], &m, 0));
         ck_assert_uint_le(j->valid.count, 2 * COORD_ROUNDS_KEPT);
         ck_assert_uint_eq(j->valid.item[j->valid.count - 1].batches, n);
     }
@@ -347,7 +347,7 @@ START_TEST(evaluations_of_old_rounds_go)
     uint32_t count = j->valid.count;
     free(j->valid.item);
     j->valid = (struct coord_evaluations){0};
-    ck_assert_int_eq(coord_judge_load(&c->job, &e), 0);
+    ck_assert_int_eq(coord_judge_load(&c->slot[0], &e), 0);
     ck_assert_uint_eq(j->valid.count, count);
     for (uint32_t n = 1; n <= count; n++) {
         ck_assert(coord_judge_mean(j, n, &mean));
@@ -366,11 +366,11 @@ START_TEST(a_list_that_fails_is_made_again)
     w.u.OBJECTS = (struct wire_OBJECTS){
         .listed = true, .token = token, .fail_status = SHOAL_E_DATA, .fail_text = "no route"};
     ck_assert_int_eq(ask(1, &w, "", ""), 0);
-    ck_assert(coord_grow_waits(&c->job, text, sizeof text));
+    ck_assert(coord_grow_waits(&c->slot[0], text, sizeof text));
     ck_assert(strstr(text, "no route") != NULL);
-    ck_assert(!coord_grow_due(&c->job, 1));
+    ck_assert(!coord_grow_due(&c->slot[0], 1));
     listed("a\n");
-    ck_assert(!coord_grow_waits(&c->job, text, sizeof text));
+    ck_assert(!coord_grow_waits(&c->slot[0], text, sizeof text));
     end();
 }
 END_TEST
@@ -390,12 +390,12 @@ START_TEST(a_job_that_trains_is_asked_to_stop)
                  {PHASE_GROW, 7, FROM_LOADED, true},     {PHASE_TEST, 7, FROM_NOTHING, false}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         begin(cases[i].phase);
-        c->job.at.epoch = 1;
-        c->job.opened = cases[i].opened;
-        c->job.at.from = cases[i].from;
-        ck_assert_msg(coord_stop_order(&c->job, 1) == cases[i].ends, "case %zu", i);
-        ck_assert(c->job.stop.asked == cases[i].ends);
-        ck_assert(!coord_stop_order(&c->job, 2)); /* asked twice it ends at once */
+        c->slot[0].at.epoch = 1;
+        c->slot[0].opened = cases[i].opened;
+        c->slot[0].at.from = cases[i].from;
+        ck_assert_msg(coord_stop_order(&c->slot[0], 1) == cases[i].ends, "case %zu", i);
+        ck_assert(c->slot[0].stop.asked == cases[i].ends);
+        ck_assert(!coord_stop_order(&c->slot[0], 2)); /* asked twice it ends at once */
         end();
     }
 }
@@ -412,24 +412,24 @@ START_TEST(a_record_that_is_damaged_is_refused)
     ck_assert(takes());
     round_of(10);
     coord_grow_key(7, 1, key);
-    size_t bytes = c->job.grow.record_bytes;
+    size_t bytes = c->slot[0].grow.record_bytes;
     unsigned char *value = malloc(bytes);
-    memcpy(value, c->job.grow.record, bytes);
+    memcpy(value, c->slot[0].grow.record, bytes);
     for (size_t i = 0; i < bytes; i++) {
         value[i] ^= 0x80;
         ck_assert_int_eq(coord_store_put(c->fleet.store, key, value, bytes, &e), 0);
-        int rc = coord_grow_load(&c->job, &e); /* or taken: a name, or a figure, of its own */
+        int rc = coord_grow_load(&c->slot[0], &e); /* or taken: a name, or a figure, of its own */
         ck_assert(rc == 0 || rc == SHOAL_E_CORRUPT);
         value[i] ^= 0x80;
     }
     for (size_t most = 0; most < bytes; most += 7) {
         ck_assert_int_eq(coord_store_put(c->fleet.store, key, value, most, &e), 0);
-        ck_assert_int_eq(coord_grow_load(&c->job, &e), SHOAL_E_CORRUPT);
+        ck_assert_int_eq(coord_grow_load(&c->slot[0], &e), SHOAL_E_CORRUPT);
     }
     ck_assert_int_eq(coord_store_put(c->fleet.store, key, value, bytes, &e), 0);
-    ck_assert_int_eq(coord_grow_load(&c->job, &e), 0);
-    c->job.at.number = 8; /* another job's */
-    ck_assert_int_eq(coord_grow_load(&c->job, &e), SHOAL_E_CORRUPT);
+    ck_assert_int_eq(coord_grow_load(&c->slot[0], &e), 0);
+    c->slot[0].at.number = 8; /* another job's */
+    ck_assert_int_eq(coord_grow_load(&c->slot[0], &e), SHOAL_E_CORRUPT);
     free(value);
     end();
 }

@@ -164,15 +164,16 @@ static void teardown(void)
 static bool job_over(void *context)
 {
     (void)context;
-    return coord_phase_over(&r.coord->job) && r.coord->job.at.phase != PHASE_NONE &&
-           r.coord->job.at.phase != PHASE_FINISH;
+    return coord_phase_over(&r.coord->slot[0]) && r.coord->slot[0].at.phase != PHASE_NONE &&
+           r.coord->slot[0].at.phase != PHASE_FINISH;
 }
 
 static bool second_epoch_half(void *context)
 {
     (void)context;
-    return job_over(NULL) || (r.coord->job.at.phase == PHASE_TRAIN && r.coord->job.at.epoch == 2 &&
-                              coord_examples(&r.coord->job) > 1400);
+    return job_over(NULL) ||
+           (r.coord->slot[0].at.phase == PHASE_TRAIN && r.coord->slot[0].at.epoch == 2 &&
+            coord_examples(&r.coord->slot[0]) > 1400);
 }
 
 static void submit(void)
@@ -189,7 +190,7 @@ static void trained_half(void)
 {
     submit();
     until(second_epoch_half);
-    ck_assert(coord_phase_running(&r.coord->job));
+    ck_assert(coord_phase_running(&r.coord->slot[0]));
 }
 
 /* ---- tests ----------------------------------------------------------------------------------- */
@@ -213,7 +214,7 @@ START_TEST(jobs_list_a_running_and_a_finished_one)
     ck_assert_str_eq(text(l, "0.tables.0"), "table0");
     ck_assert_double_gt(number(l, "0.test_auc"), 0);
     ck_assert_double_eq(number(l, "0.examples"), 3 * 1005);
-    const struct json *j = report_of(r.coord->job.at.number);
+    const struct json *j = report_of(r.coord->slot[0].at.number);
     ck_assert_str_eq(text(j, "state"), "finished");
     ck_assert(json_absent(json_get(j, "reason")));
     ck_assert_uint_eq(json_count(json_get(j, "epochs")), 3);
@@ -226,7 +227,7 @@ START_TEST(jobs_that_did_not_finish_have_a_report)
 {
     trained_half();
     if (_i == 0)
-        coord_end_fail(&r.coord->job, SHOAL_E_DATA, "too many lines are malformed");
+        coord_end_fail(&r.coord->slot[0], SHOAL_E_DATA, "too many lines are malformed");
     else
         ask(&(struct wire){.type = WIRE_TYPE_STOP, .u.STOP.job_only = true});
     until(job_over);
@@ -235,7 +236,7 @@ START_TEST(jobs_that_did_not_finish_have_a_report)
     ck_assert_str_eq(text(l, "0.state"), _i == 0 ? "failed" : "stopped");
     ck_assert_str_eq(text(l, "0.reason"),
                      _i == 0 ? "too many lines are malformed" : "stopped by request");
-    const struct json *j = report_of(r.coord->job.at.number);
+    const struct json *j = report_of(r.coord->slot[0].at.number);
     ck_assert_str_eq(text(j, "state"), _i == 0 ? "failed" : "stopped");
     ck_assert_str_eq(text(j, "reason"),
                      _i == 0 ? "too many lines are malformed" : "stopped by request");
@@ -259,11 +260,11 @@ START_TEST(jobs_that_did_not_begin_have_a_report)
 {
     static const enum coord_phase phase[] = {PHASE_WAITING, PHASE_INDEX, PHASE_SETUP, PHASE_LANES};
     submit();
-    while (r.coord->job.at.phase != phase[_i])
+    while (r.coord->slot[0].at.phase != phase[_i])
         ck_assert(sim_step(r.sim));
-    coord_end_fail(&r.coord->job, SHOAL_E_DATA, "no rows");
+    coord_end_fail(&r.coord->slot[0], SHOAL_E_DATA, "no rows");
     (void)jobs(); /* the loop's step keeps it */
-    const struct json *j = report_of(r.coord->job.at.number);
+    const struct json *j = report_of(r.coord->slot[0].at.number);
     ck_assert_str_eq(text(j, "state"), "failed");
     ck_assert_str_eq(text(j, "job"), "t");
     ck_assert_uint_eq(json_count(json_get(j, "epochs")), 0);
@@ -278,8 +279,8 @@ END_TEST
 START_TEST(jobs_survive_a_restart)
 {
     trained_half();
-    coord_end_fail(&r.coord->job, SHOAL_E_DATA, "the first");
-    uint64_t first = r.coord->job.at.number;
+    coord_end_fail(&r.coord->slot[0], SHOAL_E_DATA, "the first");
+    uint64_t first = r.coord->slot[0].at.number;
     if (_i == 0)
         until(job_over), (void)jobs();
     coord_restart();
@@ -288,7 +289,7 @@ START_TEST(jobs_survive_a_restart)
     submit();
     (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 2, NULL, NULL);
     until(job_over);
-    uint64_t second = r.coord->job.at.number;
+    uint64_t second = r.coord->slot[0].at.number;
     ck_assert_uint_ne(first, second);
     for (int again = 0; again < 2; again++) {
         const struct json *l = jobs();
@@ -317,7 +318,7 @@ START_TEST(jobs_are_kept_before_they_are_out_of_sight)
 {
     trained_half();
     (void)jobs(); /* connects */
-    uint64_t first = r.coord->job.at.number;
+    uint64_t first = r.coord->slot[0].at.number;
     struct wire stop = {.type = WIRE_TYPE_STOP, .id = 1},
                 next = {.type = WIRE_TYPE_SUBMIT, .id = 2};
     (void)snprintf(next.u.SUBMIT.from, LIMIT_PATH, "fleet");
@@ -325,9 +326,9 @@ START_TEST(jobs_are_kept_before_they_are_out_of_sight)
     struct msg *m = wire_encode(&next);
     memcpy(msg_add(m, strlen(r.yaml)), r.yaml, strlen(r.yaml));
     if (_i == 0) {
-        coord_end_fail(&r.coord->job, SHOAL_E_STOPPED, "stopped by request");
+        coord_end_fail(&r.coord->slot[0], SHOAL_E_STOPPED, "stopped by request");
         coord_handler.on_message(r.coord, asker.coordinator, m);
-        ck_assert_uint_ne(r.coord->job.at.number, first);
+        ck_assert_uint_ne(r.coord->slot[0].at.number, first);
     } else {
         coord_handler.on_message(r.coord, asker.coordinator, wire_encode(&stop));
         msg_free(m);
@@ -341,7 +342,7 @@ END_TEST
 /* `count` jobs end, one after the other, each with a report of so many bytes. */
 static uint64_t ended(uint32_t count, size_t bytes)
 {
-    struct coord_job *j = &r.coord->job;
+    struct coord_job *j = &r.coord->slot[0];
     uint64_t first = j->at.number + 1;
     for (uint32_t i = 0; i < count; i++) {
         char *report = malloc(bytes + 32);
@@ -350,8 +351,8 @@ static uint64_t ended(uint32_t count, size_t bytes)
         j->at.number++;
         free(j->report);
         j->report = report;
-        ck_assert(coord_phase_put(&r.coord->job));
-        coord_report_ended(&r.coord->job);
+        ck_assert(coord_phase_put(&r.coord->slot[0]));
+        coord_report_ended(&r.coord->slot[0]);
         ck_assert_uint_eq(r.coord->fleet.jobs.newest, j->at.number);
     }
     return first;
@@ -360,14 +361,14 @@ static uint64_t ended(uint32_t count, size_t bytes)
 static void failed_one(void)
 {
     trained_half();
-    coord_end_fail(&r.coord->job, SHOAL_E_DATA, "no rows");
-    coord_report_ended(&r.coord->job);
+    coord_end_fail(&r.coord->slot[0], SHOAL_E_DATA, "no rows");
+    coord_report_ended(&r.coord->slot[0]);
 }
 
 START_TEST(jobs_are_bounded_by_number)
 {
     failed_one();
-    uint64_t oldest = r.coord->job.at.number, first = ended(100, 10);
+    uint64_t oldest = r.coord->slot[0].at.number, first = ended(100, 10);
     const struct json *l = jobs();
     ck_assert_uint_eq(json_count(l), 100);
     ck_assert_double_eq(number(l, "0.number"), (double)first);
@@ -409,7 +410,7 @@ START_TEST(jobs_of_a_list_that_cannot_be_read_are_begun_anew)
     const struct json *l = jobs();
     ck_assert_uint_eq(json_count(l), 1);
     ck_assert_str_eq(text(l, "0.reason"), "no rows");
-    ck_assert_uint_eq(json_count(json_get(report_of(r.coord->job.at.number), "epochs")), 1);
+    ck_assert_uint_eq(json_count(json_get(report_of(r.coord->slot[0].at.number), "epochs")), 1);
 }
 END_TEST
 

@@ -13,9 +13,9 @@ static struct coord c;
 /* 100 tasks of one batch of ten rows, in the first of so many epochs. */
 static void plan(uint32_t epochs, uint64_t every)
 {
-    struct coord_job *j = &c.job;
+    struct coord_job *j = &c.slot[0];
     struct err e = {0};
-    c = (struct coord){.job.fleet = &c.fleet};
+    c = (struct coord){.slot[0].fleet = &c.fleet};
     j->at.epoch = 1;
     j->at.split[WIRE_TRAIN].rows = 1000;
     j->at.split[WIRE_VALID].used = 1;
@@ -31,13 +31,13 @@ static void plan(uint32_t epochs, uint64_t every)
 START_TEST(judge_stops_where_an_evaluation_is_due)
 {
     plan(1, 30);
-    coord_judge_stop(&c.job);
-    ck_assert_uint_eq(c.job.tasks.stop, 30);
-    coord_task_close(&c.job.tasks);
+    coord_judge_stop(&c.slot[0]);
+    ck_assert_uint_eq(c.slot[0].tasks.stop, 30);
+    coord_task_close(&c.slot[0].tasks);
     plan(1, 0);
-    coord_judge_stop(&c.job);
-    ck_assert_uint_eq(c.job.tasks.stop, 100);
-    coord_task_close(&c.job.tasks);
+    coord_judge_stop(&c.slot[0]);
+    ck_assert_uint_eq(c.slot[0].tasks.stop, 100);
+    coord_task_close(&c.slot[0].tasks);
 }
 END_TEST
 
@@ -52,28 +52,28 @@ START_TEST(judge_stops_for_no_short_rest)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct coord_evaluation of = {.batches = cases[i].done};
         plan(1, cases[i].every);
-        c.job.valid = (struct coord_evaluations){.item = &of, .count = cases[i].done > 0};
-        coord_judge_stop(&c.job);
-        ck_assert_uint_eq(c.job.tasks.stop, cases[i].stop);
-        coord_task_close(&c.job.tasks);
+        c.slot[0].valid = (struct coord_evaluations){.item = &of, .count = cases[i].done > 0};
+        coord_judge_stop(&c.slot[0]);
+        ck_assert_uint_eq(c.slot[0].tasks.stop, cases[i].stop);
+        coord_task_close(&c.slot[0].tasks);
     }
 }
 END_TEST
 
 START_TEST(judge_leaves_room_for_the_ends_of_epochs)
 {
-    struct coord_evaluations *v = &c.job.valid;
+    struct coord_evaluations *v = &c.slot[0].valid;
     for (uint32_t epochs = 1; epochs <= 1001; epochs += 1000) {
         plan(epochs, 30);
         v->count = v->capacity = COORD_EVALUATIONS_MAX - epochs;
         v->item = calloc(v->count, sizeof *v->item);
-        coord_judge_stop(&c.job);
-        ck_assert_uint_eq(c.job.tasks.stop, 100);
+        coord_judge_stop(&c.slot[0]);
+        ck_assert_uint_eq(c.slot[0].tasks.stop, 100);
         v->count--;
-        coord_judge_stop(&c.job);
-        ck_assert_uint_eq(c.job.tasks.stop, 30);
+        coord_judge_stop(&c.slot[0]);
+        ck_assert_uint_eq(c.slot[0].tasks.stop, 30);
         free(v->item);
-        coord_task_close(&c.job.tasks);
+        coord_task_close(&c.slot[0].tasks);
     }
 }
 END_TEST
@@ -81,9 +81,9 @@ END_TEST
 /* Early stopping by `metric`, of three evaluations in which it is `value`. */
 static void judge_thrice(enum early_metric metric, double value, double logloss)
 {
-    struct coord_job *j = &c.job;
+    struct coord_job *j = &c.slot[0];
     static struct coord_evaluation of[3];
-    c = (struct coord){.job.fleet = &c.fleet};
+    c = (struct coord){.slot[0].fleet = &c.fleet};
     j->spec.data.label_count = 1;
     j->spec.train.early_stop.patience = 2;
     j->spec.train.early_stop.lr_patience = 1;
@@ -101,7 +101,7 @@ static void judge_thrice(enum early_metric metric, double value, double logloss)
 
 START_TEST(judge_misses_nothing_where_there_is_no_metric)
 {
-    struct coord_job *j = &c.job;
+    struct coord_job *j = &c.slot[0];
     judge_thrice(METRIC_AUC, (double)NAN, 0.5);
     ck_assert_uint_eq(j->at.misses, 0);
     ck_assert(j->at.lr_scale == 1);
@@ -122,8 +122,8 @@ static struct coord_evaluation of[8];
 
 static void judging(enum early_metric metric, uint32_t lr_patience)
 {
-    struct coord_job *j = &c.job;
-    c = (struct coord){.job.fleet = &c.fleet};
+    struct coord_job *j = &c.slot[0];
+    c = (struct coord){.slot[0].fleet = &c.fleet};
     memset(of, 0, sizeof of);
     j->spec.data.label_count = 1;
     j->spec.train.early_stop.patience = 3;
@@ -138,9 +138,9 @@ static void judging(enum early_metric metric, uint32_t lr_patience)
 /* The next evaluation. */
 static bool judge(double value)
 {
-    of[c.job.valid.count++].of[0] =
+    of[c.slot[0].valid.count++].of[0] =
         (struct metric){.examples = 10, .logloss = value, .auc = value, .gauc = value};
-    return coord_judge_keeps(&c.job);
+    return coord_judge_keeps(&c.slot[0]);
 }
 
 /* By min_delta a value has to be better, and no less; then all misses are forgiven. */
@@ -152,18 +152,18 @@ START_TEST(judge_goes_by_the_least_gain)
         ck_assert(judge(2));
         ck_assert(!judge(2 + up * 0.25));
         ck_assert(!judge(2 - up * 0.5));
-        ck_assert_uint_eq(c.job.at.misses, 2);
-        ck_assert_uint_eq(c.job.at.best, 1);
+        ck_assert_uint_eq(c.slot[0].at.misses, 2);
+        ck_assert_uint_eq(c.slot[0].at.best, 1);
         ck_assert(judge(2 + up * 0.26));
-        ck_assert_uint_eq(c.job.at.misses, 0);
-        ck_assert_uint_eq(c.job.at.best, 4);
-        ck_assert_uint_eq(coord_judge_final(&c.job), 4);
+        ck_assert_uint_eq(c.slot[0].at.misses, 0);
+        ck_assert_uint_eq(c.slot[0].at.best, 4);
+        ck_assert_uint_eq(coord_judge_final(&c.slot[0]), 4);
         /* evaluated again, for the coordinator died over its cut */
-        ck_assert(coord_judge_keeps(&c.job));
-        ck_assert_uint_eq(c.job.at.misses, 0);
-        c.job.spec.train.early_stop.patience = 0; /* then it is the last, whichever was kept */
+        ck_assert(coord_judge_keeps(&c.slot[0]));
+        ck_assert_uint_eq(c.slot[0].at.misses, 0);
+        c.slot[0].spec.train.early_stop.patience = 0; /* then it is the last, whichever was kept */
         ck_assert(!judge(2));
-        ck_assert_uint_eq(coord_judge_final(&c.job), 5);
+        ck_assert_uint_eq(coord_judge_final(&c.slot[0]), 5);
     }
 }
 END_TEST
@@ -174,7 +174,7 @@ START_TEST(judge_decays_each_so_many_misses)
     (void)judge(2);
     for (uint32_t misses = 1; misses <= 5; misses++) {
         (void)judge(1);
-        ck_assert(c.job.at.lr_scale == (misses < 2 ? 1 : misses < 4 ? 0.5 : 0.25));
+        ck_assert(c.slot[0].at.lr_scale == (misses < 2 ? 1 : misses < 4 ? 0.5 : 0.25));
     }
 }
 END_TEST
@@ -184,23 +184,23 @@ END_TEST
 START_TEST(judge_keeps_the_best_there_is)
 {
     judging(METRIC_AUC, 100);
-    c.job.at.best = 1;
-    c.job.at.best_value = 4;
-    c.job.valid.count = 2;
+    c.slot[0].at.best = 1;
+    c.slot[0].at.best_value = 4;
+    c.slot[0].valid.count = 2;
     ck_assert(judge(2));
-    ck_assert_uint_eq(c.job.at.kept, 3);
-    ck_assert_uint_eq(c.job.at.best, 1);
-    ck_assert_uint_eq(c.job.at.misses, 1);
+    ck_assert_uint_eq(c.slot[0].at.kept, 3);
+    ck_assert_uint_eq(c.slot[0].at.best, 1);
+    ck_assert_uint_eq(c.slot[0].at.misses, 1);
     ck_assert(!judge(2.125));
     ck_assert(judge(3));
-    ck_assert_uint_eq(c.job.at.kept, 5);
+    ck_assert_uint_eq(c.slot[0].at.kept, 5);
     /* its cut fails: the one before it is what there is */
-    c.job.at.cut_of = 3;
-    c.job.at.best_cut = 9;
-    coord_judge_missed(&c.job, "there is no room");
-    ck_assert_uint_eq(c.job.at.kept, 3);
-    ck_assert(c.job.at.kept_value == 2);
-    ck_assert_uint_eq(coord_judge_final(&c.job), 3);
+    c.slot[0].at.cut_of = 3;
+    c.slot[0].at.best_cut = 9;
+    coord_judge_missed(&c.slot[0], "there is no room");
+    ck_assert_uint_eq(c.slot[0].at.kept, 3);
+    ck_assert(c.slot[0].at.kept_value == 2);
+    ck_assert_uint_eq(coord_judge_final(&c.slot[0]), 3);
 }
 END_TEST
 
@@ -211,25 +211,25 @@ START_TEST(judge_finds_the_evaluation_of_an_end)
     for (uint32_t i = 0; i < 6; i++)
         of[i] = (struct coord_evaluation){.epoch = 1 + i / 2, .end = i == 1 || i == 4};
     of[0].end = 0, of[4].epoch = 2, of[5].epoch = 3;
-    c.job.valid.count = 6;
-    ck_assert_ptr_eq(coord_judge_of_epoch(&c.job, 1), &of[1]);
-    ck_assert_ptr_eq(coord_judge_of_epoch(&c.job, 2), &of[4]);
-    ck_assert_ptr_null(coord_judge_of_epoch(&c.job, 3));
+    c.slot[0].valid.count = 6;
+    ck_assert_ptr_eq(coord_judge_of_epoch(&c.slot[0], 1), &of[1]);
+    ck_assert_ptr_eq(coord_judge_of_epoch(&c.slot[0], 2), &of[4]);
+    ck_assert_ptr_null(coord_judge_of_epoch(&c.slot[0], 3));
 }
 END_TEST
 
 START_TEST(judge_says_what_ended_it)
 {
     judging(METRIC_AUC, 100);
-    c.job.spec.train.epochs = 3;
-    c.job.at.split[WIRE_TRAIN].rows = 100;
+    c.slot[0].spec.train.epochs = 3;
+    c.slot[0].at.split[WIRE_TRAIN].rows = 100;
     for (uint64_t rows = 299; rows < 302; rows++) {
-        c.job.at.train_rows = rows;
-        ck_assert_str_eq(coord_judge_ended(&c.job), rows < 300 ? "max_minutes" : "epochs");
+        c.slot[0].at.train_rows = rows;
+        ck_assert_str_eq(coord_judge_ended(&c.slot[0]), rows < 300 ? "max_minutes" : "epochs");
     }
     for (uint32_t misses = 2; misses < 5; misses++) {
-        c.job.at.misses = misses;
-        ck_assert_str_eq(coord_judge_ended(&c.job), misses < 3 ? "epochs" : "early_stop");
+        c.slot[0].at.misses = misses;
+        ck_assert_str_eq(coord_judge_ended(&c.slot[0]), misses < 3 ? "epochs" : "early_stop");
     }
 }
 END_TEST
@@ -238,15 +238,15 @@ END_TEST
 START_TEST(judge_says_what_ended_a_log_that_grows)
 {
     judging(METRIC_AUC, 100);
-    c.job.parsed = true;
-    c.job.spec.data.objects.grow_ms = 1000;
-    c.job.at.train_ns = UINT64_C(90000000000);
+    c.slot[0].parsed = true;
+    c.slot[0].spec.data.objects.grow_ms = 1000;
+    c.slot[0].at.train_ns = UINT64_C(90000000000);
     for (uint32_t asked = 0; asked <= 1; asked++) {
         static const double minutes[] = {0, 1, 1.5, 2};
-        c.job.stop.asked = asked == 1;
+        c.slot[0].stop.asked = asked == 1;
         for (uint32_t i = 0; i < 4; i++) {
-            c.job.spec.train.max_minutes = minutes[i];
-            ck_assert_str_eq(coord_judge_ended(&c.job),
+            c.slot[0].spec.train.max_minutes = minutes[i];
+            ck_assert_str_eq(coord_judge_ended(&c.slot[0]),
                              asked == 0 && (i == 1 || i == 2) ? "max_minutes" : "stop");
         }
     }

@@ -293,7 +293,8 @@ START_TEST(coord_a_worker_is_who_joined_with_the_key)
     const struct coord_caller caller = {to, 1, 77, "key-1", NULL};
     struct wire q = {.type = WIRE_TYPE_WORKER_BEAT, .u.WORKER_BEAT.pass = 77};
     ck_assert_int_eq(
-        coord_worker_join(&c->job.workers, &c->fleet.members, store, &join, &caller, &w, &e), 0);
+        coord_worker_join(&c->slot[0].workers, &c->fleet.members, store, &join, &caller, &w, &e),
+        0);
     who_is(ROLE_WORKER, "w1", "key-1");
     ck_assert_int_eq(ask(&q, 0, 0), 0);
     who_is(ROLE_WORKER, "w2", "key-2"); /* who knows the pass, and is another */

@@ -15,26 +15,26 @@ static void begin(uint32_t lanes)
 {
     struct err e;
     c = calloc(1, sizeof *c);
-    c->job.fleet = &c->fleet;
+    c->slot[0].fleet = &c->fleet;
     c->fleet.store = coord_store_memory();
-    c->job.store = c->fleet.store;
+    c->slot[0].store = c->fleet.store;
     ck_assert_ptr_nonnull(c->fleet.store);
-    ck_assert_int_eq(coord_task_open(&c->job.tasks, lanes, WIRE_ASYNC, &e), 0);
-    ck_assert_int_eq(coord_lease_open(&c->job.leases, c->fleet.store, &e), 0);
-    c->job.at.run = 5;
+    ck_assert_int_eq(coord_task_open(&c->slot[0].tasks, lanes, WIRE_ASYNC, &e), 0);
+    ck_assert_int_eq(coord_lease_open(&c->slot[0].leases, c->fleet.store, &e), 0);
+    c->slot[0].at.run = 5;
 }
 
 static void again(void)
 {
     struct err e;
-    coord_lease_close(&c->job.leases);
-    ck_assert_int_eq(coord_lease_open(&c->job.leases, c->fleet.store, &e), 0);
+    coord_lease_close(&c->slot[0].leases);
+    ck_assert_int_eq(coord_lease_open(&c->slot[0].leases, c->fleet.store, &e), 0);
 }
 
 static void end(void)
 {
-    coord_task_close(&c->job.tasks);
-    coord_lease_close(&c->job.leases);
+    coord_task_close(&c->slot[0].tasks);
+    coord_lease_close(&c->slot[0].leases);
     coord_store_close(c->fleet.store);
     free(c);
 }
@@ -42,19 +42,19 @@ static void end(void)
 /* The lane's next task, told to a worker. */
 static void task(uint32_t lane, uint64_t worker)
 {
-    struct coord_tasks *t = &c->job.tasks;
+    struct coord_tasks *t = &c->slot[0].tasks;
     if (t->lane[lane].state == LANE_FREE) {
         coord_lane_grant(t, lane, worker);
         coord_lane_granted(t, lane, t->lane[lane].next_batch - 1);
     }
     ck_assert_uint_ne(coord_task_append(t, lane), COORD_NO_TASK);
-    ck_assert(coord_lease_note(&c->job, lane));
+    ck_assert(coord_lease_note(&c->slot[0], lane));
 }
 
 static const struct coord_lease *find(uint32_t lane, uint64_t generation, uint64_t batch)
 {
     const struct wire_batch_name name = {generation, batch, lane, 0};
-    return coord_lease_find(&c->job.leases, 5, &name);
+    return coord_lease_find(&c->slot[0].leases, 5, &name);
 }
 
 START_TEST(a_batch_leads_to_its_worker_and_rows)
@@ -62,12 +62,12 @@ START_TEST(a_batch_leads_to_its_worker_and_rows)
     struct err e;
     begin(2);
     /* 20 tasks of 5 batches */
-    ck_assert_int_eq(
-        coord_task_plan(&c->job.tasks, 1, &(struct coord_segment){.rows = 1000}, 1, 10, 5, 0, &e),
-        0);
+    ck_assert_int_eq(coord_task_plan(&c->slot[0].tasks, 1, &(struct coord_segment){.rows = 1000}, 1,
+                                     10, 5, 0, &e),
+                     0);
     task(0, 7);
     task(1, 8);
-    coord_task_pushed(&c->job.tasks, 0, 0);
+    coord_task_pushed(&c->slot[0].tasks, 0, 0);
     task(0, 7);
     again();
     /* the first of its second task, the third of all */
@@ -81,7 +81,8 @@ START_TEST(a_batch_leads_to_its_worker_and_rows)
     ck_assert_uint_eq(find(1, 1, 5)->worker, 8);
     ck_assert_ptr_null(find(1, 1, 6));
     ck_assert_ptr_null(find(0, 2, 6));
-    ck_assert_ptr_null(coord_lease_find(&c->job.leases, 6, &(struct wire_batch_name){1, 6, 0, 0}));
+    ck_assert_ptr_null(
+        coord_lease_find(&c->slot[0].leases, 6, &(struct wire_batch_name){1, 6, 0, 0}));
     end();
 }
 END_TEST
@@ -141,7 +142,7 @@ static const char *who(uint64_t run, struct wire_batch_name *name, uint32_t coun
     a.request = &w;
     a.m = m;
     wire_reply_to(&w, 0, &a.reply);
-    ck_assert_int_eq(coord_lease_who(&c->job, &a), 0);
+    ck_assert_int_eq(coord_lease_who(&c->slot[0], &a), 0);
     ck_assert(a.silent);
     msg_free(m);
     answered[0] = 0;
@@ -157,12 +158,12 @@ START_TEST(batches_are_told_as_they_were_asked_for)
                            two[] = {{1, 5, 1, 0}, {1, 1, 0, 0}};
     begin(2);
     net_make();
-    ck_assert_int_eq(
-        coord_task_plan(&c->job.tasks, 1, &(struct coord_segment){.rows = 145}, 1, 10, 5, 0, &e),
-        0);
+    ck_assert_int_eq(coord_task_plan(&c->slot[0].tasks, 1, &(struct coord_segment){.rows = 145}, 1,
+                                     10, 5, 0, &e),
+                     0);
     task(0, 7);
     task(1, 8);
-    coord_task_pushed(&c->job.tasks, 0, 0);
+    coord_task_pushed(&c->slot[0].tasks, 0, 0);
     task(0, 7);
 #define LINE(worker, task, position, rows)                                                         \
     "{\"worker\": " #worker ", \"name\": \"\", \"task\": " #task                                   \
@@ -185,7 +186,7 @@ START_TEST(position_of_another_round_names_no_object)
     struct coord_object object[] = {{.line = "a", .rows = 5}, {.line = "b", .rows = 95, .base = 5}};
     begin(1);
     net_make();
-    struct coord_job *j = &c->job;
+    struct coord_job *j = &c->slot[0];
     ck_assert_int_eq(
         coord_task_plan(&j->tasks, 1, &(struct coord_segment){.rows = 100}, 1, 10, 5, 0, &e), 0);
     task(0, 7);
@@ -210,7 +211,7 @@ START_TEST(who_takes_over_begins_behind_the_mark)
 {
     struct err e;
     begin(1);
-    struct coord_tasks *t = &c->job.tasks;
+    struct coord_tasks *t = &c->slot[0].tasks;
     ck_assert_int_eq(coord_task_plan(t, 1, &(struct coord_segment){.rows = 1000}, 1, 10, 10, 0, &e),
                      0);
     task(0, 7);
@@ -218,10 +219,10 @@ START_TEST(who_takes_over_begins_behind_the_mark)
     coord_lane_closed(t, 0);
     coord_lane_grant(t, 0, 9);
     coord_lane_granted(t, 0, 4);
-    ck_assert(coord_lease_note(&c->job, 0));
-    uint64_t serial = c->job.leases.serial;
-    ck_assert(coord_lease_note(&c->job, 0)); /* told again */
-    ck_assert_uint_eq(c->job.leases.serial, serial);
+    ck_assert(coord_lease_note(&c->slot[0], 0));
+    uint64_t serial = c->slot[0].leases.serial;
+    ck_assert(coord_lease_note(&c->slot[0], 0)); /* told again */
+    ck_assert_uint_eq(c->slot[0].leases.serial, serial);
     ck_assert_uint_eq(find(0, 1, 4)->worker, 7);
     ck_assert_ptr_null(find(0, 3, 4));
     ck_assert_uint_eq(find(0, 3, 5)->worker, 9);
@@ -235,16 +236,16 @@ START_TEST(the_log_is_bounded)
     struct err e;
     begin(1);
     for (uint32_t epoch = 1; epoch <= 3; epoch++) {
-        ck_assert_int_eq(coord_task_plan(&c->job.tasks, epoch,
+        ck_assert_int_eq(coord_task_plan(&c->slot[0].tasks, epoch,
                                          &(struct coord_segment){.rows = 10000}, 1, 1, 1, 0, &e),
                          0);
         for (uint32_t i = 0; i < 10000; i++) {
             task(0, 7);
-            coord_task_pushed(&c->job.tasks, 0, 0);
+            coord_task_pushed(&c->slot[0].tasks, 0, 0);
         }
     }
     again();
-    ck_assert_uint_eq(c->job.leases.serial, 30000);
+    ck_assert_uint_eq(c->slot[0].leases.serial, 30000);
     ck_assert_uint_eq(find(0, 1, 30000)->epoch, 3);
     ck_assert_uint_eq(find(0, 1, 30000 - COORD_LEASES + 1)->position, 30000 - COORD_LEASES - 10000);
     ck_assert_ptr_null(find(0, 1, 30000 - COORD_LEASES));
@@ -257,13 +258,14 @@ START_TEST(damaged_entries_are_left_out)
     struct err e;
     begin(1);
     ck_assert_int_eq(
-        coord_task_plan(&c->job.tasks, 1, &(struct coord_segment){.rows = 100}, 1, 1, 1, 0, &e), 0);
+        coord_task_plan(&c->slot[0].tasks, 1, &(struct coord_segment){.rows = 100}, 1, 1, 1, 0, &e),
+        0);
     task(0, 7);
     ck_assert_int_eq(coord_store_put(c->fleet.store, "lease/2", "short", 5, &e), 0);
     struct coord_lease wrong = {.serial = 9, .batch = 1}; /* of another slot */
     ck_assert_int_eq(coord_store_put(c->fleet.store, "lease/3", &wrong, sizeof wrong, &e), 0);
     again();
-    ck_assert_uint_eq(c->job.leases.serial, 1);
+    ck_assert_uint_eq(c->slot[0].leases.serial, 1);
     ck_assert_ptr_nonnull(find(0, 1, 1));
     end();
 }

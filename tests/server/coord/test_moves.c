@@ -16,10 +16,10 @@ END_TEST
 START_TEST(coord_phase_of_a_running_job_may_fail_and_restart)
 {
     struct coord *c = calloc(1, sizeof *c);
-    c->job.fleet = &c->fleet;
+    c->slot[0].fleet = &c->fleet;
     for (uint32_t phase = 0; phase < coord_phase_moves.count; phase++) {
-        c->job.at.phase = phase;
-        bool running = coord_phase_running(&c->job);
+        c->slot[0].at.phase = phase;
+        bool running = coord_phase_running(&c->slot[0]);
         ck_assert(sm_may(&coord_phase_moves, phase, PHASE_FAILED) == running);
         ck_assert((coord_phase_restarts.moves[phase] != 0) == running);
     }
@@ -29,15 +29,15 @@ END_TEST
 
 static void enter_train(const void *context)
 {
-    (void)coord_phase_enter(&((struct coord *)(uintptr_t)context)->job, PHASE_TRAIN);
+    (void)coord_phase_enter(&((struct coord *)(uintptr_t)context)->slot[0], PHASE_TRAIN);
 }
 
 /* Before anything is stored. */
 START_TEST(coord_phase_enter_holds_the_table)
 {
     struct coord *c = calloc(1, sizeof *c);
-    c->job.fleet = &c->fleet;
-    c->job.at.phase = PHASE_SETUP;
+    c->slot[0].fleet = &c->fleet;
+    c->slot[0].at.phase = PHASE_SETUP;
     ck_assert(sm_case_aborts(enter_train, c));
     free(c);
 }

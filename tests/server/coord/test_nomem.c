@@ -72,13 +72,15 @@ static void setup(void)
         worker.quality[n] = 0.5 + 0.02 * n;
     fake_worker_start(&worker, sim, "worker", shard, 2);
     fake_client_start(&client, sim, yaml, 1);
-    while (c->job.at.phase != PHASE_EVAL)
+    while (c->slot[0].at.phase != PHASE_EVAL)
         ck_assert(sim_step(sim));
     sim_pause(shard[1]->node, sim_now_ns(sim) + SECOND / 2);
     fake_client_checkpoint(&client, "one");
-    while (c->job.cut.state != CUT_HOLDING || !c->job.cut.waits) /* rows are written first */
+    while (c->slot[0].cut.state != CUT_HOLDING ||
+           !c->slot[0].cut.waits) /* rows are written first */
         ck_assert(sim_step(sim));
-    ck_assert(c->job.cut.state == CUT_HOLDING && c->job.checkpoint.state == CHECKPOINT_CUTTING);
+    ck_assert(c->slot[0].cut.state == CUT_HOLDING &&
+              c->slot[0].checkpoint.state == CHECKPOINT_CUTTING);
     no_memory = true;
 }
 
@@ -98,12 +100,12 @@ static void teardown(void)
 
 static void failed_once(int status, const char *text)
 {
-    ck_assert_uint_eq(c->job.at.phase, PHASE_FAILED);
-    ck_assert_int_eq(c->job.at.status, status);
-    ck_assert_msg(strstr(c->job.at.text, text) != NULL, "%s", c->job.at.text);
-    ck_assert(c->job.cut.state == CUT_IDLE && !c->job.cut.waits);
-    ck_assert_int_eq(c->job.checkpoint.state, CHECKPOINT_IDLE);
-    ck_assert_uint_eq(c->job.checkpoint.list->failed, 1);
+    ck_assert_uint_eq(c->slot[0].at.phase, PHASE_FAILED);
+    ck_assert_int_eq(c->slot[0].at.status, status);
+    ck_assert_msg(strstr(c->slot[0].at.text, text) != NULL, "%s", c->slot[0].at.text);
+    ck_assert(c->slot[0].cut.state == CUT_IDLE && !c->slot[0].cut.waits);
+    ck_assert_int_eq(c->slot[0].checkpoint.state, CHECKPOINT_IDLE);
+    ck_assert_uint_eq(c->slot[0].checkpoint.list->failed, 1);
     (void)sim_run(sim, sim_now_ns(sim) + SECOND, NULL, NULL);
     ck_assert_uint_eq(client.state, WIRE_JOB_FAILED);
     ck_assert_int_ne(client.checkpoint.status, 0);
@@ -112,7 +114,7 @@ static void failed_once(int status, const char *text)
 /* The first cut is made. */
 START_TEST(nomem_behind_a_cut_that_is_made_ends_the_job)
 {
-    while (c->job.at.phase != PHASE_FAILED)
+    while (c->slot[0].at.phase != PHASE_FAILED)
         ck_assert(sim_step(sim));
     failed_once(SHOAL_E_NOMEM, "no memory to ask for a cut");
 }
@@ -121,7 +123,7 @@ END_TEST
 /* The first order is taken back. */
 START_TEST(nomem_behind_a_checkpoint_that_is_given_up_ends_the_job)
 {
-    coord_checkpoint_give_up(&c->job, SHOAL_E_UNAVAILABLE, "a server is away");
+    coord_checkpoint_give_up(&c->slot[0], SHOAL_E_UNAVAILABLE, "a server is away");
     failed_once(SHOAL_E_NOMEM, "no memory to ask for a cut");
 }
 END_TEST
@@ -129,7 +131,7 @@ END_TEST
 /* The job ends for another reason: that one is told. */
 START_TEST(nomem_at_the_end_of_a_job_does_not_end_it_twice)
 {
-    coord_end_fail(&c->job, SHOAL_E_STOPPED, "stopped");
+    coord_end_fail(&c->slot[0], SHOAL_E_STOPPED, "stopped");
     failed_once(SHOAL_E_STOPPED, "stopped");
 }
 END_TEST

@@ -27,19 +27,19 @@ static void begin(uint32_t lanes, uint32_t mode)
 {
     struct err e;
     c = calloc(1, sizeof *c);
-    c->job.fleet = &c->fleet;
+    c->slot[0].fleet = &c->fleet;
     c->fleet.env = &env;
     c->fleet.store = coord_store_memory();
-    c->job.store = c->fleet.store;
-    ck_assert_int_eq(coord_task_open(&c->job.tasks, lanes, mode, &e), 0);
-    c->job.at.number = 7;
-    c->job.at.phase = PHASE_INDEX;
-    c->job.at.split[WIRE_TRAIN].used = 1;
-    c->job.spec.data.objects.of[WIRE_TRAIN].on = true;
-    c->job.spec.data.shuffle = true;
-    c->job.spec.train.batch = 10;
-    c->job.spec.train.mode = (enum wire_mode)mode;
-    c->job.workers.count = 3;
+    c->slot[0].store = c->fleet.store;
+    ck_assert_int_eq(coord_task_open(&c->slot[0].tasks, lanes, mode, &e), 0);
+    c->slot[0].at.number = 7;
+    c->slot[0].at.phase = PHASE_INDEX;
+    c->slot[0].at.split[WIRE_TRAIN].used = 1;
+    c->slot[0].spec.data.objects.of[WIRE_TRAIN].on = true;
+    c->slot[0].spec.data.shuffle = true;
+    c->slot[0].spec.train.batch = 10;
+    c->slot[0].spec.train.mode = (enum wire_mode)mode;
+    c->slot[0].workers.count = 3;
     for (uint32_t i = 0; i < 3; i++)
         worker[i].number = i + 1;
 }
@@ -48,8 +48,8 @@ static void end(void)
 {
     split = WIRE_TRAIN;
     for (uint32_t s = 0; s < JOB_SPLITS; s++)
-        coord_objects_close(&c->job.objects[s]);
-    coord_task_close(&c->job.tasks);
+        coord_objects_close(&c->slot[0].objects[s]);
+    coord_task_close(&c->slot[0].tasks);
     coord_store_close(c->fleet.store);
     free(c);
 }
@@ -65,7 +65,7 @@ static int list(uint32_t who, uint32_t count, const char *lines, const char *hea
     m.frame[1].bytes = strlen(lines);
     m.frame[2].data = (void *)head;
     m.frame[2].bytes = strlen(head);
-    int rc = coord_objects_list(&c->job, &a);
+    int rc = coord_objects_list(&c->slot[0], &a);
     return rc != 0 ? rc : a.reply.u.OBJECTS_reply.list ? 1 : 0;
 }
 
@@ -77,14 +77,14 @@ static int done(uint32_t who, uint32_t object, uint64_t rows, int status)
     w.u.OBJECT_DONE.object = object;
     w.u.OBJECT_DONE.rows = rows;
     w.u.OBJECT_DONE.digest = rows * 3;
-    if (object < c->job.objects[split].count) {
-        const char *line = c->job.objects[split].object[object].line;
+    if (object < c->slot[0].objects[split].count) {
+        const char *line = c->slot[0].objects[split].object[object].line;
         w.u.OBJECT_DONE.salt = hash_bytes(line, strcspn(line, "\t"), 1);
     }
     w.u.OBJECT_DONE.fail_status = status;
     snprintf(w.u.OBJECT_DONE.fail_text, sizeof w.u.OBJECT_DONE.fail_text, "gone");
     bool ends;
-    return coord_objects_done(&c->job, &a, &ends);
+    return coord_objects_done(&c->slot[0], &a, &ends);
 }
 
 START_TEST(one_worker_lists_for_all)
@@ -92,12 +92,12 @@ START_TEST(one_worker_lists_for_all)
     begin(2, WIRE_ASYNC);
     ck_assert_int_eq(list(1, 0, "", ""), 1);
     ck_assert_int_eq(list(2, 0, "", ""), SHOAL_E_AGAIN);
-    coord_objects_worker_gone(&c->job, 1); /* it dies over it */
+    coord_objects_worker_gone(&c->slot[0], 1); /* it dies over it */
     ck_assert_int_eq(list(2, 0, "", ""), 1);
     ck_assert_int_eq(list(2, 2, "a\t5\nb\n", "x,y"), 0);
     ck_assert_int_eq(list(3, 0, "", ""), 0);
-    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 2);
-    ck_assert_str_eq(c->job.objects[WIRE_TRAIN].object[0].line, "a\t5");
+    ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].count, 2);
+    ck_assert_str_eq(c->slot[0].objects[WIRE_TRAIN].object[0].line, "a\t5");
     end();
 }
 END_TEST
@@ -107,7 +107,7 @@ START_TEST(coord_objects_the_first_list_stands)
     begin(2, WIRE_ASYNC);
     ck_assert_int_eq(list(1, 2, "a\nb\n", ""), 0);
     ck_assert_int_eq(list(2, 3, "a\nb\nc\n", ""), 0);
-    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 2);
+    ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].count, 2);
     end();
 }
 END_TEST
@@ -136,7 +136,7 @@ START_TEST(a_list_that_is_none_is_refused)
     begin(2, WIRE_ASYNC);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         ck_assert_int_eq(list(1, bad[i].count, bad[i].lines, ""), SHOAL_E_MALFORMED);
-        ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 0);
+        ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].count, 0);
     }
     ck_assert_int_eq(list(1, 1, "caf\xc3\xa9\t1\t2\n", ""), 0);
     end();
@@ -147,18 +147,19 @@ START_TEST(each_is_given_once_while_its_holder_lives)
 {
     begin(2, WIRE_ASYNC);
     list(1, 3, "a\nb\nc\n", "");
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 2),
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 2),
                       1); /* the first is whose list it is */
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 1), 0);
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 3), 2);
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 3), COORD_NO_OBJECT);
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 1), 0);
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 3), 2);
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 3), COORD_NO_OBJECT);
     now += COORD_EVAL_AGAIN_NS + 1; /* an answer that was lost */
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 3), 2);
-    coord_objects_worker_gone(&c->job, 1);
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 3), 2);
+    coord_objects_worker_gone(&c->slot[0], 1);
     now += COORD_EVAL_AGAIN_NS + 1;
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 3), 0); /* what is new comes first */
-    coord_objects_worker_gone(&c->job, 2);
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 3), 1);
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 3),
+                      0); /* what is new comes first */
+    coord_objects_worker_gone(&c->slot[0], 2);
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 3), 1);
     end();
 }
 END_TEST
@@ -168,14 +169,14 @@ START_TEST(under_bsp_a_lanes_objects_are_one_workers)
 {
     begin(3, WIRE_BSP);
     list(1, 6, "a\nb\nc\nd\ne\nf\n", "");
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 2), 1);
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 2), 4);
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 3), 2);
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 2),
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 2), 1);
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 2), 4);
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 3), 2);
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 2),
                       COORD_NO_OBJECT); /* lane 0 is 1's, lane 2 is 3's */
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 1), 0);
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 1), 3);
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 3), 5);
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 1), 0);
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 1), 3);
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 3), 5);
     end();
 }
 END_TEST
@@ -185,12 +186,12 @@ START_TEST(under_bsp_a_lane_waits_for_a_worker_that_is_slow)
 {
     begin(3, WIRE_BSP);
     list(1, 3, "a\nb\nc\n", "");
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 1), 0);
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 1), COORD_NO_OBJECT);
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 2), 1);
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 2), COORD_NO_OBJECT);
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 1), 0);
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 1), COORD_NO_OBJECT);
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 2), 1);
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 2), COORD_NO_OBJECT);
     now += COORD_EVAL_AGAIN_NS;
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 2), 2);
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 2), 2);
     end();
 }
 END_TEST
@@ -200,28 +201,28 @@ START_TEST(the_split_is_known_with_the_last_object)
     begin(2, WIRE_ASYNC);
     list(1, 2, "a\nb\n", "");
     ck_assert_int_eq(done(1, 0, 25, 0), 0);
-    ck_assert_uint_eq(c->job.at.split[WIRE_TRAIN].known, 0);
+    ck_assert_uint_eq(c->slot[0].at.split[WIRE_TRAIN].known, 0);
     ck_assert_int_eq(done(2, 1, 5, 0), 0);
-    ck_assert_uint_eq(c->job.at.split[WIRE_TRAIN].known, 1);
-    ck_assert_uint_eq(c->job.at.split[WIRE_TRAIN].rows, 30);
-    ck_assert_uint_eq(coord_objects_batches(&c->job), 3 + 1);
+    ck_assert_uint_eq(c->slot[0].at.split[WIRE_TRAIN].known, 1);
+    ck_assert_uint_eq(c->slot[0].at.split[WIRE_TRAIN].rows, 30);
+    ck_assert_uint_eq(coord_objects_batches(&c->slot[0]), 3 + 1);
     ck_assert_int_eq(done(1, 1, 6, 0), SHOAL_E_DATA);
     ck_assert_int_eq(done(1, 2, 6, 0), SHOAL_E_MALFORMED);
     const char *name;
-    ck_assert_uint_eq(coord_objects_at(&c->job, 24, &name), 24);
+    ck_assert_uint_eq(coord_objects_at(&c->slot[0], 24, &name), 24);
     ck_assert_str_eq(name, "a");
-    ck_assert_uint_eq(coord_objects_at(&c->job, 25, &name), 0);
+    ck_assert_uint_eq(coord_objects_at(&c->slot[0], 25, &name), 0);
     ck_assert_str_eq(name, "b");
-    struct coord_objects was = c->job.objects[WIRE_TRAIN];
-    c->job.objects[WIRE_TRAIN] = (struct coord_objects){0}; /* a coordinator that comes back */
+    struct coord_objects was = c->slot[0].objects[WIRE_TRAIN];
+    c->slot[0].objects[WIRE_TRAIN] = (struct coord_objects){0}; /* a coordinator that comes back */
     struct err e;
-    ck_assert_int_eq(coord_objects_load(&c->job, &e), 0);
-    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].object[1].rows, 5);
-    ck_assert_str_eq(c->job.objects[WIRE_TRAIN].object[1].line, "b");
+    ck_assert_int_eq(coord_objects_load(&c->slot[0], &e), 0);
+    ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].object[1].rows, 5);
+    ck_assert_str_eq(c->slot[0].objects[WIRE_TRAIN].object[1].line, "b");
     coord_objects_close(&was);
-    c->job.at.number = 8; /* of another job nothing is there */
-    coord_objects_close(&c->job.objects[WIRE_TRAIN]);
-    ck_assert_int_eq(coord_objects_load(&c->job, &e), SHOAL_E_CORRUPT);
+    c->slot[0].at.number = 8; /* of another job nothing is there */
+    coord_objects_close(&c->slot[0].objects[WIRE_TRAIN]);
+    ck_assert_int_eq(coord_objects_load(&c->slot[0], &e), SHOAL_E_CORRUPT);
     end();
 }
 END_TEST
@@ -229,21 +230,21 @@ END_TEST
 START_TEST(one_that_cannot_be_read_is_left_out_where_the_job_says_so)
 {
     begin(2, WIRE_ASYNC);
-    c->job.spec.data.objects.leave_out = true;
+    c->slot[0].spec.data.objects.leave_out = true;
     list(1, 2, "a\nb\n", "");
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 1), 0);
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 1), 0);
     ck_assert_int_eq(done(1, 0, 0, SHOAL_E_CANTCREATE), SHOAL_E_CANTCREATE); /* the worker's own */
     ck_assert_int_eq(done(1, 0, 0, SHOAL_E_NOINPUT), 0);
-    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].left_out, 0);
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 1),
+    ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].left_out, 0);
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 1),
                       1); /* another one may have more luck */
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 2), 0);
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 2), 0);
     ck_assert_int_eq(done(2, 0, 0, SHOAL_E_NOINPUT), 0);
     ck_assert_int_eq(done(1, 1, 5, 0), 0);
-    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].left_out, 1);
-    ck_assert_uint_eq(c->job.at.split[WIRE_TRAIN].rows, 5);
+    ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].left_out, 1);
+    ck_assert_uint_eq(c->slot[0].at.split[WIRE_TRAIN].rows, 5);
     uint32_t pieces;
-    const struct coord_piece *piece = coord_objects_pieces(&c->job, WIRE_TRAIN, 1, &pieces);
+    const struct coord_piece *piece = coord_objects_pieces(&c->slot[0], WIRE_TRAIN, 1, &pieces);
     ck_assert_uint_eq(pieces, 1);
     ck_assert_uint_eq(piece[0].object, 1);
     end();
@@ -254,15 +255,15 @@ END_TEST
 START_TEST(under_bsp_another_worker_tries_it_too)
 {
     begin(2, WIRE_BSP);
-    c->job.spec.data.objects.leave_out = true;
+    c->slot[0].spec.data.objects.leave_out = true;
     list(1, 2, "a\nb\n", "");
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 1), 0);
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 2), 1);
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 1), 0);
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 2), 1);
     ck_assert_int_eq(done(1, 0, 0, SHOAL_E_DATA), 0);
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 1), COORD_NO_OBJECT);
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 2), 0);
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 1), COORD_NO_OBJECT);
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 2), 0);
     ck_assert_int_eq(done(2, 0, 0, SHOAL_E_DATA), 0);
-    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].left_out, 1);
+    ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].left_out, 1);
     end();
 }
 END_TEST
@@ -284,7 +285,7 @@ START_TEST(epochs_take_objects_in_orders_of_their_own)
         done(1, i, 10 + i, 0);
     for (uint32_t epoch = 1; epoch <= 2; epoch++) {
         uint32_t seen = 0;
-        const struct coord_piece *p = coord_objects_pieces(&c->job, WIRE_TRAIN, epoch, &pieces);
+        const struct coord_piece *p = coord_objects_pieces(&c->slot[0], WIRE_TRAIN, epoch, &pieces);
         for (uint32_t i = 0; i < pieces; i++) {
             seen |= 1u << p[i].object;
             ck_assert_uint_eq(p[i].lane, p[i].object % 3);
@@ -295,9 +296,9 @@ START_TEST(epochs_take_objects_in_orders_of_their_own)
     }
     ck_assert(moved);
     ck_assert_uint_eq(first[0] << 16 | first[1] << 8 | first[2], FIRST_OF_EPOCH_2);
-    ck_assert_uint_eq(c->job.at.split[WIRE_TRAIN].digest, DIGEST_OF_ALL);
-    c->job.spec.data.shuffle = false;
-    const struct coord_piece *p = coord_objects_pieces(&c->job, WIRE_TRAIN, 3, &pieces);
+    ck_assert_uint_eq(c->slot[0].at.split[WIRE_TRAIN].digest, DIGEST_OF_ALL);
+    c->slot[0].spec.data.shuffle = false;
+    const struct coord_piece *p = coord_objects_pieces(&c->slot[0], WIRE_TRAIN, 3, &pieces);
     for (uint32_t i = 0; i < pieces; i++)
         ck_assert_uint_eq(p[i].object, i);
     end();
@@ -308,40 +309,40 @@ START_TEST(each_split_has_its_own)
 {
     struct err e;
     begin(2, WIRE_BSP);
-    c->job.spec.data.objects.of[WIRE_VALID].on = true;
+    c->slot[0].spec.data.objects.of[WIRE_VALID].on = true;
     ck_assert_int_eq(list(1, 1, "a\n", "head"), 0);
     split = WIRE_VALID;
     ck_assert_int_eq(list(1, 0, "", ""), 0); /* which the job does not use: nobody lists it */
-    c->job.at.split[WIRE_VALID].used = 1;
+    c->slot[0].at.split[WIRE_VALID].used = 1;
     ck_assert_int_eq(list(1, 0, "", ""), 1);
     ck_assert_int_eq(list(1, 3, "a\nb\nc\n", ""), 0);
-    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 1);
-    ck_assert_uint_eq(c->job.objects[WIRE_VALID].count, 3);
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_VALID, 2),
+    ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].count, 1);
+    ck_assert_uint_eq(c->slot[0].objects[WIRE_VALID].count, 3);
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_VALID, 2),
                       0); /* of no lane, and nobody's yet */
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_VALID, 2), 1);
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_VALID, 1), 2);
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_VALID, 2), 1);
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_VALID, 1), 2);
     for (uint32_t i = 0; i < 3; i++)
         ck_assert_int_eq(done(i == 2 ? 1 : 2, i, 7, 0), 0);
-    ck_assert_uint_eq(c->job.at.split[WIRE_VALID].rows, 21);
-    ck_assert_uint_eq(c->job.at.split[WIRE_TRAIN].known, 0);
+    ck_assert_uint_eq(c->slot[0].at.split[WIRE_VALID].rows, 21);
+    ck_assert_uint_eq(c->slot[0].at.split[WIRE_TRAIN].known, 0);
     split = WIRE_TRAIN;
     ck_assert_int_eq(done(1, 0, 5, 0), 0);
-    ck_assert_uint_eq(c->job.at.split[WIRE_TRAIN].rows, 5);
+    ck_assert_uint_eq(c->slot[0].at.split[WIRE_TRAIN].rows, 5);
     uint32_t pieces;
-    const struct coord_piece *p = coord_objects_pieces(&c->job, WIRE_VALID, 0, &pieces);
+    const struct coord_piece *p = coord_objects_pieces(&c->slot[0], WIRE_VALID, 0, &pieces);
     ck_assert_uint_eq(pieces, 3);
     for (uint32_t i = 0; i < pieces; i++)
         ck_assert_uint_eq(p[i].object, i);
-    coord_objects_worker_gone(&c->job, 2);
-    ck_assert_uint_eq(c->job.objects[WIRE_VALID].holder[1], 0);
-    ck_assert_uint_eq(c->job.objects[WIRE_VALID].holder[2], 1);
+    coord_objects_worker_gone(&c->slot[0], 2);
+    ck_assert_uint_eq(c->slot[0].objects[WIRE_VALID].holder[1], 0);
+    ck_assert_uint_eq(c->slot[0].objects[WIRE_VALID].holder[2], 1);
     for (uint32_t s = 0; s < JOB_SPLITS; s++)
-        coord_objects_close(&c->job.objects[s]);
-    ck_assert_int_eq(coord_objects_load(&c->job, &e), 0); /* a coordinator that comes back */
-    ck_assert_uint_eq(c->job.objects[WIRE_VALID].object[2].rows, 7);
-    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].object[0].rows, 5);
-    ck_assert_uint_eq(c->job.objects[WIRE_TEST].count, 0);
+        coord_objects_close(&c->slot[0].objects[s]);
+    ck_assert_int_eq(coord_objects_load(&c->slot[0], &e), 0); /* a coordinator that comes back */
+    ck_assert_uint_eq(c->slot[0].objects[WIRE_VALID].object[2].rows, 7);
+    ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].object[0].rows, 5);
+    ck_assert_uint_eq(c->slot[0].objects[WIRE_TEST].count, 0);
     end();
 }
 END_TEST
@@ -353,24 +354,24 @@ START_TEST(an_unreadable_object_waits_for_no_worker_that_left)
     char text[ERR_TEXT_MAX];
     begin(2, WIRE_ASYNC);
     c->fleet.options.lease_ms = 1000;
-    c->job.spec.data.objects.leave_out = true;
-    c->job.at.workers_wanted = 2;
-    c->job.workers.count = 1;
+    c->slot[0].spec.data.objects.leave_out = true;
+    c->slot[0].at.workers_wanted = 2;
+    c->slot[0].workers.count = 1;
     list(1, 2, "a\nbad\t1\n", "");
     ck_assert_int_eq(done(1, 0, 30, 0), 0);
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 1), 1);
-    ck_assert(!coord_objects_waits(&c->job, text, sizeof text));
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 1), 1);
+    ck_assert(!coord_objects_waits(&c->slot[0], text, sizeof text));
     ck_assert_int_eq(done(1, 1, 0, SHOAL_E_NOINPUT), 0);
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 1), COORD_NO_OBJECT);
-    ck_assert(coord_objects_waits(&c->job, text, sizeof text));
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 1), COORD_NO_OBJECT);
+    ck_assert(coord_objects_waits(&c->slot[0], text, sizeof text));
     ck_assert_ptr_nonnull(strstr(text, "object bad,"));
     now += 2 * SECOND;
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 1), 1);
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 1), 1);
     ck_assert_int_eq(done(1, 1, 0, SHOAL_E_NOINPUT), 0);
-    ck_assert(!coord_objects_waits(&c->job, text, sizeof text));
-    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].known, 2);
-    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].left_out, 1);
-    ck_assert_uint_eq(c->job.at.split[WIRE_TRAIN].rows, 30);
+    ck_assert(!coord_objects_waits(&c->slot[0], text, sizeof text));
+    ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].known, 2);
+    ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].left_out, 1);
+    ck_assert_uint_eq(c->slot[0].at.split[WIRE_TRAIN].rows, 30);
     end();
 }
 END_TEST
@@ -380,15 +381,15 @@ START_TEST(an_unreadable_object_waits_for_who_is_there)
 {
     begin(2, WIRE_ASYNC);
     c->fleet.options.lease_ms = 1000;
-    c->job.spec.data.objects.leave_out = true;
-    c->job.workers.count = 2;
+    c->slot[0].spec.data.objects.leave_out = true;
+    c->slot[0].workers.count = 2;
     list(1, 1, "bad\n", "");
     ck_assert_int_eq(done(1, 0, 0, SHOAL_E_NOINPUT), 0);
     now += 60 * SECOND;
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 1), COORD_NO_OBJECT);
-    ck_assert_uint_eq(coord_objects_next(&c->job, WIRE_TRAIN, 2), 0);
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 1), COORD_NO_OBJECT);
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 2), 0);
     ck_assert_int_eq(done(2, 0, 30, 0), 0);
-    ck_assert_uint_eq(c->job.at.split[WIRE_TRAIN].rows, 30);
+    ck_assert_uint_eq(c->slot[0].at.split[WIRE_TRAIN].rows, 30);
     end();
 }
 END_TEST

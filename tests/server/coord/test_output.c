@@ -76,7 +76,7 @@ static void later(uint64_t seconds)
 static void figure(uint64_t step)
 {
     const struct coord_scalar s = {"valid/auc", 0.5};
-    coord_output_figures(&c->job, "t-7", step, &s, 1);
+    coord_output_figures(&c->slot[0], "t-7", step, &s, 1);
 }
 
 static void setup(void)
@@ -88,23 +88,23 @@ static void setup(void)
     status = 0;
     now = SECOND;
     c = calloc(1, sizeof *c);
-    c->job.fleet = &c->fleet;
+    c->slot[0].fleet = &c->fleet;
     c->fleet.env = &env;
     c->fleet.options.write_scalars = scalars_take;
     c->fleet.options.scalars_path = "/curves";
     c->fleet.options.write_report = report_take;
     c->fleet.options.report_path = "/reports/report.json";
-    c->job.at.number = 7;
-    c->job.at.phase = PHASE_FINISH;
-    c->job.report = strdup("{}");
+    c->slot[0].at.number = 7;
+    c->slot[0].at.phase = PHASE_FINISH;
+    c->slot[0].report = strdup("{}");
 }
 
 static void teardown(void)
 {
     coord_errand_end(&c->fleet);
-    coord_output_close(&c->job);
+    coord_output_close(&c->slot[0]);
     coord_errand_close(&c->fleet);
-    free(c->job.report);
+    free(c->slot[0].report);
     free(c);
 }
 
@@ -124,7 +124,7 @@ START_TEST(figures_keep_their_order_behind_a_folder_that_hangs)
     while (begun_count > 0)
         back();
     ck_assert_str_eq(wrote, "1 2 3 4 ");
-    ck_assert(!coord_output_figures_wait(&c->job) && c->job.missed.status == 0);
+    ck_assert(!coord_output_figures_wait(&c->slot[0]) && c->slot[0].missed.status == 0);
     ck_assert_uint_eq(c->fleet.errands.count, 0);
 }
 END_TEST
@@ -140,11 +140,11 @@ START_TEST(figures_that_are_not_written_are_told_once)
     } else {
         later(121);
     }
-    ck_assert_int_eq(c->job.missed.status, SHOAL_E_IO);
-    ck_assert_ptr_nonnull(strstr(c->job.missed.text, "not all of its curves are written: "));
-    ck_assert_ptr_nonnull(
-        strstr(c->job.missed.text, _i == 0 ? "the disk is full" : "/curves has not answered for"));
-    ck_assert(c->job.trace.failed && !coord_output_figures_wait(&c->job));
+    ck_assert_int_eq(c->slot[0].missed.status, SHOAL_E_IO);
+    ck_assert_ptr_nonnull(strstr(c->slot[0].missed.text, "not all of its curves are written: "));
+    ck_assert_ptr_nonnull(strstr(c->slot[0].missed.text,
+                                 _i == 0 ? "the disk is full" : "/curves has not answered for"));
+    ck_assert(c->slot[0].trace.failed && !coord_output_figures_wait(&c->slot[0]));
     while (begun_count > 0)
         back();
     ck_assert_str_eq(wrote, "1 "); /* no curve with a gap */
@@ -161,9 +161,9 @@ START_TEST(figures_that_wait_are_written_at_the_end)
     if (_i == 1)
         begun[0]->run(begun[0]); /* the env waits for that */
     else
-        c->job.output.figures->ran = false;
+        c->slot[0].output.figures->ran = false;
     coord_errand_end(&c->fleet);
-    coord_output_close(&c->job);
+    coord_output_close(&c->slot[0]);
     ck_assert_str_eq(wrote, "1 2 3 ");
 }
 END_TEST
@@ -172,23 +172,23 @@ END_TEST
 START_TEST(report_is_waited_for)
 {
     char text[ERR_TEXT_MAX];
-    coord_output_report(&c->job);
-    ck_assert(coord_output_report_waits(&c->job));
+    coord_output_report(&c->slot[0]);
+    ck_assert(coord_output_report_waits(&c->slot[0]));
     later(_i == 2 ? 121 : 30);
     ck_assert_str_eq(wrote, "");
     ck_assert(coord_errand_hangs(&c->fleet, 0, text, sizeof text));
     ck_assert_ptr_nonnull(strstr(text, "report folder /reports has not answered for"));
-    ck_assert_int_eq(coord_output_report_waits(&c->job), _i != 2);
+    ck_assert_int_eq(coord_output_report_waits(&c->slot[0]), _i != 2);
     status = _i == 1 ? SHOAL_E_CANTCREATE : 0;
     while (begun_count > 0)
         back();
     ck_assert_str_eq(wrote, "{} ");
-    ck_assert(!coord_output_report_waits(&c->job));
+    ck_assert(!coord_output_report_waits(&c->slot[0]));
     static const int ends[] = {0, SHOAL_E_CANTCREATE, SHOAL_E_IO};
-    ck_assert_int_eq(c->job.missed.status, ends[_i]);
+    ck_assert_int_eq(c->slot[0].missed.status, ends[_i]);
     static const char *const why[] = {"", "is not written: the disk is full",
                                       "is not written: report folder /reports has not answered"};
-    ck_assert_ptr_nonnull(strstr(c->job.missed.text, why[_i]));
+    ck_assert_ptr_nonnull(strstr(c->slot[0].missed.text, why[_i]));
     ck_assert_uint_eq(c->fleet.errands.count, 0);
 }
 END_TEST
@@ -196,11 +196,11 @@ END_TEST
 /* The job was stopped at its end, and another one is at hand: that one misses nothing. */
 START_TEST(report_of_a_job_that_is_gone_is_no_failure_of_the_next)
 {
-    coord_output_report(&c->job);
-    c->job.at.number = 8;
+    coord_output_report(&c->slot[0]);
+    c->slot[0].at.number = 8;
     status = SHOAL_E_IO;
     back();
-    ck_assert(!coord_output_report_waits(&c->job) && c->job.missed.status == 0);
+    ck_assert(!coord_output_report_waits(&c->slot[0]) && c->slot[0].missed.status == 0);
     while (begun_count > 0)
         back();
 }

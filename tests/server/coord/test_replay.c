@@ -27,30 +27,30 @@ static void begin(uint32_t mode)
     struct err e;
     now = SECOND;
     c = calloc(1, sizeof *c);
-    c->job.fleet = &c->fleet;
+    c->slot[0].fleet = &c->fleet;
     c->fleet.env = &env;
     c->fleet.store = coord_store_memory();
-    c->job.store = c->fleet.store;
-    c->job.at.number = 7;
-    c->job.at.epoch = 1;
-    c->job.at.phase = PHASE_INDEX;
-    c->job.at.split[WIRE_TRAIN].used = 1;
-    c->job.spec.data.zone = ZONE_UTC;
-    c->job.spec.train.batch = 10;
-    c->job.spec.train.epochs = 1;
-    c->job.spec.train.mode = (enum wire_mode)mode;
-    c->job.spec.replay.on = true;
-    c->job.spec.replay.window = 3600;
-    c->job.spec.replay.every = 86400;
-    c->job.spec.replay.pace = 3600;
-    ck_assert_int_eq(coord_task_open(&c->job.tasks, 2, mode, &e), 0);
-    ck_assert_int_eq(coord_replay_open(&c->job.replay, &c->job.spec, &e), 0);
+    c->slot[0].store = c->fleet.store;
+    c->slot[0].at.number = 7;
+    c->slot[0].at.epoch = 1;
+    c->slot[0].at.phase = PHASE_INDEX;
+    c->slot[0].at.split[WIRE_TRAIN].used = 1;
+    c->slot[0].spec.data.zone = ZONE_UTC;
+    c->slot[0].spec.train.batch = 10;
+    c->slot[0].spec.train.epochs = 1;
+    c->slot[0].spec.train.mode = (enum wire_mode)mode;
+    c->slot[0].spec.replay.on = true;
+    c->slot[0].spec.replay.window = 3600;
+    c->slot[0].spec.replay.every = 86400;
+    c->slot[0].spec.replay.pace = 3600;
+    ck_assert_int_eq(coord_task_open(&c->slot[0].tasks, 2, mode, &e), 0);
+    ck_assert_int_eq(coord_replay_open(&c->slot[0].replay, &c->slot[0].spec, &e), 0);
 }
 
 static void end(void)
 {
-    coord_replay_close(&c->job.replay);
-    coord_task_close(&c->job.tasks);
+    coord_replay_close(&c->slot[0].replay);
+    coord_task_close(&c->slot[0].tasks);
     coord_store_close(c->fleet.store);
     free(c);
 }
@@ -65,7 +65,7 @@ static int tell(const struct wire_window *w, uint32_t count, uint64_t rows)
     q.u.WINDOWS.rows = rows;
     m.frame[1].data = (void *)w;
     m.frame[1].bytes = count * sizeof *w;
-    return coord_replay_windows(&c->job, &a, &ends);
+    return coord_replay_windows(&c->slot[0], &a, &ends);
 }
 
 static const struct wire_window four[] = {{40, 100, 0}, {40, 101, 0}, {40, 103, 0}, {40, 110, 0}};
@@ -95,12 +95,13 @@ START_TEST(a_window_is_begun_when_its_time_has_come)
         struct err e;
         begin(mode);
         ck_assert_int_eq(tell(four, 4, 160), 0);
-        ck_assert_int_eq(coord_epoch_cut(&c->job, &e), 0);
+        ck_assert_int_eq(coord_epoch_cut(&c->slot[0], &e), 0);
         for (uint32_t s = 0; s < 12; s++) {
-            coord_replay_gate(&c->job);
-            uint32_t gate = due[s] < 4 ? c->job.replay.segment[due[s]].task : c->job.tasks.tasks;
-            ck_assert_uint_eq(c->job.tasks.gate, gate);
-            ck_assert_uint_eq(c->job.tasks.stop, c->job.tasks.tasks);
+            coord_replay_gate(&c->slot[0]);
+            uint32_t gate =
+                due[s] < 4 ? c->slot[0].replay.segment[due[s]].task : c->slot[0].tasks.tasks;
+            ck_assert_uint_eq(c->slot[0].tasks.gate, gate);
+            ck_assert_uint_eq(c->slot[0].tasks.stop, c->slot[0].tasks.tasks);
             now += SECOND;
         }
         end();
@@ -114,9 +115,9 @@ START_TEST(windows_that_were_begun_are_known_again)
     struct err e;
     begin(WIRE_SSP);
     ck_assert_int_eq(tell(four, 4, 160), 0);
-    ck_assert_int_eq(coord_epoch_cut(&c->job, &e), 0);
-    c->job.tasks.next = c->job.replay.segment[3].task;
-    struct coord_replay_record of = coord_replay_record_of(&c->job, false);
+    ck_assert_int_eq(coord_epoch_cut(&c->slot[0], &e), 0);
+    c->slot[0].tasks.next = c->slot[0].replay.segment[3].task;
+    struct coord_replay_record of = coord_replay_record_of(&c->slot[0], false);
     ck_assert_uint_eq(of.begun, 3);
     ck_assert_uint_eq(of.hash, UINT64_C(17100681006015198030));
     end();
@@ -130,27 +131,27 @@ START_TEST(windows_that_were_begun_stay_so_without_tasks)
     struct err e;
     begin((uint32_t)_i);
     ck_assert_int_eq(tell(four, 4, 160), 0);
-    ck_assert_int_eq(coord_epoch_cut(&c->job, &e), 0);
-    struct coord_tasks *t = &c->job.tasks;
-    t->next = c->job.replay.segment[3].task;
+    ck_assert_int_eq(coord_epoch_cut(&c->slot[0], &e), 0);
+    struct coord_tasks *t = &c->slot[0].tasks;
+    t->next = c->slot[0].replay.segment[3].task;
     for (uint32_t l = 0; l < 2; l++)
         t->lane[l].next_task = t->next + l;
-    struct coord_replay_record of = coord_replay_record_of(&c->job, false);
-    uint64_t until = coord_replay_until(&c->job);
+    struct coord_replay_record of = coord_replay_record_of(&c->slot[0], false);
+    uint64_t until = coord_replay_until(&c->slot[0]);
     ck_assert_uint_eq(of.begun, 3);
     ck_assert_uint_eq(until, 104 * 3600);
-    ck_assert(coord_replay_note(&c->job));
+    ck_assert(coord_replay_note(&c->slot[0]));
     coord_task_close(t);
-    coord_replay_close(&c->job.replay);
+    coord_replay_close(&c->slot[0].replay);
     ck_assert_int_eq(coord_task_open(t, 2, (uint32_t)_i, &e), 0);
-    ck_assert_int_eq(coord_replay_open(&c->job.replay, &c->job.spec, &e), 0);
-    ck_assert_int_eq(coord_replay_load(&c->job, &e), 0);
+    ck_assert_int_eq(coord_replay_open(&c->slot[0].replay, &c->slot[0].spec, &e), 0);
+    ck_assert_int_eq(coord_replay_load(&c->slot[0], &e), 0);
     for (uint32_t planned = 0; planned <= 1; planned++) {
-        struct coord_replay_record again = coord_replay_record_of(&c->job, false);
+        struct coord_replay_record again = coord_replay_record_of(&c->slot[0], false);
         ck_assert_uint_eq(again.begun, 3);
         ck_assert_uint_eq(again.hash, of.hash);
-        ck_assert_uint_eq(coord_replay_until(&c->job), until);
-        ck_assert_int_eq(planned == 1 ? 0 : coord_epoch_cut(&c->job, &e), 0);
+        ck_assert_uint_eq(coord_replay_until(&c->slot[0]), until);
+        ck_assert_int_eq(planned == 1 ? 0 : coord_epoch_cut(&c->slot[0], &e), 0);
     }
     end();
 }
@@ -161,17 +162,17 @@ START_TEST(before_its_time_no_lane_has_a_task)
     struct err e;
     begin(WIRE_SSP);
     tell(four, 4, 160);
-    ck_assert_int_eq(coord_epoch_cut(&c->job, &e), 0);
-    coord_replay_gate(&c->job);
-    struct coord_tasks *t = &c->job.tasks;
+    ck_assert_int_eq(coord_epoch_cut(&c->slot[0], &e), 0);
+    coord_replay_gate(&c->slot[0]);
+    struct coord_tasks *t = &c->slot[0].tasks;
     coord_lane_grant(t, 0, 1);
     coord_lane_granted(t, 0, 0);
     while (coord_task_append(t, 0) != COORD_NO_TASK)
         coord_task_pushed(t, 0, now);
-    ck_assert_uint_eq(t->next, c->job.replay.segment[1].task);
+    ck_assert_uint_eq(t->next, c->slot[0].replay.segment[1].task);
     ck_assert(!coord_task_drained(t)); /* it waits, and is not over */
     now += SECOND;
-    coord_replay_gate(&c->job);
+    coord_replay_gate(&c->slot[0]);
     ck_assert_uint_ne(coord_task_append(t, 0), COORD_NO_TASK);
     end();
 }
@@ -183,18 +184,18 @@ START_TEST(what_stood_still_is_not_made_up_for)
     struct err e;
     begin(WIRE_SSP);
     tell(four, 4, 160);
-    ck_assert_int_eq(coord_epoch_cut(&c->job, &e), 0);
-    for (uint32_t i = 0; i < c->job.replay.segment[2].task; i++)
-        c->job.tasks.task[i].first_batch = i + 1;
-    c->job.tasks.next = c->job.replay.segment[2].task;
-    coord_replay_gate(&c->job);
-    ck_assert_uint_eq(c->job.replay.due, 3);
+    ck_assert_int_eq(coord_epoch_cut(&c->slot[0], &e), 0);
+    for (uint32_t i = 0; i < c->slot[0].replay.segment[2].task; i++)
+        c->slot[0].tasks.task[i].first_batch = i + 1;
+    c->slot[0].tasks.next = c->slot[0].replay.segment[2].task;
+    coord_replay_gate(&c->slot[0]);
+    ck_assert_uint_eq(c->slot[0].replay.due, 3);
     now += 6 * SECOND;
-    coord_replay_gate(&c->job);
-    ck_assert_uint_eq(c->job.replay.due, 3);
+    coord_replay_gate(&c->slot[0]);
+    ck_assert_uint_eq(c->slot[0].replay.due, 3);
     now += SECOND; /* 7 hours from its begin to the last one's */
-    coord_replay_gate(&c->job);
-    ck_assert_uint_eq(c->job.replay.due, 4);
+    coord_replay_gate(&c->slot[0]);
+    ck_assert_uint_eq(c->slot[0].replay.due, 4);
     end();
 }
 END_TEST
@@ -203,11 +204,11 @@ START_TEST(without_a_pace_all_is_due)
 {
     struct err e;
     begin(WIRE_SSP);
-    c->job.spec.replay.pace = 0;
+    c->slot[0].spec.replay.pace = 0;
     tell(four, 4, 160);
-    ck_assert_int_eq(coord_epoch_cut(&c->job, &e), 0);
-    coord_replay_gate(&c->job);
-    ck_assert_uint_eq(c->job.tasks.gate, c->job.tasks.tasks);
+    ck_assert_int_eq(coord_epoch_cut(&c->slot[0], &e), 0);
+    coord_replay_gate(&c->slot[0]);
+    ck_assert_uint_eq(c->slot[0].tasks.gate, c->slot[0].tasks.tasks);
     end();
 }
 END_TEST
@@ -234,12 +235,12 @@ START_TEST(windows_are_taken_that_a_span_meets)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint32_t taken = 0;
         begin(WIRE_SSP);
-        c->job.spec.replay.range = cases[i].range;
-        c->job.spec.replay.out[0] = cases[i].out;
-        c->job.spec.replay.outs = cases[i].outs;
+        c->slot[0].spec.replay.range = cases[i].range;
+        c->slot[0].spec.replay.out[0] = cases[i].out;
+        c->slot[0].spec.replay.outs = cases[i].outs;
         ck_assert_int_eq(tell(four, 4, 160), 0);
-        for (uint32_t s = 0; s < c->job.replay.segments; s++)
-            taken |= 1u << c->job.replay.segment[s].position / 40;
+        for (uint32_t s = 0; s < c->slot[0].replay.segments; s++)
+            taken |= 1u << c->slot[0].replay.segment[s].position / 40;
         ck_assert_uint_eq(taken, cases[i].taken);
         end();
     }
@@ -250,16 +251,16 @@ END_TEST
  * more. */
 static void counted(uint32_t window)
 {
-    struct metric_tally *told = &c->job.windows.told[0];
+    struct metric_tally *told = &c->slot[0].windows.told[0];
     memset(told, 0, sizeof *told);
     for (uint32_t i = 0; i <= window; i++)
         metric_tally_add(told, 0.5f, (float)(i & 1), 0.7);
-    coord_replay_count(&c->job, c->job.replay.segment[window].task);
+    coord_replay_count(&c->slot[0], c->slot[0].replay.segment[window].task);
 }
 
 static uint64_t examples_of(uint32_t day)
 {
-    const struct json *item = json_array_at(c->job.replay.days, day);
+    const struct json *item = json_array_at(c->slot[0].replay.days, day);
     return (uint64_t)json_as_int(json_get(item, "examples"), -1);
 }
 
@@ -269,34 +270,35 @@ START_TEST(a_day_has_its_own_examples_alone)
     static const uint64_t expected[] = {1 + 2, 3, 4};
     struct err e;
     begin(WIRE_SSP);
-    c->job.spec.replay.every = 7200;
-    c->job.spec.replay.pace = 0;
-    ck_assert_int_eq(coord_window_open(&c->job.windows, &c->job.spec, 1, &e), 0);
+    c->slot[0].spec.replay.every = 7200;
+    c->slot[0].spec.replay.pace = 0;
+    ck_assert_int_eq(coord_window_open(&c->slot[0].windows, &c->slot[0].spec, 1, &e), 0);
     ck_assert_int_eq(tell(four, 4, 160), 0);
-    ck_assert_int_eq(coord_epoch_cut(&c->job, &e), 0);
-    struct coord_tasks *t = &c->job.tasks;
+    ck_assert_int_eq(coord_epoch_cut(&c->slot[0], &e), 0);
+    struct coord_tasks *t = &c->slot[0].tasks;
     ck_assert_uint_eq(t->tasks, 4);
     coord_lane_grant(t, 0, 1);
     coord_lane_granted(t, 0, 0);
     for (uint32_t day = 0, window = 0; day < 3; day++) {
-        ck_assert_int_eq(coord_replay_stop(&c->job, true, &e), 0);
+        ck_assert_int_eq(coord_replay_stop(&c->slot[0], true, &e), 0);
         ck_assert_uint_eq(t->stop, day == 0 ? 2 : day == 1 ? 3 : 4);
         while (coord_task_append(t, 0) != COORD_NO_TASK) {
             coord_task_pushed(t, 0, now);
             counted(window++);
         }
         ck_assert_uint_eq(window, t->stop);
-        ck_assert(coord_replay_end(&c->job));
-        ck_assert_uint_eq(c->job.replay.ended, day + 1);
+        ck_assert(coord_replay_end(&c->slot[0]));
+        ck_assert_uint_eq(c->slot[0].replay.ended, day + 1);
         ck_assert_uint_eq(examples_of(day), expected[day]);
         counted(0); /* heard once more, too late */
         coord_task_stop(t, t->tasks);
-        ck_assert_int_eq(coord_replay_stop(&c->job, false, &e), 0); /* its evaluation is not made */
+        ck_assert_int_eq(coord_replay_stop(&c->slot[0], false, &e),
+                         0); /* its evaluation is not made */
         ck_assert_uint_eq(t->stop, day == 0 ? 2 : day == 1 ? 3 : 4);
-        c->job.replay.made = c->job.replay.ended;
+        c->slot[0].replay.made = c->slot[0].replay.ended;
         coord_task_stop(t, t->tasks);
     }
-    coord_window_close(&c->job.windows);
+    coord_window_close(&c->slot[0].windows);
     end();
 }
 END_TEST
@@ -308,7 +310,7 @@ static void value_counted(uint32_t window)
     uint64_t examples = window + 1;
     struct metric_by_told told = {.key = window, .examples = examples};
     struct metric_by_task task = {.loss = 1, .predicted = 0.5, .positives = examples / 2};
-    c->job.windows.part = (struct metric_by_part){
+    c->slot[0].windows.part = (struct metric_by_part){
         .fields = 1, .values = 1, .head = &head, .told = &told, .task = &task};
     counted(window);
 }
@@ -316,7 +318,7 @@ static void value_counted(uint32_t window)
 /* At a place of the table of a day: so many examples of that value; 0: there is none. */
 static void examples_by(uint32_t day, uint32_t place, uint64_t examples, const char *key)
 {
-    const struct json *item = json_array_at(c->job.replay.days, day);
+    const struct json *item = json_array_at(c->slot[0].replay.days, day);
     const struct json *by = json_array_at(json_get(item, "figures.by.city"), place);
     ck_assert_int_eq(json_as_int(json_get(by, "examples"), 0), (int64_t)examples);
     ck_assert_str_eq(json_as_string(json_get(by, "key"), ""), key);
@@ -327,26 +329,26 @@ START_TEST(a_day_has_its_own_values_alone)
 {
     struct err e;
     begin(WIRE_SSP);
-    coord_replay_close(&c->job.replay);
-    c->job.spec.evaluate.by.item = (char *[]){"city"};
-    c->job.spec.evaluate.by.count = 1;
-    c->job.spec.replay.every = 7200;
-    c->job.spec.replay.pace = 0;
-    ck_assert_int_eq(coord_replay_open(&c->job.replay, &c->job.spec, &e), 0);
-    ck_assert_int_eq(coord_window_open(&c->job.windows, &c->job.spec, 1, &e), 0);
+    coord_replay_close(&c->slot[0].replay);
+    c->slot[0].spec.evaluate.by.item = (char *[]){"city"};
+    c->slot[0].spec.evaluate.by.count = 1;
+    c->slot[0].spec.replay.every = 7200;
+    c->slot[0].spec.replay.pace = 0;
+    ck_assert_int_eq(coord_replay_open(&c->slot[0].replay, &c->slot[0].spec, &e), 0);
+    ck_assert_int_eq(coord_window_open(&c->slot[0].windows, &c->slot[0].spec, 1, &e), 0);
     ck_assert_int_eq(tell(four, 4, 160), 0);
-    ck_assert_int_eq(coord_epoch_cut(&c->job, &e), 0);
-    struct coord_tasks *t = &c->job.tasks;
+    ck_assert_int_eq(coord_epoch_cut(&c->slot[0], &e), 0);
+    struct coord_tasks *t = &c->slot[0].tasks;
     coord_lane_grant(t, 0, 1);
     coord_lane_granted(t, 0, 0);
     for (uint32_t day = 0, window = 0; day < 2; day++) {
-        ck_assert_int_eq(coord_replay_stop(&c->job, true, &e), 0);
+        ck_assert_int_eq(coord_replay_stop(&c->slot[0], true, &e), 0);
         while (coord_task_append(t, 0) != COORD_NO_TASK) {
             coord_task_pushed(t, 0, now);
             value_counted(window++);
         }
-        ck_assert(coord_replay_end(&c->job));
-        c->job.replay.made = c->job.replay.ended;
+        ck_assert(coord_replay_end(&c->slot[0]));
+        c->slot[0].replay.made = c->slot[0].replay.ended;
         coord_task_stop(t, t->tasks);
     }
     examples_by(0, 0, 2, "0x0000000000000001"); /* more examples first */
@@ -354,7 +356,7 @@ START_TEST(a_day_has_its_own_values_alone)
     examples_by(0, 2, 0, "");
     examples_by(1, 0, 3, "0x0000000000000002");
     examples_by(1, 1, 0, "");
-    coord_window_close(&c->job.windows);
+    coord_window_close(&c->slot[0].windows);
     end();
 }
 END_TEST

@@ -24,20 +24,20 @@ static void job_begin(uint32_t mode)
 {
     struct err e;
     c->fleet.env = &env;
-    c->job.at.number = 7;
-    c->job.at.epoch = 1;
-    c->job.at.phase = PHASE_INDEX;
-    c->job.at.split[WIRE_TRAIN].used = 1;
-    c->job.spec.data.objects.of[WIRE_TRAIN].on = true;
-    c->job.spec.data.zone = ZONE_UTC;
-    c->job.spec.train.batch = 10;
-    c->job.spec.train.epochs = 1;
-    c->job.spec.train.mode = (enum wire_mode)mode;
-    c->job.spec.replay.on = true;
-    c->job.spec.replay.window = 3600;
-    c->job.spec.replay.every = 86400;
-    ck_assert_int_eq(coord_task_open(&c->job.tasks, 2, mode, &e), 0);
-    ck_assert_int_eq(coord_replay_open(&c->job.replay, &c->job.spec, &e), 0);
+    c->slot[0].at.number = 7;
+    c->slot[0].at.epoch = 1;
+    c->slot[0].at.phase = PHASE_INDEX;
+    c->slot[0].at.split[WIRE_TRAIN].used = 1;
+    c->slot[0].spec.data.objects.of[WIRE_TRAIN].on = true;
+    c->slot[0].spec.data.zone = ZONE_UTC;
+    c->slot[0].spec.train.batch = 10;
+    c->slot[0].spec.train.epochs = 1;
+    c->slot[0].spec.train.mode = (enum wire_mode)mode;
+    c->slot[0].spec.replay.on = true;
+    c->slot[0].spec.replay.window = 3600;
+    c->slot[0].spec.replay.every = 86400;
+    ck_assert_int_eq(coord_task_open(&c->slot[0].tasks, 2, mode, &e), 0);
+    ck_assert_int_eq(coord_replay_open(&c->slot[0].replay, &c->slot[0].spec, &e), 0);
 }
 
 /* A replay in hours over these objects; lines of them. */
@@ -53,20 +53,20 @@ static void begin(uint32_t mode, uint32_t count, const char *lines)
     m.frame[2].data = (void *)"";
     if (c == NULL) {
         c = calloc(1, sizeof *c);
-        c->job.fleet = &c->fleet;
+        c->slot[0].fleet = &c->fleet;
         c->fleet.store = coord_store_memory();
-        c->job.store = c->fleet.store;
+        c->slot[0].store = c->fleet.store;
         job_begin(mode);
     }
-    ck_assert_int_eq(coord_objects_list(&c->job, &a), 0);
+    ck_assert_int_eq(coord_objects_list(&c->slot[0], &a), 0);
 }
 
 static void job_end(void)
 {
-    coord_replay_close(&c->job.replay);
+    coord_replay_close(&c->slot[0].replay);
     for (uint32_t s = 0; s < JOB_SPLITS; s++)
-        coord_objects_close(&c->job.objects[s]);
-    coord_task_close(&c->job.tasks);
+        coord_objects_close(&c->slot[0].objects[s]);
+    coord_task_close(&c->slot[0].tasks);
 }
 
 static void end(void)
@@ -89,11 +89,11 @@ static int done(uint32_t object, uint64_t rows, const struct wire_window *w, uin
     q.u.OBJECT_DONE.object = object;
     q.u.OBJECT_DONE.rows = rows;
     q.u.OBJECT_DONE.windows = windows;
-    const char *line = c->job.objects[split].object[object].line;
+    const char *line = c->slot[0].objects[split].object[object].line;
     q.u.OBJECT_DONE.salt = hash_bytes(line, strcspn(line, "\t"), 1);
     m.frame[1].data = (void *)w;
     m.frame[1].bytes = windows * sizeof *w;
-    return coord_objects_done(&c->job, &a, &ends);
+    return coord_objects_done(&c->slot[0], &a, &ends);
 }
 
 /* a: hours 100 and 101; b: 101, before a there; d: 100 and 103, c is empty. */
@@ -112,8 +112,8 @@ static void all_done(void)
 static void piece_is(uint32_t segment, uint32_t n, uint32_t object, uint64_t position,
                      uint64_t rows)
 {
-    ck_assert_uint_lt(n, c->job.replay.segment[segment].pieces);
-    const struct coord_piece *p = &c->job.replay.segment[segment].piece[n];
+    ck_assert_uint_lt(n, c->slot[0].replay.segment[segment].pieces);
+    const struct coord_piece *p = &c->slot[0].replay.segment[segment].piece[n];
     ck_assert_uint_eq(p->object, object);
     ck_assert_uint_eq(p->position, position);
     ck_assert_uint_eq(p->rows, rows);
@@ -122,7 +122,7 @@ static void piece_is(uint32_t segment, uint32_t n, uint32_t object, uint64_t pos
 
 static void segments_are(void)
 {
-    const struct coord_replay *r = &c->job.replay;
+    const struct coord_replay *r = &c->slot[0].replay;
     ck_assert_uint_eq(r->segments, 3);
     ck_assert_uint_eq(r->rows, 87);
     ck_assert_uint_eq(r->batches, 3 + 3 + 1 + 2 + 1);
@@ -140,30 +140,30 @@ START_TEST(windows_are_made_of_ranges_in_order_of_time)
     struct err e = {0};
     begin(WIRE_SSP, 4, "a\nb\nc\nd\n");
     all_done();
-    ck_assert_uint_eq(c->job.at.split[WIRE_TRAIN].known, 1);
+    ck_assert_uint_eq(c->slot[0].at.split[WIRE_TRAIN].known, 1);
     segments_are();
-    ck_assert_int_eq(coord_epoch_cut(&c->job, &e), 0);
-    const struct coord_tasks *t = &c->job.tasks;
-    ck_assert_uint_eq(t->batches, c->job.replay.batches);
+    ck_assert_int_eq(coord_epoch_cut(&c->slot[0], &e), 0);
+    const struct coord_tasks *t = &c->slot[0].tasks;
+    ck_assert_uint_eq(t->batches, c->slot[0].replay.batches);
     for (uint32_t i = 0, s = 0; i < t->tasks; i++) {
         s += t->task[i].segment > s;
         ck_assert_uint_eq(t->task[i].segment, s);
-        ck_assert_uint_ge(i, c->job.replay.segment[s].task);
+        ck_assert_uint_ge(i, c->slot[0].replay.segment[s].task);
     }
     /* a coordinator that comes back */
-    struct coord_progress at = c->job.at;
-    struct job spec = c->job.spec;
-    uint64_t hash = coord_replay_record_of(&c->job, false).hash;
+    struct coord_progress at = c->slot[0].at;
+    struct job spec = c->slot[0].spec;
+    uint64_t hash = coord_replay_record_of(&c->slot[0], false).hash;
     job_end();
-    memset(&c->job, 0, sizeof c->job);
-    c->job.fleet = &c->fleet;
-    c->job.store = c->fleet.store;
+    memset(&c->slot[0], 0, sizeof c->slot[0]);
+    c->slot[0].fleet = &c->fleet;
+    c->slot[0].store = c->fleet.store;
     job_begin(WIRE_SSP);
-    c->job.spec = spec;
-    c->job.at = at;
-    ck_assert_int_eq(coord_objects_load(&c->job, &e), 0);
+    c->slot[0].spec = spec;
+    c->slot[0].at = at;
+    ck_assert_int_eq(coord_objects_load(&c->slot[0], &e), 0);
     segments_are();
-    ck_assert_uint_eq(coord_replay_record_of(&c->job, false).hash, hash);
+    ck_assert_uint_eq(coord_replay_record_of(&c->slot[0], false).hash, hash);
     end();
 }
 END_TEST
@@ -177,10 +177,10 @@ START_TEST(windows_that_cannot_be_are_refused_and_cost_the_job_nothing)
     ck_assert_int_eq(done(1, 9, b, 1), SHOAL_E_MALFORMED);
     ck_assert_int_eq(done(1, 8, NULL, 0), SHOAL_E_MALFORMED);
     ck_assert(!ends);
-    c->job.spec.replay.on = false; /* who is asked for none has none */
+    c->slot[0].spec.replay.on = false; /* who is asked for none has none */
     ck_assert_int_eq(done(1, 8, b, 1), SHOAL_E_MALFORMED);
     ck_assert(!ends);
-    c->job.spec.replay.on = true;
+    c->slot[0].spec.replay.on = true;
     all_done();
     segments_are();
     end();
@@ -191,14 +191,14 @@ START_TEST(what_is_scored_has_no_windows)
 {
     begin(WIRE_SSP, 4, "a\nb\nc\nd\n");
     split = WIRE_VALID;
-    c->job.spec.data.objects.of[WIRE_VALID].on = true;
-    c->job.at.split[WIRE_VALID].used = 1;
+    c->slot[0].spec.data.objects.of[WIRE_VALID].on = true;
+    c->slot[0].at.split[WIRE_VALID].used = 1;
     begin(WIRE_SSP, 1, "b\n");
     ck_assert_int_eq(done(0, 8, b, 1), SHOAL_E_MALFORMED);
     ck_assert(!ends);
     ck_assert_int_eq(done(0, 8, NULL, 0), 0);
-    ck_assert_uint_eq(c->job.at.split[WIRE_VALID].rows, 8);
-    ck_assert_uint_eq(c->job.replay.windows, 0);
+    ck_assert_uint_eq(c->slot[0].at.split[WIRE_VALID].rows, 8);
+    ck_assert_uint_eq(c->slot[0].replay.windows, 0);
     split = WIRE_TRAIN;
     all_done();
     segments_are();
@@ -210,18 +210,18 @@ START_TEST(what_is_left_out_has_no_segment)
 {
     struct err e;
     begin(WIRE_BSP, 4, "a\nb\nc\nd\n");
-    c->job.spec.replay.outs = 1;
-    c->job.spec.replay.out[0] = (struct job_span){100 * 3600, 101 * 3600};
+    c->slot[0].spec.replay.outs = 1;
+    c->slot[0].spec.replay.out[0] = (struct job_span){100 * 3600, 101 * 3600};
     all_done();
-    ck_assert_uint_eq(c->job.replay.segments, 2);
-    ck_assert_uint_eq(c->job.replay.rows, 27);
+    ck_assert_uint_eq(c->slot[0].replay.segments, 2);
+    ck_assert_uint_eq(c->slot[0].replay.rows, 27);
     piece_is(0, 0, 1, 0, 8);
     piece_is(0, 1, 0, 30, 15);
     piece_is(1, 0, 3, 30, 4);
-    ck_assert_int_eq(coord_epoch_cut(&c->job, &e), 0);
-    for (uint32_t i = 0; i < c->job.tasks.tasks; i++)
-        ck_assert(c->job.tasks.task[i].rows == 0 ||
-                  c->job.tasks.task[i].lane == c->job.tasks.task[i].object % 2);
+    ck_assert_int_eq(coord_epoch_cut(&c->slot[0], &e), 0);
+    for (uint32_t i = 0; i < c->slot[0].tasks.tasks; i++)
+        ck_assert(c->slot[0].tasks.task[i].rows == 0 ||
+                  c->slot[0].tasks.task[i].lane == c->slot[0].tasks.task[i].object % 2);
     end();
 }
 END_TEST
@@ -235,19 +235,19 @@ START_TEST(who_goes_on_has_the_same_ranges)
     struct err e;
     begin(WIRE_SSP, 4, "a\nb\nc\nd\n");
     all_done();
-    ck_assert_int_eq(coord_epoch_cut(&c->job, &e), 0);
-    struct coord_replay *r = &c->job.replay;
-    c->job.tasks.next = r->segment[1].task;
-    struct coord_replay_record of = coord_replay_record_of(&c->job, false);
+    ck_assert_int_eq(coord_epoch_cut(&c->slot[0], &e), 0);
+    struct coord_replay *r = &c->slot[0].replay;
+    c->slot[0].tasks.next = r->segment[1].task;
+    struct coord_replay_record of = coord_replay_record_of(&c->slot[0], false);
     ck_assert_uint_eq(of.begun, 1);
     ck_assert_uint_eq(of.hash, BEGUN_HASH);
     r->begun = of.begun;
     r->begun_hash = of.hash;
-    ck_assert_int_eq(coord_replay_fits(&c->job, &e), 0);
+    ck_assert_int_eq(coord_replay_fits(&c->slot[0], &e), 0);
     r->piece[4].rows--; /* of a window to come */
-    ck_assert_int_eq(coord_replay_fits(&c->job, &e), 0);
+    ck_assert_int_eq(coord_replay_fits(&c->slot[0], &e), 0);
     r->piece[1].position++;
-    ck_assert_int_eq(coord_replay_fits(&c->job, &e), SHOAL_E_CONFIG);
+    ck_assert_int_eq(coord_replay_fits(&c->slot[0], &e), SHOAL_E_CONFIG);
     end();
 }
 END_TEST
@@ -257,13 +257,13 @@ START_TEST(objects_are_dealt_by_the_begin_of_their_partitions)
 {
     struct err e;
     c = calloc(1, sizeof *c);
-    c->job.fleet = &c->fleet;
+    c->slot[0].fleet = &c->fleet;
     c->fleet.store = coord_store_memory();
-    c->job.store = c->fleet.store;
+    c->slot[0].store = c->fleet.store;
     job_begin(WIRE_BSP);
-    ck_assert_int_eq(partition_parse("{date}-{hour}", &c->job.spec.data.partition, &e), 0);
+    ck_assert_int_eq(partition_parse("{date}-{hour}", &c->slot[0].spec.data.partition, &e), 0);
     begin(WIRE_BSP, 4, "h1/2026-03-04-00\nh1/2026-03-04-01\nh2/2026-03-04-00\nh2/2026-03-04-01\n");
-    const struct coord_object *o = c->job.objects[WIRE_TRAIN].object;
+    const struct coord_object *o = c->slot[0].objects[WIRE_TRAIN].object;
     ck_assert(o[0].lane == 0 && o[2].lane == 1 && o[1].lane == 0 && o[3].lane == 1);
     end();
 }

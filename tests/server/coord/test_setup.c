@@ -67,7 +67,7 @@ static void job_make(const char *mode)
 {
     char text[512];
     struct err e = {0};
-    struct coord_job *j = &c->job;
+    struct coord_job *j = &c->slot[0];
     int n = snprintf(text, sizeof text,
                      "job: t\ndata: {format: csv, train: [a.csv], label: 0}\n"
                      "tables: [{name: emb, dim: 2, tablets: 64}]\nmodel: {kind: probe}\n"
@@ -96,7 +96,7 @@ static void setup(void)
     for (uint32_t t = 0; t < TABLETS; t++)
         shard_of[t] = t < 32 ? t >= 16 : t < 48; /* of the second table the first half */
     c->fleet.members.shard[0] = (struct coord_shard){.seen = true, .ready = true};
-    c->job.setup.shard[0].done = true;
+    c->slot[0].setup.shard[0].done = true;
     c->fleet.members.shard[0].greeted = true;
     shard = &c->fleet.members.shard[1];
     shard->seen = shard->ready = shard->figures.in_memory = true;
@@ -116,7 +116,7 @@ static const struct wire *nth(uint32_t n, enum wire_type type)
 static uint32_t set_up(enum wire_type type, int status)
 {
     uint32_t at = count;
-    coord_setup_step(&c->job);
+    coord_setup_step(&c->slot[0]);
     for (; at < count; at++) {
         struct coord_call call = asked[at];
         bool refused = call.request.type == type;
@@ -138,8 +138,8 @@ START_TEST(shard_that_comes_is_told_map_names_and_cuts)
     c->fleet.names.newest = _i == 4 ? 3 : 0; /* a server knows newer ones */
     c->fleet.names.line = "names";
     c->fleet.names.bytes = 5;
-    coord_setup_greet(&c->job);
-    coord_setup_greet(&c->job);
+    coord_setup_greet(&c->slot[0]);
+    coord_setup_greet(&c->slot[0]);
     ck_assert_int_eq(shard->greeted, _i > 1);
     ck_assert_uint_eq(count, _i < 2 ? 0 : _i == 2 ? 1 : _i == 3 ? 3 : 2);
     if (_i == 3)
@@ -163,12 +163,12 @@ START_TEST(shard_that_is_not_ready_has_the_map_once)
     c->fleet.cluster.newest_epoch = _i == 2 ? 4 : 3;
     ck_assert_int_eq(env_connect(c->fleet.env, "sim://nobody", ENV_COORDINATOR, &shard->peer), 0);
     for (int again = 0; again < 2; again++) {
-        coord_setup_map_early(&c->job, 1);
+        coord_setup_map_early(&c->slot[0], 1);
         ck_assert_uint_eq(shard->map_told, _i == 0 ? 3 : 0);
         ck_assert_uint_eq(sent, _i == 0);
     }
     c->fleet.cluster.map_epoch = c->fleet.cluster.newest_epoch = 5;
-    coord_setup_map_early(&c->job, 1);
+    coord_setup_map_early(&c->slot[0], 1);
     ck_assert_uint_eq(sent, _i == 1 ? 0 : _i == 0 ? 2 : 1);
 }
 END_TEST
@@ -178,9 +178,9 @@ END_TEST
 START_TEST(shard_is_set_up_in_order)
 {
     job_make(_i == 0 ? "bsp" : "ssp");
-    c->job.opened = _i == 2 ? RUN : 0;
+    c->slot[0].opened = _i == 2 ? RUN : 0;
     ck_assert_uint_eq(set_up(WIRE_TYPE_NONE, 0), 5);
-    ck_assert(c->job.setup.shard[1].done && coord_setup_all(&c->job));
+    ck_assert(c->slot[0].setup.shard[1].done && coord_setup_all(&c->slot[0]));
     ck_assert_uint_eq(shard->made, 7); /* of a process that dies its rows are gone */
     (void)nth(0, WIRE_TYPE_MAP_SET);
     for (uint32_t t = 0; t < TABLES; t++)
@@ -202,7 +202,7 @@ START_TEST(shard_drops_what_is_to_go_first)
     c->fleet.fresh_fields.number = _i == 1 ? 4 : 0;
     (void)snprintf(c->fleet.fresh_fields.what, sizeof c->fleet.fresh_fields.what, "emb:2");
     ck_assert_uint_eq(set_up(WIRE_TYPE_NONE, 0), 6);
-    ck_assert(c->job.setup.shard[1].done);
+    ck_assert(c->slot[0].setup.shard[1].done);
     if (_i == 0) {
         ck_assert_uint_eq(nth(0, WIRE_TYPE_CLEAR)->u.CLEAR.job, RUN);
         (void)nth(1, WIRE_TYPE_MAP_SET);
@@ -219,9 +219,9 @@ END_TEST
 START_TEST(shard_loads_in_place_of_opening)
 {
     job_make("ssp");
-    c->job.at.from = _i == 0 ? FROM_TO_LOAD : FROM_TO_START;
-    (void)snprintf(c->job.at.from_path, sizeof c->job.at.from_path, "/a/b");
-    (void)snprintf(c->job.without, sizeof c->job.without, "emb:2");
+    c->slot[0].at.from = _i == 0 ? FROM_TO_LOAD : FROM_TO_START;
+    (void)snprintf(c->slot[0].at.from_path, sizeof c->slot[0].at.from_path, "/a/b");
+    (void)snprintf(c->slot[0].without, sizeof c->slot[0].without, "emb:2");
     ck_assert_uint_eq(set_up(WIRE_TYPE_NONE, 0), 4);
     const struct wire_LOAD *l = &nth(3, WIRE_TYPE_LOAD)->u.LOAD;
     ck_assert_uint_eq(l->run, RUN);
@@ -237,9 +237,9 @@ END_TEST
 START_TEST(shard_opens_no_run_that_is_opened_otherwise)
 {
     job_make("ssp");
-    c->job.at.phase = PHASE_RESTORE;
+    c->slot[0].at.phase = PHASE_RESTORE;
     ck_assert_uint_eq(set_up(WIRE_TYPE_NONE, 0), 3);
-    ck_assert(c->job.setup.shard[1].done);
+    ck_assert(c->slot[0].setup.shard[1].done);
 }
 END_TEST
 
@@ -255,9 +255,9 @@ START_TEST(shard_that_refuses_ends_the_job)
               {WIRE_TYPE_FENCES, SHOAL_E_OLD_RUN}};
     job_make("ssp");
     set_up(by[_i].type, by[_i].status);
-    ck_assert_int_eq(c->job.setup.shard[1].done, _i == 0);
-    ck_assert_uint_eq(c->job.at.phase, _i == 0 ? PHASE_SETUP : PHASE_FAILED);
-    ck_assert_int_eq(c->job.at.status, _i == 0 ? 0 : by[_i].status);
+    ck_assert_int_eq(c->slot[0].setup.shard[1].done, _i == 0);
+    ck_assert_uint_eq(c->slot[0].at.phase, _i == 0 ? PHASE_SETUP : PHASE_FAILED);
+    ck_assert_int_eq(c->slot[0].at.status, _i == 0 ? 0 : by[_i].status);
 }
 END_TEST
 
@@ -266,11 +266,11 @@ START_TEST(shard_that_knows_newer_lanes_tells_of_an_older_folder)
 {
     job_make("ssp");
     set_up(WIRE_TYPE_FENCES, SHOAL_E_FENCED);
-    ck_assert_uint_eq(c->job.at.phase, PHASE_FAILED);
-    ck_assert_int_eq(c->job.at.status, SHOAL_E_UNAVAILABLE);
-    ck_assert_msg(strstr(c->job.at.text, "data_dir is older than it was") != NULL &&
-                      strstr(c->job.at.text, "submit the job again") != NULL,
-                  "%s", c->job.at.text);
+    ck_assert_uint_eq(c->slot[0].at.phase, PHASE_FAILED);
+    ck_assert_int_eq(c->slot[0].at.status, SHOAL_E_UNAVAILABLE);
+    ck_assert_msg(strstr(c->slot[0].at.text, "data_dir is older than it was") != NULL &&
+                      strstr(c->slot[0].at.text, "submit the job again") != NULL,
+                  "%s", c->slot[0].at.text);
 }
 END_TEST
 
@@ -278,17 +278,17 @@ END_TEST
  */
 START_TEST(shard_that_refuses_a_checkpoints_opening_ends_that)
 {
-    struct coord_checkpoint *k = &c->job.checkpoint;
+    struct coord_checkpoint *k = &c->slot[0].checkpoint;
     job_make("ssp");
-    c->job.at.phase = PHASE_DONE;
+    c->slot[0].at.phase = PHASE_DONE;
     k->state = CHECKPOINT_OPENING;
     k->making = calloc(1, sizeof *k->making);
-    k->list->number = c->job.at.number;
+    k->list->number = c->slot[0].at.number;
     set_up(_i == 0 ? WIRE_TYPE_RUN_OPEN : WIRE_TYPE_NONE, SHOAL_E_SCHEMA);
     ck_assert_uint_eq(k->state, _i == 0 ? CHECKPOINT_IDLE : CHECKPOINT_OPENING);
     ck_assert_uint_eq(c->fleet.errands.count, _i == 0); /* its folder goes */
-    ck_assert_uint_eq(c->job.at.phase, PHASE_DONE);
-    ck_assert_int_eq(c->job.setup.shard[1].done, _i != 0);
+    ck_assert_uint_eq(c->slot[0].at.phase, PHASE_DONE);
+    ck_assert_int_eq(c->slot[0].setup.shard[1].done, _i != 0);
 }
 END_TEST
 
@@ -296,7 +296,7 @@ END_TEST
 
 static void lane_is(uint32_t lane, enum coord_lane_state state, bool placed, bool own)
 {
-    struct coord_lane *l = &c->job.tasks.lane[lane];
+    struct coord_lane *l = &c->slot[0].tasks.lane[lane];
     l->state = state;
     l->generation = l->stored = 10 + lane;
     l->placed = placed;
@@ -318,7 +318,7 @@ START_TEST(shard_that_comes_back_has_all_fences)
     if (_i == 2)
         lane_is(2, LANE_GRANTING, true, false);
     if (_i == 3)
-        c->job.resume = PHASE_LANES; /* all are about to be raised */
+        c->slot[0].resume = PHASE_LANES; /* all are about to be raised */
     (void)set_up(WIRE_TYPE_NONE, 0);
     ck_assert_uint_eq(nth(4, WIRE_TYPE_FENCES)->u.FENCES.lane_count, _i == 3 ? 0 : 4);
     for (uint32_t i = 0; i < 4 && _i < 3; i++) {
@@ -350,9 +350,9 @@ END_TEST
 START_TEST(digests_go_where_the_map_says)
 {
     job_make("ssp");
-    c->job.at.phase = PHASE_DIGEST;
-    c->job.table_rows[0] = 999; /* of an attempt before */
-    coord_setup_digest(&c->job);
+    c->slot[0].at.phase = PHASE_DIGEST;
+    c->slot[0].table_rows[0] = 999; /* of an attempt before */
+    coord_setup_digest(&c->slot[0]);
     ck_assert_uint_eq(count, TABLES);
     for (uint32_t t = 0; t < TABLES; t++) {
         for (uint32_t s = 0; s < 2; s++) {
@@ -368,13 +368,13 @@ START_TEST(digests_go_where_the_map_says)
             msg_free(m);
         }
         asked[t].on_done(asked[t].context, &asked[t], 0, "");
-        ck_assert_uint_eq(c->job.table_rows[t], 21);
+        ck_assert_uint_eq(c->slot[0].table_rows[t], 21);
     }
-    ck_assert_uint_eq(c->job.digested, TABLES);
+    ck_assert_uint_eq(c->slot[0].digested, TABLES);
     for (uint32_t i = 0; i < TABLETS; i++) {
         uint32_t t = i / 32, s = shard_of[i], n = i % 16;
         uint64_t is = _i == 1 && n == 15 ? 0 : 1000 * t + 100 * s + n + 1;
-        ck_assert_uint_eq(c->job.digest[i], is);
+        ck_assert_uint_eq(c->slot[0].digest[i], is);
     }
 }
 END_TEST

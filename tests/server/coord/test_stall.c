@@ -99,7 +99,8 @@ static bool over(void *context)
 static void run_to_the_end(uint64_t seconds)
 {
     ck_assert_msg(sim_run(r.sim, sim_now_ns(r.sim) + seconds * SECOND, over, NULL),
-                  "no end: phase %u, epoch %u", r.coord->job.at.phase, r.coord->job.at.epoch);
+                  "no end: phase %u, epoch %u", r.coord->slot[0].at.phase,
+                  r.coord->slot[0].at.epoch);
     ck_assert_msg(r.client.state == WIRE_JOB_DONE, "%s", r.client.text);
     for (uint32_t e = 1; e <= 2; e++)
         for (uint32_t row = 0; row < ROWS; row++)
@@ -110,7 +111,7 @@ static void run_to_the_end(uint64_t seconds)
 static struct json *status(void)
 {
     struct json *j;
-    char *text = coord_status_text(&r.coord->job);
+    char *text = coord_status_text(&r.coord->slot[0]);
     ck_assert_int_eq(json_parse(text, strlen(text), &j, NULL), 0);
     free(text);
     return j;
@@ -176,7 +177,7 @@ END_TEST
 static bool index_moved(void *context)
 {
     (void)context;
-    uint64_t at = r.coord->job.index[WIRE_TRAIN].worker;
+    uint64_t at = r.coord->slot[0].index[WIRE_TRAIN].worker;
     return r.worker[0].wedged && at != 0 && at != r.worker[0].number;
 }
 
@@ -192,7 +193,7 @@ START_TEST(stall_an_index_goes_to_another_key)
         sim_node_who(r.worker[i].node, &who);
     }
     ck_assert(sim_run(r.sim, 60 * SECOND, index_moved, NULL));
-    ck_assert_uint_eq(r.coord->job.index[WIRE_TRAIN].worker, r.worker[_i].number);
+    ck_assert_uint_eq(r.coord->slot[0].index[WIRE_TRAIN].worker, r.worker[_i].number);
     run_to_the_end(120);
 }
 END_TEST
@@ -267,8 +268,8 @@ START_TEST(stall_a_server_away_is_no_fault_of_workers)
     fake_shard_die(r.shard[1]);
     r.worker[0].wedged = r.worker[1].wedged = true;
     (void)sim_run(r.sim, sim_now_ns(r.sim) + 30 * SECOND, over, NULL);
-    for (uint32_t i = 0; i < r.coord->job.workers.count; i++)
-        ck_assert_uint_eq(r.coord->job.workers.worker[i].stalls, 0);
+    for (uint32_t i = 0; i < r.coord->slot[0].workers.count; i++)
+        ck_assert_uint_eq(r.coord->slot[0].workers.worker[i].stalls, 0);
 }
 END_TEST
 

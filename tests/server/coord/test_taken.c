@@ -22,10 +22,10 @@ static struct env env = {.ops = &ops};
 static void open_it(void)
 {
     c = calloc(1, sizeof *c);
-    c->job.fleet = &c->fleet;
+    c->slot[0].fleet = &c->fleet;
     c->fleet.env = &env;
-    ck_assert_int_eq(coord_task_open(&c->job.tasks, 1, WIRE_ASYNC, &e), 0);
-    c->job.parsed = true;
+    ck_assert_int_eq(coord_task_open(&c->slot[0].tasks, 1, WIRE_ASYNC, &e), 0);
+    c->slot[0].parsed = true;
 }
 
 static void begin(void)
@@ -33,15 +33,15 @@ static void begin(void)
     memset(&e, 0, sizeof e);
     open_it();
     c->fleet.store = coord_store_memory();
-    c->job.store = c->fleet.store;
+    c->slot[0].store = c->fleet.store;
 }
 
 static void close_it(void)
 {
-    coord_objects_close(&c->job.objects[WIRE_TRAIN]);
+    coord_objects_close(&c->slot[0].objects[WIRE_TRAIN]);
     coord_taken_close(&c->fleet.taken);
-    coord_taken_list_close(&c->job.taken);
-    coord_task_close(&c->job.tasks);
+    coord_taken_list_close(&c->slot[0].taken);
+    coord_task_close(&c->slot[0].tasks);
     free(c);
 }
 
@@ -55,69 +55,71 @@ static void end(void)
 static void again(void)
 {
     struct coord_store *store = c->fleet.store;
-    struct coord_progress at = c->job.at;
+    struct coord_progress at = c->slot[0].at;
     close_it();
     open_it();
     c->fleet.store = store;
-    c->job.store = c->fleet.store;
-    c->job.at = at;
+    c->slot[0].store = c->fleet.store;
+    c->slot[0].at = at;
     ck_assert_int_eq(coord_taken_open(&c->fleet, &e), 0);
-    ck_assert_msg(coord_taken_load(&c->job, &e) == 0, "%s", e.text);
+    ck_assert_msg(coord_taken_load(&c->slot[0], &e) == 0, "%s", e.text);
 }
 
 /* Job `number`, of objects, which grows or not; submitted. */
 static void job(uint64_t number, bool grows)
 {
-    c->job.at = (struct coord_progress){.number = number, .run = number, .phase = PHASE_WAITING};
-    c->job.spec.data.objects.of[WIRE_TRAIN].on = true;
-    c->job.spec.data.objects.grow_ms = grows ? 1000 : 0;
-    c->job.grow.at = (struct coord_grow_record){.job = number};
+    c->slot[0].at =
+        (struct coord_progress){.number = number, .run = number, .phase = PHASE_WAITING};
+    c->slot[0].spec.data.objects.of[WIRE_TRAIN].on = true;
+    c->slot[0].spec.data.objects.grow_ms = grows ? 1000 : 0;
+    c->slot[0].grow.at = (struct coord_grow_record){.job = number};
 }
 
 static void objects(const char *lines, uint32_t count)
 {
     ck_assert_int_eq(
-        coord_objects_take(&c->job.objects[WIRE_TRAIN], lines, strlen(lines), count, "", 0, &e), 0);
+        coord_objects_take(&c->slot[0].objects[WIRE_TRAIN], lines, strlen(lines), count, "", 0, &e),
+        0);
 }
 
 static void set_up(void)
 {
-    c->job.at.phase = PHASE_SETUP;
-    c->job.at.epoch = 1;
-    ck_assert(coord_taken_settled(&c->job));
-    c->job.at.phase = PHASE_TRAIN;
+    c->slot[0].at.phase = PHASE_SETUP;
+    c->slot[0].at.epoch = 1;
+    ck_assert(coord_taken_settled(&c->slot[0]));
+    c->slot[0].at.phase = PHASE_TRAIN;
 }
 
 /* So many of `rows` rows are learnt. */
 static void learnt(uint64_t of, uint64_t rows)
 {
-    c->job.at.train_rows = of;
-    c->job.at.split[WIRE_TRAIN].rows = c->job.grow.at.rows = rows;
-    ck_assert(coord_taken_learnt(&c->job));
+    c->slot[0].at.train_rows = of;
+    c->slot[0].at.split[WIRE_TRAIN].rows = c->slot[0].grow.at.rows = rows;
+    ck_assert(coord_taken_learnt(&c->slot[0]));
 }
 
 START_TEST(names_are_the_jobs_until_its_tables_are_there)
 {
     begin();
     job(7, true);
-    ck_assert_int_eq(coord_taken_none(&c->job, &e), 0);
+    ck_assert_int_eq(coord_taken_none(&c->slot[0], &e), 0);
     objects("a\t1\nb\t2\n", 2);
-    ck_assert(!coord_taken_has(&c->job, "a\t1"));
+    ck_assert(!coord_taken_has(&c->slot[0], "a\t1"));
     ck_assert_uint_eq(c->fleet.taken.version, 0);
     again();
     job(7, true);
     objects("a\t1\nb\t2\n", 2);
     set_up();
     ck_assert_uint_eq(c->fleet.taken.version, 1);
-    ck_assert(coord_taken_has(&c->job, "a\t9") && coord_taken_has(&c->job, "b") &&
-              !coord_taken_has(&c->job, "c"));
+    ck_assert(coord_taken_has(&c->slot[0], "a\t9") && coord_taken_has(&c->slot[0], "b") &&
+              !coord_taken_has(&c->slot[0], "c"));
     ck_assert_uint_eq(c->fleet.taken.is.at.flags, COORD_TAKEN_BEGUN);
     learnt(9, 10);
     ck_assert_uint_eq(c->fleet.taken.is.at.flags, COORD_TAKEN_BEGUN);
     learnt(10, 10);
     ck_assert_uint_eq(c->fleet.taken.is.at.flags, 0);
     again();
-    ck_assert_uint_eq(coord_taken_count(&c->job), 2);
+    ck_assert_uint_eq(coord_taken_count(&c->slot[0]), 2);
     ck_assert_uint_eq(c->fleet.taken.version, 2);
     end();
 }
@@ -129,24 +131,24 @@ START_TEST(names_of_a_round_that_did_not_begin_go)
     bool told;
     begin();
     job(7, true);
-    ck_assert_int_eq(coord_taken_none(&c->job, &e), 0);
+    ck_assert_int_eq(coord_taken_none(&c->slot[0], &e), 0);
     objects("a\n", 1);
     set_up();
     learnt(10, 10);
     objects("b\nc\n", 2);
-    ck_assert_int_eq(coord_taken_round(&c->job, 2, &told, &e), 0);
-    ck_assert(told && coord_taken_count(&c->job) == 3);
+    ck_assert_int_eq(coord_taken_round(&c->slot[0], 2, &told, &e), 0);
+    ck_assert(told && coord_taken_count(&c->slot[0]) == 3);
     size_t bytes; /* a checkpoint that is made meanwhile is of the round before */
     struct coord_taken_head head;
-    void *record = coord_taken_record(&c->job, &bytes);
+    void *record = coord_taken_record(&c->slot[0], &bytes);
     memcpy(&head, record, sizeof head);
     ck_assert(head.count == 1 && head.flags == 0);
     free(record);
-    c->job.at.epoch += _i == 1;
+    c->slot[0].at.epoch += _i == 1;
     again();
-    ck_assert_uint_eq(coord_taken_count(&c->job), _i == 0 ? 1 : 3);
+    ck_assert_uint_eq(coord_taken_count(&c->slot[0]), _i == 0 ? 1 : 3);
     ck_assert_uint_eq(c->fleet.taken.is.at.flags, _i == 0 ? 0 : COORD_TAKEN_BEGUN);
-    ck_assert_int_eq(coord_taken_has(&c->job, "b"), _i);
+    ck_assert_int_eq(coord_taken_has(&c->slot[0], "b"), _i);
     end();
 }
 END_TEST
@@ -156,16 +158,16 @@ static int next(uint32_t flags, bool grows, bool all_new, bool fleet)
 {
     begin();
     job(7, false);
-    ck_assert_int_eq(coord_taken_none(&c->job, &e), 0);
+    ck_assert_int_eq(coord_taken_none(&c->slot[0], &e), 0);
     objects("a\n", 1);
     set_up();
     c->fleet.taken.is.at.flags = flags;
     size_t bytes;
-    void *record = coord_taken_record(&c->job, &bytes);
+    void *record = coord_taken_record(&c->slot[0], &bytes);
     job(8, grows);
-    c->job.spec.data.objects.all_new = all_new;
-    int rc = fleet ? coord_taken_fleet(&c->job, &e)
-                   : coord_taken_saved(&c->job, record, bytes, false, &e);
+    c->slot[0].spec.data.objects.all_new = all_new;
+    int rc = fleet ? coord_taken_fleet(&c->slot[0], &e)
+                   : coord_taken_saved(&c->slot[0], record, bytes, false, &e);
     free(record);
     return rc;
 }
@@ -174,7 +176,7 @@ START_TEST(a_log_that_grows_begins_with_names_that_are_known)
 {
     for (int fleet = 0; fleet < 2; fleet++) {
         ck_assert_int_eq(next(0, true, false, fleet), 0);
-        ck_assert(coord_taken_has(&c->job, "a") && c->job.taken.at.flags == 0);
+        ck_assert(coord_taken_has(&c->slot[0], "a") && c->slot[0].taken.at.flags == 0);
         end();
         ck_assert_int_eq(next(COORD_TAKEN_BEGUN, true, false, fleet), SHOAL_E_CONFIG);
         ck_assert_ptr_nonnull(strstr(e.text, "1 files or objects are learnt in part"));
@@ -185,8 +187,8 @@ START_TEST(a_log_that_grows_begins_with_names_that_are_known)
         for (uint32_t flags = COORD_TAKEN_BEGUN; flags <= COORD_TAKEN_UNSURE; flags++)
             for (int grows = 0; grows < 2; grows++) { /* not known it stays */
                 ck_assert_int_eq(next(flags, grows, true, fleet), 0);
-                ck_assert_uint_eq(c->job.taken.at.flags, COORD_TAKEN_UNSURE);
-                ck_assert(coord_taken_has(&c->job, "a"));
+                ck_assert_uint_eq(c->slot[0].taken.at.flags, COORD_TAKEN_UNSURE);
+                ck_assert(coord_taken_has(&c->slot[0], "a"));
                 end();
             }
     }
@@ -198,12 +200,12 @@ START_TEST(tables_of_before_there_were_names_are_not_known)
 {
     begin();
     job(8, true);
-    ck_assert_int_eq(coord_taken_fleet(&c->job, &e), SHOAL_E_CONFIG);
-    ck_assert_int_eq(coord_taken_saved(&c->job, NULL, 0, false, &e), SHOAL_E_CONFIG);
-    ck_assert_int_eq(coord_taken_saved(&c->job, NULL, 0, true, &e), 0);
+    ck_assert_int_eq(coord_taken_fleet(&c->slot[0], &e), SHOAL_E_CONFIG);
+    ck_assert_int_eq(coord_taken_saved(&c->slot[0], NULL, 0, false, &e), SHOAL_E_CONFIG);
+    ck_assert_int_eq(coord_taken_saved(&c->slot[0], NULL, 0, true, &e), 0);
     job(9, false);
-    ck_assert_int_eq(coord_taken_fleet(&c->job, &e), 0);
-    ck_assert_uint_eq(c->job.taken.at.flags, COORD_TAKEN_UNSURE);
+    ck_assert_int_eq(coord_taken_fleet(&c->slot[0], &e), 0);
+    ck_assert_uint_eq(c->slot[0].taken.at.flags, COORD_TAKEN_UNSURE);
     end();
 }
 END_TEST
@@ -218,8 +220,8 @@ static int files(const char *name, bool unknown)
     w.u.FILES.unknown = unknown;
     m.frame[1].data = &item;
     m.frame[1].bytes = sizeof item;
-    c->job.at.phase = PHASE_INDEX;
-    return coord_taken_files(&c->job, &a);
+    c->slot[0].at.phase = PHASE_INDEX;
+    return coord_taken_files(&c->slot[0], &a);
 }
 
 /* A worker tells them; one of an older release, and one that reads a stream, does not. */
@@ -227,19 +229,19 @@ START_TEST(files_of_a_plain_job_have_names)
 {
     begin();
     job(7, false);
-    c->job.spec.data.objects.of[WIRE_TRAIN].on = false;
-    ck_assert_int_eq(coord_taken_none(&c->job, &e), 0);
+    c->slot[0].spec.data.objects.of[WIRE_TRAIN].on = false;
+    ck_assert_int_eq(coord_taken_none(&c->slot[0], &e), 0);
     if (_i < 2)
         ck_assert_int_eq(files("day_1", _i == 1), 0);
     again();
-    c->job.at.phase = PHASE_INDEX;
+    c->slot[0].at.phase = PHASE_INDEX;
     if (_i < 2)
         ck_assert_int_eq(files("another", false), 0); /* the first one's stand */
     set_up();
     learnt(10, 10);
     ck_assert_uint_eq(c->fleet.taken.is.at.flags, _i == 0 ? 0 : COORD_TAKEN_UNSURE);
-    ck_assert_int_eq(coord_taken_has(&c->job, "day_1"), _i < 2);
-    ck_assert(!coord_taken_has(&c->job, "another"));
+    ck_assert_int_eq(coord_taken_has(&c->slot[0], "day_1"), _i < 2);
+    ck_assert(!coord_taken_has(&c->slot[0], "another"));
     end();
 }
 END_TEST
@@ -249,14 +251,14 @@ START_TEST(a_record_that_is_damaged_is_refused)
 {
     begin();
     job(7, true);
-    ck_assert_int_eq(coord_taken_none(&c->job, &e), 0);
+    ck_assert_int_eq(coord_taken_none(&c->slot[0], &e), 0);
     objects("a\nb\n", 2);
     set_up();
     size_t bytes;
-    char *record = coord_taken_record(&c->job, &bytes);
+    char *record = coord_taken_record(&c->slot[0], &bytes);
     ck_assert_uint_eq(bytes, sizeof(struct coord_taken_head) + 2 * sizeof(struct nameset_item));
     for (size_t most = 0; most < bytes; most++)
-        ck_assert_int_eq(coord_taken_saved(&c->job, record, most, true, &e), SHOAL_E_CORRUPT);
+        ck_assert_int_eq(coord_taken_saved(&c->slot[0], record, most, true, &e), SHOAL_E_CORRUPT);
     struct coord_taken_head head;
     memcpy(&head, record, sizeof head);
     for (int i = 0; i < 3; i++) {
@@ -265,12 +267,12 @@ START_TEST(a_record_that_is_damaged_is_refused)
         bad.flags = i == 1 ? 8 : head.flags;
         bad.count = i == 2 ? UINT32_MAX : head.count;
         memcpy(record, &bad, sizeof bad);
-        ck_assert_int_eq(coord_taken_saved(&c->job, record, bytes, true, &e), SHOAL_E_CORRUPT);
+        ck_assert_int_eq(coord_taken_saved(&c->slot[0], record, bytes, true, &e), SHOAL_E_CORRUPT);
     }
     memcpy(record, &head, sizeof head);
-    ck_assert_int_eq(coord_taken_saved(&c->job, record, bytes, true, &e), 0);
+    ck_assert_int_eq(coord_taken_saved(&c->slot[0], record, bytes, true, &e), 0);
     memcpy(record + bytes - 16, record + bytes - 32, 16); /* one twice */
-    ck_assert_int_eq(coord_taken_saved(&c->job, record, bytes, true, &e), SHOAL_E_CORRUPT);
+    ck_assert_int_eq(coord_taken_saved(&c->slot[0], record, bytes, true, &e), SHOAL_E_CORRUPT);
     free(record);
     end();
 }
@@ -282,9 +284,9 @@ START_TEST(a_job_without_tables_outlives_newer_names)
     const struct wire_SHARD_BEAT beat = {.server = "s0", .taken_version = 9};
     begin();
     job(7, true);
-    ck_assert_int_eq(coord_taken_none(&c->job, &e), 0);
+    ck_assert_int_eq(coord_taken_none(&c->slot[0], &e), 0);
     coord_taken_learn(&c->fleet, 0, &beat);
-    ck_assert_uint_eq(c->job.at.phase, PHASE_WAITING); /* it begins with none of them */
+    ck_assert_uint_eq(c->slot[0].at.phase, PHASE_WAITING); /* it begins with none of them */
     objects("a\n", 1);
     set_up();
     ck_assert_uint_eq(c->fleet.taken.version, 10); /* and its own are newer */

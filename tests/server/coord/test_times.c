@@ -24,9 +24,9 @@ static struct job job;
 
 static void setup(void)
 {
-    c = (struct coord){.fleet.env = &env, .job.fleet = &c.fleet};
+    c = (struct coord){.fleet.env = &env, .slot[0].fleet = &c.fleet};
     c.fleet.store = coord_store_memory();
-    c.job.store = c.fleet.store;
+    c.slot[0].store = c.fleet.store;
     memset(&job, 0, sizeof job);
     (void)strcpy(job.data.time, "at");
     calendar = 1700000000;
@@ -62,19 +62,20 @@ END_TEST
 /* A log that grows never ends: its rounds go on with the calendar, and never back. */
 START_TEST(coord_limit_of_a_round_goes_on)
 {
-    struct job *spec = &c.job.spec;
+    struct job *spec = &c.slot[0].spec;
     spec->data.time_limit = 1700086400;
     spec->data.objects.grow_ms = 1000;
-    c.job.parsed = true;
+    c.slot[0].parsed = true;
     calendar += 3 * 86400;
-    ck_assert_uint_eq(coord_times_limit_of_round(&c.job), 1700086400 + 3 * 86400);
-    ck_assert_uint_eq(coord_times_limit_now(&c.job), 1700086400); /* a round of before had none */
-    c.job.grow.at.limit = coord_times_limit_of_round(&c.job);
-    ck_assert_uint_eq(coord_times_limit_now(&c.job), 1700086400 + 3 * 86400);
+    ck_assert_uint_eq(coord_times_limit_of_round(&c.slot[0]), 1700086400 + 3 * 86400);
+    ck_assert_uint_eq(coord_times_limit_now(&c.slot[0]),
+                      1700086400); /* a round of before had none */
+    c.slot[0].grow.at.limit = coord_times_limit_of_round(&c.slot[0]);
+    ck_assert_uint_eq(coord_times_limit_now(&c.slot[0]), 1700086400 + 3 * 86400);
     calendar -= 9 * 86400;
-    ck_assert_uint_eq(coord_times_limit_of_round(&c.job), 0);
+    ck_assert_uint_eq(coord_times_limit_of_round(&c.slot[0]), 0);
     spec->data.objects.grow_ms = 0; /* of any other job it is the text's */
-    ck_assert_uint_eq(coord_times_limit_now(&c.job), 1700086400);
+    ck_assert_uint_eq(coord_times_limit_now(&c.slot[0]), 1700086400);
 }
 END_TEST
 
@@ -82,34 +83,34 @@ START_TEST(coord_range_of_times_outlives_a_coordinator)
 {
     struct json *report = json_new_object();
     struct err e = {0};
-    c.job.at.number = 7;
-    c.job.at.split[WIRE_TRAIN].rows = 1000;
-    coord_times_json(&c.job, report);
+    c.slot[0].at.number = 7;
+    c.slot[0].at.split[WIRE_TRAIN].rows = 1000;
+    coord_times_json(&c.slot[0], report);
     ck_assert(json_absent(json_get(report, "events"))); /* none is known yet */
-    ck_assert_int_eq(coord_times_task(&c.job,
+    ck_assert_int_eq(coord_times_task(&c.slot[0],
                                       &(struct wire_TASK_DONE){.examples = 10,
                                                                .first_time = 1600000000,
                                                                .last_time = 1600000100},
                                       &e),
                      0);
-    ck_assert_int_eq(coord_times_task(&c.job,
+    ck_assert_int_eq(coord_times_task(&c.slot[0],
                                       &(struct wire_TASK_DONE){.examples = 10,
                                                                .first_time = 1500000000,
                                                                .last_time = 1600000050},
                                       &e),
                      0);
-    ck_assert_int_eq(coord_times_task(&c.job, &(struct wire_TASK_DONE){.examples = 0}, &e),
+    ck_assert_int_eq(coord_times_task(&c.slot[0], &(struct wire_TASK_DONE){.examples = 0}, &e),
                      0); /* of malformed lines alone */
-    c.job.times = (struct coord_times){.job = 0};
-    ck_assert_int_eq(coord_times_load(&c.job, &e), 0);
-    ck_assert_uint_eq(c.job.times.examples, 20);
-    coord_times_json(&c.job, report);
+    c.slot[0].times = (struct coord_times){.job = 0};
+    ck_assert_int_eq(coord_times_load(&c.slot[0], &e), 0);
+    ck_assert_uint_eq(c.slot[0].times.examples, 20);
+    coord_times_json(&c.slot[0], report);
     ck_assert_str_eq(json_as_string(json_get(report, "events.from"), ""), "2017-07-14T02:40:00Z");
     ck_assert_str_eq(json_as_string(json_get(report, "events.to"), ""), "2020-09-13T12:28:20Z");
     json_free(report);
-    c.job.at.number = 8; /* another job's say nothing */
-    ck_assert_int_eq(coord_times_load(&c.job, &e), 0);
-    ck_assert_uint_eq(c.job.times.last, 0);
+    c.slot[0].at.number = 8; /* another job's say nothing */
+    ck_assert_int_eq(coord_times_load(&c.slot[0], &e), 0);
+    ck_assert_uint_eq(c.slot[0].times.last, 0);
 }
 END_TEST
 
@@ -118,14 +119,14 @@ START_TEST(coord_worker_with_another_clock_is_noted_once)
     struct coord_worker w = {.name = "w1"};
     struct wire_WORKER_BEAT beat = {.clock_ahead_s = 60};
     struct json *notes = json_new_array();
-    coord_times_beat(&c.job, &w, &beat);
-    ck_assert_uint_eq(c.job.times.aparts, 0); /* a minute is none */
+    coord_times_beat(&c.slot[0], &w, &beat);
+    ck_assert_uint_eq(c.slot[0].times.aparts, 0); /* a minute is none */
     beat.clock_ahead_s = -61;
-    coord_times_beat(&c.job, &w, &beat);
+    coord_times_beat(&c.slot[0], &w, &beat);
     w.figures = beat;
-    coord_times_beat(&c.job, &w, &beat);
-    ck_assert_uint_eq(c.job.times.aparts, 1);
-    coord_times_note(&c.job, notes);
+    coord_times_beat(&c.slot[0], &w, &beat);
+    ck_assert_uint_eq(c.slot[0].times.aparts, 1);
+    coord_times_note(&c.slot[0], notes);
     ck_assert_uint_eq(json_count(notes), 1);
     ck_assert_ptr_nonnull(
         strstr(json_as_string(json_array_at(notes, 0), ""), "worker w1 is wrong"));

@@ -16,8 +16,8 @@ static struct coord_epoch epochs[EPOCHS]; /* those that are over have their job 
 static void begin(struct coord_store *store, uint64_t number, uint32_t epoch)
 {
     struct err e = {0};
-    struct coord_job *j = &c.job;
-    c = (struct coord){.fleet.store = store, .job.fleet = &c.fleet, .job.store = store};
+    struct coord_job *j = &c.slot[0];
+    c = (struct coord){.fleet.store = store, .slot[0].fleet = &c.fleet, .slot[0].store = store};
     j->parsed = true;
     j->epoch = epochs;
     j->at.number = number;
@@ -30,23 +30,23 @@ static void begin(struct coord_store *store, uint64_t number, uint32_t epoch)
                                      1, 10, 1, 0, &e),
                      0);
     ck_assert_int_eq(coord_window_open(&j->windows, &j->spec, EPOCHS, &e), 0);
-    ck_assert_int_eq(coord_window_load(&c.job, &e), 0);
+    ck_assert_int_eq(coord_window_load(&c.slot[0], &e), 0);
 }
 
 static void end(void)
 {
-    coord_window_close(&c.job.windows);
-    coord_task_close(&c.job.tasks);
+    coord_window_close(&c.slot[0].windows);
+    coord_task_close(&c.slot[0].tasks);
 }
 
 /* Of each task so many examples: its own number, and one. */
 static void count(uint32_t task)
 {
-    struct metric_tally *told = &c.job.windows.told[0];
+    struct metric_tally *told = &c.slot[0].windows.told[0];
     *told = (struct metric_tally){.loss = 0};
     for (uint32_t i = 0; i <= task; i++)
         metric_tally_add(told, 0.5f, (float)(i % 2), 0.7);
-    ck_assert(coord_window_count(&c.job, task));
+    ck_assert(coord_window_count(&c.slot[0], task));
 }
 
 static uint64_t sum(uint32_t from, uint32_t to)
@@ -63,7 +63,7 @@ static uint64_t before(uint64_t n)
 /* What windows have when so many tasks have been counted. */
 static void check(uint64_t tasks)
 {
-    const struct coord_windows *w = &c.job.windows;
+    const struct coord_windows *w = &c.slot[0].windows;
     struct metric of;
     uint32_t windows = (uint32_t)((tasks + w->stride - 1) / w->stride);
     ck_assert(tasks <= w->stride * COORD_WINDOWS_MAX &&
@@ -87,7 +87,7 @@ START_TEST(coord_windows_have_every_task_once)
     struct coord_store *store = coord_store_memory();
     struct metric of;
     begin(store, JOB, 1);
-    ck_assert(!coord_window_all(&c.job.windows, &of));
+    ck_assert(!coord_window_all(&c.slot[0].windows, &of));
     for (uint32_t epoch = 1; epoch <= EPOCHS; epoch++) {
         for (uint32_t t = 0; t < TASKS; t++) {
             uint64_t tasks = (uint64_t)(epoch - 1) * TASKS + t + 1;
@@ -97,34 +97,34 @@ START_TEST(coord_windows_have_every_task_once)
                 end();
                 begin(store, JOB, epoch);
                 check(tasks);
-                uint64_t stride = c.job.windows.stride;
-                ck_assert_uint_eq(c.job.windows.serial, (tasks + stride - 1) / stride * stride);
+                uint64_t stride = c.slot[0].windows.stride;
+                ck_assert_uint_eq(c.slot[0].windows.serial, (tasks + stride - 1) / stride * stride);
             }
             if (t % 29 == 10) {
-                ck_assert(coord_window_recent(&c.job.windows, &of));
+                ck_assert(coord_window_recent(&c.slot[0].windows, &of));
                 ck_assert_uint_eq(of.examples, sum(t - 10, t + 1));
-                ck_assert(!coord_window_recent(&c.job.windows, &of));
+                ck_assert(!coord_window_recent(&c.slot[0].windows, &of));
             }
         }
-        (void)coord_window_recent(&c.job.windows, &of);
-        ck_assert(coord_window_epoch(&c.job));
-        ck_assert_uint_eq(c.job.windows.trained[epoch - 1].of[0].examples, sum(0, TASKS));
-        ck_assert_uint_eq(metric_tally_examples(c.job.windows.epoch), 0);
-        c.job.epoch[epoch - 1].number = JOB;
+        (void)coord_window_recent(&c.slot[0].windows, &of);
+        ck_assert(coord_window_epoch(&c.slot[0]));
+        ck_assert_uint_eq(c.slot[0].windows.trained[epoch - 1].of[0].examples, sum(0, TASKS));
+        ck_assert_uint_eq(metric_tally_examples(c.slot[0].windows.epoch), 0);
+        c.slot[0].epoch[epoch - 1].number = JOB;
         end();
         begin(store, JOB, epoch); /* killed behind its end */
-        ck_assert_uint_eq(metric_tally_examples(c.job.windows.epoch), 0);
+        ck_assert_uint_eq(metric_tally_examples(c.slot[0].windows.epoch), 0);
         end();
         begin(store, JOB, epoch < EPOCHS ? epoch + 1 : epoch); /* and in the next one */
         for (uint32_t n = 0; n < EPOCHS; n++)
-            ck_assert_uint_eq(c.job.windows.trained[n].of[0].examples,
+            ck_assert_uint_eq(c.slot[0].windows.trained[n].of[0].examples,
                               n < epoch ? sum(0, TASKS) : 0);
-        ck_assert_uint_eq(metric_tally_examples(c.job.windows.epoch), 0);
+        ck_assert_uint_eq(metric_tally_examples(c.slot[0].windows.epoch), 0);
     }
     end();
     begin(store, JOB + 1, EPOCHS); /* another job finds nothing of it */
-    ck_assert(!coord_window_all(&c.job.windows, &of));
-    ck_assert_uint_eq(c.job.windows.trained[0].of[0].examples, 0);
+    ck_assert(!coord_window_all(&c.slot[0].windows, &of));
+    ck_assert_uint_eq(c.slot[0].windows.trained[0].of[0].examples, 0);
     end();
     coord_store_close(store);
 }
@@ -141,18 +141,18 @@ START_TEST(coord_windows_are_forgotten_from_an_epoch_on)
         for (uint32_t t = 0; t < TASKS; t++)
             count(t);
         if (epoch < EPOCHS) {
-            ck_assert(coord_window_epoch(&c.job));
+            ck_assert(coord_window_epoch(&c.slot[0]));
             end();
             begin(store, JOB, epoch + 1);
         }
     }
-    ck_assert(coord_window_forget(&c.job, 2));
+    ck_assert(coord_window_forget(&c.slot[0], 2));
     end();
     begin(store, JOB, EPOCHS);
-    ck_assert(!coord_window_all(&c.job.windows, &of));
-    ck_assert_uint_eq(metric_tally_examples(c.job.windows.epoch), 0);
-    ck_assert_uint_eq(c.job.windows.trained[0].of[0].examples, sum(0, TASKS));
-    ck_assert_uint_eq(c.job.windows.trained[1].of[0].examples, 0);
+    ck_assert(!coord_window_all(&c.slot[0].windows, &of));
+    ck_assert_uint_eq(metric_tally_examples(c.slot[0].windows.epoch), 0);
+    ck_assert_uint_eq(c.slot[0].windows.trained[0].of[0].examples, sum(0, TASKS));
+    ck_assert_uint_eq(c.slot[0].windows.trained[1].of[0].examples, 0);
     end();
     coord_store_close(store);
 }
@@ -170,10 +170,10 @@ START_TEST(coord_windows_end_where_their_last_task_does)
                  {25, 103, 103, 2}, {25, 101, 101, 2},  {24, 100, 100, 1},  {24, 99, 99, 1}};
     struct coord_store *store = coord_store_memory();
     begin(store, JOB, 1);
-    c.job.windows.stride = 4;
+    c.slot[0].windows.stride = 4;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint32_t epoch = 0;
-        ck_assert_uint_eq(coord_window_end(&c.job, cases[i].n, cases[i].trained, &epoch),
+        ck_assert_uint_eq(coord_window_end(&c.slot[0], cases[i].n, cases[i].trained, &epoch),
                           cases[i].end);
         ck_assert_uint_eq(epoch, cases[i].epoch);
     }
@@ -185,12 +185,12 @@ END_TEST
 /* So many of one task, of a loss of 0.75 each. */
 static void count_many(uint32_t task, uint64_t examples)
 {
-    struct metric_tally *told = &c.job.windows.told[0];
+    struct metric_tally *told = &c.slot[0].windows.told[0];
     *told = (struct metric_tally){.loss = examples * (METRIC_TALLY_ONE / 4 * 3),
                                   .predicted = examples * (METRIC_TALLY_ONE / 2)};
     told->positives[METRIC_TALLY_CELLS / 2] = examples / 2;
     told->negatives[METRIC_TALLY_CELLS / 2] = examples / 2;
-    ck_assert(coord_window_count(&c.job, task));
+    ck_assert(coord_window_count(&c.slot[0], task));
 }
 
 /* More than one message can tell of: what is stored is taken back, and its sums do not wrap. */
@@ -203,12 +203,12 @@ START_TEST(coord_windows_count_as_many_as_there_are)
     count_many(0, many);
     end();
     begin(store, JOB, 1); /* killed in the epoch */
-    ck_assert_uint_eq(metric_tally_examples(c.job.windows.epoch), many);
-    ck_assert(coord_window_figures(&c.job.windows, 0, &of));
+    ck_assert_uint_eq(metric_tally_examples(c.slot[0].windows.epoch), many);
+    ck_assert(coord_window_figures(&c.slot[0].windows, 0, &of));
     ck_assert_uint_eq(of.examples, many);
     for (uint32_t t = 1; t < 4; t++)
         count_many(t, many);
-    ck_assert(coord_window_all(&c.job.windows, &of));
+    ck_assert(coord_window_all(&c.slot[0].windows, &of));
     ck_assert_uint_eq(of.examples, 4 * many);
     ck_assert_double_eq_tol(of.logloss, 0.75, 1e-9);
     ck_assert_double_eq_tol(of.calibration, 1, 1e-9);
@@ -224,17 +224,17 @@ START_TEST(coord_windows_follow_epochs_of_any_number_of_tasks)
     struct metric of;
     memset(epochs, 0, sizeof epochs);
     begin(store, JOB, 1);
-    c.job.spec.data.objects.of[WIRE_TRAIN].on = true;
-    c.job.tasks.mode = WIRE_BSP;
+    c.slot[0].spec.data.objects.of[WIRE_TRAIN].on = true;
+    c.slot[0].tasks.mode = WIRE_BSP;
     for (uint32_t t = 0; t < TASKS; t++)
         count(t);
-    c.job.tasks.epoch = 2;
-    c.job.tasks.tasks = TASKS / 2;
+    c.slot[0].tasks.epoch = 2;
+    c.slot[0].tasks.tasks = TASKS / 2;
     for (uint32_t t = 0; t < 10; t++)
         count(t);
-    ck_assert(coord_window_newest(&c.job.windows, &of));
+    ck_assert(coord_window_newest(&c.slot[0].windows, &of));
     ck_assert_uint_eq(of.examples, sum(8, 10));
-    c.job.tasks.tasks = TASKS;
+    c.slot[0].tasks.tasks = TASKS;
     end();
     coord_store_close(store);
 }

@@ -29,13 +29,13 @@ static struct wire w;
 static void setup(void)
 {
     struct err e = {0};
-    struct coord_tasks *t = &c.job.tasks;
-    c = (struct coord){.job.fleet = &c.fleet};
+    struct coord_tasks *t = &c.slot[0].tasks;
+    c = (struct coord){.slot[0].fleet = &c.fleet};
     worker = (struct coord_worker){.number = WORKER};
-    c.job.table = table;
-    c.job.at.phase = PHASE_TRAIN;
-    c.job.at.epoch = 1;
-    c.job.spec.train.batch = 10;
+    c.slot[0].table = table;
+    c.slot[0].at.phase = PHASE_TRAIN;
+    c.slot[0].at.epoch = 1;
+    c.slot[0].spec.train.batch = 10;
     ck_assert_int_eq(coord_task_open(t, 1, WIRE_ASYNC, &e), 0);
     ck_assert_int_eq(
         coord_task_plan(t, 1, &(struct coord_segment){.rows = ROWS}, 1, 10, BATCHES, 0, &e), 0);
@@ -46,13 +46,13 @@ static void setup(void)
     t->lane[0].generation = 3;
     ck_assert_uint_eq(coord_task_append(t, 0), 0);
     t->task[0].reported = true;
-    ck_assert_int_eq(coord_window_open(&c.job.windows, &c.job.spec, 1, &e), 0);
+    ck_assert_int_eq(coord_window_open(&c.slot[0].windows, &c.slot[0].spec, 1, &e), 0);
 }
 
 static void teardown(void)
 {
-    coord_window_close(&c.job.windows);
-    coord_task_close(&c.job.tasks);
+    coord_window_close(&c.slot[0].windows);
+    coord_task_close(&c.slot[0].tasks);
 }
 
 /* As a worker that has done all tells it. */
@@ -60,7 +60,7 @@ static struct wire_TASK_DONE good(void)
 {
     return (struct wire_TASK_DONE){.lane = 0,
                                    .generation = 3,
-                                   .task = coord_task_number(&c.job.tasks, 0),
+                                   .task = coord_task_number(&c.slot[0].tasks, 0),
                                    .examples = ROWS,
                                    .drawn = ROWS,
                                    .loss_sum = 1,
@@ -94,7 +94,7 @@ static int report(struct wire_TASK_DONE q, double loss)
     memcpy(at + sizeof loss, &sums, sizeof sums);
     memcpy(at + sizeof loss + sizeof sums, entry, q.cells * sizeof entry[0]);
     a.m = m;
-    int rc = coord_work_task(&c.job, &a);
+    int rc = coord_work_task(&c.slot[0], &a);
     msg_free(m);
     return rc;
 }
@@ -175,7 +175,7 @@ START_TEST(coord_reports_that_cannot_be_are_refused)
         worker.number++, expected = SHOAL_E_FENCED;
         break;
     default:
-        c.job.at.phase = PHASE_EVAL, expected = SHOAL_E_FENCED;
+        c.slot[0].at.phase = PHASE_EVAL, expected = SHOAL_E_FENCED;
     }
     ck_assert_int_eq(report(q, loss), expected);
 }
@@ -188,26 +188,26 @@ START_TEST(coord_bad_lines_are_named_once_each)
     struct wire_TASK_DONE q = good();
     struct err e = {0};
     ck_assert_uint_eq(COORD_BAD_TOLD, 5);
-    ck_assert_int_eq(coord_curve_open(&c.job.trace.curve, &e), 0);
+    ck_assert_int_eq(coord_curve_open(&c.slot[0].trace.curve, &e), 0);
     c.fleet.env = &env;
-    c.job.spec.train.epochs = 1;
+    c.slot[0].spec.train.epochs = 1;
     c.fleet.store = coord_store_memory();
-    c.job.store = c.fleet.store;
+    c.slot[0].store = c.fleet.store;
     q.examples = q.refused = 0;
     for (size_t i = 0; i < sizeof heard / sizeof heard[0]; i++) {
-        c.job.tasks.task[0].reported = false;
-        c.job.tasks.reported = 0;
+        c.slot[0].tasks.task[0].reported = false;
+        c.slot[0].tasks.reported = 0;
         (void)snprintf(q.bad_where, sizeof q.bad_where, "%s", heard[i]);
         ck_assert_int_eq(report(q, 1), 0);
     }
-    ck_assert_uint_eq(c.job.bad_told, COORD_BAD_TOLD);
+    ck_assert_uint_eq(c.slot[0].bad_told, COORD_BAD_TOLD);
     for (uint32_t i = 0; i < COORD_BAD_TOLD; i++) {
         char where[8];
         (void)snprintf(where, sizeof where, "a:%u", i + 1);
-        ck_assert_str_eq(c.job.bad_where[i], where);
+        ck_assert_str_eq(c.slot[0].bad_where[i], where);
     }
     coord_store_close(c.fleet.store);
-    coord_curve_close(&c.job.trace.curve);
+    coord_curve_close(&c.slot[0].trace.curve);
 }
 END_TEST
 
@@ -216,14 +216,14 @@ START_TEST(coord_norms_that_are_not_finite_are_not_known)
 {
     static const double sum[] = {INFINITY, NAN, 20};
     struct wire_TASK_DONE q = good();
-    const struct coord_point *p = &c.job.trace.recent;
+    const struct coord_point *p = &c.slot[0].trace.recent;
     struct err e = {0};
-    ck_assert_int_eq(coord_curve_open(&c.job.trace.curve, &e), 0);
+    ck_assert_int_eq(coord_curve_open(&c.slot[0].trace.curve, &e), 0);
     c.fleet.env = &env;
-    c.job.spec.train.epochs = 1;
+    c.slot[0].spec.train.epochs = 1;
     c.fleet.store = coord_store_memory();
-    c.job.store = c.fleet.store;
-    c.job.tasks.task[0].reported = false;
+    c.slot[0].store = c.fleet.store;
+    c.slot[0].tasks.task[0].reported = false;
     q.refused = 0;
     q.dense_norm_sum = _i < 3 ? sum[_i] : 20;
     q.row_norm_sum = _i < 3 ? 30 : sum[_i - 3];
@@ -235,7 +235,7 @@ START_TEST(coord_norms_that_are_not_finite_are_not_known)
     ck_assert_double_eq(p->dense_norm, known ? 20 : 0);
     ck_assert_double_eq(p->row_norm, known ? q.row_norm_sum : 0);
     coord_store_close(c.fleet.store);
-    coord_curve_close(&c.job.trace.curve);
+    coord_curve_close(&c.slot[0].trace.curve);
 }
 END_TEST
 
@@ -258,7 +258,7 @@ static int declare(uint32_t number, uint32_t total, uint32_t width)
     (void)msg_add(m, 0);
     (void)msg_add(m, 0);
     a.m = m;
-    int rc = coord_work_declare(&c.job, &a);
+    int rc = coord_work_declare(&c.slot[0], &a);
     msg_free(m);
     return rc;
 }
@@ -269,16 +269,16 @@ START_TEST(coord_tables_are_declared_alike)
     ck_assert_int_eq(declare(0, 0, 2), SHOAL_E_SCHEMA);
     ck_assert_int_eq(declare(0, LIMIT_TABLES + 1, 2), SHOAL_E_SCHEMA);
     ck_assert_int_eq(declare(2, 2, 2), SHOAL_E_SCHEMA);
-    ck_assert_uint_eq(c.job.declared_total, 0);
+    ck_assert_uint_eq(c.slot[0].declared_total, 0);
     ck_assert_int_eq(declare(1, 2, 2), 0);
-    ck_assert_uint_eq(c.job.declared_total, 2);
+    ck_assert_uint_eq(c.slot[0].declared_total, 2);
     ck_assert_int_eq(declare(0, 3, 2), SHOAL_E_SCHEMA);
     ck_assert_int_eq(declare(0, 1, 2), SHOAL_E_SCHEMA);
-    ck_assert(!c.job.declared[0]);
+    ck_assert(!c.slot[0].declared[0]);
     ck_assert_int_eq(declare(1, 2, 2), 0);
     ck_assert_int_eq(declare(1, 2, 3), SHOAL_E_SCHEMA);
     ck_assert_int_eq(declare(0, 2, 3), 0);
-    ck_assert(c.job.declared[0] && c.job.table[1].width == 2);
+    ck_assert(c.slot[0].declared[0] && c.slot[0].table[1].width == 2);
 }
 END_TEST
 
@@ -289,7 +289,7 @@ static int index_done(uint32_t split, int status, const char *text)
     w.u.INDEX_DONE =
         (struct wire_INDEX_DONE){.split = split, .rows = ROWS, .digest = 7, .fail_status = status};
     (void)snprintf(w.u.INDEX_DONE.fail_text, sizeof w.u.INDEX_DONE.fail_text, "%s", text);
-    return coord_work_index(&c.job, &a);
+    return coord_work_index(&c.slot[0], &a);
 }
 
 /* Of a split of objects each object is told by itself. One word for the whole split made it known
@@ -297,14 +297,14 @@ static int index_done(uint32_t split, int status, const char *text)
  * that is not there. */
 START_TEST(coord_index_of_objects_is_not_told_as_one)
 {
-    c.job.at.split[WIRE_TRAIN].used = c.job.at.split[WIRE_VALID].used = 1;
-    c.job.spec.data.objects.of[WIRE_TRAIN].on = true;
+    c.slot[0].at.split[WIRE_TRAIN].used = c.slot[0].at.split[WIRE_VALID].used = 1;
+    c.slot[0].spec.data.objects.of[WIRE_TRAIN].on = true;
     ck_assert_int_eq(index_done(WIRE_TRAIN, 0, ""), SHOAL_E_MALFORMED);
     ck_assert_int_eq(index_done(WIRE_TRAIN, SHOAL_E_DATA, "bad"), SHOAL_E_MALFORMED);
-    ck_assert_uint_eq(c.job.at.split[WIRE_TRAIN].known, 0);
-    ck_assert_uint_eq(c.job.at.phase, PHASE_TRAIN);
+    ck_assert_uint_eq(c.slot[0].at.split[WIRE_TRAIN].known, 0);
+    ck_assert_uint_eq(c.slot[0].at.phase, PHASE_TRAIN);
     ck_assert_int_eq(index_done(WIRE_VALID, 0, ""), 0);
-    ck_assert_uint_eq(c.job.at.split[WIRE_VALID].known, 1);
+    ck_assert_uint_eq(c.slot[0].at.split[WIRE_VALID].known, 1);
 }
 END_TEST
 
@@ -314,28 +314,28 @@ START_TEST(coord_objects_of_a_split_that_is_not_used_are_none)
     struct msg m = {.frame_count = 3};
     struct coord_ask a = {.worker = &worker, .request = &w, .m = &m};
     c.fleet.env = &env;
-    c.job.spec.data.objects.of[WIRE_TEST].on = true;
+    c.slot[0].spec.data.objects.of[WIRE_TEST].on = true;
     w = (struct wire){.type = WIRE_TYPE_OBJECTS};
     w.u.OBJECTS = (struct wire_OBJECTS){.split = WIRE_TEST, .count = 1};
     m.frame[1].data = "a\n";
     m.frame[1].bytes = 2;
-    ck_assert_int_eq(coord_work_objects(&c.job, &a), 0);
-    ck_assert_uint_eq(c.job.objects[WIRE_TEST].count, 0);
+    ck_assert_int_eq(coord_work_objects(&c.slot[0], &a), 0);
+    ck_assert_uint_eq(c.slot[0].objects[WIRE_TEST].count, 0);
     w = (struct wire){.type = WIRE_TYPE_OBJECT_DONE};
     w.u.OBJECT_DONE = (struct wire_OBJECT_DONE){.split = WIRE_TEST};
-    ck_assert_int_eq(coord_work_object(&c.job, &a), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(coord_work_object(&c.slot[0], &a), SHOAL_E_MALFORMED);
 }
 END_TEST
 
 START_TEST(coord_reports_are_of_tasks_of_the_lane)
 {
     struct wire_TASK_DONE q = good();
-    c.job.tasks.task[0].lane = 1;
+    c.slot[0].tasks.task[0].lane = 1;
     ck_assert_int_eq(report(q, 1), SHOAL_E_FENCED);
-    c.job.tasks.task[0].lane = 0;
-    c.job.tasks.task[0].first_batch = 0; /* nobody has it yet */
+    c.slot[0].tasks.task[0].lane = 0;
+    c.slot[0].tasks.task[0].first_batch = 0; /* nobody has it yet */
     ck_assert_int_eq(report(q, 1), SHOAL_E_FENCED);
-    c.job.tasks.task[0].first_batch = 1;
+    c.slot[0].tasks.task[0].first_batch = 1;
     ck_assert_int_eq(report(q, 1), 0);
 }
 END_TEST
