@@ -247,8 +247,10 @@ void cache_remove(const struct cache *c, uint64_t group, uint64_t identity, cons
     file_unlink(path);
 }
 
-/* The oldest file of a suffix, by when it was kept, and bytes of all. */
-static uint64_t oldest_of(const struct cache *c, const char *suffix, char out[LIMIT_PATH + 300])
+/* The oldest file of a suffix, by when it was kept, and bytes of all; those whose names begin with
+ * `but` (NULL: none) are passed over. */
+static uint64_t oldest_of(const struct cache *c, const char *suffix, const char *but,
+                          char out[LIMIT_PATH + 300])
 {
     struct file_walk walk;
     struct timespec first = {0};
@@ -262,7 +264,8 @@ static uint64_t oldest_of(const struct cache *c, const char *suffix, char out[LI
         struct stat st;
         const char *dot = strrchr(entry, '.');
         (void)snprintf(path, sizeof path, "%s/%s", c->folder, entry);
-        if (dot == NULL || strcmp(dot + 1, suffix) != 0 || stat(path, &st) != 0)
+        if (dot == NULL || strcmp(dot + 1, suffix) != 0 || stat(path, &st) != 0 ||
+            (but != NULL && strncmp(entry, but, strlen(but)) == 0))
             continue;
         bytes += (uint64_t)st.st_size;
         bool older = st.st_mtim.tv_sec < first.tv_sec ||
@@ -279,8 +282,15 @@ static uint64_t oldest_of(const struct cache *c, const char *suffix, char out[LI
 void cache_trim(const struct cache *c, const char *suffix, uint64_t most)
 {
     char path[LIMIT_PATH + 300];
-    while (oldest_of(c, suffix, path) > most && file_unlink(path) == 0)
+    while (oldest_of(c, suffix, NULL, path) > most && file_unlink(path) == 0)
         continue;
+}
+
+uint64_t cache_bytes(const struct cache *c, const char *suffix, uint64_t group)
+{
+    char but[32], path[LIMIT_PATH + 300];
+    (void)snprintf(but, sizeof but, "%016" PRIx64 "-", group);
+    return oldest_of(c, suffix, but, path);
 }
 
 void cache_clear(const struct cache *c, const char *suffix)

@@ -1,47 +1,68 @@
-/* convert.c: input -> event file, and an event file looked through. */
+/* convert.c: input -> event file, and an event file looked through.
+ *
+ * 1. A file has its name only when it is whole and synced.
+ *    [test: events_write_has_its_name_when_whole]
+ * 2. Nothing is overwritten. [test: events_write_overwrites_nothing] */
 #include "worker/data/convert.h"
 
+#include "proto/base/file.h"
 #include "worker/data/dataset.h"
 #include "worker/data/parsed.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int all_write(struct parsed *p, struct events_writer *w,
-                     void (*see)(void *context, uint64_t rows), void *context, struct err *e)
+/* Whole and synced, the file gets its name, unless that was taken meanwhile. */
+static int place(int fd, const char *temporary, const char *path, struct err *e)
 {
-    struct slice *slice;
-    uint64_t rows = 0;
-    int rc;
-    while ((rc = parsed_next(p, &slice, e)) == 0 && (rc = events_add(w, slice, e)) == 0) {
-        rows += slice->rows;
-        if (see != NULL)
-            see(context, rows);
-    }
-    return rc == SHOAL_E_END ? 0 : rc;
+    if (file_sync_data(fd) == 0 && file_place(temporary, path) == 0)
+        return 0;
+    if (errno == EEXIST)
+        return err_set(e, SHOAL_E_EXISTS, "%s is there already; name another file", path);
+    bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
+    return err_set(e, full ? SHOAL_E_CANTCREATE : SHOAL_E_IO, "%s: %s; free some space", path,
+                   strerror(errno));
+}
+
+static int parsed_convert(struct parsed *p, const char *path, struct events_wish *w,
+                          struct events_sums *out, struct err *e)
+{
+    char temporary[LIMIT_PATH + 32];
+    if (strlen(path) >= LIMIT_PATH)
+        return err_set(e, SHOAL_E_CANTCREATE, "%s: the path is longer than %u bytes", path,
+                       LIMIT_PATH - 1);
+    if (access(path, F_OK) == 0)
+        return err_set(e, SHOAL_E_EXISTS, "%s is there already; name another file", path);
+    snprintf(temporary, sizeof temporary, "%s.tmp-XXXXXX", path);
+    w->fd = file_nameless(temporary, sizeof temporary);
+    if (w->fd < 0)
+        return err_set(e, SHOAL_E_CANTCREATE, "%s: %s; name a file in a folder that can be written",
+                       path, strerror(errno));
+    int rc = events_write(w, p, out, e);
+    if (rc == 0)
+        rc = place(w->fd, temporary, path, e);
+    if (rc != 0)
+        file_unlink(temporary);
+    close(w->fd);
+    return rc;
 }
 
 int convert_split(const struct job *job, uint32_t split, const char *path,
                   void (*see)(void *context, uint64_t rows), void *context,
                   struct convert_sums *out, struct err *e)
 {
-    struct events_writer *w;
+    struct events_wish wish = {
+        .name = path, .packed = true, .most = UINT64_MAX, .see = see, .context = context};
     struct dataset *d;
     struct parsed *p;
     int rc = dataset_parsed(job, split, &d, &p, e);
     if (rc != 0)
         return rc;
-    rc = events_create(path, parsed_columns(p), &w, e);
-    if (rc == 0) {
-        rc = all_write(p, w, see, context, e);
-        if (rc == 0)
-            rc = events_finish(w, &out->file, e);
-        else
-            events_abandon(w);
-    }
+    rc = parsed_convert(p, path, &wish, &out->file, e);
     out->joined = dataset_join(d) != NULL;
     if (out->joined)
         out->join = *dataset_join(d);

@@ -14,7 +14,8 @@ struct convert_sums {
 };
 
 /* Writes the split's rows, in the order of its log, to `path`. see: called after each slice with
- * the rows so far; NULL: nobody is. DATA (no row), and as dataset_open, events_create.. */
+ * the rows so far; NULL: nobody is. EXISTS (path is taken), CANTCREATE, and as
+ * dataset_open, events_write. */
 int convert_split(const struct job *job, uint32_t split, const char *path,
                   void (*see)(void *context, uint64_t rows), void *context,
                   struct convert_sums *out, struct err *e);

@@ -28,27 +28,25 @@
 
 /* ---- writing ---- */
 
-struct events_writer; /* opaque; owned by the caller of events_create until finish or abandon */
-
-/* Begins beside path, under another name. EXISTS (path is taken), CANTCREATE, NOMEM. */
-int events_create(const char *path, const struct columns *c, struct events_writer **out,
-                  struct err *e);
-/* Begins a file of blocks that are not packed, of at most so many bytes, in fd, which stays the
- * caller's, as do sync and name; name is for messages. As events_add. */
-int events_create_plain(int fd, const char *name, uint64_t most, const struct columns *c,
-                        struct events_writer **out, struct err *e);
-/* Where blocks are not packed, the slice gets its checks. CANTCREATE (the disk is full), IO, NOMEM,
- * TOO_BIG. */
-int events_add(struct events_writer *w, struct slice *b, struct err *e);
 struct events_sums {
     uint64_t rows, blocks, malformed;
     uint64_t decoded; /* packed: bytes of all columns, as arrays */
     uint64_t bytes;   /* of the file */
     uint32_t first, last;
 };
-/* Whole and synced, it gets its name, unless that was taken meanwhile: EXISTS. w is gone. */
-int events_finish(struct events_writer *w, struct events_sums *out, struct err *e);
-void events_abandon(struct events_writer *w);
+struct events_wish {
+    const char *name; /* for messages */
+    int fd;           /* written from where it stands: its start */
+    bool packed;      /* else blocks are slices as they are, each with its checks */
+    uint64_t most;    /* bytes of the file */
+    void (*see)(void *context, uint64_t rows); /* called with the rows so far; NULL: it is not */
+    void *context;
+};
+/* Writes the slices of p. DATA (there is no row), CANTCREATE (the disk is full), IO, NOMEM,
+ * TOO_BIG, and as parsed_next. */
+struct parsed;
+int events_write(const struct events_wish *w, struct parsed *p, struct events_sums *out,
+                 struct err *e);
 
 /* ---- reading ---- */
 

@@ -5,12 +5,9 @@
 #include "worker/data/kept.h"
 
 #include "proto/base/assert.h"
-#include "proto/base/file.h"
 #include "worker/data/events_inner.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -94,51 +91,14 @@ static int find(const struct kept_wish *w, struct kept *out, struct err *e)
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-/* Bytes of all such files in the folder but those of the group. */
-static uint64_t others_bytes(const struct kept_wish *w)
-{
-    char prefix[32], path[LIMIT_PATH + 300];
-    struct file_walk walk;
-    struct stat st;
-    const char *entry;
-    uint64_t bytes = 0;
-    snprintf(prefix, sizeof prefix, "%016" PRIx64 "-", w->group);
-    if (!file_walk_open(&walk, w->cache->folder))
-        return 0;
-    while ((entry = file_walk_next(&walk)) != NULL) {
-        const char *dot = strrchr(entry, '.');
-        snprintf(path, sizeof path, "%s/%s", w->cache->folder, entry);
-        if (dot != NULL && strcmp(dot + 1, SUFFIX) == 0 &&
-            strncmp(entry, prefix, strlen(prefix)) != 0 && stat(path, &st) == 0)
-            bytes += (uint64_t)st.st_size;
-    }
-    file_walk_close(&walk);
-    return bytes;
-}
-
-static int slices_write(const struct kept_wish *w, struct events_writer *to, struct err *e)
-{
-    struct slice *b;
-    int rc = 0;
-    while (rc == 0 && (rc = parsed_next(w->parsed, &b, e)) == 0)
-        rc = events_add(to, b, e);
-    return rc == SHOAL_E_END ? 0 : rc;
-}
-
 static int all_write(const struct kept_wish *w, int fd, struct err *e)
 {
-    uint64_t others = w->nameless || w->most == UINT64_MAX ? 0 : others_bytes(w);
-    struct events_writer *to;
+    bool bound = !w->nameless && w->most < UINT64_MAX;
+    uint64_t others = bound ? cache_bytes(w->cache, SUFFIX, w->group) : 0;
+    const struct events_wish wish = {
+        .name = w->cache->folder, .fd = fd, .most = w->most > others ? w->most - others : 0};
     struct events_sums sums;
-    int rc = events_create_plain(fd, w->cache->folder, w->most > others ? w->most - others : 0,
-                                 parsed_columns(w->parsed), &to, e);
-    if (rc != 0)
-        return rc;
-    rc = slices_write(w, to, e);
-    if (rc == 0)
-        return events_finish(to, &sums, e);
-    events_abandon(to);
-    return rc;
+    return events_write(&wish, w->parsed, &sums, e);
 }
 
 /* Into a file that has no name. */
