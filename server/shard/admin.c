@@ -75,7 +75,7 @@ void admin_run_open(struct shard *s, peer_t from)
     if (refused(s, from, rc, &e))
         return;
     if (!r.fences)
-        s->run_told = r.run;
+        shard_run_told(s, r.run);
     shard_reply(s, WIRE_TYPE_RUN_OPEN, id)->u.RUN_OPEN_reply.run = r.run;
     shard_send_reply(s, from);
 }
@@ -140,7 +140,7 @@ void admin_fences(struct shard *s, peer_t from)
     }
     if (refused(s, from, rc, &e))
         return;
-    s->run_told = r.run;
+    shard_run_told(s, r.run);
     shard_reply(s, WIRE_TYPE_FENCES, id)->u.FENCES_reply.run = r.run;
     shard_send_reply(s, from);
 }

@@ -242,7 +242,7 @@ static void rows_answer(struct shard *s, peer_t to, uint64_t id)
 static void restored_answer(struct shard *s, peer_t to, uint64_t id, uint64_t run)
 {
     if (!PLANTED("restore_told_once"))
-        s->run_told = run; /* nobody has a lane of it before all have it */
+        shard_run_told(s, run); /* nobody has a lane of it before all have it */
     rows_answer(s, to, id);
 }
 
@@ -467,7 +467,7 @@ static void loaded_cb(void *context, int status, const char *text, uint64_t rows
     if (failed(s, a, WIRE_TYPE_LOAD, status, text))
         return;
     if (!PLANTED("load_told_once"))
-        s->run_told = s->checkpoints.load.run; /* nobody has a lane of it before all have loaded */
+        shard_run_told(s, s->checkpoints.load.run); /* no lane of it before all have loaded */
     say_notes(s, text);
     struct wire_LOAD_reply *r = &shard_reply(s, WIRE_TYPE_LOAD, a->id)->u.LOAD_reply;
     r->rows = rows;

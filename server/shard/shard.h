@@ -87,11 +87,11 @@ struct shard {
     uint64_t sequence;            /* of the newest push admitted */
     uint64_t newest_cut;          /* that was ever held or kept here; 0: none */
     uint64_t run_found; /* the newest run when it started: who may push for it is not known */
-    uint64_t run_told;  /* ... but for this one, whose fences it was told since */
-    struct request_list arrived; /* pulls since the last tick */
-    struct clock clock;          /* pulls that wait for a clock */
-    struct park park;            /* pushes and pulls that wait for rows, pushes for room */
-    struct bsp bsp;              /* pushes held for the others of their clock */
+    uint64_t run_told[LIMIT_RUNS]; /* ... but for these, whose fences it was told since; 0: none */
+    struct request_list arrived;   /* pulls since the last tick */
+    struct clock clock;            /* pulls that wait for a clock */
+    struct park park;              /* pushes and pulls that wait for rows, pushes for room */
+    struct bsp bsp;                /* pushes held for the others of their clock */
     struct hold hold;
     struct checkpoints checkpoints;
     struct survey digests, table_stats;
@@ -145,6 +145,8 @@ bool shard_lacks_table(struct shard *s, peer_t to, enum wire_type type, uint64_t
 /* Whether the fences of the run, found at the start, may be older than those that were answered:
  * power may have taken the newest. */
 bool shard_run_untold(const struct shard *s, uint64_t run);
+/* The fences of a run that is open here are those that were answered. */
+void shard_run_told(struct shard *s, uint64_t run);
 /* Refuses (AGAIN): its tablets are not back, from a start or a restore. */
 void shard_not_back(struct shard *s, peer_t to, enum wire_type type, uint64_t id);
 /* The schema of a table that a push or a pull is for: 0, AGAIN or NO_TABLE. */

@@ -112,9 +112,31 @@ void shard_refuse_request(struct shard *s, struct request *q, int status, const 
     request_give(&s->pool, q);
 }
 
+static bool run_is_told(const struct shard *s, uint64_t run)
+{
+    for (uint32_t i = 0; i < LIMIT_RUNS; i++)
+        if (s->run_told[i] == run)
+            return true;
+    return false;
+}
+
 bool shard_run_untold(const struct shard *s, uint64_t run)
 {
-    return run <= s->run_found && run != s->run_told && !PLANTED("fences_untold");
+    return run <= s->run_found && !run_is_told(s, run) && !PLANTED("fences_untold");
+}
+
+/* A run that is over leaves its place. At most LIMIT_RUNS are open, so there is one. */
+void shard_run_told(struct shard *s, uint64_t run)
+{
+    uint32_t mode, lanes, free = LIMIT_RUNS;
+    if (run_is_told(s, run))
+        return;
+
+    for (uint32_t i = 0; i < LIMIT_RUNS && free == LIMIT_RUNS; i++)
+        if (s->run_told[i] == 0 || engine_run_mode(s->engine, s->run_told[i], &mode, &lanes) != 0)
+            free = i;
+    SHOAL_ASSERT(free < LIMIT_RUNS);
+    s->run_told[PLANTED("one_run_told") ? 0 : free] = run;
 }
 
 int shard_schema(struct shard *s, uint32_t table, const struct table_schema **out, struct err *e)

@@ -177,6 +177,47 @@ START_TEST(push_after_a_return_waits_for_the_fences)
 }
 END_TEST
 
+/* Two runs side by side: the fences of one say nothing of the other's, and take nothing back. */
+START_TEST(each_run_waits_for_its_own_fences)
+{
+    char dir[] = "/tmp/shoal-test-XXXXXX";
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
+    rig_new(&r, WIRE_SSP, 2, OPT_SGD);
+    rig_open(&r, RIG_RUN + 1, 2, WIRE_SSP);
+    rig_run(&r, 500);
+    sim_kill(r.shard_node);
+    shard_close(r.shard, false);
+    rig_shard(&r);
+    rig_map(&r, 1, 1000);
+    rig_run(&r, 500);
+    ck_assert(shard_run_untold(r.shard, RIG_RUN) && shard_run_untold(r.shard, RIG_RUN + 1));
+    for (int turn = 0; turn < 2; turn++) {
+        uint64_t told = rig_fences(&r, RIG_RUN, NULL, 0);
+        rig_run(&r, 5);
+        ck_assert_int_eq(rig_status(&r, told), 0);
+        ck_assert(!shard_run_untold(r.shard, RIG_RUN));
+        ck_assert(shard_run_untold(r.shard, RIG_RUN + 1) == (turn == 0));
+        told = rig_fences(&r, RIG_RUN + 1, NULL, 0);
+        rig_run(&r, 5);
+        ck_assert_int_eq(rig_status(&r, told), 0);
+        ck_assert(!shard_run_untold(r.shard, RIG_RUN) && !shard_run_untold(r.shard, RIG_RUN + 1));
+    }
+    for (uint64_t run = RIG_RUN + 2; run < RIG_RUN + 3 * LIMIT_RUNS; run++) {
+        struct wire w = rig_wire(&r, WIRE_TYPE_RUN_DROP);
+        rig_open(&r, run, 2, WIRE_SSP);
+        rig_fences(&r, run, NULL, 0);
+        w.u.RUN_DROP.run = run;
+        uint64_t drop = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+        rig_run(&r, 50);
+        ck_assert_int_eq(rig_status(&r, drop), 0);
+    }
+    ck_assert(!shard_run_untold(r.shard, RIG_RUN) && !shard_run_untold(r.shard, RIG_RUN + 1));
+    rig_free(&r);
+    remove_dir(dir);
+}
+END_TEST
+
 /* Nobody will send any: pushes wait for the run to be opened alone. */
 START_TEST(an_older_coordinator_has_no_fences_to_tell)
 {
@@ -1265,6 +1306,7 @@ int main(void)
         wrong_pushes_are_refused_each_with_its_reason,
         fence_shuts_out_the_older_generation,
         push_after_a_return_waits_for_the_fences,
+        each_run_waits_for_its_own_fences,
         an_older_coordinator_has_no_fences_to_tell,
         fence_tells_the_newest_clock,
         shard_without_a_map_says_again,
