@@ -325,8 +325,9 @@ int engine_release(struct engine *g, uint64_t cut); /* HOLD without GO */
 typedef void (*engine_restore_checked)(void *context, int status, const char *text);
 int engine_restore_check(struct engine *g, uint64_t cut, uint64_t run, engine_restore_checked done,
                          void *context, struct err *e);
-/* The second: journals RESTORE and puts tables back to the cut, unless their schemas have changed
- * since (SCHEMA); opens `run` with the cut's marks, drops all other runs. A cut that was not
+/* The second: journals RESTORE and puts the tables of the cut's run back to the cut, unless their
+ * schemas have changed since (SCHEMA); opens `run` with the cut's marks, drops all other runs that
+ * push to one of these tables. Other tables and runs stay as they are. A cut that was not
  * checked since the start is read first, in the call. It returns when that has begun (engine_back),
  * or, without on_recovered, when it is done. Killed in between, the next start does it from the
  * record. */

@@ -79,8 +79,9 @@ int apply_rows(struct engine_table *t, const struct push_record *r, struct push_
 void apply_plan_free(struct push_plan *plan);
 
 /* ---- runs ---- */
-/* The restored run is opened, every run from before it is dropped; a ghost seen later than the
- * record has been opened later. CORRUPT, NOMEM. */
+/* The restored run is opened. Every run from before it that pushes to a table which is put back is
+ * dropped; a ghost seen later than the record has been opened later. A record of release 0.2.0
+ * puts all tables back, so it drops all other runs. CORRUPT, NOMEM. */
 int apply_restored_run(struct runs *runs, const struct record_restore *record, uint64_t sequence,
                        bool past, struct run **out);
 /* Killed again before all tablets of before their drop are written, recovery meets dropped runs

@@ -361,6 +361,17 @@ int engine_fields_take(const struct engine *g, const char *text, struct engine_f
     return 0;
 }
 
+/* The run that a restore opens has a place beside those that it leaves open. */
+static int check_room_beside(const struct engine *g, const struct record_restore *r, struct err *e)
+{
+    uint32_t stay = 0;
+    for (uint32_t i = 0; i < g->runs.count; i++)
+        stay += !g->runs.run[i]->ghost && (g->runs.run[i]->tables & r->existing) == 0;
+    if (stay < LIMIT_RUNS)
+        return 0;
+    return err_set(e, SHOAL_E_BUSY, "%u runs are open; drop one first", LIMIT_RUNS);
+}
+
 int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
 {
     if (runs_find(&g->runs, run) != NULL)
@@ -390,10 +401,15 @@ int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
     cut_source_close(&source);
     if (rc != 0)
         return rc;
+    /* Tables of other runs stay as they are, and so do these runs. */
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        r.existing |=
-            (uint64_t)(g->table[i].table != NULL && (i == 0 || !PLANTED("one_table_restored")))
-            << i;
+        if (g->table[i].table != NULL && (i == 0 || !PLANTED("one_table_restored")))
+            r.existing |= UINT64_C(1) << i;
+    if (!PLANTED("restore_of_all_tables"))
+        r.existing &= r.tables;
+    rc = check_room_beside(g, &r, e);
+    if (rc != 0)
+        return rc;
     /* its rows may not all fit into memory: applying the record writes to the store */
     if (g->store != NULL)
         rc = flush_settle(g, e);

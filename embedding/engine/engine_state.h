@@ -272,9 +272,9 @@ void engine_jobs_close(struct engine *g);
 
 /* replay.c */
 int engine_recover(struct engine *g, struct err *e);
-/* restore.c: applies a RESTORE record: tablets older than `sequence` are put back to the cut, its
- * run is opened with the cut's marks, every other one dropped. past: the record is already in the
- * control state. In one go: */
+/* restore.c: applies a RESTORE record: tablets of its tables older than `sequence` are put back to
+ * the cut, its run is opened with the cut's marks, every other run of these tables dropped. past:
+ * the record is already in the control state. In one go: */
 int engine_restore_apply(struct engine *g, const struct record_restore *record, uint64_t sequence,
                          bool past, struct err *e);
 /* In steps, from timers: until its end the engine is not back. 0 or NOMEM. */

@@ -105,7 +105,7 @@ struct record_fence {
 _Static_assert(sizeof(struct record_fence) == 32, "record_fence is a disk format");
 struct record_restore {
     uint64_t cut, run;
-    uint64_t existing; /* bit t: table t was there: its tablets were put back */
+    uint64_t existing; /* bit t: the tablets of table t were put back; its runs ended */
     uint64_t tables;   /* of the run, as the rest */
     uint32_t lanes, mode;
 };

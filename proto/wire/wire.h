@@ -153,9 +153,9 @@
  * `cut` and lets pushes go on at once; its reply comes when the part is complete on disk. HOLD
  * alone ends by itself after 10 s. ahead: nothing is held yet; rows are written while pushes go on,
  * so that the cut brings few records along (a server of before it holds at once). RESTORE puts the
- * shard's tables back to cut `cut` (journalled), opens run `run` with the marks of the cut and
- * drops every other run; look: the cut is read as a whole, and nothing is changed. CUT_DROP deletes
- * a cut. */
+ * tables of the cut's run back to cut `cut` (journalled), opens run `run` with the marks of the cut
+ * and drops every other run of these tables; look: the cut is read as a whole, and nothing is
+ * changed. CUT_DROP deletes a cut. */
 #define WIRE_HOLD(U32, U64, I32, F32, F64, B, STR) U64(cut) U64(run) B(ahead)
 #define WIRE_HOLD_REPLY(U32, U64, I32, F32, F64, B, STR) U64(sequence)
 #define WIRE_GO(U32, U64, I32, F32, F64, B, STR) U64(cut)

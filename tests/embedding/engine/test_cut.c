@@ -1,5 +1,6 @@
 /* test_cut.c: hold, go, restore; on disk and in memory, with restarts in between. */
 #include "embedding/engine.h"
+#include "embedding/engine/apply.h"
 #include "embedding/engine/cut.h"
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/flush.h"
@@ -585,6 +586,94 @@ START_TEST(a_restore_is_of_all_tables)
         if (turn == 0)
             rig_open(&s, dir, DURABLE_JOURNAL);
     }
+}
+END_TEST
+
+static void run_open_of(uint64_t run, uint64_t tables)
+{
+    struct err e = {0};
+    ck_assert_msg(engine_run_open_tables(s.g, run, 2, 1, tables, &e) == 0, "%s", e.text);
+}
+
+static void push_to(uint64_t run, uint32_t table, uint64_t from, uint64_t to)
+{
+    static struct rig_push p;
+    struct push_plan plan;
+    for (uint64_t batch = from; batch < to; batch++) {
+        rig_push_make(&p, run, table, 0, 0, batch, batch + 1);
+        ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
+    }
+}
+
+static uint64_t rows_digest(uint32_t number)
+{
+    uint64_t sum = 0, digest;
+    for (uint32_t i = 0; i < 1u << SHARD_TABLET_BITS; i++) {
+        const struct table *t = engine_table(s.g, number);
+        ck_assert_int_eq(table_digest(t, i, &digest), 0);
+        sum = sum * 31 + digest;
+    }
+    return sum;
+}
+
+/* Run 1 pushes to table 0, run 2 to table 1. Run 1 goes back to its cut as run 3: run 2, its marks
+ * and its table stay, and go on, over restarts too: with a record that is applied again (0), with
+ * one that is stored (1); in memory (2). */
+START_TEST(a_restore_leaves_another_run_alone)
+{
+    enum durability durability = _i == 2 ? DURABLE_MEMORY : DURABLE_JOURNAL;
+    const char *where = _i == 2 ? NULL : dir;
+    uint32_t mode, lanes;
+    rig_open(&s, where, durability);
+    rig_table(&s, 0);
+    rig_table(&s, 1);
+    run_open_of(1, 1);
+    run_open_of(2, 2);
+    push_to(1, 0, 0, 2);
+    push_to(2, 1, 0, 2);
+    uint64_t of_one = rows_digest(0), sequence;
+    struct gone gone = {0};
+    ck_assert_int_eq(engine_hold(s.g, 5, 1, &sequence), 0);
+    ck_assert_int_eq(engine_go(s.g, 5, on_gone, &gone), 0);
+    embedding_env_run(&s.env);
+    ck_assert_int_eq(gone.status, 0);
+    push_to(1, 0, 2, 4);
+    push_to(2, 1, 2, 4);
+    uint64_t of_two = rows_digest(1);
+    ck_assert_uint_ne(rows_digest(0), of_one);
+
+    restore(5, 3);
+    for (int turn = 0; turn < (where == NULL ? 1 : 3); turn++) {
+        ck_assert_uint_eq(rows_digest(0), of_one);
+        ck_assert_uint_eq(rows_digest(1), of_two);
+        ck_assert_int_eq(engine_run_mode(s.g, 1, &mode, &lanes), SHOAL_E_NOT_FOUND);
+        ck_assert_uint_eq(engine_mark(s.g, 3, 0, 0), 2);
+        ck_assert_uint_eq(engine_mark(s.g, 2, 0, 1), 4 + (uint64_t)turn);
+        push_to(2, 1, 4 + (uint64_t)turn, 5 + (uint64_t)turn);
+        of_two = rows_digest(1);
+        if (where == NULL)
+            break;
+        rig_close(&s, _i == 1);
+        rig_open(&s, where, durability);
+        rig_lead(&s);
+    }
+    rig_close(&s, false);
+}
+END_TEST
+
+/* A journal of release 0.2.0: its record puts every table back, and ends every other run. */
+START_TEST(a_restore_of_all_tables_ends_all_runs)
+{
+    struct runs runs = {0};
+    struct run *run;
+    for (uint64_t id = 1; id <= 3; id++)
+        ck_assert_int_eq(runs_add(&runs, id, UINT64_C(1) << id, 1, RUN_SSP, &run), 0);
+    struct record_restore r = {.cut = 5, .run = 9, .existing = 0xf, .tables = 2, .lanes = 1};
+    r.mode = RUN_SSP;
+    ck_assert_int_eq(apply_restored_run(&runs, &r, 7, false, &run), 0);
+    ck_assert_uint_eq(runs.count, 1);
+    ck_assert_uint_eq(run->id, 9);
+    runs_free(&runs);
 }
 END_TEST
 
@@ -1285,6 +1374,8 @@ int main(void)
     tcase_add_test(t, a_restore_that_is_stored_needs_no_cut);
     tcase_add_loop_test(t, restores_that_are_stored_may_be_many, 0, 2);
     tcase_add_test(t, a_restore_is_of_all_tables);
+    tcase_add_loop_test(t, a_restore_leaves_another_run_alone, 0, 3);
+    tcase_add_test(t, a_restore_of_all_tables_ends_all_runs);
     tcase_add_test(t, a_cut_without_its_last_record_is_refused);
     tcase_add_loop_test(t, a_restore_may_be_half_stored, 0, 2);
     tcase_add_test(t, a_cut_right_after_a_restore_stands_alone);
