@@ -213,9 +213,10 @@ int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint3
  * means. */
 int engine_run_still(const struct engine *g, uint64_t run, struct err *e);
 int engine_run_drop(struct engine *g, uint64_t run, struct err *e);
-/* Drops the runs below this number, but for one whose load engine_load_drop may yet take back. What
- * engine_run_drop says of the first that it could not drop. */
-int engine_runs_drop_below(struct engine *g, uint64_t run, struct err *e);
+/* Drops the runs below this number that push to one of `tables` (a bit each), but for one whose
+ * load engine_load_drop may yet take back. What engine_run_drop says of the first that it could not
+ * drop. */
+int engine_runs_drop_below(struct engine *g, uint64_t run, uint64_t tables, struct err *e);
 
 /* status 0: all has gone. On the loop, once; the text dies with the call. */
 typedef void (*engine_clear_done)(void *context, int status, const char *text);
@@ -423,6 +424,9 @@ int engine_scrub(struct engine *g, uint32_t table, const uint64_t *keys, uint32_
 void engine_audit_stop(struct engine *g);
 /* Numbers of the cuts that are kept here, at most `most`. Returns how many. */
 uint32_t engine_cuts(const struct engine *g, uint64_t *out, uint32_t most);
+/* Bit t: a cut that is held or kept here is of a run that pushes to table t, or of no run and has
+ * the table. All bits where that cannot be read. */
+uint64_t engine_cut_tables(struct engine *g, uint64_t cut);
 
 struct engine_stats {
     uint64_t rows, row_bytes, memory_bytes, journal_bytes, journal_written, image_bytes_written;

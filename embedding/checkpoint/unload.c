@@ -212,11 +212,12 @@ static bool trained(const struct engine *g)
     return false;
 }
 
-int engine_runs_drop_below(struct engine *g, uint64_t below, struct err *e)
+int engine_runs_drop_below(struct engine *g, uint64_t below, uint64_t tables, struct err *e)
 {
     for (uint32_t i = g->runs.count; i-- > 0;) { /* what takes the place of one was looked at */
         const struct run *run = g->runs.run[i];
-        if (run->ghost || run->id >= below || (run->id == g->loaded_run && !trained(g)))
+        if (run->ghost || run->id >= below || (run->tables & tables) == 0 ||
+            (run->id == g->loaded_run && !trained(g)))
             continue;
         int rc = engine_run_drop(g, run->id, e);
         if (rc != 0)

@@ -123,6 +123,31 @@ void cut_source_close(struct cut_source *s)
     *s = (struct cut_source){0};
 }
 
+static uint64_t facts_tables(const struct cut_facts *f)
+{
+    return f->run != 0 ? f->tables : f->existing;
+}
+
+uint64_t engine_cut_tables(struct engine *g, uint64_t cut)
+{
+    const struct mem_cut *m = cut_mem_find(g, cut);
+    if (g->holding && g->held.cut == cut)
+        return facts_tables(&g->held);
+    if (m != NULL)
+        return facts_tables(&m->facts);
+    if (g->dir == NULL)
+        return UINT64_MAX;
+
+    char dir[LIMIT_PATH];
+    struct part part;
+    struct err e = {0};
+    cut_path(g, cut, "", dir);
+    int rc = part_read_cut(dir, &part, &e);
+    uint64_t tables = rc == 0 ? facts_tables(&part.facts) : UINT64_MAX;
+    part_free(&part);
+    return tables;
+}
+
 /* ---- dropping ---- */
 
 struct drop_work {

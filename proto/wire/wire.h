@@ -166,8 +166,9 @@
 #define WIRE_CUT_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(cut)
 /* Told at every registration: of the cuts below number `below` only `keep` (0: none) is still
  * wanted; the others are deleted. No run below number `runs` is gone on with: they are dropped, but
- * for one that LOAD_DROP may yet take back. */
-#define WIRE_CUT_KEEP(U32, U64, I32, F32, F64, B, STR) U64(below) U64(keep) U64(runs)
+ * for one that LOAD_DROP may yet take back. tables: bit t says that table t is the job's. Cuts and
+ * runs that share no table with it are another job's, and stay. 0: all tables. */
+#define WIRE_CUT_KEEP(U32, U64, I32, F32, F64, B, STR) U64(below) U64(keep) U64(runs) U64(tables)
 #define WIRE_CUT_KEEP_REPLY(U32, U64, I32, F32, F64, B, STR) U32(dropped)
 
 /* Reply frame 1: u64 digest of each tablet of the table that this shard leads, in order of tablet

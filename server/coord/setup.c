@@ -175,6 +175,13 @@ void coord_setup_map_early(struct coord_job *j, uint32_t shard)
         s->map_told = j->fleet->cluster.map_epoch;
 }
 
+/* Bit t: it has table t. A shard may have others, of jobs before it. */
+static uint64_t tables_of(const struct coord_job *j)
+{
+    SHOAL_ASSERT(j->at.tables > 0 && j->at.tables <= LIMIT_TABLES);
+    return UINT64_MAX >> (LIMIT_TABLES - j->at.tables);
+}
+
 static bool greet(struct coord_job *j, uint32_t shard)
 {
     struct wire w;
@@ -188,7 +195,8 @@ static bool greet(struct coord_job *j, uint32_t shard)
     memset(&w, 0, sizeof w);
     w.type = WIRE_TYPE_CUT_KEEP;
     w.u.CUT_KEEP.below = coord_cut_known(j, &w.u.CUT_KEEP.keep);
-    w.u.CUT_KEEP.runs = j->at.run; /* one job runs at a time, and runs are drawn rising */
+    w.u.CUT_KEEP.runs = j->at.run; /* of its tables one job at a time, and runs are drawn rising */
+    w.u.CUT_KEEP.tables = j->at.tables > 0 ? tables_of(j) : 0;
     return shard_ask(j, shard, &w, NULL, 0, greeted);
 }
 
@@ -229,13 +237,6 @@ static bool fences_tell(struct coord_job *j, uint32_t shard)
     uint32_t count = PLANTED("fences_unrepeated") ? 0 : fences_take(j, fence);
     w.u.FENCES = (struct wire_FENCES){.run = j->at.run, .lane_count = count};
     return shard_ask(j, shard, &w, fence, count * sizeof fence[0], step_done);
-}
-
-/* Bit t: it has table t. A shard may have others, of jobs before it. */
-static uint64_t tables_of(const struct coord_job *j)
-{
-    SHOAL_ASSERT(j->at.tables > 0 && j->at.tables <= LIMIT_TABLES);
-    return UINT64_MAX >> (LIMIT_TABLES - j->at.tables);
 }
 
 static bool step_start(struct coord_job *j, uint32_t shard)

@@ -173,6 +173,7 @@ void cut_on_go(struct shard *s, peer_t from)
     }
     h->going = cut;
     h->going_sequence = h->sequence;
+    h->going_tables = engine_cut_tables(s->engine, cut);
     h->asker = from;
     h->asker_id = id;
     int rc = engine_go(s->engine, cut, hold_done_cb, s);
@@ -344,18 +345,30 @@ void cut_on_drop(struct shard *s, peer_t from)
     shard_send_reply(s, from);
 }
 
-static bool unwanted(const struct wire_CUT_KEEP *r, uint64_t cut)
+/* Whether a number is one of those that the coordinator's list leaves out. */
+static bool unlisted(const struct wire_CUT_KEEP *r, uint64_t cut)
 {
     return cut != 0 && cut < r->below && cut != r->keep;
 }
 
+/* The job's tables: all where the coordinator, of the release before, does not tell them. */
+static uint64_t tables_of(const struct wire_CUT_KEEP *r)
+{
+    return r->tables != 0 && !PLANTED("keep_of_all_jobs") ? r->tables : UINT64_MAX;
+}
+
+static bool unwanted(struct shard *s, const struct wire_CUT_KEEP *r, uint64_t cut)
+{
+    return unlisted(r, cut) && (engine_cut_tables(s->engine, cut) & tables_of(r)) != 0;
+}
+
 /* Runs of jobs that ended while this shard was away: the order to drop them may have been lost with
  * the next job, and a shard has room for a few. False: refused. */
-static bool runs_drop_below(struct shard *s, peer_t from, uint64_t below)
+static bool runs_drop_below(struct shard *s, peer_t from, const struct wire_CUT_KEEP *r)
 {
     struct err e = {0};
     uint64_t id = s->in.id;
-    int rc = engine_runs_drop_below(s->engine, below, &e);
+    int rc = engine_runs_drop_below(s->engine, r->runs, tables_of(r), &e);
     park_purge(s);
     if (rc)
         shard_refuse(s, from, WIRE_TYPE_CUT_KEEP, id, rc, "shard %s: %s", s->name, e.text);
@@ -369,12 +382,12 @@ void cut_on_keep(struct shard *s, peer_t from)
     const struct wire_CUT_KEEP r = s->in.u.CUT_KEEP;
     uint64_t id = s->in.id, cut[CUTS_AT_ONCE];
     uint32_t dropped = 0;
-    if (unwanted(&r, s->hold.cut) && release(s))
+    if (unwanted(s, &r, s->hold.cut) && release(s))
         return;
     uint32_t count = engine_cuts(s->engine, cut, CUTS_AT_ONCE);
     SHOAL_ASSERT(count <= CUTS_AT_ONCE);
     for (uint32_t i = 0; i < count; i++) {
-        if (!unwanted(&r, cut[i]) || cut[i] == s->hold.going)
+        if (cut[i] == s->hold.going || !unwanted(s, &r, cut[i]))
             continue;
         if (engine_cut_drop(s->engine, cut[i]) != 0) {
             log_warn("shard %s: cut %" PRIu64 " is not wanted any more and cannot be deleted",
@@ -386,13 +399,13 @@ void cut_on_keep(struct shard *s, peer_t from)
     }
     if (dropped > 0)
         log_info("shard %s: %u cuts that nobody wants any more are gone", s->name, dropped);
-    if (unwanted(&r, s->hold.going)) {
+    if (unlisted(&r, s->hold.going) && (s->hold.going_tables & tables_of(&r)) != 0) {
         shard_refuse(s, from, WIRE_TYPE_CUT_KEEP, id, SHOAL_E_BUSY,
                      "shard %s is still writing cut %" PRIu64 "; ask again", s->name,
                      s->hold.going);
         return;
     }
-    if (!runs_drop_below(s, from, r.runs))
+    if (!runs_drop_below(s, from, &r))
         return;
     shard_reply(s, WIRE_TYPE_CUT_KEEP, id)->u.CUT_KEEP_reply.dropped = dropped;
     shard_send_reply(s, from);

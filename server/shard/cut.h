@@ -27,7 +27,7 @@ struct hold {
     struct request_list queue; /* pushes that came while a cut is held (push_on_message) */
 
     uint64_t going; /* the cut being written; 0: none */
-    uint64_t going_sequence;
+    uint64_t going_sequence, going_tables;
     peer_t asker; /* who is told when it is done, and under which id */
     uint64_t asker_id;
 

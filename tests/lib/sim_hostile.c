@@ -85,7 +85,7 @@ static void orders(struct hostile *h, peer_t to)
         break;
     case 6:
         w.type = WIRE_TYPE_CUT_KEEP;
-        w.u.CUT_KEEP = (struct wire_CUT_KEEP){UINT64_MAX, 0, UINT64_MAX};
+        w.u.CUT_KEEP = (struct wire_CUT_KEEP){UINT64_MAX, 0, UINT64_MAX, 0};
         break;
     case 7:
         w.type = WIRE_TYPE_LOAD_DROP;

@@ -78,7 +78,7 @@ static void give_up_below(uint64_t run)
 {
     struct err e = {0};
     for (uint32_t i = 0; i < SHARDS; i++)
-        ck_assert_int_eq(engine_runs_drop_below(to.s[i].g, run, &e), 0);
+        ck_assert_int_eq(engine_runs_drop_below(to.s[i].g, run, UINT64_MAX, &e), 0);
 }
 
 static void open_empty(enum durability durability)

@@ -146,6 +146,10 @@ START_TEST(shard_that_comes_is_told_map_names_and_cuts)
         ck_assert_uint_eq(nth(1, WIRE_TYPE_NAMES_SET)->u.NAMES_SET.version, 2);
     if (_i > 1)
         ck_assert_uint_eq(nth(count - 1, WIRE_TYPE_CUT_KEEP)->u.CUT_KEEP.runs, RUN);
+    if (_i > 1) {
+        uint64_t own = (UINT64_C(1) << c->slot[0].at.tables) - 1;
+        ck_assert_uint_eq(nth(count - 1, WIRE_TYPE_CUT_KEEP)->u.CUT_KEEP.tables, own);
+    }
     if (_i == 3) {
         const struct wire_MAP_SET *m = &nth(0, WIRE_TYPE_MAP_SET)->u.MAP_SET;
         ck_assert(m->map_epoch == 3 && m->tablet_count == TABLETS && m->cluster_high == 1);

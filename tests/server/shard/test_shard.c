@@ -591,6 +591,69 @@ START_TEST(runs_that_nobody_has_any_more_are_dropped)
 }
 END_TEST
 
+static uint64_t keep_of(struct rig *r, uint64_t below, uint64_t runs, uint64_t tables)
+{
+    struct wire w = rig_wire(r, WIRE_TYPE_CUT_KEEP);
+    w.u.CUT_KEEP = (struct wire_CUT_KEEP){.below = below, .runs = runs, .tables = tables};
+    return rig_send(r, &w, 0, NULL, 0, NULL, 0);
+}
+
+static uint64_t hold_of(struct rig *r, uint64_t cut, uint64_t run)
+{
+    struct wire w = rig_wire(r, WIRE_TYPE_HOLD);
+    w.u.HOLD = (struct wire_HOLD){.cut = cut, .run = run};
+    return rig_send(r, &w, 0, NULL, 0, NULL, 0);
+}
+
+/* Run RIG_RUN pushes to table 0, the next one to table 1. The job of the second wants nothing of
+ * before: cuts of the first stay, made (3), under way (5) and held (6), and so does its run. */
+START_TEST(another_jobs_cuts_and_runs_stay)
+{
+    char dir[] = "/tmp/shoal-test-XXXXXX";
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL, .work_ns = 20 * MS};
+    const uint64_t other = RIG_RUN + 1;
+    uint64_t cut[8];
+    uint32_t mode, lanes;
+    rig_new_of(&r, WIRE_SSP, 2, OPT_SGD, 1);
+    struct wire w = rig_wire(&r, WIRE_TYPE_RUN_OPEN);
+    w.u.RUN_OPEN = (struct wire_RUN_OPEN){
+        .run = other, .lanes = 2, .mode = WIRE_SSP, .tables = 2, .fences = true};
+    uint64_t open = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 50);
+    ck_assert_int_eq(rig_status(&r, open), 0);
+    for (uint64_t i = 3; i <= 5; i++) {
+        hold_of(&r, i, i == 4 ? other : RIG_RUN);
+        rig_run(&r, 5);
+        cut_request(&r, WIRE_TYPE_GO, i, 0);
+        rig_run(&r, i == 5 ? 5 : 200);
+    }
+    uint64_t keep = keep_of(&r, UINT64_MAX, other + 1, 2);
+    rig_run(&r, 200);
+    ck_assert_int_eq(rig_status(&r, keep), 0);
+    ck_assert_uint_eq(rig_reply(&r, keep)->u.CUT_KEEP_reply.dropped, 1);
+    ck_assert_uint_eq(engine_cuts(r.shard->engine, cut, 8), 2);
+    ck_assert_uint_eq(cut[0] + cut[1], 3 + 5);
+    ck_assert_int_eq(engine_run_mode(r.shard->engine, RIG_RUN, &mode, &lanes), 0);
+    ck_assert_int_ne(engine_run_mode(r.shard->engine, other, &mode, &lanes), 0);
+
+    hold_of(&r, 6, RIG_RUN);
+    rig_run(&r, 5);
+    keep = keep_of(&r, UINT64_MAX, other + 1, 2);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, keep), 0);
+    ck_assert_uint_eq(r.shard->hold.cut, 6);
+    keep = keep_of(&r, UINT64_MAX, other + 1, 0); /* of the release before: all */
+    rig_run(&r, 50);
+    ck_assert_int_eq(rig_status(&r, keep), 0);
+    ck_assert_uint_eq(r.shard->hold.cut, 0);
+    ck_assert_uint_eq(engine_cuts(r.shard->engine, cut, 8), 0);
+    ck_assert_int_ne(engine_run_mode(r.shard->engine, RIG_RUN, &mode, &lanes), 0);
+    rig_free(&r);
+    remove_dir(dir);
+}
+END_TEST
+
 /* Of cuts 3, 4, 5 and 6 the coordinator knows 4, and has not drawn 6 yet. One that is being written
  * is waited for, one that is held is let go. */
 START_TEST(cuts_that_nobody_knows_are_deleted)
@@ -1320,6 +1383,7 @@ int main(void)
         hold_queues_pushes_until_its_time_is_up,
         cut_is_restored_once_in_memory,
         cut_is_restored_once_on_disk,
+        another_jobs_cuts_and_runs_stay,
         cuts_that_nobody_knows_are_deleted,
         runs_that_nobody_has_any_more_are_dropped,
         digest_tells_equal_content_from_other_content,
