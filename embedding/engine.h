@@ -272,6 +272,8 @@ struct table *engine_table(struct engine *g, uint32_t table); /* or NULL */
 int engine_clock(const struct engine *g, uint64_t run, uint32_t lane, uint64_t batch,
                  uint64_t *clock_of, uint64_t *low);
 int engine_run_mode(const struct engine *g, uint64_t run, uint32_t *mode, uint32_t *lanes);
+/* Bit t: the run pushes to table t. 0: it is not open. */
+uint64_t engine_run_tables(const struct engine *g, uint64_t run);
 bool engine_lane_live(const struct engine *g, uint64_t run, uint32_t lane);
 /* Lowest mark of a lane over the led tablets of one table. */
 uint64_t engine_mark(const struct engine *g, uint64_t run, uint32_t lane, uint32_t table);

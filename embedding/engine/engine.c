@@ -57,6 +57,12 @@ int engine_run_mode(const struct engine *g, uint64_t run, uint32_t *mode, uint32
     return 0;
 }
 
+uint64_t engine_run_tables(const struct engine *g, uint64_t run)
+{
+    const struct run *r = runs_find(&g->runs, run);
+    return r == NULL ? 0 : r->tables;
+}
+
 bool engine_lane_live(const struct engine *g, uint64_t run, uint32_t lane)
 {
     const struct run *r = runs_find(&g->runs, run);

@@ -72,6 +72,20 @@ void cut_find_newest(struct shard *s)
 
 static void cut_ahead(struct shard *s, peer_t from);
 
+/* Whether the cut that is held shares none of these tables (0: of no run, so it shares all): its
+ * job has not given it up. */
+static bool of_another_job(struct shard *s, uint64_t tables)
+{
+    return tables != 0 && (engine_cut_tables(s->engine, s->hold.cut) & tables) == 0 &&
+           !PLANTED("hold_of_all_jobs");
+}
+
+static void refuse_held(struct shard *s, peer_t from, enum wire_type type)
+{
+    shard_refuse(s, from, type, s->in.id, SHOAL_E_BUSY,
+                 "shard %s holds cut %" PRIu64 " of another job; ask again", s->name, s->hold.cut);
+}
+
 void cut_on_hold(struct shard *s, peer_t from)
 {
     struct hold *h = &s->hold;
@@ -90,6 +104,11 @@ void cut_on_hold(struct shard *s, peer_t from)
         shard_reply(s, WIRE_TYPE_HOLD, id)->u.HOLD_reply.sequence =
             h->going == cut ? h->going_sequence : h->last_sequence;
         shard_send_reply(s, from);
+        return;
+    }
+    if (h->cut && h->cut != cut &&
+        of_another_job(s, engine_run_tables(s->engine, s->in.u.HOLD.run))) {
+        refuse_held(s, from, WIRE_TYPE_HOLD);
         return;
     }
     if (h->cut && h->cut != cut) {
@@ -309,6 +328,10 @@ void cut_on_restore(struct shard *s, peer_t from)
     }
     if (r.look) {
         look(s, from, &r, id);
+        return;
+    }
+    if (s->hold.cut && of_another_job(s, engine_cut_tables(s->engine, r.cut))) {
+        refuse_held(s, from, WIRE_TYPE_RESTORE);
         return;
     }
     if (s->hold.cut && !PLANTED("restore_within_hold") && release(s))

@@ -8,7 +8,8 @@
  * what the cut holds was noted at HOLD; where it is a copy, those for tablets that are not copied
  * yet are parked (BUSY of the engine). HOLD and GO may be sent again: the same HOLD answers the
  * same sequence, the same GO answers when the part is complete, or at once when it is. A HOLD of
- * another cut ends the one at hand: its coordinator has given it up. Thread: the shard's. */
+ * another cut ends the one at hand: its coordinator has given it up. One of a run that shares no
+ * table with it is another job's: BUSY, and so is its RESTORE. Thread: the shard's. */
 #ifndef SERVER_SHARD_CUT_H
 #define SERVER_SHARD_CUT_H
 

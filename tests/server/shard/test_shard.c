@@ -605,6 +605,46 @@ static uint64_t hold_of(struct rig *r, uint64_t cut, uint64_t run)
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
 }
 
+static uint64_t open_of(struct rig *r, uint64_t run, uint64_t tables)
+{
+    struct wire w = rig_wire(r, WIRE_TYPE_RUN_OPEN);
+    w.u.RUN_OPEN = (struct wire_RUN_OPEN){
+        .run = run, .lanes = 2, .mode = WIRE_SSP, .tables = tables, .fences = true};
+    return rig_send(r, &w, 0, NULL, 0, NULL, 0);
+}
+
+/* Each cut of two runs is held in its turn; a restore of one does not let the other's go. */
+START_TEST(another_jobs_hold_is_waited_for)
+{
+    struct rig r = {.durability = DURABLE_MEMORY, .work_ns = 20 * MS};
+    const uint64_t other = RIG_RUN + 1;
+    rig_new_of(&r, WIRE_SSP, 2, OPT_SGD, 1);
+    open_of(&r, other, 2);
+    rig_run(&r, 50);
+    hold_of(&r, 3, other);
+    rig_run(&r, 5);
+    uint64_t go = cut_request(&r, WIRE_TYPE_GO, 3, 0);
+    rig_run(&r, 200);
+    ck_assert_int_eq(rig_status(&r, go), 0);
+
+    uint64_t first = hold_of(&r, 4, RIG_RUN);
+    rig_run(&r, 5);
+    uint64_t second = hold_of(&r, 5, other), back = cut_request(&r, WIRE_TYPE_RESTORE, 3, 90);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, first), 0);
+    ck_assert_int_eq(rig_status(&r, second), SHOAL_E_BUSY);
+    ck_assert_int_eq(rig_status(&r, back), SHOAL_E_BUSY);
+    ck_assert_uint_eq(r.shard->hold.cut, 4);
+    go = cut_request(&r, WIRE_TYPE_GO, 4, 0);
+    rig_run(&r, 200);
+    ck_assert_int_eq(rig_status(&r, go), 0);
+    second = hold_of(&r, 5, other);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, second), 0);
+    rig_free(&r);
+}
+END_TEST
+
 /* Run RIG_RUN pushes to table 0, the next one to table 1. The job of the second wants nothing of
  * before: cuts of the first stay, made (3), under way (5) and held (6), and so does its run. */
 START_TEST(another_jobs_cuts_and_runs_stay)
@@ -616,10 +656,7 @@ START_TEST(another_jobs_cuts_and_runs_stay)
     uint64_t cut[8];
     uint32_t mode, lanes;
     rig_new_of(&r, WIRE_SSP, 2, OPT_SGD, 1);
-    struct wire w = rig_wire(&r, WIRE_TYPE_RUN_OPEN);
-    w.u.RUN_OPEN = (struct wire_RUN_OPEN){
-        .run = other, .lanes = 2, .mode = WIRE_SSP, .tables = 2, .fences = true};
-    uint64_t open = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    uint64_t open = open_of(&r, other, 2);
     rig_run(&r, 50);
     ck_assert_int_eq(rig_status(&r, open), 0);
     for (uint64_t i = 3; i <= 5; i++) {
@@ -1383,6 +1420,7 @@ int main(void)
         hold_queues_pushes_until_its_time_is_up,
         cut_is_restored_once_in_memory,
         cut_is_restored_once_on_disk,
+        another_jobs_hold_is_waited_for,
         another_jobs_cuts_and_runs_stay,
         cuts_that_nobody_knows_are_deleted,
         runs_that_nobody_has_any_more_are_dropped,
