@@ -208,7 +208,8 @@ static int row_parse(struct slice_maker *m, const struct features *f, const stru
                      uint8_t *row, char *reason)
 {
     const struct slice_layout *l = m->slice.layout;
-    uint64_t *hash = (uint64_t *)(void *)(row + l->hash);
+    uint64_t *hash = (uint64_t *)(void *)(row + l->hash); /* the group's, then those of `by` */
+    bool grouped = f->group != FEATURE_NO_COLUMN;
     float label[LIMIT_TASKS];
     struct example example = {.label = label,
                               .time = (uint32_t *)(void *)(row + 8),
@@ -216,8 +217,8 @@ static int row_parse(struct slice_maker *m, const struct features *f, const stru
                               .numeric = (float *)(void *)(row + l->numeric),
                               .count = l->multi ? (uint32_t *)(void *)(row + l->count) : NULL,
                               .key = (uint64_t *)(void *)(row + l->key),
-                              .group = f->group != FEATURE_NO_COLUMN ? hash++ : NULL,
-                              .by = f->by_count > 0 ? hash : NULL};
+                              .group = grouped ? hash : NULL,
+                              .by = f->by_count > 0 ? hash + grouped : NULL};
     if (f->dated != 0)
         *example.time = f->span[line->file].from;
     int rc = batch_line_cut(f, line, m->cell, reason);
