@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What the coordinator reads of a checkpoint, beside the manifests of the parts. The first has the
- * hashes of the others. */
+/* The files that the coordinator reads of a checkpoint, beside the manifests of the parts. The
+ * first has the hashes of the others. */
 static const char *const own[] = {MANIFEST_FILE, MANIFEST_STATE_FILE, MANIFEST_JOB_FILE};
 
 /* ---- verify ---------------------------------------------------------------------------------- */

@@ -31,7 +31,7 @@ bool run_is(const char *folder)
     return run_has(folder, COORDINATOR_FILE);
 }
 
-/* What the coordinator was told; NULL: that is not known. */
+/* The settings that the coordinator was started with; NULL: they are not known. */
 static struct config *coordinator_file(const char *run)
 {
     char path[LIMIT_PATH];

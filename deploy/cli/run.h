@@ -15,9 +15,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether the folder, a run's or a checkpoint's, has a file of that name. */
+/* True: the folder, of a run or a checkpoint, has a file of that name. */
 bool run_has(const char *folder, const char *name);
-/* Whether it is one of a run. */
+/* True: the folder is that of a run. */
 bool run_is(const char *folder);
 /* The folder's path while it ran; false: it lies there still. */
 bool run_moved(const char *run, char former[LIMIT_PATH]);
@@ -27,15 +27,15 @@ int run_path(const char *run, const char *path, char out[LIMIT_PATH], struct err
 
 /* Where its coordinator listens, as `shoal local` wrote it; false: that is not known. */
 bool run_endpoint(const char *run, char out[256]);
-/* Whether its coordinator answers; endpoint: where it listens. */
+/* True: the run's coordinator answers. endpoint: where it listens. */
 bool run_answers(const char *run, char endpoint[256]);
-/* Whether its servers left rows. NOINPUT: it has no shards; CONFIG: they had them in memory. */
+/* 0: the run's servers left rows. NOINPUT: it has no shards; CONFIG: they had them in memory. */
 int run_kept(const char *run, struct err *e);
 /* The folder, whose coordinator does not answer, is this process's until it ends. As run_kept;
  * DENIED: it cannot be read or written; CANTCREATE: another process has had it for wait_ms. */
 int run_take(const char *run, uint32_t wait_ms, struct err *e);
-/* Whether an ended run that cannot be written has the same rows in the checkpoint of its end, whose
- * folder *path is then; a note says so on standard error. */
+/* True: an ended run that cannot be written has the same rows in the checkpoint of its end, whose
+ * folder is `path` then; a note says so on standard error. */
 bool run_end(const char *run, char path[LIMIT_PATH]);
 /* The folders of its shards, in any number. NOINPUT: there are none. globfree in any case. */
 int run_shards(const char *run, glob_t *out, struct err *e);

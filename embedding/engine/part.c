@@ -140,7 +140,7 @@ int part_add_table(struct part *p, uint32_t number, const char *digits, size_t c
 
 /* ---- reading ---- */
 
-/* What a file of the part is called below the checkpoint's folder. */
+/* The name of a part's file, as it stands below the checkpoint's folder. */
 static void name_below(const char *dir, const char *name, char out[SIGNATURE_NAME])
 {
     const char *slash = strrchr(dir, '/');
@@ -251,7 +251,7 @@ out:
     return rc;
 }
 
-/* Of a cut all damage is CORRUPT, and another cut is the cure. */
+/* A cut that is damaged in any way is CORRUPT: the shard takes another cut then. */
 static int damaged(const struct part *p, int rc, const char *path, const char *why, struct err *e)
 {
     bool cut = p->parts == 0;

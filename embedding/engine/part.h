@@ -62,7 +62,7 @@ int part_add_table(struct part *p, uint32_t number, const char *digits, size_t c
 const struct table_schema *part_table(const struct part *p, uint32_t number);
 /* PATH/part-PPPP and `tail`, LIMIT_PATH long at most. */
 void part_path(const char *path, uint32_t part, const char *tail, char *out);
-/* Whether a checkpoint may lie there: below root (NULL, "": anywhere). MALFORMED, DENIED. */
+/* 0: a checkpoint may lie there, below root (NULL, "": anywhere). MALFORMED, DENIED. */
 int part_path_check(const char *root, const char *path, struct err *e);
 /* Writes dir/manifest, synced. */
 int part_write(const char *dir, const struct part *p, struct err *e);
@@ -77,7 +77,7 @@ int part_read_cut(const char *dir, struct part *out, struct err *e);
  * CORRUPT and VERSION name dir. */
 int part_json_read(const char *text, size_t bytes, struct part *out, struct err *e);
 int part_020_read(char *text, size_t bytes, struct part *out, struct err *e);
-/* Whether a name of a folder of rows is RocksDB's own business (its log, its lock): not part of a
+/* True: the name, in a folder of rows, is RocksDB's own business (its log, its lock): not part of a
  * checkpoint. */
 bool part_passes_over(const char *name);
 /* That file `index` is there with its size, and (content) its checksum, or the hash that was

@@ -33,7 +33,7 @@ const char *schema_values_name(const struct table_schema *s)
     return values_word(s->values);
 }
 
-/* What follows the member is whatever of the rest is not 0. */
+/* The fields that are not 0 follow the member. */
 #define MEMBER_BYTES(type, member) (uint32_t)sizeof(((struct type *)0)->member)
 #define ROW(stored, kind, member, ...)                                                             \
     {.name = (stored),                                                                             \

@@ -4,8 +4,8 @@
  * A row rule brings its row with its word in ROW_RULES (schema.h). Another field (a setting of an
  * optimizer) is a row in schema_field.c, with `.later = true`. What a field may be is for
  * schema_check to say; 0 is every field's default, and what every schema has that was stored before
- * the field was. So a field takes no place where nobody uses it, and a name is never given again,
- * nor another type. */
+ * the field was. So a field that is 0 takes no place, and a name is never given to another field,
+ * nor to another type. */
 #ifndef PROTO_JOB_SCHEMA_FIELD_H
 #define PROTO_JOB_SCHEMA_FIELD_H
 

@@ -237,8 +237,9 @@ static int signed_check(struct signature *s, const char *text, size_t bytes, con
                        s->folder, key);
     if (!sign_good(s->key, manifest, manifest_bytes, made))
         return err_set(e, SHOAL_E_DENIED,
-                       "%s/" MANIFEST_FILE " is not the file that was signed by %.16s...: somebody "
-                       "has changed it, or " SIGNATURE_FILE "; take another checkpoint",
+                       "%s/" MANIFEST_FILE
+                       " is not the file that was signed by %.16s...: it or " SIGNATURE_FILE
+                       " was changed since; take another checkpoint",
                        s->folder, key);
     return 0;
 }
@@ -393,7 +394,7 @@ static int entry_find(const struct signature *s, const char *name, const struct 
     return *out != NULL
                ? 0
                : err_set(e, SHOAL_E_DENIED,
-                         "%s/%s is not among the signed files: somebody has put it there; take "
+                         "%s/%s is not among the signed files: it was put there since; take "
                          "another checkpoint",
                          s->folder, name);
 }
@@ -404,7 +405,7 @@ static int compare(const struct signature *s, const struct entry *n, uint64_t by
     if (n->bytes == bytes && (memcmp(n->hash, hash, SIGN_HASH) == 0 || PLANTED("unsigned_bytes")))
         return 0; /* 3 */
     return err_set(e, SHOAL_E_DENIED,
-                   "%s/%s is not the file that was signed: somebody has changed it; take another "
+                   "%s/%s is not the file that was signed: it was changed since; take another "
                    "checkpoint",
                    s->folder, n->name);
 }

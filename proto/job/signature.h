@@ -11,8 +11,9 @@
  *
  * Checksums (XXH3) find rot, a signature finds intent: where one is asked for, no byte of a
  * checkpoint is believed that may have been changed by others than the holders of the listed keys.
- * It says who made the checkpoint, not that it is the newest: an older one with its signature is
- * good, too. A signature of release 0.2.0 ("shoal signature 1") is refused: sign again.
+ * A signature says which key signed the checkpoint, not that the checkpoint is the newest: an older
+ * one with its signature is good, too. A signature of release 0.2.0 ("shoal signature 1") is
+ * refused: sign again.
  *
  * A list of keys is a text of its own: a key a line (64 hexadecimal digits), '#' begins a comment.
  * Reading a file's hash blocks as long as reading it. Thread: any, a struct of its own each. */

@@ -182,10 +182,18 @@ static void run_end(struct coord_job *j)
                                                                   .on_done = run_dropped});
 }
 
-/* The job as the store says it now; who computed for it, and who asked for it, stays known. */
+/* The job as the store says it now. The workers that computed for it, and the peer that submitted
+ * it, stay known. */
 static int job_again(struct coord_job *j, const struct coord_progress *at, int *hold, struct err *e)
 {
-    struct coord_job was = *j;
+    struct {
+        struct coord_roll roll;
+        peer_t submitter;
+        uint32_t workers_most;
+        char kernel[sizeof j->kernel], backend[sizeof j->backend];
+    } was = {.roll = j->roll, .submitter = j->submitter, .workers_most = j->workers_most};
+    memcpy(was.kernel, j->kernel, sizeof was.kernel);
+    memcpy(was.backend, j->backend, sizeof was.backend);
     j->roll = (struct coord_roll){0};
     coord_submit_close(j);
     j->at = *at;

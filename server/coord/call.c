@@ -70,7 +70,7 @@ static void call_send_all(struct coord_calls *c, struct coord_call *call)
         call_send(c, call, s);
 }
 
-/* Who is away is not asked. How many are. */
+/* Marks the shards that are away as answered: they are not asked. Returns how many are left. */
 static uint32_t present_mark(const struct coord_calls *c, struct coord_call *call)
 {
     uint64_t now = env_now_ns(c->env);
@@ -98,7 +98,7 @@ bool coord_call_start(struct coord_calls *c, const struct coord_call *asked)
     call->missing = asked->target == COORD_NOBODY ? c->members->shards : 1;
     if ((asked->present || PLANTED("starting_forgotten")) && present_mark(c, call) == 0) {
         free(call);
-        return true; /* nobody is there to be asked */
+        return true; /* no shard is there to be asked */
     }
     if (asked->frame != NULL) {
         call->frame = malloc(asked->frame_bytes + 1);
@@ -166,7 +166,7 @@ void coord_call_on_reply(struct coord_calls *c, peer_t from, const struct wire *
     uint32_t shard = call == NULL ? COORD_NOBODY : coord_member_shard_of(c->members, from);
     if (shard == COORD_NOBODY || call_answered(call, shard) ||
         (call->target != COORD_NOBODY && call->target != shard))
-        return; /* late, twice, or nobody we asked */
+        return; /* late, twice, or from a shard that was not asked */
     if (status_waits(reply->status)) {
         call->waits_ns = call->waits_ns == 0 ? env_now_ns(c->env) : call->waits_ns;
         c->waits.shard = shard;
@@ -234,7 +234,7 @@ static void present_forget(struct coord_calls *c, uint32_t shard)
     }
 }
 
-/* What sets a shard up, or greets it, has the shard as its owner. */
+/* Calls of these types set a shard up or greet it, and have the shard as their owner. */
 static bool sets_up(enum wire_type type)
 {
     switch (type) {

@@ -30,7 +30,7 @@
 struct coord_call;
 struct coord_setup;
 
-/* context: of the call. */
+/* context: that of the call (struct coord_call). */
 typedef void (*coord_call_reply)(void *context, const struct coord_call *call, uint32_t shard,
                                  const struct wire *reply, const struct msg *m);
 typedef void (*coord_call_done)(void *context, const struct coord_call *call, int status,
@@ -42,9 +42,10 @@ struct coord_call {
     size_t frame_bytes;
     uint32_t target; /* a shard, or COORD_NOBODY: all */
     uint64_t owner;  /* the caller's: a lane, a table */
-    /* borrowed: only shards that it has set up are asked; NULL: any, as to be set up */
+    /* borrowed: the call goes to the shards that are set up by it; NULL: to any shard */
     const struct coord_setup *set_up;
-    /* only those that are there now, and as long as they are: who comes back is told otherwise */
+    /* asks the shards that are there now, for as long as they are: one that comes back learns it
+     * from its registration */
     bool present;
     void *context;             /* borrowed; goes to both: the fleet, or the job that asks */
     coord_call_reply on_reply; /* may be NULL */
@@ -63,7 +64,7 @@ struct coord_calls {
     uint64_t next_id;
     struct coord_call *head; /* owned */
     uint32_t count;
-    struct { /* the newest "not now": who, why */
+    struct { /* the newest "not now": which shard, and why */
         uint32_t shard;
         char text[ERR_TEXT_MAX];
     } waits;
@@ -86,10 +87,11 @@ bool coord_call_open_type(const struct coord_calls *c, const void *context, enum
 void coord_call_on_reply(struct coord_calls *c, peer_t from, const struct wire *reply,
                          const struct msg *m);
 void coord_call_tick(struct coord_calls *c);
-/* It is set up: it gets what is open, at once. */
+/* The shard is set up: it gets the open calls at once. */
 void coord_call_shard_ready(struct coord_calls *c, uint32_t shard);
-/* The shard has started again, or is to be set up and greeted anew: calls of the context that set
- * it up are taken back, and no call that asks those that are there waits for it. NULL: of all. */
+/* The shard has started again, or is to be set up and greeted anew. The calls of the context (NULL:
+ * of every context) that set it up or greet it end without a callback, and a call to the shards
+ * that are present waits for this one no longer. */
 void coord_call_forget_shard(struct coord_calls *c, const void *context, uint32_t shard);
 
 #endif

@@ -57,7 +57,7 @@ struct coord_removing {
  * needed; BUSY: it is read, or another one is being removed. */
 int coord_checkpoint_remove(struct coord_job *j, struct coord_ask *a, void *context,
                             coord_errand_done removed);
-/* Whether it is the errand of the checkpoint that is being removed. */
+/* True: the errand removes the checkpoint that is being removed here. */
 bool coord_checkpoint_removes(const struct coord_job *j, const struct coord_errand *r);
 /* For `removed`, with its arguments: the request is then to be handed in again, ... */
 const struct coord_removing *coord_checkpoint_removed(struct coord_job *j, struct coord_errand *r,

@@ -73,7 +73,7 @@ static struct json *lanes_json(const struct coord_job *j)
 /* Where the job stands. */
 static void place_set(struct json *m, const struct coord_job *j)
 {
-    bool tables = j->checkpoint.of_tables; /* nobody knows */
+    bool tables = j->checkpoint.of_tables; /* it is not known then */
     json_set_int(m, "run", (int64_t)(tables ? j->fleet->made.number : j->at.run));
     json_set_int(m, "epoch", tables ? 0 : j->at.epoch);
     json_set_int(m, "examples", tables ? 0 : (int64_t)coord_examples(j));
@@ -155,8 +155,8 @@ static void tables_count(const struct json *tables, const struct json *part)
     }
 }
 
-/* What the servers wrote, as their own manifests say. A part whose manifest is not in the frame
- * (release 0.2.0) counts no rows of tables. */
+/* Rows and bytes by table, as the manifests of the servers' parts say. A part whose manifest is not
+ * in the frame (release 0.2.0) counts no rows of tables. */
 static int parts_seal(const struct coord_making *m, struct err *e)
 {
     const struct json *parts = json_get(m->manifest, "parts");

@@ -207,7 +207,7 @@ static void claims_expire(struct coord_fleet *f)
     struct coord_cluster *cl = &f->cluster;
     uint64_t now = env_now_ns(f->env);
     for (uint32_t i = 0; i < cl->claims;)
-        if (now - cl->claim[i].beat_ns > coord_lease_ns(f))
+        if (now - cl->claim[i].beat_ns > coord_fleet_lease_ns(f))
             cl->claim[i] = cl->claim[--cl->claims];
         else
             i++;
@@ -357,7 +357,7 @@ static int older_check(const struct coord_shard *s, const struct wire_SHARD_BEAT
 static int copy_check(const struct coord_fleet *f, const struct coord_shard *s,
                       const struct wire_SHARD_BEAT *b, struct err *e)
 {
-    bool silent = env_now_ns(f->env) - s->beat_ns > coord_lease_ns(f);
+    bool silent = env_now_ns(f->env) - s->beat_ns > coord_fleet_lease_ns(f);
     if (s->former == 0 || s->former != b->incarnation || (silent && !PLANTED("late_beat")))
         return 0;
     return err_set(e, SHOAL_E_CONFIG,
@@ -639,7 +639,7 @@ struct json *coord_cluster_json(const struct coord_fleet *f)
 
 bool coord_cluster_stranger_heard(const struct coord_fleet *f, const struct coord_stranger *s)
 {
-    return env_now_ns(f->env) - s->beat_ns <= 2 * coord_lease_ns(f);
+    return env_now_ns(f->env) - s->beat_ns <= 2 * coord_fleet_lease_ns(f);
 }
 
 const char *coord_cluster_refused(const struct coord_fleet *f, const char *server, uint32_t index)

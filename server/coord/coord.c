@@ -1,5 +1,4 @@
-/* coord.c: the core's door: dispatch by type, beats of shards, the operator's requests, the
- * tick. */
+/* coord.c: the core's door: dispatch by type, the operator's requests, the tick. */
 #include "server/coord/coord.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
@@ -7,17 +6,16 @@
 #include "proto/base/plant.h"
 #include "proto/wire/allow.h"
 #include "server/coord/back.h"
+#include "server/coord/beat.h"
 #include "server/coord/checkpoint_remove.h"
 #include "server/coord/core.h"
 #include "server/coord/flow.h"
 #include "server/coord/grant.h"
 #include "server/coord/keys.h"
 #include "server/coord/look.h"
-#include "server/coord/lost.h"
-#include "server/coord/older.h"
 #include "server/coord/phase.h"
 #include "server/coord/report.h"
-#include "server/coord/setup.h"
+#include "server/coord/slot.h"
 #include "server/coord/stall.h"
 #include "server/coord/status.h"
 #include "server/coord/submit.h"
@@ -31,129 +29,6 @@
 #define TICK_NS UINT64_C(50000000)
 #define LATE_NS (10 * TICK_NS)
 #define STATUS_NS UINT64_C(200000000)
-
-#define EACH_JOB(c, j) (struct coord_job *j = (c)->slot; j < (c)->slot + (c)->slots; j++)
-
-/* The job that an order is about which names none: the one that was submitted last. */
-static struct coord_job *newest_job(struct coord *c)
-{
-    return &c->slot[c->newest];
-}
-
-/* ---- shards ---------------------------------------------------------------------------------- */
-
-static void job_shard_came_back(struct coord_job *j, uint32_t shard, enum coord_beat what)
-{
-    const struct coord_shard *s = &j->fleet->members.shard[shard];
-    if (what == COORD_BEAT_RESTARTED) {
-        coord_checkpoint_shard_lost(j, shard);
-        if (coord_phase_running(j))
-            j->at.restarts++;
-    }
-    coord_setup_lost(j, shard);
-    if (coord_back_rows_lost(j, shard, what))
-        coord_back_lost(j, shard);
-    else if (what == COORD_BEAT_RESTARTED && s->rebooted)
-        coord_work_anew(j, s->server);
-}
-
-static void shard_came_back(struct coord *c, uint32_t shard, enum coord_beat what)
-{
-    struct coord_shard *s = &c->fleet.members.shard[shard];
-    SHOAL_ASSERT(shard < c->fleet.members.shards && (what != COORD_BEAT_SAME || !s->ready));
-    if (what == COORD_BEAT_RESTARTED)
-        log_event(SERVER_AGAIN, s->server, "server %s (shard %u) has started again", s->server,
-                  shard);
-    coord_call_forget_shard(&c->fleet.calls, NULL, shard);
-    s->greeted = false;
-    for
-        EACH_JOB(c, j)
-    job_shard_came_back(j, shard, what);
-}
-
-static void beat_answer(struct coord *c, peer_t to, uint64_t id, uint32_t shard)
-{
-    struct wire w = {.type = WIRE_TYPE_SHARD_BEAT, .reply = true, .id = id};
-    w.u.SHARD_BEAT_reply = (struct wire_SHARD_BEAT_reply){.shard = shard,
-                                                          .map_epoch = c->fleet.cluster.map_epoch,
-                                                          .lease_ms = c->fleet.options.lease_ms,
-                                                          .cluster_high = c->fleet.cluster.id[0],
-                                                          .cluster_low = c->fleet.cluster.id[1],
-                                                          .shards = c->fleet.members.shards};
-    coord_send(&c->fleet, to, wire_encode(&w));
-}
-
-/* The beat of a shard that belongs here. */
-static int beat_take(struct coord *c, const struct wire_SHARD_BEAT *beat, peer_t from, uint64_t id,
-                     struct err *e)
-{
-    enum coord_beat what;
-    uint32_t shard;
-    uint64_t now = env_now_ns(c->fleet.env);
-    int rc = coord_member_shard_beat(&c->fleet.members, c->fleet.store, beat, from, now, &shard,
-                                     &what, e);
-    if (rc == 0)
-        rc = coord_member_note_synced(&c->fleet.members, shard, c->fleet.store, now, e);
-    if (rc != 0)
-        return rc;
-    if (what == COORD_BEAT_NEW)
-        log_info("server %s is shard %u at %s", beat->server, shard, beat->endpoint);
-    /* names first: they have the better advice */
-    bool names = coord_names_learn(&c->fleet, shard, beat);
-    for
-        EACH_JOB(c, j)
-    if (names)
-        coord_older_names(j, beat);
-    bool taken = coord_taken_learn(&c->fleet, shard, beat);
-    for
-        EACH_JOB(c, j)
-    if (taken)
-        coord_older_taken(j, beat);
-    bool numbers = coord_cluster_learn(&c->fleet, shard, beat);
-    for
-        EACH_JOB(c, j)
-    if (numbers)
-        coord_older_run(j, beat);
-    rc = coord_keys_learn(&c->fleet, shard, from, beat->keylist, e);
-    if (rc != 0)
-        return rc;
-    if (what != COORD_BEAT_SAME || !beat->ready)
-        shard_came_back(c, shard, what);
-    beat_answer(c, from, id, shard); /* it goes before the map */
-    for
-        EACH_JOB(c, j)
-    if (!beat->ready)
-        coord_setup_map_early(j, shard);
-    return 0;
-}
-
-/* The cluster has just become known: those that waited for that hear of it. */
-static void claims_take(struct coord *c)
-{
-    struct coord_cluster *cl = &c->fleet.cluster;
-    struct err e;
-    for (uint32_t i = 0; i < cl->claims && c->fleet.fatal == 0; i++)
-        (void)beat_take(c, &cl->claim[i].beat, cl->claim[i].peer, 0, &e); /* it beats again */
-    cl->claims = 0;
-}
-
-static int on_shard_beat(struct coord *c, struct coord_ask *a)
-{
-    const struct wire_SHARD_BEAT *beat = &a->request->u.SHARD_BEAT;
-    int rc = coord_keys_claim(&c->fleet, beat->server, &a->who, &a->e);
-    if (rc == 0)
-        rc = coord_cluster_claim(&c->fleet, beat, a->from, &a->e);
-    a->silent = true;
-    bool waits = rc == SHOAL_E_AGAIN;
-    if (rc == 0 && c->fleet.cluster.claims > 0)
-        claims_take(c);
-    if (waits)
-        beat_answer(c, a->from, a->request->id, WIRE_NO_SHARD);
-    else if (rc == 0)
-        rc = beat_take(c, beat, a->from, a->request->id, &a->e);
-    coord_cluster_note(&c->fleet, beat, waits || rc == 0 ? NULL : a->e.text);
-    return waits ? 0 : rc;
-}
 
 /* ---- the operator ---------------------------------------------------------------------------- */
 
@@ -180,21 +55,6 @@ static void looked(void *context, struct coord_errand *r, int rc, const struct e
     coord_look_end(c);
 }
 
-/* Where a job goes that is submitted: to its own slot when it is sent again, else to the first
- * that no job runs in; there where all run, which refuses it. */
-static struct coord_job *slot_for(struct coord *c, peer_t from, const struct coord_submit *submit)
-{
-    for
-        EACH_JOB(c, j)
-    if (coord_submit_again(j, from, submit))
-        return j;
-    for
-        EACH_JOB(c, j)
-    if (!coord_phase_running(j))
-        return j;
-    return newest_job(c);
-}
-
 static int on_submit(struct coord *c, struct coord_ask *a)
 {
     uint64_t run;
@@ -205,14 +65,12 @@ static int on_submit(struct coord *c, struct coord_ask *a)
     const struct coord_submit submit = {a->m->frame[1].data, a->m->frame[1].bytes,
                                         a->request->u.SUBMIT.workers, a->request->u.SUBMIT.from,
                                         a->request->u.SUBMIT.start};
-    struct coord_job *j = slot_for(c, a->from, &submit);
+    struct coord_job *j = coord_slot_for(c, a->from, &submit);
     if (c->look != NULL)
         rc = coord_look_asked(c, a, &submit, &a->e);
     if (rc == 0) {
         coord_report_ended(j); /* the new job takes its place */
         rc = coord_submit(j, a->from, &submit, c->look, &run, &a->e);
-        if (rc == 0)
-            c->newest = (uint32_t)(j - c->slot);
         if (rc == SHOAL_E_AGAIN)
             rc = coord_look_begin(c, j, a, &submit, looked, &a->e) == 0 ? SHOAL_E_AGAIN : a->e.code;
     }
@@ -228,11 +86,10 @@ static int on_submit(struct coord *c, struct coord_ask *a)
 static void removed(void *context, struct coord_errand *r, int rc, const struct err *e)
 {
     struct coord *c = context;
-    struct coord_job *j = newest_job(c);
-    for
-        EACH_JOB(c, of)
-    if (coord_checkpoint_removes(of, r))
-        j = of;
+    struct coord_job *j = coord_slot_newest(c);
+    COORD_EACH_JOB (c, of)
+        if (coord_checkpoint_removes(of, r))
+            j = of;
     const struct coord_removing *was = coord_checkpoint_removed(j, r, rc, e);
     struct msg *m = wire_encode(&was->request);
     if (m != NULL)
@@ -243,13 +100,13 @@ static void removed(void *context, struct coord_errand *r, int rc, const struct 
 
 static int on_remove(struct coord *c, struct coord_ask *a)
 {
-    return coord_checkpoint_remove(newest_job(c), a, c, removed);
+    return coord_checkpoint_remove(coord_slot_newest(c), a, c, removed);
 }
 
 /* Whoever asks often gets the same text for a while; a phase is told at once. NULL: no memory. */
 static const char *status_told(struct coord *c)
 {
-    struct coord_job *j = newest_job(c);
+    struct coord_job *j = coord_slot_newest(c);
     uint64_t now = env_now_ns(c->fleet.env);
     if (c->told.text != NULL && now - c->told.made_ns < STATUS_NS && c->told.phase == j->at.phase &&
         c->told.run == j->at.run)
@@ -265,7 +122,7 @@ static const char *status_told(struct coord *c)
 
 static int on_status(struct coord *c, struct coord_ask *a)
 {
-    const struct coord_job *j = newest_job(c);
+    const struct coord_job *j = coord_slot_newest(c);
     const char *text = status_told(c);
     a->silent = true; /* without memory it is asked again */
     if (text == NULL)
@@ -278,11 +135,11 @@ static int on_status(struct coord *c, struct coord_ask *a)
 
 /* A copy of the question that was answered last: who waited for the answer sent it again, and means
  * neither a second stop nor the next job. */
-static bool stop_again(const struct coord *c, const struct coord_ask *a)
+static bool stop_again(struct coord *c, const struct coord_ask *a)
 {
     uint64_t id = a->request->id;
     return a->request->u.STOP.job_only && id != 0 &&
-           (id == c->stopped.id || id == c->slot[c->newest].stop.id);
+           (id == c->stopped.id || id == coord_slot_newest(c)->stop.id);
 }
 
 static int on_stop(struct coord *c, struct coord_ask *a)
@@ -292,7 +149,7 @@ static int on_stop(struct coord *c, struct coord_ask *a)
         *ends = a->request->id == c->stopped.id ? c->stopped.ends : true;
         return 0;
     }
-    struct coord_job *j = newest_job(c);
+    struct coord_job *j = coord_slot_newest(c);
     /* asked twice it ends at once */
     *ends = a->request->u.STOP.job_only && coord_stop_order(j, a->request->id);
     if (!*ends)
@@ -326,10 +183,9 @@ static struct err tables_used(const struct coord_job *j)
 static int on_drop(struct coord *c, struct coord_ask *a)
 {
     struct err used = {0};
-    for
-        EACH_JOB(c, j)
-    if (used.code == 0)
-        used = tables_used(j);
+    COORD_EACH_JOB (c, j)
+        if (used.code == 0)
+            used = tables_used(j);
     return coord_drop_request(&c->fleet, a, &used);
 }
 
@@ -342,19 +198,21 @@ static int on_hello(struct coord *c, struct coord_ask *a)
 
 /* ---- dispatch -------------------------------------------------------------------------------- */
 
-/* Who shows the pass of a worker that is known: its lease is renewed. */
-#define A_WORKER(name) (&w->u.name.pass)
-#define ANYBODY(name) NULL
+/* A_WORKER: the request shows the pass of a worker that is known, whose lease it renews. ANY_PASS:
+ * it shows a pass, and the handler says what a worker hears that is not known. ANYBODY: none. */
+#define A_WORKER(name) &w->u.name.pass, true
+#define ANY_PASS(name) &w->u.name.pass, false
+#define ANYBODY(name) NULL, false
 
-/* X(TYPE, who may ask, what it is about, handler): the types that a coordinator answers; all others
- * are a server's. */
+/* X(TYPE, the pass it shows, what it is about, handler): the types that a coordinator answers; all
+ * others are a server's. */
 #define DISPATCH_MAP(X)                                                                            \
     X(HELLO, ANYBODY, COORD, on_hello)                                                             \
-    X(SHARD_BEAT, ANYBODY, COORD, on_shard_beat)                                                   \
+    X(SHARD_BEAT, ANYBODY, COORD, coord_beat_shard)                                                \
     X(SERVER_DISK, ANYBODY, FLEET, coord_sight_disk)                                               \
     X(WORKER_JOIN, ANYBODY, JOB, coord_work_join)                                                  \
     X(WORKER_BEAT, A_WORKER, JOB, coord_work_beat)                                                 \
-    X(WORKER_LEAVE, ANYBODY, JOB, coord_work_leave)                                                \
+    X(WORKER_LEAVE, ANY_PASS, JOB, coord_work_leave)                                               \
     X(INDEX_DONE, A_WORKER, JOB, coord_work_index)                                                 \
     X(WINDOWS, A_WORKER, JOB, coord_work_windows)                                                  \
     X(PROFILE, A_WORKER, JOB, coord_work_profile)                                                  \
@@ -367,7 +225,7 @@ static int on_hello(struct coord *c, struct coord_ask *a)
     X(TABLE_DECLARE, ANYBODY, JOB, coord_work_declare)                                             \
     X(TABLE_GET, ANYBODY, JOB, coord_made_table_get)                                               \
     X(MAP_GET, ANYBODY, JOB, coord_made_map_get)                                                   \
-    X(LANE_NEXT, ANYBODY, JOB, coord_grant_next)                                                   \
+    X(LANE_NEXT, ANY_PASS, JOB, coord_grant_next)                                                  \
     X(TASK_DONE, A_WORKER, JOB, coord_work_task)                                                   \
     X(EVAL_DONE, A_WORKER, JOB, coord_work_eval)                                                   \
     X(SUBMIT, ANYBODY, COORD, on_submit)                                                           \
@@ -385,12 +243,13 @@ struct handler {
     int (*of_job)(struct coord_job *j, struct coord_ask *a);
     int (*of_fleet)(struct coord_fleet *f, struct coord_ask *a);
     int (*of_coord)(struct coord *c, struct coord_ask *a);
-    const uint64_t *pass; /* in the request; NULL: anybody may ask */
+    const uint64_t *pass; /* in the request; NULL: it has none */
+    bool known;           /* the pass must be that of a worker */
 };
 
-#define JOB(function, pass) ((struct handler){function, NULL, NULL, pass})
-#define FLEET(function, pass) ((struct handler){NULL, function, NULL, pass})
-#define COORD(function, pass) ((struct handler){NULL, NULL, function, pass})
+#define JOB(function, ...) ((struct handler){function, NULL, NULL, __VA_ARGS__})
+#define FLEET(function, ...) ((struct handler){NULL, function, NULL, __VA_ARGS__})
+#define COORD(function, ...) ((struct handler){NULL, NULL, function, __VA_ARGS__})
 
 static struct handler handler_of(const struct wire *w)
 {
@@ -405,24 +264,12 @@ static struct handler handler_of(const struct wire *w)
     }
 }
 
-/* The job that a request is about: of a worker the one that it has joined, of a WORKER_JOIN one
- * that may want it; else the newest. */
-static struct coord_job *job_of(struct coord *c, const struct handler *h, const struct coord_ask *a)
+/* The job that a request is about: of a worker the one that it has joined. */
+static struct coord_job *job_of(struct coord *c, const uint64_t *pass, const struct coord_ask *a)
 {
-    for
-        EACH_JOB(c, j)
-    if (h->pass != NULL ? coord_worker_of_pass(&j->workers, *h->pass, a->who.key) != NULL
-                        : coord_worker_of_peer(&j->workers, a->from) != NULL)
-        return j;
-    if (a->request->type != WIRE_TYPE_WORKER_JOIN)
-        return newest_job(c);
-    struct coord_job *least = newest_job(c);
-    for
-        EACH_JOB(c, j)
-    if (coord_phase_running(j) &&
-        (!coord_phase_running(least) || j->workers.count < least->workers.count))
-        least = j;
-    return least;
+    if (a->request->type == WIRE_TYPE_WORKER_JOIN)
+        return coord_slot_to_join(c, a->from);
+    return coord_slot_of(c, a->from, pass, a->who.key);
 }
 
 static int handler_run(struct coord *c, const struct handler *h, struct coord_ask *a)
@@ -431,8 +278,8 @@ static int handler_run(struct coord *c, const struct handler *h, struct coord_as
         return h->of_fleet(&c->fleet, a);
     if (h->of_coord != NULL)
         return h->of_coord(c, a);
-    struct coord_job *j = job_of(c, h, a);
-    int rc = h->pass == NULL ? 0 : coord_work_known(j, a, *h->pass);
+    struct coord_job *j = job_of(c, h->pass, a);
+    int rc = h->known ? coord_work_known(j, a, *h->pass) : 0;
     return rc != 0 ? rc : h->of_job(j, a);
 }
 
@@ -534,28 +381,25 @@ static void on_message(void *core, peer_t from, struct msg *m)
     msg_free(m);
 }
 
-/* What is due now: the fleet's, then each job's. */
+/* Does what is due now, first for the fleet, then for each job. */
 static void step(struct coord *c)
 {
     bool back = false;
     if (c->fleet.fatal != 0)
         return;
-    for
-        EACH_JOB(c, j)
-    coord_back_step(j);
+    COORD_EACH_JOB (c, j)
+        coord_back_step(j);
     coord_cluster_step(&c->fleet);
-    for
-        EACH_JOB(c, j)
-    back = back || coord_goes_back(j);
+    COORD_EACH_JOB (c, j)
+        back = back || coord_goes_back(j);
     if (!back) { /* nothing that is done with the rows of a job that goes back counts */
         coord_names_step(&c->fleet);
         coord_taken_step(&c->fleet);
         coord_drop_step(&c->fleet);
     }
-    for
-        EACH_JOB(c, j)
-    if (!coord_goes_back(j))
-        coord_flow_step(j);
+    COORD_EACH_JOB (c, j)
+        if (!coord_goes_back(j))
+            coord_flow_step(j);
 }
 
 static void on_drained(void *core)
@@ -580,15 +424,13 @@ static void time_forgive(struct coord *c)
     for (uint32_t i = 0; i < c->fleet.cluster.claims; i++)
         c->fleet.cluster.claim[i].beat_ns =
             coord_later(c->fleet.cluster.claim[i].beat_ns, gap, now);
-    for
-        EACH_JOB(c, j)
-        {
-            coord_worker_forgive(&j->workers, gap, now);
-            j->watch.begun_ns = coord_later(j->watch.begun_ns, gap, now);
-            j->watch.worker_ns = coord_later(j->watch.worker_ns, gap, now);
-            if (j->watch.left_ns != 0)
-                j->watch.left_ns = coord_later(j->watch.left_ns, gap, now);
-        }
+    COORD_EACH_JOB (c, j) {
+        coord_worker_forgive(&j->workers, gap, now);
+        j->watch.begun_ns = coord_later(j->watch.begun_ns, gap, now);
+        j->watch.worker_ns = coord_later(j->watch.worker_ns, gap, now);
+        if (j->watch.left_ns != 0)
+            j->watch.left_ns = coord_later(j->watch.left_ns, gap, now);
+    }
 }
 
 static void on_tick(struct env_timer *t)
@@ -597,68 +439,21 @@ static void on_tick(struct env_timer *t)
     if (c->fleet.fatal != 0 || c->fleet.stopping)
         return;
     time_forgive(c);
-    for
-        EACH_JOB(c, j)
-        {
-            coord_work_expire(j);
-            coord_stall_tick(j);
-        }
+    COORD_EACH_JOB (c, j) {
+        coord_work_expire(j);
+        coord_stall_tick(j);
+    }
     coord_sight_tick(&c->fleet);
     coord_errand_tick(&c->fleet);
     coord_call_tick(&c->fleet.calls);
     coord_keys_tick(&c->fleet);
-    for
-        EACH_JOB(c, j)
-    coord_watch_tick(j);
+    COORD_EACH_JOB (c, j)
+        coord_watch_tick(j);
     step(c);
     env_timer_start(c->fleet.env, t, TICK_NS);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
-
-static int job_open(struct coord_job *j, struct err *e)
-{
-    struct coord_fleet *f = j->fleet;
-    int rc = coord_lease_open(&j->leases, j->store, e);
-    if (rc == 0)
-        rc = coord_flow_open(j, e);
-    if (rc == 0 && (f->cluster.map_epoch != 0 || j->at.map_epoch != 0))
-        rc = coord_cluster_shards(f, e);
-    if (rc == 0)
-        rc = coord_checkpoint_open(j, e);
-    if (rc != 0)
-        return rc;
-    if (f->cluster.taken_over && j->at.phase == PHASE_NONE)
-        coord_lost_look(f); /* it has started again since */
-    j->watch.left_ns = coord_phase_running(j) ? j->watch.begun_ns : 0;
-    return 0;
-}
-
-static void slot_close(struct coord_job *j)
-{
-    coord_submit_close(j);
-    coord_lease_close(&j->leases);
-    coord_worker_close(&j->workers);
-}
-
-/* The first slot has the keys of the store that a coordinator of one job has; each other one has
- * its own part. */
-static int slots_make(struct coord *c, uint32_t slots, struct err *e)
-{
-    for (uint32_t i = 0; i < slots; i++) {
-        char prefix[16];
-        struct coord_job *j = &c->slot[i];
-        (void)snprintf(prefix, sizeof prefix, "job%u/", i + 1);
-        j->fleet = &c->fleet;
-        j->from_hold = COORD_FOLDER_NONE; /* coord_free may follow before flow.c says so */
-        j->watch.begun_ns = j->watch.worker_ns = c->ticked_ns;
-        j->store = i == 0 ? c->fleet.store : coord_store_part(c->fleet.store, prefix);
-        if (j->store == NULL)
-            return err_set(e, SHOAL_E_NOMEM, "no memory for a job's part of the store");
-        c->slots = i + 1;
-    }
-    return 0;
-}
 
 int coord_new(const struct coord_options *options, struct env *env, struct coord_store *store,
               struct coord **out, struct err *e)
@@ -674,11 +469,7 @@ int coord_new(const struct coord_options *options, struct env *env, struct coord
     c->ticked_ns = env_now_ns(env);
     int rc = coord_fleet_open(&c->fleet, options, env, store, e);
     if (rc == 0)
-        rc = slots_make(c, options->jobs == 0 ? 1 : options->jobs, e);
-    for
-        EACH_JOB(c, j)
-    if (rc == 0)
-        rc = job_open(j, e);
+        rc = coord_slot_open(c, options->jobs == 0 ? 1 : options->jobs, e);
     if (rc != 0) {
         coord_free(c);
         return rc;
@@ -695,7 +486,7 @@ int coord_keys_set(struct coord *c, const char *text, size_t bytes, struct err *
 
 void coord_describe(struct coord *c, char *text, size_t bytes)
 {
-    coord_status_line(newest_job(c), text, bytes);
+    coord_status_line(coord_slot_newest(c), text, bytes);
 }
 
 bool coord_hangs(const struct coord *c, char *text, size_t bytes)
@@ -714,16 +505,7 @@ void coord_free(struct coord *c)
         return;
     coord_errand_end(&c->fleet);
     coord_look_end(c);
-    for
-        EACH_JOB(c, j)
-        {
-            coord_output_close(j);
-            coord_checkpoint_close(j);
-        }
-    coord_call_cancel_all(&c->fleet.calls);
-    for
-        EACH_JOB(c, j)
-    slot_close(j);
+    coord_slot_close(c);
     coord_fleet_close(&c->fleet);
     free(c->told.text);
     free(c);

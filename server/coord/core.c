@@ -47,6 +47,13 @@ const struct coord_shard *coord_server_away(const struct coord_job *j)
     return NULL;
 }
 
+uint64_t coord_lease_ns(const struct coord_job *j)
+{
+    uint64_t fleet = coord_fleet_lease_ns(j->fleet);
+    uint64_t asked = j->spec.coordinator.lease_ms * UINT64_C(1000000);
+    return j->parsed && asked < fleet ? asked : fleet;
+}
+
 uint32_t coord_live_workers(const struct coord_job *j)
 {
     uint32_t wanted = j->at.workers_wanted, deaths = j->at.worker_deaths;

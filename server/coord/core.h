@@ -135,8 +135,8 @@ struct coord_passed {
     uint64_t back_ns;   /* at.elapsed_ns when it last went back */
 };
 
-/* The second part is one job's, and coord_submit_close clears it; the first goes from one job to
- * the next, for what an operator asked for may outlive the job. */
+/* A slot and the job in it. The members before `at` stay when the next job takes the slot, for what
+ * an operator asked for may outlive the job; coord_submit_close clears `at` and all behind it. */
 struct coord_job {
     struct coord_fleet *fleet; /* borrowed */
     struct coord_store *store; /* borrowed: what is stored of this job */
@@ -148,16 +148,17 @@ struct coord_job {
     struct coord_workers workers;
     struct coord_setup setup;
     struct {
-        /* start; a worker was there; last said who is missing */
+        /* when the coordinator started; a worker was there; the log last said what is missing */
         uint64_t begun_ns, worker_ns, said_ns;
         uint64_t short_ns; /* the last tick, at which a server took no pushes for lack of disk */
-        /* when a worker went that had not failed, or this coordinator took over a job; its name, or
-         * nobody's; 0: none has */
+        /* when a worker went that had not failed, and its name; or when this coordinator took over
+         * a job, and no name; 0: neither happened */
         uint64_t left_ns;
         char left[LIMIT_NAME];
-        char failed[ERR_TEXT_MAX]; /* who left last for what failed there, and what; empty: nobody
-                                    * since a worker worked */
-        uint32_t failed_rounds;    /* of workers that failed since then (work.c) */
+        /* the last worker that left because something failed there, and what; empty: none has since
+         * a worker worked */
+        char failed[ERR_TEXT_MAX];
+        uint32_t failed_rounds; /* of workers that failed since then (work.c) */
     } watch;
     struct coord_progress at;
     struct coord_asked asked;
@@ -232,7 +233,6 @@ struct coord {
     struct coord_fleet fleet;
     struct coord_job slot[COORD_SLOTS]; /* (slots) */
     uint32_t slots;                     /* coord_options.jobs */
-    uint32_t newest;                    /* slot of the job that was submitted last */
     struct env_timer timer;
     struct coord_look *look; /* at the folders of a job that is submitted; NULL: none */
     struct {        /* the last answer to STATUS, which goes over all tasks, lanes and members */
@@ -280,6 +280,8 @@ bool coord_goes_back(const struct coord_job *j);
 /* The first server that is not set up, or has been silent for longer than its lease; NULL: all are
  * there. */
 const struct coord_shard *coord_server_away(const struct coord_job *j);
+/* The lease of the job's workers: what the job asks for, where that is less than the fleet's. */
+uint64_t coord_lease_ns(const struct coord_job *j);
 /* joined; while nobody has died at least as many as were asked for */
 uint32_t coord_live_workers(const struct coord_job *j);
 /* Whether its log is one that grows (grow.h). */

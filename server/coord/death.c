@@ -69,7 +69,7 @@ bool coord_death_placed(struct coord_job *j, uint32_t lane, uint64_t mark)
 
 bool coord_death_shunned(const struct coord_job *j, const struct coord_worker *w)
 {
-    uint64_t now = env_now_ns(j->fleet->env), wait = COORD_DEATHS_LEASES * coord_lease_ns(j->fleet);
+    uint64_t now = env_now_ns(j->fleet->env), wait = COORD_DEATHS_LEASES * coord_lease_ns(j);
     const struct coord_tasks *t = &j->tasks;
     bool shunned = false;
     for (uint32_t l = 0; l < t->lanes && !shunned; l++) {
@@ -79,7 +79,7 @@ bool coord_death_shunned(const struct coord_job *j, const struct coord_worker *w
     }
     for (uint32_t i = 0; i < j->workers.count && shunned; i++)
         if (strcmp(j->workers.worker[i].holder, w->holder) != 0 &&
-            coord_stall_able(j->fleet, &j->workers.worker[i]))
+            coord_stall_able(j, &j->workers.worker[i]))
             return true;
     return false;
 }

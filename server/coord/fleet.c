@@ -71,12 +71,9 @@ bool coord_send_frame(struct coord_fleet *f, peer_t to, const struct wire *w, co
     return m != NULL;
 }
 
-uint64_t coord_lease_ns(const struct coord_fleet *f)
+uint64_t coord_fleet_lease_ns(const struct coord_fleet *f)
 {
-    uint32_t ms = f->options.lease_ms;
-    if (f->job_lease_ms != 0 && f->job_lease_ms < ms)
-        ms = f->job_lease_ms;
-    return ms * UINT64_C(1000000);
+    return f->options.lease_ms * UINT64_C(1000000);
 }
 
 int coord_drop_check(const struct coord_fleet *f, struct err *e)

@@ -1,9 +1,9 @@
-/* fleet.h: the fleet that jobs share: its servers, who owns which tablet, the names and tables that
- * they hold, the keys of those that may come, and what all parts of the coordinator stand on: its
- * store, its answers, its calls.
+/* fleet.h: the fleet that jobs share: its servers, the map of tablets to shards, the names and
+ * tables that the servers hold, and the keys of peers. The files of a job also find the store, the
+ * answers and the calls of the coordinator here.
  *
- * The fleet knows no job. A job reaches it as job->fleet; where a job's end follows from what the
- * fleet learns, the fleet returns it and the coordinator (coord.c) ends the job. */
+ * The fleet holds no job. A job reaches the fleet as job->fleet. Where a shard knows more than the
+ * store, the fleet returns that, and the caller ends the job (older.h). */
 #ifndef SERVER_COORD_FLEET_H
 #define SERVER_COORD_FLEET_H
 
@@ -28,7 +28,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What is stored under "counters". */
+/* Value of "counters" in the store. */
 struct coord_counters {
     uint64_t next_run, next_cut;
 };
@@ -51,8 +51,7 @@ struct coord_fleet {
     struct coord_visitors visitors;
     struct coord_fresh fresh;
     struct coord_fresh_fields fresh_fields;
-    uint32_t job_lease_ms; /* that a job asks for; 0: none does */
-    int fatal;             /* the store failed: nothing more is promised */
+    int fatal; /* the store failed: nothing more is promised */
     bool stopping;
 };
 
@@ -60,10 +59,11 @@ struct coord_fleet {
 int coord_fleet_open(struct coord_fleet *f, const struct coord_options *options, struct env *env,
                      struct coord_store *store, struct err *e);
 void coord_fleet_close(struct coord_fleet *f);
-/* Puts with the disk's failure handled in one place: false means that the core is stopping and
- * nothing may be answered. */
+/* Puts into a store, and handles a failing disk in one place. False: the coordinator is stopping,
+ * and nothing may be answered. */
 bool coord_fleet_store(struct coord_fleet *f, struct coord_store *store, const char *key,
                        const void *value, size_t bytes, bool sync);
+/* The same into the fleet's own store, synced. */
 bool coord_put(struct coord_fleet *f, const char *key, const void *value, size_t bytes);
 bool coord_remove(struct coord_fleet *f, const char *key);
 /* Sends a reply; m may be NULL (out of memory: the peer asks again). */
@@ -75,7 +75,7 @@ bool coord_send_frame(struct coord_fleet *f, peer_t to, const struct wire *w, co
                       size_t count);
 /* BUSY: a field is being dropped (drop.h). */
 int coord_drop_check(const struct coord_fleet *f, struct err *e);
-/* The lease of workers and claims: the options', or what a job asks for, where that is less. */
-uint64_t coord_lease_ns(const struct coord_fleet *f);
+/* The lease of shards, and of workers that have joined no job. */
+uint64_t coord_fleet_lease_ns(const struct coord_fleet *f);
 
 #endif

@@ -82,7 +82,6 @@ static int job_load_stored(struct coord_job *j, struct err *e)
         return rc;
     rc = coord_submit_build(j, yaml, bytes, e);
     free(yaml);
-    coord_submit_lease(j);
     j->at = at;
     j->at.from_path[LIMIT_PATH - 1] = 0;
     if (rc != 0)

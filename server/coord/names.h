@@ -45,7 +45,8 @@ void coord_names_adopt(struct coord_job *j);
 /* CONFIG: the shard has others of the same version. */
 int coord_names_claim(const struct coord_fleet *f, const struct wire_SHARD_BEAT *beat,
                       struct err *e);
-/* What a shard that belongs here knows. True: newer ones than the store (coord_older_names). */
+/* A shard that belongs here says which names it knows. True: they are newer than the store's
+ * (coord_older_names). */
 bool coord_names_learn(struct coord_fleet *f, uint32_t shard, const struct wire_SHARD_BEAT *beat);
 /* No shard has newer ones than the store. */
 bool coord_names_ready(const struct coord_names *n);

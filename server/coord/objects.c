@@ -387,7 +387,7 @@ static bool kept(const struct coord_job *j, const struct coord_object *of)
 {
     uint64_t passed = env_now_ns(j->fleet->env) - of->failed_ns;
     return j->workers.count > 1 ||
-           (coord_live_workers(j) > 1 && passed < RETURN_LEASES * coord_lease_ns(j->fleet));
+           (coord_live_workers(j) > 1 && passed < RETURN_LEASES * coord_lease_ns(j));
 }
 
 bool coord_objects_waits(const struct coord_job *j, char *text, size_t bytes)

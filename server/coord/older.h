@@ -1,8 +1,7 @@
-/* older.h: a job of a coordinator whose data_dir was put back to an older state: servers know more
- * than the job began with, so the job ends, with the advice that fits.
+/* older.h: a coordinator's data_dir was put back to an older state, so servers know more than its
+ * job began with. The job ends, and its error says what to do.
  *
- * Each is called with the beat of a shard that knows more than the store, before anything else is
- * done with the beat. */
+ * beat.c calls these with the beat of a shard that knows more than the store. */
 #ifndef SERVER_COORD_OLDER_H
 #define SERVER_COORD_OLDER_H
 
@@ -10,11 +9,11 @@
 
 struct coord_job;
 
-/* Newer names of fields (coord_names_learn). */
+/* The shard knows newer names of fields (coord_names_learn). */
 void coord_older_names(struct coord_job *j, const struct wire_SHARD_BEAT *beat);
-/* More of what the tables have learnt from (coord_taken_learn). */
+/* The shard knows more files or objects that the tables have learnt from (coord_taken_learn). */
 void coord_older_taken(struct coord_job *j, const struct wire_SHARD_BEAT *beat);
-/* A newer run (coord_cluster_learn). */
+/* The shard knows a newer run (coord_cluster_learn). */
 void coord_older_run(struct coord_job *j, const struct wire_SHARD_BEAT *beat);
 
 #endif

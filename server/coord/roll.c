@@ -44,7 +44,7 @@ static struct coord_roll_entry *entry_add(struct coord_roll *r)
     return &r->entry[r->count++];
 }
 
-/* Whether any entry of the name was broken; all of them are `broken` now. */
+/* Sets `broken` in all entries of the name. True: it was set in one. */
 static bool broken_set(struct coord_roll *r, const char *name, bool broken)
 {
     bool was = false;

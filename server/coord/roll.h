@@ -9,14 +9,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Who has computed for the job, and by what: each worker that joined, with its
+/* The roll has each worker that joined the job, with its
  * backend, its device and why that was taken, for the report. A worker that goes on by another
  * backend stands there twice. Kept in memory: of a coordinator that was started again it has those
  * that joined since. Pure. */
 
 #define COORD_ROLL_MAX 256u
 
-/* What a worker said of itself when it joined. */
+/* The device of a worker, as the worker told it when it joined. */
 struct coord_compute {
     char backend[32], kernel[WIRE_KERNEL], device[WIRE_DEVICE], why[WIRE_WHY];
 };

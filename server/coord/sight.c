@@ -57,7 +57,7 @@ void coord_sight_tick(struct coord_fleet *f)
     struct coord_visitors *v = &f->visitors;
     uint64_t now = env_now_ns(f->env);
     for (uint32_t i = 0; i < v->count;)
-        if (now - v->visitor[i].heard_ns > 3 * coord_lease_ns(f))
+        if (now - v->visitor[i].heard_ns > 3 * coord_fleet_lease_ns(f))
             v->visitor[i] = v->visitor[--v->count];
         else
             i++;
@@ -159,7 +159,7 @@ static void workers_say(const struct coord_job *j, struct json *list)
     uint64_t now = env_now_ns(j->fleet->env);
     for (uint32_t i = 0; i < j->workers.count; i++) {
         const struct coord_worker *w = &j->workers.worker[i];
-        if (coord_stall_cut(j->fleet, w) != COORD_NOBODY) {
+        if (coord_stall_cut(j, w) != COORD_NOBODY) {
             coord_stall_cut_text(j->fleet, w, text, sizeof text);
             say(list, "%s", text);
         }

@@ -84,15 +84,16 @@ static bool has_work(const struct coord_job *j, uint64_t worker)
 
 /* ---- workers that are held up ---------------------------------------------------------------- */
 
-uint32_t coord_stall_cut(const struct coord_fleet *f, const struct coord_worker *w)
+uint32_t coord_stall_cut(const struct coord_job *j, const struct coord_worker *w)
 {
+    const struct coord_fleet *f = j->fleet;
     uint32_t shard = w->figures.late_shard;
-    uint64_t late_ns = w->figures.late_ms * UINT64_C(1000000), lease = coord_lease_ns(f),
-             now = env_now_ns(f->env);
-    if (late_ns <= lease || shard >= f->members.shards)
+    uint64_t late_ns = w->figures.late_ms * UINT64_C(1000000);
+    if (late_ns <= coord_lease_ns(j) || shard >= f->members.shards)
         return COORD_NOBODY;
     const struct coord_shard *s = &f->members.shard[shard];
-    return s->seen && s->ready && now - s->beat_ns <= lease ? shard : COORD_NOBODY;
+    bool heard = s->seen && s->ready && env_now_ns(f->env) - s->beat_ns <= coord_fleet_lease_ns(f);
+    return heard ? shard : COORD_NOBODY;
 }
 
 void coord_stall_cut_text(const struct coord_fleet *f, const struct coord_worker *w, char *text,
@@ -117,19 +118,19 @@ static bool waits_for_others(const struct coord_job *j, const struct coord_worke
 {
     uint32_t held = coord_lane_held(&j->tasks, w->number);
     return j->at.phase == PHASE_TRAIN && held > 0 && w->figures.waits >= held &&
-           coord_stall_cut(j->fleet, w) == COORD_NOBODY;
+           coord_stall_cut(j, w) == COORD_NOBODY;
 }
 
-bool coord_stall_able(const struct coord_fleet *f, const struct coord_worker *w)
+bool coord_stall_able(const struct coord_job *j, const struct coord_worker *w)
 {
-    return w->barred_ns <= env_now_ns(f->env) && coord_stall_cut(f, w) == COORD_NOBODY;
+    return w->barred_ns <= env_now_ns(j->fleet->env) && coord_stall_cut(j, w) == COORD_NOBODY;
 }
 
 static bool other_able(const struct coord_job *j, const struct coord_worker *than)
 {
     for (uint32_t i = 0; i < j->workers.count; i++)
         if (j->workers.worker[i].number != than->number &&
-            coord_stall_able(j->fleet, &j->workers.worker[i]))
+            coord_stall_able(j, &j->workers.worker[i]))
             return true;
     return false;
 }
@@ -142,7 +143,7 @@ static bool key_barred(const struct coord_job *j, const struct coord_worker *tha
         const struct coord_worker *w = &j->workers.worker[i];
         bool same = strcmp(w->holder, than->holder) == 0;
         barred = barred || (same && w->barred_ns > env_now_ns(j->fleet->env));
-        other = other || (!same && coord_stall_able(j->fleet, w));
+        other = other || (!same && coord_stall_able(j, w));
     }
     return barred && other;
 }
@@ -157,13 +158,13 @@ bool coord_stall_barred(const struct coord_job *j, const struct coord_worker *w)
 bool coord_stall_excused(const struct coord_job *j, const struct coord_worker *w)
 {
     return !phase_works(j) || coord_status_held_up(j) || waits_for_others(j, w) ||
-           coord_stall_cut(j->fleet, w) != COORD_NOBODY;
+           coord_stall_cut(j, w) != COORD_NOBODY;
 }
 
-static uint64_t limit_ns(const struct coord_fleet *f, const struct coord_worker *w)
+static uint64_t limit_ns(const struct coord_job *j, const struct coord_worker *w)
 {
     uint32_t doublings = w->stalls < COORD_STALL_DOUBLINGS ? w->stalls : COORD_STALL_DOUBLINGS;
-    return COORD_STALL_LEASES * coord_lease_ns(f) << doublings;
+    return COORD_STALL_LEASES * coord_lease_ns(j) << doublings;
 }
 
 /* ---- what is done ---------------------------------------------------------------------------- */
@@ -171,8 +172,8 @@ static uint64_t limit_ns(const struct coord_fleet *f, const struct coord_worker 
 static void take_away(struct coord_job *j, struct coord_worker *w)
 {
     char text[ERR_TEXT_MAX];
-    uint64_t now = env_now_ns(j->fleet->env), limit = limit_ns(j->fleet, w);
-    if (coord_stall_cut(j->fleet, w) != COORD_NOBODY)
+    uint64_t now = env_now_ns(j->fleet->env), limit = limit_ns(j, w);
+    if (coord_stall_cut(j, w) != COORD_NOBODY)
         coord_stall_cut_text(j->fleet, w, text, sizeof text);
     else
         (void)snprintf(text, sizeof text,
@@ -195,7 +196,7 @@ void coord_stall_tick(struct coord_job *j)
         struct coord_worker *w = &j->workers.worker[i];
         if (excused || !has_work(j, w->number))
             w->moved_ns = now;
-        else if (now - w->moved_ns > limit_ns(j->fleet, w) && !waits_for_others(j, w) &&
+        else if (now - w->moved_ns > limit_ns(j, w) && !waits_for_others(j, w) &&
                  other_able(j, w) && !PLANTED("stalled_for_ever"))
             take_away(j, w);
     }
@@ -231,15 +232,15 @@ uint64_t coord_stall_ns(const struct coord_job *j)
 bool coord_stall_waits(const struct coord_job *j, char *text, size_t bytes)
 {
     uint64_t stands = coord_stall_ns(j);
-    const struct coord_worker *w = stands > coord_lease_ns(j->fleet) ? culprit(j) : NULL;
-    if (stands <= coord_lease_ns(j->fleet))
+    const struct coord_worker *w = stands > coord_lease_ns(j) ? culprit(j) : NULL;
+    if (stands <= coord_lease_ns(j))
         return false;
     if (w == NULL)
         (void)snprintf(text, bytes,
                        "waits: no worker has got on for %" PRIu64 " s, all their lanes wait for "
                        "servers, which are heard",
                        stands / SECOND_NS);
-    else if (coord_stall_cut(j->fleet, w) != COORD_NOBODY)
+    else if (coord_stall_cut(j, w) != COORD_NOBODY)
         coord_stall_cut_text(j->fleet, w, text, bytes);
     else
         (void)snprintf(text, bytes,

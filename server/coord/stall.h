@@ -41,12 +41,12 @@ void coord_stall_tick(struct coord_job *j);
 /* Whether a worker gets no work now. */
 bool coord_stall_barred(const struct coord_job *j, const struct coord_worker *w);
 /* Whether it can do the work of others: it reaches all servers, and is not barred itself. */
-bool coord_stall_able(const struct coord_fleet *f, const struct coord_worker *w);
+bool coord_stall_able(const struct coord_job *j, const struct coord_worker *w);
 /* Whether it is no fault of the worker, or of its rows, that it does not get on. */
 bool coord_stall_excused(const struct coord_job *j, const struct coord_worker *w);
 /* Whether the worker has had no answer from a server that is heard here for longer than a lease:
  * the server's shard, or COORD_NOBODY. */
-uint32_t coord_stall_cut(const struct coord_fleet *f, const struct coord_worker *w);
+uint32_t coord_stall_cut(const struct coord_job *j, const struct coord_worker *w);
 /* What it is told as: "gets no answer from server .. for 45 s, ..". */
 void coord_stall_cut_text(const struct coord_fleet *f, const struct coord_worker *w, char *text,
                           size_t bytes);

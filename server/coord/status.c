@@ -143,7 +143,7 @@ static double rate_of(const struct coord_job *j)
     double rate = 0;
     for (uint32_t i = 0; i < j->workers.count && trains; i++) {
         const struct coord_worker *w = &j->workers.worker[i];
-        if (env_now_ns(j->fleet->env) - w->beat_ns > coord_lease_ns(j->fleet))
+        if (env_now_ns(j->fleet->env) - w->beat_ns > coord_lease_ns(j))
             continue;
         rate += w->rate;
         known = known || w->rated;
@@ -376,11 +376,11 @@ static bool waiting(const struct coord_job *j, char *text, size_t bytes)
                        j->fleet->members.shard[j->fleet->calls.waits.shard].server,
                        j->fleet->calls.waits.text);
     else if (j->workers.count == 0 &&
-             env_now_ns(j->fleet->env) - j->watch.worker_ns > coord_lease_ns(j->fleet))
+             env_now_ns(j->fleet->env) - j->watch.worker_ns > coord_lease_ns(j))
         (void)snprintf(text, bytes, "waits for a worker: none is there%s%.400s",
                        j->watch.failed[0] != 0 ? "; the last one left, " : "", j->watch.failed);
     else if (j->at.phase == PHASE_WAITING && j->workers.count < j->at.workers_wanted &&
-             env_now_ns(j->fleet->env) - j->phase_ns > coord_lease_ns(j->fleet))
+             env_now_ns(j->fleet->env) - j->phase_ns > coord_lease_ns(j))
         (void)snprintf(text, bytes,
                        "waits for workers: %u of the %u that the job asked for are there",
                        j->workers.count, j->at.workers_wanted);

@@ -110,15 +110,9 @@ static void job_close(struct coord_job *j)
     j->from_hold = COORD_FOLDER_NONE;
 }
 
-void coord_submit_lease(struct coord_job *j)
-{
-    j->fleet->job_lease_ms = j->parsed ? j->spec.coordinator.lease_ms : 0;
-}
-
 void coord_submit_close(struct coord_job *j)
 {
     job_close(j);
-    coord_submit_lease(j);
 }
 
 /* A job that goes on: what the checkpoint says goes into the store under the new number, and its
@@ -628,7 +622,6 @@ int coord_submit(struct coord_job *job, peer_t from, const struct coord_submit *
     if (rc != 0)
         return rc;
     SHOAL_ASSERT(job->parsed && job->at.run == job->at.number);
-    coord_submit_lease(job);
     job->submitter = from;
     coord_checkpoint_job(job);
     claim_pass(job, look);

@@ -24,7 +24,7 @@ struct coord_submit {
     const char *from; /* folder of a checkpoint; "fleet": what the servers hold; "": none */
     bool start;       /* it begins with the tables of that; else it goes on from it */
 };
-/* Whether it is a request for this job that is sent again, its answer being lost. */
+/* True: the request is one for this job that the peer sends again, as its answer was lost. */
 bool coord_submit_again(const struct coord_job *j, peer_t from, const struct coord_submit *submit);
 /* Takes a job: parsed, run drawn, stored. look: what was seen of the folders that it names; NULL:
  * nobody has looked. AGAIN: look at them (look.h), all else is well. The same text again over the
@@ -43,7 +43,5 @@ int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, stru
 int coord_submit_name(struct coord_job *j, const struct legend *names, bool learnt, struct err *e);
 /* The job, whatever there is of it, is freed. */
 void coord_submit_close(struct coord_job *j);
-/* The fleet goes by the lease that this job asks for, from now on. */
-void coord_submit_lease(struct coord_job *j);
 
 #endif

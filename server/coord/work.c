@@ -68,7 +68,7 @@ _Static_assert(sizeof(struct coord_kernel) == WIRE_KERNEL + 8, "coord_kernel is 
 static bool left_lately(const struct coord_job *j)
 {
     return j->watch.left_ns != 0 &&
-           env_now_ns(j->fleet->env) - j->watch.left_ns < 2 * coord_lease_ns(j->fleet);
+           env_now_ns(j->fleet->env) - j->watch.left_ns < 2 * coord_lease_ns(j);
 }
 
 /* Bitwise equal results need one kernel type on all workers: of a BLAS, or version and device of
@@ -154,7 +154,7 @@ int coord_work_join(struct coord_job *j, struct coord_ask *a)
         (struct wire_WORKER_JOIN_reply){.worker = w->number,
                                         .run = j->at.run,
                                         .lanes = j->tasks.lanes,
-                                        .lease_ms = (uint32_t)(coord_lease_ns(j->fleet) / 1000000),
+                                        .lease_ms = (uint32_t)(coord_lease_ns(j) / 1000000),
                                         .tables = j->at.tables,
                                         .shards = j->fleet->members.shards,
                                         .map_epoch = j->at.map_epoch,
@@ -211,7 +211,7 @@ int coord_work_beat(struct coord_job *j, struct coord_ask *a)
     coord_stall_beat(a->worker, &a->request->u.WORKER_BEAT, env_now_ns(j->fleet->env));
     coord_times_beat(j, a->worker, &a->request->u.WORKER_BEAT);
     a->worker->figures = a->request->u.WORKER_BEAT;
-    rate_note(a->worker, env_now_ns(j->fleet->env), coord_lease_ns(j->fleet));
+    rate_note(a->worker, env_now_ns(j->fleet->env), coord_lease_ns(j));
     a->reply.u.WORKER_BEAT_reply.state = coord_phase_state(j);
     a->reply.u.WORKER_BEAT_reply.lanes_held = coord_lane_held(&j->tasks, a->worker->number);
     a->reply.u.WORKER_BEAT_reply.list = coord_grow_due(j, a->worker->number);
@@ -303,11 +303,11 @@ void coord_work_expire(struct coord_job *j)
 {
     uint64_t number;
     while ((number = coord_worker_expired(&j->workers, env_now_ns(j->fleet->env),
-                                          coord_lease_ns(j->fleet))) != 0) {
+                                          coord_lease_ns(j))) != 0) {
         const char *name = coord_worker_find(&j->workers, number)->name;
         log_event(WORKER_DEAD, name,
                   "worker %" PRIu64 " (%s) is dead: not heard for %" PRIu64 " ms", number, name,
-                  coord_lease_ns(j->fleet) / 1000000);
+                  coord_lease_ns(j) / 1000000);
         if (coord_phase_running(j))
             j->at.worker_deaths++;
         coord_death_note(j, coord_worker_find(&j->workers, number));

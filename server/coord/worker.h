@@ -19,7 +19,7 @@
 
 struct coord_worker {
     uint64_t number;
-    uint64_t pass; /* shown with all that it asks; told to nobody else; not 0 */
+    uint64_t pass; /* shown with all that it asks; told to no other peer; not 0 */
     char name[LIMIT_NAME];
     uint32_t pid;
     peer_t peer;
@@ -53,7 +53,9 @@ struct coord_workers {
 };
 
 void coord_worker_close(struct coord_workers *ws);
-struct coord_caller { /* who joins: its connection, when, and the pass that it is to have */
+
+/* A worker that joins: its connection, the time, and the pass that it is to have. */
+struct coord_caller {
     peer_t peer;
     uint64_t now_ns, pass;
     const char *key, *address; /* borrowed; NULL: none */
@@ -67,9 +69,9 @@ int coord_worker_join(struct coord_workers *ws, struct coord_members *m, struct 
                       struct coord_worker **out, struct err *e);
 /* NULL: dead or never was */
 struct coord_worker *coord_worker_find(struct coord_workers *ws, uint64_t number);
-/* Shown by whoever has the key that the worker joined with. */
+/* The worker whose pass it is, if the peer has the key that the worker joined with; else NULL. */
 struct coord_worker *coord_worker_of_pass(struct coord_workers *ws, uint64_t pass, const char *key);
-/* The one that joined over the connection, if any is known. */
+/* The worker that joined over the connection, or NULL. */
 struct coord_worker *coord_worker_of_peer(struct coord_workers *ws, peer_t peer);
 /* its figures stay in `gone` */
 void coord_worker_remove(struct coord_workers *ws, uint64_t number);
@@ -81,7 +83,7 @@ void coord_worker_remove_all(struct coord_workers *ws);
 uint64_t coord_worker_expired(const struct coord_workers *ws, uint64_t now_ns, uint64_t lease_ns);
 /* Sums of all workers, gone ones too. */
 void coord_worker_sums(const struct coord_workers *ws, struct wire_WORKER_BEAT *out);
-/* Another job: the figures of the workers that are there, and that were, count no more. */
+/* Another job begins: the figures of workers, also of those that are gone, count no more. */
 void coord_worker_forget_figures(struct coord_workers *ws);
 /* The coordinator stood still for the gap: the silence of that time does not count. */
 void coord_worker_forgive(struct coord_workers *ws, uint64_t gap_ns, uint64_t now_ns);

@@ -72,8 +72,8 @@ void cut_find_newest(struct shard *s)
 
 static void cut_ahead(struct shard *s, peer_t from);
 
-/* Whether the cut that is held shares none of these tables (0: of no run, so it shares all): its
- * job has not given it up. */
+/* True: the cut that is held shares none of these tables, so it is another job's, which has not
+ * given it up. A cut of no run (tables 0) shares all. */
 static bool of_another_job(struct shard *s, uint64_t tables)
 {
     return tables != 0 && (engine_cut_tables(s->engine, s->hold.cut) & tables) == 0 &&
@@ -262,7 +262,7 @@ static void rows_answer(struct shard *s, peer_t to, uint64_t id)
 static void restored_answer(struct shard *s, peer_t to, uint64_t id, uint64_t run)
 {
     if (!PLANTED("restore_told_once"))
-        shard_run_told(s, run); /* nobody has a lane of it before all have it */
+        shard_run_told(s, run); /* no worker has a lane of it before all shards have the run */
     rows_answer(s, to, id);
 }
 
@@ -368,7 +368,7 @@ void cut_on_drop(struct shard *s, peer_t from)
     shard_send_reply(s, from);
 }
 
-/* Whether a number is one of those that the coordinator's list leaves out. */
+/* True: the coordinator's list leaves the cut out. */
 static bool unlisted(const struct wire_CUT_KEEP *r, uint64_t cut)
 {
     return cut != 0 && cut < r->below && cut != r->keep;

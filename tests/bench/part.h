@@ -57,7 +57,7 @@ struct part_server {
     uint64_t memory;               /* its budget; 0: its own choice */
     uint32_t tablet_bits;          /* of its table; 0: PART_TABLET_BITS, which is the most */
     uint32_t io_threads;           /* 0: one */
-    /* files of its keys and of who may come; its public key. Empty: plaintext */
+    /* files of its keys and of its allow-list; its public key. Empty: plaintext */
     char keys[4300], allow[4300], key[48];
 };
 /* Starts shoal-server with data_dir DIR/NAME; fresh: without what an earlier run left there.

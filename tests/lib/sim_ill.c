@@ -30,7 +30,7 @@ static bool other_could(const struct cluster *c, const struct coord_worker *than
     for (uint32_t i = 0; i < m->count; i++) {
         const struct coord_worker *w = &m->worker[i];
         if (w != than && !is_ill(c, w) && w->barred_ns <= now &&
-            coord_stall_cut(&c->coord->fleet, w) == COORD_NOBODY)
+            coord_stall_cut(&c->coord->slot[0], w) == COORD_NOBODY)
             return true;
     }
     return false;
@@ -40,13 +40,13 @@ static bool other_could(const struct cluster *c, const struct coord_worker *than
 static bool waits(const struct coord *c, const struct coord_worker *w)
 {
     return w->figures.waits >= coord_lane_held(&c->slot[0].tasks, w->number) &&
-           coord_stall_cut(&c->fleet, w) == COORD_NOBODY;
+           coord_stall_cut(&c->slot[0], w) == COORD_NOBODY;
 }
 
 static uint64_t limit(const struct coord *c, uint32_t stalls)
 {
     uint32_t doublings = stalls < COORD_STALL_DOUBLINGS ? stalls : COORD_STALL_DOUBLINGS;
-    return COORD_STALL_LEASES * coord_lease_ns(&c->fleet) << doublings;
+    return COORD_STALL_LEASES * coord_lease_ns(&c->slot[0]) << doublings;
 }
 
 static void lanes_look(const struct cluster *c, const struct coord_worker *w, const char *who)
@@ -68,8 +68,8 @@ static void named_look(const struct cluster *c, const struct coord_worker *w, co
     struct coord *at = c->coord;
     uint64_t now = sim_now_ns(c->sim);
     bool barred = w->barred_ns > now && now - (w->barred_ns - limit(at, w->stalls - 1)) > SECOND,
-         cut = coord_stall_cut(&at->fleet, w) != COORD_NOBODY &&
-               w->figures.late_ms * UINT64_C(1000000) > 2 * coord_lease_ns(&at->fleet);
+         cut = coord_stall_cut(&at->slot[0], w) != COORD_NOBODY &&
+               w->figures.late_ms * UINT64_C(1000000) > 2 * coord_lease_ns(&at->slot[0]);
     if (!barred && !cut)
         return;
     char *text = coord_status_text(&at->slot[0]), link[200];

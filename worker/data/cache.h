@@ -57,7 +57,7 @@ void cache_remove(const struct cache *c, uint64_t group, uint64_t identity, cons
 void cache_trim(const struct cache *c, const char *suffix, uint64_t most);
 /* Bytes of the kept files of a suffix but those of the group. */
 uint64_t cache_bytes(const struct cache *c, const char *suffix, uint64_t group);
-/* All of a suffix go; who has one open keeps it. */
+/* Removes all files of a suffix; a process that has one open keeps it. */
 void cache_clear(const struct cache *c, const char *suffix);
 /* A kept file opened for reading, or -1. */
 int cache_find(const struct cache *c, uint64_t group, uint64_t identity, const char *suffix);

@@ -13,9 +13,9 @@ struct convert_sums {
     struct join_counts join;
 };
 
-/* Writes the split's rows, in the order of its log, to `path`. see: called after each slice with
- * the rows so far; NULL: nobody is. EXISTS (path is taken), CANTCREATE, and as
- * dataset_open, events_write. */
+/* Writes the split's rows, in the order of its log, to `path`. `see` is called after each slice
+ * with the number of rows so far; it may be NULL. EXISTS (path is taken), CANTCREATE, and what
+ * dataset_open and events_write say. */
 int convert_split(const struct job *job, uint32_t split, const char *path,
                   void (*see)(void *context, uint64_t rows), void *context,
                   struct convert_sums *out, struct err *e);

@@ -26,7 +26,7 @@ void kept_close(struct kept *k)
     *k = (struct kept){0};
 }
 
-/* Whether each block has room for its rows. */
+/* True: each block has room for its rows. */
 static bool blocks_take(struct kept *k, const struct events *v)
 {
     const struct slice_layout *l = &k->layout;
@@ -52,7 +52,7 @@ static bool blocks_take(struct kept *k, const struct events *v)
     return good;
 }
 
-/* Whether the mapped file is one of these features. */
+/* True: the mapped file has the columns of these features. */
 static bool fits(struct kept *k, const struct events *v, const struct columns *c)
 {
     if (v->columns.bytes != c->bytes || memcmp(v->columns.text, c->text, c->bytes) != 0)

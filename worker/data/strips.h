@@ -31,7 +31,7 @@ int strips_room(struct strip *one, uint32_t values, uint32_t rows);
 /* Bytes of all values and counts. */
 uint64_t strips_bytes(const struct strips *s, uint32_t rows);
 
-/* Of a slice, whose columns are these. NOMEM. */
+/* Fills s with the values of a slice whose columns are these. NOMEM. */
 int strips_take(struct strips *s, const struct columns *c, const struct slice *b);
 /* The columns of a slice among others. */
 struct strips_wanted {
@@ -39,7 +39,7 @@ struct strips_wanted {
     const struct slice_layout *layout; /* of these */
     const uint32_t *place;             /* (columns): where each is in s; NULL: all as they are */
 };
-/* As a slice of `rows` rows, with room for so many bytes of texts. NOMEM. */
+/* Lays the columns out as a slice of `rows` rows, with room for so many bytes of texts. NOMEM. */
 int strips_lay(struct strips *s, const struct strips_wanted *w, uint32_t rows, uint64_t text_bytes,
                struct slice *b);
 

@@ -2474,7 +2474,7 @@ START_TEST(coord_late_worker_fails_alone)
         memcpy(r.coord->slot[0].watch.left, m->worker[0].name, sizeof m->worker[0].name);
         coord_worker_remove(m, m->worker[0].number);
         r.coord->slot[0].watch.left_ns =
-            env_now_ns(r.coord->fleet.env) - at[_i].left * coord_lease_ns(&r.coord->fleet);
+            env_now_ns(r.coord->fleet.env) - at[_i].left * coord_lease_ns(&r.coord->slot[0]);
         m->worker[1] = m->worker[0];
     }
     uint32_t workers = m->count;

@@ -1,0 +1,184 @@
+/* test_slot.c: two jobs at hand in one coordinator: each has its slot, its part of the store and
+ * its workers. */
+#include "server/coord/coord.h"
+#include "server/coord/core.h"
+#include "server/coord/phase.h"
+#include "server/coord/slot.h"
+#include "server/coord/submit.h"
+#include "server/coord/work.h"
+#include "tests/sim/sim.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct sim *sim;
+static struct coord_store *store;
+static struct coord *c;
+static struct err e;
+
+static void start(void)
+{
+    const struct coord_options options = {.shards = 1, .lease_ms = 1000, .jobs = 2};
+    struct sim_node *node = sim_node_new(sim, "coordinator", &coord_handler, NULL);
+    ck_assert_msg(coord_new(&options, sim_node_env(node), store, &c, &e) == 0, "%s", e.text);
+}
+
+static void setup(void)
+{
+    static const struct sim_options calm = {.seed = 7, .delay_min_ns = 1, .delay_max_ns = 2};
+    sim = sim_new(&calm);
+    store = coord_store_memory();
+    start();
+}
+
+static void teardown(void)
+{
+    coord_free(c);
+    coord_store_close(store);
+    sim_free(sim);
+}
+
+/* Submits as the peer; the slot that the job got, or NULL, and e says why not. */
+static struct coord_job *submit(const char *name, uint32_t lanes, peer_t from)
+{
+    char yaml[512];
+    uint64_t run;
+    (void)snprintf(yaml, sizeof yaml,
+                   "job: %s\ndata: {format: libsvm, train: [a]}\n"
+                   "tables: [{name: emb, dim: 4}]\nmodel: {kind: probe}\n"
+                   "train: {batch: 10, consistency: ssp, lanes: %u}\n",
+                   name, lanes);
+    const struct coord_submit s = {.yaml = yaml, .bytes = strlen(yaml), .from = ""};
+    struct coord_job *j = coord_slot_for(c, from, &s);
+    return coord_submit(j, from, &s, NULL, &run, &e) == 0 ? j : NULL;
+}
+
+/* A worker of its own connection joins; the job that it got. */
+static struct coord_job *join(peer_t peer, uint64_t *pass)
+{
+    struct wire w = {.type = WIRE_TYPE_WORKER_JOIN};
+    struct coord_ask a = {.from = peer, .request = &w};
+    (void)snprintf(w.u.WORKER_JOIN.name, sizeof w.u.WORKER_JOIN.name, "w%u", (uint32_t)peer);
+    w.u.WORKER_JOIN.pid = (uint32_t)peer;
+    struct coord_job *j = coord_slot_to_join(c, peer);
+    ck_assert_msg(coord_work_join(j, &a) == 0, "%s", a.e.text);
+    *pass = a.reply.u.WORKER_JOIN_reply.pass;
+    return j;
+}
+
+START_TEST(a_second_job_gets_the_other_slot_and_a_third_none)
+{
+    struct coord_job *one = submit("one", 2, 11), *two = submit("two", 3, 12);
+    ck_assert_ptr_nonnull(one);
+    ck_assert_ptr_nonnull(two);
+    ck_assert_ptr_ne(one, two);
+    ck_assert_ptr_eq(coord_slot_newest(c), two);
+    ck_assert_ptr_null(submit("three", 2, 13));
+    ck_assert_int_eq(e.code, SHOAL_E_BUSY);
+    ck_assert_ptr_nonnull(strstr(e.text, "job two"));
+    ck_assert(coord_phase_running(one) && one->tasks.lanes == 2 && two->tasks.lanes == 3);
+}
+END_TEST
+
+START_TEST(a_job_that_is_sent_again_stays_in_its_slot)
+{
+    struct coord_job *one = submit("one", 2, 11);
+    uint64_t run = one->at.number;
+    ck_assert_ptr_eq(submit("one", 2, 11), one);
+    ck_assert_uint_eq(one->at.number, run);
+    ck_assert(!coord_phase_running(&c->slot[1]));
+}
+END_TEST
+
+/* Each has its own progress, text and lanes in the store. */
+START_TEST(both_jobs_are_there_after_a_restart)
+{
+    uint64_t one = submit("one", 2, 11)->at.number, two = submit("two", 3, 12)->at.number;
+    coord_free(c);
+    start();
+    ck_assert_uint_eq(c->slot[0].at.number, one);
+    ck_assert_uint_eq(c->slot[1].at.number, two);
+    ck_assert_str_eq(c->slot[0].spec.name, "one");
+    ck_assert_str_eq(c->slot[1].spec.name, "two");
+    ck_assert_uint_eq(c->slot[1].tasks.lanes, 3);
+    ck_assert_ptr_eq(coord_slot_newest(c), &c->slot[1]);
+}
+END_TEST
+
+/* The end of one leaves the other as it is, and its slot is free. */
+START_TEST(one_job_ends_and_the_other_stays)
+{
+    struct coord_job *one = submit("one", 2, 11), *two = submit("two", 3, 12);
+    coord_end_fail(one, SHOAL_E_STOPPED, "stopped");
+    ck_assert(!coord_phase_running(one) && coord_phase_running(two));
+    ck_assert_ptr_eq(submit("three", 4, 13), one);
+    ck_assert_uint_eq(two->tasks.lanes, 3);
+    ck_assert_ptr_eq(coord_slot_newest(c), one);
+}
+END_TEST
+
+/* Workers go where fewest are; what each asks later is about the job that it joined, by its pass
+ * also over another connection. */
+START_TEST(workers_are_dealt_to_jobs_and_found_by_their_pass)
+{
+    struct coord_job *got[4], *one = submit("one", 2, 11), *two = submit("two", 3, 12);
+    uint64_t pass[4];
+    for (uint32_t i = 0; i < 4; i++)
+        got[i] = join(100 + i, &pass[i]);
+    ck_assert_uint_eq(one->workers.count, 2);
+    ck_assert_uint_eq(two->workers.count, 2);
+    for (uint32_t i = 0; i < 4; i++) {
+        uint64_t again;
+        ck_assert_ptr_eq(coord_slot_of(c, 999, &pass[i], ""), got[i]);
+        ck_assert_ptr_eq(coord_slot_of(c, 100 + i, NULL, ""), got[i]);
+        ck_assert_ptr_eq(join(100 + i, &again), got[i]);
+        ck_assert_uint_eq(again, pass[i]);
+    }
+    uint64_t none = 1;
+    ck_assert_ptr_eq(coord_slot_of(c, 999, &none, ""), two); /* unknown: the newest says so */
+}
+END_TEST
+
+/* A part sees its own keys alone, and the whole has them under the prefix. */
+START_TEST(a_part_of_a_store_has_its_own_keys)
+{
+    struct coord_store *whole = coord_store_memory(), *part = coord_store_part(whole, "job2/");
+    uint32_t mine = 7, theirs = 9, got = 0;
+    ck_assert_int_eq(coord_store_put(whole, "progress", &theirs, sizeof theirs, &e), 0);
+    ck_assert_int_eq(coord_store_get_fixed(part, "progress", &got, sizeof got, &e),
+                     SHOAL_E_NOT_FOUND);
+    ck_assert_int_eq(coord_store_put(part, "progress", &mine, sizeof mine, &e), 0);
+    ck_assert_int_eq(coord_store_get_fixed(part, "progress", &got, sizeof got, &e), 0);
+    ck_assert_uint_eq(got, 7);
+    ck_assert_int_eq(coord_store_get_fixed(whole, "progress", &got, sizeof got, &e), 0);
+    ck_assert_uint_eq(got, 9);
+    ck_assert_int_eq(coord_store_get_fixed(whole, "job2/progress", &got, sizeof got, &e), 0);
+    ck_assert_int_eq(coord_store_remove(part, "progress", &e), 0);
+    ck_assert_int_eq(coord_store_get_fixed(whole, "job2/progress", &got, sizeof got, &e),
+                     SHOAL_E_NOT_FOUND);
+    ck_assert_int_eq(coord_store_get_fixed(whole, "progress", &got, sizeof got, &e), 0);
+    coord_store_close(part);
+    coord_store_close(whole);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("slot");
+    TCase *t = tcase_create("slots");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, a_second_job_gets_the_other_slot_and_a_third_none);
+    tcase_add_test(t, a_job_that_is_sent_again_stays_in_its_slot);
+    tcase_add_test(t, both_jobs_are_there_after_a_restart);
+    tcase_add_test(t, one_job_ends_and_the_other_stays);
+    tcase_add_test(t, workers_are_dealt_to_jobs_and_found_by_their_pass);
+    tcase_add_test(t, a_part_of_a_store_has_its_own_keys);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
