@@ -989,6 +989,24 @@ static int drop(const char *table, const char *field, uint64_t id, struct err *e
     return rc;
 }
 
+/* A job may ask for a lease that is shorter than the time between two beats of a server, which
+ * beats by the coordinator's: its servers are not away. */
+START_TEST(coord_a_jobs_lease_is_not_the_servers)
+{
+    struct err e = {0};
+    fleet_start(2);
+    named_run("abc", NULL);
+    named_run("bc", "fleet");
+    r.coord->slot[0].spec.coordinator.lease_ms = 100;
+    for (uint32_t i = 0; i < 2; i++)
+        r.coord->fleet.members.shard[i].beat_ns =
+            sim_now_ns(r.sim) - coord_fleet_lease_ns(&r.coord->fleet) / 2;
+    ck_assert_msg(drop("emb", "a", 1, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(coord_lease_ns(&r.coord->slot[0]), UINT64_C(100000000));
+    rig_stop();
+}
+END_TEST
+
 /* The names are there until the last server has no rows. A coordinator that dies (_i 1), or a
  * server (2), leaves them as they were. */
 START_TEST(coord_drops_before_it_forgets)
@@ -1289,6 +1307,7 @@ int main(void)
     tcase_add_loop_test(t, coord_drops_before_it_forgets, 0, 3);
     tcase_add_loop_test(t, coord_half_fresh_fields_are_carried, 0, 2);
     tcase_add_test(t, coord_fresh_fields_that_nobody_has_begun_to_drop_stay);
+    tcase_add_test(t, coord_a_jobs_lease_is_not_the_servers);
     tcase_add_loop_test(t, coord_names_of_shards_are_taken_by_a_store_that_has_none_or_older_ones,
                         0, 2);
     tcase_add_test(t, coord_names_of_shards_are_taken_after_their_map);

@@ -221,6 +221,22 @@ START_TEST(jobs_list_a_running_and_a_finished_one)
 }
 END_TEST
 
+/* A DROP is refused while a job runs, for its tables are in use; the refusal names the job. */
+START_TEST(jobs_that_run_keep_their_fields)
+{
+    struct wire w = {.type = WIRE_TYPE_DROP};
+    (void)strcpy(w.u.DROP.table, "emb");
+    (void)strcpy(w.u.DROP.field, "a");
+    trained_half();
+    (void)ask(&w);
+    ck_assert_int_eq(asker.status, SHOAL_E_BUSY);
+    ck_assert_ptr_nonnull(strstr(asker.reply.error, "job t is running"));
+    until(job_over);
+    (void)ask(&w);
+    ck_assert_int_ne(asker.status, SHOAL_E_BUSY);
+}
+END_TEST
+
 /* 0: it failed; 1: it was stopped. What training so far had measured is there; what only a finished
  * job knows is not. */
 START_TEST(jobs_that_did_not_finish_have_a_report)
@@ -421,6 +437,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 60);
     tcase_add_test(t, jobs_list_a_running_and_a_finished_one);
+    tcase_add_test(t, jobs_that_run_keep_their_fields);
     tcase_add_loop_test(t, jobs_that_did_not_finish_have_a_report, 0, 2);
     tcase_add_loop_test(t, jobs_that_did_not_begin_have_a_report, 0, 4);
     tcase_add_loop_test(t, jobs_survive_a_restart, 0, 2);
