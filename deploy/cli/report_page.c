@@ -35,7 +35,7 @@ int report_page_write(const struct json *values, const char *path, struct err *e
         fputs(at + sizeof place - 1, out);
     }
     if (json == NULL || out == NULL || fclose(out) != 0)
-        rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for the page %s", path);
     else
         rc = local_file_replace(path, page, e);
     free(json);
