@@ -169,9 +169,6 @@ struct coord_job {
     peer_t submitter;
     char kernel[WIRE_KERNEL]; /* bsp: of the first worker; stored (work.c) */
     struct coord_roll roll;
-    struct {
-        uint64_t worker, given_ns; /* who indexes it */
-    } index[3];
     struct table_schema *table; /* (LIMIT_TABLES), owned */
     bool told;                  /* by a worker: yaml and spec have the names of all there is */
     char without[WIRE_WITHOUT]; /* of LOAD or FIELD_DROP: rows that begin anew */
@@ -184,7 +181,7 @@ struct coord_job {
     struct coord_epoch *epoch;      /* (coord_epochs_kept), owned; at coord_epoch_slot */
     struct coord_evaluations valid; /* of data.valid */
     struct coord_tasks tasks;
-    struct coord_objects objects[JOB_SPLITS];
+    struct coord_objects objects[JOB_SPLITS]; /* of a split of text only its `item` */
     struct coord_grow grow;
     struct coord_stop stop;
     struct coord_taken_list taken; /* until its tables are there: what they have learnt */

@@ -91,7 +91,7 @@ static void eval_note(struct coord_job *j, const struct coord_worker *w)
     struct coord_eval *v = &j->eval;
     for (uint32_t i = v->measured; i < v->tasks; i++) {
         struct coord_eval_task *task = &v->task[i];
-        if (task->done || task->worker != w->number || ++task->deaths < COORD_DEATHS_MAX ||
+        if (task->item.worker != w->number || ++task->deaths < COORD_DEATHS_MAX ||
             PLANTED("deaths_without_end"))
             continue;
         coord_end_fail(j, SHOAL_E_INTERNAL,

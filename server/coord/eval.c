@@ -155,8 +155,7 @@ static uint32_t task_lease(struct coord_eval *v, uint32_t index, uint64_t worker
     if (o->count > 0 && (o->holder[task->object] == 0 || v->fair > 0))
         o->holder[task->object] = worker;
     task->leased = true;
-    task->worker = worker;
-    task->leased_ns = now_ns;
+    coord_item_give(&task->item, worker, now_ns);
     while (v->fresh < v->tasks && v->task[v->fresh].leased)
         v->fresh++;
     return index;
@@ -189,12 +188,13 @@ uint32_t coord_eval_lease(struct coord_eval *v, uint64_t worker, uint64_t now_ns
     for (uint32_t i = v->measured; i < end; i++) {
         if (v->task[i].done || !v->task[i].leased || suits(v, &v->task[i], worker, false) == 0)
             continue;
-        if (v->task[i].worker == 0) /* its worker is dead */
+        const struct coord_item *item = &v->task[i].item;
+        if (item->worker == 0) /* its worker is dead */
             return task_lease(v, i, worker, now_ns);
-        if (oldest == COORD_NO_EVAL || v->task[i].leased_ns < v->task[oldest].leased_ns)
+        if (oldest == COORD_NO_EVAL || item->given_ns < v->task[oldest].item.given_ns)
             oldest = i;
     }
-    if (oldest == COORD_NO_EVAL || now_ns - v->task[oldest].leased_ns < COORD_EVAL_AGAIN_NS)
+    if (oldest == COORD_NO_EVAL || now_ns - v->task[oldest].item.given_ns < COORD_AGAIN_NS)
         return COORD_NO_EVAL;
     SHOAL_ASSERT(oldest >= v->measured && oldest < end && !v->task[oldest].done);
     return task_lease(v, oldest, worker, now_ns);
@@ -204,8 +204,7 @@ void coord_eval_worker_gone(struct coord_eval *v, uint64_t worker)
 {
     SHOAL_ASSERT(worker != 0 && v->measured <= v->tasks);
     for (uint32_t i = v->measured; i < v->tasks; i++)
-        if (!v->task[i].done && v->task[i].worker == worker)
-            v->task[i].worker = 0;
+        coord_item_gone(&v->task[i].item, worker);
 }
 
 uint64_t coord_eval_task_number(const struct coord_eval *v, uint32_t index)
@@ -324,6 +323,7 @@ int coord_eval_done(struct coord_eval *v, const struct wire_EVAL_DONE *q, const 
     if (rc != 0)
         return rc;
     task->done = true;
+    task->item.worker = 0;
     unseen_take(v, q, context);
     v->bad_lines += q->bad_lines;
     SHOAL_ASSERT(v->bad_lines <= v->rows);

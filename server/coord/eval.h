@@ -3,7 +3,7 @@
  *
  * A task is leased to whoever asks; its first result counts, later ones are thrown away. Once all
  * that may be leased are, one whose worker has died, or that has been out for longer than
- * COORD_EVAL_AGAIN_NS, is leased again to whoever asks: a lost answer or a slow worker delays
+ * COORD_AGAIN_NS, is leased again to whoever asks: a lost answer or a slow worker delays
  * nobody, and reading twice harms nobody.
  *
  * A task of a split of objects is of one object, for the worker that holds it: else one that nobody
@@ -24,6 +24,7 @@
 #include "proto/job/job.h"
 #include "proto/metric/measure.h"
 #include "proto/wire/wire.h"
+#include "server/coord/item.h"
 #include "server/coord/task.h"
 
 #include <stdbool.h>
@@ -33,7 +34,6 @@
 #define COORD_EVAL_TASK_ROWS LIMIT_BATCH
 #define COORD_EVAL_TASK_BYTES (4u << 20) /* of a result's frames */
 #define COORD_EVAL_WAITING_BYTES (64u << 20)
-#define COORD_EVAL_AGAIN_NS UINT64_C(3000000000)
 #define COORD_NO_EVAL UINT32_MAX
 #define COORD_EVAL_COLUMNS 8u /* of objects */
 
@@ -47,10 +47,9 @@ struct coord_eval_objects {
 
 struct coord_eval_task {
     uint64_t position, rows;
-    uint64_t worker; /* who has it; 0: nobody */
-    uint64_t leased_ns;
-    uint32_t object; /* or COORD_NO_OBJECT: then position is of the split */
-    bool leased, done;
+    struct coord_item item;
+    uint32_t object;   /* or COORD_NO_OBJECT: then position is of the split */
+    bool leased, done; /* leased: it was given, be it that its worker is gone */
     uint32_t examples;
     uint32_t deaths; /* of workers that had it (death.h) */
     void *result;    /* owned, until its turn: the two frames of EVAL_DONE, one after the other */

@@ -66,14 +66,6 @@ static void answer(struct coord_job *j, peer_t to, uint64_t id, struct wire_LANE
     coord_send(j->fleet, to, wire_encode(&w));
 }
 
-static void answer_kind(struct coord_job *j, peer_t to, uint64_t id, enum wire_next kind,
-                        uint32_t lane)
-{
-    struct wire_LANE_NEXT_reply reply = {.kind = kind, .lane = lane, .retry_ms = coord_retry_ms(j)};
-    SHOAL_ASSERT(kind == WIRE_NEXT_WAIT || kind == WIRE_NEXT_END || kind == WIRE_NEXT_LEAVE);
-    answer(j, to, id, &reply);
-}
-
 /* The lane's current task, to its holder. */
 static void answer_task(struct coord_job *j, peer_t to, uint64_t id, uint32_t lane)
 {
@@ -138,7 +130,7 @@ static void lane_granted(struct coord_job *j, uint32_t lane, uint64_t mark)
     if (!lane_task(j, lane)) {
         lane_leave(j, lane);
         if (peer != 0)
-            answer_kind(j, peer, id, WIRE_NEXT_WAIT, 0);
+            answer(j, peer, id, &(struct wire_LANE_NEXT_reply){.retry_ms = coord_retry_ms(j)});
         return;
     }
     if (peer != 0)
@@ -314,254 +306,236 @@ void coord_grant_worker_gone(struct coord_job *j, uint64_t worker)
     SHOAL_ASSERT(worker != 0 && coord_lane_held(t, worker) == 0);
     coord_eval_worker_gone(&j->eval, worker);
     coord_objects_worker_gone(j, worker);
-    for (uint32_t s = 0; s < 3; s++)
-        if (j->index[s].worker == worker && !PLANTED("indexed_by_the_dead"))
-            j->index[s].worker = 0;
 }
 
 /* ---- a question without a lane --------------------------------------------------------------- */
 
-static void ask_note(struct coord_fleet *f, struct coord_lane *l, peer_t from, uint64_t id)
+/* Handlers of a question say true when it is answered already, or will be: a lane is told once it
+ * is fenced. Else the reply at hand is sent, which says "wait" unless a handler says more. */
+
+/* The lane is this worker's by now: its task is the answer, once it is fenced. */
+static void lane_asked(struct coord_job *j, const struct coord_ask *a, uint32_t lane)
 {
+    struct coord_lane *l = &j->tasks.lane[lane];
+    a->worker->asked_lane = lane;
+    a->worker->asked_generation = l->generation;
+    if (l->state == LANE_HELD) {
+        answer_task(j, a->from, a->request->id, lane);
+        return;
+    }
     SHOAL_ASSERT(l->state == LANE_GRANTING);
-    l->ask_peer = from;
-    l->ask_id = id;
-    l->ask_ns = env_now_ns(f->env);
+    l->ask_peer = a->from;
+    l->ask_id = a->request->id;
+    l->ask_ns = env_now_ns(j->fleet->env);
 }
 
 /* A copy of a question that was dealt with (sent again, or doubled on the way) must not be granted
- * one more lane: nobody would hear of it. Ids of a worker's questions rise, and it asks for one
- * lane at a time. */
-static void next_copy(struct coord_job *j, peer_t from, const struct wire *request,
-                      const struct coord_worker *w)
+ * one more lane, of which no worker would hear. Ids of a worker's questions rise, and it asks for
+ * one lane at a time. */
+static bool next_copy(struct coord_job *j, const struct coord_ask *a)
 {
+    const struct coord_worker *w = a->worker;
     /* of a former job's it may be a lane that this one has not */
-    if (w->asked_generation == 0 || w->asked_lane >= j->tasks.lanes) {
-        answer_kind(j, from, request->id, WIRE_NEXT_WAIT, 0);
-        return;
-    }
-    struct coord_lane *l = &j->tasks.lane[w->asked_lane];
-    if (l->worker != w->number || l->generation != w->asked_generation)
-        answer_kind(j, from, request->id, WIRE_NEXT_WAIT, 0); /* granted, and taken back since */
-    else if (l->state == LANE_GRANTING)
-        ask_note(j->fleet, l, from, request->id);
-    else if (!l->used)
-        answer_task(j, from, request->id, w->asked_lane);
-}
-
-static void asked_note(struct coord_worker *w, uint32_t lane, uint64_t generation)
-{
-    w->asked_lane = lane;
-    w->asked_generation = generation;
-}
-
-/* A grant of this worker that it seems not to have heard of: `held` is how many lanes it says it
- * holds. Answered again, or the answer to come is led to the newer question. */
-static bool next_repeat(struct coord_job *j, peer_t from, const struct wire *request,
-                        struct coord_worker *w)
-{
-    struct coord_tasks *t = &j->tasks;
-    uint64_t now = env_now_ns(j->fleet->env);
-    uint32_t held = 0, used = 0;
-    for (uint32_t l = 0; l < t->lanes; l++) {
-        bool his = t->lane[l].worker == w->number && t->lane[l].state == LANE_HELD;
-        held += his;
-        used += his && t->lane[l].used;
-    }
-    for (uint32_t i = 0; i < t->lanes; i++) {
-        struct coord_lane *l = &t->lane[i];
-        if (l->worker != w->number)
-            continue;
-        if (l->state == LANE_GRANTING && (l->ask_peer == 0 || now - l->ask_ns >= ANSWER_LOST_NS)) {
-            asked_note(w, i, l->generation);
-            ask_note(j->fleet, l, from, request->id);
-            return true;
-        }
-        if (l->state == LANE_HELD && !l->used && request->u.LANE_NEXT.batch < held &&
-            now - l->answered_ns >= ANSWER_LOST_NS) {
-            asked_note(w, i, l->generation);
-            answer_task(j, from, request->id, i);
-            return true;
-        }
-    }
-    if (request->u.LANE_NEXT.batch >= used)
+    if (w->asked_generation == 0 || w->asked_lane >= j->tasks.lanes)
         return false;
-    /* It has dropped a lane that we think it runs (a shard refused it, or it joined again under its
-     * number), and cannot say which: all go back, so that none is held by nobody for ever. */
-    log_warn("worker %" PRIu64 " holds %" PRIu64 " lanes, not %u: they are taken back", w->number,
-             request->u.LANE_NEXT.batch, used);
-    for (uint32_t l = 0; l < t->lanes && j->fleet->fatal == 0; l++)
-        if (t->lane[l].worker == w->number && t->lane[l].state == LANE_HELD && t->lane[l].used)
-            lane_leave(j, l);
-    answer_kind(j, from, request->id, WIRE_NEXT_WAIT, 0);
+    const struct coord_lane *l = &j->tasks.lane[w->asked_lane];
+    if (l->worker != w->number || l->generation != w->asked_generation)
+        return false; /* granted, and taken back since */
+    if (l->state == LANE_GRANTING || !l->used)
+        lane_asked(j, a, w->asked_lane);
     return true;
 }
 
-static void next_lane(struct coord_job *j, peer_t from, const struct wire *request,
-                      struct coord_worker *w)
+/* Lanes of the worker, `used`: that it has spoken for. */
+static uint32_t lanes_of(const struct coord_tasks *t, uint64_t worker, bool used)
+{
+    uint32_t held = 0;
+    for (uint32_t l = 0; l < t->lanes; l++)
+        held += t->lane[l].worker == worker && t->lane[l].state == LANE_HELD &&
+                (t->lane[l].used || !used);
+    return held;
+}
+
+/* A lane that was granted to the worker and of which it seems not to have heard; `batch` of its
+ * question is how many lanes it says it holds. */
+static uint32_t lane_unheard(const struct coord_job *j, const struct coord_ask *a)
+{
+    const struct coord_tasks *t = &j->tasks;
+    uint64_t now = env_now_ns(j->fleet->env), worker = a->worker->number;
+    bool fewer = a->request->u.LANE_NEXT.batch < lanes_of(t, worker, false);
+    for (uint32_t i = 0; i < t->lanes; i++) {
+        const struct coord_lane *l = &t->lane[i];
+        bool granting =
+            l->state == LANE_GRANTING && (l->ask_peer == 0 || now - l->ask_ns >= ANSWER_LOST_NS);
+        bool unused =
+            l->state == LANE_HELD && !l->used && fewer && now - l->answered_ns >= ANSWER_LOST_NS;
+        if (l->worker == worker && (granting || unused))
+            return i;
+    }
+    return COORD_NO_LANE;
+}
+
+/* True: the worker has dropped a lane that we think it runs (a shard refused it, or it joined again
+ * under its number), and cannot say which: all go back, so that none is left without a worker. */
+static bool lanes_dropped(struct coord_job *j, const struct coord_ask *a)
 {
     struct coord_tasks *t = &j->tasks;
-    uint32_t live = coord_live_workers(j);
-    uint32_t share = (t->lanes + live - 1) / live;
+    uint64_t worker = a->worker->number, has = a->request->u.LANE_NEXT.batch;
+    uint32_t used = lanes_of(t, worker, true);
+    if (has >= used)
+        return false;
+    log_warn("worker %" PRIu64 " holds %" PRIu64 " lanes, not %u: they are taken back", worker, has,
+             used);
+    for (uint32_t l = 0; l < t->lanes && j->fleet->fatal == 0; l++)
+        if (t->lane[l].worker == worker && t->lane[l].state == LANE_HELD && t->lane[l].used)
+            lane_leave(j, l);
+    return true;
+}
+
+static bool next_lane(struct coord_job *j, const struct coord_ask *a)
+{
+    struct coord_tasks *t = &j->tasks;
+    struct coord_worker *w = a->worker;
+    uint32_t live = coord_live_workers(j), share = (t->lanes + live - 1) / live;
+    uint64_t now = env_now_ns(j->fleet->env);
     SHOAL_ASSERT(j->at.phase == PHASE_TRAIN && w->asked_generation == 0);
     coord_replay_gate(j); /* before the first tick it is closed */
-    if (next_repeat(j, from, request, w))
-        return;
-    if (env_now_ns(j->fleet->env) - t->planned_ns > SHARE_WAIT_NS)
+    uint32_t lane = lane_unheard(j, a);
+    if (lane != COORD_NO_LANE) {
+        lane_asked(j, a, lane);
+        return true;
+    }
+    if (lanes_dropped(j, a) || coord_death_shunned(j, w))
+        return false;
+    if (now - t->planned_ns > SHARE_WAIT_NS)
         share = t->lanes;
     t->fair = (j->objects[WIRE_TRAIN].count + live - 1) / live;
-    uint32_t lane =
-        coord_death_shunned(j, w) ? COORD_NO_LANE : coord_lane_pick(t, w->number, share);
-    if (lane == COORD_NO_LANE) {
-        answer_kind(j, from, request->id, WIRE_NEXT_WAIT, 0);
-        return;
-    }
+    lane = coord_lane_pick(t, w->number, share);
+    if (lane == COORD_NO_LANE)
+        return false;
     coord_lane_grant(t, lane, w->number);
-    coord_stall_moved(w, env_now_ns(j->fleet->env));
+    coord_stall_moved(w, now);
     if (w->rate_ns == 0) { /* examples are counted from here on */
-        w->rate_ns = env_now_ns(j->fleet->env);
+        w->rate_ns = now;
         w->rate_examples = w->figures.examples;
     }
-    asked_note(w, lane, t->lane[lane].generation);
-    ask_note(j->fleet, &t->lane[lane], from, request->id);
+    lane_asked(j, a, lane);
     log_info("lane %u to worker %" PRIu64 ", generation %" PRIu64, lane, w->number,
              t->lane[lane].generation);
     lane_fence(j, lane, t->mode == WIRE_BSP);
+    return true;
 }
 
-/* False: it was answered. */
-static bool objects_given(struct coord_job *j, uint32_t split, peer_t from,
-                          const struct wire *request, uint64_t worker)
+/* Something of the split to index, if there is. */
+static bool index_give(struct coord_job *j, uint32_t split, struct coord_ask *a)
 {
-    uint32_t object = coord_objects_next(j, split, worker);
-    struct wire_LANE_NEXT_reply reply = {.kind = WIRE_NEXT_INDEX, .split = split};
-    if (object == COORD_NO_OBJECT)
-        return true;
-    coord_objects_put(j, split, object, &reply);
-    answer(j, from, request->id, &reply);
-    return false;
-}
-
-static void next_index(struct coord_job *j, peer_t from, const struct wire *request,
-                       struct coord_worker *w)
-{
-    uint64_t worker = w->number;
+    struct wire_LANE_NEXT_reply *reply = &a->reply.u.LANE_NEXT_reply;
+    struct coord_item *item = &j->objects[split].item;
     uint64_t now = env_now_ns(j->fleet->env);
-    for (uint32_t s = 0; s < 3; s++) {
-        if (j->at.split[s].used == 0 || j->at.split[s].known != 0)
-            continue;
-        if (j->spec.data.objects.of[s].on) {
-            if (!objects_given(j, s, from, request, worker))
-                return;
-            continue;
-        }
-        bool again =
-            j->index[s].worker == worker && now - j->index[s].given_ns > COORD_EVAL_AGAIN_NS;
-        if (!again && j->index[s].worker != 0)
-            continue;
-        j->index[s].worker = worker;
-        j->index[s].given_ns = now;
-        coord_stall_moved(w, now);
-        struct wire_LANE_NEXT_reply reply = {.kind = WIRE_NEXT_INDEX, .split = s};
-        answer(j, from, request->id, &reply);
-        return;
+    if (j->spec.data.objects.of[split].on) {
+        uint32_t object = coord_objects_next(j, split, a->worker->number);
+        if (object == COORD_NO_OBJECT)
+            return false;
+        coord_objects_put(j, split, object, reply);
+    } else if (coord_item_free(item, a->worker->number, now)) {
+        coord_item_give(item, a->worker->number, now);
+        coord_stall_moved(a->worker, now);
+    } else {
+        return false;
     }
-    answer_kind(j, from, request->id, WIRE_NEXT_WAIT, 0);
+    reply->kind = WIRE_NEXT_INDEX;
+    reply->split = split;
+    return true;
 }
 
-static void next_eval(struct coord_job *j, peer_t from, const struct wire *request, uint64_t worker)
+static void next_index(struct coord_job *j, struct coord_ask *a)
 {
+    for (uint32_t s = 0; s < JOB_SPLITS; s++)
+        if (j->at.split[s].used != 0 && j->at.split[s].known == 0 && index_give(j, s, a))
+            return;
+}
+
+static void next_eval(struct coord_job *j, struct coord_ask *a)
+{
+    struct wire_LANE_NEXT_reply *reply = &a->reply.u.LANE_NEXT_reply;
     struct coord_eval *v = &j->eval;
     SHOAL_ASSERT(v->split == (j->at.phase == PHASE_EVAL ? WIRE_VALID : WIRE_TEST));
     v->fair = v->objects.count / coord_live_workers(j);
-    uint32_t index = coord_eval_lease(v, worker, env_now_ns(j->fleet->env));
-    if (index == COORD_NO_EVAL) {
-        answer_kind(j, from, request->id, WIRE_NEXT_WAIT, 0);
+    uint32_t index = coord_eval_lease(v, a->worker->number, env_now_ns(j->fleet->env));
+    if (index == COORD_NO_EVAL)
         return;
-    }
-    struct wire_LANE_NEXT_reply reply = {.kind = WIRE_NEXT_EVAL,
-                                         .task = coord_eval_task_number(v, index),
-                                         .split = v->split,
-                                         .epoch = j->at.epoch,
-                                         .position = v->task[index].position,
-                                         .rows = v->task[index].rows,
-                                         .unseen = true};
+    reply->kind = WIRE_NEXT_EVAL;
+    reply->task = coord_eval_task_number(v, index);
+    reply->split = v->split;
+    reply->epoch = j->at.epoch;
+    reply->position = v->task[index].position;
+    reply->rows = v->task[index].rows;
+    reply->unseen = true;
     if (v->task[index].object != COORD_NO_OBJECT)
-        coord_objects_put(j, v->split, v->task[index].object, &reply);
-    answer(j, from, request->id, &reply);
+        coord_objects_put(j, v->split, v->task[index].object, reply);
 }
 
-static void next_without_lane(struct coord_job *j, peer_t from, const struct wire *request,
-                              struct coord_worker *w)
+static bool next_without_lane(struct coord_job *j, struct coord_ask *a)
 {
-    if (request->id < w->asked_id)
-        return; /* a late copy: it was answered, or the worker has given it up */
-    if (coord_stall_barred(j, w) || coord_goes_back(j)) {
-        answer_kind(j, from, request->id, WIRE_NEXT_WAIT, 0);
-        return;
-    }
-    bool copy = request->id == w->asked_id;
+    struct coord_worker *w = a->worker;
+    uint64_t id = a->request->id;
+    if (id < w->asked_id)
+        return true; /* a late copy: it was answered, or the worker has given it up */
+    if (coord_stall_barred(j, w) || coord_goes_back(j))
+        return false;
+    bool copy = id == w->asked_id;
     if (!copy) {
-        w->asked_id = request->id;
-        asked_note(w, 0, 0);
+        w->asked_id = id;
+        w->asked_generation = 0;
     }
     switch (j->at.phase) {
     case PHASE_NONE:
     case PHASE_FINISH:
     case PHASE_DONE:
     case PHASE_FAILED:
-        answer_kind(j, from, request->id, WIRE_NEXT_END, 0);
-        break;
+        a->reply.u.LANE_NEXT_reply.kind = WIRE_NEXT_END;
+        return false;
     case PHASE_INDEX:
-        next_index(j, from, request, w);
-        break;
+        next_index(j, a);
+        return false;
     case PHASE_GROW:
-        if (objects_given(j, WIRE_TRAIN, from, request, w->number))
-            answer_kind(j, from, request->id, WIRE_NEXT_WAIT, 0);
-        break;
+        (void)index_give(j, WIRE_TRAIN, a);
+        return false;
     case PHASE_TRAIN:
-        if (copy)
-            next_copy(j, from, request, w);
-        else
-            next_lane(j, from, request, w);
-        break;
+        return copy ? next_copy(j, a) : next_lane(j, a);
     case PHASE_EVAL:
     case PHASE_TEST:
-        next_eval(j, from, request, w->number);
-        break;
+        next_eval(j, a);
+        return false;
     default:
-        answer_kind(j, from, request->id, WIRE_NEXT_WAIT, 0);
-        break;
+        return false;
     }
 }
 
 /* ---- a question with a lane ------------------------------------------------------------------ */
 
-static void next_of_lane(struct coord_job *j, peer_t from, const struct wire *request,
-                         uint64_t worker)
+static bool next_of_lane(struct coord_job *j, struct coord_ask *a)
 {
-    const struct wire_LANE_NEXT *q = &request->u.LANE_NEXT;
+    const struct wire_LANE_NEXT *q = &a->request->u.LANE_NEXT;
+    struct wire_LANE_NEXT_reply *reply = &a->reply.u.LANE_NEXT_reply;
     struct coord_tasks *t = &j->tasks;
     struct coord_lane *l = q->lane < t->lanes ? &t->lane[q->lane] : NULL;
-    if (j->at.phase != PHASE_TRAIN || l == NULL || l->state != LANE_HELD || l->worker != worker ||
-        l->generation != q->generation) {
-        answer_kind(j, from, request->id, coord_phase_over(j) ? WIRE_NEXT_END : WIRE_NEXT_LEAVE,
-                    q->lane);
-        return;
-    }
-    if (coord_goes_back(j)) { /* what it pushed is in vain */
-        answer_kind(j, from, request->id, WIRE_NEXT_LEAVE, q->lane);
-        return;
-    }
+    bool held = j->at.phase == PHASE_TRAIN && l != NULL && l->state == LANE_HELD &&
+                l->worker == a->worker->number && l->generation == q->generation;
+    reply->lane = q->lane;
+    reply->kind = coord_phase_over(j) ? WIRE_NEXT_END : WIRE_NEXT_LEAVE;
+    if (!held || coord_goes_back(j)) /* what it pushed is another's, or in vain */
+        return false;
     l->used = true;
     if (l->task != COORD_NO_TASK && q->batch >= coord_task_last(&t->task[l->task]))
         coord_task_pushed(t, q->lane, env_now_ns(j->fleet->env));
     if (lane_task(j, q->lane)) {
-        answer_task(j, from, request->id, q->lane);
-    } else if (j->fleet->fatal == 0) {
-        lane_leave(j, q->lane);
-        answer_kind(j, from, request->id, WIRE_NEXT_LEAVE, q->lane);
+        answer_task(j, a->from, a->request->id, q->lane);
+        return true;
     }
+    if (j->fleet->fatal == 0)
+        lane_leave(j, q->lane);
+    return false;
 }
 
 int coord_grant_next(struct coord_job *j, struct coord_ask *a)
@@ -570,12 +544,13 @@ int coord_grant_next(struct coord_job *j, struct coord_ask *a)
     int rc = coord_work_known(j, a, q->pass);
     if (rc != 0 && q->lane == COORD_NO_LANE)
         return rc;
-    a->silent = true; /* the answer may wait for a fence */
-    if (rc != 0)      /* frozen for longer than its lease: its lanes are others' now */
-        answer_kind(j, a->from, a->request->id, WIRE_NEXT_LEAVE, q->lane);
-    else if (q->lane == COORD_NO_LANE)
-        next_without_lane(j, a->from, a->request, a->worker);
-    else
-        next_of_lane(j, a->from, a->request, a->worker->number);
+    a->reply.u.LANE_NEXT_reply = (struct wire_LANE_NEXT_reply){
+        .kind = WIRE_NEXT_WAIT, .retry_ms = coord_retry_ms(j), .run = j->at.run};
+    if (rc != 0) { /* frozen for longer than its lease: its lanes are others' now */
+        a->reply.u.LANE_NEXT_reply.kind = WIRE_NEXT_LEAVE;
+        a->reply.u.LANE_NEXT_reply.lane = q->lane;
+    } else {
+        a->silent = q->lane == COORD_NO_LANE ? next_without_lane(j, a) : next_of_lane(j, a);
+    }
     return 0;
 }

@@ -317,10 +317,10 @@ static int listed(struct coord_job *j, struct coord_ask *a)
 {
     const struct wire_OBJECTS *q = &a->request->u.OBJECTS;
     struct coord_grow *g = &j->grow;
-    if (j->objects[WIRE_TRAIN].lister != a->worker->number ||
-        j->objects[WIRE_TRAIN].lister_ns != q->token)
+    struct coord_item *item = &j->objects[WIRE_TRAIN].item;
+    if (item->worker != a->worker->number || item->given_ns != q->token)
         return 0; /* told again, or too late */
-    j->objects[WIRE_TRAIN].lister = 0;
+    item->worker = 0;
     g->due_ns = env_now_ns(j->fleet->env) + grow_ns(j);
     if (q->fail_status != 0) {
         failed_note(j, a);
@@ -340,10 +340,8 @@ static int listed(struct coord_job *j, struct coord_ask *a)
 
 static bool may_list(const struct coord_job *j, uint64_t worker)
 {
-    const struct coord_objects *o = &j->objects[WIRE_TRAIN];
     uint64_t now = env_now_ns(j->fleet->env);
-    bool lost = o->lister == worker && now - o->lister_ns > COORD_EVAL_AGAIN_NS;
-    return now >= j->grow.due_ns && (o->lister == 0 || lost);
+    return now >= j->grow.due_ns && coord_item_free(&j->objects[WIRE_TRAIN].item, worker, now);
 }
 
 bool coord_grow_due(const struct coord_job *j, uint64_t worker)
@@ -372,10 +370,9 @@ int coord_grow_list(struct coord_job *j, struct coord_ask *a)
     }
     if (q->listed || (q->due ? !coord_grow_due(j, me) : !may_list(j, me)))
         return err_set(&a->e, SHOAL_E_AGAIN, "the log is listed again in a while");
-    o->lister = me;
-    o->lister_ns = env_now_ns(j->fleet->env);
+    coord_item_give(&o->item, me, env_now_ns(j->fleet->env));
     a->reply.u.OBJECTS_reply.list = true;
-    a->reply.u.OBJECTS_reply.token = o->lister_ns;
+    a->reply.u.OBJECTS_reply.token = o->item.given_ns;
     return 0;
 }
 

@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
+#include "proto/base/plant.h"
 #include "proto/base/rng.h"
 #include "proto/base/text.h"
 #include "server/coord/core.h"
@@ -42,10 +43,7 @@ void coord_objects_close(struct coord_objects *o)
 
 void coord_objects_forget(struct coord_objects *o)
 {
-    struct coord_objects kept = {.head = o->head,
-                                 .head_bytes = o->head_bytes,
-                                 .lister = o->lister,
-                                 .lister_ns = o->lister_ns};
+    struct coord_objects kept = {.head = o->head, .head_bytes = o->head_bytes, .item = o->item};
     o->head = NULL;
     coord_objects_close(o);
     *o = kept;
@@ -106,8 +104,7 @@ int coord_objects_take(struct coord_objects *o, const void *lines, size_t bytes,
                                  .bytes = bytes,
                                  .head = malloc(head_bytes + 1),
                                  .head_bytes = head_bytes,
-                                 .lister = o->lister,
-                                 .lister_ns = o->lister_ns};
+                                 .item = o->item};
     int rc = SHOAL_E_NOMEM;
     if (made.text != NULL && made.head != NULL) {
         memcpy(made.text, lines, bytes);
@@ -185,7 +182,6 @@ static int list_asked(struct coord_job *j, uint32_t split, struct coord_ask *a)
 {
     struct coord_objects *o = &j->objects[split];
     uint64_t now = env_now_ns(j->fleet->env), me = a->worker->number;
-    bool again = o->lister == me && now - o->lister_ns > COORD_EVAL_AGAIN_NS;
     if (o->count > 0) {
         a->reply.u.OBJECTS_reply.count = o->count;
         a->frame = o->head;
@@ -196,10 +192,9 @@ static int list_asked(struct coord_job *j, uint32_t split, struct coord_ask *a)
         a->frame = "";
         return 0;
     }
-    if (o->lister != 0 && !again)
+    if (!coord_item_free(&o->item, me, now))
         return err_set(&a->e, SHOAL_E_AGAIN, "another worker lists the objects");
-    o->lister = me;
-    o->lister_ns = now;
+    coord_item_give(&o->item, me, now);
     a->reply.u.OBJECTS_reply.list = true;
     a->frame = "";
     return 0;
@@ -230,7 +225,7 @@ int coord_objects_list(struct coord_job *j, struct coord_ask *a)
             return rc;
         if (train)
             coord_objects_opened(j, a->worker->number);
-        o->lister = 0;
+        o->item.worker = 0;
         o->listed_ns = env_now_ns(j->fleet->env);
         rc = list_put(j, q->split, &a->e);
         if (rc != 0)
@@ -424,7 +419,7 @@ static int object_failed(struct coord_job *j, const struct coord_ask *a, bool *a
         log_info("object %s is to be tried by another worker than %s: %s", of->line,
                  a->worker->name, q->fail_text);
         o->waits = q->object + 1;
-        o->holder[q->object] = of->given_ns = 0;
+        o->holder[q->object] = of->item.worker = 0;
         if (q->object < o->first)
             o->first = q->object;
         return 0;
@@ -511,6 +506,7 @@ int coord_objects_done(struct coord_job *j, struct coord_ask *a, bool *ends)
         return rc;
     }
     of->known = true;
+    of->item.worker = 0;
     of->rows = q->fail_status == 0 ? q->rows : 0;
     of->digest = q->fail_status == 0 ? q->digest : 0;
     if (q->warning[0] != 0 && j->warning[0] == 0) {
@@ -529,19 +525,18 @@ static uint32_t suits(const struct coord_job *j, uint32_t split, uint32_t i, uin
     const struct coord_objects *o = &j->objects[split];
     const struct coord_tasks *t = &j->tasks;
     const struct coord_object *of = &o->object[i];
-    if (of->known)
+    uint64_t now = env_now_ns(j->fleet->env);
+    if (of->known || (o->holder[i] != 0 && o->holder[i] != worker) ||
+        !coord_item_free(&of->item, worker, now) || (of->failed == worker && kept(j, of)))
         return 0;
-    if (o->holder[i] != 0) { /* an answer may be lost; but what is new comes first */
-        bool lost = env_now_ns(j->fleet->env) - of->given_ns > COORD_EVAL_AGAIN_NS;
-        return o->holder[i] != worker ? 0 : of->given_ns == 0 ? 4 : lost ? 1 : 0;
-    }
-    if (of->failed == worker && kept(j, of))
-        return 0;
+    if (of->item.worker != 0) /* an answer may be lost; but what is new comes first */
+        return 1;
+    if (o->holder[i] != 0)
+        return 4;
     if (t->mode != WIRE_BSP || split != WIRE_TRAIN || of->failed != 0)
         return 4;
     uint64_t owner = t->lane[of->lane].owner;
-    bool waits =
-        env_now_ns(j->fleet->env) - o->listed_ns < COORD_EVAL_AGAIN_NS; /* for a slower worker */
+    bool waits = now - o->listed_ns < COORD_AGAIN_NS; /* for a slower worker */
     return owner == worker ? 4 : owner != 0 ? 0 : more ? 3 : waits ? 0 : 2;
 }
 
@@ -565,7 +560,7 @@ uint32_t coord_objects_next(struct coord_job *j, uint32_t split, uint64_t worker
     if (best == COORD_NO_OBJECT)
         return best;
     o->holder[best] = worker;
-    o->object[best].given_ns = env_now_ns(j->fleet->env);
+    coord_item_give(&o->object[best].item, worker, env_now_ns(j->fleet->env));
     struct coord_lane *lane = &t->lane[o->object[best].lane];
     if (split == WIRE_TRAIN && t->mode == WIRE_BSP && lane->owner == 0 && more)
         lane->owner = worker;
@@ -574,21 +569,22 @@ uint32_t coord_objects_next(struct coord_job *j, uint32_t split, uint64_t worker
 
 static void worker_lost(struct coord_objects *o, uint64_t worker)
 {
-    if (o->lister == worker)
-        o->lister = 0;
+    if (!PLANTED("indexed_by_the_dead"))
+        coord_item_gone(&o->item, worker);
     for (uint32_t i = 0; i < o->count; i++)
-        if (o->holder[i] == worker) {
-            o->holder[i] = 0;
-            o->object[i].given_ns = 0;
-        }
+        if (o->holder[i] == worker)
+            o->holder[i] = o->object[i].item.worker = 0;
 }
 
-bool coord_objects_asked(const struct coord_objects *o, uint64_t worker)
+bool coord_objects_asked(const struct coord_job *j, uint64_t worker)
 {
-    bool asked = o->lister == worker;
-    for (uint32_t i = 0; i < o->count && !asked; i++)
-        asked = o->holder[i] == worker && o->object[i].given_ns != 0 && !o->object[i].known &&
-                !o->object[i].left_out;
+    bool asked = false;
+    for (uint32_t s = 0; s < JOB_SPLITS && !asked; s++) {
+        const struct coord_objects *o = &j->objects[s];
+        asked = o->item.worker == worker;
+        for (uint32_t i = 0; i < o->count && !asked; i++)
+            asked = o->object[i].item.worker == worker;
+    }
     return asked;
 }
 

@@ -24,6 +24,7 @@
 #include "proto/base/err.h"
 #include "proto/base/json.h"
 #include "proto/wire/wire.h"
+#include "server/coord/item.h"
 #include "server/coord/task.h"
 
 #include <stdbool.h>
@@ -40,7 +41,7 @@ struct coord_object {
     /* owned (windows): of a replay: of its own order, one after the other */
     struct wire_window *window;
     uint32_t windows, lane;      /* lane: under bsp */
-    uint64_t given_ns;           /* to its holder, to index it; 0: not yet */
+    struct coord_item item;      /* its index, which its holder makes */
     uint64_t failed, failed_ns;  /* the worker that could not read it, 0: nobody; since when */
     uint64_t rows, digest, base; /* base: rows of those listed before it */
     bool known, left_out;
@@ -66,17 +67,17 @@ struct coord_objects {
     struct coord_object *object; /* owned (count) */
     uint64_t *holder;            /* owned (count): the worker that has it at hand; 0: nobody */
     uint32_t count, known, left_out;
-    uint32_t windows;           /* of all */
-    uint32_t first;             /* all before it are given */
-    uint64_t lister, lister_ns; /* the worker that lists them; 0: nobody */
-    uint64_t listed_ns;         /* when they were */
-    uint32_t waits;             /* the last that could not be read, to be tried again; from 1 */
-    struct coord_piece *piece;  /* owned (count): of the epoch at hand */
-    struct coord_split whole;   /* of all, once they are known */
+    uint32_t windows;          /* of all */
+    uint32_t first;            /* all before it are known */
+    struct coord_item item;    /* their list; of a split of text its index */
+    uint64_t listed_ns;        /* when they were */
+    uint32_t waits;            /* the last that could not be read, to be tried again; from 1 */
+    struct coord_piece *piece; /* owned (count): of the epoch at hand */
+    struct coord_split whole;  /* of all, once they are known */
 };
 
 void coord_objects_close(struct coord_objects *o);
-/* All but the head, and who lists. */
+/* All but the head and the item. */
 void coord_objects_forget(struct coord_objects *o);
 /* Lines in byte order, LF-ended; a peer's word, or a store's. Nobody holds one, nothing is known of
  * their rows. MALFORMED, NOMEM. */
@@ -102,8 +103,8 @@ int coord_objects_done(struct coord_job *j, struct coord_ask *a, bool *ends);
 /* The object that a worker is to index next, or COORD_NO_OBJECT: all are given. It is its holder
  * then. */
 uint32_t coord_objects_next(struct coord_job *j, uint32_t split, uint64_t worker);
-/* Whether a worker is to list them, or has one to index. */
-bool coord_objects_asked(const struct coord_objects *o, uint64_t worker);
+/* True: the worker has a split to list or to index, or an object to index. */
+bool coord_objects_asked(const struct coord_job *j, uint64_t worker);
 void coord_objects_worker_gone(struct coord_job *j, uint64_t worker);
 /* Whether one that could not be read waits for a worker that is not there: says so. */
 bool coord_objects_waits(const struct coord_job *j, char *text, size_t bytes);

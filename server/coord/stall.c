@@ -49,19 +49,8 @@ static bool phase_works(const struct coord_job *j)
 static bool has_eval(const struct coord_eval *v, uint64_t worker)
 {
     for (uint32_t i = v->measured; i < v->tasks && i < v->measured + v->window; i++)
-        if (v->task[i].leased && !v->task[i].done && v->task[i].worker == worker)
+        if (v->task[i].item.worker == worker)
             return true;
-    return false;
-}
-
-static bool has_index(const struct coord_job *j, uint64_t worker)
-{
-    for (uint32_t s = 0; s < JOB_SPLITS; s++) {
-        if (j->at.split[s].used == 0 || j->at.split[s].known != 0)
-            continue;
-        if (j->index[s].worker == worker || coord_objects_asked(&j->objects[s], worker))
-            return true;
-    }
     return false;
 }
 
@@ -69,9 +58,8 @@ static bool has_work(const struct coord_job *j, uint64_t worker)
 {
     switch (j->at.phase) {
     case PHASE_INDEX:
-        return has_index(j, worker);
     case PHASE_GROW:
-        return coord_objects_asked(&j->objects[WIRE_TRAIN], worker);
+        return coord_objects_asked(j, worker);
     case PHASE_TRAIN:
         return coord_lane_held(&j->tasks, worker) > 0;
     case PHASE_EVAL:

@@ -322,6 +322,7 @@ static int index_take(struct coord_job *j, struct coord_ask *a, uint32_t number,
 {
     static const char *const name[] = {"train", "valid", "test"};
     struct coord_split *split = &j->at.split[number];
+    j->objects[number].item.worker = 0;
     if (split->known == 0) {
         *split = (struct coord_split){.rows = rows, .digest = digest, .used = 1, .known = 1};
         log_info("data.%s: %" PRIu64 " rows", name[number], rows);

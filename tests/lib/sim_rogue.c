@@ -91,7 +91,7 @@ static uint64_t learnt(struct rogue *r)
     case 13:
         return c->fleet.cluster.map_epoch;
     case 14:
-        return j->objects[split].lister_ns;
+        return j->objects[split].item.given_ns;
     case 15:
         return j->at.epoch;
     case 16:

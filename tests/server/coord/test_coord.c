@@ -1820,9 +1820,9 @@ START_TEST(coord_worker_may_die_while_it_reads)
         ck_assert(sim_step(r.sim));
         const struct coord_job *j = &r.coord->slot[0];
         if (_i == 0)
-            who = j->index[WIRE_TRAIN].worker;
+            who = j->objects[WIRE_TRAIN].item.worker;
         else if (j->at.phase == PHASE_EVAL)
-            who = j->eval.task[0].worker;
+            who = j->eval.task[0].item.worker;
     }
     ck_assert(r.worker[0].number == who || r.worker[1].number == who);
     sim_kill(r.worker[r.worker[0].number == who ? 0 : 1].node);

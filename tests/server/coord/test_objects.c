@@ -152,10 +152,10 @@ START_TEST(each_is_given_once_while_its_holder_lives)
     ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 1), 0);
     ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 3), 2);
     ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 3), COORD_NO_OBJECT);
-    now += COORD_EVAL_AGAIN_NS + 1; /* an answer that was lost */
+    now += COORD_AGAIN_NS + 1; /* an answer that was lost */
     ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 3), 2);
     coord_objects_worker_gone(&c->slot[0], 1);
-    now += COORD_EVAL_AGAIN_NS + 1;
+    now += COORD_AGAIN_NS + 1;
     ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 3),
                       0); /* what is new comes first */
     coord_objects_worker_gone(&c->slot[0], 2);
@@ -190,7 +190,7 @@ START_TEST(under_bsp_a_lane_waits_for_a_worker_that_is_slow)
     ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 1), COORD_NO_OBJECT);
     ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 2), 1);
     ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 2), COORD_NO_OBJECT);
-    now += COORD_EVAL_AGAIN_NS;
+    now += COORD_AGAIN_NS;
     ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 2), 2);
     end();
 }

@@ -177,7 +177,7 @@ END_TEST
 static bool index_moved(void *context)
 {
     (void)context;
-    uint64_t at = r.coord->slot[0].index[WIRE_TRAIN].worker;
+    uint64_t at = r.coord->slot[0].objects[WIRE_TRAIN].item.worker;
     return r.worker[0].wedged && at != 0 && at != r.worker[0].number;
 }
 
@@ -193,7 +193,7 @@ START_TEST(stall_an_index_goes_to_another_key)
         sim_node_who(r.worker[i].node, &who);
     }
     ck_assert(sim_run(r.sim, 60 * SECOND, index_moved, NULL));
-    ck_assert_uint_eq(r.coord->slot[0].index[WIRE_TRAIN].worker, r.worker[_i].number);
+    ck_assert_uint_eq(r.coord->slot[0].objects[WIRE_TRAIN].item.worker, r.worker[_i].number);
     run_to_the_end(120);
 }
 END_TEST
