@@ -1,6 +1,7 @@
 /* backend_cpu.c: the CPU module: matrix products by OpenBLAS, element-wise kernels by this folder.
  * The one door to BLAS. */
 #include "dense/cpu/kernels.h"
+#include "proto/base/x86.h"
 
 #include <cblas.h>
 #include <stdio.h>
@@ -166,7 +167,7 @@ const struct backend_ops *shoal_backend_v6(void)
      * a thread count. */
     openblas_set_num_threads(1);
     about_write("of any processor");
-#ifdef __x86_64__
+#ifdef SHOAL_X86
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
         kernels_avx512(&cpu_ops);

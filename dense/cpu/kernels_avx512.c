@@ -1,7 +1,9 @@
 /* kernels_avx512.c: the kernels for machines with AVX-512. */
 #include "dense/cpu/kernels.h"
 
-#ifdef __x86_64__
+#include "proto/base/x86.h"
+
+#ifdef SHOAL_X86
 #ifdef __clang__
 #pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))),        \
                              apply_to = function)
@@ -17,6 +19,6 @@ void kernels_avx512(struct backend_ops *ops)
     body_fill(ops);
 }
 
-#if defined(__clang__) && defined(__x86_64__)
+#if defined(__clang__) && defined(SHOAL_X86)
 #pragma clang attribute pop
 #endif

@@ -22,12 +22,13 @@
 #include "embedding/rows/optimizer/optimizer.h"
 #include "proto/base/hash.h"
 #include "proto/base/rng.h"
+#include "proto/base/x86.h"
 #include "proto/job/schema.h"
 
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__x86_64__)
+#ifdef SHOAL_X86
 #include <immintrin.h>
 #endif
 
@@ -145,7 +146,7 @@ ISA_INLINE void half_widen_base(const uint32_t kind, const uint16_t *restrict fr
 #undef BLOCK
 }
 
-#if defined(__x86_64__)
+#ifdef SHOAL_X86
 ISA_TARGET_AVX2 ISA_INLINE void half_widen_eight(const uint32_t kind, const uint16_t *restrict from,
                                                  float *restrict to, const uint32_t n)
 {

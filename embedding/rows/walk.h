@@ -8,8 +8,9 @@
 
 #include "embedding/rows/optimizer/isa.h"
 #include "embedding/rows/tablet.h"
+#include "proto/base/x86.h"
 
-#if defined(__x86_64__)
+#ifdef SHOAL_X86
 #include <immintrin.h>
 #endif
 
@@ -32,7 +33,7 @@ ISA_INLINE void walk_prefetch(const void *row, const uint32_t bytes, const bool 
 
 /* bucket_match with whole vectors. The bits above the keys' compare what is no key; the count cuts
  * them off. */
-#if defined(__x86_64__)
+#ifdef SHOAL_X86
 ISA_TARGET_AVX2 ISA_INLINE uint32_t walk_match_avx2(const struct bucket *b, uint64_t key)
 {
     __m256i wanted = _mm256_set1_epi64x((long long)key);

@@ -3,6 +3,7 @@
 
 #include "proto/base/key.h"
 #include "proto/base/plant.h"
+#include "proto/base/x86.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -105,7 +106,7 @@ uint32_t hash_crc32c_by_table(uint32_t before, const void *bytes, size_t count)
     return c ^ UINT32_MAX;
 }
 
-#if defined(__x86_64__)
+#ifdef SHOAL_X86
 #include <immintrin.h>
 #include <string.h>
 

@@ -133,22 +133,22 @@ static bool file_step(const char *call, int fd, bool appends, enum activity *a, 
 int link(const char *from, const char *to)
 {
     path_step("link", to);
-    return (int)syscall(SYS_link, from, to);
+    return (int)syscall(SYS_linkat, AT_FDCWD, from, AT_FDCWD, to, 0);
 }
 int rename(const char *from, const char *to)
 {
     path_step("rename", to);
-    return (int)syscall(SYS_rename, from, to);
+    return (int)syscall(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to);
 }
 int mkdir(const char *path, mode_t mode)
 {
     path_step("mkdir", path);
-    return (int)syscall(SYS_mkdir, path, mode);
+    return (int)syscall(SYS_mkdirat, AT_FDCWD, path, mode);
 }
 int unlink(const char *path)
 {
     path_step("unlink", path);
-    return (int)syscall(SYS_unlink, path);
+    return (int)syscall(SYS_unlinkat, AT_FDCWD, path, 0);
 }
 int fsync(int fd)
 {

@@ -49,7 +49,7 @@ CANNOT = {
         "tests/gpu/pack": LONG, "tar xzf shoal-gpu.tar.gz": LONG, "shoal-gpu/tests/gpu/run correctness": "needs a GPU",
         "shoal-gpu/tests/gpu/run speed": "needs a GPU", "tests/gpu/run correctness --dry": LONG,
         "tests/long [kills] [points] [days] [budget] [plant] [checkpoints] [sim] [rogue] [fuzz]": LONG, "tests/claims [CASE...]": LONG,
-        "tests/restore [--rows N]": LONG, "tests/cases DIR [NAME...]": "its cases come with no tree",
+        "tests/restore [--rows N]": LONG, "tests/arm64 [DIR]": LONG, "tests/cases DIR [NAME...]": "its cases come with no tree",
         "tests/plants [NAME...]": LONG, "tests/power [CASE...]": LONG, "tests/load [--seconds N] [CASE...]": LONG,
     },
     "tests/sim/README.md": {"tests/sim/seeds": LONG, "tests/sim/seeds --of rogue": LONG},

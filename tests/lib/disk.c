@@ -500,7 +500,7 @@ static void file_make(struct node *n, const char *path, struct cut *c)
     static const char zeros[PAGE];
     char page[PAGE];
     if (n->path != NULL) {
-        if (syscall(SYS_link, n->path, path) != 0)
+        if (syscall(SYS_linkat, AT_FDCWD, n->path, AT_FDCWD, path, 0) != 0)
             abort();
         return;
     }
@@ -522,7 +522,7 @@ static void file_make(struct node *n, const char *path, struct cut *c)
 static void folder_make(struct disk *d, const struct node *folder, const char *path, struct cut *c)
 {
     char inner[PATH_BYTES + 256];
-    if (syscall(SYS_mkdir, path, 0700) != 0)
+    if (syscall(SYS_mkdirat, AT_FDCWD, path, 0700) != 0)
         abort();
     for (size_t i = 0; i < d->names; i++) {
         if (d->name[i].folder != folder)
@@ -544,12 +544,12 @@ static void tree_remove(const char *path)
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
         snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name);
-        if (syscall(SYS_unlink, inner) != 0)
+        if (syscall(SYS_unlinkat, AT_FDCWD, inner, 0) != 0)
             tree_remove(inner);
     }
     if (dir != NULL)
         closedir(dir);
-    if (syscall(SYS_rmdir, path) != 0)
+    if (syscall(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR) != 0)
         abort();
 }
 
@@ -583,7 +583,7 @@ void disk_on(struct disk *d)
         abort();
     snprintf(top, sizeof top, "%s.cut", d->root);
     tree_remove(d->root);
-    if (syscall(SYS_rename, top, d->root) != 0)
+    if (syscall(SYS_renameat, AT_FDCWD, top, AT_FDCWD, d->root) != 0)
         abort();
     begin(d);
     d->off = d->failed = false;
@@ -845,7 +845,7 @@ int rename(const char *from, const char *to)
     if (n != NULL)
         (void)node_at(d, to); /* to be read when it is replaced and comes back */
     if (rc == 0)
-        rc = (int)syscall(SYS_rename, from, to);
+        rc = (int)syscall(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to);
     if (rc == 0 && n != NULL)
         change_add(d, place_of(d, from, n), place_of(d, to, n));
     pthread_mutex_unlock(&lock);
@@ -858,7 +858,7 @@ int link(const char *from, const char *to)
     struct disk *d = disk_of(to);
     int rc = path_call(&d, to) ? 0 : -1;
     if (rc == 0)
-        rc = (int)syscall(SYS_link, from, to);
+        rc = (int)syscall(SYS_linkat, AT_FDCWD, from, AT_FDCWD, to, 0);
     struct node *n = rc == 0 && d != NULL ? node_at(d, to) : NULL;
     if (n != NULL)
         change_add(d, nothing, place_of(d, to, n));
@@ -866,14 +866,14 @@ int link(const char *from, const char *to)
     return rc;
 }
 
-static int name_goes(const char *path, long call)
+static int name_goes(const char *path, int flags)
 {
     pthread_mutex_lock(&lock);
     struct disk *d = disk_of(path);
     int rc = path_call(&d, path) ? 0 : -1;
     struct node *n = d == NULL || rc != 0 ? NULL : node_at(d, path);
     if (rc == 0)
-        rc = (int)syscall(call, path);
+        rc = (int)syscall(SYS_unlinkat, AT_FDCWD, path, flags);
     if (rc == 0 && n != NULL)
         change_add(d, place_of(d, path, n), nothing);
     pthread_mutex_unlock(&lock);
@@ -882,12 +882,12 @@ static int name_goes(const char *path, long call)
 
 int unlink(const char *path)
 {
-    return name_goes(path, SYS_unlink);
+    return name_goes(path, 0);
 }
 
 int rmdir(const char *path)
 {
-    return name_goes(path, SYS_rmdir);
+    return name_goes(path, AT_REMOVEDIR);
 }
 
 int mkdir(const char *path, mode_t mode)
@@ -898,7 +898,7 @@ int mkdir(const char *path, mode_t mode)
     bool there = d != NULL && lstat(path, &st) == 0;
     int rc = there || path_call(&d, path) ? 0 : -1;
     if (rc == 0)
-        rc = (int)syscall(SYS_mkdir, path, mode);
+        rc = (int)syscall(SYS_mkdirat, AT_FDCWD, path, mode);
     struct node *n = rc == 0 && d != NULL ? node_at(d, path) : NULL;
     if (n != NULL)
         change_add(d, nothing, place_of(d, path, n));

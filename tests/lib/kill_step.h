@@ -6,6 +6,7 @@
 #define TESTS_LIB_KILL_STEP_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -57,19 +58,19 @@ static inline int kill_step(void)
 
 int link(const char *from, const char *to)
 {
-    return (int)KILL_STEP(syscall(SYS_link, from, to));
+    return (int)KILL_STEP(syscall(SYS_linkat, AT_FDCWD, from, AT_FDCWD, to, 0));
 }
 int rename(const char *from, const char *to)
 {
-    return (int)KILL_STEP(syscall(SYS_rename, from, to));
+    return (int)KILL_STEP(syscall(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to));
 }
 int mkdir(const char *path, mode_t mode)
 {
-    return (int)KILL_STEP(syscall(SYS_mkdir, path, mode));
+    return (int)KILL_STEP(syscall(SYS_mkdirat, AT_FDCWD, path, mode));
 }
 int unlink(const char *path)
 {
-    return (int)KILL_STEP(syscall(SYS_unlink, path));
+    return (int)KILL_STEP(syscall(SYS_unlinkat, AT_FDCWD, path, 0));
 }
 int fsync(int fd)
 {

@@ -2,8 +2,9 @@
 #include "worker/data/format.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/x86.h"
 
-#ifdef __x86_64__
+#ifdef SHOAL_X86
 #include <immintrin.h>
 #endif
 
@@ -51,7 +52,7 @@ uint32_t format_split_narrow(char delimiter, const char *line, size_t bytes, str
 {
     struct split s = {cell, line, 0};
     size_t i = 0;
-#ifdef __x86_64__
+#ifdef SHOAL_X86
     const __m128i wanted = _mm_set1_epi8(delimiter);
     for (; i + 16 <= bytes; i += 16) {
         __m128i block = _mm_loadu_si128((const __m128i *)(const void *)(line + i));
@@ -65,7 +66,7 @@ uint32_t format_split_narrow(char delimiter, const char *line, size_t bytes, str
     return s.count;
 }
 
-#ifdef __x86_64__
+#ifdef SHOAL_X86
 /* 64 bytes at a time; a mask keeps what is behind the line from being read. */
 __attribute__((target("avx512f,avx512bw,bmi,bmi2"))) static uint32_t
 split_wide(char delimiter, const char *line, size_t bytes, struct cell *cell)
@@ -84,7 +85,7 @@ split_wide(char delimiter, const char *line, size_t bytes, struct cell *cell)
 
 uint32_t format_split(char delimiter, const char *line, size_t bytes, struct cell *cell)
 {
-#ifdef __x86_64__
+#ifdef SHOAL_X86
     if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("bmi2"))
         return split_wide(delimiter, line, bytes, cell);
 #endif

@@ -5,10 +5,11 @@
 #include "worker/data/keys.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/x86.h"
 
 #include <stddef.h>
 
-#if defined(__x86_64__)
+#ifdef SHOAL_X86
 #include <immintrin.h>
 
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,bmi2")))

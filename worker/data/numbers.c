@@ -6,8 +6,9 @@
 #include "worker/data/numbers.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/x86.h"
 
-#if defined(__x86_64__)
+#ifdef SHOAL_X86
 #include <immintrin.h>
 
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))

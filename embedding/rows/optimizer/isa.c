@@ -2,16 +2,17 @@
 #include "embedding/rows/optimizer/isa.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/x86.h"
 
 #include <stdbool.h>
 
-#if defined(__x86_64__)
+#ifdef SHOAL_X86
 #include <cpuid.h>
 #endif
 
 static enum isa limit = ISA_AVX512;
 
-#if defined(__x86_64__)
+#ifdef SHOAL_X86
 /* Clang's __builtin_cpu_supports does not know the word. */
 static bool has_f16c(void)
 {
@@ -22,7 +23,7 @@ static bool has_f16c(void)
 
 static enum isa isa_of_processor(void)
 {
-#if defined(__x86_64__)
+#ifdef SHOAL_X86
     __builtin_cpu_init();
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("bmi") ||
         !__builtin_cpu_supports("bmi2") || !has_f16c())

@@ -7,9 +7,11 @@
 #ifndef EMBEDDING_ROWS_OPTIMIZER_ISA_H
 #define EMBEDDING_ROWS_OPTIMIZER_ISA_H
 
+#include "proto/base/x86.h"
+
 enum isa { ISA_BASE = 0, ISA_AVX2 = 1, ISA_AVX512 = 2, ISA_COUNT = 3 };
 
-#if defined(__x86_64__)
+#ifdef SHOAL_X86
 #define ISA_TARGET_AVX2 __attribute__((target("avx2,bmi,bmi2,f16c")))
 #if defined(__clang__)
 #define ISA_TARGET_AVX512 __attribute__((target("avx512f,avx512vl,avx512dq,avx2,bmi,bmi2,f16c")))
