@@ -96,9 +96,15 @@ static inline bool store_item_ok(const struct store_item *i)
 }
 static inline bool store_item_below(const struct store_item *a, const struct store_item *b)
 {
-    size_t n = a->key_bytes < b->key_bytes ? a->key_bytes : b->key_bytes;
+    size_t n = b->key_bytes;
+    if (a->key_bytes < b->key_bytes)
+        n = a->key_bytes;
     int c = memcmp(a->key, b->key, n);
-    return c != 0 ? c < 0 : a->key_bytes < b->key_bytes;
+
+    if (c != 0)
+        return c < 0;
+
+    return a->key_bytes < b->key_bytes;
 }
 /* Nothing may lie between the two, but they are not turned; NULL: open at that end. */
 static inline bool store_range_ok(const struct store_item *from, const struct store_item *below)

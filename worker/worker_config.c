@@ -21,7 +21,10 @@ static int take_string(const struct config *c, const char *file, const char *key
 static int set_add(struct string_list *set, const char *line, struct err *e)
 {
     int rc = config_list_add(set, line);
-    return rc == 0 ? 0 : err_set(e, rc, "out of memory");
+    if (rc == 0)
+        return 0;
+
+    return err_set(e, rc, "out of memory");
 }
 
 /* The cache first: a line of `set` may say another. */
@@ -34,7 +37,9 @@ static int take_set(const struct config *c, const char *file, struct string_list
     (void)snprintf(cache, sizeof cache, "%.*s", LIMIT_PATH, config_string(c, "cache"));
     if (!config_has(c, "cache") && folder[0] != '\0')
         (void)snprintf(cache, sizeof cache, "%s/data", folder);
-    int rc = config_list(c, "set", &own) == 0 ? 0 : err_set(e, SHOAL_E_NOMEM, "out of memory");
+    int rc = 0;
+    if (config_list(c, "set", &own) != 0)
+        rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
     if (rc == 0 && strlen(cache) >= LIMIT_PATH)
         rc = err_set(e, SHOAL_E_CONFIG, "%s:%d: cache is longer than %d bytes", file,
                      config_line(c, "cache"), LIMIT_PATH - 1);
@@ -65,7 +70,10 @@ static int take(const struct config *c, const char *file, struct worker_config *
     out->lanes = (uint32_t)config_int(c, "lanes");
     out->cores = (uint32_t)config_int(c, "cores");
     out->io_threads = (uint32_t)config_int(c, "io_threads");
-    out->device = config_has(c, "device") ? config_int(c, "device") : -1;
+    out->device = -1;
+    if (config_has(c, "device"))
+        out->device = config_int(c, "device");
+
     out->backend_given = config_has(c, "backend");
     out->backend = (enum backend_kind)config_enum(c, "backend");
     out->allow_commands = config_bool(c, "allow_commands");
@@ -79,8 +87,11 @@ int worker_config_load(const char *path, const struct string_list *set, struct w
     struct config *c;
     const char *file = path != NULL ? path : "defaults";
     *out = (struct worker_config){.device = -1};
-    int rc = path != NULL ? config_load(path, set, keys_worker, &c, e)
-                          : config_parse("{}", 2, file, set, keys_worker, &c, e);
+    int rc;
+    if (path != NULL)
+        rc = config_load(path, set, keys_worker, &c, e);
+    else
+        rc = config_parse("{}", 2, file, set, keys_worker, &c, e);
     if (rc != 0)
         return rc;
     rc = take(c, file, out, e);

@@ -55,7 +55,9 @@ static int told(const char *path, struct json *j, uint64_t core_ns, bool as_json
     if (j == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory to tell what is in %s", path);
     json_set_number(j, "core_seconds", (double)core_ns * 1e-9);
-    char *text = as_json ? json_text(j, 2) : NULL;
+    char *text = NULL;
+    if (as_json)
+        text = json_text(j, 2);
     if (text != NULL)
         puts(text);
     else
@@ -75,9 +77,12 @@ int worker_convert(const struct job *job, uint32_t split, const char *out, bool 
         convert_split(job, split, out, isatty(STDERR_FILENO) ? progress_see : NULL, &p, &sums, e);
     if (p.told)
         fputs("\r", stderr);
-    return rc == 0 ? told(out, convert_sums_json(&sums), time_of(CLOCK_PROCESS_CPUTIME_ID) - begin,
-                          as_json, e)
-                   : rc;
+
+    if (rc != 0)
+        return rc;
+
+    return told(out, convert_sums_json(&sums), time_of(CLOCK_PROCESS_CPUTIME_ID) - begin, as_json,
+                e);
 }
 
 int worker_convert_check(const char *path, bool as_json, struct err *e)
@@ -85,5 +90,8 @@ int worker_convert_check(const char *path, bool as_json, struct err *e)
     uint64_t begin = time_of(CLOCK_PROCESS_CPUTIME_ID);
     struct json *j = NULL;
     int rc = convert_check(path, &j, e);
-    return rc == 0 ? told(path, j, time_of(CLOCK_PROCESS_CPUTIME_ID) - begin, as_json, e) : rc;
+    if (rc != 0)
+        return rc;
+
+    return told(path, j, time_of(CLOCK_PROCESS_CPUTIME_ID) - begin, as_json, e);
 }

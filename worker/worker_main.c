@@ -84,7 +84,10 @@ static bool stands_alone(const struct arguments *a)
 
 static uint32_t number(const struct option_line *o, const char *name, uint32_t without)
 {
-    return option_text(o, name) != NULL ? (uint32_t)option_int(o, name) : without;
+    if (option_text(o, name) == NULL)
+        return without;
+
+    return (uint32_t)option_int(o, name);
 }
 
 static int predict_take(struct option_line *o, struct arguments *a, struct err *e)
@@ -251,9 +254,11 @@ static int input_take(const struct arguments *a, struct job *job, struct err *e)
         rc = config_list_add(&job->data.test, a->in->item[i]);
     if (rc != 0)
         return err_set(e, rc, "out of memory");
-    return strcmp(a->verb, "predict") != 0 || job->data.test.count > 0
-               ? 0
-               : err_set(e, SHOAL_E_USAGE, "--in is missing: the files to score");
+
+    if (strcmp(a->verb, "predict") != 0 || job->data.test.count > 0)
+        return 0;
+
+    return err_set(e, SHOAL_E_USAGE, "--in is missing: the files to score");
 }
 
 /* As a prediction has it: nothing is measured. */
@@ -323,7 +328,11 @@ static int file_take(struct arguments *a, char path[LIMIT_PATH], struct worker_c
         instance_name(a->instance, c->name);
     a->name = c->name[0] != '\0' ? c->name : NULL;
     a->lanes = c->lanes;
-    a->cores = c->cores != 0 ? c->cores : machine_cores("");
+    if (c->cores != 0)
+        a->cores = c->cores;
+    else
+        a->cores = machine_cores("");
+
     a->io_threads = c->io_threads;
     a->device = c->device;
     a->backend = c->backend;
@@ -518,7 +527,11 @@ static int report_write(const struct arguments *a, const struct job *job, const 
     good &= f == NULL || fclose(f) == 0;
     json_free(j);
     free(text);
-    return good ? 0 : err_set(e, SHOAL_E_CANTCREATE, "cannot write %s", a->report);
+
+    if (good)
+        return 0;
+
+    return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s", a->report);
 }
 
 static void unseen_warn(const struct job *job, const struct evaluator *v)
@@ -586,7 +599,11 @@ static int predict(const struct arguments *a, struct job *job, struct daemon *d,
 static uint32_t seats_expected(const struct arguments *a, const struct job *job)
 {
     bool all = job != NULL && job->train.mode == WIRE_BSP && trains(a);
-    return all && job->train.lanes > a->lanes ? job->train.lanes : a->lanes;
+
+    if (all && job->train.lanes > a->lanes)
+        return job->train.lanes;
+
+    return a->lanes;
 }
 
 /* What the pool and the backend's module read from the environment, before there is another
@@ -695,9 +712,13 @@ static int run(const struct arguments *a, struct job *job, struct err *e)
     }
     if (rc == 0) {
         notify_watchdog_start(net_env(d.net));
-        rc = trains(a)                         ? train(a, &d, e)
-             : strcmp(a->verb, "predict") == 0 ? predict(a, job, &d, e)
-                                               : evaluate(a, job, &d, e);
+        if (trains(a))
+            rc = train(a, &d, e);
+        else if (strcmp(a->verb, "predict") == 0)
+            rc = predict(a, job, &d, e);
+        else
+            rc = evaluate(a, job, &d, e);
+
         net_free(d.net); /* no message borrows from a backend's memory any more */
     }
     backend_unload(d.backend);
@@ -722,7 +743,9 @@ static int field_known(const struct job *job, const char *name, struct err *e)
         return err_set(e, SHOAL_E_NOT_FOUND, "the tables have no field %s", name);
     const char *kind = job->legend.name[LEGEND_FIELDS][was].what;
     int rc = dataset_legend(job, &is, e);
-    uint32_t at = rc == 0 ? legend_find(&is, LEGEND_FIELDS, known) : LEGEND_NONE;
+    uint32_t at = LEGEND_NONE;
+    if (rc == 0)
+        at = legend_find(&is, LEGEND_FIELDS, known);
     if (at != LEGEND_NONE && strcmp(is.name[LEGEND_FIELDS][at].what, kind) != 0)
         rc = err_set(e, SHOAL_E_CONFIG, "field %s is %s in the job file, in the tables it is %s",
                      name, is.name[LEGEND_FIELDS][at].what, kind);
@@ -744,9 +767,9 @@ static int fields_tell(const struct arguments *a, const struct job *job, struct 
         rc = feature_field_find(&f, a->field, &field, e);
         if (rc == 0)
             feature_field_name(&f, field, name);
-        int gone = strcmp(name, a->field) == 0
-                       ? SHOAL_E_NOT_FOUND
-                       : feature_gone_key(&job->legend, a->field, a->value, &key, e);
+        int gone = SHOAL_E_NOT_FOUND;
+        if (strcmp(name, a->field) != 0)
+            gone = feature_gone_key(&job->legend, a->field, a->value, &key, e);
         if (gone != SHOAL_E_NOT_FOUND)
             rc = gone;
         else if (rc == 0)
@@ -776,7 +799,11 @@ static int values_tell(const struct arguments *a, const struct job *job, struct 
         return err_set(e, SHOAL_E_NOINPUT, "cannot read %s: %s", a->report, strerror(errno));
     int rc = json_parse(text, bytes, out, e);
     free(text);
-    return rc == 0 ? values_name(job, *out, e) : err_wrap(e, rc, "%s", a->report);
+
+    if (rc == 0)
+        return values_name(job, *out, e);
+
+    return err_wrap(e, rc, "%s", a->report);
 }
 
 static int convert(const struct arguments *a, const struct job *job, struct err *e)
@@ -795,10 +822,17 @@ static int look(const struct arguments *a, struct job *job, struct err *e)
         return dataset_check(job, e);
     if (strcmp(a->verb, "convert") == 0)
         return convert(a, job, e);
-    int rc = strcmp(a->verb, "fields") == 0   ? fields_tell(a, job, &j, e)
-             : strcmp(a->verb, "values") == 0 ? values_tell(a, job, &j, e)
-                                              : count_job(job, a->share, &j, e);
-    char *text = rc == 0 ? json_text(j, 2) : NULL;
+    int rc;
+    if (strcmp(a->verb, "fields") == 0)
+        rc = fields_tell(a, job, &j, e);
+    else if (strcmp(a->verb, "values") == 0)
+        rc = values_tell(a, job, &j, e);
+    else
+        rc = count_job(job, a->share, &j, e);
+    char *text = NULL;
+    if (rc == 0)
+        text = json_text(j, 2);
+
     json_free(j);
     if (rc == 0 && text == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory to print the answer");

@@ -156,7 +156,10 @@ static int open_all(struct checkpoint *c, struct err *e)
     }
     for (uint32_t i = 0; i < c->facts.parts && rc == 0; i++)
         rc = own_tablets(c, i, e);
-    return rc == 0 ? all_owned(c, e) : rc;
+    if (rc != 0)
+        return rc;
+
+    return all_owned(c, e);
 }
 
 int checkpoint_open(const char *path, const char *signers, struct checkpoint **out, struct err *e)
@@ -242,7 +245,10 @@ uint32_t checkpoint_find(const struct checkpoint *c, const char *name)
 
 uint64_t checkpoint_mark(const struct checkpoint *c, uint32_t lane)
 {
-    return lane < c->facts.lanes && c->lowest[lane] != UINT64_MAX ? c->lowest[lane] : 0;
+    if (lane < c->facts.lanes && c->lowest[lane] != UINT64_MAX)
+        return c->lowest[lane];
+
+    return 0;
 }
 
 uint32_t checkpoint_part_of(const struct checkpoint *c, uint32_t i, uint32_t tablet)
@@ -343,7 +349,11 @@ static int foreign(void *context, const char *path, struct err *e)
     err_set(&own, SHOAL_E_CORRUPT,
             "%s does not belong there: the manifest does not name it; take it away", path);
     damage(v, path, false, SHOAL_E_CORRUPT, &own);
-    return v->visit == NULL ? err_set(e, SHOAL_E_CORRUPT, "%s", own.text) : 0;
+
+    if (v->visit != NULL)
+        return 0;
+
+    return err_set(e, SHOAL_E_CORRUPT, "%s", own.text);
 }
 
 static void verify_part(struct verify *v, const struct part *part)
@@ -369,7 +379,11 @@ int checkpoint_verify(struct checkpoint *c, checkpoint_damage_visit visit, void 
     struct verify v = {.c = c, .visit = visit, .context = context};
     for (uint32_t i = 0; i < c->facts.parts && (v.status == 0 || visit != NULL); i++)
         verify_part(&v, &c->part[i]);
-    return v.status == 0 ? 0 : err_set(e, v.status, "%s", v.err.text);
+
+    if (v.status == 0)
+        return 0;
+
+    return err_set(e, v.status, "%s", v.err.text);
 }
 
 int checkpoint_verify_part(struct checkpoint *c, uint32_t part, struct err *e)
@@ -377,7 +391,11 @@ int checkpoint_verify_part(struct checkpoint *c, uint32_t part, struct err *e)
     SHOAL_ASSERT(part < c->facts.parts);
     struct verify v = {.c = c};
     verify_part(&v, &c->part[part]);
-    return v.status == 0 ? 0 : err_set(e, v.status, "%s", v.err.text);
+
+    if (v.status == 0)
+        return 0;
+
+    return err_set(e, v.status, "%s", v.err.text);
 }
 
 int checkpoint_files(const struct checkpoint *c,
@@ -430,5 +448,9 @@ int checkpoint_translation(const struct checkpoint *c, const struct table_schema
         return 0;
     free(*notes);
     *notes = NULL;
-    return rc != 0 ? rc : err_set(e, SHOAL_E_NOMEM, "no memory to compare schemas");
+
+    if (rc != 0)
+        return rc;
+
+    return err_set(e, SHOAL_E_NOMEM, "no memory to compare schemas");
 }

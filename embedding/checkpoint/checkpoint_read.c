@@ -77,8 +77,11 @@ int checkpoint_part_load(const struct checkpoint *c, uint32_t part, bool verifie
     struct cut_source source = {.facts = p->facts};
     char path[LIMIT_PATH + 16];
     snprintf(path, sizeof path, "%s/rows", p->dir);
-    int rc = verified ? store_rocks_open_verified(path, &source.store, e)
-                      : store_rocks_open_copy(path, &source.store, e);
+    int rc;
+    if (verified)
+        rc = store_rocks_open_verified(path, &source.store, e);
+    else
+        rc = store_rocks_open_copy(path, &source.store, e);
     source.opened = rc == 0;
     snprintf(path, sizeof path, "%s/journal", p->dir);
     if (rc == 0)
@@ -88,7 +91,11 @@ int checkpoint_part_load(const struct checkpoint *c, uint32_t part, bool verifie
     if (rc == 0)
         rc = thaw_all(g, source.store, base, e);
     cut_source_close(&source);
-    return rc == 0 ? 0 : err_wrap(e, rc, "%s", p->dir);
+
+    if (rc == 0)
+        return 0;
+
+    return err_wrap(e, rc, "%s", p->dir);
 }
 
 /* ---- tables, for tools ---- */

@@ -154,13 +154,19 @@ static int check_again(const struct engine *g, const struct load *l, struct err 
                        "run %" PRIu64 " was opened while the checkpoint was read", l->run);
     if (runs_open(&g->runs) >= LIMIT_RUNS)
         return err_set(e, SHOAL_E_BUSY, "%u runs are open; drop one first", LIMIT_RUNS);
-    int rc = l->runs.count == 0
-                 ? 0
-                 : tier_check_marks(g, l->run, l->runs.run[0]->lanes, l->runs.run[0]->tables, e);
+    int rc = 0;
+    if (l->runs.count != 0)
+        rc = tier_check_marks(g, l->run, l->runs.run[0]->lanes, l->runs.run[0]->tables, e);
     if (rc != 0)
         return rc;
-    uint64_t bytes = load_all_built(l) ? l->bytes : l->need;
-    return g->store == NULL ? 0 : space_check_for(g, bytes, "what is loaded", e);
+    uint64_t bytes = l->need;
+    if (load_all_built(l))
+        bytes = l->bytes;
+
+    if (g->store == NULL)
+        return 0;
+
+    return space_check_for(g, bytes, "what is loaded", e);
 }
 
 /* ---- taken in ---- */
@@ -275,7 +281,10 @@ static int prepare_seal(struct engine *g)
         if (!g->runs.run[i]->ghost && all.count < LIMIT_RUNS * 2)
             run[all.count++] = g->runs.run[i];
     run[all.count++] = l->runs.run[0];
-    all.newest = l->run > g->runs.newest ? l->run : g->runs.newest;
+    all.newest = g->runs.newest;
+    if (l->run > g->runs.newest)
+        all.newest = l->run;
+
     all.cleared = g->runs.cleared;
     all.barrier = g->runs.barrier;
     l->control_sequence = g->sequence;
@@ -347,7 +356,10 @@ bool load_call_off(struct engine *g, uint64_t run, uint64_t *tables)
     if (l->stage == LOAD_BUILDING || l->stage == LOAD_SEALING)
         return false;
     SHOAL_ASSERT(!g->flush.busy); /* no batch of it is on its way to the store */
-    *tables = l->marked ? l->filled | l->added : 0;
+    *tables = 0;
+    if (l->marked)
+        *tables = l->filled | l->added;
+
     finish(g, SHOAL_E_STOPPED, "it was called off");
     return true;
 }
@@ -361,7 +373,10 @@ static void take_room(struct engine *g, struct load *l)
     uint64_t most = g->tier.rows_max, used = tier_used(g);
     if (most == 0 || g->store == NULL)
         return;
-    l->room = most / 16 * 13 > used + most / 4 ? most / 16 * 13 - used : most / 4;
+    if (most / 16 * 13 > used + most / 4)
+        l->room = most / 16 * 13 - used;
+    else
+        l->room = most / 4;
     SHOAL_ASSERT(l->room <= most);
     l->held = l->room; /* until it is known */
     spill_init(&l->spill, g->store, g->options.memory);

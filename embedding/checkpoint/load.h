@@ -68,7 +68,10 @@ struct load {
 /* The load under way, or NULL. */
 static inline struct load *load_of(const struct engine *g)
 {
-    return g->job[JOB_LOAD] == NULL ? NULL : container_of(g->job[JOB_LOAD], struct load, job);
+    if (g->job[JOB_LOAD] == NULL)
+        return NULL;
+
+    return container_of(g->job[JOB_LOAD], struct load, job);
 }
 
 struct load_build {
@@ -91,9 +94,11 @@ static inline uint32_t load_tablets_below(const struct load *l, uint32_t table, 
 {
     if (place >= l->first[table + 1])
         return 1u << l->schema[table].tablet_bits;
-    return place <= l->first[table]
-               ? 0
-               : (place - l->first[table]) << (l->schema[table].tablet_bits - l->bits[table]);
+
+    if (place <= l->first[table])
+        return 0;
+
+    return (place - l->first[table]) << (l->schema[table].tablet_bits - l->bits[table]);
 }
 
 struct load_write {

@@ -68,11 +68,13 @@ static int match(struct build *b, struct err *e)
             l->added |= 1ull << i;
     }
     SHOAL_ASSERT((l->filled & l->added) == 0 && ((l->filled | l->added) & ~l->existing) == 0);
-    return l->filled != 0
-               ? 0
-               : err_set(e, SHOAL_E_NO_TABLE,
-                         "none of the tables of checkpoint %s is here by name; create them first",
-                         l->path);
+
+    if (l->filled != 0)
+        return 0;
+
+    return err_set(e, SHOAL_E_NO_TABLE,
+                   "none of the tables of checkpoint %s is here by name; create them first",
+                   l->path);
 }
 
 /* Whether all rows of a table are left out. */
@@ -154,7 +156,10 @@ static bool want(struct build *b, uint32_t part)
                 led += l->led[i][t];
             bool wanted = led > 0 && in_group(l, i, s, k) &&
                           checkpoint_part_of(b->l->checkpoint, b->l->from[i], k) == part;
-            b->base[s->table][k] = wanted ? 0 : UINT64_MAX;
+            b->base[s->table][k] = UINT64_MAX;
+            if (wanted)
+                b->base[s->table][k] = 0;
+
             any |= wanted;
         }
     }
@@ -219,7 +224,11 @@ static int take_tablets(struct build *b, const struct run *from, uint32_t i, str
     }
     if (l->lanes > 0) /* clocks of a run that has begun mean nothing to what was undone then */
         table_undo_drop(l->made[i], l->run);
-    return rc == 0 ? 0 : err_set(e, rc, "no memory for the rows of table %s", l->schema[i].name);
+
+    if (rc == 0)
+        return 0;
+
+    return err_set(e, rc, "no memory for the rows of table %s", l->schema[i].name);
 }
 
 static int verify(struct build *b, struct err *e)
@@ -237,8 +246,9 @@ static int take_part(struct build *b, uint32_t part, struct err *e)
     if (!want(b, part))
         return 0;
     int rc = checkpoint_part_load(b->l->checkpoint, part, true, b->source, b->base, &runs, e);
-    const struct run *from =
-        rc == 0 ? runs_find(&runs, checkpoint_facts(b->l->checkpoint)->run) : NULL;
+    const struct run *from = NULL;
+    if (rc == 0)
+        from = runs_find(&runs, checkpoint_facts(b->l->checkpoint)->run);
     SHOAL_ASSERT(rc != 0 || from != NULL || b->l->lanes > 0); /* its marks are not asked for */
     SHOAL_ASSERT(part < checkpoint_facts(b->l->checkpoint)->parts);
     for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++)
@@ -292,7 +302,10 @@ static void lay_out(struct load *l)
             continue;
         const struct table_schema *from = checkpoint_table(l->checkpoint, l->from[i]),
                                   *to = &l->schema[i];
-        l->bits[i] = from->tablet_bits < to->tablet_bits ? from->tablet_bits : to->tablet_bits;
+        l->bits[i] = to->tablet_bits;
+        if (from->tablet_bits < to->tablet_bits)
+            l->bits[i] = from->tablet_bits;
+
         l->first[i + 1] += 1u << l->bits[i];
         table_need(l, i);
     }
@@ -352,7 +365,10 @@ static void next_group(struct load *l, uint32_t *led)
         table++;
     if (l->first[table] == l->done_to)
         l->place_bytes = 0;
-    uint64_t most = l->place_bytes == 0 ? 1 : l->room / GROUP_SHARE / l->place_bytes + 1;
+    uint64_t most = 1;
+    if (l->place_bytes != 0)
+        most = l->room / GROUP_SHARE / l->place_bytes + 1;
+
     for (end = l->first[table + 1]; l->group_to < end; l->group_to++) {
         bool here = place_led(l, table, l->group_to);
         if (here && *led == most)
@@ -386,8 +402,12 @@ static int build_group(struct build *b, struct err *e)
     if (rc != 0)
         return rc;
     count_made(l);
-    uint64_t each = led == 0 ? 0 : (arena_used(l->arena) - before) / led;
-    l->place_bytes = l->place_bytes < each ? each : l->place_bytes;
+    uint64_t each = 0;
+    if (led != 0)
+        each = (arena_used(l->arena) - before) / led;
+    if (l->place_bytes < each)
+        l->place_bytes = each;
+
     return 0;
 }
 
@@ -396,7 +416,9 @@ void load_build_run(struct work *w)
     struct load_build *out = container_of(w, struct load_build, work);
     struct build b = {.l = out->load};
     bool begins = b.l->checkpoint == NULL;
-    int rc = begins ? prepare(&b, &out->err) : 0;
+    int rc = 0;
+    if (begins)
+        rc = prepare(&b, &out->err);
     if (rc == 0 && checkpoint_base(b.l->checkpoint, b.base) != 0)
         rc = err_set(&out->err, SHOAL_E_NOMEM, "no memory to load %s", b.l->path);
     if (rc == 0 && begins) {
@@ -429,9 +451,10 @@ static void make_marker(const struct engine *g, bool under_way, struct store_ite
 /* The place that a tablet here lies in. */
 static uint32_t place_of(const struct load *l, uint32_t table, uint32_t tablet)
 {
-    return l->first[table + 1] == l->first[table]
-               ? l->first[table]
-               : l->first[table] + (tablet >> (l->schema[table].tablet_bits - l->bits[table]));
+    if (l->first[table + 1] == l->first[table])
+        return l->first[table];
+
+    return l->first[table] + (tablet >> (l->schema[table].tablet_bits - l->bits[table]));
 }
 
 /* Rows leave the tablet if more would stay in memory than is due by now; none where all tablets
@@ -458,7 +481,10 @@ static int write_image(struct engine *g, struct table *t, uint64_t *bytes, struc
     struct load *l = load_of(g);
     SHOAL_ASSERT(l->marked && l->led[l->table][l->tablet] != 0); /* load.c, 3 */
     int rc = leave_room(l, t, l->tablet, e);
-    return rc == 0 ? flush_copy_image(g->store, t, &l->runs, l->tablet, l->sequence, bytes, e) : rc;
+    if (rc != 0)
+        return rc;
+
+    return flush_copy_image(g->store, t, &l->runs, l->tablet, l->sequence, bytes, e);
 }
 
 /* Images from where the cursor stands, as far as they are built, about as many bytes as a journal
@@ -471,7 +497,9 @@ static int write_images(struct engine *g, struct err *e)
     int rc = 0;
     for (; l->table < LIMIT_TABLES && rc == 0; l->table++, l->tablet = 0) {
         struct table *t = l->made[l->table];
-        uint32_t tablets = t == NULL ? 0 : load_tablets_below(l, l->table, l->group_to);
+        uint32_t tablets = 0;
+        if (t != NULL)
+            tablets = load_tablets_below(l, l->table, l->group_to);
         SHOAL_ASSERT(l->tablet <= tablets); /* what is written was built */
         for (; l->tablet < tablets && rc == 0; l->tablet++) {
             if (!l->led[l->table][l->tablet])
@@ -501,10 +529,11 @@ static int write_seal(struct engine *g, struct err *e)
 int load_sync_run(const struct engine *g, struct journal_sync *sync, struct err *e)
 {
     journal_sync_run(sync);
-    return sync->status == 0
-               ? 0
-               : err_set(e, sync->status, "cannot sync the journal in %s: its disk is failing",
-                         g->dir);
+
+    if (sync->status == 0)
+        return 0;
+
+    return err_set(e, sync->status, "cannot sync the journal in %s: its disk is failing", g->dir);
 }
 
 void load_write_run(struct work *work)

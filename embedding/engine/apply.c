@@ -154,9 +154,10 @@ static int apply_push(struct apply *a, const struct record_header *h, const void
     if (h->sequence <= a->floor + PLANTED("push_above_floor"))
         return 0;
     const uint64_t *base = a->base[p.table];
-    int rc = a->ops->tablets == NULL
-                 ? 0
-                 : a->ops->tablets(a, p.table, p.tablet_first, p.tablet_count, e);
+    int rc = 0;
+    if (a->ops->tablets != NULL)
+        rc = a->ops->tablets(a, p.table, p.tablet_first, p.tablet_count, e);
+
     uint32_t news = 0;
     for (uint32_t i = 0; rc == 0 && i < p.tablet_count; i++)
         news += !is_stored(base, p.tablet_first + i, h->sequence);
@@ -186,7 +187,11 @@ static int apply_push(struct apply *a, const struct record_header *h, const void
     apply_marks(run, t, &p, &plan);
     if (apply_rows(t, &p, &plan, !a->of_cut) != 0)
         return no_memory(h, e);
-    return a->ops->room == NULL ? 0 : a->ops->room(a, h->sequence, e);
+
+    if (a->ops->room == NULL)
+        return 0;
+
+    return a->ops->room(a, h->sequence, e);
 }
 
 /* ---- tables ---- */
@@ -205,7 +210,11 @@ int apply_table(struct apply *a, const struct table_schema *s, const struct tabl
                 struct err *e)
 {
     struct engine_table *t = engine_slot(a->g, s->table);
-    int rc = t == NULL ? engine_table_add(a->g, s, e) : check_change(t->table, s, e);
+    int rc;
+    if (t == NULL)
+        rc = engine_table_add(a->g, s, e);
+    else
+        rc = check_change(t->table, s, e);
     if (rc != 0)
         return rc;
     struct table *table = a->g->table[s->table].table;
@@ -214,7 +223,10 @@ int apply_table(struct apply *a, const struct table_schema *s, const struct tabl
             table_change(table, s, past->sequence);
         table_past_set(table, past);
     }
-    return a->ops->table != NULL ? a->ops->table(a, s->table, e) : 0;
+    if (a->ops->table == NULL)
+        return 0;
+
+    return a->ops->table(a, s->table, e);
 }
 
 /* Tablets that lack the record are to be written again (change.c, 2). */
@@ -251,8 +263,14 @@ static int apply_schema(struct apply *a, const struct record_header *h, const vo
     if (rc != 0)
         return rc;
     struct engine_table *t = engine_slot(a->g, s.table);
-    rc = t == NULL ? engine_table_add(a->g, &s, e) : change_table(a, h, t, &s, e);
-    return rc == 0 && a->ops->table != NULL ? a->ops->table(a, s.table, e) : rc;
+    if (t == NULL)
+        rc = engine_table_add(a->g, &s, e);
+    else
+        rc = change_table(a, h, t, &s, e);
+    if (rc == 0 && a->ops->table != NULL)
+        return a->ops->table(a, s.table, e);
+
+    return rc;
 }
 
 /* ---- runs ---- */

@@ -65,7 +65,11 @@ static void change_step(struct engine *g)
 static int write_first(struct engine *g, uint32_t table, struct err *e)
 {
     static const struct engine_job_ops ops = {change_step, is_urgent, NULL, change_free};
-    struct change *c = g->job[JOB_CHANGE] != NULL ? change_of(g) : calloc(1, sizeof *c);
+    struct change *c;
+    if (g->job[JOB_CHANGE] != NULL)
+        c = change_of(g);
+    else
+        c = calloc(1, sizeof *c);
     if (c == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory to change a table");
     c->table = table;

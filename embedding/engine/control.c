@@ -72,12 +72,17 @@ static int control_journal(struct engine *g, enum record_kind kind, const void *
 static int restore_live(struct apply *a, const struct record_restore *r, uint64_t sequence,
                         bool past, struct err *e)
 {
-    int rc = a->g->journal == NULL ? 0 : cut_ref_add(a->g, r->cut, sequence);
+    int rc = 0;
+    if (a->g->journal != NULL)
+        rc = cut_ref_add(a->g, r->cut, sequence);
     if (rc != 0)
         return err_set(e, rc, "no room to note the restore of cut %" PRIu64, r->cut);
     bool steps = a->g->options.on_recovered != NULL && !PLANTED("restore_in_one_go");
-    return steps ? engine_restore_start(a->g, r, sequence, e)
-                 : engine_restore_apply(a->g, r, sequence, past, e);
+
+    if (steps)
+        return engine_restore_start(a->g, r, sequence, e);
+
+    return engine_restore_apply(a->g, r, sequence, past, e);
 }
 
 /* What was journalled is done; where it cannot be, only a restart makes the two agree. */
@@ -91,7 +96,11 @@ static int control_apply(struct engine *g, const struct record_header *h, const 
     int rc = apply_record(&a, &(struct journal_record){h, payload}, &failure);
     if (changed != NULL)
         *changed = a.changed;
-    return rc == 0 ? 0 : engine_fail_with(g, &failure, e);
+
+    if (rc == 0)
+        return 0;
+
+    return engine_fail_with(g, &failure, e);
 }
 
 static int control_record(struct engine *g, enum record_kind kind, const void *bytes, size_t count,
@@ -99,7 +108,10 @@ static int control_record(struct engine *g, enum record_kind kind, const void *b
 {
     struct record_header h;
     int rc = control_journal(g, kind, bytes, count, &h, e);
-    return rc == 0 ? control_apply(g, &h, bytes, NULL, e) : rc;
+    if (rc != 0)
+        return rc;
+
+    return control_apply(g, &h, bytes, NULL, e);
 }
 
 static int record_table(struct engine *g, const struct table_schema *s, struct err *e)
@@ -122,12 +134,19 @@ int engine_table_create(struct engine *g, const struct table_schema *schema, str
     struct engine_table *t = engine_slot(g, schema->table);
     if (t != NULL && schema_equal(table_schema_of(t->table), schema))
         return 0;
-    rc = t != NULL ? change_ready(g, schema, e) : engine_overlap(g, schema, e);
+    if (t != NULL)
+        rc = change_ready(g, schema, e);
+    else
+        rc = engine_overlap(g, schema, e);
+
     char what[SCHEMA_DIFFERENCE_MAX];
     if (rc == 0 && t != NULL)
         log_info("table %s changes: %s", schema->name,
                  schema_difference(schema, table_schema_of(t->table), what));
-    return rc == 0 ? record_table(g, schema, e) : rc;
+    if (rc != 0)
+        return rc;
+
+    return record_table(g, schema, e);
 }
 
 /* A run that is not open: was it, and is over? */
@@ -253,7 +272,9 @@ static struct record_keys *keys_record(const struct engine_table *t, enum key_ac
 int engine_keys_check(const struct engine *g, uint32_t table, enum key_action action,
                       uint32_t count, struct err *e)
 {
-    const struct engine_table *t = table < LIMIT_TABLES ? &g->table[table] : NULL;
+    const struct engine_table *t = NULL;
+    if (table < LIMIT_TABLES)
+        t = &g->table[table];
     if (t == NULL || t->table == NULL)
         return err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", table);
     if ((unsigned)action > KEY_DROP || count > LIMIT_KEYS)
@@ -307,7 +328,10 @@ int engine_keys(struct engine *g, uint32_t table, enum key_action action, const 
 int engine_fields_drop(struct engine *g, uint32_t table, uint32_t tablet, const uint64_t *fields,
                        bool names, uint64_t *rows, struct err *e)
 {
-    enum key_action action = names ? KEY_DROP : KEY_FRESH;
+    enum key_action action = KEY_FRESH;
+    if (names)
+        action = KEY_DROP;
+
     uint64_t keys[LIMIT_FIELDS];
     uint32_t count;
     *rows = 0;
@@ -316,7 +340,11 @@ int engine_fields_drop(struct engine *g, uint32_t table, uint32_t tablet, const 
         return rc;
     if (table_keys_of(g->table[table].table, tablet, fields, keys, &count) != 0)
         return err_set(e, SHOAL_E_NOMEM, "no memory to drop fields of table %u", table);
-    return count > 0 ? engine_keys(g, table, action, keys, count, rows, e) : 0;
+
+    if (count > 0)
+        return engine_keys(g, table, action, keys, count, rows, e);
+
+    return 0;
 }
 
 /* One past the number of the table of this name; 0: there is none here. */
@@ -334,9 +362,15 @@ static uint32_t table_named(const struct engine *g, const char *text, size_t byt
 /* Behind the number, or `*`, that a word ends with at this ':'; NULL: it is one of a name. */
 static const char *word_end(const char *colon)
 {
-    size_t bytes = colon[1] == '*' ? 1 : strspn(colon + 1, "0123456789");
+    size_t bytes = 1;
+    if (colon[1] != '*')
+        bytes = strspn(colon + 1, "0123456789");
     const char *end = colon + 1 + bytes;
-    return bytes > 0 && (*end == 0 || *end == ' ') ? end : NULL;
+
+    if (bytes > 0 && (*end == 0 || *end == ' '))
+        return end;
+
+    return NULL;
 }
 
 int engine_fields_take(const struct engine *g, const char *text, struct engine_fields *out,
@@ -348,7 +382,11 @@ int engine_fields_take(const struct engine *g, const char *text, struct engine_f
         while (colon != NULL && (end = word_end(colon)) == NULL)
             colon = strchr(colon + 1, ':'); /* a table may be called anything */
         bool all = colon != NULL && colon[1] == '*';
-        unsigned long field = colon == NULL || all ? 0 : strtoul(colon + 1, NULL, 10);
+        unsigned long field;
+        if (colon == NULL || all)
+            field = 0;
+        else
+            field = strtoul(colon + 1, NULL, 10);
         if (colon == NULL || field >= LIMIT_FIELDS)
             return err_set(e, SHOAL_E_MALFORMED, "fields: \"%.100s\" is no list of them", text);
         uint32_t table = table_named(g, p, (size_t)(colon - p));
@@ -395,7 +433,10 @@ int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
     const struct cut_facts *f = &source.facts;
     struct record_restore r = {
         .cut = cut, .run = run, .tables = f->tables, .lanes = f->lanes, .mode = f->mode};
-    rc = checked ? 0 : restore_check_read(&source, e);
+    if (checked)
+        rc = 0;
+    else
+        rc = restore_check_read(&source, e);
     if (rc == 0)
         rc = restore_check_tables(g, &source, engine_table_create, e);
     cut_source_close(&source);
@@ -421,7 +462,10 @@ int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
     if (rc != 0)
         return rc;
     struct err failure = {0};
-    rc = g->journal == NULL || PLANTED("unsynced_restore") ? 0 : sync_now(g, &failure);
+    if (g->journal == NULL || PLANTED("unsynced_restore"))
+        rc = 0;
+    else
+        rc = sync_now(g, &failure);
     if (rc != 0)
         return engine_fail_with(g, &failure, e);
     return control_apply(g, &h, &r, NULL, e);

@@ -82,7 +82,9 @@ uint64_t engine_mark_range(const struct engine *g, uint64_t run, uint32_t lane, 
                            uint32_t first, uint32_t count)
 {
     const struct run *r = runs_find(&g->runs, run);
-    const struct table *t = table < LIMIT_TABLES ? g->table[table].table : NULL;
+    const struct table *t = NULL;
+    if (table < LIMIT_TABLES)
+        t = g->table[table].table;
     if (r == NULL || lane >= r->lanes || t == NULL)
         return 0;
     const struct mark_scope *s = &g->table[table].scope;
@@ -103,13 +105,20 @@ uint64_t engine_newest_run(const struct engine *g)
 
 uint64_t engine_synced(const struct engine *g)
 {
-    return g->journal == NULL ? 0 : journal_synced(g->journal);
+    if (g->journal == NULL)
+        return 0;
+
+    return journal_synced(g->journal);
 }
 
 uint64_t engine_lane_generation(const struct engine *g, uint64_t run, uint32_t lane)
 {
     const struct run *r = runs_find(&g->runs, run);
-    return r != NULL && lane < r->lanes ? r->lane[lane].generation : 0;
+
+    if (r != NULL && lane < r->lanes)
+        return r->lane[lane].generation;
+
+    return 0;
 }
 
 void engine_stats_get(const struct engine *g, struct engine_stats *out)
@@ -211,21 +220,32 @@ static int open_durable(struct engine *g, struct err *e)
     if (rc != 0)
         return rc;
     snprintf(path, sizeof path, "%s/journal", g->dir);
-    uint64_t segment = g->options.segment_bytes == 0 ? SEGMENT_BYTES : g->options.segment_bytes;
+    uint64_t segment = g->options.segment_bytes;
+    if (g->options.segment_bytes == 0)
+        segment = SEGMENT_BYTES;
     /* The segment being written cannot be trimmed, so it must be a small part of the whole. */
-    uint64_t most =
-        g->options.journal_max > 0 ? g->options.journal_max : space_journal_max(&g->options);
+    uint64_t most;
+    if (g->options.journal_max > 0)
+        most = g->options.journal_max;
+    else
+        most = space_journal_max(&g->options);
     if (segment > most / 4)
         segment = most / 4;
-    segment = segment < JOURNAL_SEGMENT_MIN ? JOURNAL_SEGMENT_MIN
-              : segment > (1u << 30)        ? 1u << 30
-                                            : segment / 4096 * 4096;
+    if (segment < JOURNAL_SEGMENT_MIN)
+        segment = JOURNAL_SEGMENT_MIN;
+    else if (segment > (1u << 30))
+        segment = 1u << 30;
+    else
+        segment = segment / 4096 * 4096;
     SHOAL_ASSERT(segment >= JOURNAL_SEGMENT_MIN && segment % 4096 == 0);
     g->segment_bytes = (uint32_t)segment;
     rc = journal_open(path, g->segment_bytes, &g->journal, e);
     if (rc == 0)
         rc = engine_recover(g, e);
-    return rc == 0 ? open_archive(g, e) : rc;
+    if (rc != 0)
+        return rc;
+
+    return open_archive(g, e);
 }
 
 /* The names of all that is made at a start. */

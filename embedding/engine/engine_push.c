@@ -64,8 +64,11 @@ static const char *segment_bound(const struct engine *g)
     bool asked = o->segment_bytes != 0 && g->segment_bytes + 4096 > o->segment_bytes;
     if (asked || (o->journal_max == 0 && o->disk == 0))
         return "journal.segment";
-    return o->journal_max > 0 ? "journal.max, of which it is a quarter of the shard's part"
-                              : "disk, of which it is a sixteenth of the shard's part";
+
+    if (o->journal_max > 0)
+        return "journal.max, of which it is a quarter of the shard's part";
+
+    return "disk, of which it is a sixteenth of the shard's part";
 }
 
 /* No more than a segment takes, every gradient as it may be, clicks within shows. */
@@ -154,14 +157,21 @@ static int queue_push(struct engine *g, const struct push_record *r, const struc
 int engine_check_body(struct engine *g, const struct push_record *r, struct err *e)
 {
     const struct engine_table *t = engine_slot(g, r->table);
-    return t == NULL ? err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", r->table)
-                     : check_body(g, table_schema_of(t->table), r, e);
+
+    if (t == NULL)
+        return err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", r->table);
+
+    return check_body(g, table_schema_of(t->table), r, e);
 }
 
 static const char *table_name(void *context, uint32_t table)
 {
     const struct engine_table *t = engine_slot(context, table);
-    return t == NULL ? "?" : table_schema_of(t->table)->name;
+
+    if (t == NULL)
+        return "?";
+
+    return table_schema_of(t->table)->name;
 }
 
 struct json *engine_refused_json(const struct engine *g)
@@ -210,7 +220,10 @@ int engine_admit_push(struct engine *g, const struct push_record *r, struct push
     apply_marks(run, t, r, plan);
     plan->bsp = run->mode == RUN_BSP;
     plan->sequence = g->sequence;
-    plan->mark = plan->all ? r->to : lowest_mark(run, r);
+    if (plan->all)
+        plan->mark = r->to;
+    else
+        plan->mark = lowest_mark(run, r);
     SHOAL_ASSERT(plan->mark >= r->to); /* no covered tablet lacks it now */
     g->pending++;
     return 0;

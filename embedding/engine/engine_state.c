@@ -14,7 +14,10 @@
 
 struct engine_table *engine_slot(struct engine *g, uint32_t table)
 {
-    return table < LIMIT_TABLES && g->table[table].table != NULL ? &g->table[table] : NULL;
+    if (table < LIMIT_TABLES && g->table[table].table != NULL)
+        return &g->table[table];
+
+    return NULL;
 }
 
 static void table_release(struct engine_table *t)
@@ -38,7 +41,9 @@ static void rows_bound(struct engine *g)
     tier->narrow = LIMIT_TABLES;
     for (uint32_t i = 0; i < LIMIT_TABLES && tier->budget > 0; i++) {
         const struct table *t = g->table[i].table;
-        uint64_t most = t == NULL ? UINT64_MAX : table_reach(t) / 8 * 7;
+        uint64_t most = UINT64_MAX;
+        if (t != NULL)
+            most = table_reach(t) / 8 * 7;
         if (most < tier->rows_max) {
             tier->rows_max = most;
             tier->narrow = i;

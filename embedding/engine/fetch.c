@@ -91,8 +91,9 @@ static int take_one(struct engine *g, struct table *t, const struct fetch_work *
     struct err e;
     if (!is_current(t, f, i)) /* 1. */
         return 0;
-    int rc = f->size[i] == table_cold_bytes(t) ? table_cold_take(t, key, value, f->size[i])
-                                               : SHOAL_E_CORRUPT;
+    int rc = SHOAL_E_CORRUPT;
+    if (f->size[i] == table_cold_bytes(t))
+        rc = table_cold_take(t, key, value, f->size[i]);
     g->tier.fetched += rc == 0;
     if (rc == SHOAL_E_CORRUPT)
         err_set(&e, rc,
@@ -101,7 +102,11 @@ static int take_one(struct engine *g, struct table *t, const struct fetch_work *
                 g->dir, key, s->name, f->size[i]);
     else if (rc != 0)
         err_set(&e, rc, "no memory for rows of table %s; the shard restarts and recovers", s->name);
-    return rc == 0 ? 0 : engine_fail(g, &e);
+
+    if (rc == 0)
+        return 0;
+
+    return engine_fail(g, &e);
 }
 
 /* A budget hardly above what a batch needs is no error, but slow: rows of a request leave again
@@ -172,14 +177,22 @@ static int fetch_fill(struct engine *g, struct fetch_work *f)
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         struct wanted *w = &g->tier.wanted[i];
         uint32_t n = (w->count + share - 1) / share;
-        n = n < FETCH_MOST / tables ? n : FETCH_MOST / tables;
+        if (n >= FETCH_MOST / tables)
+            n = FETCH_MOST / tables;
+
         if (g->table[i].table == NULL) {
             g->tier.wanted_count -= w->count;
             n = w->count = 0;
         }
-        f->bytes_of[i] = n == 0 ? 0 : table_cold_bytes(g->table[i].table);
+        if (n == 0)
+            f->bytes_of[i] = 0;
+        else
+            f->bytes_of[i] = table_cold_bytes(g->table[i].table);
+
         SHOAL_ASSERT(n == 0 || f->bytes_of[i] > 0);
-        size_t fit = n == 0 ? 0 : flush_batch_bytes(g) / tables / f->bytes_of[i];
+        size_t fit = 0;
+        if (n != 0)
+            fit = flush_batch_bytes(g) / tables / f->bytes_of[i];
         n = n <= fit ? n : fit > 0 ? (uint32_t)fit : 1;
         f->of_table[i] = n;
         f->count += n;
@@ -378,7 +391,10 @@ static int want(struct engine *g, uint32_t table, const uint64_t *cold, size_t c
 static bool tablets_back(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count)
 {
     struct reload *l = reload_of(g);
-    uint8_t *place = l == NULL ? NULL : l->place[table];
+    uint8_t *place = NULL;
+    if (l != NULL)
+        place = l->place[table];
+
     bool all = true;
     for (uint32_t i = 0; place != NULL && i < count; i++) {
         uint32_t tablet =

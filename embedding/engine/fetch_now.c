@@ -31,9 +31,9 @@ static int bring_some(struct table *t, struct store *store, const uint64_t *cold
     struct store_item *item = malloc(count * sizeof *item);
     size_t *size = malloc(count * sizeof *size);
     char *value = malloc(count * bytes);
-    int rc = item == NULL || size == NULL || value == NULL
-                 ? err_set(e, SHOAL_E_NOMEM, "no memory for rows of table %s", s->name)
-                 : 0;
+    int rc = 0;
+    if (item == NULL || size == NULL || value == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for rows of table %s", s->name);
     for (size_t i = 0; rc == 0 && i < count; i++) {
         uint32_t tablet = key_tablet(key_mix(cold[i]), s->tablet_bits);
         stored_row_key(s->table, tablet, table_cold_epoch(t, tablet), cold[i], &item[i]);
@@ -41,9 +41,10 @@ static int bring_some(struct table *t, struct store *store, const uint64_t *cold
     if (rc == 0)
         rc = store_get(store, item, count, value, bytes, size, e);
     for (size_t i = 0; rc == 0 && i < count; i++) {
-        rc = table_cold_has(t, cold[i]) && size[i] != bytes
-                 ? SHOAL_E_CORRUPT
-                 : table_cold_take(t, cold[i], value + i * bytes, bytes);
+        if (table_cold_has(t, cold[i]) && size[i] != bytes)
+            rc = SHOAL_E_CORRUPT;
+        else
+            rc = table_cold_take(t, cold[i], value + i * bytes, bytes);
         if (rc != 0)
             err_set(e, rc,
                     "the row of key %016" PRIx64
@@ -130,7 +131,10 @@ int fetch_whole(struct table *t, uint32_t tablet, struct store *store, struct er
 
 uint64_t fetch_whole_bytes(const struct engine *g)
 {
-    return g->whole_arena == NULL ? 0 : arena_bytes(g->whole_arena);
+    if (g->whole_arena == NULL)
+        return 0;
+
+    return arena_bytes(g->whole_arena);
 }
 
 static int scratch(struct engine *g, const struct table *t, struct err *e)

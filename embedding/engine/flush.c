@@ -127,9 +127,11 @@ void flush_trim(struct engine *g)
         return;
     uint64_t floor = flush_floor(g);
     SHOAL_ASSERT(floor <= g->committed && g->segment_bytes > 0);
-    uint32_t spare = g->job[JOB_SCRUB] != NULL || g->space.refusing == SPACE_BOUND
-                         ? 0
-                         : (uint32_t)(flush_journal_max(g) / g->segment_bytes) + 1;
+    uint32_t spare;
+    if (g->job[JOB_SCRUB] != NULL || g->space.refusing == SPACE_BOUND)
+        spare = 0;
+    else
+        spare = (uint32_t)(flush_journal_max(g) / g->segment_bytes) + 1;
     journal_trim(g->journal, floor, spare);
     runs_forget(&g->runs, PLANTED("past_forgotten") ? g->committed : floor);
     cut_refs_trim(g, floor);
@@ -188,7 +190,11 @@ static int gather(struct engine *g, uint64_t limit, bool room)
     }
     if (f->items == 0 && g->control_changed <= g->control_durable && f->since_flush == 0)
         return 0;
-    return flush_room(g, 1, 0) ? flush_put_control(g, g->sequence) : SHOAL_E_NOMEM;
+
+    if (!flush_room(g, 1, 0))
+        return SHOAL_E_NOMEM;
+
+    return flush_put_control(g, g->sequence);
 }
 
 static int write_batch(struct engine *g, bool flush, struct journal_sync *sync, struct err *e)
@@ -318,9 +324,14 @@ static uint64_t flush_store_every(const struct engine *g)
 {
     uint64_t every = flush_journal_max(g) / 16, part = flush_image_bytes(g) / 8,
              memory = tier_store_memory(g) / 2;
-    every = every > FLUSH_STORE_MAX ? FLUSH_STORE_MAX : every;
+    if (every > FLUSH_STORE_MAX)
+        every = FLUSH_STORE_MAX;
     every = every > part ? part : every;
-    return memory > 0 && every > memory ? memory : every;
+
+    if (memory > 0 && every > memory)
+        return memory;
+
+    return every;
 }
 
 /* Tablets of the batch count as written and rows as chosen, and there will be no batch. */
@@ -387,7 +398,11 @@ int flush_settle(struct engine *g, struct err *e)
     SHOAL_ASSERT(!f->busy);
     g->tier.tell = true; /* of the room that the batch was to make */
     env_timer_start(g->env, &g->tier.timer, 0);
-    return g->broken ? err_set(e, SHOAL_E_IO, "this shard's disk failed; it is restarting") : 0;
+
+    if (!g->broken)
+        return 0;
+
+    return err_set(e, SHOAL_E_IO, "this shard's disk failed; it is restarting");
 }
 
 /* ---- upkeep of the journal ---- */

@@ -46,7 +46,12 @@ bool flush_room(struct engine *g, size_t items, size_t bytes)
         return true;
     if (f->items > 0) /* their values must not move */
         return false;
-    size_t capacity = bytes > flush_batch_bytes(g) ? bytes : flush_batch_bytes(g);
+    size_t capacity;
+    if (bytes > flush_batch_bytes(g))
+        capacity = bytes;
+    else
+        capacity = flush_batch_bytes(g);
+
     free(f->buffer);
     f->buffer = malloc(capacity);
     f->capacity = f->buffer == NULL ? 0 : capacity;
@@ -86,7 +91,11 @@ static uint64_t half_of(const struct store_item *item, size_t half)
 static bool is_behind(const struct store_item *a, const struct store_item *b)
 {
     uint64_t of_a = half_of(a, 0), of_b = half_of(b, 0);
-    return of_a == of_b ? half_of(a, 1) > half_of(b, 1) : of_a > of_b;
+
+    if (of_a == of_b)
+        return half_of(a, 1) > half_of(b, 1);
+
+    return of_a > of_b;
 }
 
 /* As stored_row_key makes them, keys are big-endian and of one length, which two words hold. */

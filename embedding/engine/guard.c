@@ -223,7 +223,9 @@ static int lines_write(const struct quarantine *q, const char *text, size_t byte
     int fd = file_open(q->path, O_WRONLY | O_CREAT | O_APPEND, 0600);
     if (fd < 0)
         return errno;
-    int rc = file_write_all(fd, text, bytes) == 0 ? 0 : errno;
+    int rc = errno;
+    if (file_write_all(fd, text, bytes) == 0)
+        rc = 0;
     if (close(fd) != 0 && rc == 0)
         rc = errno;
     return rc;
@@ -243,7 +245,10 @@ static int facts_write(const struct quarantine *q, const struct refusal *fact, u
     }
     if (lines != NULL && fclose(lines) != 0)
         good = false;
-    int rc = good ? lines_write(q, text, bytes) : ENOMEM;
+    int rc = ENOMEM;
+    if (good)
+        rc = lines_write(q, text, bytes);
+
     free(text);
     return rc;
 }
@@ -368,7 +373,10 @@ struct guard *guard_new(const char *dir, uint64_t file_bytes, uint64_t (*wall_ns
         return NULL;
     struct quarantine *q = &g->quarantine;
     g->wall_ns = wall_ns;
-    q->file_bytes = file_bytes == 0 ? GUARD_FILE_BYTES : file_bytes;
+    q->file_bytes = file_bytes;
+    if (file_bytes == 0)
+        q->file_bytes = GUARD_FILE_BYTES;
+
     q->env = env;
     q->works = works;
     if (dir != NULL) {
@@ -408,7 +416,11 @@ static struct json *fields_json(const struct guard *g, const char *(*table_name)
     struct json *list = json_new_array();
     struct count all = {0};
     for (uint32_t i = 0; i <= GUARD_FIELDS; i++) {
-        const struct count *c = i < GUARD_FIELDS ? &g->field[i].of : &g->other_fields;
+        const struct count *c;
+        if (i < GUARD_FIELDS)
+            c = &g->field[i].of;
+        else
+            c = &g->other_fields;
         if (c->refused == 0 && c->clipped == 0)
             continue;
         struct json *item = json_new_object();
@@ -427,7 +439,11 @@ static struct json *workers_json(const struct guard *g)
     struct json *list = json_new_array();
     struct count all = {0};
     for (uint32_t i = 0; i <= g->workers; i++) {
-        const struct count *c = i < g->workers ? &g->worker[i].of : &g->other_workers;
+        const struct count *c;
+        if (i < g->workers)
+            c = &g->worker[i].of;
+        else
+            c = &g->other_workers;
         if (c->refused == 0 && c->clipped == 0)
             continue;
         struct json *item = json_new_object();

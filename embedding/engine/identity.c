@@ -290,11 +290,18 @@ int engine_taken_set(struct engine *g, uint64_t version, const void *bytes, uint
 int engine_taken_get(const struct engine *g, void **bytes, uint32_t *count, struct err *e)
 {
     void *read = NULL;
-    int rc = g->dir == NULL ? 0 : file_get(g, &taken_kind, &read, e);
-    const struct told_file *f = g->dir == NULL ? g->taken_file : read;
+    int rc = 0;
+    if (g->dir != NULL)
+        rc = file_get(g, &taken_kind, &read, e);
+
+    const struct told_file *f = read;
+    if (g->dir == NULL)
+        f = g->taken_file;
 
     *count = rc == 0 && f != NULL ? f->bytes : 0;
-    *bytes = rc == 0 ? malloc(*count + 1) : NULL;
+    *bytes = NULL;
+    if (rc == 0)
+        *bytes = malloc(*count + 1);
     if (rc == 0 && *bytes == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory for the names of what is learnt");
     if (rc == 0 && *count > 0)

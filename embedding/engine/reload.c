@@ -37,7 +37,9 @@ int reload_begin(struct engine *g, const struct replay *r, struct err *e)
     engine_job_begin(g, JOB_RELOAD, &l->job, &reload_job);
     g->reload_timer.fire = step_cb;
     for (uint32_t i = 0; good && i < LIMIT_TABLES; i++) {
-        uint32_t tablets = g->table[i].table == NULL ? 0 : g->table[i].scope.tablets;
+        uint32_t tablets = 0;
+        if (g->table[i].table != NULL)
+            tablets = g->table[i].scope.tablets;
         if (tablets == 0)
             continue;
         good = (l->place[i] = malloc(tablets)) != NULL;
@@ -136,8 +138,9 @@ static void round_next(struct reload *l, uint32_t *table, uint32_t *first, uint3
     SHOAL_ASSERT(l->left > 0);
     for (;; l->table++, l->tablet = 0, l->chunk = 1) {
         SHOAL_ASSERT(l->table < LIMIT_TABLES);
-        uint32_t end =
-            l->place[l->table] == NULL ? 0 : l->replay.to.g->table[l->table].scope.tablets;
+        uint32_t end = 0;
+        if (l->place[l->table] != NULL)
+            end = l->replay.to.g->table[l->table].scope.tablets;
         if (l->tablet < end && away_next(l, l->table, &l->tablet, end, below))
             break;
     }
@@ -173,7 +176,11 @@ uint32_t reload_chunk(uint32_t chunk, uint64_t rows, uint32_t step_rows)
 {
     if (rows > step_rows / 2 && chunk > 1)
         return chunk / 2;
-    return rows < step_rows / 8 && chunk < CHUNK_MOST ? 2 * chunk : chunk;
+
+    if (rows < step_rows / 8 && chunk < CHUNK_MOST)
+        return 2 * chunk;
+
+    return chunk;
 }
 
 /* Reads what was asked for, or the next ones, some reload_rows rows of them. *asked: those who

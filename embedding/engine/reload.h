@@ -36,7 +36,10 @@ struct reload {
 /* NULL: all are back. */
 static inline struct reload *reload_of(const struct engine *g)
 {
-    return g->job[JOB_RELOAD] == NULL ? NULL : container_of(g->job[JOB_RELOAD], struct reload, job);
+    if (g->job[JOB_RELOAD] == NULL)
+        return NULL;
+
+    return container_of(g->job[JOB_RELOAD], struct reload, job);
 }
 
 static inline bool reload_is_away(const struct engine *g, uint32_t table, uint32_t tablet)
@@ -47,12 +50,18 @@ static inline bool reload_is_away(const struct engine *g, uint32_t table, uint32
 
 static inline uint32_t reload_left(const struct engine *g) /* tablets that are away */
 {
-    return reload_of(g) == NULL ? 0 : reload_of(g)->left;
+    if (reload_of(g) == NULL)
+        return 0;
+
+    return reload_of(g)->left;
 }
 
 static inline uint32_t reload_awaited(const struct engine *g)
 {
-    return reload_of(g) == NULL ? 0 : reload_of(g)->awaited;
+    if (reload_of(g) == NULL)
+        return 0;
+
+    return reload_of(g)->awaited;
 }
 
 /* From here on the stored tablets of the tables that there are count as away. r is copied. 0 or

@@ -57,7 +57,11 @@ int replay_base(struct replay *r, uint32_t table)
         return 0;
     r->to.base[table] = calloc(t->scope.tablets, sizeof *r->to.base[table]);
     r->own[table] = true;
-    return r->to.base[table] == NULL ? SHOAL_E_NOMEM : 0;
+
+    if (r->to.base[table] == NULL)
+        return SHOAL_E_NOMEM;
+
+    return 0;
 }
 
 static int take_schema(void *context, const struct table_schema *s, const struct table_past *past,
@@ -132,9 +136,10 @@ int replay_tablets(struct replay *r, struct store *s, uint32_t table, uint32_t f
 
 static int base_of(struct apply *a, uint32_t table, struct err *e)
 {
-    return replay_base(container_of(a, struct replay, to), table) == 0
-               ? 0
-               : err_set(e, SHOAL_E_NOMEM, "no memory for the tablets of table %u", table);
+    if (replay_base(container_of(a, struct replay, to), table) == 0)
+        return 0;
+
+    return err_set(e, SHOAL_E_NOMEM, "no memory for the tablets of table %u", table);
 }
 
 static int tablets_back(struct apply *a, uint32_t table, uint32_t first, uint32_t count,
@@ -159,7 +164,11 @@ static int room_of_cut(struct apply *a, uint64_t sequence, struct err *e)
 {
     struct replay *r = container_of(a, struct replay, to);
     (void)sequence;
-    return r->spill == NULL ? 0 : replay_make_room(r, e);
+
+    if (r->spill == NULL)
+        return 0;
+
+    return replay_make_room(r, e);
 }
 
 static int run_alone(struct apply *a, const struct record_restore *record, uint64_t sequence,
@@ -167,9 +176,10 @@ static int run_alone(struct apply *a, const struct record_restore *record, uint6
 {
     struct run *run;
     int rc = apply_restored_run(a->runs, record, sequence, past, &run);
-    return rc == 0 ? 0
-                   : err_set(e, rc, "record %" PRIu64 " cannot be replayed: %s", sequence,
-                             err_text(rc));
+    if (rc == 0)
+        return 0;
+
+    return err_set(e, rc, "record %" PRIu64 " cannot be replayed: %s", sequence, err_text(rc));
 }
 
 /* A tablet that is older than the restore in record `sequence`. False: there is none. */
@@ -255,7 +265,9 @@ static int replay_records(struct replay *r, struct journal *j, uint64_t *first, 
     c.floor = r->to.floor;
     while ((rc = cursor_next(&c, &record, e)) == 0 &&
            (rc = apply_record(&r->to, &record, e)) == 0) {
-        *first = *first == 0 ? record.head->sequence : *first;
+        if (*first == 0)
+            *first = record.head->sequence;
+
         *last = record.head->sequence;
         r->to.g->replayed += !r->to.of_cut;
         engine_pulse(r->to.g, cursor_done(&c), cursor_of(&c));
@@ -298,7 +310,10 @@ int replay_clear_load(struct store *s, uint64_t tables, struct err *e)
     stored_load_key(&item);
     if (rc == 0)
         rc = store_write(s, &item, 1, e);
-    return rc == 0 ? store_flush(s, e) : rc;
+    if (rc != 0)
+        return rc;
+
+    return store_flush(s, e);
 }
 
 static int clear_unfinished(struct replay *r, struct err *e)
@@ -389,7 +404,9 @@ static int scan_wanted(struct replay *r, struct err *e)
 {
     int rc = replay_head(r, r->store, e);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
-        uint32_t tablets = r->to.base[i] != NULL ? r->to.g->table[i].scope.tablets : 0;
+        uint32_t tablets = 0;
+        if (r->to.base[i] != NULL)
+            tablets = r->to.g->table[i].scope.tablets;
         for (uint32_t k = 0, end; k < tablets && rc == 0; k = end) {
             end = k + 1;
             if (r->to.base[i][k] == UINT64_MAX)

@@ -142,7 +142,11 @@ static int restore_new(struct engine *g, const struct record_restore *record, ui
     s->chunk = 1;
     replay_init(&s->replay, g, g->store, &s->then, true);
     s->replay.to.kept = true;
-    s->replay.spill = g->store == NULL ? NULL : &s->spill;
+    if (g->store == NULL)
+        s->replay.spill = NULL;
+    else
+        s->replay.spill = &s->spill;
+
     spill_init(&s->spill, g->store, g->options.memory);
     g->tier.written = false; /* who was to leave has been put back */
     tier_stay(g);
@@ -222,7 +226,9 @@ static int source_open(struct restore *s, struct err *e)
 static int images_some(struct restore *s, uint64_t rows, struct err *e)
 {
     uint64_t come = 0;
-    int rc = s->source.store == NULL ? source_open(s, e) : 0;
+    int rc = 0;
+    if (s->source.store == NULL)
+        rc = source_open(s, e);
     for (uint32_t go = 0; rc == 0 && go < RELOAD_STEP_GOES && come < rows && at_tablet(s); go++) {
         const struct engine_table *t = &s->g->table[s->table];
         uint64_t before = table_rows(t->table);
@@ -248,7 +254,9 @@ static int source_end(struct restore *s, struct err *e)
 {
     const struct cut_facts *f = &s->source.facts;
     const struct run *from = runs_find(&s->then, f->run);
-    int rc = s->source.journal == NULL ? 0 : replay_cut_end(&s->replay, s->last, e);
+    int rc = 0;
+    if (s->source.journal != NULL)
+        rc = replay_cut_end(&s->replay, s->last, e);
     if (rc != 0)
         return rc;
     if (from == NULL || from->lanes != s->record.lanes)
@@ -265,7 +273,9 @@ static int source_end(struct restore *s, struct err *e)
 static int records_some(struct restore *s, uint64_t rows, struct err *e)
 {
     struct journal_record record;
-    int rc = s->source.journal == NULL ? SHOAL_E_END : 0;
+    int rc = 0;
+    if (s->source.journal == NULL)
+        rc = SHOAL_E_END;
     for (uint64_t keys = 0; rc == 0 && keys < rows;) {
         rc = cursor_next(&s->cursor, &record, e);
         if (rc != 0)
@@ -275,7 +285,10 @@ static int records_some(struct restore *s, uint64_t rows, struct err *e)
         rc = apply_record(&s->replay.to, &record, e);
         SHOAL_ASSERT(rc != SHOAL_E_END); /* that would pass for the journal's end */
     }
-    return rc == SHOAL_E_END ? source_end(s, e) : rc;
+    if (rc != SHOAL_E_END)
+        return rc;
+
+    return source_end(s, e);
 }
 
 static int names_some(struct restore *s, uint64_t rows, struct err *e)
@@ -308,9 +321,10 @@ static int take_marks(struct restore *s, const struct run *from, uint32_t table,
 
 static int marks_some(struct restore *s, uint64_t rows, struct err *e)
 {
-    int rc = s->run != NULL
-                 ? 0
-                 : apply_restored_run(&s->g->runs, &s->record, s->sequence, s->past, &s->run);
+    int rc = 0;
+    if (s->run == NULL)
+        rc = apply_restored_run(&s->g->runs, &s->record, s->sequence, s->past, &s->run);
+
     SHOAL_ASSERT(s->older == 0 || s->then.count == 1);
     for (uint64_t taken = 0; rc == 0 && s->older > 0 && taken < rows && at_tablet(s); s->tablet++) {
         taken += TABLET_ROWS + s->run->lanes;
@@ -341,7 +355,10 @@ static int step(struct restore *s, uint64_t rows, struct err *e)
     case PART_IMAGES:
     case PART_RECORDS:
         rc = s->part == PART_IMAGES ? images_some(s, rows, e) : records_some(s, rows, e);
-        return rc == 0 ? 0 : err_wrap(e, rc, "cut %" PRIu64, s->record.cut);
+        if (rc == 0)
+            return 0;
+
+        return err_wrap(e, rc, "cut %" PRIu64, s->record.cut);
     case PART_NAMES:
         return names_some(s, rows, e);
     default:

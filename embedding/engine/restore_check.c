@@ -79,10 +79,12 @@ static int read_journal(const struct reading *r, struct err *e)
     cursor_files_free(&files);
     if (rc != SHOAL_E_END)
         return rc;
-    return last >= until || r->as_of.sequence >= until
-               ? 0
-               : err_set(e, SHOAL_E_CORRUPT,
-                         "its journal ends at record %" PRIu64 ", it needs %" PRIu64, last, until);
+
+    if (last >= until || r->as_of.sequence >= until)
+        return 0;
+
+    return err_set(e, SHOAL_E_CORRUPT, "its journal ends at record %" PRIu64 ", it needs %" PRIu64,
+                   last, until);
 }
 
 int restore_check_read(const struct cut_source *s, struct err *e)
@@ -95,7 +97,11 @@ int restore_check_read(const struct cut_source *s, struct err *e)
     if (rc == 0 && s->journal != NULL)
         rc = read_journal(r, e);
     free(r);
-    return rc == 0 ? 0 : err_wrap(e, rc, "cut %" PRIu64, s->facts.cut);
+
+    if (rc == 0)
+        return 0;
+
+    return err_wrap(e, rc, "cut %" PRIu64, s->facts.cut);
 }
 
 /* ---- its tables ---- */

@@ -61,7 +61,11 @@ static void add_named(struct walk *w, const struct stat *st, uint64_t bytes)
 static uint64_t bytes_of(const struct stat *st)
 {
     uint64_t blocks = (uint64_t)st->st_blocks * 512, size = (uint64_t)st->st_size;
-    return S_ISREG(st->st_mode) && size > blocks ? size : blocks;
+
+    if (S_ISREG(st->st_mode) && size > blocks)
+        return size;
+
+    return blocks;
 }
 
 static void walk_folder(struct walk *w, const char *path, int depth)
@@ -156,8 +160,10 @@ static void parts_read(struct engine *g)
 
 static uint64_t watermark(const struct engine *g, const struct statvfs *fs)
 {
-    return g->options.disk_watermark > 0 ? g->options.disk_watermark
-                                         : space_free_least((uint64_t)fs->f_blocks * fs->f_frsize);
+    if (g->options.disk_watermark > 0)
+        return g->options.disk_watermark;
+
+    return space_free_least((uint64_t)fs->f_blocks * fs->f_frsize);
 }
 
 /* Free bytes of the file system; false: not known, the write will tell. */
@@ -173,7 +179,10 @@ static bool ask_disk(const struct engine *g, uint64_t *left, uint64_t *least)
 
 uint64_t space_journal_max(const struct engine_options *o)
 {
-    return o->disk == 0 ? UINT64_MAX : o->disk / 4;
+    if (o->disk == 0)
+        return UINT64_MAX;
+
+    return o->disk / 4;
 }
 
 uint64_t space_quarantine(const struct engine_options *o)
@@ -181,7 +190,13 @@ uint64_t space_quarantine(const struct engine_options *o)
     uint64_t share = o->disk / 64;
     if (o->disk == 0)
         return 0;
-    return share > GUARD_FILE_BYTES ? GUARD_FILE_BYTES : share < 4096 ? 4096 : share;
+
+    if (share > GUARD_FILE_BYTES)
+        return GUARD_FILE_BYTES;
+    if (share < 4096)
+        return 4096;
+
+    return share;
 }
 
 uint64_t space_taken(const struct engine *g)
@@ -203,7 +218,9 @@ uint64_t space_taken(const struct engine *g)
 /* What is kept free of the bound (3). */
 static uint64_t kept(const struct engine *g)
 {
-    uint64_t small = g->space.small < COMPACT_MOST ? g->space.small : COMPACT_MOST;
+    uint64_t small = COMPACT_MOST;
+    if (g->space.small < COMPACT_MOST)
+        small = g->space.small;
     return flush_image_bytes(g) + small + 2ull * g->segment_bytes +
            2 * space_quarantine(&g->options) + SUNDRIES;
 }
@@ -252,7 +269,11 @@ static struct look_work *look_new(struct engine *g)
     }
     SHOAL_ASSERT(l->count == g->space.parts + 1 && g->space.parts <= SPACE_PARTS);
     l->g = g;
-    l->made_seen = g->journal == NULL ? 0 : journal_made(g->journal);
+    if (g->journal == NULL)
+        l->made_seen = 0;
+    else
+        l->made_seen = journal_made(g->journal);
+
     l->added_seen = g->space.added;
     return l;
 }

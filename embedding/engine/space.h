@@ -27,7 +27,10 @@
  * compactions of a few shards take. */
 static inline uint64_t space_free_least(uint64_t bytes)
 {
-    return bytes / 20 < UINT64_C(8) << 30 ? bytes / 20 : UINT64_C(8) << 30;
+    if (bytes / 20 < UINT64_C(8) << 30)
+        return bytes / 20;
+
+    return UINT64_C(8) << 30;
 }
 /* Once the engine has recovered: the first look, on this thread. */
 void space_open(struct engine *g);

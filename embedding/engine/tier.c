@@ -68,7 +68,11 @@ uint64_t tier_used(struct engine *g)
         used += g->mem_cut[i].facts.bytes;
     used += runs_bytes(&g->runs) + engine_jobs_bytes(g);
     if (tier->looks++ % LOOK_EVERY == 0) {
-        tier->beside = g->store == NULL ? 0 : store_space(g->store).readers;
+        if (g->store == NULL)
+            tier->beside = 0;
+        else
+            tier->beside = store_space(g->store).readers;
+
         for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
             struct table_counts counts;
             if (g->table[i].table == NULL)
@@ -132,7 +136,10 @@ int tier_check_room(struct engine *g, struct err *e)
     g->tier.refused = true;
     g->tier.full = !can_move(g) || g->tier.stuck;
     if (g->tier.full) {
-        const char *where = g->dir == NULL ? "memory" : g->dir;
+        const char *where = g->dir;
+        if (g->dir == NULL)
+            where = "memory";
+
         struct err why;
         int rc = full(g, &why);
         if (!was_full)

@@ -249,7 +249,9 @@ static int walk_segment(struct walk *w, struct journal_file *f, struct err *e)
             rc = err_set(e, SHOAL_E_STOPPED, "the search was called off");
             break;
         }
-        w->first = w->first == 0 ? r.head->sequence : w->first;
+        if (w->first == 0)
+            w->first = r.head->sequence;
+
         w->last = r.head->sequence;
         rc = push_hits(w, &c, r.head, &found.hit_count, e);
         if (rc == 0 && found.hit_count > 0 && (rc = cursor_whole(&c, &payload, e)) == 0) {
@@ -283,8 +285,13 @@ static void gradient_of(const struct archive_wish *wish, const struct found *r,
     for (uint32_t i = 0; i < wish->width; i++)
         squares += (double)g[i] * (double)g[i];
     out->norm = sqrt(squares);
-    out->show = wish->floats > wish->width ? g[wish->width] : 0;
-    out->click = wish->floats > wish->width + 1 ? g[wish->width + 1] : 0;
+    out->show = 0;
+    if (wish->floats > wish->width)
+        out->show = g[wish->width];
+
+    out->click = 0;
+    if (wish->floats > wish->width + 1)
+        out->click = g[wish->width + 1];
 }
 
 static int blame_visit(void *context, struct journal_cursor *c, const struct found *r,
@@ -337,9 +344,10 @@ int archive_blame(struct journal_files *f, const struct archive_wish *wish, stru
     struct walk w = {.wish = wish, .visit = blame_visit, .context = &b, .hits = hits_new()};
     uint64_t first = 0;
     bool gap = false;
-    int rc = w.hits == NULL || b.ring == NULL
-                 ? err_set(e, SHOAL_E_NOMEM, "no memory to read the journal")
-                 : 0;
+    int rc = 0;
+    if (w.hits == NULL || b.ring == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory to read the journal");
+
     *count = 0;
     uint32_t i = f->count;
     for (; i > 0 && rc == 0 && *count < limit; i--) {
@@ -415,15 +423,18 @@ int archive_blank(struct journal_files *f, const struct archive_wish *wish, uint
     SHOAL_ASSERT(wish_ok(wish));
     struct blank b = {.wish = wish};
     struct walk w = {.wish = wish, .visit = blank_visit, .context = &b, .hits = hits_new()};
-    int rc = w.hits == NULL ? err_set(e, SHOAL_E_NOMEM, "no memory to read the archive") : 0;
+    int rc = 0;
+    if (w.hits == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory to read the archive");
     for (uint32_t i = 0; i < f->count && rc == 0; i++) {
         struct journal_file *file = &f->file[i];
         file->fd = open_unshared(file->path);
         if (file->fd < 0 && errno == ENOENT)
             continue;
-        rc = file->fd < 0
-                 ? err_set(e, SHOAL_E_IO, "cannot open %s: %s", file->path, strerror(errno))
-                 : walk_segment(&w, file, e);
+        if (file->fd < 0)
+            rc = err_set(e, SHOAL_E_IO, "cannot open %s: %s", file->path, strerror(errno));
+        else
+            rc = walk_segment(&w, file, e);
         if (rc == 0 && !PLANTED("blanked_unsynced") && file_sync_data(file->fd) != 0)
             rc = err_set(e, SHOAL_E_IO, "cannot sync %s: %s", file->path, strerror(errno));
     }

@@ -39,7 +39,11 @@ static bool head_read(int fd, const struct journal_file *f, struct segment_heade
 /* The same of a file that is not at hand. */
 static bool head_peek(const struct journal_file *f, struct segment_header *h)
 {
-    int fd = f->fd >= 0 ? f->fd : open(f->path, O_RDONLY | O_CLOEXEC);
+    int fd;
+    if (f->fd >= 0)
+        fd = f->fd;
+    else
+        fd = open(f->path, O_RDONLY | O_CLOEXEC);
     bool good = fd >= 0 && head_read(fd, f, h);
     if (fd >= 0 && fd != f->fd)
         close(fd);
@@ -63,12 +67,18 @@ static int source_open(struct journal_cursor *c, struct err *e)
     struct stat st;
     source_close(c);
     c->own = f->fd < 0;
-    c->fd = c->own ? open(f->path, O_RDONLY | O_CLOEXEC) : f->fd;
+    c->fd = f->fd;
+    if (c->own)
+        c->fd = open(f->path, O_RDONLY | O_CLOEXEC);
     c->open = c->fd >= 0;
     if (!c->open || fstat(c->fd, &st) != 0 || st.st_size > SEGMENT_BYTES_MAX)
         return err_set(e, SHOAL_E_IO, "cannot read journal segment %s: %s", f->path,
                        c->open ? "not a segment's size" : strerror(errno));
-    c->size = f->bytes != 0 && f->bytes < (uint64_t)st.st_size ? f->bytes : (uint64_t)st.st_size;
+    if (f->bytes != 0 && f->bytes < (uint64_t)st.st_size)
+        c->size = f->bytes;
+    else
+        c->size = (uint64_t)st.st_size;
+
     c->at = c->next = SEGMENT_HEADER_BYTES;
     c->good = head_read(c->fd, f, &h);
     if (c->good && h.version != JOURNAL_VERSION) /* 3 */
@@ -138,7 +148,10 @@ static int record_at(struct journal_cursor *c, uint64_t at, struct record_header
     if (h->magic != RECORD_MAGIC || h->segment != generation || bytes > c->size - at)
         return SHOAL_E_END;
     rc = window(c, at, bytes, record, e);
-    return rc != 0 ? rc : record_read(*record, bytes, generation, h, &payload);
+    if (rc != 0)
+        return rc;
+
+    return record_read(*record, bytes, generation, h, &payload);
 }
 
 static int unknown_kind(const struct journal_cursor *c, const struct record_header *h, uint64_t at,
@@ -162,7 +175,9 @@ static int synced_behind(struct journal_cursor *c, uint64_t at, uint64_t *synced
         int rc = record_at(c, at, &h, &record, e);
         if (rc != 0 && rc != SHOAL_E_END && rc != SHOAL_E_VERSION)
             return rc;
-        *synced = rc != SHOAL_E_END && h.synced > *synced ? h.synced : *synced;
+        if (rc != SHOAL_E_END && h.synced > *synced)
+            *synced = h.synced;
+
         at += rc == SHOAL_E_END ? RECORD_ALIGN : record_bytes(h.payload_bytes);
     }
     return 0;
@@ -174,9 +189,14 @@ static int judge(struct journal_cursor *c, bool known, struct err *e)
 {
     const struct journal_file *ended = &c->files->file[c->file];
     uint64_t last = c->last, synced = 0;
-    uint64_t safe = last > c->floor || PLANTED("head_below_floor") ? last : c->floor;
+    uint64_t safe = c->floor;
+    if (last > c->floor || PLANTED("head_below_floor"))
+        safe = last;
+
     uint32_t at = c->file;
-    int rc = known ? 0 : synced_behind(c, c->next, &synced, e);
+    int rc = 0;
+    if (!known)
+        rc = synced_behind(c, c->next, &synced, e);
     while (rc == 0 && !known && synced <= safe && c->file + 1 < c->files->count) {
         c->file++;
         rc = source_open(c, e);
@@ -244,7 +264,9 @@ static int next_whole(struct journal_cursor *c, struct journal_record *out, stru
         f = &c->files->file[c->file];
         if (c->next == SEGMENT_HEADER_BYTES)
             f->first = c->last + 1;
-        rc = c->good ? record_at(c, c->next, &c->head, &record, e) : SHOAL_E_END;
+        rc = SHOAL_E_END;
+        if (c->good)
+            rc = record_at(c, c->next, &c->head, &record, e);
         if (rc != SHOAL_E_END && (rc == 0 || rc == SHOAL_E_VERSION) &&
             c->head.sequence != c->last + 1 && !PLANTED("moved_up"))
             rc = SHOAL_E_END;
@@ -259,7 +281,9 @@ static int next_whole(struct journal_cursor *c, struct journal_record *out, stru
         c->at = c->next;
         c->next += record_bytes(c->head.payload_bytes);
         c->last = c->head.sequence;
-        c->stamped = c->head.synced > c->stamped ? c->head.synced : c->stamped;
+        if (c->head.synced > c->stamped)
+            c->stamped = c->head.synced;
+
         if (c->last < c->from)
             continue;
         SHOAL_ASSERT(c->last <= c->until && c->next <= c->size);
@@ -296,7 +320,8 @@ static int next_of_heads(struct journal_cursor *c, struct journal_record *out, s
     while (rc == SHOAL_E_END && c->file + 1 < c->files->count) {
         c->file++;
         rc = source_open(c, e);
-        rc = rc == 0 ? next_head(c, e) : rc;
+        if (rc == 0)
+            rc = next_head(c, e);
     }
     if (rc != 0)
         return rc;
@@ -311,7 +336,9 @@ int cursor_next(struct journal_cursor *c, struct journal_record *out, struct err
     c->ended |= c->files->count == 0;
     if (c->ended)
         return SHOAL_E_END;
-    int rc = c->sought ? 0 : seek(c, e);
+    int rc = 0;
+    if (!c->sought)
+        rc = seek(c, e);
     if (rc == 0)
         rc = c->reads == CURSOR_WHOLE ? next_whole(c, out, e) : next_of_heads(c, out, e);
     c->ended = rc != 0;
@@ -326,7 +353,10 @@ int cursor_keys(struct journal_cursor *c, const uint64_t **keys, struct err *e)
     if (c->head.kind != RECORD_PUSH || bytes > c->head.payload_bytes)
         return SHOAL_E_END;
     int rc = window(c, c->at + sizeof c->head, bytes, &at, e);
-    *keys = rc == 0 ? (const uint64_t *)(const void *)at : NULL;
+    *keys = NULL;
+    if (rc == 0)
+        *keys = (const uint64_t *)(const void *)at;
+
     return rc == SHOAL_E_IO ? SHOAL_E_END : rc;
 }
 
@@ -336,7 +366,10 @@ int cursor_whole(struct journal_cursor *c, void **payload, struct err *e)
     char *record;
     SHOAL_ASSERT(!c->ended && c->open);
     int rc = record_at(c, c->at, &h, &record, e);
-    *payload = rc == 0 ? record + sizeof h : NULL;
+    *payload = NULL;
+    if (rc == 0)
+        *payload = record + sizeof h;
+
     return rc == SHOAL_E_IO ? SHOAL_E_END : rc;
 }
 

@@ -118,7 +118,11 @@ static uint32_t free_usable(const struct journal *j)
     SHOAL_ASSERT(j->freed_synced <= j->freed);
     if (PLANTED("reused_at_once"))
         return j->free_count;
-    return waiting < j->free_count ? j->free_count - (uint32_t)waiting : 0;
+
+    if (waiting < j->free_count)
+        return j->free_count - (uint32_t)waiting;
+
+    return 0;
 }
 
 /* The last one that may be used. */
@@ -243,7 +247,10 @@ static int open_dir(const char *dir, uint32_t segment_bytes, bool copy, struct j
         return err_set(e, SHOAL_E_IO, "cannot open the journal folder %s: %s", dir,
                        strerror(errno));
     }
-    j->segment_bytes = segment_bytes < JOURNAL_SEGMENT_MIN ? JOURNAL_SEGMENT_MIN : segment_bytes;
+    j->segment_bytes = segment_bytes;
+    if (segment_bytes < JOURNAL_SEGMENT_MIN)
+        j->segment_bytes = JOURNAL_SEGMENT_MIN;
+
     j->copy = copy;
     j->next_generation = 1;
     int rc = 0;
@@ -317,7 +324,10 @@ int cursor_gather(const struct archive *a, const struct journal *j, struct journ
         f->generation = j->segment[i].generation;
         f->bytes = j->segment[i].bytes;
         segment_path(j, f->generation, f->path);
-        f->fd = j->next == 0 ? -1 : open(f->path, O_RDONLY | O_CLOEXEC);
+        if (j->next == 0)
+            f->fd = -1;
+        else
+            f->fd = open(f->path, O_RDONLY | O_CLOEXEC);
         if (f->fd < 0 && j->next != 0) {
             err_set(e, SHOAL_E_IO, "cannot open journal segment %s: %s", f->path, strerror(errno));
             cursor_files_free(out);
@@ -347,7 +357,11 @@ static int segment_file(struct journal *j, const char *path, bool bare)
     }
     j->made++;
     int fd = file_open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
-    int failed = fd < 0 || bare ? 0 : posix_fallocate(fd, 0, j->segment_bytes);
+    int failed;
+    if (fd < 0 || bare)
+        failed = 0;
+    else
+        failed = posix_fallocate(fd, 0, j->segment_bytes);
     if (failed != 0) {
         close(fd);
         file_unlink(path);
@@ -431,7 +445,9 @@ static int write_again(struct journal *j, const char *path, uint64_t at, uint64_
         why = errno;
     while (why == 0 && at < bytes && !PLANTED("believed_cache")) {
         uint64_t left = bytes - at;
-        size_t n = left < CHUNK ? (size_t)left : CHUNK;
+        size_t n = CHUNK;
+        if (left < CHUNK)
+            n = (size_t)left;
         struct iovec piece = {chunk, n};
         if (pread(fd, chunk, n, (off_t)at) != (ssize_t)n)
             why = EIO;
@@ -507,7 +523,9 @@ int journal_append(struct journal *j, struct record_header *h, const struct reco
     size_t payload_bytes = payload->bytes[0] + payload->bytes[1],
            bytes = record_bytes(payload_bytes);
     SHOAL_ASSERT(payload_bytes <= journal_payload_max(j) && j->next > 0);
-    struct segment *s = j->started ? &j->segment[j->count - 1] : NULL;
+    struct segment *s = NULL;
+    if (j->started)
+        s = &j->segment[j->count - 1];
     bool full = s == NULL || s->bytes + j->queued_bytes + bytes > j->segment_bytes;
     if (full || j->queued == JOURNAL_QUEUE) {
         int rc = journal_commit(j, e);
@@ -852,7 +870,9 @@ void journal_spare_run(struct journal_spare *s)
     enum { CHUNK = 1 << 20 };
     int fd = file_open(s->made, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     char *zeros = calloc(1, CHUNK);
-    s->status = fd < 0 || zeros == NULL ? SHOAL_E_IO : 0;
+    s->status = 0;
+    if (fd < 0 || zeros == NULL)
+        s->status = SHOAL_E_IO;
     for (uint32_t at = 0; s->status == 0 && at < s->bytes;) {
         uint32_t left = s->bytes - at;
         ssize_t n = file_write(fd, zeros, left < CHUNK ? left : CHUNK);

@@ -205,7 +205,9 @@ static int values_take(const struct values *v, struct table_schema *s, struct er
         if (v->at[i] == NULL && f->needed)
             return err_set(e, SHOAL_E_MALFORMED, "a stored table schema has no field '%s'",
                            f->name);
-        int rc = v->at[i] == NULL ? 0 : value_take(f, v->at[i], v->bytes[i], s, e);
+        int rc = 0;
+        if (v->at[i] != NULL)
+            rc = value_take(f, v->at[i], v->bytes[i], s, e);
         if (rc != 0)
             return rc;
         if (s->field_rule_count > LIMIT_FIELDS)
@@ -234,6 +236,10 @@ int record_schema_read(const void *bytes, size_t count, struct table_schema *s, 
         rc = err_set(e, SHOAL_E_MALFORMED,
                      "a stored table schema has %zu bytes behind its %u fields", (size_t)(end - at),
                      h.fields);
-    rc = rc == 0 ? values_take(&v, s, e) : rc;
-    return rc == 0 ? schema_check(s, e) : rc;
+    if (rc == 0)
+        rc = values_take(&v, s, e);
+    if (rc != 0)
+        return rc;
+
+    return schema_check(s, e);
 }

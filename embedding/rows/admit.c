@@ -8,14 +8,19 @@
 
 uint32_t admit_waiting_limit(const struct table_schema *s)
 {
-    return s->rules.admit_waiting > 0 ? s->rules.admit_waiting : WAITING_DEFAULT;
+    if (s->rules.admit_waiting > 0)
+        return s->rules.admit_waiting;
+
+    return WAITING_DEFAULT;
 }
 
 /* The same for its sketch, which tells keys apart only as long as it has a column for each. */
 static uint32_t sketch_limit(const struct table_schema *s)
 {
-    return s->rules.admit_waiting > 0 ? s->rules.admit_waiting
-                                      : s->rules.admit_sketch / SKETCH_ROWS;
+    if (s->rules.admit_waiting > 0)
+        return s->rules.admit_waiting;
+
+    return s->rules.admit_sketch / SKETCH_ROWS;
 }
 
 struct appearance { /* of a key in one push */
@@ -31,7 +36,10 @@ static struct appearance appearance_of(const struct table *t, const float *value
 
 static uint32_t whole_times(float show)
 {
-    return show < (float)SKETCH_MAX ? (uint32_t)(show + 0.5f) : SKETCH_MAX;
+    if (show < (float)SKETCH_MAX)
+        return (uint32_t)(show + 0.5f);
+
+    return SKETCH_MAX;
 }
 
 /* 1 - (1 - p)^times, by squaring. */
@@ -89,11 +97,15 @@ static int decide(struct table *t, uint32_t tablet, uint64_t key, const float *v
                   const struct push_args *args, struct verdict *v)
 {
     const struct row_rules *r = &t->schema.rules;
-    const struct field_rule *f =
-        t->schema.field_rule_count > 0 ? schema_field_rule(&t->schema, key_field(key)) : NULL;
+    const struct field_rule *f = NULL;
+    if (t->schema.field_rule_count > 0)
+        f = schema_field_rule(&t->schema, key_field(key));
     bool own = f != NULL && (f->has & FIELD_HAS_ADMIT) != 0;
     uint32_t kind = own ? f->admit_kind : r->admit_kind;
-    float threshold = own ? f->admit_threshold : r->admit_threshold;
+    float threshold = r->admit_threshold;
+    if (own)
+        threshold = f->admit_threshold;
+
     struct appearance now = appearance_of(t, values);
     v->in = kind == ADMIT_ALL;
     v->asked = kind != ADMIT_ALL;
@@ -124,7 +136,9 @@ static int ask(struct table *t, uint32_t tablet, uint64_t key, const float *valu
                const struct push_args *args, bool allowed, struct verdict *v)
 {
     v->in = v->asked = allowed;
-    int rc = allowed ? 0 : decide(t, tablet, key, values, args, v);
+    int rc = 0;
+    if (!allowed)
+        rc = decide(t, tablet, key, values, args, v);
     if (rc != 0 || !v->in) {
         t->counts.not_admitted += rc == 0;
         return rc;
@@ -142,15 +156,19 @@ int admit_row(struct table *t, uint32_t tablet, uint64_t key, const float *value
               const struct push_args *args, float **row)
 {
     const struct tablet_life *life = t->tablets[tablet].life;
-    enum name_kind name =
-        life != NULL && life->named.count > 0 ? named_find(&life->named, key) : NAME_NONE;
+    enum name_kind name = NAME_NONE;
+    if (life != NULL && life->named.count > 0)
+        name = named_find(&life->named, key);
+
     struct verdict v = {.in = true};
     *row = NULL;
     if (name == NAME_ERASED || name == NAME_BLOCKED) {
         t->counts.blocked++;
         return 0;
     }
-    int rc = t->ruled ? ask(t, tablet, key, values, args, name == NAME_ALLOWED, &v) : 0;
+    int rc = 0;
+    if (t->ruled)
+        rc = ask(t, tablet, key, values, args, name == NAME_ALLOWED, &v);
     if (rc != 0 || !v.in)
         return rc;
     *row = table_insert(t, tablet, key);

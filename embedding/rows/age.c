@@ -19,7 +19,11 @@ static uint32_t clock_after(uint32_t clock, uint32_t event_time)
 {
     if (event_time <= clock)
         return clock;
-    return clock > 0 && event_time - clock > AGE_STEP_MAX ? clock + AGE_STEP_MAX : event_time;
+
+    if (clock > 0 && event_time - clock > AGE_STEP_MAX)
+        return clock + AGE_STEP_MAX;
+
+    return event_time;
 }
 
 /* Boundaries of a tablet up to `clock`, from the one in [0, every) on; and where the last of them
@@ -29,7 +33,10 @@ static uint64_t boundaries(const struct table *t, uint32_t tablet, uint32_t cloc
     SHOAL_ASSERT(t->schema.rules.age_every > 0 && tablet < t->tablet_count);
     uint64_t every = t->schema.rules.age_every, shift = tablet * every / t->tablet_count;
     uint64_t count = (clock + every - shift) / every;
-    *last = count > 0 ? shift + (count - 1) * every : 0;
+    *last = 0;
+    if (count > 0)
+        *last = shift + (count - 1) * every;
+
     return count;
 }
 
@@ -45,9 +52,14 @@ struct sweep {
 
 static uint32_t ttl_of(const struct table_schema *s, uint64_t key)
 {
-    const struct field_rule *f =
-        s->field_rule_count > 0 ? schema_field_rule(s, key_field(key)) : NULL;
-    return f != NULL && (f->has & FIELD_HAS_TTL) != 0 ? f->ttl : s->rules.age_ttl;
+    const struct field_rule *f = NULL;
+    if (s->field_rule_count > 0)
+        f = schema_field_rule(s, key_field(key));
+
+    if (f != NULL && (f->has & FIELD_HAS_TTL) != 0)
+        return f->ttl;
+
+    return s->rules.age_ttl;
 }
 
 static enum age_end sweep_row(const struct sweep *w, uint64_t key, float *row)
@@ -128,7 +140,11 @@ enum age_end age_row(const struct table *t, uint32_t tablet, uint64_t key, float
         return AGE_STAYS;
     uint64_t passed =
         boundaries(t, tablet, now, &last) - boundaries(t, tablet, then, &(uint64_t){0});
-    return passed > 0 && sweep_begin(t, passed, last, &w) ? sweep_row(&w, key, row) : AGE_STAYS;
+
+    if (passed > 0 && sweep_begin(t, passed, last, &w))
+        return sweep_row(&w, key, row);
+
+    return AGE_STAYS;
 }
 
 static int move_clock(struct table *t, uint32_t tablet, const struct push_args *args)

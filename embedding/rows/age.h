@@ -52,13 +52,22 @@ struct age_rank age_rank_of(const struct table_schema *s, uint64_t key,
                             const struct row_stats *stats);
 static inline bool age_rank_below(const struct age_rank *a, const struct age_rank *b)
 {
-    return a->order != b->order ? a->order < b->order : a->mixed < b->mixed;
+    if (a->order != b->order)
+        return a->order < b->order;
+
+    return a->mixed < b->mixed;
 }
 /* Rows that stay of a tablet that has `rows` of them, with room for `capacity` (1 or more). */
 static inline uint64_t age_room(uint64_t rows, uint64_t capacity)
 {
     uint64_t stay = capacity * 15 / 16;
-    return rows <= capacity ? rows : stay > 0 ? stay : 1;
+
+    if (rows <= capacity)
+        return rows;
+    if (stay > 0)
+        return stay;
+
+    return 1;
 }
 
 #endif

@@ -55,7 +55,13 @@ static uint32_t cell_of(double x)
         return 0;
     (void)frexp(x, &power); /* x = m 2^power, m in [1/2, 1) */
     int cell = power - 1 + CELL_ONE;
-    return cell < 1 ? 0 : cell >= (int)CENSUS_CELLS ? CENSUS_CELLS - 1 : (uint32_t)cell;
+
+    if (cell < 1)
+        return 0;
+    if (cell >= (int)CENSUS_CELLS)
+        return CENSUS_CELLS - 1;
+
+    return (uint32_t)cell;
 }
 
 int census_new(const struct table_schema *schema, const struct census_ask *ask, struct census **out,
@@ -174,7 +180,13 @@ static void row_visit(void *context, const void *row)
 static int greatest_first(const void *a, const void *b)
 {
     const struct rank *x = a, *y = b;
-    return age_rank_below(&x->of, &y->of) ? 1 : age_rank_below(&y->of, &x->of) ? -1 : 0;
+
+    if (age_rank_below(&x->of, &y->of))
+        return 1;
+    if (age_rank_below(&y->of, &x->of))
+        return -1;
+
+    return 0;
 }
 
 int census_add_tablet(struct census *c, const struct table *t, uint32_t tablet,
@@ -185,13 +197,18 @@ int census_add_tablet(struct census *c, const struct table *t, uint32_t tablet,
         return SHOAL_E_NOMEM;
     c->live = live == t ? NULL : live;
     c->memory_bytes += table_tablet_memory(live, tablet);
-    c->newest = t->tablets[tablet].life != NULL ? t->tablets[tablet].life->clock : 0;
+    c->newest = 0;
+    if (t->tablets[tablet].life != NULL)
+        c->newest = t->tablets[tablet].life->clock;
+
     c->ranked = 0;
     if (c->schema->rules.stats)
         table_visit(t, tablet, newest_visit, c);
     table_visit(t, tablet, row_visit, c);
     uint64_t share = c->ask.rows >> c->schema->tablet_bits;
-    size_t left = share == 0 ? 0 : (size_t)age_room(c->ranked, share);
+    size_t left = 0;
+    if (share != 0)
+        left = (size_t)age_room(c->ranked, share);
     if (c->ranked > left)
         qsort(c->rank, c->ranked, sizeof *c->rank, greatest_first);
     for (size_t i = 0; i < left; i++)
@@ -298,7 +315,11 @@ struct json *census_json(const struct census *c)
 static uint64_t count_in(const struct json *j, const char *name)
 {
     int64_t n = json_as_int(json_get(j, name), 0);
-    return n > 0 ? (uint64_t)n : 0;
+
+    if (n > 0)
+        return (uint64_t)n;
+
+    return 0;
 }
 
 static void histogram_add(struct histogram *h, const struct json *j)

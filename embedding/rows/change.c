@@ -26,7 +26,9 @@ void table_past_set(struct table *t, const struct table_past *past)
  * long. */
 static void change_waiting(const struct table *t, struct waiting *w)
 {
-    uint32_t most = t->ruled ? waiting_half_limit(admit_waiting_limit(&t->schema)) : 0;
+    uint32_t most = 0;
+    if (t->ruled)
+        most = waiting_half_limit(admit_waiting_limit(&t->schema));
     if (w->young.count > most || w->old.count > most)
         waiting_clear(w);
     else if (w->young.count == most && most > 0)

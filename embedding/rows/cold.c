@@ -84,8 +84,11 @@ static int set_reserve(struct cold *c, struct arena *a, uint32_t tablet_bits, ui
     uint64_t step = slots < SLOTS_UNIT ? SLOTS_FIRST : SLOTS_UNIT;
     slots = (slots + step) / step * step;
     SHOAL_ASSERT(count < slots / 5 * 4);
-    return slots > UINT32_MAX ? SHOAL_E_NOMEM
-                              : set_renew(c, a, tablet_bits, (uint32_t)slots, c->salt);
+
+    if (slots > UINT32_MAX)
+        return SHOAL_E_NOMEM;
+
+    return set_renew(c, a, tablet_bits, (uint32_t)slots, c->salt);
 }
 
 /* The mixed key into the free slot where it belongs; far from its home, the set is salted. Without
@@ -133,11 +136,18 @@ static void set_take_out(struct cold *c, uint32_t tablet_bits, uint64_t mixed)
     SHOAL_ASSERT(c->slot[hole] == mixed);
     c->used--;
     for (;;) {
-        i = i + 1 == c->slots ? 0 : i + 1;
+        if (i + 1 == c->slots)
+            i = 0;
+        else
+            i = i + 1;
         if (c->slot[i] == 0)
             break;
         uint32_t home = slot_home(c, tablet_bits, c->slot[i]);
-        bool between = hole <= i ? hole < home && home <= i : hole < home || home <= i;
+        bool between;
+        if (hole <= i)
+            between = hole < home && home <= i;
+        else
+            between = hole < home || home <= i;
         if (between)
             continue;
         c->slot[hole] = c->slot[i];
@@ -186,7 +196,10 @@ int cold_add(struct cold *c, struct arena *a, uint32_t tablet_bits, uint64_t key
 
 int cold_reserve(struct cold *c, struct arena *a, uint32_t tablet_bits, uint32_t count)
 {
-    return count == 0 ? 0 : set_reserve(c, a, tablet_bits, count);
+    if (count == 0)
+        return 0;
+
+    return set_reserve(c, a, tablet_bits, count);
 }
 
 void cold_free(struct cold *c, struct arena *a)
@@ -200,7 +213,10 @@ void cold_free(struct cold *c, struct arena *a)
 
 uint64_t cold_set_bytes(const struct cold *c)
 {
-    return c == NULL ? 0 : c->slots * sizeof *c->slot;
+    if (c == NULL)
+        return 0;
+
+    return c->slots * sizeof *c->slot;
 }
 
 uint64_t cold_beside_bytes(const struct cold *c)
@@ -395,7 +411,11 @@ int table_cold_take(struct table *t, uint64_t key, const void *value, size_t byt
     if (bytes != table_cold_bytes(t))
         return SHOAL_E_CORRUPT;
     const float *row = row_aged(t, key, value, &end);
-    int rc = row != NULL ? put_in(t, key, row, NOTES_FETCHED) : cold_gone_add(c, key);
+    int rc;
+    if (row != NULL)
+        rc = put_in(t, key, row, NOTES_FETCHED);
+    else
+        rc = cold_gone_add(c, key);
     if (rc == 0 && row == NULL)
         rc = keep_undo(t, key, value);
     if (rc != 0)
@@ -429,7 +449,11 @@ int table_cold_copy(const struct table *t, struct table *into, uint64_t key, con
     if (bytes != table_cold_bytes(t) || !table_cold_has(t, key))
         return SHOAL_E_CORRUPT;
     const float *row = row_aged(t, key, value, &end);
-    return row != NULL ? put_in(into, key, row, NOTES_THAWED) : 0;
+
+    if (row == NULL)
+        return 0;
+
+    return put_in(into, key, row, NOTES_THAWED);
 }
 
 /* ---- leaving ---- */
@@ -521,7 +545,10 @@ int table_cold_choose(struct table *t, uint32_t tablet, uint32_t most, cold_put 
     /* while there are enough that nobody uses, the others stay apart as they are */
     c.cool = c.of_heat[0] <= most;
     for (uint32_t heat = 0; heat <= HEAT_FULL; heat++) {
-        c.left[heat] = c.of_heat[heat] < most ? c.of_heat[heat] : most;
+        c.left[heat] = most;
+        if (c.of_heat[heat] < most)
+            c.left[heat] = c.of_heat[heat];
+
         most -= c.left[heat];
     }
     int rc = each_row(t, tablet, choose_row, &c);
@@ -560,9 +587,10 @@ int table_cold_drop(struct table *t, uint32_t tablet, uint32_t *count)
             list[goes ? own->row_count - ++go : stay++] = row; /* those that go from the end on */
         }
     SHOAL_ASSERT(stay + go == own->row_count);
-    int rc = go == 0 ? 0
-                     : set_reserve(own->cold, t->shape.arena, t->shape.tablet_bits,
-                                   own->cold->used + (uint64_t)go);
+    int rc = 0;
+    if (go != 0)
+        rc = set_reserve(own->cold, t->shape.arena, t->shape.tablet_bits,
+                         own->cold->used + (uint64_t)go);
     if (rc == 0 && go > 0)
         rc = table_rebuild(t, tablet, list, stay);
     for (uint32_t i = 0; rc == 0 && i < go; i++)

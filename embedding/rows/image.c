@@ -73,7 +73,10 @@ uint64_t image_schema_digest(const struct table_schema *s)
 
 static uint64_t undo_count(const struct tablet *t)
 {
-    return t->undo == NULL ? 0 : t->undo->count;
+    if (t->undo == NULL)
+        return 0;
+
+    return t->undo->count;
 }
 
 /* Rows that leave with this very image are not among its rows. */
@@ -335,9 +338,11 @@ static int undo_read(const struct table *t, uint32_t tablet, const struct image_
         uint64_t key;
         memcpy(&key, at + i * sizeof key, sizeof key);
         memcpy(copy, weights, width_bytes);
-        bool known = rows_go(t) || h->cold_count > 0
-                         ? key_tablet(key_mix(key), t->shape.tablet_bits) == tablet
-                         : tablet_find(into, &t->shape, key) != NULL;
+        bool known;
+        if (rows_go(t) || h->cold_count > 0)
+            known = key_tablet(key_mix(key), t->shape.tablet_bits) == tablet;
+        else
+            known = tablet_find(into, &t->shape, key) != NULL;
         if (!known || undo_find(into->undo, key) != NULL)
             return err_set(e, SHOAL_E_CORRUPT,
                            "image of table %s tablet %u: undo of key %016" PRIx64

@@ -17,7 +17,10 @@ void image_life_counts(const struct tablet_life *l, struct image_header *h)
     h->clock = l->clock;
     h->young_count = l->waiting.young.count;
     h->old_count = l->waiting.old.count;
-    h->sketch_cells = l->sketch.cell != NULL ? SKETCH_ROWS * l->sketch.columns : 0;
+    h->sketch_cells = 0;
+    if (l->sketch.cell != NULL)
+        h->sketch_cells = SKETCH_ROWS * l->sketch.columns;
+
     h->sketch_keys[0] = l->sketch.keys[0];
     h->sketch_keys[1] = l->sketch.keys[1];
     h->name_count = l->named.count;
@@ -142,5 +145,9 @@ int image_life_read(const struct table *t, uint32_t tablet, const struct image_h
         s->keys[1] = h->sketch_keys[1];
     }
     at += sketch_part(h);
-    return rc == 0 ? names_read(t, tablet, h->name_count, at, into, e) : rc;
+
+    if (rc != 0)
+        return rc;
+
+    return names_read(t, tablet, h->name_count, at, into, e);
 }

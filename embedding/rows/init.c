@@ -10,8 +10,9 @@
 
 static struct init_spec spec_of(const struct table_schema *s, uint64_t key)
 {
-    const struct field_rule *f =
-        s->field_rule_count > 0 ? schema_field_rule(s, key_field(key)) : NULL;
+    const struct field_rule *f = NULL;
+    if (s->field_rule_count > 0)
+        f = schema_field_rule(s, key_field(key));
     if (f != NULL && (f->has & FIELD_HAS_INIT) != 0)
         return (struct init_spec){(enum init_kind)f->kind, f->scale};
     return s->init;

@@ -50,7 +50,9 @@ int table_rebuild(struct table *t, uint32_t tablet, const struct kept_row *list,
     struct tablet *own = &t->tablets[tablet], fresh;
     SHOAL_ASSERT(tablet < t->tablet_count && count <= own->row_count);
     tablet_init(&fresh);
-    int rc = count > 0 ? tablet_reserve(&fresh, &t->shape, tablet, count) : 0;
+    int rc = 0;
+    if (count > 0)
+        rc = tablet_reserve(&fresh, &t->shape, tablet, count);
     for (uint32_t i = 0; i < count && rc == 0; i++) {
         float *row = tablet_insert_noted(&fresh, &t->shape, tablet, list[i].key, list[i].notes);
         if (row == NULL)
@@ -60,7 +62,10 @@ int table_rebuild(struct table *t, uint32_t tablet, const struct kept_row *list,
     }
     SHOAL_ASSERT(rc != 0 || fresh.row_count == count);
     if (rc == 0) {
-        fresh.batches = PLANTED("batches_with_the_rows") ? 0 : own->batches;
+        fresh.batches = own->batches;
+        if (PLANTED("batches_with_the_rows"))
+            fresh.batches = 0;
+
         fresh.undo = own->undo;
         fresh.life = own->life;
         fresh.cold = own->cold;
@@ -85,7 +90,9 @@ int table_keep(struct table *t, uint32_t tablet, table_stays stays, void *contex
         return SHOAL_E_NOMEM;
     int rc = ask(t, tablet, stays, context, undo_clock, list, &count);
     SHOAL_ASSERT(count <= rows);
-    *gone = rc == 0 ? rows - count : 0;
+    *gone = 0;
+    if (rc == 0)
+        *gone = rows - count;
     if (*gone > 0)
         rc = table_rebuild(t, tablet, list, count);
     SHOAL_ASSERT(rc != 0 || (t->tablets[tablet].row_count == count && t->rows >= *gone));

@@ -86,7 +86,10 @@ static int named_drop(struct named *n, const uint64_t *fields)
     for (uint32_t i = 0; i < n->count; i++)
         if (table_fields_have(fields, n->list[i].key))
             keys[count++] = n->list[i].key;
-    int rc = count > 0 ? named_set(n, keys, count, NAME_NONE, &changed) : 0;
+    int rc = 0;
+    if (count > 0)
+        rc = named_set(n, keys, count, NAME_NONE, &changed);
+
     free(keys);
     return rc;
 }
@@ -110,7 +113,10 @@ static int drop_in_tablet(struct table *t, uint32_t tablet, enum key_action acti
         rc = waiting_drop(&life->waiting, &life->waiting.young, fields);
     if (rc == 0 && life != NULL)
         rc = waiting_drop(&life->waiting, &life->waiting.old, fields);
-    return rc == 0 && life != NULL && action == KEY_DROP ? named_drop(&life->named, fields) : rc;
+    if (rc == 0 && life != NULL && action == KEY_DROP)
+        return named_drop(&life->named, fields);
+
+    return rc;
 }
 
 /* ---- which keys ---- */
@@ -204,7 +210,10 @@ static int name_in_tablet(struct table *t, uint32_t tablet, enum key_action acti
         if (cold_erase(t, keys[i]) != 0)
             return SHOAL_E_NOMEM;
     int rc = table_keep(t, tablet, is_named_to_stay, &life->named, 0, &gone);
-    return rc == 0 ? undo_keep(&t->tablets[tablet], is_named_to_stay, &life->named) : rc;
+    if (rc != 0)
+        return rc;
+
+    return undo_keep(&t->tablets[tablet], is_named_to_stay, &life->named);
 }
 
 int table_keys(struct table *t, enum key_action action, const uint64_t *keys, size_t count,

@@ -64,7 +64,11 @@ uint64_t marks_bytes_most(uint32_t lanes, uint32_t tablets)
 static const uint64_t *array_of(const struct marks *m, uint32_t lane, uint32_t table)
 {
     SHOAL_ASSERT(lane < m->lanes && table < LIMIT_TABLES);
-    return m->table[table] == NULL ? NULL : m->table[table][lane].mark;
+
+    if (m->table[table] == NULL)
+        return NULL;
+
+    return m->table[table][lane].mark;
 }
 
 void marks_plan(const struct marks *m, uint32_t lane, uint32_t table, uint32_t first,
@@ -77,8 +81,11 @@ void marks_plan(const struct marks *m, uint32_t lane, uint32_t table, uint32_t f
         SHOAL_ASSERT((uint64_t)first + count <= m->tablets[table]);
         low = high = mark[first];
         for (uint32_t i = first + 1; i + PLANTED("mark_of_the_last") < first + count; i++) {
-            low = mark[i] < low ? mark[i] : low;
-            high = mark[i] > high ? mark[i] : high;
+            if (mark[i] < low)
+                low = mark[i];
+
+            if (mark[i] > high)
+                high = mark[i];
         }
     }
     /* The rule is monotone in the mark, so the lowest and the highest speak for all. */
@@ -168,7 +175,11 @@ uint64_t marks_get(const struct marks *m, uint32_t lane, uint32_t table, uint32_
 {
     const uint64_t *mark = array_of(m, lane, table);
     SHOAL_ASSERT(mark == NULL || tablet < m->tablets[table]);
-    return mark == NULL ? 0 : mark[tablet];
+
+    if (mark == NULL)
+        return 0;
+
+    return mark[tablet];
 }
 
 int marks_set(struct marks *m, uint32_t lane, uint32_t table, uint32_t tablets, uint32_t tablet,
@@ -200,5 +211,9 @@ uint64_t marks_lowest(const struct marks *m, uint32_t lane, uint32_t table)
     SHOAL_ASSERT(lane < m->lanes && table < LIMIT_TABLES);
     if (!m->led[table])
         return UINT64_MAX;
-    return m->table[table] == NULL ? 0 : m->table[table][lane].lowest;
+
+    if (m->table[table] == NULL)
+        return 0;
+
+    return m->table[table][lane].lowest;
 }

@@ -14,7 +14,11 @@ static const struct named *named_of(const struct table *t, uint32_t tablet)
     static const struct named none;
     SHOAL_ASSERT(tablet < t->tablet_count);
     const struct tablet_life *life = t->tablets[tablet].life;
-    return life == NULL ? &none : &life->named;
+
+    if (life == NULL)
+        return &none;
+
+    return &life->named;
 }
 
 int names_take(struct names *n, struct table *t, uint32_t tablet)
@@ -42,7 +46,10 @@ static int name_all(struct table *t, const struct named_key *list, uint32_t coun
     for (uint32_t i = 0; i < count; i++)
         if (kind == NAME_NONE || list[i].kind == kind)
             keys[n++] = list[i].key;
-    int rc = n == 0 ? 0 : table_keys(t, action, keys, n, NULL, &changed);
+    int rc = 0;
+    if (n != 0)
+        rc = table_keys(t, action, keys, n, NULL, &changed);
+
     free(keys);
     return rc;
 }
@@ -52,7 +59,9 @@ int names_give(const struct names *all, uint32_t i)
     SHOAL_ASSERT(i < all->count);
     const struct names_of_tablet *n = &all->tablet[i];
     const struct named *now = named_of(n->table, n->tablet);
-    int rc = now->count == 0 ? 0 : name_all(n->table, now->list, now->count, NAME_NONE, KEY_RESET);
+    int rc = 0;
+    if (now->count != 0)
+        rc = name_all(n->table, now->list, now->count, NAME_NONE, KEY_RESET);
     if (rc == 0)
         rc = name_all(n->table, n->list, n->count, NAME_ERASED, KEY_ERASE);
     if (rc == 0)
@@ -78,5 +87,9 @@ const char *names_of(const struct table *t, uint64_t key)
                                        [NAME_BLOCKED] = "blocked",
                                        [NAME_ALLOWED] = "allowed"};
     const struct named *n = named_of(t, key_tablet(key_mix(key), t->shape.tablet_bits));
-    return n->count == 0 ? NULL : text[named_find(n, key)];
+
+    if (n->count == 0)
+        return NULL;
+
+    return text[named_find(n, key)];
 }

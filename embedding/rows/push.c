@@ -26,7 +26,10 @@ int table_undo_keep(struct table *t, uint32_t number, uint64_t key, const float 
 {
     const struct tablet_life *life = t->tablets[number].life;
     int rc = table_undo_begin(t, number, clock, life == NULL ? 0 : life->clock);
-    return rc == 0 ? undo_save(t->tablets[number].undo, key, weights) : rc;
+    if (rc != 0)
+        return rc;
+
+    return undo_save(t->tablets[number].undo, key, weights);
 }
 
 static int undo_keep(struct table *t, uint64_t key, const float *row, uint64_t clock)
@@ -113,7 +116,10 @@ int table_push(struct table *t, const uint64_t *keys, const float *gradients, si
     int rc = age_before(t, args);
     if (rc == 0)
         rc = push[t->isa](t, keys, gradients, count, args);
-    return rc == 0 ? age_after(t, args) : rc;
+    if (rc != 0)
+        return rc;
+
+    return age_after(t, args);
 }
 
 bool table_stats_ok(const struct table_schema *schema, const float *gradients, size_t count)

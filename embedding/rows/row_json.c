@@ -64,8 +64,11 @@ struct json *row_json(const struct table *t, uint64_t key, const char *shard, bo
         json_set(j, "weights", floats(weights, s->width));
         json_set(j, "state", json_new_array());
         const struct tablet_life *life = t->tablets[key_tablet(key_mix(key), s->tablet_bits)].life;
-        struct waiting_key waits =
-            life != NULL ? waiting_find(&life->waiting, key) : (struct waiting_key){0};
+        struct waiting_key waits;
+        if (life != NULL)
+            waits = waiting_find(&life->waiting, key);
+        else
+            waits = (struct waiting_key){0};
         if (waits.show > 0)
             json_set_number(j, "waiting", (double)waits.show);
         if (names_of(t, key) != NULL)

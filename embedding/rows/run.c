@@ -109,7 +109,8 @@ static void count_low(struct run *run)
     for (uint32_t lane = 0; lane < run->lanes; lane++)
         if (run->lane[lane].live) {
             uint64_t clock = run_clock(run, lane, run->lane[lane].lowest);
-            run->low = clock < run->low ? clock : run->low;
+            if (clock < run->low)
+                run->low = clock;
         }
 }
 

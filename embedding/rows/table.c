@@ -53,11 +53,16 @@ int table_new(const struct table_schema *schema, struct arena *arena, struct tab
     struct tablet *tablets = malloc(tablet_count * sizeof *tablets);
     uint64_t whole_row_bytes = round_up_8(sizeof(uint64_t) + floats * sizeof(float));
     uint64_t *whole_row = calloc(1, whole_row_bytes);
-    float *pulled_back =
-        schema_has_last(schema) ? calloc(schema->width, sizeof *pulled_back) : NULL;
+    float *pulled_back = NULL;
+    if (schema_has_last(schema))
+        pulled_back = calloc(schema->width, sizeof *pulled_back);
+
     float *changed = calloc(schema->width, sizeof *changed),
           *fresh = calloc(wide_floats, sizeof *fresh);
-    float *wide = halves ? aligned_alloc(64, (wide_floats * sizeof *wide + 63) / 64 * 64) : NULL;
+    float *wide = NULL;
+    if (halves)
+        wide = aligned_alloc(64, (wide_floats * sizeof *wide + 63) / 64 * 64);
+
     if (t == NULL || tablets == NULL || whole_row == NULL ||
         (schema_has_last(schema) && pulled_back == NULL) || changed == NULL || fresh == NULL ||
         (halves && wide == NULL)) {
@@ -87,9 +92,14 @@ int table_new(const struct table_schema *schema, struct arena *arena, struct tab
         t->half = half_of((enum value_kind)schema->values, t->isa, schema->width);
     table_derive(t);
     t->push_floats = schema_push_floats(schema);
-    t->stats_at = schema->rules.stats != 0 ? schema_stats_at(schema) : 0;
+    t->stats_at = 0;
+    if (schema->rules.stats != 0)
+        t->stats_at = schema_stats_at(schema);
     t->wide_stats_at = t->stats_at + (wide_floats - floats);
-    t->last_at = schema->rules.stats != 0 ? t->wide_stats_at - 1 : wide_floats - 1;
+    if (schema->rules.stats != 0)
+        t->last_at = t->wide_stats_at - 1;
+    else
+        t->last_at = wide_floats - 1;
     SHOAL_ASSERT(t->last_at < wide_floats && wide_floats >= floats);
     SHOAL_ASSERT(schema->rules.stats == 0 ||
                  t->stats_at + sizeof(struct row_stats) / sizeof(float) == floats);
@@ -153,7 +163,9 @@ uint64_t table_tablet_memory(const struct table *t, uint32_t tablet)
 {
     SHOAL_ASSERT(tablet < t->tablet_count);
     const struct tablet *own = &t->tablets[tablet];
-    uint64_t index = own->page_count > 0 ? own->bucket_count * (uint64_t)sizeof(struct bucket) : 0;
+    uint64_t index = 0;
+    if (own->page_count > 0)
+        index = own->bucket_count * (uint64_t)sizeof(struct bucket);
     return index + own->page_count * (uint64_t)t->shape.page_units * ARENA_UNIT_BYTES +
            cold_set_bytes(own->cold);
 }
@@ -294,7 +306,11 @@ bool table_finite(const struct table *t, uint32_t tablet, uint64_t *bad)
 const void *table_row(const struct table *t, uint64_t key)
 {
     const float *row = tablet_find(table_tablet(t, key_mix(key)), &t->shape, key);
-    return row == NULL ? NULL : whole_row(t, key, row);
+
+    if (row == NULL)
+        return NULL;
+
+    return whole_row(t, key, row);
 }
 
 void table_visit(const struct table *t, uint32_t tablet,

@@ -81,7 +81,9 @@ static uint64_t next_size(uint64_t buckets)
         return BUCKETS_FIRST;
     if (buckets < UNIT_BUCKETS)
         return 2 * buckets;
-    uint64_t step = buckets < CHUNK_BUCKETS ? UNIT_BUCKETS : CHUNK_BUCKETS;
+    uint64_t step = CHUNK_BUCKETS;
+    if (buckets < CHUNK_BUCKETS)
+        step = UNIT_BUCKETS;
     return (buckets + buckets * 2 / 5 + step - 1) / step * step;
 }
 
@@ -90,7 +92,11 @@ static uint32_t rows_of_size(uint64_t buckets, uint32_t number)
 {
     uint64_t share = 676 + (((number * 0x9e3779b1u) >> 16) * 205u >> 16); /* of 1024 */
     uint64_t rows = buckets * BUCKET_KEYS * share / 1024;
-    return rows < UINT32_MAX ? (uint32_t)rows : UINT32_MAX;
+
+    if (rows < UINT32_MAX)
+        return (uint32_t)rows;
+
+    return UINT32_MAX;
 }
 
 /* How many buckets it looked at. */
@@ -161,7 +167,11 @@ int tablet_reserve(struct tablet *t, const struct tablet_shape *s, uint32_t numb
         room = rows_of_size(buckets, number);
     }
     SHOAL_ASSERT(buckets >= t->bucket_count && room >= t->row_count);
-    return buckets == t->bucket_count ? 0 : index_resize(t, s, number, buckets);
+
+    if (buckets == t->bucket_count)
+        return 0;
+
+    return index_resize(t, s, number, buckets);
 }
 
 /* ---- rows ---- */
@@ -170,7 +180,9 @@ static int page_add(struct tablet *t, const struct tablet_shape *s)
 {
     SHOAL_ASSERT(t->row_count == (uint64_t)t->page_count * s->page_rows); /* all are full */
     if (t->page_count == t->page_room) {
-        uint32_t room = t->page_room == 0 ? 4 : t->page_room + t->page_room / 2;
+        uint32_t room = 4;
+        if (t->page_room != 0)
+            room = t->page_room + t->page_room / 2;
         uint32_t *pages = realloc(t->pages, room * sizeof *pages);
         if (pages == NULL)
             return SHOAL_E_NOMEM;

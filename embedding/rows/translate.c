@@ -69,9 +69,12 @@ static void say_optimizer(const struct table_schema *from, const struct table_sc
 
 static const char *parts_of(const struct table_schema *s)
 {
-    return s->zero_first == 0      ? "vectors alone"
-           : schema_vector(s) == 0 ? "first-order weights alone"
-                                   : "first-order weights and vectors";
+    if (s->zero_first == 0)
+        return "vectors alone";
+    if (schema_vector(s) == 0)
+        return "first-order weights alone";
+
+    return "first-order weights and vectors";
 }
 
 static int parts_check(const struct table_schema *from, const struct table_schema *to,
@@ -178,8 +181,14 @@ void translate_tablets(uint32_t bits, uint32_t other_bits, uint32_t tablet, uint
                        uint32_t *count)
 {
     SHOAL_ASSERT(tablet >> bits == 0);
-    *first = other_bits >= bits ? tablet << (other_bits - bits) : tablet >> (bits - other_bits);
-    *count = other_bits >= bits ? 1u << (other_bits - bits) : 1;
+    if (other_bits >= bits)
+        *first = tablet << (other_bits - bits);
+    else
+        *first = tablet >> (bits - other_bits);
+
+    *count = 1;
+    if (other_bits >= bits)
+        *count = 1u << (other_bits - bits);
 }
 
 void translate_move(struct table *from, struct table *to, uint32_t tablet, uint64_t from_run,
@@ -310,7 +319,10 @@ static int take_waiting(const struct waiting_half *from, bool young, struct tabl
         waiting_write(from, list);
     for (uint32_t i = 0; i < from->count && rc == 0; i++) {
         uint32_t target = target_of(to, list[i].key);
-        struct tablet_life *life = wanted[target] ? table_life(to, target) : NULL;
+        struct tablet_life *life = NULL;
+        if (wanted[target])
+            life = table_life(to, target);
+
         if (!wanted[target] || table_fields_have(without, list[i].key))
             continue;
         if (life == NULL)
@@ -350,7 +362,10 @@ static int take_life(const struct table *from, uint32_t tablet, struct table *to
         cells > 0 && own->sketch.cell != NULL && own->sketch.columns * SKETCH_ROWS == cells;
     int rc = 0;
     for (uint32_t i = first; i < first + count && rc == 0; i++) {
-        struct tablet_life *life = wanted[i] && (to->ages || sketched) ? table_life(to, i) : NULL;
+        struct tablet_life *life = NULL;
+        if (wanted[i] && (to->ages || sketched))
+            life = table_life(to, i);
+
         if (!wanted[i] || !(to->ages || sketched))
             continue;
         if (life == NULL)
@@ -362,9 +377,8 @@ static int take_life(const struct table *from, uint32_t tablet, struct table *to
     }
     if (rc == 0 && to->ruled) {
         rc = take_waiting(&own->waiting.young, true, to, wanted, without);
-        rc = rc == 0 && !PLANTED("older_stay_behind")
-                 ? take_waiting(&own->waiting.old, false, to, wanted, without)
-                 : rc;
+        if (rc == 0 && !PLANTED("older_stay_behind"))
+            rc = take_waiting(&own->waiting.old, false, to, wanted, without);
     }
     uint64_t *keys = malloc((own->named.count + 1ULL) * sizeof *keys);
     if (keys == NULL)

@@ -106,7 +106,11 @@ const float *undo_find(const struct undo *u, uint64_t key)
     if (u->count == 0)
         return NULL;
     uint32_t entry = u->slots[slot_of(u, key)];
-    return entry == 0 ? NULL : u->weights + (size_t)(entry - 1) * u->width;
+
+    if (entry == 0)
+        return NULL;
+
+    return u->weights + (size_t)(entry - 1) * u->width;
 }
 
 uint64_t undo_bytes(const struct undo *u)
@@ -114,7 +118,10 @@ uint64_t undo_bytes(const struct undo *u)
     if (u == NULL)
         return 0;
     SHOAL_ASSERT(u->count <= u->room);
-    uint64_t slots = u->slots == NULL ? 0 : u->slot_mask + 1ULL;
+    uint64_t slots = 0;
+    if (u->slots != NULL)
+        slots = u->slot_mask + 1ULL;
+
     return sizeof *u + u->room * (sizeof *u->keys + u->width * sizeof *u->weights) +
            slots * sizeof *u->slots;
 }

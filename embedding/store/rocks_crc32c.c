@@ -23,13 +23,18 @@ static uint32_t theirs(uint32_t crc, const char *bytes, size_t count)
         f = (extend_fn)dlsym(RTLD_NEXT, ROCKS_CRC32C_SYMBOL);
         atomic_store_explicit(&found, f, memory_order_relaxed);
     }
-    return f != NULL ? f(crc, bytes, count) : hash_crc32c_extend(crc, bytes, count);
+    if (f != NULL)
+        return f(crc, bytes, count);
+
+    return hash_crc32c_extend(crc, bytes, count);
 }
 
 uint32_t rocks_crc32c_extend(uint32_t crc, const char *bytes, size_t count)
 {
-    return __builtin_expect(hash_crc32c_is_fast(), 1) ? hash_crc32c_extend(crc, bytes, count)
-                                                      : theirs(crc, bytes, count);
+    if (__builtin_expect(hash_crc32c_is_fast(), 1))
+        return hash_crc32c_extend(crc, bytes, count);
+
+    return theirs(crc, bytes, count);
 }
 
 const char *rocks_crc32c_words(void)
@@ -52,7 +57,9 @@ const char *rocks_crc32c_library(void)
     Dl_info of;
     void *place = dlsym(RTLD_DEFAULT, "rocksdb_open");
     bool found = place != NULL && dladdr(place, &of) != 0 && realpath(of.dli_fname, path) != NULL;
-    const char *version = found ? strstr(path, ".so.") : NULL;
+    const char *version = NULL;
+    if (found)
+        version = strstr(path, ".so.");
     (void)snprintf(text, sizeof text, "RocksDB %.40s", version != NULL ? version + 4 : "(unknown)");
     return text;
 }

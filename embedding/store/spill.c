@@ -15,7 +15,12 @@ void spill_init(struct spill *s, struct store *store, uint64_t memory)
 {
     uint64_t batch = memory / 32;
     *s = (struct spill){.store = store};
-    s->batch = batch < BATCH_LEAST ? BATCH_LEAST : batch > BATCH_MOST ? BATCH_MOST : (size_t)batch;
+    if (batch < BATCH_LEAST)
+        s->batch = BATCH_LEAST;
+    else if (batch > BATCH_MOST)
+        s->batch = BATCH_MOST;
+    else
+        s->batch = (size_t)batch;
     s->flush_every = s->batch;
     SHOAL_ASSERT(s->batch >= BATCH_LEAST && s->batch <= BATCH_MOST);
 }
@@ -52,7 +57,9 @@ struct leaving {
 /* A place for one more pair. 0, or what writing returned. */
 static int next_item(struct spill *s, size_t bytes, struct store_item **item)
 {
-    int rc = s->items == s->items_most || s->bytes + bytes > s->batch ? write_out(s) : 0;
+    int rc = 0;
+    if (s->items == s->items_most || s->bytes + bytes > s->batch)
+        rc = write_out(s);
     SHOAL_ASSERT(rc != 0 || (s->items < s->items_most && s->bytes + bytes <= s->batch));
     if (rc == 0)
         *item = &s->item[s->items++];
@@ -104,11 +111,16 @@ static int reserve(struct spill *s, size_t row_bytes)
     SHOAL_ASSERT(s->value == NULL || row_bytes <= s->batch); /* made for rows of another table */
     if (s->value != NULL)
         return 0;
-    s->batch = s->batch < row_bytes ? row_bytes : s->batch;
+    if (s->batch < row_bytes)
+        s->batch = row_bytes;
     s->items_most = s->batch / 128 + 1;
     s->value = malloc(s->batch);
     s->item = malloc(s->items_most * sizeof *s->item);
-    return s->value == NULL || s->item == NULL ? SHOAL_E_NOMEM : 0;
+
+    if (s->value == NULL || s->item == NULL)
+        return SHOAL_E_NOMEM;
+
+    return 0;
 }
 
 int spill_tablet(struct spill *s, struct table *t, uint32_t tablet, bool fresh, uint32_t most,
@@ -129,7 +141,8 @@ int spill_tablet(struct spill *s, struct table *t, uint32_t tablet, bool fresh, 
         rc = write_out(s);
     if (rc == 0)
         rc = table_cold_drop(t, tablet, count);
-    return rc == SHOAL_E_NOMEM
-               ? err_set(e, rc, "no memory to move rows of table %s to the store", schema->name)
-               : rc;
+    if (rc != SHOAL_E_NOMEM)
+        return rc;
+
+    return err_set(e, rc, "no memory to move rows of table %s to the store", schema->name);
 }

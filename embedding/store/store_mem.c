@@ -24,9 +24,15 @@ struct store_mem {
 
 static int compare(const struct pair *p, const void *key, size_t key_bytes)
 {
-    size_t n = p->key_bytes < key_bytes ? p->key_bytes : key_bytes;
+    size_t n = key_bytes;
+    if (p->key_bytes < key_bytes)
+        n = p->key_bytes;
     int c = memcmp(p->key, key, n);
-    return c != 0 ? c : (p->key_bytes > key_bytes) - (p->key_bytes < key_bytes);
+
+    if (c != 0)
+        return c;
+
+    return (p->key_bytes > key_bytes) - (p->key_bytes < key_bytes);
 }
 
 /* Position of the first pair that is not below key. */
@@ -112,8 +118,13 @@ static int mem_range(struct store *base, const struct store_item *from,
                      struct err *e)
 {
     struct store_mem *s = container_of(base, struct store_mem, base);
-    size_t first = from == NULL ? 0 : lower_bound(s, from->key, from->key_bytes);
-    size_t end = below == NULL ? s->count : lower_bound(s, below->key, below->key_bytes);
+    size_t first = 0;
+    if (from != NULL)
+        first = lower_bound(s, from->key, from->key_bytes);
+
+    size_t end = s->count;
+    if (below != NULL)
+        end = lower_bound(s, below->key, below->key_bytes);
     SHOAL_ASSERT(end <= s->count && first <= end);
     for (size_t i = first; i < end; i++) {
         int rc = visit(context, s->pair[i].key, s->pair[i].key_bytes, s->pair[i].value,
@@ -132,7 +143,10 @@ static int mem_get(struct store *base, const struct store_item *keys, size_t cou
     for (size_t i = 0; i < count; i++) {
         size_t at = lower_bound(s, keys[i].key, keys[i].key_bytes);
         bool there = at < s->count && compare(&s->pair[at], keys[i].key, keys[i].key_bytes) == 0;
-        sizes[i] = there ? s->pair[at].value_bytes : 0;
+        sizes[i] = 0;
+        if (there)
+            sizes[i] = s->pair[at].value_bytes;
+
         if (there && sizes[i] == bytes)
             memcpy((char *)values + i * bytes, s->pair[at].value, bytes);
     }

@@ -70,7 +70,9 @@ static int failed(struct err *e, char *text, const char *what, const char *dir)
 {
     if (text == NULL)
         return 0;
-    int rc = strstr(text, "Corruption") != NULL ? SHOAL_E_CORRUPT : SHOAL_E_IO;
+    int rc = SHOAL_E_IO;
+    if (strstr(text, "Corruption") != NULL)
+        rc = SHOAL_E_CORRUPT;
     err_set(e, rc, "cannot %s rows in %s: %s%s", what, dir, text,
             rc == SHOAL_E_CORRUPT
                 ? "; damaged: move this server's data_dir away, stop the others and theirs, and "
@@ -194,7 +196,9 @@ static int rocks_get(struct store *base, const struct store_item *keys, size_t c
     struct store_rocks *s = container_of(base, struct store_rocks, base);
     int rc = 0;
     for (size_t at = 0; at < count && rc == 0; at += GET_BATCH) {
-        size_t n = count - at < GET_BATCH ? count - at : GET_BATCH;
+        size_t n = GET_BATCH;
+        if (count - at < GET_BATCH)
+            n = count - at;
         rc = get_batch(s, keys + at, n, (char *)values + at * bytes, bytes, sizes + at, e);
     }
     return rc;
@@ -245,7 +249,11 @@ static void rocks_close(struct store *base)
 static uint64_t property(struct store_rocks *s, const char *name)
 {
     uint64_t value = 0;
-    return rocksdb_property_int(s->db, name, &value) == 0 ? value : 0;
+
+    if (rocksdb_property_int(s->db, name, &value) == 0)
+        return value;
+
+    return 0;
 }
 
 static void rocks_space(struct store *base, struct store_space *out)
@@ -286,7 +294,9 @@ static int files_list(const char *dir, struct files *out)
 {
     struct file_walk walk;
     const char *name;
-    int rc = file_walk_open(&walk, dir) ? 0 : SHOAL_E_IO;
+    int rc = SHOAL_E_IO;
+    if (file_walk_open(&walk, dir))
+        rc = 0;
     while (rc == 0 && (name = file_walk_next(&walk)) != NULL) {
         if (!holds_values(name) || strlen(name) >= sizeof out->name[0])
             continue;
@@ -341,7 +351,10 @@ static int rocks_compact(struct store *base, struct err *e)
     int rc = rocks_flush(base, e);
     if (rc == 0 && (rc = files_list(s->dir, &s->before)) != 0)
         rc = err_set(e, rc, "cannot list the folder %s", s->dir);
-    return rc == 0 ? compact_all(s, e) : rc;
+    if (rc != 0)
+        return rc;
+
+    return compact_all(s, e);
 }
 
 /* Compacting says nothing of its failures. */
@@ -376,8 +389,16 @@ static const struct store_ops rocks_ops = {.write = rocks_write,
 static int files_most(void)
 {
     struct rlimit l;
-    uint64_t limit = getrlimit(RLIMIT_NOFILE, &l) == 0 ? l.rlim_cur : 1024;
-    return limit / 16 > 1024 ? 1024 : limit / 16 < 48 ? 48 : (int)(limit / 16);
+    uint64_t limit = 1024;
+    if (getrlimit(RLIMIT_NOFILE, &l) == 0)
+        limit = l.rlim_cur;
+
+    if (limit / 16 > 1024)
+        return 1024;
+    if (limit / 16 < 48)
+        return 48;
+
+    return (int)(limit / 16);
 }
 
 /* The one that its C API has no call for. */
@@ -440,7 +461,9 @@ static void take_memory(struct store_rocks *s, uint64_t memory)
      * whose blobs no compaction touches. Many such files are merged at a time into a first level of
      * about as much, so that not all rows are written again for a few; each has a filter and holds
      * but some tablets. */
-    uint64_t flush = memory / 2 < FLUSH_MOST ? memory / 2 : FLUSH_MOST;
+    uint64_t flush = FLUSH_MOST;
+    if (memory / 2 < FLUSH_MOST)
+        flush = memory / 2;
     SHOAL_ASSERT(flush < MEMTABLE_MOST); /* a memtable must not fill up before a flush */
     rocksdb_options_set_level0_file_num_compaction_trigger(s->options, FILES_MERGED);
     rocksdb_options_set_level0_slowdown_writes_trigger(s->options, 2 * FILES_MERGED);

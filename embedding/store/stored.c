@@ -217,10 +217,12 @@ int stored_tablet_check(const void *value, size_t bytes, const struct table_sche
         return rc;
     memcpy(&h, value, sizeof h);
     const char *image = (const char *)value + sizeof h + h.column_bytes;
-    return image_whole(image, bytes - sizeof h - h.column_bytes)
-               ? 0
-               : err_set(e, SHOAL_E_CHECKSUM,
-                         "image of table %s tablet %u: checksum does not match", s->name, tablet);
+
+    if (image_whole(image, bytes - sizeof h - h.column_bytes))
+        return 0;
+
+    return err_set(e, SHOAL_E_CHECKSUM, "image of table %s tablet %u: checksum does not match",
+                   s->name, tablet);
 }
 
 int stored_tablet_read(const void *value, size_t bytes, struct table *t, struct runs *r,
@@ -402,9 +404,11 @@ static uint32_t control_version(const void *value, size_t bytes)
         return 0;
     memcpy(&h, value, from);
     bool ours = (h.magic ^ CONTROL_MAGIC) << 8 == 0;
-    return ours && h.checksum == hash_bytes((const char *)value + from, bytes - from, h.magic)
-               ? (uint32_t)(h.magic >> 56) - '0'
-               : 0;
+
+    if (ours && h.checksum == hash_bytes((const char *)value + from, bytes - from, h.magic))
+        return (uint32_t)(h.magic >> 56) - '0';
+
+    return 0;
 }
 
 static bool read_head(struct reader *in, struct control_head *h)
@@ -449,7 +453,9 @@ static int read_run(struct reader *in, struct runs *r)
         return read_lanes(in, run, c.lanes);
     if (run != NULL) {
         run->ghost = true;
-        run->seen = PLANTED("seen_forgotten") ? 0 : seen;
+        run->seen = seen;
+        if (PLANTED("seen_forgotten"))
+            run->seen = 0;
     }
     return 0;
 }
@@ -499,5 +505,9 @@ int stored_control_read(const void *value, size_t bytes, struct runs *r, struct 
         r->barrier = h.barrier;
     }
     *as_of = (struct stored_as_of){h.sequence, h.floor};
-    return in.at == in.end ? 0 : err_set(e, SHOAL_E_CORRUPT, damaged);
+
+    if (in.at == in.end)
+        return 0;
+
+    return err_set(e, SHOAL_E_CORRUPT, damaged);
 }

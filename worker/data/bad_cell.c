@@ -9,7 +9,11 @@ int bad_cell(const struct features *f, const char *what, uint32_t column, const 
 {
     const struct cell *name = &f->name[column];
     char shown[49];
-    uint32_t n = cell->bytes < sizeof shown - 1 ? cell->bytes : (uint32_t)sizeof shown - 1;
+    uint32_t n;
+    if (cell->bytes < sizeof shown - 1)
+        n = cell->bytes;
+    else
+        n = (uint32_t)sizeof shown - 1;
     for (uint32_t i = 0; i < n; i++) /* a log line is no place for control characters */
         shown[i] = cell->text[i] >= ' ' && cell->text[i] < 127 ? cell->text[i] : '?';
     shown[n] = '\0';
@@ -46,7 +50,11 @@ const char *bad_cell_number_remedy(const struct cell *cell)
 {
     if (is_missing(cell))
         return "leave the cell empty where there is no number, it counts as 0";
-    return has_decimal_comma(cell) ? "write a decimal comma as a point: tr , ." : "";
+
+    if (has_decimal_comma(cell))
+        return "write a decimal comma as a point: tr , .";
+
+    return "";
 }
 
 const char *bad_cell_label_remedy(const struct cell *cell, uint32_t tasks)
@@ -54,5 +62,9 @@ const char *bad_cell_label_remedy(const struct cell *cell, uint32_t tasks)
     bool missing = cell->bytes == 0 || is_missing(cell);
     if (missing && tasks > 1)
         return "every label of a line must be there: train this task in a job of its own";
-    return missing ? "take lines without a label out" : "write it as 0 or 1";
+
+    if (missing)
+        return "take lines without a label out";
+
+    return "write it as 0 or 1";
 }

@@ -95,7 +95,11 @@ static int values_grow(struct batch *b, uint64_t values, struct err *e)
                        BATCH_VALUES_MAX);
     if (values > s->value_capacity && values < 2 * s->value_capacity)
         values = 2 * s->value_capacity;
-    return room(&s->mixed, &s->value_capacity, values) != 0 ? no_memory(e) : 0;
+
+    if (room(&s->mixed, &s->value_capacity, values) == 0)
+        return 0;
+
+    return no_memory(e);
 }
 
 /* What only some jobs have: weights, offsets, fields to tell by, and in evaluation its groups. */
@@ -125,7 +129,9 @@ static int extras_begin(struct batch *b, const struct features *f, uint32_t rows
 int batch_begin(struct batch *b, const struct features *f, uint32_t rows, bool evaluating,
                 struct err *e)
 {
-    int rc = b->space == NULL ? space_new(b, e) : 0;
+    int rc = 0;
+    if (b->space == NULL)
+        rc = space_new(b, e);
     if (rc != 0)
         return rc;
     struct batch_space *s = b->space;
@@ -261,7 +267,9 @@ static int stored_keys(struct batch *b, const struct features *f, const struct s
                        struct err *e)
 {
     struct batch_space *s = b->space;
-    int rc = f->multi ? values_grow(b, (uint64_t)b->values + row->keys, e) : 0;
+    int rc = 0;
+    if (f->multi)
+        rc = values_grow(b, (uint64_t)b->values + row->keys, e);
     if (rc != 0)
         return rc;
     memcpy(&s->mixed[b->values], row->key, row->keys * sizeof *row->key);
@@ -344,8 +352,11 @@ static void times_range(struct batch *b)
     const uint32_t *time = b->space->time;
     b->first_time = b->last_time = time[0];
     for (uint32_t i = 1; i < b->examples; i++) {
-        b->first_time = time[i] < b->first_time ? time[i] : b->first_time;
-        b->last_time = time[i] > b->last_time ? time[i] : b->last_time;
+        if (time[i] < b->first_time)
+            b->first_time = time[i];
+
+        if (time[i] > b->last_time)
+            b->last_time = time[i];
     }
 }
 

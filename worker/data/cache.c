@@ -106,7 +106,10 @@ static void sweep(const struct cache *c, uint64_t group, const char *keep)
         return;
     char prefix[32];
     snprintf(prefix, sizeof prefix, "%016" PRIx64 "-", group);
-    const char *suffix = keep != NULL ? strrchr(keep, '.') : NULL;
+    const char *suffix = NULL;
+    if (keep != NULL)
+        suffix = strrchr(keep, '.');
+
     while ((entry = file_walk_next(&walk)) != NULL) {
         const char *dot = strrchr(entry, '.');
         if (dot != NULL && strncmp(dot, ".tmp-", 5) == 0) {

@@ -27,7 +27,9 @@ static struct column_value *slot_of(struct column_value *value, uint32_t slots, 
 
 static int grow(struct column_seen *c)
 {
-    uint32_t slots = c->slots == 0 ? SLOTS_FIRST : 2 * c->slots;
+    uint32_t slots = SLOTS_FIRST;
+    if (c->slots != 0)
+        slots = 2 * c->slots;
     struct column_value *wide = calloc(slots, sizeof *wide);
     if (wide == NULL)
         return SHOAL_E_NOMEM;
@@ -45,7 +47,11 @@ static void example_take(struct column_seen *c, const struct cell *cell)
     if (c->examples == COLUMN_SEEN_EXAMPLES)
         return;
     char *to = c->example[c->examples++];
-    uint32_t n = cell->bytes < COLUMN_SEEN_TEXT ? cell->bytes : COLUMN_SEEN_TEXT - 1;
+    uint32_t n;
+    if (cell->bytes < COLUMN_SEEN_TEXT)
+        n = cell->bytes;
+    else
+        n = COLUMN_SEEN_TEXT - 1;
     for (uint32_t i = 0; i < n; i++) /* what a terminal shows */
         to[i] = (unsigned char)cell->text[i] >= ' ' && cell->text[i] != 127 ? cell->text[i] : '?';
     to[n] = '\0';
@@ -90,8 +96,11 @@ static bool fraction(const struct cell *cell, bool *zero)
 
 static void range_take(double x, bool first, double *least, double *most)
 {
-    *least = first || x < *least ? x : *least;
-    *most = first || x > *most ? x : *most;
+    if (first || x < *least)
+        *least = x;
+
+    if (first || x > *most)
+        *most = x;
 }
 
 static void number_take(struct column_seen *c, const struct cell *cell, bool positive)

@@ -289,10 +289,18 @@ static void type_take(const struct columns_one *one, struct column *to)
     if (one->kind != COLUMNS_FIELD)
         return;
     bool bucket = strncmp(at, "field bucket", 12) == 0;
-    to->type = one->multi ? COLUMN_MULTI : bucket ? COLUMN_NUMBER : COLUMN_CATEGORY;
+    if (one->multi)
+        to->type = COLUMN_MULTI;
+    else if (bucket)
+        to->type = COLUMN_NUMBER;
+    else
+        to->type = COLUMN_CATEGORY;
+
     to->id = strncmp(at, "field id", 8) == 0 || strncmp(at, "field multi-id", 14) == 0;
     const char *last = strstr(at, " last ");
-    uint32_t max = one->multi && last != NULL ? (uint32_t)strtoul(last + 6, NULL, 10) : 0;
+    uint32_t max = 0;
+    if (one->multi && last != NULL)
+        max = (uint32_t)strtoul(last + 6, NULL, 10);
     to->max = max < FEATURE_SEQUENCE_MAX ? max : 0;
 }
 
@@ -403,7 +411,9 @@ int columns_job(const struct columns *c, const struct job *job, const char *file
     out->data.delimiter = HEAD_DELIMITER;
     out->data.column_count = 0;
     out->data.column = calloc(c->count, sizeof *out->data.column);
-    int rc = out->data.column == NULL ? SHOAL_E_NOMEM : columns_take(c, job, file, out, e);
+    int rc = SHOAL_E_NOMEM;
+    if (out->data.column != NULL)
+        rc = columns_take(c, job, file, out, e);
     if (rc == 0) {
         labels_take(c, out);
         numbers_take(c, out);

@@ -45,7 +45,11 @@ static void words_add(struct words *w, const char *data, size_t bytes)
         data += bytes - WORDS_BYTES;
         bytes = WORDS_BYTES;
     }
-    size_t kept = w->bytes < WORDS_BYTES - bytes ? w->bytes : WORDS_BYTES - bytes;
+    size_t kept;
+    if (w->bytes < WORDS_BYTES - bytes)
+        kept = w->bytes;
+    else
+        kept = WORDS_BYTES - bytes;
     memmove(w->text, w->text + w->bytes - kept, kept);
     memcpy(w->text + kept, data, bytes);
     w->bytes = kept + bytes;
@@ -94,7 +98,13 @@ static void words_last(const struct words *w, char out[LAST_BYTES])
 static int left_ms(const struct command *c, uint64_t since_ns)
 {
     uint64_t quiet = c->quiet_s * 1000 * MS, passed = time_monotonic_ns() - since_ns;
-    return c->quiet_s == 0 ? -1 : passed >= quiet ? 0 : (int)((quiet - passed) / MS + 1);
+
+    if (c->quiet_s == 0)
+        return -1;
+    if (passed >= quiet)
+        return 0;
+
+    return (int)((quiet - passed) / MS + 1);
 }
 
 /* decode_from.wait: until it prints, its words are read; they are no life. */
@@ -144,8 +154,14 @@ static int running_start(struct running *r, const char *const argv[],
                          struct process_options *options, struct err *e)
 {
     int words[2] = {-1, -1};
-    r->words.fd = pipe2(words, O_CLOEXEC) == 0 ? words[0] : -1;
-    options->err = words[1] >= 0 ? words[1] : PROCESS_INHERIT;
+    r->words.fd = -1;
+    if (pipe2(words, O_CLOEXEC) == 0)
+        r->words.fd = words[0];
+
+    options->err = PROCESS_INHERIT;
+    if (words[1] >= 0)
+        options->err = words[1];
+
     int rc = process_start(&r->process, argv, options, e), why = errno;
     if (words[1] >= 0)
         close(words[1]);

@@ -100,7 +100,8 @@ static int blocks_read(const struct events *v, struct events_sums *sums, struct 
         sums->malformed += rc == 0 ? room.packer.bad_rows : 0;
         if (x->first != 0 && (sums->first == 0 || x->first < sums->first))
             sums->first = x->first;
-        sums->last = x->last > sums->last ? x->last : sums->last;
+        if (x->last > sums->last)
+            sums->last = x->last;
     }
     events_room_free(&room);
     return rc;

@@ -146,7 +146,9 @@ static int sample_read(struct sample *s, struct err *e)
     int rc = 0;
     SHOAL_ASSERT(s->rows > 0 && s->rows <= dataset_rows(s->data));
     for (uint64_t at = 0; at < s->rows && rc == 0;) {
-        uint32_t rows = s->rows - at < batch ? (uint32_t)(s->rows - at) : batch;
+        uint32_t rows = batch;
+        if (s->rows - at < batch)
+            rows = (uint32_t)(s->rows - at);
         rc = batch_read(s->data, s->job->train.seed, 1, at, rows, &s->batch, e);
         if (rc == 0)
             rc = batch_count(s, e);
@@ -257,7 +259,13 @@ int count_job(struct job *job, double share, struct json **out, struct err *e)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory to count keys");
     if (rc == 0) {
         uint64_t all = dataset_rows(s.data), rows = (uint64_t)((double)all * share);
-        s.rows = rows < 1 ? 1 : rows > all ? all : rows;
+        if (rows < 1)
+            s.rows = 1;
+        else if (rows > all)
+            s.rows = all;
+        else
+            s.rows = rows;
+
         rc = sample_read(&s, e);
     }
     if (rc == 0)
@@ -314,7 +322,9 @@ static double distance(const struct count_curve *o, double shape, double scale)
     double least = 1 / o->now[0]; /* what one key is worth: keeps counts of none finite */
     curve(a, c, 1, now);
     for (uint32_t i = 1; i < COUNT_THRESHOLDS; i++) {
-        double model = now[i] > 0 ? now[i] / now[0] : 0;
+        double model = 0;
+        if (now[i] > 0)
+            model = now[i] / now[0];
         sum += weight[i] * squared(log(model + least) - log(o->now[i] / o->now[0] + least));
     }
     curve(a, c, 0.5, part);
@@ -365,7 +375,14 @@ void count_fit_extrapolate(const struct count_curve *c, double factor, double ou
         usable = p.distance < INFINITY;
     }
     for (uint32_t i = 0; i < COUNT_THRESHOLDS; i++) {
-        double grown = usable ? c->now[0] * then[i] / now[0] : c->now[i];
-        out[i] = grown > c->now[i] ? grown : c->now[i];
+        double grown;
+        if (usable)
+            grown = c->now[0] * then[i] / now[0];
+        else
+            grown = c->now[i];
+        if (grown > c->now[i])
+            out[i] = grown;
+        else
+            out[i] = c->now[i];
     }
 }

@@ -88,7 +88,9 @@ static int first_line(const struct source *s, char **line, struct err *e)
         rc = err_set(e, SHOAL_E_DATA,
                      "data.train: object %s: its first line is longer than 1 MiB; look at it",
                      s->file[0].name);
-    *line = rc == 0 ? strndup(first.text, first.bytes) : NULL;
+    *line = NULL;
+    if (rc == 0)
+        *line = strndup(first.text, first.bytes);
     if (rc == 0 && *line == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory for the first line of the input");
     lines_free(&lines);
@@ -98,10 +100,16 @@ static int first_line(const struct source *s, char **line, struct err *e)
 /* An object that is damaged is at fault, and not this machine. */
 static int object_fault(int rc, const char *what, struct err *e)
 {
-    struct err was = e != NULL ? *e : (struct err){0};
-    return rc == SHOAL_E_CORRUPT || rc == SHOAL_E_CHECKSUM
-               ? err_set(e, SHOAL_E_DATA, "%s: object %s", what, was.text)
-               : rc;
+    struct err was;
+    if (e != NULL)
+        was = *e;
+    else
+        was = (struct err){0};
+
+    if (rc == SHOAL_E_CORRUPT || rc == SHOAL_E_CHECKSUM)
+        return err_set(e, SHOAL_E_DATA, "%s: object %s", what, was.text);
+
+    return rc;
 }
 
 /* What stands at the begin of an object and says what the columns are; the caller's. END: there is
@@ -113,9 +121,11 @@ static int object_head(const struct job *job, const char *object, const struct c
     int rc = object_open(job, WIRE_TRAIN, object, cache, &s, e);
     if (rc != 0)
         return rc;
-    rc = job->data.format == DATA_EVENTS
-             ? object_fault(dataset_head_of_events(&s, head, e), "data.train", e)
-             : first_line(&s, head, e);
+    if (job->data.format == DATA_EVENTS)
+        rc = object_fault(dataset_head_of_events(&s, head, e), "data.train", e);
+    else
+        rc = first_line(&s, head, e);
+
     source_close(&s);
     return rc;
 }
@@ -292,7 +302,10 @@ int dataset_check(const struct job *job, struct err *e)
     for (uint32_t split = gone ? WIRE_VALID : WIRE_TRAIN; split <= WIRE_TEST && rc == 0; split++) {
         const char *what;
         const struct string_list *list = job_input(job, split, &what);
-        rc = list->count > 0 ? source_check(list, what, e) : 0;
+        if (list->count > 0)
+            rc = source_check(list, what, e);
+        else
+            rc = 0;
     }
     if (rc == 0 && job->data.join.on && !gone)
         rc = source_check(&job->data.join.clicks, "data.join.clicks", e);
@@ -307,7 +320,10 @@ int dataset_check(const struct job *job, struct err *e)
             return rc;
         features_free(&f);
     }
-    return rc == 0 ? heads_check_all(job, e) : rc;
+    if (rc != 0)
+        return rc;
+
+    return heads_check_all(job, e);
 }
 
 int dataset_shape(const struct job *job, struct model_shape *out, struct err *e)
@@ -395,7 +411,9 @@ static int bind(struct dataset *d, const struct job *job, struct err *e)
     int rc = lines_init(&lines, e);
     if (rc != 0)
         return rc;
-    rc = d->features.header ? headers_bind(d, &lines, e) : 0;
+    rc = 0;
+    if (d->features.header)
+        rc = headers_bind(d, &lines, e);
     if (rc == 0 && job->predict.on)
         rc = predict_bind(d, job, &lines, e);
     lines_free(&lines);
@@ -417,11 +435,14 @@ static uint32_t row_time(void *context, struct line *line)
     uint32_t time;
     if (f->time == FEATURE_NO_COLUMN)
         return f->span[line->file].from;
-    return f->format->line(f, line->text, line->bytes, c->cell, reason) == 0 &&
-                   feature_time(&c->cell[f->time], &f->time_form, &f->zone, &time)
-               ? time
-           : f->dated != 0 ? f->span[line->file].from
-                           : 0;
+
+    if (f->format->line(f, line->text, line->bytes, c->cell, reason) == 0 &&
+        feature_time(&c->cell[f->time], &f->time_form, &f->zone, &time))
+        return time;
+    if (f->dated != 0)
+        return f->span[line->file].from;
+
+    return 0;
 }
 
 /* Of what tells a row's time, all that may differ while the files are the same. */
@@ -440,7 +461,11 @@ static uint64_t clock_identity(const struct job *job, const struct features *f)
 static const struct cache *index_cache(const struct dataset *d, const struct job *job)
 {
     bool passes = d->source.count > 0 && d->source.file[0].fetched && job->data.cache_max == 0;
-    return passes ? NULL : &d->cache;
+
+    if (passes)
+        return NULL;
+
+    return &d->cache;
 }
 
 /* Rows of a chunk stay together: a log that is in no order of time is parted by it only where a
@@ -463,12 +488,20 @@ static int index_and_order(struct dataset *d, const struct job *job, uint32_t sp
 {
     bool train = split == WIRE_TRAIN;
     bool drawn = train && job->data.shuffle && !job->replay.on;
-    uint32_t within = !train ? 0 : job->replay.on ? job->replay.window : job->data.shuffle_within;
+    uint32_t within = job->data.shuffle_within;
+    if (!train)
+        within = 0;
+    else if (job->replay.on)
+        within = job->replay.window;
+
     struct row_clock c = {.features = &d->features};
     struct index_clock clock = {row_time, &c, clock_identity(job, &d->features),
                                 job->replay.on ? REPLAY_CHUNKS_MAX : INDEX_CHUNKS_MAX};
     SHOAL_ASSERT(within == 0 || features_timed(&d->features));
-    c.cell = within > 0 ? malloc(sizeof c.cell[0] * CELLS_MAX) : NULL;
+    if (within > 0)
+        c.cell = malloc(sizeof c.cell[0] * CELLS_MAX);
+    else
+        c.cell = NULL;
     if (within > 0 && c.cell == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the cells of a line");
     int rc = !d->events   ? index_open(&d->source, d->features.header, within > 0 ? &clock : NULL,
@@ -490,7 +523,9 @@ static int index_and_order(struct dataset *d, const struct job *job, uint32_t sp
 static int split_join(struct dataset *d, const struct job *job, uint32_t split, struct err *e)
 {
     bool labelled = false, train = split == WIRE_TRAIN;
-    int rc = train ? 0 : join_text_labelled(job, &d->source, &labelled, e);
+    int rc = 0;
+    if (!train)
+        rc = join_text_labelled(job, &d->source, &labelled, e);
     if (rc != 0 || labelled)
         return rc;
     d->joined = true;
@@ -507,9 +542,10 @@ static int texts_open(struct dataset *d, const struct job *job, uint32_t split, 
         d->salt = object_salt(line);
         return object_open(job, split, line, &d->cache, &d->source, e);
     }
-    return job->data.objects.of[split].open != NULL
-               ? object_open_all(job, split, &d->cache, &d->source, e)
-               : source_open(list, what, &d->cache, &d->source, e);
+    if (job->data.objects.of[split].open != NULL)
+        return object_open_all(job, split, &d->cache, &d->source, e);
+
+    return source_open(list, what, &d->cache, &d->source, e);
 }
 
 /* Source and features: what stands before the rows. */
@@ -530,7 +566,10 @@ static int parts_open(struct dataset *d, const struct job *job, uint32_t split, 
     d->features.learnt = split == WIRE_TRAIN;
     if (rc == 0 && split == WIRE_TRAIN)
         rc = dated_take(job, &d->source, &d->features, e);
-    return rc == 0 && !d->events ? bind(d, job, e) : rc;
+    if (rc == 0 && !d->events)
+        return bind(d, job, e);
+
+    return rc;
 }
 
 static int rows_open(struct dataset *d, const struct job *job, uint32_t split, const char *what,
@@ -543,7 +582,10 @@ static int rows_open(struct dataset *d, const struct job *job, uint32_t split, c
                      d->source.file[0].name);
     if (d->salt != 0 && d->events)
         rc = object_fault(rc, what, e);
-    return rc == 0 && !d->events ? dataset_keep_text(d, job, e) : rc;
+    if (rc == 0 && !d->events)
+        return dataset_keep_text(d, job, e);
+
+    return rc;
 }
 
 static struct dataset *dataset_new(const char *what, struct err *e)
@@ -562,7 +604,9 @@ static int open_of(const struct job *job, uint32_t split, const char *line, stru
     struct dataset *d = dataset_new(what, e);
     if (d == NULL)
         return SHOAL_E_NOMEM;
-    int rc = line == NULL ? heads_check(job, split, e) : 0;
+    int rc = 0;
+    if (line == NULL)
+        rc = heads_check(job, split, e);
     if (rc == 0)
         rc = parts_open(d, job, split, line, e);
     if (rc == 0)
@@ -602,7 +646,11 @@ int dataset_profile(const struct dataset *d, const struct job *job, struct json 
     if (!d->events)
         return profile_make(job, &d->source, &d->index, &d->features, out, e);
     int rc = profile_make_events(job, &d->source, d->index.rows, &d->features, out, e);
-    return d->salt != 0 ? object_fault(rc, "data.train", e) : rc;
+
+    if (d->salt == 0)
+        return rc;
+
+    return object_fault(rc, "data.train", e);
 }
 
 void dataset_trim(const struct dataset *d, const struct job *job)
@@ -645,8 +693,11 @@ int dataset_by(const struct dataset *d, bool (*see)(void *context, const struct 
     if (d->events)
         return 0; /* it has hashes of them, no texts */
     cell = malloc(sizeof *cell * CELLS_MAX);
-    int rc = cell == NULL ? err_set(e, SHOAL_E_NOMEM, "no memory for the cells of a line")
-                          : lines_init(&lines, e);
+    int rc;
+    if (cell == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for the cells of a line");
+    else
+        rc = lines_init(&lines, e);
     if (rc != 0) {
         free(cell);
         return rc;
@@ -684,7 +735,10 @@ uint64_t dataset_rows(const struct dataset *d)
 
 uint64_t dataset_read_bytes(const struct dataset *d)
 {
-    return d->groups != NULL ? groups_read(d->groups) : 0;
+    if (d->groups == NULL)
+        return 0;
+
+    return groups_read(d->groups);
 }
 
 uint64_t dataset_digest(const struct dataset *d)
@@ -711,7 +765,10 @@ const char *dataset_warning(const struct dataset *d)
 
 const struct join_counts *dataset_join(const struct dataset *d)
 {
-    return d->joined ? &d->join : NULL;
+    if (!d->joined)
+        return NULL;
+
+    return &d->join;
 }
 
 /* ---- reading ---- */
@@ -737,7 +794,10 @@ bool dataset_drops(const struct dataset *d, uint64_t seed, uint32_t epoch, uint6
 /* Of the chunk's first row, where a chunk is of two files. */
 static bool stored_outside(const struct dataset *d, uint64_t row)
 {
-    uint64_t at = d->features.dated != 0 ? d->index.chunk[row / d->index.chunk_rows].at : 0;
+    uint64_t at = 0;
+    if (d->features.dated != 0)
+        at = d->index.chunk[row / d->index.chunk_rows].at;
+
     return d->features.dated != 0 &&
            features_outside(&d->features, source_file_at(&d->source, at), kept_time(&d->kept, row));
 }
@@ -756,12 +816,13 @@ static int read_stored(const struct dataset *d, const struct wish *w, const stru
             rc = batch_add_stored(b, &d->features, &r, dataset_drops(d, w->seed, w->epoch, row), e);
         b->outside += rc == 0 && b->examples > examples && stored_outside(d, row);
     }
-    return rc != SHOAL_E_CHECKSUM
-               ? rc
-               : err_set(e, rc,
-                         "%s: its parsed rows in the folder %s are damaged; remove that folder and "
-                         "start the job again",
-                         d->source.file[0].name, d->cache.folder);
+    if (rc != SHOAL_E_CHECKSUM)
+        return rc;
+
+    return err_set(e, rc,
+                   "%s: its parsed rows in the folder %s are damaged; remove that folder and "
+                   "start the job again",
+                   d->source.file[0].name, d->cache.folder);
 }
 
 static int read_lines(const struct dataset *d, const struct wish *w, const struct span *span,
@@ -837,18 +898,28 @@ int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t 
     }
     if (rc == 0 && d->groups != NULL) {
         rc = dataset_read_events(d, seed, epoch, position, rows, out, e);
-        return rc == 0 ? batch_end(out, e) : rc;
+        if (rc != 0)
+            return rc;
+
+        return batch_end(out, e);
     }
     uint64_t left = rows;
     struct span span[SPANS];
     uint32_t count = 0;
     for (uint64_t at = position; rc == 0 && left > 0;) {
         uint64_t place = at / x->chunk_rows, skip = at % x->chunk_rows;
-        uint64_t take = x->chunk_rows - skip < left ? x->chunk_rows - skip : left;
-        uint64_t chunk = epoch > 0 && place < d->order.whole
-                             ? order_chunk(&d->order, seed, epoch, place)
-                             : place;
-        struct span *last = count > 0 ? &span[count - 1] : NULL;
+        uint64_t take = left;
+        if (x->chunk_rows - skip < left)
+            take = x->chunk_rows - skip;
+
+        uint64_t chunk = place;
+        if (epoch > 0 && place < d->order.whole)
+            chunk = order_chunk(&d->order, seed, epoch, place);
+
+        struct span *last = NULL;
+        if (count > 0)
+            last = &span[count - 1];
+
         SHOAL_ASSERT(chunk < d->order.whole || chunk == place); /* 1 */
         at += take;
         left -= take;
@@ -867,5 +938,8 @@ int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t 
         rc = read_spans(d, &wish, span, count, out, e);
     if (rc == 0)
         out->file_ns = out->space->lines.file_ns;
-    return rc == 0 ? batch_end(out, e) : rc;
+    if (rc != 0)
+        return rc;
+
+    return batch_end(out, e);
 }

@@ -134,7 +134,11 @@ static uint64_t rows_near(const struct job *job, bool object)
     uint64_t step = (uint64_t)job_lanes(job) * job->train.batch, said = job->train.task_batches;
     if (object && job->train.mode == WIRE_BSP)
         return (uint64_t)job->train.batch * BATCHES_AHEAD;
-    return said > 0 ? step * said : step + LIMIT_NEAR_ROWS;
+
+    if (said > 0)
+        return step * said;
+
+    return step + LIMIT_NEAR_ROWS;
 }
 
 /* What the groups held mean for the machine. */
@@ -206,7 +210,11 @@ int dataset_read_events(const struct dataset *d, uint64_t seed, uint32_t epoch, 
         rc = groups_take(d->groups, seed, epoch, at, b->clock_ns, &h, e);
         if (rc != 0)
             break;
-        uint64_t last = end < h.first + h.rows ? end : h.first + h.rows;
+        uint64_t last;
+        if (end < h.first + h.rows)
+            last = end;
+        else
+            last = h.first + h.rows;
         rc = held_add(d, &h, seed, epoch, at, last, b, e);
         at = last;
         b->file_ns += h.file_ns;

@@ -103,7 +103,12 @@ static int times_take(struct dataset *d, struct err *e)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the times of the input; free some");
     for (uint32_t i = 0; i < x->chunks; i++) {
         uint32_t time = kept_time(&d->kept, (uint64_t)i * x->chunk_rows);
-        x->time[i] = time != 0 ? time : i > 0 ? x->time[i - 1] : 0;
+        if (time != 0)
+            x->time[i] = time;
+        else if (i > 0)
+            x->time[i] = x->time[i - 1];
+        else
+            x->time[i] = 0;
     }
     index_times_lead(x);
     return 0;
@@ -123,5 +128,9 @@ int dataset_keep_events(struct dataset *d, struct err *e)
     x->chunks = (uint32_t)((x->rows + x->chunk_rows - 1) / x->chunk_rows);
     rc = rows_take(d, p, UINT64_MAX, e);
     parsed_close(p);
-    return rc == 0 ? times_take(d, e) : rc;
+
+    if (rc != 0)
+        return rc;
+
+    return times_take(d, e);
 }

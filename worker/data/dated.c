@@ -16,11 +16,13 @@ static int span_of(const struct job *job, const char *name, struct job_span *out
     struct err why = {0};
     int rc = partition_of(&job->data.partition, &job->data.zone, name, strcspn(name, "\t"),
                           &out->from, &out->to, &why);
-    return rc == 0 ? 0
-                   : err_set(e, rc,
-                             "data.partition: %s; as many last parts of each name in data.train as "
-                             "the pattern has must match it",
-                             why.text);
+    if (rc == 0)
+        return 0;
+
+    return err_set(e, rc,
+                   "data.partition: %s; as many last parts of each name in data.train as "
+                   "the pattern has must match it",
+                   why.text);
 }
 
 int dated_check(const struct job *job, const struct string_list *names, struct err *e)

@@ -32,9 +32,18 @@ struct decoder {
 
 static int give(struct decoder *d, const char *data, size_t bytes, struct err *e)
 {
-    int rc = d->looked || bytes == 0 ? 0 : kind_check(d->name, data, bytes, e);
+    int rc;
+    if (d->looked || bytes == 0)
+        rc = 0;
+    else
+        rc = kind_check(d->name, data, bytes, e);
+
     d->looked |= bytes > 0;
-    return rc == 0 ? d->sink(d->to, data, bytes, e) : rc;
+
+    if (rc != 0)
+        return rc;
+
+    return d->sink(d->to, data, bytes, e);
 }
 
 /* Reads until the block is full or the input ends, so that the first block always holds the magic
@@ -43,7 +52,9 @@ static int fill(struct decoder *d, struct err *e)
 {
     d->in_bytes = 0;
     while (d->in_bytes < BLOCK_BYTES) {
-        int rc = d->from->wait != NULL ? d->from->wait(d->from->context, e) : 0;
+        int rc = 0;
+        if (d->from->wait != NULL)
+            rc = d->from->wait(d->from->context, e);
         if (rc != 0)
             return rc;
         ssize_t n = read(d->from->fd, d->in + d->in_bytes, BLOCK_BYTES - d->in_bytes);
@@ -82,9 +93,12 @@ static int decode_plain(struct decoder *d, struct err *e)
 
 static const char *gzip_fault(int status)
 {
-    return status == ISAL_INCORRECT_CHECKSUM ? "its checksum is another"
-           : status == ISAL_INVALID_WRAPPER  ? "no gzip header where one should be"
-                                             : "no such code";
+    if (status == ISAL_INCORRECT_CHECKSUM)
+        return "its checksum is another";
+    if (status == ISAL_INVALID_WRAPPER)
+        return "no gzip header where one should be";
+
+    return "no such code";
 }
 
 /* Behind the last member: tar and tapes fill their blocks with zeros, which are no data. */
@@ -126,22 +140,23 @@ static int gzip_members(struct decoder *d, struct inflate_state *z, struct err *
             z->avail_out = BLOCK_BYTES;
             int status = isal_inflate(z);
             over = z->block_state == ISAL_BLOCK_FINISH;
-            rc = status != ISAL_DECOMP_OK && status != ISAL_END_INPUT &&
-                         !(status == ISAL_INCORRECT_CHECKSUM && PLANTED("gzip_sum_unlooked"))
-                     ? err_set(e, SHOAL_E_DATA, "%s: damaged gzip data (%s); fetch the file again",
-                               d->name, gzip_fault(status))
-                     : give(d, d->out,
-                            BLOCK_BYTES - z->avail_out -
-                                (over && z->avail_out < BLOCK_BYTES && PLANTED("gzip_last_byte")),
-                            e);
+            if (status != ISAL_DECOMP_OK && status != ISAL_END_INPUT &&
+                !(status == ISAL_INCORRECT_CHECKSUM && PLANTED("gzip_sum_unlooked")))
+                rc = err_set(e, SHOAL_E_DATA, "%s: damaged gzip data (%s); fetch the file again",
+                             d->name, gzip_fault(status));
+            else
+                rc = give(d, d->out,
+                          BLOCK_BYTES - z->avail_out -
+                              (over && z->avail_out < BLOCK_BYTES && PLANTED("gzip_last_byte")),
+                          e);
         } while (rc == 0 && (z->avail_in > 0 || (z->avail_out == 0 && !over)));
         if (rc == 0)
             rc = fill(d, e);
     }
-    return rc != 0 || over || PLANTED("gzip_cut_short")
-               ? rc
-               : err_set(e, SHOAL_E_DATA, "%s: gzip data ends too early; fetch the file again",
-                         d->name);
+    if (rc != 0 || over || PLANTED("gzip_cut_short"))
+        return rc;
+
+    return err_set(e, SHOAL_E_DATA, "%s: gzip data ends too early; fetch the file again", d->name);
 }
 
 static int decode_gzip(struct decoder *d, struct err *e)
@@ -199,9 +214,12 @@ int decode(const struct decode_from *from, decode_sink sink, void *to, uint64_t 
     int rc = fill(&d, e);
     if (rc == 0) {
         enum packing packing = packing_of(d.in, d.in_bytes);
-        rc = packing == PACKING_GZIP   ? decode_gzip(&d, e)
-             : packing == PACKING_ZSTD ? decode_zstd(&d, e)
-                                       : decode_plain(&d, e);
+        if (packing == PACKING_GZIP)
+            rc = decode_gzip(&d, e);
+        else if (packing == PACKING_ZSTD)
+            rc = decode_zstd(&d, e);
+        else
+            rc = decode_plain(&d, e);
     }
     free(d.in);
     if (raw != NULL)

@@ -110,7 +110,10 @@ static int index_check(const struct events *v, uint64_t at, uint64_t end)
         at += x->bytes;
         rows += x->rows;
     }
-    return good && at == end && (PLANTED("rows_unsummed") || rows == v->rows) ? 0 : SHOAL_E_CORRUPT;
+    if (good && at == end && (PLANTED("rows_unsummed") || rows == v->rows))
+        return 0;
+
+    return SHOAL_E_CORRUPT;
 }
 
 static int index_read(struct events *v, uint64_t size, uint64_t head, struct err *e)
@@ -136,7 +139,9 @@ static int index_read(struct events *v, uint64_t size, uint64_t head, struct err
     if (rc == 0 &&
         (hash_bytes(v->block, bytes, v->digest) != end.index_sum || index_check(v, head, at) != 0))
         rc = damaged(v, "index", e);
-    v->digest = PLANTED("digest_of_columns") ? v->digest : end.index_sum;
+    if (!PLANTED("digest_of_columns"))
+        v->digest = end.index_sum;
+
     return rc;
 }
 
@@ -169,7 +174,10 @@ int events_read(const struct events *v, uint32_t n, const struct strips_wanted *
     const struct events_entry *x = &v->block[n];
     if (array_reserve(&r->body, x->bytes, &r->capacity) != 0)
         return err_set(e, SHOAL_E_NOMEM, "%s: no memory for a block of it; free some", v->name);
-    uint64_t begin = r->clock_ns != NULL ? r->clock_ns() : 0;
+    uint64_t begin = 0;
+    if (r->clock_ns != NULL)
+        begin = r->clock_ns();
+
     int rc = read_at(v, r->body, x->bytes, x->at, e);
     r->file_ns += r->clock_ns != NULL ? r->clock_ns() - begin : 0;
     r->bytes += x->bytes;
@@ -186,5 +194,8 @@ int events_read(const struct events *v, uint32_t n, const struct strips_wanted *
     rc = pack_unpack(&r->packer, body, &sizes, &v->columns, wanted, b, &why);
     if (rc == SHOAL_E_CORRUPT)
         return block_damaged(v, n, e);
-    return rc == 0 ? 0 : err_set(e, rc, "%s: %s", v->name, why.text);
+    if (rc == 0)
+        return 0;
+
+    return err_set(e, rc, "%s: %s", v->name, why.text);
 }

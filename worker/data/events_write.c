@@ -45,7 +45,9 @@ static int put(struct writer *w, const void *data, size_t bytes, struct err *e)
 static int lines_take(struct writer *w, struct err *e)
 {
     const struct columns *c = w->columns;
-    w->line_bytes = !w->wish->packed ? (c->bytes + 7) & ~(size_t)7 : c->bytes;
+    w->line_bytes = c->bytes;
+    if (!w->wish->packed)
+        w->line_bytes = (c->bytes + 7) & ~(size_t)7;
     w->lines = calloc(1, w->line_bytes + 1);
     if (w->lines == NULL)
         return err_set(e, SHOAL_E_NOMEM, "%s: no memory to write it; free some", w->wish->name);
@@ -60,7 +62,10 @@ static int head_put(struct writer *w, struct err *e)
     memcpy(head.magic, EVENTS_MAGIC, sizeof head.magic);
     head.sum = hash_bytes(w->lines, w->line_bytes, 0);
     int rc = put(w, &head, sizeof head, e);
-    return rc == 0 ? put(w, w->lines, w->line_bytes, e) : rc;
+    if (rc != 0)
+        return rc;
+
+    return put(w, w->lines, w->line_bytes, e);
 }
 
 uint64_t events_block_sum(const struct events_block_head *h, const uint8_t *plain,
@@ -77,8 +82,9 @@ static void sums_add(struct writer *w, const struct slice *b)
     uint32_t first, last;
     slice_times(b, &first, &last);
     if (first != 0) {
-        s->first =
-            s->first == 0 || (first < s->first && !PLANTED("first_block_first")) ? first : s->first;
+        if (s->first == 0 || (first < s->first && !PLANTED("first_block_first")))
+            s->first = first;
+
         s->last = last > s->last ? last : s->last;
     }
     w->entry[s->blocks].first = first;
@@ -146,7 +152,10 @@ static int end_put(struct writer *w, struct err *e)
     end.index_sum = hash_bytes(w->entry, bytes, end.index_sum);
     end.sum = hash_bytes(&end, offsetof(struct events_end, sum), 0);
     int rc = put(w, w->entry, bytes, e);
-    return rc == 0 ? put(w, &end, sizeof end, e) : rc;
+    if (rc != 0)
+        return rc;
+
+    return put(w, &end, sizeof end, e);
 }
 
 static int slices_write(struct writer *w, struct parsed *p, struct err *e)
@@ -159,8 +168,11 @@ static int slices_write(struct writer *w, struct parsed *p, struct err *e)
             wish->see(wish->context, w->sums.rows);
     if (rc != SHOAL_E_END)
         return rc;
-    return w->sums.rows > 0 ? end_put(w, e)
-                            : err_set(e, SHOAL_E_DATA, "%s: there is no row to write", wish->name);
+
+    if (w->sums.rows > 0)
+        return end_put(w, e);
+
+    return err_set(e, SHOAL_E_DATA, "%s: there is no row to write", wish->name);
 }
 
 int events_write(const struct events_wish *wish, struct parsed *p, struct events_sums *out,

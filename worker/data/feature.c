@@ -163,7 +163,11 @@ static int numeric_value(const struct features *f, const struct feature_use *use
     double x = 0;
     uint32_t small = small_integer(cell);
     if (small < FEATURE_LOG1P_TABLE) {
-        *out = use->transform == NUMBER_LOG1P ? f->log1p[small] : (float)small;
+        if (use->transform == NUMBER_LOG1P)
+            *out = f->log1p[small];
+        else
+            *out = (float)small;
+
         return 0;
     }
     int rc = number_cell(f, use, cell, &x, reason);
@@ -185,8 +189,11 @@ static int numeric_values(const struct features *f, const struct cell *cells, fl
 {
     for (uint32_t i = 0; i < f->shape.numerics; i += NUMBERS_GROUP) {
         uint32_t left = f->shape.numerics - i, count = left < NUMBERS_GROUP ? left : NUMBERS_GROUP;
-        uint32_t rest =
-            f->wide ? numbers_read(cells, &f->numeric[i], count, &out[i]) : (1u << count) - 1;
+        uint32_t rest;
+        if (f->wide)
+            rest = numbers_read(cells, &f->numeric[i], count, &out[i]);
+        else
+            rest = (1u << count) - 1;
         for (; rest != 0; rest &= rest - 1) {
             uint32_t at = i + (uint32_t)__builtin_ctz(rest);
             const struct feature_use *use = &f->numeric[at];
@@ -221,9 +228,10 @@ static int value_key(const struct features *f, const struct feature_use *use,
         *key = key_of_value(use->key_field, value->text, value->bytes);
         return 0;
     }
-    return key_of_id(use->key_field, value->text, value->bytes, key)
-               ? 0
-               : bad_cell(f, "no id, " KEY_ID_WORDS, use->column, value, "", reason);
+    if (key_of_id(use->key_field, value->text, value->bytes, key))
+        return 0;
+
+    return bad_cell(f, "no id, " KEY_ID_WORDS, use->column, value, "", reason);
 }
 
 /* Whether a piece of a multi cell is a value: neither empty nor padding. */
@@ -240,7 +248,9 @@ static const char *multi_start(const struct feature_use *use, const struct featu
     SHOAL_ASSERT(use->last > 0 && use->last < cell->bytes);
     for (uint32_t count = 0; end > start;) {
         const char *before = memrchr(start, use->separator, (size_t)(end - start));
-        const char *piece = before != NULL ? before + 1 : start;
+        const char *piece = start;
+        if (before != NULL)
+            piece = before + 1;
         if (is_value(padding, piece, (size_t)(end - piece))) {
             from = piece;
             if (++count == use->last)
@@ -285,8 +295,11 @@ static int single_keys(const struct features *f, const struct cell *cells, struc
             uint32_t at = i + (uint32_t)__builtin_ctz(rest);
             const struct feature_use *use = &f->field[at];
             const struct cell *cell = &cells[use->column];
-            int rc = use->type == COLUMN_CATEGORY ? value_key(f, use, cell, &out->key[at], reason)
-                                                  : bucket_key(f, use, cell, &out->key[at], reason);
+            int rc;
+            if (use->type == COLUMN_CATEGORY)
+                rc = value_key(f, use, cell, &out->key[at], reason);
+            else
+                rc = bucket_key(f, use, cell, &out->key[at], reason);
             if (rc != 0)
                 return rc;
         }
@@ -307,9 +320,13 @@ static int field_keys(const struct features *f, const struct cell *cells, struct
         const struct feature_use *use = &f->field[i];
         const struct cell *cell = &cells[use->column];
         uint32_t count = 1;
-        int rc = use->type == COLUMN_CATEGORY ? value_key(f, use, cell, key, reason)
-                 : use->type == COLUMN_MULTI  ? multi_keys(f, use, cell, key, &count, reason)
-                                              : bucket_key(f, use, cell, key, reason);
+        int rc;
+        if (use->type == COLUMN_CATEGORY)
+            rc = value_key(f, use, cell, key, reason);
+        else if (use->type == COLUMN_MULTI)
+            rc = multi_keys(f, use, cell, key, &count, reason);
+        else
+            rc = bucket_key(f, use, cell, key, reason);
         if (rc != 0)
             return rc;
         key += count;
@@ -358,10 +375,12 @@ static int time_value(const struct features *f, const struct cell *cells, uint32
                       char *reason)
 {
     const struct cell *cell = &cells[f->time];
-    return feature_time(cell, &f->time_form, &f->zone, out)
-               ? 0
-               : bad_cell(f, "no event time", f->time, cell,
-                          feature_time_remedy(cell, &f->time_form), reason);
+
+    if (feature_time(cell, &f->time_form, &f->zone, out))
+        return 0;
+
+    return bad_cell(f, "no event time", f->time, cell, feature_time_remedy(cell, &f->time_form),
+                    reason);
 }
 
 /* What evaluation groups by: values as they stand, whatever type their columns have. */

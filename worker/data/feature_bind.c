@@ -46,7 +46,11 @@ static uint32_t column_again(const struct features *was, const struct features *
             return i;
     bool other = memchr(wanted->text, '~', wanted->bytes) != NULL ||
                  memchr(wanted->text, '#', wanted->bytes) != NULL;
-    return other ? column_called(now, wanted) : FEATURE_NO_COLUMN;
+
+    if (!other)
+        return FEATURE_NO_COLUMN;
+
+    return column_called(now, wanted);
 }
 
 /* *column, of the features as they were, becomes the column of that name in `now`. */
@@ -60,7 +64,12 @@ static int rebind(const struct features *was, const struct features *now, const 
     }
     const struct cell *wanted = &was->name[*column];
     char text[LIMIT_NAME * 4];
-    int shown = wanted->bytes < sizeof text ? (int)wanted->bytes : (int)sizeof text - 1;
+    int shown;
+    if (wanted->bytes < sizeof text)
+        shown = (int)wanted->bytes;
+    else
+        shown = (int)sizeof text - 1;
+
     if (which_of_name(was, *column) > 1)
         feature_column_name(was, *column, text);
     else
@@ -106,8 +115,11 @@ static int rebind_all(struct features *f, const struct features *now, const char
     for (uint32_t i = 0; i < f->by_count && rc == 0; i++)
         rc = rebind(f, now, name, &f->by[i], e);
     for (uint32_t i = 0; i < f->shape.fields + f->shape.numerics && rc == 0; i++) {
-        struct feature_use *use =
-            i < f->shape.fields ? &f->field[i] : &f->numeric[i - f->shape.fields];
+        struct feature_use *use;
+        if (i < f->shape.fields)
+            use = &f->field[i];
+        else
+            use = &f->numeric[i - f->shape.fields];
         uint32_t column = use->column;
         rc = rebind(f, now, name, &column, e);
         use->column = (uint16_t)column;

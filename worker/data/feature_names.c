@@ -35,7 +35,11 @@ uint32_t feature_names_find(const struct features *f, const char *name)
         if (name_is(&f->name[i], name))
             return i;
     uint32_t position = position_of(name);
-    return position < f->columns ? position : FEATURE_NO_COLUMN;
+
+    if (position < f->columns)
+        return position;
+
+    return FEATURE_NO_COLUMN;
 }
 
 /* Levenshtein distance; long names are compared by their first 63 bytes. */
@@ -71,7 +75,10 @@ int feature_names_missing(const struct features *f, const char *file, const char
         }
     }
     SHOAL_ASSERT(best < f->columns);
-    int shown = f->name[best].bytes < 63 ? (int)f->name[best].bytes : 63;
+    int shown = 63;
+    if (f->name[best].bytes < 63)
+        shown = (int)f->name[best].bytes;
+
     return err_set(
         e, SHOAL_E_CONFIG,
         "%s:1: %s names column \"%s\", which is not among its %u columns; did you mean \"%.*s\"?",
@@ -398,7 +405,10 @@ static int input_text(const struct features *f, const struct job *job, struct le
         fprintf(t, "%s%s%s", i + f->shape.fields > 0 ? ", " : "", name,
                 transforms[f->numeric[i].transform]);
     }
-    return fclose(t) != 0 || out->input == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory") : 0;
+    if (fclose(t) != 0 || out->input == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+
+    return 0;
 }
 
 /* Places of the labels, where names of columns are their places. */
@@ -419,7 +429,11 @@ static int labels_text(const struct features *f, const struct job *job, struct l
     FILE *t = open_memstream(&out->labels, &bytes);
     for (uint32_t i = 0; t != NULL && i < f->shape.tasks; i++)
         fprintf(t, "%s%s", i > 0 ? ", " : "", job->data.label[i]);
-    return t == NULL || fclose(t) != 0 ? err_set(e, SHOAL_E_NOMEM, "out of memory") : 0;
+
+    if (t == NULL || fclose(t) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+
+    return 0;
 }
 
 int feature_legend(const struct features *f, const struct job *job, struct legend *out,
@@ -442,7 +456,10 @@ int feature_legend(const struct features *f, const struct job *job, struct legen
     out->columns = out->place[0] != 0 ? f->columns : 0;
     if (rc == 0)
         rc = input_text(f, job, out, e);
-    return rc == 0 ? labels_text(f, job, out, e) : rc;
+    if (rc != 0)
+        return rc;
+
+    return labels_text(f, job, out, e);
 }
 
 /* ---- fields by name -------------------------------------------------------------------------- */
@@ -514,8 +531,11 @@ static const struct legend_name *gone_find(const struct legend *n, const char *n
     uint32_t at = legend_find(n, LEGEND_FIELDS, name);
     for (uint32_t i = 0; at == LEGEND_NONE && *end == 0 && i < n->count[LEGEND_FIELDS]; i++)
         at = n->name[LEGEND_FIELDS][i].number == number ? i : at;
-    return at == LEGEND_NONE || n->name[LEGEND_FIELDS][at].here ? NULL
-                                                                : &n->name[LEGEND_FIELDS][at];
+
+    if (at == LEGEND_NONE || n->name[LEGEND_FIELDS][at].here)
+        return NULL;
+
+    return &n->name[LEGEND_FIELDS][at];
 }
 
 int feature_gone_key(const struct legend *n, const char *name, const char *value, uint64_t *key,

@@ -35,7 +35,10 @@ static int use_column(struct feature_plan *p, struct features *f, uint32_t colum
         return err_set(e, SHOAL_E_CONFIG, "%s: more than %u fields; choose some in features.fields",
                        p->file, LIMIT_FIELDS);
     use.id = c != NULL && c->id;
-    use.separator = c != NULL && c->separator != '\0' ? c->separator : '|';
+    use.separator = '|';
+    if (c != NULL && c->separator != '\0')
+        use.separator = c->separator;
+
     use.key_field = (uint16_t)f->shape.fields;
     use.last = UINT32_MAX;
     f->shape.pooling[f->shape.fields] = (uint8_t)(c != NULL ? c->pooling : POOL_SUM);
@@ -43,9 +46,12 @@ static int use_column(struct feature_plan *p, struct features *f, uint32_t colum
         f->multi = true;
         padding_take(c, &f->padding[f->shape.fields]);
         f->shape.most[f->shape.fields] = c->max;
-        use.last = c->max > 0                     ? c->max
-                   : c->pooling == POOL_ATTENTION ? FEATURE_SEQUENCE_MAX
-                                                  : UINT32_MAX;
+        if (c->max > 0)
+            use.last = c->max;
+        else if (c->pooling == POOL_ATTENTION)
+            use.last = FEATURE_SEQUENCE_MAX;
+        else
+            use.last = UINT32_MAX;
     }
     p->field[column] = f->shape.fields;
     f->field[f->shape.fields++] = use;
@@ -100,11 +106,18 @@ static uint32_t known_number(const struct feature_plan *p, const struct features
                              uint32_t column)
 {
     const struct legend *n = &p->job->legend;
-    enum legend_list list = is_number(p, column) ? LEGEND_NUMBERS : LEGEND_FIELDS;
+    enum legend_list list = LEGEND_FIELDS;
+    if (is_number(p, column))
+        list = LEGEND_NUMBERS;
+
     char name[LEGEND_NAME];
     feature_column_name(f, column, name);
     uint32_t at = legend_find(n, list, name);
-    return at == LEGEND_NONE ? LEGEND_NONE : n->name[list][at].number;
+
+    if (at == LEGEND_NONE)
+        return LEGEND_NONE;
+
+    return n->name[list][at].number;
 }
 
 /* pandas writes its index into a column without a name: as a field it would have a row an example.
@@ -315,7 +328,10 @@ static int plan_make(struct feature_plan *p, struct features *f, struct err *e)
         rc = gates_make(p, f, e);
     if (rc == 0)
         rc = evaluate_columns(p, f, e);
-    return rc == 0 ? numbers_take(p, f, e) : rc;
+    if (rc != 0)
+        return rc;
+
+    return numbers_take(p, f, e);
 }
 
 static int plan_run(const struct job *job, const char *name, struct features *f, struct err *e)
@@ -352,8 +368,14 @@ int features_make(const struct job *job, const char *name, const char *head, siz
                              .wide = numbers_wide()};
     for (uint32_t i = 0; i < LIMIT_TASKS; i++)
         out->label[i] = FEATURE_NO_COLUMN;
-    out->shape.tasks = job->data.label_count > 1 ? job->data.label_count : 1;
-    out->delimiter = job->data.delimiter != '\0' ? job->data.delimiter : ',';
+    out->shape.tasks = 1;
+    if (job->data.label_count > 1)
+        out->shape.tasks = job->data.label_count;
+
+    out->delimiter = ',';
+    if (job->data.delimiter != '\0')
+        out->delimiter = job->data.delimiter;
+
     out->header = out->format->named && job->data.header;
     for (uint32_t i = 0; i < FEATURE_LOG1P_TABLE; i++)
         out->log1p[i] = feature_log1p(i);

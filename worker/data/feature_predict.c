@@ -73,5 +73,9 @@ int features_predict(struct features *f, const struct job *job, const char *name
     }
     f->pass_count = (uint32_t)columns->count;
     f->weight = f->time = FEATURE_NO_COLUMN; /* no prediction needs them */
-    return f->header ? 0 : labels_look_for(f, line, e);
+
+    if (f->header)
+        return 0;
+
+    return labels_look_for(f, line, e);
 }

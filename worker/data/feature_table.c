@@ -33,7 +33,9 @@ int feature_table_named(const struct features *f, const struct feature_columns *
 static struct cell name_of(const struct features *f, uint32_t field)
 {
     struct cell name = f->name[f->field[field].column];
-    name.bytes = name.bytes < LIMIT_NAME ? name.bytes : LIMIT_NAME - 1;
+    if (name.bytes >= LIMIT_NAME)
+        name.bytes = LIMIT_NAME - 1;
+
     return name;
 }
 

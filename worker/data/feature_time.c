@@ -26,7 +26,11 @@ static int days_in(int year, int month)
     static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     SHOAL_ASSERT(month >= 1 && month <= 12);
     bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-    return month == 2 && leap ? 29 : days[month - 1];
+
+    if (month == 2 && leap)
+        return 29;
+
+    return days[month - 1];
 }
 
 /* Days since 1970-01-01 in the Gregorian calendar, year >= 1970. Years begin in March, so that a
@@ -68,7 +72,9 @@ static bool clock_time(const char *p, uint32_t bytes, int64_t *seconds, bool *to
         return false;
     bool seconds_told = bytes >= 8 && p[5] == ':';
     int hour = digits(p, 2), minute = digits(p + 3, 2);
-    int second = seconds_told ? digits(p + 6, 2) : 0;
+    int second = 0;
+    if (seconds_told)
+        second = digits(p + 6, 2);
     if (hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 59)
         return false;
     uint32_t at = seconds_told ? 8 : 5;
@@ -95,7 +101,11 @@ static int64_t calendar_time(const char *p, uint32_t bytes, const struct zone *z
     bool told;
     if ((p[10] != ' ' && p[10] != 'T') || !clock_time(p + 11, bytes - 11, &clock, &told))
         return -1;
-    return told ? date + clock : zone_time(zone, date + clock);
+
+    if (told)
+        return date + clock;
+
+    return zone_time(zone, date + clock);
 }
 
 /* Microseconds have more digits than feature_number takes exactly. -1: not digits alone. */
@@ -130,15 +140,21 @@ static int64_t formed_time(const char *text, uint32_t bytes, const char *format,
         return -1;
     int64_t local = days_since_1970(year, month, t.tm_mday) * 86400 + t.tm_hour * 3600 +
                     t.tm_min * 60 + t.tm_sec;
-    return strstr(format, "%z") != NULL ? local - t.tm_gmtoff : zone_time(zone, local);
+
+    if (strstr(format, "%z") != NULL)
+        return local - t.tm_gmtoff;
+
+    return zone_time(zone, local);
 }
 
 /* Whether a number is rather a date written without signs, of 1995 to 2099. */
 static bool looks_like(const struct cell *cell, const char *format, uint32_t bytes)
 {
-    int64_t at = whole_number(cell) < 0
-                     ? -1
-                     : formed_time(cell->text, cell->bytes, format, bytes, &ZONE_UTC);
+    int64_t at;
+    if (whole_number(cell) < 0)
+        at = -1;
+    else
+        at = formed_time(cell->text, cell->bytes, format, bytes, &ZONE_UTC);
     return at >= YEAR_1995 && at < INT64_C(4102444800);
 }
 
@@ -157,7 +173,11 @@ static int64_t number_time(const struct cell *cell, const struct time_form *form
         return -1;
     /* ten digits of a date, such as 2024030405, are seconds after 2030 */
     bool date = !form->any && seconds > 1900000000 && looks_like(cell, "%Y%m%d%H", 10);
-    return date || (seconds < YEAR_1995 && !form->any) ? 0 : seconds;
+
+    if (date || (seconds < YEAR_1995 && !form->any))
+        return 0;
+
+    return seconds;
 }
 
 bool feature_time(const struct cell *cell, const struct time_form *form, const struct zone *zone,
@@ -175,7 +195,11 @@ bool feature_time(const struct cell *cell, const struct time_form *form, const s
 uint64_t feature_time_hash(const struct time_form *form)
 {
     const char *format = form->format;
-    return format[0] == '\0' ? form->unit : hash_bytes(format, strlen(format), 1) | 4;
+
+    if (format[0] == '\0')
+        return form->unit;
+
+    return hash_bytes(format, strlen(format), 1) | 4;
 }
 
 const char *feature_time_remedy(const struct cell *cell, const struct time_form *form)
@@ -205,5 +229,9 @@ const char *feature_time_remedy(const struct cell *cell, const struct time_form 
         return "it looks like seconds: data.time_unit: s";
     if (number > 0)
         return "it is before 1995: where that is meant, say data.time_unit: s";
-    return cell->bytes > 0 ? "data.time_format reads other forms, as '%d/%m/%Y'" : "";
+
+    if (cell->bytes > 0)
+        return "data.time_format reads other forms, as '%d/%m/%Y'";
+
+    return "";
 }

@@ -10,7 +10,11 @@ static int types_of_job(struct feature_plan *p, struct features *f, struct err *
     bool positional = !f->header;
     for (size_t i = 0; i < p->job->data.column_count; i++) {
         const struct column *c = &p->job->data.column[i];
-        uint32_t at = positional ? (uint32_t)i : feature_names_find(f, c->name);
+        uint32_t at;
+        if (positional)
+            at = (uint32_t)i;
+        else
+            at = feature_names_find(f, c->name);
         if (at == FEATURE_NO_COLUMN && f->predict &&
             (c->type == COLUMN_LABEL || c->type == COLUMN_SKIP)) {
             f->unlabelled |= c->type == COLUMN_LABEL;
@@ -85,7 +89,10 @@ static int labels_typed(struct feature_plan *p, struct features *f, uint32_t tas
 static int labels_of_job(struct feature_plan *p, struct features *f, struct err *e)
 {
     uint32_t tasks = f->shape.tasks, only;
-    const char *name = p->job->data.label[0][0] != '\0' ? p->job->data.label[0] : "0";
+    const char *name = "0";
+    if (p->job->data.label[0][0] != '\0')
+        name = p->job->data.label[0];
+
     int rc = 0;
     for (uint32_t i = 0; tasks > 1 && i < tasks && rc == 0; i++)
         rc = label_take(p, f, i, p->job->data.label[i], e);
@@ -150,8 +157,9 @@ static int time_of_job(struct feature_plan *p, struct features *f, struct err *e
 /* An impression's id says nothing of the next one. */
 static void id_of_join(struct feature_plan *p, const struct features *f)
 {
-    uint32_t at =
-        p->job->data.join.on ? feature_names_find(f, p->job->data.join.id) : FEATURE_NO_COLUMN;
+    uint32_t at = FEATURE_NO_COLUMN;
+    if (p->job->data.join.on)
+        at = feature_names_find(f, p->job->data.join.id);
     if (at != FEATURE_NO_COLUMN && p->type[at] != COLUMN_LABEL)
         p->type[at] = COLUMN_SKIP;
 }
@@ -212,5 +220,8 @@ int feature_types_make(struct feature_plan *p, struct features *f, struct err *e
     id_of_join(p, f);
     if (rc == 0)
         rc = weight_of_job(p, f, e);
-    return rc == 0 ? time_of_job(p, f, e) : rc;
+    if (rc != 0)
+        return rc;
+
+    return time_of_job(p, f, e);
 }

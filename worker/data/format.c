@@ -74,7 +74,9 @@ split_wide(char delimiter, const char *line, size_t bytes, struct cell *cell)
     struct split s = {cell, line, 0};
     const __m512i wanted = _mm512_set1_epi8(delimiter);
     for (size_t i = 0; i < bytes; i += 64) {
-        uint64_t is = bytes - i < 64 ? _bzhi_u64(UINT64_MAX, (uint32_t)(bytes - i)) : UINT64_MAX;
+        uint64_t is = UINT64_MAX;
+        if (bytes - i < 64)
+            is = _bzhi_u64(UINT64_MAX, (uint32_t)(bytes - i));
         __m512i block = _mm512_maskz_loadu_epi8(is, line + i);
         split_hits(&s, line + i, _mm512_mask_cmpeq_epi8_mask(is, block, wanted));
     }

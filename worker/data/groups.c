@@ -113,7 +113,11 @@ void groups_close(struct groups *g)
 static uint64_t row_bytes(const struct groups *g, uint64_t packed)
 {
     const struct slice_layout *l = parsed_layout(g->parsed);
-    return l->multi ? l->least + PACKED_TIMES * packed / (g->rows + 1) : l->stride;
+
+    if (!l->multi)
+        return l->stride;
+
+    return l->least + PACKED_TIMES * packed / (g->rows + 1);
 }
 
 /* Into how many groups an epoch is cut, and how many are held. */
@@ -123,11 +127,21 @@ static void sizes_find(struct groups *g, const struct groups_wish *w, uint64_t p
     uint64_t bytes = row_bytes(g, packed), rows = w->rows > 0 ? w->rows : GROUP_ROWS / part;
     if (w->rows == 0 && rows > GROUP_BYTES / part / bytes)
         rows = GROUP_BYTES / part / bytes;
-    uint64_t count = g->drawn ? (g->rows + rows - 1) / rows : g->blocks;
+    uint64_t count = g->blocks;
+    if (g->drawn)
+        count = (g->rows + rows - 1) / rows;
     count = count < 1 ? 1 : count < g->blocks ? count : g->blocks;
     uint64_t even = g->rows / count + 1;
-    uint64_t most = g->drawn ? 2 + (w->near + even - 1) / even : 2ull * w->readers + LOG_SPARE;
-    uint64_t room = g->drawn ? HELD_MAX : LOG_SPARE + GROUP_BYTES / (bytes * even);
+    uint64_t most;
+    if (g->drawn)
+        most = 2 + (w->near + even - 1) / even;
+    else
+        most = 2ull * w->readers + LOG_SPARE;
+
+    uint64_t room = HELD_MAX;
+    if (!g->drawn)
+        room = LOG_SPARE + GROUP_BYTES / (bytes * even);
+
     g->count = (uint32_t)count;
     g->bytes = bytes * even;
     most = w->held > 0 ? w->held : most < room ? most : room;
@@ -168,7 +182,9 @@ int groups_open(const struct source *s, const struct features *f, const struct g
         g->digest = parsed_digest(g->parsed);
         sizes_find(g, w, packed);
         g->group = calloc(g->most, sizeof *g->group);
-        rc = g->group == NULL ? no_memory(e) : 0;
+        rc = 0;
+        if (g->group == NULL)
+            rc = no_memory(e);
     }
     if (rc != 0)
         groups_close(g);
@@ -228,8 +244,13 @@ static void plan_fill(const struct groups *g, struct plan *p)
     struct index_draw d = index_draw(rng_mix(p->seed ^ BLOCKS_SALT), p->epoch, g->blocks);
     uint64_t at = 0, group = UINT64_MAX;
     for (uint32_t i = 0; i < g->blocks; i++) {
-        uint32_t block = drawn ? (uint32_t)index_drawn(&d, i) : i;
-        uint64_t of = p->epoch > 0 ? (uint64_t)((unsigned __int128)at * g->count / g->rows) : i;
+        uint32_t block = i;
+        if (drawn)
+            block = (uint32_t)index_drawn(&d, i);
+
+        uint64_t of = i;
+        if (p->epoch > 0)
+            of = (uint64_t)((unsigned __int128)at * g->count / g->rows);
         if (of != group)
             p->cut[p->groups++] = i;
         group = of;
@@ -350,7 +371,10 @@ static void block_decode(struct groups *g, struct group *x, const struct plan *p
     pthread_mutex_unlock(&g->lock);
     if (r == NULL)
         r = calloc(1, sizeof *r);
-    int rc = r == NULL ? no_memory(&why) : 0;
+    int rc = 0;
+    if (r == NULL)
+        rc = no_memory(&why);
+
     uint64_t bytes = r != NULL ? r->of.bytes : 0, ns = r != NULL ? r->of.file_ns : 0;
     if (rc == 0) {
         r->of.clock_ns = clock_ns;
@@ -409,13 +433,20 @@ int groups_take(struct groups *g, uint64_t seed, uint32_t epoch, uint64_t positi
     *h = (struct groups_hold){0};
     pthread_mutex_lock(&g->lock);
     struct plan *p = plan_of(g, drawn ? seed : 0, drawn ? epoch : 0);
-    uint32_t number = p != NULL ? group_at(p, position) : 0;
-    int rc = p == NULL ? no_memory(e) : 0;
+    uint32_t number = 0;
+    if (p != NULL)
+        number = group_at(p, position);
+
+    int rc = 0;
+    if (p == NULL)
+        rc = no_memory(e);
     if (rc == 0) {
         p->refs++;
         while ((x = group_find(g, p, number)) == NULL) /* 2: others hold all, and give one */
             pthread_cond_wait(&g->change, &g->lock);
-        rc = held_begin(g, x, p, number) != 0 ? no_memory(e) : 0;
+        rc = 0;
+        if (held_begin(g, x, p, number) != 0)
+            rc = no_memory(e);
         p->refs -= rc != 0;
     }
     if (rc == 0) {

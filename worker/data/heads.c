@@ -32,7 +32,11 @@ static int head_see(void *context, const char *name, char *line, size_t bytes, s
 {
     char hint[KIND_HINT_BYTES];
     line_hint(context, line, bytes, hint);
-    return hint[0] == '\0' ? 0 : err_set(e, SHOAL_E_DATA, "%s:1: %s", name, hint);
+
+    if (hint[0] == '\0')
+        return 0;
+
+    return err_set(e, SHOAL_E_DATA, "%s:1: %s", name, hint);
 }
 
 static int list_check(const struct job *job, const struct string_list *list, const char *what,
@@ -51,7 +55,11 @@ int heads_check(const struct job *job, uint32_t split, struct err *e)
 {
     const char *what;
     const struct string_list *list = job_input(job, split, &what);
-    return has_lines(job) ? list_check(job, list, what, e) : 0;
+
+    if (!has_lines(job))
+        return 0;
+
+    return list_check(job, list, what, e);
 }
 
 int heads_check_all(const struct job *job, struct err *e)

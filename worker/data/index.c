@@ -70,7 +70,10 @@ static void join(struct index *x)
 
 static uint32_t chunks_max(const struct index_clock *clock)
 {
-    return clock != NULL ? clock->chunks : INDEX_CHUNKS_MAX;
+    if (clock != NULL)
+        return clock->chunks;
+
+    return INDEX_CHUNKS_MAX;
 }
 
 static int room_for_chunk(struct index *x, const struct index_clock *clock, uint32_t *capacity)
@@ -83,8 +86,13 @@ static int room_for_chunk(struct index *x, const struct index_clock *clock, uint
         return 0;
     }
     uint32_t times = *capacity;
-    int rc = clock != NULL ? array_room(&x->time, x->chunks, &times, CHUNKS_START) : 0;
-    return rc == 0 ? array_room(&x->chunk, x->chunks, capacity, CHUNKS_START) : rc;
+    int rc = 0;
+    if (clock != NULL)
+        rc = array_room(&x->time, x->chunks, &times, CHUNKS_START);
+    if (rc != 0)
+        return rc;
+
+    return array_room(&x->chunk, x->chunks, capacity, CHUNKS_START);
 }
 
 void index_times_lead(struct index *x)
@@ -100,7 +108,12 @@ void index_times_lead(struct index *x)
 static void time_put(struct index *x, const struct index_clock *clock, struct line *line)
 {
     uint32_t time = line->too_long ? 0 : clock->time(clock->context, line), at = x->chunks - 1;
-    x->time[at] = time != 0 ? time : at > 0 ? x->time[at - 1] : 0;
+    if (time != 0)
+        x->time[at] = time;
+    else if (at > 0)
+        x->time[at] = x->time[at - 1];
+    else
+        x->time[at] = 0;
 }
 
 static int make(const struct source *s, bool header, const struct index_clock *clock,
@@ -138,7 +151,9 @@ static int make(const struct source *s, bool header, const struct index_clock *c
 static void name_of(const struct source *s, bool header, const struct index_clock *clock,
                     uint64_t *group, uint64_t *identity)
 {
-    uint64_t times = clock != NULL ? rng_mix(clock->identity ^ clock->chunks) | 1 : 0;
+    uint64_t times = 0;
+    if (clock != NULL)
+        times = rng_mix(clock->identity ^ clock->chunks) | 1;
     *group = rng_mix(s->count) ^ times;
     *identity = rng_mix((uint64_t)header + 1) ^ times;
     for (uint32_t i = 0; i < s->count; i++) {
@@ -173,7 +188,9 @@ static int chunks_check(const struct index *x)
 
 static uint64_t chunks_sum(const struct index *x)
 {
-    uint64_t times = x->time != NULL ? hash_bytes(x->time, sizeof x->time[0] * x->chunks, 0) : 0;
+    uint64_t times = 0;
+    if (x->time != NULL)
+        times = hash_bytes(x->time, sizeof x->time[0] * x->chunks, 0);
     return hash_bytes(x->chunk, sizeof x->chunk[0] * x->chunks, times);
 }
 
@@ -247,7 +264,9 @@ int index_open(const struct source *s, bool header, const struct index_clock *cl
     for (uint32_t i = 0; i < s->count; i++)
         stream |= s->file[i].stream;
     name_of(s, header, clock, &group, &identity);
-    int fd = stream ? -1 : cache_find(cache, group, identity, "index");
+    int fd = -1;
+    if (!stream)
+        fd = cache_find(cache, group, identity, "index");
     if (fd >= 0) {
         int rc = load(fd, s, clock, identity, out);
         close(fd);

@@ -52,7 +52,11 @@ static inline uint64_t index_row_sum(uint64_t row, const struct line *line)
 static inline uint64_t index_chunk_end(const struct index *x, uint64_t chunk)
 {
     SHOAL_ASSERT(chunk < x->chunks);
-    return chunk + 1 < x->chunks ? x->chunk[chunk + 1].at : x->bytes;
+
+    if (chunk + 1 < x->chunks)
+        return x->chunk[chunk + 1].at;
+
+    return x->bytes;
 }
 
 /* Takes the index from the cache, or makes and keeps it (a failure to keep it is logged, no

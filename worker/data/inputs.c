@@ -48,13 +48,15 @@ static void open_run(struct env_work *w) /* on a thread of the pool */
 {
     struct input *in = container_of(w, struct input, work);
     /* before training, not when the first evaluation opens a file of another kind */
-    in->status = in->profiles ? heads_check_all(in->set->job, &in->error) : 0;
+    in->status = 0;
+    if (in->profiles)
+        in->status = heads_check_all(in->set->job, &in->error);
     if (in->status != 0)
         return;
-    in->status =
-        in->object == INPUTS_NO_OBJECT
-            ? dataset_open(in->set->job, in->split, &in->data, &in->error)
-            : dataset_open_object(in->set->job, in->split, in->line, &in->data, &in->error);
+    if (in->object == INPUTS_NO_OBJECT)
+        in->status = dataset_open(in->set->job, in->split, &in->data, &in->error);
+    else
+        in->status = dataset_open_object(in->set->job, in->split, in->line, &in->data, &in->error);
     if (in->status != 0 || !in->profiles)
         return;
     in->status = profile_make(in);
@@ -240,10 +242,12 @@ static void list_run(struct env_work *w) /* on a thread of the pool */
     struct inputs *s = container_of(w, struct inputs, list);
     bool grows = s->listed == WIRE_TRAIN && s->job->data.objects.grow_ms > 0;
     s->list_error = (struct err){.code = 0};
-    s->list_status =
-        grows ? dataset_objects_again(s->job, &s->taken, s->job->data.head == NULL, &s->got,
-                                      &s->list_error)
-              : dataset_objects(s->job, s->listed, &s->got.lines, &s->got.head, &s->list_error);
+    if (grows)
+        s->list_status = dataset_objects_again(s->job, &s->taken, s->job->data.head == NULL,
+                                               &s->got, &s->list_error);
+    else
+        s->list_status =
+            dataset_objects(s->job, s->listed, &s->got.lines, &s->got.head, &s->list_error);
     s->known |= grows && s->list_status == 0;
 }
 

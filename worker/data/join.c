@@ -233,7 +233,11 @@ static int click_add(struct join *j, const struct join_row *click, struct err *e
     n->late += late;
     n->positives += !late;
     known->what = late ? JOIN_LATE : JOIN_POSITIVE;
-    return late && !j->rules.learn ? 0 : emit(j, known, true, click->time, e);
+
+    if (late && !j->rules.learn)
+        return 0;
+
+    return emit(j, known, true, click->time, e);
 }
 
 /* All rows that wait and are before `time`, in order. */
@@ -247,7 +251,10 @@ static int rows_join(struct join *j, uint64_t time, struct err *e)
             return rc;
         SHOAL_ASSERT(row.time >= j->now);
         j->now = row.time;
-        rc = row.what == JOIN_CLICK ? click_add(j, &row, e) : impression_add(j, &row, e);
+        if (row.what == JOIN_CLICK)
+            rc = click_add(j, &row, e);
+        else
+            rc = impression_add(j, &row, e);
     }
     return rc;
 }
@@ -255,7 +262,10 @@ static int rows_join(struct join *j, uint64_t time, struct err *e)
 int join_until(struct join *j, uint64_t time, struct err *e)
 {
     int rc = rows_join(j, time, e);
-    return rc == 0 ? time_pass(j, time, e) : rc;
+    if (rc != 0)
+        return rc;
+
+    return time_pass(j, time, e);
 }
 
 int join_end(struct join *j, struct err *e)

@@ -345,7 +345,11 @@ uint64_t join_input_mark(const struct join_input *in)
     if (in->heaped == 0)
         return UINT64_MAX;
     uint32_t newest = in->file[in->heap[0]].newest;
-    return newest > in->disorder ? newest - in->disorder : 0;
+
+    if (newest > in->disorder)
+        return newest - in->disorder;
+
+    return 0;
 }
 
 /* ---- a row once more ------------------------------------------------------------------------- */

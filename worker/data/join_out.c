@@ -55,7 +55,11 @@ static int line_end(struct join_out *o, char *end, struct err *e)
     *end++ = '\n';
     o->bytes = (size_t)(end - o->buffer);
     SHOAL_ASSERT(o->bytes <= sizeof o->buffer);
-    return o->bytes < JOIN_OUT_BYTES ? 0 : join_out_flush(o, e);
+
+    if (o->bytes < JOIN_OUT_BYTES)
+        return 0;
+
+    return join_out_flush(o, e);
 }
 
 int join_out_head(struct join_out *o, const struct join_side *s, struct err *e)
@@ -71,8 +75,10 @@ int join_out_row(struct join_out *o, const struct join_side *s, const struct cel
     const char delimiter = o->job->data.delimiter;
     char *to = o->buffer + o->bytes;
     for (uint32_t i = 0; i < s->features.columns; i++) {
-        to = i == s->time ? time_put(to, &o->job->data.time_form, time)
-                          : cell_put(to, cell[i].text, cell[i].bytes, delimiter);
+        if (i == s->time)
+            to = time_put(to, &o->job->data.time_form, time);
+        else
+            to = cell_put(to, cell[i].text, cell[i].bytes, delimiter);
         *to++ = delimiter;
     }
     *to++ = positive ? '1' : '0';

@@ -37,7 +37,12 @@ static void parts_of(const struct join_state *s, struct part part[PARTS])
 {
     const struct join *j = s->join;
     uint64_t from = j->first % j->rules.most, known = j->next - j->first;
-    uint64_t ahead = known < j->rules.most - from ? known : j->rules.most - from;
+    uint64_t ahead;
+    if (known < j->rules.most - from)
+        ahead = known;
+    else
+        ahead = j->rules.most - from;
+
     const size_t file = sizeof *s->input->file, row = sizeof *j->ring;
     part[0] = (struct part){s->input->file, s->input->files * file, file};
     part[1] = (struct part){j->ring + from, ahead * row, row};
@@ -60,7 +65,10 @@ static int parts_write(int fd, const struct join_saved_head *h, const struct par
     int rc = file_write_all(fd, h, sizeof *h);
     for (uint32_t i = 0; i < PARTS && rc == 0; i++)
         rc = file_write_all(fd, part[i].at, part[i].bytes);
-    return rc == 0 ? file_sync_data(fd) : rc;
+    if (rc != 0)
+        return rc;
+
+    return file_sync_data(fd);
 }
 
 static int failed(const char *path, struct err *e)

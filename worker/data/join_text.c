@@ -126,7 +126,9 @@ static int run_start(struct run *r, bool learn, struct err *e)
     int rc = run_begin(r, learn, e);
     if (rc != 0)
         return rc;
-    rc = r->keeps ? run_again(r, &why) : SHOAL_E_NOT_FOUND;
+    rc = SHOAL_E_NOT_FOUND;
+    if (r->keeps)
+        rc = run_again(r, &why);
     if (rc == 0)
         return 0;
     if (rc != SHOAL_E_NOT_FOUND)
@@ -169,7 +171,10 @@ static int run_rows(struct run *r, struct err *e)
         if (rc != 0)
             return rc;
     }
-    return rc == SHOAL_E_END ? join_end(&r->join, e) : rc;
+    if (rc != SHOAL_E_END)
+        return rc;
+
+    return join_end(&r->join, e);
 }
 
 static int kind_check(const struct run *r, const char *what, uint64_t malformed, uint64_t id,
@@ -286,10 +291,17 @@ static void former_remove(const struct cache *cache, const struct name *n, const
 static int counts_find(const struct cache *cache, const struct name *n, struct join_counts *out)
 {
     int fd = cache_find(cache, n->group, n->identity, "counts");
-    ssize_t bytes = fd >= 0 ? pread(fd, out, sizeof *out, 0) : -1;
+    ssize_t bytes = -1;
+    if (fd >= 0)
+        bytes = pread(fd, out, sizeof *out, 0);
+
     if (fd >= 0)
         close(fd);
-    return bytes == (ssize_t)sizeof *out ? 0 : SHOAL_E_NOT_FOUND;
+
+    if (bytes == (ssize_t)sizeof *out)
+        return 0;
+
+    return SHOAL_E_NOT_FOUND;
 }
 
 static int counts_keep(const struct cache *cache, const struct name *n,
@@ -340,7 +352,10 @@ static int text_make(struct run *r, const struct name *n, const struct source *i
         return err_set(e, SHOAL_E_CANTCREATE, "%s: %s; free some space or set data.cache", failed,
                        strerror(errno));
     int rc = run_make(r, impressions, clicks, learn, n->identity, e);
-    return rc == 0 ? text_keep(r, n, e) : rc;
+    if (rc != 0)
+        return rc;
+
+    return text_keep(r, n, e);
 }
 
 /* The text is the only file of s from now on. */
@@ -384,14 +399,20 @@ static int text_find(struct run *r, const struct name *n, struct err *e)
     r->fd = cache_find(r->cache, n->group, n->identity, "joined");
     if (r->fd >= 0 && r->keeps)
         file_remove_tree(r->dir); /* left by a process that was killed as all was done */
-    return r->fd >= 0 ? run_check(r, e) : 0;
+
+    if (r->fd >= 0)
+        return run_check(r, e);
+
+    return 0;
 }
 
 /* r->fd becomes the text, found or made. */
 static int text_have(struct run *r, const struct source *impressions, const struct source *clicks,
                      const struct name *n, bool learn, struct err *e)
 {
-    int lock = n->stream ? -1 : cache_lock(r->cache, n->group, n->group, "join");
+    int lock = -1;
+    if (!n->stream)
+        lock = cache_lock(r->cache, n->group, n->group, "join");
     r->keeps = lock >= 0;
     int rc = dir_name(r, n, e);
     if (rc == 0 && !n->stream)
@@ -413,8 +434,11 @@ int join_text_labelled(const struct job *job, const struct source *s, bool *out,
     uint32_t columns = 0;
     struct cell *cell = malloc(CELLS_MAX * sizeof *cell);
     *out = false;
-    int rc = cell == NULL ? err_set(e, SHOAL_E_NOMEM, "no memory for the cells of a line")
-                          : lines_init(&lines, e);
+    int rc;
+    if (cell == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for the cells of a line");
+    else
+        rc = lines_init(&lines, e);
     if (rc == 0) {
         lines_start(&lines, s, false, 0, s->bytes, 0);
         rc = lines_next(&lines, &line, e);

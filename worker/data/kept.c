@@ -35,8 +35,11 @@ static bool blocks_take(struct kept *k, const struct events *v)
     uint64_t first = 0;
     for (uint32_t i = 0; i < v->blocks && good; i++) {
         const struct events_entry *x = &v->block[i];
-        uint64_t least =
-            l->multi ? 8 + (uint64_t)x->rows * (8 + l->least) : (uint64_t)x->rows * l->stride;
+        uint64_t least;
+        if (l->multi)
+            least = 8 + (uint64_t)x->rows * (8 + l->least);
+        else
+            least = (uint64_t)x->rows * l->stride;
         good = x->at % 8 == 0 && x->bytes >= head + least;
         k->block[i] = (struct slice){.layout = l,
                                      .at = k->map + x->at + head,
@@ -85,8 +88,14 @@ static int map(int fd, const struct kept_wish *w, struct kept *out, struct err *
 
 static int find(const struct kept_wish *w, struct kept *out, struct err *e)
 {
-    int fd = w->nameless ? -1 : cache_find(w->cache, w->group, w->identity, SUFFIX);
-    return fd >= 0 ? map(fd, w, out, e) : SHOAL_E_NOT_FOUND;
+    int fd = -1;
+    if (!w->nameless)
+        fd = cache_find(w->cache, w->group, w->identity, SUFFIX);
+
+    if (fd >= 0)
+        return map(fd, w, out, e);
+
+    return SHOAL_E_NOT_FOUND;
 }
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -94,7 +103,10 @@ static int find(const struct kept_wish *w, struct kept *out, struct err *e)
 static int all_write(const struct kept_wish *w, int fd, struct err *e)
 {
     bool bound = !w->nameless && w->most < UINT64_MAX;
-    uint64_t others = bound ? cache_bytes(w->cache, SUFFIX, w->group) : 0;
+    uint64_t others = 0;
+    if (bound)
+        others = cache_bytes(w->cache, SUFFIX, w->group);
+
     const struct events_wish wish = {
         .name = w->cache->folder, .fd = fd, .most = w->most > others ? w->most - others : 0};
     struct events_sums sums;
@@ -132,9 +144,11 @@ static int make(const struct kept_wish *w, struct kept *out, struct err *e)
     if (rc != 0)
         return rc;
     rc = map(fd, w, out, e);
-    return rc != SHOAL_E_NOT_FOUND ? rc
-                                   : err_set(e, SHOAL_E_IO, "%s: cannot map parsed rows: %s",
-                                             w->cache->folder, strerror(errno));
+    if (rc != SHOAL_E_NOT_FOUND)
+        return rc;
+
+    return err_set(e, SHOAL_E_IO, "%s: cannot map parsed rows: %s", w->cache->folder,
+                   strerror(errno));
 }
 
 int kept_open(const struct kept_wish *w, struct kept *out, struct err *e)
@@ -142,7 +156,10 @@ int kept_open(const struct kept_wish *w, struct kept *out, struct err *e)
     int rc = find(w, out, e);
     if (rc != SHOAL_E_NOT_FOUND)
         return rc;
-    int lock = w->nameless ? -1 : cache_lock(w->cache, w->group, w->identity, SUFFIX);
+    int lock = -1;
+    if (!w->nameless)
+        lock = cache_lock(w->cache, w->group, w->identity, SUFFIX);
+
     rc = find(w, out, e);
     if (rc == SHOAL_E_NOT_FOUND)
         rc = make(w, out, e);

@@ -145,8 +145,18 @@ static bool begins(const char *line, size_t bytes, const char *with)
 
 static void delimiter_hint(char found, uint32_t count, char out[KIND_HINT_BYTES])
 {
-    const char *word = found == '\t' ? "tab" : found == '\x01' ? "\"\\x01\"" : NULL;
-    const char *called = found == '\t' ? "tabs" : found == '\x01' ? "bytes 1" : NULL;
+    const char *word = NULL;
+    if (found == '\t')
+        word = "tab";
+    else if (found == '\x01')
+        word = "\"\\x01\"";
+
+    const char *called = NULL;
+    if (found == '\t')
+        called = "tabs";
+    else if (found == '\x01')
+        called = "bytes 1";
+
     char one[4] = {'"', found, '"', '\0'};
     (void)snprintf(out, KIND_HINT_BYTES,
                    "%u columns are parted by %s here: it is csv with data.delimiter: %s", count + 1,

@@ -16,7 +16,11 @@ int lines_init(struct lines *l, struct err *e)
 {
     /* pages that no line needs are never touched */
     *l = (struct lines){.buffer = malloc(BUFFER_BYTES)};
-    return l->buffer != NULL ? 0 : err_set(e, SHOAL_E_NOMEM, "no memory to read lines; free some");
+
+    if (l->buffer != NULL)
+        return 0;
+
+    return err_set(e, SHOAL_E_NOMEM, "no memory to read lines; free some");
 }
 
 void lines_free(struct lines *l)
@@ -30,7 +34,11 @@ static void enter_file(struct lines *l, uint32_t file)
     const struct source_file *f = &l->source->file[file];
     SHOAL_ASSERT(l->at >= f->base && l->at - f->base < f->bytes);
     l->file = file;
-    l->piece_end = l->end < f->base + f->bytes ? l->end : f->base + f->bytes;
+    if (l->end < f->base + f->bytes)
+        l->piece_end = l->end;
+    else
+        l->piece_end = f->base + f->bytes;
+
     l->head_due = l->header && l->at == f->base;
     l->rest_due = false;
 }
@@ -65,7 +73,10 @@ static int fill(struct lines *l, struct err *e)
         want = room;
     SHOAL_ASSERT(want > 0);
     bool timed = l->clock_ns != NULL && l->fills++ % LINES_TIMED == 0;
-    uint64_t begin = timed ? l->clock_ns() : 0;
+    uint64_t begin = 0;
+    if (timed)
+        begin = l->clock_ns();
+
     ssize_t n;
     do
         n = pread(f->fd, l->buffer + l->tail, (size_t)want, (off_t)(l->at - f->base));
@@ -95,7 +106,9 @@ static int cut(struct lines *l, size_t *bytes, size_t *taken, struct err *e)
     for (;;) {
         size_t have = l->tail - l->head;
         char *start = l->buffer + l->head;
-        char *newline = have > looked ? memchr(start + looked, '\n', have - looked) : NULL;
+        char *newline = NULL;
+        if (have > looked)
+            newline = memchr(start + looked, '\n', have - looked);
         if (newline != NULL) {
             *bytes = (size_t)(newline - start);
             *taken = *bytes + 1;

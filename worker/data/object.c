@@ -50,7 +50,9 @@ static int attempt(const struct attempt *a, struct err *e)
             return rc;
         if (n >= a->tries)
             return n == 1 ? rc : err_wrap(e, rc, "tried %u times", n);
-        uint32_t pause = n < 6 ? 1u << (n - 1) : PAUSE_MAX_S;
+        uint32_t pause = PAUSE_MAX_S;
+        if (n < 6)
+            pause = 1u << (n - 1);
         log_warn("%s; again in %u s", e != NULL ? e->text : a->name, pause);
         struct timespec left = {.tv_sec = pause};
         while (nanosleep(&left, &left) != 0 && errno == EINTR)
@@ -95,7 +97,9 @@ static int listing_run(void *context, struct err *e)
 void object_line(const char *name, const char *mark, char out[LIMIT_PATH])
 {
     size_t n = (size_t)snprintf(out, LIMIT_PATH, "%s%s%s", name, mark[0] != '\0' ? "\t" : "", mark);
-    char *blank = n < LIMIT_PATH && mark[0] != '\0' ? strchr(out + strlen(name) + 1, ' ') : NULL;
+    char *blank = NULL;
+    if (n < LIMIT_PATH && mark[0] != '\0')
+        blank = strchr(out + strlen(name) + 1, ' ');
     if (blank != NULL)
         *blank = '\t';
 }
@@ -205,8 +209,11 @@ int object_list(const struct job *job, uint32_t split, struct string_list *out, 
     const char *what, *command = job->data.objects.of[split].list;
     const struct string_list *files = job_input(job, split, &what);
     *out = (struct string_list){0};
-    int rc =
-        command != NULL ? commands_list(job, split, out, e) : source_names(files, what, out, e);
+    int rc;
+    if (command != NULL)
+        rc = commands_list(job, split, out, e);
+    else
+        rc = source_names(files, what, out, e);
     for (size_t i = 0; rc == 0 && command == NULL && i < out->count; i++)
         rc = line_check(out->item[i], what, e);
     if (rc == 0 && out->count == 0)
@@ -294,7 +301,9 @@ static int gone_make(const struct string_list *all, const struct nameset *taken,
 static int all_list(const struct job *job, struct string_list *all, struct err *e)
 {
     bool files = job->data.objects.of[WIRE_TRAIN].list == NULL;
-    int rc = files ? 0 : commands_list(job, WIRE_TRAIN, all, e);
+    int rc = 0;
+    if (!files)
+        rc = commands_list(job, WIRE_TRAIN, all, e);
     for (size_t i = 0; rc == 0 && files && i < job->data.train.count; i++) {
         const struct string_list one = {&job->data.train.item[i], 1};
         rc = source_names_any(&one, "data.train", all, e);
@@ -307,7 +316,10 @@ static int all_list(const struct job *job, struct string_list *all, struct err *
                      all->count, NAMESET_MAX);
     if (rc == 0 && all->count > 0)
         qsort(all->item, all->count, sizeof all->item[0], compare_lines);
-    return rc == 0 ? names_check(all, "data.train", e) : rc;
+    if (rc != 0)
+        return rc;
+
+    return names_check(all, "data.train", e);
 }
 
 int object_list_again(const struct job *job, const struct nameset *taken, struct string_list *out,
@@ -363,7 +375,11 @@ static int whole_check(int fd, const char *name, struct err *e)
         events_close(&v);
     else if (rc == SHOAL_E_CORRUPT || rc == SHOAL_E_CHECKSUM)
         rc = SHOAL_E_DATA; /* what came is at fault, not the disk it lies on */
-    return rc == 0 ? 0 : err_set(e, rc, "%s", why.text);
+
+    if (rc == 0)
+        return 0;
+
+    return err_set(e, rc, "%s", why.text);
 }
 
 /* All of it, or nothing is kept. */
@@ -421,7 +437,10 @@ static int fetch(struct fetch *f, struct err *e)
     }
     if (rc == 0 && fstat(file->fd, &st) != 0)
         rc = err_set(e, SHOAL_E_IO, "%s: %s", file->name, strerror(errno));
-    file->bytes = rc == 0 ? (uint64_t)st.st_size : 0;
+    file->bytes = 0;
+    if (rc == 0)
+        file->bytes = (uint64_t)st.st_size;
+
     return rc;
 }
 
@@ -462,9 +481,11 @@ int object_open(const struct job *job, uint32_t split, const char *line, const s
     *out->file =
         (struct source_file){.fd = -1, .fetched = true, .name = strndup(line, object_name(line))};
     f.file = out->file;
-    rc = out->file->name == NULL
-             ? err_set(e, SHOAL_E_NOMEM, "%s: no memory to open an object; free some", f.what)
-             : fetch(&f, e);
+    if (out->file->name == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "%s: no memory to open an object; free some", f.what);
+    else
+        rc = fetch(&f, e);
+
     out->bytes = out->file->bytes;
     if (rc != 0)
         source_close(out);

@@ -92,9 +92,11 @@ uint64_t order_rows(const struct order *o, const struct index *x, uint32_t windo
 {
     SHOAL_ASSERT(window < o->windows);
     uint64_t rows = (uint64_t)(o->first[window + 1] - o->first[window]) * x->chunk_rows;
-    return window + 1 < o->windows || PLANTED("rest_in_no_window")
-               ? rows
-               : rows + x->rows - (uint64_t)o->whole * x->chunk_rows;
+
+    if (window + 1 < o->windows || PLANTED("rest_in_no_window"))
+        return rows;
+
+    return rows + x->rows - (uint64_t)o->whole * x->chunk_rows;
 }
 
 /* The window that has the place. */

@@ -206,7 +206,11 @@ int pack_slice(struct packer *p, const struct slice *b, const struct columns *c,
         bad = bad_rows_add(p, b);
     if (bad == 0)
         bad = zip(p);
-    return bad == 0 ? 0 : no_memory(e);
+
+    if (bad == 0)
+        return 0;
+
+    return no_memory(e);
 }
 
 /* ---- unpacking: nothing is believed ---------------------------------------------------------- */
@@ -291,18 +295,27 @@ static void take_values(struct packer *p, struct reader *r, uint32_t stored, uin
     if (distinct > DISTINCT_MAX || (distinct > 0 && width == 1))
         r->good = false;
     if (distinct == 0) {
-        const uint8_t *from =
-            width == 8 || loose ? take(&r->plain, r->plain_end, (uint64_t)count * stored, &r->good)
-                                : take(&r->rest, r->rest_end, (uint64_t)count * stored, &r->good);
+        const uint8_t *from;
+        if (width == 8 || loose)
+            from = take(&r->plain, r->plain_end, (uint64_t)count * stored, &r->good);
+        else
+            from = take(&r->rest, r->rest_end, (uint64_t)count * stored, &r->good);
         if (from != NULL)
             widen(from, stored, width, high, count, to);
         return;
     }
     uint64_t bytes = (uint64_t)distinct * stored, each = (uint64_t)count * (distinct > 256 ? 2 : 1);
-    const uint8_t *from = width == 8 ? take(&r->plain, r->plain_end, bytes, &r->good)
-                                     : take(&r->rest, r->rest_end, bytes, &r->good);
-    const uint8_t *which = loose ? take(&r->plain, r->plain_end, each, &r->good)
-                                 : take(&r->rest, r->rest_end, each, &r->good);
+    const uint8_t *from;
+    if (width == 8)
+        from = take(&r->plain, r->plain_end, bytes, &r->good);
+    else
+        from = take(&r->rest, r->rest_end, bytes, &r->good);
+
+    const uint8_t *which;
+    if (loose)
+        which = take(&r->plain, r->plain_end, each, &r->good);
+    else
+        which = take(&r->rest, r->rest_end, each, &r->good);
     if (from == NULL || which == NULL)
         return;
     widen(from, stored, width, high, distinct, p->slot);
@@ -321,7 +334,11 @@ static uint32_t take_counts(struct packer *p, struct reader *r, struct strip *on
     for (uint32_t i = 0; i < rows && r->good; i++)
         sum += one->count[i];
     r->good &= sum <= SLICE_VALUES_MAX;
-    return r->good ? (uint32_t)sum : 0;
+
+    if (!r->good)
+        return 0;
+
+    return (uint32_t)sum;
 }
 
 /* Whether all are such as text can give: labels 0 or 1, floats finite, weights from 0. */
@@ -400,10 +417,12 @@ static int unpacker_ready(struct packer *p, uint32_t rest)
     if (p->slot == NULL)
         p->slot = calloc(PACK_SLOTS, sizeof *p->slot);
     _Static_assert(sizeof *p->slot * PACK_SLOTS >= (DISTINCT_MAX + 1) * 8, "a table of values");
-    return p->unzip != NULL && p->slot != NULL &&
-                   array_reserve(&p->rest.at, (size_t)rest + 1, &p->rest.capacity) == 0
-               ? 0
-               : SHOAL_E_NOMEM;
+
+    if (p->unzip != NULL && p->slot != NULL &&
+        array_reserve(&p->rest.at, (size_t)rest + 1, &p->rest.capacity) == 0)
+        return 0;
+
+    return SHOAL_E_NOMEM;
 }
 
 int pack_unpack(struct packer *p, const uint8_t *body, const struct pack_sizes *s,

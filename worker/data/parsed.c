@@ -63,9 +63,11 @@ static int part_open(struct parsed *p, uint32_t i, struct err *e)
     part->first = p->blocks;
     p->blocks += part->events.blocks;
     part->place = malloc(sizeof *part->place * p->columns.count);
-    return part->place == NULL
-               ? no_memory(e)
-               : columns_bind(&p->columns, &part->events.columns, file->name, part->place, e);
+
+    if (part->place == NULL)
+        return no_memory(e);
+
+    return columns_bind(&p->columns, &part->events.columns, file->name, part->place, e);
 }
 
 static int parts_open(struct parsed *p, struct err *e)
@@ -142,7 +144,11 @@ static int lines_slice(struct parsed *p, struct slice **b, struct err *e)
         rc = slice_add(&p->maker, p->features, &line, p->source->file[line.file].name, e);
     p->ended = rc == SHOAL_E_END;
     *b = &p->maker.slice;
-    return rc == 0 || (p->ended && (*b)->rows > 0) ? slice_end(&p->maker, e) : rc;
+
+    if (rc == 0 || (p->ended && (*b)->rows > 0))
+        return slice_end(&p->maker, e);
+
+    return rc;
 }
 
 uint32_t parsed_blocks(const struct parsed *p)
@@ -184,5 +190,9 @@ int parsed_next(struct parsed *p, struct slice **b, struct err *e)
     if (p->parts == 0)
         return lines_slice(p, b, e);
     *b = &p->slice;
-    return p->next < p->blocks ? parsed_read(p, p->next++, &p->room, *b, e) : SHOAL_E_END;
+
+    if (p->next < p->blocks)
+        return parsed_read(p, p->next++, &p->room, *b, e);
+
+    return SHOAL_E_END;
 }

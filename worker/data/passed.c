@@ -9,7 +9,10 @@
 
 static size_t bytes_of(const struct passed *p)
 {
-    return p->count == 0 ? 0 : p->end[p->count - 1];
+    if (p->count == 0)
+        return 0;
+
+    return p->end[p->count - 1];
 }
 
 /* At least twice as much as there was: rows come one by one. */
@@ -65,6 +68,8 @@ int passed_append(struct passed *to, const struct passed *from)
 struct cell passed_at(const struct passed *p, size_t i)
 {
     SHOAL_ASSERT(i < p->count);
-    size_t from = i == 0 ? 0 : p->end[i - 1];
+    size_t from = 0;
+    if (i != 0)
+        from = p->end[i - 1];
     return (struct cell){p->text + from, (uint32_t)(p->end[i] - from)};
 }

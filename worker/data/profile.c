@@ -58,9 +58,10 @@ static int row_see(void *context, const struct cell *cell)
     for (uint32_t i = 0; i < v->count && rc == 0; i++) {
         struct profile_column *c = &v->column[i];
         const struct cell *own = &cell[c->use->column];
-        rc = !c->numeric && c->use->type == COLUMN_MULTI
-                 ? column_seen_add_multi(&c->seen, own, c->use->separator, c->padding)
-                 : column_seen_add(&c->seen, own, positive);
+        if (!c->numeric && c->use->type == COLUMN_MULTI)
+            rc = column_seen_add_multi(&c->seen, own, c->use->separator, c->padding);
+        else
+            rc = column_seen_add(&c->seen, own, positive);
     }
     return rc;
 }
@@ -211,7 +212,11 @@ static void column_take(struct profile *v, const struct feature_use *use,
 static int by_column(const void *a, const void *b)
 {
     const struct profile_column *x = a, *y = b;
-    return x->use->column < y->use->column ? -1 : x->use->column > y->use->column;
+
+    if (x->use->column < y->use->column)
+        return -1;
+
+    return x->use->column > y->use->column;
 }
 
 static int profile_open(struct profile *v, const struct features *f, struct err *e)
@@ -219,7 +224,10 @@ static int profile_open(struct profile *v, const struct features *f, struct err 
     uint32_t columns = f->shape.fields + f->shape.numerics;
     bool libsvm = f->format == &format_libsvm;
     *v = (struct profile){.features = f, .column = calloc(columns + 1, sizeof *v->column)};
-    v->place = libsvm ? calloc(PLACE_SLOTS, sizeof *v->place) : NULL;
+    if (libsvm)
+        v->place = calloc(PLACE_SLOTS, sizeof *v->place);
+    else
+        v->place = NULL;
     if (v->column == NULL || (libsvm && v->place == NULL))
         return err_set(e, SHOAL_E_NOMEM, "no memory to look at %u columns", columns);
     for (uint32_t i = 0; i < f->shape.fields; i++)
@@ -246,8 +254,16 @@ static void profile_close(struct profile *v)
 static uint64_t rows_most(const struct features *f)
 {
     uint32_t columns = f->shape.fields + f->shape.numerics;
-    uint64_t most = columns == 0 ? SAMPLE_ROWS : CELLS / columns;
-    return most > SAMPLE_ROWS ? SAMPLE_ROWS : most < ROWS_LEAST ? ROWS_LEAST : most;
+    uint64_t most = SAMPLE_ROWS;
+    if (columns != 0)
+        most = CELLS / columns;
+
+    if (most > SAMPLE_ROWS)
+        return SAMPLE_ROWS;
+    if (most < ROWS_LEAST)
+        return ROWS_LEAST;
+
+    return most;
 }
 
 int profile_make(const struct job *job, const struct source *s, const struct index *x,

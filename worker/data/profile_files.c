@@ -27,7 +27,13 @@ static int compare(const void *a, const void *b)
     const struct known_file *x = a, *y = b;
     if (x->device != y->device)
         return x->device < y->device ? -1 : 1;
-    return x->inode == y->inode ? 0 : x->inode < y->inode ? -1 : 1;
+
+    if (x->inode == y->inode)
+        return 0;
+    if (x->inode < y->inode)
+        return -1;
+
+    return 1;
 }
 
 /* Streams, and files that are not there now, are left out. */
@@ -63,7 +69,9 @@ static void twice_note(const struct known_files *train, struct json *notes)
     char text[1536];
     for (size_t i = 1; i < train->count; i++)
         if (compare(&train->file[i - 1], &train->file[i]) == 0) {
-            name = name == NULL ? train->file[i].name : name;
+            if (name == NULL)
+                name = train->file[i].name;
+
             twice++;
         }
     if (twice == 0)
@@ -88,7 +96,9 @@ static bool shared_note(const struct job *job, uint32_t split, const struct know
     for (size_t i = 0; i < own.count && train->count > 0; i++)
         if (bsearch(&own.file[i], train->file, train->count, sizeof *train->file, compare) !=
             NULL) {
-            name = name == NULL ? own.file[i].name : name;
+            if (name == NULL)
+                name = own.file[i].name;
+
             shared++;
         }
     if (shared > 0) {

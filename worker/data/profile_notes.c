@@ -144,13 +144,22 @@ static void tells_note(const struct profile_column *column, uint32_t count, cons
 static double magnitude(const struct profile_column *c)
 {
     bool plain = c->numeric && c->use->transform == NUMBER_NONE && c->seen.numbers > 0;
-    return plain ? fmax(fabs(c->seen.least), fabs(c->seen.most)) : 0;
+
+    if (!plain)
+        return 0;
+
+    return fmax(fabs(c->seen.least), fabs(c->seen.most));
 }
 
 /* The one that follows number `at` when the largest stands first; count: there is none. */
 static uint32_t next_large(const struct profile_column *column, uint32_t count, uint32_t at)
 {
-    double limit = at < count ? magnitude(&column[at]) : (double)INFINITY;
+    double limit;
+    if (at < count)
+        limit = magnitude(&column[at]);
+    else
+        limit = (double)INFINITY;
+
     uint32_t best = count;
     for (uint32_t i = 0; i < count; i++) {
         double m = magnitude(&column[i]);

@@ -20,7 +20,9 @@ static int quoted(char *line, size_t bytes, size_t *at, uint32_t column, struct 
 {
     size_t from = *at + 1, to = from, start = from;
     for (;;) {
-        char *quote = from < bytes ? memchr(line + from, '"', bytes - from) : NULL;
+        char *quote = NULL;
+        if (from < bytes)
+            quote = memchr(line + from, '"', bytes - from);
         if (quote == NULL)
             return fail(reason,
                         "a quote is opened and not closed on this line: a row is one line; write "
@@ -68,8 +70,12 @@ static int split_quoted(char delimiter, char *line, size_t bytes, struct cell *c
             if (at < bytes && line[at] != delimiter)
                 return after_quote(line, at, n, reason);
         } else {
-            char *stop = at < bytes ? memchr(line + at, delimiter, bytes - at) : NULL;
-            size_t end = stop != NULL ? (size_t)(stop - line) : bytes;
+            char *stop = NULL;
+            if (at < bytes)
+                stop = memchr(line + at, delimiter, bytes - at);
+            size_t end = bytes;
+            if (stop != NULL)
+                end = (size_t)(stop - line);
             cell[n] = (struct cell){line + at, (uint32_t)(end - at)};
             at = end;
         }
@@ -89,9 +95,11 @@ static int csv_head(const struct features *f, char *line, size_t bytes, struct c
     if (memchr(line, '"', bytes) != NULL)
         return split_quoted(delimiter, line, bytes, cell, count, reason);
     *count = format_split(delimiter, line, bytes, cell);
-    return *count <= CELLS_MAX
-               ? 0
-               : fail(reason, "more columns than are allowed; look at data.delimiter", CELLS_MAX);
+
+    if (*count <= CELLS_MAX)
+        return 0;
+
+    return fail(reason, "more columns than are allowed; look at data.delimiter", CELLS_MAX);
 }
 
 static int csv_line(const struct features *f, char *line, size_t bytes, struct cell *cell,

@@ -74,7 +74,9 @@ static int libsvm_split(char *line, size_t bytes, uint32_t labels, struct cell *
                         uint32_t *count, char *reason)
 {
     const char *end = line + bytes, *p = skip_blanks(line, end);
-    const char *stop = labels == 0 ? p : word_end(p, end);
+    const char *stop = p;
+    if (labels != 0)
+        stop = word_end(p, end);
     cell[0] = (struct cell){p, (uint32_t)(stop - p)};
     uint32_t n = labels;
     for (p = skip_blanks(stop, end); p < end; p = skip_blanks(stop, end)) {

@@ -19,8 +19,14 @@ static int block_walk(struct walk *w, const struct events *v, uint32_t n, const 
 {
     const struct strips_wanted wanted = {w->wanted, &w->layout, place};
     int rc = events_read(v, n, &wanted, &w->room, &w->block, e);
-    uint32_t rows = w->whole || w->block.rows < w->rows ? w->block.rows : w->rows;
-    return rc == 0 ? w->see(w->context, &w->block, rows) : rc;
+    uint32_t rows = w->rows;
+    if (w->whole || w->block.rows < w->rows)
+        rows = w->block.rows;
+
+    if (rc != 0)
+        return rc;
+
+    return w->see(w->context, &w->block, rows);
 }
 
 /* So many blocks of a file, in the middle of parts of one size. */
@@ -53,7 +59,10 @@ int sample_events_walk(const struct source *s, const struct columns *wanted, uin
                      .rows = (uint32_t)(most / SAMPLE_EVENTS_BLOCKS),
                      .see = see,
                      .context = context};
-    uint32_t count = w.whole ? s->count : SAMPLE_EVENTS_BLOCKS;
+    uint32_t count = SAMPLE_EVENTS_BLOCKS;
+    if (w.whole)
+        count = s->count;
+
     int rc = 0;
     for (uint32_t i = 0, blocks = 1; i < count && rc == 0; i += blocks) {
         uint64_t file = (uint64_t)i * s->count / count;

@@ -36,7 +36,13 @@ struct slice_layout slice_layout_of(const struct columns *c)
     l.key = l.count + (l.multi ? (l.fields * 4 + 7) & ~7u : 0);
     l.least = l.key < ROW_LEAST ? ROW_LEAST : l.key;
     uint32_t bytes = l.key + l.fields * 8;
-    l.stride = l.multi ? 0 : bytes < ROW_LEAST ? ROW_LEAST : bytes;
+    if (l.multi)
+        l.stride = 0;
+    else if (bytes < ROW_LEAST)
+        l.stride = ROW_LEAST;
+    else
+        l.stride = bytes;
+
     return l;
 }
 
@@ -84,7 +90,10 @@ static uint32_t check_of(const uint8_t *row, size_t bytes, uint64_t number)
 /* Where the texts begin, or more than there are bytes. */
 static uint64_t texts_at(const struct slice *s)
 {
-    return s->layout->multi ? slice_places(s)[s->rows] : (uint64_t)s->rows * s->layout->stride;
+    if (s->layout->multi)
+        return slice_places(s)[s->rows];
+
+    return (uint64_t)s->rows * s->layout->stride;
 }
 
 /* The text of a malformed row, NULL: its place is none. */
@@ -95,9 +104,11 @@ static const char *text_of(const struct slice *s, const uint8_t *row)
     memcpy(&at, row + TEXT_AT, sizeof at);
     memcpy(&bytes, row + TEXT_BYTES, sizeof bytes);
     const char *text = (const char *)s->at + texts;
-    return at < all && bytes < all - at && bytes < SLICE_WHERE && text[at + bytes] == '\0'
-               ? text + at
-               : NULL;
+
+    if (at < all && bytes < all - at && bytes < SLICE_WHERE && text[at + bytes] == '\0')
+        return text + at;
+
+    return NULL;
 }
 
 int slice_row(const struct slice *s, uint32_t row, struct slice_row *out)
@@ -158,8 +169,11 @@ void slice_times(const struct slice *s, uint32_t *first, uint32_t *last)
     *first = *last = 0;
     for (uint32_t i = 0; i < s->rows && s->layout->timed; i++) {
         uint32_t time = slice_time(s, i);
-        *first = time != 0 && (*first == 0 || time < *first) ? time : *first;
-        *last = time > *last ? time : *last;
+        if (time != 0 && (*first == 0 || time < *first))
+            *first = time;
+
+        if (time > *last)
+            *last = time;
     }
 }
 
@@ -288,7 +302,9 @@ int slice_end(struct slice_maker *m, struct err *e)
 {
     struct slice *s = &m->slice;
     size_t texts = (m->text_bytes + 7) & ~(size_t)7;
-    size_t places = s->layout->multi ? (s->rows + 1ul) * sizeof *m->place : 0;
+    size_t places = 0;
+    if (s->layout->multi)
+        places = (s->rows + 1ul) * sizeof *m->place;
     if (more(&s->at, m->bytes + texts + places, &s->capacity) != 0)
         return no_memory(e);
     memset(s->at + m->bytes, 0, texts);

@@ -82,14 +82,19 @@ static int stream_spool(const char *name, const char *shown, const struct cache 
                     file_sink_add, &sink, NULL, e);
     } else {
         int fd = open(name, O_RDONLY | O_CLOEXEC);
-        rc = fd < 0 ? err_set(e, SHOAL_E_NOINPUT, "%s: %s; check the path", shown, strerror(errno))
-                    : decode(&(struct decode_from){.fd = fd, .name = shown}, file_sink_add, &sink,
-                             NULL, e);
+        if (fd < 0)
+            rc = err_set(e, SHOAL_E_NOINPUT, "%s: %s; check the path", shown, strerror(errno));
+        else
+            rc = decode(&(struct decode_from){.fd = fd, .name = shown}, file_sink_add, &sink, NULL,
+                        e);
+
         begun = fd >= 0;
         if (fd >= 0)
             close(fd);
     }
-    out->name = rc == 0 || (begun && !repeats(name)) ? strdup(name) : NULL;
+    out->name = NULL;
+    if (rc == 0 || (begun && !repeats(name)))
+        out->name = strdup(name);
     if (rc == 0 && out->name == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", shown);
     if (rc != 0) {
@@ -204,7 +209,11 @@ static int file_failed(const char *name, struct err *e)
             e, SHOAL_E_IO,
             "%s: too many open files; raise the limit (ulimit -n, LimitNOFILE=) or join the input",
             name);
-    int code = errno == EACCES ? SHOAL_E_DENIED : errno == ENOENT ? SHOAL_E_NOINPUT : SHOAL_E_IO;
+    int code = SHOAL_E_IO;
+    if (errno == EACCES)
+        code = SHOAL_E_DENIED;
+    else if (errno == ENOENT)
+        code = SHOAL_E_NOINPUT;
     return err_set(e, code, "%s: %s; check the path and its rights", name, strerror(errno));
 }
 
@@ -228,7 +237,11 @@ static int plain_look(int fd, const char *name, bool *packed, struct err *e)
     if (n < 0)
         return file_failed(name, e);
     *packed = decode_packed(first, (size_t)n);
-    return *packed ? 0 : kind_check(name, first, (size_t)n, e);
+
+    if (*packed)
+        return 0;
+
+    return kind_check(name, first, (size_t)n, e);
 }
 
 /* Finds the decoded text of a packed file in the cache, or makes it. f->fd is the packed file and
@@ -288,7 +301,10 @@ static int file_open(struct source_file *f, const char *name, const char *shown,
     free(path);
     f->bytes = (uint64_t)st.st_size;
     rc = plain_look(f->fd, name, &packed, e);
-    return rc == 0 && packed ? unpack(f, cache, e) : rc;
+    if (rc == 0 && packed)
+        return unpack(f, cache, e);
+
+    return rc;
 }
 
 int source_names_any(const struct string_list *list, const char *what, struct string_list *names,
@@ -449,16 +465,21 @@ static int head_of(const char *name, const char *shown, const struct cache *cach
 {
     sink->bytes = 0;
     sink->whole = false;
-    int rc = source_is_stream(name) ? head_of_stream(name, shown, cache, sink, e)
-                                    : head_of_file(name, sink, e);
+    int rc;
+    if (source_is_stream(name))
+        rc = head_of_stream(name, shown, cache, sink, e);
+    else
+        rc = head_of_file(name, sink, e);
     if (rc != 0 && rc != SHOAL_E_END)
         return rc;
     if (!sink->whole && sink->bytes > 0 && sink->text[sink->bytes - 1] == '\r')
         sink->bytes--; /* a last line without a newline */
-    return sink->bytes <= LIMIT_LINE_BYTES
-               ? 0
-               : err_set(e, SHOAL_E_DATA,
-                         "%s: its first line is longer than 1 MiB; look at the file", shown);
+
+    if (sink->bytes <= LIMIT_LINE_BYTES)
+        return 0;
+
+    return err_set(e, SHOAL_E_DATA, "%s: its first line is longer than 1 MiB; look at the file",
+                   shown);
 }
 
 /* *name: of the first that has a line, as messages name it; borrowed. */
@@ -486,9 +507,11 @@ int source_head(const struct string_list *list, const char *what, const struct c
     char room[SHOWN_BYTES];
     const char *is = NULL;
     *name = NULL;
-    int rc = sink.text == NULL
-                 ? err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", what)
-                 : source_names(list, what, &names, e);
+    int rc;
+    if (sink.text == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", what);
+    else
+        rc = source_names(list, what, &names, e);
     if (rc == 0)
         rc = head_look(&names, what, cache, &sink, room, &is, e);
     if (rc == 0 && (*name = strdup(is)) == NULL)
@@ -510,7 +533,9 @@ static int head_try(const char *name, struct head_sink *sink, struct err *e)
     struct err own = {0};
     sink->bytes = 0;
     sink->whole = false;
-    int rc = source_is_stream(name) ? SHOAL_E_END : head_of_file(name, sink, &own);
+    int rc = SHOAL_E_END;
+    if (!source_is_stream(name))
+        rc = head_of_file(name, sink, &own);
     if (rc == SHOAL_E_DATA)
         return err_set(e, rc, "%s", own.text);
     if ((rc != 0 && rc != SHOAL_E_END) || sink->bytes > LIMIT_LINE_BYTES)

@@ -56,7 +56,10 @@ int strips_room(struct strip *one, uint32_t values, uint32_t rows)
 {
     int rc =
         bytes_room(&one->value, &one->capacity, (size_t)(values > 0 ? values : 1) * one->width);
-    return rc == 0 && one->multi ? array_reserve(&one->count, rows, &one->count_capacity) : rc;
+    if (rc == 0 && one->multi)
+        return array_reserve(&one->count, rows, &one->count_capacity);
+
+    return rc;
 }
 
 uint64_t strips_bytes(const struct strips *s, uint32_t rows)
@@ -115,7 +118,9 @@ static void keys_lay(struct move *m, const struct strip *one, uint32_t field)
     uint32_t at = m->wanted->layout->count + field * 4;
     const uint64_t *from = (const uint64_t *)one->value + m->next[field];
     for (uint32_t i = 0; i < m->rows; i++) {
-        uint32_t values = one->multi ? one->count[m->first + i] : 1;
+        uint32_t values = 1;
+        if (one->multi)
+            values = one->count[m->first + i];
         memcpy(m->row[i] + at, &values, sizeof values);
         memcpy(m->key[i], from, values * sizeof *from);
         m->key[i] += values * sizeof *from;
@@ -189,7 +194,9 @@ static void all_move(struct move *m, const struct slice *b)
 {
     size_t bytes = 0;
     for (m->first = 0; m->first < b->rows; m->first += m->rows) {
-        m->rows = b->rows - m->first < AT_ONCE ? b->rows - m->first : AT_ONCE;
+        m->rows = AT_ONCE;
+        if (b->rows - m->first < AT_ONCE)
+            m->rows = b->rows - m->first;
         for (uint32_t i = 0; i < m->rows; i++) {
             m->row[i] = slice_at(b, m->first + i, &bytes);
             SHOAL_ASSERT(m->row[i] != NULL);
@@ -267,7 +274,11 @@ int strips_lay(struct strips *s, const struct strips_wanted *w, uint32_t rows, u
     const struct slice_layout *l = w->layout;
     if (l->multi && places_find(s, &m, rows) != 0)
         return SHOAL_E_NOMEM;
-    uint64_t bytes = l->multi ? s->place[rows] : (uint64_t)rows * l->stride;
+    uint64_t bytes;
+    if (l->multi)
+        bytes = s->place[rows];
+    else
+        bytes = (uint64_t)rows * l->stride;
     if (slice_make(b, l, rows, bytes, text_bytes) != 0)
         return SHOAL_E_NOMEM;
     if (l->multi)

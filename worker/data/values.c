@@ -79,7 +79,10 @@ static bool row_see(void *context, const struct cell *by)
     struct search *s = context;
     for (uint32_t c = 0; c < s->columns; c++) {
         uint64_t key = hash_bytes(by[c].text, by[c].bytes, 0);
-        uint32_t bytes = by[c].bytes < LIMIT_NAME ? by[c].bytes : LIMIT_NAME;
+        uint32_t bytes = LIMIT_NAME;
+        if (by[c].bytes < LIMIT_NAME)
+            bytes = by[c].bytes;
+
         char text[LIMIT_NAME + 1];
         memcpy(text, by[c].text, bytes);
         text[bytes] = '\0';
@@ -118,9 +121,14 @@ static int measures_collect(struct search *s, const struct job *job, const struc
 static int name(const struct job *job, uint32_t split, const struct json *of,
                 const struct json *days, struct err *e)
 {
-    const struct string_list *list = split == WIRE_TRAIN   ? &job->data.train
-                                     : split == WIRE_VALID ? &job->data.valid
-                                                           : &job->data.test;
+    const struct string_list *list;
+    if (split == WIRE_TRAIN)
+        list = &job->data.train;
+    else if (split == WIRE_VALID)
+        list = &job->data.valid;
+    else
+        list = &job->data.test;
+
     struct search s = {.columns = (uint32_t)job->evaluate.by.count};
     struct dataset *d = NULL;
     if (list->count == 0 || streams(list) || s.columns > LIMIT_BY)
@@ -156,5 +164,9 @@ int values_name(const struct job *job, struct json *report, struct err *e)
     if (rc == 0)
         rc = name(job, WIRE_TEST, json_get(report, "test"), NULL, e);
     const struct json *days = json_get(report, "replay.days");
-    return rc != 0 || json_count(days) == 0 ? rc : name(job, WIRE_TRAIN, NULL, days, e);
+
+    if (rc != 0 || json_count(days) == 0)
+        return rc;
+
+    return name(job, WIRE_TRAIN, NULL, days, e);
 }

@@ -109,7 +109,11 @@ static peer_t peer_of(const struct client *c, uint32_t target)
 {
     if (target == CLIENT_COORDINATOR)
         return c->coordinator.peer;
-    return target < c->shard_count ? c->shard[target].peer : 0;
+
+    if (target < c->shard_count)
+        return c->shard[target].peer;
+
+    return 0;
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -152,7 +156,11 @@ static uint64_t pause_ns(const struct request *r)
 
 static uint64_t resend_ns(const struct client *c, const struct request *r)
 {
-    uint32_t slow = r->tries <= TRIES_BEFORE_SLOWING ? 0 : r->tries - TRIES_BEFORE_SLOWING;
+    uint32_t slow;
+    if (r->tries <= TRIES_BEFORE_SLOWING)
+        slow = 0;
+    else
+        slow = r->tries - TRIES_BEFORE_SLOWING;
     return ((uint64_t)c->resend_ms << (slow < 3 || PLANTED("ever_slower") ? slow : 3)) * MS;
 }
 
@@ -289,7 +297,11 @@ static void ping_answer(struct client *c, peer_t from, uint64_t id)
         if (c->shard[s].peer != from || p->id != id)
             continue;
         uint64_t took = env_now_ns(c->env) - p->sent_ns;
-        p->round_ns = p->round_ns == 0 ? took + 1 : (3 * p->round_ns + took + 1) / 4;
+        if (p->round_ns == 0)
+            p->round_ns = took + 1;
+        else
+            p->round_ns = (3 * p->round_ns + took + 1) / 4;
+
         p->id = 0;
         p->unnamed = false;
     }
@@ -297,7 +309,10 @@ static void ping_answer(struct client *c, peer_t from, uint64_t id)
 
 static uint32_t microseconds(uint64_t ns)
 {
-    return ns / 1000 < UINT32_MAX ? (uint32_t)(ns / 1000) : UINT32_MAX;
+    if (ns / 1000 < UINT32_MAX)
+        return (uint32_t)(ns / 1000);
+
+    return UINT32_MAX;
 }
 
 void client_reach(const struct client *c, struct client_reach *out)
@@ -473,7 +488,10 @@ void client_map_refresh(struct client *c)
 
 const struct map *client_map(const struct client *c)
 {
-    return c->map.tablet_count == 0 ? NULL : &c->map;
+    if (c->map.tablet_count == 0)
+        return NULL;
+
+    return &c->map;
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -591,7 +609,9 @@ static int endpoints_take(struct map *m, const char *text, size_t bytes, struct 
 {
     const char *end = text + bytes;
     for (uint32_t s = 0; s < m->shard_count; s++) {
-        const char *line_end = text == end ? NULL : memchr(text, '\n', (size_t)(end - text));
+        const char *line_end = NULL;
+        if (text != end)
+            line_end = memchr(text, '\n', (size_t)(end - text));
         if (line_end == NULL)
             return err_set(e, SHOAL_E_MALFORMED, "the map names %u shards but has endpoints of %u",
                            m->shard_count, s);

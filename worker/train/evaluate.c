@@ -30,13 +30,26 @@ static int scores_room(struct scores *s, const struct job *job, uint64_t rows, s
     bool grouped = job->evaluate.group[0] != '\0';
     SHOAL_ASSERT(rows > s->capacity && rows <= LIMIT_BATCH);
     evaluate_scores_close(s);
-    s->tasks = job->data.label_count == 0 ? 1 : job->data.label_count;
+    s->tasks = job->data.label_count;
+    if (job->data.label_count == 0)
+        s->tasks = 1;
+
     s->by_count = (uint32_t)job->evaluate.by.count;
     s->score = malloc(rows * s->tasks * sizeof(float));
     s->label = malloc(rows * s->tasks * sizeof(float));
-    s->group = grouped ? malloc(rows * sizeof(uint64_t)) : NULL;
-    s->by = s->by_count > 0 ? malloc(rows * s->by_count * sizeof(uint64_t)) : NULL;
-    s->row = job->predict.on ? malloc(rows * sizeof(uint32_t)) : NULL;
+    s->group = NULL;
+    if (grouped)
+        s->group = malloc(rows * sizeof(uint64_t));
+
+    if (s->by_count > 0)
+        s->by = malloc(rows * s->by_count * sizeof(uint64_t));
+    else
+        s->by = NULL;
+
+    s->row = NULL;
+    if (job->predict.on)
+        s->row = malloc(rows * sizeof(uint32_t));
+
     if (s->score == NULL || s->label == NULL || (grouped && s->group == NULL) ||
         (s->by_count > 0 && s->by == NULL) || (job->predict.on && s->row == NULL)) {
         evaluate_scores_close(s);
@@ -55,7 +68,11 @@ int evaluate_scores_reset(struct scores *s, const struct job *job, uint64_t rows
     s->count = s->rows = 0;
     s->unseen.fields = 0;
     passed_clear(&s->passed);
-    return rows <= s->capacity ? 0 : scores_room(s, job, rows, e);
+
+    if (rows <= s->capacity)
+        return 0;
+
+    return scores_room(s, job, rows, e);
 }
 
 /* All arrays as in struct scores. */

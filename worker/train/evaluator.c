@@ -117,7 +117,9 @@ static enum request_verdict names_reply(struct request *r, const struct wire *w,
     struct evaluator *v = container_of(r, struct evaluator, names);
     if (w->status != 0 && client_passing(w->status))
         return REQUEST_LATER;
-    size_t bytes = w->status == 0 ? m->frame[1].bytes : 0;
+    size_t bytes = 0;
+    if (w->status == 0)
+        bytes = m->frame[1].bytes;
     v->text = malloc(bytes + 1);
     if (w->status != 0 || v->text == NULL) {
         evaluator_fail(v, w->status != 0 ? w->status : SHOAL_E_NOMEM,
@@ -169,8 +171,9 @@ static void lane_ended(void *owner)
     }
     v->bad_lines += result->bad_lines;
     bad_lines_least(v->bad_where, sizeof v->bad_where, result->bad_where);
-    int rc =
-        v->status == 0 ? piece_take(v, l->position / v->piece_rows, lane_scores(l->lane), &e) : 0;
+    int rc = 0;
+    if (v->status == 0)
+        rc = piece_take(v, l->position / v->piece_rows, lane_scores(l->lane), &e);
     if (rc != 0)
         evaluator_fail(v, rc, e.text);
     evaluator_wake(v);
@@ -180,7 +183,9 @@ static void lane_ended(void *owner)
 static void rows_choose(struct evaluator *v, uint64_t rows)
 {
     uint32_t batch = v->options.job->train.batch, part = v->options.part, parts = v->options.parts;
-    uint32_t batches = LIMIT_BATCH / batch < PIECE_BATCHES ? LIMIT_BATCH / batch : PIECE_BATCHES;
+    uint32_t batches = PIECE_BATCHES;
+    if (LIMIT_BATCH / batch < PIECE_BATCHES)
+        batches = LIMIT_BATCH / batch;
     v->piece_rows = (uint64_t)batches * batch;
     SHOAL_ASSERT(v->piece_rows > 0 && v->piece_rows <= LIMIT_BATCH);
     uint64_t pieces = (rows + v->piece_rows - 1) / v->piece_rows, last = pieces;
@@ -190,7 +195,10 @@ static void rows_choose(struct evaluator *v, uint64_t rows)
         last = pieces * (part + 1) / parts;
     }
     v->first = v->next = v->measured * v->piece_rows;
-    v->rows = last == pieces ? rows : last * v->piece_rows;
+    if (last == pieces)
+        v->rows = rows;
+    else
+        v->rows = last * v->piece_rows;
     if (v->first > v->rows) /* of no piece, at the very end */
         v->first = v->next = v->rows;
 }
@@ -198,7 +206,10 @@ static void rows_choose(struct evaluator *v, uint64_t rows)
 static int lanes_make(struct evaluator *v, const struct dataset *d, struct err *e)
 {
     const struct job *job = v->options.job;
-    uint32_t lanes = v->options.lanes == 0 ? LANES_DEFAULT : v->options.lanes;
+    uint32_t lanes = v->options.lanes;
+    if (v->options.lanes == 0)
+        lanes = LANES_DEFAULT;
+
     int rc = model_schemas(job, &v->shape, v->schema, &v->base.table_count, e);
     if (rc == 0)
         rc = model_new(job, &v->shape, v->options.backend, &v->model, e);
@@ -295,10 +306,13 @@ static void evaluator_tick(struct evaluator *v)
             evaluator_end(v);
         return;
     }
-    int rc = !v->shaped ? SHOAL_E_AGAIN
-             : v->data != NULL
-                 ? 0
-                 : inputs_open(&v->inputs, v->options.split, INPUTS_NO_OBJECT, NULL, &v->data, &e);
+    int rc;
+    if (!v->shaped)
+        rc = SHOAL_E_AGAIN;
+    else if (v->data != NULL)
+        rc = 0;
+    else
+        rc = inputs_open(&v->inputs, v->options.split, INPUTS_NO_OBJECT, NULL, &v->data, &e);
     if (rc == SHOAL_E_AGAIN || (rc == 0 && client_map(v->client) == NULL))
         return;
     if (rc == 0 && v->lanes == 0)

@@ -101,7 +101,11 @@ static struct lane_batch *lane_wants_pull(struct lane *l)
     struct lane_batch *b = lane_batch_find(l, l->next_pull);
     bool may = l->cache.planning == NULL &&
                lane_count(l, PLANNING, COMPUTED) <= l->base->job->train.prefetch;
-    return b != NULL && b->state == READ && may ? b : NULL;
+
+    if (b != NULL && b->state == READ && may)
+        return b;
+
+    return NULL;
 }
 
 static bool lane_has_room(const struct lane *l)
@@ -127,9 +131,13 @@ static enum stats_kind lane_activity(struct lane *l)
     struct lane_batch *next = lane_batch_find(l, l->next_compute);
     if (next == NULL)
         return STATS_PUSH;
-    return next->state == READING                              ? STATS_READ
-           : next->state == PLANNING || next->state == PULLING ? STATS_PULL
-                                                               : STATS_PUSH;
+
+    if (next->state == READING)
+        return STATS_READ;
+    if (next->state == PLANNING || next->state == PULLING)
+        return STATS_PULL;
+
+    return STATS_PUSH;
 }
 
 static void lane_finish(struct lane *l)
@@ -151,7 +159,9 @@ void lane_tick(struct lane *l)
     while (moved && !l->dropping) {
         moved = false;
         lane_reuse(l);
-        struct lane_batch *b = lane_wants_read(l) ? lane_free_batch(l) : NULL;
+        struct lane_batch *b = NULL;
+        if (lane_wants_read(l))
+            b = lane_free_batch(l);
         if (b != NULL) {
             lane_read(l, b);
             moved = true;
@@ -161,14 +171,18 @@ void lane_tick(struct lane *l)
             lane_pull(l, b);
             moved = true;
         }
-        b = l->computing == NULL && !l->dropping ? lane_batch_find(l, l->next_compute) : NULL;
+        if (l->computing == NULL && !l->dropping)
+            b = lane_batch_find(l, l->next_compute);
+        else
+            b = NULL;
         if (b != NULL && b->state == READY) {
             lane_compute(l, b);
             moved = true;
         }
-        b = !lane_evaluates(l) && !l->dropping && lane_may_push(l)
-                ? lane_batch_find(l, l->next_push)
-                : NULL;
+        if (!lane_evaluates(l) && !l->dropping && lane_may_push(l))
+            b = lane_batch_find(l, l->next_push);
+        else
+            b = NULL;
         if (b != NULL && b->state == COMPUTED) {
             lane_push(l, b);
             moved = true;
@@ -178,8 +192,9 @@ void lane_tick(struct lane *l)
         return;
     bool in_threads =
         lane_count(l, READING, READING) > 0 || l->cache.planning != NULL || l->computing != NULL;
-    bool under_way =
-        l->dropping ? in_threads : l->next_read <= l->last || lane_count(l, READING, PUSHING) > 0;
+    bool under_way = in_threads;
+    if (!l->dropping)
+        under_way = l->next_read <= l->last || lane_count(l, READING, PUSHING) > 0;
     if (!under_way) {
         lane_finish(l);
         return;
@@ -238,7 +253,10 @@ void lane_remap(struct lane *l)
 static int task_check(struct lane *l, const struct wire_LANE_NEXT_reply *task, struct err *e)
 {
     SHOAL_ASSERT(l->data != NULL || task->rows == 0);
-    uint64_t have = l->data != NULL ? dataset_rows(l->data) : 0;
+    uint64_t have = 0;
+    if (l->data != NULL)
+        have = dataset_rows(l->data);
+
     if (l->data != NULL && task->object != 0 &&
         (have != task->object_rows || dataset_digest(l->data) != task->object_digest))
         return err_set(e, SHOAL_E_DATA,
@@ -299,7 +317,9 @@ void lane_start(struct lane *l, const struct wire_LANE_NEXT_reply *task, const s
         l->task.batch_count = (uint32_t)((task->rows + size - 1) / size);
     }
     l->last = l->task.first_batch + l->task.batch_count - 1;
-    l->next_read = l->task.mark >= l->task.first_batch ? l->task.mark + 1 : l->task.first_batch;
+    l->next_read = l->task.first_batch;
+    if (l->task.mark >= l->task.first_batch)
+        l->next_read = l->task.mark + 1;
     l->next_pull = l->next_compute = l->next_push = l->next_read;
     for (uint32_t i = 0; i < l->batch_count; i++)
         l->batch[i].transfer.staleness = lane_evaluates(l) ? NULL : l->result.staleness;
@@ -314,9 +334,17 @@ void lane_start(struct lane *l, const struct wire_LANE_NEXT_reply *task, const s
 
 uint32_t lane_readers(uint32_t cores, uint32_t lanes)
 {
-    uint32_t readers = lanes == 0 ? cores : (cores + lanes - 1) / lanes;
+    uint32_t readers = cores;
+    if (lanes != 0)
+        readers = (cores + lanes - 1) / lanes;
     SHOAL_ASSERT(lanes == 0 || (uint64_t)readers * lanes >= cores);
-    return readers == 0 ? 1 : readers < LANE_READERS_MAX ? readers : LANE_READERS_MAX;
+
+    if (readers == 0)
+        return 1;
+    if (readers < LANE_READERS_MAX)
+        return readers;
+
+    return LANE_READERS_MAX;
 }
 
 static int batches_make(struct lane *l, struct err *e)
@@ -417,7 +445,10 @@ void lane_free(struct lane *l)
 
 uint64_t lane_computing_ns(const struct lane *l)
 {
-    return l->computing == NULL ? 0 : env_now_ns(l->base->env) - l->computing_since_ns + 1;
+    if (l->computing == NULL)
+        return 0;
+
+    return env_now_ns(l->base->env) - l->computing_since_ns + 1;
 }
 
 bool lane_waits(const struct lane *l)

@@ -32,7 +32,9 @@ static void read_run(struct env_work *w) /* on a thread of the pool */
 {
     struct lane_batch *b = container_of(w, struct lane_batch, read);
     const struct lane *l = b->lane;
-    uint32_t epoch = lane_evaluates(l) ? 0 : l->task.epoch;
+    uint32_t epoch = l->task.epoch;
+    if (lane_evaluates(l))
+        epoch = 0;
     b->status = batch_read(l->data, l->base->job->train.seed, epoch, b->position, b->row_count,
                            &b->rows->batch, &b->error);
 }
@@ -59,11 +61,17 @@ void lane_read(struct lane *l, struct lane_batch *b)
 {
     uint32_t size = l->base->job->train.batch;
     uint64_t offset = (l->next_read - l->task.first_batch) * size;
-    uint64_t left = offset < l->task.rows ? l->task.rows - offset : 0;
+    uint64_t left = 0;
+    if (offset < l->task.rows)
+        left = l->task.rows - offset;
+
     SHOAL_ASSERT(rows_quiet(b->rows) && b->transfer.pending == 0); /* lane.c, 3 */
     b->number = l->next_read++;
     b->position = l->task.position + offset;
-    b->row_count = left < size ? (uint32_t)left : size;
+    b->row_count = size;
+    if (left < size)
+        b->row_count = (uint32_t)left;
+
     b->error.text[0] = '\0';
     if (b->row_count > 0) {
         lane_batch_move(b, READING);
@@ -139,7 +147,9 @@ static void lane_ask(struct lane *l, struct lane_batch *b)
     bool empty = b->rows->batch.examples == 0;
     SHOAL_ASSERT(b->state == READ || b->state == PLANNING);
     b->sent_ns = env_now_ns(l->base->env);
-    int rc = empty ? 0 : transfer_start(&b->transfer, &name, false, &b->error);
+    int rc = 0;
+    if (!empty)
+        rc = transfer_start(&b->transfer, &name, false, &b->error);
     if (rc != 0) {
         lane_batch_move(b, DRAINING);
         lane_fail(l, rc, b->error.text);

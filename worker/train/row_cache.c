@@ -60,7 +60,9 @@ int row_cache_new(uint64_t slots, const struct row_cache_rule *rule, struct row_
     struct row_cache *c = calloc(1, sizeof *c);
     if (c != NULL) {
         c->rule = *rule;
-        c->ways = slots < WAYS ? (uint32_t)slots : WAYS;
+        c->ways = WAYS;
+        if (slots < WAYS)
+            c->ways = (uint32_t)slots;
         c->sets = (uint32_t)slots / c->ways;
         c->set = sets_new(c->sets);
     }
@@ -141,9 +143,11 @@ static bool serves(const struct row_cache *c, const struct set *s, uint32_t w, u
     if (s->way[w].lag == PENDING)
         return false;
     uint64_t age = batch - s->way[w].writer;
-    return c->rule.bounded
-               ? age + s->way[w].lag <= (uint64_t)c->rule.most + 1 + PLANTED("cache_too_old")
-               : age <= c->rule.most;
+
+    if (c->rule.bounded)
+        return age + s->way[w].lag <= (uint64_t)c->rule.most + 1 + PLANTED("cache_too_old");
+
+    return age <= c->rule.most;
 }
 
 /* The miss at position fresh_count goes into way w once the batch is computed. */
@@ -201,9 +205,11 @@ void row_cache_answered(struct row_cache *c, uint64_t batch, const uint64_t *key
                         uint64_t clock, uint64_t low)
 {
     /* low >= clock: the lane is not among the live ones, so nothing is known of what follows. */
-    uint32_t lag = low >= clock + PLANTED("lag_unknown") || clock - low > LAG_MAX
-                       ? LAG_MAX
-                       : (uint32_t)(clock - low);
+    uint32_t lag;
+    if (low >= clock + PLANTED("lag_unknown") || clock - low > LAG_MAX)
+        lag = LAG_MAX;
+    else
+        lag = (uint32_t)(clock - low);
 
     for (uint32_t i = 0; i < count; i++) {
         set_fetch(c, keys, count, i + AHEAD);

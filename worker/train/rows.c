@@ -100,7 +100,11 @@ static int floats_reserve(const struct rows *r, float **array, size_t *capacity,
         return 0;
     backend_host_free(r->backend, *array);
     *array = floats_new(r, floats + floats / 8);
-    *capacity = *array == NULL ? 0 : floats + floats / 8;
+    if (*array == NULL)
+        *capacity = 0;
+    else
+        *capacity = floats + floats / 8;
+
     return *array == NULL ? SHOAL_E_NOMEM : 0;
 }
 
@@ -213,11 +217,20 @@ static void keys_take(struct rows *r)
     for (uint32_t t = 0; t < r->table_count; t++) {
         struct rows_table *table = &r->table[t];
         if (t < r->sparse) {
-            table->keys = empty ? NULL : b->keys + b->table_first[t];
-            table->key_count = empty ? 0 : b->table_first[t + 1] - b->table_first[t];
+            if (empty)
+                table->keys = NULL;
+            else
+                table->keys = b->keys + b->table_first[t];
+
+            if (empty)
+                table->key_count = 0;
+            else
+                table->key_count = b->table_first[t + 1] - b->table_first[t];
             r->by_table[t] = (struct model_part){table->key_count, table->key_count, 0};
         } else {
-            table->key_count = empty && !PLANTED("empty_batch_pushes") ? 0 : table->block_count;
+            table->key_count = table->block_count;
+            if (empty && !PLANTED("empty_batch_pushes"))
+                table->key_count = 0;
         }
         table->pull_keys = table->keys;
         table->pull_count = table->key_count;
@@ -362,8 +375,10 @@ struct sent {
 
 static struct sent sent_of(const struct rows_table *t, bool push)
 {
-    return push ? (struct sent){t->schema, t->keys, t->key_count, schema_push_floats(t->schema)}
-                : (struct sent){t->schema, t->pull_keys, t->pull_count, t->schema->width};
+    if (push)
+        return (struct sent){t->schema, t->keys, t->key_count, schema_push_floats(t->schema)};
+
+    return (struct sent){t->schema, t->pull_keys, t->pull_count, t->schema->width};
 }
 
 /* The first key from `from` on that lies in tablet `tablet` or beyond. */
@@ -386,14 +401,20 @@ static uint32_t key_bound(const struct sent *t, uint32_t from, uint32_t tablet)
 static uint32_t keys_max(const struct sent *t)
 {
     size_t fit = LIMIT_FRAME_BYTES / ((size_t)t->floats * sizeof(float));
-    return fit < LIMIT_KEYS ? (uint32_t)fit : LIMIT_KEYS;
+
+    if (fit < LIMIT_KEYS)
+        return (uint32_t)fit;
+
+    return LIMIT_KEYS;
 }
 
 static int part_add(struct rows *r, const struct part *p, struct err *e)
 {
     if (array_room(&r->part, r->part_count, &r->part_capacity, 16) != 0)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the parts of a batch");
-    const struct part *last = r->part_count > 0 ? &r->part[r->part_count - 1] : p;
+    const struct part *last = p;
+    if (r->part_count > 0)
+        last = &r->part[r->part_count - 1];
     bool next = last != p && last->table == p->table;
     SHOAL_ASSERT(p->tablet_first == (next ? last->tablet_first + last->tablet_count : 0)); /* 1 */
     SHOAL_ASSERT(p->key_first == (next ? last->key_first + last->key_count : 0));
@@ -411,7 +432,9 @@ static int stretch_split(struct rows *r, const struct sent *t, struct part stret
         uint32_t low = p.tablet_first + 1, high = end;
         while (low < high) {
             /* the largest end whose keys fit; a whole stretch mostly does at the first look */
-            uint32_t middle = high == end ? end : low + (high - low + 1) / 2;
+            uint32_t middle = end;
+            if (high != end)
+                middle = low + (high - low + 1) / 2;
             if (key_bound(t, p.key_first, middle) - p.key_first <= most)
                 low = middle;
             else

@@ -42,7 +42,10 @@ float schedule_scale(const struct job *job, uint64_t batch)
         return (float)((double)batch / (double)warmup);
     if (job->train.schedule.kind == SCHEDULE_CONSTANT || length == 0)
         return 1.0f;
-    uint64_t n = batch > first ? batch - first : 0;
+    uint64_t n = 0;
+    if (batch > first)
+        n = batch - first;
+
     if (job->train.schedule.kind == SCHEDULE_STEP) {
         double scale = power(job->train.schedule.factor, n / length);
         return (float)(scale > floor ? scale : floor);

@@ -27,7 +27,10 @@ struct score_file {
 
 static uint32_t tasks_of(const struct job *job)
 {
-    return job->data.label_count > 1 ? job->data.label_count : 1;
+    if (job->data.label_count > 1)
+        return job->data.label_count;
+
+    return 1;
 }
 
 static int failed(struct err *e, const char *what, const char *path)
@@ -44,7 +47,11 @@ static FILE *temporary_open(struct score_file *f)
 {
     (void)snprintf(f->temporary, sizeof f->temporary, "%s.XXXXXX", f->path);
     int fd = file_temporary(f->temporary);
-    FILE *made = fd < 0 ? NULL : fdopen(fd, "w");
+    FILE *made;
+    if (fd < 0)
+        made = NULL;
+    else
+        made = fdopen(fd, "w");
     if (fd >= 0 && made == NULL) {
         close(fd);
         (void)file_unlink(f->temporary);
@@ -69,7 +76,10 @@ int score_file_open(const char *path, enum score_format format, const struct job
     if (f == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     *f = (struct score_file){.path = path, .job = job, .format = format, .head = head};
-    f->file = standard ? stdout : temporary_open(f);
+    if (standard)
+        f->file = stdout;
+    else
+        f->file = temporary_open(f);
     if (f->file == NULL) {
         int rc = failed(e, "write", f->temporary);
         free(f);
@@ -113,8 +123,11 @@ static void names_print(struct score_file *f)
         (void)fputc(delimiter, f->file);
     }
     for (uint32_t t = 0; t < tasks; t++) {
-        int n = tasks == 1 ? snprintf(name, sizeof name, "score")
-                           : snprintf(name, sizeof name, "score_%s", f->job->data.label[t]);
+        int n;
+        if (tasks == 1)
+            n = snprintf(name, sizeof name, "score");
+        else
+            n = snprintf(name, sizeof name, "score_%s", f->job->data.label[t]);
         SHOAL_ASSERT(n > 0 && n < (int)sizeof name);
         cell_print(f->file, name, (size_t)n, delimiter);
         (void)fputc(t + 1 < tasks ? delimiter : '\n', f->file);
@@ -165,7 +178,9 @@ static void npy_head(struct score_file *f, uint64_t rows)
 static void npy_row(struct score_file *f, const struct scores *s, const float *score)
 {
     for (uint32_t t = 0; t < s->tasks; t++) {
-        float value = score != NULL ? score[t] : NAN;
+        float value = NAN;
+        if (score != NULL)
+            value = score[t];
         (void)fwrite(&value, sizeof value, 1, f->file);
     }
 }
@@ -190,7 +205,10 @@ int score_file_add(struct score_file *f, const struct scores *s, uint64_t split_
     head_write(f, split_rows);
     for (uint32_t row = 0; row < s->rows; row++) {
         bool good = next < s->count && s->row[next] == row;
-        const float *score = good ? &s->score[(size_t)next * s->tasks] : NULL;
+        const float *score = NULL;
+        if (good)
+            score = &s->score[(size_t)next * s->tasks];
+
         next += good;
         if (f->format == SCORE_NPY)
             npy_row(f, s, score);
@@ -198,7 +216,11 @@ int score_file_add(struct score_file *f, const struct scores *s, uint64_t split_
             line_print(f, s, row, score);
     }
     SHOAL_ASSERT(next == s->count);
-    return ferror(f->file) ? failed(e, "write", f->path) : 0;
+
+    if (!ferror(f->file))
+        return 0;
+
+    return failed(e, "write", f->path);
 }
 
 int score_file_finish(struct score_file *f, uint64_t split_rows, struct err *e)

@@ -80,7 +80,10 @@ static struct msg *ask_build(struct request *r)
     w.u.LANE_NEXT.pass = s->host->pass;
     w.u.LANE_NEXT.lane = s->number;
     w.u.LANE_NEXT.generation = s->generation;
-    w.u.LANE_NEXT.batch = s->number == SEAT_NO_LANE ? s->host->lanes(s->host->context) : s->batch;
+    w.u.LANE_NEXT.batch = s->batch;
+    if (s->number == SEAT_NO_LANE)
+        w.u.LANE_NEXT.batch = s->host->lanes(s->host->context);
+
     return wire_encode(&w);
 }
 
@@ -99,10 +102,14 @@ static void rest_fire(struct env_timer *t)
 
 static void seat_rest(struct seat *s, uint32_t ms)
 {
-    uint64_t wait = ms == 0            ? WAIT_MS_DEFAULT
-                    : ms < WAIT_MS_MIN ? WAIT_MS_MIN
-                    : ms > WAIT_MS_MAX ? WAIT_MS_MAX
-                                       : ms;
+    uint64_t wait = ms;
+    if (ms == 0)
+        wait = WAIT_MS_DEFAULT;
+    else if (ms < WAIT_MS_MIN)
+        wait = WAIT_MS_MIN;
+    else if (ms > WAIT_MS_MAX)
+        wait = WAIT_MS_MAX;
+
     seat_move(s, RESTING);
     env_timer_start(s->host->base.env, &s->rest, wait * MS);
 }
@@ -176,15 +183,23 @@ static enum wire_type index_report(const struct seat *s)
     bool windows = s->host->base.job->replay.on && s->task.split == WIRE_TRAIN;
     if (s->task.object != 0)
         return WIRE_TYPE_OBJECT_DONE;
-    return windows && s->index_status == 0 ? WIRE_TYPE_WINDOWS : WIRE_TYPE_INDEX_DONE;
+
+    if (windows && s->index_status == 0)
+        return WIRE_TYPE_WINDOWS;
+
+    return WIRE_TYPE_INDEX_DONE;
 }
 
 static void seat_report(struct seat *s)
 {
     seat_move(s, REPORTING);
-    s->report.type = s->task.kind == WIRE_NEXT_INDEX || s->proves ? index_report(s)
-                     : s->task.kind == WIRE_NEXT_EVAL             ? WIRE_TYPE_EVAL_DONE
-                                                                  : WIRE_TYPE_TASK_DONE;
+    if (s->task.kind == WIRE_NEXT_INDEX || s->proves)
+        s->report.type = index_report(s);
+    else if (s->task.kind == WIRE_NEXT_EVAL)
+        s->report.type = WIRE_TYPE_EVAL_DONE;
+    else
+        s->report.type = WIRE_TYPE_TASK_DONE;
+
     bool tells = s->task.kind == WIRE_NEXT_INDEX && s->index_status == 0 && s->task.object == 0 &&
                  s->task.split == WIRE_TRAIN;
     client_start(s->host->base.client, tells ? &s->files : &s->report);
@@ -291,7 +306,9 @@ static struct msg *index_message(const struct seat *s)
 /* The windows of what was indexed as a frame; NULL: no memory. */
 static struct msg *windows_add(struct msg *m, const struct dataset *d, uint32_t windows)
 {
-    struct wire_window *frame = m != NULL ? msg_add(m, windows * sizeof *frame) : NULL;
+    struct wire_window *frame = NULL;
+    if (m != NULL)
+        frame = msg_add(m, windows * sizeof *frame);
     for (uint32_t i = 0; frame != NULL && i < windows; i++)
         frame[i].rows = dataset_window(d, i, &frame[i].number, &frame[i].first);
     if (frame != NULL)
@@ -319,7 +336,9 @@ static struct msg *object_message(const struct seat *s)
         q->digest = dataset_digest(s->data);
         snprintf(q->warning, sizeof q->warning, "%s", dataset_warning(s->data));
     }
-    q->windows = replay ? dataset_windows(s->data) : 0;
+    q->windows = 0;
+    if (replay)
+        q->windows = dataset_windows(s->data);
     return windows_add(wire_encode(&w), s->data, q->windows);
 }
 
@@ -368,9 +387,15 @@ static struct msg *task_message(const struct seat *s)
     size_t bytes = 0;
     void *figures = task_figures(result, (uint32_t)s->host->base.job->evaluate.by.count,
                                  &w.u.TASK_DONE, &bytes);
-    struct msg *m = figures == NULL ? NULL : wire_encode(&w);
-    void *histogram = m == NULL ? NULL : msg_add(m, sizeof result->staleness);
-    void *frame = histogram == NULL ? NULL : msg_add(m, bytes);
+    struct msg *m = NULL;
+    if (figures != NULL)
+        m = wire_encode(&w);
+    void *histogram = NULL;
+    if (m != NULL)
+        histogram = msg_add(m, sizeof result->staleness);
+    void *frame = NULL;
+    if (histogram != NULL)
+        frame = msg_add(m, bytes);
     if (frame != NULL) {
         memcpy(histogram, result->staleness, sizeof result->staleness);
         memcpy(frame, figures, bytes);
@@ -405,8 +430,12 @@ static struct msg *files_build(struct request *r)
     w.u.FILES.pass = s->host->pass;
     struct nameset_item *item = dataset_files(s->data, &w.u.FILES.count, &w.u.FILES.unknown);
     size_t bytes = w.u.FILES.count * sizeof *item;
-    struct msg *m = item == NULL ? NULL : wire_encode(&w);
-    void *frame = m == NULL ? NULL : msg_add(m, bytes);
+    struct msg *m = NULL;
+    if (item != NULL)
+        m = wire_encode(&w);
+    void *frame = NULL;
+    if (m != NULL)
+        frame = msg_add(m, bytes);
     if (frame != NULL && bytes > 0)
         memcpy(frame, item, bytes);
     free(item);

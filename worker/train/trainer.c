@@ -120,7 +120,10 @@ static struct msg *join_build(struct request *r)
 /* libzmq tells who is refused nothing. */
 static const char *key_asked(const struct trainer *t)
 {
-    return t->options.keyed ? ", and does its list have our key" : "";
+    if (t->options.keyed)
+        return ", and does its list have our key";
+
+    return "";
 }
 
 static void wait_fire(struct env_timer *timer)
@@ -177,7 +180,10 @@ static enum request_verdict join_reply(struct request *r, const struct wire *w, 
     const struct wire_WORKER_JOIN_reply *reply = &w->u.WORKER_JOIN_reply;
     struct err e = {0};
     if (client_passing(w->status)) { /* AGAIN: there is no job yet */
-        t->join.pause_ms = t->options.stay ? WAIT_PAUSE_MS : JOIN_PAUSE_MS;
+        t->join.pause_ms = JOIN_PAUSE_MS;
+        if (t->options.stay)
+            t->join.pause_ms = WAIT_PAUSE_MS;
+
         t->refused = false;
         return REQUEST_LATER;
     }
@@ -195,7 +201,10 @@ static enum request_verdict join_reply(struct request *r, const struct wire *w, 
     t->host.worker = t->host.base.worker = reply->worker;
     t->host.pass = reply->pass;
     t->lanes = reply->lanes;
-    t->lease_ms = reply->lease_ms < LEASE_MS_MIN ? LEASE_MS_MIN : reply->lease_ms;
+    t->lease_ms = reply->lease_ms;
+    if (reply->lease_ms < LEASE_MS_MIN)
+        t->lease_ms = LEASE_MS_MIN;
+
     env_timer_stop(t->env, &t->wait_timer);
     memset(&t->stats, 0, sizeof t->stats);
     clock_compare(t, reply->wall_s);
@@ -242,7 +251,10 @@ void trainer_apart(struct trainer *t, const char *text)
 
 void trainer_break(struct trainer *t, int status, const char *text)
 {
-    const char *about = t->options.backend == NULL ? "" : backend_about(t->options.backend);
+    const char *about = "";
+    if (t->options.backend != NULL)
+        about = backend_about(t->options.backend);
+
     if (t->state == DONE || (t->state >= CLEARING && !t->again))
         return;
     if (device_replaceable(t, status)) {
@@ -271,7 +283,10 @@ static void stages_note(struct trainer *t)
     uint32_t prefetch = t->job.train.prefetch;
     t->stats.wide[STAGE_PARSE] = t->host.base.readers;
     t->stats.wide[STAGE_PULL] = 1 + prefetch;
-    t->stats.wide[STAGE_PUSH] = t->job.train.mode == WIRE_BSP ? 1 : 3 + prefetch;
+    if (t->job.train.mode == WIRE_BSP)
+        t->stats.wide[STAGE_PUSH] = 1;
+    else
+        t->stats.wide[STAGE_PUSH] = 3 + prefetch;
 }
 
 /* Model and seats are there. */
@@ -335,7 +350,10 @@ static void held_up_put(const struct trainer *t, struct wire_WORKER_BEAT *out)
     client_reach(t->client, &reach);
     uint64_t late_ms = reach.late_ns / MS;
     out->late_shard = reach.late_shard;
-    out->late_ms = late_ms < UINT32_MAX ? (uint32_t)late_ms : UINT32_MAX;
+    out->late_ms = UINT32_MAX;
+    if (late_ms < UINT32_MAX)
+        out->late_ms = (uint32_t)late_ms;
+
     out->unnamed = reach.unnamed;
     out->slow_shard = reach.slow_shard;
     out->slow_us = reach.slow_us;
@@ -477,14 +495,23 @@ static void job_over(struct trainer *t)
              said = hash_bytes(t->end.text, strlen(t->end.text), what);
     bool failed = t->end.code != 0,
          again = failed && what == t->failed_hash && t->stats.examples == 0;
-    uint32_t longer = t->failed_ms == 0 ? FAILED_PAUSE_MS : 2 * t->failed_ms;
+    uint32_t longer = FAILED_PAUSE_MS;
+    if (t->failed_ms != 0)
+        longer = 2 * t->failed_ms;
+
     if (failed && !(again && said == t->failed_said))
         log_error("%s; this worker looks again and again, or takes the next job", t->end.text);
     else if (!failed)
         log_info("the job is over: worker %" PRIu64 " waits for another", t->host.worker);
     t->failed_hash = failed ? what : 0;
     t->failed_said = said;
-    t->failed_ms = !again ? 0 : longer < FAILED_PAUSE_MS_MAX ? longer : FAILED_PAUSE_MS_MAX;
+    if (!again)
+        t->failed_ms = 0;
+    else if (longer < FAILED_PAUSE_MS_MAX)
+        t->failed_ms = longer;
+    else
+        t->failed_ms = FAILED_PAUSE_MS_MAX;
+
     trainer_job_forget(t);
     t->host.worker = t->host.base.worker = 0;
     t->refused = again; /* told with end */
@@ -723,7 +750,10 @@ int trainer_status(const struct trainer *t, struct err *e)
 
 bool trainer_taken(const struct trainer *t, bool otherwise)
 {
-    return client_heard_ns(t->client) == 0 ? otherwise : !(t->state == JOINING && t->refused);
+    if (client_heard_ns(t->client) == 0)
+        return otherwise;
+
+    return !(t->state == JOINING && t->refused);
 }
 
 static void describe_waiting(const struct trainer *t, char *text, size_t bytes)
@@ -741,7 +771,10 @@ void trainer_describe(struct trainer *t, char *text, size_t bytes)
 {
     uint64_t now = env_now_ns(t->env), examples = t->stats.examples,
              since = examples >= t->told_examples ? examples - t->told_examples : 0;
-    double seconds = t->told_ns == 0 ? 0 : (double)(now - t->told_ns) * 1e-9;
+    double seconds = 0;
+    if (t->told_ns != 0)
+        seconds = (double)(now - t->told_ns) * 1e-9;
+
     t->told_ns = now;
     t->told_examples = examples;
     if (t->state == JOINING)

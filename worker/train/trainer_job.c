@@ -107,7 +107,9 @@ static void base_set(struct trainer *t)
     uint32_t readers = lane_readers(t->options.cores, seats_wanted(t)),
              ahead = t->job.train.read_ahead;
     base->ahead = ahead == 0 ? readers : ahead;
-    base->readers = readers < base->ahead ? readers : base->ahead;
+    base->readers = base->ahead;
+    if (readers < base->ahead)
+        base->readers = readers;
     SHOAL_ASSERT(base->readers > 0 && base->readers <= base->ahead);
     base->cache_rows = t->job.train.cache.rows;
     base->clock_ns = t->options.clock_ns;
@@ -265,8 +267,12 @@ static struct msg *objects_build(struct request *r)
     for (size_t i = 0; i < s->lines.count; i++)
         bytes += strlen(s->lines.item[i]) + 1;
     struct msg *m = wire_encode(&w);
-    void *lines = m == NULL ? NULL : msg_add(m, bytes);
-    char *first = lines == NULL ? NULL : msg_add(m, head + s->gone_bytes);
+    void *lines = NULL;
+    if (m != NULL)
+        lines = msg_add(m, bytes);
+    char *first = NULL;
+    if (lines != NULL)
+        first = msg_add(m, head + s->gone_bytes);
     if (first == NULL) {
         msg_free(m);
         return NULL;
@@ -357,7 +363,9 @@ static enum request_verdict objects_reply(struct request *r, const struct wire *
     if (works)
         return REQUEST_DONE;
     const struct frame *head = &m->frame[1];
-    char *first = head->bytes == 0 ? NULL : strndup(head->data, head->bytes);
+    char *first = NULL;
+    if (head->bytes != 0)
+        first = strndup(head->data, head->bytes);
     if (head->bytes > 0 && first == NULL)
         return REQUEST_LATER;
     if (t->known++ == WIRE_TRAIN) {
@@ -430,7 +438,9 @@ static struct msg *tell_build(struct request *r)
     if (legend_put("", 0, &t->job.legend, &line, &bytes, NULL) != 0)
         return NULL; /* no memory, for they fit: names_fit */
     struct msg *m = wire_encode(&w);
-    void *data = m == NULL ? NULL : msg_add(m, bytes);
+    void *data = NULL;
+    if (m != NULL)
+        data = msg_add(m, bytes);
     if (data != NULL)
         memcpy(data, line, bytes);
     free(line);
@@ -478,7 +488,9 @@ static struct msg *declare_build(struct request *r)
     w.u.TABLE_DECLARE.declared_total = t->host.base.table_count;
     struct msg *m = wire_encode(&w);
     size_t bytes = schema->field_rule_count * sizeof schema->field_rule[0];
-    void *data = m == NULL ? NULL : msg_add(m, bytes);
+    void *data = NULL;
+    if (m != NULL)
+        data = msg_add(m, bytes);
     if (data == NULL) {
         msg_free(m);
         return NULL;
@@ -508,7 +520,9 @@ static struct msg *profile_build(struct request *r)
     w.u.PROFILE.pass = t->host.pass;
     size_t bytes = strlen(t->inputs.profile);
     struct msg *m = wire_encode(&w);
-    void *data = m == NULL ? NULL : msg_add(m, bytes);
+    void *data = NULL;
+    if (m != NULL)
+        data = msg_add(m, bytes);
     if (data != NULL) {
         memcpy(data, t->inputs.profile, bytes);
         return m;
@@ -523,7 +537,11 @@ static enum request_verdict profile_reply(struct request *r, const struct wire *
 {
     (void)r;
     (void)m;
-    return client_passing(w->status) ? REQUEST_LATER : REQUEST_DONE;
+
+    if (client_passing(w->status))
+        return REQUEST_LATER;
+
+    return REQUEST_DONE;
 }
 
 static void profile_tell(struct trainer *t)

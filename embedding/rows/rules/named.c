@@ -25,8 +25,10 @@ enum name_kind named_find(const struct named *n, uint64_t key)
         else
             high = middle;
     }
-    return low < n->count && n->list[low].key == key ? (enum name_kind)n->list[low].kind
-                                                     : NAME_NONE;
+    if (low < n->count && n->list[low].key == key)
+        return (enum name_kind)n->list[low].kind;
+
+    return NAME_NONE;
 }
 
 int named_set(struct named *n, const uint64_t *keys, size_t count, enum name_kind kind,

@@ -31,7 +31,9 @@ void named_clear(struct named *n);
 enum name_kind named_find(const struct named *n, uint64_t key);
 static inline bool named_blocked(const struct named *n, uint64_t key)
 {
-    enum name_kind kind = n->count == 0 ? NAME_NONE : named_find(n, key);
+    enum name_kind kind = NAME_NONE;
+    if (n->count != 0)
+        kind = named_find(n, key);
     return kind == NAME_ERASED || kind == NAME_BLOCKED;
 }
 /* Names keys (count; sorted by key_mix, each once), NAME_NONE: takes their names away. *changed:

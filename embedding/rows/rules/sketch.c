@@ -31,7 +31,8 @@ static uint32_t look(const struct sketch *s, uint32_t generation, uint64_t hash,
     for (uint32_t i = 0; i < SKETCH_ROWS; i++) {
         uint32_t column = (first + i * step) & (s->columns - 1);
         cell[i] = &s->cell[((size_t)generation * SKETCH_ROWS + i) * s->columns + column];
-        least = *cell[i] < least ? *cell[i] : least;
+        if (*cell[i] < least)
+            least = *cell[i];
     }
     return least;
 }

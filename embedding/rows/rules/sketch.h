@@ -31,7 +31,10 @@ void sketch_turn(struct sketch *s);
 /* For images: all cells, both generations. */
 static inline size_t sketch_bytes(const struct sketch *s)
 {
-    return s->cell == NULL ? 0 : 2 * (size_t)SKETCH_ROWS * s->columns * sizeof *s->cell;
+    if (s->cell == NULL)
+        return 0;
+
+    return 2 * (size_t)SKETCH_ROWS * s->columns * sizeof *s->cell;
 }
 int sketch_take(struct sketch *s, uint32_t cells); /* zeroed cells: 0 or SHOAL_E_NOMEM */
 

@@ -112,7 +112,11 @@ struct waiting_key waiting_find(const struct waiting *w, uint64_t key)
     const struct waiting_key *k = find(&w->young, key);
     if (k == NULL)
         k = find(&w->old, key);
-    return k != NULL ? *k : (struct waiting_key){.key = key};
+
+    if (k != NULL)
+        return *k;
+
+    return (struct waiting_key){.key = key};
 }
 
 int waiting_add(struct waiting *w, uint32_t limit, uint64_t key, float show, float click)
@@ -151,7 +155,11 @@ void waiting_turn(struct waiting *w)
 static uint64_t half_bytes(const struct waiting_half *h)
 {
     SHOAL_ASSERT(h->place != NULL || h->count == 0);
-    return h->place == NULL ? 0 : (h->mask + 1ULL) * sizeof *h->place;
+
+    if (h->place == NULL)
+        return 0;
+
+    return (h->mask + 1ULL) * sizeof *h->place;
 }
 
 uint64_t waiting_bytes(const struct waiting *w)

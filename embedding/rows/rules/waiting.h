@@ -50,7 +50,10 @@ uint64_t waiting_bytes(const struct waiting *w);
 /* Most keys that one generation can have. */
 static inline uint32_t waiting_half_limit(uint32_t limit)
 {
-    return limit > 1 ? limit / 2 : 1;
+    if (limit > 1)
+        return limit / 2;
+
+    return 1;
 }
 
 /* For images: the keys of one generation, in no order that matters, to `out` (count; at any
