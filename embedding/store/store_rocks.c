@@ -1,4 +1,4 @@
-/* store_rocks.c: the row store in RocksDB, and the one place that includes rocksdb/c.h.
+/* store_rocks.c: the row store in RocksDB.
  *
  *  1. RocksDB's own log is off: the shard's journal protects what is not flushed yet. Memtables are
  *     flushed whole and in order, so after a crash the store holds all batches up to some point and

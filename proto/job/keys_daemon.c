@@ -66,7 +66,7 @@ const struct config_key keys_coordinator[] = {
      .otherwise = "`ipc://$RUNTIME_DIRECTORY/socket` of a unit", .values = "endpoint"},
     {"data_dir", CONFIG_STRING, 0, 0, NULL, .fallback = "shoal-coordinator",
      .otherwise = "a unit's `$STATE_DIRECTORY`, else `shoal-coordinator`", .values = "folder",
-     .text = "`state.log`: what it must not forget"},
+     .text = "the folder `store`: what it must not forget"},
     {"report", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "none", .values = "file",
      .text = "`report.json` of each job that ends"},
     {"tensorboard", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "none",

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Any other could be written, and the log not be read again. */
+/* Another key could be written, and the store not be read again. */
 static void key_assert(const char *key)
 {
     SHOAL_ASSERT(key[0] != 0);
@@ -58,8 +58,8 @@ int coord_store_get_fixed(struct coord_store *s, const char *key, void *value, s
     else
         rc = err_set(
             e, SHOAL_E_CORRUPT,
-            "state.log: '%s' has %zu bytes, this version writes %zu: another version wrote it, or "
-            "it is damaged. Go on with the version that wrote it, or with a checkpoint in a "
+            "store: '%s' has %zu bytes, this version writes %zu: another version wrote it, or it "
+            "is damaged. Go on with the version that wrote it, or with a checkpoint in a "
             "cluster whose data_dirs, the servers' too, are empty: shoal submit JOB --resume "
             "CHECKPOINT. An empty data_dir here alone would number the servers anew and lose "
             "their rows",

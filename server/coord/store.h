@@ -1,7 +1,7 @@
 /* store.h: what the coordinator must not forget: a few small values by key, on disk before it
  * answers.
  *
- * Two fillings: a synced log file (coord_store_open) and memory (simulator, tests; it outlives the
+ * Two fillings: RocksDB (coord_store_open) and memory (simulator, tests; it outlives the
  * core that wrote it, so a test can start a second coordinator on it). Keys are text of at most 63
  * bytes; who owns a key owns the layout of its value and checks it when it is read back. Thread:
  * the coordinator's loop; a put blocks for one sync of the disk (a few ms), which is why only
@@ -17,6 +17,11 @@
 
 #define COORD_KEY_MAX 64u
 #define COORD_VALUE_MAX (16u << 20)
+
+/* The end of an error that says that what is stored is damaged. */
+#define COORD_STORE_ADVICE                                                                         \
+    "; restore the folder from a copy, or move it away and start the coordinator again while all " \
+    "its servers run: it takes them over, the job in hand ends, its checkpoints stay"
 
 struct coord_store;
 
@@ -58,8 +63,9 @@ int coord_store_memory_visit(const struct coord_store *s, coord_store_visit visi
 /* A part of a store: its keys are the store's that begin with the prefix (at most 15 bytes). The
  * store is borrowed and outlives it. NULL: out of memory. */
 struct coord_store *coord_store_part(struct coord_store *whole, const char *prefix);
-/* One file, DIR/state.log, in a folder that is made where it is missing, and held within wait_ms
- * (lockfile.h): two coordinators cannot share it. CANTCREATE, STOPPED, IO, CORRUPT. */
+/* DIR/store, in a folder that is made where it is missing, and held within wait_ms (lockfile.h):
+ * two coordinators cannot share it. A state.log of release 0.2.0 there is taken over. CANTCREATE,
+ * STOPPED, IO, CORRUPT, NO_SPACE, VERSION, EXISTS. */
 int coord_store_open(const char *dir, uint32_t wait_ms, struct coord_store **out, struct err *e);
 
 #endif

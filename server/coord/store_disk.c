@@ -1,143 +1,159 @@
-/* store_disk.c: the store on disk: one log of puts, replayed at start, rewritten when most of
- * it is old.
+/* store_disk.c: the store on disk: values in memory, each change first in RocksDB (DIR/store).
  *
- * A few hundred kilobytes that are read at start only and written one small value at a time: one
- * append and one fdatasync. (RocksDB with its log off, as embedding/store.h gives it, would
- * write a table file for every value.) Invariants:
- *  1. A put is answered after its record is synced. [assert: disk_put]
- *  2. What was synced is read again, or the log is refused: records.h. After an error nothing more
- *     is written to it. [test: coord_store_that_failed_takes_no_more]
- *  3. Rewriting, at each start too, makes a whole new file and renames it: there is always one good
- *     log. [test: coord_store_is_rewritten_and_stays_small, coord_store_fails_at_any_call] */
+ * RocksDB checks its blocks and records. It reads its log up to the first record that is not whole,
+ * which is a torn tail after a power cut and damage at any other time. DIR/store/synced tells them
+ * apart: it has RocksDB's number of the last change that was on disk. The file itself is not
+ * synced: a power cut leaves it older, and never newer, than the log.
+ *
+ * A state.log of release 0.2.0 is taken over: its values and HEAD become one transaction, and then
+ * it is renamed. HEAD has the log's hash, so a start after a crash between the two goes on with the
+ * renaming, and a log that an older release has written since is refused.
+ *
+ * Invariants:
+ *  1. A put is answered after it is on disk. [assert: disk_put] [test:
+ *     coord_store_keeps_what_it_answered_when_power_goes]
+ *  2. A change that was on disk is read again, or the store is refused, and stays as it was. After
+ *     an error nothing more is written. [test: coord_store_any_flipped_bit_is_found,
+ *     coord_store_that_is_refused_stays_as_it_was, coord_store_that_failed_takes_no_more]
+ *  3. state.log is renamed after its values are on disk. [test:
+ *     coord_store_takes_an_old_log_over_when_power_goes] */
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
+#include "proto/base/hash.h"
 #include "proto/base/limits.h"
 #include "proto/base/lockfile.h"
 #include "proto/base/log.h"
 #include "proto/base/plant.h"
-#include "server/coord/records.h"
+#include "server/coord/old_log.h"
 #include "server/coord/store.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdbool.h>
-#include <stdint.h>
+#include <rocksdb/c.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define REWRITE_BYTES (8u << 20) /* the log is rewritten at this size, then at twice what it was */
+#define HEAD "store"
+#define VERSION 1u
+#define WRITE_BUFFER (2u << 20)
+#define POINT_IN_TIME 2 /* of rocksdb_options_set_wal_recovery_mode */
+#define SILENT 4        /* of rocksdb_options_set_info_log_level */
+#define PATH_ROOM (LIMIT_PATH + 32)
+
+struct head { /* a value, of the key HEAD */
+    uint64_t version;
+    uint64_t taken; /* hash of the state.log that was taken over; 0: none was */
+};
+_Static_assert(sizeof(struct head) == 16, "head is a disk format");
+
+struct synced { /* the file of the name */
+    uint64_t number;
+    uint64_t checksum; /* a damaged file tells nothing */
+};
+_Static_assert(sizeof(struct synced) == 16, "synced is a disk format");
 
 struct disk_store {
     struct coord_store base;
-    struct coord_store *memory; /* owned: the values as of now */
-    char dir[LIMIT_PATH];
-    struct coord_records log; /* log.fd: owned */
-    int lock_fd;
-    uint64_t rewrite_at;
-    uint64_t marked; /* bytes behind the last mark: all before that are synced */
-    bool failed;     /* what the log ends in is not known */
+    struct coord_store *memory; /* owned, as all below: the values as of now */
+    rocksdb_options_t *options;
+    rocksdb_writeoptions_t *write_options;
+    rocksdb_t *db;
+    int lock_fd, synced_fd;
+    uint64_t synced; /* RocksDB's number of the last change that is on disk */
+    bool failed;     /* an error: the end of the log is not known */
+    char path[LIMIT_PATH];
 };
 
-static int disk_error(struct disk_store *d, const char *what, struct err *e)
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+static int damaged(const struct disk_store *d, const char *why, struct err *e)
 {
+    return err_set(e, SHOAL_E_CORRUPT, "%s is damaged: %s" COORD_STORE_ADVICE, d->path, why);
+}
+
+/* Turns RocksDB's malloc'ed text into our error; 0 when there is none. */
+static int rocks_error(struct disk_store *d, char *text, const char *what, struct err *e)
+{
+    if (text == NULL)
+        return 0;
     d->failed = true;
-    return err_set(e, errno == ENOSPC ? SHOAL_E_NO_SPACE : SHOAL_E_IO, "%s/state.log: %s: %s",
-                   d->dir, what, strerror(errno));
+    int rc = strstr(text, strerror(ENOSPC)) != NULL ? SHOAL_E_NO_SPACE : SHOAL_E_IO;
+    if (strstr(text, "Corruption") != NULL || strstr(text, strerror(ENOENT)) != NULL)
+        rc = damaged(d, text, e);
+    else
+        err_set(e, rc, "%s: %s: %s", d->path, what, text);
+    rocksdb_free(text);
+    return rc;
 }
 
-/* ---- rewriting (3) --------------------------------------------------------------------------- */
-
-static int rewrite_one(void *context, const char *key, const void *value, size_t bytes)
+static int file_error(const char *path, const char *what, struct err *e)
 {
-    return coord_records_put(context, key, value, bytes);
-}
-
-/* It is read under its name alone, and so its mark is true before it is synced. */
-static int rewrite_write(const struct disk_store *d, struct coord_records *l, int fd)
-{
-    return coord_records_begin(l, fd) == 0 &&
-                   coord_store_memory_visit(d->memory, rewrite_one, l) == 0 &&
-                   (PLANTED("rewritten_unmarked") || coord_records_mark(l) == 0) &&
-                   (PLANTED("log_unsynced") || file_sync_data(fd) == 0)
-               ? 0
-               : -1;
-}
-
-static int rewrite(struct disk_store *d, struct err *e)
-{
-    char from[LIMIT_PATH + 32], to[LIMIT_PATH + 32];
-    struct coord_records l = {.fd = -1};
-    SHOAL_ASSERT(d->lock_fd >= 0); /* the log is ours alone */
-    (void)snprintf(from, sizeof from, "%s/state.new", d->dir);
-    (void)snprintf(to, sizeof to, "%s/state.log", d->dir);
-    int fd = file_open(from, O_RDWR | O_CREAT | O_TRUNC, 0600);
-    if (fd < 0 || rewrite_write(d, &l, fd) != 0 || file_rename(from, to) != 0 ||
-        (!PLANTED("log_name_unsynced") && file_sync_folder(d->dir) != 0)) {
-        int rc = disk_error(d, "rewrite", e);
-        if (fd >= 0)
-            close(fd);
-        return rc;
-    }
-    if (d->log.fd >= 0)
-        close(d->log.fd);
-    d->log = l;
-    d->log.synced = d->marked = l.bytes;
-    d->rewrite_at = 2 * l.bytes > REWRITE_BYTES ? 2 * l.bytes : REWRITE_BYTES;
-    SHOAL_ASSERT(d->log.bytes < d->rewrite_at); /* else each put would rewrite all */
-    return 0;
+    int rc = errno == ENOSPC ? SHOAL_E_NO_SPACE : SHOAL_E_IO;
+    return err_set(e, rc, "%s: %s: %s", path, what, strerror(errno));
 }
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
-static int disk_sync(struct disk_store *d, struct err *e)
+/* True if the folder is still there. */
+static bool is_there(const struct disk_store *d)
 {
     struct stat st;
-    if (fstat(d->log.fd, &st) == 0 && st.st_nlink == 0)
-        return err_set(
-            e, SHOAL_E_IO,
-            "%s/state.log was removed while the coordinator runs, which can keep nothing any more: "
-            "start it again while all its servers run, and it takes them over into a new folder; "
-            "the job in hand ends, its checkpoints stay",
-            d->dir);
-    if (file_sync_data(d->log.fd) != 0)
-        return disk_error(d, "sync", e);
-    d->log.synced = d->log.bytes;
-    if (coord_records_mark(&d->log) != 0)
-        d->failed = true; /* what was synced stays so */
-    d->marked = d->log.bytes;
-    return 0;
+    return fstat(d->synced_fd, &st) != 0 || st.st_nlink > 0;
 }
 
-/* NULL: the key goes. */
-static int disk_append(struct disk_store *d, const char *key, const void *value, size_t bytes,
-                       bool sync, struct err *e)
+/* All changes so far are on disk. */
+static void synced_note(struct disk_store *d)
 {
-    SHOAL_ASSERT(d->log.fd >= 0 && d->log.synced <= d->log.bytes);
+    struct synced s = {.number = rocksdb_get_latest_sequence_number(d->db)};
+    SHOAL_ASSERT(s.number >= d->synced);
+    d->synced = s.number;
+    s.number += PLANTED("synced_too_high") ? 1 : 0;
+    s.checksum = hash_bytes(&s.number, sizeof s.number, 0);
+    if (!PLANTED("sync_unmarked") && pwrite(d->synced_fd, &s, sizeof s, 0) != sizeof s)
+        d->failed = true; /* the change stays on disk */
+}
+
+/* May this be written? */
+static int writable(const struct disk_store *d, struct err *e)
+{
     if (d->failed)
-        return err_set(e, SHOAL_E_IO,
-                       "%s/state.log could not be written before; start the coordinator again",
-                       d->dir);
-    if (coord_records_put(&d->log, key, value, bytes) != 0)
-        return disk_error(d, "write", e);
-    return sync ? disk_sync(d, e) : 0;
+        return err_set(e, SHOAL_E_IO, "%s could not be written before; start the coordinator again",
+                       d->path);
+    if (!is_there(d))
+        return err_set(
+            e, SHOAL_E_IO,
+            "%s was removed while the coordinator runs, which can keep nothing any more: "
+            "start it again while all its servers run, and it takes them over into a new folder; "
+            "the job in hand ends, its checkpoints stay",
+            d->path);
+    return 0;
 }
 
 static int disk_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
                     bool sync, struct err *e)
 {
     struct disk_store *d = container_of(s, struct disk_store, base);
-    int rc = disk_append(d, key, bytes == 0 && !PLANTED("empty_is_removed") ? "" : value, bytes,
-                         sync, e);
-    if (rc == 0)
-        rc = coord_store_put(d->memory, key, value, bytes, e);
-    if (rc == 0 && !d->failed && d->log.bytes >= d->rewrite_at)
-        rc = rewrite(d, e);
-    SHOAL_ASSERT(rc != 0 || !sync || d->log.bytes == d->marked); /* 1 */
+    char *text = NULL;
+    int rc = writable(d, e);
+    if (rc != 0)
+        return rc;
+
+    rocksdb_writeoptions_set_sync(d->write_options, sync && !PLANTED("log_unsynced"));
+    rocksdb_put(d->db, d->write_options, key, strlen(key), value, bytes, &text);
+    rc = rocks_error(d, text, "write", e);
+    if (rc != 0)
+        return rc;
+
+    if (sync)
+        synced_note(d);
+    rc = coord_store_put(d->memory, key, value, bytes, e);
+    SHOAL_ASSERT(rc != 0 || !sync ||
+                 d->synced == rocksdb_get_latest_sequence_number(d->db)); /* 1 */
     return rc;
 }
 
@@ -150,16 +166,30 @@ static int disk_get(struct coord_store *s, const char *key, void **value, size_t
 static int disk_remove(struct coord_store *s, const char *key, struct err *e)
 {
     struct disk_store *d = container_of(s, struct disk_store, base);
-    int rc = disk_append(d, key, NULL, 0, true, e);
-    return rc != 0 ? rc : coord_store_remove(d->memory, key, e);
+    char *text = NULL;
+    int rc = writable(d, e);
+    if (rc != 0)
+        return rc;
+
+    rocksdb_writeoptions_set_sync(d->write_options, 1);
+    rocksdb_delete(d->db, d->write_options, key, strlen(key), &text);
+    rc = rocks_error(d, text, "write", e);
+    if (rc != 0)
+        return rc;
+    synced_note(d);
+    return coord_store_remove(d->memory, key, e);
 }
 
 static void disk_close(struct coord_store *s)
 {
     struct disk_store *d = container_of(s, struct disk_store, base);
+    if (d->db != NULL)
+        rocksdb_close(d->db);
+    rocksdb_writeoptions_destroy(d->write_options);
+    rocksdb_options_destroy(d->options);
     coord_store_close(d->memory);
-    if (d->log.fd >= 0)
-        close(d->log.fd);
+    if (d->synced_fd >= 0)
+        close(d->synced_fd);
     if (d->lock_fd >= 0)
         close(d->lock_fd);
     free(d);
@@ -167,65 +197,207 @@ static void disk_close(struct coord_store *s)
 
 static const struct coord_store_ops disk_ops = {disk_put, disk_get, disk_remove, disk_close};
 
-/* ---- opening (2) ----------------------------------------------------------------------------- */
+/* ---- the log of release 0.2.0 (3) ------------------------------------------------------------ */
 
-static int record_take(void *context, const char *key, const void *value, size_t bytes,
-                       struct err *e)
+/* The values of the log, to memory. */
+static int old_read(struct disk_store *d, const char *path, const char *log, size_t bytes,
+                    struct err *e)
 {
-    return value == NULL ? coord_store_remove(context, key, e)
-                         : coord_store_put(context, key, value, bytes, e);
-}
-
-static int replay(struct disk_store *d, const char *path, struct err *e)
-{
-    char *log;
-    size_t bytes;
-    uint64_t whole = 0;
-    if (file_read_whole(path, SIZE_MAX / 2, &log, &bytes) != 0)
-        return errno == ENOENT ? 0 : disk_error(d, "read", e); /* it is a new one */
-    int rc = coord_records_read(path, log, bytes, record_take, d->memory, &whole, e);
-    free(log);
+    uint64_t whole = bytes;
+    int rc = log == NULL ? 0 : coord_old_log_read(path, log, bytes, d->memory, &whole, e);
     if (rc == 0 && whole < bytes)
-        log_warn("%s: the last %" PRIu64
-                 " bytes were not written whole, nobody was told of them, and they are cut off",
+        log_warn("%s: the last %" PRIu64 " bytes were not written whole, no request was answered "
+                 "for them, and they are left out",
                  path, bytes - whole);
     return rc;
 }
 
+static int batch_add(void *batch, const char *key, const void *value, size_t bytes)
+{
+    rocksdb_writebatch_put(batch, key, strlen(key), value, bytes);
+    return 0;
+}
+
+/* A new store begins with the values in memory. */
+static int begin(struct disk_store *d, uint64_t taken, struct err *e)
+{
+    struct head h = {.version = VERSION, .taken = taken};
+    char *text = NULL;
+    int rc = coord_store_put(d->memory, HEAD, &h, sizeof h, e);
+    if (rc != 0)
+        return rc;
+
+    rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
+    (void)coord_store_memory_visit(d->memory, batch_add, batch);
+    rocksdb_writeoptions_set_sync(d->write_options, 1);
+    rocksdb_write(d->db, d->write_options, batch, &text);
+    rocksdb_writebatch_destroy(batch);
+    rc = rocks_error(d, text, "write", e);
+    if (rc == 0)
+        synced_note(d);
+    return rc;
+}
+
+static int old_rename(const char *path, const char *dir, struct err *e)
+{
+    char away[PATH_ROOM + 8];
+    (void)snprintf(away, sizeof away, "%s.0.2.0", path);
+    if (file_rename(path, away) != 0 || file_sync_folder(dir) != 0)
+        return file_error(path, "rename", e);
+    log_info("%s was taken over and is now %s", path, away);
+    return 0;
+}
+
+static int head_check(const struct head *h, const char *path, uint64_t hash, struct err *e)
+{
+    if (h->version > VERSION)
+        return err_set(e, SHOAL_E_VERSION,
+                       "the store beside %s has version %" PRIu64
+                       ", this Shoal reads up to %u: it was written by a later one; start that one",
+                       path, h->version, VERSION);
+    if (hash != 0 && hash != h->taken)
+        return err_set(e, SHOAL_E_EXISTS,
+                       "%s is not the log that the folder store was made from: an older release "
+                       "ran in this data_dir since; move the one that is not to be gone on with "
+                       "away",
+                       path);
+    return 0;
+}
+
+static int old_take(struct disk_store *d, const char *dir, struct err *e)
+{
+    char path[PATH_ROOM], *log = NULL;
+    struct head h;
+    size_t bytes = 0;
+    (void)snprintf(path, sizeof path, "%s/state.log", dir);
+    if (file_read_whole(path, SIZE_MAX / 2, &log, &bytes) != 0 && errno != ENOENT)
+        return file_error(path, "read", e);
+
+    uint64_t hash = log == NULL ? 0 : hash_bytes(log, bytes, 0) | 1;
+    int rc = coord_store_get_fixed(d->memory, HEAD, &h, sizeof h, e);
+    if (rc == 0)
+        rc = head_check(&h, path, hash, e);
+    else if (rc == SHOAL_E_NOT_FOUND && (rc = old_read(d, path, log, bytes, e)) == 0)
+        rc = begin(d, hash, e);
+    free(log);
+    return rc == 0 && hash != 0 ? old_rename(path, dir, e) : rc;
+}
+
+/* ---- opening (2) ----------------------------------------------------------------------------- */
+
+static rocksdb_options_t *options_new(void)
+{
+    rocksdb_options_t *o = rocksdb_options_create();
+    rocksdb_options_set_create_if_missing(o, 1);
+    rocksdb_options_set_compression(o, rocksdb_no_compression);
+    rocksdb_options_set_paranoid_checks(o, 1);
+    rocksdb_options_set_wal_recovery_mode(o, POINT_IN_TIME);
+    rocksdb_options_set_write_buffer_size(o, WRITE_BUFFER);
+    rocksdb_options_set_manifest_preallocation_size(o, 4096);
+    rocksdb_options_set_max_background_jobs(o, 1);
+    rocksdb_options_set_keep_log_file_num(o, 1);
+    rocksdb_options_set_info_log_level(o, SILENT);
+    rocksdb_options_set_stats_dump_period_sec(o, 0);
+    rocksdb_options_set_stats_persist_period_sec(o, 0);
+    return o;
+}
+
+static int value_take(struct disk_store *d, rocksdb_iterator_t *it, struct err *e)
+{
+    char key[COORD_KEY_MAX] = {0};
+    size_t key_bytes, bytes;
+    const char *from = rocksdb_iter_key(it, &key_bytes);
+    const char *value = rocksdb_iter_value(it, &bytes);
+    if (key_bytes >= sizeof key || bytes > COORD_VALUE_MAX)
+        return damaged(d, "another program has written to it", e);
+    memcpy(key, from, key_bytes);
+    return coord_store_put(d->memory, key, value, bytes, e);
+}
+
+/* All values, to memory, and *number of the last change, from a store that stays as it is. */
+static int values_read(struct disk_store *d, uint64_t *number, struct err *e)
+{
+    char *text = NULL;
+    rocksdb_t *db = rocksdb_open_for_read_only(d->options, d->path, 0, &text);
+    int rc = rocks_error(d, text, "open", e);
+    if (rc != 0)
+        return rc;
+
+    rocksdb_readoptions_t *options = rocksdb_readoptions_create();
+    rocksdb_iterator_t *it = rocksdb_create_iterator(db, options);
+    for (rocksdb_iter_seek_to_first(it); rc == 0 && rocksdb_iter_valid(it); rocksdb_iter_next(it))
+        rc = value_take(d, it, e);
+    if (rc == 0) {
+        rocksdb_iter_get_error(it, &text);
+        rc = rocks_error(d, text, "read", e);
+    }
+    *number = rocksdb_get_latest_sequence_number(db);
+    rocksdb_iter_destroy(it);
+    rocksdb_readoptions_destroy(options);
+    rocksdb_close(db);
+    return rc;
+}
+
+/* What was on disk is read, or the store is refused before anything is written. */
+static int all_read(struct disk_store *d, struct err *e)
+{
+    char path[PATH_ROOM];
+    struct synced s = {0};
+    uint64_t number = 0;
+    (void)snprintf(path, sizeof path, "%s/synced", d->path);
+    d->synced_fd = file_open(path, O_RDWR | O_CREAT, 0600);
+    if (d->synced_fd < 0 || pread(d->synced_fd, &s, sizeof s, 0) < 0)
+        return file_error(path, "open", e);
+    if (s.checksum == hash_bytes(&s.number, sizeof s.number, 0))
+        d->synced = s.number;
+
+    (void)snprintf(path, sizeof path, "%s/CURRENT", d->path);
+    int rc = access(path, F_OK) == 0 ? values_read(d, &number, e) : 0;
+    if (rc == 0 && number < d->synced)
+        rc = damaged(d, "changes are missing that had been on disk", e);
+    return rc;
+}
+
+static int disk_open(struct disk_store *d, const char *dir, uint32_t wait_ms, struct err *e)
+{
+    char part[LIMIT_PATH], *text = NULL;
+    int n = snprintf(d->path, sizeof d->path, "%s/store", dir);
+    if (n < 0 || (size_t)n >= sizeof d->path)
+        return err_set(e, SHOAL_E_CONFIG, "data_dir is longer than %zu bytes",
+                       sizeof d->path - sizeof "/store");
+    if (file_make_folders(d->path, 0700, part) != 0 ||
+        (!PLANTED("log_name_unsynced") && file_sync_folder(dir) != 0))
+        return err_set(e, SHOAL_E_CANTCREATE, "%s: %s", part, strerror(errno));
+    int rc = lockfile_take_data(dir, wait_ms, "shoal-coordinator", &d->lock_fd, e);
+    if (rc == 0)
+        rc = all_read(d, e);
+    if (rc != 0)
+        return rc;
+
+    d->db = rocksdb_open(d->options, d->path, &text);
+    rc = rocks_error(d, text, "open", e);
+    if (rc != 0)
+        return rc;
+    rocksdb_compact_range(d->db, NULL, 0, NULL, 0); /* older values and removed keys go */
+    return old_take(d, dir, e);
+}
+
 int coord_store_open(const char *dir, uint32_t wait_ms, struct coord_store **out, struct err *e)
 {
-    char path[LIMIT_PATH + 32];
     struct disk_store *d = calloc(1, sizeof *d);
     if (d == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the store");
     d->base.ops = &disk_ops;
-    d->log.fd = d->lock_fd = -1;
-    int rc =
-        strlen(dir) >= sizeof d->dir
-            ? err_set(e, SHOAL_E_CONFIG, "data_dir is longer than %zu bytes", sizeof d->dir - 1)
-            : 0;
-    if (rc == 0) {
-        (void)snprintf(d->dir, sizeof d->dir, "%s", dir);
-        char part[LIMIT_PATH];
-        if (file_make_folders(d->dir, 0700, part) != 0)
-            rc = err_set(e, SHOAL_E_CANTCREATE, "%s: %s", part, strerror(errno));
-    }
-    if (rc == 0)
-        rc = lockfile_take_data(d->dir, wait_ms, "shoal-coordinator", &d->lock_fd, e);
+    d->lock_fd = d->synced_fd = -1;
+    d->options = options_new();
+    d->write_options = rocksdb_writeoptions_create();
     d->memory = coord_store_memory();
-    if (rc == 0 && d->memory == NULL)
-        rc = err_set(e, SHOAL_E_NOMEM, "no memory for the store");
-    if (rc == 0) {
-        (void)snprintf(path, sizeof path, "%s/state.log", d->dir);
-        rc = replay(d, path, e);
-    }
-    if (rc == 0)
-        rc = rewrite(d, e); /* also cuts a torn end off */
+    int rc = d->memory == NULL ? err_set(e, SHOAL_E_NOMEM, "no memory for the store")
+                               : disk_open(d, dir, wait_ms, e);
     if (rc != 0) {
-        coord_store_close(&d->base);
+        disk_close(&d->base);
         return rc;
     }
-    SHOAL_ASSERT(d->log.fd >= 0 && d->log.synced == d->log.bytes);
     *out = &d->base;
     return 0;
 }

@@ -50,6 +50,8 @@ def killed_servers_come_back(space):
             for what in ("digests", "rows", "pushes"):
                 same(told[what], expected["killed"][what], what)
             fleet.until("cold rows", lambda: sum(s.get("rows_store", 0) for s in fleet.status().get("servers", [])) > 0)
+            names = {p.name for p in (fleet.where / "coordinator").iterdir()}
+            assert {"store", "state.log.0.2.0"} <= names and "state.log" not in names, names
             assert fleet.worker().wait(60) == 0, fleet.logs()[-3000:]
             fleet.until("report", lambda: (fleet.where / "report.json").exists())
             report = json.loads((fleet.where / "report.json").read_text(encoding="utf-8"))

@@ -88,7 +88,7 @@ def units_tell_what_they_do(space):
         says_while_it_trains(units["worker"], report, r"^STATUS=job e2e: 1 lanes, \d+ examples, [1-9]\d*/s$")
         says_while_it_trains(units["coordinator"], report, r"^STATUS=job e2e: train, epoch [1-9]\d* of \d+, \d+ examples, [1-9]\d*/s, 1 workers$")
         says_while_it_trains(units["server"], report, r"^STATUS=serving: [1-9]\d* rows, [1-9]\d* keys/s pulled, [1-9]\d* pushed$")
-        assert (space / "server/state/name").exists() and (space / "coordinator/state/state.log").exists()
+        assert (space / "server/state/name").exists() and (space / "coordinator/state/store/CURRENT").exists()
         # what is told is read meanwhile, as systemd does: on a slow machine nobody's room for it is full
         within(120, "the job's end", lambda: report.exists() or not [unit.lines() for unit in units.values()])
         assert any((space / "worker/cache/data").iterdir())

@@ -126,7 +126,7 @@ def folder_in_use(t):
 
 def state_in_use(t):
     other = subprocess.Popen([*map(str, t.run("coordinator", f"listen=ipc://{t.space}/o.sock", f"data_dir={t.space / 'c'}"))], stderr=subprocess.DEVNULL)
-    within(20, "the other coordinator", lambda: (t.space / "c/state.log").exists())
+    within(20, "the other coordinator", lambda: (t.space / "c/store/CURRENT").exists())
 
     def end():
         other.terminate()

@@ -51,7 +51,7 @@ DOORS = {
     r"zmq\.h|uv\.h": r"proto/net/",
     r"systemd/.*": r"proto/net/notify\.c|proto/base/log_journald\.c",
     r".*pb-c\.h|protobuf-c/.*": r"proto/wire/",
-    r"rocksdb/c\.h": r"embedding/store/store_rocks\.c",
+    r"rocksdb/c\.h": r"embedding/store/store_rocks\.c|server/coord/store_disk\.c",
     r"cblas.*|openblas.*": r"dense/cpu/",
     r"cuda.*|cublas.*|cub/.*": r"dense/cuda/",
     r"isa-l\.h|zstd\.h": r"worker/data/(decode|pack)\.c",

@@ -2,11 +2,13 @@
 #include "proto/base/limits.h"
 #include "proto/base/log.h"
 #include "server/coord/store.h"
+#include "tests/lib/coord_log.h"
 #include "tests/lib/disk.h"
 #include "tests/lib/rig_dir.h"
 #include "tests/lib/suite.h"
 
 #include <check.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -46,7 +48,7 @@ START_TEST(coord_store_keeps_what_it_answered_when_power_goes)
     const char *shm = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
     bool off = true;
     for (uint64_t at = 1; off; at++)
-        for (uint64_t seed = 0; seed < 8; seed++) {
+        for (uint64_t seed = at * 3; seed < at * 3 + 3; seed++) {
             struct coord_store *s;
             struct err e = {0};
             uint64_t number = 0;
@@ -102,12 +104,111 @@ START_TEST(coord_store_removes_for_good_before_it_answers)
 }
 END_TEST
 
+/* state.log with a number that a sync has covered. */
+static void old_log_put(const char *path, uint64_t number)
+{
+    unsigned char log[256];
+    size_t bytes = coord_log_put(log, "other", "x", 1);
+    bytes += coord_log_put(log + bytes, "number", &number, sizeof number);
+    FILE *f = fopen(path, "w");
+    ck_assert(f != NULL && fwrite(log, 1, bytes, f) == bytes && fclose(f) == 0);
+}
+
+/* The power goes at any call of the takeover, and of the puts behind it: the value is the log's or
+ * a later one, and the log is there by one of its names. */
+START_TEST(coord_store_takes_an_old_log_over_when_power_goes)
+{
+    char path[LIMIT_PATH + 64], away[LIMIT_PATH + 96];
+    bool off = true;
+    for (uint64_t at = 1; off; at++)
+        for (uint64_t seed = at * 3; seed < at * 3 + 3; seed++) {
+            struct coord_store *s;
+            struct err e = {0};
+            uint64_t number = 0;
+            rig_dir(root);
+            snprintf(dir, sizeof dir, "%.900s/coord", root);
+            ck_assert_int_eq(mkdir(dir, 0700), 0);
+            snprintf(path, sizeof path, "%s/state.log", dir);
+            snprintf(away, sizeof away, "%s.0.2.0", path);
+            old_log_put(path, 5);
+            struct disk *d = disk_watch(root);
+            answered = tried = 5;
+            disk_fail(d, &(struct disk_fault){.at = at, .kind = DISK_OFF, .seed = seed});
+            play(d);
+            off = disk_is_off(d);
+            if (!off)
+                disk_off(d, seed);
+            disk_on(d);
+            ck_assert((access(path, F_OK) == 0) != (access(away, F_OK) == 0));
+            ck_assert_msg(coord_store_open(dir, 0, &s, &e) == 0, "call %u, seed %u: %s",
+                          (unsigned)at, (unsigned)seed, e.text);
+            ck_assert_int_eq(coord_store_get_fixed(s, "number", &number, sizeof number, &e), 0);
+            ck_assert(number == answered || number == tried);
+            ck_assert_int_eq(coord_store_get_fixed(s, "other", &(char){0}, 1, &e), 0);
+            ck_assert(access(path, F_OK) != 0 && access(away, F_OK) == 0);
+            coord_store_close(s);
+            disk_free(d);
+            rig_remove_dir(root);
+        }
+}
+END_TEST
+
+/* A sync fails and loses its pages, the coordinator starts again, and then the power goes. */
+START_TEST(coord_store_keeps_what_it_answered_after_a_sync_that_failed)
+{
+    bool failed = true;
+    for (uint64_t at = 1; failed; at++)
+        for (uint64_t seed = 0; seed < 12; seed++) {
+            struct coord_store *s;
+            struct err e = {0};
+            uint64_t number = 0;
+            rig_dir(root);
+            snprintf(dir, sizeof dir, "%.900s/coord", root);
+            ck_assert_int_eq(mkdir(dir, 0700), 0);
+            struct disk *d = disk_watch(root);
+            answered = tried = 0;
+            disk_fail(
+                d, &(struct disk_fault){.at = at, .kind = DISK_ERROR, .why = EIO, .syncs = true});
+            for (int start = 0; start < 2; start++) {
+                if (coord_store_open(dir, 0, &s, &e) != 0)
+                    continue;
+                for (int i = 0; i < PUTS; i++) {
+                    tried++;
+                    if (coord_store_put(s, "number", &tried, sizeof tried, &e) != 0)
+                        break;
+                    answered = tried;
+                }
+                coord_store_close(s);
+            }
+            failed = disk_failed(d);
+            disk_fail(d, &(struct disk_fault){.at = 1 + seed, .kind = DISK_OFF, .seed = seed});
+            if (coord_store_open(dir, 0, &s, &e) == 0)
+                coord_store_close(s);
+            disk_off(d, seed);
+            disk_on(d);
+            ck_assert_msg(coord_store_open(dir, 0, &s, &e) == 0, "sync %u, seed %u: %s",
+                          (unsigned)at, (unsigned)seed, e.text);
+            int rc = coord_store_get_fixed(s, "number", &number, sizeof number, &e);
+            ck_assert_msg(rc == 0 || (rc == SHOAL_E_NOT_FOUND && answered == 0),
+                          "sync %u, seed %u: %u is forgotten", (unsigned)at, (unsigned)seed,
+                          (unsigned)answered);
+            ck_assert_msg(number >= answered && number <= tried, "sync %u, seed %u: %u of %u",
+                          (unsigned)at, (unsigned)seed, (unsigned)number, (unsigned)answered);
+            coord_store_close(s);
+            disk_free(d);
+            rig_remove_dir(root);
+        }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("coord_power");
     log_set_level(LOG_LEVEL_ERROR);
-    TCase *t = suite_case(s, "power", 60, NULL, NULL);
+    TCase *t = suite_case(s, "power", 120, NULL, NULL);
     tcase_add_test(t, coord_store_keeps_what_it_answered_when_power_goes);
     tcase_add_test(t, coord_store_removes_for_good_before_it_answers);
+    tcase_add_test(t, coord_store_takes_an_old_log_over_when_power_goes);
+    tcase_add_test(t, coord_store_keeps_what_it_answered_after_a_sync_that_failed);
     return suite_main(s);
 }
