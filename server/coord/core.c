@@ -36,6 +36,11 @@ bool coord_goes_back(const struct coord_job *j)
     return j->lost[0] != 0 && phase != PHASE_NONE && phase != PHASE_DONE && phase != PHASE_FAILED;
 }
 
+uint64_t coord_now_ns(const struct coord_job *j)
+{
+    return env_now_ns(j->fleet->env);
+}
+
 const struct coord_shard *coord_server_away(const struct coord_job *j)
 {
     const struct coord_fleet *f = j->fleet;

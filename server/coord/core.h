@@ -274,6 +274,7 @@ bool coord_from_resumes(const struct coord_progress *at);
 /* Whether it waits for its newest checkpoint to be read, to go back to it (back.h). What is done
  * meanwhile is in vain, so no lane is granted, no phase begins and no checkpoint is made. */
 bool coord_goes_back(const struct coord_job *j);
+uint64_t coord_now_ns(const struct coord_job *j);
 /* The first server that is not set up, or has been silent for longer than its lease; NULL: all are
  * there. */
 const struct coord_shard *coord_server_away(const struct coord_job *j);

@@ -50,7 +50,7 @@ bool coord_death_placed(struct coord_job *j, uint32_t lane, uint64_t mark)
     d->open = false;
     d->count = d->count > 0 && mark <= d->mark ? d->count + 1 : 1;
     d->mark = mark;
-    d->ns = env_now_ns(j->fleet->env);
+    d->ns = coord_now_ns(j);
     if (d->count < 2 || PLANTED("deaths_without_end"))
         return false;
     rows_text(j, l, mark + 1, rows, sizeof rows);
@@ -69,7 +69,7 @@ bool coord_death_placed(struct coord_job *j, uint32_t lane, uint64_t mark)
 
 bool coord_death_shunned(const struct coord_job *j, const struct coord_worker *w)
 {
-    uint64_t now = env_now_ns(j->fleet->env), wait = COORD_DEATHS_LEASES * coord_lease_ns(j);
+    uint64_t now = coord_now_ns(j), wait = COORD_DEATHS_LEASES * coord_lease_ns(j);
     const struct coord_tasks *t = &j->tasks;
     bool shunned = false;
     for (uint32_t l = 0; l < t->lanes && !shunned; l++) {

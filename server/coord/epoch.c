@@ -147,7 +147,7 @@ int coord_epoch_cut(struct coord_job *j, struct err *e)
     return rc != 0 ? rc
                    : coord_task_plan(&j->tasks, j->at.epoch, replay ? j->replay.segment : &whole,
                                      replay ? j->replay.segments : 1, j->spec.train.batch, batches,
-                                     env_now_ns(j->fleet->env), e);
+                                     coord_now_ns(j), e);
 }
 
 /* Where training stops next. */
@@ -230,7 +230,7 @@ static bool epoch_close(struct coord_job *j)
         return false;
     coord_trace_epoch(j);
     j->at.train_ns += coord_phase_trained_ns(j);
-    j->epoch_ns = env_now_ns(j->fleet->env);
+    j->epoch_ns = coord_now_ns(j);
     j->epoch_spent_ns = 0;
     log_info("epoch %u: logloss %.6f, %.1f s", j->at.epoch, coord_losses_mean(&epoch->train),
              epoch->seconds);
@@ -243,7 +243,7 @@ static void epoch_pause(struct coord_job *j)
 {
     SHOAL_ASSERT(j->at.phase == PHASE_TRAIN && coord_epoch_open(j));
     j->epoch_spent_ns = j->at.counted_ns = coord_phase_trained_ns(j);
-    j->epoch_ns = env_now_ns(j->fleet->env);
+    j->epoch_ns = coord_now_ns(j);
     coord_trace_flush(j);
 }
 
@@ -251,7 +251,7 @@ static bool epoch_goes_on(struct coord_job *j)
 {
     if (!epoch_stop(j))
         return false;
-    j->epoch_ns = j->tasks.planned_ns = env_now_ns(j->fleet->env);
+    j->epoch_ns = j->tasks.planned_ns = coord_now_ns(j);
     return coord_phase_enter(j, PHASE_TRAIN);
 }
 
@@ -263,7 +263,7 @@ static bool step_train(struct coord_job *j)
     coord_judge_time(j);
     coord_replay_gate(j);
     if (!coord_task_drained(t) ||
-        (t->reported < t->stop && env_now_ns(j->fleet->env) - t->last_pushed_ns < REPORT_WAIT_NS))
+        (t->reported < t->stop && coord_now_ns(j) - t->last_pushed_ns < REPORT_WAIT_NS))
         return false;
     SHOAL_ASSERT(t->pushed == t->stop && t->reported <= t->tasks);
     if (!coord_replay_end(j) || (t->stop < t->tasks && end_waits(j)))
@@ -283,7 +283,7 @@ static bool epoch_next(struct coord_job *j)
     j->at.epoch++;
     if (!coord_epoch_plan(j))
         return false;
-    j->epoch_ns = env_now_ns(j->fleet->env);
+    j->epoch_ns = coord_now_ns(j);
     j->epoch_spent_ns = j->at.counted_ns = 0;
     return coord_phase_enter(j, PHASE_TRAIN);
 }
@@ -327,7 +327,7 @@ static bool eval_begin(struct coord_job *j, enum coord_phase phase)
          * been no evaluation. */
         if (!coord_epoch_plan(j))
             return false;
-        coord_task_settle(&j->tasks, env_now_ns(j->fleet->env));
+        coord_task_settle(&j->tasks, coord_now_ns(j));
     }
     coord_eval_close(&j->eval);
     struct coord_eval_objects objects = {.holder = j->objects[split].holder,

@@ -89,7 +89,7 @@ static void answer_task(struct coord_job *j, peer_t to, uint64_t id, uint32_t la
                                          .time_limit = coord_times_limit_now(j)};
     if (task->object != COORD_NO_OBJECT)
         coord_objects_put(j, WIRE_TRAIN, task->object, &reply);
-    l->answered_ns = env_now_ns(j->fleet->env);
+    l->answered_ns = coord_now_ns(j);
     if (coord_lease_note(j, lane))
         answer(j, to, id, &reply);
 }
@@ -123,7 +123,7 @@ static void lane_granted(struct coord_job *j, uint32_t lane, uint64_t mark)
     struct coord_lane *l = &t->lane[lane];
     coord_lane_granted(t, lane, mark);
     if (l->task != COORD_NO_TASK && mark >= coord_task_last(&t->task[l->task]))
-        coord_task_pushed(t, lane, env_now_ns(j->fleet->env));
+        coord_task_pushed(t, lane, coord_now_ns(j));
     peer_t peer = l->ask_peer;
     uint64_t id = l->ask_id;
     l->ask_peer = 0;
@@ -326,7 +326,7 @@ static void lane_asked(struct coord_job *j, const struct coord_ask *a, uint32_t 
     SHOAL_ASSERT(l->state == LANE_GRANTING);
     l->ask_peer = a->from;
     l->ask_id = a->request->id;
-    l->ask_ns = env_now_ns(j->fleet->env);
+    l->ask_ns = coord_now_ns(j);
 }
 
 /* A copy of a question that was dealt with (sent again, or doubled on the way) must not be granted
@@ -361,7 +361,7 @@ static uint32_t lanes_of(const struct coord_tasks *t, uint64_t worker, bool used
 static uint32_t lane_unheard(const struct coord_job *j, const struct coord_ask *a)
 {
     const struct coord_tasks *t = &j->tasks;
-    uint64_t now = env_now_ns(j->fleet->env), worker = a->worker->number;
+    uint64_t now = coord_now_ns(j), worker = a->worker->number;
     bool fewer = a->request->u.LANE_NEXT.batch < lanes_of(t, worker, false);
     for (uint32_t i = 0; i < t->lanes; i++) {
         const struct coord_lane *l = &t->lane[i];
@@ -397,7 +397,7 @@ static bool next_lane(struct coord_job *j, const struct coord_ask *a)
     struct coord_tasks *t = &j->tasks;
     struct coord_worker *w = a->worker;
     uint32_t live = coord_live_workers(j), share = (t->lanes + live - 1) / live;
-    uint64_t now = env_now_ns(j->fleet->env);
+    uint64_t now = coord_now_ns(j);
     SHOAL_ASSERT(j->at.phase == PHASE_TRAIN && w->asked_generation == 0);
     coord_replay_gate(j); /* before the first tick it is closed */
     uint32_t lane = lane_unheard(j, a);
@@ -431,7 +431,7 @@ static bool index_give(struct coord_job *j, uint32_t split, struct coord_ask *a)
 {
     struct wire_LANE_NEXT_reply *reply = &a->reply.u.LANE_NEXT_reply;
     struct coord_item *item = &j->objects[split].item;
-    uint64_t now = env_now_ns(j->fleet->env);
+    uint64_t now = coord_now_ns(j);
     if (j->spec.data.objects.of[split].on) {
         uint32_t object = coord_objects_next(j, split, a->worker->number);
         if (object == COORD_NO_OBJECT)
@@ -461,7 +461,7 @@ static void next_eval(struct coord_job *j, struct coord_ask *a)
     struct coord_eval *v = &j->eval;
     SHOAL_ASSERT(v->split == (j->at.phase == PHASE_EVAL ? WIRE_VALID : WIRE_TEST));
     v->fair = v->objects.count / coord_live_workers(j);
-    uint32_t index = coord_eval_lease(v, a->worker->number, env_now_ns(j->fleet->env));
+    uint32_t index = coord_eval_lease(v, a->worker->number, coord_now_ns(j));
     if (index == COORD_NO_EVAL)
         return;
     reply->kind = WIRE_NEXT_EVAL;
@@ -528,7 +528,7 @@ static bool next_of_lane(struct coord_job *j, struct coord_ask *a)
         return false;
     l->used = true;
     if (l->task != COORD_NO_TASK && q->batch >= coord_task_last(&t->task[l->task]))
-        coord_task_pushed(t, q->lane, env_now_ns(j->fleet->env));
+        coord_task_pushed(t, q->lane, coord_now_ns(j));
     if (lane_task(j, q->lane)) {
         answer_task(j, a->from, a->request->id, q->lane);
         return true;

@@ -200,7 +200,7 @@ static int seen_take(struct coord_job *j, const struct coord_ask *a, struct err 
     const struct wire_OBJECTS *q = &a->request->u.OBJECTS;
     struct coord_grow *g = &j->grow;
     struct coord_objects list = {0};
-    uint64_t now = env_now_ns(j->fleet->env), *since = NULL;
+    uint64_t now = coord_now_ns(j), *since = NULL;
     int rc = q->count == 0 ? 0
                            : coord_objects_take(&list, a->m->frame[1].data, a->m->frame[1].bytes,
                                                 q->count, "", 0, e);
@@ -273,7 +273,7 @@ static int stable_take(struct coord_job *j, const void *head, size_t head_bytes,
     if (rc == 0 && count > 0 && (rc = coord_objects_deal(j, e)) != 0)
         coord_objects_forget(&j->objects[WIRE_TRAIN]);
     if (rc == 0 && count > 0) {
-        j->objects[WIRE_TRAIN].listed_ns = env_now_ns(j->fleet->env);
+        j->objects[WIRE_TRAIN].listed_ns = coord_now_ns(j);
         log_info("data.train: %u objects have come", count);
     }
     return rc;
@@ -321,7 +321,7 @@ static int listed(struct coord_job *j, struct coord_ask *a)
     if (item->worker != a->worker->number || item->given_ns != q->token)
         return 0; /* told again, or too late */
     item->worker = 0;
-    g->due_ns = env_now_ns(j->fleet->env) + grow_ns(j);
+    g->due_ns = coord_now_ns(j) + grow_ns(j);
     if (q->fail_status != 0) {
         failed_note(j, a);
         return 0;
@@ -340,7 +340,7 @@ static int listed(struct coord_job *j, struct coord_ask *a)
 
 static bool may_list(const struct coord_job *j, uint64_t worker)
 {
-    uint64_t now = env_now_ns(j->fleet->env);
+    uint64_t now = coord_now_ns(j);
     return now >= j->grow.due_ns && coord_item_free(&j->objects[WIRE_TRAIN].item, worker, now);
 }
 
@@ -370,7 +370,7 @@ int coord_grow_list(struct coord_job *j, struct coord_ask *a)
     }
     if (q->listed || (q->due ? !coord_grow_due(j, me) : !may_list(j, me)))
         return err_set(&a->e, SHOAL_E_AGAIN, "the log is listed again in a while");
-    coord_item_give(&o->item, me, env_now_ns(j->fleet->env));
+    coord_item_give(&o->item, me, coord_now_ns(j));
     a->reply.u.OBJECTS_reply.list = true;
     a->reply.u.OBJECTS_reply.token = o->item.given_ns;
     return 0;

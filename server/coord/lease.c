@@ -94,60 +94,36 @@ const struct coord_lease *coord_lease_find(const struct coord_leases *l, uint64_
     return NULL;
 }
 
-/* ---- WHO: all names in one go over the log --------------------------------------------------- */
+/* ---- WHO ------------------------------------------------------------------------------------- */
 
-struct asked {
-    struct wire_batch_name name;
-    uint32_t place; /* in the request */
-    const struct coord_lease *lease;
-};
-
-static int by_name(const void *a, const void *b)
+/* By lane, generation and batches: those of two leases of one run are apart, and a batch equals the
+ * lease that it is in. */
+static int by_batches(const void *a, const void *b)
 {
-    const struct wire_batch_name *x = &((const struct asked *)a)->name,
-                                 *y = &((const struct asked *)b)->name;
+    const struct coord_lease *x = *(const struct coord_lease *const *)a,
+                             *y = *(const struct coord_lease *const *)b;
     if (x->lane != y->lane)
         return x->lane < y->lane ? -1 : 1;
     if (x->generation != y->generation)
         return x->generation < y->generation ? -1 : 1;
-    return (x->batch > y->batch) - (x->batch < y->batch);
+    return (x->first > y->last) - (x->last < y->first);
 }
 
-static int by_place(const void *a, const void *b)
+/* The leases of a run, sorted; the caller's. NULL: no memory. */
+static const struct coord_lease **leases_of(const struct coord_leases *l, uint64_t run,
+                                            uint32_t *count)
 {
-    const struct asked *x = a, *y = b;
-    return (x->place > y->place) - (x->place < y->place);
-}
-
-/* The first name that is not before (lane, generation, batch). */
-static uint32_t lower_bound(const struct asked *asked, uint32_t count,
-                            const struct wire_batch_name *name)
-{
-    struct asked key = {.name = *name};
-    uint32_t low = 0, high = count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (by_name(&asked[middle], &key) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static void match(const struct coord_leases *l, uint64_t run, struct asked *asked, uint32_t count)
-{
+    const struct coord_lease **sorted = calloc(COORD_LEASES, sizeof *sorted);
+    *count = 0;
+    if (sorted == NULL)
+        return NULL;
     for (uint32_t i = 0; l->entry != NULL && i < COORD_LEASES; i++) {
         const struct coord_lease *at = &l->entry[i];
-        const struct wire_batch_name from = {at->generation, at->first, at->lane, 0};
-        if (at->serial == 0 || (at->run != run && !PLANTED("who_of_another_run")))
-            continue;
-        for (uint32_t k = lower_bound(asked, count, &from);
-             k < count && asked[k].name.lane == at->lane &&
-             asked[k].name.generation == at->generation && asked[k].name.batch <= at->last;
-             k++)
-            asked[k].lease = at;
+        if (at->serial != 0 && (at->run == run || PLANTED("who_of_another_run")))
+            sorted[(*count)++] = at;
     }
+    qsort(sorted, *count, sizeof *sorted, by_batches);
+    return sorted;
 }
 
 /* A position leads to an object through the list that it was counted in: of a log that grows each
@@ -187,25 +163,24 @@ int coord_lease_who(struct coord_job *j, struct coord_ask *a)
 {
     const struct wire_WHO *q = &a->request->u.WHO;
     const struct wire_batch_name *name = a->m->frame[1].data;
-    struct asked *asked = calloc(q->count + 1, sizeof *asked);
+    uint32_t count;
+    const struct coord_lease **sorted = leases_of(&j->leases, q->run, &count);
     struct json *list = json_new_array();
-    for (uint32_t i = 0; asked != NULL && i < q->count; i++) {
-        memcpy(&asked[i].name, &name[i], sizeof *name);
-        asked[i].place = i;
+    for (uint32_t i = 0; sorted != NULL && i < q->count; i++) {
+        struct wire_batch_name of; /* a frame may lie anywhere */
+        memcpy(&of, &name[i], sizeof of);
+        const struct coord_lease batch = {
+            .lane = of.lane, .generation = of.generation, .first = of.batch, .last = of.batch};
+        const struct coord_lease *key = &batch,
+                                 **at = bsearch(&key, sorted, count, sizeof *sorted, by_batches);
+        (void)json_append(list, lease_json(j, at != NULL ? *at : NULL, of.batch));
     }
-    if (asked != NULL && q->count > 0) {
-        qsort(asked, q->count, sizeof *asked, by_name);
-        match(&j->leases, q->run, asked, q->count);
-        qsort(asked, q->count, sizeof *asked, by_place);
-    }
-    for (uint32_t i = 0; asked != NULL && i < q->count; i++)
-        (void)json_append(list, lease_json(j, asked[i].lease, asked[i].name.batch));
-    char *text = asked != NULL ? json_text(list, 0) : NULL;
+    char *text = sorted != NULL ? json_text(list, 0) : NULL;
     a->silent = text != NULL && coord_send_frame(j->fleet, a->from, &a->reply, text, strlen(text));
     free(text);
     json_free(list);
-    free(asked);
-    return a->silent
-               ? 0
-               : err_set(&a->e, SHOAL_E_NOMEM, "no memory for the answer; ask for fewer batches");
+    free(sorted);
+    if (!a->silent)
+        return err_set(&a->e, SHOAL_E_NOMEM, "no memory for the answer; ask for fewer batches");
+    return 0;
 }

@@ -181,7 +181,7 @@ static int list_put(struct coord_job *j, uint32_t split, struct err *e)
 static int list_asked(struct coord_job *j, uint32_t split, struct coord_ask *a)
 {
     struct coord_objects *o = &j->objects[split];
-    uint64_t now = env_now_ns(j->fleet->env), me = a->worker->number;
+    uint64_t now = coord_now_ns(j), me = a->worker->number;
     if (o->count > 0) {
         a->reply.u.OBJECTS_reply.count = o->count;
         a->frame = o->head;
@@ -226,7 +226,7 @@ int coord_objects_list(struct coord_job *j, struct coord_ask *a)
         if (train)
             coord_objects_opened(j, a->worker->number);
         o->item.worker = 0;
-        o->listed_ns = env_now_ns(j->fleet->env);
+        o->listed_ns = coord_now_ns(j);
         rc = list_put(j, q->split, &a->e);
         if (rc != 0)
             return rc;
@@ -380,7 +380,7 @@ static bool fails_here(int status)
  * one that was asked for and has left is waited for, as it may start again, but not for ever. */
 static bool kept(const struct coord_job *j, const struct coord_object *of)
 {
-    uint64_t passed = env_now_ns(j->fleet->env) - of->failed_ns;
+    uint64_t passed = coord_now_ns(j) - of->failed_ns;
     return j->workers.count > 1 ||
            (coord_live_workers(j) > 1 && passed < RETURN_LEASES * coord_lease_ns(j));
 }
@@ -412,7 +412,7 @@ static int object_failed(struct coord_job *j, const struct coord_ask *a, bool *a
         return err_set(e, q->fail_status > 0 ? SHOAL_E_INTERNAL : q->fail_status, "worker %s: %s",
                        a->worker->name, coord_said(q->fail_text));
     if (of->failed == 0)
-        of->failed_ns = env_now_ns(j->fleet->env);
+        of->failed_ns = coord_now_ns(j);
     *again = kept(j, of) && (of->failed == 0 || of->failed == a->worker->number);
     of->failed = a->worker->number;
     if (*again) {
@@ -525,7 +525,7 @@ static uint32_t suits(const struct coord_job *j, uint32_t split, uint32_t i, uin
     const struct coord_objects *o = &j->objects[split];
     const struct coord_tasks *t = &j->tasks;
     const struct coord_object *of = &o->object[i];
-    uint64_t now = env_now_ns(j->fleet->env);
+    uint64_t now = coord_now_ns(j);
     if (of->known || (o->holder[i] != 0 && o->holder[i] != worker) ||
         !coord_item_free(&of->item, worker, now) || (of->failed == worker && kept(j, of)))
         return 0;
@@ -560,7 +560,7 @@ uint32_t coord_objects_next(struct coord_job *j, uint32_t split, uint64_t worker
     if (best == COORD_NO_OBJECT)
         return best;
     o->holder[best] = worker;
-    coord_item_give(&o->object[best].item, worker, env_now_ns(j->fleet->env));
+    coord_item_give(&o->object[best].item, worker, coord_now_ns(j));
     struct coord_lane *lane = &t->lane[o->object[best].lane];
     if (split == WIRE_TRAIN && t->mode == WIRE_BSP && lane->owner == 0 && more)
         lane->owner = worker;

@@ -350,7 +350,7 @@ static uint32_t segment_of(const struct coord_job *j, uint32_t task)
 void coord_replay_gate(struct coord_job *j)
 {
     struct coord_replay *r = &j->replay;
-    uint64_t now = env_now_ns(j->fleet->env);
+    uint64_t now = coord_now_ns(j);
     if (!j->spec.replay.on || j->spec.replay.pace <= 0 || r->segments == 0)
         return;
     if (r->paced_ns == 0) {

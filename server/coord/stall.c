@@ -111,7 +111,7 @@ static bool waits_for_others(const struct coord_job *j, const struct coord_worke
 
 bool coord_stall_able(const struct coord_job *j, const struct coord_worker *w)
 {
-    return w->barred_ns <= env_now_ns(j->fleet->env) && coord_stall_cut(j, w) == COORD_NOBODY;
+    return w->barred_ns <= coord_now_ns(j) && coord_stall_cut(j, w) == COORD_NOBODY;
 }
 
 static bool other_able(const struct coord_job *j, const struct coord_worker *than)
@@ -130,7 +130,7 @@ static bool key_barred(const struct coord_job *j, const struct coord_worker *tha
     for (uint32_t i = 0; i < j->workers.count; i++) {
         const struct coord_worker *w = &j->workers.worker[i];
         bool same = strcmp(w->holder, than->holder) == 0;
-        barred = barred || (same && w->barred_ns > env_now_ns(j->fleet->env));
+        barred = barred || (same && w->barred_ns > coord_now_ns(j));
         other = other || (!same && coord_stall_able(j, w));
     }
     return barred && other;
@@ -140,7 +140,7 @@ bool coord_stall_barred(const struct coord_job *j, const struct coord_worker *w)
 {
     if (j->at.phase == PHASE_INDEX && key_barred(j, w))
         return true;
-    return w->barred_ns > env_now_ns(j->fleet->env) && phase_works(j) && other_able(j, w);
+    return w->barred_ns > coord_now_ns(j) && phase_works(j) && other_able(j, w);
 }
 
 bool coord_stall_excused(const struct coord_job *j, const struct coord_worker *w)
@@ -160,7 +160,7 @@ static uint64_t limit_ns(const struct coord_job *j, const struct coord_worker *w
 static void take_away(struct coord_job *j, struct coord_worker *w)
 {
     char text[ERR_TEXT_MAX];
-    uint64_t now = env_now_ns(j->fleet->env), limit = limit_ns(j, w);
+    uint64_t now = coord_now_ns(j), limit = limit_ns(j, w);
     if (coord_stall_cut(j, w) != COORD_NOBODY)
         coord_stall_cut_text(j->fleet, w, text, sizeof text);
     else
@@ -178,7 +178,7 @@ static void take_away(struct coord_job *j, struct coord_worker *w)
 
 void coord_stall_tick(struct coord_job *j)
 {
-    uint64_t now = env_now_ns(j->fleet->env);
+    uint64_t now = coord_now_ns(j);
     bool excused = !phase_works(j) || coord_status_held_up(j);
     for (uint32_t i = 0; i < j->workers.count && j->fleet->fatal == 0; i++) {
         struct coord_worker *w = &j->workers.worker[i];
@@ -207,7 +207,7 @@ static const struct coord_worker *culprit(const struct coord_job *j)
 
 uint64_t coord_stall_ns(const struct coord_job *j)
 {
-    uint64_t newest = 0, now = env_now_ns(j->fleet->env);
+    uint64_t newest = 0, now = coord_now_ns(j);
     bool any = false;
     for (uint32_t i = 0; i < j->workers.count; i++) {
         const struct coord_worker *w = &j->workers.worker[i];
@@ -234,6 +234,6 @@ bool coord_stall_waits(const struct coord_job *j, char *text, size_t bytes)
         (void)snprintf(text, bytes,
                        "waits for worker %s, which beats and has not got on for %" PRIu64
                        " s: see its log and its input",
-                       w->name, (env_now_ns(j->fleet->env) - w->moved_ns) / SECOND_NS);
+                       w->name, (coord_now_ns(j) - w->moved_ns) / SECOND_NS);
     return true;
 }

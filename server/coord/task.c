@@ -238,7 +238,7 @@ int coord_task_plan(struct coord_tasks *t, uint32_t epoch, struct coord_segment 
     t->epoch = epoch;
     t->batch = batch;
     t->segments = count;
-    t->next = t->pushed = t->reported = t->stop = 0;
+    t->next = t->frontier = t->pushed = t->reported = t->stop = 0;
     t->examples = t->bad_lines = t->drawn = t->batches = 0;
     t->planned_ns = t->last_pushed_ns = now_ns;
     for (uint32_t l = 0; l < t->lanes; l++) {
@@ -377,6 +377,7 @@ uint32_t coord_task_append(struct coord_tasks *t, uint32_t lane)
     SHOAL_ASSERT(t->task[index].lane == (t->mode == WIRE_BSP ? lane : COORD_NO_LANE));
     t->task[index].lane = lane;
     t->task[index].first_batch = l->next_batch;
+    t->frontier = index < t->frontier ? t->frontier : index + 1;
     object_hold(t, index, l->worker);
     l->task = index;
     l->next_batch += t->task[index].batch_count;
@@ -451,16 +452,9 @@ uint64_t coord_task_before(const struct coord_tasks *t, uint32_t index)
 
 uint32_t coord_task_frontier(const struct coord_tasks *t)
 {
-    uint32_t frontier = t->mode == WIRE_BSP ? 0 : t->next;
-    /* of objects they are appended in any order */
-    for (uint32_t i = t->tasks; t->mode != WIRE_BSP && t->holder != NULL && i > frontier; i--)
-        if (t->task[i - 1].first_batch != 0)
-            frontier = i;
-    for (uint32_t l = 0; t->mode == WIRE_BSP && l < t->lanes; l++)
-        if (t->lane[l].next_task - l > frontier)
-            frontier = t->lane[l].next_task - l;
-    SHOAL_ASSERT(frontier <= t->tasks);
-    return frontier;
+    uint32_t round = t->mode == WIRE_BSP ? t->lanes : 1;
+    SHOAL_ASSERT(t->frontier <= t->tasks && t->tasks % round == 0);
+    return (t->frontier + round - 1) / round * round;
 }
 
 uint32_t coord_task_after(const struct coord_tasks *t, uint64_t batches)
@@ -599,6 +593,7 @@ bool coord_task_from_record(struct coord_tasks *t, uint32_t index, uint64_t run,
     task->lane = in->lane;
     task->first_batch = in->first_batch;
     task->stored = true;
+    t->frontier = index < t->frontier ? t->frontier : index + 1;
     if (in->reported)
         (void)coord_task_report(t, index, &in->sum);
     return true;

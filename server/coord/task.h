@@ -138,9 +138,10 @@ struct coord_tasks {
     uint32_t segments;
     struct coord_task *task; /* (tasks), owned */
     uint32_t tasks, capacity;
-    uint32_t next; /* async, ssp: first task not appended */
-    uint32_t stop; /* tasks below may be appended */
-    uint32_t gate; /* ... of these, so far; what is behind waits for its time */
+    uint32_t next;     /* async, ssp: first task not appended */
+    uint32_t frontier; /* behind the last one that is appended */
+    uint32_t stop;     /* tasks below may be appended */
+    uint32_t gate;     /* ... of these, so far; what is behind waits for its time */
     uint32_t pushed, reported;
     uint64_t examples; /* reported in this epoch; so are these, of coord_losses */
     uint64_t bad_lines, drawn;

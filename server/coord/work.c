@@ -45,7 +45,7 @@ int coord_work_known(struct coord_job *j, struct coord_ask *a, uint64_t pass)
     if (a->worker == NULL)
         return err_set(&a->e, SHOAL_E_UNAVAILABLE,
                        "this worker is not known here: its lease ran out, join again");
-    a->worker->beat_ns = env_now_ns(j->fleet->env);
+    a->worker->beat_ns = coord_now_ns(j);
     a->worker->peer = a->from;
     if (reports(j, a->request) && a->request->id > a->worker->reported_id) {
         a->worker->reported_id = a->request->id;
@@ -67,8 +67,7 @@ _Static_assert(sizeof(struct coord_kernel) == WIRE_KERNEL + 8, "coord_kernel is 
 /* A worker that went, or that the coordinator before this one had, may come again. */
 static bool left_lately(const struct coord_job *j)
 {
-    return j->watch.left_ns != 0 &&
-           env_now_ns(j->fleet->env) - j->watch.left_ns < 2 * coord_lease_ns(j);
+    return j->watch.left_ns != 0 && coord_now_ns(j) - j->watch.left_ns < 2 * coord_lease_ns(j);
 }
 
 /* Bitwise equal results need one kernel type on all workers: of a BLAS, or version and device of
@@ -138,8 +137,8 @@ int coord_work_join(struct coord_job *j, struct coord_ask *a)
     coord_sight_visit(j->fleet, q, rc != 0 ? a->e.text : NULL);
     if (rc != 0)
         return rc;
-    const struct coord_caller caller = {a->from, env_now_ns(j->fleet->env),
-                                        env_random(j->fleet->env) | 1, a->who.key, a->who.address};
+    const struct coord_caller caller = {a->from, coord_now_ns(j), env_random(j->fleet->env) | 1,
+                                        a->who.key, a->who.address};
     const uint64_t next = j->fleet->members.next_worker;
     rc = coord_worker_join(&j->workers, &j->fleet->members, j->fleet->store, q, &caller, &w, &a->e);
     if (rc != 0)
@@ -208,10 +207,10 @@ int coord_work_beat(struct coord_job *j, struct coord_ask *a)
         j->watch.failed_rounds = 0;
         j->watch.failed[0] = 0;
     }
-    coord_stall_beat(a->worker, &a->request->u.WORKER_BEAT, env_now_ns(j->fleet->env));
+    coord_stall_beat(a->worker, &a->request->u.WORKER_BEAT, coord_now_ns(j));
     coord_times_beat(j, a->worker, &a->request->u.WORKER_BEAT);
     a->worker->figures = a->request->u.WORKER_BEAT;
-    rate_note(a->worker, env_now_ns(j->fleet->env), coord_lease_ns(j));
+    rate_note(a->worker, coord_now_ns(j), coord_lease_ns(j));
     a->reply.u.WORKER_BEAT_reply.state = coord_phase_state(j);
     a->reply.u.WORKER_BEAT_reply.lanes_held = coord_lane_held(&j->tasks, a->worker->number);
     a->reply.u.WORKER_BEAT_reply.list = coord_grow_due(j, a->worker->number);
@@ -225,7 +224,7 @@ static void worker_gone(struct coord_job *j, uint64_t number, const char *failed
     if (failed != NULL) {
         (void)snprintf(j->watch.failed, sizeof j->watch.failed, "%s: %s", worker->name, failed);
     } else {
-        j->watch.left_ns = env_now_ns(j->fleet->env);
+        j->watch.left_ns = coord_now_ns(j);
         memcpy(j->watch.left, worker->name, sizeof j->watch.left);
     }
     coord_worker_remove(&j->workers, number);
@@ -302,8 +301,7 @@ void coord_work_anew(struct coord_job *j, const char *server)
 void coord_work_expire(struct coord_job *j)
 {
     uint64_t number;
-    while ((number = coord_worker_expired(&j->workers, env_now_ns(j->fleet->env),
-                                          coord_lease_ns(j))) != 0) {
+    while ((number = coord_worker_expired(&j->workers, coord_now_ns(j), coord_lease_ns(j))) != 0) {
         const char *name = coord_worker_find(&j->workers, number)->name;
         log_event(WORKER_DEAD, name,
                   "worker %" PRIu64 " (%s) is dead: not heard for %" PRIu64 " ms", number, name,

@@ -116,7 +116,7 @@ START_TEST(windows_that_were_begun_are_known_again)
     begin(WIRE_SSP);
     ck_assert_int_eq(tell(four, 4, 160), 0);
     ck_assert_int_eq(coord_epoch_cut(&c->slot[0], &e), 0);
-    c->slot[0].tasks.next = c->slot[0].replay.segment[3].task;
+    c->slot[0].tasks.frontier = c->slot[0].replay.segment[3].task;
     struct coord_replay_record of = coord_replay_record_of(&c->slot[0], false);
     ck_assert_uint_eq(of.begun, 3);
     ck_assert_uint_eq(of.hash, UINT64_C(17100681006015198030));
@@ -132,10 +132,7 @@ START_TEST(windows_that_were_begun_stay_so_without_tasks)
     begin((uint32_t)_i);
     ck_assert_int_eq(tell(four, 4, 160), 0);
     ck_assert_int_eq(coord_epoch_cut(&c->slot[0], &e), 0);
-    struct coord_tasks *t = &c->slot[0].tasks;
-    t->next = c->slot[0].replay.segment[3].task;
-    for (uint32_t l = 0; l < 2; l++)
-        t->lane[l].next_task = t->next + l;
+    c->slot[0].tasks.frontier = c->slot[0].replay.segment[3].task;
     struct coord_replay_record of = coord_replay_record_of(&c->slot[0], false);
     uint64_t until = coord_replay_until(&c->slot[0]);
     ck_assert_uint_eq(of.begun, 3);
@@ -187,7 +184,7 @@ START_TEST(what_stood_still_is_not_made_up_for)
     ck_assert_int_eq(coord_epoch_cut(&c->slot[0], &e), 0);
     for (uint32_t i = 0; i < c->slot[0].replay.segment[2].task; i++)
         c->slot[0].tasks.task[i].first_batch = i + 1;
-    c->slot[0].tasks.next = c->slot[0].replay.segment[2].task;
+    c->slot[0].tasks.frontier = c->slot[0].replay.segment[2].task;
     coord_replay_gate(&c->slot[0]);
     ck_assert_uint_eq(c->slot[0].replay.due, 3);
     now += 6 * SECOND;

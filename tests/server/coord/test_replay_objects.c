@@ -237,7 +237,7 @@ START_TEST(who_goes_on_has_the_same_ranges)
     all_done();
     ck_assert_int_eq(coord_epoch_cut(&c->slot[0], &e), 0);
     struct coord_replay *r = &c->slot[0].replay;
-    c->slot[0].tasks.next = r->segment[1].task;
+    c->slot[0].tasks.frontier = r->segment[1].task;
     struct coord_replay_record of = coord_replay_record_of(&c->slot[0], false);
     ck_assert_uint_eq(of.begun, 1);
     ck_assert_uint_eq(of.hash, BEGUN_HASH);
