@@ -132,7 +132,8 @@ START_TEST(windows_that_were_begun_stay_so_without_tasks)
     begin((uint32_t)_i);
     ck_assert_int_eq(tell(four, 4, 160), 0);
     ck_assert_int_eq(coord_epoch_cut(&c->slot[0], &e), 0);
-    c->slot[0].tasks.frontier = c->slot[0].replay.segment[3].task;
+    struct coord_tasks *t = &c->slot[0].tasks;
+    t->frontier = c->slot[0].replay.segment[3].task;
     struct coord_replay_record of = coord_replay_record_of(&c->slot[0], false);
     uint64_t until = coord_replay_until(&c->slot[0]);
     ck_assert_uint_eq(of.begun, 3);
