@@ -20,6 +20,34 @@ bool coord_job_note(struct coord_job *j, const char *key, const void *value, siz
     return coord_fleet_store(j->fleet, j->store, key, value, bytes, false);
 }
 
+int coord_job_put_parts(struct coord_job *j, const char *key, const struct coord_part *part,
+                        uint32_t parts, struct err *e)
+{
+    size_t at = sizeof j->at.number, bytes = at;
+    for (uint32_t i = 0; i < parts; i++)
+        bytes += part[i].bytes;
+    char *value = malloc(bytes);
+    if (value == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory to store %zu bytes under %s", bytes, key);
+    memcpy(value, &j->at.number, at);
+    for (uint32_t i = 0; i < parts; at += part[i++].bytes)
+        if (part[i].bytes > 0)
+            memcpy(value + at, part[i].data, part[i].bytes);
+    bool good = coord_job_put(j, key, value, bytes);
+    free(value);
+    return good ? 0 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+}
+
+int coord_job_get(struct coord_job *j, const char *key, char **value, size_t *bytes, struct err *e)
+{
+    const size_t head = sizeof j->at.number;
+    int rc = coord_store_get(j->store, key, (void **)value, bytes, e);
+    if (rc != 0 || (*bytes >= head && memcmp(*value, &j->at.number, head) == 0))
+        return rc;
+    free(*value);
+    return SHOAL_E_NOT_FOUND;
+}
+
 bool coord_from_loading(const struct coord_progress *at)
 {
     return at->from == FROM_TO_LOAD || at->from == FROM_BACK || at->from == FROM_TO_START;

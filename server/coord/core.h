@@ -266,6 +266,15 @@ struct coord_ask {
 /* coord_put and its like, into what is stored of the job. */
 bool coord_job_put(struct coord_job *j, const char *key, const void *value, size_t bytes);
 bool coord_job_note(struct coord_job *j, const char *key, const void *value, size_t bytes);
+/* Puts a value that is the job's number and these parts. NOMEM, IO. */
+struct coord_part {
+    const void *data;
+    size_t bytes;
+};
+int coord_job_put_parts(struct coord_job *j, const char *key, const struct coord_part *part,
+                        uint32_t parts, struct err *e);
+/* Gets it; *value is the caller's (free). NOT_FOUND: there is none, or it is of another job. */
+int coord_job_get(struct coord_job *j, const char *key, char **value, size_t *bytes, struct err *e);
 /* Whether the shards have still to load the checkpoint that the job goes on from, or begins
  * with. */
 bool coord_from_loading(const struct coord_progress *at);

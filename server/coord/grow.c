@@ -56,13 +56,6 @@ static uint32_t place_of(const struct coord_objects *o, const char *line, bool *
     return low;
 }
 
-static char *line_put(char *to, const char *line, size_t bytes)
-{
-    memcpy(to, line, bytes);
-    to[bytes] = '\n';
-    return to + bytes + 1;
-}
-
 /* ---- what is stored -------------------------------------------------------------------------- */
 
 /* Of the round before, and of the run before (back.h), the record stands until the progress says
@@ -72,31 +65,20 @@ void coord_grow_key(uint64_t run, uint32_t round, char key[])
     (void)snprintf(key, COORD_KEY_MAX, "grow/%u", (uint32_t)((run & 1) * 2 + (round & 1)));
 }
 
-static size_t text_put(char *to, const struct coord_objects *o)
-{
-    char *at = to;
-    for (uint32_t i = 0; i < o->count; i++)
-        at = line_put(at, o->object[i].line, strlen(o->object[i].line));
-    return (size_t)(at - to);
-}
-
 static int record_make(struct coord_grow *g, const struct coord_objects *o, struct err *e)
 {
-    size_t rows = coord_objects_records_bytes(o);
-    size_t most = sizeof g->at + o->bytes + o->head_bytes + rows;
-    char *record = malloc(most), *at = record;
+    size_t most = sizeof g->at + o->bytes + o->head_bytes + coord_objects_records_bytes(o);
+    char *record = malloc(most), *head = record + sizeof g->at + o->bytes;
     if (record == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the record of %u objects", o->count);
-    at += sizeof g->at;
-    at += g->at.list_bytes = text_put(at, o);
-    if (o->head_bytes > 0)
-        memcpy(at, o->head, o->head_bytes);
-    at += g->at.head_bytes = o->head_bytes;
-    coord_objects_records(o, at);
-    at += rows;
+    SHOAL_ASSERT(most <= COORD_VALUE_MAX);
+    g->at.list_bytes = o->bytes;
+    g->at.head_bytes = o->head_bytes;
     g->at.objects = o->count;
     memcpy(record, &g->at, sizeof g->at);
-    SHOAL_ASSERT(at == record + most && most <= COORD_VALUE_MAX);
+    memcpy(record + sizeof g->at, o->text, o->bytes);
+    memcpy(head, o->head, o->head_bytes);
+    coord_objects_records(o, head + o->head_bytes);
     free(g->record);
     g->record = record;
     g->record_bytes = most;
@@ -124,51 +106,31 @@ static int damaged(struct err *e)
                    "resume the newest checkpoint");
 }
 
-/* The record of the round at hand; *value: the caller's. */
-static int round_get(const struct coord_job *j, const struct coord_progress *at, void **value,
-                     size_t *bytes, struct err *e)
-{
-    struct coord_grow_record r = {.job = 0};
-    char key[COORD_KEY_MAX];
-    coord_grow_key(at->run, at->epoch, key);
-    int rc = coord_store_get(j->store, key, value, bytes, e);
-    if (rc != 0)
-        return rc == SHOAL_E_NOT_FOUND ? damaged(e) : rc;
-    memcpy(&r, *value, *bytes < sizeof r ? *bytes : sizeof r);
-    if (r.job == at->number && r.round == at->epoch)
-        return 0;
-    free(*value);
-    return damaged(e);
-}
-
-/* Bytes of a store, or of a checkpoint: nothing is believed. */
-static int record_take(struct coord_job *j, const char *value, size_t bytes, struct err *e)
+/* Bytes of a store, or of a checkpoint: nothing is believed. The record of the round at hand is the
+ * job's from then on. */
+static int record_take(struct coord_job *j, char *value, size_t bytes, struct err *e)
 {
     struct coord_grow *g = &j->grow;
-    struct coord_grow_record *at = &g->at;
-    if (bytes < sizeof *at)
+    struct coord_grow_record at;
+    if (bytes < sizeof at)
         return damaged(e);
-    memcpy(at, value, sizeof *at);
-    const char *list = value + sizeof *at;
-    size_t left = bytes - sizeof *at;
-    if (at->objects > LIMIT_OBJECTS || at->list_bytes > left || at->head_bytes > left ||
-        at->list_bytes + at->head_bytes > left || at->rows == 0 ||
-        memchr(at->last, 0, sizeof at->last) == NULL)
+    memcpy(&at, value, sizeof at);
+    const char *list = value + sizeof at;
+    size_t left = bytes - sizeof at;
+    if (at.job != j->at.number || at.round != j->at.epoch || at.objects > LIMIT_OBJECTS ||
+        at.list_bytes > left || at.head_bytes > left - at.list_bytes || at.rows == 0 ||
+        memchr(at.last, 0, sizeof at.last) == NULL)
         return damaged(e);
-    const char *head = list + at->list_bytes;
-    int rc = coord_objects_take(&j->objects[WIRE_TRAIN], list, at->list_bytes, at->objects, head,
-                                at->head_bytes, e);
-    if (rc == 0)
-        rc = coord_objects_deal(j, e);
-    left -= at->list_bytes + at->head_bytes;
-    if (rc != 0 || !coord_objects_known(&j->objects[WIRE_TRAIN], head + at->head_bytes, left))
+    struct coord_objects *o = &j->objects[WIRE_TRAIN];
+    const char *head = list + at.list_bytes;
+    left -= at.list_bytes + at.head_bytes;
+    if (coord_objects_take(o, list, at.list_bytes, at.objects, head, at.head_bytes, e) != 0 ||
+        coord_objects_deal(j, e) != 0 || !coord_objects_known(o, head + at.head_bytes, left))
         return damaged(e);
     free(g->record);
-    g->record = malloc(bytes);
+    g->at = at;
+    g->record = value;
     g->record_bytes = bytes;
-    if (g->record == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "no memory for the record of %u objects", at->objects);
-    memcpy(g->record, value, bytes);
     return 0;
 }
 
@@ -176,17 +138,18 @@ int coord_grow_load(struct coord_job *j, struct err *e)
 {
     void *value;
     size_t bytes;
-    if (!coord_grow_on(j))
+    char key[COORD_KEY_MAX];
+    if (!coord_grow_on(j) || j->at.epoch == 0)
         return 0;
-    if (j->at.epoch == 0)
-        return 0;
-    int rc = round_get(j, &j->at, &value, &bytes, e);
+    coord_grow_key(j->at.run, j->at.epoch, key);
+    int rc = coord_store_get(j->store, key, &value, &bytes, e);
     if (rc != 0)
-        return rc;
+        return rc == SHOAL_E_NOT_FOUND ? damaged(e) : rc;
     rc = record_take(j, value, bytes, e);
-    free(value);
-    if (rc != 0)
+    if (rc != 0) {
+        free(value);
         return rc;
+    }
     j->at.split[WIRE_TRAIN] = (struct coord_split){
         .rows = j->grow.at.rows, .digest = j->grow.at.digest, .used = 1, .known = 1};
     return 0;
@@ -251,7 +214,7 @@ static uint32_t stable_lines(const struct coord_job *j, char *text, size_t *byte
     char *to = text;
     for (uint32_t i = 0; i < g->list.count && count < LIMIT_OBJECTS && count < room; i++)
         if (is_stable(j, i)) {
-            to = line_put(to, g->list.object[i].line, strlen(g->list.object[i].line));
+            to = stpcpy(to, g->list.object[i].line) + 1; /* each with its NUL */
             count++;
         }
     *bytes = (size_t)(to - text);

@@ -39,8 +39,8 @@ struct coord_job;
 struct coord_ask;
 struct coord_job;
 
-/* As stored under "grow/SLOT" (grow.c: key_of). Behind it: lines of the round's objects, LF-ended;
- * the head; struct coord_object_record (objects). */
+/* As stored under "grow/SLOT" (grow.c: key_of). Behind it: lines of the round's objects, ended
+ * by a NUL or, of release 0.2.0, a LF; the head; struct coord_object_record (objects). */
 struct coord_grow_record {
     uint64_t job;
     uint64_t before_rows, before_batches; /* of the rounds before the one at hand */

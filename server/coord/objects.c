@@ -67,7 +67,7 @@ static bool line_ok(const char *line, size_t bytes, const char *before)
            (strcmp(before, line) < 0 && !(was == name && memcmp(before, line, name) == 0));
 }
 
-/* o->text as lines: `count` of them. */
+/* o->text as lines, ended by a LF, or a NUL as they lie in the store: `count` of them. */
 static bool lines_take(struct coord_objects *o, uint32_t count)
 {
     size_t at = 0;
@@ -77,12 +77,11 @@ static bool lines_take(struct coord_objects *o, uint32_t count)
     if (o->object == NULL || o->holder == NULL || o->piece == NULL)
         return false;
     for (uint32_t i = 0; i < count; i++) {
-        char *line = o->text + at, *end = memchr(line, '\n', o->bytes - at);
-        if (end == NULL)
+        char *line = o->text + at, *end = line + strcspn(line, "\n");
+        if (end == o->text + o->bytes)
             return false;
         *end = '\0';
-        if (!line_ok(line, strlen(line), i > 0 ? o->object[i - 1].line : NULL) ||
-            line + strlen(line) != end)
+        if (!line_ok(line, (size_t)(end - line), i > 0 ? o->object[i - 1].line : NULL))
             return false;
         o->object[i].line = line;
         at = (size_t)(end - o->text) + 1;
@@ -162,19 +161,10 @@ int coord_objects_deal(struct coord_job *j, struct err *e)
 static int list_put(struct coord_job *j, uint32_t split, struct err *e)
 {
     const struct coord_objects *o = &j->objects[split];
-    uint64_t head[2] = {j->at.number, o->bytes};
-    size_t bytes = sizeof head + o->bytes + o->head_bytes;
-    char *value = malloc(bytes);
-    if (value == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "no memory to store a list of %u objects", o->count);
-    memcpy(value, head, sizeof head);
-    memcpy(value + sizeof head, o->text, o->bytes);
-    memcpy(value + sizeof head + o->bytes, o->head, o->head_bytes);
-    int rc = coord_job_put(j, list_key[split], value, bytes)
-                 ? 0
-                 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
-    free(value);
-    return rc;
+    const uint64_t bytes = o->bytes;
+    const struct coord_part part[] = {
+        {&bytes, sizeof bytes}, {o->text, o->bytes}, {o->head, o->head_bytes}};
+    return coord_job_put_parts(j, list_key[split], part, 3, e);
 }
 
 /* The question: known, or the asker lists them, or somebody does. */
@@ -259,16 +249,13 @@ void coord_objects_records(const struct coord_objects *o, void *to)
 static int rows_put(struct coord_job *j, uint32_t split, struct err *e)
 {
     const struct coord_objects *o = &j->objects[split];
-    size_t head = sizeof j->at.number, bytes = head + coord_objects_records_bytes(o);
-    char *value = malloc(bytes);
-    if (value == NULL)
+    size_t bytes = coord_objects_records_bytes(o);
+    char *records = malloc(bytes);
+    if (records == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the index of %u objects", o->count);
-    memcpy(value, &j->at.number, head);
-    coord_objects_records(o, value + head);
-    int rc = coord_job_put(j, rows_key[split], value, bytes)
-                 ? 0
-                 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
-    free(value);
+    coord_objects_records(o, records);
+    int rc = coord_job_put_parts(j, rows_key[split], &(struct coord_part){records, bytes}, 1, e);
+    free(records);
     return rc;
 }
 
@@ -705,26 +692,23 @@ void coord_objects_json(const struct coord_job *j, struct json *to)
 
 static int list_load(struct coord_job *j, uint32_t split, struct err *e)
 {
-    void *value;
+    char *value;
     size_t bytes;
-    uint64_t head[2];
-    int rc = coord_store_get(j->store, list_key[split], &value, &bytes, e);
+    uint64_t text = UINT64_MAX;
+    int rc = coord_job_get(j, list_key[split], &value, &bytes, e);
     if (rc != 0)
         return rc;
-    bool good = bytes >= sizeof head;
-    if (good)
-        memcpy(head, value, sizeof head);
-    good = good && head[0] == j->at.number && head[1] <= bytes - sizeof head;
+    const size_t head = sizeof j->at.number + sizeof text;
+    const char *lines = value + head;
     uint32_t count = 0;
-    char *lines = (char *)value + sizeof head;
-    for (size_t i = 0; good && i < head[1]; i++)
-        if (lines[i] == '\0') { /* as they lie in memory */
-            lines[i] = '\n';
-            count++;
-        }
-    rc = !good ? SHOAL_E_NOT_FOUND
-               : coord_objects_take(&j->objects[split], lines, head[1], count, lines + head[1],
-                                    bytes - sizeof head - head[1], e);
+    if (bytes >= head)
+        memcpy(&text, value + sizeof j->at.number, sizeof text);
+    bool good = bytes >= head && text <= bytes - head;
+    for (size_t i = 0; good && i < text; i++)
+        count += lines[i] == '\0';
+    rc = good ? coord_objects_take(&j->objects[split], lines, text, count, lines + text,
+                                   bytes - head - text, e)
+              : SHOAL_E_NOT_FOUND;
     if (rc == 0 && split == WIRE_TRAIN)
         rc = coord_objects_deal(j, e);
     free(value);
@@ -733,20 +717,14 @@ static int list_load(struct coord_job *j, uint32_t split, struct err *e)
 
 static int rows_load(struct coord_job *j, uint32_t split, struct err *e)
 {
-    void *value;
+    char *value;
     size_t bytes, head = sizeof j->at.number;
-    uint64_t number = 0;
-    int rc = coord_store_get(j->store, rows_key[split], &value, &bytes, e);
+    int rc = coord_job_get(j, rows_key[split], &value, &bytes, e);
     if (rc != 0)
         return rc;
-    if (bytes >= head)
-        memcpy(&number, value, head);
-    rc = number == j->at.number &&
-                 coord_objects_known(&j->objects[split], (char *)value + head, bytes - head)
-             ? 0
-             : SHOAL_E_NOT_FOUND;
+    bool good = coord_objects_known(&j->objects[split], value + head, bytes - head);
     free(value);
-    return rc;
+    return good ? 0 : SHOAL_E_NOT_FOUND;
 }
 
 static int split_load(struct coord_job *j, uint32_t split, struct err *e)

@@ -166,17 +166,8 @@ static int windows_take(struct coord_job *j, const void *frame, uint32_t count, 
 static int windows_put(struct coord_job *j, struct err *e)
 {
     const struct coord_replay *r = &j->replay;
-    size_t bytes = r->windows * sizeof *r->window, head = sizeof j->at.number;
-    char *value = malloc(head + bytes);
-    if (value == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "no memory to store %u windows", r->windows);
-    memcpy(value, &j->at.number, head);
-    memcpy(value + head, r->window, bytes);
-    int rc = coord_job_put(j, WINDOWS_KEY, value, head + bytes)
-                 ? 0
-                 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
-    free(value);
-    return rc;
+    const struct coord_part windows = {r->window, r->windows * sizeof *r->window};
+    return coord_job_put_parts(j, WINDOWS_KEY, &windows, 1, e);
 }
 
 int coord_replay_windows(struct coord_job *j, struct coord_ask *a, bool *ends)
@@ -541,14 +532,11 @@ int coord_replay_windows_load(struct coord_job *j, struct err *e)
         return 0; /* of objects: coord_objects_load */
     char *value;
     size_t bytes, head = sizeof j->at.number;
-    uint64_t number;
-    int rc = coord_store_get(j->store, WINDOWS_KEY, (void **)&value, &bytes, e);
+    int rc = coord_job_get(j, WINDOWS_KEY, &value, &bytes, e);
     if (rc != 0)
         return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
-    if (bytes > head)
-        memcpy(&number, value, head);
-    size_t count = bytes > head ? (bytes - head) / sizeof(struct wire_window) : 0;
-    if (count > 0 && number == j->at.number && count <= WIRE_WINDOWS_MAX)
+    size_t count = (bytes - head) / sizeof(struct wire_window);
+    if (count > 0 && count <= WIRE_WINDOWS_MAX)
         rc = windows_take(j, value + head, (uint32_t)count, e);
     free(value);
     return rc;
