@@ -42,32 +42,27 @@ static uint32_t window_of(uint64_t task_bytes)
     return window < WINDOW_LEAST ? WINDOW_LEAST : (uint32_t)window;
 }
 
-static void task_add(struct coord_eval *v, uint32_t object, uint64_t position, uint64_t rows)
+/* Columns of pieces, of each column's piece at hand a task by turns; one piece is cut in order. */
+static void pieces_cut(struct coord_eval *v, const struct coord_piece *piece, uint32_t pieces,
+                       uint64_t each)
 {
-    SHOAL_ASSERT(rows > 0);
-    v->task[v->tasks++] =
-        (struct coord_eval_task){.position = position, .rows = rows, .object = object};
-}
-
-/* Of each column's object at hand a task by turns. */
-static void objects_cut(struct coord_eval *v, uint64_t each)
-{
-    const struct coord_eval_objects *o = &v->objects;
-    uint32_t piece[COORD_EVAL_COLUMNS];
+    uint32_t at[COORD_EVAL_COLUMNS];
     uint64_t done[COORD_EVAL_COLUMNS] = {0};
     for (uint32_t c = 0; c < COORD_EVAL_COLUMNS; c++)
-        piece[c] = c;
+        at[c] = c;
     for (bool any = true; any;) {
         any = false;
         for (uint32_t c = 0; c < COORD_EVAL_COLUMNS; c++) {
-            if (piece[c] >= o->pieces)
+            if (at[c] >= pieces)
                 continue;
-            const struct coord_piece *p = &o->piece[piece[c]];
+            const struct coord_piece *p = &piece[at[c]];
             uint64_t left = p->rows - done[c];
-            task_add(v, p->object, done[c], left < each ? left : each);
+            SHOAL_ASSERT(left > 0);
+            v->task[v->tasks++] = (struct coord_eval_task){
+                .position = done[c], .rows = left < each ? left : each, .object = p->object};
             done[c] += each;
             if (done[c] >= p->rows) {
-                piece[c] += COORD_EVAL_COLUMNS;
+                at[c] += COORD_EVAL_COLUMNS;
                 done[c] = 0;
             }
             any = true;
@@ -75,18 +70,13 @@ static void objects_cut(struct coord_eval *v, uint64_t each)
     }
 }
 
-static uint32_t tasks_count(const struct coord_eval_objects *o, uint64_t rows, uint64_t each)
-{
-    uint64_t tasks = o->count == 0 ? (rows + each - 1) / each : 0;
-    for (uint32_t i = 0; i < o->pieces; i++)
-        tasks += (o->piece[i].rows + each - 1) / each;
-    return (uint32_t)tasks; /* 2^18 and one an object at most */
-}
-
 int coord_eval_open(struct coord_eval *v, uint64_t number, uint32_t split, uint64_t rows,
                     const struct coord_eval_objects *objects, const struct job *job, struct err *e)
 {
     struct measure_options o = measure_options_of(job, rows);
+    const struct coord_piece text = {.rows = rows, .object = COORD_NO_OBJECT};
+    const struct coord_piece *piece = objects->count > 0 ? objects->piece : &text;
+    uint32_t pieces = objects->count > 0 ? objects->pieces : 1, tasks = 0;
     uint64_t each;
     memset(v, 0, sizeof *v);
     if (rows == 0)
@@ -94,7 +84,8 @@ int coord_eval_open(struct coord_eval *v, uint64_t number, uint32_t split, uint6
     int rc = task_rows(rows, job->train.batch, row_bytes(&o), &each, e);
     if (rc != 0)
         return rc;
-    uint32_t tasks = tasks_count(objects, rows, each);
+    for (uint32_t i = 0; i < pieces; i++) /* 2^18 and one an object at most */
+        tasks += (uint32_t)((piece[i].rows + each - 1) / each);
     v->task = calloc(tasks, sizeof *v->task);
     if (v->task == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for %u evaluation tasks", tasks);
@@ -104,10 +95,7 @@ int coord_eval_open(struct coord_eval *v, uint64_t number, uint32_t split, uint6
         return rc;
     }
     v->objects = *objects;
-    if (objects->count > 0)
-        objects_cut(v, each);
-    for (uint64_t at = 0; objects->count == 0 && at < rows; at += each)
-        task_add(v, COORD_NO_OBJECT, at, rows - at < each ? rows - at : each);
+    pieces_cut(v, piece, pieces, each);
     SHOAL_ASSERT(v->tasks == tasks);
     v->window = window_of(each * row_bytes(&o));
     v->split = split;
@@ -140,14 +128,6 @@ static uint32_t suits(const struct coord_eval *v, const struct coord_eval_task *
     return (o->files && v->fair == 0) || (poor && !begun) ? 1 : 0;
 }
 
-static uint32_t objects_held(const struct coord_eval *v, uint64_t worker)
-{
-    uint32_t held = 0;
-    for (uint32_t i = 0; i < v->objects.count; i++)
-        held += v->objects.holder[i] == worker;
-    return held;
-}
-
 static uint32_t task_lease(struct coord_eval *v, uint32_t index, uint64_t worker, uint64_t now_ns)
 {
     struct coord_eval_task *task = &v->task[index];
@@ -164,7 +144,7 @@ static uint32_t task_lease(struct coord_eval *v, uint32_t index, uint64_t worker
 /* Of those never leased. */
 static uint32_t fresh_find(const struct coord_eval *v, uint32_t end, uint64_t worker)
 {
-    bool poor = objects_held(v, worker) < v->fair;
+    bool poor = coord_item_holds(v->objects.holder, v->objects.count, worker) < v->fair;
     uint32_t best = COORD_NO_EVAL, how = 0;
     for (uint32_t i = v->fresh; i < end && how < 3; i++) {
         uint32_t s = v->task[i].leased ? 0 : suits(v, &v->task[i], worker, poor);
@@ -240,21 +220,7 @@ static int result_check(const struct coord_eval *v, const struct coord_eval_task
     return 0;
 }
 
-static int result_measure(struct coord_eval *v, uint32_t examples, const float *score,
-                          const uint64_t *context, struct err *e)
-{
-    const struct measure_options *o = &v->measure.options;
-    const uint64_t *by = context == NULL ? NULL : context + (o->group ? examples : 0);
-    SHOAL_ASSERT(v->measured < v->tasks && examples <= v->task[v->measured].rows);
-    int rc = examples == 0
-                 ? 0
-                 : measure_add(&v->measure, score, score + (size_t)examples * o->tasks,
-                               o->group ? context : NULL, o->by_count > 0 ? by : NULL, examples, e);
-    v->measured += rc == 0;
-    return rc;
-}
-
-/* Its turn is later: a copy waits. */
+/* A copy waits for its turn. */
 static int result_keep(const struct coord_eval *v, struct coord_eval_task *task, const void *scores,
                        const void *context, struct err *e)
 {
@@ -271,16 +237,21 @@ static int result_keep(const struct coord_eval *v, struct coord_eval_task *task,
     return 0;
 }
 
-/* Those that waited for the one just measured. */
-static int results_release(struct coord_eval *v, struct err *e)
+/* Results whose turn it is. */
+static int results_measure(struct coord_eval *v, struct err *e)
 {
-    while (v->measured < v->tasks && v->task[v->measured].done) {
+    const struct measure_options *o = &v->measure.options;
+    for (; v->measured < v->tasks && v->task[v->measured].done; v->measured++) {
         struct coord_eval_task *task = &v->task[v->measured];
+        size_t count = (size_t)task->examples * o->tasks;
+        const float *score = task->result;
+        const uint64_t *group = (const void *)(score + 2 * count),
+                       *by = group + (o->group ? task->examples : 0);
+        int rc = 0;
         SHOAL_ASSERT(task->examples <= task->rows);
-        const char *scores = task->result,
-                   *context = scores + 8ull * task->examples * v->measure.options.tasks;
-        int rc = result_measure(v, task->examples, (const float *)(const void *)scores,
-                                (const uint64_t *)(const void *)context, e);
+        if (task->examples > 0)
+            rc = measure_add(&v->measure, score, score + count, o->group ? group : NULL,
+                             o->by_count > 0 ? by : NULL, task->examples, e);
         if (rc != 0)
             return rc;
         free(task->result);
@@ -307,19 +278,18 @@ int coord_eval_done(struct coord_eval *v, const struct wire_EVAL_DONE *q, const 
                     const void *context, struct err *e)
 {
     uint32_t index = (uint32_t)q->task;
-    if (q->task >> 32 != v->number || index >= v->tasks || v->task[index].done)
+    if (q->task >> 32 != v->number || index >= v->tasks)
         return 0;
-    if (!v->task[index].leased)
-        return err_set(e, SHOAL_E_MALFORMED, "evaluation task %u was given to nobody", index);
     struct coord_eval_task *task = &v->task[index];
+    if (!task->leased)
+        return err_set(e, SHOAL_E_MALFORMED, "evaluation task %u was given to no worker", index);
+    if (task->done)
+        return results_measure(v, e);
     int rc = result_check(v, task, q, scores, e);
     if (rc != 0)
         return rc;
     task->examples = q->examples;
-    if (index == v->measured)
-        rc = result_measure(v, q->examples, scores, context, e);
-    else
-        rc = result_keep(v, task, scores, context, e);
+    rc = result_keep(v, task, scores, context, e);
     if (rc != 0)
         return rc;
     task->done = true;
@@ -327,7 +297,7 @@ int coord_eval_done(struct coord_eval *v, const struct wire_EVAL_DONE *q, const 
     unseen_take(v, q, context);
     v->bad_lines += q->bad_lines;
     SHOAL_ASSERT(v->bad_lines <= v->rows);
-    return results_release(v, e);
+    return results_measure(v, e);
 }
 
 bool coord_eval_complete(const struct coord_eval *v)

@@ -80,7 +80,7 @@ uint64_t coord_eval_task_number(const struct coord_eval *v, uint32_t index);
 /* Takes a result (copies), q with its two frames as wire_decode let them through. 0 also for a
  * second or foreign one; MALFORMED when its task was never leased, when it has more examples than
  * rows or other labels and fields than the job's; DATA for scores that are no probabilities or
- * labels that are not 0 or 1; NOMEM: it may come again. */
+ * labels that are not 0 or 1; NOMEM. */
 int coord_eval_done(struct coord_eval *v, const struct wire_EVAL_DONE *q, const void *scores,
                     const void *context, struct err *e);
 bool coord_eval_complete(const struct coord_eval *v);

@@ -37,4 +37,13 @@ static inline void coord_item_gone(struct coord_item *i, uint64_t worker)
         i->worker = 0;
 }
 
+/* Which worker has an object of a log at hand, 0 none: so many of them have this one. */
+static inline uint32_t coord_item_holds(const uint64_t *holder, uint32_t objects, uint64_t worker)
+{
+    uint32_t held = 0;
+    for (uint32_t i = 0; i < objects; i++)
+        held += holder[i] == worker;
+    return held;
+}
+
 #endif

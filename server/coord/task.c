@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/plant.h"
 #include "proto/wire/wire.h"
+#include "server/coord/item.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -55,22 +56,6 @@ uint32_t coord_task_batches(uint64_t rows, uint32_t batch, uint32_t lanes, uint3
     return k < 1 ? 1 : k > UINT32_MAX / 2 ? UINT32_MAX / 2 : (uint32_t)k;
 }
 
-static int plan_room(struct coord_tasks *t, uint64_t tasks, struct err *e)
-{
-    if (tasks > COORD_TASKS_MAX)
-        return err_set(e, SHOAL_E_TOO_BIG,
-                       "an epoch of %" PRIu64
-                       " tasks, at most %u are kept: raise train.task_batches, train.batch or "
-                       "replay.window; of objects under bsp take fewer lanes, or fewer and larger "
-                       "objects",
-                       tasks, COORD_TASKS_MAX);
-    if (array_reserve(&t->task, tasks, &t->capacity) != 0)
-        return err_set(e, SHOAL_E_NOMEM, "no memory for %" PRIu64 " tasks", tasks);
-    memset(t->task, 0, tasks * sizeof *t->task);
-    t->tasks = (uint32_t)tasks;
-    return 0;
-}
-
 /* Where tasks are cut from: a segment, or a piece of one. */
 struct cut {
     uint64_t position, rows;
@@ -90,40 +75,54 @@ static uint32_t cuts_of(const struct coord_segment *s)
     return s->pieces == 0 ? 1 : s->pieces;
 }
 
-/* The next task: batches [first, first + count) of it, clipped to its end. */
+/* The next task: batches [first, first + count) of the cut, clipped to its end. NULL: no room. */
 static struct coord_task *task_cut(struct coord_tasks *t, const struct cut *c, uint64_t first,
-                                   uint64_t count, uint32_t *at)
+                                   uint64_t count)
 {
-    struct coord_task *task = &t->task[(*at)++];
     uint64_t from = first * t->batch, to = (first + count) * t->batch;
     from = from < c->rows ? from : c->rows;
-    task->position = c->position + from;
-    task->rows = (to < c->rows ? to : c->rows) - from;
-    task->before = t->batches;
-    task->batch_count = (uint32_t)ceil_div(task->rows, t->batch);
-    task->lane = COORD_NO_LANE;
-    task->object = task->rows > 0 ? c->object : COORD_NO_OBJECT;
-    task->begins = first == 0;
+    to = to < c->rows ? to : c->rows;
+    if (t->tasks == COORD_TASKS_MAX || array_room(&t->task, t->tasks, &t->capacity, 64) != 0)
+        return NULL;
+    struct coord_task *task = &t->task[t->tasks++];
+    *task = (struct coord_task){.position = c->position + from,
+                                .rows = to - from,
+                                .before = t->batches,
+                                .batch_count = (uint32_t)ceil_div(to - from, t->batch),
+                                .lane = COORD_NO_LANE,
+                                .object = to > from ? c->object : COORD_NO_OBJECT,
+                                .segment = t->segments,
+                                .begins = first == 0};
     t->batches += task->batch_count;
     return task;
 }
 
+/* bsp: a lane's task of a round, padded to the round's length. False: no room. */
+static bool round_cut(struct coord_tasks *t, const struct cut *c, uint64_t first, uint64_t each,
+                      uint32_t lane)
+{
+    struct coord_task *task = task_cut(t, c, first, each);
+    if (task == NULL)
+        return false;
+    task->lane = lane;
+    task->batch_count = (uint32_t)each;
+    return true;
+}
+
 /* Round r has up to task_batches batches a lane; the last one is dealt evenly, so that a lane is
  * padded by little. */
-static void rounds_cut(struct coord_tasks *t, const struct coord_segment *s, uint32_t task_batches,
-                       uint32_t *at)
+static bool rounds_cut(struct coord_tasks *t, const struct coord_segment *s, uint32_t task_batches)
 {
     uint64_t round = (uint64_t)task_batches * t->lanes, batches = ceil_div(s->rows, t->batch);
     const struct cut whole = cut_of(s, 0);
     for (uint64_t first = 0; first < batches; first += round) {
         uint64_t left = ceil_div(batches - first, t->lanes);
         uint64_t each = left < task_batches ? left : task_batches;
-        for (uint32_t l = 0; l < t->lanes; l++) {
-            struct coord_task *task = task_cut(t, &whole, first + l * each, each, at);
-            task->lane = l;
-            task->batch_count = (uint32_t)each;
-        }
+        for (uint32_t l = 0; l < t->lanes; l++)
+            if (!round_cut(t, &whole, first + l * each, each, l))
+                return false;
     }
+    return true;
 }
 
 /* Which of a segment's pieces a lane is at, and how many batches of it are dealt. */
@@ -157,52 +156,36 @@ static uint64_t round_length(const struct coord_tasks *t, const struct coord_seg
     return each < task_batches ? each : task_batches;
 }
 
-/* Rounds of pieces; at: NULL counts them only. */
-static uint64_t pieces_deal(struct coord_tasks *t, const struct coord_segment *s,
-                            uint32_t task_batches, struct queue *queue, uint32_t *at)
+/* Rounds of pieces; queue (lanes). */
+static bool pieces_deal(struct coord_tasks *t, const struct coord_segment *s, uint32_t task_batches,
+                        struct queue *queue)
 {
-    uint64_t rounds = 0, each;
+    uint64_t each;
     memset(queue, 0, t->lanes * sizeof *queue);
-    for (; (each = round_length(t, s, task_batches, queue)) > 0; rounds++)
+    while ((each = round_length(t, s, task_batches, queue)) > 0)
         for (uint32_t l = 0; l < t->lanes; l++) {
             bool has = queue[l].piece < s->pieces;
             struct cut of = has ? cut_of(s, queue[l].piece) : (struct cut){0, 0, COORD_NO_OBJECT};
-            if (at != NULL) {
-                struct coord_task *task = task_cut(t, &of, has ? queue[l].done : 0, each, at);
-                task->lane = l;
-                task->batch_count = (uint32_t)each;
-            }
+            if (!round_cut(t, &of, has ? queue[l].done : 0, each, l))
+                return false;
             queue[l].done += each;
         }
-    return rounds;
+    return true;
 }
 
-static void segment_cut(struct coord_tasks *t, struct coord_segment *s, uint32_t task_batches,
-                        struct queue *queue, uint32_t *at)
+static bool segment_cut(struct coord_tasks *t, const struct coord_segment *s, uint32_t task_batches,
+                        struct queue *queue)
 {
-    s->task = *at;
-    if (t->mode == WIRE_BSP && s->pieces > 0)
-        (void)pieces_deal(t, s, task_batches, queue, at);
-    else if (t->mode == WIRE_BSP)
-        rounds_cut(t, s, task_batches, at);
-    else
-        for (uint32_t p = 0; p < cuts_of(s); p++) {
-            const struct cut of = cut_of(s, p);
-            for (uint64_t first = 0; first < ceil_div(of.rows, t->batch); first += task_batches)
-                (void)task_cut(t, &of, first, task_batches, at);
-        }
-}
-
-static uint64_t segment_tasks(struct coord_tasks *t, const struct coord_segment *s,
-                              uint32_t task_batches, struct queue *queue)
-{
-    uint64_t tasks = 0, round = (uint64_t)task_batches * t->lanes;
     if (t->mode == WIRE_BSP)
-        return t->lanes * (s->pieces > 0 ? pieces_deal(t, s, task_batches, queue, NULL)
-                                         : ceil_div(ceil_div(s->rows, t->batch), round));
-    for (uint32_t p = 0; p < cuts_of(s); p++)
-        tasks += ceil_div(ceil_div(cut_of(s, p).rows, t->batch), task_batches);
-    return tasks;
+        return s->pieces > 0 ? pieces_deal(t, s, task_batches, queue)
+                             : rounds_cut(t, s, task_batches);
+    for (uint32_t p = 0; p < cuts_of(s); p++) {
+        const struct cut of = cut_of(s, p);
+        for (uint64_t first = 0; first < ceil_div(of.rows, t->batch); first += task_batches)
+            if (task_cut(t, &of, first, task_batches) == NULL)
+                return false;
+    }
+    return true;
 }
 
 /* More rows than there are anywhere, a worker's word, are not looked at: their products wrap. */
@@ -230,35 +213,36 @@ int coord_task_plan(struct coord_tasks *t, uint32_t epoch, struct coord_segment 
                     struct err *e)
 {
     struct queue *queue = calloc(t->lanes, sizeof *queue);
-    uint64_t tasks = 0;
-    uint32_t at = 0;
+    bool good = queue != NULL;
     SHOAL_ASSERT(epoch > t->epoch && task_batches > 0);
-    if (queue == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "no memory for the tasks of %u lanes", t->lanes);
     t->epoch = epoch;
     t->batch = batch;
-    t->segments = count;
-    t->next = t->frontier = t->pushed = t->reported = t->stop = 0;
+    t->tasks = t->next = t->frontier = t->pushed = t->reported = 0;
     t->examples = t->bad_lines = t->drawn = t->batches = 0;
     t->planned_ns = t->last_pushed_ns = now_ns;
     for (uint32_t l = 0; l < t->lanes; l++) {
         SHOAL_ASSERT(t->lane[l].task == COORD_NO_TASK);
         t->lane[l].next_task = l;
     }
-    for (uint32_t s = 0; s < count; s++)
-        tasks += segment_tasks(t, &segment[s], task_batches, queue);
-    int rc = plan_room(t, tasks, e);
-    for (uint32_t s = 0; rc == 0 && s < count; s++) {
-        segment_cut(t, &segment[s], task_batches, queue, &at);
-        for (uint32_t i = segment[s].task; i < at; i++)
-            t->task[i].segment = s;
+    for (t->segments = 0; good && t->segments < count; t->segments++) {
+        segment[t->segments].task = t->tasks;
+        good = segment_cut(t, &segment[t->segments], task_batches, queue);
     }
     free(queue);
-    if (rc != 0)
-        return rc;
-    SHOAL_ASSERT(at == t->tasks && plan_covers(t, segment, count)); /* 3 */
     t->stop = t->gate = t->tasks;
-    return 0;
+    if (good) {
+        SHOAL_ASSERT(plan_covers(t, segment, count)); /* 3 */
+        return 0;
+    }
+    bool full = t->tasks == COORD_TASKS_MAX;
+    t->tasks = t->stop = t->gate = 0;
+    if (!full)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the tasks of an epoch");
+    return err_set(e, SHOAL_E_TOO_BIG,
+                   "an epoch of more than %u tasks, which is the most that are kept: raise "
+                   "train.task_batches, train.batch or replay.window; of objects under bsp take "
+                   "fewer lanes, or fewer and larger objects",
+                   COORD_TASKS_MAX);
 }
 
 uint64_t coord_task_number(const struct coord_tasks *t, uint32_t index)
@@ -277,14 +261,6 @@ uint64_t coord_task_last(const struct coord_task *task)
 {
     SHOAL_ASSERT(task->first_batch != 0);
     return task->first_batch + task->batch_count - 1;
-}
-
-static uint32_t objects_held(const struct coord_tasks *t, uint64_t worker)
-{
-    uint32_t held = 0;
-    for (uint32_t i = 0; i < t->objects; i++)
-        held += t->holder[i] == worker;
-    return held;
 }
 
 /* Behind the last task of the segment at hand that may be given out: the first one that is not
@@ -334,7 +310,7 @@ static uint32_t task_held(const struct coord_tasks *t, uint64_t worker)
     }
     if (nobodys != COORD_NO_TASK || others == COORD_NO_TASK)
         return nobodys;
-    if (worker >= t->late && objects_held(t, worker) < t->fair)
+    if (worker >= t->late && coord_item_holds(t->holder, t->objects, worker) < t->fair)
         return others;
     return t->segments > 1 ? task_spared(t, end) : COORD_NO_TASK;
 }
