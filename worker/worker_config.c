@@ -1,4 +1,4 @@
-/* worker_config.c: worker.yaml. */
+/* worker_config.c: reads worker.yaml. */
 #include "worker/worker_config.h"
 
 #include "proto/job/instance.h"
@@ -27,7 +27,7 @@ static int set_add(struct string_list *set, const char *line, struct err *e)
     return err_set(e, rc, "out of memory");
 }
 
-/* The cache first: a line of `set` may say another. */
+/* The cache comes first, so that a line of `set` can override it. */
 static int take_set(const struct config *c, const char *file, struct string_list *out,
                     struct err *e)
 {
@@ -46,7 +46,7 @@ static int take_set(const struct config *c, const char *file, struct string_list
     (void)snprintf(line, sizeof line, "data.cache=%s", cache);
     if (rc == 0 && cache[0] != '\0')
         rc = set_add(out, line, e);
-    if (rc == 0 && cache[0] != '\0' && !config_has(c, "cache")) /* nobody chose that disk */
+    if (rc == 0 && cache[0] != '\0' && !config_has(c, "cache")) /* the user chose no other disk */
         rc = set_add(out, "data.cache_max=0", e);
     for (size_t i = 0; i < own.count && rc == 0; i++)
         rc = strchr(own.item[i], '=') != NULL

@@ -1,7 +1,7 @@
 /* worker_config.h: worker.yaml, the file of a daemon that waits for jobs (shoal-worker run), as a
- * plain value. It says what this machine gives; what is to be done comes from the coordinator. An
- * unknown key, a wrong type or a value out of range is refused with file, line and the nearest
- * known key (SHOAL_E_CONFIG).
+ * plain value. It has the settings of this machine; the work comes from the coordinator. An unknown
+ * key, a wrong type or a value out of range is refused with file, line and the nearest known key
+ * (SHOAL_E_CONFIG).
  *
  *     coordinator: tcp://10.0.0.1:7000
  *     keys: FILE                # over tcp; by default what the unit hands over
@@ -9,11 +9,11 @@
  *     lanes: 2                  # at a time, a computing thread each
  *     cores: 0                  # batches parsed at the same time; 0: as many as the CPUs
  *     backend: auto             # auto | cpu | cuda
- *     device: 0                 # of several GPUs, counted round
+ *     device: 0                 # which of several GPUs, modulo their number
  *     io_threads: 1
- *     cache: DIR                # where what was decoded is kept: data.cache of every job
- *     set: [data.train=/mnt/log-*.gz]  # over keys of every job, as --set of train
- *     allow_commands: false     # whether jobs may run {cmd: ...} here
+ *     cache: DIR                # folder of decoded input: data.cache of every job
+ *     set: [data.train=/mnt/log-*.gz]  # overrides keys of every job, as --set of train
+ *     allow_commands: false     # jobs may run {cmd: ...} here
  *     insecure_plaintext: false */
 #ifndef WORKER_WORKER_CONFIG_H
 #define WORKER_WORKER_CONFIG_H
@@ -28,15 +28,16 @@
 struct worker_config {
     char coordinator[256];
     char keys[LIMIT_PATH]; /* empty: the unit's */
-    char name[LIMIT_NAME]; /* empty: HOST-INSTANCE, HOST-PID */
+    char name[LIMIT_NAME]; /* empty: HOST-INSTANCE or HOST-PID */
     uint32_t lanes, cores, io_threads;
-    int64_t device; /* -1: not given */
+    int64_t device; /* -1: not set */
     enum backend_kind backend;
     bool backend_given, allow_commands, insecure_plaintext;
-    struct string_list set; /* owned; with data.cache=CACHE at its head where there is one */
+    struct string_list set; /* owned; begins with data.cache=CACHE if there is one */
 };
 
-/* path NULL: defaults and `set` ("key=value") alone. After 0 worker_config_free. */
+/* path NULL: defaults and `set` ("key=value") alone. After 0 the caller calls
+ * worker_config_free. */
 int worker_config_load(const char *path, const struct string_list *set, struct worker_config *out,
                        struct err *e);
 void worker_config_free(struct worker_config *c);

@@ -1,4 +1,4 @@
-/* worker_convert.c: event files made and looked through, told to people or as JSON. */
+/* worker_convert.c: writes and checks event files; prints the result for people or as JSON. */
 #include "worker/worker_convert.h"
 
 #include "proto/base/time.h"
@@ -49,7 +49,7 @@ static void tell(const char *path, const struct json *j)
         printf("  %s\n", json_as_string(json_array_at(json_get(j, "columns"), i), ""));
 }
 
-/* j is freed. */
+/* Prints and frees j. */
 static int told(const char *path, struct json *j, uint64_t core_ns, bool as_json, struct err *e)
 {
     if (j == NULL)

@@ -5,11 +5,11 @@
 #include "proto/base/err.h"
 #include "proto/job/job.h"
 
-/* Writes the split as the event file `out`, telling how far it is where standard error is a
- * terminal, and prints what there is in it. As convert_split. */
+/* Writes the split to the event file `out`, shows progress if standard error is a terminal, and
+ * prints a summary. Errors as convert_split. */
 int worker_convert(const struct job *job, uint32_t split, const char *out, bool as_json,
                    struct err *e);
-/* Reads an event file through. As convert_check. */
+/* Checks an event file and prints a summary. Errors as convert_check. */
 int worker_convert_check(const char *path, bool as_json, struct err *e);
 
 #endif

@@ -1,14 +1,15 @@
 /* worker_main.c: shoal-worker: the daemon around the trainer, and around the evaluator.
  *
- * train ends with the job; run, a unit's, waits for the next one, and has its settings in a file of
- * its own.
+ * `train` ends with the job. `run`, a unit's verb, waits for the next job and has its settings in a
+ * file.
  *
- * Threads: the loop (trainer, connections) on this one; libuv's pool computes and reads batches:
- * for each seat two threads that compute and look up the cache and lane_readers that read, so that
- * none waits for a thread of another, and one for the rest (UV_THREADPOOL_SIZE overrides it);
- * ZeroMQ has its own. The pool is made before the job is known: under bsp a job may bring more
- * seats than --lanes and --config told of; these share its threads. SIGTERM and SIGINT give the
- * lanes back and leave; a second one leaves at once. */
+ * Threads: this one runs the loop (trainer, connections). libuv's pool computes and reads batches.
+ * It has for each seat two threads, one that computes and one that looks up the cache, and
+ * lane_readers threads that read, so that no stage waits for a thread of another stage; and one
+ * thread for all else (UV_THREADPOOL_SIZE overrides the number). ZeroMQ has threads of its own. The
+ * pool is made before the job is known: under bsp a job may need more seats than --lanes and
+ * --config imply, and these share its threads. SIGTERM and SIGINT give the lanes back and leave; a
+ * second signal leaves at once. */
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
@@ -56,25 +57,25 @@
 struct arguments {
     const char *verb, *coordinator, *keys, *config, *instance, *name, *field, *value, *made_by;
     const char *out, *report;        /* predict */
-    const char *check;               /* convert: the file that is read through */
-    bool as_json;                    /* likewise */
-    bool check_only;                 /* of the others: the files are read, nothing is started */
-    struct string_list *in, *column; /* likewise; the line's */
-    uint32_t part, parts;            /* likewise; 0 parts: all */
-    enum score_format format;        /* likewise */
+    const char *check;               /* convert: the file to check */
+    bool as_json;                    /* convert */
+    bool check_only;                 /* the other verbs: reads the files, starts nothing */
+    struct string_list *in, *column; /* eval, predict: of the command line */
+    uint32_t part, parts;            /* eval, predict; 0 parts: all */
+    enum score_format format;        /* predict */
     double share;                    /* count */
-    const struct string_list *set;   /* the line's */
+    const struct string_list *set;   /* of the command line */
     uint32_t lanes, wait_s, split, cores, io_threads;
     int64_t device; /* -1: not given */
     enum backend_kind backend;
     bool backend_given, insecure, commands;
     bool stay;         /* run */
-    struct live *live; /* its file */
+    struct live *live; /* the file of run */
 };
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-/* Verbs that look at the input alone. */
+/* True for verbs that only read the input. */
 static bool stands_alone(const struct arguments *a)
 {
     return strcmp(a->verb, "fields") == 0 || strcmp(a->verb, "count") == 0 ||
@@ -148,7 +149,8 @@ static bool trains(const struct arguments *a)
     return strcmp(a->verb, "train") == 0 || strcmp(a->verb, "replay") == 0 || a->stay;
 }
 
-/* run has its settings in its file: one that is said beside it would be passed over. */
+/* `run` has its settings in its file; an option on the command line would be ignored, so it is
+ * refused. */
 static int run_alone(const struct option_line *o, struct err *e)
 {
     static const char *const others[] = {
@@ -165,7 +167,7 @@ static int run_alone(const struct option_line *o, struct err *e)
     return 0;
 }
 
-/* What computes is loaded as a job with `train.backend: auto` would have it. */
+/* Loads the backend that a job with `train.backend: auto` would use. */
 static void version(void)
 {
     const char *library[] = {net_libraries(),
@@ -185,7 +187,7 @@ static void version(void)
         printf("dense kernels: none: %s\n", e.text);
 }
 
-/* 0; 1: help or version was told; or an error. */
+/* 0; 1: help or version was printed; or an error. */
 static int arguments_take(int argc, char **argv, struct option_line *o, struct arguments *a,
                           struct err *e)
 {
@@ -233,7 +235,7 @@ static int arguments_take(int argc, char **argv, struct option_line *o, struct a
     return 0;
 }
 
-/* Nothing is left of what the job scores: neither its files nor its commands. */
+/* Clears the job's data.test: its files and its commands. */
 static void test_forget(struct job *job)
 {
     config_list_free(&job->data.test);
@@ -242,7 +244,7 @@ static void test_forget(struct job *job)
     memset(&job->data.objects.of[WIRE_TEST], 0, sizeof job->data.objects.of[WIRE_TEST]);
 }
 
-/* What is scored in the place of data.test. */
+/* Replaces data.test by the command line's input. */
 static int input_take(const struct arguments *a, struct job *job, struct err *e)
 {
     int rc = 0;
@@ -261,16 +263,16 @@ static int input_take(const struct arguments *a, struct job *job, struct err *e)
     return err_set(e, SHOAL_E_USAGE, "--in is missing: the files to score");
 }
 
-/* As a prediction has it: nothing is measured. */
+/* Turns the job into a prediction, which measures nothing. */
 static void predict_job(const struct arguments *a, struct job *job)
 {
     job->predict.on = true;
-    job->predict.columns = *a->column; /* the line outlives the job */
+    job->predict.columns = *a->column; /* the command line outlives the job */
     job->evaluate.group[0] = '\0';
     config_list_free(&job->evaluate.by);
 }
 
-/* For `fields`: names are those of the job that made the tables, whatever the order of this one. */
+/* For `fields`: takes the names of the job that made the tables, whatever this job's order is. */
 static int made_by_take(const struct arguments *a, struct job *job, struct err *e)
 {
     char *text;
@@ -283,7 +285,8 @@ static int made_by_take(const struct arguments *a, struct job *job, struct err *
     return rc;
 }
 
-/* Lanes, cores and backend: from the command line, else from the job file, else the defaults. */
+/* Takes lanes, cores and backend from the command line, else from the job file, else the
+ * defaults. */
 static int settings_take(struct arguments *a, struct job *job, bool *have_job, struct err *e)
 {
     *have_job = false;
@@ -311,7 +314,7 @@ static int settings_take(struct arguments *a, struct job *job, bool *have_job, s
     return 0;
 }
 
-/* run: all of it stands in the worker's file, which outlives the arguments. */
+/* run: takes all settings from the worker's file, which outlives the arguments. */
 static int file_take(struct arguments *a, char path[LIMIT_PATH], struct worker_config *c,
                      struct err *e)
 {
@@ -347,27 +350,27 @@ static int file_take(struct arguments *a, char path[LIMIT_PATH], struct worker_c
 
 struct daemon {
     struct net *net;
-    struct backend *backend, *second; /* owned; second: in the place of one whose device was lost */
-    char why[WIRE_WHY];               /* the backend */
+    struct backend *backend, *second; /* owned; second: replaces one whose device is lost */
+    char why[WIRE_WHY];               /* about the backend */
     struct trainer *trainer;          /* train */
     struct evaluator *evaluator;      /* eval, predict */
     struct env_timer status;
     struct live *live; /* run; or NULL */
-    bool keyed, ready; /* ready: READY=1 is said */
+    bool keyed, ready; /* ready: READY=1 was sent */
     uint64_t begun_ns;
 };
 
-/* How long a coordinator that does not answer keeps a unit from being READY. */
+/* How long a silent coordinator may delay a unit's READY. */
 #define UNANSWERED_NS UINT64_C(10000000000)
 
-/* SIGHUP: a closed terminal is no stop; run has a file. */
+/* SIGHUP: for run it reloads the file; for other verbs a closed terminal is no reason to stop. */
 static void reload(struct daemon *d)
 {
     struct err e;
     if (d->live == NULL)
         return;
     notify_reloading();
-    (void)live_read(d->live, &e); /* it says what is wrong */
+    (void)live_read(d->live, &e); /* it logs errors */
     notify_ready("reloaded");
 }
 
@@ -444,7 +447,7 @@ static int train(const struct arguments *a, struct daemon *d, struct err *e)
     net_run(d->net);
     rc = trainer_status(d->trainer, e);
     if (!trainer_settled(d->trainer)) {
-        /* a thread still has memory of ours in its hands: nothing may be freed */
+        /* a thread still uses our memory: nothing may be freed */
         if (rc != 0)
             log_error("%s", e->text);
         _exit(rc == 0 ? 0 : err_exit_status(rc));
@@ -454,7 +457,8 @@ static int train(const struct arguments *a, struct daemon *d, struct err *e)
     return rc;
 }
 
-/* As `valid` and `test` stand in report.json: proto/metric/measure.h; and bad_lines. */
+/* Prints the measures as report.json has them under `valid` and `test` (proto/metric/measure.h),
+ * and bad_lines. */
 static int measure_print(const struct measure *m, uint64_t bad_lines, const struct job *job,
                          uint32_t split, struct err *e)
 {
@@ -462,7 +466,7 @@ static int measure_print(const struct measure *m, uint64_t bad_lines, const stru
     struct json *details = measure_json_details(m, job),
                 *report = measure_json_report(m->metric, job, details, true);
     json_set_int(report, "bad_lines", (int64_t)bad_lines);
-    if (values_name_split(job, split, report, &unnamed) != 0) /* all else is told */
+    if (values_name_split(job, split, report, &unnamed) != 0) /* all other figures are printed */
         log_warn("values of evaluate.by are told as hashes: %s", unnamed.text);
     char *text = json_text(report, 2);
 
@@ -594,8 +598,8 @@ static int predict(const struct arguments *a, struct job *job, struct daemon *d,
     return rc;
 }
 
-/* Lanes that may be at work here at the same time; under bsp all of the job's (trainer.h), as far
- * as its file is here. */
+/* The number of lanes that may run here at the same time; under bsp all of the job's (trainer.h),
+ * as far as its file is available here. */
 static uint32_t seats_expected(const struct arguments *a, const struct job *job)
 {
     bool all = job != NULL && job->train.mode == WIRE_BSP && trains(a);
@@ -606,14 +610,14 @@ static uint32_t seats_expected(const struct arguments *a, const struct job *job)
     return a->lanes;
 }
 
-/* What the pool and the backend's module read from the environment, before there is another
+/* Sets the environment that the pool and the backend's module read, before there is another
  * thread. */
 static void environment_set(const struct arguments *a, const struct job *job)
 {
     uint32_t seats = seats_expected(a, job),
              threads = seats * (2 + lane_readers(a->cores, seats)) + 1;
     char text[24];
-    snprintf(text, sizeof text, "%u", threads > 1024 ? 1024 : threads); /* libuv takes no more */
+    snprintf(text, sizeof text, "%u", threads > 1024 ? 1024 : threads); /* libuv's limit */
     setenv("UV_THREADPOOL_SIZE", text, 0);
     if (a->device < 0)
         return;
@@ -621,8 +625,8 @@ static void environment_set(const struct arguments *a, const struct job *job)
     setenv("SHOAL_DEVICE", text, 1);
 }
 
-/* Loads it, and says why it is this one. A fleet that computes on its CPUs beside idle cards is
- * worth an error. */
+/* Loads the backend and logs why it was chosen. A fleet that computes on its CPUs beside idle GPUs
+ * deserves an error. */
 static int backend_take(const struct arguments *a, struct daemon *d, struct err *e)
 {
     static const char *const names[] = {
@@ -653,7 +657,7 @@ static int backend_take(const struct arguments *a, struct daemon *d, struct err 
     return 0;
 }
 
-/* Over tcp the coordinator shows that it is the one, and so do we. */
+/* Over tcp both sides authenticate: the coordinator and this worker. */
 static int keys_open(const struct arguments *a, struct keyfile **out, struct err *e)
 {
     int rc = keyfile_find(a->keys, out, e);
@@ -698,8 +702,8 @@ static int run(const struct arguments *a, struct job *job, struct err *e)
     }
     d.keyed = keys != NULL && tcp;
     struct net_options options = {.keys = keys, .io_threads = a->io_threads};
-    signal(SIGPIPE, SIG_IGN); /* `shoal-worker ... 2>&1 | head` */
-    signal(SIGHUP, SIG_IGN);  /* until it is watched: a closed terminal is no stop */
+    signal(SIGPIPE, SIG_IGN); /* for `shoal-worker ... 2>&1 | head` */
+    signal(SIGHUP, SIG_IGN);  /* until it is watched: a closed terminal is no reason to stop */
     environment_set(a, job);
     rc = backend_take(a, &d, e);
     if (rc != 0)
@@ -719,7 +723,7 @@ static int run(const struct arguments *a, struct job *job, struct err *e)
         else
             rc = evaluate(a, job, &d, e);
 
-        net_free(d.net); /* no message borrows from a backend's memory any more */
+        net_free(d.net); /* no message borrows from a backend's memory after this */
     }
     backend_unload(d.backend);
     backend_unload(d.second);
@@ -729,8 +733,7 @@ static int run(const struct arguments *a, struct job *job, struct err *e)
 
 /* ---- the input alone ------------------------------------------------------------------------- */
 
-/* A field of the job file that the tables do not know, or know as of another kind, has no key
- * there. */
+/* A field of the job file that the tables lack, or have as another kind, has no key there. */
 static int field_known(const struct job *job, const char *name, struct err *e)
 {
     struct legend is = {.input = NULL};
@@ -763,7 +766,7 @@ static int fields_tell(const struct arguments *a, const struct job *job, struct 
     int rc = dataset_features(job, &f, e);
     if (rc != 0)
         return rc;
-    if (a->field != NULL) { /* a name is that of a field that has gone rather than a number */
+    if (a->field != NULL) { /* a name means a former field rather than a number */
         rc = feature_field_find(&f, a->field, &field, e);
         if (rc == 0)
             feature_field_name(&f, field, name);
@@ -787,7 +790,7 @@ static int fields_tell(const struct arguments *a, const struct job *job, struct 
     return rc;
 }
 
-/* The report with the values of evaluate.by beside their hashes. */
+/* The report, with the values of evaluate.by beside their hashes. */
 static int values_tell(const struct arguments *a, const struct job *job, struct json **out,
                        struct err *e)
 {
@@ -853,10 +856,10 @@ int main(int argc, char **argv)
     char path[LIMIT_PATH];
     bool have_job = false;
     log_init("shoal-worker");
-    umask(077); /* rows, logs and jobs are nobody else's */
+    umask(077); /* other users must not read rows, logs and jobs */
     (void)machine_files();
     int rc = arguments_take(argc, argv, &o, &a, &e);
-    if (rc == 0 && a.stay && !a.check_only) /* of a reload: no start */
+    if (rc == 0 && a.stay && !a.check_only) /* at a reload, not at the start */
         starts_begin();
     if (rc == 0)
         rc = a.stay ? file_take(&a, path, &file, &e) : settings_take(&a, &job, &have_job, &e);

@@ -1,4 +1,5 @@
-/* bad_cell.c: the words are those that pandas, R, SQL and MySQL write for a missing value. */
+/* bad_cell.c: messages about malformed cells. The words for a missing value are those that pandas,
+ * R, SQL and MySQL write. */
 #include "worker/data/bad_cell.h"
 
 #include <stdio.h>
@@ -33,7 +34,7 @@ static bool is_missing(const struct cell *cell)
     return false;
 }
 
-/* Digits, one comma, digits. */
+/* True for digits, one comma, digits. */
 static bool has_decimal_comma(const struct cell *cell)
 {
     uint32_t commas = 0;

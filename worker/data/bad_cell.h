@@ -1,18 +1,18 @@
-/* bad_cell.h: why a cell is malformed, as a sentence: what it should be, its column, what it holds,
- * and what to do where that is known. */
+/* bad_cell.h: the message about a malformed cell: the expected form, the column, the value and,
+ * where one is known, the remedy. */
 #ifndef WORKER_DATA_BAD_CELL_H
 #define WORKER_DATA_BAD_CELL_H
 
 #include "worker/data/feature.h"
 
-/* DATA. `what`: what it should be, as in "no number"; `remedy`: "" or what to do. The column by its
- * name, and of the value as much as fits. */
+/* Returns DATA. `what` names the expected form, as in "no number"; `remedy` is "" or an
+ * instruction. The message has the column's name and as much of the value as fits. */
 int bad_cell(const struct features *f, const char *what, uint32_t column, const struct cell *cell,
              const char *remedy, char *reason);
-/* What to do with a cell that should be a number: words that stand for a missing one, a decimal
- * comma; "" for anything else. */
+/* The remedy for a cell that should be a number: a missing value or a decimal comma; "" for
+ * anything else. */
 const char *bad_cell_number_remedy(const struct cell *cell);
-/* The same for a label. */
+/* The remedy for a label. */
 const char *bad_cell_label_remedy(const struct cell *cell, uint32_t tasks);
 
 #endif

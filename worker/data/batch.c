@@ -1,8 +1,9 @@
-/* batch.c: lines -> examples, with their keys value by value; then their unique keys (unique.c).
+/* batch.c: turns lines into examples with keys value by value, then the keys into unique keys
+ * (unique.c).
  *
- * Arrays that a device reads come from backend_host_alloc. What is in them is not kept when they
- * grow: all but the keys have their size before the first line, and those are copied out at the
- * end. */
+ * backend_host_alloc allocates the arrays that a device reads. Growing such an array loses its
+ * contents: all arrays but the keys get their size before the first line, and the keys are copied
+ * out at the end. */
 #include "worker/data/batch_inner.h"
 
 #include "proto/base/array.h"
@@ -48,8 +49,8 @@ static int no_memory(struct err *e)
                    "no memory for a batch; lower train.batch or train.prefetch, or free some");
 }
 
-/* Makes room for `count` elements of an array that a device reads; what is in it is not kept when
- * it grows. *array is any pointer. */
+/* Makes room for `count` elements of an array that a device reads; growing loses the contents.
+ * *array is any pointer. */
 static int host_room(const struct batch *b, void *array, size_t *capacity, size_t count,
                      size_t bytes)
 {
@@ -66,7 +67,7 @@ static int host_room(const struct batch *b, void *array, size_t *capacity, size_
     return 0;
 }
 
-/* The same in plain memory, keeping what is in it. On NOMEM it is as it was. */
+/* Makes room in plain memory and keeps the contents. The array is unchanged on NOMEM. */
 static int room(uint64_t **array, size_t *capacity, size_t count)
 {
     return array_reserve(array, count > 0 ? count : 1, capacity);
@@ -102,7 +103,8 @@ static int values_grow(struct batch *b, uint64_t values, struct err *e)
     return no_memory(e);
 }
 
-/* What only some jobs have: weights, offsets, fields to tell by, and in evaluation its groups. */
+/* Arrays that only some jobs have: weights, times, offsets, the values of evaluate.by and, in
+ * evaluation, groups. */
 static int extras_begin(struct batch *b, const struct features *f, uint32_t rows, bool evaluating)
 {
     struct batch_space *s = b->space;
@@ -163,7 +165,7 @@ int batch_begin(struct batch *b, const struct features *f, uint32_t rows, bool e
 
 void batch_line_where(char out[256], const char *name, uint64_t number, const char *reason)
 {
-    /* The end of a path says more than its start; the reason has to fit whole. */
+    /* The end of a path says more than its start. The reason has to fit whole. */
     size_t length = strlen(name), shown = length < 40 ? length : 40;
     snprintf(out, 256, "%s%s:%" PRIu64 ": %s", shown < length ? ".." : "", name + length - shown,
              number, reason);
@@ -189,7 +191,8 @@ static void offsets_add(struct batch *b, const struct features *f)
     offset[f->shape.fields] = at;
 }
 
-/* What a prediction passes on of a line, cut or not. */
+/* Passes on the cells that a prediction wants of a line; empty cells when the line could not be
+ * cut. */
 static int cells_pass(struct batch *b, const struct features *f, bool cut)
 {
     static const struct cell none = {"", 0};
@@ -219,7 +222,7 @@ int batch_add(struct batch *b, const struct features *f, const struct line *line
     uint32_t n = b->examples;
     SHOAL_ASSERT(n < s->rows);
     b->drawn += !positives_only;
-    if (f->multi) { /* each value has a byte of its own at least */
+    if (f->multi) { /* each value takes at least one byte of the line */
         int rc = values_grow(b, (uint64_t)b->values + f->shape.fields + line->bytes, e);
         if (rc != 0)
             return rc;
@@ -243,7 +246,7 @@ int batch_add(struct batch *b, const struct features *f, const struct line *line
     if (rc == 0)
         rc = features_example(f, s->cell, &example, s->reason);
     if (positives_only && (rc != 0 || example.dropped)) {
-        /* a line that cannot be read is not known to be positive */
+        /* an unreadable line is not known to be positive */
         b->dropped++;
         return 0;
     }
@@ -318,7 +321,7 @@ int batch_add_stored(struct batch *b, const struct features *f, const struct sli
     return 0;
 }
 
-/* The k-th smallest of the times; their order is lost (Hoare's quickselect). */
+/* Returns the k-th smallest time and reorders the array (Hoare's quickselect). */
 static uint32_t time_select(uint32_t *time, int64_t count, int64_t k)
 {
     int64_t low = 0, high = count - 1;
@@ -342,7 +345,7 @@ static uint32_t time_select(uint32_t *time, int64_t count, int64_t k)
         else if (k >= i)
             low = i;
         else
-            break; /* all between j and i are the pivot */
+            break; /* all times between j and i equal the pivot */
     }
     return time[k];
 }
@@ -360,7 +363,7 @@ static void times_range(struct batch *b)
     }
 }
 
-/* A stamp of the future would move the clocks of tablets forward, and they never go back
+/* A time in the future would move the clocks of tablets forward, and they never go back
  * (embedding/rows/age.h). */
 static void times_clamp(struct batch *b)
 {
@@ -384,7 +387,7 @@ int batch_end(struct batch *b, struct err *e)
     b->table_first = s->unique.first;
     b->offset = s->single ? NULL : s->offset;
     if (s->timed && b->examples > 0) {
-        /* of an even number the earlier one of the two in the middle */
+        /* the lower median */
         times_range(b);
         times_clamp(b);
         b->event_time = time_select(s->time, b->examples, (b->examples - 1) / 2);

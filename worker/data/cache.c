@@ -1,9 +1,9 @@
 /* cache.c: the folder that keeps decoded text and indexes.
  *
- * 1. A name without ".tmp-" in it is a whole file, synced before it got that name; the name that a
- *    file is kept by has none. [assert: cache_keep]
- * 2. A temporary is locked by its writer from creation to rename; one older than a minute whose
- *    lock is free belongs to nobody.
+ * 1. A name without ".tmp-" belongs to a whole file that was synced before it got that name; a kept
+ *    file has such a name. [assert: cache_keep]
+ * 2. The writer of a temporary locks it from creation to rename. A temporary that is older than a
+ *    minute and whose lock is free has no writer.
  *    [test: cache_removes_temporaries_of_the_dead_only] */
 #include "worker/data/cache.h"
 #include "proto/base/assert.h"
@@ -41,7 +41,7 @@ int cache_init(struct cache *c, const char *configured, struct err *e)
     return 0;
 }
 
-/* Whose the folder at `path` is: ours, if the link to it (if it is one) is ours too. */
+/* True when this user owns the folder at `path` and, where that is a link, the link. */
 static bool is_own(const char *path, uid_t *owner)
 {
     struct stat st;
@@ -71,7 +71,7 @@ static int folder_make(const struct cache *c, struct err *e)
         return err_set(e, SHOAL_E_CANTCREATE,
                        "cache folder %s is not a folder; set data.cache to another path",
                        c->folder);
-    /* In /tmp anybody may have made it first, to feed us text of their own. */
+    /* Any user could have made this folder in /tmp, to feed us other text. */
     if (!is_own(c->folder, &owner))
         return err_set(e, SHOAL_E_DENIED,
                        "cache folder %s belongs to user %u; set data.cache to a folder of your own",
@@ -97,7 +97,8 @@ static void remove_stale(const struct cache *c, const char *entry)
     close(fd);
 }
 
-/* Removes dead temporaries and, when keep is given, the other files of its group and suffix. */
+/* Removes temporaries without a writer and, when `keep` is given, the other files of its group and
+ * suffix. */
 static void sweep(const struct cache *c, uint64_t group, const char *keep)
 {
     struct file_walk walk;
@@ -134,12 +135,12 @@ static int temporary_make(const struct cache *c, const char *name, char *path, s
     snprintf(path, path_bytes, "%s/%s.tmp-XXXXXX", c->folder, name);
     int fd = file_temporary(path);
     if (fd < 0)
-        /* the name made at random is left out: what is said twice is known by its words */
+        /* the random part of the name is left out: a repeated message is recognized by its words */
         return err_set(e, SHOAL_E_CANTCREATE, "cache folder %s: %s; %s or set data.cache",
                        c->folder, strerror(errno),
                        errno == EACCES || errno == EROFS ? "let this user write there"
                                                          : "free some space");
-    flock(fd, LOCK_EX | LOCK_NB); /* where locks are not to be had, the age alone protects it */
+    flock(fd, LOCK_EX | LOCK_NB); /* where locks do not work, age alone protects the file */
     return fd;
 }
 
@@ -217,8 +218,8 @@ int cache_write(const struct cache *c, int fd, const void *data, size_t bytes, s
                    c->folder, strerror(errno));
 }
 
-/* Its file is a temporary like others: removed when it is old and nobody holds it (2). Who waited
- * on one that was removed meanwhile takes the one that is there now. */
+/* The lock file is a temporary like others: sweep removes it when it is old and unlocked (2). A
+ * caller whose lock file was removed while it waited locks the new one. */
 int cache_lock(const struct cache *c, uint64_t group, uint64_t identity, const char *suffix)
 {
     char path[LIMIT_PATH + 96];
@@ -250,8 +251,8 @@ void cache_remove(const struct cache *c, uint64_t group, uint64_t identity, cons
     file_unlink(path);
 }
 
-/* The oldest file of a suffix, by when it was kept, and bytes of all; those whose names begin with
- * `but` (NULL: none) are passed over. */
+/* Finds the oldest kept file of a suffix and adds up the bytes of all of them. Names that begin
+ * with `but` (NULL: none) are skipped. */
 static uint64_t oldest_of(const struct cache *c, const char *suffix, const char *but,
                           char out[LIMIT_PATH + 300])
 {
@@ -317,7 +318,7 @@ int cache_find(const struct cache *c, uint64_t group, uint64_t identity, const c
     char path[LIMIT_PATH + 64];
     struct stat st;
     uid_t owner;
-    /* A folder that others can write is not believed, as in folder_make. */
+    /* A folder that others can write is not trusted, as in folder_make. */
     if (!is_own(c->folder, &owner) || stat(c->folder, &st) != 0 || (st.st_mode & S_IWOTH) != 0)
         return -1;
     snprintf(path, sizeof path, "%s/%016" PRIx64 "-%016" PRIx64 ".%s", c->folder, group, identity,

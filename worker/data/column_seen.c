@@ -1,4 +1,5 @@
-/* column_seen.c: values by hash, each with its lines and those with a positive label. */
+/* column_seen.c: distinct values of a column by hash, each with its number of rows and of positive
+ * rows. */
 #include "worker/data/column_seen.h"
 
 #include "proto/base/assert.h"
@@ -8,8 +9,9 @@
 #include <string.h>
 
 #define SLOTS_FIRST 64u
-#define OWN_ROWS 100u  /* with fewer lines, all different says little */
-#define LABEL_ROWS 10u /* of either label; with fewer a column may tell it by chance */
+#define OWN_ROWS 100u /* with fewer lines, distinct values in all of them say little */
+/* rows of each label; with fewer, a column may predict the label by chance */
+#define LABEL_ROWS 10u
 
 void column_seen_free(struct column_seen *c)
 {
@@ -52,12 +54,12 @@ static void example_take(struct column_seen *c, const struct cell *cell)
         n = cell->bytes;
     else
         n = COLUMN_SEEN_TEXT - 1;
-    for (uint32_t i = 0; i < n; i++) /* what a terminal shows */
+    for (uint32_t i = 0; i < n; i++) /* control characters are not printed to a terminal */
         to[i] = (unsigned char)cell->text[i] >= ' ' && cell->text[i] != 127 ? cell->text[i] : '?';
     to[n] = '\0';
 }
 
-/* cell: its text, for an example; NULL: it has none. */
+/* `cell` gives the text of an example; NULL: there is none. */
 static int hash_add(struct column_seen *c, uint64_t hash, bool empty, const struct cell *cell,
                     bool positive)
 {
@@ -82,7 +84,7 @@ static int value_add(struct column_seen *c, const struct cell *cell, bool positi
     return hash_add(c, hash_bytes(cell->text, cell->bytes, 0), cell->bytes == 0, cell, positive);
 }
 
-/* Digits behind the point of a number, and whether all of them are 0. */
+/* True for a number with digits behind the point; *zero: all of them are 0. */
 static bool fraction(const struct cell *cell, bool *zero)
 {
     const char *point = memchr(cell->text, '.', cell->bytes), *end = cell->text + cell->bytes;
@@ -130,7 +132,7 @@ int column_seen_add(struct column_seen *c, const struct cell *cell, bool positiv
     return value_add(c, cell, positive);
 }
 
-/* "3:0.5", and whether its number has a fraction. */
+/* True for a value such as "3:0.5"; *fractional: its number has a fraction. */
 static bool weighted(const struct cell *value, bool *fractional)
 {
     const char *colon = memrchr(value->text, ':', value->bytes);
@@ -206,7 +208,7 @@ static bool both_labels(const struct column_seen *c)
     return c->labels[0] >= LABEL_ROWS && c->labels[1] >= LABEL_ROWS;
 }
 
-/* A value seen once tells nothing by itself; all of them together are as one value. */
+/* A value seen once predicts nothing by itself; all such values together count as one value. */
 bool column_seen_tells(const struct column_seen *c)
 {
     uint64_t rows = 0, positives = 0;

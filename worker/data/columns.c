@@ -1,4 +1,5 @@
-/* columns.c: what parsed examples are made of: from features, from a file, and back to a job. */
+/* columns.c: the columns of parsed examples: made from features, read from a file, and turned back
+ * into a job. */
 #include "worker/data/columns.h"
 
 #include "proto/base/assert.h"
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEAD_DELIMITER '\x1f' /* stands in no name */
+#define HEAD_DELIMITER '\x1f' /* no name contains it */
 
 static const char *const kind_word[COLUMNS_KINDS] = {
     [COLUMNS_LABEL] = "label",   [COLUMNS_WEIGHT] = "weight", [COLUMNS_TIME] = "time",
@@ -27,7 +28,7 @@ void columns_free(struct columns *c)
     *c = (struct columns){0};
 }
 
-/* ---- of features ----------------------------------------------------------------------------- */
+/* ---- from features --------------------------------------------------------------------------- */
 
 static int columns_room(struct columns *c, uint32_t count, size_t bytes, struct err *e)
 {
@@ -38,12 +39,12 @@ static int columns_room(struct columns *c, uint32_t count, size_t bytes, struct 
     return err_set(e, SHOAL_E_NOMEM, "no memory for %u columns; free some", count);
 }
 
-/* A line: `what`, then the name of the column. */
+/* Adds a line of text: `what`, then the name of the column. */
 static struct columns_one *column_add(struct columns *c, const struct features *f,
                                       enum columns_kind kind, uint32_t column, const char *what)
 {
     struct columns_one *one = &c->one[c->count++];
-    char name[LEGEND_NAME] = "data.partition"; /* of times that names of files tell */
+    char name[LEGEND_NAME] = "data.partition"; /* for times that come from names of files */
     if (column != FEATURE_NO_COLUMN)
         feature_column_name(f, column, name);
     *one = (struct columns_one){.kind = kind, .line = c->text + c->bytes};
@@ -101,7 +102,8 @@ int columns_of(const struct features *f, struct columns *out, struct err *e)
     return 0;
 }
 
-/* ---- of a file ------------------------------------------------------------------------------- */
+/* ---- from a file
+ * ------------------------------------------------------------------------------ */
 
 static int damaged(const char *file, uint32_t line, struct err *e)
 {
@@ -110,7 +112,7 @@ static int damaged(const char *file, uint32_t line, struct err *e)
                    line + 1);
 }
 
-/* A whole number below `most` at *at, which is moved behind it. */
+/* Parses a whole number below `most` at *at and moves *at behind it. */
 static bool number_at(const char **at, uint32_t most, uint32_t *out)
 {
     char *end;
@@ -122,7 +124,7 @@ static bool number_at(const char **at, uint32_t most, uint32_t *out)
     return value < most;
 }
 
-/* "KIND N[ last M|all]" */
+/* Parses "KIND N[ last M|all]". */
 static bool field_parse(struct columns_one *one, const char *at)
 {
     size_t bytes = strcspn(at, " ");
@@ -179,8 +181,8 @@ static bool one_parse(struct columns_one *one)
     }
 }
 
-/* Whether there may be such columns together: kinds in their order, one weight, one time, and
- * something to learn from. */
+/* True when such columns may stand together: kinds in order, at most one weight and one time, and
+ * at least one feature. */
 static bool fit_together(const struct columns *c)
 {
     static const uint32_t most[COLUMNS_KINDS] = {[COLUMNS_LABEL] = LIMIT_TASKS,
@@ -229,7 +231,8 @@ int columns_parse(const char *text, size_t bytes, const char *file, struct colum
     return rc;
 }
 
-/* ---- what one wants of the other ------------------------------------------------------------- */
+/* ---- wanted columns among those of a file
+ * ----------------------------------------------------- */
 
 static int differs(const struct columns_one *wanted, const struct columns *have, const char *file,
                    struct err *e)
@@ -280,7 +283,7 @@ static struct column *column_find(const struct job *out, const char *name)
     return NULL;
 }
 
-/* What the file says of a column that it has as this. */
+/* Takes from the file what it fixes for a column: its type and its kind of values. */
 static void type_take(const struct columns_one *one, struct column *to)
 {
     const char *at = one->line;
@@ -304,7 +307,7 @@ static void type_take(const struct columns_one *one, struct column *to)
     to->max = max < FEATURE_SEQUENCE_MAX ? max : 0;
 }
 
-/* And what the job says of it: how it is used, but nothing of what its values are made of. */
+/* Takes from the job how it uses the column, but nothing that changes its values. */
 static void use_take(const struct column *of_job, struct column *to)
 {
     if (of_job->type == COLUMN_SKIP || of_job->type == COLUMN_LABEL)
@@ -345,7 +348,8 @@ static int columns_take(const struct columns *c, const struct job *job, const ch
     return 0;
 }
 
-/* Labels that the job leaves open are the file's, as is the limit above which they count as 1. */
+/* Labels that the job leaves open come from the file, as does the limit above which they count as
+ * 1. */
 static void labels_take(const struct columns *c, struct job *out)
 {
     bool open = out->data.label_count <= 1 &&
@@ -363,7 +367,7 @@ static void labels_take(const struct columns *c, struct job *out)
         out->data.label_count = labels;
 }
 
-/* Times that came from names of files are a column there. */
+/* Times that came from names of files are a column of the event file. */
 static void time_take(const struct columns *c, struct job *out)
 {
     for (uint32_t i = 0; i < c->count && out->data.time[0] == '\0'; i++)
@@ -371,7 +375,7 @@ static void time_take(const struct columns *c, struct job *out)
             snprintf(out->data.time, LIMIT_NAME, "%.*s", LIMIT_NAME - 1, c->one[i].name);
 }
 
-/* Numbers stand in the file as they were made: `none` is as they are there. */
+/* The file has numbers in their final form: `none` reads them unchanged. */
 static void numbers_take(const struct columns *c, struct job *out)
 {
     for (uint32_t i = 0; i < c->count; i++) {

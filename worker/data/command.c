@@ -1,4 +1,4 @@
-/* command.c: a process, its output, its last words. */
+/* command.c: runs a shell command and reads its output and the end of its standard error. */
 #include "worker/data/command.h"
 
 #include "proto/base/process.h"
@@ -13,15 +13,17 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WORDS_BYTES 1024u /* the last that it says on standard error */
+#define WORDS_BYTES 1024u /* kept of the end of standard error */
 #define READ_BYTES 4096u
-#define READS_MAX 16u /* of READ_BYTES: what a pipe holds */
+#define READS_MAX 16u /* reads of READ_BYTES at the end: the capacity of a pipe */
 #define LAST_BYTES 200
 #define MS UINT64_C(1000000)
 
-/* Where it complains: a pipe that is read while it runs, so that it may say what it likes. */
+/* The command's standard error, a pipe that is read while it runs, so that it never blocks on
+ * it. */
 struct words {
-    int fd; /* owned: its end for reading; -1: it complains where this process does, or is done */
+    /* owned; the read end; -1: it inherits this process's standard error, or has closed it */
+    int fd;
     char text[WORDS_BYTES];
     size_t bytes;
 };
@@ -55,7 +57,7 @@ static void words_add(struct words *w, const char *data, size_t bytes)
     w->bytes = kept + bytes;
 }
 
-/* Of what is there. */
+/* Reads once; the pipe is readable. */
 static void words_read(struct words *w)
 {
     char data[READ_BYTES];
@@ -66,7 +68,8 @@ static void words_read(struct words *w)
         words_close(w);
 }
 
-/* What was said up to its end. What it has started may go on and talk: not to us. */
+/* Reads what the pipe holds at the end. A child that outlives the command may write more, which is
+ * not read. */
 static void words_end(struct words *w)
 {
     struct pollfd said = {.fd = w->fd, .events = POLLIN};
@@ -75,7 +78,7 @@ static void words_end(struct words *w)
     words_close(w);
 }
 
-/* The last line that has something, as one can print it; empty: it said nothing. */
+/* The last line that is not empty, without control characters; empty: there was none. */
 static void words_last(const struct words *w, char out[LAST_BYTES])
 {
     const char *text = w->text;
@@ -94,7 +97,7 @@ static void words_last(const struct words *w, char out[LAST_BYTES])
             *p = ' ';
 }
 
-/* Milliseconds for poll; -1: it may take its time. */
+/* The timeout for poll in milliseconds; -1: no timeout. */
 static int left_ms(const struct command *c, uint64_t since_ns)
 {
     uint64_t quiet = c->quiet_s * 1000 * MS, passed = time_monotonic_ns() - since_ns;
@@ -107,7 +110,8 @@ static int left_ms(const struct command *c, uint64_t since_ns)
     return (int)((quiet - passed) / MS + 1);
 }
 
-/* decode_from.wait: until it prints, its words are read; they are no life. */
+/* decode_from.wait: waits for output and drains standard error meanwhile. Standard error does not
+ * count as progress. */
 static int printed_wait(void *context, struct err *e)
 {
     struct running *r = context;
@@ -117,7 +121,7 @@ static int printed_wait(void *context, struct err *e)
                                {.fd = r->words.fd, .events = POLLIN}};
         int left = left_ms(r->command, since), n = poll(on, 2, left);
         if (n < 0 && errno != EINTR)
-            return 0; /* reading says why */
+            return 0; /* the read that follows reports the error */
         if (n > 0 && on[1].revents != 0)
             words_read(&r->words);
         if (n > 0 && on[0].revents != 0)
@@ -128,8 +132,8 @@ static int printed_wait(void *context, struct err *e)
     }
 }
 
-/* Its end, of one that may end by itself; for so long it may take, then, and else at once, it is
- * ended with all that it has started. */
+/* Waits for the end of a command that may exit by itself; kills it with all that it has started
+ * when that takes too long, or at once when !by_itself. */
 static struct process_end end_wait(struct running *r, bool by_itself)
 {
     struct process *p = &r->process;
@@ -149,7 +153,7 @@ static struct process_end end_wait(struct running *r, bool by_itself)
     return process_wait(p);
 }
 
-/* Its standard error is a pipe; where there is none, ours. */
+/* Standard error is a pipe or, when none can be made, inherited. */
 static int running_start(struct running *r, const char *const argv[],
                          struct process_options *options, struct err *e)
 {
@@ -174,7 +178,8 @@ static int running_start(struct running *r, const char *const argv[],
 int command_read(const struct command *c, decode_sink sink, void *to, uint64_t *raw, struct err *e)
 {
     const char *const argv[] = {"/bin/sh", "-c", c->text, "sh", c->argument, NULL};
-    /* one that may be ended for its silence has a group, and so no terminal to read from */
+    /* a command that may be killed for its silence has a process group, and so no terminal to read
+     * from */
     bool own = c->quiet_s > 0;
     struct process_options options = {.in = own ? PROCESS_NULL : PROCESS_INHERIT,
                                       .out = PROCESS_PIPE,
@@ -192,12 +197,12 @@ int command_read(const struct command *c, decode_sink sink, void *to, uint64_t *
     struct process_end end = end_wait(&r, rc == 0 || rc == SHOAL_E_DATA);
     words_end(&r.words);
     words_last(&r.words, last);
-    /* that it failed tells more than that its output is damaged, which then is no wonder */
+    /* the command's failure explains more than its damaged output does */
     if (quiet)
         rc = err_set(e, rc, "%s: not a byte came for %u s, the command was ended%s", c->name,
                      c->quiet_s, last);
     else if ((rc == 0 || rc == SHOAL_E_DATA) && (end.signal != 0 || end.code != 0) &&
-             (rc == 0 || end.signal != SIGPIPE)) /* we read no further */
+             (rc == 0 || end.signal != SIGPIPE)) /* this side stopped reading */
         rc = err_set(e, SHOAL_E_NOINPUT, "%s: the command %s %d%s; run it by hand to see why",
                      c->name, end.signal != 0 ? "was killed by signal" : "ended with status",
                      end.signal != 0 ? end.signal : end.code, last);

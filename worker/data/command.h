@@ -5,15 +5,15 @@
 #include "worker/data/decode.h"
 
 struct command {
-    const char *text;     /* for /bin/sh; borrowed, as all of these */
-    const char *argument; /* its $1; NULL: it has none */
+    const char *text;     /* for /bin/sh; borrowed, as all members */
+    const char *argument; /* its $1; NULL: none */
     const char *name;     /* for messages */
-    uint32_t quiet_s;     /* without a byte for so long it has failed; 0: it may take its time */
+    uint32_t quiet_s;     /* seconds without output after which it has failed; 0: no limit */
 };
 
-/* Runs it to its end and hands what it prints, unpacked, to the sink; where that has enough, or
- * something fails, it is killed with all that it has started. As decode; and NOINPUT, with its last
- * words, when it fails, whatever it had printed. */
+/* Runs the command and hands its unpacked output to the sink. When the sink has enough, or
+ * something fails, the command is killed with all that it has started. Errors as decode; NOINPUT,
+ * with its last message, when the command fails, even after output. */
 int command_read(const struct command *c, decode_sink sink, void *to, uint64_t *raw, struct err *e);
 
 #endif

@@ -1,6 +1,6 @@
-/* convert.c: input -> event file, and an event file looked through.
+/* convert.c: writes input to an event file, and checks one.
  *
- * 1. A file has its name only when it is whole and synced.
+ * 1. A file gets its name only when it is whole and synced.
  *    [test: events_write_has_its_name_when_whole]
  * 2. Nothing is overwritten. [test: events_write_overwrites_nothing] */
 #include "worker/data/convert.h"
@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Whole and synced, the file gets its name, unless that was taken meanwhile. */
+/* Gives the file its name when it is synced, unless the name was taken meanwhile. */
 static int place(int fd, const char *temporary, const char *path, struct err *e)
 {
     if (file_sync_data(fd) == 0 && file_place(temporary, path) == 0)

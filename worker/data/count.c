@@ -1,4 +1,4 @@
-/* count.c: keys of a log, counted. */
+/* count.c: counts the keys of a log, and estimates those of a longer one. */
 #include "worker/data/count.h"
 
 #include "dense/model.h"
@@ -106,7 +106,7 @@ struct sample {
     uint64_t rows, bad_lines;
     struct counter counter;
     struct batch batch;
-    uint32_t *times; /* owned; (times_room): of the keys of the batch */
+    uint32_t *times; /* owned; (times_room): how often each key of the batch appears */
     size_t times_room;
 };
 
@@ -219,7 +219,7 @@ static struct json *sample_json(const struct sample *s, const struct features *f
     for (uint32_t i = 0; i < f->shape.fields; i++) {
         uint32_t number = f->shape.number[i];
         if (f->field[i].key_field != number)
-            continue; /* its values are among another field's */
+            continue; /* its keys bear another field's number */
         feature_field_name(f, i, name);
         json_append(fields, field_json(&s->counter.field[number], factor, name, number,
                                        s->job->table[f->shape.table[i]].name));
@@ -245,7 +245,7 @@ static int tables_of(const struct job *job, const struct model_shape *shape,
 
 int count_job(struct job *job, double share, struct json **out, struct err *e)
 {
-    job->data.shuffle_within = 0; /* in windows it would be the log's beginning */
+    job->data.shuffle_within = 0; /* the first window would be the beginning of the log */
     struct sample s = {.job = job};
     struct features f = {0};
     uint32_t row_floats[LIMIT_JOB_TABLES] = {0};
@@ -282,19 +282,20 @@ int count_job(struct job *job, double share, struct json **out, struct err *e)
 
 const uint32_t count_fit_threshold[COUNT_THRESHOLDS] = {1, 2, 3, 5, 10};
 
-/* How much each figure counts: what a prediction far ahead hangs on is the rare keys. */
+/* The weight of each figure in the fit: a long extrapolation depends on the rare keys. */
 static const double weight[COUNT_THRESHOLDS] = {0, 4, 2, 1, 0.5};
 #define WEIGHT_HALF 4.0
 #define WEIGHT_QUARTER 2.0
 
 #define GRID 46
 #define HALVINGS 14
-#define SHAPE_LEAST (-4.0) /* both are sought as logarithms: of a + 1, and of c */
+#define SHAPE_LEAST (-4.0) /* both parameters are fitted as logarithms: of a + 1, and of c */
 #define SHAPE_MOST 7.0
 #define SCALE_LEAST (-9.0)
 #define SCALE_MOST 14.0
 
-/* Keys with so many appearances at least after t samples, in units of C gamma(a + 1). */
+/* Expected keys with at least as many appearances as each threshold, after t samples, in units of C
+ * gamma(a + 1). */
 static void curve(double a, double c, double t, double out[COUNT_THRESHOLDS])
 {
     double q = 1 + c * t, p = c * t / q, power = exp(-a * log(q));
@@ -314,12 +315,12 @@ static double squared(double x)
     return x * x;
 }
 
-/* Sum of squared differences of logarithms, all figures taken by the distinct keys. */
+/* Sum of squared differences of logarithms; each figure is relative to the distinct keys. */
 static double distance(const struct count_curve *o, double shape, double scale)
 {
     double a = exp(shape) - 1, c = exp(scale), now[COUNT_THRESHOLDS], part[COUNT_THRESHOLDS],
            sum = 0;
-    double least = 1 / o->now[0]; /* what one key is worth: keeps counts of none finite */
+    double least = 1 / o->now[0]; /* the weight of one key, which keeps the logarithm of 0 finite */
     curve(a, c, 1, now);
     for (uint32_t i = 1; i < COUNT_THRESHOLDS; i++) {
         double model = 0;

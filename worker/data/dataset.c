@@ -1,14 +1,14 @@
-/* dataset.c: source, index and features of one split put together; batches read by position.
+/* dataset.c: source, index and features of one split; reads batches by position.
  *
- * 1. Rows of whole chunks come first in an epoch, as order.h has them; the rows of a last, smaller
- *    chunk come last, so that every position before them is (chunk, row in chunk) by
- *    division alone. [assert: batch_read]
- * 2. A chunk is read whole and compared with its checksum, also where a batch takes only some of
- *    its rows. [assert: read_lines] [test: dataset_changed_input_is_an_error]
+ * 1. Rows of whole chunks come first in an epoch, in the order of order.h. The rows of a last,
+ *    smaller chunk come last, so that division alone turns every earlier position into
+ *    (chunk, row in chunk). [assert: batch_read]
+ * 2. A chunk is read whole and compared with its checksum, even if a batch takes only some of its
+ *    rows. [assert: read_lines] [test: dataset_changed_input_is_an_error]
  * 3. After dataset_open nothing in a dataset changes but the groups that are held.
  *    [test: dataset_is_read_by_several_threads]
- * 4. Whether a line without a positive label is dropped is decided by its row, not by its position:
- *    so a change of order or batch leaves the choice as it is.
+ * 4. The row, not its position, decides whether a line without a positive label is dropped, so
+ *    that another order or batch size does not change the choice.
  *    [test: dataset_negatives_are_a_share_drawn_anew_each_epoch] */
 #include "worker/data/dataset_inner.h"
 
@@ -33,18 +33,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* draws of their own, whatever else the seed is used for */
-#define REPLAY_CHUNKS_MAX (1u << 21) /* so many rows are told by their own time: 59 MB */
+/* up to this many rows a chunk is one row with its own time: 59 MB */
+#define REPLAY_CHUNKS_MAX (1u << 21)
 #define NEGATIVES_SALT 0x6e65676174697665ULL
 
-/* Chunks that follow one another in the input and in the order, read at one go. */
+/* Chunks that are adjacent in the input and in the order, read at once. */
 struct span {
     uint64_t chunk, chunks;
-    uint64_t skip; /* rows of its first chunk that are not wanted */
-    uint64_t rows; /* wanted */
+    uint64_t skip; /* rows of its first chunk that are skipped */
+    uint64_t rows; /* rows that are read */
 };
 
-/* What of it: the caller's part of batch_read. */
+/* The caller's part of batch_read. */
 struct wish {
     uint64_t seed;
     uint32_t epoch;
@@ -52,19 +52,20 @@ struct wish {
 
 /* ---- opening ---- */
 
-/* A job that names its fields and label needs no training input to number them by. */
+/* True when the job names its fields and its label, so that no training input is needed to number
+ * them. */
 static bool names_all(const struct job *job)
 {
     for (size_t i = 0; i < job->features.fields.count; i++) {
         const char *name = job->features.fields.item[i];
-        if (name[strspn(name, "0123456789")] == '\0') /* a place in that very input */
+        if (name[strspn(name, "0123456789")] == '\0') /* a position in that very input */
             return false;
     }
     return job->data.header && job->features.fields.count > 0 && !job->features.fields_auto &&
            job->data.label[0][0] != '\0';
 }
 
-/* The header of file i; *text lives in `lines`. An empty file has none: END. */
+/* The header of file i; *text lives in `lines`. END: the file is empty. */
 static int header_of(const struct source *s, uint32_t i, struct lines *lines, struct line *line,
                      struct err *e)
 {
@@ -75,7 +76,7 @@ static int header_of(const struct source *s, uint32_t i, struct lines *lines, st
     return lines_next(lines, line, e);
 }
 
-/* *line is the caller's. END: there is none. */
+/* The first line; the caller owns *line. END: there is none. */
 static int first_line(const struct source *s, char **line, struct err *e)
 {
     struct lines lines;
@@ -97,7 +98,7 @@ static int first_line(const struct source *s, char **line, struct err *e)
     return rc;
 }
 
-/* An object that is damaged is at fault, and not this machine. */
+/* Reports a damaged object as DATA: the object is at fault, not this machine. */
 static int object_fault(int rc, const char *what, struct err *e)
 {
     struct err was;
@@ -112,8 +113,8 @@ static int object_fault(int rc, const char *what, struct err *e)
     return rc;
 }
 
-/* What stands at the begin of an object and says what the columns are; the caller's. END: there is
- * nothing in it. */
+/* The head of an object, which defines the columns; the caller owns it. END: the object is
+ * empty. */
 static int object_head(const struct job *job, const char *object, const struct cache *cache,
                        char **head, struct err *e)
 {
@@ -136,7 +137,7 @@ static bool may_be_left_out(const struct job *job, int rc)
            (rc == SHOAL_E_DATA || rc == SHOAL_E_NOINPUT || rc == SHOAL_E_UNAVAILABLE);
 }
 
-/* That of the first object that has one; END: they are empty. */
+/* The head of the first object that is not empty. END: all are empty. */
 static int objects_head(const struct job *job, const struct string_list *lines,
                         const struct cache *cache, char **head, struct err *e)
 {
@@ -187,7 +188,7 @@ int dataset_objects_again(const struct job *job, const struct nameset *taken, bo
     rc = objects_head(job, &out->lines, &cache, &out->head, e);
     if (rc != 0)
         dataset_listed_free(out);
-    return rc == SHOAL_E_END ? 0 : rc; /* as if none had come yet */
+    return rc == SHOAL_E_END ? 0 : rc; /* as if no object existed yet */
 }
 
 struct nameset_item *dataset_files(const struct dataset *d, uint32_t *count, bool *unknown)
@@ -227,10 +228,9 @@ static int features_of_objects(const struct job *job, struct features *f, struct
     return rc;
 }
 
-/* From the first line of the training input, so that every split has the same fields; who goes by
- * names, and who looks when that input has gone, by what the tables call them. Where an older
- * release left no names, a job without training input uses `other`; so does a prediction that can.
- */
+/* Makes the features from the first line of the training input, so that every split has the same
+ * fields. Jobs that go by names, and jobs whose training input is gone, use the tables' names
+ * instead. A job without training input, or a prediction that can, uses split `other`. */
 static int features_open(const struct job *job, const struct cache *cache, uint32_t other,
                          struct features *f, struct err *e)
 {
@@ -239,7 +239,8 @@ static int features_open(const struct job *job, const struct cache *cache, uint3
         return dataset_features_of_events(job, other, f, e);
     const struct string_list *list = job_input(job, WIRE_TRAIN, &what);
     bool stream = list->count > 0 && source_is_stream(list->item[0]);
-    bool looks = job->predict.on || job->data.objects.grow_ms == 0; /* else: all of a long log */
+    /* otherwise this would list all of a long log */
+    bool looks = job->predict.on || job->data.objects.grow_ms == 0;
     bool gone = looks && list->count > 0 && !stream && source_check(list, what, NULL) != 0;
     if (dataset_goes_by_names(job) || (gone && feature_names_known(job)))
         return features_make(job, "the tables", NULL, 0, f, e);
@@ -279,7 +280,7 @@ int dataset_features(const struct job *job, struct features *out, struct err *e)
                    : rc;
 }
 
-/* Of files; the list of objects is looked at when it is there. */
+/* Checks data.partition against the names of files; objects are checked when they are listed. */
 static int names_check(const struct job *job, struct err *e)
 {
     struct string_list names = {0};
@@ -295,8 +296,8 @@ static int names_check(const struct job *job, struct err *e)
 int dataset_check(const struct job *job, struct err *e)
 {
     int rc = 0;
-    /* who trains nothing may know the columns from the tables, once he has them; what has not come
-     * yet may come */
+    /* a job that trains nothing can take the columns from the tables; objects of a growing log may
+     * arrive later */
     bool waits = job->train.skip || job->data.objects.grow_ms > 0;
     bool gone = waits && source_check(&job->data.train, "data.train", NULL) != 0;
     for (uint32_t split = gone ? WIRE_VALID : WIRE_TRAIN; split <= WIRE_TEST && rc == 0; split++) {
@@ -351,8 +352,8 @@ int dataset_legend(const struct job *job, struct legend *out, struct err *e)
     return rc;
 }
 
-/* csv with a header: the columns are found again in this split's first header, and its other files
- * must have that very header. */
+/* csv with a header: finds the columns in the first header of this split. Its other files must have
+ * the same header. */
 static int headers_bind(struct dataset *d, struct lines *lines, struct err *e)
 {
     const struct source *s = &d->source;
@@ -388,7 +389,7 @@ static int headers_bind(struct dataset *d, struct lines *lines, struct err *e)
     return rc;
 }
 
-/* The first row of a split without headers says whether labels are there. */
+/* Without headers, the first row of the split shows whether it has labels. */
 static int predict_bind(struct dataset *d, const struct job *job, struct lines *lines,
                         struct err *e)
 {
@@ -398,7 +399,7 @@ static int predict_bind(struct dataset *d, const struct job *job, struct lines *
     for (uint32_t i = 0; i < s->count && rc == SHOAL_E_END; i++)
         rc = header_of(s, i, lines, &line, e);
     if (rc != 0)
-        return rc == SHOAL_E_END ? 0 : rc; /* there is no row: the index says so */
+        return rc == SHOAL_E_END ? 0 : rc; /* no row; the index reports that */
     const struct cell first = {line.text, line.too_long ? 0 : (uint32_t)line.bytes};
     return features_predict(&d->features, job, s->file[line.file].name, &first, e);
 }
@@ -445,7 +446,7 @@ static uint32_t row_time(void *context, struct line *line)
     return 0;
 }
 
-/* Of what tells a row's time, all that may differ while the files are the same. */
+/* A hash of all settings that change a row's time. */
 static uint64_t clock_identity(const struct job *job, const struct features *f)
 {
     uint64_t of[] = {job->data.format,
@@ -457,7 +458,7 @@ static uint64_t clock_identity(const struct job *job, const struct features *f)
     return hash_bytes(of, sizeof of, 0);
 }
 
-/* Where the index is kept: where the text of an object does not stay, it does not either. */
+/* The index is not kept where the text of an object is not kept. */
 static const struct cache *index_cache(const struct dataset *d, const struct job *job)
 {
     bool passes = d->source.count > 0 && d->source.file[0].fetched && job->data.cache_max == 0;
@@ -468,8 +469,8 @@ static const struct cache *index_cache(const struct dataset *d, const struct job
     return &d->cache;
 }
 
-/* Rows of a chunk stay together: a log that is in no order of time is parted by it only where a
- * chunk is a row. Told behind what is there already. */
+/* Rows of a chunk stay together, so windows can split a log without order in time only where a
+ * chunk is one row. Adds a warning about that to the others. */
 static void order_look(struct dataset *d, const struct job *job)
 {
     size_t at = strlen(d->warning);
@@ -519,7 +520,7 @@ static int index_and_order(struct dataset *d, const struct job *job, uint32_t sp
     return rc;
 }
 
-/* What is evaluated may have its labels already; if not, it has each impression once. */
+/* An evaluation split may have its labels already; otherwise each impression is joined once. */
 static int split_join(struct dataset *d, const struct job *job, uint32_t split, struct err *e)
 {
     bool labelled = false, train = split == WIRE_TRAIN;
@@ -532,7 +533,7 @@ static int split_join(struct dataset *d, const struct job *job, uint32_t split, 
     return join_text(job, job->data.join.learn && train, &d->cache, &d->source, &d->join, e);
 }
 
-/* Of the one object of `line`, else of the whole split. */
+/* Opens the texts of the object of `line`, or of the whole split when it is NULL. */
 static int texts_open(struct dataset *d, const struct job *job, uint32_t split, const char *line,
                       struct err *e)
 {
@@ -548,7 +549,7 @@ static int texts_open(struct dataset *d, const struct job *job, uint32_t split, 
     return source_open(list, what, &d->cache, &d->source, e);
 }
 
-/* Source and features: what stands before the rows. */
+/* Opens what comes before the rows: source and features. */
 static int parts_open(struct dataset *d, const struct job *job, uint32_t split, const char *line,
                       struct err *e)
 {
@@ -691,7 +692,7 @@ int dataset_by(const struct dataset *d, bool (*see)(void *context, const struct 
     struct line line;
     char reason[REASON_BYTES];
     if (d->events)
-        return 0; /* it has hashes of them, no texts */
+        return 0; /* event files have hashes of the cells, no texts */
     cell = malloc(sizeof *cell * CELLS_MAX);
     int rc;
     if (cell == NULL)
@@ -782,16 +783,16 @@ static int changed(const struct dataset *d, uint64_t at, struct err *e)
                    d->source.file[source_file_at(&d->source, at)].name, d->cache.folder);
 }
 
-/* Each epoch draws anew (4): over several of them every line is seen, and the correction of the
- * predictions holds in each, for the share is the same (He et al., Practical Lessons from
- * Predicting Clicks on Ads at Facebook, 2014). */
+/* Each epoch draws anew (4), so several epochs see every line. The share is the same in each, so
+ * the correction of predictions holds in each (He et al., Practical Lessons from Predicting Clicks
+ * on Ads at Facebook, 2014). */
 bool dataset_drops(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t row)
 {
     struct rng rng = rng_of(seed ^ NEGATIVES_SALT, epoch, row);
     return d->negatives != 0 && epoch > 0 && rng_next(&rng) >= d->negatives;
 }
 
-/* Of the chunk's first row, where a chunk is of two files. */
+/* True when the row lies outside its file's partition; the chunk's first row tells the file. */
 static bool stored_outside(const struct dataset *d, uint64_t row)
 {
     uint64_t at = 0;
@@ -864,8 +865,8 @@ static int read_lines(const struct dataset *d, const struct wish *w, const struc
     return 0;
 }
 
-/* Spans that are known before the first of them is read: kept rows lie anywhere, and come faster
- * when the processor knows of them. */
+/* Spans are collected before the first of them is read, to prefetch kept rows, which may lie
+ * anywhere. */
 #define SPANS 32u
 
 static int read_spans(const struct dataset *d, const struct wish *w, const struct span *span,

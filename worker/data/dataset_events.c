@@ -1,5 +1,5 @@
-/* dataset_events.c: event files as the input of a job: features by what their heads say, rows group
- * by group. */
+/* dataset_events.c: event files as the input of a job: their heads define the features; rows are
+ * read group by group. */
 #include "worker/data/dataset_inner.h"
 
 #include "proto/base/log.h"
@@ -31,8 +31,8 @@ int dataset_head_of_events(const struct source *s, char **text, struct err *e)
     return rc;
 }
 
-/* Columns of a file of the training input, so that every split has the same fields, or, where that
- * has gone, of `other`. *text and *name, the file's, are the caller's. */
+/* Finds the columns of a file of the training input, so that every split has the same fields, or of
+ * split `other` when that input is gone. The caller owns *text and *name, the file's name. */
 static int head_find(const struct job *job, uint32_t other, char **text, char **name, struct err *e)
 {
     const char *what;
@@ -69,7 +69,7 @@ static int head_find(const struct job *job, uint32_t other, char **text, char **
     return rc;
 }
 
-/* What the head of an event file makes of a job. *name: the file's, the caller's. */
+/* Makes the job that an event file's head implies. The caller owns *name, the file's name. */
 static int events_job(const struct job *job, uint32_t other, struct job *out, char **head,
                       char **name, struct err *e)
 {
@@ -124,11 +124,11 @@ int dataset_legend_of_events(const struct features *f, const struct job *job, st
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-#define BATCHES_AHEAD 64u /* of one lane, at most, about */
-#define AHEAD 32u         /* rows that the processor is asked for before they are read */
+#define BATCHES_AHEAD 64u /* about, at most, for one lane */
+#define AHEAD 32u         /* rows that are prefetched before they are read */
 
-/* How many rows apart the lanes of all workers read at most: their tasks follow one another. Of an
- * object under bsp one lane reads all. */
+/* An upper bound of the distance in rows between the lanes of all workers: their tasks follow one
+ * another. Under bsp one lane reads all of an object. */
 static uint64_t rows_near(const struct job *job, bool object)
 {
     uint64_t step = (uint64_t)job_lanes(job) * job->train.batch, said = job->train.task_batches;
@@ -141,7 +141,7 @@ static uint64_t rows_near(const struct job *job, bool object)
     return step + LIMIT_NEAR_ROWS;
 }
 
-/* What the groups held mean for the machine. */
+/* Logs how much memory the held groups need. */
 static void groups_tell(const struct dataset *d, uint64_t near)
 {
     const struct groups *g = d->groups;
@@ -173,7 +173,7 @@ int dataset_group_events(struct dataset *d, const struct job *job, bool drawn, s
     return 0;
 }
 
-/* Rows at positions [at, end) of a hold. */
+/* Adds the rows at positions [at, end) of a hold. */
 static int held_add(const struct dataset *d, const struct groups_hold *h, uint64_t seed,
                     uint32_t epoch, uint64_t at, uint64_t end, struct batch *b, struct err *e)
 {

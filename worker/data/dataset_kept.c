@@ -1,4 +1,4 @@
-/* dataset_kept.c: a split's parsed rows, found in the cache folder or made. */
+/* dataset_kept.c: finds a split's parsed rows in the cache folder, or makes them. */
 #include "worker/data/dataset_inner.h"
 
 #include "proto/base/hash.h"
@@ -7,8 +7,8 @@
 
 #include <stdlib.h>
 
-/* Where the columns are that stand in no field, of a log without a header: there the job gives the
- * names, which may be corrected while the file stays as it is. */
+/* A hash of the positions of columns that belong to no field, for a log without a header: the job
+ * names those, and its user may correct the names while the file stays the same. */
 static uint64_t places_hash(const struct features *f)
 {
     if (f->header || !f->format->named)
@@ -22,7 +22,7 @@ static uint64_t places_hash(const struct features *f)
     return places;
 }
 
-/* The name of the file that is kept. */
+/* The name of the kept file. */
 static void name_take(const struct dataset *d, const struct columns *c, struct kept_wish *w)
 {
     const struct features *f = &d->features;
@@ -55,7 +55,7 @@ static bool streams(const struct source *s)
     return any;
 }
 
-/* `most`: bytes of all that is kept in the folder. */
+/* `most` bounds the bytes of all kept files in the folder. */
 static int rows_take(struct dataset *d, struct parsed *p, uint64_t most, struct err *e)
 {
     struct kept_wish w = {
@@ -94,7 +94,7 @@ int dataset_keep_text(struct dataset *d, const struct job *job, struct err *e)
     return 0;
 }
 
-/* Of the chunks' first rows, as an index has them; a malformed row has none here. */
+/* Times of the chunks' first rows, as an index has them; a malformed row has none. */
 static int times_take(struct dataset *d, struct err *e)
 {
     struct index *x = &d->index;
@@ -114,7 +114,7 @@ static int times_take(struct dataset *d, struct err *e)
     return 0;
 }
 
-/* Chunks are as an index of text would have them. */
+/* Makes the chunks that an index of the text would have. */
 int dataset_keep_events(struct dataset *d, struct err *e)
 {
     struct parsed *p;

@@ -1,4 +1,4 @@
-/* dated.c: names compared with data.partition. */
+/* dated.c: matches names with data.partition. */
 #include "worker/data/dated.h"
 
 #include "proto/base/hash.h"

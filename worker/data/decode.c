@@ -1,4 +1,4 @@
-/* decode.c: gzip, zstd, or neither, by the first bytes. */
+/* decode.c: decodes gzip, zstd or plain input, told apart by the first bytes. */
 #include "worker/data/decode.h"
 #include "proto/base/plant.h"
 #include "worker/data/kind.h"
@@ -18,14 +18,14 @@ enum packing { PACKING_NONE, PACKING_GZIP, PACKING_ZSTD };
 
 struct decoder {
     const struct decode_from *from;
-    const char *name; /* of the input, for messages */
+    const char *name; /* name of the input for messages */
     uint64_t raw;     /* bytes read */
     char *in;         /* (BLOCK_BYTES) */
     size_t in_bytes;
     char *out; /* (BLOCK_BYTES) */
     decode_sink sink;
     void *to;
-    bool looked; /* at what the text begins with */
+    bool looked; /* the first bytes of the text were checked */
 };
 
 /* ---- decoding ---- */
@@ -46,7 +46,7 @@ static int give(struct decoder *d, const char *data, size_t bytes, struct err *e
     return d->sink(d->to, data, bytes, e);
 }
 
-/* Reads until the block is full or the input ends, so that the first block always holds the magic
+/* Reads until the block is full or the input ends, so that the first block always has all magic
  * bytes. */
 static int fill(struct decoder *d, struct err *e)
 {
@@ -101,7 +101,8 @@ static const char *gzip_fault(int status)
     return "no such code";
 }
 
-/* Behind the last member: tar and tapes fill their blocks with zeros, which are no data. */
+/* The rest behind the last gzip member must be zeros, which tar and tapes append to fill their
+ * blocks. */
 static int gzip_rest(struct decoder *d, const char *at, size_t bytes, struct err *e)
 {
     int rc = 0;
@@ -119,7 +120,7 @@ static int gzip_rest(struct decoder *d, const char *at, size_t bytes, struct err
     return rc;
 }
 
-/* One or several members, one after the other, as `cat a.gz b.gz` makes them. */
+/* Decodes one or several members, as `cat a.gz b.gz` makes them. */
 static int gzip_members(struct decoder *d, struct inflate_state *z, struct err *e)
 {
     int rc = 0;

@@ -1,4 +1,4 @@
-/* events_inner.h: the parts of an event file, as reader and writer see them (events.h). */
+/* events_inner.h: the parts of an event file, shared by reader and writer (events.h). */
 #ifndef WORKER_DATA_EVENTS_INNER_H
 #define WORKER_DATA_EVENTS_INNER_H
 
@@ -7,7 +7,7 @@
 #define EVENTS_MAGIC "SHOALEV1"
 #define EVENTS_END_MAGIC "SHOALEVE"
 #define BLOCK_MAGIC 0x4b4c4245u /* "EBLK" */
-#define BLOCK_PLAIN 2u          /* zipped: it is not packed */
+#define BLOCK_PLAIN 2u          /* zipped: the block is not packed */
 
 struct events_head {
     char magic[8];

@@ -1,7 +1,7 @@
 /* events_read.c: reads event files.
  *
- * 1. Nothing of a file is used before its sum has been compared, and numbers are held against the
- *    file's size and the limits too. [test: events_read_refuses_every_damaged_byte] */
+ * 1. No byte of a file is used before its sum was compared, and every number is checked against the
+ *    file's size and the limits. [test: events_read_refuses_every_damaged_byte] */
 #include "worker/data/events_inner.h"
 
 #include "proto/base/array.h"
@@ -59,7 +59,7 @@ static int damaged(const struct events *v, const char *part, struct err *e)
     return err_set(e, SHOAL_E_CORRUPT, "%s: its %s is damaged; " AGAIN, v->name, part);
 }
 
-/* Head and columns; *bytes of both. */
+/* Reads head and columns; *bytes: the length of both. */
 static int head_read(struct events *v, uint64_t size, uint64_t *bytes, struct err *e)
 {
     struct events_head h;
@@ -85,7 +85,7 @@ static int head_read(struct events *v, uint64_t size, uint64_t *bytes, struct er
     if (rc == 0 && hash_bytes(lines, h.bytes, 0) != h.sum)
         rc = damaged(v, "head", e);
     size_t text = h.bytes;
-    while (rc == 0 && text > 1 && lines[text - 1] == '\0') /* to 8 bytes */
+    while (rc == 0 && text > 1 && lines[text - 1] == '\0') /* the padding to 8 bytes */
         text--;
     if (rc == 0)
         rc = columns_parse(lines, text, v->name, &v->columns, e);
@@ -97,7 +97,8 @@ static int head_read(struct events *v, uint64_t size, uint64_t *bytes, struct er
     return rc;
 }
 
-/* Blocks follow one another from `at` to the index, and have the rows that the end tells. */
+/* Checks that the blocks fill the file from `at` to the index and have as many rows as the end
+ * says. */
 static int index_check(const struct events *v, uint64_t at, uint64_t end)
 {
     uint64_t rows = 0;

@@ -41,7 +41,7 @@ static int put(struct writer *w, const void *data, size_t bytes, struct err *e)
                    strerror(errno));
 }
 
-/* The columns' lines as they stand in a file. */
+/* The columns' lines in the form of a file. */
 static int lines_take(struct writer *w, struct err *e)
 {
     const struct columns *c = w->columns;
@@ -95,7 +95,7 @@ static void sums_add(struct writer *w, const struct slice *b)
     s->blocks++;
 }
 
-/* body: plain bytes, then packed ones, where those do not follow them. */
+/* Writes a block: plain bytes, then packed ones unless they follow the plain ones in memory. */
 static int block_put(struct writer *w, struct events_block_head h, const uint8_t *plain,
                      const uint8_t *packed, const struct slice *b, struct err *e)
 {

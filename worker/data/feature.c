@@ -1,4 +1,4 @@
-/* feature.c: cells -> example. The plan it follows is made in feature_plan.c. */
+/* feature.c: turns cells into an example, by the plan that feature_plan.c makes. */
 #include "worker/data/feature.h"
 
 #include "proto/base/assert.h"
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* |x| up to 15 digits, exactly: what nearly every cell of a log is. */
+/* An integer of up to 15 digits, exactly: the form of nearly every number of a log. */
 static bool integer(const struct cell *cell, double *out)
 {
     const char *p = cell->text, *end = p + cell->bytes;
@@ -34,8 +34,8 @@ static bool integer(const struct cell *cell, double *out)
     return true;
 }
 
-/* Of up to four digits and nothing else: what most numbers of a log are. An empty cell is 0.
- * UINT32_MAX when it is something else. */
+/* An integer of up to four digits, the form of most numbers; an empty cell is 0. UINT32_MAX: the
+ * cell has another form. */
 static inline uint32_t small_integer(const struct cell *cell)
 {
     uint32_t value = 0;
@@ -50,7 +50,7 @@ static inline uint32_t small_integer(const struct cell *cell)
     return value;
 }
 
-/* Blanks around a number are no part of it. */
+/* Removes blanks around a number. */
 static struct cell trimmed(const struct cell *cell)
 {
     struct cell c = *cell;
@@ -70,7 +70,7 @@ bool feature_number(const struct cell *given, double *out)
     if (cell->bytes == 0 || cell->bytes >= sizeof text)
         return false;
     for (uint32_t i = 0; i < cell->bytes; i++) {
-        /* strtod also takes blanks, hexadecimal, inf and nan */
+        /* strtod would also accept blanks, hexadecimal, inf and nan */
         char c = cell->text[i];
         if (!((c >= '0' && c <= '9') || c == '.' || c == '-' || c == '+' || c == 'e' || c == 'E'))
             return false;
@@ -95,8 +95,8 @@ bool feature_label(const struct cell *given, double *out)
     return *out > 0 || is_word(&cell, "false");
 }
 
-/* ln(y), y >= 1: y = m 2^e with m in [sqrt(1/2), sqrt(2)), then ln m = 2 artanh(s), s = (m - 1) /
- * (m + 1), |s| < 0.172: eight terms of the series leave an error under 1e-13. */
+/* ln(y), y >= 1: y = m 2^e with m in [sqrt(1/2), sqrt(2)); ln m = 2 artanh(s), s = (m - 1) / (m +
+ * 1), |s| < 0.172. Eight terms of the series leave an error under 1e-13. */
 static double natural_log(double y)
 {
     uint64_t bits;
@@ -125,7 +125,7 @@ static double natural_log(double y)
 float feature_log1p(double x)
 {
     double size = x < 0 ? -x : x;
-    if (size < 1e-4) { /* 1 + size would round its small digits away */
+    if (size < 1e-4) { /* 1 + size would lose its low digits */
         double log = size - size * size / 2 + size * size * size / 3;
         return (float)(x < 0 ? -log : log);
     }
@@ -146,7 +146,7 @@ uint32_t feature_bucket(double x, char *out)
     return (uint32_t)n;
 }
 
-/* An empty cell is no value of a number: 0 as an input, a bucket of its own as a field. */
+/* An empty cell has no number: it is 0 as an input, and a bucket of its own as a field. */
 static int number_cell(const struct features *f, const struct feature_use *use,
                        const struct cell *cell, double *out, char *reason)
 {
@@ -183,7 +183,7 @@ static int numeric_value(const struct features *f, const struct feature_use *use
     return 0;
 }
 
-/* All numeric inputs; most are whole numbers. */
+/* Reads all numeric inputs; most are integers. */
 static int numeric_values(const struct features *f, const struct cell *cells, float *out,
                           char *reason)
 {
@@ -220,7 +220,7 @@ static int bucket_key(const struct features *f, const struct feature_use *use,
     return rc;
 }
 
-/* A value that is in an example. */
+/* The key of a value. */
 static int value_key(const struct features *f, const struct feature_use *use,
                      const struct cell *value, uint64_t *key, char *reason)
 {
@@ -234,13 +234,13 @@ static int value_key(const struct features *f, const struct feature_use *use,
     return bad_cell(f, "no id, " KEY_ID_WORDS, use->column, value, "", reason);
 }
 
-/* Whether a piece of a multi cell is a value: neither empty nor padding. */
+/* True when a piece of a multi cell is a value: neither empty nor padding. */
 static inline bool is_value(const struct feature_padding *padding, const char *piece, size_t bytes)
 {
     return bytes > 0 && (bytes != padding->bytes || memcmp(piece, padding->text, bytes) != 0);
 }
 
-/* Where the last `last` values of a cell begin. */
+/* The start of the last `last` values of a cell. */
 static const char *multi_start(const struct feature_use *use, const struct feature_padding *padding,
                                const struct cell *cell)
 {
@@ -261,14 +261,16 @@ static const char *multi_start(const struct feature_use *use, const struct featu
     return from;
 }
 
-/* "a||b" has two values, "" has none. */
+/* Keys of a multi cell: "a
+ *
+ * b" has two values, "" none. */
 static int multi_keys(const struct features *f, const struct feature_use *use,
                       const struct cell *cell, uint64_t *key, uint32_t *count, char *reason)
 {
     const struct feature_padding *padding = &f->padding[use - f->field];
     const char *p = cell->text, *end = p + cell->bytes;
     *count = 0;
-    /* a value has a byte of its own at least, so a shorter cell never has too many */
+    /* each value takes at least one byte, so a cell of fewer bytes has few enough */
     if (use->last < cell->bytes)
         p = multi_start(use, padding, cell);
     while (p < end) {
@@ -284,7 +286,7 @@ static int multi_keys(const struct features *f, const struct feature_use *use,
     return 0;
 }
 
-/* Where every field has one value; most are short. */
+/* Keys where every field has exactly one value; most cells are short. */
 static int single_keys(const struct features *f, const struct cell *cells, struct example *out,
                        char *reason)
 {
@@ -337,12 +339,12 @@ static int field_keys(const struct features *f, const struct cell *cells, struct
     return 0;
 }
 
-/* Whether one of the labels is positive, in *positive. */
+/* Reads the labels; *positive: one of them is positive. */
 static int labels(const struct features *f, const struct cell *cell, float *label, bool *positive,
                   char *reason)
 {
     *positive = false;
-    if (f->predict) /* it may stand there or not */
+    if (f->predict) /* a prediction's lines may have labels or not */
         memset(label, 0, f->shape.tasks * sizeof *label);
     if (f->predict)
         return 0;
@@ -383,7 +385,7 @@ static int time_value(const struct features *f, const struct cell *cells, uint32
                     reason);
 }
 
-/* What evaluation groups by: values as they stand, whatever type their columns have. */
+/* Hashes of the cells that evaluation groups by, as text, whatever type their columns have. */
 static void group_values(const struct features *f, const struct cell *cells,
                          const struct example *out)
 {

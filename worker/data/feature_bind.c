@@ -1,4 +1,4 @@
-/* feature_bind.c: the same features for a file whose header has other columns, or another order. */
+/* feature_bind.c: finds the features in a file whose header has other columns or another order. */
 #include "worker/data/feature_inner.h"
 
 #include "proto/base/assert.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The column that tables call so (proto/job/legend.h). */
+/* The column with this name in the tables (proto/job/legend.h). */
 static uint32_t column_called(const struct features *f, const struct cell *wanted)
 {
     char name[LEGEND_NAME];
@@ -24,7 +24,7 @@ static bool same_name(const struct cell *a, const struct cell *b)
     return a->bytes == b->bytes && memcmp(a->text, b->text, a->bytes) == 0;
 }
 
-/* Which column of its name it is, from 1. */
+/* The rank, from 1, of a column among those of its name. */
 static uint32_t which_of_name(const struct features *f, uint32_t column)
 {
     uint32_t which = 1;
@@ -33,8 +33,8 @@ static uint32_t which_of_name(const struct features *f, uint32_t column)
     return which;
 }
 
-/* The column of the name that `column` has in the features as they were, and which of that name it
- * was; or what tables call one whose own name would not do. FEATURE_NO_COLUMN: there is none. */
+/* The column in `now` with the name and rank that `column` has in `was`, or with its name in the
+ * tables when its own name is not unique enough. FEATURE_NO_COLUMN: there is none. */
 static uint32_t column_again(const struct features *was, const struct features *now,
                              uint32_t column)
 {
@@ -53,7 +53,7 @@ static uint32_t column_again(const struct features *was, const struct features *
     return column_called(now, wanted);
 }
 
-/* *column, of the features as they were, becomes the column of that name in `now`. */
+/* Replaces *column, of `was`, by the same column in `now`. */
 static int rebind(const struct features *was, const struct features *now, const char *name,
                   uint32_t *column, struct err *e)
 {
@@ -77,7 +77,7 @@ static int rebind(const struct features *was, const struct features *now, const 
     return feature_names_missing(now, name, "the header of the training input", text, e);
 }
 
-/* What a prediction can do without. */
+/* Finds the labels again; a prediction can do without them. */
 static void labels_rebind_known(struct features *f, const struct features *now)
 {
     for (uint32_t i = 0; i < f->shape.tasks && !f->unlabelled; i++) {
@@ -86,7 +86,7 @@ static void labels_rebind_known(struct features *f, const struct features *now)
     }
 }
 
-/* *column, weight or time, which only training needs. */
+/* Replaces *column, the weight or the time, which only training requires. */
 static int rebind_learnt(const struct features *f, const struct features *now, const char *name,
                          uint32_t *column, struct err *e)
 {

@@ -1,4 +1,4 @@
-/* feature_names.c: job and first line -> what the columns are called; fields by name. */
+/* feature_names.c: names of columns, from the job and the first line; finds fields by name. */
 #include "worker/data/feature_inner.h"
 #include "worker/data/kind.h"
 
@@ -17,7 +17,7 @@ static bool name_is(const struct cell *cell, const char *name)
     return strlen(name) == cell->bytes && memcmp(cell->text, name, cell->bytes) == 0;
 }
 
-/* Position named by digits alone, else FEATURE_NO_COLUMN. */
+/* The position that a name of digits gives, else FEATURE_NO_COLUMN. */
 static uint32_t position_of(const char *name)
 {
     uint32_t value = 0;
@@ -96,7 +96,7 @@ static int names_alloc(struct features *f, uint32_t columns, size_t text_bytes, 
     return 0;
 }
 
-/* Copies cells, so that names outlive the line. */
+/* Copies cells, so that the names outlive the line. */
 static int names_copy(struct features *f, const struct cell *cell, uint32_t columns, struct err *e)
 {
     size_t bytes = 0;
@@ -115,7 +115,7 @@ static int names_copy(struct features *f, const struct cell *cell, uint32_t colu
     return 0;
 }
 
-/* prefix + number for columns [first, end). */
+/* Names columns [first, end) prefix + number. */
 static size_t names_count(struct features *f, uint32_t first, uint32_t end, const char *prefix,
                           uint32_t number, size_t at)
 {
@@ -135,7 +135,7 @@ static int names_numbers(struct features *f, uint32_t columns, struct err *e)
     return rc;
 }
 
-/* A format's own columns. */
+/* Names the columns that the format fixes. */
 static int names_fixed(struct features *f, const struct format_columns *first, struct err *e)
 {
     uint32_t columns = 0;
@@ -160,7 +160,7 @@ static int names_fixed(struct features *f, const struct format_columns *first, s
     return 0;
 }
 
-/* A byte order mark before the first name is no part of it. */
+/* Skips a byte order mark before the first name. */
 static void skip_mark(const char **head, size_t *bytes)
 {
     if (*bytes >= 3 && memcmp(*head, "\xef\xbb\xbf", 3) == 0) {
@@ -169,8 +169,8 @@ static void skip_mark(const char **head, size_t *bytes)
     }
 }
 
-/* The line may be one of another format, or of csv with another delimiter: then nothing of it is
- * what the job names. */
+/* Cuts the head. A head of another format, or of csv with another delimiter, would have none of the
+ * job's columns, so the error gives a hint. */
 static int head_cells(const struct features *f, const char *file, char *line, size_t bytes,
                       struct cell *cell, uint32_t *count, struct err *e)
 {
@@ -194,7 +194,8 @@ static void names_of_job(const struct job *job, struct cell *cell)
             (struct cell){job->data.column[i].name, (uint32_t)strlen(job->data.column[i].name)};
 }
 
-/* Names by header, by the job's columns, or by number. `work` and `cell` are scratch. */
+/* Names columns by the header, by the job's columns, or by number. `work` and `cell` are
+ * scratch. */
 static int names_of_head(struct features *f, const struct job *job, const char *file, char *work,
                          size_t bytes, struct cell *cell, struct err *e)
 {
@@ -215,14 +216,14 @@ static int names_of_head(struct features *f, const struct job *job, const char *
     return names_copy(f, cell, count, e);
 }
 
-/* ---- by what the tables are called alone ---- */
+/* ---- names of the tables alone ---- */
 
 static bool all_digits(const char *name)
 {
     return *name != '\0' && name[strspn(name, "0123456789")] == '\0';
 }
 
-/* A column by its place in a header is known to that header alone. */
+/* True when the list names a column by its place: only a header has places. */
 static bool lists_places(const struct string_list *list)
 {
     bool places = false;
@@ -258,7 +259,7 @@ bool feature_names_known(const struct job *job)
            (job->legend.columns > 0 && job->legend.columns <= CELLS_MAX);
 }
 
-/* Once each. */
+/* Distinct names. */
 struct names {
     struct cell *cell; /* (CELLS_MAX) */
     uint32_t count;
@@ -279,7 +280,7 @@ static void names_put(struct names *n, const struct string_list *list)
         name_put(n, list->item[i]);
 }
 
-/* All that the job and the tables name: at most LIMIT_FIELDS of each list. */
+/* Collects all names of the job and the tables: at most LIMIT_FIELDS of each list. */
 static int names_together(struct features *f, const struct job *job, struct err *e)
 {
     struct names n = {.cell = malloc(CELLS_MAX * sizeof *n.cell)};
@@ -331,16 +332,17 @@ int feature_names_make(struct features *f, const struct job *job, const char *fi
     struct cell *cell = malloc(sizeof *cell * CELLS_MAX + bytes + 1);
     if (cell == NULL)
         return err_set(e, SHOAL_E_NOMEM, "%s: no memory to read its first line; free some", file);
-    char *work = (char *)(cell + CELLS_MAX); /* taking quotes out changes the line */
+    char *work = (char *)(cell + CELLS_MAX); /* removing quotes changes the line */
     memcpy(work, head, bytes);
     int rc = names_of_head(f, job, file, work, bytes, cell, e);
     free(cell);
     return rc;
 }
 
-/* ---- what tables call them ------------------------------------------------------------------- */
+/* ---- names in the tables
+ * ---------------------------------------------------------------------- */
 
-/* Columns of one name are told apart by which of them it is. */
+/* Columns of the same name get their rank among them as a suffix. */
 void feature_column_name(const struct features *f, uint32_t column, char out[LEGEND_NAME])
 {
     const struct cell *name = &f->name[column];
@@ -354,7 +356,7 @@ void feature_column_name(const struct features *f, uint32_t column, char out[LEG
 #define KIND_ID "id"
 #define KIND_MULTI_ID "multi id"
 
-/* What its keys are made of. */
+/* The kind of values in its keys. */
 static const char *kind_of(const struct feature_use *use)
 {
     SHOAL_ASSERT(use->type == COLUMN_CATEGORY || use->type == COLUMN_MULTI ||
@@ -366,7 +368,7 @@ static const char *kind_of(const struct feature_use *use)
     return use->id ? KIND_ID : "category";
 }
 
-/* And whose rows it shares. */
+/* The kind, and the field whose rows it shares. */
 static void field_kind(const struct features *f, uint32_t i, char out[40])
 {
     const struct feature_use *use = &f->field[i];
@@ -379,8 +381,8 @@ static void field_kind(const struct features *f, uint32_t i, char out[40])
         }
 }
 
-/* The columns of the network's input, in order: of a field its vector's floats, and how several
- * values become one; of a number how it is transformed. */
+/* Describes the columns of the network's input in order: for a field the floats of its vector and
+ * its pooling, for a number its transform. */
 static int input_text(const struct features *f, const struct job *job, struct legend *out,
                       struct err *e)
 {
@@ -411,7 +413,7 @@ static int input_text(const struct features *f, const struct job *job, struct le
     return 0;
 }
 
-/* Places of the labels, where names of columns are their places. */
+/* Positions of the labels, where columns are named by position. */
 static void place_text(const struct features *f, const struct job *job, char out[LIMIT_NAME])
 {
     bool named =
@@ -494,7 +496,7 @@ int feature_field_find(const struct features *f, const char *name, uint32_t *out
                    names);
 }
 
-/* The key of a value of a field with this number in its keys. */
+/* The key of a value in a field with this number. */
 static int value_key(uint32_t number, const char *name, bool id, const char *value, uint64_t *key,
                      struct err *e)
 {
@@ -513,7 +515,7 @@ int feature_field_key(const struct features *f, uint32_t field, const char *valu
     char text[8], name[LIMIT_NAME];
     double x;
     feature_field_name(f, field, name);
-    if (use->type != COLUMN_NUMBER || cell.bytes == 0) /* an empty cell is a bucket of its own */
+    if (use->type != COLUMN_NUMBER || cell.bytes == 0) /* an empty cell has a bucket of its own */
         return value_key(use->key_field, name, use->id, value, key, e);
     if (!feature_number(&cell, &x))
         return err_set(e, SHOAL_E_DATA,
@@ -523,7 +525,7 @@ int feature_field_key(const struct features *f, uint32_t field, const char *valu
     return 0;
 }
 
-/* A field that the tables have from a former job. NULL: none. */
+/* A field that the tables have from a former job; NULL: none. */
 static const struct legend_name *gone_find(const struct legend *n, const char *name)
 {
     char *end;

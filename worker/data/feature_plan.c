@@ -1,4 +1,4 @@
-/* feature_plan.c: job and columns -> which of them is which field or number. */
+/* feature_plan.c: decides from job and columns which column is which field or number. */
 #include "worker/data/feature.h"
 
 #include "proto/base/assert.h"
@@ -60,8 +60,8 @@ static int use_column(struct feature_plan *p, struct features *f, uint32_t colum
 
 /* Columns that the job uses, in its order. */
 struct chosen {
-    uint32_t *column; /* (columns), owned by who calls */
-    uint32_t *number; /* (columns), behind them: those that the tables know them by */
+    uint32_t *column; /* (columns); owned by the caller */
+    uint32_t *number; /* (columns), behind `column`: their numbers in the tables */
     uint32_t count;
 };
 
@@ -101,7 +101,7 @@ static bool is_number(const struct feature_plan *p, uint32_t column)
     return p->type[column] == COLUMN_NUMBER && p->job->features.number != NUMBER_BUCKET;
 }
 
-/* The number that the tables know a column by; LEGEND_NONE: it is new to them. */
+/* The number of a column in the tables; LEGEND_NONE: the tables do not know it. */
 static uint32_t known_number(const struct feature_plan *p, const struct features *f,
                              uint32_t column)
 {
@@ -120,8 +120,8 @@ static uint32_t known_number(const struct feature_plan *p, const struct features
     return n->name[list][at].number;
 }
 
-/* pandas writes its index into a column without a name: as a field it would have a row an example.
- */
+/* pandas writes its index as a column without a name. As a field, it would get one row for each
+ * example. */
 static int unnamed_refuse(const struct feature_plan *p, uint32_t column, struct err *e)
 {
     return err_set(e, SHOAL_E_CONFIG,
@@ -145,8 +145,8 @@ static int choose_all(const struct feature_plan *p, const struct features *f, st
     return 0;
 }
 
-/* In the order of their numbers, new ones behind: so the network reads the same columns in the same
- * places, however the job and the files order them. */
+/* Orders columns by their numbers in the tables, new ones last, so that the network reads the same
+ * columns in the same places, however job and files order them. */
 static void order_by_number(const struct feature_plan *p, const struct features *f,
                             struct chosen *out)
 {
@@ -183,9 +183,9 @@ static int use_chosen(struct feature_plan *p, struct features *f, struct err *e)
     return rc;
 }
 
-/* ---- fields that stand on other fields ---- */
+/* ---- fields that refer to other fields ---- */
 
-/* The field that `key` (share, attend) of field i names. */
+/* Finds the field that `key` (share, attend) of field i names. */
 static int other_field(const struct feature_plan *p, const struct features *f, uint32_t i,
                        const char *key, const char *name, uint32_t *out, struct err *e)
 {
@@ -248,7 +248,7 @@ static int links_make(const struct feature_plan *p, struct features *f, struct e
     return rc;
 }
 
-/* The fields that gates look at (model.gate_fields). */
+/* Finds the fields of the gates (model.gate_fields). */
 static int gates_make(const struct feature_plan *p, struct features *f, struct err *e)
 {
     const struct feature_columns columns = {p->file, p->field};
@@ -287,7 +287,7 @@ static int evaluate_columns(const struct feature_plan *p, struct features *f, st
     return 0;
 }
 
-/* Until here fields are known by their places; from here on keys and rules have their numbers. */
+/* Gives keys and rules the final field numbers; up to here fields are known by their places. */
 static int numbers_take(const struct feature_plan *p, struct features *f, struct err *e)
 {
     uint16_t number[LIMIT_FIELDS];

@@ -1,5 +1,5 @@
-/* feature_predict.c: what a prediction wants of its input: columns to pass on, and whether labels
- * are there. */
+/* feature_predict.c: features of a prediction: columns to pass on, and labels that may be
+ * missing. */
 #include "worker/data/feature.h"
 
 #include "proto/base/assert.h"
@@ -26,7 +26,7 @@ void features_unlabelled(const struct features *f, struct cell *cell)
     SHOAL_ASSERT(from == 0);
 }
 
-/* Whether a line is one of this format with `columns` cells; it may be changed. */
+/* True when the line has `columns` cells in this format; works on a copy. */
 static bool fits(const struct features *f, const struct cell *line, struct cell *cell)
 {
     char reason[REASON_BYTES], *copy = malloc(line->bytes + 1);
@@ -39,8 +39,8 @@ static bool fits(const struct features *f, const struct cell *line, struct cell 
     return good;
 }
 
-/* Without a header the first row tells: it is one of the format, or one when its labels are left
- * out. A row that is neither is a malformed one. */
+/* Without a header the first row decides: it fits the format with its labels, or without them. A
+ * row that fits neither is malformed. */
 static int labels_look_for(struct features *f, const struct cell *line, struct err *e)
 {
     struct cell *cell = malloc(CELLS_MAX * sizeof *cell);
@@ -72,7 +72,7 @@ int features_predict(struct features *f, const struct job *job, const char *name
             return feature_names_missing(f, name, "--column", columns->item[i], e);
     }
     f->pass_count = (uint32_t)columns->count;
-    f->weight = f->time = FEATURE_NO_COLUMN; /* no prediction needs them */
+    f->weight = f->time = FEATURE_NO_COLUMN; /* a prediction needs neither */
 
     if (f->header)
         return 0;

@@ -1,7 +1,7 @@
-/* feature_table.c: fields -> tables, and the fields that a table's rules are for.
+/* feature_table.c: assigns fields to tables, and rules to fields.
  *
- * A field that shares another's rows follows it: it need not be named, and may not be named
- * elsewhere. */
+ * A field that shares another field's rows lies in that field's table: it need not be named, and no
+ * other table may name it. */
 #include "worker/data/feature_inner.h"
 
 #include "proto/base/assert.h"
@@ -58,7 +58,7 @@ static int fields_take(const struct job_table *t, size_t number, struct features
     return 0;
 }
 
-/* What no table names goes to the one that names nothing. */
+/* Assigns fields that no table names to the table that names no fields. */
 static int rest_take(const struct job *job, struct features *f, struct err *e)
 {
     size_t rest = 0;
@@ -97,7 +97,7 @@ static int shared_follow(const struct job *job, struct features *f, struct err *
     return 0;
 }
 
-/* Every one of several tables has a field. */
+/* Checks that each of several tables has a field. */
 static int tables_used(const struct job *job, const struct features *f, struct err *e)
 {
     for (size_t t = 0; t < job->table_count && job->table_count > 1; t++) {
@@ -134,8 +134,8 @@ static int rule_take(const struct job *job, size_t number, const char *name, str
     return 0;
 }
 
-/* In the order of tables and their rules. A rule is for a field of its own table, so they are no
- * more than fields, unless one field is named in two ways. */
+/* Rules in the order of tables and of the rules in each. A rule applies to a field of its own
+ * table, so there are no more rules than fields, unless a field is named in two ways. */
 static int rules_make(const struct job *job, struct features *f, const struct feature_columns *c,
                       struct err *e)
 {
@@ -153,7 +153,7 @@ static int rules_make(const struct job *job, struct features *f, const struct fe
                     return err_set(e, SHOAL_E_CONFIG,
                                    "tables[%zu].rules: there is a rule for \"%s\" already", t,
                                    name);
-            SHOAL_ASSERT(at < f->shape.fields); /* each has one at most, in its own table */
+            SHOAL_ASSERT(at < f->shape.fields); /* a field has at most one rule, in its own table */
             f->shape.rule_field[at] = (uint16_t)field;
         }
     }

@@ -1,4 +1,4 @@
-/* feature_time.c: event times as they stand in logs -> seconds since 1970. */
+/* feature_time.c: parses event times of logs into seconds since 1970. */
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "worker/data/feature.h"
@@ -7,9 +7,9 @@
 #include <time.h>
 
 #define YEAR_1995 INT64_C(788918400) /* no log of clicks is older */
-#define FORM_BYTES 64u               /* of a text that a format reads */
+#define FORM_BYTES 64u               /* longest text that a format reads */
 
-/* `count` digits at p, or -1. */
+/* The number that `count` digits at p make; -1: they are no digits. */
 static int digits(const char *p, uint32_t count)
 {
     int value = 0;
@@ -34,8 +34,7 @@ static int days_in(int year, int month)
 }
 
 /* Days since 1970-01-01 in the Gregorian calendar, year >= 1970. Years begin in March, so that a
- * leap day is the last (Hinnant, "chrono-Compatible Low-Level Date Algorithms").
- */
+ * leap day is the last (Hinnant, "chrono-Compatible Low-Level Date Algorithms"). */
 static int64_t days_since_1970(int year, int month, int day)
 {
     int y = month <= 2 ? year - 1 : year, era = y / 400, of_era = y - era * 400;
@@ -43,8 +42,9 @@ static int64_t days_since_1970(int year, int month, int day)
     return (int64_t)era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
 }
 
-/* A zone behind a time: nothing, Z, UTC, or how far its clocks are ahead: +HH, +HHMM or +HH:MM,
- * also with - and behind a blank. Whether it is one; *ahead in seconds, or *told is false. */
+/* Parses the zone behind a time: nothing, Z, UTC, or an offset +HH, +HHMM or +HH:MM, also with -
+ * and after a blank. False: it is none. *ahead: offset in seconds; *told is false without a
+ * zone. */
 static bool zone_behind(const char *p, uint32_t bytes, int64_t *ahead, bool *told)
 {
     *ahead = 0;
@@ -63,9 +63,8 @@ static bool zone_behind(const char *p, uint32_t bytes, int64_t *ahead, bool *tol
     return hours >= 0 && hours < 24 && minutes >= 0 && minutes < 60;
 }
 
-/* "HH:MM", or "HH:MM:SS", then nothing, a fraction, a zone, or both. Whether it is one; *seconds
- * of the day: in UTC, which may be that before or after, or, where no zone is told, by local
- * clocks. */
+/* Parses "HH:MM" or "HH:MM:SS", then an optional fraction and zone. False: it is none. *seconds of
+ * the day: in UTC, perhaps of the day before or after; or local when there is no zone. */
 static bool clock_time(const char *p, uint32_t bytes, int64_t *seconds, bool *told)
 {
     if (bytes < 5 || p[2] != ':')
@@ -108,7 +107,7 @@ static int64_t calendar_time(const char *p, uint32_t bytes, const struct zone *z
     return zone_time(zone, date + clock);
 }
 
-/* Microseconds have more digits than feature_number takes exactly. -1: not digits alone. */
+/* Microseconds have more digits than feature_number reads exactly. -1: not only digits. */
 static int64_t whole_number(const struct cell *cell)
 {
     int64_t value = 0;
@@ -123,7 +122,8 @@ static int64_t whole_number(const struct cell *cell)
     return value;
 }
 
-/* By data.time_format: all of the text, and as many bytes as the format says, if it says so. */
+/* Parses all of the text by data.time_format; it must have `exact` bytes if the format fixes its
+ * length. */
 static int64_t formed_time(const char *text, uint32_t bytes, const char *format, uint32_t exact,
                            const struct zone *zone)
 {
@@ -147,7 +147,7 @@ static int64_t formed_time(const char *text, uint32_t bytes, const char *format,
     return zone_time(zone, local);
 }
 
-/* Whether a number is rather a date written without signs, of 1995 to 2099. */
+/* True when a number looks like a date of 1995 to 2099 without separators. */
 static bool looks_like(const struct cell *cell, const char *format, uint32_t bytes)
 {
     int64_t at;
@@ -171,7 +171,7 @@ static int64_t number_time(const struct cell *cell, const struct time_form *form
         seconds = (int64_t)number / units[form->unit];
     else
         return -1;
-    /* ten digits of a date, such as 2024030405, are seconds after 2030 */
+    /* ten digits that read as a date, such as 2024030405, would be seconds after 2030 */
     bool date = !form->any && seconds > 1900000000 && looks_like(cell, "%Y%m%d%H", 10);
 
     if (date || (seconds < YEAR_1995 && !form->any))

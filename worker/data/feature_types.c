@@ -1,10 +1,10 @@
-/* feature_types.c: what each column is, by the job and by the format. */
+/* feature_types.c: the type of each column, from the job and the format. */
 #include "worker/data/feature_inner.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Columns that data.columns does not name stay what they are without it. */
+/* Columns that data.columns does not name keep their default type. */
 static int types_of_job(struct feature_plan *p, struct features *f, struct err *e)
 {
     bool positional = !f->header;
@@ -55,8 +55,8 @@ static int label_take(struct feature_plan *p, struct features *f, uint32_t task,
     return 0;
 }
 
-/* Columns of type label that data.label does not name: the one label of a job that names none (the
- * first of them is then *only), else a contradiction. */
+/* Finds columns of type label that data.label does not name. In a job that names no label one such
+ * column is the label, *only; otherwise they are a contradiction. */
 static int labels_typed(struct feature_plan *p, struct features *f, uint32_t tasks, uint32_t *only,
                         struct err *e)
 {
@@ -84,8 +84,8 @@ static int labels_typed(struct feature_plan *p, struct features *f, uint32_t tas
     return 0;
 }
 
-/* Several labels are those that data.label names, in its order. One label is the column of type
- * label, or else the one that data.label names. */
+/* Several labels are those of data.label, in its order. A single label is the column of type label,
+ * or the one that data.label names. */
 static int labels_of_job(struct feature_plan *p, struct features *f, struct err *e)
 {
     uint32_t tasks = f->shape.tasks, only;
@@ -154,7 +154,7 @@ static int time_of_job(struct feature_plan *p, struct features *f, struct err *e
     return 0;
 }
 
-/* An impression's id says nothing of the next one. */
+/* Skips the impression's id: it predicts nothing about the next impression. */
 static void id_of_join(struct feature_plan *p, const struct features *f)
 {
     uint32_t at = FEATURE_NO_COLUMN;
@@ -164,7 +164,7 @@ static void id_of_join(struct feature_plan *p, const struct features *f)
         p->type[at] = COLUMN_SKIP;
 }
 
-/* Those that the format fixes. */
+/* Types that the format fixes. */
 static void types_of_format(struct feature_plan *p, const struct features *f)
 {
     const struct format_columns *c = f->format->columns;
@@ -172,8 +172,8 @@ static void types_of_format(struct feature_plan *p, const struct features *f)
         memset(p->type + at, (int)c->type, c->count);
 }
 
-/* What data.columns says of columns that have their types from the format: found by name; all that
- * it may change is whether they are used, and how their values are looked up. */
+/* Applies data.columns to columns whose types the format fixes. It may only change whether they are
+ * used and how their values are looked up. */
 static int columns_of_format(struct feature_plan *p, struct features *f, struct err *e)
 {
     static const char *const types[] = {[COLUMN_LABEL] = "the label",

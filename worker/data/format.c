@@ -1,4 +1,4 @@
-/* format.c: the formats by number, and what their readers share. */
+/* format.c: the table of formats, and functions that their readers share. */
 #include "worker/data/format.h"
 
 #include "proto/base/assert.h"
@@ -27,11 +27,11 @@ const char *format_name(enum data_format format)
 
 struct split {
     struct cell *cell;
-    const char *start; /* of the next one */
+    const char *start; /* start of the next cell */
     uint32_t count;
 };
 
-/* A cell ends at `end`. */
+/* Ends a cell at `end`. */
 static inline void split_add(struct split *s, const char *end)
 {
     if (s->count < CELLS_MAX)
@@ -40,14 +40,14 @@ static inline void split_add(struct split *s, const char *end)
     s->start = end + 1;
 }
 
-/* `hits`: where delimiters stand from `block` on. */
+/* `hits`: a bit for each delimiter from `block` on. */
 static inline void split_hits(struct split *s, const char *block, uint64_t hits)
 {
     for (; hits != 0; hits &= hits - 1)
         split_add(s, block + __builtin_ctzll(hits));
 }
 
-/* 16 bytes at a time, where any processor of the kind can. */
+/* Compares 16 bytes at a time, which every x86-64 processor can. */
 uint32_t format_split_narrow(char delimiter, const char *line, size_t bytes, struct cell *cell)
 {
     struct split s = {cell, line, 0};
@@ -67,7 +67,7 @@ uint32_t format_split_narrow(char delimiter, const char *line, size_t bytes, str
 }
 
 #ifdef SHOAL_X86
-/* 64 bytes at a time; a mask keeps what is behind the line from being read. */
+/* Compares 64 bytes at a time; a mask keeps bytes behind the line from being read. */
 __attribute__((target("avx512f,avx512bw,bmi,bmi2"))) static uint32_t
 split_wide(char delimiter, const char *line, size_t bytes, struct cell *cell)
 {

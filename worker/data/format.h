@@ -1,9 +1,9 @@
-/* format.h: how a format of the input is read: line -> cells. A file each, read_*.c, which defines
- * its struct format; its row in proto/job/format.h finds it by its name.
+/* format.h: the interface of an input format: it cuts a line into cells. Each format has a file
+ * read_*.c that defines its struct format; its row in proto/job/format.h gives its name.
  *
  * `head` and `line` are pure: no state, any thread. They may change the line in place (csv quotes).
- * A line that does not fit is SHOAL_E_DATA with the cause in `reason` (REASON_BYTES); nothing else
- * can go wrong, whatever the bytes are. cell has room for CELLS_MAX. */
+ * A line that does not fit is SHOAL_E_DATA with the cause in `reason` (REASON_BYTES); there is no
+ * other error, whatever the bytes are. `cell` has room for CELLS_MAX. */
 #ifndef WORKER_DATA_FORMAT_H
 #define WORKER_DATA_FORMAT_H
 
@@ -17,7 +17,7 @@
 struct features;
 
 #define CELLS_MAX 4096u   /* columns of a line */
-#define REASON_BYTES 192u /* why a line is malformed, as a sentence without file and line */
+#define REASON_BYTES 192u /* the message about a malformed line, without file and line */
 
 /* The text of one column; not NUL-ended. */
 struct cell {
@@ -25,11 +25,11 @@ struct cell {
     uint32_t bytes;
 };
 
-/* Cuts one line into the cells that features.columns asks for. */
+/* Cuts one line into `columns` cells. */
 typedef int (*format_line)(const struct features *f, char *line, size_t bytes, struct cell *cell,
                            char *reason);
 
-/* Columns that follow one another: one by this name, or several as name1, name2.. */
+/* Adjacent columns: one with this name, or several named name1, name2.. */
 struct format_columns {
     const char *name;
     uint32_t count;
@@ -38,16 +38,16 @@ struct format_columns {
 
 struct format {
     format_line line;
-    /* The columns, where every file has these; ended by a count of 0; the label is the first. Else
-     * NULL, and the first line tells how many there are: */
+    /* The columns that every file has, ended by a count of 0; the label is the first. NULL: the
+     * first line defines them: */
     const struct format_columns *columns;
-    /* the cells of the first line; *count of them, at most CELLS_MAX. */
+    /* Cuts the first line into *count cells, at most CELLS_MAX. */
     int (*head)(const struct features *f, char *line, size_t bytes, struct cell *cell,
                 uint32_t *count, char *reason);
-    /* Columns have names and types, by a header or the job, and labels may stand in any. Else the
+    /* Columns have names and types, from a header or the job, and any may be the label. False: the
      * first is the label. */
     bool named;
-    bool whole_numbers; /* a number is an integer */
+    bool whole_numbers; /* numbers are integers */
 };
 
 const struct format *format_of(enum data_format format);
@@ -57,10 +57,10 @@ const char *format_name(enum data_format format);
 DATA_FORMATS(FORMAT_DECLARED)
 #undef FORMAT_DECLARED
 
-/* Cuts at every `delimiter`: the number of cells, of which the first CELLS_MAX are stored. What
- * readers share. */
+/* Cuts a line at every `delimiter`. Returns the number of cells, of which the first CELLS_MAX are
+ * stored. */
 uint32_t format_split(char delimiter, const char *line, size_t bytes, struct cell *cell);
-/* The same on any processor. */
+/* format_split for any processor. */
 uint32_t format_split_narrow(char delimiter, const char *line, size_t bytes, struct cell *cell);
 
 #endif

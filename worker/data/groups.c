@@ -1,10 +1,10 @@
-/* groups.c: an epoch's order of blocks, and groups of them decoded.
+/* groups.c: the order of an epoch's blocks, and decoded groups of them.
  *
- * 1. Blocks are permuted by index_drawn, groups part them, and rows are permuted by it within each:
- *    so an epoch visits each row once. [test: groups_visit_each_row_once]
- * 2. A group that somebody holds is never taken for another one, and who holds one waits for no
- *    other: so a group becomes free. [assert: held_begin]
- * 3. No more than `most` groups are laid out. [test: groups_keep_to_their_memory] */
+ * 1. index_drawn permutes the blocks, groups partition them, and index_drawn permutes the rows
+ *    within each group: an epoch visits each row once. [test: groups_visit_each_row_once]
+ * 2. A held group is never reused for another one, and a thread that holds a group waits for no
+ *    other group, so a group becomes free. [assert: held_begin]
+ * 3. No more than `most` groups are decoded. [test: groups_keep_to_their_memory] */
 #include "worker/data/groups.h"
 
 #include "proto/base/array.h"
@@ -16,34 +16,34 @@
 #include <string.h>
 
 #define BLOCKS_SALT 0x626c6f636b73ULL
-#define PACKED_TIMES 4u /* so much larger are keys of several values laid out than packed, about */
-#define LOG_SPARE 4u    /* blocks of the log's order beside those at hand */
-#define HELD_MAX 8u     /* groups drawn */
+#define PACKED_TIMES 4u /* about how much larger multi keys are when decoded than when packed */
+#define LOG_SPARE 4u    /* blocks in the log's order beside those being read */
+#define HELD_MAX 8u     /* most drawn groups */
 #define OBJECT_PART 4u
 
-/* An order of the blocks, cut into groups. */
+/* An order of the blocks, partitioned into groups. */
 struct plan {
     struct plan *next;
     uint64_t seed;
     uint32_t epoch; /* 0: the log's order */
-    uint32_t refs;  /* holds that it has */
+    uint32_t refs;  /* holds on it */
     uint32_t groups;
     uint32_t *block; /* owned: (blocks) */
-    uint32_t *cut;   /* owned: (groups + 1): where in `block` each begins */
-    uint64_t *at;    /* owned: (blocks + 1): rows before each of `block` */
+    uint32_t *cut;   /* owned; (groups + 1): start of each group in `block` */
+    uint64_t *at;    /* owned; (blocks + 1): rows before each element of `block` */
 };
 
 struct group {
     bool used;
-    uint64_t seed; /* with epoch and number: which it is */
+    uint64_t seed; /* seed, epoch and number identify the group */
     uint32_t epoch, number;
-    uint32_t refs; /* holds, and who decodes */
-    uint64_t last; /* when it was held last */
+    uint32_t refs; /* holds, and threads that decode it */
+    uint64_t last; /* when it was last held */
     uint32_t blocks, next, done;
-    uint64_t rows, given; /* of it; read so far */
-    int status;           /* of a block that could not be read */
+    uint64_t rows, given; /* rows in it, and rows that were read so far */
+    int status;           /* error of a block that could not be read */
     struct err error;
-    struct slice *row; /* owned: (room), laid out: (blocks) */
+    struct slice *row; /* owned; (room): decoded blocks; (blocks) */
     uint32_t room;
 };
 
@@ -57,13 +57,14 @@ struct groups {
     bool drawn, object;
     uint64_t rows, digest;
     uint32_t blocks, count, most;
-    uint64_t bytes;        /* of a group */
-    uint64_t *first;       /* owned: (blocks + 1): rows before each in the log */
-    pthread_mutex_t lock;  /* of all below, and of every plan and group but a block's rows */
+    uint64_t bytes;  /* size of a group */
+    uint64_t *first; /* owned; (blocks + 1): rows before each block in the log */
+    /* guards all below, and every plan and group except the rows of a block */
+    pthread_mutex_t lock;
     pthread_cond_t change; /* a group is decoded, failed, or free */
     struct plan *plan;     /* owned */
     struct group *group;   /* owned: (most) */
-    struct room *room;     /* owned: those that nobody decodes with */
+    struct room *room;     /* owned; rooms that no thread decodes with */
     uint64_t clock, read;
 };
 
@@ -109,7 +110,7 @@ void groups_close(struct groups *g)
     free(g);
 }
 
-/* Bytes of a row laid out; with several values, about. */
+/* Bytes of a decoded row; an estimate with multi fields. */
 static uint64_t row_bytes(const struct groups *g, uint64_t packed)
 {
     const struct slice_layout *l = parsed_layout(g->parsed);
@@ -120,7 +121,7 @@ static uint64_t row_bytes(const struct groups *g, uint64_t packed)
     return l->least + PACKED_TIMES * packed / (g->rows + 1);
 }
 
-/* Into how many groups an epoch is cut, and how many are held. */
+/* Chooses how many groups an epoch has and how many are held. */
 static void sizes_find(struct groups *g, const struct groups_wish *w, uint64_t packed)
 {
     uint32_t part = g->object ? OBJECT_PART : 1;
@@ -237,7 +238,7 @@ uint64_t groups_memory(const struct groups *g)
 
 /* ---- the order of an epoch ------------------------------------------------------------------- */
 
-/* A log of one group keeps its blocks' order: its rows are drawn as they are numbered. */
+/* With one group the blocks keep their order: all rows are drawn by their numbers. */
 static void plan_fill(const struct groups *g, struct plan *p)
 {
     bool drawn = p->epoch > 0 && g->count > 1;
@@ -263,7 +264,7 @@ static void plan_fill(const struct groups *g, struct plan *p)
     p->at[g->blocks] = at;
 }
 
-/* Plans that nobody holds go, but for the newest. */
+/* Frees plans without holds, except the newest. */
 static void plans_drop(struct groups *g)
 {
     struct plan **at = &g->plan;
@@ -317,7 +318,7 @@ static uint32_t group_at(const struct plan *p, uint64_t position)
 
 /* ---- groups held ----------------------------------------------------------------------------- */
 
-/* The group, or room for it; NULL: all are held. */
+/* The group, or a free slot for it; NULL: all are held. */
 static struct group *group_find(struct groups *g, const struct plan *p, uint32_t number)
 {
     struct group *room = NULL;
@@ -332,7 +333,7 @@ static struct group *group_find(struct groups *g, const struct plan *p, uint32_t
     return room;
 }
 
-/* Takes it for this group, unless it is. */
+/* Assigns the slot to this group unless it is that group already. */
 static int held_begin(struct groups *g, struct group *x, const struct plan *p, uint32_t number)
 {
     uint32_t blocks = p->cut[number + 1] - p->cut[number], room = x->room;
@@ -359,7 +360,7 @@ static int held_begin(struct groups *g, struct group *x, const struct plan *p, u
     return 0;
 }
 
-/* The lock is held; not while this decodes. */
+/* The lock is held at entry and exit, and released while this decodes. */
 static void block_decode(struct groups *g, struct group *x, const struct plan *p, uint32_t i,
                          uint64_t (*clock_ns)(void), uint64_t *file_ns)
 {
@@ -396,7 +397,7 @@ static void block_decode(struct groups *g, struct group *x, const struct plan *p
         pthread_cond_broadcast(&g->change);
 }
 
-/* Nobody needs its rows any more this epoch. */
+/* Frees the rows: no reader needs them any more in this epoch. */
 static void group_empty(struct group *x)
 {
     for (uint32_t i = 0; i < x->blocks; i++)
@@ -410,13 +411,13 @@ static void group_leave(struct groups *g, struct group *x)
     if (--x->refs > 0)
         return;
     if (x->status != 0)
-        x->used = PLANTED("failed_stays"); /* who wants it again tries again */
+        x->used = PLANTED("failed_stays"); /* a later reader tries again */
     else if (g->object && x->given >= x->rows)
         group_empty(x);
     pthread_cond_broadcast(&g->change);
 }
 
-/* So many blocks of it, together with others who want them. */
+/* Decodes blocks of the group up to `until`, together with other threads that want it. */
 static void group_decode(struct groups *g, struct group *x, const struct plan *p, uint32_t until,
                          uint64_t (*clock_ns)(void), uint64_t *file_ns)
 {
@@ -442,7 +443,8 @@ int groups_take(struct groups *g, uint64_t seed, uint32_t epoch, uint64_t positi
         rc = no_memory(e);
     if (rc == 0) {
         p->refs++;
-        while ((x = group_find(g, p, number)) == NULL) /* 2: others hold all, and give one */
+        /* 2: other threads hold all slots, and release one */
+        while ((x = group_find(g, p, number)) == NULL)
             pthread_cond_wait(&g->change, &g->lock);
         rc = 0;
         if (held_begin(g, x, p, number) != 0)
@@ -498,7 +500,8 @@ void groups_row(const struct groups *g, const struct groups_hold *h, uint64_t po
     *number = g->first[p->block[low]] + *row;
 }
 
-/* As much of the next group as is read of this one: none waits for a whole group then. */
+/* Decodes the same share of the next group that was read of this one, so that no reader waits for a
+ * whole group. */
 static void next_decode(struct groups *g, const struct plan *p, uint32_t number, uint64_t share,
                         uint64_t of)
 {

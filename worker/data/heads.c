@@ -1,4 +1,4 @@
-/* heads.c: first line of a file -> whether it is one of the job's format. */
+/* heads.c: compares the first line of a file with the job's format. */
 #include "worker/data/heads.h"
 
 #include "proto/wire/wire.h"
@@ -8,8 +8,8 @@
 
 #include <stdlib.h>
 
-/* A format that is neither named nor has columns of its own has no delimiter to look for: only a
- * line that it cannot read is compared with other formats. */
+/* A format that has neither names nor columns of its own has no delimiter to check: only a line
+ * that it cannot read is compared with other formats. */
 static void line_hint(const struct job *job, char *line, size_t bytes, char hint[KIND_HINT_BYTES])
 {
     const struct format *format = format_of(job->data.format);
@@ -45,7 +45,8 @@ static int list_check(const struct job *job, const struct string_list *list, con
     return source_heads(list, what, head_see, (void *)(uintptr_t)job, e);
 }
 
-/* A line that is only to be scored may have one column, which has any character. */
+/* False for predictions: a line to be scored may have one column, which may contain any
+ * character. */
 static bool has_lines(const struct job *job)
 {
     return job->data.format != DATA_EVENTS && !job->predict.on;

@@ -1,23 +1,22 @@
 /* index.c: makes, keeps and finds indexes; the order of an epoch.
  *
- * 1. A kept index is `struct index_file`, then its chunks, all little-endian as the machine has
- *    them; each part has a checksum. [static]
- *    [test: index_that_is_damaged_is_made_again]
- * 2. Its name holds the hash of path, size and time of every file and of `header`: what does not
- *    match is not found. [test: index_is_made_again_when_the_file_changed]
- * 3. What is found is believed only if both checksums hold and the numbers fit together; else it is
+ * 1. A kept index is `struct index_file`, then its chunks, all little-endian as in memory; each
+ *    part has a checksum. [static] [test: index_that_is_damaged_is_made_again]
+ * 2. Its name has the hash of path, size and time of every file and of `header`, so an index of
+ *    other files is not found. [test: index_is_made_again_when_the_file_changed]
+ * 3. A found index is used only if both checksums match and its numbers are consistent; else it is
  *    made again. [test: index_that_is_damaged_is_made_again]
  *
  * The order is a permutation of chunk numbers by a Feistel network over the next power of two, with
  * cycle walking.
- * 4. Every round is a bijection of [0, 2^bits), whatever the round function does: so the network is
- *    one. [test: order_is_a_bijection_for_every_small_size]
- * 5. A value that falls outside [0, chunks) is put through the network again; as its cycle holds
- *    the start, which is inside, the walk ends, and what is left is a bijection of [0, chunks).
- *    Two walks are expected at most, as 2^bits <= 2 chunks. [assert: index_draw]
+ * 4. Every round is a bijection of [0, 2^bits), whatever the round function does, so the network is
+ *    one too. [test: order_is_a_bijection_for_every_small_size]
+ * 5. A value outside [0, chunks) passes through the network again. Its cycle contains the start,
+ *    which is inside, so the walk ends, and the result is a bijection of [0, chunks). At most two
+ *    walks are expected, as 2^bits <= 2 chunks. [assert: index_draw]
  *    [test: order_is_a_bijection_for_large_sizes]
- * 6. The number of rounds is even, so the two sides, which differ by a bit when bits is odd, end as
- *    wide as they began. [static] */
+ * 6. The number of rounds is even, so the two halves, whose widths differ by a bit when bits is
+ *    odd, end with their first widths. [static] */
 #include "worker/data/index.h"
 
 #include "proto/base/array.h"
@@ -40,11 +39,12 @@ struct index_file {
     uint64_t bytes;
     uint32_t chunk_rows;
     uint32_t chunks;
-    uint64_t chunk_sum; /* XXH3 of the chunks, seeded by that of the times */
-    uint64_t sum;       /* XXH3 of what stands above */
+    uint64_t chunk_sum; /* XXH3 of the chunks, seeded with that of the times */
+    uint64_t sum;       /* XXH3 of the members above */
 };
 _Static_assert(sizeof(struct index_file) == 56, "index_file is a disk format"); /* 1 */
-#define INDEX_MAGIC "SHOALIX1" /* `chunks` times of 4 bytes behind them where there is a clock */
+/* `chunks` times of 4 bytes follow the chunks when there is a clock */
+#define INDEX_MAGIC "SHOALIX1"
 
 static uint64_t digest_of(const struct index *x)
 {
@@ -54,7 +54,7 @@ static uint64_t digest_of(const struct index *x)
     return digest;
 }
 
-/* Joins neighbours in pairs. */
+/* Merges adjacent chunks in pairs. */
 static void join(struct index *x)
 {
     SHOAL_ASSERT(x->chunks % 2 == 0);
@@ -104,7 +104,7 @@ void index_times_lead(struct index *x)
         x->time[i] = x->time[known];
 }
 
-/* A row without a time is of that of the chunk in front of it. */
+/* A row without a time gets that of the chunk before it. */
 static void time_put(struct index *x, const struct index_clock *clock, struct line *line)
 {
     uint32_t time = line->too_long ? 0 : clock->time(clock->context, line), at = x->chunks - 1;
@@ -136,7 +136,7 @@ static int make(const struct source *s, bool header, const struct index_clock *c
             x->chunk[x->chunks++] = (struct index_chunk){line.at, 0, line.number - 1};
         }
         x->chunk[x->chunks - 1].sum += index_row_sum(x->rows, &line);
-        if (first && clock != NULL) /* last: it may change the line */
+        if (first && clock != NULL) /* last: the clock may change the line */
             time_put(x, clock, &line);
         x->rows++;
     }
@@ -323,7 +323,7 @@ struct index_draw index_draw(uint64_t seed, uint32_t epoch, uint64_t chunks)
     if (chunks > 1)
         d.bits = 64u - (unsigned)__builtin_clzll(chunks - 1);
     if (d.bits < 2)
-        d.bits = 2; /* both sides need a bit, else a round could change nothing */
+        d.bits = 2; /* both halves need a bit, otherwise a round could change nothing */
     for (int r = 0; r < INDEX_ROUNDS; r++)
         d.key[r] = rng_next(&rng);
     SHOAL_ASSERT(chunks <= 1ULL << d.bits && (1ULL << d.bits <= 2 * chunks || chunks == 1)); /* 5 */

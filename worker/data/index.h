@@ -1,9 +1,10 @@
-/* index.h: where the rows of a source are, and checksums of them; which an epoch visits when.
+/* index.h: offsets and checksums of the rows of a source, and the order in which an epoch visits
+ * them.
  *
- * A chunk is chunk_rows rows that follow one another (the last chunk may have fewer): 1 up to 2^18
- * rows, then doubled as often as it takes to have at most 2^18 chunks. A chunk's checksum is the
- * sum of index_row_sum over its rows: so chunks can be joined without reading them again, and
- * neither names of files, line ends nor empty lines enter it. Read-only once open. */
+ * A chunk is chunk_rows adjacent rows (the last chunk may have fewer): 1 up to 2^18 rows, then
+ * doubled until there are at most 2^18 chunks. Its checksum is the sum of index_row_sum over its
+ * rows, so chunks can be merged without reading them again; names of files, line ends and empty
+ * lines do not enter it. Read-only once open. */
 #ifndef WORKER_DATA_INDEX_H
 #define WORKER_DATA_INDEX_H
 
@@ -18,33 +19,32 @@
 
 struct index_chunk {
     uint64_t at;     /* position of its first row in the source */
-    uint64_t sum;    /* of its rows */
+    uint64_t sum;    /* checksum of its rows */
     uint64_t number; /* lines before it in its file */
 };
 _Static_assert(sizeof(struct index_chunk) == 24, "index_chunk is a disk format");
 
-/* What tells the event time of a row, in seconds since 1970; 0: it has none. It may change the
- * line. */
+/* Returns the event time of a row in seconds since 1970; 0: it has none. It may change the line. */
 struct index_clock {
     uint32_t (*time)(void *context, struct line *line);
     void *context;
-    uint64_t identity; /* of how times are read: other times are another index */
-    uint32_t chunks;   /* at most; a power of two */
+    uint64_t identity; /* a hash of how times are read: other times need another index */
+    uint32_t chunks;   /* most chunks; a power of two */
 };
 
 struct index {
     uint64_t rows;
-    uint64_t bytes; /* of the source */
+    uint64_t bytes; /* size of the source */
     uint64_t digest;
     uint32_t chunk_rows; /* a power of two */
     uint32_t chunks;
     struct index_chunk *chunk; /* owned */
-    /* owned (chunks): of its first row, or the last time in front of it, or the first one there is;
-     * NULL: not asked for */
+    /* Owned; (chunks): time of each chunk's first row, or the last known time before it, or the
+     * first known time; NULL: not wanted. */
     uint32_t *time;
 };
 
-/* A row's share of its chunk's checksum: of text, row number and too_long. */
+/* A row's share of its chunk's checksum: a hash of text, row number and too_long. */
 static inline uint64_t index_row_sum(uint64_t row, const struct line *line)
 {
     return rng_mix(hash_bytes(line->text, line->bytes, 0) + row * 2 + line->too_long);
@@ -59,17 +59,17 @@ static inline uint64_t index_chunk_end(const struct index *x, uint64_t chunk)
     return x->bytes;
 }
 
-/* Takes the index from the cache, or makes and keeps it (a failure to keep it is logged, no
- * error). clock: NULL where nobody asks for times. cache: NULL where nothing is to stay. IO,
- * NOMEM, CHECKSUM (a file became shorter meanwhile). */
+/* Takes the index from the cache, or makes and keeps it; a failure to keep it is logged and is no
+ * error. clock NULL: times are not wanted. cache NULL: nothing is kept. IO, NOMEM, CHECKSUM (a file
+ * became shorter meanwhile). */
 int index_open(const struct source *s, bool header, const struct index_clock *clock,
                const struct cache *cache, struct index *out, struct err *e);
 void index_close(struct index *x);
-/* The first chunks whose times are not known have that of the first one that is. */
+/* Gives the first chunks without a time that of the first chunk that has one. */
 void index_times_lead(struct index *x);
 
-/* An order drawn from (seed, epoch) over `chunks` things: a bijection of [0, chunks) that nobody
- * stores, fixed for ever. */
+/* An order drawn from (seed, epoch) over `chunks` items: a bijection of [0, chunks) that is
+ * computed, never stored, and never changes between releases. */
 #define INDEX_ROUNDS 6
 struct index_draw {
     uint64_t chunks, key[INDEX_ROUNDS];
@@ -77,7 +77,7 @@ struct index_draw {
 };
 struct index_draw index_draw(uint64_t seed, uint32_t epoch, uint64_t chunks);
 uint64_t index_drawn(const struct index_draw *d, uint64_t position);
-/* The same for one position. */
+/* The order at one position. */
 uint64_t index_order(uint64_t seed, uint32_t epoch, uint64_t chunks, uint64_t position);
 
 #endif

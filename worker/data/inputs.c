@@ -1,4 +1,4 @@
-/* inputs.c: opened off the loop, counted, closed. */
+/* inputs.c: opens inputs off the loop, counts their users, closes them. */
 #include "worker/data/inputs.h"
 
 #include "proto/base/array.h"
@@ -17,20 +17,20 @@ struct input {
     struct inputs *set;
     uint32_t split, object;
     char line[LIMIT_PATH];
-    struct dataset *data; /* owned; the thread's while it opens; NULL: it could not be */
+    struct dataset *data; /* owned; the work thread's while it opens; NULL: opening failed */
     uint32_t users;
-    uint64_t used; /* `uses` when it was asked for last */
+    uint64_t used; /* value of `uses` when it was last requested */
     bool opening;
-    bool profiles; /* ... and its lines are looked at */
-    char *profile; /* owned: what came of it; the thread's while it opens */
-    int status;    /* of the last opening */
+    bool profiles; /* opening also makes the profile */
+    char *profile; /* owned; the profile; the work thread's while it opens */
+    int status;    /* result of the last opening */
     struct err error;
     struct env_work work;
 };
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* One that is too long for a message is not told. */
+/* A profile that is too long for a message is dropped. */
 static int profile_make(struct input *in)
 {
     struct json *profile;
@@ -64,7 +64,7 @@ static void open_run(struct env_work *w) /* on a thread of the pool */
         dataset_close(in->data);
 }
 
-/* The first that there is stays. */
+/* The first profile is kept. */
 static void profile_keep(struct input *in)
 {
     if (in->set->profile == NULL)
@@ -79,7 +79,7 @@ static void open_done(struct env_work *w)
     struct input *in = container_of(w, struct input, work);
     SHOAL_ASSERT(in->opening);
     in->opening = false;
-    in->used = ++in->set->uses; /* whoever waits for it comes soon */
+    in->used = ++in->set->uses; /* its waiter asks again soon */
     if (in->status != 0)
         in->data = NULL;
     profile_keep(in);
@@ -160,7 +160,7 @@ int inputs_open(struct inputs *s, uint32_t split, uint32_t object, const char *l
 
 void inputs_looked(struct inputs *s)
 {
-    for (uint32_t i = s->count; i-- > 0;) { /* the last one takes the place of one that goes */
+    for (uint32_t i = s->count; i-- > 0;) { /* the last input takes the place of a closed one */
         struct input *in = s->input[i];
         if (in->object != INPUTS_NO_OBJECT && !in->opening && in->data == NULL)
             input_remove(s, in);
@@ -169,7 +169,7 @@ void inputs_looked(struct inputs *s)
 
 /* ---- closing --------------------------------------------------------------------------------- */
 
-/* What stays in the cache folder is bounded where it is put there (object.c). */
+/* The cache folder is trimmed where files are added (object.c). */
 static void object_close(struct inputs *s, struct input *in)
 {
     if (s->job->data.objects.grow_ms > 0)
@@ -181,7 +181,7 @@ static void object_close(struct inputs *s, struct input *in)
     input_remove(s, in);
 }
 
-/* Of the objects that nobody uses those used last stay open. */
+/* Keeps the most recently used idle objects open. */
 static void objects_trim(struct inputs *s)
 {
     for (;;) {

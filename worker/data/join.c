@@ -1,10 +1,10 @@
-/* join.c: impressions and clicks, put together.
+/* join.c: joins impressions and clicks.
  *
- * 1. Numbers are in the order of times, so windows close in their order, and so does what is known
- *    end. [assert: impression_add]
+ * 1. Numbers follow the order of times, so windows close in that order, and impressions are
+ *    forgotten in it. [assert: impression_add]
  * 2. first <= closing <= next <= first + most. [assert: time_pass]
- * 3. What goes out is in order of time. [assert: emit]
- * 4. No two rows are alike in time, kind and place, so there is one order. [assert: earlier] */
+ * 3. Output is in order of time. [assert: emit]
+ * 4. No two rows are equal in time, kind and place, so there is one order. [assert: earlier] */
 #include "worker/data/join.h"
 
 #include "proto/base/assert.h"
@@ -42,7 +42,8 @@ void join_free(struct join *j)
     *j = (struct join){0};
 }
 
-/* ---- rows that wait -------------------------------------------------------------------------- */
+/* ---- waiting rows
+ * ----------------------------------------------------------------------------- */
 
 static bool earlier(const struct join_row *a, const struct join_row *b)
 {
@@ -90,7 +91,8 @@ static struct join_row wait_take(struct join *j)
     return first;
 }
 
-/* ---- impressions that are known: an open hash table of places in the ring -------------------- */
+/* ---- known impressions: an open-addressing hash table of places in the ring
+ * ------------------- */
 
 static uint32_t home(const struct join *j, uint64_t hash)
 {
@@ -115,7 +117,7 @@ static void table_add(struct join *j, uint64_t number)
     j->table[at] = place_of(j, number) + 1;
 }
 
-/* The places behind it move up, as far as they may. */
+/* Moves later entries of the probe sequence into the hole (deletion without tombstones). */
 static void table_drop(struct join *j, uint64_t number)
 {
     uint32_t hole = home(j, ring_row(j, number)->hash);
@@ -133,7 +135,7 @@ static void table_drop(struct join *j, uint64_t number)
     j->table[hole] = 0;
 }
 
-/* The impression of the row's id that is known, of which there is one at most; NULL: none is. */
+/* Finds the known impression with the row's id, of which there is at most one; NULL: none. */
 static int find(struct join *j, const struct join_row *row, struct join_row **out, struct err *e)
 {
     *out = NULL;
@@ -153,7 +155,8 @@ static int find(struct join *j, const struct join_row *row, struct join_row **ou
     return 0;
 }
 
-/* ---- time goes on ---------------------------------------------------------------------------- */
+/* ---- time advances
+ * ---------------------------------------------------------------------------- */
 
 static int emit(struct join *j, const struct join_row *row, bool positive, uint64_t time,
                 struct err *e)
@@ -240,7 +243,7 @@ static int click_add(struct join *j, const struct join_row *click, struct err *e
     return emit(j, known, true, click->time, e);
 }
 
-/* All rows that wait and are before `time`, in order. */
+/* Joins all waiting rows before `time`, in order. */
 static int rows_join(struct join *j, uint64_t time, struct err *e)
 {
     int rc = 0;
@@ -273,7 +276,7 @@ int join_end(struct join *j, struct err *e)
     int rc = rows_join(j, UINT64_MAX, e);
     if (rc == 0)
         rc = time_pass(j, j->now + 1, e);
-    uint64_t whole = j->counts->negatives; /* time has closed these */
+    uint64_t whole = j->counts->negatives; /* negatives so far: time has closed their windows */
     if (rc == 0)
         rc = time_pass(j, UINT64_MAX, e);
     j->counts->cut_short = j->counts->negatives - whole;

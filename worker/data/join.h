@@ -1,31 +1,31 @@
-/* join.h: impressions and clicks of one id, put together: rows in, examples in order of time out.
- * A join is a function of its rows; it has no clock and no file.
+/* join.h: joins impressions and clicks of one id: rows in, examples in order of time out. A join is
+ * a function of its rows; it has no clock and no file.
  *
  * A click belongs to the newest impression of its id that was not shown later. An impression is
- * open for `window` seconds, both ends counted, and known for `keep` seconds more:
+ * open for `window` seconds, both ends included, and known for `keep` seconds more:
  *
  *     first click while it is open     a positive, at the click's time
  *     none until the window closes     a negative, at the time the window closes
- *     first click after that           late: counted; with `learn` the impression goes out once
+ *     first click after that           late: counted; with `learn` the impression is emitted once
  *                                      more, as a positive at the click's time
  *     further clicks                   doubled
  *     clicks on no known impression    unmatched
  *     an impression whose id is known  repeated, and left out
  *
- * With a rate p of clicks, a share q of them late, `count` makes predictions low by the factor
+ * With a click rate p and a share q of late clicks, `count` makes predictions low by the factor
  * 1 - q. `learn` shows a late impression as a negative and as a positive, so predictions are low by
- * 1 / (1 + p q), which for rates of clicks is nothing. An example of negative weight that takes the
- * negative back (fake negative weighting: Ktena et al., Addressing Delayed Feedback for Continuous
- * Training, 2019) would win that little for a loss without a lower bound.
+ * 1 / (1 + p q), which is negligible for click rates. An example of negative weight that cancels
+ * the negative (fake negative weighting: Ktena et al., Addressing Delayed Feedback for Continuous
+ * Training, 2019) would gain only that, at the price of a loss without a lower bound.
  *
- * Rows may come in another order than that of their times: they wait in a heap until no earlier one
- * can come. Rows of one second are joined in this order: impressions before clicks, each kind by
- * its places. Examples of one second go out in this order: positives as their clicks came, then
- * negatives as their impressions came.
+ * Rows may arrive out of the order of their times: they wait in a heap until no earlier row can
+ * arrive. Rows of one second are joined in this order: impressions before clicks, each kind by its
+ * places. Examples of one second are emitted in this order: positives in the order of their clicks,
+ * then negatives in the order of their impressions.
  *
- * All that a join knows is in memory: the rows that wait, and the known impressions. Text stays in
- * the input, which can be read by position: a row has 32 bytes, whatever its line is. One thread at
- * a time. */
+ * A join's state is in memory: the waiting rows and the known impressions. Text stays in the input,
+ * which can be read by position: a row takes 32 bytes, whatever its line is. One thread at a
+ * time. */
 #ifndef WORKER_DATA_JOIN_H
 #define WORKER_DATA_JOIN_H
 
@@ -61,7 +61,8 @@ struct join_counts {
 #undef X
 };
 
-/* A click; an impression without one, whose window may have closed, with one, with one too late. */
+/* JOIN_OPEN: an impression without a click so far; JOIN_POSITIVE: with one in its window;
+ * JOIN_LATE: with one after it. */
 enum join_what { JOIN_CLICK, JOIN_OPEN, JOIN_POSITIVE, JOIN_LATE };
 
 /* A line of the input: where it is and what is asked of it. */
@@ -77,14 +78,14 @@ _Static_assert(sizeof(struct join_row) == 32, "join_row is stored");
 struct join_rules {
     uint32_t window, keep; /* seconds */
     bool learn;
-    uint32_t most; /* impressions that are known at a time, and rows that wait */
+    uint32_t most; /* capacity for known impressions, and for waiting rows */
 };
 #define JOIN_MOST (1u << 31)
-/* Bytes in memory of one of `most`. */
+/* Memory for each of `most`. */
 #define JOIN_EACH (2 * sizeof(struct join_row) + 4 * sizeof(uint32_t))
 
 struct join_calls {
-    /* *same: the impression has the id of the row at hand, whose hash it has. */
+    /* *same: the impression has the row's id; their hashes are equal. */
     int (*same)(void *context, const struct join_row *impression, const struct join_row *row,
                 bool *same, struct err *e);
     int (*emit)(void *context, const struct join_row *impression, bool positive, uint64_t time,
@@ -96,30 +97,31 @@ struct join {
     struct join_rules rules;
     struct join_calls calls;
     struct join_counts *counts; /* borrowed */
-    struct join_row *wait;      /* owned: (waiting) of (rules.most): a heap, the next row first */
+    struct join_row *wait;      /* owned; (waiting) of (rules.most): a heap, the next row first */
     uint32_t waiting;
-    struct join_row *ring;         /* owned: (rules.most): impressions [first, next) */
-    uint32_t *table;               /* owned: (mask + 1): place in the ring + 1, by hash; 0: none */
-    uint32_t mask;                 /* places of the table, less one */
-    uint64_t first, closing, next; /* numbers: the first that is known, the first whose window is
-                                    * open, the next impression's */
-    uint64_t now;                  /* time of the last row that was joined, or went out */
+    struct join_row *ring; /* owned; (rules.most): impressions [first, next) */
+    uint32_t *table;       /* owned; (mask + 1): place in the ring + 1, by hash; 0: empty */
+    uint32_t mask;         /* places of the table - 1 */
+    /* numbers of the first known impression, the first with an open window, and the next one */
+    uint64_t first, closing, next;
+    uint64_t now; /* time of the last row that was joined or emitted */
 };
 
 /* NOMEM */
 int join_init(struct join *j, const struct join_rules *rules, const struct join_calls *calls,
               struct join_counts *counts, struct err *e);
 void join_free(struct join *j);
-/* A click, or an impression (JOIN_OPEN), waits. CONFIG: there is no room. */
+/* Adds a click, or an impression (JOIN_OPEN), to the waiting rows. CONFIG: there is no room. */
 int join_add(struct join *j, const struct join_row *row, struct err *e);
-/* No row before `time` comes any more: those that wait are joined, windows that end before it
- * close, and what is over is forgotten. CONFIG (no room for an impression), and as the calls. */
+/* Promises that no row before `time` arrives any more: joins waiting rows before it, closes windows
+ * that end before it, and forgets old impressions. CONFIG (no room for an impression), and the
+ * errors of the calls. */
 int join_until(struct join *j, uint64_t time, struct err *e);
-/* The input is over: all windows close. As join_until. */
+/* Ends the input: all windows close. Errors as join_until. */
 int join_end(struct join *j, struct err *e);
 
-/* After wait, waiting, ring, first, closing and next were read from a checkpoint: makes the table.
- * False: they cannot be. */
+/* Builds the table after wait, waiting, ring, first, closing and next were read from a checkpoint.
+ * False: they are inconsistent. */
 bool join_again(struct join *j);
 
 #endif

@@ -1,4 +1,4 @@
-/* join_input.c: impressions and clicks as one stream. */
+/* join_input.c: impressions and clicks as one stream of rows. */
 #include "worker/data/join_input.h"
 
 #include "proto/base/hash.h"
@@ -14,8 +14,8 @@
 
 struct join_reader {
     struct lines lines;
-    uint32_t file; /* UINT32_MAX: of none */
-    uint64_t used; /* when */
+    uint32_t file; /* UINT32_MAX: unassigned */
+    uint64_t used; /* when it was last used */
 };
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -25,7 +25,7 @@ static int no_memory(struct err *e)
     return err_set(e, SHOAL_E_NOMEM, "no memory to read a join's files; free some");
 }
 
-/* The column of this name in the header, which stands in in->cell. */
+/* Finds a column by name in the header, whose cells are in in->cell. */
 static int column_find(const struct join_input *in, const char *file, const char *key,
                        const char *name, uint32_t columns, uint32_t *out, struct err *e)
 {
@@ -59,7 +59,7 @@ static int columns_find(struct join_input *in, uint32_t kind, const struct job *
     return rc;
 }
 
-/* The first header of a kind says where the columns are. */
+/* Takes the columns from the first header of a kind. */
 static int head_take(struct join_input *in, uint32_t kind, const struct job *job, const char *file,
                      const struct line *line, struct err *e)
 {
@@ -170,7 +170,8 @@ void join_input_close(struct join_input *in)
     *in = (struct join_input){0};
 }
 
-/* ---- which file is next ---------------------------------------------------------------------- */
+/* ---- the next file
+ * ---------------------------------------------------------------------------- */
 
 static bool older(const struct join_input *in, uint32_t a, uint32_t b)
 {
@@ -218,7 +219,7 @@ static const struct source_file *source_of(const struct join_input *in, uint32_t
     return &in->side[kind].source->file[kind == 0 ? file : file - in->side[0].source->count];
 }
 
-/* Its reader, at its place; that of the file that was not asked for the longest may become it. */
+/* The reader of a file at its position; the least recently used reader is reassigned. */
 static struct lines *reader_of(struct join_input *in, uint32_t file)
 {
     struct join_reader *mine = &in->reader[0];
@@ -282,18 +283,18 @@ static void fate_tell(struct join_input *in, uint32_t file, const struct line *l
     ++*count;
     n->impressions += fate != FATE_GOOD && kind_of(in, file) == 0;
     n->clicks += fate != FATE_GOOD && kind_of(in, file) == 1;
-    if (fate != FATE_GOOD && *count <= 3) /* the first ones of each kind */
+    if (fate != FATE_GOOD && *count <= 3) /* the first ones of each kind are logged */
         log_warn("join leaves out %s:%" PRIu64 ": %s", source_of(in, file)->name, line->number,
                  what[fate]);
 }
 
-/* The next good row of a file; END. */
+/* The next good row of a file, or END. */
 static int file_next(struct join_input *in, uint32_t file, struct join_row *row, struct err *e)
 {
     const struct source_file *of = source_of(in, file);
     struct join_file *f = &in->file[file];
     if (f->at == of->base + of->bytes)
-        return SHOAL_E_END; /* nothing to start at */
+        return SHOAL_E_END; /* the file has no position to resume from */
 
     struct lines *lines = reader_of(in, file);
     enum fate fate = FATE_MALFORMED;
@@ -352,7 +353,8 @@ uint64_t join_input_mark(const struct join_input *in)
     return 0;
 }
 
-/* ---- a row once more ------------------------------------------------------------------------- */
+/* ---- reading a row again
+ * ---------------------------------------------------------------------- */
 
 int join_input_text(struct join_input *in, const struct join_row *row, uint32_t which,
                     struct err *e)

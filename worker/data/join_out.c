@@ -1,4 +1,4 @@
-/* join_out.c: rows of the joined text. */
+/* join_out.c: writes rows of the joined text. */
 #include "worker/data/join_out.h"
 
 #include "proto/base/assert.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* In quotes where it needs them; returns its end, at most 2 * bytes + 2 on. */
+/* Writes a cell, in quotes if it needs them; returns its end, at most 2 * bytes + 2 further. */
 static char *cell_put(char *to, const char *text, size_t bytes, char delimiter)
 {
     if (bytes == 0)
@@ -33,7 +33,8 @@ char *join_out_label(const struct job *job, char *to)
     return cell_put(to, label, strlen(label), job->data.delimiter);
 }
 
-/* As a number, whatever the impressions' times look like: data.time takes both. */
+/* Writes the time as a number, whatever the form of the impressions' times: data.time reads
+ * both. */
 static char *time_put(char *to, const struct time_form *form, uint64_t time)
 {
     static const uint32_t units[] = {
@@ -49,7 +50,7 @@ int join_out_flush(struct join_out *o, struct err *e)
     return rc;
 }
 
-/* A line that ends at `end` is in the buffer. */
+/* Ends the line in the buffer at `end`. */
 static int line_end(struct join_out *o, char *end, struct err *e)
 {
     *end++ = '\n';

@@ -1,6 +1,6 @@
 /* join_saved.c: a checkpoint of a join.
  *
- * 1. A file has its name only when all in it is whole and synced.
+ * 1. A file gets its name only when its contents are whole and synced.
  *    [test: join_goes_on_from_any_checkpoint] */
 #include "worker/data/join_saved.h"
 
@@ -32,7 +32,7 @@ struct part {
 };
 #define PARTS 4u
 
-/* The file after its head: files, the ring in the order of numbers, rows that wait. */
+/* The parts of the file after its head: files, the ring in the order of numbers, waiting rows. */
 static void parts_of(const struct join_state *s, struct part part[PARTS])
 {
     const struct join *j = s->join;
@@ -50,7 +50,7 @@ static void parts_of(const struct join_state *s, struct part part[PARTS])
     part[3] = (struct part){j->wait, j->waiting * row, row};
 }
 
-/* Row by row, so that where a ring of another size is cut does not matter. */
+/* Sums row by row, so that the position at which the ring wraps does not matter. */
 static uint64_t parts_sum(const struct part part[PARTS])
 {
     uint64_t sum = 0;

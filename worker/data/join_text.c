@@ -1,6 +1,7 @@
-/* join_text.c: impressions with their labels, as text.
+/* join_text.c: writes impressions with their labels as text.
  *
- * 1. What a checkpoint counts of the text is synced before it. [assert: save] */
+ * 1. The text that a checkpoint counts is synced before the checkpoint is written. [assert:
+ * save] */
 #include "worker/data/join_text.h"
 
 #include "proto/base/assert.h"
@@ -20,10 +21,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define JOIN_VERSION 1u /* another one gives the text another name */
+#define JOIN_VERSION 1u /* part of the text's name */
 
 struct run {
-    const struct job *job; /* borrowed, as the next */
+    const struct job *job; /* borrowed, as the next member */
     const struct cache *cache;
     struct join_input input;
     struct join join;
@@ -31,9 +32,9 @@ struct run {
     struct join_out out;
     struct join_state state;
     char dir[LIMIT_PATH], text[LIMIT_PATH + 16], saved[LIMIT_PATH + 16];
-    int fd;        /* the text */
+    int fd;        /* the text's file */
     uint64_t read; /* bytes of input at the last checkpoint */
-    bool keeps;    /* it is made in the folder, by checkpoints; else in a file without a name */
+    bool keeps;    /* the text is made in the folder, with checkpoints; else in a nameless file */
 };
 
 /* ---- the run --------------------------------------------------------------------------------- */
@@ -55,7 +56,7 @@ static int emit(void *context, const struct join_row *row, bool positive, uint64
     return join_out_row(&r->out, &r->input.side[0], r->input.cell, positive, time, e);
 }
 
-/* Nothing is read yet. */
+/* Starts at the beginning of the input. */
 static int run_begin(struct run *r, bool learn, struct err *e)
 {
     uint64_t most = r->job->data.join.memory / JOIN_EACH;
@@ -82,7 +83,7 @@ static int text_open(struct run *r, struct err *e)
                    strerror(errno));
 }
 
-/* All but its first bytes goes. */
+/* Truncates the text to `bytes`. */
 static int text_cut(struct run *r, uint64_t bytes, struct err *e)
 {
     struct stat st;
@@ -94,7 +95,7 @@ static int text_cut(struct run *r, uint64_t bytes, struct err *e)
     return 0;
 }
 
-/* From the last checkpoint, if there is one; at an error all is undefined. */
+/* Resumes from the last checkpoint if there is one; after an error the run is undefined. */
 static int run_again(struct run *r, struct err *e)
 {
     int rc = join_saved_read(&r->state, r->saved, e);
@@ -203,7 +204,7 @@ static int run_check(const struct run *r, struct err *e)
                       n->clicks_without_time, n->clicks_out_of_order, n->clicks, e);
 }
 
-/* r->fd becomes the text, whole. */
+/* Makes the whole text in r->fd. */
 static int run_make(struct run *r, const struct source *impressions, const struct source *clicks,
                     bool learn, uint64_t identity, struct err *e)
 {
@@ -227,7 +228,8 @@ out:
     return rc;
 }
 
-/* ---- where it is kept ------------------------------------------------------------------------ */
+/* ---- the kept text
+ * ---------------------------------------------------------------------------- */
 
 struct name {
     uint64_t group, identity;
@@ -244,8 +246,8 @@ static void name_add(struct name *n, const struct source *s)
     }
 }
 
-/* Jobs that join otherwise do not drive out each other's text; the same files with more in them
- * do. */
+/* Jobs that join in other ways do not replace each other's text; a new version of the same files
+ * does. */
 static struct name name_of(const struct job *job, bool learn, const struct source *impressions,
                            const struct source *clicks)
 {
@@ -268,7 +270,7 @@ static struct name name_of(const struct job *job, bool learn, const struct sourc
     return n;
 }
 
-/* The same files may have been other than they are now: a text half made of them goes. */
+/* Removes unfinished texts of other versions of the same files. */
 static void former_remove(const struct cache *cache, const struct name *n, const char *keep)
 {
     struct file_walk w;
@@ -318,7 +320,7 @@ static int counts_keep(const struct cache *cache, const struct name *n,
     return rc;
 }
 
-/* The text gets its name, and its folder goes. */
+/* Gives the text its name and removes its folder. */
 static int text_keep(struct run *r, const struct name *n, struct err *e)
 {
     int rc = counts_keep(r->cache, n, &r->counts, e);
@@ -358,7 +360,7 @@ static int text_make(struct run *r, const struct name *n, const struct source *i
     return text_keep(r, n, e);
 }
 
-/* The text is the only file of s from now on. */
+/* Makes the text the only file of s. */
 static int source_become(struct source *s, struct run *r, const struct name *n, struct err *e)
 {
     struct stat st;
@@ -390,15 +392,15 @@ static void tell(const struct job *job, const struct join_counts *n)
              job->data.join.learn ? "learnt" : "counted", n->doubled, n->unmatched, n->repeated);
 }
 
-/* r->fd becomes a text that was made before, or stays -1. Another job may have made it, which
- * allowed more bad rows. */
+/* Sets r->fd to a text that was made before, or leaves it -1. Another job may have made it, with a
+ * higher limit of bad rows. */
 static int text_find(struct run *r, const struct name *n, struct err *e)
 {
     if (counts_find(r->cache, n, &r->counts) != 0)
         return 0;
     r->fd = cache_find(r->cache, n->group, n->identity, "joined");
     if (r->fd >= 0 && r->keeps)
-        file_remove_tree(r->dir); /* left by a process that was killed as all was done */
+        file_remove_tree(r->dir); /* a process was killed just before it removed this */
 
     if (r->fd >= 0)
         return run_check(r, e);
@@ -406,7 +408,7 @@ static int text_find(struct run *r, const struct name *n, struct err *e)
     return 0;
 }
 
-/* r->fd becomes the text, found or made. */
+/* Sets r->fd to the text, found or made. */
 static int text_have(struct run *r, const struct source *impressions, const struct source *clicks,
                      const struct name *n, bool learn, struct err *e)
 {
@@ -443,7 +445,7 @@ int join_text_labelled(const struct job *job, const struct source *s, bool *out,
         lines_start(&lines, s, false, 0, s->bytes, 0);
         rc = lines_next(&lines, &line, e);
         if (rc == 0 && f.format->head(&f, line.text, line.bytes, cell, &columns, reason) != 0)
-            columns = 0; /* the reader of the file will say so */
+            columns = 0; /* the file's reader reports the error */
         for (uint32_t i = 0; i < columns; i++)
             *out |=
                 cell[i].bytes == strlen(label) && memcmp(cell[i].text, label, cell[i].bytes) == 0;

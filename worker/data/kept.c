@@ -1,7 +1,7 @@
 /* kept.c: parsed rows as a mapped event file.
  *
- * 1. A file is believed when its head, its index and its end fit their sums and these features; of
- *    its blocks nothing is believed (slice.c). [test: rows_with_another_end_are_made_again] */
+ * 1. A file is used when its head, index and end match their sums and these features. Its blocks
+ *    are checked when they are read (slice.c). [test: rows_with_another_end_are_made_again] */
 #include "worker/data/kept.h"
 
 #include "proto/base/assert.h"
@@ -26,7 +26,7 @@ void kept_close(struct kept *k)
     *k = (struct kept){0};
 }
 
-/* True: each block has room for its rows. */
+/* Finds the blocks; false: a block is too small for its rows. */
 static bool blocks_take(struct kept *k, const struct events *v)
 {
     const struct slice_layout *l = &k->layout;
@@ -55,7 +55,7 @@ static bool blocks_take(struct kept *k, const struct events *v)
     return good;
 }
 
-/* True: the mapped file has the columns of these features. */
+/* True when the mapped file has the columns of these features. */
 static bool fits(struct kept *k, const struct events *v, const struct columns *c)
 {
     if (v->columns.bytes != c->bytes || memcmp(v->columns.text, c->text, c->bytes) != 0)
@@ -64,7 +64,8 @@ static bool fits(struct kept *k, const struct events *v, const struct columns *c
     return k->block != NULL && blocks_take(k, v);
 }
 
-/* fd is closed. NOT_FOUND: it is no such file. out stays where it is while it is open. */
+/* Maps the file and closes fd. NOT_FOUND: it is no such file. `out` must not move while it is
+ * open. */
 static int map(int fd, const struct kept_wish *w, struct kept *out, struct err *e)
 {
     struct events v;
@@ -113,7 +114,7 @@ static int all_write(const struct kept_wish *w, int fd, struct err *e)
     return events_write(&wish, w->parsed, &sums, e);
 }
 
-/* Into a file that has no name. */
+/* Makes the rows in a nameless file. */
 static int spool(const struct kept_wish *w, int *fd, struct err *e)
 {
     int rc = cache_spool(w->cache, fd, e);
@@ -170,7 +171,7 @@ int kept_open(const struct kept_wish *w, struct kept *out, struct err *e)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* The block that has the row. */
+/* The block of a row. */
 static const struct slice *block_of(const struct kept *k, uint64_t row)
 {
     uint64_t guess = row >> k->shift;

@@ -1,7 +1,8 @@
 /* keys.c: keys of an example's short values, eight at a time.
  *
- * XXH3 as the library has it for these lengths (xxHash 0.8: XXH3_len_4to8_64b with the field as the
- * seed, and the empty input), in the lanes of a vector. [test: keys_are_those_of_one_at_a_time] */
+ * These are the steps of XXH3 for such lengths (xxHash 0.8: XXH3_len_4to8_64b with the field as the
+ * seed, and the empty input), done in the lanes of a vector. [test:
+ * keys_are_those_of_one_at_a_time] */
 #include "worker/data/keys.h"
 
 #include "proto/base/assert.h"
@@ -14,10 +15,10 @@
 
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,bmi2")))
 
-/* What eight cells hold, by their fields. */
+/* Eight cells and their fields. */
 struct group {
-    __m512i text, bytes, field; /* text: the first eight bytes, 0 behind the cell's end */
-    __mmask8 shorts, empty;     /* values of 4 to 8 bytes, of none */
+    __m512i text, bytes, field; /* text: the first eight bytes, padded with 0 */
+    __mmask8 shorts, empty;     /* lanes of 4 to 8 bytes; lanes of none */
 };
 
 TARGET static inline __m128i load(const struct cell *cells, const struct feature_use *use,
@@ -75,7 +76,8 @@ TARGET static inline __m512i times(__m512i h, uint64_t by)
 TARGET static inline __m512i hash_short(const struct group *g)
 {
     const uint64_t secret = 0xc73ab174c5ecd5a2u, prime = 0x9fb21c651e98df25u;
-    /* a field has 16 bits: turned round in 32 they are the upper two bytes, and those go on top */
+    /* a field has 16 bits: byte-swapped in 32 bits they are the upper two bytes, which are xored
+     * onto the top */
     __m512i seed = g->field, turned = _mm512_slli_epi64(_mm512_srli_epi64(seed, 8), 48);
     turned = _mm512_or_si512(turned, _mm512_slli_epi64(seed, 56));
     seed = _mm512_xor_si512(seed, turned);

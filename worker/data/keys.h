@@ -1,4 +1,4 @@
-/* keys.h: keys of an example's short values, eight at a time, where numbers_wide. */
+/* keys.h: keys of an example's short values, eight at a time; only if numbers_wide(). */
 #ifndef WORKER_DATA_KEYS_H
 #define WORKER_DATA_KEYS_H
 
@@ -6,9 +6,9 @@
 
 #define KEYS_GROUP 8u
 
-/* key[i] of use[i], i < count <= KEYS_GROUP: key_of_value of a category's value that is empty or of
- * 4 to 8 bytes. Returned are the bits of the others; their key[i] says nothing. Nothing beyond a
- * cell is read. */
+/* Sets key[i], i < count <= KEYS_GROUP, to key_of_value of use[i]'s cell where the value is empty
+ * or has 4 to 8 bytes. Returns a bit for each other cell, whose key[i] is undefined. Reads no byte
+ * outside a cell. */
 uint32_t keys_read(const struct cell *cells, const struct feature_use *use, uint32_t count,
                    uint64_t *key);
 

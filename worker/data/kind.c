@@ -1,4 +1,4 @@
-/* kind.c: first bytes -> what the input is. */
+/* kind.c: recognizes files by their first bytes. */
 #include "worker/data/kind.h"
 
 #include <stdbool.h>
@@ -49,7 +49,7 @@ static int refuse(const char *name, const char *is, const char *remedy, struct e
     return err_set(e, SHOAL_E_DATA, "%s is %s, which no data.format reads; %s", name, is, remedy);
 }
 
-/* UTF-16 without a mark: every second byte of Latin text is 0. */
+/* UTF-16 without a byte order mark: every second byte of Latin text is 0. */
 static bool is_wide(const char *data, size_t bytes)
 {
     if (bytes < 8)
@@ -60,7 +60,7 @@ static bool is_wide(const char *data, size_t bytes)
     return true;
 }
 
-/* Text without LF that has two CR amid it; binary data is no such text. */
+/* True for text without LF that has two CR inside; binary data is no text. */
 static bool ends_in_cr(const char *data, size_t bytes)
 {
     uint32_t amid = 0;
@@ -98,7 +98,7 @@ static uint32_t count_of(const char *line, size_t bytes, char c)
     return count;
 }
 
-/* The character that parts the most columns; '\0': none of those that tools use. */
+/* The delimiter that gives the most columns; '\0': none of the usual ones occurs. */
 static char parted_by(const char *line, size_t bytes, uint32_t *count)
 {
     static const char used[] = {'\t', ',', ';', '|', '\x01'};
@@ -122,8 +122,8 @@ static size_t digits_at(const char *p, const char *end)
     return (size_t)(p - from);
 }
 
-/* The colons of the second word, "idx:value" or "field:idx:value", which are numbers before them;
- * 0: it is no such word. */
+/* The number of colons in the second word, "idx:value" or "field:idx:value", if digits come before
+ * each; 0: it is no such word. */
 static uint32_t colons_of_entry(const char *line, size_t bytes)
 {
     const char *end = line + bytes, *p = memchr(line, ' ', bytes);

@@ -1,4 +1,4 @@
-/* kind.h: names input that no format reads by its first bytes, and says what to do with it.
+/* kind.h: recognizes input that no format can read by its first bytes, and gives the remedy.
  *
  * Pure functions of bytes: no state, any thread. */
 #ifndef WORKER_DATA_KIND_H
@@ -8,16 +8,16 @@
 
 #include <stddef.h>
 
-#define KIND_LOOK_BYTES 4096u /* so many first bytes are enough */
+#define KIND_LOOK_BYTES 4096u /* first bytes that are needed */
 #define KIND_HINT_BYTES 160u
 
-/* 0; DATA when the input called `name` begins as an archive, a table of another tool, text in
- * UTF-16, or text whose lines end in CR alone. data: of what is unpacked, not of what is packed. */
+/* DATA when the input called `name` begins as an archive, another tool's table, UTF-16 text, or
+ * text whose lines end in CR alone; else 0. data: the unpacked bytes. */
 int kind_check(const char *name, const char *data, size_t bytes, struct err *e);
 
-/* A first line that may belong to another format than the job's. Writes what it looks like and the
- * key to set, as a sentence; "" when it is nothing that is known here. `delimiter`: the job's, or
- * '\0' where the format has none to choose. */
+/* Compares a first line with other formats than the job's. Writes a sentence with the probable
+ * format and the key to set; "" when it matches none. `delimiter`: the job's, or '\0' for a format
+ * without one. */
 void kind_hint(const char *line, size_t bytes, char delimiter, char out[KIND_HINT_BYTES]);
 
 #endif

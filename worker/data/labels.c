@@ -1,4 +1,4 @@
-/* labels.c: which values a split's labels have. */
+/* labels.c: distinct values of a split's labels. */
 #include "worker/data/labels.h"
 
 #include "worker/data/sample.h"
@@ -9,9 +9,9 @@
 
 #define VALUES_TOLD 3u
 
-/* Of one label. */
+/* The values of one label. */
 struct seen {
-    double value[VALUES_TOLD]; /* the first that differ */
+    double value[VALUES_TOLD]; /* the first distinct values */
     uint32_t values;           /* VALUES_TOLD + 1: more */
     uint64_t labels, above;
 };
@@ -55,7 +55,7 @@ static void values_told(const struct seen *s, char *text, size_t bytes)
         (void)snprintf(text + n, bytes - n, " and others");
 }
 
-/* Classes that the job parts itself are not asked for again. */
+/* Labels that the job already splits at a threshold may have many values. */
 static void judge(const struct seen *s, const struct cell *name, const struct features *f,
                   char *text)
 {

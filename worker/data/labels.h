@@ -1,14 +1,14 @@
-/* labels.h: whether the labels of a split can teach anything, by a sample of its lines.
+/* labels.h: checks by a sample of lines that the labels of a split can teach anything.
  *
- * A wrong data.label or data.label_above is no error of any line: all of them are good, and the
- * model learns to say always the same. So a job says it when its input is indexed. */
+ * A wrong data.label or data.label_above makes no line malformed: the model would learn a constant.
+ * A job therefore warns when its input is indexed. */
 #ifndef WORKER_DATA_LABELS_H
 #define WORKER_DATA_LABELS_H
 
 #include "worker/data/feature.h"
 #include "worker/data/index.h"
 
-/* One sentence on what looks wrong and what to do; empty when nothing does, or nothing can be
+/* Writes a sentence with a suspicion and its remedy, or "" when there is none or nothing can be
  * read. */
 void labels_look(const struct source *s, const struct index *x, const struct features *f,
                  char text[ERR_TEXT_MAX]);

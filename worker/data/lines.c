@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WINDOW_BYTES (256u << 10) /* of one read: stays in the second-level cache */
+#define WINDOW_BYTES (256u << 10) /* bytes of one read: fits the second-level cache */
 #define BUFFER_BYTES (LIMIT_LINE_BYTES + WINDOW_BYTES)
 
 int lines_init(struct lines *l, struct err *e)
@@ -97,9 +97,8 @@ static int fill(struct lines *l, struct err *e)
     return 0;
 }
 
-/* Finds the end of the next line: bytes of text in *bytes, with the newline in *taken. Both 0 at
- * the end of the range.
- */
+/* Finds the end of the next line: *bytes without and *taken with the newline. Both are 0 at the end
+ * of the range. */
 static int cut(struct lines *l, size_t *bytes, size_t *taken, struct err *e)
 {
     size_t looked = 0;
@@ -142,8 +141,8 @@ int lines_next(struct lines *l, struct line *out, struct err *e)
         uint64_t at = l->at - (l->tail - l->head);
         char *text = l->buffer + l->head;
         l->head += taken;
-        /* A piece without a newline, and not at the end of the file, is the start (or middle) of a
-         * line that is too long. */
+        /* A piece without a newline before the end of the file is the start or the middle of a line
+         * that is too long. */
         l->rest_due = !whole && (l->head < l->tail || l->at < l->piece_end);
         if (rest)
             continue;

@@ -1,8 +1,8 @@
-/* numbers.c: whole numbers of an example, eight at a time.
+/* numbers.c: integers of an example, eight at a time.
  *
- * A cell is loaded so that its last byte is the last of 16, whatever its length; a mask keeps what
- * stands before it from being read. So neither the length of a number nor its sign is a branch,
- * which could not be foreseen. */
+ * A cell is loaded so that its last byte is the last of 16, whatever its length; a mask keeps bytes
+ * before the cell from being read. Neither the length nor the sign of a number is then a branch,
+ * which would be mispredicted. */
 #include "worker/data/numbers.h"
 
 #include "proto/base/assert.h"
@@ -20,11 +20,11 @@ bool numbers_wide(void)
            __builtin_cpu_supports("bmi2");
 }
 
-/* Four cells, one in each 128 bits. */
+/* Four cells, each in 128 bits. */
 struct four {
     __m512i text;
-    uint64_t is, first; /* bits of their bytes; of the first of each */
-    uint32_t longer;    /* bits of cells that have more than 15 */
+    uint64_t is, first; /* bits of the cells' bytes; of the first byte of each */
+    uint32_t longer;    /* bits of cells with more than 15 bytes */
 };
 
 TARGET static inline __m128i load(struct four *f, const struct cell *cells,
@@ -35,7 +35,7 @@ TARGET static inline __m128i load(struct four *f, const struct cell *cells,
     f->is |= (uint64_t)is << 16 * (i % 4);
     f->first |= (uint64_t)(is & (0u - is)) << 16 * (i % 4);
     f->longer |= (uint32_t)(cell->bytes > 15) << i;
-    /* as a number: no pointer to before the line */
+    /* integer arithmetic, because a pointer to before the line would be undefined */
     return _mm_maskz_loadu_epi8((__mmask16)is, (const void *)((uintptr_t)cell->text + n - 16));
 }
 
@@ -50,14 +50,14 @@ TARGET static inline struct four load_four(const struct cell *cells, const struc
     return f;
 }
 
-/* Of the bits of four cells' bytes: which cells have any. */
+/* A bit for each of four cells that has any of its bytes' bits set. */
 static inline uint32_t any(uint64_t bits)
 {
     return (uint32_t)((bits & 0xffff) != 0) | (uint32_t)((bits & 0xffff0000u) != 0) << 1 |
            (uint32_t)((bits & 0xffff00000000u) != 0) << 2 | (uint32_t)(bits >> 48 != 0) << 3;
 }
 
-/* In the low 64 bits of each cell its upper eight digits, then the lower eight. */
+/* In the low 64 bits of each cell: its upper eight digits, then the lower eight. */
 TARGET static inline __m512i digits(const struct four *f, uint32_t *negative, uint32_t *other)
 {
     uint64_t sign = _mm512_mask_cmpeq_epi8_mask(f->first, f->text, _mm512_set1_epi8('-'));
@@ -72,7 +72,7 @@ TARGET static inline __m512i digits(const struct four *f, uint32_t *negative, ui
     return _mm512_madd_epi16(v, _mm512_set1_epi32(0x00012710)); /* 10000, 1 */
 }
 
-/* feature_log1p of whole numbers: the same operations in the same order. */
+/* feature_log1p of integers: the same operations in the same order, so that the bits are equal. */
 TARGET static inline __m512d log1p_8(__m512d x)
 {
     const __m512d one = _mm512_set1_pd(1.0);

@@ -1,4 +1,4 @@
-/* numbers.h: whole numbers of an example, eight at a time, by AVX-512. */
+/* numbers.h: integers of an example, eight at a time, with AVX-512. */
 #ifndef WORKER_DATA_NUMBERS_H
 #define WORKER_DATA_NUMBERS_H
 
@@ -6,11 +6,11 @@
 
 #define NUMBERS_GROUP 8u
 
-/* Whether this processor can. */
+/* True when this processor has AVX-512. */
 bool numbers_wide(void);
-/* The numeric inputs out[i] of use[i], i < count <= NUMBERS_GROUP: bit for bit what feature.c makes
- * of a cell that is empty or a whole number of at most 15 bytes. Returned are the bits of those
- * that are neither; their out[i] says nothing. Nothing beyond a cell is read. */
+/* Sets out[i] for use[i], i < count <= NUMBERS_GROUP, to the bits that feature.c computes, where
+ * the cell is empty or an integer of at most 15 bytes. Returns a bit for each other cell, whose
+ * out[i] is undefined. Reads no byte outside a cell. */
 uint32_t numbers_read(const struct cell *cells, const struct feature_use *use, uint32_t count,
                       float *out);
 

@@ -1,4 +1,4 @@
-/* object.c: lists, and single objects through the cache folder. */
+/* object.c: lists objects, and opens single ones through the cache folder. */
 #include "worker/data/object.h"
 
 #include "proto/base/assert.h"
@@ -21,11 +21,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LIST_BYTES (4u << 20)  /* of all lines: they travel in a frame; */
-#define ALL_BYTES (256u << 20) /* of a log that grows: those of them that are new */
+#define LIST_BYTES (4u << 20)  /* all lines of a list: they travel in one frame */
+#define ALL_BYTES (256u << 20) /* growing log: the whole list, of which the new part is sent */
 #define PAUSE_MAX_S 60u
-#define INDEXES_BYTES (1u << 20) /* of a log that grows */
-#define SUFFIX "object"          /* of decoded text that is bounded by data.cache_max */
+#define INDEXES_BYTES (1u << 20) /* indexes of a growing log */
+#define SUFFIX "object"          /* decoded text within data.cache_max */
 
 /* ---- tries ----------------------------------------------------------------------------------- */
 
@@ -36,7 +36,7 @@ struct attempt {
     uint32_t tries;
 };
 
-/* What the disk or the memory here lacks is not there after a pause either. */
+/* True for errors that a retry may cure; a lack of disk space or memory here remains. */
 static bool passes(int rc)
 {
     return rc != SHOAL_E_CANTCREATE && rc != SHOAL_E_NOMEM && rc != SHOAL_E_DENIED;
@@ -65,8 +65,8 @@ static int attempt(const struct attempt *a, struct err *e)
 struct listing {
     const struct job *job;
     uint32_t split;
-    const char *what; /* its key */
-    char *text;       /* (most + 1), owned */
+    const char *what; /* the key that the list comes from */
+    char *text;       /* owned; (most + 1) */
     size_t bytes, most;
 };
 
@@ -114,7 +114,7 @@ uint64_t object_salt(const char *line)
     return hash_bytes(line, object_name(line), 1);
 }
 
-/* Whether BYTES are there, and a number. */
+/* Parses BYTES of a line; false: there is no number. */
 static bool size_of(const char *line, uint64_t *bytes)
 {
     const char *at = line + object_name(line);
@@ -176,7 +176,7 @@ static int compare_lines(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* A name twice would be trained twice. */
+/* DATA when a name occurs twice: that object would be trained twice. */
 static int names_check(const struct string_list *l, const char *what, struct err *e)
 {
     for (size_t i = 1; i < l->count; i++) {
@@ -233,9 +233,10 @@ int object_list(const struct job *job, uint32_t split, struct string_list *out, 
     return rc;
 }
 
-/* ---- a list that comes again ----------------------------------------------------------------- */
+/* ---- the list of a growing log
+ * ---------------------------------------------------------------- */
 
-/* What a file is known by; false: it has gone. */
+/* The line of a file: its name, size and time; false: the file is gone. */
 static bool file_line(const char *name, char line[LIMIT_PATH])
 {
     struct stat st;
@@ -251,7 +252,7 @@ static struct nameset_item item_of(const char *line)
     return nameset_item(line, object_name(line));
 }
 
-/* Those that are not taken and fit. */
+/* Takes the new lines that fit into a message. */
 static int lines_take(const struct job *job, const struct string_list *all,
                       const struct nameset *taken, struct string_list *out, struct err *e)
 {
@@ -271,14 +272,14 @@ static int lines_take(const struct job *job, const struct string_list *all,
             is = line;
         bytes += strlen(is) + 1;
         if (bytes > LIST_BYTES)
-            return 0; /* another time */
+            return 0; /* a later list has the rest */
         if (config_list_add(out, is) != 0)
             return err_set(e, SHOAL_E_NOMEM, "data.train: no memory for the list of objects");
     }
     return 0;
 }
 
-/* A bit for each of the taken names that is not listed. */
+/* A bit for each taken name that is no longer listed. */
 static int gone_make(const struct string_list *all, const struct nameset *taken, uint8_t **gone,
                      uint32_t *bytes, struct err *e)
 {
@@ -297,7 +298,7 @@ static int gone_make(const struct string_list *all, const struct nameset *taken,
     return rc;
 }
 
-/* Names of files, or lines that the command has printed, in byte order. */
+/* Names of files, or the command's lines, in byte order. */
 static int all_list(const struct job *job, struct string_list *all, struct err *e)
 {
     bool files = job->data.objects.of[WIRE_TRAIN].list == NULL;
@@ -307,7 +308,7 @@ static int all_list(const struct job *job, struct string_list *all, struct err *
     for (size_t i = 0; rc == 0 && files && i < job->data.train.count; i++) {
         const struct string_list one = {&job->data.train.item[i], 1};
         rc = source_names_any(&one, "data.train", all, e);
-        rc = rc == SHOAL_E_NOINPUT ? 0 : rc; /* none has come yet */
+        rc = rc == SHOAL_E_NOINPUT ? 0 : rc; /* no object exists yet */
     }
     if (rc == 0 && all->count > NAMESET_MAX)
         rc = err_set(e, SHOAL_E_CONFIG,
@@ -348,7 +349,7 @@ int object_list_again(const struct job *job, const struct nameset *taken, struct
 
 struct fetch {
     const struct job *job;
-    const char *what, *open; /* the split's key and command */
+    const char *what, *open; /* the split's key and its command */
     const char *line;
     const struct cache *cache;
     struct source_file *file;
@@ -365,7 +366,7 @@ static int fetch_add(void *to, const char *data, size_t bytes, struct err *e)
     return cache_write(s->cache, s->fd, data, bytes, e);
 }
 
-/* Of an event file: its end is there, and its index is its own. */
+/* Checks that an event file has its end and a matching index. */
 static int whole_check(int fd, const char *name, struct err *e)
 {
     struct events v;
@@ -374,7 +375,7 @@ static int whole_check(int fd, const char *name, struct err *e)
     if (rc == 0)
         events_close(&v);
     else if (rc == SHOAL_E_CORRUPT || rc == SHOAL_E_CHECKSUM)
-        rc = SHOAL_E_DATA; /* what came is at fault, not the disk it lies on */
+        rc = SHOAL_E_DATA; /* the object is at fault, not the disk it lies on */
 
     if (rc == 0)
         return 0;
@@ -382,7 +383,7 @@ static int whole_check(int fd, const char *name, struct err *e)
     return err_set(e, rc, "%s", why.text);
 }
 
-/* All of it, or nothing is kept. */
+/* Fetches the whole object, or keeps nothing. */
 static int fetch_run(void *context, struct err *e)
 {
     struct fetch *f = context;
@@ -418,7 +419,7 @@ static int fetch_run(void *context, struct err *e)
     return rc;
 }
 
-/* One process of a machine reads it, the others wait and find it. */
+/* One process of a machine fetches it; others wait and find it. */
 static int fetch(struct fetch *f, struct err *e)
 {
     struct source_file *file = f->file;
@@ -444,7 +445,8 @@ static int fetch(struct fetch *f, struct err *e)
     return rc;
 }
 
-/* A file; behind its name may stand what it had when it was listed. */
+/* Opens an object that is a file. After its name, the line may have size and time from the
+ * listing. */
 static int file_open(const char *what, const char *line, const struct cache *cache,
                      struct source *out, struct err *e)
 {
@@ -471,7 +473,7 @@ int object_open(const struct job *job, uint32_t split, const char *line, const s
     *out = (struct source){0};
     if (f.open == NULL)
         return file_open(f.what, line, cache, out, e);
-    int rc = line_check(line, f.what, e); /* the coordinator's word */
+    int rc = line_check(line, f.what, e); /* the line came from the coordinator */
     if (rc != 0)
         return rc;
     out->file = calloc(1, sizeof out->file[0]);

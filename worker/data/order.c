@@ -1,10 +1,10 @@
 /* order.c: windows of event time, and the chunk at a place of an epoch.
  *
- * 1. Within its window a chunk's place is drawn by index_order, a bijection, and the windows part
- *    the chunks: so an epoch visits each chunk once.
+ * 1. index_order, a bijection, draws a chunk's place within its window, and the windows partition
+ *    the chunks: an epoch visits each chunk once.
  *    [test: an_epoch_in_windows_visits_each_chunk_once]
- * 2. What is drawn is a function of seed, epoch, the window's time and its number of chunks: a log
- *    that grows leaves the windows before as they were.
+ * 2. The draw is a function of seed, epoch, the window's time and its number of chunks, so a log
+ *    that grows does not change earlier windows.
  *    [test: a_later_window_changes_nothing_before_it] */
 #include "worker/data/order.h"
 
@@ -20,8 +20,7 @@ static int less(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Chunks by window, and in each as they are sorted: time, or first second of its window, << 32 |
- * chunk. */
+/* Splits chunks into windows. `sorted`: time, or first second of the window, << 32 | chunk. */
 static int windows_cut(struct order *o, const uint64_t *sorted, uint32_t within,
                        const struct zone *zone)
 {
@@ -99,7 +98,7 @@ uint64_t order_rows(const struct order *o, const struct index *x, uint32_t windo
     return rows + x->rows - (uint64_t)o->whole * x->chunk_rows;
 }
 
-/* The window that has the place. */
+/* The window of a place. */
 static uint32_t window_at(const struct order *o, uint64_t place)
 {
     uint32_t low = 0, high = o->windows;

@@ -1,9 +1,9 @@
-/* order.h: which chunk of the input an epoch visits when.
+/* order.h: the order in which an epoch visits the chunks of the input.
  *
- * As they lie; in an order drawn from (seed, epoch) over all of them; or drawn within windows of
- * event time, one window after the other: rows then age as they would have, and the last hour of a
- * log is learnt last. A chunk is of the window of its first row. The rows of a last, smaller chunk
- * come last, whatever their time. Read-only once open. */
+ * There are three orders: that of the input; one drawn from (seed, epoch) over all chunks; or one
+ * drawn within windows of event time, one window after the other, so that rows age as in production
+ * and the last hour of a log is learnt last. A chunk belongs to the window of its first row. The
+ * rows of a last, smaller chunk come last, whatever their time. Read-only once open. */
 #ifndef WORKER_DATA_ORDER_H
 #define WORKER_DATA_ORDER_H
 
@@ -15,20 +15,22 @@
 #include <stdint.h>
 
 struct order {
-    bool drawn;          /* else as they lie, or as they happened */
-    uint32_t whole;      /* chunks that have all their rows */
-    uint32_t windows;    /* 0: all chunks are one */
-    uint32_t *chunk;     /* owned (whole): those of the first window, of the second, .. */
-    uint32_t *first;     /* owned (windows + 1): where in `chunk` each begins */
-    uint32_t *window;    /* owned (windows): their numbers (proto/base/zone.h) */
-    uint32_t going_back; /* chunks that begin more than a window before the one in front of them */
+    bool drawn;       /* false: in the order of the input, or of times */
+    uint32_t whole;   /* chunks that have all their rows */
+    uint32_t windows; /* 0: all chunks are one window */
+    uint32_t *chunk;  /* owned; (whole): chunks of the first window, then of the second, .. */
+    uint32_t *first;  /* owned; (windows + 1): start of each window in `chunk` */
+    uint32_t *window; /* owned; (windows): window numbers (proto/base/zone.h) */
+    /* chunks that begin more than a window earlier than the chunk before them */
+    uint32_t going_back;
 };
 
-/* within: seconds of a window by the zone's clocks; 0: none. The index then has times. In windows
- * and not drawn: as it happened, by the times of chunks, of one time as they lie. NOMEM. */
+/* within: seconds of a window by the zone's clocks; 0: no windows. Windows need an index with
+ * times. Windows that are not drawn visit chunks by time, chunks of one time in the order of the
+ * input. NOMEM. */
 int order_open(struct order *o, const struct index *x, bool drawn, uint32_t within,
                const struct zone *zone, struct err *e);
-/* Rows of a window, the last one's with those of a smaller chunk. */
+/* Rows of a window; the last window also has those of the smaller chunk. */
 uint64_t order_rows(const struct order *o, const struct index *x, uint32_t window);
 void order_close(struct order *o);
 /* The chunk at `place` < o->whole of an epoch. */

@@ -1,4 +1,4 @@
-/* pack.c: slices as bytes; a door to zstd. */
+/* pack.c: encodes slices as bytes, with zstd. */
 #include "worker/data/pack.h"
 
 #include "proto/base/array.h"
@@ -14,7 +14,8 @@
 #define DISTINCT_MAX 65536u
 #define KEY_BYTES 6u
 #define PACK_LOOSE 0x80000000u
-#define BODY_MAX (SLICE_BYTES_MAX + (SLICE_BYTES_MAX >> 1)) /* of the rest: some of it is tables */
+/* bytes of the rest, which includes tables */
+#define BODY_MAX (SLICE_BYTES_MAX + (SLICE_BYTES_MAX >> 1))
 
 struct pack_slot {
     uint64_t value;
@@ -68,8 +69,8 @@ static uint64_t value_at(const void *values, uint32_t width, uint32_t i)
     return four;
 }
 
-/* Numbers the different values in the order in which they come first; 0: there are too many for it
- * to pay. which: (values). */
+/* Numbers the distinct values in the order of their first occurrence; 0: too many to be worth it.
+ * which: (values). */
 static uint32_t distinct_find(struct packer *p, const void *values, uint32_t width, uint32_t count)
 {
     uint32_t distinct = 0, most = count / 2 < DISTINCT_MAX ? count / 2 : DISTINCT_MAX;
@@ -89,15 +90,16 @@ static uint32_t distinct_find(struct packer *p, const void *values, uint32_t wid
     return distinct;
 }
 
-/* A value where values lie: of 4 bytes in the rest, of a key's 6 or a hash's 8 among the plain. */
+/* Appends value i: 4-byte values to the rest, the 6 bytes of a key or the 8 of a hash to the plain
+ * bytes. */
 static int value_add(struct packer *p, const void *values, uint32_t width, uint32_t stored,
                      uint32_t i)
 {
     return add(width == 8 ? &p->plain : &p->rest, (const char *)values + (size_t)i * width, stored);
 }
 
-/* Whether zstd makes them so much smaller that unpacking them is worth its time. Those of keys that
- * come evenly are not. */
+/* True when zstd compresses the bytes enough to be worth the time to unpack them. Evenly
+ * distributed keys do not compress. */
 static bool pays(struct packer *p, const void *from, size_t bytes)
 {
     size_t most = ZSTD_compressBound(bytes);
@@ -107,7 +109,7 @@ static bool pays(struct packer *p, const void *from, size_t bytes)
     return ZSTD_isError(n) == 0 && n < bytes - bytes / 4;
 }
 
-/* The numbers of up to 256 values have a byte each. */
+/* Numbers of up to 256 values take a byte each. */
 static size_t which_narrow(struct packer *p, uint32_t distinct, uint32_t count)
 {
     uint8_t *narrow = (uint8_t *)p->which;
@@ -158,7 +160,7 @@ static int bad_rows_add(struct packer *p, const struct slice *b)
     return bad;
 }
 
-/* The rest as a frame of zstd, where that is shorter. */
+/* Compresses the rest if that makes it shorter. */
 static int zip(struct packer *p)
 {
     size_t most = ZSTD_compressBound(p->rest.bytes);
@@ -213,9 +215,10 @@ int pack_slice(struct packer *p, const struct slice *b, const struct columns *c,
     return no_memory(e);
 }
 
-/* ---- unpacking: nothing is believed ---------------------------------------------------------- */
+/* ---- unpacking: every byte is checked
+ * --------------------------------------------------------- */
 
-/* What is left of both parts; `good` once false stays so. */
+/* The unread bytes of both parts; `good`, once false, stays false. */
 struct reader {
     const uint8_t *plain, *plain_end, *rest, *rest_end;
     bool good;
@@ -241,7 +244,7 @@ static uint32_t take_number(struct reader *r)
     return number;
 }
 
-/* Values as they lie, `stored` bytes each, to their width; `high` stands above a key's 6. */
+/* Widens packed values of `stored` bytes to their width; `high` is the upper part of a key. */
 static void widen(const uint8_t *from, uint32_t stored, uint32_t width, uint64_t high,
                   uint32_t count, void *to)
 {
@@ -271,7 +274,8 @@ static void widen(const uint8_t *from, uint32_t stored, uint32_t width, uint64_t
         }                                                                                          \
     } while (0)
 
-/* tables has room for every number that an index can hold. Whether all are of the table. */
+/* Looks values up in a table, which has room for every number that an index can hold. False: a
+ * number is not in the table. */
 static bool gather(const void *tables, uint32_t distinct, uint32_t width, const uint8_t *which,
                    uint32_t count, void *to)
 {
@@ -323,7 +327,7 @@ static void take_values(struct packer *p, struct reader *r, uint32_t stored, uin
         r->good = false;
 }
 
-/* Counts, of which there is one a row, and how many values they ask for. */
+/* Reads a multi's counts, one for each row. Returns their sum. */
 static uint32_t take_counts(struct packer *p, struct reader *r, struct strip *one, uint32_t rows)
 {
     uint64_t sum = 0;
@@ -341,7 +345,8 @@ static uint32_t take_counts(struct packer *p, struct reader *r, struct strip *on
     return (uint32_t)sum;
 }
 
-/* Whether all are such as text can give: labels 0 or 1, floats finite, weights from 0. */
+/* True when the values are such as text can give: labels 0 or 1, floats finite, weights at least
+ * 0. */
 static bool values_fit(enum columns_kind kind, const struct strip *c)
 {
     const uint8_t *label = c->value;
@@ -379,7 +384,7 @@ static int take_column(struct packer *p, struct reader *r, const struct columns_
     return 0;
 }
 
-/* The malformed rows, and how many they are; b NULL: they are only looked through. *texts: bytes of
+/* Reads the malformed rows and returns their number; with b NULL only checks them. *texts: bytes of
  * their texts. */
 static uint32_t take_bad_rows(struct reader *r, uint32_t rows, struct slice *b, uint64_t *texts)
 {
@@ -401,7 +406,7 @@ static uint32_t take_bad_rows(struct reader *r, uint32_t rows, struct slice *b, 
     return bad_rows;
 }
 
-/* Where the rest lies once it is unpacked; NULL: it is no such frame. */
+/* The unpacked rest; NULL: it is no valid frame. */
 static const uint8_t *unzip(struct packer *p, const uint8_t *packed, const struct pack_sizes *s)
 {
     if (!s->zipped)

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An event file of the source. */
+/* One event file of the source. */
 struct part {
     struct events events;
-    uint32_t first;  /* blocks of the files before it */
-    uint32_t *place; /* owned: where the features' columns are among its own */
+    uint32_t first;  /* blocks in the files before it */
+    uint32_t *place; /* owned; positions of the features' columns among its own */
 };
 
 struct parsed {
@@ -19,13 +19,13 @@ struct parsed {
     const struct features *features;
     struct columns columns;
     struct slice_layout layout;
-    struct slice_maker maker; /* of text */
+    struct slice_maker maker; /* for text */
     struct lines lines;
     bool ended;
-    struct part *part; /* owned: (parts): of event files */
+    struct part *part; /* owned; (parts): event files */
     uint32_t parts, blocks, next;
     struct events_room room;
-    struct slice slice; /* unpacked */
+    struct slice slice; /* the unpacked slice */
 };
 
 void parsed_close(struct parsed *p)
@@ -156,7 +156,7 @@ uint32_t parsed_blocks(const struct parsed *p)
     return p->blocks;
 }
 
-/* The file that has the block. */
+/* The file of a block. */
 static uint32_t part_of(const struct parsed *p, uint32_t block)
 {
     uint32_t low = 0, high = p->parts;

@@ -1,4 +1,4 @@
-/* passed.c: texts, one after the other. */
+/* passed.c: a growing list of texts. */
 #include "worker/data/passed.h"
 
 #include "proto/base/array.h"
@@ -15,7 +15,7 @@ static size_t bytes_of(const struct passed *p)
     return p->end[p->count - 1];
 }
 
-/* At least twice as much as there was: rows come one by one. */
+/* At least doubles the room, because rows arrive one by one. */
 static int room(struct passed *p, size_t texts, size_t bytes)
 {
     size_t ends = p->count + texts, all = bytes_of(p) + bytes;

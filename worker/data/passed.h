@@ -1,5 +1,5 @@
-/* passed.h: cells that a prediction passes on as they stand: texts, one after the other, so many a
- * row. A plain value; zeroed it is empty. */
+/* passed.h: cells that a prediction copies to its output: a list of texts, a fixed number for each
+ * row. A plain value; zero-initialized it is empty. */
 #ifndef WORKER_DATA_PASSED_H
 #define WORKER_DATA_PASSED_H
 
@@ -15,10 +15,10 @@ struct passed {
 void passed_free(struct passed *p);
 /* Forgets the texts, keeps the memory. */
 void passed_clear(struct passed *p);
-/* NOMEM: nothing has changed. */
+/* On NOMEM nothing has changed. */
 int passed_add(struct passed *p, const struct cell *cell);
 int passed_append(struct passed *to, const struct passed *from);
-/* Text i; good until it changes. */
+/* Text i; valid until the list changes. */
 struct cell passed_at(const struct passed *p, size_t i);
 
 #endif

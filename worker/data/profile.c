@@ -1,4 +1,4 @@
-/* profile.c: a sample of lines, column by column, as JSON. */
+/* profile.c: statistics of a sample of lines, column by column, as JSON. */
 #include "worker/data/profile.h"
 
 #include "proto/base/hash.h"
@@ -12,26 +12,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CELLS (1u << 21) /* of all columns together: 64 MiB where all differ */
+#define CELLS (1u << 21) /* distinct values of all columns together: at most 64 MiB */
 #define ROWS_LEAST 1024u
-#define PLACES_LEAST 16u /* of entries that stand at two places, to be worth a word */
+#define PLACES_LEAST 16u /* entries at two places before a note is made */
 
 struct profile {
     const struct features *features;
-    struct profile_column *column; /* owned (count) */
+    struct profile_column *column; /* owned; (count) */
     uint32_t count;
     uint64_t rows;
-    struct place *place; /* owned: libsvm: where entries stand */
-    bool parsed;         /* rows of event files: their cells are gone */
+    struct place *place; /* owned; libsvm: places of entries */
+    bool parsed;         /* rows of event files, which have no cells */
 };
 
-/* Of libsvm an entry's place is its field: one that stands at several is of no field. By hash of
- * its number; one that finds its slot taken is passed over. */
+/* In libsvm the place of an entry is its field, so an entry at several places belongs to no field.
+ * Slots are found by the hash of its number; an entry whose slot is taken is skipped. */
 #define PLACE_SLOTS (1u << 16)
 struct place {
     uint64_t hash;
     uint16_t first; /* from 1; 0: the slot is free */
-    uint16_t other; /* likewise; 0: none */
+    uint16_t other; /* another place, from 1; 0: none */
 };
 
 static void places_take(struct profile *v, const struct cell *cell)
@@ -68,7 +68,7 @@ static int row_see(void *context, const struct cell *cell)
 
 /* ---- parsed rows ----------------------------------------------------------------------------- */
 
-/* The number that the network reads, as it stood in the log; log1p keeps six digits of it. */
+/* The number of the log behind the network's input; log1p keeps six digits of it. */
 static double number_of(const struct profile_column *c, float x)
 {
     char text[32];
@@ -78,7 +78,7 @@ static double number_of(const struct profile_column *c, float x)
     return strtod(text, NULL);
 }
 
-/* One of a row's columns; at: where the keys of each field are. */
+/* Adds one column of a row; at: start of each field's keys. */
 static int column_see(const struct profile *v, struct profile_column *c, const struct slice_row *r,
                       const uint32_t *at)
 {
@@ -131,7 +131,7 @@ static struct json *column_json(const struct profile *v, const struct profile_co
     json_set_string(j, "name", c->name);
     json_set_string(j, "kind", kind_of(c));
     json_set_int(j, "values", s->distinct);
-    if (!v->parsed || !c->numeric) /* an empty cell of a number is 0 there */
+    if (!v->parsed || !c->numeric) /* in event files an empty cell of a number is 0 */
         json_set_number(j, "empty", s->cells > 0 ? (double)s->empty / (double)s->cells : 0);
     if (c->use->type == COLUMN_NUMBER && s->numbers > 0) {
         json_set_number(j, "least", s->least);
@@ -192,7 +192,8 @@ static struct json *profile_json(const struct profile *v, const struct job *job,
     return j;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- the whole profile
+ * ------------------------------------------------------------------------ */
 
 static void column_take(struct profile *v, const struct feature_use *use,
                         const struct feature_padding *padding)
@@ -200,12 +201,12 @@ static void column_take(struct profile *v, const struct feature_use *use,
     const struct cell *name = &v->features->name[use->column];
     struct profile_column *c = &v->column[v->count++];
     *c = (struct profile_column){.use = use, .padding = padding, .numeric = padding == NULL};
-    if (name->bytes == 0) /* as data.columns may call it */
+    if (name->bytes == 0) /* by position, as data.columns may name it */
         (void)snprintf(c->name, sizeof c->name, "%u", use->column);
     else
         (void)snprintf(c->name, sizeof c->name, "%.*s",
                        (int)(name->bytes < LIMIT_NAME ? name->bytes : LIMIT_NAME - 1), name->text);
-    text_clean(c->name); /* sentences have it */
+    text_clean(c->name); /* notes print it */
 }
 
 /* In the order of the input's columns. */

@@ -1,10 +1,10 @@
-/* profile.h: what a job learns from, told before it does: each field with its type and what a
- * sample of the training split's lines shows of it, and what is likely to be a mistake there.
+/* profile.h: describes the training data before a job uses it: each field with its type and
+ * statistics of a sample of the training split's lines, and notes on probable mistakes.
  *
- * Such mistakes are no error of any line: an index of rows learnt as a category, a column that
- * tells the label, a file given twice. The job goes on with them; its report has the sentences as
- * notes. What can only be read wrongly is refused: weights of values ("3:0.5|7:1.5"), lists as
- * Python writes them ("[3, 7]"). */
+ * No line shows such a mistake: an index of rows learnt as a category, a column that determines the
+ * label, a file given twice. The job continues, and its report has the sentences as notes. Values
+ * that would certainly be misread are refused: weighted values ("3:0.5|7:1.5") and Python lists
+ * ("[3, 7]"). */
 #ifndef WORKER_DATA_PROFILE_H
 #define WORKER_DATA_PROFILE_H
 
@@ -14,23 +14,23 @@
 
 #include <stdbool.h>
 
-/* The profile of a split of text, from a sample of its lines. The caller owns *out:
+/* The profile of a text split, from a sample of its lines. The caller owns *out:
  *     {"rows", "whole", "fields": [{"name", "kind", "values", "empty", "examples"?, "least"?,
  *     "most"?}...], "notes": [sentence...], "tells"?}
- * rows: good lines looked at; whole: all there are; values: that differ in them; empty: share of
- * cells; least, most: of numbers; tells: the column that alone tells the label. DATA: a column
- * cannot be read as it is meant. IO, CHECKSUM, NOMEM. */
+ * rows: good lines in the sample; whole: the sample is the whole split; values: distinct values;
+ * empty: share of empty cells; least, most: range of numbers; tells: the column that determines
+ * the label by itself. DATA: a column cannot be read as its type. IO, CHECKSUM, NOMEM. */
 int profile_make(const struct job *job, const struct source *s, const struct index *x,
                  const struct features *f, struct json **out, struct err *e);
 
-/* The same of `rows` rows of event files, which keep keys and no texts: `examples` are missing, and
- * of numbers `empty`; least and most are those that log1p was taken of, to six digits. Notes on how
- * values are written are missing too. As events_open, events_read. */
+/* The profile of `rows` rows of event files, which have keys and no texts: `examples`, `empty` of
+ * numbers and notes on the spelling of values are missing. least and most are the numbers before
+ * log1p, to six digits. Errors as events_open and events_read. */
 int profile_make_events(const struct job *job, const struct source *s, uint64_t rows,
                         const struct features *f, struct json **out, struct err *e);
 
-/* Adds a sentence for each kind of files that a job should not have twice: in data.train, or in it
- * and in what is evaluated. Whether data.valid or data.test has files of data.train. */
+/* Adds a note for each kind of duplicate files: within data.train, or in it and an evaluation
+ * split. Returns true when data.valid or data.test has files of data.train. */
 bool profile_files(const struct job *job, struct json *notes);
 
 #endif

@@ -1,4 +1,4 @@
-/* profile_files.c: files that a job has twice, by device and inode. */
+/* profile_files.c: finds duplicate files of a job by device and inode. */
 #include "worker/data/profile.h"
 
 #include "proto/job/config.h"
@@ -13,11 +13,11 @@
 struct known_file {
     dev_t device;
     ino_t inode;
-    const char *name; /* in `names` */
+    const char *name; /* points into `names` */
 };
 
 struct known_files {
-    struct known_file *file; /* owned (count), in order */
+    struct known_file *file; /* owned; (count), sorted */
     size_t count;
     struct string_list names; /* owned */
 };
@@ -36,7 +36,7 @@ static int compare(const void *a, const void *b)
     return 1;
 }
 
-/* Streams, and files that are not there now, are left out. */
+/* Adds a split's files; streams and missing files are skipped. */
 static void files_of(const struct job *job, uint32_t split, struct known_files *out)
 {
     const char *what;
@@ -83,7 +83,7 @@ static void twice_note(const struct known_files *train, struct json *notes)
     json_append_string(notes, text);
 }
 
-/* Whether it has files of data.train. */
+/* True when the split has files of data.train. */
 static bool shared_note(const struct job *job, uint32_t split, const struct known_files *train,
                         struct json *notes)
 {

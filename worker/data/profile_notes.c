@@ -1,4 +1,5 @@
-/* profile_notes.c: sentences on columns; each names the column, what was seen and what to do. */
+/* profile_notes.c: sentences about columns; each names the column, the observation and the
+ * remedy. */
 #include "worker/data/profile_notes.h"
 
 #include <inttypes.h>
@@ -7,9 +8,9 @@
 #include <string.h>
 
 #define NUMBERS_LEAST 20u /* with fewer cells a column may have numbers by chance */
-#define LARGE 10.0        /* a number beyond is not of the size of the others of a network */
+#define LARGE 10.0        /* larger numbers are out of the usual range of network inputs */
 #define COLUMNS_TOLD 4u
-#define LISTS_LEAST 10u /* cells, or values, that all look like something else */
+#define LISTS_LEAST 10u /* cells or values that all have the suspicious form */
 
 enum { SENTENCE = 1024 };
 
@@ -18,7 +19,7 @@ static bool is_category(const struct profile_column *c)
     return !c->numeric && c->use->type == COLUMN_CATEGORY;
 }
 
-/* Columns of one sentence: the first COLUMNS_TOLD by name, each with an example of its values. */
+/* The columns of one sentence: the first COLUMNS_TOLD by name, each with an example value. */
 struct told {
     char text[COLUMNS_TOLD * (LIMIT_NAME + COLUMN_SEEN_TEXT + 8)];
     const char *first;
@@ -71,7 +72,7 @@ static void own_note(const struct profile_column *column, uint32_t count, struct
     json_append_string(notes, text);
 }
 
-/* A category whose values are numbers; whole ones are as likely ids. */
+/* A category whose values are all numbers; integers are probably ids. */
 static bool has_numbers(const struct profile_column *c)
 {
     const struct column_seen *s = &c->seen;
@@ -79,7 +80,7 @@ static bool has_numbers(const struct profile_column *c)
            s->fractions >= s->values / 2;
 }
 
-/* Ids with the ".0" that pandas gives a column with empty cells. */
+/* Ids with the ".0" that pandas appends in a column with empty cells. */
 static void floats_note(const struct profile_column *column, uint32_t count, struct json *notes)
 {
     struct told t = {.count = 0};
@@ -151,7 +152,7 @@ static double magnitude(const struct profile_column *c)
     return fmax(fabs(c->seen.least), fabs(c->seen.most));
 }
 
-/* The one that follows number `at` when the largest stands first; count: there is none. */
+/* The column after `at` in descending order of its largest number; count: there is none. */
 static uint32_t next_large(const struct profile_column *column, uint32_t count, uint32_t at)
 {
     double limit;

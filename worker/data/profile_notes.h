@@ -1,26 +1,26 @@
-/* profile_notes.h: the rules of a profile: what of its columns looks like a mistake. */
+/* profile_notes.h: the rules of a profile: which statistics suggest a mistake. */
 #ifndef WORKER_DATA_PROFILE_NOTES_H
 #define WORKER_DATA_PROFILE_NOTES_H
 
 #include "proto/base/json.h"
 #include "worker/data/column_seen.h"
 
-/* A column that is used, as it is told. */
+/* A used column. */
 struct profile_column {
     const struct feature_use *use;
-    const struct feature_padding *padding; /* of a multi */
-    bool numeric;                          /* an input as a number; else a field */
-    char name[LIMIT_NAME]; /* its own, or its position, as data.columns may say it */
+    const struct feature_padding *padding; /* for a multi */
+    bool numeric;                          /* a numeric input; false: a field */
+    char name[LIMIT_NAME]; /* its name, or its position, as data.columns may name it */
     bool has_none;         /* a field of one value: an empty cell has the key `none` */
     uint64_t none;
     struct column_seen seen;
 };
 
-/* Sentences, added to notes, on count columns of lines of which `label` is the label. *tells: the
- * name of the one that alone tells the label, or NULL. */
+/* Adds sentences about `count` columns to notes; `label` names the label. *tells: the column that
+ * determines the label by itself, or NULL. */
 void profile_notes_add(const struct profile_column *column, uint32_t count, const char *label,
                        struct json *notes, const char **tells);
-/* DATA: the values of a column are not what they would be read as. */
+/* DATA: the values of a column do not have the form of its type. */
 int profile_notes_refuse(const struct profile_column *c, struct err *e);
 
 #endif

@@ -1,5 +1,5 @@
-/* read_csv.c: cells between delimiters, quoted as in RFC 4180; a row is a line, so a quoted cell
- * holds no line end. */
+/* read_csv.c: cells between delimiters, quoted as in RFC 4180. A row is a line, so a quoted cell
+ * cannot contain a line end. */
 #include "proto/base/plant.h"
 #include "worker/data/feature.h"
 
@@ -12,9 +12,8 @@ static int fail(char *reason, const char *what, uint32_t column)
     return SHOAL_E_DATA;
 }
 
-/* *at is at the opening quote and is left behind the closing one; the text moves to the front as
- * quotes are taken out.
- */
+/* Reads a quoted cell; *at is at the opening quote and ends behind the closing one. The text moves
+ * to the front as quotes are removed. */
 static int quoted(char *line, size_t bytes, size_t *at, uint32_t column, struct cell *cell,
                   char *reason)
 {
@@ -46,7 +45,7 @@ static int quoted(char *line, size_t bytes, size_t *at, uint32_t column, struct 
     return 0;
 }
 
-/* Of text behind a quote that closed the cell: tools that write \" are many. */
+/* The error for text behind the closing quote; many tools write \". */
 static int after_quote(const char *line, size_t at, uint32_t column, char *reason)
 {
     bool escaped = at >= 2 && line[at - 2] == '\\';
@@ -83,7 +82,7 @@ static int split_quoted(char delimiter, char *line, size_t bytes, struct cell *c
             *count = n + 1;
             return 0;
         }
-        at++; /* at the very end of the line an empty cell follows */
+        at++; /* an empty cell follows at the very end of the line */
     }
     return fail(reason, "more columns than are allowed; look at data.delimiter", CELLS_MAX);
 }

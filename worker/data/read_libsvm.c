@@ -1,4 +1,4 @@
-/* read_libsvm.c: "label idx:1 idx:1 ...": the entry's place on the line is its field, idx its
+/* read_libsvm.c: "label idx:1 idx:1 ...": an entry's position in the line is its field, idx its
  * value. */
 #include "worker/data/feature.h"
 
@@ -36,7 +36,8 @@ static int refuse(char *reason, uint32_t number, const char *what)
     return SHOAL_E_DATA;
 }
 
-/* An entry that is not idx:1, as other tools read it; `colon` stands behind its digits. */
+/* The error for an entry that is not idx:1, as other tools write them; `colon` is behind its
+ * digits. */
 static int entry_refuse(const char *p, const char *colon, const char *end, uint32_t number,
                         char *reason)
 {
@@ -69,7 +70,7 @@ static int entry(const char *p, const char *end, uint32_t number, struct cell *c
     return 0;
 }
 
-/* labels: cells before the entries, 1, or 0 of a line that is only to be scored. */
+/* labels: cells before the entries: 1, or 0 in an unlabelled line. */
 static int libsvm_split(char *line, size_t bytes, uint32_t labels, struct cell *cell,
                         uint32_t *count, char *reason)
 {

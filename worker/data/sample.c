@@ -1,4 +1,4 @@
-/* sample.c: a stretch of lines at each of several places. */
+/* sample.c: walks lines at each of several places. */
 #include "worker/data/sample.h"
 
 #include "proto/base/assert.h"
@@ -17,7 +17,7 @@ struct walk {
     void *context;
 };
 
-/* Up to `rows` lines from a chunk on. */
+/* Walks up to `rows` lines from a chunk on. */
 static int place_walk(struct walk *w, uint64_t chunk, uint64_t rows, struct err *e)
 {
     const struct index *x = w->index;

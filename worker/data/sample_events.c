@@ -1,4 +1,4 @@
-/* sample_events.c: which blocks of which files, and reading them. */
+/* sample_events.c: chooses blocks of files and reads them. */
 #include "worker/data/sample_events.h"
 
 #include "worker/data/events.h"
@@ -7,7 +7,7 @@ struct walk {
     const struct columns *wanted;
     struct slice_layout layout;
     bool whole;
-    uint32_t rows; /* of a block, unless all of it is read */
+    uint32_t rows; /* rows of a block, unless all of it is read */
     sample_events_see see;
     void *context;
     struct events_room room;
@@ -29,7 +29,7 @@ static int block_walk(struct walk *w, const struct events *v, uint32_t n, const 
     return w->see(w->context, &w->block, rows);
 }
 
-/* So many blocks of a file, in the middle of parts of one size. */
+/* Walks `blocks` blocks of a file, each in the middle of an equal part. */
 static int file_walk(struct walk *w, const struct source_file *f, uint32_t blocks, struct err *e)
 {
     uint32_t place[COLUMNS_MAX], last = UINT32_MAX;

@@ -1,8 +1,8 @@
-/* slice.c: lines -> parsed rows, and reading them.
+/* slice.c: makes parsed rows from lines, and reads them.
  *
- * 1. A row of a file is used only when its check fits it and its number.
+ * 1. A row of a file is used only when its check matches it and its number.
  *    [test: rows_damaged_are_refused]
- * 2. Nothing outside of the slice is read, whatever is in it: places, counts and texts are held
+ * 2. Nothing outside the slice is read, whatever it contains: places, counts and texts are checked
  *    against its size. [test: rows_damaged_are_refused] */
 #include "worker/data/slice.h"
 
@@ -14,9 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VALUES_FULL (1u << 20) /* of all multi columns: then a slice is full, whatever its rows */
+/* values of all multi columns at which a slice is full, whatever its rows */
+#define VALUES_FULL (1u << 20)
 #define ROW_HEAD 16u
-#define ROW_LEAST 24u /* room for what a malformed one has */
+#define ROW_LEAST 24u /* the size of a malformed row */
 #define TEXT_AT 8u
 #define TEXT_BYTES 16u
 
@@ -87,7 +88,7 @@ static uint32_t check_of(const uint8_t *row, size_t bytes, uint64_t number)
     return (uint32_t)hash_bytes(row + 4, bytes - 4, number);
 }
 
-/* Where the texts begin, or more than there are bytes. */
+/* Offset of the texts; it may lie beyond the end. */
 static uint64_t texts_at(const struct slice *s)
 {
     if (s->layout->multi)
@@ -96,7 +97,7 @@ static uint64_t texts_at(const struct slice *s)
     return (uint64_t)s->rows * s->layout->stride;
 }
 
-/* The text of a malformed row, NULL: its place is none. */
+/* The text of a malformed row; NULL: its offset is invalid. */
 static const char *text_of(const struct slice *s, const uint8_t *row)
 {
     uint64_t at, texts = texts_at(s), all = texts < body_bytes(s) ? body_bytes(s) - texts : 0;
@@ -159,7 +160,7 @@ void slice_expect(const struct slice *s, uint32_t row)
 {
     size_t bytes;
     const uint8_t *at = slice_at(s, row, &bytes);
-    size_t ahead = (uintptr_t)at % 64; /* of its first line, in front of it */
+    size_t ahead = (uintptr_t)at % 64; /* offset of the row in its first cache line */
     for (size_t i = 0; at != NULL && i < ahead + bytes && i < 1024; i += 64)
         __builtin_prefetch(at - ahead + i, 0, 1);
 }
@@ -201,15 +202,15 @@ void slice_begin(struct slice_maker *m, const struct slice_layout *l)
     m->keys = 0;
 }
 
-/* At least `bytes`, and twice what there was. */
+/* Room for `bytes`, at least twice the old capacity. */
 #define more(array, bytes, capacity)                                                               \
     array_reserve((array), (bytes) > *(capacity) ? 2 * (bytes) : (bytes), (capacity))
 
-/* Room for the row of a line behind those before; its head is zero. NULL: no memory. */
+/* Room for a line's row behind the previous rows; its head is zeroed. NULL: no memory. */
 static uint8_t *row_room(struct slice_maker *m, const struct line *line)
 {
     const struct slice_layout *l = m->slice.layout;
-    /* each value of a multi has a byte of its own at least */
+    /* each value of a multi takes at least one byte */
     size_t keys = l->fields + (l->multi ? line->bytes : 0) + 1;
     if (more(&m->slice.at, m->bytes + ROW_LEAST + l->key + keys * 8, &m->slice.capacity) != 0)
         return NULL;
@@ -222,7 +223,8 @@ static int row_parse(struct slice_maker *m, const struct features *f, const stru
                      uint8_t *row, char *reason)
 {
     const struct slice_layout *l = m->slice.layout;
-    uint64_t *hash = (uint64_t *)(void *)(row + l->hash); /* the group's, then those of `by` */
+    /* first that of the group, then those of `by` */
+    uint64_t *hash = (uint64_t *)(void *)(row + l->hash);
     bool grouped = f->group != FEATURE_NO_COLUMN;
     float label[LIMIT_TASKS];
     struct example example = {.label = label,
@@ -255,7 +257,7 @@ static void text_place(uint8_t *row, uint64_t at, size_t bytes)
     memcpy(row + TEXT_BYTES, &length, sizeof length);
 }
 
-/* The row of a malformed line is zero, but for where its text lies. */
+/* Makes the row of a malformed line: zeros and the offset of its text. */
 static int row_bad(struct slice_maker *m, const struct line *line, const char *name, uint8_t *row,
                    const char *reason)
 {
@@ -318,14 +320,15 @@ int slice_end(struct slice_maker *m, struct err *e)
     return 0;
 }
 
-/* ---- from elsewhere -------------------------------------------------------------------------- */
+/* ---- from other sources
+ * ----------------------------------------------------------------------- */
 
 int slice_make(struct slice *s, const struct slice_layout *l, uint32_t rows, uint64_t row_bytes,
                uint64_t text_bytes)
 {
     size_t bytes = (row_bytes + text_bytes + 7) & ~7ull;
     bytes += l->multi ? (rows + 1ull) * 8 : 0;
-    if (bytes > s->capacity || bytes < s->capacity / 4) { /* so much, and not much more */
+    if (bytes > s->capacity || bytes < s->capacity / 4) { /* enough, and not much more */
         slice_free(s);
         s->at = malloc(bytes);
         s->capacity = s->at != NULL ? bytes : 0;

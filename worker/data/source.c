@@ -1,4 +1,4 @@
-/* source.c: files, globs, streams. */
+/* source.c: opens files, globs and streams. */
 #include "worker/data/source.h"
 
 #include "proto/base/assert.h"
@@ -35,15 +35,15 @@ static int file_sink_add(void *to, const char *data, size_t bytes, struct err *e
     return cache_write(s->cache, s->fd, data, bytes, e);
 }
 
-/* ---- streams: spooled once a job ---- */
+/* ---- streams: spooled once for each job ---- */
 
 struct stream {
     char *name; /* owned */
-    int fd;     /* owned; lives as long as the job; -1: it has been read and cannot be again */
+    int fd;     /* owned; lives as long as the job; -1: it was consumed and cannot be read again */
     uint64_t bytes;
 };
 static pthread_mutex_t stream_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct stream streams[STREAMS_MAX]; /* under stream_lock */
+static struct stream streams[STREAMS_MAX]; /* guarded by stream_lock */
 static uint32_t stream_count;
 
 static bool repeats(const char *name)
@@ -51,7 +51,7 @@ static bool repeats(const char *name)
     return strncmp(name, "cmd:", 4) == 0;
 }
 
-/* As messages name item i of a list: never by a command's text, which may hold a password. */
+/* The name of item i in messages. A command's text is never shown: it may contain a password. */
 static const char *shown_of(const struct string_list *names, size_t i, const char *what,
                             char room[SHOWN_BYTES])
 {
@@ -64,7 +64,7 @@ static const char *shown_of(const struct string_list *names, size_t i, const cha
     return room;
 }
 
-/* *out has a name when the stream is to be remembered, also where it failed. */
+/* Spools a stream. *out has a name when the stream must be remembered, even if it failed. */
 static int stream_spool(const char *name, const char *shown, const struct cache *cache,
                         struct stream *out, struct err *e)
 {
@@ -174,7 +174,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* One item of a job's list, as names of files or streams. */
+/* Expands one item of a job's list to names of files or streams. */
 static int expand(const char *item, const char *what, struct string_list *names, struct err *e)
 {
     struct stat st;
@@ -217,7 +217,7 @@ static int file_failed(const char *name, struct err *e)
     return err_set(e, code, "%s: %s; check the path and its rights", name, strerror(errno));
 }
 
-/* A file that is none but a file, open. */
+/* Opens a regular file. */
 static int plain_open(const char *name, int *fd, struct stat *st, struct err *e)
 {
     *fd = open(name, O_RDONLY | O_CLOEXEC);
@@ -229,7 +229,7 @@ static int plain_open(const char *name, int *fd, struct stat *st, struct err *e)
     return 0;
 }
 
-/* Of a plain file; what is packed is looked at where it is unpacked. */
+/* Checks the first bytes of a plain file; decode checks packed ones. */
 static int plain_look(int fd, const char *name, bool *packed, struct err *e)
 {
     char first[KIND_LOOK_BYTES];
@@ -244,7 +244,7 @@ static int plain_look(int fd, const char *name, bool *packed, struct err *e)
     return kind_check(name, first, (size_t)n, e);
 }
 
-/* Finds the decoded text of a packed file in the cache, or makes it. f->fd is the packed file and
+/* Finds the decoded text of a packed file in the cache, or makes it. f->fd, the packed file,
  * becomes the text. */
 static int unpack(struct source_file *f, const struct cache *cache, struct err *e)
 {
@@ -389,8 +389,7 @@ uint32_t source_file_at(const struct source *s, uint64_t at)
     SHOAL_ASSERT(at < s->bytes);
     uint32_t low = 0, high = s->count - 1;
     while (low < high) {
-        /* the last file whose base is not above: empty files before it share that base and
-                * hold nothing */
+        /* the last file with a base <= at; empty files before it have the same base and no bytes */
         uint32_t middle = low + (high - low + 1) / 2;
         if (s->file[middle].base <= at)
             low = middle;
@@ -429,7 +428,7 @@ static int head_sink_add(void *to, const char *data, size_t bytes, struct err *e
     return 0;
 }
 
-/* A spool is read by position: several threads may look at it. */
+/* A spool is read by position, so several threads may read it. */
 static int head_of_stream(const char *name, const char *shown, const struct cache *cache,
                           struct head_sink *sink, struct err *e)
 {
@@ -459,7 +458,7 @@ static int head_of_file(const char *name, struct head_sink *sink, struct err *e)
     return rc;
 }
 
-/* Of one; sink->bytes 0: it has no line. */
+/* The first line of one file; sink->bytes 0: there is none. */
 static int head_of(const char *name, const char *shown, const struct cache *cache,
                    struct head_sink *sink, struct err *e)
 {
@@ -482,7 +481,7 @@ static int head_of(const char *name, const char *shown, const struct cache *cach
                    shown);
 }
 
-/* *name: of the first that has a line, as messages name it; borrowed. */
+/* The first line of the first file that has one. *name: the file's in messages; borrowed. */
 static int head_look(const struct string_list *names, const char *what, const struct cache *cache,
                      struct head_sink *sink, char room[SHOWN_BYTES], const char **name,
                      struct err *e)
@@ -527,7 +526,7 @@ int source_head(const struct string_list *list, const char *what, const struct c
     return 0;
 }
 
-/* Fills *sink with the first line of a file; sink->bytes 0: there is none to be had. */
+/* Fills *sink with the first line of a file; sink->bytes 0: there is none, or it cannot be read. */
 static int head_try(const char *name, struct head_sink *sink, struct err *e)
 {
     struct err own = {0};
@@ -556,7 +555,7 @@ int source_heads(const struct string_list *list, const char *what, source_see se
     if (sink.text == NULL)
         return err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", what);
     if (list->count > 0)
-        (void)source_names(list, what, &names, &silent); /* source_check says it */
+        (void)source_names(list, what, &names, &silent); /* source_check reports the error */
     for (size_t i = 0; i < names.count && rc == 0; i++) {
         rc = head_try(names.item[i], &sink, e);
         if (rc == 0 && sink.bytes > 0)

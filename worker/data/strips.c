@@ -1,4 +1,4 @@
-/* strips.c: rows -> columns, columns -> rows. */
+/* strips.c: converts rows to columns and columns to rows. */
 #include "worker/data/strips.h"
 
 #include "proto/base/array.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AT_ONCE 256u /* rows: they stay near the core while column after column is moved */
+#define AT_ONCE 256u /* rows: they stay in the cache while column after column is moved */
 
 void strips_free(struct strips *s)
 {
@@ -76,9 +76,9 @@ uint64_t strips_bytes(const struct strips *s, uint32_t rows)
 struct move {
     struct strips *strips;
     const struct strips_wanted *wanted;
-    bool lay;                   /* columns to rows; else the other way */
-    uint32_t first, rows;       /* rows at hand */
-    uint32_t next[COLUMNS_MAX]; /* with a multi: values of each field that have been moved */
+    bool lay;                   /* columns to rows; false: rows to columns */
+    uint32_t first, rows;       /* the current rows */
+    uint32_t next[COLUMNS_MAX]; /* with a multi: values of each field that were moved so far */
     uint8_t *row[AT_ONCE], *key[AT_ONCE];
 };
 
@@ -112,7 +112,7 @@ static void labels_move(struct move *m, struct strip *one, uint32_t task)
             label[i] = m->row[i][5] >> task & 1;
 }
 
-/* Keys of rows with a multi lie one behind the other. */
+/* Keys of rows with a multi are adjacent. */
 static void keys_lay(struct move *m, const struct strip *one, uint32_t field)
 {
     uint32_t at = m->wanted->layout->count + field * 4;
@@ -134,7 +134,7 @@ static void keys_take(struct move *m, struct strip *one, uint32_t field)
     uint32_t at = m->wanted->layout->count + field * 4;
     uint64_t *to = (uint64_t *)one->value + m->next[field];
     for (uint32_t i = 0; i < m->rows; i++) {
-        uint32_t values = 1; /* a malformed row has one, too */
+        uint32_t values = 1; /* a malformed row has one value, too */
         if (one->multi) {
             memcpy(&values, m->row[i] + at, sizeof values);
             one->count[m->first + i] = values;
@@ -152,7 +152,7 @@ static struct strip *strip_of(const struct move *m, uint32_t column)
     return &m->strips->of[place != NULL ? place[column] : column];
 }
 
-/* All columns of the rows at hand. */
+/* Moves all columns of the current rows. */
 static void rows_move(struct move *m)
 {
     const struct slice_layout *l = m->wanted->layout;
@@ -210,7 +210,7 @@ static void all_move(struct move *m, const struct slice *b)
     }
 }
 
-/* How many values each field with several has in all rows. */
+/* Counts the values of each multi field in all rows. */
 static void values_count(struct strips *s, const struct columns *c, const struct slice *b)
 {
     size_t bytes;
@@ -245,7 +245,7 @@ int strips_take(struct strips *s, const struct columns *c, const struct slice *b
     return 0;
 }
 
-/* Where each row begins, with a multi. */
+/* Computes the start of each row, with a multi. */
 static int places_find(struct strips *s, const struct move *m, uint32_t rows)
 {
     const struct slice_layout *l = m->wanted->layout;

@@ -1,5 +1,6 @@
-/* taken.h: how much input this process has read, as it lies on disk or comes from commands: whether
- * a thread that reads for minutes gets on is seen by that, from outside. Any thread. */
+/* taken.h: how many bytes of input this process has read, as they lie on disk or come from
+ * commands. They show from outside that a thread that reads for minutes makes progress. Any
+ * thread. */
 #ifndef WORKER_DATA_TAKEN_H
 #define WORKER_DATA_TAKEN_H
 

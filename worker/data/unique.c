@@ -1,16 +1,15 @@
 /* unique.c: the unique keys of a batch.
  *
- * 1. Keys are mixed, so they are spread evenly, and the top bits of a mixed key say where in the
- *    table it belongs: an open-addressing table whose entries, read from its start, are nearly in
- *    order. At most two slots of three are taken. [assert: table_fill]
- * 2. So the sort that follows moves an entry past its neighbours in the table only (and those few
- *    that went round from the table's end to its start). [test: unique_agrees_with_a_plain_sort]
- *    [test: unique_keys_may_crowd_anywhere] Keys can be chosen that crowd: after so many steps a
- *    value as random keys never take, everything is sorted in another way.
- *    [test: unique_crafted_keys_cost_no_more_than_a_sort]
- * 3. index[] goes from value -> slot -> rank in the sorted order. With several tables the ranks of
- *    each follow those of the one before: one walk counts, one places.
- *    [assert: unique_make]
+ * 1. Mixed keys are evenly distributed, and the top bits of a mixed key give its home slot in an
+ *    open-addressing table, so the entries, read from its start, are nearly in order. At most two
+ *    slots of three are taken. [assert: table_fill]
+ * 2. The sort that follows therefore moves an entry only past its neighbours in the table (and
+ *    the few that wrapped from the table's end to its start).
+ *    [test: unique_agrees_with_a_plain_sort] [test: unique_keys_may_crowd_anywhere]
+ *    Keys can be crafted to collide: after more steps for each value than random keys ever need,
+ *    a plain sort replaces the table. [test: unique_crafted_keys_cost_no_more_than_a_sort]
+ * 3. index[] maps value -> slot -> rank in the sorted order. With several tables the ranks of each
+ *    follow those of the one before: one pass counts, one places. [assert: unique_make]
  * 4. A mixed key of 0 would look like an empty slot: it has the slot behind the table, and is the
  *    first in order. [assert: table_sort] [test: unique_takes_the_key_that_mixes_to_0] */
 #include "worker/data/unique.h"
@@ -24,7 +23,8 @@
 #include <string.h>
 
 #define AHEAD 16u
-/* Steps a value, past taken slots and then past entries: random keys take two or three. */
+/* Most steps for each value, past taken slots and then past entries: random keys need two or
+ * three. */
 #define STEPS_MOST 32u
 
 void unique_init(struct unique *u)
@@ -41,7 +41,7 @@ void unique_free(struct unique *u)
     unique_init(u);
 }
 
-/* The buffers alone: which tables there are stays. */
+/* Frees the buffers; the tables stay. */
 static void buffers_free(struct unique *u)
 {
     const uint8_t *table = u->table;
@@ -51,8 +51,8 @@ static void buffers_free(struct unique *u)
     u->tables = tables;
 }
 
-/* At most two slots of three are taken, or runs of taken slots grow long. Nothing in the buffers is
- * kept. */
+/* Makes room, so that at most two slots of three are taken and runs of taken slots stay short. The
+ * contents of the buffers are lost. */
 static int unique_grow(struct unique *u, uint32_t values)
 {
     uint32_t slots = u->slots > 0 ? u->slots : 1024;
@@ -71,8 +71,8 @@ static int unique_grow(struct unique *u, uint32_t values)
     return 0;
 }
 
-/* index[i] = slot of value i (1). *zero: whether there is a mixed key of 0 (4). False: given up, as
- * keys crowd (2). */
+/* index[i] = slot of value i (1). *zero: there is a mixed key of 0 (4). False: gave up, because
+ * keys collide too often (2). */
 static bool table_fill(struct unique *u, const uint64_t *mixed, uint32_t values, uint32_t *index,
                        bool *zero)
 {
@@ -93,7 +93,7 @@ static bool table_fill(struct unique *u, const uint64_t *mixed, uint32_t values,
             continue;
         }
         uint32_t home = (uint32_t)(m >> shift), at = home;
-        /* one branch, of which most go one way: whether a key is new cannot be foreseen */
+        /* one branch, which mostly goes one way: a branch on a new key would be mispredicted */
         while ((slot[at] & (0 - (uint64_t)(slot[at] != m))) != 0)
             at = (at + 1) & mask;
         slot[at] = m;
@@ -110,7 +110,7 @@ static int compare_mixed(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The table's entries in order (2): key_count. */
+/* Collects the table's entries in order (2); sets key_count. */
 static void table_sort(struct unique *u, bool zero)
 {
     struct unique_key *found = u->found;
@@ -119,7 +119,7 @@ static void table_sort(struct unique *u, bool zero)
     found[count] = (struct unique_key){0, u->slots};
     count += zero;
     for (uint32_t at = 0; at < u->slots; at++) {
-        /* no branch: whether a slot is empty cannot be foreseen */
+        /* no branch: one on an empty slot would be mispredicted */
         found[count] = (struct unique_key){u->slot[at], at};
         count += u->slot[at] != 0;
     }
@@ -138,7 +138,7 @@ static void table_sort(struct unique *u, bool zero)
     u->key_count = count;
 }
 
-/* The same without the table: all values are sorted, and a key's slot is its rank. */
+/* table_fill and table_sort without a table: sorts all values; a key's slot is its rank. */
 static void values_sort(struct unique *u, const uint64_t *mixed, uint32_t values, uint32_t *index)
 {
     struct unique_key *found = u->found;
@@ -156,7 +156,7 @@ static void values_sort(struct unique *u, const uint64_t *mixed, uint32_t values
     u->key_count = count;
 }
 
-/* Where each table's keys begin: first[t] for t = 0..tables. */
+/* Computes the start of each table's keys: first[t] for t = 0..tables. */
 static void tables_count(struct unique *u)
 {
     memset(u->first, 0, sizeof u->first);
@@ -166,7 +166,7 @@ static void tables_count(struct unique *u)
         u->first[t + 1] += u->first[t];
 }
 
-/* The keys found, table by table; inside of a table they stay in order. */
+/* Partitions the keys by table; within a table they keep their order. */
 static void tables_place(struct unique *u)
 {
     uint32_t next[LIMIT_JOB_TABLES + 1];

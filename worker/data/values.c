@@ -1,5 +1,5 @@
-/* values.c: hashes of a report -> cells of the input. The values told are those with most examples,
- * so most of them stand near the beginning: the search ends with the last. */
+/* values.c: maps hashes of a report to cells of the input. A report has the values with the most
+ * examples, most of which occur near the beginning: the search ends when all are found. */
 #include "worker/data/values.h"
 
 #include "proto/base/array.h"
@@ -14,7 +14,7 @@
 
 struct wanted {
     uint64_t key;
-    struct json *item; /* borrowed: of the report; NULL: it has its value */
+    struct json *item; /* borrowed; item of the report; NULL: its value was found */
 };
 
 struct by_values {
@@ -36,7 +36,7 @@ static int column_collect(struct by_values *c, const struct json *values)
         char *end;
         uint64_t key = strtoull(text, &end, 16);
         if (strncmp(text, "0x", 2) != 0 || *end != '\0')
-            continue; /* the sum of the others */
+            continue; /* the sum of the other values */
         if (array_room(&c->wanted, c->count, &c->capacity, 64) != 0)
             return SHOAL_E_NOMEM;
         c->wanted[c->count++] = (struct wanted){key, item};
@@ -60,7 +60,7 @@ static int by_key(const void *a, const void *b)
     return (x->key > y->key) - (x->key < y->key);
 }
 
-/* The first of those with this key, or c->count: they are sorted. */
+/* The first wanted value with this key, or c->count: they are sorted. */
 static size_t wanted_find(const struct by_values *c, uint64_t key)
 {
     size_t low = 0, high = c->count;
@@ -90,7 +90,7 @@ static bool row_see(void *context, const struct cell *by)
              i < s->column[c].count && s->column[c].wanted[i].key == key; i++) {
             struct wanted *w = &s->column[c].wanted[i];
             if (w->item == NULL)
-                break; /* and all behind it */
+                break; /* so are all behind it */
             json_set_string(w->item, "value", text);
             w->item = NULL;
             s->missing--;
@@ -107,7 +107,7 @@ static bool streams(const struct string_list *list)
     return any;
 }
 
-/* Of one split's measures, or of its tasks. */
+/* Collects from one split's measures, or from its tasks. */
 static int measures_collect(struct search *s, const struct job *job, const struct json *of)
 {
     const struct json *tasks = json_get(of, "tasks");
@@ -117,7 +117,7 @@ static int measures_collect(struct search *s, const struct job *job, const struc
     return rc;
 }
 
-/* `of`, or the figures of each of `days`. */
+/* Collects from `of`, or from the figures of each of `days`. */
 static int name(const struct job *job, uint32_t split, const struct json *of,
                 const struct json *days, struct err *e)
 {

@@ -1,12 +1,12 @@
-/* client.c: connections, requests under way, the map.
+/* client.c: connections, requests in flight, the map.
  *
- * 1. A request under way is in exactly one chain of the table and has a due time; the timer is
+ * 1. A request in flight is in exactly one chain of the table and has a due time; the timer is
  *    never later than the earliest one. [assert: request_link]
  *    [test: client_sends_again_with_the_same_id]
- * 2. A reply counts only if its id and type are those of a request under way and it comes from the
+ * 2. A reply counts only if its id and type are those of a request in flight and it comes from the
  *    peer that the request is for. [test: client_is_not_fooled_by_another_type]
- * 3. Before `reply` is called the request leaves the table, so that its owner may do with it what
- *    it likes but leave it started and ask for another sending. [assert: request_answer] */
+ * 3. The request leaves the table before `reply` is called, so that its owner may start, change or
+ *    free it, but not start it and also return LATER or NOW. [assert: request_answer] */
 #include "worker/train/client.h"
 
 #include "proto/base/assert.h"
@@ -32,22 +32,22 @@ enum {
 struct connection {
     peer_t peer; /* 0: none yet */
     char endpoint[MAP_ENDPOINT_BYTES];
-    char key[MAP_KEY_BYTES]; /* that the other side shows; of the coordinator not known here */
-    struct ping {            /* of a shard */
-        uint64_t id;         /* of the one under way; 0: it is answered */
-        uint64_t begun_ns, sent_ns; /* when it was sent first, and last */
-        uint64_t round_ns;          /* from sending to answer, smoothed; 0: none came yet */
+    char key[MAP_KEY_BYTES];        /* key that the peer must show; not used for the coordinator */
+    struct ping {                   /* a shard's ping */
+        uint64_t id;                /* id of the ping in flight; 0: it is answered */
+        uint64_t begun_ns, sent_ns; /* first and last time that it was sent */
+        uint64_t round_ns;          /* smoothed time from sending to answer; 0: no answer yet */
         bool unnamed;
     } ping;
 };
 
 struct client {
     struct env *env;               /* borrowed */
-    struct client_options options; /* coordinator points to the connection's endpoint */
+    struct client_options options; /* coordinator points to the endpoint in the connection */
     struct connection coordinator;
     struct connection *shard; /* owned (shard_count) */
     uint32_t shard_count;
-    struct map map; /* newest complete one */
+    struct map map; /* the newest complete map */
     struct request *chain[CHAINS];
     uint64_t last_id, last_order;
     struct env_timer timer;
@@ -55,7 +55,7 @@ struct client {
     uint64_t heard_ns;
     uint32_t resend_ms;
     bool muted;
-    struct { /* at the name of a shard that does not answer */
+    struct { /* checks the address of a silent shard */
         struct env_work work;
         bool busy;
         uint32_t shard;
@@ -67,8 +67,8 @@ struct client {
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
-/* The first message on a connection says who we are: id 0, the reply is nobody's. Later ones are
- * signs of life asked for. */
+/* The first message on a connection names this worker; its id is 0, and the reply is ignored. Later
+ * ones are pings. */
 static void connection_hello(struct client *c, peer_t peer, uint64_t id)
 {
     struct wire w;
@@ -82,7 +82,7 @@ static void connection_hello(struct client *c, peer_t peer, uint64_t id)
         (void)env_send(c->env, peer, m);
 }
 
-/* key: ENV_COORDINATOR, or as the map has it. */
+/* key: ENV_COORDINATOR, or the key in the map. */
 static int connection_open(struct client *c, struct connection *to, const char *endpoint,
                            const char *key)
 {
@@ -181,7 +181,7 @@ static void request_send(struct client *c, struct request *r)
         return;
     }
     r->order = ++c->last_order;
-    /* each time twice as many as the last: a coordinator may be away for days */
+    /* logged at powers of two, because a coordinator may be away for days */
     if (++r->tries >= TRIES_SAID && (r->tries & (r->tries - 1)) == 0)
         log_warn("%s has not been answered by %s after %u tries; sent again",
                  wire_type_name(r->type),
@@ -220,7 +220,7 @@ void client_cancel(struct client *c, struct request *r)
     r->id = 0;
 }
 
-/* One pass over the table: what is due is sent; then the timer is set for what is due next (1). */
+/* Visits the table once: sends due requests, then sets the timer for the next due time (1). */
 static void client_fire(struct env_timer *t)
 {
     struct client *c = container_of(t, struct client, timer);
@@ -233,14 +233,15 @@ static void client_fire(struct env_timer *t)
             if (r->due_ns < next)
                 next = r->due_ns;
         }
-    /* started by the pass, in a chain passed already */
+    /* started during the visit, perhaps in a chain that was visited already */
     if (request_active(&c->map_get) && c->map_get.due_ns < next)
         next = c->map_get.due_ns;
     if (next != UINT64_MAX)
         env_timer_start(c->env, &c->timer, next > now ? next - now : 1);
 }
 
-/* ---- signs of life --------------------------------------------------------------------------- */
+/* ---- pings
+ * ------------------------------------------------------------------------------------ */
 
 static void look_run(struct env_work *w) /* on a thread of the pool */
 {
@@ -254,7 +255,7 @@ static void look_done(struct env_work *w)
     struct connection *to = &c->shard[c->look.shard];
     c->look.busy = false;
     if (strcmp(to->endpoint, c->look.endpoint) != 0)
-        return; /* it is elsewhere by now */
+        return; /* the shard has another endpoint by now */
     bool unnamed = c->look.status != 0;
     if (unnamed && !to->ping.unnamed)
         log_warn("shard %u at %s cannot be reached: %s", c->look.shard, to->endpoint,
@@ -368,7 +369,7 @@ static void request_answer(struct client *c, struct request *r, const struct wir
         return;
     }
     uint64_t delay = pause_ns(r);
-    /* those with a pause of their own wait as a rule */
+    /* a request with a pause of its own is expected to wait */
     if (++r->pauses % PAUSES_SAID == 0 && r->pause_ms == 0)
         log_warn("%s is refused for the %uth time and sent again: %s", wire_type_name(r->type),
                  r->pauses, w->error[0] != '\0' ? w->error : err_text(w->status));
@@ -470,7 +471,7 @@ static enum request_verdict map_get_reply(struct request *r, const struct wire *
         log_warn("the coordinator's map was not taken: %s", e.text);
     if (rc != 0 || !client_map_complete(&taken)) {
         client_map_close(&taken);
-        return REQUEST_LATER; /* servers are still coming up */
+        return REQUEST_LATER; /* servers are still starting */
     }
     bool changed = !client_map_same(&taken, &c->map);
     client_map_close(&c->map);
@@ -590,7 +591,7 @@ void client_map_close(struct map *m)
     client_map_init(m);
 }
 
-/* "ENDPOINT" or "ENDPOINT KEY". False: too long, or no text. */
+/* Parses "ENDPOINT" or "ENDPOINT KEY". False: it is too long, or empty. */
 static bool line_take(struct map *m, uint32_t shard, const char *text, size_t length)
 {
     const char *blank = memchr(text, ' ', length);
@@ -604,7 +605,7 @@ static bool line_take(struct map *m, uint32_t shard, const char *text, size_t le
     return true;
 }
 
-/* One LF-ended line a shard. */
+/* Parses one line for each shard, each ended by LF. */
 static int endpoints_take(struct map *m, const char *text, size_t bytes, struct err *e)
 {
     const char *end = text + bytes;

@@ -1,18 +1,18 @@
-/* client.h: the worker's connections: one to the coordinator, one to each shard of the map; and the
- * table of requests that are under way.
+/* client.h: the worker's connections, one to the coordinator and one to each shard of the map, and
+ * the table of requests in flight.
  *
- * A request is a struct of its owner's (found again with container_of), known here by its id from
- * client_start until its `reply` answers REQUEST_DONE or client_cancel. Until then it is sent
- * again, with the same id and newly built bytes, whenever no reply came in time (resend_ms,
- * doubling after the third time) or the answer was "later" (BUSY and the like: 50 ms, doubling to 1
- * s). All requests of this system may be sent twice. Ids grow, so that whoever answers can tell a
- * late copy of an old request from a new one.
+ * A request is a struct of its owner (which finds itself with container_of). The client knows it by
+ * its id from client_start until its `reply` returns REQUEST_DONE or client_cancel is called. Until
+ * then the client sends it again, with the same id and newly built bytes, when no reply came in
+ * time (resend_ms, doubling after the third try) or the reply was "later" (BUSY and the like: after
+ * 50 ms, doubling up to 1 s). Every request of this system may arrive twice. Ids grow, so that a
+ * server can tell a late copy of an old request from a new one.
  *
- * The map is fetched by client_map_refresh and kept here: shards are connected as their endpoints
- * become known or change. A shard that stays silent makes the client look at the map again by
- * itself: its server may have come back elsewhere.
+ * client_map_refresh fetches the map, which is kept here; shards are connected when their endpoints
+ * become known or change. When a shard stays silent the client refreshes the map by itself, because
+ * the server may have restarted elsewhere.
  *
- * Nothing is allocated for a request; messages come from the pool. Thread: the worker's loop. */
+ * A request needs no allocation; messages come from the pool. Thread: the worker's loop. */
 #ifndef WORKER_TRAIN_CLIENT_H
 #define WORKER_TRAIN_CLIENT_H
 
@@ -27,32 +27,34 @@
 #define MAP_ENDPOINT_BYTES 256u
 #define MAP_KEY_BYTES 48u
 
-/* Which shard leads each tablet, as the worker knows it, and where the shards listen: a plain
- * value, taken from a MAP_GET reply. */
+/* The shard that leads each tablet, and the endpoints of the shards: a plain value, taken from a
+ * MAP_GET reply. */
 struct map {
     uint64_t epoch;
     uint32_t tablet_count; /* over all tables; 0: no map yet */
     uint32_t shard_count;
     uint16_t *shard;                      /* owned (tablet_count): shard of each global tablet */
     char (*endpoint)[MAP_ENDPOINT_BYTES]; /* owned (shard_count); "" while unknown */
-    char (*key)[MAP_KEY_BYTES];           /* likewise: that each has to show; "": none */
+    /* owned; (shard_count): key that each must show; "": none */
+    char (*key)[MAP_KEY_BYTES];
 };
 
 void client_map_init(struct map *m);
 void client_map_close(struct map *m);
-/* Takes the content of a reply. MALFORMED (counts and bytes disagree, a shard number beyond the
- * count, a line too long) or NOMEM leave *m as it was. */
+/* Takes the contents of a reply. MALFORMED (counts and bytes disagree, a shard number is out of
+ * range, a line is too long) or NOMEM leave *m unchanged. */
 int client_map_take(struct map *m, const struct wire_MAP_GET_reply *reply,
                     const struct frame *shards, const struct frame *endpoints, struct err *e);
-/* Every tablet has a shard whose endpoint is known. */
+/* True when every tablet has a shard with a known endpoint. */
 bool client_map_complete(const struct map *m);
-/* Whether both give every tablet to the same shard. */
+/* True when both maps give every tablet to the same shard. */
 bool client_map_same(const struct map *a, const struct map *b);
-/* How many tablets from global tablet `first` on, below `end`, are led by first's shard. */
+/* Number of adjacent tablets from global tablet `first` on, below `end`, that first's shard
+ * leads. */
 uint32_t client_map_stretch(const struct map *m, uint32_t first, uint32_t end);
 
 enum request_verdict {
-    /* it is over: the owner may start, change or free it, and may have done so already */
+    /* it is finished: the owner may start, change or free it, also within `reply` */
     REQUEST_DONE,
     REQUEST_LATER, /* send it again after a pause */
     REQUEST_NOW,   /* send it again at once */
@@ -63,16 +65,16 @@ struct request {
     enum wire_type type;
     uint32_t target;   /* shard number, or CLIENT_COORDINATOR */
     bool write;        /* not sent while the client is muted */
-    uint32_t pause_ms; /* of REQUEST_LATER; 0: 50 ms, doubling to 1 s */
+    uint32_t pause_ms; /* after REQUEST_LATER; 0: 50 ms, doubling up to 1 s */
     struct msg *(*build)(
-        /* the message to send, r->id in its header; NULL: out of memory, tried again later */
+        /* builds the message, with r->id in its header; NULL: no memory, it is tried again later */
         struct request *r);
     /* Called with each reply, whatever its status; w and m are borrowed for the call. */
     enum request_verdict (*reply)(struct request *r, const struct wire *w, const struct msg *m);
-    /* Of the client. */
-    uint64_t id;     /* 0: not under way */
-    uint64_t order;  /* rank of its last sending among all sendings; 0: not sent yet */
-    uint64_t due_ns; /* when it will be sent (again) */
+    /* Set by the client. */
+    uint64_t id;     /* 0: not in flight */
+    uint64_t order;  /* rank of its last sending among all sendings; 0: never sent */
+    uint64_t due_ns; /* when it is sent next */
     uint32_t tries;  /* sendings since client_start */
     uint32_t pauses; /* answers "later" in a row */
     struct request *next, **back;
@@ -80,11 +82,11 @@ struct request {
 
 struct client_options {
     const char *coordinator; /* endpoint; copied */
-    bool reads;              /* tables that are there, as MAP_GET says; else it works on a job's */
-    /* whether the name in an endpoint has an address: may take seconds, on a thread; NULL: names
-     * are not looked up */
+    bool reads;              /* only reads the tables that MAP_GET names; false: works on a job's */
+    /* Checks that the name in an endpoint has an address. It runs on a thread and may take seconds.
+     * NULL: names are not checked. */
     int (*resolve)(const char *endpoint, char numeric[256], struct err *e);
-    /* a complete map came that differs from the last complete one; may be NULL */
+    /* called when a complete map differs from the last complete one; may be NULL */
     void (*on_map)(void *context);
     void *context;
 };
@@ -93,47 +95,47 @@ struct client;
 
 int client_new(struct env *env, const struct client_options *options, struct client **out,
                struct err *e);
-void client_free(struct client *c); /* requests under way are forgotten without a call */
+void client_free(struct client *c); /* drops requests in flight without a call */
 const char *client_coordinator(const struct client *c);
 void client_set_resend(struct client *c, uint32_t resend_ms);
 
-/* on_message of the worker's core: takes m, finds its request. What belongs to none (late copies,
- * strangers) is dropped. */
+/* on_message of the worker's core: takes m and finds its request. Messages without one (late
+ * copies, strangers) are dropped. */
 void client_message(struct client *c, peer_t from, struct msg *m);
 
-void client_start(struct client *c, struct request *r); /* sends it; r must not be under way */
-void client_again(struct client *c, struct request *r); /* sends it again at once; r is under way */
-/* no reply will be called; fine when not under way */
+void client_start(struct client *c, struct request *r); /* sends it; r must not be in flight */
+void client_again(struct client *c, struct request *r); /* sends it again at once; r is in flight */
+/* no reply will be called; allowed when r is not in flight */
 void client_cancel(struct client *c, struct request *r);
 static inline bool request_active(const struct request *r)
 {
     return r->id != 0;
 }
-/* The head of what `build` makes: of r's type and id, without a field. */
+/* Fills the head of the message that `build` makes with r's type and id; other fields are 0. */
 void client_head(const struct request *r, struct wire *w);
-/* Whether a status means "later, as it is": BUSY, AGAIN, NO_SPACE, TIMEOUT, UNAVAILABLE, NO_TABLE
- * (a shard that was not told yet), IO, NOMEM, STOPPED. */
+/* True when a status means "later, unchanged": BUSY, AGAIN, NO_SPACE, TIMEOUT, UNAVAILABLE,
+ * NO_TABLE (the shard does not have the table yet), IO, NOMEM, STOPPED. */
 bool client_passing(int status);
 
-/* Each shard of the map is asked for a sign of life, which it gives at once whatever it holds back:
- * so a shard that cannot be reached is told from one that lets a pull wait for other lanes. */
+/* Pings each shard of the map. A shard answers at once even while it holds pulls back, so the
+ * answer tells an unreachable shard from one at which a pull waits for other lanes. */
 void client_ping(struct client *c);
 struct client_reach {
-    uint32_t late_shard; /* the one that has owed its sign of life for longest, */
-    uint64_t late_ns;    /* so long; 0: none owes one */
-    bool unnamed;        /* ... and the name in its endpoint has no address here */
-    /* the one whose signs of life take longest, how long, and how long the next slower one takes;
-     * in microseconds, 0: not known */
+    uint32_t late_shard; /* the shard that has owed an answer for the longest time */
+    uint64_t late_ns;    /* that time; 0: none owes one */
+    bool unnamed;        /* the name in its endpoint has no address here */
+    /* The shard with the slowest answers, their time, and that of the next slower shard, in
+     * microseconds; 0: unknown. */
     uint32_t slow_shard, slow_us, usual_us;
 };
 void client_reach(const struct client *c, struct client_reach *out);
 
-/* Asks the coordinator for the map, unless that is being done. */
+/* Requests the map, unless a request is in flight. */
 void client_map_refresh(struct client *c);
-/* The newest map that was complete; NULL while there was none. */
+/* The newest complete map; NULL: there is none yet. */
 const struct map *client_map(const struct client *c);
-/* Muted, nothing marked `write` is sent; unmuted, all of it is. */
+/* Muted, it sends no request marked `write`; unmuting sends all of them. */
 void client_mute(struct client *c, bool muted);
-uint64_t client_heard_ns(const struct client *c); /* when the coordinator answered last; 0: never */
+uint64_t client_heard_ns(const struct client *c); /* when the coordinator last answered; 0: never */
 
 #endif

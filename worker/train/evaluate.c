@@ -75,7 +75,7 @@ int evaluate_scores_reset(struct scores *s, const struct job *job, uint64_t rows
     return scores_room(s, job, rows, e);
 }
 
-/* All arrays as in struct scores. */
+/* Appends examples; the arrays have the shapes of struct scores. */
 static void scores_append(struct scores *s, const float *score, const float *label,
                           const uint64_t *group, const uint64_t *by, uint32_t count)
 {
@@ -91,7 +91,7 @@ static void scores_append(struct scores *s, const float *score, const float *lab
     s->count += count;
 }
 
-/* Which rows the examples that come next are of, and what is passed on of all rows read. */
+/* Appends the rows of the next examples, and the passed cells of all rows that were read. */
 static int rows_append(struct scores *s, const uint32_t *row, uint32_t count, uint32_t rows,
                        const struct passed *passed)
 {
@@ -131,7 +131,7 @@ int evaluate_scores_copy(struct scores *to, const struct scores *from, const str
     return rc;
 }
 
-/* A frame of arrays, one after the other; each may be empty. */
+/* A frame of arrays, one after the other; any may be empty. */
 struct array {
     const void *at;
     size_t bytes;

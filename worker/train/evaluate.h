@@ -1,9 +1,8 @@
-/* evaluate.h: what an evaluation task found: predictions, labels, and what they are grouped by, in
- * file order; of a prediction also which rows they are of, and what it passes on of each row; and
- * the message that reports them.
+/* evaluate.h: the result of an evaluation task: predictions, labels and group hashes in file order;
+ * for a prediction also the row of each example and the cells that it passes on; and the message
+ * that reports them.
  *
- * A task is at most LIMIT_BATCH rows, and so many that one EVAL_DONE carries it. Thread: the
- * worker's loop. */
+ * A task has at most LIMIT_BATCH rows, few enough for one EVAL_DONE. Thread: the worker's loop. */
 #ifndef WORKER_TRAIN_EVALUATE_H
 #define WORKER_TRAIN_EVALUATE_H
 
@@ -17,13 +16,14 @@
 
 struct scores {
     float *score, *label; /* owned (capacity, tasks) */
-    uint64_t *group;      /* owned (capacity); NULL where the job names no evaluate.group */
-    uint64_t *by;         /* owned (capacity, by_count); NULL likewise */
+    uint64_t *group;      /* owned; (capacity); NULL without evaluate.group */
+    uint64_t *by;         /* owned; (capacity, by_count); NULL without evaluate.by */
     uint32_t tasks, by_count;
     uint32_t count, capacity;
-    uint32_t *row;        /* owned (capacity); NULL unless job->predict.on: which of the `rows` */
-    struct passed passed; /* of these, likewise: cells of all rows, malformed ones too */
-    uint32_t rows;        /* likewise: read */
+    /* owned; (capacity): index among the `rows`; NULL unless job->predict.on */
+    uint32_t *row;
+    struct passed passed; /* prediction only: cells of all rows, malformed ones too */
+    uint32_t rows;        /* prediction only: rows that were read */
     struct unseen unseen; /* values without a row, where the task asks for them */
 };
 
@@ -38,7 +38,7 @@ int evaluate_scores_add(struct scores *s, const float *score, const struct batch
 /* Makes *to a copy of what `from` holds; its memory is used again. NOMEM. */
 int evaluate_scores_copy(struct scores *to, const struct scores *from, const struct job *job,
                          struct err *e);
-/* The EVAL_DONE of a task, or NULL when out of memory. */
+/* The EVAL_DONE of a task; NULL: no memory. */
 struct msg *evaluate_scores_message(const struct scores *s, uint64_t id, uint64_t pass,
                                     uint64_t task, uint64_t bad_lines);
 

@@ -1,4 +1,4 @@
-/* evaluator.c: one split, scored. */
+/* evaluator.c: scores one split. */
 #include "worker/train/evaluator.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
@@ -18,7 +18,7 @@ enum { LANES_DEFAULT = 2, PIECE_BATCHES = 8, LANE_PIECES = 4 };
 struct piece_lane {
     struct evaluator *owner;
     struct lane *lane;
-    uint64_t position; /* where its piece begins */
+    uint64_t position; /* start of its piece */
 };
 
 struct waiting {
@@ -32,30 +32,32 @@ struct evaluator {
     struct stats stats;
     struct client *client;
     struct inputs inputs;
-    struct dataset *data; /* the split's, once open */
+    struct dataset *data; /* the split; NULL until it is open */
     struct model_shape shape;
     struct model *model;
     struct table_schema schema[MODEL_TABLES_MAX];
     struct piece_lane *lane; /* owned (lanes) */
     uint32_t lanes;
-    uint64_t split_rows, first, rows, next; /* its part: from first up to rows; not dealt yet */
-    uint64_t piece_rows, measured; /* rows of a piece; pieces before this one are measured */
+    /* the part: rows [first, rows); next: the first row that is not assigned */
+    uint64_t split_rows, first, rows, next;
+    uint64_t piece_rows, measured; /* rows of a piece; number of pieces measured, in order */
     struct waiting
-        /* owned (LANE_PIECES * lanes): pieces done before their turn, piece i at i modulo the
+        /* owned; (LANE_PIECES * lanes): pieces that were finished early; piece i at i modulo the
          * room */
         *waiting;
     uint32_t waiting_room;
     struct measure measure;
     uint64_t bad_lines;
-    char bad_where[256];  /* the first of them in its file */
+    char bad_where[256];  /* the first malformed line of the file */
     struct request names; /* JOB_TEXT */
-    char *text;           /* owned (text_bytes): what it answered, for `prepare` */
+    char *text;           /* owned; (text_bytes): its reply, for `prepare` */
     size_t text_bytes;
     bool shaped, preparing, done;
     int status;
     struct err error;
     struct env_work prepare;
-    /* of the thread that has `prepare`: the loop may fail for another reason meanwhile */
+    /* set by the thread of `prepare`; separate, because the loop may fail for another reason
+     * meanwhile */
     int prepare_status;
     struct err prepare_error;
     struct env_timer wait_timer, tick_timer;
@@ -80,7 +82,8 @@ static void evaluator_fail(struct evaluator *v, int status, const char *text)
     evaluator_wake(v);
 }
 
-/* ---- making ready ---------------------------------------------------------------------------- */
+/* ---- preparing
+ * -------------------------------------------------------------------------------- */
 
 static void prepare_run(struct env_work *w) /* on a thread of the pool */
 {
@@ -141,7 +144,7 @@ static int scores_measure(struct evaluator *v, const struct scores *s, struct er
     return measure_add(&v->measure, s->score, s->label, s->group, s->by, s->count, e);
 }
 
-/* What a lane has done is measured when its turn has come; then those that waited for it. */
+/* Measures a piece when all earlier ones were measured, then the pieces that waited for it. */
 static int piece_take(struct evaluator *v, uint64_t piece, const struct scores *s, struct err *e)
 {
     struct waiting *w = &v->waiting[piece % v->waiting_room];
@@ -179,7 +182,7 @@ static void lane_ended(void *owner)
     evaluator_wake(v);
 }
 
-/* Which rows: those of its part, a number of whole pieces. */
+/* Chooses the rows of its part: whole pieces. */
 static void rows_choose(struct evaluator *v, uint64_t rows)
 {
     uint32_t batch = v->options.job->train.batch, part = v->options.part, parts = v->options.parts;
@@ -199,7 +202,7 @@ static void rows_choose(struct evaluator *v, uint64_t rows)
         v->rows = rows;
     else
         v->rows = last * v->piece_rows;
-    if (v->first > v->rows) /* of no piece, at the very end */
+    if (v->first > v->rows) /* a part behind the last piece is empty */
         v->first = v->next = v->rows;
 }
 
@@ -237,7 +240,8 @@ static int lanes_make(struct evaluator *v, const struct dataset *d, struct err *
     return rc;
 }
 
-/* ---- dealing and the end --------------------------------------------------------------------- */
+/* ---- assigning pieces and the end
+ * ------------------------------------------------------------- */
 
 static void piece_start(struct evaluator *v, struct piece_lane *l)
 {
@@ -253,13 +257,13 @@ static void piece_start(struct evaluator *v, struct piece_lane *l)
     lane_start(l->lane, &task, v->data);
 }
 
-/* A piece may be dealt while there is room for it to wait for those before it. */
+/* True when a piece is left and has room to wait for earlier ones. */
 static bool piece_left(const struct evaluator *v)
 {
     return v->next < v->rows && v->next / v->piece_rows - v->measured < v->waiting_room;
 }
 
-/* As the coordinator judges an evaluation of a job (server/coord/epoch.c). */
+/* Applies the coordinator's limit for the evaluation of a job (server/coord/epoch.c). */
 static int bad_lines_judge(const struct evaluator *v, struct err *e)
 {
     static const char *const names[] = {"data.train: ", "data.valid: ", "data.test: "};

@@ -1,4 +1,4 @@
-/* known_names.c: names of fields and tensors, completed and taken over. */
+/* known_names.c: completes the names of fields and tensors, or takes them from another job. */
 #include "worker/train/known_names.h"
 
 #include "dense/model.h"

@@ -1,5 +1,5 @@
-/* known_names.h: what the tables call a job's fields and tensors (proto/job/legend.h), by the job's
- * own input and model. */
+/* known_names.h: the tables' names for a job's fields and tensors (proto/job/legend.h), completed
+ * with those of the job's own input and model. */
 #ifndef WORKER_TRAIN_KNOWN_NAMES_H
 #define WORKER_TRAIN_KNOWN_NAMES_H
 
@@ -10,14 +10,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* job->legend, which has what the tables had, gets what the job has, numbered (legend_match). same:
- * nothing may be new, gone or begun anew. shape: of the job's input. CONFIG, NOMEM and what
- * dataset_legend and model_legend say leave it as it was. */
+/* Adds the job's names to job->legend, which has the tables' names, and numbers them
+ * (legend_match). same: no name may be new, gone or reset. shape: of the job's input. On CONFIG,
+ * NOMEM and errors of dataset_legend and model_legend it is unchanged. */
 int known_names_complete(struct job *job, const struct model_shape *shape, bool same,
                          struct err *e);
-/* Takes over the names from the text of the job that made the tables, for a job that only reads
- * them. CONFIG: its tables or its network are others. Tables that an older release made have no
- * names: then every key that decides about rows must be the same. */
+/* Takes the names from the text of the job that made the tables, for a job that only reads them.
+ * CONFIG: the tables or the network differ. Tables of an older release have no names; then every
+ * key that affects rows must be equal. */
 int known_names_take(struct job *job, const char *text, size_t bytes, struct err *e);
 
 #endif

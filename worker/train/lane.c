@@ -1,13 +1,12 @@
-/* lane.c: the flow of a task's batches: what may start when; tasks, and the life of a lane.
+/* lane.c: the flow of a task's batches: which step may start; tasks, and the life of a lane.
  *
- * 1. A batch moves only as `moves` says. [test: lane_batch_move_holds_the_table]
- * 2. Batches are pulled, computed and begin to be pushed in order; so a lane's results do not
- *    depend on how reads and pulls overtake one another.
- *    [assert: lane_pull, lane_compute, lane_push]
- * 3. Memory of a batch is used again only when every part is acknowledged and no frame borrows from
- *    it. [assert: lane_read]
- * 4. A dropped lane sends nothing; on_end is called when no thread has a batch of it in its
- *    hands. [assert: lane_finish] [test: lane_dropped_writes_nothing_more] */
+ * 1. A batch moves only as `moves` allows. [test: lane_batch_move_holds_the_table]
+ * 2. Batches are pulled, computed and first pushed in order, so a lane's results do not depend on
+ *    the order in which reads and pulls finish. [assert: lane_pull, lane_compute, lane_push]
+ * 3. Memory of a batch is reused only when every part is acknowledged and no frame borrows from it.
+ *    [assert: lane_read]
+ * 4. A dropped lane sends nothing; on_end is called when no thread uses any of its batches.
+ *    [assert: lane_finish] [test: lane_dropped_writes_nothing_more] */
 #include "proto/base/container_of.h"
 #include "proto/base/plant.h"
 #include "worker/train/lane_inner.h"
@@ -18,7 +17,7 @@
 #include <string.h>
 
 #define MS UINT64_C(1000000)
-#define LANE_VALUES 256u /* of a field of evaluate.by, kept of a task */
+#define LANE_VALUES 256u /* values of an evaluate.by field that are kept for a task */
 
 static const char *const names[] = {
     [FREE] = "free",           [READING] = "reading",   [READ] = "read",
@@ -56,7 +55,7 @@ struct lane_batch *lane_batch_find(struct lane *l, uint64_t number)
     return NULL;
 }
 
-/* Batches in states from..to. */
+/* Number of batches in the states from..to. */
 static uint32_t lane_count(const struct lane *l, enum batch_state from, enum batch_state to)
 {
     uint32_t count = 0;
@@ -67,7 +66,7 @@ static uint32_t lane_count(const struct lane *l, enum batch_state from, enum bat
 
 /* ---- the machine ----------------------------------------------------------------------------- */
 
-/* Memory whose frames are back is free again (3). */
+/* Frees batches whose frames came back (3). */
 static void lane_reuse(struct lane *l)
 {
     for (uint32_t i = 0; i < l->batch_count; i++)
@@ -88,14 +87,14 @@ static uint32_t at_least_one(uint32_t count)
     return count == 0 ? 1 : count;
 }
 
-/* Whether another batch is wanted in reading: memory for it may be missing. */
+/* True when another batch should be read; its memory may be missing. */
 static bool lane_wants_read(const struct lane *l)
 {
     return l->next_read <= l->last && lane_count(l, READING, READ) < at_least_one(l->base->ahead) &&
            lane_count(l, READING, READING) < at_least_one(l->base->readers);
 }
 
-/* The batch to pull next, or NULL: likewise. */
+/* The batch to pull next, or NULL; its memory may be missing. */
 static struct lane_batch *lane_wants_pull(struct lane *l)
 {
     struct lane_batch *b = lane_batch_find(l, l->next_pull);
@@ -119,9 +118,9 @@ static bool lane_may_push(const struct lane *l)
            PLANTED("bsp_pushes_overlap");
 }
 
-/* What the lane is at when nothing moves any more. The next batch is then READ and not pulled for
- * one reason only: those before it are computed, and hold the memory, or under bsp the places,
- * until their pushes are acknowledged. */
+/* The activity of a lane in which nothing moves any more. If the next batch is READ and not pulled,
+ * the batches before it are computed and hold the memory, or under bsp the places, until their
+ * pushes are acknowledged. */
 static enum stats_kind lane_activity(struct lane *l)
 {
     if (!l->running)
@@ -152,7 +151,7 @@ static void lane_finish(struct lane *l)
     l->on_end(l->owner);
 }
 
-/* Starts everything that may start, until nothing moves. */
+/* Starts every step that may start, until nothing moves. */
 void lane_tick(struct lane *l)
 {
     bool moved = l->running && !l->dropping;
@@ -220,7 +219,7 @@ void lane_drop(struct lane *l, int status)
     SHOAL_ASSERT(status != 0);
     l->dropping = true;
     l->result.status = status;
-    lane_cache_drop(l); /* slots that were to be written may not be */
+    lane_cache_drop(l); /* cached slots of this task may stay unwritten */
     for (uint32_t i = 0; i < l->batch_count; i++) {
         struct lane_batch *b = &l->batch[i];
         transfer_cancel(&b->transfer);
@@ -249,7 +248,7 @@ void lane_remap(struct lane *l)
 
 /* ---- tasks and life -------------------------------------------------------------------------- */
 
-/* What the coordinator said against what this worker has. */
+/* Compares the coordinator's task with this worker's input. */
 static int task_check(struct lane *l, const struct wire_LANE_NEXT_reply *task, struct err *e)
 {
     SHOAL_ASSERT(l->data != NULL || task->rows == 0);
@@ -284,7 +283,7 @@ static size_t labels_of(const struct lane *l)
     return labels == 0 ? 1 : labels;
 }
 
-/* The next task of the same grant: what the cache knows holds on. */
+/* True for the next task of the same grant: the cache stays valid. */
 static bool grant_goes_on(const struct wire_LANE_NEXT_reply *before,
                           const struct wire_LANE_NEXT_reply *now)
 {
@@ -367,7 +366,7 @@ static int batches_make(struct lane *l, struct err *e)
     return rc;
 }
 
-/* Its memory, on whatever thread: nothing of it is with the loop. */
+/* Frees its memory, on any thread: the loop no longer uses it. */
 static void lane_unmake(struct lane *l)
 {
     for (uint32_t i = 0; i < l->batch_count; i++)
@@ -383,7 +382,7 @@ static void lane_unmake(struct lane *l)
     free(l);
 }
 
-/* Of examples before they are learnt. */
+/* Makes the figures of examples as predicted before they are learnt. */
 static int figures_make(struct lane *l, struct err *e)
 {
     struct lane_result *r = &l->result;

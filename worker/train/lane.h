@@ -14,24 +14,24 @@
  *    |                                                                             v
  *   DRAINING <--push_done: all acknowledged--  PUSHING <--lane_push, in order-- COMPUTED
  *
- * An empty batch of bsp's padding goes FREE -> READ at once; it, and one without a good line, goes
- * READ (or PLANNING) -> READY -> COMPUTED and is pushed as ticks; so does the push of a step that
- * the model skipped. A batch of evaluation goes from COMPUTING to DRAINING. A dropped lane's
- * batches go to DRAINING from wherever they are, those in the hands of a thread when it gives them
- * back.
+ * An empty batch of bsp's padding goes FREE -> READ at once. A batch without a good line, or an
+ * empty one, goes READ (or PLANNING) -> READY -> COMPUTED and is pushed as ticks, and so is a step
+ * that the model skipped. A batch of evaluation goes from COMPUTING to DRAINING. Batches of a
+ * dropped lane go to DRAINING from any state; a batch that a thread uses goes there when the thread
+ * returns it.
  *
- * The queues between the stages are bounded: at most `ahead` batches lie in READING and READ (of
- * them `readers` in READING), 1 + prefetch between PULLING and COMPUTED, 3 + prefetch between
- * PULLING and DRAINING: so many have memory for rows and gradients, the others only for what was
- * parsed. Under bsp a batch is pushed when the one before is acknowledged (a shard holds one batch
- * a lane); else pushes overlap.
+ * The queues between the stages are bounded: at most `ahead` batches are READING or READ (`readers`
+ * of them READING), 1 + prefetch are in PULLING to COMPUTED, and 3 + prefetch in PULLING to
+ * DRAINING: only these have memory for rows and gradients, the others only for parsed input. Under
+ * bsp a batch is pushed when the previous one is acknowledged (a shard holds one batch a lane);
+ * else pushes overlap.
  *
- * With base->cache_rows rows of the sparse tables stay with the model's run and are not pulled
+ * With base->cache_rows, rows of the sparse tables stay with the model's run and are not pulled
  * again while the bound allows (row_cache.h). A batch is then PLANNING before it is PULLING: a
- * thread looks its keys up, one batch at a time.
+ * thread looks up its keys, one batch at a time.
  *
- * A lane asks for nothing and decides nothing about leases: its seat does (seat.h). Thread: the
- * worker's loop; batch_read and model_train run in env_work. */
+ * A lane requests nothing from the coordinator and decides nothing about leases; its seat does
+ * (seat.h). Thread: the worker's loop; batch_read and model_train run in env_work. */
 #ifndef WORKER_TRAIN_LANE_H
 #define WORKER_TRAIN_LANE_H
 
@@ -45,83 +45,86 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What all lanes of a worker share; borrowed, outlives them. */
+/* Shared by all lanes of a worker; borrowed, outlives them. */
 struct lane_base {
     struct env *env;
     struct client *client;
     const struct job *job;
-    uint64_t worker; /* its number, for pushes */
+    uint64_t worker; /* number of the worker, sent with pushes */
     const struct model *model;
-    const struct backend *backend;     /* of the model; may be NULL */
+    const struct backend *backend;     /* for the model; may be NULL */
     const struct table_schema *schema; /* (table_count) */
     uint32_t table_count;
-    uint32_t ahead, readers; /* batches of a lane read ahead, and at the same time; 0 counts as 1 */
-    uint64_t cache_rows;     /* of a lane's cache; 0: none */
-    /* for any thread: times reads of files; NULL: they are not told from parsing */
+    /* batches of a lane that are read ahead, and at the same time; 0 counts as 1 */
+    uint32_t ahead, readers;
+    uint64_t cache_rows; /* rows of a lane's cache; 0: no cache */
+    /* callable on any thread; times reads of files; NULL: they count as parsing */
     uint64_t (*clock_ns)(void);
     struct stats *stats;
 };
 
 struct lane_result {
-    /* 0; STOPPED: lane_drop; FENCED, OLD_RUN: the lane is another's; else nothing helps: the job
-     * cannot go on */
+    /* 0; STOPPED: lane_drop; FENCED, OLD_RUN: another worker holds the lane; else a fatal error of
+     * the job */
     int status;
-    char text[ERR_TEXT_MAX]; /* why */
-    bool broken;             /* the device failed: this worker cannot go on, the job can */
-    uint64_t examples, bad_lines, drawn, clamped; /* as struct batch has them */
-    uint32_t first_time, last_time;               /* likewise */
-    double loss_sum, weight_sum;                  /* over the examples, as model_output has them */
-    double loss_task[LIMIT_TASKS];                /* likewise, of each label */
-    /* computed with examples; of these, skipped: a gradient overflowed */
+    char text[ERR_TEXT_MAX]; /* reason */
+    bool broken;             /* the device failed: this worker cannot continue, the job can */
+    uint64_t examples, bad_lines, drawn, clamped; /* sums of struct batch's */
+    uint32_t first_time, last_time;               /* range over the batches */
+    /* sums over the examples, as model_output has them */
+    double loss_sum, weight_sum;
+    double loss_task[LIMIT_TASKS]; /* loss_sum of each label */
+    /* batches computed with examples; skipped: those whose gradient overflowed */
     uint64_t batches, skipped;
-    uint64_t measured; /* batches whose gradients were measured; the model does so now and then */
-    double dense_norm, row_norm; /* sums over those */
+    uint64_t measured; /* batches whose gradients were measured; the model measures only some */
+    double dense_norm, row_norm; /* sums over the measured batches */
     float lr_scale;              /* of the last batch */
-    /* batches of which a push was refused for its values, and went out as a tick */
+    /* batches with a push that was refused for its values and sent as a tick */
     uint64_t refused;
     char bad_where[256], refused_where[ERR_TEXT_MAX];
     uint64_t staleness[STALENESS_CELLS];
-    /* (labels), owned by the lane: examples as the forward pass of training scored them, before
-     * they were learnt. Empty for a model without a loss */
+    /* (labels); owned by the lane: figures of the training examples as the forward pass scored
+     * them, before they were learnt. Empty for a model without a loss. */
     struct metric_tally *tally;
-    struct metric_by *by; /* (evaluate.by), owned likewise: the same by value */
+    struct metric_by *by; /* (evaluate.by); owned by the lane: these figures by value */
 };
 
 struct lane;
 
-/* How many batches a lane reads at the same time, so that `lanes` of them keep `cores` busy with
- * parsing: at least 1, at most LANE_READERS_MAX. */
+/* The number of batches that a lane should read at the same time, so that `lanes` lanes use all
+ * `cores` for parsing: 1 to LANE_READERS_MAX. */
 uint32_t lane_readers(uint32_t cores, uint32_t lanes);
 #define LANE_READERS_MAX 16u
 
-/* on_end(owner) is called once for each lane_start, when nothing of the task is under way any more;
- * it must not free the lane. On any thread: it makes memory, on the device too, which may take
- * seconds, and touches nothing of the loop; base stays as it is meanwhile. */
+/* on_end(owner) is called once for each lane_start, when nothing of the task is in flight any more;
+ * it must not free the lane. May run on any thread: it allocates memory, also on the device, which
+ * may take seconds, and does not touch the loop. base must not change meanwhile. */
 int lane_new(struct lane_base *base, void (*on_end)(void *owner), void *owner, struct lane **out,
              struct err *e);
-/* on the loop, once, before all else: its time counts from now on */
+/* on the loop, before anything else: its time is charged from now on */
 void lane_begin(struct lane *l);
-void lane_free(struct lane *l); /* begun, idle */
+void lane_free(struct lane *l); /* the lane has begun and is idle */
 
 /* Starts a task (kind TASK or EVAL) on an idle lane. data: its input, borrowed until on_end; NULL
- * where it has no rows. The map is there. */
+ * for a task without rows. The map must be there. */
 void lane_start(struct lane *l, const struct wire_LANE_NEXT_reply *task,
                 const struct dataset *data);
-/* Writes nothing more; on_end follows (perhaps before this returns) with `status`. Fine when
+/* Stops all writes; on_end follows, perhaps before this returns, with `status`. Allowed when
  * idle. */
 void lane_drop(struct lane *l, int status);
-/* Charges the time till now to the stats: before they are sent. */
+/* Charges the time so far to the stats, before they are sent. */
 void lane_account(struct lane *l);
 bool lane_idle(const struct lane *l);
-/* For how long a step has been in the hands of a thread; 0: none is. */
+/* How long a thread has been computing a step; 0: none is. */
 uint64_t lane_computing_ns(const struct lane *l);
-/* Whether it has a task and all it needs for it but a shard's answer. */
+/* True when it has a task and waits only for a shard's answer. */
 bool lane_waits(const struct lane *l);
-/* The map has changed: what is under way is divided and sent anew. */
+/* The map changed: transfers in flight are divided and sent anew. */
 void lane_remap(struct lane *l);
 
-/* of the task run last, from on_end on */
+/* result of the last task, valid from on_end on */
 const struct lane_result *lane_result(const struct lane *l);
-const struct scores *lane_scores(const struct lane *l); /* likewise, of an EVAL task */
+/* scores of the last EVAL task, valid from on_end on */
+const struct scores *lane_scores(const struct lane *l);
 
 #endif

@@ -1,4 +1,4 @@
-/* lane_stage.c: what read, pull, compute and push do with a batch. */
+/* lane_stage.c: the stages of a batch: read, pull, compute, push. */
 #include "proto/base/array.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
@@ -17,7 +17,7 @@ static void stage_busy(struct lane *l, enum stats_stage stage, uint64_t ns)
     l->base->stats->busy_ns[stage] += ns;
 }
 
-/* file_ns is an estimate: never more than there is. */
+/* file_ns is an estimate and may exceed the total. */
 static void read_busy(struct lane *l, uint64_t ran_ns, uint64_t file_ns)
 {
     if (file_ns > ran_ns)
@@ -129,8 +129,8 @@ static void lines_count(struct lane *l, const struct batch *b)
     }
 }
 
-/* The arrays for rows and gradients of a batch that has none: another's that does not need them
- * now. */
+/* Gives a batch without arrays for rows and gradients those of another batch that does not need
+ * them now. */
 static void floats_lend(struct lane *l, struct lane_batch *b)
 {
     for (uint32_t i = 0; i < l->batch_count && !rows_has_floats(b->rows); i++) {
@@ -140,7 +140,7 @@ static void floats_lend(struct lane *l, struct lane_batch *b)
     }
 }
 
-/* The shards, for what is to be pulled. */
+/* Starts the pull. */
 static void lane_ask(struct lane *l, struct lane_batch *b)
 {
     struct transfer_name name = batch_name(l, b);
@@ -158,7 +158,8 @@ static void lane_ask(struct lane *l, struct lane_batch *b)
     lane_batch_move(b, !empty && b->transfer.pending > 0 ? PULLING : READY);
 }
 
-/* ---- the cache: a pull planned on a thread, answers noted for the next plan ------------------ */
+/* ---- the cache: a thread plans a pull, answers are noted for the next plan
+ * -------------------- */
 
 static void plan_run(struct env_work *w) /* on a thread of the pool */
 {
@@ -175,7 +176,7 @@ static void plan_run(struct env_work *w) /* on a thread of the pool */
     c->status = rows_plan(b->rows, c->index, b->number, &b->error);
 }
 
-/* A row served counts in the staleness as a pull of that age would. */
+/* A cached row counts in the staleness as a pull of its age would. */
 static void plan_count(struct lane *l, const struct rows *r)
 {
     SHOAL_ASSERT(r->planned && r->plan.fresh_count <= r->batch.key_count);
@@ -206,7 +207,7 @@ static void plan_done(struct env_work *w)
     lane_tick(l);
 }
 
-/* Which of the batch's keys it has, on a thread; then lane_ask. */
+/* Looks up the batch's keys in the cache, on a thread; then lane_ask. */
 static void lane_cache_plan(struct lane *l, struct lane_batch *b)
 {
     struct lane_cache *c = &l->cache;
@@ -231,7 +232,7 @@ static void lane_cache_answered(struct lane *l, const struct lane_batch *b, cons
 {
     struct lane_cache *c = &l->cache;
     if (array_room(&c->answer, c->answers, &c->answer_capacity, 64) != 0) {
-        lane_cache_drop(l); /* a slot whose answer is lost would wait for it for ever */
+        lane_cache_drop(l); /* a slot whose answer is lost would stay PENDING for ever */
         return;
     }
     c->answer[c->answers++] = (struct cache_answer){
@@ -264,9 +265,10 @@ void lane_cache_close(struct lane *l)
     free(l->cache.taken);
 }
 
-/* ---- pull, with the cache or without --------------------------------------------------------- */
+/* ---- pull, with or without the cache
+ * ---------------------------------------------------------- */
 
-/* Asks the shards for the rows of a batch's keys; without keys it is ready at once. */
+/* Pulls the rows of a batch's keys; a batch without keys is ready at once. */
 void lane_pull(struct lane *l, struct lane_batch *b)
 {
     SHOAL_ASSERT(b->number == l->next_pull && b->state == READ); /* lane.c, 2 */
@@ -300,7 +302,7 @@ static void pull_done(struct lane *l, struct lane_batch *b)
 
 /* ---- compute --------------------------------------------------------------------------------- */
 
-/* What was predicted of the batch, before it is learnt; on a thread of the pool. */
+/* Adds the batch's predictions, made before it is learnt; on a thread of the pool. */
 static void tally_batch(struct lane *l, const struct batch *b)
 {
     const float *score = l->output.scores, *label = b->label;
@@ -340,7 +342,7 @@ static void compute_run(struct env_work *w) /* on a thread of the pool */
     }
 }
 
-/* What a step came to that has no number for a result, and what to do. */
+/* The message about a step whose result is not a finite number. */
 static const char *not_finite_text(const struct lane *l)
 {
     if (l->base->job->train.precision == PRECISION_FP16)
@@ -350,7 +352,7 @@ static const char *not_finite_text(const struct lane *l)
     return "the loss is not finite: look at the input there or lower the learning rate";
 }
 
-/* A device that failed is this worker's trouble, all else the job's. */
+/* A failed device concerns this worker, any other error the job. */
 static void compute_failed(struct lane *l, const struct lane_batch *b)
 {
     struct err e = {0};
@@ -369,7 +371,7 @@ static void compute_failed(struct lane *l, const struct lane_batch *b)
     lane_fail(l, status, e.text);
 }
 
-/* A norm that is not finite would take the sum of all others with it. */
+/* A norm that is not finite would spoil the sum. */
 static bool norms_known(const struct model_output *o)
 {
     return !o->skipped && (o->dense_norm > 0 || o->row_norm > 0) && isfinite(o->dense_norm) &&
@@ -395,14 +397,14 @@ static void result_add(struct lane *l, const struct lane_batch *b)
     r->lr_scale = lr_scale(l, b->number);
 }
 
-/* Predictions of a batch; of one without a good line, that its rows were read. */
+/* Takes the predictions of a batch, and the number of its rows even without a good line. */
 static void scores_take(struct lane *l, struct lane_batch *b)
 {
     if (evaluate_scores_add(&l->scores, l->output.scores, &b->rows->batch) != 0)
         lane_fail(l, SHOAL_E_NOMEM, "no memory for what the prediction passes on");
 }
 
-/* A batch is computed: what it came to. A skipped step has nothing to push but that it was. */
+/* Adds the result of a computed batch. A skipped step pushes only its tick. */
 static void compute_count(struct lane *l, struct lane_batch *b)
 {
     result_add(l, b);
@@ -437,8 +439,8 @@ static void compute_done(struct env_work *w)
     lane_tick(l);
 }
 
-/* Forward and backward of the next batch in order, on a thread. An empty batch has nothing to
- * compute. */
+/* Runs forward and backward of the next batch in order, on a thread. An empty batch needs
+ * neither. */
 void lane_compute(struct lane *l, struct lane_batch *b)
 {
     SHOAL_ASSERT(b->number == l->next_compute && b->state == READY); /* lane.c, 2 */
@@ -469,7 +471,7 @@ static void push_done(struct lane *l, struct lane_batch *b)
     lane_tick(l);
 }
 
-/* Gradients of the next batch in order to all shards; ticks where there are none. */
+/* Pushes the gradients of the next batch in order to all shards, and ticks where there are none. */
 void lane_push(struct lane *l, struct lane_batch *b)
 {
     struct transfer_name name = batch_name(l, b);
@@ -501,7 +503,7 @@ static void transfer_refused(struct transfer *t, int status, const char *text)
     lane_fail(container_of(t, struct lane_batch, transfer)->lane, status, text);
 }
 
-/* The batch counts as refused once, whatever became of its other parts. */
+/* Counts a batch as refused once, whatever happens to its other parts. */
 static void transfer_poisoned(struct transfer *t, const struct part *p, const char *text)
 {
     struct lane_batch *b = container_of(t, struct lane_batch, transfer);
@@ -524,7 +526,7 @@ static void transfer_took(struct transfer *t, const struct part *p, uint64_t clo
         lane_cache_answered(b->lane, b, p, clock, low);
 }
 
-/* Earlier pushes of the lane are sent again, oldest first. */
+/* Sends earlier pushes of the lane again, oldest first. */
 static uint32_t transfer_gap(struct transfer *t, const struct part *p, uint64_t order)
 {
     struct lane *l = container_of(t, struct lane_batch, transfer)->lane;

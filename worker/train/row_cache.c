@@ -1,10 +1,9 @@
 /* row_cache.c: sets of eight slots.
  *
- * A key may lie in the slots of its set only; the set is given by the top of key_mix(key), so that
- * a batch's keys, which are sorted by it, go through the index once, in order, and a key costs its
- * set and no more. (An open-addressed table in that order does not work: a batch that fills one end
- * of it while slots are freed at the other makes clusters without end.) In a set the least recently
- * used slot is given away. */
+ * A key may lie only in the slots of its set, which the top bits of key_mix(key) select. A batch's
+ * keys are sorted by key_mix, so a plan passes through the index once, in order, and each key costs
+ * one set. (An open-addressing table in that order fails: a batch that fills one end while slots
+ * are freed at the other makes ever longer clusters.) A set evicts its least recently used slot. */
 #include "worker/train/row_cache.h"
 #include "dense/model.h"
 #include "proto/base/assert.h"
@@ -17,26 +16,27 @@
 #include <sys/mman.h>
 
 enum { WAYS = 8, NONE = WAYS, AHEAD = 12, HUGE_PAGE = 2 << 20 };
-#define PENDING UINT32_MAX /* of lag: the pull is not answered */
+#define PENDING UINT32_MAX /* lag: the pull is not answered yet */
 #define LAG_MAX (UINT32_MAX - 1)
 
 struct set {
     uint64_t key[WAYS];
     struct {
-        uint64_t writer; /* batch whose pull fills the slot; 0: free */
-        uint32_t lag;    /* clock - low of that pull's answer */
-        uint32_t used;   /* last batch that wrote or hit it, low half */
+        uint64_t writer; /* number of the batch whose pull fills the slot; 0: free */
+        uint32_t lag;    /* clock - low in the answer to that pull */
+        uint32_t used;   /* low half of the last batch that wrote or hit it */
     } way[WAYS];
 };
 _Static_assert(sizeof(struct set) == 192, "three cache lines");
 
 struct row_cache {
     struct row_cache_rule rule;
-    uint32_t sets, ways; /* of each set so many are in use: WAYS, fewer in a cache of fewer rows */
-    struct set *set;     /* owned */
+    /* ways of each set that are used: WAYS, fewer in a cache with fewer rows */
+    uint32_t sets, ways;
+    struct set *set; /* owned */
 };
 
-/* In huge pages, where it fills some: every key of a batch is in a page of its own. */
+/* In huge pages if it fills some, because each key of a batch lies in another page. */
 static struct set *sets_new(uint32_t sets)
 {
     size_t bytes = (sets * sizeof(struct set) + HUGE_PAGE - 1) & ~(size_t)(HUGE_PAGE - 1);
@@ -98,9 +98,9 @@ static uint32_t set_of(const struct row_cache *c, uint64_t key)
     return (uint32_t)(((unsigned __int128)key_mix(key) * c->sets) >> 64);
 }
 
-/* Sets of keys to come are fetched meanwhile: an index of some megabytes is memory's pace
- * otherwise. Always inlined: to GCC 12 a function that only prefetches has no effect, and it drops
- * the calls. */
+/* Prefetches the sets of later keys; otherwise an index of some megabytes runs at the speed of
+ * memory. Always inlined: GCC 12 sees no effect in a function that only prefetches and drops the
+ * calls. */
 static inline __attribute__((always_inline)) void
 set_fetch(const struct row_cache *c, const uint64_t *keys, uint32_t count, uint32_t at)
 {
@@ -119,8 +119,8 @@ static uint32_t way_find(const struct row_cache *c, const struct set *s, uint64_
     return NONE;
 }
 
-/* The way that a new key gets: a free one, else the least recently used, but none that a pull is to
- * fill and none that this batch has asked for. */
+/* Chooses the way for a new key: a free one, else the least recently used, but none that a pull
+ * will fill or that this batch uses. */
 static uint32_t way_give(const struct row_cache *c, const struct set *s, uint64_t batch)
 {
     uint32_t best = NONE, best_age = 0;
@@ -150,7 +150,7 @@ static bool serves(const struct row_cache *c, const struct set *s, uint32_t w, u
     return age <= c->rule.most;
 }
 
-/* The miss at position fresh_count goes into way w once the batch is computed. */
+/* Stores the miss at position fresh_count in way w once the batch is computed. */
 static void keep(struct row_cache *c, uint32_t set, uint32_t w, uint64_t batch, uint64_t key,
                  struct row_plan *plan)
 {
@@ -181,7 +181,7 @@ static void plan_key(struct row_cache *c, uint64_t batch, uint64_t key, uint32_t
     if (w == NONE)
         w = way_give(c, s, batch);
     else if (s->way[w].lag == PENDING)
-        w = NONE; /* an earlier batch fills it anyway */
+        w = NONE; /* an earlier batch will fill it */
     if (w != NONE)
         keep(c, set, w, batch, key, plan);
     *source = plan->fresh_count;
@@ -204,7 +204,7 @@ void row_cache_plan(struct row_cache *c, uint64_t batch, const uint64_t *keys, u
 void row_cache_answered(struct row_cache *c, uint64_t batch, const uint64_t *keys, uint32_t count,
                         uint64_t clock, uint64_t low)
 {
-    /* low >= clock: the lane is not among the live ones, so nothing is known of what follows. */
+    /* low >= clock: the lane is not among the live ones, so no later push is bounded */
     uint32_t lag;
     if (low >= clock + PLANTED("lag_unknown") || clock - low > LAG_MAX)
         lag = LAG_MAX;

@@ -1,8 +1,8 @@
 /* rows.c: the memory of one batch.
  *
- * 1. Parts of a table are in order of tablets, touch one another and cover all its tablets: so
- *    pushes of all parts cover every tablet once. [assert: part_add, rows_split]
- * 2. The arrays of a rows are not written while a frame borrows from them: rows_quiet is asked
+ * 1. Parts of a table are in order of tablets, adjacent, and cover all its tablets, so pushes of
+ *    all parts cover every tablet once. [assert: part_add, rows_split]
+ * 2. The arrays of a rows are not written while a frame borrows from them: rows_quiet is checked
  *    before the memory is used for another batch. [assert: rows_reserve] */
 #include "worker/train/rows.h"
 #include "proto/base/array.h"
@@ -68,13 +68,14 @@ bool rows_quiet(const struct rows *r)
     return atomic_load_explicit(&r->reference->count, memory_order_acquire) == 1;
 }
 
-/* What a device reads and writes. Never without a byte: an empty array has an address too. */
+/* Memory that a device reads and writes. At least a byte, so that an empty array has an address
+ * too. */
 static float *floats_new(const struct rows *r, size_t count)
 {
     return backend_host_alloc(r->backend, (count * sizeof(float) + 127) & ~(size_t)63);
 }
 
-/* Room for the rows of a dense table; old content is not kept. */
+/* Makes room for the rows of a dense table; the contents are lost. */
 static int blocks_reserve(const struct rows *r, struct rows_table *t)
 {
     size_t floats = t->key_count * (size_t)t->schema->width;
@@ -93,7 +94,7 @@ static int blocks_reserve(const struct rows *r, struct rows_table *t)
     return 0;
 }
 
-/* Room for so many floats; old content is not kept. */
+/* Makes room for `floats` floats; the contents are lost. */
 static int floats_reserve(const struct rows *r, float **array, size_t *capacity, size_t floats)
 {
     if (floats <= *capacity)
@@ -108,8 +109,7 @@ static int floats_reserve(const struct rows *r, float **array, size_t *capacity,
     return *array == NULL ? SHOAL_E_NOMEM : 0;
 }
 
-/* Where each sparse table's rows will lie: those pulled of each, and the gradients that are
- * pushed. */
+/* Places each sparse table's rows: the pulled ones, and the gradients to push. */
 static void stretches_place(struct rows *r)
 {
     size_t pulled = 0, gradients = 0;
@@ -137,7 +137,7 @@ static int sparse_reserve(struct rows *r)
     return 0;
 }
 
-/* Dense tables: keys copied, since frames may outlive the model. */
+/* Copies the keys of dense tables, since frames may outlive the model. */
 static int blocks_take(struct rows *r, const struct model *m)
 {
     size_t total = 0, at = 0;
@@ -196,7 +196,7 @@ int rows_new(const struct model *m, const struct backend *backend,
     return 0;
 }
 
-/* What counting the shows of keys needs. */
+/* Makes room for counting how often keys are shown. */
 static int seen_reserve(struct rows *r)
 {
     uint32_t keys = r->batch.key_count;
@@ -209,7 +209,7 @@ static int seen_reserve(struct rows *r)
     return r->seen == NULL ? SHOAL_E_NOMEM : 0;
 }
 
-/* All keys of all tables, all of them to be pulled. */
+/* Takes all keys of all tables; all of them are to be pulled. */
 static void keys_take(struct rows *r)
 {
     const struct batch *b = &r->batch;
@@ -278,7 +278,8 @@ void rows_floats_swap(struct rows *r, struct rows *other)
     }
 }
 
-/* ---- what is pulled, what is pushed ---------------------------------------------------------- */
+/* ---- what is pulled, what is pushed
+ * ----------------------------------------------------------- */
 
 static int plan_reserve(struct rows *r, uint32_t count)
 {
@@ -287,7 +288,7 @@ static int plan_reserve(struct rows *r, uint32_t count)
         return 0;
     uint32_t room = count + count / 8;
     free(p->fresh);
-    backend_host_free(r->backend, p->source); /* these two go to the device */
+    backend_host_free(r->backend, p->source); /* the device reads these two */
     backend_host_free(r->backend, p->keep);
     r->plan_capacity = 0;
     p->fresh = malloc(room * sizeof *p->fresh);
@@ -299,8 +300,7 @@ static int plan_reserve(struct rows *r, uint32_t count)
     return 0;
 }
 
-/* The plan is of all keys; which of its misses are of which table. They are in the order of the
- * keys. */
+/* Divides the plan, which is for all keys, by table. Misses are in the order of the keys. */
 static void plan_divide(struct rows *r)
 {
     const struct row_plan *p = &r->plan;
@@ -365,12 +365,12 @@ void rows_void(struct rows *r)
 
 /* ---- parts (1) ------------------------------------------------------------------------------- */
 
-/* The keys of a table that go out: those of a push, or of a pull. */
+/* The keys of a table in a push or in a pull. */
 struct sent {
     const struct table_schema *schema;
     const uint64_t *keys;
     uint32_t count;
-    uint32_t floats; /* of a key in the message, or in its answer */
+    uint32_t floats; /* for each key in the message, or in its answer */
 };
 
 static struct sent sent_of(const struct rows_table *t, bool push)
@@ -381,7 +381,7 @@ static struct sent sent_of(const struct rows_table *t, bool push)
     return (struct sent){t->schema, t->pull_keys, t->pull_count, t->schema->width};
 }
 
-/* The first key from `from` on that lies in tablet `tablet` or beyond. */
+/* The first key from `from` on that lies in `tablet` or in a later one. */
 static uint32_t key_bound(const struct sent *t, uint32_t from, uint32_t tablet)
 {
     unsigned bits = t->schema->tablet_bits;
@@ -422,7 +422,7 @@ static int part_add(struct rows *r, const struct part *p, struct err *e)
     return 0;
 }
 
-/* One shard's stretch of tablets: one part, or several when the keys are too many for one
+/* Adds one shard's adjacent tablets as a part, or as several when the keys are too many for one
  * message. */
 static int stretch_split(struct rows *r, const struct sent *t, struct part stretch, struct err *e)
 {
@@ -431,7 +431,7 @@ static int stretch_split(struct rows *r, const struct sent *t, struct part stret
     while (p.tablet_first < end) {
         uint32_t low = p.tablet_first + 1, high = end;
         while (low < high) {
-            /* the largest end whose keys fit; a whole stretch mostly does at the first look */
+            /* the largest end whose keys fit; usually the whole stretch does at once */
             uint32_t middle = end;
             if (high != end)
                 middle = low + (high - low + 1) / 2;

@@ -1,4 +1,4 @@
-/* rows_model.c: rows into the model's arrays, and gradients out of them. */
+/* rows_model.c: copies rows into the model's arrays, and gradients out of them. */
 #include "proto/base/assert.h"
 #include "worker/train/rows.h"
 
@@ -19,8 +19,8 @@ void rows_take(struct rows *r, const struct part *p, const float *rows)
                width * sizeof(float));
 }
 
-/* A table's gradients to the place from which they are pushed, with room for shows and clicks
- * behind each. From the last one on, so that none is overwritten before it moves. */
+/* Moves a table's gradients to the positions from which they are pushed, with room for shows and
+ * clicks behind each. It starts at the last one, so that none is overwritten before it moves. */
 static void gradients_spread(struct rows_table *t, const float *from)
 {
     size_t width = t->schema->width, floats = schema_push_floats(t->schema);
@@ -31,7 +31,7 @@ static void gradients_spread(struct rows_table *t, const float *from)
     }
 }
 
-/* The last table first: gradients only ever move up. */
+/* Starts at the last table, because gradients only move towards the end. */
 static void gradients_place(struct rows *r)
 {
     const float *end = r->floats.gradients;
@@ -48,11 +48,11 @@ static void gradients_place(struct rows *r)
     }
 }
 
-/* Where shows and clicks of a table's keys are counted; at NULL: nowhere. */
+/* Position of the shows and clicks of a table's keys; at NULL: they are not counted. */
 struct counted {
-    float *at; /* of the table's first key */
+    float *at; /* the table's first key */
     size_t floats;
-    uint32_t first; /* that key's place among the batch's */
+    uint32_t first; /* index of that key in the batch */
 };
 
 static void counted_find(const struct rows *r, struct counted out[LIMIT_JOB_TABLES])
@@ -65,8 +65,8 @@ static void counted_find(const struct rows *r, struct counted out[LIMIT_JOB_TABL
     }
 }
 
-/* A key may stand several times in one example (a field of several values, or one that shares
- * another's rows): it is shown once. */
+/* Counts a key once for each example, even if it occurs several times in it (a field of several
+ * values, or one that shares another field's rows). */
 static void key_count(struct rows *r, const struct counted *c, uint32_t key, uint32_t example,
                       float click)
 {
@@ -111,7 +111,7 @@ void rows_gather(struct rows *r)
     }
 }
 
-/* All of it negative zeros: as a table answers a key without a row. */
+/* True when all floats are negative zeros, a table's answer for a key without a row. */
 static bool is_absent(const float *row, uint32_t width)
 {
     for (uint32_t i = 0; i < width; i++)
@@ -141,7 +141,7 @@ void rows_unseen(const struct rows *r, struct unseen *out)
     unseen_add(out, of, b->fields);
 }
 
-/* The batch's pulled rows: those of all sparse tables. */
+/* Number of pulled rows of all sparse tables. */
 static uint32_t pulled_count(const struct rows *r)
 {
     uint32_t count = 0;

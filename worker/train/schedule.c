@@ -6,7 +6,7 @@
 
 #define PI 3.14159265358979323846
 
-/* cos of x in [0, pi], within 1e-15: Taylor's series about 0 on [0, pi / 2], mirrored beyond. */
+/* cos of x in [0, pi], within 1e-15: Taylor series about 0 on [0, pi / 2], mirrored beyond. */
 static double cosine(double x)
 {
     double sign = 1.0, term = 1.0, sum = 1.0;

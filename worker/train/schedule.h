@@ -1,14 +1,15 @@
-/* schedule.h: by what a lane's batch multiplies the learning rates: warm-up, then train.schedule.
+/* schedule.h: the factor on a lane's learning rates by batch: warm-up, then train.schedule.
  *
- * A pure function of (job, number of the batch in its lane): a lane that goes on elsewhere goes on
- * with the same rates, and bsp stays the same bit for bit. No libm: its last bit differs between
+ * A pure function of (job, number of the batch in its lane): a lane that another worker resumes
+ * keeps its rates, and bsp stays equal bit for bit. It uses no libm, whose last bit differs between
  * versions.
  *
- *   batch < warmup          batch / warmup. Stale gradients of a model that knows nothing all point
- *                           the same way and would throw it far over; so first batches count little
- *                           (Goyal et al. 2017). None where the network goes on (legend.h, learnt)
- *   then, with n = batches since (0 at the first whole rate) and N = train.schedule.batches, F =
- *   floor:
+ *   batch < warmup          batch / warmup. Stale gradients of an untrained model all point the
+ *                           same way and would throw it far off, so the first batches count
+ *                           little (Goyal et al. 2017). A trained network (legend.h, learnt) has
+ *                           no warm-up
+ *   then, with n = batches since (0 at the first full rate), N = train.schedule.batches and
+ *   F = floor:
  *   constant                1
  *   linear                  F + (1 - F) (1 - n / N), F from n = N on
  *   cosine                  F + (1 - F) (1 + cos(pi n / N)) / 2, F from n = N on (Loshchilov,
@@ -21,7 +22,7 @@
 
 #include <stdint.h>
 
-/* batch: from 1. In (0, 1] where floor > 0, else in [0, 1]. */
+/* batch: from 1. The result is in (0, 1] if floor > 0, else in [0, 1]. */
 float schedule_scale(const struct job *job, uint64_t batch);
 
 #endif

@@ -1,4 +1,4 @@
-/* score_file.c: predictions as a file. */
+/* score_file.c: writes predictions to a file. */
 #include "worker/train/score_file.h"
 
 #include "proto/base/assert.h"
@@ -14,15 +14,15 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { NPY_HEAD = 128 }; /* bytes of it, a multiple of 64 */
+enum { NPY_HEAD = 128 }; /* bytes of the npy head, a multiple of 64 */
 
 struct score_file {
     const char *path;
     const struct job *job;
     enum score_format format;
-    char temporary[LIMIT_PATH + 8]; /* empty: standard output, or it has its name */
+    char temporary[LIMIT_PATH + 8]; /* empty: standard output, or the file has its name */
     FILE *file;
-    bool head; /* still to be written */
+    bool head; /* the head is not written yet */
 };
 
 static uint32_t tasks_of(const struct job *job)
@@ -42,7 +42,7 @@ static int failed(struct err *e, const char *what, const char *path)
                    "cannot %s %s: %s", what, path, strerror(errno));
 }
 
-/* A name of its own, so that two that write one file keep apart. */
+/* A unique name, so that two processes that write one file do not meet. */
 static FILE *temporary_open(struct score_file *f)
 {
     (void)snprintf(f->temporary, sizeof f->temporary, "%s.XXXXXX", f->path);
@@ -134,8 +134,8 @@ static void names_print(struct score_file *f)
     }
 }
 
-/* score: (tasks) of the row; NULL: it is malformed. Never an empty line: csv readers skip those,
- * and all rows behind would move up. */
+/* score: (tasks) of the row; NULL: a malformed row. The line is never empty, because csv readers
+ * skip empty lines and would shift all later rows. */
 static void line_print(struct score_file *f, const struct scores *s, uint32_t row,
                        const float *score)
 {

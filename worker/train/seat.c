@@ -1,4 +1,4 @@
-/* seat.c: what next, do it, report it. */
+/* seat.c: asks for work, does it, reports it. */
 #include "worker/train/seat.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
@@ -21,7 +21,7 @@ static const char *const names[] = {
     [OPENING] = "opening",   [WORKING] = "working", [REPORTING] = "reporting",
     [DROPPING] = "dropping",
 };
-/* DROPPING: given up while its lane was at work; FREE when that ends. */
+/* DROPPING: given up while its lane is at work; FREE when that ends. */
 static const uint32_t moves[] = {
     [FREE] = SM_TO(ASKING),
     [ASKING] = SM_TO(RESTING) | SM_TO(OPENING) | SM_TO(FREE),
@@ -36,16 +36,16 @@ const struct sm seat_moves = SM("a seat", names, moves);
 struct seat {
     struct seat_host *host; /* borrowed */
     enum seat_state state;
-    uint32_t number;     /* of the lane held, or SEAT_NO_LANE */
-    uint64_t generation; /* of the lane held */
-    uint64_t batch;      /* its last batch acknowledged everywhere */
-    struct lane *lane;   /* owned: the one that works here */
+    uint32_t number;     /* the lane that it holds, or SEAT_NO_LANE */
+    uint64_t generation; /* generation of that lane */
+    uint64_t batch;      /* last batch of the lane that all shards acknowledged */
+    struct lane *lane;   /* owned; the lane that runs tasks */
     struct wire_LANE_NEXT_reply task;
-    struct dataset *data; /* the task's input, while it is needed; or NULL */
+    struct dataset *data; /* the input of the task, while it needs it; else NULL */
     struct request ask, files, report;
     struct env_timer rest;
-    bool proves;      /* tells what its input is, before it begins a task */
-    int index_status; /* of INDEX */
+    bool proves;      /* proves its input before it begins a task */
+    int index_status; /* result of INDEX */
     struct err index_error;
 };
 
@@ -59,7 +59,7 @@ static void seat_move(struct seat *s, enum seat_state to)
     s->host->release(s->host->context, data);
 }
 
-/* The lane, if there was one, is not ours any more. */
+/* The seat no longer holds its lane, if it had one. */
 static void seat_leave(struct seat *s)
 {
     s->number = SEAT_NO_LANE;
@@ -114,7 +114,8 @@ static void seat_rest(struct seat *s, uint32_t ms)
     env_timer_start(s->host->base.env, &s->rest, wait * MS);
 }
 
-/* A task for a lane: ours from now on, unless another seat has it (a late copy of an old grant). */
+/* Takes a task for a lane and holds the lane, unless another seat holds it (then this is a late
+ * copy of an old grant). */
 static void seat_take(struct seat *s)
 {
     if (s->host->held(s->host->context, s, s->task.lane, s->task.generation) &&
@@ -205,8 +206,9 @@ static void seat_report(struct seat *s)
     client_start(s->host->base.client, tells ? &s->files : &s->report);
 }
 
-/* Who came later has indexed for himself: of files that were replaced meanwhile the job would learn
- * a part of each. Objects are known by their marks. */
+/* True when the seat must prove its input before its first task. Otherwise a worker that joined
+ * after a file was replaced would train the job on parts of both versions. Objects are identified
+ * by their marks. */
 static bool seat_unproved(const struct seat *s)
 {
     const struct job *job = s->host->base.job;
@@ -235,7 +237,7 @@ void seat_look(struct seat *s)
         s->index_error = e;
         seat_report(s);
     } else if (rc != 0) {
-        /* others have read it: what is missing or damaged is so here */
+        /* other workers could read it, so it is missing or damaged only here */
         bool here = rc == SHOAL_E_NOINPUT || rc == SHOAL_E_DATA || rc == SHOAL_E_CHECKSUM;
         if (here && s->task.object == 0)
             s->host->apart(s->host->context, e.text);
@@ -271,7 +273,8 @@ static void seat_worked(void *owner)
                  result->text);
         seat_leave(s);
         break;
-    /* acknowledged pushes are lost: who joins anew gets the lane from what is left */
+    /* acknowledged pushes are lost: the worker joins anew and gets the lane from the state that is
+     * left */
     case SHOAL_E_GAP:
         log_warn("%s", result->text);
         s->host->unknown(s->host->context);
@@ -303,7 +306,7 @@ static struct msg *index_message(const struct seat *s)
     return wire_encode(&w);
 }
 
-/* The windows of what was indexed as a frame; NULL: no memory. */
+/* Adds the windows of the indexed input as a frame; NULL: no memory. */
 static struct msg *windows_add(struct msg *m, const struct dataset *d, uint32_t windows)
 {
     struct wire_window *frame = NULL;
@@ -421,7 +424,7 @@ static struct msg *report_build(struct request *r)
     return task_message(s);
 }
 
-/* Tells the names of the files; the index, which tells their rows, comes after it. */
+/* Reports the names of the files, before the index, which reports their rows. */
 static struct msg *files_build(struct request *r)
 {
     struct seat *s = container_of(r, struct seat, files);
@@ -457,13 +460,13 @@ static enum request_verdict files_reply(struct request *r, const struct wire *w,
     }
     if (client_passing(w->status))
         return REQUEST_LATER;
-    if (w->status != 0) /* a coordinator of a release that keeps no names */
+    if (w->status != 0) /* the coordinator's release keeps no names */
         log_debug("the coordinator does not take the names of files: %s", w->error);
     client_start(s->host->base.client, &s->report);
     return REQUEST_DONE;
 }
 
-/* Any other refusal says nothing of the input. */
+/* Any other refusal says nothing about the input. */
 static enum request_verdict proof_reply(struct seat *s, const struct wire *w)
 {
     struct seat_host *host = s->host;
@@ -497,7 +500,7 @@ static enum request_verdict report_reply(struct request *r, const struct wire *w
         return REQUEST_LATER;
     if (s->proves)
         return proof_reply(s, w);
-    /* of an object that cannot be read the coordinator says what becomes of the job */
+    /* the coordinator decides what an unreadable object means for the job */
     if (s->task.kind == WIRE_NEXT_INDEX && s->index_status != 0 && s->task.object == 0) {
         host->fatal(host->context, s->index_status, s->index_error.text);
         return REQUEST_DONE;

@@ -1,4 +1,4 @@
-/* task_figures.c: figures one behind another. */
+/* task_figures.c: writes the figures of a task into a frame. */
 #include "worker/train/task_figures.h"
 
 #include "proto/base/assert.h"
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Room for as much as there may be. */
+/* Room for the largest frame. */
 struct room {
     struct metric_tally_sums sums[LIMIT_TASKS];
     struct metric_by_head head[LIMIT_BY];

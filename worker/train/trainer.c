@@ -1,4 +1,4 @@
-/* trainer.c: the life of a worker. Read trainer_tick first: it says what follows what. */
+/* trainer.c: the life of a worker. trainer_tick has the order of its steps; read it first. */
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/hash.h"
@@ -14,15 +14,15 @@
 #define MS UINT64_C(1000000)
 enum {
     JOIN_PAUSE_MS = 200,
-    /* options.stay, where days may pass; both grow to 32 times that (client.c) */
+    /* with options.stay, where days may pass; both double up to 32 times (client.c) */
     WAIT_PAUSE_MS = 50,
     REFUSED_PAUSE_MS = 300,
-    FAILED_PAUSE_MS = 1000, /* twice as long each time, up to */
+    FAILED_PAUSE_MS = 1000, /* doubles each time, up to */
     FAILED_PAUSE_MS_MAX = 30000,
     LEAVE_MS = 2000,
     LANES_DEFAULT = 2,
     LEASE_MS_MIN = 30,
-    CLOCK_TRIP_MS = 10000, /* a join answered later says nothing about clocks */
+    CLOCK_TRIP_MS = 10000, /* the answer to a join that took longer is no evidence about clocks */
     STEP_MS = 60000
 };
 
@@ -68,14 +68,14 @@ void trainer_clear(struct trainer *t, bool again, int status, const char *text)
     client_cancel(t->client, &t->tell);
     client_cancel(t->client, &t->declare);
     client_cancel(t->client, &t->profile);
-    /* of the old number: its answer would be taken for one to the new */
+    /* its answer would be taken for one to the new number */
     client_cancel(t->client, &t->beat);
     env_timer_stop(t->env, &t->beat_timer);
     env_timer_stop(t->env, &t->wait_timer);
     for (uint32_t i = 0; i < t->seat_count; i++)
         seat_drop(t->seat[i]);
     memset(t->host.proved, 0, sizeof t->host.proved); /* the next job may have another input */
-    /* a step under way may be one that never comes back */
+    /* a step in flight may never come back */
     if (t->state == CLEARING && has_device(t))
         env_timer_start(t->env, &t->leave_timer, t->options.step_ms * MS);
     trainer_wake(t);
@@ -117,7 +117,7 @@ static struct msg *join_build(struct request *r)
     return wire_encode(&w);
 }
 
-/* libzmq tells who is refused nothing. */
+/* libzmq does not tell a worker that it is refused. */
 static const char *key_asked(const struct trainer *t)
 {
     if (t->options.keyed)
@@ -141,7 +141,8 @@ static void wait_fire(struct env_timer *timer)
     trainer_clear(t, false, e.code, e.text);
 }
 
-/* With options.stay: whoever may mend it, the list of keys or the next job, tells no worker. */
+/* With options.stay the worker retries, because it cannot see when the list of keys or the job is
+ * mended. */
 static enum request_verdict join_refused(struct trainer *t, const struct err *e)
 {
     if (!t->refused || strcmp(t->end.text, e->text) != 0)
@@ -153,9 +154,9 @@ static enum request_verdict join_refused(struct trainer *t, const struct err *e)
     return REQUEST_LATER;
 }
 
-/* Rows go by the coordinator's calendar (LANE_NEXT's time_limit), so a wrong one here changes none;
- * it is told, for dates of log lines are wrong with it. An answer that was long under way says
- * nothing about a clock. */
+/* Rows are dated by the coordinator's clock (LANE_NEXT's time_limit), so a wrong clock here changes
+ * none; it is logged, because the dates of log lines are wrong. A slow answer is no evidence about
+ * clocks. */
 static void clock_compare(struct trainer *t, uint64_t wall_s)
 {
     uint64_t own_s = env_wall_s(t->env), took_ns = env_now_ns(t->env) - t->asked_ns;
@@ -232,7 +233,8 @@ static void trainer_join(struct trainer *t, uint32_t pause_ms)
         client_start(t->client, &t->join);
 }
 
-/* Whether the worker goes on by another backend. Under bsp it would not give the same bits. */
+/* True when another backend may replace a lost device. Under bsp it would not give the same
+ * bits. */
 static bool device_replaceable(const struct trainer *t, int status)
 {
     return status == SHOAL_E_UNAVAILABLE && t->options.replace != NULL &&
@@ -277,7 +279,8 @@ void trainer_break(struct trainer *t, int status, const char *text)
     env_timer_start(t->env, &t->leave_timer, t->lease_ms / 2 * MS);
 }
 
-/* How many batches of a lane each stage may have in its hands at once: for stats.h's least time. */
+/* Notes how many batches of a lane each stage may work on at once, for the least time of
+ * stats.h. */
 static void stages_note(struct trainer *t)
 {
     uint32_t prefetch = t->job.train.prefetch;
@@ -289,7 +292,7 @@ static void stages_note(struct trainer *t)
         t->stats.wide[STAGE_PUSH] = 3 + prefetch;
 }
 
-/* Model and seats are there. */
+/* Model and seats are made. */
 static void trainer_prepared(struct trainer *t)
 {
     const struct backend *backend = t->options.backend;
@@ -308,7 +311,7 @@ static void trainer_prepared(struct trainer *t)
 
 /* ---- working: seats and map ------------------------------------------------------------------ */
 
-/* A complete map came, other than the last. */
+/* A complete map differs from the last one. */
 static void map_changed(void *context)
 {
     struct trainer *t = context;
@@ -317,7 +320,7 @@ static void map_changed(void *context)
     trainer_wake(t);
 }
 
-/* Seats whose input or map has come go on; of the free ones, one asks. */
+/* Seats whose input or map arrived go on; one of the free seats asks. */
 static void seats_tick(struct trainer *t)
 {
     struct seat *free_one = NULL;
@@ -335,15 +338,16 @@ static void seats_tick(struct trainer *t)
 
 /* ---- working: the lease ---------------------------------------------------------------------- */
 
-/* The coordinator has not been heard for longer than the lease. */
+/* True when the coordinator has been silent for longer than the lease. */
 static bool coordinator_silent(const struct trainer *t)
 {
     return t->state == WORKING &&
            env_now_ns(t->env) - client_heard_ns(t->client) > t->lease_ms * MS;
 }
 
-/* What holds the worker up, as far as it can see. One that does not hear the coordinator pushes
- * nothing, whether its beats arrive there or not: its lanes do not wait for those of others. */
+/* Describes what delays the worker, as far as it can see. A worker that does not hear the
+ * coordinator pushes nothing, even if its beats arrive there; its lanes then do not wait for other
+ * lanes. */
 static void held_up_put(const struct trainer *t, struct wire_WORKER_BEAT *out)
 {
     struct client_reach reach;
@@ -387,13 +391,13 @@ static enum request_verdict beat_reply(struct request *r, const struct wire *w, 
     return REQUEST_DONE;
 }
 
-/* Until the coordinator is heard again after a silence longer than the lease, nothing is pushed. */
+/* Mutes pushes after a silence longer than the lease, until the coordinator is heard again. */
 static void lease_check(struct trainer *t)
 {
     client_mute(t->client, coordinator_silent(t));
 }
 
-/* The longest that a step of a lane has been in the hands of a thread; 0: there is none. */
+/* The longest time that a thread has been computing a step of a lane; 0: none is. */
 static uint64_t step_ns(const struct trainer *t)
 {
     uint64_t longest = 0;
@@ -404,8 +408,8 @@ static uint64_t step_ns(const struct trainer *t)
     return longest;
 }
 
-/* A step of a device takes milliseconds, kernels that are loaded at first some seconds. One that
- * does not come back, and no error either, would hold its lane for ever. */
+/* A step on a device takes milliseconds, or some seconds while kernels are loaded. A step that
+ * never returns would hold its lane for ever. */
 static void device_check(struct trainer *t)
 {
     char text[128];
@@ -445,10 +449,10 @@ static struct msg *leave_build(struct request *r)
 
 static void trainer_join(struct trainer *t, uint32_t pause_ms);
 
-/* At once, whatever is under way. */
+/* Stops at once, whatever is in flight. */
 static void trainer_stop(struct trainer *t)
 {
-    if (t->state != DONE) /* else a thread that made another backend came back late */
+    if (t->state != DONE) /* false: a thread that made another backend came back late */
         sm_move(&trainer_moves, &t->state, DONE);
     client_cancel(t->client, &t->leave);
     client_cancel(t->client, &t->beat);
@@ -457,8 +461,7 @@ static void trainer_stop(struct trainer *t)
     env_stop(t->env);
 }
 
-/* Another backend in the place of the one whose device is lost; of what was made with that nothing
- * is kept. */
+/* Replaces the backend whose device is lost; everything made with it is freed. */
 static void trainer_replace(struct trainer *t)
 {
     sm_move(&trainer_moves, &t->state, REPLACING);
@@ -486,9 +489,9 @@ void trainer_replaced(struct trainer *t)
     trainer_join(t, 0);
 }
 
-/* For the next job nothing of this one is needed: neither its rows nor its memory on a device. One
- * that could not be worked on here is looked at again, ever later: others may be at work on it, and
- * what is missing here may come. */
+/* Frees everything of a finished job, its rows and its memory on a device. A job that failed here
+ * is retried at growing intervals: other workers may be at work on it, and what is missing here may
+ * come. */
 static void job_over(struct trainer *t)
 {
     uint64_t what = t->job_hash ^ t->job_number,
@@ -514,13 +517,13 @@ static void job_over(struct trainer *t)
 
     trainer_job_forget(t);
     t->host.worker = t->host.base.worker = 0;
-    t->refused = again; /* told with end */
+    t->refused = again; /* logged together with `end` */
     if (!again)
         t->end = (struct err){.code = 0};
     t->over = t->broken = false;
 }
 
-/* Farewell is said, or nobody listens. */
+/* The farewell was answered, or there is no coordinator to answer it. */
 static void trainer_left(struct trainer *t)
 {
     client_cancel(t->client, &t->leave);
@@ -548,13 +551,13 @@ static enum request_verdict leave_reply(struct request *r, const struct wire *w,
     return REQUEST_DONE;
 }
 
-/* The last beat, so that no example is missing in the report; then the farewell, for which the
- * coordinator has two seconds. Before joining again too: should it still know this worker, its
- * lanes are free at once and not when the lease ends. */
+/* Sends the last beat, so that the report counts every example, then the farewell, for which the
+ * coordinator has two seconds. A worker that joins again says farewell too: a coordinator that
+ * still knows it frees its lanes at once rather than at the end of the lease. */
 static void trainer_farewell(struct trainer *t)
 {
     if (t->host.worker == 0 || client_heard_ns(t->client) == 0) {
-        /* never joined: nobody to say it to */
+        /* it never joined */
         trainer_stop(t);
         return;
     }
@@ -566,8 +569,8 @@ static void trainer_farewell(struct trainer *t)
     env_timer_start(t->env, &t->leave_timer, LEAVE_MS * MS);
 }
 
-/* In CLEARING: the device failed, and keeps a thread. What that has in its hands cannot be freed,
- * so the process ends; nothing that it would still say is sent, since its lanes are dropped. */
+/* CLEARING takes too long: the device failed and keeps a thread. The memory that the thread uses
+ * cannot be freed, so the process ends. Nothing more is sent, since its lanes are dropped. */
 static void leave_fire(struct env_timer *timer)
 {
     struct trainer *t = container_of(timer, struct trainer, leave_timer);
@@ -576,7 +579,7 @@ static void leave_fire(struct env_timer *timer)
         return;
     }
     bool opening = (t->preparing || t->replacing) && (t->broken || t->again);
-    if (step_ns(t) == 0 && !opening) { /* a file that is slow: it will come back */
+    if (step_ns(t) == 0 && !opening) { /* a slow file will come back */
         env_timer_start(t->env, timer, t->lease_ms / 2 * MS);
         return;
     }
@@ -593,7 +596,8 @@ static void leave_fire(struct env_timer *timer)
     trainer_farewell(t);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- the tick
+ * --------------------------------------------------------------------------------- */
 
 bool trainer_settled(const struct trainer *t)
 {

@@ -1,6 +1,5 @@
-/* trainer_inner.h: the inside of a worker's core, for trainer.c (its life) and trainer_job.c (what
- * depends on the job).
- */
+/* trainer_inner.h: the struct behind a trainer, for trainer.c (its life) and trainer_job.c (what
+ * depends on the job). */
 #ifndef WORKER_TRAIN_TRAINER_INNER_H
 #define WORKER_TRAIN_TRAINER_INNER_H
 
@@ -12,12 +11,12 @@
 enum trainer_state { JOINING, PREPARING, WORKING, CLEARING, LEAVING, REPLACING, DONE };
 extern const struct sm trainer_moves; /* the diagram of trainer.h */
 
-/* What a thread makes for the loop, which takes it over when all is done: also of what failed half
- * way. */
+/* A thread makes these for the loop, which takes them over when the thread is done, even if it
+ * failed half way. */
 struct trainer_made {
     int status;
     struct err error;
-    bool device; /* what failed is this worker's device or memory: another worker may have more */
+    bool device; /* this worker's device or memory failed: another worker may have more */
     struct model *model;
     struct seat **seat;
     uint32_t seat_count;
@@ -28,17 +27,18 @@ struct trainer {
     struct trainer_options options;
     char name[LIMIT_NAME], why[WIRE_WHY];
     enum trainer_state state;
-    bool again;     /* CLEARING: join again afterwards, else leave */
-    bool over;      /* ... and its part of the job is: of that nothing is kept */
-    bool refused;   /* JOINING: the coordinator does not take it, or it failed here; end says why */
+    bool again; /* CLEARING: join again afterwards, else leave */
+    bool over;  /* its part of the job is finished: nothing of the job is kept */
+    /* JOINING: the coordinator refuses it, or the job failed here; `end` has the reason */
+    bool refused;
     struct err end; /* why it leaves; code 0: in good order */
-    bool broken;    /* ... because of its own device or input: the job goes on without it */
-    /* JOINING: it could not work on the job of this hash, said why in words of that one, and waits
-     * this long; 0: not at all, the first time */
+    bool broken;    /* because of its own device or input: the job continues without it */
+    /* JOINING: the job with the first hash failed here with a message that has the second hash; it
+     * waits failed_ms, 0 the first time. */
     uint64_t failed_hash, failed_said;
     uint32_t failed_ms;
-    /* CLEARING and LEAVING, again: its device is, another backend is to take its place; code 0:
-     * no */
+    /* CLEARING and LEAVING with `again`: the device is lost and another backend will replace it;
+     * code 0: no. */
     struct err lost;
     struct client *client;
     /* The job, from joining on; made anew when its text or its number changes. */
@@ -51,73 +51,72 @@ struct trainer {
     struct inputs inputs;
     struct seat_host host; /* client, job, model, schemas: as lanes see them */
     struct stats stats;
-    uint64_t taken_before; /* of the input, by this process, when the trainer was made */
+    uint64_t taken_before; /* bytes of input that the process had read when the trainer was made */
     struct seat **seat;    /* owned (seat_count) */
     uint32_t seat_count;
-    uint32_t lanes; /* of the job */
+    uint32_t lanes; /* number of lanes of the job */
     uint32_t lease_ms;
-    uint32_t declared; /* tables */
+    uint32_t declared; /* number of tables declared so far */
     struct request join, objects, taken, tell, declare, profile, beat, leave;
-    bool profiled; /* the coordinator was told of the input's profile */
-    bool listed;   /* of a log that grows: what was asked for with the token is to be told */
+    bool profiled; /* the profile was sent to the coordinator */
+    bool listed;   /* growing log: the list that was requested with the token is due */
     uint64_t list_token;
-    uint32_t known; /* the first so many splits are none of objects, or have their list */
-    bool listing;   /* it lists those of the next one for all */
+    uint32_t known; /* splits before this one have no objects, or have their list */
+    bool listing;   /* it lists the objects of split `known` for all workers */
     struct env_timer beat_timer, wait_timer, leave_timer, tick_timer;
-    uint64_t asked_ns;               /* when WORKER_JOIN went out last */
-    int32_t clock_ahead_s;           /* of the coordinator's calendar; 0: it is not known */
-    uint64_t told_ns, told_examples; /* what trainer_describe told last */
-    struct env_work prepare;         /* looks at the input, makes model and seats */
+    uint64_t asked_ns;               /* when WORKER_JOIN was last sent */
+    int32_t clock_ahead_s;           /* how far the coordinator's clock is ahead; 0: unknown */
+    uint64_t told_ns, told_examples; /* time and examples at the last trainer_describe */
+    struct env_work prepare;         /* reads the shape of the input, makes model and seats */
     bool preparing;
-    struct trainer_made made; /* its result: the thread's while preparing */
+    struct trainer_made made; /* its result; the thread's while preparing */
     struct env_work replace;
     bool replacing;
-    struct backend *replacement; /* its result, likewise */
+    struct backend *replacement; /* its result; the thread's while replacing */
     int replace_status;
     struct err replace_error;
 };
 
 /* trainer.c */
 void trainer_tick(struct trainer *t);
-/* The tick, soon and from the loop: never under the feet of a lane or request that is calling. */
+/* Runs the tick soon, from the loop, so that it never changes a lane or request that is calling. */
 void trainer_wake(struct trainer *t);
-/* Gives up everything; afterwards joins again, or leaves with this status. The first reason
- * stands. */
+/* Gives up everything, then joins again or leaves with this status. The first reason stands. */
 void trainer_clear(struct trainer *t, bool again, int status, const char *text);
 
-/* Its part of the job is over; status 0: in good order. Leaves, or waits for the next job. */
+/* Its part of the job is finished; status 0: in good order. Leaves, or waits for the next job. */
 void trainer_end(struct trainer *t, int status, const char *text);
 
-/* The device failed. The lanes go back, the job goes on elsewhere; this process ends with its
- * status, or goes on by another backend. */
+/* The device failed. The lanes go back and the job continues elsewhere; this process ends with its
+ * status, or continues with another backend. */
 void trainer_break(struct trainer *t, int status, const char *text);
-/* Its input is another than the job's: it leaves with CONFIG, or, where it is to stay, looks again
- * and again whether it still is. */
+/* Its input differs from the job's: it leaves with CONFIG or, with options.stay, checks again from
+ * time to time. */
 void trainer_apart(struct trainer *t, const char *text);
 void trainer_replaced(struct trainer *t);
-/* The coordinator does not know this worker any more. */
+/* The coordinator no longer knows this worker. */
 void trainer_forgotten(struct trainer *t);
 
 /* trainer_job.c */
 void trainer_host_init(struct trainer *t);
 void trainer_job_init(struct trainer *t);
-/* Takes the job's text, and number (WORKER_JOIN); a new one replaces the old: all seats are free
- * and idle, no thread has anything. */
+/* Takes the job's text and number (WORKER_JOIN); a new job replaces the old one. All seats must be
+ * free and idle, and no thread at work. */
 int trainer_job_take(struct trainer *t, uint64_t number, const char *text, size_t bytes,
                      struct err *e);
-void trainer_job_drop(struct trainer *t); /* likewise */
-/* It is over: what its streams gave goes too. Likewise. */
+void trainer_job_drop(struct trainer *t); /* same conditions */
+/* The job is over: drops it and the spooled streams. Same conditions. */
 void trainer_job_forget(struct trainer *t);
-/* The input's shape, the model, its schemas and the seats, unless they are there: on a thread,
- * while t->preparing; then calls trainer_tick. What fails ends the trainer's work. */
+/* Makes the input's shape, the model, its schemas and the seats, unless they are made, on a thread
+ * while t->preparing; then calls trainer_tick. An error ends the trainer's work. */
 void trainer_job_prepare(struct trainer *t);
-/* Of a log that grows: the coordinator wants a list. */
+/* Growing log: the coordinator wants a list. */
 void trainer_job_list_again(struct trainer *t);
-/* While t->listing: goes on when the list is there. */
+/* While t->listing: continues when the list is there. */
 void trainer_job_list(struct trainer *t);
-/* Model and seats alone; likewise. */
+/* Drops model and seats. Same conditions as trainer_job_drop. */
 void trainer_model_drop(struct trainer *t);
-/* Another backend, on a thread, while t->replacing; then calls trainer_replaced. */
+/* Makes another backend, on a thread while t->replacing; then calls trainer_replaced. */
 void trainer_job_replace(struct trainer *t);
 void trainer_job_declare(struct trainer *t);
 

@@ -1,5 +1,5 @@
-/* trainer_job.c: what a worker makes of the job's text: its input's shape, the model, seats, the
- * tables declared. */
+/* trainer_job.c: builds from the job's text: the input's shape, the model, the seats, the declared
+ * tables. */
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/hash.h"
@@ -55,7 +55,8 @@ int trainer_job_take(struct trainer *t, uint64_t number, const char *text, size_
                      struct err *e)
 {
     uint64_t hash = hash_bytes(text, bytes, 1);
-    /* the file may be that of yesterday's job, its input is not; 0: an older coordinator's */
+    /* the text may equal that of yesterday's job, but the input does not; 0: an older
+     * coordinator's */
     if (number != t->job_number && number != 0 && t->job_number != 0 && !PLANTED("job_by_text"))
         trainer_job_forget(t);
     t->job_number = number;
@@ -69,7 +70,7 @@ int trainer_job_take(struct trainer *t, uint64_t number, const char *text, size_
     const char *command = job_command(&t->job);
     if (t->options.replay && !t->job.replay.on) {
         job_free(&t->job);
-        t->broken = true; /* of this worker alone: the job goes on */
+        t->broken = true; /* this worker alone: the job continues */
         return err_set(e, SHOAL_E_CONFIG,
                        "the coordinator's job is no replay, it has no section `replay`: "
                        "`shoal-worker train` works on any job");
@@ -90,8 +91,8 @@ int trainer_job_take(struct trainer *t, uint64_t number, const char *text, size_
 
 /* ---- preparing ------------------------------------------------------------------------------- */
 
-/* A place for each lane that this worker may run; under bsp for every lane of the job: a clock
- * needs all of them, whoever is left to run them. */
+/* A seat for each lane that this worker may run; under bsp for every lane of the job, because a
+ * clock needs all of them even if only this worker is left. */
 static uint32_t seats_wanted(const struct trainer *t)
 {
     uint32_t seats = t->options.lanes_max;
@@ -100,7 +101,7 @@ static uint32_t seats_wanted(const struct trainer *t)
     return seats;
 }
 
-/* What lanes go by, but for the model: before there is one. */
+/* Sets the parameters of lanes that do not depend on the model. */
 static void base_set(struct trainer *t)
 {
     struct lane_base *base = &t->host.base;
@@ -118,7 +119,7 @@ static void base_set(struct trainer *t)
     base->schema = t->schema;
 }
 
-/* They go to the coordinator as one line, which must not be too long for it. */
+/* The names travel to the coordinator as one line, which must fit into a message. */
 static int names_fit(const struct job *job, struct err *e)
 {
     char *line;
@@ -151,7 +152,7 @@ static int seats_make(struct trainer *t, struct trainer_made *m)
     return rc;
 }
 
-/* on a thread of the pool: the loop looks at nothing of this meanwhile */
+/* on a thread of the pool: the loop uses none of this meanwhile */
 static void prepare_run(struct env_work *w)
 {
     struct trainer *t = container_of(w, struct trainer, prepare);
@@ -198,7 +199,7 @@ static void prepare_done(struct env_work *w)
     trainer_tick(t);
 }
 
-/* Whether objects of this split are to be known before there is a model. */
+/* True when the objects of this split must be known before the model is made. */
 static bool lists(const struct trainer *t, uint32_t split)
 {
     bool unread = split == WIRE_TRAIN && dataset_goes_by_names(&t->job);
@@ -209,7 +210,7 @@ void trainer_job_prepare(struct trainer *t)
 {
     while (t->known < JOB_SPLITS && !lists(t, t->known))
         t->known++;
-    /* what was told of the one before goes */
+    /* forget the list of the previous split */
     inputs_relist(&t->inputs, t->known < JOB_SPLITS ? t->known : WIRE_TRAIN);
     if (t->known < JOB_SPLITS) {
         t->listing = t->listed = false;
@@ -238,14 +239,14 @@ static void *lines_put(const struct string_list *lines, void *at)
     return to;
 }
 
-/* What is listed: before there is a model split by split, then of a log that grows. */
+/* The split to list: before the model is made split by split, then that of the growing log. */
 static uint32_t split_asked(const struct trainer *t)
 {
     SHOAL_ASSERT(t->known < JOB_SPLITS || t->state == WORKING);
     return t->state == WORKING ? WIRE_TRAIN : t->known;
 }
 
-/* A question, or, when the list is there, the answer for all. */
+/* Builds a question or, when the list is there, the answer for all workers. */
 static struct msg *objects_build(struct request *r)
 {
     struct trainer *t = container_of(r, struct trainer, objects);
@@ -285,7 +286,8 @@ static struct msg *objects_build(struct request *r)
     return m;
 }
 
-/* The list is made: by whoever has the token, and of a log that grows the names in inputs.taken. */
+/* Starts a list: the worker with the token makes it; a growing log leaves out the names in
+ * inputs.taken. */
 static void list_begin(struct trainer *t)
 {
     inputs_relist(&t->inputs, split_asked(t));
@@ -337,9 +339,9 @@ static enum request_verdict objects_reply(struct request *r, const struct wire *
         trainer_clear(t, true, 0, "");
         return REQUEST_DONE;
     }
-    bool works = t->state == WORKING; /* a log that grows */
+    bool works = t->state == WORKING; /* a growing log */
     if (t->listed || works)
-        /* what it was is told, or is not asked for any more */
+        /* the list was sent, or is not wanted any more */
         inputs_relist(&t->inputs, WIRE_TRAIN);
     t->listed = false;
     if (client_passing(w->status)) /* AGAIN: another worker lists them, or they are listed again */
@@ -387,8 +389,8 @@ void trainer_job_list(struct trainer *t)
         return;
     t->listing = false;
     t->listed = split_asked(t) == WIRE_TRAIN && t->job.data.objects.grow_ms > 0;
-    /* a list that never was is a mistake in the job file; one that was comes back, also where
-     * another worker had it */
+    /* if there never was a list, the job file is wrong; a list that existed, here or at another
+     * worker, will come back */
     bool was = t->state == WORKING || t->inputs.known;
     if (rc != 0 && !(t->listed && was))
         trainer_end(t, rc, e.text);
@@ -436,7 +438,7 @@ static struct msg *tell_build(struct request *r)
     client_head(r, &w);
     w.u.LEGEND.pass = t->host.pass;
     if (legend_put("", 0, &t->job.legend, &line, &bytes, NULL) != 0)
-        return NULL; /* no memory, for they fit: names_fit */
+        return NULL; /* no memory, because they fit: names_fit */
     struct msg *m = wire_encode(&w);
     void *data = NULL;
     if (m != NULL)
@@ -450,7 +452,7 @@ static struct msg *tell_build(struct request *r)
     return NULL;
 }
 
-/* Of a request about the tables; false: it is over. */
+/* Handles the reply to a request about the tables; false: the request is finished. */
 static bool answered_well(struct trainer *t, const struct wire *w, enum request_verdict *verdict)
 {
     *verdict = REQUEST_DONE;
@@ -510,7 +512,8 @@ static enum request_verdict declare_reply(struct request *r, const struct wire *
     return verdict;
 }
 
-/* ---- what the input looks like --------------------------------------------------------------- */
+/* ---- the profile of the input
+ * ----------------------------------------------------------------- */
 
 static struct msg *profile_build(struct request *r)
 {
@@ -531,7 +534,8 @@ static struct msg *profile_build(struct request *r)
     return NULL;
 }
 
-/* The job goes on without it: a coordinator of the release before does not know the message. */
+/* The job goes on without a profile: a coordinator of the previous release does not know the
+ * message. */
 static enum request_verdict profile_reply(struct request *r, const struct wire *w,
                                           const struct msg *m)
 {
@@ -584,10 +588,11 @@ void trainer_job_init(struct trainer *t)
     t->replace = (struct env_work){.run = replace_run, .done = replace_done};
 }
 
-/* ---- what seats ask -------------------------------------------------------------------------- */
+/* ---- requests of seats
+ * ------------------------------------------------------------------------ */
 
-/* Who stays has the map of the job before until the tables of this one are known: it may be short
- * of tablets. One that has them all and is old in other ways is noticed by the shards. */
+/* A worker that stays has the map of the previous job until the tables of this job are known, and
+ * that map may lack tablets. Shards notice a map that is complete but old. */
 static bool map_has_all(const struct trainer *t)
 {
     const struct map *map = client_map(t->client);
@@ -611,7 +616,7 @@ static int host_ready(void *context, const struct wire_LANE_NEXT_reply *task, st
         rows ? inputs_open(&t->inputs, task->split,
                            task->object == 0 ? INPUTS_NO_OBJECT : task->object - 1, line, data, e)
              : 0;
-    profile_tell(t); /* before what the seat reports */
+    profile_tell(t); /* before the seat's report */
     return rc;
 }
 
@@ -635,7 +640,7 @@ static bool host_held(void *context, const struct seat *but, uint32_t lane, uint
             continue;
         if (seat_generation(s) >= generation)
             return true;
-        seat_drop(s); /* fenced: the same lane came back to us under a newer generation */
+        seat_drop(s); /* fenced: the same lane came back under a newer generation */
     }
     return false;
 }
