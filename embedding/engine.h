@@ -366,9 +366,6 @@ struct engine_load_options {
     uint64_t tables;
     /* rows that are left out (engine_fields_take); NULL: none */
     const char *without;
-    /* Without a store only: all tables are emptied and all runs dropped first, as if the shard had
-     * just started. For those that are still there when another shard has lost its rows. */
-    bool anew;
 };
 /* status 0: the text holds what was translated, a sentence a line, "" where the tables are taken as
  * they are; rows: of the run's tables on this shard. Else it says why not. On the loop, once; the
@@ -384,7 +381,7 @@ typedef void (*engine_load_done)(void *context, int status, const char *text, ui
  * and CHECKSUM (the file is named, or the key of a row that is not finite), DENIED (not below
  * checkpoint_root, or not signed as checkpoint_signers asks), SCHEMA (checkpoint_translation),
  * BUSY (another load is under way), AGAIN (a cut is being made, pushes are being applied, no tablet
- * is led yet), USAGE (anew, and the rows are on disk), NO_SPACE, NOMEM. While it runs, pushes to
+ * is led yet), NO_SPACE, NOMEM. While it runs, pushes to
  * the tables concerned, cuts and restores are refused with BUSY; all else goes on. */
 int engine_load(struct engine *g, const struct engine_load_options *options, engine_load_done done,
                 void *context, struct err *e);

@@ -11,7 +11,7 @@ static void on_message(void *core, peer_t from, struct msg *m)
 {
     struct server_word *w = core;
     (void)from;
-    msg_free(m); /* a refusal, too, is an answer: the coordinator may be of an older release */
+    msg_free(m); /* a refusal, too, is an answer */
     env_stop(net_env(w->net));
 }
 

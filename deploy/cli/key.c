@@ -134,7 +134,7 @@ static int key_of(const struct key_place *at, const char *field, const char *val
     bool digits = field[strspn(field, "0123456789")] == 0;
     bool by_number = digits && number_take(field, &number) && number < LIMIT_FIELDS;
     if (!legend_known(&at->names) && at->text != NULL && (!by_number || at->job != NULL))
-        return key_ask(at, field, value, key, e); /* an older release's: by the order of its job */
+        return key_ask(at, field, value, key, e); /* by the order of the job */
     const struct legend_name *x = name_find(&at->names, field, by_number, number);
     if (x == NULL && !by_number)
         return legend_known(&at->names)

@@ -111,7 +111,7 @@ static int job_follow(struct ask *a, uint64_t run, int *job_status, struct err *
     }
 }
 
-/* The coordinator keeps no report of it: many jobs have ended since, or it is an older release. */
+/* The coordinator keeps no report of it: many jobs have ended since. */
 static int outcome_bare(uint64_t run, int job_status, struct err *e)
 {
     if (job_status != 0)

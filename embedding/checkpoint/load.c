@@ -468,8 +468,6 @@ int engine_load(struct engine *g, const struct engine_load_options *o, engine_lo
         done(context, 0, "", rows_of(g, run->tables));
         return 0;
     }
-    if (o->anew && (rc = load_forget_all(g, e)) != 0)
-        return rc;
     if (g->loaded_arenas == LIMIT_TABLES) /* loads without rows leave their tables untouched */
         return err_set(e, SHOAL_E_EXISTS,
                        "%u checkpoints have been loaded here already; restart this server first",

@@ -117,10 +117,6 @@ void load_write_run(struct work *w);
 /* Syncs the journal, on an I/O thread. */
 int load_sync_run(const struct engine *g, struct journal_sync *sync, struct err *e);
 
-/* Without a store: every table is empty and every run dropped. AGAIN: pushes are being applied, or
- * a cut is being made. */
-int load_forget_all(struct engine *g, struct err *e);
-
 /* Ends the load under way, if it is of `run` or an older one: its done is told STOPPED. *tables:
  * those of which it may have images in the store. False: it is in the middle of something, ask
  * again when that is done. */

@@ -115,26 +115,6 @@ static int empty_tables(struct engine *g, uint64_t tables, struct err *e)
     return 0;
 }
 
-int load_forget_all(struct engine *g, struct err *e)
-{
-    SHOAL_ASSERT(load_of(g) == NULL && unload_of(g) == NULL); /* engine_load has looked */
-    if (g->store != NULL)
-        return err_set(e, SHOAL_E_USAGE,
-                       "this shard keeps its rows on disk (durability: journal or fsync in its "
-                       "server.yaml) and gives none up; give all servers one durability");
-    if (g->pending > 0 || g->holding || g->cut_busy)
-        return err_set(e, SHOAL_E_AGAIN, "pushes or a cut are under way; ask again");
-    int rc = empty_tables(g, UINT64_MAX, e);
-    if (rc != 0)
-        return rc;
-    while (g->loaded_arenas > 0)
-        arena_free(g->loaded_arena[--g->loaded_arenas]);
-    g->loaded_run = g->loaded_tables = 0;
-    for (uint32_t i = g->runs.count; i-- > 0 && rc == 0;)
-        rc = engine_run_drop(g, g->runs.run[i]->id, e);
-    return rc;
-}
-
 static void take_out(struct engine *g)
 {
     struct unload *u = unload_of(g);

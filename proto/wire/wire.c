@@ -230,7 +230,7 @@ static int version_check(const Pb__Header *h, const char *name, struct err *e)
 {
     if (h->version > WIRE_VERSION && !PLANTED("newer_protocol"))
         return err_set(e, SHOAL_E_VERSION,
-                       "message %s is of protocol %u, this release takes %u and %u: upgrade this "
+                       "message %s is of protocol %u, this release takes %u to %u: upgrade this "
                        "side first",
                        name, h->version, WIRE_OLDEST, WIRE_VERSION);
     if (h->version < wire_shape_since(h->type) && !PLANTED("older_protocol"))

@@ -28,8 +28,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define WIRE_VERSION 8u /* the newest message that this release takes */
-#define WIRE_OLDEST 7u  /* the release before it */
+#ifndef WIRE_VERSION    /* tests/wire/later.h is a release that comes later */
+#define WIRE_VERSION 9u /* the newest message that this release takes */
+#define WIRE_OLDEST 9u  /* the release before it, from the first one on that has one */
+#endif
 
 /* Batches are numbered from 1 in each lane; mark 0 means none yet. */
 #define WIRE_BOUND_ASYNC UINT32_MAX /* `bound` of a pull that never waits */
@@ -49,12 +51,12 @@
  * has reached clock(batch) - bound - 1. Reply frame 1: rows, f32 (key_count, width); absent keys
  * give their initial value, without a lane and of a sparse table zeros, and stay absent. reply:
  * clock: this pull's clock here; low: the lowest clock of the live lanes when answered (staleness =
- * clock - 1 - low); waited_ns: how long the shard held it; marks: those zeros are negative ones,
- * which no row consists of. */
+ * clock - 1 - low); waited_ns: how long the shard held it. Without a lane those zeros are negative
+ * ones, which no row consists of. */
 #define WIRE_PULL(U32, U64, I32, F32, F64, B, STR) \
     U64(run) U32(table) U32(lane) U64(batch) U32(bound) U32(key_count) U64(map_epoch)
 #define WIRE_PULL_REPLY(U32, U64, I32, F32, F64, B, STR) \
-    U32(key_count) U32(width) U64(clock) U64(low) U64(waited_ns) B(marks)
+    U32(key_count) U32(width) U64(clock) U64(low) U64(waited_ns)
 
 /* Gradients of batch `to` of a lane for the tablets [tablet_first, tablet_first + tablet_count) of
  * the table; for these the batches in (from, to) had no keys. frame 1: keys, u64 (key_count),
@@ -86,25 +88,24 @@
  * Journalled. All marks start at 0. Again: no change. must_exist: it was open here before, so
  * nothing is made: NOT_FOUND where it is not. */
 #define WIRE_RUN_OPEN(U32, U64, I32, F32, F64, B, STR) \
-    U64(run) U32(lanes) U32(mode) U64(tables) B(must_exist) B(fences)
+    U64(run) U32(lanes) U32(mode) U64(tables) B(must_exist)
 #define WIRE_RUN_OPEN_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
 #define WIRE_RUN_DROP(U32, U64, I32, F32, F64, B, STR) U64(run)
 #define WIRE_RUN_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
 
 /* Raises a lane's generation; live says whether the lane counts in the clock from now on. One that
- * becomes live and is placed has clock `clock` at batch `at`, the same on every shard; not placed
- * (the release before, bsp): the smallest clock of the live lanes at its mark (bsp: its mark).
- * Journalled before the reply. A generation below the lane's is FENCED; the same one again answers
+ * becomes live and is placed has clock `clock` at batch `at`, the same on every shard; not placed:
+ * its mark under bsp, else the smallest clock of the live lanes at its mark. Journalled before the
+ * reply. A generation below the lane's is FENCED; the same one again answers
  * anew, and makes no lane less live. Reply: the lane's lowest mark over all tablets that this shard
- * leads; the smallest clock of the live lanes here (0: none); whether it places lanes where it is
- * told to (the release before does not); under bsp the newest clock of any lane here. */
+ * leads; under bsp the newest clock of any lane here; the smallest clock of the live lanes here (0:
+ * none). */
 #define WIRE_FENCE(U32, U64, I32, F32, F64, B, STR) \
     U64(run) U32(lane) U64(generation) B(live) B(placed) U64(at) U64(clock)
-#define WIRE_FENCE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(mark) U64(high) U64(low) B(places)
+#define WIRE_FENCE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(mark) U64(high) U64(low)
 /* The fences of a run as they stand, to a shard that has come back: until it has them it takes no
- * push of a run that it found in its folder. A RUN_OPEN without `fences`, of the release before,
- * says that none will come. frame 1: wire_lane_fence, (lane_count), of lanes that
- * were ever fenced. */
+ * push of a run that it found in its folder. frame 1: wire_lane_fence,
+ * (lane_count), of lanes that were ever fenced. */
 #define WIRE_FENCES(U32, U64, I32, F32, F64, B, STR) U64(run) U32(lane_count)
 #define WIRE_FENCES_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
 
@@ -152,7 +153,7 @@
  * not open; 0: the cut is of no run, and cannot be restored); GO makes the shard's part of cut
  * `cut` and lets pushes go on at once; its reply comes when the part is complete on disk. HOLD
  * alone ends by itself after 10 s. ahead: nothing is held yet; rows are written while pushes go on,
- * so that the cut brings few records along (a server of before it holds at once). RESTORE puts the
+ * so that the cut brings few records along. RESTORE puts the
  * tables of the cut's run back to cut `cut` (journalled), opens run `run` with the marks of the cut
  * and drops every other run of these tables; look: the cut is read as a whole, and nothing is
  * changed. CUT_DROP deletes a cut. */
@@ -175,8 +176,7 @@
  * number from tablet_first; XXH3 over the tablet's rows (key, weights, state) sorted by key; an
  * empty tablet gives 0. It comes once all that it counts is on the shard's disk, whatever the
  * durability: `synced` is the sequence up to there (0: in memory). rss_peak_bytes of the process: a
- * job may end before the next beat, and the digest itself takes memory (0: a release that does not
- * say it). */
+ * job may end before the next beat, and the digest itself takes memory. */
 #define WIRE_DIGEST(U32, U64, I32, F32, F64, B, STR) U32(table)
 #define WIRE_DIGEST_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(tablet_first) U32(tablet_count) U64(rows) U64(synced) U64(rss_peak_bytes)
@@ -193,18 +193,17 @@
  * manifest; part of parts. Again: the same answer. LOAD: the shard fills its empty tables with the
  * tablets that it leads, from all parts under `path` (as many as there were shards then), with the
  * marks of the checkpoint's run under the new number `run`, and answers when all of it is durable
- * here. anew (a coordinator of before version 8): rows in memory alone are forgotten first. lanes
- * above 0: the run begins instead, with so many lanes, this mode and no marks. without: rows that
- * are left out, "TABLE:NUMBER" (of a field) or "TABLE:*", by name, separated by blanks. tables: as
- * RUN_OPEN's, others stay as they are; 0 (a coordinator of before it): all. translated: what became
- * of rows whose schema was another, a sentence a line; of too many the first. */
+ * here. lanes above 0: the run begins instead, with so many lanes, this mode and no marks. without:
+ * rows that are left out, "TABLE:NUMBER" (of a field) or "TABLE:*", by name, separated by blanks.
+ * tables: as RUN_OPEN's, others stay as they are. translated: what became of rows whose schema was
+ * another, a sentence a line; of too many the first. */
 #define WIRE_WITHOUT 2048
 #define WIRE_TRANSLATED 2048
 #define WIRE_CUT_EXPORT(U32, U64, I32, F32, F64, B, STR) \
     U64(cut) U32(part) U32(parts) STR(path, LIMIT_PATH)
 #define WIRE_CUT_EXPORT_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows) U64(bytes)
 #define WIRE_LOAD(U32, U64, I32, F32, F64, B, STR) \
-    U64(run) STR(path, LIMIT_PATH) B(anew) U32(lanes) U32(mode) STR(without, WIRE_WITHOUT) \
+    U64(run) STR(path, LIMIT_PATH) U32(lanes) U32(mode) STR(without, WIRE_WITHOUT) \
     U64(tables)
 #define WIRE_LOAD_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U64(rows) STR(translated, WIRE_TRANSLATED)
@@ -260,9 +259,9 @@
  * one up to which all is on disk (0 in memory mode: in_memory), the version of the names that it
  * keeps and the XXH3 of their line (0, 0: none). The allow-list that it goes by (KEYLIST's version;
  * 0: none yet), whether it listens on tcp without keys, and a number of its machine's start: with
- * another one power may have been gone. durability: what its file says, as enum durability, plus 1
- * (0: the shard is of a release that does not say it). The reply says cluster and number;
- * shard 4294967295: they are not known yet, ask again. */
+ * another one power may have been gone. durability: what its file says, as enum durability, plus 1;
+ * 0: not told. The reply says cluster and number; shard 4294967295: they are not known
+ * yet, ask again. */
 #define WIRE_SHARD_BEAT(U32, U64, I32, F32, F64, B, STR) \
     STR(server, LIMIT_NAME) U32(shard_index) U32(shard_count) STR(endpoint, 256) U64(incarnation) \
     B(ready) U64(rows) U64(row_bytes) U64(journal_bytes) U64(rss_bytes) U64(rss_peak_bytes) \
@@ -288,7 +287,7 @@
  * why this backend was taken. Reply frame 1: the job file as submitted (YAML text, --set applied);
  * the worker number is never used again. pass: what the worker shows with whatever it asks
  * afterwards, on this connection or a later one; nobody else knows it. job: its number, which no
- * other job of this coordinator has, though its file be the same; 0: it does not tell. */
+ * other job of this coordinator has, though its file be the same. */
 /* as long as the longest text of a device: a text cut short may equal another */
 #define WIRE_KERNEL 192
 #define WIRE_DEVICE 256
@@ -389,12 +388,11 @@ struct wire_window {
  * whose names are none of TAKEN's, with the reply's token; count may be 0. gone: bytes behind the
  * head in frame 2, a bit for each of TAKEN's names, in their order: the list has it no more. The
  * lister leaves them out as long as there is much room for names. fail_status: it could not be
- * listed. late, late_name, after: not used any more. */
+ * listed. */
 #define WIRE_OBJECTS(U32, U64, I32, F32, F64, B, STR) \
-    U64(pass) U32(count) B(due) B(listed) U64(token) U32(late) STR(late_name, LIMIT_PATH) \
-    I32(fail_status) STR(fail_text, ERR_TEXT_MAX) U32(split) U32(gone)
-#define WIRE_OBJECTS_REPLY(U32, U64, I32, F32, F64, B, STR) \
-    U32(count) B(list) U64(token) STR(after, LIMIT_PATH)
+    U64(pass) U32(count) B(due) B(listed) U64(token) I32(fail_status) \
+    STR(fail_text, ERR_TEXT_MAX) U32(split) U32(gone)
+#define WIRE_OBJECTS_REPLY(U32, U64, I32, F32, F64, B, STR) U32(count) B(list) U64(token)
 /* Of a log that grows, before it is listed: the names (nameset.h) of what its tables have learnt.
  * digest: nameset_digest of those that the asker knows. Reply frame 1: struct nameset_item (count);
  * none where these are the same. */
@@ -534,18 +532,12 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
 
 /* Messages that came after WIRE_OLDEST, or mean something else since: an older release refuses them
  * by name. X(NAME, version) */
-#define WIRE_SINCE(X) \
-    X(KEYLIST, 8) X(WINDOWS, 8) X(OBJECTS, 8) X(OBJECT_DONE, 8) X(FENCES, 8) X(PROFILE, 8) \
-    X(TAKEN_SET, 8) X(TAKEN_HELD, 8) X(TAKEN, 8) X(FILES, 8) X(SERVER_DISK, 8) \
-    X(CHECKPOINT_REMOVE, 8) X(JOBS, 8)
+#ifndef WIRE_SINCE
+#define WIRE_SINCE(X)
 /* Fields that came later than their message: those past its first `count`. X(NAME or NAME_REPLY,
  * count) */
-#define WIRE_LATER(X) \
-    X(SHARD_BEAT, 37) X(LANE_NEXT_REPLY, 14) X(WORKER_BEAT_REPLY, 2) X(STOP_REPLY, 1) \
-    X(RUN_OPEN, 5) X(FENCE, 4) X(FENCE_REPLY, 1) X(RESTORE, 2) X(WORKER_BEAT, 26) \
-    X(WORKER_JOIN_REPLY, 8) X(LOAD, 6) X(CUT_KEEP, 2) X(LOAD_REPLY, 1) X(DIGEST_REPLY, 4) \
-    X(PULL_REPLY, 5) X(EVAL_DONE, 7) X(TASK_DONE, 23) X(OBJECTS, 10) X(HOLD, 2) \
-    X(MAP_GET, 1)
+#define WIRE_LATER(X)
+#endif
 
 /* X(NAME, wire number, raw frames of the request, raw frames of a good reply) */
 #define WIRE_MAP(X)                                                                                \

@@ -80,8 +80,7 @@ struct coord_checkpoint_record {
     /* 0: no command, 1: it runs, 2: it ended well, 3: it failed, 4: passed over, 5: over its
      * limit */
     uint16_t published;
-    uint16_t removed; /* 1: by CHECKPOINT_REMOVE; an older release reads both as a number that it
-                       * does not know, which is no command */
+    uint16_t removed;       /* 1: by CHECKPOINT_REMOVE; 0.2.0 had 32 bits of `published` here */
     int32_t publish_status; /* exit status of the command */
 };
 _Static_assert(sizeof(struct coord_checkpoint_record) == 104, "coord_checkpoint_record is stored");

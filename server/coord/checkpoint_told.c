@@ -37,7 +37,7 @@ int coord_checkpoint_told_open(struct coord_job *j, struct err *e)
     if (rc != 0 || t->number != j->at.number)
         *t = (struct coord_checkpoint_told){.number = j->at.number};
     t->failure[sizeof t->failure - 1] = 0;
-    if (t->made != k->list->made) /* the coordinator died between the two, or an older one ran */
+    if (t->made != k->list->made) /* the coordinator died between the two */
         t->newest_s = 0;
     uint64_t wall_s = j->fleet->options.folder == NULL ? 0 : j->fleet->options.folder->wall_s();
     k->age_ns = wall_s > t->newest_s ? (wall_s - t->newest_s) * UINT64_C(1000000000) : 0;

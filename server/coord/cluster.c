@@ -114,26 +114,13 @@ static int map_load(struct coord_fleet *f, struct err *e)
     return 0;
 }
 
-/* A store of before clusters had names, in which shards have numbers: it gets one. Their folders
- * say nothing yet, and are told. */
-static int older_open(struct coord_fleet *f, struct err *e)
-{
-    bool given = false;
-    for (uint32_t s = 0; s < f->members.shards; s++)
-        given |= f->members.shard[s].server[0] != 0;
-    const uint64_t id[2] = {env_random(f->env) | 1, env_random(f->env)};
-    return !given || id_put(f, id) ? 0 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
-}
-
 int coord_cluster_open(struct coord_fleet *f, struct err *e)
 {
     struct coord_cluster *cl = &f->cluster;
     SHOAL_ASSERT(!coord_cluster_known(cl));
     int rc = coord_store_get_fixed(f->store, ID_KEY, cl->id, sizeof cl->id, e);
-    if (rc == SHOAL_E_NOT_FOUND)
-        return older_open(f, e);
     if (rc != 0)
-        return rc;
+        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
     if (!coord_cluster_known(cl))
         return err_set(e, SHOAL_E_CORRUPT, "the stored cluster has no name" ADVICE);
     rc = coord_store_get_fixed(f->store, TAKEN_KEY, &cl->taken_over, sizeof cl->taken_over, e);

@@ -105,9 +105,7 @@ struct coord_epoch {
     uint64_t valid_bad_lines;
     double seconds;
     struct coord_losses train;
-    /* of a store of before evaluations had records of their own (judge.h); else, and where it was
-     * not evaluated, examples 0 */
-    struct metric valid[LIMIT_TASKS];
+    struct metric unused[LIMIT_TASKS]; /* evaluations have records of their own (judge.h) */
 };
 
 /* What is told of the job while it runs (trace.h). */

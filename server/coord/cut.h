@@ -11,9 +11,8 @@
  *   HOLDING, GOING --cut_end: complete (gone), not wanted (held), no attempt is left--> IDLE
  *   any but IDLE --coord_cut_withdraw, coord_cut_cancel--> IDLE, without `done`
  *
- * In WRITING and in PAUSED pushes go on. A server of the release before WRITING holds at once, for
- * as long as the others write, HOLD's 10 s at most. From PAUSED it is tried again under a new
- * number, ATTEMPTS times, for a patient order as often as a server was away. HOLD ends by itself
+ * In WRITING and in PAUSED pushes go on. From PAUSED it is tried again under a new number, ATTEMPTS
+ * times, for a patient order as often as a server was away. HOLD ends by itself
  * after 10 s: a shard that let go in between says another sequence at GO than at HOLD, and the cut
  * is made again.
  *

@@ -157,8 +157,6 @@ static void fence_mark(void *context, const struct coord_call *call, uint32_t sh
         l->fence_mark = reply->u.FENCE_reply.mark;
         l->fence_shard = shard;
     }
-    if (!reply->u.FENCE_reply.places && !l->placed)
-        l->own = true;
     if (reply->u.FENCE_reply.low > l->fence_low)
         l->fence_low = reply->u.FENCE_reply.low;
     if (reply->u.FENCE_reply.high > l->fence_high) {
@@ -183,8 +181,7 @@ static bool pushes_lost(struct coord_job *j, const struct coord_lane *l, uint32_
 
 /* A shard gives rows as they were before its newest clock, no older ones. A lane's pushes of a
  * batch are acknowledged everywhere before its next, and no part of a clock is applied before all
- * lanes push of it (server/shard/bsp.h; a server of the release before does, when it is full), so
- * it takes a loss to be further behind. */
+ * lanes push of it (server/shard/bsp.h), so it takes a loss to be further behind. */
 static bool clocks_apart(struct coord_job *j, const struct coord_lane *l, uint32_t lane)
 {
     const struct coord_shard *s = j->fleet->members.shard;
@@ -202,8 +199,7 @@ static bool clocks_apart(struct coord_job *j, const struct coord_lane *l, uint32
 /* Where it begins: at the smallest clock of the lanes that are live, by what the shard furthest on
  * says, or, where none of them is live on a shard yet, of those that are placed. Did each shard go
  * by its own marks, which are not the same where a worker died amid its pushes, two lanes could
- * wait for each other on two shards without end; as they can while one is of the release before,
- * which knows no other way: then all do, at one fence, which keeps them near each other. */
+ * wait for each other on two shards without end. */
 static void lane_place(struct coord_job *j, uint32_t lane)
 {
     struct coord_tasks *t = &j->tasks;
@@ -264,7 +260,7 @@ static void lane_fence(struct coord_job *j, uint32_t lane, bool live)
                                     .lane = lane,
                                     .generation = l->generation,
                                     .live = live,
-                                    .placed = live && !bsp && !l->own && !PLANTED("lane_unplaced"),
+                                    .placed = live && !bsp && !PLANTED("lane_unplaced"),
                                     .at = l->at,
                                     .clock = l->clock};
     if (!coord_call_start(&j->fleet->calls, &(struct coord_call){.context = j,

@@ -33,29 +33,9 @@ static struct coord_evaluation *list_reach(struct coord_evaluations *v, uint32_t
     return &v->item[n - 1];
 }
 
-/* Of a store of before evaluations had records of their own. */
-static int epochs_take(struct coord_job *j, struct err *e)
-{
-    for (uint32_t n = 1; n <= j->at.epoch && !coord_grow_on(j); n++) {
-        const struct coord_epoch *epoch = &j->epoch[n - 1];
-        if (epoch->valid[0].examples == 0)
-            continue;
-        struct coord_evaluation *v = list_reach(&j->valid, n);
-        if (v == NULL)
-            return err_set(e, SHOAL_E_NOMEM, "no memory for the evaluations");
-        *v = (struct coord_evaluation){.number = j->at.number,
-                                       .batches = n * coord_replay_batches(j),
-                                       .bad_lines = epoch->valid_bad_lines,
-                                       .epoch = n,
-                                       .end = 1};
-        memcpy(v->of, epoch->valid, sizeof v->of);
-    }
-    return 0;
-}
-
 int coord_judge_load(struct coord_job *j, struct err *e)
 {
-    int rc = epochs_take(j, e);
+    int rc = 0;
     for (uint32_t n = 1; rc == 0 && n <= COORD_EVALUATIONS_MAX; n++) {
         char key[COORD_KEY_MAX];
         struct coord_evaluation stored;

@@ -279,7 +279,7 @@ bool coord_shard_in_memory(const struct coord_shard *s)
     return s->seen ? s->figures.in_memory : s->made != 0;
 }
 
-/* A shard of a release that does not say it keeps a journal at least. */
+/* A shard that does not say it keeps a journal at least. */
 static enum durability durability_of(const struct coord_shard *s)
 {
     uint32_t said = s->figures.durability;

@@ -45,15 +45,6 @@ int coord_setup_map(struct coord_job *j, struct err *e)
     return coord_job_put(j, "tables", j->table, j->at.tables * sizeof *j->table) ? 0 : SHOAL_E_IO;
 }
 
-/* A store of before the map was in it: it is what it was then, dealt over the shards that there
- * were. */
-static int older_map(struct coord_job *j, struct err *e)
-{
-    int rc = coord_cluster_shards(j->fleet, e);
-    return rc == 0 ? coord_cluster_map(j->fleet, j->table, j->at.tables, coord_fresh_due(j), e)
-                   : rc;
-}
-
 int coord_setup_load(struct coord_job *j, struct err *e)
 {
     if (j->at.tables == 0 || j->at.tables > LIMIT_TABLES)
@@ -65,7 +56,7 @@ int coord_setup_load(struct coord_job *j, struct err *e)
     if (rc == 0)
         rc = coord_map_check(j->table, j->at.tables, e);
     if (rc == 0 && j->fleet->cluster.map_epoch == 0)
-        rc = older_map(j, e);
+        rc = err_set(e, SHOAL_E_CORRUPT, "the stored tables have no map");
     if (rc == 0)
         rc = tablets_take(j, e);
     j->declared_total = j->at.tables;
@@ -222,7 +213,7 @@ static uint32_t fences_take(const struct coord_job *j, struct wire_lane_fence *o
         const struct coord_lane *l = &t->lane[i];
         bool live = t->mode == WIRE_BSP || l->state == LANE_HELD ||
                     (l->state == LANE_GRANTING && l->placed);
-        uint32_t how = (live ? WIRE_LIVE : 0) | (live && l->placed && !l->own ? WIRE_PLACED : 0);
+        uint32_t how = (live ? WIRE_LIVE : 0) | (live && l->placed ? WIRE_PLACED : 0);
         if (l->generation != 0)
             out[count++] = (struct wire_lane_fence){l->generation, i, how, l->at, l->clock};
         SHOAL_ASSERT(l->stored == 0 || l->stored == l->generation); /* grant.c, 1 */
@@ -287,8 +278,7 @@ static bool step_start(struct coord_job *j, uint32_t shard)
                                           .lanes = j->tasks.lanes,
                                           .mode = j->spec.train.mode,
                                           .tables = tables_of(j),
-                                          .must_exist = j->opened == j->at.run,
-                                          .fences = true};
+                                          .must_exist = j->opened == j->at.run};
     return shard_ask(j, shard, &w, NULL, 0, step_done);
 }
 
@@ -326,8 +316,6 @@ static void step_done(void *context, const struct coord_call *call, int status, 
     const char *server = j->fleet->members.shard[shard].server;
     SHOAL_ASSERT(at->busy && !at->done); /* or the call was taken back with its step */
     at->busy = false;
-    if (status == SHOAL_E_VERSION && call->request.type == WIRE_TYPE_FENCES)
-        status = 0; /* of the release before: it takes pushes without */
     if (status != 0 && coord_checkpoint_opening(j)) {
         coord_checkpoint_give_up(j, status, text);
         return;

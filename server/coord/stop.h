@@ -24,7 +24,7 @@ struct coord_job;
 
 struct coord_stop {
     bool asked;        /* the job is to end; stored */
-    uint64_t id;       /* by the question of this id; stored; 0: of an older release */
+    uint64_t id;       /* by the question of this id; stored */
     uint64_t since_ns; /* that this coordinator knows it */
 };
 

@@ -385,9 +385,9 @@ static void tell_done(void *context, const struct coord_call *call, int status, 
 {
     struct coord_fleet *f = context;
     uint64_t version = call->request.u.TAKEN_SET.version;
-    if (status == 0 || status == SHOAL_E_VERSION || status == SHOAL_E_MALFORMED)
-        f->taken.told = version; /* a release that does not know the message keeps none */
-    if (status != 0) {
+    if (status == 0)
+        f->taken.told = version;
+    else {
         f->taken.failed_ns = env_now_ns(f->env);
         log_warn("server %s does not keep what the tables have learnt: %s",
                  f->members.shard[KEEPER].server, text);

@@ -510,7 +510,7 @@ void coord_lane_grant(struct coord_tasks *t, uint32_t lane, uint64_t worker)
     if (l->task != COORD_NO_TASK)
         object_hold(t, l->task, worker);
     l->generation++;
-    l->used = l->placed = l->own = false;
+    l->used = l->placed = false;
     l->answered_ns = 0;
     l->ask_peer = 0;
 }

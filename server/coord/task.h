@@ -72,7 +72,6 @@ struct coord_lane {
     uint64_t fence_low;  /* else: the smallest clock of the live lanes, of the shard furthest on */
     uint64_t at, clock;  /* ssp, async: where its clocks begin, once it is placed */
     bool placed;
-    bool own; /* by each shard where the others stand there: one is of the release before */
     uint32_t fence_shard, fence_high_shard; /* who did */
     uint32_t next_task;                     /* bsp: its next task of the epoch */
     struct coord_death death;

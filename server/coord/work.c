@@ -358,8 +358,7 @@ int coord_work_index(struct coord_job *j, struct coord_ask *a)
     }
     if (j->spec.replay.on && q->split == WIRE_TRAIN)
         return err_set(&a->e, SHOAL_E_MALFORMED,
-                       "a replay needs the windows of data.train: worker %s is of a release that "
-                       "tells none",
+                       "a replay needs the windows of data.train, and worker %s tells none",
                        a->worker->name);
     return index_take(j, a, q->split, q->rows, q->digest, q->warning);
 }

@@ -74,8 +74,6 @@ void admin_run_open(struct shard *s, peer_t from)
         rc = engine_run_open_tables(s->engine, r.run, r.lanes, r.mode, tables, &e);
     if (refused(s, from, rc, &e))
         return;
-    if (!r.fences)
-        shard_run_told(s, r.run);
     shard_reply(s, WIRE_TYPE_RUN_OPEN, id)->u.RUN_OPEN_reply.run = r.run;
     shard_send_reply(s, from);
 }
@@ -115,7 +113,7 @@ void admin_fence(struct shard *s, peer_t from)
     bsp_fenced(s, r.run, r.lane, r.generation);
     (void)engine_clock(s->engine, r.run, r.lane, 0, &clock, &low);
     shard_reply(s, WIRE_TYPE_FENCE, id)->u.FENCE_reply = (struct wire_FENCE_reply){
-        mark, clock_high(s->engine, &s->lead, r.run), low == UINT64_MAX ? 0 : low, true};
+        mark, clock_high(s->engine, &s->lead, r.run), low == UINT64_MAX ? 0 : low};
     shard_send_reply(s, from);
 }
 

@@ -374,7 +374,7 @@ static bool unlisted(const struct wire_CUT_KEEP *r, uint64_t cut)
     return cut != 0 && cut < r->below && cut != r->keep;
 }
 
-/* The job's tables: all where the coordinator, of the release before, does not tell them. */
+/* The job's tables; 0: all. */
 static uint64_t tables_of(const struct wire_CUT_KEEP *r)
 {
     return r->tables != 0 && !PLANTED("keep_of_all_jobs") ? r->tables : UINT64_MAX;
@@ -527,7 +527,6 @@ void cut_on_load(struct shard *s, peer_t from)
     if (!rc) {
         struct engine_load_options o = {.path = c->load.path,
                                         .run = r.run,
-                                        .anew = r.anew,
                                         .lanes = r.lanes,
                                         .mode = r.mode,
                                         .tables = r.tables,
@@ -537,8 +536,6 @@ void cut_on_load(struct shard *s, peer_t from)
         rc = engine_load(s->engine, &o, loaded_cb, s, &e);
         if (rc)
             c->loader.busy = false;
-        if (r.anew) /* its runs are gone, and who waits for them hears it */
-            park_purge_soon(s);
     }
     if (rc)
         shard_refuse(s, from, WIRE_TYPE_LOAD, id, rc, "shard %s: %s", s->name, e.text);

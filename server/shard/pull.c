@@ -72,7 +72,7 @@ static void answer(struct shard *s, struct request *q, uint64_t low, uint64_t be
     }
     uint64_t waited_ns = env_now_ns(s->env) - q->arrived_ns;
     struct wire_PULL_reply *r = &shard_reply(s, WIRE_TYPE_PULL, q->id)->u.PULL_reply;
-    *r = (struct wire_PULL_reply){n, width, q->pull.clock, low, waited_ns, reader};
+    *r = (struct wire_PULL_reply){n, width, q->pull.clock, low, waited_ns};
     struct msg *m = wire_encode(&s->out);
     float *rows = m != NULL ? msg_add(m, (size_t)n * width * sizeof(float)) : NULL;
     if (rows == NULL) {

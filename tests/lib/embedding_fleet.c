@@ -242,7 +242,7 @@ int fleet_load(struct fleet *f, const char *path, uint64_t run, char *notes, uin
     struct answers a = {.text = notes, .notes = notes};
     for (uint32_t i = 0; i < f->shards; i++) {
         struct err e = {0};
-        struct engine_load_options o = {.path = path, .run = run, .anew = f->anew};
+        struct engine_load_options o = {.path = path, .run = run};
         int rc = engine_load(f->s[i].g, &o, loaded, &a, &e);
         if (rc != 0)
             take(&a, rc, e.text);

@@ -16,7 +16,6 @@ struct fleet {
     uint32_t tables;
     enum durability durability;
     char dir[LIMIT_PATH]; /* of shard 0 is dir/0 */
-    bool anew;            /* loads go over what is there */
 };
 
 /* Shards 0..shards-1 in DIR/0.. (NULL: in memory), the journal small so that images and records are

@@ -92,10 +92,8 @@ static int shard_fence(struct fake_shard *s, const struct wire_FENCE *q, struct 
         l->clock = q->clock;
     }
     s->fences++;
-    out->u.FENCE_reply = (struct wire_FENCE_reply){.mark = l->mark,
-                                                   .high = s->ahead == 0 ? 0 : l->mark + s->ahead,
-                                                   .low = s->low,
-                                                   .places = !s->older};
+    out->u.FENCE_reply = (struct wire_FENCE_reply){
+        .mark = l->mark, .high = s->ahead == 0 ? 0 : l->mark + s->ahead, .low = s->low};
     return 0;
 }
 
@@ -222,8 +220,6 @@ static int shard_load(struct fake_shard *s, const struct wire_LOAD *q)
         return SHOAL_E_INTERNAL; /* order: tables first */
     if (s->run.run == q->run)
         return 0;
-    if (q->anew)
-        fake_shard_forget(s);
     if (s->loaded || s->applied > 0)
         return SHOAL_E_EXISTS;
     if (s->full_after != NULL)
@@ -313,8 +309,6 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
         w->u.NAMES_HELD_reply.version = s->names_version;
         return 0;
     case WIRE_TYPE_TAKEN_SET:
-        if (s->older)
-            return SHOAL_E_VERSION;
         s->taken_version = q->u.TAKEN_SET.version;
         s->taken_bytes = m->frame[1].bytes;
         (void)memcpy(s->taken, m->frame[1].data,
@@ -339,9 +333,9 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
     case WIRE_TYPE_FENCE:
         return shard_fence(s, &q->u.FENCE, w);
     case WIRE_TYPE_FENCES:
-        return s->older ? SHOAL_E_VERSION : shard_fences(s, &q->u.FENCES, m);
+        return shard_fences(s, &q->u.FENCES, m);
     case WIRE_TYPE_HOLD:
-        if (q->u.HOLD.ahead && !s->older) /* nothing is held yet */
+        if (q->u.HOLD.ahead) /* nothing is held yet */
             return 0;
         if (s->no_room)
             return SHOAL_E_NO_SPACE;

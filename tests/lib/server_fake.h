@@ -53,7 +53,6 @@ struct fake_shard {
     uint64_t sequence; /* of its last record, as its beats say; all of it is on disk */
     uint64_t digested; /* the sequence that its digests tell */
     bool in_memory;
-    bool older;                 /* of the release before: FENCES is refused by name */
     char refused[ERR_TEXT_MAX]; /* the last refusal of a beat */
     uint64_t map_epoch;
     uint32_t tablets[2]; /* of tables 0 and 1, 0: not created */

@@ -97,7 +97,7 @@ static void orders(struct hostile *h, peer_t to)
         break;
     default:
         w.type = WIRE_TYPE_RUN_OPEN;
-        w.u.RUN_OPEN = (struct wire_RUN_OPEN){l.run + 1, 2, WIRE_ASYNC, 0, false, false};
+        w.u.RUN_OPEN = (struct wire_RUN_OPEN){l.run + 1, 2, WIRE_ASYNC, 0, false};
     }
     tell(h, to, &w, NULL, 0);
 }

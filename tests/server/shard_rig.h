@@ -213,7 +213,7 @@ __attribute__((unused)) static uint64_t rig_open(struct rig *r, uint64_t run, ui
                                                  uint32_t mode)
 {
     struct wire w = rig_wire(r, WIRE_TYPE_RUN_OPEN);
-    w.u.RUN_OPEN = (struct wire_RUN_OPEN){.run = run, .lanes = lanes, .mode = mode, .fences = true};
+    w.u.RUN_OPEN = (struct wire_RUN_OPEN){.run = run, .lanes = lanes, .mode = mode};
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
 }
 

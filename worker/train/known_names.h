@@ -16,8 +16,8 @@
 int known_names_complete(struct job *job, const struct model_shape *shape, bool same,
                          struct err *e);
 /* Takes the names from the text of the job that made the tables, for a job that only reads them.
- * CONFIG: the tables or the network differ. Tables of an older release have no names; then every
- * key that affects rows must be equal. */
+ * CONFIG: the tables or the network differ. In a text without names every key that affects
+ * rows must be equal. */
 int known_names_take(struct job *job, const char *text, size_t bytes, struct err *e);
 
 #endif

@@ -327,7 +327,7 @@ static void compute_run(struct env_work *w) /* on a thread of the pool */
     rows_output(b->rows, &l->output);
     if (lane_evaluates(l)) {
         l->compute_status = model_predict(l->base->model, l->run, &in, &l->output);
-        if (l->task.unseen && b->transfer.marks)
+        if (l->task.unseen)
             rows_unseen(b->rows, &l->scores.unseen);
         return;
     }

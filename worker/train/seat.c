@@ -460,8 +460,6 @@ static enum request_verdict files_reply(struct request *r, const struct wire *w,
     }
     if (client_passing(w->status))
         return REQUEST_LATER;
-    if (w->status != 0) /* the coordinator's release keeps no names */
-        log_debug("the coordinator does not take the names of files: %s", w->error);
     client_start(s->host->base.client, &s->report);
     return REQUEST_DONE;
 }

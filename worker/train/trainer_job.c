@@ -55,9 +55,8 @@ int trainer_job_take(struct trainer *t, uint64_t number, const char *text, size_
                      struct err *e)
 {
     uint64_t hash = hash_bytes(text, bytes, 1);
-    /* the text may equal that of yesterday's job, but the input does not; 0: an older
-     * coordinator's */
-    if (number != t->job_number && number != 0 && t->job_number != 0 && !PLANTED("job_by_text"))
+    /* the text may equal that of yesterday's job, but the input does not */
+    if (number != t->job_number && t->job_number != 0 && !PLANTED("job_by_text"))
         trainer_job_forget(t);
     t->job_number = number;
     if (t->have_job && hash == t->job_hash)
@@ -534,8 +533,7 @@ static struct msg *profile_build(struct request *r)
     return NULL;
 }
 
-/* The job goes on without a profile: a coordinator of the previous release does not know the
- * message. */
+/* The job goes on without a profile where the coordinator refuses it. */
 static enum request_verdict profile_reply(struct request *r, const struct wire *w,
                                           const struct msg *m)
 {

@@ -149,7 +149,6 @@ static enum request_verdict pull_reply(struct request *r, const struct wire *w, 
         return refuse(t, SHOAL_E_SCHEMA, e.text);
     }
     rows_take(t->rows, &p->part, m->frame[1].data);
-    t->marks = t->marks && reply->marks;
     if (reply->waited_ns > t->held_ns)
         t->held_ns = reply->waited_ns;
     staleness_count(t, reply);
@@ -237,7 +236,6 @@ int transfer_start(struct transfer *t, const struct transfer_name *name, bool pu
     t->keys = 0;
     t->held_ns = 0;
     t->skipped = t->recomputed = false;
-    t->marks = true;
     for (uint32_t i = 0; i < t->rows->part_count; i++) {
         const struct part *p = &t->rows->part[i];
         if (!push && p->key_count == 0)

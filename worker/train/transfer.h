@@ -65,7 +65,6 @@ struct transfer {
     /* What came of it. */
     uint64_t keys;    /* of answered parts */
     uint64_t held_ns; /* pull: the longest that a shard held a part back for the bound */
-    bool marks;       /* pull: all answers mark keys without a row (wire.h) */
     bool skipped;     /* push: some tablet had the batch already */
     bool recomputed;  /* push: ... and it cannot have been this very push */
 };

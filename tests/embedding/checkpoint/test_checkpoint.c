@@ -272,34 +272,6 @@ START_TEST(a_load_goes_into_empty_tables_only_and_answers_again)
 }
 END_TEST
 
-/* Shards that have trained on, and one that is as it started: all end as the checkpoint says, also
- * twice. Rows on disk are not given up. */
-START_TEST(a_load_anew_goes_over_what_is_there_in_memory)
-{
-    struct at_cut saved, got;
-    char text[4096];
-    save(2, NULL, DURABLE_MEMORY, 40, &saved);
-    from.anew = true;
-    for (uint64_t run = 7; run < 9; run++) {
-        uint64_t number;
-        ck_assert_int_eq(fleet_load(&from, path, run, text, NULL), 0);
-        note(&from, run, &got);
-        check_same(&saved, &got);
-        ck_assert_uint_eq(engine_newest_run(from.s[0].g), run); /* no other is open */
-        ck_assert_int_eq(engine_hold(from.s[0].g, 90 + run, run - 1, &number), SHOAL_E_OLD_RUN);
-        fleet_train(&from, run, 1, 20, 30);
-    }
-    fleet_close(&from, false);
-    teardown();
-    setup();
-    save(1, save_dir, DURABLE_JOURNAL, 5, &saved);
-    from.anew = true;
-    ck_assert_int_eq(fleet_load(&from, path, 9, text, NULL), SHOAL_E_USAGE);
-    ck_assert_ptr_nonnull(strstr(text, "keeps its rows on disk"));
-    fleet_close(&from, false);
-}
-END_TEST
-
 /* The first row there is of table 0 on shard 0; no push could do this. Its key. */
 static uint64_t row_spoil(struct fleet *f, float value)
 {
@@ -366,9 +338,12 @@ START_TEST(a_checkpoint_lies_below_the_root)
     ck_assert_int_eq(fleet_load(&from, by_link, 9, notes, NULL), SHOAL_E_DENIED);
     int rc = fleet_export(&from, 5, below, text);
     ck_assert_msg(rc == 0, "%s", text);
-    from.anew = true;
-    ck_assert_int_eq(fleet_load(&from, below, 9, notes, NULL), 0);
     fleet_close(&from, false);
+    fleet_open(&to, 1, NULL, DURABLE_MEMORY);
+    to.s[0].g->options.checkpoint_root = root;
+    fleet_tables(&to);
+    ck_assert_int_eq(fleet_load(&to, below, 9, notes, NULL), 0);
+    fleet_close(&to, false);
 }
 END_TEST
 
@@ -1365,7 +1340,6 @@ int main(void)
     tcase_add_test(t, an_export_again_answers_again_and_another_one_is_refused);
     tcase_add_test(t, a_cut_dropped_while_it_is_exported_goes_afterwards);
     tcase_add_test(t, a_load_goes_into_empty_tables_only_and_answers_again);
-    tcase_add_test(t, a_load_anew_goes_over_what_is_there_in_memory);
     tcase_add_loop_test(t, rows_that_are_not_finite_are_refused, 0, 4);
     tcase_add_test(t, a_checkpoint_lies_below_the_root);
     tcase_add_test(t, a_load_asks_for_a_signature);

@@ -788,24 +788,6 @@ START_TEST(coord_lane_has_one_clock_on_all_shards)
 }
 END_TEST
 
-/* One of the release before knows no place: all go by their own marks then, as they did. */
-START_TEST(coord_lane_is_placed_by_servers_where_one_is_older)
-{
-    rig_start("epochs: 3, consistency: ssp, lanes: 1", 2, 1, NULL);
-    r.shard[0]->low = 90;
-    r.shard[1]->older = true;
-    while (r.worker[0].batches < 5)
-        ck_assert(sim_step(r.sim));
-    for (uint32_t s = 0; s < 2; s++) {
-        ck_assert(r.shard[s]->run.lane[0].live);
-        ck_assert_uint_eq(r.shard[s]->run.lane[0].clock, 0);
-    }
-    run_job(120);
-    job_done(3);
-    rig_stop();
-}
-END_TEST
-
 /* Two that come while none is live yet: neither is behind the other. */
 START_TEST(coord_lanes_that_come_together_begin_together)
 {
@@ -896,24 +878,6 @@ START_TEST(coord_fences_are_told_again)
     }
     run_job(120);
     job_done(3);
-    rig_stop();
-}
-END_TEST
-
-/* Such a server takes pushes all the same. */
-START_TEST(coord_servers_of_the_release_before_are_told_no_fences)
-{
-    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
-    for (uint32_t s = 0; s < 2; s++)
-        r.shard[s]->older = true;
-    while (r.worker[0].batches < 20)
-        ck_assert(sim_step(r.sim));
-    sim_kill(r.shard[1]->node);
-    fake_shard_start(r.shard[1], r.sim, "server-1", 0, 2);
-    ck_assert(r.shard[1]->older);
-    run_job(120);
-    job_done(3);
-    ck_assert_uint_eq(r.shard[1]->told, 0);
     rig_stop();
 }
 END_TEST
@@ -2752,10 +2716,8 @@ int main(void)
     tcase_add_test(t, coord_rotten_cut_leaves_all_as_they_were);
     tcase_add_test(t, coord_lane_has_one_clock_on_all_shards);
     tcase_add_test(t, coord_lane_begins_with_the_last_of_those_held);
-    tcase_add_test(t, coord_lane_is_placed_by_servers_where_one_is_older);
     tcase_add_test(t, coord_lanes_that_come_together_begin_together);
     tcase_add_loop_test(t, coord_fences_are_told_again, 0, 2);
-    tcase_add_test(t, coord_servers_of_the_release_before_are_told_no_fences);
     tcase_add_loop_test(t, coord_clocks_apart_end_the_job, 0, 3);
     tcase_add_loop_test(t, coord_machine_that_started_again, 0, 3);
     tcase_add_loop_test(t, coord_former_jobs_lanes_are_forgotten, 0, 2);

@@ -96,7 +96,6 @@ static void fenced(void)
 {
     struct coord_call call = fence[fences - 1];
     struct wire w = {.type = WIRE_TYPE_FENCE, .reply = true};
-    w.u.FENCE_reply.places = true;
     call.on_reply(call.context, &call, 0, &w, NULL);
     call.on_done(call.context, &call, 0, "");
 }

@@ -190,7 +190,7 @@ START_TEST(shard_is_set_up_in_order)
     for (uint32_t t = 0; t < TABLES; t++)
         ck_assert_uint_eq(nth(1 + t, WIRE_TYPE_TABLE_CREATE)->u.TABLE_CREATE.table, t);
     const struct wire_RUN_OPEN *r = &nth(3, WIRE_TYPE_RUN_OPEN)->u.RUN_OPEN;
-    ck_assert(r->run == RUN && r->lanes == 4 && r->fences);
+    ck_assert(r->run == RUN && r->lanes == 4);
     ck_assert_uint_eq(r->mode, _i == 0 ? WIRE_BSP : WIRE_SSP);
     ck_assert_uint_eq(r->tables, 3);
     ck_assert_int_eq(r->must_exist, _i == 2); /* else it would be made anew, without its rows */
@@ -247,21 +247,19 @@ START_TEST(shard_opens_no_run_that_is_opened_otherwise)
 }
 END_TEST
 
-/* A server of the release before knows no FENCES; all else that is refused ends the job. */
 START_TEST(shard_that_refuses_ends_the_job)
 {
     static const struct {
         enum wire_type type;
         int status;
-    } by[] = {{WIRE_TYPE_FENCES, SHOAL_E_VERSION},
-              {WIRE_TYPE_RUN_OPEN, SHOAL_E_VERSION},
+    } by[] = {{WIRE_TYPE_RUN_OPEN, SHOAL_E_VERSION},
               {WIRE_TYPE_TABLE_CREATE, SHOAL_E_SCHEMA},
               {WIRE_TYPE_FENCES, SHOAL_E_OLD_RUN}};
     job_make("ssp");
     set_up(by[_i].type, by[_i].status);
-    ck_assert_int_eq(c->slot[0].setup.shard[1].done, _i == 0);
-    ck_assert_uint_eq(c->slot[0].at.phase, _i == 0 ? PHASE_SETUP : PHASE_FAILED);
-    ck_assert_int_eq(c->slot[0].at.status, _i == 0 ? 0 : by[_i].status);
+    ck_assert(!c->slot[0].setup.shard[1].done);
+    ck_assert_uint_eq(c->slot[0].at.phase, PHASE_FAILED);
+    ck_assert_int_eq(c->slot[0].at.status, by[_i].status);
 }
 END_TEST
 
@@ -298,29 +296,28 @@ END_TEST
 
 /* ---- fences ---------------------------------------------------------------------------------- */
 
-static void lane_is(uint32_t lane, enum coord_lane_state state, bool placed, bool own)
+static void lane_is(uint32_t lane, enum coord_lane_state state, bool placed)
 {
     struct coord_lane *l = &c->slot[0].tasks.lane[lane];
     l->state = state;
     l->generation = l->stored = 10 + lane;
     l->placed = placed;
-    l->own = own;
     l->at = 100 + lane;
     l->clock = 200 + lane;
 }
 
-/* Each lane as it stands: live ones, and where these were placed, unless servers place them. */
+/* Each lane as it stands: live ones, and where these were placed. */
 START_TEST(shard_that_comes_back_has_all_fences)
 {
     static const uint32_t how[] = {WIRE_LIVE | WIRE_PLACED, WIRE_LIVE, 0, 0};
     bool bsp = _i == 1;
     job_make(bsp ? "bsp" : "ssp");
-    lane_is(0, LANE_HELD, true, false);
-    lane_is(1, LANE_HELD, true, true);
-    lane_is(2, LANE_GRANTING, false, false);
-    lane_is(3, LANE_FREE, true, false);
+    lane_is(0, LANE_HELD, true);
+    lane_is(1, LANE_HELD, false);
+    lane_is(2, LANE_GRANTING, false);
+    lane_is(3, LANE_FREE, true);
     if (_i == 2)
-        lane_is(2, LANE_GRANTING, true, false);
+        lane_is(2, LANE_GRANTING, true);
     if (_i == 3)
         c->slot[0].resume = PHASE_LANES; /* all are about to be raised */
     (void)set_up(WIRE_TYPE_NONE, 0);
@@ -341,7 +338,7 @@ END_TEST
 START_TEST(shard_hears_of_no_lane_that_was_never_raised)
 {
     job_make("ssp");
-    lane_is(2, LANE_HELD, true, false);
+    lane_is(2, LANE_HELD, true);
     (void)set_up(WIRE_TYPE_NONE, 0);
     ck_assert_uint_eq(nth(4, WIRE_TYPE_FENCES)->u.FENCES.lane_count, 1);
     ck_assert_uint_eq(fence[0].lane, 2);
@@ -394,7 +391,7 @@ int main(void)
     tcase_add_loop_test(t, shard_loads_in_place_of_opening, 0, 2);
     tcase_add_test(t, shard_opens_no_run_that_is_opened_otherwise);
     tcase_add_loop_test(t, shard_that_refuses_a_checkpoints_opening_ends_that, 0, 2);
-    tcase_add_loop_test(t, shard_that_refuses_ends_the_job, 0, 4);
+    tcase_add_loop_test(t, shard_that_refuses_ends_the_job, 0, 3);
     tcase_add_test(t, shard_that_knows_newer_lanes_tells_of_an_older_folder);
     tcase_add_loop_test(t, shard_that_comes_back_has_all_fences, 0, 4);
     tcase_add_test(t, shard_hears_of_no_lane_that_was_never_raised);

@@ -365,13 +365,13 @@ START_TEST(coord_lane_that_is_granted_is_as_new)
     coord_lane_granted(&t, 0, 3);
     (void)coord_task_append(&t, 0);
     ck_assert_uint_eq(holder[0], 7);
-    t.lane[0].used = t.lane[0].placed = t.lane[0].own = true;
+    t.lane[0].used = t.lane[0].placed = true;
     t.lane[0].answered_ns = 9;
     coord_lane_close(&t, 0);
     coord_lane_closed(&t, 0);
     coord_lane_grant(&t, 0, 8);
     ck_assert_uint_eq(holder[0], 8);
-    ck_assert(!t.lane[0].used && !t.lane[0].placed && !t.lane[0].own);
+    ck_assert(!t.lane[0].used && !t.lane[0].placed);
     ck_assert_uint_eq(t.lane[0].answered_ns, 0);
     coord_task_close(&t);
 }

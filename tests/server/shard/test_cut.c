@@ -804,8 +804,8 @@ START_TEST(what_a_failing_disk_breaks_off_is_not_answered)
     }
     disk_fail(disk, &fault);
     struct wire w = rig_wire(&r, WIRE_TYPE_RUN_OPEN);
-    w.u.RUN_OPEN = (struct wire_RUN_OPEN){
-        .run = RIG_RUN + 6, .lanes = 1, .mode = WIRE_SSP, .tables = 1, .fences = true};
+    w.u.RUN_OPEN =
+        (struct wire_RUN_OPEN){.run = RIG_RUN + 6, .lanes = 1, .mode = WIRE_SSP, .tables = 1};
     if (_i == 0)
         asked = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
     else if (_i == 1)

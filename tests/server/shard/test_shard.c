@@ -218,31 +218,6 @@ START_TEST(each_run_waits_for_its_own_fences)
 }
 END_TEST
 
-/* Nobody will send any: pushes wait for the run to be opened alone. */
-START_TEST(an_older_coordinator_has_no_fences_to_tell)
-{
-    char dir[] = "/tmp/shoal-test-XXXXXX";
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
-    const struct rig_push_args next = {.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2};
-    rig_new(&r, WIRE_SSP, 2, OPT_SGD);
-    sim_kill(r.shard_node);
-    shard_close(r.shard, false);
-    rig_shard(&r);
-    rig_map(&r, 1, 1000);
-    uint64_t early = rig_push(&r, next);
-    struct wire w = rig_wire(&r, WIRE_TYPE_RUN_OPEN);
-    w.u.RUN_OPEN = (struct wire_RUN_OPEN){.run = RIG_RUN, .lanes = 2, .mode = WIRE_SSP};
-    uint64_t open = rig_send(&r, &w, 0, NULL, 0, NULL, 0), push = rig_push(&r, next);
-    rig_run(&r, 500);
-    ck_assert_int_eq(rig_status(&r, early), SHOAL_E_AGAIN);
-    ck_assert_int_eq(rig_status(&r, open), 0);
-    ck_assert_int_eq(rig_status(&r, push), 0);
-    rig_free(&r);
-    remove_dir(dir);
-}
-END_TEST
-
 /* Under bsp the answer to a fence tells how far any lane is. */
 START_TEST(fence_tells_the_newest_clock)
 {
@@ -564,7 +539,7 @@ static uint64_t keep_request(struct rig *r, uint64_t below, uint64_t keep)
 }
 
 /* Runs of jobs before, whose drop never came: there is room again, and the job's own run goes on.
- * Where the coordinator tells no run (0: of the release before) they stay. */
+ * Where the coordinator tells no run (0) they stay. */
 START_TEST(runs_that_nobody_has_any_more_are_dropped)
 {
     struct rig r = {.durability = DURABLE_MEMORY};
@@ -608,8 +583,8 @@ static uint64_t hold_of(struct rig *r, uint64_t cut, uint64_t run)
 static uint64_t open_of(struct rig *r, uint64_t run, uint64_t tables)
 {
     struct wire w = rig_wire(r, WIRE_TYPE_RUN_OPEN);
-    w.u.RUN_OPEN = (struct wire_RUN_OPEN){
-        .run = run, .lanes = 2, .mode = WIRE_SSP, .tables = tables, .fences = true};
+    w.u.RUN_OPEN =
+        (struct wire_RUN_OPEN){.run = run, .lanes = 2, .mode = WIRE_SSP, .tables = tables};
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
 }
 
@@ -680,7 +655,7 @@ START_TEST(another_jobs_cuts_and_runs_stay)
     rig_run(&r, 5);
     ck_assert_int_eq(rig_status(&r, keep), 0);
     ck_assert_uint_eq(r.shard->hold.cut, 6);
-    keep = keep_of(&r, UINT64_MAX, other + 1, 0); /* of the release before: all */
+    keep = keep_of(&r, UINT64_MAX, other + 1, 0); /* all */
     rig_run(&r, 50);
     ck_assert_int_eq(rig_status(&r, keep), 0);
     ck_assert_uint_eq(r.shard->hold.cut, 0);
@@ -1407,7 +1382,6 @@ int main(void)
         fence_shuts_out_the_older_generation,
         push_after_a_return_waits_for_the_fences,
         each_run_waits_for_its_own_fences,
-        an_older_coordinator_has_no_fences_to_tell,
         fence_tells_the_newest_clock,
         shard_without_a_map_says_again,
         tablets_not_led_are_refused,
