@@ -305,7 +305,7 @@ START_TEST(coord_store_any_flipped_bit_of_a_table_is_found)
     files_take(&f);
     coord_store_close(s);
     for (size_t i = 0; i < f.count; i++)
-        (void)flips(&f, i, 37);
+        (void)flips(&f, i, strncmp(f.file[i].name, "OPTIONS", 7) == 0 ? 1009 : 37);
 }
 END_TEST
 
