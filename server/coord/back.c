@@ -7,9 +7,9 @@
 #include "proto/base/plant.h"
 #include "server/coord/core.h"
 #include "server/coord/flow.h"
+#include "server/coord/from.h"
 #include "server/coord/newest.h"
 #include "server/coord/phase.h"
-#include "server/coord/saved.h"
 #include "server/coord/submit.h"
 
 #include <inttypes.h>
@@ -75,55 +75,6 @@ int coord_back_load(struct coord_job *j, struct err *e)
 
 /* ---- what the store says --------------------------------------------------------------------- */
 
-/* Lanes stand where the checkpoint has them; a generation that was granted since is not granted
- * again. */
-static bool lanes_raise(struct coord_job *j)
-{
-    struct coord_lane_record record[LIMIT_LANES];
-    const struct coord_tasks *t = &j->tasks;
-    struct err e = {0};
-    SHOAL_ASSERT(t->lanes > 0 && t->lanes <= LIMIT_LANES);
-    if (coord_store_get_fixed(j->store, "lanes", record, t->lanes * sizeof record[0], &e) != 0)
-        return false;
-    for (uint32_t l = 0; l < t->lanes; l++)
-        if (record[l].generation < t->lane[l].generation)
-            record[l].generation = t->lane[l].generation;
-    return coord_job_note(j, "lanes", record, t->lanes * sizeof record[0]);
-}
-
-/* Epochs, evaluations and points of the curve that are to come again; of the epoch at hand there is
- * a record only where it was over. */
-static bool later_forget(struct coord_job *j, const struct coord_saved *s)
-{
-    static const struct coord_epoch no_epoch;
-    static const struct coord_evaluation no_evaluation;
-    static const struct coord_point no_point;
-    char key[COORD_KEY_MAX];
-    bool good = true;
-    for (uint32_t n = s->at.epoch; good && n <= j->at.epoch; n++) {
-        (void)snprintf(key, sizeof key, "epoch/%u", coord_epoch_slot(j, n) + 1);
-        good = coord_job_note(j, key, &no_epoch, sizeof no_epoch);
-    }
-    for (uint32_t n = s->evaluations + 1; good && n <= j->valid.count; n++) {
-        (void)snprintf(key, sizeof key, "valid/%u", n);
-        good = coord_job_note(j, key, &no_evaluation, sizeof no_evaluation);
-    }
-    good = good && coord_window_forget(j, s->at.epoch);
-    for (uint32_t i = 0; good && i < j->trace.curve.count; i++) {
-        (void)snprintf(key, sizeof key, "curve/%u", i);
-        good = coord_job_note(j, key, &no_point, sizeof no_point);
-    }
-    return good && coord_replay_forget(j);
-}
-
-static bool taken_put(struct coord_job *j, const struct coord_saved *s)
-{
-    struct err e = {0};
-    size_t bytes = 0;
-    const void *record = coord_saved_taken(s, &bytes);
-    return coord_taken_saved(j, record, bytes, true, &e) == 0;
-}
-
 /* What was done since the checkpoint, or since the job went back before, was in vain. */
 static struct coord_passed passed_of(const struct coord_job *j, uint64_t made_ns, uint64_t now_ns)
 {
@@ -142,18 +93,18 @@ static bool past_put(struct coord_job *j, const struct coord_from *from, struct 
     struct coord_progress now = j->at;
     struct back_record record = {.number = now.number, .times = j->went_back + 1ull};
     struct back_to to = {.number = now.number, .run = j->fleet->counters.next_run++};
+    struct err e = {0};
     now.run = to.run;
     now.phase = PHASE_SETUP;
     now.elapsed_ns += env_now_ns(j->fleet->env) - j->started_ns;
-    coord_from_progress(from, &now, FROM_BACK, at);
-    at->elapsed_ns = now.elapsed_ns; /* what was in vain took its time */
     const struct coord_passed passed = passed_of(j, from->saved.at.elapsed_ns, now.elapsed_ns);
-    return coord_put(j->fleet, "counters", &j->fleet->counters, sizeof j->fleet->counters) &&
-           coord_job_put(j, "back_to", &to, sizeof to) &&
-           (PLANTED("back_keeps_rows") || coord_fresh_again(j->fleet, now.number)) &&
-           later_forget(j, &from->saved) && coord_saved_put(j, &from->saved, at->number, at->run) &&
-           taken_put(j, &from->saved) && lanes_raise(j) &&
-           coord_job_note(j, "back", &record, sizeof record) &&
+    if (!coord_put(j->fleet, "counters", &j->fleet->counters, sizeof j->fleet->counters) ||
+        !coord_job_put(j, "back_to", &to, sizeof to) ||
+        (!PLANTED("back_keeps_rows") && !coord_fresh_again(j->fleet, now.number)) ||
+        coord_from_begin(j, from, &now, FROM_BACK, at, &e) != 0)
+        return false;
+    at->elapsed_ns = now.elapsed_ns; /* what was in vain took its time */
+    return coord_job_note(j, "back", &record, sizeof record) &&
            coord_job_note(j, "passed", &passed, sizeof passed) &&
            coord_job_put(j, "progress", at, sizeof *at);
 }

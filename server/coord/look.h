@@ -12,7 +12,7 @@
 
 #include "server/coord/errand.h"
 #include "server/coord/folder.h"
-#include "server/coord/saved.h"
+#include "server/coord/from.h"
 #include "server/coord/submit.h"
 
 struct coord_look {

@@ -8,7 +8,7 @@
 
 #include "server/coord/errand.h"
 #include "server/coord/folder.h"
-#include "server/coord/saved.h"
+#include "server/coord/from.h"
 
 struct coord_newest {
     struct coord_errand errand;

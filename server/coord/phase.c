@@ -3,7 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
-#include "server/coord/saved.h"
+#include "server/coord/from.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -451,7 +451,7 @@ bool coord_replay_note(struct coord_job *j)
     return !j->spec.replay.on || record_put(j);
 }
 
-char *coord_replay_day_text(const struct coord_job *j, uint32_t n)
+static char *day_text(const struct coord_job *j, uint32_t n)
 {
     struct json *stored = json_new_object();
     json_set_int(stored, "job", (int64_t)j->at.number);
@@ -487,23 +487,11 @@ static void day_shorten(struct coord_replay *r, struct json *day)
 static bool day_put(struct coord_job *j, uint32_t n)
 {
     char key[COORD_KEY_MAX];
-    char *text = coord_replay_day_text(j, n);
+    char *text = day_text(j, n);
     (void)snprintf(key, sizeof key, "day/%u", n);
     bool good = text != NULL && coord_job_put(j, key, text, strlen(text));
     free(text);
     return good;
-}
-
-bool coord_replay_forget(struct coord_job *j)
-{
-    static const struct coord_replay_record none;
-    bool good = true;
-    for (uint32_t n = 0; good && n < j->replay.ended; n++) {
-        char key[COORD_KEY_MAX];
-        (void)snprintf(key, sizeof key, "day/%u", n);
-        good = coord_job_note(j, key, "{}", 2); /* of no job */
-    }
-    return good && (!j->spec.replay.on || coord_job_note(j, RECORD_KEY, &none, sizeof none));
 }
 
 /* 0 too where it is of another job, or damaged: *day is NULL then. */

@@ -110,8 +110,6 @@ void coord_replay_gate(struct coord_job *j);
 /* Training is over, be it within a day: which windows were begun is stored. False: the store
  * failed. */
 bool coord_replay_note(struct coord_job *j);
-/* Days that are stored count no more. False: the store failed. */
-bool coord_replay_forget(struct coord_job *j);
 /* Figures of a task that has reported for the first time: in coord_windows.told and part. */
 void coord_replay_count(struct coord_job *j, uint32_t task);
 /* All that may be given out is pushed: whether training may go on; not while the day's checkpoint
@@ -121,10 +119,8 @@ bool coord_replay_end(struct coord_job *j);
 bool coord_replay_due(const struct coord_job *j);
 void coord_replay_made(struct coord_job *j, bool made);
 
-/* For a checkpoint, of_day: of the last day's end: the record, and each day of `days` (day/N) as
- * text: the caller's (free), or NULL. The event time up to which all is begun; 0: nothing is. */
+/* The record as of now; of_day: for the checkpoint of the last day's end. */
 struct coord_replay_record coord_replay_record_of(const struct coord_job *j, bool of_day);
-char *coord_replay_day_text(const struct coord_job *j, uint32_t n);
 uint64_t coord_replay_until(const struct coord_job *j);
 
 #endif

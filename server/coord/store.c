@@ -74,6 +74,11 @@ int coord_store_remove(struct coord_store *s, const char *key, struct err *e)
     return s->ops->remove(s, key, e);
 }
 
+int coord_store_visit(struct coord_store *s, coord_store_visitor visit, void *context)
+{
+    return s->ops->visit(s, visit, context);
+}
+
 void coord_store_close(struct coord_store *s)
 {
     if (s != NULL)
@@ -180,8 +185,19 @@ static void memory_close(struct coord_store *s)
     free(m);
 }
 
+static int memory_visit(struct coord_store *s, coord_store_visitor visit, void *context)
+{
+    const struct memory_store *m = container_of(s, struct memory_store, base);
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < m->count; i++) {
+        SHOAL_ASSERT(i == 0 || strcmp(m->entry[i - 1].key, m->entry[i].key) < 0);
+        rc = visit(context, m->entry[i].key, m->entry[i].value, m->entry[i].bytes);
+    }
+    return rc;
+}
+
 static const struct coord_store_ops memory_ops = {memory_put, memory_get, memory_remove,
-                                                  memory_close};
+                                                  memory_close, memory_visit};
 
 struct coord_store *coord_store_memory(void)
 {
@@ -190,16 +206,4 @@ struct coord_store *coord_store_memory(void)
         return NULL;
     m->base.ops = &memory_ops;
     return &m->base;
-}
-
-int coord_store_memory_visit(const struct coord_store *s, coord_store_visit visit, void *context)
-{
-    const struct memory_store *m = (const struct memory_store *)s;
-    int rc = 0;
-    SHOAL_ASSERT(s->ops == &memory_ops);
-    for (size_t i = 0; rc == 0 && i < m->count; i++) {
-        SHOAL_ASSERT(i == 0 || strcmp(m->entry[i - 1].key, m->entry[i].key) < 0);
-        rc = visit(context, m->entry[i].key, m->entry[i].value, m->entry[i].bytes);
-    }
-    return rc;
 }

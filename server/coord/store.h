@@ -25,6 +25,10 @@
 
 struct coord_store;
 
+/* A non-zero answer ends the visit and is returned. It may put another value under the key that it
+ * is shown; else it leaves the store alone. */
+typedef int (*coord_store_visitor)(void *context, const char *key, const void *value, size_t bytes);
+
 struct coord_store_ops {
     int (*put)(struct coord_store *s, const char *key, const void *value, size_t bytes, bool sync,
                struct err *e);
@@ -32,6 +36,7 @@ struct coord_store_ops {
                struct err *e);                                            /* malloc; NOT_FOUND */
     int (*remove)(struct coord_store *s, const char *key, struct err *e); /* absent is fine */
     void (*close)(struct coord_store *s);
+    int (*visit)(struct coord_store *s, coord_store_visitor visit, void *context);
 };
 
 struct coord_store {
@@ -52,14 +57,11 @@ int coord_store_get(struct coord_store *s, const char *key, void **value, size_t
 int coord_store_get_fixed(struct coord_store *s, const char *key, void *value, size_t bytes,
                           struct err *e);
 int coord_store_remove(struct coord_store *s, const char *key, struct err *e);
+/* Every pair, in order of key. */
+int coord_store_visit(struct coord_store *s, coord_store_visitor visit, void *context);
 void coord_store_close(struct coord_store *s); /* NULL is fine */
 
 struct coord_store *coord_store_memory(void); /* NULL when out of memory */
-/* Every pair of a store made by coord_store_memory, in order of key; a non-zero answer ends the
- * visit and is returned.
- */
-typedef int (*coord_store_visit)(void *context, const char *key, const void *value, size_t bytes);
-int coord_store_memory_visit(const struct coord_store *s, coord_store_visit visit, void *context);
 /* A part of a store: its keys are the store's that begin with the prefix (at most 15 bytes). The
  * store is borrowed and outlives it. NULL: out of memory. */
 struct coord_store *coord_store_part(struct coord_store *whole, const char *prefix);

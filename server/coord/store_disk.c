@@ -195,7 +195,13 @@ static void disk_close(struct coord_store *s)
     free(d);
 }
 
-static const struct coord_store_ops disk_ops = {disk_put, disk_get, disk_remove, disk_close};
+static int disk_visit(struct coord_store *s, coord_store_visitor visit, void *context)
+{
+    return coord_store_visit(container_of(s, struct disk_store, base)->memory, visit, context);
+}
+
+static const struct coord_store_ops disk_ops = {disk_put, disk_get, disk_remove, disk_close,
+                                                disk_visit};
 
 /* ---- the log of release 0.2.0 (3) ------------------------------------------------------------ */
 
@@ -228,7 +234,7 @@ static int begin(struct disk_store *d, uint64_t taken, struct err *e)
         return rc;
 
     rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
-    (void)coord_store_memory_visit(d->memory, batch_add, batch);
+    (void)coord_store_visit(d->memory, batch_add, batch);
     rocksdb_writeoptions_set_sync(d->write_options, 1);
     rocksdb_write(d->db, d->write_options, batch, &text);
     rocksdb_writebatch_destroy(batch);

@@ -45,6 +45,27 @@ static int part_remove(struct coord_store *s, const char *key, struct err *e)
     return whole->ops->remove(whole, full, e);
 }
 
+struct part_visit {
+    const char *prefix;
+    coord_store_visitor visit;
+    void *context;
+};
+
+static int part_row(void *context, const char *key, const void *value, size_t bytes)
+{
+    const struct part_visit *v = context;
+    size_t prefix = strlen(v->prefix);
+    return strncmp(key, v->prefix, prefix) == 0 ? v->visit(v->context, key + prefix, value, bytes)
+                                                : 0;
+}
+
+static int part_visit(struct coord_store *s, coord_store_visitor visit, void *context)
+{
+    const struct part_store *p = container_of(s, struct part_store, base);
+    struct part_visit v = {p->prefix, visit, context};
+    return coord_store_visit(p->whole, part_row, &v);
+}
+
 static void part_close(struct coord_store *s)
 {
     free(container_of(s, struct part_store, base));
@@ -52,7 +73,8 @@ static void part_close(struct coord_store *s)
 
 struct coord_store *coord_store_part(struct coord_store *whole, const char *prefix)
 {
-    static const struct coord_store_ops ops = {part_put, part_get, part_remove, part_close};
+    static const struct coord_store_ops ops = {part_put, part_get, part_remove, part_close,
+                                               part_visit};
     struct part_store *p = calloc(1, sizeof *p);
     SHOAL_ASSERT(strlen(prefix) < sizeof p->prefix);
     if (p == NULL)

@@ -5,10 +5,10 @@
 #include "proto/base/plant.h"
 #include "proto/job/given.h"
 #include "server/coord/core.h"
+#include "server/coord/from.h"
 #include "server/coord/look.h"
 #include "server/coord/phase.h"
 #include "server/coord/report_job.h"
-#include "server/coord/saved.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -120,21 +120,14 @@ void coord_submit_close(struct coord_job *j)
 static int from_take(struct coord_job *j, const struct coord_from *f, struct err *e)
 {
     struct coord_progress at = j->at;
-    size_t bytes = 0;
-    const void *taken = coord_saved_taken(&f->saved, &bytes);
     SHOAL_ASSERT(j->at.phase == PHASE_NONE);
-    if (f->start) {
-        j->at.from = FROM_TO_START;
-        (void)snprintf(j->at.from_path, sizeof j->at.from_path, "%s", f->path);
-        return coord_taken_saved(j, taken, bytes, false, e);
-    }
-    j->passed = (struct coord_passed){.number = j->at.number, .before_ns = f->saved.at.elapsed_ns};
-    if (!coord_saved_put(j, &f->saved, j->at.number, j->at.run) ||
-        !coord_job_note(j, "passed", &j->passed, sizeof j->passed))
+    int rc = coord_from_begin(j, f, &at, f->start ? FROM_TO_START : FROM_TO_LOAD, &j->at, e);
+    if (rc != 0 || f->start)
+        return rc;
+    j->passed = (struct coord_passed){.number = at.number, .before_ns = f->saved.at.elapsed_ns};
+    if (!coord_job_note(j, "passed", &j->passed, sizeof j->passed))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
-    coord_from_progress(f, &at, FROM_TO_LOAD, &j->at);
-    int rc = coord_grow_load(j, e);
-    return rc == 0 ? coord_taken_saved(j, taken, bytes, true, e) : rc;
+    return coord_grow_load(j, e);
 }
 
 /* ---- its text -------------------------------------------------------------------------------- */

@@ -86,7 +86,7 @@ static bool figures(const struct coord_windows *w, const struct metric_tally *ta
 
 /* ---- stored ---------------------------------------------------------------------------------- */
 
-void *coord_window_record_of(const struct coord_job *j, uint32_t n, size_t *bytes)
+static void *record_of(const struct coord_job *j, uint32_t n, size_t *bytes)
 {
     const struct coord_windows *w = &j->windows;
     const struct metric_tally *tally = n == COORD_WINDOW_EPOCH ? w->epoch : w->window[n];
@@ -112,7 +112,7 @@ static bool window_note(struct coord_job *j, uint32_t n)
     static const struct coord_window_record none;
     char key[COORD_KEY_MAX];
     size_t bytes;
-    void *record = coord_window_record_of(j, n, &bytes);
+    void *record = record_of(j, n, &bytes);
     (void)snprintf(key, sizeof key, "window/%u", n);
     bool good = record != NULL ? coord_job_note(j, key, record, bytes)
                                : coord_job_note(j, key, &none, sizeof none);
@@ -183,23 +183,6 @@ int coord_window_load(struct coord_job *j, struct err *e)
     if (j->windows.epoch != NULL && !coord_epoch_open(j))
         clear(&j->windows, j->windows.epoch);
     return trained_load(j, e);
-}
-
-bool coord_window_forget(struct coord_job *j, uint32_t epoch)
-{
-    static const struct coord_window_record none;
-    static const struct coord_trained untrained;
-    char key[COORD_KEY_MAX];
-    bool good = true;
-    for (uint32_t n = 0; good && n <= COORD_WINDOW_EPOCH; n++) {
-        (void)snprintf(key, sizeof key, "window/%u", n);
-        good = coord_job_note(j, key, &none, sizeof none);
-    }
-    for (uint32_t n = epoch + PLANTED("forgotten_late"); good && n <= j->at.epoch; n++) {
-        (void)snprintf(key, sizeof key, "trained/%u", coord_epoch_slot(j, n) + 1);
-        good = coord_job_note(j, key, &untrained, sizeof untrained);
-    }
-    return good;
 }
 
 /* ---- counting -------------------------------------------------------------------------------- */

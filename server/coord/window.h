@@ -81,11 +81,6 @@ bool coord_window_told(struct coord_job *j, const struct wire_TASK_DONE *q, cons
 bool coord_window_count(struct coord_job *j, uint32_t task);
 /* The epoch at hand is over; false: likewise. */
 bool coord_window_epoch(struct coord_job *j);
-/* What is stored from epoch `epoch` on counts no more; false: likewise. */
-bool coord_window_forget(struct coord_job *j, uint32_t epoch);
-/* A window, or COORD_WINDOW_EPOCH, as it is stored; *bytes the caller's (free), NULL: there is
- * nothing of it, or no memory. */
-void *coord_window_record_of(const struct coord_job *j, uint32_t n, size_t *bytes);
 
 /* Adds what the task in `told` says of values to by (by_count). */
 void coord_window_by(struct coord_windows *w, struct metric_by *by);

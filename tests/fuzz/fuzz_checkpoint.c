@@ -53,6 +53,7 @@ static void state_try(const uint8_t *data, size_t size)
     if (rc == 0 &&
         (s.lanes == 0 || s.lanes > LIMIT_LANES || s.at.epoch == 0 || s.at.epoch > COORD_EPOCHS_MAX))
         abort();
+    coord_saved_close(&s);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     if (rc == 0 && whole > size)
         abort();
-    (void)coord_store_memory_visit(s, value_read, s);
+    (void)coord_store_visit(s, value_read, s);
     coord_store_close(s);
     free(copy);
     return 0;

@@ -167,7 +167,7 @@ struct coord_store *cluster_store_copy(const struct cluster *c)
 {
     struct coord_store *copy = coord_store_memory();
     ck_assert_ptr_nonnull(copy);
-    ck_assert_int_eq(coord_store_memory_visit(c->store, store_copy_one, copy), 0);
+    ck_assert_int_eq(coord_store_visit(c->store, store_copy_one, copy), 0);
     return copy;
 }
 

@@ -82,7 +82,7 @@ static void starts(const char *kind, const char *key, enum damage how)
     struct err e = {0};
     if (getenv("SHOAL_SIM_LOG") != NULL)
         (void)fprintf(stderr, "%s: %s %s\n", kind, key, damage_text[how]);
-    ck_assert_int_eq(coord_store_memory_visit(cluster.store, copy_one, &copying), 0);
+    ck_assert_int_eq(coord_store_visit(cluster.store, copy_one, &copying), 0);
     struct sim_node *node = sim_node_new(cluster.sim, "another", NULL, NULL);
     int rc = coord_new(&o, sim_node_env(node), store, &c, &e);
     if (rc == 0) {
@@ -120,7 +120,7 @@ static int key_take(void *context, const char *key, const void *value, size_t by
 static void damage_all(const char *kind)
 {
     struct keys k = {0};
-    ck_assert_int_eq(coord_store_memory_visit(cluster.store, key_take, &k), 0);
+    ck_assert_int_eq(coord_store_visit(cluster.store, key_take, &k), 0);
     for (uint32_t i = 0; i < k.count; i++)
         for (enum damage how = GONE; how < DAMAGES; how++)
             starts(kind, k.key[i], how);

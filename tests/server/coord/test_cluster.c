@@ -154,7 +154,7 @@ static int copy_one(void *context, const char *key, const void *value, size_t by
 static struct coord_store *store_copy(void)
 {
     struct coord_store *copy = coord_store_memory();
-    ck_assert_int_eq(coord_store_memory_visit(r.store, copy_one, copy), 0);
+    ck_assert_int_eq(coord_store_visit(r.store, copy_one, copy), 0);
     return copy;
 }
 
@@ -240,6 +240,12 @@ static int failing_remove(struct coord_store *s, const char *key, struct err *e)
     return coord_store_remove(failing.under, key, e);
 }
 
+static int failing_visit(struct coord_store *s, coord_store_visitor visit, void *context)
+{
+    (void)s;
+    return coord_store_visit(failing.under, visit, context);
+}
+
 static void failing_close(struct coord_store *s)
 {
     (void)s;
@@ -249,7 +255,7 @@ static void failing_close(struct coord_store *s)
 START_TEST(coord_nobody_is_told_what_is_not_stored)
 {
     static const struct coord_store_ops ops = {failing_put, failing_get, failing_remove,
-                                               failing_close};
+                                               failing_close, failing_visit};
     static const char *const keys[] = {"cluster", "map", "none"};
     rig_start(2);
     failing.base.ops = &ops;

@@ -1446,10 +1446,16 @@ static int mortal_remove(struct coord_store *s, const char *key, struct err *e)
     return real->ops->remove(real, key, e);
 }
 
+static int mortal_visit(struct coord_store *s, coord_store_visitor visit, void *context)
+{
+    return coord_store_visit(container_of(s, struct mortal, base)->real, visit, context);
+}
+
 /* From now on, until it is dead of it or the job is over; then it comes back. */
 static void die_at_put(uint32_t put)
 {
-    static const struct coord_store_ops ops = {mortal_put, mortal_get, mortal_remove, NULL};
+    static const struct coord_store_ops ops = {mortal_put, mortal_get, mortal_remove, NULL,
+                                               mortal_visit};
     struct mortal m = {.base = {&ops}, .real = r.store, .left = put};
     r.coord->fleet.store = r.coord->slot[0].store = &m.base;
     while (r.coord->fleet.fatal == 0 && !job_over(NULL))
@@ -1461,7 +1467,8 @@ static void die_at_put(uint32_t put)
  * nothing of it, and has to find the run. */
 START_TEST(coord_death_before_a_failure_is_stored_goes_on)
 {
-    static const struct coord_store_ops ops = {mortal_put, mortal_get, mortal_remove, NULL};
+    static const struct coord_store_ops ops = {mortal_put, mortal_get, mortal_remove, NULL,
+                                               mortal_visit};
     struct mortal m = {.base = {&ops}};
     rig_start(_i == 0 ? "epochs: 2, consistency: bsp, lanes: 2"
                       : "epochs: 2, consistency: ssp, lanes: 2",

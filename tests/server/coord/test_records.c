@@ -38,7 +38,7 @@ static int reads(size_t bytes, uint64_t *whole, struct err *e)
     ck_assert(exact != NULL && s != NULL);
     memcpy(exact, raw, bytes);
     int rc = coord_old_log_read("state.log", exact, bytes, s, whole, e);
-    (void)coord_store_memory_visit(s, say, NULL);
+    (void)coord_store_visit(s, say, NULL);
     coord_store_close(s);
     free(exact);
     return rc;

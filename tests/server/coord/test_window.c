@@ -1,5 +1,6 @@
 /* test_window.c: figures of training by window: each task once, over joins, restarts and epochs. */
 #include "server/coord/core.h"
+#include "server/coord/saved.h"
 #include "server/coord/window.h"
 #include "tests/lib/suite.h"
 
@@ -130,6 +131,18 @@ START_TEST(coord_windows_have_every_task_once)
 }
 END_TEST
 
+/* A checkpoint that has one row. */
+static struct coord_store *rows_of(const char *key, struct coord_store *from)
+{
+    struct coord_store *rows = coord_store_memory();
+    void *value;
+    size_t bytes;
+    ck_assert_int_eq(coord_store_get(from, key, &value, &bytes, NULL), 0);
+    ck_assert_int_eq(coord_store_put(rows, key, value, bytes, NULL), 0);
+    free(value);
+    return rows;
+}
+
 /* A job that goes back to a checkpoint: what it has stored since counts no more. */
 START_TEST(coord_windows_are_forgotten_from_an_epoch_on)
 {
@@ -146,7 +159,9 @@ START_TEST(coord_windows_are_forgotten_from_an_epoch_on)
             begin(store, JOB, epoch + 1);
         }
     }
-    ck_assert(coord_window_forget(&c.slot[0], 2));
+    struct coord_saved saved = {.rows = rows_of("trained/1", store)};
+    ck_assert(coord_saved_put(&c.slot[0], &saved, JOB));
+    coord_saved_close(&saved);
     end();
     begin(store, JOB, EPOCHS);
     ck_assert(!coord_window_all(&c.slot[0].windows, &of));

@@ -1,8 +1,8 @@
-/* saved_hold.c: the hold on the folder of the checkpoint that the job loads, taken again after a
- * restart of the coordinator. */
+/* from_hold.c: the hold on the folder of the checkpoint that the job loads: taken again after a
+ * restart of the coordinator, let go of. */
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
-#include "server/coord/saved.h"
+#include "server/coord/from.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,4 +67,10 @@ void coord_from_hold(struct coord_job *j)
     (void)snprintf(h->errand.folder, LIMIT_PATH, "%s", j->at.from_path);
     if (coord_errand_start(j->fleet, &h->errand, j, held, &e) != 0)
         log_warn("the checkpoint that the job loads is not kept from being removed: %s", e.text);
+}
+
+void coord_from_let_go(struct coord_job *j)
+{
+    if (j->fleet->options.folder != NULL)
+        coord_errand_let_go(j->fleet, j->at.from_path, &j->from_hold);
 }
