@@ -151,11 +151,6 @@ uint32_t coord_retry_ms(const struct coord_job *j)
     return ms < 20 ? 20 : ms > 500 ? 500 : ms;
 }
 
-const char *coord_said(const char *text)
-{
-    return text[0] != 0 ? text : "it gave no reason";
-}
-
 void coord_missed(struct coord_job *j, int status, const char *format, ...)
 {
     va_list arguments;

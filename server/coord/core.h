@@ -305,8 +305,6 @@ bool coord_epoch_open(const struct coord_job *j);
 uint32_t coord_retry_ms(const struct coord_job *j);
 /* rows of all epochs so far, by finished tasks */
 uint64_t coord_examples(const struct coord_job *j);
-/* The reason of a peer for its failure, which is never an empty sentence. */
-const char *coord_said(const char *text);
 /* Something that the job asked for beside its tables was not done, for this reason: the job goes on
  * and is done, and ends with the status and the sentence. CANTCREATE and IO stay, all else is
  * IO. */

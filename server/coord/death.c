@@ -44,7 +44,7 @@ bool coord_death_placed(struct coord_job *j, uint32_t lane, uint64_t mark)
 {
     struct coord_lane *l = &j->tasks.lane[lane];
     struct coord_death *d = &l->death;
-    char rows[LIMIT_PATH];
+    char rows[LIMIT_PATH], what[ERR_TEXT_MAX];
     if (!d->open)
         return false;
     d->open = false;
@@ -54,17 +54,15 @@ bool coord_death_placed(struct coord_job *j, uint32_t lane, uint64_t mark)
     if (d->count < 2 || PLANTED("deaths_without_end"))
         return false;
     rows_text(j, l, mark + 1, rows, sizeof rows);
-    if (d->count < COORD_DEATHS_MAX) {
-        log_warn("lane %u has lost its worker %u times in a row at one place: epoch %u, batch "
-                 "%" PRIu64 " of the lane%s; the last was %s",
-                 lane, d->count, j->tasks.epoch, mark + 1, rows, d->name);
-        return false;
-    }
-    coord_end_fail(j, SHOAL_E_INTERNAL,
+    (void)snprintf(what, sizeof what,
                    "lane %u has lost its worker %u times in a row at one place: epoch %u, batch "
-                   "%" PRIu64 " of the lane or one of the next%s; the last was %s: " ADVICE,
+                   "%" PRIu64 " of the lane or one of the next%s; the last was %s",
                    lane, d->count, j->tasks.epoch, mark + 1, rows, d->name);
-    return true;
+    if (d->count < COORD_DEATHS_MAX)
+        log_warn("%s", what);
+    else
+        coord_end_fail(j, SHOAL_E_INTERNAL, "%s: " ADVICE, what);
+    return d->count >= COORD_DEATHS_MAX;
 }
 
 bool coord_death_shunned(const struct coord_job *j, const struct coord_worker *w)

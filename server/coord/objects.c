@@ -396,8 +396,7 @@ static int object_failed(struct coord_job *j, const struct coord_ask *a, bool *a
     struct coord_objects *o = &j->objects[q->split];
     struct coord_object *of = &o->object[q->object];
     if (!j->spec.data.objects.leave_out || fails_here(q->fail_status))
-        return err_set(e, q->fail_status > 0 ? SHOAL_E_INTERNAL : q->fail_status, "worker %s: %s",
-                       a->worker->name, coord_said(q->fail_text));
+        return coord_worker_failed(a->worker, q->fail_status, q->fail_text, e);
     if (of->failed == 0)
         of->failed_ns = coord_now_ns(j);
     *again = kept(j, of) && (of->failed == 0 || of->failed == a->worker->number);
@@ -656,36 +655,30 @@ uint64_t coord_objects_at(const struct coord_job *j, uint64_t row, const char **
     return row - o->object[low].base;
 }
 
-static void counts_json(const struct coord_objects *o, struct json *to)
-{
-    json_set_int(to, "read", o->count - o->left_out);
-    json_set_int(to, "left_out", o->left_out);
-}
-
 void coord_objects_json(const struct coord_job *j, struct json *to)
 {
-    struct json *item = json_new_object();
+    struct json *all = json_new_object();
     bool any = false;
     for (uint32_t s = 0; s < JOB_SPLITS; s++) {
         const struct coord_objects *o = &j->objects[s];
         bool grows = s == WIRE_TRAIN && coord_grow_on(j);
         if (o->count == 0 && !grows)
             continue;
-        struct json *of = s == WIRE_TRAIN ? json_hold(item) : json_new_object();
-        if (grows)
+        struct json *of = s == WIRE_TRAIN ? all : json_new_object();
+        if (grows) {
             coord_grow_json(j, of);
-        else
-            counts_json(o, of);
-        if (s == WIRE_TRAIN)
-            json_free(of);
-        else
-            json_set(item, split_name[s], of);
+        } else {
+            json_set_int(of, "read", o->count - o->left_out);
+            json_set_int(of, "left_out", o->left_out);
+        }
+        if (s != WIRE_TRAIN)
+            json_set(all, split_name[s], of);
         any = true;
     }
     if (any)
-        json_set(to, "objects", item);
+        json_set(to, "objects", all);
     else
-        json_free(item);
+        json_free(all);
 }
 
 /* ---- after a restart ------------------------------------------------------------------------- */

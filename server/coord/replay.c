@@ -306,8 +306,6 @@ uint32_t coord_replay_task_batches(struct coord_job *j)
 int coord_replay_stop(struct coord_job *j, bool scored, struct err *e)
 {
     struct coord_replay *r = &j->replay;
-    if (!j->spec.replay.on)
-        return 0;
     uint32_t frontier = coord_task_frontier(&j->tasks), day = r->ended;
     bool at_end = day > 0 && day_end(j, day - 1) == frontier;
     if (r->made < r->ended || (at_end && !scored && !PLANTED("day_unscored")))
@@ -342,7 +340,7 @@ void coord_replay_gate(struct coord_job *j)
 {
     struct coord_replay *r = &j->replay;
     uint64_t now = coord_now_ns(j);
-    if (!j->spec.replay.on || j->spec.replay.pace <= 0 || r->segments == 0)
+    if (j->spec.replay.pace <= 0 || r->segments == 0)
         return;
     if (r->paced_ns == 0) {
         uint32_t at = coord_task_frontier(&j->tasks);
@@ -361,8 +359,6 @@ void coord_replay_gate(struct coord_job *j)
 void coord_replay_count(struct coord_job *j, uint32_t task)
 {
     struct coord_replay *r = &j->replay;
-    if (!j->spec.replay.on)
-        return;
     uint32_t segment = segment_of(j, task), first, next;
     if (!day_find(j, r->ended, &first, &next) || (segment < first && !PLANTED("late_of_a_day")))
         return; /* of a day that is closed: it was waited for in vain */
@@ -563,7 +559,7 @@ int coord_replay_load(struct coord_job *j, struct err *e)
 bool coord_replay_due(const struct coord_job *j)
 {
     const struct coord_replay *r = &j->replay;
-    return j->spec.replay.on && j->at.phase == PHASE_TRAIN && r->made < r->ended;
+    return j->at.phase == PHASE_TRAIN && r->made < r->ended;
 }
 
 static bool keeps(const struct coord_job *j)
@@ -589,8 +585,6 @@ bool coord_replay_end(struct coord_job *j)
 {
     struct coord_replay *r = &j->replay;
     uint32_t first, next;
-    if (!j->spec.replay.on)
-        return true;
     if (r->made == r->ended && day_find(j, r->ended, &first, &next) &&
         j->tasks.stop == day_end(j, r->ended)) {
         SHOAL_ASSERT(j->tasks.pushed == j->tasks.stop); /* 1 */

@@ -54,6 +54,13 @@ int coord_work_known(struct coord_job *j, struct coord_ask *a, uint64_t pass)
     return 0;
 }
 
+/* The request is taken: it says why the job cannot go on. */
+static int ends(struct coord_job *j, const struct coord_ask *a, int rc)
+{
+    (void)coord_end_fail(j, rc, "%s", a->e.text);
+    return 0;
+}
+
 /* ---- coming, staying, leaving ---------------------------------------------------------------- */
 
 static const char KERNEL_KEY[] = "kernel";
@@ -269,8 +276,7 @@ int coord_work_leave(struct coord_job *j, struct coord_ask *a)
             log_info("worker %" PRIu64 " (%s) leaves", worker->number, worker->name);
         bool alone = q->fatal && fails_alone(j, worker, q->fail_status);
         if (q->fatal && !alone)
-            coord_end_fail(j, q->fail_status >= 0 ? SHOAL_E_INTERNAL : q->fail_status,
-                           "worker %s: %s", worker->name, coord_said(q->fail_text));
+            (void)ends(j, a, coord_worker_failed(worker, q->fail_status, q->fail_text, &a->e));
         else if (q->fail_status != 0 && j->at.workers_wanted > 0 &&
                  coord_roll_broken(&j->roll, worker->name))
             /* for its device, or its input: it may not come again; if it does, it counts again */
@@ -351,11 +357,8 @@ int coord_work_index(struct coord_job *j, struct coord_ask *a)
     if (objects_are(j, q->split))
         return err_set(&a->e, SHOAL_E_MALFORMED,
                        "split %u is one of objects, each of which is indexed by itself", q->split);
-    if (q->fail_status != 0) {
-        coord_end_fail(j, q->fail_status > 0 ? SHOAL_E_INTERNAL : q->fail_status, "worker %s: %s",
-                       a->worker->name, coord_said(q->fail_text));
-        return 0;
-    }
+    if (q->fail_status != 0)
+        return ends(j, a, coord_worker_failed(a->worker, q->fail_status, q->fail_text, &a->e));
     if (j->spec.replay.on && q->split == WIRE_TRAIN)
         return err_set(&a->e, SHOAL_E_MALFORMED,
                        "a replay needs the windows of data.train, and worker %s tells none",
@@ -382,45 +385,40 @@ int coord_work_profile(struct coord_job *j, struct coord_ask *a)
 int coord_work_windows(struct coord_job *j, struct coord_ask *a)
 {
     const struct wire_WINDOWS *q = &a->request->u.WINDOWS;
-    bool ends = false;
-    int rc = coord_replay_windows(j, a, &ends);
-    if (ends && rc != 0) {
-        (void)coord_end_fail(j, rc, "%s", a->e.text);
-        return 0;
-    }
-    return rc != 0 || !coord_phase_running(j)
-               ? rc
-               : index_take(j, a, WIRE_TRAIN, q->rows, q->digest, q->warning);
+    bool over = false;
+    int rc = coord_replay_windows(j, a, &over);
+    if (rc != 0)
+        return over ? ends(j, a, rc) : rc;
+    return index_take(j, a, WIRE_TRAIN, q->rows, q->digest, q->warning);
+}
+
+/* The split of a request is one of objects, of a job that runs. */
+static int objects_check(const struct coord_job *j, struct coord_ask *a, uint32_t split)
+{
+    if (!coord_phase_running(j))
+        return err_set(&a->e, SHOAL_E_AGAIN, "there is no job that reads objects");
+    if (!objects_are(j, split))
+        return err_set(&a->e, SHOAL_E_MALFORMED, "split %u is none of this job's of objects",
+                       split);
+    return 0;
 }
 
 int coord_work_objects(struct coord_job *j, struct coord_ask *a)
 {
-    if (!coord_phase_running(j))
-        return err_set(&a->e, SHOAL_E_AGAIN, "there is no job to list objects for");
-    if (!objects_are(j, a->request->u.OBJECTS.split))
-        return err_set(&a->e, SHOAL_E_MALFORMED, "this job's log is none of objects");
-    int rc = coord_objects_list(j, a);
-    if (rc != SHOAL_E_NOMEM)
-        return rc;
+    int rc = objects_check(j, a, a->request->u.OBJECTS.split);
+    if (rc == 0)
+        rc = coord_objects_list(j, a);
     /* what is not stored of a job cannot be gone on with */
-    (void)coord_end_fail(j, rc, "%s", a->e.text);
-    return 0;
+    return rc == SHOAL_E_NOMEM ? ends(j, a, rc) : rc;
 }
 
 int coord_work_object(struct coord_job *j, struct coord_ask *a)
 {
-    bool ends = false;
-    if (!coord_phase_running(j))
-        return err_set(&a->e, SHOAL_E_AGAIN, "there is no job to index objects for");
-    uint32_t split = a->request->u.OBJECT_DONE.split;
-    if (!objects_are(j, split) || j->at.split[split].used == 0)
-        return err_set(&a->e, SHOAL_E_MALFORMED, "split %u is none of this job's of objects",
-                       split);
-    int rc = coord_objects_done(j, a, &ends);
-    if (rc == 0 || !ends)
-        return rc;
-    (void)coord_end_fail(j, rc, "%s", a->e.text);
-    return 0;
+    bool over = false;
+    int rc = objects_check(j, a, a->request->u.OBJECT_DONE.split);
+    if (rc == 0)
+        rc = coord_objects_done(j, a, &over);
+    return rc != 0 && over ? ends(j, a, rc) : rc;
 }
 
 /* The text with all names takes the place of the one that the job began with. */
@@ -623,11 +621,10 @@ int coord_work_task(struct coord_job *j, struct coord_ask *a)
 int coord_work_eval(struct coord_job *j, struct coord_ask *a)
 {
     const struct wire_EVAL_DONE *q = &a->request->u.EVAL_DONE;
-    int rc = 0;
-    if (j->at.phase == PHASE_EVAL || j->at.phase == PHASE_TEST)
-        rc = coord_eval_done(&j->eval, q, a->m->frame[1].data, a->m->frame[2].data, &a->e);
-    /* diverged, or no memory: the rest would be in vain */
-    if (rc != 0 && rc != SHOAL_E_MALFORMED)
-        coord_end_fail(j, rc, "%s", a->e.text);
+    if (j->at.phase != PHASE_EVAL && j->at.phase != PHASE_TEST)
+        return 0;
+    int rc = coord_eval_done(&j->eval, q, a->m->frame[1].data, a->m->frame[2].data, &a->e);
+    if (rc != 0 && rc != SHOAL_E_MALFORMED) /* diverged, or no memory: the rest would be in vain */
+        (void)ends(j, a, rc);
     return rc;
 }

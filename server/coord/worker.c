@@ -141,6 +141,12 @@ void coord_worker_remove(struct coord_workers *ws, uint64_t number)
     memmove(ws->worker + at, ws->worker + at + 1, (ws->count - at) * sizeof *ws->worker);
 }
 
+int coord_worker_failed(const struct coord_worker *w, int status, const char *text, struct err *e)
+{
+    return err_set(e, status < 0 ? status : SHOAL_E_INTERNAL, "worker %s: %s", w->name,
+                   text[0] != 0 ? text : "it gave no reason");
+}
+
 uint64_t coord_worker_expired(const struct coord_workers *ws, uint64_t now_ns, uint64_t lease_ns)
 {
     for (uint32_t i = 0; i < ws->count; i++) {

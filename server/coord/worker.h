@@ -77,6 +77,8 @@ struct coord_worker *coord_worker_of_peer(struct coord_workers *ws, peer_t peer)
 void coord_worker_remove(struct coord_workers *ws, uint64_t number);
 /* All of them: what they compute is of another job, or of another state; they join again. */
 void coord_worker_remove_all(struct coord_workers *ws);
+/* The error of a job that fails because the worker does, for the reason that it gave. */
+int coord_worker_failed(const struct coord_worker *w, int status, const char *text, struct err *e);
 /* Number of a worker not heard for lease_ns, or 0. The caller takes its work back and calls
  * coord_worker_remove.
  */
