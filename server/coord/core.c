@@ -122,6 +122,25 @@ uint32_t coord_epoch_slot(const struct coord_job *j, uint32_t epoch)
     return (epoch - 1) % coord_epochs_kept(j);
 }
 
+struct coord_amount coord_epoch_amount(const struct coord_job *j)
+{
+    const struct coord_grow_record *round = &j->grow.at;
+    uint64_t rows = j->at.split[WIRE_TRAIN].rows, batch = j->spec.train.batch, batches = 0;
+    if (coord_grow_on(j)) /* whose objects may have been let go */
+        return (struct coord_amount){rows, round->batches, round->before_rows,
+                                     round->before_batches};
+    if (j->spec.replay.on) {
+        rows = j->replay.rows;
+        batches = j->replay.batches;
+    } else if (j->spec.data.objects.of[WIRE_TRAIN].on) {
+        batches = coord_objects_batches(j);
+    } else if (batch > 0) {
+        batches = rows / batch + (rows % batch != 0);
+    }
+    uint64_t before = j->at.epoch - 1;
+    return (struct coord_amount){rows, batches, before * rows, before * batches};
+}
+
 struct coord_losses coord_epoch_losses(const struct coord_job *j)
 {
     struct coord_losses sum = j->grow.at.before;

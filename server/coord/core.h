@@ -297,6 +297,11 @@ uint32_t coord_epochs(const struct coord_job *j);
 uint32_t coord_epochs_kept(const struct coord_job *j);
 uint32_t coord_epoch_first(const struct coord_job *j);
 uint32_t coord_epoch_slot(const struct coord_job *j, uint32_t epoch);
+/* What there is to train in an epoch, and in all before the one at hand. */
+struct coord_amount {
+    uint64_t rows, batches, rows_before, batches_before;
+};
+struct coord_amount coord_epoch_amount(const struct coord_job *j);
 /* Sums of all epochs that are over. */
 struct coord_losses coord_epoch_losses(const struct coord_job *j);
 /* Whether the training of the epoch at hand is not over: it is going on, or pauses. */

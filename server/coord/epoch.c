@@ -82,7 +82,7 @@ static int details_load(struct coord_job *j, uint32_t split, struct err *e)
  * those that its tasks left: no task is dealt again. */
 static void epoch_reopen(struct coord_job *j)
 {
-    uint64_t before = coord_replay_rows_before(j);
+    uint64_t before = coord_epoch_amount(j).rows_before;
     uint32_t phase = coord_from_loading(&j->at) ? j->at.from_phase : j->at.phase;
     struct coord_epoch *epoch = &j->epoch[coord_epoch_slot(j, j->at.epoch)];
     if (coord_epoch_open(j) || j->at.train_rows > before || phase >= PHASE_RESTORE)

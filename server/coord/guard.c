@@ -189,9 +189,8 @@ uint64_t coord_guard_refused(const struct coord_job *j, uint64_t *batches)
 {
     bool open = coord_epoch_open(j);
     uint64_t refused = coord_epoch_losses(j).refused;
-    *batches = j->spec.train.batch > 0 && j->at.epoch > 0
-                   ? coord_replay_batches_before(j) + (open ? 0 : coord_replay_batches(j))
-                   : 0;
+    const struct coord_amount is = coord_epoch_amount(j);
+    *batches = j->at.epoch > 0 ? is.batches_before + (open ? 0 : is.batches) : 0;
     bool planned = open && j->tasks.epoch == j->at.epoch;
     for (uint32_t i = 0; planned && i < j->tasks.tasks; i++)
         if (j->tasks.task[i].reported) {

@@ -130,13 +130,12 @@ static bool has_room(const struct coord_job *j)
 
 uint64_t coord_judge_batches(const struct coord_job *j)
 {
-    uint64_t all = coord_replay_batches(j), rows = coord_replay_rows(j),
-             batch = j->spec.train.batch, begun = coord_replay_rows_before(j),
-             before = coord_replay_batches_before(j);
+    const struct coord_amount is = coord_epoch_amount(j);
+    uint64_t batch = j->spec.train.batch, rows = j->at.train_rows;
     if (coord_epoch_open(j))
-        return before + coord_task_before(&j->tasks, coord_task_frontier(&j->tasks));
-    uint64_t done = j->at.train_rows > begun ? j->at.train_rows - begun : 0;
-    return before + (done < rows ? (done + batch - 1) / batch : all);
+        return is.batches_before + coord_task_before(&j->tasks, coord_task_frontier(&j->tasks));
+    uint64_t done = rows > is.rows_before ? rows - is.rows_before : 0;
+    return is.batches_before + (done < is.rows ? (done + batch - 1) / batch : is.batches);
 }
 
 bool coord_judge_made(const struct coord_job *j)
@@ -149,8 +148,8 @@ void coord_judge_stop(struct coord_job *j)
 {
     struct coord_tasks *t = &j->tasks;
     const struct coord_evaluation *last = newest(j);
-    uint64_t every = j->spec.evaluate.every_batches, all = coord_replay_batches(j),
-             begun = coord_replay_batches_before(j);
+    const struct coord_amount is = coord_epoch_amount(j);
+    uint64_t every = j->spec.evaluate.every_batches, all = is.batches, begun = is.batches_before;
     coord_task_stop(t, t->tasks);
     if (every == 0 || j->at.split[WIRE_VALID].used == 0 || !has_room(j))
         return;
@@ -314,6 +313,6 @@ const char *coord_judge_ended(const struct coord_job *j)
     if (coord_grow_on(j)) /* of an end that was resumed nobody knows that it was asked for */
         return j->stop.asked || most <= 0 || (double)j->at.train_ns * 1e-9 < most ? "stop"
                                                                                   : "max_minutes";
-    return j->at.train_rows < j->spec.train.epochs * coord_replay_rows(j) ? "max_minutes"
-                                                                          : "epochs";
+    return j->at.train_rows < j->spec.train.epochs * coord_epoch_amount(j).rows ? "max_minutes"
+                                                                                : "epochs";
 }

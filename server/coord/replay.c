@@ -204,38 +204,11 @@ int coord_replay_windows(struct coord_job *j, struct coord_ask *a, bool *ends)
     return rc;
 }
 
-uint64_t coord_replay_rows(const struct coord_job *j)
-{
-    return j->spec.replay.on ? j->replay.rows : j->at.split[WIRE_TRAIN].rows;
-}
-
-uint64_t coord_replay_batches(const struct coord_job *j)
-{
-    uint64_t rows = j->at.split[WIRE_TRAIN].rows, batch = j->spec.train.batch;
-    if (coord_grow_on(j)) /* whose objects may have been let go */
-        return j->grow.at.batches;
-    if (j->spec.replay.on)
-        return j->replay.batches;
-    return j->spec.data.objects.of[WIRE_TRAIN].on ? coord_objects_batches(j)
-                                                  : rows / batch + (rows % batch != 0);
-}
-
 static uint64_t piece_hash(const struct coord_job *j, const struct coord_piece *p, uint64_t hash)
 {
     const char *name = j->objects[WIRE_TRAIN].object[p->object].line;
     uint64_t of[] = {hash, hash_bytes(name, strcspn(name, "\t"), 0), p->position, p->rows, p->lane};
     return hash_bytes(of, sizeof of, 0);
-}
-
-uint64_t coord_replay_rows_before(const struct coord_job *j)
-{
-    return coord_grow_on(j) ? j->grow.at.before_rows : (j->at.epoch - 1) * coord_replay_rows(j);
-}
-
-uint64_t coord_replay_batches_before(const struct coord_job *j)
-{
-    return coord_grow_on(j) ? j->grow.at.before_batches
-                            : (j->at.epoch - 1) * coord_replay_batches(j);
 }
 
 /* Of the first `count` windows that are trained. */

@@ -90,12 +90,6 @@ bool coord_replay_windows_ok(const struct wire_window *w, uint32_t count, uint64
 int coord_replay_objects(struct coord_job *j, struct err *e);
 /* windows, and pieces, are there: those that are trained, as one epoch. DATA, NOMEM. */
 int coord_replay_segments(struct coord_job *j, struct err *e);
-/* Rows and batches of an epoch; of a job without replay those of the split, or of its objects. */
-uint64_t coord_replay_rows(const struct coord_job *j);
-uint64_t coord_replay_batches(const struct coord_job *j);
-/* The same of all epochs before the one at hand. */
-uint64_t coord_replay_rows_before(const struct coord_job *j);
-uint64_t coord_replay_batches_before(const struct coord_job *j);
 /* Before the epoch is planned: CONFIG where windows that are learnt would be other ones. */
 int coord_replay_fits(const struct coord_job *j, struct err *e);
 

@@ -186,7 +186,7 @@ char *coord_status_text(struct coord_job *j)
         coord_losses_add(&sum, &j->tasks.task[i].sum);
     uint64_t examples = coord_examples(j);
     bool grows = coord_grow_on(j);
-    uint64_t all = coord_replay_rows(j) * j->spec.train.epochs;
+    uint64_t all = coord_epoch_amount(j).rows * j->spec.train.epochs;
     json_set_string(s, "job", j->spec.name);
     json_set_string(s, "state", coord_phase_name(j));
     json_set_int(s, "run", (int64_t)j->at.number);

@@ -52,7 +52,7 @@ int coord_times_load(struct coord_job *j, struct err *e)
 static bool clamped_too_many(const struct coord_job *j)
 {
     const struct coord_times *t = &j->times;
-    uint64_t rows = coord_grow_on(j) ? CLAMPED_OF : coord_replay_rows(j),
+    uint64_t rows = coord_grow_on(j) ? CLAMPED_OF : coord_epoch_amount(j).rows,
              all = t->examples > rows ? t->examples : rows;
     return (double)t->clamped > COORD_CLAMPED_SHARE * (double)all;
 }

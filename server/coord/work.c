@@ -529,7 +529,7 @@ static void bad_lines_look(struct coord_job *j)
 {
     const struct coord_tasks *t = &j->tasks;
     const struct coord_losses so_far = {.bad_lines = t->bad_lines, .drawn = t->drawn};
-    uint64_t rows = coord_replay_rows(j);
+    uint64_t rows = coord_epoch_amount(j).rows;
     (void)coord_epoch_bad_train(j, &so_far, rows > t->drawn ? rows - t->drawn : 0);
 }
 

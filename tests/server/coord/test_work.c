@@ -342,11 +342,11 @@ END_TEST
 
 START_TEST(coord_failures_without_a_word_are_said_to_be)
 {
-    static const struct coord_worker w = {.name = "w"};
+    static const struct coord_worker of = {.name = "w"};
     struct err e;
-    ck_assert_int_eq(coord_worker_failed(&w, SHOAL_E_IO, "no such file", &e), SHOAL_E_IO);
+    ck_assert_int_eq(coord_worker_failed(&of, SHOAL_E_IO, "no such file", &e), SHOAL_E_IO);
     ck_assert_str_eq(e.text, "worker w: no such file");
-    ck_assert_int_eq(coord_worker_failed(&w, 0, "", &e), SHOAL_E_INTERNAL);
+    ck_assert_int_eq(coord_worker_failed(&of, 0, "", &e), SHOAL_E_INTERNAL);
     ck_assert_str_eq(e.text, "worker w: it gave no reason");
 }
 END_TEST
