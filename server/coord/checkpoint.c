@@ -98,40 +98,37 @@ static void forget(struct coord_job *j)
 /* The run that was opened for one of a job that is done. */
 static void run_close(struct coord_job *j)
 {
-    if (j->checkpoint.of_done)
+    if (j->checkpoint.reason == CHECKPOINT_OF_DONE)
         coord_end_tidy(j);
-    j->checkpoint.of_done = false;
 }
 
-static void end_failed(struct coord_job *j, int status, const char *why)
+/* What waited for the one that was not made hears why. */
+static void refused(struct coord_job *j, int status, const char *why)
 {
     struct coord_checkpoint *k = &j->checkpoint;
-    k->end_failed++;
-    k->end_why.status = status;
-    (void)snprintf(k->end_why.text, sizeof k->end_why.text, "%s", why);
+    enum coord_checkpoint_reason reason = k->reason;
+    if (reason == CHECKPOINT_OF_END) {
+        k->end_failed++;
+        k->end_why.status = status;
+        (void)snprintf(k->end_why.text, sizeof k->end_why.text, "%s", why);
+    }
+    asker_answer(j, status, why, (struct wire_CHECKPOINT_reply){.rows = 0});
+    if (reason == CHECKPOINT_OF_DAY)
+        coord_replay_made(j, false);
 }
 
 /* Nothing was made of it: an automatic one is tried again. */
 static void begin_failed(struct coord_job *j, int status, const char *why)
 {
     struct coord_checkpoint *k = &j->checkpoint;
-    bool asked = k->asker != 0, of_day = k->of_day;
     SHOAL_ASSERT(k->state == CHECKPOINT_IDLE && status != 0);
-    if (!asked) {
-        log_warn("no checkpoint%s could be begun: %s",
-                 k->of_end ? " of the job's end"
-                 : of_day  ? " of the day's end"
-                           : "",
-                 why);
+    if (k->asker == 0) {
+        static const char *const of[] = {"", " of the day's end", " of the job's end", "", ""};
+        log_warn("no checkpoint%s could be begun: %s", of[k->reason], why);
         k->retry_ns = env_now_ns(j->fleet->env) + RETRY_NS;
         coord_checkpoint_failed(j, why);
     }
-    if (k->of_end)
-        end_failed(j, status, why);
-    k->of_end = k->of_day = false;
-    asker_answer(j, status, why, (struct wire_CHECKPOINT_reply){.rows = 0});
-    if (of_day)
-        coord_replay_made(j, false);
+    refused(j, status, why);
 }
 
 void coord_checkpoint_give_up(struct coord_job *j, int status, const char *why)
@@ -145,10 +142,6 @@ void coord_checkpoint_give_up(struct coord_job *j, int status, const char *why)
         return;
     }
     SHOAL_ASSERT(status != 0);
-    if (k->of_end)
-        end_failed(j, status, why);
-    bool of_day = k->of_day;
-    k->of_end = k->of_day = false;
     log_event(CHECKPOINT_GIVEN_UP, k->name, "checkpoint %s is given up: %s%s", k->name, why,
               status == SHOAL_E_STOPPED || coord_phase_over(j) ? "" : "; training goes on");
     coord_call_cancel(&j->fleet->calls, j, WIRE_TYPE_CUT_EXPORT, UINT64_MAX);
@@ -157,12 +150,10 @@ void coord_checkpoint_give_up(struct coord_job *j, int status, const char *why)
     forget(j);
     run_close(j);
     coord_checkpoint_sweep(j); /* what is left of a large one */
-    if (!k->of_tables)
+    if (k->reason != CHECKPOINT_OF_TABLES)
         coord_checkpoint_failed(j, why);
     k->retry_ns = env_now_ns(j->fleet->env) + RETRY_NS;
-    asker_answer(j, status, why, (struct wire_CHECKPOINT_reply){.rows = 0});
-    if (of_day)
-        coord_replay_made(j, false);
+    refused(j, status, why);
     coord_cut_withdraw(j, cut_done); /* last: the next order may end the job, and come back here */
 }
 
@@ -170,8 +161,6 @@ void coord_checkpoint_give_up(struct coord_job *j, int status, const char *why)
 static void made_note(struct coord_job *j, const struct coord_checkpoint_record *record)
 {
     struct coord_checkpoint *k = &j->checkpoint;
-    bool of_end = k->of_end, of_day = k->of_day;
-    k->of_end = k->of_day = false;
     k->last_ns = k->begun_ns;
     k->last_batches = k->begun_batches;
     uint32_t at = k->list->made++ % COORD_CHECKPOINTS_MAX;
@@ -179,11 +168,11 @@ static void made_note(struct coord_job *j, const struct coord_checkpoint_record 
     coord_checkpoint_publish(j, at);
     (void)coord_checkpoint_list_note(j);
     coord_checkpoint_told_made(j);
-    if (of_end) {
+    if (k->reason == CHECKPOINT_OF_END) {
         k->end_made = true; /* stored: or the next coordinator makes another one */
         (void)coord_job_put(j, END_KEY, &j->at.number, sizeof j->at.number);
     }
-    if (of_day)
+    if (k->reason == CHECKPOINT_OF_DAY)
         coord_replay_made(j, true);
 }
 
@@ -216,7 +205,7 @@ static void named(void *context, struct coord_errand *r, int rc, const struct er
     coord_cut_drop(j, k->cut);
     forget(j);
     run_close(j);
-    if (!k->of_tables)
+    if (k->reason != CHECKPOINT_OF_TABLES)
         made_note(j, &record);
     k->prune = true;
     prune_step(j);
@@ -283,14 +272,15 @@ static void cut_done(struct coord_job *j, int status, const char *text, uint64_t
         w.u.CUT_EXPORT =
             (struct wire_CUT_EXPORT){.cut = cut, .part = s, .parts = j->fleet->members.shards};
         (void)snprintf(w.u.CUT_EXPORT.path, LIMIT_PATH, "%s", k->tmp);
-        if (!coord_call_start(&j->fleet->calls,
-                              &(struct coord_call){.context = j,
-                                                   .request = w,
-                                                   .target = s,
-                                                   .owner = s,
-                                                   .set_up = k->of_tables ? NULL : &j->setup,
-                                                   .on_reply = part_reply,
-                                                   .on_done = part_done})) {
+        if (!coord_call_start(
+                &j->fleet->calls,
+                &(struct coord_call){.context = j,
+                                     .request = w,
+                                     .target = s,
+                                     .owner = s,
+                                     .set_up = coord_checkpoint_of_tables(j) ? NULL : &j->setup,
+                                     .on_reply = part_reply,
+                                     .on_done = part_done})) {
             coord_checkpoint_give_up(j, SHOAL_E_NOMEM,
                                      "no memory to ask the servers for their parts");
             return;
@@ -307,7 +297,7 @@ static int held(struct coord_job *j, struct err *e)
     struct coord_checkpoint *k = &j->checkpoint;
     SHOAL_ASSERT(j->cut.state == CUT_HOLDING && j->cut.order.held == held); /* 2, 3 */
     SHOAL_ASSERT(k->state == CHECKPOINT_CUTTING);
-    if (!k->of_done && !k->of_tables && !coord_saved_phase(j->at.phase))
+    if (k->reason < CHECKPOINT_OF_DONE && !coord_saved_phase(j->at.phase))
         return err_set(e, SHOAL_E_AGAIN, "the job is in %s by now", coord_phase_name(j));
     free(k->saved);
     k->saved = NULL;
@@ -326,7 +316,7 @@ static void cut_begin(struct coord_job *j)
     sm_move(&coord_checkpoint_moves, &j->checkpoint.state, CHECKPOINT_CUTTING);
     coord_cut_order(j, &(struct coord_cut_order){.hold_max_ns = HOLD_MAX_NS,
                                                  .lean = true,
-                                                 .tables = j->checkpoint.of_tables,
+                                                 .tables = coord_checkpoint_of_tables(j),
                                                  .held = held,
                                                  .done = cut_done});
 }
@@ -335,7 +325,7 @@ static void cut_begin(struct coord_job *j)
  * coordinator that dies drops it. */
 static void run_open(struct coord_job *j)
 {
-    j->checkpoint.of_done = true;
+    j->checkpoint.reason = CHECKPOINT_OF_DONE;
     j->at.run = j->fleet->counters.next_run++;
     sm_move(&coord_checkpoint_moves, &j->checkpoint.state, CHECKPOINT_OPENING);
     if (!coord_put(j->fleet, "counters", &j->fleet->counters, sizeof j->fleet->counters) ||
@@ -359,7 +349,8 @@ static void made(void *context, struct coord_errand *r, int rc, const struct err
     SHOAL_ASSERT(k->state == CHECKPOINT_MAKING && &k->making->errand == r);
     if (rc != 0)
         k->making = NULL;
-    else if ((rc = coord_checkpoint_ready(j, &tables, &why)) == 0 && tables != k->of_tables)
+    else if ((rc = coord_checkpoint_ready(j, &tables, &why)) == 0 &&
+             tables != coord_checkpoint_of_tables(j))
         rc = err_set(&why, SHOAL_E_BUSY, "another job has begun: ask again in a moment");
     if (rc == 0)
         k->part = calloc(j->fleet->members.shards, sizeof *k->part);
@@ -376,19 +367,22 @@ static void made(void *context, struct coord_errand *r, int rc, const struct err
     memcpy(k->tmp, k->making->tmp, sizeof k->tmp);
     coord_checkpoint_sweep(j);
     k->begun_batches = coord_checkpoint_batches(j);
-    if (coord_phase_running(j) || k->of_tables)
+    if (coord_phase_running(j) || tables)
         cut_begin(j);
     else
         run_open(j);
 }
 
 /* name "": the next number. */
-static int begin(struct coord_job *j, const char *name, struct err *e)
+static int begin(struct coord_job *j, const char *name, enum coord_checkpoint_reason reason,
+                 struct err *e)
 {
     struct coord_checkpoint *k = &j->checkpoint;
+    bool tables;
     SHOAL_ASSERT(k->state == CHECKPOINT_IDLE && k->making == NULL); /* 3 */
     SHOAL_ASSERT(k->asker == 0); /* whoever waited for the last one has its answer */
-    int rc = coord_checkpoint_ready(j, &k->of_tables, e);
+    int rc = coord_checkpoint_ready(j, &tables, e);
+    k->reason = rc == 0 && tables ? CHECKPOINT_OF_TABLES : reason;
     const struct job *spec = coord_checkpoint_spec(j);
     if (rc == 0 && j->fleet->options.folder == NULL)
         rc = err_set(e, SHOAL_E_CONFIG, "this coordinator keeps no checkpoints");
@@ -434,7 +428,7 @@ int coord_checkpoint_request(struct coord_job *j, struct coord_ask *a)
         rc = err_set(&a->e, SHOAL_E_BUSY, "checkpoint %s is being made: ask again when it is there",
                      k->name);
     if (rc == 0)
-        rc = begin(j, name, &a->e);
+        rc = begin(j, name, CHECKPOINT_ANY, &a->e);
     if (rc != 0) {
         answer(j, a->from, a->request->id, rc, a->e.text,
                (struct wire_CHECKPOINT_reply){.rows = 0});
@@ -487,16 +481,14 @@ void coord_checkpoint_missed(struct coord_job *j)
 
 /* One by itself; which cannot be begun is a warning like the others (4). Who is away is waited for,
  * without a word: the status says who it is. */
-static void begin_by_itself(struct coord_job *j, bool *of)
+static void begin_by_itself(struct coord_job *j, enum coord_checkpoint_reason reason)
 {
     struct coord_checkpoint *k = &j->checkpoint;
     struct err e = {0};
     if (k->state != CHECKPOINT_IDLE || env_now_ns(j->fleet->env) < k->retry_ns ||
         coord_server_away(j) != NULL)
         return;
-    if (of != NULL)
-        *of = true;
-    int rc = begin(j, "", &e);
+    int rc = begin(j, "", reason, &e);
     if (rc != 0)
         begin_failed(j, rc, e.text);
 }
@@ -512,11 +504,11 @@ static void automatic_step(struct coord_job *j)
     struct coord_checkpoint *k = &j->checkpoint;
     bool ends = j->at.phase == PHASE_DIGEST || j->grow.ending || stop_saves(j);
     if (ends && coord_checkpoint_end_due(j)) {
-        begin_by_itself(j, &k->of_end);
+        begin_by_itself(j, CHECKPOINT_OF_END);
         return;
     }
     if (coord_replay_due(j)) {
-        begin_by_itself(j, &k->of_day);
+        begin_by_itself(j, CHECKPOINT_OF_DAY);
         return;
     }
     bool waits = j->at.phase == PHASE_GROW; /* what is learnt is published before it goes on */
@@ -533,7 +525,7 @@ static void automatic_step(struct coord_job *j)
     if (waits && k->last_batches == coord_checkpoint_batches(j))
         return;
     if (k->state == CHECKPOINT_IDLE && due(j))
-        begin_by_itself(j, NULL);
+        begin_by_itself(j, CHECKPOINT_ANY);
 }
 
 /* Whether the shards are at it. */
@@ -666,7 +658,7 @@ void coord_checkpoint_job(struct coord_job *j)
     k->dir[0] = 0; /* what is swept still is */
     k->prune = false;
     k->last_ns = k->last_batches = k->retry_ns = 0;
-    k->end_made = k->of_end = k->of_day = false;
+    k->end_made = false;
     k->end_failed = 0;
     k->end_why.status = 0;
     k->end_why.text[0] = 0;

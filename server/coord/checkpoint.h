@@ -72,6 +72,14 @@ enum coord_checkpoint_state {
 };
 extern const struct sm coord_checkpoint_moves;
 
+enum coord_checkpoint_reason {
+    CHECKPOINT_ANY,      /* it was asked for, or is due by batches or minutes */
+    CHECKPOINT_OF_DAY,   /* the end of a replay's day (replay.h) */
+    CHECKPOINT_OF_END,   /* the job's end */
+    CHECKPOINT_OF_DONE,  /* asked for of a job that is done: a run was opened for it */
+    CHECKPOINT_OF_TABLES /* asked for, of the tables alone */
+};
+
 /* One that was made, as stored in "checkpoints". */
 struct coord_checkpoint_record {
     char name[LIMIT_NAME];
@@ -146,12 +154,9 @@ struct coord_checkpoint {
     /* of the automatic ones: the last that was made; not before this */
     uint64_t last_ns, last_batches, retry_ns;
     uint64_t begun_batches;
-    bool of_done;          /* the one at hand is of a job that is done: a run was opened for it */
-    bool of_tables;        /* the one at hand is of the tables alone, or the last one was */
-    bool of_day;           /* the one at hand is of the end of a replay's day (replay.h) */
-    bool of_end, end_made; /* the one at hand is that of the job's end; it is there,
-                              * which is stored */
-    uint32_t end_failed;   /* so often it was not, the last time for: */
+    enum coord_checkpoint_reason reason; /* of the one at hand, or of the last one */
+    bool end_made;                       /* that of the job's end is there, which is stored */
+    uint32_t end_failed;                 /* so often it was not, the last time for: */
     struct {
         int status;
         char text[ERR_TEXT_MAX];
@@ -199,6 +204,8 @@ const struct coord_checkpoint_record *coord_checkpoint_record(const struct coord
                                                               uint32_t older);
 /* Its folder, as the job names it where the folder of all is not open yet; false: there is none. */
 bool coord_checkpoint_newest(const struct coord_job *j, uint32_t older, char path[LIMIT_PATH]);
+/* True: the one at hand, or the last one, is of the tables alone. */
+bool coord_checkpoint_of_tables(const struct coord_job *j);
 /* The cut that is being exported; 0: none. */
 uint64_t coord_checkpoint_cut(const struct coord_job *j);
 /* Whether that of the job's end (checkpoint.at_end, or stop.h) is still to be made. */

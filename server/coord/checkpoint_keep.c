@@ -83,9 +83,14 @@ int coord_checkpoint_next_name(const struct coord_folder_ops *ops, const char *d
     return rc;
 }
 
+bool coord_checkpoint_of_tables(const struct coord_job *j)
+{
+    return j->checkpoint.reason == CHECKPOINT_OF_TABLES;
+}
+
 const struct job *coord_checkpoint_spec(const struct coord_job *j)
 {
-    return j->checkpoint.of_tables ? &j->fleet->made.spec : &j->spec;
+    return coord_checkpoint_of_tables(j) ? &j->fleet->made.spec : &j->spec;
 }
 
 /* ---- its folder ------------------------------------------------------------------------------ */

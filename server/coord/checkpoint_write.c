@@ -73,13 +73,13 @@ static struct json *lanes_json(const struct coord_job *j)
 /* Where the job stands. */
 static void place_set(struct json *m, const struct coord_job *j)
 {
-    bool tables = j->checkpoint.of_tables; /* it is not known then */
+    bool tables = coord_checkpoint_of_tables(j); /* it is not known then */
     json_set_int(m, "run", (int64_t)(tables ? j->fleet->made.number : j->at.run));
     json_set_int(m, "epoch", tables ? 0 : j->at.epoch);
     json_set_int(m, "examples", tables ? 0 : (int64_t)coord_examples(j));
     if (tables)
         return;
-    if (j->checkpoint.of_end || j->checkpoint.of_done) /* of a log that grows no phase says so */
+    if (j->checkpoint.reason >= CHECKPOINT_OF_END) /* of a log that grows no phase says so */
         json_set_bool(m, "end", true);
     if (coord_replay_until(j) != 0) /* event time up to which windows are begun */
         json_set_int(m, "until", (int64_t)coord_replay_until(j));

@@ -26,7 +26,7 @@ bool coord_saved_phase(uint32_t phase)
 enum coord_phase coord_saved_as(const struct coord_job *j)
 {
     enum coord_phase phase = (enum coord_phase)j->at.phase;
-    if (j->checkpoint.of_tables && j->checkpoint.state != CHECKPOINT_IDLE)
+    if (coord_checkpoint_of_tables(j) && j->checkpoint.state != CHECKPOINT_IDLE)
         return PHASE_TABLES;
     bool ended = phase == PHASE_DONE || phase == PHASE_DIGEST || phase == PHASE_TEST;
     uint64_t rows = coord_grow_on(j) ? j->grow.at.before_rows + j->grow.at.rows : 0;
@@ -172,7 +172,7 @@ static void progress_write(struct writer *w, const struct coord_job *j)
 uint64_t coord_saved_next_batch(const struct coord_job *j, uint32_t lane)
 {
     SHOAL_ASSERT(lane < j->tasks.lanes);
-    bool anew = j->checkpoint.of_done && coord_saved_as(j) == PHASE_GROW;
+    bool anew = j->checkpoint.reason == CHECKPOINT_OF_DONE && coord_saved_as(j) == PHASE_GROW;
     return anew ? 1 : j->tasks.lane[lane].next_batch;
 }
 
@@ -189,7 +189,8 @@ static void lanes_write(struct writer *w, const struct coord_job *j)
 /* The end of a day whose checkpoint is being made counts as kept. */
 static void replay_write(struct writer *w, const struct coord_job *j)
 {
-    struct coord_replay_record record = coord_replay_record_of(j, j->checkpoint.of_day);
+    struct coord_replay_record record =
+        coord_replay_record_of(j, j->checkpoint.reason == CHECKPOINT_OF_DAY);
     write_pair(w, "replay/0", &record, sizeof record);
 }
 
@@ -238,7 +239,7 @@ int coord_saved_make(const struct coord_job *j, void **bytes, size_t *count, str
     SHOAL_ASSERT(j->cut.state == CUT_HOLDING); /* the state of an instant: cut.h */
     write_bytes(&w, magic, sizeof magic);
     progress_write(&w, j);
-    if (!j->checkpoint.of_tables)
+    if (!coord_checkpoint_of_tables(j))
         job_write(&w, j);
     taken_write(&w, j);
     if (w.failed) {
