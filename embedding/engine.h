@@ -389,13 +389,14 @@ int engine_load(struct engine *g, const struct engine_load_options *options, eng
 typedef void (*engine_load_drop_done)(void *context, int status, const char *text);
 /* Takes back what a load for `run`, or for an older run, did or does here, if nobody has trained on
  * it (no lane of its run was ever fenced): the tables that it filled are empty again, as if it had
- * never been, so that another load can go there. A load under way is called off: its done is told
+ * never been, so that another load can go there. A load that shares no table with `tables` (bit t:
+ * table t) is another job's and stays. A load under way is called off: its done is told
  * STOPPED. In any case `run` is dropped. 0: done will be called, perhaps before this returns; a
  * kill before that leaves it as it was or without rows: the same again ends it. While it runs,
  * pushes to the tables concerned, cuts and restores are refused with BUSY. BUSY: another one is
  * under way. */
-int engine_load_drop(struct engine *g, uint64_t run, engine_load_drop_done done, void *context,
-                     struct err *e);
+int engine_load_drop(struct engine *g, uint64_t run, uint64_t tables, engine_load_drop_done done,
+                     void *context, struct err *e);
 
 /* ---- looking back, and erasing to the end ---- */
 #define ENGINE_BLAME_MAX 65536u

@@ -216,6 +216,17 @@ static int fill_part(struct export_work *x, const struct part *cut, struct err *
     return rc;
 }
 
+/* Tables of other jobs' runs are not in a checkpoint of this one's. */
+static void leave_out_others(struct cut_facts *f)
+{
+    if (f->run == 0)
+        return;
+    f->existing &= f->tables;
+    for (uint32_t i = 0; i < LIMIT_TABLES && f->sized; i++)
+        if ((f->tables >> i & 1) == 0)
+            f->rows -= f->table_rows[i];
+}
+
 static int make_part(struct export_work *x, struct err *e)
 {
     struct part cut = {.facts = x->part.facts}; /* without files where it is in memory */
@@ -226,6 +237,8 @@ static int make_part(struct export_work *x, struct err *e)
         return cannot(e, "remove", x->tmp);
     if (x->store == NULL)
         rc = cut_read(x->cut, CUT_READ, &cut, e);
+    if (rc == 0)
+        leave_out_others(&cut.facts);
     for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++)
         if ((cut.facts.existing >> i & 1) && x->changed[i] > cut.facts.sequence)
             rc = err_set(e, SHOAL_E_SCHEMA,

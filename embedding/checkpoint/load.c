@@ -103,7 +103,7 @@ static void finish(struct engine *g, int status, const char *text)
     const struct run *run = runs_find(&g->runs, l->run);
     let_go(g);
     /* what succeeds has been taken in */
-    SHOAL_ASSERT(status != 0 || (g->loaded_run == l->run && l->arena == NULL));
+    SHOAL_ASSERT(status != 0 || (load_done_for(g, l->run) != NULL && l->arena == NULL));
     g->loading = 0;
     if (status != 0)
         log_warn("checkpoint %s was not loaded as run %" PRIu64 ": %s", l->path, l->run, text);
@@ -209,11 +209,9 @@ static void take_in(struct engine *g)
                 t->changed[k] = t->written[k] = t->durable[k] = l->sequence;
     }
     SHOAL_ASSERT(l->sequence <= g->sequence);
-    SHOAL_ASSERT(g->loaded_arenas < LIMIT_TABLES); /* engine_load */
-    g->loaded_arena[g->loaded_arenas++] = l->arena;
+    SHOAL_ASSERT(g->loads < LIMIT_TABLES); /* engine_load */
+    g->loaded[g->loads++] = (struct engine_loaded){l->run, l->filled | l->added, l->arena, false};
     l->arena = NULL;
-    g->loaded_run = l->run;
-    g->loaded_tables = l->filled | l->added;
     if (g->store == NULL)
         g->committed = g->control_changed = ++g->sequence;
     engine_refresh_marks(g);
@@ -322,8 +320,8 @@ static bool images_wait(const struct load *l)
 static void load_step(struct engine *g)
 {
     struct load *l = load_of(g);
-    if (g->job[JOB_UNLOAD] != NULL || l->stage == LOAD_BUILDING || l->stage == LOAD_SEALING ||
-        g->broken || g->pending > 0 || g->holding || g->cut_busy || g->flush.busy)
+    if (l->called_off || l->stage == LOAD_BUILDING || l->stage == LOAD_SEALING || g->broken ||
+        g->pending > 0 || g->holding || g->cut_busy || g->flush.busy)
         return;
     struct err e = {0};
     if (l->stage == LOAD_READY) {
@@ -348,14 +346,14 @@ static void load_step(struct engine *g)
     }
 }
 
-bool load_call_off(struct engine *g, uint64_t run, uint64_t *tables)
+bool load_call_off(struct engine *g, uint64_t run, uint64_t of, uint64_t *tables)
 {
-    const struct load *l = load_of(g);
-    if (l == NULL || l->run > run)
+    struct load *l = load_of(g);
+    if (l == NULL || l->run > run || (l->asked != 0 && (l->asked & of) == 0))
         return true;
-    if (l->stage == LOAD_BUILDING || l->stage == LOAD_SEALING)
+    l->called_off = true;
+    if (l->stage == LOAD_BUILDING || g->flush.busy) /* a batch may be on its way to the store */
         return false;
-    SHOAL_ASSERT(!g->flush.busy); /* no batch of it is on its way to the store */
     *tables = 0;
     if (l->marked)
         *tables = l->filled | l->added;
@@ -382,6 +380,12 @@ static void take_room(struct engine *g, struct load *l)
     spill_init(&l->spill, g->store, g->options.memory);
 }
 
+static void step(struct engine *g, unsigned kind)
+{
+    if (g->job[kind] != NULL)
+        g->job[kind]->ops->step(g);
+}
+
 static void build_done(struct work *w)
 {
     struct load_build *b = container_of(w, struct load_build, work);
@@ -399,10 +403,9 @@ static void build_done(struct work *w)
         finish(g, b->status, b->err.text);
     if (b->status != 0 && written) /* what is on disk is taken out at the next start */
         engine_fail(g, &b->err);
-    if (g->job[JOB_UNLOAD] != NULL)
-        g->job[JOB_UNLOAD]->ops->step(g);
-    if (g->job[JOB_LOAD] != NULL)
-        load_step(g);
+    step(g, JOB_UNLOAD); /* it may be of this load */
+    step(g, JOB_LOAD);
+    step(g, JOB_UNLOAD); /* one of another job has waited for it */
 }
 
 /* What the I/O thread has to know of the engine: it must not look at it. */
@@ -461,14 +464,14 @@ int engine_load(struct engine *g, const struct engine_load_options *o, engine_lo
         return rc;
     const struct run *run = runs_find(&g->runs, o->run);
     if (run != NULL) {
-        if (g->loaded_run != o->run)
+        if (load_done_for(g, o->run) == NULL)
             return err_set(e, SHOAL_E_EXISTS,
                            "run %" PRIu64 " is open here and no checkpoint was loaded for it",
                            o->run);
         done(context, 0, "", rows_of(g, run->tables));
         return 0;
     }
-    if (g->loaded_arenas == LIMIT_TABLES) /* loads without rows leave their tables untouched */
+    if (g->loads == LIMIT_TABLES) /* loads without rows leave their tables untouched */
         return err_set(e, SHOAL_E_EXISTS,
                        "%u checkpoints have been loaded here already; restart this server first",
                        LIMIT_TABLES);

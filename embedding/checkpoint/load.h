@@ -23,6 +23,7 @@ struct load {
     engine_load_done done;
     void *context;
     enum load_stage stage;
+    bool called_off; /* it ends at its next step */
 
     /* the engine as it was when the load began; tables by number */
     struct table_schema *schema;  /* owned; (LIMIT_TABLES) */
@@ -74,6 +75,15 @@ static inline struct load *load_of(const struct engine *g)
     return container_of(g->job[JOB_LOAD], struct load, job);
 }
 
+/* The load that opened the run, or NULL. */
+static inline const struct engine_loaded *load_done_for(const struct engine *g, uint64_t run)
+{
+    for (uint32_t i = 0; i < g->loads; i++)
+        if (g->loaded[i].run == run)
+            return &g->loaded[i];
+    return NULL;
+}
+
 struct load_build {
     struct work work;  /* first */
     struct engine *g;  /* borrowed; for the loop alone */
@@ -117,9 +127,9 @@ void load_write_run(struct work *w);
 /* Syncs the journal, on an I/O thread. */
 int load_sync_run(const struct engine *g, struct journal_sync *sync, struct err *e);
 
-/* Ends the load under way, if it is of `run` or an older one: its done is told STOPPED. *tables:
- * those of which it may have images in the store. False: it is in the middle of something, ask
- * again when that is done. */
-bool load_call_off(struct engine *g, uint64_t run, uint64_t *tables);
+/* Ends the load under way, if it is of `run` or an older one and shares a table with `of`: its done
+ * is told STOPPED. *tables: those of which it may have images in the store. False: it is in the
+ * middle of something, ask again when that is done. */
+bool load_call_off(struct engine *g, uint64_t run, uint64_t of, uint64_t *tables);
 
 #endif

@@ -30,8 +30,8 @@
 
 struct unload {
     struct engine_job job;
-    uint64_t run;
-    uint64_t tables; /* whose images may be in the store */
+    uint64_t run, of; /* of: loads into others of the tables are another job's */
+    uint64_t tables;  /* whose images may be in the store */
     bool working;
     engine_load_drop_done done;
     void *context;
@@ -115,22 +115,31 @@ static int empty_tables(struct engine *g, uint64_t tables, struct err *e)
     return 0;
 }
 
+/* Their tables are empty. From the last: the entry that takes the place of one was looked at. */
+static int loads_forget(struct engine *g, struct err *e)
+{
+    int rc = 0;
+    for (uint32_t i = g->loads; i-- > 0 && rc == 0;) {
+        const struct engine_loaded l = g->loaded[i];
+        if (!l.leaving)
+            continue;
+        arena_free(l.arena);
+        g->loaded[i] = g->loaded[--g->loads];
+        rc = engine_run_drop(g, l.run, e);
+    }
+    return rc;
+}
+
 static void take_out(struct engine *g)
 {
     struct unload *u = unload_of(g);
     struct err e = {0};
-    uint64_t loaded = u->tables != 0 && u->tables == g->loaded_tables ? g->loaded_run : 0;
     SHOAL_ASSERT(!g->flush.busy && g->job[JOB_LOAD] == NULL);
     int rc = empty_tables(g, u->tables, &e);
-    if (rc == 0 && loaded != 0) {
-        if (g->loaded_arenas > 0) /* else they were recovered, and lay in the engine's own */
-            arena_free(g->loaded_arena[--g->loaded_arenas]);
-        g->loaded_run = g->loaded_tables = 0;
-    }
     g->loading = 0;
+    if (rc == 0)
+        rc = loads_forget(g, &e);
     engine_refresh_marks(g);
-    if (rc == 0 && loaded != 0)
-        rc = engine_run_drop(g, loaded, &e);
     if (rc == 0)
         rc = engine_run_drop(g, u->run, &e);
     if (rc == 0 && u->tables != 0)
@@ -179,11 +188,10 @@ static void clear_start(struct engine *g)
 
 /* ---- what there is to take back ---- */
 
-/* Whether the run of the last load may have trained (3). */
-static bool trained(const struct engine *g)
+/* True: the run of the load may have trained (3). */
+static bool trained(const struct engine *g, const struct engine_loaded *l)
 {
-    SHOAL_ASSERT(g->loaded_run != 0);
-    const struct run *run = runs_find(&g->runs, g->loaded_run);
+    const struct run *run = runs_find(&g->runs, l->run);
     if (run == NULL)
         return true; /* dropped in good order: what it left is to stay */
     for (uint32_t lane = 0; lane < run->lanes; lane++)
@@ -196,8 +204,9 @@ int engine_runs_drop_below(struct engine *g, uint64_t below, uint64_t tables, st
 {
     for (uint32_t i = g->runs.count; i-- > 0;) { /* what takes the place of one was looked at */
         const struct run *run = g->runs.run[i];
+        const struct engine_loaded *l = load_done_for(g, run->id);
         if (run->ghost || run->id >= below || (run->tables & tables) == 0 ||
-            (run->id == g->loaded_run && !trained(g)))
+            (l != NULL && !trained(g, l)))
             continue;
         int rc = engine_run_drop(g, run->id, e);
         if (rc != 0)
@@ -206,15 +215,23 @@ int engine_runs_drop_below(struct engine *g, uint64_t below, uint64_t tables, st
     return 0;
 }
 
+static void choose(struct engine *g, struct unload *u)
+{
+    for (uint32_t i = 0; i < g->loads; i++) {
+        struct engine_loaded *l = &g->loaded[i];
+        l->leaving = l->run <= u->run && (l->tables & u->of) != 0 && !trained(g, l);
+        u->tables |= l->leaving ? l->tables : 0;
+    }
+}
+
 static void unload_step(struct engine *g)
 {
     struct unload *u = unload_of(g);
-    if (u->working || g->broken || g->flush.busy || !load_call_off(g, u->run, &u->tables))
+    if (u->working || g->broken || !load_call_off(g, u->run, u->of, &u->tables) || g->flush.busy)
         return;
     if (g->job[JOB_LOAD] != NULL || g->pending > 0 || g->holding || g->cut_busy)
-        return;
-    if (u->tables == 0 && g->loaded_run != 0 && g->loaded_run <= u->run && !trained(g))
-        u->tables = g->loaded_tables;
+        return; /* a load of another job comes first: the store has one marker */
+    choose(g, u);
     if (u->tables != 0 && g->store != NULL)
         clear_start(g);
     else
@@ -223,8 +240,8 @@ static void unload_step(struct engine *g)
 
 static const struct engine_job_ops unload_job = {unload_step, NULL, NULL, unload_close};
 
-int engine_load_drop(struct engine *g, uint64_t run, engine_load_drop_done done, void *context,
-                     struct err *e)
+int engine_load_drop(struct engine *g, uint64_t run, uint64_t tables, engine_load_drop_done done,
+                     void *context, struct err *e)
 {
     if (g->broken)
         return err_set(e, SHOAL_E_IO, "this shard's disk failed; it is restarting");
@@ -235,7 +252,7 @@ int engine_load_drop(struct engine *g, uint64_t run, engine_load_drop_done done,
     struct unload *u = calloc(1, sizeof *u);
     if (u == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory to take back the load of run %" PRIu64, run);
-    *u = (struct unload){.run = run, .done = done, .context = context};
+    *u = (struct unload){.run = run, .of = tables, .done = done, .context = context};
     engine_job_begin(g, JOB_UNLOAD, &u->job, &unload_job);
     unload_step(g);
     return 0;

@@ -125,7 +125,7 @@ int change_check_cut(const struct engine *g, const struct cut_facts *facts, stru
 {
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         const struct table *t = g->table[i].table;
-        if (t != NULL && (facts->existing >> i & 1) && g->journal != NULL &&
+        if (t != NULL && (facts->existing & facts->tables) >> i & 1 && g->journal != NULL &&
             table_past(t)->sequence > facts->sequence)
             return refuse_cut(t, facts, e);
     }

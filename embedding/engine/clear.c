@@ -84,9 +84,8 @@ static void tables_free(struct engine *g)
     arena_free(g->arena);
     g->arena = clear_of(g)->arena;
     clear_of(g)->arena = NULL;
-    while (g->loaded_arenas > 0)
-        arena_free(g->loaded_arena[--g->loaded_arenas]);
-    g->loaded_run = g->loaded_tables = 0;
+    while (g->loads > 0)
+        arena_free(g->loaded[--g->loads].arena);
     g->tier.hand = (struct tier_tablet){0};
     g->tier.making = g->tier.stuck = g->tier.full = false;
     g->tier.looks = g->tier.idle = 0; /* what was beside the arenas is looked up anew */

@@ -143,8 +143,9 @@ void engine_stats_get(const struct engine *g, struct engine_stats *out)
     out->disk_short = g->space.refusing != SPACE_ENOUGH ||
                       (g->space.stopped && g->job[JOB_CHANGE] != NULL); /* without a push to ask */
     out->memory_short = g->tier.full;
-    for (uint32_t i = 0; i < g->loaded_arenas; i++)
-        out->memory_bytes += arena_bytes(g->loaded_arena[i]);
+    for (uint32_t i = 0; i < g->loads; i++)
+        if (g->loaded[i].arena != NULL)
+            out->memory_bytes += arena_bytes(g->loaded[i].arena);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         if (g->table[i].table != NULL) {
             uint64_t rows = table_rows(g->table[i].table);
@@ -355,8 +356,8 @@ int engine_close(struct engine *g, bool flush)
         if (g->table[i].table != NULL)
             table_free(engine_table_take(g, i));
     arena_free(g->arena);
-    for (uint32_t i = 0; i < g->loaded_arenas; i++)
-        arena_free(g->loaded_arena[i]);
+    for (uint32_t i = 0; i < g->loads; i++)
+        arena_free(g->loaded[i].arena);
     free(g->led);
     identity_free(g);
     if (g->lock_fd >= 0)

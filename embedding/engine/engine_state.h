@@ -48,6 +48,14 @@ struct mem_cut { /* a cut of an engine without a folder */
     struct store *store; /* owned */
 };
 
+/* What a load brought. run: opened by it. arena: owned, of its rows; NULL: they were recovered, and
+ * lie in the engine's own. */
+struct engine_loaded {
+    uint64_t run, tables;
+    struct arena *arena;
+    bool leaving; /* it is being taken back */
+};
+
 struct stale { /* a tablet that began an epoch: pairs of other epochs may be left */
     uint32_t table, tablet, epoch;
 };
@@ -220,9 +228,8 @@ struct engine {
     struct engine_job *job[JOB_KINDS]; /* owned by those who began them; NULL: none of the kind */
     uint64_t opening;                  /* the run that the load under way will open; 0: none */
     uint64_t loading; /* bit t: table t is being written by it, so nobody else may change it */
-    uint64_t loaded_run, loaded_tables; /* opened by the last load, and what it filled; 0: none */
-    struct arena *loaded_arena[LIMIT_TABLES]; /* owned; of the rows that loads brought */
-    uint32_t loaded_arenas;
+    struct engine_loaded loaded[LIMIT_TABLES]; /* (loads) */
+    uint32_t loads;
     struct archive *archive;  /* owned; NULL: trimmed segments are used again */
     struct blame_work *blame; /* under way; the list of works owns it */
 

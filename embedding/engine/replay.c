@@ -37,12 +37,10 @@ static int take_load(struct replay *r, const void *value, size_t value_bytes, st
     int rc = stored_load_read(value, value_bytes, &l, e);
     if (rc != 0 || r->to.of_cut) /* a cut is never made while a load is under way */
         return rc;
-    if (l.under_way) {
+    if (l.under_way)
         r->load = l;
-    } else {
-        r->to.g->loaded_run = l.run;
-        r->to.g->loaded_tables = l.tables;
-    }
+    else
+        r->to.g->loaded[r->to.g->loads++] = (struct engine_loaded){l.run, l.tables, NULL, false};
     return 0;
 }
 
@@ -55,12 +53,11 @@ int replay_base(struct replay *r, uint32_t table)
     }
     if (r->to.base[table] != NULL)
         return 0;
-    r->to.base[table] = calloc(t->scope.tablets, sizeof *r->to.base[table]);
-    r->own[table] = true;
-
-    if (r->to.base[table] == NULL)
+    size_t bytes = t->scope.tablets * sizeof *r->to.base[table];
+    if ((r->to.base[table] = malloc(bytes)) == NULL)
         return SHOAL_E_NOMEM;
-
+    memset(r->to.base[table], r->named_only ? 0xff : 0, bytes);
+    r->own[table] = true;
     return 0;
 }
 
@@ -427,6 +424,7 @@ int cut_recover(struct engine *g, const struct cut_source *source,
     SHOAL_ASSERT(runs->count == 0);
     replay_init(&r, g, source->store, runs, true);
     r.until = source->facts.sequence;
+    r.named_only = true;
     memcpy(r.to.base, base, sizeof r.to.base);
     int rc = scan_wanted(&r, e);
     if (rc == 0 && (rc = replay_records(&r, source->journal, &first, &last, e)) == 0)

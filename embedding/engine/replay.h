@@ -16,6 +16,7 @@ struct replay {
     struct store *images; /* of a restore: where the cut's own are */
     uint64_t until;       /* a stored tablet beyond this does not belong to the cut */
     bool found_control;
+    bool named_only;     /* of a cut: tables without a base are passed over, another job's */
     bool clean;          /* only tablets that are what their images say lose rows to the spill */
     struct spill *spill; /* for rows beyond the memory budget; NULL: none leave */
     struct tier_tablet hand; /* the next one that they leave */

@@ -118,7 +118,7 @@ static int table_of_cut(void *context, const struct table_schema *s, const struc
     const struct tables *c = context;
     (void)past;
     if (engine_slot(c->g, s->table) != NULL)
-        return change_check_then(c->g, s, c->facts, e);
+        return c->facts->tables >> s->table & 1 ? change_check_then(c->g, s, c->facts, e) : 0;
     return c->absent(c->g, s, e);
 }
 

@@ -62,8 +62,9 @@ uint64_t tier_used(struct engine *g)
 {
     struct tier *tier = &g->tier;
     uint64_t used = arena_used(g->arena);
-    for (uint32_t i = 0; i < g->loaded_arenas; i++)
-        used += arena_used(g->loaded_arena[i]);
+    for (uint32_t i = 0; i < g->loads; i++)
+        if (g->loaded[i].arena != NULL)
+            used += arena_used(g->loaded[i].arena);
     for (uint32_t i = 0; i < g->mem_cut_count; i++)
         used += g->mem_cut[i].facts.bytes;
     used += runs_bytes(&g->runs) + engine_jobs_bytes(g);

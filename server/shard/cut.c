@@ -569,7 +569,7 @@ void cut_on_load_drop(struct shard *s, peer_t from)
     if (!rc) {
         c->dropper = (struct checkpoint_asker){true, from, id};
         c->drop = r.run;
-        rc = engine_load_drop(s->engine, r.run, dropped_cb, s, &e);
+        rc = engine_load_drop(s->engine, r.run, UINT64_MAX, dropped_cb, s, &e);
         if (rc)
             c->dropper.busy = false;
     }

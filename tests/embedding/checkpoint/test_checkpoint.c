@@ -182,6 +182,53 @@ START_TEST(the_loaded_run_goes_on_where_the_saved_one_would_have)
 }
 END_TEST
 
+static void train_table(struct fleet *f, uint64_t run, uint32_t table, uint64_t batch,
+                        uint64_t below)
+{
+    for (; batch < below; batch++)
+        ck_assert_int_eq(fleet_push_some(f, run, table, 0, batch, batch + 1, 0, f->shards), 0);
+    fleet_run(f);
+}
+
+/* Run 1 pushes to table 0, run 2 to table 1: a checkpoint of run 2 has table 1 alone. */
+START_TEST(a_checkpoint_is_of_the_tables_of_its_run)
+{
+    bool on_disk = _i > 0;
+    char text[4096];
+    uint64_t rows;
+    struct checkpoint *c;
+    struct err e = {0};
+    fleet_open(&from, 2, on_disk ? save_dir : NULL, on_disk ? DURABLE_JOURNAL : DURABLE_MEMORY);
+    fleet_tables(&from);
+    for (uint32_t i = 0; i < 4; i++)
+        ck_assert_int_eq(engine_run_open_tables(from.s[i % 2].g, 1 + i / 2, 2, 1, 1u << i / 2, &e),
+                         0);
+    train_table(&from, 1, 0, 0, 20);
+    train_table(&from, 2, 1, 0, 20);
+    if (on_disk) { /* rows in images and in records */
+        fleet_close(&from, true);
+        fleet_reopen(&from);
+        train_table(&from, 1, 0, 20, 22);
+        train_table(&from, 2, 1, 20, 22);
+    }
+    fleet_cut(&from, 5); /* of run 2, the newest */
+    ck_assert_msg(fleet_export(&from, 5, path, text) == 0, "%s", text);
+    ck_assert_msg(checkpoint_open(path, "", &c, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(checkpoint_facts(c)->tables, 1);
+    ck_assert_uint_eq(checkpoint_table(c, 0)->table, 1);
+    ck_assert_uint_eq(checkpoint_facts(c)->rows, fleet_rows(&from, 1));
+    checkpoint_close(c);
+
+    fleet_open(&to, 1, NULL, DURABLE_MEMORY);
+    fleet_tables(&to);
+    ck_assert_msg(fleet_load(&to, path, 7, text, &rows) == 0, "%s", text);
+    ck_assert_uint_eq(fleet_digest(&to, 1), fleet_digest(&from, 1));
+    ck_assert_uint_eq(fleet_rows(&to, 0), 0);
+    fleet_close(&to, false);
+    fleet_close(&from, false);
+}
+END_TEST
+
 START_TEST(an_export_again_answers_again_and_another_one_is_refused)
 {
     struct at_cut saved;
@@ -1337,6 +1384,7 @@ int main(void)
                         getenv("SHOAL_ALL_PAIRS") != NULL ? 64 : 16);
     tcase_add_test(t, memory_is_saved_and_loaded_too);
     tcase_add_test(t, the_loaded_run_goes_on_where_the_saved_one_would_have);
+    tcase_add_loop_test(t, a_checkpoint_is_of_the_tables_of_its_run, 0, 2);
     tcase_add_test(t, an_export_again_answers_again_and_another_one_is_refused);
     tcase_add_test(t, a_cut_dropped_while_it_is_exported_goes_afterwards);
     tcase_add_test(t, a_load_goes_into_empty_tables_only_and_answers_again);

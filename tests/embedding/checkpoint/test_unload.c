@@ -67,7 +67,7 @@ static void drop(struct fleet *f, uint64_t run)
     struct told t = {0};
     struct err e = {0};
     for (uint32_t i = 0; i < f->shards; i++)
-        ck_assert_int_eq(engine_load_drop(f->s[i].g, run, dropped, &t, &e), 0);
+        ck_assert_int_eq(engine_load_drop(f->s[i].g, run, UINT64_MAX, dropped, &t, &e), 0);
     fleet_run(f);
     ck_assert_uint_eq(t.calls, f->shards);
     ck_assert_msg(t.status == 0, "%s", t.text);
@@ -147,10 +147,11 @@ START_TEST(a_load_under_way_is_called_off)
         for (uint32_t k = 0; k < steps; k++)
             (void)embedding_env_step(&to.s[0].env);
         struct told taken = {0};
-        ck_assert_int_eq(engine_load_drop(to.s[0].g, o.run, dropped, &taken, &e), 0);
+        ck_assert_int_eq(engine_load_drop(to.s[0].g, o.run, UINT64_MAX, dropped, &taken, &e), 0);
         if (taken.calls == 0) {
             ck_assert_int_eq(engine_load(to.s[0].g, &o, loaded, &load, &e), SHOAL_E_BUSY);
-            ck_assert_int_eq(engine_load_drop(to.s[0].g, o.run, dropped, &taken, &e), SHOAL_E_BUSY);
+            ck_assert_int_eq(engine_load_drop(to.s[0].g, o.run, UINT64_MAX, dropped, &taken, &e),
+                             SHOAL_E_BUSY);
         }
         embedding_env_run(&to.s[0].env);
         ck_assert_uint_eq(load.calls, 1);
@@ -174,7 +175,7 @@ START_TEST(taking_back_asks_for_the_journal_first)
     struct err e = {0};
     open_empty(DURABLE_JOURNAL);
     check_loads(7);
-    ck_assert_int_eq(engine_load_drop(to.s[0].g, 7, dropped, &taken, &e), 0);
+    ck_assert_int_eq(engine_load_drop(to.s[0].g, 7, UINT64_MAX, dropped, &taken, &e), 0);
     file_fault_set(&(struct file_fault){.at = 1, .why = EIO});
     embedding_env_run(&to.s[0].env);
     ck_assert_uint_ge(file_fault_calls(), 1);
@@ -227,6 +228,55 @@ START_TEST(what_an_older_try_left_goes_too)
 }
 END_TEST
 
+static void load_begin(struct engine *g, uint64_t run, uint64_t tables, struct told *t)
+{
+    struct engine_load_options o = {.path = path, .run = run, .tables = tables};
+    struct err e = {0};
+    *t = (struct told){0};
+    ck_assert_msg(engine_load(g, &o, loaded, t, &e) == 0, "%s", e.text);
+}
+
+static void drop_of(struct engine *g, uint64_t run, uint64_t tables, struct told *t)
+{
+    struct err e = {0};
+    *t = (struct told){0};
+    ck_assert_msg(engine_load_drop(g, run, tables, dropped, t, &e) == 0, "%s", e.text);
+}
+
+/* Run 7 is loaded into table 0, run 8 into table 1. Each is known as loaded, and taken back alone;
+ * a load under way is called off by its own job only. */
+START_TEST(a_load_of_another_job_stays)
+{
+    struct told seven, eight, gone;
+    struct err e = {0};
+    open_empty(_i == 0 ? DURABLE_MEMORY : DURABLE_JOURNAL);
+    struct engine *g = to.s[0].g;
+    struct embedding_env *env = &to.s[0].env;
+    load_begin(g, 7, 1, &seven);
+    embedding_env_run(env);
+    load_begin(g, 8, 2, &eight);
+    drop_of(g, 9, 1, &gone);
+    embedding_env_run(env);
+    ck_assert(seven.calls == 1 && eight.calls == 1 && gone.calls == 1);
+    ck_assert_msg(eight.status == 0 && gone.status == 0, "%s %s", eight.text, gone.text);
+    ck_assert_uint_eq(table_rows(engine_table(g, 0)), 0);
+    ck_assert_uint_gt(table_rows(engine_table(g, 1)), 0);
+
+    load_begin(g, 10, 1, &seven);
+    embedding_env_run(env);
+    struct engine_load_options again = {.path = path, .run = 8, .tables = 2};
+    ck_assert_msg(engine_load(g, &again, loaded, &eight, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(eight.calls, 2);
+    drop_of(g, 11, 2, &gone);
+    embedding_env_run(env);
+    ck_assert_uint_eq(gone.calls, 1);
+    ck_assert_uint_gt(table_rows(engine_table(g, 0)), 0);
+    ck_assert_uint_eq(table_rows(engine_table(g, 1)), 0);
+    ck_assert_uint_eq(engine_run_tables(g, 8), 0);
+    fleet_close(&to, false);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("unload");
@@ -238,6 +288,7 @@ int main(void)
     tcase_add_test(t, taking_back_asks_for_the_journal_first);
     tcase_add_test(t, a_run_that_may_have_trained_keeps_its_rows);
     tcase_add_test(t, what_an_older_try_left_goes_too);
+    tcase_add_loop_test(t, a_load_of_another_job_stays, 0, 2);
     suite_add_tcase(suite, t);
     SRunner *r = srunner_create(suite);
     srunner_run_all(r, CK_NORMAL);

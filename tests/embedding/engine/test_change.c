@@ -319,6 +319,26 @@ START_TEST(a_cut_of_before_the_change_is_refused)
 }
 END_TEST
 
+/* Run 2 pushes to table 1 alone: what became of table 0 since its cut is another job's. */
+START_TEST(a_cut_is_good_whatever_other_tables_became)
+{
+    struct table_schema other = with_rate(0.2f);
+    struct err e = {0};
+    const char *where = _i == 0 ? dir : NULL;
+    rig_open(&s, where, _i == 0 ? DURABLE_JOURNAL : DURABLE_MEMORY);
+    rig_table(&s, 0);
+    rig_table(&s, 1);
+    ck_assert_int_eq(engine_run_open_tables(s.g, 1, 2, 1, 1, &e), 0);
+    ck_assert_int_eq(engine_run_open_tables(s.g, 2, 2, 1, 2, &e), 0);
+    make_cut(1);
+    change(&other);
+    ck_assert_msg(engine_restore(s.g, 1, 3, &e) == 0, "%s", e.text);
+    rig_come_back(&s);
+    ck_assert_float_eq(rate_of(&s), 0.2f);
+    rig_close(&s, false);
+}
+END_TEST
+
 /* It waits for a cut under way, and one that is held is still one of its instant. */
 START_TEST(a_cut_under_way_is_waited_for)
 {
@@ -398,6 +418,7 @@ int main(void)
     tcase_add_test(c, what_rows_go_by_stays);
     tcase_add_test(c, killed_at_any_step_it_comes_back_as_if_it_had_not_been);
     tcase_add_loop_test(c, a_cut_of_before_the_change_is_refused, 0, 3);
+    tcase_add_loop_test(c, a_cut_is_good_whatever_other_tables_became, 0, 2);
     tcase_add_test(c, a_cut_under_way_is_waited_for);
     tcase_add_test(c, rules_of_ageing_stay_while_rows_are_in_the_store);
     tcase_add_test(c, rules_of_ageing_change_where_all_rows_are_in_memory);

@@ -309,7 +309,7 @@ static int do_record(struct rig *s, const struct entry *o, uint64_t *sequence, s
         embedding_env_run(&s->env);
         return rc != 0 ? rc : status;
     case UNLOAD:
-        rc = engine_load_drop(s->g, o->run, on_done, &status, e);
+        rc = engine_load_drop(s->g, o->run, UINT64_MAX, on_done, &status, e);
         embedding_env_run(&s->env);
         return rc != 0 ? rc : status;
     case EXPORT:
@@ -1041,7 +1041,7 @@ static void unload_begins(struct history *h, uint64_t run)
     struct entry *o = entry_new(h, UNLOAD);
     o->run = run;
     h->back = 1;
-    if (engine_load_drop(h->rig.g, run, on_unloaded, h, &e) != 0 && !over(h))
+    if (engine_load_drop(h->rig.g, run, UINT64_MAX, on_unloaded, h, &e) != 0 && !over(h))
         give_up(h, "taking a load back is refused", e.text);
 }
 
