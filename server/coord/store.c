@@ -1,28 +1,99 @@
-/* store.c: the interface and its filling in memory. */
+/* store.c: the interface, and the values in memory. */
 #include "server/coord/store.h"
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
-#include "proto/base/container_of.h"
 #include "proto/base/plant.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Another key could be written, and the store not be read again. */
-static void key_assert(const char *key)
+struct entry {
+    char key[COORD_KEY_MAX];
+    void *value; /* owned */
+    size_t bytes;
+};
+
+struct coord_store {
+    struct coord_store *whole; /* borrowed: this is a part of it, without entries; or NULL */
+    char prefix[16];
+    struct coord_keep *keep; /* owned; NULL: the values are in memory alone */
+    struct entry *entry;     /* owned; sorted by key */
+    size_t count, capacity;
+};
+
+/* The store that has a key, and the key there. */
+static struct coord_store *store_of(struct coord_store *s, const char *key,
+                                    char full[COORD_KEY_MAX])
 {
-    SHOAL_ASSERT(key[0] != 0);
-    SHOAL_ASSERT(strlen(key) < COORD_KEY_MAX);
+    int n = snprintf(full, COORD_KEY_MAX, "%s%s", s->prefix, key);
+    SHOAL_ASSERT(key[0] != 0 && n > 0 && (uint32_t)n < COORD_KEY_MAX); /* else it is another key */
+    return s->whole == NULL ? s : s->whole;
 }
 
-static int value_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
+/* ---- entries --------------------------------------------------------------------------------- */
+
+/* Index of the first entry whose key is not below `key`; *found tells whether it is that key. */
+static size_t entry_find(const struct coord_store *s, const char *key, bool *found)
+{
+    size_t low = 0, high = s->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strcmp(s->entry[middle].key, key) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *found = low < s->count && strcmp(s->entry[low].key, key) == 0;
+    SHOAL_ASSERT(low == 0 || strcmp(s->entry[low - 1].key, key) < 0);
+    SHOAL_ASSERT(low == s->count || strcmp(s->entry[low].key, key) >= 0);
+    return low;
+}
+
+/* The copy of a value becomes the store's. */
+static int entry_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
+                     struct err *e)
+{
+    bool found;
+    size_t at = entry_find(s, key, &found);
+    void *copy = malloc(bytes == 0 ? 1 : bytes);
+    if (copy == NULL || (!found && array_room(&s->entry, s->count, &s->capacity, 64) != 0)) {
+        free(copy);
+        return err_set(e, SHOAL_E_NOMEM, "no memory to store '%s'", key);
+    }
+    SHOAL_ASSERT(s->count + !found <= s->capacity);
+    if (bytes > 0)
+        memcpy(copy, value, bytes);
+    if (found) {
+        free(s->entry[at].value);
+    } else {
+        memmove(s->entry + at + 1, s->entry + at, (s->count - at) * sizeof *s->entry);
+        s->count++;
+        memset(s->entry[at].key, 0, COORD_KEY_MAX);
+        memcpy(s->entry[at].key, key, strlen(key));
+    }
+    s->entry[at].value = copy;
+    s->entry[at].bytes = bytes;
+    SHOAL_ASSERT(at < s->count && strcmp(s->entry[at].key, key) == 0);
+    return 0;
+}
+
+/* ---- operations ------------------------------------------------------------------------------ */
+
+static int value_put(struct coord_store *part, const char *key, const void *value, size_t bytes,
                      bool sync, struct err *e)
 {
-    key_assert(key);
+    char full[COORD_KEY_MAX];
+    struct coord_store *s = store_of(part, key, full);
+    int rc = 0;
     if (bytes > COORD_VALUE_MAX)
         return err_set(e, SHOAL_E_TOO_BIG, "state '%s' has %zu bytes, at most %u can be stored",
                        key, bytes, COORD_VALUE_MAX);
-    return s->ops->put(s, key, value, bytes, sync, e);
+    if (bytes == 0 && !PLANTED("empty_is_removed"))
+        value = "";
+    if (s->keep != NULL)
+        rc = s->keep->change(s->keep, full, value, bytes, sync, e);
+    return rc == 0 ? entry_put(s, full, value, bytes, e) : rc;
 }
 
 int coord_store_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
@@ -37,11 +108,21 @@ int coord_store_note(struct coord_store *s, const char *key, const void *value, 
     return value_put(s, key, value, bytes, false, e);
 }
 
-int coord_store_get(struct coord_store *s, const char *key, void **value, size_t *bytes,
+int coord_store_get(struct coord_store *part, const char *key, void **value, size_t *bytes,
                     struct err *e)
 {
-    key_assert(key);
-    return s->ops->get(s, key, value, bytes, e);
+    char full[COORD_KEY_MAX];
+    const struct coord_store *s = store_of(part, key, full);
+    bool found;
+    size_t at = entry_find(s, full, &found);
+    if (!found)
+        return SHOAL_E_NOT_FOUND;
+    *value = malloc(s->entry[at].bytes + 1);
+    if (*value == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory to read '%s'", key);
+    memcpy(*value, s->entry[at].value, s->entry[at].bytes);
+    *bytes = s->entry[at].bytes;
+    return 0;
 }
 
 int coord_store_get_fixed(struct coord_store *s, const char *key, void *value, size_t bytes,
@@ -68,142 +149,67 @@ int coord_store_get_fixed(struct coord_store *s, const char *key, void *value, s
     return rc;
 }
 
-int coord_store_remove(struct coord_store *s, const char *key, struct err *e)
+int coord_store_remove(struct coord_store *part, const char *key, struct err *e)
 {
-    key_assert(key);
-    return s->ops->remove(s, key, e);
-}
-
-int coord_store_visit(struct coord_store *s, coord_store_visitor visit, void *context)
-{
-    return s->ops->visit(s, visit, context);
-}
-
-void coord_store_close(struct coord_store *s)
-{
-    if (s != NULL)
-        s->ops->close(s);
-}
-
-/* ---- in memory: entries sorted by key -------------------------------------------------------- */
-
-struct entry {
-    char key[COORD_KEY_MAX];
-    void *value; /* owned */
-    size_t bytes;
-};
-
-struct memory_store {
-    struct coord_store base;
-    struct entry *entry; /* owned */
-    size_t count, capacity;
-};
-
-/* Index of the first entry whose key is not below `key`; *found tells whether it is that key. */
-static size_t memory_find(const struct memory_store *m, const char *key, int *found)
-{
-    size_t low = 0, high = m->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (strcmp(m->entry[middle].key, key) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    *found = low < m->count && strcmp(m->entry[low].key, key) == 0;
-    SHOAL_ASSERT(low == 0 || strcmp(m->entry[low - 1].key, key) < 0);
-    SHOAL_ASSERT(low == m->count || strcmp(m->entry[low].key, key) >= 0);
-    return low;
-}
-
-static int memory_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
-                      bool sync, struct err *e)
-{
-    (void)sync;
-    struct memory_store *m = container_of(s, struct memory_store, base);
-    int found;
-    size_t at = memory_find(m, key, &found);
-    void *copy = malloc(bytes == 0 ? 1 : bytes);
-
-    if (copy == NULL || (!found && array_room(&m->entry, m->count, &m->capacity, 64) != 0)) {
-        free(copy);
-        return err_set(e, SHOAL_E_NOMEM, "no memory to store '%s'", key);
-    }
-    SHOAL_ASSERT(m->count + !found <= m->capacity);
-    if (bytes > 0)
-        memcpy(copy, value, bytes);
-    if (found) {
-        free(m->entry[at].value);
-    } else {
-        memmove(m->entry + at + 1, m->entry + at, (m->count - at) * sizeof *m->entry);
-        m->count++;
-        memset(m->entry[at].key, 0, COORD_KEY_MAX);
-        memcpy(m->entry[at].key, key, strlen(key));
-    }
-    m->entry[at].value = copy;
-    m->entry[at].bytes = bytes;
-    SHOAL_ASSERT(at < m->count && strcmp(m->entry[at].key, key) == 0);
-    return 0;
-}
-
-static int memory_get(struct coord_store *s, const char *key, void **value, size_t *bytes,
-                      struct err *e)
-{
-    struct memory_store *m = container_of(s, struct memory_store, base);
-    int found;
-    size_t at = memory_find(m, key, &found);
-    if (!found)
-        return SHOAL_E_NOT_FOUND;
-    *value = malloc(m->entry[at].bytes + 1);
-    if (*value == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "no memory to read '%s'", key);
-    memcpy(*value, m->entry[at].value, m->entry[at].bytes);
-    *bytes = m->entry[at].bytes;
-    return 0;
-}
-
-static int memory_remove(struct coord_store *s, const char *key, struct err *e)
-{
-    struct memory_store *m = container_of(s, struct memory_store, base);
-    int found;
-    size_t at = memory_find(m, key, &found);
-    (void)e;
-    if (found) {
-        free(m->entry[at].value);
-        m->count--;
-        memmove(m->entry + at, m->entry + at + 1, (m->count - at) * sizeof *m->entry);
-    }
-    return 0;
-}
-
-static void memory_close(struct coord_store *s)
-{
-    struct memory_store *m = container_of(s, struct memory_store, base);
-    for (size_t i = 0; i < m->count; i++)
-        free(m->entry[i].value);
-    free(m->entry);
-    free(m);
-}
-
-static int memory_visit(struct coord_store *s, coord_store_visitor visit, void *context)
-{
-    const struct memory_store *m = container_of(s, struct memory_store, base);
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < m->count; i++) {
-        SHOAL_ASSERT(i == 0 || strcmp(m->entry[i - 1].key, m->entry[i].key) < 0);
-        rc = visit(context, m->entry[i].key, m->entry[i].value, m->entry[i].bytes);
+    char full[COORD_KEY_MAX];
+    struct coord_store *s = store_of(part, key, full);
+    bool found;
+    int rc = s->keep == NULL ? 0 : s->keep->change(s->keep, full, NULL, 0, true, e);
+    size_t at = entry_find(s, full, &found);
+    if (rc == 0 && found) {
+        free(s->entry[at].value);
+        s->count--;
+        memmove(s->entry + at, s->entry + at + 1, (s->count - at) * sizeof *s->entry);
     }
     return rc;
 }
 
-static const struct coord_store_ops memory_ops = {memory_put, memory_get, memory_remove,
-                                                  memory_close, memory_visit};
+int coord_store_visit(struct coord_store *part, coord_store_visitor visit, void *context)
+{
+    const struct coord_store *s = part->whole == NULL ? part : part->whole;
+    size_t prefix = strlen(part->prefix);
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < s->count; i++) {
+        const struct entry *at = &s->entry[i];
+        SHOAL_ASSERT(i == 0 || strcmp(at[-1].key, at->key) < 0);
+        if (strncmp(at->key, part->prefix, prefix) == 0)
+            rc = visit(context, at->key + prefix, at->value, at->bytes);
+    }
+    return rc;
+}
+
+/* ---- stores ---------------------------------------------------------------------------------- */
 
 struct coord_store *coord_store_memory(void)
 {
-    struct memory_store *m = calloc(1, sizeof *m);
-    if (m == NULL)
+    return calloc(1, sizeof(struct coord_store));
+}
+
+struct coord_store *coord_store_part(struct coord_store *whole, const char *prefix)
+{
+    struct coord_store *s = coord_store_memory();
+    SHOAL_ASSERT(whole->whole == NULL && strlen(prefix) < sizeof s->prefix);
+    if (s == NULL)
         return NULL;
-    m->base.ops = &memory_ops;
-    return &m->base;
+    s->whole = whole;
+    memcpy(s->prefix, prefix, strlen(prefix));
+    return s;
+}
+
+void coord_store_keep(struct coord_store *s, struct coord_keep *k)
+{
+    SHOAL_ASSERT(s->whole == NULL);
+    s->keep = k;
+}
+
+void coord_store_close(struct coord_store *s)
+{
+    if (s == NULL)
+        return;
+    for (size_t i = 0; i < s->count; i++)
+        free(s->entry[i].value);
+    if (s->keep != NULL)
+        s->keep->close(s->keep);
+    free(s->entry);
+    free(s);
 }

@@ -1,11 +1,12 @@
 /* store.h: what the coordinator must not forget: a few small values by key, on disk before it
  * answers.
  *
- * Two fillings: RocksDB (coord_store_open) and memory (simulator, tests; it outlives the
- * core that wrote it, so a test can start a second coordinator on it). Keys are text of at most 63
- * bytes; who owns a key owns the layout of its value and checks it when it is read back. Thread:
- * the coordinator's loop; a put blocks for one sync of the disk (a few ms), which is why only
- * grants, task appends and changes of phase are put. */
+ * All values are in memory and are read there. A store of coord_store_open has them on disk, too;
+ * one of memory alone (simulator, tests) outlives the core that wrote it, so a test can start a
+ * second coordinator on it. Keys are text of at most 63 bytes; the owner of a key owns the layout
+ * of its value and checks it when it is read back. Thread: the coordinator's loop; a put blocks for
+ * one sync of the disk (a few ms), which is why only grants, task appends and changes of phase are
+ * put. */
 #ifndef SERVER_COORD_STORE_H
 #define SERVER_COORD_STORE_H
 
@@ -29,18 +30,12 @@ struct coord_store;
  * is shown; else it leaves the store alone. */
 typedef int (*coord_store_visitor)(void *context, const char *key, const void *value, size_t bytes);
 
-struct coord_store_ops {
-    int (*put)(struct coord_store *s, const char *key, const void *value, size_t bytes, bool sync,
-               struct err *e);
-    int (*get)(struct coord_store *s, const char *key, void **value, size_t *bytes,
-               struct err *e);                                            /* malloc; NOT_FOUND */
-    int (*remove)(struct coord_store *s, const char *key, struct err *e); /* absent is fine */
-    void (*close)(struct coord_store *s);
-    int (*visit)(struct coord_store *s, coord_store_visitor visit, void *context);
-};
-
-struct coord_store {
-    const struct coord_store_ops *ops;
+/* A change goes here before the store has it: to a disk. */
+struct coord_keep {
+    /* value NULL: the key goes. sync: it is kept when this returns 0, over a loss of power too. */
+    int (*change)(struct coord_keep *k, const char *key, const void *value, size_t bytes, bool sync,
+                  struct err *e);
+    void (*close)(struct coord_keep *k);
 };
 
 /* IO when the disk fails: the coordinator then stops, because it can promise nothing more. */
@@ -62,6 +57,8 @@ int coord_store_visit(struct coord_store *s, coord_store_visitor visit, void *co
 void coord_store_close(struct coord_store *s); /* NULL is fine */
 
 struct coord_store *coord_store_memory(void); /* NULL when out of memory */
+/* From now on changes go to k first, which is the store's; NULL: to none. */
+void coord_store_keep(struct coord_store *s, struct coord_keep *k);
 /* A part of a store: its keys are the store's that begin with the prefix (at most 15 bytes). The
  * store is borrowed and outlives it. NULL: out of memory. */
 struct coord_store *coord_store_part(struct coord_store *whole, const char *prefix);

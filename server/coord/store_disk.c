@@ -1,4 +1,4 @@
-/* store_disk.c: the store on disk: values in memory, each change first in RocksDB (DIR/store).
+/* store_disk.c: the store on disk: each change of a value, in RocksDB (DIR/store).
  *
  * RocksDB checks its blocks and records. It reads its log up to the first record that is not whole,
  * which is a torn tail after a power cut and damage at any other time. DIR/store/synced tells them
@@ -10,7 +10,7 @@
  * renaming, and a log that an older release has written since is refused.
  *
  * Invariants:
- *  1. A put is answered after it is on disk. [assert: disk_put] [test:
+ *  1. A put is answered after it is on disk. [assert: disk_change] [test:
  *     coord_store_keeps_what_it_answered_when_power_goes]
  *  2. A change that was on disk is read again, or the store is refused, and stays as it was. After
  *     an error nothing more is written. [test: coord_store_any_flipped_bit_is_found,
@@ -58,9 +58,9 @@ struct synced { /* the file of the name */
 _Static_assert(sizeof(struct synced) == 16, "synced is a disk format");
 
 struct disk_store {
-    struct coord_store base;
-    struct coord_store *memory; /* owned, as all below: the values as of now */
-    rocksdb_options_t *options;
+    struct coord_keep base;
+    struct coord_store *memory; /* borrowed: it gets the values */
+    rocksdb_options_t *options; /* owned, as all below */
     rocksdb_writeoptions_t *write_options;
     rocksdb_t *db;
     int lock_fd, synced_fd;
@@ -134,74 +134,41 @@ static int writable(const struct disk_store *d, struct err *e)
     return 0;
 }
 
-static int disk_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
-                    bool sync, struct err *e)
+static int disk_change(struct coord_keep *k, const char *key, const void *value, size_t bytes,
+                       bool sync, struct err *e)
 {
-    struct disk_store *d = container_of(s, struct disk_store, base);
+    struct disk_store *d = container_of(k, struct disk_store, base);
     char *text = NULL;
     int rc = writable(d, e);
     if (rc != 0)
         return rc;
 
     rocksdb_writeoptions_set_sync(d->write_options, sync && !PLANTED("log_unsynced"));
-    rocksdb_put(d->db, d->write_options, key, strlen(key), value, bytes, &text);
+    if (value == NULL)
+        rocksdb_delete(d->db, d->write_options, key, strlen(key), &text);
+    else
+        rocksdb_put(d->db, d->write_options, key, strlen(key), value, bytes, &text);
     rc = rocks_error(d, text, "write", e);
-    if (rc != 0)
-        return rc;
-
-    if (sync)
+    if (rc == 0 && sync)
         synced_note(d);
-    rc = coord_store_put(d->memory, key, value, bytes, e);
     SHOAL_ASSERT(rc != 0 || !sync ||
                  d->synced == rocksdb_get_latest_sequence_number(d->db)); /* 1 */
     return rc;
 }
 
-static int disk_get(struct coord_store *s, const char *key, void **value, size_t *bytes,
-                    struct err *e)
+static void disk_close(struct coord_keep *k)
 {
-    return coord_store_get(container_of(s, struct disk_store, base)->memory, key, value, bytes, e);
-}
-
-static int disk_remove(struct coord_store *s, const char *key, struct err *e)
-{
-    struct disk_store *d = container_of(s, struct disk_store, base);
-    char *text = NULL;
-    int rc = writable(d, e);
-    if (rc != 0)
-        return rc;
-
-    rocksdb_writeoptions_set_sync(d->write_options, 1);
-    rocksdb_delete(d->db, d->write_options, key, strlen(key), &text);
-    rc = rocks_error(d, text, "write", e);
-    if (rc != 0)
-        return rc;
-    synced_note(d);
-    return coord_store_remove(d->memory, key, e);
-}
-
-static void disk_close(struct coord_store *s)
-{
-    struct disk_store *d = container_of(s, struct disk_store, base);
+    struct disk_store *d = container_of(k, struct disk_store, base);
     if (d->db != NULL)
         rocksdb_close(d->db);
     rocksdb_writeoptions_destroy(d->write_options);
     rocksdb_options_destroy(d->options);
-    coord_store_close(d->memory);
     if (d->synced_fd >= 0)
         close(d->synced_fd);
     if (d->lock_fd >= 0)
         close(d->lock_fd);
     free(d);
 }
-
-static int disk_visit(struct coord_store *s, coord_store_visitor visit, void *context)
-{
-    return coord_store_visit(container_of(s, struct disk_store, base)->memory, visit, context);
-}
-
-static const struct coord_store_ops disk_ops = {disk_put, disk_get, disk_remove, disk_close,
-                                                disk_visit};
 
 /* ---- the log of release 0.2.0 (3) ------------------------------------------------------------ */
 
@@ -390,20 +357,24 @@ static int disk_open(struct disk_store *d, const char *dir, uint32_t wait_ms, st
 
 int coord_store_open(const char *dir, uint32_t wait_ms, struct coord_store **out, struct err *e)
 {
+    struct coord_store *s = coord_store_memory();
     struct disk_store *d = calloc(1, sizeof *d);
-    if (d == NULL)
+    if (s == NULL || d == NULL) {
+        coord_store_close(s);
+        free(d);
         return err_set(e, SHOAL_E_NOMEM, "no memory for the store");
-    d->base.ops = &disk_ops;
-    d->lock_fd = d->synced_fd = -1;
-    d->options = options_new();
-    d->write_options = rocksdb_writeoptions_create();
-    d->memory = coord_store_memory();
-    int rc = d->memory == NULL ? err_set(e, SHOAL_E_NOMEM, "no memory for the store")
-                               : disk_open(d, dir, wait_ms, e);
-    if (rc != 0) {
-        disk_close(&d->base);
-        return rc;
     }
-    *out = &d->base;
-    return 0;
+    *d = (struct disk_store){.base = {disk_change, disk_close},
+                             .memory = s,
+                             .options = options_new(),
+                             .write_options = rocksdb_writeoptions_create(),
+                             .lock_fd = -1,
+                             .synced_fd = -1};
+    int rc = disk_open(d, dir, wait_ms, e);
+    coord_store_keep(s, &d->base); /* behind the values that it has */
+    if (rc != 0)
+        coord_store_close(s);
+    else
+        *out = s;
+    return rc;
 }

@@ -212,56 +212,31 @@ END_TEST
 
 /* ---- a store that fails at one key ---- */
 
-static struct {
-    struct coord_store base, *under;
-    const char *key;
-} failing;
+static const char *failing;
 
-static int failing_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
-                       bool sync, struct err *e)
+static int failing_change(struct coord_keep *k, const char *key, const void *value, size_t bytes,
+                          bool sync, struct err *e)
 {
-    (void)s;
+    (void)k;
+    (void)bytes;
     (void)sync;
-    if (strcmp(key, failing.key) == 0)
-        return err_set(e, SHOAL_E_IO, "a test");
-    return coord_store_put(failing.under, key, value, bytes, e);
+    return value != NULL && strcmp(key, failing) == 0 ? err_set(e, SHOAL_E_IO, "a test") : 0;
 }
 
-static int failing_get(struct coord_store *s, const char *key, void **value, size_t *bytes,
-                       struct err *e)
+static void failing_close(struct coord_keep *k)
 {
-    (void)s;
-    return coord_store_get(failing.under, key, value, bytes, e);
-}
-
-static int failing_remove(struct coord_store *s, const char *key, struct err *e)
-{
-    (void)s;
-    return coord_store_remove(failing.under, key, e);
-}
-
-static int failing_visit(struct coord_store *s, coord_store_visitor visit, void *context)
-{
-    (void)s;
-    return coord_store_visit(failing.under, visit, context);
-}
-
-static void failing_close(struct coord_store *s)
-{
-    (void)s;
-    coord_store_close(failing.under);
+    (void)k;
 }
 
 START_TEST(coord_nobody_is_told_what_is_not_stored)
 {
-    static const struct coord_store_ops ops = {failing_put, failing_get, failing_remove,
-                                               failing_close, failing_visit};
+    static struct coord_keep keep = {failing_change, failing_close};
+    struct coord_store *store = coord_store_memory();
     static const char *const keys[] = {"cluster", "map", "none"};
     rig_start(2);
-    failing.base.ops = &ops;
-    failing.key = keys[_i];
-    failing.under = coord_store_memory();
-    store_change(&failing.base);
+    failing = keys[_i];
+    coord_store_keep(store, &keep);
+    store_change(store);
     shard_start(0, 1);
     shard_start(1, 1);
     job_start(5000000);

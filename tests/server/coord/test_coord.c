@@ -1417,49 +1417,34 @@ START_TEST(coord_minutes_end_a_job)
 }
 END_TEST
 
-/* A store that takes so many more values; then the coordinator is dead. */
+/* Keeps so many more values; then the coordinator is dead. */
 struct mortal {
-    struct coord_store base, *real;
+    struct coord_keep base;
     uint32_t left;
 };
 
-static int mortal_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
-                      bool sync, struct err *e)
+static int mortal_change(struct coord_keep *k, const char *key, const void *value, size_t bytes,
+                         bool sync, struct err *e)
 {
-    struct mortal *m = container_of(s, struct mortal, base);
+    struct mortal *m = container_of(k, struct mortal, base);
+    (void)bytes;
+    (void)sync;
+    if (value == NULL)
+        return 0;
     if (m->left == 0)
         return err_set(e, SHOAL_E_IO, "dead at %s", key);
     m->left--;
-    return m->real->ops->put(m->real, key, value, bytes, sync, e);
-}
-
-static int mortal_get(struct coord_store *s, const char *key, void **value, size_t *bytes,
-                      struct err *e)
-{
-    struct coord_store *real = container_of(s, struct mortal, base)->real;
-    return real->ops->get(real, key, value, bytes, e);
-}
-
-static int mortal_remove(struct coord_store *s, const char *key, struct err *e)
-{
-    struct coord_store *real = container_of(s, struct mortal, base)->real;
-    return real->ops->remove(real, key, e);
-}
-
-static int mortal_visit(struct coord_store *s, coord_store_visitor visit, void *context)
-{
-    return coord_store_visit(container_of(s, struct mortal, base)->real, visit, context);
+    return 0;
 }
 
 /* From now on, until it is dead of it or the job is over; then it comes back. */
 static void die_at_put(uint32_t put)
 {
-    static const struct coord_store_ops ops = {mortal_put, mortal_get, mortal_remove, NULL,
-                                               mortal_visit};
-    struct mortal m = {.base = {&ops}, .real = r.store, .left = put};
-    r.coord->fleet.store = r.coord->slot[0].store = &m.base;
+    struct mortal m = {.base = {mortal_change, NULL}, .left = put};
+    coord_store_keep(r.store, &m.base);
     while (r.coord->fleet.fatal == 0 && !job_over(NULL))
         ck_assert(sim_step(r.sim));
+    coord_store_keep(r.store, NULL);
     coord_restart();
 }
 
@@ -1467,19 +1452,17 @@ static void die_at_put(uint32_t put)
  * nothing of it, and has to find the run. */
 START_TEST(coord_death_before_a_failure_is_stored_goes_on)
 {
-    static const struct coord_store_ops ops = {mortal_put, mortal_get, mortal_remove, NULL,
-                                               mortal_visit};
-    struct mortal m = {.base = {&ops}};
+    struct mortal m = {.base = {mortal_change, NULL}};
     rig_start(_i == 0 ? "epochs: 2, consistency: bsp, lanes: 2"
                       : "epochs: 2, consistency: ssp, lanes: 2",
               2, 2, NULL);
     while (r.worker[0].batches + r.worker[1].batches < 20)
         ck_assert(sim_step(r.sim));
-    m.real = r.store;
-    r.coord->fleet.store = r.coord->slot[0].store = &m.base;
+    coord_store_keep(r.store, &m.base);
     coord_end_fail(&r.coord->slot[0], SHOAL_E_STOPPED, "stopped by request");
     ck_assert_int_ne(r.coord->fleet.fatal, 0);
     (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 10, NULL, NULL); /* what it sent arrives */
+    coord_store_keep(r.store, NULL);
     coord_restart();
     run_job(240);
     job_done(2);
