@@ -1,11 +1,10 @@
-/* checkpoint.c: opening a checkpoint and checking it; its rows are read in checkpoint_read.c.
+/* checkpoint.c: opens a checkpoint and checks it; checkpoint_read.c reads its rows.
  *
- *  1. All parts are of one cut, one run and one set of schemas, and each tablet is in exactly one
- *     part: a part of another checkpoint, a missing or a doubled one is found before any row is
- *     read. [test: parts_that_do_not_belong_together_are_refused]
- *  2. Folders PATH/part-PPPP.tmp are what an unfinished export left; they do not count.
- *     [test: an_export_is_whole_or_not_there]
- */
+ * 1. All parts belong to one cut, one run and one set of schemas, and each tablet is in exactly one
+ *    part: a part of another checkpoint, a missing or a duplicate part is found before any row is
+ *    read. [test: parts_that_do_not_belong_together_are_refused]
+ * 2. Folders PATH/part-PPPP.tmp remain from an unfinished export and are ignored.
+ *    [test: an_export_is_whole_or_not_there] */
 #include "embedding/checkpoint/checkpoint_inner.h"
 #include "embedding/engine/cut.h"
 #include "embedding/rows/translate.h"
@@ -25,7 +24,7 @@ _Static_assert(LIMIT_SHARDS < NO_PART, "parts fit 16 bits");
 
 /* ---- opening ---- */
 
-/* How many parts there are: as the first manifest says, and no folder with a higher number. */
+/* The number of parts in the first manifest; there must be no folder with a higher number. */
 static int count_parts(const struct checkpoint *c, uint32_t *parts, struct err *e)
 {
     struct file_walk walk;
@@ -58,7 +57,7 @@ static int count_parts(const struct checkpoint *c, uint32_t *parts, struct err *
     return rc;
 }
 
-/* Whether two parts are of one checkpoint (invariant 1). */
+/* True when two parts belong to one checkpoint (1). */
 static bool agree(const struct part *a, const struct part *b)
 {
     const struct cut_facts *f = &a->facts, *g = &b->facts;
@@ -171,7 +170,7 @@ int checkpoint_open(const char *path, const char *signers, struct checkpoint **o
         return err_set(e, SHOAL_E_NOMEM, "no memory to open %s", path);
     snprintf(c->path, sizeof c->path, "%s", path);
     int rc = reading_begin(path, &c->reading, e);
-    if (rc == SHOAL_E_NOINPUT) /* parts alone; if it has just gone, they are missing, too */
+    if (rc == SHOAL_E_NOINPUT) /* parts alone; if it has just been deleted, they are missing, too */
         rc = 0;
     if (rc == 0 && signers != NULL && signers[0] != '\0')
         rc = signature_open(path, signers, &c->signature, e);
@@ -209,7 +208,7 @@ const struct table_schema *checkpoint_table(const struct checkpoint *c, uint32_t
     return &c->part[0].schema[i];
 }
 
-/* The place of the widest table, of those that are not dense where there are any. */
+/* The widest table, among sparse tables if there are any. */
 static uint32_t widest(const struct checkpoint *c)
 {
     uint32_t most = 0;
@@ -264,9 +263,9 @@ struct verify {
     const struct part *part;
     checkpoint_damage_visit visit;
     void *context;
-    int status;     /* of the first damage */
-    struct err err; /* its sentence */
-    /* of the part at hand, for naming a tablet */
+    int status;     /* status of the first damage */
+    struct err err; /* its message */
+    /* about the current part, to name a tablet */
     bool looked;
     char table[LIMIT_NAME];
     uint32_t tablet;
@@ -276,7 +275,7 @@ struct look {
     struct verify *v;
     struct engine *g;
     struct runs *runs;
-    uint32_t next; /* tablet that has to come */
+    uint32_t next; /* the tablet that must come next */
 };
 
 static int look_at(void *context, const void *key, size_t key_bytes, const void *value,
@@ -294,7 +293,7 @@ static int look_at(void *context, const void *key, size_t key_bytes, const void 
     return rc;
 }
 
-/* The first tablet of the part whose image cannot be read, in v->table and v->tablet. */
+/* Finds the first tablet of the part whose image cannot be read: v->table and v->tablet. */
 static void find_tablet(struct verify *v)
 {
     char path[LIMIT_PATH + 8];

@@ -1,5 +1,5 @@
-/* checkpoint_read.c: rows of a checkpoint: a part's images and the records above them, put together
- * by an engine in memory. */
+/* checkpoint_read.c: reads rows of a checkpoint: an engine in memory combines a part's images with
+ * the records above them. */
 #include "embedding/checkpoint/checkpoint_inner.h"
 #include "embedding/engine/cut.h"
 #include "embedding/engine/fetch.h"
@@ -34,7 +34,7 @@ void checkpoint_scratch_free(struct engine *g)
         return;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         table_free(engine_table_take(g, i));
-    g->arena = NULL; /* the caller's */
+    g->arena = NULL; /* owned by the caller */
     engine_close(g, false);
 }
 
@@ -57,7 +57,7 @@ void checkpoint_base_free(uint64_t *base[LIMIT_TABLES])
         free(base[i]);
 }
 
-/* Rows that lie in the part's store as single pairs come in, aged as of the cut. */
+/* Takes in rows that are single pairs in the part's store, aged as of the cut. */
 static int thaw_all(struct engine *g, struct store *store, uint64_t *const base[LIMIT_TABLES],
                     struct err *e)
 {
@@ -147,7 +147,7 @@ size_t checkpoint_row_bytes(const struct table_schema *s)
     return (sizeof(uint64_t) + schema_row_floats(s) * sizeof(float) + 7) / 8 * 8;
 }
 
-/* Calls use for each part of the table, which is in memory for the length of the call. */
+/* Calls use for each part of the table, whose rows are in memory during the call. */
 static int each_part(struct checkpoint *c, uint32_t i,
                      int (*use)(void *context, struct table *t, uint32_t part), void *context,
                      struct err *e)

@@ -1,4 +1,4 @@
-/* load.c: tables filled from a checkpoint. What an I/O thread does for it is in load_build.c.
+/* load.c: fills tables from a checkpoint. load_build.c has the I/O thread's part.
  *
  *     engine_load -> BUILDING   an I/O thread: verify, read, translate     load_build_run
  *                 -> READY      waits for quiet                            load_step
@@ -9,27 +9,25 @@
  *     not all rows fit into memory: BUILDING -> READY -> WRITING -> BUILDING -> WRITING -> ..
  *     without a store:              READY -> taken in, done
  *
- *  1. Until the tables are taken in nothing of them can be seen: they are built beside the engine's
- *     own, in an arena of their own, and change places in one step on the loop.
- *     [assert: take_in]
- *  2. Only tables that no record ever touched are filled, and from WRITING on nobody else may touch
- *     them. So every stored tablet of theirs is the load's. [assert: take_in]
- *     [test: while_a_load_writes_others_go_on_and_its_tables_are_closed]
- *  3. Before the first image a marker goes to the store: "a load into these tables is under way".
- *     Batches of the store are durable in order (store_rocks.c, 1), so an image of the load on disk
- *     means that its marker is there too. Recovery that finds the marker takes the images out, then
- *     the marker: the load has never been. [assert: write_image]
- *     [test: a_load_has_happened_or_has_not]
- *  4. The last batch is one write of two values: the control state with the new run open, and the
- *     marker saying "done". Once it is durable the load has happened: recovery finds images, marks
- *     and run. The journal is synced before each flush of the store, as ever. No record is needed:
- *     records of the run come behind the control state's sequence, and none at or below the images'
- *     sequence is about these tables. What a load brought for a run that never trained can be taken
- *     back: unload.c. [assert: prepare_seal] [test: a_load_has_happened_or_has_not]
- *  5. The answer comes after that. The marker keeps the run's number, so a load that comes again,
- *     also after a restart, is answered by what is there; one for a run that something else opened
- *     is refused. [test: a_load_goes_into_empty_tables_only_and_answers_again]
- */
+ * 1. Until the tables are taken in, none of their contents is visible: they are built beside the
+ *    engine's own, in an arena of their own, and exchanged in one step on the loop.
+ *    [assert: take_in]
+ * 2. Only tables that no record ever changed are filled, and from WRITING on nothing else may
+ *    change them. Every stored tablet of theirs is therefore the load's. [assert: take_in]
+ *    [test: while_a_load_writes_others_go_on_and_its_tables_are_closed]
+ * 3. Before the first image a marker goes to the store: "a load into these tables is under way".
+ *    Batches of the store become durable in order (store_rocks.c, 1), so if an image of the load is
+ *    on disk, its marker is there too. Recovery that finds the marker removes the images, then the
+ *    marker: the load did not happen. [assert: write_image] [test: a_load_has_happened_or_has_not]
+ * 4. The last batch writes two values: the control state with the new run open, and the marker
+ *    "done". Once it is durable the load has happened: recovery finds images, marks and run. The
+ *    journal is synced before each flush of the store, as always. The load needs no record: the
+ *    run's records have sequences above the control state's, and no record at or below the images'
+ *    sequence concerns these tables. unload.c takes back a load whose run never trained.
+ *    [assert: prepare_seal] [test: a_load_has_happened_or_has_not]
+ * 5. The reply follows that. The marker has the run's number, so a repeated load, also after a
+ *    restart, is answered from the existing tables; a load for a run that was opened in another way
+ *    is refused. [test: a_load_goes_into_empty_tables_only_and_answers_again] */
 #include "embedding/checkpoint/load.h"
 
 #include "embedding/engine/cut.h"
@@ -73,7 +71,7 @@ static void release(struct load *l)
     free(l);
 }
 
-/* The engine's no more. */
+/* The engine no longer refers to it. */
 static void let_go(struct engine *g)
 {
     SHOAL_ASSERT(load_of(g) != NULL);
@@ -102,7 +100,7 @@ static void finish(struct engine *g, int status, const char *text)
     struct load *l = load_of(g);
     const struct run *run = runs_find(&g->runs, l->run);
     let_go(g);
-    /* what succeeds has been taken in */
+    /* a load that succeeds was taken in */
     SHOAL_ASSERT(status != 0 || (load_done_for(g, l->run) != NULL && l->arena == NULL));
     g->loading = 0;
     if (status != 0)
@@ -111,7 +109,7 @@ static void finish(struct engine *g, int status, const char *text)
     release(l);
 }
 
-/* ---- is the table as it was made? ---- */
+/* ---- checking that tables are untouched ---- */
 
 static bool untouched(const struct engine *g, uint32_t table)
 {
@@ -130,7 +128,7 @@ static bool untouched(const struct engine *g, uint32_t table)
     return true;
 }
 
-/* Whether what was true when the load began still is. */
+/* Repeats the checks that held when the load began. */
 static int check_again(const struct engine *g, const struct load *l, struct err *e)
 {
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
@@ -169,7 +167,7 @@ static int check_again(const struct engine *g, const struct load *l, struct err 
     return space_check_for(g, bytes, "what is loaded", e);
 }
 
-/* ---- taken in ---- */
+/* ---- taking in ---- */
 
 static int take_run(struct engine *g, struct load *l)
 {
@@ -192,7 +190,7 @@ static void take_in(struct engine *g)
         struct err e;
         err_set(&e, SHOAL_E_NOMEM, "no memory to open run %" PRIu64 "; the shard restarts", l->run);
         finish(g, SHOAL_E_NOMEM, e.text);
-        if (g->store != NULL) /* it is on disk and not here: only a restart makes them agree */
+        if (g->store != NULL) /* it is on disk but not here: only a restart makes both agree */
             engine_fail(g, &e);
         return;
     }
@@ -231,7 +229,7 @@ static void write_done(struct work *work)
     journal_sync_end(g->journal, &w->sync, &ignored);
     if (work->cancelled)
         return;
-    if (w->status != 0) { /* what is on disk is taken out at the next start */
+    if (w->status != 0) { /* the next start removes what is on disk */
         engine_fail(g, &w->err);
         finish(g, w->status, w->err.text);
         return;
@@ -244,7 +242,7 @@ static void write_done(struct work *work)
     } else {
         load_of(g)->held = arena_used(load_of(g)->arena);
     }
-    engine_flush_step(g); /* others' images have their turn, then the load goes on */
+    engine_flush_step(g); /* images of other tables have their turn before the load continues */
 }
 
 static void write_start(struct engine *g, bool seal)
@@ -265,7 +263,7 @@ static void write_start(struct engine *g, bool seal)
     engine_work(g, &w->work, load_write_run, write_done);
 }
 
-/* The control state as it is, and the load's run. */
+/* Prepares the control state with the load's run. */
 static int prepare_seal(struct engine *g)
 {
     struct load *l = load_of(g);
@@ -292,7 +290,7 @@ static int prepare_seal(struct engine *g)
 
 static void build_done(struct work *w);
 
-/* The next group, or all. False: no memory, the next step tries again. */
+/* Starts to build the next group, or all. False: no memory, the next step retries. */
 static bool build_start(struct engine *g)
 {
     struct load *l = load_of(g);
@@ -309,14 +307,14 @@ static bool build_start(struct engine *g)
     return true;
 }
 
-/* Whether images are built that are not written yet. */
+/* True when built images wait to be written. */
 static bool images_wait(const struct load *l)
 {
     return l->table < LIMIT_TABLES &&
            (load_all_built(l) || l->tablet < load_tablets_below(l, l->table, l->group_to));
 }
 
-/* Goes on when nothing is in the way: pushes to be applied, a batch of images, a cut. */
+/* Continues when nothing is in the way: unapplied pushes, a batch of images, a cut. */
 static void load_step(struct engine *g)
 {
     struct load *l = load_of(g);
@@ -364,8 +362,8 @@ bool load_call_off(struct engine *g, uint64_t run, uint64_t of, uint64_t *tables
 
 /* ---- beginning ---- */
 
-/* What the load may have in memory: what is free, or a quarter of all at least; others' rows leave
- * for it. */
+/* Chooses the load's memory: what is free, but at least a quarter of all; rows of other tables
+ * leave for it. */
 static void take_room(struct engine *g, struct load *l)
 {
     uint64_t most = g->tier.rows_max, used = tier_used(g);
@@ -376,7 +374,7 @@ static void take_room(struct engine *g, struct load *l)
     else
         l->room = most / 4;
     SHOAL_ASSERT(l->room <= most);
-    l->held = l->room; /* until it is known */
+    l->held = l->room; /* until the need is known */
     spill_init(&l->spill, g->store, g->options.memory);
 }
 
@@ -401,14 +399,14 @@ static void build_done(struct work *w)
         l->stage = written ? LOAD_WRITING : LOAD_READY;
     else
         finish(g, b->status, b->err.text);
-    if (b->status != 0 && written) /* what is on disk is taken out at the next start */
+    if (b->status != 0 && written) /* the next start removes what is on disk */
         engine_fail(g, &b->err);
     step(g, JOB_UNLOAD); /* it may be of this load */
     step(g, JOB_LOAD);
     step(g, JOB_UNLOAD); /* one of another job has waited for it */
 }
 
-/* What the I/O thread has to know of the engine: it must not look at it. */
+/* Copies what the I/O thread needs to know about the engine, which it must not read. */
 static int snapshot(const struct engine *g, struct load *l)
 {
     l->schema = calloc(LIMIT_TABLES, sizeof *l->schema);
@@ -471,7 +469,7 @@ int engine_load(struct engine *g, const struct engine_load_options *o, engine_lo
         done(context, 0, "", rows_of(g, run->tables));
         return 0;
     }
-    if (g->loads == LIMIT_TABLES) /* loads without rows leave their tables untouched */
+    if (g->loads == LIMIT_TABLES) /* loads without rows do not change their tables */
         return err_set(e, SHOAL_E_EXISTS,
                        "%u checkpoints have been loaded here already; restart this server first",
                        LIMIT_TABLES);

@@ -1,27 +1,26 @@
-/* load_build.c: what of a load happens on an I/O thread: from a checkpoint's folder to tables and
- * marks, and what was built to the store: images, and the pairs of rows that memory has no room
- * for. Building sees the checkpoint and what engine_load noted of the engine, never the engine;
- * while images are written nobody else writes to the store. The order is load.c's.
+/* load_build.c: the I/O thread's part of a load: from a checkpoint's folder to tables and marks,
+ * and from these to the store: images, and the pairs of rows that memory has no room for. Building
+ * uses the checkpoint and the copies that engine_load made, never the engine; while images are
+ * written nothing else writes to the store. load.c has the order of the steps.
  *
- *  1. All files of the parts that have tablets for this shard are verified before the first row is
- *     read. [assert: load_build_run, build_group] [test: a_load_verifies_the_parts_it_needs]
- *     Where signers are asked for, that is against the signature, and the manifests are read once.
- *     What remains: RocksDB and the journal open the files of a part again by their names, so
- *     somebody who writes in the folder between the check and that is not found.
- *     [test: a_load_asks_for_a_signature]
- *  2. Tables are matched by name. A tablet is read from the one part that has it, under the schema
- *     that it was written under, and moved or translated (translate.h) into the table that will be
- *     the engine's. [assert: take_tablets]
- *  3. Marks: a tablet takes its own along, split tablets the one they come from, joined ones the
- *     highest. Tablets of a table that the checkpoint does not have begin at the lane's lowest mark
- *     over the whole checkpoint: from there on the lane's batches come.
- *     [assert: take_marks] [test: another_number_of_tablets, a_table_more_and_a_table_less]
- *  4. The journal is synced first: any flush of the store from then on may make others' images
- *     durable. [assert: load_write_run]
- *  5. What stays in memory grows with the tablets written, so that each table keeps its share. A
- *     tablet's pairs go before its image; killed in between, all of the load is taken out (load.c,
- *     3). [assert: leave_room] [test: killed_in_a_load_it_is_all_there_or_not_at_all]
- */
+ * 1. All files of the parts that have tablets for this shard are verified before the first row is
+ *    read. [assert: load_build_run, build_group] [test: a_load_verifies_the_parts_it_needs] If a
+ *    signature is required they are compared with it, and the manifests are read once. RocksDB and
+ *    the journal open the files again by name, so a change of the folder between the check and that
+ *    is not noticed. [test: a_load_asks_for_a_signature]
+ * 2. Tables are matched by name. A tablet is read from the one part that has it, under the schema
+ *    with which it was written, and moved or translated (translate.h) into the future table of the
+ *    engine. [assert: take_tablets]
+ * 3. Marks: a tablet brings its own, split tablets get that of their origin, merged ones the
+ *    highest. Tablets of a table that the checkpoint lacks start at the lane's lowest mark in the
+ *    whole checkpoint, because the lane's batches continue from there. [assert: take_marks]
+ *    [test: another_number_of_tablets, a_table_more_and_a_table_less]
+ * 4. The journal is synced first: any later flush of the store may make images of other tables
+ *    durable. [assert: load_write_run]
+ * 5. The memory for kept rows grows with the tablets written, so that each table keeps its share. A
+ *    tablet's pairs are written before its image; after a kill in between, the whole load is
+ *    removed (load.c, 3). [assert: leave_room]
+ *    [test: killed_in_a_load_it_is_all_there_or_not_at_all] */
 #include "embedding/checkpoint/load.h"
 
 #include "embedding/checkpoint/checkpoint_inner.h"
@@ -40,11 +39,11 @@
 
 struct build {
     struct load *l;
-    struct engine *source; /* tables under the checkpoint's schemas */
+    struct engine *source; /* has tables with the checkpoint's schemas */
     uint64_t *base[LIMIT_TABLES];
 };
 
-/* ---- which tables ---- */
+/* ---- choosing tables ---- */
 
 static int match(struct build *b, struct err *e)
 {
@@ -77,7 +76,7 @@ static int match(struct build *b, struct err *e)
                    l->path);
 }
 
-/* Whether all rows of a table are left out. */
+/* True when all rows of a table are left out. */
 static bool is_left_out(const struct load *l, uint32_t table)
 {
     bool all = true;
@@ -115,13 +114,13 @@ static int make(struct build *b, struct err *e)
     for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++) {
         if ((l->filled | l->added) >> i & 1)
             rc = table_new(&l->schema[i], l->arena, &l->made[i], e);
-        if (l->filled >> i & 1) /* a table that the run did not push to still does not count */
+        if (l->filled >> i & 1) /* a table still does not count if the run did not push to it */
             tables |=
                 (f->run_tables >> checkpoint_table(b->l->checkpoint, b->l->from[i])->table & 1)
                 << i;
     }
     bool begins = l->lanes > 0;
-    if (begins) /* it pushes to those that are passed over, too */
+    if (begins) /* the run pushes to skipped tables, too */
         tables = l->filled | l->added | (l->asked & l->existing);
     if (rc == 0 && runs_add(&l->runs, l->run, tables, begins ? l->lanes : f->lanes,
                             begins ? l->mode : f->mode, &run) != 0)
@@ -131,7 +130,7 @@ static int make(struct build *b, struct err *e)
 
 /* ---- one part ---- */
 
-/* Whether tablet k of the checkpoint is in the group at hand. */
+/* True when this tablet of the checkpoint is in the current group. */
 static bool in_group(const struct load *l, uint32_t i, const struct table_schema *from,
                      uint32_t tablet)
 {
@@ -140,7 +139,7 @@ static bool in_group(const struct load *l, uint32_t i, const struct table_schema
     return place >= l->done_to && place < l->group_to;
 }
 
-/* Asks for the tablets of the group in the part that hold keys of tablets led here. */
+/* Requests the group's tablets in the part that have keys of tablets led here. */
 static bool want(struct build *b, uint32_t part)
 {
     const struct load *l = b->l;
@@ -166,7 +165,7 @@ static bool want(struct build *b, uint32_t part)
     return any;
 }
 
-/* The marks of tablet k of the checkpoint's table for the tablets here that its keys go to. */
+/* Applies the marks of tablet k of the checkpoint's table to the tablets here that get its keys. */
 static int take_marks(struct build *b, const struct run *from, uint32_t i, uint32_t k)
 {
     const struct table_schema *s = checkpoint_table(b->l->checkpoint, b->l->from[i]),
@@ -185,7 +184,7 @@ static int take_marks(struct build *b, const struct run *from, uint32_t i, uint3
     return 0;
 }
 
-/* Checksums find rot, not intent: no push has ever made such a row (engine/guard.h). */
+/* Checksums find rot, not intent: no push can have made such a row (engine/guard.h). */
 static int finite_check(const struct table *t, uint32_t tablet, struct err *e)
 {
     uint64_t bad;
@@ -222,7 +221,7 @@ static int take_tablets(struct build *b, const struct run *from, uint32_t i, str
             rc = translate_rows(source, k, l->made[i], l->led[i], l->without.of[i]);
         table_clear(source, k);
     }
-    if (l->lanes > 0) /* clocks of a run that has begun mean nothing to what was undone then */
+    if (l->lanes > 0) /* clocks of a new run do not match the saved undo */
         table_undo_drop(l->made[i], l->run);
 
     if (rc == 0)
@@ -249,7 +248,8 @@ static int take_part(struct build *b, uint32_t part, struct err *e)
     const struct run *from = NULL;
     if (rc == 0)
         from = runs_find(&runs, checkpoint_facts(b->l->checkpoint)->run);
-    SHOAL_ASSERT(rc != 0 || from != NULL || b->l->lanes > 0); /* its marks are not asked for */
+    /* otherwise its marks are not needed */
+    SHOAL_ASSERT(rc != 0 || from != NULL || b->l->lanes > 0);
     SHOAL_ASSERT(part < checkpoint_facts(b->l->checkpoint)->parts);
     for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++)
         if (b->l->filled >> i & 1)
@@ -258,7 +258,7 @@ static int take_part(struct build *b, uint32_t part, struct err *e)
     return rc;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole load ---- */
 
 static int mark_added(struct build *b)
 {
@@ -273,11 +273,11 @@ static int mark_added(struct build *b)
     return 0;
 }
 
-/* A tablet has a page of rows and an index at least. */
+/* minimum for a tablet: a page of rows and an index */
 #define TABLET_BYTES (8u << 10)
 
-/* What this shard's part of a table takes, as images and in memory: more where its rows are wider
- * here. In memory a row has its place in an index, and pages are not all full. */
+/* Estimates the size of this shard's part of a table, as images and in memory; more if its rows are
+ * wider here. In memory a row needs a place in an index, and pages are not all full. */
 static void table_need(struct load *l, uint32_t table)
 {
     const struct table_schema *from = checkpoint_table(l->checkpoint, l->from[table]),
@@ -293,7 +293,7 @@ static void table_need(struct load *l, uint32_t table)
         (uint64_t)((bytes + 16 * share * (double)all.rows) * 9 / 8) + led * (TABLET_BYTES + is);
 }
 
-/* Places of all tables, and how many bytes their rows may come to. */
+/* Numbers the places of all tables, and estimates the bytes of their rows. */
 static void lay_out(struct load *l)
 {
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
@@ -312,7 +312,7 @@ static void lay_out(struct load *l)
     SHOAL_ASSERT(l->first[LIMIT_TABLES] > 0);
 }
 
-/* The first step: what there is, and that it is whole. */
+/* The first step: opens and verifies the checkpoint. */
 static int prepare(struct build *b, struct err *e)
 {
     struct load *l = b->l;
@@ -338,7 +338,7 @@ static int prepare(struct build *b, struct err *e)
 
 /* ---- in groups ---- */
 
-#define GROUP_SHARE 4u /* of what rows may take */
+#define GROUP_SHARE 4u /* share of the rows' memory */
 
 static bool place_led(const struct load *l, uint32_t table, uint32_t place)
 {
@@ -349,8 +349,8 @@ static bool place_led(const struct load *l, uint32_t table, uint32_t place)
     return led;
 }
 
-/* How far the next group goes: to the end where all rows fit; else within one table, one place to
- * measure, then as many as fit. *led: places with tablets for this shard. */
+/* Chooses the end of the next group: the last place if all rows fit; otherwise, within one table,
+ * one place to measure, then as many as fit. *led: places with tablets for this shard. */
 static void next_group(struct load *l, uint32_t *led)
 {
     uint32_t table = 0, end = l->first[LIMIT_TABLES];
@@ -448,7 +448,7 @@ static void make_marker(const struct engine *g, bool under_way, struct store_ite
     item->value_bytes = sizeof *marker;
 }
 
-/* The place that a tablet here lies in. */
+/* The place of a tablet here. */
 static uint32_t place_of(const struct load *l, uint32_t table, uint32_t tablet)
 {
     if (l->first[table + 1] == l->first[table])
@@ -457,8 +457,8 @@ static uint32_t place_of(const struct load *l, uint32_t table, uint32_t tablet)
     return l->first[table] + (tablet >> (l->schema[table].tablet_bits - l->bits[table]));
 }
 
-/* Rows leave the tablet if more would stay in memory than is due by now; none where all tablets
- * were built at once and have room as they are. */
+/* Makes rows of the tablet cold if more would stay in memory than its share by now; never if all
+ * tablets were built at once and fit. */
 static int leave_room(struct load *l, struct table *t, uint32_t tablet, struct err *e)
 {
     uint64_t places = l->first[LIMIT_TABLES], to = place_of(l, l->table, tablet) + 1ull;
@@ -487,8 +487,8 @@ static int write_image(struct engine *g, struct table *t, uint64_t *bytes, struc
     return flush_copy_image(g->store, t, &l->runs, l->tablet, l->sequence, bytes, e);
 }
 
-/* Images from where the cursor stands, as far as they are built, about as many bytes as a journal
- * segment has (64 MiB as a rule), or less where memory is short. */
+/* Writes the built images from the current position, up to the size of a journal segment (usually
+ * 64 MiB), or less if memory is short. */
 static int write_images(struct engine *g, struct err *e)
 {
     struct load *l = load_of(g);
@@ -500,7 +500,7 @@ static int write_images(struct engine *g, struct err *e)
         uint32_t tablets = 0;
         if (t != NULL)
             tablets = load_tablets_below(l, l->table, l->group_to);
-        SHOAL_ASSERT(l->tablet <= tablets); /* what is written was built */
+        SHOAL_ASSERT(l->tablet <= tablets); /* only built tablets are written */
         for (; l->tablet < tablets && rc == 0; l->tablet++) {
             if (!l->led[l->table][l->tablet])
                 continue;
@@ -541,8 +541,9 @@ void load_write_run(struct work *work)
     struct load_write *w = container_of(work, struct load_write, work);
     struct store_item item;
     struct stored_load marker;
-    SHOAL_ASSERT(w->sync.count > 0);      /* 4 */
-    SHOAL_ASSERT(!w->seal || !w->marked); /* load.c, 3: the marker went before the first image */
+    SHOAL_ASSERT(w->sync.count > 0); /* 4 */
+    /* load.c, 3: the marker was written before the first image */
+    SHOAL_ASSERT(!w->seal || !w->marked);
     int rc = load_sync_run(w->g, &w->sync, &w->err);
     if (rc == 0 && w->marked) {
         make_marker(w->g, true, &item, &marker);
@@ -552,7 +553,7 @@ void load_write_run(struct work *work)
         rc = w->seal ? write_seal(w->g, &w->err) : write_images(w->g, &w->err);
     if (rc == 0)
         rc = w->seal ? store_flush(w->g->store, &w->err)
-                     /* the next batch is made meanwhile */
+                     /* the next batch is built meanwhile */
                      : store_flush_begin(w->g->store, &w->err);
     w->status = rc;
 }

@@ -1,4 +1,5 @@
-/* apply.c: records, one by one. Invariants 1 and 2: apply.h; those of what is stored: replay.c. */
+/* apply.c: applies records, one by one. Invariants 1 and 2: apply.h; those of stored tablets:
+ * replay.c. */
 #include "embedding/engine/apply.h"
 
 #include "embedding/journal/record_schema.h"
@@ -14,7 +15,7 @@ static int no_memory(const struct record_header *h, struct err *e)
     return err_set(e, SHOAL_E_NOMEM, "no memory to apply record %" PRIu64, h->sequence);
 }
 
-/* The record stands in the control state already. */
+/* The control state includes the record already. */
 static bool is_past(const struct apply *a, const struct record_header *h)
 {
     return !a->live && h->sequence <= a->control;
@@ -41,7 +42,7 @@ int apply_plan(const struct run *run, const struct push_record *r, const uint64_
                                .sequence = sequence,
                                .uneven = m.lowest != m.highest && !PLANTED("one_step_for_all"),
                                .step = r->to - m.lowest};
-    if (stored > 0) /* the marks of all do not speak for those that are left */
+    if (stored > 0) /* the lowest of all marks does not hold for the tablets that are left */
         plan->applied = plan->skipped = 0;
     for (uint32_t i = r->tablet_first; (stored > 0 || m.verdict == PUSH_GAP) && i < end; i++) {
         if (is_stored(base, i, sequence))
@@ -60,7 +61,7 @@ int apply_plan(const struct run *run, const struct push_record *r, const uint64_
     return 0;
 }
 
-/* Batches that a push stands for in each tablet it covers, (tablets), before its marks move. */
+/* Number of batches that a push adds in each tablet it covers, (tablets), before its marks move. */
 static uint32_t *steps_of(const struct marks *m, const struct push_record *r, uint32_t tablets)
 {
     uint32_t *steps = calloc(tablets, sizeof *steps);
@@ -196,7 +197,7 @@ static int apply_push(struct apply *a, const struct record_header *h, const void
 
 /* ---- tables ---- */
 
-/* Whether the other schema may take the place of the table's. */
+/* Checks that the table may change to the other schema. */
 static int check_change(const struct table *t, const struct table_schema *s, struct err *e)
 {
     char difference[SCHEMA_DIFFERENCE_MAX];
@@ -229,7 +230,7 @@ int apply_table(struct apply *a, const struct table_schema *s, const struct tabl
     return a->ops->table(a, s->table, e);
 }
 
-/* Tablets that lack the record are to be written again (change.c, 2). */
+/* Marks tablets that lack the record as changed, so that they are written again (change.c, 2). */
 static void touch_older(struct apply *a, struct engine_table *t, uint32_t table, uint64_t sequence)
 {
     SHOAL_ASSERT(!a->of_cut);
@@ -309,7 +310,7 @@ static int apply_run_drop(struct apply *a, const struct record_header *h, const 
     SHOAL_ASSERT(!a->live || a->g->pending == 0);
     if (run != NULL && runs_end(a->runs, run, h->sequence - 1, h->sequence) != 0)
         return err_set(e, SHOAL_E_NOMEM, "no memory to drop run %" PRIu64, d->run);
-    /* Undo of a run that is over is never asked for: what old images bring later may stay. */
+    /* Undo of a finished run is never used: old images may bring some later. */
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         if (a->g->table[i].table != NULL)
             table_undo_drop(a->g->table[i].table, d->run);
@@ -322,7 +323,7 @@ static int apply_fence(struct apply *a, const struct record_header *h, const voi
     const struct record_fence *f = payload;
     struct run *run = runs_find(a->runs, f->run);
     (void)e;
-    SHOAL_ASSERT(!a->live || f->lane < run->lanes); /* engine_fence found it */
+    SHOAL_ASSERT(!a->live || f->lane < run->lanes); /* engine_fence found the run */
     if (run != NULL && !is_past(a, h) && f->lane < run->lanes)
         run_fence(run, f->lane, f->generation, f->live != 0, f->offset);
     return 0;
@@ -370,7 +371,7 @@ int apply_ghosts_end(struct runs *runs, uint64_t sequence)
 
 /* ---- names of keys ---- */
 
-/* The tablets of the keys that do not have the record yet are noted as changed, and change. */
+/* Marks the tablets of the keys that lack the record as changed, and changes them. */
 static int name_keys(struct apply *a, struct engine_table *t, const struct record_keys *keys,
                      const uint64_t *key, uint64_t sequence)
 {
@@ -420,8 +421,8 @@ static int apply_keys(struct apply *a, const struct record_header *h, const void
 
 struct kind {
     const char *name;
-    uint32_t bytes; /* of its payload, */
-    bool least;     /* or no fewer */
+    uint32_t bytes; /* bytes of its payload, */
+    bool least;     /* at least these bytes */
     bool control;   /* it changes the control state */
     int (*apply)(struct apply *a, const struct record_header *h, const void *payload,
                  struct err *e);
@@ -441,7 +442,7 @@ int apply_record(struct apply *a, const struct journal_record *r, struct err *e)
     const struct record_header *h = r->head;
     SHOAL_ASSERT(record_known(h->kind));
     SHOAL_ASSERT(!(a->live && a->of_cut));
-    SHOAL_ASSERT(!a->live || h->sequence == a->g->sequence); /* it was journalled just now */
+    SHOAL_ASSERT(!a->live || h->sequence == a->g->sequence); /* it has just been journalled */
     const struct kind *k = &kinds[h->kind];
     if (!a->live && h->sequence + PLANTED("barrier_itself") <= a->runs->barrier) /* 3 */
         return 0;

@@ -1,17 +1,16 @@
-/* change.c: what a change of a schema waits for, and what it refuses.
+/* change.c: the conditions for a change of a schema.
  *
- *  1. When a table changes, every record that its tablets have taken is in durable images. So none
- *     is ever replayed under another schema than it was made under, whichever of them the control
- *     state has by then. [test: test_change, test_tier_random]
- *  2. With the record all tablets count as changed. So at the next change, by 1, no image is older
- *     than the schema before it: an image's schema is the table's or that of table_past.
- *     [test: killed_at_any_step_it_comes_back_as_if_it_had_not_been]
- *  3. A cut is of the schemas of its instant: it comes back only into tables that have not changed
- *     since. [test: a_cut_of_before_the_change_is_refused]
- *  4. A row in the store ages when it comes in, by the schema of that day, and no record says when
- *     that is. So rules of ageing do not change in a table that has had rows there.
- *     [test: rules_of_ageing_stay_while_rows_are_in_the_store]
- */
+ * 1. When a table changes, durable images include every record that its tablets have taken. No
+ *    record is therefore replayed under another schema than its own, whichever of them the control
+ *    state has by then. [test: test_change, test_tier_random]
+ * 2. The record marks all tablets as changed. At the next change, by 1, no image is older than the
+ *    schema before it: an image's schema is the table's or that of table_past.
+ *    [test: killed_at_any_step_it_comes_back_as_if_it_had_not_been]
+ * 3. A cut has the schemas of its instant: it can be restored only into tables that have not
+ *    changed since. [test: a_cut_of_before_the_change_is_refused]
+ * 4. A row in the store ages when it comes in, by the schema of that time, and no record says when
+ *    that is. Rules of ageing therefore do not change in a table that has had rows in the store.
+ *    [test: rules_of_ageing_stay_while_rows_are_in_the_store] */
 #include "embedding/engine/change.h"
 
 #include "embedding/engine/cut_copy.h"
@@ -55,7 +54,7 @@ static void change_free(struct engine *g)
     free(c);
 }
 
-/* Whoever asked asks again, or has given it up. */
+/* The client asks again, or has given up. */
 static void change_step(struct engine *g)
 {
     if (!is_urgent(g))

@@ -1,5 +1,5 @@
-/* control.c: control records: each is checked, journalled, committed (synced in fsync mode) and
- * applied in one call (apply.h). */
+/* control.c: control records: one call checks, journals, commits (with a sync in fsync mode) and
+ * applies each (apply.h). */
 #include "embedding/engine/apply.h"
 #include "embedding/engine/change.h"
 #include "embedding/engine/cut_copy.h"
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* All records up to now, on this thread. */
+/* Syncs all records up to now, on this thread. */
 static int sync_now(struct engine *g, struct err *e)
 {
     struct journal_sync sync;
@@ -27,8 +27,8 @@ static int sync_now(struct engine *g, struct err *e)
     return journal_sync_end(g->journal, &sync, e);
 }
 
-/* Runs and fences are on disk before they are answered, in `journal` mode too: nobody tells a shard
- * a second time which lanes are over. */
+/* Runs and fences are on disk before the reply, in `journal` mode too: no client tells a shard
+ * again which lanes are over. */
 static bool must_last(const struct engine *g, enum record_kind kind)
 {
     if (g->options.durability == DURABLE_FSYNC)
@@ -38,7 +38,7 @@ static bool must_last(const struct engine *g, enum record_kind kind)
            !PLANTED("unsynced_fence");
 }
 
-/* Journals a control record, its head in *h; queued pushes before it are written with it. */
+/* Journals a control record, with its head in *h; queued pushes before it are written, too. */
 static int control_journal(struct engine *g, enum record_kind kind, const void *bytes, size_t count,
                            struct record_header *h, struct err *e)
 {
@@ -50,7 +50,7 @@ static int control_journal(struct engine *g, enum record_kind kind, const void *
         h->sequence = g->committed = g->control_changed = ++g->sequence;
         return 0;
     }
-    SHOAL_ASSERT(count <= journal_payload_max(g->journal)); /* or no segment would hold it */
+    SHOAL_ASSERT(count <= journal_payload_max(g->journal)); /* otherwise it fits no segment */
     struct record_payload payload = {{bytes, NULL}, {count, 0}};
     struct err failure = {0};
     int rc = journal_append(g->journal, h, &payload, &failure);
@@ -85,7 +85,7 @@ static int restore_live(struct apply *a, const struct record_restore *r, uint64_
     return engine_restore_apply(a->g, r, sequence, past, e);
 }
 
-/* What was journalled is done; where it cannot be, only a restart makes the two agree. */
+/* Applies a journalled record; if that fails, only a restart makes journal and memory agree. */
 static int control_apply(struct engine *g, const struct record_header *h, const void *payload,
                          uint64_t *changed, struct err *e)
 {
@@ -149,7 +149,7 @@ int engine_table_create(struct engine *g, const struct table_schema *schema, str
     return record_table(g, schema, e);
 }
 
-/* A run that is not open: was it, and is over? */
+/* Checks that a run that is not open was not finished before. */
 static int check_over(const struct engine *g, uint64_t run, struct err *e)
 {
     if (run > g->runs.newest || PLANTED("run_again"))
@@ -216,7 +216,7 @@ int engine_run_drop(struct engine *g, uint64_t run, struct err *e)
         return 0;
     if (g->pending > 0)
         return err_set(e, SHOAL_E_AGAIN, "pushes of run %" PRIu64 " are being applied", run);
-    if (cut_copy_under_way(g)) /* cut_copy.c, 1: its marks are in what is not copied yet */
+    if (cut_copy_under_way(g)) /* cut_copy.c, 1: tablets that are not copied yet have its marks */
         return err_set(e, SHOAL_E_AGAIN, "a cut is being copied; ask again");
     struct record_run_drop r = {.run = run};
     int rc = control_record(g, RECORD_RUN_DROP, &r, sizeof r, e);
@@ -253,7 +253,7 @@ int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generat
     return 0;
 }
 
-/* The led keys of a table behind the head of their record, in one block. */
+/* Collects the led keys of a table behind the head of their record, in one block. */
 static struct record_keys *keys_record(const struct engine_table *t, enum key_action action,
                                        const uint64_t *keys, uint32_t count)
 {
@@ -347,7 +347,7 @@ int engine_fields_drop(struct engine *g, uint32_t table, uint32_t tablet, const 
     return 0;
 }
 
-/* One past the number of the table of this name; 0: there is none here. */
+/* 1 + the number of the table with this name; 0: there is none here. */
 static uint32_t table_named(const struct engine *g, const char *text, size_t bytes)
 {
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
@@ -359,7 +359,8 @@ static uint32_t table_named(const struct engine *g, const char *text, size_t byt
     return 0;
 }
 
-/* Behind the number, or `*`, that a word ends with at this ':'; NULL: it is one of a name. */
+/* The end of the number, or `*`, behind this ':' if the word ends there; NULL: the ':' is part of a
+ * name. */
 static const char *word_end(const char *colon)
 {
     size_t bytes = 1;
@@ -380,7 +381,7 @@ int engine_fields_take(const struct engine *g, const char *text, struct engine_f
     for (const char *p = text; p != NULL && *p != 0; p += *p == ' ') {
         const char *colon = *p == ' ' ? NULL : strchr(p + 1, ':'), *end = NULL;
         while (colon != NULL && (end = word_end(colon)) == NULL)
-            colon = strchr(colon + 1, ':'); /* a table may be called anything */
+            colon = strchr(colon + 1, ':'); /* a table's name may contain any character */
         bool all = colon != NULL && colon[1] == '*';
         unsigned long field;
         if (colon == NULL || all)
@@ -399,7 +400,7 @@ int engine_fields_take(const struct engine *g, const char *text, struct engine_f
     return 0;
 }
 
-/* The run that a restore opens has a place beside those that it leaves open. */
+/* Checks that a run of a restore fits beside those that stay open. */
 static int check_room_beside(const struct engine *g, const struct record_restore *r, struct err *e)
 {
     uint32_t stay = 0;
@@ -413,7 +414,7 @@ static int check_room_beside(const struct engine *g, const struct record_restore
 int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
 {
     if (runs_find(&g->runs, run) != NULL)
-        return 0; /* a run is opened by one restore only: this one was here before */
+        return 0; /* only one restore opens a run: this one was here before */
     if (g->loading != 0)
         return err_set(e, SHOAL_E_BUSY, "a checkpoint is being loaded; ask again");
     if (run == 0 || g->pending > 0 || g->holding || g->cut_busy)
@@ -442,7 +443,7 @@ int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
     cut_source_close(&source);
     if (rc != 0)
         return rc;
-    /* Tables of other runs stay as they are, and so do these runs. */
+    /* Tables of other runs stay unchanged, and so do these runs. */
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         if (g->table[i].table != NULL && (i == 0 || !PLANTED("one_table_restored")))
             r.existing |= UINT64_C(1) << i;

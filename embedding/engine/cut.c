@@ -1,30 +1,29 @@
-/* cut.c: making a cut: hold, go, release. What is kept of it: cut_keep.c.
+/* cut.c: makes a cut: hold, go, release. cut_keep.c manages existing cuts.
  *
- *  1. A cut is cuts/CUT: complete or not there. It is made as cuts/CUT.tmp, synced, and named by
- *     one rename. [test: an_unfinished_cut_does_not_exist]
- *  2. From HOLD to the end of GO the journal is not trimmed; from GO on no image is copied, so no
- *     stored tablet is beyond the noted sequence. [assert: cut_done, start_batch]
- *     [test: pushes_during_the_cut_are_not_in_it, a_cut_waits_for_the_batch_under_way]
- *  3. A cut stands alone: while a RESTORE record is still needed (its cut's rows are not all
- *     written here), or where there is no journal, a cut copies all tablets instead of linking the
- *     journal (cut_copy.h), and with them the pairs of rows in the store: of a row that is cold at
- *     GO the pair does not change until the cut is made, for flushing pauses.
- *     [test: a_cut_right_after_a_restore_stands_alone, test_cold_cut]
- *  4. A cut that an untrimmed RESTORE record names is deleted only when the journal has let go of
- *     the record: till then a file `dropped` in it remembers that it was asked for.
- *     [test: a_cut_is_kept_while_a_restore_needs_it]
- *  5. A cut is never of a record that the journal may still lose: its number would be another's.
- *     [test: test_power]
- *  6. A cut keeps the files that it links from going: the store lets go of images that were
- *     overwritten first, or each cut would keep what several rounds of flushing have left.
- *     [test: a_cut_has_few_dead_images]
+ * 1. A cut is cuts/CUT: complete or absent. It is made as cuts/CUT.tmp, synced, and gets its name
+ *    by one rename. [test: an_unfinished_cut_does_not_exist]
+ * 2. From HOLD to the end of GO the journal is not trimmed; from GO on no image is copied, so no
+ *    stored tablet is beyond the noted sequence. [assert: cut_done, start_batch]
+ *    [test: pushes_during_the_cut_are_not_in_it, a_cut_waits_for_the_batch_under_way]
+ * 3. A cut stands alone. While a RESTORE record is still needed (its cut's rows are not all written
+ *    here), or without a journal, a cut copies all tablets instead of linking the journal
+ *    (cut_copy.h), and with them the pairs of rows in the store. The pair of a row that is cold at
+ *    GO does not change until the cut is made, because flushing pauses.
+ *    [test: a_cut_right_after_a_restore_stands_alone, test_cold_cut]
+ * 4. A cut that an untrimmed RESTORE record names is deleted only when the journal has trimmed the
+ *    record: until then a file `dropped` in it notes the request.
+ *    [test: a_cut_is_kept_while_a_restore_needs_it]
+ * 5. A cut never includes a record that the journal may still lose, because another record would
+ *    get its sequence. [test: test_power]
+ * 6. A cut keeps the files that it links on disk. The store therefore first drops overwritten
+ *    images; otherwise each cut would keep those of several rounds of flushing.
+ *    [test: a_cut_has_few_dead_images]
  *
- *      hold ----> holding --go--> cut_busy: waits for the batch under way, copies if it must,
- *                    |               |      then on an I/O thread
- *                 release            +--> done
- *                    v
- *                (nothing)
- */
+ *     hold ----> holding --go--> cut_busy: waits for the batch in flight, copies if it must,
+ *                   |               |      then on an I/O thread
+ *                release            +--> done
+ *                   v
+ *               (nothing) */
 #include "embedding/engine/cut.h"
 
 #include "embedding/engine/cut_copy.h"
@@ -52,15 +51,15 @@ typedef void (*go_done)(void *context, int status, uint64_t rows, uint64_t bytes
 
 struct cut_work {
     struct work work;      /* first; the list of works owns it once it is started */
-    struct engine_job job; /* while it waits for a batch under way, and copies */
+    struct engine_job job; /* used while it waits for a batch in flight, and while it copies */
     struct engine *g;      /* borrowed */
     struct cut_facts facts;
     struct journal_link *link; /* owned; NULL for a copy */
     size_t links;
     struct cut_copy *copy; /* owned; NULL when the journal is linked */
-    struct part part;      /* on the I/O thread: what the manifest names */
-    uint64_t images;       /* bytes of those that count */
-    bool synced;           /* by it: */
+    struct part part;      /* on the I/O thread: the manifest's contents */
+    uint64_t images;       /* bytes of the current images */
+    bool synced;           /* synced by the I/O thread: */
     struct journal_sync sync;
     char dir[LIMIT_PATH], tmp[LIMIT_PATH], parent[LIMIT_PATH];
     go_done done;
@@ -71,7 +70,7 @@ struct cut_work {
 
 /* ---- hold ---- */
 
-/* Images of now stay beside those that come; without a folder, in memory. */
+/* Checks room: current images are kept beside later ones; in memory without a folder. */
 int engine_cut_room(struct engine *g, uint64_t cut, struct err *e)
 {
     char what[32];
@@ -101,7 +100,7 @@ int engine_hold(struct engine *g, uint64_t cut, uint64_t run, uint64_t *sequence
     int rc = engine_cut_room(g, cut, &e);
     if (rc != 0)
         return rc;
-    SHOAL_ASSERT(g->committed == g->sequence); /* the journal that it pins has all */
+    SHOAL_ASSERT(g->committed == g->sequence); /* the journal that it pins has all records */
     cut_ahead_end(g);
     g->holding = true;
     g->held = (struct cut_facts){.cut = cut, .sequence = g->sequence};
@@ -156,7 +155,7 @@ static int link_segment(struct cut_work *c, const struct journal_link *l, struct
     return rc == 0 ? 0 : err_set(e, rc, "cannot name %s: %s", path, err_text(rc));
 }
 
-/* Every file in rows/, with its size. */
+/* Lists every file in rows/ with its size. */
 static int list_rows(struct cut_work *c, struct err *e)
 {
     char path[LIMIT_PATH], inner[LIMIT_PATH + 64], name[PART_NAME_BYTES];
@@ -182,7 +181,7 @@ static int list_rows(struct cut_work *c, struct err *e)
 
 struct copying {
     struct store *to;
-    size_t bytes, most; /* in its buffers; at which they are flushed */
+    size_t bytes, most; /* bytes in the store's buffers; limit at which they are flushed */
 };
 
 static int copy_pair(void *context, const void *key, size_t key_bytes, const void *value,
@@ -258,7 +257,7 @@ static void cut_run(struct work *w)
     if (c->g->dir == NULL)
         return; /* the copy is the cut */
     c->part.facts = c->facts;
-    c->part.facts.bytes = 0; /* of the files that are named */
+    c->part.facts.bytes = 0; /* of the named files */
     if (c->synced) {         /* 5 */
         journal_sync_run(&c->sync);
         if (c->sync.status != 0)
@@ -311,8 +310,8 @@ static void cut_done(struct work *w)
 
 /* ---- go: the shard's part ---- */
 
-/* A GO sent again for a cut that is complete is answered as the first was. A cut of another instant
- * under the same number is one that the coordinator gave up: it is replaced. */
+/* A repeated GO for a complete cut gets the same reply. A cut of another instant with the same
+ * number was given up by the coordinator and is replaced. */
 static bool exists(struct engine *g, uint64_t cut, struct cut_facts *facts)
 {
     struct mem_cut *m = cut_mem_find(g, cut);
@@ -358,7 +357,7 @@ int engine_go(struct engine *g, uint64_t cut,
     struct cut_work *c = calloc(1, sizeof *c);
     if (c == NULL)
         return SHOAL_E_NOMEM;
-    SHOAL_ASSERT(g->pending == 0); /* since HOLD nothing was admitted */
+    SHOAL_ASSERT(g->pending == 0); /* nothing was admitted since HOLD */
     c->g = g;
     c->facts = g->held;
     c->images = flush_image_bytes(g);
@@ -395,8 +394,8 @@ static uint64_t cut_memory(const struct engine *g)
     return c->copy == NULL ? 0 : cut_copy_memory(c->copy);
 }
 
-/* Flushing has paused: a cut that waited for it goes on, and once it has copied what it must, or
- * could not, an I/O thread ends it. */
+/* Flushing has paused: a waiting cut continues; once it has copied its tablets, or failed, an I/O
+ * thread ends it. */
 static void cut_step(struct engine *g)
 {
     if (g->flush.busy)
@@ -413,7 +412,7 @@ static void cut_step(struct engine *g)
     engine_work(g, &c->work, cut_run, cut_done);
 }
 
-/* It was not all copied, or never began: nothing keeps the journal any more. */
+/* Ends a cut that was not copied completely, or never began: the journal is no longer kept. */
 static void cut_close(struct engine *g)
 {
     struct cut_work *c = cut_of(g);

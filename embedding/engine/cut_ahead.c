@@ -1,13 +1,13 @@
-/* cut_ahead.c: before a cut that becomes a checkpoint, rows are written, so that the cut brings few
- * records along.
+/* cut_ahead.c: writes rows in advance of a cut that becomes a checkpoint, so that the cut has few
+ * records.
  *
- *  1. A cut links the journal from the oldest record that no durable image has. A push touches
- *     nearly every tablet, so that is most of what the journal may hold: of 55 MB of rows up to 1
- *     GiB a shard. Here the tablets are written once, urgently, while pushes go on; the journal
- *     begins a segment first, so that all before it is trimmed. What the cut then brings is what
- *     was pushed meanwhile. [test: a_cut_after_a_writing_has_few_records]
- *  2. It is a wish: the cut is whole without it, and nothing waits for it. Where the disk has no
- *     room for images, there is none. [test: a_full_disk_writes_nothing_ahead] */
+ * 1. A cut links the journal from the oldest record that no durable image includes. A push touches
+ *    nearly every tablet, so that is most of the journal: for 55 MB of rows up to 1 GiB a shard.
+ *    This writes the tablets once, urgently, while pushes go on; the journal begins a segment
+ *    first, so that all earlier records are trimmed. The cut then has only the records pushed
+ *    meanwhile. [test: a_cut_after_a_writing_has_few_records]
+ * 2. It is an optimization: the cut is whole without it, and nothing waits for it. It is skipped
+ *    when the disk has no room for images. [test: a_full_disk_writes_nothing_ahead] */
 #include "embedding/engine/cut.h"
 
 #include "embedding/engine/flush.h"
@@ -18,7 +18,7 @@
 
 struct cut_ahead {
     struct engine_job job;
-    uint64_t sequence; /* all records up to it are to be in durable images */
+    uint64_t sequence; /* durable images shall include all records up to this one */
     engine_ahead_done done;
     void *context;
 };
@@ -56,13 +56,13 @@ static void ahead_step(struct engine *g)
         cut_ahead_end(g);
 }
 
-/* What the journal has is little beside the rows, or beside a segment. */
+/* True when the journal is small compared with the rows or with a segment. */
 static bool is_short(const struct engine *g)
 {
     return journal_bytes(g->journal) <= flush_image_bytes(g) / 4 + g->segment_bytes / 8;
 }
 
-/* Whether it has begun. */
+/* Returns true when it has begun. */
 static bool ahead_begin(struct engine *g, engine_ahead_done done, void *context)
 {
     static const struct engine_job_ops ops = {ahead_step, is_urgent, NULL, ahead_close};

@@ -1,11 +1,10 @@
-/* cut_copy.c: the images of a cut, batch by batch.
+/* cut_copy.c: copies the images of a cut, batch by batch.
  *
- *  1. A tablet that is not copied yet is as it was at GO, rows and marks: who would change it is
- *     told BUSY, and no run is dropped. A row of it may come into memory: image and pair say the
- *     same. [assert: gather] [test: pushes_wait_for_what_is_not_copied]
- *  2. No more than a batch is copied in one turn of the loop, one tablet at least.
- *     [assert: gather] [test: a_copy_goes_batch_by_batch]
- */
+ * 1. Rows and marks of a tablet that is not copied yet are as at GO: a push that would change it
+ *    gets BUSY, and no run is dropped. A row of it may come into memory, because image and pair are
+ *    equal. [assert: gather] [test: pushes_wait_for_what_is_not_copied]
+ * 2. At most a batch is copied in one turn of the loop, but at least one tablet. [assert: gather]
+ *    [test: a_copy_goes_batch_by_batch] */
 #include "embedding/engine/cut_copy.h"
 
 #include "embedding/engine/flush.h"
@@ -21,14 +20,14 @@
 
 struct cut_copy {
     struct engine *g;          /* borrowed */
-    const char *parent, *tmp;  /* borrowed; NULL: it stays in memory */
+    const char *parent, *tmp;  /* borrowed; NULL: the copy stays in memory */
     struct store *to;          /* owned; NULL: not made yet */
-    void *control;             /* owned: the control state of GO; NULL: it has gone with a batch */
-    size_t control_bytes;      /* of it */
-    uint64_t sequence, tables; /* bit t: table t was there at GO */
-    uint32_t table, tablet;    /* the next one */
-    uint64_t bytes;            /* of images so far */
-    uint64_t room;             /* what they may take, about */
+    void *control;             /* owned; the control state of GO; NULL: a batch has written it */
+    size_t control_bytes;      /* length of the control state */
+    uint64_t sequence, tables; /* bit t: table t existed at GO */
+    uint32_t table, tablet;    /* the next tablet */
+    uint64_t bytes;            /* bytes of images so far */
+    uint64_t room;             /* estimate of their total */
     uint64_t unflushed;        /* bytes in the store's buffers */
     bool busy;                 /* a batch is being written */
     int status;
@@ -126,7 +125,7 @@ static bool next(struct cut_copy *c)
     return false;
 }
 
-/* Fills the flushes' batch: the control state, then tablets. 0 or NOMEM. */
+/* Fills the flushes' batch with the control state, then tablets. 0 or NOMEM. */
 static int gather(struct cut_copy *c)
 {
     struct engine *g = c->g;
@@ -213,7 +212,7 @@ bool cut_copy_step(struct cut_copy *c)
         g->copying = NULL;
         return true;
     }
-    SHOAL_ASSERT(g->copying == c && !g->flush.busy); /* the batch rests */
+    SHOAL_ASSERT(g->copying == c && !g->flush.busy); /* the batch is idle */
     struct copy_work *w = calloc(1, sizeof *w);
     if (w == NULL || gather(c) != 0) {
         free(w);

@@ -1,10 +1,9 @@
-/* cut_keep.c: cuts that are there: opening one for a restore, dropping, and what the journal's
- * records still need. What a cut is: cut.c; its manifest: part.h.
+/* cut_keep.c: existing cuts: opens one for a restore, drops them, and keeps those that records of
+ * the journal still need. What a cut is: cut.c; its manifest: part.h.
  *
- *  1. Segments are named with the bytes that count and their XXH3. Row files are named with their
- *     sizes; what is in them carries checksums of its own (RocksDB's blocks and blobs, our images).
- *     [test: a_damaged_cut_is_refused_and_nothing_is_changed]
- */
+ * 1. Segments are named with their valid bytes and the XXH3 of these. Row files are named with
+ *    their sizes; their contents have checksums of their own (RocksDB's blocks and blobs, our
+ *    images). [test: a_damaged_cut_is_refused_and_nothing_is_changed] */
 #include "embedding/engine/cut.h"
 
 #include "embedding/engine/space.h"
@@ -37,7 +36,7 @@ int cut_read(const char *dir, enum cut_depth depth, struct part *out, struct err
 void cut_path(const struct engine *g, uint64_t cut, const char *tail, char *out)
 {
     int n = snprintf(out, LIMIT_PATH, "%s/cuts/%" PRIu64 "%s", g->dir, cut, tail);
-    SHOAL_ASSERT(n > 0 && (size_t)n < LIMIT_PATH); /* engine_open has seen to it */
+    SHOAL_ASSERT(n > 0 && (size_t)n < LIMIT_PATH); /* engine_open has checked it */
 }
 
 struct mem_cut *cut_mem_find(struct engine *g, uint64_t cut)
@@ -169,7 +168,7 @@ static void drop_done(struct work *w)
         space_look(container_of(w, struct drop_work, work)->g);
 }
 
-/* The name goes at once, the files on an I/O thread. */
+/* The name goes at once; an I/O thread deletes the files. */
 static int drop_now(struct engine *g, uint64_t cut)
 {
     char path[LIMIT_PATH];
@@ -194,7 +193,7 @@ int engine_cut_drop(struct engine *g, uint64_t cut)
         g->export_drop = true;
         return 0;
     }
-    if (engine_restoring(g)) /* it may be this one */
+    if (engine_restoring(g)) /* it may be this cut */
         return SHOAL_E_BUSY;
     cut_uncheck(g, cut);
     cut_mem_drop(g, cut);

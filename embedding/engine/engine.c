@@ -1,4 +1,4 @@
-/* engine.c: tables, what is read of an engine, its opening and closing. Invariants: engine.h. */
+/* engine.c: tables, reading, opening and closing. Invariants: engine.h. */
 #include "embedding/engine.h"
 
 #include "embedding/engine/cut.h"
@@ -141,7 +141,7 @@ void engine_stats_get(const struct engine *g, struct engine_stats *out)
     out->memory_bytes += out->store_memory;
     out->disk_bytes = space_taken(g);
     out->disk_short = g->space.refusing != SPACE_ENOUGH ||
-                      (g->space.stopped && g->job[JOB_CHANGE] != NULL); /* without a push to ask */
+                      (g->space.stopped && g->job[JOB_CHANGE] != NULL); /* no push would ask */
     out->memory_short = g->tier.full;
     for (uint32_t i = 0; i < g->loads; i++)
         if (g->loaded[i].arena != NULL)
@@ -197,8 +197,8 @@ static int open_memory(struct engine *g, struct err *e)
     return 0;
 }
 
-/* Where none is to be kept, what was kept before goes: else no erasing would find it, and it would
- * count against the disk for ever. */
+/* If no archive is wanted, removes an old one: otherwise erasing would miss it, and it would use
+ * the disk for ever. */
 static int open_archive(struct engine *g, struct err *e)
 {
     char path[LIMIT_PATH];
@@ -224,7 +224,7 @@ static int open_durable(struct engine *g, struct err *e)
     uint64_t segment = g->options.segment_bytes;
     if (g->options.segment_bytes == 0)
         segment = SEGMENT_BYTES;
-    /* The segment being written cannot be trimmed, so it must be a small part of the whole. */
+    /* The current segment cannot be trimmed, so it must be small compared with the limit. */
     uint64_t most;
     if (g->options.journal_max > 0)
         most = g->options.journal_max;
@@ -249,7 +249,7 @@ static int open_durable(struct engine *g, struct err *e)
     return open_archive(g, e);
 }
 
-/* The names of all that is made at a start. */
+/* Syncs the names of all files that a start makes. */
 static int sync_names(const struct engine *g, struct err *e)
 {
     if (PLANTED("names_unsynced"))
@@ -307,7 +307,7 @@ int engine_open(const struct engine_options *options, struct env *env, struct en
     return 0;
 }
 
-/* All rows are in the store and on disk: what the disk has beside them goes. */
+/* After all rows are durable in the store: frees the other files. */
 static void give_back(struct engine *g)
 {
     struct err e = {0};
@@ -330,11 +330,11 @@ int engine_close(struct engine *g, bool flush)
     guard_free(g->guard);
     bool back = engine_back(g);
     engine_jobs_close(g);
-    g->holding = false; /* it ends with the process, and so does what it keeps of the journal */
+    g->holding = false; /* the hold ends with the process */
     if (g->journal != NULL && !g->broken)
         rc = engine_commit(g);
     if (flush && rc == 0 && g->store != NULL && !g->broken && back) {
-        /* else it has taken nothing, and the next start replays again */
+        /* otherwise nothing was written, and the next start replays again */
         SHOAL_ASSERT(g->pending == 0 && !g->cut_busy);
         rc = flush_all(g, &e);
         if (rc != 0)
@@ -342,7 +342,7 @@ int engine_close(struct engine *g, bool flush)
         else
             give_back(g);
     }
-    work_drain(&g->works); /* that closing began */
+    work_drain(&g->works); /* work that closing began */
     cut_free(g);
     flush_free(g);
     space_free(g);

@@ -15,7 +15,7 @@
 
 /* ---- admission ---- */
 
-/* All that does not depend on marks. */
+/* Checks everything that does not depend on marks. */
 static int check_push(struct engine *g, const struct push_record *r, struct run **run,
                       struct engine_table **table, struct err *e)
 {
@@ -57,7 +57,7 @@ static uint64_t body_bytes(const struct table_schema *s, const struct push_recor
     return (uint64_t)r->key_count * (sizeof(uint64_t) + schema_push_floats(s) * sizeof(float));
 }
 
-/* What of a server's settings keeps its segments as small as they are (engine.c). */
+/* The setting of the server that limits its segments (engine.c). */
 static const char *segment_bound(const struct engine *g)
 {
     const struct engine_options *o = &g->options;
@@ -71,7 +71,7 @@ static const char *segment_bound(const struct engine *g)
     return "disk, of which it is a sixteenth of the shard's part";
 }
 
-/* No more than a segment takes, every gradient as it may be, clicks within shows. */
+/* The push fits a segment, every gradient is valid, clicks do not exceed shows. */
 static int check_body(const struct engine *g, const struct table_schema *s,
                       const struct push_record *r, struct err *e)
 {
@@ -90,7 +90,7 @@ static int check_body(const struct engine *g, const struct table_schema *s,
     return rc;
 }
 
-/* What would change rows: every key in a covered tablet, every gradient as it may be. */
+/* Checks what would change rows: every key is in a covered tablet, every gradient is valid. */
 static int check_content(const struct engine *g, const struct push_record *r,
                          const struct engine_table *t, struct err *e)
 {
@@ -224,7 +224,7 @@ int engine_admit_push(struct engine *g, const struct push_record *r, struct push
         plan->mark = r->to;
     else
         plan->mark = lowest_mark(run, r);
-    SHOAL_ASSERT(plan->mark >= r->to); /* no covered tablet lacks it now */
+    SHOAL_ASSERT(plan->mark >= r->to); /* every covered tablet has the push now */
     g->pending++;
     return 0;
 }
@@ -244,7 +244,7 @@ int engine_commit(struct engine *g)
     if (rc != 0)
         return engine_fail(g, &e);
     g->committed = journal_committed(g->journal);
-    SHOAL_ASSERT(g->committed == g->sequence); /* of what was admitted nothing is left behind */
+    SHOAL_ASSERT(g->committed == g->sequence); /* every admitted push is committed */
     if (g->options.durability == DURABLE_FSYNC)
         engine_sync_start(g);
     return 0;

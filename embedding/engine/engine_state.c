@@ -1,6 +1,6 @@
-/* engine_state.c: the tables of an engine and what is led of them; jobs begun, stepped, weighed
- * and closed; the journal's syncs; failing. Of the room it calls work.c alone: the rest stands on
- * it. */
+/* engine_state.c: tables of an engine and their led tablets; jobs are begun, stepped, counted and
+ * closed; syncs of the journal; failing. Within the room it calls only work.c, and the other files
+ * use it. */
 #include "embedding/engine/engine_state.h"
 
 #include "proto/base/assert.h"
@@ -31,8 +31,8 @@ static void table_release(struct engine_table *t)
     *t = (struct engine_table){0};
 }
 
-/* A shard's arena is one for all tables. An eighth of what a table reaches of it is for holes, and
- * for what comes after the last look at what there is. */
+/* A shard has one arena for all tables. An eighth of what a table can address in it is left for
+ * holes, and for rows that arrive after the last check. */
 static void rows_bound(struct engine *g)
 {
     struct tier *tier = &g->tier;
@@ -66,7 +66,7 @@ struct table *engine_table_take(struct engine *g, uint32_t table)
     return t;
 }
 
-/* What of a table is led, out of the whole map. */
+/* Takes the led tablets of a table from the whole map. */
 static void scope_fill(const struct engine *g, struct engine_table *t)
 {
     uint32_t first = table_schema_of(t->table)->tablet_first, before = 0;
@@ -159,7 +159,7 @@ void engine_touch(struct engine_table *t, uint32_t first, uint32_t count, const 
             continue;
         SHOAL_ASSERT(changed[i] <= sequence);
         if (changed[i] <= durable[i])
-            /* it was clean: no record in between was its own */
+            /* it was clean: no record in between changed it */
             durable[i] = written[i] = sequence - 1;
         changed[i] = sequence;
     }
@@ -203,7 +203,7 @@ void engine_work(struct engine *g, struct work *w, void (*run)(struct work *w),
 
 int engine_fail(struct engine *g, const struct err *e)
 {
-    SHOAL_ASSERT(e->code != 0); /* or the caller would go on */
+    SHOAL_ASSERT(e->code != 0); /* the caller would go on otherwise */
     if (!g->broken) {
         g->broken = true;
         if (g->options.on_fatal != NULL)
@@ -307,7 +307,7 @@ void engine_sync_start(struct engine *g)
         return;
     struct sync_work *s = calloc(1, sizeof *s);
     if (s == NULL)
-        return; /* the next commit asks again */
+        return; /* the next commit retries */
     s->g = g;
     if (!journal_sync_begin(g->journal, &s->sync)) {
         free(s);

@@ -1,4 +1,4 @@
-/* engine_state.h: the engine's insides, as its room and the checkpoints' see them. */
+/* engine_state.h: the struct behind an engine, for its room and for checkpoints. */
 #ifndef EMBEDDING_ENGINE_ENGINE_STATE_H
 #define EMBEDDING_ENGINE_ENGINE_STATE_H
 
@@ -12,10 +12,10 @@
 #include "embedding/rows/run.h"
 #include "embedding/store.h"
 
-/* A table with what is known of its tablets. The three sequences (tablets): `changed` by the last
- * record that the tablet took, `written` in the image last handed to the store, `durable` in the
- * image that the store has on disk: changed > written is dirty, changed > durable holds the
- * journal. A tablet that was clean when a record came counts as durable up to the record before. */
+/* A table and the state of its tablets. The three sequences (tablets): `changed`: the last record
+ * that the tablet took; `written`: that of the image last handed to the store; `durable`: that of
+ * the image on disk. changed > written: dirty; changed > durable: the journal must be kept. A
+ * tablet that was clean when a record came counts as durable up to the record before. */
 struct engine_table {
     struct table *table; /* owned */
     struct mark_scope scope;
@@ -27,18 +27,19 @@ struct engine_table {
 
 struct cut_ref { /* a cut that an untrimmed RESTORE record names */
     uint64_t cut, sequence;
-    bool drop; /* asked for while it was needed */
+    bool drop; /* its dropping was requested while it was needed */
 };
 
-/* What a cut is of. run 0: none, and the cut cannot be restored. */
+/* Facts about a cut. run 0: there is none, and the cut cannot be restored. */
 struct cut_facts {
     uint64_t cut, sequence, rows, bytes;
-    uint64_t existing; /* bit t: table t was there */
+    uint64_t existing; /* bit t: table t existed */
     uint64_t run, tables;
     uint32_t lanes, mode;
-    uint64_t lowest[LIMIT_LANES]; /* of each lane of the run over the tablets led here */
-    /* By table: its rows here, and the bytes of its images. sized: an older release's cut does not
-     * say them. */
+    /* lowest mark of each lane of the run over the tablets led here */
+    uint64_t lowest[LIMIT_LANES];
+    /* By table: its rows here, and the bytes of its images. sized: false in an older release's cut,
+     * which lacks them. */
     bool sized;
     uint64_t table_rows[LIMIT_TABLES], table_bytes[LIMIT_TABLES];
 };
@@ -48,36 +49,36 @@ struct mem_cut { /* a cut of an engine without a folder */
     struct store *store; /* owned */
 };
 
-/* What a load brought. run: opened by it. arena: owned, of its rows; NULL: they were recovered, and
- * lie in the engine's own. */
+/* A finished load, which opened `run`. arena: owned, has its rows; NULL: they were recovered, and
+ * are in the engine's own. */
 struct engine_loaded {
     uint64_t run, tables;
     struct arena *arena;
     bool leaving; /* it is being taken back */
 };
 
-struct stale { /* a tablet that began an epoch: pairs of other epochs may be left */
+struct stale { /* a tablet that began an epoch: pairs of other epochs may remain */
     uint32_t table, tablet, epoch;
 };
 
 struct flush_state {
-    bool busy;              /* one batch is on its way */
-    struct work *under_way; /* borrowed: it, if it is of flush.c */
-    bool settling;          /* it is waited for: nothing new is begun */
-    struct stale *stale;    /* owned; (stale_room): tablets whose older pairs go behind the batch */
+    bool busy;              /* a batch is in flight */
+    struct work *under_way; /* borrowed; that batch, if flush.c began it */
+    bool settling;          /* a caller waits for it: no new batch begins */
+    struct stale *stale;    /* owned; (stale_room): tablets whose older pairs go after the batch */
     uint32_t stale_count, stale_room;
-    uint8_t *buffer;         /* owned: values of the batch */
-    size_t capacity, bytes;  /* of them in use */
+    uint8_t *buffer;         /* owned; values of the batch */
+    size_t capacity, bytes;  /* used bytes of the buffer */
     struct store_item *item; /* owned; (item_room) */
     size_t item_room, items;
-    void *control; /* owned: the control value of the batch */
+    void *control; /* owned; the control value of the batch */
     uint64_t control_seq;
     uint64_t credit;        /* image bytes that the journal's growth has paid for */
     uint64_t seen_written;  /* journal_written at the last step */
-    uint64_t since_flush;   /* bytes written since the store was last flushed */
-    uint32_t table, tablet; /* where the round stands */
+    uint64_t since_flush;   /* bytes written since the store's last flush */
+    uint32_t table, tablet; /* next tablet of the round */
     uint64_t image_bytes;   /* written since start */
-    bool rewriting;         /* a round that writes clean tablets too is under way */
+    bool rewriting;         /* a round writes clean tablets, too */
 };
 
 #define TIER_LEAVING 256u
@@ -94,65 +95,67 @@ struct tier_tablet {
 #define TIER_FETCHES 2u
 struct fetch_work;
 struct tier {          /* tier.h */
-    uint64_t budget;   /* what the options let tables take, in bytes; 0: no bound */
-    uint64_t rows_max; /* what they may: that, or less where they reach less */
-    uint32_t narrow;   /* the table that reaches less; LIMIT_TABLES: none */
-    uint64_t beside;   /* what they had beside the arenas at the last look */
+    uint64_t budget;   /* limit from the options for tables in bytes; 0: none */
+    uint64_t rows_max; /* effective limit: budget, or less if a table cannot address more */
+    uint32_t narrow;   /* the table that addresses least; LIMIT_TABLES: none */
+    uint64_t beside;   /* bytes outside the arenas at the last check */
     uint32_t looks;
-    bool making;                              /* room is being made */
-    bool stuck;                               /* there is none to be made */
-    uint64_t stuck_used;                      /* bytes that tables had then */
-    bool full;                                /* the last push was refused for it */
-    uint32_t idle;                            /* tablets looked at since a row went */
-    struct tier_tablet hand;                  /* the next one to lose rows */
-    struct tier_tablet leaving[TIER_LEAVING]; /* whose rows leave with the batch under way */
+    bool making;             /* room is being made */
+    bool stuck;              /* no room can be made */
+    uint64_t stuck_used;     /* bytes of tables at that time */
+    bool full;               /* the last push was refused for lack of room */
+    uint32_t idle;           /* tablets visited since a row left */
+    struct tier_tablet hand; /* the next tablet to lose rows */
+    /* tablets whose rows leave with the batch in flight */
+    struct tier_tablet leaving[TIER_LEAVING];
     uint32_t leaving_count;
-    uint64_t leaving_bytes; /* of rows, about */
-    bool written;           /* the batch is, but pushes wait to be applied: rows leave after them */
+    uint64_t leaving_bytes; /* estimated bytes of these rows */
+    bool written;           /* the batch is written, but unapplied pushes delay the leaving */
     struct wanted wanted[LIMIT_TABLES];
     uint32_t wanted_count;
-    uint64_t *asked;     /* owned: names of keys wanted or on their way */
-    uint64_t asked_salt; /* of their places */
-    uint64_t *among;     /* owned: scratch of engine_warm */
+    uint64_t *asked;     /* owned; names of keys wanted or in flight */
+    uint64_t asked_salt; /* salt of their places */
+    uint64_t *among;     /* owned; scratch of engine_warm */
     uint32_t among_room;
-    struct fetch_work *fetch[TIER_FETCHES]; /* on their way; NULL: none */
-    bool refused; /* somebody, for want of room, and has not been told since that there is some */
-    struct env_timer timer; /* a flush step when nothing else makes one */
-    bool tell;              /* who waits is to be told then */
+    struct fetch_work *fetch[TIER_FETCHES]; /* fetches in flight; NULL: none */
+    bool refused;           /* a request was refused for lack of room and was not notified since */
+    struct env_timer timer; /* runs a flush step when nothing else does */
+    bool tell;              /* the timer notifies waiting requests */
     uint64_t fetched, evicted, evicted_clean;
-    /* since the last look back: rows that came in, keys of requests whose rows were all there */
+    /* since the last check: rows that came in; keys of requests whose rows were all there */
     uint64_t came, used;
-    uint64_t in_vain; /* looks back that found most rows had left again unused */
+    uint64_t in_vain; /* checks that found most fetched rows unused */
 };
 
 #define SPACE_PARTS 1024u
 
-enum space_short { SPACE_ENOUGH, SPACE_BOUND, SPACE_DISK }; /* the bound; the file system */
-/* images are being written; the store lets go */
+/* SPACE_BOUND: over options.disk; SPACE_DISK: the file system is full */
+enum space_short { SPACE_ENOUGH, SPACE_BOUND, SPACE_DISK };
+/* WRITE: images are being written; TIDY: the store deletes dead files */
 enum space_reclaim { RECLAIM_NONE, RECLAIM_WRITE, RECLAIM_TIDY };
 
 struct space {             /* space.h */
-    uint64_t taken, small; /* bytes at the last look; of them in the store's small pairs */
-    uint64_t store_seen, made_seen, added_seen; /* when it began: */
-    uint64_t added;                             /* bytes that went to DIR by other ways */
-    uint64_t journal_next; /* journal_written at which to ask the file system again */
+    uint64_t taken, small; /* bytes at the last walk; small: of these, in the store's small pairs */
+    uint64_t store_seen, made_seen, added_seen; /* values at the start of that walk: */
+    uint64_t added;                             /* bytes that reached DIR in other ways */
+    uint64_t journal_next; /* journal_written at which the file system is asked again */
     uint64_t look_next_ns;
     enum space_short refusing;
     enum space_reclaim reclaim;
-    bool looking, again; /* a look is under way; one more after it */
+    bool looking, again; /* a walk is in progress; another one follows */
     bool stopped;        /* nothing is handed to the store */
     char **part;         /* owned, each; (parts): folders of parts that exports made */
     uint32_t parts;
 };
 
-/* A job is what an engine does over several turns of the loop beside its flushing: a cut that
- * waits for the store and copies, a scrub, a schema that waits for its rows, a load, a load taken
- * back, tablets that come back after a start or are put back to a cut. While one is under way it
- * sits in engine.job[kind]; the flush steps it, the memory budget counts its bytes and engine_close
- * ends it, without knowing what it is. So rooms above the engine's have jobs as well. */
+/* A job is an activity of an engine over several turns of the loop beside its flushing: a cut that
+ * waits for the store and copies, a scrub, a schema that waits for its rows, a load, an unload,
+ * tablets that come back after a start or are restored to a cut. While it runs it is in
+ * engine.job[kind]; the flush steps it, the memory budget counts its bytes and engine_close ends
+ * it, without knowledge of its kind, so that rooms above the engine's can have jobs as well. */
 struct engine_job;
-/* One of a kind at a time; the kinds step in this order, those from JOB_LOAD on behind the flush:
- * images of others have their turn first. */
+/* One of each kind at a time. The kinds step in this order; those from JOB_LOAD on after the flush,
+ * so that images of others have their turn first. */
 enum engine_job_kind {
     JOB_CUT,
     JOB_SCRUB,
@@ -167,26 +170,27 @@ enum engine_job_kind {
 };
 
 struct engine_job_ops {
-    void (*step)(struct engine *g);         /* goes on if it can; cheap. NULL: a timer steps it */
+    void (*step)(struct engine *g);         /* continues if it can; cheap. NULL: a timer steps it */
     bool (*urgent)(const struct engine *g); /* images are waited for; NULL: never */
-    uint64_t (*bytes)(const struct engine *g); /* of rows in memory, or soon there; NULL: none */
-    void (*close)(struct engine *g);           /* frees it, after work_drain */
+    /* bytes of rows in memory, or soon there; NULL: none */
+    uint64_t (*bytes)(const struct engine *g);
+    void (*close)(struct engine *g); /* frees it, after work_drain */
 };
 
-/* In the struct of a job, which is found with container_of. */
+/* A member of a job's struct, which container_of finds. */
 struct engine_job {
     const struct engine_job_ops *ops;
 };
 
 struct engine {
     struct engine_options options;
-    char *dir; /* owned; NULL: all in memory */
+    char *dir; /* owned; NULL: all is in memory */
     int lock_fd;
     struct engine_place place;
     struct engine_names names;
     uint64_t taken_version;
-    void *place_file, *names_file; /* owned: what place and names point into (identity.c) */
-    void *taken_file;              /* owned; NULL where there is a folder to read it from */
+    void *place_file, *names_file; /* owned; place and names point into these (identity.c) */
+    void *taken_file;              /* owned; NULL with a folder, from which it is read */
     struct env *env;               /* borrowed */
     struct work_list works;
     struct arena *arena;
@@ -196,80 +200,81 @@ struct engine {
     struct runs runs;
     struct guard *guard;     /* owned */
     struct journal *journal; /* owned; NULL in memory mode and without a folder */
-    struct store *store;     /* owned; likewise */
+    struct store *store;     /* owned; NULL in memory mode and without a folder */
     uint32_t segment_bytes;
 
-    uint64_t sequence;  /* of the last record admitted */
-    uint64_t committed; /* of the last one written (or, without a journal, done with) */
-    uint32_t pending;   /* admitted, not applied yet */
+    uint64_t sequence;  /* of the last admitted record */
+    uint64_t committed; /* of the last written record (without a journal: the last applied) */
+    uint32_t pending;   /* admitted and not applied yet */
     uint64_t control_changed, control_written, control_durable;
     bool broken;  /* the disk failed: nothing is acknowledged any more */
-    bool syncing; /* a journal sync is on its way */
+    bool syncing; /* a journal sync is in flight */
     struct space space;
     struct flush_state flush;
     struct tier tier;
 
     bool holding;
     struct cut_facts held;
-    bool cut_busy;            /* from GO until it is done: no flush, no trim */
-    struct cut_copy *copying; /* borrowed: of that cut, while tablets are left to copy */
+    bool cut_busy;            /* from GO to its end: no flush, no trim */
+    struct cut_copy *copying; /* borrowed; that cut's copy, while tablets are left to copy */
     struct {
         uint64_t cut; /* 0: none */
         bool busy;    /* it is being read */
-        bool good;    /* it has been, as a whole (restore_check.h) */
+        bool good;    /* it was read as a whole (restore_check.h) */
     } check;
     struct cut_ref ref[ENGINE_CUT_REFS];
     uint32_t ref_count;
     struct mem_cut mem_cut[ENGINE_MEM_CUTS];
     uint32_t mem_cut_count;
 
-    uint64_t exporting;                /* the cut that is being put into a checkpoint; 0: none */
-    bool export_drop;                  /* asked for meanwhile */
-    struct engine_job *job[JOB_KINDS]; /* owned by those who began them; NULL: none of the kind */
-    uint64_t opening;                  /* the run that the load under way will open; 0: none */
-    uint64_t loading; /* bit t: table t is being written by it, so nobody else may change it */
+    uint64_t exporting;                /* the cut that is exported to a checkpoint; 0: none */
+    bool export_drop;                  /* its dropping was requested meanwhile */
+    struct engine_job *job[JOB_KINDS]; /* owned by the code that began them; NULL: none */
+    uint64_t opening;                  /* the run that the current load will open; 0: none */
+    uint64_t loading; /* bit t: the load writes table t, so nothing else may change it */
     struct engine_loaded loaded[LIMIT_TABLES]; /* (loads) */
     uint32_t loads;
-    struct archive *archive;  /* owned; NULL: trimmed segments are used again */
-    struct blame_work *blame; /* under way; the list of works owns it */
+    struct archive *archive;  /* owned; NULL: trimmed segments are reused */
+    struct blame_work *blame; /* in progress; the list of works owns it */
 
-    /* owned; of the copy that engine_whole made last; NULL: none (fetch.h) */
+    /* owned; the last copy of engine_whole; NULL: none (fetch.h) */
     struct arena *whole_arena;
     struct table *whole; /* owned */
 
-    struct env_timer reload_timer; /* of a reload, or a restore */
-    uint32_t reload_rows;          /* of a step, about */
+    struct env_timer reload_timer; /* for a reload or a restore */
+    uint32_t reload_rows;          /* approximate rows of a step */
     uint64_t replayed, recovered_ns;
 };
 
 /* engine_state.c */
-struct engine_table *engine_slot(struct engine *g, uint32_t table); /* or NULL */
+struct engine_table *engine_slot(struct engine *g, uint32_t table); /* NULL: none */
 int engine_table_add(struct engine *g, const struct table_schema *s, struct err *e);
-/* Whether nobody has the table's tablet numbers: 0 or SCHEMA. */
+/* 0 or SCHEMA: another table has some of its tablet numbers. */
 int engine_overlap(struct engine *g, const struct table_schema *s, struct err *e);
-/* Takes a table out of the engine; it is the caller's now. */
+/* Takes a table out of the engine; the caller owns it. */
 struct table *engine_table_take(struct engine *g, uint32_t table);
 void engine_refresh_marks(struct engine *g);
-/* Notes that record `sequence` changed the tablets of a range: all (take NULL) or those with
+/* Notes that record `sequence` changed the tablets of a range: all (take NULL), or those with
  * take[tablet]. */
 void engine_touch(struct engine_table *t, uint32_t first, uint32_t count, const uint8_t *take,
                   uint64_t sequence);
-/* Long work in one call moves (engine_options.on_pulse): who watches for hangs is told. */
+/* Reports progress within one long call to a watchdog (engine_options.on_pulse). */
 void engine_pulse(const struct engine *g, uint64_t done, uint64_t of);
-/* Starts what sits in a struct of the caller's, on another thread (work.h). */
+/* Starts work in a struct of the caller's on another thread (work.h). */
 void engine_work(struct engine *g, struct work *w, void (*run)(struct work *w),
                  void (*done)(struct work *w));
-int engine_fail(struct engine *g, const struct err *e); /* tells the shard, once; returns e->code */
-/* The same, and *e (may be NULL) is the failure too. */
+/* notifies the shard, once; returns e->code */
+int engine_fail(struct engine *g, const struct err *e);
+/* engine_fail with the failure in *e (may be NULL), too. */
 int engine_fail_with(struct engine *g, const struct err *failure, struct err *e);
-/* What engine_whole and engine_row made last goes. Cheap when there is nothing. */
+/* Frees the last copies of engine_whole and engine_row. Cheap when there are none. */
 void engine_whole_free(struct engine *g);
 
-void engine_sync_start(struct engine *g); /* of the journal, unless one is under way */
+void engine_sync_start(struct engine *g); /* syncs the journal, unless a sync is in flight */
 
 void engine_job_begin(struct engine *g, enum engine_job_kind kind, struct engine_job *job,
                       const struct engine_job_ops *ops);
-/* It has ended; its memory is the caller's. Nothing happens when there is none. */
+/* The job has ended; the caller owns its memory. Does nothing without a job. */
 void engine_job_end(struct engine *g, enum engine_job_kind kind);
 /* Steps the jobs of kinds [from, below). A step may end jobs and begin others. */
 void engine_jobs_step(struct engine *g, enum engine_job_kind from, enum engine_job_kind below);
@@ -279,9 +284,9 @@ void engine_jobs_close(struct engine *g);
 
 /* replay.c */
 int engine_recover(struct engine *g, struct err *e);
-/* restore.c: applies a RESTORE record: tablets of its tables older than `sequence` are put back to
- * the cut, its run is opened with the cut's marks, every other run of these tables dropped. past:
- * the record is already in the control state. In one go: */
+/* restore.c: applies a RESTORE record: restores tablets of its tables that are older than
+ * `sequence` to the cut, opens its run with the cut's marks, drops every other run of these tables.
+ * past: the control state includes the record. In one call: */
 int engine_restore_apply(struct engine *g, const struct record_restore *record, uint64_t sequence,
                          bool past, struct err *e);
 /* In steps, from timers: until its end the engine is not back. 0 or NOMEM. */

@@ -1,11 +1,9 @@
-/* fetch.c: what is wanted from the store, and who waits for it.
+/* fetch.c: fetches rows from the store and notifies the requests that wait for them.
  *
- *  1. What was read from the store for a key is believed only if its tablet is of the same epoch
- *     and no row of it has left memory since the read began; else it is asked for again.
- *     [test: test_tier_random]
- *  2. Two fetches are on their way at a time: while rows of one come in here, the other reads. Who
- *     waits is told after each. [assert: fetch_done]
- */
+ * 1. A row read from the store is used only if its tablet has the same epoch and none of its rows
+ *    has left memory since the read began; else it is fetched again. [test: test_tier_random]
+ * 2. Two fetches are in flight at a time: while rows of one come in here, the other reads. Waiting
+ *    requests are notified after each. [assert: fetch_done] */
 #include "embedding/engine/fetch.h"
 
 #include "embedding/engine/flush.h"
@@ -27,12 +25,12 @@
 
 #define FETCH_MOST 16384u
 #define WANT_MOST (4 * FETCH_MOST)
-#define ASKED_SLOTS (4 * WANT_MOST) /* a power of two: there is always a free one */
-/* of so many and more a fetch takes half, so that the other has something to do */
+#define ASKED_SLOTS (4 * WANT_MOST) /* a power of two; there is always a free slot */
+/* from this many keys on a fetch takes half, so that the other one has work */
 #define FETCH_SHARED 2048u
 #define FULL_NS 1000000u
 #define TAKE_AHEAD 8u
-/* rows that come in between two looks at whether they were of use */
+/* rows that come in between two checks of their use */
 #define LOOK_BACK (16 * FETCH_MOST)
 
 struct fetch_work {
@@ -43,9 +41,9 @@ struct fetch_work {
     uint64_t *key;
     uint32_t *drops;
     size_t *size;
-    uint32_t of_table[LIMIT_TABLES]; /* keys of each table: they stand in the order of tables */
-    size_t bytes_of[LIMIT_TABLES];   /* of a pair's value */
-    char *value;                     /* one behind the other */
+    uint32_t of_table[LIMIT_TABLES]; /* keys of each table: keys are ordered by table */
+    size_t bytes_of[LIMIT_TABLES];   /* bytes of a pair's value */
+    char *value;                     /* values one after the other */
     int status;
     struct err err;
 };
@@ -109,8 +107,8 @@ static int take_one(struct engine *g, struct table *t, const struct fetch_work *
     return engine_fail(g, &e);
 }
 
-/* A budget hardly above what a batch needs is no error, but slow: rows of a request leave again
- * before its last ones are there. */
+/* Warns about a budget hardly above a batch's needs, which is slow but no error: rows of a request
+ * leave again before its last ones arrive. */
 static void look_back(struct engine *g, uint64_t rows)
 {
     struct tier *tier = &g->tier;
@@ -150,13 +148,13 @@ static void fetch_done(struct work *w)
     for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0 && !w->cancelled; i++)
         for (uint32_t k = 0; k < f->of_table[i] && rc == 0; k++, at++, value += f->bytes_of[i])
             if (g->table[i].table != NULL && !(g->loading >> i & 1)) {
-                /* its pairs are being written, or deleted */
+                /* its pairs are being written or deleted */
                 if (k + TAKE_AHEAD < f->of_table[i])
                     table_cold_ahead(g->table[i].table, f->key[at + TAKE_AHEAD]);
                 rc = take_one(g, g->table[i].table, f, at, value);
             }
     bool cancelled = w->cancelled;
-    SHOAL_ASSERT(cancelled || rc != 0 || at == f->count); /* every key has had its turn */
+    SHOAL_ASSERT(cancelled || rc != 0 || at == f->count); /* every key was processed */
     look_back(g, f->count);
     work_free(f);
     if (cancelled || rc != 0)
@@ -165,8 +163,8 @@ static void fetch_done(struct work *w)
     tell(g);
 }
 
-/* As many of the wanted keys as one fetch takes, in rows and in bytes, the same for each table that
- * wants any, into f; of many half of each table's. */
+/* Fills f with as many wanted keys as one fetch takes, in rows and bytes, equally many of each
+ * table; with many keys, half of each table's. */
 static int fetch_fill(struct engine *g, struct fetch_work *f)
 {
     size_t bytes = 0;
@@ -234,15 +232,16 @@ bool fetch_none(const struct engine *g)
     return true;
 }
 
-/* Fetches may pass the budget by their own rows, a batch's bytes of them each, but none is begun
- * beyond it. */
+/* A fetch may exceed the budget by its own rows, a batch's bytes, but none begins above the
+ * budget. */
 static void start_one(struct engine *g, struct fetch_work **place)
 {
     struct tier *tier = &g->tier;
     if (tier->wanted_count == 0 || g->broken)
         return;
     if (tier->rows_max > 0 && !tier->stuck && tier_used(g) > tier->rows_max) {
-        env_timer_start(g->env, &tier->timer, FULL_NS); /* not at once: a cut may hold all up */
+        /* not at once: a cut may delay everything */
+        env_timer_start(g->env, &tier->timer, FULL_NS);
         return;
     }
     struct fetch_work *f = calloc(1, sizeof *f);
@@ -280,7 +279,7 @@ void fetch_continue(struct engine *g)
         tell(g);
 }
 
-/* The timer. */
+/* Callback of the timer. */
 static void step_cb(struct env_timer *t)
 {
     struct engine *g = container_of(t, struct engine, tier.timer);
@@ -320,7 +319,7 @@ void fetch_free(struct engine *g)
     free(g->tier.among);
 }
 
-/* ---- who was asked for already: keys of all tables, mixed with the table's number ---- */
+/* ---- keys asked for already: keys of all tables, mixed with the table's number ---- */
 
 static uint64_t asked_name(uint32_t table, uint64_t key)
 {
@@ -328,7 +327,7 @@ static uint64_t asked_name(uint32_t table, uint64_t key)
     return name == 0 ? 1 : name;
 }
 
-/* Whether it was not there yet. Two keys of one name are taken for one: the second is asked for
+/* True when the key was not there yet. Two keys with one name count as one: the second is asked for
  * again once the first has come. */
 static bool asked_add(struct tier *tier, uint32_t table, uint64_t key)
 {
@@ -341,7 +340,7 @@ static bool asked_add(struct tier *tier, uint32_t table, uint64_t key)
     return fresh;
 }
 
-/* After a fetch: what is still wanted or on its way. */
+/* After a fetch: rebuilds the set from the keys that are wanted or in flight. */
 static void asked_renew(struct engine *g)
 {
     struct tier *tier = &g->tier;
@@ -387,7 +386,7 @@ static int want(struct engine *g, uint32_t table, const uint64_t *cold, size_t c
     return 0;
 }
 
-/* Whether the tablets of all keys (count) are back; those that are not are asked for. */
+/* True when the tablets of all keys (count) are back; asks for the others. */
 static bool tablets_back(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count)
 {
     struct reload *l = reload_of(g);
@@ -413,13 +412,13 @@ bool engine_warm(struct engine *g, uint32_t table, const uint64_t *keys, uint32_
     const struct engine_table *t = engine_slot(g, table);
     struct tier *tier = &g->tier;
     if (engine_restoring(g))
-        return false; /* nothing is asked for: all come, and on_fetched with the last */
+        return false; /* no need to ask: all tablets come, and on_fetched follows the last */
     if (t != NULL && !tablets_back(g, table, keys, count))
         return false;
     if (t == NULL || table_cold_rows(t->table) == 0)
         return true;
     if (array_reserve(&tier->among, count, &tier->among_room) != 0)
-        return false; /* asked again later */
+        return false; /* it asks again later */
     size_t cold = table_cold_among(t->table, keys, count, tier->among);
     SHOAL_ASSERT(cold <= count);
     if (cold == 0) {

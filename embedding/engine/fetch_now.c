@@ -1,12 +1,10 @@
-/* fetch_now.c: cold rows read on this thread: into their tablet, for replay; all of a tablet; or
- * beside it, for readers.
+/* fetch_now.c: reads cold rows on this thread: into their tablet, for replay; all rows of a tablet;
+ * or into a copy, for readers.
  *
- *  1. What is made here is a copy that stands beside the table: a reader changes neither the tier
- *     of a row nor its heat. (But after a start the tablet of a row that is asked for comes back.)
- *     [test: test_whole]
- *  2. A row counts once: the pair of a key that is in memory, or that has gone, is a leftover.
- *     [test: test_whole]
- */
+ * 1. Readers get a copy beside the table: they change neither the tier of a row nor its heat.
+ *    (After a start, however, a row that is read brings its tablet back.) [test: test_whole]
+ * 2. A row counts once: the pair of a key that is in memory, or gone, is a leftover.
+ *    [test: test_whole] */
 #include "embedding/engine/fetch.h"
 
 #include "embedding/engine/reload.h"
@@ -93,7 +91,7 @@ static int take_pair(void *context, const void *key, size_t key_bytes, const voi
                        "the row store holds a row of table %s that is not in its place", s->name);
     if (!table_cold_has(w->table, row))
         return 0;
-    /* it stays in the set until all are there */
+    /* it stays in the set until all rows are there */
     int rc = table_cold_copy(w->table, w->table, row, value, value_bytes);
     if (rc != 0)
         return err_set(
@@ -110,7 +108,7 @@ int fetch_whole(struct table *t, uint32_t tablet, struct store *store, struct er
     struct store_item from, below;
     uint32_t cold = table_cold_tablet(t, tablet);
     if (cold == 0) {
-        table_cold_forget(t, tablet); /* rows that came in before, by way of records */
+        table_cold_forget(t, tablet); /* records brought these rows in before */
         return 0;
     }
     stored_row_range(s->table, tablet, table_cold_epoch(t, tablet), &from, &below);
@@ -146,8 +144,7 @@ static int scratch(struct engine *g, const struct table *t, struct err *e)
     return table_new(table_schema_of(t), g->whole_arena, &g->whole, e);
 }
 
-/* The tablet as its image has it: rows in memory, all that is beside them, and the keys of those
- * that are cold. */
+/* Copies the tablet as in its image: rows in memory, its other state, and the keys of cold rows. */
 static int copy_tablet(struct engine *g, const struct table *t, uint32_t tablet, struct err *e)
 {
     size_t bytes = table_image_bytes(t, tablet);
@@ -236,7 +233,7 @@ const struct table *engine_row(struct engine *g, uint32_t table, uint64_t key, b
         return NULL;
     }
     SHOAL_ASSERT(table_rows(g->whole) <= 1 && table_cold_rows(g->whole) == 0);
-    if (table_rows(g->whole) == 0) /* it has not outlasted its ageing */
+    if (table_rows(g->whole) == 0) /* the row expired */
         return t->table;
     *stored = true;
     return g->whole;

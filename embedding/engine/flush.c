@@ -1,23 +1,21 @@
 /* flush.c: pacing, copying, writing and trimming.
  *
- *  1. A tablet is copied only when no admitted push waits to be applied: marks move at admission,
- *     rows at apply, an image needs both. [assert: flush_put_image]
- *  2. Images reach the disk after the journal has: the journal is synced before the store is
- *     flushed. So a stored tablet is never ahead of it. [assert: write_batch]
- *  3. `durable` moves only when a flush of the store has returned; the journal is trimmed by
- *     `durable` alone. [test: test_recover]
- *  4. The round goes over all tablets in order and skips the clean ones, so the oldest image is
- *     always among the next to be written. [assert: gather]
- *  5. A table that a load writes is written by nobody else: an image of what it is here, empty,
- *     would take the place of the load's. [assert: gather]
- *     [test: a_load_outlasts_what_is_written_again]
+ * 1. A tablet is copied only when no admitted push waits to be applied: marks move at admission,
+ *    rows at apply, and an image needs both. [assert: flush_put_image]
+ * 2. Images reach the disk after the journal: the journal is synced before the store is flushed, so
+ *    a stored tablet is never ahead of it. [assert: write_batch]
+ * 3. `durable` moves only when a flush of the store has returned; only `durable` trims the journal.
+ *    [test: test_recover]
+ * 4. The round visits all tablets in order and skips clean ones, so the oldest image is always
+ *    among the next to be written. [assert: gather]
+ * 5. Only the load writes a table that it fills: an image of the table here, which is empty, would
+ *    replace the load's. [assert: gather] [test: a_load_outlasts_what_is_written_again]
  *
- * Pacing: each appended byte pays for (rows / cap) image bytes times a factor: 1.25 from a
- * sixteenth of the cap on, so that a round takes four fifths of a cap, the journal settles there
- * and each row is written 1.25 times a cap; a first round, when nothing can be trimmed before its
- * end, is over at 0.87. Above 0.85 the factor grows to 7. At the cap pushes wait and appending
- * stops, so then batches follow each other without credit.
- */
+ * Pacing: each appended byte pays for (rows / cap) image bytes times a factor. The factor is 1.25
+ * from a sixteenth of the cap on, so that a round takes four fifths of a cap, the journal settles
+ * there and each row is written 1.25 times a cap; a first round, before whose end nothing can be
+ * trimmed, ends at 0.87. Above 0.85 the factor grows to 7. At the cap pushes wait and appending
+ * stops, so batches then follow each other without credit. */
 #include "embedding/engine/flush.h"
 
 #include "embedding/engine/cut.h"
@@ -35,7 +33,7 @@
 
 #define JOURNAL_MAX_LEAST (1ull << 30)
 #define FLUSH_STORE_MAX (64u << 20)
-/* more dirty pages than that and the kernel begins to stop the writer: the shard */
+/* with more dirty pages the kernel begins to stop the writer, which is the shard */
 #define UNSYNCED_MAX (16u << 20)
 
 struct flush_work {
@@ -71,7 +69,7 @@ uint64_t flush_whole_bytes(const struct engine *g, uint32_t table)
     return table_rows(t->table) * table_row_bytes(t->table) + heads + counts.beside_bytes;
 }
 
-/* Of the pairs of rows in the store. */
+/* Bytes of the pairs of rows in the store. */
 static uint64_t cold_bytes_all(const struct engine *g)
 {
     uint64_t bytes = 0;
@@ -157,8 +155,8 @@ static bool next_dirty(struct engine *g, uint32_t *table, uint32_t *tablet)
     return false;
 }
 
-/* Copies tablets that rows leave, where memory is short, then dirty ones, about `limit` bytes of
- * them (one at least), and the control state. Nothing gathered is no failure. */
+/* Copies tablets that rows leave, if memory is short, then dirty tablets, about `limit` bytes of
+ * them (at least one), and the control state. An empty batch is no failure. */
 static int gather(struct engine *g, uint64_t limit, bool room)
 {
     struct flush_state *f = &g->flush;
@@ -199,7 +197,7 @@ static int gather(struct engine *g, uint64_t limit, bool room)
 
 static int write_batch(struct engine *g, bool flush, struct journal_sync *sync, struct err *e)
 {
-    /* 2; what recovery replays is on disk as far as it matters */
+    /* 2; records to be replayed are on disk as far as durability requires */
     SHOAL_ASSERT(!flush || sync != NULL || g->committed == 0);
     int rc = store_write(g->store, g->flush.item, g->flush.items, e);
     if (rc == 0)
@@ -226,11 +224,11 @@ void flush_touch_images(struct engine *g)
     }
 }
 
-/* Images are overwritten in rounds and dead ones leave the disk file by file. Tablets that never
- * change would keep files alive in which all else is dead: when large values (the small ones are
- * rows that left) take thrice the rows in memory and some more, or the disk budget is nearly used
- * up, every tablet is written again. Not beside a load: what it has written is no waste, and is not
- * among the rows in memory yet. */
+/* Images are overwritten in rounds, and dead ones leave the disk file by file. Tablets that never
+ * change would keep files alive whose other images are all dead: when large values (small ones are
+ * cold rows) take three times the rows in memory and some more, or the disk budget is nearly used
+ * up, every tablet is written again. Not during a load: its images are no waste, but are not among
+ * the rows in memory yet. */
 static void rewrite_when_wasteful(struct engine *g)
 {
     uint64_t most = 3 * (flush_image_bytes(g) + cold_bytes_all(g)) + 4ull * FLUSH_STORE_MAX;
@@ -257,7 +255,7 @@ static void batch_done(struct engine *g, bool flushed)
     if (!flushed)
         return;
     f->since_flush = 0;
-    if (f->control_seq > g->control_durable) /* else a load's is younger */
+    if (f->control_seq > g->control_durable) /* otherwise a load's is newer */
         g->control_durable = f->control_seq;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         struct engine_table *t = &g->table[i];
@@ -288,13 +286,13 @@ static void flush_done(struct work *w)
     g->flush.busy = false;
     g->flush.under_way = NULL;
     if (f->flush)
-        /* closes its files; a failure is in f->status */
+        /* closes its files; f->status has a failure */
         journal_sync_end(g->journal, &f->sync, &ignored);
     if (w->cancelled || f->status != 0) {
         free(g->flush.control);
         g->flush.control = NULL;
         tier_stay(g);
-        /* called off: what was handed over is dirty again */
+        /* the batch was cancelled: its tablets are dirty again */
         for (uint32_t i = 0; i < LIMIT_TABLES; i++)
             for (uint32_t k = 0; g->table[i].table != NULL && k < g->table[i].scope.tablets; k++)
                 g->table[i].written[k] = g->table[i].durable[k];
@@ -311,7 +309,7 @@ static void flush_done(struct work *w)
     if (g->pending == 0)
         tier_leave(g);
     else
-        g->tier.written = true; /* once they are applied (tier.c, 1) */
+        g->tier.written = true; /* the rows leave once these are applied (tier.c, 1) */
     if (f->flush)
         flush_trim(g);
     engine_flush_step(g);
@@ -319,7 +317,7 @@ static void flush_done(struct work *w)
         fetch_continue(g);
 }
 
-/* A round takes several flushes of the store, so that the journal can be trimmed bit by bit. */
+/* A round takes several flushes of the store, so that the journal is trimmed in steps. */
 static uint64_t flush_store_every(const struct engine *g)
 {
     uint64_t every = flush_journal_max(g) / 16, part = flush_image_bytes(g) / 8,
@@ -334,7 +332,7 @@ static uint64_t flush_store_every(const struct engine *g)
     return every;
 }
 
-/* Tablets of the batch count as written and rows as chosen, and there will be no batch. */
+/* The batch failed: its tablets count as written and its rows as chosen, which this undoes. */
 static void gather_failed(struct engine *g)
 {
     struct err e;
@@ -344,7 +342,7 @@ static void gather_failed(struct engine *g)
     engine_fail(g, &e);
 }
 
-/* limit: bytes of dirty tablets, 0: none; room: rows are to leave. */
+/* limit: bytes of dirty tablets, 0: none; room: rows shall leave. */
 static void start_batch(struct engine *g, uint64_t limit, bool urgent, bool room)
 {
     struct flush_state *f = &g->flush;
@@ -357,12 +355,12 @@ static void start_batch(struct engine *g, uint64_t limit, bool urgent, bool room
         if (w != NULL && f->items > 0)
             gather_failed(g);
         else
-            /* the journal holds them until then */
+            /* the journal keeps the records until then */
             log_warn("no memory to write rows; trying again");
         free(w);
         return;
     }
-    if (f->items == 0) { /* rows have gone that the store had already, or none could */
+    if (f->items == 0) { /* rows left that the store had already, or none could leave */
         free(w);
         if (room && tier_wants_room(g))
             env_timer_start(g->env, &g->tier.timer, 0);
@@ -396,7 +394,7 @@ int flush_settle(struct engine *g, struct err *e)
     work_settle(f->under_way);
     f->settling = false;
     SHOAL_ASSERT(!f->busy);
-    g->tier.tell = true; /* of the room that the batch was to make */
+    g->tier.tell = true; /* the batch has made room */
     env_timer_start(g->env, &g->tier.timer, 0);
 
     if (!g->broken)
@@ -432,7 +430,8 @@ static void upkeep(struct engine *g)
         journal_unsynced_bytes(g->journal) >= UNSYNCED_MAX || journal_sealed_unsynced(g->journal);
     if (g->options.durability == DURABLE_JOURNAL && late)
         engine_sync_start(g);
-    /* The pool grows one by one until recycling feeds it; a shard that writes little makes none. */
+    /* The pool grows by single segments until recycling feeds it; a shard that writes little makes
+     * none. */
     uint64_t cap = flush_journal_max(g);
     if (g->space.refusing != SPACE_ENOUGH || journal_written(g->journal) < g->segment_bytes / 4 ||
         journal_segment_count(g->journal) * (uint64_t)g->segment_bytes > cap)
@@ -472,7 +471,7 @@ static void flush_step(struct engine *g)
            factor = fill > 0.85 ? 1.25 + 38.0 * (fill - 0.85) : 1.25;
     f->credit += (uint64_t)((double)appended * (double)all / (double)cap * factor);
     f->credit = f->credit > all ? all : f->credit;
-    /* a restore ties its cut down until all rows are written */
+    /* a restore needs its cut until all rows are written */
     bool urgent = used > cap - cap / 16 || g->ref_count > 0 || scrubbing;
     uint64_t batch = flush_batch_bytes(g), least = cap / 64 < batch / 2 ? cap / 64 : batch / 2;
     bool due = !idle && (urgent || f->credit >= least);
@@ -482,8 +481,8 @@ static void flush_step(struct engine *g)
     uint32_t table, tablet;
     if (!room && !next_dirty(g, &table, &tablet) && f->since_flush == 0 &&
         g->control_changed <= g->control_durable) {
-        /* killed after a flush and before its trim, a shard comes back with a full journal of which
-         * all is stored */
+        /* after a kill between a flush and its trim, a shard has a full journal whose records are
+         * all stored */
         flush_trim(g);
         space_reclaim(g);
         return;
@@ -501,7 +500,8 @@ void engine_flush_step(struct engine *g)
     engine_jobs_step(g, JOB_LOAD, JOB_KINDS);
 }
 
-/* The batch gathered, on this thread. journal NULL: it is on disk as far as it matters. */
+/* Writes the gathered batch on this thread. journal NULL: it is synced as far as durability
+ * requires. */
 static int write_now(struct engine *g, bool flush, struct journal *journal, struct err *e)
 {
     struct journal_sync sync;
@@ -524,7 +524,7 @@ int flush_all(struct engine *g, struct err *e)
     uint32_t table, tablet;
     bool more = true;
     uint32_t dirty = flush_dirty(g);
-    SHOAL_ASSERT(!g->flush.busy); /* its batch would be gathered over */
+    SHOAL_ASSERT(!g->flush.busy); /* a new batch would overwrite it */
     while (more) {
         uint64_t images = flush_image_bytes(g);
         if (!space_batch(g, images < FLUSH_BATCH_BYTES ? images : FLUSH_BATCH_BYTES))
@@ -553,7 +553,7 @@ int flush_make_room(struct engine *g, uint64_t sequence, bool control, struct er
         f->items = f->bytes = f->stale_count = 0;
         tier_gather(g, sequence, flush_batch_bytes(g));
         if (f->items == 0)
-            continue; /* they went without a write; or it is stuck, which ends this */
+            continue; /* rows left without a write; or it is stuck, which ends this */
         if (control && (!flush_room(g, 1, 0) || flush_put_control(g, sequence) != 0))
             rc = err_set(e, SHOAL_E_NOMEM, "no memory to write rows");
         if (rc == 0)

@@ -1,5 +1,5 @@
-/* flush_batch.c: what a batch for the store is put together from: pairs, images, keys to be
- * deleted, the control state. Values lie in one buffer, made for the batch and kept. */
+/* flush_batch.c: assembles a batch for the store: pairs, images, deletions, the control state.
+ * Values are in one buffer, which is made for the first batch and reused. */
 #include "embedding/engine/flush.h"
 #include "embedding/engine/reload.h"
 #include "embedding/rows/table_cold.h"
@@ -44,7 +44,7 @@ bool flush_room(struct engine *g, size_t items, size_t bytes)
         return false;
     if (f->bytes + bytes <= f->capacity)
         return true;
-    if (f->items > 0) /* their values must not move */
+    if (f->items > 0) /* existing values must not move */
         return false;
     size_t capacity;
     if (bytes > flush_batch_bytes(g))
@@ -98,7 +98,7 @@ static bool is_behind(const struct store_item *a, const struct store_item *b)
     return of_a > of_b;
 }
 
-/* As stored_row_key makes them, keys are big-endian and of one length, which two words hold. */
+/* Keys of stored_row_key are big-endian and of one length, so two words hold them. */
 void flush_sort(struct engine *g, struct flush_mark from)
 {
     struct store_item *item = g->flush.item;
@@ -129,8 +129,8 @@ void flush_put_gone(struct engine *g, uint32_t table, uint32_t tablet)
     }
 }
 
-/* Pairs of older epochs are needed until an image of this one is written: they go behind it.
- * Without memory for the note a later image will do. */
+/* Pairs of older epochs are needed until an image of this epoch is written: they are deleted after
+ * it. Without memory for the note a later image does it. */
 static void note_stale(struct engine *g, uint32_t table, uint32_t tablet)
 {
     struct flush_state *f = &g->flush;
@@ -166,7 +166,7 @@ void flush_put_image(struct engine *g, uint32_t table, uint32_t tablet, uint64_t
     SHOAL_ASSERT(tablet < t->scope.tablets);
     SHOAL_ASSERT(!reload_is_away(g, table, tablet)); /* reload.c, 1: its rows would be lost */
     SHOAL_ASSERT(g->pending == 0);                   /* flush.c, 1 */
-    /* in recovery: the record that is replayed may be older than what the tablet came with */
+    /* in recovery the replayed record may be older than the tablet's image */
     if (sequence < t->durable[tablet] && !PLANTED("image_of_an_older_record"))
         sequence = t->durable[tablet];
     size_t bytes = stored_tablet_bytes(t->table, &g->runs, tablet);
@@ -206,7 +206,8 @@ int flush_copy_image(struct store *to, const struct table *t, const struct runs 
     return rc;
 }
 
-/* Up to which every record is in images of this batch or of one before, which are durable first. */
+/* Images of this batch, or of an earlier one, which becomes durable first, include every record up
+ * to the result. */
 static uint64_t written_floor(const struct engine *g, uint64_t sequence)
 {
     uint64_t floor = sequence;
@@ -236,12 +237,12 @@ int flush_put_control(struct engine *g, uint64_t sequence)
     if (rc != 0)
         return rc;
     stored_control_key(&item);
-    flush_put_value(g, &item, f->control, item.value_bytes); /* the caller asked for room */
+    flush_put_value(g, &item, f->control, item.value_bytes); /* the caller made room */
     f->control_seq = g->control_written = sequence;
     return 0;
 }
 
-#define REWRITE_AGAIN 20u /* looks, and it is done once more */
+#define REWRITE_AGAIN 20u /* failed checks before it is repeated */
 #define REWRITE_LOOKS 400u
 
 int flush_rewrite(struct store *s, struct err *e)

@@ -1,4 +1,5 @@
-/* guard.c: checking, counting, telling; facts gathered, made into lines and written elsewhere. */
+/* guard.c: checks and counts values; collects refusals, and writes them as lines on another
+ * thread. */
 #include "embedding/engine/guard.h"
 
 #include "proto/base/assert.h"
@@ -19,13 +20,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define RECENT 64u /* refused pushes remembered, so that one sent again is not counted again */
+/* refused pushes that are remembered, so that a repeated one is not counted twice */
+#define RECENT 64u
 #define QUEUE (GUARD_QUEUE_BYTES / sizeof(struct refusal))
 
-/* A push that was refused, for the quarantine. */
+/* A refused push, for the quarantine. */
 struct refusal {
     uint64_t run, generation, batch, worker, task, key;
-    double time; /* seconds since 1970; below 0: not known */
+    double time; /* seconds since 1970; below 0: unknown */
     struct gradient_fault fault;
     uint32_t lane, rows;
     char table[sizeof((struct table_schema *)0)->name];
@@ -36,10 +38,10 @@ struct quarantine {
     uint64_t file_bytes;
     struct env *env;            /* borrowed */
     struct work_list *works;    /* borrowed */
-    struct refusal fact[QUEUE]; /* `facts` that are not handed over yet */
+    struct refusal fact[QUEUE]; /* `facts` that wait to be written */
     uint64_t facts, lost;
-    bool busy; /* a batch is on its way */
-    bool told; /* that the disk does not take it */
+    bool busy; /* a batch is in flight */
+    bool told; /* a failure of the disk was logged */
 };
 
 struct count {
@@ -56,7 +58,7 @@ struct worker_count {
     struct count of; /* refused: pushes */
 };
 
-struct name { /* of a push */
+struct name { /* identity of a push */
     uint64_t run, generation, to;
     uint32_t lane, table, tablet_first, tablet_count;
 };
@@ -75,7 +77,7 @@ struct guard {
 
 /* ---- counts ---- */
 
-/* False: an older run's. */
+/* Starts the counts of a newer run. False: the run is older. */
 static bool run_turn(struct guard *g, uint64_t run)
 {
     if (run > g->run) {
@@ -135,7 +137,7 @@ static void count_refused(struct guard *g, const struct table_schema *s,
     uint32_t floats = schema_push_floats(s);
     struct gradient_fault f;
     const uint64_t before = g->rows.refused;
-    SHOAL_ASSERT(r->run == g->run); /* of the run whose counts these are */
+    SHOAL_ASSERT(r->run == g->run); /* the counts are this run's */
     g->pushes++;
     worker_of(g, r->worker)->refused++;
     for (uint32_t k = 0; k < r->key_count; k++)
@@ -143,7 +145,7 @@ static void count_refused(struct guard *g, const struct table_schema *s,
             field_of(g, s->table, key_field(r->keys[k]))->refused++;
             g->rows.refused++;
         }
-    SHOAL_ASSERT(g->rows.refused > before); /* a row was why */
+    SHOAL_ASSERT(g->rows.refused > before); /* a row was the reason */
 }
 
 void guard_count_clipped(struct guard *g, const struct table_schema *s, const struct push_record *r)
@@ -172,7 +174,7 @@ static void value_text(float x, char out[32])
         (void)snprintf(out, 32, "%s", isnan(x) ? "nan" : x > 0 ? "inf" : "-inf");
 }
 
-/* Without its end; the caller frees it. NULL: no memory. Any thread. */
+/* The line without its end; the caller frees it. NULL: no memory. Any thread. */
 static char *refusal_line(const struct refusal *r)
 {
     const struct gradient_fault *f = &r->fault;
@@ -207,13 +209,13 @@ static char *refusal_line(const struct refusal *r)
 
 struct batch {
     struct work work;     /* first */
-    struct quarantine *q; /* borrowed; on the I/O thread what is never changed alone */
+    struct quarantine *q; /* borrowed; the I/O thread reads only members that never change */
     uint64_t facts;
     int error;
     struct refusal fact[];
 };
 
-/* 0 or errno. Whole lines or none, but for a disk that is full. */
+/* 0 or errno. Writes whole lines or none, unless the disk is full. */
 static int lines_write(const struct quarantine *q, const char *text, size_t bytes)
 {
     struct stat st;
@@ -302,7 +304,7 @@ static void hand_over(struct quarantine *q)
     q->facts = 0;
 }
 
-/* No line is made here. */
+/* Only stores the facts; an I/O thread makes the line. */
 static void quarantine_add(struct quarantine *q, const struct refusal *fact)
 {
     if (q->path[0] == 0)
@@ -399,7 +401,7 @@ void guard_free(struct guard *g)
 
 /* ---- for people ---- */
 
-/* Adds item, which says whose counts they are, to the list, and them to the sum. */
+/* Adds item, which names the owner of the counts, to the list, and the counts to the sum. */
 static void count_append(struct json *list, struct json *item, const struct count *c,
                          struct count *all)
 {

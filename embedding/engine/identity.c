@@ -1,4 +1,4 @@
-/* identity.c: DIR/place, DIR/names and DIR/taken, written, read and checked in one way. */
+/* identity.c: writes, reads and checks DIR/place, DIR/names and DIR/taken in one way. */
 #include "embedding/engine/identity.h"
 
 #include "embedding/engine/engine_state.h"
@@ -16,7 +16,7 @@
 #define TABLETS_MAX (LIMIT_TABLES * LIMIT_TABLETS)
 
 struct head {
-    uint64_t magic, checksum; /* XXH3 of all that follows it */
+    uint64_t magic, checksum; /* XXH3 of all that follows */
 };
 #define CHECKED_FROM sizeof(struct head)
 
@@ -42,7 +42,7 @@ struct kind {
     uint64_t magic;
     size_t bytes_max;
     bool (*fits)(const struct head *h, size_t bytes); /* magic and checksum are right */
-    const char *damaged;                              /* what it says, and what to do */
+    const char *damaged;                              /* the message, with the remedy */
 };
 
 /* ---- any of the files ---- */
@@ -87,7 +87,7 @@ static const struct kind taken_kind = {
 static void path_of(const struct engine *g, const struct kind *k, const char *tail,
                     char out[LIMIT_PATH])
 {
-    SHOAL_ASSERT(strlen(g->dir) + 64 <= LIMIT_PATH); /* engine_open has checked */
+    SHOAL_ASSERT(strlen(g->dir) + 64 <= LIMIT_PATH); /* engine_open has checked it */
     (void)snprintf(out, LIMIT_PATH, "%s/%s%s", g->dir, k->name, tail);
 }
 
@@ -96,7 +96,7 @@ static uint64_t checksum_of(const struct head *h, size_t bytes)
     return hash_bytes((const char *)h + CHECKED_FROM, bytes - CHECKED_FROM, 0);
 }
 
-/* Completes the head; on disk when it returns, where there is a folder. */
+/* Completes the head and writes the file durably, if there is a folder. */
 static int file_put(const struct engine *g, const struct kind *k, struct head *h, size_t bytes,
                     struct err *e)
 {
@@ -113,7 +113,7 @@ static int file_put(const struct engine *g, const struct kind *k, struct head *h
     return err_set(e, SHOAL_E_IO, "cannot write %s: %s", path, strerror(errno));
 }
 
-/* The file, checked; the caller frees *out. NULL: there is none. */
+/* Reads and checks the file; the caller frees *out. NULL: there is none. */
 static int file_get(const struct engine *g, const struct kind *k, void **out, struct err *e)
 {
     char path[LIMIT_PATH], *text = NULL;
@@ -146,7 +146,7 @@ const struct engine_place *engine_place(const struct engine *g)
     return &g->place;
 }
 
-/* Takes the file over. */
+/* Takes ownership of the file. */
 static void place_take(struct engine *g, struct place_file *f)
 {
     free(g->place_file);
@@ -218,7 +218,7 @@ int engine_place_leaves(const struct engine *g, const struct engine_place *next,
 
 /* ---- names and taken ---- */
 
-/* The file of these bytes, put; the caller frees *out. */
+/* Makes and writes a file of these bytes; the caller frees *out. */
 static int told_put(const struct engine *g, const struct kind *k, uint64_t version,
                     const void *bytes, uint32_t count, struct told_file **out, struct err *e)
 {
@@ -242,7 +242,7 @@ const struct engine_names *engine_names(const struct engine *g)
     return &g->names;
 }
 
-/* Takes the file over. */
+/* Takes ownership of the file. */
 static void names_take(struct engine *g, struct told_file *f)
 {
     free(g->names_file);

@@ -1,14 +1,12 @@
-/* reload.c: tablets that come back, and the steps in which they do.
+/* reload.c: brings tablets back, in steps.
  *
- *  1. A tablet comes back before the first record that may change it is replayed. So one that is
- *     still away after the journal's end is what its image says. [assert: flush_put_image]
- *  2. Marks of runs that were dropped since come back with it: these runs are ghosts again and end
- *     once all are back. [test: test_reload]
- *  3. Where memory is short rows leave again with their pairs alone (spill.h), but only from
- *     tablets that are what their images say. Their pairs are written on this thread, and requests
- *     wait meanwhile: nothing else may write to the store then.
- *     [test: test_reload, test_tier_random]
- */
+ * 1. A tablet comes back before the first record that may change it is replayed. One that is still
+ *    away at the journal's end therefore equals its image. [assert: flush_put_image]
+ * 2. A tablet brings marks of runs that were dropped since: these runs are ghosts again and end
+ *    once all tablets are back. [test: test_reload]
+ * 3. If memory is short rows leave again with their pairs alone (spill.h), but only from tablets
+ *    that equal their images. This thread writes the pairs while requests wait: nothing else may
+ *    write to the store then. [test: test_reload, test_tier_random] */
 #include "embedding/engine/reload.h"
 
 #include "embedding/engine/space.h"
@@ -22,7 +20,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define CHUNK_MOST 256u /* tablets that are read in one go */
+#define CHUNK_MOST 256u /* most tablets that are read at once */
 
 static void step_cb(struct env_timer *timer);
 static const struct engine_job_ops reload_job = {NULL, NULL, NULL, reload_free};
@@ -77,7 +75,7 @@ void reload_free(struct engine *g)
 
 /* ---- back ---- */
 
-/* Tablets [first, below), all of them away. */
+/* Brings tablets [first, below) back; all of them are away. */
 static int bring(struct engine *g, uint32_t table, uint32_t first, uint32_t below, struct err *e)
 {
     struct reload *l = reload_of(g);
@@ -95,7 +93,7 @@ static int bring(struct engine *g, uint32_t table, uint32_t first, uint32_t belo
     return 0;
 }
 
-/* The next run of tablets that are away, from *first on. False: there is none. */
+/* The next adjacent tablets that are away, from *first on. False: there are none. */
 static bool away_next(const struct reload *l, uint32_t table, uint32_t *first, uint32_t end,
                       uint32_t *below)
 {
@@ -132,7 +130,7 @@ int reload_bring_all(struct engine *g, struct err *e)
 
 /* ---- steps ---- */
 
-/* The next ones of the round. There are some. */
+/* The next tablets of the round. There are some. */
 static void round_next(struct reload *l, uint32_t *table, uint32_t *first, uint32_t *below)
 {
     SHOAL_ASSERT(l->left > 0);
@@ -151,8 +149,8 @@ static void round_next(struct reload *l, uint32_t *table, uint32_t *first, uint3
     l->tablet = *below;
 }
 
-/* The next that were asked for: neighbours together, as many as one go of the round would bring.
- * False: none is away. */
+/* The next tablets that were asked for: adjacent ones together, as many as a step of the round
+ * would bring. False: none is away. */
 static bool asked_next(struct reload *l, uint32_t *table, uint32_t *first, uint32_t *below)
 {
     while (l->asked_first < l->asked_count) {
@@ -162,7 +160,7 @@ static bool asked_next(struct reload *l, uint32_t *table, uint32_t *first, uint3
                  most = t.table == l->table ? l->chunk : 1;
         SHOAL_ASSERT(t.tablet < end);
         if (place[t.tablet] == PLACE_BACK)
-            continue; /* with a neighbour, or for somebody who could not wait */
+            continue; /* it came with a neighbour, or for a caller that could not wait */
         *table = t.table;
         *first = *below = t.tablet;
         while (*below < end && *below - *first < most && place[*below] == PLACE_ASKED)
@@ -183,8 +181,8 @@ uint32_t reload_chunk(uint32_t chunk, uint64_t rows, uint32_t step_rows)
     return chunk;
 }
 
-/* Reads what was asked for, or the next ones, some reload_rows rows of them. *asked: those who
- * asked have something to look at. */
+/* Reads tablets that were asked for, or else the next ones, about reload_rows rows. *asked: waiting
+ * requests can retry. */
 static int step(struct engine *g, bool *asked, struct err *e)
 {
     struct reload *l = reload_of(g);
@@ -207,7 +205,7 @@ static int step(struct engine *g, bool *asked, struct err *e)
     return rc;
 }
 
-/* All are back. */
+/* All tablets are back. */
 static int finish(struct engine *g, struct err *e)
 {
     SHOAL_ASSERT(reload_left(g) == 0 && g->pending == 0);

@@ -1,9 +1,9 @@
-/* reload.h: after a start tablets come back in the order in which they are asked for.
+/* reload.h: after a start tablets come back in the order in which requests ask for them.
  *
  *     open:   the tablets of a push or of keys come back before it is replayed, all of them before
  *             a restore
- *     then:   engine_warm says no and asks for its keys' tablets
- *                --> each step those first, else the next ones --> on_fetched
+ *     then:   engine_warm returns false and asks for its keys' tablets
+ *                --> each step brings those first, else the next ones --> on_fetched
  *             at last all are back --> on_recovered
  *
  * A tablet that is away has no row and no mark, and its sequences are 0: it is clean, and no record
@@ -15,8 +15,8 @@
 #include "embedding/engine/replay.h"
 #include "proto/base/container_of.h"
 
-#define RELOAD_STEP_ROWS 32768u /* some 8 ms; requests are answered between two steps */
-#define RELOAD_STEP_GOES 64u    /* some 30 us each, whatever there is to read */
+#define RELOAD_STEP_ROWS 32768u /* about 8 ms; requests are answered between two steps */
+#define RELOAD_STEP_GOES 64u    /* about 30 us each, whatever there is to read */
 
 enum place { PLACE_BACK, PLACE_AWAY, PLACE_ASKED };
 
@@ -24,12 +24,12 @@ struct reload {
     struct engine_job job;
     struct replay replay;
     struct spill spill;
-    uint8_t *place[LIMIT_TABLES]; /* owned; (tablets); NULL: all of the table are back */
-    uint32_t left, awaited;       /* not back; at first */
-    struct tier_tablet *asked;    /* owned; in the order in which they were */
+    uint8_t *place[LIMIT_TABLES]; /* owned; (tablets); NULL: all tablets of the table are back */
+    uint32_t left, awaited;       /* tablets that are away now, and at the start */
+    struct tier_tablet *asked;    /* owned; in the order of the requests */
     uint32_t asked_first, asked_count;
-    uint32_t table, tablet; /* where the round stands */
-    uint32_t chunk;         /* tablets of the next go */
+    uint32_t table, tablet; /* next tablet of the round */
+    uint32_t chunk;         /* number of tablets read next */
     uint64_t began_ns;
 };
 
@@ -64,19 +64,18 @@ static inline uint32_t reload_awaited(const struct engine *g)
     return reload_of(g)->awaited;
 }
 
-/* From here on the stored tablets of the tables that there are count as away. r is copied. 0 or
- * NOMEM. */
+/* From now on all stored tablets of the existing tables count as away. r is copied. 0 or NOMEM. */
 int reload_begin(struct engine *g, const struct replay *r, struct err *e);
-/* Those of tablets [first, first + count) that are away come back, on this thread. 0, IO, CORRUPT,
- * NOMEM. */
+/* Brings those of tablets [first, first + count) back that are away, on this thread. 0, IO,
+ * CORRUPT, NOMEM. */
 int reload_bring(struct engine *g, uint32_t table, uint32_t first, uint32_t count, struct err *e);
 int reload_bring_all(struct engine *g, struct err *e);
-/* The journal has been replayed: the others come from now on, step by step. began: of the
+/* The journal was replayed: the other tablets come from now on, step by step. began: start of the
  * recovery. */
 void reload_start(struct engine *g, uint64_t began_ns);
 void reload_free(struct engine *g);
-/* How many tablets come in the next go, after `chunk` that had `rows`: so many that a step of
- * step_rows has several goes. */
+/* Number of tablets to read next, after `chunk` tablets had `rows`: chosen so that a step of
+ * step_rows has several reads. */
 uint32_t reload_chunk(uint32_t chunk, uint64_t rows, uint32_t step_rows);
 
 #endif

@@ -1,17 +1,16 @@
-/* replay.c: rows and marks from the store, then the records above them; for a cut that is
- * restored: restore.c.
+/* replay.c: combines rows and marks of the store with the records above them; restore.c does that
+ * for a restored cut.
  *
- *  1. A record acts on a tablet only if its sequence is above the tablet's own (`base`): what is
- *     stored is not repeated. [test: test_recover]
- *  2. Marks decide as they did live: a tablet's marks after record s are a function of its stored
- *     marks and its records up to s. [test: test_recover, test_tier_random]
- *  3. The control state is never older than a stored tablet, but may be younger: runs that were
- *     dropped before it, yet old records name, are ghosts until their drop is replayed. It lists
- *     them (run_past), for the records that opened them may be gone.
- *     [assert: written_floor]
- *  4. Tablets that a load was writing when the process died are taken out of the store before
- *     anything else is done with them (load.c, 3). [test: test_checkpoint_kill]
- */
+ * 1. A record acts on a tablet only if its sequence is above the tablet's own (`base`): a stored
+ *    effect is not repeated. [test: test_recover]
+ * 2. Marks decide as they did live: a tablet's marks after record s are a function of its stored
+ *    marks and its records up to s. [test: test_recover, test_tier_random]
+ * 3. The control state is never older than a stored tablet, but may be newer: runs that were
+ *    dropped before it, yet are named by old records, are ghosts until their drop is replayed. It
+ *    lists them (run_past), because the records that opened them may be gone.
+ *    [assert: written_floor]
+ * 4. Tablets that a load was writing when the process died are removed from the store before they
+ *    are used (load.c, 3). [test: test_checkpoint_kill] */
 #include "embedding/engine/replay.h"
 
 #include "embedding/engine/cut.h"
@@ -35,7 +34,7 @@ static int take_load(struct replay *r, const void *value, size_t value_bytes, st
 {
     struct stored_load l;
     int rc = stored_load_read(value, value_bytes, &l, e);
-    if (rc != 0 || r->to.of_cut) /* a cut is never made while a load is under way */
+    if (rc != 0 || r->to.of_cut) /* a cut is never made during a load */
         return rc;
     if (l.under_way)
         r->load = l;
@@ -74,7 +73,7 @@ static int take_control(struct replay *r, const void *value, size_t value_bytes,
     int rc = stored_control_read(value, value_bytes, r->to.runs, &as_of, take_schema, r, e);
     r->to.control = as_of.sequence;
     r->found_control = true;
-    r->to.floor = r->to.of_cut ? 0 : as_of.floor; /* a cut has what its own `base` says */
+    r->to.floor = r->to.of_cut ? 0 : as_of.floor; /* a cut's tablets have their own `base` */
     return rc;
 }
 
@@ -129,7 +128,7 @@ int replay_tablets(struct replay *r, struct store *s, uint32_t table, uint32_t f
     return store_range(s, &from, &to, take_stored, r, e);
 }
 
-/* ---- records, and what they take beside (apply.h) ---- */
+/* ---- records, and their additional steps (apply.h) ---- */
 
 static int base_of(struct apply *a, uint32_t table, struct err *e)
 {
@@ -179,7 +178,7 @@ static int run_alone(struct apply *a, const struct record_restore *record, uint6
     return err_set(e, rc, "record %" PRIu64 " cannot be replayed: %s", sequence, err_text(rc));
 }
 
-/* A tablet that is older than the restore in record `sequence`. False: there is none. */
+/* Finds a tablet that is older than the restore in record `sequence`. False: there is none. */
 static bool find_older(const struct apply *a, const struct record_restore *record,
                        uint64_t sequence, uint32_t *table, uint32_t *tablet)
 {
@@ -192,7 +191,7 @@ static bool find_older(const struct apply *a, const struct record_restore *recor
     return false;
 }
 
-/* A cut never leans on another one (cut.c, 3): its tablets are all of later than a restore among
+/* A cut does not depend on another one (cut.c, 3): its tablets are all later than any restore among
  * its records. */
 static int restored_in_cut(struct apply *a, const struct record_restore *record, uint64_t sequence,
                            bool past, struct err *e)
@@ -205,9 +204,9 @@ static int restored_in_cut(struct apply *a, const struct record_restore *record,
     return run_alone(a, record, sequence, past, e);
 }
 
-/* Which tablets are older is known once they are back; where none is, its run is all that it leaves
- * behind, and its cut may have gone. A segment holds any number of such restores; of others there
- * are no more than engine_restore lets wait. */
+/* Which tablets are older is known once they are back. If none is, the record only opens its run,
+ * and its cut may be gone. A segment may have any number of such restores; of others there are no
+ * more than engine_restore allows to wait. */
 static int restored(struct apply *a, const struct record_restore *record, uint64_t sequence,
                     bool past, struct err *e)
 {
@@ -246,8 +245,8 @@ void replay_free(struct replay *r)
     }
 }
 
-/* All records of the journal up to r->until, in order; the engine's own journal ends where they do.
- * *first and *last: sequences seen, 0 and 0 when none. */
+/* Replays all records of the journal up to r->until, in order; the engine's own journal ends where
+ * they do. *first and *last: sequences seen, 0 and 0 for none. */
 static int replay_records(struct replay *r, struct journal *j, uint64_t *first, uint64_t *last,
                           struct err *e)
 {
@@ -336,8 +335,8 @@ static int refuse_image(void *context, const void *key, size_t key_bytes, const 
                    value_bytes);
 }
 
-/* What the store has: the control state, and all tablets, or those that records or requests ask for
- * once they do. */
+/* Reads the store: the control state, and all tablets, or those that records or requests ask for
+ * later. */
 static int recover_stored(struct replay *r, struct err *e)
 {
     struct engine *g = r->to.g;
@@ -396,7 +395,7 @@ int engine_recover(struct engine *g, struct err *e)
 
 /* ---- reading a part of a checkpoint ---- */
 
-/* The control state, then each run of wanted tablets. */
+/* Reads the control state, then adjacent wanted tablets. */
 static int scan_wanted(struct replay *r, struct err *e)
 {
     int rc = replay_head(r, r->store, e);

@@ -1,21 +1,18 @@
-/* restore.c: tablets put back to a cut: live, in steps, and when its record is replayed, in one go.
+/* restore.c: restores tablets to a cut: live in steps, and in one call when its record is replayed.
  *
  *     the record is on disk -> tablets emptied -> images of the cut in -> its records applied
  *         -> names of keys given back -> its run opened, marks taken over -> on_recovered
  *
- *  1. A RESTORE record acts on the tablets that are older than it and on no other.
- *     [assert: take_marks]
- *  2. A tablet that is put back begins a new epoch (cold.h): no pair of before is ever taken for
- *     its own, and a kill on the way leaves the old image with its old pairs, so that the record
- *     can be repeated. The pairs of older epochs go once the new image is written (flush.c).
- *     [test: test_cold_restore]
- *  3. The cut's cold rows come in tablet by tablet, and rows leave whenever they fill the budget,
- *     with their pairs alone (spill.h): no image of the tablet is there before its content is that
- *     of the record. [test: test_cold_restore, test_tier_random]
- *  4. Between two steps the engine is not back (engine.h): nobody reads or changes a row, nothing
- *     is journalled, and nothing else is written to the store. A step has about reload_rows rows.
- *     [assert: step_cb] [test: a_restore_goes_in_steps]
- */
+ * 1. A RESTORE record acts only on tablets that are older than it. [assert: take_marks]
+ * 2. A restored tablet begins a new epoch (cold.h): earlier pairs never count as its own, and a
+ *    kill half way leaves the old image with its old pairs, so that the record can be repeated.
+ *    Pairs of older epochs go once the new image is written (flush.c). [test: test_cold_restore]
+ * 3. The cut's cold rows come in tablet by tablet, and rows leave when they fill the budget, with
+ *    their pairs alone (spill.h): the tablet has no image before its contents are those of the
+ *    record. [test: test_cold_restore, test_tier_random]
+ * 4. Between two steps the engine is not back (engine.h): no row is read or changed, nothing is
+ *    journalled, and nothing else is written to the store. A step has about reload_rows rows.
+ *    [assert: step_cb] [test: a_restore_goes_in_steps] */
 #include "embedding/engine/cut.h"
 #include "embedding/engine/fetch.h"
 #include "embedding/engine/reload.h"
@@ -35,10 +32,10 @@
 
 /* ---- room ---- */
 
-#define LEAVE_SHARE 4u /* of a tablet's rows one in so many goes at a time */
+#define LEAVE_SHARE 4u /* one in this many rows of a tablet leaves at a time */
 
-/* A tablet that is not put back is, as long as a restore lasts, what its stored image says, and may
- * lose rows too. */
+/* During a restore a tablet that is not restored equals its stored image, so its rows may leave,
+ * too. */
 int replay_make_room(struct replay *r, struct err *e)
 {
     uint32_t table, tablet, count;
@@ -46,14 +43,14 @@ int replay_make_room(struct replay *r, struct err *e)
     while (rc == 0 && tier_wants_room(r->to.g)) {
         if (!tier_hand_next(r->to.g, &r->hand, r->clean, &table, &tablet)) {
             if (r->clean)
-                return 0; /* there will be others */
+                return 0; /* others will leave */
             tier_stuck(r->to.g);
             return 0;
         }
         struct table *t = r->to.g->table[table].table;
         uint64_t hot = table_tablet_rows(t, tablet) - table_cold_tablet(t, tablet);
-        SHOAL_ASSERT(hot > 0); /* tier_hand_next promises it */
-        /* Of a tablet that is not put back there is an image, and what it lists must stay
+        SHOAL_ASSERT(hot > 0); /* tier_hand_next guarantees it */
+        /* A tablet that is not restored has an image, and the rows that it lists must stay
          * (spill.h). */
         bool fresh = r->epoch[table] != NULL && r->to.base[table][tablet] != UINT64_MAX;
         rc = spill_tablet(r->spill, t, tablet, fresh, (uint32_t)(hot / LEAVE_SHARE) + 1, &count, e);
@@ -72,11 +69,11 @@ int replay_settle(struct replay *r, struct table *t, uint32_t tablet, struct err
     return replay_make_room(r, e);
 }
 
-/* ---- what is under way ---- */
+/* ---- the state ---- */
 
 enum restore_part { PART_EMPTY, PART_IMAGES, PART_RECORDS, PART_NAMES, PART_MARKS, PART_END };
 
-#define TABLET_ROWS 64u /* a tablet costs as much as so many rows, whatever is in it */
+#define TABLET_ROWS 64u /* a tablet costs as much as this many rows, whatever it contains */
 
 struct restore {
     struct engine_job job;
@@ -85,17 +82,17 @@ struct restore {
     uint64_t sequence;
     bool past;
     enum restore_part part;
-    uint32_t table, tablet; /* the next one of the part; of names: tablet alone counts them */
-    uint32_t chunk;         /* images of the next go */
-    uint32_t older;         /* tablets that are put back */
+    uint32_t table, tablet; /* the next tablet of the part; for names `tablet` alone counts */
+    uint32_t chunk;         /* images read next */
+    uint32_t older;         /* number of restored tablets */
     struct replay replay;
     struct spill spill;
-    struct runs then; /* of the cut; at its end the one whose marks count */
+    struct runs then; /* runs of the cut; at the end the one whose marks count */
     struct cut_source source;
     struct journal_files files;
     struct journal_cursor cursor;
-    uint64_t last;   /* record of the cut's journal */
-    struct run *run; /* borrowed: that is opened; NULL: not yet */
+    uint64_t last;   /* last record of the cut's journal */
+    struct run *run; /* borrowed; the opened run; NULL: not yet */
 };
 
 static void restore_free(struct restore *s)
@@ -110,7 +107,7 @@ static void restore_free(struct restore *s)
     free(s);
 }
 
-/* Makes what says of each tablet whether it is put back, and which epoch it begins. */
+/* Allocates for each tablet whether it is restored, and the epoch that it begins. */
 static int bases_make(struct replay *r)
 {
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
@@ -122,7 +119,7 @@ static int bases_make(struct replay *r)
         if (r->spill != NULL &&
             (r->epoch[i] = calloc(t->scope.tablets, sizeof *r->epoch[i])) == NULL)
             return SHOAL_E_NOMEM;
-        SHOAL_ASSERT(r->own[i]); /* not the engine's: it is written to */
+        SHOAL_ASSERT(r->own[i]); /* the engine's would be overwritten */
     }
     return 0;
 }
@@ -132,7 +129,7 @@ static int restore_new(struct engine *g, const struct record_restore *record, ui
 {
     struct restore *s = calloc(1, sizeof *s);
     SHOAL_ASSERT(!g->flush.busy && g->pending == 0); /* it writes to the store itself */
-    SHOAL_ASSERT(reload_left(g) == 0);               /* which tablets are older is known */
+    SHOAL_ASSERT(reload_left(g) == 0);               /* so it is known which tablets are older */
     if (s == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory to restore cut %" PRIu64, record->cut);
     s->g = g;
@@ -148,7 +145,7 @@ static int restore_new(struct engine *g, const struct record_restore *record, ui
         s->replay.spill = &s->spill;
 
     spill_init(&s->spill, g->store, g->options.memory);
-    g->tier.written = false; /* who was to leave has been put back */
+    g->tier.written = false; /* rows that were to leave are chosen anew */
     tier_stay(g);
     if (bases_make(&s->replay) != 0) {
         restore_free(s);
@@ -158,7 +155,7 @@ static int restore_new(struct engine *g, const struct record_restore *record, ui
     return 0;
 }
 
-/* Stands at the part's next tablet. False: there is none. */
+/* Moves to the part's next tablet. False: there is none. */
 static bool at_tablet(struct restore *s)
 {
     for (; s->table < LIMIT_TABLES; s->table++, s->tablet = 0) {
@@ -191,7 +188,7 @@ static int clear_tablet(struct replay *r, uint32_t table, uint32_t tablet)
     return table_cold_begin(t, tablet, epoch);
 }
 
-/* Empties the tablets that the record puts back and marks the others as none of our business. */
+/* Empties the tablets that the record restores and marks the others as unwanted. */
 static int empty_some(struct restore *s, uint64_t rows, struct err *e)
 {
     struct replay *r = &s->replay;
@@ -249,7 +246,7 @@ static int images_some(struct restore *s, uint64_t rows, struct err *e)
     return rc;
 }
 
-/* All records are applied: of its runs the one whose marks count is left. */
+/* All records are applied: keeps the one run whose marks count. */
 static int source_end(struct restore *s, struct err *e)
 {
     const struct cut_facts *f = &s->source.facts;
@@ -283,7 +280,7 @@ static int records_some(struct restore *s, uint64_t rows, struct err *e)
         s->last = record.head->sequence;
         keys += 1 + record.head->key_count;
         rc = apply_record(&s->replay.to, &record, e);
-        SHOAL_ASSERT(rc != SHOAL_E_END); /* that would pass for the journal's end */
+        SHOAL_ASSERT(rc != SHOAL_E_END); /* it would look like the journal's end */
     }
     if (rc != SHOAL_E_END)
         return rc;
@@ -384,7 +381,7 @@ static struct restore *restore_of(const struct engine *g)
     return container_of(g->job[JOB_RESTORE], struct restore, job);
 }
 
-/* The rows are the engine's already. */
+/* The rows are counted as the engine's. */
 static uint64_t restore_bytes(const struct engine *g)
 {
     return runs_bytes(&restore_of(g)->then);
@@ -407,7 +404,7 @@ static void step_cb(struct env_timer *timer)
     SHOAL_ASSERT(g->pending == 0 && g->sequence == s->sequence && !g->flush.busy); /* 4 */
     int rc = step(s, g->reload_rows, &e);
     if (rc != 0) {
-        (void)engine_fail(g, &e); /* the next start does it again, from the record */
+        (void)engine_fail(g, &e); /* the next start repeats it from the record */
         return;
     }
     if (s->part < PART_END) {

@@ -1,10 +1,9 @@
-/* restore_check.c: a cut is read from end to end, on an I/O thread, and nothing is changed.
+/* restore_check.c: reads a cut from end to end on an I/O thread; changes nothing.
  *
- *  1. A RESTORE record is journalled only of a cut that this process has read as a whole: every
- *     pair against RocksDB's checksums and every tablet's own, every record up to the cut's
- *     instant. A cut's files do not change; one made anew or dropped is forgotten.
- *     [test: a_rotten_cut_is_refused_before_its_record]
- */
+ * 1. A RESTORE record is journalled only for a cut that this process has read as a whole: every
+ *    pair was compared with RocksDB's checksums and every tablet with its own, and every record up
+ *    to the cut's instant was read. A cut's files do not change; a replaced or dropped cut is
+ *    forgotten. [test: a_rotten_cut_is_refused_before_its_record] */
 #include "embedding/engine/restore_check.h"
 
 #include "embedding/engine/change.h"
@@ -150,7 +149,7 @@ int restore_check_tables(struct engine *g, const struct cut_source *s,
     return rc == SHOAL_E_END ? 0 : rc;
 }
 
-/* ---- asked for ---- */
+/* ---- requests ---- */
 
 struct check_work {
     struct work work; /* first */
@@ -173,7 +172,7 @@ static void check_run(struct work *w)
     cut_source_close(&source);
 }
 
-/* The tables are those of now. */
+/* Compares with the current tables. */
 static int look_again(struct engine *g, uint64_t cut, struct err *e)
 {
     struct cut_source source;
@@ -189,7 +188,7 @@ static void check_done(struct work *w)
 {
     struct check_work *c = container_of(w, struct check_work, work);
     struct engine *g = c->g;
-    bool same = g->check.cut == c->cut; /* else it has gone meanwhile */
+    bool same = g->check.cut == c->cut; /* otherwise it was dropped meanwhile */
     g->check.busy = false;
     if (w->cancelled)
         return;

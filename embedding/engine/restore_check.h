@@ -1,14 +1,14 @@
-/* restore_check.h: whether a cut can be put back. Asked before a record says that it is: with a cut
- * that cannot be read a shard that has journalled its restore never starts again. */
+/* restore_check.h: checks that a cut can be restored before a record says so: a shard that has
+ * journalled a restore to an unreadable cut could never start again. */
 #ifndef EMBEDDING_ENGINE_RESTORE_CHECK_H
 #define EMBEDDING_ENGINE_RESTORE_CHECK_H
 
 #include "embedding/engine/cut.h"
 
-/* Reads all of a cut that is open: every pair of its rows and every record. CORRUPT (file or tablet
- * named), IO, NOMEM. Any thread. */
+/* Reads all of an open cut: every pair of its rows and every record. CORRUPT (with file or tablet),
+ * IO, NOMEM. Any thread. */
 int restore_check_read(const struct cut_source *s, struct err *e);
-/* Whether tables can be put back to the cut: SCHEMA. absent: what is done about those that are not
+/* Checks that tables can be restored to the cut: SCHEMA. absent: called for tables that are not
  * here. */
 int restore_check_tables(struct engine *g, const struct cut_source *s,
                          int (*absent)(struct engine *g, const struct table_schema *s,

@@ -1,17 +1,16 @@
-/* space.c: what is taken, what may still be written, and having room again.
+/* space.c: disk space in use, space that may still be used, and reclaiming.
  *
- *  1. The first look comes before the first push, on the shard's thread. [test: test_space]
- *  2. What was handed over before a look began is in the files it walks, or in the store's memory,
- *     which is added; all that comes later counts beside it. So nothing is left out, and what is
- *     written during a look counts twice until the next. [assert: space_taken]
- *  3. Writing all images once stays within the bound, for so much was kept free when pushes were
- *     still taken. [test: test_space]
+ * 1. The first walk comes before the first push, on the shard's thread. [test: test_space]
+ * 2. Bytes handed over before a walk began are in the files that it visits, or in the store's
+ *    memory, which is added; later bytes are counted separately. Nothing is therefore left out, and
+ *    bytes written during a walk count twice until the next one. [assert: space_taken]
+ * 3. Writing all images once stays within the limit, because that much was kept free when pushes
+ *    were still accepted. [test: test_space]
  *
- *      enough --over--> refused: RECLAIM_WRITE --all written (flush.c)--> RECLAIM_TIDY
- *         ^                                                                   |
- *         +--------------------------------- look ----------------------------+
- *                             (or refused until a later look)
- */
+ *     enough --over--> refused: RECLAIM_WRITE --all written (flush.c)--> RECLAIM_TIDY
+ *        ^                                                                   |
+ *        +--------------------------------- walk ----------------------------+
+ *                            (or refused until a later walk) */
 #include "embedding/engine/space.h"
 
 #include "embedding/engine/flush.h"
@@ -35,7 +34,7 @@
 
 /* ---- bytes of folders ---- */
 
-struct named { /* a file of several names */
+struct named { /* a file with several names */
     dev_t device;
     ino_t inode;
     uint64_t bytes;
@@ -57,7 +56,8 @@ static void add_named(struct walk *w, const struct stat *st, uint64_t bytes)
     w->named[w->count++] = (struct named){st->st_dev, st->st_ino, bytes};
 }
 
-/* Room may be kept for a file that is not written yet, and a written one may have no blocks yet. */
+/* Space may be reserved for a file that is not written yet, and a written file may have no blocks
+ * yet. */
 static uint64_t bytes_of(const struct stat *st)
 {
     uint64_t blocks = (uint64_t)st->st_blocks * 512, size = (uint64_t)st->st_size;
@@ -73,7 +73,7 @@ static void walk_folder(struct walk *w, const char *path, int depth)
     struct file_walk walk;
     const char *entry;
     if (depth >= DEPTH || !file_walk_open(&walk, path))
-        return; /* it has just gone */
+        return; /* it has just been deleted */
     while ((entry = file_walk_next(&walk)) != NULL) {
         char inner[LIMIT_PATH + 256];
         struct stat st;
@@ -112,7 +112,7 @@ uint64_t space_walk(char *const *folder, uint32_t count)
     return w.failed ? UINT64_MAX : w.bytes;
 }
 
-/* ---- DIR/parts, a path a line: read at the start, written when it changes ---- */
+/* ---- DIR/parts, a path a line: read at the start, written after a change ---- */
 
 static void parts_write(const struct engine *g)
 {
@@ -142,7 +142,7 @@ static void parts_read(struct engine *g)
     while (g->space.parts < SPACE_PARTS && fgets(line, sizeof line, f) != NULL) {
         size_t length = strcspn(line, "\n");
         if (length == 0 || line[length] == '\0' || line[0] != '/')
-            continue; /* cut short, or none of ours */
+            continue; /* truncated, or not one of our paths */
         line[length] = '\0';
         if ((g->space.part[g->space.parts] = strdup(line)) != NULL)
             g->space.parts++;
@@ -151,8 +151,8 @@ static void parts_read(struct engine *g)
 }
 
 #define LOOK_NS UINT64_C(100000000)
-#define ASK_BYTES (1u << 20) /* the file system is asked once for so many bytes appended */
-/* of one compaction of small pairs: RocksDB's 25 files of 64 MiB, and one */
+#define ASK_BYTES (1u << 20) /* bytes appended between two queries of the file system */
+/* for one compaction of small pairs: RocksDB's 25 files of 64 MiB, and one */
 #define COMPACT_MOST (UINT64_C(1664) << 20)
 #define SUNDRIES (1u << 20) /* logs and manifests */
 
@@ -166,7 +166,7 @@ static uint64_t watermark(const struct engine *g, const struct statvfs *fs)
     return space_free_least((uint64_t)fs->f_blocks * fs->f_frsize);
 }
 
-/* Free bytes of the file system; false: not known, the write will tell. */
+/* Free bytes of the file system; false: unknown, a write will show it. */
 static bool ask_disk(const struct engine *g, uint64_t *left, uint64_t *least)
 {
     struct statvfs fs;
@@ -215,7 +215,7 @@ uint64_t space_taken(const struct engine *g)
     return taken;
 }
 
-/* What is kept free of the bound (3). */
+/* Bytes that are kept free within the limit (3). */
 static uint64_t kept(const struct engine *g)
 {
     uint64_t small = COMPACT_MOST;
@@ -240,10 +240,10 @@ bool space_pressed(const struct engine *g)
 struct look_work {
     struct work work; /* first */
     struct engine *g; /* borrowed */
-    char **folder;    /* owned, each: DIR, then parts */
+    char **folder;    /* owned, each; DIR, then parts */
     uint32_t count;
     uint64_t store_seen, made_seen, added_seen;
-    uint64_t taken, small; /* found */
+    uint64_t taken, small; /* result */
 };
 
 static void folders_free(char **folder, uint32_t count)
@@ -283,7 +283,7 @@ static void look_run(struct work *w)
     struct look_work *l = container_of(w, struct look_work, work);
     struct store_space s = {0};
     if (l->g->store != NULL) {
-        l->store_seen = store_written(l->g->store); /* before it asks for what is in memory */
+        l->store_seen = store_written(l->g->store); /* before it asks for bytes in memory */
         s = store_space(l->g->store);
     }
     l->small = s.small;
@@ -292,7 +292,7 @@ static void look_run(struct work *w)
         l->taken += s.memory;
 }
 
-/* Parts that nobody keeps any more are forgotten. */
+/* Forgets parts that no longer exist. */
 static void forget_parts(struct engine *g)
 {
     struct space *s = &g->space;
@@ -357,7 +357,7 @@ void space_look(struct engine *g)
     }
     struct look_work *l = look_new(g);
     if (l == NULL)
-        return; /* the figure stays too high until the next */
+        return; /* the figure stays too high until the next walk */
     s->looking = true;
     s->look_next_ns = env_now_ns(g->env) + LOOK_NS;
     engine_work(g, &l->work, look_run, look_done);
@@ -415,7 +415,7 @@ void space_note_part(struct engine *g, const char *dir)
     space_look(g);
 }
 
-/* ---- refusing, and having room again ---- */
+/* ---- refusing pushes and reclaiming ---- */
 
 bool space_reclaiming(const struct engine *g)
 {
@@ -428,7 +428,7 @@ static void reclaim_begin(struct engine *g)
         !engine_back(g))
         return;
     g->space.reclaim = RECLAIM_WRITE;
-    /* clean ones too: they keep files alive in which all else is dead */
+    /* clean tablets too: they keep files alive whose other images are dead */
     flush_touch_images(g);
 }
 
@@ -508,7 +508,7 @@ int space_check(struct engine *g, struct err *e)
     if (s->refusing == SPACE_ENOUGH)
         return 0;
     if (refused && s->refusing == SPACE_BOUND && env_now_ns(g->env) >= s->look_next_ns)
-        space_look(g); /* others may have given some back */
+        space_look(g); /* other processes may have freed some */
     engine_flush_step(g);
     return refuse(g, e);
 }
@@ -588,11 +588,11 @@ void space_reclaim(struct engine *g)
     SHOAL_ASSERT(engine_back(g) && g->committed > 0);
     struct tidy_work *t = calloc(1, sizeof *t);
     if (t == NULL)
-        return; /* the next step tries again */
+        return; /* the next step retries */
     flush_trim(g);
     journal_forget(g->journal);
     g->space.reclaim = RECLAIM_TIDY;
-    g->flush.busy = true; /* the store is for one at a time */
+    g->flush.busy = true; /* only one writer may use the store at a time */
     t->g = g;
     engine_work(g, &t->work, tidy_run, tidy_done);
 }

@@ -1,11 +1,10 @@
-/* tier.c: memory, and who makes room in it.
+/* tier.c: the memory limit, and the rows that leave to keep it.
  *
- *  1. Rows leave only while no admitted push waits to be applied, and never in the turn of the loop
- *     in which engine_warm said yes: from flush steps, which come after a drain's pushes and pulls,
- *     and from the end of a batch with nothing pending. [assert: tier_gather, drop_chosen]
- *  2. A row whose pair is in a batch that is not written yet does not leave: rows chosen for a
- *     batch leave with it, in one turn of the hand. [assert: tier_gather]
- */
+ * 1. Rows leave only while no admitted push waits to be applied, and never in the turn of the loop
+ *    in which engine_warm returned true: they leave in flush steps, which follow a drain's pushes
+ *    and pulls, and at the end of a batch with nothing pending. [assert: tier_gather, drop_chosen]
+ * 2. A row whose pair is in a batch that is not written yet does not leave: rows chosen for a
+ *    batch leave with it, in one turn of the hand. [assert: tier_gather] */
 #include "embedding/engine/tier.h"
 
 #include "embedding/engine/fetch.h"
@@ -21,14 +20,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOK_EVERY 32u /* steps between two looks at what tables keep beside the arenas */
-/* so many of LEAVE_OF of a tablet's rows go at a time: each time the others are written too, as its
- * image */
+#define LOOK_EVERY 32u /* steps between two checks of memory outside the arenas */
+/* LEAVE of LEAVE_OF of a tablet's rows leave at a time: each time the others are written, too, as
+ * its image */
 #define LEAVE 2u
 #define LEAVE_OF 3u
-#define STUCK_SHARE 32u          /* of what rows may take: what comes in while none can go */
-#define MARKS_OF 4u              /* the part of what rows may take that marks may */
-#define GATHER_ROWS (256u << 10) /* rows in memory of tablets looked at in one step: some 5 ms */
+/* share of the rows' memory that may come in while no row can leave */
+#define STUCK_SHARE 32u
+#define MARKS_OF 4u              /* share of the rows' memory for marks */
+#define GATHER_ROWS (256u << 10) /* rows in memory of the tablets visited in one step: about 5 ms */
 
 /* ---- memory ---- */
 
@@ -44,7 +44,7 @@ void tier_init(struct engine *g)
     g->tier.rows_max = g->tier.budget = memory > beside ? memory - beside : memory;
 }
 
-/* Why no more rows come, and what helps. */
+/* The message when no more rows can come in, with the remedy. */
 static int full(const struct engine *g, struct err *e)
 {
     if (g->tier.narrow == LIMIT_TABLES)
@@ -90,9 +90,9 @@ static bool can_move(const struct engine *g)
     return g->store != NULL && g->journal != NULL && !g->broken;
 }
 
-/* Stuck, and a good deal has come in since: nothing more is wanted until all that was has come and
- * been used, then it goes again. So who asks for more than there is room for gets it, once, and the
- * next one after him. */
+/* Stuck, and much has come in since: no more keys are accepted until all fetched rows have been
+ * used. A request for more than there is room for is then served once, and the next one after
+ * it. */
 static bool shut(const struct engine *g, uint64_t used)
 {
     return g->tier.stuck && used > g->tier.stuck_used + g->tier.rows_max / STUCK_SHARE;
@@ -121,7 +121,7 @@ bool tier_wants_room(struct engine *g)
     else if (used < tier->rows_max / 16 * 14)
         tier->making = tier->stuck = false;
     if (shut(g, used) && tier->wanted_count == 0 && fetch_none(g)) {
-        /* they may be such as can go */
+        /* these may be able to leave */
         tier->stuck = false;
         tier->idle = 0;
     }
@@ -238,8 +238,8 @@ static bool is_leaving(const struct tier *tier, uint32_t table, uint32_t tablet)
     return false;
 }
 
-/* One tablet: rows that leave it into the batch, with its image; or without, when the store has
- * them all. False: the batch is full, or the hand has come round. */
+/* Gathers one tablet: the rows that leave it go into the batch, with its image; or leave at once if
+ * the store has them all. False: the batch is full, or the hand has completed a turn. */
 static bool gather_one(struct engine *g, uint32_t number, uint32_t tablet, uint64_t sequence)
 {
     struct tier *tier = &g->tier;
@@ -262,7 +262,7 @@ static bool gather_one(struct engine *g, uint32_t number, uint32_t tablet, uint6
         flush_back(g, mark);
         return true;
     }
-    SHOAL_ASSERT(l.pairs <= chosen && chosen <= most); /* of what there is room for */
+    SHOAL_ASSERT(l.pairs <= chosen && chosen <= most); /* there was room for them */
     if (l.pairs == 0) {
         flush_back(g, mark);
         drop_chosen(g, number, tablet, true);
@@ -270,7 +270,7 @@ static bool gather_one(struct engine *g, uint32_t number, uint32_t tablet, uint6
     }
     flush_sort(g, pairs_from);
     int rc = table_cold_leaving(t->table, tablet, true);
-    SHOAL_ASSERT(rc == 0); /* choosing made what it needs */
+    SHOAL_ASSERT(rc == 0); /* choosing made room */
     flush_put_image(g, number, tablet, sequence);
     (void)table_cold_leaving(t->table, tablet, false);
     SHOAL_ASSERT(tier->leaving_count < TIER_LEAVING && t->written[tablet] >= sequence);
@@ -299,7 +299,7 @@ void tier_gather(struct engine *g, uint64_t sequence, size_t limit)
             return;
         if (!tier_hand_next(g, &tier->hand, false, &table, &tablet) ||
             tier->idle++ > 4 * tablets_all(g)) {
-            tier_stuck(g); /* all round, more than once, and nothing went */
+            tier_stuck(g); /* more than a full turn, and no row left */
             return;
         }
         const struct table *t = g->table[table].table;

@@ -1,4 +1,4 @@
-/* work.c: work on other threads, counted and called off. */
+/* work.c: work on other threads: counts and cancels it. */
 #include "embedding/engine/work.h"
 
 #include "proto/base/assert.h"
@@ -9,8 +9,8 @@
 
 enum { WORK_QUEUED, WORK_RUNNING, WORK_FINISHED, WORK_CANCELLED };
 
-/* Work whose engine is gone and whose done has yet to come; kept in sight, for where the loop stops
- * first it never comes. */
+/* Work whose engine is gone and whose done is still due. It stays reachable, because done never
+ * comes if the loop stops first. */
 static _Thread_local struct work_list orphans;
 
 static void unlink_from(struct work_list *list, struct work *w)
@@ -44,7 +44,7 @@ static void done_cb(struct env_work *env)
 {
     struct work *w = container_of(env, struct work, env);
     bool orphan = w->list == &orphans;
-    SHOAL_ASSERT(atomic_load(&w->state) >= WORK_FINISHED); /* the loop's done is behind its run */
+    SHOAL_ASSERT(atomic_load(&w->state) >= WORK_FINISHED); /* the loop calls done after run */
     unlink_from(w->list, w);
     if (!orphan)
         w->done(w);
@@ -61,10 +61,10 @@ void work_start(struct work_list *list, struct env *env, struct work *w)
     env_work_start(env, &w->env);
 }
 
-/* Run or called off; done here and now, and not again when the loop hears of it. */
+/* Waits for run or cancels it, and calls done now; the loop's later call does nothing. */
 static void settle(struct work *w)
 {
-    SHOAL_ASSERT(w->list != &orphans); /* its done has been */
+    SHOAL_ASSERT(w->list != &orphans); /* its done was called */
     while (!w->cancelled && atomic_load(&w->state) != WORK_FINISHED)
         nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
     SHOAL_ASSERT(atomic_load(&w->state) == (w->cancelled ? WORK_CANCELLED : WORK_FINISHED));
@@ -76,7 +76,7 @@ static void settle(struct work *w)
 void work_settle(struct work *w)
 {
     SHOAL_ASSERT(!w->cancelled);
-    run_cb(&w->env); /* nothing, where another thread has begun it */
+    run_cb(&w->env); /* does nothing if another thread has begun it */
     settle(w);
 }
 

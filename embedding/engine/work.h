@@ -1,11 +1,11 @@
-/* work.h: what an engine sends to other threads through env_work, so that it can be waited for and
- * called off.
+/* work.h: work that an engine sends to other threads through env_work, so that it can be awaited
+ * and cancelled.
  *
- * A struct work is the first member of something that malloc gave. run is called on another thread,
- * then done on the loop, once; then it is freed. work_drain, for closing: what has not begun is
- * called off (done is still called, with `cancelled` set), what runs is waited for. work_settle,
- * for whoever cannot go on beside it: one piece of work is run now if no other thread has begun it,
- * or waited for; then done. */
+ * A struct work is the first member of a malloc'ed block. run is called on another thread, then
+ * done on the loop, once; then the block is freed. work_drain, for closing, cancels work that has
+ * not begun (done is still called, with `cancelled` set) and waits for running work. work_settle,
+ * for a caller that cannot continue beside it, runs one piece of work now if no other thread has
+ * begun it, or waits for it; then calls done. */
 #ifndef EMBEDDING_ENGINE_WORK_H
 #define EMBEDDING_ENGINE_WORK_H
 
@@ -31,7 +31,7 @@ struct work {
 void work_start(struct work_list *list, struct env *env, struct work *w);
 void work_drain(struct work_list *list);
 void work_settle(struct work *w);
-/* A few ms pass. On the other thread. */
+/* Sleeps a few ms. On the other thread. */
 void work_pause(void);
 
 #endif

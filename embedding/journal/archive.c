@@ -1,4 +1,4 @@
-/* archive.c: a folder of old segments, how much of it is kept, and segments walked for keys. */
+/* archive.c: a folder of old segments with a size limit, and searches for keys in segments. */
 #include "embedding/journal/archive.h"
 
 #include "embedding/journal/cursor.h"
@@ -75,7 +75,7 @@ static bool list(struct archive *a, struct file_walk *walk)
         struct stat st;
         size_t length = strlen(entry);
         if (length == 25 && strcmp(entry + 20, ".copy") == 0) {
-            /* a crash left it (open_unshared) */
+            /* a crash during open_unshared left it */
             snprintf(path, sizeof path, "%s/%.25s", a->dir, entry);
             file_unlink(path);
         }
@@ -175,8 +175,8 @@ void archive_clear(struct archive *a)
 
 struct found {
     const struct record_header *h;
-    char *payload;  /* the whole of it, in the cursor's window */
-    uint32_t *hits; /* (hit_count): positions of wished keys among the record's */
+    char *payload;  /* the whole payload, in the cursor's window */
+    uint32_t *hits; /* (hit_count): positions of wanted keys among the record's */
     uint32_t hit_count;
 };
 
@@ -193,7 +193,7 @@ static uint32_t *hits_new(void)
     return malloc(LIMIT_KEYS * sizeof(uint32_t));
 }
 
-/* What a push has for a key fits the room here, and the keys are in order. */
+/* Checks that a key's push data fits the room here, and that the keys are sorted. */
 static bool wish_ok(const struct archive_wish *wish)
 {
     bool ordered = true;
@@ -216,7 +216,8 @@ static bool wished(const struct archive_wish *wish, uint64_t key)
     return low < wish->count && wish->keys[low] == key;
 }
 
-/* Whether a push of the table has any of the keys; w->hits says where. END: it cannot be read. */
+/* Finds the wanted keys in a push of the table; w->hits has their positions. END: it cannot be
+ * read. */
 static int push_hits(struct walk *w, struct journal_cursor *c, const struct record_header *h,
                      uint32_t *count, struct err *e)
 {
@@ -258,7 +259,7 @@ static int walk_segment(struct walk *w, struct journal_file *f, struct err *e)
             found.payload = payload;
             rc = w->visit(w->context, &c, &found, e);
         }
-        if (rc != 0 && rc != SHOAL_E_END) /* END: damaged, and passed over */
+        if (rc != 0 && rc != SHOAL_E_END) /* END: damaged, and skipped */
             break;
     }
     cursor_close(&c);
@@ -269,7 +270,7 @@ static int walk_segment(struct walk *w, struct journal_file *f, struct err *e)
 
 struct blame {
     const struct archive_wish *wish;
-    struct blame_entry *ring; /* owned; (limit): the newest of one segment */
+    struct blame_entry *ring; /* owned; (limit): the newest pushes of one segment */
     uint32_t limit, next, held;
 };
 
@@ -315,8 +316,7 @@ static int blame_visit(void *context, struct journal_cursor *c, const struct fou
     return 0;
 }
 
-/* Newest first into `out`; a batch that stands there already (sent again) counts where it came
- * first. */
+/* Copies newest first into `out`. A batch that was sent again counts at its first occurrence. */
 static void blame_take(struct blame *b, struct blame_entry *out, uint32_t limit, uint32_t *count)
 {
     for (uint32_t i = 0; i < b->held; i++) {
@@ -355,7 +355,7 @@ int archive_blame(struct journal_files *f, const struct archive_wish *wish, stru
         if (file->fd < 0)
             file->fd = open(file->path, O_RDONLY | O_CLOEXEC);
         if (file->fd < 0)
-            break; /* the archive has dropped it, and what is older */
+            break; /* the archive has dropped this segment and the older ones */
         rc = walk_segment(&w, file, e);
         gap |= w.first > 0 && first > wish->above + 1 && w.last + 1 < first;
         first = w.first > 0 ? w.first : first;
@@ -392,8 +392,8 @@ static int blank_visit(void *context, struct journal_cursor *c, const struct fou
     return rc;
 }
 
-/* A cut, or a checkpoint, may share the file and has its checksum: then the archive gets a copy of
- * its own. An open descriptor for reading and writing, or -1 with errno. */
+/* A cut or a checkpoint may share the file and knows its checksum, so the archive gets a copy of
+ * its own. Returns a descriptor for reading and writing, or -1 with errno. */
 static int open_unshared(const char *path)
 {
     char copy[LIMIT_PATH + 8];

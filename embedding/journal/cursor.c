@@ -1,8 +1,8 @@
-/* cursor.c: one record after another. Invariants 1 to 3: cursor.h.
+/* cursor.c: reads one record after another. Invariants 1 to 3: cursor.h.
  *
- * A gap is where the records of a segment end below what the next one's head says came before it,
- * or where the last segment has records behind a place that does not check. Whether it is damage is
- * judged once, where it is met: nothing behind it is ever returned. */
+ * There is a gap where the records of a segment end before the sequence that the next segment's
+ * head names as previous, or where the last segment has records behind a place that does not check.
+ * `judge` decides once, at the gap, whether it is damage; no record behind it is ever returned. */
 #include "embedding/journal/cursor.h"
 
 #include "proto/base/assert.h"
@@ -36,7 +36,7 @@ static bool head_read(int fd, const struct journal_file *f, struct segment_heade
            record_segment_good(h, f->generation);
 }
 
-/* The same of a file that is not at hand. */
+/* Reads the head of a file that is not the current one. */
 static bool head_peek(const struct journal_file *f, struct segment_header *h)
 {
     int fd;
@@ -58,7 +58,7 @@ static void source_close(struct journal_cursor *c)
     c->held = 0;
 }
 
-/* File c->file comes to hand, at its first record. */
+/* Makes c->file the current file, at its first record. */
 static int source_open(struct journal_cursor *c, struct err *e)
 {
     SHOAL_ASSERT(c->file < c->files->count);
@@ -94,7 +94,7 @@ static int source_open(struct journal_cursor *c, struct err *e)
 
 /* ---- the window ---- */
 
-/* *out: `bytes` bytes of the file at `at`, which it has. IO, NOMEM. */
+/* *out: `bytes` bytes of the current file at `at`, which must exist. IO, NOMEM. */
 static int window(struct journal_cursor *c, uint64_t at, size_t bytes, char **out, struct err *e)
 {
     SHOAL_ASSERT(at <= c->size && bytes <= c->size - at);
@@ -130,8 +130,8 @@ static int window(struct journal_cursor *c, uint64_t at, size_t bytes, char **ou
     return 0;
 }
 
-/* The record at `at` of the file, its head in *h. END: there is none; VERSION: one of a kind that
- * is not known; IO, NOMEM. */
+/* Reads the record at `at` of the current file; *h: its head. END: there is none; VERSION: its kind
+ * is unknown; IO, NOMEM. */
 static int record_at(struct journal_cursor *c, uint64_t at, struct record_header *h, char **record,
                      struct err *e)
 {
@@ -166,7 +166,7 @@ static int unknown_kind(const struct journal_cursor *c, const struct record_head
 
 /* ---- where records end ---- */
 
-/* The highest `synced` that any record at or behind `at` names. */
+/* The highest `synced` in any record at or behind `at`. */
 static int synced_behind(struct journal_cursor *c, uint64_t at, uint64_t *synced, struct err *e)
 {
     struct record_header h;
@@ -183,8 +183,8 @@ static int synced_behind(struct journal_cursor *c, uint64_t at, uint64_t *synced
     return 0;
 }
 
-/* Records end in the file at hand, though more may follow: damage, or an unsynced tail that the
- * power took (END)? 2. */
+/* The records of the current file end although more may follow. CORRUPT if that is damage, END if
+ * it is an unsynced tail lost with the power (2). */
 static int judge(struct journal_cursor *c, bool known, struct err *e)
 {
     const struct journal_file *ended = &c->files->file[c->file];
@@ -214,8 +214,8 @@ static int judge(struct journal_cursor *c, bool known, struct err *e)
     return rc == 0 ? SHOAL_E_END : rc;
 }
 
-/* The records of the file at hand have ended: on to the next one. END: there is none. A head that
- * does not check does not tell what came before it. */
+/* Leaves the current file for the next one. END: there is none. A damaged head does not say which
+ * record came before it. */
 static int source_leave(struct journal_cursor *c, struct err *e)
 {
     struct journal_file *f = &c->files->file[c->file];
@@ -244,7 +244,7 @@ void cursor_open(struct journal_cursor *c, struct journal_files *files, uint64_t
         .files = files, .reads = reads, .from = from, .until = until, .fd = -1};
 }
 
-/* The last file that begins at or below `from`. */
+/* Seeks the last file that begins at or below `from`. */
 static int seek(struct journal_cursor *c, struct err *e)
 {
     struct segment_header h;
@@ -293,8 +293,7 @@ static int next_whole(struct journal_cursor *c, struct journal_record *out, stru
     return rc == 0 ? SHOAL_E_END : rc;
 }
 
-/* Whether a head stands at c->next; no more than the head is read, but of a kind that is not
- * known. */
+/* Checks that a head is at c->next. Reads only the head, unless its kind is unknown. */
 static int next_head(struct journal_cursor *c, struct err *e)
 {
     struct record_header *h = &c->head;

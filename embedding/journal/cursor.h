@@ -1,26 +1,26 @@
-/* cursor.h: the one reader of records: segments in order, one record after another. Recovery, cuts,
- * checkpoints, blame and erasing all read through it.
+/* cursor.h: the only reader of records: segments in order, one record after another. Recovery,
+ * cuts, checkpoints, blame and erasing all use it.
  *
- *     cursor_gather (journal as it stands, archive) -> files -> cursor_open -> cursor_next .. END
+ *     cursor_gather (current journal, archive) -> files -> cursor_open -> cursor_next .. END
  *
- * It reads a journal that takes appends too: files are what stood at the gathering, open by then,
- * so that appends and trims beside it do not matter (but files must not be used again meanwhile:
- * journal_pin). It ends where the journal stood at the gathering; to go on, gather again. That is
- * what is committed, some of it not synced: lost with power, its sequences go to other records.
- * Memory is a window of 1 MiB or the longest record; with CURSOR_HEADS one record.
+ * It may read a journal that takes appends: the files are those at the gathering, opened by then,
+ * so that later appends and trims do not matter. A file must not be reused meanwhile (journal_pin).
+ * The cursor ends where the journal ended at the gathering; to go on, gather again. The records it
+ * returns are committed, perhaps not synced: after a power loss other records may get their
+ * sequences. Memory is a window of 1 MiB or the longest record; with CURSOR_HEADS one record.
  *
  * Invariants:
- *  1. Sequences of records that CURSOR_WHOLE returns have no gap within a segment, and across two
- *     only one that the later head's `previous` vouches for. [test: a_missing_segment_is_refused]
- *  2. What does not check ends the journal (END) if it may be a torn tail; it is damage (CORRUPT,
- *     with file and offset) when a record behind it says that it had been on disk (record.h, 3), or
- *     when it stands before where a running journal's records end.
- *     [test: damage_to_synced_records_is_refused]
- *     What is at or below `floor` is stored elsewhere: missing it is no damage, and where nothing
- *     else is missing it goes on.
- *     [test: a_gap_below_the_floor_is_no_damage, a_head_that_power_took_is_no_damage_at_the_floor]
- *  3. A segment of a version, or a record of a kind, that is not known here and checks, is an error
- *     that names it (VERSION), never the end. [test: test_cursor]
+ * 1. Sequences of records that CURSOR_WHOLE returns have no gap within a segment, and between two
+ *    segments only one that the later head's `previous` confirms.
+ *    [test: a_missing_segment_is_refused]
+ * 2. A record that does not check ends the journal (END) if it may be a torn tail. It is damage
+ *    (CORRUPT, with file and offset) when a later record says that it was on disk (record.h, 3), or
+ *    when it lies before the end of a running journal. [test: damage_to_synced_records_is_refused]
+ *    Records at or below `floor` are stored elsewhere: a missing one is no damage, and reading
+ *    continues if no other record is missing. [test: a_gap_below_the_floor_is_no_damage,
+ *    a_head_that_power_took_is_no_damage_at_the_floor]
+ * 3. A valid segment of an unknown version, or a valid record of an unknown kind, is an error that
+ *    names it (VERSION), never the end. [test: test_cursor]
  *
  * Thread: any, one at a time; cursor_gather: the shard's thread. */
 #ifndef EMBEDDING_JOURNAL_CURSOR_H
@@ -29,11 +29,11 @@
 #include "embedding/journal/archive.h"
 #include "embedding/journal/journal.h"
 
-struct journal_file { /* one segment, of a journal or an archive */
+struct journal_file { /* one segment of a journal or an archive */
     char path[LIMIT_PATH];
     uint64_t generation;
     uint64_t first, last; /* its records, once CURSOR_WHOLE has passed it; last < first: none */
-    uint64_t bytes;       /* where they end; 0: not known yet */
+    uint64_t bytes;       /* end of its records; 0: not known yet */
     int fd;               /* owned; -1: opened when it is read */
 };
 struct journal_files {
@@ -41,48 +41,50 @@ struct journal_files {
     uint32_t count;
 };
 
-/* The archive's files, then the journal's; either may be NULL. Those of a started journal are
- * opened. NOMEM, IO. */
+/* Lists the archive's files, then the journal's; either may be NULL. Opens the files of a started
+ * journal. NOMEM, IO. */
 int cursor_gather(const struct archive *a, const struct journal *j, struct journal_files *out,
                   struct err *e);
 void cursor_files_free(struct journal_files *f);
 
 enum cursor_reads {
-    CURSOR_WHOLE, /* records whole, each checked */
-    CURSOR_HEADS  /* heads as they stand: payload NULL, nothing checked, damage passed over segment
-                     by segment; for who looks for some records in many bytes */
+    CURSOR_WHOLE, /* records are read whole, and each is checked */
+    /* only heads, unchecked: payload NULL, and damaged segments are skipped; for searches of few
+     * records in many bytes */
+    CURSOR_HEADS
 };
 
 struct journal_cursor {
     struct journal_files *files; /* borrowed */
     enum cursor_reads reads;
     uint64_t from, until;
-    uint64_t floor;   /* may be set after cursor_open: nobody needs records up to it; 0: none */
+    uint64_t floor;   /* may be set after cursor_open: records up to it are not needed; 0: none */
     uint64_t stamped; /* the highest `synced` of the records that CURSOR_WHOLE returned */
-    uint32_t file;    /* the one at hand */
+    uint32_t file;    /* index of the current file */
     bool sought, ended, open, own;
     int fd;
-    bool good;               /* its head checks */
-    uint64_t size, at, next; /* of the file: its end; the record at hand; what follows it */
-    uint64_t last;           /* sequence that was reached */
+    bool good; /* the head of the current file checks */
+    /* size of the file; offset of the current record and of the next one */
+    uint64_t size, at, next;
+    uint64_t last; /* sequence of the last record */
     struct record_header head;
-    char *buffer; /* owned: the window, `held` bytes of the file from held_at on */
+    char *buffer; /* owned; a window of `held` bytes of the file from held_at on */
     size_t room, held;
     uint64_t held_at;
 };
 
-/* Over records with sequences from `from` to `until`, where there are such: when the first one has
- * a higher sequence, older ones are gone. Fails at the first cursor_next. */
+/* Reads records with sequences `from` to `until`, if there are such: when the first record has a
+ * higher sequence, older ones are gone. Errors are reported by the first cursor_next. */
 void cursor_open(struct journal_cursor *c, struct journal_files *files, uint64_t from,
                  uint64_t until, enum cursor_reads reads);
-/* The next record, which stands until the next call. END behind the last one; CORRUPT, VERSION, IO,
+/* The next record, valid until the next call. END after the last one; CORRUPT, VERSION, IO,
  * NOMEM. */
 int cursor_next(struct journal_cursor *c, struct journal_record *out, struct err *e);
-/* The keys (key_count) of the push at hand: with CURSOR_HEADS they are read now. END: they cannot
- * be; NOMEM. */
+/* The keys (key_count) of the current push; with CURSOR_HEADS this reads them. END: they cannot be
+ * read; NOMEM. */
 int cursor_keys(struct journal_cursor *c, const uint64_t **keys, struct err *e);
-/* The record at hand, read whole and checked; its payload may be changed. END: it does not check;
- * NOMEM. */
+/* Reads and checks the whole current record; the caller may change its payload. END: it does not
+ * check; NOMEM. */
 int cursor_whole(struct journal_cursor *c, void **payload, struct err *e);
 /* After cursor_whole, with a changed payload of the same length: sealed, and written where it
  * stood. The file must be open for that. */

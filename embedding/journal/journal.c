@@ -1,27 +1,25 @@
 /* journal.c: opening, appending, trimming, syncs and spare segments; reading is cursor.c.
  *
- *  1. A segment's generation is never used twice: it is one above every generation found in the
- *     folder, free files included. [assert: begin_segment]
- *     [test: a_generation_is_never_used_twice]
- *  2. A segment's header goes to the file before its first record; a file whose header does not
- *     check holds no record. [assert: journal_commit]
- *  3. After a recovery appends go to a new segment, so that what is left behind a torn tail is
- *     never followed by new records. [assert: journal_append]
- *  4. `synced` moves only when every segment written to by then has been synced, and the folder
- *     with it. [assert: journal_sync_begin, journal_sync_end]
- *  5. A linked segment's file is never written to by another generation.
- *     [test: a_linked_segment_is_never_written_again]
- *  6. What a failed sync leaves in the page cache is clean there, and no later sync writes it. So a
- *     start writes all records again that no record says to be on disk, before it syncs them. The
- *     system tells a failure once to each who has opened a file: a peek opens its own, and where
- *     one sync has failed all have. [test: what_no_sync_has_written_is_written_again,
- *     a_failed_sync_fails_the_one_beside_it]
- *  7. A trimmed segment's file is used again when the folder has been synced since: else its old
- *     name might come back with a new content. [assert: free_take]
- *     [test: a_trimmed_segment_is_used_again_once_its_name_is_on_disk]
- *  8. What shed gives back goes when the head that stays is on disk, or a loss of power might leave
- *     none, and a generation be used twice. [test: a_head_outlasts_what_was_shed]
- */
+ * 1. A segment's generation is never used twice: it is one above every generation found in the
+ *    folder, free files included. [assert: begin_segment] [test: a_generation_is_never_used_twice]
+ * 2. A segment's header is written before its first record; a file whose header does not check
+ *    holds no record. [assert: journal_commit]
+ * 3. After a recovery appends go to a new segment, so that no new record follows the bytes behind a
+ *    torn tail. [assert: journal_append]
+ * 4. `synced` moves only when every segment written to by then has been synced, and the folder with
+ *    it. [assert: journal_sync_begin, journal_sync_end]
+ * 5. A linked segment's file is never written to by another generation.
+ *    [test: a_linked_segment_is_never_written_again]
+ * 6. After a failed sync the pages in the page cache are clean, and no later sync writes them. A
+ *    start therefore writes all records again that no record reports as synced, before it syncs
+ *    them. The system reports a failure once for each open file: a peek opens files of its own, and
+ *    after one failed sync all syncs fail. [test: what_no_sync_has_written_is_written_again,
+ *    a_failed_sync_fails_the_one_beside_it]
+ * 7. A trimmed segment's file is reused only after the folder was synced: otherwise its old name
+ *    might come back with new contents. [assert: free_take]
+ *    [test: a_trimmed_segment_is_used_again_once_its_name_is_on_disk]
+ * 8. journal_shed deletes files only after the head that stays is on disk. Otherwise a power loss
+ *    might leave no head, and a generation be used twice. [test: a_head_outlasts_what_was_shed] */
 #include "embedding/journal/journal.h"
 
 #include "embedding/journal/archive.h"
@@ -44,33 +42,34 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define JOURNAL_QUEUE 256u /* records written at once: four pieces each, IOV_MAX is 1024 */
+#define JOURNAL_QUEUE 256u /* records in one write: four pieces each, IOV_MAX is 1024 */
 
 struct segment {
     uint64_t generation;
     uint64_t first, last; /* last == first - 1: no record */
     uint64_t bytes;       /* end of its last record */
     int fd;               /* -1: not open */
-    bool linked;          /* a cut has a link to it: never written to again by another generation */
+    bool linked;          /* a cut has a link to it: no other generation writes to it */
     bool dirty;           /* written to since the last sync began */
 };
 
 struct journal {
     char *dir;          /* owned */
-    atomic_bool failed; /* a sync has */
+    atomic_bool failed; /* a sync has failed */
     uint32_t segment_bytes;
     bool copy;
-    /* owned; by generation; the last one takes the appends once `started` */
+    /* owned; by generation; the last one takes appends once `started` */
     struct segment *segment;
     uint32_t count, capacity;
-    uint32_t *free_number; /* owned; files free-NUMBER, in the order in which they became so */
+    uint32_t *free_number; /* owned; files free-NUMBER, in the order in which they were freed */
     uint32_t free_count, free_capacity, next_free;
-    uint64_t freed, freed_synced; /* so many have been, since the start; names of so many on disk */
-    uint64_t stamped;             /* the highest `synced` of a record at the start */
-    bool making;                  /* a spare is being made */
-    uint64_t made;                /* files */
-    bool pinned;                  /* somebody reads segments: none is used again */
-    struct archive *archive;      /* borrowed; NULL: trimmed segments are used again */
+    /* files freed since the start, and those whose names are on disk */
+    uint64_t freed, freed_synced;
+    uint64_t stamped;        /* the highest `synced` of a record at the start */
+    bool making;             /* a spare segment is being made */
+    uint64_t made;           /* number of files made */
+    bool pinned;             /* blame reads segments: none is reused */
+    struct archive *archive; /* borrowed; NULL: trimmed segments are reused */
     bool dir_dirty;
     uint64_t next_generation;
     bool started;
@@ -111,7 +110,8 @@ static int free_add(struct journal *j, uint32_t number)
     return 0;
 }
 
-/* Of the free files so many may be used: those behind them have names that are not on disk. */
+/* Number of free files that may be reused; the names of the files behind them are not on disk
+ * yet. */
 static uint32_t free_usable(const struct journal *j)
 {
     uint64_t waiting = j->freed - j->freed_synced;
@@ -125,7 +125,7 @@ static uint32_t free_usable(const struct journal *j)
     return 0;
 }
 
-/* The last one that may be used. */
+/* Takes the last file that may be reused. */
 static uint32_t free_take(struct journal *j)
 {
     const uint32_t usable = free_usable(j), at = usable - 1;
@@ -137,8 +137,8 @@ static uint32_t free_take(struct journal *j)
     return number;
 }
 
-/* Takes segment `index` out of the list: its file becomes a free one, or goes when it is linked or
- * `keep` are free. */
+/* Removes segment `index` from the list: its file becomes free, or is deleted when it is linked or
+ * `keep` files are free. */
 static void segment_retire(struct journal *j, uint32_t index, uint32_t keep)
 {
     SHOAL_ASSERT(!j->copy && index < j->count && j->used >= j->segment[index].bytes);
@@ -149,7 +149,7 @@ static void segment_retire(struct journal *j, uint32_t index, uint32_t keep)
     if (s->fd >= 0)
         close(s->fd);
     if (j->archive != NULL && archive_take(j->archive, from, s->generation, s->bytes, s->linked))
-        ; /* it has moved */
+        ; /* it was moved */
     else if (s->linked || (j->pinned && !PLANTED("pinned_used_again")) || j->free_count >= keep ||
              file_rename(from, to) != 0)
         file_unlink(from);
@@ -167,8 +167,8 @@ static int by_generation(const void *a, const void *b)
     return (x->generation > y->generation) - (x->generation < y->generation);
 }
 
-/* Generations of free files count too: their old records must never check in a new segment. Returns
- * the file's; 0: its head does not check. */
+/* Counts the generation of a free file, too: its old records must never check in a new segment.
+ * Returns the generation; 0: the head does not check. */
 static uint64_t note_generation(struct journal *j, const char *path)
 {
     struct segment_header h;
@@ -184,8 +184,8 @@ static uint64_t note_generation(struct journal *j, const char *path)
     return h.generation;
 }
 
-/* The file was trimmed and used again, and the power took both names: of its old records none is
- * needed, and of the new ones none was acknowledged. */
+/* True when a file was trimmed and reused, and a power loss took both names: none of its old
+ * records is needed, and none of its new ones was acknowledged. */
 static bool is_used_again(struct journal *j, const char *path, uint64_t generation)
 {
     if (note_generation(j, path) <= generation || PLANTED("newer_in_older") ||
@@ -277,8 +277,8 @@ int journal_open_copy(const char *dir, struct journal **out, struct err *e)
     return open_dir(dir, 0, true, out, e);
 }
 
-/* Nothing behind segment `index` counts any more. Last first, so that a crash in between finds the
- * same gap again. */
+/* Drops the segments behind `index`, the last one first, so that a crash in between finds the same
+ * gap again. */
 static void give_up_behind(struct journal *j, uint32_t index)
 {
     while (j->count > index + 1) {
@@ -341,8 +341,8 @@ int cursor_gather(const struct archive *a, const struct journal *j, struct journ
 
 /* ---- appending ---- */
 
-/* A free file of the right size that no cut shares, renamed to `path`; or a new one, which is empty
- * if it is to be `bare`. Returns its descriptor or -1. */
+/* A free file of the right size without links, renamed to `path`; or a new one, which stays empty
+ * if `bare`. Returns its descriptor or -1. */
 static int segment_file(struct journal *j, const char *path, bool bare)
 {
     SHOAL_ASSERT(!j->copy && j->segment_bytes >= JOURNAL_SEGMENT_MIN);
@@ -409,7 +409,7 @@ static int begin_segment(struct journal *j, bool bare, struct err *e)
     return 0;
 }
 
-/* Writes all pieces at `at`, however many calls the kernel makes of it. 0 or an errno. */
+/* Writes all pieces at `at`, in as many calls as the kernel needs. 0 or an errno. */
 static int write_pieces(int fd, struct iovec *piece, uint32_t count, uint64_t at)
 {
     while (count > 0) {
@@ -433,8 +433,7 @@ static int write_pieces(int fd, struct iovec *piece, uint32_t count, uint64_t at
     return 0;
 }
 
-/* A segment's bytes from `at` on are written where they stand, and all of it is synced. 0 or an
- * errno. */
+/* Writes a segment's bytes from `at` on again, in place, and syncs all of it. 0 or an errno. */
 static int write_again(struct journal *j, const char *path, uint64_t at, uint64_t bytes)
 {
     enum { CHUNK = 1 << 20 };
@@ -463,8 +462,8 @@ static int write_again(struct journal *j, const char *path, uint64_t at, uint64_
     return why;
 }
 
-/* Where the records of a file that no record says to be on disk begin; of one without any such, its
- * end. With the first record, its head. IO, NOMEM. */
+/* Finds the first record of a file that no record reports as synced; its end if there is none. If
+ * that is the first record, the head is included. IO, NOMEM. */
 static int unstamped_from(const struct journal *j, const struct segment *s, const char *path,
                           uint64_t *at, struct err *e)
 {
@@ -670,7 +669,7 @@ void journal_forget(struct journal *j)
     j->dir_dirty = true;
 }
 
-/* Whether a segment with records up to `sequence` awaits a sync. */
+/* True when a segment with records up to `sequence` awaits a sync. */
 static bool dirty_up_to(const struct journal *j, uint64_t sequence)
 {
     for (uint32_t i = 0; i < j->count; i++)
@@ -679,7 +678,7 @@ static bool dirty_up_to(const struct journal *j, uint64_t sequence)
     return false;
 }
 
-/* The last file is a head, and nothing but it. */
+/* True when the last file has only a head. */
 static bool is_bare(const struct journal *j)
 {
     char path[LIMIT_PATH];
@@ -757,8 +756,8 @@ static void sync_one(struct journal_sync *s, int fd)
     }
 }
 
-/* There is no descriptor to be had: nothing was tried, so it may be tried again (a failed fdatasync
- * may not). Nothing is begun. */
+/* True when there was no free descriptor: no sync was tried, so it may be retried (a failed
+ * fdatasync may not). Nothing has begun. */
 static bool sync_later(struct journal_sync *s)
 {
     if (s->status == 0 || (errno != EMFILE && errno != ENFILE) || PLANTED("descriptors"))
@@ -792,7 +791,8 @@ bool journal_sync_begin(struct journal *j, struct journal_sync *s)
     for (uint32_t k = 0; k < i; k++)
         j->segment[k].dirty = false;
     if (i < j->count && j->segment[i].first <= s->sequence)
-        s->sequence = j->segment[i].first - 1; /* too many at once: the rest is for the next sync */
+        /* more files than fit: the next sync takes the rest */
+        s->sequence = j->segment[i].first - 1;
     SHOAL_ASSERT(!dirty_up_to(j, s->sequence)); /* 4 */
     j->dir_dirty = false;
     return true;

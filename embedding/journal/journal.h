@@ -1,12 +1,12 @@
-/* journal.h: the shard's journal: segment files that are written once, in order, and used again.
+/* journal.h: the shard's journal: segment files that are written once, in order, and then reused.
  *
- * Files of the folder: seg-GENERATION (in use), free-NUMBER (to be used again, once its name is on
- * disk), new-NUMBER (being made). A record never spans segments. Records are queued, then written
- * by one gathered write; syncing and making spare segments is cut in three (begin and end on the
- * shard's thread, run on any thread), so that the shard never waits for the disk.
+ * Files of the folder: seg-GENERATION (in use), free-NUMBER (reusable once its name is on disk),
+ * new-NUMBER (being made). A record never spans segments. Records are queued, then written by one
+ * gathered write. Syncing and making spare segments have three steps (begin and end on the shard's
+ * thread, run on any thread), so that the shard never waits for the disk.
  *
- * Thread: the shard's, but for the *_run functions. Errors carry the file's name; after a failed
- * write or sync the journal is not to be used again (no sync is ever repeated). */
+ * Thread: the shard's, except the *_run functions. Errors have the file's name. After a failed
+ * write or sync the journal must not be used any more, because a sync is never repeated. */
 #ifndef EMBEDDING_JOURNAL_JOURNAL_H
 #define EMBEDDING_JOURNAL_JOURNAL_H
 
@@ -23,80 +23,78 @@ struct journal;
 
 #define JOURNAL_SEGMENT_MIN 65536u
 
-/* Lists the folder (created when missing). A cursor over all of it comes next (cursor.h), then
+/* Lists the folder, which is made if missing. A cursor over all of it must follow (cursor.h), then
  * journal_take_end and journal_start. */
 int journal_open(const char *dir, uint32_t segment_bytes, struct journal **out, struct err *e);
-/* The segments of a cut, for a cursor only: nothing in the folder is changed. */
+/* Opens the segments of a cut for a cursor; nothing in the folder changes. */
 int journal_open_copy(const char *dir, struct journal **out, struct err *e);
 void journal_close(struct journal *j);
 
 struct journal_cursor;
-/* A cursor over all of the journal has come to its END: the records end there. What lies behind a
- * torn tail is given up. */
+/* Ends the journal where a cursor over all of it found its END; drops the bytes behind a torn
+ * tail. */
 void journal_take_end(struct journal *j, const struct journal_cursor *c);
-/* The next record will have sequence `next`. After journal_take_end, before the first append;
- * appends go to a segment of their own. What is there is on disk when it returns: what the last
- * process may have failed to sync is written again (journal.c, 6). */
+/* The next record gets sequence `next`. Called after journal_take_end and before the first append;
+ * appends go to a new segment. On return all records are on disk: records that the last process may
+ * have failed to sync are written again (journal.c, 6). */
 int journal_start(struct journal *j, uint64_t next, struct err *e);
 
-/* Payload bytes of the longest record that fits a segment. */
+/* Most payload bytes of a record that fits a segment. */
 size_t journal_payload_max(const struct journal *j);
-/* Queues a record; sets sequence, segment and synced of *h and seals it. The payload stays the
- * caller's until the next journal_commit. May write out what is queued and begin a segment. */
+/* Queues a record; sets sequence, segment and synced of *h and seals it. The caller keeps the
+ * payload until the next journal_commit. May write queued records and begin a segment. */
 int journal_append(struct journal *j, struct record_header *h, const struct record_payload *payload,
                    struct err *e);
 /* Writes all queued records. */
 int journal_commit(struct journal *j, struct err *e);
 uint64_t journal_next(const struct journal *j);      /* sequence of the next record */
-uint64_t journal_committed(const struct journal *j); /* highest written one */
-uint64_t journal_synced(const struct journal *j);    /* highest one known to be on disk; only
-                                                      on_synced (fsync) tells that it moved */
+uint64_t journal_committed(const struct journal *j); /* highest written sequence */
+/* highest sequence known to be on disk; only on_synced (fsync) tells that it moved */
+uint64_t journal_synced(const struct journal *j);
 uint64_t journal_unsynced_bytes(const struct journal *j);
-uint64_t journal_bytes(const struct journal *j);   /* used by records that are not trimmed */
+uint64_t journal_bytes(const struct journal *j);   /* of records that are not trimmed */
 uint64_t journal_written(const struct journal *j); /* appended since start */
 uint32_t journal_segment_count(const struct journal *j);
-/* segment files that were made since start, spares too */
+/* segment files made since start, with spares */
 uint64_t journal_made(const struct journal *j);
 bool journal_sealed_unsynced(const struct journal *j); /* a full segment awaits its sync */
 
-/* Segments whose records are all at or below `sequence` are free again; at most `keep` free files
- * stay. */
+/* Frees segments whose records are all at or below `sequence`; at most `keep` free files stay. */
 void journal_trim(struct journal *j, uint64_t sequence, uint32_t keep);
 
-/* Ends the segment that takes appends and begins a new one: then all records up to now can be
- * trimmed. */
+/* Ends the current segment and begins a new one, so that all records up to now can be trimmed. */
 int journal_roll(struct journal *j, struct err *e);
-/* What is in the journal is on disk elsewhere, all of it: the folder keeps the head of one segment,
- * which says the generation and the sequence that come next. For a clean stop: what is appended
- * afterwards finds no blocks in place. Blocks. */
+/* For a clean stop: all records are on disk elsewhere. The folder keeps only the head of one
+ * segment, which has the next generation and sequence. Later appends find no blocks in place.
+ * Blocks. */
 int journal_shed(struct journal *j, struct err *e);
-/* sequence of the oldest record that is kept, or of the next one */
+/* sequence of the oldest record, or of the next one */
 uint64_t journal_first(const struct journal *j);
-/* Deletes the free files: what stood in them is not to be found there any more. */
+/* Deletes the free files, so that their old records cannot be found there. */
 void journal_forget(struct journal *j);
-/* While pinned, what is trimmed is not used again (but moved to the archive, or deleted), so that
- * who has a file open reads on. It does not hold back trimming, and has one holder at a time:
- * blame. */
+/* While pinned, trimmed files are not reused (but archived or deleted), so that a reader with an
+ * open file can go on. It does not delay trimming, and has one user at a time: blame. */
 void journal_pin(struct journal *j, bool pinned);
-/* From now on trimmed segments move there (borrowed; NULL: no more). After journal_start. */
+/* Moves trimmed segments to the archive from now on (borrowed; NULL: no more). After
+ * journal_start. */
 struct archive;
 void journal_archive(struct journal *j, struct archive *a);
 
 #define JOURNAL_SYNC_MAX 64
 struct journal_sync {
     atomic_bool *failed;      /* borrowed: the journal's */
-    int fd[JOURNAL_SYNC_MAX]; /* duplicates, owned */
+    int fd[JOURNAL_SYNC_MAX]; /* owned; duplicates */
     uint32_t count;
-    uint64_t sequence; /* what is on disk when it has run */
+    uint64_t sequence; /* the sequence that is on disk after run */
     uint64_t bytes;
-    uint64_t freed; /* so many names of free files will be on disk, too */
-    int status;     /* 0 or SHOAL_E_IO, set by run */
+    uint64_t freed; /* number of freed files whose names are on disk after run */
+    int status;     /* 0 or SHOAL_E_IO; set by run */
 };
-/* Collects what has been committed and not synced. False: nothing to do. */
+/* Collects the segments that are committed and not synced. False: nothing to do. */
 bool journal_sync_begin(struct journal *j, struct journal_sync *s);
-/* The same without moving anything on, and of all there is: for one who must see the journal on
- * disk before what he writes himself. Beside a sync under way. Of more files than can be kept open
- * the oldest are synced in the call. */
+/* Collects all segments, without moving `synced`, for a caller that must see the journal on disk
+ * before its own write. May run beside another sync. When there are more files than can stay open,
+ * the call syncs the oldest itself. */
 void journal_sync_peek(struct journal *j, struct journal_sync *s);
 void journal_sync_run(struct journal_sync *s);
 int journal_sync_end(struct journal *j, struct journal_sync *s, struct err *e);
@@ -106,19 +104,19 @@ struct journal_spare {
     uint32_t bytes;
     int status;
 };
-/* A spare segment is wanted when none is free; run writes it once from end to end, so that later
- * writes find its blocks in place. */
+/* True when no segment is free. run writes a spare once from end to end, so that later writes find
+ * its blocks in place. */
 bool journal_spare_begin(struct journal *j, struct journal_spare *s);
 void journal_spare_run(struct journal_spare *s);
 void journal_spare_end(struct journal *j, struct journal_spare *s);
 
-/* The segments as they stand, for a cut: from now on they are never used again but deleted (their
- * links live on). */
+/* The current segments, for a cut. From now on they are never reused but deleted (their links
+ * remain). */
 struct journal_link {
     char path[LIMIT_PATH], name[32];
-    uint64_t bytes; /* written so far; what comes behind is of no concern to the cut */
+    uint64_t bytes; /* written so far; the cut ignores later bytes */
 };
-/* *out: caller frees */
+/* *out: the caller frees it */
 int journal_link(struct journal *j, struct journal_link **out, size_t *count, struct err *e);
 
 #endif

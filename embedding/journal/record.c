@@ -1,4 +1,4 @@
-/* record.c: encoding, sealing and checking journal records. Invariants 1 to 3: record.h. */
+/* record.c: encodes, seals and checks journal records. Invariants 1 to 3: record.h. */
 #include "embedding/journal/record.h"
 
 #include "proto/base/assert.h"
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* The checksum runs from the field behind it, so that magic, kind and flags go in by the seed. */
+/* The checksum covers the bytes from the next field on; the seed has magic, kind and flags. */
 static uint64_t checksum_of(const struct record_header *h, const struct record_payload *payload)
 {
     uint64_t seed = (uint64_t)h->magic << 32 | (uint64_t)h->kind << 16 | h->flags;
@@ -39,13 +39,13 @@ void record_seal(struct record_header *h, const struct record_payload *payload)
 {
     size_t bytes = payload->bytes[0] + payload->bytes[1];
     SHOAL_ASSERT(bytes <= UINT32_MAX);
-    SHOAL_ASSERT(h->kind == RECORD_PUSH || payload->bytes[1] == 0); /* else it never checks */
+    SHOAL_ASSERT(h->kind == RECORD_PUSH || payload->bytes[1] == 0); /* other kinds have one piece */
     h->magic = RECORD_MAGIC;
     h->payload_bytes = (uint32_t)bytes;
     h->checksum = checksum_of(h, payload);
 }
 
-/* A push's checksum was taken over keys and gradients as two pieces; read it back the same way. */
+/* A push's checksum covers keys and gradients as two pieces; this splits them again. */
 static bool split_payload(const struct record_header *h, const void *at, struct record_payload *out)
 {
     *out = (struct record_payload){{at, NULL}, {h->payload_bytes, 0}};

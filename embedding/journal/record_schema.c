@@ -1,4 +1,4 @@
-/* record_schema.c: schemas written and read. Invariants 1 to 3: record_schema.h. */
+/* record_schema.c: writes and reads schemas. Invariants 1 to 3: record_schema.h. */
 #include "embedding/journal/record_schema.h"
 
 #include "proto/base/assert.h"
@@ -41,7 +41,7 @@ static uint32_t values_of(const struct schema_field *f, const struct table_schem
     return f->each ? s->field_rule_count : 1;
 }
 
-/* Bytes of a field's value; 0: it is left out. */
+/* Bytes of a field's value; 0: the field is left out. */
 static size_t value_bytes(const struct schema_field *f, const struct table_schema *s)
 {
     static const char zero[sizeof(uint64_t)];
@@ -100,7 +100,7 @@ void record_schema_write(const struct table_schema *s, void *out)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Where the values of the fields lie, by row; NULL: left out. */
+/* Positions of the fields' values, by row; NULL: left out. */
 struct values {
     const char *at[SCHEMA_FIELDS];
     size_t bytes[SCHEMA_FIELDS];
@@ -124,7 +124,7 @@ static int head_check(const char *bytes, size_t count, struct schema_head *h, st
     return 0;
 }
 
-/* How much of a name that is not ours can be shown. */
+/* The printable length of an unknown name. */
 static int shown(const char *name, uint32_t bytes)
 {
     uint32_t count = 0;
@@ -149,7 +149,7 @@ static int field_known(const struct field_head *h, const char *name, uint32_t ro
     return 0;
 }
 
-/* The field at *at, below `end`. */
+/* Parses the field at *at, which must end before `end`. */
 static int field_next(const char **at, const char *end, struct values *v, struct err *e)
 {
     static const char cut[] = "a stored table schema is cut short in a field";
@@ -194,7 +194,8 @@ static int value_take(const struct schema_field *f, const char *value, size_t by
     return 0;
 }
 
-/* From the last row, the number of rules by field, which says how many values others have. */
+/* Takes the last row first: it is the number of rules by field, on which the other lengths
+ * depend. */
 static int values_take(const struct values *v, struct table_schema *s, struct err *e)
 {
     uint32_t rows = 0;

@@ -1,4 +1,4 @@
-/* admit.c: the rule, the counting, the row. */
+/* admit.c: applies the admission rule, counts, makes the row. */
 #include "embedding/rows/admit.h"
 #include "proto/base/key.h"
 
@@ -14,7 +14,7 @@ uint32_t admit_waiting_limit(const struct table_schema *s)
     return WAITING_DEFAULT;
 }
 
-/* The same for its sketch, which tells keys apart only as long as it has a column for each. */
+/* The limit of keys for its sketch, which separates keys only while it has a column for each. */
 static uint32_t sketch_limit(const struct table_schema *s)
 {
     if (s->rules.admit_waiting > 0)
@@ -72,11 +72,11 @@ static int count_in_sketch(struct table *t, struct tablet_life *life, uint64_t k
 
 struct verdict {
     bool in;
-    bool asked;                /* some rule had to let it in */
-    struct waiting_key before; /* what the row begins with */
+    bool asked;                /* a rule had to admit it */
+    struct waiting_key before; /* initial statistics of the row */
 };
 
-/* By count or score, exactly. */
+/* Admits by count or score, with exact counts. */
 static int count_exactly(struct table *t, struct tablet_life *life, uint64_t key, uint32_t kind,
                          float threshold, struct appearance now, struct verdict *v)
 {
@@ -121,7 +121,7 @@ static int decide(struct table *t, uint32_t tablet, uint64_t key, const float *v
     return count_exactly(t, life, key, kind, threshold, now, v);
 }
 
-/* The row begins with what its key was counted with. */
+/* Starts the row with the statistics that its key was counted with. */
 static void begin_with(const struct table *t, float *row, const struct waiting_key *before)
 {
     struct row_stats stats = stats_read(row + t->stats_at);
@@ -131,7 +131,7 @@ static void begin_with(const struct table *t, float *row, const struct waiting_k
     stats_write(row + t->stats_at, &stats);
 }
 
-/* A key of a table with rules: whether it is let in. */
+/* Applies the rules of the table to a key. */
 static int ask(struct table *t, uint32_t tablet, uint64_t key, const float *values,
                const struct push_args *args, bool allowed, struct verdict *v)
 {
@@ -148,7 +148,7 @@ static int ask(struct table *t, uint32_t tablet, uint64_t key, const float *valu
         waiting_forget(&t->tablets[tablet].life->waiting, key);
     if (args->undo_clock == 0)
         return 0;
-    table_absent(t, &t->tablets[tablet], key, t->fresh); /* what it gave before this clock */
+    table_absent(t, &t->tablets[tablet], key, t->fresh); /* the value of a pull before this clock */
     return table_undo_keep(t, tablet, key, t->fresh, args->undo_clock);
 }
 

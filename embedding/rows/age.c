@@ -1,4 +1,4 @@
-/* age.c: clocks, boundaries, sweeps; and room. */
+/* age.c: clocks, boundaries, sweeps; and eviction by capacity. */
 #include "embedding/rows/age.h"
 #include "proto/base/key.h"
 
@@ -26,8 +26,8 @@ static uint32_t clock_after(uint32_t clock, uint32_t event_time)
     return event_time;
 }
 
-/* Boundaries of a tablet up to `clock`, from the one in [0, every) on; and where the last of them
- * lies. */
+/* Number of a tablet's boundaries up to `clock`, and *last, the time of the last one. The first
+ * lies in [0, every). */
 static uint64_t boundaries(const struct table *t, uint32_t tablet, uint32_t clock, uint64_t *last)
 {
     SHOAL_ASSERT(t->schema.rules.age_every > 0 && tablet < t->tablet_count);
@@ -44,9 +44,9 @@ static uint64_t boundaries(const struct table *t, uint32_t tablet, uint32_t cloc
 
 struct sweep {
     const struct table *table;
-    float decay;    /* by which shows and clicks are multiplied */
-    uint64_t times; /* so many times */
-    uint64_t now;   /* the last boundary passed */
+    float decay;    /* factor for shows and clicks */
+    uint64_t times; /* number of decays */
+    uint64_t now;   /* the last boundary that was passed */
     uint64_t aged, expired;
 };
 
@@ -71,7 +71,7 @@ static enum age_end sweep_row(const struct sweep *w, uint64_t key, float *row)
         stats.show = show * w->decay;
         stats.click = click * w->decay;
         if (stats.show == show && stats.click == click)
-            break; /* zeros, or nearly: it goes no further */
+            break; /* all are 0, or nearly: further decay changes nothing */
         show = stats.show;
         click = stats.click;
     }
@@ -103,8 +103,8 @@ static bool has_ttl(const struct table_schema *s)
     return any;
 }
 
-/* Everything only ever falls from one boundary to the next, so the last one decides for all that
- * were passed. False: nothing ages here. */
+/* Statistics only fall from boundary to boundary, so the last one decides for all that were passed.
+ * False: nothing ages here. */
 static bool sweep_begin(const struct table *t, uint64_t times, uint64_t now, struct sweep *out)
 {
     const struct row_rules *r = &t->schema.rules;
@@ -157,7 +157,7 @@ static int move_clock(struct table *t, uint32_t tablet, const struct push_args *
     life->clock = after;
     struct cold *cold = t->tablets[tablet].cold;
     if (before == 0 && cold != NULL && cold->began == 0)
-        /* for rows that left before any time was told, ageing begins here as for the others */
+        /* rows that left before any time was known start to age here, as the others do */
         cold->began = after;
     if (before == after || before == 0 || t->schema.rules.age_every == 0)
         return 0;
@@ -165,8 +165,8 @@ static int move_clock(struct table *t, uint32_t tablet, const struct push_args *
                             boundaries(t, tablet, before, &(uint64_t){0});
     if (passed == 0)
         return 0;
-    /* A cold row may end here and be noticed later, within this clock of bsp: then it is to be kept
-     * for it all the same (cold.c, 3). */
+    /* A cold row may end here but be noticed later, within this clock of bsp: it must be kept for
+     * that clock all the same (cold.c, 3). */
     if (args->undo_clock != 0 && cold != NULL &&
         table_undo_begin(t, tablet, args->undo_clock, before) != 0)
         return SHOAL_E_NOMEM;
@@ -190,7 +190,7 @@ int age_before(struct table *t, const struct push_args *args)
     return rc;
 }
 
-/* ---- room ---- */
+/* ---- capacity ---- */
 
 struct age_rank age_rank_of(const struct table_schema *s, uint64_t key,
                             const struct row_stats *stats)
@@ -198,7 +198,7 @@ struct age_rank age_rank_of(const struct table_schema *s, uint64_t key,
     float score = stats_score(&s->rules, stats->show, stats->click);
     struct age_rank r = {stats->time, key_mix(key)};
     if (s->rules.age_by == EVICT_SCORE) {
-        /* floats that are not negative are ordered as their bits */
+        /* floats that are not negative sort like their bits */
         score = score > 0 ? score : 0;
         memcpy(&r.order, &score, sizeof r.order);
     }
@@ -211,7 +211,7 @@ static struct age_rank rank_of(const struct table *t, uint64_t key, const float 
     return age_rank_of(&t->schema, key, &stats);
 }
 
-/* The rank that has `place` ranks below it (Hoare 1961); ranks are put around it. */
+/* Finds the rank with `place` ranks below it, and partitions the list around it (Hoare 1961). */
 static struct age_rank select_rank(struct age_rank *list, size_t count, size_t place)
 {
     SHOAL_ASSERT(place < count);
@@ -240,7 +240,7 @@ static struct age_rank select_rank(struct age_rank *list, size_t count, size_t p
 
 struct room {
     const struct table *table;
-    struct age_rank least; /* of those that stay */
+    struct age_rank least; /* the lowest rank that stays */
 };
 
 static bool room_stays(void *context, uint64_t key, float *row)

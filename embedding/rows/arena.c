@@ -1,4 +1,4 @@
-/* arena.c: chunks from the system, runs of units from chunks. */
+/* arena.c: takes chunks from the system, and runs of units from chunks. */
 #include "embedding/rows/arena_inner.h"
 
 #include "proto/base/array.h"
@@ -41,8 +41,8 @@ uint64_t arena_used(const struct arena *a)
     return arena_bytes(a) - a->free_total * ARENA_UNIT_BYTES;
 }
 
-/* Address space aligned to a chunk; memory is there only where it is touched. NULL when the system
- * refuses. */
+/* Reserves address space aligned to a chunk; memory is used only where it is touched. NULL: the
+ * system refuses. */
 static void *map_aligned(size_t bytes)
 {
     SHOAL_ASSERT(bytes > 0 && bytes % ARENA_CHUNK_BYTES == 0);
@@ -56,7 +56,7 @@ static void *map_aligned(size_t bytes)
         munmap(p, head);
     if (slack - head > 0)
         munmap(p + head + bytes, slack - head);
-    /* Huge pages are speed only; without them everything still works. */
+    /* Huge pages only improve speed. */
     (void)madvise(p + head, bytes, MADV_HUGEPAGE);
     SHOAL_ASSERT((uintptr_t)(p + head) % ARENA_CHUNK_BYTES == 0);
     return p + head;
@@ -114,7 +114,7 @@ static int chunk_add(struct arena *a)
     return 0;
 }
 
-/* A bit stays where the one `step` above it is set, too. */
+/* Keeps a bit only where the bit `step` above it is set, too. */
 static void bits_and_above(uint64_t bits[ARENA_CHUNK_WORDS], uint32_t step)
 {
     const uint32_t words = step / 64, rest = step % 64;
@@ -125,16 +125,16 @@ static void bits_and_above(uint64_t bits[ARENA_CHUNK_WORDS], uint32_t step)
     }
 }
 
-/* Where in a chunk a run is free, or its end. Single units, pages of rows mostly, come from below
- * and longer runs, which need them side by side, from above, so that the former leave no holes too
- * short for the latter. */
+/* Position of a free run in a chunk, or its end. Single units, mostly pages of rows, come from the
+ * low end and longer runs from the high end, so that single units leave no holes that are too short
+ * for longer runs. */
 static uint32_t run_find(const uint64_t used[ARENA_CHUNK_WORDS], uint32_t units)
 {
     uint64_t starts[ARENA_CHUNK_WORDS];
     for (uint32_t i = 0; i < ARENA_CHUNK_WORDS; i++)
         starts[i] = ~used[i];
-    /* After the loop a bit stands where `units` free ones begin: each step doubles the length that
-     * a bit vouches for. */
+    /* After the loop a bit is set where `units` free ones begin: each step doubles the length for
+     * which a bit stands. */
     for (uint32_t length = 1; length < units;) {
         uint32_t step = units - length < length ? units - length : length;
         bits_and_above(starts, step);

@@ -1,4 +1,4 @@
-/* census.c: counting rows. */
+/* census.c: counts rows and predicts a rule's effect. */
 #include "embedding/census.h"
 #include "embedding/rows/table_cold.h"
 
@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIELDS 65536u   /* that a key can name */
+#define FIELDS 65536u   /* the number of fields a key can have */
 #define CELL_ONE 32     /* the cell of [1, 2) */
-#define INDEX_LOAD 0.76 /* of a tablet: between 0.66 and 0.86 */
+#define INDEX_LOAD 0.76 /* average load of a tablet, which is between 0.66 and 0.86 */
 
 struct field_count {
     uint64_t rows, stored, kept;
@@ -28,7 +28,7 @@ struct histogram {
     uint64_t cell[CENSUS_CELLS];
 };
 
-struct rank { /* of a row that a budget may take: the greatest stay */
+struct rank { /* of a row that a budget may drop; the greatest stay */
     struct age_rank of;
     uint32_t field;
     float show;
@@ -41,7 +41,7 @@ struct census {
     struct histogram norms, shows, ages;
     uint64_t rows, stored, kept, untold, memory_bytes;
     double kept_shows;
-    /* While a tablet is counted: */
+    /* Set while a tablet is counted: */
     const struct table *live; /* NULL: all its rows are in memory */
     uint32_t newest;
     struct rank *rank; /* owned; with ask.rows */
@@ -120,8 +120,7 @@ static void newest_visit(void *context, const void *row)
     c->newest = s.time > c->newest ? s.time : c->newest;
 }
 
-/* Whether the thresholds leave the row; a row of no known time has no age that a ttl could go
- * by. */
+/* True when the thresholds keep the row; a row of unknown time has no age for a ttl. */
 static bool passes(const struct census *c, const struct row_stats *s)
 {
     if (!c->schema->rules.stats)
@@ -221,7 +220,7 @@ double census_row_memory(uint32_t floats)
     return 4.0 * floats + (double)sizeof(struct bucket) / (BUCKET_KEYS * INDEX_LOAD);
 }
 
-/* ---- as JSON, and back ---- */
+/* ---- to JSON and back ---- */
 
 static struct json *histogram_json(const struct histogram *h)
 {
@@ -257,7 +256,7 @@ static struct json *fields_json(const struct census *c)
             json_set_number(j, "shows", f->shows);
             json_set_number(j, "clicks", f->clicks);
         }
-        if (c->ask.what_if && c->schema->rules.stats) /* else who goes is chance */
+        if (c->ask.what_if && c->schema->rules.stats) /* otherwise chance decides which rows go */
             json_set_int(j, "kept", (int64_t)f->kept);
         json_append(list, j);
     }

@@ -1,10 +1,9 @@
-/* change.c: a table whose schema becomes another (table_change).
+/* change.c: gives a table another schema (table_change).
  *
- *  1. Rows keep their bytes: their shape is the same. [assert: table_change]
- *  2. What becomes of a tablet is a function of the tablet and the new schema, and done again it
- *     does nothing. So an image of the schema before, read later, is the tablet that changed in
- *     memory. [test: a_changed_tablet_is_what_its_older_image_becomes]
- */
+ * 1. Rows keep their bytes: their shape is the same. [assert: table_change]
+ * 2. The result for a tablet is a function of the tablet and the new schema, and a repeated change
+ *    does nothing. An image of the old schema that is read later therefore equals the tablet that
+ *    changed in memory. [test: a_changed_tablet_is_what_its_older_image_becomes] */
 #include "embedding/rows/admit.h"
 #include "embedding/rows/image.h"
 #include "embedding/rows/table_cold.h"
@@ -21,8 +20,8 @@ void table_past_set(struct table *t, const struct table_past *past)
     t->past = *past;
 }
 
-/* A generation that is too long for the new schema goes as a whole: which of its keys would stay is
- * nowhere written. One that is full now turns, as with its last key: one key more would make it too
+/* A generation that is too long for the new schema is dropped as a whole, because no record says
+ * which of its keys would stay. One that is exactly full turns now: one more key would make it too
  * long. */
 static void change_waiting(const struct table *t, struct waiting *w)
 {

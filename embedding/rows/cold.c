@@ -1,14 +1,13 @@
-/* cold.c: the set of cold keys, rows coming in and leaving.
+/* cold.c: the set of cold keys; rows that come in and leave.
  *
- *  1. A key is in the index, or in the set, or in neither; but in a reader's copy that thaws into
- *     itself (table_cold_copy). [assert: set_add, put_in, table_cold_add, table_insert]
- *  2. A row whose note says `stored` is, in the store, what it is in memory, but for ageing that it
- *     has had since: that is made up for when it comes in. [test: plain_rows_come_and_go,
- *     late_ageing_is_as_ageing_in_time, a_row_that_was_only_read_leaves_without_a_write]
- *  3. A row that ended unnoticed in the clock that undo is kept for has its weights kept when it is
- *     noticed, as a row in memory had when it ended: a batch of that clock may still have to be
- *     computed again. [test: a_row_that_ended_unnoticed_in_this_clock_has_its_undo]
- */
+ * 1. A key is in the index, or in the set, or in neither; except in a reader's copy that thaws into
+ *    itself (table_cold_copy). [assert: set_add, put_in, table_cold_add, table_insert]
+ * 2. A row noted as `stored` is the same in the store as in memory, except for later ageing, which
+ *    is made up for when it comes in. [test: plain_rows_come_and_go,
+ *    late_ageing_is_as_ageing_in_time, a_row_that_was_only_read_leaves_without_a_write]
+ * 3. If a row ended unnoticed in the clock for which undo is kept, its weights are kept when it is
+ *    noticed, as those of a row in memory are when it ends: a batch of that clock may have to be
+ *    computed again. [test: a_row_that_ended_unnoticed_in_this_clock_has_its_undo] */
 #include "embedding/rows/age.h"
 #include "embedding/rows/table_cold.h"
 #include "embedding/rows/table_inner.h"
@@ -23,8 +22,8 @@
 
 #define SLOTS_FIRST 64u
 #define SLOTS_UNIT (ARENA_UNIT_BYTES / sizeof(uint64_t))
-/* A key that comes to lie so far from its home is one of many that were aimed there: in a set that
- * is as full as it gets one of 10^10 random ones would. */
+/* Distance from home at which keys are considered crafted to collide: in a full set one of 10^10
+ * random keys gets that far. */
 #define SLOTS_FAR 1024u
 
 /* ---- the set ---- */
@@ -37,7 +36,7 @@ static uint32_t slot_home(const struct cold *c, uint32_t tablet_bits, uint64_t m
     return (uint32_t)(((place >> 32) * c->slots) >> 32);
 }
 
-/* The slot of a mixed key, or the free one where it would be. There is always a free one. */
+/* The slot of a mixed key, or the free slot where it belongs. There is always a free one. */
 static uint32_t slot_of(const struct cold *c, uint32_t tablet_bits, uint64_t mixed)
 {
     uint32_t i = slot_home(c, tablet_bits, mixed);
@@ -53,7 +52,7 @@ static bool set_has(const struct cold *c, uint32_t tablet_bits, uint64_t mixed)
     return c->used > 0 && c->slot[slot_of(c, tablet_bits, mixed)] == mixed;
 }
 
-/* The same keys in so many slots, their homes by this salt. */
+/* Rebuilds the set with `slots` slots and this salt. */
 static int set_renew(struct cold *c, struct arena *a, uint32_t tablet_bits, uint32_t slots,
                      uint64_t salt)
 {
@@ -74,8 +73,8 @@ static int set_renew(struct cold *c, struct arena *a, uint32_t tablet_bits, uint
     return 0;
 }
 
-/* Room for `count` keys at four fifths full. It grows by little, for there may be far more cold
- * rows than others; what the arena gives is used whole. */
+/* Makes room for `count` keys at four fifths full. The set grows in small steps, because there may
+ * be far more cold rows than others; all memory that the arena gives is used. */
 static int set_reserve(struct cold *c, struct arena *a, uint32_t tablet_bits, uint64_t count)
 {
     if (count < c->slots / 5 * 4ull)
@@ -91,8 +90,8 @@ static int set_reserve(struct cold *c, struct arena *a, uint32_t tablet_bits, ui
     return set_renew(c, a, tablet_bits, (uint32_t)slots, c->salt);
 }
 
-/* The mixed key into the free slot where it belongs; far from its home, the set is salted. Without
- * memory for that it is slow, not wrong, and the next far key tries again. */
+/* Puts a mixed key into its free slot; if that is far from home, salts the set. Without memory for
+ * that the set is slow but correct, and the next far key retries. */
 static void set_put(struct cold *c, struct arena *a, uint32_t tablet_bits, uint64_t mixed)
 {
     uint32_t home = slot_home(c, tablet_bits, mixed), i = slot_of(c, tablet_bits, mixed);
@@ -121,8 +120,7 @@ static int set_add(struct cold *c, struct arena *a, uint32_t tablet_bits, uint64
     return 0;
 }
 
-/* Whoever stands behind the freed slot and might have stood in it moves up (Knuth, 6.4, algorithm
- * R). */
+/* Moves later entries of the probe sequence into the freed slot (Knuth, 6.4, algorithm R). */
 static void set_take_out(struct cold *c, uint32_t tablet_bits, uint64_t mixed)
 {
     SHOAL_ASSERT(c->count == c->used + (c->zero ? 1 : 0) && c->count > 0);
@@ -180,7 +178,7 @@ int cold_new(struct tablet *own, uint32_t epoch, uint32_t began)
         return SHOAL_E_NOMEM;
     c->epoch = epoch;
     c->began = began;
-    c->stale = epoch > 0; /* whether they went before the process ended is not known */
+    c->stale = epoch > 0; /* they may have been there before the process ended */
     return 0;
 }
 
@@ -224,7 +222,7 @@ uint64_t cold_beside_bytes(const struct cold *c)
     if (c == NULL)
         return 0;
     uint64_t slots = cold_set_bytes(c);
-    /* longer ones are the arena's */
+    /* longer sets are in the arena */
     return sizeof *c + c->gone_room * sizeof *c->gone + (slots < ARENA_UNIT_BYTES ? slots : 0);
 }
 
@@ -237,7 +235,7 @@ int cold_gone_add(struct cold *c, uint64_t key)
     return 0;
 }
 
-/* ---- what there is ---- */
+/* ---- queries ---- */
 
 static uint32_t number_of(const struct table *t, uint64_t key)
 {
@@ -283,9 +281,9 @@ bool table_cold_has(const struct table *t, uint64_t key)
 
 #define AMONG_AHEAD 16u
 
-/* Most searches end within two cache lines (thirteen slots on average for a key that is not there,
- * in a set as full as it gets). Always inlined: to GCC 12 a function that only prefetches has no
- * effect, and it drops the calls. */
+/* Most searches end within two cache lines (thirteen slots on average for an absent key in a full
+ * set). Always inlined: GCC 12 sees no effect in a function that only prefetches, and drops the
+ * calls. */
 ISA_INLINE void set_ahead(const struct table *t, uint64_t mixed)
 {
     const struct cold *c = t->tablets[key_tablet(mixed, t->shape.tablet_bits)].cold;
@@ -296,7 +294,7 @@ ISA_INLINE void set_ahead(const struct table *t, uint64_t mixed)
     __builtin_prefetch(home + 8);
 }
 
-/* Called from another file, so that it stays. */
+/* Called from another file, so that GCC keeps it. */
 void table_cold_ahead(const struct table *t, uint64_t key)
 {
     uint64_t mixed = key_mix(key);
@@ -306,7 +304,7 @@ void table_cold_ahead(const struct table *t, uint64_t key)
                        1);
 }
 
-/* The set alone is asked: what is in it is not in the index. */
+/* Searches only the set: a key in it is not in the index. */
 size_t table_cold_among(const struct table *t, const uint64_t *keys, size_t count, uint64_t *cold)
 {
     const uint32_t bits = t->shape.tablet_bits;
@@ -353,14 +351,14 @@ void table_cold_keys(const struct table *t, uint32_t tablet, uint64_t *keys)
     SHOAL_ASSERT(n == table_cold_tablet(t, tablet));
 }
 
-/* ---- coming in ---- */
+/* ---- rows come in ---- */
 
 size_t table_cold_bytes(const struct table *t)
 {
     return t->shape.row_bytes + sizeof(uint32_t);
 }
 
-/* The row as of now, in the table's buffer; NULL when it has not outlasted its ageing. */
+/* The row as of now, in the table's buffer; NULL: it expired. */
 static const float *row_aged(const struct table *t, uint64_t key, const void *value,
                              enum age_end *end)
 {
@@ -373,7 +371,7 @@ static const float *row_aged(const struct table *t, uint64_t key, const void *va
     return *end == AGE_STAYS ? row : NULL;
 }
 
-/* The row has not outlasted its ageing (3). 0 or NOMEM. */
+/* Keeps the weights of an expired row for undo (3). 0 or NOMEM. */
 static int keep_undo(struct table *t, uint64_t key, const void *value)
 {
     uint32_t tablet = number_of(t, key), then;
@@ -456,9 +454,9 @@ int table_cold_copy(const struct table *t, struct table *into, uint64_t key, con
     return put_in(into, key, row, NOTES_THAWED);
 }
 
-/* ---- leaving ---- */
+/* ---- rows leave ---- */
 
-/* Calls visit for each row in the index's order, rows on their way. */
+/* Calls visit for each row in the index's order, and prefetches the rows. */
 static int each_row(struct table *t, uint32_t tablet,
                     int (*visit)(void *context, struct bucket *b, uint32_t place), void *context)
 {
@@ -488,9 +486,9 @@ static bool is_asked(const struct bucket *b, uint32_t place)
 struct choice {
     struct table *table;
     uint32_t clock;
-    uint32_t of_heat[HEAT_FULL + 1]; /* rows that may go, by heat */
-    uint32_t left[HEAT_FULL + 1];    /* of them to be chosen still */
-    bool cool;                       /* those that stay count as less used */
+    uint32_t of_heat[HEAT_FULL + 1]; /* rows that may leave, by heat */
+    uint32_t left[HEAT_FULL + 1];    /* of these, how many are still to be chosen */
+    bool cool;                       /* the rows that stay count as less used */
     cold_put put;
     void *context;
     uint32_t chosen;
@@ -542,7 +540,7 @@ int table_cold_choose(struct table *t, uint32_t tablet, uint32_t most, cold_put 
     if (!table_cold_may(t) || cold_of(&t->tablets[tablet]) == NULL)
         return 0;
     (void)each_row(t, tablet, count_heat, &c);
-    /* while there are enough that nobody uses, the others stay apart as they are */
+    /* while there are enough unused rows, the heat of the others stays */
     c.cool = c.of_heat[0] <= most;
     for (uint32_t heat = 0; heat <= HEAT_FULL; heat++) {
         c.left[heat] = most;
@@ -569,7 +567,7 @@ int table_cold_leaving(struct table *t, uint32_t tablet, bool leaving)
     return 0;
 }
 
-/* The sets get room first, so that nothing is half done when memory is out. */
+/* Makes room in the set first, so that a lack of memory leaves nothing half done. */
 int table_cold_drop(struct table *t, uint32_t tablet, uint32_t *count)
 {
     SHOAL_ASSERT(tablet < t->tablet_count);
@@ -584,7 +582,8 @@ int table_cold_drop(struct table *t, uint32_t tablet, uint32_t *count)
             const struct bucket *at = &own->buckets[b];
             struct kept_row row = {at->key[i], at->row[i], bucket_notes(at, i)};
             bool goes = (is_chosen(at, i) || PLANTED("touched_since_chosen")) && is_stored(at, i);
-            list[goes ? own->row_count - ++go : stay++] = row; /* those that go from the end on */
+            /* leaving rows fill the list from its end */
+            list[goes ? own->row_count - ++go : stay++] = row;
         }
     SHOAL_ASSERT(stay + go == own->row_count);
     int rc = 0;
@@ -639,7 +638,7 @@ void table_cold_forget(struct table *t, uint32_t tablet)
     table_cold_gone_clear(t, tablet);
     c->epoch = 0;
     c->stale = c->was = false;
-    /* an empty tablet's bucket is everybody's */
+    /* all empty tablets share a bucket */
     for (uint32_t b = 0; b < own->bucket_count && own->row_count > 0; b++)
         own->buckets[b].stored = 0;
 }

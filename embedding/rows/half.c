@@ -1,5 +1,5 @@
-/* half.c: rows of 16-bit weights opened and closed, compiled once a vector level, for any width and
- * for 16; and the functions that are not in a hurry. */
+/* half.c: opens and closes rows of 16-bit weights, compiled once for each vector level, for any
+ * width and for 16; and functions that need no speed. */
 #include "embedding/rows/half.h"
 
 #include "proto/base/assert.h"
@@ -20,8 +20,8 @@ ISA_INLINE void copy_floats(float *restrict to, const float *restrict from, cons
 
 #define RANDOM_STEP 0x9e3779b97f4a7c15ULL /* of splitmix64 (rng.h) */
 
-/* 16 bits for each of n elements from place `at` on: four to a number of splitmix64, the lowest
- * first. Four numbers are one vector, so that what was stored whole is loaded whole. */
+/* 16 bits for each of n elements from `at` on: four from each number of splitmix64, the lowest
+ * first. Four numbers are one vector, so that a vector that was stored whole is loaded whole. */
 ISA_INLINE void random_block(uint16_t *restrict random, uint64_t draw, const uint32_t at,
                              const uint32_t n)
 {
@@ -109,7 +109,8 @@ static uint16_t nearest(enum value_kind kind, float x)
     const uint32_t bits = half_bits(x), rest = bits & 0x7fffffffu;
     if (kind == VALUES_BF16)
         return (uint16_t)half_to_bf16(x, 0x7fffu + (rest >> 16 & 1));
-    if (rest < HALF_FP16_USUAL) /* beside 1/2 a float has steps of 2^-24 itself */
+    /* when added to 1/2, floats have steps of 2^-24, as fp16 has here */
+    if (rest < HALF_FP16_USUAL)
         return (uint16_t)((bits >> 16 & 0x8000u) |
                           (half_bits(half_float(rest) + 0.5f) - half_bits(0.5f)));
     return (uint16_t)half_to_fp16(x, (0xfffu + (rest >> 13 & 1)) << 3);

@@ -1,19 +1,19 @@
-/* half.h: weights of 16 bits (schema.values fp16 or bf16) and the fp32 that they are worked on as.
+/* half.h: weights of 16 bits (schema.values fp16 or bf16) and the fp32 form used in computations.
  *
- * Widening is exact. There are two ways back, both to a finite value always: what is beyond the
+ * Widening is exact. There are two ways back, both always to a finite value: a number beyond the
  * largest one becomes the largest one.
  *  - To the nearest, ties to even: initial values, and rows that come from a table of other values.
- *  - Stochastically, after a push: up or down by chance, so that the mean is what was not stored.
- *    To the nearest, an update below half a step would be lost, and it would be lost again at each
- *    push: training stands still (Gupta and others 2015, Deep Learning with Limited Numerical
- *    Precision; for embedding tables Zhang and others 2022). A value between two neighbours goes to
- *    the upper one with the share of the step that it is above the lower one: random bits are added
- *    below the cut, then the cut is made. That is exact for bf16 and for fp16 from 2^-14 on; below,
- *    where fp16 has steps of 2^-24, shares are cut to 16 bits.
+ *  - Stochastically, after a push: up or down by chance, so that the mean is the exact value. To
+ *    the nearest, an update below half a step would be lost at each push, and training would stop
+ *    (Gupta and others 2015, Deep Learning with Limited Numerical Precision; for embedding tables
+ *    Zhang and others 2022). The probability of the upper neighbour is the value's distance to the
+ *    lower one in steps: random bits are added below the cut, then the cut is made. That is exact
+ *    for bf16 and for fp16 from 2^-14 on; below, where fp16 has steps of 2^-24, probabilities have
+ *    16 bits.
  *
- * Random bits are a function of a row's draw and the element's place alone, 16 of them to an
- * element. A row's draw is a function of (table seed, lane, batch, key): replay rounds as it was
- * rounded, and so does every vector level, for the bodies are integer arithmetic. Functions are
+ * Random bits are a function of a row's draw and the element's place alone, 16 of them for each
+ * element. A row's draw is a function of (table seed, lane, batch, key): replay rounds in the same
+ * way, and so does every vector level, because the bodies are integer arithmetic. Functions are
  * pure; thread: any. */
 #ifndef EMBEDDING_ROWS_HALF_H
 #define EMBEDDING_ROWS_HALF_H
@@ -32,23 +32,23 @@
 #include <immintrin.h>
 #endif
 
-/* ---- a stored row of 16-bit weights as an fp32 row, and back ---- */
+/* ---- converts a stored row of 16-bit weights to an fp32 row, and back ---- */
 
 /* `row`: weights of 16 bits (width), padded to 4 bytes, then `state` floats; `wide`: weights f32
  * (width), then the same state. */
 struct half {
     void (*open)(const float *restrict row, float *restrict wide, uint32_t width, uint32_t state);
-    /* Stochastically; the padding becomes 0. */
+    /* Rounds stochastically; the padding becomes 0. */
     void (*close)(float *restrict row, const float *restrict wide, uint32_t width, uint32_t state,
                   uint64_t draw);
 };
 /* kind: not VALUES_FP32. */
 struct half half_of(enum value_kind kind, enum isa isa, uint32_t width);
-/* As close, to the nearest. */
+/* close, but to the nearest. */
 void half_close_nearest(enum value_kind kind, float *row, const float *wide, uint32_t width,
                         uint32_t state);
 
-/* The draws of one push; and a row's. */
+/* The draws of one push, and that of a row. */
 static inline uint64_t half_draws(uint64_t seed, uint32_t lane, uint64_t batch)
 {
     return rng_of(seed, batch, lane).state;
@@ -60,11 +60,11 @@ static inline uint64_t half_draw(uint64_t draws, uint64_t mixed)
 
 /* ---- weights alone ---- */
 
-/* (count) each; `from`: as they are stored, of whichever kind. */
+/* (count) each; `from`: stored weights of this kind. */
 void half_widen(enum value_kind kind, const void *from, float *to, uint32_t count);
-/* In place: each weight becomes the nearest that can be stored; for VALUES_FP32 nothing happens. */
+/* In place: each weight becomes the nearest that can be stored; nothing happens for VALUES_FP32. */
 void half_nearest(enum value_kind kind, float *weights, uint32_t count);
-/* The largest value that can be stored and is not above x, x >= 0: a bound that rounding keeps. */
+/* The largest storable value that is not above x, x >= 0: a bound that rounding keeps. */
 float half_bound(enum value_kind kind, float x);
 
 /* ---- one value, for the loops ---- */
@@ -83,8 +83,8 @@ ISA_INLINE float half_float(uint32_t bits)
     return x;
 }
 
-/* Without a branch. What has exponent 0 is a whole number of 2^-24; what has 31 is no number, made
- * as F16C makes it. */
+/* Without a branch. Exponent 0 is an integer of 2^-24 steps; exponent 31 is not finite and becomes
+ * the value that F16C gives. */
 ISA_INLINE float half_from_fp16(uint32_t h)
 {
     const uint32_t sign = (h & 0x8000u) << 16, rest = h & 0x7fffu;
@@ -102,7 +102,7 @@ ISA_INLINE float half_from_bf16(uint32_t h)
     return half_float(h << 16);
 }
 
-/* both below 2^31, so that signed comparisons will do */
+/* both are below 2^31, so signed comparisons work */
 ISA_INLINE uint32_t half_least(uint32_t a, uint32_t b)
 {
     return (int32_t)a < (int32_t)b ? a : b;
@@ -110,7 +110,7 @@ ISA_INLINE uint32_t half_least(uint32_t a, uint32_t b)
 
 #define HALF_FP16_MOST 0x7bffu
 #define HALF_BF16_MOST 0x7f7fu
-#define HALF_FP16_USUAL (113u << 23) /* bits of 2^-14: from here on fp16 has steps of its own */
+#define HALF_FP16_USUAL (113u << 23) /* bits of 2^-14, from which on fp16 has steps of its own */
 
 /* random: 16 bits. */
 ISA_INLINE uint32_t half_to_bf16(float x, uint32_t random)
@@ -129,7 +129,7 @@ ISA_INLINE uint32_t half_to_fp16(float x, uint32_t random)
            half_least((int32_t)rest < (int32_t)HALF_FP16_USUAL ? tiny : usual, HALF_FP16_MOST);
 }
 
-/* ---- widening, for the walk of pulls: one function a vector level ---- */
+/* ---- widening for the walk of pulls: one function for each vector level ---- */
 
 ISA_INLINE void half_widen_block(const uint32_t kind, const uint16_t *restrict from,
                                  float *restrict to, const uint32_t n)
@@ -166,7 +166,7 @@ ISA_TARGET_AVX512 ISA_INLINE void half_widen_sixteen(const uint32_t kind,
         return;
     }
     const __m256i in = _mm256_loadu_si256((const __m256i *)(const void *)from);
-    /* Stored whole, for an optimizer loads it whole. */
+    /* stored whole, because an optimizer loads it whole */
     if (kind == VALUES_FP16)
         _mm512_storeu_ps(to, _mm512_cvtph_ps(in));
     else

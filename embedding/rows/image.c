@@ -1,20 +1,19 @@
-/* image.c: writing and reading images.
+/* image.c: writes and reads images.
  *
- *  1. An image is believed only whole: magic, version, length, checksum, schema and tablet are
- *     checked before any row is. [test: image_flipped_in_any_bit_is_refused,
- *     image_cut_short_or_lengthened_is_refused, image_of_another_tablet_or_schema_is_refused]
- *  2. Lengths are checked by division, so that no count from a damaged header can overflow.
- *     [assert: table_image_read]
- *  3. Every key belongs to the tablet and stands once; every undo key has a row, but where rows may
- *     go (age.h). [assert: rows_read, undo_read, cold_read] [test:
- *     image_with_wrong_content_under_a_right_checksum_is_refused]
- *  4. Reading builds a tablet beside the old one and puts it in its place at the end: a refused
- *     image changes nothing. [assert: table_image_read] [test: image_flipped_in_any_bit_is_refused]
- *  5. An image of the schema before the table's last change becomes one of the present (change.c).
- *     [test: a_changed_tablet_is_what_its_older_image_becomes]
- *  6. A key that waits or is erased has no row (image_life.c).
- *     [test: image_with_a_life_that_cannot_be_is_refused]
- */
+ * 1. An image is used only as a whole: magic, version, length, checksum, schema and tablet are
+ *    checked before any row is. [test: image_flipped_in_any_bit_is_refused,
+ *    image_cut_short_or_lengthened_is_refused, image_of_another_tablet_or_schema_is_refused]
+ * 2. Lengths are checked by division, so that no count from a damaged header can overflow.
+ *    [assert: table_image_read]
+ * 3. Every key belongs to the tablet and occurs once; every undo key has a row, unless rows may go
+ *    (age.h). [assert: rows_read, undo_read, cold_read]
+ *    [test: image_with_wrong_content_under_a_right_checksum_is_refused]
+ * 4. Reading builds a tablet beside the old one and replaces it at the end: a refused image changes
+ *    nothing. [assert: table_image_read] [test: image_flipped_in_any_bit_is_refused]
+ * 5. An image of the schema before the table's last change becomes one of the current schema
+ *    (change.c). [test: a_changed_tablet_is_what_its_older_image_becomes]
+ * 6. A key that waits or is erased has no row (image_life.c).
+ *    [test: image_with_a_life_that_cannot_be_is_refused] */
 #include "embedding/rows/image.h"
 #include "embedding/rows/table_cold.h"
 #include "proto/base/key.h"
@@ -31,8 +30,8 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "images are copied as they lie in memory");
 
-/* Fields that came later, where a schema has them, by name: a schema without keeps its digest, and
- * its images. */
+/* Adds fields that were introduced later by name, if a schema has them: a schema without them keeps
+ * its digest, and its images stay valid. */
 static uint64_t later_digest(const struct table_schema *s, uint64_t sum)
 {
     static const char zero[sizeof(uint64_t)];
@@ -51,7 +50,7 @@ uint64_t image_schema_digest(const struct table_schema *s)
         uint64_t seed;
         uint32_t numbers[8];
         float values[10];
-        uint32_t rules[18]; /* and no more than those */
+        uint32_t rules[18]; /* all rules of that time */
     } d;
     const struct optimizer_spec *o = &s->optimizer;
     memset(&d, 0, sizeof d);
@@ -79,7 +78,7 @@ static uint64_t undo_count(const struct tablet *t)
     return t->undo->count;
 }
 
-/* Rows that leave with this very image are not among its rows. */
+/* True for a row that leaves with this image and so is not in it. */
 static bool leaves(const struct tablet *own, const struct bucket *b, uint32_t place)
 {
     return own->cold != NULL && own->cold->leaving && (b->chosen & b->stored & 1u << place) != 0;
@@ -96,7 +95,7 @@ static uint32_t leaving_count(const struct tablet *own)
     return count;
 }
 
-/* Keys of rows that leave, then of those that are cold. */
+/* Writes the keys of rows that leave, then those of cold rows. */
 static char *cold_write(const struct table *t, uint32_t tablet, char *at)
 {
     const struct tablet *own = &t->tablets[tablet];
@@ -135,9 +134,9 @@ size_t table_image_bytes(const struct table *t, uint32_t tablet)
            image_life_bytes(&life) + sizeof(uint64_t);
 }
 
-/* In the index's order: its lines are walked once, and the rows of the buckets ahead are asked
- * for. That order, as that of cold keys and of those that wait, may hang on a salt: two images of
- * the same rows have the same length, not the same bytes. */
+/* Writes rows in the index's order: this passes its lines once, and prefetches the rows of the next
+ * buckets. This order, and that of cold and waiting keys, may depend on a salt: two images of the
+ * same rows have equal lengths but perhaps other bytes. */
 static char *rows_write(const struct table *t, const struct tablet *own, uint64_t count, char *out)
 {
     char *key = out, *row = out + count * sizeof(uint64_t);
@@ -207,22 +206,22 @@ void table_image_write(const struct table *t, uint32_t tablet, void *out)
     SHOAL_ASSERT(at == (char *)out + bytes);
 }
 
-/* Whether undo may know of rows that are gone. */
+/* True when undo may have entries of rows that are gone. */
 static bool rows_go(const struct table *t)
 {
     return t->schema.rules.age_every > 0 ||
            (t->schema.rules.age_capacity > 0 && !PLANTED("undo_without_eviction"));
 }
 
-/* Whether it is of the schema that the table had before its last change: then it is read as one of
- * that, and changes as the table did. */
+/* True when the image has the table's schema before its last change: it is read as such, and then
+ * changes as the table did. */
 static bool is_older(const struct table *t, const struct image_header *h)
 {
     return t->past.sequence > 0 && h->schema_digest == t->past.digest &&
            h->schema_digest != image_schema_digest(&t->schema);
 }
 
-/* Whether the counts add up to the length (invariant 2). */
+/* True when the counts add up to the length (2). */
 static bool lengths_ok(const struct table *t, const struct image_header *h, size_t bytes)
 {
     size_t left = bytes - sizeof *h - sizeof(uint64_t);
@@ -325,7 +324,7 @@ static int undo_read(const struct table *t, uint32_t tablet, const struct image_
 {
     const char *name = t->schema.name, *weights = at + h->undo_count * sizeof(uint64_t);
     const size_t width_bytes = t->schema.width * sizeof(float);
-    float copy[LIMIT_WIDTH]; /* an image may lie at any address */
+    float copy[LIMIT_WIDTH]; /* an image may be unaligned */
     if (h->undo_clock == 0 || is_older(t, h))
         return 0;
     into->undo = undo_new(t->schema.width);

@@ -1,5 +1,5 @@
-/* image_life.c: the part of an image that is of a tablet's life: its clock, who waits, who is
- * named. Invariants: image.c. */
+/* image_life.c: the part of an image for a tablet's life: its clock, waiting keys, named keys.
+ * Invariants: image.c. */
 #include "embedding/rows/admit.h"
 #include "embedding/rows/image.h"
 #include "embedding/rows/table_inner.h"
@@ -31,7 +31,7 @@ static size_t sketch_part(const struct image_header *h)
     return 2 * (size_t)h->sketch_cells * sizeof(uint16_t);
 }
 
-/* Cannot overflow: each count has 32 bits. */
+/* No overflow: each count has 32 bits. */
 size_t image_life_bytes(const struct image_header *h)
 {
     return ((size_t)h->young_count + h->old_count) * sizeof(struct waiting_key) + sketch_part(h) +
@@ -59,7 +59,7 @@ bool image_life_ok(const struct table *t, const struct image_header *h, bool old
 {
     uint32_t half = t->ruled ? waiting_half_limit(admit_waiting_limit(&t->schema)) : 0,
              cells = h->sketch_cells;
-    /* releases before a full one turned with a change (change.c) let it take one key more */
+    /* releases before generations turned at a change (change.c) allowed one key more */
     bool few = h->young_count <= half && h->old_count <= half + (half > 0);
     bool of_schema =
         (t->ages || h->clock == 0) && few && (cells == 0 || cells == t->schema.rules.admit_sketch);

@@ -1,5 +1,5 @@
-/* init.c: initial weights from integers and exact conversions, so that they are the same bits on
- * every machine. */
+/* init.c: initial weights from integers and exact conversions, so that every machine gets the same
+ * bits. */
 #include "embedding/rows/init.h"
 
 #include "proto/base/assert.h"
@@ -18,14 +18,14 @@ static struct init_spec spec_of(const struct table_schema *s, uint64_t key)
     return s->init;
 }
 
-/* An odd 25-bit integer less its middle: symmetric, never at an end, exact in a float. */
+/* An odd 25-bit integer minus its middle: symmetric, never at an end, exact in a float. */
 static float uniform_of(uint64_t draw)
 {
     int32_t odd = (int32_t)(draw >> 40) * 2 + 1 - (1 << 24);
     return (float)odd * 0x1p-24f;
 }
 
-/* Twelve 16-bit uniforms, each at the middle of its step, less six: variance 1 (to 2^-32), within
+/* Twelve 16-bit uniforms, each at the middle of its step, minus six: variance 1 (to 2^-32), within
  * (-6, 6), exact in a float. */
 static float normal_of(const uint64_t draws[3])
 {
@@ -45,7 +45,7 @@ static uint64_t draw_at(struct rng start, uint64_t index)
 void init_weights(const struct table_schema *s, uint64_t key, float *weights)
 {
     struct init_spec spec = spec_of(s, key);
-    SHOAL_ASSERT((unsigned)spec.kind <= INIT_CONSTANT); /* schema_check lets no other through */
+    SHOAL_ASSERT((unsigned)spec.kind <= INIT_CONSTANT); /* schema_check refuses all others */
     uint32_t zeros = s->zero_first < s->width ? s->zero_first : s->width;
     memset(weights, 0, zeros * sizeof *weights);
     struct rng r = rng_of(s->seed, key, 0);

@@ -7,9 +7,9 @@
 
 #include <stdint.h>
 
-/* Writes (width) weights. The kind is the schema's, or that of field_rule for the key's field; the
- * first zero_first floats are 0. Float i depends on i alone, so a changed zero_first leaves the
- * others as they are. */
+/* Writes (width) weights. The kind is that of the key's field_rule, else the schema's; the first
+ * zero_first floats are 0. Float i depends only on i, so another zero_first does not change the
+ * others. */
 void init_weights(const struct table_schema *s, uint64_t key, float *weights);
 
 #endif

@@ -1,4 +1,4 @@
-/* keep.c: table_keep: a tablet without the rows that go. */
+/* keep.c: table_keep: rebuilds a tablet without the rows that go. */
 #include "embedding/rows/table_inner.h"
 #include "proto/base/assert.h"
 #include "proto/base/plant.h"
@@ -20,7 +20,7 @@ static int undo_keep_gone(struct table *t, uint32_t tablet, uint64_t key, const 
     return rc;
 }
 
-/* Asks for every row; those that stay are listed. */
+/* Asks for every row, and lists those that stay. */
 static int ask(struct table *t, uint32_t tablet, table_stays stays, void *context,
                uint64_t undo_clock, struct kept_row *list, uint32_t *count)
 {

@@ -1,4 +1,4 @@
-/* keys.c: table_keys: names given to keys, and what follows from them; whole fields that go. */
+/* keys.c: table_keys: names keys and applies the consequences; drops whole fields. */
 #include "embedding/rows/table_cold.h"
 #include "embedding/rows/table_inner.h"
 #include "proto/base/assert.h"
@@ -19,7 +19,7 @@ static bool is_named_to_stay(void *context, uint64_t key, float *row)
     return named_find(context, key) != NAME_ERASED;
 }
 
-/* What is kept for a clock of bsp goes with the row. */
+/* Drops the undo entries of rows that go. */
 static int undo_keep(struct tablet *own, table_stays stays, void *context)
 {
     struct undo *old = own->undo, *fresh = old == NULL ? NULL : undo_new(old->width);
@@ -94,7 +94,7 @@ static int named_drop(struct named *n, const uint64_t *fields)
     return rc;
 }
 
-/* The fields of the keys (count) leave the tablet. */
+/* Drops the fields of the keys (count) from the tablet. */
 static int drop_in_tablet(struct table *t, uint32_t tablet, enum key_action action,
                           const uint64_t *keys, size_t count, uint64_t *rows)
 {
@@ -119,10 +119,10 @@ static int drop_in_tablet(struct table *t, uint32_t tablet, enum key_action acti
     return rc;
 }
 
-/* ---- which keys ---- */
+/* ---- checking the keys ---- */
 
 struct found {
-    uint64_t left[LIMIT_FIELDS / 64]; /* fields of which none was seen yet */
+    uint64_t left[LIMIT_FIELDS / 64]; /* fields without a row so far */
     uint64_t *keys;
     uint32_t count;
 };
@@ -182,9 +182,9 @@ int table_keys_of(const struct table *t, uint32_t tablet, const uint64_t *fields
     return rc;
 }
 
-/* ---- by name ---- */
+/* ---- naming keys ---- */
 
-/* keys: those of one tablet, sorted, each once. */
+/* keys: of one tablet, sorted, each once. */
 static int name_in_tablet(struct table *t, uint32_t tablet, enum key_action action,
                           const uint64_t *keys, size_t count, uint64_t *changed)
 {

@@ -1,9 +1,9 @@
-/* l2.c: a tablet counts batches, a row keeps the count of its last push; the difference is what it
- * is behind. */
+/* l2.c: a tablet counts batches, and a row has the count at its last push; the difference is the
+ * number of l2 steps it missed. */
 #include "embedding/rows/l2.h"
 #include "proto/base/key.h"
 
-#define L2_BATCHES_MAX 1024.0f /* of a row that comes back after long */
+#define L2_BATCHES_MAX 1024.0f /* limit for a row that was not used for a long time */
 
 void l2_count(struct table *t, const struct push_args *args)
 {
@@ -22,7 +22,8 @@ const float *l2_gradient(const struct table *t, uint64_t key, float *row, const 
 {
     float *last = row + t->last_at, now = (float)table_tablet(t, key_mix(key))->batches,
           batches = now - *last;
-    if (*last == LAST_NEVER || batches <= 0) { /* new, or beyond what a float tells apart */
+    /* a new row, or a difference below a float's precision */
+    if (*last == LAST_NEVER || batches <= 0) {
         *last = now;
         return gradient;
     }

@@ -10,22 +10,22 @@
 
 struct lane_marks {
     uint64_t *mark;  /* owned; (tablets), or NULL: all 0 */
-    uint64_t lowest; /* over led tablets */
+    uint64_t lowest; /* over the led tablets */
 };
 
 struct marks {
     uint32_t lanes;
-    struct lane_marks *table[LIMIT_TABLES]; /* owned; (lanes), or NULL: never touched */
-    uint32_t tablets[LIMIT_TABLES];         /* of its arrays; 0: there is none yet */
+    struct lane_marks *table[LIMIT_TABLES]; /* owned; (lanes); NULL: never touched */
+    uint32_t tablets[LIMIT_TABLES];         /* length of its arrays; 0: none yet */
     bool led[LIMIT_TABLES];                 /* marks_refresh saw a led tablet */
-    uint64_t bytes;                         /* of the arrays */
+    uint64_t bytes;                         /* bytes of the arrays */
 };
 
 enum push_verdict mark_push_rule(uint64_t mark, uint64_t from, uint64_t to)
 {
     if (mark >= to)
         return PUSH_SKIP;
-    if (mark < from && !PLANTED("highest_batch")) /* the highest batch seen is not enough */
+    if (mark < from && !PLANTED("highest_batch")) /* the highest batch alone is not enough */
         return PUSH_GAP;
     return PUSH_TAKE;
 }
@@ -88,7 +88,7 @@ void marks_plan(const struct marks *m, uint32_t lane, uint32_t table, uint32_t f
                 high = mark[i];
         }
     }
-    /* The rule is monotone in the mark, so the lowest and the highest speak for all. */
+    /* The rule is monotone in the mark, so the lowest and the highest mark decide for all. */
     enum push_verdict of_low = mark_push_rule(low, from, to),
                       of_high = mark_push_rule(high, from, to);
     *out = (struct mark_plan){.verdict = of_low, .lowest = low, .highest = high};
@@ -102,7 +102,7 @@ void marks_plan(const struct marks *m, uint32_t lane, uint32_t table, uint32_t f
     out->verdict = PUSH_SOME;
     for (uint32_t i = first; i < first + count; i++)
         out->applied += mark[i] < to;
-    SHOAL_ASSERT(out->applied > 0 && out->applied < count); /* some, neither none nor all */
+    SHOAL_ASSERT(out->applied > 0 && out->applied < count); /* some tablets, neither none nor all */
     out->skipped = count - out->applied;
 }
 

@@ -1,10 +1,10 @@
-/* mark.h: mark[lane][tablet]: the last batch of each lane that each tablet has applied, for one
- * run; and the lowest mark of each lane and table over the tablets that this shard leads, kept as
- * pushes come.
+/* mark.h: mark[lane][tablet]: for one run, the last batch of each lane that each tablet has
+ * applied; and the lowest mark of each lane and table over the tablets that this shard leads,
+ * updated by each push.
  *
- * A push usually covers all led tablets of a table: deciding is one pass over them (lowest and
- * highest mark), moving is one fill. An array is made when its lane first touches the table; one
- * that is not there holds `0` everywhere. Thread: the shard's. */
+ * A push usually covers all led tablets of a table: the decision is one pass over them (lowest and
+ * highest mark), the move is one fill. An array is made when its lane first touches the table;
+ * without it every mark is 0. Thread: the shard's. */
 #ifndef EMBEDDING_ROWS_MARK_H
 #define EMBEDDING_ROWS_MARK_H
 
@@ -13,15 +13,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Which tablets of a table this shard leads. */
+/* The tablets of a table that this shard leads. */
 struct mark_scope {
     uint32_t tablets;
     uint32_t led_count;
-    uint8_t *led;         /* owned by the engine's table; (tablets) */
-    uint32_t *led_before; /* owned likewise; (tablets + 1): how many of the tablets below are led */
+    uint8_t *led; /* owned by the engine's table; (tablets) */
+    /* owned by the engine's table; (tablets + 1): number of led tablets below each */
+    uint32_t *led_before;
 };
 
-enum push_verdict { PUSH_GAP, PUSH_TAKE, PUSH_SKIP, PUSH_SOME }; /* SOME: of a range only */
+enum push_verdict { PUSH_GAP, PUSH_TAKE, PUSH_SKIP, PUSH_SOME }; /* SOME: for a part of the range */
 
 /* The push rule for one tablet. */
 enum push_verdict mark_push_rule(uint64_t mark, uint64_t from, uint64_t to);
@@ -30,36 +31,36 @@ struct marks;
 
 struct marks *marks_new(uint32_t lanes); /* NULL: out of memory */
 void marks_free(struct marks *m);
-uint64_t marks_bytes(const struct marks *m);                 /* of the arrays that there are */
-uint64_t marks_bytes_most(uint32_t lanes, uint32_t tablets); /* of one table's, all made */
+uint64_t marks_bytes(const struct marks *m);                 /* of the existing arrays */
+uint64_t marks_bytes_most(uint32_t lanes, uint32_t tablets); /* of all arrays of one table */
 
 struct mark_plan {
     enum push_verdict verdict;
     uint32_t applied, skipped;
-    uint64_t lowest, highest; /* of the covered tablets, as they are now */
+    uint64_t lowest, highest; /* of the covered tablets, at present */
 };
-/* What a push (from, to] of a lane means for tablets [first, first + count). Writes nothing. */
+/* Decides what a push (from, to] of a lane means for tablets [first, first + count). Writes
+ * nothing. */
 void marks_plan(const struct marks *m, uint32_t lane, uint32_t table, uint32_t first,
                 uint32_t count, uint64_t from, uint64_t to, struct mark_plan *out);
-/* take[tablet] = 1 for those that take it, over the whole table (scope->tablets bytes, zeroed by
- * the caller); for SOME.
- */
+/* For PUSH_SOME: sets take[tablet] = 1 for tablets that take the push. take covers the whole table
+ * (scope->tablets bytes, zeroed by the caller). */
 void marks_take(const struct marks *m, uint32_t lane, uint32_t table, uint32_t first,
                 uint32_t count, uint64_t from, uint64_t to, uint8_t *take);
 /* Makes the array of a lane and table, so that marks_move cannot fail. 0 or NOMEM. */
 int marks_reserve(struct marks *m, uint32_t lane, uint32_t table, uint32_t tablets);
-/* Moves the marks of tablets in the range to `to`: all of them (take NULL), or those with
+/* Moves marks of tablets in the range to `to`: all of them (take NULL), or those with
  * take[tablet]. */
 void marks_move(struct marks *m, uint32_t lane, uint32_t table, uint32_t first, uint32_t count,
                 uint64_t to, const uint8_t *take, const struct mark_scope *scope);
 
 uint64_t marks_get(const struct marks *m, uint32_t lane, uint32_t table, uint32_t tablet);
-/* Sets one mark without keeping the lowest: marks_refresh follows. 0 or NOMEM. */
+/* Sets one mark without updating the lowest: marks_refresh must follow. 0 or NOMEM. */
 int marks_set(struct marks *m, uint32_t lane, uint32_t table, uint32_t tablets, uint32_t tablet,
               uint64_t mark);
-/* Counts the lowest marks of a table anew. */
+/* Computes the lowest marks of a table anew. */
 void marks_refresh(struct marks *m, uint32_t table, const struct mark_scope *scope);
-/* Lowest mark of a lane over the led tablets of a table; UINT64_MAX when none is led. */
+/* Lowest mark of a lane over the led tablets of a table; UINT64_MAX: none is led. */
 uint64_t marks_lowest(const struct marks *m, uint32_t lane, uint32_t table);
 
 #endif

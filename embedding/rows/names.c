@@ -1,4 +1,4 @@
-/* names.c: names taken out of tablets and put back. */
+/* names.c: takes names out of tablets and puts them back. */
 #include "embedding/rows/names.h"
 #include "proto/base/key.h"
 
@@ -35,7 +35,7 @@ int names_take(struct names *n, struct table *t, uint32_t tablet)
     return 0;
 }
 
-/* Those of the list that have this name; all with NAME_NONE. */
+/* Gives a name to the keys of the list that have it; with NAME_NONE to all. */
 static int name_all(struct table *t, const struct named_key *list, uint32_t count,
                     enum name_kind kind, enum key_action action)
 {

@@ -1,9 +1,9 @@
-/* names.h: names of keys outlive a restore: a key that was erased or blocked since a cut was made
+/* names.h: names of keys survive a restore: a key that was erased or blocked after a cut was made
  * must not come back with the cut.
  *
- * Before its tablets are emptied their names are taken out; when the cut's rows are in, they take
- * the place of the names that the cut had, and rows of erased keys go. A function of the tablets
- * before and of the cut alone, so replay repeats it. Thread: the shard's. */
+ * The names are taken out before the tablets are emptied. When the cut's rows are in, they replace
+ * the names of the cut, and rows of erased keys go. This is a function of the earlier tablets and
+ * the cut, so replay repeats it. Thread: the shard's. */
 #ifndef EMBEDDING_ROWS_NAMES_H
 #define EMBEDDING_ROWS_NAMES_H
 
@@ -21,10 +21,10 @@ struct names {
 };
 
 int names_take(struct names *n, struct table *t, uint32_t tablet);
-/* Gives the one that was `i`-th the names that were taken of it. */
+/* Gives the i-th tablet the names that were taken from it. */
 int names_give(const struct names *n, uint32_t i);
 void names_free(struct names *n);
-/* What the key is named: "erased", "blocked", "allowed"; NULL: not at all. */
+/* The key's name: "erased", "blocked", "allowed"; NULL: none. */
 const char *names_of(const struct table *t, uint64_t key);
 
 #endif

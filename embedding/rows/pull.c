@@ -1,4 +1,4 @@
-/* pull.c: table_pull, the walk over keys that copies weights out and changes nothing. */
+/* pull.c: table_pull: walks over keys and copies weights out; changes nothing. */
 #include "embedding/rows/table_inner.h"
 #include "proto/base/assert.h"
 #include "proto/base/key.h"

@@ -1,9 +1,9 @@
-/* pull_walk.h: the walk of table_pull. No guard: pull.c includes it once a vector level, with
- * WALK_TARGET (the level's attribute), WALK_MATCH (its bucket_match), WALK_WIDEN (its half_widen)
- * and WALK_NAME (a name with the level in it) set.
+/* pull_walk.h: the walk of table_pull. No guard: pull.c includes it once for each vector level,
+ * with WALK_TARGET (the level's attribute), WALK_MATCH (its bucket_match), WALK_WIDEN (its
+ * half_widen) and WALK_NAME (appends the level to a name) set.
  *
- * Constant arguments are how it is made for the common shapes: values (enum value_kind), width,
- * row_bytes and aligned (rows begin at a line's beginning). */
+ * Calls with constant arguments make versions for the common shapes: values (enum value_kind),
+ * width, row_bytes and aligned (rows begin at a cache line). */
 
 struct WALK_NAME(step) {
     const struct tablet *tablet;
@@ -16,7 +16,7 @@ WALK_TARGET ISA_INLINE void WALK_NAME(walk)(const struct table *t, const uint64_
                                             const bool aligned, const uint32_t values,
                                             const bool initial)
 {
-    /* Copied, for the stores to rows might, for all the compiler knows, change the table's. */
+    /* a copy, because the compiler must assume that stores to rows change the table's shape */
     const struct tablet_shape shape = {t->shape.arena, t->shape.tablet_bits, t->shape.floats,
                                        row_bytes,      t->shape.page_rows,   t->shape.page_units,
                                        place_bits};
@@ -65,7 +65,7 @@ WALK_TARGET static void WALK_NAME(pull)(const struct table *t, const uint64_t *k
     const uint32_t width = t->schema.width, row_bytes = t->shape.row_bytes,
                    place_bits = t->shape.place_bits;
     const bool aligned = row_bytes % 64 == 0;
-    /* 32 bytes of weights in a row of 96 lie in one line, too. */
+    /* 32 bytes of weights in a row of 96 lie in one cache line, too */
     const bool common = width == 16 && row_bytes == 96 && place_bits == 6;
     if (t->schema.values == VALUES_FP16 && common)
         WALK_NAME(walk)(t, keys, count, rows, 16, 96, 6, true, VALUES_FP16, initial);

@@ -1,5 +1,4 @@
-/* push.c: table_push, the walk over keys that changes rows, and the check of gradients that goes
- * before it. */
+/* push.c: table_push: walks over keys and changes rows; and the check of gradients before it. */
 #include "embedding/rows/admit.h"
 #include "embedding/rows/age.h"
 #include "embedding/rows/l2.h"
@@ -37,16 +36,16 @@ static int undo_keep(struct table *t, uint64_t key, const float *row, uint64_t c
     return table_undo_keep(t, key_tablet(key_mix(key), t->shape.tablet_bits), key, row, clock);
 }
 
-/* Whether `clock` is a later one of the same run: names of one run's clocks follow each other
- * (table_undo_clock), those of two runs lie anywhere. */
+/* True when `clock` is a later clock of the same run: names of one run's clocks are consecutive
+ * (table_undo_clock), those of two runs are unrelated. */
 static bool undo_is_past(const struct undo *u, uint64_t clock)
 {
     return clock - u->clock - 1 < UINT32_MAX;
 }
 
-/* The first push of a clock: what rows that went have left for an earlier one of its run is not
- * asked for any more. Not in tablets that do not take the push: in a replay they may be of later
- * than it. */
+/* At the first push of a clock: drops undo entries of gone rows from an earlier clock of its run,
+ * which are no longer needed. Skips tablets that do not take the push: in a replay they may be
+ * later than it. */
 static void undo_let_go(struct table *t, const struct push_args *args)
 {
     uint64_t left = 0;
@@ -129,14 +128,14 @@ bool table_stats_ok(const struct table_schema *schema, const float *gradients, s
     for (size_t i = 0; schema->rules.stats != 0 && i < count; i++) {
         float show = gradients[i * floats + schema->width],
               click = gradients[i * floats + schema->width + 1];
-        ok &= click >= 0 && show >= click && show <= LIMIT_GRADIENT; /* not for a NaN */
+        ok &= click >= 0 && show >= click && show <= LIMIT_GRADIENT; /* false for a NaN */
     }
     return ok;
 }
 
-/* Compared as integers: without its sign a float grows with its bits, and infinities and NaNs lie
- * above every finite one. So limit - bits is negative, its top bit set, for the bad ones alone:
- * three operations on whole vectors and no branch. */
+/* Compares as integers: without its sign a float grows with its bits, and infinities and NaNs lie
+ * above every finite one. limit - bits is therefore negative only for bad values: three operations
+ * on whole vectors and no branch. */
 bool table_gradients_ok(const float *gradients, size_t count)
 {
     typedef int32_t lanes __attribute__((vector_size(16)));

@@ -1,5 +1,5 @@
-/* push_walk.h: the walk of table_push. No guard: push.c includes it once a vector level, as pull.c
- * does with pull_walk.h. */
+/* push_walk.h: the walk of table_push. No guard: push.c includes it once for each vector level, as
+ * pull.c does with pull_walk.h. */
 
 WALK_TARGET ISA_INLINE int WALK_NAME(walk)(struct table *t, const uint64_t *keys,
                                            const float *gradients, size_t count,
@@ -11,7 +11,8 @@ WALK_TARGET ISA_INLINE int WALK_NAME(walk)(struct table *t, const uint64_t *keys
                                        row_bytes,      t->shape.page_rows,   t->shape.page_units,
                                        place_bits};
     const opt_update_fn update = t->optimizer.update;
-    const uint32_t floats = ruled ? t->push_floats : t->schema.width; /* of a key in gradients */
+    /* floats of a key in gradients */
+    const uint32_t floats = ruled ? t->push_floats : t->schema.width;
     const uint8_t *const take = args->take;
     struct tablet *const tablets = t->tablets;
     struct opt_step step;
@@ -49,8 +50,7 @@ WALK_TARGET ISA_INLINE int WALK_NAME(walk)(struct table *t, const uint64_t *keys
             uint32_t number = key_tablet(mixed, shape.tablet_bits);
             float *row = NULL;
             if (take == NULL || take[number] != 0) {
-                /* The home is found again: an insert since it was asked for may have moved the
-                 * index. */
+                /* Finds the home again: an insert after the prefetch may have moved the index. */
                 const struct tablet *tablet = &tablets[number];
                 struct bucket *home = tablet_home(tablet, shape.tablet_bits, mixed);
                 TABLET_SEARCH(row, tablet, &shape, home, keys[at], WALK_MATCH, bucket_changed);

@@ -1,4 +1,4 @@
-/* rules.c: the steps of rules.h, one function each. */
+/* rules.c: the steps of rules.h, a function for each. */
 #include "embedding/rows/rules.h"
 #include "proto/base/key.h"
 
@@ -35,7 +35,7 @@ static void vector_begin(struct table *t, uint64_t key, float *row)
 {
     const struct table_schema *s = &t->schema;
     const uint32_t first = s->zero_first, floats = s->width - first;
-    /* the weights, then the blocks of state by element */
+    /* the weights, then the blocks of element-wise state */
     const uint32_t blocks = 1 + optimizer_facts(s->optimizer.kind)->per_element;
     SHOAL_ASSERT((blocks - 1) * s->width <= t->state_floats);
     table_initial(t, key, t->fresh);
@@ -52,7 +52,7 @@ static void scale(struct table *t, const float *gradient, float factor)
         t->changed[i] = gradient[i] * factor;
 }
 
-/* The factor that brings the gradient within norm_max. */
+/* The factor that scales the gradient to norm_max. */
 static float clip_factor(struct table *t, const float *gradient)
 {
     const struct row_rules *r = &t->schema.rules;

@@ -129,7 +129,7 @@ void run_lane_moved(struct run *run, uint32_t lane)
     SHOAL_ASSERT(lane < run->lanes);
     struct run_lane *l = &run->lane[lane];
     uint64_t was = l->lowest;
-    /* while a journal is replayed low is not counted yet: run_refresh does that at its end */
+    /* during a replay low is not counted yet: run_refresh does that at the end */
     const bool counted = !l->live || run->low <= run_clock(run, lane, was);
     l->lowest = lowest_of(run, lane);
     if (l->lowest != was && l->live && (l->lowest < was || run_clock(run, lane, was) == run->low))
@@ -176,7 +176,8 @@ uint64_t run_clock(const struct run *run, uint32_t lane, uint64_t mark)
     return mark + (uint64_t)offset;
 }
 
-/* ---- columns: u32 runs, u32 0; then for each: id, tables, lanes and mode, marks (lanes) ---- */
+/* ---- columns: u32 runs, u32 0; then for each run: id, tables, lanes and mode, marks (lanes)
+ * ---- */
 
 struct column_head {
     uint64_t id, tables;

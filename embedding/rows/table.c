@@ -1,6 +1,5 @@
-/* table.c: a table's life, its rows one by one, and its digest. The walks are in pull.c and push.c,
- * images in image.c.
- */
+/* table.c: a table's life, single rows, and its digest. The walks are in pull.c and push.c, images
+ * in image.c. */
 #include "embedding/rows/table_cold.h"
 #include "embedding/rows/table_inner.h"
 
@@ -19,7 +18,7 @@ static uint64_t round_up_8(uint64_t bytes)
     return (bytes + 7) / 8 * 8;
 }
 
-/* Whether pushes change rows by more than the optimizer, or not every key gets one. */
+/* True when pushes change rows by more than the optimizer, or some keys get no row. */
 static bool has_rules(const struct table_schema *s)
 {
     const struct row_rules *r = &s->rules;
@@ -115,7 +114,7 @@ void table_free(struct table *t)
         return;
     for (uint32_t i = 0; i < t->tablet_count; i++)
         table_clear(t, i);
-    SHOAL_ASSERT(t->rows == 0 && t->cold == 0); /* they were the sums over tablets */
+    SHOAL_ASSERT(t->rows == 0 && t->cold == 0); /* both are sums over tablets */
     free(t->tablets);
     free(t->whole_row);
     free(t->pulled_back);
@@ -125,8 +124,8 @@ void table_free(struct table *t)
     free(t);
 }
 
-/* Runs are few and their numbers near each other, so they are spread; one clock of 2^64 shares its
- * name with another run's. */
+/* Runs are few and have close numbers, so key_mix spreads them; one clock in 2^64 has the name of
+ * another run's clock. */
 uint64_t table_undo_clock(uint64_t run, uint64_t clock)
 {
     uint64_t name = key_mix(run) + clock;
@@ -255,7 +254,7 @@ static const void *whole_row(const struct table *t, uint64_t key, const float *r
     return t->whole_row;
 }
 
-/* A loop without an end of its own, for the compiler to take several at a time. */
+/* A loop without an early exit, which the compiler can vectorize. */
 static bool all_finite(const float *x, uint32_t count)
 {
     uint32_t worst = 0;
@@ -272,7 +271,7 @@ static bool row_finite(const struct table_schema *s, const void *row)
     float weights[LIMIT_WIDTH];
     const float *state = table_row_state(s, row);
     uint32_t floats = schema_state_floats(s);
-    if (s->rules.stats != 0) { /* times and flags lie behind */
+    if (s->rules.stats != 0) { /* times and flags follow */
         struct row_stats stats;
         memcpy(&stats, (const char *)row + sizeof(uint64_t) + 4ull * schema_stats_at(s),
                sizeof stats);

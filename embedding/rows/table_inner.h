@@ -1,9 +1,9 @@
-/* table_inner.h: struct table, as the files that make up table.h see it.
+/* table_inner.h: struct table, shared by the files behind table.h.
  *
- * A row has two forms. Stored: as it lies in its page, in images and in what table_row shows;
- * weights are of schema.values, state begins behind them. Wide: weights f32
- * (width), then the state: what optimizers, rules and l2 work on. In a table of fp32 the two are
- * the same bytes; else a row is opened into table.wide, worked on and closed. */
+ * A row has two forms. Stored: as in its page, in images and in table_row; weights are of
+ * schema.values, and the state follows. Wide: weights f32 (width), then the state, for optimizers,
+ * rules and l2. In a table of fp32 both are the same bytes; else a row is opened into table.wide,
+ * changed and closed. */
 #ifndef EMBEDDING_ROWS_TABLE_INNER_H
 #define EMBEDDING_ROWS_TABLE_INNER_H
 
@@ -17,8 +17,8 @@
 #include "proto/base/hash.h"
 #include "proto/base/key.h"
 
-/* With schema_has_last the tablet's count of batches at the row's last push stands behind its
- * state, as a float: exact up to 2^24, a batch or two off beyond. */
+/* With schema_has_last the tablet's count of batches at the row's last push is behind its state, as
+ * a float: exact up to 2^24, off by one or two beyond. */
 #define LAST_NEVER (-1.0f)
 
 struct table {
@@ -29,25 +29,28 @@ struct table {
     enum isa isa;
     struct tablet *tablets; /* owned; (2^tablet_bits) */
     uint32_t tablet_count;
-    uint64_t rows;            /* in memory */
-    uint64_t cold;            /* in the store */
-    uint64_t whole_row_bytes; /* key, weights, state, rounded up to 8: a row as table.h shows it */
-    uint64_t *whole_row;      /* owned; where table_row and table_visit put one together */
-    float *pulled_back;       /* owned; (width): a gradient with its l2, see push.c; NULL without */
-    uint32_t last_at;         /* with it: where a wide row keeps the count of batches */
-    bool ruled;               /* rows live by more than their optimizer: rules.h, admit.h */
-    bool ages;                /* tablets have a clock: age.h */
-    /* the clock (table_undo_clock) in which rows went under bsp; 0: none since the last look */
+    uint64_t rows; /* in memory */
+    uint64_t cold; /* in the store */
+    /* key, weights, state, rounded up to 8: a row in the form of table.h */
+    uint64_t whole_row_bytes;
+    uint64_t *whole_row; /* owned; table_row and table_visit build a row here */
+    /* owned; (width): a gradient with its l2, see push.c; NULL without l2 */
+    float *pulled_back;
+    /* offset of the count of batches in a wide row; used with pulled_back */
+    uint32_t last_at;
+    bool ruled; /* rows depend on more than their optimizer: rules.h, admit.h */
+    bool ages;  /* tablets have a clock: age.h */
+    /* the clock (table_undo_clock) in which rows went under bsp; 0: none since the last check */
     uint64_t undo_went;
-    uint32_t push_floats;   /* of a key in a push */
-    uint32_t stats_at;      /* with rules.stats: where a stored row keeps its statistics */
-    uint32_t wide_stats_at; /* and where a wide one does */
-    float *changed;         /* owned; (width): a gradient under rules; NULL without them */
-    float *fresh;           /* owned; (width + state): a wide row as it begins */
-    struct half half;       /* of 16-bit values, as the rest */
-    float *wide;            /* owned; (width + state): the row that is open; NULL for fp32 */
+    uint32_t push_floats;   /* floats of a key in a push */
+    uint32_t stats_at;      /* with rules.stats: offset of the statistics in a stored row */
+    uint32_t wide_stats_at; /* offset of the statistics in a wide row */
+    float *changed;         /* owned; (width): a gradient under rules; NULL without rules */
+    float *fresh;           /* owned; (width + state): a new wide row */
+    struct half half;       /* this and the next are for 16-bit values */
+    float *wide;            /* owned; (width + state): the open row; NULL for fp32 */
     uint32_t state_floats;
-    float weight_max; /* rules.weight_max, or what of it can be stored */
+    float weight_max; /* rules.weight_max, or the nearest lower storable value */
     struct table_counts counts;
 };
 
@@ -56,9 +59,9 @@ ISA_INLINE struct tablet *table_tablet(const struct table *t, uint64_t mixed)
     return &t->tablets[key_tablet(mixed, t->shape.tablet_bits)];
 }
 
-/* What follows from the schema, which is new; rows of that shape have their memory. */
+/* Derives members from a new schema; memory for rows of that shape exists. */
 void table_derive(struct table *t);
-/* A tablet whose schema was another becomes one of the table's (table_change). */
+/* Converts a tablet of another schema to the table's (table_change). */
 void table_change_tablet(const struct table *t, struct tablet *own);
 
 /* The row in wide form: itself, or table.wide, which holds one row at a time. */
@@ -70,27 +73,26 @@ ISA_INLINE float *table_open(const struct table *t, float *row)
     return t->wide;
 }
 
-/* Where a new row is made: close it with table_close_new. */
+/* The place for a new row; table_close_new closes it. */
 ISA_INLINE float *table_open_new(const struct table *t, float *row)
 {
     return t->wide == NULL ? row : t->wide;
 }
-/* To the nearest values that can be stored. */
+/* Rounds to the nearest storable values. */
 void table_close_new(const struct table *t, float *row);
-/* Initial weights (width), as they can be stored. */
+/* Initial weights (width) in storable values. */
 void table_initial(const struct table *t, uint64_t key, float *weights);
 
-/* Puts an absent key's row in, weights, state and statistics at their initial values; NULL when
- * memory is out. */
+/* Inserts an absent key's row with initial weights, state and statistics; NULL: no memory. */
 float *table_insert(struct table *t, uint32_t tablet, uint64_t key);
-/* What a pull of an absent key gives. */
+/* The weights that a pull of an absent key gives. */
 void table_absent(const struct table *t, const struct tablet *tablet, uint64_t key, float *weights);
-/* The tablet's life, made if it has none; NULL when memory is out. */
+/* The tablet's life, made if it has none; NULL: no memory. */
 struct tablet_life *table_life(struct table *t, uint32_t tablet);
-/* Undo is of `clock` from now on, which found the tablet at event time `from`. 0 or
+/* From now on undo is for `clock`, which began at event time `from` of the tablet. 0 or
  * SHOAL_E_NOMEM. */
 int table_undo_begin(struct table *t, uint32_t tablet, uint64_t clock, uint32_t from);
-/* Keeps the row's weights for undo if this is its first change of the clock. 0 or SHOAL_E_NOMEM. */
+/* Saves the row's weights for undo at its first change in the clock. 0 or SHOAL_E_NOMEM. */
 int table_undo_keep(struct table *t, uint32_t tablet, uint64_t key, const float *weights,
                     uint64_t clock);
 
@@ -98,14 +100,14 @@ struct kept_row {
     uint64_t key;
     uint32_t row, notes;
 };
-/* Puts the rows listed, which are the tablet's, in pages and an index of their own; then all else
- * of the old tablet is the new one's. 0 or SHOAL_E_NOMEM, with the old tablet as it was. t->rows is
- * the caller's to mend. */
+/* Moves the listed rows of the tablet to new pages and a new index, then gives the new tablet all
+ * else of the old one. 0, or SHOAL_E_NOMEM with the old tablet unchanged. The caller corrects
+ * t->rows. */
 int table_rebuild(struct table *t, uint32_t tablet, const struct kept_row *list, uint32_t count);
-/* Whether a row stays; asked once a row, it may change state and statistics. */
+/* Returns true when a row stays. Called once for each row; may change state and statistics. */
 typedef bool (*table_stays)(void *context, uint64_t key, float *row);
-/* Rows that do not stay go: their number in *gone. The tablet is built anew from those that stay,
- * so no trace is left. Under bsp (undo_clock) their weights are kept for the clock. 0 or
+/* Drops the rows that do not stay; *gone: their number. The tablet is rebuilt from the others, so
+ * no trace is left. Under bsp (undo_clock) the weights are kept for the clock. 0 or
  * SHOAL_E_NOMEM. */
 int table_keep(struct table *t, uint32_t tablet, table_stays stays, void *context,
                uint64_t undo_clock, uint64_t *gone);

@@ -1,5 +1,5 @@
-/* tablet.c: growing, inserting and giving back; the search is inline in tablet.h, for pull.c and
- * push.c walk through it. */
+/* tablet.c: growing, inserting and freeing; the search is inline in tablet.h, for the walks of
+ * pull.c and push.c. */
 #include "embedding/rows/tablet.h"
 #include "proto/base/key.h"
 
@@ -15,12 +15,12 @@
 #define UNIT_BUCKETS (uint32_t)(ARENA_UNIT_BYTES / sizeof(struct bucket))
 #define CHUNK_BUCKETS (uint32_t)(ARENA_CHUNK_BYTES / sizeof(struct bucket))
 #define PAGE_UNITS_MAX 32u
-/* Buckets that an insert looks at before it is taken for one of many that were aimed here. When
- * 6,000 tablets of 20,000 buckets were filled to 0.86 with random keys, 13,440 inserts went past
- * 64, 52 past 128 and none past 192. */
+/* Distance in buckets at which an insert considers keys crafted to collide. With 6,000 tablets of
+ * 20,000 buckets filled to 0.86 with random keys, 13,440 inserts passed 64 buckets, 52 passed 128
+ * and none passed 192. */
 #define BUCKETS_FAR 192u
 
-/* Every empty tablet's index: searches end in it, and grow_at 0 keeps inserts away. */
+/* The index of every empty tablet: searches end in it, and grow_at 0 prevents inserts. */
 static struct bucket empty_bucket;
 
 void tablet_shape_init(struct tablet_shape *s, struct arena *arena, uint32_t tablet_bits,
@@ -30,8 +30,8 @@ void tablet_shape_init(struct tablet_shape *s, struct arena *arena, uint32_t tab
     size_t row_bytes = floats * sizeof(float);
     uint32_t units = 0;
     size_t waste = 0;
-    /* The smallest page that loses at most an eighth to rows that do not fit; for very long rows
-     * the best of a few. */
+    /* The smallest page that wastes at most an eighth; for very long rows the best of a few
+     * sizes. */
     for (uint32_t u = 1; u <= PAGE_UNITS_MAX; u++) {
         size_t bytes = u * ARENA_UNIT_BYTES;
         if (bytes < row_bytes)
@@ -74,7 +74,7 @@ static void index_give(const struct tablet_shape *s, struct bucket *buckets, uin
         arena_block_give(s->arena, buckets, bucket_count * sizeof(struct bucket), unit);
 }
 
-/* The next size up: twice while small, then 1.4 times in whole units, then in whole chunks. */
+/* The next size: doubled while small, then 1.4 times in whole units, then in whole chunks. */
 static uint64_t next_size(uint64_t buckets)
 {
     if (buckets < BUCKETS_FIRST)
@@ -87,7 +87,7 @@ static uint64_t next_size(uint64_t buckets)
     return (buckets + buckets * 2 / 5 + step - 1) / step * step;
 }
 
-/* 0.66 to 0.86 of the places, by the tablet's number. */
+/* 0.66 to 0.86 of the places, depending on the tablet's number. */
 static uint32_t rows_of_size(uint64_t buckets, uint32_t number)
 {
     uint64_t share = 676 + (((number * 0x9e3779b1u) >> 16) * 205u >> 16); /* of 1024 */
@@ -99,7 +99,7 @@ static uint32_t rows_of_size(uint64_t buckets, uint32_t number)
     return UINT32_MAX;
 }
 
-/* How many buckets it looked at. */
+/* Returns the number of buckets that it visited. */
 static uint32_t index_put(struct tablet *t, uint32_t tablet_bits, uint64_t key, uint32_t row,
                           uint32_t notes)
 {
@@ -115,12 +115,12 @@ static uint32_t index_put(struct tablet *t, uint32_t tablet_bits, uint64_t key, 
     return looked;
 }
 
-/* The same keys in `buckets` buckets, their homes by this salt. */
+/* Rebuilds the index with `buckets` buckets and this salt. */
 static int index_renew(struct tablet *t, const struct tablet_shape *s, uint32_t buckets,
                        uint64_t salt)
 {
     struct tablet old = *t;
-    /* a place is always free, which ends every search */
+    /* a free place always exists, which ends every search */
     SHOAL_ASSERT(t->row_count < (uint64_t)buckets * BUCKET_KEYS);
     t->buckets = index_take(s, buckets, &t->index_unit);
     if (t->buckets == NULL) {
@@ -149,7 +149,7 @@ static int index_resize(struct tablet *t, const struct tablet_shape *s, uint32_t
     return 0;
 }
 
-/* Without memory for it the tablet is slow, not wrong, and the next far insert tries again. */
+/* Without memory for it the tablet is slow but correct, and the next far insert retries. */
 static void index_salt(struct tablet *t, const struct tablet_shape *s)
 {
     uint64_t salt = salt_draw();
@@ -178,7 +178,7 @@ int tablet_reserve(struct tablet *t, const struct tablet_shape *s, uint32_t numb
 
 static int page_add(struct tablet *t, const struct tablet_shape *s)
 {
-    SHOAL_ASSERT(t->row_count == (uint64_t)t->page_count * s->page_rows); /* all are full */
+    SHOAL_ASSERT(t->row_count == (uint64_t)t->page_count * s->page_rows); /* all pages are full */
     if (t->page_count == t->page_room) {
         uint32_t room = 4;
         if (t->page_room != 0)
@@ -193,7 +193,7 @@ static int page_add(struct tablet *t, const struct tablet_shape *s)
     if (unit == ARENA_NONE)
         return SHOAL_E_NOMEM;
     if (((uint64_t)unit + 1) << s->place_bits > UINT32_MAX) {
-        /* beyond what a row reference can name */
+        /* beyond the range of a row reference */
         arena_give(s->arena, unit, s->page_units);
         return SHOAL_E_NOMEM;
     }

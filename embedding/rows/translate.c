@@ -1,5 +1,5 @@
-/* translate.c: rows of one schema as rows of another. A table's insides are looked at here as in
- * image.c. */
+/* translate.c: turns rows of one schema into rows of another. Like image.c it uses a table's
+ * internals. */
 #include "embedding/rows/translate.h"
 
 #include "embedding/rows/admit.h"
@@ -32,7 +32,7 @@ bool translate_as_it_is(const struct table_schema *from, const struct table_sche
     return schema_equal(&same, to);
 }
 
-/* Whether the state that the one optimizer left means the same to the other. */
+/* True when the state of one optimizer means the same to the other. */
 static bool state_kept(const struct table_schema *from, const struct table_schema *to)
 {
     const struct optimizer_spec *a = &from->optimizer, *b = &to->optimizer;
@@ -207,8 +207,8 @@ void translate_move(struct table *from, struct table *to, uint32_t tablet, uint6
     to->cold += table_cold_tablet(to, tablet);
     if (t->undo == NULL || t->undo->count == 0)
         return;
-    /* A name is the run's, mixed, plus the clock (table_undo_clock); of another run's name a clock
-     * comes out that is never reached. */
+    /* A name is the mixed run plus the clock (table_undo_clock); the name of another run becomes a
+     * clock that is never reached. */
     t->undo->clock = table_undo_clock(to_run, t->undo->clock - key_mix(from_run));
 }
 
@@ -217,8 +217,8 @@ static void part_copy(const float *row, float *out, struct schema_part p)
     memcpy(out + p.to, row + p.from, p.floats * sizeof *out);
 }
 
-/* The optimizer's state alone, without the count of batches and the statistics behind it. What a
- * new part has by element is there already. */
+/* Copies the optimizer's state without the count of batches and the statistics. Element-wise state
+ * of new parts is there already. */
 static void state_copy(const struct table_schema *from, const struct table_schema *to,
                        const float *row, float *out)
 {
@@ -233,7 +233,7 @@ static void state_copy(const struct table_schema *from, const struct table_schem
             out[behind * to->width + i] = row[behind * from->width + i];
 }
 
-/* Of the row's own, or, where it has no vector, as in a row that begins. */
+/* Copies the row's statistics; those of a new row if it has no vector. */
 static void stats_copy(const struct table *from, const float *row, const struct table *to,
                        float *out)
 {
@@ -246,8 +246,8 @@ static void stats_copy(const struct table *from, const float *row, const struct 
     memcpy(out + to->wide_stats_at, &s, sizeof s);
 }
 
-/* Both rows are stored, the target as it begins; weights that the other table cannot hold go to the
- * nearest that it can. */
+/* Both rows are in stored form, the target freshly initialized. Weights that the other table cannot
+ * store are rounded to the nearest. */
 static void fill_row(const struct table *from, const struct tablet *own, float *stored,
                      struct table *to, float *target, const struct tablet *into)
 {
@@ -262,7 +262,7 @@ static void fill_row(const struct table *from, const struct tablet *own, float *
         to->optimizer.start(out, &to->schema);
     if (schema_has_last(&to->schema)) {
         out[to->last_at] = LAST_NEVER;
-        /* as long ago as it was */
+        /* the same number of batches ago */
         if (schema_has_last(&from->schema) && row[from->last_at] != LAST_NEVER)
             out[to->last_at] = row[from->last_at] + ((float)into->batches - (float)own->batches);
     }
@@ -271,17 +271,17 @@ static void fill_row(const struct table *from, const struct tablet *own, float *
     table_close_new(to, target);
 }
 
-/* ---- what a tablet keeps beside its rows ----
+/* ---- a tablet's other state ----
  *
- * Names are the operator's and stay, the clock goes on, counts of keys that wait count as far as
- * the other table counts; in a sketch those of fields that are left out stay among the others'. */
+ * Names are the operator's and stay; the clock continues; counts of waiting keys count as far as
+ * the other table counts. A sketch keeps the counts of omitted fields mixed with the others'. */
 
 static uint32_t target_of(const struct table *to, uint64_t key)
 {
     return key_tablet(key_mix(key), to->shape.tablet_bits);
 }
 
-/* Names lie sorted by mixed key, so those of one tablet lie together; one kind at a time. */
+/* Names are sorted by mixed key, so those of one tablet are adjacent; one kind at a time. */
 static int take_names(const struct named *names, struct table *to, const uint8_t *wanted,
                       enum name_kind kind, uint64_t *keys)
 {
@@ -308,7 +308,7 @@ static int take_names(const struct named *names, struct table *to, const uint8_t
     return rc;
 }
 
-/* Past what a generation may have, keys begin again. */
+/* Keys beyond the limit of a generation start again. */
 static int take_waiting(const struct waiting_half *from, bool young, struct table *to,
                         const uint8_t *wanted, const uint64_t *without)
 {
@@ -327,7 +327,7 @@ static int take_waiting(const struct waiting_half *from, bool young, struct tabl
             continue;
         if (life == NULL)
             rc = SHOAL_E_NOMEM;
-        /* a full young one would have turned */
+        /* a full young generation would have turned */
         else if (young ? life->waiting.young.count + 1 < most : life->waiting.old.count < most)
             rc = waiting_put(young ? &life->waiting.young : &life->waiting.old, &list[i]);
     }

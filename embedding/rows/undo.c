@@ -1,4 +1,4 @@
-/* undo.c: a list of entries in order of saving, and a small index over it. */
+/* undo.c: a list of entries in order of saving, with a small index. */
 #include "embedding/rows/undo.h"
 
 #include "proto/base/assert.h"
@@ -51,9 +51,8 @@ void undo_begin(struct undo *u, uint64_t clock, uint32_t from)
         memset(u->slots, 0, (u->slot_mask + 1ULL) * sizeof *u->slots);
 }
 
-/* The slot that holds the key, or the free one where it belongs. There always is one: at most half
- * of them are taken.
- */
+/* The slot of a key, or the free slot where it belongs. A free one always exists: at most half are
+ * taken. */
 static uint32_t slot_of(const struct undo *u, uint64_t key)
 {
     uint32_t slot = (uint32_t)salt_mix(u->salt, key_mix(key)) & u->slot_mask;

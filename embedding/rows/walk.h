@@ -1,8 +1,7 @@
-/* walk.h: what the two walks over keys, pull_walk.h and push_walk.h, have in common.
+/* walk.h: shared by the two walks over keys, pull_walk.h and push_walk.h.
  *
- * A walk keeps three things at hand: what to do with key i, the row of key i + WALK_ROW on its way,
- * the index line of key i + WALK_ROW + WALK_INDEX on its way. Tablet borders do not interrupt
- * it. */
+ * A walk works on three keys at once: it processes key i, prefetches the row of key i + WALK_ROW,
+ * and the index line of key i + WALK_ROW + WALK_INDEX. Tablet borders do not interrupt it. */
 #ifndef EMBEDDING_ROWS_WALK_H
 #define EMBEDDING_ROWS_WALK_H
 
@@ -14,13 +13,12 @@
 #include <immintrin.h>
 #endif
 
-/* Both powers of two, measured. */
+/* both are powers of two, chosen by measurement */
 #define WALK_ROW 32u
 #define WALK_INDEX 32u
 
-/* Asks for the lines of a row's first `bytes`; of a very long one for some: the processor sees the
- * rest coming. `aligned`: rows begin at a line's beginning. Else the last byte may lie in one
- * more. */
+/* Prefetches the lines of a row's first `bytes`, at most 1024: the processor predicts the rest.
+ * `aligned`: rows begin at a cache line; otherwise the last byte may lie in one more line. */
 ISA_INLINE void walk_prefetch(const void *row, const uint32_t bytes, const bool aligned)
 {
     const char *p = row;
@@ -31,8 +29,8 @@ ISA_INLINE void walk_prefetch(const void *row, const uint32_t bytes, const bool 
         __builtin_prefetch(p + most - 1);
 }
 
-/* bucket_match with whole vectors. The bits above the keys' compare what is no key; the count cuts
- * them off. */
+/* bucket_match with whole vectors. The bits above the keys' compare bytes that are no keys; the
+ * count masks them. */
 #ifdef SHOAL_X86
 ISA_TARGET_AVX2 ISA_INLINE uint32_t walk_match_avx2(const struct bucket *b, uint64_t key)
 {

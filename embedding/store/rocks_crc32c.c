@@ -1,4 +1,4 @@
-/* rocks_crc32c.c: a symbol of RocksDB's, defined a second time. */
+/* rocks_crc32c.c: a second definition of a symbol of RocksDB. */
 #include "embedding/store/rocks_crc32c.h"
 
 #include "proto/base/hash.h"
@@ -14,7 +14,7 @@
 
 typedef uint32_t (*extend_fn)(uint32_t crc, const char *bytes, size_t count);
 
-/* The next symbol of the name. */
+/* RocksDB's own function: the next symbol with this name. */
 static uint32_t theirs(uint32_t crc, const char *bytes, size_t count)
 {
     static _Atomic(extend_fn) found;

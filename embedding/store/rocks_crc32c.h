@@ -1,11 +1,11 @@
-/* rocks_crc32c.h: RocksDB's CRC-32C replaced by ours.
+/* rocks_crc32c.h: replaces RocksDB's CRC-32C.
  *
- * RocksDB puts a CRC-32C on every blob, whatever is chosen for blocks, and images are blobs.
- * Distributions build it for any x86-64, so that its own is a table: with it, writing images takes
- * 1.3 to 1.5 times the processor's time and reading them 2.4 to 2.6 times. Its function is a public
- * symbol that it calls through the linker's table; this module defines that very symbol in our
- * programs, so RocksDB calls it. A RocksDB without the symbol, or another processor (there RocksDB
- * has instructions of its own), takes no notice. `shoal --version` says what is in use. */
+ * RocksDB puts a CRC-32C on every blob, whatever checksum blocks have, and images are blobs.
+ * Distributions build it for any x86-64, so its own version uses a table: writing images then takes
+ * 1.3 to 1.5 times the CPU time, reading them 2.4 to 2.6 times. RocksDB calls its function through
+ * the linker's table as a public symbol, so a definition of that symbol in our programs takes its
+ * place. A RocksDB without the symbol, or on another processor (where it has instructions of its
+ * own), is not affected. `shoal --version` prints the version in use. */
 #ifndef EMBEDDING_STORE_ROCKS_CRC32C_H
 #define EMBEDDING_STORE_ROCKS_CRC32C_H
 
@@ -15,15 +15,15 @@
 #if defined(__x86_64__)
 #define ROCKS_CRC32C_SYMBOL "_ZN7rocksdb6crc32c6ExtendEjPKcm"
 
-/* hash_crc32c_extend; on a processor that is slow at it RocksDB's own. */
+/* hash_crc32c_extend; RocksDB's own where the processor has no instruction for it. */
 uint32_t rocks_crc32c_extend(uint32_t crc, const char *bytes,
                              size_t count) __asm__(ROCKS_CRC32C_SYMBOL)
     __attribute__((visibility("default")));
 #endif
 
-/* How the store's files are checked, in words. */
+/* The checksum of the store's files, in words. */
 const char *rocks_crc32c_words(void);
-/* "RocksDB 7.8.3", by the name of the file that was loaded: its C interface does not tell. */
+/* "RocksDB 7.8.3", from the name of the loaded file: its C interface has no version. */
 const char *rocks_crc32c_library(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* spill.c: rows to the store without an image. */
+/* spill.c: writes rows to the store without an image. */
 #include "embedding/store/spill.h"
 
 #include "embedding/rows/table_cold.h"
@@ -32,8 +32,7 @@ void spill_free(struct spill *s)
     free(s->item);
 }
 
-/* A memtable holds what is written until it is flushed: it must not grow beyond the store's share
- * of memory. */
+/* A memtable holds writes until it is flushed: it must not exceed the store's share of memory. */
 static int write_out(struct spill *s)
 {
     SHOAL_ASSERT(s->items <= s->items_most && s->bytes <= s->batch);
@@ -54,7 +53,7 @@ struct leaving {
     uint32_t table, tablet, epoch;
 };
 
-/* A place for one more pair. 0, or what writing returned. */
+/* Makes room for one more pair. 0, or the error of a write. */
 static int next_item(struct spill *s, size_t bytes, struct store_item **item)
 {
     int rc = 0;
@@ -66,8 +65,8 @@ static int next_item(struct spill *s, size_t bytes, struct store_item **item)
     return rc;
 }
 
-/* Pairs of rows that went for good go before others are written: such a key may have a row again,
- * and be among them. */
+/* Deletes pairs of rows that went for good before it writes others: such a key may have a row
+ * again, among those. */
 static int put_gone(struct spill *s, struct table *t, uint32_t tablet)
 {
     const uint64_t *gone;
@@ -108,7 +107,8 @@ static int put(void *context, uint64_t key, const void *row, size_t row_bytes, u
 
 static int reserve(struct spill *s, size_t row_bytes)
 {
-    SHOAL_ASSERT(s->value == NULL || row_bytes <= s->batch); /* made for rows of another table */
+    /* it was made for rows of another table */
+    SHOAL_ASSERT(s->value == NULL || row_bytes <= s->batch);
     if (s->value != NULL)
         return 0;
     if (s->batch < row_bytes)

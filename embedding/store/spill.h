@@ -1,12 +1,11 @@
-/* spill.h: rows that leave memory while their tablets are put together from elsewhere (a cut that
- * is restored, a checkpoint that is loaded, images after a start): their pairs go to the store
- * without an image.
+/* spill.h: rows that leave memory while their tablets are rebuilt (a restored cut, a loaded
+ * checkpoint, images after a start): their pairs go to the store without an image.
  *
  * That is safe only where no stored image names one of these keys as cold under the tablet's epoch
- * (cold.h): killed before the tablet's image is written, the pairs are leftovers, and whoever
- * repeats the work writes each pair again before its key is taken for cold. Batches of the store
- * are durable in order, so an image that is written later never lacks them. Thread: one at a time
- * with the store's other writers. */
+ * (cold.h). After a kill before the tablet's image is written, the pairs are leftovers, and the
+ * process that repeats the work writes each pair again before it counts the key as cold. Batches of
+ * the store become durable in order, so an image that is written later never lacks the pairs.
+ * Thread: one at a time with the store's other writers. */
 #ifndef EMBEDDING_STORE_SPILL_H
 #define EMBEDDING_STORE_SPILL_H
 
@@ -23,13 +22,13 @@ struct spill {
     struct err *err;
 };
 
-/* memory: of the engine; what the spill itself takes is a thirty-second of it, within 256 KiB and 8
- * MiB. Everything is made with the first row. */
+/* memory: that of the engine; the spill takes 1/32 of it, between 256 KiB and 8 MiB, allocated at
+ * the first row. */
 void spill_init(struct spill *s, struct store *store, uint64_t memory);
 void spill_free(struct spill *s);
-/* About `most` rows of the tablet, the least used first, become cold. fresh: no image of the
- * tablet's epoch is stored yet, so pairs of rows that went for good are deleted, too; else an image
- * may still name them as cold, and the next one takes them along. *count: how many rows. 0, IO or
+/* Makes about `most` rows of the tablet cold, the least used first. fresh: no image of the tablet's
+ * epoch is stored yet, so pairs of rows that went for good are deleted, too; otherwise an image may
+ * still name them as cold, and the next image deletes them. *count: number of rows. 0, IO or
  * NOMEM. */
 int spill_tablet(struct spill *s, struct table *t, uint32_t tablet, bool fresh, uint32_t most,
                  uint32_t *count, struct err *e);

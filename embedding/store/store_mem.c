@@ -1,5 +1,5 @@
-/* store_mem.c: the row store in memory: a sorted array of pairs. Cuts of a shard without a folder
- * live in one, and tests. */
+/* store_mem.c: the row store in memory, a sorted array of pairs, for cuts of a shard without a
+ * folder and for tests. */
 #include "embedding/store.h"
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
@@ -35,7 +35,7 @@ static int compare(const struct pair *p, const void *key, size_t key_bytes)
     return (p->key_bytes > key_bytes) - (p->key_bytes < key_bytes);
 }
 
-/* Position of the first pair that is not below key. */
+/* Position of the first pair that is not below the key. */
 static size_t lower_bound(const struct store_mem *s, const void *key, size_t key_bytes)
 {
     size_t low = 0, high = s->count;
@@ -49,7 +49,7 @@ static size_t lower_bound(const struct store_mem *s, const void *key, size_t key
     return low;
 }
 
-/* Whether the pair stands between its neighbours. */
+/* True when the pair is in order with its neighbours. */
 static bool sorted_at(const struct store_mem *s, size_t at)
 {
     const struct pair *p = &s->pair[at];

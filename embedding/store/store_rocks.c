@@ -1,15 +1,14 @@
 /* store_rocks.c: the row store in RocksDB.
  *
- *  1. RocksDB's own log is off: the shard's journal protects what is not flushed yet. Memtables are
- *     flushed whole and in order, so after a crash the store holds all batches up to some point and
- *     none behind it. [assert: rocks_write] Closing flushes none: it may be ahead of the journal.
- *     [test: what_is_not_flushed_goes_with_a_close]
- *  2. Images go to blob files, and none is garbage-collected: images are overwritten in rounds, so
- *     a blob file dies as a whole; flush.c rewrites everything when the dead grow beyond its bound.
- *     [assert: rocks_open]
- *  3. No compression: rows are floats, and the disk takes them as fast as the CPU could press them.
- *     [assert: rocks_open]
- */
+ * 1. RocksDB's own log is off: the shard's journal protects unflushed batches. Memtables are
+ *    flushed whole and in order, so after a crash the store holds all batches up to some point and
+ *    none behind it. [assert: rocks_write] Closing flushes none, because the store may be ahead of
+ *    the journal. [test: what_is_not_flushed_goes_with_a_close]
+ * 2. Images go to blob files, which are not garbage-collected: images are overwritten in rounds, so
+ *    a blob file dies as a whole. flush.c rewrites everything when dead bytes exceed its bound.
+ *    [assert: rocks_open]
+ * 3. No compression: rows are floats, and the disk writes them as fast as the CPU could compress
+ *    them. [assert: rocks_open] */
 #include "embedding/store.h"
 #include "embedding/store/rocks_crc32c.h"
 #include "proto/base/array.h"
@@ -28,18 +27,18 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* of blocks; a file says in its footer which it has. Blobs have CRC-32C always (rocks_crc32c.h) */
+/* of blocks; a file's footer names its checksum. Blobs always have CRC-32C (rocks_crc32c.h) */
 #define CHECKSUM_XXH3 4
-#define FORMAT 5 /* of Debian 12's RocksDB, which so reads what a later one wrote */
+#define FORMAT 5 /* of Debian 12's RocksDB, which can then read files of a later one */
 #define FLUSH_MOST (64u << 20)
 #define FILE_LEAST (8u << 20)
 #define FILES_MERGED 28
-/* of a memtable's bytes a filter takes one in so many: ten bits and more a row */
+/* 1/64 of a memtable is its filter: at least ten bits for each row */
 #define MEMTABLE_FILTER 64
-#define BLOCK_BYTES (2u << 10) /* read and checked for a row */
+#define BLOCK_BYTES (2u << 10) /* bytes that are read and checked for one row */
 #define READAHEAD (4u << 20)
 #define MEMTABLE_MOST (256u << 20)
-/* where memory is: a scan has up to a file of each level and some more open */
+/* with a memory limit: a scan has a file of each level and a few more open */
 #define READAHEAD_BOUND (256u << 10)
 
 struct files {
@@ -52,20 +51,21 @@ struct store_rocks {
     rocksdb_t *db; /* owned, as all below */
     rocksdb_options_t *options;
     rocksdb_writeoptions_t *write_options;
-    rocksdb_flushoptions_t *flush_options, *begin_options; /* which waits, which does not */
+    /* the first waits, the second does not */
+    rocksdb_flushoptions_t *flush_options, *begin_options;
     rocksdb_readoptions_t *read_options;
-    rocksdb_column_family_handle_t *family; /* the one there is: some calls want it named */
+    rocksdb_column_family_handle_t *family; /* the default one: some calls need it */
     rocksdb_writebatch_t *batch;
     rocksdb_block_based_table_options_t *blocks;
-    bool bounded; /* opened for a memory that is less than the rows */
+    bool bounded; /* opened with a memory limit below the size of the rows */
     char *dir;
     atomic_uint_fast64_t written;
     bool read_only;
-    struct files before; /* the last rewriting */
-    bool verified; /* its files are known to be right: blocks and blobs are not checked when read */
+    struct files before; /* the files before the last rewriting */
+    bool verified;       /* its files were verified: blocks and blobs are not checked when read */
 };
 
-/* Turns RocksDB's malloc'ed text into our error; 0 when there is none. */
+/* Turns RocksDB's malloc'ed text into our error; 0: there is none. */
 static int failed(struct err *e, char *text, const char *what, const char *dir)
 {
     if (text == NULL)
@@ -113,8 +113,8 @@ static int rocks_flush(struct store *base, struct err *e)
     return failed(e, text, "flush", s->dir);
 }
 
-/* RocksDB has two memtables (options_new): with one being flushed and this one full it waits, so no
- * more than that is ever in memory. */
+/* RocksDB has two memtables (options_new): while one is flushed and the other is full it waits, so
+ * memory never holds more. */
 static int rocks_flush_begin(struct store *base, struct err *e)
 {
     struct store_rocks *s = container_of(base, struct store_rocks, base);
@@ -132,7 +132,7 @@ static int rocks_range(struct store *base, const struct store_item *from,
     rocksdb_readoptions_t *options = rocksdb_readoptions_create();
     rocksdb_readoptions_set_verify_checksums(options, !s->verified);
     rocksdb_readoptions_set_fill_cache(options, 0);
-    /* of each file that is open */
+    /* for each open file */
     rocksdb_readoptions_set_readahead_size(options, s->bounded ? READAHEAD_BOUND : READAHEAD);
     if (below != NULL)
         rocksdb_readoptions_set_iterate_upper_bound(options, below->key, below->key_bytes);
@@ -158,7 +158,7 @@ static int rocks_range(struct store *base, const struct store_item *from,
     return rc;
 }
 
-/* Asked for in batches, for each has to be told apart by pointers. */
+/* Reads are batched because each needs a pointer of its own. */
 #define GET_BATCH 1024u
 
 static int get_batch(struct store_rocks *s, const struct store_item *keys, size_t count,
@@ -270,7 +270,7 @@ static uint64_t rocks_written(struct store *base)
     return atomic_load(&container_of(base, struct store_rocks, base)->written);
 }
 
-/* A blob file goes when no table file names it any more. */
+/* A blob file is deleted when no table file refers to it. */
 static int rocks_tidy(struct store *base, const struct store_item *from,
                       const struct store_item *below, struct err *e)
 {
@@ -289,7 +289,7 @@ static bool holds_values(const char *name)
     return end != NULL && (strcmp(end, ".sst") == 0 || strcmp(end, ".blob") == 0);
 }
 
-/* The store's files of values. IO, NOMEM. */
+/* Lists the store's table and blob files. IO, NOMEM. */
 static int files_list(const char *dir, struct files *out)
 {
     struct file_walk walk;
@@ -309,7 +309,7 @@ static int files_list(const char *dir, struct files *out)
     return rc;
 }
 
-/* One of the files that is still there; NULL: none is. */
+/* The name of a listed file that still exists; NULL: none does. */
 static const char *files_left(const char *dir, const struct files *f)
 {
     char path[LIMIT_PATH];
@@ -330,7 +330,7 @@ static int compact_all(struct store_rocks *s, struct err *e)
     rocksdb_set_options(s->db, 2, names, all, &text);
     if (text == NULL) {
         rocksdb_compactoptions_t *o = rocksdb_compactoptions_create();
-        /* also what lies at the bottom already */
+        /* rewrite the bottom level, too */
         rocksdb_compactoptions_set_bottommost_level_compaction(o, 2);
         rocksdb_compactoptions_set_exclusive_manual_compaction(o, 1);
         rocksdb_compact_range_opt(s->db, o, NULL, 0, NULL, 0);
@@ -340,9 +340,9 @@ static int compact_all(struct store_rocks *s, struct err *e)
     return failed(e, text, "rewrite", s->dir);
 }
 
-/* A value that was overwritten lies on in a table file, or in a blob file beside values that live.
- * A compaction of the whole range drops the first; for the second it has to carry every living
- * value to new blob files, so that the old ones die. */
+/* An overwritten value remains in a table file, or in a blob file beside live values. A compaction
+ * of the whole range removes the former; for the latter it must copy every live value to new blob
+ * files, so that the old ones die. */
 static int rocks_compact(struct store *base, struct err *e)
 {
     struct store_rocks *s = container_of(base, struct store_rocks, base);
@@ -357,7 +357,7 @@ static int rocks_compact(struct store *base, struct err *e)
     return compact_all(s, e);
 }
 
-/* Compacting says nothing of its failures. */
+/* RocksDB does not report a failed compaction, so this checks that the old files are gone. */
 static int rocks_compacted(struct store *base, struct err *e)
 {
     struct store_rocks *s = container_of(base, struct store_rocks, base);
@@ -384,7 +384,7 @@ static const struct store_ops rocks_ops = {.write = rocks_write,
                                            .compacted = rocks_compacted,
                                            .close = rocks_close};
 
-/* Of its table and blob files so many stay open; without a bound it holds all of them, and a large
+/* A limit for open table and blob files; without one RocksDB holds all of them open, and a large
  * shard has thousands. */
 static int files_most(void)
 {
@@ -401,7 +401,7 @@ static int files_most(void)
     return (int)(limit / 16);
 }
 
-/* The one that its C API has no call for. */
+/* Sets the option for which the C API has no call. */
 static rocksdb_options_t *options_flushed_by_nobody(void)
 {
     rocksdb_options_t *plain = rocksdb_options_create(), *o = rocksdb_options_create();
@@ -421,14 +421,14 @@ static rocksdb_options_t *options_new(void)
     rocksdb_options_set_enable_blob_files(o, 1);
     rocksdb_options_set_min_blob_size(o, 4096);
     rocksdb_options_set_blob_file_size(o, 64u << 20);
-    /* no heaps of dirty pages: they would stop the shard's own writes */
+    /* large amounts of dirty pages would stop the shard's own writes */
     rocksdb_options_set_bytes_per_sync(o, 2u << 20);
     /* No garbage collection: images are overwritten in rounds, so a blob file is dead as a whole
-     * after the next round, and copying the live half of old files would double what is written.
-     * flush.c rewrites everything when the dead grow beyond its bound. */
+     * after the next round, and copying the live half of old files would double the writes. flush.c
+     * rewrites everything when dead bytes exceed its bound. */
     rocksdb_options_set_enable_blob_gc(o, 0);
-    /* The engine says when to flush; a memtable must not fill up before that (flush.c writes at
-     * most 64 MiB between flushes). */
+    /* The engine decides when to flush; a memtable must not fill up earlier (flush.c writes at most
+     * 64 MiB between flushes). */
     rocksdb_options_set_write_buffer_size(o, MEMTABLE_MOST);
     rocksdb_options_set_max_write_buffer_number(o, 2);
     rocksdb_options_set_level0_file_num_compaction_trigger(o, 4);
@@ -442,25 +442,25 @@ static rocksdb_options_t *options_new(void)
     return o;
 }
 
-/* Rows are asked for one by one when they come back to memory, and then lie there: no block is
- * worth a cache, and indexes and filters stay with their files. Every row that is asked for is
- * there, so the last level, nine tenths of all, has no filters. */
+/* Rows are read one by one when they come back to memory, where they stay: blocks need no cache,
+ * and indexes and filters stay with their files. Every row that is read exists, so the last level,
+ * nine tenths of all rows, has no filters. */
 static void take_memory(struct store_rocks *s, uint64_t memory)
 {
     SHOAL_ASSERT(s->db == NULL && memory > 0);
     s->bounded = true;
     rocksdb_block_based_options_set_no_block_cache(s->blocks, 1);
     rocksdb_block_based_options_set_block_size(s->blocks, BLOCK_BYTES);
-    /* it is theirs now */
+    /* the options own it now */
     rocksdb_block_based_options_set_filter_policy(s->blocks,
                                                   rocksdb_filterpolicy_create_bloom_full(10));
     rocksdb_block_based_options_set_data_block_index_type(
         s->blocks, rocksdb_block_based_table_data_block_index_type_binary_search_and_hash);
     rocksdb_options_set_optimize_filters_for_hits(s->options, 1);
-    /* Rows that leave come in flushes of at most half of the memory (flush.c), most of it images,
+    /* Rows that leave arrive in flushes of at most half of the memory (flush.c), most of it images,
      * whose blobs no compaction touches. Many such files are merged at a time into a first level of
-     * about as much, so that not all rows are written again for a few; each has a filter and holds
-     * but some tablets. */
+     * about the same size, so that a few rows do not cause all to be written again. Each file has a
+     * filter and contains only some tablets. */
     uint64_t flush = FLUSH_MOST;
     if (memory / 2 < FLUSH_MOST)
         flush = memory / 2;
@@ -487,8 +487,8 @@ static rocksdb_t *open_db(struct store_rocks *s, const char *dir, int read_only,
     return rocksdb_open_column_families(s->options, dir, 1, &name, &options, &s->family, text);
 }
 
-/* Blobs' checksums are ours: with wrong ones nothing may be written. That this file names it is
- * also what links it. */
+/* Blobs have our checksums: nothing may be written with wrong ones. This call also links the
+ * symbol. */
 static void check_checksum(void)
 {
 #if defined(__x86_64__)
@@ -522,7 +522,7 @@ static int rocks_open(const char *dir, int read_only, uint64_t memory, struct st
                      rocksdb_no_compression); /* 3 */
     rocksdb_options_set_block_based_table_factory(s->options, s->blocks);
     s->read_options = rocksdb_readoptions_create();
-    /* a row that is asked for comes to memory: who shares its block is as cold as before */
+    /* the row moves to memory, and the others in its block are as cold as before */
     rocksdb_readoptions_set_fill_cache(s->read_options, 0);
     s->write_options = rocksdb_writeoptions_create();
     rocksdb_writeoptions_disable_WAL(s->write_options, 1);

@@ -1,11 +1,10 @@
 /* stored.c: tablets and control state as values of the row store.
  *
- *  1. A tablet's value holds everything that its pushes change: rows, undo, marks; all complete up
- *     to flushed_seq. [assert: stored_tablet_write] [test:
- *     killed_shard_comes_back_from_rows_and_journal, undo_survives]
- *  2. Nothing is believed before its checksum has been found right. [test: damaged_image_is_named,
- *     fuzz_stored]
- */
+ * 1. A tablet's value holds everything that its pushes change: rows, undo and marks, all complete
+ *    up to flushed_seq. [assert: stored_tablet_write]
+ *    [test: killed_shard_comes_back_from_rows_and_journal, undo_survives]
+ * 2. No byte is used before its checksum was compared. [test: damaged_image_is_named,
+ * fuzz_stored] */
 #include "embedding/store/stored.h"
 
 #include "embedding/journal/record_schema.h"
@@ -20,7 +19,8 @@
 #include <string.h>
 
 #define TABLET_MAGIC 0x314254454c424154ull
-/* of 0.2.0, where no schema had changed and no run was cleared: without the fields for them */
+/* 0.2.0 wrote this when no schema had changed and no run was cleared: it lacks the fields for
+ * them */
 #define CONTROL_MAGIC_3 0x334c5254434c4853ull
 #define CONTROL_MAGIC 0x344c5254434c4853ull
 #define CONTROL_VERSION 4u
@@ -29,7 +29,7 @@
 
 struct tablet_head {
     uint64_t magic;
-    uint64_t checksum; /* of what follows in the head, and the column */
+    uint64_t checksum; /* over the rest of the head, and the column */
     uint64_t flushed_seq;
     uint32_t table, tablet;
     uint32_t column_bytes, reserved;
@@ -38,17 +38,17 @@ _Static_assert(sizeof(struct tablet_head) == 40, "tablet_head is a disk format")
 
 struct control_head {
     uint64_t magic;
-    uint64_t checksum; /* of all that follows */
+    uint64_t checksum; /* over all that follows */
     uint64_t sequence;
     uint32_t tables, runs;
     uint64_t floor;
     uint64_t newest;           /* runs.newest */
-    uint64_t cleared, barrier; /* of runs; not with CONTROL_MAGIC_3 */
+    uint64_t cleared, barrier; /* not in CONTROL_MAGIC_3 */
 };
 #define CONTROL_HEAD_3 offsetof(struct control_head, cleared)
 _Static_assert(sizeof(struct control_head) == 64, "control_head is a disk format");
 
-/* in `mode`: a run that was dropped; a u64, run_past.seen, follows in the place of lanes */
+/* in `mode`: a dropped run; instead of lanes a u64, run_past.seen, follows */
 #define CONTROL_PAST (1u << 31)
 
 struct control_run {
@@ -86,8 +86,8 @@ void stored_tablet_key(uint32_t table, uint32_t tablet, struct store_item *item)
     item->key_bytes = 9;
 }
 
-/* 1 + 1 + 2 + 3 + 8 = 15 bytes: LIMIT_TABLES and LIMIT_TABLETS fit, an epoch is used up by 16
- * million restores. */
+/* 1 + 1 + 2 + 3 + 8 = 15 bytes: LIMIT_TABLES and LIMIT_TABLETS fit, and 16 million restores use up
+ * the epochs. */
 _Static_assert(LIMIT_TABLES <= 256 && LIMIT_TABLETS <= 65536,
                "a cold row's key has a byte for its table and two for its tablet");
 #define ROW_KEY_BYTES 15u
@@ -104,8 +104,8 @@ static void row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t mi
     item->key_bytes = ROW_KEY_BYTES;
 }
 
-/* Rows stand in the order of the tablet's index, in which they leave and are asked for: a memtable
- * takes the next key after the last at half the price of a key anywhere. */
+/* Rows have the order of the tablet's index, in which they leave and are read: a memtable takes the
+ * key after its last one at half the price of any other key. */
 void stored_row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t key,
                     struct store_item *item)
 {
@@ -117,7 +117,7 @@ void stored_row_range(uint32_t table, uint32_t tablet, uint32_t epoch, struct st
 {
     row_key(table, tablet, epoch, 0, from);
     row_key(table, tablet, epoch, UINT64_MAX, below);
-    below->key[below->key_bytes++] = 0; /* just above the last key */
+    below->key[below->key_bytes++] = 0; /* the smallest key above the last one */
     SHOAL_ASSERT(below->key_bytes <= sizeof below->key && store_item_below(from, below));
 }
 
@@ -185,7 +185,7 @@ void stored_tablet_write(const struct table *t, const struct runs *r, uint32_t t
     h.checksum = head_checksum(&h, column);
     memcpy(out, &h, sizeof h);
     table_image_write(t, tablet, column + h.column_bytes);
-    /* the column, whole: a mark more or less is a batch lost or applied twice */
+    /* the whole column: one mark too few or too many would lose a batch or apply it twice */
     SHOAL_ASSERT(h.column_bytes == runs_column_bytes(r, table, tablet)); /* 1 */
 }
 
@@ -269,7 +269,7 @@ static uint64_t load_checksum(const struct stored_load *l)
 
 void stored_load_seal(struct stored_load *l)
 {
-    SHOAL_ASSERT(l->under_way <= 1); /* else nobody believes it */
+    SHOAL_ASSERT(l->under_way <= 1); /* a reader would refuse it otherwise */
     l->magic = LOAD_MAGIC;
     l->checksum = load_checksum(l);
 }
@@ -285,8 +285,8 @@ int stored_load_read(const void *value, size_t bytes, struct stored_load *out, s
     return 0;
 }
 
-/* ---- control state: head; schemas (u64 bytes, then record_schema.h, then struct table_past);
- * runs, each with its lanes; runs that were dropped ---- */
+/* ---- control state: head; schemas (u64 bytes, record_schema.h, struct table_past); runs with
+ * their lanes; dropped runs ---- */
 
 _Static_assert(sizeof(struct table_past) == 16, "table_past is a disk format");
 
@@ -325,7 +325,7 @@ static char *put_past(char *at, uint64_t id, uint64_t tables, uint32_t lanes, ui
 int stored_control_write(struct table *const table[LIMIT_TABLES], const struct runs *r,
                          struct stored_as_of as_of, void **out, size_t *bytes)
 {
-    SHOAL_ASSERT(as_of.floor <= as_of.sequence); /* else nobody believes it */
+    SHOAL_ASSERT(as_of.floor <= as_of.sequence); /* a reader would refuse it otherwise */
     *bytes = control_bytes(table, r);
     char *value = malloc(*bytes), *at = value;
     if (value == NULL)
@@ -394,8 +394,8 @@ static bool get(struct reader *r, void *out, size_t bytes)
     return true;
 }
 
-/* The version of a control state that is whole: its checksum is that of its magic, whose last byte
- * is the version and whose others are one name. */
+/* The version of a control state whose checksum is right for its magic: the last byte of the magic
+ * is the version. */
 static uint32_t control_version(const void *value, size_t bytes)
 {
     struct control_head h = {0};

@@ -1,9 +1,9 @@
 /* stored.h: values of the row store: a tablet (key "i", table, tablet), the control state (key "c":
- * schemas, runs, lanes), and what became of a load (key "b", which sorts before the others).
+ * schemas, runs, lanes), and the state of a load (key "b", which sorts before the others).
  *
  * A stored tablet is a head, its column of marks and its image; the head's checksum covers head and
- * column, the image has its own. A control value carries the sequence it is of and its checksum.
- * Both are written in one batch, so the control state is never older than any stored tablet. */
+ * column, the image has its own. A control value has the sequence up to which it is complete and a
+ * checksum. One batch writes both, so the control state is never older than a stored tablet. */
 #ifndef EMBEDDING_STORE_STORED_H
 #define EMBEDDING_STORE_STORED_H
 
@@ -18,34 +18,34 @@ void stored_tablet_key(uint32_t table, uint32_t tablet, struct store_item *item)
 void stored_control_key(struct store_item *item);
 void stored_load_key(struct store_item *item);
 /* A cold row (cold.h): key "r", table, tablet, epoch (24 bits), mixed key, each big-endian, so that
- * a tablet's rows lie together in the order of its index. */
+ * a tablet's rows are adjacent and in the order of its index. */
 void stored_row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t key,
                     struct store_item *item);
 #define STORED_EPOCH_MAX 0xffffffu
-/* The ends of all of one epoch of one tablet. */
+/* The range of one tablet's rows in one epoch. */
 void stored_row_range(uint32_t table, uint32_t tablet, uint32_t epoch, struct store_item *from,
                       struct store_item *below);
 bool stored_is_row(const void *key, size_t key_bytes, uint32_t *table, uint32_t *tablet,
                    uint32_t *epoch, uint64_t *row);
-/* Which of the three; false: none. */
+/* False: another kind of key. */
 bool stored_is_control(const void *key, size_t key_bytes);
 bool stored_is_tablet(const void *key, size_t key_bytes, uint32_t *table, uint32_t *tablet);
 
 size_t stored_tablet_bytes(const struct table *t, const struct runs *r, uint32_t tablet);
 void stored_tablet_write(const struct table *t, const struct runs *r, uint32_t tablet,
                          uint64_t flushed_seq, void *out);
-/* Reads the head only (for deciding), then all: rows into t, marks into r. CORRUPT names table and
- * tablet. */
+/* stored_tablet_head reads only the head, for a decision; stored_tablet_read reads rows into t and
+ * marks into r. CORRUPT names table and tablet. */
 int stored_tablet_head(const void *value, size_t bytes, const struct table_schema *s,
                        uint32_t tablet, uint64_t *flushed_seq, struct err *e);
-/* The head, and the image's checksum. */
+/* Checks the head, and the image's checksum. */
 int stored_tablet_check(const void *value, size_t bytes, const struct table_schema *s,
                         uint32_t tablet, uint64_t *flushed_seq, struct err *e);
 int stored_tablet_read(const void *value, size_t bytes, struct table *t, struct runs *r,
                        uint32_t tablet, struct err *e);
 
-/* A load (load.c). While it is `under way` the stored tablets of `tables` are all its own and not
- * to be believed; once it is not, its run was opened by it. */
+/* A load (load.c). While it is `under way` the stored tablets of `tables` are the load's and must
+ * not be used; afterwards the load has opened its run. */
 struct stored_load {
     uint64_t magic, checksum; /* stored_load_seal fills them in */
     uint64_t run, tables;     /* bit t: table t */
@@ -56,17 +56,17 @@ void stored_load_seal(struct stored_load *l);
 bool stored_is_load(const void *key, size_t key_bytes);
 int stored_load_read(const void *value, size_t bytes, struct stored_load *out, struct err *e);
 
-/* Records up to `sequence` are in the control state; records up to `floor` are in the images that
- * are stored with it or before it. */
+/* `sequence`: the control state includes records up to it; `floor`: the images stored with it or
+ * before it do. */
 struct stored_as_of {
     uint64_t sequence, floor;
 };
-/* table[number]: NULL where there is none. *out: caller frees. */
+/* table[number]: NULL: there is none. *out: the caller frees it. */
 int stored_control_write(struct table *const table[LIMIT_TABLES], const struct runs *r,
                          struct stored_as_of as_of, void **out, size_t *bytes);
 typedef int (*stored_schema_visit)(void *context, const struct table_schema *s,
                                    const struct table_past *past, struct err *e);
-/* visit for each schema; runs are added to r (NULL: left out). */
+/* Calls visit for each schema and adds the runs to r (NULL: skipped). */
 int stored_control_read(const void *value, size_t bytes, struct runs *r, struct stored_as_of *as_of,
                         stored_schema_visit visit, void *context, struct err *e);
 

@@ -13,7 +13,7 @@
 static enum isa limit = ISA_AVX512;
 
 #ifdef SHOAL_X86
-/* Clang's __builtin_cpu_supports does not know the word. */
+/* Clang's __builtin_cpu_supports does not know this feature. */
 static bool has_f16c(void)
 {
     unsigned a, b, c = 0, d;

@@ -1,4 +1,5 @@
-/* opt_kinds.c: the optimizers, each a plain C body compiled once a vector level (optimizer.h). */
+/* opt_kinds.c: the optimizers, each a plain C body compiled once for each vector level
+ * (optimizer.h). */
 #include "embedding/rows/optimizer/optimizer.h"
 
 #include <math.h>
@@ -103,9 +104,9 @@ opt_update_fn optimizer_row_adagrad_update(enum isa isa, uint32_t width)
 
 /* ---- adam ---- */
 
-/* Adam (Kingma, Ba 2015). State: m (width), v (width), then the powers of beta1 and
- * beta2 as running products, one multiplication a step, so that no libm is needed and a row that is
- * seldom touched is corrected by its own number of steps. */
+/* Adam (Kingma, Ba 2015). State: m (width), v (width), then the powers of beta1 and beta2 as
+ * running products, one multiplication a step, so that no libm is needed and a rarely touched row
+ * is corrected by its own number of steps. */
 
 struct adam_numbers {
     float beta1, beta2, rest1, rest2; /* rest = 1 - beta */
@@ -164,11 +165,11 @@ opt_update_fn optimizer_adam_update(enum isa isa, uint32_t width)
 
 /* ---- ctr_adagrad ---- */
 
-/* The AdaGrad of Paddle's CTR tables (SparseAdaGradSGDRule in
- * table/sparse_sgd_rule.cc): one G for the first-order weights, one for the vector (state: two
- * floats), each the sum of mean squares; an update goes by the G before it. */
+/* The AdaGrad of Paddle's CTR tables (SparseAdaGradSGDRule in table/sparse_sgd_rule.cc): one G for
+ * the first-order weights, one for the vector (state: two floats), each the sum of mean squares; an
+ * update uses the G before it. */
 
-/* One segment: its step from the old G, then its G. */
+/* Updates one segment: its step uses the old G, then G grows. */
 ISA_INLINE void segment(float *restrict w, float *restrict sum, const float *restrict g,
                         const struct opt_step *p, const uint32_t n)
 {
@@ -225,7 +226,7 @@ ISA_INLINE void ftrl_block(float *restrict w, float *restrict z, float *restrict
         float sigma = (root - sqrtf(before)) / c.alpha;
         float pull = opt_finite(z[i] + (c.scale * g[i] - sigma * w[i]), z[i]);
         float over = fabsf(pull) - c.l1;
-        /* exactly over, or 0 where it is negative, without a branch */
+        /* the excess, or 0 if it is negative, without a branch */
         float excess = 0.5f * (over + fabsf(over));
         z[i] = pull;
         sum[i] = after;

@@ -1,4 +1,4 @@
-/* optimizer.c: picks the functions of a table's optimizer. */
+/* optimizer.c: chooses the functions of a table's optimizer. */
 #include "embedding/rows/optimizer/optimizer.h"
 
 #include "proto/base/assert.h"
@@ -13,7 +13,7 @@ static const struct {
 struct optimizer optimizer_of(const struct table_schema *s, enum isa isa)
 {
     const uint32_t kind = s->optimizer.kind;
-    /* schema_check lets no other through */
+    /* schema_check refuses all others */
     SHOAL_ASSERT(optimizer_facts(kind) != NULL && isa < ISA_COUNT);
     SHOAL_ASSERT(s->width > 0 && kind < sizeof functions / sizeof functions[0]);
     return (struct optimizer){functions[kind].start, functions[kind].update(isa, s->width)};

@@ -1,10 +1,10 @@
-/* optimizer.h: how a gradient changes a row. Each optimizer is a plain C body compiled once a
- * vector level (opt_kinds.c).
+/* optimizer.h: the effect of a gradient on a row. Each optimizer is a plain C body compiled once
+ * for each vector level (opt_kinds.c).
  *
- * A row here is weights f32 (width) | state f32 (schema_state_floats), 4-byte aligned at least.
- * Every update is a function of row, gradient and step, bit for bit the same at every level:
- * element-wise, nothing contracted (-ffp-contract=off), no libm but sqrtf, sums in a fixed order.
- * Thread: any; there is no state outside the row. */
+ * A row here is weights f32 (width) | state f32 (schema_state_floats), aligned to at least 4 bytes.
+ * Every update is a function of row, gradient and step, with the same bits at every level:
+ * element-wise, without contraction (-ffp-contract=off), without libm except sqrtf, sums in a fixed
+ * order. Thread: any; there is no state outside the row. */
 #ifndef EMBEDDING_ROWS_OPTIMIZER_OPTIMIZER_H
 #define EMBEDDING_ROWS_OPTIMIZER_OPTIMIZER_H
 
@@ -15,8 +15,8 @@
 #include <math.h>
 #include <stdint.h>
 
-/* The numbers of one push: the schema's, with lr already scaled (or not: fixed_lr). For kinds whose
- * weights are worked out with lr (weights_of_state): lr_whole, as in the schema, and the scale. */
+/* The numbers of one push: the schema's, with lr scaled unless fixed_lr. For kinds whose weights
+ * are computed with lr (weights_of_state): lr_whole, the schema's lr, and the scale. */
 struct opt_step {
     float lr, lr_whole, scale, beta1, beta2, eps, l1, l2, beta, initial, decay;
     uint32_t width, zero_first;
@@ -26,7 +26,7 @@ typedef void (*opt_update_fn)(float *restrict row, const float *restrict gradien
                               const struct opt_step *step);
 
 struct optimizer {
-    /* State of a new row, whose weights are set. */
+    /* Sets the state of a new row, whose weights are set. */
     void (*start)(float *row, const struct table_schema *s);
     opt_update_fn update;
 };
@@ -35,25 +35,24 @@ struct optimizer optimizer_of(const struct table_schema *s, enum isa isa);
 void optimizer_step(const struct table_schema *s, float lr_scale, struct opt_step *out);
 
 /* Each row of OPTIMIZER_KINDS (proto/job/optimizer.h) finds its two functions by its name. The
- * update for a width of 16, the commonest, has its loops unrolled. */
+ * update for the most common width, 16, has unrolled loops. */
 #define OPT_FUNCTIONS(number, KIND, name, ...)                                                     \
     void optimizer_##name##_start(float *row, const struct table_schema *s);                       \
     opt_update_fn optimizer_##name##_update(enum isa isa, uint32_t width);
 OPTIMIZER_KINDS(OPT_FUNCTIONS)
 #undef OPT_FUNCTIONS
 
-/* Nothing that is not finite is ever stored: a number that an update would carry out of the finite
- * ones (a step of lr 1e10 by a gradient of 1e15, a division by the root of squares that were too
- * small to count) stays as it was. Sums of squares need no such care: gradients are within
- * LIMIT_GRADIENT (those with l2 added too), and beside 2^124 a square of 1e30 is less than half a
- * bit, so they stop there. */
+/* Only finite numbers are stored: a number that an update would make infinite (a step of lr 1e10 by
+ * a gradient of 1e15, a division by the root of squares that are too small) stays unchanged. Sums
+ * of squares need no such care: gradients are within LIMIT_GRADIENT, also with l2, and beside 2^124
+ * a square of 1e30 is less than half a bit, so sums stop growing there. */
 ISA_INLINE float opt_finite(float next, float before)
 {
     return fabsf(next) <= FLT_MAX ? next : before;
 }
 
-/* Sixteen partial sums, float i into sum i % 16, then halves added: an order that any vector width
- * can keep. */
+/* Sixteen partial sums, float i into sum i % 16, then halves are added: an order that any vector
+ * width can keep. */
 ISA_INLINE float optimizer_square_sum(const float *restrict g, const uint32_t width)
 {
     float sum[16] = {0};
@@ -69,8 +68,8 @@ ISA_INLINE float optimizer_square_sum(const float *restrict g, const uint32_t wi
     return sum[0];
 }
 
-/* Compiles body(row, gradient, step, width), an ISA_INLINE function, once a level, for any width
- * and for 16, and defines name##_pick(isa, width). */
+/* Compiles body(row, gradient, step, width), an ISA_INLINE function, once for each level, for any
+ * width and for 16, and defines name##_pick(isa, width). */
 #define OPT_ONE(name, suffix, target, body, n)                                                     \
     target static void name##suffix(float *restrict row, const float *restrict gradient,           \
                                     const struct opt_step *step)                                   \
@@ -92,8 +91,8 @@ ISA_INLINE float optimizer_square_sum(const float *restrict g, const uint32_t wi
         return width == 16 ? sixteen[isa] : any[isa];                                              \
     }
 
-/* Runs block(offset, n) over `width` floats with n a constant 16, then 8, 4 and 1: loops of
- * constant length are what GCC turns into vectors at -O2, without a check at run time. */
+/* Runs block(offset, n) over `width` floats with constant n 16, then 8, 4 and 1: GCC vectorizes
+ * loops of constant length at -O2 without a check at run time. */
 #define OPT_BLOCKS(width, block)                                                                   \
     do {                                                                                           \
         uint32_t at_ = 0;                                                                          \

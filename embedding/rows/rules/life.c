@@ -1,4 +1,4 @@
-/* life.c: its beginning and end. */
+/* life.c: makes and frees a tablet's life. */
 #include "embedding/rows/rules/life.h"
 
 #include <stdlib.h>

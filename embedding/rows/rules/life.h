@@ -1,5 +1,5 @@
-/* life.h: what a tablet keeps beside its rows: its clock, who waits for a row, who is named. Only
- * tablets that need it have one. */
+/* life.h: a tablet's state beside its rows: its clock, waiting keys, named keys. Only tablets that
+ * need it have one. */
 #ifndef EMBEDDING_ROWS_RULES_LIFE_H
 #define EMBEDDING_ROWS_RULES_LIFE_H
 
@@ -8,7 +8,7 @@
 #include "embedding/rows/rules/waiting.h"
 
 struct tablet_life {
-    /* event time that the tablet has come to, in seconds since 1970 (age.h); 0: none was told */
+    /* event time of the tablet in seconds since 1970 (age.h); 0: none known */
     uint32_t clock;
     struct waiting waiting;
     struct sketch sketch;

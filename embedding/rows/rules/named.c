@@ -1,4 +1,4 @@
-/* named.c: a search and a merge. */
+/* named.c: searches and changes the list of names. */
 #include "embedding/rows/rules/named.h"
 
 #include "proto/base/assert.h"
@@ -54,7 +54,7 @@ int named_set(struct named *n, const uint64_t *keys, size_t count, enum name_kin
     while (at < n->count)
         list[out++] = n->list[at++];
     SHOAL_ASSERT(out <= n->count + count && *changed <= count);
-    SHOAL_ASSERT(out + count >= n->count); /* no other's name is lost */
+    SHOAL_ASSERT(out + count >= n->count); /* no other key's name is lost */
     free(n->list);
     n->list = list;
     n->count = out;

@@ -1,7 +1,7 @@
-/* named.h: keys of one tablet that somebody named: erased, blocked or allowed, whatever the table's
- * admission says.
+/* named.h: keys of one tablet that an operator named erased, blocked or allowed, which overrides
+ * the table's admission.
  *
- * A list sorted by mixed key; few, so that a search costs little and a change writes the list anew.
+ * A list sorted by mixed key. It is short, so a search costs little and a change rewrites the list.
  * An erased key is blocked and has no row. Owned by its tablet, part of its image. Thread: the
  * shard's. */
 #ifndef EMBEDDING_ROWS_RULES_NAMED_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NAMED_MAX (1u << 20) /* of a tablet */
+#define NAMED_MAX (1u << 20) /* most names of a tablet */
 
 enum name_kind { NAME_NONE = 0, NAME_ERASED = 1, NAME_BLOCKED = 2, NAME_ALLOWED = 3 };
 
@@ -36,8 +36,8 @@ static inline bool named_blocked(const struct named *n, uint64_t key)
         kind = named_find(n, key);
     return kind == NAME_ERASED || kind == NAME_BLOCKED;
 }
-/* Names keys (count; sorted by key_mix, each once), NAME_NONE: takes their names away. *changed:
- * how many had another name before. 0 or SHOAL_E_NOMEM, and nothing is done. */
+/* Names keys (count; sorted by key_mix, each once); NAME_NONE removes names. *changed: number of
+ * keys that had another name before. 0, or SHOAL_E_NOMEM with nothing changed. */
 int named_set(struct named *n, const uint64_t *keys, size_t count, enum name_kind kind,
               uint64_t *changed);
 

@@ -1,4 +1,4 @@
-/* sketch.c: counting in cells. */
+/* sketch.c: counts in cells. */
 #include "embedding/rows/rules/sketch.h"
 
 #include "proto/base/assert.h"
@@ -22,8 +22,8 @@ int sketch_take(struct sketch *s, uint32_t cells)
     return s->cell != NULL ? 0 : SHOAL_E_NOMEM;
 }
 
-/* A key's cells in one generation; their smallest count. Two halves of one hash make all four
- * (Kirsch, Mitzenmacher 2006). */
+/* A key's cells in one generation; returns their smallest count. Two halves of one hash make all
+ * four (Kirsch, Mitzenmacher 2006). */
 static uint32_t look(const struct sketch *s, uint32_t generation, uint64_t hash,
                      uint16_t *cell[SKETCH_ROWS])
 {
@@ -41,7 +41,7 @@ int sketch_add(struct sketch *s, uint32_t cells, uint32_t limit, uint64_t key, u
                uint32_t *count)
 {
     uint16_t *young[SKETCH_ROWS], *old[SKETCH_ROWS];
-    /* unlike key_mix, by which keys were dealt to tablets */
+    /* independent of key_mix, which assigned keys to tablets */
     uint64_t hash = rng_mix(key + 0x9e3779b97f4a7c15ULL);
     if (s->cell == NULL && sketch_take(s, cells) != 0)
         return SHOAL_E_NOMEM;
@@ -49,7 +49,7 @@ int sketch_add(struct sketch *s, uint32_t cells, uint32_t limit, uint64_t key, u
     uint32_t before = look(s, 0, hash, young), past = look(s, 1, hash, old);
     uint32_t known = before > past ? before : past,
              now = times < SKETCH_MAX - known ? known + times : SKETCH_MAX;
-    SHOAL_ASSERT(now >= known && now <= SKETCH_MAX); /* never too low */
+    SHOAL_ASSERT(now >= known && now <= SKETCH_MAX); /* a count is never too low */
     for (uint32_t i = 0; i < SKETCH_ROWS; i++)
         if (*young[i] < now)
             *young[i] = (uint16_t)now;

@@ -1,11 +1,11 @@
 /* sketch.h: how often keys of one tablet were seen, in a fixed number of cells: a count-min sketch
  * (Cormode, Muthukrishnan 2005) of four rows with conservative update (Estan, Varghese 2002): a
- * count is never too low, and too high where keys meet in all four.
+ * count is never too low, and too high only if other keys share all four cells.
  *
- * Two generations, as in waiting.h: what the old one knows of a key goes on in the young one when
- * it is seen. They turn when the young one has met half of the keys allowed, or the tablet ages:
- * without that a sketch fills up in time and lets everybody in. Cells are 16 bits and stay at
- * 65,535. Owned by its tablet, part of its image. Thread: the shard's. */
+ * Two generations, as in waiting.h: the old one's count of a key continues in the young one when
+ * the key is seen. They turn when the young one has half of the allowed keys, or when the tablet
+ * ages: without turns a sketch would fill up and admit every key. Cells have 16 bits and saturate
+ * at 65,535. Owned by its tablet, part of its image. Thread: the shard's. */
 #ifndef EMBEDDING_ROWS_RULES_SKETCH_H
 #define EMBEDDING_ROWS_RULES_SKETCH_H
 
@@ -18,7 +18,7 @@
 struct sketch {
     uint16_t *cell;   /* owned; (2, SKETCH_ROWS, columns), young first; NULL before the first key */
     uint32_t columns; /* a power of two */
-    uint32_t keys[2]; /* that were new to each generation */
+    uint32_t keys[2]; /* keys that were new to each generation */
 };
 
 void sketch_clear(struct sketch *s);

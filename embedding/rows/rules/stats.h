@@ -1,8 +1,8 @@
-/* stats.h: what the statistics of a row come to. Pure functions, the same bits everywhere; struct
- * row_stats is in proto/job/schema.h.
+/* stats.h: figures derived from a row's statistics. Pure functions, the same bits everywhere;
+ * struct row_stats is in proto/job/schema.h.
  *
- * The score is that of Paddle's CtrCommonAccessor (ShowClickScore in table/ctr_accessor.cc): a view
- * that ended in no click counts score_show, a click score_click. */
+ * The score is that of Paddle's CtrCommonAccessor (ShowClickScore in table/ctr_accessor.cc): a show
+ * without a click counts score_show, a click score_click. */
 #ifndef EMBEDDING_ROWS_RULES_STATS_H
 #define EMBEDDING_ROWS_RULES_STATS_H
 

@@ -1,5 +1,4 @@
-/* waiting.c: linear probing without tombstones: what follows a place that falls free is moved
- * up. */
+/* waiting.c: linear probing without tombstones: a removal moves up the entries behind it. */
 #include "embedding/rows/rules/waiting.h"
 
 #include "proto/base/assert.h"
@@ -23,7 +22,7 @@ static uint32_t home_of(const struct waiting_half *h, uint64_t key)
     return (uint32_t)salt_mix(h->salt, key_mix(key)) & h->mask;
 }
 
-/* The key's place, or the free one where it belongs; there always is one. */
+/* The key's place, or the free place where it belongs; a free one always exists. */
 static uint32_t place_of(const struct waiting_half *h, uint64_t key)
 {
     uint32_t at = home_of(h, key);
@@ -52,7 +51,7 @@ void waiting_clear(struct waiting *w)
     half_clear(&w->old);
 }
 
-/* Twice the places; a quarter of them at least is free. */
+/* Doubles the places; at least a quarter is free. */
 static int grow(struct waiting_half *h)
 {
     bool first = h->place == NULL;
@@ -84,8 +83,8 @@ int waiting_put(struct waiting_half *h, const struct waiting_key *k)
     return 0;
 }
 
-/* Whether a key whose home is `home` may lie at `free` instead of `at`: free lies between the two,
- * round the end. */
+/* True when a key whose home is `home` may lie at `free` instead of `at`: free lies between the
+ * two, modulo the table. */
 static bool may_move(uint32_t home, uint32_t free_at, uint32_t at, uint32_t mask)
 {
     return ((at - home) & mask) >= ((at - free_at) & mask);
@@ -133,7 +132,7 @@ int waiting_add(struct waiting *w, uint32_t limit, uint64_t key, float show, flo
     half_forget(&w->old, key);
     if (waiting_put(&w->young, &fresh) != 0)
         return SHOAL_E_NOMEM;
-    SHOAL_VERIFY_ASSERT(find(&w->old, key) == NULL); /* in one of the two */
+    SHOAL_VERIFY_ASSERT(find(&w->old, key) == NULL); /* a key is in one of the two */
     if (w->young.count >= waiting_half_limit(limit))
         waiting_turn(w);
     return 0;
