@@ -218,47 +218,39 @@ static int live_status(const struct option_line *o, struct json **out, struct er
     return rc;
 }
 
-int cli_status(int argc, char **argv)
+int cli_status(struct option_line *o, struct err *e)
 {
-    struct option_line o;
     struct json *j = NULL;
-    struct err e = {0};
-    int rc = cli_options("shoal status", argc, argv, &o, &e);
-    const char *run_dir = option_text(&o, "run-dir");
-    struct json *report = rc == 0 ? report_read(run_dir) : NULL;
-    if (rc == 0 && report == NULL)
-        rc = live_status(&o, &j, &e);
-    if (rc == 0 && option_given(&o, "json"))
+    const char *run_dir = option_text(o, "run-dir");
+    struct json *report = report_read(run_dir);
+    int rc = report == NULL ? live_status(o, &j, e) : 0;
+    if (rc == 0 && option_given(o, "json"))
         cli_json_print(report != NULL ? report : j);
     else if (rc == 0 && report != NULL)
         cli_report_print(report, run_dir, NULL);
     else if (rc == 0)
         status_print(j);
-    if (run_dir == NULL && !option_given(&o, "json"))
+    if (run_dir == NULL && !option_given(o, "json"))
         (void)cli_units_print("  ");
     json_free(report);
     json_free(j);
-    return cli_end(rc, &o, &e);
+    return rc;
 }
 
-int cli_digest(int argc, char **argv)
+int cli_digest(struct option_line *o, struct err *e)
 {
-    struct option_line o;
     struct cluster *c = NULL;
-    struct err e = {0};
     uint32_t only = 0;
-    int rc = cli_options("shoal digest", argc, argv, &o, &e);
-    bool as_json = option_given(&o, "json");
-    if (rc == 0)
-        rc = cluster_open_option(&o, &c, &e);
-    if (rc == 0 && o.words == 1)
-        rc = cluster_table(c, o.word[0], &only, &e);
+    bool as_json = option_given(o, "json");
+    int rc = cluster_open_option(o, &c, e);
+    if (rc == 0 && o->words == 1)
+        rc = cluster_table(c, o->word[0], &only, e);
     struct json *list = json_new_array();
     for (uint32_t i = 0; rc == 0 && i < cluster_tables(c); i++) {
         uint64_t rows, digest;
-        if (o.words == 1 && i != only)
+        if (o->words == 1 && i != only)
             continue;
-        rc = cluster_digest(c, i, &rows, &digest, &e);
+        rc = cluster_digest(c, i, &rows, &digest, e);
         if (rc != 0)
             break;
         if (!as_json)
@@ -274,5 +266,5 @@ int cli_digest(int argc, char **argv)
         cli_json_print(list);
     json_free(list);
     cluster_close(c);
-    return cli_end(rc, &o, &e);
+    return rc;
 }

@@ -15,14 +15,6 @@
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-int cli_verb(const struct cli_verb *verbs, int argc, char **argv)
-{
-    for (; verbs->name != NULL; verbs++)
-        if (strcmp(argv[1], verbs->name) == 0)
-            return verbs->run(argc - 1, argv + 1);
-    return -1;
-}
-
 static const struct keyfile *the_keys; /* of --keys or SHOAL_KEYS; NULL: none */
 
 void cli_keys_set(const struct keyfile *keys)
@@ -83,18 +75,6 @@ int cli_coordinator(const struct option_line *l, const char **out, struct err *e
         "this machine nobody listens at " KEYS_COORDINATOR);
 }
 
-int cli_options(const char *command, int argc, char **argv, struct option_line *l, struct err *e)
-{
-    int rc = option_parse(command, argc, argv, l, e);
-    if (rc == 0 && option_given(l, "help")) {
-        option_help(l->command, stdout);
-        return 1;
-    }
-    if (rc == 0)
-        rc = option_check(l, e);
-    return rc == 0 ? keys_take(l, e) : rc;
-}
-
 /* Who reads no further (`shoal local | head`) has what he wants. */
 static bool reader_gone(void)
 {
@@ -123,13 +103,25 @@ static int fail(const char *verb, const struct err *e)
     return err_exit_status(e->code);
 }
 
-int cli_end(int rc, struct option_line *l, struct err *e)
+int cli_run(const char *command, int (*verb)(struct option_line *o, struct err *e), int argc,
+            char **argv)
 {
-    const char *verb = l->command->name + strlen("shoal ");
-    option_free(l);
-    if (rc >= 0)
-        rc = output_flush(e);
-    return rc < 0 ? fail(verb, e) : 0;
+    struct option_line o;
+    struct err e = {0};
+    int rc = option_parse(command, argc, argv, &o, &e);
+    bool help = rc == 0 && option_given(&o, "help");
+    if (help)
+        option_help(o.command, stdout);
+    if (rc == 0 && !help)
+        rc = option_check(&o, &e);
+    if (rc == 0 && !help)
+        rc = keys_take(&o, &e);
+    if (rc == 0 && !help)
+        rc = verb(&o, &e);
+    option_free(&o);
+    if (rc == 0)
+        rc = output_flush(&e);
+    return rc < 0 ? fail(command + strlen("shoal "), &e) : rc;
 }
 
 void cli_json_print(const struct json *j)

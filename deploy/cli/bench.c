@@ -164,28 +164,24 @@ static int part_run(const char *part, const struct option_line *o, struct bench_
                       (double)option_int(o, "journal-seconds"), e);
 }
 
-int cli_bench(int argc, char **argv)
+int cli_bench(struct option_line *o, struct err *e)
 {
     struct bench_out out;
-    struct err e = {0};
-    struct option_line o;
-    int rc = cli_options("shoal bench", argc, argv, &o, &e);
-    const char *only = option_text(&o, "only"), *dir = option_text(&o, "dir");
-    if (rc == 0)
-        rc = only_check(only, &e);
+    const char *only = option_text(o, "only"), *dir = option_text(o, "dir");
+    int rc = only_check(only, e);
     if (rc != 0)
-        return cli_end(rc, &o, &e);
-    out = (struct bench_out){json_new_object(), option_given(&o, "json")};
+        return rc;
+    out = (struct bench_out){json_new_object(), option_given(o, "json")};
     signal(SIGPIPE, SIG_IGN);
     if (file_mkdir(dir, 0755) == 0 || errno == EEXIST)
-        rc = hold_take(dir, HOLD_WAIT_MS, NULL, &e);
+        rc = hold_take(dir, HOLD_WAIT_MS, NULL, e);
     if (rc == 0 && chdir(dir) != 0)
-        rc = err_set(&e, SHOAL_E_CANTCREATE, "cannot use the folder %s: %s", dir, strerror(errno));
+        rc = err_set(e, SHOAL_E_CANTCREATE, "cannot use the folder %s: %s", dir, strerror(errno));
     for (int i = 0; i < PARTS && rc == 0; i++)
         if (strstr(only, parts[i]) != NULL)
-            rc = part_run(parts[i], &o, &out, &e);
+            rc = part_run(parts[i], o, &out, e);
     if (rc == 0 && out.as_json)
         cli_json_print(out.figures);
     json_free(out.figures);
-    return cli_end(rc, &o, &e);
+    return rc;
 }

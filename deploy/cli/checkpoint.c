@@ -124,31 +124,27 @@ int checkpoint_order(struct local *l, const char *endpoint, const char *command,
     return rc == 0 ? 0 : err_wrap(e, rc, "coordinator %s", endpoint);
 }
 
-static int create_main(int argc, char **argv)
+int checkpoint_create_main(struct option_line *o, struct err *e)
 {
     static struct local l = {.io_threads = 1, .restart = true, .quiet = true};
-    struct option_line o;
     struct wire w = {.type = WIRE_TYPE_CHECKPOINT}, reply;
-    struct err e = {0};
     char endpoint[256];
-    int rc = cli_options("shoal checkpoint create", argc, argv, &o, &e);
-    const char *name = o.words == 1 ? o.word[0] : "";
-    if (rc == 0 && o.words == 1 && !manifest_name_ok(name))
-        rc = err_set(&e, SHOAL_E_USAGE,
-                     "'%s' is no name of a checkpoint: letters, digits, '.', '_' and '-', not "
-                     "first a '.', not last .tmp",
-                     name);
-    if (rc == 0)
-        rc = checkpoint_endpoint(&o, &l, endpoint, &e);
+    const char *name = o->words == 1 ? o->word[0] : "";
+    if (o->words == 1 && !manifest_name_ok(name))
+        return err_set(e, SHOAL_E_USAGE,
+                       "'%s' is no name of a checkpoint: letters, digits, '.', '_' and '-', not "
+                       "first a '.', not last .tmp",
+                       name);
+    int rc = checkpoint_endpoint(o, &l, endpoint, e);
     (void)snprintf(w.u.CHECKPOINT.name, sizeof w.u.CHECKPOINT.name, "%s", name);
     if (rc == 0)
-        rc = checkpoint_order(&l, endpoint, NULL, &w, &reply, &e);
+        rc = checkpoint_order(&l, endpoint, NULL, &w, &reply, e);
     if (rc == 0)
-        created_print(&reply.u.CHECKPOINT_reply, option_given(&o, "json"));
+        created_print(&reply.u.CHECKPOINT_reply, option_given(o, "json"));
     cli_ask_close(l.ask);
     local_stop(&l);
     local_scratch_remove(&l, rc == SHOAL_E_UNAVAILABLE);
-    return cli_end(rc, &o, &e);
+    return rc;
 }
 
 /* ---- list ------------------------------------------------------------------------------------ */
@@ -239,31 +235,27 @@ static void list_json(const struct listed *l, size_t count)
     json_free(list);
 }
 
-static int list_main(int argc, char **argv)
+int checkpoint_list_main(struct option_line *o, struct err *e)
 {
-    struct option_line o;
     struct listed *list = NULL;
     size_t count = 0, damaged = 0;
-    struct err e = {0};
-    int rc = cli_options("shoal checkpoint list", argc, argv, &o, &e);
-    if (rc == 0 && o.words != 1)
-        rc = err_set(&e, SHOAL_E_USAGE,
-                     "name the folder of the checkpoints; see `shoal checkpoint list --help`");
-    if (rc == 0)
-        rc = list_read(o.word[0], &list, &count, &e);
+    if (o->words != 1)
+        return err_set(e, SHOAL_E_USAGE,
+                       "name the folder of the checkpoints; see `shoal checkpoint list --help`");
+    int rc = list_read(o->word[0], &list, &count, e);
     for (size_t i = 0; rc == 0 && i < count; i++) {
         damaged += list[i].manifest == NULL;
-        if (!option_given(&o, "json"))
+        if (!option_given(o, "json"))
             list_print(&list[i]);
     }
-    if (rc == 0 && option_given(&o, "json"))
+    if (rc == 0 && option_given(o, "json"))
         list_json(list, count);
     if (rc == 0 && damaged > 0)
-        rc = err_set(&e, SHOAL_E_CORRUPT, "%zu of %zu cannot be used", damaged, count);
+        rc = err_set(e, SHOAL_E_CORRUPT, "%zu of %zu cannot be used", damaged, count);
     for (size_t i = 0; i < count; i++)
         json_free(list[i].manifest);
     free(list);
-    return cli_end(rc, &o, &e);
+    return rc;
 }
 
 /* ---- restore --------------------------------------------------------------------------------- */
@@ -279,79 +271,34 @@ static int restore_set(struct option_line *o, struct string_list *out, struct er
     return rc == 0 ? 0 : err_set(e, SHOAL_E_NOMEM, "out of memory");
 }
 
-static int restore_main(int argc, char **argv)
+int checkpoint_restore_main(struct option_line *o, struct err *e)
 {
-    struct option_line o;
     struct string_list set = {0};
     struct json *m = NULL;
     struct begin begin = {.start = false};
-    struct err e = {0};
     char kept[2 * LIMIT_PATH];
-    int rc = cli_options("shoal checkpoint restore", argc, argv, &o, &e);
     const char *coordinator = NULL;
-    if (rc == 0 && o.words < 1)
-        rc = err_set(&e, SHOAL_E_USAGE,
-                     "name the checkpoint's folder; see `shoal checkpoint restore --help`");
-    if (rc == 0)
-        rc = cli_coordinator(&o, &coordinator, &e);
-    if (rc == 0 && o.words == 1) {
-        rc = checkpoint_manifest(o.word[0], &m, &e);
-        (void)snprintf(kept, sizeof kept, "%s/" MANIFEST_JOB_FILE, o.word[0]);
+    if (o->words < 1)
+        return err_set(e, SHOAL_E_USAGE,
+                       "name the checkpoint's folder; see `shoal checkpoint restore --help`");
+    int rc = cli_coordinator(o, &coordinator, e);
+    if (rc == 0 && o->words == 1) {
+        rc = checkpoint_manifest(o->word[0], &m, e);
+        (void)snprintf(kept, sizeof kept, "%s/" MANIFEST_JOB_FILE, o->word[0]);
     }
     json_free(m);
     if (rc == 0)
-        rc = begin_find(o.word[0], false, &begin, &e);
+        rc = begin_find(o->word[0], false, &begin, e);
     if (rc == 0)
-        rc = restore_set(&o, &set, &e);
+        rc = restore_set(o, &set, e);
     if (rc == 0)
-        rc = cli_submit_job(&(struct submit_order){.path = o.words == 2 ? o.word[1] : kept,
+        rc = cli_submit_job(&(struct submit_order){.path = o->words == 2 ? o->word[1] : kept,
                                                    .set = &set,
                                                    .coordinator = coordinator,
                                                    .begin = begin,
-                                                   .workers = option_int(&o, "workers"),
-                                                   .wait = !option_given(&o, "no-wait")},
-                            &e);
+                                                   .workers = option_int(o, "workers"),
+                                                   .wait = !option_given(o, "no-wait")},
+                            e);
     config_list_free(&set);
-    return cli_end(rc, &o, &e);
-}
-
-/* ---- the verbs ------------------------------------------------------------------------------- */
-
-static const struct cli_verb verbs[] = {
-    {"create", create_main},
-    {"list", list_main},
-    {"verify", checkpoint_verify_main},
-    {"sign", checkpoint_sign_main},
-    {"diff", checkpoint_diff_main},
-    {"restore", restore_main},
-    {"export", checkpoint_export_main},
-    {"remove", checkpoint_remove_main},
-    {NULL, NULL},
-};
-
-static void usage(FILE *f)
-{
-    fputs("usage: shoal checkpoint VERB [options]\n\n", f);
-    option_verbs("shoal checkpoint", f);
-    fputs("\n`shoal checkpoint VERB --help` tells more. A checkpoint is a folder: all tables with "
-          "their optimizers' state, and where the job stood.\n",
-          f);
-}
-
-int cli_checkpoint(int argc, char **argv)
-{
-    if (argc < 2) {
-        usage(stderr);
-        return 64;
-    }
-    if (strcmp(argv[1], "--help") == 0) {
-        usage(stdout);
-        return 0;
-    }
-    int rc = cli_verb(verbs, argc, argv);
-    if (rc >= 0)
-        return rc;
-    fprintf(stderr, "shoal checkpoint: unknown verb %s\n\n", argv[1]);
-    usage(stderr);
-    return 64;
+    return rc;
 }

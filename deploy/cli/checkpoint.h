@@ -5,12 +5,15 @@
 #include "deploy/cli/cli.h"
 #include "proto/job/manifest.h"
 
-/* Verbs behind `shoal checkpoint`: argv[0] is the verb; each returns an exit status. */
-int checkpoint_verify_main(int argc, char **argv);
-int checkpoint_sign_main(int argc, char **argv);
-int checkpoint_diff_main(int argc, char **argv);
-int checkpoint_export_main(int argc, char **argv);
-int checkpoint_remove_main(int argc, char **argv);
+/* Verbs behind `shoal checkpoint`. */
+int checkpoint_create_main(struct option_line *o, struct err *e);
+int checkpoint_list_main(struct option_line *o, struct err *e);
+int checkpoint_restore_main(struct option_line *o, struct err *e);
+int checkpoint_verify_main(struct option_line *o, struct err *e);
+int checkpoint_sign_main(struct option_line *o, struct err *e);
+int checkpoint_diff_main(struct option_line *o, struct err *e);
+int checkpoint_export_main(struct option_line *o, struct err *e);
+int checkpoint_remove_main(struct option_line *o, struct err *e);
 
 struct local; /* local_inner.h */
 /* Where the coordinator listens: as the line says (--coordinator, --run-dir); of a run that has

@@ -242,24 +242,20 @@ static int diff(const char *from_path, const char *to_path, struct json *list, s
     return rc;
 }
 
-int checkpoint_diff_main(int argc, char **argv)
+int checkpoint_diff_main(struct option_line *o, struct err *e)
 {
-    struct option_line o;
     struct json *list = NULL;
-    struct err e = {0};
-    int rc = cli_options("shoal checkpoint diff", argc, argv, &o, &e);
-    if (rc == 0 && o.words != 2)
-        rc = err_set(&e, SHOAL_E_USAGE,
-                     "name two checkpoints' folders, the earlier one first; see `shoal "
-                     "checkpoint diff --help`");
-    if (rc == 0 && option_given(&o, "json"))
+    if (o->words != 2)
+        return err_set(e, SHOAL_E_USAGE,
+                       "name two checkpoints' folders, the earlier one first; see `shoal "
+                       "checkpoint diff --help`");
+    if (option_given(o, "json"))
         list = json_new_array();
-    if (rc == 0)
-        rc = diff(o.word[0], o.word[1], list, &e);
+    int rc = diff(o->word[0], o->word[1], list, e);
     if (rc == 0 && list != NULL) {
         struct json *whole = json_new_object();
-        (void)json_set_string(whole, "from", o.word[0]);
-        (void)json_set_string(whole, "to", o.word[1]);
+        (void)json_set_string(whole, "from", o->word[0]);
+        (void)json_set_string(whole, "to", o->word[1]);
         (void)json_set(whole, "tables", json_hold(list));
         char *text = json_text(whole, 2);
         puts(text == NULL ? "{}" : text);
@@ -267,5 +263,5 @@ int checkpoint_diff_main(int argc, char **argv)
         json_free(whole);
     }
     json_free(list);
-    return cli_end(rc, &o, &e);
+    return rc;
 }

@@ -119,19 +119,15 @@ int checkpoint_whole(const char *folder, const char *signers, struct err *e)
     return rc;
 }
 
-int checkpoint_verify_main(int argc, char **argv)
+int checkpoint_verify_main(struct option_line *o, struct err *e)
 {
-    struct option_line o;
-    struct err e = {0};
-    int rc = cli_options("shoal checkpoint verify", argc, argv, &o, &e);
-    if (rc == 0 && o.words != 1)
-        rc = err_set(&e, SHOAL_E_USAGE,
-                     "name the checkpoint's folder; see `shoal checkpoint verify --help`");
+    if (o->words != 1)
+        return err_set(e, SHOAL_E_USAGE,
+                       "name the checkpoint's folder; see `shoal checkpoint verify --help`");
+    int rc = checkpoint_whole(o->word[0], option_text(o, "signers"), e);
     if (rc == 0)
-        rc = checkpoint_whole(o.word[0], option_text(&o, "signers"), &e);
-    if (rc == 0)
-        rc = checkpoint_signed_say(o.word[0], option_given(&o, "signers"), &e);
-    return cli_end(rc, &o, &e);
+        rc = checkpoint_signed_say(o->word[0], option_given(o, "signers"), e);
+    return rc;
 }
 
 /* ---- opening for the rows -------------------------------------------------------------------- */
@@ -321,28 +317,23 @@ static int export_rows(const struct source *from, struct export *x, bool state, 
     return rc;
 }
 
-int checkpoint_export_main(int argc, char **argv)
+int checkpoint_export_main(struct option_line *o, struct err *e)
 {
-    struct option_line o;
     struct source from = {0};
     struct export x = {.format = EXPORT_TSV};
-    struct err e = {0};
-    int rc = cli_options("shoal checkpoint export", argc, argv, &o, &e);
-    const char *path = option_text(&o, "out");
-    if (rc == 0 && (o.words != 2 || path == NULL))
-        rc =
-            err_set(&e, SHOAL_E_USAGE,
-                    "name the folder of a checkpoint or of an ended run, the table and --out FILE; "
-                    "see `shoal checkpoint export --help`");
+    const char *path = option_text(o, "out");
+    if (o->words != 2 || path == NULL)
+        return err_set(
+            e, SHOAL_E_USAGE,
+            "name the folder of a checkpoint or of an ended run, the table and --out FILE; "
+            "see `shoal checkpoint export --help`");
+    x.format = (enum export_format)option_choice(o, "format");
+    int rc = source_open(o->word[0], o->word[1], &from, e);
     if (rc == 0)
-        x.format = (enum export_format)option_choice(&o, "format");
+        rc = export_rows(&from, &x, option_given(o, "state"), path, e);
     if (rc == 0)
-        rc = source_open(o.word[0], o.word[1], &from, &e);
-    if (rc == 0)
-        rc = export_rows(&from, &x, option_given(&o, "state"), path, &e);
-    if (rc == 0)
-        printf("%s: %" PRIu64 " rows of %s, %u numbers each\n", path, x.rows, o.word[1], x.floats);
+        printf("%s: %" PRIu64 " rows of %s, %u numbers each\n", path, x.rows, o->word[1], x.floats);
     checkpoint_close(from.checkpoint);
     cluster_close(from.run);
-    return cli_end(rc, &o, &e);
+    return rc;
 }

@@ -77,28 +77,24 @@ static int names_take(const char *folder, struct names *n, struct err *e)
     return rc;
 }
 
-int checkpoint_sign_main(int argc, char **argv)
+int checkpoint_sign_main(struct option_line *o, struct err *e)
 {
-    struct option_line o;
     struct names n = {.count = 0};
-    struct err e = {0};
     uint8_t *seed = NULL;
-    int rc = cli_options("shoal checkpoint sign", argc, argv, &o, &e);
-    if (rc == 0 && (o.words != 1 || option_text(&o, "key") == NULL))
-        rc = err_set(&e, SHOAL_E_USAGE,
-                     "name the checkpoint's folder and --key FILE; see `shoal checkpoint sign "
-                     "--help`");
-    if (rc == 0)
-        rc = keyfile_signer_load(option_text(&o, "key"), &seed, &e);
+    if (o->words != 1 || option_text(o, "key") == NULL)
+        return err_set(e, SHOAL_E_USAGE,
+                       "name the checkpoint's folder and --key FILE; see `shoal checkpoint sign "
+                       "--help`");
+    int rc = keyfile_signer_load(option_text(o, "key"), &seed, e);
     if (rc == 0) /* what is damaged gets no signature: it would not be looked for again */
-        rc = checkpoint_whole(o.word[0], NULL, &e);
+        rc = checkpoint_whole(o->word[0], NULL, e);
     if (rc == 0)
-        rc = names_take(o.word[0], &n, &e);
+        rc = names_take(o->word[0], &n, e);
     if (rc == 0)
-        rc = signature_write(o.word[0], n.name, n.count, seed, &e);
+        rc = signature_write(o->word[0], n.name, n.count, seed, e);
     if (rc == 0)
-        rc = checkpoint_signed_say(o.word[0], true, &e);
+        rc = checkpoint_signed_say(o->word[0], true, e);
     secret_free(seed);
     free(n.name);
-    return cli_end(rc, &o, &e);
+    return rc;
 }

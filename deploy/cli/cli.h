@@ -14,36 +14,29 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* ---- verbs: argv[0] is the verb; each returns an exit status ---- */
-int cli_local(int argc, char **argv);
-int cli_replay(int argc, char **argv);
-int cli_sweep(int argc, char **argv);
-int cli_submit(int argc, char **argv);
-int cli_stop(int argc, char **argv);
-int cli_checkpoint(int argc, char **argv);
-int cli_status(int argc, char **argv);
-int cli_doctor(int argc, char **argv);
-int cli_digest(int argc, char **argv);
-int cli_inspect(int argc, char **argv);
-int cli_tables(int argc, char **argv);
-int cli_blame(int argc, char **argv);
-int cli_erase(int argc, char **argv);
-int cli_drop(int argc, char **argv);
-int cli_predict(int argc, char **argv);
-int cli_eval(int argc, char **argv);
-int cli_convert(int argc, char **argv);
-int cli_synth(int argc, char **argv);
-int cli_bench(int argc, char **argv);
-int cli_report(int argc, char **argv);
-int cli_jobs(int argc, char **argv);
-int cli_keygen(int argc, char **argv);
-
-struct cli_verb {
-    const char *name; /* NULL ends a list of them */
-    int (*run)(int argc, char **argv);
-};
-/* Runs the verb that argv[1] names; -1: there is none. */
-int cli_verb(const struct cli_verb *verbs, int argc, char **argv);
+/* ---- verbs: each takes its checked line; 0, an error, or (>0) the exit status of a program that
+ * has said why ---- */
+int cli_local(struct option_line *o, struct err *e);
+int cli_replay(struct option_line *o, struct err *e);
+int cli_sweep(struct option_line *o, struct err *e);
+int cli_submit(struct option_line *o, struct err *e);
+int cli_stop(struct option_line *o, struct err *e);
+int cli_status(struct option_line *o, struct err *e);
+int cli_doctor(struct option_line *o, struct err *e);
+int cli_digest(struct option_line *o, struct err *e);
+int cli_inspect(struct option_line *o, struct err *e);
+int cli_tables(struct option_line *o, struct err *e);
+int cli_blame(struct option_line *o, struct err *e);
+int cli_erase(struct option_line *o, struct err *e);
+int cli_drop(struct option_line *o, struct err *e);
+int cli_predict(struct option_line *o, struct err *e);
+int cli_eval(struct option_line *o, struct err *e);
+int cli_convert(struct option_line *o, struct err *e);
+int cli_synth(struct option_line *o, struct err *e);
+int cli_bench(struct option_line *o, struct err *e);
+int cli_report(struct option_line *o, struct err *e);
+int cli_jobs(struct option_line *o, struct err *e);
+int cli_keygen(struct option_line *o, struct err *e);
 
 /* ---- jobs ---- */
 struct submit_order {
@@ -57,21 +50,20 @@ struct submit_order {
 int cli_submit_job(const struct submit_order *o, struct err *e);
 
 /* ---- arguments ---- */
-/* Reads a verb's line. 0: go on; 1: --help was answered; or an error. */
-int cli_options(const char *command, int argc, char **argv, struct option_line *l, struct err *e);
+/* Runs a verb on its line (argv[0] is the verb) and returns the exit status, which is IO's where
+ * standard output cannot be written. command: "shoal checkpoint list". */
+int cli_run(const char *command, int (*verb)(struct option_line *o, struct err *e), int argc,
+            char **argv);
 /* Of a line that has it: its --coordinator, else the socket where one listens that was told nothing
  * else. USAGE: neither. */
 int cli_coordinator(const struct option_line *l, const char **out, struct err *e);
-/* In the place of the keys that cli_options has read (--keys, SHOAL_KEYS); NULL: none. */
+/* In the place of the keys that cli_run has read (--keys, SHOAL_KEYS); NULL: none. */
 struct keyfile;
 void cli_keys_set(const struct keyfile *keys);
 /* Whether all verbs talk to it over tcp without keys, and so a worker that one starts may. */
 bool cli_plain(const char *endpoint);
 /* Of one that does not answer: what else to look at, behind "is it running". */
 const char *cli_doubt(const char *endpoint);
-/* What a verb ends with, rc being its outcome (1: --help), unless standard output cannot be written
- * (IO); frees l. Returns the exit status. */
-int cli_end(int rc, struct option_line *l, struct err *e);
 /* Prints j, indented. */
 void cli_json_print(const struct json *j);
 

@@ -37,26 +37,18 @@ static const char **line_of(struct option_line *o)
     return line;
 }
 
-int cli_convert(int argc, char **argv)
+int cli_convert(struct option_line *o, struct err *e)
 {
-    struct option_line o;
-    struct err e = {0};
-    int ended = 0, rc = cli_options("shoal convert", argc, argv, &o, &e);
-    bool check = rc == 0 && option_given(&o, "check");
-    if (rc == 0 && check != (o.words == 0))
-        rc = err_set(&e, SHOAL_E_USAGE,
-                     "give the job file whose input is to be converted, or --check FILE");
-    if (rc == 0 && !check && option_text(&o, "out") == NULL)
-        rc = err_set(&e, SHOAL_E_USAGE, "--out is missing: give the event file to write");
-    if (rc == 0) {
-        const char **line = line_of(&o);
-        rc = line == NULL ? err_set(&e, SHOAL_E_NOMEM, "out of memory")
-                          : child_stand_in(line, &ended, &e);
-        free(line);
-    }
-    if (rc == 0 && ended != 0) {
-        option_free(&o);
-        return ended; /* it has said why */
-    }
-    return cli_end(rc, &o, &e);
+    bool check = option_given(o, "check");
+    if (check != (o->words == 0))
+        return err_set(e, SHOAL_E_USAGE,
+                       "give the job file whose input is to be converted, or --check FILE");
+    if (!check && option_text(o, "out") == NULL)
+        return err_set(e, SHOAL_E_USAGE, "--out is missing: give the event file to write");
+    const char **line = line_of(o);
+    if (line == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    int ended = 0, rc = child_stand_in(line, &ended, e);
+    free(line);
+    return rc != 0 ? rc : ended; /* it has said why */
 }

@@ -113,28 +113,24 @@ static uint32_t cluster_print(struct cluster *c, const struct json *status)
     return wrong + problems + servers_dial(c, json_get(status, "servers")) + (id[0] == 0) + !named;
 }
 
-int cli_doctor(int argc, char **argv)
+int cli_doctor(struct option_line *o, struct err *e)
 {
-    struct option_line o;
     struct cluster *c = NULL;
     struct json *status = NULL, *shown = NULL;
-    struct err e = {0};
-    int rc = cli_options("shoal doctor", argc, argv, &o, &e);
-    if (rc == 0 && !option_given(&o, "cluster"))
-        rc = err_set(&e, SHOAL_E_USAGE, "say what to look at: --cluster");
+    if (!option_given(o, "cluster"))
+        return err_set(e, SHOAL_E_USAGE, "say what to look at: --cluster");
+    int rc = cluster_open_live(o, &c, e);
     if (rc == 0)
-        rc = cluster_open_live(&o, &c, &e);
-    if (rc == 0)
-        rc = cluster_status(c, &status, &e);
-    if (rc == 0 && option_given(&o, "json"))
+        rc = cluster_status(c, &status, e);
+    if (rc == 0 && option_given(o, "json"))
         cli_json_print(json_get(status, "cluster"));
     else if (rc == 0 && cluster_print(c, shown = json_printable(status)) > 0)
-        rc = err_set(&e, SHOAL_E_UNAVAILABLE, "not all of it fits: see above");
-    if (option_given(&o, "cluster") && !option_given(&o, "json") && cli_units_print("") > 0 &&
+        rc = err_set(e, SHOAL_E_UNAVAILABLE, "not all of it fits: see above");
+    if (option_given(o, "cluster") && !option_given(o, "json") && cli_units_print("") > 0 &&
         rc == 0)
-        rc = err_set(&e, SHOAL_E_UNAVAILABLE, "units of this machine fail to start: see above");
+        rc = err_set(e, SHOAL_E_UNAVAILABLE, "units of this machine fail to start: see above");
     json_free(shown);
     json_free(status);
     cluster_close(c);
-    return cli_end(rc, &o, &e);
+    return rc;
 }

@@ -219,18 +219,12 @@ static int erase(struct option_line *o, struct keys *k, struct err *e)
     return rc;
 }
 
-int cli_erase(int argc, char **argv)
+int cli_erase(struct option_line *o, struct err *e)
 {
-    struct option_line o;
+    if (o->words == 0)
+        return err_set(e, SHOAL_E_USAGE, "name a table; see `shoal erase --help`");
     struct keys *k = calloc(1, sizeof *k);
-    struct err e = {0};
-    int rc = cli_options("shoal erase", argc, argv, &o, &e);
-    if (rc == 0 && o.words == 0)
-        rc = err_set(&e, SHOAL_E_USAGE, "name a table; see `shoal erase --help`");
-    else if (rc == 0 && k == NULL)
-        rc = err_set(&e, SHOAL_E_NOMEM, "out of memory");
-    else if (rc == 0)
-        rc = erase(&o, k, &e);
+    int rc = k == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory") : erase(o, k, e);
     free(k);
-    return cli_end(rc, &o, &e);
+    return rc;
 }

@@ -77,20 +77,26 @@ static int none(const struct json *row, const char *table, uint64_t key, struct 
                    table, key, field);
 }
 
-static int inspect(const struct option_line *o, struct err *e)
+/* Opens the cluster that the line names, and finds its table and its key there. */
+static int key_of_line(const struct option_line *o, const char *verb, struct cluster **c,
+                       uint32_t *table, uint64_t *key, struct err *e)
+{
+    if (o->words < 1)
+        return err_set(e, SHOAL_E_USAGE, "name a table and a key; see `shoal %s --help`", verb);
+    int rc = cluster_open_option(o, c, e);
+    if (rc == 0)
+        rc = cluster_table(*c, o->word[0], table, e);
+    return rc == 0 ? key_option(o, *c, key, e) : rc;
+}
+
+int cli_inspect(struct option_line *o, struct err *e)
 {
     struct json *row = NULL, *fields = NULL;
     struct cluster *c = NULL;
     bool found = false;
     uint32_t table = 0;
     uint64_t key = 0;
-    if (o->words < 1)
-        return err_set(e, SHOAL_E_USAGE, "name a table and a key; see `shoal inspect --help`");
-    int rc = cluster_open_option(o, &c, e);
-    if (rc == 0)
-        rc = cluster_table(c, o->word[0], &table, e);
-    if (rc == 0)
-        rc = key_option(o, c, &key, e);
+    int rc = key_of_line(o, "inspect", &c, &table, &key, e);
     if (rc == 0)
         rc = cluster_inspect(c, table, key, &found, &row, e);
     if (rc == 0 && !found)
@@ -108,16 +114,6 @@ static int inspect(const struct option_line *o, struct err *e)
     json_free(row);
     cluster_close(c);
     return rc;
-}
-
-int cli_inspect(int argc, char **argv)
-{
-    struct option_line o;
-    struct err e = {0};
-    int rc = cli_options("shoal inspect", argc, argv, &o, &e);
-    if (rc == 0)
-        rc = inspect(&o, &e);
-    return cli_end(rc, &o, &e);
 }
 
 /* ---- blame ----------------------------------------------------------------------------------- */
@@ -162,19 +158,13 @@ static void blame_print(const struct json *blame)
     json_free(found);
 }
 
-static int blame(const struct option_line *o, struct err *e)
+int cli_blame(struct option_line *o, struct err *e)
 {
     struct json *found = NULL;
     struct cluster *c = NULL;
     uint32_t table = 0;
     uint64_t key = 0;
-    if (o->words < 1)
-        return err_set(e, SHOAL_E_USAGE, "name a table and a key; see `shoal blame --help`");
-    int rc = cluster_open_option(o, &c, e);
-    if (rc == 0)
-        rc = cluster_table(c, o->word[0], &table, e);
-    if (rc == 0)
-        rc = key_option(o, c, &key, e);
+    int rc = key_of_line(o, "blame", &c, &table, &key, e);
     if (rc == 0)
         rc = cluster_blame(c, table, key, (uint32_t)option_int(o, "limit"), &found, e);
     if (rc == 0 && option_given(o, "json"))
@@ -184,14 +174,4 @@ static int blame(const struct option_line *o, struct err *e)
     json_free(found);
     cluster_close(c);
     return rc;
-}
-
-int cli_blame(int argc, char **argv)
-{
-    struct option_line o;
-    struct err e = {0};
-    int rc = cli_options("shoal blame", argc, argv, &o, &e);
-    if (rc == 0)
-        rc = blame(&o, &e);
-    return cli_end(rc, &o, &e);
 }

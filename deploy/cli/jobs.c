@@ -61,30 +61,26 @@ static void jobs_print(const struct json *list)
     json_free(l);
 }
 
-int cli_jobs(int argc, char **argv)
+int cli_jobs(struct option_line *o, struct err *e)
 {
-    struct option_line o;
     struct wire w = {.type = WIRE_TYPE_JOBS}, reply;
     const char *coordinator = NULL;
     struct ask *a = NULL;
     struct msg *m = NULL;
     struct json *list = NULL;
-    struct err e = {0};
-    int rc = cli_options("shoal jobs", argc, argv, &o, &e);
+    int rc = cli_coordinator(o, &coordinator, e);
     if (rc == 0)
-        rc = cli_coordinator(&o, &coordinator, &e);
+        rc = cli_ask_open(coordinator, NULL, &a, e);
+    if (rc == 0 && (rc = cli_ask(a, &w, NULL, QUESTION_MS, &reply, &m, e)) != 0)
+        err_wrap(e, rc, "coordinator %s", coordinator);
     if (rc == 0)
-        rc = cli_ask_open(coordinator, NULL, &a, &e);
-    if (rc == 0 && (rc = cli_ask(a, &w, NULL, QUESTION_MS, &reply, &m, &e)) != 0)
-        err_wrap(&e, rc, "coordinator %s", coordinator);
-    if (rc == 0)
-        rc = json_parse(m->frame[1].data, m->frame[1].bytes, &list, &e);
-    if (rc == 0 && option_given(&o, "json"))
+        rc = json_parse(m->frame[1].data, m->frame[1].bytes, &list, e);
+    if (rc == 0 && option_given(o, "json"))
         cli_json_print(list);
     else if (rc == 0)
         jobs_print(list);
     json_free(list);
     msg_free(m);
     cli_ask_close(a);
-    return cli_end(rc, &o, &e);
+    return rc;
 }

@@ -68,18 +68,12 @@ static int rotate(const struct option_line *o, struct err *e)
     return keyfile_pin(o->word[0], option_text(o, "coordinator"), e);
 }
 
-int cli_keygen(int argc, char **argv)
+int cli_keygen(struct option_line *o, struct err *e)
 {
-    struct option_line o;
-    struct err e = {0};
-    int rc = cli_options("shoal keygen", argc, argv, &o, &e);
-    if (rc == 0 && o.words != 1)
-        rc = err_set(&e, SHOAL_E_USAGE, "name the file: shoal keygen FILE");
-    bool signs =
-        rc == 0 && option_given(&o, "role") && strcmp(option_text(&o, "role"), "sign") == 0;
-    if (rc == 0)
-        rc = option_given(&o, "rotate") ? rotate(&o, &e)
-             : signs                    ? signer_make(&o, &e)
-                                        : member_make(&o, &e);
-    return cli_end(rc, &o, &e);
+    if (o->words != 1)
+        return err_set(e, SHOAL_E_USAGE, "name the file: shoal keygen FILE");
+    if (option_given(o, "rotate"))
+        return rotate(o, e);
+    bool signs = option_given(o, "role") && strcmp(option_text(o, "role"), "sign") == 0;
+    return signs ? signer_make(o, e) : member_make(o, e);
 }

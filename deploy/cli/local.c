@@ -266,51 +266,44 @@ static int again_make(struct local *l, struct err *e)
     return fclose(f) == 0 ? 0 : err_set(e, SHOAL_E_NOMEM, "out of memory");
 }
 
-static int line_run(const char *program, bool replay, int argc, char **argv)
+static int line_run(bool replay, struct option_line *o, struct err *e)
 {
     static struct local l;
-    struct option_line o;
-    struct err e = {0};
-    int rc = cli_options(program, argc, argv, &o, &e);
-    if (rc == 0 && o.words != 1)
-        rc = err_set(&e, SHOAL_E_USAGE,
-                     "name one job file: %s JOB.yaml; those that ship are in deploy/jobs", program);
-    if (rc == 0) {
-        local_signals_take();
-        umask(077); /* the run's data, logs and sockets are its user's alone */
-        l.job_path = o.word[0];
-        l.servers = (int)option_int(&o, "servers");
-        l.shards = (int)option_int(&o, "shards");
-        l.workers = (int)option_int(&o, "workers");
-        l.io_threads = (int)option_int(&o, "worker-io-threads");
-        l.restart = !option_given(&o, "no-restart");
-        l.tensorboard = option_text(&o, "tensorboard");
-        l.set = option_list(&o, "set");
-        l.server_set = option_list(&o, "server-set");
-    }
+    if (o->words != 1)
+        return err_set(e, SHOAL_E_USAGE,
+                       "name one job file: %s JOB.yaml; those that ship are in deploy/jobs",
+                       o->command->name);
+    local_signals_take();
+    umask(077); /* the run's data, logs and sockets are its user's alone */
+    l.job_path = o->word[0];
+    l.servers = (int)option_int(o, "servers");
+    l.shards = (int)option_int(o, "shards");
+    l.workers = (int)option_int(o, "workers");
+    l.io_threads = (int)option_int(o, "worker-io-threads");
+    l.restart = !option_given(o, "no-restart");
+    l.tensorboard = option_text(o, "tensorboard");
+    l.set = option_list(o, "set");
+    l.server_set = option_list(o, "server-set");
+    int rc = replay ? replay_set(o, l.job_path, l.set, e) : 0;
+    if (rc == 0)
+        rc = begin_take(o, l.job_path, l.set, option_text(o, "run-dir"), &l.begin, e);
     if (rc == 0 && replay)
-        rc = replay_set(&o, l.job_path, l.set, &e);
+        rc = replay_rewind(o, &l.begin, e);
     if (rc == 0)
-        rc = begin_take(&o, l.job_path, l.set, option_text(&o, "run-dir"), &l.begin, &e);
-    if (rc == 0 && replay)
-        rc = replay_rewind(&o, &l.begin, &e);
+        rc = again_make(&l, e);
     if (rc == 0)
-        rc = again_make(&l, &e);
-    if (rc == 0)
-        rc = local_run(&l, option_text(&o, "run-dir"), &e);
+        rc = local_run(&l, option_text(o, "run-dir"), e);
     job_free(&l.job);
     free(l.again);
-    return cli_end(rc, &o, &e);
+    return rc;
 }
 
-int cli_local(int argc, char **argv)
+int cli_local(struct option_line *o, struct err *e)
 {
-    return line_run("shoal local", false, argc, argv);
+    return line_run(false, o, e);
 }
 
-int cli_replay(int argc, char **argv)
+int cli_replay(struct option_line *o, struct err *e)
 {
-    if (argc > 1 && strcmp(argv[1], "diff") == 0)
-        return replay_diff_main(argc - 1, argv + 1);
-    return line_run("shoal replay", true, argc, argv);
+    return line_run(true, o, e);
 }

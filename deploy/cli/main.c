@@ -1,5 +1,7 @@
 /* main.c: `shoal`, the operator's command: one word says what to do. */
+#include "deploy/cli/checkpoint.h"
 #include "deploy/cli/cli.h"
+#include "deploy/cli/replay.h"
 #include "embedding/engine.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
@@ -11,24 +13,69 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct cli_verb verbs[] = {
-    {"local", cli_local},     {"replay", cli_replay}, {"sweep", cli_sweep},
-    {"submit", cli_submit},   {"stop", cli_stop},     {"checkpoint", cli_checkpoint},
-    {"predict", cli_predict}, {"eval", cli_eval},     {"status", cli_status},
-    {"digest", cli_digest},   {"tables", cli_tables}, {"inspect", cli_inspect},
-    {"blame", cli_blame},     {"erase", cli_erase},   {"drop", cli_drop},
-    {"keygen", cli_keygen},   {"report", cli_report}, {"jobs", cli_jobs},
-    {"convert", cli_convert}, {"synth", cli_synth},   {"doctor", cli_doctor},
-    {"bench", cli_bench},     {NULL, NULL},
+static const struct {
+    const char *name;
+    int (*run)(struct option_line *o, struct err *e);
+} verbs[] = {
+    {"shoal local", cli_local},
+    {"shoal sweep", cli_sweep},
+    {"shoal submit", cli_submit},
+    {"shoal stop", cli_stop},
+    {"shoal predict", cli_predict},
+    {"shoal eval", cli_eval},
+    {"shoal status", cli_status},
+    {"shoal digest", cli_digest},
+    {"shoal tables", cli_tables},
+    {"shoal inspect", cli_inspect},
+    {"shoal blame", cli_blame},
+    {"shoal erase", cli_erase},
+    {"shoal drop", cli_drop},
+    {"shoal keygen", cli_keygen},
+    {"shoal report", cli_report},
+    {"shoal jobs", cli_jobs},
+    {"shoal convert", cli_convert},
+    {"shoal synth", cli_synth},
+    {"shoal doctor", cli_doctor},
+    {"shoal bench", cli_bench},
+    {"shoal replay", cli_replay},
+    {"shoal replay diff", replay_diff_main},
+    {"shoal checkpoint create", checkpoint_create_main},
+    {"shoal checkpoint list", checkpoint_list_main},
+    {"shoal checkpoint verify", checkpoint_verify_main},
+    {"shoal checkpoint sign", checkpoint_sign_main},
+    {"shoal checkpoint diff", checkpoint_diff_main},
+    {"shoal checkpoint restore", checkpoint_restore_main},
+    {"shoal checkpoint export", checkpoint_export_main},
+    {"shoal checkpoint remove", checkpoint_remove_main},
 };
 
-static void usage(FILE *f)
+static void usage(const char *program, const char *more, FILE *f)
 {
-    fputs("usage: shoal VERB [options]\n\n", f);
-    option_verbs("shoal", f);
-    fputs("\n`shoal VERB --help` tells more. `shoal local JOB.yaml` is the way to begin; job files "
-          "that ship are in deploy/jobs.\n",
-          f);
+    fprintf(f, "usage: %s VERB [options]\n\n", program);
+    option_verbs(program, f);
+    fprintf(f, "\n`%s VERB --help` tells more. %s\n", program, more);
+}
+
+/* Runs the verb that argv[1] names. */
+static int verb_run(const char *program, const char *more, int argc, char **argv)
+{
+    char command[64];
+    if (argc < 2) {
+        usage(program, more, stderr);
+        return 64;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
+        usage(program, more, stdout);
+        return 0;
+    }
+    (void)snprintf(command, sizeof command, "%s %s", program, argv[1]);
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
+        if (strcmp(command, verbs[i].name) == 0)
+            return cli_run(command, verbs[i].run, argc - 1, argv + 1);
+    fprintf(stderr, "%s: unknown verb %s\n\n", program, argv[1]);
+    usage(program, more, stderr);
+    return 64;
 }
 
 static void version(void)
@@ -47,24 +94,20 @@ static void version(void)
 int main(int argc, char **argv)
 {
     log_init("shoal");
-    if (argc < 2) {
-        usage(stderr);
-        return 64;
-    }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
-        strcmp(argv[1], "help") == 0) {
-        usage(stdout);
-        return 0;
-    }
-    if (strcmp(argv[1], "--version") == 0) {
+    if (argc > 1 && strcmp(argv[1], "--version") == 0) {
         version();
         return 0;
     }
     (void)machine_files(); /* a large fleet has many shards to ask */
-    int rc = cli_verb(verbs, argc, argv);
-    if (rc >= 0)
-        return rc;
-    fprintf(stderr, "shoal: unknown verb %s\n\n", argv[1]);
-    usage(stderr);
-    return 64;
+    if (argc > 1 && strcmp(argv[1], "checkpoint") == 0)
+        return verb_run("shoal checkpoint",
+                        "A checkpoint is a folder: all tables with their optimizers' state, and "
+                        "where the job stood.",
+                        argc - 1, argv + 1);
+    if (argc > 2 && strcmp(argv[1], "replay") == 0 && strcmp(argv[2], "diff") == 0)
+        return verb_run("shoal replay", "", argc - 1, argv + 1);
+    return verb_run("shoal",
+                    "`shoal local JOB.yaml` is the way to begin; job files that ship are in "
+                    "deploy/jobs.",
+                    argc, argv);
 }

@@ -436,63 +436,58 @@ static int line_check(struct predict *p, struct err *e)
     return 0;
 }
 
-static int scores_main(const char *command, bool predicts, int argc, char **argv)
+static int scores_main(bool predicts, struct option_line *o, struct err *e)
 {
     static struct predict p = {.reading = READING_NONE};
-    struct option_line o;
-    struct err e = {0};
-    int rc = cli_options(command, argc, argv, &o, &e);
-    if (rc == 0) {
-        static struct string_list none;
-        p.o = &o;
-        p.predicts = predicts;
-        p.from = option_text(&o, "from");
-        p.l.servers = (int)option_int(&o, "servers");
-        p.l.shards = 1;
-        p.l.workers = predicts ? (int)option_int(&o, "workers") : 1;
-        p.l.io_threads = 1;
-        p.l.restart = p.l.quiet = true;
-        p.l.set = option_list(&o, "set");
-        p.l.server_set = &none;
-        rc = line_check(&p, &e);
-    }
+    static struct string_list none;
+    p.o = o;
+    p.predicts = predicts;
+    p.from = option_text(o, "from");
+    p.l.servers = (int)option_int(o, "servers");
+    p.l.shards = 1;
+    p.l.workers = predicts ? (int)option_int(o, "workers") : 1;
+    p.l.io_threads = 1;
+    p.l.restart = p.l.quiet = true;
+    p.l.set = option_list(o, "set");
+    p.l.server_set = &none;
+    int rc = line_check(&p, e);
     if (rc == 0) {
         local_signals_take();
         umask(077);
-        rc = local_scratch_make(&p.l, &e);
+        rc = local_scratch_make(&p.l, e);
     }
     if (rc == 0 && predicts)
-        rc = parts_make(&p, &e);
+        rc = parts_make(&p, e);
     if (rc == 0)
-        rc = local_programs_find(&p.l, &e);
+        rc = local_programs_find(&p.l, e);
     if (rc == 0)
-        rc = tables_open(&p, &e);
+        rc = tables_open(&p, e);
     if (rc == 0 && p.l.children == 0) {
         p.l.other = p.coordinator;
         p.l.other_run = strcmp(p.from, "fleet") == 0 ? NULL : p.from;
     }
     if (rc == 0)
-        rc = more_make(&p, &e);
+        rc = more_make(&p, e);
     if (rc == 0)
-        rc = predicts ? predict(&p, &e) : evaluate(&p, &e);
+        rc = predicts ? predict(&p, e) : evaluate(&p, e);
     cli_ask_close(p.l.ask);
     local_stop(&p.l);
     if (p.parts[0] != 0)
         (void)file_remove_tree(p.parts);
-    local_scratch_remove(&p.l, rc == SHOAL_E_UNAVAILABLE && strstr(e.text, p.l.scratch) != NULL);
+    local_scratch_remove(&p.l, rc == SHOAL_E_UNAVAILABLE && strstr(e->text, p.l.scratch) != NULL);
     reading_end(&p.reading);
     job_free(&p.l.job);
     config_list_free(&p.cache);
     free(p.more);
-    return cli_end(rc, &o, &e);
+    return rc;
 }
 
-int cli_predict(int argc, char **argv)
+int cli_predict(struct option_line *o, struct err *e)
 {
-    return scores_main("shoal predict", true, argc, argv);
+    return scores_main(true, o, e);
 }
 
-int cli_eval(int argc, char **argv)
+int cli_eval(struct option_line *o, struct err *e)
 {
-    return scores_main("shoal eval", false, argc, argv);
+    return scores_main(false, o, e);
 }

@@ -344,19 +344,15 @@ static void tables_print(const struct json *a, const struct json *b)
     }
 }
 
-int replay_diff_main(int argc, char **argv)
+int replay_diff_main(struct option_line *o, struct err *e)
 {
-    struct option_line o;
-    struct err e = {0};
     struct json *a = NULL, *b = NULL;
     const struct json *days_a, *days_b;
-    int rc = cli_options("shoal replay diff", argc, argv, &o, &e);
-    if (rc == 0 && o.words != 2)
-        rc = err_set(&e, SHOAL_E_USAGE, "name two runs: shoal replay diff RUN_A RUN_B");
+    if (o->words != 2)
+        return err_set(e, SHOAL_E_USAGE, "name two runs: shoal replay diff RUN_A RUN_B");
+    int rc = days_read(o->word[0], &a, &days_a, e);
     if (rc == 0)
-        rc = days_read(o.word[0], &a, &days_a, &e);
-    if (rc == 0)
-        rc = days_read(o.word[1], &b, &days_b, &e);
+        rc = days_read(o->word[1], &b, &days_b, e);
     if (rc == 0) {
         printf("%-20s%10s%10s%10s%10s%10s%10s  %9s%9s\n", "before they were learnt", "AUC A", "B",
                "B - A", "logloss A", "B", "B - A", "examples", "B");
@@ -365,9 +361,9 @@ int replay_diff_main(int argc, char **argv)
         values_print(days_a, days_b);
         tables_print(a, b);
         printf("rows that moved: shoal checkpoint diff %s/checkpoints/N %s/checkpoints/N\n",
-               o.word[0], o.word[1]);
+               o->word[0], o->word[1]);
     }
     json_free(a);
     json_free(b);
-    return cli_end(rc, &o, &e);
+    return rc;
 }

@@ -13,6 +13,6 @@ int replay_set(struct option_line *o, const char *job_path, struct string_list *
  * USAGE, NOINPUT; what job_load says. */
 int replay_rewind(const struct option_line *o, struct begin *begin, struct err *e);
 
-int replay_diff_main(int argc, char **argv); /* argv[0] is `diff` */
+int replay_diff_main(struct option_line *o, struct err *e);
 
 #endif

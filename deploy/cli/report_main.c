@@ -91,34 +91,30 @@ static int page_write(const struct json *report, const char *path, bool named, s
     return rc;
 }
 
-int cli_report(int argc, char **argv)
+int cli_report(struct option_line *o, struct err *e)
 {
-    struct option_line o;
     char beside[LIMIT_PATH];
     struct json *report = NULL;
-    struct err e = {0};
     uint64_t number = 0;
-    int rc = cli_options("shoal report", argc, argv, &o, &e);
-    const char *path = option_text(&o, "html");
-    bool job = rc == 0 && (o.words == 1 ? number_take(o.word[0], &number)
-                                        : o.words == 0 && option_given(&o, "coordinator"));
-    if (rc == 0 && !job && (o.words != 1 || option_given(&o, "coordinator")))
-        rc = err_set(&e, SHOAL_E_USAGE,
-                     "name one report: shoal report RUN_DIR/report.json, or shoal report "
-                     "--coordinator EP NUMBER of a job that `shoal jobs` lists");
-    if (rc == 0)
-        rc = job ? job_report(&o, number, &report, &e) : cli_json_file(o.word[0], &report, &e);
+    const char *path = option_text(o, "html");
+    bool job = (o->words == 1 ? number_take(o->word[0], &number)
+                              : o->words == 0 && option_given(o, "coordinator"));
+    if (!job && (o->words != 1 || option_given(o, "coordinator")))
+        return err_set(e, SHOAL_E_USAGE,
+                       "name one report: shoal report RUN_DIR/report.json, or shoal report "
+                       "--coordinator EP NUMBER of a job that `shoal jobs` lists");
+    int rc = job ? job_report(o, number, &report, e) : cli_json_file(o->word[0], &report, e);
     if (rc == 0 && json_absent(json_get(report, "epochs")))
-        rc = err_set(&e, SHOAL_E_DATA, "%s is no report of a job: it has no epochs",
-                     o.words == 1 ? o.word[0] : "the answer");
-    if (rc == 0 && option_given(&o, "json"))
+        rc = err_set(e, SHOAL_E_DATA, "%s is no report of a job: it has no epochs",
+                     o->words == 1 ? o->word[0] : "the answer");
+    if (rc == 0 && option_given(o, "json"))
         cli_json_print(report);
-    if (rc == 0 && !job && path == NULL && !option_given(&o, "json"))
-        path = page_name(o.word[0], beside);
+    if (rc == 0 && !job && path == NULL && !option_given(o, "json"))
+        path = page_name(o->word[0], beside);
     if (rc == 0 && path != NULL)
-        rc = page_write(report, path, option_given(&o, "html"), &e);
-    else if (rc == 0 && job && !option_given(&o, "json"))
+        rc = page_write(report, path, option_given(o, "html"), e);
+    else if (rc == 0 && job && !option_given(o, "json"))
         cli_report_print(report, NULL, NULL);
     json_free(report);
-    return cli_end(rc, &o, &e);
+    return rc;
 }

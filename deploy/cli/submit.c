@@ -193,50 +193,42 @@ int cli_submit_job(const struct submit_order *o, struct err *e)
     return rc;
 }
 
-int cli_submit(int argc, char **argv)
+int cli_submit(struct option_line *o, struct err *e)
 {
-    struct option_line o;
     struct begin begin = {.start = false};
-    struct err e = {0};
     const char *coordinator = NULL;
-    int rc = cli_options("shoal submit", argc, argv, &o, &e);
-    if (rc == 0 && o.words != 1)
-        rc = err_set(&e, SHOAL_E_USAGE, "name one job file; see `shoal submit --help`");
+    if (o->words != 1)
+        return err_set(e, SHOAL_E_USAGE, "name one job file; see `shoal submit --help`");
+    int rc = cli_coordinator(o, &coordinator, e);
     if (rc == 0)
-        rc = cli_coordinator(&o, &coordinator, &e);
+        rc = begin_take(o, o->word[0], option_list(o, "set"), NULL, &begin, e);
     if (rc == 0)
-        rc = begin_take(&o, o.word[0], option_list(&o, "set"), NULL, &begin, &e);
-    if (rc == 0)
-        rc = cli_submit_job(&(struct submit_order){.path = o.word[0],
-                                                   .set = option_list(&o, "set"),
+        rc = cli_submit_job(&(struct submit_order){.path = o->word[0],
+                                                   .set = option_list(o, "set"),
                                                    .coordinator = coordinator,
                                                    .begin = begin,
-                                                   .workers = option_int(&o, "workers"),
-                                                   .wait = !option_given(&o, "no-wait")},
-                            &e);
-    return cli_end(rc, &o, &e);
+                                                   .workers = option_int(o, "workers"),
+                                                   .wait = !option_given(o, "no-wait")},
+                            e);
+    return rc;
 }
 
-int cli_stop(int argc, char **argv)
+int cli_stop(struct option_line *o, struct err *e)
 {
-    struct option_line o;
     struct wire w = {.type = WIRE_TYPE_STOP}, reply;
     struct ask *a = NULL;
-    struct err e = {0};
-    int rc = cli_options("shoal stop", argc, argv, &o, &e);
     const char *coordinator = NULL;
+    int rc = cli_coordinator(o, &coordinator, e);
     if (rc == 0)
-        rc = cli_coordinator(&o, &coordinator, &e);
-    if (rc == 0)
-        rc = cli_ask_open(coordinator, NULL, &a, &e);
+        rc = cli_ask_open(coordinator, NULL, &a, e);
     w.u.STOP.job_only = true;
-    if (rc == 0 && (rc = cli_ask(a, &w, NULL, QUESTION_MS, &reply, NULL, &e)) != 0)
-        err_wrap(&e, rc, "coordinator %s", coordinator);
+    if (rc == 0 && (rc = cli_ask(a, &w, NULL, QUESTION_MS, &reply, NULL, e)) != 0)
+        err_wrap(e, rc, "coordinator %s", coordinator);
     if (rc == 0)
         puts(reply.u.STOP_reply.ends
                  ? "the job ends soon: one that grows behind the batches that are given out, any "
                    "other behind its last checkpoint; asked again it ends at once"
                  : "no job runs there any more");
     cli_ask_close(a);
-    return cli_end(rc, &o, &e);
+    return rc;
 }

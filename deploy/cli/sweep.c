@@ -386,37 +386,33 @@ static int at_once_of(const struct option_line *o)
     return option_given(o, "at-once") ? (int)option_int(o, "at-once") : cores > 1 ? cores / 2 : 1;
 }
 
-int cli_sweep(int argc, char **argv)
+int cli_sweep(struct option_line *o, struct err *e)
 {
     static struct sweeping w;
     static struct local here; /* where our programs lie */
-    struct option_line o;
     char servers[16], workers[16];
-    struct err e = {0};
-    int rc = cli_options("shoal sweep", argc, argv, &o, &e);
-    if (rc == 0 && o.words != 1)
-        rc = err_set(&e, SHOAL_E_USAGE,
-                     "name one job file: shoal sweep JOB.yaml --set tables[0].dim=8,16");
-    if (rc == 0)
-        rc = local_programs_find(&here, &e);
+    if (o->words != 1)
+        return err_set(e, SHOAL_E_USAGE,
+                       "name one job file: shoal sweep JOB.yaml --set tables[0].dim=8,16");
+    int rc = local_programs_find(&here, e);
     if (rc == 0) {
         local_signals_take();
         umask(077);
         memcpy(w.programs, here.programs, sizeof here.programs);
-        w.sweep.job_path = o.word[0];
-        w.sweep.metric = option_choice(&o, "metric") == 0 ? "auc" : "logloss";
-        w.at_once = at_once_of(&o);
+        w.sweep.job_path = o->word[0];
+        w.sweep.metric = option_choice(o, "metric") == 0 ? "auc" : "logloss";
+        w.at_once = at_once_of(o);
         (void)snprintf(w.memory, sizeof w.memory, "memory=%" PRIu64,
                        machine_memory("") / 10 * 7 / (uint64_t)w.at_once /
-                           (uint64_t)option_int(&o, "servers"));
-        (void)snprintf(servers, sizeof servers, "%d", (int)option_int(&o, "servers"));
-        (void)snprintf(workers, sizeof workers, "%d", (int)option_int(&o, "workers"));
+                           (uint64_t)option_int(o, "servers"));
+        (void)snprintf(servers, sizeof servers, "%d", (int)option_int(o, "servers"));
+        (void)snprintf(workers, sizeof workers, "%d", (int)option_int(o, "workers"));
         w.servers = servers;
         w.workers = workers;
-        rc = sweep_grid(&w.sweep, option_list(&o, "set"), &e);
+        rc = sweep_grid(&w.sweep, option_list(o, "set"), e);
     }
     if (rc == 0)
-        rc = sweep_run(&w, option_text(&o, "dir"), &e);
+        rc = sweep_run(&w, option_text(o, "dir"), e);
     sweep_free(&w.sweep);
-    return cli_end(rc, &o, &e);
+    return rc;
 }

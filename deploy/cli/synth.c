@@ -257,19 +257,14 @@ static int logs_write(const struct option_line *o, const char *out, const char *
     return rc == 0 && valid_out != NULL ? write_and_say(&teacher, 1, valid_rows, valid_out, e) : rc;
 }
 
-int cli_synth(int argc, char **argv)
+int cli_synth(struct option_line *o, struct err *e)
 {
-    struct option_line o;
-    struct err e = {0};
-    int rc = cli_options("shoal synth", argc, argv, &o, &e);
-    const char *out = option_text(&o, "out"), *valid_out = option_text(&o, "valid-out");
-    bool valid_rows = option_given(&o, "valid-rows");
-    if (rc == 0 && out == NULL)
-        rc = err_set(&e, SHOAL_E_USAGE, "--out is missing: give the file to write");
-    if (rc == 0 && valid_rows && valid_out == NULL)
-        rc = err_set(&e, SHOAL_E_USAGE,
-                     "--valid-rows without --valid-out: give the file to write them to");
-    if (rc == 0)
-        rc = logs_write(&o, out, valid_out, &e);
-    return cli_end(rc, &o, &e);
+    const char *out = option_text(o, "out"), *valid_out = option_text(o, "valid-out");
+    bool valid_rows = option_given(o, "valid-rows");
+    if (out == NULL)
+        return err_set(e, SHOAL_E_USAGE, "--out is missing: give the file to write");
+    if (valid_rows && valid_out == NULL)
+        return err_set(e, SHOAL_E_USAGE,
+                       "--valid-rows without --valid-out: give the file to write them to");
+    return logs_write(o, out, valid_out, e);
 }

@@ -307,18 +307,13 @@ static int sample(const struct option_line *o, struct err *e)
     return 0;
 }
 
-int cli_tables(int argc, char **argv)
+int cli_tables(struct option_line *o, struct err *e)
 {
-    struct option_line o;
-    struct err e = {0};
-    int rc = cli_options("shoal tables", argc, argv, &o, &e);
-    if (rc == 0 && option_given(&o, "sample"))
-        rc = o.words > 0 || option_given(&o, "what-if")
-                 ? err_set(
-                       &e, SHOAL_E_USAGE,
-                       "--sample looks at a log, not at a table: leave the table and --what-if out")
-                 : sample(&o, &e);
-    else if (rc == 0)
-        rc = tables(&o, &e);
-    return cli_end(rc, &o, &e);
+    if (!option_given(o, "sample"))
+        return tables(o, e);
+    if (o->words > 0 || option_given(o, "what-if"))
+        return err_set(
+            e, SHOAL_E_USAGE,
+            "--sample looks at a log, not at a table: leave the table and --what-if out");
+    return sample(o, e);
 }
