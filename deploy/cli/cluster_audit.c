@@ -14,20 +14,9 @@ static int live_blame(struct cluster *c, const struct table_schema *s, uint64_t 
                       struct json **list, bool *complete, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_BLAME}, reply;
-    uint32_t tablet = s->tablet_first + key_tablet(key_mix(key), s->tablet_bits);
-    struct ask *shard;
-    struct msg *m;
-    if (tablet >= c->tablet_count)
-        return err_set(e, SHOAL_E_NOT_LEADER, "the map has no tablet %u", tablet);
     w.u.BLAME = (struct wire_BLAME){s->table, key, limit};
-    int rc = cluster_shard(c, c->shard_of[tablet], &shard, e);
-    if (rc == 0)
-        rc = cli_ask(shard, &w, NULL, LONG_QUESTION_MS, &reply, &m, e);
-    if (rc != 0)
-        return rc;
-    *complete = reply.u.BLAME_reply.complete;
-    rc = json_parse(m->frame[1].data, m->frame[1].bytes, list, e);
-    msg_free(m);
+    int rc = cluster_ask_key(c, s, key, &w, LONG_QUESTION_MS, &reply, list, e);
+    *complete = rc == 0 && reply.u.BLAME_reply.complete;
     return rc;
 }
 

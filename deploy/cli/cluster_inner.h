@@ -31,5 +31,8 @@ struct cluster {
 
 /* The connection to a shard, made when it is first asked for; lent until another is. */
 int cluster_shard(struct cluster *c, uint32_t shard, struct ask **out, struct err *e);
+/* Asks the shard that leads the key's tablet; *out: the JSON of the reply's frame. NOT_LEADER. */
+int cluster_ask_key(struct cluster *c, const struct table_schema *s, uint64_t key, struct wire *w,
+                    uint32_t timeout_ms, struct wire *reply, struct json **out, struct err *e);
 
 #endif

@@ -6,25 +6,30 @@
 
 #include <string.h>
 
+int cluster_ask_key(struct cluster *c, const struct table_schema *s, uint64_t key, struct wire *w,
+                    uint32_t timeout_ms, struct wire *reply, struct json **out, struct err *e)
+{
+    uint32_t tablet = s->tablet_first + key_tablet(key_mix(key), s->tablet_bits);
+    struct ask *shard;
+    struct msg *m;
+    if (tablet >= c->tablet_count)
+        return err_set(e, SHOAL_E_NOT_LEADER, "the map has no tablet %u", tablet);
+    int rc = cluster_shard(c, c->shard_of[tablet], &shard, e);
+    if (rc == 0)
+        rc = cli_ask(shard, w, NULL, timeout_ms, reply, &m, e);
+    if (rc != 0)
+        return rc;
+    rc = json_parse(m->frame[1].data, m->frame[1].bytes, out, e);
+    msg_free(m);
+    return rc;
+}
+
 static int live_inspect(struct cluster *c, const struct table_schema *s, uint64_t key, bool *found,
                         struct json **out, struct err *e)
 {
-    struct wire w = {.type = WIRE_TYPE_INSPECT}, reply;
-    struct ask *shard;
-    struct msg *m;
-    uint32_t tablet = s->tablet_first + key_tablet(key_mix(key), s->tablet_bits);
-    if (tablet >= c->tablet_count)
-        return err_set(e, SHOAL_E_NOT_LEADER, "the map has no tablet %u", tablet);
-    w.u.INSPECT.table = s->table;
-    w.u.INSPECT.key = key;
-    int rc = cluster_shard(c, c->shard_of[tablet], &shard, e);
-    if (rc == 0)
-        rc = cli_ask(shard, &w, NULL, QUESTION_MS, &reply, &m, e);
-    if (rc != 0)
-        return rc;
-    *found = reply.u.INSPECT_reply.found;
-    rc = json_parse(m->frame[1].data, m->frame[1].bytes, out, e);
-    msg_free(m);
+    struct wire w = {.type = WIRE_TYPE_INSPECT, .u.INSPECT = {s->table, key}}, reply;
+    int rc = cluster_ask_key(c, s, key, &w, QUESTION_MS, &reply, out, e);
+    *found = rc == 0 && reply.u.INSPECT_reply.found;
     return rc;
 }
 
