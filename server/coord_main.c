@@ -32,13 +32,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void help(const struct option_command *c)
-{
-    option_help(c, stdout);
-    puts("\nKeys, what they hold and (by default):");
-    keys_print(keys_coordinator, stdout);
-}
-
 static void version(void)
 {
     unsigned protocol;
@@ -360,14 +353,8 @@ int main(int argc, char **argv)
     /* nobody else's; the group's as far as whoever starts it says, for checkpoints (fleet.md) */
     umask(umask(077) | 007);
     (void)machine_files();
-    int rc = option_parse("shoal-coordinator", argc, argv, &o, &e);
-    if (rc == 0 && option_given(&o, "help"))
-        help(o.command);
-    else if (rc == 0 && option_given(&o, "version"))
-        version();
-    else if (rc == 0 && o.words > 0)
-        rc = err_set(&e, SHOAL_E_USAGE, "'%s' is not an option; see --help", o.word[0]);
-    if (rc != 0 || option_given(&o, "help") || option_given(&o, "version")) {
+    int rc = option_program("shoal-coordinator", keys_coordinator, version, argc, argv, &o, &e);
+    if (rc != 0) {
         option_free(&o);
         return starts_end(rc, &e);
     }
@@ -375,10 +362,8 @@ int main(int argc, char **argv)
         starts_begin();
     const char *tensorboard = option_text(&o, "tensorboard");
     rc = server_config_coordinator(option_text(&o, "config"), option_list(&o, "set"), &config, &e);
-    struct live live = {.path = option_text(&o, "config"),
-                        .set = option_list(&o, "set"),
-                        .keys = keys_coordinator,
-                        .may = (const char *const[]){NULL}};
+    struct live live = {
+        .path = option_text(&o, "config"), .set = option_list(&o, "set"), .keys = keys_coordinator};
     if (rc == 0)
         rc = live_open(&live, &e);
     if (rc == 0 && tensorboard != NULL && strlen(tensorboard) >= sizeof config.tensorboard)

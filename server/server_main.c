@@ -640,13 +640,6 @@ static int serve(struct server *sv, struct err *e)
     return rc;
 }
 
-static void help(const struct option_command *c)
-{
-    option_help(c, stdout);
-    puts("\nKeys, what they hold and (by default):");
-    keys_print(keys_server, stdout);
-}
-
 static void version(void)
 {
     unsigned protocol;
@@ -667,14 +660,8 @@ int main(int argc, char **argv)
     umask(umask(077) | 007);
     (void)machine_files();
     file_reserve_fill();
-    int rc = option_parse("shoal-server", argc, argv, &o, &e);
-    if (rc == 0 && option_given(&o, "help"))
-        help(o.command);
-    else if (rc == 0 && option_given(&o, "version"))
-        version();
-    else if (rc == 0 && o.words > 0)
-        rc = err_set(&e, SHOAL_E_USAGE, "'%s' is not an option; see --help", o.word[0]);
-    if (rc != 0 || option_given(&o, "help") || option_given(&o, "version")) {
+    int rc = option_program("shoal-server", keys_server, version, argc, argv, &o, &e);
+    if (rc != 0) {
         option_free(&o);
         return starts_end(rc, &e);
     }
@@ -687,10 +674,7 @@ int main(int argc, char **argv)
         rc = server_config_load(file, option_list(&o, "set"), &sv.config, &e);
     if (!rc)
         name_default(&sv, option_text(&o, "instance"));
-    sv.live = (struct live){.path = file,
-                            .set = option_list(&o, "set"),
-                            .keys = keys_server,
-                            .may = (const char *const[]){NULL}};
+    sv.live = (struct live){.path = file, .set = option_list(&o, "set"), .keys = keys_server};
     if (!rc)
         rc = live_open(&sv.live, &e);
     const struct server_keys_ask ask = ask_of(&sv.config);

@@ -191,13 +191,7 @@ static void version(void)
 static int arguments_take(int argc, char **argv, struct option_line *o, struct arguments *a,
                           struct err *e)
 {
-    int rc = option_parse("shoal-worker", argc, argv, o, e);
-    if (rc == 0 && option_given(o, "help"))
-        option_help(o->command, stdout);
-    else if (rc == 0 && option_given(o, "version"))
-        version();
-    if (rc == 0 && (option_given(o, "help") || option_given(o, "version")))
-        return 1;
+    int rc = option_program("shoal-worker", NULL, version, argc, argv, o, e);
     if (rc == 0)
         rc = option_check(o, e);
     if (rc == 0)
@@ -852,7 +846,7 @@ int main(int argc, char **argv)
     struct err e = {0};
     struct job job;
     struct worker_config file = {.device = -1};
-    struct live live = {.may = (const char *const[]){NULL}};
+    struct live live = {.may = NULL};
     char path[LIMIT_PATH];
     bool have_job = false;
     log_init("shoal-worker");

@@ -385,13 +385,20 @@ static int scale_settle(struct model_run *r, struct model_output *out)
     return 0;
 }
 
-static void output_begin(struct model_output *out, double weight_sum)
+/* The input goes to the device, and the output begins empty. */
+static int step_begin(const struct model *m, struct model_run *r, const struct model_input *in,
+                      bool train, struct model_input *device, struct model_output *out,
+                      struct model_output *device_out)
 {
+    SHOAL_ASSERT(in->examples <= r->max_examples && r->model == m);
+    SHOAL_ASSERT(in->keep_count == 0 ||
+                 in->source != NULL); /* no cache is filled that none reads */
     out->loss_sum = 0.0;
-    out->weight_sum = weight_sum;
+    out->weight_sum = weights_sum(in);
     memset(out->loss_task, 0, sizeof out->loss_task);
     out->dense_norm = out->row_norm = 0.0;
     out->skipped = false;
+    return run_upload(r, in, train, device, out, device_out);
 }
 
 int model_train(const struct model *m, struct model_run *r, const struct model_input *in,
@@ -400,11 +407,7 @@ int model_train(const struct model *m, struct model_run *r, const struct model_i
     struct model_input device;
     struct model_output device_out;
     struct pass p;
-    SHOAL_ASSERT(in->examples <= r->max_examples && r->model == m);
-    SHOAL_ASSERT(in->keep_count == 0 ||
-                 in->source != NULL); /* no cache is filled that none reads */
-    output_begin(out, weights_sum(in));
-    int rc = run_upload(r, in, true, &device, out, &device_out);
+    int rc = step_begin(m, r, in, true, &device, out, &device_out);
     if (rc != 0)
         return rc;
     gradients_begin(r, &device, &device_out);
@@ -429,11 +432,7 @@ int model_predict(const struct model *m, struct model_run *r, const struct model
     struct model_input device;
     struct model_output device_out;
     struct pass p;
-    SHOAL_ASSERT(in->examples <= r->max_examples && r->model == m);
-    SHOAL_ASSERT(in->keep_count == 0 ||
-                 in->source != NULL); /* no cache is filled that none reads */
-    output_begin(out, weights_sum(in));
-    int rc = run_upload(r, in, false, &device, out, &device_out);
+    int rc = step_begin(m, r, in, false, &device, out, &device_out);
     if (rc != 0)
         return rc;
     m->k->zero(r->stream, r->result, sizeof *r->result);

@@ -16,7 +16,7 @@ static bool may_change(const struct live *l, const char *path)
 {
     if (strcmp(path, "log") == 0)
         return true;
-    for (size_t i = 0; l->may[i] != NULL; i++)
+    for (size_t i = 0; l->may != NULL && l->may[i] != NULL; i++)
         if (config_path_under(path, l->may[i]))
             return true;
     return false;

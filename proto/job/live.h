@@ -10,8 +10,9 @@ struct live {
     const char *path; /* borrowed, as all here but now; NULL: no file, there is nothing to read */
     const struct string_list *set;
     const struct config_key *keys;
-    const char *const *may; /* paths of the keys that may change, ended by NULL; `log` may */
-    struct config *now;     /* owned: as it was read last */
+    const char *const
+        *may;           /* paths of the keys that may change, ended by NULL, or NULL; `log` may */
+    struct config *now; /* owned: as it was read last */
 };
 
 /* The caller has filled in all but `now`. CONFIG, NOINPUT, IO, NOMEM. */

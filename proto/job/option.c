@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/job/config_inner.h"
+#include "proto/job/keys.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -90,6 +91,26 @@ int option_parse(const char *command, int argc, char **argv, struct option_line 
         i += rc;
     }
     return 0;
+}
+
+int option_program(const char *name, const struct config_key *keys, void (*version)(void), int argc,
+                   char **argv, struct option_line *l, struct err *e)
+{
+    int rc = option_parse(name, argc, argv, l, e);
+    if (rc != 0)
+        return rc;
+    if (option_given(l, "help")) {
+        option_help(l->command, stdout);
+        if (keys != NULL) {
+            puts("\nKeys, what they hold and (by default):");
+            keys_print(keys, stdout);
+        }
+        return 1;
+    }
+    if (!option_given(l, "version"))
+        return 0;
+    version();
+    return 1;
 }
 
 void option_free(struct option_line *l)

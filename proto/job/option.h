@@ -42,6 +42,10 @@ struct option_line { /* a command line; its values are argv's */
  * Free l whatever comes back. */
 int option_parse(const char *command, int argc, char **argv, struct option_line *l, struct err *e);
 void option_free(struct option_line *l);
+/* The same of a program, which answers --help and --version itself: 1. keys: of its file, listed by
+ * --help; NULL: none are. */
+int option_program(const char *name, const struct config_key *keys, void (*version)(void), int argc,
+                   char **argv, struct option_line *l, struct err *e);
 /* Types, ranges and choices of what was given. USAGE. */
 int option_check(const struct option_line *l, struct err *e);
 

@@ -725,11 +725,11 @@ const struct option_command option_commands[] = {
      "log with server and worker on this machine.",
      NULL, options_bench, 0},
     {"shoal-server", NULL, "[--config FILE] [--set KEY=VALUE]... [--check]",
-     "Hosts shards of embedding tables.", NULL, options_server, 1},
+     "Hosts shards of embedding tables.", NULL, options_server, 0},
     {"shoal-coordinator", NULL, "[--config FILE] [--set KEY=VALUE]... [--check]",
      "Knows servers and workers, deals tablets, lanes and tasks, keeps the best epoch, writes the "
      "report.",
-     NULL, options_coordinator, 1},
+     NULL, options_coordinator, 0},
     {"shoal-worker", NULL,
      "run [--config WORKER.yaml | --instance NAME] [--set KEY=VALUE]... [--check]\n"
      "train|replay --coordinator EP [options]\n"
