@@ -1,5 +1,5 @@
-/* attention.c: what weighs by what it sees: self-attention over fields, feature gates, sequences
- * weighed against a target. */
+/* attention.c: layers whose weights depend on the example: self-attention over fields, feature
+ * gates, and sequences weighted against a target. */
 #include "dense/layer/plan.h"
 #include "proto/base/assert.h"
 
@@ -10,24 +10,24 @@
 /* Multi-head self-attention over field vectors (Song et al. 2019, after Vaswani et al.
  * 2017).
  *
- * A layer takes the example's fields as rows and gives each a new vector of `width` floats, a share
- * of it by each head:
+ * A layer takes the example's fields as rows and gives each a new vector of `width` floats, of
+ * which each head computes width / heads:
  *     y = act(norm(softmax(Q K' / sqrt(width / heads)) V + R)),
- * Q, K, V = linear maps of the fields. R, the residual, is the input itself where that is `width`
- * wide already, else a fourth linear map. The maps are one matrix product over all fields of all
+ * Q, K and V are linear maps of the fields. R, the residual, is the input itself where that is
+ * `width` wide, else a fourth linear map. The maps are one matrix product over all fields of all
  * examples. */
 
 /* linear maps */
 
-/* Whether the fields of all examples follow one another without gaps, in what is read and its
- * gradient. */
+/* true: neither the input nor its gradient has a gap between one example's fields and the next
+ * example's. */
 static bool project_whole(const struct layer *l, const struct pass *p)
 {
     return pass_ld(p, l->x) == l->x.width &&
            (!p->train || pass_wanted(p, l->x) == 0 || pass_gradient_ld(p, l->x) == l->x.width);
 }
 
-/* Field f of the examples, or, when nothing lies between them, all fields at once. */
+/* The arguments for field f of all examples, or (`whole`) for all fields at once. */
 static struct linear_args project_args(const struct layer *l, const struct pass *p, uint32_t first,
                                        uint32_t count, uint32_t f, bool whole)
 {
@@ -85,7 +85,7 @@ static struct attend_args attend_args_of(const struct layer *l, const struct pas
     SHOAL_ASSERT(l->x.width == 3 * l->y.width || l->x.width == 4 * l->y.width);
     SHOAL_ASSERT(l->z.tensor == TENSOR_NONE || l->z.width == l->y.width);
     SHOAL_ASSERT(p->tensor[l->state[0]].width == attend_share_floats(fields, heads));
-    return (struct attend_args){
+    struct attend_args a = {
         .first = first,
         .count = count,
         .fields = fields,
@@ -93,13 +93,16 @@ static struct attend_args attend_args_of(const struct layer *l, const struct pas
         .width = l->y.width / fields,
         .parts = l->x.width / l->y.width,
         .x = pass_at(p, l->x, first),
-        .residual = l->z.tensor == TENSOR_NONE ? NULL : pass_at(p, l->z, first),
-        .ldresidual = l->z.tensor == TENSOR_NONE ? 0 : pass_ld(p, l->z),
         .y = pass_at(p, l->y, first),
         .share =
             pass_at(p, (struct view){l->state[0], 0, attend_share_floats(fields, heads)}, first),
         .work = p->data[l->state[1]],
         .mask = mask};
+    if (l->z.tensor != TENSOR_NONE) {
+        a.residual = pass_at(p, l->z, first);
+        a.ldresidual = pass_ld(p, l->z);
+    }
+    return a;
 }
 
 static void attend_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
@@ -115,8 +118,10 @@ static void attend_backward(const struct layer *l, struct pass *p, uint32_t firs
     struct attend_args a = attend_args_of(l, p, first, count, &mask);
     a.dy = pass_gradient_at(p, l->y, first);
     a.dx = pass_gradient_at(p, l->x, first);
-    a.dresidual = l->z.tensor == TENSOR_NONE ? NULL : pass_gradient_at(p, l->z, first);
-    a.lddresidual = l->z.tensor == TENSOR_NONE ? 0 : pass_gradient_ld(p, l->z);
+    if (l->z.tensor != TENSOR_NONE) {
+        a.dresidual = pass_gradient_at(p, l->z, first);
+        a.lddresidual = pass_gradient_ld(p, l->z);
+    }
     a.add = l->add_z;
     p->k->attention.attend_backward(p->s, &a);
 }
@@ -141,7 +146,7 @@ static struct view attention_layer(struct plan *p, struct view x, uint32_t field
     struct view maps = plan_packed(p, plan_tensor(p, fields * parts * width)),
                 sum = plan_packed(p, plan_tensor(p, fields * width));
     struct layer *l = fields_layer(plan_layer(p, &layer_project, x, maps), fields, heads);
-    /* each map starts as one of its own would */
+    /* initial weights as if each map were a matrix of its own */
     char maps_of[24];
     (void)snprintf(maps_of, sizeof maps_of, "maps_of_%u", heads);
     plan_step(p);
@@ -177,11 +182,11 @@ struct view plan_attention(struct plan *p, struct view x, uint32_t fields, uint3
 /* ---- feature gates --------------------------------------------------------------------------- */
 
 /* Feature gates (Mao et al. 2023): a stream's input is multiplied, number by number, with 2 *
- * sigmoid(network(context)): 1 where the gate has not learned, 0 to 2 elsewhere. The context is
- * what the paper calls the condition: the vector of a field, such as the user's for one stream and
- * the item's for the other, or a learned vector, the same for all. The paper's code has vectors of
- * the gates' own for such a field; here they are those that the model has anyway, and learn from
- * both. */
+ * sigmoid(network(context)). The factor is 1 before the gate has learned, and lies between 0 and 2.
+ * The paper calls the context the condition. It is the vector of a field, such as the user's for
+ * one stream and the item's for the other, or a learned vector that all examples share. The
+ * paper's code gives the gates separate vectors of that field. Here the gates read the model's own
+ * vectors, which learn from the gates and from the streams. */
 
 static const struct dropout_mask keep_all = {.threshold = 0, .scale = 1.0f};
 
@@ -189,7 +194,7 @@ static void context_forward(const struct layer *l, struct pass *p, uint32_t firs
 {
     float *y = pass_at(p, l->y, first);
     uint32_t ldy = pass_ld(p, l->y);
-    SHOAL_ASSERT(ldy - l->y.width < TENSOR_ROUND); /* it has its tensor to itself */
+    SHOAL_ASSERT(ldy - l->y.width < TENSOR_ROUND); /* y is the only view of its tensor */
     p->k->zero(p->s, y, (size_t)count * ldy * sizeof *y);
     p->k->act_forward(p->s, ACT_NONE, &keep_all, first, count, l->y.width, pass_parameter(p, l, 1),
                       y, ldy);
@@ -230,7 +235,7 @@ const struct layer_ops layer_gate = {
 struct view plan_context(struct plan *p, uint32_t width)
 {
     struct view context = plan_tensor(p, width);
-    /* Not zeros: behind relu and biases of zero they would learn nothing. */
+    /* A context of zeros would learn nothing: with biases of zero, relu passes no gradient back. */
     plan_layer(p, &layer_context, VIEW_NONE, context)->parameter[1] =
         plan_parameter(p, "context", 1, width, VIEW_NONE, plan_xavier(width, width), false);
     return context;
@@ -252,22 +257,22 @@ struct view plan_gate(struct plan *p, struct view x, struct view context,
 
 /* ---- sequences ------------------------------------------------------------------------------- */
 
-/* A field's values weighed one by one against a target, as in DIN's activation unit
- * (Zhou et al. 2018):
- *     y = sum over the values of a(h, t) h,
- * h a value's vector, t the target's, and a(h, t) a number from a small network over [h, t, h - t,
- * h * t]. The weights are not made to sum to one: their sum says how much the user's interest is
- * worth. A field without values is zeros.
+/* The values of a field, each weighted against a target, as in DIN's activation unit (Zhou et al.
+ * 2018):
+ *     y = sum over the values of a(h, t) h
+ * where h is a value's vector, t the target's, and a(h, t) a number from a small network over
+ * [h, t, h - t, h * t]. The weights are not normalized: their sum measures the strength of the
+ * user's interest. A field without values gives zeros.
  *
- * Values are taken in chunks of at most SEQUENCE_ROOM, wherever a sequence may be cut by it, so
- * that memory is bounded whatever the sequences' lengths: the small network's activations exist for
- * one chunk at a time and are computed again on the way back. The CPU takes the field's values and
- * nothing else; a device takes all places of `index` in turn, and leaves those of other fields at
- * zero, so that it needs no counts on the host. */
+ * Values are processed in chunks of at most SEQUENCE_ROOM, and a chunk's end may cut a sequence.
+ * The small network's activations exist for one chunk at a time and are computed again on the way
+ * back, so memory is bounded for sequences of any length. The CPU takes the field's values alone. A
+ * device takes all entries of `index` in turn and writes zeros for those of other fields, so that
+ * the host needs no counts. */
 
 #define SEQUENCE_ROOM 8192u
 
-/* the state: what a chunk needs */
+/* the state: the arrays of one chunk */
 
 struct sequence_state {
     struct sequence_chunk chunk;
@@ -465,7 +470,7 @@ static void sequence_add(struct plan *p, struct view input, uint32_t field,
 
 void plan_sequences(struct plan *p, struct view input, const struct widths *hidden)
 {
-    uint32_t state = TENSOR_NONE; /* all sequences take turns with one */
+    uint32_t state = TENSOR_NONE; /* all sequences use one state, one after another */
     SHOAL_ASSERT(hidden->count > 0 && hidden->count <= SEQUENCE_HIDDEN_MAX);
     for (uint32_t f = 0; f < p->shape.fields; f++)
         if (p->shape.pooling[f] == POOL_ATTENTION)

@@ -84,7 +84,7 @@ static int placed_order(const void *a, const void *b)
 {
     uint64_t x = key_mix(((const struct placed_key *)a)->key),
              y = key_mix(((const struct placed_key *)b)->key);
-    return x < y ? -1 : x > y;
+    return (x > y) - (x < y);
 }
 
 int block_keys(const struct block_layout *b, uint64_t **keys, uint32_t **block)

@@ -40,8 +40,8 @@ void plan_pairs(struct plan *p, struct view vectors)
 
 /* ---- pairs, each by itself ------------------------------------------------------------------- */
 
-/* Inner products of all pairs of field vectors, as numbers of their own: what FwFM weighs (Pan et
- * al. 2018), and what the networks of IPNN (Qu et al. 2016) and DLRM (Naumov et al. 2019) read.
+/* Inner products of all pairs of field vectors, one column each. FwFM weights them (Pan et al.
+ * 2018); the networks of IPNN (Qu et al. 2016) and DLRM (Naumov et al. 2019) read them.
  * The product of vectors i and j < i stands at i (i - 1) / 2 + j. */
 
 enum { NUMBER_VECTORS, NUMBER_KEEP };
@@ -95,14 +95,19 @@ int plan_products_check(uint32_t vectors, struct err *e)
 
 uint32_t plan_products_width(uint32_t vectors, uint32_t dim, bool keep)
 {
-    return products_pairs(vectors) + (keep ? dim : 0);
+    uint32_t width = products_pairs(vectors);
+    if (keep)
+        width += dim;
+    return width;
 }
 
 struct view plan_products(struct plan *p, struct view x, bool keep, struct view y)
 {
     uint32_t vectors = x.width / p->dim, width = plan_products_width(vectors, p->dim, keep);
     SHOAL_ASSERT(vectors >= 2 && x.width % p->dim == 0);
-    struct view result = y.tensor == TENSOR_NONE ? plan_tensor(p, width) : y;
+    struct view result = y;
+    if (y.tensor == TENSOR_NONE)
+        result = plan_tensor(p, width);
     struct layer *l = plan_layer(p, &layer_products, x, result);
 
     SHOAL_ASSERT(result.width == width);
@@ -117,8 +122,8 @@ struct view plan_products(struct plan *p, struct view x, bool keep, struct view 
 /* Cross layers (DCN-V2, Wang et al. 2021), full rank: x' = x0 * (w x + b) + x, * number by number.
  * Each raises the degree of the polynomial in x0 by one. */
 
-/* With u = w x + b: dx0 = dy * u, du = dy * x0, dx = dy + du w. The gradients of all x but x0 lie
- * in one place: dy is there already when du w is added. */
+/* With u = w x + b: dx0 = dy * u, du = dy * x0, dx = dy + du w. Every cross layer but the first
+ * shares one gradient between x and y, so dx holds dy already when du w is added. */
 static struct cross_args cross_args_of(const struct layer *l, const struct pass *p, uint32_t first,
                                        uint32_t count)
 {
@@ -225,20 +230,19 @@ void plan_cross(struct plan *p, struct view x0, uint32_t layers, struct view y)
 
 /* ---- the compressed interaction network ------------------------------------------------------ */
 
-/* The compressed interaction network (xDeepFM, Lian et al. 2018). Layer k has maps of the
- * vectors' length:
+/* The compressed interaction network (xDeepFM, Lian et al. 2018). Layer k has maps, vectors of the
+ * fields' dim:
  *
- *     map h = sum over maps m of layer k - 1 and fields f of w[h][f, m] (map m * vector f), *
- *     number by number,
+ *     map h = sum over maps m of layer k - 1 and fields f of w[h][f, m] (map m * vector f)
  *
- * layer 0 being the field vectors; the sums of all maps' numbers are what it gives. No activation:
- * the paper found the identity best.
+ * where * multiplies number by number and layer 0 is the field vectors. The network's output is the
+ * sum of the numbers of each map. There is no activation: the paper found the identity best.
  *
- * Here a map's numbers lie apart: tensors are (examples, dim, maps), so that a layer is one outer
- * product for each row of (example, number) and a matrix product of all rows. The outer products
- * are made for as many rows at a time as fit the work space, and made again on the way back. */
+ * Tensors are stored as (examples, dim, maps). A layer is then an outer product for each row
+ * (example, number), and one matrix product over all rows. The outer products are made for as many
+ * rows at a time as fit the work space, and are made again on the way back. */
 
-/* of CIN_WORK_FLOATS the host uses so much: what stays in its cache */
+/* the host's part of the work space, which stays in its cache */
 #define CIN_WORK_HOST_FLOATS (1u << 18)
 
 enum { NUMBER_FIELDS, NUMBER_BELOW, NUMBER_MAPS, NUMBER_WORK };
@@ -263,7 +267,8 @@ const struct layer_ops layer_cin_turn = {
 
 /* a layer */
 
-/* Where rows of a layer begin, whatever the examples: the tensors have no gaps. */
+/* The first row of a layer's range in each array. The tensors have no gaps between examples, so
+ * all rows of the range follow one another. */
 struct cin_rows {
     const float *x, *x0, *w;
     float *y, *dw, *dx, *dx0;
@@ -277,7 +282,7 @@ static struct cin_rows cin_rows_of(const struct layer *l, const struct pass *p, 
              work = l->number_of[NUMBER_WORK];
     SHOAL_ASSERT(l->x.width == p->dim * l->number_of[NUMBER_BELOW] &&
                  l->y.width == p->dim * l->number_of[NUMBER_MAPS]);
-    SHOAL_ASSERT(p->tensor[l->state[0]].width >= in); /* for a row at least */
+    SHOAL_ASSERT(p->tensor[l->state[0]].width >= in); /* one row at least */
     uint32_t rows = count * p->dim,
              used = p->k->host && work > CIN_WORK_HOST_FLOATS ? CIN_WORK_HOST_FLOATS : work;
     uint32_t step = used / in > 0 ? used / in : 1;
@@ -368,16 +373,21 @@ double layer_cin_row_floats(uint32_t fields, const struct widths *maps)
 {
     double most = (double)fields * fields;
     for (uint32_t i = 0; i + 1 < maps->count; i++)
-        most = (double)fields * maps->at[i] > most ? (double)fields * maps->at[i] : most;
+        if ((double)fields * maps->at[i] > most)
+            most = (double)fields * maps->at[i];
     return most;
 }
 
-/* For one row at least, and no more than all rows of a batch need. */
+/* Floats of the work space: one row at least, and at most what all rows of a batch need. */
 static uint32_t work_floats(const struct plan *p, uint32_t fields, const struct widths *maps)
 {
     double row = layer_cin_row_floats(fields, maps), batch = row * p->dim * p->job->train.batch;
-    double floats = batch > 0 && batch < CIN_WORK_FLOATS ? batch : CIN_WORK_FLOATS;
-    return (uint32_t)(floats > row ? floats : row);
+    double floats = CIN_WORK_FLOATS;
+    if (batch > 0 && batch < floats)
+        floats = batch;
+    if (floats < row)
+        floats = row;
+    return (uint32_t)floats;
 }
 
 struct view plan_cin(struct plan *p, struct view vectors, const struct widths *maps)
@@ -465,7 +475,7 @@ void plan_bilinear(struct plan *p, struct view x, struct view z, uint32_t heads,
 
     l->z = z;
     l->number_of[BILINEAR_HEADS] = heads;
-    /* as small as a head's over all products would be */
+    /* the bound of a head over all products */
     l->parameter[0] = plan_parameter(p, "weight", 1, weights, x, plan_xavier(1, weights), true);
     l->state[0] = plan_state(p, z.width);
 }

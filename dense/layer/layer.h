@@ -1,16 +1,18 @@
 /* layer.h: what a layer of a model is, and the layers that there are.
  *
- * Layers read and write views: columns of tensors, a row for each example. Where another layer has
- * written to the gradient of what a layer read, it adds, and `add` says so; the plan works that out
- * (plan_settle.c). A layer works on a range of the batch's examples at a time, so that what one
- * layer writes is still in the cache when the next reads it; on a device the range is the whole
- * batch. A layer that needs a sum over the whole batch (batch norm) has four more functions:
- * `gather` adds a range to the sum, `settle` is called once when every range has been gathered, and
- * only then do `forward` and `backward` of that layer run. pass.c drives them.
+ * A layer reads and writes views: columns of tensors, one row for each example. Several layers may
+ * read one tensor. On the way back the first of them sets the tensor's gradient and the others add
+ * to it; `add` tells a layer which it does, and plan_settle.c computes it.
  *
- * Parameters lie in the flat arrays of the dense tables: a layer knows the places of its own.
- * Layers add their parameters' gradients; the arrays begin as zeros or as what L2 gives. A layer is
- * read-only after building and shared by all lanes; a pass belongs to one thread. */
+ * A layer works on a range of the batch's examples at a time, so that one layer's output is still
+ * in the cache when the next layer reads it. On a device the range is the whole batch. A layer that
+ * needs a sum over the whole batch (batch norm) has four more functions: `gather` adds a range to
+ * the sum, and `settle` runs once after every range has been gathered. Only then do `forward` and
+ * `backward` of that layer run. pass.c drives them.
+ *
+ * Parameters lie in the flat arrays of the dense tables, and a layer stores the offsets of its own.
+ * A layer adds to its parameters' gradients; the arrays start at zero or at the gradient of L2.
+ * A layer is read-only after building and shared by all lanes; a pass belongs to one thread. */
 #ifndef DENSE_LAYER_LAYER_H
 #define DENSE_LAYER_LAYER_H
 
@@ -29,11 +31,11 @@ enum {
     TENSOR_FIRST_FREE,
 };
 
-/* Rows of tensors begin at multiples of 16 bytes, in which a device likes to read and write. */
+/* A tensor's rows begin at multiples of 16 bytes: a device reads and writes 16 bytes at once. */
 #define TENSOR_ROUND 4u
 
 struct tensor {
-    uint32_t width; /* floats an example; of a state: floats in all */
+    uint32_t width; /* floats per example; for a state: floats in total */
     /* floats from an example to the next; those behind `width` are zero and are never written */
     uint32_t ld;
     uint32_t wanted;   /* leading columns whose gradient is wanted; 0: none */
@@ -43,7 +45,7 @@ struct tensor {
     bool packed;          /* without gaps: ld is the width */
     bool state;           /* not by example: a layer's sums and the like */
     bool by_field;        /* its columns stand for the input's, one by one or pair by pair */
-    /* its gradient's writers do not cover it one after another: zeroed before the way back */
+    /* the gradient is zeroed before the way back, and every layer adds to it (plan_settle.c) */
     bool zero;
 };
 
@@ -68,8 +70,8 @@ struct layer_ops {
     layer_batch_function forward_settle, backward_settle;
     /* backward turns the gradient of y into that of x where it lies; x has no other reader */
     bool gradient_in_place;
-    /* its kernels depend on the number of values or rows: not part of a recorded graph. Such layers
-     * come first */
+    /* its kernels depend on the batch's number of values or rows, which a recorded graph would fix.
+     * So these layers come first, before the recorded section (pass.c) */
     bool by_values;
     bool mixes; /* a column of y depends on all of x: it stands for no column of the input */
 };
@@ -77,17 +79,17 @@ struct layer_ops {
 struct layer {
     const struct layer_ops *ops;
     uint32_t number; /* position in the model */
-    /* read, read too, written; VIEW_NONE where there is none. In place: x and y the same */
+    /* x and z are read, y is written; VIEW_NONE: unused. A layer in place has x equal to y */
     struct view x, z, y;
-    /* adds to the gradient of x, of z: another layer has written it. Of both, z's is written
-     * first */
+    /* true: another layer has written the gradient of x (of z) before, so this layer adds to it. A
+     * layer with both writes that of z first */
     bool add, add_z;
     uint32_t state[LAYER_STATES]; /* tensors of the layer's own */
-    /* places in the dense parameters, PARAMETER_NONE: without. By convention 0 is the weight (or
+    /* offsets in the dense parameters; PARAMETER_NONE: unused. By convention 0 is the weight (or
      * gamma), 1 the bias (or beta) */
     size_t parameter[LAYER_PARAMETERS];
-    size_t mean, variance; /* norm: in the statistics */
-    double momentum;       /* norm: of a push of these (norm.c) */
+    size_t mean, variance; /* norm: offsets in the statistics */
+    double momentum;       /* norm: by which one push moves the statistics (norm.c) */
     enum activation act;
     double dropout;
     uint32_t number_of[LAYER_NUMBERS]; /* shapes of the layer's own: heads, fields.. */
@@ -101,15 +103,15 @@ extern const struct layer_ops layer_pool;
 extern const struct layer_ops layer_fc;
 /* x, y (a column of the logit), parameter 0: weights (x.width). */
 extern const struct layer_ops layer_head;
-/* x (== y: columns that a linear layer without activation, or a norm, has written and nobody has
- * read), act, dropout. */
+/* x == y, act, dropout. The columns come from a linear layer without activation or from a norm, and
+ * no other layer has read them. */
 extern const struct layer_ops layer_act;
-/* x, y, parameters 0: gamma, 1: beta; mean, variance; state 0. The gradient is worked on in
+/* x, y, parameters 0: gamma, 1: beta; mean, variance; state 0. The gradient is computed in
  * place. */
 extern const struct layer_ops layer_batch_norm;
 /* x, y, parameters 0: gamma, 1: beta (width of a row); act; state 0: two floats for each row;
- * number_of: rows that the view is made of, each normed by itself. The gradient is worked on in
- * place. With more than one row an example, x and y have their tensors to themselves. */
+ * number_of: rows in an example's view; each row has its own mean and variance. The gradient is
+ * computed in place. With several rows per example, x and y are the only views of their tensors. */
 extern const struct layer_ops layer_layer_norm;
 enum { LAYER_NORM_ROWS_AN_EXAMPLE };
 
@@ -120,8 +122,8 @@ extern const struct layer_ops layer_fm;
  * copy of the last vector. */
 extern const struct layer_ops layer_products;
 /* x, z: x0, y (all of one width), parameter 0: w (width, width), 1: b (width); state 0: w x,
- * (width) an example. layer_cross_first: x is x0. layer_cross: x is read by nobody else, and the
- * gradient is worked on in place. */
+ * (width) an example. layer_cross_first: x is x0. layer_cross: no other layer reads x, and the
+ * gradient is computed in place. */
 extern const struct layer_ops layer_cross_first;
 extern const struct layer_ops layer_cross;
 /* x (fields * dim) turned into y (dim * fields). Number 0: fields. */
@@ -138,21 +140,22 @@ extern const struct layer_ops layer_bilinear;
 enum { BILINEAR_HEADS };
 
 /* Linear maps of an example's fields, without a bias: x (fields, in), in any tensor; y (fields,
- * out), which has a tensor to itself; parameter 0: weights (out, in); number_of. */
+ * out), the only view of its tensor; parameter 0: weights (out, in); number_of. */
 extern const struct layer_ops layer_project;
-/* x: (fields, 3 or 4 times width): queries, keys, values and perhaps the residual; z: the residual
- * (fields, width), in any tensor, or VIEW_NONE; y (fields, width). x and y have tensors to
- * themselves. dropout: of the shares. state 0: shares; 1: work space; number_of. */
+/* x: (fields, 3 or 4 times width): queries, keys, values and, in the second case, the residual; z:
+ * the residual (fields, width), in any tensor, or VIEW_NONE; y (fields, width). x and y are the
+ * only views of their tensors. dropout applies to the shares. state 0: shares; 1: work space;
+ * number_of. */
 extern const struct layer_ops layer_attend;
-enum { ATTENTION_FIELDS, ATTENTION_HEADS }; /* of both */
+enum { ATTENTION_FIELDS, ATTENTION_HEADS }; /* for layer_project and layer_attend */
 /* Writes the same learned vector to every example: y; parameter 1: (y.width). */
 extern const struct layer_ops layer_context;
 /* y = 2 x z, all of one width. */
 extern const struct layer_ops layer_gate;
 /* x: the target's columns of the input, y: the field's. Parameters 2 i, 2 i + 1: weights and bias
  * of the small network's layer i, the last with one output; act of its hidden layers; state 0;
- * number_of, the last: the first of the hidden widths. The target's gradient is added to what
- * others have written: somebody must read all of the input. */
+ * number_of, whose last entry is the first of the hidden widths. The layer adds the target's
+ * gradient to what other layers have written, so some other layer must read all of the input. */
 extern const struct layer_ops layer_sequence;
 enum { SEQUENCE_FIELD, SEQUENCE_LAYERS, SEQUENCE_WIDTHS };
 #define SEQUENCE_HIDDEN_MAX ((uint32_t)(LAYER_PARAMETERS / 2 - 1)) /* layers, without its output */
@@ -162,26 +165,26 @@ enum { SEQUENCE_FIELD, SEQUENCE_LAYERS, SEQUENCE_WIDTHS };
 extern const struct layer_ops layer_mix;
 enum { MIX_TASKS, MIX_SHARED, MIX_OWN, MIX_TOP_K };
 
-/* ---- what they need to be told --------------------------------------------------------------- */
+/* ---- arguments of the layers ----------------------------------------------------------------- */
 
-/* Which values of a layer are dropped: a function of (seed, lane, batch, layer) and the value's
- * place, so that a batch computed again, by whichever worker, drops the same. Nothing is stored:
- * the way back draws the mask again or reads it off the output. This is the key of a layer's. */
+/* The key of a layer's dropout mask. The mask is a function of (seed, lane, batch, layer) and the
+ * value's place, so a batch that is computed again drops the same values on any worker. No mask is
+ * stored: the way back draws it again or reads it off the output. */
 void layer_dropout_key(uint64_t seed, uint32_t lane, uint64_t batch, uint32_t layer,
                        uint32_t out[2]);
 /* rate in [0, 1); rate 0 keeps everything. key: in the backend's memory. */
 struct dropout_mask layer_dropout_mask(double rate, const uint32_t *key);
-/* The mask of a layer in this pass: in prediction everything is kept. */
+/* The mask of a layer in this pass; prediction keeps everything. */
 struct dropout_mask layer_dropout(const struct layer *l, const struct pass *p);
 /* The batch as the kernels of pooling take it, for examples [first, first + count). */
 struct pool_args layer_pool_args(const struct pass *p, uint32_t first, uint32_t count);
-/* By how much one push moves the running statistics of batch norm towards its batch's: a function
- * of lanes, consistency, staleness and prefetch (norm.c). */
+/* The fraction by which one push moves batch norm's running statistics towards its batch's: a
+ * function of lanes, consistency, staleness and prefetch (norm.c). */
 double layer_norm_momentum(const struct job *job);
-#define NORM_MOMENTUM 0.1  /* of all lanes together */
-#define NORM_UNDER_WAY 5.0 /* batches of a lane, pulled and not yet applied, that this bears */
-/* Floats of outer products for one row of the largest of layer_cin. */
+#define NORM_MOMENTUM 0.1  /* all lanes together */
+#define NORM_UNDER_WAY 5.0 /* with more batches in flight per lane the momentum is reduced */
+/* Floats that the outer products of one row take in the largest of the layer_cin layers. */
 double layer_cin_row_floats(uint32_t fields, const struct widths *maps);
-#define CIN_WORK_FLOATS (4u << 20) /* at most, for outer products; all layers of a lane share it */
+#define CIN_WORK_FLOATS (4u << 20) /* limit of the work space, which all layers of a lane share */
 
 #endif

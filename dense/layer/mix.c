@@ -1,14 +1,17 @@
 /* mix.c: experts that several tasks share, and the gates that mix them.
  *
- * A task's mixture is y = sum over experts e of share_e * f_e(x), share = softmax(W x): multi-gate
- * mixture of experts (Ma et al. 2018), where every task chooses among the same experts, and
- * customized gate control (Tang et al. 2020), where it chooses among shared ones and its own.
- * Progressive layered extraction (the same paper) is levels of the latter one on another: a task's
- * experts and its gate read the task's mixture of the level below; the shared experts read a
- * mixture of the shared experts' own, whose gate chooses among all experts; on the last level
- * nobody needs that one. With top_k only the k largest values of a gate pass, and the softmax is
- * over those (Shazeer et al. 2017, without noise); of equal ones the first. No gradient flows
- * through the others, though they are computed. */
+ * A task's mixture is y = sum over experts e of share_e * f_e(x), with share = softmax(W x). In a
+ * multi-gate mixture of experts (Ma et al. 2018) every task chooses among the same experts. In
+ * customized gate control (Tang et al. 2020) a task chooses among the shared experts and its own.
+ *
+ * Progressive layered extraction (the same paper) stacks levels of customized gate control. A
+ * task's experts and its gate read the task's mixture of the level below. The shared experts read
+ * one more mixture, whose gate chooses among all experts; the last level has no such mixture,
+ * because no level reads it.
+ *
+ * With top_k, only the k largest values of a gate pass, and the softmax is over those (Shazeer et
+ * al. 2017, without noise); among equal values the first passes. The other experts are computed,
+ * too, but no gradient flows through them. */
 #include "dense/layer/plan.h"
 #include "proto/base/assert.h"
 
@@ -61,8 +64,8 @@ const struct layer_ops layer_mix = {
 
 /* parts */
 
-/* One layer of `experts` experts, to y: (experts * out). Where they all read the same columns it is
- * one matrix product, but for layer norm, which is each expert's own. */
+/* One layer of `experts` experts, to y: (experts * out). Experts that all read the same columns are
+ * one matrix product, unless there is a layer norm, which each expert computes by itself. */
 static void experts_layer(struct plan *p, struct view x, uint32_t experts, uint32_t out, bool apart,
                           struct view y)
 {
@@ -78,25 +81,28 @@ static void experts_layer(struct plan *p, struct view x, uint32_t experts, uint3
         return;
     plan_linear(p, x, experts * out, act, dropout, norm, y);
     if (weights < p->dense.tensor_count)
-        p->dense.tensor[weights].init = plan_xavier(out, in); /* of each expert by itself */
+        /* initial weights as if each expert had a matrix of its own */
+        p->dense.tensor[weights].init = plan_xavier(out, in);
 }
 
-/* What a level reads: the input, or, above the first level, the mixtures of the one below, side by
- * side: the tasks', then that of the shared experts. */
+/* The input of a level. The first level reads the model's input. A level above reads the mixtures
+ * of the level below, side by side: those of the tasks, then that of the shared experts. */
 struct level_input {
     struct view x;
     bool mixtures;
     uint32_t tasks;
 };
 
-/* What task t reads; t == tasks: the shared experts. */
+/* The columns that task t reads; t == tasks: those of the shared experts. */
 static struct view level_part(const struct level_input *in, uint32_t t)
 {
     uint32_t width = in->x.width / (in->tasks + 1);
-    return in->mixtures ? plan_columns(in->x, t * width, width) : in->x;
+    if (!in->mixtures)
+        return in->x;
+    return plan_columns(in->x, t * width, width);
 }
 
-/* What stands side by side, or one by one, for each of so many. */
+/* Sets the scope of an experts' layer. */
 static void experts_scope(struct plan *p, uint32_t level, uint32_t layer, uint32_t shared,
                           uint32_t own)
 {
@@ -130,7 +136,7 @@ static struct view level_experts(struct plan *p, const struct level_input *in, u
     return y;
 }
 
-/* A gate's weights, over what it reads, to `gate`. */
+/* A linear layer from x, the gate's input, to `gate`, one column for each choice. */
 static void gate_layer_add(struct plan *p, struct view x, uint32_t choices, struct view gate)
 {
     plan_layer(p, &layer_fc, x, gate)->parameter[0] =
@@ -150,8 +156,8 @@ static void mixture_add(struct plan *p, struct view outputs, struct view gates, 
     l->number_of[MIX_TOP_K] = p->job->model.top_k < choices ? p->job->model.top_k : 0;
 }
 
-/* The tasks' mixtures, and unless it is the last level, that of the shared experts, whose gate
- * chooses among all. */
+/* The mixtures of the tasks; on every level but the last also that of the shared experts, whose
+ * gate chooses among all experts. */
 static struct view level_mixtures(struct plan *p, const struct level_input *in, struct view outputs,
                                   uint32_t shared, uint32_t own, bool last)
 {
@@ -221,6 +227,7 @@ int plan_mix_check(const struct job *job, uint32_t own, struct err *e)
                 e, SHOAL_E_CONFIG,
                 "model.hidden: %u experts of %u outputs are too wide; make the layers narrower",
                 shared + LIMIT_TASKS * own, hidden->at[i]);
-    /* without: heads on the mixtures */
-    return tower->count > 0 ? plan_widths_check(tower, "model.tower", e) : 0;
+    if (tower->count == 0) /* the heads read the mixtures */
+        return 0;
+    return plan_widths_check(tower, "model.tower", e);
 }

@@ -6,24 +6,25 @@
  * variance without bias). Prediction takes the running statistics; so does training on a batch of
  * one example, which has no variance.
  *
- * **Momentum.** One process alone takes 0.1. Here `running` is as it was pulled, and by the time a
- * push is applied the others' have moved it too: with n batches pulled and not yet applied, the
- * average over all of them comes n moves too late. A move in proportion to what was seen n moves
- * ago swings, ever wider from momentum x n = pi / 2 on, and settles without swinging below 1 / e.
- * n is lanes x what a lane has under way, however fast each lane is: a slow lane's batch is older,
- * but there are as many fewer of them. So the momentum is 0.1 / lanes, by which a clock moves the
- * statistics by a tenth as a step of one process does; under bsp, where the lanes' moves are added
- * up, it is a tenth just so. And where a lane has more than five batches under way it is divided
- * further, so that momentum x n never exceeds a half, a third of what it could bear. */
+ * **Momentum.** A single process takes 0.1. Here `running` is the value at the pull, and other
+ * lanes move it before this push is applied. With n batches in flight (pulled and not yet applied),
+ * a push reacts to a value that is n moves old. Such a delayed correction converges without
+ * overshoot while momentum x n is below 1 / e; it oscillates with growing amplitude from pi / 2 on.
+ *
+ * n is lanes x batches in flight per lane, whatever the lanes' speeds: a slow lane's batch is
+ * older, but proportionally rarer. So the momentum is 0.1 / lanes: one clock of all lanes moves the
+ * statistics by a tenth, as a step of a single process does. That also holds under bsp, which adds
+ * up the lanes' moves. A lane with more than five batches in flight reduces the momentum further,
+ * so that momentum x n is at most a half, a third of pi / 2. */
 #include "dense/layer/plan.h"
 #include "proto/base/assert.h"
 
 /* ---- batch norm ------------------------------------------------------------------------------ */
 
-/* Batches of a lane that are pulled and whose push is not applied: 1 + prefetch up to their
- * computing and two more on their way (worker/train/lane.h). A bound holds the pull of clock c
- * back until the lane's own push of c - staleness - 1 is applied. */
-static uint32_t batches_under_way(const struct job *job)
+/* Batches of a lane that are pulled and whose push is not applied: 1 + prefetch before or in their
+ * computation, and two more whose push is in flight (worker/train/lane.h). A staleness bound delays
+ * the pull of clock c until the lane's own push of c - staleness - 1 is applied. */
+static uint32_t batches_in_flight(const struct job *job)
 {
     uint32_t batches = 3 + job->train.prefetch;
     if (job->train.mode == 2) /* WIRE_BSP */
@@ -35,36 +36,41 @@ static uint32_t batches_under_way(const struct job *job)
 
 double layer_norm_momentum(const struct job *job)
 {
-    double batches = batches_under_way(job);
-    return NORM_MOMENTUM / job_lanes(job) *
-           (batches > NORM_UNDER_WAY ? NORM_UNDER_WAY / batches : 1.0);
+    double batches = batches_in_flight(job);
+    double momentum = NORM_MOMENTUM / job_lanes(job);
+    if (batches > NORM_UNDER_WAY)
+        momentum *= NORM_UNDER_WAY / batches;
+    return momentum;
 }
 
 static struct norm_args norm_args_of(const struct layer *l, const struct pass *p, uint32_t first,
                                      uint32_t count)
 {
-    return (struct norm_args){.count = count,
-                              .width = l->x.width,
-                              .x = pass_at(p, l->x, first),
-                              .ldx = pass_ld(p, l->x),
-                              .y = pass_at(p, l->y, first),
-                              .ldy = pass_ld(p, l->y),
-                              .dy = p->train ? pass_gradient_at(p, l->y, first) : NULL,
-                              .lddy = pass_gradient_ld(p, l->y),
-                              .live = p->live,
-                              .examples = p->in->examples,
-                              .of_batch = p->train && p->in->examples > 1,
-                              .momentum = l->momentum,
-                              .gamma = pass_parameter(p, l, 0),
-                              .beta = pass_parameter(p, l, 1),
-                              .running_mean = p->in->stats + l->mean,
-                              .running_variance = p->in->stats + l->variance,
-                              .gamma_gradient = p->train ? pass_parameter_gradient(p, l, 0) : NULL,
-                              .beta_gradient = p->train ? pass_parameter_gradient(p, l, 1) : NULL,
-                              .mean_gradient = p->train ? p->out->stats_gradients + l->mean : NULL,
-                              .variance_gradient =
-                                  p->train ? p->out->stats_gradients + l->variance : NULL,
-                              .state = p->data[l->state[0]]};
+    struct norm_args a = {.count = count,
+                          .width = l->x.width,
+                          .x = pass_at(p, l->x, first),
+                          .ldx = pass_ld(p, l->x),
+                          .y = pass_at(p, l->y, first),
+                          .ldy = pass_ld(p, l->y),
+                          .lddy = pass_gradient_ld(p, l->y),
+                          .live = p->live,
+                          .examples = p->in->examples,
+                          .of_batch = p->train && p->in->examples > 1,
+                          .momentum = l->momentum,
+                          .gamma = pass_parameter(p, l, 0),
+                          .beta = pass_parameter(p, l, 1),
+                          .running_mean = p->in->stats + l->mean,
+                          .running_variance = p->in->stats + l->variance,
+                          .state = p->data[l->state[0]]};
+    if (!p->train)
+        return a;
+
+    a.dy = pass_gradient_at(p, l->y, first);
+    a.gamma_gradient = pass_parameter_gradient(p, l, 0);
+    a.beta_gradient = pass_parameter_gradient(p, l, 1);
+    a.mean_gradient = p->out->stats_gradients + l->mean;
+    a.variance_gradient = p->out->stats_gradients + l->variance;
+    return a;
 }
 
 static void norm_gather(const struct layer *l, struct pass *p, uint32_t first, uint32_t count,
@@ -137,11 +143,11 @@ void plan_batch_norm(struct plan *p, struct view x, struct view y)
 
 /* ---- layer norm ------------------------------------------------------------------------------ */
 
-/* Floats from a row to the next: of an example, or of a part of it. */
+/* Floats from a row to the next, where an example has `rows` rows. */
 static uint32_t row_step(uint32_t ld, uint32_t rows)
 {
-    SHOAL_ASSERT(ld % rows == 0 || rows == 1);
-    return rows == 1 ? ld : ld / rows;
+    SHOAL_ASSERT(ld % rows == 0);
+    return ld / rows;
 }
 
 static struct layer_norm_args layer_norm_args_of(const struct layer *l, const struct pass *p,

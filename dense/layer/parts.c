@@ -26,7 +26,7 @@ struct pool_args layer_pool_args(const struct pass *p, uint32_t first, uint32_t 
         .offset = p->in->offset,
         .rows = p->in->rows,
         .numeric = p->in->numeric,
-        .table = p->field_table != NULL ? p->step->table : NULL,
+        .table = p->field_table != NULL ? p->step->table : NULL, /* NULL: one dim for all */
         .tables = p->tables,
         .field_table = p->field_table,
         .column = p->column,
@@ -41,21 +41,31 @@ static struct view logit(const struct pass *p)
 static void pool_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
     struct pool_args a = layer_pool_args(p, first, count);
-    bool vectors = l->y.tensor != TENSOR_NONE;
-    if (vectors && l->y.width == p->vectors)
-        a.numerics = 0;
+    float *y = NULL; /* NULL: the rows hold no vectors */
+    uint32_t ldy = 0;
+    if (l->y.tensor != TENSOR_NONE) {
+        y = pass_at(p, l->y, first);
+        ldy = pass_ld(p, l->y);
+        if (l->y.width == p->vectors)
+            a.numerics = 0; /* y has no columns for them */
+    }
+
     p->k->bias_forward(p->s, count, p->tasks, pass_parameter(p, l, 1), pass_at(p, logit(p), first));
-    p->k->pool_forward(p->s, &a, vectors ? pass_at(p, l->y, first) : NULL,
-                       vectors ? pass_ld(p, l->y) : 0, pass_at(p, logit(p), first));
+    p->k->pool_forward(p->s, &a, y, ldy, pass_at(p, logit(p), first));
 }
 
 static void pool_backward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
     struct pool_args a = layer_pool_args(p, first, count);
     const float *dlogit = pass_gradient_at(p, logit(p), first);
-    bool vectors = l->y.tensor != TENSOR_NONE;
-    p->k->pool_backward(p->s, &a, vectors ? pass_gradient_at(p, l->y, first) : NULL,
-                        vectors ? pass_gradient_ld(p, l->y) : 0, dlogit, p->out->row_gradients);
+    const float *dy = NULL; /* NULL: the rows hold no vectors */
+    uint32_t lddy = 0;
+    if (l->y.tensor != TENSOR_NONE) {
+        dy = pass_gradient_at(p, l->y, first);
+        lddy = pass_gradient_ld(p, l->y);
+    }
+
+    p->k->pool_backward(p->s, &a, dy, lddy, dlogit, p->out->row_gradients);
     p->k->bias_backward(p->s, count, p->tasks, dlogit, pass_parameter_gradient(p, l, 1));
 }
 
@@ -176,12 +186,15 @@ const struct layer_ops layer_head = {
 struct view plan_input(struct plan *p, bool numerics, uint32_t extra)
 {
     SHOAL_ASSERT(p->layer_count == 0);
-    uint32_t vectors = p->column[p->shape.fields], copied = numerics ? p->shape.numerics : 0;
+    uint32_t vectors = p->column[p->shape.fields];
+    uint32_t copied = numerics ? p->shape.numerics : 0;
     struct view input = VIEW_NONE, pooled = VIEW_NONE;
     if (p->dim > 0) {
         input = plan_tensor(p, vectors + copied + extra);
-        /* leading columns: the numerics' too */
-        p->tensor[input.tensor].wanted = extra > 0 ? input.width : vectors;
+        /* the numerics need no gradient; but wanted columns are the leading ones, so with columns
+         * behind the numerics all are wanted */
+        if (extra == 0)
+            p->tensor[input.tensor].wanted = vectors;
         pooled = plan_columns(input, 0, vectors + copied);
         p->tensor[input.tensor].by_field = true;
     }
@@ -215,8 +228,13 @@ struct view plan_linear(struct plan *p, struct view x, uint32_t out, enum activa
 {
     bool normed = norm != NORM_NONE;
     SHOAL_ASSERT(out > 0 && (y.tensor == TENSOR_NONE || y.width == out));
-    struct view result = y.tensor == TENSOR_NONE ? plan_tensor(p, out) : y;
-    struct view product = normed ? plan_tensor(p, out) : result;
+    struct view result = y;
+    if (y.tensor == TENSOR_NONE)
+        result = plan_tensor(p, out);
+    struct view product = result;
+    if (normed)
+        product = plan_tensor(p, out);
+
     struct layer *l = plan_layer(p, &layer_fc, x, product);
     plan_step(p);
     l->parameter[0] = plan_weights(p, out, x);
@@ -226,11 +244,14 @@ struct view plan_linear(struct plan *p, struct view x, uint32_t out, enum activa
         l->dropout = dropout;
         return result;
     }
+
     if (norm == NORM_BATCH) {
         plan_batch_norm(p, product, result);
-    } else { /* takes the activation along, unless dropout comes with it */
-        plan_layer_norm(p, product, 1, dropout > 0 ? ACT_NONE : act, result);
-        act = dropout > 0 ? act : ACT_NONE;
+    } else if (dropout > 0) {
+        plan_layer_norm(p, product, 1, ACT_NONE, result);
+    } else { /* without dropout, layer norm's kernel applies the activation itself */
+        plan_layer_norm(p, product, 1, act, result);
+        act = ACT_NONE;
     }
     if (act != ACT_NONE || dropout > 0) {
         l = plan_layer(p, &layer_act, result, result);
@@ -252,7 +273,7 @@ void plan_head(struct plan *p, struct view x, uint32_t task)
 {
     struct layer *l = plan_layer(p, &layer_head, x, plan_logit(p, task));
     uint32_t steps = p->steps;
-    p->steps = 0; /* of the whole scope */
+    p->steps = 0; /* the head is named for the scope alone, without a step */
     l->parameter[0] = plan_parameter(p, "head", 1, x.width, x, plan_xavier(1, x.width), true);
     p->steps = steps;
 }

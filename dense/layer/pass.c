@@ -7,17 +7,18 @@
  *     ranges: layers .. up to norm, norm gathers  ->  norm settles
  *       ->  ranges: norm, layers .. up to the next norm, ..
  *
- * and the same on the way back. From the last norm on a range goes to the loss and back at once,
- * for it only looks back at itself. Prediction needs no sums: ranges go straight through.
+ * and the same on the way back. From the last norm on, a range goes to the loss and back at once,
+ * because no later layer needs another range. Prediction needs no sums: each range runs through all
+ * layers.
  *
- * A device takes the whole batch as one range, and what lies behind the layers that look at values
- * is one section, which it may record and play again. Batches come in many sizes (bad lines,
- * data.negatives, ends of files), and each size would be a recording and a choice of matrix
- * products of its own. So the section runs at one of few sizes: the batch is filled up with copies
- * of its first example. What fills it up contributes nothing: its dlogit is 0, and so are all
- * gradients that come of it, for they are products of dlogit with the first example's own numbers
- * (dropout drops the same of both); and batch norm, which alone looks at the batch as a whole,
- * leaves it out by the true count (struct step). */
+ * A device takes the whole batch as one range. The layers behind those that depend on the number of
+ * values (layer_ops.by_values) are one section, which the device may record and replay. Batches
+ * come in many sizes (bad lines, data.negatives, ends of files), and each size would need its own
+ * recording and its own choice of matrix products. So the section runs at one of few sizes: the
+ * batch is filled up with copies of its first example. The copies contribute nothing. Their dlogit
+ * is 0, and so are all gradients that follow from it, since those are products of dlogit with the
+ * first example's own numbers (dropout drops the same values in both). Batch norm is the only
+ * layer that combines examples; it counts the true examples alone (struct step). */
 #include "dense/layer/plan.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
@@ -28,7 +29,7 @@ static uint32_t range_count(const struct pass *p, uint32_t range, uint32_t first
     return left < range ? left : range;
 }
 
-/* Layers [from, to) over a range. */
+/* Runs layers [from, to) over a range. */
 static void range_forward(const struct plan *plan, struct pass *p, uint32_t from, uint32_t to,
                           uint32_t first, uint32_t count)
 {
@@ -43,37 +44,39 @@ static void range_backward(const struct plan *plan, struct pass *p, uint32_t fro
         plan->layer[i].ops->backward(&plan->layer[i], p, first, count);
 }
 
-static float *row(const struct pass *p, uint32_t tensor, uint32_t example)
-{
-    return p->data[tensor] +
-           (size_t)(example - (p->tensor[tensor].whole ? 0 : p->base)) * p->tensor[tensor].ld;
-}
-
-/* The loss, and before the way back the gradients that are added to by all. */
+/* Computes the loss of a range, and zeroes the gradients to which every layer adds. */
 static void range_loss(const struct plan *plan, struct pass *p, uint32_t first, uint32_t count,
                        float offset)
 {
     uint32_t tasks = plan->tasks;
-    p->k->loss_logistic(p->s, count, p->live, tasks, row(p, TENSOR_LOGIT, first), offset,
-                        p->in->label + (size_t)first * tasks,
-                        p->in->weight != NULL ? p->in->weight + first : NULL, p->step->factor,
-                        p->loss,
-                        p->out->scores != NULL ? p->out->scores + (size_t)first * tasks : NULL,
-                        p->train ? row(p, p->tensor[TENSOR_LOGIT].gradient, first) : NULL);
+    const float *weight = NULL;
+    float *scores = NULL, *dlogit = NULL;
+    if (p->in->weight != NULL)
+        weight = p->in->weight + first;
+    if (p->out->scores != NULL)
+        scores = p->out->scores + (size_t)first * tasks;
+    if (p->train)
+        dlogit = pass_row(p, p->tensor[TENSOR_LOGIT].gradient, first);
+
+    p->k->loss_logistic(p->s, count, p->live, tasks, pass_row(p, TENSOR_LOGIT, first), offset,
+                        p->in->label + (size_t)first * tasks, weight, p->step->factor, p->loss,
+                        scores, dlogit);
+
     for (uint32_t t = 0; t < plan->tensor_count && p->train; t++) {
         uint32_t gradient = plan->tensor[t].gradient;
         if (plan->tensor[t].zero && gradient != TENSOR_NONE)
-            p->k->zero(p->s, row(p, gradient, first),
+            p->k->zero(p->s, pass_row(p, gradient, first),
                        (size_t)count * p->tensor[gradient].ld * sizeof(float));
     }
 }
 
-/* From layer `begin` on, until the last layer that must see the whole batch first has seen it.
- * Returns that layer's number; `begin` where there is none. */
+/* Runs the layers from `begin` up to the last layer that gathers, and settles that one. Returns its
+ * number, or `begin` where no layer gathers. */
 static uint32_t batch_forward(const struct plan *plan, struct pass *p, uint32_t range,
                               uint32_t begin)
 {
-    uint32_t from = begin; /* all before has run; `from` itself, when it gathers, has settled */
+    /* all layers before `from` have run, and `from` itself has settled if it gathers */
+    uint32_t from = begin;
     for (uint32_t i = begin; i < plan->layer_count; i++) {
         const struct layer *gatherer = &plan->layer[i];
         if (gatherer->ops->forward_gather == NULL)
@@ -89,9 +92,9 @@ static uint32_t batch_forward(const struct plan *plan, struct pass *p, uint32_t 
     return from;
 }
 
-/* The last stretch, from layer `from` to the loss and back: what lives in it alone is gone before
- * the next range begins (plan_settle.c). Returns the layer above which all have run back: that
- * after `from`, which gathers and settles, or `end` where no layer gathers. */
+/* Takes each range from layer `from` to the loss and back. Tensors that only these layers touch
+ * hold one range, which the next range overwrites (plan_settle.c). Returns the number of the first
+ * layer whose backward has run: `from` + 1 where `from` gathers, else `end`. */
 static uint32_t batch_turn(const struct plan *plan, struct pass *p, uint32_t range, uint32_t from,
                            uint32_t end)
 {
@@ -112,7 +115,7 @@ static uint32_t batch_turn(const struct plan *plan, struct pass *p, uint32_t ran
     return to;
 }
 
-/* Back from layer `to` - 1, which has gathered and settled, to `end`. */
+/* Runs back from layer `to` - 1, which has gathered and settled, down to layer `end`. */
 static void batch_backward(const struct plan *plan, struct pass *p, uint32_t range, uint32_t to,
                            uint32_t end)
 {
@@ -133,7 +136,7 @@ static void batch_backward(const struct plan *plan, struct pass *p, uint32_t ran
     }
 }
 
-/* Layers from `begin` on, there and back. */
+/* Runs the layers from `begin` on, forward and back. */
 static void batch_train(const struct plan *plan, struct pass *p, uint32_t range, uint32_t begin)
 {
     uint32_t last = batch_forward(plan, p, range, begin);
@@ -141,7 +144,7 @@ static void batch_train(const struct plan *plan, struct pass *p, uint32_t range,
     batch_backward(plan, p, range, to, begin);
 }
 
-/* Straight through: statistics are the running ones. */
+/* Prediction takes the running statistics, so every range runs through all layers at once. */
 static void batch_predict(const struct plan *plan, struct pass *p, uint32_t range, uint32_t begin,
                           float offset)
 {
@@ -166,8 +169,8 @@ static void tensor_fill(const struct plan *plan, struct pass *p, uint32_t tensor
                       p->data[tensor]);
 }
 
-/* What the section reads of each example, and it does not make by itself, is repeated: what layers
- * before it wrote. */
+/* Repeats the first example in every tensor that the section reads and the layers before it (up to
+ * `head`) wrote. */
 static void batch_fill(const struct plan *plan, struct pass *p, uint32_t head)
 {
     bool filled[PLAN_TENSORS_MAX] = {false};
@@ -185,8 +188,8 @@ static void batch_fill(const struct plan *plan, struct pass *p, uint32_t head)
     }
 }
 
-/* Everything that decides what the kernels of a section are told: one number for one set of
- * arguments. */
+/* A hash of all that the arguments of a section's kernels depend on. A recording is replayed for an
+ * equal hash. */
 static uint64_t section_number(const struct pass *p, float offset)
 {
     const struct { /* no byte without a value */
@@ -204,7 +207,8 @@ static uint64_t section_number(const struct pass *p, float offset)
     return hash_bytes(&key, sizeof key, 1);
 }
 
-/* Layers that look at values, then the section of fixed shape, and back. */
+/* Runs the layers that depend on the number of values, then the section of fixed shape, and
+ * back. */
 static void device_pass(const struct plan *plan, struct pass *p, float offset)
 {
     const struct model_input *in = p->in;

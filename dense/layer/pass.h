@@ -1,5 +1,5 @@
-/* pass.h: a batch on its way through the layers of a plan: where it is, and where its layers find
- * what they read and write. */
+/* pass.h: one batch's run through the layers of a plan, and the addresses at which its layers find
+ * their inputs, outputs, parameters and gradients. One thread owns a pass. */
 #ifndef DENSE_LAYER_PASS_H
 #define DENSE_LAYER_PASS_H
 
@@ -7,73 +7,84 @@
 
 struct plan;
 
-/* What changes from step to step but not in shape. In the backend's memory. */
+/* The values that change from step to step while their shape stays. A recorded graph reads them
+ * here, in the backend's memory. */
 struct step {
-    uint32_t examples; /* of the batch, without what fills it up */
-    /* of the tasks' losses: loss scale * task weight / sum of the examples' weights */
+    uint32_t examples; /* the batch's own, without the copies that fill it up */
+    /* for each task's loss: loss scale * task weight / sum of the examples' weights */
     float factor[LIMIT_TASKS];
     float unscale;                             /* 1 / loss scale */
-    uint32_t key[PASS_LAYERS_MAX][2];          /* dropout, by layer */
-    struct pool_table table[LIMIT_JOB_TABLES]; /* of tables of several dims: where their rows lie */
+    uint32_t key[PASS_LAYERS_MAX][2];          /* dropout keys by layer */
+    struct pool_table table[LIMIT_JOB_TABLES]; /* where rows lie, for tables of several dims */
 };
 
 struct pass {
     const struct backend_ops *k;
     struct stream *s;
     const struct model_shape *shape;
-    const struct model_input *in; /* pointers into the backend's memory */
-    struct model_output *out;     /* gradients and scores: likewise */
-    const struct step *step;      /* likewise */
-    double *loss;                 /* (tasks), likewise */
-    const uint8_t *pooling;       /* (fields), likewise */
-    const uint8_t *field_table;   /* (fields), likewise; NULL: all tables have one dim */
-    const uint32_t *column;       /* (fields + 1), likewise */
-    uint32_t tables;              /* sparse ones */
-    uint32_t vectors;             /* columns of all fields' vectors */
-    uint32_t filled; /* examples of a batch that is filled up to one of few sizes (pass.c) */
-    /* in the backend's memory: the examples that it has; NULL: all, nothing fills it up */
+    /* all arrays from `in` to `live` lie in the backend's memory */
+    const struct model_input *in;
+    struct model_output *out; /* gradients and scores */
+    const struct step *step;
+    double *loss;               /* (tasks) */
+    const uint8_t *pooling;     /* (fields) */
+    const uint8_t *field_table; /* (fields); NULL: all tables have one dim */
+    const uint32_t *column;     /* (fields + 1) */
+    uint32_t tables;            /* sparse ones */
+    uint32_t vectors;           /* columns of all fields' vectors */
+    uint32_t filled; /* examples after the batch is filled up to one of few sizes (pass.c) */
+    /* number of true examples; NULL: the batch is not filled up */
     const uint32_t *live;
     const struct tensor *tensor;
     float *const *data;   /* (tensors) */
     uint32_t base;        /* example at which the tensors that are not whole begin */
     bool train;           /* dropout, statistics of the batch, gradients */
-    uint32_t dim;         /* of a row's vector; of the widest */
+    uint32_t dim;         /* floats of a row's vector, in the widest table */
     uint32_t first_order; /* 1: rows begin with a first-order weight */
     uint32_t tasks;
-    uint32_t values; /* of the batch: entries of index */
+    uint32_t values; /* entries of in->index */
 };
 
-/* A batch through the layers, `range` examples at a time; a device takes all at once. offset
- * is added to the logits. */
+/* Run a batch through the layers, `range` examples at a time; a device takes the batch at once.
+ * offset is added to the logits. */
 void pass_train(const struct plan *plan, struct pass *p, uint32_t range);
 void pass_predict(const struct plan *plan, struct pass *p, uint32_t range, float offset);
 
-/* Row `example` of a view; floats from a row to the next. */
-static inline float *pass_at(const struct pass *p, struct view v, uint32_t example)
+/* Row `example` of a tensor. A tensor that is not whole holds the range from `base` on. */
+static inline float *pass_row(const struct pass *p, uint32_t tensor, uint32_t example)
 {
-    const struct tensor *t = &p->tensor[v.tensor];
-    return p->data[v.tensor] + (size_t)(example - (t->whole ? 0 : p->base)) * t->ld + v.at;
+    const struct tensor *t = &p->tensor[tensor];
+    if (!t->whole)
+        example -= p->base;
+    return p->data[tensor] + (size_t)example * t->ld;
 }
 
+static inline float *pass_at(const struct pass *p, struct view v, uint32_t example)
+{
+    return pass_row(p, v.tensor, example) + v.at;
+}
+
+/* Floats from a row to the next. */
 static inline uint32_t pass_ld(const struct pass *p, struct view v)
 {
     return p->tensor[v.tensor].ld;
 }
 
-/* Whether the floats behind the view's columns, up to a multiple of TENSOR_ROUND, are zero. */
+/* true: the floats behind the view's columns, up to a multiple of TENSOR_ROUND, are zero. */
 static inline bool pass_padded(const struct pass *p, struct view v)
 {
     const struct tensor *t = &p->tensor[v.tensor];
     return v.at % TENSOR_ROUND == 0 && v.at + v.width == t->width && t->ld % TENSOR_ROUND == 0;
 }
 
-/* Columns of the view whose gradient is wanted: the leading ones. */
+/* The number of the view's leading columns whose gradient is wanted. */
 static inline uint32_t pass_wanted(const struct pass *p, struct view v)
 {
     const struct tensor *t = &p->tensor[v.tensor];
     if (t->gradient == TENSOR_NONE || t->wanted <= v.at)
         return 0;
-    return t->wanted - v.at < v.width ? t->wanted - v.at : v.width;
+    uint32_t left = t->wanted - v.at;
+    return left < v.width ? left : v.width;
 }
 
 /* The gradient of a view's row; NULL when none is wanted. */
@@ -81,26 +92,31 @@ static inline float *pass_gradient_at(const struct pass *p, struct view v, uint3
 {
     if (pass_wanted(p, v) == 0)
         return NULL;
-    const struct tensor *t = &p->tensor[v.tensor], *g = &p->tensor[t->gradient];
-    return p->data[t->gradient] + (size_t)(example - (g->whole ? 0 : p->base)) * g->ld +
-           t->gradient_at + v.at;
+    const struct tensor *t = &p->tensor[v.tensor];
+    return pass_row(p, t->gradient, example) + t->gradient_at + v.at;
 }
 
 static inline uint32_t pass_gradient_ld(const struct pass *p, struct view v)
 {
-    return pass_wanted(p, v) == 0 ? 0 : p->tensor[p->tensor[v.tensor].gradient].ld;
+    if (pass_wanted(p, v) == 0)
+        return 0;
+    return p->tensor[p->tensor[v.tensor].gradient].ld;
 }
 
-/* The layer's n-th parameter and its gradient; NULL: without. */
+/* The layer's n-th parameter and its gradient; NULL: the layer has none. */
 static inline const float *pass_parameter(const struct pass *p, const struct layer *l, uint32_t n)
 {
-    return l->parameter[n] == PARAMETER_NONE ? NULL : p->in->dense + l->parameter[n];
+    if (l->parameter[n] == PARAMETER_NONE)
+        return NULL;
+    return p->in->dense + l->parameter[n];
 }
 
 static inline float *pass_parameter_gradient(const struct pass *p, const struct layer *l,
                                              uint32_t n)
 {
-    return l->parameter[n] == PARAMETER_NONE ? NULL : p->out->dense_gradients + l->parameter[n];
+    if (l->parameter[n] == PARAMETER_NONE)
+        return NULL;
+    return p->out->dense_gradients + l->parameter[n];
 }
 
 #endif

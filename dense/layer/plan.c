@@ -15,7 +15,9 @@ static const struct init_spec init_one = {INIT_CONSTANT, 1.0f};
 
 uint32_t plan_stride(uint32_t width, bool packed)
 {
-    return packed ? width : (width + TENSOR_ROUND - 1) / TENSOR_ROUND * TENSOR_ROUND;
+    if (packed)
+        return width;
+    return (width + TENSOR_ROUND - 1) / TENSOR_ROUND * TENSOR_ROUND;
 }
 
 static uint32_t tensor_add(struct plan *p, struct tensor t)
@@ -62,7 +64,7 @@ uint32_t plan_state_whole(struct plan *p, uint32_t floats)
         p, (struct tensor){.width = floats, .whole = true, .packed = true, .state = true});
 }
 
-/* Glorot, Bengio 2010: keeps the deviation of activations and gradients about the same from layer
+/* Glorot, Bengio 2010: the deviation of activations and gradients stays about the same from layer
  * to layer. */
 struct init_spec plan_xavier(uint32_t out, uint32_t in)
 {
@@ -83,18 +85,27 @@ void plan_step(struct plan *p)
     p->steps++;
 }
 
-/* Whether parameters over v stand for columns of the input. */
+/* true: the columns of v correspond to columns of the input. */
 static bool by_field(const struct plan *p, struct view v)
 {
     return v.tensor < p->tensor_count && p->tensor[v.tensor].by_field;
 }
 
-/* What the columns of a matrix over v stand for, behind its shape. */
+/* The suffix of a matrix's shape that says to which columns those of the matrix correspond. */
 static const char *reads_text(const struct plan *p, struct view v)
 {
     if (v.tensor == TENSOR_NUMERIC)
         return " numbers";
-    return by_field(p, v) || p->to_input ? " input" : "";
+    if (by_field(p, v) || p->to_input)
+        return " input";
+    return "";
+}
+
+static const char *labels_text(const struct plan *p)
+{
+    if (p->by_label && p->tasks > 1)
+        return " labels";
+    return "";
 }
 
 /* "hidden.0.weight", or "hidden.head" where the scope has no steps. */
@@ -111,8 +122,7 @@ size_t plan_parameter(struct plan *p, const char *what, uint32_t out, uint32_t i
                       struct view reads, struct init_spec init, bool decay)
 {
     char name[LEGEND_NAME], shape[40];
-    (void)snprintf(shape, sizeof shape, "%ux%u%s%s", out, in, reads_text(p, reads),
-                   p->by_label && p->tasks > 1 ? " labels" : "");
+    (void)snprintf(shape, sizeof shape, "%ux%u%s%s", out, in, reads_text(p, reads), labels_text(p));
     return block_add(&p->dense, name_of(p, what, name), shape, (size_t)in * out, init, decay);
 }
 
@@ -126,7 +136,7 @@ static size_t vector_add(struct plan *p, struct block_layout *b, const char *wha
 {
     char name[LEGEND_NAME], shape[40];
     (void)snprintf(shape, sizeof shape, "%zu%s%s", count, p->to_input ? " input" : "",
-                   p->by_label && p->tasks > 1 ? " labels" : "");
+                   labels_text(p));
     return block_add(b, name_of(p, what, name), shape, count, init, false);
 }
 
@@ -142,8 +152,10 @@ size_t plan_ones(struct plan *p, const char *what, size_t count)
 
 size_t plan_statistic(struct plan *p, const char *what, size_t count, float initial)
 {
-    return vector_add(p, &p->stats, what, count,
-                      initial == 0.0f ? init_zero : (struct init_spec){INIT_CONSTANT, initial});
+    struct init_spec init = {INIT_CONSTANT, initial};
+    if (initial == 0.0f)
+        init = init_zero;
+    return vector_add(p, &p->stats, what, count, init);
 }
 
 struct view plan_logit(const struct plan *p, uint32_t task)
@@ -152,7 +164,7 @@ struct view plan_logit(const struct plan *p, uint32_t task)
     return (struct view){TENSOR_LOGIT, task, 1};
 }
 
-/* What does not fit is refused at the end of plan_build_kind: until then its views mean nothing. */
+/* After an overflow views mean nothing; plan_build_kind fails at its end. */
 static bool view_lies(const struct plan *p, struct view v)
 {
     return v.tensor == TENSOR_NONE || p->overflow ||
@@ -254,10 +266,10 @@ static int dims_check(const struct job *job, const struct plan_kind *kind, struc
             return err_set(e, SHOAL_E_CONFIG,
                            "tables[%zu].dim is %u; a model with vectors needs 1 to %u", t,
                            job->table[t].dim, LIMIT_WIDTH - 1);
-    return plan_dims_differ(job) && !kind->mixed
-               ? plan_dims_refuse(job, "multiplies the vectors of fields",
-                                  "a model that puts them side by side, such as dcnv2", e)
-               : 0;
+    if (kind->mixed || !plan_dims_differ(job))
+        return 0;
+    return plan_dims_refuse(job, "multiplies the vectors of fields",
+                            "a model that puts them side by side, such as dcnv2", e);
 }
 
 static int plan_check(const struct job *job, const struct model_shape *shape,
@@ -272,18 +284,22 @@ static int plan_check(const struct job *job, const struct model_shape *shape,
     if (kind->network && shape->fields == 0 && shape->numerics == 0)
         return err_set(e, SHOAL_E_CONFIG,
                        "features: there are neither fields nor numbers to learn from");
-    rc = kind->network ? plan_widths_check(&job->model.hidden, "model.hidden", e) : 0;
-    return rc == 0 && kind->check != NULL ? kind->check(job, shape, e) : rc;
+    if (kind->network)
+        rc = plan_widths_check(&job->model.hidden, "model.hidden", e);
+    if (rc != 0 || kind->check == NULL)
+        return rc;
+    return kind->check(job, shape, e);
 }
 
-/* Which table has which dim, and where each field's vector lies. */
+/* Sets the dim of each table and the column of each field's vector. */
 static void plan_tables(struct plan *p, const struct job *job, bool vectors)
 {
     p->tables = (uint32_t)job->table_count;
     p->mixed = vectors && plan_dims_differ(job);
     for (uint32_t t = 0; t < p->tables && vectors; t++) {
         p->table_dim[t] = job->table[t].dim;
-        p->dim = p->dim > p->table_dim[t] ? p->dim : p->table_dim[t];
+        if (p->table_dim[t] > p->dim)
+            p->dim = p->table_dim[t];
     }
     for (uint32_t f = 0; f < p->shape.fields; f++) {
         SHOAL_ASSERT(p->shape.table[f] < p->tables);
@@ -310,12 +326,14 @@ int plan_build_kind(const struct job *job, const struct model_shape *shape,
                         .width = out->tasks, .wanted = out->tasks, .whole = true, .packed = true});
     tensor_add(out, (struct tensor){
                         .width = shape->numerics, .whole = true, .packed = true, .by_field = true});
-    plan_scope(out, "%s", kind->name); /* of a model without plan_input */
+    plan_scope(out, "%s", kind->name); /* plan_input, where a model has it, sets another */
     SHOAL_ASSERT(out->tensor_count == TENSOR_FIRST_FREE);
+
     kind->build(out);
     if (!out->overflow && !out->dense.overflow && !out->stats.overflow)
         plan_settle(out);
     out->job = NULL;
+
     if (out->overflow || out->dense.overflow || out->stats.overflow)
         return err_set(e, SHOAL_E_CONFIG,
                        "model: %s of this size is more than %u layers, %u tensors or %u "
@@ -326,6 +344,9 @@ int plan_build_kind(const struct job *job, const struct model_shape *shape,
             e, SHOAL_E_CONFIG,
             "model.hidden makes %zu weights, over the limit of %zu; make the layers narrower",
             out->dense.floats, BLOCK_TABLE_FLOATS_MAX);
+
     rc = block_number(&out->dense, &job->legend, LEGEND_TENSORS, e);
-    return rc == 0 ? block_number(&out->stats, &job->legend, LEGEND_STATISTICS, e) : rc;
+    if (rc != 0)
+        return rc;
+    return block_number(&out->stats, &job->legend, LEGEND_STATISTICS, e);
 }

@@ -1,10 +1,10 @@
-/* plan.h: a model taken apart: its layers in order, the tensors between them, its parameters in the
+/* plan.h: the plan of a model: its layers in order, the tensors between them, its parameters in the
  * dense tables.
  *
- * plan_build_kind is a function of job and shape alone, the same on every worker and on whoever
- * makes the schemas. A model says in a few lines which parts it is made of: parts are
- * functions from views to views, and where gradients go is worked out at the end, from who reads
- * what (plan_settle.c). Read-only once built. */
+ * plan_build_kind is a function of job and shape alone, so every worker and the maker of the
+ * schemas build the same plan. A model is a few calls of parts, functions from views to views.
+ * plan_settle places the gradients at the end, from the views that each layer reads. A plan is
+ * read-only once built. */
 #ifndef DENSE_LAYER_PLAN_H
 #define DENSE_LAYER_PLAN_H
 
@@ -18,76 +18,80 @@ struct plan {
     const struct job *job; /* borrowed, while building only */
     struct model_shape shape;
     uint32_t tables;                      /* sparse ones */
-    uint32_t table_dim[LIMIT_JOB_TABLES]; /* (tables) of a row's vector; 0: none */
-    uint32_t dim;                         /* the same for all tables, or that of the widest */
+    uint32_t table_dim[LIMIT_JOB_TABLES]; /* (tables): floats of a row's vector; 0: no vector */
+    uint32_t dim;                         /* the largest of table_dim */
     bool mixed;                           /* tables of several dims */
-    /* (fields + 1) of the input: where each field's vector begins; the last: where they end */
+    /* (fields + 1): the input's column at which each field's vector begins; the last: their end */
     uint32_t column[LIMIT_FIELDS + 1];
     uint32_t first_order; /* 1: rows begin with a first-order weight */
     uint32_t tasks;
     bool has_loss; /* false: the layers give the gradients by themselves (probe) */
     bool by_batch; /* some layer looks at the whole batch: tensors hold all of it */
-    /* more layers, tensors or parameters than fit: parts go on, plan_build_kind refuses */
+    /* more layers, tensors or parameters than fit: the parts go on, plan_build_kind fails at the
+     * end */
     bool overflow;
     struct layer layer[PLAN_LAYERS_MAX];
     uint32_t layer_count;
     struct tensor tensor[PLAN_TENSORS_MAX];
     uint32_t tensor_count;
     struct block_layout dense, stats;
-    /* what parameters that are added are called by: "hidden.0.weight" (plan_scope) */
+    /* how parameters that are added now are named and marked: "hidden.0.weight" (plan_scope) */
     char scope[LIMIT_NAME + 16];
-    uint32_t steps; /* of the scope, so far */
-    bool by_label;  /* they have places for each label */
-    bool to_input;  /* what they give stands by the columns of the input */
+    uint32_t steps; /* steps of the scope so far */
+    bool by_label;  /* the parameters have an entry for each label */
+    bool to_input;  /* the layer's outputs correspond to the columns of the input */
 };
 
 /* A model as models_plan finds it by model.kind. */
 struct plan_kind {
     const char *name;
     void (*build)(struct plan *p);
-    bool vectors, first_order; /* of the sparse rows */
-    bool network;              /* of model.hidden, with the job's norm */
+    bool vectors, first_order; /* parts of a sparse row */
+    bool network;              /* a network of model.hidden, with the job's norm */
     bool multi;                /* a task for each label */
-    /* dims may differ by table: vectors stand side by side, nothing multiplies two of them */
+    /* dims may differ by table: the vectors stand side by side and no product takes two of them */
     bool mixed;
-    /* CONFIG: cannot be built; or NULL */
+    /* CONFIG: the model cannot be built for this job; NULL: no check */
     int (*check)(const struct job *job, const struct model_shape *shape, struct err *e);
 };
 
 /* CONFIG: tables of several dims where the model needs one, a network without a layer, a model that
- * does not fit the input, or more parameters than a dense table holds. Of a model by its number:
- * models_plan. */
+ * does not fit the input, or more parameters than a dense table holds. models_plan builds a model
+ * by its number. */
 int plan_build_kind(const struct job *job, const struct model_shape *shape,
                     const struct plan_kind *kind, struct plan *out, struct err *e);
-/* Columns of all fields' vectors; and whether the job's tables have several dims. */
+/* Columns of all fields' vectors. */
 double plan_vectors_width(const struct job *job, const struct model_shape *shape);
+/* true: the job's tables have several dims. */
 bool plan_dims_differ(const struct job *job);
-/* CONFIG: tables of several dims; `why` says what of model.kind needs one, `instead` what does
- * not. */
+/* Sets the error of a job whose tables have several dims: `why` is the verb phrase that says why
+ * model.kind needs one dim, `instead` names a model that does not. Returns CONFIG. */
 int plan_dims_refuse(const struct job *job, const char *why, const char *instead, struct err *e);
 /* CONFIG: no layers, too many, or one that is too wide. key: for the message. */
 int plan_widths_check(const struct widths *w, const char *key, struct err *e);
-/* Where gradients lie and who adds to whom; by plan_build_kind. */
+/* Places the gradients and sets `add` of every layer; called by plan_build_kind. */
 void plan_settle(struct plan *p);
 
-/* Floats from an example to the next of a tensor so wide. */
+/* Floats from one example to the next in a tensor of this width. */
 uint32_t plan_stride(uint32_t width, bool packed);
 
 /* Building blocks of parts. */
-struct view plan_tensor(struct plan *p, uint32_t width); /* whose gradient is wanted */
+/* A tensor whose gradient is wanted. */
+struct view plan_tensor(struct plan *p, uint32_t width);
 struct view plan_columns(struct view v, uint32_t at, uint32_t width);
-/* v's tensor, and its gradient, without gaps between examples: for layers that count on it. */
+/* Removes the gaps between examples from v's tensor and its gradient, for a layer that needs so. */
 struct view plan_packed(struct plan *p, struct view v);
-uint32_t plan_state(struct plan *p, uint32_t floats_an_example); /* a layer's own, by example */
-uint32_t plan_state_whole(struct plan *p, uint32_t floats);      /* in all */
+/* A layer's own tensor: by example, or of so many floats in total. */
+uint32_t plan_state(struct plan *p, uint32_t floats_an_example);
+uint32_t plan_state_whole(struct plan *p, uint32_t floats);
 struct init_spec plan_xavier(uint32_t out, uint32_t in);
-/* Parameters are known by name from one job to the next (proto/job/legend.h): their scope, which
- * the model says where there is more than one network ("hidden" after plan_input), the step of the
- * scope, and what they are there. A scope begins with no step. */
+/* A parameter keeps its name from one job to the next (proto/job/legend.h). The name is the scope,
+ * the step within the scope, and the kind of parameter: "hidden.0.weight". plan_input sets the
+ * scope "hidden"; a model with several networks sets one for each. A scope begins with no step. */
 void plan_scope(struct plan *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void plan_step(struct plan *p);
-/* (out, in). reads: the view that they are multiplied with; whether its columns stand for those of
- * the input is told in their shape. */
+/* (out, in). reads: the view that they are multiplied with. The parameter's shape also records that
+ * the view's columns correspond to those of the input. */
 size_t plan_parameter(struct plan *p, const char *what, uint32_t out, uint32_t in,
                       struct view reads, struct init_spec init, bool decay);
 /* (out, x.width), Xavier-uniform, with l2_dense: "weight" */
@@ -97,17 +101,16 @@ size_t plan_ones(struct plan *p, const char *what, size_t count);
 /* in dense_stats */
 size_t plan_statistic(struct plan *p, const char *what, size_t count, float initial);
 struct view plan_logit(const struct plan *p, uint32_t task);
-/* all else: none */
+/* Appends a layer without z, states, parameters or activation; the caller sets what it has. */
 struct layer *plan_layer(struct plan *p, const struct layer_ops *ops, struct view x, struct view y);
 
 /* Parts. plan_input is the first: everything else reads its view.
  * Input: (the fields' vectors [, numerics]), followed by `extra` columns that another layer fills.
- * A bias goes to the logit; where the plan has first_order, pooled first-order weights and weights
- * of the numerics as well. */
+ * The part adds a bias to the logit; a plan with first_order adds the pooled first-order weights
+ * and the weighted numerics, too. */
 struct view plan_input(struct plan *p, bool numerics, uint32_t extra);
-/* the leading columns, of all fields' vectors */
+/* The input's leading columns: the vectors of all fields, or the vector of one. */
 struct view plan_vectors(const struct plan *p, struct view input);
-/* of these, one field's */
 struct view plan_field(const struct plan *p, struct view input, uint32_t field);
 /* Linear, then norm, then activation with dropout. With a norm the linear layer has no bias. y:
  * where to write, or VIEW_NONE: a tensor of its own. */
@@ -123,23 +126,23 @@ void plan_layer_norm(struct plan *p, struct view x, uint32_t rows, enum activati
 
 /* Products (interact.c). logit += pairwise products of the field vectors */
 void plan_pairs(struct plan *p, struct view vectors);
-/* Products of the vectors in x, of the plan's dim. keep: they follow a copy of the last vector. y:
- * where to write, or VIEW_NONE: a tensor of its own. At least two vectors. */
+/* Products of the vectors in x, of the plan's dim; x has at least two. keep: a copy of the last
+ * vector precedes them. y: where to write, or VIEW_NONE: a tensor of its own. */
 struct view plan_products(struct plan *p, struct view x, bool keep, struct view y);
-/* Columns that it writes: vectors (vectors - 1) / 2, and dim more with keep. */
+/* Columns that plan_products writes: vectors (vectors - 1) / 2, and dim more with keep. */
 uint32_t plan_products_width(uint32_t vectors, uint32_t dim, bool keep);
 /* CONFIG: fewer than two vectors. */
 int plan_products_check(uint32_t vectors, struct err *e);
 /* `layers` cross layers, one on the other. y: where the last one writes. */
 void plan_cross(struct plan *p, struct view x0, uint32_t layers, struct view y);
-/* Layers of these many maps over the field vectors; what it gives: (sum of maps). */
+/* Layers of the given numbers of maps over the field vectors; returns (sum of maps). */
 struct view plan_cin(struct plan *p, struct view vectors, const struct widths *maps);
 /* logit of the task += products of two streams */
 void plan_bilinear(struct plan *p, struct view x, struct view z, uint32_t heads, uint32_t task);
 
-/* What weighs (attention.c). `layers` layers over x (fields, in), each `width` wide over all heads.
- * The job's dropout is of the shares; where the job has a norm, be it batch norm, these layers have
- * layer norm. Returns (fields * width). */
+/* Attention (attention.c). `layers` layers over x (fields, in), each `width` wide over all heads.
+ * The job's dropout applies to the shares. Where the job has any norm, even batch norm, these
+ * layers have layer norm. Returns (fields * width). */
 struct view plan_attention(struct plan *p, struct view x, uint32_t fields, uint32_t layers,
                            uint32_t heads, uint32_t width);
 /* A learned vector, the same for every example. */
@@ -148,17 +151,17 @@ struct view plan_context(struct plan *p, uint32_t width);
  * `hidden`, relu, and no norm or dropout. Returns a tensor of its own. */
 struct view plan_gate(struct plan *p, struct view x, struct view context,
                       const struct widths *hidden);
-/* Fields with pooling attention in the input; right behind plan_input. The small network has the
- * widths `hidden` (at most SEQUENCE_HIDDEN_MAX of them) and the job's activation. */
+/* Pools the input's fields that have pooling attention; called right after plan_input. The small
+ * network has the widths `hidden` (at most SEQUENCE_HIDDEN_MAX) and the job's activation. */
 void plan_sequences(struct plan *p, struct view input, const struct widths *hidden);
 
-/* Experts (model.hidden each) and gates over x, in `levels` levels; the mixtures of all tasks, side
- * by side (mix.c). */
+/* Experts (model.hidden each) and gates over x, in `levels` levels. Returns the mixtures of all
+ * tasks side by side (mix.c). */
 struct view plan_mixtures(struct plan *p, struct view x, uint32_t shared, uint32_t own,
                           uint32_t levels);
 /* For each task a network (model.tower) over its mixture, and a head. */
 void plan_towers(struct plan *p, struct view mixtures);
-/* Whether gates can be built of model.experts, `own` and model.top_k. CONFIG. */
+/* CONFIG: model.experts, `own` and model.top_k make no gates. */
 int plan_mix_check(const struct job *job, uint32_t own, struct err *e);
 
 #endif

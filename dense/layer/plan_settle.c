@@ -1,17 +1,18 @@
-/* plan_settle.c: where gradients lie, who adds to whom, and what must hold the whole batch.
+/* plan_settle.c: where each gradient lies, which layers add to it, and which tensors hold the whole
+ * batch.
  *
- * The way back visits layers from last to first; each reads the gradient of what it wrote and
- * writes the gradient of what it read. So for every tensor the columns already written are known at
- * each moment: the first reader (from behind) sets them, later ones add. A gradient that its
- * readers do not cover, or cover in part before somebody adds, is zeroed first and then added to by
- * all. */
+ * The way back visits layers from last to first; each reads the gradient of its output and writes
+ * the gradients of its inputs. So for every tensor the columns already written are known at each
+ * layer: the last reader of a column sets it, and the readers before that one add. Two kinds of
+ * gradients are zeroed first, and all readers add: those that the readers do not cover, and those
+ * of which a reader's columns are partly set. */
 #include "dense/layer/plan.h"
 #include "proto/base/assert.h"
 
-/* ---- who adds -------------------------------------------------------------------------------- */
+/* ---- which layers add ------------------------------------------------------------------------ */
 
-/* Columns of one gradient that are written so far: disjoint stretches, of each layer at most
- * two. */
+/* The columns of one gradient that are written so far: disjoint intervals, at most two for each
+ * layer. */
 #define COVER_MAX (2 * PLAN_LAYERS_MAX)
 struct cover {
     uint32_t begin[COVER_MAX], end[COVER_MAX];
@@ -22,9 +23,10 @@ static uint32_t cover_columns(const struct cover *c, uint32_t begin, uint32_t en
 {
     uint32_t columns = 0;
     for (uint32_t i = 0; i < c->count; i++) {
-        uint32_t low = c->begin[i] > begin ? c->begin[i] : begin,
-                 high = c->end[i] < end ? c->end[i] : end;
-        columns += high > low ? high - low : 0;
+        uint32_t low = c->begin[i] > begin ? c->begin[i] : begin;
+        uint32_t high = c->end[i] < end ? c->end[i] : end;
+        if (high > low)
+            columns += high - low;
     }
     return columns;
 }
@@ -37,7 +39,7 @@ static uint32_t wanted_columns(const struct plan *p, struct view v)
     return left < v.width ? left : v.width;
 }
 
-/* A reader of view v. Whether it adds. */
+/* Marks the columns of v as written by a reader. true: they were written before, so it adds. */
 static bool reader_adds(struct plan *p, struct cover *cover, struct view v)
 {
     uint32_t columns = wanted_columns(p, v);
@@ -61,7 +63,8 @@ static bool works_in_place(const struct layer *l)
 
 static bool reads_x(const struct layer *l, uint32_t tensor)
 {
-    return l->x.tensor == tensor && !works_in_place(l); /* which has nobody to add to */
+    /* a layer in place turns the gradient that is there into its own and never adds */
+    return l->x.tensor == tensor && !works_in_place(l);
 }
 
 static void readers_settle(struct plan *p, uint32_t tensor)
@@ -87,8 +90,8 @@ static bool views_overlap(struct view a, struct view b)
     return a.tensor == b.tensor && a.at < b.at + b.width && b.at < a.at + a.width;
 }
 
-/* What a layer changes in place must be what its writer's way back does not look at again, and
- * nobody may have read it: so it is a linear layer's output without activation, or a norm's. */
+/* A layer in place overwrites its input. No layer before may have read that input, and the backward
+ * of its writer must not read it again: a linear layer without activation, or a norm. */
 static void in_place_check(const struct plan *p, const struct layer *l)
 {
     for (uint32_t i = 0; i < l->number && works_in_place(l); i++) {
@@ -100,8 +103,8 @@ static void in_place_check(const struct plan *p, const struct layer *l)
 
 /* ---- where gradients lie --------------------------------------------------------------------- */
 
-/* First and last layer that touch a tensor: on the way back its gradient lives from last down to
- * first. */
+/* The first and the last layer that touch a tensor. On the way back its gradient lives from the
+ * last down to the first. */
 struct life {
     uint32_t first, last;
 };
@@ -113,20 +116,21 @@ static struct life tensor_life(const struct plan *p, uint32_t tensor)
         const struct layer *l = &p->layer[i];
         if (l->x.tensor != tensor && l->y.tensor != tensor && l->z.tensor != tensor)
             continue;
-        life.first = i < life.first ? i : life.first;
+        if (i < life.first)
+            life.first = i;
         life.last = i;
     }
     return life;
 }
 
-/* A layer that works in place on the gradient: what it read and what it wrote share one. What it
- * wrote may be columns of a wider tensor, of which several such layers may each write theirs. */
+/* true: the layer computes its gradient in place, so its input and its output share one gradient.
+ * The output may be columns of a wider tensor, whose other columns such layers may write, too. */
 static bool shares_gradient(const struct layer *l)
 {
     return l->ops->gradient_in_place && l->x.tensor != l->y.tensor;
 }
 
-/* Whose gradient is worked on in place has no other reader: it could not add. */
+/* An input that shares its output's gradient has one reader: a second one could not add. */
 static void sharing_check(const struct plan *p, const struct layer *l)
 {
     for (uint32_t i = 0; i < p->layer_count && shares_gradient(l); i++)
@@ -134,7 +138,7 @@ static void sharing_check(const struct plan *p, const struct layer *l)
                      (!reads_x(&p->layer[i], l->x.tensor) && p->layer[i].z.tensor != l->x.tensor));
 }
 
-/* ---- what holds the whole batch -------------------------------------------------------------- */
+/* ---- which tensors hold the whole batch ------------------------------------------------------ */
 
 static bool layer_touches(const struct layer *l, uint32_t tensor)
 {
@@ -144,14 +148,16 @@ static bool layer_touches(const struct layer *l, uint32_t tensor)
     return touches;
 }
 
-/* Behind the last layer that gathers, a range goes to the loss and back at once (pass.c): what only
- * these layers touch need not hold more than a range. A gradient that is worked on in place holds
- * as much as the first that shares it. */
+/* Behind the last layer that gathers, a range goes to the loss and back at once (pass.c), so a
+ * tensor that only these layers touch holds one range. Tensors that share a gradient hold the whole
+ * batch if the first of them does. */
 static void tensors_narrow(struct plan *p)
 {
     uint32_t last = 0; /* one above the last layer that gathers */
     for (uint32_t i = 0; i < p->layer_count; i++)
-        last = p->layer[i].ops->forward_gather != NULL ? i + 1 : last;
+        if (p->layer[i].ops->forward_gather != NULL)
+            last = i + 1;
+
     for (uint32_t t = TENSOR_FIRST_FREE; t < p->tensor_count; t++) {
         bool early = p->tensor[t].state;
         for (uint32_t i = 0; i < last && !early; i++)
@@ -163,9 +169,9 @@ static void tensors_narrow(struct plan *p)
             p->tensor[p->layer[i].y.tensor].whole = true;
 }
 
-/* ---- where each lies ------------------------------------------------------------------------- */
+/* ---- a buffer for each gradient -------------------------------------------------------------- */
 
-/* The layer that reads the tensor and works in place on its gradient; NULL: none. */
+/* The layer that reads the tensor and computes its gradient in place; NULL: none. */
 static const struct layer *gradient_sharer(const struct plan *p, uint32_t tensor)
 {
     for (uint32_t i = 0; i < p->layer_count; i++)
@@ -174,28 +180,29 @@ static const struct layer *gradient_sharer(const struct plan *p, uint32_t tensor
     return NULL;
 }
 
-/* A gradient lives as long as those that share it, with those that share theirs. */
+/* The life of a gradient together with all tensors that share it. */
 static struct life shared_life(const struct plan *p, uint32_t tensor)
 {
     struct life life = tensor_life(p, tensor);
     for (uint32_t i = 0; i < p->layer_count; i++)
         if (shares_gradient(&p->layer[i]) && p->layer[i].y.tensor == tensor) {
             uint32_t first = shared_life(p, p->layer[i].x.tensor).first;
-            life.first = first < life.first ? first : life.first;
+            if (first < life.first)
+                life.first = first;
         }
     return life;
 }
 
 struct buffers {
     uint32_t tensor[PLAN_TENSORS_MAX];
-    /* free for gradients that live only below this layer; 0: never again */
+    /* the buffer is free for gradients that live only below this layer; 0: never again */
     uint32_t below[PLAN_TENSORS_MAX];
     uint32_t count;
 };
 
-/* A buffer for a gradient: one that is free by then and of the same shape, or a new one. Using them
- * again keeps what a range touches small, and so in the cache. A gradient that is zeroed beforehand
- * has a buffer for itself. */
+/* A buffer for a gradient: one of the same shape that is free by then, or a new one. Reuse keeps
+ * the memory that a range touches small, and so in the cache. A gradient that is zeroed beforehand
+ * has a buffer of its own. */
 static uint32_t gradient_place(struct plan *p, struct buffers *b, uint32_t tensor, struct life life)
 {
     const struct tensor *t = &p->tensor[tensor];
@@ -218,14 +225,13 @@ static uint32_t gradient_place(struct plan *p, struct buffers *b, uint32_t tenso
                                                        .whole = t->whole,
                                                        .packed = t->packed};
     }
-    /* pass_gradient_ld counts on it */
+    /* pass_gradient_ld returns the buffer's ld for the gradient's */
     SHOAL_ASSERT(p->tensor[b->tensor[i]].width == t->wanted && p->tensor[b->tensor[i]].ld == ld);
     b->below[i] = alone ? 0 : life.first;
     return b->tensor[i];
 }
 
-/* A tensor's gradient lies in that of what a layer that works in place makes of it, or in a
- * buffer. */
+/* Places a tensor's gradient: in that of the output of a layer that shares it, or in a buffer. */
 static void tensor_place(struct plan *p, struct buffers *b, uint32_t tensor)
 {
     const struct layer *l = gradient_sharer(p, tensor);
@@ -233,7 +239,7 @@ static void tensor_place(struct plan *p, struct buffers *b, uint32_t tensor)
     if (t->gradient != TENSOR_NONE)
         return;
     if (l != NULL) {
-        /* it is read later, and so has its place; unless nobody reads it */
+        /* a later layer that reads the output has placed its gradient; this places the rest */
         tensor_place(p, b, l->y.tensor);
         SHOAL_ASSERT(l->y.at >= l->x.at);
         t->gradient = p->tensor[l->y.tensor].gradient;
@@ -244,7 +250,7 @@ static void tensor_place(struct plan *p, struct buffers *b, uint32_t tensor)
     t->gradient = gradient_place(p, b, tensor, shared_life(p, tensor));
 }
 
-/* What a layer names is there: its views, its states, its parameters. */
+/* The views, states and parameters that a layer names exist. */
 static void layer_check(const struct plan *p, const struct layer *l)
 {
     SHOAL_ASSERT(
@@ -257,7 +263,7 @@ static void layer_check(const struct plan *p, const struct layer *l)
         SHOAL_ASSERT(l->parameter[i] == PARAMETER_NONE || l->parameter[i] < p->dense.floats);
     /* layers by values come first: none lies in a recorded section (pass.c) */
     SHOAL_ASSERT(l->number == 0 || !l->ops->by_values || p->layer[l->number - 1].ops->by_values);
-    /* who gathers also settles, and looks at the whole batch */
+    /* a layer that gathers also settles, and makes the tensors hold the whole batch */
     SHOAL_ASSERT((l->ops->forward_gather != NULL) == (l->ops->forward_settle != NULL));
     SHOAL_ASSERT(l->ops->forward_gather == NULL || p->by_batch);
 }

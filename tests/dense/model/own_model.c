@@ -2,23 +2,23 @@
  * over the field vectors and the numbers, y = relu(x + W2 relu(W1 x + b1) + b2), and a head. */
 #include "dense/layer/plan.h"
 
-/* y = x + z. A layer fetches rows of its views and calls kernels of the backend: this one needs
- * none of its own. */
+/* y = x + z. A layer fetches rows of its views and calls kernels of the backend. The backend has
+ * all the kernels that this layer needs. */
 static void sum_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
     float *y = pass_at(p, l->y, first);
     uint32_t width = l->y.width, ldy = pass_ld(p, l->y);
-    p->k->zero(p->s, y, (size_t)count * ldy * sizeof *y); /* y has its tensor to itself */
+    p->k->zero(p->s, y, (size_t)count * ldy * sizeof *y); /* y is the only view of its tensor */
     p->k->add(p->s, count, width, pass_at(p, l->x, first), pass_ld(p, l->x), y, ldy);
     p->k->add(p->s, count, width, pass_at(p, l->z, first), pass_ld(p, l->z), y, ldy);
 }
 
-/* Hands the gradient of y on to one of the inputs. add: another layer has written there before. */
+/* Passes the gradient of y to one of the inputs. add: another layer has written there before. */
 static void hand_on(const struct layer *l, struct pass *p, struct view to, bool add, uint32_t first,
                     uint32_t count)
 {
     float *gradient = pass_gradient_at(p, to, first);
-    /* of the numbers none is wanted */
+    /* the numbers of the input need no gradient */
     uint32_t wanted = pass_wanted(p, to), ld = pass_gradient_ld(p, to);
 
     if (!add)
@@ -29,7 +29,7 @@ static void hand_on(const struct layer *l, struct pass *p, struct view to, bool 
 
 static void sum_backward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
-    hand_on(l, p, l->z, l->add_z, first, count); /* z before x: the plan counts on it */
+    hand_on(l, p, l->z, l->add_z, first, count); /* z before x, as layer.h requires */
     hand_on(l, p, l->x, l->add, first, count);
 }
 
