@@ -1,4 +1,4 @@
-/* backend.c: finding and loading the module. */
+/* backend.c: finds and loads the module. */
 #include "dense/backend_ops.h"
 
 #include <dlfcn.h>
@@ -26,7 +26,7 @@ const char *backend_core_type(void)
     return NULL;
 }
 
-/* The folder of the running program; "." when the system does not tell. */
+/* The folder of the running program; ".": /proc does not say. */
 static void program_folder(char out[LIMIT_PATH])
 {
     char path[LIMIT_PATH];
@@ -35,8 +35,8 @@ static void program_folder(char out[LIMIT_PATH])
     snprintf(out, LIMIT_PATH, "%s", n > 0 ? dirname(path) : ".");
 }
 
-/* Tries the places in their order; NULL when the file is in none of them. A file that is there and
- * does not load ends the search: the next place would only hide the fault. */
+/* Tries the places in their order; NULL: none has the file. A file that does not load ends the
+ * search, because a copy in the next place would only hide the fault. */
 static void *module_open(const char *file, struct err *e)
 {
     char folder[LIMIT_PATH], path[3][2 * LIMIT_PATH];
@@ -92,7 +92,7 @@ int backend_load_module(const char *file, struct backend **out, struct err *e)
     return 0;
 }
 
-/* Loading cuBLAS costs 100 ms, so the driver is looked for first. */
+/* Loading cuBLAS takes 100 ms, so this check for a driver comes first. */
 static bool driver_present(void)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
@@ -101,16 +101,16 @@ static bool driver_present(void)
     return driver != NULL;
 }
 
-/* What OpenBLAS reads when it is loaded. The second time nothing is written: other threads may read
- * the environment. */
+/* Sets the variables that OpenBLAS reads when it is loaded. A second call writes nothing, because
+ * other threads may read the environment by then. */
 static void blas_environment(void)
 {
     const char *type = backend_core_type(), *threads = getenv("OPENBLAS_NUM_THREADS");
-    /* It takes slow generic kernels on a processor that it does not know by model number, whatever
-     * it can do. */
+    /* On a processor whose model number it does not know, OpenBLAS takes slow generic kernels, even
+     * if the processor has wide vectors. */
     if (type != NULL && getenv("OPENBLAS_CORETYPE") == NULL)
         setenv("OPENBLAS_CORETYPE", type, 0);
-    /* or loading starts a thread for every core, which then waits for ever */
+    /* otherwise loading OpenBLAS starts an idle thread for every core */
     if (threads == NULL || strcmp(threads, "1") != 0)
         setenv("OPENBLAS_NUM_THREADS", "1", 1);
 }
@@ -155,7 +155,7 @@ static int load_cpu(struct backend **out, struct err *e)
     return backend_load_module("libshoal_cpu.so", out, e);
 }
 
-/* SHOAL_CUDA_MODULE: another module in its place, which needs no driver (for tests). */
+/* SHOAL_CUDA_MODULE names another module, which needs no driver (for tests). */
 static int load_cuda(struct backend **out, struct err *e)
 {
     const char *instead = getenv("SHOAL_CUDA_MODULE");
@@ -176,7 +176,7 @@ int backend_load(enum backend_kind kind, struct backend **out, struct err *e)
     if (kind == BACKEND_CPU)
         return load_cpu(out, e);
     if (kind == BACKEND_AUTO)
-        blas_environment(); /* the CPU may be taken later, when the device is lost */
+        blas_environment(); /* a worker whose device is lost loads the CPU's module later */
     int rc = load_cuda(out, &why);
     if (rc == 0)
         return 0;
@@ -193,7 +193,7 @@ void backend_unload(struct backend *b)
 {
     if (b == NULL)
         return;
-    /* the CUDA runtime is not made to be unloaded: it stays until the program ends */
+    /* the CUDA runtime cannot be unloaded: it stays until the program ends */
     if (b->ops->host)
         dlclose(b->handle);
     free(b);
@@ -211,8 +211,12 @@ const char *backend_kernel(const struct backend *b)
 
 const char *backend_about(const struct backend *b)
 {
-    const char *text = b->ops->about != NULL ? b->ops->about() : NULL;
-    return text != NULL ? text : "";
+    const char *text = NULL;
+    if (b->ops->about != NULL)
+        text = b->ops->about();
+    if (text == NULL)
+        return "";
+    return text;
 }
 
 bool backend_is_device(const struct backend *b)
@@ -227,7 +231,9 @@ const struct backend_ops *backend_ops_of(const struct backend *b)
 
 void *backend_host_alloc(const struct backend *b, size_t bytes)
 {
-    return b != NULL ? b->ops->host_alloc(bytes) : aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+    if (b == NULL)
+        return aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+    return b->ops->host_alloc(bytes);
 }
 
 void backend_host_free(const struct backend *b, void *p)

@@ -1,4 +1,4 @@
-/* library.c: finding a shared library: the variable, the loader, folders, Python's packages. */
+/* library.c: searches for a shared library: variable, loader, folders, Python's packages. */
 #include "dense/library.h"
 
 #include <dlfcn.h>
@@ -15,8 +15,8 @@
 struct looking {
     const struct library_search *q;
     void *handle;
-    char *path;    /* of what was opened, LIMIT_PATH */
-    char why[256]; /* the last file that was there and did not load */
+    char *path;    /* LIMIT_PATH: the file that was opened */
+    char why[256]; /* the last file that exists and does not load */
 };
 
 /* The file that a handle was opened from. */
@@ -29,7 +29,7 @@ static void path_of(void *handle, const char *otherwise, char path[LIMIT_PATH])
         snprintf(path, LIMIT_PATH, "%s", map->l_name);
 }
 
-/* True: it is open. A file that does not load is remembered, for the message. */
+/* True: the file is open. A file that does not load is kept for the message. */
 static bool file_open(struct looking *l, const char *file)
 {
     l->handle = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -40,8 +40,7 @@ static bool file_open(struct looking *l, const char *file)
     return l->handle != NULL;
 }
 
-/* The library in each folder that matches, the last in the order of names first: of several
- * versions the newest. */
+/* Tries each folder that matches, in reverse order of names, so that the newest version wins. */
 static bool folders_open(struct looking *l, const char *pattern)
 {
     char file[LIMIT_PATH];
@@ -73,9 +72,9 @@ static bool prefix_open(struct looking *l, const char *prefix)
     return l->handle != NULL;
 }
 
-/* Beside each python3 of PATH: FOLDER/bin/python3 has its packages in FOLDER/lib. A link is
- * followed no further: a virtual environment's python3 is a link to the system's, and its packages
- * are beside the link. */
+/* Tries the packages of each python3 on PATH: FOLDER/bin/python3 has them in FOLDER/lib. Links are
+ * not resolved: a virtual environment's python3 is a link to the system's, but its packages lie
+ * beside the link. */
 static bool pythons_open(struct looking *l)
 {
     const char *path = getenv("PATH");
@@ -102,7 +101,7 @@ static bool environments_open(struct looking *l)
     return l->handle != NULL || pythons_open(l);
 }
 
-/* What the variable names, and nothing else. */
+/* Opens the file or folder that the variable names, and tries no other place. */
 static int named_open(struct looking *l, const char *named, struct err *e)
 {
     char file[LIMIT_PATH];

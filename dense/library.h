@@ -1,4 +1,4 @@
-/* library.h: finding a shared library that may lie where the loader does not look. */
+/* library.h: finds a shared library, also in places where the loader does not look. */
 #ifndef DENSE_LIBRARY_H
 #define DENSE_LIBRARY_H
 
@@ -8,9 +8,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Where it is looked for, in this order: what the environment's `variable` names, a file or a
- * folder; the loader's own path; `folders`; and, of each prefix that has a python3 on PATH (and
- * VIRTUAL_ENV, CONDA_PREFIX), the folders of Python's packages, with `wheels` behind them. */
+/* The places that are searched, in this order: the file or folder that the environment's `variable`
+ * names; the loader's own path; `folders`; and `wheels` below the folders of Python's packages, for
+ * each prefix that has a python3 on PATH, VIRTUAL_ENV and CONDA_PREFIX. */
 struct library_search {
     const char *file;           /* "libcublasLt.so.13" */
     const char *variable;       /* "SHOAL_CUBLASLT" */
@@ -18,12 +18,12 @@ struct library_search {
     const char *const *wheels;  /* below site-packages, the last NULL */
 };
 
-/* Opens it, for good: what is found this way is not made to be unloaded. *handle is dlopen's, path
- * the file that was opened. What the variable names is taken or refused: nothing else is tried
- * then. UNAVAILABLE: it is nowhere, or does not load, with the places that were looked at. */
+/* Opens the library. It is never unloaded, because CUDA's libraries do not support that. *handle is
+ * dlopen's, path the file that was opened. Where the variable is set, no other place is searched.
+ * UNAVAILABLE: it is in none of the places, which the error lists, or does not load. */
 int library_open(const struct library_search *q, void **handle, char path[LIMIT_PATH],
                  struct err *e);
-/* One of its functions into *function, a pointer to a function. False: it has none of this name. */
+/* Sets *function, a pointer to a function, to the library's `name`. False: it has no such name. */
 bool library_function(void *handle, const char *name, void *function);
 
 #endif

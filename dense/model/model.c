@@ -1,5 +1,5 @@
-/* model.c: making a model, the tables that a job needs for it, and what others need to know of it.
- * Batches run in run.c. */
+/* model.c: makes a model, the schemas of its tables and the legend of its tensors. Batches run in
+ * run.c. */
 #include "dense/model/models.h"
 #include "dense/model/run.h"
 #include "proto/base/assert.h"
@@ -23,8 +23,11 @@ int model_new_kind(const struct job *job, const struct model_shape *shape,
     *out = NULL;
     if (m == NULL)
         return err_set(e, SHOAL_E_NOMEM, "model of job %s: out of memory", job->name);
-    int rc = kind != NULL ? plan_build_kind(job, shape, kind, &m->plan, e)
-                          : models_plan(job, shape, &m->plan, e);
+    int rc;
+    if (kind != NULL)
+        rc = plan_build_kind(job, shape, kind, &m->plan, e);
+    else
+        rc = models_plan(job, shape, &m->plan, e);
     if (rc == 0) {
         rc = block_keys(&m->plan.dense, &m->key[0], &m->block[0]);
         if (rc == 0)
@@ -41,11 +44,15 @@ int model_new_kind(const struct job *job, const struct model_shape *shape,
     m->stream = (struct stream_spec){.precision = job->train.precision,
                                      .deterministic = job->train.deterministic};
     m->scaled = job->train.precision == PRECISION_FP16 && !m->k->host && m->plan.has_loss;
-    m->l2 = m->plan.has_loss ? job->model.l2 : 0.0;
     m->l2_dense = job->model.l2_dense;
     m->clip_dense = job->train.clip_dense;
-    m->clip_row = m->plan.has_loss ? job->train.clip_row : 0.0;
-    m->negatives = job->data.negatives > 0 && m->plan.has_loss ? job->data.negatives : 1.0;
+    m->negatives = 1.0;
+    if (m->plan.has_loss) {
+        m->l2 = job->model.l2;
+        m->clip_row = job->train.clip_row;
+        if (job->data.negatives > 0)
+            m->negatives = job->data.negatives;
+    }
     for (uint32_t t = 0; t < m->plan.tasks; t++)
         m->task_weight[t] = m->plan.tasks > 1 ? job->model.task_weight[t] : 1.0;
     *out = m;
@@ -93,8 +100,8 @@ void model_blocks(const struct model *m, bool stats, const uint64_t **keys, cons
 
 /* ---- its tables ------------------------------------------------------------------------------ */
 
-#define SPARSE_TABLETS 1024u /* where the job says nothing */
-/* of a tablet with a capacity: fewer, and 15/16 of them are none less */
+#define SPARSE_TABLETS 1024u /* the default of tables[].tablets */
+/* The least capacity of a tablet, of which an eviction keeps 15/16 (embedding/rows/age.h). */
 #define TABLET_ROWS_LEAST 16u
 /* DeepFM 400-400-400 is 1,000 blocks: a shard of four servers has 32 tablets */
 #define DENSE_TABLET_BITS 7u
@@ -102,7 +109,7 @@ void model_blocks(const struct model *m, bool stats, const uint64_t **keys, cons
 /* Pushes set the values: w -= 1 * gradient, whatever the job's learning rates do. */
 static const struct optimizer_spec optimizer_assign = {.kind = OPT_SGD, .lr = 1.0f, .fixed_lr = 1};
 
-/* Each tablet may have its even share of the table's capacity; keys are spread evenly over
+/* Each tablet gets an equal share of the table's capacity, because keys spread evenly over
  * tablets. */
 static int capacity_take(const struct job_table *t, uint32_t number, uint32_t tablets,
                          struct row_rules *rules, struct err *e)
@@ -116,12 +123,14 @@ static int capacity_take(const struct job_table *t, uint32_t number, uint32_t ta
                        "tables[%u].tablets",
                        number, t->capacity, TABLET_ROWS_LEAST, tablets, number);
     uint64_t share = (t->capacity + tablets - 1) / tablets;
-    rules->age_capacity = share < UINT32_MAX ? (uint32_t)share : UINT32_MAX;
+    if (share > UINT32_MAX)
+        share = UINT32_MAX;
+    rules->age_capacity = (uint32_t)share;
     return 0;
 }
 
-/* What the job calls by name, by number and sorted. The shape has the numbers of all tables' rules,
- * table by table. */
+/* Takes the table's rules by field from the job, with fields' numbers instead of names, sorted by
+ * number. The shape has the numbers for the rules of all tables, table by table. */
 static void field_rules_take(const struct job *job, const struct plan *p, struct table_schema *out)
 {
     const struct job_table *t = &job->table[out->table];
@@ -131,7 +140,7 @@ static void field_rules_take(const struct job *job, const struct plan *p, struct
     for (size_t i = 0; i < t->rule_count; i++) {
         struct field_rule rule = t->rule[i].rule;
         rule.field = p->shape.rule_field[before + i];
-        if (p->dim == 0) /* no vector to begin with anything */
+        if (p->dim == 0) /* without a vector no initial value applies */
             rule.has &= ~FIELD_HAS_INIT;
         if (rule.has == 0)
             continue;
@@ -209,7 +218,7 @@ static int schemas_fill(const struct job *job, const struct plan *p,
         ++*count;
     }
     if (p->stats.floats > 0) {
-        /* whoever sees one table behind the sparse ones takes it for dense */
+        /* readers take the first table behind the sparse ones for "dense" */
         SHOAL_ASSERT(p->dense.floats > 0);
         dense_schema("dense_stats", *count, &p->stats, job, &optimizer_assign, &out[*count]);
         ++*count;
@@ -252,7 +261,7 @@ int model_legend(const struct job *job, const struct model_shape *shape, struct 
                  struct err *e)
 {
     struct plan *p = malloc(sizeof *p);
-    struct job unnumbered = *job; /* borrows all else */
+    struct job unnumbered = *job; /* shares all members but the legend */
     if (p == NULL)
         return err_set(e, SHOAL_E_NOMEM, "tensors of job %s: out of memory", job->name);
     memset(&unnumbered.legend, 0, sizeof unnumbered.legend);

@@ -1,4 +1,4 @@
-/* model_attention.c: autoint, din: attention between fields, and of a target to a sequence. */
+/* model_attention.c: autoint and din: attention between fields, and from a target to a sequence. */
 #include "dense/model/models.h"
 
 #include <inttypes.h>
@@ -8,8 +8,9 @@
 /* AutoInt+ (Song et al. 2019): self-attention over the field vectors, and a
  * network beside it:
  *     z = bias + w . (fields after attention_layers layers) + head(network(vectors, numbers)).
- * Without a first-order part. The scores are divided by sqrt(width of a head), and the residual is
- * mapped only where widths differ, as in FuxiCTR, whose settings the published figures are of. */
+ * There is no first-order part. As in FuxiCTR, whose settings gave the published figures, the
+ * scores are divided by sqrt(width of a head), and the residual is mapped only where the widths
+ * differ. */
 /* Floats that an example may need for the queries, keys, values and shares of one layer: 1 MiB. */
 #define AUTOINT_FLOATS_MAX (1u << 18)
 
@@ -55,7 +56,7 @@ int model_autoint_check(const struct job *job, const struct model_shape *shape, 
  * where a behaviour sequence, a field with pooling attention, is summed with weights that depend on
  * the target that it attends to (dense/layer/attention.c):
  *     z = bias + head(network(vectors, sequences, numbers)).
- * With the job's activation and norm, not the paper's Dice. */
+ * It takes the job's activation and norm instead of the paper's Dice. */
 void model_din_plan(struct plan *p)
 {
     struct view input = plan_input(p, true, 0);

@@ -5,7 +5,7 @@
 /* ---- dcnv2 ----------------------------------------------------------------------------------- */
 
 /* DCN-V2 (Wang et al. 2021), parallel: cross layers of full rank and a network side by side over
- * the field vectors and the numbers, one head over what both give. */
+ * the field vectors and the numbers, with one head over the outputs of both. */
 int model_dcnv2_check(const struct job *job, const struct model_shape *shape, struct err *e)
 {
     double width = plan_vectors_width(job, shape) + shape->numerics;
@@ -85,10 +85,10 @@ void model_xdeepfm_plan(struct plan *p)
 /* FinalMLP (Mao et al. 2023): two networks over the same input, fused by their
  * products:
  *     z = bias + w1 . o1 + w2 . o2 + sum over heads h of o1_h' W_h o2_h,
- * o1 the last hidden layer of network 1 (model.hidden), o2 of network 2 (model.hidden2), in equal
- * shares for the heads. With gate_hidden each network sees the input through a gate of its own,
- * over a context of its own: the vector of its field of gate_fields, else a learned
- * one. */
+ * where o1 is the last hidden layer of network 1 (model.hidden) and o2 that of network 2
+ * (model.hidden2), both cut into equal shares for the heads. With gate_hidden each network reads
+ * the input through a gate with its own context: the vector of its field in gate_fields, or a
+ * learned vector. */
 static struct view context_of(struct plan *p, struct view input, uint32_t stream)
 {
     if (p->shape.gate_fields == 0)

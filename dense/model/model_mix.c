@@ -22,10 +22,9 @@ int model_mmoe_check(const struct job *job, const struct model_shape *shape, str
 
 /* ---- ple ------------------------------------------------------------------------------------- */
 
-/* Progressive layered extraction (Tang et al. 2020): as MMoE, but besides the shared experts each
- * task has experts of its own, which only its gate chooses among, and model.levels levels of this
- * stand one on another. With one level it is what the paper calls customized gate
- * control. */
+/* Progressive layered extraction (Tang et al. 2020): as MMoE, but each task also has experts of its
+ * own, which only its gate reads, and there are model.levels such levels, one on another. The paper
+ * calls a single level customized gate control. */
 void model_ple_plan(struct plan *p)
 {
     uint32_t levels = p->job->model.levels > 1 ? p->job->model.levels : 1;

@@ -74,9 +74,9 @@ void model_ipnn_plan(struct plan *p)
 
 /* ---- dlrm ------------------------------------------------------------------------------------ */
 
-/* DLRM (Naumov et al. 2019): a bottom network makes one more vector of the numbers; a top network
- * reads it and the inner products of all pairs of vectors (interaction dot), or all the vectors
- * themselves (cat). Without numbers there is no bottom network. */
+/* DLRM (Naumov et al. 2019): a bottom network maps the numbers to one more vector. A top network
+ * reads that vector and the inner products of all pairs of vectors (interaction dot), or all the
+ * vectors themselves (cat). Without numbers there is no bottom network. */
 int model_dlrm_check(const struct job *job, const struct model_shape *shape, struct err *e)
 {
     uint32_t vectors = shape->fields + (shape->numerics > 0 ? 1 : 0);
@@ -88,11 +88,13 @@ int model_dlrm_check(const struct job *job, const struct model_shape *shape, str
         if (rc != 0)
             return rc;
     }
-    return job->model.interaction == INTERACT_DOT ? plan_products_check(vectors, e) : 0;
+    if (job->model.interaction != INTERACT_DOT)
+        return 0;
+    return plan_products_check(vectors, e);
 }
 
-/* Its last layer has dim outputs (of the widest table) and goes to y: it is a vector like the
- * fields', so neither norm nor dropout. */
+/* The last layer writes y, with as many outputs as the widest table's dim. It has neither norm nor
+ * dropout, because y is a vector like those of the fields. */
 static void bottom_network(struct plan *p, struct view y)
 {
     struct view numbers = {TENSOR_NUMERIC, 0, p->shape.numerics};

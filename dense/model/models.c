@@ -1,4 +1,4 @@
-/* models.c: the table of all models, and the one that is none: probe. */
+/* models.c: the table of all models, and probe, which counts examples instead of learning. */
 #include "dense/model/models.h"
 #include "proto/base/assert.h"
 
@@ -6,10 +6,10 @@
 
 /* ---- probe ----------------------------------------------------------------------------------- */
 
-/* Counts examples instead of learning, so that a test can tell that each was applied exactly once.
+/* A model for tests, which prove with it that each example was applied exactly once.
  *
- * The gradient of a row is -1 for each example of the batch that has the key; with SGD and lr 1
- * the row is the number of examples. An example that names a key twice counts once. */
+ * The gradient of a row is -1 for each example of the batch that has the key, so with SGD at lr 1
+ * the row is the number of its examples. An example that has a key twice counts once. */
 static void probe_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
     (void)l;
@@ -68,11 +68,13 @@ static const struct plan_kind kinds[] = {
 int models_plan(const struct job *job, const struct model_shape *shape, struct plan *out,
                 struct err *e)
 {
-    const struct plan_kind *kind = (size_t)job->model.kind < KINDS ? &kinds[job->model.kind] : NULL;
+    const struct plan_kind *kind = NULL;
+    if ((size_t)job->model.kind < KINDS)
+        kind = &kinds[job->model.kind];
     if (kind == NULL || kind->build == NULL)
         return err_set(e, SHOAL_E_CONFIG, "model.kind: number %d is not built into this version",
                        (int)job->model.kind);
-    /* a row stands at its number */
+    /* the table's index is the model's number */
     SHOAL_ASSERT(strcmp(kind->name, job_model_name(job->model.kind)) == 0);
     return plan_build_kind(job, shape, kind, out, e);
 }

@@ -1,5 +1,5 @@
-/* models.h: the models by model.kind. A new one: its file, its prototypes here, its row in
- * models.c, and its name among job.h's. */
+/* models.h: the models by model.kind. A new model needs its file, its prototypes here, its row in
+ * models.c and its name in proto/job/job.h (dense/README.md). */
 #ifndef DENSE_MODEL_MODELS_H
 #define DENSE_MODEL_MODELS_H
 
@@ -11,7 +11,7 @@
 int models_plan(const struct job *job, const struct model_shape *shape, struct plan *out,
                 struct err *e);
 
-/* model_new with a kind of the caller's own, or NULL: the job's. */
+/* As model_new, with the caller's kind; NULL: the job's. */
 int model_new_kind(const struct job *job, const struct model_shape *shape,
                    const struct plan_kind *kind, struct backend *backend, struct model **out,
                    struct err *e);

@@ -1,4 +1,5 @@
-/* run.c: one batch: gradients begin, the layers run, gradients are scaled, measured and clipped. */
+/* run.c: one batch: gradients are initialized, the layers run, and the gradients are scaled,
+ * measured and clipped. */
 #include "dense/model/run.h"
 #include "dense/layer/pass.h"
 
@@ -13,25 +14,33 @@
 #define RUN_ALIGN 64u
 #define RUN_RANGE_BYTES ((size_t)16 << 20)
 #define RUN_RANGE_LEAST 64u
-#define NORM_EVERY 16u /* batches: gradients are measured that often where nothing else needs it */
+#define NORM_EVERY 16u /* gradients are measured every 16th batch where no setting needs it */
 
-/* Dynamic loss scaling as in Micikevicius et al. 2018: halved when a gradient overflows, doubled
- * after so many steps without. */
+/* Dynamic loss scaling as in Micikevicius et al. 2018: the scale is halved when a gradient
+ * overflows, and doubled after SCALE_STEPS steps without an overflow. */
 #define SCALE_BEGIN 65536.0
 #define SCALE_MAX 16777216.0
 #define SCALE_STEPS 1000u
 
-/* sizes that a device's batches are filled up to, at most, beside the largest */
+/* a device's batches are filled up to at most so many sizes, beside the largest batch */
 #define RUN_FILLED_SIZES 32u
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
 static size_t tensor_floats(const struct model_run *r, const struct tensor *t)
 {
-    size_t floats = t->state ? t->width : (size_t)t->ld * (t->whole ? r->max_examples : r->range);
-    return r->model->k->exact ? floats
-                              : (floats + RUN_ALIGN / sizeof(float) - 1) /
-                                    (RUN_ALIGN / sizeof(float)) * (RUN_ALIGN / sizeof(float));
+    const size_t align = RUN_ALIGN / sizeof(float);
+    size_t floats;
+    if (t->state)
+        floats = t->width;
+    else if (t->whole)
+        floats = (size_t)t->ld * r->max_examples;
+    else
+        floats = (size_t)t->ld * r->range;
+
+    if (r->model->k->exact)
+        return floats;
+    return (floats + align - 1) / align * align;
 }
 
 static size_t cache_bytes(const struct model_run *r)
@@ -39,23 +48,27 @@ static size_t cache_bytes(const struct model_run *r)
     return (size_t)r->cache_rows * model_row_width(r->model) * sizeof(float);
 }
 
-/* All tensors, zeros; all but the numerics, which are the input's. */
+/* Allocates and zeroes all tensors but the numerics, which lie in the caller's input. */
 static bool tensors_allocate(struct model_run *r)
 {
     const struct plan *plan = &r->model->plan;
     const struct backend_ops *k = r->model->k;
     bool made = true;
     for (uint32_t t = 0; t < plan->tensor_count; t++)
-        r->arena_bytes +=
-            t == TENSOR_NUMERIC ? 0 : tensor_floats(r, &plan->tensor[t]) * sizeof(float);
-    float *at = k->exact ? NULL : k->alloc(r->stream, r->arena_bytes + RUN_ALIGN);
+        if (t != TENSOR_NUMERIC)
+            r->arena_bytes += tensor_floats(r, &plan->tensor[t]) * sizeof(float);
+
+    float *at = NULL;
+    if (!k->exact)
+        at = k->alloc(r->stream, r->arena_bytes + RUN_ALIGN);
     r->arena = at;
     if (at != NULL)
         k->zero(r->stream, at, r->arena_bytes);
+
     for (uint32_t t = 0; t < plan->tensor_count && (at != NULL || k->exact); t++) {
-        size_t floats = t == TENSOR_NUMERIC ? 0 : tensor_floats(r, &plan->tensor[t]);
         if (t == TENSOR_NUMERIC)
             continue;
+        size_t floats = tensor_floats(r, &plan->tensor[t]);
         r->data[t] = at != NULL ? at : k->alloc(r->stream, floats * sizeof(float));
         made = made && r->data[t] != NULL;
         if (at != NULL)
@@ -67,7 +80,8 @@ static bool tensors_allocate(struct model_run *r)
     return made && (r->arena != NULL || k->exact);
 }
 
-/* What kernels need to know of fields whose tables have several dims. */
+/* Uploads the table and the column of each field, which the kernels read where tables have several
+ * dims. */
 static bool fields_upload(struct model_run *r)
 {
     const struct plan *plan = &r->model->plan;
@@ -102,21 +116,25 @@ static bool run_allocate(struct model_run *r)
     return true;
 }
 
-/* Examples that go through the layers together: as many as the backend likes, but fewer where what
- * they leave behind for the way back would not stay in the cache. */
+/* The number of examples that go through the layers together: the backend's range, halved until the
+ * activations that the way back reads again fit the cache. */
 static uint32_t run_range(const struct model *m, uint32_t max_examples)
 {
-    uint32_t range = m->k->range == 0 || m->k->range > max_examples ? max_examples : m->k->range;
+    uint32_t range = m->k->range;
+    if (range == 0 || range > max_examples)
+        range = max_examples;
+
     size_t bytes = 0;
     for (uint32_t t = 0; t < m->plan.tensor_count; t++)
-        bytes += m->plan.tensor[t].whole ? 0 : m->plan.tensor[t].ld * sizeof(float);
+        if (!m->plan.tensor[t].whole)
+            bytes += m->plan.tensor[t].ld * sizeof(float);
     while (m->k->range > 0 && range > RUN_RANGE_LEAST && range * bytes > RUN_RANGE_BYTES)
         range /= 2;
-    SHOAL_ASSERT(range > 0 || max_examples == 0); /* pass.c goes on by it */
+    SHOAL_ASSERT(range > 0 || max_examples == 0); /* pass.c advances by it */
     return range;
 }
 
-/* Each lane has a run of its own. */
+/* The error of a run for which there is no memory. */
 static int run_shortage(const struct model_run *r, struct err *e)
 {
     char cache[160] = "";
@@ -145,7 +163,7 @@ int model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_r
     int rc = m->k->stream_new(&m->stream, &r->stream, e);
     bool room = rc == 0 && run_allocate(r);
     if (rc == 0)
-        /* a device that is lost gives no memory either, and says why here */
+        /* a lost device gives no memory either; its error is the one to report */
         rc = m->k->stream_finish(r->stream, e);
     if (rc == 0 && !room)
         rc = run_shortage(r, e);
@@ -193,7 +211,9 @@ static double weights_sum(const struct model_input *in)
     double sum = 0.0;
     for (uint32_t i = 0; i < in->examples && in->weight != NULL; i++)
         sum += (double)in->weight[i];
-    return in->weight != NULL && !PLANTED("unweighted_loss") ? sum : (double)in->examples;
+    if (in->weight == NULL || PLANTED("unweighted_loss"))
+        return (double)in->examples;
+    return sum;
 }
 
 static uint32_t table_width(const struct plan *plan, uint32_t table)
@@ -204,20 +224,24 @@ static uint32_t table_width(const struct plan *plan, uint32_t table)
 size_t run_row_floats(const struct model *m, const struct model_input *in)
 {
     size_t floats = 0;
-    for (uint32_t t = 0; t < m->plan.tables && m->plan.mixed; t++)
+    if (!m->plan.mixed)
+        return (size_t)in->row_count * model_row_width(m);
+    for (uint32_t t = 0; t < m->plan.tables; t++)
         floats += (size_t)in->part[t].rows * table_width(&m->plan, t);
-    return m->plan.mixed ? floats : (size_t)in->row_count * model_row_width(m);
+    return floats;
 }
 
 size_t run_fresh_floats(const struct model *m, const struct model_input *in)
 {
     size_t floats = 0;
-    for (uint32_t t = 0; t < m->plan.tables && m->plan.mixed; t++)
+    if (!m->plan.mixed)
+        return (size_t)in->fresh_count * model_row_width(m);
+    for (uint32_t t = 0; t < m->plan.tables; t++)
         floats += (size_t)in->part[t].fresh * table_width(&m->plan, t);
-    return m->plan.mixed ? floats : (size_t)in->fresh_count * model_row_width(m);
+    return floats;
 }
 
-/* Where each table's rows lie among those of the batch. */
+/* Sets where each table's rows lie in the batch's array of rows. */
 static void step_tables(const struct plan *plan, const struct model_input *in, struct step *s)
 {
     uint32_t first = 0;
@@ -231,7 +255,7 @@ static void step_tables(const struct plan *plan, const struct model_input *in, s
     SHOAL_ASSERT(first == in->row_count);
 }
 
-/* What the kernels read of the step: loss factors, dropout keys, where rows of several dims lie. */
+/* Fills and uploads the step: loss factors, dropout keys, and where rows of several dims lie. */
 static void step_upload(struct model_run *r, const struct model_input *in, double weight_sum,
                         uint64_t seed, uint32_t lane, uint64_t batch)
 {
@@ -249,8 +273,8 @@ static void step_upload(struct model_run *r, const struct model_input *in, doubl
     m->k->upload(r->stream, r->step, s, sizeof *s);
 }
 
-/* The size that a batch is filled up to: a multiple of a granule, so large that there are few, or
- * the largest batch. */
+/* The size to which a batch is filled up: a multiple of a step, or the largest batch. The step is a
+ * multiple of the granule, and large enough that there are at most RUN_FILLED_SIZES sizes. */
 static uint32_t run_filled(const struct model_run *r, uint32_t examples)
 {
     uint32_t granule = r->model->k->granule,
@@ -260,7 +284,9 @@ static uint32_t run_filled(const struct model_run *r, uint32_t examples)
     step = (step + granule - 1) / granule * granule;
     uint64_t filled = ((uint64_t)examples + step - 1) / step * step;
     SHOAL_ASSERT(filled >= examples && examples <= r->max_examples);
-    return filled < r->max_examples ? (uint32_t)filled : r->max_examples;
+    if (filled > r->max_examples)
+        return r->max_examples;
+    return (uint32_t)filled;
 }
 
 static void pass_begin(struct pass *p, struct model_run *r, const struct model_input *in,
@@ -290,8 +316,8 @@ static void pass_begin(struct pass *p, struct model_run *r, const struct model_i
                        .values = values};
 }
 
-/* Gradients begin with what L2 gives: l2 * weight for each pulled row, l2_dense * weight for the
- * network's matrices. */
+/* Initializes the gradients with those of L2: l2 * weight for each pulled row, l2_dense * weight
+ * for the network's matrices. */
 static void gradients_begin(struct model_run *r, const struct model_input *in,
                             struct model_output *out)
 {
@@ -299,8 +325,11 @@ static void gradients_begin(struct model_run *r, const struct model_input *in,
     const struct plan *plan = &m->plan;
     bool empty = in->examples == 0;
     size_t rows = run_row_floats(m, in);
-    m->k->scale(r->stream, rows, empty ? 0.0f : (float)(m->l2 * r->scale), in->rows,
-                out->row_gradients);
+    float l2 = 0.0f;
+    if (!empty)
+        l2 = (float)(m->l2 * r->scale);
+
+    m->k->scale(r->stream, rows, l2, in->rows, out->row_gradients);
     if (plan->dense.floats > 0)
         m->k->zero(r->stream, out->dense_gradients, plan->dense.floats * sizeof(float));
     if (plan->stats.floats > 0)
@@ -312,7 +341,7 @@ static void gradients_begin(struct model_run *r, const struct model_input *in,
                         out->dense_gradients + plan->dense.tensor[t].first);
 }
 
-/* Each row's gradient by itself. */
+/* Clips the gradient of each row by its own norm. */
 static void rows_clip(struct model_run *r, const struct model_input *in, float *gradients)
 {
     const struct model *m = r->model;
@@ -326,7 +355,7 @@ static void rows_clip(struct model_run *r, const struct model_input *in, float *
     }
 }
 
-/* Takes the loss scale out again, measures, clips. */
+/* Divides the gradients by the loss scale, measures and clips them. */
 static void gradients_end(struct model_run *r, const struct model_input *in,
                           struct model_output *out, uint64_t batch)
 {
@@ -347,7 +376,8 @@ static void gradients_end(struct model_run *r, const struct model_input *in,
         rows_clip(r, in, out->row_gradients);
 }
 
-/* After the pass: losses and norms to the caller; 0, NOT_FINITE, or what the device says. */
+/* Waits for the pass and gives losses and norms to the caller. NOT_FINITE: the loss; else the
+ * device's error. */
 static int result_take(struct model_run *r, struct model_output *out)
 {
     const struct model *m = r->model;
@@ -360,11 +390,13 @@ static int result_take(struct model_run *r, struct model_output *out)
     }
     out->dense_norm = sqrt(r->result_host->dense_square);
     out->row_norm = sqrt(r->result_host->row_square);
-    return isfinite(out->loss_sum) ? 0 : SHOAL_E_NOT_FINITE;
+    if (!isfinite(out->loss_sum))
+        return SHOAL_E_NOT_FINITE;
+    return 0;
 }
 
-/* Whether the step counts; finds the largest scale that does not overflow. NOT_FINITE: it is 1, and
- * the step overflowed all the same, as the next would. */
+/* Adjusts the loss scale, and marks the step as skipped where a gradient overflowed. NOT_FINITE: it
+ * overflowed at a scale of 1, which cannot be lowered. */
 static int scale_settle(struct model_run *r, struct model_output *out)
 {
     SHOAL_ASSERT(r->scale >= 1.0 && (r->model->scaled ? r->scale <= SCALE_MAX : r->scale == 1.0));
@@ -423,7 +455,9 @@ int model_train(const struct model *m, struct model_run *r, const struct model_i
     }
     run_download(r, in, true, &device_out, out);
     rc = result_take(r, out);
-    return rc == 0 ? scale_settle(r, out) : rc;
+    if (rc != 0)
+        return rc;
+    return scale_settle(r, out);
 }
 
 int model_predict(const struct model *m, struct model_run *r, const struct model_input *in,
@@ -440,7 +474,10 @@ int model_predict(const struct model *m, struct model_run *r, const struct model
     pass_begin(&p, r, &device, &device_out, run_values(m, in));
     struct pool_args all = layer_pool_args(&p, 0, in->examples);
     m->k->pool_begin(r->stream, &all, false);
-    pass_predict(&m->plan, &p, r->range, m->negatives < 1.0 ? (float)log(m->negatives) : 0.0f);
+    float offset = 0.0f;
+    if (m->negatives < 1.0)
+        offset = (float)log(m->negatives);
+    pass_predict(&m->plan, &p, r->range, offset);
     run_download(r, in, false, &device_out, out);
     return result_take(r, out);
 }

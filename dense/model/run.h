@@ -1,5 +1,5 @@
-/* run.h: inside of struct model and struct model_run (model.h): the memory of one batch's pass, on
- * the host or on a device. */
+/* run.h: the members of struct model and struct model_run (model.h). A run owns the memory of one
+ * batch's pass, on the host or on a device. */
 #ifndef DENSE_MODEL_RUN_H
 #define DENSE_MODEL_RUN_H
 
@@ -14,11 +14,11 @@ struct model {
     double negatives; /* share of the negatives that training keeps */
     double task_weight[LIMIT_TASKS];
     bool scaled;      /* fp16: gradients are computed from a loss that is scaled up */
-    uint64_t *key[2]; /* owned; of dense, of dense_stats */
+    uint64_t *key[2]; /* owned: the block keys of dense and of dense_stats */
     uint32_t *block[2];
 };
 
-/* What a pass leaves behind, in the backend's memory. */
+/* The results of a pass, in the backend's memory. */
 struct run_result {
     double loss[LIMIT_TASKS];
     double dense_square, row_square;
@@ -53,31 +53,32 @@ struct model_run {
     const struct model *model; /* borrowed */
     struct stream *stream;     /* owned */
     uint32_t max_examples, range;
-    /* owned, the backend's memory: all tensors; NULL with an exact backend, whose tensors are owned
-     * each */
+    /* owned, the backend's memory: all tensors; NULL with an exact backend, where each tensor is an
+     * allocation of its own */
     void *arena;
     size_t arena_bytes;
     float *data[PLAN_TENSORS_MAX];
-    /* on a device all; on the host only RUN_ROWS, with a cache */
+    /* a device uses all; the host uses RUN_ROWS alone, and that with a cache only */
     struct run_buffer array[RUN_ARRAYS];
     float *cache; /* owned, the backend's memory: (cache_rows, row width) */
     uint32_t cache_rows;
     struct step *step, *step_host; /* the backend's memory; the host's, pinned */
     struct run_result *result, *result_host;
     uint8_t *pooling;     /* the backend's memory: (fields) */
-    uint8_t *field_table; /* likewise; NULL where all tables have one dim, as `column` */
-    uint32_t *column;     /* likewise: (fields + 1) */
-    double scale;         /* of the loss */
-    uint32_t scale_steps; /* since it was last changed */
+    uint8_t *field_table; /* the backend's memory: (fields); NULL: all tables have one dim */
+    uint32_t *column;     /* the backend's memory: (fields + 1); NULL as field_table */
+    double scale;         /* the loss scale */
+    uint32_t scale_steps; /* good steps since the scale last changed */
     struct err error;
 };
 
-/* run_input.c: the batch in the backend's memory: *to is `in` itself on the host. NOMEM. */
+/* run_input.c: copies the batch to the backend's memory; on the host *to has the pointers of `in`.
+ * NOMEM. */
 int run_upload(struct model_run *r, const struct model_input *in, bool train,
                struct model_input *to, struct model_output *out, struct model_output *out_to);
 void run_download(struct model_run *r, const struct model_input *in, bool train,
                   const struct model_output *from, struct model_output *out);
-/* Floats of the batch's rows, of those pulled. */
+/* Floats of all rows of the batch, and of the rows in in->rows. */
 size_t run_row_floats(const struct model *m, const struct model_input *in);
 size_t run_fresh_floats(const struct model *m, const struct model_input *in);
 /* Entries of in->index. */

@@ -1,11 +1,11 @@
-/* run_input.c: a batch into the backend's memory and its results out of it. On the host nothing is
- * copied, but for rows that come from the cache. */
+/* run_input.c: copies a batch to the backend's memory and its results back. The host copies only
+ * the rows of a batch that reads the cache. */
 #include "dense/model/run.h"
 
 #include "proto/base/assert.h"
 
-/* Floats and the like of an example, of arrays that recorded kernels read: they have room for the
- * largest batch from the beginning, so that they never move. 0: the others, which grow. */
+/* Bytes per example of an array that recorded kernels read. Such an array has room for the largest
+ * batch from the start, because a recording holds its address. 0: another array, which may grow. */
 static size_t array_example_bytes(const struct plan *p, enum run_array which)
 {
     switch (which) {
@@ -21,22 +21,27 @@ static size_t array_example_bytes(const struct plan *p, enum run_array which)
     }
 }
 
-/* Room for `bytes`; old content is not kept. */
+/* An array of at least `bytes`; its old content is lost. */
 static void *array_room(struct model_run *r, enum run_array which, size_t bytes)
 {
     struct run_buffer *b = &r->array[which];
     bool exact = r->model->k->exact;
     size_t largest = array_example_bytes(&r->model->plan, which) * r->max_examples;
-    if (bytes < largest && (!exact || which == RUN_NUMERIC)) /* numbers are filled up (pass.c) */
+    if (bytes < largest && (!exact || which == RUN_NUMERIC)) /* pass.c fills the numerics up */
         bytes = largest;
     if (b->at != NULL && (exact ? bytes == b->bytes : bytes <= b->bytes))
         return b->at;
     if (b->at != NULL)
         r->model->k->release(r->stream, b->at);
-    size_t room = exact || largest > 0 ? bytes : bytes + bytes / 8 + 256;
-    b->at = r->model->k->alloc(r->stream, room);
+
+    size_t room = bytes;
+    if (!exact && largest == 0)
+        room += bytes / 8 + 256; /* spare room, so that a slightly larger batch fits */
     SHOAL_ASSERT(room >= bytes);
-    b->bytes = b->at != NULL ? room : 0;
+    b->at = r->model->k->alloc(r->stream, room);
+    b->bytes = 0;
+    if (b->at != NULL)
+        b->bytes = room;
     return b->at;
 }
 
@@ -68,7 +73,9 @@ uint32_t run_values(const struct model *m, const struct model_input *in)
 {
     uint32_t slots = in->examples * m->plan.shape.fields;
     SHOAL_ASSERT(in->offset == NULL || in->offset[0] == 0);
-    return in->offset != NULL ? in->offset[slots] : slots;
+    if (in->offset == NULL) /* one value for each slot */
+        return slots;
+    return in->offset[slots];
 }
 
 static int device_upload(struct model_run *r, const struct model_input *in, struct model_input *to)
@@ -112,7 +119,7 @@ static int device_outputs(struct model_run *r, const struct model_input *in, boo
     return failed ? SHOAL_E_NOMEM : 0;
 }
 
-/* One width of rows after the other: of all tables together where they have one dim. */
+/* Consecutive rows of one width: a table's, or those of all tables where they have one dim. */
 struct rows_stretch {
     uint32_t width, rows, fresh, keep; /* as in struct model_part */
 };
@@ -125,18 +132,19 @@ static uint32_t rows_stretches(const struct plan *p, const struct model_input *i
     for (uint32_t t = 0; t < p->tables && p->mixed; t++)
         out[t] = (struct rows_stretch){p->first_order + p->table_dim[t], in->part[t].rows,
                                        in->part[t].fresh, in->part[t].keep};
+    uint32_t count = p->mixed ? p->tables : 1;
     struct rows_stretch sum = {0};
-    for (uint32_t t = 0; t < (p->mixed ? p->tables : 1); t++) {
+    for (uint32_t t = 0; t < count; t++) {
         sum.rows += out[t].rows;
         sum.fresh += out[t].fresh;
         sum.keep += out[t].keep;
     }
     SHOAL_ASSERT(sum.rows == in->row_count && sum.fresh == in->fresh_count &&
                  sum.keep == in->keep_count);
-    return p->mixed ? p->tables : 1;
+    return count;
 }
 
-/* The new rows into the cache. */
+/* Copies the new rows to the cache. */
 static void rows_keep(struct model_run *r, const struct model_input *in,
                       const struct rows_stretch *stretch, uint32_t count)
 {
@@ -154,7 +162,8 @@ static void rows_keep(struct model_run *r, const struct model_input *in,
     }
 }
 
-/* The batch's rows from where they are, before any is written to the cache. */
+/* Gathers the batch's rows from the pulled rows and the cache, then copies new rows to the cache.
+ * In this order, because a new row may take the slot of a row that this batch reads. */
 static int rows_assemble(struct model_run *r, const struct model_input *in, struct model_input *to)
 {
     const struct backend_ops *k = r->model->k;
@@ -196,7 +205,7 @@ int run_upload(struct model_run *r, const struct model_input *in, bool train,
         rc = rows_assemble(r, in, to);
     if (rc == 0)
         return 0;
-    /* a device that is lost gives no memory either */
+    /* a lost device gives no memory either; its error is the one to report */
     int lost = r->model->k->stream_finish(r->stream, &r->error);
     if (lost != 0)
         return lost;
