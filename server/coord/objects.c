@@ -431,40 +431,55 @@ static int object_again(const struct coord_object *of, struct coord_ask *a)
                    of->line, a->worker->name, q->rows, q->digest, of->rows, of->digest);
 }
 
-/* What a worker tells of an object, looked at before any is taken; the copy is the caller's. */
-static int windows_read(struct coord_job *j, struct coord_ask *a, struct wire_window **out)
-{
-    const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
-    const char *line = j->objects[q->split].object[q->object].line;
-    bool replay = j->spec.replay.on && q->split == WIRE_TRAIN && q->fail_status == 0;
-    *out = NULL;
-    if (q->windows == 0 && (!replay || q->rows == 0))
-        return 0;
-    *out = malloc((q->windows + 1ull) * sizeof **out); /* a frame may lie anywhere */
-    if (*out == NULL)
-        return err_set(&a->e, SHOAL_E_NOMEM, "no memory for %u windows", q->windows);
-    if (q->windows > 0)
-        memcpy(*out, a->m->frame[1].data, q->windows * sizeof **out);
-    if (replay && coord_replay_windows_ok(*out, q->windows, q->rows))
-        return 0;
-    free(*out);
-    return err_set(&a->e, SHOAL_E_MALFORMED,
-                   "worker %s: %u windows cannot be those of %" PRIu64 " rows of object %s",
-                   a->worker->name, q->windows, q->rows, line);
-}
-
-static int windows_take(struct coord_job *j, struct coord_ask *a, struct wire_window *window)
+/* The windows of an object that was read. *ends: those of all objects are too many. */
+static int windows_take(struct coord_job *j, struct coord_ask *a, bool *ends)
 {
     const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
     struct coord_objects *o = &j->objects[q->split];
-    if (q->windows > COORD_OBJECT_WINDOWS_MAX - o->windows)
-        return err_set(&a->e, SHOAL_E_TOO_BIG,
-                       "the objects of data.train have more than %u windows of %u s: raise "
-                       "replay.window",
-                       COORD_OBJECT_WINDOWS_MAX, j->spec.replay.window);
-    o->object[q->object].window = window;
-    o->object[q->object].windows = q->windows;
+    struct coord_object *of = &o->object[q->object];
+    bool replay = j->spec.replay.on && q->split == WIRE_TRAIN;
+    if (q->windows == 0 && (!replay || q->rows == 0))
+        return 0;
+    struct wire_window *window = malloc((q->windows + 1ull) * sizeof *window);
+    if (window == NULL)
+        return err_set(&a->e, SHOAL_E_NOMEM, "no memory for %u windows", q->windows);
+    if (q->windows > 0) /* a frame may lie anywhere */
+        memcpy(window, a->m->frame[1].data, q->windows * sizeof *window);
+    int rc = 0;
+    bool many = q->windows > COORD_OBJECT_WINDOWS_MAX - o->windows;
+    if (!replay || !coord_replay_windows_ok(window, q->windows, q->rows))
+        rc = err_set(&a->e, SHOAL_E_MALFORMED,
+                     "worker %s: %u windows cannot be those of %" PRIu64 " rows of object %s",
+                     a->worker->name, q->windows, q->rows, of->line);
+    else if ((*ends = many))
+        rc = err_set(&a->e, SHOAL_E_TOO_BIG,
+                     "the objects of data.train have more than %u windows of %u s: raise "
+                     "replay.window",
+                     COORD_OBJECT_WINDOWS_MAX, j->spec.replay.window);
+    if (rc != 0) {
+        free(window);
+        return rc;
+    }
+    of->window = window;
+    of->windows = q->windows;
     o->windows += q->windows;
+    return 0;
+}
+
+/* An object that was read. */
+static int object_take(struct coord_job *j, struct coord_ask *a, bool *ends)
+{
+    const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
+    struct coord_object *of = &j->objects[q->split].object[q->object];
+    int rc = windows_take(j, a, ends);
+    if (rc != 0)
+        return rc;
+    of->rows = q->rows;
+    of->digest = q->digest;
+    if (q->warning[0] != 0 && j->warning[0] == 0) {
+        (void)snprintf(j->warning, sizeof j->warning, "%s", q->warning);
+        log_warn("object %s: %s", of->line, q->warning);
+    }
     return 0;
 }
 
@@ -472,7 +487,7 @@ int coord_objects_done(struct coord_job *j, struct coord_ask *a, bool *ends)
 {
     const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
     struct coord_objects *o = &j->objects[q->split];
-    struct wire_window *window;
+    bool again = false;
     *ends = false;
     if (q->object >= o->count)
         return err_set(&a->e, SHOAL_E_MALFORMED, "object %u is none of this job's", q->object);
@@ -481,24 +496,14 @@ int coord_objects_done(struct coord_job *j, struct coord_ask *a, bool *ends)
         return 0; /* of a round before */
     if (of->known)
         return object_again(of, a);
-    int rc = windows_read(j, a, &window);
-    if (rc != 0)
-        return rc;
-    *ends = true;
-    bool again = false;
-    rc = q->fail_status != 0 ? object_failed(j, a, &again, &a->e) : windows_take(j, a, window);
+    int rc = q->fail_status == 0 ? object_take(j, a, ends) : object_failed(j, a, &again, &a->e);
     if (rc != 0 || again) {
-        free(window);
+        *ends = *ends || q->fail_status != 0;
         return rc;
     }
+    *ends = true;
     of->known = true;
     of->item.worker = 0;
-    of->rows = q->fail_status == 0 ? q->rows : 0;
-    of->digest = q->fail_status == 0 ? q->digest : 0;
-    if (q->warning[0] != 0 && j->warning[0] == 0) {
-        (void)snprintf(j->warning, sizeof j->warning, "%s", q->warning);
-        log_warn("object %s: %s", of->line, q->warning);
-    }
     return ++o->known == o->count ? index_complete(j, q->split, &a->e) : 0;
 }
 

@@ -63,13 +63,7 @@ static int ends(struct coord_job *j, const struct coord_ask *a, int rc)
 
 /* ---- coming, staying, leaving ---------------------------------------------------------------- */
 
-static const char KERNEL_KEY[] = "kernel";
-
-struct coord_kernel { /* its value */
-    uint64_t number;  /* of the job */
-    char name[WIRE_KERNEL];
-};
-_Static_assert(sizeof(struct coord_kernel) == WIRE_KERNEL + 8, "coord_kernel is stored");
+static const char KERNEL_KEY[] = "kernel"; /* the job's number; a name (WIRE_KERNEL) */
 
 /* A worker that went, or that the coordinator before this one had, may come again. */
 static bool left_lately(const struct coord_job *j)
@@ -88,10 +82,10 @@ static int kernel_check(struct coord_job *j, const struct wire_WORKER_JOIN *q, s
     bool alone = j->workers.count == 0 && !left_lately(j),
          first = j->kernel[0] == 0 || (alone && j->at.phase <= PHASE_INDEX);
     if (first && strcmp(j->kernel, q->kernel) != 0) {
-        struct coord_kernel record = {.number = j->at.number};
-        memcpy(record.name, q->kernel, sizeof record.name);
-        if (!coord_job_put(j, KERNEL_KEY, &record, sizeof record))
-            return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+        const struct coord_part name = {q->kernel, sizeof q->kernel};
+        int rc = coord_job_put_parts(j, KERNEL_KEY, &name, 1, e);
+        if (rc != 0)
+            return rc;
         memcpy(j->kernel, q->kernel, sizeof j->kernel);
     }
     if (strcmp(j->kernel, q->kernel) == 0)
@@ -105,14 +99,13 @@ static int kernel_check(struct coord_job *j, const struct wire_WORKER_JOIN *q, s
 
 int coord_work_kernel_load(struct coord_job *j, struct err *e)
 {
-    struct coord_kernel record;
-    int rc = coord_store_get_fixed(j->store, KERNEL_KEY, &record, sizeof record, e);
-    if (rc == SHOAL_E_NOT_FOUND) /* a coordinator before it stored none */
-        return 0;
-    if (rc != 0 || record.number != j->at.number)
-        return rc;
-    record.name[sizeof record.name - 1] = 0;
-    memcpy(j->kernel, record.name, sizeof j->kernel);
+    char *value;
+    size_t bytes, head = sizeof j->at.number;
+    int rc = coord_job_get(j, KERNEL_KEY, &value, &bytes, e);
+    if (rc != 0) /* a coordinator before it stored none */
+        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+    (void)snprintf(j->kernel, sizeof j->kernel, "%.*s", (int)(bytes - head), value + head);
+    free(value);
     return 0;
 }
 
