@@ -34,7 +34,7 @@ static void rows_text(const struct coord_job *j, const struct coord_lane *l, uin
     uint64_t first = task->position + skipped;
     const char *object = NULL;
     if (task->object != COORD_NO_OBJECT)
-        first = coord_objects_at(j, first + coord_objects_base(j, task->object), &object);
+        object = j->objects[WIRE_TRAIN].object[task->object].line;
     (void)snprintf(text, bytes, ", rows %" PRIu64 " to %" PRIu64 " of %s%s", first,
                    first + rows - 1, object != NULL ? object : "data.train",
                    object == NULL && j->spec.data.shuffle != 0 ? " as they are shuffled" : "");

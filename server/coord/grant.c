@@ -130,7 +130,9 @@ static void lane_granted(struct coord_job *j, uint32_t lane, uint64_t mark)
     if (!lane_task(j, lane)) {
         lane_leave(j, lane);
         if (peer != 0)
-            answer(j, peer, id, &(struct wire_LANE_NEXT_reply){.retry_ms = coord_retry_ms(j)});
+            answer(j, peer, id,
+                   &(struct wire_LANE_NEXT_reply){.kind = WIRE_NEXT_WAIT,
+                                                  .retry_ms = coord_retry_ms(j)});
         return;
     }
     if (peer != 0)

@@ -35,7 +35,6 @@
 #include <stdint.h>
 
 struct coord_fleet;
-struct coord_job;
 struct coord_ask;
 struct coord_job;
 

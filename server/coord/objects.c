@@ -528,7 +528,11 @@ static uint32_t suits(const struct coord_job *j, uint32_t split, uint32_t i, uin
         return 4;
     uint64_t owner = t->lane[of->lane].owner;
     bool waits = now - o->listed_ns < COORD_AGAIN_NS; /* for a slower worker */
-    return owner == worker ? 4 : owner != 0 ? 0 : more ? 3 : waits ? 0 : 2;
+    if (owner != 0)
+        return owner == worker ? 4 : 0;
+    if (more)
+        return 3;
+    return waits ? 0 : 2;
 }
 
 uint32_t coord_objects_next(struct coord_job *j, uint32_t split, uint64_t worker)

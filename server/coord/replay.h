@@ -33,7 +33,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct coord_job;
 struct coord_ask;
 struct coord_job;
 

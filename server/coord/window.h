@@ -37,7 +37,6 @@
 #define COORD_WINDOW_EPOCH COORD_WINDOWS_MAX /* in the place of a number: the epoch at hand */
 
 struct coord_job;
-struct coord_job;
 
 /* As stored under "window/N": this, then sums (labels) and entries (cells) of metric_tally.h. */
 struct coord_window_record {
