@@ -274,6 +274,8 @@ int engine_clock(const struct engine *g, uint64_t run, uint32_t lane, uint64_t b
 int engine_run_mode(const struct engine *g, uint64_t run, uint32_t *mode, uint32_t *lanes);
 /* Bit t: the run pushes to table t. 0: it is not open. */
 uint64_t engine_run_tables(const struct engine *g, uint64_t run);
+/* True: a run is open that pushes to none of these tables. */
+bool engine_runs_beside(const struct engine *g, uint64_t tables);
 bool engine_lane_live(const struct engine *g, uint64_t run, uint32_t lane);
 /* Lowest mark of a lane over the led tablets of one table. */
 uint64_t engine_mark(const struct engine *g, uint64_t run, uint32_t lane, uint32_t table);

@@ -88,9 +88,7 @@ enum wire_side { WIRE_COORDINATOR, WIRE_SHARD };
     X(CUT_KEEP, "", 0, BOSS, false) \
     X(CUT_EXPORT, "", 0, BOSS, true) \
     X(LOAD, "", 0, BOSS, true) \
-    X(LOAD_DROP, "", 0, BOSS, true) \
-    X(CLEAR, "", 0, BOSS, true) \
-    X(FIELD_DROP, "", 0, BOSS, true)
+    X(ROWS_GO, "", 0, BOSS, true)
 
 /* clang-format on */
 

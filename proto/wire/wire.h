@@ -167,7 +167,7 @@
 #define WIRE_CUT_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(cut)
 /* Told at every registration: of the cuts below number `below` only `keep` (0: none) is still
  * wanted; the others are deleted. No run below number `runs` is gone on with: they are dropped, but
- * for one that LOAD_DROP may yet take back. tables: bit t says that table t is the job's. Cuts and
+ * for one that ROWS_GO may yet take back. tables: bit t says that table t is the job's. Cuts and
  * runs that share no table with it are another job's, and stay. 0: all tables. */
 #define WIRE_CUT_KEEP(U32, U64, I32, F32, F64, B, STR) U64(below) U64(keep) U64(runs) U64(tables)
 #define WIRE_CUT_KEEP_REPLY(U32, U64, I32, F32, F64, B, STR) U32(dropped)
@@ -208,23 +208,13 @@
 #define WIRE_LOAD_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U64(rows) STR(translated, WIRE_TRANSLATED)
 
-/* Takes back what a LOAD for `run`, or for an older run that never trained, did or does here: its
- * tables are empty again. A LOAD under way is called off. Drops `run` in any case. Answered when it
- * is durable. */
-#define WIRE_LOAD_DROP(U32, U64, I32, F32, F64, B, STR) U64(run)
-#define WIRE_LOAD_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
-
-/* All tables, runs, marks and cuts go before the run of number `job` is opened here. Once for each:
- * again, also after a restart, it is answered and nothing is done. Answered when it is durable. */
-#define WIRE_CLEAR(U32, U64, I32, F32, F64, B, STR) U64(job)
-#define WIRE_CLEAR_REPLY(U32, U64, I32, F32, F64, B, STR) U64(job)
-
-/* All rows of the fields in `what` (as LOAD's without; tables that are not here are passed over)
- * go. run: that of the job which begins them anew; once it was opened here nothing is done, and
- * names of their keys stay. 0: the fields are nobody's, and names of their keys go too. Answered
- * when it is durable: rows that went since it was asked first, or since a restart. */
-#define WIRE_FIELD_DROP(U32, U64, I32, F32, F64, B, STR) U64(run) STR(what, WIRE_WITHOUT)
-#define WIRE_FIELD_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
+/* Rows of a job's tables go; what: enum wire_rows. run: number of the operation, that of the run
+ * which asks. tables: bit t says that table t is the job's. Asked again, also after a restart, what
+ * is left of it goes. Answered when it is durable: rows that went since it was asked first, where
+ * they are counted (fields). */
+#define WIRE_ROWS_GO(U32, U64, I32, F32, F64, B, STR) \
+    U64(run) U64(tables) U32(what) STR(fields, WIRE_WITHOUT)
+#define WIRE_ROWS_GO_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 
 /* frame 1: keys, u64 (key_count); those that the shard does not lead are passed over. action: enum
  * wire_key_action. Journalled. Reply: how many keys it changed. */
@@ -578,15 +568,13 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
     X(BLAME, 35, 0, 1)                                                                             \
     X(CHECKPOINT, 36, 0, 0)                                                                        \
     X(WHO, 37, 1, 1)                                                                               \
-    X(LOAD_DROP, 38, 0, 0)                                                                         \
     X(CUT_KEEP, 39, 0, 0)                                                                          \
     X(MAP_HELD, 40, 0, 1)                                                                          \
     X(LEGEND, 41, 1, 0)                                                                            \
     X(JOB_TEXT, 42, 0, 1)                                                                          \
     X(NAMES_SET, 43, 1, 0)                                                                         \
     X(NAMES_HELD, 44, 0, 1)                                                                        \
-    X(CLEAR, 45, 0, 0)                                                                             \
-    X(FIELD_DROP, 46, 0, 0)                                                                        \
+    X(ROWS_GO, 45, 0, 0)                                                                           \
     X(DROP, 47, 0, 0)                                                                              \
     X(KEYLIST, 48, 1, 0)                                                                           \
     X(WINDOWS, 49, 1, 0)                                                                           \
@@ -651,6 +639,14 @@ enum wire_job_state {
     WIRE_JOB_DONE,
     WIRE_JOB_FAILED
 };
+
+/* all: tables, runs, marks and cuts, before run `run` is opened; once per run. BUSY: a run that
+ * shares no table with `tables` is open. fields: all rows of those in `fields` (as LOAD's without;
+ * tables that are not here are passed over). With a run, the one that begins them anew: nothing is
+ * done once it was opened here, and names of their keys stay. run 0: names of their keys go too.
+ * loaded: what a LOAD for `run`, or for an older run that never trained, did or does in `tables`:
+ * these are empty again. A LOAD under way is called off, and `run` is dropped in any case. */
+enum wire_rows { WIRE_ROWS_ALL = 0, WIRE_ROWS_FIELDS = 1, WIRE_ROWS_LOADED = 2 };
 
 /* erase: the row goes and the key is blocked; block: no row is made for it; allow: it is let in
  * whatever the table's admission says; reset: neither blocked nor allowed any more. scrub, of

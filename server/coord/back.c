@@ -297,7 +297,7 @@ void coord_back_step(struct coord_job *j)
     const char *why = j->lost;
     bool kept = coord_newest_path(j, path);
     if (kept && !j->lost_rows && j->fleet->cluster.tablets > j->tablets)
-        /* CLEAR would drop for good what no checkpoint of this job loads again */
+        /* ROWS_GO would drop for good what no checkpoint of this job loads again */
         coord_end_fail(
             j, SHOAL_E_CORRUPT,
             "%s; the servers hold other jobs' tables too, so the job does not go back by "

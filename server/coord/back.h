@@ -11,7 +11,7 @@
  *     not answer
  *                                                                     v
  *   the store says what the checkpoint says, under a new run --> SETUP (flow.h): every shard drops
- *     what it has (CLEAR, fresh.h), and loads (LOAD)
+ *     what it has (ROWS_GO, fresh.h), and loads (LOAD)
  *
  * From there on it is a job that goes on from a checkpoint. A server that dies while the others
  * load is one that has not loaded yet: nothing was trained. So each return costs one load, and one

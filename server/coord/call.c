@@ -238,8 +238,7 @@ static void present_forget(struct coord_calls *c, uint32_t shard)
 static bool sets_up(enum wire_type type)
 {
     switch (type) {
-    case WIRE_TYPE_CLEAR:
-    case WIRE_TYPE_FIELD_DROP:
+    case WIRE_TYPE_ROWS_GO:
     case WIRE_TYPE_MAP_SET:
     case WIRE_TYPE_TABLE_CREATE:
     case WIRE_TYPE_RUN_OPEN:
@@ -263,7 +262,7 @@ static void setup_forget(struct coord_calls *c, const void *context, uint32_t sh
     for (struct coord_call *call = c->head; call != NULL; call = next) {
         next = call->next;
         if ((context != NULL && call->context != context) || call->owner != shard ||
-            !sets_up(call->request.type))
+            call->target == COORD_NOBODY || !sets_up(call->request.type))
             continue;
         call_unlink(c, call);
         call_free(call);

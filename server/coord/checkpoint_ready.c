@@ -46,7 +46,7 @@ static int phase_check(const struct coord_job *j, bool tables, struct err *e)
     if (coord_phase_running(j) && (phase == PHASE_SETUP || (!tables && !coord_saved_phase(phase))))
         return err_set(e, SHOAL_E_BUSY, "job %s is in %s: ask again in a moment", j->spec.name,
                        coord_phase_name(j));
-    if (tables && coord_call_open_type(&j->fleet->calls, j, WIRE_TYPE_LOAD_DROP))
+    if (tables && coord_call_open_type(&j->fleet->calls, j, WIRE_TYPE_ROWS_GO))
         return err_set(e, SHOAL_E_BUSY,
                        "servers give back rows of the checkpoint that job %s could not load: ask "
                        "again in a moment",

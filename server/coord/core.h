@@ -169,7 +169,7 @@ struct coord_job {
     struct coord_roll roll;
     struct table_schema *table; /* (LIMIT_TABLES), owned */
     bool told;                  /* by a worker: yaml and spec have the names of all there is */
-    char without[WIRE_WITHOUT]; /* of LOAD or FIELD_DROP: rows that begin anew */
+    char without[WIRE_WITHOUT]; /* of LOAD or ROWS_GO: rows that begin anew */
     char translated[WIRE_TRANSLATED]; /* what LOAD has made of rows of another schema; stored */
     bool declared[LIMIT_TABLES];
     uint32_t declared_total;
@@ -315,5 +315,7 @@ uint64_t coord_examples(const struct coord_job *j);
  * IO. */
 void coord_missed(struct coord_job *j, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Bit t: the job has table t. A shard may have others, of jobs before it. */
+uint64_t coord_job_tables(const struct coord_job *j);
 
 #endif

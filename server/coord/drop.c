@@ -141,7 +141,7 @@ static void rows_of(void *context, const struct coord_call *call, uint32_t shard
     (void)call;
     (void)shard;
     (void)m;
-    f->drop.rows += reply->u.FIELD_DROP_reply.rows;
+    f->drop.rows += reply->u.ROWS_GO_reply.rows;
 }
 
 static void rows_gone(void *context, const struct coord_call *call, int status, const char *text)
@@ -166,7 +166,8 @@ static int begin(struct coord_fleet *f, struct coord_ask *a, const struct err *u
     const struct legend_name *x = NULL;
     struct coord_drop *d = &f->drop;
     enum legend_list list = LEGEND_FIELDS;
-    struct wire w = {.type = WIRE_TYPE_FIELD_DROP};
+    struct wire w = {.type = WIRE_TYPE_ROWS_GO,
+                     .u.ROWS_GO = {.tables = UINT64_MAX, .what = WIRE_ROWS_FIELDS}};
     if (used->code != 0) {
         a->e = *used;
         return used->code;
@@ -176,7 +177,7 @@ static int begin(struct coord_fleet *f, struct coord_ask *a, const struct err *u
         rc = find(&f->names.legend, r, &list, &x, &a->e);
     if (rc != 0)
         return rc;
-    (void)snprintf(w.u.FIELD_DROP.what, sizeof w.u.FIELD_DROP.what, "%s:%u", r->table, x->number);
+    (void)snprintf(w.u.ROWS_GO.fields, sizeof w.u.ROWS_GO.fields, "%s:%u", r->table, x->number);
     if (!coord_call_start(&f->calls, &(struct coord_call){.context = f,
                                                           .request = w,
                                                           .target = COORD_NOBODY,
@@ -211,9 +212,8 @@ void coord_drop_step(struct coord_fleet *f)
     char why[ERR_TEXT_MAX];
     if (silent == NULL)
         return;
-    bool rows = coord_call_open_type(&f->calls, f, WIRE_TYPE_FIELD_DROP);
-    coord_call_cancel(&f->calls, f, rows ? WIRE_TYPE_FIELD_DROP : WIRE_TYPE_NAMES_SET,
-                      COORD_NOBODY);
+    bool rows = coord_call_open_type(&f->calls, f, WIRE_TYPE_ROWS_GO);
+    coord_call_cancel(&f->calls, f, rows ? WIRE_TYPE_ROWS_GO : WIRE_TYPE_NAMES_SET, COORD_NOBODY);
     (void)snprintf(why, sizeof why, "server %s is not heard any more: say it again when it is back",
                    silent->server);
     answer(f, rows ? SHOAL_E_UNAVAILABLE : 0, rows ? why : "");

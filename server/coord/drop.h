@@ -1,6 +1,6 @@
 /* drop.h: a field that the last job does not have goes from all servers, and its number is free.
  *
- *     DROP -> checked -> FIELD_DROP to all -> answered, durably -> names without it stored
+ *     DROP -> checked -> ROWS_GO to all -> answered, durably -> names without it stored
  *          -> NAMES_SET to all -> answered
  *
  * Nothing of it is stored before its names are, so a coordinator that dies on the way has forgotten

@@ -241,7 +241,7 @@ static bool step_waiting(struct coord_job *j)
     if (!coord_cluster_ready(&j->fleet->cluster) ||
         !coord_member_shards_ready(&j->fleet->members) || j->workers.count == 0 ||
         j->workers.count < j->at.workers_wanted ||
-        coord_call_open_type(&j->fleet->calls, j, WIRE_TYPE_LOAD_DROP))
+        coord_call_open_type(&j->fleet->calls, j, WIRE_TYPE_ROWS_GO))
         return false;
     j->started_ns = env_now_ns(j->fleet->env);
     return coord_phase_enter(j, PHASE_INDEX);

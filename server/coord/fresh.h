@@ -2,13 +2,13 @@
  * that goes back to a checkpoint, back.h), or, where it begins with that, rows of some fields
  * (`fresh: [names]`).
  *
- *     submit: wanted -> the job is about to set up: begun -> CLEAR, the first step of each shard
- *                    -> a shard comes to it: begun -> FIELD_DROP, the step before RUN_OPEN
+ *     submit: wanted -> the job is about to set up: begun -> ROWS_GO, the first step of each shard
+ *                    -> a shard comes to it: begun -> ROWS_GO, the step before RUN_OPEN
  *                    -> all are set up: done
  *
  * Invariants:
- *  1. CLEAR, under the run's number, is sent only until all shards are set up for the run's first
- *     time: after that its own rows are there. [test: coord_clears_once]
+ *  1. ROWS_GO of all, under the run's number, is sent only until all shards are set up for the
+ *     run's first time: after that its own rows are there. [test: coord_clears_once]
  *  2. Begun and not done, what is left is nobody's: no job goes on with it, whatever became of the
  *     one that began it. [test: coord_half_cleared_is_nobodys] Fields that are half gone go
  *     wholly in the next job that begins with the tables, whether it says so or not.

@@ -206,8 +206,9 @@ void coord_end_tidy(struct coord_job *j)
     bool loading = coord_from_loading(&j->at);
     w.u.RUN_DROP.run = j->at.run;
     if (loading) {
-        w.type = WIRE_TYPE_LOAD_DROP;
-        w.u.LOAD_DROP.run = j->at.run;
+        w.type = WIRE_TYPE_ROWS_GO;
+        w.u.ROWS_GO = (struct wire_ROWS_GO){
+            .run = j->at.run, .tables = coord_job_tables(j), .what = WIRE_ROWS_LOADED};
     }
     (void)coord_call_start(&j->fleet->calls,
                            &(struct coord_call){.context = j,

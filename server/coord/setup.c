@@ -166,13 +166,6 @@ void coord_setup_map_early(struct coord_job *j, uint32_t shard)
         s->map_told = j->fleet->cluster.map_epoch;
 }
 
-/* Bit t: it has table t. A shard may have others, of jobs before it. */
-static uint64_t tables_of(const struct coord_job *j)
-{
-    SHOAL_ASSERT(j->at.tables > 0 && j->at.tables <= LIMIT_TABLES);
-    return UINT64_MAX >> (LIMIT_TABLES - j->at.tables);
-}
-
 static bool greet(struct coord_job *j, uint32_t shard)
 {
     struct wire w;
@@ -187,7 +180,7 @@ static bool greet(struct coord_job *j, uint32_t shard)
     w.type = WIRE_TYPE_CUT_KEEP;
     w.u.CUT_KEEP.below = coord_cut_known(j, &w.u.CUT_KEEP.keep);
     w.u.CUT_KEEP.runs = j->at.run; /* of its tables one job at a time, and runs are drawn rising */
-    w.u.CUT_KEEP.tables = j->at.tables > 0 ? tables_of(j) : 0;
+    w.u.CUT_KEEP.tables = j->at.tables > 0 ? coord_job_tables(j) : 0;
     return shard_ask(j, shard, &w, NULL, 0, greeted);
 }
 
@@ -236,8 +229,9 @@ static bool step_start(struct coord_job *j, uint32_t shard)
     struct wire w;
     memset(&w, 0, sizeof w);
     if (step == 0 && coord_fresh_due(j)) {
-        w.type = WIRE_TYPE_CLEAR;
-        w.u.CLEAR.job = j->at.run;
+        w.type = WIRE_TYPE_ROWS_GO;
+        w.u.ROWS_GO = (struct wire_ROWS_GO){
+            .run = j->at.run, .tables = coord_job_tables(j), .what = WIRE_ROWS_ALL};
         return shard_ask(j, shard, &w, NULL, 0, step_done);
     }
     step -= coord_fresh_due(j);
@@ -253,7 +247,7 @@ static bool step_start(struct coord_job *j, uint32_t shard)
     if (coord_from_loading(&j->at)) { /* it opens the run with the marks of the checkpoint */
         w.type = WIRE_TYPE_LOAD;
         w.u.LOAD.run = j->at.run;
-        w.u.LOAD.tables = tables_of(j);
+        w.u.LOAD.tables = coord_job_tables(j);
         if (j->at.from == FROM_TO_START) {
             w.u.LOAD.lanes = j->tasks.lanes;
             w.u.LOAD.mode = j->spec.train.mode;
@@ -268,16 +262,17 @@ static bool step_start(struct coord_job *j, uint32_t shard)
     if (fields != NULL && step == j->at.tables + 1) {
         if (!coord_fresh_fields_begin(j->fleet))
             return false;
-        w.type = WIRE_TYPE_FIELD_DROP;
-        w.u.FIELD_DROP.run = j->at.run;
-        (void)snprintf(w.u.FIELD_DROP.what, sizeof w.u.FIELD_DROP.what, "%s", fields);
+        w.type = WIRE_TYPE_ROWS_GO;
+        w.u.ROWS_GO = (struct wire_ROWS_GO){
+            .run = j->at.run, .tables = coord_job_tables(j), .what = WIRE_ROWS_FIELDS};
+        (void)snprintf(w.u.ROWS_GO.fields, sizeof w.u.ROWS_GO.fields, "%s", fields);
         return shard_ask(j, shard, &w, NULL, 0, step_done);
     }
     w.type = WIRE_TYPE_RUN_OPEN;
     w.u.RUN_OPEN = (struct wire_RUN_OPEN){.run = j->at.run,
                                           .lanes = j->tasks.lanes,
                                           .mode = j->spec.train.mode,
-                                          .tables = tables_of(j),
+                                          .tables = coord_job_tables(j),
                                           .must_exist = j->opened == j->at.run};
     return shard_ask(j, shard, &w, NULL, 0, step_done);
 }

@@ -245,7 +245,7 @@ static bool without_add(struct coord_job *j, const char *word)
     return n >= 0 && (size_t)n < most;
 }
 
-/* Of the rows that it begins with those that the job begins anew, as LOAD and FIELD_DROP take them:
+/* Of the rows that it begins with those that the job begins anew, as LOAD and ROWS_GO take them:
  * `half` are those that a former job has begun to drop. */
 static int without_make(struct coord_job *j, const struct legend *was, const char *half,
                         struct err *e)

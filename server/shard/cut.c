@@ -33,8 +33,7 @@ static void let_go(struct shard *s)
         push_enter(s, q);
 }
 
-/* The cut at hand was given up: nobody has to wait for the timer. */
-static int release(struct shard *s)
+int cut_release(struct shard *s)
 {
     engine_release(s->engine, s->hold.cut);
     let_go(s);
@@ -47,7 +46,7 @@ static void hold_timeout_cb(struct env_timer *t)
     SHOAL_ASSERT(s->hold.cut != 0); /* let_go stops it */
     log_warn("shard %s: cut %" PRIu64 " was held for 10 s without GO; pushes go on", s->name,
              s->hold.cut);
-    release(s); /* and settles: no message may come for a while, and the senders wait */
+    cut_release(s); /* and settles: no message may come for a while, and the senders wait */
 }
 
 void cut_init(struct shard *s)
@@ -334,7 +333,7 @@ void cut_on_restore(struct shard *s, peer_t from)
         refuse_held(s, from, WIRE_TYPE_RESTORE);
         return;
     }
-    if (s->hold.cut && !PLANTED("restore_within_hold") && release(s))
+    if (s->hold.cut && !PLANTED("restore_within_hold") && cut_release(s))
         return;
     SHOAL_ASSERT(s->hold.cut == 0 && s->group.head == NULL);
     int rc = engine_restore(s->engine, r.cut, r.run, &e);
@@ -353,7 +352,7 @@ void cut_on_restore(struct shard *s, peer_t from)
 void cut_on_drop(struct shard *s, peer_t from)
 {
     uint64_t cut = s->in.u.CUT_DROP.cut, id = s->in.id;
-    if (cut && s->hold.cut == cut && release(s))
+    if (cut && s->hold.cut == cut && cut_release(s))
         return;
     int rc = s->hold.going == cut && !PLANTED("drop_under_way") ? SHOAL_E_BUSY
                                                                 : engine_cut_drop(s->engine, cut);
@@ -405,7 +404,7 @@ void cut_on_keep(struct shard *s, peer_t from)
     const struct wire_CUT_KEEP r = s->in.u.CUT_KEEP;
     uint64_t id = s->in.id, cut[CUTS_AT_ONCE];
     uint32_t dropped = 0;
-    if (unwanted(s, &r, s->hold.cut) && release(s))
+    if (unwanted(s, &r, s->hold.cut) && cut_release(s))
         return;
     uint32_t count = engine_cuts(s->engine, cut, CUTS_AT_ONCE);
     SHOAL_ASSERT(count <= CUTS_AT_ONCE);
@@ -539,91 +538,4 @@ void cut_on_load(struct shard *s, peer_t from)
     }
     if (rc)
         shard_refuse(s, from, WIRE_TYPE_LOAD, id, rc, "shard %s: %s", s->name, e.text);
-}
-
-/* ---- LOAD_DROP ---- */
-
-static void dropped_cb(void *context, int status, const char *text)
-{
-    struct shard *s = context;
-    struct checkpoint_asker *a = &s->checkpoints.dropper;
-    park_purge_soon(s);
-    if (failed(s, a, WIRE_TYPE_LOAD_DROP, status, text))
-        return;
-    shard_reply(s, WIRE_TYPE_LOAD_DROP, a->id)->u.LOAD_DROP_reply.run = s->checkpoints.drop;
-    shard_send_reply(s, a->peer);
-}
-
-void cut_on_load_drop(struct shard *s, peer_t from)
-{
-    struct checkpoints *c = &s->checkpoints;
-    const struct wire_LOAD_DROP r = s->in.u.LOAD_DROP;
-    uint64_t id = s->in.id;
-    struct err e = {0};
-    if (joins(&c->dropper, from, id, r.run == c->drop))
-        return;
-    int rc = c->dropper.busy
-                 ? err_set(&e, SHOAL_E_BUSY,
-                           "the load of run %" PRIu64 " is being taken back; ask again", c->drop)
-                 : 0;
-    if (!rc) {
-        c->dropper = (struct checkpoint_asker){true, from, id};
-        c->drop = r.run;
-        rc = engine_load_drop(s->engine, r.run, UINT64_MAX, dropped_cb, s, &e);
-        if (rc)
-            c->dropper.busy = false;
-    }
-    if (rc)
-        shard_refuse(s, from, WIRE_TYPE_LOAD_DROP, id, rc, "shard %s: %s", s->name, e.text);
-}
-
-/* ---- CLEAR ---- */
-
-static void cleared_answer(struct shard *s, peer_t to, uint64_t id)
-{
-    shard_reply(s, WIRE_TYPE_CLEAR, id)->u.CLEAR_reply.job = s->checkpoints.clear;
-    shard_send_reply(s, to);
-}
-
-static void cleared_cb(void *context, int status, const char *text)
-{
-    struct shard *s = context;
-    struct checkpoint_asker *a = &s->checkpoints.clearer;
-    struct err e = {0};
-    if (failed(s, a, WIRE_TYPE_CLEAR, status, text))
-        return;
-    if (!PLANTED("cleared_cut_known"))
-        s->hold.last = 0; /* its cut has gone */
-    survey_tables_gone(s);
-    keys_tables_gone(s);
-    park_tables_gone(s);
-    int rc = admin_take_map(s, &e);
-    if (rc) {
-        shard_refuse(s, a->peer, WIRE_TYPE_CLEAR, a->id, rc, "shard %s: %s", s->name, e.text);
-        return;
-    }
-    cleared_answer(s, a->peer, a->id);
-    beat_now(s); /* of no rows */
-}
-
-void cut_on_clear(struct shard *s, peer_t from)
-{
-    struct checkpoints *c = &s->checkpoints;
-    uint64_t job = s->in.u.CLEAR.job, id = s->in.id;
-    struct err e = {0};
-    if (joins(&c->clearer, from, id, job == c->clear))
-        return;
-    if (!engine_back(s->engine)) {
-        shard_not_back(s, from, WIRE_TYPE_CLEAR, id);
-        return;
-    }
-    if (s->hold.cut && release(s))
-        return;
-    c->clearer = (struct checkpoint_asker){true, from, id};
-    c->clear = job;
-    int rc = engine_clear(s->engine, job, cleared_cb, s, &e);
-    if (rc) {
-        c->clearer.busy = false;
-        shard_refuse(s, from, WIRE_TYPE_CLEAR, id, rc, "shard %s: %s", s->name, e.text);
-    }
 }

@@ -48,11 +48,12 @@ void cut_on_restore(struct shard *s, peer_t from);
 void cut_restored(struct shard *s); /* they are */
 void cut_on_keep(struct shard *s, peer_t from);
 void cut_on_drop(struct shard *s, peer_t from);
+/* The cut that is held was given up: pushes go on. Not 0: the shard ends. */
+int cut_release(struct shard *s);
 /* Stops the timer; what is queued stays with the pool. */
 void cut_close(struct shard *s);
 
-/* The shard's part in a checkpoint: CUT_EXPORT, LOAD and LOAD_DROP; and CLEAR, after
- * which a job begins with nothing, or with a checkpoint.
+/* The shard's part in a checkpoint: CUT_EXPORT and LOAD.
  *
  * Both are long and done by the engine on I/O threads; the shard answers when they are done and
  * goes on with all else meanwhile. One export and one load at a time: the same request again takes
@@ -67,19 +68,14 @@ struct checkpoint_asker {
 };
 
 struct checkpoints {
-    struct checkpoint_asker exporter, loader, dropper, restorer, looker, clearer, writer;
+    struct checkpoint_asker exporter, loader, restorer, looker, writer;
     struct wire_CUT_EXPORT export; /* what is under way */
     struct wire_LOAD load;
     struct wire_RESTORE restore, look;
-    uint64_t drop;  /* the run whose load is being taken back */
-    uint64_t clear; /* the job for which all goes */
 };
 
 /* Handlers: s->in holds the request. */
 void cut_on_export(struct shard *s, peer_t from);
 void cut_on_load(struct shard *s, peer_t from);
-void cut_on_load_drop(struct shard *s, peer_t from);
-/* CLEAR: whoever waits for something of the tables hears that it is gone. */
-void cut_on_clear(struct shard *s, peer_t from);
 
 #endif

@@ -230,7 +230,7 @@ void keys_on_message(struct shard *s, peer_t from)
     uint64_t id = s->in.id;
     if (s->in.u.KEYS.action == WIRE_KEY_SCRUB)
         on_scrub(s, from);
-    else if (s->in.u.KEYS.action > WIRE_KEY_RESET) /* whole fields: FIELD_DROP */
+    else if (s->in.u.KEYS.action > WIRE_KEY_RESET) /* whole fields: ROWS_GO */
         shard_refuse(s, from, WIRE_TYPE_KEYS, id, SHOAL_E_MALFORMED, "shard %s: no action %u",
                      s->name, s->in.u.KEYS.action);
     else if (!lead_ready(&s->lead))

@@ -48,13 +48,11 @@
     X(CUT_KEEP, SETTLE, BACK_ONLY, cut_on_keep)                                                    \
     X(CUT_EXPORT, SETTLE, BACK_ONLY, cut_on_export)                                                \
     X(LOAD, SETTLE, BACK_ONLY, cut_on_load)                                                        \
-    X(LOAD_DROP, SETTLE, BACK_ONLY, cut_on_load_drop)                                              \
-    X(CLEAR, SETTLE, AWAY_TOO, cut_on_clear)                                                       \
     X(DIGEST, SETTLE, BACK_ONLY, survey_on_digest)                                                 \
     X(INSPECT, SETTLE, AWAY_TOO, admin_inspect)                                                    \
     X(BLAME, SETTLE, BACK_ONLY, keys_on_blame)                                                     \
     X(KEYS, SETTLE, BACK_ONLY, keys_on_message)                                                    \
-    X(FIELD_DROP, SETTLE, BACK_ONLY, drop_on_message)                                              \
+    X(ROWS_GO, SETTLE, AWAY_TOO, rows_go_on_message)                                               \
     X(TABLE_STATS, SETTLE, BACK_ONLY, survey_on_table_stats)                                       \
     X(SHARD_STATUS, SETTLE, AWAY_TOO, admin_status)                                                \
     X(KEYLIST, AS_IT_IS, AWAY_TOO, admin_keylist)                                                  \
@@ -315,7 +313,7 @@ int shard_open(const struct shard_options *options, struct env *env, struct shar
     cut_init(s);
     survey_init(s);
     keys_init(s);
-    drop_init(s);
+    rows_go_init(s);
     beat_init(s);
     s->sync.fire = sync_cb;
     s->park.timer.fire = park_cb;
@@ -355,7 +353,7 @@ int shard_close(struct shard *s, bool flush_all)
     cut_close(s);
     survey_close(s);
     keys_close(s);
-    drop_close(s);
+    rows_go_close(s);
     beat_close(s);
     env_timer_stop(s->env, &s->sync);
     int rc = engine_close(s->engine, flush_all && !s->fatal.code);

@@ -28,11 +28,11 @@
 #include "server/shard/bsp.h"
 #include "server/shard/clock.h"
 #include "server/shard/cut.h"
-#include "server/shard/drop.h"
 #include "server/shard/keys.h"
 #include "server/shard/lead.h"
 #include "server/shard/park.h"
 #include "server/shard/request.h"
+#include "server/shard/rows_go.h"
 #include "server/shard/survey.h"
 
 struct shard_options {
@@ -97,7 +97,7 @@ struct shard {
     struct survey digests, table_stats;
     struct audit audit;
     struct naming naming;
-    struct dropping dropping;
+    struct rows_go rows_go;
     struct beat beat;
     uint64_t keylist;      /* version of the allow-list that it goes by; 0: none yet */
     struct env_timer sync; /* journal mode: a sync begins so late at most, or after the last */

@@ -350,17 +350,17 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
         return shard_export(s, &q->u.CUT_EXPORT, w);
     case WIRE_TYPE_LOAD:
         return shard_load(s, &q->u.LOAD);
-    case WIRE_TYPE_CLEAR:
-        return shard_clear(s, q->u.CLEAR.job);
-    case WIRE_TYPE_FIELD_DROP:
+    case WIRE_TYPE_ROWS_GO:
+        if (q->u.ROWS_GO.what == WIRE_ROWS_ALL)
+            return shard_clear(s, q->u.ROWS_GO.run);
+        if (q->u.ROWS_GO.what == WIRE_ROWS_LOADED)
+            return shard_unload(s);
         if (s->drop_slow)
             return SHOAL_E_AGAIN;
-        w->u.FIELD_DROP_reply.rows = 5;
-        (void)snprintf(s->what, sizeof s->what, "%.63s", q->u.FIELD_DROP.what);
-        s->drops += q->u.FIELD_DROP.run == 0 || q->u.FIELD_DROP.run > s->newest_run;
+        w->u.ROWS_GO_reply.rows = 5;
+        (void)snprintf(s->what, sizeof s->what, "%.63s", q->u.ROWS_GO.fields);
+        s->drops += q->u.ROWS_GO.run == 0 || q->u.ROWS_GO.run > s->newest_run;
         return 0;
-    case WIRE_TYPE_LOAD_DROP:
-        return shard_unload(s);
     case WIRE_TYPE_RESTORE:
         if (cut_find(s, q->u.RESTORE.cut) == NULL)
             return SHOAL_E_NOT_FOUND;

@@ -75,7 +75,7 @@ struct fake_shard {
     uint64_t cleared;  /* the job for which all went last */
     bool refuse_clear; /* its disk is failing */
     uint32_t drops;    /* of fields, done */
-    bool drop_slow;    /* FIELD_DROP is AGAIN as long */
+    bool drop_slow;    /* ROWS_GO of fields is AGAIN as long */
     char what[64];     /* of the last one */
     bool loaded;       /* rows of a checkpoint are there */
     /* LOAD is BUSY until that one has loaded, then NO_SPACE; NULL: there is room */

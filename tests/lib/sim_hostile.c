@@ -88,12 +88,13 @@ static void orders(struct hostile *h, peer_t to)
         w.u.CUT_KEEP = (struct wire_CUT_KEEP){UINT64_MAX, 0, UINT64_MAX, 0};
         break;
     case 7:
-        w.type = WIRE_TYPE_LOAD_DROP;
-        w.u.LOAD_DROP.run = l.run;
+        w.type = WIRE_TYPE_ROWS_GO;
+        w.u.ROWS_GO =
+            (struct wire_ROWS_GO){.run = l.run, .tables = UINT64_MAX, .what = WIRE_ROWS_LOADED};
         break;
     case 8:
-        w.type = WIRE_TYPE_CLEAR;
-        w.u.CLEAR.job = l.run + 1;
+        w.type = WIRE_TYPE_ROWS_GO;
+        w.u.ROWS_GO = (struct wire_ROWS_GO){.run = l.run + 1, .tables = UINT64_MAX};
         break;
     default:
         w.type = WIRE_TYPE_RUN_OPEN;

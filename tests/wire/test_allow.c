@@ -24,7 +24,7 @@ START_TEST(allow_what_must_never_be)
         "WORKER_JOIN", "SHARD_BEAT",     "TABLE_DECLARE", "KEYLIST", "FENCE", "MAP_SET"};
     static const char *const orders[] = {
         "KEYLIST", "TABLE_CREATE", "RUN_OPEN", "RUN_DROP",   "FENCE", "FENCES", "MAP_SET",
-        "HOLD",    "GO",           "RESTORE",  "CUT_EXPORT", "LOAD",  "CLEAR",  "FIELD_DROP"};
+        "HOLD",    "GO",           "RESTORE",  "CUT_EXPORT", "LOAD",  "ROWS_GO"};
     for (size_t i = 0; i < sizeof writes / sizeof *writes; i++)
         for (int side = 0; side < 2; side++) {
             ck_assert(!allow_may(of(writes[i]), (enum wire_side)side, ROLE_SERVE, false));

@@ -47,8 +47,9 @@ bool __wrap_coord_call_start(struct coord_calls *calls, const struct coord_call 
         ck_assert_msg(failed_is_stored, "the run is dropped, and nothing stored says why");
         dropped++;
     }
-    if (call->request.type == WIRE_TYPE_LOAD_DROP) {
-        ck_assert(call->set_up == NULL && call->request.u.LOAD_DROP.run == 5);
+    if (call->request.type == WIRE_TYPE_ROWS_GO) {
+        ck_assert(call->set_up == NULL && call->request.u.ROWS_GO.run == 5);
+        ck_assert_uint_eq(call->request.u.ROWS_GO.what, WIRE_ROWS_LOADED);
         taken_back++;
     }
     if (call->request.type == WIRE_TYPE_CUT_DROP)
@@ -66,6 +67,7 @@ static void setup(void)
     ck_assert_int_eq(coord_new(&o, sim_node_env(node), coord_store_memory(), &c, &e), 0);
     c->slot[0].at.phase = PHASE_TRAIN;
     c->slot[0].at.run = 5;
+    c->slot[0].at.tables = 1;
     c->fleet.members.shard[0].seen = c->slot[0].setup.shard[0].done = true;
     disk_fails = failed_is_stored = false;
     dropped = taken_back = cuts = 0;

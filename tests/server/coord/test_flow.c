@@ -104,7 +104,7 @@ START_TEST(flow_waits_for_all_who_take_part)
         c->slot[0].at.workers_wanted = 2;
         break;
     case 6:
-        open_type = WIRE_TYPE_LOAD_DROP;
+        open_type = WIRE_TYPE_ROWS_GO;
         break;
     default:
         c->slot[0].at.workers_wanted = 1;

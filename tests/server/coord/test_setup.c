@@ -208,11 +208,13 @@ START_TEST(shard_drops_what_is_to_go_first)
     ck_assert_uint_eq(set_up(WIRE_TYPE_NONE, 0), 6);
     ck_assert(c->slot[0].setup.shard[1].done);
     if (_i == 0) {
-        ck_assert_uint_eq(nth(0, WIRE_TYPE_CLEAR)->u.CLEAR.job, RUN);
+        const struct wire_ROWS_GO *all = &nth(0, WIRE_TYPE_ROWS_GO)->u.ROWS_GO;
+        ck_assert(all->run == RUN && all->what == WIRE_ROWS_ALL && all->tables == 3);
         (void)nth(1, WIRE_TYPE_MAP_SET);
     } else {
-        ck_assert_str_eq(nth(3, WIRE_TYPE_FIELD_DROP)->u.FIELD_DROP.what, "emb:2");
-        ck_assert_uint_eq(nth(3, WIRE_TYPE_FIELD_DROP)->u.FIELD_DROP.run, RUN);
+        const struct wire_ROWS_GO *some = &nth(3, WIRE_TYPE_ROWS_GO)->u.ROWS_GO;
+        ck_assert(some->run == RUN && some->what == WIRE_ROWS_FIELDS && some->tables == 3);
+        ck_assert_str_eq(some->fields, "emb:2");
     }
     (void)nth(4, WIRE_TYPE_RUN_OPEN);
 }

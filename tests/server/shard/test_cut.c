@@ -166,8 +166,8 @@ START_TEST(a_late_hold_holds_nothing)
         w.u.CUT_DROP.cut = 5;
         rig_send(&r, &w, 0, NULL, 0, NULL, 0);
     } else {
-        struct wire w = rig_wire(&r, WIRE_TYPE_CLEAR);
-        w.u.CLEAR.job = RIG_RUN + 5;
+        struct wire w = rig_wire(&r, WIRE_TYPE_ROWS_GO);
+        w.u.ROWS_GO = (struct wire_ROWS_GO){.run = RIG_RUN + 5, .tables = UINT64_MAX};
         rig_send(&r, &w, 0, NULL, 0, NULL, 0);
     }
     rig_run(&r, 200);
@@ -672,13 +672,15 @@ START_TEST(a_load_is_dropped_and_goes_again)
     for (uint64_t run = 70; run < 72; run++) {
         uint64_t load = send_load(&b, run, path);
         rig_run(&b, run == 70 ? 5 : 1000);
-        struct wire w = rig_wire(&b, WIRE_TYPE_LOAD_DROP);
-        w.u.LOAD_DROP.run = run;
+        struct wire w = rig_wire(&b, WIRE_TYPE_ROWS_GO);
+        w.u.ROWS_GO =
+            (struct wire_ROWS_GO){.run = run, .tables = UINT64_MAX, .what = WIRE_ROWS_LOADED};
         int early = rig_status(&b, load);
         uint64_t lost = rig_send(&b, &w, 0, NULL, 0, NULL, 0);
         rig_run(&b, 5);
-        w = rig_wire(&b, WIRE_TYPE_LOAD_DROP);
-        w.u.LOAD_DROP.run = run;
+        w = rig_wire(&b, WIRE_TYPE_ROWS_GO);
+        w.u.ROWS_GO =
+            (struct wire_ROWS_GO){.run = run, .tables = UINT64_MAX, .what = WIRE_ROWS_LOADED};
         uint64_t drop = rig_send(&b, &w, 0, NULL, 0, NULL, 0);
         rig_run(&b, 1000);
         ck_assert_int_eq(early, run == 70 ? RIG_WAITING : 0);
@@ -714,8 +716,9 @@ START_TEST(a_load_dropped_within_an_admission_is_answered)
     rig_run(&r, 500);
     send_cut(&r, WIRE_TYPE_HOLD, 5);
     rig_run(&r, 5);
-    struct wire w = rig_wire(&r, WIRE_TYPE_LOAD_DROP);
-    w.u.LOAD_DROP.run = RIG_RUN + 1;
+    struct wire w = rig_wire(&r, WIRE_TYPE_ROWS_GO);
+    w.u.ROWS_GO =
+        (struct wire_ROWS_GO){.run = RIG_RUN + 1, .tables = UINT64_MAX, .what = WIRE_ROWS_LOADED};
     uint64_t drop = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
     rig_run(&r, 5);
     ck_assert_int_eq(rig_status(&r, drop), RIG_WAITING);
@@ -735,12 +738,12 @@ START_TEST(a_load_dropped_within_an_admission_is_answered)
 }
 END_TEST
 
-/* ---- CLEAR ---- */
+/* ---- ROWS_GO of all ---- */
 
 static uint64_t send_clear(struct rig *r, uint64_t job)
 {
-    struct wire w = rig_wire(r, WIRE_TYPE_CLEAR);
-    w.u.CLEAR.job = job;
+    struct wire w = rig_wire(r, WIRE_TYPE_ROWS_GO);
+    w.u.ROWS_GO = (struct wire_ROWS_GO){.run = job, .tables = UINT64_MAX};
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
 }
 

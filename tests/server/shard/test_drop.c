@@ -1,11 +1,11 @@
-/* test_drop.c: FIELD_DROP: a field goes in steps, durably; a job's own rows do not. */
+/* test_drop.c: ROWS_GO of fields: a field goes in steps, durably; a job's own rows do not. */
 #include "tests/server/shard_rig.h"
 
 static uint64_t drop(struct rig *r, uint64_t run, const char *what)
 {
-    struct wire w = rig_wire(r, WIRE_TYPE_FIELD_DROP);
-    w.u.FIELD_DROP.run = run;
-    (void)snprintf(w.u.FIELD_DROP.what, sizeof w.u.FIELD_DROP.what, "%s", what);
+    struct wire w = rig_wire(r, WIRE_TYPE_ROWS_GO);
+    w.u.ROWS_GO = (struct wire_ROWS_GO){.run = run, .tables = UINT64_MAX, .what = WIRE_ROWS_FIELDS};
+    (void)snprintf(w.u.ROWS_GO.fields, sizeof w.u.ROWS_GO.fields, "%s", what);
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
 }
 
@@ -46,15 +46,15 @@ START_TEST(dropped_field_goes_in_steps)
         same += key_field(key_of(i)) == key_field(key_of(3));
     rig_run(&r, 20);
     ck_assert_int_eq(rig_status(&r, one), 0);
-    ck_assert_uint_eq(rig_reply(&r, one)->u.FIELD_DROP_reply.rows, same);
+    ck_assert_uint_eq(rig_reply(&r, one)->u.ROWS_GO_reply.rows, same);
     ck_assert_uint_eq(rows(&r), 16 - same);
     what_of(&r, "*", all);
-    r.shard->dropping.step_rows = 1;
-    uint64_t id = drop(&r, 0, all), busy = drop(&r, 0, all);
+    r.shard->rows_go.step_rows = 1;
+    uint64_t id = drop(&r, 0, all), busy = drop(&r, 0, "t0:*");
     rig_run(&r, 50);
     ck_assert_int_eq(rig_status(&r, busy), SHOAL_E_AGAIN);
     ck_assert_int_eq(rig_status(&r, id), 0);
-    ck_assert_uint_eq(rig_reply(&r, id)->u.FIELD_DROP_reply.rows, 16 - same);
+    ck_assert_uint_eq(rig_reply(&r, id)->u.ROWS_GO_reply.rows, 16 - same);
     ck_assert_uint_eq(rows(&r), 0);
     rig_free(&r);
 }
@@ -77,7 +77,7 @@ START_TEST(fields_of_two_tables_go_together)
     uint64_t id = drop(&r, 0, all);
     rig_run(&r, 50);
     ck_assert_int_eq(rig_status(&r, id), 0);
-    ck_assert_uint_eq(rig_reply(&r, id)->u.FIELD_DROP_reply.rows, 32);
+    ck_assert_uint_eq(rig_reply(&r, id)->u.ROWS_GO_reply.rows, 32);
     ck_assert_uint_eq(table_rows(engine_table(r.shard->engine, 1)), 0);
     rig_free(&r);
 }
@@ -99,7 +99,7 @@ START_TEST(a_drop_is_answered_once_it_is_on_disk)
     ck_assert_int_eq(rig_status(&r, id), RIG_WAITING);
     rig_run(&r, 800);
     ck_assert_int_eq(rig_status(&r, id), 0);
-    ck_assert_uint_eq(rig_reply(&r, id)->u.FIELD_DROP_reply.rows, 1);
+    ck_assert_uint_eq(rig_reply(&r, id)->u.ROWS_GO_reply.rows, 1);
     rig_free(&r);
     (void)snprintf(command, sizeof command, "rm -rf '%s'", dir);
     ck_assert_int_eq(system(command), 0);
@@ -118,7 +118,7 @@ START_TEST(rows_of_the_job_stay)
     uint64_t id = drop(&r, RIG_RUN, all);
     rig_run(&r, 20);
     ck_assert_int_eq(rig_status(&r, id), 0);
-    ck_assert_uint_eq(rig_reply(&r, id)->u.FIELD_DROP_reply.rows, 0);
+    ck_assert_uint_eq(rig_reply(&r, id)->u.ROWS_GO_reply.rows, 0);
     ck_assert_uint_eq(rows(&r), 1);
     rig_free(&r);
 }
@@ -145,7 +145,7 @@ START_TEST(no_run_opens_in_between)
     char all[96];
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     what_of(&r, "*", all);
-    r.shard->dropping.step_rows = 1;
+    r.shard->rows_go.step_rows = 1;
     uint64_t id = drop(&r, 0, all);
     struct wire w = rig_wire(&r, WIRE_TYPE_RUN_OPEN);
     w.u.RUN_OPEN = (struct wire_RUN_OPEN){.run = RIG_RUN + 1, .lanes = 1, .mode = WIRE_ASYNC};

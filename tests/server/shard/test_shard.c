@@ -818,7 +818,7 @@ START_TEST(strangers_give_no_orders)
         WIRE_TYPE_TABLE_CREATE, WIRE_TYPE_RUN_OPEN, WIRE_TYPE_RUN_DROP,   WIRE_TYPE_FENCE,
         WIRE_TYPE_MAP_SET,      WIRE_TYPE_HOLD,     WIRE_TYPE_GO,         WIRE_TYPE_RESTORE,
         WIRE_TYPE_CUT_DROP,     WIRE_TYPE_CUT_KEEP, WIRE_TYPE_CUT_EXPORT, WIRE_TYPE_LOAD,
-        WIRE_TYPE_LOAD_DROP,    WIRE_TYPE_STOP,     WIRE_TYPE_MAP_HELD,   WIRE_TYPE_CLEAR};
+        WIRE_TYPE_ROWS_GO,      WIRE_TYPE_STOP,     WIRE_TYPE_MAP_HELD};
     static const enum wire_type question[] = {WIRE_TYPE_HELLO, WIRE_TYPE_DIGEST, WIRE_TYPE_INSPECT,
                                               WIRE_TYPE_SHARD_STATUS};
     static char byte[8];

@@ -1,0 +1,221 @@
+/* rows_go.c: rows go, from the wire to the engine. */
+#include "server/shard/rows_go.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/container_of.h"
+#include "proto/base/plant.h"
+#include "server/shard/admin.h"
+#include "server/shard/beat.h"
+#include "server/shard/cut.h"
+#include "server/shard/group.h"
+#include "server/shard/keys.h"
+#include "server/shard/park.h"
+#include "server/shard/shard.h"
+#include "server/shard/survey.h"
+
+#include <string.h>
+
+#define STEP_ROWS 65536u          /* some 10 ms */
+#define WAIT_NS UINT64_C(5000000) /* for pushes, a cut or a load that are in the way */
+#define SYNC_POLL_NS UINT64_C(1000000)
+
+/* ---- fields ---- */
+
+/* True: there is a tablet left; d->table and d->tablet are its. */
+static bool find_next(const struct shard *s, struct rows_go *d)
+{
+    static const uint64_t none[LIMIT_FIELDS / 64];
+    for (; d->table < LIMIT_TABLES;
+         d->table++, d->tablet = PLANTED("second_table_skipped") ? d->tablet : 0) {
+        const struct table *t = engine_table(s->engine, d->table);
+        if (t != NULL && memcmp(d->fields.of[d->table], none, sizeof none) != 0 &&
+            d->tablet < 1u << table_schema_of(t)->tablet_bits)
+            return true;
+    }
+    return false;
+}
+
+static int drop_some(struct shard *s, struct err *e)
+{
+    struct rows_go *d = &s->rows_go;
+    for (uint64_t seen = 0; seen < d->step_rows && find_next(s, d); d->tablet++) {
+        uint64_t gone;
+        seen += table_tablet_rows(engine_table(s->engine, d->table), d->tablet) + 1;
+        int rc = engine_fields_drop(s->engine, d->table, d->tablet, d->fields.of[d->table],
+                                    d->asked.run == 0, &gone, e);
+        d->rows += gone;
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+/* The number of the field may be another's soon: what is gone must not be back after a loss of
+ * power. */
+static bool on_disk(struct shard *s)
+{
+    struct rows_go *d = &s->rows_go;
+    struct engine_stats stats;
+    if (d->through == 0) {
+        engine_stats_get(s->engine, &stats);
+        d->through = stats.sequence;
+    }
+    return engine_synced(s->engine) >= d->through || !engine_sync_due(s->engine);
+}
+
+/* It has ended. */
+static void answer(struct shard *s, int status, const char *text)
+{
+    struct rows_go *d = &s->rows_go;
+    peer_t peer = d->peer;
+    SHOAL_ASSERT(peer != 0);
+    d->peer = 0;
+    if (status) {
+        shard_refuse(s, peer, WIRE_TYPE_ROWS_GO, d->id, status, "shard %s: %s", s->name, text);
+        return;
+    }
+    shard_reply(s, WIRE_TYPE_ROWS_GO, d->id)->u.ROWS_GO_reply.rows = d->rows;
+    shard_send_reply(s, peer);
+}
+
+static void step_cb(struct env_timer *t)
+{
+    struct shard *s = container_of(t, struct shard, rows_go.timer);
+    struct rows_go *d = &s->rows_go;
+    struct err e = {0};
+    SHOAL_ASSERT(d->peer != 0);
+    if (s->fatal.code || group_settle(s) != 0)
+        return;
+    int rc = drop_some(s, &e);
+    if (rc == SHOAL_E_AGAIN || rc == SHOAL_E_BUSY)
+        env_timer_start(s->env, t, WAIT_NS);
+    else if (rc == 0 && find_next(s, d))
+        env_timer_start(s->env, t, 0);
+    else if (rc == 0 && !PLANTED("drop_unsynced") && !on_disk(s))
+        env_timer_start(s->env, t, SYNC_POLL_NS);
+    else
+        answer(s, rc, e.text);
+}
+
+static int fields_begin(struct shard *s, struct err *e)
+{
+    struct rows_go *d = &s->rows_go;
+    if (!lead_ready(&s->lead)) /* it would drop nothing and say that all is well */
+        return err_set(e, SHOAL_E_AGAIN, "it has no map yet; ask again");
+    int rc = engine_fields_take(s->engine, d->asked.fields, &d->fields, e);
+    if (rc)
+        return rc;
+    /* the job's own rows may be there */
+    if (d->asked.run != 0 && engine_newest_run(s->engine) >= d->asked.run &&
+        !PLANTED("fresh_again"))
+        memset(&d->fields, 0, sizeof d->fields);
+    d->table = d->tablet = 0;
+    env_timer_start(s->env, &d->timer, 0);
+    return 0;
+}
+
+/* ---- what a load brought, all ---- */
+
+static void unloaded_cb(void *context, int status, const char *text)
+{
+    struct shard *s = context;
+    park_purge_soon(s);
+    answer(s, status, text);
+}
+
+/* Requests that wait for something of the tables hear that it is gone. */
+static void cleared_cb(void *context, int status, const char *text)
+{
+    struct shard *s = context;
+    struct err e = {0};
+    if (status) {
+        answer(s, status, text);
+        return;
+    }
+    if (!PLANTED("cleared_cut_known"))
+        s->hold.last = 0; /* its cut has gone */
+    survey_tables_gone(s);
+    keys_tables_gone(s);
+    park_tables_gone(s);
+    int rc = admin_take_map(s, &e);
+    answer(s, rc, e.text);
+    if (!rc)
+        beat_now(s); /* of no rows */
+}
+
+static int clear_begin(struct shard *s, struct err *e)
+{
+    const struct wire_ROWS_GO *r = &s->rows_go.asked;
+    if (engine_runs_beside(s->engine, r->tables))
+        return err_set(e, SHOAL_E_BUSY, "a run of another job is open; ask again");
+    if (s->hold.cut && cut_release(s))
+        return SHOAL_E_IO; /* the shard ends, and says nothing */
+    return engine_clear(s->engine, r->run, cleared_cb, s, e);
+}
+
+/* ---- asked for ---- */
+
+static bool is_same(const struct wire_ROWS_GO *a, const struct wire_ROWS_GO *b)
+{
+    return a->run == b->run && a->tables == b->tables && a->what == b->what &&
+           strcmp(a->fields, b->fields) == 0;
+}
+
+static int begin(struct shard *s, struct err *e)
+{
+    const struct wire_ROWS_GO *r = &s->rows_go.asked;
+    switch (r->what) {
+    case WIRE_ROWS_ALL:
+        return clear_begin(s, e);
+    case WIRE_ROWS_FIELDS:
+        return fields_begin(s, e);
+    case WIRE_ROWS_LOADED:
+        return engine_load_drop(s->engine, r->run, r->tables, unloaded_cb, s, e);
+    default:
+        return err_set(e, SHOAL_E_MALFORMED, "no rows of kind %u", r->what);
+    }
+}
+
+void rows_go_on_message(struct shard *s, peer_t from)
+{
+    struct rows_go *d = &s->rows_go;
+    uint64_t id = s->in.id;
+    struct err e = {0};
+    if (d->peer != 0 && is_same(&s->in.u.ROWS_GO, &d->asked)) {
+        d->peer = from;
+        d->id = id;
+        return;
+    }
+    if (!engine_back(s->engine)) {
+        shard_not_back(s, from, WIRE_TYPE_ROWS_GO, id);
+        return;
+    }
+    if (d->peer != 0) {
+        shard_refuse(s, from, WIRE_TYPE_ROWS_GO, id, SHOAL_E_AGAIN,
+                     "shard %s: other rows are going; ask again", s->name);
+        return;
+    }
+    d->peer = from;
+    d->id = id;
+    d->asked = s->in.u.ROWS_GO;
+    d->rows = d->through = 0;
+    int rc = begin(s, &e);
+    if (rc)
+        answer(s, rc, e.text);
+}
+
+bool rows_go_busy(const struct shard *s, uint64_t tables)
+{
+    const struct rows_go *d = &s->rows_go;
+    return d->peer != 0 && d->asked.what == WIRE_ROWS_FIELDS && (d->asked.tables & tables) != 0;
+}
+
+void rows_go_init(struct shard *s)
+{
+    s->rows_go = (struct rows_go){.step_rows = STEP_ROWS, .timer = {.fire = step_cb}};
+}
+
+void rows_go_close(struct shard *s)
+{
+    env_timer_stop(s->env, &s->rows_go.timer);
+}
