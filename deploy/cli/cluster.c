@@ -30,6 +30,7 @@ static int live_map(struct cluster *c, struct err *e)
         return rc;
     c->tablet_count = reply.u.MAP_GET_reply.tablet_count;
     c->shards = reply.u.MAP_GET_reply.shards;
+    c->numbers = reply.u.MAP_GET_reply.tables;
     if (c->shards > LIMIT_SHARDS) {
         msg_free(m);
         return err_set(e, SHOAL_E_TOO_BIG, "the map names %u shards, at most %u", c->shards,
@@ -80,6 +81,7 @@ static int live_tables(struct cluster *c, struct err *e)
         msg_free(m);
         if (rc != 0)
             return rc;
+        c->schema[c->tables]->table = wire_table_number(c->numbers, i);
         c->tables++;
     }
     return 0;

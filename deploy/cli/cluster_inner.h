@@ -14,7 +14,8 @@ struct cluster {
     uint32_t tables;
     /* live */
     struct ask *coordinator;
-    uint16_t *shard_of; /* by global tablet number */
+    uint16_t *shard_of; /* by tablet, over all tables */
+    uint64_t numbers;   /* of the tables on the shards (wire_table_number) */
     uint32_t tablet_count;
     struct ask *shard[LIMIT_SHARDS];
     uint32_t asked;        /* of them that are connected */

@@ -280,7 +280,10 @@ static int prepare_seal(struct engine *g)
     all.newest = g->runs.newest;
     if (l->run > g->runs.newest)
         all.newest = l->run;
-
+    memcpy(all.newest_of, g->runs.newest_of, sizeof all.newest_of);
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        if ((l->runs.run[0]->tables >> i & 1) != 0)
+            all.newest_of[i] = l->run;
     all.cleared = g->runs.cleared;
     all.barrier = g->runs.barrier;
     l->control_sequence = g->sequence;

@@ -94,9 +94,10 @@ static void tables_free(struct engine *g)
 
 static void runs_clear(struct runs *r, uint64_t job, uint64_t barrier)
 {
-    uint64_t newest = r->newest;
+    struct runs after = {.newest = r->newest, .cleared = job, .barrier = barrier};
+    memcpy(after.newest_of, r->newest_of, sizeof after.newest_of);
     runs_free(r);
-    *r = (struct runs){.newest = newest, .cleared = job, .barrier = barrier};
+    *r = after;
 }
 
 static void flush_clear(struct engine *g)

@@ -150,14 +150,15 @@ int engine_table_create(struct engine *g, const struct table_schema *schema, str
 }
 
 /* Checks that a run that is not open was not finished before. */
-static int check_over(const struct engine *g, uint64_t run, struct err *e)
+static int check_over(const struct engine *g, uint64_t run, uint64_t tables, struct err *e)
 {
-    if (run > g->runs.newest || PLANTED("run_again"))
+    uint64_t newest = runs_newest(&g->runs, tables);
+    if (run > newest || PLANTED("run_again"))
         return 0;
     return err_set(e, SHOAL_E_CONFIG,
                    "run %" PRIu64 " is over, the newest one here was run %" PRIu64
                    ": the coordinator's data_dir is older than it was; submit the job again",
-                   run, g->runs.newest);
+                   run, newest);
 }
 
 int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode,
@@ -177,7 +178,7 @@ int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint3
         return err_set(e, SHOAL_E_BUSY,
                        "run %" PRIu64 " is being opened by the load of a checkpoint; ask again",
                        run);
-    int rc = check_over(g, run, e);
+    int rc = check_over(g, run, tables, e);
     if (rc == 0 && runs_open(&g->runs) >= LIMIT_RUNS)
         rc = err_set(e, SHOAL_E_BUSY, "%u runs are open; drop one first", LIMIT_RUNS);
     if (rc == 0)
@@ -197,7 +198,7 @@ int engine_run_still(const struct engine *g, uint64_t run, struct err *e)
 {
     if (runs_find(&g->runs, run) != NULL || g->opening == run)
         return 0;
-    int rc = check_over(g, run, e);
+    int rc = check_over(g, run, UINT64_MAX, e);
     if (rc != 0)
         return rc;
     return err_set(e, SHOAL_E_NOT_FOUND,

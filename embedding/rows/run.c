@@ -43,8 +43,20 @@ int runs_add(struct runs *r, uint64_t id, uint64_t tables, uint32_t lanes, uint3
     }
     r->run[r->count++] = run;
     r->newest = id > r->newest ? id : r->newest;
+    for (uint32_t t = 0; t < LIMIT_TABLES; t++)
+        if ((tables >> t & 1) != 0 && id > r->newest_of[t])
+            r->newest_of[t] = id;
     *out = run;
     return 0;
+}
+
+uint64_t runs_newest(const struct runs *r, uint64_t tables)
+{
+    uint64_t newest = 0;
+    for (uint32_t t = 0; t < LIMIT_TABLES; t++)
+        if ((tables >> t & 1) != 0 && r->newest_of[t] > newest)
+            newest = r->newest_of[t];
+    return newest;
 }
 
 void runs_drop(struct runs *r, struct run *run)

@@ -53,6 +53,7 @@ struct runs {
     struct run_past *past; /* owned */
     uint32_t past_count, past_capacity;
     uint64_t newest; /* the highest id ever added */
+    uint64_t newest_of[LIMIT_TABLES]; /* the same for the runs of each table */
     /* The job for which everything was last dropped (clear.c), and the last record before that: no
      * record up to it concerns existing tables. 0: never. */
     uint64_t cleared, barrier;
@@ -62,6 +63,8 @@ struct run *runs_find(const struct runs *r, uint64_t id); /* NULL: none */
 int runs_add(struct runs *r, uint64_t id, uint64_t tables, uint32_t lanes, uint32_t mode,
              struct run **out);
 void runs_drop(struct runs *r, struct run *run);
+/* The highest id ever added of a run that has one of these tables. */
+uint64_t runs_newest(const struct runs *r, uint64_t tables);
 /* Drops a run and keeps it in `past`. NOMEM: it is not dropped. */
 int runs_end(struct runs *r, struct run *run, uint64_t seen, uint64_t until);
 /* Records up to `floor` are no longer needed. */

@@ -22,8 +22,8 @@
 /* 0.2.0 wrote this when no schema had changed and no run was cleared: it lacks the fields for
  * them */
 #define CONTROL_MAGIC_3 0x334c5254434c4853ull
-#define CONTROL_MAGIC 0x344c5254434c4853ull
-#define CONTROL_VERSION 4u
+#define CONTROL_MAGIC 0x354c5254434c4853ull
+#define CONTROL_VERSION 5u
 #define CONTROL_OLDEST 3u
 #define LOAD_MAGIC 0x3144414f4c4c4853ull
 
@@ -285,8 +285,8 @@ int stored_load_read(const void *value, size_t bytes, struct stored_load *out, s
     return 0;
 }
 
-/* ---- control state: head; schemas (u64 bytes, record_schema.h, struct table_past); runs with
- * their lanes; dropped runs ---- */
+/* ---- control state: head; schemas (u64 bytes, record_schema.h, struct table_past, and from version
+ * 5 on u64 runs.newest_of); runs with their lanes; dropped runs ---- */
 
 _Static_assert(sizeof(struct table_past) == 16, "table_past is a disk format");
 
@@ -296,7 +296,7 @@ static size_t control_bytes(struct table *const table[LIMIT_TABLES], const struc
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         if (table[i] != NULL)
             bytes += sizeof(uint64_t) + record_schema_bytes(table_schema_of(table[i])) +
-                     sizeof(struct table_past);
+                     sizeof(struct table_past) + sizeof r->newest_of[i];
     for (uint32_t i = 0; i < r->count; i++)
         bytes += sizeof(struct control_run) +
                  (r->run[i]->ghost ? sizeof r->run[i]->seen
@@ -347,6 +347,7 @@ int stored_control_write(struct table *const table[LIMIT_TABLES], const struct r
             record_schema_write(s, at);
             at += schema_bytes;
             at = put(at, table_past(table[i]), sizeof(struct table_past));
+            at = put(at, &r->newest_of[i], sizeof r->newest_of[i]);
             h.tables++;
         }
     for (uint32_t i = 0; i < r->count; i++) {
@@ -476,6 +477,11 @@ int stored_control_read(const void *value, size_t bytes, struct runs *r, struct 
                        version > CONTROL_VERSION ? "a later one" : "a release before 0.2.0");
     if (version == 0 || !read_head(&in, &h) || h.floor > h.sequence || h.barrier > h.sequence)
         return err_set(e, SHOAL_E_CORRUPT, damaged);
+    uint64_t newest_of[LIMIT_TABLES], before = h.newest;
+    if (version >= 5) /* a table that is not here went before the job that is `cleared` began */
+        before = h.cleared > 0 ? h.cleared - 1 : 0;
+    for (uint32_t t = 0; t < LIMIT_TABLES; t++)
+        newest_of[t] = before;
     for (uint32_t i = 0; i < h.tables; i++) {
         uint64_t schema_bytes;
         struct table_schema s;
@@ -485,8 +491,10 @@ int stored_control_read(const void *value, size_t bytes, struct runs *r, struct 
             return err_set(e, SHOAL_E_CORRUPT, damaged);
         int rc = record_schema_read(in.at, schema_bytes, &s, e);
         in.at += schema_bytes;
-        if (rc == 0 && h.magic == CONTROL_MAGIC &&
+        if (rc == 0 && version >= 4 &&
             (!get(&in, &past, sizeof past) || past.sequence > h.sequence))
+            rc = err_set(e, SHOAL_E_CORRUPT, damaged);
+        if (rc == 0 && version >= 5 && !get(&in, &newest_of[s.table], sizeof newest_of[0]))
             rc = err_set(e, SHOAL_E_CORRUPT, damaged);
         if (rc == 0)
             rc = visit(context, &s, &past, e);
@@ -500,6 +508,9 @@ int stored_control_read(const void *value, size_t bytes, struct runs *r, struct 
     }
     if (r != NULL && r->newest < h.newest)
         r->newest = h.newest;
+    for (uint32_t t = 0; r != NULL && t < LIMIT_TABLES; t++)
+        if (r->newest_of[t] < newest_of[t])
+            r->newest_of[t] = newest_of[t];
     if (r != NULL && r->cleared < h.cleared) {
         r->cleared = h.cleared;
         r->barrier = h.barrier;

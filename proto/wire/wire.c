@@ -349,6 +349,13 @@ struct msg *wire_refusal(const struct wire *request, int status, const char *for
 
 /* ---- table schemas --------------------------------------------------------------------------- */
 
+uint32_t wire_table_number(uint64_t tables, uint32_t index)
+{
+    while (index-- > 0)
+        tables &= tables - 1;
+    return tables == 0 ? LIMIT_TABLES : (uint32_t)__builtin_ctzll(tables);
+}
+
 void wire_schema_to(const struct table_schema *s, struct wire_TABLE_CREATE *out)
 {
     *out = (struct wire_TABLE_CREATE){.table = s->table,

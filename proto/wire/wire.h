@@ -308,16 +308,19 @@
 #define WIRE_JOB_TEXT_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
 
 /* The tables that the servers hold, and the map. reads: the asker reads these tables, whatever job
- * runs; without it a worker of the job at hand waits until that has made its own. TABLE: reply
- * frame 1 as in TABLE_CREATE. MAP: reply frame 1: u16 shard of each global tablet; frame 2: one
- * LF-ended line a shard number: its endpoint, a blank, and the public key that it has shown to the
- * coordinator, if it has one; empty while unknown. */
+ * runs; without it a worker of the job at hand waits until that has made its own. Both count as the
+ * job does that made the tables: its table 0 comes first, and its tablet 0. TABLE: reply frame 1 as
+ * in TABLE_CREATE. MAP: `tables` has a bit for each number by which shards know one of these
+ * tables (wire_table_number); PULL, PUSH and all else that a shard is asked name a table by it.
+ * Reply frame 1: u16 shard of each tablet of these tables; frame 2: one LF-ended line a shard
+ * number: its endpoint, a blank, and the public key that it has shown to the coordinator, if it has
+ * one; empty while unknown. */
 #define WIRE_TABLE_GET(U32, U64, I32, F32, F64, B, STR) U32(table)
 #define WIRE_TABLE_GET_REPLY(U32, U64, I32, F32, F64, B, STR) \
     WIRE_TABLE_CREATE(U32, U64, I32, F32, F64, B, STR)
 #define WIRE_MAP_GET(U32, U64, I32, F32, F64, B, STR) U64(map_epoch) B(reads)
 #define WIRE_MAP_GET_REPLY(U32, U64, I32, F32, F64, B, STR) \
-    U64(map_epoch) U32(tablet_count) U32(shards)
+    U64(map_epoch) U32(tablet_count) U32(shards) U64(tables)
 
 /* Renews the worker's lease every lease_ms / 3; the worker's own figures travel along (sums since
  * it joined). The reply tells how many lanes it holds; UNAVAILABLE in status: the worker is no
@@ -726,6 +729,9 @@ struct msg *wire_refusal(const struct wire *request, int status, const char *for
     __attribute__((format(printf, 3, 4)));
 const char *wire_type_name(enum wire_type t); /* "PULL" */
 
+/* The number by which shards know a job's table, counted within the job: the place of the index-th
+ * bit of `tables` that is set (MAP_GET); LIMIT_TABLES: the job has no such table. */
+uint32_t wire_table_number(uint64_t tables, uint32_t index);
 /* struct table_schema <-> TABLE_CREATE (field_rule goes in and out of the raw frame). */
 void wire_schema_to(const struct table_schema *s, struct wire_TABLE_CREATE *out);
 int wire_schema_from(const struct wire_TABLE_CREATE *in, const struct frame *field_rule,

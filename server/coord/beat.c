@@ -35,7 +35,6 @@ static void shard_came_back(struct coord *c, uint32_t shard, enum coord_beat wha
         log_event(SERVER_AGAIN, s->server, "server %s (shard %u) has started again", s->server,
                   shard);
     coord_call_forget_shard(&c->fleet.calls, NULL, shard);
-    s->greeted = false;
     COORD_EACH_JOB (c, j)
         job_shard_came_back(j, shard, what);
 }

@@ -90,7 +90,7 @@ bool coord_checkpoint_of_tables(const struct coord_job *j)
 
 const struct job *coord_checkpoint_spec(const struct coord_job *j)
 {
-    return coord_checkpoint_of_tables(j) ? &j->fleet->made.spec : &j->spec;
+    return coord_checkpoint_of_tables(j) ? &j->made.spec : &j->spec;
 }
 
 /* ---- its folder ------------------------------------------------------------------------------ */

@@ -15,12 +15,13 @@ static bool of_job(const struct coord_job *j)
 {
     uint32_t phase = j->at.phase;
     return !within_a_round(j) && j->parsed && !j->spec.train.skip && j->tablets > 0 &&
-           j->fleet->made.number == j->at.number && phase >= PHASE_SETUP && phase != PHASE_FAILED;
+           j->made.number == j->at.number && phase >= PHASE_SETUP && phase != PHASE_FAILED;
 }
 
 /* Nobody is set up for a run: the servers that beat, and still have the rows, will do. */
-static int kept_check(const struct coord_fleet *f, struct err *e)
+static int kept_check(const struct coord_job *j, struct err *e)
 {
+    const struct coord_fleet *f = j->fleet;
     uint64_t now = env_now_ns(f->env);
     for (uint32_t s = 0; s < f->members.shards; s++) {
         const struct coord_shard *shard = &f->members.shard[s];
@@ -31,7 +32,7 @@ static int kept_check(const struct coord_fleet *f, struct err *e)
             return err_set(e, SHOAL_E_NOT_FOUND,
                            "server %s has started again since job %s made its tables, and its rows "
                            "were in memory: they are lost",
-                           shard->server, f->made.spec.name);
+                           shard->server, j->made.spec.name);
     }
     return 0;
 }
@@ -51,7 +52,7 @@ static int phase_check(const struct coord_job *j, bool tables, struct err *e)
                        "servers give back rows of the checkpoint that job %s could not load: ask "
                        "again in a moment",
                        j->spec.name);
-    if (tables && j->fleet->made.number == 0)
+    if (tables && j->made.number == 0)
         return err_set(e, SHOAL_E_NOT_FOUND,
                        "no job that this coordinator knows of has made tables: there is nothing to "
                        "checkpoint");
@@ -67,7 +68,7 @@ int coord_checkpoint_ready(const struct coord_job *j, bool *tables, struct err *
     if (rc != 0)
         return rc;
     if (*tables || j->at.phase == PHASE_DONE)
-        return kept_check(j->fleet, e);
+        return kept_check(j, e);
     const struct coord_shard *away = coord_server_away(j);
     return away == NULL ? 0
                         : err_set(e, SHOAL_E_UNAVAILABLE,

@@ -19,23 +19,27 @@
 
 /* ---- facts ----------------------------------------------------------------------------------- */
 
-/* Neighbouring tablets of one shard as one range. */
-static struct json *map_json(const struct coord_fleet *f)
+/* Neighbouring tablets of one shard as one range. NULL: out of memory. */
+static struct json *map_json(const struct coord_job *j)
 {
-    const struct coord_cluster *cl = &f->cluster;
-    uint32_t shards = f->members.shards, tablets = f->made.tablets;
+    uint32_t shards = j->fleet->members.shards, tablets = j->made.tablets;
+    uint16_t *shard_of = calloc(tablets, sizeof *shard_of);
+    if (shard_of == NULL)
+        return NULL;
+    coord_cluster_view(&j->fleet->cluster, j->numbers, j->made.table, j->made.tables, shard_of);
     struct json *map = json_new_object(), *ranges = json_new_array();
     for (uint32_t from = 0, to; from < tablets; from = to) {
         struct json *range = json_new_array();
-        for (to = from + 1; to < tablets && cl->shard_of[to] == cl->shard_of[from]; to++)
+        for (to = from + 1; to < tablets && shard_of[to] == shard_of[from]; to++)
             continue;
-        SHOAL_ASSERT(to <= tablets && cl->shard_of[from] < shards);
+        SHOAL_ASSERT(to <= tablets && shard_of[from] < shards);
         json_append(range, json_new_int(from));
         json_append(range, json_new_int(to - from));
-        json_append(range, json_new_int(cl->shard_of[from]));
+        json_append(range, json_new_int(shard_of[from]));
         json_append(ranges, range);
     }
-    json_set_int(map, "epoch", (int64_t)cl->map_epoch);
+    free(shard_of);
+    json_set_int(map, "epoch", (int64_t)j->fleet->cluster.map_epoch);
     json_set_int(map, "shards", shards);
     json_set_int(map, "tablets", tablets);
     json_set(map, "ranges", ranges);
@@ -74,7 +78,7 @@ static struct json *lanes_json(const struct coord_job *j)
 static void place_set(struct json *m, const struct coord_job *j)
 {
     bool tables = coord_checkpoint_of_tables(j); /* it is not known then */
-    json_set_int(m, "run", (int64_t)(tables ? j->fleet->made.number : j->at.run));
+    json_set_int(m, "run", (int64_t)(tables ? j->made.number : j->at.run));
     json_set_int(m, "epoch", tables ? 0 : j->at.epoch);
     json_set_int(m, "examples", tables ? 0 : (int64_t)coord_examples(j));
     if (tables)
@@ -103,8 +107,8 @@ struct json *coord_checkpoint_facts(struct coord_job *j)
     json_set_string(m, "job", coord_checkpoint_spec(j)->name);
     json_set_string(m, "date", date);
     json_set_string(m, "phase", coord_phase_text(coord_saved_as(j)));
-    json_set(m, "map", map_json(j->fleet));
-    json_set(m, "tables", tables_json(&j->fleet->made, coord_checkpoint_spec(j)->space));
+    json_set(m, "map", map_json(j));
+    json_set(m, "tables", tables_json(&j->made, coord_checkpoint_spec(j)->space));
     place_set(m, j);
     return m;
 }
@@ -285,7 +289,7 @@ int coord_checkpoint_write(struct coord_job *j, struct coord_checkpoint_record *
     size_t job_bytes = 0;
     SHOAL_ASSERT(k->state == CHECKPOINT_EXPORTING && k->missing == 0); /* checkpoint.h, 1 */
     SHOAL_ASSERT(record->rows == 0 && record->bytes == 0);             /* sums */
-    int rc = coord_made_text(j->fleet, true, &job, &job_bytes, e);
+    int rc = coord_made_text(j, true, &job, &job_bytes, e);
     if (rc != 0) {
         json_free(files);
         return rc;

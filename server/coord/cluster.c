@@ -532,11 +532,12 @@ static int layout_check(const struct coord_fleet *f, const struct table_schema *
                    table[kept].name, 1u << table[kept].tablet_bits);
 }
 
-int coord_cluster_map(struct coord_fleet *f, const struct table_schema *table, uint32_t tables,
-                      bool fresh, struct err *e)
+/* The map of the only job: its tables are the first ones. */
+static int map_alone(struct coord_fleet *f, const struct table_schema *table, uint32_t tables,
+                     bool fresh, uint64_t *numbers, struct err *e)
 {
     struct coord_cluster *cl = &f->cluster;
-    SHOAL_ASSERT(tables > 0 && tables <= LIMIT_TABLES && coord_cluster_ready(cl));
+    *numbers = UINT64_MAX >> (LIMIT_TABLES - tables);
     tables_adopt(cl, table, tables);
     uint32_t kept = PLANTED("map_by_formula") ? 0 : tables_kept(cl, table, tables),
              tablets = coord_map_tablets(table, tables);
@@ -566,6 +567,126 @@ int coord_cluster_map(struct coord_fleet *f, const struct table_schema *table, u
     for (uint32_t i = 0; i < tablets && PLANTED("second_owner"); i++)
         shard_of[i] = (uint16_t)((shard_of[i] + 1) % f->members.shards);
     return map_put(f, &r, shard_of) ? 0 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+}
+
+/* Numbers for tables that lie beside those of other jobs: those that the job before in its slot had,
+ * then free places of the map that have as many tablets, then places behind its last one. *end:
+ * where the map will end. */
+static int numbers_beside(const struct coord_cluster *cl, uint64_t others,
+                          const struct table_schema *table, uint32_t tables, uint64_t *numbers,
+                          uint32_t *end, struct err *e)
+{
+    uint64_t had = *numbers;
+    uint32_t n = 0;
+    *numbers = 0;
+    for (uint32_t t = 0; t < tables; t++, n++) {
+        uint32_t own = wire_table_number(had, t);
+        if (own >= n && own < cl->tables && cl->bits[own] == table[t].tablet_bits)
+            n = own;
+        while (n < cl->tables && ((others >> n & 1) != 0 || cl->bits[n] != table[t].tablet_bits))
+            n++;
+        if (n >= LIMIT_TABLES)
+            return err_set(e, SHOAL_E_CONFIG,
+                           "table %s: the tables of all jobs would be more than %u", table[t].name,
+                           LIMIT_TABLES);
+        *numbers |= UINT64_C(1) << n;
+    }
+    *end = n > cl->tables ? n : cl->tables;
+    return 0;
+}
+
+/* The map with the tables of a second job behind it: not a tablet of the first one moves. */
+static int map_beside(struct coord_fleet *f, uint64_t others, const struct table_schema *table,
+                      uint32_t tables, uint64_t *numbers, struct err *e)
+{
+    struct coord_cluster *cl = &f->cluster;
+    uint32_t end = 0, tablets = coord_map_tablets(table, tables);
+    if (cl->tables == 0)
+        return err_set(e, SHOAL_E_BUSY,
+                       "which tables the map is of is not known since the cluster was taken over: "
+                       "submit the job again once no other job runs");
+    int rc = numbers_beside(cl, others, table, tables, numbers, &end, e);
+    if (rc != 0 || end == cl->tables)
+        return rc;
+
+    struct map_record r = {.epoch = cl->map_epoch + 1, .tables = end, .tablets = cl->tablets};
+    uint16_t *dealt = calloc(tablets, sizeof *dealt),
+             *shard_of = calloc(cl->tablets + tablets, sizeof *shard_of);
+    memcpy(r.bits, cl->bits, sizeof r.bits);
+    if (dealt == NULL || shard_of == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for a map of %u tablets", cl->tablets + tablets);
+    if (rc == 0)
+        rc = coord_map_make(table, tables, f->members.shards, dealt, e);
+    if (rc != 0) {
+        free(dealt);
+        free(shard_of);
+        return rc;
+    }
+    memcpy(shard_of, cl->shard_of, cl->tablets * sizeof *shard_of);
+    for (uint32_t t = 0; t < tables; t++) {
+        uint32_t n = wire_table_number(*numbers, t), count = 1u << table[t].tablet_bits;
+        if (n < cl->tables)
+            continue;
+        memcpy(shard_of + r.tablets, dealt + table[t].tablet_first, count * sizeof *shard_of);
+        r.bits[n] = (uint8_t)table[t].tablet_bits;
+        r.tablets += count;
+    }
+    free(dealt);
+    return map_put(f, &r, shard_of) ? 0 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+}
+
+/* Whether they are the first ones, as those of the only job are. */
+static bool numbers_first(uint64_t numbers)
+{
+    return (numbers & (numbers + 1)) == 0;
+}
+
+bool coord_cluster_has(const struct coord_cluster *cl, uint64_t numbers,
+                       const struct table_schema *table, uint32_t tables)
+{
+    bool has = wire_table_number(numbers, tables) == LIMIT_TABLES;
+    for (uint32_t t = 0; t < tables && has; t++) {
+        uint32_t n = wire_table_number(numbers, t);
+        has = n < LIMIT_TABLES &&
+              (numbers_first(numbers) || (n < cl->tables && cl->bits[n] == table[t].tablet_bits));
+    }
+    return has;
+}
+
+uint32_t coord_cluster_first(const struct coord_cluster *cl, uint64_t numbers,
+                             const struct table_schema *s)
+{
+    uint32_t first = 0, number = wire_table_number(numbers, s->table);
+    if (numbers_first(numbers)) /* the map of a cluster that was taken over has no sizes yet */
+        return s->tablet_first;
+    SHOAL_ASSERT(number < cl->tables);
+    for (uint32_t n = 0; n < number; n++)
+        first += 1u << cl->bits[n];
+    return first;
+}
+
+void coord_cluster_view(const struct coord_cluster *cl, uint64_t numbers,
+                        const struct table_schema *table, uint32_t tables, uint16_t *shard_of)
+{
+    for (uint32_t t = 0; t < tables; t++) {
+        const struct table_schema *s = &table[t];
+        uint32_t first = coord_cluster_first(cl, numbers, s), count = 1u << s->tablet_bits;
+        SHOAL_ASSERT(first + count <= cl->tablets);
+        memcpy(shard_of + s->tablet_first, cl->shard_of + first, count * sizeof *shard_of);
+    }
+}
+
+int coord_cluster_map(struct coord_fleet *f, const struct table_schema *table, uint32_t tables,
+                      bool fresh, uint64_t *numbers, struct err *e)
+{
+    struct coord_cluster *cl = &f->cluster;
+    uint64_t others = cl->held & ~*numbers;
+    SHOAL_ASSERT(tables > 0 && tables <= LIMIT_TABLES && coord_cluster_ready(cl));
+    cl->held = others;
+    int rc = others != 0 ? map_beside(f, others, table, tables, numbers, e)
+                         : map_alone(f, table, tables, fresh, numbers, e);
+    cl->held |= *numbers;
+    return rc;
 }
 
 int coord_cluster_shards(const struct coord_fleet *f, struct err *e)

@@ -39,6 +39,7 @@ struct coord_cluster {
     uint64_t map_epoch;         /* 0: no map yet */
     uint32_t tablets, tables;   /* of the map */
     uint8_t bits[LIMIT_TABLES]; /* log2 of each table's tablets */
+    uint64_t held;              /* a bit for each number of a table that some slot has */
     uint16_t *shard_of;         /* owned, (tablets) */
     uint64_t newest_epoch;      /* that a shard has told of */
     uint32_t newest_shard;      /* which has it */
@@ -81,10 +82,20 @@ bool coord_cluster_learn(struct coord_fleet *f, uint32_t shard, const struct wir
 void coord_cluster_step(struct coord_fleet *f);
 
 /* The map with a job's tables in it, stored: those that are in it keep their owners, the others are
- * dealt. fresh: what servers hold goes
- * first, so it need not fit. CONFIG, NOMEM, IO. */
+ * dealt. *numbers: a bit for each number by which the shards know one of the slot's tables, before
+ * the call and behind it; they rise with the job's own (wire_table_number), and are no other
+ * slot's. fresh: what servers hold goes first, so it need not fit. CONFIG, BUSY, NOMEM, IO. */
 int coord_cluster_map(struct coord_fleet *f, const struct table_schema *table, uint32_t tables,
-                      bool fresh, struct err *e);
+                      bool fresh, uint64_t *numbers, struct err *e);
+/* Whether the map has the job's tables by these numbers. */
+bool coord_cluster_has(const struct coord_cluster *cl, uint64_t numbers,
+                       const struct table_schema *table, uint32_t tables);
+/* Where in the map a table begins that is a job's of these numbers. */
+uint32_t coord_cluster_first(const struct coord_cluster *cl, uint64_t numbers,
+                             const struct table_schema *s);
+/* The map as the job of these tables counts: the shard of each tablet of its tables. */
+void coord_cluster_view(const struct coord_cluster *cl, uint64_t numbers,
+                        const struct table_schema *table, uint32_t tables, uint16_t *shard_of);
 
 /* Whether the coordinator's file says as many shards as the tables lie on: 0, or CONFIG. */
 int coord_cluster_shards(const struct coord_fleet *f, struct err *e);

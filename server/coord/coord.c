@@ -221,7 +221,7 @@ static int on_hello(struct coord *c, struct coord_ask *a)
     X(OBJECTS, A_WORKER, JOB, coord_work_objects)                                                  \
     X(OBJECT_DONE, A_WORKER, JOB, coord_work_object)                                               \
     X(LEGEND, A_WORKER, JOB, coord_work_legend)                                                    \
-    X(JOB_TEXT, ANYBODY, FLEET, coord_made_job_text)                                               \
+    X(JOB_TEXT, ANYBODY, JOB, coord_made_job_text)                                                 \
     X(TABLE_DECLARE, ANYBODY, JOB, coord_work_declare)                                             \
     X(TABLE_GET, ANYBODY, JOB, coord_made_table_get)                                               \
     X(MAP_GET, ANYBODY, JOB, coord_made_map_get)                                                   \

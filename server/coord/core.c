@@ -181,9 +181,3 @@ void coord_missed(struct coord_job *j, int status, const char *format, ...)
     (void)vsnprintf(j->missed.text, sizeof j->missed.text, format, arguments);
     va_end(arguments);
 }
-
-uint64_t coord_job_tables(const struct coord_job *j)
-{
-    SHOAL_ASSERT(j->at.tables > 0 && j->at.tables <= LIMIT_TABLES);
-    return UINT64_MAX >> (LIMIT_TABLES - j->at.tables);
-}

@@ -14,6 +14,7 @@
 #include "server/coord/grow.h"
 #include "server/coord/guard.h"
 #include "server/coord/judge.h"
+#include "server/coord/made.h"
 #include "server/coord/objects.h"
 #include "server/coord/output.h"
 #include "server/coord/replay.h"
@@ -145,6 +146,8 @@ struct coord_job {
     struct coord_leases leases;
     struct coord_workers workers;
     struct coord_setup setup;
+    struct coord_made made; /* the tables of the last job in this slot that the servers hold */
+    uint64_t numbers; /* a bit for each number by which shards know a table of the slot; stored */
     struct {
         /* when the coordinator started; a worker was there; the log last said what is missing */
         uint64_t begun_ns, worker_ns, said_ns;
@@ -315,7 +318,5 @@ uint64_t coord_examples(const struct coord_job *j);
  * IO. */
 void coord_missed(struct coord_job *j, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Bit t: the job has table t. A shard may have others, of jobs before it. */
-uint64_t coord_job_tables(const struct coord_job *j);
 
 #endif

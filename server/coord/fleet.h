@@ -18,7 +18,6 @@
 #include "server/coord/jobs.h"
 #include "server/coord/keys.h"
 #include "server/coord/lease.h"
-#include "server/coord/made.h"
 #include "server/coord/map.h"
 #include "server/coord/member.h"
 #include "server/coord/names.h"
@@ -41,7 +40,6 @@ struct coord_fleet {
     struct coord_members members;
     struct coord_cluster cluster;
     struct coord_names names;
-    struct coord_made made;
     struct coord_jobs jobs; /* that have ended */
     struct coord_taken taken;
     struct coord_keys keys;

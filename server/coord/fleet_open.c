@@ -33,8 +33,6 @@ int coord_fleet_open(struct coord_fleet *f, const struct coord_options *options,
     if (rc == 0)
         rc = coord_names_open(f, e);
     if (rc == 0)
-        rc = coord_made_open(f, e);
-    if (rc == 0)
         rc = coord_jobs_open(f, e);
     if (rc == 0)
         rc = coord_taken_open(f, e);
@@ -48,7 +46,6 @@ void coord_fleet_close(struct coord_fleet *f)
     coord_member_close(&f->members);
     coord_cluster_close(&f->cluster);
     coord_names_close(&f->names);
-    coord_made_close(&f->made);
     coord_jobs_close(&f->jobs);
     coord_taken_close(&f->taken);
     coord_keys_close(&f->keys);

@@ -192,8 +192,12 @@ static int resume_or_fail(struct coord_job *j, struct err *e)
 int coord_flow_open(struct coord_job *j, struct err *e)
 {
     j->from_hold = COORD_FOLDER_NONE;
-    int rc = coord_store_get_fixed(j->store, "progress", &j->at, sizeof j->at, e);
-
+    int rc = coord_made_open(j, e);
+    if (rc == 0)
+        rc = coord_setup_open(j, e);
+    if (rc != 0)
+        return rc;
+    rc = coord_store_get_fixed(j->store, "progress", &j->at, sizeof j->at, e);
     if (rc == SHOAL_E_NOT_FOUND) {
         memset(&j->at, 0, sizeof j->at);
         return 0;

@@ -84,7 +84,7 @@ bool coord_fresh_half(const struct coord_fleet *f)
 bool coord_fresh_begin(struct coord_job *j)
 {
     const struct coord_fresh to = {j->fleet->fresh.number, 1};
-    return !coord_fresh_due(j) || (coord_made_forget(j->fleet) && put(j->fleet, to));
+    return !coord_fresh_due(j) || (coord_made_forget(j) && put(j->fleet, to));
 }
 
 bool coord_fresh_fields_begin(struct coord_fleet *fleet)

@@ -76,15 +76,15 @@ static int record_take(struct coord_made *m, const char *value, size_t bytes, st
     return take(m, &head, value + sizeof head, value + sizeof head + tables, e);
 }
 
-int coord_made_open(struct coord_fleet *f, struct err *e)
+int coord_made_open(struct coord_job *j, struct err *e)
 {
     void *value;
     size_t bytes;
     struct err why = {0};
-    int rc = coord_store_get(f->store, KEY, &value, &bytes, e);
+    int rc = coord_store_get(j->store, KEY, &value, &bytes, e);
     if (rc != 0)
         return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
-    rc = record_take(&f->made, value, bytes, &why);
+    rc = record_take(&j->made, value, bytes, &why);
     free(value);
     if (rc == SHOAL_E_NOMEM)
         return err_set(e, rc, "%s", why.text);
@@ -107,7 +107,7 @@ bool coord_made_take(struct coord_job *j)
     size_t tables = head.tables * sizeof *j->table, bytes = sizeof head + tables + head.yaml_bytes;
     struct err e = {0};
     SHOAL_ASSERT(j->yaml_bytes <= UINT32_MAX && j->tablets > 0);
-    if (same(&j->fleet->made, j))
+    if (same(&j->made, j))
         return true;
     char *record = malloc(bytes);
     if (record == NULL)
@@ -115,8 +115,8 @@ bool coord_made_take(struct coord_job *j)
     memcpy(record, &head, sizeof head);
     memcpy(record + sizeof head, j->table, tables);
     memcpy(record + sizeof head + tables, j->yaml, head.yaml_bytes);
-    bool good = coord_put(j->fleet, KEY, record, bytes);
-    if (good && take(&j->fleet->made, &head, j->table, j->yaml, &e) != 0) {
+    bool good = coord_job_put(j, KEY, record, bytes);
+    if (good && take(&j->made, &head, j->table, j->yaml, &e) != 0) {
         log_warn("tables of the job: %s; noted again in a moment", e.text);
         good = false;
     }
@@ -128,7 +128,7 @@ void coord_made_adopt(struct coord_job *j)
 {
     void *yaml = NULL;
     SHOAL_ASSERT(!coord_phase_running(j));
-    if (j->fleet->made.number != 0 || j->tablets == 0 || coord_fresh_half(j->fleet))
+    if (j->made.number != 0 || j->tablets == 0 || coord_fresh_half(j->fleet))
         return;
     if (j->yaml == NULL && coord_store_get(j->store, "job", &yaml, &j->yaml_bytes, NULL) == 0)
         j->yaml = yaml;
@@ -136,20 +136,21 @@ void coord_made_adopt(struct coord_job *j)
         (void)coord_made_take(j);
 }
 
-bool coord_made_forget(struct coord_fleet *f)
+bool coord_made_forget(struct coord_job *j)
 {
     static const struct head none;
-    if (f->made.number == 0)
+    if (j->made.number == 0)
         return true;
-    coord_made_close(&f->made);
-    return coord_put(f, KEY, &none, sizeof none);
+    coord_made_close(&j->made);
+    return coord_job_put(j, KEY, &none, sizeof none);
 }
 
-int coord_made_text(const struct coord_fleet *f, bool whole, char **text, size_t *bytes,
+int coord_made_text(const struct coord_job *j, bool whole, char **text, size_t *bytes,
                     struct err *e)
 {
-    const struct coord_made *m = &f->made;
-    const struct legend *names = f->names.version > 0 ? &f->names.legend : &m->spec.legend;
+    const struct coord_made *m = &j->made;
+    const struct coord_names *told = &j->fleet->names;
+    const struct legend *names = told->version > 0 ? &told->legend : &m->spec.legend;
     SHOAL_ASSERT(m->number != 0);
     if (whole)
         return legend_put(m->yaml, m->yaml_bytes, names, text, bytes, e);
@@ -175,20 +176,20 @@ static int unknown(const struct coord_fleet *f, struct err *e)
                    "coordinator knows of has made them; ask again once a job has made its own");
 }
 
-int coord_made_job_text(struct coord_fleet *f, struct coord_ask *a)
+int coord_made_job_text(struct coord_job *j, struct coord_ask *a)
 {
     char *text;
     size_t bytes;
-    if (f->made.number == 0) /* who reads tables must not number fields by himself */
-        return unknown(f, &a->e);
-    /* who scores needs to know what the tables mean, not how their log was read */
+    if (j->made.number == 0) /* a reader of tables must not number fields by itself */
+        return unknown(j->fleet, &a->e);
+    /* a scorer needs to know what the tables mean, not how their log was read */
     bool whole = a->who.role != ROLE_SERVE;
-    int rc = coord_made_text(f, whole, &text, &bytes, &a->e);
+    int rc = coord_made_text(j, whole, &text, &bytes, &a->e);
     if (rc != 0)
         return rc;
-    a->reply.u.JOB_TEXT_reply.run = f->made.number;
+    a->reply.u.JOB_TEXT_reply.run = j->made.number;
     a->silent = true; /* without memory it is asked again */
-    (void)coord_send_frame(f, a->from, &a->reply, text, bytes);
+    (void)coord_send_frame(j->fleet, a->from, &a->reply, text, bytes);
     free(text);
     return 0;
 }
@@ -197,11 +198,11 @@ int coord_made_table_get(struct coord_job *j, struct coord_ask *a)
 {
     uint32_t table = a->request->u.TABLE_GET.table;
     struct wire_TABLE_CREATE create;
-    if (j->fleet->made.number == 0 && coord_phase_running(j))
+    if (j->made.number == 0 && coord_phase_running(j))
         return unknown(j->fleet, &a->e);
-    if (table >= j->fleet->made.tables)
+    if (table >= j->made.tables)
         return err_set(&a->e, SHOAL_E_NO_TABLE, "there is no table %u", table);
-    const struct table_schema *s = &j->fleet->made.table[table];
+    const struct table_schema *s = &j->made.table[table];
     wire_schema_to(s, &create);
     _Static_assert(sizeof create == sizeof a->reply.u.TABLE_GET_reply, "both are the same list");
     memcpy(&a->reply.u.TABLE_GET_reply, &create, sizeof create);
@@ -222,16 +223,20 @@ int coord_made_map_get(struct coord_job *j, struct coord_ask *a)
 {
     char line[320];
     const struct coord_members *members = &j->fleet->members;
-    const struct coord_cluster *cl = &j->fleet->cluster;
     bool works = coord_phase_running(j) && !a->request->u.MAP_GET.reads;
     if (works && j->tablets == 0)
         return err_set(&a->e, SHOAL_E_AGAIN, "job %s has not made its tables yet", j->spec.name);
-    if (!works && j->fleet->made.number == 0)
+    if (!works && j->made.number == 0)
         return unknown(j->fleet, &a->e);
-    a->reply.u.MAP_GET_reply = (struct wire_MAP_GET_reply){
-        .map_epoch = cl->map_epoch, .tablet_count = cl->tablets, .shards = members->shards};
+    const struct table_schema *table = works ? j->table : j->made.table;
+    uint32_t tables = works ? j->at.tables : j->made.tables,
+             tablets = works ? j->tablets : j->made.tablets;
+    a->reply.u.MAP_GET_reply = (struct wire_MAP_GET_reply){.map_epoch = j->fleet->cluster.map_epoch,
+                                                           .tablet_count = tablets,
+                                                           .shards = members->shards,
+                                                           .tables = j->numbers};
     struct msg *reply = wire_encode(&a->reply);
-    void *map = reply == NULL ? NULL : msg_add(reply, cl->tablets * sizeof(uint16_t));
+    void *map = reply == NULL ? NULL : msg_add(reply, tablets * sizeof(uint16_t));
     size_t bytes = 0;
     for (uint32_t s = 0; s < members->shards; s++)
         bytes += map_line(&members->shard[s], line);
@@ -242,7 +247,7 @@ int coord_made_map_get(struct coord_job *j, struct coord_ask *a)
         return 0;
     }
     const char *end = lines + bytes;
-    memcpy(map, cl->shard_of, cl->tablets * sizeof(uint16_t));
+    coord_cluster_view(&j->fleet->cluster, j->numbers, table, tables, map);
     for (uint32_t s = 0; s < members->shards; s++) {
         size_t length = map_line(&members->shard[s], line);
         memcpy(lines, line, length);

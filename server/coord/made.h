@@ -21,7 +21,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct coord_fleet;
 struct coord_job;
 struct coord_ask;
 
@@ -35,7 +34,7 @@ struct coord_made {
 };
 
 /* Reads it back. A store of a release that kept none: coord_made_adopt. NOMEM, IO. */
-int coord_made_open(struct coord_fleet *f, struct err *e);
+int coord_made_open(struct coord_job *j, struct err *e);
 void coord_made_close(struct coord_made *m);
 /* The job at hand has made its tables: all servers have them. False: the store failed, or there is
  * no memory: again in a moment. */
@@ -43,13 +42,13 @@ bool coord_made_take(struct coord_job *j);
 /* Those of the last job, which is over, where the store knows none. */
 void coord_made_adopt(struct coord_job *j);
 /* All that the servers hold goes. False: the store failed. */
-bool coord_made_forget(struct coord_fleet *f);
+bool coord_made_forget(struct coord_job *j);
 /* The text, with the names that the tables have now; whole, or with a word in the place of each of
  * its commands, which often hold passwords. The caller frees *text. NOMEM, TOO_BIG. */
-int coord_made_text(const struct coord_fleet *f, bool whole, char **text, size_t *bytes,
+int coord_made_text(const struct coord_job *j, bool whole, char **text, size_t *bytes,
                     struct err *e);
 
-int coord_made_job_text(struct coord_fleet *f, struct coord_ask *a);
+int coord_made_job_text(struct coord_job *j, struct coord_ask *a);
 int coord_made_table_get(struct coord_job *j, struct coord_ask *a);
 /* Also for the workers of the job at hand, which wait for its own tables. */
 int coord_made_map_get(struct coord_job *j, struct coord_ask *a);

@@ -36,7 +36,6 @@ struct coord_shard {
     bool seen;         /* since this coordinator started */
     bool ready;        /* recovered, takes work */
     uint64_t map_told; /* epoch of the map that this incarnation got before it was ready; 0: none */
-    bool greeted;      /* was told what every shard is told (coord_setup_greet) */
     peer_t peer;       /* connection of its last beat */
     uint64_t beat_ns;
     char holder[LIMIT_NAME]; /* name of the key that it came with; empty: of none (keys.h) */

@@ -307,14 +307,14 @@ bool coord_names_sure(const struct coord_fleet *f)
     return sure;
 }
 
-int coord_names_of_fleet(const struct coord_fleet *f, const struct legend **out, struct err *e)
+int coord_names_of_fleet(const struct coord_job *j, const struct legend **out, struct err *e)
 {
-    const struct coord_names *n = &f->names;
-    if (!coord_names_sure(f))
+    const struct coord_names *n = &j->fleet->names;
+    if (!coord_names_sure(j->fleet))
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "start_from: fleet: not all servers have said yet what the fields of their "
                        "tables are called: submit again when `shoal doctor --cluster` finds all "
                        "of them");
-    *out = n->version > 0 ? &n->legend : &f->made.spec.legend;
+    *out = n->version > 0 ? &n->legend : &j->made.spec.legend;
     return 0;
 }

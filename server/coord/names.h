@@ -60,7 +60,7 @@ bool coord_names_settled(struct coord_job *j);
 bool coord_names_sure(const struct coord_fleet *f);
 /* Those of the tables that the servers hold, for a job that begins with them. UNAVAILABLE: a server
  * that may know newer ones has not come yet. */
-int coord_names_of_fleet(const struct coord_fleet *f, const struct legend **out, struct err *e);
+int coord_names_of_fleet(const struct coord_job *j, const struct legend **out, struct err *e);
 /* Stores them without this one, whose rows are gone, and tells all shards; done when all have them.
  * Not while a job runs. IO, NOMEM. */
 int coord_names_forget(struct coord_fleet *f, enum legend_list list, const char *name,

@@ -208,7 +208,7 @@ void coord_end_tidy(struct coord_job *j)
     if (loading) {
         w.type = WIRE_TYPE_ROWS_GO;
         w.u.ROWS_GO = (struct wire_ROWS_GO){
-            .run = j->at.run, .tables = coord_job_tables(j), .what = WIRE_ROWS_LOADED};
+            .run = j->at.run, .tables = j->numbers, .what = WIRE_ROWS_LOADED};
     }
     (void)coord_call_start(&j->fleet->calls,
                            &(struct coord_call){.context = j,

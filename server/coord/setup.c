@@ -35,14 +35,41 @@ int coord_setup_map(struct coord_job *j, struct err *e)
     int rc = coord_map_check(j->table, j->declared_total, e);
     if (rc != 0)
         return rc;
-    rc = coord_cluster_map(j->fleet, j->table, j->declared_total, coord_fresh_due(j), e);
+    rc = coord_cluster_map(j->fleet, j->table, j->declared_total, coord_fresh_due(j), &j->numbers,
+                           e);
     if (rc != 0)
         return rc;
     j->at.tables = j->declared_total;
     rc = tablets_take(j, e);
     if (rc != 0)
         return rc;
-    return coord_job_put(j, "tables", j->table, j->at.tables * sizeof *j->table) ? 0 : SHOAL_E_IO;
+    bool good = coord_job_put(j, "numbers", &j->numbers, sizeof j->numbers) &&
+                coord_job_put(j, "tables", j->table, j->at.tables * sizeof *j->table);
+    return good ? 0 : SHOAL_E_IO;
+}
+
+int coord_setup_open(struct coord_job *j, struct err *e)
+{
+    int rc = coord_store_get_fixed(j->store, "numbers", &j->numbers, sizeof j->numbers, e);
+    j->fleet->cluster.held |= j->numbers;
+    /* damaged ones end a job that goes on with them, not the coordinator (coord_setup_load) */
+    return rc == SHOAL_E_NOT_FOUND || rc == SHOAL_E_CORRUPT ? 0 : rc;
+}
+
+/* Release 0.2.0 stored no numbers: the tables of its only job are the first ones. */
+static int numbers_check(struct coord_job *j, struct err *e)
+{
+    uint64_t stored;
+    int rc = coord_store_get_fixed(j->store, "numbers", &stored, sizeof stored, e);
+    if (rc == SHOAL_E_NOT_FOUND)
+        j->numbers = UINT64_MAX >> (LIMIT_TABLES - j->at.tables);
+    else if (rc != 0)
+        return rc;
+    if (!coord_cluster_has(&j->fleet->cluster, j->numbers, j->table, j->at.tables))
+        return err_set(e, SHOAL_E_CORRUPT, "the stored job's %u tables are not in the map",
+                       j->at.tables);
+    j->fleet->cluster.held |= j->numbers;
+    return 0;
 }
 
 int coord_setup_load(struct coord_job *j, struct err *e)
@@ -55,6 +82,8 @@ int coord_setup_load(struct coord_job *j, struct err *e)
         coord_store_get_fixed(j->store, "tables", j->table, j->at.tables * sizeof *j->table, e);
     if (rc == 0)
         rc = coord_map_check(j->table, j->at.tables, e);
+    if (rc == 0)
+        rc = numbers_check(j, e);
     if (rc == 0 && j->fleet->cluster.map_epoch == 0)
         rc = err_set(e, SHOAL_E_CORRUPT, "the stored tables have no map");
     if (rc == 0)
@@ -176,20 +205,23 @@ static bool greet(struct coord_job *j, uint32_t shard)
     if (!coord_names_greet(j->fleet, shard))
         return false;
 
+    if (j->numbers == 0 && j->fleet->cluster.held != 0)
+        return true; /* a slot that never had tables knows nothing of what other slots keep */
     memset(&w, 0, sizeof w);
     w.type = WIRE_TYPE_CUT_KEEP;
     w.u.CUT_KEEP.below = coord_cut_known(j, &w.u.CUT_KEEP.keep);
     w.u.CUT_KEEP.runs = j->at.run; /* of its tables one job at a time, and runs are drawn rising */
-    w.u.CUT_KEEP.tables = j->at.tables > 0 ? coord_job_tables(j) : 0;
+    w.u.CUT_KEEP.tables = j->numbers; /* 0, where no slot has tables: all */
     return shard_ask(j, shard, &w, NULL, 0, greeted);
 }
 
 void coord_setup_greet(struct coord_job *j)
 {
     for (uint32_t i = 0; i < j->fleet->members.shards; i++) {
-        struct coord_shard *s = &j->fleet->members.shard[i];
-        if (s->seen && s->ready && !s->greeted && coord_cluster_ready(&j->fleet->cluster))
-            s->greeted = greet(j, i); /* out of memory: again with the next step */
+        const struct coord_shard *s = &j->fleet->members.shard[i];
+        struct coord_setup_shard *at = &j->setup.shard[i];
+        if (s->seen && s->ready && !at->greeted && coord_cluster_ready(&j->fleet->cluster))
+            at->greeted = greet(j, i); /* out of memory: again with the next step */
     }
 }
 
@@ -231,7 +263,7 @@ static bool step_start(struct coord_job *j, uint32_t shard)
     if (step == 0 && coord_fresh_due(j)) {
         w.type = WIRE_TYPE_ROWS_GO;
         w.u.ROWS_GO = (struct wire_ROWS_GO){
-            .run = j->at.run, .tables = coord_job_tables(j), .what = WIRE_ROWS_ALL};
+            .run = j->at.run, .tables = j->numbers, .what = WIRE_ROWS_ALL};
         return shard_ask(j, shard, &w, NULL, 0, step_done);
     }
     step -= coord_fresh_due(j);
@@ -241,13 +273,15 @@ static bool step_start(struct coord_job *j, uint32_t shard)
         struct table_schema *s = &j->table[step - 1];
         w.type = WIRE_TYPE_TABLE_CREATE;
         wire_schema_to(s, &w.u.TABLE_CREATE);
+        w.u.TABLE_CREATE.table = wire_table_number(j->numbers, s->table);
+        w.u.TABLE_CREATE.tablet_first = coord_cluster_first(&j->fleet->cluster, j->numbers, s);
         return shard_ask(j, shard, &w, s->field_rule, s->field_rule_count * sizeof s->field_rule[0],
                          step_done);
     }
     if (coord_from_loading(&j->at)) { /* it opens the run with the marks of the checkpoint */
         w.type = WIRE_TYPE_LOAD;
         w.u.LOAD.run = j->at.run;
-        w.u.LOAD.tables = coord_job_tables(j);
+        w.u.LOAD.tables = j->numbers;
         if (j->at.from == FROM_TO_START) {
             w.u.LOAD.lanes = j->tasks.lanes;
             w.u.LOAD.mode = j->spec.train.mode;
@@ -264,7 +298,7 @@ static bool step_start(struct coord_job *j, uint32_t shard)
             return false;
         w.type = WIRE_TYPE_ROWS_GO;
         w.u.ROWS_GO = (struct wire_ROWS_GO){
-            .run = j->at.run, .tables = coord_job_tables(j), .what = WIRE_ROWS_FIELDS};
+            .run = j->at.run, .tables = j->numbers, .what = WIRE_ROWS_FIELDS};
         (void)snprintf(w.u.ROWS_GO.fields, sizeof w.u.ROWS_GO.fields, "%s", fields);
         return shard_ask(j, shard, &w, NULL, 0, step_done);
     }
@@ -272,7 +306,7 @@ static bool step_start(struct coord_job *j, uint32_t shard)
     w.u.RUN_OPEN = (struct wire_RUN_OPEN){.run = j->at.run,
                                           .lanes = j->tasks.lanes,
                                           .mode = j->spec.train.mode,
-                                          .tables = coord_job_tables(j),
+                                          .tables = j->numbers,
                                           .must_exist = j->opened == j->at.run};
     return shard_ask(j, shard, &w, NULL, 0, step_done);
 }
@@ -350,13 +384,13 @@ static void digest_reply(void *context, const struct coord_call *call, uint32_t 
     struct coord_job *j = context;
     const struct table_schema *s = &j->table[call->owner];
     const uint64_t *value = m->frame[1].data;
-    uint32_t at = 0;
+    uint32_t at = 0, first = coord_cluster_first(&j->fleet->cluster, j->numbers, s);
     SHOAL_ASSERT(call->owner < j->at.tables);
     SHOAL_ASSERT(s->tablet_first + (1u << s->tablet_bits) <= j->tablets);
     j->table_rows[call->owner] += reply->u.DIGEST_reply.rows;
     coord_member_note_rss(&j->fleet->members, shard, reply->u.DIGEST_reply.rss_peak_bytes);
     for (uint32_t t = 0; t < 1u << s->tablet_bits; t++)
-        if (j->fleet->cluster.shard_of[s->tablet_first + t] == shard &&
+        if (j->fleet->cluster.shard_of[first + t] == shard &&
             at < reply->u.DIGEST_reply.tablet_count)
             j->digest[s->tablet_first + t] = value[at++];
     struct err e;
@@ -382,7 +416,7 @@ void coord_setup_digest(struct coord_job *j)
     j->digested = 0;
     memset(j->table_rows, 0, sizeof j->table_rows);
     for (uint32_t t = 0; t < j->at.tables; t++) {
-        w.u.DIGEST.table = t;
+        w.u.DIGEST.table = wire_table_number(j->numbers, t);
         if (!coord_call_start(&j->fleet->calls, &(struct coord_call){.context = j,
                                                                      .set_up = &j->setup,
                                                                      .request = w,

@@ -18,9 +18,12 @@ struct coord_setup {
         bool done;     /* it has map, tables and run */
         bool busy;     /* a step is asked for */
         uint32_t step; /* how many are done */
+        bool greeted;  /* it was told what every shard is told (coord_setup_greet) */
     } shard[LIMIT_SHARDS];
 };
 
+/* Reads back the numbers of the slot's tables. CORRUPT, IO. */
+int coord_setup_open(struct coord_job *j, struct err *e);
 /* Makes and stores tables and map from what was declared. SCHEMA, CONFIG, NOMEM. */
 int coord_setup_map(struct coord_job *j, struct err *e);
 int coord_setup_load(struct coord_job *j, struct err *e); /* after a restart */

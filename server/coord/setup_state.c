@@ -16,7 +16,6 @@ void coord_setup_forget(struct coord_job *j)
     for (uint32_t i = 0; i < f->members.shards; i++) {
         coord_call_forget_shard(&f->calls, j, i);
         coord_call_forget_shard(&f->calls, f, i);
-        f->members.shard[i].greeted = false;
         coord_setup_lost(j, i);
     }
 }

@@ -292,14 +292,14 @@ static bool network_goes_on(const struct string_list *fresh, const struct legend
 
 /* Tables that an older release made have no names: then every key that decides about rows must be
  * the same. */
-static int older_check(const struct coord_fleet *f, const struct job *is, struct err *e)
+static int older_check(const struct coord_job *j, struct err *e)
 {
-    if (f->made.number == 0 && f->cluster.map_epoch > 0)
+    if (j->made.number == 0 && j->fleet->cluster.map_epoch > 0)
         return err_set(e, SHOAL_E_CONFIG,
                        "start_from: fleet: neither this coordinator nor a server knows what the "
                        "fields of the tables are called: bring the coordinator's data_dir back, or "
                        "begin with a checkpoint on servers that are new");
-    return f->made.number == 0 ? 0 : job_same_model(&f->made.spec, is, e);
+    return j->made.number == 0 ? 0 : job_same_model(&j->made.spec, &j->spec, e);
 }
 
 /* The job's text gets the names of the tables that it will meet: the checkpoint's that it begins
@@ -310,7 +310,7 @@ static int legend_begin(struct coord_job *j, const struct coord_from *from, bool
     static const struct legend none;
     const struct legend *was = from != NULL ? &from->legend : &none;
     bool begins = from != NULL && from->start;
-    int rc = fleet ? coord_names_of_fleet(j->fleet, &was, e) : 0;
+    int rc = fleet ? coord_names_of_fleet(j, &was, e) : 0;
     if (rc != 0)
         return rc;
     if (j->spec.fresh.count > 0 && from == NULL && !fleet)
@@ -325,7 +325,7 @@ static int legend_begin(struct coord_job *j, const struct coord_from *from, bool
     const char *half = fleet ? coord_fresh_fields_half(j->fleet) : "";
     rc = begins || fleet ? without_make(j, was, half, e) : 0;
     if (fleet && !legend_known(was))
-        rc = older_check(j->fleet, &j->spec, e);
+        rc = older_check(j, e);
     bool learnt = begins || fleet ? network_goes_on(&j->spec.fresh, was, half) : was->learnt;
     return rc == 0 ? coord_submit_name(j, was, learnt, e) : rc;
 }
@@ -427,7 +427,7 @@ static int fleet_check(const struct coord_job *j, const struct coord_submit *sub
                        "job %s was to drop what the servers hold, and ended before all had: say "
                        "--set fresh=all, which drops the rest",
                        j->spec.name);
-    int rc = fleet ? coord_names_of_fleet(j->fleet, &was, e) : 0;
+    int rc = fleet ? coord_names_of_fleet(j, &was, e) : 0;
     if (rc != 0)
         return rc;
     if (fleet && j->fleet->cluster.map_epoch == 0)
@@ -435,7 +435,9 @@ static int fleet_check(const struct coord_job *j, const struct coord_submit *sub
                        "start_from: fleet: no job has made tables here yet: take it away");
     if (fleet)
         return coord_member_made_check(&j->fleet->members, true, e);
-    if (submit->from[0] != 0)
+    /* the tables that are here are those of other slots */
+    bool beside = j->numbers == 0 && j->fleet->cluster.held != 0;
+    if (submit->from[0] != 0 || beside)
         return 0;
     if (!rows_here(j)) {
         const struct coord_shard *awaited = rows_awaited(j->fleet);
@@ -449,8 +451,8 @@ static int fleet_check(const struct coord_job *j, const struct coord_submit *sub
                    "the servers hold the tables of %s%s: --start-from fleet begins with them; "
                    "--set fresh=all drops them, and whatever else is there, for good, unless a "
                    "checkpoint has it, and begins with none",
-                   j->fleet->made.number != 0 ? "job " : "jobs that this coordinator does not know",
-                   j->fleet->made.number != 0 ? j->fleet->made.spec.name : "");
+                   j->made.number != 0 ? "job " : "jobs that this coordinator does not know",
+                   j->made.number != 0 ? j->made.spec.name : "");
 }
 
 /* A network that is there goes on as it began. */
@@ -606,6 +608,7 @@ int coord_submit(struct coord_job *job, peer_t from, const struct coord_submit *
         return err_set(e, SHOAL_E_NOMEM, "no memory for the job");
     j->fleet = job->fleet;
     j->store = job->store;
+    j->made = job->made; /* borrowed: what the new job may begin with */
     j->from_hold = COORD_FOLDER_NONE;
     rc = job_make(job, submit, look, j, e);
     job_close(rc == 0 ? job : j); /* the former one, or what there is of the new one */

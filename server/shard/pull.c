@@ -19,7 +19,7 @@ static int check(struct shard *s, const struct wire_PULL *w, struct err *e)
     if (w->lane != LANE_NONE && !engine_back(s->engine))
         return err_set(e, SHOAL_E_AGAIN, "shard %s brings its rows back; send again", s->name);
     const struct table_schema *schema;
-    int rc = shard_schema(s, w->table, &schema, e);
+    int rc = shard_schema(s, w->run, w->table, &schema, e);
     if (rc)
         return rc;
     if ((uint64_t)w->key_count * schema->width * sizeof(float) > LIMIT_FRAME_BYTES)

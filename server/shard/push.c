@@ -20,7 +20,7 @@ static int check_led(struct shard *s, const struct table_schema *schema, uint32_
 static int check(struct shard *s, const struct wire_PUSH *w, struct err *e)
 {
     const struct table_schema *schema;
-    int rc = shard_schema(s, w->table, &schema, e);
+    int rc = shard_schema(s, w->run, w->table, &schema, e);
     if (rc)
         return rc;
     if (shard_run_untold(s, w->run))

@@ -149,8 +149,10 @@ bool shard_run_untold(const struct shard *s, uint64_t run);
 void shard_run_told(struct shard *s, uint64_t run);
 /* Refuses (AGAIN): its tablets are not back, from a start or a restore. */
 void shard_not_back(struct shard *s, peer_t to, enum wire_type type, uint64_t id);
-/* The schema of a table that a push or a pull is for: 0, AGAIN or NO_TABLE. */
-int shard_schema(struct shard *s, uint32_t table, const struct table_schema **out, struct err *e);
+/* The schema of a table that a push or a pull of the run is for: 0, AGAIN or NO_TABLE. NOT_LEADER:
+ * the run is another job's, and so is the sender's map; a newer one helps. */
+int shard_schema(struct shard *s, uint64_t run, uint32_t table, const struct table_schema **out,
+                 struct err *e);
 /* The request in s->in; takes s->m. NULL: refused, with e where found is not 0, else the pool is
  * full. */
 struct request *shard_take(struct shard *s, peer_t from, int found, struct err *e);

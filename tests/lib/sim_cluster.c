@@ -114,6 +114,7 @@ void cluster_coord_start(struct cluster *c)
                               .lease_ms = 1000,
                               .resend_ms = 100,
                               .version = "test",
+                              .jobs = c->options.jobs,
                               .folder = &coord_folder_disk};
     struct err e = {0};
     ck_assert_ptr_null(c->coord_node);

@@ -34,6 +34,7 @@ struct cluster_options {
     uint32_t durability;  /* enum durability */
     bool idle;            /* nothing is submitted yet: cluster_submit */
     bool stay;            /* the workers wait between jobs */
+    uint32_t jobs;        /* that the coordinator runs side by side; 0: 1 */
     bool power;           /* machines may lose it; needs dir */
     /* of the workers' options; may be NULL */
     int (*replace)(void *context, struct backend **out, struct err *e);

@@ -639,6 +639,7 @@ int client_map_take(struct map *m, const struct wire_MAP_GET_reply *reply,
     taken.epoch = reply->map_epoch;
     taken.tablet_count = reply->tablet_count;
     taken.shard_count = reply->shards;
+    taken.tables = reply->tables;
     taken.shard = malloc(shards->bytes + 2);
     taken.endpoint = calloc((size_t)reply->shards + 1, MAP_ENDPOINT_BYTES);
     taken.key = calloc((size_t)reply->shards + 1, MAP_KEY_BYTES);
@@ -677,7 +678,7 @@ bool client_map_complete(const struct map *m)
 
 bool client_map_same(const struct map *a, const struct map *b)
 {
-    return a->tablet_count == b->tablet_count &&
+    return a->tablet_count == b->tablet_count && a->tables == b->tables &&
            (a->tablet_count == 0 || memcmp(a->shard, b->shard, (size_t)a->tablet_count * 2) == 0);
 }
 

@@ -31,9 +31,10 @@
  * MAP_GET reply. */
 struct map {
     uint64_t epoch;
-    uint32_t tablet_count; /* over all tables; 0: no map yet */
+    uint32_t tablet_count; /* over all tables of the job; 0: no map yet */
     uint32_t shard_count;
-    uint16_t *shard;                      /* owned (tablet_count): shard of each global tablet */
+    uint64_t tables;                      /* their numbers on the shards (wire_table_number) */
+    uint16_t *shard;                      /* owned (tablet_count): shard of each tablet */
     char (*endpoint)[MAP_ENDPOINT_BYTES]; /* owned (shard_count); "" while unknown */
     /* owned; (shard_count): key that each must show; "": none */
     char (*key)[MAP_KEY_BYTES];
@@ -47,7 +48,7 @@ int client_map_take(struct map *m, const struct wire_MAP_GET_reply *reply,
                     const struct frame *shards, const struct frame *endpoints, struct err *e);
 /* True when every tablet has a shard with a known endpoint. */
 bool client_map_complete(const struct map *m);
-/* True when both maps give every tablet to the same shard. */
+/* True when both maps give every tablet of the same tables to the same shard. */
 bool client_map_same(const struct map *a, const struct map *b);
 /* Number of adjacent tablets from global tablet `first` on, below `end`, that first's shard
  * leads. */

@@ -27,6 +27,13 @@ static uint64_t map_epoch(const struct transfer *t)
     return map == NULL ? 0 : map->epoch;
 }
 
+/* The number by which the shards know the part's table; one that none has, while there is no map. */
+static uint32_t table_number(const struct transfer *t, const struct part *p)
+{
+    const struct map *map = client_map(t->client);
+    return wire_table_number(map == NULL ? 0 : map->tables, p->table);
+}
+
 static struct msg *pull_build(struct request *r)
 {
     struct transfer_part *p = container_of(r, struct transfer_part, request);
@@ -38,7 +45,7 @@ static struct msg *pull_build(struct request *r)
     w.status = 0;
     w.error[0] = '\0';
     w.u.PULL = (struct wire_PULL){.run = t->name.run,
-                                  .table = p->part.table,
+                                  .table = table_number(t, &p->part),
                                   .lane = t->name.lane,
                                   .batch = t->name.batch,
                                   .bound = t->name.bound,
@@ -63,7 +70,7 @@ static struct msg *push_build(struct request *r)
     w.status = 0;
     w.error[0] = '\0';
     w.u.PUSH = (struct wire_PUSH){.run = t->name.run,
-                                  .table = p->part.table,
+                                  .table = table_number(t, &p->part),
                                   .lane = t->name.lane,
                                   .generation = t->name.generation,
                                   .from = t->name.batch - 1,

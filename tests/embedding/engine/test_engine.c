@@ -446,6 +446,22 @@ START_TEST(only_tables_of_the_run_count_in_its_clock)
 }
 END_TEST
 
+/* Jobs side by side open their runs in any order; of one table they rise. */
+START_TEST(a_run_is_over_where_a_newer_one_has_its_tables)
+{
+    struct err e = {0};
+    rig_open(&s, NULL, DURABLE_MEMORY);
+    rig_table(&s, 0);
+    rig_table(&s, 1);
+    ck_assert_int_eq(engine_run_open_tables(s.g, 5, 1, 1, 1, &e), 0);
+    ck_assert_int_eq(engine_run_open_tables(s.g, 4, 1, 1, 1, &e), SHOAL_E_CONFIG);
+    ck_assert_int_eq(engine_run_open_tables(s.g, 4, 1, 1, 3, &e), SHOAL_E_CONFIG);
+    ck_assert_int_eq(engine_run_open_tables(s.g, 4, 1, 1, 2, &e), 0);
+    ck_assert_uint_eq(engine_newest_run(s.g), 5);
+    rig_close(&s, false);
+}
+END_TEST
+
 /* Led tablets of a table that comes while a run is open lack all its batches from then on. */
 START_TEST(a_table_that_comes_later_counts_in_the_clock_at_once)
 {
@@ -673,6 +689,7 @@ int main(void)
     tcase_add_test(t, a_batch_from_before_the_offset_has_clock_0);
     tcase_add_test(t, bsp_lanes_have_no_offset);
     tcase_add_test(t, only_tables_of_the_run_count_in_its_clock);
+    tcase_add_test(t, a_run_is_over_where_a_newer_one_has_its_tables);
     tcase_add_test(t, a_table_that_comes_later_counts_in_the_clock_at_once);
     tcase_add_test(t, marks_are_within_the_budget);
     tcase_add_test(t, control_records_are_idempotent);

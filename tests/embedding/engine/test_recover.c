@@ -794,7 +794,7 @@ static void control_shorten(struct control_value *c)
         memcpy(&schema, c->bytes + from, sizeof schema);
         memmove(c->bytes + to, c->bytes + from, sizeof schema + schema);
         to += sizeof schema + schema;
-        from += sizeof schema + schema + sizeof(struct table_past);
+        from += sizeof schema + schema + sizeof(struct table_past) + sizeof(uint64_t);
     }
     memmove(c->bytes + to, c->bytes + from, c->count - from);
     c->count -= from - to;

@@ -398,7 +398,7 @@ static void tables_read(void)
     ck_assert_str_eq(a.reply.u.TABLE_GET_reply.name, "table0");
     char *text;
     size_t bytes;
-    ck_assert_int_eq(coord_made_text(&r.coord->fleet, true, &text, &bytes, &a.e), 0);
+    ck_assert_int_eq(coord_made_text(&r.coord->slot[0], true, &text, &bytes, &a.e), 0);
     ck_assert_ptr_nonnull(memmem(text, bytes, "epochs: 2", 9)); /* the job that made them */
     free(text);
 }

@@ -566,21 +566,55 @@ START_TEST(coord_lost_store_and_a_job_of_fewer_tables)
     struct err e = {0};
     fleet_start(2);
     struct coord_cluster *cl = &r.coord->fleet.cluster;
-    ck_assert_int_eq(
-        coord_cluster_map(&r.coord->fleet, tables_of(6), 3, coord_fresh_due(&r.coord->slot[0]), &e),
-        0);
+    ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, tables_of(6), 3,
+                                       coord_fresh_due(&r.coord->slot[0]),
+                                       &r.coord->slot[0].numbers, &e),
+                     0);
     cl->tables = 0; /* as it is taken from a shard */
     r.coord->fleet.members.shard[0].figures.holds = true;
     cl->shard_of[130] ^= 1;
     uint16_t owner = cl->shard_of[130];
     for (uint32_t tables = 1; tables <= 3; tables++) {
         ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, tables_of(6), tables,
-                                           coord_fresh_due(&r.coord->slot[0]), &e),
+                                           coord_fresh_due(&r.coord->slot[0]),
+                                           &r.coord->slot[0].numbers, &e),
                          0);
         ck_assert_uint_eq(cl->map_epoch, 1);
         ck_assert_uint_eq(cl->tablets, 3 * 64);
         ck_assert_uint_eq(cl->shard_of[130], owner);
     }
+    rig_stop();
+}
+END_TEST
+
+/* A slot's tables keep their numbers and their owners whatever another slot's jobs declare. */
+START_TEST(coord_tables_of_a_second_slot_lie_beside)
+{
+    struct err e = {0};
+    uint64_t one = 0, two = 0;
+    uint16_t was[2 * 64], view[128 + 64];
+    fleet_start(2);
+    struct coord_fleet *f = &r.coord->fleet;
+    struct coord_cluster *cl = &f->cluster;
+    ck_assert_int_eq(coord_cluster_map(f, tables_of(6), 2, false, &one, &e), 0);
+    memcpy(was, cl->shard_of, sizeof was);
+    ck_assert_int_eq(coord_cluster_map(f, tables_of(7), 2, false, &two, &e), 0);
+    ck_assert(one == 3 && two == 12 && cl->held == 15 && cl->tables == 4);
+    ck_assert_uint_eq(cl->map_epoch, 2);
+    ck_assert_uint_eq(cl->tablets, 2 * 64 + 128 + 64);
+    ck_assert_int_eq(memcmp(was, cl->shard_of, sizeof was), 0);
+    coord_cluster_view(cl, two, tables_of(7), 2, view);
+    for (uint32_t i = 0; i < 128 + 64; i++)
+        ck_assert_uint_eq(view[i], i < 128 ? i / 64 : (i - 128) / 32);
+    /* more tables of each, behind all others: fresh, too, for the others are not its own */
+    ck_assert_int_eq(coord_cluster_map(f, tables_of(7), 3, false, &two, &e), 0);
+    ck_assert_int_eq(coord_cluster_map(f, tables_of(6), 3, true, &one, &e), 0);
+    ck_assert(two == 0x1c && one == 0x23 && cl->map_epoch == 4);
+    ck_assert_uint_eq(coord_cluster_first(cl, one, &tables_of(6)[2]), 2 * 64 + 128 + 2 * 64);
+    /* a job of fewer tables, and the one before again: the map stays */
+    ck_assert_int_eq(coord_cluster_map(f, tables_of(7), 1, false, &two, &e), 0);
+    ck_assert_int_eq(coord_cluster_map(f, tables_of(6), 3, false, &one, &e), 0);
+    ck_assert(two == 4 && one == 0x23 && cl->map_epoch == 4);
     rig_stop();
 }
 END_TEST
@@ -592,23 +626,27 @@ START_TEST(coord_map_of_another_layout_is_refused)
     struct err e = {0};
     fleet_start(2);
     struct coord_cluster *cl = &r.coord->fleet.cluster;
-    ck_assert_int_eq(
-        coord_cluster_map(&r.coord->fleet, tables_of(6), 2, coord_fresh_due(&r.coord->slot[0]), &e),
-        0);
+    ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, tables_of(6), 2,
+                                       coord_fresh_due(&r.coord->slot[0]),
+                                       &r.coord->slot[0].numbers, &e),
+                     0);
     r.coord->fleet.members.shard[1].figures.holds = true;
-    ck_assert_int_eq(
-        coord_cluster_map(&r.coord->fleet, tables_of(7), 2, coord_fresh_due(&r.coord->slot[0]), &e),
-        SHOAL_E_CONFIG);
+    ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, tables_of(7), 2,
+                                       coord_fresh_due(&r.coord->slot[0]),
+                                       &r.coord->slot[0].numbers, &e),
+                     SHOAL_E_CONFIG);
     ck_assert_ptr_nonnull(strstr(e.text, "table t0 has 128 tablets"));
     ck_assert_uint_eq(cl->map_epoch, 1);
-    ck_assert_int_eq(
-        coord_cluster_map(&r.coord->fleet, tables_of(6), 3, coord_fresh_due(&r.coord->slot[0]), &e),
-        0); /* one more is fine */
+    ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, tables_of(6), 3,
+                                       coord_fresh_due(&r.coord->slot[0]),
+                                       &r.coord->slot[0].numbers, &e),
+                     0); /* one more is fine */
     ck_assert_uint_eq(cl->map_epoch, 2);
     r.coord->fleet.members.shard[1].figures.holds = false;
-    ck_assert_int_eq(
-        coord_cluster_map(&r.coord->fleet, tables_of(7), 2, coord_fresh_due(&r.coord->slot[0]), &e),
-        0);
+    ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, tables_of(7), 2,
+                                       coord_fresh_due(&r.coord->slot[0]),
+                                       &r.coord->slot[0].numbers, &e),
+                     0);
     rig_stop();
 }
 END_TEST
@@ -718,9 +756,10 @@ START_TEST(coord_new_job_waits_for_what_the_servers_hold)
     struct coord_shard *s = &r.coord->fleet.members.shard[1];
     job_start(5000000);
     sim_kill(r.client.node);
-    ck_assert_int_eq(
-        coord_cluster_map(&r.coord->fleet, tables_of(6), 1, coord_fresh_due(&r.coord->slot[0]), &e),
-        0);
+    ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, tables_of(6), 1,
+                                       coord_fresh_due(&r.coord->slot[0]),
+                                       &r.coord->slot[0].numbers, &e),
+                     0);
     bool *what = _i == 0 ? &s->seen : &s->ready;
     *what = false;
     ck_assert_int_eq(submit(&run, &e), SHOAL_E_UNAVAILABLE);
@@ -818,21 +857,26 @@ START_TEST(coord_map_of_more_tables_keeps_the_owners)
         table[t].dense = t == 1;
     }
     struct coord_cluster *cl = &r.coord->fleet.cluster;
-    ck_assert_int_eq(
-        coord_cluster_map(&r.coord->fleet, table, 2, coord_fresh_due(&r.coord->slot[0]), &e), 0);
+    ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, table, 2,
+                                       coord_fresh_due(&r.coord->slot[0]),
+                                       &r.coord->slot[0].numbers, &e),
+                     0);
     ck_assert_uint_eq(cl->map_epoch, 1);
     cl->shard_of[7] ^= 1;
     uint16_t moved = cl->shard_of[7];
-    ck_assert_int_eq(
-        coord_cluster_map(&r.coord->fleet, table, 3, coord_fresh_due(&r.coord->slot[0]), &e), 0);
+    ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, table, 3,
+                                       coord_fresh_due(&r.coord->slot[0]),
+                                       &r.coord->slot[0].numbers, &e),
+                     0);
     ck_assert_uint_eq(cl->map_epoch, 2);
     ck_assert_uint_eq(cl->tablets, 64 + 16 + 64);
     ck_assert_uint_eq(cl->shard_of[7], moved);
     ck_assert_uint_eq(cl->shard_of[80], 0);
     ck_assert_uint_eq(cl->shard_of[143], 1);
-    ck_assert_int_eq(
-        coord_cluster_map(&r.coord->fleet, table, 1, coord_fresh_due(&r.coord->slot[0]), &e),
-        0); /* fewer: it stays whole */
+    ck_assert_int_eq(coord_cluster_map(&r.coord->fleet, table, 1,
+                                       coord_fresh_due(&r.coord->slot[0]),
+                                       &r.coord->slot[0].numbers, &e),
+                     0); /* fewer: it stays whole */
     ck_assert_uint_eq(cl->map_epoch, 2);
     ck_assert_uint_eq(cl->tablets, 64 + 16 + 64);
     rig_stop();
@@ -875,7 +919,7 @@ static uint32_t number_of(const char *name)
 {
     const struct legend *n;
     struct err e = {0};
-    ck_assert_msg(coord_names_of_fleet(&r.coord->fleet, &n, &e) == 0, "%s", e.text);
+    ck_assert_msg(coord_names_of_fleet(&r.coord->slot[0], &n, &e) == 0, "%s", e.text);
     uint32_t at = legend_find(n, LEGEND_FIELDS, name);
     ck_assert_uint_ne(at, LEGEND_NONE);
     return n->name[LEGEND_FIELDS][at].number;
@@ -1279,6 +1323,7 @@ int main(void)
     tcase_add_loop_test(t, coord_job_waits_for_as_many_workers_as_were_said_last, 0, 3);
     tcase_add_test(t, coord_new_job_does_not_wait_for_who_is_refused);
     tcase_add_test(t, coord_lost_store_and_a_job_of_fewer_tables);
+    tcase_add_test(t, coord_tables_of_a_second_slot_lie_beside);
     tcase_add_test(t, coord_map_of_another_layout_is_refused);
     tcase_add_test(t, coord_endpoint_is_one_word);
     tcase_add_test(t, coord_map_of_more_tables_keeps_the_owners);

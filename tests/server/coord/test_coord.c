@@ -2519,7 +2519,7 @@ static int text_ask(void)
 {
     struct coord_ask a = {.from = r.coord->fleet.members.shard[0].peer};
     wire_reply_to(&(struct wire){.type = WIRE_TYPE_JOB_TEXT}, 0, &a.reply);
-    return coord_made_job_text(&r.coord->fleet, &a);
+    return coord_made_job_text(&r.coord->slot[0], &a);
 }
 
 /* Who reads its tables would number the fields as his own files have them. */

@@ -61,7 +61,8 @@ static void setup(void)
     c->fleet.cluster.id[0] = 1;
     for (uint32_t s = 0; s < 2; s++) {
         struct coord_shard *shard = &c->fleet.members.shard[s];
-        shard->seen = shard->ready = shard->greeted = c->slot[0].setup.shard[s].done = true;
+        shard->seen = shard->ready = c->slot[0].setup.shard[s].done = true;
+        c->slot[0].setup.shard[s].greeted = true;
         shard->beat_ns = sim_now_ns(sim);
     }
     c->slot[0].workers.worker = calloc(1, sizeof *c->slot[0].workers.worker);

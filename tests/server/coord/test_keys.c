@@ -193,13 +193,13 @@ START_TEST(coord_map_tells_the_keys_that_were_shown)
     struct wire q = {.type = WIRE_TYPE_MAP_GET};
     who_is(ROLE_COORD, "rack1", "key-1");
     ck_assert_int_eq(beat("s1", 0), 0);
-    c->fleet.made.number = c->fleet.cluster.tablets = 1; /* as if a job had made tables */
+    c->slot[0].made.number = c->fleet.cluster.tablets = 1; /* as if a job had made tables */
     free(c->fleet.cluster.shard_of);
     c->fleet.cluster.shard_of = calloc(1, sizeof *c->fleet.cluster.shard_of);
     who_is(ROLE_WORKER, "w", "key-2");
     ck_assert_int_eq(ask(&q, 0, 0), 0);
     ck_assert_str_eq(came.frame[1], "tcp://h:1 key-1\n");
-    c->fleet.made.number = c->fleet.cluster.tablets = 0;
+    c->slot[0].made.number = c->fleet.cluster.tablets = 0;
 }
 END_TEST
 
@@ -209,7 +209,7 @@ START_TEST(coord_readers_get_no_command)
     static const char text[] = "data: {train: [{cmd: 'get s3cret'}]}\nmodel.kind: lr\n";
     static const enum role whole[] = {ROLE_WORKER, ROLE_ADMIN, ROLE_LOCAL};
     struct wire q = {.type = WIRE_TYPE_JOB_TEXT};
-    struct coord_made *m = &c->fleet.made;
+    struct coord_made *m = &c->slot[0].made;
     struct err e = {0};
     m->yaml = strdup(text);
     m->yaml_bytes = strlen(text);

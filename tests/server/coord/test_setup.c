@@ -59,6 +59,7 @@ static void tables_make(struct coord_job *j)
         s->tablet_first = 32 * t;
     }
     j->at.tables = j->declared_total = TABLES;
+    j->numbers = (UINT64_C(1) << TABLES) - 1;
     j->tablets = TABLETS;
     j->digest = calloc(TABLETS, sizeof *j->digest);
 }
@@ -97,7 +98,7 @@ static void setup(void)
         shard_of[t] = t < 32 ? t >= 16 : t < 48; /* of the second table the first half */
     c->fleet.members.shard[0] = (struct coord_shard){.seen = true, .ready = true};
     c->slot[0].setup.shard[0].done = true;
-    c->fleet.members.shard[0].greeted = true;
+    c->slot[0].setup.shard[0].greeted = true;
     shard = &c->fleet.members.shard[1];
     shard->seen = shard->ready = shard->figures.in_memory = true;
     shard->incarnation = 7;
@@ -140,7 +141,7 @@ START_TEST(shard_that_comes_is_told_map_names_and_cuts)
     c->fleet.names.bytes = 5;
     coord_setup_greet(&c->slot[0]);
     coord_setup_greet(&c->slot[0]);
-    ck_assert_int_eq(shard->greeted, _i > 1);
+    ck_assert_int_eq(c->slot[0].setup.shard[1].greeted, _i > 1);
     ck_assert_uint_eq(count, _i < 2 ? 0 : _i == 2 ? 1 : _i == 3 ? 3 : 2);
     if (_i == 3)
         ck_assert_uint_eq(nth(1, WIRE_TYPE_NAMES_SET)->u.NAMES_SET.version, 2);

@@ -148,7 +148,7 @@ START_TEST(push_after_a_return_waits_for_the_fences)
     rig_map(&r, 1, 1000);
     uint64_t open = rig_open(&r, RIG_RUN, 2, WIRE_SSP), push = rig_push(&r, next);
     rig_run(&r, 5);
-    ck_assert_int_eq(rig_status(&r, open), 0);
+    ck_assert_msg(rig_status(&r, open) == 0, "%s", rig_reply(&r, open)->error);
     ck_assert_int_eq(rig_status(&r, push), SHOAL_E_AGAIN);
     struct wire_lane_fence fence[] = {{3, 0, WIRE_LIVE | WIRE_PLACED, 4, 11}, {2, 1, 0, 0, 0}},
                            wrong = {3, 2, 1, 0, 0}, old = {2, 0, 1, 0, 0};
@@ -273,6 +273,46 @@ START_TEST(tablets_not_led_are_refused)
     ck_assert_int_eq(rig_status(&r, push), SHOAL_E_NOT_LEADER);
     ck_assert_int_eq(rig_status(&r, ours), 0);
     ck_assert_int_eq(rig_status(&r, pull), SHOAL_E_NOT_LEADER);
+    rig_free(&r);
+}
+END_TEST
+
+/* A worker that goes on with another job's map names tables of that job. */
+START_TEST(table_of_another_run_is_refused)
+{
+    struct rig r = {0};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    struct wire w = rig_wire(&r, WIRE_TYPE_RUN_OPEN);
+    w.u.RUN_OPEN = (struct wire_RUN_OPEN){
+        .run = RIG_RUN + 1, .lanes = 1, .mode = WIRE_ASYNC, .tables = 2};
+    uint64_t table = rig_table(&r, 1, OPT_SGD), open = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 5);
+    float two[2] = {1, 1};
+    uint64_t id[4], key = rig_key(9, 0);
+    for (uint32_t t = 0; t < 2; t++) {
+        w = rig_wire(&r, WIRE_TYPE_PULL);
+        w.u.PULL = (struct wire_PULL){.run = RIG_RUN + 1,
+                                      .table = t,
+                                      .lane = EVAL,
+                                      .bound = WIRE_BOUND_ASYNC,
+                                      .key_count = 1};
+        id[t] = rig_send(&r, &w, 1, &key, 8, NULL, 0);
+        w = rig_wire(&r, WIRE_TYPE_PUSH);
+        w.u.PUSH = (struct wire_PUSH){.run = RIG_RUN + 1,
+                                      .table = t,
+                                      .to = 1,
+                                      .tablet_count = 16,
+                                      .lr_scale = 1,
+                                      .key_count = 1};
+        id[2 + t] = rig_send(&r, &w, 2, &key, 8, two, 8);
+    }
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, table), 0);
+    ck_assert_msg(rig_status(&r, open) == 0, "%s", rig_reply(&r, open)->error);
+    ck_assert_int_eq(rig_status(&r, id[0]), SHOAL_E_NOT_LEADER);
+    ck_assert_int_eq(rig_status(&r, id[1]), 0);
+    ck_assert_int_eq(rig_status(&r, id[2]), SHOAL_E_NOT_LEADER);
+    ck_assert_int_eq(rig_status(&r, id[3]), 0);
     rig_free(&r);
 }
 END_TEST
@@ -633,7 +673,7 @@ START_TEST(another_jobs_cuts_and_runs_stay)
     rig_new_of(&r, WIRE_SSP, 2, OPT_SGD, 1);
     uint64_t open = open_of(&r, other, 2);
     rig_run(&r, 50);
-    ck_assert_int_eq(rig_status(&r, open), 0);
+    ck_assert_msg(rig_status(&r, open) == 0, "%s", rig_reply(&r, open)->error);
     for (uint64_t i = 3; i <= 5; i++) {
         hold_of(&r, i, i == 4 ? other : RIG_RUN);
         rig_run(&r, 5);
@@ -1385,6 +1425,7 @@ int main(void)
         fence_tells_the_newest_clock,
         shard_without_a_map_says_again,
         tablets_not_led_are_refused,
+        table_of_another_run_is_refused,
         the_ends_of_what_is_led_are_exact,
         a_hole_in_what_is_led_is_exact,
         who_speaks_lawfully_is_known,
