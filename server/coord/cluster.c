@@ -569,9 +569,9 @@ static int map_alone(struct coord_fleet *f, const struct table_schema *table, ui
     return map_put(f, &r, shard_of) ? 0 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
 }
 
-/* Numbers for tables that lie beside those of other jobs: those that the job before in its slot had,
- * then free places of the map that have as many tablets, then places behind its last one. *end:
- * where the map will end. */
+/* Numbers for tables that lie beside those of other jobs: those that the job before in its slot
+ * had, then free places of the map that have as many tablets, then places behind its last one.
+ * *end: where the map will end. */
 static int numbers_beside(const struct coord_cluster *cl, uint64_t others,
                           const struct table_schema *table, uint32_t tables, uint64_t *numbers,
                           uint32_t *end, struct err *e)
@@ -633,47 +633,6 @@ static int map_beside(struct coord_fleet *f, uint64_t others, const struct table
     }
     free(dealt);
     return map_put(f, &r, shard_of) ? 0 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
-}
-
-/* Whether they are the first ones, as those of the only job are. */
-static bool numbers_first(uint64_t numbers)
-{
-    return (numbers & (numbers + 1)) == 0;
-}
-
-bool coord_cluster_has(const struct coord_cluster *cl, uint64_t numbers,
-                       const struct table_schema *table, uint32_t tables)
-{
-    bool has = wire_table_number(numbers, tables) == LIMIT_TABLES;
-    for (uint32_t t = 0; t < tables && has; t++) {
-        uint32_t n = wire_table_number(numbers, t);
-        has = n < LIMIT_TABLES &&
-              (numbers_first(numbers) || (n < cl->tables && cl->bits[n] == table[t].tablet_bits));
-    }
-    return has;
-}
-
-uint32_t coord_cluster_first(const struct coord_cluster *cl, uint64_t numbers,
-                             const struct table_schema *s)
-{
-    uint32_t first = 0, number = wire_table_number(numbers, s->table);
-    if (numbers_first(numbers)) /* the map of a cluster that was taken over has no sizes yet */
-        return s->tablet_first;
-    SHOAL_ASSERT(number < cl->tables);
-    for (uint32_t n = 0; n < number; n++)
-        first += 1u << cl->bits[n];
-    return first;
-}
-
-void coord_cluster_view(const struct coord_cluster *cl, uint64_t numbers,
-                        const struct table_schema *table, uint32_t tables, uint16_t *shard_of)
-{
-    for (uint32_t t = 0; t < tables; t++) {
-        const struct table_schema *s = &table[t];
-        uint32_t first = coord_cluster_first(cl, numbers, s), count = 1u << s->tablet_bits;
-        SHOAL_ASSERT(first + count <= cl->tablets);
-        memcpy(shard_of + s->tablet_first, cl->shard_of + first, count * sizeof *shard_of);
-    }
 }
 
 int coord_cluster_map(struct coord_fleet *f, const struct table_schema *table, uint32_t tables,

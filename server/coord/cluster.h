@@ -13,7 +13,7 @@
  * Invariants:
  *  1. An owner in the map never changes: tables that come are dealt over the shards, the others
  *     stay. A job that drops all first (fresh.h) may have others in their place.
- *     [test: coord_map_of_more_tables_keeps_the_owners] [assert: coord_cluster_map]
+ *     [test: coord_map_of_more_tables_keeps_the_owners] [assert: map_alone]
  *  2. No shard is told a cluster, or a map, that is not in the store.
  *     [test: coord_nobody_is_told_what_is_not_stored]
  *  3. A shard that held rows is taken with these rows or not at all.
@@ -87,15 +87,6 @@ void coord_cluster_step(struct coord_fleet *f);
  * slot's. fresh: what servers hold goes first, so it need not fit. CONFIG, BUSY, NOMEM, IO. */
 int coord_cluster_map(struct coord_fleet *f, const struct table_schema *table, uint32_t tables,
                       bool fresh, uint64_t *numbers, struct err *e);
-/* Whether the map has the job's tables by these numbers. */
-bool coord_cluster_has(const struct coord_cluster *cl, uint64_t numbers,
-                       const struct table_schema *table, uint32_t tables);
-/* Where in the map a table begins that is a job's of these numbers. */
-uint32_t coord_cluster_first(const struct coord_cluster *cl, uint64_t numbers,
-                             const struct table_schema *s);
-/* The map as the job of these tables counts: the shard of each tablet of its tables. */
-void coord_cluster_view(const struct coord_cluster *cl, uint64_t numbers,
-                        const struct table_schema *table, uint32_t tables, uint16_t *shard_of);
 
 /* Whether the coordinator's file says as many shards as the tables lie on: 0, or CONFIG. */
 int coord_cluster_shards(const struct coord_fleet *f, struct err *e);

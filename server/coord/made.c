@@ -247,7 +247,7 @@ int coord_made_map_get(struct coord_job *j, struct coord_ask *a)
         return 0;
     }
     const char *end = lines + bytes;
-    coord_cluster_view(&j->fleet->cluster, j->numbers, table, tables, map);
+    coord_map_view(&j->fleet->cluster, j->numbers, table, tables, map);
     for (uint32_t s = 0; s < members->shards; s++) {
         size_t length = map_line(&members->shard[s], line);
         memcpy(lines, line, length);

@@ -4,6 +4,8 @@
 #include "proto/base/assert.h"
 #include "proto/base/limits.h"
 #include "proto/base/plant.h"
+#include "proto/wire/wire.h"
+#include "server/coord/cluster.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -58,4 +60,45 @@ int coord_map_make(const struct table_schema *table, uint32_t count, uint32_t sh
             shard_of[table[t].tablet_first + i] = (uint16_t)(i * shards / tablets);
     }
     return 0;
+}
+
+/* Whether they are the first ones, as those of the only job are. */
+static bool numbers_first(uint64_t numbers)
+{
+    return (numbers & (numbers + 1)) == 0;
+}
+
+bool coord_map_has(const struct coord_cluster *cl, uint64_t numbers,
+                   const struct table_schema *table, uint32_t tables)
+{
+    bool has = wire_table_number(numbers, tables) == LIMIT_TABLES;
+    for (uint32_t t = 0; t < tables && has; t++) {
+        uint32_t n = wire_table_number(numbers, t);
+        has = n < LIMIT_TABLES &&
+              (numbers_first(numbers) || (n < cl->tables && cl->bits[n] == table[t].tablet_bits));
+    }
+    return has;
+}
+
+uint32_t coord_map_first(const struct coord_cluster *cl, uint64_t numbers,
+                         const struct table_schema *s)
+{
+    uint32_t first = 0, number = wire_table_number(numbers, s->table);
+    if (numbers_first(numbers)) /* the map of a cluster that was taken over has no sizes yet */
+        return s->tablet_first;
+    SHOAL_ASSERT(number < cl->tables);
+    for (uint32_t n = 0; n < number; n++)
+        first += 1u << cl->bits[n];
+    return first;
+}
+
+void coord_map_view(const struct coord_cluster *cl, uint64_t numbers,
+                    const struct table_schema *table, uint32_t tables, uint16_t *shard_of)
+{
+    for (uint32_t t = 0; t < tables; t++) {
+        const struct table_schema *s = &table[t];
+        uint32_t first = coord_map_first(cl, numbers, s), count = 1u << s->tablet_bits;
+        SHOAL_ASSERT(first + count <= cl->tablets);
+        memcpy(shard_of + s->tablet_first, cl->shard_of + first, count * sizeof *shard_of);
+    }
 }

@@ -1,11 +1,14 @@
-/* map.h: which shard leads which tablet. */
+/* map.h: which shard leads which tablet, over all tables and as one job counts them. */
 #ifndef SERVER_COORD_MAP_H
 #define SERVER_COORD_MAP_H
 
 #include "proto/base/err.h"
 #include "proto/job/schema.h"
 
+#include <stdbool.h>
 #include <stdint.h>
+
+struct coord_cluster;
 
 /* Which shard leads which tablet. Pure: a function of tables and shard count.
  *
@@ -23,5 +26,15 @@ uint32_t coord_map_tablets(const struct table_schema *table, uint32_t count);
  * one. */
 int coord_map_make(const struct table_schema *table, uint32_t count, uint32_t shards,
                    uint16_t *shard_of, struct err *e);
+
+/* Whether the map has the job's tables by these numbers. */
+bool coord_map_has(const struct coord_cluster *cl, uint64_t numbers,
+                   const struct table_schema *table, uint32_t tables);
+/* Where in the map a table begins that is a job's of these numbers. */
+uint32_t coord_map_first(const struct coord_cluster *cl, uint64_t numbers,
+                         const struct table_schema *s);
+/* The map as the job of these tables counts: the shard of each tablet of its tables. */
+void coord_map_view(const struct coord_cluster *cl, uint64_t numbers,
+                    const struct table_schema *table, uint32_t tables, uint16_t *shard_of);
 
 #endif

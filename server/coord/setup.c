@@ -65,7 +65,7 @@ static int numbers_check(struct coord_job *j, struct err *e)
         j->numbers = UINT64_MAX >> (LIMIT_TABLES - j->at.tables);
     else if (rc != 0)
         return rc;
-    if (!coord_cluster_has(&j->fleet->cluster, j->numbers, j->table, j->at.tables))
+    if (!coord_map_has(&j->fleet->cluster, j->numbers, j->table, j->at.tables))
         return err_set(e, SHOAL_E_CORRUPT, "the stored job's %u tables are not in the map",
                        j->at.tables);
     j->fleet->cluster.held |= j->numbers;
@@ -274,7 +274,7 @@ static bool step_start(struct coord_job *j, uint32_t shard)
         w.type = WIRE_TYPE_TABLE_CREATE;
         wire_schema_to(s, &w.u.TABLE_CREATE);
         w.u.TABLE_CREATE.table = wire_table_number(j->numbers, s->table);
-        w.u.TABLE_CREATE.tablet_first = coord_cluster_first(&j->fleet->cluster, j->numbers, s);
+        w.u.TABLE_CREATE.tablet_first = coord_map_first(&j->fleet->cluster, j->numbers, s);
         return shard_ask(j, shard, &w, s->field_rule, s->field_rule_count * sizeof s->field_rule[0],
                          step_done);
     }
@@ -384,7 +384,7 @@ static void digest_reply(void *context, const struct coord_call *call, uint32_t 
     struct coord_job *j = context;
     const struct table_schema *s = &j->table[call->owner];
     const uint64_t *value = m->frame[1].data;
-    uint32_t at = 0, first = coord_cluster_first(&j->fleet->cluster, j->numbers, s);
+    uint32_t at = 0, first = coord_map_first(&j->fleet->cluster, j->numbers, s);
     SHOAL_ASSERT(call->owner < j->at.tables);
     SHOAL_ASSERT(s->tablet_first + (1u << s->tablet_bits) <= j->tablets);
     j->table_rows[call->owner] += reply->u.DIGEST_reply.rows;

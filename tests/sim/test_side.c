@@ -1,4 +1,5 @@
-/* test_side.c: two jobs side by side on one fleet: each ends with the tables that it makes alone. */
+/* test_side.c: two jobs side by side on one fleet: each ends with the tables that it makes
+ * alone. */
 #include "proto/base/json.h"
 #include "server/coord/core.h"
 #include "server/coord/phase.h"

@@ -27,7 +27,7 @@ static uint64_t map_epoch(const struct transfer *t)
     return map == NULL ? 0 : map->epoch;
 }
 
-/* The number by which the shards know the part's table; one that none has, while there is no map. */
+/* The number by which the shards know the part's table; without a map one that none has. */
 static uint32_t table_number(const struct transfer *t, const struct part *p)
 {
     const struct map *map = client_map(t->client);

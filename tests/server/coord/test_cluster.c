@@ -603,14 +603,14 @@ START_TEST(coord_tables_of_a_second_slot_lie_beside)
     ck_assert_uint_eq(cl->map_epoch, 2);
     ck_assert_uint_eq(cl->tablets, 2 * 64 + 128 + 64);
     ck_assert_int_eq(memcmp(was, cl->shard_of, sizeof was), 0);
-    coord_cluster_view(cl, two, tables_of(7), 2, view);
+    coord_map_view(cl, two, tables_of(7), 2, view);
     for (uint32_t i = 0; i < 128 + 64; i++)
         ck_assert_uint_eq(view[i], i < 128 ? i / 64 : (i - 128) / 32);
     /* more tables of each, behind all others: fresh, too, for the others are not its own */
     ck_assert_int_eq(coord_cluster_map(f, tables_of(7), 3, false, &two, &e), 0);
     ck_assert_int_eq(coord_cluster_map(f, tables_of(6), 3, true, &one, &e), 0);
     ck_assert(two == 0x1c && one == 0x23 && cl->map_epoch == 4);
-    ck_assert_uint_eq(coord_cluster_first(cl, one, &tables_of(6)[2]), 2 * 64 + 128 + 2 * 64);
+    ck_assert_uint_eq(coord_map_first(cl, one, &tables_of(6)[2]), 2 * 64 + 128 + 2 * 64);
     /* a job of fewer tables, and the one before again: the map stays */
     ck_assert_int_eq(coord_cluster_map(f, tables_of(7), 1, false, &two, &e), 0);
     ck_assert_int_eq(coord_cluster_map(f, tables_of(6), 3, false, &one, &e), 0);

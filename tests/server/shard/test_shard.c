@@ -283,8 +283,8 @@ START_TEST(table_of_another_run_is_refused)
     struct rig r = {0};
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     struct wire w = rig_wire(&r, WIRE_TYPE_RUN_OPEN);
-    w.u.RUN_OPEN = (struct wire_RUN_OPEN){
-        .run = RIG_RUN + 1, .lanes = 1, .mode = WIRE_ASYNC, .tables = 2};
+    w.u.RUN_OPEN =
+        (struct wire_RUN_OPEN){.run = RIG_RUN + 1, .lanes = 1, .mode = WIRE_ASYNC, .tables = 2};
     uint64_t table = rig_table(&r, 1, OPT_SGD), open = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
     rig_run(&r, 5);
     float two[2] = {1, 1};
