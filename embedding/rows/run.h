@@ -52,7 +52,7 @@ struct runs {
     uint32_t count, capacity;
     struct run_past *past; /* owned */
     uint32_t past_count, past_capacity;
-    uint64_t newest; /* the highest id ever added */
+    uint64_t newest;                  /* the highest id ever added */
     uint64_t newest_of[LIMIT_TABLES]; /* the same for the runs of each table */
     /* The job for which everything was last dropped (clear.c), and the last record before that: no
      * record up to it concerns existing tables. 0: never. */
