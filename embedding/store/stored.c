@@ -285,8 +285,9 @@ int stored_load_read(const void *value, size_t bytes, struct stored_load *out, s
     return 0;
 }
 
-/* ---- control state: head; schemas (u64 bytes, record_schema.h, struct table_past, and from version
- * 5 on u64 runs.newest_of); runs with their lanes; dropped runs ---- */
+/* ---- control state: head; schemas (u64 bytes, record_schema.h, struct table_past, and from
+ * version 5 on u64 runs.newest_of); runs with their lanes; dropped runs ---- */
+
 
 _Static_assert(sizeof(struct table_past) == 16, "table_past is a disk format");
 

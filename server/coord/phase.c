@@ -207,8 +207,8 @@ void coord_end_tidy(struct coord_job *j)
     w.u.RUN_DROP.run = j->at.run;
     if (loading) {
         w.type = WIRE_TYPE_ROWS_GO;
-        w.u.ROWS_GO = (struct wire_ROWS_GO){
-            .run = j->at.run, .tables = j->numbers, .what = WIRE_ROWS_LOADED};
+        w.u.ROWS_GO =
+            (struct wire_ROWS_GO){.run = j->at.run, .tables = j->numbers, .what = WIRE_ROWS_LOADED};
     }
     (void)coord_call_start(&j->fleet->calls,
                            &(struct coord_call){.context = j,

@@ -262,8 +262,8 @@ static bool step_start(struct coord_job *j, uint32_t shard)
     memset(&w, 0, sizeof w);
     if (step == 0 && coord_fresh_due(j)) {
         w.type = WIRE_TYPE_ROWS_GO;
-        w.u.ROWS_GO = (struct wire_ROWS_GO){
-            .run = j->at.run, .tables = j->numbers, .what = WIRE_ROWS_ALL};
+        w.u.ROWS_GO =
+            (struct wire_ROWS_GO){.run = j->at.run, .tables = j->numbers, .what = WIRE_ROWS_ALL};
         return shard_ask(j, shard, &w, NULL, 0, step_done);
     }
     step -= coord_fresh_due(j);
@@ -297,8 +297,8 @@ static bool step_start(struct coord_job *j, uint32_t shard)
         if (!coord_fresh_fields_begin(j->fleet))
             return false;
         w.type = WIRE_TYPE_ROWS_GO;
-        w.u.ROWS_GO = (struct wire_ROWS_GO){
-            .run = j->at.run, .tables = j->numbers, .what = WIRE_ROWS_FIELDS};
+        w.u.ROWS_GO =
+            (struct wire_ROWS_GO){.run = j->at.run, .tables = j->numbers, .what = WIRE_ROWS_FIELDS};
         (void)snprintf(w.u.ROWS_GO.fields, sizeof w.u.ROWS_GO.fields, "%s", fields);
         return shard_ask(j, shard, &w, NULL, 0, step_done);
     }
