@@ -288,7 +288,6 @@ int stored_load_read(const void *value, size_t bytes, struct stored_load *out, s
 /* ---- control state: head; schemas (u64 bytes, record_schema.h, struct table_past, and from
  * version 5 on u64 runs.newest_of); runs with their lanes; dropped runs ---- */
 
-
 _Static_assert(sizeof(struct table_past) == 16, "table_past is a disk format");
 
 static size_t control_bytes(struct table *const table[LIMIT_TABLES], const struct runs *r)
