@@ -49,7 +49,7 @@ static void tiers_print(const struct json *v)
         json_as_number(json_get(v, "evicted_clean"), 0), json_as_number(json_get(v, "parked"), 0));
 }
 
-/* What it computes on, and why on that. */
+/* A worker's backend, and the reason for that backend. */
 static void worker_print(const struct json *v)
 {
     const char *device = json_as_string(json_get(v, "device"), ""),
@@ -87,7 +87,7 @@ static void job_print(const struct json *s)
         printf("  it ended: %s\n", json_as_string(json_get(s, "error"), "?"));
 }
 
-/* Whether a shard serves. */
+/* A shard's readiness as a word. */
 static const char *ready_text(const struct json *v, char out[64])
 {
     int64_t silent_ms = json_as_int(json_get(v, "silent_ms"), -1);
@@ -101,7 +101,7 @@ static const char *ready_text(const struct json *v, char out[64])
     return out;
 }
 
-/* Who listens on tcp without keys. */
+/* The daemons that listen on tcp without keys. */
 static void insecure_print(const struct json *list)
 {
     if (json_count(list) == 0)
@@ -112,7 +112,7 @@ static void insecure_print(const struct json *list)
     putchar('\n');
 }
 
-/* Of a log that grows. */
+/* The objects of a growing log. */
 static void objects_print(const struct json *o)
 {
     if (json_absent(json_get(o, "coming")))

@@ -75,14 +75,14 @@ int cli_coordinator(const struct option_line *l, const char **out, struct err *e
         "this machine nobody listens at " KEYS_COORDINATOR);
 }
 
-/* Who reads no further (`shoal local | head`) has what he wants. */
+/* true: the reader closed the pipe, as in `shoal local | head`. That is no failure. */
 static bool reader_gone(void)
 {
     struct pollfd out = {.fd = STDOUT_FILENO};
     return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
 }
 
-/* What is printed is a verb's result: one that cannot be written has failed. */
+/* The output is the verb's result, so a verb whose output cannot be written has failed. */
 static int output_flush(struct err *e)
 {
     errno = 0;

@@ -1,4 +1,4 @@
-/* begin.c: what a job begins with. */
+/* begin.c: finds the checkpoint with which a job begins. */
 #include "deploy/cli/begin.h"
 #include "deploy/cli/checkpoint.h"
 #include "deploy/cli/rights.h"
@@ -41,7 +41,7 @@ static int end_missing(const char *run, const char *folder, struct err *e)
                    moved ? ", where it ran; there " : "", moved ? former : run);
 }
 
-/* Of a run of `shoal local`. */
+/* Finds the newest usable checkpoint of a run of `shoal local`. */
 static int run_find(const char *run, bool start, char out[LIMIT_PATH], struct err *e)
 {
     char folder[LIMIT_PATH], path[LIMIT_PATH];

@@ -24,7 +24,7 @@ struct begin {
  * job_load says. run: the folder of a run that may go on, or NULL. */
 int begin_take(const struct option_line *o, const char *job_path, const struct string_list *set,
                const char *run, struct begin *out, struct err *e);
-/* What the run in that folder began with; false: it says nothing. */
+/* Reads with what the run in that folder began; false: the folder does not say. */
 bool begin_of_run(const char *run, struct begin *out);
 /* The file's text; the caller frees. NULL: no memory. */
 char *begin_text(const struct begin *b);

@@ -1,4 +1,4 @@
-/* checkpoint.h: what the verbs of `shoal checkpoint` share. Thread: main only. */
+/* checkpoint.h: shared by the verbs of `shoal checkpoint`. Thread: main only. */
 #ifndef DEPLOY_CLI_CHECKPOINT_H
 #define DEPLOY_CLI_CHECKPOINT_H
 

@@ -1,4 +1,4 @@
-/* child.c: what each child is started with, and what its end tells. */
+/* child.c: starts a child, and turns its end into an error. */
 #include "deploy/cli/child.h"
 #include "proto/base/array.h"
 #include "proto/base/file.h"
@@ -65,7 +65,7 @@ void child_signal(struct child *c, int signo)
     process_signal(&c->process, signo);
 }
 
-/* Of what a program has said in `f`, the last line. */
+/* Copies the last line that a program wrote to `f`. */
 static void last_words(FILE *f, char out[ERR_TEXT_MAX])
 {
     char tail[1024];
@@ -146,8 +146,8 @@ int child_error(const struct child *c, struct err *e)
                          : err_set(e, rc, "%s ended with status %d", c->name, c->exit_status);
 }
 
-/* What a program said on standard error: of one that failed the last line, in *e; of another all
- * of it, on ours. */
+/* Takes a program's standard error. If the program failed, its last line becomes *e; otherwise all
+ * of it goes to our own standard error. */
 static int said(FILE *f, const struct process_end *end, const char *const argv[], struct err *e)
 {
     char block[4096];

@@ -43,7 +43,7 @@ int child_program(const char *name, char path[LIMIT_PATH], struct err *e);
  * printed (*out: the caller frees; ends with a NUL, not counted). When it fails, the last line that
  * it said on standard error is the error, of the kind that its exit status tells. */
 int child_output(const char *const argv[], char **out, size_t *bytes, struct err *e);
-/* Likewise, but it speaks for us, on our own streams; *status: with what it ended. */
+/* As child_output, but the program writes to our own streams. *status: its exit status. */
 int child_stand_in(const char *const argv[], int *status, struct err *e);
 
 #endif

@@ -34,7 +34,7 @@ int cluster_inspect(struct cluster *c, uint32_t index, uint64_t key, bool *found
 /* Every row of a table, laid out as in embedding/table.h, in no order; of folders alone. */
 int cluster_visit(struct cluster *c, uint32_t index, void (*visit)(void *context, const void *row),
                   void *context, struct err *e);
-/* What is in a table, of all shards (embedding/census.h). The caller frees it. */
+/* The census of a table over all shards (embedding/census.h). The caller frees it. */
 int cluster_census(struct cluster *c, uint32_t index, const struct census_ask *wish,
                    struct census **out, struct err *e);
 /* Pushes of a key (embedding/engine.h), newest first, as JSON: table, key, complete, pushes: a

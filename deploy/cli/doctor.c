@@ -78,7 +78,7 @@ static uint32_t servers_dial(struct cluster *c, const struct json *servers)
     return wrong;
 }
 
-/* Of no consequence for what fits. */
+/* Information only: it counts as no problem. */
 static void workers_print(const struct json *status)
 {
     size_t members = json_count(json_get(status, "workers")),

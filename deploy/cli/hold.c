@@ -1,4 +1,5 @@
-/* hold.c: of two commands in one folder each would write, or remove, what the other reads. */
+/* hold.c: a lock on a folder. Two commands in one folder would overwrite or remove each other's
+ * files. */
 #include "deploy/cli/hold.h"
 #include "proto/base/lockfile.h"
 

@@ -45,7 +45,7 @@ static int text_file(const struct key_place *at, char path[64], struct err *e)
     return f;
 }
 
-/* What `shoal-worker fields` says. */
+/* The output of `shoal-worker fields`. */
 static int fields_ask(const struct key_place *at, const char *field, const char *value,
                       struct json **out, struct err *e)
 {

@@ -30,7 +30,7 @@ struct json *key_fields(const struct key_place *at);
 /* The name of the field with this number in its keys; "" when it is not known. fields may be
  * NULL. */
 const char *key_field_name(const struct json *fields, uint64_t number);
-/* Whether its values are ids, which stand in its keys. */
+/* true: the field's values are ids, which stand in its keys. */
 bool key_field_is_id(const struct json *fields, uint64_t number);
 
 #endif

@@ -121,7 +121,7 @@ int local_job_failure(struct local *l, int job_status, struct err *e)
     return err_set(e, job_status, "the job failed: %s; see %s/log", err_text(job_status), l->dir);
 }
 
-/* Also for who asks for its tables later. */
+/* Keeps the failure in the run's folder, for a later question to its tables. */
 static void failure_keep(const struct local *l, const struct err *e)
 {
     char path[LIMIT_PATH];

@@ -64,7 +64,7 @@ int local_set_path(struct string_list *set, const char *key, const char *folder,
 /* Whether the run of this job.yaml has that job, but for the names that its coordinator gave.
  * NOINPUT: there is none. EXISTS: it has another. */
 int local_run_is(const char *path, const char *text, struct err *e);
-/* Whoever goes on in the folder begins with the same. */
+/* Records with what the run begins, so that a run continued in the folder begins with the same. */
 int local_begin_keep(const struct local *l, struct err *e);
 /* In the place of one that may be there: whole or not at all. */
 int local_file_replace(const char *path, const char *text, struct err *e);

@@ -95,7 +95,7 @@ static int disk_missed(struct local *l, const struct json *s, struct err *e)
                    name, limit_ms / 1000, l->dir, l->dir);
 }
 
-/* What looks wrong with the input, once. */
+/* Shows the input's first warning, once. */
 static void warning_show(struct local *l, const struct json *s)
 {
     char line[ERR_TEXT_MAX + 16];
@@ -107,7 +107,7 @@ static void warning_show(struct local *l, const struct json *s)
     l->warned = true;
 }
 
-/* What the input's fields look like, once, before they are learnt. */
+/* Shows the input's fields once, before the first example is learnt. */
 static void input_show(struct local *l, const struct json *s)
 {
     const struct json *input = json_get(s, "input");

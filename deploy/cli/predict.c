@@ -203,7 +203,7 @@ static int more_list(struct predict *p, const char *name, const char *option, st
     return rc;
 }
 
-/* What all workers are told. */
+/* The arguments of all workers. */
 static int more_make(struct predict *p, struct err *e)
 {
     int rc = more_add(p, "--coordinator", p->coordinator, e);

@@ -1,4 +1,4 @@
-/* replay.h: what `shoal replay` is beyond `shoal local`. Thread: main only. */
+/* replay.h: the additions of `shoal replay` to `shoal local`. Thread: main only. */
 #ifndef DEPLOY_CLI_REPLAY_H
 #define DEPLOY_CLI_REPLAY_H
 

@@ -1,4 +1,4 @@
-/* report_input.c: what a job's input looks like: its fields, and values that have no row. */
+/* report_input.c: prints a job's input: its fields, and values that have no row. */
 #include "deploy/cli/cli.h"
 #include "proto/base/text.h"
 #include "proto/metric/unseen.h"

@@ -1,4 +1,4 @@
-/* rights.h: what this user may do with the folder of a run, asked before any work.
+/* rights.h: checks the user's rights to the folder of a run, before any work.
  *
  * The rows of an ended run are read by opening its servers' stores. That takes locks and writes
  * what the journal still holds, so it needs folders that can be written: not a mount that is read

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define MARK ".shoal-lock"
-#define MARK_NEW ".shoal-lock.new" /* not locked yet: nobody looks at it */
+#define MARK_NEW ".shoal-lock.new" /* not locked yet, and ignored by others */
 #define DRAWN 6                    /* letters that mkdtemp draws */
 
 static bool is_own(int fd, mode_t type)
@@ -39,7 +39,7 @@ static int left_take(const char *path)
     return mark;
 }
 
-/* What others of this name have left there. */
+/* Removes the folders of this name that killed commands left. */
 static void sweep(const char *like)
 {
     const char *slash = strrchr(like, '/'), *name = slash != NULL ? slash + 1 : like, *entry;

@@ -39,7 +39,7 @@ static int job_submit(struct ask *a, const char *text, int64_t workers, const st
     return rc;
 }
 
-/* What the input's fields look like, once, before they are learnt. */
+/* Shows the input's fields once, before the first example is learnt. */
 static void input_show(const struct json *s, bool *shown)
 {
     const struct json *input = json_get(s, "input");

@@ -63,7 +63,7 @@ static int twice(const char *key, struct err *e)
                    "--set %s: the key stands there twice; give it once, with all its values", key);
 }
 
-/* Of an item, KEY=VALUE. */
+/* true: the item, KEY=VALUE, has this key. */
 static bool same_key(const char *item, const char *key)
 {
     size_t n = strlen(key);

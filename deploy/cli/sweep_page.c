@@ -1,4 +1,4 @@
-/* sweep_page.c: what a sweep found, best first: a table for the terminal, sweep.json, the page. */
+/* sweep_page.c: a sweep's results, best first: a table for the terminal, sweep.json, the page. */
 #include "deploy/cli/cli.h"
 #include "deploy/cli/local_inner.h"
 #include "deploy/cli/report_page.h"

@@ -59,7 +59,7 @@ double synth_row_normal(uint64_t hash)
     return (sum - 131070.0) * (1.0 / 37837.0);
 }
 
-/* Effects of rare values are smaller: nobody could learn them. */
+/* Effects of rare values are smaller, because no model could learn them. */
 static double weight_of_rank(uint32_t rank)
 {
     return 1.0 / (1.0 + (double)rank * (1.0 / 150.0));

@@ -172,7 +172,7 @@ static void sample_fields(const struct json *count, const char *table, struct sa
     }
 }
 
-/* What `shoal-worker count` found, each of its tables with row_memory_bytes. */
+/* The result of `shoal-worker count`, each of its tables with row_memory_bytes. */
 static void tables_print_sample(const struct json *found)
 {
     struct json *count = json_printable(found);
