@@ -31,7 +31,7 @@
 #include "dense/ops_interact.h"
 #include "dense/ops_mix.h"
 
-#define BACKEND_ABI 6u /* of struct backend_ops: a module of another number is refused */
+#define BACKEND_ABI 6u /* the version of struct backend_ops; a module of another one is refused */
 #define BACKEND_SYMBOL "shoal_backend_v6"
 
 struct stream;
@@ -65,7 +65,7 @@ struct pool_table {
  * example `first`. */
 struct pool_args {
     uint32_t first, count;
-    uint32_t examples, values, row_count; /* of the whole batch */
+    uint32_t examples, values, row_count; /* counts for the whole batch */
     uint32_t fields, dim, numerics;
     uint32_t vectors; /* with `table`: columns of x that vectors fill; else they are fields * dim */
     uint32_t first_order; /* 1: a row begins with its first-order weight; else 0 */
@@ -77,7 +77,7 @@ struct pool_args {
     const uint32_t *offset; /* or NULL */
     const float *rows;      /* (rows, first_order + dim) */
     const float *numeric;   /* (examples, numerics) */
-    /* Of tables of several dims, in the backend's memory; `dim` is then that of the widest: */
+    /* Set for tables of several dims, in the backend's memory; `dim` is then the widest: */
     const struct pool_table *table; /* (tables); NULL: all rows have `dim` */
     uint32_t tables;
     const uint8_t *field_table; /* (fields): the table of each field's rows */
@@ -130,7 +130,7 @@ struct norm_args {
      * NULL: there are none, as on the host */
     const uint32_t *live;
     /* for the settling */
-    uint32_t examples; /* of the batch; *live where there is one */
+    uint32_t examples; /* the batch's examples; *live where there is one */
     bool of_batch; /* statistics of the batch, unless it is of one example; else the running ones */
     double momentum; /* share of the way to the batch's by which the running ones move */
     const float *gamma, *beta, *running_mean, *running_variance;               /* (width) */

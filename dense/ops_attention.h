@@ -38,7 +38,7 @@ struct layer_norm_args {
 struct attend_args {
     uint32_t first, count; /* number of the first example, for the mask; examples */
     uint32_t fields, heads;
-    uint32_t width;        /* of all heads together */
+    uint32_t width;        /* all heads together */
     uint32_t parts;        /* 3: x is queries, keys, values, side by side; 4: and the residual */
     const float *x;        /* (count, fields, parts * width) */
     const float *residual; /* (count, fields, width); NULL when it is in x */
@@ -47,7 +47,7 @@ struct attend_args {
     /* (count, attend_share_floats): softmax, for the way back, which may write over it */
     float *share;
     float *work; /* attend_work_floats, 64-byte aligned */
-    /* Of the shares: value (((example * heads) + h) * fields + key) * fields + query. */
+    /* the mask of the shares: value (((example * heads) + h) * fields + key) * fields + query */
     const struct dropout_mask *mask;
     /* the way back */
     const float *dy;  /* (count, fields, width) */
@@ -74,11 +74,10 @@ static inline uint32_t attend_work_floats(uint32_t fields, uint32_t head_width)
     return (attend_lanes(head_width) + 2 * fields) * attend_lanes(fields);
 }
 
-/* A stretch of the values of one field: consecutive places in `index`, as many as the backend
- * likes. */
+/* A part of one field's values: consecutive entries of `index`. The backend chooses the number. */
 struct sequence_chunk {
     uint32_t example, place; /* where the next chunk begins; the backend's own */
-    uint32_t rows; /* values of this chunk; on a device with places between that belong to nobody */
+    uint32_t rows; /* entries of this chunk; on a device some are not values of the field */
     /* (rows): the example that the value is of, counted from `first`; SEQUENCE_NOBODY */
     uint32_t *owner;
     uint32_t *value; /* (rows): its place in index */
@@ -88,17 +87,17 @@ struct sequence_chunk {
 /* Values of one field, weighed one by one against the example's target. */
 struct sequence_args {
     uint32_t first, count; /* examples */
-    uint32_t values;       /* of the whole batch: entries of index */
+    uint32_t values;       /* entries of index, for the whole batch */
     uint32_t row_count;
     uint32_t fields, field, dim;
     uint32_t first_order;           /* floats of a row before its vector */
     uint32_t room;                  /* rows that a chunk may have */
-    void *kept;                     /* what sequence_begin gave; the backend's own */
+    void *kept;                     /* the result of sequence_begin, which the backend owns */
     const uint32_t *index, *offset; /* as in struct pool_args */
     const float *rows;
     const float *target; /* (count, dim) */
     uint32_t ldtarget;
-    float *features; /* (rows, 4 * dim): h, t, h - t, h * t; zeros for nobody's */
+    float *features; /* (rows, 4 * dim): h, t, h - t, h * t; zeros for SEQUENCE_NOBODY */
     float *weight;   /* (rows) */
     float *y;        /* (count, dim) */
     uint32_t ldy;
@@ -151,7 +150,7 @@ struct attention_ops {
     /* y of the chunk's examples += sum of weight * h. */
     void (*sequence_pool)(struct stream *s, const struct sequence_args *a,
                           const struct sequence_chunk *c);
-    /* dweight = dy . h; 0 for nobody's. */
+    /* dweight = dy . h; 0 for SEQUENCE_NOBODY. */
     void (*sequence_pool_backward)(struct stream *s, const struct sequence_args *a,
                                    const struct sequence_chunk *c);
     /* From dfeatures, weight and dy: the gradients of the targets and of the values' rows. */

@@ -17,7 +17,7 @@ struct stream;
 struct mix_args {
     uint32_t count;              /* rows */
     uint32_t tasks, shared, own; /* experts: `shared` + tasks * `own` */
-    uint32_t width;              /* of an expert's output */
+    uint32_t width;              /* columns of an expert's output */
     uint32_t top_k;              /* experts that a gate lets through; 0: all */
     const float *x;              /* (count, experts * width) */
     uint32_t ldx;

@@ -1,4 +1,4 @@
-/* body_act.h: what stands around matrix products: bias, activation and dropout in one pass, and the
+/* body_act.h: the kernels around matrix products: bias, activation and dropout in one pass, and the
  * way back; layers with one output. */
 #ifndef DENSE_CPU_BODY_ACT_H
 #define DENSE_CPU_BODY_ACT_H

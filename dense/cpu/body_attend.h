@@ -16,7 +16,7 @@
 
 #include <math.h>
 
-#define ATTEND_ROWS 4u /* of a block: as many sums stay in registers */
+#define ATTEND_ROWS 4u /* rows of a block: so many sums stay in registers */
 
 /* c (m, n) = (add ? c : 0) + a b. Number (i, k) of a lies at a[i * row_step + k * step]; b has rows
  * of n. */

@@ -12,22 +12,22 @@
  * asked for this many values ahead. */
 #define POOL_AHEAD 24u
 
-/* What a row is like. With `mixed`, tables have several dims and it depends on the table; else it
- * is the same for all rows, and where the caller knows first_order and dim, so does the
- * compiler. */
+/* The layout of a row. With `mixed`, tables have several dims and the layout depends on the table.
+ * Otherwise all rows have one layout, and where the caller passes first_order and dim as constants,
+ * the compiler unrolls the loops. */
 struct pool_kind {
     uint32_t first_order, dim;
     bool mixed;
 };
 
-/* Of the rows of a field. */
+/* The layout of the rows of a field. */
 KERNEL_INLINE struct pool_table pool_of_field(const struct pool_args *a, struct pool_kind k,
                                               uint32_t field)
 {
     return k.mixed ? a->table[a->field_table[field]] : (struct pool_table){0, 0, k.dim};
 }
 
-/* Of a row whose field is not known. */
+/* The layout of a row whose field is not known. */
 KERNEL_INLINE struct pool_table pool_of_row(const struct pool_args *a, struct pool_kind k,
                                             uint32_t row)
 {
