@@ -186,6 +186,8 @@ uint64_t engine_acknowledged(const struct engine *g);
 uint64_t engine_synced(const struct engine *g);
 /* The highest run that was ever opened here, by whatever, be it dropped since; 0: none. */
 uint64_t engine_newest_run(const struct engine *g);
+/* The same for the runs that have one of these tables (a bit each). */
+uint64_t engine_newest_run_of(const struct engine *g, uint64_t tables);
 /* journal mode, called by a timer (the engine has no clock): starts a sync of what is committed,
  * unless one is under way. Whether there was anything that is not synced yet: then the timer is
  * wanted again. */

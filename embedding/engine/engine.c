@@ -63,6 +63,11 @@ uint64_t engine_run_tables(const struct engine *g, uint64_t run)
     return r == NULL ? 0 : r->tables;
 }
 
+uint64_t engine_newest_run_of(const struct engine *g, uint64_t tables)
+{
+    return runs_newest(&g->runs, tables);
+}
+
 bool engine_runs_beside(const struct engine *g, uint64_t tables)
 {
     for (uint32_t i = 0; i < g->runs.count; i++)

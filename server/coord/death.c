@@ -44,7 +44,7 @@ bool coord_death_placed(struct coord_job *j, uint32_t lane, uint64_t mark)
 {
     struct coord_lane *l = &j->tasks.lane[lane];
     struct coord_death *d = &l->death;
-    char rows[LIMIT_PATH], what[ERR_TEXT_MAX];
+    char rows[LIMIT_PATH], what[LIMIT_PATH + ERR_TEXT_MAX];
     if (!d->open)
         return false;
     d->open = false;

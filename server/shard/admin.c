@@ -66,8 +66,8 @@ void admin_run_open(struct shard *s, peer_t from)
     uint64_t id = s->in.id, tables = r.tables ? r.tables : UINT64_MAX;
     struct err e = {0};
     int rc = 0;
-    if (rows_go_busy(
-            s, tables)) /* for a coordinator that died, perhaps: not the rows of this run too */
+    /* perhaps for a coordinator that died: the rows of this run must not go, too */
+    if (rows_go_busy(s, tables))
         rc = err_set(&e, SHOAL_E_AGAIN, "fields are being dropped; ask again");
     else if (r.must_exist && !PLANTED("run_made_anew"))
         rc = engine_run_still(s->engine, r.run, &e);

@@ -106,7 +106,7 @@ static int fields_begin(struct shard *s, struct err *e)
     if (rc)
         return rc;
     /* the job's own rows may be there */
-    if (d->asked.run != 0 && engine_newest_run(s->engine) >= d->asked.run &&
+    if (d->asked.run != 0 && engine_newest_run_of(s->engine, d->asked.tables) >= d->asked.run &&
         !PLANTED("fresh_again"))
         memset(&d->fields, 0, sizeof d->fields);
     d->table = d->tablet = 0;

@@ -1,11 +1,24 @@
 /* test_drop.c: ROWS_GO of fields: a field goes in steps, durably; a job's own rows do not. */
 #include "tests/server/shard_rig.h"
 
-static uint64_t drop(struct rig *r, uint64_t run, const char *what)
+static uint64_t drop_of(struct rig *r, uint64_t run, uint64_t tables, const char *what)
 {
     struct wire w = rig_wire(r, WIRE_TYPE_ROWS_GO);
-    w.u.ROWS_GO = (struct wire_ROWS_GO){.run = run, .tables = UINT64_MAX, .what = WIRE_ROWS_FIELDS};
+    w.u.ROWS_GO = (struct wire_ROWS_GO){.run = run, .tables = tables, .what = WIRE_ROWS_FIELDS};
     (void)snprintf(w.u.ROWS_GO.fields, sizeof w.u.ROWS_GO.fields, "%s", what);
+    return rig_send(r, &w, 0, NULL, 0, NULL, 0);
+}
+
+static uint64_t drop(struct rig *r, uint64_t run, const char *what)
+{
+    return drop_of(r, run, UINT64_MAX, what);
+}
+
+static uint64_t open_of(struct rig *r, uint64_t run, uint64_t tables)
+{
+    struct wire w = rig_wire(r, WIRE_TYPE_RUN_OPEN);
+    w.u.RUN_OPEN =
+        (struct wire_RUN_OPEN){.run = run, .lanes = 1, .mode = WIRE_ASYNC, .tables = tables};
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
 }
 
@@ -160,6 +173,66 @@ START_TEST(no_run_opens_in_between)
 }
 END_TEST
 
+/* A job's rows go whatever run another job, on other tables, has opened since. */
+START_TEST(a_newer_run_of_other_tables_keeps_no_row)
+{
+    struct rig r = {0};
+    char all[96];
+    rig_new_of(&r, WIRE_ASYNC, 1, OPT_SGD, 1);
+    rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = key_of(3), .gradient = 2});
+    uint64_t other = open_of(&r, RIG_RUN + 2, 2);
+    rig_run(&r, 5);
+    ck_assert_msg(rig_status(&r, other) == 0, "%s", rig_reply(&r, other)->error);
+    what_of(&r, "*", all);
+    uint64_t id = drop_of(&r, RIG_RUN + 1, 1, all);
+    rig_run(&r, 20);
+    ck_assert_int_eq(rig_status(&r, id), 0);
+    ck_assert_uint_eq(rig_reply(&r, id)->u.ROWS_GO_reply.rows, 1);
+    rig_free(&r);
+}
+END_TEST
+
+/* A run of other tables opens while fields go. */
+START_TEST(a_run_of_other_tables_opens_in_between)
+{
+    struct rig r = {0};
+    char all[96];
+    rig_new_of(&r, WIRE_ASYNC, 1, OPT_SGD, 1);
+    what_of(&r, "*", all);
+    r.shard->rows_go.step_rows = 1;
+    uint64_t id = drop_of(&r, 0, 1, all), own = open_of(&r, RIG_RUN + 1, 3),
+             other = open_of(&r, RIG_RUN + 2, 2);
+    rig_run(&r, 50);
+    ck_assert_int_eq(rig_status(&r, own), SHOAL_E_AGAIN);
+    ck_assert_int_eq(rig_status(&r, other), 0);
+    ck_assert_int_eq(rig_status(&r, id), 0);
+    rig_free(&r);
+}
+END_TEST
+
+/* All rows go, whatever table they are of, so none does while another job trains. */
+START_TEST(all_rows_stay_while_another_job_trains)
+{
+    struct rig r = {0};
+    rig_new_of(&r, WIRE_ASYNC, 1, OPT_SGD, 1);
+    rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = key_of(3), .gradient = 2});
+    rig_run(&r, 5);
+    struct wire w = rig_wire(&r, WIRE_TYPE_ROWS_GO);
+    w.u.ROWS_GO = (struct wire_ROWS_GO){.run = RIG_RUN + 1, .tables = 2, .what = WIRE_ROWS_ALL};
+    uint64_t beside = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 20);
+    ck_assert_int_eq(rig_status(&r, beside), SHOAL_E_BUSY);
+    ck_assert_uint_eq(rows(&r), 1);
+    w = rig_wire(&r, WIRE_TYPE_ROWS_GO);
+    w.u.ROWS_GO = (struct wire_ROWS_GO){.run = RIG_RUN + 1, .tables = 3, .what = WIRE_ROWS_ALL};
+    uint64_t own = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 50);
+    ck_assert_msg(rig_status(&r, own) == 0, "%s", rig_reply(&r, own)->error);
+    ck_assert_ptr_null(engine_table(r.shard->engine, 0));
+    rig_free(&r);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -169,6 +242,9 @@ int main(void)
         rows_of_the_job_stay,
         what_is_no_list_is_refused,
         no_run_opens_in_between,
+        a_newer_run_of_other_tables_keeps_no_row,
+        a_run_of_other_tables_opens_in_between,
+        all_rows_stay_while_another_job_trains,
     };
     return rig_main("drop", tests, sizeof tests / sizeof tests[0]);
 }
