@@ -325,6 +325,7 @@ static void give_back(struct engine *g)
 {
     struct err e = {0};
     int rc = 0;
+    cut_clean(g); /* the thread that deletes a dropped cut may not have begun */
     if (flush_overgrown(g->store, flush_image_bytes(g)))
         rc = flush_tidy(g->store, &e);
     if (rc == 0 && g->control_durable == g->committed)

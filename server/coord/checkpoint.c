@@ -16,6 +16,8 @@
 
 /* pushes wait for no longer at a time; a HOLD or its answer may get lost once within it */
 #define HOLD_MAX_NS UINT64_C(1000000000)
+/* The answer for a checkpoint that is made waits no longer for its cut to be dropped. */
+#define CUT_GONE_NS UINT64_C(2000000000)
 #define END_KEY "end"                 /* stored: the last job of whose end there is one */
 #define END_TRIES 5u                  /* of the one at a job's end, RETRY_NS apart */
 #define SWEEPS_MAX 64u                /* some 4,000 files */
@@ -67,7 +69,7 @@ static void answer(struct coord_job *j, peer_t to, uint64_t id, int status, cons
     answer_again(j);
 }
 
-/* To who asked for the one that has ended; the next one may begin before this is heard. */
+/* To the peer that asked for the one that has ended; the next one may begin before this is heard. */
 static void asker_answer(struct coord_job *j, int status, const char *text,
                          struct wire_CHECKPOINT_reply reply)
 {
@@ -75,6 +77,19 @@ static void asker_answer(struct coord_job *j, int status, const char *text,
     SHOAL_ASSERT(j->checkpoint.state == CHECKPOINT_IDLE);
     j->checkpoint.asker = 0;
     answer(j, asker, j->checkpoint.asker_id, status, text, reply);
+}
+
+/* The answer for one that is made waits until the servers have dropped its cut: a peer that stops
+ * them behind the answer leaves no files of it. */
+static void made_answer(struct coord_job *j, bool now)
+{
+    struct coord_checkpoint *k = &j->checkpoint;
+    if (k->asker == 0 || k->state != CHECKPOINT_IDLE)
+        return;
+    bool dropping = coord_call_open_type(&j->fleet->calls, j, WIRE_TYPE_CUT_DROP) &&
+                    env_now_ns(j->fleet->env) - k->made_ns < CUT_GONE_NS;
+    if (now || !dropping)
+        asker_answer(j, 0, "", k->made);
 }
 
 /* ---- the end of one -------------------------------------------------------------------------- */
@@ -209,9 +224,10 @@ static void named(void *context, struct coord_errand *r, int rc, const struct er
         made_note(j, &record);
     k->prune = true;
     prune_step(j);
-    struct wire_CHECKPOINT_reply made = {.rows = record.rows, .bytes = record.bytes};
-    (void)snprintf(made.path, sizeof made.path, "%s", k->path);
-    asker_answer(j, 0, "", made);
+    k->made = (struct wire_CHECKPOINT_reply){.rows = record.rows, .bytes = record.bytes};
+    (void)snprintf(k->made.path, sizeof k->made.path, "%s", k->path);
+    k->made_ns = env_now_ns(j->fleet->env);
+    made_answer(j, false);
 }
 
 static void finish(struct coord_job *j)
@@ -380,7 +396,7 @@ static int begin(struct coord_job *j, const char *name, enum coord_checkpoint_re
     struct coord_checkpoint *k = &j->checkpoint;
     bool tables;
     SHOAL_ASSERT(k->state == CHECKPOINT_IDLE && k->making == NULL); /* 3 */
-    SHOAL_ASSERT(k->asker == 0); /* whoever waited for the last one has its answer */
+    made_answer(j, true);
     int rc = coord_checkpoint_ready(j, &tables, e);
     k->reason = rc == 0 && tables ? CHECKPOINT_OF_TABLES : reason;
     const struct job *spec = coord_checkpoint_spec(j);
@@ -552,6 +568,7 @@ static void silence_look(struct coord_job *j)
 void coord_checkpoint_step(struct coord_job *j)
 {
     struct coord_checkpoint *k = &j->checkpoint;
+    made_answer(j, false);
     coord_checkpoint_sweep_step(j);
     coord_checkpoint_publish_step(j);
     silence_look(j);

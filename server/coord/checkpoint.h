@@ -131,8 +131,10 @@ struct coord_checkpoint {
         uint64_t rows, bytes;
     } * part; /* (shards), owned */
     uint32_t missing;
-    peer_t asker; /* who is answered, under which id; 0: nobody */
+    peer_t asker; /* the peer that is answered, under which id; 0: there is none */
     uint64_t asker_id;
+    struct wire_CHECKPOINT_reply made; /* its answer, while the cut of it is dropped; since when */
+    uint64_t made_ns;
     struct { /* the last answer, for a request that comes again */
         peer_t peer;
         uint64_t id;

@@ -2,6 +2,7 @@
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/flush.h"
 #include "embedding/engine/space.h"
+#include "proto/base/file.h"
 #include "tests/lib/embedding_rig.h"
 #include "tests/lib/kill_step.h"
 
@@ -99,6 +100,34 @@ START_TEST(a_closed_shard_keeps_what_its_rows_take)
 }
 END_TEST
 
+static void cut_gone(void *context, int status, uint64_t rows, uint64_t bytes)
+{
+    (void)context, (void)rows, (void)bytes;
+    ck_assert_int_eq(status, 0);
+}
+
+/* The stop comes before the thread that deletes the cut's files has begun. */
+START_TEST(a_cut_that_is_being_dropped_goes_with_the_stop)
+{
+    char path[LIMIT_PATH + 8];
+    struct file_walk walk;
+    uint64_t sequence;
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    rig_table(&s, 0);
+    ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, NULL), 0);
+    rig_train(&s, 1, 0, 0, 0, BATCHES);
+    ck_assert_int_eq(engine_hold(s.g, 7, 1, &sequence), 0);
+    ck_assert_int_eq(engine_go(s.g, 7, cut_gone, NULL), 0);
+    embedding_env_run(&s.env);
+    ck_assert_int_eq(engine_cut_drop(s.g, 7), 0);
+    rig_close(&s, true);
+    snprintf(path, sizeof path, "%s/cuts", dir);
+    ck_assert(file_walk_open(&walk, path));
+    ck_assert_ptr_null(file_walk_next(&walk));
+    file_walk_close(&walk);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("close");
@@ -106,6 +135,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, a_closed_shard_keeps_what_its_rows_take, 0, CLOSE_STEPS);
+    tcase_add_test(t, a_cut_that_is_being_dropped_goes_with_the_stop);
     suite_add_tcase(suite, t);
     SRunner *r = srunner_create(suite);
     srunner_run_all(r, CK_NORMAL);
