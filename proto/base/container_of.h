@@ -1,5 +1,5 @@
-/* container_of.h: from a struct embedded in another to that other, its owner. A pointer of another
- * type than the member's does not compile. */
+/* container_of.h: from a pointer to an embedded struct to the struct that contains it, its owner. A
+ * pointer whose type is not the member's does not compile. */
 #ifndef PROTO_BASE_CONTAINER_OF_H
 #define PROTO_BASE_CONTAINER_OF_H
 

@@ -1,11 +1,11 @@
-/* env.h: the one door between a core (shard, coordinator, worker) and the world: time, timers,
- * messages, random numbers and work on other threads. proto/net fills it twice: net.h with libuv
- * and ZeroMQ, sim.h with a virtual clock and an in-memory network. A core never reads a clock,
- * opens a socket or starts a thread by itself.
+/* env.h: the only interface between a core (shard, coordinator, worker) and the world: time,
+ * timers, messages, random numbers and work on other threads. It has two implementations: net.h
+ * (proto/net) with libuv and ZeroMQ, and sim.h (tests/sim) with a virtual clock and an in-memory
+ * network. A core never reads a clock, opens a socket or starts a thread by itself.
  *
- * Thread: a core runs on one thread, its loop; every function here is called on it, every callback
- * arrives on it. Only env_work.run runs elsewhere (in the simulator: inline, later in virtual
- * time). */
+ * Thread: a core runs on one thread, its loop. The core calls every function here on that thread,
+ * and every callback arrives on it. Only env_work.run runs elsewhere (in the simulator: inline,
+ * later in virtual time). */
 #ifndef PROTO_BASE_ENV_H
 #define PROTO_BASE_ENV_H
 
@@ -15,14 +15,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef uint64_t peer_t; /* names a connection, in or out, for its life; 0 is none */
+typedef uint64_t peer_t; /* names a connection, in or out, for its life; 0: none */
 
 struct env;
 
 struct env_timer {
     void (*fire)(struct env_timer *t); /* set by the owner before env_timer_start; one shot */
     uint64_t due_ns;                   /* set by env; 0 when not running */
-    void *impl;                        /* of the env */
+    void *impl;                        /* owned by the env */
 };
 
 struct env_work {
@@ -30,21 +30,21 @@ struct env_work {
     void (*done)(struct env_work *w); /* on the loop, once, after run */
     /* set by env before done: how long run took, waiting for a thread not counted */
     uint64_t ran_ns;
-    void *impl; /* of the env */
+    void *impl; /* owned by the env */
 };
 
-/* Who a peer is, as its key says, not its words. */
+/* The identity of a peer, as proved by its key and not by what it claims. */
 struct env_who {
     enum role role;
-    char name[LIMIT_NAME]; /* of its key; empty: it has none */
-    char key[48];          /* its public key, Z85; likewise */
-    char address[48];      /* where it comes from: an address, "uid:1000"; empty: not known */
+    char name[LIMIT_NAME]; /* the name of its key; empty: it has no key */
+    char key[48];          /* its public key, Z85; empty: it has none */
+    char address[48];      /* its origin: an IP address, or "uid:1000"; empty: not known */
 };
 
-/* What a core answers to. on_message owns m. on_drained follows a batch of on_message calls (at
- * least one, at most a budget): a shard commits its journal there, once, and then replies.
- * on_peer_gone is advice only: a dead peer may stay silent, and a peer_t is never used again. All
- * three with the pointer given to the env as `core`. */
+/* The callbacks of a core; each gets the pointer that the env was given as `core`. on_message owns
+ * m. on_drained follows a batch of on_message calls (at least one, at most a budget): a shard
+ * commits its journal there, once, and then replies. on_peer_gone is only a hint: a dead peer may
+ * stay silent. A peer_t is never used again. */
 struct env_handler {
     void (*on_message)(void *core, peer_t from, struct msg *m);
     void (*on_drained)(void *core);
@@ -55,17 +55,18 @@ struct env_ops {
     uint64_t (*now_ns)(struct env *env);
     uint64_t (*random)(struct env *env);
     uint64_t (*wall_s)(struct env *env); /* NULL: the env knows no calendar */
-    /* restarts a running one */
+    /* starts a timer, or restarts one that runs */
     void (*timer_start)(struct env *env, struct env_timer *t, uint64_t delay_ns);
     void (*timer_stop)(struct env *env, struct env_timer *t);
-    /* keeps reconnecting by itself */
+    /* the connection reconnects by itself */
     int (*connect)(struct env *env, const char *endpoint, const char *key, peer_t *out);
     void (*disconnect)(struct env *env, peer_t peer);
     int (*send)(struct env *env, peer_t to, struct msg *m);
-    void (*known)(struct env *env, peer_t peer);                /* NULL: the env trusts all alike */
-    const struct env_who *(*who)(struct env *env, peer_t peer); /* NULL: nobody has keys */
+    void (*known)(struct env *env, peer_t peer);                /* NULL: all peers are equal */
+    const struct env_who *(*who)(struct env *env, peer_t peer); /* NULL: the env has no keys */
     void (*work)(struct env *env, struct env_work *w);
-    /* the loop returns after the callbacks at hand; queued messages are sent first, 1 s at most */
+    /* the loop returns after the current callbacks; it first sends queued messages, for 1 s at
+     * most */
     void (*stop)(struct env *env);
 };
 
@@ -77,8 +78,8 @@ static inline uint64_t env_now_ns(struct env *e)
 {
     return e->ops->now_ns(e);
 }
-/* Seconds since 1970 by the machine's calendar; 0: not known. It may be set, forward and back: for
- * comparing with times that come from logs, never for measuring. */
+/* Seconds since 1970 by the machine's calendar; 0: not known. The calendar may be set forward or
+ * back, so the value serves to compare with times from logs, never to measure. */
 static inline uint64_t env_wall_s(struct env *e)
 {
     return e->ops->wall_s == NULL ? 0 : e->ops->wall_s(e);
@@ -96,9 +97,9 @@ static inline void env_timer_stop(struct env *e, struct env_timer *t)
     e->ops->timer_stop(e, t);
 }
 #define ENV_COORDINATOR NULL
-/* key: what the other side has to prove that it has (Z85): ENV_COORDINATOR: the one that this
- * process's own keys pin; "": it has none, so that over tcp, by somebody who has keys, nobody is
- * reached (DENIED). Without keys of our own it is not looked at. */
+/* key: the public key (Z85) that the other side has to prove. ENV_COORDINATOR: the coordinator's
+ * key, which this process's own key file pins. "": the other side has no key, so that a process
+ * with keys cannot connect to it over tcp (DENIED). A process without keys ignores it. */
 static inline int env_connect(struct env *e, const char *endpoint, const char *key, peer_t *out)
 {
     return e->ops->connect(e, endpoint, key, out);
@@ -107,21 +108,22 @@ static inline void env_disconnect(struct env *e, peer_t peer)
 {
     e->ops->disconnect(e, peer);
 }
-/* Takes m in any case. 0, or SHOAL_E_BUSY (that peer's bounded queue is full) or
- * SHOAL_E_UNAVAILABLE (no such peer): then m is dropped, and whoever needs the answer sends again
- * when its timer says so. */
+/* Takes m in any case. Returns 0, SHOAL_E_BUSY (the bounded queue of that peer is full) or
+ * SHOAL_E_UNAVAILABLE (no such peer). An error drops m; a core that needs the answer sends again
+ * when its timer fires. */
 static inline int env_send(struct env *e, peer_t to, struct msg *m)
 {
     return e->ops->send(e, to, m);
 }
-/* What this peer sent was a lawful message: it stays where strangers have to go. */
+/* Marks a peer that has sent a valid message: when connections are cut for want of room, strangers
+ * are cut before it. */
 static inline void env_known(struct env *e, peer_t peer)
 {
     if (e->ops->known != NULL)
         e->ops->known(e, peer);
 }
-/* Whose messages come under this name, by the list of keys as it is now: borrowed until the next
- * call of the env. Somebody who has left is NOBODY. */
+/* The identity behind a peer_t, by the current allow-list; borrowed until the next call of the env.
+ * A peer that has left is ROLE_NOBODY. */
 static inline const struct env_who *env_who(struct env *e, peer_t peer)
 {
     static const struct env_who local = {.role = ROLE_LOCAL};

@@ -1,13 +1,13 @@
-/* err.h: the one list of errors, with text, wire value and exit status.
+/* err.h: the list of all errors, each with text, wire value and exit status.
  *
  * Functions return 0 or a negative SHOAL_E* value; results leave by out-pointer, last. Where a
- * person will read the failure, a `struct err` travels along as the last argument and holds one
- * sentence that says what happened, where (file and line, key, peer, field) and what to do. A NULL
- * `struct err *` is allowed. */
+ * person will read the failure, the last argument is a `struct err`. It holds one sentence that
+ * says what happened, where (file and line, key, peer, field) and what to do. A NULL `struct err *`
+ * is allowed. */
 #ifndef PROTO_BASE_ERR_H
 #define PROTO_BASE_ERR_H
 
-/* X(NAME, value on the wire, exit status, text). Wire values are for ever: add at the end, never
+/* X(NAME, value on the wire, exit status, text). Wire values are permanent: add at the end, never
  * renumber. */
 #define SHOAL_ERR_MAP(X)                                                                           \
     X(USAGE, 1, 64, "wrong usage")                                                                 \
@@ -55,14 +55,15 @@ struct err {
     char text[ERR_TEXT_MAX];
 };
 
-/* "not found" of a code; "ok" of 0; "unknown error" of anything else. */
+/* The text of a code, as "not found"; "ok" of 0; "unknown error" of any other number. */
 const char *err_text(int code);
 /* The process exit status (sysexits) that belongs to a code; 70 for an unknown one. */
 int err_exit_status(int code);
 /* Sets *e (when e is not NULL) to code and the formatted sentence; returns code, so that a caller
  * may write `return err_set(e, SHOAL_E_CONFIG, "...")`. */
 int err_set(struct err *e, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Puts "prefix: " before the sentence in *e; returns e's code (or `code` when e is NULL). */
+/* Puts the formatted text and ": " before the sentence in *e; returns e's code (or `code` when e is
+ * NULL). */
 int err_wrap(struct err *e, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -1,4 +1,4 @@
-/* file.c: the system's calls, and what is put together of them. */
+/* file.c: the system's calls, and functions made of several of them. */
 #include "proto/base/file.h"
 #include "proto/base/assert.h"
 #include "proto/base/plant.h"
@@ -23,7 +23,8 @@ static int system_open(const char *path, int flags, mode_t mode)
 
 static const char OPEN_FILES[] = "/proc/self/fd";
 
-/* The name of an open file there is a symbolic link, which link() would give the name to. */
+/* A name in /proc/self/fd is a symbolic link; plain link() would link to the symbolic link
+ * itself. */
 static int system_link(const char *from, const char *to)
 {
     size_t n = sizeof OPEN_FILES - 1;
@@ -69,7 +70,8 @@ void file_reserve_fill(void)
     }
 }
 
-/* After a call that failed: whether it failed for want of a descriptor, and there is one now. */
+/* After a failed call: returns true when it failed for want of a descriptor and the reserve gave
+ * one back. */
 static bool reserve_spend(void)
 {
     if (errno != EMFILE && errno != ENFILE)
@@ -154,7 +156,7 @@ int file_rmdir(const char *path)
     return ops->rmdir(path);
 }
 
-/* Closes, and says what went wrong before that. */
+/* Closes fd and keeps the errno from before. */
 static int closed(int fd, int rc)
 {
     int why = errno;
@@ -243,7 +245,7 @@ int file_nameless(char *path, size_t bytes)
     char folder[PATH_MAX];
     bool can = folder_of(path, folder) == 0 && access(OPEN_FILES, X_OK) == 0;
     int fd = can ? file_open(folder, O_RDWR | O_TMPFILE, 0600) : -1;
-    if (fd < 0) /* the folder, or its file system, has no such files (NFS) */
+    if (fd < 0) /* such files are not supported here (NFS) */
         return file_temporary(path);
     (void)snprintf(path, bytes, "%s/%d", OPEN_FILES, fd);
     return fd;
@@ -252,12 +254,12 @@ int file_nameless(char *path, size_t bytes)
 int file_place(const char *from, const char *to)
 {
     if (file_link(from, to) == 0) {
-        (void)file_unlink(from); /* a second name harms nobody */
+        (void)file_unlink(from); /* a second name does no harm */
         return 0;
     }
     if (errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS && errno != EMLINK)
         return -1;
-    /* a file system without links (vfat): between the look and the rename another may come */
+    /* a file system without links (vfat): another process may take the name before the rename */
     if (access(to, F_OK) == 0) {
         errno = EEXIST;
         return -1;
@@ -295,7 +297,7 @@ int file_write_whole(const char *path, const char *temporary, const void *data, 
     return lasts == FILE_LASTS_ALL ? file_sync_name(path) : 0;
 }
 
-/* Into `to`, (bytes + 1): how many there were, or -1. */
+/* Reads up to `bytes` into `to` (bytes + 1) and appends a NUL. Returns the count, or -1. */
 static ssize_t read_most(int fd, char *to, size_t bytes)
 {
     size_t done = 0;
@@ -306,7 +308,7 @@ static ssize_t read_most(int fd, char *to, size_t bytes)
         if (n < 0)
             return -1;
         if (n == 0)
-            break; /* it became shorter */
+            break; /* the file became shorter */
         done += (size_t)n;
     }
     to[done] = '\0';
@@ -396,7 +398,7 @@ void file_walk_close(struct file_walk *w)
 
 /* ---- paths of others ---- */
 
-/* The part that *at stands before, and *at behind it; 0 bytes: the end. */
+/* Copies the next part of the path and moves *at behind it. Returns its length; 0: the end. */
 static size_t part_next(const char **at, char part[NAME_MAX + 1])
 {
     *at += strspn(*at, "/");
@@ -418,8 +420,8 @@ static bool plain(const char *path)
     return path[0] == '/' && strlen(path) < PATH_MAX;
 }
 
-/* `rest` from the folder `fd` (closed) on, part by part. The last may be a file; what is not there
- * is no link. */
+/* Follows `rest` part by part, from the folder `fd`, which it closes. The last part may be a file.
+ * A missing part is no link. */
 static int walk_below(int fd, const char *rest)
 {
     char part[NAME_MAX + 1];
@@ -445,7 +447,7 @@ static int walk_below(int fd, const char *rest)
     return why == 0 || why == ENOENT ? 0 : -1;
 }
 
-/* What of path lies below root; NULL: it does not. */
+/* The part of path that lies below root; NULL: path is not below it. */
 static const char *rest_below(const char *root, const char *path)
 {
     size_t bytes = strlen(root);
@@ -464,7 +466,7 @@ int file_below(const char *root, const char *path)
     }
     if (root[0] == 0)
         return 0;
-    char *whole = realpath(root, NULL); /* links above it are the operator's own */
+    char *whole = realpath(root, NULL); /* links above the root are the operator's own */
     if (whole == NULL)
         return -1;
     const char *rest = rest_below(root, path);
@@ -479,7 +481,7 @@ int file_below(const char *root, const char *path)
     return -1;
 }
 
-/* The folder that path is, and not one that a link leads to. */
+/* Opens the folder path itself, not one that a link leads to. */
 static bool walk_folder_itself(struct file_walk *w, const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -489,8 +491,8 @@ static bool walk_folder_itself(struct file_walk *w, const char *path)
     return w->dir != NULL;
 }
 
-/* path: (PATH_MAX), `length` of it taken; it is as before when this returns. EAGAIN, or the first
- * errno: one that cannot go keeps none of the others. */
+/* path has PATH_MAX bytes, `length` of them taken, and is unchanged on return. Returns EAGAIN or
+ * the first errno: the loop goes on past an entry that cannot be removed. */
 static int remove_all(char *path, size_t length, uint64_t *left)
 {
     struct file_walk w;

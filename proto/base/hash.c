@@ -83,13 +83,13 @@ void hash_stream_free(struct hash_stream *h)
 
 /* ---- CRC-32C --------------------------------------------------------------------------------- */
 
-/* By the processor's own instruction, three runs of bytes at a time; elsewhere four bits a step
- * through a table of the sixteen remainders of the reflected polynomial 0x82F63B78.
+/* Uses the processor's own instruction, on three runs of bytes at a time. Elsewhere four bits a
+ * step go through a table of the sixteen remainders of the reflected polynomial 0x82F63B78.
  *
- * The instruction takes eight bytes a cycle but answers after three, so three neighbouring runs go
- * side by side. The checksum of the first, moved behind n bytes, is its product with x^(8n) modulo
- * the polynomial: a product without carries with x^(8n - 33), which the instruction itself
- * reduces. */
+ * The instruction takes eight bytes a cycle but has a latency of three, so three neighbouring runs
+ * are computed side by side. To move a run's checksum behind n more bytes, it is multiplied by
+ * x^(8n) modulo the polynomial: a product without carries with x^(8n - 33), which the instruction
+ * itself reduces. */
 static const uint32_t remainder_of[16] = {
     0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
     0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9, 0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75};

@@ -1,4 +1,4 @@
-/* hash.h: checksums. The one door to xxhash. */
+/* hash.h: checksums. Only hash.c includes xxhash. */
 #ifndef PROTO_BASE_HASH_H
 #define PROTO_BASE_HASH_H
 
@@ -19,11 +19,12 @@ void hash_stream_free(struct hash_stream *h);
 /* CRC-32C (Castagnoli; RFC 3720, appendix B.4), the checksum of TensorBoard's records and
  * of RocksDB's blobs. Any thread. */
 uint32_t hash_crc32c(const void *data, size_t bytes);
-/* Of some bytes and `bytes` (count) behind them, crc being that of the first; 0 of none. */
+/* The checksum of some bytes and of `bytes` (count) that follow them; crc is that of the first
+ * ones, 0 when there are none. */
 uint32_t hash_crc32c_extend(uint32_t crc, const void *bytes, size_t count);
-/* The same on any processor, 4 bits a step. */
+/* The same, portable: 4 bits a step. */
 uint32_t hash_crc32c_by_table(uint32_t crc, const void *bytes, size_t count);
-/* Whether this processor has the instructions for it. */
+/* True when this processor has instructions for it. */
 bool hash_crc32c_is_fast(void);
 
 /* "xxHash 0.8.1" */

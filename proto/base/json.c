@@ -1,5 +1,5 @@
-/* json.c: jansson behind json.h. A struct json is a json_t under another name; the two are cast at
- * this door only. */
+/* json.c: implements json.h with jansson. A struct json is a json_t under another name; only this
+ * file casts between the two. */
 #include "proto/base/json.h"
 #include "proto/base/text.h"
 
@@ -22,9 +22,9 @@ static struct json *out_of(json_t *t)
     return (struct json *)t;
 }
 
-/* jansson refuses a string that is not UTF-8. A name of a file or a peer may be anything, and a
- * report with a '?' is better than none, so the bytes above 127 are replaced when the string as a
- * whole is refused. */
+/* jansson refuses a string that is not UTF-8. The name of a file or a peer may be any bytes, and a
+ * report with a '?' is better than none. So when jansson refuses a string, all its bytes above 127
+ * are replaced. */
 static json_t *string_value(const char *s)
 {
     json_t *t = json_string(s ? s : "");
@@ -281,7 +281,7 @@ int64_t json_as_int(const struct json *j, int64_t fallback)
     if (json_is_integer(in(j)))
         return json_integer_value(in(j));
     double x = json_as_number(j, NAN);
-    return x > -9.2e18 && x < 9.2e18 ? (int64_t)x : fallback; /* a peer's number may be any */
+    return x > -9.2e18 && x < 9.2e18 ? (int64_t)x : fallback; /* a peer may send any number */
 }
 
 bool json_as_bool(const struct json *j, bool fallback)

@@ -1,12 +1,12 @@
-/* json.h: JSON values to build, dump and parse: reports, status pages and one-row answers. The one
- * door to jansson.
+/* json.h: JSON values to build, dump and parse: reports, status pages and one-row answers. Only
+ * json.c includes jansson.
  *
  * Ownership: json_set and json_append give the child to the parent; json_get and json_array_at lend
  * what the parent keeps. json_free releases a value that has no parent. Every function takes NULL
- * for a value: setters answer SHOAL_E_NOMEM (and free the child), getters their fallback; so a tree
+ * for a value: setters return SHOAL_E_NOMEM (and free the child), getters their fallback. So a tree
  * may be built without a check at each step, and json_text of NULL is NULL. Names that jansson
  * itself exports (json_object, json_string, ...) are avoided: they would clash at link time. Keys
- * and strings are UTF-8; bytes that are not become '?'. Thread: a value is used by one thread at a
+ * and strings are UTF-8; other bytes become '?'. Thread: a value is used by one thread at a
  * time. */
 #ifndef PROTO_BASE_JSON_H
 #define PROTO_BASE_JSON_H
@@ -32,7 +32,7 @@ int json_set_number(struct json *object, const char *key, double x);
 int json_set_int(struct json *object, const char *key, int64_t x);
 int json_set_bool(struct json *object, const char *key, bool x);
 int json_set_null(struct json *object, const char *key);
-/* "0x" and 16 digits: keys and digests pass 2^53 */
+/* "0x" and 16 digits, because keys and digests exceed 2^53 */
 int json_set_hex(struct json *object, const char *key, uint64_t x);
 int json_append(struct json *array, struct json *child); /* takes child in any case */
 int json_append_number(struct json *array, double x);
@@ -44,11 +44,11 @@ char *json_text(const struct json *j, int indent);
 /* SHOAL_E_DATA with line and reason. At most 64 MiB, nesting as jansson bounds it (2048). */
 int json_parse(const char *text, size_t bytes, struct json **out, struct err *e);
 void json_free(struct json *j);
-/* A copy to print: each string and each name of a member as text_clean (text.h) leaves it, for they
- * are of files and peers. What goes to files and `--json` stays as it is. NULL when out of memory.
- */
+/* A copy to print: each string and member name is cleaned by text_clean (text.h), because it may
+ * come from a file or a peer. Output to files and `--json` is not cleaned. NULL when out of
+ * memory. */
 struct json *json_printable(const struct json *j);
-/* one more owner, who may give it to another parent; NULL is fine */
+/* adds one more owner, which may give the value to another parent; NULL is fine */
 struct json *json_hold(struct json *j);
 
 /* ---- reading ---- */
@@ -59,12 +59,12 @@ struct json *json_get(const struct json *object, const char *path);
 size_t json_count(const struct json *array); /* elements of an array, 0 of anything else */
 struct json *json_array_at(const struct json *array, size_t index);
 size_t json_members(const struct json *object); /* members of an object, 0 of anything else */
-/* By place, in the order in which they were set or stand in the text. NULL beyond the last. Each
- * call walks from the first. */
+/* By index, in the order of setting or of the text. NULL beyond the last. Each call walks from the
+ * first. */
 const char *json_member_name(const struct json *object, size_t index);
 struct json *json_member_at(const struct json *object, size_t index);
 bool json_absent(const struct json *j); /* absent or null */
-/* integer, real, or true/false as 1/0 */
+/* an integer, a real, or true/false as 1/0 */
 double json_as_number(const struct json *j, double fallback);
 int64_t json_as_int(const struct json *j, int64_t fallback); /* fallback also beyond 63 bits */
 bool json_as_bool(const struct json *j, bool fallback);

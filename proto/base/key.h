@@ -1,6 +1,6 @@
-/* key.h: a key is 64 bits: feature field in the high 16, hash of the value in the low 48; or, of a
- * field of ids, the value itself. Where it lies (tablet, bucket) is decided by key_mix(key), a
- * bijection, so that mixing loses nothing and costs two multiplications. */
+/* key.h: a key is 64 bits: the feature field in the high 16, the hash of the value in the low 48.
+ * In a field of ids the low 48 are the value itself. key_mix(key) decides the tablet and the bucket
+ * of a key. It is a bijection, so mixing loses nothing; it costs two multiplications. */
 #ifndef PROTO_BASE_KEY_H
 #define PROTO_BASE_KEY_H
 
@@ -28,17 +28,17 @@ static inline uint64_t key_make(uint32_t field, uint64_t value_hash)
 {
     return ((uint64_t)field << 48) | (value_hash & 0xffffffffffffULL);
 }
-/* Key of a field's raw value (bytes as they stand in the input). */
+/* The key of a field's raw value (its bytes in the input). */
 uint64_t key_of_value(uint32_t field, const void *value, size_t bytes);
-/* Key of an id: a whole number from 0 to KEY_ID_MAX, digits without a sign or leading zeros, so
- * that no two values are one key. Whether it is one. An empty value is none; its key is that of an
- * empty raw value, in all fields above 2^39. */
+/* The key of an id; false: the value is no id. An id is a whole number from 0 to KEY_ID_MAX, in
+ * digits without a sign or leading zeros, so that no two values share a key. An empty value is no
+ * id; its key is that of an empty raw value, which is above 2^39 in all fields. */
 #define KEY_ID_MAX 0xffffffffffffULL
 #define KEY_ID_WORDS "a whole number from 0 to 281474976710655"
 bool key_of_id(uint32_t field, const void *value, size_t bytes, uint64_t *key);
 
-/* The tablet of a mixed key among 2^bits tablets: its top bits, so that sorting by mixed key sorts
- * by tablet. */
+/* The tablet of a mixed key among 2^bits tablets. It is the top bits, so that sorting by mixed key
+ * sorts by tablet. */
 static inline uint32_t key_tablet(uint64_t mixed, unsigned bits)
 {
     return bits == 0 ? 0 : (uint32_t)(mixed >> (64 - bits));

@@ -1,5 +1,5 @@
-/* limits.h: every limit in one place. What comes from outside is checked against these before it is
- * believed. */
+/* limits.h: every limit in one place. Input from outside is checked against these before it is
+ * used. */
 #ifndef PROTO_BASE_LIMITS_H
 #define PROTO_BASE_LIMITS_H
 
@@ -8,23 +8,23 @@
 #define LIMIT_HEADER_BYTES (64u << 10)  /* protobuf header of a message */
 #define LIMIT_FRAME_BYTES (16u << 20)   /* one bulk frame, ZMQ_MAXMSGSIZE */
 #define LIMIT_FRAMES 3                  /* header and at most two bulk frames */
-#define LIMIT_MESSAGE_BYTES (21u << 20) /* all of them: one is a header, one has 4 MiB at most */
-#define LIMIT_UNPACK_BYTES (256u << 10) /* what protobuf-c may allocate for one header */
+#define LIMIT_MESSAGE_BYTES (21u << 20) /* all frames: one is a header, one has at most 4 MiB */
+#define LIMIT_UNPACK_BYTES (256u << 10) /* memory of protobuf-c for one header */
 #define LIMIT_KEYS 65536u               /* keys of one pull or push */
 #define LIMIT_WIDTH 4096u               /* floats of one row's weights */
 #define LIMIT_TABLES 64u
 #define LIMIT_JOB_TABLES 32u /* tables of a job file: sparse ones */
-#define LIMIT_TABLETS 65536u /* of one table */
+#define LIMIT_TABLETS 65536u /* tablets of one table */
 #define LIMIT_SHARDS 1024u
-#define LIMIT_SHARD_TABLETS_MIN 16u /* of one table on one shard, else creation is refused */
+#define LIMIT_SHARD_TABLETS_MIN 16u /* tablets of a table on a shard; fewer are refused */
 #define LIMIT_LANES 1024u
-#define LIMIT_OBJECTS 65536u /* of a log */
+#define LIMIT_OBJECTS 65536u /* objects of a log */
 #define LIMIT_WORKERS 4096u
 #define LIMIT_WORKERS_HOLDER                                                                       \
-    (LIMIT_WORKERS / 2)        /* of one key; without keys, of one user or address */
-#define LIMIT_WORKERS_PEER 16u /* over one connection: a process is one worker */
-#define LIMIT_LOCAL_SERVERS 16 /* of shoal local */
-#define LIMIT_LOCAL_SHARDS 16  /* of each */
+    (LIMIT_WORKERS / 2)        /* workers of one key; without keys, of one user or address */
+#define LIMIT_WORKERS_PEER 16u /* on one connection: a process is one worker */
+#define LIMIT_LOCAL_SERVERS 16 /* servers of shoal local */
+#define LIMIT_LOCAL_SHARDS 16  /* shards of each server */
 #define LIMIT_LOCAL_WORKERS 64
 #define LIMIT_RUNS 16u /* open at once on a shard */
 #define LIMIT_NAME 64u /* bytes of a name, final NUL counted */
@@ -37,13 +37,13 @@
 #define LIMIT_LINE_BYTES (1u << 20) /* one input line */
 #define LIMIT_CONFIG_BYTES (1u << 20)
 #define LIMIT_BATCH 65536u           /* examples */
-#define LIMIT_NEAR_ROWS (1u << 18)   /* lanes of a drawn epoch of event files lie apart, about */
+#define LIMIT_NEAR_ROWS (1u << 18)   /* rough distance of lanes in a drawn epoch of event files */
 #define LIMIT_GRADIENT 1e15f         /* a pushed value beyond this is refused */
 #define LIMIT_PEER_QUEUE 256u        /* messages queued to one peer */
 #define LIMIT_PEER_BYTES (64u << 20) /* bytes queued to one peer */
 #define LIMIT_PEERS 4096u
-#define LIMIT_KEYS_LISTED 8192u     /* of an allow-list */
-#define LIMIT_KEYS_BYTES (1u << 20) /* of its file */
+#define LIMIT_KEYS_LISTED 8192u     /* keys in an allow-list */
+#define LIMIT_KEYS_BYTES (1u << 20) /* bytes of the file of an allow-list */
 #define LIMIT_WAITING 4096u         /* pulls and held pushes waiting in a shard */
 
 _Static_assert((uint64_t)LIMIT_TABLES *LIMIT_TABLETS <= UINT32_MAX,

@@ -1,4 +1,5 @@
-/* lockfile.c: flock on a file that stays; a file that is removed could be held twice. */
+/* lockfile.c: flock on a file that is never removed: otherwise two processes could hold locks on
+ * two files of the same name. */
 #include "proto/base/lockfile.h"
 #include "proto/base/file.h"
 #include "proto/base/limits.h"
@@ -24,7 +25,7 @@ static bool is_told_to_end(void)
            (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
 }
 
-/* Until the lock of fd is ours; else errno. */
+/* Waits until the lock of fd is ours; -1: errno. */
 static int lock_within(int fd, const char *dir, uint32_t wait_ms)
 {
     const struct timespec look = {.tv_nsec = LOOK_MS * 1000000};

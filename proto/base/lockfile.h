@@ -1,8 +1,9 @@
-/* lockfile.h: a folder that one process at a time uses: the file `lock` in it, held while it lives.
+/* lockfile.h: exclusive use of a folder by one process: it holds a lock on the file `lock` in it as
+ * long as it lives.
  *
- * The next one may start before the last one has ended: who was told to end still writes what it
- * has, and the kernel takes its memory back before it lets the lock go. So there is a time to wait.
- */
+ * A process may start before the previous one has ended: that one still writes its data after it
+ * was told to end, and the kernel frees its memory before it releases the lock. So taking the lock
+ * can wait. */
 #ifndef PROTO_BASE_LOCKFILE_H
 #define PROTO_BASE_LOCKFILE_H
 
@@ -10,14 +11,15 @@
 
 #include <stdint.h>
 
-enum { LOCKFILE_WAIT_MS = 20000 }; /* of a daemon for the one before it */
+enum { LOCKFILE_WAIT_MS = 20000 }; /* a daemon waits so long for its predecessor */
 
-/* dir/lock, made where it is missing: the descriptor that holds it (close() lets it go; no program
- * that is started gets it), or -1 with errno. EWOULDBLOCK: another process has it, also after
- * wait_ms; that there is something to wait for is said once. EINTR: a signal that this process
- * catches, or SIGTERM or SIGINT that it has blocked, ended the waiting. */
+/* Locks dir/lock, which it creates where it is missing. Returns the descriptor that holds the lock
+ * (close() releases it; child programs do not inherit it), or -1 with errno. EWOULDBLOCK: another
+ * process holds it, even after wait_ms; the wait is logged once. EINTR: the wait was ended by a
+ * signal that this process catches, or by a SIGTERM or SIGINT that it has blocked. */
 int lockfile_take(const char *dir, uint32_t wait_ms);
-/* A daemon's data_dir, likewise. program: what else may have it. STOPPED (EINTR), CANTCREATE. */
+/* The same for a daemon's data_dir. program: the kind of program that may hold it, for the error.
+ * STOPPED (EINTR), CANTCREATE. */
 int lockfile_take_data(const char *dir, uint32_t wait_ms, const char *program, int *fd,
                        struct err *e);
 

@@ -72,8 +72,8 @@ static int line_prefix(char *out, size_t size, enum log_level level)
                     utc.tm_sec, (unsigned)(now / 1000000u % 1000u), program_name);
 }
 
-/* Whether the place may say one line more now: each takes a step of time, and the place may be a
- * burst of steps ahead. */
+/* True when the place may log one more line now. Each line takes a step of time, and the place may
+ * be a burst of steps ahead of the clock. */
 static bool place_may(struct log_place *p)
 {
     const uint64_t step = 1000000000u / LOG_RATE;
@@ -88,7 +88,7 @@ static bool place_may(struct log_place *p)
     return true;
 }
 
-/* What the journal does not take goes to its stream, with the priority in front (sd-daemon(3)). */
+/* A line that the journal refuses goes to its stream, with the priority in front (sd-daemon(3)). */
 static void line_put(const struct log_place *place, enum log_level level, enum log_event event,
                      const char *about, char *line)
 {
@@ -111,7 +111,7 @@ static void line_put(const struct log_place *place, enum log_level level, enum l
     line[length++] = '\n';
     const struct iovec parts[] = {{prefix, strlen(prefix)}, {line, length}};
     if (writev(STDERR_FILENO, parts, 2) < 0)
-        return; /* nobody is left to tell */
+        return; /* there is no other place to report it */
 }
 
 static void line_write(struct log_place *, enum log_level, enum log_event, const char *about,
@@ -119,7 +119,7 @@ static void line_write(struct log_place *, enum log_level, enum log_event, const
 static void line_say(struct log_place *, enum log_level, enum log_event, const char *about,
                      const char *format, va_list) __attribute__((format(printf, 5, 0)));
 
-/* Whatever the level and the rate. */
+/* Ignores the level and the rate. */
 static void line_write(struct log_place *place, enum log_level level, enum log_event event,
                        const char *about, const char *format, va_list arguments)
 {
@@ -158,7 +158,7 @@ void log_event_line(struct log_place *place, enum log_event event, const char *a
     va_list arguments;
     char clean[256];
     (void)snprintf(clean, sizeof clean, "%s", about);
-    text_clean(clean); /* a peer's name */
+    text_clean(clean); /* it may be the name of a peer */
     va_start(arguments, format);
     line_say(place, log_events[event].level, event, clean, format, arguments);
     va_end(arguments);
@@ -206,7 +206,7 @@ void log_audit_line(struct log_place *place, const struct log_deed *deed)
                 deed->operation, object, told(deed->result));
 }
 
-/* ---- what a broken assumption of our own does: one line, then abort -------------------------- */
+/* ---- a broken assumption of our own: one line, then abort ------------------------------------ */
 
 void assert_fail(const char *file, int line, const char *expression)
 {

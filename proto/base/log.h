@@ -1,7 +1,7 @@
-/* log.h: one line an event, to stderr: "<level> <time> <program>: text". Where stderr is the
- * journal's the line goes there with fields (log_journald.h): priority, place in the code, and of
- * an event that an operator may look up (log_events.h) its id and what it is about. Threads may log
- * at any time. */
+/* log.h: one line an event, to stderr: "<level> <time> <program>: text". Where stderr goes to the
+ * systemd journal, the line is sent with fields instead (log_journald.h): priority and place in the
+ * code. An event that an operator may look up (log_events.h) adds its id and its subject. Threads
+ * may log at any time. */
 #ifndef PROTO_BASE_LOG_H
 #define PROTO_BASE_LOG_H
 
@@ -11,21 +11,22 @@
 
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
-/* program is kept by pointer. Call once in main, before any thread. SHOAL_LOG=error|warn|info|debug
+/* program is borrowed. Call once in main, before any thread starts. SHOAL_LOG=error|warn|info|debug
  * sets the level. */
 void log_init(const char *program);
 void log_set_level(enum log_level level);
-/* SHOAL_LOG's, else info. */
+/* The level that SHOAL_LOG names, else info. */
 enum log_level log_level_default(void);
 
-/* A place that logs. Whoever makes it speak, peers too, gets LOG_BURST lines at once and LOG_RATE a
- * second from then on; the next line after that says how many were left out. Debug has no limit. */
+/* A place in the code that logs. Peers may trigger it as often as they like, so it has a rate
+ * limit: LOG_BURST lines at once, then LOG_RATE a second. The first line after a gap says how many
+ * were left out. Debug has no limit. */
 #define LOG_BURST 200u
 #define LOG_RATE 50u
 struct log_place {
     const char *file, *function;
     int line;
-    atomic_uint_least64_t next_ns; /* lines are this far ahead of their rate */
+    atomic_uint_least64_t next_ns; /* runs ahead of the clock by one step for each line */
     atomic_uint left_out;
 };
 
@@ -45,7 +46,7 @@ struct log_event_text {
     enum log_level level;
 };
 extern const struct log_event_text log_events[LOG_EVENT_COUNT]; /* [LOG_EVENT_NONE] is empty */
-/* about: the value of the event's field. */
+/* about: the value of the field that the event names. */
 void log_event_line(struct log_place *place, enum log_event event, const char *about,
                     const char *format, ...) __attribute__((format(printf, 4, 5)));
 
@@ -65,25 +66,25 @@ void log_event_line(struct log_place *place, enum log_event event, const char *a
 
 /* ---- the audit log ----
  *
- * Who came, who was turned away, who gave an order: a line each, of fixed fields, numbered in its
- * process (a gap in the numbers: lines that a rate left out). The level of the log does not count
+ * A line for each connection, each refusal and each order, of fixed fields and numbered in its
+ * process (a gap in the numbers: the rate limit left out lines). The log level does not matter
  * here.
  *
  *     audit 7 key=rq:rM>}U?@ role=worker name=w1 peer=10.0.0.7 op=SUBMIT object="" result=denied
  *
- * key: the first ten characters, which are found in the list; "-" where there is none. No ids,
- * values or secrets. */
+ * key: the first ten characters, enough to find it in the list; "-" where there is none. The line
+ * has no ids, values or secrets. */
 struct log_deed {
     const char *key, *role, *name, *peer;    /* NULL: "-" */
     const char *operation, *object, *result; /* object NULL: "" */
 };
-/* place: NULL: always written. */
+/* place NULL: the line is always written. */
 void log_audit_line(struct log_place *place, const struct log_deed *deed);
 
-/* An order, by a peer that may give it: written at every level, and never left out. */
+/* An order by a peer that may give it: written at every level, and never left out. */
 #define log_audit(...) log_audit_line(NULL, &(struct log_deed){__VA_ARGS__})
-/* A refusal, or a connection: any stranger can cause as many as it likes, so each such place has
- * the rate of log_line, apart from that of orders. */
+/* A refusal or a connection: a stranger can cause any number of them. So each such place has the
+ * rate limit of log_line, and orders have none. */
 #define log_audit_bounded(...)                                                                     \
     do {                                                                                           \
         static struct log_place log_place_;                                                        \

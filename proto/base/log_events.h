@@ -1,11 +1,11 @@
-/* log_events.h: what an operator may look up: each kind of event with its message id, level, the
- * field of the journal that names what it is about, and for people what it means and what to do.
- * deploy/systemd/shoal.catalog (journalctl -x) is made from it (tests/reference.py). An id
- * never changes, and is never another's. */
+/* log_events.h: the events that an operator may look up. Each kind has a message id, a level, the
+ * journal field that names its subject, and for people its meaning and advice.
+ * deploy/systemd/shoal.catalog (journalctl -x) is made from it (tests/reference.py). An id never
+ * changes and is never reused. */
 #ifndef PROTO_BASE_LOG_EVENTS_H
 #define PROTO_BASE_LOG_EVENTS_H
 
-/* X(NAME, id, level, field, subject, meaning, what to do) */
+/* X(NAME, id, level, field, subject, meaning, advice) */
 #define LOG_EVENTS(X)                                                                              \
     X(SERVER_READY, "11c2c36ece864836b0b5cc679a6d6d64", INFO, "SHOAL_SERVER", "A server is ready", \
       "All shards of server @SHOAL_SERVER@ answer. Rows that are not back from its disk yet come " \

@@ -1,4 +1,4 @@
-/* log_journald.c: a line of the log as the journal's own. */
+/* log_journald.c: the fields of a line, and sd_journal_sendv. */
 #include "proto/base/log_journald.h"
 
 #include <inttypes.h>
@@ -22,13 +22,13 @@ bool log_journald_listens(void)
 }
 
 struct fields {
-    char text[4096]; /* of all, one behind another */
+    char text[4096]; /* all fields, one behind another */
     size_t used;
     struct iovec of[12];
     int count;
 };
 
-/* What does not fit is left out: the text comes first. */
+/* A field that does not fit is left out; the message comes first, so it is kept. */
 static void add(struct fields *f, const char *name, const char *value)
 {
     size_t room = sizeof f->text - f->used;
@@ -50,7 +50,8 @@ bool log_journald_send(const struct log_record *r)
 {
     struct fields f = {.count = 0};
     const char *file = r->file;
-    while (file != NULL && strncmp(file, "../", 3) == 0) /* from the build's folder on */
+    /* the path is relative to the build's folder */
+    while (file != NULL && strncmp(file, "../", 3) == 0)
         file += 3;
     add(&f, "MESSAGE", r->text);
     add_number(&f, "PRIORITY", r->priority);

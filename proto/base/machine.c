@@ -17,7 +17,7 @@
 
 #define FILES_MOST (UINT64_C(1) << 20)
 
-/* The numbers of a one-line file; "max" is none. How many were read. */
+/* Reads the numbers of a one-line file; "max" is no number. Returns how many there are. */
 static int numbers_read(const char *path, uint64_t out[2])
 {
     char line[128];
@@ -39,9 +39,9 @@ static int numbers_read(const char *path, uint64_t out[2])
     return count;
 }
 
-/* Tells `look` of the group of this process that has the controller, and of all above it. */
+/* Calls `look` for this process's group of the controller, and for each of its parents. */
 struct group_walk {
-    const char *root, *controller; /* of v1; v2 has all in one */
+    const char *root, *controller; /* in v1; v2 has one hierarchy */
     void (*look)(const char *folder, bool v2, void *context);
     void *context;
 };
@@ -150,7 +150,7 @@ uint32_t machine_cores(const char *root)
 
 /* ---- start ---- */
 
-/* Some write it with dashes. */
+/* Hashes the digits only: some sources write the id with dashes. */
 static uint64_t boot_hash(const char *text)
 {
     char digit[64];
@@ -167,7 +167,7 @@ uint64_t machine_boot(const char *root)
     const char *told = getenv("SHOAL_BOOT");
     (void)snprintf(path, sizeof path, "%s/proc/sys/kernel/random/boot_id", root);
     FILE *f = fopen(path, "re");
-    if (f == NULL) /* a unit with ProcSubset=pid sees none, and is told */
+    if (f == NULL) /* a unit with ProcSubset=pid cannot read it, and sets SHOAL_BOOT */
         return told != NULL ? boot_hash(told) : 0;
     bool read = fgets(text, sizeof text, f) != NULL;
     (void)fclose(f);

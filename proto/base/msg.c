@@ -2,9 +2,9 @@
  *
  * The pool keeps released frames in size classes (powers of two and the halves between, 64 B to
  * LIMIT_FRAME_BYTES) so that a warm hot path never calls malloc: fresh memory costs a page fault
- * every 4 KiB. Each class is a stack under its own small lock, held for a few instructions;
- * ZeroMQ's I/O thread releases what the loop took. What a class may keep is bounded in bytes, and
- * what all keep together by msg_keep. */
+ * every 4 KiB. Each class is a stack under its own lock, held for a few instructions: ZeroMQ's I/O
+ * thread releases frames that the loop took. Each class has a bound in bytes, and msg_keep bounds
+ * all together. */
 #include "proto/base/msg.h"
 #include "proto/base/assert.h"
 #include "proto/base/err.h"
@@ -16,8 +16,7 @@
 
 enum { CLASS_COUNT = 40, CLASS_KEEP_BYTES = 64 << 20, CLASS_KEEP_COUNT = 1024 };
 
-/* Lies before the bytes of a pooled frame; 64 bytes keep the bytes themselves on a cache line's
- * start. */
+/* The header before the bytes of a pooled frame. Its 64 bytes align the bytes to a cache line. */
 struct pooled {
     struct pooled *next;
     uint32_t class_index;

@@ -1,10 +1,10 @@
 /* msg.h: a message as every layer sees it: one packed header and at most two raw little-endian
  * frames.
  *
- * Who owns a message frees it, once. Sending gives it away, whatever send answers. A frame's bytes
- * are 8-byte aligned and stay where they are until msg_free: a shard journals and applies a push
- * from the very bytes that came in. The pool behind frames is thread-safe, so that a message may be
- * freed on another thread than it was made on. */
+ * The owner of a message frees it, once. Sending passes ownership on, whatever send returns. A
+ * frame's bytes are 8-byte aligned and do not move until msg_free: a shard journals and applies a
+ * push from the very bytes that it received. The pool behind frames is thread-safe, so a message
+ * may be freed on another thread than it was made on. */
 #ifndef PROTO_BASE_MSG_H
 #define PROTO_BASE_MSG_H
 
@@ -23,7 +23,7 @@ struct frame {
 struct msg {
     uint32_t frame_count; /* 1..LIMIT_FRAMES; frame 0 is the packed header (proto/wire) */
     struct frame frame[LIMIT_FRAMES];
-    struct msg *next; /* for whoever owns it: queues */
+    struct msg *next; /* for the owner's queues */
 };
 
 /* A message without frames; NULL when out of memory. */
@@ -32,14 +32,14 @@ void msg_free(struct msg *m); /* NULL is fine */
 /* Appends a frame of `bytes` from the pool, uninitialised; returns its bytes, or NULL (out of
  * memory, or too many frames). */
 void *msg_add(struct msg *m, size_t bytes);
-/* Appends bytes that stay elsewhere; release(data, hint) is called once, on any thread. */
+/* Appends bytes without a copy; release(data, hint) is called once, on any thread. */
 int msg_add_borrowed(struct msg *m, void *data, size_t bytes, void (*release)(void *, void *),
                      void *hint);
 /* Bytes of all frames. */
 size_t msg_bytes(const struct msg *m);
 
-/* Bounds what the pool keeps of released frames, all together; until then it is each size's own
- * bound alone. */
+/* Bounds the bytes of released frames that the pool keeps, over all sizes. Before the first call
+ * only each size has its own bound. */
 void msg_keep(uint64_t bytes);
 /* Frames handed out and not yet released, and calls of malloc behind the pool: both stay flat on a
  * warm hot path. */

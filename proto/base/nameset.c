@@ -1,4 +1,4 @@
-/* nameset.c: an array in order of coming, and a table of places by open addressing. */
+/* nameset.c: an array in order of insertion, and a hash table of indices by open addressing. */
 #include "proto/base/nameset.h"
 
 #include "proto/base/array.h"
@@ -21,7 +21,7 @@ static bool same(const struct nameset_item *a, const struct nameset_item *b)
     return a->hash[0] == b->hash[0] && a->hash[1] == b->hash[1];
 }
 
-/* Where the item is, or would be. The table is never full. */
+/* The place of the item, or the free one for it. The table is never full. */
 static uint32_t *place_of(const struct nameset *s, const struct nameset_item *item)
 {
     uint32_t at = (uint32_t)item->hash[0] & (s->places - 1);
@@ -42,7 +42,7 @@ static void places_fill(struct nameset *s)
         *place_of(s, &s->item[i]) = i + 1;
 }
 
-/* At most half of them are taken once there is one item more. */
+/* Grows the table so that at most half of it is taken with one item more. */
 static int places_room(struct nameset *s)
 {
     uint32_t places = s->places == 0 ? PLACES_MIN : 2 * s->places;

@@ -37,7 +37,8 @@ static bool has(const struct partition *p, enum kind kind)
     return false;
 }
 
-/* "hour", or "hour:6": how often it is there in an hour's or a day's place. */
+/* Adds "hour", or "hour:6". False: no such word, a second use, or the number does not divide its
+ * unit. */
 static bool word_add(struct partition *p, const char *word, size_t bytes)
 {
     size_t n = 0;
@@ -106,7 +107,7 @@ int partition_parse(const char *text, struct partition *out, struct err *e)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* Bytes that an item takes of a name; 0: it is not there. */
+/* The bytes of a name that an item matches; 0: it does not match. */
 static size_t item_match(const struct partition_item *item, const char *at, const char *end,
                          uint32_t value[KINDS])
 {
@@ -127,7 +128,8 @@ static size_t item_match(const struct partition_item *item, const char *at, cons
                : 0;
 }
 
-/* All of it; items between stars have a length, so only the last star is ever tried again. */
+/* Matches the whole name. Items between stars have a fixed length, so only the last star is
+ * retried. */
 static bool match(const struct partition *p, const char *at, const char *end, uint32_t value[KINDS])
 {
     const char *again = NULL;
@@ -154,7 +156,7 @@ static bool match(const struct partition *p, const char *at, const char *end, ui
     return true;
 }
 
-/* Where the last parts of a name begin, as many as the pattern has; NULL: it has fewer. */
+/* The start of the last parts of a name, as many as the pattern has; NULL: the name has fewer. */
 static const char *last_parts(const struct partition *p, const char *name, const char *end)
 {
     uint32_t slashes = 0;
@@ -177,7 +179,7 @@ int partition_of(const struct partition *p, const struct zone *zone, const char 
     t.tm_mday = (int)value[DAY];
     struct tm same = t;
     int64_t local = good ? timegm(&same) : 0;
-    if (!good || same.tm_mday != t.tm_mday) /* 31 February is another day */
+    if (!good || same.tm_mday != t.tm_mday) /* 31 February becomes another day */
         return err_set(e, SHOAL_E_CONFIG, "%.*s does not match the pattern %s",
                        bytes < 200 ? (int)bytes : 200, name, p->text);
     local += (int64_t)value[HOUR] * 3600 + (int64_t)value[MINUTE] * 60;

@@ -1,7 +1,8 @@
-/* plant.h: faults planted on purpose, one for each kind that the tests must find: tests/plants.
+/* plant.h: faults that are planted on purpose, one for each kind that the tests must find:
+ * tests/plants.
  *
- * In a build with SHOAL_PLANTS=ON, PLANTED(name) is true where the environment's SHOAL_PLANT says
- * that name; in every other build it is the constant false, and nothing of it is left. */
+ * In a build with SHOAL_PLANTS=ON, PLANTED(name) is true when the environment variable SHOAL_PLANT
+ * names that fault. In every other build it is the constant false and leaves no code. */
 #ifndef PROTO_BASE_PLANT_H
 #define PROTO_BASE_PLANT_H
 

@@ -17,7 +17,7 @@
 
 extern char **environ;
 
-/* All that the child needs, made before there is one. */
+/* All that the child needs, prepared before the vfork. */
 struct start {
     const char *program;
     char *const *argv;
@@ -28,7 +28,7 @@ struct start {
     pid_t parent;
 };
 
-/* ---- in the child: system calls only, the memory is the parent's ---- */
+/* ---- in the child: only system calls, because the memory is the parent's ---- */
 
 static int streams_set(const struct start *s)
 {
@@ -39,7 +39,7 @@ static int streams_set(const struct start *s)
             from[i] = open("/dev/null", O_RDWR | O_CLOEXEC);
         if (from[i] < 0)
             return -1;
-        /* out of the way of the three that are set below */
+        /* keeps it clear of the three that are set below */
         if (from[i] != PROCESS_INHERIT && (from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 3)) < 0)
             return -1;
     }
@@ -70,7 +70,7 @@ static _Noreturn __attribute__((noinline)) void child_run(const struct start *s)
     int report = fcntl(s->report, F_DUPFD_CLOEXEC, 3);
     if (s->o->death_signal != 0) {
         (void)prctl(PR_SET_PDEATHSIG, s->o->death_signal);
-        if (getppid() != s->parent) /* it has ended already */
+        if (getppid() != s->parent) /* the parent has ended already */
             _exit(err_exit_status(SHOAL_E_UNAVAILABLE));
     }
     if ((!s->o->group || setpgid(0, 0) == 0) && streams_set(s) == 0) {
@@ -84,7 +84,7 @@ static _Noreturn __attribute__((noinline)) void child_run(const struct start *s)
 
 /* ---- in the parent ---- */
 
-/* What execvp looks for, but before the vfork. False: errno. */
+/* Searches PATH as execvp does, but before the vfork. False: errno. */
 static bool find(const char *name, char path[LIMIT_PATH])
 {
     const char *at = getenv("PATH");
@@ -111,8 +111,8 @@ static bool find(const char *name, char path[LIMIT_PATH])
     return false;
 }
 
-/* Ours, but for what systemd tells its service alone: who had these could say in our name that all
- * is well. The caller frees the list; NULL: ENOMEM. */
+/* Our environment without the variables that systemd sets for its service alone: with them a child
+ * could report in our name that all is well. The caller frees the list; NULL: ENOMEM. */
 static char **environment_make(void)
 {
     static const char *const own[] = {"NOTIFY_SOCKET=", "WATCHDOG_USEC=", "WATCHDOG_PID=",
@@ -133,7 +133,7 @@ static char **environment_make(void)
     return list;
 }
 
-/* Its process id, or -1 and errno. */
+/* Returns the child's process id, or -1 and errno. */
 static pid_t child_make(struct start *s)
 {
     int ends[2], why = 0, state = 0;
@@ -217,7 +217,8 @@ bool process_poll(struct process *p, struct process_end *end)
     if (p->pid == 0)
         return false;
     if (p->group_stopped) {
-        /* It is reaped last: until then its number, which is the group's, is nobody else's. */
+        /* The leader is reaped last: until then its id, which is also the group's, cannot be
+         * reused. */
         if (waitid(P_PID, (id_t)p->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
             info.si_pid == 0)
             return false;

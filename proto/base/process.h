@@ -1,14 +1,15 @@
-/* process.h: the door to other programs: all of them are started, watched and ended here.
+/* process.h: starts, watches and ends other programs, which no other file does.
  *
  * A start is a vfork: a program that holds hundreds of gigabytes must not copy its page tables to
- * run `gzip`. The C library's spawn would do that too, but can set no death signal. Between vfork
- * and exec only system calls are made, with each signal blocked, so any thread may start a process.
- * A pipe that exec closes tells why there was none (and not the shared memory: the thread sanitizer
- * makes a fork of it).
+ * run `gzip`. The C library's spawn functions also avoid that, but cannot set a death signal.
+ * Between vfork and exec only system calls are made, with every signal blocked, so any thread may
+ * start a process. A pipe that exec closes reports why exec failed. Shared memory would not do: the
+ * thread sanitizer turns vfork into fork.
  *
- * The child has an empty signal mask and no handler. What is ignored stays so (nohup), but for
- * SIGPIPE, which our programs ignore for themselves. It inherits what has no O_CLOEXEC, which is
- * nothing that we open: what our own caller handed down (`data.train: /dev/fd/63`) reaches it. */
+ * The child has an empty signal mask and no handlers. An ignored signal stays ignored (nohup),
+ * except SIGPIPE, which our programs ignore for themselves. The child inherits descriptors without
+ * O_CLOEXEC. We open none like that, but those from our own caller (`data.train: /dev/fd/63`) reach
+ * it. */
 #ifndef PROTO_BASE_PROCESS_H
 #define PROTO_BASE_PROCESS_H
 
@@ -17,18 +18,19 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* A standard stream of the child: a descriptor above 0 (it stays the caller's), or */
+/* A standard stream of the child: a descriptor above 0 (which the caller keeps), or one of
+ * these. */
 enum {
     PROCESS_INHERIT = 0, /* the caller's own */
     PROCESS_NULL = -1,   /* /dev/null */
-    PROCESS_PIPE = -2    /* of `out` alone: the caller reads it from process.out */
+    PROCESS_PIPE = -2    /* only for `out`: the caller reads it from process.out */
 };
 
 struct process_options {
-    const char *program; /* NULL: argv[0]. Without a '/' it is looked for along PATH. */
+    const char *program; /* NULL: argv[0]. Searched in PATH when it has no '/'. */
     int in, out, err;
-    bool group; /* one of its own, which the terminal's Ctrl-C does not reach */
-    /* sent when the thread that started it ends, however that happens; 0: none */
+    bool group; /* a process group of its own, which the terminal's Ctrl-C does not reach */
+    /* sent to the child when the thread that started it ends, for any reason; 0: none */
     int death_signal;
 };
 
@@ -38,29 +40,31 @@ struct process {
     bool group, group_stopped;
 };
 
-/* How it ended. */
+/* How a process ended. */
 struct process_end {
-    int code;   /* of its exit; -1: not known, somebody else has waited for it */
-    int signal; /* that killed it; 0: it exited */
+    int code;   /* exit status; -1: not known, another part of the program has waited for it */
+    int signal; /* the signal that killed it; 0: it exited */
 };
 
-/* argv ends with NULL; there is no shell but where it names one. An error (UNAVAILABLE, NOMEM) says
- * which program cannot be run and why, errno too; p->pid is then 0 and there is no pipe. */
+/* argv ends with NULL. No shell is involved unless argv names one. An error (UNAVAILABLE, NOMEM)
+ * says which program cannot be run and why, and sets errno; p->pid is then 0 and there is no
+ * pipe. */
 int process_start(struct process *p, const char *const argv[], const struct process_options *o,
                   struct err *e);
 
-/* True when it has ended, once per end: never blocks. */
+/* True when the process has ended, once per end; never blocks. */
 bool process_poll(struct process *p, struct process_end *end);
-/* To its end. */
+/* Waits for the end of the process. */
 struct process_end process_wait(struct process *p);
-/* As a shell counts: 128 + the signal. */
+/* The exit status as a shell reports it; after a signal, 128 + the signal. */
 int process_exit_status(const struct process_end *end);
 
-/* All of these do nothing to what does not run. */
+/* The functions below do nothing when the process does not run. */
 void process_signal(struct process *p, int signo);
-/* To its whole group (options.group), of which SIGKILL ends what is left when it has ended. */
+/* Sends a signal to the whole process group (options.group). When the process has ended, SIGKILL
+ * ends the rest of the group. */
 void process_stop_group(struct process *p, int signo);
-/* The pipe: the child then writes to nobody. */
+/* Closes the pipe: no process reads the child's output any more. */
 void process_close_out(struct process *p);
 
 #endif

@@ -1,8 +1,9 @@
-/* role.h: the roles of peers. Over tcp the allow-list gives each key its role, over ipc:// the user
- * of the process does (proto/net/local.h). What each may send is in proto/wire/allow.h.
+/* role.h: the roles of peers. Over tcp the allow-list gives each key its role; over ipc:// the user
+ * of the process decides (proto/net/local.h). proto/wire/allow.h says what each role may send.
  *
- * Two stand in no list: LOCAL is an administrator of this machine over ipc://, or any peer of a
- * daemon with insecure_plaintext. NOBODY has no key, or one that is not listed (any more). */
+ * Two roles are in no list. ROLE_LOCAL is an administrator of this machine over ipc://, or any peer
+ * of a daemon with insecure_plaintext. ROLE_NOBODY is a peer without a key, or with one that is not
+ * listed (any more). */
 #ifndef PROTO_BASE_ROLE_H
 #define PROTO_BASE_ROLE_H
 
@@ -20,7 +21,7 @@ enum role {
 #define X(name, text, use) ROLE_##name,
     ROLE_MAP(X)
 #undef X
-        ROLES, /* how many a list may name */
+        ROLES, /* roles that a list may name */
     ROLE_LOCAL = ROLES,
     ROLE_NOBODY
 };

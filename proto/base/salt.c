@@ -1,4 +1,4 @@
-/* salt.c: one number of the kernel's, and those that follow from it. */
+/* salt.c: one random number from the kernel, and a sequence that follows from it. */
 #include "proto/base/salt.h"
 
 #include "proto/base/plant.h"
@@ -18,7 +18,8 @@ uint64_t salt_draw(void)
         uint64_t first, none = 0;
         if (getrandom(&first, sizeof first, 0) != sizeof first)
             return 0;
-        (void)atomic_compare_exchange_strong(&state, &none, first); /* another's is as good */
+        /* another thread's number is as good */
+        (void)atomic_compare_exchange_strong(&state, &none, first);
     }
     uint64_t salt = rng_mix(atomic_fetch_add(&state, STEP));
     return salt == 0 ? STEP : salt;

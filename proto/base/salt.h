@@ -1,12 +1,12 @@
-/* salt.h: numbers that only this process knows, against keys that were made to meet.
+/* salt.h: secret numbers of this process, against crafted keys.
  *
- * Whoever may write keys can compute key_mix and its inverse, and so choose keys that all want one
- * place of a hash table: each search among them then walks past all others (Crosby and Wallach,
- * "Denial of Service via Algorithmic Complexity Attacks", 2003). Where the place hangs on a salt
- * too, nobody outside can aim at it.
+ * A client that writes keys can compute key_mix and its inverse. So it can choose keys that all
+ * hash to one slot of a table, and each search among them walks past all others (Crosby and
+ * Wallach, "Denial of Service via Algorithmic Complexity Attacks", 2003). A slot that also depends
+ * on a salt cannot be predicted from outside.
  *
- * A salt is never stored, sent or logged, and no result may hang on one: which keys are in a table
- * does not, in which order they lie in memory does. */
+ * A salt is never stored, sent or logged, and no result may depend on one: the set of keys in a
+ * table does not, their order in memory does. */
 #ifndef PROTO_BASE_SALT_H
 #define PROTO_BASE_SALT_H
 
@@ -14,12 +14,12 @@
 
 #include <stdint.h>
 
-/* Another one each time, from any thread. 0, no salt, where the kernel gives no random numbers:
- * crafted keys are slow then, as they were, and nothing is wrong. */
+/* Returns another salt at each call; any thread. 0, no salt, where the kernel gives no random
+ * numbers: crafted keys are then slow, but results stay right. */
 uint64_t salt_draw(void);
 
-/* What decides about the place of a mixed key; without a salt the mixed key itself. Two rounds:
- * through one alone some differences of keys come unharmed, whatever the salt. */
+/* The hash that decides the slot of a mixed key; without a salt it is the mixed key itself. It
+ * takes two rounds: some differences of keys pass a single round unchanged, whatever the salt. */
 static inline uint64_t salt_mix(uint64_t salt, uint64_t mixed)
 {
     return salt == 0 ? mixed : key_mix(key_mix(mixed ^ salt) + salt);

@@ -18,7 +18,7 @@ void *secret_new(size_t bytes)
 
 void secret_free(void *secret)
 {
-    sodium_free(secret); /* it wipes */
+    sodium_free(secret); /* sodium_free wipes it */
 }
 
 void secret_wipe(void *bytes, size_t count)

@@ -1,7 +1,7 @@
-/* secret.h: memory for keys; with sign.h the door to libsodium.
+/* secret.h: memory for secret keys. Only secret.c and sign.c include libsodium.
  *
- * A secret lies between guard pages, locked where the system allows it, and in no core dump; it is
- * wiped when it is freed. */
+ * A secret lies between guard pages, is locked in memory where the system allows it, and is left
+ * out of core dumps. It is wiped when it is freed. */
 #ifndef PROTO_BASE_SECRET_H
 #define PROTO_BASE_SECRET_H
 

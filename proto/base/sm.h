@@ -1,4 +1,4 @@
-/* sm.h: a machine of states whose allowed moves are a table, held at every move.
+/* sm.h: a state machine whose allowed moves are a table, checked at every move.
  *
  *     static const char *const names[] = {[SHUT] = "shut", [OPEN] = "open"};
  *     static const uint32_t moves[] = {[SHUT] = SM_TO(OPEN), [OPEN] = SM_TO(SHUT)};
@@ -6,8 +6,8 @@
  *     ...
  *     sm_move(&door_moves, &door->state, OPEN);
  *
- * The diagram in the machine's header and its table say the same. Nothing but sm_move assigns the
- * state, except where the whole struct is made. */
+ * The diagram in the machine's header and its table say the same. Only sm_move assigns the state,
+ * except where the whole struct is initialized. */
 #ifndef PROTO_BASE_SM_H
 #define PROTO_BASE_SM_H
 
@@ -17,9 +17,9 @@
 #include <stdint.h>
 
 struct sm {
-    const char *what;        /* has the states: "a lane's batch" */
-    const char *const *name; /* (count): of each, for the message */
-    const uint32_t *moves;   /* (count): SM_TO of all that may follow each */
+    const char *what;        /* the thing that has the states: "a lane's batch" */
+    const char *const *name; /* (count): a name for each state, for the message */
+    const uint32_t *moves;   /* (count): SM_TO of all states that may follow */
     uint32_t count;          /* at most 32 */
 };
 
@@ -34,11 +34,11 @@ static inline bool sm_may(const struct sm *m, uint32_t from, uint32_t to)
     return from < m->count && to < m->count && (m->moves[from] & SM_TO(to)) != 0;
 }
 
-/* Says which move it was, and aborts. */
+/* Reports the forbidden move and aborts. */
 _Noreturn void sm_refuse(const struct sm *m, uint32_t from, uint32_t to, const char *file,
                          int line);
 
-/* Of a state of any enum, or a number that is stored. */
+/* state may point to any enum, or to a number that is stored. */
 #define sm_move(machine, state, to)                                                                \
     do {                                                                                           \
         if (__builtin_expect(!sm_may((machine), (uint32_t) * (state), (uint32_t)(to)), 0))         \

@@ -9,11 +9,12 @@ static bool follows(unsigned char byte)
     return byte >= 0x80 && byte < 0xc0;
 }
 
-/* The bytes of the character of UTF-8 at `p` above 0x9f; 0: there is none. A text that ends amid
- * one has its '\0' there, which follows nothing. */
+/* The length of the UTF-8 character at `p`, above 0x9f; 0: there is none. In a truncated character
+ * the final '\0' stands where a continuation byte would, so it is not accepted. */
 static size_t character(const unsigned char *p)
 {
-    /* the second byte of four leads is narrower: longer forms of short ones, surrogates, the end */
+    /* after these lead bytes fewer second bytes are valid: no overlong forms, surrogates or code
+     * points above U+10FFFF */
     bool narrow = (p[0] == 0xc2 && p[1] < 0xa0) || (p[0] == 0xe0 && p[1] < 0xa0) ||
                   (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf0 && p[1] < 0x90) ||
                   (p[0] == 0xf4 && p[1] > 0x8f);

@@ -1,5 +1,5 @@
-/* time.h: readings of the clocks, for daemons' main, benchmarks and logs. Cores never call these:
- * they ask env_now_ns. */
+/* time.h: readings of the clocks, for the main functions of daemons, benchmarks and logs. A core
+ * never calls these: it calls env_now_ns. */
 #ifndef PROTO_BASE_TIME_H
 #define PROTO_BASE_TIME_H
 

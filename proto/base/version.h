@@ -1,9 +1,9 @@
-/* version.h: what --version says of a program. */
+/* version.h: the output of --version. */
 #ifndef PROTO_BASE_VERSION_H
 #define PROTO_BASE_VERSION_H
 
-/* "shoal-server 0.1.0", then a line for the protocol and one for the libraries that were loaded,
- * "libzmq 4.3.4" each; NULL ends them. */
+/* Prints "shoal-server 0.1.0", a line for the protocol and one for each loaded library, as "libzmq
+ * 4.3.4"; NULL ends the list. */
 void version_print(const char *program, unsigned protocol, const char *const *library);
 
 #endif

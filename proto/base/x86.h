@@ -1,6 +1,6 @@
-/* x86.h: SHOAL_X86 is defined where code may use instructions of x86-64 that it looks for at run
- * time. All that does so has a portable form beside it, which gives the same bits: other processors
- * use that form, and on x86-64 a build with SHOAL_PORTABLE does, for tests. */
+/* x86.h: SHOAL_X86 is defined where code may use x86-64 instructions that it detects at run time.
+ * Such code has a portable form beside it, which gives the same bits. Other processors use the
+ * portable form, and so does x86-64 in a build with SHOAL_PORTABLE, for tests. */
 #ifndef PROTO_BASE_X86_H
 #define PROTO_BASE_X86_H
 

@@ -1,9 +1,9 @@
-/* zone.c: reads zone files, and counts in them.
+/* zone.c: reads zone files and computes with their tables.
  *
- * 1. Nothing of a file is read beyond its bytes, and a table has no more than ZONE_CHANGES, rising.
+ * 1. No read goes beyond a file's bytes. A table has at most ZONE_CHANGES changes, in rising order.
  *    [test: zone_files_cut_or_changed_are_no_danger] [assert: change_add]
- * 2. Windows follow one another: the end of one is where the next begins, and their numbers rise.
- *    [test: zone_windows_part_time] */
+ * 2. Windows follow one another: one ends where the next begins, and their numbers rise. [test:
+ *    zone_windows_part_time] */
 #include "proto/base/zone.h"
 
 #include "proto/base/assert.h"
@@ -20,11 +20,13 @@
 #define FILE_MAX (1u << 20)
 #define YEAR_FIRST 1970
 #define YEAR_LAST 2106
-#define AHEAD_MAX (24 * 3600 - 1) /* 1970 begins in the day before at the earliest */
+/* local time at 1970-01-01 UTC is the day before at the earliest */
+#define AHEAD_MAX (24 * 3600 - 1)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Changes come in order of time; a later one of the same moment counts. False: too many. */
+/* Adds a change; they come in order of time, and a later one of the same moment replaces the
+ * earlier. False: too many. */
 static bool change_add(struct zone *z, int64_t from, int64_t ahead)
 {
     if (from >= UINT32_MAX)
@@ -44,7 +46,7 @@ static bool change_add(struct zone *z, int64_t from, int64_t ahead)
     return true;
 }
 
-/* One that never differs from UTC is UTC. */
+/* A zone that never differs from UTC becomes UTC. */
 static void table_end(struct zone *z)
 {
     if (z->count == 1 && z->change[0].ahead == 0)
@@ -102,7 +104,7 @@ struct rule {
     int64_t time;
 };
 
-/* A number of up to `digits`, at most `most`. */
+/* Reads a number of up to `digits`, at most `most`. */
 static bool number(const char **p, unsigned digits, int most, int *out)
 {
     unsigned n = 0;
@@ -114,7 +116,7 @@ static bool number(const char **p, unsigned digits, int most, int *out)
     return n > 0 && *out <= most;
 }
 
-/* [+-]hh[:mm[:ss]], in seconds. */
+/* Reads [+-]hh[:mm[:ss]], in seconds. */
 static bool clock_take(const char **p, int64_t *out)
 {
     int sign = **p == '-' ? -1 : 1, part[3] = {0, 0, 0};
@@ -143,7 +145,7 @@ static bool name_skip(const char **p)
     return *p - from >= 3;
 }
 
-/* ",M3.5.0/2" */
+/* Reads ",M3.5.0/2". */
 static bool rule_take(const char **p, struct rule *r)
 {
     *r = (struct rule){.kind = '0', .time = 7200};
@@ -177,7 +179,7 @@ static int64_t days_before(int year)
     return y * 365 + y / 4 - y / 100 + y / 400 - 719162;
 }
 
-/* When it is in a year, by local clocks. */
+/* The time of the rule's day in a year, by local clocks. */
 static int64_t rule_local(const struct rule *r, int year)
 {
     static const int before[] = {0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365};
@@ -198,7 +200,7 @@ static int64_t rule_local(const struct rule *r, int year)
     return (first + at) * ZONE_DAY + r->time;
 }
 
-/* Changes behind the table's last one, by "CET-1CEST,M3.5.0,M10.5.0/3". */
+/* Adds the changes after the table's last one, by "CET-1CEST,M3.5.0,M10.5.0/3". */
 static bool rule_add(struct zone *z, const char *p, int64_t last)
 {
     int64_t standard, summer;
@@ -264,7 +266,7 @@ static size_t body_bytes(const struct head *h, unsigned wide)
            (size_t)h->leaps * (wide + 4) + h->standards + h->marks;
 }
 
-/* Behind the second head: changes, then the rule for what comes after. */
+/* Reads what follows the second head: changes, then the rule for later times. */
 static bool body_take(const uint8_t *p, const struct head *h, const char *rule, struct zone *z)
 {
     const uint8_t *which = p + (size_t)h->times * 8, *type = which + h->times;
@@ -302,7 +304,7 @@ int zone_read(const void *file, size_t bytes, struct zone *out)
     return good ? 0 : SHOAL_E_CORRUPT;
 }
 
-/* Not a way out of the folder. */
+/* True when the name cannot lead out of the folder. */
 static bool name_ok(const char *name)
 {
     size_t bytes = strlen(name);
@@ -378,7 +380,7 @@ int64_t zone_time(const struct zone *z, int64_t local)
     return i > 0 && at < z->change[i].from ? local - z->change[i - 1].ahead : at;
 }
 
-/* Where the local day begins of so many days since 1970-01-01: 0 at least. */
+/* The start of the local day `days` after 1970-01-01, at least 0. */
 static uint64_t day_begin(const struct zone *z, int64_t day)
 {
     int64_t local = day * ZONE_DAY, begin;
@@ -434,7 +436,7 @@ bool zone_fits(const struct zone *z, uint32_t seconds)
     return z->count == 0 || seconds < ZONE_DAY || seconds % ZONE_DAY == 0;
 }
 
-/* The first day of a window of so many. */
+/* The first day of a window of that many days. */
 static int64_t days_first(const struct zone *z, uint32_t seconds, uint32_t at)
 {
     int64_t day = day_of(z, at), days = seconds / ZONE_DAY;

@@ -1,4 +1,4 @@
-/* measure.c: one evaluation, handed on to the measures that are asked for. */
+/* measure.c: one evaluation: passes examples on to the measures that the options ask for. */
 #include "proto/metric/measure.h"
 
 #include "proto/base/assert.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VALUES_LEAST 1024u /* of one field, however many fields there are */
+#define VALUES_LEAST 1024u /* values of one field at least, whatever the number of fields */
 
 _Static_assert(MEASURE_VALUES / LIMIT_BY >= VALUES_LEAST, "MEASURE_VALUES is kept");
 
@@ -213,7 +213,7 @@ struct json *measure_json_details(const struct measure *m, const struct job *job
 
 /* ---- figures --------------------------------------------------------------------------------- */
 
-/* counts: of positives and groups, which a mean over labels has not. */
+/* counts: write the counts of positives and groups, which a mean over labels does not have. */
 static void metric_set(struct json *to, const struct metric *m, const struct job *job, bool whole,
                        bool counts)
 {

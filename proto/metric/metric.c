@@ -1,6 +1,6 @@
-/* metric.c: the small formulas; and the scores of one label: kept predictions or cells, both read
- * as runs: examples whose order among themselves is not known (equal predictions, or a cell), in
- * rising order. */
+/* metric.c: the small formulas, and the scores of one label. Kept predictions and cells are both
+ * read as runs in rising order. A run is a set of examples whose order is not known: equal
+ * predictions, or a cell. */
 #include "proto/metric/metric.h"
 
 #include "proto/base/array.h"
@@ -20,7 +20,7 @@ double metric_loss(float p, float y)
     return y > 0.5f ? -log(q) : -log1p(-q);
 }
 
-/* weight: NULL: all alike. */
+/* weight NULL: equal weights. */
 static double mean_of(const struct metric *of, const double *weight, uint32_t count, size_t offset)
 {
     double sum = 0, weights = 0;
@@ -98,7 +98,7 @@ static void cell_add(struct metric_cell *cell, float p, uint32_t positive)
     c->predicted += (double)p;
 }
 
-/* From here on only cells: what was kept goes into them. */
+/* Switches to cells: the kept predictions are counted in them. */
 static int scores_fold(struct metric_scores *s)
 {
     s->cell = calloc(CELLS, sizeof *s->cell);
@@ -136,16 +136,16 @@ struct run {
     double predicted;
 };
 
-/* What is taken from the runs, in rising order. */
+/* The sums over the runs, in rising order. */
 struct walk {
     uint64_t examples; /* all */
     struct metric_pairs pairs;
     struct metric_bucket *bucket;
-    uint32_t wanted, bound, count; /* parts of the curve asked for; bounds passed; parts filled */
+    uint32_t wanted, bound, count; /* wanted parts of the curve; bounds passed; parts filled */
     uint64_t seen;
 };
 
-/* A part ends where another share of all examples has been passed; a run is never cut. */
+/* A part ends where the next share of all examples is passed; a run is never split. */
 static void walk_curve(struct walk *w, const struct run *r)
 {
     struct metric_bucket *b = &w->bucket[w->count];
@@ -183,7 +183,7 @@ static int walk_kept(struct metric_scores *s, struct walk *w, struct err *e)
         r.predicted = (double)packed_score(score << 1) * (double)(i - first);
         walk_add(w, &r);
     }
-    w->pairs.unsure = 0; /* equal predictions are equal */
+    w->pairs.unsure = 0; /* in exact mode a run is a true tie */
     return 0;
 }
 

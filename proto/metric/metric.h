@@ -1,8 +1,8 @@
-/* metric.h: what is said of a model's predictions of one label, and what the figures mean.
+/* metric.h: the figures about a model's predictions of one label, and their definitions.
  *
  * y is the label (0 or 1), p the prediction, N the number of examples. Weights of examples
- * (data.weight) do not enter: they say what training should heed, and evaluation asks how good the
- * predictions are.
+ * (data.weight) have no effect: they say how much training should heed an example, while evaluation
+ * asks how good the predictions are.
  *
  *   auc          the share of pairs of a positive and a negative in which the positive has the
  *                higher p; ties count half (Mann and Whitney 1947; Hanley and McNeil 1982)
@@ -10,16 +10,16 @@
  *   ne           normalised entropy: logloss divided by the entropy of the mean label, which is the
  *                logloss of a model that always predicts it. Below 1 is better than that (He et
  *                al., "Practical Lessons from Predicting Clicks on Ads at Facebook", ADKDD 2014)
- *   calibration  mean p / mean y (the same paper); 1 is right, above 1 promises too much
+ *   calibration  mean p / mean y (the same paper); 1 is right, above 1 predicts too many clicks
  *   ece          expected calibration error: examples in order of p are cut into buckets of equal
  *                count, and |mean p - mean y| of each is averaged, weighted by count (Naeini,
  *                Cooper and Hauskrecht, AAAI 2015; equal counts as in Nguyen and O'Connor, EMNLP
  *                2015). Equal predictions are never in two buckets, so there may be fewer than
  *                asked for
  *   gauc         group AUC: AUC within each group that has both labels, averaged with the group's
- *                number of examples as weight, that is its impressions; other groups count nowhere
- *                (Zhu et al., "Optimized Cost per Click in Taobao Display Advertising", KDD 2017;
- *                weighted by impressions as in Zhou et al., "Deep Interest Network", KDD 2018)
+ *                number of examples (its impressions) as weight; other groups are left out (Zhu et
+ *                al., "Optimized Cost per Click in Taobao Display Advertising", KDD 2017; weighted
+ *                by impressions as in Zhou et al., "Deep Interest Network", KDD 2018)
  *
  * A figure that has no meaning (AUC with one label only) is NaN. */
 #ifndef PROTO_METRIC_METRIC_H
@@ -29,17 +29,17 @@
 
 #include <stdint.h>
 
-#define METRIC_EXAMPLES_MAX UINT32_MAX /* of one evaluation */
+#define METRIC_EXAMPLES_MAX UINT32_MAX /* examples of one evaluation */
 
 struct metric {
     double auc;
-    /* the true one is within auc +- auc_error; 0: auc is exact (metric_scores) */
+    /* the true AUC is within auc +- auc_error; 0: auc is exact (metric_scores) */
     double auc_error;
     double logloss, ne, calibration, ece;
     double gauc; /* NaN without groups */
-    /* of the groups, drawn by hash, that gauc is taken over; 1: all (metric_group.h) */
+    /* share of the groups, sampled by hash, that gauc covers; 1: all (metric_group.h) */
     double gauc_share;
-    uint64_t groups; /* counted in gauc: those with both labels */
+    uint64_t groups; /* groups that count in gauc, because they have both labels */
     uint64_t examples, positives;
 };
 
@@ -52,28 +52,31 @@ struct metric_bucket {
 /* The loss of one example; p in [0, 1]. */
 double metric_loss(float p, float y);
 /* Means over several labels, for early stopping and the head of a report: each figure over the
- * labels that have it; examples, positives and groups of the first one. auc_error is the mean too,
- * which bounds the mean's error. The logloss is weighted, as training's is: weight, (count), not
- * all 0. */
+ * labels that have it; examples, positives and groups are those of the first one. auc_error is the
+ * mean too, which bounds the mean's error. The logloss is weighted as in training: weight (count),
+ * not all 0. */
 void metric_mean(const struct metric *of, const double *weight, uint32_t count, struct metric *out);
 
 /* Predictions of one label as they come: AUC, logloss, normalised entropy, calibration.
  *
- * Up to `exact` examples every prediction is kept (4 bytes each) and AUC is exact. Beyond,
- * predictions are counted in 2^20 + 1 fixed cells (16 MiB, however many come): 8,192 to each power
- * of two, counted from both ends of [0, 1], so that a cell is at most 2^-13 of p, and of 1 - p,
- * wide: the same everywhere in the logit. Within a cell the order is not known: pairs there count
- * half, and could all be right or all wrong. So the true AUC is within auc +- sum over cells of
- * positives * negatives / 2, divided by all positives * all negatives, which is reported as
- * auc_error. Sums (logloss, calibration) are exact in both. A function of the predictions in the
- * order given, so whoever merges keeps one order. One thread. */
+ * Up to `exact` examples every prediction is kept (4 bytes each) and AUC is exact. Beyond that,
+ * predictions are counted in 2^20 + 1 fixed cells (16 MiB, whatever their number). Each power of
+ * two has 8,192 cells, counted from both ends of [0, 1]. So a cell is at most 2^-13 of p, and of
+ * 1 - p, wide: the same everywhere in the logit.
+ *
+ * Within a cell the order is not known: its pairs count half, and could all be right or all wrong.
+ * So the true AUC is within auc +- sum over cells of positives * negatives / 2, divided by all
+ * positives * all negatives. auc_error is that bound. Sums (logloss, calibration) are exact in both
+ * modes. The result is a function of the predictions in the order given, so a caller that merges
+ * keeps one order. One thread. */
 struct metric_cell {
     uint32_t positives, negatives;
     double predicted; /* sum of p */
 };
 
 struct metric_scores {
-    /* owned (capacity): bits of p above, the label in the lowest bit, so numbers sort as p does */
+    /* owned (capacity): the bits of p, shifted left, and the label in the lowest bit: they sort as
+     * p does */
     uint32_t *packed;
     struct metric_cell *cell; /* owned; NULL while exact */
     uint64_t examples, positives;
@@ -81,17 +84,16 @@ struct metric_scores {
     double loss, predicted; /* sums */
 };
 
-/* expected: examples that will come, if that is known (memory is taken once); more than `exact` may
- * come. NOMEM. */
+/* expected: the number of examples if it is known, so that memory is allocated once. More than
+ * `exact` may come. NOMEM. */
 int metric_scores_open(struct metric_scores *s, uint64_t exact, uint64_t expected, struct err *e);
 void metric_scores_close(struct metric_scores *s);
-/* One prediction: p in [0, 1], and its metric_loss. NOMEM when the cells cannot be had; TOO_BIG at
- * METRIC_EXAMPLES_MAX.
- */
+/* Adds one prediction: p in [0, 1], and its metric_loss. NOMEM when there is no memory for the
+ * cells; TOO_BIG at METRIC_EXAMPLES_MAX. */
 int metric_scores_add(struct metric_scores *s, float p, float y, double loss);
-/* Fills *out but for gauc and groups, and at most `buckets` parts of the calibration curve, in
- * rising order of p. Needs as much memory again as is held while exact: NOMEM. Nothing may be added
- * afterwards. */
+/* Fills *out except gauc and groups, and at most `buckets` parts of the calibration curve, in
+ * rising order of p. While exact it needs as much memory again as it holds: NOMEM. No prediction
+ * may be added afterwards. */
 int metric_scores_finish(struct metric_scores *s, uint32_t buckets, struct metric *out,
                          struct metric_bucket *bucket, uint32_t *bucket_count, struct err *e);
 

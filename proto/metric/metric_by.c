@@ -1,4 +1,4 @@
-/* metric_by.c: a small hash table that forgets its rarer half when it is full. */
+/* metric_by.c: a small hash table that drops its rarer half when it is full. */
 #include "proto/metric/metric_by.h"
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CELLS_LEAST 64u /* examples from which on others' cells are looked at */
+#define CELLS_LEAST 64u /* no value with fewer examples takes over the cells of another */
 
 static const struct metric_grid grid = {4, 12};
 _Static_assert(METRIC_BY_CELLS == 2 * (12u << 4) + 1, "cells of the grid");
@@ -69,7 +69,7 @@ static void task_sum(struct metric_by_task *to, const struct metric_by_task *fro
     to->positives += from->positives;
 }
 
-/* It goes: so many may have been missed of it when it comes again. */
+/* v is dropped: if it comes back, this many of its examples may have been missed. */
 static void floor_raise(struct metric_by *b, const struct metric_value *v)
 {
     b->floor = v->examples + v->missed > b->floor ? v->examples + v->missed : b->floor;
@@ -83,7 +83,7 @@ static void value_drop(struct metric_by *b, const struct metric_value *v)
         task_sum(&b->rest[t], &metric_by_sums(b, v)[t]);
 }
 
-/* More examples first; of equal ones the smaller key. */
+/* More examples first, then the smaller key. */
 static int value_compare(const void *a, const void *b)
 {
     const struct metric_value *x = a, *y = b;
@@ -104,11 +104,11 @@ static uint32_t count_of(const struct metric_value *v)
     return v->examples < UINT32_MAX ? (uint32_t)v->examples : UINT32_MAX;
 }
 
-/* Keeps the `keep` values with the most examples; of equal ones those that came first. The places
- * of the others' sums stay behind them, for who comes next. */
+/* Keeps the `keep` values with the most examples, and among equal ones the earliest. The places of
+ * the dropped values' sums stay behind the kept ones, for new values. */
 static void values_thin(struct metric_by *b, uint32_t keep)
 {
-    uint32_t count = 0, above = 0, *sorted = b->slot; /* the slots are filled anew below */
+    uint32_t count = 0, above = 0, *sorted = b->slot; /* the slots are refilled below */
     if (b->count <= keep)
         return;
     for (uint32_t i = 0; i < b->count; i++)
@@ -117,7 +117,7 @@ static void values_thin(struct metric_by *b, uint32_t keep)
     uint32_t least = sorted[b->count - keep];
     for (uint32_t i = b->count - keep; i < b->count; i++)
         above += sorted[i] > least;
-    uint32_t equal = keep - above; /* of those with `least` so many stay */
+    uint32_t equal = keep - above; /* this many of the values with exactly `least` stay */
     for (uint32_t i = 0; i < b->count; i++) {
         struct metric_value v = b->value[i];
         bool stays = count_of(&v) > least || (count_of(&v) == least && equal > 0);
@@ -144,7 +144,8 @@ static struct metric_by_cells *cells_of(const struct metric_by *b, uint32_t cell
     return &b->cells[(size_t)(cells - 1) * b->tasks];
 }
 
-/* For a value that has none: free ones, or those of one with half as many examples at most. */
+/* Finds cells for a value without: free ones, or those of a value with at most half as many
+ * examples. */
 static void cells_seek(struct metric_by *b, struct metric_value *v)
 {
     uint32_t least = 0;
@@ -186,7 +187,7 @@ void metric_by_add(struct metric_by *b, uint64_t key, const float *p, const floa
 {
     struct metric_value *v = value_of(b, key);
     v->examples++;
-    /* at each power of two, so that looking costs nothing beside counting */
+    /* only at each power of two, so that the search costs little beside counting */
     if (v->cells == 0 && (v->examples & (v->examples - 1)) == 0)
         cells_seek(b, v);
     for (uint32_t t = 0; t < b->tasks; t++) {
@@ -220,14 +221,14 @@ void metric_by_auc(const struct metric_by *b, const struct metric_value *v, uint
     metric_pairs_figures(&pairs, 0, 0, out);
 }
 
-/* ---- told and joined ------------------------------------------------------------------------- */
+/* ---- sent and joined ------------------------------------------------------------------------- */
 
 static double whole_parts(double x)
 {
     return nearbyint(x * METRIC_BY_ONE) / METRIC_BY_ONE;
 }
 
-/* How many there are; fewer than `room`, or none is written. */
+/* Writes the entries of a value. Returns their number; 0 when there are more than `room`. */
 static uint32_t entries_put(const struct metric_by *b, const struct metric_value *v,
                             struct metric_by_entry *out, uint32_t room)
 {
@@ -329,18 +330,18 @@ static void cells_join(struct metric_by *b, struct metric_value *v,
                  *negatives = &c->negatives[entry[i].cell];
         if (entry[i].positives > UINT32_MAX - *positives ||
             entry[i].negatives > UINT32_MAX - *negatives)
-            continue; /* full: AUC is of those before */
+            continue; /* full: AUC covers the counts before */
         *positives += entry[i].positives;
         *negatives += entry[i].negatives;
     }
 }
 
-/* What all examples of the part came to but those of values that were told. */
+/* Adds the totals of all examples of the part, less those of values that were sent one by one. */
 static void rest_join(struct metric_by *b, const struct metric_by_task *left, uint64_t examples)
 {
     b->rest_examples += examples;
     for (uint32_t t = 0; t < b->tasks && examples > 0; t++) {
-        /* sums of parts are rounded */
+        /* sums are rounded, so differences may be negative */
         struct metric_by_task one = {fmax(left[t].loss, 0), fmax(left[t].predicted, 0),
                                      left[t].positives};
         task_sum(&b->rest[t], &one);
@@ -354,7 +355,8 @@ void metric_by_join(struct metric_by *b, const struct metric_by_part *part, uint
     uint64_t floor = part->head[field].floor;
     const struct metric_by_entry *entry = part->entry;
     memcpy(left, all, b->tasks * sizeof *all);
-    /* Who is not told may have had as many; who is takes it back below. */
+    /* A value that the part does not name may have had up to `floor` examples in it. For a value
+     * that it names this is undone below. */
     for (uint32_t i = 0; i < b->count; i++)
         b->value[i].missed += floor;
     b->floor += floor;

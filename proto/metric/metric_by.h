@@ -1,23 +1,23 @@
-/* metric_by.h: how good the predictions are for each value of a field: examples, logloss,
+/* metric_by.h: the quality of predictions for each value of a field: examples, logloss,
  * calibration, AUC.
  *
- * Bounded: at most `capacity` values are kept. When one more comes, the rarer half goes into the
- * rest, and a value that comes (or comes back) afterwards may have had examples before: at most
- * `missed` of them, the most that a value had when it went (after Manku and Motwani, "Approximate
- * Frequency Counts over Data Streams", VLDB 2002). So what is said of a value is of `examples`,
- * counted exactly, out of at most examples + missed.
+ * Memory is bounded: at most `capacity` values are kept. When one more comes, the rarer half is
+ * added to the rest. A value that comes (or comes back) afterwards may have had examples before: at
+ * most `missed` of them, the most that any dropped value had (after Manku and Motwani, "Approximate
+ * Frequency Counts over Data Streams", VLDB 2002). So the figures of a value cover exactly
+ * `examples` examples, out of at most examples + missed.
  *
- * AUC is of METRIC_BY_TALLIES values at a time, in cells of 1/16 of p and of 1 - p (metric_cell.h):
- * of the first ones, then of those that are found to have twice as many examples as one that has
- * cells, counted from there on. So of a field with few values it is of all examples, and of a value
- * with many it is of most.
+ * METRIC_BY_TALLIES values at a time have an AUC, in cells of 1/16 of p and of 1 - p
+ * (metric_cell.h). The first values get cells. Later a value takes over the cells of another one
+ * when it has at least twice as many examples, and counts in them from then on. So in a field with
+ * few values the AUC covers all examples, and for a frequent value it covers most.
  *
- * A table of a few examples can be told and joined to another (training does so task by task): its
- * values with the most examples one by one, the others as a whole, with the most that one of them
- * may have had. Sums are told in whole parts of METRIC_BY_ONE, so that joined ones are the same in
- * any order, up to 2^25; which values are kept is a function of the order where they do not fit.
+ * A finished table can be sent and joined to another one (training does so task by task). Its most
+ * frequent values are sent one by one, the others as a total, with the most examples that one of
+ * them may have had. Sums are sent as multiples of 1 / METRIC_BY_ONE, so that joined sums are the
+ * same in any order, up to 2^25. When not all values fit, the order decides which ones are kept.
  *
- * A function of the examples in the order given. One thread. */
+ * The result is a function of the examples in the order given. One thread. */
 #ifndef PROTO_METRIC_METRIC_BY_H
 #define PROTO_METRIC_METRIC_BY_H
 
@@ -43,21 +43,22 @@ struct metric_by_task {
 struct metric_value {
     uint64_t key;
     uint64_t examples, missed;
-    /* where its sums lie in metric_by.task; every value has a place, the ones not in use too */
+    /* place of its sums in metric_by.task; unused values have a place too */
     uint32_t sums;
-    uint32_t cells; /* place among metric_by.cells + 1; 0: none */
+    uint32_t cells; /* index in metric_by.cells + 1; 0: none */
 };
 
-#define METRIC_BY_TOLD 32u       /* values of a field that are told */
-#define METRIC_BY_ENTRIES 65536u /* cells of all of them */
+#define METRIC_BY_TOLD 32u       /* values of a field that are sent */
+#define METRIC_BY_ENTRIES 65536u /* cells of all of them together */
 #define METRIC_BY_ONE 0x1p28
 
-struct metric_by_head {          /* of a field: the values that are not told */
-    uint64_t floor, rest_values; /* the most that one of them may have had; how many */
+struct metric_by_head {          /* a field's values that are not sent one by one */
+    uint64_t floor, rest_values; /* the most examples that one of them may have had; their number */
 };
 struct metric_by_told {
     uint64_t key, examples, missed;
-    uint32_t field, cells; /* cells: its entries, which follow those of the values before */
+    /* cells: number of its entries, which follow those of the values before */
+    uint32_t field, cells;
 };
 struct metric_by_entry {
     uint32_t label, cell, positives, negatives;
@@ -75,38 +76,41 @@ _Static_assert(sizeof(struct metric_by_head) == 16 && sizeof(struct metric_by_to
 
 struct metric_by {
     uint32_t tasks, capacity, count;
-    uint64_t floor;                      /* `missed` of a value that comes now */
-    struct metric_value *value;          /* owned (capacity) */
-    struct metric_by_task *task;         /* owned (capacity, tasks) */
-    struct metric_by_cells *cells;       /* owned (METRIC_BY_TALLIES, tasks) */
-    uint32_t owner[METRIC_BY_TALLIES];   /* position of the value whose they are + 1; 0: nobody's */
-    uint32_t owned;                      /* so many have one */
-    uint32_t *slot;                      /* owned (4 * capacity): position in value + 1; 0: empty */
-    uint64_t salt;                       /* of slots */
-    uint64_t rest_examples, rest_values; /* gone; a value that went twice counts twice */
+    uint64_t floor;                    /* `missed` of a new value */
+    struct metric_value *value;        /* owned (capacity) */
+    struct metric_by_task *task;       /* owned (capacity, tasks) */
+    struct metric_by_cells *cells;     /* owned (METRIC_BY_TALLIES, tasks) */
+    uint32_t owner[METRIC_BY_TALLIES]; /* index of the value that has the cells + 1; 0: free */
+    uint32_t owned;                    /* cells that are in use */
+    uint32_t *slot;                    /* owned (4 * capacity): index in value + 1; 0: empty */
+    uint64_t salt;                     /* salt of the slots */
+    /* totals of dropped values; a value dropped twice counts twice */
+    uint64_t rest_examples, rest_values;
     struct metric_by_task rest[LIMIT_TASKS];
 };
 
 /* capacity: a power of two, at least 4. NOMEM. */
 int metric_by_open(struct metric_by *b, uint32_t tasks, uint32_t capacity, struct err *e);
 void metric_by_close(struct metric_by *b);
-void metric_by_clear(struct metric_by *b); /* as when it was opened */
-/* One example: p, y and metric_loss (tasks). */
+void metric_by_clear(struct metric_by *b); /* back to the state after metric_by_open */
+/* Adds one example: p, y and metric_loss (tasks). */
 void metric_by_add(struct metric_by *b, uint64_t key, const float *p, const float *y,
                    const double *loss);
-/* Values in order of examples, most first, then of key; all but the first `top` go into the rest.
- * Nothing may be added afterwards. */
+/* Sorts the values by examples, most first, then by key; all but the first `top` are added to the
+ * rest. No example may be added afterwards. */
 void metric_by_finish(struct metric_by *b, uint32_t top);
-/* A finished table (top: METRIC_BY_TOLD at most) behind what is in `part` already, as its next
- * field; the arrays, which the caller may write, have room for METRIC_BY_TOLD values more, and for
- * METRIC_BY_ENTRIES entries in all. */
+/* Appends a finished table (top: METRIC_BY_TOLD at most) to `part` as its next field. The arrays,
+ * which the caller may write, have room for METRIC_BY_TOLD values more, and for METRIC_BY_ENTRIES
+ * entries in all. */
 void metric_by_put(const struct metric_by *b, struct metric_by_part *part);
-/* Whether it can be what `examples` examples of so many labels came to. */
+/* True when `examples` examples of `tasks` labels can have made the part. */
 bool metric_by_part_ok(const struct metric_by_part *part, uint32_t tasks, uint64_t examples);
-/* Joins field `field` of a part that is ok. all (tasks), examples: of all examples of the part. */
+/* Joins field `field` of a part that metric_by_part_ok accepts. all (tasks), examples: the totals
+ * of all examples of the part. */
 void metric_by_join(struct metric_by *b, const struct metric_by_part *part, uint32_t field,
                     const struct metric_by_task *all, uint64_t examples);
-/* AUC of a value in one label: auc, auc_error, and of how many examples; else NaN, of none. */
+/* Fills in auc, auc_error and examples for a value in one label; NaN and 0 where it has no
+ * cells. */
 void metric_by_auc(const struct metric_by *b, const struct metric_value *v, uint32_t task,
                    struct metric *out);
 

@@ -1,5 +1,6 @@
-/* metric_cell.h: cells of predictions, finer or coarser; and AUC of cells (or of equal predictions)
- * taken in rising order, whose order within is not known. For the files of this folder. */
+/* metric_cell.h: cells of predictions, finer or coarser; and the AUC of cells (or of equal
+ * predictions) taken in rising order, while the order within a cell is not known. Internal to
+ * proto/metric. */
 #ifndef PROTO_METRIC_METRIC_CELL_H
 #define PROTO_METRIC_METRIC_CELL_H
 
@@ -8,8 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-/* 2^bits cells to each power of two of p below 1/2, of 1 - p above; so many powers of two, smaller
- * ones share a cell. */
+/* 2^bits cells for each power of two, of p below 1/2 and of 1 - p above; `octaves` powers of two:
+ * smaller numbers share a cell. */
 struct metric_grid {
     uint32_t bits, octaves;
 };
@@ -32,7 +33,7 @@ static inline uint32_t metric_cell_of(float p, const struct metric_grid *g)
 }
 
 struct metric_pairs {
-    uint64_t positives, below; /* so far; below: negatives */
+    uint64_t positives, below; /* sums so far; below: negatives */
     double area, unsure; /* pairs in the right order; half the pairs whose order is not known */
 };
 
@@ -45,13 +46,14 @@ static inline void metric_pairs_add(struct metric_pairs *w, uint64_t positives, 
     w->positives += positives;
 }
 
-/* Of a coin that shows 1 with this probability, in nats; 0 at 0 and 1. */
+/* The entropy in nats of a coin that shows 1 with this probability; 0 at 0 and 1. */
 static inline double metric_entropy(double share)
 {
     return share > 0 && share < 1 ? -share * log(share) - (1 - share) * log1p(-share) : 0;
 }
 
-/* All of them added: loss and predicted are the sums over them. Without ece and gauc. */
+/* The figures after all runs were added, without ece and gauc. loss and predicted: the sums over
+ * all examples. */
 static inline void metric_pairs_figures(const struct metric_pairs *w, double loss, double predicted,
                                         struct metric *out)
 {

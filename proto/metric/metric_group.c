@@ -1,4 +1,4 @@
-/* metric_group.c: examples by group, a sample of the groups where they are too many. */
+/* metric_group.c: examples by group, and a sample of the groups when there are too many. */
 #include "proto/metric/metric_group.h"
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
@@ -14,7 +14,7 @@
 
 #define SLOTS_FIRST 1024u
 
-/* Not key_mix: tablets and groups must not be drawn by the same bits. */
+/* Not key_mix, because tablets and sampled groups must not depend on the same bits. */
 static uint64_t group_hash(uint64_t group)
 {
     return rng_mix(group + 0x9e3779b97f4a7c15ULL);
@@ -99,7 +99,7 @@ static int groups_grow(struct metric_group *g)
     return 0;
 }
 
-/* Half of the groups go, and their examples; the others are numbered anew. */
+/* Drops half of the groups and their examples, and renumbers the others. */
 static int groups_thin(struct metric_group *g)
 {
     uint32_t *number = malloc((g->groups + 1ull) * sizeof *number), groups = 0, count = 0;
@@ -170,7 +170,7 @@ static double pairs_right(const uint32_t *packed, uint32_t count, uint32_t *posi
     return right;
 }
 
-/* by_group: this label's predictions, group after group; end: where each group's end. */
+/* by_group: this label's predictions, group by group; end: the end of each group in it. */
 static void groups_sum(const struct metric_group *g, uint32_t *by_group, uint32_t *scratch,
                        const uint32_t *end, struct metric *out)
 {
@@ -197,7 +197,7 @@ int metric_group_finish(struct metric_group *g, struct metric *out, struct err *
     uint32_t *scratch = malloc((g->count + 1ull) * sizeof *scratch);
     bool whole = by_group != NULL && end != NULL && scratch != NULL;
     for (uint32_t t = 0; t < g->tasks && whole; t++) {
-        /* end[i + 1]: counts, then where a group begins, then ends */
+        /* end[i + 1] holds counts at first, then starts of groups, then their ends */
         memset(end, 0, (g->groups + 1ull) * sizeof *end);
         for (uint32_t i = 0; i < g->count; i++)
             end[g->of[i] + 1]++;

@@ -1,4 +1,4 @@
-/* metric_tally.c: counting, adding, telling. */
+/* metric_tally.c: counts, adds and serializes tallies. */
 #include "proto/metric/metric_tally.h"
 
 #include "proto/base/assert.h"
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define LOSS_MAX UINT64_C(35) /* of one example: p is kept within [1e-15, 1 - 1e-15] */
+#define LOSS_MAX UINT64_C(35) /* largest loss of one example: p is kept within [1e-15, 1 - 1e-15] */
 
 static const struct metric_grid grid = {METRIC_TALLY_BITS, METRIC_TALLY_OCTAVES};
 
@@ -71,7 +71,7 @@ void metric_tally_figures(const struct metric_tally *t, struct metric *out)
     metric_tally_total_figures(&total, out);
 }
 
-/* ---- told ------------------------------------------------------------------------------------ */
+/* ---- as bytes -------------------------------------------------------------------------------- */
 
 uint32_t metric_tally_put(const struct metric_tally *tally, uint32_t labels,
                           struct metric_tally_sums *sums, struct metric_tally_entry *entry)
@@ -88,7 +88,8 @@ uint32_t metric_tally_put(const struct metric_tally *tally, uint32_t labels,
     return count;
 }
 
-/* Rising by label and cell, none empty or more than there are. */
+/* True when the entries rise by label and cell and add up to `examples` in each label, or when
+ * there are none. */
 static bool entries_ok(const struct metric_tally_entry *e, uint32_t count, uint32_t labels,
                        uint64_t examples)
 {
@@ -112,8 +113,8 @@ static bool entries_ok(const struct metric_tally_entry *e, uint32_t count, uint3
     return true;
 }
 
-/* Of at most so many examples. They may be a store's, of a whole epoch, whose count times the
- * greatest loss is past 64 bits: so it divides. */
+/* True when `examples` predictions can have these sums. Sums of a whole epoch may come from a
+ * store, and its count times the largest loss exceeds 64 bits, so the check divides. */
 static bool sums_ok(const struct metric_tally_sums *s, uint64_t examples)
 {
     const uint64_t loss_most = LOSS_MAX * METRIC_TALLY_ONE;

@@ -1,10 +1,10 @@
-/* metric_tally.h: predictions of one label counted in few cells: small enough to be told with every
- * task of training, and added up in any order to the same figures, bit for bit.
+/* metric_tally.h: predictions of one label counted in few cells. They are small enough to send with
+ * every task of training, and their sum in any order gives the same figures, bit for bit.
  *
  * A cell is the 2^METRIC_TALLY_BITS-th part of a power of two of p, counted from both ends of
- * [0, 1] (metric.h): at most 2^-METRIC_TALLY_BITS of p, and of 1 - p, wide, so AUC is within
- * auc_error. Sums of the loss and of p are whole multiples of 2^-28 an example. Sizes: 32 KiB here,
- * 24 bytes for each cell that is not empty where it is told. Pure. */
+ * [0, 1] (metric.h). It is at most 2^-METRIC_TALLY_BITS of p, and of 1 - p, wide, so AUC is within
+ * auc_error. Each example adds whole multiples of 2^-28 to the sums of the loss and of p. Sizes:
+ * 32 KiB here, 24 bytes for each non-empty cell when sent. Pure functions. */
 #ifndef PROTO_METRIC_METRIC_TALLY_H
 #define PROTO_METRIC_METRIC_TALLY_H
 
@@ -19,19 +19,19 @@
 #define METRIC_TALLY_ONE (UINT64_C(1) << 28)
 
 struct metric_tally {
-    uint64_t loss, predicted; /* in parts of METRIC_TALLY_ONE */
+    uint64_t loss, predicted; /* in units of 1 / METRIC_TALLY_ONE */
     uint64_t positives[METRIC_TALLY_CELLS], negatives[METRIC_TALLY_CELLS];
 };
 
-/* One prediction: p in [0, 1], and its metric_loss. */
+/* Adds one prediction: p in [0, 1], and its metric_loss. */
 void metric_tally_add(struct metric_tally *t, float p, float y, double loss);
 void metric_tally_sum(struct metric_tally *to, const struct metric_tally *from);
 uint64_t metric_tally_examples(const struct metric_tally *t);
-/* All that metric.h says but for ece and gauc, which are NaN. */
+/* All figures of metric.h except ece and gauc, which are NaN. */
 void metric_tally_figures(const struct metric_tally *t, struct metric *out);
 
-/* Many of them together, whose sums could be past 64 bits at 1.5e11 examples. Zero is empty. Added
- * up in one order it is the same, bit for bit. */
+/* The total of many tallies, whose sums could exceed 64 bits at 1.5e11 examples. Zeros are an empty
+ * total. Tallies added in the same order give the same total, bit for bit. */
 struct metric_tally_total {
     double loss, predicted;
     uint64_t positives[METRIC_TALLY_CELLS], negatives[METRIC_TALLY_CELLS];
@@ -39,8 +39,8 @@ struct metric_tally_total {
 void metric_tally_total(struct metric_tally_total *to, const struct metric_tally *from);
 void metric_tally_total_figures(const struct metric_tally_total *t, struct metric *out);
 
-/* As messages and stores have them: the sums of each label, and its cells that are not empty, in
- * order of label and cell. */
+/* The form in messages and stores: the sums of each label, and its non-empty cells, in order of
+ * label and cell. */
 struct metric_tally_sums {
     uint64_t loss, predicted;
 };
@@ -50,11 +50,12 @@ struct metric_tally_entry {
 };
 _Static_assert(sizeof(struct metric_tally_entry) == 24, "metric_tally_entry is stored");
 
-/* tally (labels), sums (labels), entry (labels * METRIC_TALLY_CELLS): how many there are. */
+/* tally (labels), sums (labels), entry (labels * METRIC_TALLY_CELLS). Returns the number of
+ * entries. */
 uint32_t metric_tally_put(const struct metric_tally *tally, uint32_t labels,
                           struct metric_tally_sums *sums, struct metric_tally_entry *entry);
-/* Adds them to tally (labels). False, and nothing is added: they cannot be those of `examples`
- * predictions of each label, or of none at all. Neither need be aligned. */
+/* Adds sums and entries to tally (labels). False, and nothing is added: they cannot be those of
+ * `examples` predictions of each label, or of none at all. Neither need be aligned. */
 bool metric_tally_take(struct metric_tally *tally, uint32_t labels, uint64_t examples,
                        const void *sums, const void *entry, uint32_t count);
 

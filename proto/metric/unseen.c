@@ -1,4 +1,4 @@
-/* unseen.c: sums by field, and which of them stand out. */
+/* unseen.c: sums by field, and the fields that stand out. */
 #include "proto/metric/unseen.h"
 
 #include "proto/base/assert.h"
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VALUES_LEAST 50 /* looked up; of fewer a share says little */
-#define TOLD 6u         /* fields of a sentence */
+#define VALUES_LEAST 50 /* values looked up; with fewer a share says little */
+#define TOLD 6u         /* most fields in a sentence */
 #define TEXT_LEAST 0.001
 
 void unseen_add(struct unseen *to, const struct unseen_field *of, uint32_t count)
@@ -75,7 +75,7 @@ void unseen_json_add(struct json *to, const struct json *from)
     }
 }
 
-/* ---- which stand out ------------------------------------------------------------------------- */
+/* ---- fields that stand out ------------------------------------------------------------------- */
 
 struct share {
     const char *name;
@@ -89,7 +89,7 @@ static int larger_first(const void *a, const void *b)
     return x->share > y->share ? -1 : x->share < y->share;
 }
 
-/* All of the list, sorted; their number. */
+/* Fills in all shares of the list, sorted. Returns their number. */
 static size_t shares_of(const struct json *list, struct share out[LIMIT_FIELDS])
 {
     size_t count = json_count(list) < LIMIT_FIELDS ? json_count(list) : LIMIT_FIELDS;
@@ -102,7 +102,7 @@ static size_t shares_of(const struct json *list, struct share out[LIMIT_FIELDS])
     return count;
 }
 
-/* Of all but number `but`, in order, the share that a quarter of them reach or exceed. */
+/* The upper quartile of all shares except number `but`: a quarter of them reach or exceed it. */
 static double quartile_without(const struct share *s, size_t count, size_t but)
 {
     size_t at = (count - 1) / 4;
@@ -118,7 +118,7 @@ static bool stands_out(const struct share *s, size_t count, size_t i)
                            share >= UNSEEN_TIMES * quartile_without(s, count, i));
 }
 
-/* Appends "NAME 12 %"; false: `most` are told. */
+/* Appends "NAME 12 %". */
 static void share_append(char *text, size_t bytes, const struct share *s)
 {
     size_t at = strlen(text);

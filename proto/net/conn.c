@@ -1,14 +1,16 @@
-/* conn.c: what has come, what was handed out, and who goes when too much lies between.
+/* conn.c: compares the bytes received with the bytes delivered, and picks the connections to cut.
  *
- * 1. What is called unfinished had been taken by ZeroMQ before a time at which no message waited:
- *    either the socket said so, or every connection that had one has had its turn since (ZeroMQ
- *    takes from its connections in turn). So a thread that comes late cuts nobody for what it has
- *    not yet fetched. [test: net_who_waits_for_a_late_loop_is_not_cut]
- * 2. Beyond the bound of all together the one goes that has been unfinished for longest, strangers
- *    for strangers, known ones for known: a worker's push ends soon, and the largest is often
- *    nearly whole. [test: net_unfinished_messages_of_strangers_are_bounded_together]
- * 3. Nothing is asked of the kernel for a connection that handed out a message since the last look:
- *    what it left unfinished before has ended. [test: net_unfinished_messages_are_bounded] */
+ * 1. Bytes count as unfinished only if ZeroMQ had taken them before a time at which no message
+ *    waited. Either the socket said so, or every connection with a waiting message has had its turn
+ *    since (ZeroMQ takes from its connections in turn). So a net thread that is late never cuts a
+ *    connection for messages that it has not yet fetched itself. [test:
+ *    net_who_waits_for_a_late_loop_is_not_cut]
+ * 2. When all together exceed their bound, the connection that has been unfinished for longest is
+ *    cut. Strangers and known peers have separate bounds. The age decides, not the size: a worker's
+ *    push ends soon, and the largest message is often nearly whole. [test:
+ *    net_unfinished_messages_of_strangers_are_bounded_together]
+ * 3. A connection that delivered a message since the last look needs no system call: its earlier
+ *    unfinished message has ended. [test: net_unfinished_messages_are_bounded] */
 #include "proto/net/conn.h"
 
 #include "proto/base/assert.h"
@@ -26,10 +28,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Greeting and handshake are taken and never handed out: some 120 bytes from our own. */
+/* Greeting and handshake are taken and never delivered: some 120 bytes from a peer of ours. */
 #define SLACK 1024u
-/* Turns of all connections after which each has had one whole turn, even if one that left moved
- * another out of the order. */
+/* After this many turns of all connections each has had a whole turn, even if one that left changed
+ * the order. */
 #define TURNS 3u
 #define NEWS 64
 
@@ -37,20 +39,20 @@ struct conn {
     char address[46]; /* INET6_ADDRSTRLEN */
     bool open, known, busy, over;
     bool delivered_since; /* the last look */
-    uint64_t turn;        /* in which it delivered last */
+    uint64_t turn;        /* the turn of its last delivery */
     uint64_t delivered;   /* bytes */
-    uint64_t taken;       /* by ZeroMQ, at the last look */
-    uint64_t unfinished;  /* of that, at least */
-    uint64_t since_ns;    /* something lies there, and nothing was delivered; 0: not so */
+    uint64_t taken;       /* bytes that ZeroMQ had taken at the last look */
+    uint64_t unfinished;  /* a lower bound of the unfinished part of `taken` */
+    uint64_t since_ns;    /* since when bytes are outstanding without a delivery; 0: none are */
 };
 
 struct conns {
     struct conn_bounds bounds;
-    int news;        /* epoll: descriptors on which bytes came */
-    uint32_t count;  /* that are open */
-    uint32_t places; /* of at, and of busy */
+    int news;        /* an epoll of the descriptors, for new bytes */
+    uint32_t count;  /* open connections */
+    uint32_t places; /* size of at and of busy */
     struct conn *at; /* owned; (places), by descriptor */
-    int *busy;       /* owned; (places): those with something in between at the last look */
+    int *busy;       /* owned; (places): descriptors with outstanding bytes at the last look */
     uint32_t busy_count;
     uint64_t turn, looked_turn;
     bool drained; /* since the last look */
@@ -81,7 +83,7 @@ void conns_free(struct conns *cs)
     free(cs);
 }
 
-/* ---- who there is ---------------------------------------------------------------------------- */
+/* ---- the connections ------------------------------------------------------------------------- */
 
 static struct conn *conn_of(const struct conns *cs, int fd)
 {
@@ -127,15 +129,15 @@ static void address_read(int fd, char out[46])
 
 void conns_opened(struct conns *cs, int fd)
 {
-    conns_closed(cs, fd); /* if that was not told */
+    conns_closed(cs, fd); /* in case its end was not reported */
     if (fd < 0 || !room_make(cs, (uint32_t)fd))
         return;
     cs->count++;
     struct conn *c = &cs->at[fd];
     *c = (struct conn){.open = true, .busy = c->busy};
     address_read(fd, c->address);
-    /* Edges alone: a reader who is faster than we are leaves nothing to read, but can be written
-     * to, which is how the edge is told nonetheless. It fails where fd was closed meanwhile. */
+    /* Edge-triggered. If ZeroMQ reads faster than this thread, EPOLLIN finds nothing, but EPOLLOUT
+     * still reports the edge. The call fails where fd was closed meanwhile. */
     struct epoll_event e = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.fd = fd};
     (void)epoll_ctl(cs->news, EPOLL_CTL_ADD, fd, &e);
 }
@@ -147,7 +149,7 @@ void conns_closed(struct conns *cs, int fd)
         return;
     SHOAL_ASSERT(cs->count > 0);
     cs->count--;
-    c->open = false; /* the next look takes it off the list of busy ones */
+    c->open = false; /* the next look removes it from busy */
 }
 
 const char *conns_address(const struct conns *cs, int fd)
@@ -172,7 +174,7 @@ void conns_delivered(struct conns *cs, int fd, uint64_t bytes)
     if (c == NULL)
         return;
     if (c->turn == cs->turn)
-        cs->turn++; /* its second: all others have had theirs */
+        cs->turn++; /* its second in this turn: all others have had theirs */
     c->turn = cs->turn;
     c->delivered += bytes;
     c->delivered_since = true;
@@ -197,7 +199,7 @@ int conns_descriptor(const struct conns *cs)
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-/* Those on which bytes came join the busy ones. */
+/* Adds the connections on which bytes came to busy. */
 static void news_take(struct conns *cs)
 {
     struct epoll_event e[NEWS];
@@ -215,10 +217,10 @@ static void news_take(struct conns *cs)
     } while (n == NEWS);
 }
 
-/* Bytes that ZeroMQ has taken from the kernel. 0 for what is not TCP: there nobody counts. What
- * waits is asked first: bytes that come between the two questions then count as taken for a moment.
- * The other way round they would count as waiting and not as received, and less would seem taken
- * than was handed out. */
+/* Bytes that ZeroMQ has taken from the kernel; 0 on sockets other than TCP, which have no such
+ * count. The waiting bytes are read first: bytes that come between the two calls then count as
+ * taken for a moment. In the other order they would count as waiting but not as received, and
+ * `taken` could fall below what was delivered. */
 static uint64_t taken(int fd)
 {
     struct tcp_info info;
@@ -234,8 +236,8 @@ static uint64_t taken(int fd)
                : 0;
 }
 
-/* whole: every message that waited at the last look has been handed out. False: c has nothing
- * outstanding. */
+/* whole: every message that waited at the last look has been delivered. False: c has no outstanding
+ * bytes. */
 static bool conn_look(struct conn *c, int fd, bool whole, uint64_t now_ns)
 {
     if (c->delivered_since) { /* 3 */
@@ -244,7 +246,7 @@ static bool conn_look(struct conn *c, int fd, bool whole, uint64_t now_ns)
         return true;
     }
     uint64_t now_taken = taken(fd);
-    /* more than came: the last words of an earlier owner of the descriptor */
+    /* more than came: the last messages of an earlier owner of the descriptor */
     if (c->delivered > now_taken)
         c->delivered = now_taken;
     if (whole) /* 1 */
@@ -259,7 +261,7 @@ static bool conn_look(struct conn *c, int fd, bool whole, uint64_t now_ns)
     return true;
 }
 
-/* The one of its kind that has been unfinished for longest; NULL: there is none. */
+/* The connection of its kind that has been unfinished for longest; NULL: there is none. */
 static struct conn *oldest(const struct conns *cs, bool known)
 {
     struct conn *old = NULL;

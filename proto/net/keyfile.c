@@ -1,4 +1,4 @@
-/* keyfile.c: files of keys: made, read, refused. */
+/* keyfile.c: makes, reads and checks key files. */
 #include "proto/net/keyfile.h"
 
 #include "proto/base/assert.h"
@@ -35,7 +35,7 @@ static bool is_credential(const char *path)
            (path[n] == '/' || PLANTED("beside_credentials"));
 }
 
-/* Of the open file: nobody can change what has been asked. */
+/* Checks the open descriptor, because another file could take the name after a check by name. */
 static int modes_check(const char *path, int fd, struct err *e)
 {
     struct stat st;
@@ -56,7 +56,7 @@ static int modes_check(const char *path, int fd, struct err *e)
     return 0;
 }
 
-/* Its bytes, a NUL behind them, in memory of secret.h. */
+/* Reads the file into memory of secret.h and puts a NUL behind it. */
 static int file_read(const char *path, char **out, struct err *e)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -90,7 +90,7 @@ static int file_read(const char *path, char **out, struct err *e)
     return 0;
 }
 
-struct word { /* of a kind of key file; a list of them ends in NULL */
+struct word { /* a word that a kind of key file may have; a list of them ends in NULL */
     const char *word;
     char *to;
     size_t bytes;
@@ -126,7 +126,7 @@ static bool pin_ok(const char *pin)
     return pin[0] == 0 || keyfile_key_ok(pin);
 }
 
-/* What belongs together is there, and fits. */
+/* Checks that both halves of the key are there and fit, and that the pins are keys. */
 static int whole_check(const struct keyfile *k, const char *path, struct err *e)
 {
     char derived[KEYFILE_KEY] = "";
@@ -163,14 +163,13 @@ static int text_take(const struct word *known, const char *path, char *text, str
     return rc;
 }
 
-/* What stands in the place of a key where a unit finds none: systemd hands over nothing that is
- * empty. */
+/* "none" stands for a missing key: systemd does not pass on an empty credential. */
 static bool is_none(const char *text)
 {
     return strncmp(text, "none", 4) == 0 && text[4 + strspn(text + 4, "\n")] == 0;
 }
 
-/* *out stays NULL where none may stand there, and does. */
+/* Returns 0 with *out NULL where the file says "none" and none_good allows it. */
 static int load(const char *path, bool none_good, struct keyfile **out, struct err *e)
 {
     char *text = NULL;
@@ -225,7 +224,7 @@ void keyfile_free(struct keyfile *k)
     secret_free(k);
 }
 
-/* ---- of who signs ---------------------------------------------------------------------------- */
+/* ---- keys that sign -------------------------------------------------------------------------- */
 
 struct signer { /* in memory of secret.h */
     char pub[KEYFILE_SIGNER], secret[2 * SIGN_SEED + 1];
@@ -276,7 +275,7 @@ int keyfile_signer_load(const char *path, uint8_t **seed, struct err *e)
     return rc;
 }
 
-/* The key in a file like FILE.pub, its first word. */
+/* Reads the key from a file like FILE.pub: its first word. */
 static int public_read(const char *path, char out[KEYFILE_KEY], struct err *e)
 {
     char *text;
@@ -294,7 +293,7 @@ static int public_read(const char *path, char out[KEYFILE_KEY], struct err *e)
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-/* A new file; what is there stays. */
+/* Makes a new file; an existing one is an error. */
 static int file_make(const char *path, const char *text, mode_t mode, struct err *e)
 {
     int fd = file_open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
@@ -327,7 +326,7 @@ static int pin_take(const char *pinned, char out[KEYFILE_KEY], struct err *e)
     return public_read(pinned, out, e);
 }
 
-/* No character of a key is a comma. */
+/* Splits at commas: no key contains one. */
 static int pinned_take(const char *pinned, keyfile_pins out, struct err *e)
 {
     char text[2 * 4096], *save, *word;
@@ -349,8 +348,8 @@ static int pinned_take(const char *pinned, keyfile_pins out, struct err *e)
     return 0;
 }
 
-/* Its public half begins with a letter or a digit: it stands at the head of a line of a list, where
- * '#' begins a comment. */
+/* Draws pairs until the public half begins with a letter or a digit: a line of an allow-list begins
+ * with it, and '#' would begin a comment. */
 static int pair_make(char pub[KEYFILE_KEY], char secret[KEYFILE_KEY], struct err *e)
 {
     do {
@@ -403,7 +402,7 @@ static int signer_text_make(char pub[KEYFILE_SIGNER], char *text, struct err *e)
     return rc == 0 ? 0 : err_set(e, rc, "no memory for a key");
 }
 
-/* Both files of a pair, or none. */
+/* Makes both files of a pair, or none. */
 static int pair_place(const char *path, const char *text, const char *pub, struct err *e)
 {
     char other[4096], line[KEYFILE_SIGNER + 1];
@@ -445,7 +444,7 @@ int keyfile_signer_make(const char *path, char pub[KEYFILE_SIGNER], struct err *
     return rc;
 }
 
-/* In the place of path, whose owner and mode it gets. */
+/* Replaces path by a new file with its owner and mode. */
 static int file_replace(const char *path, const char *text, struct err *e)
 {
     char beside[4096];

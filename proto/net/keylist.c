@@ -1,4 +1,4 @@
-/* keylist.c: an allow-list, read and searched. */
+/* keylist.c: reads an allow-list and searches it. */
 #include "proto/net/keylist.h"
 #include "proto/base/plant.h"
 
@@ -29,7 +29,7 @@ bool keylist_name_ok(const char *name)
     return bytes > 0 && bytes < LIMIT_NAME && name[bytes] == 0;
 }
 
-/* Fills in an entry of a line; *out has no key where the line has none. */
+/* Reads the entry of a line; a line without one leaves out->key empty. */
 static int line_take(char *line, const char *name, uint32_t number, struct keylist_entry *out,
                      struct err *e)
 {

@@ -1,10 +1,10 @@
-/* keylist.h: who may come: the allow-list of a fleet.
+/* keylist.h: the allow-list of a fleet: the keys that may connect, each with its role.
  *
- *     # a public key (Z85), what its holder may be (proto/base/role.h), and a name; blanks between
+ *     # a public key (Z85), the role of its holder (proto/base/role.h), and a name; blanks between
  *     rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7 worker w1
  *
- * Each key stands in it once; a name may have several keys, while one takes another's place. A name
- * is letters, digits and . _ - alone. A plain value: whoever holds one may read it from any
+ * Each key stands in it once. A name may have several keys, so that one can replace another. A name
+ * consists of letters, digits and . _ - only. A plain value: the owner may read it from any
  * thread. */
 #ifndef PROTO_NET_KEYLIST_H
 #define PROTO_NET_KEYLIST_H
@@ -29,12 +29,13 @@ struct keylist {
     uint32_t count;
 };
 
-/* Whether a list takes it as the name behind a role. */
+/* True when the text is a valid name in a list. */
 bool keylist_name_ok(const char *name);
-/* `name` is of the file, for what is said. CONFIG with name and line; one without a key too. */
+/* `name` is the file's name, for errors. CONFIG with name and line, also for a list without a
+ * key. */
 int keylist_parse(const char *text, size_t bytes, const char *name, struct keylist **out,
                   struct err *e);
-/* NULL: it is not there. */
+/* NULL: the list has no such key. */
 const struct keylist_entry *keylist_find(const struct keylist *l, const char *key);
 void keylist_free(struct keylist *l); /* NULL is fine */
 

@@ -12,8 +12,8 @@ struct later_timer {
     uv_timer_t uv;
     struct later *owner;
     struct env_timer *of;      /* NULL when free */
-    struct later_timer *next;  /* of all */
-    struct later_timer *spare; /* of the free list */
+    struct later_timer *next;  /* in the list of all timers */
+    struct later_timer *spare; /* in the free list */
 };
 
 struct later_work {
@@ -28,8 +28,8 @@ void later_init(struct later *l, uv_loop_t *loop)
     *l = (struct later){.loop = loop};
 }
 
-/* A daemon without memory for a timer handle cannot keep any promise: it ends, and systemd starts
- * it again. */
+/* Aborts when out of memory: a daemon without a timer handle cannot keep any deadline. systemd
+ * starts it again. */
 static void *need(void *p)
 {
     SHOAL_ASSERT(p != NULL);
@@ -66,18 +66,18 @@ static void timer_give(struct later_timer *h)
 
 static void timer_cb(uv_timer_t *uv);
 
-/* libuv counts whole milliseconds from the time it noted last, so note it now, round up, and look
- * again when it fires. While timers fire the time of their round stands: were it to move on, two
- * slow timers that start themselves again would fire in turn for ever, and nothing else would come
- * to pass. */
+/* libuv counts whole milliseconds from the time that it noted last. So its time is updated here,
+ * the delay is rounded up, and the clock is checked again when the timer fires. While timers fire,
+ * libuv's time stands still: otherwise two slow timers that restart themselves would fire in turn
+ * for ever, and the loop would do nothing else. */
 static void timer_arm(struct later_timer *h)
 {
     uint64_t now = uv_hrtime();
     uint64_t left = h->of->due_ns > now ? h->of->due_ns - now : 0;
     uint64_t ms = (left + NS_PER_MS - 1) / NS_PER_MS;
     if (ms == 0 && h->owner->firing && !PLANTED("steps_in_one_round")) {
-        /* libuv would fire it in this same round, so that a timer that restarts itself would hang
-         * the loop */
+        /* libuv would fire it in this same round, so a timer that restarts itself would block the
+         * loop */
         ms = 1;
     }
     if (!h->owner->firing)
@@ -146,7 +146,7 @@ static void work_done_cb(uv_work_t *uv, int status)
     l->works_free = h;
     l->working--;
     if (l->closing)
-        return; /* its core may be half gone */
+        return; /* its core may be partly freed */
     SHOAL_ASSERT(status == 0);
     w->impl = NULL;
     w->done(w);
@@ -180,7 +180,7 @@ void later_close(struct later *l)
         uv_close((uv_handle_t *)&h->uv, NULL);
     for (struct later_work *h = l->works; h != NULL; h = h->next)
         if (h->of != NULL)
-            uv_cancel((uv_req_t *)&h->uv); /* no success when it has begun */
+            uv_cancel((uv_req_t *)&h->uv); /* fails when it has begun */
     while (l->working > 0)
         uv_run(l->loop, UV_RUN_ONCE);
 }

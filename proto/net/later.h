@@ -1,10 +1,9 @@
-/* later.h: what a core asked to happen later: its timers and its work on other threads, on a libuv
- * loop. Inside of proto/net.
+/* later.h: the timers of a core and its work on other threads, on a libuv loop. Internal to
+ * proto/net.
  *
- * A libuv handle or request is taken at the first use and kept for the next one, so nothing is
- * allocated on a warm path. The env_timer and env_work structs stay the core's; `impl` points to
- * ours while they run. Thread: the loop's.
- */
+ * A libuv handle or request is allocated at its first use and then reused, so a warm path allocates
+ * nothing. The core owns its env_timer and env_work structs; `impl` points to ours while they run.
+ * Thread: the loop's. */
 #ifndef PROTO_NET_LATER_H
 #define PROTO_NET_LATER_H
 
@@ -32,8 +31,8 @@ void later_timer_start(struct later *l, struct env_timer *t,
                        uint64_t delay_ns);
 void later_timer_stop(struct later *l, struct env_timer *t);
 void later_work(struct later *l, struct env_work *w);
-/* Stops the timers and waits for running work; work not begun is cancelled, `done` is called for
- * none. Then closes the handles: the loop must run once more before later_free. */
+/* Stops the timers, waits for running work and cancels the rest; no `done` is called. Then closes
+ * the handles: the loop must run once more before later_free. */
 void later_close(struct later *l);
 void later_free(struct later *l);
 

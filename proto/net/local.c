@@ -1,4 +1,4 @@
-/* local.c: users and groups of this machine, and the role that each has. */
+/* local.c: maps users and groups of this machine to roles. */
 #include "proto/net/local.h"
 
 #include "proto/base/plant.h"
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define ROOM_LEAST (16u << 10)
-#define ROOM_MOST (1u << 20) /* an entry of a group names all its members */
+#define ROOM_MOST (1u << 20) /* a group's entry names all its members */
 #define GROUPS_MOST 65536    /* NGROUPS_MAX */
 
 static const struct {
@@ -48,7 +48,7 @@ static bool member(const struct passwd *user, gid_t group)
         groups = more;
         asked = count;
         if (getgrouplist(user->pw_name, user->pw_gid, groups, &count) < 0)
-            continue; /* count is what it takes */
+            continue; /* count is now the number of groups */
         for (int i = 0; i < count && !found; i++)
             found = groups[i] == group;
         break;

@@ -1,4 +1,4 @@
-/* name.c: the resolver and the routing table, asked. */
+/* name.c: queries the resolver and the routing table. */
 #include "proto/net/name.h"
 
 #include <arpa/inet.h>
@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* The host of tcp://HOST:PORT, without [], and its port. False: it is another endpoint. */
+/* Splits tcp://HOST:PORT into the host, without [], and the port. False: it is another endpoint. */
 static bool parts(const char *endpoint, char host[256], char port[16])
 {
     const char *colon = strrchr(endpoint, ':');
@@ -31,7 +31,7 @@ static bool parts(const char *endpoint, char host[256], char port[16])
 static bool numeric_host(const char *host)
 {
     unsigned char address[sizeof(struct in6_addr)];
-    /* a scope behind '%' is of an IPv6 address */
+    /* an IPv6 address may have a scope behind '%' */
     return inet_pton(AF_INET, host, address) == 1 || strchr(host, ':') != NULL;
 }
 
@@ -49,7 +49,7 @@ bool name_any(const char *endpoint)
            (strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0 || strcmp(host, "*") == 0);
 }
 
-/* The addresses of a host, to be freed by the caller. */
+/* Looks up the addresses of a host; the caller frees them. */
 static int look_up(const char *host, const char *port, struct addrinfo **out, struct err *e)
 {
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
@@ -63,7 +63,7 @@ static int look_up(const char *host, const char *port, struct addrinfo **out, st
                    host, rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
 }
 
-/* An address as it stands in an endpoint. */
+/* Writes an address in the form of an endpoint. */
 static int address_text(const struct sockaddr *a, socklen_t bytes, char out[64])
 {
     char host[60];
@@ -73,8 +73,8 @@ static int address_text(const struct sockaddr *a, socklen_t bytes, char out[64])
     return 0;
 }
 
-/* The first of IPv4, else the first of all: what listens at a name listens at one address, and both
- * sides must take the same. */
+/* The first IPv4 address, else the first of all. A listener at a name listens at one address only,
+ * so both sides must choose the same. */
 static const struct addrinfo *preferred(const struct addrinfo *list)
 {
     for (const struct addrinfo *a = list; a != NULL; a = a->ai_next)
@@ -102,7 +102,7 @@ int name_resolve(const char *endpoint, char numeric[256], struct err *e)
     return 0;
 }
 
-/* A datagram socket that is connected has its own address, and has sent nothing. */
+/* Connects a datagram socket, which sends nothing, and reads the socket's own address. */
 static int shown_to(const struct addrinfo *a, char address[64])
 {
     struct sockaddr_storage own;

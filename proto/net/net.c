@@ -1,16 +1,15 @@
-/* net.c: one loop: sockets are drained, the core is called, queues are flushed, time goes on.
+/* net.c: one turn of the loop drains sockets, calls the core, flushes queues and advances time.
  *
- * 1. A socket is `touched` from the moment when its descriptor fired, or something was sent or
- *    received on it, until ZMQ_EVENTS or a receive has said that there is no input. Only then may
- *    the loop sleep on its descriptor: the edge may be gone already. [assert: prepare_cb] [test:
- *    net_never_sleeps_on_a_used_edge, net_send_does_not_swallow_the_edge_of_a_reply]
+ * 1. A socket is `touched` from the moment its descriptor fired, or a message was sent or received
+ *    on it, until ZMQ_EVENTS or a receive has said that there is no input. Only then may the loop
+ *    sleep on its descriptor, because the edge may have been consumed already. [assert: prepare_cb]
+ *    [test: net_never_sleeps_on_a_used_edge, net_send_does_not_swallow_the_edge_of_a_reply]
  * 2. prepare: if a touched socket has input, the idle handle runs, so that the loop does not sleep.
- *    check: drain at most drain_budget messages, call on_drained once if there was one, flush what
- *    waits for peers. [assert: drain, prepare_cb]
- * 3. After env_stop no message is delivered; the loop goes on for what waits to be sent, 1 s at
- *    most. [assert: line_drain] [test: net_stop_sends_what_waits_first]
- * 4. Names of peers that left are told in the check step, never out of env_send.
- *    [assert: check_cb] */
+ *    check: drain at most drain_budget messages, call on_drained once if there was one, flush the
+ *    queues of peers. [assert: drain, prepare_cb]
+ * 3. After env_stop no message is delivered; the loop goes on while messages wait to be sent, for 1
+ *    s at most. [assert: line_drain] [test: net_stop_sends_what_waits_first]
+ * 4. on_peer_gone is called in the check step, never from inside env_send. [assert: check_cb] */
 #include "proto/net/net.h"
 
 #include "proto/base/assert.h"
@@ -34,19 +33,19 @@
 #include <zmq.h>
 
 #define DRAIN_BUDGET 64
-/* So often handshakes of the coordinator are looked at, where both sides show keys. */
+/* Interval of checks of the coordinator's handshakes, where both sides show keys. */
 #define SHAKE_MS 250
 #define STOP_NS UINT64_C(1000000000)
-#define RETRY_MS 2 /* between two looks at a full pipe, should its own signal have been used up */
+#define RETRY_MS 2 /* retry interval of a full pipe, in case its own signal was consumed */
 #define GONE_MAX 64
-/* So often connections are counted and unfinished messages looked for, while something comes. One
- * is found in two looks: what a line of 2 GB/s brings meanwhile is what the bounds below are
- * exceeded by. */
+/* Interval of checks for new connections and unfinished messages, while bytes come. An excess is
+ * found within two checks, so the bounds below may be exceeded by what a line of 2 GB/s brings in
+ * that time. */
 #define LOOK_MS 4
-/* From a cut to the heap's trim: freeing millions of frames takes ZeroMQ a while. */
+/* From a cut to the trim of the heap: ZeroMQ needs a while to free millions of frames. */
 #define TRIM_NS UINT64_C(1000000000)
-/* Of strangers: somewhat more than one message, as a worker that connects again may begin with its
- * largest. Of those who have sent a lawful one: half of what 64 workers send that push 8 MiB. */
+/* Strangers together: somewhat more than one message, because a worker that reconnects may begin
+ * with its largest. Known peers together: half of what 64 workers send that push 8 MiB each. */
 #define UNFINISHED_STRANGERS (24ull << 20)
 #define UNFINISHED_KNOWN (256ull << 20)
 
@@ -54,13 +53,13 @@ struct line { /* a socket on the loop */
     uv_poll_t poll;
     struct net *net;
     struct sock *sock; /* owned; NULL once closed */
-    struct peer *peer; /* of a DEALER; NULL on the ROUTER */
+    struct peer *peer; /* a DEALER's; NULL on the ROUTER */
     bool touched;
     struct line *next_touched;
-    char *endpoint; /* owned; of one whose handshakes are watched: of the coordinator */
-    uint32_t pin;   /* which of its keys is asked for */
+    char *endpoint; /* owned; the coordinator's, where handshakes are watched; else NULL */
+    uint32_t pin;   /* index of the coordinator's key that is expected now */
     bool pinned_now;
-    struct line *next, *prev; /* of all open ones */
+    struct line *next, *prev; /* list of all open lines */
 };
 
 struct net {
@@ -71,7 +70,7 @@ struct net {
     uv_idle_t idle;
     uv_async_t interrupt;
     uv_timer_t retry, shake;
-    struct recent shakes; /* that failed and were told */
+    struct recent shakes; /* failed handshakes that were logged */
     uv_signal_t terminated, interrupted, hung_up;
     struct later later;
     struct net_options options;
@@ -85,12 +84,12 @@ struct net {
     struct peers *peers;       /* owned */
     struct line *lines;        /* owned: the open ones */
     struct line *router;       /* one of them, or NULL */
-    struct zap_domain *domain; /* owned; of the router, where it asks for keys; else NULL */
+    struct zap_domain *domain; /* owned; the router's, where it asks for keys; else NULL */
     bool plain;                /* it listens on tcp without keys */
-    struct {                   /* of the router's connections */
+    struct {                   /* the router's connections */
         uv_poll_t connections, unfinished;
         uv_timer_t look;
-        struct env_work trim; /* of the heap, after a cut */
+        struct env_work trim; /* trims the heap after a cut */
         bool on, cut, trimming;
         uint64_t cut_ns;
     } watch;
@@ -119,7 +118,7 @@ static void touch(struct line *l)
     }
 }
 
-/* Takes the line after *link off the queue of touched ones. */
+/* Removes the line at *link from the queue of touched ones. */
 static void untouch(struct net *n, struct line **link)
 {
     struct line *l = *link;
@@ -175,7 +174,7 @@ static struct line *line_open(struct net *n, bool router, struct err *e)
     return l;
 }
 
-/* The struct lives on until libuv has let go of it, at the end of this turn of the loop. */
+/* The struct is freed once libuv has closed its handle, at the end of this turn of the loop. */
 static void line_close(struct line *l)
 {
     struct net *n = l->net;
@@ -192,7 +191,7 @@ static void line_close(struct line *l)
     *(l->prev != NULL ? &l->prev->next : &n->lines) = l->next;
     if (l->next != NULL)
         l->next->prev = l->prev;
-    uv_close((uv_handle_t *)&l->poll, line_closed_cb); /* before the descriptor goes */
+    uv_close((uv_handle_t *)&l->poll, line_closed_cb); /* before the descriptor is closed */
     sock_close(l->sock);
     l->sock = NULL;
 }
@@ -201,11 +200,12 @@ static void line_close(struct line *l)
 
 static void gone(struct net *n, peer_t name)
 {
-    if (name != 0 && n->gone_count < GONE_MAX) /* advice only: beyond that nobody is told */
+    /* only a hint, so names beyond GONE_MAX are dropped */
+    if (name != 0 && n->gone_count < GONE_MAX)
         n->gone[n->gone_count++] = name;
 }
 
-/* Delivers what the line has, within *budget. True when the line has no more input. */
+/* Delivers the line's messages within *budget. True when the line has no more input. */
 static bool line_drain(struct line *l, uint32_t *budget, bool *delivered)
 {
     struct net *n = l->net;
@@ -245,7 +245,7 @@ static void drain(struct net *n)
     uint32_t budget = n->options.drain_budget;
     bool delivered = false;
     if (n->watch.on && n->touched != NULL)
-        sock_watch_step(n->router->sock); /* whose descriptors these are */
+        sock_watch_step(n->router->sock); /* learns which connections the descriptors belong to */
     while (n->touched != NULL && budget > 0 && !n->stopping) {
         struct line *l = n->touched;
         bool empty = line_drain(l, &budget, &delivered);
@@ -254,7 +254,7 @@ static void drain(struct net *n)
         SHOAL_ASSERT(n->touched == l);
         untouch(n, &n->touched);
         if (!empty)
-            touch(l); /* behind the others: each gets its turn */
+            touch(l); /* moves it behind the others: each gets its turn */
     }
     SHOAL_ASSERT(budget < n->options.drain_budget || !delivered); /* 2 */
     if (delivered)
@@ -307,7 +307,7 @@ static void check_cb(uv_check_t *check)
 
 static void idle_cb(uv_idle_t *idle)
 {
-    (void)idle; /* it is there so that the loop does not sleep */
+    (void)idle; /* an active idle handle keeps the loop from sleeping */
 }
 
 static void prepare_cb(uv_prepare_t *prepare)
@@ -324,7 +324,7 @@ static void prepare_cb(uv_prepare_t *prepare)
         uv_idle_start(&n->idle, idle_cb);
     else
         uv_idle_stop(&n->idle);
-    /* what has input is not slept on; who may not be told sleeps (1, 2) */
+    /* the loop never sleeps on input, but may sleep while no core can take it (1, 2) */
     SHOAL_ASSERT((n->touched != NULL && n->handler != NULL && !n->stopping) ==
                  (uv_is_active((uv_handle_t *)&n->idle) != 0));
     if (peers_waiting(n->peers) != NULL)
@@ -366,7 +366,7 @@ static void op_work(struct env *env, struct env_work *w)
     later_work(&net_of(env)->later, w);
 }
 
-/* Who has keys shows his over tcp, and asks for that of the other side. */
+/* A process with keys shows its own over tcp, and demands the other side's. */
 static int keys_show(struct net *n, struct sock *s, const char *endpoint, const char *key,
                      struct err *e)
 {
@@ -397,12 +397,12 @@ static void pin_change(struct net *n, struct line *l)
         return;
     l->pin = !l->pin;
     l->pinned_now = true;
-    touch(l); /* it uses up edges (1) */
+    touch(l); /* it consumes edges (1) */
     if (sock_keys_change(l->sock, l->endpoint, own->coordinator[l->pin], &e) != 0)
         log_error("connect: %s", e.text);
 }
 
-/* What the former session still tells after a change is passed over. */
+/* Ignores the events of the former session after a change of keys. */
 static void shake_cb(uv_timer_t *timer)
 {
     struct net *n = timer->data;
@@ -417,7 +417,7 @@ static void shake_cb(uv_timer_t *timer)
     }
 }
 
-/* Of a line that shows keys to the coordinator. */
+/* Watches the handshakes of a line that shows keys to the coordinator. */
 static int shake_watch(struct net *n, struct line *l, const char *endpoint, struct err *e)
 {
     int rc = sock_shake_watch(l->sock, e);
@@ -467,7 +467,7 @@ static void op_disconnect(struct env *env, peer_t peer)
     if (p == NULL)
         return;
     if (p->incoming) {
-        /* ZeroMQ cannot cut one peer of a ROUTER: should it speak again, it is a new one */
+        /* ZeroMQ cannot cut one peer of a ROUTER: if it sends again, it is a new peer */
         peers_remove(n->peers, p);
     } else {
         line_close(p->owner);
@@ -514,8 +514,8 @@ static void op_known(struct env *env, peer_t peer)
     sock_known(p->sock, &p->id);
 }
 
-/* By the list, where keys are asked for; over ipc by its user; else (insecure_plaintext) all are
- * alike. */
+/* The role of a peer: by the allow-list where keys are used; over ipc by its user; else
+ * (insecure_plaintext) the same for all. */
 static enum role role_of(const struct net *n, const struct peer *p,
                          const struct keylist_entry *entry)
 {
@@ -632,7 +632,7 @@ void net_free(struct net *n)
         return;
     n->handler = NULL;
     later_close(&n->later);
-    if (n->watch.on) { /* before its socket goes */
+    if (n->watch.on) { /* before its socket is closed */
         uv_close((uv_handle_t *)&n->watch.connections, NULL);
         uv_close((uv_handle_t *)&n->watch.unfinished, NULL);
         uv_close((uv_handle_t *)&n->watch.look, NULL);
@@ -662,7 +662,7 @@ struct env *net_env(struct net *n)
 
 static void look_cb(uv_timer_t *timer);
 
-/* Connections come and go, or bytes come on them: nobody wakes for more of that until the look. */
+/* Connections changed or bytes came: both polls stop until the next look. */
 static void watch_cb(uv_poll_t *poll, int status, int events)
 {
     (void)status;
@@ -691,7 +691,7 @@ static void trim_done(struct env_work *w)
     n->watch.trimming = false;
 }
 
-/* A second after a cut, when ZeroMQ has freed what it held. */
+/* Trims the heap a second after a cut, when ZeroMQ has freed the frames. */
 static void trim(struct net *n, uint64_t now_ns)
 {
     if (!n->watch.cut || n->watch.trimming || now_ns - n->watch.cut_ns < TRIM_NS)
@@ -706,7 +706,7 @@ static void look_cb(uv_timer_t *timer)
     struct net *n = timer->data;
     uint64_t now_ns = uv_hrtime();
     bool cut = false;
-    touch(n->router); /* it asks the socket, which uses up edges (1) */
+    touch(n->router); /* it queries the socket, which consumes edges (1) */
     bool more = sock_unfinished_step(n->router->sock, now_ns, &cut);
     trim(n, now_ns);
     if (cut && !n->watch.cut) {
@@ -754,7 +754,7 @@ bool net_listened(const char *endpoint)
     return strncmp(endpoint, "ipc://", 6) != 0 || sock_ipc_answers(endpoint);
 }
 
-/* Nobody is let in before there is a list (zap.h). */
+/* No peer is admitted before there is a list (zap.h). */
 static int keys_ask(struct net *n, struct err *e)
 {
     if (n->domain != NULL)
@@ -775,7 +775,7 @@ void net_allow(struct net *n, struct keylist *list)
     if (n->domain != NULL)
         zap_domain_set(n->domain, list);
     else
-        keylist_free(list); /* nobody is asked */
+        keylist_free(list); /* without keys there is no list */
 }
 
 int net_listen(struct net *n, const char *endpoint, char bound[256], struct err *e)

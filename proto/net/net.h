@@ -1,16 +1,18 @@
-/* net.h: the real filling of env.h: one libuv loop, one ZeroMQ ROUTER to listen, one DEALER for
- * each connection out. The one door to zmq.h and uv.h.
+/* net.h: the real implementation of env.h: one libuv loop, one ZeroMQ ROUTER to listen, one DEALER
+ * for each connection out. Only proto/net includes zmq.h and uv.h.
  *
  * ZMQ_FD is edge-triggered: the prepare step reads ZMQ_EVENTS and starts an idle handle if there is
- * input, the check step drains up to a budget. Every peer has a bounded queue (LIMIT_PEER_QUEUE
- * messages, LIMIT_PEER_BYTES) because a ROUTER with ZMQ_ROUTER_MANDATORY answers EAGAIN on a full
- * one, on the identity frame only. MAXMSGSIZE = LIMIT_FRAME_BYTES, RCVHWM 16, more than
- * LIMIT_FRAMES frames are read and dropped. A ROUTER peer is known by its routing id; at most
- * LIMIT_PEERS of them, the longest silent one makes room, a stranger (env_known) before one who is
- * known. on_peer_gone comes when a send finds out
- * that an incoming peer has left, when one made room, or when its queue did not move for 30 s:
- * never for a connection out. A net belongs to one thread at a time; several nets of a process
- * share its ZeroMQ context. */
+ * input; the check step drains up to a budget. Every peer has a bounded queue (LIMIT_PEER_QUEUE
+ * messages, LIMIT_PEER_BYTES), because a ROUTER with ZMQ_ROUTER_MANDATORY returns EAGAIN when a
+ * pipe is full, on the identity frame only. MAXMSGSIZE is LIMIT_FRAME_BYTES and RCVHWM is 16. A
+ * message of more than LIMIT_FRAMES frames is read and dropped.
+ *
+ * A ROUTER peer is identified by its routing id. There are at most LIMIT_PEERS of them. A new one
+ * replaces the one that has been silent longest, a stranger before a known peer (env_known).
+ * on_peer_gone is called when a send finds that an incoming peer has left, when a peer was
+ * replaced, or when its queue did not move for 30 s; never for a connection out.
+ *
+ * A net belongs to one thread at a time. All nets of a process share its ZeroMQ context. */
 #ifndef PROTO_NET_NET_H
 #define PROTO_NET_NET_H
 
@@ -25,38 +27,40 @@
 struct net;
 
 struct net_options {
-    /* ZeroMQ; 0: 1. Shared by all nets of the process: the first net decides */
+    /* I/O threads of ZeroMQ; 0: 1. Shared by all nets of the process: the first net decides */
     uint32_t io_threads;
     uint32_t drain_budget; /* messages between two on_drained; 0: 64 */
-    uint64_t queue_bytes;  /* messages that wait for their peers, all together; 0: 256 MiB */
-    /* share of messages to incoming peers (replies) lost on purpose, for tests; 0 */
+    uint64_t queue_bytes;  /* bytes of messages that wait for all peers together; 0: 256 MiB */
+    /* share of messages to incoming peers (replies) that is dropped on purpose, for tests; 0:
+     * none */
     double drop_sends;
-    /* Over tcp we show this key, and whoever comes has to show one that is listed (net_allow).
-     * Borrowed; NULL: none. Over ipc there are no keys: who may enter the folder may speak. */
+    /* Over tcp this side shows this key, and a peer that connects must show a listed one
+     * (net_allow). Borrowed; NULL: none. Over ipc there are no keys: a process that may enter the
+     * folder may connect. */
     const struct keyfile *keys;
     bool insecure_plaintext; /* listen on tcp without keys */
-    /* so many at once: one more is cut; and whoever leaves too much of a message unfinished. 0: any
-     * number, unwatched */
+    /* most connections at a time: one more is cut, and so is one that leaves too much of a message
+     * unfinished. 0: any number, unwatched */
     uint32_t connections_max;
 };
 
 int net_new(const struct net_options *options, struct net **out, struct err *e);
-/* Not while net_run runs. Waits for env_work that has begun, cancels the rest and calls `done` of
- * none: free the core after it, not before. What was sent still goes out, 1 s at most. */
+/* Not while net_run runs. Waits for env_work that has begun, cancels the rest and calls no `done`:
+ * free the core afterwards, not before. Messages already sent still go out, for 1 s at most. */
 void net_free(struct net *n);
 struct env *net_env(struct net *n);
-/* "tcp://127.0.0.1:7070" (port 0 or *: any) or "ipc://..."; the endpoint really bound goes to bound
- * (256). UNAVAILABLE with a sentence when the port is in use; CONFIG for tcp with neither keys nor
- * insecure_plaintext. With keys nobody is let in before net_allow. */
+/* endpoint: "tcp://127.0.0.1:7070" (port 0 or *: any) or "ipc://..."; the endpoint really bound
+ * goes to bound (256). UNAVAILABLE with a sentence when the port is in use; CONFIG for tcp with
+ * neither keys nor insecure_plaintext. With keys no peer is admitted before net_allow. */
 int net_listen(struct net *n, const char *endpoint, char bound[256], struct err *e);
-/* Whether that would be refused for what the address says: CONFIG, with what to do. */
+/* CONFIG, with what to do, when net_listen would refuse the address. */
 int net_listen_check(const char *endpoint, bool keys, bool insecure_plaintext, struct err *e);
-/* False: it is an ipc path at which nobody listens, so no question would be answered. */
+/* False: no process listens at this ipc path, so no request would be answered. */
 bool net_listened(const char *endpoint);
-/* From now on these may come, and be what the list says, open connections too; takes it over. */
+/* Replaces the allow-list, which the net then owns. It applies at once, to open connections too. */
 void net_allow(struct net *n, struct keylist *list);
-/* Keys that were shown in the last NET_REFUSED_NS and are not in the list, at most NET_REFUSED_MOST
- * of them; returns how many. The one longest silent makes room. */
+/* Keys that were refused in the last NET_REFUSED_NS and are not in the list now, at most
+ * NET_REFUSED_MOST; returns how many. A new one replaces the one that has been silent longest. */
 #define NET_REFUSED_MOST 16u
 #define NET_REFUSED_NS UINT64_C(15000000000)
 struct net_refused {
@@ -67,7 +71,7 @@ uint32_t net_refused(const struct net *n, struct net_refused out[NET_REFUSED_MOS
 void net_set_handler(struct net *n, const struct env_handler *handler, void *core);
 /* Runs the loop until env_stop (from a callback, or before) or net_interrupt (any thread,
  * signal-safe). After a stop no message is delivered; while queues are being sent, timers and work
- * may still call back. It may be run again. Connections, timers and handler stay. */
+ * may still call back. net_run may be called again: connections, timers and handler stay. */
 void net_run(struct net *n);
 void net_interrupt(struct net *n);
 /* Calls on_signal(context, signo) on the loop for SIGTERM, SIGINT and SIGHUP. */

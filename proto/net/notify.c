@@ -48,7 +48,7 @@ static void pulse_make(void)
         close(fd);
 }
 
-/* Only a daemon that is ready has one. */
+/* Touches the pulse; only a daemon that is ready has one. */
 static void pulse_touch(void)
 {
     char path[LIMIT_PATH];
@@ -56,9 +56,9 @@ static void pulse_touch(void)
         (void)utimensat(AT_FDCWD, path, NULL, 0);
 }
 
-/* ---- what systemd hears ---- */
+/* ---- messages to systemd ---- */
 
-/* The status that was told last. */
+/* The status that was sent last. */
 static char told[256];
 
 void notify_ready(const char *status)
@@ -73,7 +73,7 @@ void notify_ready(const char *status)
     sd_notifyf(0, "READY=1\nSTATUS=%s", line);
 }
 
-/* Of one thread. What has not changed is not told again: a message waits for its reader. */
+/* Called on one thread. An unchanged status is not sent again: a message waits for its reader. */
 void notify_status(const char *format, ...)
 {
     char line[256] = "";
@@ -94,8 +94,7 @@ void notify_stopping(void)
     sd_notify(0, "STOPPING=1");
 }
 
-/* With the time, by which systemd 253 and newer (Type=notify-reload) tell this reload from one
- * before. */
+/* The time lets systemd 253 and newer (Type=notify-reload) tell this reload from an earlier one. */
 void notify_reloading(void)
 {
     sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, time_monotonic_ns() / 1000);
@@ -106,8 +105,8 @@ void notify_extend_timeout(uint64_t usec)
     sd_notifyf(0, "EXTEND_TIMEOUT_USEC=%" PRIu64, usec);
 }
 
-/* One watchdog a process, as systemd has it. Pinged six times in its interval: what stops a loop
- * for less than five sixths of it is no hang. */
+/* One watchdog a process, as in systemd. It is pinged six times in its interval: a pause of the
+ * loop of less than five sixths of it is not a hang. */
 static struct {
     struct env *env; /* borrowed */
     struct env_timer timer;

@@ -1,10 +1,10 @@
-/* notify.h: sd_notify: READY, STATUS, WATCHDOG. No-ops outside systemd. The one door to
- * systemd/sd-daemon.h.
+/* notify.h: sd_notify: READY, STATUS, WATCHDOG. The calls do nothing outside systemd. Only notify.c
+ * includes systemd/sd-daemon.h.
  *
- * Where there is no systemd to hear the watchdog's ping (a container), the file `pulse` of
- * $RUNTIME_DIRECTORY tells it: made by notify_ready, touched by each ping, gone at the next
- * notify_begin. Its age says whether the daemon gets on (deploy/healthy), and nobody is asked for
- * it. */
+ * Where no systemd listens to the watchdog's ping (a container), the file `pulse` in
+ * $RUNTIME_DIRECTORY replaces it: notify_ready creates it, each ping touches it, and the next
+ * notify_begin removes it. Its age says whether the daemon makes progress (deploy/healthy), and
+ * reading it sends no request to the daemon. */
 #ifndef PROTO_NET_NOTIFY_H
 #define PROTO_NET_NOTIFY_H
 
@@ -12,19 +12,20 @@
 
 #include <stdint.h>
 
-/* Before anything else: what a process before this one has said counts no more. */
+/* Called before anything else: removes the pulse of an earlier process. */
 void notify_begin(void);
 void notify_ready(const char *status);
 void notify_status(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void notify_stopping(void);
-/* Settings are read again; notify_ready says that they have been. */
+/* The daemon reads its settings again; notify_ready says that it has done so. */
 void notify_reloading(void);
 /* Pings the watchdog from the loop of env, six times in its interval, when systemd asked for one. A
  * hung loop stops pinging. */
 void notify_watchdog_start(struct env *env);
-/* For a process of several loops, whose main thread pings: how often it should; 0: nobody asks. */
+/* For a process of several loops, whose main thread pings: the interval; 0: no watchdog is
+ * wanted. */
 uint64_t notify_watchdog_ns(void);
 void notify_watchdog_ping(void);
-void notify_extend_timeout(uint64_t usec); /* while a long start or stop moves */
+void notify_extend_timeout(uint64_t usec); /* while a long start or stop makes progress */
 
 #endif

@@ -1,4 +1,4 @@
-/* peer.c: table of peers by name and by routing id, and their queues. */
+/* peer.c: the table of peers, by name and by routing id, and their queues. */
 #include "proto/net/peer.h"
 
 #include "proto/base/assert.h"
@@ -16,15 +16,16 @@
 _Static_assert(SLOTS <= 1u << SLOT_BITS, "a slot fits the low bits of a name");
 
 struct peers {
-    uint64_t seed;  /* of the hash: a stranger who picks routing ids cannot aim at one bucket */
+    /* seed of the hash: a stranger that picks routing ids cannot aim at one bucket */
+    uint64_t seed;
     uint64_t names; /* drawn so far */
     uint32_t incoming, outgoing;
     uint64_t waiting_bytes, waiting_most, peer_most;
     struct silence {
         struct peer *newest, *oldest;
     } silence[2];         /* incoming: strangers, known ones */
-    struct peer *waiting; /* those with a queue, in no order */
-    struct peer *free;    /* owned; their slot is kept in the low bits of their last name */
+    struct peer *waiting; /* peers with a queue, in no order */
+    struct peer *free;    /* owned; the low bits of a free peer's last name keep its slot */
     uint32_t slots_used;
     struct peer *slot[SLOTS]; /* owned; a free one has name 0 or an old one */
     struct peer *bucket[BUCKETS];
@@ -63,7 +64,7 @@ struct peer *peers_find(const struct peers *ps, peer_t name)
 
 /* ---- queues ---------------------------------------------------------------------------------- */
 
-/* The oldest message has gone (sent or dropped); next is the one after it. */
+/* Removes the oldest message, which was sent or dropped; next is the one after it. */
 static void queue_advance(struct peers *ps, struct peer *p, struct msg *next, size_t bytes)
 {
     p->head = next;
@@ -74,7 +75,7 @@ static void queue_advance(struct peers *ps, struct peer *p, struct msg *next, si
     ps->waiting_bytes -= PLANTED("bytes_stay_counted") ? 0 : bytes;
 }
 
-/* Drops what waits; the peer stays on the list of waiting ones until somebody unlinks it. */
+/* Drops waiting messages; the caller unlinks the peer from the list of waiting ones. */
 static void queue_drop(struct peers *ps, struct peer *p)
 {
     while (p->head != NULL) {
@@ -118,7 +119,7 @@ static int socket_send(struct peer *p, struct msg *m)
 
 int peers_send(struct peers *ps, struct peer *p, struct msg *m, uint64_t now_ns)
 {
-    if (p->head == NULL) { /* else it would overtake */
+    if (p->head == NULL) { /* else it would overtake queued messages */
         int rc = socket_send(p, m);
         if (rc == 0)
             return 0;
@@ -155,7 +156,7 @@ void peers_flush(struct peers *ps, uint64_t now_ns, void (*left)(void *context, 
     struct peer **link = &ps->waiting;
     while (*link != NULL) {
         struct peer *p = *link;
-        /* for its side effect: ZeroMQ hears there that a pipe has room again */
+        /* for its side effect: ZeroMQ then notices that a pipe has room again */
         sock_readable(p->sock);
         int rc = queue_flush(ps, p, now_ns);
         if (rc == SHOAL_E_AGAIN) {
@@ -226,7 +227,8 @@ struct peer *peers_add(struct peers *ps, struct sock *dealer)
     return p;
 }
 
-/* A peer picks its routing id: it is the same only with the same key, or the same user. */
+/* A peer picks its routing id itself, so it is the same peer only with the same key, or the same
+ * user. */
 static bool same_holder(const struct sock_id *a, const struct sock_id *b)
 {
     return strcmp(a->key, b->key) == 0 && a->local == b->local &&
@@ -253,7 +255,7 @@ struct peer *peers_heard(struct peers *ps, struct sock *router, const struct soc
             return p;
         }
     }
-    if (ps->incoming == LIMIT_PEERS) { /* then nobody has just gone */
+    if (ps->incoming == LIMIT_PEERS) { /* no peer was removed above */
         struct peer *stranger = ps->silence[false].oldest;
         struct peer *leaves = stranger != NULL ? stranger : ps->silence[true].oldest;
         *evicted = leaves->name;

@@ -1,4 +1,4 @@
-/* recent.c: places for what was told, by hash. */
+/* recent.c: reported connections, by hash. */
 #include "proto/net/recent.h"
 
 #include "proto/base/hash.h"
@@ -17,7 +17,7 @@ bool recent_tell(struct recent *r, const char *key, const char *address, const c
                  uint64_t now_ns, uint64_t *before)
 {
     uint64_t what = hash_of(key, address, result);
-    uint32_t at = 0; /* its place, else a free one or the oldest */
+    uint32_t at = 0; /* its entry, else a free one or the oldest */
     for (uint32_t i = 0; i < RECENT_PLACES && r->place[at].what != what; i++)
         if (r->place[i].what == what || r->place[i].told_ns < r->place[at].told_ns)
             at = i;

@@ -1,8 +1,8 @@
-/* recent.h: connections that come again and again, told once in a while: a probe that asks each ten
- * seconds, a key that is refused each second. An inside header.
+/* recent.h: repeated connections, reported once in a while: a probe that connects every ten
+ * seconds, a key that is refused every second. An internal header.
  *
- * The oldest of RECENT_PLACES makes room, so strangers can make a line be told again, and can hide
- * none. Thread: that of its owner. */
+ * A new entry replaces the oldest of RECENT_PLACES. So strangers can cause a line to be repeated,
+ * but can hide none. Thread: that of its owner. */
 #ifndef PROTO_NET_RECENT_H
 #define PROTO_NET_RECENT_H
 
@@ -19,8 +19,8 @@ struct recent {
     } place[RECENT_PLACES];
 };
 
-/* Whether to tell of this key, address and result now: it was not told within RECENT_NS. *before:
- * how often it came untold since the last time. */
+/* True when this key, address and result should be reported now: not reported within RECENT_NS.
+ * *before: how often it occurred unreported since the last report. */
 bool recent_tell(struct recent *r, const char *key, const char *address, const char *result,
                  uint64_t now_ns, uint64_t *before);
 

@@ -1,4 +1,4 @@
-/* shake.c: sentences of handshakes. */
+/* shake.c: the sentences for failed handshakes. */
 #include "proto/net/shake.h"
 
 #include "proto/base/log.h"

@@ -1,14 +1,13 @@
-/* sock.c: ZeroMQ sockets: options, messages in and out without copying their bulk. The one file
- * that includes zmq.h.
+/* sock.c: ZeroMQ sockets: options, and messages in and out without copies of large frames.
  *
- * 1. A message goes out whole or not at all: only its first frame may answer EAGAIN (on a ROUTER
- *    the routing id). [test: net_full_peer_answers_busy_and_then_gets_all,
+ * 1. A message is sent whole or not at all: only its first frame may return EAGAIN (on a ROUTER the
+ *    routing id). [test: net_full_peer_answers_busy_and_then_gets_all,
  *    net_frames_of_every_size_are_aligned_and_whole]
- * 2. Frames of a received message are 8-byte aligned and pin no memory but their own: small ones,
- *    and those that ZeroMQ decoded inside a shared receive buffer, are copied into the pool.
- *    [assert: sock_receive]
- * 3. A message of more than LIMIT_FRAMES frames is read to its end, one frame at a time, and
- *    nothing of it is kept. [assert: sock_receive] [test: net_foreign_messages_harm_nobody] */
+ * 2. Frames of a received message are 8-byte aligned and pin only their own memory: small ones, and
+ *    those that ZeroMQ decoded inside a shared receive buffer, are copied into the pool. [assert:
+ *    sock_receive]
+ * 3. A message of more than LIMIT_FRAMES frames is read to its end, one frame at a time, and no
+ *    part of it is kept. [assert: sock_receive] [test: net_foreign_messages_harm_nobody] */
 #include "proto/net/sock.h"
 
 #include "proto/base/assert.h"
@@ -32,28 +31,28 @@
 #include <unistd.h>
 #include <zmq.h>
 
-/* ZeroMQ reads into 8 KiB buffers and hands out smaller frames as parts of them, which pins the
+/* ZeroMQ reads into 8 KiB buffers and delivers smaller frames as parts of them, which pins the
  * whole buffer; bigger ones get their own memory. */
 #define COPY_IN_BYTES 8192u
-/* Below this a copy costs less than the bookkeeping that a borrowed frame needs. ThreadSanitizer
- * does not see how ZeroMQ hands a message from thread to thread and would call every release on an
- * I/O thread a race: there all is copied. */
+/* Below this size a copy costs less than the bookkeeping of a borrowed frame. ThreadSanitizer does
+ * not see how ZeroMQ passes a message between threads and would report every release on an I/O
+ * thread as a race, so under it every frame is copied. */
 #ifdef __SANITIZE_THREAD__
 #define COPY_OUT_BYTES LIMIT_FRAME_BYTES
 #else
 #define COPY_OUT_BYTES 512u
 #endif
 #define HOLDERS_KEPT 1024u
-/* What ZMTP puts before a frame: flags, and its length in one byte or in eight. */
+/* ZMTP's header of a frame: flags, and the length in one byte or in eight. */
 #define FRAME_HEAD_SHORT 2u
 #define FRAME_HEAD_LONG 9u
-/* And what CURVE puts around one: "\x07MESSAGE", a short nonce, the box's code, flags. */
+/* CURVE's overhead of a frame: "\x07MESSAGE", a short nonce, the box's code, flags. */
 #define CURVE_BYTES 33u
 #ifndef ZMQ_ZAP_ENFORCE_DOMAIN
-#define ZMQ_ZAP_ENFORCE_DOMAIN 93 /* libzmq has it, its header shows it to drafts alone */
+#define ZMQ_ZAP_ENFORCE_DOMAIN 93 /* libzmq has it, but its header shows it only in draft builds */
 #endif
 #define SOCKETS_MAX 8192
-/* Messages that one pipe takes in each direction before our own queue fills. A pull reply may be
+/* Messages that a pipe takes in each direction before our own queue fills. A pull reply may have
  * 512 KiB: 16 of them are 8 MiB a peer. */
 #define PIPE_MESSAGES 16
 
@@ -67,11 +66,11 @@ struct sock {
         void *monitor;
         int descriptor;
         uint32_t most;
-        uint64_t cut;        /* that were too many */
-        uint64_t unfinished; /* cut for that */
-        const char *why;     /* a handshake has failed, whose connection ends now */
+        uint64_t cut;        /* connections cut because there were too many */
+        uint64_t unfinished; /* connections cut for unfinished messages */
+        const char *why;     /* the reason of a failed handshake, whose connection ends next */
         struct recent told;
-        bool shaken; /* of a DEALER: the last handshake was good, and its connection stands */
+        bool shaken; /* on a DEALER: the last handshake succeeded, and its connection stands */
     } watch;
 };
 
@@ -81,10 +80,9 @@ static pthread_mutex_t context_lock = PTHREAD_MUTEX_INITIALIZER;
 static void *context;
 static unsigned context_holds;
 
-/* ZeroMQ takes the memory of each received frame from malloc. By itself glibc gives the end of a
- * heap back to the kernel again and again, and every 4 KiB that come back cost a page fault: up to
- * 18 a reply of 512 KiB, about one with this.
- */
+/* ZeroMQ allocates each received frame with malloc. By default glibc keeps returning the end of the
+ * heap to the kernel, and each 4 KiB page that is needed again costs a page fault: up to 18 for a
+ * reply of 512 KiB, about one with this. */
 static void keep_heap(void)
 {
     mallopt(M_MMAP_THRESHOLD, 32 << 20);
@@ -160,7 +158,8 @@ int sock_open(bool router, struct sock **out, struct err *e)
     option_set(s, ZMQ_TCP_KEEPALIVE_IDLE, 30);
     option_set(s, ZMQ_TCP_KEEPALIVE_INTVL, 10);
     option_set(s, ZMQ_TCP_KEEPALIVE_CNT, 3);
-    option_set(s, ZMQ_TCP_MAXRT, 30000); /* else a cut line is noticed after a quarter of an hour */
+    /* else a cut connection is noticed only after a quarter of an hour */
+    option_set(s, ZMQ_TCP_MAXRT, 30000);
     if (router) {
         option_set(s, ZMQ_ROUTER_MANDATORY, 1);
         option_set(s, ZMQ_BACKLOG, 512);
@@ -197,7 +196,7 @@ static int keys_error(int error, struct err *e)
                    zmq_strerror(error));
 }
 
-/* A frame as long as it may be has what CURVE adds around it. */
+/* Raises the limit of a frame's size by CURVE's overhead. */
 static int curve_begin(struct sock *s, struct err *e)
 {
     int64_t frame_bytes = LIMIT_FRAME_BYTES + CURVE_BYTES;
@@ -234,7 +233,7 @@ int sock_keys_show(struct sock *s, const struct keyfile *own, const char *server
     return curve_begin(s, e);
 }
 
-/* ---- connections watched --------------------------------------------------------------------- */
+/* ---- watched connections --------------------------------------------------------------------- */
 
 static int monitor_start(struct sock *s, int events, struct err *e)
 {
@@ -251,7 +250,8 @@ static int monitor_start(struct sock *s, int events, struct err *e)
     s->watch.monitor = zmq_socket(context, ZMQ_PAIR);
     if (s->watch.monitor == NULL)
         return err_set(e, SHOAL_E_UNAVAILABLE, "ZeroMQ gives no socket: %s", zmq_strerror(errno));
-    zmq_setsockopt(s->watch.monitor, ZMQ_RCVHWM, &none, sizeof none); /* it would stop its I/O */
+    /* a full pipe would stop its I/O */
+    zmq_setsockopt(s->watch.monitor, ZMQ_RCVHWM, &none, sizeof none);
     zmq_setsockopt(s->watch.monitor, ZMQ_LINGER, &none, sizeof none);
     if (zmq_connect(s->watch.monitor, address) != 0 ||
         zmq_getsockopt(s->watch.monitor, ZMQ_FD, &s->watch.descriptor, &bytes) != 0)
@@ -279,8 +279,8 @@ int sock_watch_descriptor(const struct sock *s)
     return s->watch.descriptor;
 }
 
-/* An event is two frames: its number (16 bits) and value (32), and an address. False: there is
- * none. */
+/* An event is two frames: its number (16 bits) with its value (32), and an address. False: there is
+ * no event. */
 static bool event_read(struct sock *s, uint16_t *number, uint32_t *value)
 {
     uint8_t frame[256];
@@ -298,14 +298,14 @@ static void connection_came(struct sock *s, int fd)
     conns_opened(s->watch.conns, fd);
     if (conns_count(s->watch.conns) <= s->watch.most || PLANTED("connections"))
         return;
-    /* ZeroMQ closes it, and says so. Where it has closed it already, and another connection has
-     * its number, that one is made again. */
+    /* ZeroMQ then closes it and reports that. If ZeroMQ has closed it already and another
+     * connection has its descriptor, that one is cut and reconnects. */
     (void)shutdown(fd, SHUT_RDWR);
     s->watch.cut++;
 }
 
-/* A connection's end is told before its descriptor is closed, so before another's beginning with
- * the same one; and a handshake's failure just before the end of its connection. */
+/* ZeroMQ reports the end of a connection before it closes the descriptor, so before a new
+ * connection can reuse it. It reports a failed handshake just before the end of its connection. */
 static bool event_take(struct sock *s)
 {
     uint16_t number;
@@ -353,7 +353,8 @@ enum sock_shake sock_shake_step(struct sock *s)
                                         : SOCK_SHAKE_NONE;
 }
 
-/* Without a linger: what is queued for the other key would keep its session, which fails on. */
+/* Without a linger: messages queued for the other key would keep the old session alive, and it
+ * would keep failing. */
 int sock_keys_change(struct sock *s, const char *endpoint, const char *server, struct err *e)
 {
     option_set(s, ZMQ_LINGER, 0);
@@ -394,10 +395,10 @@ bool sock_unfinished_step(struct sock *s, uint64_t now_ns, bool *cut)
     uint32_t over = 0;
     sock_watch_step(s);
     bool more = conns_look(s->watch.conns, now_ns, &over);
-    (void)sock_readable(s); /* what was whole by now has its turn before the next look */
+    (void)sock_readable(s); /* complete messages are delivered before the next look */
     if (over == 0)
         return more;
-    sock_watch_step(s); /* who has left meanwhile is not cut in another's place */
+    sock_watch_step(s); /* a new connection on a closed one's descriptor is not cut in its place */
     conns_cut(s->watch.conns);
     s->watch.unfinished += over;
     *cut = true;
@@ -423,7 +424,7 @@ bool sock_ipc_answers(const char *endpoint)
     if (fd < 0)
         return false;
     bool answers = connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 ||
-                   errno == EAGAIN; /* more wait than it has let in so far */
+                   errno == EAGAIN; /* its backlog is full */
     close(fd);
     return answers;
 }
@@ -463,10 +464,10 @@ int sock_bind(struct sock *s, const char *endpoint, char bound[256], struct err 
     if (rc != 0)
         return rc;
     option_set(s, ZMQ_IPV6, strchr(numeric, '[') != NULL);
-    /* ZeroMQ unlinks whatever lies at an ipc path before it binds, a living server's socket too */
+    /* ZeroMQ unlinks any file at an ipc path before it binds, a living server's socket too */
     if (sock_ipc_answers(endpoint))
         return bind_error(endpoint, EADDRINUSE, e);
-    char said[600]; /* a name with what it stands for */
+    char said[600]; /* the name with its address */
     bool named = strcmp(numeric, endpoint) != 0;
     (void)snprintf(said, sizeof said, "%s%s%s%s", endpoint, named ? " (" : "", named ? numeric : "",
                    named ? ")" : "");
@@ -552,7 +553,8 @@ static void holder_release(void *data, void *hint)
     holder_give(h);
 }
 
-/* Adds the frame z to m; z is left empty or closed later by the message. */
+/* Adds the frame z to m: a copy of it, or the frame itself, which leaves z empty. The caller closes
+ * z. */
 static int frame_take(struct msg *m, zmq_msg_t *z)
 {
     size_t bytes = zmq_msg_size(z);
@@ -581,7 +583,7 @@ static int frame_take(struct msg *m, zmq_msg_t *z)
     return rc;
 }
 
-/* Reads the next frame into z (initialised). *line: its bytes on the line are added. */
+/* Reads the next frame into z (initialised) and adds its size on the line to *line. */
 static int frame_read(struct sock *s, zmq_msg_t *z, uint64_t *line)
 {
     for (;;) {
@@ -596,8 +598,8 @@ static int frame_read(struct sock *s, zmq_msg_t *z, uint64_t *line)
     }
 }
 
-/* Over ipc ZeroMQ tells ":uid:gid:pid", behind "localhost" where glibc names the machine so: as the
- * kernel named the process when the connection was made. No address of tcp looks like it. */
+/* Over ipc ZeroMQ gives ":uid:gid:pid", preceded by "localhost" where glibc calls the machine that.
+ * The kernel recorded them when the connection was made. No tcp address has this form. */
 static bool user_read(const char *address, uint32_t *user, uint32_t *group)
 {
     uint32_t process;
@@ -609,7 +611,7 @@ static bool user_read(const char *address, uint32_t *user, uint32_t *group)
            address[end] == 0;
 }
 
-/* What the connection's handshake has left with each of its frames. */
+/* Reads the properties that the connection's handshake attached to each of its frames. */
 static void who_take(const struct sock *s, zmq_msg_t *z, struct sock_id *from)
 {
     const char *key = s->curve ? zmq_msg_gets(z, "User-Id") : NULL,
@@ -640,10 +642,10 @@ int sock_receive(struct sock *s, struct sock_id *from, struct msg **out)
         SHOAL_ASSERT(bytes > 0 && bytes <= SOCK_ID_BYTES); /* ZeroMQ's own prefix */
         from->bytes = (uint8_t)bytes;
         memcpy(from->data, zmq_msg_data(&z), bytes);
-        line = 0; /* that was no frame of the line */
+        line = 0; /* the routing id is not sent on the line */
         have_frame = zmq_msg_more(&z) && frame_read(s, &z, &line) == 0;
-        /* Not of the prefix: of a message that ZeroMQ had looked at before (sock_readable) it does
-         * not say where it came from. */
+        /* Read from the second frame: ZeroMQ does not tell the connection of the prefix when it has
+         * looked at the message before (sock_readable). */
         from->connection = s->watch.conns != NULL && have_frame ? zmq_msg_get(&z, ZMQ_SRCFD) : -1;
         who_take(s, &z, from);
     }
@@ -655,7 +657,7 @@ int sock_receive(struct sock *s, struct sock_id *from, struct msg **out)
             rc = SHOAL_E_TOO_BIG;
         if (rc == 0)
             rc = frame_take(m, &z);
-        if (rc != 0 && m != NULL) { /* go on reading to the end, but hold nothing */
+        if (rc != 0 && m != NULL) { /* read on to the end, but keep nothing */
             msg_free(m);
             m = NULL;
         }
@@ -664,7 +666,7 @@ int sock_receive(struct sock *s, struct sock_id *from, struct msg **out)
     }
     zmq_msg_close(&z);
     if (s->watch.conns != NULL) {
-        if (!conns_has(s->watch.conns, from->connection)) /* it has just come */
+        if (!conns_has(s->watch.conns, from->connection)) /* a new connection */
             sock_watch_step(s);
         conns_delivered(s->watch.conns, from->connection, line);
     }
@@ -675,8 +677,8 @@ int sock_receive(struct sock *s, struct sock_id *from, struct msg **out)
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-/* Makes z of a frame; a lent frame's bytes go along and are released by ZeroMQ. Never fails: for
- * want of memory z is empty, which the receiver's decoder refuses as it refuses any frame of a
+/* Makes z from a frame; a lent frame's bytes are passed without a copy, and ZeroMQ releases them.
+ * Never fails: without memory z is empty, and the receiver's decoder refuses it as a frame of a
  * wrong size. */
 static void frame_give(zmq_msg_t *z, struct frame *f, bool lend)
 {
@@ -719,15 +721,15 @@ int sock_send(struct sock *s, const struct sock_id *to, struct msg *m)
         rc = frame_write(s, &z, true);
     }
     for (uint32_t i = 0; rc == 0 && i < m->frame_count; i++) {
-        /* The first frame of a DEALER may be refused, and is needed again then: copy it. It is a
+        /* A DEALER's first frame may be refused and is then needed again, so it is copied. It is a
          * header, and small. */
         bool lend = m->frame[i].bytes > COPY_OUT_BYTES && (s->router || i > 0);
         frame_give(&z, &m->frame[i], lend);
         int failed = frame_write(s, &z, i + 1 < m->frame_count);
         if (i == 0 && !s->router)
             rc = failed;
-        /* Later a frame only fails when the pipe died under the message; ZeroMQ then wants to be
-         * given the rest too, and drops it. */
+        /* A later frame fails only when the pipe died during the message. ZeroMQ then still expects
+         * the remaining frames, and drops them. */
     }
     if (rc != 0)
         return rc == EAGAIN ? SHOAL_E_AGAIN : SHOAL_E_UNAVAILABLE;
@@ -736,8 +738,6 @@ int sock_send(struct sock *s, const struct sock_id *to, struct msg *m)
 }
 
 /* ---- endpoint ---- */
-
-/* Reads an address to listen at. */
 
 static int malformed(const char *endpoint, const char *why, struct err *e)
 {

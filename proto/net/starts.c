@@ -1,4 +1,4 @@
-/* starts.c: the file `starts`: "COUNT SINCE WAITED CAUSE". */
+/* starts.c: the file `starts`, which holds "COUNT SINCE WAITED CAUSE". */
 #include "proto/net/starts.h"
 #include "proto/base/file.h"
 #include "proto/base/limits.h"
@@ -15,13 +15,13 @@
 #include <time.h>
 
 #define SECOND_NS UINT64_C(1000000000)
-#define WAIT_S 29 /* and RestartSec=1 */
+#define WAIT_S 29 /* RestartSec=1 makes it 30 */
 #define UNTOLD "it ended without a word: by a signal, or for lack of memory"
 
-/* This process's. */
+/* The state of this process. */
 static struct {
     bool counting;
-    struct starts failed; /* with this start among them */
+    struct starts failed; /* includes this start */
 } now;
 
 static bool path_of(const char *folder, const char *name, char path[LIMIT_PATH])
@@ -45,13 +45,13 @@ bool starts_read(const char *folder, struct starts *s)
         s->waited = waited != 0;
         (void)snprintf(s->cause, sizeof s->cause, "%s", text + at);
         s->cause[strcspn(s->cause, "\r\n")] = '\0';
-        text_clean(s->cause); /* another user's file */
+        text_clean(s->cause); /* another user may have written it */
     }
     free(text);
     return good;
 }
 
-/* What cannot be written is not counted: systemd then tries again each second. */
+/* A failure to write is ignored: systemd then retries each second. */
 static void store(void)
 {
     char path[LIMIT_PATH], temporary[LIMIT_PATH], text[128 + sizeof now.failed.cause];
@@ -75,7 +75,7 @@ static bool patient(void)
     return time_monotonic_ns() - now.failed.since_ns > STARTS_PATIENCE_NS;
 }
 
-/* SIGTERM and SIGINT end the process meanwhile, as they would without a handler. */
+/* Waits. SIGTERM and SIGINT end the process meanwhile, as they would without a handler. */
 static void wait_told(void)
 {
     const struct timespec wait = {.tv_sec = WAIT_S};
@@ -137,13 +137,13 @@ int starts_end(int rc, const struct err *e)
     const char *sentence = e->text[0] != '\0' ? e->text : err_text(rc);
     if (rc >= 0)
         return 0;
-    if (rc == SHOAL_E_STOPPED) { /* told to end before it was ready: no failure */
+    if (rc == SHOAL_E_STOPPED) { /* asked to end before it was ready: no failure */
         log_info("%s", sentence);
         starts_over();
         return 0;
     }
     log_error("%s", sentence);
-    now.failed.waited = true; /* it does so now, or need not */
+    now.failed.waited = true; /* it waits below, or needs no wait */
     starts_cause(sentence);
     if (now.counting && patient() && !is_final(err_exit_status(rc)))
         wait_told();

@@ -1,14 +1,14 @@
 /* zap.c: one thread at inproc://zeromq.zap.01, and the domains that it knows.
  *
- * 1. Whatever is not a question about a key that the domain's list has is answered with 300: not
- *    now. The other side's ZeroMQ tries again, so that it comes in once there is a list, or its
- *    line; after 400 it never would.
- *    [test: net_keys_matrix, net_who_was_refused_comes_in_when_listed]
- * 2. Without the thread nobody comes in: sockets enforce their domain. [test:
+ * 1. Any request but one with a key in the domain's list is answered with 300, a temporary refusal.
+ *    The other side's ZeroMQ then retries, so the peer is admitted once the list, or its line in
+ *    it, exists. After 400 it would never retry. [test: net_keys_matrix,
+ *    net_who_was_refused_comes_in_when_listed]
+ * 2. Without the thread no peer is admitted: sockets enforce their domain. [test:
  *    net_without_an_answer_nobody_comes_in]
  *
- * A domain's list is changed and read under the lock, but by its own thread, which alone changes
- * it. */
+ * A domain's list is changed and read under the lock. The domain's own thread, the only one that
+ * changes it, reads it without. */
 #include "proto/net/zap.h"
 
 #include "proto/base/assert.h"
@@ -27,7 +27,7 @@
 #include <zmq.h>
 
 #define ENDPOINT "inproc://zeromq.zap.01"
-#define FRAMES 7 /* of a question about a key: the last is the key */
+#define FRAMES 7 /* frames of a request with a key; the last is the key */
 #define FRAME_BYTES 256
 
 struct zap_domain {
@@ -94,14 +94,14 @@ void zap_domain_free(struct zap_domain *d)
     free(d);
 }
 
-/* ---- who is refused -------------------------------------------------------------------------- */
+/* ---- refused keys ---------------------------------------------------------------------------- */
 
 static bool lately(const struct net_refused *r, uint64_t now_ns)
 {
     return r->count > 0 && now_ns - r->last_ns < NET_REFUSED_NS;
 }
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static void refused_note(struct zap_domain *d, const char *key, const char *address)
 {
     uint64_t now_ns = time_monotonic_ns();
@@ -137,7 +137,7 @@ uint32_t zap_domain_refused(struct zap_domain *d, struct net_refused out[NET_REF
     return count;
 }
 
-/* ---- questions ------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 struct question {
     uint32_t frames;
@@ -156,7 +156,7 @@ static bool is(const struct question *q, int frame, const char *text)
            memcmp(q->frame[frame].bytes, text, strlen(text)) == 0;
 }
 
-/* False: the context ends. */
+/* False: the context has ended. */
 static bool question_read(void *socket, struct question *q)
 {
     int more = 1;
@@ -182,7 +182,8 @@ static void address_of(const struct question *q, char out[64])
     out[n] = 0;
 }
 
-/* Whether the holder of the key may come in, who it is, and why not. */
+/* Returns NULL when the holder of the key is admitted, else the reason. *found: its entry in the
+ * list. */
 static const char *judge(const struct question *q, const char *address, char key[KEYFILE_KEY],
                          struct keylist_entry *found)
 {
@@ -241,7 +242,7 @@ static void connect_tell(struct recent *recent, const char *key, const struct ke
 
 static void *serve(void *socket)
 {
-    static struct recent recent; /* of the one thread */
+    static struct recent recent; /* used by this thread only */
     struct question q;
     struct keylist_entry who;
     char key[KEYFILE_KEY], address[64];

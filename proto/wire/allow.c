@@ -1,4 +1,4 @@
-/* allow.c: the table of allow.h, asked.
+/* allow.c: looks rights up in the table of allow.h.
  *
  * 1. Every message has a right: without one this does not compile. [the compiler] */
 #include "proto/wire/allow.h"

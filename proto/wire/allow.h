@@ -1,11 +1,11 @@
-/* allow.h: who may send what to whom: the one table of it. Checks, tests and the manual's page are
- * made of it.
+/* allow.h: the rights of peers: the one table of which role may send which message to a coordinator
+ * or a shard. Checks, tests and the manual's page are generated from it.
  *
- * A row is a right: a message, or (PULL_LANE) a kind of it. X(RIGHT, how it is told where that is
- * not its name, roles at a coordinator, roles at a shard, whether it goes into the audit log).
- * Roles are bits (proto/base/role.h); BOSS is the coordinator, over the connection that the shard
- * itself has opened: it may all that a shard takes. LOCAL peers may all but what is BOSS's
- * alone. */
+ * A row is a right: a message, or (PULL_LANE) a kind of one. X(RIGHT, its text where that is not
+ * the name, roles at a coordinator, roles at a shard, true when it goes into the audit log). Roles
+ * are bits (proto/base/role.h). BOSS is the coordinator, on the connection that the shard itself
+ * has opened: it has every right at the shard. LOCAL peers have every right except those that only
+ * BOSS has. */
 #ifndef PROTO_WIRE_ALLOW_H
 #define PROTO_WIRE_ALLOW_H
 
@@ -19,7 +19,7 @@
 
 enum wire_side { WIRE_COORDINATOR, WIRE_SHARD };
 
-/* a row fills its line */
+/* each row takes one line */
 /* clang-format off */
 
 #define WIRE_ALLOW_S (1u << ROLE_SERVE)
@@ -92,7 +92,7 @@ enum wire_side { WIRE_COORDINATOR, WIRE_SHARD };
 
 /* clang-format on */
 
-/* With the letters filled in. */
+/* The table with the roles' bits in place of the letters. */
 #define WIRE_ALLOW(X)                                                                              \
     WIRE_ALLOW_MAP(X, WIRE_ALLOW_S, WIRE_ALLOW_W, WIRE_ALLOW_C, WIRE_ALLOW_M, WIRE_ALLOW_A,        \
                    WIRE_ALLOW_BOSS)
@@ -106,22 +106,25 @@ enum wire_right {
 
 /* The right that a request needs. */
 enum wire_right allow_right_of(const struct wire *w);
-/* "PULL of a lane". */
+/* The text of a right: "PULL of a lane". */
 const char *allow_text(enum wire_right r);
-/* Bits of those who have it there. */
+/* The roles that have the right on that side, as bits. */
 uint32_t allow_roles(enum wire_right r, enum wire_side side);
 bool allow_audited(enum wire_right r);
-/* Whether a peer of this role may have it; boss: it is the coordinator that the shard follows. */
+/* True when a peer of this role has the right; boss: the peer is the coordinator that the shard
+ * follows. */
 bool allow_may(enum wire_right r, enum wire_side side, enum role role, bool boss);
-/* Orders that came last, so that one sent again, for want of an answer, is not audited again. */
+/* The latest orders, so that an order that is sent again, because its reply was lost, is not
+ * audited again. */
 #define ALLOW_RECENT 16u
 struct allow_recent {
     uint64_t order[ALLOW_RECENT]; /* a hash */
     uint32_t next;
 };
-/* Whether the same bytes (with their id) came over the same connection, with the same result. */
+/* True when the same bytes (with their id) came over the same connection and had the same
+ * result. */
 bool allow_again(struct allow_recent *r, uint64_t peer, int result, const struct msg *m);
-/* DENIED, in words that name role and message. */
+/* DENIED, with a sentence that names role and message. */
 int allow_denied(enum wire_right r, enum wire_side side, const char *role, struct err *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* event.c: records, framed. */
+/* event.c: packs records and their checksums. */
 #include "proto/wire/event.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"

@@ -1,5 +1,5 @@
-# proto.awk: shoal.proto out of the preprocessed shoal.proto.in; with -v form=names its companion
-# for C: `#define PB_PULL_REPLY pb__pull_reply__descriptor`.
+# proto.awk: makes shoal.proto from the preprocessed shoal.proto.in; with -v form=names it makes a
+# list of names for C: `#define PB_PULL_REPLY pb__pull_reply__descriptor`.
 
 function camel(name,    part, count, i, made) {
   count = split(name, part, "_")
@@ -8,7 +8,8 @@ function camel(name,    part, count, i, made) {
   return made
 }
 
-# One word of the messages; state: what comes next. A field may have any name, "message" too.
+# Takes one word of the messages; state: the kind of the next word. A field may have any name, even
+# "message".
 function word(w) {
   if (state == "name") {
     name = w

@@ -1,13 +1,13 @@
-/* wire.c: plain structs <-> protobuf-c, by the shapes in wire_shape.c. Only these two see the
- * generated types of messages.
+/* wire.c: converts plain structs to protobuf-c and back, by the shapes in wire_shape.c. Only these
+ * two files see the generated types of messages.
  *
- * 1. A header is unpacked by a capped bump allocator: no malloc, and no peer makes us take more
- *    than LIMIT_UNPACK_BYTES. [test: wire_decoding_allocates_nothing]
- * 2. Struct and proto message are made of the same list in wire.h: field i of one is field i of the
- *    other; asserted whenever a type is used (wire_shape_assert). [test:
- *    wire_every_type_encodes_and_decodes]
- * 3. What wire_decode lets through has the right frame count, and frames whose bytes agree with
- *    the counts in the header. [test: wire_wrong_frame_count_is_refused,
+ * 1. A header is unpacked by a capped bump allocator: there is no malloc, and no peer can make it
+ *    take more than LIMIT_UNPACK_BYTES. [test: wire_decoding_allocates_nothing]
+ * 2. Struct and proto message are made from the same list in wire.h: field i of one is field i of
+ *    the other; asserted whenever a type is used (wire_shape_assert).
+ *    [test: wire_every_type_encodes_and_decodes]
+ * 3. A message that wire_decode accepts has the right frame count, and frames whose bytes agree
+ *    with the counts in the header. [test: wire_wrong_frame_count_is_refused,
  *    wire_count_that_does_not_fit_its_frame_is_refused] */
 #include "proto/wire/wire.h"
 #include "proto/base/assert.h"
@@ -24,8 +24,8 @@
 
 /* ---- one message, both ways ------------------------------------------------------------------ */
 
-/* Bytes of a number of this type in the generated struct and in ours; bool differs and is copied by
- * value. */
+/* Bytes of a number of this type, in the generated struct and in the plain one; bool differs and is
+ * copied by value. */
 static size_t number_bytes(ProtobufCType type)
 {
     return type == PROTOBUF_C_TYPE_UINT64 || type == PROTOBUF_C_TYPE_DOUBLE ? 8 : 4;
@@ -94,7 +94,7 @@ static void *space_alloc(void *unused, size_t bytes)
 static void space_free(void *unused, void *pointer)
 {
     (void)unused;
-    (void)pointer; /* all at once, when the next header is decoded */
+    (void)pointer; /* all is freed at once, when the next header is decoded */
 }
 
 static ProtobufCAllocator space_allocator = {space_alloc, space_free, NULL};
@@ -125,7 +125,8 @@ static int eval_frames_check(const struct msg *m, const struct wire_EVAL_DONE *q
     return rc != 0 ? rc : frame_expect(m, 2, bytes, 1, UINT32_MAX, e);
 }
 
-/* The gradients have as many floats a key as the table says: which it is, its shard knows. */
+/* Each key has the same number of floats. Only the shard knows the table, and so the right
+ * number. */
 static int push_frames_check(const struct msg *m, const struct wire_PUSH *q, struct err *e)
 {
     size_t bytes = m->frame[2].bytes;
@@ -162,7 +163,7 @@ static int rows_frames_check(const struct msg *m, const struct wire_PULL_reply *
     return frame_expect(m, 1, q->key_count, 4ull * q->width, LIMIT_KEYS, e);
 }
 
-/* What wire.h's lists of counted frames say. */
+/* Checks the frames in the lists WIRE_COUNTED and WIRE_COUNTED_REPLY. */
 static int counted_check(const struct msg *m, const struct wire *w, struct err *e)
 {
     switch (w->type) {
@@ -225,7 +226,8 @@ static int body_decode(const Pb__Header *h, const struct shape *s, struct wire *
     return body_from_proto(s, body, &out->u, e);
 }
 
-/* A header has the oldest release that takes its message; before WIRE_OLDEST it had its own. */
+/* The version in a header is the oldest release that takes its message; releases before WIRE_OLDEST
+ * sent their own. */
 static int version_check(const Pb__Header *h, const char *name, struct err *e)
 {
     if (h->version > WIRE_VERSION && !PLANTED("newer_protocol"))
@@ -252,8 +254,8 @@ static int header_decode(const struct frame *f, struct wire *out, const Pb__Head
     if (h == NULL)
         return err_set(e, SHOAL_E_MALFORMED, "%zu bytes are not a header", f->bytes);
     uint32_t frames;
-    /* Known even when the version is not ours, so that a refusal can be sent; but never a type that
-     * is not in the list. */
+    /* Filled in even when the version is not ours, so that a refusal can be sent; but never with a
+     * type that is not in the list. */
     out->type =
         wire_shape_of(h->type, false, &frames) == NULL ? WIRE_TYPE_NONE : (enum wire_type)h->type;
     out->reply = h->reply != 0;

@@ -1,21 +1,21 @@
-/* wire.h: the messages. Everybody outside proto/wire sees these plain structs; protobuf-c stops in
- * wire.c and wire_shape.c.
+/* wire.h: the messages. All code outside proto/wire uses these plain structs; protobuf-c is visible
+ * only in wire.c and wire_shape.c.
  *
- * A message is a header (proto2, at most 64 KiB) and exactly the number of raw little-endian frames
- * that its type has: WIRE_MAP says how many. A request carries an `id` of the sender's choice; the
- * reply has the same id, the type of the request with `reply` set, and a status (0 or SHOAL_E_*). A
- * reply with a status other than 0 has no frames and its text is in `error`, except where
- * WIRE_MAP's fields say what else it carries.
+ * A message is a header (proto2, at most 64 KiB) and the exact number of raw little-endian frames
+ * that WIRE_MAP gives for its type. A request carries an `id` of the sender's choice. The reply has
+ * the same id, the type of the request with `reply` set, and a status (0 or SHOAL_E_*). A reply
+ * with a status other than 0 has no frames, and its text is in `error`. Where such a reply carries
+ * more, the message's comment says so.
  *
- * Fields: every message struct is made from one list, so that struct, encoder, decoder and tests
- * never part: the proto file too is made from it. U32, U64, I32, F32, F64, B(ool), STR (name,
- * capacity with NUL; control characters arrive as '?'). A field's number is its place in the list,
- * so that new ones go to the end.
+ * Fields: every message struct is made from one list, from which struct, encoder, decoder, tests
+ * and proto file are generated, so that they always agree. Types are U32, U64, I32, F32, F64,
+ * B(ool) and STR (name, capacity with NUL; control characters arrive as '?'). A field's number is
+ * its place in the list, so new fields go to the end.
  *
- * Releases side by side: the newer of two neighbours understands what the older says, and speaks so
- * that the older understands. The number in a header is not the sender's release but the oldest
- * that can take this message (WIRE_SINCE); of fields that came later (WIRE_LATER) the older knows
- * nothing, and where they are missing they are 0, which must mean what the older did. */
+ * Neighbouring releases can talk: the newer one understands the older one's messages and sends
+ * messages that the older one understands. The version in a header is not the sender's release but
+ * the oldest release that can take this message (WIRE_SINCE). An older release does not know later
+ * fields (WIRE_LATER). A missing field is 0, and 0 must mean what the older release did. */
 #ifndef PROTO_WIRE_WIRE_H
 #define PROTO_WIRE_WIRE_H
 
@@ -28,12 +28,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifndef WIRE_VERSION    /* tests/wire/later.h is a release that comes later */
-#define WIRE_VERSION 9u /* the newest message that this release takes */
-#define WIRE_OLDEST 9u  /* the release before it, from the first one on that has one */
+#ifndef WIRE_VERSION    /* tests/wire/later.h simulates a later release */
+#define WIRE_VERSION 9u /* the newest protocol version that this release takes */
+#define WIRE_OLDEST 9u  /* the release before this one, once there is one */
 #endif
 
-/* Batches are numbered from 1 in each lane; mark 0 means none yet. */
+/* Batches are numbered from 1 in each lane; mark 0: none yet. */
 #define WIRE_BOUND_ASYNC UINT32_MAX /* `bound` of a pull that never waits */
 
 /* a list of fields fills its lines */
@@ -41,32 +41,35 @@
 
 /* ---- data plane: worker -> shard ------------------------------------------------------------- */
 
-/* First message on a connection to any port. Reply: version and name of who answers. */
+/* The first message on a connection to any port. Reply: version and name of the answering
+ * process. */
 #define WIRE_HELLO(U32, U64, I32, F32, F64, B, STR) U32(version) STR(role, 16) STR(name, LIMIT_NAME)
 #define WIRE_HELLO_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(version) STR(name, LIMIT_NAME) U64(map_epoch)
 
-/* Rows of keys. frame 1: keys, u64 (key_count), sorted by key_mix. A pull with lane == UINT32_MAX
- * belongs to no lane (eval, CLI) and never waits. Else it waits until every live lane of the run
- * has reached clock(batch) - bound - 1. Reply frame 1: rows, f32 (key_count, width); absent keys
- * give their initial value, without a lane and of a sparse table zeros, and stay absent. reply:
- * clock: this pull's clock here; low: the lowest clock of the live lanes when answered (staleness =
- * clock - 1 - low); waited_ns: how long the shard held it. Without a lane those zeros are negative
- * ones, which no row consists of. */
+/* Reads the rows of keys. frame 1: keys, u64 (key_count), sorted by key_mix. A pull with lane ==
+ * UINT32_MAX belongs to no lane (eval, CLI) and never waits. Any other waits until every live lane
+ * of the run has reached clock(batch) - bound - 1. Reply frame 1: rows, f32 (key_count, width). An
+ * absent key stays absent and gives its initial value; in a pull without a lane, an absent key of a
+ * sparse table gives negative zeros instead, which no stored row consists of. clock: this pull's
+ * clock here; low: the lowest clock of the live lanes at the reply (staleness = clock - 1 - low);
+ * waited_ns: how long the shard held the pull. */
 #define WIRE_PULL(U32, U64, I32, F32, F64, B, STR) \
     U64(run) U32(table) U32(lane) U64(batch) U32(bound) U32(key_count) U64(map_epoch)
 #define WIRE_PULL_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(key_count) U32(width) U64(clock) U64(low) U64(waited_ns)
 
 /* Gradients of batch `to` of a lane for the tablets [tablet_first, tablet_first + tablet_count) of
- * the table; for these the batches in (from, to) had no keys. frame 1: keys, u64 (key_count),
- * unique, sorted by key_mix; frame 2: gradients, f32 (key_count, schema_push_floats: the gradient,
- * then with statistics the key's shows and clicks). Zero keys = a tick. A reply says how many
- * tablets took it and skipped it, and the lowest mark of the covered tablets; status GAP: nothing
- * was done, send on from `mark` + 1; FENCED, OLD_RUN, NOT_LEADER, NOT_FINITE, NO_SPACE likewise.
- * `mark` is filled in for GAP too. lr_scale multiplies the table's learning rate for this push.
- * worker, task: whose it is, for messages and the quarantine alone. event_time: seconds since 1970,
- * the median of the batch's examples; 0: none is known. */
+ * the table; the batches in (from, to) had no keys for these tablets. frame 1: keys, u64
+ * (key_count), unique, sorted by key_mix; frame 2: gradients, f32 (key_count, schema_push_floats:
+ * the gradient, then with statistics the key's shows and clicks). A push of zero keys is a tick.
+ * lr_scale multiplies the table's learning rate for this push. worker, task: the source of the
+ * push, only for messages and the quarantine. event_time: seconds since 1970, the median of the
+ * batch's examples; 0: not known.
+ *
+ * Reply: how many tablets applied it and skipped it, and the lowest mark of the covered tablets.
+ * Status GAP: nothing was done, send on from `mark` + 1 (GAP fills in `mark` too). FENCED, OLD_RUN,
+ * NOT_LEADER, NOT_FINITE, NO_SPACE: nothing was done. */
 #define WIRE_PUSH(U32, U64, I32, F32, F64, B, STR) \
     U64(run) U32(table) U32(lane) U64(generation) U64(from) U64(to) U32(tablet_first) \
     U32(tablet_count) F32(lr_scale) U32(key_count) U64(map_epoch) U64(worker) U64(task) \
@@ -75,7 +78,8 @@
 
 /* ---- control plane: coordinator -> shard ----------------------------------------------------- */
 
-/* frame 1: field_rule, (field_rule_count). Creating it again with the same schema is fine. */
+/* Creates a table. frame 1: field_rule, (field_rule_count). A repeated request with the same schema
+ * is fine. */
 #define WIRE_TABLE_CREATE(U32, U64, I32, F32, F64, B, STR) \
     STR(name, LIMIT_NAME) U32(table) U32(dense) U32(width) U32(zero_first) U32(tablet_bits) \
     U32(tablet_first) U64(seed) U32(init_kind) F32(init_scale) U32(opt_kind) F32(lr) F32(beta1) \
@@ -84,79 +88,80 @@
 #define WIRE_TABLE_CREATE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 
 /* Opens a run with `lanes` lanes on this shard; mode: enum wire_mode. tables: bit t says that the
- * run pushes to table t, so that it counts in the run's clocks and lowest marks; 0: all tables.
- * Journalled. All marks start at 0. Again: no change. must_exist: it was open here before, so
- * nothing is made: NOT_FOUND where it is not. */
+ * run pushes to table t, so that the table counts in the run's clocks and lowest marks; 0: all
+ * tables. Journalled. All marks start at 0. A repeated request changes nothing. must_exist: the run
+ * was open here before, so none is made: NOT_FOUND where there is none. */
 #define WIRE_RUN_OPEN(U32, U64, I32, F32, F64, B, STR) \
     U64(run) U32(lanes) U32(mode) U64(tables) B(must_exist)
 #define WIRE_RUN_OPEN_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
 #define WIRE_RUN_DROP(U32, U64, I32, F32, F64, B, STR) U64(run)
 #define WIRE_RUN_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
 
-/* Raises a lane's generation; live says whether the lane counts in the clock from now on. One that
- * becomes live and is placed has clock `clock` at batch `at`, the same on every shard; not placed:
- * its mark under bsp, else the smallest clock of the live lanes at its mark. Journalled before the
- * reply. A generation below the lane's is FENCED; the same one again answers
- * anew, and makes no lane less live. Reply: the lane's lowest mark over all tablets that this shard
- * leads; under bsp the newest clock of any lane here; the smallest clock of the live lanes here (0:
- * none). */
+/* Raises a lane's generation; live says whether the lane counts in the clock from now on. A lane
+ * that becomes live and is `placed` has clock `clock` at batch `at`, the same on every shard. If it
+ * is not placed, it has its mark as its clock under bsp, else the smallest clock of the live lanes
+ * at its mark. Journalled before the reply. A generation below the lane's is FENCED; the same one
+ * again gets a new reply, and makes no lane less live. Reply: the lane's lowest mark over all
+ * tablets that this shard leads; under bsp the newest clock of any lane here; the smallest clock of
+ * the live lanes here (0: none). */
 #define WIRE_FENCE(U32, U64, I32, F32, F64, B, STR) \
     U64(run) U32(lane) U64(generation) B(live) B(placed) U64(at) U64(clock)
 #define WIRE_FENCE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(mark) U64(high) U64(low)
-/* The fences of a run as they stand, to a shard that has come back: until it has them it takes no
- * push of a run that it found in its folder. frame 1: wire_lane_fence,
- * (lane_count), of lanes that were ever fenced. */
+/* The current fences of a run, for a shard that has come back. Until the shard has them it takes no
+ * push of a run that it found in its folder. frame 1: wire_lane_fence, (lane_count), of lanes that
+ * were ever fenced. */
 #define WIRE_FENCES(U32, U64, I32, F32, F64, B, STR) U64(run) U32(lane_count)
 #define WIRE_FENCES_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
 
-/* frame 1: u16 shard of each global tablet number. Kept on disk before it is answered. Refused
- * (CONFIG): the map of another cluster, one older than the shard has, another one of the same
- * epoch, and one that would take tablets away that have rows or marks here. */
+/* Sets the map. frame 1: u16 shard of each global tablet number. Stored on disk before the reply.
+ * Refused (CONFIG): the map of another cluster, one older than the shard's, another one of the same
+ * epoch, and one that would take away tablets with rows or marks here. */
 #define WIRE_MAP_SET(U32, U64, I32, F32, F64, B, STR) \
     U64(map_epoch) U32(tablet_count) U64(cluster_high) U64(cluster_low)
 #define WIRE_MAP_SET_REPLY(U32, U64, I32, F32, F64, B, STR) U64(map_epoch)
-/* The map that a shard keeps: a coordinator that has lost its own, or has an older one, takes it.
- * Reply frame 1 as in MAP_SET. */
+/* The map that a shard keeps, for a coordinator that has lost its own or has an older one. Reply
+ * frame 1 as in MAP_SET. */
 #define WIRE_MAP_HELD(U32, U64, I32, F32, F64, B, STR) U32(unused)
 #define WIRE_MAP_HELD_REPLY(U32, U64, I32, F32, F64, B, STR) U64(map_epoch) U32(tablet_count)
 
-/* What the numbers in the keys mean (proto/job/legend.h). frame 1: the line, without its end. Kept
- * on disk before it is answered, so before any row of a new number is pushed. Refused (CONFIG): an
- * older version than the shard has, and another line of the same version. */
+/* The meaning of the numbers in keys (proto/job/legend.h). frame 1: the line, without its end.
+ * Stored on disk before the reply, so before a row of a new number is pushed. Refused (CONFIG): an
+ * older version than the shard's, and another line of the same version. */
 #define WIRE_NAMES_SET(U32, U64, I32, F32, F64, B, STR) \
     U64(version) U64(cluster_high) U64(cluster_low)
 #define WIRE_NAMES_SET_REPLY(U32, U64, I32, F32, F64, B, STR) U64(version)
-/* Those that a shard keeps, for a coordinator that has lost its own. Reply frame 1 as in NAMES_SET,
- * empty with version 0: it knows none. */
+/* The names that a shard keeps, for a coordinator that has lost its own. Reply frame 1 as in
+ * NAMES_SET; empty with version 0: the shard has none. */
 #define WIRE_NAMES_HELD(U32, U64, I32, F32, F64, B, STR) U32(unused)
 #define WIRE_NAMES_HELD_REPLY(U32, U64, I32, F32, F64, B, STR) U64(version)
 
-/* What of logs the tables have learnt: a head (server/coord/taken.h) and names as nameset.h has
- * them; a shard reads neither. frame 1: both. Shard 0 keeps them on disk before it answers, so
- * before any row of theirs is pushed. Refused (CONFIG): an older version than the shard has. */
+/* The parts of logs that the tables have learnt: a head (server/coord/taken.h) and names in the
+ * form of nameset.h; a shard reads neither. frame 1: both. Shard 0 stores them on disk before it
+ * replies, so before any of their rows is pushed. Refused (CONFIG): an older version than the
+ * shard's. */
 #define WIRE_TAKEN_BYTES_MAX (LIMIT_FRAME_BYTES - 4096u)
 #define WIRE_TAKEN_SET(U32, U64, I32, F32, F64, B, STR) \
     U64(version) U64(cluster_high) U64(cluster_low)
 #define WIRE_TAKEN_SET_REPLY(U32, U64, I32, F32, F64, B, STR) U64(version)
-/* Those that a shard keeps, for a coordinator that has lost its own. Reply frame 1 as in TAKEN_SET,
- * empty with version 0: it knows none. */
+/* The same record as a shard keeps it, for a coordinator that has lost its own. Reply frame 1 as in
+ * TAKEN_SET; empty with version 0: the shard has none. */
 #define WIRE_TAKEN_HELD(U32, U64, I32, F32, F64, B, STR) U32(unused)
 #define WIRE_TAKEN_HELD_REPLY(U32, U64, I32, F32, F64, B, STR) U64(version)
 
-/* Who may come, as the coordinator's file of it says (proto/net/keylist.h). frame 1: its text.
- * version: in its high half a number of the coordinator's process, in its low half counted up by
- * each list: of one process a lower one is not taken again. */
+/* The allow-list from the coordinator's file (proto/net/keylist.h). frame 1: its text. version: a
+ * number of the coordinator's process in the high half, a counter of its lists in the low half. A
+ * lower version of the same process is ignored. */
 #define WIRE_KEYLIST(U32, U64, I32, F32, F64, B, STR) U64(version)
 #define WIRE_KEYLIST_REPLY(U32, U64, I32, F32, F64, B, STR) U64(version)
 
-/* The cut: HOLD queues pushes and notes sequence and the marks of run `run` (OLD_RUN where it is
- * not open; 0: the cut is of no run, and cannot be restored); GO makes the shard's part of cut
- * `cut` and lets pushes go on at once; its reply comes when the part is complete on disk. HOLD
- * alone ends by itself after 10 s. ahead: nothing is held yet; rows are written while pushes go on,
- * so that the cut brings few records along. RESTORE puts the
- * tables of the cut's run back to cut `cut` (journalled), opens run `run` with the marks of the cut
- * and drops every other run of these tables; look: the cut is read as a whole, and nothing is
- * changed. CUT_DROP deletes a cut. */
+/* The cut. HOLD queues pushes and records the sequence and the marks of run `run` (OLD_RUN: the run
+ * is not open; run 0: the cut belongs to no run and cannot be restored). GO makes the shard's part
+ * of cut `cut` and releases the pushes at once; its reply comes when the part is complete on disk.
+ * A HOLD without a GO ends by itself after 10 s. ahead: no push is held yet; rows are written while
+ * pushes go on, so that the cut itself writes few records. RESTORE puts the tables of the cut's run
+ * back to cut `cut` (journalled), opens run `run` with the marks of the cut and drops every other
+ * run of these tables; look: the cut is only read as a whole, and nothing is changed. CUT_DROP
+ * deletes a cut. */
 #define WIRE_HOLD(U32, U64, I32, F32, F64, B, STR) U64(cut) U64(run) B(ahead)
 #define WIRE_HOLD_REPLY(U32, U64, I32, F32, F64, B, STR) U64(sequence)
 #define WIRE_GO(U32, U64, I32, F32, F64, B, STR) U64(cut)
@@ -165,38 +170,41 @@
 #define WIRE_RESTORE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 #define WIRE_CUT_DROP(U32, U64, I32, F32, F64, B, STR) U64(cut)
 #define WIRE_CUT_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(cut)
-/* Told at every registration: of the cuts below number `below` only `keep` (0: none) is still
- * wanted; the others are deleted. No run below number `runs` is gone on with: they are dropped, but
- * for one that ROWS_GO may yet take back. tables: bit t says that table t is the job's. Cuts and
- * runs that share no table with it are another job's, and stay. 0: all tables. */
+/* Sent at every registration. Of the cuts below number `below` only `keep` (0: none) is still
+ * needed; the others are deleted. No run below number `runs` will continue: such runs are dropped,
+ * except one that ROWS_GO may still undo. tables: bit t says that table t is the job's; 0: all
+ * tables. Cuts and runs that share no table with the job belong to another job, and stay. */
 #define WIRE_CUT_KEEP(U32, U64, I32, F32, F64, B, STR) U64(below) U64(keep) U64(runs) U64(tables)
 #define WIRE_CUT_KEEP_REPLY(U32, U64, I32, F32, F64, B, STR) U32(dropped)
 
 /* Reply frame 1: u64 digest of each tablet of the table that this shard leads, in order of tablet
- * number from tablet_first; XXH3 over the tablet's rows (key, weights, state) sorted by key; an
- * empty tablet gives 0. It comes once all that it counts is on the shard's disk, whatever the
- * durability: `synced` is the sequence up to there (0: in memory). rss_peak_bytes of the process: a
- * job may end before the next beat, and the digest itself takes memory. */
+ * number from tablet_first. A digest is the XXH3 over the tablet's rows (key, weights, state)
+ * sorted by key; an empty tablet gives 0. The reply comes when all that it covers is on the shard's
+ * disk, whatever the durability: `synced` is the sequence up to there (0: in memory).
+ * rss_peak_bytes is the peak of the process: a job may end before the next beat, and the digest
+ * itself takes memory. */
 #define WIRE_DIGEST(U32, U64, I32, F32, F64, B, STR) U32(table)
 #define WIRE_DIGEST_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(tablet_first) U32(tablet_count) U64(rows) U64(synced) U64(rss_peak_bytes)
 
-/* One row by key, as JSON text in reply frame 1; and the shard's own figures likewise: all of them
- * (part 0), or `gradients` alone (1). */
+/* INSPECT: one row by key, as JSON text in reply frame 1. SHARD_STATUS: the shard's own figures in
+ * the same form: all of them (part 0), or `gradients` alone (1). */
 #define WIRE_INSPECT(U32, U64, I32, F32, F64, B, STR) U32(table) U64(key)
 #define WIRE_INSPECT_REPLY(U32, U64, I32, F32, F64, B, STR) B(found)
 #define WIRE_SHARD_STATUS(U32, U64, I32, F32, F64, B, STR) U32(part)
 #define WIRE_SHARD_STATUS_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 
 /* Checkpoints. CUT_EXPORT: the shard puts its complete cut into the new folder path/part-PART (hard
- * links where the file system allows, else copies), each file with its checksum in the part's
- * manifest; part of parts. Again: the same answer. LOAD: the shard fills its empty tables with the
- * tablets that it leads, from all parts under `path` (as many as there were shards then), with the
- * marks of the checkpoint's run under the new number `run`, and answers when all of it is durable
- * here. lanes above 0: the run begins instead, with so many lanes, this mode and no marks. without:
- * rows that are left out, "TABLE:NUMBER" (of a field) or "TABLE:*", by name, separated by blanks.
- * tables: as RUN_OPEN's, others stay as they are. translated: what became of rows whose schema was
- * another, a sentence a line; of too many the first. */
+ * links where the file system allows, else copies), with the checksum of each file in the part's
+ * manifest; it is part `part` of `parts`. A repeated request gets the same reply.
+ *
+ * LOAD: the shard fills its empty tables with the tablets that it leads, from all parts under
+ * `path` (as many as there were shards then). The marks of the checkpoint's run are set under the
+ * new number `run`. The reply comes when all of it is durable here. lanes above 0: the run starts
+ * new, with that many lanes, this mode and no marks. without: rows that are left out, as
+ * "TABLE:NUMBER" (a field) or "TABLE:*", by name, separated by blanks. tables: as in RUN_OPEN;
+ * other tables stay unchanged. translated: what happened to rows of another schema, one sentence a
+ * line; only the first ones when there are too many. */
 #define WIRE_WITHOUT 2048
 #define WIRE_TRANSLATED 2048
 #define WIRE_CUT_EXPORT(U32, U64, I32, F32, F64, B, STR) \
@@ -208,50 +216,50 @@
 #define WIRE_LOAD_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U64(rows) STR(translated, WIRE_TRANSLATED)
 
-/* Rows of a job's tables go; what: enum wire_rows. run: number of the operation, that of the run
- * which asks. tables: bit t says that table t is the job's. Asked again, also after a restart, what
- * is left of it goes. Answered when it is durable: rows that went since it was asked first, where
- * they are counted (fields). */
+/* Removes rows of a job's tables; what: enum wire_rows. run: number of the operation, which is that
+ * of the run that asks. tables: bit t says that table t is the job's. A repeated request, also
+ * after a restart, finishes the rest. The reply comes when the removal is durable. rows: the rows
+ * removed since the first request, where they are counted (fields). */
 #define WIRE_ROWS_GO(U32, U64, I32, F32, F64, B, STR) \
     U64(run) U64(tables) U32(what) STR(fields, WIRE_WITHOUT)
 #define WIRE_ROWS_GO_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 
-/* frame 1: keys, u64 (key_count); those that the shard does not lead are passed over. action: enum
- * wire_key_action. Journalled. Reply: how many keys it changed. */
+/* frame 1: keys, u64 (key_count); keys that the shard does not lead are skipped. action: enum
+ * wire_key_action. Journalled. Reply: the number of keys that changed. */
 #define WIRE_KEYS(U32, U64, I32, F32, F64, B, STR) U32(table) U32(action) U32(key_count)
 #define WIRE_KEYS_REPLY(U32, U64, I32, F32, F64, B, STR) U64(changed)
 
-/* Rows and bytes by field, histograms of norms, shows and ages of the tablets led, as JSON text in
- * reply frame 1; with what_if also what would be left with another rule: least shows, least score,
- * ttl in seconds, rows in all (0: not asked). Walks the table in steps. */
+/* Rows and bytes by field, histograms of norms, shows and ages, of the tablets that the shard
+ * leads, as JSON text in reply frame 1. With what_if it also says what another rule would keep:
+ * least shows, least score, ttl in seconds, rows in all (0: not asked). Walks the table in
+ * steps. */
 #define WIRE_TABLE_STATS(U32, U64, I32, F32, F64, B, STR) \
     U32(table) B(what_if) F32(shows) F32(score) U32(ttl) U64(budget_rows)
 #define WIRE_TABLE_STATS_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 
-/* Pushes in the journal, and in its archive, that changed a key; the newest `limit` of them, as
- * JSON text in reply frame 1: sequence, run, lane, generation, batch, event time, gradient norm.
+/* Pushes in the journal and its archive that changed a key; the newest `limit` of them, as JSON
+ * text in reply frame 1: sequence, run, lane, generation, batch, event time, gradient norm.
  * complete: the journal reaches back to the row's first push. */
 #define WIRE_BLAME(U32, U64, I32, F32, F64, B, STR) U32(table) U64(key) U32(limit)
 #define WIRE_BLAME_REPLY(U32, U64, I32, F32, F64, B, STR) B(complete)
 
 /* ---- shard -> coordinator -------------------------------------------------------------------- */
 
-/* A shard says where it listens, at start and again every lease_ms / 3; server is the name kept in
- * its data_dir, so a server that comes back gets its shard numbers back. rss_bytes of the process;
- * free figures for `shoal status`: rows in the store (cold), rows that came from it (fetched) and
+/* A shard reports where it listens, at start and again every lease_ms / 3. server is the name kept
+ * in its data_dir, so a server that comes back gets its shard numbers back. Figures for `shoal
+ * status`: rss_bytes of the process, rows in the store (cold), rows that came from it (fetched) and
  * went there (evicted; clean: without a write), bytes of memory and disk against the shard's part
- * of the budgets (0: none), requests that wait for rows or room (parked), whether pushes are
+ * of the budgets (0: none), requests that wait for rows or room (parked), and whether pushes are
  * refused for lack of disk.
  *
- * Where it belongs, as its folder says: the cluster (0, 0: none yet), its number there and the
- * cluster's number of shards, the epoch of the map that it keeps. What it has: tables at all
- * (holds), the newest run that is open and the newest cut, the sequence of its last record, and the
- * one up to which all is on disk (0 in memory mode: in_memory), the version of the names that it
- * keeps and the XXH3 of their line (0, 0: none). The allow-list that it goes by (KEYLIST's version;
- * 0: none yet), whether it listens on tcp without keys, and a number of its machine's start: with
- * another one power may have been gone. durability: what its file says, as enum durability, plus 1;
- * 0: not told. The reply says cluster and number; shard 4294967295: they are not known
- * yet, ask again. */
+ * Membership, from its folder: the cluster (0, 0: none yet), its number there and the cluster's
+ * number of shards, and the epoch of the map that it keeps. Content: whether it has tables (holds),
+ * the newest open run and the newest cut, the sequence of its last record, and the sequence up to
+ * which all is on disk (0 in memory mode: in_memory). The version of the names that it keeps and
+ * the XXH3 of their line (0, 0: none). The allow-list that it uses (KEYLIST's version; 0: none
+ * yet), and whether it listens on tcp without keys. boot: a number of the machine's boot; when it
+ * changes, power may have been lost. durability: enum durability from its file, plus 1; 0: not
+ * told. The reply gives cluster and number; shard 4294967295: they are not known yet, ask again. */
 #define WIRE_SHARD_BEAT(U32, U64, I32, F32, F64, B, STR) \
     STR(server, LIMIT_NAME) U32(shard_index) U32(shard_count) STR(endpoint, 256) U64(incarnation) \
     B(ready) U64(rows) U64(row_bytes) U64(journal_bytes) U64(rss_bytes) U64(rss_peak_bytes) \
@@ -265,20 +273,21 @@
     U32(shard) U64(map_epoch) U32(lease_ms) U64(cluster_high) U64(cluster_low) U32(shards)
 #define WIRE_NO_SHARD UINT32_MAX
 
-/* A server says how long the disk of its data_dir has not answered, in seconds, each few seconds;
- * and once 0, when it answers again. The main thread says it: the shards, which beat, hang. */
+/* A server reports every few seconds for how many seconds the disk of its data_dir has not
+ * answered, and reports 0 once when it answers again. The main thread sends it, because the shards,
+ * which send beats, hang. */
 #define WIRE_SERVER_DISK(U32, U64, I32, F32, F64, B, STR) STR(server, LIMIT_NAME) U32(seconds)
 #define WIRE_SERVER_DISK_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
 /* ---- worker -> coordinator ------------------------------------------------------------------- */
 
-/* Joins the job (or learns that there is none yet: AGAIN). kernel: what decides the bits of a
- * matrix product, compared between workers under bsp. For people: device (and its libraries), and
- * why this backend was taken. Reply frame 1: the job file as submitted (YAML text, --set applied);
- * the worker number is never used again. pass: what the worker shows with whatever it asks
- * afterwards, on this connection or a later one; nobody else knows it. job: its number, which no
- * other job of this coordinator has, though its file be the same. */
-/* as long as the longest text of a device: a text cut short may equal another */
+/* Joins the job (AGAIN: there is none yet). kernel: all that decides the bits of a matrix product,
+ * compared between workers under bsp. For people: device (and its libraries), and why this backend
+ * was chosen. Reply frame 1: the job file as submitted (YAML text, --set applied). The worker
+ * number is never used again. pass: a secret that the worker sends with every later request, on
+ * this connection or another; no other program knows it. job: its number, which no other job of
+ * this coordinator has, even with the same file. */
+/* large enough for the longest text of a device: two truncated texts could be equal */
 #define WIRE_KERNEL 192
 #define WIRE_DEVICE 256
 #define WIRE_WHY (ERR_TEXT_MAX + 64)
@@ -289,32 +298,32 @@
     U64(worker) U64(run) U32(lanes) U32(lease_ms) U32(tables) U32(shards) U64(map_epoch) U64(pass) \
     U64(job) U64(wall_s)
 
-/* A worker that joined and learnt of no tables (`tables` 0 in the reply) declares all of the job's
- * after INDEX: only the model knows them. The first declaration stands; another one must be equal
- * bit for bit, else SCHEMA. declared_total: how many tables the job has. frame 1 as in
- * TABLE_CREATE. */
+/* A worker whose join returned no tables (`tables` 0) declares all tables of the job after INDEX,
+ * because only the model knows them. The first declaration stands; another one must be equal bit
+ * for bit, else SCHEMA. declared_total: how many tables the job has. frame 1 as in TABLE_CREATE. */
 #define WIRE_TABLE_DECLARE(U32, U64, I32, F32, F64, B, STR) \
     WIRE_TABLE_CREATE(U32, U64, I32, F32, F64, B, STR) U32(declared_total)
 #define WIRE_TABLE_DECLARE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
-/* Before that it says by what names it knows fields and tensors. frame 1: a line as legend_put
- * writes it, with the numbers that follow from the job's text. CONFIG, for all: the tables that are
- * there, or another worker's input, have others. */
+/* Before TABLE_DECLARE a worker sends its names of fields and tensors. frame 1: a line as
+ * legend_put writes it, with the numbers that follow from the job's text. CONFIG, for all: the
+ * existing tables, or another worker's input, have other names. */
 #define WIRE_LEGEND(U32, U64, I32, F32, F64, B, STR) U64(pass)
 #define WIRE_LEGEND_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
-/* The text of the job that made the tables that the servers hold; AGAIN: there was none yet. Reply
+/* The text of the job that made the tables that the servers hold; AGAIN: there is none yet. Reply
  * frame 1: YAML. */
 #define WIRE_JOB_TEXT(U32, U64, I32, F32, F64, B, STR) U32(unused)
 #define WIRE_JOB_TEXT_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
 
-/* The tables that the servers hold, and the map. reads: the asker reads these tables, whatever job
- * runs; without it a worker of the job at hand waits until that has made its own. Both count as the
- * job does that made the tables: its table 0 comes first, and its tablet 0. TABLE: reply frame 1 as
- * in TABLE_CREATE. MAP: `tables` has a bit for each number by which shards know one of these
- * tables (wire_table_number); PULL, PUSH and all else that a shard is asked name a table by it.
- * Reply frame 1: u16 shard of each tablet of these tables; frame 2: one LF-ended line a shard
- * number: its endpoint, a blank, and the public key that it has shown to the coordinator, if it has
- * one; empty while unknown. */
+/* The tables that the servers hold, and the map. reads: the client reads these tables, whatever job
+ * runs; without it a worker of the current job waits until that job has made its own. Both count
+ * tables and tablets as the job that made them: its table 0 comes first, and its tablet 0.
+ *
+ * TABLE_GET: reply frame 1 as in TABLE_CREATE. MAP_GET: `tables` has a bit for each number by which
+ * shards know one of these tables (wire_table_number); PULL, PUSH and all other requests to a shard
+ * name a table by it. Reply frame 1: u16 shard of each tablet of these tables. Frame 2: one
+ * LF-ended line for each shard number: its endpoint, a blank, and the public key that it has shown
+ * to the coordinator, if any; empty while unknown. */
 #define WIRE_TABLE_GET(U32, U64, I32, F32, F64, B, STR) U32(table)
 #define WIRE_TABLE_GET_REPLY(U32, U64, I32, F32, F64, B, STR) \
     WIRE_TABLE_CREATE(U32, U64, I32, F32, F64, B, STR)
@@ -322,12 +331,12 @@
 #define WIRE_MAP_GET_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U64(map_epoch) U32(tablet_count) U32(shards) U64(tables)
 
-/* Renews the worker's lease every lease_ms / 3; the worker's own figures travel along (sums since
- * it joined). The reply tells how many lanes it holds; UNAVAILABLE in status: the worker is no
- * longer known (its lease ran out): stop writing, join again. Reply frame 1: nothing; state: enum
- * wire_job_state; list: of a log that grows, ask OBJECTS. What the figures mean:
- * worker/train/stats.h. clock_ahead_s: by how much the worker's calendar is ahead of the one that
- * WORKER_JOIN's reply told, wall_s (seconds since 1970; 0: it knows none). */
+/* Renews the worker's lease every lease_ms / 3 and carries the worker's figures (sums since it
+ * joined; worker/train/stats.h explains them). Reply: the number of lanes that it holds. Status
+ * UNAVAILABLE: the worker is no longer known (its lease ran out): it must stop writing and join
+ * again. state: enum wire_job_state; list: the worker should send OBJECTS, for a log that grows.
+ * clock_ahead_s: by how much the worker's calendar is ahead of wall_s in WORKER_JOIN's reply
+ * (seconds since 1970; 0: the coordinator knows none). */
 #define WIRE_WORKER_BEAT(U32, U64, I32, F32, F64, B, STR) \
     U64(pass) U64(examples) U64(batches) U64(skipped) U64(recomputed) U64(bad_lines) \
     U64(keys_pulled) U64(keys_pushed) F64(read_s) F64(pull_s) F64(compute_s) F64(push_s) \
@@ -339,71 +348,73 @@
 #define WIRE_WORKER_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(state) U32(lanes_held) B(list)
 
-/* A difference of clocks that is told. */
+/* True when the difference of clocks is large enough to report. */
 static inline bool wire_clock_apart(int32_t ahead_s)
 {
     return ahead_s > 60 || ahead_s < -60;
 }
 
-/* What the input is: the worker that is told to (LANE_NEXT answers kind INDEX) indexes all files of
- * a split and reports. All workers must find the same digest. split: enum wire_split. A failure to
- * read travels as fail_status and text. */
+/* The rows and the digest of the input. A worker that gets LANE_NEXT's kind INDEX indexes all files
+ * of a split and reports them. All workers must find the same digest. split: enum wire_split. A
+ * failure to read is sent as fail_status and text. */
 #define WIRE_INDEX_DONE(U32, U64, I32, F32, F64, B, STR) \
     U64(pass) U32(split) U64(rows) U64(digest) I32(fail_status) STR(fail_text, ERR_TEXT_MAX) \
     STR(warning, ERR_TEXT_MAX)
 #define WIRE_INDEX_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
-/* What the worker saw of data.train's fields before INDEX_DONE (worker/data/profile.h): the first
- * that comes stands. frame 1: JSON text, at most WIRE_PROFILE_MAX bytes. */
+/* The worker's profile of the fields of data.train (worker/data/profile.h), sent before INDEX_DONE;
+ * the first one stands. frame 1: JSON text, at most WIRE_PROFILE_MAX bytes. */
 #define WIRE_PROFILE_MAX (1u << 20)
 #define WIRE_PROFILE(U32, U64, I32, F32, F64, B, STR) U64(pass)
 #define WIRE_PROFILE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
-/* INDEX_DONE of a replay's data.train that could be read: with its windows of event time, which are
- * an epoch, one after the other. frame 1: struct wire_window (windows). */
+/* The INDEX_DONE of a replay whose data.train could be read. It adds the windows of event time,
+ * which make up an epoch in order. frame 1: struct wire_window (windows). */
 struct wire_window {
     uint64_t rows;
-    uint32_t number, first; /* zone_number of its event times; the first one, in seconds */
+    uint32_t number, first; /* zone_number of its event times; the first event time, in seconds */
 };
 #define WIRE_WINDOWS_MAX (1u << 16)
 #define WIRE_WINDOWS(U32, U64, I32, F32, F64, B, STR) \
     U64(pass) U64(rows) U64(digest) U32(windows) STR(warning, ERR_TEXT_MAX)
 #define WIRE_WINDOWS_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
-/* A log of objects: before a worker makes its model it asks (count 0) for the first line of one.
- * The reply: head (frame 1; empty where the format needs none) of a log of `count` objects, or
- * `list`: nobody knows yet, list them and say (count above 0; frame 1: their lines as the worker's
- * object.h has them, LF-ended, in byte order; frame 2: the head), or AGAIN: another worker is at
- * it. The list that was told first stands. Each split of objects has its own; only data.train has a
- * head, and of what the job does not use there is no list: count 0.
- * Of a log that grows (data.objects.grow) it is listed again and again: whom WORKER_BEAT's reply
- * tells so asks with `due`, and says what is there with `listed`: the first lines that fit of those
- * whose names are none of TAKEN's, with the reply's token; count may be 0. gone: bytes behind the
- * head in frame 2, a bit for each of TAKEN's names, in their order: the list has it no more. The
- * lister leaves them out as long as there is much room for names. fail_status: it could not be
- * listed. */
+/* A log of objects. Before a worker makes its model it asks (count 0) for the first line of an
+ * object. Replies: head (frame 1; empty where the format needs none) of a log of `count` objects;
+ * or `list`: no list exists yet, so this worker lists the objects and sends them; or AGAIN: another
+ * worker is listing. A list has count above 0; frame 1: its lines in the form of the worker's
+ * object.h, LF-ended, in byte order; frame 2: the head. The first list stands. Each split of
+ * objects has its own list; only data.train has a head. A split that the job does not use has no
+ * list: count 0.
+ *
+ * A log that grows (data.objects.grow) is listed again and again. The worker that WORKER_BEAT's
+ * reply asks sends a request with `due`, and then its list with `listed` and the reply's token: as
+ * many lines as fit, of objects whose names are not among TAKEN's; count may be 0. gone: bytes
+ * behind the head in frame 2, with a bit for each of TAKEN's names, in their order; set: the store
+ * no longer lists it. The worker omits these bits while there is plenty of room for names.
+ * fail_status: the listing failed. */
 #define WIRE_OBJECTS(U32, U64, I32, F32, F64, B, STR) \
     U64(pass) U32(count) B(due) B(listed) U64(token) I32(fail_status) \
     STR(fail_text, ERR_TEXT_MAX) U32(split) U32(gone)
 #define WIRE_OBJECTS_REPLY(U32, U64, I32, F32, F64, B, STR) U32(count) B(list) U64(token)
-/* Of a log that grows, before it is listed: the names (nameset.h) of what its tables have learnt.
- * digest: nameset_digest of those that the asker knows. Reply frame 1: struct nameset_item (count);
- * none where these are the same. */
+/* For a log that grows, before it is listed: the names (nameset.h) of objects that the tables have
+ * learnt. digest: nameset_digest of the names that the worker has. Reply frame 1: struct
+ * nameset_item (count); none where the worker's names are the same. */
 #define WIRE_TAKEN(U32, U64, I32, F32, F64, B, STR) U64(pass) U64(digest)
 #define WIRE_TAKEN_REPLY(U32, U64, I32, F32, F64, B, STR) U32(count) U64(digest)
-/* Before INDEX_DONE, or WINDOWS, of data.train of files: their names. frame 1: struct nameset_item
- * (count). unknown: a part of the input is a stream, which has no name. */
+/* The names of the files of data.train, sent before INDEX_DONE or WINDOWS. frame 1: struct
+ * nameset_item (count). unknown: a part of the input is a stream, which has no name. */
 #define WIRE_FILES(U32, U64, I32, F32, F64, B, STR) U64(pass) U32(count) B(unknown)
 #define WIRE_FILES_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
-/* INDEX_DONE of one object. frame 1: of a replay its windows, as WINDOWS has them: struct
- * wire_window (windows); else there are none. salt: hash_bytes(its name, 1), for another one may
- * have its number by now. */
+/* The INDEX_DONE of one object. frame 1: in a replay its windows as in WINDOWS: struct wire_window
+ * (windows); else empty. salt: hash_bytes(its name, 1), because another object may have its number
+ * by now. */
 #define WIRE_OBJECT_DONE(U32, U64, I32, F32, F64, B, STR) \
     U64(pass) U32(object) U64(rows) U64(digest) I32(fail_status) STR(fail_text, ERR_TEXT_MAX) \
     STR(warning, ERR_TEXT_MAX) U32(windows) U64(salt) U32(split)
 #define WIRE_OBJECT_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
-/* "What next?" A worker asks without a lane (lane == UINT32_MAX) whenever it has a free compute
+/* Asks for work. A worker asks without a lane (lane == UINT32_MAX) whenever it has a free compute
  * slot, and with a lane when the lane's task is fully pushed (batch = its last acknowledged batch).
  * Reply, kind: enum wire_next:
  *   WAIT   ask again after retry_ms (or on the next beat)
@@ -415,17 +426,16 @@ struct wire_window {
  *          equal length: they are ticks).
  *   EVAL   a read-only task: positions [position, position + rows) of split in file order; then
  *          EVAL_DONE with `task`
- *   LEAVE  the lane is no longer this worker's (fenced): drop it without a write
+ *   LEAVE  the lane no longer belongs to this worker (fenced): drop it without a write
  *   END    the job is over: send a last beat and WORKER_LEAVE, exit 0
- * object: 0, or the work is of that object of `split` alone, counted from 1; name and what stands
- * behind it in its line, a blank for the tab within that, for a string has none. Of TASK and EVAL
- * positions are of its own order, and rows and digest must be those that the worker finds. unseen:
- * EVAL_DONE may tell of values without a row.
- * run: the run whose rows TASK and EVAL mean; a restore opens a new one, so the worker goes by the
- * newest answer. In a request without a lane `batch` is the number of lanes that this worker knows
- * it holds: a grant whose answer was lost is then answered again. A worker that is told of a lane
- * that it runs already does nothing. time_limit: of TASK, event times later than this count as
- * this one; 0: none does. */
+ * object: 0, or the work concerns only this object of `split`, counted from 1; then the reply has
+ * its name and the rest of its line, where blanks replace tabs, because a string has none.
+ * Positions of TASK and EVAL then refer to the object's own order, and the worker must find the
+ * same rows and digest. unseen: EVAL_DONE may report values without a row. run: the run whose rows
+ * TASK and EVAL mean. A restore opens a new one, so the worker follows the newest reply. In a
+ * request without a lane `batch` is the number of lanes that this worker knows it holds: a grant
+ * whose reply was lost is then sent again. A worker ignores a grant of a lane that it already runs.
+ * time_limit: in a TASK, later event times count as this one; 0: no limit. */
 #define WIRE_LANE_NEXT(U32, U64, I32, F32, F64, B, STR) \
     U64(pass) U32(lane) U64(generation) U64(batch)
 #define WIRE_LANE_NEXT_REPLY(U32, U64, I32, F32, F64, B, STR) \
@@ -434,19 +444,21 @@ struct wire_window {
     STR(object_name, LIMIT_PATH) STR(object_mark, LIMIT_PATH) U64(object_rows) U64(object_digest) \
     B(unseen) U32(time_limit)
 
-/* One finished task of training: what the report needs. Losses and weights are sums over the task's
- * examples; batches: those with examples; skipped: of these, whose gradients overflowed (precision
- * fp16); norms of the gradients, before clipping, are sums over the `measured` batches of which
- * they are known. lr_scale: what the learning rates were multiplied by at the last batch. drawn:
- * lines that data.negatives' draw took whatever is in them, malformed ones (bad_lines) among them;
- * without negatives all. refused: batches of which a shard refused a push for its values, which
- * then was pushed as a tick; what it said of the first. frame 1: u64 histogram, (64): pulls by
- * clocks of staleness, the last cell all beyond. frame 2: f64 (tasks): the sum of each label's
- * loss; tasks here is the labels of an example. Then the examples as they were scored before they
- * were learnt (proto/metric/metric_tally.h): sums (tasks) and cells (cells) of them; and by the
- * fields of evaluate.by (metric_by.h): heads (by_count), values (values), sums (values, tasks),
- * cells of theirs (value_cells). clamped: examples whose event time was past the task's time_limit;
- * first_time, last_time: the range of event times as they stand in the log; 0: it has none. */
+/* One finished task of training, for the report. Losses and weights are sums over the task's
+ * examples. batches: batches with examples; skipped: those of them whose gradients overflowed
+ * (precision fp16). Norms of the gradients, before clipping, are sums over the `measured` batches
+ * for which they are known. lr_scale: the factor of the learning rates at the last batch. drawn:
+ * lines that data.negatives selected, whatever their content, malformed ones (bad_lines) included;
+ * without negatives all lines. refused: batches of which a shard refused a push for its values, so
+ * that a tick was pushed instead; refused_where: the shard's error for the first one. tasks: labels
+ * of an example. clamped: examples whose event time was past the task's time_limit; first_time,
+ * last_time: the range of event times in the log; 0: there are none.
+ *
+ * frame 1: u64 histogram, (64): pulls by clocks of staleness, the last cell for all beyond. frame
+ * 2: f64 (tasks): the sum of each label's loss. Then the examples with their scores before they
+ * were learnt (proto/metric/metric_tally.h): sums (tasks) and cells (cells). Then, for the fields
+ * of evaluate.by (metric_by.h): heads (by_count), values (values), sums (values, tasks) and their
+ * cells (value_cells). */
 #define WIRE_TALLY_SUMS 16u /* bytes */
 #define WIRE_TALLY_CELL 24u
 #define WIRE_TALLY_CELLS (LIMIT_TASKS * 2049u)
@@ -466,10 +478,10 @@ struct wire_window {
 
 /* Predictions of an evaluation task, in file order. frame 1: scores f32 (examples, tasks), then
  * labels f32 (examples, tasks). frame 2: u64 (examples) of evaluate.group where `grouped`, then u64
- * (examples, by_count) of the fields of evaluate.by; then struct wire_unseen (fields): 0: not told,
- * or there was no example. */
+ * (examples, by_count) of the fields of evaluate.by; then struct wire_unseen (fields); fields 0:
+ * not reported, or there was no example. */
 struct wire_unseen {
-    uint64_t field, values, absent; /* its number in keys; values looked up; without a row */
+    uint64_t field, values, absent; /* its number in keys; values looked up; values without a row */
 };
 _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format");
 #define WIRE_EVAL_DONE(U32, U64, I32, F32, F64, B, STR) \
@@ -477,57 +489,60 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
     U32(fields)
 #define WIRE_EVAL_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
-/* A worker leaves in good order, or says why it cannot go on (status and text end the job when
- * fatal). */
+/* A worker leaves in good order, or says why it cannot go on (when fatal, status and text end the
+ * job). */
 #define WIRE_WORKER_LEAVE(U32, U64, I32, F32, F64, B, STR) \
     U64(pass) B(fatal) I32(fail_status) STR(fail_text, ERR_TEXT_MAX)
 #define WIRE_WORKER_LEAVE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
 /* ---- CLI -> coordinator ---------------------------------------------------------------------- */
 
-/* frame 1: job file (YAML text). workers: how many to wait for before lanes are dealt (0: none).
- * from: folder of a checkpoint that the job goes on from, or, with `start`, with whose tables it
- * begins ("fleet": those that the servers hold); empty: with none. Reply: the run. */
+/* frame 1: job file (YAML text). workers: how many workers to wait for before lanes are assigned
+ * (0: none). from: folder of the checkpoint that the job resumes; with `start`, of the one whose
+ * tables it starts with ("fleet": the tables that the servers hold); empty: none. Reply: the
+ * run. */
 #define WIRE_SUBMIT(U32, U64, I32, F32, F64, B, STR) U32(workers) STR(from, LIMIT_PATH) B(start)
 #define WIRE_SUBMIT_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
-/* Reply frame 1: JSON text: servers, workers, lanes, progress; and, once the job is over, the
- * report. */
+/* Reply frame 1: JSON text: servers, workers, lanes, progress, and the report once the job is
+ * over. */
 #define WIRE_STATUS(U32, U64, I32, F32, F64, B, STR) U32(unused)
 #define WIRE_STATUS_REPLY(U32, U64, I32, F32, F64, B, STR) U32(state) I32(job_status)
 #define WIRE_REPORT(U32, U64, I32, F32, F64, B, STR) U64(run)
 #define WIRE_REPORT_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(state) I32(job_status) STR(job_text, ERR_TEXT_MAX)
-/* Jobs that ran here. Reply frame 1: JSON text: a list, the newest last (server/coord/jobs.h). */
+/* The jobs that ran here. Reply frame 1: JSON text: a list, the newest last
+ * (server/coord/jobs.h). */
 #define WIRE_JOBS(U32, U64, I32, F32, F64, B, STR) U32(unused)
 #define WIRE_JOBS_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
-/* Ends the job (now: true) or the process. ends: it is a job that will end, and well. */
+/* Ends the job (job_only) or the process. ends: there is a job, and it will end in good order. */
 #define WIRE_STOP(U32, U64, I32, F32, F64, B, STR) B(job_only)
 #define WIRE_STOP_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused) B(ends)
 
-/* Makes a checkpoint while the job goes on; answered when it is complete (or refused). name: empty:
- * a number. Reply: its folder. */
+/* Makes a checkpoint while the job goes on; the reply comes when it is complete (or refused). name
+ * empty: a number. Reply: its folder. */
 #define WIRE_CHECKPOINT(U32, U64, I32, F32, F64, B, STR) STR(name, LIMIT_NAME)
 #define WIRE_CHECKPOINT_REPLY(U32, U64, I32, F32, F64, B, STR) \
     STR(path, LIMIT_PATH) U64(rows) U64(bytes)
-/* Removes a finished checkpoint from the job's checkpoint.dir; answered when its name has gone (or
- * it is refused). Reply: the folder that it had. */
+/* Removes a finished checkpoint from the job's checkpoint.dir; the reply comes when its name is
+ * gone (or it is refused). Reply: its former folder. */
 #define WIRE_CHECKPOINT_REMOVE(U32, U64, I32, F32, F64, B, STR) STR(name, LIMIT_NAME)
 #define WIRE_CHECKPOINT_REMOVE_REPLY(U32, U64, I32, F32, F64, B, STR) STR(path, LIMIT_PATH)
-/* Rows of a field, or of one of the network's tensors, that the last job does not have any more go
- * from all servers, and its number may be given again. Answered when that is done (or refused). */
+/* Removes from all servers the rows of a field, or of one of the network's tensors, that the last
+ * job no longer has. Its number may then be assigned again. The reply comes when that is done (or
+ * refused). */
 #define WIRE_DROP(U32, U64, I32, F32, F64, B, STR) STR(table, LIMIT_NAME) STR(field, 96)
 #define WIRE_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
-/* Who computed batches, and from which rows of the input. frame 1: struct wire_batch_name (count).
- * Reply frame 1: JSON text, a list in the same order: worker, task, epoch, position and rows of the
- * input; null where it is not known any more. */
+/* Tells which workers computed batches, and from which rows of the input. frame 1: struct
+ * wire_batch_name (count). Reply frame 1: JSON text, a list in the same order: worker, task, epoch,
+ * position and rows of the input; null where it is no longer known. */
 #define WIRE_WHO(U32, U64, I32, F32, F64, B, STR) U64(run) U32(count)
 #define WIRE_WHO_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
-/* Messages that came after WIRE_OLDEST, or mean something else since: an older release refuses them
- * by name. X(NAME, version) */
+/* Messages that are newer than WIRE_OLDEST, or changed their meaning since: an older release
+ * refuses them by name. X(NAME, version) */
 #ifndef WIRE_SINCE
 #define WIRE_SINCE(X)
-/* Fields that came later than their message: those past its first `count`. X(NAME or NAME_REPLY,
+/* Fields that are newer than their message: those past its first `count`. X(NAME or NAME_REPLY,
  * count) */
 #define WIRE_LATER(X)
 #endif
@@ -594,8 +609,8 @@ _Static_assert(sizeof(struct wire_unseen) == 24, "wire_unseen is a wire format")
     X(JOBS, 60, 0, 1)
 
 /* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most
- * items). wire_decode refuses those that do not agree. What else there is to agree on, or is not as
- * simple, is in wire.c. */
+ * items). wire_decode refuses a frame that does not fit its count. wire.c has the checks that are
+ * more than that. */
 #define WIRE_TABLETS_MAX ((uint64_t)LIMIT_TABLES * LIMIT_TABLETS)
 #define WIRE_COUNTED(X)                                                                            \
     X(PULL, 1, key_count, 8, LIMIT_KEYS)                                                           \
@@ -643,19 +658,20 @@ enum wire_job_state {
     WIRE_JOB_FAILED
 };
 
-/* all: tables, runs, marks and cuts, before run `run` is opened; once per run. BUSY: a run that
- * shares no table with `tables` is open. fields: all rows of those in `fields` (as LOAD's without;
- * tables that are not here are passed over). With a run, the one that begins them anew: nothing is
- * done once it was opened here, and names of their keys stay. run 0: names of their keys go too.
- * loaded: what a LOAD for `run`, or for an older run that never trained, did or does in `tables`:
- * these are empty again. A LOAD under way is called off, and `run` is dropped in any case. */
+/* ALL: removes tables, runs, marks and cuts before run `run` is opened; once per run. BUSY: a run
+ * that shares no table with `tables` is open. FIELDS: removes all rows of the fields in `fields`
+ * (as LOAD's without; tables that are not here are skipped). With a run, the one that starts these
+ * fields again: nothing is done once that run was opened here, and the names of their keys stay.
+ * With run 0 the names of their keys go too. LOADED: empties again what a LOAD for `run`, or for an
+ * older run that never trained, did or does in `tables`. A running LOAD is cancelled, and `run` is
+ * dropped in any case. */
 enum wire_rows { WIRE_ROWS_ALL = 0, WIRE_ROWS_FIELDS = 1, WIRE_ROWS_LOADED = 2 };
 
-/* erase: the row goes and the key is blocked; block: no row is made for it; allow: it is let in
- * whatever the table's admission says; reset: neither blocked nor allowed any more. scrub, of
- * erased keys: journal, archive and store are rewritten so that nothing of their rows and gradients
- * is left; answered when it is done, `changed` is then the journal's sequence up to which that is
- * so. BUSY: another one is under way. */
+/* ERASE: the row is removed and the key is blocked. BLOCK: no row is made for the key. ALLOW: the
+ * key is admitted whatever the table's admission says. RESET: the key is neither blocked nor
+ * allowed any more. SCRUB, for erased keys: journal, archive and store are rewritten so that
+ * nothing of their rows and gradients is left. The reply comes when it is done; `changed` is then
+ * the journal's sequence up to which that is so. BUSY: another scrub runs. */
 enum wire_key_action {
     WIRE_KEY_ERASE = 0,
     WIRE_KEY_BLOCK = 1,
@@ -673,14 +689,14 @@ _Static_assert(sizeof(struct wire_batch_name) == 24, "wire_batch_name is a wire 
 #define WIRE_PLACED 2u
 struct wire_lane_fence {
     uint64_t generation;
-    uint32_t lane, live; /* live: WIRE_LIVE, with it WIRE_PLACED */
-    uint64_t at, clock; /* of one that is placed; as in FENCE */
+    uint32_t lane, live; /* live: WIRE_LIVE, and WIRE_PLACED with it */
+    uint64_t at, clock; /* where it is placed; as in FENCE */
 };
 _Static_assert(sizeof(struct wire_lane_fence) == 32, "wire_lane_fence is a wire format");
 
 /* clang-format on */
 
-/* struct wire_hello { uint32_t version; char role[16]; ... }; struct wire_hello_reply; and so on
+/* struct wire_HELLO { uint32_t version; char role[16]; ... }; struct wire_HELLO_reply; and so on
  * for every type. */
 #define WIRE_F_U32(n) uint32_t n;
 #define WIRE_F_U64(n) uint64_t n;
@@ -719,20 +735,21 @@ struct wire {
  * the bytes of its frame (keys 8 bytes each, rows and gradients a multiple of 4 per key, and so
  * on). Never allocates more than LIMIT_UNPACK_BYTES. 0 or MALFORMED, TOO_BIG, VERSION. */
 int wire_decode(const struct msg *m, struct wire *out, struct err *e);
-/* A new message whose frame 0 is the packed header; raw frames are added by the caller with
- * msg_add. NULL when out of memory. */
+/* Makes a new message whose frame 0 is the packed header; the caller adds raw frames with msg_add.
+ * NULL when out of memory. */
 struct msg *wire_encode(const struct wire *w);
-/* A reply to request: same id and type; the caller fills u.NAME_reply, then encodes. */
+/* Starts a reply to request, with the same id and type; the caller fills u.NAME_reply, then
+ * encodes. */
 void wire_reply_to(const struct wire *request, int status, struct wire *out);
-/* A refusal in one go: status and sentence. */
+/* Makes and encodes a refusal with status and sentence. */
 struct msg *wire_refusal(const struct wire *request, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 const char *wire_type_name(enum wire_type t); /* "PULL" */
 
-/* The number by which shards know a job's table, counted within the job: the place of the index-th
- * bit of `tables` that is set (MAP_GET); LIMIT_TABLES: the job has no such table. */
+/* The number by which shards know a job's table, from its index within the job: the place of the
+ * index-th set bit of `tables` (MAP_GET). LIMIT_TABLES: the job has no such table. */
 uint32_t wire_table_number(uint64_t tables, uint32_t index);
-/* struct table_schema <-> TABLE_CREATE (field_rule goes in and out of the raw frame). */
+/* Converts struct table_schema <-> TABLE_CREATE (field_rule goes in and out of the raw frame). */
 void wire_schema_to(const struct table_schema *s, struct wire_TABLE_CREATE *out);
 int wire_schema_from(const struct wire_TABLE_CREATE *in, const struct frame *field_rule,
                      struct table_schema *out, struct err *e);

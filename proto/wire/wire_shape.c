@@ -1,9 +1,9 @@
-/* wire_shape.c: the shape of every message: its fields in the plain struct, made from its list in
- * wire.h, beside the generated descriptor.
+/* wire_shape.c: the shape of every message: the fields of its plain struct, made from its list in
+ * wire.h, and the generated descriptor.
  *
- * 1. Field i of the plain struct is field i of the proto message, with the number i + 1, for both
- *    are made of one list. [assert: wire_shape_assert]
- * 2. No number of a release moves. [test: wire_numbers_stay] */
+ * 1. Field i of the plain struct is field i of the proto message, with the number i + 1, because
+ *    both are made from one list. [assert: wire_shape_assert]
+ * 2. The numbers of a release never change. [test: wire_numbers_stay] */
 #include "proto/wire/wire_inner.h"
 
 #include "proto/base/assert.h"
@@ -24,7 +24,7 @@
 #define F_B(n) {PROTOBUF_C_TYPE_BOOL, (uint32_t)offsetof(owner, n), 0},
 #define F_STR(n, size) {PROTOBUF_C_TYPE_STRING, (uint32_t)offsetof(owner, n), size},
 
-/* A function of its own for each message, so that `owner` can be another struct in each. */
+/* Each message has a function of its own, so that `owner` can be another struct in each. */
 #define SHAPE(function, plain, LIST, descriptor)                                                   \
     static const struct shape *function(void)                                                      \
     {                                                                                              \
