@@ -1,6 +1,6 @@
 /* coord_main.c: shoal-coordinator: the daemon around the core. One thread runs the loop; ZeroMQ has
- * its I/O thread. A kill at any time is fine: the store has what was promised, and the next start
- * goes on. */
+ * its I/O thread. The process may be killed at any time: the store holds all that was promised, and
+ * the next start continues from it. */
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
@@ -49,9 +49,9 @@ struct daemon {
     struct env *env;
     struct env_timer status;
     struct server_list list;
-    char last[LIMIT_PATH + 16];      /* the list that was taken last, in data_dir */
-    char trouble[ERR_TEXT_MAX + 64]; /* with the list, while an older one counts; empty: none */
-    struct env_timer look;           /* at the list */
+    char last[LIMIT_PATH + 16];      /* path of the copy of the last accepted list, in data_dir */
+    char trouble[ERR_TEXT_MAX + 64]; /* the list's error, while an older list counts; empty: none */
+    struct env_timer look;           /* checks the list for changes */
     char place[LIMIT_PATH + 256];    /* HOST:FOLDER of its reports */
     struct coord_tensorboard tensorboard;
     struct coord_hook hook;
@@ -90,7 +90,7 @@ static void place_find(struct daemon *d)
                    slash != NULL ? (int)(slash - report) : 0, report);
 }
 
-/* Whole or not at all: a reader never sees half a report. */
+/* Writes the report whole or not at all: a reader never sees half a report. */
 static int report_write(void *context, const char *text, struct err *e)
 {
     const struct coord_config *config = ((const struct daemon *)context)->config;
@@ -113,11 +113,11 @@ static int report_write(void *context, const char *text, struct err *e)
     return good ? 0 : err_set(e, SHOAL_E_IO, "report %s: %s", config->report, strerror(saved));
 }
 
-/* ---- who may come ---------------------------------------------------------------------------- */
+/* ---- the allow-list -------------------------------------------------------------------------- */
 
-#define LOOK_NS UINT64_C(250000000) /* what is taken away counts within a second */
+#define LOOK_NS UINT64_C(250000000) /* a key that is removed is refused within a second */
 
-/* Counts here at once, and is told to the shards. Takes list and text over. */
+/* The list counts here at once, and is sent to the shards. Takes list and text over. */
 static int list_set(struct daemon *d, struct keylist *list, char *text, size_t bytes, struct err *e)
 {
     net_allow(d->net, list);
@@ -208,12 +208,12 @@ static void problems(void *context, struct json *list)
 
 /* ---- signals and the status ------------------------------------------------------------------ */
 
-/* SIGHUP. */
+/* Handles SIGHUP. */
 static void reload(struct daemon *d)
 {
     struct err e;
     notify_reloading();
-    (void)live_read(d->live, &e); /* it says what is wrong */
+    (void)live_read(d->live, &e); /* it logs what is wrong */
     if (d->list.path != NULL)
         list_again(d);
     notify_ready("serving");
@@ -240,7 +240,7 @@ static void status_fire(struct env_timer *timer)
     env_timer_start(d->env, timer, UINT64_C(2000000000));
 }
 
-/* Workers, shards and tools: half of the files that there may be. */
+/* Connections of workers, shards and tools: half of the files that the process may open. */
 static uint32_t connections_most(void)
 {
     uint64_t half = machine_files() / 2;
@@ -292,13 +292,15 @@ static int serve(const struct coord_config *config, struct live *live, struct er
     struct net *net = NULL;
     char bound[256], text[ERR_TEXT_MAX];
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGHUP, SIG_IGN); /* until it is watched: a closed terminal is no stop */
+    signal(SIGHUP, SIG_IGN); /* until the handler is set: the end of a terminal is no stop */
     coord_tensorboard_open(&daemon.tensorboard, config->tensorboard);
     sigset_t ends;
     sigemptyset(&ends);
     sigaddset(&ends, SIGTERM);
     sigaddset(&ends, SIGINT);
-    sigprocmask(SIG_BLOCK, &ends, NULL); /* of process 1 it would be lost until it is watched */
+    /* Until a handler is set, the kernel drops these signals for process 1; a blocked one stays
+     * pending. */
+    sigprocmask(SIG_BLOCK, &ends, NULL);
     rc = coord_store_open(config->data_dir, LOCKFILE_WAIT_MS, &store, e);
     if (rc == 0)
         rc = net_new(&no, &net, e);
@@ -350,7 +352,8 @@ int main(int argc, char **argv)
     struct option_line o;
     struct err e = {0};
     log_init("shoal-coordinator");
-    /* nobody else's; the group's as far as whoever starts it says, for checkpoints (fleet.md) */
+    /* No access for other users. The group has what the inherited umask allows: checkpoints need it
+     * (fleet.md). */
     umask(umask(077) | 007);
     (void)machine_files();
     int rc = option_program("shoal-coordinator", keys_coordinator, version, argc, argv, &o, &e);
@@ -358,7 +361,7 @@ int main(int argc, char **argv)
         option_free(&o);
         return starts_end(rc, &e);
     }
-    if (!option_given(&o, "check")) /* of a reload: no start */
+    if (!option_given(&o, "check")) /* --check is part of a reload, not a start */
         starts_begin();
     const char *tensorboard = option_text(&o, "tensorboard");
     rc = server_config_coordinator(option_text(&o, "config"), option_list(&o, "set"), &config, &e);

@@ -1,4 +1,4 @@
-/* server_config.c: server.yaml and coordinator.yaml, and what `memory` is divided into. */
+/* server_config.c: server.yaml and coordinator.yaml, and the division of `memory`. */
 #include "server/server_config.h"
 
 #include "proto/base/assert.h"
@@ -32,8 +32,9 @@ static int take_string(const struct config *c, const char *name, const char *key
     return 0;
 }
 
-/* A key that names one of our folders, or what lies in it: in a unit that of the unit, unless the
- * file says another. form: of the folder, "ipc://%s/socket". */
+/* Takes a key that names one of the daemon's folders, or a file in it. In a systemd unit the folder
+ * is the unit's, unless the file gives another. form: the format of the value, in which
+ * %s is the folder: "ipc://%s/socket". */
 static int take_of_unit(const struct config *c, const char *name, const char *key,
                         const char *variable, const char *form, char *out, size_t capacity,
                         struct err *e)
@@ -49,10 +50,10 @@ static int take_of_unit(const struct config *c, const char *name, const char *ke
                : err_set(e, SHOAL_E_CONFIG, "%s is too long for %s", variable, key);
 }
 
-/* What is read of a file: *out is a value of the caller's kind. */
+/* Reads a checked file into *out, a value of the caller's kind. */
 typedef int (*take_fn)(const struct config *c, const char *name, void *out, struct err *e);
 
-/* text NULL: of the file `name`. */
+/* text NULL: reads the file `name`. */
 static int text_take(const char *text, size_t bytes, const char *name,
                      const struct string_list *set, const struct config_key *keys, take_fn take,
                      void *out, struct err *e)
@@ -75,7 +76,8 @@ static int file_take(const char *path, const struct string_list *set, const stru
                         : text_take(NULL, 0, path, set, keys, take, out, e);
 }
 
-/* 0 is what the rows need; a shard that gets less than it can write would refuse all pushes. */
+/* journal.max 0: as much as the rows need. A shard whose part is below the least journal would
+ * refuse all pushes. */
 static int check_journal(const struct config *c, const char *name, const struct server_config *s,
                          struct err *e)
 {
@@ -89,8 +91,8 @@ static int check_journal(const struct config *c, const char *name, const struct 
                    (uint64_t)JOURNAL_LEAST);
 }
 
-/* The journal must leave room for the rows, and for the rows once more while they are written
- * anew. */
+/* The journal must leave room for the rows, and for a second copy of them while they are
+ * rewritten. */
 static int check_disk(const struct config *c, const char *name, const struct server_config *s,
                       struct err *e)
 {
@@ -111,7 +113,8 @@ static int check_disk(const struct config *c, const char *name, const struct ser
     return 0;
 }
 
-/* 0 is what the machine allows; a shard that gets 0 would have no bound at all. */
+/* memory 0: the default, a share of the machine's memory. A part of 0 bytes would mean a shard
+ * without any bound. */
 static int check_memory(const struct config *c, const char *name, const struct server_config *s,
                         struct err *e)
 {
@@ -124,7 +127,7 @@ static int check_memory(const struct config *c, const char *name, const struct s
                    name, config_line(c, "memory"), s->memory, s->shards, (uint64_t)MEMORY_LEAST);
 }
 
-/* A folder that others name things in: "" or from the root on. */
+/* A folder below which other programs name paths: "" or an absolute path. */
 static int take_root(const struct config *c, const char *name, char *out, size_t capacity,
                      struct err *e)
 {
@@ -170,7 +173,7 @@ static int take_server(const struct config *c, const char *name, void *to, struc
     out->net.drop = config_float(c, "net.drop");
     out->net.io_threads = (uint32_t)config_int(c, "net.io_threads");
     out->insecure_plaintext = config_bool(c, "insecure_plaintext");
-    SHOAL_ASSERT(out->shards > 0 && out->net.io_threads > 0); /* keys.h has their bounds */
+    SHOAL_ASSERT(out->shards > 0 && out->net.io_threads > 0); /* keys.h bounds both */
     SHOAL_ASSERT(out->journal.segment <= UINT32_MAX);
     char endpoint[256];
     if (out->allow[0] != 0 && out->coordinator[0] != 0)
@@ -289,7 +292,8 @@ static int take_coordinator(const struct config *c, const char *name, void *to, 
     out->lease_ms = (uint32_t)config_size(c, "lease");
     out->resend_ms = (uint32_t)config_size(c, "resend");
     SHOAL_ASSERT(out->shards > 0 && out->shards <= LIMIT_SHARDS);
-    SHOAL_ASSERT(out->lease_ms > 0 && out->resend_ms > 0); /* 0: the core takes its own */
+    /* with 0 the core would take its own default */
+    SHOAL_ASSERT(out->lease_ms > 0 && out->resend_ms > 0);
     out->drop = config_float(c, "net.drop");
     out->publish = config_bool(c, "publish");
     out->insecure_plaintext = config_bool(c, "insecure_plaintext");

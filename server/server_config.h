@@ -15,11 +15,11 @@
  *     journal: {max: 0, keep: 0, segment: 64MiB}
  *     coordinator: ipc:///run/shoal/coordinator/socket
  *     durability: journal           # memory | journal | fsync
- *     keys: FILE                    # shown, and asked of others, over tcp
- *     allow: FILE                   # of a server without a coordinator
+ *     keys: FILE                    # this server's key; over tcp peers must show theirs
+ *     allow: FILE                   # the allow-list, for a server without a coordinator
  *     net: {drop: 0, io_threads: 1}
  *     checkpoint_root: ""           # checkpoints are written and loaded below it alone
- *     checkpoint_signers: ""        # only what a key of this file has signed is loaded
+ *     checkpoint_signers: ""        # loads only checkpoints that a key of this file signed
  *     insecure_plaintext: false     # listen on tcp without keys */
 #ifndef SERVER_SERVER_CONFIG_H
 #define SERVER_SERVER_CONFIG_H
@@ -31,9 +31,9 @@
 #include <stdint.h>
 
 struct server_config {
-    char name[LIMIT_NAME]; /* empty: from data_dir */
+    char name[LIMIT_NAME]; /* empty: the name in data_dir */
     char listen[256];
-    char advertise[256]; /* empty: as bound */
+    char advertise[256]; /* empty: the host that the socket is bound to */
     char data_dir[LIMIT_PATH];
     char coordinator[256];                    /* empty: none */
     char keys[LIMIT_PATH], allow[LIMIT_PATH]; /* may be empty */
@@ -52,7 +52,7 @@ struct server_config {
     bool insecure_plaintext;
 };
 
-/* path NULL: defaults and `set` ("dotted.key=value") alone. */
+/* path NULL: takes the defaults and `set` ("dotted.key=value") alone. */
 int server_config_load(const char *path, const struct string_list *set, struct server_config *out,
                        struct err *e);
 int server_config_parse(const char *text, size_t bytes, const char *name,
@@ -60,32 +60,32 @@ int server_config_parse(const char *text, size_t bytes, const char *name,
 /* The endpoint of shard i. SHOAL_E_CONFIG when the port would pass 65535. */
 int server_config_endpoint(const struct server_config *c, uint32_t shard, char out[256],
                            struct err *e);
-/* What peers are told: `bound` with its host replaced by `advertise`, or, where the host stands for
- * all addresses of the machine, by `shown`; "": no other address is known. */
+/* The endpoint that peers are told: `bound` with its host replaced by `advertise`, or, where the
+ * host stands for all addresses of the machine, by `shown`. shown "": no other address is known. */
 void server_config_advertised(const struct server_config *c, const char *bound, const char *shown,
                               char out[256]);
 
-/* What a server's `memory` and `disk` are divided into. A shard gets an equal part of
- * both. Of a shard's part of the memory:
+/* The division of a server's `memory` and `disk`. Each shard gets an equal part of both. A shard's
+ * part of the memory is divided into:
  *
- *     requests that wait   1/16, at most 1 GiB; but room for four frames of the longest kind
- *     replies on their way 1/16, at most 256 MiB; but room for two
- *     the engine           the rest: rows, their index, images on their way, caches of the store
+ *     requests that wait   1/16, at most 1 GiB; but room for four frames of LIMIT_FRAME_BYTES
+ *     replies in flight    1/16, at most 256 MiB; but room for two frames
+ *     the engine           the rest: rows, their index, images in flight, caches of the store
  *                          (engine_options.memory)
  *
- * What is left of the two is the allocator's. Below 1 GiB a shard the least of the first two is
- * more than their share: it is needed only by messages of 16 MiB. */
+ * Memory that the first two do not use serves the allocator. Below 1 GiB for a shard, the room for
+ * frames is more than 1/16: only messages of 16 MiB need it. */
 
-struct budget { /* bytes, of one shard */
+struct budget { /* the bytes of one shard */
     uint64_t engine, waiting, replies;
-    uint64_t kept; /* of all shards together: frames that are kept to be used again */
+    uint64_t kept; /* for all shards together: bytes of freed frames that are kept for reuse */
     uint64_t disk; /* 0: no bound */
 };
 
 /* memory: above 0. disk 0: no bound. */
 void server_config_divide(uint64_t memory, uint64_t disk, uint32_t shards, struct budget *out);
 
-/* Coordinator.yaml as a plain value. Everything is checked: an unknown key, a wrong
+/* coordinator.yaml as a plain value. Everything is checked: an unknown key, a wrong
  * type or a value out of range is refused with file, line and the nearest known key
  * (SHOAL_E_CONFIG).
  *
@@ -96,19 +96,19 @@ void server_config_divide(uint64_t memory, uint64_t disk, uint32_t shards, struc
  *     resend: 500ms             # requests to shards are sent again after this
  *     report: DIR/report.json   # written when a job is done; empty: only kept for `shoal`
  *     tensorboard: DIR          # event files of the jobs that run; empty: none
- *     checkpoint_root: ""       # jobs' checkpoint.dir and where they begin lie below it
- *     checkpoint_signers: ""    # whose checkpoints jobs may begin with
- *     publish: false            # whether jobs may have a command run here (checkpoint.publish)
+ *     checkpoint_root: ""       # all checkpoints that jobs write or load lie below it
+ *     checkpoint_signers: ""    # jobs begin only with checkpoints that its keys signed
+ *     publish: false            # true: jobs may run a command here (checkpoint.publish)
  *     net: {drop: 0}
  *     keys: FILE                # over tcp
- *     allow: FILE               # who may come
+ *     allow: FILE               # the keys that may connect
  *     insecure_plaintext: false # listen on tcp without keys */
 
 struct coord_config {
     char listen[256];
     char data_dir[LIMIT_PATH];
     char report[LIMIT_PATH], tensorboard[LIMIT_PATH]; /* may be empty */
-    char keys[LIMIT_PATH], allow[LIMIT_PATH];         /* likewise */
+    char keys[LIMIT_PATH], allow[LIMIT_PATH];         /* may be empty */
     uint32_t shards, lease_ms, resend_ms;
     double drop;
     char checkpoint_root[LIMIT_PATH - 256];
@@ -117,7 +117,7 @@ struct coord_config {
     bool publish;
 };
 
-/* path NULL: defaults and `set` ("dotted.key=value") alone. */
+/* path NULL: takes the defaults and `set` ("dotted.key=value") alone. */
 int server_config_coordinator(const char *path, const struct string_list *set,
                               struct coord_config *out, struct err *e);
 int server_config_parse_coordinator(const char *text, size_t bytes, const char *name,

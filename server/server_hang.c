@@ -1,4 +1,4 @@
-/* server_hang.c: the threads of this process, as /proc shows them. */
+/* server_hang.c: reads the threads of this process from /proc. */
 #include "server/server_hang.h"
 
 #include "proto/base/file.h"
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a line of /proc/PID/task/TID/stat: the state behind the name, which may hold anything, and the
- * thread's time in the program and in the kernel. */
+/* Parses a line of /proc/PID/task/TID/stat: the state, which follows the name (the name may hold
+ * any characters), and the thread's user and kernel time. */
 static bool state_of(const char *line, char *state, uint64_t *used)
 {
     const char *behind = strrchr(line, ')');
@@ -23,14 +23,14 @@ static bool state_of(const char *line, char *state, uint64_t *used)
     return true;
 }
 
-/* Whether a thread waits for a disk now. */
+/* True when the thread waits for a disk now. */
 static bool waits(const char *thread, uint64_t *used)
 {
     char path[64], line[512], state = 0;
     (void)snprintf(path, sizeof path, "/proc/self/task/%.16s/stat", thread);
     FILE *f = fopen(path, "re");
     if (f == NULL)
-        return false; /* it has ended */
+        return false; /* the thread has ended */
     bool good = fgets(line, sizeof line, f) != NULL && state_of(line, &state, used);
     fclose(f);
     return good && state == 'D';

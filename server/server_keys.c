@@ -1,4 +1,4 @@
-/* server_keys.c: keys at the start, and a list that is read again. */
+/* server_keys.c: keys at the start, and the allow-list, which is read again when it changes. */
 #include "server/server_keys.h"
 
 #include "proto/base/file.h"
@@ -98,7 +98,7 @@ bool server_keys_list_changed(struct server_list *s)
     return rests && !same(&now, &s->was);
 }
 
-/* Whoever may write it says who may come. */
+/* A user with write access to the list decides which keys are allowed: others must not have it. */
 static int writers_check(const char *path, const struct stat *st, struct err *e)
 {
     if ((st->st_mode & 02) == 0)

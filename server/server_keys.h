@@ -1,4 +1,4 @@
-/* server_keys.h: what coordinator and servers do about keys at their start, and the coordinator's
+/* server_keys.h: how coordinator and servers handle keys at their start, and the coordinator's
  * allow-list while it runs. */
 #ifndef SERVER_SERVER_KEYS_H
 #define SERVER_SERVER_KEYS_H
@@ -12,41 +12,43 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-struct server_keys_ask { /* what a daemon's file says */
+struct server_keys_ask { /* the settings of a daemon's file */
     const char *listen, *keys, *allow;
-    const char *coordinator; /* a server's; "": none, so that the list is this daemon's own */
+    const char *coordinator; /* a server's; "": none, so that the allow-list is this daemon's own */
     bool insecure;
-    const char *signers; /* of checkpoints; "": none */
+    const char *signers; /* file of the keys that may sign checkpoints; "": none */
 };
 
-/* Reads the keys (*out NULL: none), and refuses what does not go together, and a list of signers
- * that could not be gone by later, in words: CONFIG, and what keyfile.h and signature.h say.
- * Without keys over tcp it is said, each time. */
+/* Reads the keys (*out NULL: none). Refuses settings that contradict each other, and a list of
+ * signers that could not be used later: CONFIG, and the errors of keyfile.h and signature.h. A
+ * daemon on tcp without keys logs a warning at each start. */
 int server_keys_open(const struct server_keys_ask *ask, struct keyfile **out, struct err *e);
-/* --check: the same without a word in the log, and the list; prints "ok" to stdout after 0. A key
- * that only the unit can hand over is not missed (keyfile.h). */
+/* --check: the same checks and those of the allow-list, without logging; prints "ok" to stdout when
+ * it returns 0. A key that only the systemd unit can hand over is not missed (keyfile.h). */
 int server_keys_check(const struct server_keys_ask *ask, struct err *e);
-/* Whether such a daemon listens on tcp without keys. */
+/* True when such a daemon listens on tcp without keys. */
 bool server_keys_insecure(const struct server_keys_ask *ask, const struct keyfile *keys);
 
 struct server_list {  /* the file of an allow-list */
     const char *path; /* borrowed */
-    const char *last; /* borrowed; a copy of the list that was taken last; NULL: none is kept */
-    struct stat was, seen; /* when it was last read, looked at */
+    /* borrowed; path of the copy of the last accepted list; NULL: no copy is kept */
+    const char *last;
+    struct stat was, seen; /* the file when it was last read, and at the last look */
 };
 
-/* Reads it in any case. *list and *text (bytes) are the caller's. */
+/* Reads the list, changed or not. The caller owns *list and *text (bytes). */
 int server_keys_list_read(struct server_list *s, struct keylist **list, char **text, size_t *bytes,
                           struct err *e);
-/* Keeps the text of a list that is taken, with the mode of the list. A failure is logged: the list
- * counts all the same. */
+/* Keeps a copy of an accepted list, with the mode of the list. A failure is logged: the list counts
+ * all the same. */
 void server_keys_list_keep(const struct server_list *s, const char *text, size_t bytes);
-/* At a start, where the list is missing or wrong (e says why): reads the copy, which then counts
- * until the list is mended, and adds that to e. A start without a copy fails with rc; e stays. */
+/* Called at a start when the list is missing or wrong (e says why). Reads the copy, which counts
+ * until the list is repaired, and adds that to e. Without a copy the start fails with rc, and e
+ * stays. */
 int server_keys_list_last(const struct server_list *s, int rc, struct keylist **list, char **text,
                           size_t *bytes, struct err *e);
-/* Whether it looks otherwise than when it was last read, and as it did at the last look: who writes
- * it is done. */
+/* True when the file differs from when it was last read and is the same as at the last look: its
+ * writer has finished. */
 bool server_keys_list_changed(struct server_list *s);
 
 #endif

@@ -1,15 +1,17 @@
 /* server_main.c: shoal-server: the daemon around the shards.
  *
- * Threads: each shard has its own, with its own loop (net), engine and core; it opens, runs and
- * closes them there. The main thread starts them, waits until all answer readers (shard.h), says
- * READY=1, and then waits for SIGTERM or SIGINT; a shard that gets further wakes it by SIGUSR1. All
- * threads block these signals. ZeroMQ has its I/O threads, libuv its pool for the engines' slow
- * work (UV_THREADPOOL_SIZE overrides its size).
+ * Threads: each shard has its own, with its own loop (net), engine and core; the thread opens, runs
+ * and closes them. The main thread starts the shards, waits until all are open and the coordinator
+ * has taken them or does not answer (wait_taken), says READY=1, and then waits for SIGTERM or
+ * SIGINT. A shard that reaches its next state wakes the main thread by SIGUSR1. All threads block
+ * these signals. ZeroMQ has its I/O threads, libuv its pool for the engines' slow work
+ * (UV_THREADPOOL_SIZE overrides its size).
  *
  * SIGTERM is a clean stop: every dirty tablet is written, so that the next start replays nothing. A
- * second one leaves at once, and so does one in a recovery: there a kill at any step is as good
- * (e2e/test_kill_points.py), nobody has been answered, and no step has to look for a word to stop.
- * A broken disk leaves at once, too, with status 74, and recovery does the rest. */
+ * second SIGTERM ends the process at once, and so does one during recovery. Recovery may be killed
+ * at any step (e2e/test_kill_points.py) and has answered no client yet, so its steps need no check
+ * for a stop. A broken disk, too, ends the process at once, with status 74, and the next start
+ * recovers. */
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
@@ -49,39 +51,40 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How much longer systemd is to wait while work moves. */
+/* While shards make progress, systemd is asked to wait this much longer. */
 #define MORE_TIME_US UINT64_C(30000000)
-/* How long the coordinator is waited for before a server that it has not answered is READY. */
 #define NOT_TAKEN                                                                                  \
     "the coordinator does not take this server: its log says why, and so does shoal doctor "       \
     "--cluster"
+/* A server is READY after this time without an answer from the coordinator. */
 #define UNANSWERED_NS UINT64_C(10000000000)
 
 struct server;
 
-/* In this order. One whose opening failed is OPENED with a status, and then CLOSED. */
+/* A member passes through the states in this order. A member whose opening failed is OPENED with a
+ * status, and then CLOSED. */
 enum member_state { MEMBER_OPENS, MEMBER_OPENED, MEMBER_LEAVES, MEMBER_CLOSED };
 
 struct member {            /* one shard and its thread */
     struct server *server; /* borrowed */
     uint32_t index;
     pthread_t thread;
-    _Atomic int state;       /* of the thread, with what stands below it up to pulses */
+    _Atomic int state;       /* set by the thread, as are the members below it up to pulses */
     struct net *net;         /* net_interrupt from main, once opened */
-    struct shard *shard;     /* its thread's alone */
+    struct shard *shard;     /* used by its thread alone */
     int status;              /* 0 or SHOAL_E_*, once opened */
-    struct err error;        /* its words */
-    _Atomic uint64_t pulses; /* of the thread: it gets on */
-    uint64_t seen;           /* of them, by the main thread when it last told systemd */
+    struct err error;        /* the message for status */
+    _Atomic uint64_t pulses; /* counted up by the thread while it makes progress */
+    uint64_t seen;           /* the value of pulses when the main thread last told systemd */
     struct env_timer pulse;
-    struct server_list list; /* of a server without a coordinator */
+    struct server_list list; /* the allow-list of a server without a coordinator */
 };
 
 struct server {
     struct server_config config;
     char name[LIMIT_NAME];
     struct keyfile *keys; /* owned; NULL: none */
-    bool insecure;        /* it listens on tcp without */
+    bool insecure;        /* it listens on tcp without keys */
     struct budget budget;
     sigset_t signals;                 /* blocked in every thread; main takes them */
     struct member *member;            /* owned, (config.shards) */
@@ -114,7 +117,7 @@ static void process_figures(void *context, uint64_t *rss, uint64_t *rss_peak)
 static void fatal_cb(void *context, const struct err *e)
 {
     const struct member *m = context;
-    /* then it will be next time, too */
+    /* damaged data is damaged at the next start, too */
     bool damaged =
         e->code == SHOAL_E_CORRUPT || e->code == SHOAL_E_CHECKSUM || e->code == SHOAL_E_SCHEMA;
     int status = err_exit_status(SHOAL_E_IO);
@@ -124,7 +127,7 @@ static void fatal_cb(void *context, const struct err *e)
     _exit(status);
 }
 
-/* A shard gets on: its loop turns, or long work in it moves. */
+/* A shard makes progress: its loop turns, or long work in it advances. */
 static void pulse_cb(void *context, uint64_t done, uint64_t of)
 {
     struct member *m = context;
@@ -147,7 +150,7 @@ static void figures_note(struct member *m)
     p->place = (int)f.place;
 }
 
-/* ---- who may come ---- */
+/* ---- the allow-list ---- */
 
 static void list_told(const char *of, int rc, const struct err *e)
 {
@@ -168,7 +171,7 @@ static int allow_cb(void *context, const char *text, size_t bytes, struct err *e
     return rc;
 }
 
-/* Of a server without a coordinator: its own file. */
+/* Reads the allow-list of a server without a coordinator from the server's own file. */
 static int list_take(struct member *m, struct err *e)
 {
     struct keylist *list;
@@ -199,7 +202,7 @@ static void pulse_timer_cb(struct env_timer *t)
     env_timer_start(net_env(m->net), t, UINT64_C(1000000000));
 }
 
-/* Wakes the main thread. */
+/* Enters a state and wakes the main thread. */
 static void reach(struct member *m, enum member_state state)
 {
     SHOAL_ASSERT((int)state == m->state + 1);
@@ -208,17 +211,17 @@ static void reach(struct member *m, enum member_state state)
     kill(getpid(), SIGUSR1);
 }
 
-/* A quarter of the files that there may be, for all shards: the rest is the store's and the
- * journal's. */
+/* All shards together get a quarter of the files that the process may open; the rest is for the
+ * store and the journal. */
 static uint32_t connections_most(uint32_t shards)
 {
     uint64_t part = machine_files() / 4 / shards;
     return part < 16 ? 16 : part > LIMIT_PEERS ? LIMIT_PEERS : (uint32_t)part;
 }
 
-/* The address that workers are told in the place of "all addresses of this machine": the one by
- * which the coordinator is reached. A name of the coordinator's that has no address yet is waited
- * for: without the coordinator this server has no work. */
+/* Finds the address that stands for "all addresses of this machine" when workers are told where
+ * this shard is: the address from which the coordinator is reached. While the coordinator's name
+ * has no address yet the function waits: without the coordinator this server has no work. */
 static void shown_find(struct member *m, const char *bound, char shown[64])
 {
     const struct server_config *c = &m->server->config;
@@ -226,7 +229,7 @@ static void shown_find(struct member *m, const char *bound, char shown[64])
     shown[0] = 0;
     if (c->advertise[0] != 0 || c->coordinator[0] == 0 || !name_any(bound))
         return;
-    if (strncmp(c->coordinator, "tcp://", 6) != 0) { /* workers are where the coordinator is */
+    if (strncmp(c->coordinator, "tcp://", 6) != 0) { /* workers run on the coordinator's machine */
         (void)snprintf(shown, 64, "%s", strchr(bound, '[') != NULL ? "[::1]" : "127.0.0.1");
         return;
     }
@@ -236,7 +239,7 @@ static void shown_find(struct member *m, const char *bound, char shown[64])
                      "coordinator at %s is reached is not known: %s; asked again each second, or "
                      "set `advertise`",
                      bound, c->coordinator, e.text);
-        m->pulses++; /* it gets on, as far as it can */
+        m->pulses++; /* waiting here is progress for systemd */
         (void)nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
     }
     log_info("workers are told %s for %s: the address by which the coordinator is reached; "
@@ -307,7 +310,7 @@ static void *member_thread(void *argument)
     struct member *m = argument;
     struct server *sv = m->server;
     struct shard *shard = NULL;
-    char name[16]; /* what `top -H` and a debugger call it */
+    char name[16]; /* the name in `top -H` and in a debugger */
     (void)snprintf(name, sizeof name, "shard-%u", m->index);
     (void)pthread_setname_np(pthread_self(), name);
     int rc = m->status = open_member(m, &shard);
@@ -346,14 +349,14 @@ static int start_members(struct server *sv, struct err *e)
         m->server = sv;
         m->index = i;
         if (pthread_create(&m->thread, NULL, member_thread, m)) {
-            sv->config.shards = i; /* those that run are stopped */
+            sv->config.shards = i; /* stop_members joins the threads that run */
             return err_set(e, SHOAL_E_NOMEM, "cannot start the thread of shard %u", i);
         }
     }
     return 0;
 }
 
-/* How many have come so far. */
+/* The number of members that have reached this state. */
 static uint32_t reached(const struct server *sv, enum member_state state)
 {
     uint32_t count = 0;
@@ -366,11 +369,12 @@ static void reload(struct server *sv)
 {
     struct err e;
     notify_reloading();
-    (void)live_read(&sv->live, &e); /* it says what is wrong */
+    (void)live_read(&sv->live, &e); /* it logs what is wrong */
     notify_ready("serving");
 }
 
-/* A second, or until a shard gets further. Whether somebody asks to stop. */
+/* Waits a second, or until a shard reaches its next state. True when a signal asks the server to
+ * stop. */
 static bool asked_to_stop(struct server *sv)
 {
     struct timespec second = {.tv_sec = 1};
@@ -380,7 +384,7 @@ static bool asked_to_stop(struct server *sv)
     return signo == SIGTERM || signo == SIGINT;
 }
 
-/* As a kill would. */
+/* Ends the process at once, as a kill would. */
 static _Noreturn void leave_now(const struct server *sv, const char *where)
 {
     notify_stopping();
@@ -388,7 +392,7 @@ static _Noreturn void leave_now(const struct server *sv, const char *where)
     _exit(0);
 }
 
-/* Whether each shard has got on since the last time that all had. */
+/* True when every shard has made progress since this function last returned true. */
 static bool all_move(struct server *sv)
 {
     bool all = true;
@@ -399,8 +403,8 @@ static bool all_move(struct server *sv)
     return all;
 }
 
-/* A start or a stop may take as long as it has to, but not hang: systemd is told to wait on where
- * any shard has got on since it was last told. */
+/* A start or a stop may take any time while it makes progress: systemd's timeout is extended when
+ * any shard has made progress since the last call. A hanging start is not extended. */
 static void more_time(struct server *sv)
 {
     bool any = false;
@@ -445,7 +449,7 @@ static void serving_tell(struct server *sv)
     notify_status("%s", placed(sv, SHARD_REFUSED) > 0 ? NOT_TAKEN : text);
 }
 
-/* All have opened, or one has failed. */
+/* Waits until all members have opened; returns the status of the first that failed. */
 static int wait_opened(struct server *sv, struct err *e)
 {
     while (reached(sv, MEMBER_OPENED) < sv->config.shards) {
@@ -462,9 +466,9 @@ static int wait_opened(struct server *sv, struct err *e)
     return 0;
 }
 
-/* READY=1 is said of a server that has work: one that the coordinator has taken. A coordinator that
- * is not there keeps no unit from being started: it may be started after this one. False: the
- * server is asked to stop, or a shard leaves. */
+/* READY=1 means that the server has work: the coordinator has taken all its shards. A coordinator
+ * that does not answer must not block the start of this unit, for systemd may start it later.
+ * Returns false when the server is asked to stop or a shard leaves. */
 static bool wait_taken(struct server *sv)
 {
     uint64_t begun_ns = time_monotonic_ns();
@@ -480,7 +484,7 @@ static bool wait_taken(struct server *sv)
     }
 }
 
-/* `advertise` may be a name that workers know and this machine does not; mostly it is a mistake. */
+/* `advertise` may be a name that only workers can resolve; mostly an unknown name is a mistake. */
 static void advertise_look(const struct server_config *c)
 {
     char endpoint[256], advertised[256], numeric[256];
@@ -493,8 +497,9 @@ static void advertise_look(const struct server_config *c)
                  e.text);
 }
 
-/* Until somebody asks to stop, or one shard by message: the whole server goes. systemd's watchdog
- * is pinged while all shards get on: one that hangs is not kept alive by the others. */
+/* Serves until a signal asks to stop, or a message stops one shard, which stops the whole server.
+ * systemd's watchdog is pinged while all shards make progress: a shard that hangs is not kept alive
+ * by the others. */
 static void serve_until(struct server *sv)
 {
     uint64_t every_ns = notify_watchdog_ns(), pinged = time_monotonic_ns();
@@ -509,7 +514,8 @@ static void serve_until(struct server *sv)
 
 static void stop_members(struct server *sv)
 {
-    SHOAL_ASSERT(reached(sv, MEMBER_OPENED) == sv->config.shards); /* their nets are there */
+    /* every member has its net by now */
+    SHOAL_ASSERT(reached(sv, MEMBER_OPENED) == sv->config.shards);
     for (uint32_t i = 0; i < sv->config.shards; i++)
         if (sv->member[i].net != NULL)
             net_interrupt(sv->member[i].net);
@@ -527,18 +533,19 @@ static void stop_members(struct server *sv)
     free(sv->progress);
 }
 
-/* The rest is for messages, RocksDB's own and the kernel's. */
+/* The other 30 % are for messages, RocksDB's own memory and the kernel. */
 static uint64_t memory_default(void)
 {
     return machine_memory("") / 10 * 7;
 }
 
-/* Sockets keep heaps large (sock.c). Where memory is short, what was once a large buffer goes back
- * to the kernel, for a page fault each 4 KiB. */
+/* sock.c sets malloc's thresholds high, so that freed memory stays in the heaps. This function
+ * lowers them where memory is short: a freed large buffer then goes back to the kernel, and its
+ * next use costs a page fault for each 4 KiB. */
 static void heap_bound(uint64_t memory, uint32_t heaps)
 {
     SHOAL_ASSERT(memory > 0 && heaps > 0);
-    /* each heap keeps so much: a thirty-second of all */
+    /* spare: the bytes that each heap keeps; a thirty-second of all memory together */
     uint64_t large = memory / 256, spare = memory / 32 / heaps;
     large = large < 512u << 10 ? 512u << 10 : large > 32u << 20 ? 32u << 20 : large;
     spare = spare < 1u << 20 ? 1u << 20 : spare > 64u << 20 ? 64u << 20 : spare;
@@ -546,7 +553,7 @@ static void heap_bound(uint64_t memory, uint32_t heaps)
     mallopt(M_TRIM_THRESHOLD, (int)spare);
 }
 
-/* What the file says of keys. */
+/* The settings of the file that concern keys. */
 static struct server_keys_ask ask_of(const struct server_config *c)
 {
     return (struct server_keys_ask){.listen = c->listen,
@@ -557,19 +564,19 @@ static struct server_keys_ask ask_of(const struct server_config *c)
                                     .signers = c->checkpoint_signers};
 }
 
-/* Before there is another thread. All shards make cuts at the same time, and export them: minutes
- * of one thread each, with a part of the pool left for what pushes and pulls wait for: four a
- * shard, for its syncs, flushes, fetches and something long. */
+/* Runs before there is another thread. All shards make cuts and export them at the same time, which
+ * keeps one thread each busy for minutes, and pushes and pulls still need threads: so there are
+ * four for each shard, for its syncs, flushes, fetches and one long task. */
 static void pool_size(uint32_t shards)
 {
     char text[24];
     uint32_t threads = 4 * shards;
-    snprintf(text, sizeof text, "%u", threads > 1024 ? 1024 : threads); /* libuv takes no more */
+    snprintf(text, sizeof text, "%u", threads > 1024 ? 1024 : threads); /* libuv's limit */
     setenv("UV_THREADPOOL_SIZE", text, 0);
 }
 
-/* Without a name in its file an instance of a unit is called after that: it is found again where a
- * status names it. A folder keeps the name that it has. */
+/* Without `name` in its file, a server that is an instance of a systemd unit takes its name from
+ * the instance, so that a status names the unit to look for. A folder that has a name keeps it. */
 static void name_default(struct server *sv, const char *instance)
 {
     char path[LIMIT_PATH + 8], name[LIMIT_NAME];
@@ -604,15 +611,16 @@ static int serve(struct server *sv, struct err *e)
     uint64_t memory = sv->config.memory ? sv->config.memory : memory_default();
     server_config_divide(memory, sv->config.disk, sv->config.shards, &sv->budget);
     msg_keep(sv->budget.kept);
-    /* Else each of some ten threads (libuv's, RocksDB's) keeps a heap of its own, 40 MiB and more
-     * that no budget knows of. With fewer than this the fetches and a compaction wait for each
-     * other (measured with one shard): RocksDB takes a block's bytes from the heap for each row. */
+    /* Without this bound each of some ten threads (libuv's, RocksDB's) keeps a heap of its own, 40
+     * MiB and more that no budget counts. With fewer heaps than this, fetches and a compaction wait
+     * for each other (measured with one shard): RocksDB allocates a block's bytes from the heap for
+     * each row. */
     uint32_t heaps = sv->config.shards + 3;
     mallopt(M_ARENA_MAX, (int)heaps);
     rc = start_members(sv, e);
     if (sv->member != NULL) {
         struct err why;
-        /* also after a failure: those that run must be stopped */
+        /* also after a failure: the threads that run must be stopped */
         int opened = wait_opened(sv, &why);
         if (!rc && (rc = opened))
             *e = why;
@@ -656,7 +664,8 @@ int main(int argc, char **argv)
     struct option_line o;
     struct err e = {0};
     log_init("shoal-server");
-    /* nobody else's; the group's as far as whoever starts it says, for checkpoints (fleet.md) */
+    /* No access for other users. The group has what the inherited umask allows: checkpoints need it
+     * (fleet.md). */
     umask(umask(077) | 007);
     (void)machine_files();
     file_reserve_fill();
@@ -666,7 +675,7 @@ int main(int argc, char **argv)
         return starts_end(rc, &e);
     }
     char path[LIMIT_PATH];
-    if (!option_given(&o, "check")) /* of a reload: no start */
+    if (!option_given(&o, "check")) /* --check is part of a reload, not a start */
         starts_begin();
     rc = instance_file(option_text(&o, "config"), option_text(&o, "instance"), "server", path, &e);
     const char *file = path[0] != 0 ? path : NULL;

@@ -1,4 +1,4 @@
-/* server_status.c: what a server says of itself in one line. */
+/* server_status.c: the one-line status of a server. */
 #include "server/server_status.h"
 
 #include <inttypes.h>
@@ -20,7 +20,7 @@ void server_status_work(const struct server_progress *p, uint32_t shards, const 
         (void)snprintf(text, bytes, "%s: %.0f %% of %s", what, 100 * share / shards, of);
 }
 
-/* A second by a second; a count that begins anew has none. */
+/* The rate per second; 0 when the counter has begun anew. */
 static double rate(uint64_t now, uint64_t before, uint64_t ns)
 {
     return ns == 0 || now < before ? 0 : (double)(now - before) * 1e9 / (double)ns;

@@ -1,4 +1,4 @@
-/* server_word.c: a connection of the main thread's own. */
+/* server_word.c: the main thread's own connection to the coordinator. */
 #include "server/server_word.h"
 
 #include "proto/base/container_of.h"

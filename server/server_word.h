@@ -1,6 +1,6 @@
-/* server_word.h: what the main thread of a server tells the coordinator: how long the disk of
- * data_dir has not answered (SERVER_DISK). The thread of a shard, which beats, hangs with that
- * disk. There is a connection from the first such word to the last.
+/* server_word.h: the main thread of a server tells the coordinator how long the disk of data_dir
+ * has not answered (SERVER_DISK). The thread of a shard, which sends the beats, hangs with that
+ * disk. The connection is open from the first such message to the last.
  *
  * Thread: main. */
 #ifndef SERVER_SERVER_WORD_H
@@ -14,16 +14,16 @@
 struct net;
 
 struct server_word {
-    const char *server, *coordinator; /* borrowed; coordinator "": there is none to tell */
+    const char *server, *coordinator; /* borrowed; coordinator "": there is none */
     const struct keyfile *keys;       /* borrowed; NULL: none */
-    struct net *net;                  /* owned; NULL: there is nothing to tell */
+    struct net *net;                  /* owned; NULL: no hang is being reported */
     peer_t to;
     uint64_t id;
     struct env_timer over;
 };
 
-/* Tells it, in half a second at most; 0: the disk answers, which is told once. A word that does not
- * arrive is followed by the next one. */
+/* Sends the number of seconds and waits for an answer, half a second at most. 0: the disk answers
+ * again, which is sent once. A lost message is not sent again; the next one follows. */
 void server_word_disk(struct server_word *w, uint32_t seconds);
 
 #endif

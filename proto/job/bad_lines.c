@@ -1,12 +1,12 @@
-/* bad_lines.c: places of malformed lines by file and number, and the sentence that ends a job. */
+/* bad_lines.c: places of malformed lines by file and number, and the message that ends a job. */
 #include "proto/job/bad_lines.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes of the file's name before the first ":number: "; *line 0 and the whole text: there is none.
- */
+/* The length of the file's name before the first ":number: ". Without one, *line is 0 and the
+ * length is the whole text's. */
 static size_t place_of(const char *where, uint64_t *line)
 {
     *line = 0;

@@ -1,9 +1,9 @@
-/* config.c: YAML -> a flat list of (path, value, line). The one door to yaml.h. Entries are held
- * against the known keys in config_check.c and read in config_get.c.
+/* config.c: YAML -> a flat list of (path, value, line). Only this file includes yaml.h.
+ * config_check.c checks the entries against the known keys, config_get.c reads them.
  *
  * A file is flattened to entries like "tables[0].init.kind" = "uniform" (line 12); --set replaces
  * or adds entries; then every entry must be a known key with a value of its type. config_text
- * writes the entries back one a line: such dotted keys are read like nested ones. */
+ * writes the entries back, one in each line: dotted keys are read like nested ones. */
 #include "proto/job/config_inner.h"
 
 #include "proto/base/array.h"
@@ -19,7 +19,7 @@ enum { DEPTH_MAX = 8, VISITS_MAX = 65536 };
 
 /* ---- entries --------------------------------------------------------------------------------- */
 
-/* Where the path's entry stands in `slot`, or where it would. */
+/* The index in `slot` of the path's entry, or the free one where it would be added. */
 static uint32_t slot_of(const struct config *c, const char *path)
 {
     uint32_t at = (uint32_t)hash_bytes(path, strlen(path), 0) % SLOTS;
@@ -179,7 +179,8 @@ static void path_normalise(const char *in, size_t bytes, char out[PATH_MAX_BYTES
     out[n] = 0;
 }
 
-/* A text of --set for a key of text: "::" and "|" are no YAML scalars, and mean themselves. */
+/* True when a --set text for a key of type string is taken as it is, because it is no YAML scalar,
+ * such as "::" or "|". */
 static bool is_verbatim(const struct config *c, const char *path, const char *text)
 {
     const struct config_key *key = config_key_find(c->spec, path);
@@ -211,7 +212,7 @@ static int overrides_apply(struct config *c, const struct string_list *set, stru
         path_normalise(set->item[i], (size_t)(equals - set->item[i]), path);
         entry_remove_under(c, path);
         size_t before = c->count;
-        /* - is standard input; to YAML an empty list */
+        /* "-" is standard input here; to YAML it is an empty list */
         bool verbatim = strcmp(equals + 1, "-") == 0 || is_verbatim(c, path, equals + 1);
         int rc = verbatim ? entry_add(c, path, equals + 1, 0, true, e)
                           : text_flatten(c, equals + 1, strlen(equals + 1), path, e);
@@ -288,7 +289,7 @@ void config_free(struct config *c)
     free(c);
 }
 
-/* A byte as it stands between quotes. */
+/* The form of a byte between quotes. */
 static const char *byte_quote(unsigned char c, char out[5])
 {
     if (c == '"' || c == '\\')
@@ -343,7 +344,8 @@ char *config_text(const struct config *c)
 
 /* ---- commands -------------------------------------------------------------------------------- */
 
-/* In the place of the entry's value, where that is a command or has one; NULL: it is none. */
+/* The text that replaces the entry's value where that is a command or has one; NULL: it has
+ * none. */
 static const char *hidden_of(const struct entry *n, const char *also)
 {
     static const char *const forms[] = {".cmd", ".object.list", ".object.open"};

@@ -1,4 +1,4 @@
-/* config.h: YAML files read against a list of known keys. Used by job.c (job.yaml) and by the
+/* config.h: YAML files checked against a list of known keys. Used by job.c (job.yaml) and by the
  * daemons (server.yaml, coordinator.yaml).
  *
  * A spec is an array ended by a NULL path. A path is dotted ("journal.max"); "[]" stands for an
@@ -29,17 +29,17 @@ enum config_type {
 struct config_key {
     const char *path;
     enum config_type type;
-    double min, max;     /* of numbers and sizes; both 0: any */
+    double min, max;     /* range of numbers and sizes; both 0: any */
     const char *choices; /* CONFIG_ENUM: "async|ssp|bsp", values 0, 1, 2 */
-    /* The value where a file has none, as a file would say it; NULL: whoever asks decides, or there
-     * is none. */
+    /* The value when a file has none, written as in a file; NULL: the caller decides, or there is
+     * none. */
     const char *fallback;
-    /* For people, all in Markdown, NULL where there is nothing to say: */
-    const char *otherwise; /* what its absence means, if not the fallback itself */
-    const char *values;    /* what a string or a list holds */
-    const char *unit;      /* of the range of a CONFIG_SIZE */
-    const char *text;      /* what it is for */
-    size_t fact;           /* where its default lies in struct optimizer_facts; 0: nowhere */
+    /* For readers of the manual, all in Markdown; NULL where there is nothing to say: */
+    const char *otherwise; /* the meaning of an absent key, if it is not the fallback itself */
+    const char *values;    /* the content of a string or a list */
+    const char *unit;      /* the unit of a CONFIG_SIZE's range */
+    const char *text;      /* the purpose of the key */
+    size_t fact; /* offset of its default in struct optimizer_facts; 0: it has none there */
 };
 
 struct config; /* a parsed and checked file */
@@ -48,26 +48,26 @@ int config_parse(const char *text, size_t bytes, const char *name, const struct 
                  const struct config_key *spec, struct config **out, struct err *e);
 int config_load(const char *path, const struct string_list *set, const struct config_key *spec,
                 struct config **out, struct err *e);
-/* A file's text, one byte more than config_parse takes at most. The caller frees it. NOINPUT, IO,
- * NOMEM. */
+/* Reads a file's text, at most one byte more than config_parse accepts. The caller frees it.
+ * NOINPUT, IO, NOMEM. */
 int config_read(const char *path, char **text, size_t *bytes, struct err *e);
 void config_free(struct config *c);
-/* The whole as YAML text, overrides applied; caller frees. */
+/* The whole as YAML text, with the overrides applied; the caller frees it. */
 char *config_text(const struct config *c);
-/* Puts the word "hidden" in the place of each command: of {cmd: ..} and {object: ..} in all lists,
- * and of what stands at or below `also`. The whole is as good a file as before. NOMEM. */
+/* Replaces each command by the word "hidden": in {cmd: ..} and {object: ..} of all lists, and in
+ * the values at or below `also`. The result is still a valid file. NOMEM. */
 int config_commands_hide(struct config *c, const char *also, struct err *e);
-/* A value in quotes: whatever it holds, a file or --set reads it back as it is. out:
+/* Quotes a value, so that a file or --set reads it back unchanged whatever it holds. out:
  * CONFIG_QUOTED(strlen(text)) bytes. */
 #define CONFIG_QUOTED(bytes) (4 * (bytes) + 6)
 void config_quote(const char *text, char *out);
 
-/* Getters: the key's fallback where the key is absent; with _or, `fallback`, for a key that has
- * none. index counts elements of "[]" lists: config_count(c, "tables") of them; pass the concrete
- * path, "tables[2].dim". Types were checked by config_parse, asking with another type is our own
- * error (asserted). */
-bool config_has(const struct config *c, const char *path);       /* it, or a key below it */
-bool config_has_value(const struct config *c, const char *path); /* it alone */
+/* Getters return the key's fallback where the key is absent; those with _or return `fallback`, for
+ * a key that has none. index counts elements of "[]" lists: config_count(c, "tables") of them; the
+ * caller passes the concrete path, "tables[2].dim". config_parse has checked the types; a getter of
+ * another type is a bug of the caller (asserted). */
+bool config_has(const struct config *c, const char *path);       /* the key, or a key below it */
+bool config_has_value(const struct config *c, const char *path); /* the key itself */
 size_t config_count(const struct config *c, const char *path);
 const char *config_string(const struct config *c, const char *path);
 const char *config_string_or(const struct config *c, const char *path, const char *fallback);
@@ -80,18 +80,18 @@ uint64_t config_size(const struct config *c, const char *path);
 uint64_t config_size_or(const struct config *c, const char *path, uint64_t fallback);
 int config_enum(const struct config *c, const char *path);
 int config_enum_or(const struct config *c, const char *path, int fallback);
-/* The choice itself, of an enum that is there. */
+/* The name of the choice, of an enum that is present. */
 const char *config_word(const struct config *c, const char *path);
-/* A list that is absent is its fallback, "400, 400", or empty. {cmd: C} among its items is "cmd:C",
- * {object: {list: L, open: O}} is "object:L" CONFIG_UNIT "O"; copies; caller frees with
- * config_list_free. */
+/* The items of a list. An absent list is its fallback, "400, 400", or empty. Among the items {cmd:
+ * C} is "cmd:C", and {object: {list: L, open: O}} is "object:L" CONFIG_UNIT "O". The items are
+ * copies; the caller frees them with config_list_free. */
 #define CONFIG_UNIT "\x1f"
 int config_list(const struct config *c, const char *path, struct string_list *out);
-/* Such an item as a sentence, a log or a report names it: "{cmd}", "{object}", or the item where it
- * is a file's name. Commands often hold passwords. */
+/* An item as errors, logs and reports show it: "{cmd}", "{object}", or the item itself where it is
+ * a file's name. Commands often hold passwords. */
 const char *config_item_shown(const char *item);
 int config_line(const struct config *c, const char *path); /* line of the key, 0 when absent */
-/* "line 12: ", or "--set: " for a key that the command line said, or "" for an absent one. */
+/* "line 12: ", or "--set: " for a key from the command line, or "" for an absent one. */
 #define CONFIG_WHERE 24
 const char *config_where(const struct config *c, const char *path, char out[CONFIG_WHERE]);
 

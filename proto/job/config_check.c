@@ -1,10 +1,10 @@
-/* config_check.c: entries against the known keys: what a value's text may be, and what is said of
- * one that is not.
+/* config_check.c: checks entries against the known keys: the legal texts of values, and the errors
+ * for others.
  *
  * 1. After config_entries_check every entry has its key, and its value parses as the key's type and
  *    lies in its range: getters (config_get.c) parse the same text by the same functions, which
- *    cannot fail. [assert: config_int, config_float, config_bool, config_size, config_enum]
- *    [test: job_numbers_are_read_as_they_were_checked, job_wrong_values_are_refused]
+ *    cannot fail. [assert: config_int, config_float, config_bool, config_size, config_enum] [test:
+ *    job_numbers_are_read_as_they_were_checked, job_wrong_values_are_refused]
  * 2. Every refusal names the place and the key; for an unknown key the nearest known one, or one of
  *    those below it. [test: job_unknown_key_names_line_and_nearest,
  *    job_wrong_values_are_refused] */
@@ -141,8 +141,9 @@ static const char *last_word(const char *path)
     return dot != NULL ? dot + 1 : path;
 }
 
-/* Known keys that end in these very words, as `lr` does, or else whose last word is nearly the
- * path's: at most SAID of them, ", " between. Whether there are any. */
+/* Writes the known keys that end in exactly these words, as `lr` does, or else those whose last
+ * word is nearly the path's: at most SAID of them, ", " between. Returns true when there are
+ * any. */
 #define SAID 3u
 static bool keys_of_word(const struct config_key *spec, const char *path, unsigned most,
                          char out[SAID * PATH_MAX_BYTES])
@@ -174,14 +175,14 @@ static const char *nearest_key(const struct config_key *spec, const char *path)
     return best;
 }
 
-/* The key that has taken the place of a former one; NULL: `path` is no former key. */
+/* The key that replaces a former one; NULL: `path` is no former key. */
 static const char *successor(const char *path)
 {
     return strcmp(path, "warm_start") == 0 ? "start_from" : NULL;
 }
 
-/* A key under the name of a list of maps, as in `columns: {I1: number}`: the bytes of that name; 0:
- * it is none. */
+/* The length of the list's name when the key is under the name of a list of maps, as in `columns:
+ * {I1: number}`; else 0. */
 static size_t under_a_list(const struct config_key *spec, const char *path)
 {
     for (; spec->path != NULL; spec++) {
@@ -193,7 +194,7 @@ static size_t under_a_list(const struct config_key *spec, const char *path)
     return 0;
 }
 
-/* What may stand behind the name of a list of inputs. */
+/* True for the forms that may follow the name of a list of inputs. */
 static bool is_element(const char *rest)
 {
     static const char *const forms[] = {"", ".cmd", ".object.list", ".object.open"};
@@ -228,7 +229,7 @@ const struct config_key *config_key_find(const struct config_key *spec, const ch
 
 /* ---- entries --------------------------------------------------------------------------------- */
 
-/* "job.yaml:12", or "--set" where the command line said it. */
+/* "job.yaml:12", or "--set" for an entry of the command line. */
 static const char *place_of(const struct config *c, const struct entry *n, char out[PLACE_BYTES])
 {
     if (n->set)

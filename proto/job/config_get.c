@@ -1,6 +1,6 @@
-/* config_get.c: what a checked file says: values by path, with a fallback for keys that are absent;
- * and the lists of strings that they come in. Values were checked (config_check.c, 1); asking for
- * another type than the key's is our own error. */
+/* config_get.c: the values of a checked file, by path, with a fallback for absent keys, and lists
+ * of strings. config_check.c has checked the values (1); a getter of another type than the key's is
+ * a bug of the caller. */
 #include "proto/job/config_inner.h"
 
 #include "proto/base/assert.h"
@@ -67,7 +67,7 @@ static const struct entry *entry_typed(const struct config *c, const char *path,
     return n;
 }
 
-/* What the file says, or the key's fallback. */
+/* The value in the file, or the key's fallback. */
 static const char *value_of(const struct config *c, const char *path, enum config_type type,
                             const struct config_key **key)
 {
@@ -191,7 +191,7 @@ static const char *text_below(const struct config *c, const char *path, const ch
     return n != NULL ? n->value : NULL;
 }
 
-/* One item of a list at `path`: a string, or what commands read, as config.h has them. */
+/* Adds one item of a list at `path`: a string, or the command forms of config.h. */
 static int list_item(const struct config *c, const char *path, struct string_list *out)
 {
     const struct entry *n = config_entry_find(c, path);

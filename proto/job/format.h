@@ -1,11 +1,12 @@
-/* format.h: the formats of the input as a job file knows them, a row each. How one is read is a
- * file of worker/data, found by the row's name; worker/data/README.md tells how to add one.
+/* format.h: the formats of the input as a job file knows them, a row each. A file of worker/data,
+ * found by the row's name, reads the format; worker/data/README.md says how to add one.
  *
- * A row: its constant; its name in a job file; what `features.number` is by default. */
+ * The members of a row are: its constant; its name in a job file; the default of
+ * `features.number`. */
 #ifndef PROTO_JOB_FORMAT_H
 #define PROTO_JOB_FORMAT_H
 
-#ifndef DATA_FORMATS_OWN /* rows of a program's own, beside these */
+#ifndef DATA_FORMATS_OWN /* a program may add rows of its own */
 #define DATA_FORMATS_OWN(X)
 #endif
 #define DATA_FORMATS(X)                                                                            \

@@ -1,4 +1,4 @@
-/* given.c: lines of the coordinator's own in a job's text. */
+/* given.c: the lines that the coordinator adds to a job's text. */
 #include "proto/job/given.h"
 #include "proto/base/plant.h"
 #include "proto/job/legend.h"
@@ -13,7 +13,7 @@
 #define END "\" # given by the coordinator\n"
 #define LINES (120u + ZONE_NAME + ZONE_TEXT + sizeof CHANGES + sizeof LIMIT + 2 * sizeof END)
 
-/* The first table whose rows go by event time, or NULL. */
+/* The first table whose rows age by event time, or NULL. */
 static const struct job_table *table_by_time(const struct job *j)
 {
     for (uint32_t i = 0; i < j->table_count; i++)
@@ -46,7 +46,7 @@ int given_within(const struct job *job, bool goes_on, uint32_t was, uint32_t *se
     return 0;
 }
 
-/* Whether a line, with its end, was given. */
+/* True when the coordinator added the line, which includes its end. */
 static bool is_given(const char *line, size_t bytes, const char *key)
 {
     size_t n = strlen(key);
@@ -55,7 +55,8 @@ static bool is_given(const char *line, size_t bytes, const char *key)
             memcmp(line + bytes - (sizeof END - 1), END, sizeof END - 1) == 0);
 }
 
-/* The text without what was given of an order, of a zone, of a limit: its bytes. */
+/* Copies the text without the added lines of an order, a zone, a limit. Returns the length of the
+ * copy. */
 static size_t plain_put(const char *text, size_t bytes, bool order, bool zone, bool limit, char *to)
 {
     size_t left = 0;
@@ -109,7 +110,7 @@ int given_put(const char *text, size_t bytes, const struct given *g, char **out,
         return err_set(e, SHOAL_E_NOMEM, "no memory for the job");
     }
     at = bytes = plain_put(text, bytes, g->within > 0, g->zone != NULL, g->limit > 0, made);
-    (void)legend_line(made, bytes, &at, &names); /* which stays the last one */
+    (void)legend_line(made, bytes, &at, &names); /* the line of names stays the last one */
     size_t fresh = lines_make(g, lines), gap = fresh > 0 && at > 0 && made[at - 1] != '\n';
     memmove(made + at + gap + fresh, made + at, bytes - at);
     memcpy(made + at, "\n", gap);

@@ -1,4 +1,4 @@
-/* instance.c: the file of one of several daemons, and the folders of its unit. */
+/* instance.c: the file of one of several daemons, and the folders of its systemd unit. */
 #include "proto/job/instance.h"
 
 #include <stdio.h>

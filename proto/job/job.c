@@ -1,12 +1,12 @@
-/* job.c: job.yaml -> struct job: opened, taken part by part, and freed; how it is trained,
- * evaluated and kept. The known keys are in keys_job.c, data and features in job_data.c, tables in
- * job_table.c, the model in job_model.c.
+/* job.c: job.yaml -> struct job: a job is opened, read part by part, and freed; this file reads the
+ * keys of training, evaluation and checkpoints. The known keys are in keys_job.c, data and features
+ * in job_data.c, tables in job_table.c, the model in job_model.c.
  *
- * 1. Parts are taken in the order of job_take: a later one may look at an earlier one (tables at
+ * 1. Parts are read in the order of job_take: a later part may use an earlier one (tables use
  *    data.time), never the other way. [assert: job_data_take, job_tables_take, job_model_take]
- * 2. A key that is absent has its default afterwards: nobody outside asks what the file said.
+ * 2. An absent key has its default afterwards: no code outside depends on which keys the file has.
  *    [assert: value_of] [test: job_training_has_defaults_and_ranges]
- * 3. A part that refuses leaves what it has taken to job_free, so a job is freed whole or not at
+ * 3. A part that refuses leaves what it has read to job_free, so a job is freed whole or not at
  *    all. [test: job_tables_that_cannot_be_told_apart_are_refused, fuzz_job] */
 #include "proto/job/job.h"
 #include "proto/job/job_inner.h"
@@ -38,7 +38,7 @@ int job_name_take(const struct config *c, const char *path, const char *fallback
     return 0;
 }
 
-/* `all` is about what the servers hold, the names beside it about the tables that the job begins
+/* `all` is about the rows on the servers, the other words about the tables that the job starts
  * with. */
 static int fresh_take(const struct config *c, struct job *j, struct err *e)
 {
@@ -94,7 +94,7 @@ static int checkpoint_take(const struct config *c, struct job *j, struct err *e)
     int rc = config_list(c, "checkpoint.publish", &j->checkpoint.publish);
     if (rc != 0)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
-    if (strlen(dir) >= LIMIT_PATH / 2) /* names are put behind it */
+    if (strlen(dir) >= LIMIT_PATH / 2) /* file names are appended to it */
         return job_refuse(c, "checkpoint.dir", e, " has at most %u bytes", LIMIT_PATH / 2 - 1);
     if (j->checkpoint.publish.count > 32)
         return job_refuse(c, "checkpoint.publish", e, ": a command has at most 32 words");
@@ -108,10 +108,10 @@ static int checkpoint_take(const struct config *c, struct job *j, struct err *e)
     return 0;
 }
 
-/* What a job without an end has none of. */
+/* Refuses the keys that make no sense in a job without an end. */
 static int grow_check(const struct config *c, struct job *j, struct err *e)
 {
-    if (j->train.skip) /* nothing is trained, so nothing is waited for */
+    if (j->train.skip) /* without training there is nothing to wait for */
         j->data.objects.grow_ms = 0;
     if (j->data.objects.grow_ms == 0)
         return 0;
@@ -204,7 +204,7 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
 static int names_take(const struct config *c, struct job *j, struct err *e)
 {
     int rc = job_name_take(c, "job", NULL, j->name, e);
-    bool odd = j->name[0] == '.' || j->name[0] == '-'; /* folders are called after it */
+    bool odd = j->name[0] == '.' || j->name[0] == '-'; /* folders are named after the job */
     for (const unsigned char *p = (const unsigned char *)j->name; *p != 0; p++)
         odd |= *p == '/' || *p < 0x20 || *p == 0x7f;
     if (rc == 0 && odd)
@@ -238,8 +238,8 @@ static int job_from(struct config *c, const char *name, struct job *out, struct 
     return 0;
 }
 
-/* The text without the line of names, which is no YAML of a person's: its place is left empty, so
- * that lines keep their numbers. */
+/* Splits the line of names from the text, for it is no YAML that a user wrote. Its line is left
+ * empty in *rest, so that the other lines keep their numbers. */
 static int names_part(const char *text, size_t bytes, const char *name, struct legend *names,
                       char **rest, struct err *e)
 {
@@ -261,7 +261,7 @@ static int names_part(const char *text, size_t bytes, const char *name, struct l
     return 0;
 }
 
-/* text: of the file, `set` applied to it; NULL: not asked for. */
+/* *made: the text of the file with `set` applied; made NULL: not wanted. */
 static int job_of_text(const char *text, size_t bytes, const char *name,
                        const struct string_list *set, struct job *out, char **made, struct err *e)
 {

@@ -1,5 +1,5 @@
-/* job.h: job.yaml as a plain value: what the coordinator, the workers and the command line must
- * agree on.
+/* job.h: job.yaml as a plain value, for the coordinator, the workers and the command line, which
+ * must agree on it.
  *
  * job_parse checks everything: an unknown key, a wrong type or a value out of range is refused with
  * file, line and the nearest known key (SHOAL_E_CONFIG). A job owns its lists; job_free releases
@@ -20,18 +20,19 @@
 #include <stdint.h>
 
 enum column_type { COLUMN_SKIP, COLUMN_LABEL, COLUMN_CATEGORY, COLUMN_MULTI, COLUMN_NUMBER };
-enum time_unit { TIME_SECONDS, TIME_MILLISECONDS, TIME_MICROSECONDS }; /* of a number since 1970 */
-/* How event times are written. */
+/* The unit of a time that is a number, counted from 1970. */
+enum time_unit { TIME_SECONDS, TIME_MILLISECONDS, TIME_MICROSECONDS };
+/* The form of event times in the input. */
 struct time_form {
-    enum time_unit unit; /* of a time that is a number; default seconds */
-    bool any;            /* the file says seconds: numbers before 1995 are meant */
-    uint32_t bytes;      /* of all times of the format; 0: they differ */
-    char format[64];     /* strptime's; empty: numbers, and dates as ISO has them */
+    enum time_unit unit; /* the unit of a time that is a number; default seconds */
+    bool any;            /* the file names seconds: numbers before 1995 are accepted */
+    uint32_t bytes;      /* the length that all times of the format have; 0: lengths differ */
+    char format[64];     /* a format of strptime; empty: numbers, and ISO dates */
 };
 /* log1p: sign(x) log(1 + |x|); bucket: floor(log2) as a category */
 enum number_transform { NUMBER_NONE, NUMBER_LOG1P, NUMBER_BUCKET };
-/* attention: the values stay apart, in order, for a model that weighs them against a target
- * (din). */
+/* attention: the values are not pooled but stay in order, for a model that weighs them against a
+ * target (din). */
 enum pooling { POOL_SUM, POOL_MEAN, POOL_ATTENTION };
 enum model_kind {
     MODEL_LR,
@@ -50,7 +51,8 @@ enum model_kind {
     MODEL_MMOE,
     MODEL_PLE,
 };
-enum activation { ACT_RELU, ACT_TANH, ACT_SIGMOID, ACT_NONE }; /* none: a layer's, not a job's */
+/* none: for a layer, not for a job */
+enum activation { ACT_RELU, ACT_TANH, ACT_SIGMOID, ACT_NONE };
 enum norm_kind { NORM_NONE, NORM_BATCH, NORM_LAYER };
 enum interaction { INTERACT_DOT, INTERACT_CAT };
 enum precision { PRECISION_FP32, PRECISION_TF32, PRECISION_BF16, PRECISION_FP16 };
@@ -69,14 +71,15 @@ struct string_list {
 struct column {
     char name[LIMIT_NAME];
     enum column_type type;
-    bool id;                      /* its values are whole numbers and stand in keys as they are */
-    char separator;               /* of a MULTI value; '|' by default */
-    enum pooling pooling;         /* of a MULTI field */
-    char padding[COLUMN_PADDING]; /* of a MULTI: the value that fills cells up; empty: none does */
-    /* another column whose rows this one uses: the same value is the same key; empty: its own */
+    bool id;                      /* its values are whole numbers, which keys hold as they are */
+    char separator;               /* MULTI: between two values of a cell; '|' by default */
+    enum pooling pooling;         /* MULTI: how the values are pooled */
+    char padding[COLUMN_PADDING]; /* MULTI: the value that pads cells; empty: none does */
+    /* another column whose rows this one uses, so that the same value is the same key; empty: the
+     * column has its own rows */
     char share[LIMIT_NAME];
-    char attend[LIMIT_NAME]; /* pooling attention: the column of the target; empty otherwise */
-    uint32_t max;            /* of a MULTI: the last `max` values count; 0: all */
+    char attend[LIMIT_NAME]; /* pooling attention: the target column; empty otherwise */
+    uint32_t max;            /* MULTI: only the last `max` values count; 0: all */
 };
 
 /* Widths of the layers of a network. */
@@ -85,8 +88,8 @@ struct widths {
     uint32_t count;
 };
 
-/* Other rules for the keys of one field of a table. The field's number is known with the columns of
- * the input (model_shape.rule_field); rule.field is not filled. */
+/* Rules for the keys of one field of a table, in place of the table's. The field's number is known
+ * once the columns of the input are (model_shape.rule_field); rule.field is not filled. */
 struct job_field_rule {
     char field[LIMIT_NAME];
     struct field_rule rule;
@@ -94,27 +97,29 @@ struct job_field_rule {
 
 struct job_table {
     char name[LIMIT_NAME]; /* no two tables have one name */
-    /* owned: columns whose rows lie here; none: all that no other table names */
+    /* owned: columns whose rows lie here; empty: all columns that no other table names */
     struct string_list fields;
-    int fields_line; /* of the job file, for messages about them; without, the table's */
+    /* line of `fields` in the job file, for messages; without `fields`, the table's line */
+    int fields_line;
     uint32_t dim;
     uint32_t tablets; /* power of two; 0: 1024 */
     struct init_spec init;
     uint64_t seed;
     struct optimizer_spec optimizer;
-    uint32_t values;        /* enum value_kind */
-    struct row_rules rules; /* as in the schema, but for age_capacity, which is of a tablet: 0 */
-    uint64_t capacity;      /* rows of the whole table; 0: any number */
+    uint32_t values; /* enum value_kind */
+    /* as in the schema, except for age_capacity, which is set for each tablet: 0 here */
+    struct row_rules rules;
+    uint64_t capacity;           /* rows of the whole table; 0: any number */
     struct job_field_rule *rule; /* owned (rule_count); no field twice */
     size_t rule_count;
 };
 
 #define LIMIT_REPLAY_OUT 64u
 struct job_span {
-    uint32_t from, to; /* event time, seconds since 1970: up to `to`, not with it */
+    uint32_t from, to; /* event time, seconds since 1970: from `from` up to and without `to` */
 };
 
-#define JOB_SPLITS 3u /* by enum wire_split: data.train, data.valid, data.test */
+#define JOB_SPLITS 3u /* indexed by enum wire_split: data.train, data.valid, data.test */
 
 struct job {
     char name[LIMIT_NAME];
@@ -123,63 +128,70 @@ struct job {
         enum data_format format;
         /* files, globs, or "-"; "cmd:" prefix for {cmd: "..."} inputs */
         struct string_list train, valid, test;
-        /* Of a split: its files, or what commands list and open, one by one; each is opened by who
-         * trains or scores it. */
+        /* For each split: whether its files, or what commands list and open, are objects. An object
+         * is opened by the worker that trains on it or scores it. */
         struct {
             struct {
                 bool on;
-                char *list, *open; /* owned; commands; NULL: of files */
+                char *list, *open; /* owned; commands; NULL: the objects are files */
             } of[JOB_SPLITS];
-            uint32_t quiet_s; /* without a byte of a command */
+            uint32_t quiet_s; /* a command that writes no byte for so long has failed */
             uint32_t tries;
-            bool leave_out;   /* what cannot be read */
-            uint32_t grow_ms; /* between two lists; 0: what is listed at the start is all */
-            bool all_new;     /* the tables have learnt nothing of it but what they know of */
+            bool leave_out; /* objects that cannot be read are left out */
+            /* pause between two listings; 0: the objects listed at the start are all */
+            uint32_t grow_ms;
+            /* the tables have learnt no objects except those that their record names */
+            bool all_new;
         } objects;
-        char *head; /* owned; of objects: the first line of one; no part of the file. Or NULL */
-        /* columns by name or number; one, "0", by default; several: a task each */
+        /* owned; objects: the first line of one, which is no part of the job file; may be NULL */
+        char *head;
+        /* columns by name or number; by default one, "0"; each of several labels is a task */
         char label[LIMIT_TASKS][LIMIT_NAME];
         uint32_t label_count;
         double label_above;      /* label = value > label_above; default 0 */
-        bool label_parted;       /* the job gives it */
-        char weight[LIMIT_NAME]; /* column of the examples' weights; empty: all weigh 1 */
-        char time[LIMIT_NAME];   /* column of the examples' event times; empty: none is known */
-        /* of names, which tell the times of rows where `time` is empty; step 0: there is none */
+        bool label_parted;       /* the job file gives label_above */
+        char weight[LIMIT_NAME]; /* column of the examples' weights; empty: all weights are 1 */
+        char time[LIMIT_NAME]; /* column of the examples' event times; empty: times are not known */
+        /* partitions in file names, from which rows get their times where `time` is empty; step 0:
+         * none */
         struct partition partition;
         struct time_form time_form;
-        uint32_t time_limit; /* later event times are clamped to it; 0: none are */
-        struct zone zone;    /* of times without one, and of windows of event time; default UTC */
-        /* of one label: share of the examples without a positive one that training keeps; 1: all.
+        uint32_t time_limit; /* later event times are set to it; 0: no limit */
+        struct zone zone; /* zone of times without one, and of windows of event time; default UTC */
+        /* with one label: the share of the negative examples that training keeps; 1: all.
          * Predictions are corrected for it */
         double negatives;
-        bool header;    /* csv: first line names the columns; default true */
+        bool header;    /* csv: the first line names the columns; default true */
         char delimiter; /* csv; default ',' */
-        /* owned; csv: names and types; columns not in it are categories, but for the label */
+        /* owned; csv: names and types; a column that is not listed is a category, unless it is the
+         * label */
         struct column *column;
         size_t column_count;
         double max_bad; /* share of malformed lines allowed; default 0.001 */
         /* folder for decoded input and indexes; default "shoal-cache" under the run folder or
          * TMPDIR */
         char cache[LIMIT_PATH];
-        /* bytes of parsed rows in it, if the job names it; 0: none are kept */
+        /* bytes of parsed rows in `cache`, if the job names it; 0: none are kept */
         uint64_t cache_max;
-        bool shuffle; /* default true: rows of an epoch in an order drawn from (seed, epoch) */
+        /* default true: the rows of an epoch come in an order drawn from (seed, epoch) */
+        bool shuffle;
         uint32_t shuffle_within; /* seconds of event time; 0: over the whole input */
-        bool shuffle_said;       /* the file says which */
-        /* Labels that come late: the files above are impressions without one, clicks name them. */
+        bool shuffle_said;       /* the file sets `shuffle` */
+        /* Labels that come late: the files above hold impressions without a label, `clicks` name
+         * the clicked ones. */
         struct {
             bool on;
             struct string_list clicks;
             char id[LIMIT_NAME], click_id[LIMIT_NAME], click_time[LIMIT_NAME]; /* columns */
             uint32_t window, keep, disorder; /* seconds of event time */
-            bool learn;                      /* late clicks: else they are counted */
+            bool learn;                      /* late clicks are learnt; else they are counted */
             uint64_t memory, checkpoint;     /* bytes */
         } join;
     } data;
     struct {
         bool fields_auto;             /* `fields: auto` */
-        struct string_list fields;    /* else names of columns used */
-        enum number_transform number; /* default log1p for criteo, none else */
+        struct string_list fields;    /* else the names of the columns used */
+        enum number_transform number; /* default log1p for criteo, else none */
     } features;
     /* owned; the sparse tables: 1 to LIMIT_JOB_TABLES, at most one of them without `fields` */
     struct job_table *table;
@@ -187,24 +199,25 @@ struct job {
     struct {
         enum model_kind kind;
         struct widths hidden;  /* the network; default 400, 400, 400 */
-        struct widths hidden2; /* finalmlp: the second stream; default: as hidden */
+        struct widths hidden2; /* finalmlp: the second stream; default: the same as hidden */
         /* dlrm: the network over the numbers, without its last layer, which has dim outputs */
         struct widths bottom;
         struct widths cin;              /* xdeepfm: feature maps of each layer; default 100, 100 */
-        struct widths tower;            /* mmoe, ple: a task's own network; default 64 */
+        struct widths tower;            /* mmoe, ple: the network of each task; default 64 */
         struct widths attention_hidden; /* din: the network that weighs a value; default 80, 40 */
-        struct widths gate_hidden;      /* finalmlp: of the feature gates; default: no gates */
-        /* finalmlp: columns whose vectors the gates look at; default: empty, a learned vector */
+        /* finalmlp: the network of the feature gates; default: no gates */
+        struct widths gate_hidden;
+        /* finalmlp: columns whose vectors the gates read; default: empty, a learned vector */
         char gate_field[2][LIMIT_NAME];
         uint32_t cross_layers;                    /* dcnv2; default 3 */
         uint32_t heads;                           /* autoint, finalmlp; default 2 */
         uint32_t attention_layers, attention_dim; /* autoint; default 3, 64 (all heads together) */
         enum interaction interaction;             /* dlrm; default dot */
-        uint32_t experts;                         /* mmoe: all; ple: shared; default 4 */
-        uint32_t own_experts;                     /* ple: of each task; default 2 */
-        uint32_t levels;                 /* ple: of experts and gates, one on another; default 1 */
-        uint32_t top_k;                  /* mmoe, ple: experts that a gate lets through; 0: all */
-        double task_weight[LIMIT_TASKS]; /* of the tasks' losses; default 1; not all 0 */
+        uint32_t experts;     /* mmoe: number of experts; ple: number of shared ones; default 4 */
+        uint32_t own_experts; /* ple: experts of each task; default 2 */
+        uint32_t levels;      /* ple: levels of experts and gates; default 1 */
+        uint32_t top_k;       /* mmoe, ple: number of experts that a gate selects; 0: all */
+        double task_weight[LIMIT_TASKS]; /* weights of the tasks' losses; default 1; not all 0 */
         double dropout;
         enum norm_kind norm;
         enum activation activation;
@@ -216,7 +229,7 @@ struct job {
         uint32_t batch;
         uint32_t epochs;
         bool skip;          /* only load a checkpoint's tables and evaluate data.test */
-        double max_minutes; /* of training; 0: no limit */
+        double max_minutes; /* limit of the training time; 0: no limit */
         struct {
             enum early_metric metric;
             uint32_t patience; /* evaluations without gain before the end; 0: no early stopping */
@@ -229,98 +242,102 @@ struct job {
         uint32_t mode; /* enum wire_mode */
         uint32_t staleness;
         uint32_t prefetch;
-        uint32_t lanes; /* 0: one a worker slot, 2 by default */
+        uint32_t lanes; /* 0: one for each worker slot, 2 by default */
         enum backend_kind backend;
         uint64_t seed;
-        uint32_t task_batches; /* batches of a task; 0: chosen by the coordinator */
-        /* share of batches that may be refused for their gradients, 10 in any case; 0: none */
+        uint32_t task_batches; /* batches in a task; 0: the coordinator chooses */
+        /* share of batches that may be refused for their gradients, but at least 10 may; 0: none
+         * may */
         double max_refused;
         /* learning rates rise evenly over the first `warmup` batches of a lane; 0: at once */
         uint32_t warmup;
         struct {
             enum schedule_kind kind; /* after the warm-up; default constant */
-            /* of a lane: linear, cosine: when the floor is reached; step: between steps */
+            /* batches of a lane: linear, cosine: until the floor; step: between two steps */
             uint32_t batches;
-            double floor;  /* share of the rate that is left; default 0 */
-            double factor; /* step: what a step multiplies by; default 0.1 */
+            double floor;  /* the share of the rate that is always left; default 0 */
+            double factor; /* step: the factor of each step; default 0.1 */
         } schedule;
-        /* the dense gradients of a batch are scaled to this norm where theirs is larger; 0:
-         * never */
+        /* the norm to which larger dense gradients of a batch are scaled down; 0: none */
         double clip_dense;
-        double clip_row;          /* likewise the gradient of each sparse row */
-        enum precision precision; /* of matrix products; weights, sums and gradients are fp32 */
-        bool deterministic;       /* default true: the same bits at every run of the same kernels */
+        double clip_row; /* the same limit for the gradient of each sparse row */
+        /* precision of matrix products; weights, sums and gradients are fp32 */
+        enum precision precision;
+        bool deterministic;  /* default true: the same bits in every run with the same kernels */
         uint32_t read_ahead; /* batches a lane reads and parses ahead; 0: chosen from the cores */
         struct {
-            /* of a lane's cache of hot rows, in the memory of the backend; 0: none */
+            /* rows of a lane's cache of hot rows, in the memory of the backend; 0: no cache */
             uint64_t rows;
-            /* async: how long a cached row may serve; under a bound the bound says it */
+            /* async: for how many batches a cached row may serve; in the other modes the staleness
+             * bound limits it */
             uint32_t batches;
         } cache;
     } train;
     struct {
-        /* field by whose values AUC is also taken group by group; empty: none */
+        /* the field whose values group the examples for group AUC; empty: none */
         char group[LIMIT_NAME];
-        struct string_list by; /* fields by whose values calibration is told */
-        uint32_t buckets;      /* of the calibration curve; default 20 */
-        /* examples up to which AUC is exact; beyond it is taken from buckets of scores; default 20
-         * million */
+        struct string_list by; /* fields for whose values the calibration is reported */
+        uint32_t buckets;      /* buckets of the calibration curve; default 20 */
+        /* up to so many examples AUC is exact; above, it is computed from buckets of scores;
+         * default 20 million */
         uint64_t exact;
-        /* data.valid within epochs: batches of all lanes, minutes of training; 0: not by these */
+        /* evaluates data.valid within epochs: after so many batches of all lanes, or minutes of
+         * training; 0: no */
         uint64_t every_batches;
         double every_minutes;
     } evaluate;
-    /* A log taken in the order in which things happened, its epoch cut at the ends of days. */
+    /* Replay: the log in order of event time, with the epoch cut at the ends of days. */
     struct {
         bool on;         /* the file has such a section */
-        bool checkpoint; /* one at each end of a day */
-        uint32_t window; /* seconds: no batch is of two windows, and all of one are given out
-                            * before those of the next */
-        uint32_t every;  /* seconds from one end of a day to the next: whole windows */
+        bool checkpoint; /* makes a checkpoint at each end of a day */
+        /* seconds: no batch has rows of two windows, and all batches of a window are given out
+         * before those of the next */
+        uint32_t window;
+        uint32_t every; /* seconds between two ends of a day: whole windows */
         struct job_span range, out[LIMIT_REPLAY_OUT]; /* range.to 0: no end */
         uint32_t outs;
-        double pace; /* seconds of event time to one of the clock; 0: as fast as it goes */
+        double pace; /* seconds of event time to a second of the clock; 0: as fast as possible */
     } replay;
-    /* No keys of the file, for it is no matter of training: whose data.test is scored without need
-     * of labels (worker/train/evaluator.h). */
+    /* Not from keys of the file, for prediction is no part of training: when `on`, data.test is
+     * scored and needs no labels (worker/train/evaluator.h). */
     struct {
         bool on;
-        struct string_list columns; /* passed on as they stand */
+        struct string_list columns; /* columns copied to the output unchanged */
     } predict;
-    /* where a checkpoint is, as the job's author names it: the job goes on from it, or begins with
-     * its tables; empty: none */
+    /* the place of a checkpoint, as the author of the job names it: the job resumes from it, or
+     * starts with its tables; empty: none */
     char resume[LIMIT_PATH], start_from[LIMIT_PATH];
     /* names of fields and tensors that begin anew although the tables of start_from have them */
     struct string_list fresh;
-    bool fresh_all;       /* what the servers hold goes first; then there are no names */
-    struct legend legend; /* what the numbers in the tables' keys mean, as far as they are known */
+    bool fresh_all;       /* all rows on the servers are removed first; then `fresh` has no names */
+    struct legend legend; /* meaning of the numbers in the tables' keys, as far as it is known */
     enum durability durability;
-    bool durability_given; /* in the text: a fleet whose servers say otherwise is refused */
+    bool durability_given; /* the text sets it: a fleet with another durability refuses the job */
     struct {
-        /* folder of the checkpoints, the same one for coordinator and servers; empty: none are
-         * made */
+        /* folder of the checkpoints, the same for coordinator and servers; empty: no checkpoints */
         char dir[LIMIT_PATH];
-        bool at_end;            /* one of the tables that the job ends with */
-        uint64_t every_batches; /* of all lanes together; 0: not by batches */
-        double every_minutes;   /* 0: not by time */
-        uint32_t keep;          /* so many of those without a name; default 3; 0: all */
-        uint32_t keep_named;    /* of those with one; default 0: all */
-        /* a command and its arguments, run with a finished one's folder behind them; may be
-         * empty */
+        bool at_end;            /* makes a checkpoint of the final tables */
+        uint64_t every_batches; /* interval in batches of all lanes together; 0: not by batches */
+        double every_minutes;   /* interval in minutes; 0: not by time */
+        uint32_t keep;          /* number of unnamed checkpoints to keep; default 3; 0: all */
+        uint32_t keep_named;    /* number of named ones to keep; default 0: all */
+        /* a command and its arguments, run with the folder of a finished checkpoint as the last
+         * argument; may be empty */
         struct string_list publish;
-        uint32_t publish_limit_ms; /* the command is ended when it takes longer; default 600000 */
+        uint32_t publish_limit_ms; /* a longer run of the command is stopped; default 600000 */
     } checkpoint;
     struct {
         uint32_t lease_ms; /* default 10000 */
     } coordinator;
     struct {
-        /* share of replies lost on purpose, for tests; servers read it from their own file too */
+        /* share of replies that are lost on purpose, for tests; servers have this key in their own
+         * file, too */
         double drop;
         uint32_t resend_ms; /* default 1000 */
     } net;
     struct {
         uint64_t max;  /* bytes; 0: max(1 GiB, row bytes) */
-        uint64_t keep; /* bytes of the journal's archive, for blame; 0: none */
+        uint64_t keep; /* bytes of the journal's archive, for blame; 0: no archive */
     } journal;
 };
 
@@ -329,37 +346,41 @@ struct job {
  * job_free. */
 int job_parse(const char *text, size_t bytes, const char *name, const struct string_list *set,
               struct job *out, struct err *e);
-/* Reads a file first: NOINPUT when it is missing. Relative paths in data.* are taken from the
- * current folder. */
+/* Reads a file first: NOINPUT when it is missing. Relative paths in data.* start at the current
+ * folder. */
 int job_load(const char *path, const struct string_list *set, struct job *out, struct err *e);
-/* The YAML text of the file with `set` applied, checked as by job_parse: what is submitted. *text
+/* The YAML text of the file with `set` applied, checked as by job_parse: the text to submit. *text
  * owned by the caller (free). */
 int job_text(const char *path, const struct string_list *set, char **text, struct err *e);
-/* The text for those who read tables alone: without the line of names, and with the word "hidden"
- * in the place of each command, of the input's and of checkpoint.publish. *out owned by the caller
- * (free). CONFIG, NOMEM; TOO_BIG: a text of aliases, each written out. */
+/* The text for programs that only read tables: without the line of names, and with the word
+ * "hidden" in place of each command, of the input's and of checkpoint.publish. *out owned by the
+ * caller (free). CONFIG, NOMEM; TOO_BIG: the text uses aliases and is too long when they are
+ * written out. */
 int job_text_bare(const char *text, size_t bytes, char **out, size_t *out_bytes, struct err *e);
 void job_free(struct job *j);
-/* "2026-03-04", "2026-03-04T05", "..T05:30", "..:59" in the zone, seconds since 1970, or "A..B",
- * from A up to B: whether it is one. An hour that comes twice is both, one left out is none. */
+/* Parses "2026-03-04", "2026-03-04T05", "..T05:30", "..:59" in the zone, or "A..B", from A up to B,
+ * into seconds since 1970. Returns false for other text. An hour that comes twice means both; an
+ * hour that the zone leaves out is refused. */
 bool job_span_parse(const char *text, const struct zone *zone, struct job_span *out);
-/* Whether rows and layers of `was` mean the same to `is`: 0, or CONFIG, which names the first key
- * of input, tables or network that decides otherwise. */
+/* 0 when rows and layers of `was` mean the same to `is`; else CONFIG, which names the first key of
+ * input, tables or network that differs. */
 int job_same_model(const struct job *was, const struct job *is, struct err *e);
-/* Whether rows have event times: of data.time, or of the partitions that they lie in. */
+/* True when rows have event times: from data.time, or from their partitions. */
 bool job_timed(const struct job *j);
-/* Nothing is trained and nothing begins anew: the job is of the very model of the tables. */
+/* True when nothing is trained and nothing begins anew: the job must have exactly the model of the
+ * tables. */
 bool job_reads_only(const struct job *j);
-/* Of tables alone, names and dims: where the fields are known by name (proto/job/legend.h). */
+/* Compares the tables alone, names and dims: for jobs whose fields are known by name
+ * (proto/job/legend.h). */
 int job_same_tables(const struct job *was, const struct job *is, struct err *e);
-/* Sum of the weights of the tasks' losses, above 0: what divides the loss of several labels to make
- * it a mean. */
+/* The sum of the weights of the tasks' losses, above 0: the loss of several labels is divided by it
+ * to make it a mean. */
 double job_task_weights(const struct job *j);
-/* Lanes that the coordinator opens: train.lanes, or 2. */
+/* The number of lanes that the coordinator opens: train.lanes, or 2. */
 uint32_t job_lanes(const struct job *j);
-/* The key of the first input that is or has a command (data.train: {cmd: ...}), or NULL. */
+/* The key of the first input that is a command or has one (data.train: {cmd: ...}), or NULL. */
 const char *job_command(const struct job *j);
-/* The files of a split; *what: their key. */
+/* The files of a split; *what: the key that names them. */
 const struct string_list *job_input(const struct job *j, uint32_t split, const char **what);
 const char *job_durability_name(enum durability d); /* "journal" */
 const char *job_model_name(enum model_kind kind);   /* as in model.kind: "deepfm" */

@@ -1,9 +1,8 @@
-/* job_data.c: data and features of job.yaml: the input's files, its labels, its columns, and what
- * becomes of them.
+/* job_data.c: data and features of job.yaml: the input's files, labels, columns and their use.
  *
- * A column may stand on another one (share, attend), which may come later in the list, so these are
- * checked when all columns are known. Whether the input has such columns is found when it is
- * opened. */
+ * A column may refer to another one (share, attend), which may come later in the list, so
+ * references are checked when all columns are known. The worker checks whether the input has such
+ * columns when it opens it. */
 #include "proto/job/job_inner.h"
 
 #include "proto/base/assert.h"
@@ -34,7 +33,8 @@ static const char *path_of(size_t i, const char *key, char out[PATH_BYTES])
     return out;
 }
 
-/* The column that `key` (share, attend) of column i names; another one, that can be a field. */
+/* Finds the column that `key` (share, attend) of column i names; it must be another one, and can be
+ * a field. */
 static int other_column(const struct config *c, const struct job *j, size_t i, const char *key,
                         const char *name, const struct column **out, struct err *e)
 {
@@ -106,7 +106,7 @@ static int padding_take(const struct config *c, const char *path, struct column 
     return 0;
 }
 
-/* Columns that stand on other columns, which may come later in the list. */
+/* Checks references to other columns, which may come later in the list. */
 static int columns_check(const struct config *c, const struct job *j, struct err *e)
 {
     char path[PATH_BYTES];
@@ -180,8 +180,8 @@ static int labels_take(const struct config *c, struct job *j, struct err *e)
     return rc;
 }
 
-/* Only a csv may have its label anywhere: which column it is cannot be guessed, and a wrong one
- * would be learnt without a word. */
+/* Only the label of a csv may be in any column: its column cannot be guessed, and a wrong one would
+ * be learnt without an error. */
 static int label_check(const struct config *c, const struct job *j, struct err *e)
 {
     bool told = j->data.format != DATA_CSV || config_has(c, "data.label");
@@ -209,7 +209,7 @@ static int commands_take(const struct config *c, struct job *j, uint32_t split, 
                : err_set(e, SHOAL_E_NOMEM, "out of memory");
 }
 
-/* The first item that is none of a file; NULL: all are. */
+/* The first item that is not a file; NULL: all are files. */
 static const char *stream_in(const struct string_list *list)
 {
     for (size_t i = 0; i < list->count; i++)
@@ -218,7 +218,7 @@ static const char *stream_in(const struct string_list *list)
     return NULL;
 }
 
-/* What is said in words rather than done wrongly. */
+/* Refuses settings that objects cannot follow. */
 static int objects_check(const struct config *c, const struct job *j, uint32_t split, struct err *e)
 {
     const char *key, *stream = stream_in(job_input(j, split, &key));
@@ -244,7 +244,7 @@ static bool commands_in(const struct string_list *list)
     return any;
 }
 
-/* Files of what is scored are objects too, unless one is a stream. */
+/* Files of data.valid and data.test are objects, too, unless one of the inputs is a stream. */
 static int split_objects(const struct config *c, struct job *j, uint32_t split, bool files,
                          struct err *e)
 {
@@ -262,8 +262,9 @@ static int split_objects(const struct config *c, struct job *j, uint32_t split, 
     return rc == 0 && j->data.objects.of[split].on ? objects_check(c, j, split, e) : rc;
 }
 
-/* Whether files are objects: said, or meant by keys below where no command is what they are for;
- * only data.train grows. */
+/* True when files are objects: data.objects is true, or keys below it are set and the input has no
+ * command that they could be for. data.objects.grow is for data.train alone and makes its files
+ * objects in any case. */
 static bool files_meant(const struct config *c, const struct job *j, uint32_t split)
 {
     bool commands =
@@ -295,7 +296,8 @@ static int objects_take(const struct config *c, struct job *j, struct err *e)
     return rc;
 }
 
-/* Rows of what has no name have no time either. */
+/* Rows of an input without a name (a command, standard input) would have no time, so data.partition
+ * refuses such inputs. */
 static int partition_take(const struct config *c, struct job *j, struct err *e)
 {
     const char *key = "data.partition", *text = config_string(c, key);

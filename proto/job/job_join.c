@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Whole seconds, as event time is. */
+/* Event time has whole seconds. */
 static int seconds_take(const struct config *c, const char *path, uint64_t ms, uint32_t *out,
                         struct err *e)
 {
@@ -29,7 +29,8 @@ static int columns_take(const struct config *c, struct job *j, struct err *e)
     return rc;
 }
 
-/* The label is what a join makes. */
+/* Checks the other keys of data: a join makes the label itself and needs named columns and
+ * times. */
 static int others_check(const struct config *c, const struct job *j, struct err *e)
 {
     if (j->data.format != DATA_CSV || !j->data.header)

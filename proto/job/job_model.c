@@ -1,6 +1,6 @@
 /* job_model.c: model and dense_optimizer of job.yaml: the networks' widths, the tasks' weights, and
- * the numbers of every kind of model. All keys are taken whatever the kind is; which of them it
- * uses is dense's affair. */
+ * the numbers of every kind of model. All keys are read whatever the kind is; dense decides which
+ * of them it uses. */
 #include "proto/job/job_inner.h"
 
 #include "proto/base/assert.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A list of layer widths. */
+/* Reads a list of layer widths. */
 static int widths_take(const struct config *c, const char *path, struct widths *out, struct err *e)
 {
     struct string_list list = {0};
@@ -56,8 +56,8 @@ static int task_weights_take(const struct config *c, struct job *j, struct err *
     return rc;
 }
 
-/* Two columns, of the first gate and of the second; which columns there are is known once the input
- * is. */
+/* Reads two columns, for the first and the second gate; the input's columns are known only when it
+ * is opened. */
 static int gate_fields_take(const struct config *c, struct job *j, struct err *e)
 {
     const char *path = "model.gate_fields";

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <time.h>
 
-/* "2026-03-04", "2026-03-04T05", "..T05:30", "..:59", or seconds since 1970: what it names begins
- * at *from and lasts *seconds. Whether it is one. */
+/* Parses "2026-03-04", "2026-03-04T05", "..T05:30", "..:59", or seconds since 1970: the named time
+ * begins at *from and lasts *seconds. Returns false for other text. */
 static bool moment(const char *text, size_t bytes, const struct zone *zone, uint32_t *from,
                    uint32_t *seconds)
 {
@@ -30,7 +30,7 @@ static bool moment(const char *text, size_t bytes, const struct zone *zone, uint
         unsigned long long number = strtoull(copy, NULL, 10);
         *from = (uint32_t)number;
         *seconds = 1;
-        return number >= 100000000 && number < UINT32_MAX; /* 20260304 is meant otherwise */
+        return number >= 100000000 && number < UINT32_MAX; /* 20260304 is meant as a date */
     }
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         struct tm t = {.tm_mday = 1};
@@ -38,7 +38,7 @@ static bool moment(const char *text, size_t bytes, const struct zone *zone, uint
             *end != 0)
             continue;
         struct tm same = t;
-        int64_t at = timegm(&same); /* 31 February is another day */
+        int64_t at = timegm(&same); /* 31 February becomes another day */
         return same.tm_mday == t.tm_mday && same.tm_mon == t.tm_mon &&
                zone_span(zone, at, forms[i].seconds, from, seconds);
     }
@@ -93,7 +93,7 @@ static int outs_take(const struct config *c, struct job *j, struct err *e)
     return rc;
 }
 
-/* What a replay has none of. */
+/* Refuses the settings that a replay excludes. */
 static int others_check(const struct config *c, const struct job *j, struct err *e)
 {
     if (!job_timed(j))

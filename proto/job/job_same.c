@@ -1,5 +1,5 @@
-/* job_same.c: whether two jobs have the same model over the same input, so that the rows of one
- * mean to the other what they meant. The keys that decide it, as facts. */
+/* job_same.c: compares two jobs: the same model over the same input, so that the rows of one mean
+ * the same to the other. The keys that decide it are listed as facts. */
 #include "proto/base/assert.h"
 #include "proto/base/plant.h"
 #include "proto/job/job.h"
@@ -58,7 +58,7 @@ static void widths_text(const struct widths *w, char *out, size_t bytes)
         n += (size_t)snprintf(out + n, bytes - n, "%s%u", i > 0 ? ", " : "", w->at[i]);
 }
 
-/* ---- the input: what a key is made of ---- */
+/* ---- the input: the parts of a key ---- */
 
 static void column_text(const struct job *j, size_t i, char *out, size_t bytes)
 {
@@ -106,7 +106,7 @@ static int same_input(const struct job *was, const struct job *is, struct err *e
                : rc;
 }
 
-/* ---- the tables: where a key's row lies ---- */
+/* ---- the tables: the place of a key's row ---- */
 
 int job_same_tables(const struct job *was, const struct job *is, struct err *e)
 {
@@ -134,7 +134,7 @@ static int same_table_fields(const struct job *was, const struct job *is, struct
     return rc;
 }
 
-/* ---- the network: what a dense block is ---- */
+/* ---- the network: the parts of a dense block ---- */
 
 #define WIDTHS(X) X(hidden) X(hidden2) X(bottom) X(cin) X(tower) X(attention_hidden) X(gate_hidden)
 #define COUNTS(X)                                                                                  \

@@ -1,13 +1,13 @@
-/* job_table.c: tables[] of job.yaml: shape, optimizer, and the rules that rows live by.
+/* job_table.c: tables[] of job.yaml: shape, optimizer, and the rules for rows.
  *
- * A preset is what a table begins with; keys beside it count more. What rows live by is a function
- * of their statistics and of event time, so:
+ * A table begins with the values of its preset; keys beside the preset override them. The rules
+ * work on the rows' statistics and on event time, so:
  * 1. Statistics are kept where a rule needs them; `stats: false` beside such a rule is refused.
  *    [assert: statistics_take] [test: job_table_rules_that_contradict_are_refused]
  * 2. Ageing and the least recently used need data.time; without it nothing would ever age, and that
  *    is refused too. [test: job_ageing_needs_event_times]
- * 3. A rule that is switched off leaves no trace: two jobs that mean the same make the same
- *    schema. [test: job_tables_have_no_rules_by_default] */
+ * 3. A rule that is switched off leaves no trace: two jobs that mean the same make the same schema.
+ *    [test: job_tables_have_no_rules_by_default] */
 #include "proto/job/job_inner.h"
 #include "proto/job/keys.h"
 
@@ -21,14 +21,14 @@
 
 #define HOUR_S 3600.0
 #define DAY_S 86400.0
-#define SKETCH_COUNT_MAX 65535u /* what a cell of a sketch holds */
+#define SKETCH_COUNT_MAX 65535u /* the largest count of a cell in a sketch */
 
 /* ---- keys under a prefix --------------------------------------------------------------------- */
 
 struct place {
     const struct config *c;
     char prefix[96];
-    const char *preset; /* of the table; NULL: nothing is preset at this place */
+    const char *preset; /* the table's preset; NULL: this place has none */
 };
 
 #define PATH_BYTES 160
@@ -45,7 +45,7 @@ static bool has(const struct place *p, const char *key)
     return config_has(p->c, path_of(p, key, path));
 }
 
-/* As the table's preset has it, or NULL. */
+/* The value in the table's preset, or NULL. */
 static const char *preset_value(const struct place *p, const char *key)
 {
     char path[PATH_BYTES];
@@ -53,7 +53,7 @@ static const char *preset_value(const struct place *p, const char *key)
     return p->preset != NULL ? keys_preset(p->preset, path) : NULL;
 }
 
-/* As the job has it, else the preset, else the fallback. */
+/* The number of the job, else of the preset, else the fallback. */
 static double number(const struct place *p, const char *key, double fallback)
 {
     char path[PATH_BYTES];
@@ -83,7 +83,7 @@ static bool truth(const struct place *p, const char *key, bool fallback)
                           preset != NULL ? strcmp(preset, "true") == 0 : fallback);
 }
 
-/* Of a key that the job gives: one of its choices, by name. */
+/* The name of the choice; the job must give the key. */
 static const char *word(const struct place *p, const char *key)
 {
     char path[PATH_BYTES];
@@ -96,7 +96,7 @@ static int choice(const struct place *p, const char *key, int fallback)
     return config_enum_or(p->c, path_of(p, key, path), fallback);
 }
 
-/* Of keys with a fallback of their own (keys_job.c). */
+/* For keys with a fallback of their own (keys_job.c). */
 static double plain_number(const struct place *p, const char *key)
 {
     char path[PATH_BYTES];
@@ -164,7 +164,7 @@ static int decay_take(const struct place *p, struct optimizer_spec *o, struct er
 
 /* ---- admission ------------------------------------------------------------------------------- */
 
-/* *given: the job says something of it here. */
+/* *given: true when the job sets admission here. */
 static int admit_take(const struct place *p, uint32_t *kind, float *threshold, bool *given,
                       struct err *e)
 {
@@ -219,7 +219,7 @@ static bool counts(uint32_t kind, float threshold, const struct job_table *t, fl
     return any;
 }
 
-/* Whether keys wait for their rows: by count or by score, here or in a field. */
+/* True when keys wait for their rows: by count or by score, in the table or in a field. */
 static bool waits(const struct job_table *t)
 {
     float most;
@@ -251,7 +251,7 @@ static int waiting_take(const struct place *p, struct job_table *t, struct err *
 
 /* ---- rules by field -------------------------------------------------------------------------- */
 
-/* In seconds, without the key 0; a time that is not 0 is a second at least. */
+/* A time in seconds; 0 without the key, and at least a second when it is not 0. */
 static uint32_t days(const struct place *p, const char *key)
 {
     double seconds = number(p, key, 0) * DAY_S;
@@ -313,7 +313,7 @@ static bool field_expires(const struct job_table *t)
     return false;
 }
 
-/* every_hours: 0 switches ageing off, whatever else is said of it (3). */
+/* every_hours: 0 switches ageing off, whatever the other keys of ageing are (3). */
 static void ageing_off(struct job_table *t)
 {
     t->rules.age_every = 0;
@@ -413,8 +413,7 @@ static int rules_take(const struct place *p, const struct job *j, struct job_tab
 
 /* ---- fields ---------------------------------------------------------------------------------- */
 
-/* Whether columns of these names are the job's is known with the input
- * (worker/data/feature_plan.c). */
+/* worker/data/feature_plan.c checks whether the input has columns with these names. */
 static int fields_take(const struct place *p, struct job_table *t, struct err *e)
 {
     char path[PATH_BYTES];
@@ -442,7 +441,7 @@ static bool names_field(const struct job_table *t, const char *name)
     return false;
 }
 
-/* Two tables of one job must be told apart, by name and by what lies in them. */
+/* Two tables of one job must differ in name and in their fields. */
 static int tables_apart(const struct config *c, const struct job_table *a, size_t at,
                         const struct job_table *b, size_t before, struct err *e)
 {

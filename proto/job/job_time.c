@@ -12,7 +12,8 @@ static const struct {
 } words[] = {
     {"yyyymmdd", "%Y%m%d", 8}, {"yymmddhh", "%y%m%d%H", 8}, {"yyyymmddhh", "%Y%m%d%H", 10}};
 
-/* Whether it has year, month and day, and no letter that goes by the machine (%s, %Z, %c). */
+/* True when the format has year, month and day, and no letter that depends on the machine (%s, %Z,
+ * %c). */
 static bool names_a_day(const char *format)
 {
     char seen[64] = "";

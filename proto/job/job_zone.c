@@ -20,7 +20,7 @@ static void lower(const char *in, char out[ZONE_NAME])
     out[n] = '\0';
 }
 
-/* Whole names, or towns: "berlin" is near Europe/Berlin. */
+/* Compares whole names, and towns: "berlin" is near Europe/Berlin. */
 static bool name_look(void *context, const char *name)
 {
     struct nearest *n = context;
@@ -55,7 +55,8 @@ int job_zone_take(const struct config *c, struct job *j, struct err *e)
     if (bytes == 0 || bytes >= ZONE_NAME)
         return job_refuse(c, "data.zone", e, ": a name has 1 to %u bytes", ZONE_NAME - 1);
     j->data.zone = ZONE_UTC;
-    if (strncmp(given, name, bytes) != 0 || given[bytes] != ' ') { /* of another zone, or none */
+    /* the changes are of another zone, or absent */
+    if (strncmp(given, name, bytes) != 0 || given[bytes] != ' ') {
         int rc = zone_load(name, &j->data.zone, &why);
         return rc == 0 ? 0 : refuse(c, name, &why, e);
     }

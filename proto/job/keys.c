@@ -1,4 +1,4 @@
-/* keys.c: keys as people read them. */
+/* keys.c: keys in a form for people. */
 #include "proto/job/keys.h"
 
 #include "proto/job/optimizer.h"
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* 1000000 -> 1e6, 16777216 as it is. */
+/* 1000000 becomes 1e6, 16777216 stays. */
 static void number_text(double x, char out[32])
 {
     (void)snprintf(out, 32, "%.6g", x);
@@ -25,7 +25,7 @@ static void number_text(double x, char out[32])
         memmove(e + 1, e + 2, strlen(e + 2) + 1);
 }
 
-/* The choices between '/': a bar would end a table's cell. */
+/* Puts '/' between the choices: a bar would end a table's cell. */
 static void choices_text(const char *choices, char text[KEYS_TEXT_MAX])
 {
     (void)snprintf(text, KEYS_TEXT_MAX, "`%s`", choices);
@@ -61,7 +61,7 @@ static double fact_of(const struct config_key *k, const struct optimizer_facts *
     return x;
 }
 
-/* "0.05; adam 0.001": as the first kind has it, then those that differ. */
+/* "0.05; adam 0.001": the first kind's value, then those that differ. */
 static void fact_text(const struct config_key *k, char text[KEYS_TEXT_MAX])
 {
     const struct optimizer_facts *first = optimizer_facts(0), *facts;
@@ -83,7 +83,7 @@ const char *keys_preset(const char *preset, const char *key)
     return NULL;
 }
 
-/* "; monolith 240": those that give the key another value. */
+/* "; monolith 240": the presets that give the key another value. */
 static void presets_text(const struct config_key *k, char text[KEYS_TEXT_MAX])
 {
     for (const struct keys_preset *p = keys_presets; p->preset != NULL; p++) {
@@ -122,7 +122,7 @@ const char *keys_default(const struct config_key *k, char text[KEYS_TEXT_MAX])
     return text;
 }
 
-/* Without back quotes, and of a link its words alone. */
+/* Prints text without back quotes, and only the words of a link. */
 static void plain_print(const char *text, FILE *f)
 {
     for (const char *p = text; *p != '\0'; p++)

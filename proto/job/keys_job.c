@@ -1,6 +1,6 @@
-/* keys_job.c: every key that a job file may have. Choices of an enum stand in the order of its
- * values (job.h, schema.h): config_enum gives the index. What must fit together beyond a single
- * key's range is checked where the key is taken. */
+/* keys_job.c: every key that a job file may have. Choices of an enum are in the order of its values
+ * (job.h, schema.h): config_enum returns the index. Rules beyond a single key's range are checked
+ * where the key is read. */
 #include "proto/job/keys.h"
 
 #include "proto/job/format.h"
@@ -464,9 +464,9 @@ const struct keys_preset keys_presets[] = {
     {"paddle_ctr", "tables[].vector_score", "10"},
     {"paddle_ctr", "tables[].clamp", "10"},
     {"paddle_ctr", "tables[].by_shows", "true"},
-    /* Monolith: rows expire by event time, 36,500 days unless a field says less, swept every 240
-     * hours; who asks for a count gets a sketch. Its filter drops while the count *before* is under
-     * the threshold: threshold T is min_count T + 1. */
+    /* Monolith: rows expire by event time, after 36,500 days unless a field has a shorter time,
+     * swept every 240 hours; admission by count uses a sketch. Its filter drops a key while the
+     * count *before* is under the threshold: threshold T is min_count T + 1. */
     {"monolith", "tables[].stats", "true"},
     {"monolith", "tables[].admit.sketch", "8192"},
     {"monolith", "tables[].evict.every_hours", "240"},

@@ -1,10 +1,10 @@
 /* legend.c: names and the numbers that belong to them.
  *
  * 1. No two names of a list are alike, and no two numbers. [assert: numbers_give]
- * 2. What legend_put wrote legend_parse reads as it was, and a text keeps all its other lines.
- *    [test: legend_come_back_as_they_were]
- * 3. A name keeps its number whatever comes, goes or changes places, and while it is there, gone or
- *    not, nobody else gets it. [test: legend_keep_their_numbers] */
+ * 2. legend_parse reads exactly what legend_put wrote, and a text keeps all its other lines. [test:
+ *    legend_come_back_as_they_were]
+ * 3. A name keeps its number whatever names come, go or change places. While the list has the name,
+ *    in the present job or not, no other name gets the number. [test: legend_keep_their_numbers] */
 #include "proto/job/legend.h"
 
 #include "proto/base/array.h"
@@ -51,7 +51,8 @@ void legend_write(const char *name, size_t bytes, uint32_t which, char out[LEGEN
         if ((unsigned char)*p < 0x20 || (unsigned char)*p >= 0x7f)
             *p = whole ? *p : '?';
     }
-    for (char *p = out; *p != 0 && !whole; p++) /* before the byte that would not do, too */
+    /* this also covers the bytes before the first illegal one */
+    for (char *p = out; *p != 0 && !whole; p++)
         *p = (unsigned char)*p >= 0x7f ? '?' : *p;
     size_t end = whole || strlen(out) < 40 ? strlen(out) : 40;
     if (!whole)
@@ -222,7 +223,7 @@ int legend_put(const char *text, size_t bytes, const struct legend *n, char **ou
                        fresh, LEGEND_BYTES_MAX);
     }
     if (legend_line(text, bytes, &at, &old))
-        old += at + old < bytes; /* its end */
+        old += at + old < bytes; /* the line's end */
     char *made = malloc(bytes + fresh + sizeof LINE + 3);
     if (made == NULL) {
         free(line);
@@ -249,9 +250,9 @@ struct match {
     char *const *fresh;
     size_t fresh_count;
     bool same;
-    char differ[ERR_TEXT_MAX / 2]; /* what does, in words */
+    char differ[ERR_TEXT_MAX / 2]; /* the differences, in words */
     char advice[ERR_TEXT_MAX / 4]; /* names for `fresh` */
-    char whole[ERR_TEXT_MAX / 4];  /* the tables of all of them; many: the names had no room */
+    char whole[ERR_TEXT_MAX / 4];  /* the tables of all these names; many: the names did not fit */
     bool many;
     uint32_t differs;
 };
@@ -267,7 +268,8 @@ bool legend_whole_table(const char *word, const char *table)
     return bytes > 0 && strncmp(word, table, bytes) == 0 && strcmp(word + bytes, ":*") == 0;
 }
 
-/* `was`: how the tables know it; NULL: they do not. */
+/* True when `fresh` has the name, its whole table or the whole network. was: the tables' entry of
+ * the name; NULL: they have none. */
 static bool is_fresh(const struct match *m, enum legend_list list, const char *name,
                      const struct legend_name *was)
 {
@@ -296,7 +298,8 @@ static bool advice_add(char *advice, size_t room, const char *word)
     return false;
 }
 
-/* Said at the end; of many the first, and the advice is then whole tables. */
+/* Notes a difference for the message at the end. Of many differences the message has the first
+ * ones, and the advice then names whole tables. */
 static void differ(struct match *m, enum legend_list list, const struct legend_name *x,
                    const char *how, const char *it_was)
 {
@@ -306,7 +309,7 @@ static void differ(struct match *m, enum legend_list list, const struct legend_n
                      list == LEGEND_FIELDS ? "field " : "", x->name, how, it_was);
     if (n < 0 || said + (size_t)n >= sizeof m->differ)
         m->differ[said] = 0;
-    uint32_t at = legend_find(m->was, list, x->name); /* of a field: its rows lie there */
+    uint32_t at = legend_find(m->was, list, x->name); /* a field: the table of its rows */
     if (list == LEGEND_FIELDS && at != LEGEND_NONE)
         (void)snprintf(whole, sizeof whole, "%s:*", m->was->name[list][at].table);
     m->many |= !advice_add(m->advice, sizeof m->advice, x->name);
@@ -314,7 +317,8 @@ static void differ(struct match *m, enum legend_list list, const struct legend_n
     m->differs++;
 }
 
-/* They stand in the order of their numbers, so it is enough that they are the same ones. */
+/* Numeric inputs are sorted by their numbers, so it is enough that both legends have the same
+ * ones. */
 static bool same_numbers(const struct match *m)
 {
     uint32_t more = 0;
@@ -331,7 +335,8 @@ static bool same_numbers(const struct match *m)
     return more == 0;
 }
 
-/* A tensor's shape may say that it stands by columns of the input, by numbers, or by labels. */
+/* True when a tensor means the same. Its shape may say that its places stand for columns of the
+ * input, for numbers, or for labels. */
 static bool means_the_same(const struct match *m, const struct legend_name *was,
                            const struct legend_name *is)
 {
@@ -376,8 +381,8 @@ static void one_match(struct match *m, enum legend_list list, struct legend_name
     }
 }
 
-/* Two kinds of models may have the same tensors and mean something else by them: then it is all of
- * the network, or nothing. True: so it is, and is said. */
+/* Two kinds of models may have the same tensors with another meaning: then the whole network begins
+ * anew, or the job is refused. Returns true when the kinds differ and the message says so. */
 static bool kind_differs(struct match *m)
 {
     const char *was = m->was->model, *is = m->is->model;
@@ -391,7 +396,7 @@ static bool kind_differs(struct match *m)
     return true;
 }
 
-/* Who goes on, or only reads, has the very input and labels, whatever stands by them. */
+/* A job that resumes, or only reads, must have exactly the same input and labels. */
 static void input_differs(struct match *m)
 {
     static const struct legend_name input = {.name = "the input"}, labels = {.name = "data.label"};
@@ -434,7 +439,8 @@ int legend_full(enum legend_list list, uint32_t names, struct err *e)
                    names, list_key[list], LIMIT_FIELDS);
 }
 
-/* New ones get the next numbers; what has gone keeps its number, and a field its rows. */
+/* Gives new names the next numbers; a name that is gone keeps its number, and its rows if it is a
+ * field. */
 static int numbers_give(struct match *m, enum legend_list list, struct err *e)
 {
     struct legend *is = m->is;
@@ -462,14 +468,14 @@ static int numbers_give(struct match *m, enum legend_list list, struct err *e)
     return 0;
 }
 
-/* Its name in this list, there or here. */
+/* True when the list has the name, in the tables or in the job. */
 static bool in_list(const struct match *m, enum legend_list list, const char *name)
 {
     return legend_find(m->was, list, name) != LEGEND_NONE ||
            legend_find(m->is, list, name) != LEGEND_NONE;
 }
 
-/* Whose rows were another field's, and still are. */
+/* True when the field's rows were another field's, and still are. */
 static bool rows_elsewhere(const struct match *m, const char *name)
 {
     uint32_t at = legend_find(m->was, LEGEND_FIELDS, name),
@@ -498,7 +504,8 @@ static bool is_table(const struct legend *n, const char *word)
     return false;
 }
 
-/* Nobody is told that something begins anew when nothing does. */
+/* A name in `fresh` that no list has is an error: the job must not report a fresh start that does
+ * not happen. */
 static int fresh_check(const struct match *m, struct err *e)
 {
     for (size_t i = 0; i < m->fresh_count; i++) {
@@ -525,7 +532,7 @@ static int fresh_check(const struct match *m, struct err *e)
     return 0;
 }
 
-/* Where columns have no names, the label's place says what each of them is called. */
+/* Where columns have no names, the label's place determines the names of all others. */
 static int place_check(const struct legend *was, const struct legend *is, struct err *e)
 {
     if (was->place[0] == 0 || is->place[0] == 0 || strcmp(was->place, is->place) == 0)

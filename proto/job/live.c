@@ -1,4 +1,4 @@
-/* live.c: the file of a daemon, read again while it runs. */
+/* live.c: a daemon's file, read again while the daemon runs. */
 #include "proto/job/live.h"
 
 #include "proto/base/log.h"
@@ -22,7 +22,8 @@ static bool may_change(const struct live *l, const char *path)
     return false;
 }
 
-/* Of keys that `a` has; gone: those that both have were told already. */
+/* Reports changes of the keys that `a` has. gone: skips the keys that both have, which were
+ * reported already. */
 static void changes_tell(const struct live *l, const struct config *a, const struct config *b,
                          bool gone)
 {

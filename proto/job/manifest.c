@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What follows the summed bytes: the last member, of fixed length. */
+/* The last member, of fixed length, follows the summed bytes. */
 #define TAIL_FORMAT ",\n  \"xxh3\": \"0x%016" PRIx64 "\"\n}\n"
 enum { TAIL_BYTES = 2 + 2 + 8 + 20 + 3 };
 
@@ -62,7 +62,7 @@ char *manifest_text(const struct json *m)
 {
     char *text = json_text(m, 2);
     size_t bytes = text == NULL ? 0 : strlen(text);
-    if (bytes > 2) /* the object stays open: without its last line, "}" */
+    if (bytes > 2) /* the object stays open: its last line, "}", is cut */
         bytes -= 2;
     char *whole = text == NULL ? NULL : realloc(text, bytes + TAIL_BYTES + 1);
     if (whole == NULL) {
@@ -98,7 +98,7 @@ bool manifest_hex(const struct json *j, uint64_t *out)
     return *end == 0;
 }
 
-/* `width` values of a type, where there are any. */
+/* Adds `width` values of a type, unless width is 0. */
 static void layout_add(struct json *layout, const char *part, const char *type, uint32_t width)
 {
     if (width == 0)
@@ -223,7 +223,7 @@ static int content_check(const struct json *m, struct err *e)
     return 0;
 }
 
-/* Of the whole text, before a word of it is believed. */
+/* Checks the sum of the whole text before any of it is used. */
 static int sum_check(const char *text, size_t bytes, struct err *e)
 {
     char tail[TAIL_BYTES + 1];

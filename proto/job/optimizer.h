@@ -1,10 +1,10 @@
-/* optimizer.h: the kinds of optimizers as facts, a row each: all that a job file, a schema and a
- * table must know of one. Its arithmetic is a file in embedding/rows/optimizer, found by the row's
- * name; embedding/rows/optimizer/README.md tells how to add one.
+/* optimizer.h: the facts about each kind of optimizer, in one row: everything that a job file, a
+ * schema and a table must know of it. Its arithmetic is a file in embedding/rows/optimizer, found
+ * by the row's name; embedding/rows/optimizer/README.md says how to add one.
  *
- * A row: its number, which is stored and sent and never given again; its constant; its name in a
- * job file; ANY, or TABLES for one that is not for the network; then those members of struct
- * optimizer_facts that are not 0. */
+ * The members of a row are: its number, which is stored and sent and never given again; its
+ * constant; its name in a job file; ANY, or TABLES for a kind that the network cannot use; then the
+ * members of struct optimizer_facts that are not 0. */
 #ifndef PROTO_JOB_OPTIMIZER_H
 #define PROTO_JOB_OPTIMIZER_H
 
@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifndef OPTIMIZER_KINDS_OWN /* rows of a program's own, beside these */
+#ifndef OPTIMIZER_KINDS_OWN /* a program may add rows of its own */
 #define OPTIMIZER_KINDS_OWN(X)
 #endif
 #define OPTIMIZER_KINDS(X)                                                                         \
@@ -39,7 +39,8 @@
 enum optimizer_kind { OPTIMIZER_KINDS(OPTIMIZER_NUMBER) };
 #undef OPTIMIZER_NUMBER
 
-/* For a job's keys: "|sgd|adagrad..", of all, and of those that the network may have. */
+/* The choices of a job's keys, "|sgd|adagrad..": of all kinds, and of those that the network may
+ * use. */
 #define OPTIMIZER_CHOICE_OF(where, name) OPTIMIZER_CHOICE_##where(name)
 #define OPTIMIZER_CHOICE_ANY(name) "|" #name
 #define OPTIMIZER_CHOICE_TABLES(name) ""
@@ -50,23 +51,25 @@ enum optimizer_kind { OPTIMIZER_KINDS(OPTIMIZER_NUMBER) };
 
 struct optimizer_facts {
     const char *name;
-    /* Floats of state: so many a weight, in blocks of the row's width, then so many a row. */
+    /* Floats of state: per_element for each weight, in blocks of the row's width, then per_row for
+     * each row. */
     uint32_t per_element, per_row;
-    bool by_part; /* of the two per row one is the first-order weights', one the vector's */
-    bool plain;   /* a step is lr x gradient: l2 pulls a weight to 0 and not past it */
-    bool decays;  /* has sums that `decay` multiplies */
-    bool l2_own;  /* l2 enters its formula; else it is added to the gradient */
-    bool weights_of_state; /* weights are worked out from the state with lr, beta, l1 and l2 */
-    bool by_initial;       /* divides by `initial`: it must be above 0 */
-    bool by_mean;          /* steps by a mean over the row: not for a network's padded blocks */
-    double lr, beta1, beta2, eps, initial, beta; /* where a job does not say */
+    /* one of the two floats per row is for the first-order weights, the other for the vector */
+    bool by_part;
+    bool plain;            /* a step is lr x gradient: l2 pulls a weight to 0 and not past it */
+    bool decays;           /* it has sums that `decay` multiplies */
+    bool l2_own;           /* l2 is part of its formula; else l2 is added to the gradient */
+    bool weights_of_state; /* weights are computed from the state with lr, beta, l1 and l2 */
+    bool by_initial;       /* it divides by `initial`, which must be above 0 */
+    bool by_mean; /* its step uses a mean over the row: not for a network's padded blocks */
+    double lr, beta1, beta2, eps, initial, beta; /* the values where a job sets none */
 };
 
 /* NULL for a number that no row has. */
 const struct optimizer_facts *optimizer_facts(uint32_t kind);
-/* Of a name that a row has. */
+/* The kind with this name; a row must have it. */
 enum optimizer_kind optimizer_named(const char *name);
-/* For people: names of those that have sums that decay, "adagrad and row_adagrad". Returns text. */
+/* For people: the names of the kinds whose sums decay, "adagrad and row_adagrad". Returns text. */
 const char *optimizer_decaying(char *text, size_t capacity);
 
 #endif

@@ -1,4 +1,5 @@
-/* option.c: command lines read, checked and explained. Their table: option_commands.c. */
+/* option.c: command lines are parsed, checked and explained. option_commands.c has the table of
+ * commands. */
 #include "proto/job/option.h"
 
 #include "proto/base/assert.h"
@@ -18,7 +19,7 @@ static const struct option_command *command_find(const char *name)
     const struct option_command *c = option_commands;
     while (c->name != NULL && strcmp(c->name, name) != 0)
         c++;
-    SHOAL_ASSERT(c->name != NULL); /* our own verbs ask */
+    SHOAL_ASSERT(c->name != NULL); /* only the program's own verbs are looked up */
     return c;
 }
 
@@ -41,8 +42,8 @@ static int index_of(const struct option_command *c, const char *name, size_t byt
 
 /* ---- parsing --------------------------------------------------------------------------------- */
 
-/* An argument that begins with "--", and the one behind it, if there is one. Returns how many it
- * took, or an error. */
+/* Takes an argument that begins with "--", and its value in the next argument, if there is one.
+ * Returns the number of arguments taken, or an error. */
 static int argument_take(struct option_line *l, const char *argument, const char *next,
                          struct err *e)
 {
@@ -119,7 +120,7 @@ void option_free(struct option_line *l)
         config_list_free(&l->list[i]);
 }
 
-/* Of the choices "tsv|csv|binary": "tsv, csv or binary". */
+/* Writes the choices "tsv|csv|binary" as "tsv, csv or binary". */
 static const char *choices_said(const char *choices, char text[128])
 {
     size_t at = 0;
@@ -166,9 +167,9 @@ int option_check(const struct option_line *l, struct err *e)
     return rc;
 }
 
-/* ---- what a line says ------------------------------------------------------------------------ */
+/* ---- values of a line ------------------------------------------------------------------------ */
 
-/* Of an option that the command has. */
+/* The index of an option, which the command must have. */
 static int at(const struct option_line *l, const char *name, enum config_type type)
 {
     int i = index_of(l->command, name, strlen(name));
@@ -195,7 +196,7 @@ int64_t option_int(const struct option_line *l, const char *name)
 {
     int64_t x = 0;
     bool good = config_int_parse(said(l, at(l, name, CONFIG_INT)), &x);
-    SHOAL_ASSERT(good); /* it was checked */
+    SHOAL_ASSERT(good); /* option_check has checked it */
     return x;
 }
 
@@ -208,7 +209,7 @@ int option_choice(const struct option_line *l, const char *name)
 {
     int i = at(l, name, CONFIG_ENUM);
     int choice = config_choice_parse(said(l, i), l->command->option[i].choices);
-    SHOAL_ASSERT(choice >= 0); /* it was checked */
+    SHOAL_ASSERT(choice >= 0); /* option_check has checked it */
     return choice;
 }
 
@@ -248,7 +249,8 @@ const char *option_range(const struct config_key *k, char text[256])
     return text;
 }
 
-/* Words of text from column `from` on, `at` columns being taken already. Returns the column. */
+/* Prints the words of text from column `from` on; `at` columns are taken already. Returns the
+ * column. */
 static int fill(const char *text, int from, int at, FILE *f)
 {
     while (*text != '\0') {
@@ -282,7 +284,7 @@ static void option_print(const struct config_key *k, FILE *f)
     fputc('\n', f);
 }
 
-/* Each line of text filled by itself. */
+/* Prints each line of text, wrapped separately. */
 static void paragraphs_print(const char *text, FILE *f)
 {
     char line[1024];

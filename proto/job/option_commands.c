@@ -1,5 +1,5 @@
-/* option_commands.c: every program, every verb of `shoal`, and their options. What must fit
- * together beyond one option's range is checked where the line is taken. */
+/* option_commands.c: every program, every verb of `shoal`, and their options. Rules beyond one
+ * option's range are checked where the line is used. */
 #include "proto/job/option.h"
 
 #include "proto/base/limits.h"
@@ -100,7 +100,7 @@
 
 /* ---- a job ----------------------------------------------------------------------------------- */
 
-/* of a run on this machine: `shoal local`, and what is one */
+/* options of a run on this machine: `shoal local`, and verbs that start such a run */
 /* clang-format off */
 #define OPTIONS_LOCAL \
     {"servers", CONFIG_INT, 1, LIMIT_LOCAL_SERVERS, .fallback = "1", .text = "server processes"}, \
@@ -388,7 +388,7 @@ static const struct config_key options_report[] = {
                                 .text = "read an event file through and say what is in it"         \
     }
 
-/* --check of a daemon reads its files and starts nothing. */
+/* --check of a daemon reads its files and starts no service. */
 #define OPTION_CHECK_START                                                                         \
     {                                                                                              \
         "check", CONFIG_BOOL,                                                                      \

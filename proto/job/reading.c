@@ -43,7 +43,7 @@ static bool shared_within(int fd, uint32_t wait_ms)
     return true;
 }
 
-/* Another one may have got the name meanwhile, or none. */
+/* True when the file still has the name: meanwhile another file may have it, or none. */
 static bool named_still(int fd, const char *path)
 {
     struct stat held, named;
@@ -65,7 +65,8 @@ static int begin_within(const char *folder, int replaced, int *hold, struct err 
         return 0;
     }
     close(fd);
-    if (held && access(path, F_OK) == 0 && replaced > 0) /* it has just been signed */
+    /* the manifest has just been replaced by a signed one */
+    if (held && access(path, F_OK) == 0 && replaced > 0)
         return begin_within(folder, replaced - 1, hold, e);
     if (held)
         return err_set(e, SHOAL_E_NOINPUT, "%s has just been removed", folder);
@@ -94,7 +95,8 @@ int reading_shut(const char *folder, int *hold, struct err *e)
         *hold = fd;
         return 0;
     }
-    int why = locked ? EWOULDBLOCK : errno; /* it has just been signed, and may be read */
+    /* a manifest that has just been signed took the name, and may have readers */
+    int why = locked ? EWOULDBLOCK : errno;
     close(fd);
     return why == EWOULDBLOCK ? err_set(e, SHOAL_E_BUSY, "%s is being read", folder)
                               : err_set(e, SHOAL_E_IO, "cannot lock %s: %s", path, strerror(why));

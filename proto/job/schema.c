@@ -1,5 +1,5 @@
-/* schema.c: checking table schemas; the rows of optimizer.h, by number and by name;
- * looking for values that must not be pushed (gradient.h). */
+/* schema.c: checks table schemas; finds the rows of optimizer.h by number and by name; searches
+ * gradients for illegal values (gradient.h). */
 #include "proto/job/schema.h"
 #include "proto/base/assert.h"
 #include "proto/job/gradient.h"
@@ -48,7 +48,7 @@ const char *optimizer_decaying(char *text, size_t capacity)
 
 /* ---- gradients ------------------------------------------------------------------------------- */
 
-/* Whether all are finite and within LIMIT_GRADIENT. */
+/* True when all values are finite and within LIMIT_GRADIENT. */
 static bool values_ok(const float *values, size_t count)
 {
     int bad = 0;

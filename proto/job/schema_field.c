@@ -1,4 +1,4 @@
-/* schema_field.c: the rows, and what two schemas differ in. */
+/* schema_field.c: the rows, and the differences of two schemas. */
 #include "proto/job/schema_field.h"
 
 #include "proto/base/assert.h"
@@ -49,12 +49,12 @@ const char *schema_values_name(const struct table_schema *s)
      .each = true,                                                                                 \
      __VA_ARGS__},
 
-/* The first 18 rules are in every image's digest, those behind them where they are not 0. */
+/* The first 18 rules are in every image's digest, the later ones only where they are not 0. */
 #define RULES_FIRST_BYTES 72u
 _Static_assert(offsetof(struct row_rules, norm_refuse) == RULES_FIRST_BYTES - 4,
                "rules are added at the end of ROW_RULES");
 #define RULE_LATER(n) .later = offsetof(struct row_rules, n) >= RULES_FIRST_BYTES
-/* Whether a rule may change in a table that has rows: each says it here, or this does not compile.
+/* The allowed change of each rule in a table that has rows; a rule without one does not compile.
  * Statistics are a part of the row. Scores count where rows age. */
 #define CHANGE_stats SCHEMA_STAYS
 #define CHANGE_score_show SCHEMA_AGES
@@ -67,7 +67,7 @@ _Static_assert(offsetof(struct row_rules, norm_refuse) == RULES_FIRST_BYTES - 4,
 #define CHANGE_age_decay SCHEMA_AGES
 #define CHANGE_age_score SCHEMA_AGES
 #define CHANGE_age_ttl SCHEMA_AGES
-#define CHANGE_age_capacity SCHEMA_AGES /* with one no row is in the store */
+#define CHANGE_age_capacity SCHEMA_AGES /* in a table with a capacity no row is in the store */
 #define CHANGE_age_by SCHEMA_TURNS
 #define CHANGE_vector_score SCHEMA_TURNS
 #define CHANGE_weight_max SCHEMA_TURNS
@@ -79,7 +79,7 @@ _Static_assert(offsetof(struct row_rules, norm_refuse) == RULES_FIRST_BYTES - 4,
 #define TURNS .change = SCHEMA_TURNS
 #define AGES .change = SCHEMA_AGES
 
-/* In the order in which differences are told. Who says nothing of a change may not. */
+/* The order is that in which differences are reported. A row without .change may not change. */
 static const struct schema_field row[] = {
     /* clang-format off */
     ROW("name", TEXT, name, .said = "the name", .needed = true)
@@ -153,7 +153,8 @@ static bool value_equal(const struct schema_field *f, const void *a, const void 
     return f->type == SCHEMA_TEXT ? strcmp(a, b) == 0 : memcmp(a, b, f->bytes) == 0;
 }
 
-/* The first field of one kind that differs, in rule `rule` if `each`; NULL: none does. */
+/* The first field that differs, among those whose `each` is this; `each` compares rule `rule`.
+ * NULL: none differs. */
 static const struct schema_field *first_difference(const struct table_schema *a,
                                                    const struct table_schema *b, bool each,
                                                    uint32_t rule)
@@ -165,7 +166,7 @@ static const struct schema_field *first_difference(const struct table_schema *a,
     return NULL;
 }
 
-/* *rule: the one that differs. */
+/* *rule: the rule that differs. */
 static const struct schema_field *difference(const struct table_schema *a,
                                              const struct table_schema *b, uint32_t *rule)
 {

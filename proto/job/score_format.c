@@ -1,4 +1,4 @@
-/* score_format.c: ends of names. */
+/* score_format.c: score formats by the ends of file names. */
 #include "proto/job/score_format.h"
 
 #include <string.h>
@@ -11,7 +11,8 @@ const char *score_format_name(enum score_format format)
     return names[format];
 }
 
-/* Ends that promise what we do not write; any other one promises nothing. */
+/* True for the ends of other known formats and of compressed files, which are never written; any
+ * other end is allowed. */
 static bool foreign(const char *end)
 {
     static const char *const other[] = {

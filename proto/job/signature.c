@@ -1,9 +1,9 @@
 /* signature.c: a checkpoint's signature, read, checked and made.
  *
- *  1. No word of a manifest is believed before the signature beside it has been found right, by a
- *     key that is asked for. [test: signature_of_another_key_is_refused,
+ *  1. No word of a manifest is used before the signature beside it has been found right, by an
+ *     accepted key. [test: signature_of_another_key_is_refused,
  *     signature_with_a_changed_byte_is_refused]
- *  2. Names stand in order, so each is there once, and none leads out of the folder: no part of one
+ *  2. Names are sorted, so each is there once, and none leads out of the folder: no part of one
  *     begins with a '.', none is a link. [test: signature_names_stay_in_the_folder,
  *     signature_takes_no_link]
  *  3. A file is the signed one when all its bytes have the signed size and hash.
@@ -30,7 +30,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The file has this one spelling, in which only the digits differ. */
+/* The file has exactly this text; only the digits differ. */
 #define TEXT_KEY "{\n  \"format\": 2,\n  \"key\": \""
 #define TEXT_MADE "\",\n  \"signature\": \""
 #define TEXT_END "\"\n}\n"
@@ -43,7 +43,7 @@ enum {
     MADE_AT = KEY_AT + 2 * SIGN_KEY + sizeof TEXT_MADE - 1,
     TEXT_BYTES = MADE_AT + 2 * SIGN_BYTES + sizeof TEXT_END - 1,
 };
-/* A reader holds the manifest that is replaced for as long as it loads. */
+/* A reader holds the lock on the replaced manifest while it loads. */
 enum { READERS_WAIT_S = 60 };
 
 struct entry {
@@ -61,7 +61,7 @@ struct signature {
     uint32_t count, capacity;
 };
 
-/* ---- keys that are good ---------------------------------------------------------------------- */
+/* ---- accepted keys --------------------------------------------------------------------------- */
 
 static int signer_take(struct signature_signers *s, const char *line, size_t bytes,
                        const char *name, uint32_t number, struct err *e)
@@ -335,7 +335,7 @@ uint32_t signature_files(const struct signature *s)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* Size and hash of all bytes of a plain file, of at most `most`: EFBIG. 0, or errno. */
+/* Size and hash of all bytes of a plain file. EFBIG: it has more than `most` bytes. 0, or errno. */
 static int file_hash(int fd, uint64_t most, uint64_t *bytes, uint8_t hash[SIGN_HASH])
 {
     char *chunk = malloc(CHUNK);
@@ -360,7 +360,7 @@ static int file_hash(int fd, uint64_t most, uint64_t *bytes, uint8_t hash[SIGN_H
     return why;
 }
 
-/* A file below a folder, by no link. 0, or errno. */
+/* Opens a file below a folder without following links. 0, or errno. */
 static int below_open(const char *folder, const char *name, int *fd)
 {
     char path[LIMIT_PATH + SIGNATURE_NAME];
@@ -503,7 +503,8 @@ static int manifest_hashed(const char *folder, char (*name)[SIGNATURE_NAME], uin
     return rc;
 }
 
-/* Owner and mode of what it takes the place of; where the owner cannot be kept, all may read it. */
+/* Keeps the owner and mode of the file that is replaced; where the owner cannot be kept, all users
+ * may read the new file. */
 static bool owner_keep(int fd, const char *path)
 {
     struct stat was;
@@ -513,7 +514,8 @@ static bool owner_keep(int fd, const char *path)
     return fchmod(fd, was.st_mode & 0777) == 0;
 }
 
-/* In a folder that others may write to: a name under which no link can lie. */
+/* Writes a file in a folder that others may write to: the temporary name is one under which no link
+ * can lie. */
 static int text_place(const char *folder, const char *file, const char *text, struct err *e)
 {
     char path[LIMIT_PATH + 32], temporary[LIMIT_PATH + 32];
@@ -535,8 +537,8 @@ static int text_place(const char *folder, const char *file, const char *text, st
     return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(why));
 }
 
-/* No reader holds the manifest that is about to lose its name: it would read unprotected from
- * removal. Without locks none does. */
+/* Waits until no reader holds the manifest that is about to be replaced: such a reader would lose
+ * its protection from removal. On a file system without locks there is nothing to wait for. */
 static int readers_wait(const char *folder, int *hold, struct err *e)
 {
     const struct timespec look = {.tv_nsec = 100000000};

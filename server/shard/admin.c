@@ -13,7 +13,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Refuses the request at hand with the engine's sentence, if there is one: rc is not 0. */
+/* Refuses the present request with the engine's message, if there is one, when rc is not 0; returns
+ * true then. */
 static bool refused(struct shard *s, peer_t from, int rc, const struct err *e)
 {
     if (rc)
@@ -52,7 +53,7 @@ void admin_table_create(struct shard *s, peer_t from)
     if (!rc)
         rc = engine_table_create(s->engine, &schema, &e);
     if (!rc)
-        rc = admin_take_map(s, &e); /* the map may have known its tablets already */
+        rc = admin_take_map(s, &e); /* the map may already give tablets of this table */
     if (refused(s, from, rc, &e))
         return;
     shard_reply(s, WIRE_TYPE_TABLE_CREATE, id)->u.TABLE_CREATE_reply.rows =
@@ -66,7 +67,7 @@ void admin_run_open(struct shard *s, peer_t from)
     uint64_t id = s->in.id, tables = r.tables ? r.tables : UINT64_MAX;
     struct err e = {0};
     int rc = 0;
-    /* perhaps for a coordinator that died: the rows of this run must not go, too */
+    /* the request may be a dead coordinator's; the drop must not take rows of this run */
     if (rows_go_busy(s, tables))
         rc = err_set(&e, SHOAL_E_AGAIN, "fields are being dropped; ask again");
     else if (r.must_exist && !PLANTED("run_made_anew"))
@@ -85,7 +86,7 @@ void admin_run_drop(struct shard *s, peer_t from)
     struct err e = {0};
     int rc = engine_run_drop(s->engine, run, &e);
     if (rc == SHOAL_E_OLD_RUN || rc == SHOAL_E_NOT_FOUND)
-        rc = 0; /* dropped already: a resend */
+        rc = 0; /* dropped already: this is a resend */
     if (refused(s, from, rc, &e))
         return;
     park_purge(s);
@@ -183,7 +184,8 @@ void admin_taken_set(struct shard *s, peer_t from)
     shard_send_reply(s, from);
 }
 
-/* An older one of the same coordinator comes late: what was revoked since stays so. */
+/* True for a late, older list of the same coordinator: keys that were revoked since stay
+ * revoked. */
 static bool keylist_late(uint64_t now, uint64_t other)
 {
     return now >> 32 == other >> 32 && (uint32_t)other < (uint32_t)now && !PLANTED("keylist_late");
@@ -216,7 +218,7 @@ void admin_stop(struct shard *s, peer_t from)
     shard_reply(s, WIRE_TYPE_STOP, id)->u.STOP_reply.ends = false;
     shard_send_reply(s, from);
     if (job_only)
-        return; /* jobs are the coordinator's */
+        return; /* jobs belong to the coordinator */
     log_info("shard %s: asked to stop", s->name);
     env_stop(s->env);
 }
@@ -256,7 +258,7 @@ static struct json *staleness(const struct shard_counts *c)
     return list;
 }
 
-/* What its rules did to keys and rows; what is 0 is left out. */
+/* The effects of the table's rules on keys and rows; counts of 0 are left out. */
 static void set_table_counts(struct json *j, const struct table *t)
 {
     struct table_counts c;
@@ -291,7 +293,7 @@ static struct json *tables(struct shard *s)
     return list;
 }
 
-/* Numbers of the cuts kept here. */
+/* The numbers of the cuts kept here. */
 static struct json *cuts(const struct shard *s)
 {
     struct json *list = json_new_array();
@@ -315,7 +317,7 @@ void admin_status(struct shard *s, peer_t from)
         return;
     }
     const struct shard_counts *c = &s->counts;
-    /* each waits in one place */
+    /* each request waits in one place */
     SHOAL_ASSERT(s->clock.waiting + bsp_held(&s->bsp) + park_count(s) <=
                  request_pool_used(&s->pool));
     struct engine_stats g;

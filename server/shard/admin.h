@@ -1,6 +1,7 @@
-/* admin.h: the control messages of a shard: tables, runs, fences, the map, HELLO, STOP. Each is
- * settled first (group_settle), so that no push lies between admission and application, and
- * journalled before its reply. s->in holds the request, s->m its frames. */
+/* admin.h: the control messages of a shard: tables, runs, fences, the map, HELLO, STOP. The pushes
+ * so far are settled before each (group_settle), so that no push lies between admission and
+ * application, and each is journalled before its reply. s->in holds the request, s->m its
+ * frames. */
 #ifndef SERVER_SHARD_ADMIN_H
 #define SERVER_SHARD_ADMIN_H
 
@@ -17,8 +18,8 @@ void admin_names_set(struct shard *s, peer_t from);
 void admin_taken_set(struct shard *s, peer_t from);
 void admin_keylist(struct shard *s, peer_t from);
 void admin_stop(struct shard *s, peer_t from);
-/* The map, the shard's number or a table is new: the engine is told what is led, and pushes that
- * bsp holds are refused if that is another. NOMEM: e says so. */
+/* Called after a new map, shard number or table. Tells the engine which tablets are led; when these
+ * have changed, pushes that bsp holds are refused. NOMEM, with e. */
 int admin_take_map(struct shard *s, struct err *e);
 
 /* INSPECT (one row by key) and SHARD_STATUS (the shard's own figures), both as JSON text in the

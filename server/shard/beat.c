@@ -14,10 +14,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LEASE_MS_DEFAULT 3000u /* until the coordinator says what it is */
+#define LEASE_MS_DEFAULT 3000u /* until the coordinator sends the lease */
 #define LEASE_MS_MIN 100u
 #define LEASE_MS_MAX 600000u
-#define SILENCE_NS UINT64_C(10000000000) /* of the coordinator, until it is told */
+/* after so long without an answer from the coordinator, a warning is logged */
+#define SILENCE_NS UINT64_C(10000000000)
 
 static void send_beat(struct shard *s)
 {
@@ -61,15 +62,15 @@ static void send_beat(struct shard *s)
     snprintf(r->server, sizeof r->server, "%s", s->options.server);
     snprintf(r->endpoint, sizeof r->endpoint, "%s", s->endpoint);
     if (s->options.process != NULL) {
-        /* what the machine says is no function of the messages: the simulator, which has none,
-         * leaves it out */
+        /* the machine's figures are no function of the messages: the simulator, which has no
+         * machine, leaves them out */
         s->options.process(s->options.context, &r->rss_bytes, &r->rss_peak_bytes);
         r->disk_bytes = stats.disk_bytes;
     }
     shard_send(s, b->coordinator, wire_encode(w));
 }
 
-/* Once: a shard that nobody hears of looks well from within. */
+/* Logs the coordinator's silence once: a shard that is cut off looks well from within. */
 static void silence_tell(struct shard *s)
 {
     struct beat *b = &s->beat;
@@ -105,7 +106,8 @@ int beat_start(struct shard *s, struct err *e)
     SHOAL_ASSERT(b->incarnation == 0 && b->coordinator == 0); /* once */
     b->incarnation = env_random(s->env) | 1;
     if (s->options.coordinator == NULL) {
-        s->lead.self = s->options.shard_index; /* nobody will tell: numbers as within the server */
+        /* without a coordinator the number is that within the server */
+        s->lead.self = s->options.shard_index;
         b->place = SHARD_TAKEN;
         return 0;
     }
@@ -127,7 +129,7 @@ void beat_now(struct shard *s)
         send_beat(s);
 }
 
-/* Once for each sentence: it comes again with every beat. */
+/* Logs each message once: it comes again with every beat. */
 static void say_refused(struct shard *s, const char *text)
 {
     uint64_t sum = hash_bytes(text, strlen(text), 0);
@@ -172,11 +174,11 @@ void beat_on_reply(struct shard *s, peer_t from)
         return;
     log_info("shard %s is number %u of cluster %016" PRIx64 "%016" PRIx64, s->name, r->shard,
              r->cluster_high, r->cluster_low);
-    SHOAL_ASSERT(s->lead.self == LEAD_NO_SHARD); /* its folder has one number */
+    SHOAL_ASSERT(s->lead.self == LEAD_NO_SHARD); /* the folder has one number */
     s->lead.self = r->shard;
     if (admin_take_map(s, &e))
         log_error("shard %s: %s", s->name, e.text);
-    send_beat(s); /* that the folder knows it now */
+    send_beat(s); /* tells that the folder has the number now */
 }
 
 struct msg *beat_disk(const char *server, uint32_t seconds, uint64_t id)
@@ -193,5 +195,5 @@ void beat_close(struct shard *s)
         return;
     env_timer_stop(s->env, &s->beat.timer);
     env_disconnect(s->env, s->beat.coordinator);
-    s->beat.coordinator = 0; /* the last flush still moves (shard_pulse_cb) */
+    s->beat.coordinator = 0; /* the last flush still calls shard_pulse_cb */
 }

@@ -1,8 +1,8 @@
-/* beat.h: the shard tells the coordinator that it is there: SHARD_BEAT at start and every third of
- * the lease. The first reply gives the shard's number. A beat says whether all rows are back after
- * a start: until then it gets the map and nothing else. The coordinator sends its own requests
- * (map, tables, runs, fences) back over this connection, so they are dispatched like those that
- * come in by the front door. Thread: the shard's. */
+/* beat.h: the shard's heartbeat to the coordinator: SHARD_BEAT at the start and every third of the
+ * lease. The first reply gives the shard's number. A beat says whether all rows are back after a
+ * start: until then the coordinator sends the map and nothing else. The coordinator sends its own
+ * requests (map, tables, runs, fences) over this connection, and they are dispatched like requests
+ * from other peers. Thread: the shard's. */
 #ifndef SERVER_SHARD_BEAT_H
 #define SERVER_SHARD_BEAT_H
 
@@ -14,14 +14,14 @@
 
 struct shard;
 
-/* What the newest reply of the coordinator said. A shard without a coordinator is TAKEN. */
+/* The newest reply of the coordinator. A shard without a coordinator is TAKEN. */
 enum shard_place { SHARD_UNANSWERED, SHARD_REFUSED, SHARD_TAKEN };
 
 struct beat {
     peer_t coordinator; /* 0: none */
     uint64_t incarnation;
-    uint64_t id, sent_ns; /* of the newest beat */
-    uint64_t heard_ns;    /* the newest reply; silent: that there is none has been told */
+    uint64_t id, sent_ns; /* id and time of the newest beat */
+    uint64_t heard_ns;    /* time of the newest reply; silent: the lack of one is logged */
     bool silent;
     uint32_t lease_ms;
     uint64_t said; /* XXH3 of the last refusal that was logged */
@@ -31,14 +31,15 @@ struct beat {
 
 void beat_init(struct shard *s);
 int beat_start(struct shard *s, struct err *e);
-/* One out of turn: something has changed that the coordinator waits for. */
+/* Sends a beat out of turn, after a change that the coordinator waits for. */
 void beat_now(struct shard *s);
-/* One if it is overdue, from within work that keeps the loop. */
+/* Sends a beat if one is overdue; called within work that keeps the loop. */
 void beat_due(struct shard *s);
 /* s->in holds a reply to SHARD_BEAT. */
 void beat_on_reply(struct shard *s, peer_t from);
 void beat_close(struct shard *s);
-/* SERVER_DISK, for another thread that speaks for its server (server_word.h). NULL: no memory. */
+/* A SERVER_DISK message, for the main thread, which speaks for its server (server_word.h). NULL: no
+ * memory. */
 struct msg *beat_disk(const char *server, uint32_t seconds, uint64_t id);
 
 #endif

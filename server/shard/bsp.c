@@ -1,15 +1,15 @@
-/* bsp.c: holding and releasing pushes of a clock.
+/* bsp.c: holds and releases the pushes of a clock.
  *
- * 1. Everything that engine_admit_push could refuse, but for a full disk, is refused before a push
- *    is held: a clock is released whole, in lane order. [test:
+ * 1. Everything that engine_admit_push could refuse, except for a full disk, is refused before a
+ *    push is held: a clock is released whole, in lane order. [test:
  *    wrong_push_is_refused_before_it_is_held]
- * 2. When the disk does stop a release, the rest of the clock's parts are refused with it, so that
- *    what was applied is a prefix in lane order and the others follow it when they are sent again.
+ * 2. When the disk does stop a release, the rest of the clock's parts are refused with it. So the
+ *    applied parts are a prefix in lane order, and the others follow when they are sent again.
  *    [test: clock_that_the_disk_stops_half_way_is_refused_from_there_on]
  * 3. Parts of one lane are disjoint and of one batch. [assert: part_put, part_back] [test:
  *    second_push_of_a_held_batch_replaces_the_first]
  * 4. When a journal that is full or memory that is short stops a release (BUSY), the rest stays
- *    held and is tried again: what was applied is a prefix in lane order then too. [test:
+ *    held and is tried again: the applied parts are a prefix in lane order then, too. [test:
  *    clock_that_finds_no_room_half_way_goes_on_later] */
 #include "server/shard/bsp.h"
 
@@ -44,7 +44,7 @@ static struct bsp_hold *hold_new(struct bsp *b, uint64_t run, uint32_t table, ui
     return h;
 }
 
-/* 1. Keys unique, sorted and inside the covered tablets; gradients as they may be. */
+/* Checks 1.: keys unique, sorted and inside the covered tablets; gradients valid. */
 static int check(struct engine *g, const struct push_record *r, const struct table_schema *schema,
                  struct err *e)
 {
@@ -81,14 +81,14 @@ static struct request *part_take(struct bsp_hold *h, struct bsp_lane *lane, stru
     return q;
 }
 
-/* Whether q ends before the part behind it begins. */
+/* True when q ends before the next part begins. */
 static bool apart(const struct request *q, const struct request *behind)
 {
     const struct push_record *r = &q->push.r;
     return behind == NULL || r->tablet_first + r->tablet_count <= behind->push.r.tablet_first;
 }
 
-/* The first part, back to where it was. */
+/* Puts the first part back to its place. */
 static void part_back(struct bsp_hold *h, struct bsp_lane *lane, struct request *q)
 {
     SHOAL_ASSERT(apart(q, lane->part)); /* 3. */
@@ -104,7 +104,8 @@ static bool overlap(const struct push_record *a, const struct push_record *b)
            b->tablet_first < a->tablet_first + a->tablet_count;
 }
 
-/* 3. The earlier sender needs no answer: it sent again, or it is gone. */
+/* Adds q to the lane's parts (3.). The sender of a replaced part needs no answer: it sent again, or
+ * it is gone. */
 static void part_put(struct shard *s, struct bsp_hold *h, struct request *q)
 {
     const struct push_record *r = &q->push.r;
@@ -128,9 +129,9 @@ static void part_put(struct shard *s, struct bsp_hold *h, struct request *q)
     h->held++;
 }
 
-/* Whether every tablet led has the lane's batch in a part held here or is past it already: a clock
- * that the disk stopped half way, or a map that changed, leaves some of a batch's parts applied and
- * answered, and these do not come again. */
+/* True when every led tablet has the lane's batch in a part held here or is past it already. Some
+ * of a batch's parts may be applied and answered before, when the disk stopped a clock half way or
+ * the map changed; those are not sent again. */
 static bool lane_whole(const struct shard *s, const struct bsp_hold *h, uint32_t i)
 {
     const struct bsp_lane *lane = &h->lane[i];
@@ -149,8 +150,8 @@ static bool lane_whole(const struct shard *s, const struct bsp_hold *h, uint32_t
            lane->to;
 }
 
-/* The clock that can be released, or 0: the smallest batch held, when every lane has the whole of a
- * batch or is past that clock. */
+/* The clock that can be released: the smallest batch held, when every lane has the whole of a batch
+ * or is past that clock; else 0. */
 static uint64_t complete_clock(const struct shard *s, const struct bsp_hold *h)
 {
     uint64_t clock = UINT64_MAX;
@@ -159,7 +160,7 @@ static uint64_t complete_clock(const struct shard *s, const struct bsp_hold *h)
             clock = h->lane[i].to;
     if (clock == UINT64_MAX)
         return 0;
-    SHOAL_ASSERT(clock > 0); /* 0 says that there is none */
+    SHOAL_ASSERT(clock > 0); /* 0 means that there is none */
     for (uint32_t i = 0; i < h->lanes; i++) {
         const struct bsp_lane *lane = &h->lane[i];
         bool whole = lane->part != NULL && lane_whole(s, h, i);
@@ -169,8 +170,8 @@ static uint64_t complete_clock(const struct shard *s, const struct bsp_hold *h)
     return clock;
 }
 
-/* Whether all rows of a clock are in memory. Every part asks each time: who asks keeps what has
- * come already. */
+/* True when all rows of a clock are in memory. Every part asks each time, for asking keeps rows in
+ * memory that have already come. */
 static bool clock_warm(struct shard *s, struct bsp_hold *h, uint64_t clock)
 {
     bool warm = true;
@@ -184,7 +185,7 @@ static bool clock_warm(struct shard *s, struct bsp_hold *h, uint64_t clock)
     return warm;
 }
 
-/* False: the engine has no room for more of it now (4.). */
+/* Returns false when the engine has no room for the rest of the clock now (4.). */
 static bool admit_clock(struct shard *s, struct bsp_hold *h, uint64_t clock)
 {
     int rc = 0;
@@ -205,8 +206,8 @@ static bool admit_clock(struct shard *s, struct bsp_hold *h, uint64_t clock)
     return true;
 }
 
-/* Whether tablets [first, first + count) have batch `to` of the lanes before `lane`, and the one
- * before it of all others: then the lane's part is the next one in order. */
+/* True when tablets [first, first + count) have batch `to` of the lanes before `lane` and the batch
+ * before it of all others: the lane's part is then the next one in order. */
 static bool next_in_order(const struct engine *g, uint64_t run, uint32_t table, uint32_t lanes,
                           uint32_t lane, uint64_t to, uint32_t first, uint32_t count)
 {
@@ -216,13 +217,14 @@ static bool next_in_order(const struct engine *g, uint64_t run, uint32_t table, 
     return true;
 }
 
-/* Whether each lane has pushed of this clock: a worker does once all of its batch before is
- * acknowledged, by every shard. So no lane is to go on from further back. */
+/* True when each lane has pushed of this clock. A worker pushes it once every shard has
+ * acknowledged the whole batch before, so no lane has to go on from further back. */
 static bool all_pushed(const struct shard *s, const struct bsp_hold *h, uint64_t to)
 {
     for (uint32_t i = 0; i < h->lanes; i++) {
         const struct bsp_lane *lane = &h->lane[i];
-        bool held = lane->part != NULL && lane->to >= to; /* also once its fence came again */
+        /* also after the lane's fence was raised again */
+        bool held = lane->part != NULL && lane->to >= to;
         if (lane->seen < to && !held && engine_mark(s->engine, h->run, i, h->table) < to)
             return PLANTED("alone_too_early");
     }
@@ -245,7 +247,8 @@ bool bsp_next(struct shard *s, const struct wire_PUSH *w)
                                                     w->to, w->tablet_first, w->tablet_count);
 }
 
-/* The first part that is next in order, taken out; NULL: there is none whose rows are in memory. */
+/* Takes out the first part that is next in order and whose rows are in memory; NULL: there is
+ * none. */
 static struct request *next_take(struct shard *s, struct bsp_hold *h, struct bsp_lane **of)
 {
     for (uint32_t i = 0; i < h->lanes; i++)
@@ -262,7 +265,8 @@ static struct request *next_take(struct shard *s, struct bsp_hold *h, struct bsp
     return NULL;
 }
 
-/* The pool is pressed: what may go before its clock is complete does. */
+/* While the pool is pressed, parts are applied before their clock is complete where the order
+ * allows it. */
 static void release_early(struct shard *s, struct bsp_hold *h)
 {
     struct bsp_lane *lane;
@@ -343,7 +347,8 @@ void bsp_fenced(struct shard *s, uint64_t run, uint32_t lane, uint64_t generatio
             continue;
         const struct request *q = h->lane[lane].part;
         if (!PLANTED("seen_by_the_dead"))
-            h->lane[lane].seen = 0; /* it may go on from further back than it was */
+            /* the new owner may go on from further back than the old one was */
+            h->lane[lane].seen = 0;
         SHOAL_ASSERT(q == NULL || q->push.r.generation <= generation);
         if (q != NULL && q->push.r.generation < generation)
             refuse_lane(s, h, lane, SHOAL_E_FENCED,
@@ -372,7 +377,7 @@ void bsp_purge(struct shard *s)
         }
         for (uint32_t i = 0; i < h->lanes; i++)
             refuse_lane(s, h, i, SHOAL_E_OLD_RUN, "this run was dropped or replaced");
-        SHOAL_ASSERT(h->held == 0); /* else they would stay in the pool for ever */
+        SHOAL_ASSERT(h->held == 0); /* else the parts would stay in the pool for ever */
         *at = h->next;
         free(h);
     }

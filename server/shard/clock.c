@@ -73,7 +73,7 @@ struct request *clock_wait(struct clock *c, struct request *q, bool *full)
     *full = gate == NULL;
     if (gate == NULL)
         return NULL;
-    SHOAL_ASSERT(c->waiting < LIMIT_WAITING); /* q itself is of the pool */
+    SHOAL_ASSERT(c->waiting < LIMIT_WAITING); /* q itself has a place in the pool */
     struct request *older = NULL;
     for (struct request **at = &gate->head; *at != NULL; at = &(*at)->next) {
         if (!request_same_pull(*at, q))
@@ -102,7 +102,7 @@ static void close_empty_gates(struct clock *c)
         else
             c->gate[i] = c->gate[--c->gate_count];
     SHOAL_ASSERT(c->gate_count > 0 || c->waiting == 0);
-    SHOAL_ASSERT(c->gate_count <= c->waiting); /* one each at least */
+    SHOAL_ASSERT(c->gate_count <= c->waiting); /* each gate has at least one pull */
 }
 
 void clock_due(struct clock *c, const struct engine *g, struct request_list *out)
@@ -111,7 +111,7 @@ void clock_due(struct clock *c, const struct engine *g, struct request_list *out
         struct clock_gate *gate = &c->gate[i];
         uint64_t low, high;
         if (clock_range(g, gate->run, gate->table, &low, &high))
-            low = UINT64_MAX; /* the run is gone: they are taken out to be refused */
+            low = UINT64_MAX; /* the run is gone: its pulls are taken out to be refused */
         while (gate->head != NULL && gate->head->pull.need <= low) {
             struct request *q = gate->head;
             gate->head = q->next;
@@ -124,7 +124,7 @@ void clock_due(struct clock *c, const struct engine *g, struct request_list *out
     close_empty_gates(c);
 }
 
-/* Those of a peer (0: of any) that arrived before an instant. */
+/* Takes out the pulls of a peer (0: of any) that arrived before an instant. */
 static void take_out(struct clock *c, peer_t peer, uint64_t before_ns, struct request_list *out)
 {
     for (uint32_t i = 0; i < c->gate_count; i++) {

@@ -1,8 +1,8 @@
-/* cut.c: holding pushes for a cut, and going back to one.
+/* cut.c: holds pushes for a cut, and restores a cut.
  *
  * 1. Between engine_hold and engine_go (or engine_release) no push is admitted. [assert:
  *    group_admit, push_enter] [test: no_push_moves_while_a_cut_is_held]
- * 2. A RESTORE whose run is open already was done: it must not be done twice, the run may have
+ * 2. A RESTORE whose run is open already was done: it must not be done twice, for the run may have
  *    moved on. [test: cut_is_restored_once_in_memory, cut_is_restored_once_on_disk] */
 #include "server/shard/cut.h"
 
@@ -28,7 +28,7 @@ static void let_go(struct shard *s)
     env_timer_stop(s->env, &s->hold.timer);
     s->hold.cut = 0;
     s->hold.queue = (struct request_list){0};
-    push_parked(s); /* they came before these */
+    push_parked(s); /* the parked pushes came before the queued ones */
     while ((q = request_pop(&queue)) != NULL)
         push_enter(s, q);
 }
@@ -43,10 +43,10 @@ int cut_release(struct shard *s)
 static void hold_timeout_cb(struct env_timer *t)
 {
     struct shard *s = container_of(t, struct shard, hold.timer);
-    SHOAL_ASSERT(s->hold.cut != 0); /* let_go stops it */
+    SHOAL_ASSERT(s->hold.cut != 0); /* let_go stops the timer */
     log_warn("shard %s: cut %" PRIu64 " was held for 10 s without GO; pushes go on", s->name,
              s->hold.cut);
-    cut_release(s); /* and settles: no message may come for a while, and the senders wait */
+    cut_release(s); /* this settles, too: no message may come for a while, and the senders wait */
 }
 
 void cut_init(struct shard *s)
@@ -71,7 +71,7 @@ void cut_find_newest(struct shard *s)
 
 static void cut_ahead(struct shard *s, peer_t from);
 
-/* True: the cut that is held shares none of these tables, so it is another job's, which has not
+/* True when the held cut shares none of these tables: it belongs to another job, which has not
  * given it up. A cut of no run (tables 0) shares all. */
 static bool of_another_job(struct shard *s, uint64_t tables)
 {
@@ -99,7 +99,7 @@ void cut_on_hold(struct shard *s, peer_t from)
         return;
     }
     if (h->cut != cut && (h->going == cut || (h->last == cut && !PLANTED("late_hold")))) {
-        /* a late copy: this cut has gone on already */
+        /* a late copy: this cut had its GO already */
         shard_reply(s, WIRE_TYPE_HOLD, id)->u.HOLD_reply.sequence =
             h->going == cut ? h->going_sequence : h->last_sequence;
         shard_send_reply(s, from);
@@ -113,12 +113,12 @@ void cut_on_hold(struct shard *s, peer_t from)
     if (h->cut && h->cut != cut) {
         if (!PLANTED("older_hold_stays"))
             engine_release(s->engine, h->cut);
-        h->cut = cut; /* the queue stays: the new cut holds it on */
+        h->cut = cut; /* the queue stays: the new cut holds it further */
     } else if (h->cut == cut) {
         cut = 0;
     }
     if (cut) {
-        SHOAL_ASSERT(s->group.head == NULL); /* all of it is in the cut */
+        SHOAL_ASSERT(s->group.head == NULL); /* all pushes so far are in the cut */
         int rc = engine_hold(
             s->engine, cut, PLANTED("newest_run") ? engine_newest_run(s->engine) : s->in.u.HOLD.run,
             &h->sequence); /* 1. */
@@ -206,7 +206,7 @@ void cut_on_go(struct shard *s, peer_t from)
 
 /* ---- RESTORE ---- */
 
-/* What was asked for has ended. True: it failed, and so it is answered. */
+/* Ends the asker's request. Returns true when it failed and the refusal is sent. */
 static bool failed(struct shard *s, struct checkpoint_asker *a, enum wire_type type, int status,
                    const char *text)
 {
@@ -217,7 +217,8 @@ static bool failed(struct shard *s, struct checkpoint_asker *a, enum wire_type t
     return status != 0;
 }
 
-/* Takes the request as the one to be answered. True: it is under way already. */
+/* Returns true when the same request is already under way: the answer then goes to the new
+ * asker. */
 static bool joins(struct checkpoint_asker *a, peer_t from, uint64_t id, bool same)
 {
     if (!a->busy || !same)
@@ -239,7 +240,8 @@ static void written_cb(void *context)
     shard_send_reply(s, a->peer);
 }
 
-/* Nothing is held yet: rows are written, so that the cut has few records. */
+/* HOLD ahead of a cut: holds nothing yet, but writes rows, so that the cut will have few
+ * records. */
 static void cut_ahead(struct shard *s, peer_t from)
 {
     struct checkpoint_asker *a = &s->checkpoints.writer;
@@ -249,7 +251,7 @@ static void cut_ahead(struct shard *s, peer_t from)
     engine_cut_ahead(s->engine, written_cb, s);
 }
 
-/* Of a restore, or of a look at its cut. */
+/* Answers a restore, or a look at its cut. */
 static void rows_answer(struct shard *s, peer_t to, uint64_t id)
 {
     struct engine_stats stats;
@@ -261,7 +263,7 @@ static void rows_answer(struct shard *s, peer_t to, uint64_t id)
 static void restored_answer(struct shard *s, peer_t to, uint64_t id, uint64_t run)
 {
     if (!PLANTED("restore_told_once"))
-        shard_run_told(s, run); /* no worker has a lane of it before all shards have the run */
+        shard_run_told(s, run); /* no worker has a lane of the run before all shards have the run */
     rows_answer(s, to, id);
 }
 
@@ -297,7 +299,7 @@ void cut_restored(struct shard *s)
     struct checkpoint_asker *a = &s->checkpoints.restorer;
     SHOAL_ASSERT(a->busy && engine_back(s->engine) && s->group.head == NULL);
     a->busy = false;
-    /* the cut may hold other tables than there were */
+    /* the cut may hold other tables than the shard had */
     int rc = lead_apply(&s->lead, s->engine, NULL);
     if (rc) {
         shard_refuse(s, a->peer, WIRE_TYPE_RESTORE, a->id, rc, "shard %s: %s", s->name,
@@ -344,7 +346,7 @@ void cut_on_restore(struct shard *s, peer_t from)
     c->restorer = (struct checkpoint_asker){true, from, id};
     c->restore = r;
     if (engine_back(s->engine))
-        cut_restored(s); /* else it says when it is */
+        cut_restored(s); /* else shard_recovered_cb does it */
 }
 
 /* ---- CUT_DROP, CUT_KEEP ---- */
@@ -356,7 +358,7 @@ void cut_on_drop(struct shard *s, peer_t from)
         return;
     int rc = s->hold.going == cut && !PLANTED("drop_under_way") ? SHOAL_E_BUSY
                                                                 : engine_cut_drop(s->engine, cut);
-    if (rc && rc != SHOAL_E_NOT_FOUND) { /* dropped already: a resend */
+    if (rc && rc != SHOAL_E_NOT_FOUND) { /* NOT_FOUND: dropped already, this is a resend */
         shard_refuse(s, from, WIRE_TYPE_CUT_DROP, id, rc,
                      "shard %s cannot drop cut %" PRIu64 ": %s", s->name, cut, err_text(rc));
         return;
@@ -367,13 +369,13 @@ void cut_on_drop(struct shard *s, peer_t from)
     shard_send_reply(s, from);
 }
 
-/* True: the coordinator's list leaves the cut out. */
+/* True when the coordinator's list does not keep the cut. */
 static bool unlisted(const struct wire_CUT_KEEP *r, uint64_t cut)
 {
     return cut != 0 && cut < r->below && cut != r->keep;
 }
 
-/* The job's tables; 0: all. */
+/* The job's tables; 0 in the request: all. */
 static uint64_t tables_of(const struct wire_CUT_KEEP *r)
 {
     return r->tables != 0 && !PLANTED("keep_of_all_jobs") ? r->tables : UINT64_MAX;
@@ -384,8 +386,9 @@ static bool unwanted(struct shard *s, const struct wire_CUT_KEEP *r, uint64_t cu
     return unlisted(r, cut) && (engine_cut_tables(s->engine, cut) & tables_of(r)) != 0;
 }
 
-/* Runs of jobs that ended while this shard was away: the order to drop them may have been lost with
- * the next job, and a shard has room for a few. False: refused. */
+/* Drops the runs of jobs that ended while this shard was away: the request to drop them may have
+ * been lost when the next job began, and a shard has room for few runs. Returns false when it has
+ * refused the request. */
 static bool runs_drop_below(struct shard *s, peer_t from, const struct wire_CUT_KEEP *r)
 {
     struct err e = {0};
@@ -397,8 +400,8 @@ static bool runs_drop_below(struct shard *s, peer_t from, const struct wire_CUT_
     return !rc;
 }
 
-/* Cuts that nobody will ever ask for: of checkpoints and best epochs given up by a coordinator that
- * then died. */
+/* Drops the cuts that no coordinator will ask for again: those of checkpoints and best epochs that
+ * a coordinator gave up before it died. */
 void cut_on_keep(struct shard *s, peer_t from)
 {
     const struct wire_CUT_KEEP r = s->in.u.CUT_KEEP;
@@ -444,7 +447,7 @@ static void say_notes(const struct shard *s, const char *text)
     }
 }
 
-/* As many whole lines as have room. */
+/* Copies as many whole lines as fit. */
 static void lines_take(const char *text, char *out, size_t room)
 {
     size_t bytes = strlen(text);
@@ -502,7 +505,8 @@ static void loaded_cb(void *context, int status, const char *text, uint64_t rows
     if (failed(s, a, WIRE_TYPE_LOAD, status, text))
         return;
     if (!PLANTED("load_told_once"))
-        shard_run_told(s, s->checkpoints.load.run); /* no lane of it before all have loaded */
+        /* no worker has a lane of the run before all shards have loaded */
+        shard_run_told(s, s->checkpoints.load.run);
     say_notes(s, text);
     struct wire_LOAD_reply *r = &shard_reply(s, WIRE_TYPE_LOAD, a->id)->u.LOAD_reply;
     r->rows = rows;
@@ -521,7 +525,8 @@ void cut_on_load(struct shard *s, peer_t from)
     int rc = 0;
     if (c->loader.busy)
         rc = err_set(&e, SHOAL_E_BUSY, "checkpoint %s is being loaded; ask again", c->load.path);
-    else if (!lead_ready(&s->lead)) /* it would fill nothing and say that all is well */
+    /* without a map the load would fill nothing and report success */
+    else if (!lead_ready(&s->lead))
         rc = err_set(&e, SHOAL_E_AGAIN, "there is no map yet; ask again");
     if (!rc) {
         struct engine_load_options o = {.path = c->load.path,

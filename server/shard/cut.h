@@ -4,12 +4,13 @@
  *                            |                  from hold_done_cb
  *                            +--hold_timeout_cb: 10 s--> OPEN, nothing is written
  *
- * While HELD pushes queue, neither admitted nor answered; pulls go on. At GO they go on at once:
- * what the cut holds was noted at HOLD; where it is a copy, those for tablets that are not copied
- * yet are parked (BUSY of the engine). HOLD and GO may be sent again: the same HOLD answers the
- * same sequence, the same GO answers when the part is complete, or at once when it is. A HOLD of
- * another cut ends the one at hand: its coordinator has given it up. One of a run that shares no
- * table with it is another job's: BUSY, and so is its RESTORE. Thread: the shard's. */
+ * While the cut is HELD, pushes queue, neither admitted nor answered; pulls go on. After GO the
+ * pushes go on at once, for HOLD noted what the cut contains; where the cut is made by a copy,
+ * pushes for tablets that are not copied yet are parked (the engine's BUSY). HOLD and GO may be
+ * sent again: the same HOLD answers the same sequence; the same GO answers when the part is
+ * complete, or at once when it is. A HOLD of another cut ends the held one: its coordinator has
+ * given it up. A HOLD of a run that shares no table with the held cut is another job's: BUSY, and
+ * so is that job's RESTORE. Thread: the shard's. */
 #ifndef SERVER_SHARD_CUT_H
 #define SERVER_SHARD_CUT_H
 
@@ -29,7 +30,7 @@ struct hold {
 
     uint64_t going; /* the cut being written; 0: none */
     uint64_t going_sequence, going_tables;
-    peer_t asker; /* who is told when it is done, and under which id */
+    peer_t asker; /* gets the answer when it is done, with asker_id */
     uint64_t asker_id;
 
     uint64_t last; /* the cut written last, for a GO that comes again */
@@ -38,27 +39,27 @@ struct hold {
 };
 
 void cut_init(struct shard *s);
-void cut_find_newest(struct shard *s); /* of those kept here, into s->newest_cut */
+void cut_find_newest(struct shard *s); /* sets s->newest_cut from the cuts kept here */
 /* Handlers: s->in holds the request. */
 void cut_on_hold(struct shard *s, peer_t from);
 void cut_on_go(struct shard *s, peer_t from);
-/* Answered when all tablets are put back; until then the shard says AGAIN to all that would change
- * or read rows, but pulls of no lane, which wait. */
+/* Answered when all tablets are restored; until then the shard answers AGAIN to all requests that
+ * would change or read rows, except for pulls of no lane, which wait. */
 void cut_on_restore(struct shard *s, peer_t from);
-void cut_restored(struct shard *s); /* they are */
+void cut_restored(struct shard *s); /* all tablets are restored */
 void cut_on_keep(struct shard *s, peer_t from);
 void cut_on_drop(struct shard *s, peer_t from);
 /* The cut that is held was given up: pushes go on. Not 0: the shard ends. */
 int cut_release(struct shard *s);
-/* Stops the timer; what is queued stays with the pool. */
+/* Stops the timer; the queued pushes stay in the pool. */
 void cut_close(struct shard *s);
 
 /* The shard's part in a checkpoint: CUT_EXPORT and LOAD.
  *
- * Both are long and done by the engine on I/O threads; the shard answers when they are done and
- * goes on with all else meanwhile. One export and one load at a time: the same request again takes
- * the first one's place as the one to be answered, another one is BUSY. Once it is done the same
- * request is answered again by what is there: the part in its folder, the run that the load opened.
+ * The engine does both on I/O threads, which takes long; the shard serves other requests meanwhile
+ * and answers when they are done. One export and one load at a time: the same request again
+ * replaces the first one as the one to be answered, another one is BUSY. After the end, the same
+ * request is answered from its result: the part in its folder, the run that the load opened.
  * Thread: the shard's. */
 
 struct checkpoint_asker {
@@ -69,7 +70,7 @@ struct checkpoint_asker {
 
 struct checkpoints {
     struct checkpoint_asker exporter, loader, restorer, looker, writer;
-    struct wire_CUT_EXPORT export; /* what is under way */
+    struct wire_CUT_EXPORT export; /* the request under way */
     struct wire_LOAD load;
     struct wire_RESTORE restore, look;
 };

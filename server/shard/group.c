@@ -5,8 +5,9 @@
  *    [test: fsync_answers_nothing_before_the_sync]
  * 2. Pushes are applied in the order of admission, which is journal order. [assert: group_admit,
  *    group_settle]
- * 3. A skipped push and a GAP wait for the newest sequence admitted before them: what they report
- *    may not be synced yet. [assert: group_settle] [test: fsync_answers_nothing_before_the_sync]
+ * 3. A skipped push and a GAP wait for the newest sequence admitted before them: the records that
+ *    they depend on may not be synced yet. [assert: group_settle] [test:
+ *    fsync_answers_nothing_before_the_sync]
  * 4. The message's bytes live until the push is applied, not until it is answered. [assert: answer,
  *    apply] */
 #include "server/shard/group.h"
@@ -46,7 +47,8 @@ int group_admit(struct shard *s, struct request *q)
         return rc;
     }
     SHOAL_ASSERT(plan->applied + plan->skipped == q->push.r.tablet_count);
-    SHOAL_ASSERT((plan->applied > 0) == (plan->sequence > 0)); /* what changes rows is a record */
+    /* only a push that changes rows has a record */
+    SHOAL_ASSERT((plan->applied > 0) == (plan->sequence > 0));
     if (plan->applied > 0) {
         SHOAL_ASSERT(plan->sequence > s->sequence); /* 2. */
         s->sequence = plan->sequence;

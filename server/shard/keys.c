@@ -12,22 +12,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WAIT_NS UINT64_C(5000000) /* for pushes, a cut or a load that are in the way */
+#define WAIT_NS UINT64_C(5000000) /* pause while pushes, a cut or a load are in the way */
 
-/* ---- a search of the journal ---- */
+/* ---- search of the journal ---- */
 
 static bool taken(struct shard *s, peer_t from, enum wire_type type, uint64_t id)
 {
     if (s->audit.peer == 0)
         return false;
-    /* else the same request again: its answer comes */
+    /* else it is the same request again: its answer will come */
     if (s->audit.peer != from || s->audit.id != id)
         shard_refuse(s, from, type, id, SHOAL_E_BUSY,
                      "shard %s is searching its journal already; ask again later", s->name);
     return true;
 }
 
-/* The search, or the erasing, has ended. True: it failed, and so it is answered. */
+/* Ends the search or the scrub. Returns true when it failed and the refusal is sent. */
 static bool failed(struct shard *s, enum wire_type type, int status, const char *text)
 {
     const struct audit a = s->audit;
@@ -119,7 +119,7 @@ void keys_peer_gone(struct shard *s, peer_t peer)
         engine_audit_stop(s->engine);
 }
 
-/* ---- keys changed ---- */
+/* ---- changes of keys ---- */
 
 _Static_assert((int)WIRE_KEY_ERASE == (int)KEY_ERASE && (int)WIRE_KEY_BLOCK == (int)KEY_BLOCK &&
                    (int)WIRE_KEY_ALLOW == (int)KEY_ALLOW && (int)WIRE_KEY_RESET == (int)KEY_RESET,
@@ -132,7 +132,8 @@ static void name_end(struct shard *s)
     s->naming.peer = 0;
 }
 
-/* Keys of the next step: all of their tablets, the first of which may have any number of rows. */
+/* The number of keys of the next step: all keys of some tablets; the first tablet may have any
+ * number of rows. */
 static uint32_t step_keys(const struct naming *n, const struct table *t)
 {
     uint32_t bits = table_schema_of(t)->tablet_bits, end = n->next;
@@ -230,7 +231,7 @@ void keys_on_message(struct shard *s, peer_t from)
     uint64_t id = s->in.id;
     if (s->in.u.KEYS.action == WIRE_KEY_SCRUB)
         on_scrub(s, from);
-    else if (s->in.u.KEYS.action > WIRE_KEY_RESET) /* whole fields: ROWS_GO */
+    else if (s->in.u.KEYS.action > WIRE_KEY_RESET) /* whole fields are dropped by ROWS_GO */
         shard_refuse(s, from, WIRE_TYPE_KEYS, id, SHOAL_E_MALFORMED, "shard %s: no action %u",
                      s->name, s->in.u.KEYS.action);
     else if (!lead_ready(&s->lead))
@@ -238,7 +239,8 @@ void keys_on_message(struct shard *s, peer_t from)
                      "shard %s: it has no map yet; ask again", s->name);
     else if (s->naming.peer == 0)
         name_begin(s, from);
-    else if (s->naming.peer != from || s->naming.id != id) /* else its answer comes */
+    /* else it is the same request again: its answer will come */
+    else if (s->naming.peer != from || s->naming.id != id)
         shard_refuse(s, from, WIRE_TYPE_KEYS, id, SHOAL_E_AGAIN,
                      "shard %s: other keys are being named; ask again", s->name);
 }

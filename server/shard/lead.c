@@ -67,7 +67,7 @@ int lead_apply(struct lead *l, struct engine *g, bool *changed)
         *changed = lead_ready(l) && l->moved;
     if (!lead_ready(l))
         return 0;
-    SHOAL_ASSERT(l->self <= UINT16_MAX); /* the map has so many bits for it */
+    SHOAL_ASSERT(l->self <= UINT16_MAX); /* the map's type for a shard number */
     int rc = engine_lead(g, l->shard_of, l->tablet_count, (uint16_t)l->self);
     if (rc)
         return rc;

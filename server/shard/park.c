@@ -1,10 +1,10 @@
-/* park.c: lists of what waits for rows or room.
+/* park.c: lists of the requests that wait for rows or room.
  *
- * 1. A push stays behind those of its run, lane and table that came before it: else the engine
- *    would call it a GAP. [assert: push_parked]
+ * 1. A push stays behind earlier pushes of its run, lane and table: else the engine would call it a
+ *    GAP. [assert: push_parked]
  *    [test: push_waits_for_its_rows_and_its_lane_waits_behind_it]
- * 2. The head of a list is tried in every walk, but where a clock of bsp has just found no room,
- *    and the engine fetches what was asked for first: so it gets on. [test:
+ * 2. Every walk tries the head of a list, unless a clock of bsp has just found no room, and the
+ *    engine fetches in the order of the requests: so the list always makes progress. [test:
  *    walk_ends_after_a_few_that_are_not_there] */
 #include "server/shard/park.h"
 
@@ -13,7 +13,8 @@
 #include "server/shard/group.h"
 #include "server/shard/shard.h"
 
-/* the engine says when it has made room; that the journal has some again it does not */
+/* The engine reports when memory has room again, but not when the journal has: a tick tries again
+ * after this time. */
 #define ROOM_NS UINT64_C(5000000)
 
 void park_init(struct shard *s)
@@ -29,7 +30,7 @@ void park_close(struct shard *s)
 void park_fetched(struct shard *s)
 {
     s->park.pushes_due = s->park.pulls_due = true;
-    /* not from here: the engine may be in the middle of something */
+    /* not from here: the engine may be in the middle of a step */
     env_timer_start(s->env, &s->park.timer, 0);
 }
 
@@ -57,8 +58,8 @@ static bool same_push(const struct request *p, const struct request *q)
            a->tablet_count == b->tablet_count;
 }
 
-/* Puts q into the place of an older one that same() takes for the same; NULL: there is none, else
- * the older one. */
+/* Puts q in the place of an older request that same() takes for the same. Returns the older one, or
+ * NULL: there is none. */
 static struct request *replace(struct request_list *l, struct request *q,
                                bool (*same)(const struct request *, const struct request *))
 {
@@ -85,13 +86,14 @@ bool park_lane_waits(const struct request_list *l, const struct push_record *r)
     return false;
 }
 
-/* Whether q waits now: behind its own lane (1.), or because everybody does. */
+/* True when q now waits: in the place of an older copy, behind its own lane (1.), or because all
+ * pushes wait. */
 static bool put_behind(struct shard *s, struct request *q)
 {
     struct park *p = &s->park;
     struct request *older = replace(&p->pushes, q, same_push);
     if (older != NULL) {
-        /* its sender sent again: the newer id is the one that is awaited */
+        /* its sender sent again and waits for the newer id */
         request_give(&s->pool, older);
         return true;
     }
@@ -118,7 +120,7 @@ void park_enter(struct shard *s, struct request *q)
 
 /* ---- pulls ---- */
 
-/* Pulls of no lane (evaluation, tools) are told apart by their ids. */
+/* Pulls of no lane (evaluation, tools) differ by their ids. */
 static bool same_pull(const struct request *a, const struct request *b)
 {
     return (a->peer == b->peer || PLANTED("puller_alike")) && a->pull.run == b->pull.run &&
@@ -188,7 +190,7 @@ static void purge_list(struct shard *s, struct request_list *l)
     }
 }
 
-/* Pulls that wait at a gate whose run is gone come out at the next tick and are refused there. */
+/* A pull at a gate whose run is gone is taken out at the next tick and refused there. */
 void park_purge(struct shard *s)
 {
     SHOAL_ASSERT(s->group.head == NULL);

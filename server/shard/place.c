@@ -1,4 +1,4 @@
-/* place.c: invariants in place.h. */
+/* place.c: the invariants are in place.h. */
 #include "server/shard/place.h"
 
 #include "proto/base/assert.h"
@@ -64,7 +64,7 @@ int place_told(struct shard *s, const struct wire_SHARD_BEAT_reply *r, struct er
     return 0;
 }
 
-/* The epoch of the newest map taken. */
+/* The epoch of the newest accepted map. */
 static uint64_t epoch_of(const struct shard *s)
 {
     uint64_t kept = engine_place(s->engine)->map_epoch;
@@ -134,7 +134,7 @@ void place_held(struct shard *s, peer_t from)
     void *map = m == NULL ? NULL : msg_add(m, p->tablets * sizeof *p->shard_of);
     if (map == NULL) {
         msg_free(m);
-        return; /* out of memory: it is asked again */
+        return; /* out of memory: the coordinator asks again */
     }
     if (p->tablets > 0)
         memcpy(map, p->shard_of, p->tablets * sizeof *p->shard_of);
@@ -189,7 +189,7 @@ void place_names_held(struct shard *s, peer_t from)
     void *line = m == NULL ? NULL : msg_add(m, n->bytes);
     if (line == NULL) {
         msg_free(m);
-        return; /* out of memory: it is asked again */
+        return; /* out of memory: the coordinator asks again */
     }
     if (n->bytes > 0)
         memcpy(line, n->line, n->bytes);
@@ -247,7 +247,7 @@ void place_taken_held(struct shard *s, peer_t from)
         memcpy(frame, bytes, count);
     free(bytes);
     if (frame == NULL)
-        msg_free(m); /* out of memory: it is asked again */
+        msg_free(m); /* out of memory: the coordinator asks again */
     else
         shard_send(s, from, m);
 }

@@ -1,4 +1,4 @@
-/* pull.c: pulls: checked, held until their clock and their rows are there, answered. */
+/* pull.c: pulls are checked, wait for their clock and their rows, and are answered. */
 #include "server/shard/pull.h"
 
 #include "proto/base/assert.h"
@@ -8,14 +8,15 @@
 #include <inttypes.h>
 
 #define LANE_NONE UINT32_MAX
-/* No worker pulls so many batches ahead of what it has pushed (train.prefetch). */
+/* No worker pulls so many batches ahead of its pushes (train.prefetch). */
 #define BATCHES_AHEAD 4096u
-/* A pull whose sender has not asked again for so long is nobody's (net.resend is 60 s at most). */
+/* A sender that has not asked again for so long no longer waits for the pull (net.resend is 60 s at
+ * most). */
 #define AGE_NS UINT64_C(180000000000)
 
 static int check(struct shard *s, const struct wire_PULL *w, struct err *e)
 {
-    /* clocks are not known before all marks are */
+    /* clocks are known only when all marks are back */
     if (w->lane != LANE_NONE && !engine_back(s->engine))
         return err_set(e, SHOAL_E_AGAIN, "shard %s brings its rows back; send again", s->name);
     const struct table_schema *schema;
@@ -55,8 +56,8 @@ static void count(struct shard *s, const struct request *q, uint64_t low, uint64
         s->counts.waited_ns_max = waited_ns;
 }
 
-/* Or parks it, until its rows have come. before: 0, or the bsp clock whose pushes must not be
- * seen. */
+/* Answers q, or parks it until its rows have come. before: 0, or the bsp clock whose pushes must
+ * not be seen. */
 static void answer(struct shard *s, struct request *q, uint64_t low, uint64_t before)
 {
     const struct table *t = engine_table(s->engine, q->pull.table);
@@ -107,7 +108,7 @@ static void put_to_wait(struct shard *s, struct request *q, uint64_t need)
         shard_refuse_request(s, q, SHOAL_E_BUSY,
                              "too many runs and tables have pulls waiting; send again later");
     if (older != NULL)
-        /* its sender sent again: the newer id is the one that is awaited */
+        /* its sender sent again and waits for the newer id */
         request_give(&s->pool, older);
 }
 
@@ -126,7 +127,7 @@ static void try_bsp(struct shard *s, struct request *q)
         answer(s, q, low, q->pull.clock);
 }
 
-/* Answers q, refuses it or puts it to wait: for its clock (clock.h), or for its rows (park.h). */
+/* Answers q, refuses it or makes it wait: for its clock (clock.h), or for its rows (park.h). */
 static void try(struct shard *s, struct request *q)
 {
     SHOAL_ASSERT(q->type == WIRE_TYPE_PULL);
@@ -154,7 +155,7 @@ static void try(struct shard *s, struct request *q)
     }
 }
 
-/* Pulls that were parked and may be answered now. */
+/* Tries the pulls that were parked. */
 static void parked_try(struct shard *s)
 {
     struct park *p = &s->park;
@@ -193,7 +194,7 @@ void pull_tick(struct shard *s)
 {
     struct request *q;
     struct request_list due = {0};
-    SHOAL_ASSERT(s->group.head == NULL); /* it sees the pushes that came with it */
+    SHOAL_ASSERT(s->group.head == NULL); /* a pull sees the pushes that came with it */
     parked_try(s);
     clock_due(&s->clock, s->engine, &due);
     while ((q = request_pop(&due)) != NULL)

@@ -53,10 +53,11 @@ static void enter(struct shard *s, struct request *q)
 void push_on_message(struct shard *s, peer_t from)
 {
     struct err e = {0};
-    SHOAL_ASSERT(s->hold.cut != 0 || s->hold.queue.head == NULL); /* nothing came before it */
+    /* without a cut the queue is empty, so q overtakes no push */
+    SHOAL_ASSERT(s->hold.cut != 0 || s->hold.queue.head == NULL);
     struct request *q = shard_take(s, from, check(s, &s->in.u.PUSH, &e), &e);
     if (q != NULL && s->hold.cut != 0)
-        request_append(&s->hold.queue, q); /* a cut is being taken: it goes on at GO */
+        request_append(&s->hold.queue, q); /* a cut is being taken: q goes on at GO */
     else if (q != NULL)
         enter(s, q);
 }
@@ -67,7 +68,8 @@ void push_enter(struct shard *s, struct request *q)
     const struct table *t = engine_table(s->engine, r->table);
     struct err e;
     SHOAL_ASSERT(s->hold.cut == 0); /* cut.c, 1 */
-    SHOAL_ASSERT(t != NULL);        /* it was there when q came, or q had gone (park_tables_gone) */
+    /* the table was there when q came; park_tables_gone takes q out with the table */
+    SHOAL_ASSERT(t != NULL);
     if (check_led(s, table_schema_of(t), r->tablet_first, r->tablet_count, &e) == 0) {
         enter(s, q);
         return;
@@ -76,7 +78,7 @@ void push_enter(struct shard *s, struct request *q)
     request_give(&s->pool, q);
 }
 
-/* ---- those that were parked ---- */
+/* ---- parked pushes ---- */
 
 static bool behind_a_miss(const struct request *const *missed, uint32_t misses,
                           const struct request *q)
@@ -93,7 +95,7 @@ void push_parked(struct shard *s)
     const struct request *missed[PARK_MISSES];
     uint32_t misses = 0;
     if (s->hold.cut || s->fatal.code || !p->pushes_due)
-        return; /* not at each tick: to look whether all rows are there takes milliseconds */
+        return; /* not at each tick: the check whether all rows are there takes milliseconds */
     p->short_of_room = p->pushes_due = false;
     bsp_retry(s);
     struct request_list all = p->pushes;

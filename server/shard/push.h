@@ -16,9 +16,9 @@
 
 /* s->in holds the decoded PUSH. */
 void push_on_message(struct shard *s, peer_t from);
-/* From the cut's queue back on its way, if the map that there is now allows it. */
+/* Puts a push from the cut's queue back on its way, if the present map allows it. */
 void push_enter(struct shard *s, struct request *q);
-/* First thing of a tick: those that waited for rows or room and may go on, bsp's too. */
+/* The first step of a tick: pushes that waited for rows or room and may go on, those of bsp too. */
 void push_parked(struct shard *s);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-/* of pushes that will not wait, when those that wait have all others */
+/* further places for pushes that will not wait, when waiting pushes have all others */
 #define AT_ONCE (LIMIT_WAITING / 16)
 #define PLACES (REQUEST_KINDS * LIMIT_WAITING + AT_ONCE)
 
@@ -68,7 +68,7 @@ static struct request_count *count_of(struct request_share *s, uint64_t holder)
     return &s->of[rng_mix(holder) % REQUEST_PLACES];
 }
 
-/* Whether one holder has half of a share of which three quarters are taken. */
+/* True when one holder has half of a share of which three quarters are taken. */
 static bool greedy(struct request_share *s, uint64_t from)
 {
     const struct request_count *has = count_of(s, from);
@@ -94,7 +94,7 @@ static void fill_pull(struct request *q, const struct wire_PULL *w)
     q->pull.bound = w->bound;
     q->pull.key_count = w->key_count;
     q->pull.keys = q->m->frame[1].data;
-    /* as wire_decode has seen to */
+    /* wire_decode has checked it */
     SHOAL_ASSERT(q->m->frame[1].bytes == w->key_count * sizeof *q->pull.keys);
     q->pull.need = 0;
     q->pull.clock = 0;
@@ -144,7 +144,7 @@ struct request *request_take(struct request_pool *p, const struct request_from *
     s->bytes += bytes;
     count_of(s, holder)->used++;
     count_of(s, holder)->bytes += bytes;
-    SHOAL_ASSERT(!q->taken && q->m == NULL && q->bytes == 0); /* nobody has it */
+    SHOAL_ASSERT(!q->taken && q->m == NULL && q->bytes == 0); /* the place is free */
     q->taken = true;
     q->next = NULL;
     q->m = m;

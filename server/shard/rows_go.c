@@ -1,4 +1,4 @@
-/* rows_go.c: rows go, from the wire to the engine. */
+/* rows_go.c: removes rows: the request from the wire, the steps in the engine. */
 #include "server/shard/rows_go.h"
 
 #include "proto/base/assert.h"
@@ -16,12 +16,12 @@
 #include <string.h>
 
 #define STEP_ROWS 65536u          /* some 10 ms */
-#define WAIT_NS UINT64_C(5000000) /* for pushes, a cut or a load that are in the way */
+#define WAIT_NS UINT64_C(5000000) /* pause while pushes, a cut or a load are in the way */
 #define SYNC_POLL_NS UINT64_C(1000000)
 
 /* ---- fields ---- */
 
-/* True: there is a tablet left; d->table and d->tablet are its. */
+/* True when a tablet is left: d->table and d->tablet name it. */
 static bool find_next(const struct shard *s, struct rows_go *d)
 {
     static const uint64_t none[LIMIT_FIELDS / 64];
@@ -50,8 +50,8 @@ static int drop_some(struct shard *s, struct err *e)
     return 0;
 }
 
-/* The number of the field may be another's soon: what is gone must not be back after a loss of
- * power. */
+/* True when the removal is on disk. The field's number may soon belong to another field, so removed
+ * rows must not be back after a loss of power. */
 static bool on_disk(struct shard *s)
 {
     struct rows_go *d = &s->rows_go;
@@ -63,7 +63,7 @@ static bool on_disk(struct shard *s)
     return engine_synced(s->engine) >= d->through || !engine_sync_due(s->engine);
 }
 
-/* It has ended. */
+/* Ends the request and answers it. */
 static void answer(struct shard *s, int status, const char *text)
 {
     struct rows_go *d = &s->rows_go;
@@ -100,12 +100,12 @@ static void step_cb(struct env_timer *t)
 static int fields_begin(struct shard *s, struct err *e)
 {
     struct rows_go *d = &s->rows_go;
-    if (!lead_ready(&s->lead)) /* it would drop nothing and say that all is well */
+    if (!lead_ready(&s->lead)) /* without a map it would drop nothing and report success */
         return err_set(e, SHOAL_E_AGAIN, "it has no map yet; ask again");
     int rc = engine_fields_take(s->engine, d->asked.fields, &d->fields, e);
     if (rc)
         return rc;
-    /* the job's own rows may be there */
+    /* the run was opened here already, so the rows may be the job's own */
     if (d->asked.run != 0 && engine_newest_run_of(s->engine, d->asked.tables) >= d->asked.run &&
         !PLANTED("fresh_again"))
         memset(&d->fields, 0, sizeof d->fields);
@@ -114,7 +114,7 @@ static int fields_begin(struct shard *s, struct err *e)
     return 0;
 }
 
-/* ---- what a load brought, all ---- */
+/* ---- rows that a load brought, all rows ---- */
 
 static void unloaded_cb(void *context, int status, const char *text)
 {
@@ -123,7 +123,7 @@ static void unloaded_cb(void *context, int status, const char *text)
     answer(s, status, text);
 }
 
-/* Requests that wait for something of the tables hear that it is gone. */
+/* All tables are gone: requests that wait for them are refused. */
 static void cleared_cb(void *context, int status, const char *text)
 {
     struct shard *s = context;
@@ -133,14 +133,14 @@ static void cleared_cb(void *context, int status, const char *text)
         return;
     }
     if (!PLANTED("cleared_cut_known"))
-        s->hold.last = 0; /* its cut has gone */
+        s->hold.last = 0; /* its cut is gone */
     survey_tables_gone(s);
     keys_tables_gone(s);
     park_tables_gone(s);
     int rc = admin_take_map(s, &e);
     answer(s, rc, e.text);
     if (!rc)
-        beat_now(s); /* of no rows */
+        beat_now(s); /* tells that there are no rows */
 }
 
 static int clear_begin(struct shard *s, struct err *e)
@@ -149,11 +149,11 @@ static int clear_begin(struct shard *s, struct err *e)
     if (engine_runs_beside(s->engine, r->tables))
         return err_set(e, SHOAL_E_BUSY, "a run of another job is open; ask again");
     if (s->hold.cut && cut_release(s))
-        return SHOAL_E_IO; /* the shard ends, and says nothing */
+        return SHOAL_E_IO; /* the shard ends, and answers nothing */
     return engine_clear(s->engine, r->run, cleared_cb, s, e);
 }
 
-/* ---- asked for ---- */
+/* ---- requests ---- */
 
 static bool is_same(const struct wire_ROWS_GO *a, const struct wire_ROWS_GO *b)
 {

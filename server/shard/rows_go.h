@@ -1,8 +1,9 @@
-/* rows_go.h: ROWS_GO of a shard: all that is here, whole fields, or what a load brought. Fields go
- * a few tablets at a time, each step a record of its own; the answer comes once that is on disk.
- * Killed on the way, a coordinator that asks again gets the rest. One request at a time: the same
- * one again takes the first one's place as the one to be answered, another one is AGAIN, and so is
- * the opening of a run while its fields go. Thread: the shard's. */
+/* rows_go.h: ROWS_GO of a shard: removes all rows, whole fields, or the rows that a load brought.
+ * Fields are removed a few tablets at a time, each step a record of its own; the answer is sent
+ * once that is on disk. After a kill in between, a coordinator that asks again gets the rest done.
+ * One request at a time: the same request again replaces the first one as the one to be answered,
+ * another one is AGAIN, and so is the opening of a run while its fields are being removed. Thread:
+ * the shard's. */
 #ifndef SERVER_SHARD_ROWS_GO_H
 #define SERVER_SHARD_ROWS_GO_H
 
@@ -15,21 +16,21 @@
 struct shard;
 
 struct rows_go {
-    peer_t peer; /* to be answered; 0: nothing is under way */
+    peer_t peer; /* gets the answer; 0: no request is under way */
     uint64_t id;
     struct wire_ROWS_GO asked;
     struct engine_fields fields;
     uint32_t table, tablet; /* the next one */
-    uint64_t rows;          /* gone */
+    uint64_t rows;          /* removed */
     uint64_t through;       /* the sequence that the answer waits for; 0: not yet */
-    uint32_t step_rows;     /* in the tablets of a step */
+    uint32_t step_rows;     /* rows in the tablets of a step */
     struct env_timer timer;
 };
 
 void rows_go_init(struct shard *s);
 void rows_go_close(struct shard *s);
 void rows_go_on_message(struct shard *s, peer_t from);
-/* True: fields of some of these tables are going. */
+/* True when fields of some of these tables are being removed. */
 bool rows_go_busy(const struct shard *s, uint64_t tables);
 
 #endif

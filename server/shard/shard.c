@@ -19,13 +19,13 @@
 
 /* ---- dispatch ---- */
 
-#define SETTLE true /* pushes admitted so far are applied first */
+#define SETTLE true /* the pushes so far are applied first */
 #define AS_IT_IS false
 #define AWAY_TOO true /* also while tablets are away, after a start or in a restore */
 #define BACK_ONLY false
 
-/* X(TYPE, settle first, when, handler): the types that a shard answers; all others are somebody
- * else's. Who may send them: proto/wire/allow.h. */
+/* X(TYPE, settle first, when, handler): the types that a shard answers; all others belong to other
+ * programs. proto/wire/allow.h has the senders that are allowed. */
 #define DISPATCH_MAP(X)                                                                            \
     X(HELLO, AS_IT_IS, AWAY_TOO, admin_hello)                                                      \
     X(PULL, AS_IT_IS, AWAY_TOO, pull_on_message)                                                   \
@@ -59,7 +59,7 @@
     X(STOP, SETTLE, AWAY_TOO, admin_stop)
 
 struct handler {
-    void (*run)(struct shard *s, peer_t from); /* of the request in s->in and s->m */
+    void (*run)(struct shard *s, peer_t from); /* handles the request in s->in and s->m */
     bool settle, away;
 };
 
@@ -76,8 +76,8 @@ static struct handler handler_of(enum wire_type type)
     }
 }
 
-/* false: no such type, which only a header of another protocol version can leave behind: it cannot
- * be answered. */
+/* Returns false when there is no such type, which only a header of another protocol version can
+ * cause: such a message cannot be answered. */
 static bool count(struct dispatch_counts *c, enum wire_type type)
 {
     switch (type) {
@@ -92,8 +92,8 @@ static bool count(struct dispatch_counts *c, enum wire_type type)
     }
 }
 
-/* Refuses what the sender may not send. A shard without a coordinator (tests, shoal bench) takes
- * whoever may administer it for one. */
+/* Refuses a request that its sender may not send. In a shard without a coordinator (tests, shoal
+ * bench), any peer with the right to administer it counts as the coordinator. */
 static bool may_ask(struct shard *s, peer_t from)
 {
     const struct wire *w = &s->in;
@@ -117,8 +117,8 @@ static bool may_ask(struct shard *s, peer_t from)
     return false;
 }
 
-/* Decodes s->m into s->in and calls its handler. What cannot be decoded costs its sender a
- * refusal, if it can be told apart at all, and nobody else anything. */
+/* Decodes s->m into s->in and calls its handler. A message that cannot be decoded is refused, if
+ * type and id are known, and has no other effect. */
 static void dispatch_message(struct shard *s, peer_t from)
 {
     struct err e = {0};
@@ -155,9 +155,9 @@ static void dispatch_message(struct shard *s, peer_t from)
     }
 }
 
-/* A pull behind a group waits for all of it. So many keys take up to 5 ms where every one is a new
- * row in memory that was never touched; larger groups would not be written to the journal any
- * faster. */
+/* The largest group. A pull behind a group waits for all of it: so many keys take up to 5 ms where
+ * every key is a new row in memory that was never touched. Larger groups would not be written to
+ * the journal any faster. */
 #define GROUP_KEYS 8192u
 
 /* ---- the loop's three calls ---- */
@@ -187,7 +187,7 @@ static void shard_on_message(void *core, peer_t from, struct msg *m)
 {
     struct shard *s = core;
     if (s->fatal.code) {
-        msg_free(m); /* nothing is acknowledged any more */
+        msg_free(m); /* a broken shard acknowledges nothing */
         return;
     }
     s->m = m;
@@ -204,7 +204,8 @@ static void shard_on_drained(void *core)
     shard_tick(core);
 }
 
-/* A sync under way when it fires may not cover all: then it fires once more. */
+/* A sync that is in progress when the timer fires may not cover all records: the timer then fires
+ * once more. */
 static void sync_cb(struct env_timer *t)
 {
     struct shard *s = container_of(t, struct shard, sync);
@@ -212,8 +213,8 @@ static void sync_cb(struct env_timer *t)
         env_timer_start(s->env, t, SHARD_SYNC_NS);
 }
 
-/* Its waiting pulls would be answered to nobody. Its held pushes stay: they are the lane's, until a
- * newer generation fences them. */
+/* A gone peer's waiting pulls have no receiver. Its held pushes stay: they belong to the lane,
+ * until a newer generation fences them. */
 static void shard_on_peer_gone(void *core, peer_t peer)
 {
     struct shard *s = core;

@@ -1,4 +1,4 @@
-/* shard_answer.c: what all modules of a shard stand on: replies, refusals, the end. */
+/* shard_answer.c: functions for all modules of a shard: replies, refusals, the fatal error. */
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/base/json.h"
@@ -46,7 +46,7 @@ void shard_send_reply(struct shard *s, peer_t to)
 
 void shard_send(struct shard *s, peer_t to, struct msg *m)
 {
-    SHOAL_ASSERT(to != 0); /* somebody waits for it */
+    SHOAL_ASSERT(to != 0); /* a peer waits for it */
     if (m == NULL || env_send(s->env, to, m))
         s->counts.unsent++;
 }
@@ -73,11 +73,11 @@ void shard_send_json(struct shard *s, peer_t to, struct json *j)
 void shard_refuse(struct shard *s, peer_t to, enum wire_type type, uint64_t id, int status,
                   const char *format, ...)
 {
-    SHOAL_ASSERT(status < 0); /* 0 would read as done */
+    SHOAL_ASSERT(status < 0); /* a status of 0 would mean success */
     if (s->fatal.code && status == SHOAL_E_IO && !PLANTED("dying_answers"))
-        return; /* its disk failed and it ends: it is asked again when it is back */
+        return; /* the disk failed and the shard ends: the peer asks again when it is back */
     struct wire *w = shard_reply(s, type, id);
-    memset(&w->u, 0, sizeof w->u); /* what the last reply left there is of another type */
+    memset(&w->u, 0, sizeof w->u); /* the union still has the last reply, of another type */
     va_list args;
     va_start(args, format);
     vsnprintf(w->error, sizeof w->error, format, args);
@@ -125,7 +125,8 @@ bool shard_run_untold(const struct shard *s, uint64_t run)
     return run <= s->run_found && !run_is_told(s, run) && !PLANTED("fences_untold");
 }
 
-/* A run that is over leaves its place. At most LIMIT_RUNS are open, so there is one. */
+/* A run that is no longer open leaves its place. At most LIMIT_RUNS are open, so there is a free
+ * one. */
 void shard_run_told(struct shard *s, uint64_t run)
 {
     uint32_t mode, lanes, free = LIMIT_RUNS;
@@ -172,7 +173,9 @@ struct request *shard_take(struct shard *s, peer_t from, int found, struct err *
         return q;
     }
     if (!found && w->type == WIRE_TYPE_PUSH && s->hold.cut == 0)
-        bsp_retry(s); /* what may go before its clock is complete makes room for the next */
+        /* parts that can be applied before their clock is complete make room for the next
+         * request */
+        bsp_retry(s);
     if (!found)
         found = err_set(e, SHOAL_E_BUSY,
                         "shard %s: %u requests of %" PRIu64 " bytes are waiting; send again later",

@@ -11,14 +11,15 @@
 
 #define SYNC_POLL_NS UINT64_C(1000000)
 
-/* What the two do differently. */
+/* The differences between the two requests. */
 struct survey_kind {
     enum wire_type type;
     uint32_t askers;
-    uint32_t step_rows; /* of a step: a few milliseconds */
+    uint32_t step_rows; /* rows of a step: a few milliseconds */
     const char *of_what;
     int (*begin)(struct survey *d, const struct table *t, struct err *e);
-    /* a tablet, of `whole`, in which it has all its rows; t: the engine's own */
+    /* Adds a tablet. whole: a table in which the tablet has all its rows; t: the engine's own
+     * table. */
     int (*add)(struct survey *d, const struct table *whole, uint32_t tablet, const struct table *t);
     void (*answer)(struct survey *d);
 };
@@ -66,7 +67,8 @@ static void begin(struct survey *d)
         env_timer_start(d->s->env, &d->timer, 0);
 }
 
-/* A job is over with its digests: what they count must not go with the power a moment later. */
+/* True when the counted content is on disk: a job ends with its digests, and a loss of power after
+ * that must not take what they count. */
 static bool on_disk(struct survey *d)
 {
     struct engine *g = d->s->engine;
@@ -125,7 +127,7 @@ static void ask(struct survey *d, const struct survey_ask *ask)
             return;
     if (shard_lacks_table(s, ask->peer, d->kind->type, ask->id, ask->table))
         return;
-    if (!(ask->ask.shows >= 0) || !(ask->ask.score >= 0)) { /* NaN too */
+    if (!(ask->ask.shows >= 0) || !(ask->ask.score >= 0)) { /* refuses NaN, too */
         shard_refuse(s, ask->peer, d->kind->type, ask->id, SHOAL_E_USAGE,
                      "shard %s: shows and score are numbers from 0", s->name);
         return;
@@ -169,7 +171,7 @@ static void digest_answer(struct survey *d)
     uint64_t rss;
     if (d->s->options.process != NULL)
         d->s->options.process(d->s->options.context, &rss, &w->u.DIGEST_reply.rss_peak_bytes);
-    SHOAL_ASSERT(d->next == d->span); /* of all tablets */
+    SHOAL_ASSERT(d->next == d->span); /* all tablets are done */
     struct msg *m = wire_encode(w);
     void *out = m != NULL ? msg_add(m, d->span * sizeof d->digest[0]) : NULL;
     if (out == NULL) {
