@@ -1,4 +1,4 @@
-/* back.c: going back to a checkpoint; what and when is in back.h. */
+/* back.c: a job goes back to a checkpoint. back.h describes the steps and the invariants. */
 #include "server/coord/back.h"
 
 #include "proto/base/assert.h"
@@ -18,22 +18,23 @@
 #include <string.h>
 
 struct back_record { /* value of "back" */
-    uint64_t number; /* of the job */
+    uint64_t number; /* the job's number */
     uint64_t times;
 };
 struct back_to { /* value of "back_to" */
     uint64_t number;
-    uint64_t run; /* the one that it goes back under */
+    uint64_t run; /* the run under which the job goes back */
 };
 
 struct back_tries { /* value of "back_tries" */
     uint64_t number;
     uint64_t path;    /* hash of the checkpoint's folder */
-    uint64_t batches; /* as far as the job had come from it */
-    uint64_t futile;  /* how often in a row it came no further */
+    uint64_t batches; /* batches done when the job went back */
+    uint64_t futile;  /* number of returns in a row after which the job came no further */
 };
 
-/* A server dies twice in a row, or a machine thrice; what comes no further five times does not. */
+/* A single server may die twice in a row and a machine three times. A job that makes no progress
+ * after five returns fails for another reason. */
 #define FUTILE_MAX 5u
 
 bool coord_back_rows_lost(const struct coord_job *j, uint32_t shard, enum coord_beat what)
@@ -43,11 +44,11 @@ bool coord_back_rows_lost(const struct coord_job *j, uint32_t shard, enum coord_
     if (!coord_phase_running(j) || j->at.phase < PHASE_SETUP || j->at.phase == PHASE_FINISH)
         return false;
     if (j->at.phase == PHASE_SETUP && j->at.from == FROM_BACK)
-        return false; /* it loads, as the others do */
+        return false; /* this shard loads its rows, as the others do */
     if (!coord_shard_in_memory(s) || s->made == 0 || s->made == s->incarnation)
         return false;
-    /* Also one that was seen by a coordinator which then died. In a restore the run is a new one,
-     * but the cut is of rows that were here. */
+    /* A shard that was last seen by a coordinator that then died counts too. A restore runs under a
+     * new run, but it restores a cut of rows that were in this shard's memory. */
     bool restores = j->at.phase == PHASE_SETUP && j->resume == PHASE_RESTORE;
     return what == COORD_BEAT_RESTARTED || j->opened == j->at.run ||
            (restores && !coord_from_loading(&j->at));
@@ -75,7 +76,7 @@ int coord_back_load(struct coord_job *j, struct err *e)
 
 /* ---- what the store says --------------------------------------------------------------------- */
 
-/* What was done since the checkpoint, or since the job went back before, was in vain. */
+/* The work since the checkpoint, or since the previous return, is lost: `vain_ns` adds its time. */
 static struct coord_passed passed_of(const struct coord_job *j, uint64_t made_ns, uint64_t now_ns)
 {
     struct coord_passed p = j->passed;
@@ -86,8 +87,8 @@ static struct coord_passed passed_of(const struct coord_job *j, uint64_t made_ns
     return p;
 }
 
-/* The progress comes last, and is synced with all that was noted before; what becomes of a
- * coordinator that dies between is stored first (invariant 2). */
+/* `progress` is written last and synced together with the notes before it. "back_to" is stored
+ * first, so that a coordinator that dies in between goes back again (invariant 2). */
 static bool past_put(struct coord_job *j, const struct coord_from *from, struct coord_progress *at)
 {
     struct coord_progress now = j->at;
@@ -103,7 +104,7 @@ static bool past_put(struct coord_job *j, const struct coord_from *from, struct 
         (!PLANTED("back_keeps_rows") && !coord_fresh_again(j->fleet, now.number)) ||
         coord_from_begin(j, from, &now, FROM_BACK, at, &e) != 0)
         return false;
-    at->elapsed_ns = now.elapsed_ns; /* what was in vain took its time */
+    at->elapsed_ns = now.elapsed_ns; /* the lost work still took its time */
     return coord_job_note(j, "back", &record, sizeof record) &&
            coord_job_note(j, "passed", &passed, sizeof passed) &&
            coord_job_put(j, "progress", at, sizeof *at);
@@ -118,7 +119,8 @@ static void run_dropped(void *context, const struct coord_call *call, int status
         log_warn("run %" PRIu64 " was not dropped: %s", call->owner, text);
 }
 
-/* The run that it had: pushes of it are refused from now on, also by those that load later. */
+/* Ends the run that the job had. The shards then refuse its pushes, and so do the shards that load
+ * later. */
 static void run_end(struct coord_job *j)
 {
     struct wire w = {.type = WIRE_TYPE_RUN_DROP};
@@ -133,8 +135,8 @@ static void run_end(struct coord_job *j)
                                                                   .on_done = run_dropped});
 }
 
-/* The job as the store says it now. The workers that computed for it, and the peer that submitted
- * it, stay known. */
+/* Opens the job again, as the store now describes it. Keeps the roll of its workers and the peer
+ * that submitted it. */
 static int job_again(struct coord_job *j, const struct coord_progress *at, int *hold, struct err *e)
 {
     struct {
@@ -158,7 +160,8 @@ static int job_again(struct coord_job *j, const struct coord_progress *at, int *
     return coord_flow_resume(j, e);
 }
 
-/* Batches of all lanes that are done everywhere, as far as the coordinator knows. */
+/* Returns the batches of all lanes that are done on every shard, as far as the coordinator
+ * knows. */
 static uint64_t batches_done(const struct coord_tasks *t)
 {
     uint64_t sum = 0;
@@ -171,8 +174,9 @@ static uint64_t batches_done(const struct coord_tasks *t)
     return sum;
 }
 
-/* Whether the job has gone back to this checkpoint again and again, and never came further than
- * before. Counted in the store: the coordinator may be what dies. */
+/* True when the job has gone back to this checkpoint FUTILE_MAX times without coming further than
+ * before. The count is in the store, because the coordinator itself may be the process that
+ * dies. */
 static bool is_futile(struct coord_job *j, const char *path)
 {
     struct back_tries now = {.number = j->at.number,
@@ -187,7 +191,8 @@ static bool is_futile(struct coord_job *j, const char *path)
     }
     if (now.futile >= FUTILE_MAX && !PLANTED("back_for_ever"))
         return true;
-    (void)coord_job_note(j, "back_tries", &now, sizeof now); /* a store that fails stops it all */
+    /* a store that fails stops the coordinator */
+    (void)coord_job_note(j, "back_tries", &now, sizeof now);
     return false;
 }
 
@@ -201,7 +206,7 @@ static int back_refuse(struct coord_job *j, const char *why, const char *path)
     return SHOAL_E_UNAVAILABLE;
 }
 
-/* The newest checkpoint has been read, or none can be. */
+/* The errand has read the newest checkpoint, or found that none can be read. */
 static void go_back(struct coord_job *j, struct coord_newest *n)
 {
     char why[sizeof j->lost];
@@ -222,10 +227,11 @@ static void go_back(struct coord_job *j, struct coord_newest *n)
         return;
     run_end(j);
     coord_setup_forget(j);
-    j->watch.left_ns = env_now_ns(j->fleet->env); /* all of them join anew */
+    j->watch.left_ns = env_now_ns(j->fleet->env); /* all workers join anew */
     j->watch.left[0] = 0;
     coord_worker_remove_all(&j->workers);
-    j->checkpoint.last_ns = j->checkpoint.retry_ns = 0; /* the next one: as at the job's start */
+    /* the next one is due as after the job's start */
+    j->checkpoint.last_ns = j->checkpoint.retry_ns = 0;
     rc = job_again(j, &at, &n->from.hold, &e);
     if (rc == 0)
         return;
@@ -240,7 +246,7 @@ static void newest_read(void *context, struct coord_errand *r, int rc, const str
     struct coord_newest *n = coord_newest_of(r);
     SHOAL_ASSERT(j->newest == n);
     j->newest = NULL;
-    if (rc != 0) { /* it is read again when the folder answers */
+    if (rc != 0) { /* the next step reads it again when the folder answers */
         log_warn("job %s cannot go back yet: %s", j->spec.name, e->text);
         return;
     }
@@ -249,7 +255,7 @@ static void newest_read(void *context, struct coord_errand *r, int rc, const str
     coord_errand_leave(j->fleet, r);
 }
 
-/* Begins to read the newest checkpoint. Where its folder hangs, that is tried with each step. */
+/* Begins to read the newest checkpoint. While its folder hangs, each step tries again. */
 static void read_begin(struct coord_job *j, const char *path)
 {
     struct err e = {0};
@@ -282,7 +288,7 @@ void coord_back_lost(struct coord_job *j, uint32_t shard)
 void coord_back_want(struct coord_job *j, const char *format, ...)
 {
     va_list arguments;
-    if (j->lost[0] != 0) /* the first one that was seen */
+    if (j->lost[0] != 0) /* the first reason stays */
         return;
     va_start(arguments, format);
     (void)vsnprintf(j->lost, sizeof j->lost, format, arguments);
@@ -297,7 +303,8 @@ void coord_back_step(struct coord_job *j)
     const char *why = j->lost;
     bool kept = coord_newest_path(j, path);
     if (kept && !j->lost_rows && j->fleet->cluster.tablets > j->tablets)
-        /* ROWS_GO would drop for good what no checkpoint of this job loads again */
+        /* ROWS_GO would drop the other jobs' tables, and no checkpoint of this job loads those
+         * again */
         coord_end_fail(
             j, SHOAL_E_CORRUPT,
             "%s; the servers hold other jobs' tables too, so the job does not go back by "

@@ -1,32 +1,33 @@
-/* back.h: a job whose rows are lost, or can be had of no one moment any more, goes back to its
- * newest checkpoint, or to the one that it went on from; without one it ends.
+/* back.h: a job goes back to its newest checkpoint, or to the checkpoint that it resumed from, when
+ * rows are lost or the shards have no consistent state left. Without a checkpoint the job ends.
  *
- *   rows in the memory of a server that died (durability: memory): it is waited for, where there is
- *     a checkpoint (status.c), and is back, empty --coord_back_lost---+
- *   pushes that power took, more than can be undone or trained again, |
- *     and no other job's tables are there, which would go               |
- *     --coord_back_want, seen at a fence (grant.c)--> coord_back_step-+
- *                                                                     v
- *   an errand reads the newest checkpoint (newest.h); the job waits, however long its folder does
- *     not answer
- *                                                                     v
- *   the store says what the checkpoint says, under a new run --> SETUP (flow.h): every shard drops
- *     what it has (ROWS_GO, fresh.h), and loads (LOAD)
+ *   A server died and its rows were in memory (durability: memory). The job waits for the server,
+ *     if there is a checkpoint (status.c). The server comes back empty. --coord_back_lost-+
+ *   Power loss took more pushes than can be undone or trained again, and the servers hold |
+ *     no other job's tables, which ROWS_GO would drop.                                    |
+ *     --coord_back_want, seen at a fence (grant.c)--> coord_back_step---------------------+
+ *                                                                                         v
+ *   An errand reads the newest checkpoint (newest.h). The job waits as long as the folder does not
+ *     answer.
+ *                                                                                         v
+ *   The store gets the checkpoint's content, under a new run --> SETUP (flow.h): every shard drops
+ *     its rows (ROWS_GO, fresh.h) and loads the checkpoint's (LOAD).
  *
- * From there on it is a job that goes on from a checkpoint. A server that dies while the others
- * load is one that has not loaded yet: nothing was trained. So each return costs one load, and one
- * that fails ends the job. So does the sixth in a row to one checkpoint after which no batch was
- * done that had not been done before: a server that dies at the same batch each time would send the
- * job back without end.
+ * From then on it is a job that resumes from a checkpoint. A server that dies while the others load
+ * has only not loaded yet, because nothing was trained. So each return costs one load, and a load
+ * that fails ends the job. The sixth return in a row to one checkpoint, with no batch done that had
+ * not been done before, ends the job too: a server that dies at the same batch each time would
+ * otherwise send the job back without end.
  *
  * Invariants:
- *  1. Nothing of before counts: the run is a new one, which all shards refuse to those who push for
- *     another; all workers are forgotten and join again, under new numbers; generations of lanes
+ *  1. Work from before the return does not count. The run is new, and the shards refuse pushes of
+ *     another run. All workers are forgotten and join again under new numbers. Generations of lanes
  *     only rise. [test: checkpoint_in_memory_is_gone_back_to]
- *  2. All that the checkpoint says is in the store before the progress that says SETUP, and before
- *     all of it that the job goes back: a coordinator that dies between does it again. [test:
- *     checkpoint_gone_back_to_half_is_gone_back_to] [test: checkpoint_half_stored_is_gone_back_to]
- *  3. Tables that some shards have dropped and others not are nobody's, whatever becomes of the job
+ *  2. The content of the checkpoint is in the store before the progress that says SETUP, and
+ *     "back_to" is in the store before all of it: a coordinator that dies in between goes back
+ *     again. [test: checkpoint_gone_back_to_half_is_gone_back_to]
+ *     [test: checkpoint_half_stored_is_gone_back_to]
+ *  3. Tables that only some shards have dropped belong to no job, whatever happens to this one
  *     (fresh.h, 2). [test: checkpoint_half_gone_back_to_is_nobodys] */
 #ifndef SERVER_COORD_BACK_H
 #define SERVER_COORD_BACK_H
@@ -44,16 +45,16 @@ struct coord_job;
     "start the job again, with durability: journal, or with checkpoint: {dir: FOLDER, "            \
     "every_minutes: N} to go back to"
 
-/* Whether the shard, just heard as `what`, has lost rows that the job at hand needs. */
+/* True when the shard, whose beat was just judged as `what`, has lost rows that the job needs. */
 bool coord_back_rows_lost(const struct coord_job *j, uint32_t shard, enum coord_beat what);
-/* It has: the job goes back, or ends. */
+/* The shard has lost such rows: the job goes back, or ends. */
 void coord_back_lost(struct coord_job *j, uint32_t shard);
-/* Servers have lost what the job needs, and the sentence says what: with the next step it goes
- * back, or ends with the sentence. */
+/* Servers have lost data that the job needs; the formatted sentence says which. The next step sends
+ * the job back, or ends it with this sentence. */
 void coord_back_want(struct coord_job *j, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void coord_back_step(struct coord_job *j);
-/* After a restart: how often the job went back, and whether it has still to. */
+/* After a restart: reads how often the job went back, and whether a return was interrupted. */
 int coord_back_load(struct coord_job *j, struct err *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* beat.c: what follows from a shard's beat. */
+/* beat.c: handles a shard's beat. */
 #include "server/coord/beat.h"
 
 #include "proto/base/assert.h"
@@ -66,7 +66,7 @@ static int beat_take(struct coord *c, const struct wire_SHARD_BEAT *beat, peer_t
         return rc;
     if (what == COORD_BEAT_NEW)
         log_info("server %s is shard %u at %s", beat->server, shard, beat->endpoint);
-    /* names first: they have the better advice */
+    /* names first: their error gives the better advice */
     bool names = coord_names_learn(&c->fleet, shard, beat);
     COORD_EACH_JOB (c, j)
         if (names)
@@ -84,20 +84,21 @@ static int beat_take(struct coord *c, const struct wire_SHARD_BEAT *beat, peer_t
         return rc;
     if (what != COORD_BEAT_SAME || !beat->ready)
         shard_came_back(c, shard, what);
-    beat_answer(c, from, id, shard); /* it goes before the map */
+    beat_answer(c, from, id, shard); /* the answer goes before the map */
     COORD_EACH_JOB (c, j)
         if (!beat->ready)
             coord_setup_map_early(j, shard);
     return 0;
 }
 
-/* The cluster has just become known: those that waited for that hear of it. */
+/* The cluster has just become known: takes the beats that waited for it. */
 static void claims_take(struct coord *c)
 {
     struct coord_cluster *cl = &c->fleet.cluster;
     struct err e;
     for (uint32_t i = 0; i < cl->claims && c->fleet.fatal == 0; i++)
-        (void)beat_take(c, &cl->claim[i].beat, cl->claim[i].peer, 0, &e); /* it beats again */
+        /* a shard whose beat fails here beats again */
+        (void)beat_take(c, &cl->claim[i].beat, cl->claim[i].peer, 0, &e);
     cl->claims = 0;
 }
 

@@ -1,4 +1,4 @@
-/* beat.h: beats of shards: the fleet takes what a shard says of itself, and each job hears that a
+/* beat.h: beats of shards. The fleet takes the state that a shard reports. Each job is told when a
  * shard came back, or knows more than the coordinator's store. */
 #ifndef SERVER_COORD_BEAT_H
 #define SERVER_COORD_BEAT_H
@@ -6,7 +6,8 @@
 struct coord;
 struct coord_ask;
 
-/* A SHARD_BEAT (core.h). Answered at once, before the map that the shard may be told. */
+/* Handles a SHARD_BEAT (core.h). The answer is sent at once, before the map that the shard may be
+ * told. */
 int coord_beat_shard(struct coord *c, struct coord_ask *a);
 
 #endif

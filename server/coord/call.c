@@ -1,4 +1,4 @@
-/* call.c: the life of a call is in call.h. */
+/* call.c: calls; call.h describes their life. */
 #include "server/coord/call.h"
 
 #include "proto/base/assert.h"
@@ -16,7 +16,7 @@ void coord_call_open(struct coord_calls *c, struct env *env, struct coord_member
 {
     *c = (struct coord_calls){
         .env = env, .members = members, .resend_ns = resend_ns, .lease_ns = lease_ns};
-    c->next_id = env_random(env) | 1; /* answers to a former coordinator must not match */
+    c->next_id = env_random(env) | 1; /* replies to a former coordinator must not match */
 }
 
 static void call_free(struct coord_call *call)
@@ -56,7 +56,7 @@ static void call_send(struct coord_calls *c, const struct coord_call *call, uint
                         ? coord_framed(&call->request, call->frame, call->frame_bytes)
                         : wire_encode(&call->request);
     if (m != NULL)
-        (void)env_send(c->env, s->peer, m); /* a full or lost peer: the timer sends again */
+        (void)env_send(c->env, s->peer, m); /* if the peer is full or lost, the timer sends again */
 }
 
 static void call_send_all(struct coord_calls *c, struct coord_call *call)
@@ -70,7 +70,8 @@ static void call_send_all(struct coord_calls *c, struct coord_call *call)
         call_send(c, call, s);
 }
 
-/* Marks the shards that are away as answered: they are not asked. Returns how many are left. */
+/* Marks the shards that are away as answered, so that they are not asked. Returns how many are
+ * left. */
 static uint32_t present_mark(const struct coord_calls *c, struct coord_call *call)
 {
     uint64_t now = env_now_ns(c->env);
@@ -98,7 +99,7 @@ bool coord_call_start(struct coord_calls *c, const struct coord_call *asked)
     call->missing = asked->target == COORD_NOBODY ? c->members->shards : 1;
     if ((asked->present || PLANTED("starting_forgotten")) && present_mark(c, call) == 0) {
         free(call);
-        return true; /* no shard is there to be asked */
+        return true; /* no shard is present */
     }
     if (asked->frame != NULL) {
         call->frame = malloc(asked->frame_bytes + 1);
@@ -149,7 +150,7 @@ bool coord_call_open_type(const struct coord_calls *c, const void *context, enum
     return false;
 }
 
-/* Answers that mean "not now": the call stays open. */
+/* Replies that mean "not now": the call stays open. */
 static bool status_waits(int status)
 {
     return status == SHOAL_E_AGAIN || status == SHOAL_E_BUSY || status == SHOAL_E_OLD_RUN ||
@@ -166,7 +167,7 @@ void coord_call_on_reply(struct coord_calls *c, peer_t from, const struct wire *
     uint32_t shard = call == NULL ? COORD_NOBODY : coord_member_shard_of(c->members, from);
     if (shard == COORD_NOBODY || call_answered(call, shard) ||
         (call->target != COORD_NOBODY && call->target != shard))
-        return; /* late, twice, or from a shard that was not asked */
+        return; /* a late or repeated reply, or one of a shard that was not asked */
     if (status_waits(reply->status)) {
         call->waits_ns = call->waits_ns == 0 ? env_now_ns(c->env) : call->waits_ns;
         c->waits.shard = shard;
@@ -217,7 +218,8 @@ void coord_call_shard_ready(struct coord_calls *c, uint32_t shard)
             call_send(c, call, shard);
 }
 
-/* A shard that comes back is told by its registration: those calls wait for it no longer. */
+/* A shard that comes back learns it from its registration: the calls to present shards do not wait
+ * for it any more. */
 static void present_forget(struct coord_calls *c, uint32_t shard)
 {
     struct coord_call *next;
@@ -234,7 +236,7 @@ static void present_forget(struct coord_calls *c, uint32_t shard)
     }
 }
 
-/* Calls of these types set a shard up or greet it, and have the shard as their owner. */
+/* Calls of these types set a shard up or greet it. Their owner is the shard. */
 static bool sets_up(enum wire_type type)
 {
     switch (type) {

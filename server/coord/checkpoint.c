@@ -1,5 +1,5 @@
-/* checkpoint.c: one checkpoint, from its beginning to its name; states and invariants in
- * checkpoint.h. */
+/* checkpoint.c: one checkpoint, from its beginning to its name. checkpoint.h describes states and
+ * invariants. */
 #include "server/coord/checkpoint.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
@@ -14,14 +14,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* pushes wait for no longer at a time; a HOLD or its answer may get lost once within it */
+/* the longest time that pushes wait; within it one HOLD or its reply may get lost */
 #define HOLD_MAX_NS UINT64_C(1000000000)
-/* The answer for a checkpoint that is made waits no longer for its cut to be dropped. */
+/* the longest time that the answer for a made checkpoint waits until its cut is dropped */
 #define CUT_GONE_NS UINT64_C(2000000000)
-#define END_KEY "end"                 /* stored: the last job of whose end there is one */
-#define END_TRIES 5u                  /* of the one at a job's end, RETRY_NS apart */
-#define SWEEPS_MAX 64u                /* some 4,000 files */
-#define RETRY_NS UINT64_C(5000000000) /* an automatic one that failed is begun again after this */
+/* stored: the last job whose checkpoint of the end was made */
+#define END_KEY "end"
+/* attempts at the checkpoint of the job's end, RETRY_NS apart */
+#define END_TRIES 5u
+#define SWEEPS_MAX 64u                /* about 4,000 files */
+#define RETRY_NS UINT64_C(5000000000) /* delay before a failed automatic checkpoint begins again */
 
 static const char *const state_names[] = {
     [CHECKPOINT_IDLE] = "idle",           [CHECKPOINT_MAKING] = "making",
@@ -54,7 +56,7 @@ static void answer_again(struct coord_job *j)
     coord_send(j->fleet, k->answered.peer, wire_encode(&w));
 }
 
-/* to 0: nobody asked. */
+/* to 0: there is no asker. */
 static void answer(struct coord_job *j, peer_t to, uint64_t id, int status, const char *text,
                    struct wire_CHECKPOINT_reply reply)
 {
@@ -69,7 +71,8 @@ static void answer(struct coord_job *j, peer_t to, uint64_t id, int status, cons
     answer_again(j);
 }
 
-/* To the peer that asked for the one that has ended; the next one may begin before this is heard. */
+/* Answers the asker of the checkpoint that has ended. The next checkpoint may begin before the
+ * answer arrives. */
 static void asker_answer(struct coord_job *j, int status, const char *text,
                          struct wire_CHECKPOINT_reply reply)
 {
@@ -110,14 +113,14 @@ static void forget(struct coord_job *j)
     k->making = NULL;
 }
 
-/* The run that was opened for one of a job that is done. */
+/* Drops the run that was opened for a checkpoint of a job that is done. */
 static void run_close(struct coord_job *j)
 {
     if (j->checkpoint.reason == CHECKPOINT_OF_DONE)
         coord_end_tidy(j);
 }
 
-/* What waited for the one that was not made hears why. */
+/* Tells the asker, the job's end and the replay's day why the checkpoint was not made. */
 static void refused(struct coord_job *j, int status, const char *why)
 {
     struct coord_checkpoint *k = &j->checkpoint;
@@ -132,7 +135,7 @@ static void refused(struct coord_job *j, int status, const char *why)
         coord_replay_made(j, false);
 }
 
-/* Nothing was made of it: an automatic one is tried again. */
+/* The checkpoint failed before its folder was made: an automatic one is tried again. */
 static void begin_failed(struct coord_job *j, int status, const char *why)
 {
     struct coord_checkpoint *k = &j->checkpoint;
@@ -164,7 +167,7 @@ void coord_checkpoint_give_up(struct coord_job *j, int status, const char *why)
         coord_cut_drop(j, k->cut);
     forget(j);
     run_close(j);
-    coord_checkpoint_sweep(j); /* what is left of a large one */
+    coord_checkpoint_sweep(j); /* removes the rest of a large checkpoint */
     if (k->reason != CHECKPOINT_OF_TABLES)
         coord_checkpoint_failed(j, why);
     k->retry_ns = env_now_ns(j->fleet->env) + RETRY_NS;
@@ -172,7 +175,7 @@ void coord_checkpoint_give_up(struct coord_job *j, int status, const char *why)
     coord_cut_withdraw(j, cut_done); /* last: the next order may end the job, and come back here */
 }
 
-/* Of the job: told in its report, published. */
+/* Notes a checkpoint that belongs to the job: it stands in the report and is published. */
 static void made_note(struct coord_job *j, const struct coord_checkpoint_record *record)
 {
     struct coord_checkpoint *k = &j->checkpoint;
@@ -184,7 +187,7 @@ static void made_note(struct coord_job *j, const struct coord_checkpoint_record 
     (void)coord_checkpoint_list_note(j);
     coord_checkpoint_told_made(j);
     if (k->reason == CHECKPOINT_OF_END) {
-        k->end_made = true; /* stored: or the next coordinator makes another one */
+        k->end_made = true; /* stored, or the next coordinator would make another one */
         (void)coord_job_put(j, END_KEY, &j->at.number, sizeof j->at.number);
     }
     if (k->reason == CHECKPOINT_OF_DAY)
@@ -200,7 +203,7 @@ static void prune_step(struct coord_job *j)
     coord_checkpoint_keeper(j, false);
 }
 
-/* It has its name. */
+/* The checkpoint has its name. */
 static void named(void *context, struct coord_errand *r, int rc, const struct err *e)
 {
     struct coord_job *j = context;
@@ -251,7 +254,7 @@ static void part_reply(void *context, const struct coord_call *call, uint32_t sh
     struct coord_job *j = context;
     (void)m;
     SHOAL_ASSERT(j->checkpoint.state == CHECKPOINT_EXPORTING && j->checkpoint.missing > 0);
-    SHOAL_ASSERT(shard == call->owner); /* a part for each, asked of it alone */
+    SHOAL_ASSERT(shard == call->owner); /* each call asks one shard for its own part */
     j->checkpoint.part[shard].rows = reply->u.CUT_EXPORT_reply.rows;
     j->checkpoint.part[shard].bytes = reply->u.CUT_EXPORT_reply.bytes;
 }
@@ -306,8 +309,8 @@ static void cut_done(struct coord_job *j, int status, const char *text, uint64_t
 
 /* ---- the instant ----------------------------------------------------------------------------- */
 
-/* Every shard holds: what the coordinator knows now is of the cut's instant (invariant 2). Called
- * again when the cut is made again. */
+/* Every shard holds, so the coordinator's state is that of the cut's instant (invariant 2). Called
+ * again when the cut is repeated. */
 static int held(struct coord_job *j, struct err *e)
 {
     struct coord_checkpoint *k = &j->checkpoint;
@@ -337,7 +340,7 @@ static void cut_begin(struct coord_job *j)
                                                  .done = cut_done});
 }
 
-/* The job is done: the shards are set up with a run of its own, which is stored first, so that a
+/* The job is done: the shards are set up with a new run. The run is stored first, so that a
  * coordinator that dies drops it. */
 static void run_open(struct coord_job *j)
 {
@@ -355,7 +358,7 @@ bool coord_checkpoint_opening(const struct coord_job *j)
     return j->checkpoint.state == CHECKPOINT_OPENING;
 }
 
-/* Its folder is there. */
+/* The errand has made the checkpoint's folder. */
 static void made(void *context, struct coord_errand *r, int rc, const struct err *e)
 {
     struct coord_job *j = context;
@@ -389,7 +392,7 @@ static void made(void *context, struct coord_errand *r, int rc, const struct err
         run_open(j);
 }
 
-/* name "": the next number. */
+/* name "": the checkpoint gets the next number. */
 static int begin(struct coord_job *j, const char *name, enum coord_checkpoint_reason reason,
                  struct err *e)
 {
@@ -423,8 +426,8 @@ int coord_checkpoint_request(struct coord_job *j, struct coord_ask *a)
     struct coord_checkpoint *k = &j->checkpoint;
     const char *name = a->request->u.CHECKPOINT.name;
     int rc = 0;
-    a->silent = true; /* answered when it is there, or has failed */
-    /* sent again */
+    a->silent = true; /* answered when the checkpoint is made, or has failed */
+    /* a repeated request */
     if (k->asker == a->from && k->asker_id == a->request->id)
         return 0;
     if (k->answered.peer == a->from && k->answered.id == a->request->id) {
@@ -495,8 +498,8 @@ void coord_checkpoint_missed(struct coord_job *j)
     coord_checkpoint_publish_missed(j);
 }
 
-/* One by itself; which cannot be begun is a warning like the others (4). Who is away is waited for,
- * without a word: the status says who it is. */
+/* Begins an automatic checkpoint. One that cannot be begun is a warning like the others (4). While
+ * a server is away it waits without a message: the status names the server. */
 static void begin_by_itself(struct coord_job *j, enum coord_checkpoint_reason reason)
 {
     struct coord_checkpoint *k = &j->checkpoint;
@@ -509,7 +512,8 @@ static void begin_by_itself(struct coord_job *j, enum coord_checkpoint_reason re
         begin_failed(j, rc, e.text);
 }
 
-/* A job that is to stop can be saved as it stands (stop.h); one that grows: grow.ending. */
+/* True when a job that is to stop can be saved as it stands (stop.h); for a growing log grow.ending
+ * says so. */
 static bool stop_saves(const struct coord_job *j)
 {
     return j->stop.asked && !coord_grow_on(j) && coord_saved_phase(j->at.phase);
@@ -527,11 +531,13 @@ static void automatic_step(struct coord_job *j)
         begin_by_itself(j, CHECKPOINT_OF_DAY);
         return;
     }
-    bool waits = j->at.phase == PHASE_GROW; /* what is learnt is published before it goes on */
+    /* all that is learnt is published before the job goes on */
+    bool waits = j->at.phase == PHASE_GROW;
     if ((j->at.phase != PHASE_TRAIN && !waits) ||
         (j->spec.checkpoint.every_batches == 0 && j->spec.checkpoint.every_minutes <= 0))
         return;
-    if (k->last_ns == 0) { /* a coordinator that comes and goes makes them all the same */
+    /* a restarted coordinator keeps to the schedule: it goes by the age of the newest one */
+    if (k->last_ns == 0) {
         uint64_t now = env_now_ns(j->fleet->env), age_ns;
         if (!coord_checkpoint_age(j, &age_ns))
             age_ns = 0;
@@ -544,14 +550,14 @@ static void automatic_step(struct coord_job *j)
         begin_by_itself(j, CHECKPOINT_ANY);
 }
 
-/* Whether the shards are at it. */
+/* True while the shards work on the checkpoint. */
 static bool of_shards(const struct coord_job *j)
 {
     return j->checkpoint.state > CHECKPOINT_MAKING && j->checkpoint.state < CHECKPOINT_NAMING;
 }
 
-/* A shard that does not beat cannot be heard of its part either; one that comes back has forgotten
- * what it did. */
+/* A shard that does not beat cannot report its part either. A shard that comes back has forgotten
+ * its part. */
 static void silence_look(struct coord_job *j)
 {
     char why[ERR_TEXT_MAX];
@@ -601,7 +607,7 @@ int coord_checkpoint_open(struct coord_job *j, struct err *e)
     if (k->list == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the list of checkpoints");
     int rc = coord_store_get_fixed(j->store, "checkpoints", k->list, sizeof *k->list, e);
-    if (rc == SHOAL_E_CORRUPT) /* the folders are what counts; the job goes on */
+    if (rc == SHOAL_E_CORRUPT) /* the folders count, not the list: the job goes on */
         log_warn("which checkpoints the job has made is not known any more: %s", e->text);
     else if (rc != 0 && rc != SHOAL_E_NOT_FOUND)
         return rc;
@@ -622,7 +628,8 @@ int coord_checkpoint_open(struct coord_job *j, struct err *e)
     return 0;
 }
 
-/* Nobody comes back to the folder soon: what is left there goes now, within bounds. */
+/* The coordinator may not come back to the folder soon, so the removed checkpoints' files go now,
+ * within bounds. */
 static void sweep_all(struct coord_job *j)
 {
     struct coord_checkpoint *k = &j->checkpoint;
@@ -672,7 +679,7 @@ void coord_checkpoint_job(struct coord_job *j)
 {
     struct coord_checkpoint *k = &j->checkpoint;
     SHOAL_ASSERT(k->state == CHECKPOINT_IDLE && k->asker == 0);
-    k->dir[0] = 0; /* what is swept still is */
+    k->dir[0] = 0; /* a sweep goes on */
     k->prune = false;
     k->last_ns = k->last_batches = k->retry_ns = 0;
     k->end_made = false;

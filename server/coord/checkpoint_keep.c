@@ -12,15 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* a command that was asked to end has so long to do it */
+/* grace time of a publish command that was asked to end */
 #define HOOK_TERM_NS UINT64_C(10000000000)
-/* a job that is over waits for its command for so long */
+/* the longest time that a job which is over waits for its publish command */
 #define HOOK_WAIT_NS UINT64_C(60000000000)
 
 bool coord_checkpoint_newest(const struct coord_job *j, uint32_t older, char path[LIMIT_PATH])
 {
     const struct coord_checkpoint_record *r = coord_checkpoint_record(j, older);
-    /* not opened yet after a restart, which may take long: as the job has it */
+    /* after a restart the folder may take long to open: until then the job's own path stands */
     const char *dir = j->checkpoint.dir[0] != 0 ? j->checkpoint.dir : j->spec.checkpoint.dir;
     if (r == NULL || dir[0] == 0)
         return false;
@@ -43,7 +43,7 @@ static void name_seen(void *context, const char *name)
         return;
     char same[LIMIT_NAME];
     number_name(strtoull(name, NULL, 10), same);
-    if (strcmp(same, name) != 0) /* not one of ours */
+    if (strcmp(same, name) != 0) /* not a name that number_name makes */
         return;
     if (array_room(&n->number, n->count, &n->capacity, 64) != 0)
         return;
@@ -99,7 +99,7 @@ int coord_checkpoint_dir(const struct coord_folder_ops *ops, const char *root, c
                          struct err *e)
 {
     char absolute[LIMIT_PATH];
-    int rc = root[0] == 0 ? 0 : ops->below(root, dir, e); /* before it is made */
+    int rc = root[0] == 0 ? 0 : ops->below(root, dir, e); /* checked before the folder is made */
     rc = rc == 0 ? ops->open(dir, absolute, e) : rc;
     if (rc == 0)
         memcpy(dir, absolute, sizeof absolute);
@@ -112,13 +112,13 @@ struct keeping {
     struct coord_errand errand;
     const struct coord_folder_ops *ops;
     const char *root;     /* borrowed */
-    bool open;            /* dir is to be opened, and no more */
+    bool open;            /* dir is only opened, nothing is pruned */
     char dir[LIMIT_PATH]; /* absolute, once it is open */
     char job[LIMIT_NAME];
     uint32_t keep, keep_named;     /* 0: all */
-    char published[2][LIMIT_PATH]; /* the command works on these, or will */
+    char published[2][LIMIT_PATH]; /* the publish command works on these, or takes them next */
     struct coord_folder_claim claim;
-    bool more; /* is left of what was removed */
+    bool more; /* removed checkpoints have left files */
 };
 
 static struct keeping *keeping_of(struct coord_errand *r)
@@ -128,7 +128,7 @@ static struct keeping *keeping_of(struct coord_errand *r)
 
 struct kept {
     char name[LIMIT_NAME];
-    struct json *order; /* owned; of its manifest, what tells when it was made */
+    struct json *order; /* owned; the fields of its manifest that tell when it was made */
 };
 
 struct kept_list {
@@ -137,8 +137,8 @@ struct kept_list {
     size_t count, capacity;
 };
 
-/* Of this job's, else NULL: several jobs may share the folder, and a manifest that cannot be read
- * is nobody's to remove. */
+/* Returns the ordering fields of a checkpoint of this job, else NULL. Several jobs may share the
+ * folder, and a manifest that cannot be read could belong to any of them. */
 static struct json *order_of(const struct keeping *p, const char *name)
 {
     static const char *const keys[] = {"name", "number", "run", "epoch", "examples"};
@@ -172,7 +172,7 @@ static void kept_seen(void *context, const char *name)
     char same[LIMIT_NAME];
     number_name(strtoull(name, NULL, 10), same);
     if (keep_of(l->p, name) == 0 || (manifest_name_counts(name) && strcmp(same, name) != 0))
-        return; /* or not one of ours */
+        return; /* keep all, or not a name that number_name makes */
     struct json *order = order_of(l->p, name);
     if (order == NULL)
         return;
@@ -190,7 +190,7 @@ static int kept_compare(const void *a, const void *b)
     return manifest_order(((const struct kept *)a)->order, ((const struct kept *)b)->order);
 }
 
-/* One that keeps all shares the job's checkpoints with others that do. */
+/* A job that keeps all shares the claim on its checkpoints with others that keep all. */
 static int claim_take(struct keeping *p, struct err *e)
 {
     return p->claim.path[0] != 0
@@ -209,7 +209,7 @@ static void prune_one(struct keeping *p, const char *name)
     p->more = p->more || rc == SHOAL_E_AGAIN;
     if (rc == 0 || rc == SHOAL_E_AGAIN)
         log_info("checkpoint %s is removed: the newest %u are kept", path, keep_of(p, name));
-    else if (rc != SHOAL_E_BUSY) /* somebody reads it */
+    else if (rc != SHOAL_E_BUSY) /* BUSY: a reader has it open */
         log_warn("%s", e.text);
 }
 
@@ -299,13 +299,14 @@ void coord_checkpoint_keeper(struct coord_job *j, bool open)
     struct err e = {0};
     SHOAL_ASSERT(k->keeper == NULL);
     if (spec != &j->spec && coord_phase_running(j))
-        return;                                     /* the claim is that of the job that waits */
-    int rc = coord_errand_check(j->fleet, dir, &e); /* it has a claim to lose */
+        return; /* the claim belongs to the waiting job */
+    /* checked first: a refused errand would lose the claim */
+    int rc = coord_errand_check(j->fleet, dir, &e);
     struct keeping *p = rc == 0 ? keeping_new(j->fleet) : NULL;
     if (rc != 0)
         log_warn("%s; old checkpoints stay", e.text);
     if (p == NULL)
-        return; /* the next one prunes again */
+        return; /* the next checkpoint prunes again */
     p->open = open;
     p->root = j->fleet->options.checkpoint_root == NULL ? "" : j->fleet->options.checkpoint_root;
     (void)snprintf(p->dir, sizeof p->dir, "%s", dir);
@@ -438,7 +439,7 @@ static void hook_begin(struct coord_job *j, const char *path, uint32_t record)
 void coord_checkpoint_publish(struct coord_job *j, uint32_t record)
 {
     struct coord_checkpoint *k = &j->checkpoint;
-    SHOAL_ASSERT(k->state == CHECKPOINT_IDLE); /* it has its name */
+    SHOAL_ASSERT(k->state == CHECKPOINT_IDLE); /* the checkpoint has its name */
     SHOAL_ASSERT(record == (k->list->made - 1) % COORD_CHECKPOINTS_MAX);
     if (j->spec.checkpoint.publish.count == 0 || j->fleet->options.hook_start == NULL)
         return;
@@ -446,15 +447,17 @@ void coord_checkpoint_publish(struct coord_job *j, uint32_t record)
         hook_begin(j, k->path, record);
         return;
     }
-    if (k->hook.record == record) /* it has run for a whole round: its own record is gone */
+    /* the command has run while a whole list was made: its own record is overwritten */
+    if (k->hook.record == record)
         k->hook.foreign = true;
     if (k->hook.next[0] != 0)
-        k->list->record[k->hook.next_record].published = PUBLISH_PASSED; /* a newer one is there */
+        /* a newer one takes its place */
+        k->list->record[k->hook.next_record].published = PUBLISH_PASSED;
     k->hook.next_record = record;
     (void)snprintf(k->hook.next, sizeof k->hook.next, "%s", k->path);
 }
 
-/* One that hangs would keep all later ones from their turn. */
+/* Ends a publish command that hangs, which would keep later checkpoints from being published. */
 static void hook_limit(struct coord_job *j)
 {
     struct coord_checkpoint *k = &j->checkpoint;
@@ -477,7 +480,8 @@ void coord_checkpoint_publish_step(struct coord_job *j)
 {
     struct coord_checkpoint *k = &j->checkpoint;
     int exit_status = 0;
-    SHOAL_ASSERT(k->hook.running || k->hook.next[0] == 0); /* one waits for one that runs alone */
+    /* a checkpoint waits only while a command runs */
+    SHOAL_ASSERT(k->hook.running || k->hook.next[0] == 0);
     if (!k->hook.running)
         return;
     if (!j->fleet->options.hook_poll(j->fleet->options.context, &exit_status)) {

@@ -1,16 +1,18 @@
-/* checkpoint_ready.c: whether a checkpoint can be made now, and of what. */
+/* checkpoint_ready.c: checks that a checkpoint can be made now, and whether of the job or of its
+ * tables alone. */
 #include "server/coord/checkpoint_keep.h"
 #include "server/coord/phase.h"
 #include "server/coord/saved.h"
 
-/* A log that grows, and its job is done within a round: the marks went with the run, so of that
- * round nobody knows any more what is learnt. */
+/* True when the log grows and the job is done within a round. The marks were dropped with the run,
+ * so it is unknown which batches of that round are learnt. */
 static bool within_a_round(const struct coord_job *j)
 {
     return j->at.phase == PHASE_DONE && coord_grow_on(j) && coord_saved_as(j) != PHASE_GROW;
 }
 
-/* The job at hand trains, or has trained, the tables, and its place among them is known. */
+/* True when the job at hand trains, or has trained, the tables, and its position in the input is
+ * known. */
 static bool of_job(const struct coord_job *j)
 {
     uint32_t phase = j->at.phase;
@@ -18,7 +20,7 @@ static bool of_job(const struct coord_job *j)
            j->made.number == j->at.number && phase >= PHASE_SETUP && phase != PHASE_FAILED;
 }
 
-/* Nobody is set up for a run: the servers that beat, and still have the rows, will do. */
+/* No shard is set up for a run, so it is enough that every server beats and still has its rows. */
 static int kept_check(const struct coord_job *j, struct err *e)
 {
     const struct coord_fleet *f = j->fleet;

@@ -1,4 +1,4 @@
-/* checkpoint_remove.c: the removal of one checkpoint; the header says which ones stay, and why. */
+/* checkpoint_remove.c: removes one checkpoint. The header says which checkpoints stay, and why. */
 #include "server/coord/checkpoint_remove.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
@@ -24,7 +24,7 @@ static void seen(void *context, const char *name)
     n->found = n->found || strcmp(n->want, name) == 0;
 }
 
-/* A folder that is missing is not made here. */
+/* Finds the folder that holds the checkpoint. Does not make a folder that is missing. */
 static int find(struct coord_removing *m, struct err *e)
 {
     struct coord_checkpoint_names names = {.want = m->name};
@@ -47,7 +47,7 @@ static int find(struct coord_removing *m, struct err *e)
 }
 
 /* A folder may have several paths, so the manifests are compared: no two checkpoints have the same
- * one. A copy does, and makes this one stay. */
+ * manifest. A copy has, and then this checkpoint stays. */
 static int from_check(const struct coord_removing *m, const void *manifest, size_t bytes,
                       struct err *e)
 {
@@ -83,7 +83,8 @@ static int published_check(const struct coord_removing *m, struct err *e)
     return 0;
 }
 
-/* An empty name: the manifest is damaged, so that no job can begin with the checkpoint. */
+/* Reads the job's name. An empty name: the manifest is damaged, so that no job can begin with the
+ * checkpoint. */
 static int job_of(const void *manifest, size_t bytes, char job[LIMIT_NAME], struct err *e)
 {
     struct json *m = NULL;
@@ -111,7 +112,7 @@ static int claim_take(const struct coord_removing *m, const char *job,
 static int folder_remove(struct coord_removing *m, struct err *e)
 {
     int rc = m->ops->remove(m->path, e);
-    m->more = rc == SHOAL_E_AGAIN; /* the name has gone: the sweeper has the rest */
+    m->more = rc == SHOAL_E_AGAIN; /* the name is gone; the sweeper removes the rest */
     if (rc == SHOAL_E_BUSY)
         return err_set(
             e, rc,
@@ -147,7 +148,7 @@ static int remove_run(struct coord_errand *r, struct err *e)
     return rc;
 }
 
-/* A checkpoint that is removed does not come back. */
+/* A removed checkpoint does not come back, so there is nothing to undo. */
 static void remove_undo(struct coord_errand *r)
 {
     (void)r;
@@ -186,7 +187,8 @@ static int name_check(const struct coord_job *j, const char *name, struct err *e
     return 0;
 }
 
-/* The job that runs loads it, or goes back to it while it has no checkpoint of its own. */
+/* Notes the checkpoint that the running job loads, or goes back to while it has made none
+ * itself. */
 static void from_note(const struct coord_job *j, struct coord_removing *m)
 {
     const struct coord_progress *at = &j->at;
@@ -209,7 +211,7 @@ static int begin(struct coord_job *j, const struct coord_ask *a, void *context,
     dir = dir[0] != 0 ? dir : tables_dir;
     if (rc == 0)
         rc = coord_errand_check(j->fleet, dir, e);
-    if (rc == 0 && k->keeper != NULL) /* it has the claim */
+    if (rc == 0 && k->keeper != NULL) /* the keeper has the claim */
         rc = err_set(e, SHOAL_E_BUSY, "old checkpoints are being removed: ask again in a moment");
     if (rc != 0)
         return rc;
@@ -241,7 +243,8 @@ static int begin(struct coord_job *j, const struct coord_ask *a, void *context,
     return rc;
 }
 
-/* The status names it no more; a job that has begun meanwhile has another list. */
+/* Marks the record as removed, so that the status does not name it. A job that has begun meanwhile
+ * has another list. */
 static void record_note(struct coord_job *j, const struct coord_removing *m)
 {
     struct coord_checkpoint_list *l = j->checkpoint.list;
@@ -272,11 +275,11 @@ const struct coord_removing *coord_checkpoint_removed(struct coord_job *j, struc
     m->e = *e;
     if (rc == 0)
         log_info("checkpoint %s is removed, as was asked for", m->path);
-    if (rc == 0 && m->more && !k->sweep) { /* else a later one sweeps there, too */
+    if (rc == 0 && m->more && !k->sweep) { /* else a later sweep removes them */
         memcpy(k->swept, m->dir, sizeof k->swept);
         k->sweep = true;
     }
-    /* A job that runs may have its folder back in a moment, where that is not mounted now. */
+    /* While a job runs, its folder may only be unmounted for a moment, so the record stays. */
     if (rc == 0 || (rc == SHOAL_E_NOT_FOUND && !coord_phase_running(j)))
         record_note(j, m);
     return m;
@@ -312,7 +315,7 @@ static void answer_note(struct coord_job *j, const struct coord_removing *m)
     memcpy(k->removed.path, m->path, sizeof k->removed.path);
 }
 
-/* A client that waits asks again and again: its order is audited at first, and when it has its
+/* A waiting client repeats its request. The order is audited the first time, and when it has its
  * result. */
 static int busy(struct coord_job *j, struct coord_ask *a)
 {

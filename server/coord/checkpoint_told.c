@@ -1,4 +1,4 @@
-/* checkpoint_told.c: checkpoints as the report and the status tell of them. */
+/* checkpoint_told.c: how the report and the status describe checkpoints. */
 #include "proto/base/assert.h"
 #include "server/coord/checkpoint_keep.h"
 #include "server/coord/phase.h"
@@ -9,7 +9,7 @@
 
 #define TOLD_KEY "checkpoint_told"
 #define LATE_INTERVALS 3
-/* an interval may be shorter than a checkpoint takes */
+/* lower bound, as an interval may be shorter than the making of a checkpoint */
 #define LATE_LEAST_NS UINT64_C(60000000000)
 #define NS 1e-9
 
@@ -37,7 +37,7 @@ int coord_checkpoint_told_open(struct coord_job *j, struct err *e)
     if (rc != 0 || t->number != j->at.number)
         *t = (struct coord_checkpoint_told){.number = j->at.number};
     t->failure[sizeof t->failure - 1] = 0;
-    if (t->made != k->list->made) /* the coordinator died between the two */
+    if (t->made != k->list->made) /* the coordinator died between the two writes */
         t->newest_s = 0;
     uint64_t wall_s = j->fleet->options.folder == NULL ? 0 : j->fleet->options.folder->wall_s();
     k->age_ns = wall_s > t->newest_s ? (wall_s - t->newest_s) * UINT64_C(1000000000) : 0;
@@ -142,7 +142,7 @@ void coord_checkpoint_status(const struct coord_job *j, struct json *s)
         json_set_string(s, "checkpoint_failure", k->told.failure);
     if (r != NULL) {
         struct json *newest = json_new_object();
-        /* the age is that of the last one that was made */
+        /* the known age is that of the last one that was made */
         bool known = r == &k->list->record[(k->list->made - 1) % COORD_CHECKPOINTS_MAX] &&
                      coord_checkpoint_age(j, &age_ns);
         json_set_string(newest, "name", r->name);
@@ -161,7 +161,7 @@ bool coord_checkpoint_late(const struct coord_job *j, char *text, size_t bytes)
              done = coord_checkpoint_batches(j);
     char every[160] = "";
     if (j->at.phase != PHASE_TRAIN || k->last_ns == 0 || since_ns < LATE_LEAST_NS ||
-        (k->state != CHECKPOINT_IDLE && now - k->begun_ns < LATE_LEAST_NS)) /* it is at it */
+        (k->state != CHECKPOINT_IDLE && now - k->begun_ns < LATE_LEAST_NS)) /* one is being made */
         return false;
     if (spec->checkpoint.every_minutes > 0 &&
         (double)since_ns >= LATE_INTERVALS * spec->checkpoint.every_minutes * 60e9)

@@ -14,12 +14,12 @@
 #include <string.h>
 #include <time.h>
 
-#define PART_MANIFEST "manifest" /* of a shard's part: embedding/checkpoint.h */
+#define PART_MANIFEST "manifest" /* in a shard's part: embedding/checkpoint.h */
 #define PART_MANIFEST_MAX (64u << 20)
 
 /* ---- facts ----------------------------------------------------------------------------------- */
 
-/* Neighbouring tablets of one shard as one range. NULL: out of memory. */
+/* Returns the map; neighbouring tablets of one shard are one range. NULL: out of memory. */
 static struct json *map_json(const struct coord_job *j)
 {
     uint32_t shards = j->fleet->members.shards, tablets = j->made.tablets;
@@ -67,23 +67,24 @@ static struct json *lanes_json(const struct coord_job *j)
         json_set_int(item, "lane", l);
         json_set_int(item, "generation", (int64_t)t->lane[l].generation);
         json_set_int(item, "next_batch", (int64_t)next);
-        /* as far as known; each tablet's is in the parts */
+        /* as far as known; the parts hold the mark of each tablet */
         json_set_int(item, "mark", (int64_t)(mark < next ? mark : next - 1));
         json_append(list, item);
     }
     return list;
 }
 
-/* Where the job stands. */
+/* Adds the position of the job in its training. */
 static void place_set(struct json *m, const struct coord_job *j)
 {
-    bool tables = coord_checkpoint_of_tables(j); /* it is not known then */
+    bool tables = coord_checkpoint_of_tables(j); /* the position is unknown then */
     json_set_int(m, "run", (int64_t)(tables ? j->made.number : j->at.run));
     json_set_int(m, "epoch", tables ? 0 : j->at.epoch);
     json_set_int(m, "examples", tables ? 0 : (int64_t)coord_examples(j));
     if (tables)
         return;
-    if (j->checkpoint.reason >= CHECKPOINT_OF_END) /* of a log that grows no phase says so */
+    /* for a growing log the phase does not tell it */
+    if (j->checkpoint.reason >= CHECKPOINT_OF_END)
         json_set_bool(m, "end", true);
     if (coord_replay_until(j) != 0) /* event time up to which windows are begun */
         json_set_int(m, "until", (int64_t)coord_replay_until(j));
@@ -143,7 +144,7 @@ static int make_run(struct coord_errand *r, struct err *e)
     return rc;
 }
 
-/* Adds what a part has of each table to the whole. */
+/* Adds the rows and bytes of each table in a part to the sums. */
 static void tables_count(const struct json *tables, const struct json *part)
 {
     static const char *const keys[] = {"rows", "bytes"};
@@ -159,8 +160,8 @@ static void tables_count(const struct json *tables, const struct json *part)
     }
 }
 
-/* Rows and bytes by table, as the manifests of the servers' parts say. A part whose manifest is not
- * in the frame (release 0.2.0) counts no rows of tables. */
+/* Sums rows and bytes by table from the manifests of the servers' parts. A part whose manifest is
+ * not in the frame (release 0.2.0) adds nothing. */
 static int parts_seal(const struct coord_making *m, struct err *e)
 {
     const struct json *parts = json_get(m->manifest, "parts");
@@ -203,7 +204,8 @@ static int name_run(struct coord_errand *r, struct err *e)
     return rc;
 }
 
-/* One that is given up goes, also when it has just got its name: nobody was told of it. */
+/* Removes the folder of a checkpoint that is given up, even if it has just got its name: it is in
+ * no list yet. */
 static void making_undo(struct coord_errand *r)
 {
     struct coord_making *m = making_of(r);
@@ -211,7 +213,8 @@ static void making_undo(struct coord_errand *r)
     m->ops->let_go(&m->hold);
     if (!m->made || m->stays)
         return;
-    int rc = m->ops->remove(m->named ? m->path : m->tmp, &e); /* AGAIN: the sweeper has the rest */
+    /* AGAIN: the sweeper removes the rest */
+    int rc = m->ops->remove(m->named ? m->path : m->tmp, &e);
     if (rc != 0 && rc != SHOAL_E_AGAIN)
         log_warn("%s; what is left of it is removed when checkpoints are next made there", e.text);
 }

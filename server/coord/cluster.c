@@ -1,4 +1,4 @@
-/* cluster.c: invariants and diagram in cluster.h. */
+/* cluster.c: the cluster's identity and map; cluster.h has the invariants and the diagram. */
 #include "server/coord/cluster.h"
 
 #include "proto/base/array.h"
@@ -47,7 +47,7 @@ static bool id_put(struct coord_fleet *f, const uint64_t id[2])
     return true;
 }
 
-/* Takes shard_of over, stored or not; false: the store failed. */
+/* Stores the map and takes shard_of over; frees it when the store fails (false). */
 static bool map_put(struct coord_fleet *f, const struct map_record *r, uint16_t *shard_of)
 {
     struct coord_cluster *cl = &f->cluster;
@@ -80,7 +80,8 @@ static bool map_fits(const struct map_record *r, const uint16_t *shard_of, uint3
         return false;
     for (uint32_t t = 0; t < r->tables; t++)
         tablets += r->bits[t] < 32 ? 1ull << r->bits[t] : UINT32_MAX;
-    bool good = r->tablets == tablets || r->tables == 0; /* of shards: they know no tables */
+    /* 0 tables: a map that came from shards, which know no tables */
+    bool good = r->tablets == tablets || r->tables == 0;
     for (uint32_t i = 0; good && i < r->tablets; i++)
         good = shard_of[i] < shards;
     return good;
@@ -107,7 +108,7 @@ static int map_load(struct coord_fleet *f, struct err *e)
     cl->tables = r.tables;
     cl->tablets = r.tablets;
     memcpy(cl->bits, r.bits, sizeof cl->bits);
-    /* whether the coordinator's file says as many is asked later (coord_cluster_shards) */
+    /* coord_cluster_shards later compares this with the coordinator's file */
     if (!map_fits(&r, cl->shard_of, LIMIT_SHARDS))
         return err_set(e, SHOAL_E_CORRUPT, "the stored map of epoch %" PRIu64 " cannot be" ADVICE,
                        r.epoch);
@@ -145,7 +146,7 @@ static struct coord_stranger *stranger_of(struct coord_cluster *cl, const struct
     return NULL;
 }
 
-/* A free place, or that of the one longest silent. */
+/* Returns a free place, or that of the server that has been silent longest. */
 static struct coord_stranger *stranger_place(struct coord_cluster *cl)
 {
     struct coord_stranger *oldest = &cl->stranger[0];
@@ -188,7 +189,7 @@ static struct coord_claim *claim_of(struct coord_fleet *f, const struct wire_SHA
     return NULL;
 }
 
-/* Those that came once and do not come any more have no say. */
+/* Removes the claims of shards that have stopped beating: they have no say. */
 static void claims_expire(struct coord_fleet *f)
 {
     struct coord_cluster *cl = &f->cluster;
@@ -220,7 +221,7 @@ static int claim_note(struct coord_fleet *f, const struct wire_SHARD_BEAT *b, pe
     return 0;
 }
 
-/* "server a, shard 0: number 1 of cluster ..; server b, shard 0: empty" */
+/* Writes e.g. "server a, shard 0: number 1 of cluster ..; server b, shard 0: empty". */
 static void claims_text(const struct coord_cluster *cl, char *out, size_t bytes)
 {
     size_t n = 0;
@@ -238,7 +239,7 @@ static void claims_text(const struct coord_cluster *cl, char *out, size_t bytes)
     }
 }
 
-/* Whether all shards say the same cluster, and each number once. */
+/* True when all shards report the same cluster, and each number once. */
 static bool claims_agree(const struct coord_cluster *cl, uint32_t shards)
 {
     uint8_t taken[LIMIT_SHARDS] = {0};
@@ -260,7 +261,7 @@ static bool claims_empty(const struct coord_cluster *cl)
     return true;
 }
 
-/* All shards have come: whose they are is decided here, once. */
+/* All shards have come: decides once to which cluster they belong. */
 static int claims_judge(struct coord_fleet *f, struct err *e)
 {
     struct coord_cluster *cl = &f->cluster;
@@ -325,7 +326,7 @@ static int empty_check(const struct coord_shard *s, const struct wire_SHARD_BEAT
                    b->server, b->shard_index, number);
 }
 
-/* A folder has less than was on its disk when it was last heard. */
+/* Refuses a folder that holds fewer records than the shard had on its disk when it last beat. */
 static int older_check(const struct coord_shard *s, const struct wire_SHARD_BEAT *b, struct err *e)
 {
     if (s->incarnation == b->incarnation || b->in_memory || b->sequence >= s->synced ||
@@ -339,8 +340,9 @@ static int older_check(const struct coord_shard *s, const struct wire_SHARD_BEAT
                    b->server, b->sequence, s->synced);
 }
 
-/* Two processes beat in turn: the one that came first speaks again after the other. Unless the
- * other is heard no more: then it was a dead process's late word. */
+/* Refuses a second process on a copy of the folder: the two beat in turn, so the first one beats
+ * again after the second. If the second one is silent for a lease, this was only a late beat of a
+ * dead process. */
 static int copy_check(const struct coord_fleet *f, const struct coord_shard *s,
                       const struct wire_SHARD_BEAT *b, struct err *e)
 {
@@ -371,7 +373,8 @@ static int claim_known(const struct coord_fleet *f, const struct wire_SHARD_BEAT
                        b->server, b->number, b->shards, f->members.shards);
     const struct coord_shard *owner = &f->members.shard[b->number];
     if (number == COORD_NOBODY && owner->server[0] == 0)
-        return 0; /* the store was older than its coming: it takes its place again */
+        /* the store is older than the server's first beat: the server takes its place again */
+        return 0;
     if (number != b->number)
         return err_set(e, SHOAL_E_CONFIG,
                        "server %s comes with the rows of shard %u, which server %s holds: one of "
@@ -381,7 +384,8 @@ static int claim_known(const struct coord_fleet *f, const struct wire_SHARD_BEAT
     return rc == 0 ? older_check(owner, b, e) : rc;
 }
 
-/* It is told to workers, a line each: SCHEME://, then no byte that is not printed. */
+/* True when the endpoint is SCHEME:// and only printable bytes after it. Workers are told it, one
+ * line each. */
 static bool endpoint_fits(const char *endpoint)
 {
     const char *rest = strstr(endpoint, "://");
@@ -420,7 +424,7 @@ static void held(void *context, const struct coord_call *call, uint32_t shard,
     struct map_record record = {.epoch = r->map_epoch, .tablets = r->tablet_count};
     (void)call;
     if (r->map_epoch <= f->cluster.map_epoch) {
-        if (shard == f->cluster.newest_shard) /* it has other data by now */
+        if (shard == f->cluster.newest_shard) /* that shard has other data by now */
             f->cluster.newest_epoch = f->cluster.map_epoch;
         return;
     }
@@ -430,7 +434,7 @@ static void held(void *context, const struct coord_call *call, uint32_t shard,
     }
     uint16_t *copy = malloc(r->tablet_count * sizeof *copy + 1);
     if (copy == NULL)
-        return; /* asked again */
+        return; /* the next step asks again */
     if (r->tablet_count > 0)
         memcpy(copy, m->frame[1].data, r->tablet_count * sizeof *copy);
     if (!map_put(f, &record, copy))
@@ -456,7 +460,7 @@ void coord_cluster_step(struct coord_fleet *f)
     if (cl->newest_epoch <= cl->map_epoch || coord_call_open_type(&f->calls, f, WIRE_TYPE_MAP_HELD))
         return;
     if (cl->asked_ns != 0 && now - cl->asked_ns < ASK_AGAIN_NS)
-        return; /* what it said could not be taken */
+        return; /* the shard's last reply could not be taken */
     cl->asked_ns = now;
     SHOAL_ASSERT(cl->newest_shard < f->members.shards);
     (void)coord_call_start(&f->calls, &(struct coord_call){.context = f,
@@ -491,7 +495,7 @@ bool coord_cluster_learn(struct coord_fleet *f, uint32_t shard, const struct wir
 
 /* ---- the map ---- */
 
-/* Of the job's first tables so many are in the map as they are. */
+/* Returns how many of the job's first tables are in the map unchanged. */
 static uint32_t tables_kept(const struct coord_cluster *cl, const struct table_schema *table,
                             uint32_t tables)
 {
@@ -501,8 +505,8 @@ static uint32_t tables_kept(const struct coord_cluster *cl, const struct table_s
     return kept;
 }
 
-/* The map of shards names no tables: where one of the job's ends at its end, it is of those up to
- * there. */
+/* A map that came from shards names no tables. If it ends where one of the job's tables ends, it is
+ * taken as the map of the tables up to that one. */
 static void tables_adopt(struct coord_cluster *cl, const struct table_schema *table,
                          uint32_t tables)
 {
@@ -515,8 +519,8 @@ static void tables_adopt(struct coord_cluster *cl, const struct table_schema *ta
     }
 }
 
-/* A map of other tables than those that the shards have: they would refuse it, but it would be
- * stored by then, and no job could be set up any more. */
+/* Refuses a map of other tables than the shards have. The shards would refuse it too, but by then
+ * it would be stored, and no job could be set up any more. */
 static int layout_check(const struct coord_fleet *f, const struct table_schema *table,
                         uint32_t kept, bool fresh, struct err *e)
 {
@@ -532,7 +536,7 @@ static int layout_check(const struct coord_fleet *f, const struct table_schema *
                    table[kept].name, 1u << table[kept].tablet_bits);
 }
 
-/* The map of the only job: its tables are the first ones. */
+/* Makes the map of the only job: its tables are the first ones. */
 static int map_alone(struct coord_fleet *f, const struct table_schema *table, uint32_t tables,
                      bool fresh, uint64_t *numbers, struct err *e)
 {
@@ -541,7 +545,7 @@ static int map_alone(struct coord_fleet *f, const struct table_schema *table, ui
     tables_adopt(cl, table, tables);
     uint32_t kept = PLANTED("map_by_formula") ? 0 : tables_kept(cl, table, tables),
              tablets = coord_map_tablets(table, tables);
-    /* after a take-over fewer tables than the map has: it stays whole, whatever the others are */
+    /* after a takeover the job may have fewer tables than the map: the map stays whole */
     if ((kept == tables && !PLANTED("second_owner")) ||
         (cl->tables == 0 && cl->tablets > tablets && !fresh))
         return 0;
@@ -569,9 +573,9 @@ static int map_alone(struct coord_fleet *f, const struct table_schema *table, ui
     return map_put(f, &r, shard_of) ? 0 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
 }
 
-/* Numbers for tables that lie beside those of other jobs: those that the job before in its slot
- * had, then free places of the map that have as many tablets, then places behind its last one.
- * *end: where the map will end. */
+/* Chooses numbers for tables beside those of other jobs: first the numbers of the previous job in
+ * its slot, then free places of the map with the same number of tablets, then places behind its
+ * end. *end: where the map will end. */
 static int numbers_beside(const struct coord_cluster *cl, uint64_t others,
                           const struct table_schema *table, uint32_t tables, uint64_t *numbers,
                           uint32_t *end, struct err *e)
@@ -595,7 +599,7 @@ static int numbers_beside(const struct coord_cluster *cl, uint64_t others,
     return 0;
 }
 
-/* The map with the tables of a second job behind it: not a tablet of the first one moves. */
+/* Extends the map by the tables of a second job. No tablet of the first job moves. */
 static int map_beside(struct coord_fleet *f, uint64_t others, const struct table_schema *table,
                       uint32_t tables, uint64_t *numbers, struct err *e)
 {

@@ -1,4 +1,4 @@
-/* coord.c: the core's door: dispatch by type, the operator's requests, the tick. */
+/* coord.c: the core's entry: dispatch by type, the operator's requests, the tick. */
 #include "server/coord/coord.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
@@ -36,7 +36,7 @@ static void request_of(struct coord *c, peer_t from, const struct env_who *who,
                        const struct wire *w, const struct msg *m);
 static void on_request(struct coord *c, peer_t from, const struct wire *w, const struct msg *m);
 
-/* The folders of a job have been looked at: its SUBMIT comes once more, to be answered. */
+/* The errand has checked the folders of a job: hands its SUBMIT in again, to be answered. */
 static void looked(void *context, struct coord_errand *r, int rc, const struct err *e)
 {
     struct coord *c = context;
@@ -69,7 +69,7 @@ static int on_submit(struct coord *c, struct coord_ask *a)
     if (c->look != NULL)
         rc = coord_look_asked(c, a, &submit, &a->e);
     if (rc == 0) {
-        coord_report_ended(j); /* the new job takes its place */
+        coord_report_ended(j); /* the new job takes its slot */
         rc = coord_submit(j, a->from, &submit, c->look, &run, &a->e);
         if (rc == SHOAL_E_AGAIN)
             rc = coord_look_begin(c, j, a, &submit, looked, &a->e) == 0 ? SHOAL_E_AGAIN : a->e.code;
@@ -81,8 +81,8 @@ static int on_submit(struct coord *c, struct coord_ask *a)
     return 0;
 }
 
-/* The checkpoint is removed, or stays: its order comes once more, to be answered and audited with
- * what came of it, also where the peer that sent it has left. */
+/* The errand has removed the checkpoint, or left it: hands the order in again, to be answered and
+ * audited with its result, even when the peer that sent it has left. */
 static void removed(void *context, struct coord_errand *r, int rc, const struct err *e)
 {
     struct coord *c = context;
@@ -103,7 +103,8 @@ static int on_remove(struct coord *c, struct coord_ask *a)
     return coord_checkpoint_remove(coord_slot_newest(c), a, c, removed);
 }
 
-/* Whoever asks often gets the same text for a while; a phase is told at once. NULL: no memory. */
+/* Returns the status text. A client that asks often gets the same text for STATUS_NS, but a new
+ * phase shows at once. NULL: no memory. */
 static const char *status_told(struct coord *c)
 {
     struct coord_job *j = coord_slot_newest(c);
@@ -124,7 +125,7 @@ static int on_status(struct coord *c, struct coord_ask *a)
 {
     const struct coord_job *j = coord_slot_newest(c);
     const char *text = status_told(c);
-    a->silent = true; /* without memory it is asked again */
+    a->silent = true; /* without memory no answer is sent, and the client asks again */
     if (text == NULL)
         return 0;
     a->reply.u.STATUS_reply.state = coord_phase_state(j);
@@ -133,8 +134,8 @@ static int on_status(struct coord *c, struct coord_ask *a)
     return 0;
 }
 
-/* A copy of the question that was answered last: who waited for the answer sent it again, and means
- * neither a second stop nor the next job. */
+/* True when this is a copy of the STOP that was answered last: its sender repeated it while it
+ * waited, and wants neither a second stop nor the end of the next job. */
 static bool stop_again(struct coord *c, const struct coord_ask *a)
 {
     uint64_t id = a->request->id;
@@ -150,14 +151,14 @@ static int on_stop(struct coord *c, struct coord_ask *a)
         return 0;
     }
     struct coord_job *j = coord_slot_newest(c);
-    /* asked twice it ends at once */
+    /* a second STOP ends it at once */
     *ends = a->request->u.STOP.job_only && coord_stop_order(j, a->request->id);
     if (!*ends)
         coord_end_fail(j, SHOAL_E_STOPPED, "stopped by request");
     coord_report_ended(j); /* the process may end with this message */
     c->stopped.id = a->request->id;
     c->stopped.ends = *ends;
-    a->silent = true; /* it is answered before the loop ends */
+    a->silent = true; /* answered before the loop ends */
     coord_send(&c->fleet, a->from, wire_encode(&a->reply));
     if (!a->request->u.STOP.job_only && !c->fleet.stopping) {
         c->fleet.stopping = true;
@@ -166,7 +167,7 @@ static int on_stop(struct coord *c, struct coord_ask *a)
     return 0;
 }
 
-/* Why no field can go now; code 0: no job uses the tables. */
+/* Returns why no field can be dropped now; code 0: no job uses the tables. */
 static struct err tables_used(const struct coord_job *j)
 {
     struct err e = {0};
@@ -198,14 +199,14 @@ static int on_hello(struct coord *c, struct coord_ask *a)
 
 /* ---- dispatch -------------------------------------------------------------------------------- */
 
-/* A_WORKER: the request shows the pass of a worker that is known, whose lease it renews. ANY_PASS:
- * it shows a pass, and the handler says what a worker hears that is not known. ANYBODY: none. */
+/* A_WORKER: the request has the pass of a known worker, and renews its lease. ANY_PASS: it has a
+ * pass, and the handler answers a worker that is not known. ANYBODY: it has no pass. */
 #define A_WORKER(name) &w->u.name.pass, true
 #define ANY_PASS(name) &w->u.name.pass, false
 #define ANYBODY(name) NULL, false
 
-/* X(TYPE, the pass it shows, what it is about, handler): the types that a coordinator answers; all
- * others are a server's. */
+/* X(TYPE, its pass, its subject, handler): the types that a coordinator answers; a server answers
+ * all others. */
 #define DISPATCH_MAP(X)                                                                            \
     X(HELLO, ANYBODY, COORD, on_hello)                                                             \
     X(SHARD_BEAT, ANYBODY, COORD, coord_beat_shard)                                                \
@@ -239,12 +240,12 @@ static int on_hello(struct coord *c, struct coord_ask *a)
     X(STOP, ANYBODY, COORD, on_stop)
 
 struct handler {
-    /* one of the three: by what the request is about */
+    /* one of the three, by the subject of the request */
     int (*of_job)(struct coord_job *j, struct coord_ask *a);
     int (*of_fleet)(struct coord_fleet *f, struct coord_ask *a);
     int (*of_coord)(struct coord *c, struct coord_ask *a);
     const uint64_t *pass; /* in the request; NULL: it has none */
-    bool known;           /* the pass must be that of a worker */
+    bool known;           /* the pass must be that of a known worker */
 };
 
 #define JOB(function, ...) ((struct handler){function, NULL, NULL, __VA_ARGS__})
@@ -264,7 +265,7 @@ static struct handler handler_of(const struct wire *w)
     }
 }
 
-/* The job that a request is about: of a worker the one that it has joined. */
+/* Returns the job that a request is about; a worker's is the job that it has joined. */
 static struct coord_job *job_of(struct coord *c, const uint64_t *pass, const struct coord_ask *a)
 {
     if (a->request->type == WIRE_TYPE_WORKER_JOIN)
@@ -295,7 +296,7 @@ static int ask_run(struct coord *c, struct coord_ask *a)
     return handler_run(c, &h, a);
 }
 
-/* What an order was about, in a word or two. */
+/* Returns a word or two for the audit log: the object of an order. */
 static const char *object_of(const struct coord_ask *a, char out[160])
 {
     const struct wire *w = a->request;
@@ -349,7 +350,8 @@ static void on_request(struct coord *c, peer_t from, const struct wire *w, const
     request_of(c, from, env_who(c->fleet.env, from), w, m);
 }
 
-/* Only of those who may beat: another list may have come since. */
+/* Takes replies only of peers that may send beats: the allow-list may have changed since the
+ * request. */
 static void on_reply(struct coord *c, peer_t from, const struct wire *w, const struct msg *m)
 {
     if (!allow_may(WIRE_RIGHT_SHARD_BEAT, WIRE_COORDINATOR, env_who(c->fleet.env, from)->role,
@@ -381,7 +383,7 @@ static void on_message(void *core, peer_t from, struct msg *m)
     msg_free(m);
 }
 
-/* Does what is due now, first for the fleet, then for each job. */
+/* Runs what is due now, first for the fleet, then for each job. */
 static void step(struct coord *c)
 {
     bool back = false;
@@ -392,7 +394,7 @@ static void step(struct coord *c)
     coord_cluster_step(&c->fleet);
     COORD_EACH_JOB (c, j)
         back = back || coord_goes_back(j);
-    if (!back) { /* nothing that is done with the rows of a job that goes back counts */
+    if (!back) { /* work with the rows of a job that goes back would be lost */
         coord_names_step(&c->fleet);
         coord_taken_step(&c->fleet);
         coord_drop_step(&c->fleet);
@@ -409,8 +411,8 @@ static void on_drained(void *core)
 
 const struct env_handler coord_handler = {on_message, on_drained, NULL};
 
-/* A tick that comes late: the coordinator stood still (stopped, a paused machine, a slow disk), and
- * the beats of that time lie unread in its sockets. */
+/* After a late tick every lease is extended: the coordinator stood still (stopped, a paused
+ * machine, a slow disk), and the beats of that time lie unread in its sockets. */
 static void time_forgive(struct coord *c)
 {
     uint64_t now = env_now_ns(c->fleet.env), gap = now - c->ticked_ns;

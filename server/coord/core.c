@@ -1,4 +1,4 @@
-/* core.c: what the files of a job share. */
+/* core.c: functions that the files of a job share. */
 #include "server/coord/core.h"
 
 #include "proto/base/assert.h"
@@ -126,7 +126,7 @@ struct coord_amount coord_epoch_amount(const struct coord_job *j)
 {
     const struct coord_grow_record *round = &j->grow.at;
     uint64_t rows = j->at.split[WIRE_TRAIN].rows, batch = j->spec.train.batch, batches = 0;
-    if (coord_grow_on(j)) /* whose objects may have been let go */
+    if (coord_grow_on(j)) /* the round's objects may have been released */
         return (struct coord_amount){rows, round->batches, round->before_rows,
                                      round->before_batches};
     if (j->spec.replay.on) {

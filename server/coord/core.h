@@ -1,4 +1,4 @@
-/* core.h: a job of the coordinator, and what the files of a job share; the fleet is in fleet.h. */
+/* core.h: a job of the coordinator, and functions that its files share; fleet.h has the fleet. */
 #ifndef SERVER_COORD_CORE_H
 #define SERVER_COORD_CORE_H
 
@@ -30,8 +30,9 @@
 #include <stdint.h>
 
 #define COORD_EPOCHS_MAX 100000u
-#define COORD_ROUNDS_MAX (1u << 30) /* epochs of a log that grows: as good as without end; */
-#define COORD_ROUNDS_KEPT 500u      /* so many of them, and of evaluations, are told of */
+#define COORD_ROUNDS_MAX (1u << 30) /* epochs of a growing log: practically unlimited */
+/* epochs of a growing log, and their evaluations, whose figures are kept */
+#define COORD_ROUNDS_KEPT 500u
 #define COORD_HISTOGRAM 64u
 #define COORD_BAD_TOLD 5u
 
@@ -55,8 +56,8 @@ enum coord_phase {
     PHASE_GROW
 };
 
-/* Whether the job goes on from a checkpoint, and whether the shards have loaded it. BACK: it is to
- * be loaded over what the shards have (back.h). Stored: add at the end. */
+/* Tells if the job resumes from a checkpoint or begins with one, and if the shards have loaded it.
+ * FROM_BACK: the load replaces the rows that the shards have (back.h). Stored: add at the end. */
 enum coord_from_state {
     FROM_NOTHING,
     FROM_TO_LOAD,
@@ -64,102 +65,110 @@ enum coord_from_state {
     FROM_BACK,
     FROM_TO_START, /* only its tables: the job begins with them */
     FROM_STARTED,
-    FROM_FLEET /* the tables that the servers hold: there is nothing to load */
+    FROM_FLEET /* the tables that the servers hold: nothing to load */
 };
 
 /* The job's state as stored under "progress", one put for each change of phase. */
 struct coord_progress {
-    uint64_t number; /* of the job: the run drawn at submit */
-    uint64_t run;    /* open now: another one after a restore */
+    uint64_t number; /* the job's number: the run drawn at submit */
+    uint64_t run;    /* the open run: another one after a restore */
     uint32_t phase, epoch;
     uint32_t misses, best; /* best: an evaluation's number (judge.h); 0: none yet */
     double best_value, lr_scale;
-    uint64_t best_cut; /* of `kept`; 0: none */
+    uint64_t best_cut; /* the cut of `kept`; 0: none */
     uint64_t map_epoch;
     uint32_t tables, workers_wanted;
-    uint32_t restarts, worker_deaths; /* of shards, of workers, while the job ran */
+    uint32_t restarts, worker_deaths; /* restarts: of shards; both while the job ran */
     int32_t status;
     uint32_t cuts;
     struct coord_split split[3];
-    uint64_t elapsed_ns, train_ns; /* before `started_ns`, and in PHASE_TRAIN */
+    uint64_t elapsed_ns, train_ns; /* time before `started_ns`; time in PHASE_TRAIN */
     uint64_t train_rows;           /* rows of all epochs done */
     uint64_t staleness[COORD_HISTOGRAM];
     uint64_t keys_pulled_base, keys_pushed_base;
     uint64_t test_bad_lines;
     double kept_value;
-    /* the best evaluation of those whose tables can be had again: `best`, unless that was before a
+    /* the best evaluation whose tables can still be restored: `best`, unless that came before a
      * checkpoint; 0: none */
     uint32_t kept;
-    uint32_t cut_of;     /* best_cut is of this one; 0: none */
-    uint64_t counted_ns; /* training of the epoch at hand that a restart has added to elapsed_ns */
+    uint32_t cut_of; /* the evaluation that best_cut belongs to; 0: none */
+    /* training time of the current epoch that a restart has added to elapsed_ns */
+    uint64_t counted_ns;
     /* enum coord_from_state; the phase in which the checkpoint was made */
     uint32_t from, from_phase;
-    uint64_t from_rows, from_digest; /* of data.train there */
+    uint64_t from_rows, from_digest; /* rows and digest of data.train in the checkpoint */
     char from_path[LIMIT_PATH];
-    struct metric test[LIMIT_TASKS]; /* of each label; examples 0: not evaluated */
+    struct metric test[LIMIT_TASKS]; /* for each label; examples 0: not evaluated */
     char text[ERR_TEXT_MAX];
 };
 
-/* What is stored of an epoch under "epoch/N", once its training is over. */
+/* The value of "epoch/N" in the store, put once the epoch's training is over. */
 struct coord_epoch {
-    uint64_t number; /* of the job */
+    uint64_t number; /* the job's number */
     uint64_t valid_bad_lines;
     double seconds;
     struct coord_losses train;
     struct metric unused[LIMIT_TASKS]; /* evaluations have records of their own (judge.h) */
 };
 
-/* What is told of the job while it runs (trace.h). */
+/* The figures of the job while it runs (trace.h). */
 struct coord_trace {
     struct coord_curve curve;
     struct coord_point recent; /* reports since the last scalars */
     uint64_t staleness[COORD_HISTOGRAM];
-    uint64_t since_ns; /* when those were written */
-    uint64_t before;   /* examples of the epochs that are over */
-    bool failed;       /* the writer of scalars */
+    uint64_t since_ns; /* when the last scalars were written */
+    uint64_t before;   /* examples of the finished epochs */
+    bool failed;       /* the writer of scalars failed */
 };
 
-struct
-    coord_asked { /* value of "asked": what a job was submitted with, also once it has gone back */
+/* Value of "asked": the arguments of the submit. They stay when the job has gone back. */
+struct coord_asked {
     uint64_t number;
     uint64_t start;
     char path[LIMIT_PATH];
 };
 
-/* What of at.elapsed_ns is no work of this job's last course; value of "passed" in the store. */
+/* The parts of at.elapsed_ns that are not work of this job's last course; value of "passed" in the
+ * store. */
 struct coord_passed {
-    uint64_t number;    /* of the job */
-    uint64_t before_ns; /* of the run that it goes on from */
-    uint64_t vain_ns;   /* since checkpoints that it went back to, all together */
-    uint64_t back_ns;   /* at.elapsed_ns when it last went back */
+    uint64_t number;    /* the job's number */
+    uint64_t before_ns; /* time of the run that this job resumed */
+    /* time since the checkpoints that it went back to: the sum of all returns */
+    uint64_t vain_ns;
+    uint64_t back_ns; /* at.elapsed_ns when it last went back */
 };
 
-/* A slot and the job in it. The members before `at` stay when the next job takes the slot, for what
- * an operator asked for may outlive the job; coord_submit_close clears `at` and all behind it. */
+/* A slot and the job in it. The members before `at` stay when the next job takes the slot, because
+ * an operator's request may outlive its job. coord_submit_close clears `at` and all members behind
+ * it. */
 struct coord_job {
     struct coord_fleet *fleet; /* borrowed */
-    struct coord_store *store; /* borrowed: what is stored of this job */
+    struct coord_store *store; /* borrowed: the stored values of this job */
     struct coord_cut cut;
     struct coord_output output;
-    struct coord_newest *newest; /* checkpoint, which is read to go back to it; NULL: none is */
+    /* the errand that reads the checkpoint to go back to; NULL: none */
+    struct coord_newest *newest;
     struct coord_checkpoint checkpoint;
     struct coord_leases leases;
     struct coord_workers workers;
     struct coord_setup setup;
-    struct coord_made made; /* the tables of the last job in this slot that the servers hold */
+    /* the tables of the last job in this slot that the servers still hold */
+    struct coord_made made;
     uint64_t numbers; /* a bit for each number by which shards know a table of the slot; stored */
     struct {
-        /* when the coordinator started; a worker was there; the log last said what is missing */
+        /* when the coordinator started; when a worker was last there; when the log last named the
+         * missing processes */
         uint64_t begun_ns, worker_ns, said_ns;
-        uint64_t short_ns; /* the last tick, at which a server took no pushes for lack of disk */
-        /* when a worker went that had not failed, and its name; or when this coordinator took over
+        /* the last tick if a server then took no pushes for lack of disk; else 0 */
+        uint64_t short_ns;
+        /* when a worker left that had not failed, and its name; or when this coordinator took over
          * a job, and no name; 0: neither happened */
         uint64_t left_ns;
         char left[LIMIT_NAME];
-        /* the last worker that left because something failed there, and what; empty: none has since
-         * a worker worked */
+        /* the last worker that left because it failed, and its error; empty: none has since a
+         * worker worked */
         char failed[ERR_TEXT_MAX];
-        uint32_t failed_rounds; /* of workers that failed since then (work.c) */
+        uint32_t failed_rounds; /* rounds of workers that failed since then (work.c) */
     } watch;
     struct coord_progress at;
     struct coord_asked asked;
@@ -168,37 +177,40 @@ struct coord_job {
     char *yaml; /* owned */
     size_t yaml_bytes;
     peer_t submitter;
-    char kernel[WIRE_KERNEL]; /* bsp: of the first worker; stored (work.c) */
+    char kernel[WIRE_KERNEL]; /* bsp: the first worker's; stored (work.c) */
     struct coord_roll roll;
-    struct table_schema *table; /* (LIMIT_TABLES), owned */
-    bool told;                  /* by a worker: yaml and spec have the names of all there is */
-    char without[WIRE_WITHOUT]; /* of LOAD or ROWS_GO: rows that begin anew */
-    char translated[WIRE_TRANSLATED]; /* what LOAD has made of rows of another schema; stored */
+    struct table_schema *table;       /* (LIMIT_TABLES), owned */
+    bool told;                        /* a worker has reported: yaml and spec have all names */
+    char without[WIRE_WITHOUT];       /* fields whose rows begin anew, for LOAD or ROWS_GO */
+    char translated[WIRE_TRANSLATED]; /* how LOAD has converted rows of another schema; stored */
     bool declared[LIMIT_TABLES];
     uint32_t declared_total;
-    uint32_t tablets;    /* of its tables: the map has these, and may have more; 0: not in it yet */
-    uint64_t opened;     /* the run that all shards have opened; 0: none yet */
-    uint64_t names_told; /* version of its names that all shards keep; 0: not yet */
+    /* the tablets of its tables; the map may have more; 0: not in the map yet */
+    uint32_t tablets;
+    uint64_t opened;                /* the run that all shards have opened; 0: none yet */
+    uint64_t names_told;            /* the version of its names that all shards keep; 0: none yet */
     struct coord_epoch *epoch;      /* (coord_epochs_kept), owned; at coord_epoch_slot */
-    struct coord_evaluations valid; /* of data.valid */
+    struct coord_evaluations valid; /* evaluations of data.valid */
     struct coord_tasks tasks;
-    struct coord_objects objects[JOB_SPLITS]; /* of a split of text only its `item` */
+    struct coord_objects objects[JOB_SPLITS]; /* a split of text uses only `item` */
     struct coord_grow grow;
     struct coord_stop stop;
-    struct coord_taken_list taken; /* until its tables are there: what they have learnt */
+    /* until the job's tables exist: the files and objects that they have learnt */
+    struct coord_taken_list taken;
     struct coord_eval eval;
     uint64_t eval_number;
-    char bad_where[COORD_BAD_TOLD][256]; /* of the bad lines heard of the first by file, in order */
+    char bad_where[COORD_BAD_TOLD][256]; /* the first bad lines reported, by file, in order */
     uint32_t bad_told;
-    struct json *profile;       /* owned: of data.train, as a worker saw it; NULL: not told */
-    char warning[ERR_TEXT_MAX]; /* of the training input's labels, as a worker saw them; or empty */
+    struct json *profile; /* owned: a worker's profile of data.train; NULL: none yet */
+    /* a worker's warning about the labels of the training input; or empty */
+    char warning[ERR_TEXT_MAX];
     uint64_t started_ns, phase_ns, epoch_ns;
-    /* of the epoch at hand, by the coordinator that died in it: before epoch_ns */
+    /* time of the current epoch before epoch_ns, spent under a coordinator that died */
     uint64_t epoch_spent_ns;
-    enum coord_phase resume; /* after SETUP */
+    enum coord_phase resume; /* the phase after SETUP */
     uint64_t *digest;        /* (tablets), owned */
     uint64_t table_rows[LIMIT_TABLES];
-    bool cut_over, cut_missed; /* PHASE_CUT: what there is to keep is kept; or not, for: */
+    bool cut_over, cut_missed; /* PHASE_CUT: the best tables are kept; or they could not be, for: */
     char cut_why[ERR_TEXT_MAX];
     uint32_t digested;
     char backend[32];
@@ -210,21 +222,24 @@ struct coord_job {
     struct coord_times times;
     /* by split, owned: curves and tables of `valid` and `test` (measure.h); NULL: none */
     struct json *details[3];
-    char *report;       /* owned; once it has ended */
-    uint32_t went_back; /* times (back.h) */
+    char *report;       /* owned; set once the job has ended */
+    uint32_t went_back; /* number of returns (back.h) */
     struct coord_passed passed;
-    uint64_t laned; /* the run whose lanes were all fenced: from then on their marks are known */
-    char lost[ERR_TEXT_MAX]; /* what servers have lost of it (back.h); "": nothing */
-    bool lost_rows;          /* that are needed, so it goes back over other jobs' tables, too */
-    uint64_t short_ns;       /* so long a server took no pushes for lack of disk */
-    struct { /* what the job asked for and did not get, the first of it; 0: nothing */
+    uint64_t laned; /* the run in which all lanes were fenced: from then on their marks are known */
+    /* why the job goes back: what servers have lost of it (back.h); "": nothing */
+    char lost[ERR_TEXT_MAX];
+    /* the lost rows are needed, so the job goes back even if that drops other jobs' tables */
+    bool lost_rows;
+    uint64_t short_ns; /* for how long a server took no pushes for lack of disk */
+    struct {           /* the first thing that the job asked for and did not get; 0: none */
         int status;
         char text[ERR_TEXT_MAX];
     } missed;
-    int from_hold; /* coord_from_loading: keeps the checkpoint's folder from being removed */
+    /* coord_from_loading: the hold that keeps the checkpoint's folder from being removed */
+    int from_hold;
 };
 
-/* Jobs that can be at hand at once, one in each slot. */
+/* The greatest number of jobs at the same time, one in each slot. */
 #define COORD_SLOTS 2u
 
 struct coord {
@@ -232,90 +247,91 @@ struct coord {
     struct coord_job slot[COORD_SLOTS]; /* (slots) */
     uint32_t slots;                     /* coord_options.jobs */
     struct env_timer timer;
-    struct coord_look *look; /* at the folders of a job that is submitted; NULL: none */
-    struct {        /* the last answer to STATUS, which goes over all tasks, lanes and members */
+    struct coord_look *look; /* the check of the folders of a job that is submitted; NULL: none */
+    struct {        /* the last answer to STATUS; making one visits all tasks, lanes and members */
         char *text; /* owned; NULL: none yet */
         uint64_t made_ns;
-        uint64_t run; /* of when, as is the phase */
+        uint64_t run; /* the run and the phase at that time */
         uint32_t phase;
-        uint32_t made; /* how many were */
+        uint32_t made; /* number of texts made so far */
     } told;
-    struct { /* the last STOP: its id, and what was answered */
+    struct { /* the last STOP: its id and answer */
         uint64_t id;
         bool ends;
     } stopped;
     struct allow_recent ordered;
-    uint64_t ticked_ns; /* when the last tick was */
+    uint64_t ticked_ns; /* time of the last tick */
 };
 
-/* A request of a peer. The handler of its type (coord.c) says 0 and fills in the reply, or refuses
- * it with a status and `e`. */
+/* A request of a peer. The handler of its type (coord.c) returns 0 and fills in the reply, or
+ * refuses the request with a status and `e`. */
 struct coord_ask {
     peer_t from;
     struct env_who who;
     const struct wire *request;
     const struct msg *m;
-    struct coord_worker *worker; /* whose pass it shows; NULL where none is asked for */
-    struct wire reply;           /* begun: a good one that says no more */
-    const void *frame;           /* of the reply; NULL: it has none */
+    struct coord_worker *worker; /* the worker whose pass the request has; NULL: it needs none */
+    struct wire reply;           /* filled in as a success without further fields */
+    const void *frame;           /* the reply's raw frame; NULL: it has none */
     size_t frame_bytes;
-    bool silent; /* answered already, or later, or when it is asked again */
-    bool later;  /* it comes here once more, by itself */
+    bool silent; /* no reply now: it was sent already, comes later, or the peer asks again */
+    bool later;  /* the handler's errand will hand the request in again */
     struct err e;
 };
 
-/* coord_put and its like, into what is stored of the job. */
+/* As coord_put, but into the job's own store; coord_job_note does not sync. */
 bool coord_job_put(struct coord_job *j, const char *key, const void *value, size_t bytes);
 bool coord_job_note(struct coord_job *j, const char *key, const void *value, size_t bytes);
-/* Puts a value that is the job's number and these parts. NOMEM, IO. */
+/* Puts a value that consists of the job's number and these parts. NOMEM, IO. */
 struct coord_part {
     const void *data;
     size_t bytes;
 };
 int coord_job_put_parts(struct coord_job *j, const char *key, const struct coord_part *part,
                         uint32_t parts, struct err *e);
-/* Gets it; *value is the caller's (free). NOT_FOUND: there is none, or it is of another job. */
+/* Gets it; the caller frees *value. NOT_FOUND: there is none, or it belongs to another job. */
 int coord_job_get(struct coord_job *j, const char *key, char **value, size_t *bytes, struct err *e);
-/* Whether the shards have still to load the checkpoint that the job goes on from, or begins
+/* True while the shards have still to load the checkpoint that the job resumes from or begins
  * with. */
 bool coord_from_loading(const struct coord_progress *at);
-/* Whether it goes on from one at the very batch, loaded or not. */
+/* True when the job resumes from a checkpoint at exactly the next batch, loaded or not. */
 bool coord_from_resumes(const struct coord_progress *at);
-/* Whether it waits for its newest checkpoint to be read, to go back to it (back.h). What is done
- * meanwhile is in vain, so no lane is granted, no phase begins and no checkpoint is made. */
+/* True while the job waits for its newest checkpoint to be read, to go back to it (back.h). Work
+ * done meanwhile would be lost, so no lane is granted, no phase begins and no checkpoint is
+ * made. */
 bool coord_goes_back(const struct coord_job *j);
 uint64_t coord_now_ns(const struct coord_job *j);
-/* The first server that is not set up, or has been silent for longer than its lease; NULL: all are
- * there. */
+/* Returns the first server that is not set up, or has been silent for longer than its lease; NULL:
+ * all are there. */
 const struct coord_shard *coord_server_away(const struct coord_job *j);
-/* The lease of the job's workers: what the job asks for, where that is less than the fleet's. */
+/* Returns the lease of the job's workers: the job's own value if that is less than the fleet's. */
 uint64_t coord_lease_ns(const struct coord_job *j);
-/* joined; while nobody has died at least as many as were asked for */
+/* Returns the workers that have joined; at least those asked for less those that died, and at least
+ * 1. */
 uint32_t coord_live_workers(const struct coord_job *j);
-/* Whether its log is one that grows (grow.h). */
+/* True when the job's log grows (grow.h). */
 bool coord_grow_on(const struct coord_job *j);
-/* Epochs that there can be; of how many, the newest, there are figures, from which on, and at which
- * place of those kept. */
+/* The number of epochs that are possible; the number of newest epochs whose figures are kept; the
+ * first of these; the place of an epoch among them. */
 uint32_t coord_epochs(const struct coord_job *j);
 uint32_t coord_epochs_kept(const struct coord_job *j);
 uint32_t coord_epoch_first(const struct coord_job *j);
 uint32_t coord_epoch_slot(const struct coord_job *j, uint32_t epoch);
-/* What there is to train in an epoch, and in all before the one at hand. */
+/* The amount to train in an epoch, and in all epochs before the current one. */
 struct coord_amount {
     uint64_t rows, batches, rows_before, batches_before;
 };
 struct coord_amount coord_epoch_amount(const struct coord_job *j);
-/* Sums of all epochs that are over. */
+/* Sums of all finished epochs. */
 struct coord_losses coord_epoch_losses(const struct coord_job *j);
-/* Whether the training of the epoch at hand is not over: it is going on, or pauses. */
+/* True while the training of the current epoch is not over: it runs, or pauses. */
 bool coord_epoch_open(const struct coord_job *j);
-/* for WAIT: more with many workers, so that asking stays cheap */
+/* the delay of WAIT: longer with many workers, so that asking stays cheap */
 uint32_t coord_retry_ms(const struct coord_job *j);
-/* rows of all epochs so far, by finished tasks */
+/* rows of all epochs so far, in finished tasks */
 uint64_t coord_examples(const struct coord_job *j);
-/* Something that the job asked for beside its tables was not done, for this reason: the job goes on
- * and is done, and ends with the status and the sentence. CANTCREATE and IO stay, all else is
- * IO. */
+/* A request of the job beside its tables failed for this reason: the job goes on and is done, but
+ * ends with the status and the sentence. CANTCREATE and IO stay; any other status becomes IO. */
 void coord_missed(struct coord_job *j, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

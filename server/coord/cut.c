@@ -1,4 +1,4 @@
-/* cut.c: invariants and diagram in cut.h. */
+/* cut.c: the states of a cut; cut.h has the invariants and the diagram. */
 #include "server/coord/cut.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
@@ -9,10 +9,10 @@
 #include <inttypes.h>
 
 #define HOLD_MAX_NS UINT64_C(8000000000)
-/* between attempts: pushes that were held go on, and what was slow may be over */
+/* pause between attempts: the held pushes go on, and a slow shard may have recovered */
 #define PAUSE_NS UINT64_C(1000000000)
 #define ATTEMPTS 5u
-/* then the cut brings the records along */
+/* the longest writing ahead; after it the cut takes the records along */
 #define AHEAD_MAX_NS UINT64_C(60000000000)
 
 static const char *const names[] = {
@@ -39,7 +39,8 @@ static void waiting_start(struct coord_job *j)
     coord_cut_order(j, &next);
 }
 
-/* `done` is called before the next order begins: that one may end at once, and the job with it. */
+/* Ends the order. `done` is called before the next order begins, because that one may end at once,
+ * and the job with it. */
 static void cut_end(struct coord_job *j, int status, const char *text)
 {
     struct coord_cut_order ended = j->cut.order;
@@ -51,7 +52,7 @@ static void cut_end(struct coord_job *j, int status, const char *text)
     waiting_start(j);
 }
 
-/* What a shard says at HOLD, and again at GO. */
+/* Notes the sequence that a shard reports at HOLD, and compares it with the one at GO. */
 static void sequence_note(void *context, const struct coord_call *call, uint32_t shard,
                           const struct wire *reply, const struct msg *m)
 {
@@ -92,7 +93,7 @@ static void hold_begin(struct coord_job *j)
         cut_end(j, SHOAL_E_NOMEM, "no memory to ask for a cut");
 }
 
-/* Whatever it said: HOLD says it again, if it matters. */
+/* Writing ahead has ended. A failure is only logged: if it matters, HOLD reports it again. */
 static void ahead_done(void *context, const struct coord_call *call, int status, const char *text)
 {
     struct coord_job *j = context;
@@ -119,8 +120,8 @@ static void cut_begin(struct coord_job *j)
     uint64_t cut = j->fleet->counters.next_cut++;
     SHOAL_ASSERT(j->cut.stored == 0 || cut > j->cut.stored); /* 1 */
     SHOAL_ASSERT(!j->cut.order.restore && j->cut.attempt < ATTEMPTS);
-    /* Not synced by itself, but before the counters in the same store: a coordinator that dies
-     * drops what it was making. */
+    /* The note is not synced by itself, but it precedes the counters in the same store: a
+     * coordinator that dies drops the cut that it was making. */
     if (!coord_job_note(j, "cut", &cut, sizeof cut) ||
         !coord_put(j->fleet, "counters", &j->fleet->counters, sizeof j->fleet->counters))
         return;
@@ -142,7 +143,7 @@ static void cut_again(struct coord_job *j, int status, const char *text)
     coord_cut_drop(j, j->cut.cut);
     bool waits = j->cut.order.patient && coord_server_away(j) != NULL;
     if ((!waits && ++j->cut.attempt >= ATTEMPTS) || status == SHOAL_E_NO_SPACE) {
-        /* room does not come back in a moment */
+        /* free disk space does not come back within a moment */
         cut_end(j, status, text);
     } else {
         sm_move(&coord_cut_moves, &j->cut.state, CUT_PAUSED);
@@ -256,7 +257,7 @@ void coord_cut_drop(struct coord_job *j, uint64_t cut)
 {
     struct wire w = {.type = WIRE_TYPE_CUT_DROP};
     w.u.CUT_DROP.cut = cut;
-    (void)cut_call(j, &w, cut, dropped); /* what is left on a disk is dropped with the next one */
+    (void)cut_call(j, &w, cut, dropped); /* the next cut drops what remains on a disk */
 }
 
 uint64_t coord_cut_known(const struct coord_job *j, uint64_t *keep)
@@ -270,8 +271,8 @@ uint64_t coord_cut_known(const struct coord_job *j, uint64_t *keep)
     return exported != 0 && exported < below ? exported : below;
 }
 
-/* A shard that came back between HOLD and GO no longer holds: the others must not wait for it
- * longer than their own HOLD lasts. */
+/* Makes the cut again after hold_max_ns. A shard that came back between HOLD and GO does not hold
+ * any more, and the others must not wait for it longer than their own HOLD lasts. */
 void coord_cut_tick(struct coord_job *j)
 {
     SHOAL_ASSERT(j->cut.state == CUT_IDLE || j->cut.attempt < ATTEMPTS);
@@ -318,9 +319,10 @@ void coord_cut_cancel(struct coord_job *j)
 int coord_cut_open(struct coord_job *j, uint64_t kept, struct err *e)
 {
     uint64_t cut;
-    SHOAL_ASSERT(j->cut.state == CUT_IDLE && j->cut.stored == 0); /* else its own were dropped */
+    /* else its own cuts were dropped */
+    SHOAL_ASSERT(j->cut.state == CUT_IDLE && j->cut.stored == 0);
     int rc = coord_store_get_fixed(j->store, "cut", &cut, sizeof cut, e);
-    if (rc == SHOAL_E_CORRUPT) /* shards drop what is not kept as they register */
+    if (rc == SHOAL_E_CORRUPT) /* shards drop other cuts when they register */
         log_warn("which cut was being made is not known any more: %s", e->text);
     if (rc != 0)
         return rc == SHOAL_E_NOT_FOUND || rc == SHOAL_E_CORRUPT ? 0 : rc;

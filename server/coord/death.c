@@ -1,4 +1,4 @@
-/* death.c: see death.h. */
+/* death.c: counts workers that die at one place; death.h has the rules. */
 #include "server/coord/death.h"
 
 #include "proto/base/assert.h"
@@ -20,7 +20,8 @@
 
 /* ---- a lane ---------------------------------------------------------------------------------- */
 
-/* The rows of a batch of the lane's task, " (rows .. of data.train)"; empty: it has none. */
+/* Writes the rows of a batch of the lane's task: ", rows .. to .. of data.train"; empty: the batch
+ * belongs to no task. */
 static void rows_text(const struct coord_job *j, const struct coord_lane *l, uint64_t batch,
                       char *text, size_t bytes)
 {

@@ -1,4 +1,4 @@
-/* drop.c: invariants and diagram in drop.h. */
+/* drop.c: drops a field; drop.h has the invariants and the diagram. */
 #include "server/coord/drop.h"
 
 #include "proto/base/assert.h"
@@ -42,7 +42,7 @@ static void answer(struct coord_fleet *f, int status, const char *text)
 
 /* ---- which one ------------------------------------------------------------------------------- */
 
-/* How the table is called that has the rows of such a name, if any have. */
+/* Returns the table that has the rows of such a name; NULL: none has. */
 static const char *table_of(enum legend_list list, const struct legend_name *x)
 {
     static const char *const network[LEGEND_LISTS] = {[LEGEND_NUMBERS] = "numbers",
@@ -51,7 +51,7 @@ static const char *table_of(enum legend_list list, const struct legend_name *x)
     return list == LEGEND_FIELDS ? x->table : network[list];
 }
 
-/* All that may be dropped, in words, as far as there is room. */
+/* Lists the names that may be dropped, as far as there is room. */
 static void gone_say(const struct legend *n, char out[ERR_TEXT_MAX / 2])
 {
     size_t at = 0, most = ERR_TEXT_MAX / 2;
@@ -96,7 +96,7 @@ static int find(const struct legend *n, const struct wire_DROP *w, enum legend_l
                    gone);
 }
 
-/* The first server that is not heard; NULL: all are there. */
+/* Returns the first server that is silent; NULL: all are there. */
 static const struct coord_shard *away(const struct coord_fleet *f)
 {
     uint64_t now = env_now_ns(f->env);
@@ -152,7 +152,7 @@ static void rows_gone(void *context, const struct coord_call *call, int status, 
     (void)call;
     SHOAL_ASSERT(d->asker != 0);
     if (status == 0) {
-        /* first: until the names are stored it can be said again */
+        /* rows first: the order can be repeated until the names are stored */
         status = coord_names_forget(f, d->list, d->name, told, &e);
         text = e.text;
     }
@@ -196,9 +196,9 @@ static int begin(struct coord_fleet *f, struct coord_ask *a, const struct err *u
 int coord_drop_request(struct coord_fleet *f, struct coord_ask *a, const struct err *used)
 {
     const struct coord_drop *d = &f->drop;
-    a->silent = true; /* answered when it is done */
+    a->silent = true; /* answered when the drop is done */
     if (d->asker == a->from && d->asker_id == a->request->id)
-        return 0; /* sent again */
+        return 0; /* a repeated request */
     if (d->answered.peer == a->from && d->answered.id == a->request->id) {
         answer_again(f);
         return 0;

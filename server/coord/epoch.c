@@ -1,4 +1,4 @@
-/* epoch.c: barrier, pauses, evaluation. */
+/* epoch.c: planning of an epoch, the barrier, pauses, evaluation. */
 #include "server/coord/epoch.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* after the last push: reports of tasks that were lost are not waited for longer */
+/* the longest wait after the last push for reports of tasks, which may be lost */
 #define REPORT_WAIT_NS UINT64_C(3000000000)
 
 static bool evaluated(struct coord_job *j);
@@ -37,7 +37,8 @@ static bool epoch_put(struct coord_job *j)
 
 static const char *const details_key[] = {"", "details/valid", "details/test"};
 
-/* Kept as text: the job's number, then curves and tables as measure_json_details makes them. */
+/* Stores the details as text: the job's number, then curves and tables as measure_json_details
+ * makes them. */
 static bool details_put(struct coord_job *j, uint32_t split, const struct measure *m)
 {
     SHOAL_ASSERT(split == WIRE_VALID || split == WIRE_TEST);
@@ -48,13 +49,14 @@ static bool details_put(struct coord_job *j, uint32_t split, const struct measur
     json_set(stored, "details", json_hold(j->details[split]));
     char *text = json_text(stored, 0);
     json_free(stored);
-    /* without them the report is shorter */
+    /* without memory the report has no details */
     bool good = text == NULL || coord_job_put(j, details_key[split], text, strlen(text));
     free(text);
     return good;
 }
 
-/* Curves and tables are no state: damaged ones make the report shorter and stop nobody. */
+/* Reads the details. Curves and tables are no state: if they are damaged, the report goes without
+ * them. */
 static int details_load(struct coord_job *j, uint32_t split, struct err *e)
 {
     struct json *stored = NULL;
@@ -77,9 +79,9 @@ static int details_load(struct coord_job *j, uint32_t split, struct err *e)
     return 0;
 }
 
-/* An epoch is stored as over before the progress that counts it: of a coordinator that died between
- * the two it is open still, with the time that it took, and is closed once more. Its tables are
- * those that its tasks left: no task is dealt again. */
+/* An epoch is stored as finished before the progress that counts it. If the coordinator died in
+ * between, the epoch is opened again with the time that it took, and closed once more. Its tables
+ * are as its tasks left them: no task is dealt again. */
 static void epoch_reopen(struct coord_job *j)
 {
     uint64_t before = coord_epoch_amount(j).rows_before;
@@ -120,8 +122,8 @@ int coord_epoch_load(struct coord_job *j, struct err *e)
 
 /* ---- training -------------------------------------------------------------------------------- */
 
-/* Lanes of a drawn epoch of event files stay near each other, within the groups of blocks that a
- * worker holds (worker/data/groups.h). */
+/* Returns the batches of a task. For shuffled event files the lanes stay near each other, within
+ * the groups of blocks that a worker holds (worker/data/groups.h). */
 static uint32_t batches_of_task(const struct coord_job *j, uint64_t rows)
 {
     const struct job *job = &j->spec;
@@ -150,7 +152,7 @@ int coord_epoch_cut(struct coord_job *j, struct err *e)
                                      coord_now_ns(j), e);
 }
 
-/* Where training stops next. */
+/* Sets where training stops next. */
 static bool epoch_stop(struct coord_job *j)
 {
     struct err e = {0};
@@ -175,8 +177,9 @@ bool coord_epoch_plan(struct coord_job *j)
             missing = 0;
         } else if (rc == SHOAL_E_NOT_FOUND) {
             rc = 0;
-            /* Keys are used again by every epoch, lowest first; but a round of bsp is dealt in any
-             * order, and tasks of objects are, by who holds them. */
+            /* Every epoch uses the keys again, lowest first, so a gap ends the search. But a round
+             * of bsp is dealt in any order, and tasks of objects go by the worker that holds the
+             * object. */
             if (++missing == j->tasks.lanes && j->tasks.holder == NULL)
                 break;
         }
@@ -189,7 +192,7 @@ bool coord_epoch_plan(struct coord_job *j)
     return epoch_stop(j);
 }
 
-/* Whether bad of lines is over the job's limit; the job then fails. */
+/* True when the bad lines exceed the job's limit; the job then fails. */
 static bool bad_lines_fail(struct coord_job *j, uint64_t bad, uint64_t lines, const char *split)
 {
     double limit = j->spec.data.max_bad;
@@ -214,7 +217,7 @@ bool coord_epoch_bad_train(struct coord_job *j, const struct coord_losses *so_fa
            bad_lines_fail(j, bad, lines, "train");
 }
 
-/* Its training is over, be it that tasks are left: sums. */
+/* The epoch's training is over, even if tasks are left: sums it up. */
 static bool epoch_close(struct coord_job *j)
 {
     const struct coord_tasks *t = &j->tasks;
@@ -238,7 +241,7 @@ static bool epoch_close(struct coord_job *j)
            coord_taken_learnt(j) && epoch_put(j);
 }
 
-/* It goes on after an evaluation, whose time is not training's. */
+/* Training pauses for an evaluation, whose time does not count as training. */
 static void epoch_pause(struct coord_job *j)
 {
     SHOAL_ASSERT(j->at.phase == PHASE_TRAIN && coord_epoch_open(j));
@@ -255,8 +258,8 @@ static bool epoch_goes_on(struct coord_job *j)
     return coord_phase_enter(j, PHASE_TRAIN);
 }
 
-/* All lanes have done the tasks up to where they stop: evaluation, which with the epoch's last one
- * is of the whole epoch. */
+/* All lanes have done the tasks up to their stop: an evaluation follows. With the epoch's last task
+ * it covers the whole epoch. */
 static bool step_train(struct coord_job *j)
 {
     struct coord_tasks *t = &j->tasks;
@@ -303,7 +306,7 @@ static void restored(struct coord_job *j, int status, const char *text, uint64_t
     (void)coord_epoch_resume(j, j->at.split[WIRE_TEST].used != 0 ? PHASE_TEST : PHASE_DIGEST);
 }
 
-/* The new run's number is stored before a shard opens it. */
+/* Restores the kept cut. The new run's number is stored before a shard opens it. */
 static bool restore_begin(struct coord_job *j)
 {
     uint64_t run = j->fleet->counters.next_run++;
@@ -323,8 +326,8 @@ static bool eval_begin(struct coord_job *j, enum coord_phase phase)
     struct err e = {0};
     SHOAL_ASSERT(phase == PHASE_EVAL || phase == PHASE_TEST);
     if (j->tasks.epoch != j->at.epoch && phase == PHASE_EVAL && coord_epoch_open(j)) {
-        /* After a restart, within an epoch: all that was appended is pushed, or there would have
-         * been no evaluation. */
+        /* After a restart within an epoch all appended tasks are pushed, or there would have been
+         * no evaluation. */
         if (!coord_epoch_plan(j))
             return false;
         coord_task_settle(&j->tasks, coord_now_ns(j));
@@ -374,7 +377,7 @@ static bool training_ended(struct coord_job *j)
     return coord_epoch_resume(j, j->at.split[WIRE_TEST].used != 0 ? PHASE_TEST : PHASE_DIGEST);
 }
 
-/* What there is to evaluate is, and kept where it is the best. */
+/* The evaluations are done, and their tables are kept if they are the best: goes on. */
 static bool evaluated(struct coord_job *j)
 {
     if (coord_grow_on(j) && !coord_epoch_open(j))
@@ -384,7 +387,7 @@ static bool evaluated(struct coord_job *j)
     return coord_epoch_open(j) ? epoch_goes_on(j) : epoch_next(j);
 }
 
-/* Figures of the round that had its place go first. */
+/* Clears the figures of the round that had the same slot. */
 static bool slot_clear(struct coord_job *j, uint32_t round)
 {
     static const struct coord_epoch no_epoch;
@@ -399,7 +402,7 @@ static bool slot_clear(struct coord_job *j, uint32_t round)
            coord_job_note(j, trained, &untrained, sizeof untrained);
 }
 
-/* All objects that came are indexed: the next round; where they have no rows, there is none. */
+/* All new objects are indexed: begins the next round, unless they have no rows. */
 static bool round_next(struct coord_job *j)
 {
     const struct coord_split whole = j->objects[WIRE_TRAIN].whole;
@@ -423,7 +426,8 @@ static bool round_next(struct coord_job *j)
     return slot_clear(j, j->at.epoch + 1) && epoch_next(j);
 }
 
-/* The checkpoint of the end of a job without one is made first, while it can be gone on with. */
+/* True while the checkpoint of a growing job's end is to be made first: now the job can still be
+ * resumed from it. */
 static bool end_waits(struct coord_job *j)
 {
     if (!coord_grow_on(j) || !coord_judge_over(j))
@@ -482,8 +486,8 @@ static bool eval_valid_ended(struct coord_job *j, const struct measure *m)
         log_info("%s: valid auc %.6f, logloss %.6f", coord_judge_name(j, j->valid.count, name),
                  mean.auc, mean.logloss);
     bool keep = coord_judge_keeps(j), early = j->spec.train.early_stop.patience > 0;
-    /* The report tells these of the evaluation whose tables the job ends with: the best one, or
-     * without early stopping the last. */
+    /* The report has the details of the evaluation whose tables the job ends with: the best one, or
+     * without early stopping the last one. */
     if ((keep || j->at.kept == 0 || !early) && !details_put(j, WIRE_VALID, m))
         return false;
     coord_eval_close(&j->eval);
@@ -525,7 +529,7 @@ static bool step_eval(struct coord_job *j)
     return good && coord_epoch_resume(j, PHASE_DIGEST);
 }
 
-/* What is kept is told by what was judged until the phase ends (saved.c). */
+/* PHASE_CUT is over. Until then the judge's figures say which tables are kept (saved.c). */
 static bool step_cut(struct coord_job *j)
 {
     if (j->cut_missed)
@@ -541,7 +545,7 @@ bool coord_epoch_step(struct coord_job *j)
     if (phase == PHASE_TRAIN)
         return step_train(j);
     if (coord_call_open_type(&j->fleet->calls, j, WIRE_TYPE_FENCE))
-        return false; /* marks are looked at: power may have taken some */
+        return false; /* the marks are checked: power loss may have taken some */
     if (phase == PHASE_CUT)
         return j->cut_over && step_cut(j);
     return phase == PHASE_GROW ? step_grow(j) : step_eval(j);

@@ -1,4 +1,4 @@
-/* errand.c: see errand.h. */
+/* errand.c: the list of errands, and their life; errand.h has the rules. */
 #include "server/coord/errand.h"
 
 #include "proto/base/assert.h"
@@ -47,7 +47,7 @@ static bool hangs(const struct coord_fleet *f, const struct coord_errand *r)
     return r->state == ERRAND_RUNS && env_now_ns(f->env) - r->begun_ns >= COORD_ERRAND_HANGS_NS;
 }
 
-/* The one that hangs in the folder; "": in any. NULL: none does. */
+/* Returns an errand that hangs in the folder; "": in any folder. NULL: none hangs. */
 static const struct coord_errand *hanging(const struct coord_fleet *f, const char *folder)
 {
     const struct coord_errand *r = f->errands.head;
@@ -112,7 +112,7 @@ static void work_done(struct env_work *w)
         errand_take_out(f, r);
         r->free(r);
     } else {
-        r->undoes = true; /* in its place: what comes behind it may want what it has */
+        r->undoes = true; /* it keeps its place: an errand behind it may need what it holds */
     }
     errands_begin(f);
 }
@@ -129,7 +129,8 @@ static void errand_run(struct coord_fleet *f, struct coord_errand *r)
     env_work_start(f->env, &r->work);
 }
 
-/* The first that waits, where nothing runs but what hangs in other folders. */
+/* Starts the first errand that waits for a folder in which none hangs, unless an errand runs that
+ * does not hang. */
 static void errands_begin(struct coord_fleet *f)
 {
     for (struct coord_errand *r = f->errands.head; r != NULL; r = r->next)
@@ -152,7 +153,7 @@ void coord_errand_leave(struct coord_fleet *f, struct coord_errand *r)
     r->fleet = f;
     r->done = NULL;
     if (r->state == ERRAND_RUNS)
-        return; /* it comes back here (work_done) */
+        return; /* work_done brings it back here */
     r->undoes = true;
     if (r->state == ERRAND_IDLE)
         errand_append(f, r);
@@ -198,7 +199,7 @@ int coord_errand_start(struct coord_fleet *f, struct coord_errand *r, void *cont
     return rc;
 }
 
-/* The owner gives the errand up: it has waited for COORD_ERRAND_MOST_NS. */
+/* The errand has waited for COORD_ERRAND_MOST_NS: its owner gets UNAVAILABLE, and it is undone. */
 static void errand_late(struct coord_fleet *f, struct coord_errand *r)
 {
     char text[ERR_TEXT_MAX];
@@ -239,7 +240,7 @@ void coord_errand_tick(struct coord_fleet *f)
     while (r != NULL)
         if (r->done != NULL && now - r->asked_ns >= COORD_ERRAND_MOST_NS) {
             errand_late(f, r);
-            r = f->errands.head; /* the list may be another */
+            r = f->errands.head; /* `done` may have changed the list */
         } else {
             r = r->next;
         }
@@ -268,7 +269,7 @@ static void letting_free(struct coord_errand *r)
 void coord_errand_let_go(struct coord_fleet *f, const char *folder, int *hold)
 {
     struct letting *l = *hold == COORD_FOLDER_NONE ? NULL : calloc(1, sizeof *l);
-    if (l == NULL) { /* nothing to do; or without memory: here */
+    if (l == NULL) { /* nothing to do; or without memory: closed on this thread */
         if (*hold != COORD_FOLDER_NONE)
             f->options.folder->let_go(hold);
         return;

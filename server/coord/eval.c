@@ -1,4 +1,4 @@
-/* eval.c: leases, and results measured in the order of tasks. */
+/* eval.c: leases of an evaluation's tasks; results are measured in the order of tasks. */
 #include "server/coord/eval.h"
 #include "proto/base/assert.h"
 
@@ -17,8 +17,8 @@ static size_t row_bytes(const struct measure_options *o)
     return 8ull * (o->tasks + (o->group ? 1 : 0) + o->by_count);
 }
 
-/* Rows of a task: four batches, within the bounds of a result; more where there would be more than
- * 2^18 tasks. */
+/* Rows of a task: four batches, within the bounds of a result; more if there would otherwise be
+ * more than 2^18 tasks. */
 static int task_rows(uint64_t rows, uint32_t batch, size_t bytes, uint64_t *each, struct err *e)
 {
     uint64_t most = COORD_EVAL_TASK_BYTES / bytes, least = (rows >> TASKS_BITS) + 1;
@@ -42,7 +42,8 @@ static uint32_t window_of(uint64_t task_bytes)
     return window < WINDOW_LEAST ? WINDOW_LEAST : (uint32_t)window;
 }
 
-/* Columns of pieces, of each column's piece at hand a task by turns; one piece is cut in order. */
+/* Cuts the pieces into tasks. The pieces form columns, and the columns take turns with a task of
+ * their current piece; a single piece is cut in order. */
 static void pieces_cut(struct coord_eval *v, const struct coord_piece *piece, uint32_t pieces,
                        uint64_t each)
 {
@@ -84,7 +85,7 @@ int coord_eval_open(struct coord_eval *v, uint64_t number, uint32_t split, uint6
     int rc = task_rows(rows, job->train.batch, row_bytes(&o), &each, e);
     if (rc != 0)
         return rc;
-    for (uint32_t i = 0; i < pieces; i++) /* 2^18 and one an object at most */
+    for (uint32_t i = 0; i < pieces; i++) /* at most 2^18, and one more for each object */
         tasks += (uint32_t)((piece[i].rows + each - 1) / each);
     v->task = calloc(tasks, sizeof *v->task);
     if (v->task == NULL)
@@ -115,7 +116,7 @@ void coord_eval_close(struct coord_eval *v)
 
 /* ---- leases ---------------------------------------------------------------------------------- */
 
-/* How well a task suits the worker: 0 not at all, 3 best. */
+/* Returns how well a task suits the worker: 0 not at all, 3 best. */
 static uint32_t suits(const struct coord_eval *v, const struct coord_eval_task *task,
                       uint64_t worker, bool poor)
 {
@@ -141,7 +142,7 @@ static uint32_t task_lease(struct coord_eval *v, uint32_t index, uint64_t worker
     return index;
 }
 
-/* Of those never leased. */
+/* Returns the best task among those never leased. */
 static uint32_t fresh_find(const struct coord_eval *v, uint32_t end, uint64_t worker)
 {
     bool poor = coord_item_holds(v->objects.holder, v->objects.count, worker) < v->fair;
@@ -160,7 +161,7 @@ uint32_t coord_eval_lease(struct coord_eval *v, uint64_t worker, uint64_t now_ns
 {
     uint32_t oldest = COORD_NO_EVAL,
              end = v->tasks - v->measured < v->window ? v->tasks : v->measured + v->window;
-    SHOAL_ASSERT(worker != 0); /* who is nobody */
+    SHOAL_ASSERT(worker != 0); /* 0: no worker */
     SHOAL_ASSERT(v->measured <= v->tasks);
     uint32_t fresh = fresh_find(v, end, worker);
     if (fresh != COORD_NO_EVAL)
@@ -169,7 +170,7 @@ uint32_t coord_eval_lease(struct coord_eval *v, uint64_t worker, uint64_t now_ns
         if (v->task[i].done || !v->task[i].leased || suits(v, &v->task[i], worker, false) == 0)
             continue;
         const struct coord_item *item = &v->task[i].item;
-        if (item->worker == 0) /* its worker is dead */
+        if (item->worker == 0) /* its worker is gone */
             return task_lease(v, i, worker, now_ns);
         if (oldest == COORD_NO_EVAL || item->given_ns < v->task[oldest].item.given_ns)
             oldest = i;
@@ -189,7 +190,7 @@ void coord_eval_worker_gone(struct coord_eval *v, uint64_t worker)
 
 uint64_t coord_eval_task_number(const struct coord_eval *v, uint32_t index)
 {
-    SHOAL_ASSERT(index < v->tasks && v->number <= UINT32_MAX); /* each has its half */
+    SHOAL_ASSERT(index < v->tasks && v->number <= UINT32_MAX); /* each number has 32 bits */
     return v->number << 32 | index;
 }
 
@@ -220,7 +221,7 @@ static int result_check(const struct coord_eval *v, const struct coord_eval_task
     return 0;
 }
 
-/* A copy waits for its turn. */
+/* Keeps a copy until the task's turn. */
 static int result_keep(const struct coord_eval *v, struct coord_eval_task *task, const void *scores,
                        const void *context, struct err *e)
 {
@@ -237,7 +238,7 @@ static int result_keep(const struct coord_eval *v, struct coord_eval_task *task,
     return 0;
 }
 
-/* Results whose turn it is. */
+/* Measures the results whose turn has come. */
 static int results_measure(struct coord_eval *v, struct err *e)
 {
     const struct measure_options *o = &v->measure.options;
@@ -263,7 +264,7 @@ static int results_measure(struct coord_eval *v, struct err *e)
 _Static_assert(sizeof(struct unseen_field) == sizeof(struct wire_unseen),
                "they travel as they are");
 
-/* Sums of whole numbers: they need no order. */
+/* Adds integers, so the order does not matter. */
 static void unseen_take(struct coord_eval *v, const struct wire_EVAL_DONE *q, const void *context)
 {
     const struct measure_options *o = &v->measure.options;

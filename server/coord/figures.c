@@ -1,4 +1,4 @@
-/* figures.c: limits of figures, and words for what lies beyond them. */
+/* figures.c: limits of figures, and sentences about figures beyond them. */
 #include "server/coord/figures.h"
 
 #include <inttypes.h>
@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 #define AUC_TOO_GOOD 0.99
-#define AUC_NOTHING 5e-4 /* so near to 0.5 */
-#define NE_WORSE 1.001   /* above it the mean label would be better */
+#define AUC_NOTHING 5e-4 /* distance from 0.5 */
+#define NE_WORSE 1.001   /* above it, predicting the mean label would be better */
 #define LOGLOSS_DIVERGED 10.0
 #define NEGATIVES_LEAST 100u
 

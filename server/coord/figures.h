@@ -1,5 +1,5 @@
-/* figures.h: sentences on figures of an evaluation that are hardly ever what they seem: too good,
- * no better than nothing, or not finite any more. */
+/* figures.h: sentences about figures of an evaluation that usually point to a mistake: too good, no
+ * better than chance, or not finite. */
 #ifndef SERVER_COORD_FIGURES_H
 #define SERVER_COORD_FIGURES_H
 
@@ -8,15 +8,15 @@
 
 #include <stdint.h>
 
-/* Adds to `list` what is said of figures `m` of `where` ("data.valid"): at most one sentence.
- * passes: how often the tables have learnt the log; with 0 or 1 the sentence does not advise fewer
- * epochs. profile: of the input (worker/data/profile.h), or NULL. */
+/* Adds to `list` at most one sentence about the figures `m` of `where` ("data.valid"). passes: how
+ * often the tables have learnt the log; with 0 or 1 the sentence does not advise fewer epochs.
+ * profile: that of the input (worker/data/profile.h), or NULL. */
 void coord_figures_note(const struct metric *m, const char *where, uint32_t passes,
                         const struct json *profile, struct json *list);
-/* A logloss of training beyond what any model that learns has. */
+/* Adds a sentence if training ended with a logloss that only a diverged model has. */
 void coord_figures_diverged(double logloss, struct json *list);
-/* data.negatives: so few of the examples learnt were negatives that predictions are corrected by a
- * guess. */
+/* data.negatives: adds a sentence if so few negatives were learnt that the correction of
+ * predictions is a guess. */
 void coord_figures_negatives(uint64_t negatives, uint64_t positives, double share,
                              struct json *list);
 

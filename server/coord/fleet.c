@@ -1,4 +1,4 @@
-/* fleet.c: what all parts of the coordinator stand on: its store, its answers, its times. */
+/* fleet.c: the services that all parts of the coordinator use: store, replies, lease times. */
 #include "server/coord/fleet.h"
 
 #include "proto/base/assert.h"
@@ -44,7 +44,7 @@ void coord_send(struct coord_fleet *f, peer_t to, struct msg *m)
 {
     if (m == NULL)
         return;
-    if (f->fatal != 0) /* it may not be stored */
+    if (f->fatal != 0) /* the reply may tell of a value that is not stored */
         msg_free(m);
     else
         (void)env_send(f->env, to, m);

@@ -40,7 +40,7 @@ struct coord_fleet {
     struct coord_members members;
     struct coord_cluster cluster;
     struct coord_names names;
-    struct coord_jobs jobs; /* that have ended */
+    struct coord_jobs jobs; /* the ended jobs */
     struct coord_taken taken;
     struct coord_keys keys;
     struct coord_drop drop;
@@ -49,11 +49,12 @@ struct coord_fleet {
     struct coord_visitors visitors;
     struct coord_fresh fresh;
     struct coord_fresh_fields fresh_fields;
-    int fatal; /* the store failed: nothing more is promised */
+    int fatal; /* the store failed: the coordinator promises nothing more */
     bool stopping;
 };
 
-/* f is zeroed; env and store are borrowed. IO, CORRUPT, NOMEM: coord_fleet_close all the same. */
+/* f is zeroed; env and store are borrowed. IO, CORRUPT, NOMEM: coord_fleet_close must be called
+ * even then. */
 int coord_fleet_open(struct coord_fleet *f, const struct coord_options *options, struct env *env,
                      struct coord_store *store, struct err *e);
 void coord_fleet_close(struct coord_fleet *f);
@@ -61,19 +62,19 @@ void coord_fleet_close(struct coord_fleet *f);
  * and nothing may be answered. */
 bool coord_fleet_store(struct coord_fleet *f, struct coord_store *store, const char *key,
                        const void *value, size_t bytes, bool sync);
-/* The same into the fleet's own store, synced. */
+/* Puts into the fleet's own store, synced. */
 bool coord_put(struct coord_fleet *f, const char *key, const void *value, size_t bytes);
 bool coord_remove(struct coord_fleet *f, const char *key);
 /* Sends a reply; m may be NULL (out of memory: the peer asks again). */
 void coord_send(struct coord_fleet *f, peer_t to, struct msg *m);
-/* The message with a frame of bytes behind it; NULL: out of memory. */
+/* Returns the message followed by a frame of bytes; NULL: out of memory. */
 struct msg *coord_framed(const struct wire *w, const void *bytes, size_t count);
-/* Sends that; false: out of memory. */
+/* Sends such a message; false: out of memory. */
 bool coord_send_frame(struct coord_fleet *f, peer_t to, const struct wire *w, const void *bytes,
                       size_t count);
 /* BUSY: a field is being dropped (drop.h). */
 int coord_drop_check(const struct coord_fleet *f, struct err *e);
-/* The lease of shards, and of workers that have joined no job. */
+/* Returns the lease of shards, and of workers that have joined no job. */
 uint64_t coord_fleet_lease_ns(const struct coord_fleet *f);
 
 #endif

@@ -1,8 +1,8 @@
-/* fleet_open.c: the fleet as the store has it, and its end. */
+/* fleet_open.c: reads the fleet from the store, and closes it. */
 #include "server/coord/fleet.h"
 
-/* Numbers of runs begin at a random place: a coordinator that lost its store must not take up a run
- * that servers still know. */
+/* Loads the counters. The numbers of runs begin at a random value: a coordinator that lost its
+ * store must not use the number of a run that servers still know. */
 static int counters_load(struct coord_fleet *f, struct err *e)
 {
     int rc = coord_store_get_fixed(f->store, "counters", &f->counters, sizeof f->counters, e);

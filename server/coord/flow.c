@@ -1,4 +1,4 @@
-/* flow.c: phases; the diagram is in flow.h. */
+/* flow.c: changes of phase; flow.h has the diagram. */
 #include "server/coord/flow.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAVE_WAIT_NS UINT64_C(1500000000) /* workers' last figures are waited for this long */
+#define LEAVE_WAIT_NS UINT64_C(1500000000) /* the longest wait for workers' last figures */
 
 /* ---- after a restart ------------------------------------------------------------------------- */
 
@@ -37,8 +37,8 @@ static int lanes_load(struct coord_job *j, struct err *e)
     return rc;
 }
 
-/* What was done of the job before this coordinator started, or before the checkpoint that the job
- * goes on from. */
+/* Loads what the job had done before this coordinator started, or before the checkpoint that it
+ * resumes from. */
 static int past_load(struct coord_job *j, struct err *e)
 {
     int rc = j->spec.train.skip ? 0 : lanes_load(j, e);
@@ -59,7 +59,7 @@ static enum coord_phase phase_after_setup(const struct coord_job *j, enum coord_
     case PHASE_TEST:
     case PHASE_GROW:
         return was;
-    case PHASE_DIGEST: /* of a checkpoint: what the job had measured is not in it */
+    case PHASE_DIGEST: /* a checkpoint does not hold the job's test figures */
         return coord_from_loading(&j->at) && j->at.split[WIRE_TEST].used != 0 ? PHASE_TEST : was;
     case PHASE_FINISH:
         return PHASE_DIGEST;
@@ -68,7 +68,7 @@ static enum coord_phase phase_after_setup(const struct coord_job *j, enum coord_
     }
 }
 
-/* The job by its stored file, and its progress as it is. */
+/* Loads the job from its stored file; keeps its progress. */
 static int job_load_stored(struct coord_job *j, struct err *e)
 {
     struct coord_progress at = j->at;
@@ -91,13 +91,13 @@ static int job_load_stored(struct coord_job *j, struct err *e)
     if (rc == 0 || rc == SHOAL_E_NOT_FOUND)
         rc = coord_store_get_fixed(j->store, "translated", j->translated, sizeof j->translated, e);
     j->translated[sizeof j->translated - 1] = 0;
-    return rc == SHOAL_E_NOT_FOUND ? 0 : rc; /* a coordinator before it stored none */
+    return rc == SHOAL_E_NOT_FOUND ? 0 : rc; /* an older coordinator stored none */
 }
 
 static int laned_load(struct coord_job *j, struct err *e)
 {
     int rc = coord_store_get_fixed(j->store, "laned", &j->laned, sizeof j->laned, e);
-    return rc == SHOAL_E_NOT_FOUND ? 0 : rc; /* a coordinator before it stored none */
+    return rc == SHOAL_E_NOT_FOUND ? 0 : rc; /* an older coordinator stored none */
 }
 
 int coord_flow_resume(struct coord_job *j, struct err *e)
@@ -129,9 +129,10 @@ int coord_flow_resume(struct coord_job *j, struct err *e)
     j->eval_number = (env_random(j->fleet->env) & 0xffffff) + 1;
     j->phase_ns = j->started_ns = env_now_ns(j->fleet->env);
     if (was < PHASE_SETUP) {
+        /* The index of objects is made again; coord_grow_load has that of a checkpoint's round. */
         for (uint32_t s = 0; s < JOB_SPLITS; s++)
-            if (j->spec.data.objects.of[s].on) /* of their index nothing is loaded: it is made */
-                j->at.split[s].known = 0;      /* again, but for a round's, of a checkpoint */
+            if (j->spec.data.objects.of[s].on)
+                j->at.split[s].known = 0;
         if ((rc = coord_grow_load(j, e)) != 0)
             return rc;
         coord_phase_restart(j, PHASE_WAITING);
@@ -139,7 +140,7 @@ int coord_flow_resume(struct coord_job *j, struct err *e)
         return 0;
     }
     if (was > PHASE_SETUP && was != PHASE_RESTORE)
-        j->opened = j->at.run; /* all were set up: what is missing now was lost */
+        j->opened = j->at.run; /* all shards had opened it: rows that are missing now were lost */
     rc = coord_setup_load(j, e);
     if (rc == 0)
         rc = coord_objects_load(j, e);
@@ -153,7 +154,8 @@ int coord_flow_resume(struct coord_job *j, struct err *e)
     return rc;
 }
 
-/* One that is done: a checkpoint of its end may be asked for. Its tables can be read without. */
+/* Loads a job that is done, as a checkpoint of its end may be asked for. Its tables can be read
+ * even if this fails. */
 static void done_load(struct coord_job *j)
 {
     struct coord_progress at = j->at;
@@ -170,9 +172,9 @@ static void done_load(struct coord_job *j)
     j->at = at;
 }
 
-/* The job that the store has goes on. What the store says of it may be damaged, or be of what a
- * worker said and no coordinator can go on with: then this job fails, and the cluster serves. Where
- * the disk fails, or memory, another start may well go on with it. */
+/* The stored job goes on. If its stored values are damaged, or a worker's report makes it
+ * impossible to go on, this job fails and the cluster keeps serving. If the disk or memory fails,
+ * the coordinator ends, because another start may succeed. */
 static int resume_or_fail(struct coord_job *j, struct err *e)
 {
     struct coord_progress at = j->at;
@@ -212,7 +214,7 @@ int coord_flow_open(struct coord_job *j, struct err *e)
         return err_set(e, SHOAL_E_CORRUPT,
                        "the stored job is in phase %u, which this version does not know",
                        j->at.phase);
-    if (j->at.best_cut == 0 || j->at.cut_of == 0) /* a store of before it was kept */
+    if (j->at.best_cut == 0 || j->at.cut_of == 0) /* the store is older than `cut_of` */
         j->at.cut_of = j->at.best_cut == 0 ? 0 : j->at.kept;
     rc = coord_cut_open(j, j->at.best_cut, e);
     if (rc != 0)
@@ -221,7 +223,7 @@ int coord_flow_open(struct coord_job *j, struct err *e)
     if (rc != 0 || coord_phase_running(j))
         return rc;
     if (j->at.run != 0)
-        coord_end_tidy(j); /* the last one may have died before the servers had heard */
+        coord_end_tidy(j); /* the previous coordinator may have died before it told the servers */
     if (j->at.phase == PHASE_DONE)
         done_load(j);
     if (j->at.tables != 0 && coord_setup_load(j, e) != 0) {
@@ -238,7 +240,7 @@ int coord_flow_open(struct coord_job *j, struct err *e)
 static bool step_waiting(struct coord_job *j)
 {
     struct err e;
-    /* a server may be heard of after the submit alone */
+    /* a server may first beat after the submit */
     int rc = coord_member_durability_check(&j->fleet->members, &j->spec, &e);
     if (rc != 0)
         return coord_end_fail(j, rc, "%s", e.text);
@@ -286,11 +288,11 @@ static bool step_tables(struct coord_job *j)
     if (!coord_cluster_ready(&j->fleet->cluster))
         return false; /* a server came back with a newer map than the store's */
     if (j->checkpoint.state != CHECKPOINT_IDLE)
-        return false; /* of the tables as they are (checkpoint.h) */
+        return false; /* a checkpoint of the previous tables is being made (checkpoint.h) */
     int rc = coord_fresh_due(j)
                  ? 0
                  : coord_member_made_check(&j->fleet->members, j->at.from == FROM_FLEET, &e);
-    if (rc == 0 && !coord_fresh_begin(j)) /* the map may be one that the rows do not fit */
+    if (rc == 0 && !coord_fresh_begin(j)) /* first, as the new map may not fit the old rows */
         return false;
     if (rc == 0)
         rc = coord_setup_map(j, &e);
@@ -305,16 +307,16 @@ static bool step_tables(struct coord_job *j)
     return coord_phase_enter(j, PHASE_SETUP);
 }
 
-/* From now on a mark that lies behind its lane is a loss. */
+/* From now on a mark that lies behind its lane means lost pushes. */
 static bool laned_note(struct coord_job *j)
 {
     j->laned = j->at.run;
     return coord_job_note(j, "laned", &j->laned, sizeof j->laned);
 }
 
-/* A checkpoint of an evaluation, or of a log that is waited for: it is gone on with without
- * PHASE_LANES, from marks that were loaded as the lanes stand. Behind training they say nothing:
- * those of a job that was done are 0. */
+/* True for a checkpoint of PHASE_EVAL or PHASE_GROW: the job resumes without PHASE_LANES, and the
+ * loaded marks match the lanes. In later phases marks tell nothing: those of a job that was done
+ * are 0. */
 static bool loads_marks(const struct coord_job *j)
 {
     return coord_from_loading(&j->at) && j->at.from != FROM_TO_START &&
@@ -346,7 +348,7 @@ static bool step_setup(struct coord_job *j)
     }
     if (!coord_epoch_resume(j, j->resume))
         return false;
-    /* while this coordinator was away power may have been, too */
+    /* power may have been lost while no coordinator ran */
     if (!loaded && coord_grant_marks_known(j))
         coord_grant_fence_all(j);
     return true;
@@ -379,10 +381,10 @@ static bool step_finish(struct coord_job *j)
         return false;
     SHOAL_ASSERT(j->digested == j->at.tables && j->guard.final);
     if (j->report == NULL) {
-        if (coord_output_figures_wait(j)) /* the report tells what is missing of them */
+        if (coord_output_figures_wait(j)) /* the report says which figures are missing */
             return false;
         coord_checkpoint_missed(j);
-        /* after a restart behind training nothing has told where its tasks were */
+        /* after a restart in a phase behind training the tasks are not planned yet */
         bool planned = j->spec.train.skip || coord_grow_on(j) || j->tasks.epoch == j->at.epoch;
         int rc = planned ? 0 : coord_epoch_cut(j, &e);
         if (rc == 0)
@@ -396,7 +398,7 @@ static bool step_finish(struct coord_job *j)
     memcpy(j->at.text, j->missed.text, sizeof j->at.text);
     if (!coord_phase_enter(j, PHASE_DONE))
         return false;
-    coord_end_tidy(j); /* once it is stored: a run that is dropped cannot be gone on with */
+    coord_end_tidy(j); /* after the phase is stored: a job whose run is dropped cannot go on */
     return true;
 }
 
@@ -434,7 +436,7 @@ void coord_flow_step(struct coord_job *j)
         return;
     coord_setup_greet(j);
     bool setting = j->at.phase >= PHASE_SETUP && !coord_phase_over(j);
-    if (setting || coord_checkpoint_opening(j)) /* else none is needed */
+    if (setting || coord_checkpoint_opening(j)) /* else no shard needs setting up */
         coord_setup_step(j);
     if (j->at.phase == PHASE_TRAIN)
         coord_guard_ask(j, false);

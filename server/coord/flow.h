@@ -1,5 +1,5 @@
-/* flow.h: the life of a job, phase by phase. An arrow has the function that takes it, and when; the
- * same as a table: phase.c.
+/* flow.h: the life of a job, phase by phase. An arrow is labelled with the function that takes it,
+ * and when; phase.c has the same as a table.
  *
  *   NONE --coord_submit--> WAITING
  *     | step_waiting: shards and workers are there
@@ -18,7 +18,7 @@
  *     v              epoch_next, epoch_goes_on: there is more to train
  *   TRAIN <---------------+----------------------+----------------+
  *     |                   |                      |                |
- *     | step_train: tasks are pushed, up to where they stop       |
+ *     | step_train: tasks are pushed, up to their stop            |
  *     +---(no data.valid)-+                      |                |
  *     +--eval_begin--> EVAL ---------------------+                |
  *     |                 | eval_valid_ended: the best so far       |
@@ -29,7 +29,7 @@
  *     |                     |
  *     |                  restored
  *     |                     v
- *     +--eval_begin-----------> TEST   where there is data.test
+ *     +--eval_begin-----------> TEST   if there is data.test
  *     |                     |    |
  *     |                     v    v step_eval
  *     +--coord_epoch_resume----> DIGEST
@@ -45,12 +45,13 @@
  *   WAITING .. FINISH --coord_end_fail--> FAILED
  *   SETUP .. DIGEST --coord_back_lost, _step: rows are lost, there is a checkpoint--> SETUP
  *
- * coord_flow_step is the one place that moves on; callbacks and messages only note what has come.
- * Every change of phase is stored before it takes effect. After a restart: WAITING where SETUP had
- * not come yet; else SETUP, then (step_setup) LANES and TRAIN with the epoch's stored tasks, or the
- * phase that was: EVAL, RESTORE, TEST, DIGEST (CUT: EVAL again). A job from a checkpoint: the same
- * as after a restart, with what the checkpoint says in the store's place; in SETUP shards load
- * their tablets instead of opening an empty run. Thread: the coordinator's loop. */
+ * coord_flow_step alone changes the phase; callbacks and messages only note what has arrived. Every
+ * change of phase is stored before it takes effect. After a restart the job is in WAITING if SETUP
+ * had not begun; else in SETUP, then (step_setup) in LANES and TRAIN with the epoch's stored tasks,
+ * or in its former phase: EVAL, RESTORE, TEST, DIGEST, GROW (CUT: EVAL again). A job from a
+ * checkpoint does the same as after a restart, with the checkpoint's content in place of the
+ * store's; in SETUP shards load their tablets instead of opening an empty run. Thread: the
+ * coordinator's loop. */
 #ifndef SERVER_COORD_FLOW_H
 #define SERVER_COORD_FLOW_H
 
@@ -58,10 +59,10 @@
 
 struct coord_job;
 
-/* Reads the state back; the job goes on from where it was. */
+/* Reads the stored state; the job goes on where it was. */
 int coord_flow_open(struct coord_job *j, struct err *e);
-/* The job whose progress is in job.at goes on with what else the store says of it: after a restart,
- * and when it goes back (back.h). */
+/* The job whose progress is in `at` goes on with its other stored values: after a restart, and when
+ * it goes back (back.h). */
 int coord_flow_resume(struct coord_job *j, struct err *e);
 void coord_flow_step(struct coord_job *j);
 

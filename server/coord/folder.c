@@ -23,8 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Files that are removed in one call: on a file system of a network each takes milliseconds, and
- * the loop stands still. */
+/* Files removed in one call: on a network file system each takes milliseconds, and other errands
+ * wait meanwhile. */
 enum { AT_ONCE = 64 };
 
 static int failed(struct err *e, const char *what, const char *path)
@@ -67,7 +67,8 @@ static int folder_lock(const char *path, int *hold, struct err *e)
 
 _Static_assert(COORD_FOLDER_NONE == READING_NONE, "one word for no lock");
 
-/* NFS without a lock daemon, Lustre without flock, a file that another user left. */
+/* Goes on without a lock: NFS without a lock daemon, Lustre without flock, or another user's
+ * file. */
 static int claim_without(struct coord_folder_claim *claim, int why)
 {
     log_warn("%s cannot be locked (%s): nothing keeps another coordinator from removing this job's "
@@ -77,13 +78,14 @@ static int claim_without(struct coord_folder_claim *claim, int why)
     return 0;
 }
 
-/* One that is taken away by its holder meanwhile is no lock: *gone. */
+/* Tries once to lock the claim's file. *gone: its holder removed the file meanwhile, so that the
+ * lock is void. */
 static int claim_once(struct coord_folder_claim *claim, bool alone, bool *gone)
 {
     struct stat is;
     *gone = false;
     int fd = file_open(claim->path, O_RDWR | O_CREAT | O_NOFOLLOW, 0644);
-    if (fd < 0 && errno == EACCES) /* another user's: it can be locked all the same */
+    if (fd < 0 && errno == EACCES) /* another user's file: it can be locked all the same */
         fd = file_open(claim->path, O_RDONLY | O_NOFOLLOW, 0);
     if (fd < 0)
         return errno == EACCES ? claim_without(claim, errno) : -1;
@@ -101,8 +103,8 @@ static int claim_once(struct coord_folder_claim *claim, bool alone, bool *gone)
     return -1;
 }
 
-/* A coordinator whose job is over gives the folder back off its loop, a moment after it has said
- * so: for that long another one asks again. */
+/* A coordinator whose job is over releases the claim in an errand, shortly after it has said so:
+ * another coordinator tries again for that long. */
 enum { CLAIM_LOOKS = 20 };
 static const struct timespec CLAIM_LOOK = {.tv_nsec = 50000000};
 
@@ -137,7 +139,7 @@ static int disk_claim(const char *dir, const char *job, bool alone,
     return rc;
 }
 
-/* The file goes with its last holder. */
+/* The last holder removes the file. */
 static void disk_disclaim(struct coord_folder_claim *claim)
 {
     if (claim->path[0] == 0)
@@ -188,7 +190,7 @@ static bool going(const char *name)
 static const char mark_text[] =
     "A checkpoint of Shoal, which may remove this folder and all in it.\n";
 
-/* A link is not taken for a file that we made. */
+/* True when the folder has our mark. A symbolic link does not count. */
 static bool marked(const char *path)
 {
     char file[LIMIT_PATH], text[sizeof mark_text];
@@ -208,20 +210,21 @@ static bool has_manifest(const char *path)
     return path_join(file, path, MANIFEST_FILE) && access(file, F_OK) == 0;
 }
 
-/* All of it, its mark last: what a crash leaves is known again, and so is what is left for the next
- * time (AGAIN). */
+/* Removes the whole folder, its mark last: after a crash, or when files are left for the next call
+ * (AGAIN), it is still known as ours. */
 static int emptied_remove(const char *path, uint64_t *left, struct err *e)
 {
     struct file_walk walk;
     const char *entry;
     char file[LIMIT_PATH];
-    SHOAL_ASSERT(unfinished(path)); /* what has its name is whole */
+    SHOAL_ASSERT(unfinished(path)); /* a folder with its final name is whole */
     int rc = file_walk_open(&walk, path) ? 0 : failed(e, "read", path);
     while (rc != SHOAL_E_AGAIN && (entry = file_walk_next(&walk)) != NULL)
         if (strcmp(entry, COORD_FOLDER_MARK) != 0 &&
             (!path_join(file, path, entry) || file_remove_some(file, left) != 0))
             rc = errno == EAGAIN ? err_set(e, SHOAL_E_AGAIN, "%s has more files", path)
-                                 : failed(e, "remove", file); /* and the rest goes */
+                                 /* the other entries are still removed */
+                                 : failed(e, "remove", file);
     file_walk_close(&walk);
     if (rc == 0 && path_join(file, path, COORD_FOLDER_MARK) && file_unlink(file) != 0 &&
         errno != ENOENT)
@@ -247,17 +250,18 @@ static int some_remove(const char *path, uint64_t *left, struct err *e)
             e, SHOAL_E_DENIED,
             "%s is not removed: it is no checkpoint of ours, it has no file " COORD_FOLDER_MARK,
             path);
-    if (rc == 0 && whole && !marked(path)) /* without its name the manifest is not enough */
+    if (rc == 0 && whole && !marked(path)) /* once the name is gone, the manifest is not enough */
         rc = disk_put(path, COORD_FOLDER_MARK, mark_text, sizeof mark_text - 1, e);
-    /* First it loses its name: what has it is whole, and a server that has not heard yet that one
-     * was given up finds no folder to write into, which would then be left without its mark. */
+    /* The folder first loses its name. So a folder that has its name is whole, and a server that
+     * does not know yet that the checkpoint was given up finds no folder to write into; such a
+     * folder would be left without a mark. */
     if (rc == 0 && !going(path)) {
         if (snprintf(gone, sizeof gone, "%s.gone.tmp", path) >= (int)sizeof gone)
             rc = err_set(e, SHOAL_E_TOO_BIG, "the path %s is too long", path);
         else if (file_rename(path, gone) != 0)
             rc = failed(e, "rename", path);
     }
-    reading_end(&readers); /* NFS would keep the file that is open, under another name */
+    reading_end(&readers); /* NFS would keep an open file under another name */
     if (rc == 0)
         rc = emptied_remove(gone, left, e);
     reading_end(&hold);
@@ -283,7 +287,7 @@ static int folder_make(const char *path, struct err *e)
     return err_set(e, SHOAL_E_CANTCREATE, "cannot make %s: %s", part, strerror(why));
 }
 
-/* NAME.XXXXXX.tmp, as a checkpoint is called while it is made, or NAME.gone.tmp. */
+/* True for NAME.XXXXXX.tmp, a checkpoint that is being made, and for NAME.gone.tmp. */
 static bool leftover(const char *name)
 {
     size_t bytes = strlen(name);
@@ -303,13 +307,13 @@ static bool disk_sweep(const char *dir)
     (void)file_walk_open(&walk, dir);
     while (rc != SHOAL_E_AGAIN && (entry = file_walk_next(&walk)) != NULL)
         if (leftover(entry) && path_join(path, dir, entry))
-            rc = some_remove(path, &left, NULL); /* held: somebody is at it */
+            rc = some_remove(path, &left, NULL); /* BUSY: another process works on it */
     file_walk_close(&walk);
     return rc == SHOAL_E_AGAIN;
 }
 
-/* Without a mark it is somebody else's, but for an empty one: its maker died before the mark was
- * there, or after it had gone. */
+/* Removes empty leftovers. A folder without a mark is not ours, unless it is empty: its maker died
+ * before the mark was written, or after it was removed. */
 static void empty_remove(const char *dir)
 {
     struct file_walk walk;
@@ -406,7 +410,8 @@ static int disk_publish(const char *tmp, const char *path, struct err *e)
         return err_set(e, SHOAL_E_EXISTS, "%s exists already", path);
     if (file_rename(tmp, path) != 0)
         return failed(e, "name", path);
-    /* From here on its manifest says whose it is. One that a crash leaves inside does no harm. */
+    /* From here on the manifest identifies the folder. A mark that a crash leaves inside does no
+     * harm. */
     if (path_join(parent, path, COORD_FOLDER_MARK) && file_unlink(parent) == 0 &&
         (rc = folder_sync(path, e)) != 0)
         return rc;
@@ -451,13 +456,13 @@ const struct coord_folder_ops coord_folder_disk = {
 int coord_hook_start(struct coord_hook *h, const struct string_list *words, const char *folder,
                      struct err *e)
 {
-    /* A group of its own: Ctrl-C does not cut a publication in two. A unit's stop does, as a
-     * reboot does: systemd sends TERM to it, too, and when the coordinator has ended gives it the
-     * unit's TimeoutStopSec before it is killed. That publication is then told as failed
-     * (coord_checkpoint_publish_lost). */
+    /* The command has a process group of its own, so that Ctrl-C does not interrupt a publication.
+     * The stop of a unit does, and so does a reboot: systemd sends TERM to the command too, and
+     * after the coordinator's end gives it the unit's TimeoutStopSec before it is killed. Such a
+     * publication is reported as failed (coord_checkpoint_publish_lost). */
     static const struct process_options options = {.group = true};
     SHOAL_ASSERT(h->process.pid == 0 && words->count > 0);
-    SHOAL_ASSERT(folder[0] == '/'); /* the command may look from elsewhere */
+    SHOAL_ASSERT(folder[0] == '/'); /* the command may run in another working directory */
     const char **argv = calloc(words->count + 2, sizeof *argv);
     if (argv == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory to start %s", words->item[0]);

@@ -1,4 +1,4 @@
-/* fresh.c: invariants in fresh.h. */
+/* fresh.c: stores which rows are to be dropped; fresh.h has the invariants. */
 #include "server/coord/fresh.h"
 
 #include "proto/base/assert.h"
@@ -45,7 +45,7 @@ static bool put_fields(struct coord_fleet *f, uint64_t number, uint64_t begun, c
 bool coord_fresh_want(struct coord_fleet *f, uint64_t number, bool all, const char *fields)
 {
     const struct coord_fresh to = {all ? number : 0, all && coord_fresh_half(f)};
-    /* half gone stays half gone until a job has dropped the rest (2) */
+    /* a half drop stays noted until a job has dropped the rest (2) */
     bool half = f->fresh_fields.begun != 0;
     if (fields[0] != 0 && !put_fields(f, number, half, fields))
         return false;
@@ -95,8 +95,8 @@ bool coord_fresh_fields_begin(struct coord_fleet *fleet)
     return f->begun != 0 || put_fields(fleet, f->number, 1, what);
 }
 
-/* With all that was there, or with a checkpoint's tables, which go into empty ones, fields that
- * were half gone are gone too. */
+/* All shards are set up: the drops are done. Fields that were half dropped are gone too, dropped
+ * with all rows or replaced by a checkpoint's tables, which are loaded into empty ones. */
 bool coord_fresh_done(struct coord_job *j)
 {
     static const struct coord_fresh none;

@@ -1,4 +1,4 @@
-/* from.c: a checkpoint is read and compared with the job that begins from it. */
+/* from.c: reads a checkpoint and compares it with the job that begins from it. */
 #include "server/coord/from.h"
 
 #include "proto/base/assert.h"
@@ -15,7 +15,7 @@
 #define STATE_MAX (256u << 20)
 #define PART_MANIFEST_MAX (64u << 20)
 
-/* A file of the folder, or of a part of it: what was read is what was signed. */
+/* Reads a file of the folder or of a part, and checks that these bytes are the signed ones. */
 static int signed_read(const struct coord_options *o, const struct coord_from *f, const char *part,
                        const char *file, size_t most, void **bytes, size_t *count, struct err *e)
 {
@@ -33,7 +33,7 @@ static int signed_read(const struct coord_options *o, const struct coord_from *f
     return rc;
 }
 
-/* A file that the manifest names, checked. */
+/* Reads a file that the manifest names, and checks it. */
 static int file_read(const struct coord_options *o, const struct coord_from *f,
                      const struct json *m, const char *name, size_t most, void **bytes,
                      size_t *count, struct err *e)
@@ -85,7 +85,7 @@ static int differs(const char *key, uint64_t was, uint64_t is, struct err *e)
                    key, is, was, was);
 }
 
-/* One that is kept and not the best is no better than that. */
+/* Refuses a kept evaluation that is better than the best one. */
 static int kept_check(const struct job *was, const struct coord_progress *at, struct err *e)
 {
     double more = at->kept_value - at->best_value;
@@ -109,7 +109,8 @@ static int number_kept(const char *key, double was, double is, struct err *e)
                    key, is, was);
 }
 
-/* Of a job whose training is over: what ended it is as it was, for there is nothing more to end. */
+/* For a job whose training is over: the settings that ended it must be the same, because training
+ * does not continue. */
 static int limits_compare(const struct job *was, const struct job *is, struct err *e)
 {
     static const char *const metrics[] = {
@@ -134,7 +135,8 @@ static int limits_compare(const struct job *was, const struct job *is, struct er
     return rc;
 }
 
-/* Of windows that the job leaves open the checkpoint's hold (given.h). */
+/* Compares the windows of shuffling. If the job does not set them, the checkpoint's are used
+ * (given.h). */
 static int windows_compare(const struct job *was, const struct job *is, struct err *e)
 {
     static const char *const units[] = {"s", "ms", "us"};
@@ -178,7 +180,8 @@ static bool same_spans(const struct job *a, const struct job *b)
            memcmp(a->replay.out, b->replay.out, a->replay.outs * sizeof a->replay.out[0]) == 0;
 }
 
-/* Which rows a batch has, and where days end; windows to come may be others (coord_replay_fits). */
+/* Compares which rows a batch has, and where days end. Windows that are still to come may differ
+ * (coord_replay_fits). */
 static int replay_compare(const struct job *was, const struct job *is, uint32_t phase,
                           struct err *e)
 {
@@ -285,7 +288,8 @@ static int job_compare(const struct coord_options *o, struct coord_from *f, cons
     rc = kept_check(&was, &f->saved.at, e);
     if (rc == 0 && !f->start)
         rc = spec_compare(&was, spec, &f->saved, e);
-    /* what a tensor or a field is, names say; who goes on has all of it, and older ones no names */
+    /* names identify tensors and fields; a job that resumes needs all of them, and older ones have
+     * no names */
     if (rc == 0 && (!f->start || !legend_known(&was.legend)))
         rc = job_same_model(&was, spec, e);
     if (rc == 0)
@@ -314,7 +318,7 @@ static int state_read(const struct coord_options *o, struct coord_from *f, const
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* Before a byte of the rest is believed. */
+/* Checks the signature before any other byte is used. */
 static int signature_take(const struct coord_options *o, struct coord_from *f, struct err *e)
 {
     const char *signers = o->checkpoint_signers;
@@ -394,7 +398,7 @@ static void progress_make(const struct coord_from *f, const struct coord_progres
     out->text[0] = 0;
     memset(out->test, 0, sizeof out->test);
     if (!f->stops_alike && !coord_saved_tables_kept(was->phase)) {
-        /* the best value so far says nothing of those that come */
+        /* the best value so far is not comparable with the values to come */
         out->best = out->misses = out->kept = 0;
         out->best_value = 0;
     }

@@ -1,5 +1,5 @@
 /* from_hold.c: the hold on the folder of the checkpoint that the job loads: taken again after a
- * restart of the coordinator, let go of. */
+ * restart of the coordinator, and released. */
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "server/coord/from.h"
@@ -11,7 +11,7 @@
 struct holding {
     struct coord_errand errand;
     const struct coord_folder_ops *ops;
-    uint64_t run; /* that loads it */
+    uint64_t run; /* the run that loads it */
     int hold;
 };
 
@@ -41,7 +41,7 @@ static void held(void *context, struct coord_errand *r, int rc, const struct err
 {
     struct coord_job *j = context;
     struct holding *h = holding_of(r);
-    if (rc != 0) { /* gone: LOAD says so, too */
+    if (rc != 0) { /* the folder is gone: LOAD reports it too */
         log_warn("the checkpoint that the job loads is not kept from being removed: %s", e->text);
         return;
     }

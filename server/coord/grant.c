@@ -1,10 +1,11 @@
 /* grant.c: LANE_NEXT and the fences.
  *
- * 1. A raised generation is stored, then fenced on every shard, then told to a worker; a task is
- *    stored before it is told. [test: coord_restarted_coordinator_goes_on] [assert: answer_task]
- * 2. In bsp every lane is always live; in async and ssp it is live while somebody holds it.
- *    [assert: lane_fence]
- * 3. A lane's clocks are the same on all shards. [test: coord_lane_has_one_clock_on_all_shards] */
+ *  1. A raised generation is stored, then fenced on every shard, then told to a worker; a task
+ *     is stored before a worker is told of it. [test: coord_restarted_coordinator_goes_on]
+ *     [assert: answer_task]
+ *  2. In bsp every lane is always live; in async and ssp a lane is live while a worker holds it.
+ *     [assert: lane_fence]
+ *  3. A lane's clocks are the same on all shards. [test: coord_lane_has_one_clock_on_all_shards] */
 #include "server/coord/grant.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
@@ -20,9 +21,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* a grant answered this long ago and never used was perhaps never heard */
+/* a grant that was answered this long ago and never used may not have reached the worker */
 #define ANSWER_LOST_NS UINT64_C(500000000)
-/* after this a free lane goes to whoever asks: those it was kept for do not come */
+/* after this a free lane goes to any worker that asks: the workers it was kept for do not come */
 #define SHARE_WAIT_NS UINT64_C(2000000000)
 
 static void lane_fence(struct coord_job *j, uint32_t lane, bool live);
@@ -66,7 +67,7 @@ static void answer(struct coord_job *j, peer_t to, uint64_t id, struct wire_LANE
     coord_send(j->fleet, to, wire_encode(&w));
 }
 
-/* The lane's current task, to its holder. */
+/* Answers the lane's holder with its current task. */
 static void answer_task(struct coord_job *j, peer_t to, uint64_t id, uint32_t lane)
 {
     struct coord_lane *l = &j->tasks.lane[lane];
@@ -103,8 +104,8 @@ static void lane_leave(struct coord_job *j, uint32_t lane)
     lane_fence(j, lane, j->tasks.mode == WIRE_BSP);
 }
 
-/* Gives the lane its next task when it has none; false when the epoch has none left (or the store
- * failed). */
+/* Gives the lane its next task if it has none. False: the epoch has no task left, or the store
+ * failed. */
 static bool lane_task(struct coord_job *j, uint32_t lane)
 {
     struct coord_tasks *t = &j->tasks;
@@ -115,8 +116,8 @@ static bool lane_task(struct coord_job *j, uint32_t lane)
     return index != COORD_NO_TASK && coord_grant_task_put(j, index, true);
 }
 
-/* Every shard has the generation: the grant takes effect. What a dead worker left done everywhere
- * is not done again. */
+/* Every shard has the generation: the grant takes effect. Batches of a dead worker that are done on
+ * all shards are not done again. */
 static void lane_granted(struct coord_job *j, uint32_t lane, uint64_t mark)
 {
     struct coord_tasks *t = &j->tasks;
@@ -139,8 +140,8 @@ static void lane_granted(struct coord_job *j, uint32_t lane, uint64_t mark)
         answer_task(j, peer, id, lane);
 }
 
-/* A fence that is open is of its lane as it stands: it is taken back when the lane moves on, and
- * with the job. */
+/* True while the lane and the job are as they were when the fence was sent. An open fence is
+ * cancelled when the lane moves on, and with the job. */
 static bool fence_stands(const struct coord_job *j, const struct coord_call *call)
 {
     const struct coord_tasks *t = &j->tasks;
@@ -167,7 +168,8 @@ static void fence_mark(void *context, const struct coord_call *call, uint32_t sh
     }
 }
 
-/* Behind its last task that was pushed no lane can go back. */
+/* True when a shard has lost pushes of the lane: its mark lies before the lane's last pushed task,
+ * and the lane cannot go back there. */
 static bool pushes_lost(struct coord_job *j, const struct coord_lane *l, uint32_t lane)
 {
     const struct coord_tasks *t = &j->tasks;
@@ -181,9 +183,10 @@ static bool pushes_lost(struct coord_job *j, const struct coord_lane *l, uint32_
     return true;
 }
 
-/* A shard gives rows as they were before its newest clock, no older ones. A lane's pushes of a
- * batch are acknowledged everywhere before its next, and no part of a clock is applied before all
- * lanes push of it (server/shard/bsp.h), so it takes a loss to be further behind. */
+/* True when power loss has set the shards' clocks apart. A shard can restore rows as they were
+ * before its newest clock, but no older ones. A lane's pushes of one batch are acknowledged on all
+ * shards before those of its next, and no part of a clock is applied before all lanes push it
+ * (server/shard/bsp.h), so only a loss can leave a shard further behind. */
 static bool clocks_apart(struct coord_job *j, const struct coord_lane *l, uint32_t lane)
 {
     const struct coord_shard *s = j->fleet->members.shard;
@@ -198,10 +201,10 @@ static bool clocks_apart(struct coord_job *j, const struct coord_lane *l, uint32
     return true;
 }
 
-/* Where it begins: at the smallest clock of the lanes that are live, by what the shard furthest on
- * says, or, where none of them is live on a shard yet, of those that are placed. Did each shard go
- * by its own marks, which are not the same where a worker died amid its pushes, two lanes could
- * wait for each other on two shards without end. */
+/* Places the lane's clock: at the smallest clock of the live lanes, as the most advanced shard
+ * reports it, or, if none is live on a shard yet, of the lanes that are placed. If each shard used
+ * its own marks, which differ when a worker dies between its pushes, two lanes could wait for each
+ * other on two shards for ever. */
 static void lane_place(struct coord_job *j, uint32_t lane)
 {
     struct coord_tasks *t = &j->tasks;
@@ -255,7 +258,7 @@ static void lane_fence(struct coord_job *j, uint32_t lane, bool live)
     if (l->stored != l->generation && !coord_grant_lanes_put(j))             /* invariant 1 */
         return;
     if (!coord_phase_running(j))
-        return; /* its run is dropped: no server would ever say that it is fenced */
+        return; /* the run is dropped: no server would answer the fence */
     l->fence_mark = UINT64_MAX;
     l->fence_high = l->fence_low = 0;
     w.u.FENCE = (struct wire_FENCE){.run = j->at.run,
@@ -279,7 +282,7 @@ void coord_grant_fence_all(struct coord_job *j)
 {
     struct coord_tasks *t = &j->tasks;
     for (uint32_t l = 0; l < t->lanes && j->fleet->fatal == 0 && coord_phase_running(j); l++) {
-        if (t->lane[l].state == LANE_CLOSING) /* a shard may have answered and forgotten */
+        if (t->lane[l].state == LANE_CLOSING) /* a shard may have answered and forgotten it */
             coord_lane_closed(t, l);
         lane_leave(j, l);
     }
@@ -308,10 +311,11 @@ void coord_grant_worker_gone(struct coord_job *j, uint64_t worker)
 
 /* ---- a question without a lane --------------------------------------------------------------- */
 
-/* Handlers of a question say true when it is answered already, or will be: a lane is told once it
- * is fenced. Else the reply at hand is sent, which says "wait" unless a handler says more. */
+/* Handlers of a question return true when it is answered already, or will be: a worker is told of a
+ * lane once the lane is fenced. Else `reply` is sent, which says "wait" unless a handler has
+ * changed it. */
 
-/* The lane is this worker's by now: its task is the answer, once it is fenced. */
+/* The lane belongs to this worker now: the answer is its task, once the lane is fenced. */
 static void lane_asked(struct coord_job *j, const struct coord_ask *a, uint32_t lane)
 {
     struct coord_lane *l = &j->tasks.lane[lane];
@@ -327,13 +331,13 @@ static void lane_asked(struct coord_job *j, const struct coord_ask *a, uint32_t 
     l->ask_ns = coord_now_ns(j);
 }
 
-/* A copy of a question that was dealt with (sent again, or doubled on the way) must not be granted
- * one more lane, of which no worker would hear. Ids of a worker's questions rise, and it asks for
- * one lane at a time. */
+/* Answers a copy of an earlier question (sent again, or duplicated on the way). It must not be
+ * granted another lane, of which the worker would never know. The ids of a worker's questions rise,
+ * and it asks for one lane at a time. */
 static bool next_copy(struct coord_job *j, const struct coord_ask *a)
 {
     const struct coord_worker *w = a->worker;
-    /* of a former job's it may be a lane that this one has not */
+    /* a former job's lane, which this job may not have */
     if (w->asked_generation == 0 || w->asked_lane >= j->tasks.lanes)
         return false;
     const struct coord_lane *l = &j->tasks.lane[w->asked_lane];
@@ -344,7 +348,7 @@ static bool next_copy(struct coord_job *j, const struct coord_ask *a)
     return true;
 }
 
-/* Lanes of the worker, `used`: that it has spoken for. */
+/* Returns the number of lanes that the worker holds; `used`: only those that it has asked with. */
 static uint32_t lanes_of(const struct coord_tasks *t, uint64_t worker, bool used)
 {
     uint32_t held = 0;
@@ -354,8 +358,8 @@ static uint32_t lanes_of(const struct coord_tasks *t, uint64_t worker, bool used
     return held;
 }
 
-/* A lane that was granted to the worker and of which it seems not to have heard; `batch` of its
- * question is how many lanes it says it holds. */
+/* Returns a lane that was granted to the worker without its knowledge, as it seems; `batch` of its
+ * question is the number of lanes that it says it holds. */
 static uint32_t lane_unheard(const struct coord_job *j, const struct coord_ask *a)
 {
     const struct coord_tasks *t = &j->tasks;
@@ -373,8 +377,9 @@ static uint32_t lane_unheard(const struct coord_job *j, const struct coord_ask *
     return COORD_NO_LANE;
 }
 
-/* True: the worker has dropped a lane that we think it runs (a shard refused it, or it joined again
- * under its number), and cannot say which: all go back, so that none is left without a worker. */
+/* True: the worker has dropped a lane that should be running (a shard refused it, or the worker
+ * joined again under its number), and cannot say which. All its lanes are taken back, so that none
+ * is left without a worker. */
 static bool lanes_dropped(struct coord_job *j, const struct coord_ask *a)
 {
     struct coord_tasks *t = &j->tasks;
@@ -424,7 +429,7 @@ static bool next_lane(struct coord_job *j, const struct coord_ask *a)
     return true;
 }
 
-/* Something of the split to index, if there is. */
+/* Gives the worker the index of the split, or of an object of it; false: there is none to make. */
 static bool index_give(struct coord_job *j, uint32_t split, struct coord_ask *a)
 {
     struct wire_LANE_NEXT_reply *reply = &a->reply.u.LANE_NEXT_reply;
@@ -522,7 +527,7 @@ static bool next_of_lane(struct coord_job *j, struct coord_ask *a)
                 l->worker == a->worker->number && l->generation == q->generation;
     reply->lane = q->lane;
     reply->kind = coord_phase_over(j) ? WIRE_NEXT_END : WIRE_NEXT_LEAVE;
-    if (!held || coord_goes_back(j)) /* what it pushed is another's, or in vain */
+    if (!held || coord_goes_back(j)) /* its pushes belong to another worker, or are lost */
         return false;
     l->used = true;
     if (l->task != COORD_NO_TASK && q->batch >= coord_task_last(&t->task[l->task]))
@@ -544,7 +549,7 @@ int coord_grant_next(struct coord_job *j, struct coord_ask *a)
         return rc;
     a->reply.u.LANE_NEXT_reply = (struct wire_LANE_NEXT_reply){
         .kind = WIRE_NEXT_WAIT, .retry_ms = coord_retry_ms(j), .run = j->at.run};
-    if (rc != 0) { /* frozen for longer than its lease: its lanes are others' now */
+    if (rc != 0) { /* frozen for longer than its lease: other workers have its lanes now */
         a->reply.u.LANE_NEXT_reply.kind = WIRE_NEXT_LEAVE;
         a->reply.u.LANE_NEXT_reply.lane = q->lane;
     } else {

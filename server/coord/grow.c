@@ -1,4 +1,5 @@
-/* grow.c: lists that come again, what is taken of them, and what is remembered of that. */
+/* grow.c: takes repeated lists of a growing log, chooses objects from them, and stores each
+ * round. */
 #include "server/coord/grow.h"
 
 #include "proto/base/assert.h"
@@ -33,7 +34,7 @@ static size_t name_bytes(const char *line)
     return strcspn(line, "\t");
 }
 
-/* Of names, whatever stands behind them. A tab is less than any byte of a name. */
+/* Compares the names at the beginning of two lines. A tab is less than any byte of a name. */
 static int names_compare(const char *a, const char *b)
 {
     size_t n = name_bytes(a), m = name_bytes(b);
@@ -41,7 +42,7 @@ static int names_compare(const char *a, const char *b)
     return order != 0 ? order : n < m ? -1 : n > m;
 }
 
-/* Where a name stands, or would. */
+/* Returns the place of a name in the sorted list, or where it would be inserted. */
 static uint32_t place_of(const struct coord_objects *o, const char *line, bool *there)
 {
     uint32_t low = 0, high = o->count;
@@ -58,8 +59,8 @@ static uint32_t place_of(const struct coord_objects *o, const char *line, bool *
 
 /* ---- what is stored -------------------------------------------------------------------------- */
 
-/* Of the round before, and of the run before (back.h), the record stands until the progress says
- * otherwise. */
+/* The record of the previous round, or of the previous run (back.h), is valid until the progress is
+ * stored, so the key alternates with both. */
 void coord_grow_key(uint64_t run, uint32_t round, char key[])
 {
     (void)snprintf(key, COORD_KEY_MAX, "grow/%u", (uint32_t)((run & 1) * 2 + (round & 1)));
@@ -106,8 +107,8 @@ static int damaged(struct err *e)
                    "resume the newest checkpoint");
 }
 
-/* Bytes of a store, or of a checkpoint: nothing is believed. The record of the round at hand is the
- * job's from then on. */
+/* Reads a record from a store or a checkpoint; none of its bytes is trusted. On success the job
+ * owns `value`, the record of the current round. */
 static int record_take(struct coord_job *j, char *value, size_t bytes, struct err *e)
 {
     struct coord_grow *g = &j->grow;
@@ -157,7 +158,7 @@ int coord_grow_load(struct coord_job *j, struct err *e)
 
 /* ---- a list ---------------------------------------------------------------------------------- */
 
-/* Since when each object is listed as it is now. */
+/* Notes for each object since when it has been listed unchanged. */
 static int seen_take(struct coord_job *j, const struct coord_ask *a, struct err *e)
 {
     const struct wire_OBJECTS *q = &a->request->u.OBJECTS;
@@ -206,7 +207,8 @@ static bool is_stable(const struct coord_job *j, uint32_t i)
     return g->since[i] != 0 && g->listed_ns - g->since[i] >= grow_ns(j);
 }
 
-/* Of those that nobody writes any more the first that fit, and whose names there is room for. */
+/* Collects the lines of objects that are not written any more, as many as fit and as names have
+ * room. */
 static uint32_t stable_lines(const struct coord_job *j, char *text, size_t *bytes)
 {
     const struct coord_grow *g = &j->grow;
@@ -214,14 +216,14 @@ static uint32_t stable_lines(const struct coord_job *j, char *text, size_t *byte
     char *to = text;
     for (uint32_t i = 0; i < g->list.count && count < LIMIT_OBJECTS && count < room; i++)
         if (is_stable(j, i)) {
-            to = stpcpy(to, g->list.object[i].line) + 1; /* each with its NUL */
+            to = stpcpy(to, g->list.object[i].line) + 1; /* each line with its NUL */
             count++;
         }
     *bytes = (size_t)(to - text);
     return count;
 }
 
-/* They become the objects at hand; 0 too where there are none. */
+/* Makes these objects the current ones; returns 0 also when there are none. */
 static int stable_take(struct coord_job *j, const void *head, size_t head_bytes, struct err *e)
 {
     size_t bytes;
@@ -242,21 +244,21 @@ static int stable_take(struct coord_job *j, const void *head, size_t head_bytes,
     return rc;
 }
 
-/* Not of one that is listed with no bytes; of others nobody knows. */
+/* False for an object listed with 0 bytes; an unknown size may have lines. */
 static bool may_have_lines(const char *line)
 {
     const char *bytes = line + name_bytes(line);
     return strcmp(bytes, "\t0") != 0 && strncmp(bytes, "\t0\t", 3) != 0;
 }
 
-/* The head in a list's frame 2, which has bits behind it (coord_taken_gone). */
+/* Returns the size of the head in a list's frame 2; the bits of coord_taken_gone follow it. */
 static size_t head_bytes(const struct coord_ask *a)
 {
     return a->m->frame[2].bytes - a->request->u.OBJECTS.gone;
 }
 
-/* Before there is a model: the first line of all is told with a list, so nobody may write the
- * object that has it any more; and from empty ones alone no job begins. */
+/* Takes the first objects, before there is a model. The list contains the first line of all, so the
+ * object with that line must be complete; and empty objects alone do not begin a job. */
 static int first_take(struct coord_job *j, struct coord_ask *a)
 {
     const struct coord_grow *g = &j->grow;
@@ -282,7 +284,7 @@ static int listed(struct coord_job *j, struct coord_ask *a)
     struct coord_grow *g = &j->grow;
     struct coord_item *item = &j->objects[WIRE_TRAIN].item;
     if (item->worker != a->worker->number || item->given_ns != q->token)
-        return 0; /* told again, or too late */
+        return 0; /* a repeated or late reply */
     item->worker = 0;
     g->due_ns = coord_now_ns(j) + grow_ns(j);
     if (q->fail_status != 0) {
@@ -355,7 +357,7 @@ int coord_grow_take(struct coord_job *j, struct err *e)
     return o->count > 0 || j->grow.list.count == 0 ? 0 : stable_take(j, o->head, o->head_bytes, e);
 }
 
-/* What is taken is not taken again. */
+/* Marks the taken objects in the list, so that they are not taken again. */
 static void seen_forget(struct coord_grow *g, const struct coord_objects *o)
 {
     for (uint32_t i = 0; i < g->list.count; i++) {
@@ -366,7 +368,7 @@ static void seen_forget(struct coord_grow *g, const struct coord_objects *o)
     }
 }
 
-/* The greatest name of all that were taken. */
+/* Notes the greatest name of all taken objects. */
 static void last_note(struct coord_grow *g, const struct coord_objects *o)
 {
     const char *line = o->object[o->count - 1].line;

@@ -1,4 +1,4 @@
-/* guard.c: asking, adding up, judging. */
+/* guard.c: asks shards for refused gradients, adds the counts up, and ends a job with too many. */
 #include "server/coord/guard.h"
 
 #include "proto/base/assert.h"
@@ -56,14 +56,14 @@ static void count_add(struct coord_guard_count *to, const struct json *item)
     to->clipped += clipped > 0 ? (uint64_t)clipped : 0;
 }
 
-/* Adds the text of a shard's SHARD_STATUS, `gradients`, of a run from `run` on. */
+/* Adds `gradients` of a shard's SHARD_STATUS, unless they are of a run before `run`. */
 static void guard_add(struct coord_guard_sums *s, const struct json *gradients, uint64_t run)
 {
     const struct json *fields = json_get(gradients, "by_field"),
                       *workers = json_get(gradients, "by_worker");
     int64_t lost = json_as_int(json_get(gradients, "lost"), 0);
     if (json_as_int(json_get(gradients, "run"), 0) < (int64_t)run)
-        return; /* of an earlier job */
+        return; /* an earlier job's */
     s->lost += lost > 0 ? (uint64_t)lost : 0;
     for (size_t i = 0; i < json_count(fields); i++) {
         const struct json *item = json_array_at(fields, i);
@@ -79,7 +79,7 @@ static void guard_add(struct coord_guard_sums *s, const struct json *gradients, 
 
 /* ---- rules ---- */
 
-/* As admin.c of the shard calls them (embedding/table.h says what they count). */
+/* The names in admin.c of the shard; embedding/table.h says what they count. */
 static const char *const names[COORD_RULES_COUNTS] = {
     "not_admitted", "admitted", "aged", "expired", "evicted", "blocked", "clipped", "waiting"};
 
@@ -95,7 +95,7 @@ static uint64_t *counts_of(struct coord_rules *r, const char *table)
     return r->table[r->tables++].count;
 }
 
-/* Adds the list of a shard; tables past LIMIT_TABLES, and what is no number from 0, are left
+/* Adds a shard's list. Tables past LIMIT_TABLES and values that are not numbers from 0 are left
  * out. */
 static void rules_add(struct coord_rules *r, const struct json *tables)
 {
@@ -180,7 +180,7 @@ void coord_guard_ask(struct coord_job *j, bool ending)
                                                                  .target = COORD_NOBODY,
                                                                  .on_reply = shard_said,
                                                                  .on_done = all_said}))
-        g->final = ending; /* the report does without */
+        g->final = ending; /* the report then has no such counts */
 }
 
 /* ---- judging --------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* jobs.c: see jobs.h. */
+/* jobs.c: the list of ended jobs and their reports; jobs.h has the rules. */
 #include "server/coord/jobs.h"
 
 #include "proto/base/assert.h"
@@ -30,7 +30,7 @@ static int64_t bytes_of(const struct json *line)
     return json_as_int(json_get(line, "report_bytes"), 0);
 }
 
-/* NULL: it is not in the list. */
+/* Returns the job's line; NULL: it is not in the list. */
 static const struct json *line_of(const struct coord_fleet *f, uint64_t number)
 {
     for (size_t i = json_count(f->jobs.list); i > 0; i--)
@@ -135,7 +135,7 @@ int coord_jobs_open(struct coord_fleet *f, struct err *e)
     return j->list != NULL ? 0 : err_set(e, SHOAL_E_NOMEM, "no memory for the list of jobs");
 }
 
-/* Without indentation it is half as long. The caller frees it; NULL: no memory. */
+/* Returns the report without indentation, which halves it. The caller frees it; NULL: no memory. */
 static char *shortened(const char *report)
 {
     struct json *r = NULL;
@@ -145,9 +145,9 @@ static char *shortened(const char *report)
     return text;
 }
 
-/* The list with this line as the newest. What leaves it, or is beyond the bytes, is removed from
- * the store first: a report that no line names would stay there for ever. NULL: no memory, or the
- * store failed. */
+/* Returns the list with this line as the newest. A report whose line leaves the list, or that
+ * exceeds the bytes, is removed from the store first: a report without a line would stay there for
+ * ever. NULL: no memory, or the store failed. */
 static struct json *list_with(struct coord_fleet *f, struct json *line)
 {
     const struct json *old = f->jobs.list;
@@ -229,14 +229,14 @@ int coord_jobs_ask(struct coord_job *j, struct coord_ask *a)
         json_append(list, line_make(j));
     char *text = json_text(list, 0);
     json_free(list);
-    a->silent = true; /* without memory it is asked again */
+    a->silent = true; /* without memory no answer is sent, and the client asks again */
     if (text != NULL)
         (void)coord_send_frame(j->fleet, a->from, &a->reply, text, strlen(text));
     free(text);
     return 0;
 }
 
-/* A job that ended before the one at hand. */
+/* Answers with the report of a job that ended before the current one. */
 static int report_former(struct coord_fleet *f, struct coord_ask *a, uint64_t number)
 {
     const struct json *line = line_of(f, number);
@@ -259,7 +259,7 @@ static int report_former(struct coord_fleet *f, struct coord_ask *a, uint64_t nu
     reply->job_status = (int32_t)json_as_int(json_get(line, "status"), 0);
     (void)snprintf(reply->job_text, sizeof reply->job_text, "%s",
                    json_as_string(json_get(line, "reason"), ""));
-    a->silent = true; /* without memory it is asked again */
+    a->silent = true; /* without memory no answer is sent, and the client asks again */
     (void)coord_send_frame(f, a->from, &a->reply, text, strlen(text));
     free(text);
     return 0;

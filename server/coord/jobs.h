@@ -35,15 +35,15 @@ struct coord_jobs {
     uint64_t newest;   /* number of the last line; 0: there is none */
 };
 
-/* NOMEM, IO; a list that cannot be read is begun anew. */
+/* Reads the list; one that cannot be read is begun anew. NOMEM, IO. */
 int coord_jobs_open(struct coord_fleet *f, struct err *e);
 void coord_jobs_close(struct coord_jobs *j);
-/* The job at hand has ended, and job.report is its report. False: the store failed, or there is no
- * memory: again in a moment. */
+/* The job has ended, and j->report is its report: adds it to the list. False: the store failed, or
+ * there is no memory; to be called again later. */
 bool coord_jobs_keep(struct coord_job *j);
-/* The report of job `number`; *text is the caller's. NOT_FOUND (without a text), NOMEM. */
+/* Reads the report of job `number`; the caller frees *text. NOT_FOUND (without a text), NOMEM. */
 int coord_jobs_text(const struct coord_fleet *f, uint64_t number, char **text, struct err *e);
-/* "running", "finished", "failed" or "stopped"; a job in FINISH is finished. */
+/* Returns "running", "finished", "failed" or "stopped"; a job in FINISH is finished. */
 const char *coord_jobs_state(const struct coord_job *j);
 
 int coord_jobs_ask(struct coord_job *j, struct coord_ask *a);

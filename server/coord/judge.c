@@ -1,4 +1,4 @@
-/* judge.c: when to evaluate, and what becomes of it. */
+/* judge.c: decides when to evaluate, which evaluation is the best, and when training ends. */
 #include "server/coord/judge.h"
 
 #include "proto/base/array.h"
@@ -21,7 +21,7 @@ static struct coord_evaluation *newest(const struct coord_job *j)
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
-/* As many as n, those that are new without a figure; NULL: no memory. */
+/* Extends the list to n items; new ones have no figures. NULL: no memory. */
 static struct coord_evaluation *list_reach(struct coord_evaluations *v, uint32_t n)
 {
     SHOAL_ASSERT(n >= 1 && n <= COORD_EVALUATIONS_MAX);
@@ -53,7 +53,8 @@ int coord_judge_load(struct coord_job *j, struct err *e)
         if (found)
             *v = stored;
     }
-    if (j->at.best > j->valid.count && coord_grow_on(j)) /* older_forget: of before it was stored */
+    /* the coordinator died in older_forget before it stored the progress */
+    if (j->at.best > j->valid.count && coord_grow_on(j))
         j->at.best = j->at.kept = 0;
     return rc;
 }
@@ -121,7 +122,8 @@ const char *coord_judge_name(const struct coord_job *j, uint32_t n, char out[COO
 
 /* ---- when ------------------------------------------------------------------------------------ */
 
-/* Whether the list has room for one within an epoch: each epoch that is left ends with another. */
+/* True when the list has room for an evaluation within an epoch: each remaining epoch needs one at
+ * its end. */
 static bool has_room(const struct coord_job *j)
 {
     return coord_grow_on(j) ||
@@ -189,9 +191,9 @@ void coord_judge_time(struct coord_job *j)
 
 /* ---- what it came to ------------------------------------------------------------------------- */
 
-/* Of a log that grows the newest are kept, twice COORD_ROUNDS_KEPT at most: the older half goes,
- * and numbers count from there. A coordinator that dies over it has some twice, or in disorder,
- * the newest last: figures for people. */
+/* For a growing log only the newest evaluations are kept, at most twice COORD_ROUNDS_KEPT: drops
+ * the older half and renumbers the rest. A coordinator that dies meanwhile has some of them twice,
+ * or in disorder, with the newest last; these figures are only shown. */
 static bool older_forget(struct coord_job *j)
 {
     static const struct coord_evaluation none;
@@ -218,7 +220,7 @@ bool coord_judge_note(struct coord_job *j, const struct measure *m, uint64_t bad
     if (!older_forget(j))
         return false;
     uint32_t n = j->valid.count + !coord_judge_made(j);
-    if (n > COORD_EVALUATIONS_MAX) /* more epochs than it began with */
+    if (n > COORD_EVALUATIONS_MAX) /* more epochs than the job began with */
         return coord_end_fail(j, SHOAL_E_TOO_BIG,
                               "a job has at most %u evaluations: begin another with its tables "
                               "(start_from), or raise evaluate.every_batches",
@@ -238,7 +240,7 @@ bool coord_judge_note(struct coord_job *j, const struct measure *m, uint64_t bad
     return coord_job_put(j, key, v, sizeof *v);
 }
 
-/* Whether a value is better than that of evaluation `n` (0: none) was. */
+/* True when a value is better than that of evaluation `n` (0: none). */
 static bool metric_gains(const struct coord_job *j, double value, uint32_t n, double than)
 {
     if (!isfinite(value))
@@ -251,12 +253,13 @@ static bool metric_gains(const struct coord_job *j, double value, uint32_t n, do
                : value > than + least;
 }
 
-/* Gains and misses go by the best of all; kept is the best of those whose tables there are. */
+/* Gains and misses are judged against the best evaluation of all; the kept one is the best of those
+ * whose tables still exist. */
 bool coord_judge_keeps(struct coord_job *j)
 {
     struct metric mean;
     uint32_t n = j->valid.count;
-    /* evaluated again, for the coordinator died at its cut: it has been judged */
+    /* evaluated again, because the coordinator died at the cut: it is already judged */
     if (j->at.kept == n)
         return true;
     double value = coord_judge_mean(j, n, &mean) ? coord_judge_value(j, &mean) : (double)NAN;
@@ -310,7 +313,7 @@ const char *coord_judge_ended(const struct coord_job *j)
     if (patience_over(j))
         return "early_stop";
     double most = j->spec.train.max_minutes * 60;
-    if (coord_grow_on(j)) /* of an end that was resumed nobody knows that it was asked for */
+    if (coord_grow_on(j)) /* a job resumed from its end does not know that the end was asked for */
         return j->stop.asked || most <= 0 || (double)j->at.train_ns * 1e-9 < most ? "stop"
                                                                                   : "max_minutes";
     return j->at.train_rows < j->spec.train.epochs * coord_epoch_amount(j).rows ? "max_minutes"
