@@ -96,8 +96,8 @@ const struct coord_lease *coord_lease_find(const struct coord_leases *l, uint64_
 
 /* ---- WHO ------------------------------------------------------------------------------------- */
 
-/* By lane, generation and batches: those of two leases of one run are apart, and a batch equals the
- * lease that it is in. */
+/* Orders by lane, generation and batches. Two leases of one run do not overlap, and a batch equals
+ * the lease that contains it. */
 static int by_batches(const void *a, const void *b)
 {
     const struct coord_lease *x = *(const struct coord_lease *const *)a,
@@ -109,7 +109,7 @@ static int by_batches(const void *a, const void *b)
     return (x->first > y->last) - (x->last < y->first);
 }
 
-/* The leases of a run, sorted; the caller's. NULL: no memory. */
+/* Returns the leases of a run, sorted; the caller frees the array. NULL: no memory. */
 static const struct coord_lease **leases_of(const struct coord_leases *l, uint64_t run,
                                             uint32_t *count)
 {
@@ -126,8 +126,9 @@ static const struct coord_lease **leases_of(const struct coord_leases *l, uint64
     return sorted;
 }
 
-/* A position leads to an object through the list that it was counted in: of a log that grows each
- * round has one of its own, which is let go before the next is made. */
+/* True when the list is there in which the lease's position was counted: a position leads to an
+ * object only through it. Each round of a log that grows has its own list, which is freed before
+ * the next is made. */
 static bool object_known(const struct coord_job *job, const struct coord_lease *at)
 {
     bool listed = job->objects[WIRE_TRAIN].count > 0 && at->run == job->at.run;
@@ -167,7 +168,7 @@ int coord_lease_who(struct coord_job *j, struct coord_ask *a)
     const struct coord_lease **sorted = leases_of(&j->leases, q->run, &count);
     struct json *list = json_new_array();
     for (uint32_t i = 0; sorted != NULL && i < q->count; i++) {
-        struct wire_batch_name of; /* a frame may lie anywhere */
+        struct wire_batch_name of; /* a frame may be unaligned */
         memcpy(&of, &name[i], sizeof of);
         const struct coord_lease batch = {
             .lane = of.lane, .generation = of.generation, .first = of.batch, .last = of.batch};

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define PROBE_BYTES (1u << 20) /* less than any checkpoint takes with its files of a store */
-#define WANTED_NS UINT64_C(2500000000) /* who waits asks each second */
+#define WANTED_NS UINT64_C(2500000000) /* the client that waits asks each second */
 
 bool coord_look_needed(const struct job *spec, const struct coord_submit *submit)
 {
@@ -55,7 +55,7 @@ static int dir_look(struct coord_look *l, struct err *e)
     char dir[LIMIT_PATH];
     (void)snprintf(dir, sizeof dir, "%s", l->spec.checkpoint.dir);
     int rc = coord_checkpoint_dir(ops, root, dir, e);
-    if (rc == 0 && !l->spec.train.skip) /* else it makes none */
+    if (rc == 0 && !l->spec.train.skip) /* otherwise the job makes no checkpoint */
         rc = ops->claim(dir, l->spec.name,
                         l->spec.checkpoint.keep + l->spec.checkpoint.keep_named != 0, &l->claim, e);
     if (rc == 0 && !l->spec.train.skip)
@@ -63,7 +63,8 @@ static int dir_look(struct coord_look *l, struct err *e)
     return rc == 0 ? 0 : err_wrap(e, rc, "checkpoint.dir");
 }
 
-/* What is wrong is for the job, not for the errand: the claim is the look's in any case. */
+/* Always returns 0: a failure here is the job's, not the errand's, and the claim belongs to the
+ * look in any case. */
 static int look_run(struct coord_errand *r, struct err *e)
 {
     struct coord_look *l = look_of(r);
@@ -92,8 +93,8 @@ static void look_free(struct coord_errand *r)
 
 /* ---- on the loop ----------------------------------------------------------------------------- */
 
-/* The former job's checkpoints are let go of first: what prunes them still has the claim, and comes
- * before the look. */
+/* Lets go of the former job's checkpoints first: its pruning still has the claim, and runs before
+ * the look. */
 static void former_end(struct coord_job *j)
 {
     struct coord_checkpoint *k = &j->checkpoint;
@@ -159,7 +160,8 @@ int coord_look_asked(struct coord *c, struct coord_ask *a, const struct coord_su
                        "the folders of another job that is submitted are looked at%s%.350s: submit "
                        "again in a moment",
                        hangs ? ", and " : "", hangs ? hang : "");
-    l->request = *a->request; /* whoever asks again under another number hears that one's answer */
+    l->request = *a->request; /* a client that asks again under another id is answered under that
+                               * id */
     l->asked_ns = now;
     if (l->over)
         return 0;

@@ -1,12 +1,12 @@
-/* look.h: a look at the folders that a submitted job names, before it is taken: checkpoint.dir is
- * opened, claimed and written to (what no checkpoint could do there is known before the job has
- * trained for a night); the checkpoint that it begins with is read (coord_from_open).
+/* look.h: a look at the folders that a submitted job names, before the job is taken. checkpoint.dir
+ * is opened, claimed and written to, so that an error there is known before the job has trained for
+ * a night. The checkpoint that the job begins with is read (coord_from_open).
  *
- *   SUBMIT --coord_submit: AGAIN--> a look begins --looked--> the same SUBMIT, with what was seen
+ *   SUBMIT --coord_submit: AGAIN--> a look begins --looked--> the same SUBMIT, with its result
  *
- * It is an errand (errand.h). Meanwhile the client that asked sends its SUBMIT again, and is told
- * when a folder hangs; another client waits. A job for which nobody asks any more, when its folders
- * have been looked at, is not begun. */
+ * A look is an errand (errand.h). Meanwhile the client sends its SUBMIT again, and is told when a
+ * folder hangs; another client waits. When the look ends and its client no longer asks, the job is
+ * not begun. */
 #ifndef SERVER_COORD_LOOK_H
 #define SERVER_COORD_LOOK_H
 
@@ -17,20 +17,20 @@
 
 struct coord_look {
     struct coord_errand errand;
-    struct coord_options options; /* of the coordinator */
-    struct job spec;              /* owned; to compare with */
-    bool makes;                   /* checkpoints */
-    bool reads;                   /* one, at `path` */
+    struct coord_options options; /* the coordinator's */
+    struct job spec;              /* owned; the job; the checkpoint must fit it */
+    bool makes;                   /* true: the job makes checkpoints */
+    bool reads;                   /* true: it reads one, at `path` */
     bool start;
     char path[LIMIT_PATH];
     uint32_t random;
-    /* what was seen */
+    /* the result */
     bool over;
     int rc;
     struct err e;
-    struct coord_folder_claim claim; /* of checkpoint.dir */
+    struct coord_folder_claim claim; /* claim on checkpoint.dir */
     struct coord_from from;
-    /* who asked, and how */
+    /* the client that asked, and its request */
     peer_t asker;
     struct wire request;
     char *yaml; /* owned (bytes) */
@@ -38,22 +38,22 @@ struct coord_look {
     uint64_t begun_ns, asked_ns;
 };
 
-/* Whether the job names a folder. */
+/* True when the job names a folder. */
 bool coord_look_needed(const struct job *spec, const struct coord_submit *submit);
-/* From a SUBMIT for which coord_submit said AGAIN; `looked` is called on the loop when all has been
- * seen, or cannot be. What job_parse and coord_errand_start say. */
+/* Begins a look for a SUBMIT to which coord_submit returned AGAIN. `looked` is called on the loop
+ * when the look is over or has failed. Returns errors of job_parse and coord_errand_start. */
 int coord_look_begin(struct coord *c, struct coord_job *former, struct coord_ask *a,
                      const struct coord_submit *submit, coord_errand_done looked, struct err *e);
-/* A SUBMIT comes during one. 0: it is the one looked at, which is over: coord_submit goes by it.
- * AGAIN: the one, which is answered later; UNAVAILABLE: it has to wait for a folder that hangs, or
- * for another job. */
+/* Handles a SUBMIT that comes during a look. 0: the look was for this SUBMIT and is over;
+ * coord_submit uses its result. AGAIN: the look is for this SUBMIT, which is answered later.
+ * UNAVAILABLE: the SUBMIT has to wait for a folder that hangs, or for another job. */
 int coord_look_asked(struct coord *c, struct coord_ask *a, const struct coord_submit *submit,
                      struct err *e);
-/* What was seen of the job's folders; 0: all is well. */
+/* Returns the result of the look; 0: all folders are well. */
 int coord_look_result(const struct coord_look *l, struct err *e);
-/* Whether somebody still waits for it. */
+/* True while a client still waits for the look. */
 bool coord_look_wanted(const struct coord *c);
-/* It is over, or not wanted. */
+/* Ends a look that is over or no longer wanted. */
 void coord_look_end(struct coord *c);
 
 #endif

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define LOST_LOOK_MAX 1000u
-#define MANIFEST_LOOK (4u << 20) /* one that is longer is passed over */
+#define MANIFEST_LOOK (4u << 20) /* a longer manifest is passed over */
 
 struct look {
     const struct coord_folder_ops *folder;

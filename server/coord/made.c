@@ -30,7 +30,7 @@ void coord_made_close(struct coord_made *m)
     *m = (struct coord_made){.number = 0};
 }
 
-/* A copy of the record's parts. CORRUPT, CONFIG (another release's text), NOMEM. */
+/* Copies the record's parts. CORRUPT, CONFIG (another release's text), NOMEM. */
 static int take(struct coord_made *m, const struct head *head, const void *tables, const char *yaml,
                 struct err *e)
 {
@@ -68,7 +68,7 @@ static int record_take(struct coord_made *m, const char *value, size_t bytes, st
     memcpy(&head, value, sizeof head);
     size_t tables = head.tables * sizeof *m->table;
     if (head.number == 0)
-        return 0; /* they went */
+        return 0; /* the tables were dropped */
     if (head.tables == 0 || head.tables > LIMIT_TABLES ||
         bytes != sizeof head + tables + head.yaml_bytes)
         return err_set(e, SHOAL_E_CORRUPT, "a record of %zu bytes for %u tables", bytes,
@@ -88,7 +88,7 @@ int coord_made_open(struct coord_job *j, struct err *e)
     free(value);
     if (rc == SHOAL_E_NOMEM)
         return err_set(e, rc, "%s", why.text);
-    if (rc != 0) /* the rows are there all the same, and a job that is submitted makes it anew */
+    if (rc != 0) /* the rows are there all the same, and the next job makes the record anew */
         log_warn("tables of the last job: %s", why.text);
     return 0;
 }
@@ -164,9 +164,9 @@ int coord_made_text(const struct coord_job *j, bool whole, char **text, size_t *
     return rc;
 }
 
-/* ---- who reads them -------------------------------------------------------------------------- */
+/* ---- readers --------------------------------------------------------------------------------- */
 
-/* No tables are known. */
+/* The error when no tables are known. */
 static int unknown(const struct coord_fleet *f, struct err *e)
 {
     if (f->cluster.map_epoch == 0)
@@ -182,13 +182,13 @@ int coord_made_job_text(struct coord_job *j, struct coord_ask *a)
     size_t bytes;
     if (j->made.number == 0) /* a reader of tables must not number fields by itself */
         return unknown(j->fleet, &a->e);
-    /* a scorer needs to know what the tables mean, not how their log was read */
+    /* a scorer needs the meaning of the tables, not how their log was read */
     bool whole = a->who.role != ROLE_SERVE;
     int rc = coord_made_text(j, whole, &text, &bytes, &a->e);
     if (rc != 0)
         return rc;
     a->reply.u.JOB_TEXT_reply.run = j->made.number;
-    a->silent = true; /* without memory it is asked again */
+    a->silent = true; /* without memory the peer asks again */
     (void)coord_send_frame(j->fleet, a->from, &a->reply, text, bytes);
     free(text);
     return 0;
@@ -211,7 +211,7 @@ int coord_made_table_get(struct coord_job *j, struct coord_ask *a)
     return 0;
 }
 
-/* Where a shard listens, and which key it has; its bytes. */
+/* Writes the endpoint of a shard and its key; returns the bytes. */
 static size_t map_line(const struct coord_shard *s, char line[320])
 {
     int n = snprintf(line, 320, "%s%s%s\n", s->endpoint, s->key[0] != 0 ? " " : "", s->key);
@@ -241,7 +241,7 @@ int coord_made_map_get(struct coord_job *j, struct coord_ask *a)
     for (uint32_t s = 0; s < members->shards; s++)
         bytes += map_line(&members->shard[s], line);
     char *lines = map == NULL ? NULL : msg_add(reply, bytes);
-    a->silent = true; /* it has two frames; without memory it is asked again */
+    a->silent = true; /* it has two frames; without memory the peer asks again */
     if (lines == NULL) {
         msg_free(reply);
         return 0;

@@ -62,7 +62,7 @@ int coord_map_make(const struct table_schema *table, uint32_t count, uint32_t sh
     return 0;
 }
 
-/* Whether they are the first ones, as those of the only job are. */
+/* True for the first table numbers, which the only job has. */
 static bool numbers_first(uint64_t numbers)
 {
     return (numbers & (numbers + 1)) == 0;

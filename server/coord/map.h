@@ -1,4 +1,9 @@
-/* map.h: which shard leads which tablet, over all tables and as one job counts them. */
+/* map.h: which shard leads which tablet, over all tables and as one job counts them. Pure: a
+ * function of tables and shard count.
+ *
+ * Each table is dealt over the shards by itself, in contiguous ranges of tablets whose lengths
+ * differ by one at most, so that a batch sorted by tablet goes out as one range a shard. Global
+ * tablet numbers run through all tables: schema.tablet_first + tablet. */
 #ifndef SERVER_COORD_MAP_H
 #define SERVER_COORD_MAP_H
 
@@ -10,16 +15,10 @@
 
 struct coord_cluster;
 
-/* Which shard leads which tablet. Pure: a function of tables and shard count.
- *
- * Every table is dealt over the shards by itself, in contiguous ranges of tablets that differ by
- * one at most, so that a batch sorted by tablet goes out as one range a shard. Global tablet
- * numbers run through all tables: schema.tablet_first + tablet. */
-
-/* Tables as declared, by number, complete and without gap: numbers 0..count-1, names unique,
- * tablets one after another from 0. SCHEMA. */
+/* Checks that tables are declared by number, complete and without gap: numbers 0..count-1, unique
+ * names, tablets one after another from 0. SCHEMA. */
 int coord_map_check(const struct table_schema *table, uint32_t count, struct err *e);
-/* Tablets of all tables. */
+/* Returns the number of tablets of all tables. */
 uint32_t coord_map_tablets(const struct table_schema *table, uint32_t count);
 /* shard_of: (coord_map_tablets). CONFIG when a sparse table would have fewer than
  * LIMIT_SHARD_TABLETS_MIN tablets a shard; dense tables are small and may leave a shard without
@@ -27,13 +26,13 @@ uint32_t coord_map_tablets(const struct table_schema *table, uint32_t count);
 int coord_map_make(const struct table_schema *table, uint32_t count, uint32_t shards,
                    uint16_t *shard_of, struct err *e);
 
-/* Whether the map has the job's tables by these numbers. */
+/* True when the map has the job's tables under these numbers. */
 bool coord_map_has(const struct coord_cluster *cl, uint64_t numbers,
                    const struct table_schema *table, uint32_t tables);
-/* Where in the map a table begins that is a job's of these numbers. */
+/* Returns where in the map a table begins that belongs to a job of these numbers. */
 uint32_t coord_map_first(const struct coord_cluster *cl, uint64_t numbers,
                          const struct table_schema *s);
-/* The map as the job of these tables counts: the shard of each tablet of its tables. */
+/* Writes the map as the job of these tables counts: the shard of each tablet of its tables. */
 void coord_map_view(const struct coord_cluster *cl, uint64_t numbers,
                     const struct table_schema *table, uint32_t tables, uint16_t *shard_of);
 

@@ -1,6 +1,6 @@
 /* member.c: shards.
  *
- * 1. A worker's number is in the store before a worker is told it. [test:
+ * 1. A worker's number is in the store before the worker is told it. [test:
  *    coord_member_worker_number_is_never_used_again] [assert: coord_work_join]
  * 2. (server, index) -> shard number never changes. [test:
  *    coord_member_server_keeps_its_numbers_over_a_restart] [assert: coord_member_shard_beat] */
@@ -19,8 +19,8 @@
 struct shard_record { /* value of "shard/N" */
     char server[LIMIT_NAME];
     uint32_t index;
-    uint32_t placed; /* 1: its folder knows where it belongs */
-    /* of its process: a server that died while no coordinator was there is noticed */
+    uint32_t placed; /* 1: its folder records its cluster and number */
+    /* the process's: shows that a server died while no coordinator was there */
     uint64_t incarnation;
 };
 _Static_assert(sizeof(struct shard_record) == LIMIT_NAME + 16, "shard_record is stored");
@@ -28,7 +28,7 @@ _Static_assert(sizeof(struct shard_record) == LIMIT_NAME + 16, "shard_record is 
 static const char WORKER_KEY[] = "next-worker";
 #define SYNCED_NS UINT64_C(1000000000)
 
-/* How far a shard was on disk: noted now and then, beside its record. */
+/* The key of how far a shard was on disk, which is noted now and then, beside its record. */
 static void synced_key(uint32_t shard, char key[COORD_KEY_MAX])
 {
     (void)snprintf(key, COORD_KEY_MAX, "synced/%u", shard);
@@ -144,8 +144,8 @@ static int shard_put(struct coord_store *store, uint32_t shard, const struct wir
     return coord_store_put(store, key, &record, sizeof record, e);
 }
 
-/* Its rows are on disk now: none are in a process that it had before, also for the coordinator
- * after this one. */
+/* The shard's rows are on disk now: forgets the incarnation whose memory had them, also in the
+ * store. */
 static int made_forget(struct coord_shard *s, uint32_t shard, struct coord_store *store,
                        struct err *e)
 {
@@ -161,7 +161,7 @@ static int shard_give(struct coord_members *m, const struct wire_SHARD_BEAT *bea
                       struct err *e)
 {
     for (uint32_t s = 0; s < m->shards; s++) {
-        /* its folder has the number: the store was lost, or put back */
+        /* a folder that has a number keeps it, although the store was lost or put back */
         if (m->shard[s].server[0] != 0 ||
             (coord_member_belongs(beat) && !PLANTED("numbers_of_others") && beat->number != s))
             continue;
@@ -179,7 +179,7 @@ static void rss_note(struct coord_members *m)
 {
     uint64_t sum = 0;
     for (uint32_t s = 0; s < m->shards; s++)
-        if (m->shard[s].seen && m->shard[s].index == 0) /* once a process */
+        if (m->shard[s].seen && m->shard[s].index == 0) /* one shard for each process */
             sum += m->shard[s].figures.rss_peak_bytes;
     if (sum > m->rss_peak_bytes)
         m->rss_peak_bytes = sum;
@@ -279,7 +279,7 @@ bool coord_shard_in_memory(const struct coord_shard *s)
     return s->seen ? s->figures.in_memory : s->made != 0;
 }
 
-/* A shard that does not say it keeps a journal at least. */
+/* Returns the shard's durability; a shard that does not tell it keeps a journal at least. */
 static enum durability durability_of(const struct coord_shard *s)
 {
     uint32_t said = s->figures.durability;

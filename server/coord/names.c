@@ -22,7 +22,7 @@ static const char KEY[] = "names"; /* value: the version, u64, then the line */
 
 /* ---- the store ------------------------------------------------------------------------------- */
 
-/* Takes the line over. CONFIG: it is none. */
+/* Takes the line over. CONFIG: it cannot be parsed. */
 static int take(struct coord_names *n, uint64_t version, char *line, size_t bytes, struct err *e)
 {
     struct legend legend;
@@ -94,7 +94,7 @@ bool coord_names_ready(const struct coord_names *n)
     return n->newest <= n->version;
 }
 
-/* Under a new version unless they are the ones that are there. */
+/* Stores the names under a new version, unless they are the stored ones. */
 static int legend_store(struct coord_fleet *f, const struct legend *legend, uint64_t number,
                         struct err *e)
 {
@@ -106,7 +106,8 @@ static int legend_store(struct coord_fleet *f, const struct legend *legend, uint
         return rc;
     while (bytes > 0 && text[bytes - 1] == '\n')
         bytes--;
-    uint64_t known = n->newest > n->version ? n->newest : n->version; /* of a shard, perhaps */
+    uint64_t known = n->newest > n->version ? n->newest : n->version; /* perhaps a shard's
+                                                                       * version */
     uint64_t next = known + 1 > number ? known + 1 : number;
     if (n->version < known || n->version == 0 || n->bytes != bytes ||
         memcmp(n->line, text, bytes) != 0)
@@ -115,7 +116,7 @@ static int legend_store(struct coord_fleet *f, const struct legend *legend, uint
     return rc;
 }
 
-/* Those of the job at hand. */
+/* Stores the names of the job at hand. */
 static int job_put(struct coord_job *j, struct err *e)
 {
     return legend_store(j->fleet, &j->spec.legend, j->at.number, e);
@@ -164,7 +165,7 @@ static void held(void *context, const struct coord_call *call, uint32_t shard,
     uint64_t version = reply->u.NAMES_HELD_reply.version;
     (void)call;
     if (version <= f->names.version || version >= VERSION_MOST) {
-        if (shard == f->names.newest_shard) /* it has other data by now */
+        if (shard == f->names.newest_shard) /* the shard has other data by now */
             f->names.newest = f->names.version;
         return;
     }
@@ -194,12 +195,13 @@ void coord_names_step(struct coord_fleet *f)
     struct coord_names *n = &f->names;
     struct wire w = {.type = WIRE_TYPE_NAMES_HELD};
     uint64_t now = env_now_ns(f->env);
-    /* its map first: with names and no map it would seem that nobody has made tables yet */
+    /* a shard needs its map first: with names and no map it would seem that no tables were made
+     * yet */
     bool map = coord_cluster_ready(&f->cluster) || PLANTED("names_before_map");
     if (n->newest <= n->version || !map || coord_call_open_type(&f->calls, f, WIRE_TYPE_NAMES_HELD))
         return;
     if (n->asked_ns != 0 && now - n->asked_ns < ASK_AGAIN_NS)
-        return; /* what it said could not be taken */
+        return; /* its last answer could not be taken */
     n->asked_ns = now;
     SHOAL_ASSERT(n->newest_shard < f->members.shards);
     (void)coord_call_start(&f->calls, &(struct coord_call){.context = f,

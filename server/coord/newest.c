@@ -26,7 +26,8 @@ bool coord_newest_path(const struct coord_job *j, char path[LIMIT_PATH])
 
 /* ---- on the errand's thread ------------------------------------------------------------------ */
 
-/* Opens one. The first failure is that of the newest, which is told where none can be read. */
+/* Opens one checkpoint. The first failure is kept, as that of the newest: it is told when none can
+ * be read. */
 static bool try(struct coord_newest *n, const char *path, int rc)
 {
     struct err e = n->e;
@@ -38,7 +39,7 @@ static bool try(struct coord_newest *n, const char *path, int rc)
     }
     coord_from_close(&n->options, &n->from);
     n->from = (struct coord_from){.hold = COORD_FOLDER_NONE};
-    if (rc != SHOAL_E_NOINPUT) /* pruned ones are many */
+    if (rc != SHOAL_E_NOINPUT) /* many have been pruned */
         log_warn("checkpoint %s cannot be gone back to: %s", path, e.text);
     if (n->rc == 0) {
         n->rc = rc;
@@ -47,7 +48,7 @@ static bool try(struct coord_newest *n, const char *path, int rc)
     return false;
 }
 
-/* Where none can be read, that is the job's failure, and not the errand's. */
+/* When no checkpoint can be read, that is the job's failure, not the errand's. */
 static int newest_run(struct coord_errand *r, struct err *e)
 {
     struct coord_newest *n = coord_newest_of(r);

@@ -13,9 +13,9 @@
 
 #define LOGLOSS_WORSE 1.02 /* times the least logloss of all evaluations */
 #define SHORT_TOLD_NS UINT64_C(1000000000)
-#define STILL_GAINS 5e-4 /* by so much, of AUC or logloss, the last one beat those before it */
+#define STILL_GAINS 5e-4 /* AUC or logloss by which the last evaluation beat the earlier ones */
 
-/* Labels without a positive one give it no value. */
+/* A label without positives has no calibration. */
 static const char *calibration_text(const char *before, const struct metric *m, char *out,
                                     size_t bytes)
 {
@@ -50,7 +50,7 @@ static void kept_note(const struct coord_job *j, struct json *list)
     json_append_string(list, text);
 }
 
-/* The job ends with other tables than the best evaluation's. */
+/* A note when the job ends with other tables than the best evaluation's. */
 static void best_note(const struct coord_job *j, struct json *list)
 {
     char text[320], best[COORD_JUDGE_NAME], last[COORD_JUDGE_NAME];
@@ -64,7 +64,7 @@ static void best_note(const struct coord_job *j, struct json *list)
     json_append_string(list, text);
 }
 
-/* All were at epochs' ends: people count epochs then. */
+/* True when all evaluations were at the end of an epoch: the notes then count epochs. */
 static bool epochs_alone(const struct coord_job *j)
 {
     bool alone = true;
@@ -99,7 +99,8 @@ static void limit_note(const struct coord_job *j, struct json *list)
     json_append_string(list, text);
 }
 
-/* Who goes on with a task tells of the batches that he did himself. */
+/* A worker that takes over a task reports only the batches that it did itself, so some examples may
+ * be missing. */
 static void heard_note(const struct coord_job *j, struct json *list)
 {
     uint64_t trained = coord_trace_trained(j), heard = coord_trace_seen(j);
@@ -150,7 +151,7 @@ static void disk_note(const struct coord_job *j, struct json *list)
     json_append_string(list, text);
 }
 
-/* A sentence a line. */
+/* Each line of the text is a sentence. */
 static void translated_notes(const struct coord_job *j, struct json *list)
 {
     char text[WIRE_TRANSLATED];
@@ -169,7 +170,8 @@ static void profile_notes(const struct coord_job *j, struct json *list)
         json_append_string(list, json_as_string(json_array_at(notes, i), "?"));
 }
 
-/* Copies: files of the same name are known by the profile. */
+/* A note when two splits have the same rows: the profile knows files of the same name, this finds
+ * copies. */
 static void same_rows_note(const struct coord_job *j, struct json *list)
 {
     static const char *const name[] = {"data.train", "data.valid", "data.test"};
@@ -190,8 +192,8 @@ static void same_rows_note(const struct coord_job *j, struct json *list)
     }
 }
 
-/* How often the tables that the job ends with have learnt the log. Rounds of a log that grows are
- * epochs of other rows each. */
+/* Returns how often the tables at the end of the job have learnt the log. In a log that grows each
+ * round is an epoch of other rows. */
 static uint32_t passes_made(const struct coord_job *j, uint32_t final)
 {
     if (coord_grow_on(j))
@@ -199,7 +201,7 @@ static uint32_t passes_made(const struct coord_job *j, uint32_t final)
     return final > 0 ? j->valid.item[final - 1].epoch : j->at.epoch;
 }
 
-/* One evaluation is looked at: that of data.test, where there is one. */
+/* Notes on one evaluation: that of data.test when there is one. */
 static void evaluation_notes(const struct coord_job *j, struct json *list)
 {
     uint32_t final = coord_judge_final(j), tasks = j->spec.data.label_count;
@@ -253,14 +255,14 @@ static void negatives_note(const struct coord_job *j, struct json *list)
                                 j->spec.data.negatives, list);
 }
 
-/* What is likely to be wrong: the input first, for figures follow from it. */
+/* Notes on causes of doubt: the input first, since figures follow from it. */
 static void doubt_notes(const struct coord_job *j, struct json *list)
 {
     profile_notes(j, list);
     same_rows_note(j, list);
     weights_note(j, list);
     negatives_note(j, list);
-    if (j->spec.model.kind == MODEL_PROBE) /* it predicts nothing */
+    if (j->spec.model.kind == MODEL_PROBE) /* the probe predicts nothing */
         return;
     unseen_notes(j, list);
     evaluation_notes(j, list);
@@ -272,7 +274,7 @@ struct json *coord_notes_json(const struct coord_job *j)
     if (j->missed.status != 0)
         json_append_string(list, j->missed.text);
     translated_notes(j, list);
-    if (j->at.phase == PHASE_FAILED) { /* the others are of the tables that a job ends with */
+    if (j->at.phase == PHASE_FAILED) { /* the other notes are on the final tables */
         profile_notes(j, list);
         same_rows_note(j, list);
         disk_note(j, list);

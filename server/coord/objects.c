@@ -1,4 +1,4 @@
-/* objects.c: the list, its holders, the index of each. */
+/* objects.c: the list, its holders, and the index of each object. */
 #include "server/coord/objects.h"
 
 #include "proto/base/assert.h"
@@ -16,10 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Stored of each split: the job's number; bytes of the lines; the lines; the head */
+/* Stored for each split: the job's number; bytes of the lines; the lines; the head */
 static const char *const list_key[JOB_SPLITS] = {"objects/list", "objects/valid/list",
                                                  "objects/test/list"};
-/* ... the job's number; struct coord_object_record (count); struct wire_window (windows of all) */
+/* ... the job's number; struct coord_object_record (count); struct wire_window (windows of all
+ * objects) */
 static const char *const rows_key[JOB_SPLITS] = {"objects/rows", "objects/valid/rows",
                                                  "objects/test/rows"};
 static const char *const split_name[JOB_SPLITS] = {"train", "valid", "test"};
@@ -27,7 +28,7 @@ static const char *const split_name[JOB_SPLITS] = {"train", "valid", "test"};
 #define ORDER_SALT 0x6f626a65637473ULL
 #define TEXT_BYTES (4u << 20)
 #define RETURN_LEASES 2u             /* a worker that has left may start again within them */
-#define ROWS_MAX (UINT64_C(1) << 44) /* of one: so that no sum of them wraps */
+#define ROWS_MAX (UINT64_C(1) << 44) /* rows of an object: so that no sum wraps */
 
 void coord_objects_close(struct coord_objects *o)
 {
@@ -51,8 +52,8 @@ void coord_objects_forget(struct coord_objects *o)
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
-/* A name, a tab and more perhaps, which come to a worker as they are here; names rise, so none is
- * there twice. */
+/* Checks a line: a name, then perhaps tabs and more text, which workers get as it is. Names rise,
+ * so no name occurs twice. */
 static bool line_ok(const char *line, size_t bytes, const char *before)
 {
     size_t name = strcspn(line, "\t");
@@ -67,7 +68,7 @@ static bool line_ok(const char *line, size_t bytes, const char *before)
            (strcmp(before, line) < 0 && !(was == name && memcmp(before, line, name) == 0));
 }
 
-/* o->text as lines, ended by a LF, or a NUL as they lie in the store: `count` of them. */
+/* Splits o->text into `count` lines, each ended by a LF, or by a NUL as in the store. */
 static bool lines_take(struct coord_objects *o, uint32_t count)
 {
     size_t at = 0;
@@ -122,7 +123,7 @@ int coord_objects_take(struct coord_objects *o, const void *lines, size_t bytes,
 }
 
 struct begun {
-    uint32_t from, object; /* from: of its partition; 0: names tell no times */
+    uint32_t from, object; /* from: the begin of its partition; 0: names tell no times */
 };
 
 static int by_begin(const void *a, const void *b)
@@ -133,7 +134,8 @@ static int by_begin(const void *a, const void *b)
     return (x->object > y->object) - (x->object < y->object);
 }
 
-/* A function of job and list, whoever is there. Objects of one time are spread over the lanes. */
+/* A function of job and list, independent of the workers. Objects of one time are spread over the
+ * lanes. */
 int coord_objects_deal(struct coord_job *j, struct err *e)
 {
     const struct coord_objects *o = &j->objects[WIRE_TRAIN];
@@ -167,7 +169,8 @@ static int list_put(struct coord_job *j, uint32_t split, struct err *e)
     return coord_job_put_parts(j, list_key[split], part, 3, e);
 }
 
-/* The question: known, or the asker lists them, or somebody does. */
+/* Answers the question for a list: it is known, or the asker is to list the objects, or another
+ * worker is. */
 static int list_asked(struct coord_job *j, uint32_t split, struct coord_ask *a)
 {
     struct coord_objects *o = &j->objects[split];
@@ -265,7 +268,7 @@ static void bases_set(struct coord_objects *o)
         o->object[i].base = o->object[i - 1].base + o->object[i - 1].rows;
 }
 
-/* Of an object: what was stored. */
+/* Takes the stored record of an object. */
 static bool row_load(struct coord_object *of, const struct coord_object_record *r,
                      const void *windows)
 {
@@ -304,7 +307,7 @@ bool coord_objects_known(struct coord_objects *o, const void *from, size_t bytes
     return at == bytes;
 }
 
-/* Of all that are known. */
+/* Sums the rows of all known objects. */
 static int sum_up(const struct coord_objects *o, struct coord_split *whole, struct err *e)
 {
     *whole = (struct coord_split){.used = 1, .known = 1};
@@ -323,14 +326,15 @@ static int sum_up(const struct coord_objects *o, struct coord_split *whole, stru
     return 0;
 }
 
-/* All of data.train are known: a replay's windows and a growing log's first round are, too. */
+/* All objects of data.train are known: makes a replay's windows, or the first round of a log that
+ * grows. */
 static int train_complete(struct coord_job *j, struct err *e)
 {
     const struct coord_split *whole = &j->objects[WIRE_TRAIN].whole;
     return coord_grow_on(j) ? coord_grow_round(j, whole, 1, e) : coord_replay_objects(j, e);
 }
 
-/* All are known: the split is. */
+/* All objects of a split are known: the split is. */
 static int index_complete(struct coord_job *j, uint32_t split, struct err *e)
 {
     struct coord_objects *o = &j->objects[split];
@@ -356,15 +360,17 @@ static int index_complete(struct coord_job *j, uint32_t split, struct err *e)
     return 0;
 }
 
-/* What fails for the worker's own sake: every object would, as fast as it can ask for them. */
+/* True when the failure is the worker's own: every object would fail there, as fast as the worker
+ * can ask for them. */
 static bool fails_here(int status)
 {
     return status > 0 ||
            (status != SHOAL_E_NOINPUT && status != SHOAL_E_DATA && status != SHOAL_E_UNAVAILABLE);
 }
 
-/* Whether one that could not be read is kept for another worker: who is there tries it in any case;
- * one that was asked for and has left is waited for, as it may start again, but not for ever. */
+/* True while an object that could not be read is kept for another worker. Another worker that is
+ * there tries it in any case. A worker that the job asked for and that has left may start again, so
+ * it is waited for, within a limit. */
 static bool kept(const struct coord_job *j, const struct coord_object *of)
 {
     uint64_t passed = coord_now_ns(j) - of->failed_ns;
@@ -389,7 +395,8 @@ bool coord_objects_waits(const struct coord_job *j, char *text, size_t bytes)
     return false;
 }
 
-/* It is left out when another worker has not read it either, or there is none. *again: not yet. */
+/* Leaves the object out when a second worker could not read it either, or there is no other worker.
+ * *again: neither is known yet. */
 static int object_failed(struct coord_job *j, const struct coord_ask *a, bool *again, struct err *e)
 {
     const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
@@ -419,7 +426,7 @@ static int object_failed(struct coord_job *j, const struct coord_ask *a, bool *a
     return 0;
 }
 
-/* Heard before; another count is a log that changes, or another one. */
+/* A repeated report. Another count means that the log changes, or is another log. */
 static int object_again(const struct coord_object *of, struct coord_ask *a)
 {
     const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
@@ -431,7 +438,8 @@ static int object_again(const struct coord_object *of, struct coord_ask *a)
                    of->line, a->worker->name, q->rows, q->digest, of->rows, of->digest);
 }
 
-/* The windows of an object that was read. *ends: those of all objects are too many. */
+/* Takes the windows of an object that was read. *ends: true when all objects together have too
+ * many. */
 static int windows_take(struct coord_job *j, struct coord_ask *a, bool *ends)
 {
     const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
@@ -443,7 +451,7 @@ static int windows_take(struct coord_job *j, struct coord_ask *a, bool *ends)
     struct wire_window *window = malloc((q->windows + 1ull) * sizeof *window);
     if (window == NULL)
         return err_set(&a->e, SHOAL_E_NOMEM, "no memory for %u windows", q->windows);
-    if (q->windows > 0) /* a frame may lie anywhere */
+    if (q->windows > 0) /* a frame may be unaligned */
         memcpy(window, a->m->frame[1].data, q->windows * sizeof *window);
     int rc = 0;
     bool many = q->windows > COORD_OBJECT_WINDOWS_MAX - o->windows;
@@ -466,7 +474,7 @@ static int windows_take(struct coord_job *j, struct coord_ask *a, bool *ends)
     return 0;
 }
 
-/* An object that was read. */
+/* Takes an object that was read. */
 static int object_take(struct coord_job *j, struct coord_ask *a, bool *ends)
 {
     const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
@@ -493,7 +501,7 @@ int coord_objects_done(struct coord_job *j, struct coord_ask *a, bool *ends)
         return err_set(&a->e, SHOAL_E_MALFORMED, "object %u is none of this job's", q->object);
     struct coord_object *of = &o->object[q->object];
     if (q->salt != hash_bytes(of->line, strcspn(of->line, "\t"), 1))
-        return 0; /* of a round before */
+        return 0; /* an object of an earlier round */
     if (of->known)
         return object_again(of, a);
     int rc = q->fail_status == 0 ? object_take(j, a, ends) : object_failed(j, a, &again, &a->e);
@@ -509,7 +517,7 @@ int coord_objects_done(struct coord_job *j, struct coord_ask *a, bool *ends)
 
 /* ---- holders --------------------------------------------------------------------------------- */
 
-/* How well it suits the worker: 0 not at all, 4 best. */
+/* Returns how well the object suits the worker: 0 not at all, 4 best. */
 static uint32_t suits(const struct coord_job *j, uint32_t split, uint32_t i, uint64_t worker,
                       bool more)
 {
@@ -520,14 +528,14 @@ static uint32_t suits(const struct coord_job *j, uint32_t split, uint32_t i, uin
     if (of->known || (o->holder[i] != 0 && o->holder[i] != worker) ||
         !coord_item_free(&of->item, worker, now) || (of->failed == worker && kept(j, of)))
         return 0;
-    if (of->item.worker != 0) /* an answer may be lost; but what is new comes first */
+    if (of->item.worker != 0) /* its answer may be lost; but objects not given yet come first */
         return 1;
     if (o->holder[i] != 0)
         return 4;
     if (t->mode != WIRE_BSP || split != WIRE_TRAIN || of->failed != 0)
         return 4;
     uint64_t owner = t->lane[of->lane].owner;
-    bool waits = now - o->listed_ns < COORD_AGAIN_NS; /* for a slower worker */
+    bool waits = now - o->listed_ns < COORD_AGAIN_NS; /* gives a slower worker time to take it */
     if (owner != 0)
         return owner == worker ? 4 : 0;
     if (more)

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define MAGIC 0x53434f52u  /* "ROCS" */
-#define REMOVED UINT32_MAX /* as value_bytes: the key is gone */
+#define REMOVED UINT32_MAX /* in value_bytes: the key is removed */
 
 struct record { /* then key, then value */
     uint32_t magic, key_bytes, value_bytes, zero;
@@ -29,7 +29,8 @@ static int damaged(const struct old_log *l, uint64_t at, const char *why, struct
                    at, why);
 }
 
-/* The header at `at`, and the length of its record; false: no version 0.2.0 writes such a one. */
+/* Reads the header at `at`, and the length of its record; false: release 0.2.0 writes no such
+ * header. */
 static bool header_read(const struct old_log *l, uint64_t at, struct record *r, uint64_t *length)
 {
     memcpy(r, l->log + at, sizeof *r);
@@ -46,7 +47,7 @@ static bool is_whole(const struct old_log *l, uint64_t at, struct record *r, uin
     return hash_bytes(l->log + at + sizeof *r, (size_t)*length - sizeof *r, seed) == r->checksum;
 }
 
-/* The record at `at` is the last one, and the file ends within it. */
+/* True when the record at `at` is the last one and the file ends within it. */
 static bool is_torn(const struct old_log *l, uint64_t at)
 {
     struct record r;

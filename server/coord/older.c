@@ -1,4 +1,4 @@
-/* older.c: jobs that began with less than servers know. */
+/* older.c: ends jobs that began with older state than servers have. */
 #include "server/coord/older.h"
 
 #include "proto/base/plant.h"
@@ -9,12 +9,13 @@
 
 void coord_older_names(struct coord_job *j, const struct wire_SHARD_BEAT *beat)
 {
-    /* one that drops all that is here goes by its own, and has told no shard of them yet */
+    /* a job that drops all tables uses its own names and run, and has not told a shard yet */
     bool drops = j->spec.fresh_all && j->at.phase <= PHASE_SETUP && j->opened != j->at.run;
     if (!coord_phase_running(j) || (drops && !PLANTED("names_of_what_goes")))
         return;
     if (j->at.phase == PHASE_WAITING && j->at.from == FROM_NOTHING)
-        coord_end_fail(j, SHOAL_E_EXISTS, /* as it would have been refused, had this been known */
+        coord_end_fail(j, SHOAL_E_EXISTS, /* the error with which it would have been refused, had
+                                           * this been known */
                        "server %s holds tables that this coordinator, whose data_dir is older, "
                        "did not know of when the job was submitted: --start-from fleet begins "
                        "with them; --set fresh=all drops them, and whatever else is there, for "

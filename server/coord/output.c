@@ -18,7 +18,7 @@ struct coord_output_batch {
     struct coord_scalar of[];
 };
 
-/* The folder of a file, for people. */
+/* Sets the errand's folder to the file's, for messages to people. */
 static void folder_set(struct coord_errand *r, const char *what, const char *path)
 {
     const char *slash = strrchr(path == NULL ? "" : path, '/');
@@ -31,15 +31,15 @@ static void folder_set(struct coord_errand *r, const char *what, const char *pat
 
 static void nothing_undo(struct coord_errand *r)
 {
-    (void)r; /* what is written stays */
+    (void)r; /* text that is written stays */
 }
 
 /* ---- the report ------------------------------------------------------------------------------ */
 
 struct output_report {
     struct coord_errand errand;
-    const struct coord_options *options; /* of the coordinator, borrowed */
-    uint64_t number;                     /* of the job */
+    const struct coord_options *options; /* the coordinator's, borrowed */
+    uint64_t number;                     /* the job's */
     char *text;                          /* owned */
 };
 
@@ -110,8 +110,8 @@ bool coord_output_report_waits(const struct coord_job *j)
 
 struct output_figures {
     struct coord_errand errand;
-    const struct coord_options *options; /* of the coordinator, borrowed */
-    uint64_t number;                     /* of the job at hand when it was begun */
+    const struct coord_options *options; /* the coordinator's, borrowed */
+    uint64_t number;                     /* number of the job at hand when it was begun */
     struct coord_output_batch *head;     /* owned */
 };
 
@@ -159,7 +159,7 @@ static struct coord_output_batch *batches_take(struct coord_job *j)
     return b;
 }
 
-/* The job's others are not written: a curve with a gap misleads. */
+/* The job's other figures are not written: a curve with a gap misleads. */
 static void figures_failed(struct coord_job *j, uint64_t number, int rc, const struct err *e)
 {
     batches_free(batches_take(j));

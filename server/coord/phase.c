@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* One phase after the other, and what each may become. */
+/* The name of each phase; the table below says which phases may follow. */
 static const char *const names[] = {
     [PHASE_NONE] = "none",       [PHASE_WAITING] = "waiting", [PHASE_INDEX] = "index",
     [PHASE_TABLES] = "tables",   [PHASE_SETUP] = "setup",     [PHASE_LANES] = "lanes",
@@ -46,7 +46,7 @@ static const uint32_t moves[] = {
         SM_TO(PHASE_TRAIN) | SM_TO(PHASE_TEST) | SM_TO(PHASE_DIGEST) | SM_TO(PHASE_FAILED),
 };
 
-/* Of a phase that was stored: where the job begins again. */
+/* The phase in which a restart goes on from a stored phase. */
 static const uint32_t restarts[] = {
     [PHASE_NONE] = 0,
     [PHASE_WAITING] = SM_TO(PHASE_WAITING),
@@ -82,7 +82,7 @@ bool coord_phase_over(const struct coord_job *j)
     return phase == PHASE_NONE || (phase >= PHASE_FINISH && phase <= PHASE_FAILED);
 }
 
-/* Of a job that an order has ended: nothing failed. */
+/* True for a job that an order has ended: nothing failed. */
 static bool stopped(const struct coord_job *j)
 {
     return j->at.phase == PHASE_FAILED && j->at.status == SHOAL_E_STOPPED;
@@ -117,12 +117,12 @@ uint32_t coord_phase_state(const struct coord_job *j)
     }
 }
 
-/* What must be so when a phase begins, whoever enters it. */
+/* True when the conditions of a phase's begin hold, on every way into it. */
 static bool phase_ready(const struct coord_job *j, enum coord_phase phase)
 {
     switch (phase) {
     case PHASE_LANES:
-    case PHASE_TRAIN: /* nobody holds a lane; the epoch's tasks are those of this epoch */
+    case PHASE_TRAIN: /* no worker holds a lane; the tasks are this epoch's */
         for (uint32_t l = 0; l < j->tasks.lanes; l++)
             if (j->tasks.lane[l].state != LANE_FREE)
                 return false;
@@ -130,9 +130,9 @@ static bool phase_ready(const struct coord_job *j, enum coord_phase phase)
     case PHASE_EVAL:
     case PHASE_TEST:
         return j->eval.tasks > 0 && j->eval.split == (phase == PHASE_EVAL ? WIRE_VALID : WIRE_TEST);
-    case PHASE_GROW: /* none of the round before is looked at any more */
+    case PHASE_GROW: /* the objects of the round before are no longer used */
         return j->objects[WIRE_TRAIN].count == 0 && j->tasks.holder == NULL;
-    case PHASE_CUT: /* what is kept is what was just judged the best */
+    case PHASE_CUT: /* the kept evaluation is the one just judged the best */
         return j->at.kept == j->valid.count;
     case PHASE_FAILED:
         return j->at.status != 0;
@@ -183,7 +183,6 @@ const char *coord_phase_text(enum coord_phase phase)
     return names[phase];
 }
 
-/* How long the epoch at hand has been trained, by this coordinator and by those that died in it. */
 uint64_t coord_phase_trained_ns(const struct coord_job *j)
 {
     SHOAL_ASSERT(j->epoch_ns <= env_now_ns(j->fleet->env));
@@ -221,13 +220,13 @@ void coord_end_tidy(struct coord_job *j)
         coord_cut_drop(j, j->at.best_cut);
 }
 
-/* Whoever waits for a lane asks again, and hears that there is no more. */
+/* Dismisses the workers that wait for a lane: they ask again, and are told that there is none. */
 static void dismiss(struct coord_job *j)
 {
     struct wire w = {.type = WIRE_TYPE_LANE_NEXT, .reply = true};
     w.u.LANE_NEXT_reply = (struct wire_LANE_NEXT_reply){
         .kind = WIRE_NEXT_WAIT, .retry_ms = coord_retry_ms(j), .run = j->at.run};
-    SHOAL_ASSERT(!coord_phase_running(j)); /* or they would ask for ever */
+    SHOAL_ASSERT(!coord_phase_running(j)); /* otherwise they would ask for ever */
     for (uint32_t l = 0; l < j->tasks.lanes; l++) {
         struct coord_lane *lane = &j->tasks.lane[l];
         w.id = lane->ask_id;
@@ -240,7 +239,7 @@ static void dismiss(struct coord_job *j)
 void coord_end_work(struct coord_job *j, const char *why)
 {
     uint64_t unfinished = j->cut.state == CUT_HOLDING || j->cut.state == CUT_GOING ? j->cut.cut : 0;
-    coord_cut_cancel(j); /* first: an order that waits would begin, and could end the job again */
+    coord_cut_cancel(j); /* first: a waiting order would begin, and could end the job again */
     coord_checkpoint_give_up(j, SHOAL_E_STOPPED, why);
     coord_call_cancel_all(&j->fleet->calls);
     SHOAL_ASSERT(j->cut.state == CUT_IDLE && !j->cut.waits);
@@ -251,7 +250,8 @@ void coord_end_work(struct coord_job *j, const char *why)
 bool coord_end_fail(struct coord_job *j, int status, const char *format, ...)
 {
     va_list arguments;
-    /* without a store it is as it is stored: the coordinator stops, and goes on with it */
+    /* after a failure of the store the job stays as stored: the coordinator stops, and a restart
+     * goes on */
     if (!coord_phase_running(j) || j->fleet->fatal != 0)
         return false;
     SHOAL_ASSERT(status != 0);
@@ -261,7 +261,7 @@ bool coord_end_fail(struct coord_job *j, int status, const char *format, ...)
     va_end(arguments);
     coord_end_work(j, "the job has ended");
     coord_from_let_go(j);
-    free(j->report); /* of a job that was about to be done */
+    free(j->report); /* from when the job was about to be done */
     j->report = NULL;
     bool run = j->at.phase >= PHASE_SETUP;
     elapsed_note(j); /* for the report */
@@ -271,7 +271,7 @@ bool coord_end_fail(struct coord_job *j, int status, const char *format, ...)
     else
         log_event(JOB_FAILED, j->spec.name, "job %s failed in %s: %s", j->spec.name,
                   coord_phase_name(j), j->at.text);
-    /* once it is stored: a run that is dropped cannot be gone on with */
+    /* only after FAILED is stored, since a run that is dropped cannot be resumed */
     if (!coord_phase_enter(j, PHASE_FAILED))
         return false;
     if (run)

@@ -1,4 +1,4 @@
-/* phase.h: where the job stands. The diagram is in flow.h; here it is a table, and each move is
+/* phase.h: the phase of a job. The diagram is in flow.h; here it is a table, and each move is
  * asserted against it (proto/base/sm.h). Thread: the coordinator's loop. */
 #ifndef SERVER_COORD_PHASE_H
 #define SERVER_COORD_PHASE_H
@@ -10,32 +10,34 @@ extern const struct sm coord_phase_moves;
 extern const struct sm coord_phase_restarts; /* from what was stored */
 
 bool coord_phase_running(const struct coord_job *j);   /* submitted and not over */
-bool coord_phase_over(const struct coord_job *j);      /* or as good as: workers leave */
+bool coord_phase_over(const struct coord_job *j);      /* over, or as good as over: workers leave */
 uint32_t coord_phase_state(const struct coord_job *j); /* enum wire_job_state */
-/* "stopped" for a failed one whose status is STOPPED. */
+/* Returns the name of the job's phase; "stopped" for a failed job whose status is STOPPED. */
 const char *coord_phase_name(const struct coord_job *j);
 const char *coord_phase_text(enum coord_phase phase);
-/* Enters a phase and stores that; false when the store failed. */
+/* Enters a phase and stores it; false: the store failed. */
 bool coord_phase_enter(struct coord_job *j, enum coord_phase phase);
-/* After a restart: not stored, for the same would be done again. */
+/* Enters a phase after a restart. It is not stored, since another restart would do the same
+ * again. */
 void coord_phase_restart(struct coord_job *j, enum coord_phase phase);
-/* Stores the progress as it is. */
+/* Stores the job's progress. */
 bool coord_phase_put(struct coord_job *j);
-/* How long the epoch at hand has been trained, also before a restart. */
+/* Returns how long the epoch at hand has been trained, also before a restart. */
 uint64_t coord_phase_trained_ns(const struct coord_job *j);
 
-/* The end of a job. Any part of the coordinator may find that it cannot go on: this is below them
- * all, and takes back what they have begun. */
+/* The end of a job. Any part of the coordinator may find that it cannot go on. These functions are
+ * below all parts, and take back what the parts have begun. */
 
-/* Ends the job with a status and a sentence; nothing when it is over already. STOPPED: an order has
- * ended it, and nothing failed. False: no step can go on. */
+/* Ends the job with a status and a sentence; does nothing when the job is over already. STOPPED: an
+ * order has ended it, and nothing failed. Always returns false, so that a step can return it: no
+ * step can go on. */
 bool coord_end_fail(struct coord_job *j, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Takes back what is asked of the shards for the job: cuts, a checkpoint, fences, setting up. */
+/* Takes back the job's requests to the shards: cuts, a checkpoint, fences, setting up. */
 void coord_end_work(struct coord_job *j, const char *why);
-/* Marks and cuts of the job go; nobody waits for that, but for rows of a checkpoint that not all
- * servers could load: they go before another job begins (flow.c), so that the same restore
- * can be tried again. */
+/* Removes the job's marks and cuts. The coordinator does not wait for that, except for rows of a
+ * checkpoint that not all servers could load: they go before another job begins (flow.c), so that
+ * the same restore can be tried again. */
 void coord_end_tidy(struct coord_job *j);
 
 #endif

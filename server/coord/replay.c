@@ -13,11 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WINDOWS_KEY "replay/windows" /* struct wire_window (windows), behind the job's number */
+#define WINDOWS_KEY "replay/windows" /* the job's number; struct wire_window (windows) */
 #define RECORD_KEY "replay/0"
 #define DAY_TRIES 3u
 #define BY_VALUES 1024u
-#define TASK_BATCHES 16u /* whatever later windows there are: these decide nothing before them */
+#define TASK_BATCHES 16u /* fixed, so that later windows change no earlier task */
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
@@ -68,7 +68,7 @@ static bool meets(const struct job_span *s, uint64_t from, uint64_t to)
     return s->from < to + PLANTED("span_end_meets") && (s->to == 0 || s->to > from);
 }
 
-/* Whole windows are taken and left out: those that a span meets. */
+/* True when the window is trained. A window that a span meets is taken or left out whole. */
 static bool taken(const struct job *job, uint32_t number)
 {
     uint32_t from = zone_from(&job->data.zone, job->replay.window, number);
@@ -84,13 +84,13 @@ static uint32_t window_from(const struct coord_job *j, uint32_t segment)
     return zone_from(&j->spec.data.zone, j->spec.replay.window, j->replay.number[segment]);
 }
 
-/* When the segment's day begins. */
+/* Returns the time at which the segment's day begins. */
 static uint32_t day_of(const struct coord_job *j, uint32_t segment)
 {
     return zone_begin(&j->spec.data.zone, j->spec.replay.every, window_from(j, segment));
 }
 
-/* No batch is of two pieces. */
+/* Counts the batches; no batch spans two pieces. */
 static uint64_t segment_batches(const struct coord_segment *s, uint32_t batch)
 {
     uint64_t sum = s->pieces > 0 ? 0 : (s->rows + batch - 1) / batch;
@@ -99,7 +99,7 @@ static uint64_t segment_batches(const struct coord_segment *s, uint32_t batch)
     return sum;
 }
 
-/* How many pieces from `at` on have so many rows: those of a window. */
+/* Returns how many pieces from `at` on have `rows` rows in all: the pieces of a window. */
 static uint32_t pieces_of(const struct coord_replay *r, uint32_t at, uint64_t rows)
 {
     uint32_t pieces = 0;
@@ -179,7 +179,7 @@ int coord_replay_windows(struct coord_job *j, struct coord_ask *a, bool *ends)
         j->at.split[WIRE_TRAIN].used == 0)
         return err_set(&a->e, SHOAL_E_MALFORMED,
                        "this job is no replay, or one by objects: its log has no windows");
-    struct wire_window *copy = malloc(bytes + 1); /* a frame may lie anywhere */
+    struct wire_window *copy = malloc(bytes + 1); /* a frame may be unaligned */
     if (copy == NULL)
         return err_set(&a->e, SHOAL_E_NOMEM, "no memory for %u windows", q->windows);
     memcpy(copy, frame, bytes);
@@ -211,7 +211,7 @@ static uint64_t piece_hash(const struct coord_job *j, const struct coord_piece *
     return hash_bytes(of, sizeof of, 0);
 }
 
-/* Of the first `count` windows that are trained. */
+/* Hashes the first `count` windows that are trained. */
 static uint64_t segments_hash(const struct coord_job *j, uint32_t count)
 {
     uint64_t hash = j->spec.replay.window;
@@ -242,7 +242,7 @@ int coord_replay_fits(const struct coord_job *j, struct err *e)
 
 /* ---- days ------------------------------------------------------------------------------------ */
 
-/* Of day `day`, from 0: its first window, and that of the next. False: there are fewer. */
+/* Finds the first window of day `day`, from 0, and of the next day. False: no such day. */
 static bool day_find(const struct coord_job *j, uint32_t day, uint32_t *first, uint32_t *next)
 {
     const struct coord_replay *r = &j->replay;
@@ -260,7 +260,7 @@ static bool day_find(const struct coord_job *j, uint32_t day, uint32_t *first, u
     return false;
 }
 
-/* The first task behind a day. */
+/* Returns the first task after a day. */
 static uint32_t day_end(const struct coord_job *j, uint32_t day)
 {
     uint32_t first, next;
@@ -307,8 +307,7 @@ static uint32_t segment_of(const struct coord_job *j, uint32_t task)
     return low;
 }
 
-/* Time counts from the window at hand on, also after a restart: what stood still is not made up
- * for. */
+/* Time counts from the window at hand on, also after a restart: a standstill is not made up for. */
 void coord_replay_gate(struct coord_job *j)
 {
     struct coord_replay *r = &j->replay;
@@ -334,7 +333,7 @@ void coord_replay_count(struct coord_job *j, uint32_t task)
     struct coord_replay *r = &j->replay;
     uint32_t segment = segment_of(j, task), first, next;
     if (!day_find(j, r->ended, &first, &next) || (segment < first && !PLANTED("late_of_a_day")))
-        return; /* of a day that is closed: it was waited for in vain */
+        return; /* its day is closed already: the report came too late */
     struct metric_tally **hour = &r->hour[segment];
     if (*hour == NULL && (*hour = calloc(r->labels, sizeof **hour)) == NULL) {
         log_warn("no memory for the figures of a window: a task is missing in them");
@@ -366,7 +365,7 @@ static struct json *figures_json(const struct coord_job *j, const struct metric_
     return item;
 }
 
-/* The day at hand, whose figures then begin anew. */
+/* Returns the figures of the day at hand, and begins them anew. */
 static struct json *day_close(struct coord_job *j, uint32_t first, uint32_t next)
 {
     struct coord_replay *r = &j->replay;
@@ -398,7 +397,7 @@ struct coord_replay_record coord_replay_record_of(const struct coord_job *j, boo
 {
     const struct coord_replay *r = &j->replay;
     uint32_t frontier = coord_task_frontier(&j->tasks);
-    /* what was stored: behind training, after a restart, no task is known to be appended */
+    /* at least the stored count: after a restart behind training no task is known to be appended */
     uint32_t begun = r->begun <= r->segments ? r->begun : 0;
     while (begun < r->segments && r->segment[begun].task < frontier)
         begun++;
@@ -430,7 +429,7 @@ static char *day_text(const struct coord_job *j, uint32_t n)
     return text;
 }
 
-/* All days are told in the report and in each checkpoint: past a size without hours and values,
+/* The report and each checkpoint tell all days: past COORD_DAYS_BYTES without hours and values,
  * past half as much again without figures. */
 static void day_shorten(struct coord_replay *r, struct json *day)
 {
@@ -463,7 +462,7 @@ static bool day_put(struct coord_job *j, uint32_t n)
     return good;
 }
 
-/* 0 too where it is of another job, or damaged: *day is NULL then. */
+/* Loads a day. Returns 0 also when it is missing, damaged or another job's: *day is NULL then. */
 static int day_load(struct coord_job *j, uint32_t n, struct json **day, struct err *e)
 {
     struct json *stored = NULL;
@@ -486,7 +485,7 @@ static int day_load(struct coord_job *j, uint32_t n, struct json **day, struct e
 int coord_replay_windows_load(struct coord_job *j, struct err *e)
 {
     if (!j->spec.replay.on || j->spec.data.objects.of[WIRE_TRAIN].on || j->replay.windows != 0)
-        return 0; /* of objects: coord_objects_load */
+        return 0; /* a log of objects: coord_objects_load */
     char *value;
     size_t bytes, head = sizeof j->at.number;
     int rc = coord_job_get(j, WINDOWS_KEY, &value, &bytes, e);
@@ -512,7 +511,8 @@ int coord_replay_load(struct coord_job *j, struct err *e)
         json_append(r->days, day);
         r->ended++;
     }
-    r->made = r->ended > 0 ? r->ended - 1 : 0; /* one at most is being made, whatever is stored */
+    r->made = r->ended > 0 ? r->ended - 1
+                           : 0; /* at most one checkpoint is being made, whatever is stored */
     if (rc == 0)
         rc = coord_store_get_fixed(j->store, RECORD_KEY, &record, sizeof record, e);
     if (rc != 0)

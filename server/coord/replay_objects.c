@@ -1,4 +1,4 @@
-/* replay_objects.c: a replay's windows, put together from those of its objects. */
+/* replay_objects.c: makes a replay's windows from those of its objects. */
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "server/coord/core.h"
@@ -7,7 +7,7 @@
 
 /* The rows of an object in a window. */
 struct range {
-    uint32_t number, first, object; /* as wire_window */
+    uint32_t number, first, object; /* number, first: as in wire_window */
     uint64_t position, rows;
 };
 
@@ -18,10 +18,10 @@ static int less(const void *a, const void *b)
         return x->number < y->number ? -1 : 1;
     if (x->first != y->first)
         return x->first < y->first ? -1 : 1;
-    return (x->object > y->object) - (x->object < y->object); /* they are listed by name */
+    return (x->object > y->object) - (x->object < y->object); /* objects are listed by name */
 }
 
-/* All of them, in the order in which they are learnt. */
+/* Returns all ranges in the order in which they are learnt; the caller frees them. */
 static struct range *ranges_of(const struct coord_objects *o)
 {
     struct range *out = malloc((o->windows + 1ull) * sizeof *out);

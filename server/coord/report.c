@@ -19,10 +19,10 @@
 
 static const char *const mode_name[] = {"async", "ssp", "bsp"};
 
-/* with more of them only the first figures of each are told: a report is one message */
+/* with more epochs, only the first figures of each are told: a report is one message */
 #define EPOCHS_WHOLE 1000u
 
-/* brief: only what a curve needs. */
+/* brief: only the figures that a curve needs. */
 static struct json *figures_json(const struct metric *metric, const struct job *job, bool brief)
 {
     if (!brief)
@@ -49,7 +49,7 @@ static void train_tasks_set(struct json *item, const struct coord_job *j,
     json_set(item, "tasks", list);
 }
 
-/* Else it failed or was stopped, and the report tells what is known. */
+/* False: the job failed or was stopped, and the report tells what is known. */
 static bool finished(const struct coord_job *j)
 {
     return j->at.phase != PHASE_FAILED;
@@ -107,8 +107,8 @@ static struct json *evaluations_json(const struct coord_job *j)
     return list;
 }
 
-/* Of all examples before they were learnt; null: none were scored, or (train.skip) by another
- * job. */
+/* Figures of all examples before they were learnt; null: none were scored, or another job did it
+ * (train.skip). */
 static void train_set(struct json *to, const struct coord_job *j)
 {
     struct metric of[LIMIT_TASKS];
@@ -120,7 +120,8 @@ static void train_set(struct json *to, const struct coord_job *j)
     struct json *by = measure_json_by(j->windows.by, &j->spec),
                 *train = measure_json_report(of, &j->spec, by, true), *list = json_new_array();
     json_free(by);
-    /* of a log that grows they end within rounds that nobody remembers; these tell the same */
+    /* in a log that grows, windows end within rounds whose tasks are no longer known; the figures
+     * of the rounds tell the same */
     bool placed = !coord_grow_on(j) && j->tasks.tasks > 0; /* none: it failed before it was dealt */
     for (uint32_t n = 0; placed && n < COORD_WINDOWS_MAX; n++) {
         uint32_t epoch;
@@ -138,7 +139,7 @@ static void train_set(struct json *to, const struct coord_job *j)
     json_set(to, "train", train);
 }
 
-/* Of a replay: what its days were before they were learnt. */
+/* A replay's days: figures of each before it was learnt. */
 static void days_set(struct json *to, const struct coord_job *j)
 {
     if (!j->spec.replay.on)
@@ -170,7 +171,7 @@ static void point_append(struct json *list, const struct coord_point *p, uint32_
     json_set_number(item, "staleness", per(p->staleness, p->pulls));
     json_set_number(item, "lr_scale", p->lr_scale);
     json_set_int(item, "skipped_steps", (int64_t)p->skipped);
-    if (labels > 1) { /* each one's logloss, in the order of data.label */
+    if (labels > 1) { /* the logloss of each label, in the order of data.label */
         struct json *tasks = json_new_array();
         for (uint32_t t = 0; t < labels; t++)
             json_append_number(tasks, p->weight > 0 ? p->loss_task[t] / p->weight : (double)NAN);
@@ -211,7 +212,7 @@ static struct json *time_json(const struct wire_WORKER_BEAT *sum)
     return t;
 }
 
-/* How long each stage had work in its hands; batches overlap. */
+/* How long each stage was busy; batches overlap. */
 static struct json *busy_json(const struct wire_WORKER_BEAT *sum)
 {
     struct json *b = json_new_object();
@@ -239,7 +240,7 @@ static void bottleneck_set(struct json *to, const struct wire_WORKER_BEAT *sum)
     json_set(to, "bottleneck", b);
 }
 
-/* Rows of batches of training that came from the workers' caches; null where no worker has one. */
+/* Adds how many rows of training batches the workers' caches had; null: no worker has a cache. */
 static void cache_set(struct json *to, const struct wire_WORKER_BEAT *sum)
 {
     uint64_t all = sum->cache_hits + sum->cache_misses;
@@ -254,9 +255,9 @@ static void cache_set(struct json *to, const struct wire_WORKER_BEAT *sum)
     json_set(to, "cache", c);
 }
 
-/* Batches applied: every lane's batches, each once; skipped and recomputed are what recovery and
- * resending cost; quarantined: of these, gradients were refused and the batch, or a part of it,
- * went by without. */
+/* applied: every lane's batches, each once. skipped and recomputed: the cost of recovery and
+ * resending. quarantined: batches applied without all or part of their gradients, which were
+ * refused. */
 static struct json *batches_json(const struct coord_job *j, const struct wire_WORKER_BEAT *sum)
 {
     struct json *b = json_new_object();
@@ -270,8 +271,7 @@ static struct json *batches_json(const struct coord_job *j, const struct wire_WO
     return b;
 }
 
-/* A table's digest: XXH3 over its tablets' digests in tablet order, whichever shards they are
- * on. */
+/* A table's digest: XXH3 over its tablets' digests in tablet order, independent of the shards. */
 static struct json *tables_json(const struct coord_job *j, uint64_t *rows)
 {
     struct json *list = json_new_array();
@@ -296,8 +296,8 @@ static struct json *tables_json(const struct coord_job *j, uint64_t *rows)
     return list;
 }
 
-/* Of the rounds of a log that grows all, as each has lines of its own; else of the epoch with the
- * most: one may have been ended early, or drawn others. */
+/* In a log that grows: the bad lines of all rounds, as each has lines of its own. Otherwise: of the
+ * epoch with the most, since an epoch may have ended early or drawn other lines. */
 static uint64_t bad_lines_once(const struct coord_job *j)
 {
     uint32_t count = j->valid.count;
@@ -319,7 +319,7 @@ static uint32_t servers_of(const struct coord_members *m)
     return servers;
 }
 
-/* Of evaluation n; 0, there was none: the last. */
+/* Returns the epoch of evaluation n; when n is 0 (there was none), the last epoch. */
 static uint32_t epoch_of(const struct coord_job *j, uint32_t n)
 {
     return n >= 1 && n <= j->valid.count && j->valid.item[n - 1].epoch != 0
@@ -374,7 +374,7 @@ static void evaluation_set(struct json *to, const char *key, const struct coord_
         json_set(to, key, measure_json_report(metric, &j->spec, j->details[split], true));
 }
 
-/* What a worker saw of data.train; null: no worker told it. */
+/* Adds what a worker saw of data.train; null: no worker reported it. */
 static void input_set(struct json *to, const struct coord_job *j)
 {
     static const char *const key[] = {"rows", "whole", "fields"};
@@ -385,7 +385,7 @@ static void input_set(struct json *to, const struct coord_job *j)
     json_set(to, "input", input);
 }
 
-/* Which job it is, and how it ended. */
+/* Adds which job it is, and how it ended. */
 static struct json *report_begin(const struct coord_job *j)
 {
     struct json *r = json_new_object();
@@ -398,8 +398,8 @@ static struct json *report_begin(const struct coord_job *j)
     return r;
 }
 
-/* A job that ended with a coordinator before this one, or whose stored state cannot be read: its
- * figures went with that coordinator. */
+/* The report of a job that ended with an earlier coordinator, or whose stored state cannot be read:
+ * its figures were lost with that coordinator. */
 static struct json *report_bare(const struct coord_job *j)
 {
     static const char *const lists[] = {"epochs", "evaluations", "training", "tables", "notes"};
@@ -427,7 +427,7 @@ static struct json *report_json(const struct coord_job *j)
     json_set_number(r, "seconds", seconds);
     json_set_number(r, "seconds_before", (double)j->passed.before_ns * 1e-9);
     json_set_number(r, "seconds_in_vain", (double)j->passed.vain_ns * 1e-9);
-    if (finished(j)) { /* else the training of the last epoch is not in it */
+    if (finished(j)) { /* otherwise the training of the last epoch is not in it */
         json_set_number(r, "train_seconds", train);
         json_set_number(r, "examples_per_second", train > 0 ? (double)examples / train : 0);
     }
@@ -475,8 +475,8 @@ static struct json *report_json(const struct coord_job *j)
     return r;
 }
 
-/* The last of a list of epochs: of very many a report would be more than a message or the store
- * takes, and the job could not end. */
+/* Keeps the last items of a list of epochs. With very many, a report would exceed a message and a
+ * value of the store, and the job could not end. */
 static void list_cut(struct json *r, const char *key)
 {
     const struct json *all = json_get(r, key);
@@ -574,8 +574,8 @@ enum { READING, PULLING, COMPUTING, PUSHING, BOUND, STAGES };
 
 struct stage {
     const char *name;
-    double charge; /* lane time that it limits */
-    double least;  /* lane time that it would take alone */
+    double charge; /* lane time that the stage limits */
+    double least;  /* lane time that the stage would take alone */
 };
 
 static double larger(double a, double b)

@@ -9,13 +9,13 @@
 
 struct coord_job;
 
-/* Makes the report, stores it, begins to write it (output.h). The last epoch is cut into its
+/* Makes the report, stores it and begins to write it (output.h). The last epoch is cut into its
  * tasks. */
 int coord_report_make(struct coord_job *j, struct err *e);
-/* A job that is over, and is not in the list of jobs.h, gets there; of one that did not finish the
- * report is made first. Again in a moment where there is no memory. */
+/* Adds a job that is over to the list of jobs.h, unless it is there. For a job that did not finish,
+ * the report is made first. Without memory, the next call tries again. */
 void coord_report_ended(struct coord_job *j);
-/* After a restart with the job over: the stored report. */
+/* Loads the stored report after a restart with the job over. */
 int coord_report_load(struct coord_job *j, struct err *e);
 
 /* Which stage limits the workers, from the sums of their figures. Pure.
@@ -26,8 +26,9 @@ int coord_report_load(struct coord_job *j, struct err *e);
 struct coord_bottleneck {
     /* "read", "parse", "pull", "compute", "push" or "bound"; NULL: nothing was done */
     const char *stage, *next;
-    double share; /* of the lanes' time with a task that `stage` limits */
-    /* how many times as fast without it, as far as can be told; INFINITY: no other was seen */
+    double share; /* share of the lanes' time with a task that `stage` limits */
+    /* how many times as fast the job would be without it, as far as can be told; INFINITY: no other
+     * stage was seen */
     double speedup_if_free;
 };
 

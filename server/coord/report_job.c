@@ -1,4 +1,4 @@
-/* report_job.c: the job's own words, cut to a length that a report bears. */
+/* report_job.c: identifies the job in its report, in strings that are cut to a length. */
 #include "server/coord/report_job.h"
 
 #include "proto/job/config.h"
@@ -10,11 +10,11 @@
 #include <string.h>
 
 #define BEGUN_KEY "begun"
-enum { NAMES_TOLD = 16 }; /* files of a split */
+enum { NAMES_TOLD = 16 }; /* the most files of a split that are named */
 
 /* As stored. */
 struct begun {
-    uint64_t job;    /* number of it */
+    uint64_t job;    /* its number */
     uint64_t wall_s; /* seconds since 1970; 0: the env knows no calendar */
 };
 
@@ -81,7 +81,7 @@ void coord_report_job_json(const struct coord_job *j, struct json *to)
 void coord_report_table_json(const struct table_schema *s, struct json *to)
 {
     const struct optimizer_facts *f = optimizer_facts(s->optimizer.kind);
-    char rate[32]; /* 0.001 as a float has nine digits more */
+    char rate[32]; /* as a double 0.001f has nine digits more */
     (void)snprintf(rate, sizeof rate, "%.7g", (double)s->optimizer.lr);
     json_set_int(to, "dim", schema_vector(s));
     if (f != NULL)

@@ -1,4 +1,4 @@
-/* roll.c: which workers have computed for a job. */
+/* roll.c: the workers that have computed for a job. */
 #include "server/coord/roll.h"
 
 #include "proto/base/array.h"
@@ -33,7 +33,7 @@ void coord_roll_close(struct coord_roll *r)
     memset(r, 0, sizeof *r);
 }
 
-/* Room for one more, or NULL. */
+/* Returns room for one more entry, or NULL. */
 static struct coord_roll_entry *entry_add(struct coord_roll *r)
 {
     SHOAL_ASSERT(r->count <= r->capacity && r->count <= COORD_ROLL_MAX);
@@ -44,7 +44,7 @@ static struct coord_roll_entry *entry_add(struct coord_roll *r)
     return &r->entry[r->count++];
 }
 
-/* Sets `broken` in all entries of the name. True: it was set in one. */
+/* Sets `broken` in all entries of the name. True: it changed in one. */
 static bool broken_set(struct coord_roll *r, const char *name, bool broken)
 {
     bool was = false;

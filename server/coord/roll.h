@@ -1,4 +1,4 @@
-/* roll.h: which workers have computed for a job, and by what. */
+/* roll.h: the workers that have computed for a job, each with its device. */
 #ifndef SERVER_COORD_ROLL_H
 #define SERVER_COORD_ROLL_H
 
@@ -9,14 +9,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The roll has each worker that joined the job, with its
- * backend, its device and why that was taken, for the report. A worker that goes on by another
- * backend stands there twice. Kept in memory: of a coordinator that was started again it has those
- * that joined since. Pure. */
+/* The roll has each worker that joined the job, for the report: its backend, its device, and why
+ * that device was taken. A worker that changes its backend has two entries. The roll is kept in
+ * memory: after a restart of the coordinator it has the workers that joined since. Pure. */
 
 #define COORD_ROLL_MAX 256u
 
-/* The device of a worker, as the worker told it when it joined. */
+/* The device of a worker, as the worker reported it when it joined. */
 struct coord_compute {
     char backend[32], kernel[WIRE_KERNEL], device[WIRE_DEVICE], why[WIRE_WHY];
 };
@@ -32,14 +31,14 @@ struct coord_roll {
 };
 
 void coord_compute_of(const struct wire_WORKER_JOIN *join, struct coord_compute *out);
-/* backend, kernel, device, why. */
+/* Sets "backend", "kernel", "device" and "why". */
 void coord_compute_set(struct json *to, const struct coord_compute *by);
 
 void coord_roll_close(struct coord_roll *r);
-/* A worker has joined. Past COORD_ROLL_MAX of them, or without memory, it is not noted. True: it
- * had left because of its device, and is back. */
+/* Notes that a worker has joined, unless the roll is full (COORD_ROLL_MAX) or memory is short.
+ * True: the worker had left because of its device, and is back. */
 bool coord_roll_note(struct coord_roll *r, const char *name, const struct coord_compute *by);
-/* A worker leaves because of its device. True: for the first time since it came. */
+/* Notes that a worker leaves because of its device. True: the first time since it came. */
 bool coord_roll_broken(struct coord_roll *r, const char *name);
 /* [{"name", "backend", "kernel", "device", "why", "joined"}] */
 struct json *coord_roll_json(const struct coord_roll *r);

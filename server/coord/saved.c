@@ -31,7 +31,7 @@ enum coord_phase coord_saved_as(const struct coord_job *j)
     bool ended = phase == PHASE_DONE || phase == PHASE_DIGEST || phase == PHASE_TEST;
     uint64_t rows = coord_grow_on(j) ? j->grow.at.before_rows + j->grow.at.rows : 0;
     if (ended && rows > 0 && j->at.train_rows == rows)
-        return PHASE_GROW; /* of a log that grows more may come */
+        return PHASE_GROW; /* more rows may come in a log that grows */
     return phase == PHASE_DONE ? PHASE_DIGEST : phase;
 }
 
@@ -42,15 +42,15 @@ bool coord_saved_tables_kept(uint32_t phase)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* Rows of a job under "NAME/N", or NAME where it ends without a slash. Each says of which job or
- * run it is; the number of the new one takes that place when a job goes on. */
+/* Rows of a job under "NAME/N", or NAME when it ends without a slash. Each names its job or run;
+ * when a job goes on from the checkpoint, the new number replaces it. */
 static const struct kind {
     const char *name;
-    uint32_t most;           /* of N */
-    size_t bytes, number_at; /* at least so many */
-    size_t more;             /* bytes, up to so many; 0: none */
-    bool of_run;             /* else of the job */
-    bool made;               /* of the instant of the cut; else as the store has it */
+    uint32_t most;           /* highest N */
+    size_t bytes, number_at; /* the least number of bytes; offset of the job or run */
+    size_t more;             /* further bytes, at most; 0: none */
+    bool of_run;             /* it names a run; else a job */
+    bool made;               /* made at the instant of the cut; else as the store has it */
     bool text;               /* JSON with a member "job" */
 } kinds[] = {
 #define RECORD(type, member)                                                                       \
@@ -82,7 +82,7 @@ static bool is_of(const char *key, const struct kind *kind)
            strtoul(key + bytes, NULL, 10) <= kind->most;
 }
 
-/* NULL: it is none of these. */
+/* NULL: a key of no kind. */
 static const struct kind *kind_of(const char *key)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
@@ -96,7 +96,7 @@ static bool fits(const struct kind *kind, size_t bytes)
     return bytes == kind->bytes || (bytes > kind->bytes && bytes <= kind->more);
 }
 
-/* The job or run that a row is of; 0: it says none. */
+/* Returns the job or run that a row names; 0: none. */
 static uint64_t owner_of(const struct kind *kind, const void *value, size_t bytes)
 {
     uint64_t owner = 0;
@@ -144,13 +144,14 @@ static void write_pair(struct writer *w, const char *key, const void *value, siz
     write_bytes(w, value, bytes);
 }
 
-/* Time is counted up to now; what is of this cluster alone stays behind. */
+/* Writes the progress with time counted up to now, and without what belongs to this cluster
+ * alone. */
 static void progress_write(struct writer *w, const struct coord_job *j)
 {
     struct coord_progress at = j->at;
     uint64_t now = env_now_ns(j->fleet->env);
     at.phase = coord_saved_as(j);
-    if (at.phase == PHASE_TABLES) { /* nothing of a job */
+    if (at.phase == PHASE_TABLES) { /* a checkpoint of the tables alone, without a job */
         at = (struct coord_progress){.number = j->made.number, .phase = PHASE_TABLES};
         write_pair(w, "progress", &at, sizeof at);
         return;
@@ -186,7 +187,7 @@ static void lanes_write(struct writer *w, const struct coord_job *j)
     write_pair(w, "lanes", record, t->lanes * sizeof record[0]);
 }
 
-/* The end of a day whose checkpoint is being made counts as kept. */
+/* When the checkpoint is that of a day's end, the day counts as kept. */
 static void replay_write(struct writer *w, const struct coord_job *j)
 {
     struct coord_replay_record record =
@@ -194,7 +195,7 @@ static void replay_write(struct writer *w, const struct coord_job *j)
     write_pair(w, "replay/0", &record, sizeof record);
 }
 
-/* A coordinator that has run since before there were names knows none. */
+/* A coordinator that has run since a release without names knows none, and writes nothing. */
 static void taken_write(struct writer *w, const struct coord_job *j)
 {
     size_t bytes;
@@ -206,7 +207,7 @@ static void taken_write(struct writer *w, const struct coord_job *j)
     free(record);
 }
 
-/* A stored row of the job, as it is. */
+/* Writes a stored row of the job unchanged. */
 static int row_write(void *context, const char *key, const void *value, size_t bytes)
 {
     struct writer *w = context;
@@ -219,7 +220,7 @@ static int row_write(void *context, const char *key, const void *value, size_t b
     return w->failed ? SHOAL_E_NOMEM : 0;
 }
 
-/* All but the progress, and what the tables have learnt. */
+/* Writes all rows except the progress and what the tables have learnt. */
 static void job_write(struct writer *w, const struct coord_job *j)
 {
     SHOAL_ASSERT(j->at.epoch >= 1 && j->at.epoch <= coord_epochs(j));
@@ -236,7 +237,7 @@ static void job_write(struct writer *w, const struct coord_job *j)
 int coord_saved_make(const struct coord_job *j, void **bytes, size_t *count, struct err *e)
 {
     struct writer w = {.j = j};
-    SHOAL_ASSERT(j->cut.state == CUT_HOLDING); /* the state of an instant: cut.h */
+    SHOAL_ASSERT(j->cut.state == CUT_HOLDING); /* the state is that of one instant: cut.h */
     write_bytes(&w, magic, sizeof magic);
     progress_write(&w, j);
     if (!coord_checkpoint_of_tables(j))
@@ -259,7 +260,7 @@ struct pair {
     uint32_t bytes;
 };
 
-/* The pair at *at, which moves on; false: there is none, or it does not fit. */
+/* Reads the pair at *at, and moves *at on; false: there is none, or it does not fit. */
 static bool pair_next(const uint8_t *bytes, size_t count, size_t *at, struct pair *out)
 {
     uint32_t head[2];
@@ -280,7 +281,7 @@ static bool pair_next(const uint8_t *bytes, size_t count, size_t *at, struct pai
     return true;
 }
 
-/* Numbers that only count up from 1: far from an end that they could wrap at. */
+/* A number that only counts up from 1 must be far from the end at which it could wrap. */
 static bool number_ok(uint64_t n, uint64_t least)
 {
     return n >= least && n < 1ull << 60;
@@ -292,14 +293,14 @@ static bool content_ok(const struct pair *p)
     struct coord_task_record task;
     for (uint32_t at = 0; strcmp(p->key, "lanes") == 0 && at < p->bytes;
          at += (uint32_t)sizeof lane) {
-        SHOAL_ASSERT(p->bytes - at >= sizeof lane); /* size_ok has said so */
+        SHOAL_ASSERT(p->bytes - at >= sizeof lane); /* size_ok has checked it */
         memcpy(&lane, p->value + at, sizeof lane);
         if (!number_ok(lane.next_batch, 1) || !number_ok(lane.generation, 0))
             return false;
     }
     if (strncmp(p->key, "task/", 5) != 0)
         return true;
-    SHOAL_ASSERT(p->bytes == sizeof task); /* size_ok has said so */
+    SHOAL_ASSERT(p->bytes == sizeof task); /* size_ok has checked it */
     memcpy(&task, p->value, sizeof task);
     return number_ok(task.first_batch, 1);
 }
@@ -317,7 +318,8 @@ static bool size_ok(const struct pair *p)
     return false;
 }
 
-/* What early stopping says of itself. Cuts are of the cluster that made them: none goes along. */
+/* Checks the state of early stopping. A cut belongs to the cluster that made it, so the checkpoint
+ * has none. */
 static bool best_ok(const struct coord_progress *at, uint32_t evaluations)
 {
     bool same = at->kept != 0 && at->kept == at->best;
@@ -343,7 +345,7 @@ static int progress_check(const struct coord_progress *at, uint32_t evaluations,
     return 0;
 }
 
-/* One pair, checked, into the rows. */
+/* Checks one pair and puts it into the rows. */
 static int pair_take(struct coord_saved *s, const struct pair *p, struct err *e)
 {
     if (!size_ok(p))
@@ -386,13 +388,13 @@ int coord_saved_open(const void *bytes, size_t count, struct coord_saved *out, s
         return rc;
     rc = coord_store_get_fixed(out->rows, "progress", &out->at, sizeof out->at, e);
     if (rc == 0 && out->at.phase == PHASE_TABLES)
-        return 0; /* the tables alone */
+        return 0; /* a checkpoint of the tables alone */
     if (rc == SHOAL_E_NOT_FOUND || out->lanes == 0)
         return err_set(e, SHOAL_E_CORRUPT, "progress or lanes are missing");
     if (rc != 0)
         return rc;
     SHOAL_ASSERT(out->lanes <= LIMIT_LANES);
-    /* before evaluations had records of their own they had their epochs' numbers */
+    /* in older releases evaluations had no records, and had their epochs' numbers */
     uint32_t most = out->evaluations > out->at.epoch ? out->evaluations : out->at.epoch;
     return progress_check(&out->at, most, e);
 }
@@ -411,7 +413,7 @@ struct taking {
     uint64_t run;
 };
 
-/* A stored row of the job that the checkpoint does not have: what it tells is to come again. */
+/* Makes a stored row void that the checkpoint does not have: its event is to come again. */
 static int row_forget(void *context, const char *key, const void *value, size_t bytes)
 {
     static const union {
@@ -439,11 +441,11 @@ static int row_forget(void *context, const char *key, const void *value, size_t 
     return good ? 0 : SHOAL_E_IO;
 }
 
-/* A generation that was granted since is not granted again. */
+/* Puts the lanes; a generation that was granted since the checkpoint is not granted again. */
 static bool lanes_put(struct coord_job *j, const void *value, size_t bytes)
 {
     struct coord_lane_record record[LIMIT_LANES];
-    SHOAL_ASSERT(bytes <= sizeof record); /* size_ok has said so */
+    SHOAL_ASSERT(bytes <= sizeof record); /* size_ok has checked it */
     memcpy(record, value, bytes);
     for (uint32_t l = 0; l < j->tasks.lanes && l < bytes / sizeof record[0]; l++)
         if (record[l].generation < j->tasks.lane[l].generation)
@@ -469,7 +471,7 @@ static bool record_put(const struct taking *t, const struct kind *kind, const ch
 {
     const uint64_t *number = kind->of_run ? &t->run : &t->j->at.number;
     char round[COORD_KEY_MAX];
-    SHOAL_ASSERT(bytes >= kind->bytes); /* size_ok has said so */
+    SHOAL_ASSERT(bytes >= kind->bytes); /* size_ok has checked it */
     unsigned char *record = malloc(bytes);
     if (record == NULL)
         return false;

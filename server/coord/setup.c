@@ -13,7 +13,7 @@
 
 static void step_done(void *context, const struct coord_call *call, int status, const char *text);
 
-/* The job's tables are in the map. */
+/* Takes the tablets of the job's tables, which are in the map. */
 static int tablets_take(struct coord_job *j, struct err *e)
 {
     uint32_t tablets = coord_map_tablets(j->table, j->at.tables);
@@ -52,11 +52,11 @@ int coord_setup_open(struct coord_job *j, struct err *e)
 {
     int rc = coord_store_get_fixed(j->store, "numbers", &j->numbers, sizeof j->numbers, e);
     j->fleet->cluster.held |= j->numbers;
-    /* damaged ones end a job that goes on with them, not the coordinator (coord_setup_load) */
+    /* a damaged value ends a job that goes on with it, not the coordinator (coord_setup_load) */
     return rc == SHOAL_E_NOT_FOUND || rc == SHOAL_E_CORRUPT ? 0 : rc;
 }
 
-/* Release 0.2.0 stored no numbers: the tables of its only job are the first ones. */
+/* Release 0.2.0 stored no numbers: the tables of its only job have the first ones. */
 static int numbers_check(struct coord_job *j, struct err *e)
 {
     uint64_t stored;
@@ -94,7 +94,7 @@ int coord_setup_load(struct coord_job *j, struct err *e)
     return rc;
 }
 
-/* ---- at every registration, whether a job runs or not ---------------------------------------- */
+/* ---- at every registration, with or without a job -------------------------------------------- */
 
 static void greeted(void *context, const struct coord_call *call, int status, const char *text)
 {
@@ -104,7 +104,7 @@ static void greeted(void *context, const struct coord_call *call, int status, co
                  wire_type_name(call->request.type), text);
 }
 
-/* Its next beat says so too, but people may ask before. */
+/* The shard has the map. Its next beat says so too, but a person may ask before. */
 static void map_taken(void *context, const struct coord_call *call, uint32_t shard,
                       const struct wire *reply, const struct msg *m)
 {
@@ -115,7 +115,7 @@ static void map_taken(void *context, const struct coord_call *call, uint32_t sha
         j->fleet->members.shard[shard].figures.map_epoch = reply->u.MAP_SET_reply.map_epoch;
 }
 
-/* A request to one shard that need not be set up for it; frame NULL: it has none. */
+/* Asks one shard, which need not be set up for it; frame NULL: the request has none. */
 static bool shard_ask(struct coord_job *j, uint32_t shard, const struct wire *w, void *frame,
                       size_t bytes, coord_call_done done)
 {
@@ -129,7 +129,7 @@ static bool shard_ask(struct coord_job *j, uint32_t shard, const struct wire *w,
                                                                    .on_done = done});
 }
 
-/* All shards say the same: the schemas are. */
+/* All shards reply the same, since the schemas are the same. */
 static void load_reply(void *context, const struct coord_call *call, uint32_t shard,
                        const struct wire *reply, const struct msg *m)
 {
@@ -177,7 +177,7 @@ static bool map_tell(struct coord_job *j, uint32_t shard, coord_call_done done)
     return shard_ask(j, shard, &w, j->fleet->cluster.shard_of, bytes, done);
 }
 
-/* A newer one that a shard has is taken first. */
+/* False while a shard has a newer map, which is taken first. */
 static bool map_there(const struct coord_fleet *f)
 {
     return coord_cluster_ready(&f->cluster) && f->cluster.map_epoch > 0;
@@ -198,20 +198,21 @@ void coord_setup_map_early(struct coord_job *j, uint32_t shard)
 static bool greet(struct coord_job *j, uint32_t shard)
 {
     struct wire w;
-    /* a job's setting up tells it again, but the job may end before that, or be past it; rows that
-     * are to go first may not fit it */
+    /* the setup of a job tells the map again, but the job may end before, or be past it; rows that
+     * are to be dropped first may not fit the map */
     if (map_there(j->fleet) && !coord_fresh_due(j) && !map_tell(j, shard, greeted))
         return false;
     if (!coord_names_greet(j->fleet, shard))
         return false;
 
     if (j->numbers == 0 && j->fleet->cluster.held != 0)
-        return true; /* a slot that never had tables knows nothing of what other slots keep */
+        return true; /* a slot that never had tables does not know what other slots keep */
     memset(&w, 0, sizeof w);
     w.type = WIRE_TYPE_CUT_KEEP;
     w.u.CUT_KEEP.below = coord_cut_known(j, &w.u.CUT_KEEP.keep);
-    w.u.CUT_KEEP.runs = j->at.run; /* of its tables one job at a time, and runs are drawn rising */
-    w.u.CUT_KEEP.tables = j->numbers; /* 0, where no slot has tables: all */
+    w.u.CUT_KEEP.runs = j->at.run;    /* one job at a time uses these tables, and runs are drawn
+                                    * rising */
+    w.u.CUT_KEEP.tables = j->numbers; /* 0 when no slot has tables: all */
     return shard_ask(j, shard, &w, NULL, 0, greeted);
 }
 
@@ -221,14 +222,14 @@ void coord_setup_greet(struct coord_job *j)
         const struct coord_shard *s = &j->fleet->members.shard[i];
         struct coord_setup_shard *at = &j->setup.shard[i];
         if (s->seen && s->ready && !at->greeted && coord_cluster_ready(&j->fleet->cluster))
-            at->greeted = greet(j, i); /* out of memory: again with the next step */
+            at->greeted = greet(j, i); /* false when out of memory: the next step tries again */
     }
 }
 
 /* ---- one shard, step by step ----------------------------------------------------------------- */
 
-/* As they stand; of a lane that is at hand the shard then gets the fence itself. Where all are
- * about to be raised there is nothing to say. */
+/* Writes the fences as they stand; for a lane with a pending fence the shard is then sent the fence
+ * itself. Before all generations are raised there is nothing to send. */
 static uint32_t fences_take(const struct coord_job *j, struct wire_lane_fence *out)
 {
     const struct coord_tasks *t = &j->tasks;
@@ -278,7 +279,7 @@ static bool step_start(struct coord_job *j, uint32_t shard)
         return shard_ask(j, shard, &w, s->field_rule, s->field_rule_count * sizeof s->field_rule[0],
                          step_done);
     }
-    if (coord_from_loading(&j->at)) { /* it opens the run with the marks of the checkpoint */
+    if (coord_from_loading(&j->at)) { /* LOAD opens the run with the marks of the checkpoint */
         w.type = WIRE_TYPE_LOAD;
         w.u.LOAD.run = j->at.run;
         w.u.LOAD.tables = j->numbers;
@@ -314,14 +315,14 @@ static bool step_start(struct coord_job *j, uint32_t shard)
 static void step_next(struct coord_job *j, uint32_t shard)
 {
     struct coord_setup_shard *at = &j->setup.shard[shard];
-    /* RESTORE and LOAD open the new run by themselves, of which there are no fences yet */
+    /* RESTORE and LOAD open the new run themselves, and the new run has no fences yet */
     uint32_t opens = j->at.phase == PHASE_RESTORE                            ? 1
                      : coord_from_loading(&j->at) || !coord_phase_running(j) ? 2
                                                                              : 3;
     uint32_t steps =
         j->at.tables + opens + coord_fresh_due(j) + (coord_fresh_fields_due(j) != NULL);
     SHOAL_ASSERT(!at->busy && !at->done);
-    /* past it: it was opening the run before when RESTORE began */
+    /* the shard was opening the earlier run when RESTORE began, so it is past the last step */
     if (at->step >= steps) {
         struct err e = {0};
         if (coord_member_note_made(&j->fleet->members, shard, j->fleet->store, &e) != 0) {
@@ -334,7 +335,8 @@ static void step_next(struct coord_job *j, uint32_t shard)
         coord_call_shard_ready(&j->fleet->calls, shard);
         return;
     }
-    at->busy = step_start(j, shard); /* out of memory: begun again by coord_setup_step */
+    at->busy = step_start(j, shard); /* false when out of memory: coord_setup_step begins it
+                                      * again */
 }
 
 static void step_done(void *context, const struct coord_call *call, int status, const char *text)
@@ -343,7 +345,7 @@ static void step_done(void *context, const struct coord_call *call, int status, 
     uint32_t shard = (uint32_t)call->owner;
     struct coord_setup_shard *at = &j->setup.shard[shard];
     const char *server = j->fleet->members.shard[shard].server;
-    SHOAL_ASSERT(at->busy && !at->done); /* or the call was taken back with its step */
+    SHOAL_ASSERT(at->busy && !at->done); /* otherwise the call was taken back with its step */
     at->busy = false;
     if (status != 0 && coord_checkpoint_opening(j)) {
         coord_checkpoint_give_up(j, status, text);
@@ -376,8 +378,7 @@ void coord_setup_step(struct coord_job *j)
 
 /* ---- digests --------------------------------------------------------------------------------- */
 
-/* A shard answers for the tablets that it leads, in order of their numbers: the map says which
- * these are. */
+/* A shard answers for the tablets that it leads, in order of their numbers; the map names them. */
 static void digest_reply(void *context, const struct coord_call *call, uint32_t shard,
                          const struct wire *reply, const struct msg *m)
 {
@@ -394,7 +395,7 @@ static void digest_reply(void *context, const struct coord_call *call, uint32_t 
             at < reply->u.DIGEST_reply.tablet_count)
             j->digest[s->tablet_first + t] = value[at++];
     struct err e;
-    /* a store that fails here fails for the progress that follows too */
+    /* when the store fails here, it fails for the progress that follows, too */
     (void)coord_member_note_digested(&j->fleet->members, shard, j->fleet->store,
                                      reply->u.DIGEST_reply.synced, &e);
 }

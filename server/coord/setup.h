@@ -1,6 +1,6 @@
-/* setup.h: giving a shard what the job needs: MAP_SET, TABLE_CREATE for each table, RUN_OPEN,
- * FENCES, in this order, each answered before the next. Done at the job's start and again whenever
- * a shard comes back; all of it is idempotent. Also the digests at the end. */
+/* setup.h: gives a shard what the job needs: MAP_SET, TABLE_CREATE for each table, RUN_OPEN,
+ * FENCES, in this order, each answered before the next. This is done at the job's start and again
+ * whenever a shard comes back; all of it is idempotent. Asks also for the digests at the end. */
 #ifndef SERVER_COORD_SETUP_H
 #define SERVER_COORD_SETUP_H
 
@@ -16,31 +16,33 @@ struct coord_job;
 struct coord_setup {
     struct coord_setup_shard {
         bool done;     /* it has map, tables and run */
-        bool busy;     /* a step is asked for */
-        uint32_t step; /* how many are done */
+        bool busy;     /* a step is asked for and not answered */
+        uint32_t step; /* how many steps are done */
         bool greeted;  /* it was told what every shard is told (coord_setup_greet) */
     } shard[LIMIT_SHARDS];
 };
 
-/* Reads back the numbers of the slot's tables. CORRUPT, IO. */
+/* Reads back the table numbers of the slot. CORRUPT, IO. */
 int coord_setup_open(struct coord_job *j, struct err *e);
-/* Makes and stores tables and map from what was declared. SCHEMA, CONFIG, NOMEM. */
+/* Makes and stores tables and map from the workers' declarations. SCHEMA, CONFIG, NOMEM. */
 int coord_setup_map(struct coord_job *j, struct err *e);
 int coord_setup_load(struct coord_job *j, struct err *e); /* after a restart */
-/* Tells one that is there but reads its rows back what it needs to answer readers: the map, once.
+/* Sends a shard that still recovers its rows what it needs to answer readers: the map, once.
  * Nothing waits for the answer. */
 void coord_setup_map_early(struct coord_job *j, uint32_t shard);
-/* Tells shards that are ready what they need to know whether a job runs or not: the map, which cuts
- * and runs are wanted. */
+/* Sends ready shards what they need to know whether or not a job runs: the map, and which cuts and
+ * runs are wanted. */
 void coord_setup_greet(struct coord_job *j);
-/* Begins or goes on with every ready shard that is not set up. */
+/* Begins or goes on with the setup of every ready shard that is not set up. */
 void coord_setup_step(struct coord_job *j);
-/* The shard has started again: what it was set up with is lost. */
+/* A shard has started again: its setup is lost. */
 void coord_setup_lost(struct coord_job *j, uint32_t shard);
-/* No shard is set up any more: another run. What was asked for that is taken back. */
+/* No shard is set up any more, since another run begins. Pending requests of the setup are taken
+ * back. */
 void coord_setup_forget(struct coord_job *j);
 bool coord_setup_all(const struct coord_job *j);
-/* Asks for the digests of all tables; job.digested counts the tables answered by all shards. */
+/* Asks for the digests of all tables; job.digested counts the tables that all shards have
+ * answered. */
 void coord_setup_digest(struct coord_job *j);
 
 #endif

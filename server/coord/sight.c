@@ -1,4 +1,4 @@
-/* sight.c: visitors, and what is wrong, sentence by sentence. */
+/* sight.c: visitors, and sentences on what is wrong. */
 #include "server/coord/sight.h"
 
 #include "proto/base/array.h"
@@ -14,10 +14,10 @@
 #include <string.h>
 
 #define SECOND_NS UINT64_C(1000000000)
-/* A round trip is slow above this, where it is so many times that of the others. */
+/* A round trip is slow above SLOW_US, if it takes SLOW_TIMES as long as those of the others. */
 #define SLOW_US 20000u
 #define SLOW_TIMES 5u
-/* A server whose disk hangs says so every 2 s: one that says nothing for so long has ended. */
+/* A server whose disk hangs says so every 2 s: after this silence the server has ended. */
 #define HANG_TOLD_NS (10 * SECOND_NS)
 
 /* ---- visitors -------------------------------------------------------------------------------- */
@@ -192,8 +192,8 @@ static bool slower(uint32_t us, uint32_t than_us)
     return us > SLOW_US && us / SLOW_TIMES > than_us;
 }
 
-/* A server that a worker finds slower than all its others. Told once a server: by the worker that
- * finds it slowest. */
+/* Reports each server that a worker finds slower than all its others, once a server: by the worker
+ * that finds it slowest. */
 static void slow_servers_say(const struct coord_job *j, struct json *list)
 {
     for (uint32_t s = 0; s < j->fleet->members.shards; s++) {
@@ -219,13 +219,14 @@ static void slow_servers_say(const struct coord_job *j, struct json *list)
     }
 }
 
-/* How long servers take to answer a worker, its slowest left out where there are others. */
+/* Returns how long servers take to answer a worker, without its slowest server if there are
+ * others. */
 static uint32_t usual_us(const struct coord_worker *w)
 {
     return w->figures.usual_us != 0 ? w->figures.usual_us : w->figures.slow_us;
 }
 
-/* A worker that finds all servers slower than any other worker does. */
+/* Reports each worker that finds all servers slower than any other worker does. */
 static void slow_workers_say(const struct coord_job *j, struct json *list)
 {
     for (uint32_t i = 0; i < j->workers.count; i++) {

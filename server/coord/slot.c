@@ -1,4 +1,4 @@
-/* slot.c: the jobs that are at hand. */
+/* slot.c: the jobs at hand, one in each slot. */
 #include "server/coord/slot.h"
 
 #include "proto/base/assert.h"
@@ -23,18 +23,18 @@ static int job_open(struct coord_job *j, struct err *e)
     if (rc != 0)
         return rc;
     if (f->cluster.taken_over && j->at.phase == PHASE_NONE)
-        coord_lost_look(f); /* it has started again since */
+        coord_lost_look(f); /* the coordinator has started again since then */
     j->watch.left_ns = coord_phase_running(j) ? j->watch.begun_ns : 0;
     return 0;
 }
 
-/* The first slot has the keys that the store of every release has; each other one has its own
- * part. */
+/* Gives the job its part of the store. The first slot has the keys of every release's store; each
+ * other slot has a part of its own. */
 static int slot_make(struct coord *c, struct coord_job *j, struct err *e)
 {
     char prefix[16];
     j->fleet = &c->fleet;
-    j->from_hold = COORD_FOLDER_NONE; /* coord_slot_close may follow before flow.c says so */
+    j->from_hold = COORD_FOLDER_NONE; /* coord_slot_close may follow before flow.c sets it */
     j->watch.begun_ns = j->watch.worker_ns = c->ticked_ns;
     (void)snprintf(prefix, sizeof prefix, "job%u/", (uint32_t)(j - c->slot) + 1);
     j->store = j == c->slot ? c->fleet.store : coord_store_part(c->fleet.store, prefix);
@@ -66,7 +66,7 @@ void coord_slot_close(struct coord *c)
         coord_made_close(&j->made);
         coord_lease_close(&j->leases);
         coord_worker_close(&j->workers);
-        if (j != c->slot) /* the first has the store itself */
+        if (j != c->slot) /* the first slot has the store itself */
             coord_store_close(j->store);
     }
 }

@@ -1,4 +1,4 @@
-/* stall.c: which workers get on, which are held up, and whose work goes to others. */
+/* stall.c: the workers that make progress, those that are held up, and taking work away. */
 #include "server/coord/stall.h"
 
 #include "proto/base/assert.h"
@@ -38,7 +38,7 @@ void coord_stall_beat(struct coord_worker *w, const struct wire_WORKER_BEAT *bea
 
 /* ---- workers that have work ------------------------------------------------------------------ */
 
-/* Phases in which workers have some. */
+/* True in phases in which workers have work. */
 static bool phase_works(const struct coord_job *j)
 {
     enum coord_phase phase = j->at.phase;
@@ -100,8 +100,8 @@ void coord_stall_cut_text(const struct coord_fleet *f, const struct coord_worker
                          "the server's file");
 }
 
-/* All its lanes have what they need but the answers of shards that it reaches: those let it wait
- * for other lanes. */
+/* True when all its lanes wait only for answers of shards that it reaches: those shards make them
+ * wait for other lanes. */
 static bool waits_for_others(const struct coord_job *j, const struct coord_worker *w)
 {
     uint32_t held = coord_lane_held(&j->tasks, w->number);
@@ -123,7 +123,7 @@ static bool other_able(const struct coord_job *j, const struct coord_worker *tha
     return false;
 }
 
-/* A worker of the same key is barred, and one of another key is able. */
+/* True when a worker of the same key is barred, and one of another key is able. */
 static bool key_barred(const struct coord_job *j, const struct coord_worker *than)
 {
     bool barred = false, other = false;
@@ -155,7 +155,7 @@ static uint64_t limit_ns(const struct coord_job *j, const struct coord_worker *w
     return COORD_STALL_LEASES * coord_lease_ns(j) << doublings;
 }
 
-/* ---- what is done ---------------------------------------------------------------------------- */
+/* ---- taking work away ------------------------------------------------------------------------ */
 
 static void take_away(struct coord_job *j, struct coord_worker *w)
 {
@@ -192,7 +192,8 @@ void coord_stall_tick(struct coord_job *j)
 
 /* ---- for people ------------------------------------------------------------------------------ */
 
-/* The one that has not got on for longest of those that hold the others up; NULL: none has work. */
+/* Returns the worker without progress for longest among those that hold the others up; NULL: none
+ * has work. */
 static const struct coord_worker *culprit(const struct coord_job *j)
 {
     const struct coord_worker *worst = NULL;

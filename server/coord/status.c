@@ -1,4 +1,4 @@
-/* status.c: what the coordinator is doing, as JSON. */
+/* status.c: the state of the coordinator as JSON. */
 #include "server/coord/status.h"
 
 #include "proto/base/assert.h"
@@ -29,7 +29,7 @@ static struct json *lanes_json(const struct coord_tasks *t)
     return list;
 }
 
-/* Where a shard's rows are, and what it takes of its budgets; a budget of 0 is none. */
+/* Writes where a shard's rows are, and how much of its budgets it uses; a budget of 0 is none. */
 static void tier_json(struct json *item, const struct wire_SHARD_BEAT *f)
 {
     const struct {
@@ -119,7 +119,7 @@ static struct json *workers_json(const struct coord_job *j)
     return list;
 }
 
-/* Names of those who listen on tcp without keys; NULL: none does. */
+/* Returns the names of the processes that listen on tcp without keys; NULL: there is none. */
 static struct json *insecure_json(const struct coord_fleet *f)
 {
     struct json *list = json_new_array();
@@ -136,7 +136,8 @@ static struct json *insecure_json(const struct coord_fleet *f)
     return NULL;
 }
 
-/* Of the workers that are heard, each by its own beats; NaN: it trains, and none is known yet. */
+/* Sums the rates of the workers that are heard, each by its own beats; NaN: the job trains, and no
+ * rate is known yet. */
 static double rate_of(const struct coord_job *j)
 {
     bool trains = j->at.phase == PHASE_TRAIN, known = false;
@@ -151,7 +152,7 @@ static double rate_of(const struct coord_job *j)
     return trains && j->workers.count > 0 && !known ? NAN : rate;
 }
 
-/* Of a replay: how many days are over, and the last of them, in short. */
+/* A replay's days: how many are over, and the last of them, in short. */
 static struct json *days_json(const struct coord_job *j)
 {
     enum { DAYS_TOLD = 16 };
@@ -173,7 +174,7 @@ static struct json *days_json(const struct coord_job *j)
     return days;
 }
 
-/* One sentence on what the job waits for; false, and an empty text: nothing. */
+/* Writes one sentence on what the job waits for; false, and an empty text: nothing. */
 static bool waiting(const struct coord_job *j, char *text, size_t bytes);
 
 char *coord_status_text(struct coord_job *j)
@@ -276,9 +277,9 @@ void coord_status_line(struct coord_job *j, char *text, size_t bytes)
 /* ---- watch ---- */
 
 #define SAY_NS UINT64_C(10000000000)
-#define SHORT_NS UINT64_C(3000000000) /* a bound that is met makes room by itself, mostly */
+#define SHORT_NS UINT64_C(3000000000) /* a met bound mostly makes room by itself */
 
-/* The first server that has been silent for longer than its lease, or NULL. */
+/* Returns the first server that has been silent for longer than its lease, or NULL. */
 static const struct coord_shard *server_missing(const struct coord_job *j)
 {
     for (uint32_t i = 0; i < j->fleet->members.shards; i++)
@@ -287,7 +288,7 @@ static const struct coord_shard *server_missing(const struct coord_job *j)
     return NULL;
 }
 
-/* The first that has refused pushes for some time, or NULL. */
+/* Returns the first server that has refused pushes for longer than SHORT_NS, or NULL. */
 static const struct coord_shard *server_short(const struct coord_fleet *f)
 {
     uint64_t now = env_now_ns(f->env);
@@ -297,7 +298,7 @@ static const struct coord_shard *server_short(const struct coord_fleet *f)
     return NULL;
 }
 
-/* The first that is there and reads its rows back, or NULL. */
+/* Returns the first server that is there and still recovers its rows, or NULL. */
 static const struct coord_shard *server_reading(const struct coord_fleet *f)
 {
     for (uint32_t i = 0; i < f->members.shards; i++)
@@ -306,8 +307,8 @@ static const struct coord_shard *server_reading(const struct coord_fleet *f)
     return NULL;
 }
 
-/* A server that never came has no name here: those that came are told instead, also those that
- * wait until all have come (cluster.h). */
+/* A server that never came has no name here, so the text names those that came, and those that wait
+ * until all have come (cluster.h). */
 static void came_text(const struct coord_fleet *f, char *text, size_t bytes)
 {
     const struct coord_members *m = &f->members;
@@ -396,8 +397,8 @@ bool coord_status_held_up(const struct coord_job *j)
            server_short(j->fleet) != NULL || coord_call_put_off_ns(&j->fleet->calls) > SHORT_NS;
 }
 
-/* Rows that were in the memory of a process are gone with it: the job waits for its return only
- * where it can go back to a checkpoint then. */
+/* Rows that were in the memory of a process are lost with it: the job waits for the server's return
+ * only if it can then go back to a checkpoint. */
 static void memory_look(struct coord_job *j)
 {
     char path[LIMIT_PATH];
@@ -418,7 +419,7 @@ static void memory_look(struct coord_job *j)
     }
 }
 
-/* What a full disk cost the job, told in its report. */
+/* Adds up the time that a full disk cost the job, for its report. */
 static void short_look(struct coord_job *j)
 {
     uint64_t now = env_now_ns(j->fleet->env), since = j->watch.short_ns;

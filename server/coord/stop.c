@@ -1,4 +1,4 @@
-/* stop.c: an order that the job is to end; stop.h. */
+/* stop.c: an order to end the job; stop.h. */
 #include "server/coord/stop.h"
 #include "proto/base/log.h"
 #include "server/coord/core.h"
@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define STOP_KEY "stop"       /* the number of the job that is to end */
-#define STOP_ID_KEY "stop-id" /* of the question that asked for it */
-/* for a checkpoint of very large tables; who has not the time asks again */
+#define STOP_KEY "stop"       /* the number of the job that is ordered to end */
+#define STOP_ID_KEY "stop-id" /* id of the request */
+/* for a checkpoint of very large tables; a second request ends the job at once */
 #define STOP_MAX_NS UINT64_C(600000000000)
 
 int coord_stop_load(struct coord_job *j, struct err *e)
@@ -24,7 +24,8 @@ int coord_stop_load(struct coord_job *j, struct err *e)
     return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
 }
 
-/* It has begun to train; in SETUP, too: of a coordinator that came back, or of a checkpoint. */
+/* True when the job has begun to train. That holds in SETUP too, after a restart of the coordinator
+ * or from a checkpoint. */
 static bool trains(const struct coord_job *j)
 {
     switch (j->at.phase) {
@@ -38,14 +39,14 @@ static bool trains(const struct coord_job *j)
     case PHASE_CUT:
     case PHASE_RESTORE:
     case PHASE_TEST:
-    case PHASE_DIGEST: /* one that grows ends already */
+    case PHASE_DIGEST: /* a log that grows is ending already */
         return !coord_grow_on(j);
     default:
         return false;
     }
 }
 
-/* Whether there is something to be done before the job ends. */
+/* True when something is to be done before the job ends. */
 static bool orderly(const struct coord_job *j)
 {
     if (!trains(j) || coord_grow_on(j))

@@ -1,13 +1,13 @@
-/* stop.h: `shoal stop`: an order that the job is to end.
+/* stop.h: `shoal stop`: an order to end the job.
  *
- *   the first one:   a log that grows -> its good end: trained behind the batches given out, DONE
+ *   the first order: a log that grows -> its good end: the batches given out are trained, then DONE
  *                    trains, and has a folder of checkpoints -> one more, then FAILED
  *                    any other -> FAILED at once
- *   a second one:    FAILED at once
+ *   a second order:  FAILED at once
  *
- * FAILED with the status STOPPED is told as "stopped" (phase.h). The last checkpoint is that of
- * checkpoint.at_end (checkpoint.h), made while the job trains, so the job can be gone on with at
- * the very batch. It is tried as often as that, for STOP_MAX_NS at most; training goes on
+ * FAILED with the status STOPPED is reported as "stopped" (phase.h). The last checkpoint is that of
+ * checkpoint.at_end (checkpoint.h), made while the job trains, so the job can be resumed at the
+ * very batch. It is tried as often as that one, for STOP_MAX_NS at most; training goes on
  * meanwhile. The order is stored: a coordinator that starts again obeys it.
  *
  * Thread: the coordinator's loop. */
@@ -23,19 +23,19 @@
 struct coord_job;
 
 struct coord_stop {
-    bool asked;        /* the job is to end; stored */
-    uint64_t id;       /* by the question of this id; stored */
-    uint64_t since_ns; /* that this coordinator knows it */
+    bool asked;        /* the job is ordered to end; stored */
+    uint64_t id;       /* id of the request; stored */
+    uint64_t since_ns; /* when this coordinator learnt of it */
 };
 
-/* Whether the job at hand was told to stop. */
+/* Loads the stored order of the job at hand, if there is one. */
 int coord_stop_load(struct coord_job *j, struct err *e);
-/* By the question of this id. True: the job ends soon, in order. False: nothing is to be waited
- * for, or it was told before: the caller ends it. */
+/* Takes the order of the request `id`. True: the job ends soon, in order. False: there is nothing
+ * to wait for, or an earlier request has ordered it; the caller ends the job. */
 bool coord_stop_order(struct coord_job *j, uint64_t id);
-/* Ends the job once its last checkpoint is there, or is not waited for any longer. */
+/* Ends the job once its last checkpoint is complete or no longer waited for. */
 void coord_stop_step(struct coord_job *j);
-/* A sentence for the status; false: no order. */
+/* Writes a sentence for the status; false: there is no order. */
 bool coord_stop_waits(const struct coord_job *j, char *text, size_t bytes);
 
 #endif

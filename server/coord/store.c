@@ -15,19 +15,21 @@ struct entry {
 };
 
 struct coord_store {
-    struct coord_store *whole; /* borrowed: this is a part of it, without entries; or NULL */
+    struct coord_store *whole; /* borrowed: the store that this is a part of, without entries of its
+                                * own; or NULL */
     char prefix[16];
     struct coord_keep *keep; /* owned; NULL: the values are in memory alone */
     struct entry *entry;     /* owned; sorted by key */
     size_t count, capacity;
 };
 
-/* The store that has a key, and the key there. */
+/* Returns the store that has a key, and the key there. */
 static struct coord_store *store_of(struct coord_store *s, const char *key,
                                     char full[COORD_KEY_MAX])
 {
     int n = snprintf(full, COORD_KEY_MAX, "%s%s", s->prefix, key);
-    SHOAL_ASSERT(key[0] != 0 && n > 0 && (uint32_t)n < COORD_KEY_MAX); /* else it is another key */
+    SHOAL_ASSERT(key[0] != 0 && n > 0 && (uint32_t)n < COORD_KEY_MAX); /* otherwise it would be
+                                                                        * another key */
     return s->whole == NULL ? s : s->whole;
 }
 
@@ -50,7 +52,7 @@ static size_t entry_find(const struct coord_store *s, const char *key, bool *fou
     return low;
 }
 
-/* The copy of a value becomes the store's. */
+/* Gives the store a copy of the value. */
 static int entry_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
                      struct err *e)
 {

@@ -5,7 +5,7 @@
  * apart: it has RocksDB's number of the last change that was on disk. The file itself is not
  * synced: a power cut leaves it older, and never newer, than the log.
  *
- * A state.log of release 0.2.0 is taken over: its values and HEAD become one transaction, and then
+ * A state.log of release 0.2.0 is converted: its values and HEAD become one transaction, and then
  * it is renamed. HEAD has the log's hash, so a start after a crash between the two goes on with the
  * renaming, and a log that an older release has written since is refused.
  *
@@ -41,19 +41,19 @@
 #define HEAD "store"
 #define VERSION 1u
 #define WRITE_BUFFER (2u << 20)
-#define POINT_IN_TIME 2 /* of rocksdb_options_set_wal_recovery_mode */
-#define SILENT 4        /* of rocksdb_options_set_info_log_level */
+#define POINT_IN_TIME 2 /* a value for rocksdb_options_set_wal_recovery_mode */
+#define SILENT 4        /* a value for rocksdb_options_set_info_log_level */
 #define PATH_ROOM (LIMIT_PATH + 32)
 
-struct head { /* a value, of the key HEAD */
+struct head { /* value of the key HEAD */
     uint64_t version;
-    uint64_t taken; /* hash of the state.log that was taken over; 0: none was */
+    uint64_t taken; /* hash of the converted state.log; 0: there was none */
 };
 _Static_assert(sizeof(struct head) == 16, "head is a disk format");
 
-struct synced { /* the file of the name */
+struct synced { /* content of DIR/store/synced */
     uint64_t number;
-    uint64_t checksum; /* a damaged file tells nothing */
+    uint64_t checksum; /* a damaged file counts as missing */
 };
 _Static_assert(sizeof(struct synced) == 16, "synced is a disk format");
 
@@ -76,7 +76,7 @@ static int damaged(const struct disk_store *d, const char *why, struct err *e)
     return err_set(e, SHOAL_E_CORRUPT, "%s is damaged: %s" COORD_STORE_ADVICE, d->path, why);
 }
 
-/* Turns RocksDB's malloc'ed text into our error; 0 when there is none. */
+/* Turns RocksDB's malloc'ed text into an error; 0 when there is none. */
 static int rocks_error(struct disk_store *d, char *text, const char *what, struct err *e)
 {
     if (text == NULL)
@@ -99,14 +99,14 @@ static int file_error(const char *path, const char *what, struct err *e)
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
-/* True if the folder is still there. */
+/* True while the folder is there. */
 static bool is_there(const struct disk_store *d)
 {
     struct stat st;
     return fstat(d->synced_fd, &st) != 0 || st.st_nlink > 0;
 }
 
-/* All changes so far are on disk. */
+/* Notes that all changes so far are on disk. */
 static void synced_note(struct disk_store *d)
 {
     struct synced s = {.number = rocksdb_get_latest_sequence_number(d->db)};
@@ -118,7 +118,7 @@ static void synced_note(struct disk_store *d)
         d->failed = true; /* the change stays on disk */
 }
 
-/* May this be written? */
+/* 0 when the store may be written. */
 static int writable(const struct disk_store *d, struct err *e)
 {
     if (d->failed)
@@ -172,7 +172,7 @@ static void disk_close(struct coord_keep *k)
 
 /* ---- the log of release 0.2.0 (3) ------------------------------------------------------------ */
 
-/* The values of the log, to memory. */
+/* Reads the values of the log into memory. */
 static int old_read(struct disk_store *d, const char *path, const char *log, size_t bytes,
                     struct err *e)
 {
@@ -191,7 +191,7 @@ static int batch_add(void *batch, const char *key, const void *value, size_t byt
     return 0;
 }
 
-/* A new store begins with the values in memory. */
+/* Begins a new store with the values in memory. */
 static int begin(struct disk_store *d, uint64_t taken, struct err *e)
 {
     struct head h = {.version = VERSION, .taken = taken};
@@ -287,7 +287,8 @@ static int value_take(struct disk_store *d, rocksdb_iterator_t *it, struct err *
     return coord_store_put(d->memory, key, value, bytes, e);
 }
 
-/* All values, to memory, and *number of the last change, from a store that stays as it is. */
+/* Reads all values into memory, and the *number of the last change, from a store that is not
+ * changed. */
 static int values_read(struct disk_store *d, uint64_t *number, struct err *e)
 {
     char *text = NULL;
@@ -311,7 +312,7 @@ static int values_read(struct disk_store *d, uint64_t *number, struct err *e)
     return rc;
 }
 
-/* What was on disk is read, or the store is refused before anything is written. */
+/* Reads what was on disk, or refuses the store before anything is written. */
 static int all_read(struct disk_store *d, struct err *e)
 {
     char path[PATH_ROOM];
@@ -351,7 +352,7 @@ static int disk_open(struct disk_store *d, const char *dir, uint32_t wait_ms, st
     rc = rocks_error(d, text, "open", e);
     if (rc != 0)
         return rc;
-    rocksdb_compact_range(d->db, NULL, 0, NULL, 0); /* older values and removed keys go */
+    rocksdb_compact_range(d->db, NULL, 0, NULL, 0); /* drops older values and removed keys */
     return old_take(d, dir, e);
 }
 
@@ -371,7 +372,7 @@ int coord_store_open(const char *dir, uint32_t wait_ms, struct coord_store **out
                              .lock_fd = -1,
                              .synced_fd = -1};
     int rc = disk_open(d, dir, wait_ms, e);
-    coord_store_keep(s, &d->base); /* behind the values that it has */
+    coord_store_keep(s, &d->base); /* only now, since it has these values already */
     if (rc != 0)
         coord_store_close(s);
     else

@@ -1,4 +1,4 @@
-/* submit.c: a job comes: parsed, checked, numbered, stored. */
+/* submit.c: takes a job: parsed, checked, numbered, stored. */
 #include "server/coord/submit.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
@@ -18,7 +18,7 @@
 
 int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, struct err *e)
 {
-    SHOAL_ASSERT(!j->parsed && j->tasks.lanes == 0); /* a new one: nothing of a former is lost */
+    SHOAL_ASSERT(!j->parsed && j->tasks.lanes == 0); /* it is new: no former job's state is lost */
     int rc = job_parse(yaml, bytes, "job", NULL, &j->spec, e);
     if (rc != 0)
         return rc;
@@ -55,7 +55,7 @@ int coord_submit_asked_load(struct coord_job *j, struct err *e)
         return 0;
     if (rc != 0 && rc != SHOAL_E_NOT_FOUND)
         return rc;
-    /* a coordinator before it stored none */
+    /* an earlier release stored none */
     j->asked = (struct coord_asked){
         .number = j->at.number, .start = j->at.from != FROM_NOTHING && !coord_from_resumes(&j->at)};
     memcpy(j->asked.path, j->at.from_path, sizeof j->asked.path);
@@ -115,8 +115,8 @@ void coord_submit_close(struct coord_job *j)
     job_close(j);
 }
 
-/* A job that goes on: what the checkpoint says goes into the store under the new number, and its
- * progress here. */
+/* For a job that goes on: puts the checkpoint's rows into the store under the new number, and its
+ * progress into `j`. */
 static int from_take(struct coord_job *j, const struct coord_from *f, struct err *e)
 {
     struct coord_progress at = j->at;
@@ -132,9 +132,9 @@ static int from_take(struct coord_job *j, const struct coord_from *f, struct err
 
 /* ---- its text -------------------------------------------------------------------------------- */
 
-/* The text of a job whose progress is not stored yet, behind its number. Stored as "job" at once it
- * was the done job's before it where the coordinator died in between, or refused the new one: its
- * tables were then read as another model's. */
+/* The text of a job whose progress is not stored yet, after its number. If it were stored as "job"
+ * at once, and the coordinator died in between or refused the job, the text of the job that is done
+ * would be lost: its tables would be read as another model's. */
 static const char NEXT_KEY[] = "job/next";
 
 static bool text_offer(struct coord_job *j, uint64_t number)
@@ -158,7 +158,7 @@ int coord_submit_settle(struct coord_job *j, struct err *e)
     size_t bytes;
     int rc = coord_store_get(j->store, NEXT_KEY, &record, &bytes, e);
     if (rc != 0)
-        return rc == SHOAL_E_NOT_FOUND ? 0 : rc; /* a coordinator before it stored none */
+        return rc == SHOAL_E_NOT_FOUND ? 0 : rc; /* an earlier release stored none */
     if (bytes > sizeof number)
         memcpy(&number, record, sizeof number);
     if (number != none && number == j->at.number &&
@@ -191,7 +191,7 @@ static int job_begin(struct coord_job *job, struct coord_job *j, const struct co
         !coord_job_note(job, "translated", j->translated, sizeof j->translated) ||
         !coord_report_job_begin(j) || !text_offer(j, run))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
-    job->watch.left_ns = 0; /* of the job before */
+    job->watch.left_ns = 0; /* the job before set it */
     job->watch.failed_rounds = 0;
     job->watch.failed[0] = 0;
     j->at.map_epoch = job->at.map_epoch;
@@ -202,12 +202,12 @@ static int job_begin(struct coord_job *job, struct coord_job *j, const struct co
     j->at.split[WIRE_TEST].used = j->spec.data.test.count > 0;
     j->eval_number = (env_random(job->fleet->env) & 0xffffff) + 1;
     rc = from == NULL ? 0 : from_take(j, from, e);
-    /* What a former job had in its lanes must not be taken for this one's when the coordinator dies
-     * before it fences them; one that goes on has taken over others. */
+    /* The lanes of a former job must not be taken for this job's when the coordinator dies before
+     * it fences them. A job that resumes has put the checkpoint's lanes there. */
     return rc != 0 || resumes ? rc : coord_store_remove(job->store, "lanes", e);
 }
 
-/* ---- what the tables call fields and tensors ------------------------------------------------- */
+/* ---- the names of fields and tensors --------------------------------------------------------- */
 
 static bool is_fresh(const struct string_list *fresh, const char *name)
 {
@@ -225,7 +225,7 @@ static bool fresh_table(const struct string_list *fresh, const char *table)
     return false;
 }
 
-/* In which table rows of the name lie; NULL: it has none. */
+/* Returns the table that has the rows of the name; NULL: there is none. */
 static const char *table_of(enum legend_list list, const struct legend_name *x)
 {
     static const char *const network[LEGEND_LISTS] = {
@@ -233,7 +233,7 @@ static const char *table_of(enum legend_list list, const struct legend_name *x)
     return list == LEGEND_FIELDS ? x->table : network[list];
 }
 
-/* Adds a word, unless it is there; false: there is no room. */
+/* Adds a word to j->without, unless it is there; false: there is no room. */
 static bool without_add(struct coord_job *j, const char *word)
 {
     size_t bytes = strlen(word);
@@ -245,8 +245,8 @@ static bool without_add(struct coord_job *j, const char *word)
     return n >= 0 && (size_t)n < most;
 }
 
-/* Of the rows that it begins with those that the job begins anew, as LOAD and ROWS_GO take them:
- * `half` are those that a former job has begun to drop. */
+/* Lists the rows that the job begins anew although it begins with tables, in the form of LOAD and
+ * ROWS_GO. half: the rows that a former job has begun to drop. */
 static int without_make(struct coord_job *j, const struct legend *was, const char *half,
                         struct err *e)
 {
@@ -278,8 +278,8 @@ static int without_make(struct coord_job *j, const struct legend *was, const cha
                           "fresh names too much at once: say dense for the whole network");
 }
 
-/* Whether a job that begins with these tables begins with a network that has learnt: of what is
- * fresh all are fields. */
+/* True when a job that begins with these tables begins with a trained network: all that is fresh
+ * are fields. */
 static bool network_goes_on(const struct string_list *fresh, const struct legend *was,
                             const char *half)
 {
@@ -290,8 +290,8 @@ static bool network_goes_on(const struct string_list *fresh, const struct legend
     return legend_known(was) && fields;
 }
 
-/* Tables that an older release made have no names: then every key that decides about rows must be
- * the same. */
+/* Tables that an older release made have no names. Then every key that affects rows must be the
+ * same. */
 static int older_check(const struct coord_job *j, struct err *e)
 {
     if (j->made.number == 0 && j->fleet->cluster.map_epoch > 0)
@@ -302,8 +302,8 @@ static int older_check(const struct coord_job *j, struct err *e)
     return j->made.number == 0 ? 0 : job_same_model(&j->made.spec, &j->spec, e);
 }
 
-/* The job's text gets the names of the tables that it will meet: the checkpoint's that it begins
- * with, or those that are here. */
+/* Puts into the job's text the names of the tables that it begins with: the checkpoint's, or those
+ * that the servers hold. */
 static int legend_begin(struct coord_job *j, const struct coord_from *from, bool fleet,
                         struct err *e)
 {
@@ -330,9 +330,9 @@ static int legend_begin(struct coord_job *j, const struct coord_from *from, bool
     return rc == 0 ? coord_submit_name(j, was, learnt, e) : rc;
 }
 
-/* The job's text gets the order of its input, where it leaves it open and its rows go by time, and
- * the changes of its zone and the limit of its event times: those of a checkpoint's, where it
- * goes on. */
+/* Puts into the job's text: the order of its input, if the text leaves it open and the rows go by
+ * time; the changes of its zone; the limit of its event times. A job that goes on has those of its
+ * checkpoint. */
 static int order_begin(struct coord_job *j, const struct coord_from *from, struct err *e)
 {
     struct job *spec = &j->spec;
@@ -366,7 +366,7 @@ static int order_begin(struct coord_job *j, const struct coord_from *from, struc
 
 #define AGAIN ": submit again in a moment"
 
-/* Of a shard that a job waits for. CONFIG: it has come, and is not taken. */
+/* The error for a shard that a job waits for. CONFIG: it has come, and was refused. */
 static int awaited_set(const struct coord_fleet *f, const struct coord_shard *s, struct err *e,
                        const char *what, const char *otherwise)
 {
@@ -383,7 +383,7 @@ static bool begins_with_fleet(const struct coord_submit *submit)
     return submit->start && strcmp(submit->from, COORD_FROM_FLEET) == 0;
 }
 
-/* Rows of a former job, of which is known. */
+/* True when the servers hold rows of a former job. */
 static bool rows_here(const struct coord_job *j)
 {
     const struct coord_members *m = &j->fleet->members;
@@ -394,7 +394,8 @@ static bool rows_here(const struct coord_job *j)
     return rows && j->fleet->cluster.map_epoch > 0;
 }
 
-/* A shard that has not said yet whether it holds some: it reads them, or nobody has heard of it. */
+/* Returns a shard that has not said yet whether it holds rows, since it recovers them or has not
+ * come; NULL: all have. */
 static const struct coord_shard *rows_awaited(const struct coord_fleet *f)
 {
     const struct coord_members *m = &f->members;
@@ -404,7 +405,8 @@ static const struct coord_shard *rows_awaited(const struct coord_fleet *f)
     return NULL;
 }
 
-/* Nobody goes on from another job's rows without a word, or begins with rows that are not there. */
+/* A job must not take over another job's rows unless it says so, nor begin with rows that are not
+ * there. */
 static int fleet_check(const struct coord_job *j, const struct coord_submit *submit,
                        const struct job *spec, struct err *e)
 {
@@ -435,7 +437,7 @@ static int fleet_check(const struct coord_job *j, const struct coord_submit *sub
                        "start_from: fleet: no job has made tables here yet: take it away");
     if (fleet)
         return coord_member_made_check(&j->fleet->members, true, e);
-    /* the tables that are here are those of other slots */
+    /* the tables that are here belong to other slots */
     bool beside = j->numbers == 0 && j->fleet->cluster.held != 0;
     if (submit->from[0] != 0 || beside)
         return 0;
@@ -455,7 +457,7 @@ static int fleet_check(const struct coord_job *j, const struct coord_submit *sub
                    j->made.number != 0 ? j->made.spec.name : "");
 }
 
-/* A network that is there goes on as it began. */
+/* The optimizer must suit a network that begins anew; an existing network goes on as it began. */
 static int network_begins(const struct job *spec, struct err *e)
 {
     const struct optimizer_facts *facts = optimizer_facts(spec->dense_optimizer.kind);
@@ -468,7 +470,7 @@ static int network_begins(const struct job *spec, struct err *e)
                          facts->name);
 }
 
-/* The new job in `j`, stored but for its progress. */
+/* Makes the new job in `j`, and stores all of it but the progress. */
 static int job_make(struct coord_job *job, const struct coord_submit *submit,
                     struct coord_look *look, struct coord_job *j, struct err *e)
 {
@@ -524,9 +526,9 @@ static bool same_text(const struct coord_job *j, const struct coord_submit *subm
     return same;
 }
 
-/* A request that is sent again, its answer being lost: by the same peer, soon. After a restart
- * nobody knows who had sent it; a job that runs is then shown to whoever sends the same file, one
- * that has ended is begun anew. */
+/* True for a request that is sent again because its answer was lost: by the same peer, soon. After
+ * a restart the coordinator does not know the peer. Then a job that runs is the answer to any
+ * request with the same file, and a job that has ended is begun anew. */
 bool coord_submit_again(const struct coord_job *j, peer_t from, const struct coord_submit *submit)
 {
     const char *path = PLANTED("asked_forgotten") ? j->at.from_path : j->asked.path;
@@ -538,8 +540,8 @@ bool coord_submit_again(const struct coord_job *j, peer_t from, const struct coo
     return j->submitter == from && env_now_ns(j->fleet->env) - j->phase_ns < UINT64_C(2000000000);
 }
 
-/* A shard of the running job whose rows may be gone with its process, which ends the job: whoever
- * submits it then begins it anew. NULL: of all it is known. */
+/* Returns a shard of the running job whose rows may be lost with its process. That ends the job,
+ * and a repeated SUBMIT begins it anew. NULL: there is no such shard. */
 static const struct coord_shard *rows_doubtful(const struct coord_job *j)
 {
     const struct coord_members *m = &j->fleet->members;
@@ -550,8 +552,8 @@ static const struct coord_shard *rows_doubtful(const struct coord_job *j)
     return NULL;
 }
 
-/* Who sends it again may have fewer workers by now, or more: for those that were asked for first it
- * would wait without end. */
+/* A repeated request may name fewer or more workers: a job that waited for the first number might
+ * wait without end. */
 static int workers_take(struct coord_job *j, uint32_t workers, struct err *e)
 {
     bool waits = coord_phase_running(j) && j->at.phase < PHASE_SETUP;
@@ -562,7 +564,7 @@ static int workers_take(struct coord_job *j, uint32_t workers, struct err *e)
     return coord_phase_put(j) ? 0 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
 }
 
-/* The job is the one at hand now, and so is what its look has claimed. */
+/* Gives the job the claim of its look, now that the job is the one at hand. */
 static void claim_pass(struct coord_job *j, struct coord_look *look)
 {
     if (look == NULL)
@@ -608,10 +610,10 @@ int coord_submit(struct coord_job *job, peer_t from, const struct coord_submit *
         return err_set(e, SHOAL_E_NOMEM, "no memory for the job");
     j->fleet = job->fleet;
     j->store = job->store;
-    j->made = job->made; /* borrowed: what the new job may begin with */
+    j->made = job->made; /* borrowed: tables that the new job may begin with */
     j->from_hold = COORD_FOLDER_NONE;
     rc = job_make(job, submit, look, j, e);
-    job_close(rc == 0 ? job : j); /* the former one, or what there is of the new one */
+    job_close(rc == 0 ? job : j); /* the former job, or what there is of the new one */
     if (rc == 0)
         memcpy(&job->at, &j->at, sizeof *j - offsetof(struct coord_job, at));
     free(j);
@@ -622,7 +624,7 @@ int coord_submit(struct coord_job *job, peer_t from, const struct coord_submit *
     coord_checkpoint_job(job);
     claim_pass(job, look);
     if (!PLANTED("old_workers"))
-        coord_worker_remove_all(&job->workers); /* of a job that failed a moment ago */
+        coord_worker_remove_all(&job->workers); /* workers of a job that failed a moment ago */
     coord_worker_forget_figures(&job->workers);
     coord_member_forget_rss(&job->fleet->members);
     *run = job->at.number;

@@ -1,6 +1,6 @@
-/* submit.h: a job comes: its text parsed and checked, a run drawn, all that must not be
- * forgotten stored; what it goes on from, where it is a checkpoint, put into the store under the
- * new run. Thread: the coordinator's loop. */
+/* submit.h: takes a submitted job: parses and checks its text, draws a run, and stores all that a
+ * restart needs. When the job goes on from a checkpoint, the checkpoint's rows are put into the
+ * store under the new run. Thread: the coordinator's loop. */
 #ifndef SERVER_COORD_SUBMIT_H
 #define SERVER_COORD_SUBMIT_H
 
@@ -20,28 +20,32 @@ struct coord_look;
 struct coord_submit {
     const char *yaml; /* (bytes) */
     size_t bytes;
-    uint32_t workers; /* to wait for */
-    const char *from; /* folder of a checkpoint; "fleet": what the servers hold; "": none */
-    bool start;       /* it begins with the tables of that; else it goes on from it */
+    uint32_t workers; /* how many the job waits for */
+    const char *from; /* folder of a checkpoint; "fleet": the tables that the servers hold; "":
+                       * none */
+    bool start;       /* true: the job begins with the tables of `from`; else it resumes it */
 };
-/* True: the request is one for this job that the peer sends again, as its answer was lost. */
+/* True when the request is one for this job that the peer sends again because its answer was
+ * lost. */
 bool coord_submit_again(const struct coord_job *j, peer_t from, const struct coord_submit *submit);
-/* Takes a job: parsed, run drawn, stored. look: what was seen of the folders that it names; NULL:
- * nobody has looked. AGAIN: look at them (look.h), all else is well. The same text again over the
- * same connection is the same job. BUSY while one runs; EXISTS: the servers hold rows and it does
- * not say that it begins with them; what job_parse and coord_from_open say. */
+/* Takes a job: parses it, draws a run, stores it. look: the result of a look at the folders that it
+ * names; NULL: there was no look. AGAIN: the folders must be looked at first (look.h), all else is
+ * well. The same text again over the same connection is the same job. BUSY while a job runs;
+ * EXISTS: the servers hold rows and the job does not say that it begins with them; errors of
+ * job_parse and coord_from_open. */
 int coord_submit(struct coord_job *job, peer_t from, const struct coord_submit *submit,
                  struct coord_look *look, uint64_t *run, struct err *e);
-/* The text of the job whose progress is stored takes the former one's place, unless it has. IO. */
+/* The text of the job whose progress is stored replaces the former job's text, unless it has
+ * already. IO. */
 int coord_submit_settle(struct coord_job *j, struct err *e);
-/* What the stored job was submitted with. IO, CORRUPT. */
+/* Loads what the stored job was submitted with. IO, CORRUPT. */
 int coord_submit_asked_load(struct coord_job *j, struct err *e);
-/* What follows from the text alone: the job parsed, its lists made. What job_parse says. */
+/* Builds what follows from the text alone: the parsed job and its lists. Errors of job_parse. */
 int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, struct err *e);
-/* These names, in the job's text and beside it, in place of those that it had. NOMEM, TOO_BIG: as
- * it was. learnt: of legend.h. */
+/* Puts these names into the job's text, and beside it, in place of the former ones. NOMEM, TOO_BIG:
+ * the job is unchanged. learnt: as in legend.h. */
 int coord_submit_name(struct coord_job *j, const struct legend *names, bool learnt, struct err *e);
-/* The job, whatever there is of it, is freed. */
+/* Frees the job, however far it was built. */
 void coord_submit_close(struct coord_job *j);
 
 #endif

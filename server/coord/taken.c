@@ -12,7 +12,7 @@
 
 static const char BEGIN_KEY[] = "taken/0";
 
-#define KEEPER 0u /* the shard that has them */
+#define KEEPER 0u /* the shard that keeps the list */
 #define VERSION_MOST (1ull << 60)
 #define AGAIN_NS UINT64_C(1000000000)
 #define STORE_FAILED "the coordinator's store failed"
@@ -92,7 +92,7 @@ int coord_taken_load(struct coord_job *j, struct err *e)
     "where data.train lists only what they have not learnt, from a later date on, say, set "       \
     "data.objects.all_new: true"
 
-/* Names of tables that a log that grows cannot begin with. */
+/* Checks that a log that grows can begin with tables of these names. */
 static int known_check(const struct coord_job *j, const struct coord_taken_head *at, bool fleet,
                        struct err *e)
 {
@@ -115,7 +115,8 @@ static int known_check(const struct coord_job *j, const struct coord_taken_head 
     return 0;
 }
 
-/* j->taken is what it goes on with: nobody goes through with what was begun. */
+/* j->taken has the names that the job begins with. If a former job had begun to learn some of them,
+ * no job completes them: the tables become UNSURE. */
 static int begin(struct coord_job *j, bool fleet, struct err *e)
 {
     struct coord_taken_head *at = &j->taken.at;
@@ -177,7 +178,8 @@ int coord_taken_saved(struct coord_job *j, const void *record, size_t bytes, boo
 
 /* ---- what the job adds ----------------------------------------------------------------------- */
 
-/* The tables are there: what they have learnt, and what the job is to learn now. */
+/* The tables are there: makes the job's names the cluster's, with those of the objects that the job
+ * is to learn now. */
 static int take_over(struct coord_job *j, struct err *e)
 {
     struct coord_taken_list *l = &j->taken;
@@ -188,7 +190,7 @@ static int take_over(struct coord_job *j, struct err *e)
     if (rc != 0)
         return rc;
     if (learns && !objects && (l->at.flags & COORD_TAKEN_NAMED) == 0)
-        l->at.flags |= COORD_TAKEN_UNSURE; /* a worker of a release that tells no names */
+        l->at.flags |= COORD_TAKEN_UNSURE; /* the worker's release tells no names */
     if (learns) {
         l->at.flags |= COORD_TAKEN_BEGUN;
         l->at.round = j->at.epoch;
@@ -252,8 +254,8 @@ bool coord_taken_undo(struct coord_job *j)
     return coord_taken_changed(j->fleet, &e) == 0;
 }
 
-/* Whether all rows of the names at hand are learnt. What a plain job learns again in its next
- * epochs is learnt already; of a replay all days are gone through. */
+/* True when all rows of the job's names are learnt. A plain job learns them in its first epoch, and
+ * again in later ones; a replay must go through all its days. */
 static bool is_whole(const struct coord_job *j)
 {
     if (coord_grow_on(j))
@@ -276,7 +278,7 @@ bool coord_taken_learnt(struct coord_job *j)
     return coord_end_fail(j, e.code, "%s", e.text);
 }
 
-/* ---- what is asked of them ------------------------------------------------------------------- */
+/* ---- requests of workers --------------------------------------------------------------------- */
 
 int coord_taken_ask(struct coord_job *j, struct coord_ask *a)
 {
@@ -298,7 +300,7 @@ int coord_taken_files(struct coord_job *j, struct coord_ask *a)
     const struct wire_FILES *q = &a->request->u.FILES;
     struct coord_taken_list *l = &j->taken;
     if (!coord_phase_running(j) || !coord_taken_begins(j) || j->spec.data.objects.of[WIRE_TRAIN].on)
-        return 0; /* the tables are there: they are told again */
+        return 0; /* the tables are there: the request is a repeated one */
     if ((l->at.flags & COORD_TAKEN_NAMED) != 0)
         return 0;
     int rc =
@@ -339,7 +341,7 @@ static void held(void *context, const struct coord_call *call, uint32_t shard,
     uint64_t version = reply->u.TAKEN_HELD_reply.version;
     (void)call;
     if (version <= t->version || version >= VERSION_MOST) {
-        if (shard == t->newest_shard) /* it has other data by now */
+        if (shard == t->newest_shard) /* the shard has other data by now */
             t->newest = t->version;
         return;
     }
@@ -369,7 +371,7 @@ static void hear(struct coord_fleet *f, uint64_t now)
     struct coord_taken *t = &f->taken;
     if (coord_call_open_type(&f->calls, f, WIRE_TYPE_TAKEN_HELD) ||
         (t->asked_ns != 0 && now - t->asked_ns < AGAIN_NS))
-        return; /* what it said could not be taken */
+        return; /* its last answer could not be taken */
     t->asked_ns = now;
     SHOAL_ASSERT(t->newest_shard < f->members.shards);
     struct wire w = {.type = WIRE_TYPE_TAKEN_HELD};
@@ -404,7 +406,7 @@ static void tell(struct coord_fleet *f, uint64_t now)
     void *record = coord_taken_record_make(&t->is, 0, 0, &bytes);
     struct wire w = {.type = WIRE_TYPE_TAKEN_SET};
     w.u.TAKEN_SET = (struct wire_TAKEN_SET){t->version, f->cluster.id[0], f->cluster.id[1]};
-    if (record != NULL) /* else it is tried again */
+    if (record != NULL) /* without memory the next step tries again */
         (void)coord_call_start(&f->calls, &(struct coord_call){.context = f,
                                                                .request = w,
                                                                .frame = record,

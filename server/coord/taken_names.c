@@ -79,7 +79,7 @@ void *coord_taken_record(const struct coord_job *j, size_t *bytes)
     bool ahead = l.at.job == j->at.number && l.at.round > j->at.epoch;
     if (j->fleet->taken.version == 0)
         return NULL;
-    if (ahead) { /* a round that is not at hand yet is none of the checkpoint's */
+    if (ahead) { /* the checkpoint leaves out a round that has not begun */
         l.at.flags &= ~(uint32_t)COORD_TAKEN_BEGUN;
         l.at.round = j->at.epoch;
     }
@@ -129,7 +129,7 @@ static struct nameset_item item_of(const char *line)
     return nameset_item(line, strcspn(line, "\t"));
 }
 
-/* Room is made by those that the last list had not. */
+/* Makes room by forgetting the names that the log's last list no longer had. */
 static void room_make(struct coord_fleet *f, struct nameset *names, uint32_t more)
 {
     uint32_t free_places = NAMESET_MAX - names->count;

@@ -56,7 +56,7 @@ uint32_t coord_task_batches(uint64_t rows, uint32_t batch, uint32_t lanes, uint3
     return k < 1 ? 1 : k > UINT32_MAX / 2 ? UINT32_MAX / 2 : (uint32_t)k;
 }
 
-/* Where tasks are cut from: a segment, or a piece of one. */
+/* The rows that tasks are cut from: a segment, or a piece of one. */
 struct cut {
     uint64_t position, rows;
     uint32_t object;
@@ -75,7 +75,7 @@ static uint32_t cuts_of(const struct coord_segment *s)
     return s->pieces == 0 ? 1 : s->pieces;
 }
 
-/* The next task: batches [first, first + count) of the cut, clipped to its end. NULL: no room. */
+/* Cuts the next task: batches [first, first + count), clipped to the end. NULL: no room. */
 static struct coord_task *task_cut(struct coord_tasks *t, const struct cut *c, uint64_t first,
                                    uint64_t count)
 {
@@ -97,7 +97,7 @@ static struct coord_task *task_cut(struct coord_tasks *t, const struct cut *c, u
     return task;
 }
 
-/* bsp: a lane's task of a round, padded to the round's length. False: no room. */
+/* bsp: cuts a lane's task of a round, padded to the round's length. False: no room. */
 static bool round_cut(struct coord_tasks *t, const struct cut *c, uint64_t first, uint64_t each,
                       uint32_t lane)
 {
@@ -109,7 +109,7 @@ static bool round_cut(struct coord_tasks *t, const struct cut *c, uint64_t first
     return true;
 }
 
-/* Round r has up to task_batches batches a lane; the last one is dealt evenly, so that a lane is
+/* Round r has up to task_batches batches a lane; the last round is dealt evenly, so that a lane is
  * padded by little. */
 static bool rounds_cut(struct coord_tasks *t, const struct coord_segment *s, uint32_t task_batches)
 {
@@ -125,13 +125,13 @@ static bool rounds_cut(struct coord_tasks *t, const struct coord_segment *s, uin
     return true;
 }
 
-/* Which of a segment's pieces a lane is at, and how many batches of it are dealt. */
+/* The piece of a segment that a lane has reached, and how many of its batches are dealt. */
 struct queue {
     uint32_t piece;
     uint64_t done;
 };
 
-/* Batches left of the piece at hand, or of the lane's next one; 0: it has none left. */
+/* Returns the batches left of the lane's piece, or of its next one; 0: it has none left. */
 static uint64_t queue_left(const struct coord_tasks *t, const struct coord_segment *s,
                            uint32_t lane, struct queue *q)
 {
@@ -143,7 +143,7 @@ static uint64_t queue_left(const struct coord_tasks *t, const struct coord_segme
     return 0;
 }
 
-/* Batches a lane of the next round: as many as the lane with the fewest left in its piece has. */
+/* Returns the batches of each lane in the next round: the fewest left in any lane's piece. */
 static uint64_t round_length(const struct coord_tasks *t, const struct coord_segment *s,
                              uint32_t task_batches, struct queue *queue)
 {
@@ -156,7 +156,7 @@ static uint64_t round_length(const struct coord_tasks *t, const struct coord_seg
     return each < task_batches ? each : task_batches;
 }
 
-/* Rounds of pieces; queue (lanes). */
+/* Deals pieces in rounds; queue (lanes). */
 static bool pieces_deal(struct coord_tasks *t, const struct coord_segment *s, uint32_t task_batches,
                         struct queue *queue)
 {
@@ -188,7 +188,7 @@ static bool segment_cut(struct coord_tasks *t, const struct coord_segment *s, ui
     return true;
 }
 
-/* More rows than there are anywhere, a worker's word, are not looked at: their products wrap. */
+/* A worker may report more rows than can exist: these are not checked, since products wrap. */
 static bool plan_covers(const struct coord_tasks *t, const struct coord_segment *segment,
                         uint32_t count)
 {
@@ -263,8 +263,8 @@ uint64_t coord_task_last(const struct coord_task *task)
     return task->first_batch + task->batch_count - 1;
 }
 
-/* Behind the last task of the segment at hand that may be given out: the first one that is not
- * appended is of it. */
+/* Returns the index after the last task that may be given out of the segment at hand, which is the
+ * segment of the first task that is not appended. */
 static uint32_t segment_end(const struct coord_tasks *t)
 {
     uint32_t end = t->next;
@@ -279,8 +279,8 @@ static bool not_begun(const struct coord_tasks *t, uint32_t i)
     return t->task[i].begins && t->task[i].first_batch == 0;
 }
 
-/* The last piece before `end` that is not begun and whose holder has another one: of the holders
- * that have one piece only each is looked at once. */
+/* Returns the first task of the last piece before `end` that is not begun and whose holder has
+ * another such piece. */
 static uint32_t task_spared(const struct coord_tasks *t, uint32_t end)
 {
     for (uint32_t i = end; i > t->next; i--) {
@@ -292,8 +292,9 @@ static uint32_t task_spared(const struct coord_tasks *t, uint32_t end)
     return COORD_NO_TASK;
 }
 
-/* async, ssp: the next task for a lane of this worker: of objects that it holds, else of one that
- * nobody holds; of a late one, the last that is another's and not begun. */
+/* async, ssp: returns the next task for a lane of this worker: of objects that it holds, else of an
+ * object that no worker holds. A late worker gets the last object of another worker that is not
+ * begun. */
 static uint32_t task_held(const struct coord_tasks *t, uint64_t worker)
 {
     uint32_t nobodys = COORD_NO_TASK, others = COORD_NO_TASK, end = segment_end(t);
@@ -315,7 +316,7 @@ static uint32_t task_held(const struct coord_tasks *t, uint64_t worker)
     return t->segments > 1 ? task_spared(t, end) : COORD_NO_TASK;
 }
 
-/* The task that this lane, held by this worker, would be given. */
+/* Returns the task that this lane would get while this worker holds it. */
 static uint32_t task_left(const struct coord_tasks *t, uint32_t lane, uint64_t worker)
 {
     SHOAL_ASSERT(lane < t->lanes && t->next <= t->tasks && t->stop <= t->tasks);
@@ -325,14 +326,14 @@ static uint32_t task_left(const struct coord_tasks *t, uint32_t lane, uint64_t w
     return index < t->stop && index < t->gate ? index : COORD_NO_TASK;
 }
 
-/* Whoever has a task of an object opens it. */
+/* The worker that gets a task of an object opens the object, and so holds it. */
 static void object_hold(struct coord_tasks *t, uint32_t task, uint64_t worker)
 {
     if (t->holder != NULL && t->task[task].object != COORD_NO_OBJECT)
         t->holder[t->task[task].object] = worker;
 }
 
-/* Cursors skip what is appended already (after a restart tasks come back out of order). */
+/* Cursors skip appended tasks (after a restart tasks come back out of order). */
 static void cursors_advance(struct coord_tasks *t, struct coord_lane *lane)
 {
     while (t->next < t->tasks && t->task[t->next].first_batch != 0)
@@ -470,7 +471,7 @@ uint32_t coord_lane_held(const struct coord_tasks *t, uint64_t worker)
     return held;
 }
 
-/* How much a free lane is this worker's: 0 not at all; 1 another's, 2 nobody's, 3 its own. */
+/* How well a free lane suits this worker: 0 not; 1 another owns it; 2 no owner; 3 its own. */
 static uint32_t lane_suits(const struct coord_tasks *t, uint32_t lane, uint64_t worker, bool any)
 {
     const struct coord_lane *l = &t->lane[lane];
@@ -504,7 +505,7 @@ void coord_lane_grant(struct coord_tasks *t, uint32_t lane, uint64_t worker)
 {
     struct coord_lane *l = &t->lane[lane];
     SHOAL_ASSERT(lane < t->lanes && l->state == LANE_FREE && worker != 0);
-    SHOAL_ASSERT(l->worker == 0 && l->ask_peer == 0); /* nobody's answer is lost with it */
+    SHOAL_ASSERT(l->worker == 0 && l->ask_peer == 0); /* no pending answer is lost */
     l->state = LANE_GRANTING;
     l->worker = l->owner = worker;
     if (l->task != COORD_NO_TASK)
@@ -584,8 +585,8 @@ void coord_task_resume(struct coord_tasks *t)
             continue;
         struct coord_lane *l = &t->lane[task->lane];
         uint32_t done =
-            /* of two tasks of a lane the earlier one is done: a lane gets a task only when its last
-             * one is */
+            /* the earlier of two tasks of a lane is done: a lane gets a task only when its last one
+             * is */
             i;
         if (l->task == COORD_NO_TASK || t->task[l->task].first_batch < task->first_batch) {
             done = l->task;

@@ -23,7 +23,7 @@ void coord_tensorboard_close(struct coord_tensorboard *t)
     t->run[0] = '\0';
 }
 
-/* A job's name may hold anything; a folder's name must not lead elsewhere. */
+/* A job's name may have any characters; the folder's name must not lead elsewhere. */
 static void name_clean(char *name)
 {
     if (name[0] == '.')
@@ -67,7 +67,7 @@ static int run_begin(struct coord_tensorboard *t, const char *run, struct err *e
     name_clean(host);
     (void)snprintf(name, sizeof name, "%s", run);
     name_clean(name);
-    SHOAL_ASSERT(name[0] != '.' && strchr(name, '/') == NULL); /* it stays below dir */
+    SHOAL_ASSERT(name[0] != '.' && strchr(name, '/') == NULL); /* the folder is below dir */
     (void)snprintf(folder, sizeof folder, "%s/%s", t->dir, name);
     int rc = folder_make(t->dir, e);
     if (rc == 0)

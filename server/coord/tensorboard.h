@@ -1,8 +1,8 @@
 /* tensorboard.h: event files that TensorBoard reads:
  * DIR/JOB-NUMBER/events.out.tfevents.SECONDS.HOST.PROCESS, one for each job and start of the
  * coordinator; several in one folder are one run to TensorBoard. Records are handed to the system
- * as they come, without a sync: a kill keeps them. The daemon's half of output.h; thread:
- * that of an errand, one at a time. */
+ * as they come, without a sync: they survive a kill. The daemon's half of output.h; thread: that of
+ * an errand, one at a time. */
 #ifndef SERVER_COORD_TENSORBOARD_H
 #define SERVER_COORD_TENSORBOARD_H
 
@@ -15,7 +15,7 @@
 
 struct coord_tensorboard {
     char dir[LIMIT_PATH];
-    char run[LIMIT_NAME + 24]; /* whose file is open; empty: none */
+    char run[LIMIT_NAME + 24]; /* the run whose file is open; empty: none */
     FILE *file;                /* owned */
 };
 

@@ -1,4 +1,4 @@
-/* times.c: the limit of event times, their range, and clocks that are wrong. */
+/* times.c: the limit of event times, their range, and wrong clocks. */
 #include "server/coord/times.h"
 
 #include "proto/base/log.h"
@@ -12,7 +12,7 @@
 
 #define TIMES_KEY "times"
 #define GRACE_S 86400u
-enum { CLAMPED_OF = 1000 }; /* fewer examples of a log without an end say nothing */
+enum { CLAMPED_OF = 1000 }; /* in a log without an end, fewer examples decide nothing */
 
 static uint32_t limit_by_calendar(const struct coord_fleet *f)
 {
@@ -45,10 +45,11 @@ int coord_times_load(struct coord_job *j, struct err *e)
     t->apart[LIMIT_NAME - 1] = 0;
     if (rc != 0 || t->job != j->at.number)
         *t = (struct coord_times){.job = j->at.number};
-    return rc == SHOAL_E_NOT_FOUND ? 0 : rc; /* a coordinator before it stored none */
+    return rc == SHOAL_E_NOT_FOUND ? 0 : rc; /* an earlier release stored none */
 }
 
-/* Whether too many of the examples were clamped; of a log with an end: whatever the rest is. */
+/* True when too many examples were clamped. In a log with an end they are too many in any case,
+ * even if none of the rest is. */
 static bool clamped_too_many(const struct coord_job *j)
 {
     const struct coord_times *t = &j->times;
@@ -82,7 +83,7 @@ int coord_times_task(struct coord_job *j, const struct wire_TASK_DONE *q, struct
         t->first = q->first_time;
     if (q->last_time > t->last)
         t->last = q->last_time;
-    if (t->last == 0) /* it has no times */
+    if (t->last == 0) /* the log has no times */
         return 0;
     if (coord_job_note(j, TIMES_KEY, t, sizeof *t) && q->clamped > 0 && clamped_too_many(j))
         return clamped_refuse(j, e);

@@ -38,7 +38,7 @@ struct scalars {
     uint32_t count;
 };
 
-/* A value that is not finite has nothing to show. */
+/* A value that is not finite cannot be drawn and is left out. */
 static void scalar_add(struct scalars *s, double value, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 static void scalar_add(struct scalars *s, double value, const char *format, ...)
@@ -69,9 +69,9 @@ static double train_seconds(const struct coord_job *j)
     return (double)(j->at.train_ns + coord_phase_trained_ns(j)) * 1e-9;
 }
 
-/* What an epoch has left over when it ends says little of its rate: tasks end together, and a few
- * milliseconds after the last figures were written a handful of them would look like a burst. An
- * epoch that is shorter as a whole is told. */
+/* The tail of an epoch says little of its rate: tasks end together, and a few of them within
+ * milliseconds of the last scalars would look like a burst. A whole epoch that is shorter than the
+ * interval is told. */
 static bool rate_known(const struct coord_job *j, double elapsed)
 {
     bool whole_epoch = j->trace.since_ns == j->epoch_ns && j->epoch_spent_ns == 0;
@@ -140,7 +140,7 @@ static void curve_put(struct coord_job *j, const struct coord_point *report)
         continue;
 }
 
-/* An older worker adds up norms that overflowed: then those of the whole task are not known. */
+/* An older worker adds up norms that overflowed: then the norms of the whole task are unknown. */
 static void norms_take(const struct wire_TASK_DONE *q, struct coord_point *p)
 {
     if (!isfinite(q->dense_norm_sum) || !isfinite(q->row_norm_sum))
@@ -154,7 +154,7 @@ void coord_trace_task(struct coord_job *j, const struct wire_TASK_DONE *q, const
                       const uint64_t *staleness)
 {
     struct coord_trace *t = &j->trace;
-    if (q->batches == 0) /* of bsp: no rate was taken, nothing was pulled */
+    if (q->batches == 0) /* an empty task of bsp: there is no rate, and nothing was pulled */
         return;
     struct coord_point p = {.job = j->at.number,
                             .reports = 1,
@@ -209,7 +209,7 @@ uint64_t coord_trace_trained(const struct coord_job *j)
     return examples > bad ? examples - bad : 0;
 }
 
-/* Epochs whose training is over: all up to the one at hand, and that one too once it is
+/* Counts the epochs whose training is over: all before the one at hand, and that one too once it is
  * evaluated. */
 static void before_load(struct coord_job *j)
 {
@@ -217,7 +217,7 @@ static void before_load(struct coord_job *j)
     j->trace.before = coord_epoch_losses(j).examples;
 }
 
-/* How long the epoch at hand had been trained at the last stored point of it. */
+/* Returns how long the epoch at hand had been trained at its last stored point. */
 static uint64_t point_spent_ns(const struct coord_job *j)
 {
     const struct coord_curve *curve = &j->trace.curve;
@@ -225,12 +225,12 @@ static uint64_t point_spent_ns(const struct coord_job *j)
     if (last == NULL || last->epoch != j->at.epoch || !(last->seconds >= 0 && last->seconds < 1e9))
         return 0;
     uint64_t until_ns = (uint64_t)(last->seconds * 1e9);
-    return until_ns > j->at.train_ns ? until_ns - j->at.train_ns : 0; /* 0: it was over */
+    return until_ns > j->at.train_ns ? until_ns - j->at.train_ns : 0; /* 0: that epoch was over */
 }
 
-/* The epoch at hand goes on where the last stored point of it was, or its record; what came after
- * that is not counted, nor is the time without a coordinator. Nothing is stored of the job's time
- * within an epoch, so it is as much longer. */
+/* The time of the epoch at hand goes on from its last stored point, or from its record. Later
+ * training is not counted, nor is the time without a coordinator. The job's elapsed time is not
+ * stored within an epoch, so the same time is added to it. */
 static void spent_load(struct coord_job *j)
 {
     uint64_t spent_ns = point_spent_ns(j);
@@ -360,7 +360,7 @@ enum coord_curve_change coord_curve_add(struct coord_curve *c, const struct coor
     bool full = c->count == COORD_CURVE_MAX;
     if (full)
         curve_join(c);
-    if (c->open.reports < c->stride) /* joined: a point is twice as much now */
+    if (c->open.reports < c->stride) /* joined: a point now needs twice as many reports */
         return COORD_CURVE_JOINED;
     SHOAL_ASSERT(c->count < COORD_CURVE_MAX);
     c->point[c->count++] = c->open;

@@ -22,7 +22,7 @@ _Static_assert(sizeof(struct metric_by_head) == WIRE_BY_HEAD &&
                    LIMIT_BY * METRIC_BY_TOLD == WIRE_BY_VALUES &&
                    METRIC_BY_ENTRIES == WIRE_BY_CELLS,
                "likewise");
-#define VALUES 1024u /* of a field of evaluate.by */
+#define VALUES 1024u /* values counted for a field of evaluate.by */
 
 _Static_assert(COORD_WINDOWS_MAX % 2 == 0, "neighbours are joined two by two");
 
@@ -120,7 +120,8 @@ static bool window_note(struct coord_job *j, uint32_t n)
     return good;
 }
 
-/* Into window n, or the epoch's tally, of a record of this job. False: it is none. */
+/* Takes a record of this job into window n, or into the epoch's tally. False: the record is of
+ * another job or stride, or is damaged. */
 static bool record_take(struct coord_job *j, uint32_t n, const char *record, size_t bytes)
 {
     struct coord_windows *w = &j->windows;
@@ -137,7 +138,8 @@ static bool record_take(struct coord_job *j, uint32_t n, const char *record, siz
     if (n == COORD_WINDOW_EPOCH && !PLANTED("epoch_of_before") && head.epoch != j->at.epoch)
         return false;
     if (n != COORD_WINDOW_EPOCH) {
-        /* The first says the stride; others of another one are of before neighbours were joined. */
+        /* The first window gives the stride; windows with another stride were left over when
+         * neighbours were joined. */
         if (n > 0 && head.stride != w->stride)
             return false;
         w->stride = head.stride;
@@ -179,7 +181,7 @@ int coord_window_load(struct coord_job *j, struct err *e)
             j->windows.serial = (n + 1ull) * j->windows.stride;
         free(record);
     }
-    /* its figures are told: the next epoch's begin with none */
+    /* its figures are told: those of the next epoch begin empty */
     if (j->windows.epoch != NULL && !coord_epoch_open(j))
         clear(&j->windows, j->windows.epoch);
     return trained_load(j, e);
@@ -187,7 +189,7 @@ int coord_window_load(struct coord_job *j, struct err *e)
 
 /* ---- counting -------------------------------------------------------------------------------- */
 
-/* What stands behind the tally in frame 2. */
+/* Finds the values of the fields, which follow the tally in frame 2. */
 static struct metric_by_part part_of(const struct wire_TASK_DONE *q, const char *at)
 {
     struct metric_by_part part = {
@@ -204,7 +206,7 @@ bool coord_window_told(struct coord_job *j, const struct wire_TASK_DONE *q, cons
     struct coord_windows *w = &j->windows;
     const char *sums = (const char *)frame + w->labels * sizeof(double),
                *entry = sums + w->labels * sizeof(struct metric_tally_sums);
-    SHOAL_ASSERT(q->tasks == w->labels); /* work.c has looked */
+    SHOAL_ASSERT(q->tasks == w->labels); /* work.c has checked it */
     clear(w, w->told);
     w->part = part_of(q, entry + q->cells * sizeof(struct metric_tally_entry));
     return q->by_count == w->by_count &&
@@ -232,7 +234,7 @@ void coord_window_finish(struct coord_windows *w)
         metric_by_finish(&w->by[f], MEASURE_TOP);
 }
 
-/* Twice as many tasks a window. */
+/* Doubles the number of tasks in a window. */
 static bool windows_join(struct coord_job *j)
 {
     struct coord_windows *w = &j->windows;
@@ -256,7 +258,7 @@ bool coord_window_count(struct coord_job *j, uint32_t task)
 {
     struct coord_windows *w = &j->windows;
     const struct coord_tasks *t = &j->tasks;
-    /* rounds have tasks of their own number, and so has each drawn order of objects under bsp */
+    /* a round has a number of tasks of its own, as has each drawn order of objects under bsp */
     bool own = coord_grow_on(j) || (t->mode == WIRE_BSP && j->spec.data.objects.of[WIRE_TRAIN].on);
     uint64_t serial = own ? w->serial : (uint64_t)(t->epoch - 1) * t->tasks + task;
     SHOAL_ASSERT(task < t->tasks && t->epoch >= 1);
@@ -302,7 +304,7 @@ bool coord_window_figures(const struct coord_windows *w, uint32_t n, struct metr
     return figures(w, w->window[n], out);
 }
 
-/* The newest `most` windows together. */
+/* Adds up the newest `most` windows. */
 static bool newest(const struct coord_windows *w, uint32_t most, struct metric *out)
 {
     struct metric_tally_total *all = calloc(w->labels, sizeof *all);

@@ -1,4 +1,4 @@
-/* work.c: requests of workers, but for LANE_NEXT (grant.c). */
+/* work.c: requests of workers, except LANE_NEXT (grant.c). */
 #include "server/coord/work.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
@@ -21,10 +21,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether the request says that its worker gets on with what it has, if it is a new one: a worker
- * that hears no answer sends the same again and again, and ids of a worker's requests rise. Beats
- * and questions come from every worker that lives, lists of a log that grows also from one that
- * cannot train. */
+/* True when a new request of this type shows that its worker makes progress. A worker that gets no
+ * answer sends the same request again and again, and ids of a worker's requests rise. Every live
+ * worker sends beats and asks for lanes; in a log that grows, a worker that cannot train sends
+ * lists, too. */
 static bool reports(const struct coord_job *j, const struct wire *request)
 {
     switch (request->type) {
@@ -54,7 +54,7 @@ int coord_work_known(struct coord_job *j, struct coord_ask *a, uint64_t pass)
     return 0;
 }
 
-/* The request is taken: it says why the job cannot go on. */
+/* Ends the job with the request's error. The request itself is accepted. */
 static int ends(struct coord_job *j, const struct coord_ask *a, int rc)
 {
     (void)coord_end_fail(j, rc, "%s", a->e.text);
@@ -65,16 +65,16 @@ static int ends(struct coord_job *j, const struct coord_ask *a, int rc)
 
 static const char KERNEL_KEY[] = "kernel"; /* the job's number; a name (WIRE_KERNEL) */
 
-/* A worker that went, or that the coordinator before this one had, may come again. */
+/* True when a worker that left, or that an earlier coordinator had, may come again. */
 static bool left_lately(const struct coord_job *j)
 {
     return j->watch.left_ns != 0 && coord_now_ns(j) - j->watch.left_ns < 2 * coord_lease_ns(j);
 }
 
-/* Bitwise equal results need one kernel type on all workers: of a BLAS, or version and device of
- * one that is not the CPU. The first worker says which, and its word is stored: the worker that
- * comes first after a restart is not the first. Before training another worker may say it anew,
- * where all that were there have failed or do not come again. */
+/* Bitwise equal results need one type of kernel on all workers: of a BLAS, or for another device
+ * than the CPU its version and the device. The first worker decides, and this is stored, since the
+ * first worker after a restart is not the first of the job. Before training, a later worker may
+ * decide anew when all earlier ones have failed or do not come again. */
 static int kernel_check(struct coord_job *j, const struct wire_WORKER_JOIN *q, struct err *e)
 {
     if (j->spec.train.mode != WIRE_BSP)
@@ -102,15 +102,15 @@ int coord_work_kernel_load(struct coord_job *j, struct err *e)
     char *value;
     size_t bytes, head = sizeof j->at.number;
     int rc = coord_job_get(j, KERNEL_KEY, &value, &bytes, e);
-    if (rc != 0) /* a coordinator before it stored none */
+    if (rc != 0) /* an earlier release stored none */
         return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
     (void)snprintf(j->kernel, sizeof j->kernel, "%.*s", (int)(bytes - head), value + head);
     free(value);
     return 0;
 }
 
-/* What it said of itself, once: a join may come again, but for another backend under the same
- * number too. */
+/* Notes the worker's device, once: a join may be repeated, but it may also name another backend
+ * under the same number. */
 static void worker_computes(struct coord_job *j, struct coord_worker *w,
                             const struct wire_WORKER_JOIN *q)
 {
@@ -143,7 +143,7 @@ int coord_work_join(struct coord_job *j, struct coord_ask *a)
     rc = coord_worker_join(&j->workers, &j->fleet->members, j->fleet->store, q, &caller, &w, &a->e);
     if (rc != 0)
         return rc;
-    SHOAL_ASSERT(w->number < j->fleet->members.next_worker); /* member.c, 1: that one is stored */
+    SHOAL_ASSERT(w->number < j->fleet->members.next_worker); /* member.c, 1: the number is stored */
     if (w->number >= next)
         w->failed_before = j->watch.failed_rounds;
     worker_computes(j, w, q);
@@ -176,8 +176,8 @@ static bool figures_ok(const struct wire_WORKER_BEAT *q)
     return good;
 }
 
-/* Examples may come in jumps: the rate is from one to the next, and none once the next one is as
- * late as two of them. A beat that was sent again makes no jump. */
+/* Examples may come in jumps. The rate is that between two jumps, and becomes 0 once the next jump
+ * is later than twice that time. A repeated beat is no jump. */
 static void rate_note(struct coord_worker *w, uint64_t now_ns, uint64_t lease_ns)
 {
     uint64_t elapsed = now_ns - w->rate_ns, examples = w->figures.examples;
@@ -217,7 +217,7 @@ int coord_work_beat(struct coord_job *j, struct coord_ask *a)
     return 0;
 }
 
-/* failed: of itself, and said so. */
+/* failed: the error that the worker gave when it left; NULL: it gave none. */
 static void worker_gone(struct coord_job *j, uint64_t number, const char *failed)
 {
     const struct coord_worker *worker = coord_worker_find(&j->workers, number);
@@ -231,21 +231,23 @@ static void worker_gone(struct coord_job *j, uint64_t number, const char *failed
     coord_grant_worker_gone(j, number);
 }
 
-/* A service manager starts a worker that failed as a new process with a new name. So rounds are
- * counted and not names: the failure of a worker ends one round more than had ended when it joined.
- * A worker that learns sets the count back. */
+/* A service manager restarts a failed worker as a new process with a new name. So rounds are
+ * counted, not names: the count of ended rounds becomes one more than it was when the failed worker
+ * joined. A worker that learns resets the count. */
 enum { FAILED_ROUNDS = 6 };
 
-/* Once the tables are there, others have read the input: a worker that fails with nothing learnt,
- * for what may be missing on its machine, a mount, a right, the file that they have, fails alone.
- * Unless no other has been here for two leases, or all others that are here have come after
- * FAILED_ROUNDS that failed so: the job would wait, or all of them come and go, without end. */
+/* True when a failure of this worker does not end the job. Once the tables are there, others have
+ * read the input. So a worker that has learnt nothing, and lacks something on its machine (a mount,
+ * a right, the right file), fails alone. The job ends if no other worker has been here for two
+ * leases, or if all others came after FAILED_ROUNDS such failures: otherwise the job would wait, or
+ * its workers come and go, without end. */
 static bool fails_alone(const struct coord_job *j, const struct coord_worker *worker, int status)
 {
     bool here = status == SHOAL_E_NOINPUT || status == SHOAL_E_DENIED || status == SHOAL_E_IO ||
                 status == SHOAL_E_CANTCREATE || status == SHOAL_E_CONFIG ||
                 status == SHOAL_E_SCHEMA;
-    /* its copy of the first file, which tells the input's shape; what a lane reads is all's */
+    /* its copy of the first file, which tells the input's shape; a lane's input is the same for
+     * all */
     here = here || (status == SHOAL_E_DATA && worker->asked_id == 0);
     bool others = left_lately(j) && strcmp(j->watch.left, worker->name) != 0;
     for (uint32_t i = 0; i < j->workers.count; i++) {
@@ -272,7 +274,7 @@ int coord_work_leave(struct coord_job *j, struct coord_ask *a)
             (void)ends(j, a, coord_worker_failed(worker, q->fail_status, q->fail_text, &a->e));
         else if (q->fail_status != 0 && j->at.workers_wanted > 0 &&
                  coord_roll_broken(&j->roll, worker->name))
-            /* for its device, or its input: it may not come again; if it does, it counts again */
+            /* its device or its input failed: it may not come again; if it does, it counts again */
             j->at.workers_wanted--;
         if (alone && worker->failed_before >= j->watch.failed_rounds)
             j->watch.failed_rounds = worker->failed_before + 1;
@@ -281,8 +283,8 @@ int coord_work_leave(struct coord_job *j, struct coord_ask *a)
     return 0;
 }
 
-/* A shard may have answered a fence before, and what was acknowledged be gone: nobody would push it
- * again, and pulls would wait for it without end. */
+/* A shard may have answered a fence before the loss of power, and acknowledged pushes may be lost.
+ * No worker would push them again, and pulls would wait for them without end. */
 void coord_work_anew(struct coord_job *j, const char *server)
 {
     enum coord_phase phase = j->at.phase;
@@ -385,7 +387,7 @@ int coord_work_windows(struct coord_job *j, struct coord_ask *a)
     return index_take(j, a, WIRE_TRAIN, q->rows, q->digest, q->warning);
 }
 
-/* The split of a request is one of objects, of a job that runs. */
+/* Checks that the request's split is one of objects, in a job that runs. */
 static int objects_check(const struct coord_job *j, struct coord_ask *a, uint32_t split)
 {
     if (!coord_phase_running(j))
@@ -401,7 +403,7 @@ int coord_work_objects(struct coord_job *j, struct coord_ask *a)
     int rc = objects_check(j, a, a->request->u.OBJECTS.split);
     if (rc == 0)
         rc = coord_objects_list(j, a);
-    /* what is not stored of a job cannot be gone on with */
+    /* a job cannot go on with a list that is not stored */
     return rc == SHOAL_E_NOMEM ? ends(j, a, rc) : rc;
 }
 
@@ -414,7 +416,7 @@ int coord_work_object(struct coord_job *j, struct coord_ask *a)
     return rc != 0 && over ? ends(j, a, rc) : rc;
 }
 
-/* The text with all names takes the place of the one that the job began with. */
+/* Replaces the text that the job began with by the text with all names. */
 static int legend_take(struct coord_job *j, const struct legend *is, struct err *e)
 {
     int rc = coord_submit_name(j, is, j->spec.legend.learnt, e);
@@ -424,7 +426,7 @@ static int legend_take(struct coord_job *j, const struct legend *is, struct err 
     return coord_job_put(j, "job", j->yaml, j->yaml_bytes) ? 0 : SHOAL_E_IO;
 }
 
-/* Whoever means his field by `fresh: [all]` is told what it is, before it is done. */
+/* `fresh: [all]` may be meant for a field called all: refuses it before anything is dropped. */
 static int all_check(const struct legend *is, struct err *e)
 {
     for (uint32_t l = 0; l < LEGEND_LISTS; l++)
@@ -454,7 +456,8 @@ int coord_work_legend(struct coord_job *j, struct coord_ask *a)
         legend_free(&is);
         return rc;
     }
-    /* who goes on, or joins others, has what is there; before a restart it may have been told */
+    /* a worker of a job that resumes, or one that joins others, must have the names that are there;
+     * before a restart they may have been told */
     bool told = j->told || j->at.tables > 0;
     bool same = told || coord_from_resumes(&j->at) || job_reads_only(&j->spec);
     rc = legend_agrees(&j->spec.legend, &is, j->spec.fresh.item, told ? 0 : j->spec.fresh.count,
@@ -465,8 +468,8 @@ int coord_work_legend(struct coord_job *j, struct coord_ask *a)
     return rc;
 }
 
-/* One list gives both, so a declaration is a creation up to declared_total, whatever the list's
- * last field is. */
+/* Both structs come from one list, so a declaration begins as a creation up to declared_total,
+ * whichever field ends the list. */
 _Static_assert(offsetof(struct wire_TABLE_DECLARE, declared_total) <=
                    sizeof(struct wire_TABLE_CREATE),
                "a declaration begins as a creation");
@@ -478,10 +481,10 @@ int coord_work_declare(struct coord_job *j, struct coord_ask *a)
         return err_set(&a->e, SHOAL_E_AGAIN, "there is no job to declare tables for");
     memcpy(&create, &a->request->u.TABLE_DECLARE,
            offsetof(struct wire_TABLE_DECLARE, declared_total));
-    /* zeroed: it is stored, and compared, as it lies */
+    /* zeroed: the struct is stored and compared byte by byte, with its padding */
     struct table_schema *schema = calloc(1, sizeof *schema);
     if (schema == NULL) {
-        a->silent = true; /* it is sent again */
+        a->silent = true; /* the worker sends it again */
         return 0;
     }
     char difference[SCHEMA_DIFFERENCE_MAX];
@@ -516,8 +519,8 @@ static void staleness_add(struct coord_job *j, const uint64_t *histogram)
         j->at.staleness[i] += histogram[i];
 }
 
-/* Many malformed lines end the job before the epoch is over, once no others can make up for them:
- * a log may have its bad hour. */
+/* Ends the job for many malformed lines before the epoch is over, once the rest of the epoch cannot
+ * make up for them: a log may have its bad hour. */
 static void bad_lines_look(struct coord_job *j)
 {
     const struct coord_tasks *t = &j->tasks;
@@ -526,7 +529,7 @@ static void bad_lines_look(struct coord_job *j)
     (void)coord_epoch_bad_train(j, &so_far, rows > t->drawn ? rows - t->drawn : 0);
 }
 
-/* The first few in the file that differ: every epoch meets the same ones again. */
+/* Keeps the first few different places in file order: every epoch meets the same lines again. */
 static void bad_where_note(struct coord_job *j, const char *where)
 {
     bool full = j->bad_told == COORD_BAD_TOLD;
@@ -543,8 +546,8 @@ static void bad_where_note(struct coord_job *j, const char *where)
         log_warn("left out: %s", where);
 }
 
-/* The figures of a task, if they can be: all finite, sums of what is not negative not negative. The
- * sums of norms need not be finite: then coord_trace_task leaves them out. */
+/* Takes the figures of a task if they are valid: all are finite, and sums of non-negative values
+ * are not negative. The sums of norms need not be finite: coord_trace_task then leaves them out. */
 static bool losses_take(const struct coord_job *j, const struct wire_TASK_DONE *q,
                         const double *loss_task, struct coord_losses *out)
 {

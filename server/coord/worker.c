@@ -19,7 +19,7 @@ static int worker_add(struct coord_workers *ws, struct coord_worker **out)
     return 0;
 }
 
-/* One key, or one process, leaves places to others. */
+/* Limits the workers of one key and of one process, so that others find places. */
 static int room_check(const struct coord_workers *ws, peer_t peer, const char *holder,
                       struct err *e)
 {
@@ -120,7 +120,7 @@ struct coord_worker *coord_worker_of_peer(struct coord_workers *ws, peer_t peer)
     return NULL;
 }
 
-/* All that a beat counts; `pass` of a sum means nothing. */
+/* Adds all that a beat counts; `pass` of the sum has no meaning. */
 static void figures_add(struct wire_WORKER_BEAT *sum, const struct wire_WORKER_BEAT *f)
 {
 #define ADD(name) sum->name += f->name;
