@@ -37,7 +37,7 @@
 struct stream;
 
 struct stream_spec {
-    enum precision precision; /* of matrix products; the CPU computes in fp32 whatever is asked */
+    enum precision precision; /* precision of matrix products; the CPU always computes in fp32 */
     bool deterministic;
 };
 
@@ -47,7 +47,7 @@ struct dropout_mask {
     const uint32_t *key; /* (2), in the backend's memory; not read when threshold is 0 */
     uint32_t threshold;
     float scale;
-    /* as in struct norm_args: examples beyond are copies of the first, and drop what it drops */
+    /* as in struct norm_args: rows from *live on copy the first example, and get its mask */
     const uint32_t *live;
 };
 

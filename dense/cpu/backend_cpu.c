@@ -1,5 +1,5 @@
 /* backend_cpu.c: the CPU module: matrix products by OpenBLAS, element-wise kernels by this folder.
- * The one door to BLAS. */
+ * No other file calls BLAS. */
 #include "dense/cpu/kernels.h"
 #include "proto/base/x86.h"
 
@@ -12,8 +12,8 @@
 #define CPU_ALIGN 64u
 #define CPU_BACKEND_ALIGN 256u
 #define CPU_HUGE ((size_t)2 << 20)
-/* Examples that go through the layers together: enough rows that a matrix product runs at its full
- * rate, few enough for the cache. */
+/* The number of examples that go through the layers together: enough rows for a matrix product to
+ * run at its full rate, few enough for the cache. */
 #define CPU_RANGE 512u
 
 const struct backend_ops *shoal_backend_v6(void);
@@ -30,7 +30,7 @@ static const char *cpu_about(void)
     return about_text;
 }
 
-/* Nothing is queued and nothing fails: a stream is only a name. */
+/* Nothing is queued and nothing fails, so a stream has no state. */
 struct stream {
     char unused;
 };
@@ -61,7 +61,7 @@ static void *cpu_host_alloc(size_t bytes)
     return aligned_alloc(CPU_ALIGN, (bytes + CPU_ALIGN - 1) / CPU_ALIGN * CPU_ALIGN);
 }
 
-/* Large arrays come in huge pages, where the system gives them: without it is only slower. */
+/* Large arrays use huge pages where the system grants them; without them access is only slower. */
 static void *cpu_alloc(struct stream *s, size_t bytes)
 {
     (void)s;
@@ -163,8 +163,8 @@ static void about_write(const char *others)
 /* Called once, by backend_load, right after dlopen. */
 const struct backend_ops *shoal_backend_v6(void)
 {
-    /* The worker's lanes are the parallelism: one thread a lane, and results that do not depend on
-     * a thread count. */
+    /* The worker's lanes are the parallelism: BLAS uses one thread for each, and results do not
+     * depend on a thread count. */
     openblas_set_num_threads(1);
     about_write("of any processor");
 #ifdef SHOAL_X86

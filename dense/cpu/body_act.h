@@ -1,5 +1,5 @@
-/* body_act.h: the kernels around matrix products: bias, activation and dropout in one pass, and the
- * way back; layers with one output. */
+/* body_act.h: the kernels around matrix products: bias, activation and dropout in one pass, and
+ * their gradients; layers with one output. */
 #ifndef DENSE_CPU_BODY_ACT_H
 #define DENSE_CPU_BODY_ACT_H
 
@@ -8,14 +8,14 @@
 
 /* ---- bias, activation, dropout --------------------------------------------------------------- */
 
-/* Bias, activation and dropout in one pass over the activations; and the way back with
- * the bias gradient. */
+/* Bias, activation and dropout in one pass over the activations; on the way back also the bias's
+ * gradient. */
 
 static const vu lane_numbers = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
-/* All ones where values first_value .. first_value + 15 are kept. The mixing is lowbias32 (C.
- * Wellons) with the second half of the key between its rounds, so that the masks of two keys are
- * unrelated and not one another's shift. */
+/* All ones in the lanes of the values first_value .. first_value + 15 that are kept. The mixing is
+ * lowbias32 (C. Wellons) with the second half of the key between its rounds, so that the masks of
+ * two keys are unrelated and not shifted copies of each other. */
 KERNEL_INLINE vi dropout_kept(const struct dropout_mask *mask, uint32_t first_value)
 {
     vu x = (lane_numbers + first_value) + mask->key[0];
@@ -32,7 +32,7 @@ KERNEL_INLINE vf act_value(enum activation act, vf x)
 {
     const vf zero = {0};
     if (act == ACT_RELU)
-        return vector_choose(x < zero, zero, x); /* not a number passes: the loss must show it */
+        return vector_choose(x < zero, zero, x); /* NaN passes: the loss must show it */
     if (act == ACT_NONE)
         return x;
     if (act == ACT_TANH)
@@ -40,7 +40,7 @@ KERNEL_INLINE vf act_value(enum activation act, vf x)
     return 1.0f / (1.0f + vector_exp(-x));
 }
 
-/* From the value itself. */
+/* The derivative, computed from the activation's value. */
 KERNEL_INLINE vf act_slope(enum activation act, vf a)
 {
     const vf zero = {0};
@@ -81,7 +81,7 @@ KERNEL_INLINE void act_backward_rows(enum activation act, bool drop,
             uint32_t n = vector_left(width, j);
             vf d = vector_load_n(dy + j, n), value = vector_load_n(y + j, n);
             if (act == ACT_RELU) {
-                /* a dropped value is 0, and so is its slope: no need for the mask */
+                /* a dropped value is 0, and so is its slope: the mask is not needed */
                 vf scaled = drop ? d * mask->scale : d;
                 d = vector_choose(value > (vf){0}, scaled, (vf){0});
             } else if (drop) {
@@ -96,7 +96,7 @@ KERNEL_INLINE void act_backward_rows(enum activation act, bool drop,
         }
 }
 
-/* The switches stand outside of the loops: each case is a loop of its own. */
+/* The switches are outside the loops: each case is a loop of its own. */
 static void body_act_forward(struct stream *s, enum activation act, const struct dropout_mask *mask,
                              uint32_t first, uint32_t count, uint32_t width, const float *bias,
                              float *y, uint32_t ldy)
@@ -146,8 +146,7 @@ static void body_act_backward(struct stream *s, enum activation act,
 
 /* ---- one output ------------------------------------------------------------------------------ */
 
-/* A layer with one output: a product of rows with one vector of weights; and the
- * model's bias. */
+/* A layer with one output, the product of rows with one vector of weights; and the model's bias. */
 
 static void body_bias_forward(struct stream *s, uint32_t count, uint32_t stride, const float *bias,
                               float *logit)

@@ -1,12 +1,11 @@
-/* body_attend.h: attention of an example's fields on one another, one example and one head at a
- * time.
+/* body_attend.h: attention among the fields of an example, one example and one head at a time.
  *
- * A head's matrices are some ten rows of some thirty floats: too small for the BLAS, and small
- * enough for the first cache. All six products are of one form (attend_product): numbers of one
- * matrix, each multiplied with a row of the other. Queries lie in the lanes where keys are told
- * apart, so a softmax needs no sum across lanes; queries and the gradient of y are turned for that.
- * Lanes behind the last query hold numbers of no meaning, which are stored nowhere but in the work
- * space, and which zeros in the turned matrices keep finite. */
+ * A head's matrices have some ten rows of some thirty floats: too small for BLAS, and small enough
+ * for the first-level cache. All six products have one form (attend_product): an element of one
+ * matrix times a row of the other. Where the keys must be kept apart, queries are in the lanes, so
+ * that a softmax needs no sum across lanes; queries and the gradient of y are transposed for that.
+ * Lanes after the last query hold meaningless numbers. They are stored only in the work space, and
+ * zeros in the transposed matrices keep them finite. */
 #ifndef DENSE_CPU_BODY_ATTEND_H
 #define DENSE_CPU_BODY_ATTEND_H
 
@@ -16,10 +15,10 @@
 
 #include <math.h>
 
-#define ATTEND_ROWS 4u /* rows of a block: so many sums stay in registers */
+#define ATTEND_ROWS 4u /* rows of a block: this many sums stay in registers */
 
-/* c (m, n) = (add ? c : 0) + a b. Number (i, k) of a lies at a[i * row_step + k * step]; b has rows
- * of n. */
+/* c (m, n) = (add ? c : 0) + a b. Element (i, k) of a is a[i * row_step + k * step]; b has rows of
+ * n. */
 struct attend_product {
     uint32_t m, n, steps;
     const float *a;
@@ -31,14 +30,15 @@ struct attend_product {
     bool add;
 };
 
-/* Loops over the rows of a block: only when they are unrolled do its sums lie in registers. */
+/* Loops over the rows of a block: their sums stay in registers only when the loops are unrolled. */
 #ifdef __clang__
 #define ATTEND_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define ATTEND_UNROLL _Pragma("GCC unroll 8")
 #endif
 
-/* `rows` rows from i on, `vectors` times 16 columns from j on, of which the last vector has `n`. */
+/* `rows` rows from i on, and `vectors` times 16 columns from j on; the last vector has `n`
+ * columns. */
 KERNEL_INLINE void attend_block(const struct attend_product *p, uint32_t i, uint32_t rows,
                                 uint32_t j, uint32_t vectors, uint32_t n)
 {
@@ -90,16 +90,16 @@ static void attend_multiply(struct attend_product p)
         attend_rows(&p, i, 1);
 }
 
-/* gcc has the word from release 12 on; without it the same numbers go the longer way. */
+/* gcc has this builtin from release 12 on; without it another way gives the same numbers. */
 #if defined(__AVX512F__) && defined(__has_builtin)
 #if __has_builtin(__builtin_shufflevector)
 #define ATTEND_SHUFFLES
 #endif
 #endif
 
-/* Sixteen vectors turned: number i of vector k becomes number k of vector i. Four times the vectors
- * are dealt out like a deck of two halves: each time the number of row and column together turns by
- * one bit. */
+/* Transposes sixteen vectors: element i of vector k becomes element k of vector i. Each of four
+ * rounds interleaves the two halves of the vectors, like a riffle shuffle; a round rotates the bits
+ * of an element's row and column, taken together, by one. */
 KERNEL_INLINE void attend_turn_tile(vf tile[VECTOR])
 {
 #ifdef ATTEND_SHUFFLES
@@ -126,8 +126,8 @@ KERNEL_INLINE void attend_turn_tile(vf tile[VECTOR])
 #endif
 }
 
-/* to (lanes of width, lanes of fields) = x (fields, width) turned and multiplied; zeros behind the
- * last field. */
+/* to (lanes of width, lanes of fields) = x (fields, width) transposed and multiplied by factor;
+ * zeros follow the last field. */
 static void attend_turn(const float *x, size_t ldx, uint32_t fields, uint32_t width, float factor,
                         float *to)
 {
@@ -145,8 +145,8 @@ static void attend_turn(const float *x, size_t ldx, uint32_t fields, uint32_t wi
         }
 }
 
-/* One head of one example. Matrices (fields, width of the head) with rows ldx or ldy apart; shares
- * (key, lanes of queries). */
+/* One head of one example. Matrices are (fields, width of the head), with rows ldx or ldy apart;
+ * shares are (key, lanes of queries). */
 struct attend_head {
     const float *query, *key, *value, *dy;
     float *dquery, *dkey, *dvalue, *y;
@@ -156,7 +156,7 @@ struct attend_head {
     float *turned, *dropped, *dshare; /* in the work space */
     float scale;
     const struct dropout_mask *mask;
-    uint32_t first_value; /* of the mask */
+    uint32_t first_value; /* the mask's number of the head's first value */
 };
 
 static struct attend_head attend_head_of(const struct attend_args *a, uint32_t example,
@@ -190,7 +190,7 @@ static struct attend_head attend_head_of(const struct attend_args *a, uint32_t e
     };
 }
 
-/* In each lane over the keys. */
+/* A softmax over the keys, in each lane. */
 KERNEL_INLINE void attend_softmax(const struct attend_head *h, uint32_t at)
 {
     uint32_t lanes = attend_lanes(h->fields);
@@ -209,7 +209,7 @@ KERNEL_INLINE void attend_softmax(const struct attend_head *h, uint32_t at)
         vector_store(h->share + j * lanes + at, vector_load(h->share + j * lanes + at) * sum);
 }
 
-/* to = share, or a gradient of it, where the mask keeps it. */
+/* to = share, or its gradient, where the mask keeps it; elsewhere 0. */
 static void attend_drop(const struct attend_head *h, const float *from, float *to)
 {
     uint32_t lanes = attend_lanes(h->fields);
@@ -238,8 +238,8 @@ static void attend_head_forward(const struct attend_head *h)
                                             h->value, h->ldx, h->y, h->ldy, true});
 }
 
-/* dshare becomes the gradient of query . key: share (dshare - sum over the keys of dshare * share),
- * scaled. */
+/* Turns dshare into the gradient of query . key: share (dshare - sum over the keys of dshare *
+ * share), scaled. */
 KERNEL_INLINE void attend_softmax_backward(const struct attend_head *h, uint32_t at)
 {
     uint32_t lanes = attend_lanes(h->fields);
@@ -289,8 +289,8 @@ KERNEL_INLINE void attend_copy(uint32_t rows, uint32_t width, const float *from,
         }
 }
 
-/* Asks for part `part` of `parts` of what the next example reads and writes: heads take columns of
- * many rows, which the processor does not foresee. */
+/* Prefetches part `part` of `parts` of the data that the next example reads and writes: heads take
+ * columns of many rows, which the processor does not predict. */
 KERNEL_INLINE void attend_prefetch(const float *next, size_t floats, uint32_t part, uint32_t parts,
                                    bool write)
 {

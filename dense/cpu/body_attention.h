@@ -9,8 +9,7 @@
 
 /* ---- gates ----------------------------------------------------------------------------------- */
 
-/* One stream multiplied with another: gates, and the products of two streams that make
- * a logit. */
+/* Products of two streams: gates, and the products that are summed to a logit. */
 
 static void body_gate_forward(struct stream *s, uint32_t count, uint32_t width, float factor,
                               const float *x, uint32_t ldx, const float *g, uint32_t ldg, float *y,
@@ -77,10 +76,10 @@ static void body_dots_backward(struct stream *s, uint32_t count, uint32_t width,
 
 /* ---- sequences ------------------------------------------------------------------------------- */
 
-/* The values of a field one by one: a chunk is its values alone,
- * packed one behind another, so that short sequences cost no more than they are long. */
+/* The values of one field, each by itself. A chunk packs the values of that field only, so short
+ * sequences cost no more than their length. */
 
-/* Enough rows for a matrix product at nearly its full rate; few enough that a chunk's activations
+/* Enough rows for a matrix product at nearly its full rate, few enough that a chunk's activations
  * stay in the cache. */
 #define SEQUENCE_CHUNK 1024u
 
@@ -196,7 +195,7 @@ static void body_sequence_features_backward(struct stream *s, const struct seque
     }
 }
 
-/* Gradients went to the rows at once. */
+/* The gradients were added to the rows already. */
 static void body_sequence_end(struct stream *s, const struct sequence_args *a)
 {
     (void)s;

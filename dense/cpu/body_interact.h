@@ -1,4 +1,4 @@
-/* body_interact.h: the kernels of dense/ops_interact.h, and of pairs that are summed. */
+/* body_interact.h: the kernels of dense/ops_interact.h, and sums over pairs of vectors. */
 #ifndef DENSE_CPU_BODY_INTERACT_H
 #define DENSE_CPU_BODY_INTERACT_H
 
@@ -53,13 +53,12 @@ static void body_fm_backward(struct stream *s, uint32_t count, uint32_t fields, 
 
 /* ---- products of pairs ----------------------------------------------------------------------- */
 
-/* Inner products of all pairs of vectors, and the way back.
+/* Inner products of all pairs of vectors, and their gradients.
  *
- * Both ways work on blocks of four vectors i against one vector j after the other. Forward, the
- * example's vectors are turned first, so that 16 of the vectors j lie in the lanes: no sum goes
- * across lanes, and what comes out lies as it is wanted. Back, the lanes are the vectors' own
- * numbers. The last block has four rows too: those that are too many repeat the last vector and are
- * not stored. */
+ * Both ways pair a block of four vectors i with one vector j after another. Forward, the example's
+ * vectors are transposed first, so that 16 of the vectors j are in the lanes: no sum crosses lanes,
+ * and the results come in the order of the output. Back, the lanes are the columns of the vectors.
+ * The last block has four rows too: the surplus rows repeat the last vector and are not stored. */
 
 #define PRODUCTS_ROWS 4u
 
@@ -73,7 +72,7 @@ KERNEL_INLINE uint32_t products_row(uint32_t vectors, uint32_t i)
     return i < vectors ? i : vectors - 1;
 }
 
-/* work (dim, padded): number d of every vector in a row, zeros behind the last vector. */
+/* work (dim, padded): column d of every vector in one row; zeros follow the last vector. */
 KERNEL_INLINE void products_turn(const float *x, uint32_t vectors, uint32_t dim, uint32_t padded,
                                  float *work)
 {
@@ -92,8 +91,7 @@ KERNEL_INLINE void products_turn(const float *x, uint32_t vectors, uint32_t dim,
         }
 }
 
-/* Products of vectors i .. i + 3 with the 16 vectors from j on, as far as these come before
- * them. */
+/* Products of vectors i .. i + 3 with those of the 16 vectors from j on that come before them. */
 KERNEL_INLINE void products_block(const struct products_args *a, const float *x, uint32_t padded,
                                   uint32_t i, uint32_t j, float *pairs)
 {
@@ -137,13 +135,13 @@ static void body_products_forward(struct stream *s, const struct products_args *
     }
 }
 
-/* The products' gradient of two vectors; none of a vector with itself. */
+/* The gradient of the product of two vectors; 0 for a vector with itself. */
 KERNEL_INLINE float products_gradient(const float *pairs, uint32_t i, uint32_t j)
 {
     return i == j ? 0.0f : pairs[i > j ? products_at(i, j) : products_at(j, i)];
 }
 
-/* Sixteen (n) numbers of the gradients of vectors i .. i + 3: the sum over all vectors j, in
+/* Sixteen (n) columns of the gradients of vectors i .. i + 3: the sums over all vectors j, in
  * order. */
 KERNEL_INLINE struct products_sums products_back_sums(const float *x, const float *pairs,
                                                       uint32_t vectors, uint32_t dim, uint32_t i,
@@ -168,7 +166,7 @@ KERNEL_INLINE struct products_sums products_back_sums(const float *x, const floa
         sum.c += v * products_gradient(pairs, i2, j);
         sum.d += v * products_gradient(pairs, i3, j);
     }
-    p0 = pairs + products_at(j, i); /* where there are more, the block is a full one */
+    p0 = pairs + products_at(j, i); /* while more vectors follow, the block is a full one */
     for (; j < vectors; j++, x += dim) {
         vf v = vector_load_n(x, n);
         sum.a += v * p0[0];
@@ -188,7 +186,7 @@ KERNEL_INLINE void products_back_store(const struct products_args *a, float *dx,
         vector_store_n(to, a->add ? vector_load_n(to, n) + sum : sum, n);
 }
 
-/* Numbers d .. d + n - 1 of all vectors. */
+/* Columns d .. d + n - 1 of all vectors. */
 KERNEL_INLINE void products_back_columns(const struct products_args *a, const float *x,
                                          const float *pairs, uint32_t n, float *dx)
 {
@@ -237,7 +235,7 @@ static void body_cross_forward(struct stream *s, const struct cross_args *a)
     }
 }
 
-/* One row; the switches are known to the compiler. */
+/* One row. Callers pass constant switches. */
 KERNEL_INLINE void cross_back_row(const struct cross_args *a, uint32_t i, bool add, bool first)
 {
     const float *x0 = a->x0 + (size_t)i * a->ldx0, *dy = a->dy + (size_t)i * a->lddy;
@@ -274,8 +272,8 @@ static void body_cross_backward(struct stream *s, const struct cross_args *a)
 
 /* ---- the compressed interaction network ------------------------------------------------------ */
 
-/* The compressed interaction network around its matrix products: turning the vectors,
- * outer products, sums over the vectors' numbers. */
+/* The work around the matrix products of the compressed interaction network: transposes of the
+ * vectors, outer products, sums over the vectors' columns. */
 
 static void body_turn(struct stream *s, uint32_t count, uint32_t fields, uint32_t dim,
                       const float *x, uint32_t ldx, bool add, float *y, uint32_t ldy)

@@ -1,4 +1,4 @@
-/* body_loss.h: the logistic loss, and what is done to whole gradients: scale, measure, clip. */
+/* body_loss.h: the logistic loss, and operations on whole gradients: scale, measure, clip. */
 #ifndef DENSE_CPU_BODY_LOSS_H
 #define DENSE_CPU_BODY_LOSS_H
 
@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* In double and by libm: it is one value an example. */
+/* In double and by libm, which costs little: there is one value for each example and task. */
 static void body_loss_logistic(struct stream *s, uint32_t count, const uint32_t *live,
                                uint32_t tasks, const float *logit, float offset, const float *label,
                                const float *weight, const float *factor, double *loss,
@@ -22,7 +22,7 @@ static void body_loss_logistic(struct stream *s, uint32_t count, const uint32_t 
             double e = exp(-fabs(z)), score = (z >= 0 ? 1.0 : e) / (1.0 + e);
             loss[t] += of_example * ((z > 0 ? z : 0.0) - z * y + log1p(e));
             if (isnan(z))
-                loss[t] = (double)NAN; /* fabs and the comparisons above must not hide it */
+                loss[t] = (double)NAN; /* fabs and the comparisons above would hide it */
             if (scores != NULL)
                 scores[at] = (float)score;
             if (dlogit != NULL)
@@ -61,10 +61,10 @@ static void body_add(struct stream *s, uint32_t count, uint32_t width, const flo
         }
 }
 
-/* So many squares are summed in float before their sum goes to double. */
+/* the number of squares that are summed in float before their sum is added in double */
 #define SQUARE_BLOCK 1024u
 
-/* One block's sum; in double where it is beyond a float. */
+/* One block's sum; it is computed in double where a float overflows. */
 static double square_block(const float *x, uint32_t count)
 {
     uint32_t i = 0;

@@ -7,8 +7,8 @@
 
 #include <math.h>
 
-/* -infinity where the lane is beyond the gate's end, or top_k values stand before it: larger ones
- * and equal ones of lower number. What is not a number has none before it. */
+/* -infinity where the lane is beyond the gate's end, or where top_k values come before it. A larger
+ * value comes before it, and so does an equal one with a lower index. A NaN has none before it. */
 KERNEL_INLINE vf mix_passed(const float *gate, uint32_t choices, uint32_t top_k, uint32_t at)
 {
     vf v = vector_load_n(gate + at, vector_left(choices, at));
@@ -51,7 +51,7 @@ static void mix_share(const float *gate, uint32_t choices, uint32_t top_k, float
         vector_store_n(share + at, passed[at / VECTOR] / sum, vector_left(choices, at));
 }
 
-/* y = sum of share times output, over the experts with a share. */
+/* y = the sum of share times output over the experts with a share. */
 static void mix_outputs(const struct mix_args *a, uint32_t t, const float *share, const float *x,
                         float *y)
 {
@@ -106,7 +106,7 @@ static void mix_example_backward(const struct mix_args *a, const float *share, c
     uint32_t choices = a->shared + a->own;
     for (uint32_t e = 0; e < a->shared + a->tasks * a->own; e++) {
         uint32_t at =
-            /* first task that may choose it, and how many may */
+            /* the first task whose gate may choose this expert; `end` follows the last one */
             e < a->shared ? 0 : (e - a->shared) / a->own;
         uint32_t end = e < a->shared ? a->tasks : at + 1;
         float *to = dx + (size_t)e * a->width;

@@ -10,8 +10,8 @@
 
 /* ---- batch norm ------------------------------------------------------------------------------ */
 
-/* So many rows are summed in float before their sum goes to double: their rounding stays below 1e-6
- * of the sum. */
+/* The number of rows that are summed in float before their sum is added in double: the rounding
+ * error stays below 1e-6 of the sum. */
 #define NORM_BLOCK 64u
 
 KERNEL_INLINE void norm_add(double *sum, vf v, uint32_t n)
@@ -61,13 +61,13 @@ static void norm_back_sums(const struct norm_args *a, struct norm_state t)
     }
 }
 
-/* Mean, inverse deviation and scale; and where the running statistics move. */
+/* Computes mean, inverse deviation, scale, and the moves of the running statistics. */
 static void norm_settle_forward(const struct norm_args *a, struct norm_state t)
 {
     double n = a->examples;
     for (uint32_t j = 0; j < a->width; j++) {
         double running = (double)a->running_variance[j], mean = (double)a->running_mean[j];
-        double variance = running > 0 ? running : 0.0; /* concurrent moves may overshoot */
+        double variance = running > 0 ? running : 0.0; /* concurrent moves may overshoot below 0 */
         if (a->of_batch) {
             double off = t.sum[j] / n, spread = t.square[j] / n - off * off;
             mean = (double)t.pivot[j] + off;
@@ -81,8 +81,8 @@ static void norm_settle_forward(const struct norm_args *a, struct norm_state t)
     }
 }
 
-/* With h = (x - mean) inverse: dx = gamma inverse (dy - mean of dy - h mean of (dy h)). Statistics
- * that are not of the batch are constants, and leave gamma inverse dy. */
+/* With h = (x - mean) inverse: dx = gamma inverse (dy - mean of dy - h mean of (dy h)). Running
+ * statistics are constants: then dx = gamma inverse dy. */
 static void norm_settle_backward(const struct norm_args *a, struct norm_state t)
 {
     double n = a->of_batch ? (double)a->examples : INFINITY;
@@ -153,10 +153,11 @@ static void body_norm_apply(struct stream *s, const struct norm_args *a, bool ba
 
 /* ---- layer norm ------------------------------------------------------------------------------ */
 
-/* whose sums are kept at once: the gradients of gamma and beta are touched once for them */
+/* rows whose sums are kept at once: the gradients of gamma and beta are updated once for all of
+ * them */
 #define LAYER_NORM_ROWS 16u
 
-/* Lanes behind the last number of the row: zeros. */
+/* Zeroes the lanes after the row's last element. */
 KERNEL_INLINE vf layer_norm_part(vf v, uint32_t n)
 {
     return n == VECTOR ? v : (vf)((vi)v & ((vi)lane_numbers < (int32_t)n));
@@ -193,7 +194,7 @@ KERNEL_INLINE void layer_norm_forward(enum activation act, const struct layer_no
     }
 }
 
-/* The sums over a row of g = gamma dy, and of g h, h = (x - mean) inverse; dy becomes the gradient
+/* The sums over a row of g = gamma dy and of g h, h = (x - mean) inverse; dy becomes the gradient
  * before the activation. */
 KERNEL_INLINE void layer_norm_row_sums(enum activation act, const struct layer_norm_args *a,
                                        uint32_t row, float *sum, float *product)

@@ -1,4 +1,4 @@
-/* body_pool.h: rows of the sparse table gathered into the input, and gradients scattered and merged
+/* body_pool.h: gathers rows of the sparse table into the input; scatters gradients and merges them
  * into rows. */
 #ifndef DENSE_CPU_BODY_POOL_H
 #define DENSE_CPU_BODY_POOL_H
@@ -8,8 +8,8 @@
 
 #include <math.h>
 
-/* Rows lie in the order of their keys' hash, so each value is a miss of the first caches: they are
- * asked for this many values ahead. */
+/* Rows are in the order of their keys' hash, so each value misses the first caches: rows are
+ * prefetched this many values ahead. */
 #define POOL_AHEAD 24u
 
 /* The layout of a row. With `mixed`, tables have several dims and the layout depends on the table.
@@ -39,7 +39,7 @@ KERNEL_INLINE struct pool_table pool_of_row(const struct pool_args *a, struct po
     return a->table[t];
 }
 
-/* Where row i of the batch begins. */
+/* The float where row i of the batch begins. */
 KERNEL_INLINE size_t pool_at(struct pool_kind k, struct pool_table t, uint32_t i)
 {
     return (size_t)(t.base + (uint64_t)i * (k.first_order + t.dim));
@@ -91,7 +91,7 @@ KERNEL_INLINE void pool_add(const float *from, float factor, bool add, float *to
     }
 }
 
-/* Several values of a field, or none. */
+/* A field with several values, or with none. */
 KERNEL_INLINE float pool_many(const struct pool_args *a, struct pool_kind k, struct pool_table t,
                               uint32_t field, uint32_t begin, uint32_t end, float *to)
 {
@@ -162,7 +162,7 @@ KERNEL_INLINE void pool_backward_rows(const struct pool_args *a, const float *dx
     }
 }
 
-/* The usual shapes are loops of a length known to the compiler. */
+/* The usual shapes get loops whose length the compiler knows. */
 #define POOL_SHAPES(call)                                                                          \
     do {                                                                                           \
         if (a->table)                                                                              \
@@ -206,9 +206,9 @@ static void body_pool_backward(struct stream *s, const struct pool_args *a, cons
 #undef POOL_CALL
 }
 
-/* A key belongs to one field, so only values of one field can be the same: the first sight of a row
- * takes one half off, which marks it, and a second walk over the field takes the other half. Halves
- * of numbers below 2^23 are exact. */
+/* Counts each row once for an example. A key belongs to one field, so only values of one field can
+ * repeat. The first value of a row subtracts one half, which marks the row; a second walk over the
+ * field subtracts the other half. Halves of numbers below 2^23 are exact. */
 static void probe_field(const uint32_t *index, uint32_t begin, uint32_t end, float *count)
 {
     for (uint32_t v = begin; v < end; v++)

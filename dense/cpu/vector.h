@@ -1,4 +1,4 @@
-/* vector.h: sixteen floats at a time, whatever the machine's vectors are; for the kernel bodies
+/* vector.h: vectors of sixteen floats, whatever the machine's vector length; for the kernel bodies
  * only. */
 #ifndef DENSE_CPU_VECTOR_H
 #define DENSE_CPU_VECTOR_H
@@ -29,7 +29,7 @@ KERNEL_INLINE void vector_store(float *p, vf v)
     memcpy(p, &v, sizeof v);
 }
 
-/* The first n floats (n <= 16), zeros behind them. */
+/* Loads the first n floats (n <= 16); the other lanes are zeros. */
 KERNEL_INLINE vf vector_load_part(const float *p, uint32_t n)
 {
 #ifdef __AVX512F__
@@ -78,13 +78,13 @@ KERNEL_INLINE vf vector_all(float x)
     return (vf){0} + x;
 }
 
-/* yes where mask (all ones) says so, else no. */
+/* yes in the lanes where mask is all ones, otherwise no. */
 KERNEL_INLINE vf vector_choose(vi mask, vf yes, vf no)
 {
     return (vf)(((vi)yes & mask) | ((vi)no & ~mask));
 }
 
-/* Halves, quarters, eighths: the same order on every machine. */
+/* Adds halves, then quarters, then eighths: the same order on every machine. */
 KERNEL_INLINE float vector_sum(vf v)
 {
     float part[VECTOR];
@@ -96,8 +96,8 @@ KERNEL_INLINE float vector_sum(vf v)
 }
 
 #ifdef __AVX512F__
-/* Sixteen rows, each the numbers of a[i] and a[i + 8] in turns: of the place (row, column) of a
- * number in eight bits, the first goes to the end. */
+/* Interleaves sixteen rows: pairs of results alternate the elements of a[i] and a[i + 8]. Taking an
+ * element's place (row, column) as eight bits, the first bit moves to the end. */
 KERNEL_INLINE void vector_zip(const vf a[VECTOR], vf b[VECTOR])
 {
     const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
@@ -113,11 +113,11 @@ KERNEL_INLINE void vector_zip(const vf a[VECTOR], vf b[VECTOR])
 }
 #endif
 
-/* A square of sixteen rows, turned: number j of row i becomes number i of row j. */
+/* Transposes a square of sixteen rows: element j of row i becomes element i of row j. */
 KERNEL_INLINE void vector_turn(vf tile[VECTOR])
 {
 #ifdef __AVX512F__
-    vf a[VECTOR], b[VECTOR]; /* four times: row and column have changed places */
+    vf a[VECTOR], b[VECTOR]; /* four rounds of vector_zip exchange row and column */
     vector_zip(tile, a);
     vector_zip(a, b);
     vector_zip(b, a);
@@ -133,7 +133,7 @@ KERNEL_INLINE void vector_turn(vf tile[VECTOR])
 #endif
 }
 
-/* e^x to 1e-7 relative (Cephes' polynomial), x held to [-87, 88]; not a number stays so. */
+/* e^x to 1e-7 relative (Cephes' polynomial); x is limited to [-87, 88]; NaN stays NaN. */
 KERNEL_INLINE vf vector_exp(vf x)
 {
     /* 1.5 * 2^23: adding it rounds to an integer in the low bits */

@@ -4,7 +4,7 @@
 
 #include "dense/cuda/kernel.h"
 
-/* Bit for bit that of the CPU. */
+/* The same bits as on the CPU. */
 BODY bool dropout_keeps(const struct dropout_mask *mask, uint32_t value)
 {
     uint32_t x = value + mask->key[0];
@@ -17,8 +17,9 @@ BODY bool dropout_keeps(const struct dropout_mask *mask, uint32_t value)
     return x >> 8 >= mask->threshold;
 }
 
-/* The example whose values the mask is drawn for: what fills a batch up is a copy of the first, and
- * must not keep, scaled up, what that drops: it could overflow where no example does. */
+/* The example that the mask is drawn for. Examples that only fill the batch up are copies of the
+ * first one and get its mask: with masks of their own they could keep, scaled up, a value that the
+ * first one drops, and overflow where no real example does. */
 BODY uint32_t dropout_example(const struct dropout_mask *mask, uint32_t example)
 {
     return mask->live && example >= *mask->live ? 0 : example;
@@ -27,13 +28,13 @@ BODY uint32_t dropout_example(const struct dropout_mask *mask, uint32_t example)
 BODY float act_value(enum activation act, float x)
 {
     if (act == ACT_RELU)
-        return x < 0.0f ? 0.0f : x; /* not a number passes: the loss must show it */
+        return x < 0.0f ? 0.0f : x; /* NaN passes: the loss must show it */
     if (act == ACT_NONE)
         return x;
     return act == ACT_TANH ? tanhf(x) : 1.0f / (1.0f + expf(-x));
 }
 
-/* From the value itself. */
+/* The derivative, computed from the activation's value. */
 BODY float act_slope(enum activation act, float a)
 {
     if (act == ACT_RELU)

@@ -14,7 +14,7 @@ static struct backend_ops ops = {
     .probe = device_probe,
     .host = false,
     .range = 0,
-    .granule = 128, /* rows that the tiles of matrix products take together */
+    .granule = 128, /* rows that one tile of a matrix product covers */
     .stream_new = stream_new,
     .stream_free = stream_free,
     .stream_finish = stream_finish,
@@ -30,7 +30,7 @@ static struct backend_ops ops = {
     .graph_end = stream_graph_end,
 };
 
-/* Called once, by backend_load, right after dlopen. It touches no device: that is probe's. */
+/* Called once, by backend_load, right after dlopen. It touches no device; probe does. */
 const struct backend_ops *shoal_backend_v6(void)
 {
     const char *exact = getenv("SHOAL_CUDA_EXACT");

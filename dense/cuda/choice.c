@@ -1,22 +1,22 @@
-/* choice.c: how each matrix product is computed: chosen once for a shape, kept for the stream's
+/* choice.c: how each matrix product is computed: chosen once for each shape, kept for the stream's
  * life.
  *
- * The device's library offers ways of computing a product, best first; it may offer none, and may
- * refuse one that it has offered when it is run. So a product climbs a ladder, and stays on the
- * first rung and way that serve:
+ * The device's library offers ways of computing a product, best first. It may offer none, and it
+ * may refuse to run a way that it has offered. So a product climbs a ladder and stays on the first
+ * rung and way that work:
  *
  *     WHOLE    as it is, its bias added by the library
  *     BARE     without the bias, which a kernel of ours adds afterwards
- *     ALIGNED  and with operands and result moved to where rows begin at 16 bytes
+ *     ALIGNED  also with operands and result moved so that rows begin at multiples of 16 bytes
  *
- * 1. Nothing is chosen while a section is recorded: a product that was not met before, or a way
- *    that is refused, spoils the recording, and the section is queued as it is (stream.h).
- *    Libraries differ in what they allow there. [assert: ladder_try, ladder_climb, choices_grow]
- * 2. Nothing is forgotten while the stream lives, so what a recording holds stays. There are few
- *    shapes, because sizes of batches are few (dense/layer/pass.c). [assert: choices_grow]
- * 3. The same shape is computed the same way at each step, and, the library's advice being a
- *    function of shape, card and version, at each run; unless it refuses what it has advised, which
- *    is told in a warning with the shape.
+ * 1. Nothing is chosen while a section is recorded: a new product, or a way that is refused, spoils
+ *    the recording, and the section is queued directly (stream.h). Libraries differ in what they
+ *    allow there. [assert: ladder_try, ladder_climb, choices_grow]
+ * 2. A choice is kept while the stream lives, so the ways that a recording uses stay valid. Shapes
+ *    are few because there are few sizes of batches (dense/layer/pass.c). [assert: choices_grow]
+ * 3. The same shape is computed in the same way at each step. The library's advice depends on
+ *    shape, card and version alone, so the way is also the same at each run, unless the library
+ *    refuses a way that it has advised; a warning then names the shape.
  *    [assert: ladder_try] [test: model_is_repeatable_bit_for_bit] */
 #include "dense/cuda/stream.h"
 #include "proto/base/assert.h"
@@ -26,11 +26,13 @@
 
 #define PLACES_BEGIN 64u /* a power of two */
 #define ALIGN_MAX 256u
-/* the library's advice does not look at the bias, and its kernels load 16 bytes of it */
+/* the library's advice ignores the bias's alignment, but its kernels load 16 bytes of the bias at
+ * once */
 #define ALIGN_BIAS 16u
 #define ALIGN_ROW 16u
 
-/* All that the choice depends on. Numbers of one size: it is compared byte by byte. */
+/* Everything that the choice depends on. All members have one size, so there is no padding: shapes
+ * are compared byte by byte. */
 struct shape {
     uint32_t type, transpose_a, transpose_b, m, n, k, lda, ldb, ldc, beta;
     uint32_t align_a, align_b, align_c, align_bias; /* bytes; 0: no bias */
@@ -39,16 +41,16 @@ struct shape {
 enum rung { WHOLE, BARE, ALIGNED, RUNGS };
 
 struct choice {
-    struct shape shape; /* type + 1: 0 is a free place */
+    struct shape shape; /* its type is stored + 1: 0 marks a free entry */
     enum rung rung;
-    bool asked;                /* for the ways of this rung */
+    bool asked;                /* the library was asked for the ways of this rung */
     struct product_ways *ways; /* owned; or NULL */
-    uint32_t count, way;       /* ways; the one that serves, as far as is known */
-    uint32_t refused;          /* on all rungs */
+    uint32_t count, way;       /* number of ways; the one to use */
+    uint32_t refused;          /* ways refused, on all rungs */
 };
 
 struct choices {
-    struct choice *choice; /* owned (places): by hash, open addressing, at most half full */
+    struct choice *choice; /* owned (places): hash table, open addressing, at most half full */
     uint32_t places, count;
 };
 
@@ -95,7 +97,7 @@ static uint32_t shape_hash(const struct shape *shape)
     return hash;
 }
 
-/* The shape's place, or the free one that it would take. */
+/* The shape's entry, or the free one where it would go. */
 static struct choice *choice_find(const struct choices *all, const struct shape *shape)
 {
     uint32_t at = shape_hash(shape) % all->places;
@@ -168,7 +170,7 @@ void cuda_choices_free(struct stream *s)
 
 /* ---- rungs ----------------------------------------------------------------------------------- */
 
-/* An operand that is not of 16 bits, whose rows have other places already. */
+/* Copies an fp32 operand to scratch unless its rows begin at multiples of 16 bytes already. */
 static void operand_align(struct stream *s, uint32_t rows, uint32_t columns, const void **x,
                           uint32_t *ld)
 {
@@ -183,7 +185,7 @@ static void operand_align(struct stream *s, uint32_t rows, uint32_t columns, con
     *ld = ld_to;
 }
 
-/* The product as this rung has it; on ALIGNED what is in scratch is filled. */
+/* The product as this rung computes it; on ALIGNED its scratch copies are filled. */
 static struct product rung_product(struct stream *s, enum rung rung, const struct product *p)
 {
     struct product q = *p;
@@ -203,7 +205,7 @@ static struct product rung_product(struct stream *s, enum rung rung, const struc
     return q;
 }
 
-/* What the library has left undone. */
+/* Completes the product: copies an aligned result back, adds a bias that the library left out. */
 static void rung_end(struct stream *s, enum rung rung, const struct product *p,
                      const struct product *q)
 {
@@ -229,7 +231,7 @@ static void ladder_fail(struct stream *s, const struct choice *c, const struct p
                 p->type == PRODUCT_F32 ? "" : "train.precision to fp32 or ");
 }
 
-/* One try on the choice's rung; true: it was computed, or the stream or its recording has
+/* One try on the choice's rung. true: the product was computed, or the stream or its recording has
  * failed. */
 static bool ladder_try(struct stream *s, struct choice *c, const struct product *p)
 {
@@ -237,7 +239,8 @@ static bool ladder_try(struct stream *s, struct choice *c, const struct product 
     struct product q = rung_product(s, c->rung, p);
     bool ran = stream_failed(s);
     if (!ran && !c->asked) {
-        /* what is recorded was queued before, and what has its ways keeps them (3) */
+        /* a recorded product was queued before, so its shape was asked for then, and ways once
+         * found are kept (3) */
         SHOAL_ASSERT(s->recorded == NULL && c->ways == NULL); /* 1 */
         cuda_counter_add(&cuda_counters.choices);
         c->ways = device_ways_new(s, &q, &c->count);
@@ -254,7 +257,7 @@ static bool ladder_try(struct stream *s, struct choice *c, const struct product 
     return ran || stream_failed(s);
 }
 
-/* The way is refused: the next one, or the next rung. */
+/* The way was refused: goes on to the next way, or to the next rung. */
 static void ladder_climb(struct stream *s, struct choice *c, const struct product *p)
 {
     SHOAL_ASSERT(s->recorded == NULL); /* 1 */

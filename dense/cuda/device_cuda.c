@@ -4,23 +4,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define THREADS 256u        /* of a block */
-#define ARCHITECTURE_MIN 80 /* compute capability that the kernels are built for, at least */
+#define THREADS 256u        /* one block has this many */
+#define ARCHITECTURE_MIN 80 /* lowest compute capability that kernels are built for */
 
 struct recording {
     cudaGraphExec_t exec;
 };
 
-/* Chosen by device_probe, before there is a stream: one device a process. */
+/* Chosen by device_probe before there is a stream: a process uses one device. */
 static int device_number;
 static char kernel_text[192] = "cublasLt", library_text[48] = "cuBLASLt", about_text[512];
 
-static _Thread_local bool thread_ready; /* the thread's device is ours */
+static _Thread_local bool thread_ready; /* the module's device is this thread's current one */
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-/* What a call says that another machine, or this one later, would not say: no device, or none that
- * answers. */
+/* The code of a failed call. UNAVAILABLE: there is no device, or none that responds; another
+ * machine, or this one later, may have one. */
 static int code_of(cudaError_t status)
 {
     switch (status) {
@@ -54,13 +54,13 @@ static const char *file_name(const char *file)
     return slash != NULL ? slash + 1 : file;
 }
 
-/* A failure that stays with the process: the context is gone, and each call says so. Whatever its
- * name (a card that fell off the bus mostly says "unknown error" or "launch failure"), the device
- * is lost to this process; one that is started anew may find it again. */
+/* True when a failure stays with the process: the context is gone, and every call reports it.
+ * Whatever its name (a card that fell off the bus mostly reports "unknown error" or "launch
+ * failure"), this process has lost the device; a new process may find it again. */
 static bool failure_stays(void)
 {
     size_t unused, all;
-    cudaError_t status = cudaGetLastError(); /* takes it off the thread, unless it stays */
+    cudaError_t status = cudaGetLastError(); /* clears it from the thread, unless it stays */
     return status != cudaSuccess && status == cudaMemGetInfo(&unused, &all);
 }
 
@@ -69,7 +69,7 @@ int cuda_tell(struct err *e, cudaError_t status, const char *call, const char *f
     if (status == cudaSuccess)
         return 0;
     int code = code_of(status);
-    bool stays = failure_stays(); /* of any code: it must not be found again */
+    bool stays = failure_stays(); /* for every code: it also clears the thread's error */
     bool lost = code == SHOAL_E_INTERNAL && stays;
     return err_set(e, lost ? SHOAL_E_UNAVAILABLE : code,
                    "device %d%s: %s (%s) at dense/cuda/%s:%d: %.200s", device_number,
@@ -101,7 +101,8 @@ bool cublas_ok(struct stream *s, cublasStatus_t status, const char *call, const 
 void device_look(struct stream *s)
 {
     if (s->recorded == NULL) {
-        /* asking would spoil a recording; it is spoiled already, and its section will be queued */
+        /* A query would spoil a recording. A recording is spoiled by the refusal already, and its
+         * section will be queued directly. */
         cudaError_t status = cudaStreamQuery(s->device->stream);
         if (status != cudaErrorNotReady)
             CUDA(s, status);
@@ -112,9 +113,8 @@ void device_look(struct stream *s)
 
 /* ---- the device ------------------------------------------------------------------------------ */
 
-/* SHOAL_DEVICE: the device's number, counted round where there are fewer, so that workers of one
- * host may be numbered.
- */
+/* SHOAL_DEVICE: the device's number, taken modulo the number of devices, so that the workers of a
+ * host may simply be numbered. */
 static int device_choose(int count, struct err *e)
 {
     const char *text = getenv("SHOAL_DEVICE");
@@ -128,8 +128,9 @@ static int device_choose(int count, struct err *e)
     return 0;
 }
 
-/* Workers under bsp are compared by the kernel text (WORKER_JOIN). Cards of one name may have some
- * multiprocessors cut away, which changes how products are divided and so their bits. */
+/* Under bsp the coordinator compares the workers' kernel texts (WORKER_JOIN). Cards of the same
+ * name may have different numbers of multiprocessors; this changes how products are divided and so
+ * their bits. */
 static void texts_make(const struct cudaDeviceProp *device)
 {
     size_t version = lt.cublasLtGetVersion();
@@ -189,8 +190,8 @@ static int thread_enter(struct err *e)
 {
     if (thread_ready)
         return 0;
-    /* Threads that wait for the device sleep: by default they spin, each on a core that others
-     * need. It is said before the device's context is made. */
+    /* Threads that wait for the device must sleep: by default each would spin on a core that other
+     * threads need. This is set before the device's context is created. */
     int rc = CUDA_TELL(e, cudaInitDevice(device_number, cudaDeviceScheduleBlockingSync,
                                          cudaInitDeviceFlagsAreValid));
     if (rc == 0)
@@ -210,7 +211,7 @@ bool device_enter(struct stream *s)
     return rc == 0;
 }
 
-/* Memory that is released stays with the process: a batch that needs it again gets it at once. */
+/* Released memory stays with the process, so a later batch gets it back without a wait. */
 static bool memory_keep(struct stream *s)
 {
     cudaMemPool_t pool;
@@ -246,14 +247,15 @@ void device_wait(struct stream *s)
 {
     struct err e;
     if (s->device->stream != NULL &&
-        /* a failed stream too: what it had queued may still write to its memory */
+        /* a failed stream too: its queued work may still write to its memory */
         thread_enter(&e) == 0)
         CUDA(s, cudaStreamSynchronize(s->device->stream));
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Takes a failure to find memory off the thread, where the next call would find it again. */
+/* True when no memory was found; clears this error from the thread, where the next call would find
+ * it. */
 static bool out_of_memory(cudaError_t status)
 {
     return status == cudaErrorMemoryAllocation && cudaGetLastError() == status;
@@ -269,14 +271,14 @@ void *device_host_alloc(size_t bytes)
     return out_of_memory(status) || CUDA_TELL(NULL, status) != 0 ? NULL : p;
 }
 
-/* A failure says that the device has failed before, which its stream has told. */
+/* A failure here means that the device has failed before; its stream has reported that. */
 void device_host_free(void *p)
 {
     if (p != NULL && thread_enter(NULL) == 0)
         CUDA_TELL(NULL, cudaFreeHost(p));
 }
 
-/* No memory is no failure of the stream; all else is. */
+/* No memory does not make the stream fail; every other error does. */
 static void *allocated(struct stream *s, cudaError_t status, void *p)
 {
     return out_of_memory(status) || !CUDA(s, status) ? NULL : p;
@@ -356,12 +358,12 @@ void device_launch(struct stream *s, const char *name, kernel_function function,
 
 void device_record_begin(struct stream *s)
 {
-    /* relaxed: other threads may allocate meanwhile, and what is queued here does not */
+    /* relaxed: other threads may allocate meanwhile; the calls recorded here never do */
     if (device_enter(s))
         CUDA(s, cudaStreamBeginCapture(s->device->stream, cudaStreamCaptureModeRelaxed));
 }
 
-/* The recording ends whatever has failed on the way, or the stream would stay in it. */
+/* The recording is ended even after a failure; otherwise the stream would stay in capture mode. */
 struct recording *device_record_end(struct stream *s)
 {
     struct recording *r = calloc(1, sizeof *r);

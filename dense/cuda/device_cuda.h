@@ -1,9 +1,10 @@
-/* device_cuda.h: the card behind a stream, and the one way to call CUDA: no status goes unseen.
+/* device_cuda.h: the card behind a stream, and the macros through which all CUDA calls go, so that
+ * every status is checked.
  *
  * CUDA(s, call) and CUBLAS(s, call) make a call, keep a failure in the stream with the call, the
- * file and the line, and say whether it went well. CUDA_TELL(e, call) is for what has no stream: it
- * sets *e and gives its code. tests/tidy refuses a call outside of them. cuBLASLt is found when the
- * module is loaded (device_product.c), and called by way of `lt`. */
+ * file and the line, and are true on success. CUDA_TELL(e, call) is for calls without a stream: it
+ * sets *e and returns its code. tests/tidy refuses a call outside these macros. cuBLASLt is found
+ * when the module is loaded (device_product.c) and called through `lt`. */
 #ifndef DENSE_CUDA_DEVICE_CUDA_H
 #define DENSE_CUDA_DEVICE_CUDA_H
 
@@ -32,12 +33,12 @@ int cuda_tell(struct err *e, cudaError_t status, const char *call, const char *f
 #define CUBLAS(s, call) cublas_ok(s, call, #call, __FILE__, __LINE__)
 #define CUDA_TELL(e, call) cuda_tell(e, call, #call, __FILE__, __LINE__)
 
-/* Before each call for a stream: false when it has failed. The device of the module is made the
- * calling thread's. */
+/* Called before each call for a stream; false when the stream has failed. Makes the module's device
+ * the calling thread's. */
 bool device_enter(struct stream *s);
 
-/* After something was refused: takes it off the thread, where CUB would find it after its next
- * kernel; and what the device's state says now, a failure that stays, goes to the stream. */
+/* Called after a refused call: clears the error from the thread, where CUB would find it after its
+ * next kernel. If the device itself has failed for good, that failure goes to the stream. */
 void device_look(struct stream *s);
 
 /* device_product.c */

@@ -1,22 +1,22 @@
-/* device_host.c: a device that is none: memory that the host cannot touch, and plain loops, for
- * tests of everything above it.
+/* device_host.c: a device without a card: memory that the host cannot touch, and plain loops, to
+ * test everything above it.
  *
- * Made to show what a card would punish: calls are queued and run when somebody waits, so that what
- * is read too early is not there yet; device memory is closed to the host, and pointers are looked
- * at (device_host.h); it is filled with values that are not numbers; a kernel's elements run in an
- * order that is not theirs; a recording keeps the arguments of its calls and plays them again
- * without asking the callers. Matrix products round their operands as tensor cores do.
+ * It exposes errors that a card would punish. Calls are queued and run only when the host waits, so
+ * data that is read too early is not there yet. Device memory is closed to the host, and pointers
+ * are checked (device_host.h). New memory is filled with NaN. A kernel's elements run in a
+ * scrambled order. A recording keeps the arguments of its calls and replays them without asking the
+ * callers. Matrix products round their operands as tensor cores do.
  *
  * Environment variables, read when a stream is opened:
  *   SHOAL_CUDAHOST_ORDER   scrambled (default), forward, reverse: the order of a kernel's elements
- *   SHOAL_CUDAHOST_IDLE    1: nothing is run or copied, what is downloaded is zeros: a step of any
- *                          size, for its memory
- *   SHOAL_CUDAHOST_FAIL    N: the stream's N-th call fails; N:lost: the device is lost by then, for
- *                          good; N:full: from there on it finds no memory
+ *   SHOAL_CUDAHOST_IDLE    1: nothing is run or copied, downloads give zeros: for the memory of a
+ *                          step of any size
+ *   SHOAL_CUDAHOST_FAIL    N: the stream's N-th call fails; N:lost: from that call on the device is
+ *                          lost; N:full: from that call on there is no memory
  *   SHOAL_CUDAHOST_REFUSE  what its library of products refuses. none:N: the N-th product that it
  *                          is asked for; bias:N: ... with a bias; rows:N: ... unless rows begin at
  *                          16 bytes; launch:N: the N-th product that is run, once; capture:N: the
- *                          N-th call that is recorded, which spoils it */
+ *                          N-th call that is recorded, which spoils the recording */
 #include "dense/cuda/device_host.h"
 #include "dense/cuda/stream.h"
 
@@ -24,16 +24,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define QUEUE_MOST 1024u /* calls, before they are run unasked */
-#define HOST_WAYS 2u     /* of computing a product */
-/* bytes of a piece: blocks of scratch are mostly never touched, and each page that is makes opening
- * the memory slower */
+#define QUEUE_MOST 1024u /* calls; a longer queue is run without a wait for it */
+#define HOST_WAYS 2u     /* ways of computing a product */
+/* Bytes of a piece that are filled, at most: most blocks of scratch are never touched, and each
+ * touched page makes opening the memory slower. */
 #define FILL_MOST ((size_t)256 << 10)
 #define ROW_BYTES 16u
 
 enum call_kind {
     CALL_KERNEL,
-    CALL_COPY, /* and uploads, downloads */
+    CALL_COPY, /* uploads and downloads too */
     CALL_ZERO,
     CALL_FILL,
     CALL_PRODUCT,
@@ -55,7 +55,7 @@ struct call {
     size_t n; /* elements or bytes */
     void *to;
     const void *from;
-    void *staged; /* owned: what is copied from, when it was not pinned */
+    void *staged; /* owned: the copied source, when that is not pinned memory */
     union {
         unsigned char args[KERNEL_ARGS_MAX];
         struct product product;
@@ -65,7 +65,7 @@ struct call {
     } u;
 };
 
-/* Calls in a row: what a stream has queued, or a recording. */
+/* A sequence of calls: a stream's queue, or a recording. */
 struct recording {
     struct call *call; /* owned */
     size_t count, room;
@@ -75,11 +75,11 @@ struct device {
     enum { ORDER_SCRAMBLED, ORDER_FORWARD, ORDER_REVERSE } order;
     uint64_t calls, fail_at; /* fail_at 0: never */
     bool lost, full, idle;
-    char refuse; /* first letter of what is refused; 0: nothing */
+    char refuse; /* first letter of the kind that is refused; 0: none */
     uint64_t refuse_at, asked, ran, captured;
     struct product last_asked;
     struct recording queue;
-    struct recording *recording; /* that calls are kept in, or NULL */
+    struct recording *recording; /* the recording that takes the calls, or NULL */
 };
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -136,7 +136,7 @@ int device_open(struct stream *s, struct err *e)
     return 0;
 }
 
-/* Counts a call; false when the stream has failed, or fails with this one. */
+/* Counts a call. false: the stream has failed, or this call makes it fail. */
 static bool call_begin(struct stream *s, const char *name)
 {
     struct device *d = s->device;
@@ -164,7 +164,7 @@ static size_t common_divisor(size_t a, size_t b)
     return a;
 }
 
-/* Scrambled: steps of about the golden section of n, which touch neighbours at very different
+/* Scrambled: the step is near the golden section of n, so neighbours run at very different
  * times. */
 static struct kernel_order order_of(const struct device *d, size_t n)
 {
@@ -178,10 +178,10 @@ static struct kernel_order order_of(const struct device *d, size_t n)
     return (struct kernel_order){n / 3, step % n};
 }
 
-/* By counting. */
+/* Counting sort. */
 static void sort_run(const struct sort *a, size_t count)
 {
-    uint32_t *place = a->place; /* of the next pair with this key */
+    uint32_t *place = a->place; /* place of the next pair with this key */
     memset(place, 0, ((size_t)a->key_end + 1) * sizeof *place);
     for (size_t i = 0; i < count; i++)
         place[a->key[i] + 1]++;
@@ -209,7 +209,7 @@ static void call_run(const struct device *d, const struct call *c)
         memset(c->to, 0, c->n);
         return;
     case CALL_FILL:
-        memset(c->to, 0xff, c->n); /* as floats: not numbers */
+        memset(c->to, 0xff, c->n); /* NaN when read as floats */
         return;
     case CALL_PRODUCT:
         device_host_product_run(&c->u.product);
@@ -231,7 +231,7 @@ static void calls_run(const struct device *d, const struct recording *r)
         call_run(d, &r->call[i]);
 }
 
-/* Everything that is queued; memory goes back when the calls before have run. */
+/* Runs all queued calls; memory is freed in queue order, after the calls that use it. */
 static void queue_run(struct device *d)
 {
     struct recording *q = &d->queue;
@@ -251,7 +251,7 @@ static void queue_run(struct device *d)
 void device_wait(struct stream *s)
 {
     (void)call_begin(s, "wait");
-    /* of a failed stream too: what it had queued may still write to its memory */
+    /* a failed stream too: its queued work may still write to its memory */
     queue_run(s->device);
 }
 
@@ -281,7 +281,7 @@ static bool call_keep(struct stream *s, struct recording *r, const struct call *
     return true;
 }
 
-/* Into the queue, or the recording that is being made. */
+/* Adds the call to the recording that is being made, otherwise to the queue. */
 static bool call_queue(struct stream *s, const struct call *c)
 {
     struct device *d = s->device;
@@ -329,7 +329,7 @@ void device_launch(struct stream *s, const char *name, kernel_function function,
     struct call c = {.kind = CALL_KERNEL, .name = name, .function = function, .n = n};
     if (stream_failed(s))
         return;
-    if (!s->device->idle) /* whose sizes are large enough to look like addresses */
+    if (!s->device->idle) /* an idle stream's sizes are large enough to look like addresses */
         device_host_memory_scan(name, args, bytes);
     memcpy(c.u.args, args, bytes);
     if (call_queue(s, &c) && s->device->recording == NULL)
@@ -381,7 +381,7 @@ void device_upload(struct stream *s, void *to, const void *from, size_t bytes)
         return;
     device_host_memory_check("upload", to, bytes);
     device_host_memory_refuse("upload", from);
-    if (!device_host_pinned_has(from)) { /* read before the call returns */
+    if (!device_host_pinned_has(from)) { /* unpinned memory is read before the call returns */
         c.from = c.staged = malloc(bytes);
         if (c.staged == NULL) {
             stream_fail(s, SHOAL_E_NOMEM, "an upload: out of memory");
@@ -504,7 +504,7 @@ struct recording *device_record_end(struct stream *s)
     return r;
 }
 
-/* Its calls count as they do when they are queued. */
+/* The calls of a recording are counted as queued calls are. */
 void device_play(struct stream *s, struct recording *r)
 {
     for (size_t i = 1; i < r->count; i++)
@@ -515,7 +515,7 @@ void device_play(struct stream *s, struct recording *r)
 
 void device_recording_free(struct stream *s, struct recording *r)
 {
-    queue_run(s->device); /* it may be among them */
+    queue_run(s->device); /* the queue may contain its calls */
     free(r->call);
     free(r);
 }

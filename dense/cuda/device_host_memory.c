@@ -18,26 +18,26 @@
 #define ALLOW(p, bytes) ((void)(p), (void)(bytes))
 #endif
 
-/* of addresses, not of memory; ThreadSanitizer leaves little more than one such stretch */
+/* address space, not memory; ThreadSanitizer leaves room for little more than one such range */
 #ifdef __SANITIZE_THREAD__
 #define STRETCH_BYTES ((size_t)1 << 36)
 #else
 #define STRETCH_BYTES ((size_t)1 << 40)
 #endif
-#define ROOM_LEAST_BITS 8u /* of a piece: 256 bytes */
+#define ROOM_LEAST_BITS 8u /* smallest piece: 256 bytes */
 #define ROOM_MOST_BITS 40u
 #define PAGE 4096u
-#define LARGE (64u << 10) /* bytes of a piece whose pages go back with it */
+#define LARGE (64u << 10) /* bytes from which a freed piece gives its pages back */
 #define NONE UINT32_MAX
-/* Addresses that a program's own memory has: below lie small numbers side by side, which are no
- * pointers. */
+/* The addresses of a program's own memory. Lower values also arise from two small numbers side by
+ * side, which are no pointers. */
 #define ADDRESS_LEAST ((uintptr_t)0x55 << 40)
 #define ADDRESS_END ((uintptr_t)1 << 47)
 
-/* A power of two of bytes, given out again and again. */
+/* A power of two of bytes that is reused again and again. */
 struct piece {
     char *at;
-    size_t bytes; /* asked for; 0: free */
+    size_t bytes; /* bytes requested; 0: free */
     uint32_t bits, next;
 };
 
@@ -49,11 +49,11 @@ struct pinned {
 static struct {
     pthread_mutex_t lock;
     char *stretch;
-    size_t used, open_bytes; /* from the front: given out at some time; open */
-    uint32_t open;           /* streams that run */
-    struct piece *piece;     /* (count) in the order of their addresses */
+    size_t used, open_bytes; /* bytes from the front: ever handed out; open */
+    uint32_t open;           /* streams that are running */
+    struct piece *piece;     /* (count), by address */
     uint32_t count, room;
-    uint32_t free[ROOM_MOST_BITS + 1]; /* first free piece of this size + 1; 0: none */
+    uint32_t free[ROOM_MOST_BITS + 1]; /* index + 1 of the first free piece of this size; 0: none */
     struct pinned *pinned;
     uint32_t pinned_count, pinned_room;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -80,7 +80,7 @@ static bool in_stretch(const void *p)
            (const char *)p < all.stretch + STRETCH_BYTES;
 }
 
-/* The piece that p lies in, free or not; NULL. */
+/* The piece that contains p, free or not; NULL: none. */
 static struct piece *piece_of(const void *p)
 {
     uint32_t low = 0, high = all.count;
@@ -222,15 +222,15 @@ void device_host_memory_refuse(const char *what, const void *p)
         mixed_up(what, p, "which is the device's memory and not the host's");
 }
 
-/* Whether there is memory of this process at the address. */
+/* True when this process has memory at the address. */
 static bool mapped(uintptr_t address)
 {
     unsigned char resident;
     return mincore((void *)(address & ~(uintptr_t)(PAGE - 1)), 1, &resident) == 0;
 }
 
-/* With a compiler that leaves garbage between an argument's members (kernel.h) the words prove
- * nothing. */
+/* A compiler that leaves garbage in the padding of arguments (kernel.h) makes the scan
+ * meaningless. */
 #if defined __has_builtin
 #if __has_builtin(__builtin_clear_padding)
 #define SCANS true
@@ -261,7 +261,7 @@ void device_host_memory_scan(const char *what, const void *args, size_t bytes)
 void *device_host_pinned_alloc(size_t bytes)
 {
     void *p = NULL;
-    if (posix_memalign(&p, PINNED_ALIGN, bytes > 0 ? bytes : 1) != 0) /* at its size: for ASan */
+    if (posix_memalign(&p, PINNED_ALIGN, bytes > 0 ? bytes : 1) != 0) /* exact size, for ASan */
         return NULL;
     pthread_mutex_lock(&all.lock);
     all.pinned = grown(all.pinned, all.pinned_count, &all.pinned_room, sizeof *all.pinned);

@@ -2,9 +2,9 @@
  * tensor cores do. */
 #include "dense/cuda/device_host.h"
 
-#define TOGETHER 8u /* columns that are summed side by side */
+#define TOGETHER 8u /* columns summed side by side */
 
-/* Row-major operand element (i, j) of op(x), rounded as the product's type rounds. */
+/* Element `at` of an operand, rounded as the product's type rounds. */
 static inline float operand_at(enum product_type type, const void *x, size_t at)
 {
     union {
@@ -13,7 +13,7 @@ static inline float operand_at(enum product_type type, const void *x, size_t at)
     } u;
     if (type == PRODUCT_F32)
         return ((const float *)x)[at];
-    if (type == PRODUCT_TF32) { /* 10 bits of the mantissa */
+    if (type == PRODUCT_TF32) { /* 10 bits of mantissa */
         u.value = ((const float *)x)[at];
         if ((u.bits & 0x7f800000u) != 0x7f800000u)
             u.bits = (u.bits + 0xfffu + (u.bits >> 13 & 1)) & ~0x1fffu;
@@ -32,7 +32,7 @@ static inline float operand_at(enum product_type type, const void *x, size_t at)
                                  : ldexpf((float)(1024 + mantissa), exponent - 25));
 }
 
-/* One row of a product. `type` is a constant where this is called: a loop for each. */
+/* One row of a product. Callers pass a constant `type`, so each type gets a loop of its own. */
 static inline void product_row(enum product_type type, const struct product *p, size_t at_a,
                                size_t step_a, float *to)
 {

@@ -1,8 +1,9 @@
-/* device_product.c: finding cuBLASLt, and matrix products by it: the ways that its heuristics
- * advise, and one of them run.
+/* device_product.c: finds cuBLASLt, asks its heuristics for ways of computing a matrix product, and
+ * runs one of them.
  *
- * The workspace is the stream's own, as the library wants it for results that do not depend on what
- * other streams do. Deterministic streams leave out algorithms that add parts of a sum in place.
+ * The workspace is the stream's own: the library requires this for results that do not depend on
+ * the work of other streams. Deterministic streams exclude algorithms that add parts of a sum in
+ * place.
  *
  * cuBLASLt's matrices are column-major: a row-major matrix is its own transpose there, so c' =
  * op(b)' op(a)'. */
@@ -13,12 +14,12 @@
 #include <stdlib.h>
 
 #define WAYS_MAX 8
-#define WORKSPACE_BYTES ((size_t)32 << 20) /* what the library advises for sm_90 */
+#define WORKSPACE_BYTES ((size_t)32 << 20) /* the library's advice for sm_90 */
 #define ALIGN_MAX 256u
 
 struct product_ways {
     cublasLtMatmulDesc_t operation;
-    cublasLtMatrixLayout_t a, b, c; /* of the library's first, second and third */
+    cublasLtMatrixLayout_t a, b, c; /* the library's first operand, second operand, result */
     cublasLtMatmulAlgo_t algorithm[WAYS_MAX];
 };
 
@@ -160,7 +161,7 @@ static void refuse(struct stream *s, const char *what, cublasStatus_t status)
     snprintf(s->refusal, sizeof s->refusal, "%s: %s", what, lt.cublasLtGetStatusString(status));
 }
 
-/* Of a result all fields but the state mean something only when that is success. */
+/* A result's other fields mean something only when its state is success. */
 static uint32_t ways_ask(struct stream *s, struct product_ways *w,
                          cublasLtMatmulPreference_t preference)
 {
@@ -219,9 +220,9 @@ bool device_ways_run(struct stream *s, struct product_ways *w, uint32_t way,
         &w->algorithm[way], all->workspace, WORKSPACE_BYTES, s->device->stream);
     if (status != CUBLAS_STATUS_SUCCESS) {
         refuse(s, "cublasLtMatmul", status);
-        device_look(s); /* a device that is lost refuses everything */
+        device_look(s); /* a lost device refuses everything */
         if (status == CUBLAS_STATUS_ALLOC_FAILED)
-            CUBLAS(s, status); /* passes: another way would be kept for no reason */
+            CUBLAS(s, status); /* a shortage passes: no reason to keep another way */
         return false;
     }
     if (s->recorded == NULL)
@@ -229,7 +230,7 @@ bool device_ways_run(struct stream *s, struct product_ways *w, uint32_t way,
     return true;
 }
 
-/* ---- finding cuBLASLt: half a gigabyte that every machine has somewhere else ----------------- */
+/* ---- finding cuBLASLt: half a gigabyte, at a different place on every machine ---------------- */
 
 #define TEXT(x) #x
 #define TEXT_OF(x) TEXT(x)

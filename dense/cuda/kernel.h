@@ -47,7 +47,7 @@
 
 #ifdef __cplusplus
 #define _Static_assert static_assert
-/* what ops_*.h compute by themselves, elements compute too */
+/* elements call the inline functions of ops_*.h too */
 #define inline __host__ __device__ inline
 extern "C" {
 #endif
@@ -63,7 +63,7 @@ extern "C" {
 
 #ifdef __CUDACC__
 #define BODY static __device__ __forceinline__
-#define BOTH static __host__ __device__ __forceinline__ /* for who queues a run too */
+#define BOTH static __host__ __device__ __forceinline__ /* also for the code that queues a run */
 #define RESTRICT __restrict__
 #else
 #define BODY static inline
@@ -71,16 +71,16 @@ extern "C" {
 #define RESTRICT restrict
 #endif
 
-/* A loop over a short array that registers are to hold: nvcc leaves a long one as it is, and its
- * array in memory. */
+/* A loop over a short array that is to stay in registers: nvcc does not unroll a long loop by
+ * itself and then keeps its array in memory. */
 #ifdef __CUDACC__
 #define EACH(i, count) _Pragma("unroll") for (uint32_t i = 0; i < (count); i++)
 #else
 #define EACH(i, count) for (uint32_t i = 0; i < (count); i++)
 #endif
 
-/* Element i of a matrix of `width` columns. A division of 32 bits is several times faster on a
- * card. */
+/* Element i of a matrix of `width` columns. A card divides 32-bit numbers several times faster than
+ * 64-bit ones. */
 struct place {
     uint32_t row, column;
 };
@@ -93,8 +93,9 @@ BODY struct place place_of(size_t i, uint32_t width)
     return p;
 }
 
-/* Four numbers of a row that are read and written as one, where rows begin at 16 bytes: an element
- * of a wide matrix takes four columns, and a fourth of the elements ask where they are. */
+/* Four numbers of a row that are loaded and stored at once where rows begin at a multiple of 16
+ * bytes. An element of a wide matrix takes four columns, so a quarter as many elements compute
+ * their place. */
 #define FOUR 4u
 struct four {
     float v[FOUR];
@@ -105,7 +106,7 @@ BOTH uint32_t fours_of(uint32_t width)
     return (width + FOUR - 1) / FOUR;
 }
 
-/* The first of `count` columns, the rest zeros. aligned: p is at 16 bytes. */
+/* Loads the first `count` columns; the others are zeros. aligned: p is a multiple of 16 bytes. */
 BODY struct four four_load(const float *p, uint32_t count, bool aligned)
 {
     struct four x;
@@ -126,7 +127,8 @@ BODY void four_store(float *p, uint32_t count, bool aligned, const struct four *
                 p[j] = x->v[j];
 }
 
-/* Where element i of a matrix that is taken by fours begins, and how many columns it has. */
+/* The place where element i begins, and its number of columns, in a matrix that is taken in
+ * fours. */
 struct place_four {
     uint32_t row, column, count;
 };
@@ -141,8 +143,8 @@ BODY struct place_four place_four_of(size_t i, uint32_t width)
     return p;
 }
 
-/* a b as a float of its own: nvcc folds a product into the sum behind it, unrounded, and what
- * cancels exactly where both sides are rounded would leave the rounding of one. */
+/* a * b, rounded to a float. nvcc would fuse the product, unrounded, into the sum that follows;
+ * terms that cancel exactly when both are rounded would then leave a rounding error. */
 BODY float rounded_product(float a, float b)
 {
 #ifdef __CUDACC__
@@ -163,8 +165,8 @@ BODY uint32_t part_end(uint32_t part, uint32_t chunk, uint32_t count)
 #define KERNEL_ARGS_MAX 512u /* bytes of a kernel's arguments */
 
 #ifdef SHOAL_CUDA_HOST
-/* The order in which the host runs elements: element `first`, then every `step`-th of them, round
- * and round. */
+/* The order in which the host runs elements: it begins at element `first` and takes every `step`-th
+ * one, modulo n. */
 struct kernel_order {
     size_t first, step;
 };
@@ -194,8 +196,8 @@ typedef const void *kernel_function;
     KERNEL_RUN(name, (const void *)name##_kernel)
 #endif
 
-/* The stand-in looks at the arguments for pointers of the host: what lies between members must not
- * look like one. */
+/* The stand-in scans the arguments for host pointers, so padding between members must not look like
+ * one. */
 #if !defined __CUDACC__ && defined __has_builtin
 #if __has_builtin(__builtin_clear_padding)
 #define KERNEL_CLEAR(a) __builtin_clear_padding(a)
@@ -214,11 +216,12 @@ typedef const void *kernel_function;
         kernel_queue(s, #name, function, n, &given, sizeof given);                                 \
     }
 
-/* n may be 0: nothing. */
+/* n may be 0: then nothing is queued. */
 void kernel_queue(struct stream *s, const char *name, kernel_function function, size_t n,
                   const void *args, size_t bytes);
 
-/* Whether rows so far apart, beginning there, begin at 16 bytes: `aligned` of struct four. */
+/* True when p and every row after it, `ld` floats apart, lie at multiples of 16 bytes: `aligned` of
+ * struct four. */
 static inline bool fours_lie(const void *p, uint32_t ld)
 {
     return (uintptr_t)p % sizeof(struct four) == 0 && ld % FOUR == 0;
@@ -226,13 +229,13 @@ static inline bool fours_lie(const void *p, uint32_t ld)
 
 /* ---- what ops call --------------------------------------------------------------------------- */
 
-/* Device memory of this step: of nobody else until it is given back, at the latest by pool_begin of
- * the next batch (or, between graph_begin and graph_end, when that section is next played).
- * 256-byte aligned; what it holds is undefined. NULL: the stream has failed. */
+/* Device memory of this step. The caller has it to itself until it is given back, at the latest by
+ * pool_begin of the next batch (between graph_begin and graph_end: when that section is next
+ * played). It is 256-byte aligned and its contents are undefined. NULL: the stream has failed. */
 void *cuda_scratch(struct stream *s, size_t bytes);
-/* Gives back what was handed out since the mark was taken: an op whose scratch nobody reads after
- * it does so at its end, or a network of a hundred ops would need the scratch of all of them at
- * once. What is queued afterwards may write there, for it runs afterwards. */
+/* Gives back the scratch handed out since the mark was taken. An op calls it at its end when no
+ * later op reads its scratch; otherwise a network of a hundred ops would need the scratch of all of
+ * them at once. Work that is queued afterwards may write there because it also runs afterwards. */
 struct scratch_mark {
     uint32_t block;
     size_t used;
@@ -242,10 +245,10 @@ void cuda_scratch_return(struct stream *s, struct scratch_mark mark);
 void cuda_zero(struct stream *s, void *to, size_t bytes);
 void cuda_copy(struct stream *s, void *to, const void *from, size_t bytes); /* device -> device */
 
-/* Sums in double, in stages of SUM_CHUNK terms each: sum over many elements without one thread that
- * takes all. Whoever sums rows of a matrix lets element (chunk, column) sum its SUM_CHUNK rows into
- * partial[chunk * width + column] and these functions do the rest. partial is scratch
- * (sum_chunks(count), width) and is worn out. */
+/* Sums in double, in stages of SUM_CHUNK terms, so that no single thread adds all elements. To sum
+ * the rows of a matrix, element (chunk, column) of the caller's kernel sums its SUM_CHUNK rows into
+ * partial[chunk * width + column], and these functions add up the partial sums. partial is scratch
+ * (sum_chunks(count), width) and may be overwritten. */
 #define SUM_CHUNK 32u
 
 static inline uint32_t sum_chunks(uint32_t count)
@@ -257,21 +260,21 @@ static inline uint32_t sum_chunks(uint32_t count)
 void cuda_columns_add(struct stream *s, double *partial, uint32_t rows, uint32_t width, float *out);
 void cuda_columns_add_double(struct stream *s, double *partial, uint32_t rows, uint32_t width,
                              double *out); /* out += */
-/* *out += sum of n values, which are worn out. */
+/* *out += the sum of n values, which may be overwritten. */
 void cuda_sum_add(struct stream *s, double *value, size_t n, double *out);
 
-/* row_gradients (rows, row_width; from the first summed column on) += the gradients of the values
- * of one field, (values, ld) by place in index, `width` columns; for each row in the order of its
- * values. Gradients of other fields' values are not read. Only outside of recorded sections, in a
- * training batch (pool_begin has sorted its values). */
+/* Adds to row_gradients (rows, row_width; beginning at the first summed column) the gradients of
+ * one field's values, `width` columns each. gradient is (values, ld) by place in index. Each row's
+ * terms are added in the order of its values. Gradients of other fields' values are not read. Call
+ * it only outside recorded sections and in a training batch (pool_begin has sorted its values). */
 void cuda_values_add(struct stream *s, uint32_t fields, uint32_t field, uint32_t width,
                      const float *gradient, uint32_t ld, float *row_gradients, uint32_t row_width);
 
-/* The ops of single models: ops_<group>.cu fills its group. */
+/* The ops of particular models: ops_<group>.cu fills its group. */
 void cuda_interact_fill(struct interact_ops *o);
 void cuda_attention_fill(struct attention_ops *o);
-void cuda_attend_fill(struct attention_ops *o);     /* by cuda_attention_fill */
-void cuda_layer_norm_fill(struct attention_ops *o); /* likewise: ops_norm.cu */
+void cuda_attend_fill(struct attention_ops *o);     /* called by cuda_attention_fill */
+void cuda_layer_norm_fill(struct attention_ops *o); /* as cuda_attend_fill; in ops_norm.cu */
 void cuda_mix_fill(struct mix_ops *o);
 
 #ifdef __cplusplus

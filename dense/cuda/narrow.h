@@ -1,28 +1,29 @@
-/* narrow.h: numbers in 16 bits, as operands of matrix products are (product.c): written by the
- * kernels that compute them where that saves a pass over them. */
+/* narrow.h: numbers in 16 bits, the form that matrix products take (product.c). A kernel stores its
+ * results in it where that saves a separate conversion pass. */
 #ifndef DENSE_CUDA_NARROW_H
 #define DENSE_CUDA_NARROW_H
 
 #include "dense/cuda/device.h"
 
-/* A matrix of 16 bits a number. Rows begin at 16 bytes; what lies between is zero. */
+/* A matrix of 16-bit numbers. Rows begin at multiples of 16 bytes; the elements between them are
+ * zero. */
 struct narrow_to {
-    void *to;      /* NULL: none is wanted */
+    void *to;      /* NULL: no 16-bit copy is needed */
     uint32_t ld;   /* a multiple of 8 */
     uint32_t type; /* PRODUCT_BF16, PRODUCT_FP16 */
 };
 
-/* The number of the form that keeps the upper 16 bits: to the nearest, of two the even one. */
+/* bf16, which keeps the upper 16 bits of a float; rounded to nearest, ties to even. */
 BODY uint32_t bf16_of(float x)
 {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
     if ((bits & 0x7fffffffu) > 0x7f800000u)
-        return bits >> 16 | 0x40u; /* not a number */
+        return bits >> 16 | 0x40u; /* NaN */
     return (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
 }
 
-/* IEEE half: beyond 65504 (and its half step) infinity, below 2^-14 in steps of 2^-24. */
+/* IEEE half: infinity beyond 65504 plus half a step; below 2^-14 in steps of 2^-24. */
 BODY uint32_t fp16_of(float x)
 {
     uint32_t bits;
@@ -48,7 +49,8 @@ struct narrow_four {
     uint32_t pair[2];
 } __attribute__((aligned(8)));
 
-/* Four columns; those that `x` has not, and in the last ones all that is behind, are zeros. */
+/* Stores four columns; x holds zeros for columns beyond `width`. The last four of a row also zero
+ * the rest of it. */
 BODY void narrow_store(const struct narrow_to *t, uint32_t row, uint32_t column, uint32_t width,
                        const struct four *x)
 {

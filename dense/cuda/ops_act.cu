@@ -1,5 +1,5 @@
-/* ops_act.cu: what stands around matrix products: bias, activation and dropout in one pass, and the
- * way back with the bias's sums; layers with one output. */
+/* ops_act.cu: the kernels around matrix products: bias, activation and dropout in one pass, and
+ * their gradients with the bias's sums; layers with one output. */
 #include "dense/cuda/act.h"
 #include "dense/cuda/stream.h"
 
@@ -9,13 +9,13 @@ struct act_forward_args {
     enum activation act;
     struct dropout_mask mask;
     uint32_t first, width, ldy;
-    bool aligned; /* y */
+    bool aligned; /* rows of y begin at multiples of 16 bytes */
     const float *bias;
     float *y;
     struct narrow_to also;
 };
 
-/* One value that becomes y. */
+/* The value of y for a product's result x. */
 BODY float act_of(const struct act_forward_args *a, uint32_t example, uint32_t column, float x)
 {
     float v = act_value(a->act, a->bias ? x + a->bias[column] : x);
@@ -24,7 +24,7 @@ BODY float act_of(const struct act_forward_args *a, uint32_t example, uint32_t c
     return v;
 }
 
-/* Four columns. */
+/* Element i takes four columns. */
 BODY void act_forward_at(const struct act_forward_args *a, size_t i)
 {
     struct place_four p = place_four_of(i, a->width);
@@ -39,19 +39,19 @@ BODY void act_forward_at(const struct act_forward_args *a, size_t i)
 }
 KERNEL(act_forward)
 
-/* rows that an element reads together: one after another each would wait for the memory */
+/* rows that an element loads at once: row by row, it would wait for the memory each time */
 #define ACT_AHEAD 4u
 
 struct act_backward_args {
     enum activation act;
     struct dropout_mask mask;
     uint32_t first, count, width, ldy, lddy, chunk;
-    bool plain, relu; /* nothing but sums; relu without dropout */
-    bool aligned;     /* y and dy */
-    const float *y;   /* plain: dy, which is not looked at */
+    bool plain, relu; /* plain: sums only; relu: without dropout */
+    bool aligned;     /* y and dy, as in act_forward_args */
+    const float *y;   /* plain: points to dy and is ignored */
     float *dy;
     double *partial;          /* (chunks, width) or NULL */
-    struct narrow_to instead; /* of dy */
+    struct narrow_to instead; /* takes dy in 16 bits, when `to` is set */
 };
 
 BODY float act_gradient(const struct act_backward_args *a, uint32_t row, uint32_t column, float y,
@@ -66,7 +66,7 @@ BODY float act_gradient(const struct act_backward_args *a, uint32_t row, uint32_
     return rounded_product(dy * a->mask.scale, act_slope(a->act, y / a->mask.scale));
 }
 
-/* The gradient d of four values of a row. */
+/* Turns d, four values of dy in a row, into their gradients and stores them. */
 BODY void act_backward_four(const struct act_backward_args *a, uint32_t row,
                             const struct place_four *p, bool whole, const struct four *y,
                             struct four *d)
@@ -81,8 +81,8 @@ BODY void act_backward_four(const struct act_backward_args *a, uint32_t row,
         four_store(a->dy + (size_t)row * a->lddy + p->column, p->count, whole, d);
 }
 
-/* As four_load, of at least one column, and `whole` is known when this is compiled: a branch
- * between two loads would have the second wait for the first. */
+/* As four_load, for at least one column, with `whole` known at compile time: with a branch between
+ * two loads the second would wait for the first. */
 BODY struct four act_load(const float *p, uint32_t count, bool whole)
 {
     struct four x;
@@ -95,7 +95,8 @@ BODY struct four act_load(const float *p, uint32_t count, bool whole)
     return x;
 }
 
-/* Rows [row, end) of four columns, whose sums these become. whole: of all four, at 16 bytes. */
+/* Rows [row, end) of four columns; adds their gradients to *sum. whole: all four columns exist and
+ * are aligned. */
 BODY void act_backward_rows(const struct act_backward_args *a, const struct place_four *p,
                             bool whole, uint32_t row, uint32_t end, struct four *sum)
 {
@@ -116,14 +117,14 @@ BODY void act_backward_rows(const struct act_backward_args *a, const struct plac
     }
 }
 
-/* `chunk` rows of four columns. */
+/* Element i takes four columns of `chunk` rows. */
 BODY void act_backward_at(const struct act_backward_args *a, size_t i)
 {
     struct place_four p = place_four_of(i, a->width);
     uint32_t begin = p.row * a->chunk, end = part_end(p.row, a->chunk, a->count);
     struct four sum = {{0.0f, 0.0f, 0.0f, 0.0f}};
     if (a->aligned && p.count == FOUR) {
-        p.count = FOUR; /* known from here on */
+        p.count = FOUR; /* tells the compiler the constant */
         act_backward_rows(a, &p, true, begin, end, &sum);
     } else {
         act_backward_rows(a, &p, false, begin, end, &sum);
@@ -196,10 +197,9 @@ void cuda_bias_add(struct stream *s, uint32_t m, uint32_t n, const float *bias, 
 
 /* ---- one output ------------------------------------------------------------------------------ */
 
-/* A layer with one output, a product of rows with one vector of weights; and the
- * model's bias. */
+/* A layer with one output, the product of rows with one vector of weights; and the model's bias. */
 
-/* parts that a wide row is summed in: neighbours read neighbouring columns */
+/* parts that a wide row is summed in: neighbouring elements read neighbouring columns */
 #define HEAD_LANES 32u
 
 struct bias_args {
@@ -260,7 +260,7 @@ struct head_args {
 #define head_lane_args head_args
 #define head_logit_args head_args
 
-/* Columns lane, lane + lanes, .. of a row. */
+/* Sums columns lane, lane + lanes, .. of a row. */
 BODY void head_lane_at(const struct head_args *a, size_t i)
 {
     struct place p = place_of(i, a->lanes);
@@ -317,7 +317,7 @@ BODY void head_weight_at(const struct head_back_args *a, size_t i)
 }
 KERNEL(head_weight)
 
-/* Four columns. */
+/* Element i takes four columns. */
 BODY void head_input_at(const struct head_back_args *a, size_t i)
 {
     struct place_four p = place_four_of(i, a->dx_width);

@@ -1,14 +1,14 @@
-/* ops_attend.cu: attention of an example's fields on one another.
+/* ops_attend.cu: attention among the fields of an example.
  *
- * A head's shares lie (query, key). A share that dropout drops is kept with a minus sign: its size
- * is needed on the way back, and neither way has to draw the mask for each column. */
+ * A head's shares are laid out (query, key). A share that dropout drops is stored with a minus
+ * sign: the way back needs its size, and neither way has to draw the mask for each column again. */
 #include "dense/cuda/act.h"
 #include "dense/cuda/stream.h"
 
 struct attend_kernel_args {
     struct attend_args a;
     struct dropout_mask mask;
-    uint32_t row, part; /* floats of a field's maps, of a head */
+    uint32_t row, part; /* floats of a field's maps; floats of one head */
     float scale;
     float *dshare; /* (count, heads, fields, fields) */
 };
@@ -22,7 +22,7 @@ struct attend_kernel_args {
 #define attend_maps_args attend_kernel_args
 #define attend_residual_args attend_kernel_args
 
-/* Element i of (example, head, query, key). */
+/* The example, head, query and key of element i. */
 struct attend_pair {
     uint32_t example, head, query, key;
 };
@@ -35,7 +35,7 @@ BODY struct attend_pair attend_pair_of(const struct attend_kernel_args *a, size_
     return p;
 }
 
-/* The shares of an example's head; its maps of a field. */
+/* The shares of one head of an example. */
 BODY float *attend_share(const struct attend_kernel_args *a, uint32_t example, uint32_t head)
 {
     return a->a.share +
@@ -55,7 +55,7 @@ BODY float attend_dot(const float *x, const float *y, uint32_t n)
     return sum;
 }
 
-/* What a share counts: 0 where it is dropped; what is not a number passes. */
+/* The weight of a share in sums: 0 when it is dropped. NaN passes. */
 BODY float attend_kept(const struct attend_kernel_args *a, float share)
 {
     return share < 0.0f ? 0.0f : share * a->mask.scale;
@@ -73,7 +73,7 @@ BODY void attend_score_at(const struct attend_kernel_args *a, size_t i)
 }
 KERNEL(attend_score)
 
-/* A query's shares, and which of them dropout keeps. */
+/* A query's shares; dropped ones become negative. */
 BODY void attend_softmax_at(const struct attend_kernel_args *a, size_t i)
 {
     uint32_t fields = a->a.fields;
@@ -96,14 +96,14 @@ BODY void attend_softmax_at(const struct attend_kernel_args *a, size_t i)
 }
 KERNEL(attend_softmax)
 
-/* Number i of a (count, fields, width) in which examples are `ld` apart. */
+/* The place of element i of a (count, fields, width) array whose examples are `ld` floats apart. */
 BODY size_t attend_apart(const struct attend_kernel_args *a, size_t i, uint32_t ld)
 {
     struct place p = place_of(i, a->a.fields * a->a.width);
     return (size_t)p.row * ld + p.column;
 }
 
-/* Number `column` of field `row` of the output. */
+/* Column `column` of field `row` of the output. */
 BODY void attend_output_at(const struct attend_kernel_args *a, size_t i)
 {
     struct place p = place_of(i, a->a.width), of_example = place_of(p.row, a->a.fields);
@@ -124,7 +124,7 @@ static void attend_args_begin(const struct attend_args *from, struct attend_kern
     memset(a, 0, sizeof *a);
     a->a = *from;
     a->mask = *from->mask;
-    a->a.mask = NULL; /* the host's */
+    a->a.mask = NULL; /* a host pointer */
     if (a->mask.threshold == 0)
         a->mask.scale = 1.0f;
     a->row = from->parts * from->width;
@@ -144,7 +144,7 @@ static void attend_forward(struct stream *s, const struct attend_args *from)
 
 /* ---- back ------------------------------------------------------------------------------------ */
 
-/* Gradient of number `column` of a field's value. */
+/* The gradient of one column of a field's value. */
 BODY void attend_value_at(const struct attend_kernel_args *a, size_t i)
 {
     struct place p = place_of(i, a->a.width), of_example = place_of(p.row, a->a.fields);
@@ -169,7 +169,7 @@ BODY void attend_dshare_at(const struct attend_kernel_args *a, size_t i)
 }
 KERNEL(attend_dshare)
 
-/* A query's shares become the gradients of its products with the keys. */
+/* Turns a query's shares into the gradients of its products with the keys. */
 BODY void attend_slope_at(const struct attend_kernel_args *a, size_t i)
 {
     uint32_t fields = a->a.fields;
@@ -185,7 +185,7 @@ BODY void attend_slope_at(const struct attend_kernel_args *a, size_t i)
 }
 KERNEL(attend_slope)
 
-/* Gradients of number `column` of a field's query and key. */
+/* The gradients of one column of a field's query and key. */
 BODY void attend_maps_at(const struct attend_kernel_args *a, size_t i)
 {
     uint32_t fields = a->a.fields;

@@ -3,10 +3,10 @@
 
 /* ---- gates ----------------------------------------------------------------------------------- */
 
-/* One stream multiplied with another: gates, and the products of two streams that make
- * a logit. */
+/* Products of two streams: gates, and the products that are summed to a logit. */
 
-#define DOTS_LANES 32u /* parts that a row is summed in: neighbours read neighbouring columns */
+/* parts that a row is summed in: neighbouring elements read neighbouring columns */
+#define DOTS_LANES 32u
 
 struct gate_kernel_args {
     uint32_t width, ldx, ldg, ldy, lddg, lddx, dx_width;
@@ -71,7 +71,7 @@ struct dots_kernel_args {
 #define dots_logit_args dots_kernel_args
 #define dots_backward_args dots_kernel_args
 
-/* Columns lane, lane + lanes, .. of a row. */
+/* Sums columns lane, lane + lanes, .. of a row. */
 BODY void dots_lane_at(const struct dots_kernel_args *a, size_t i)
 {
     struct place p = place_of(i, a->lanes);
@@ -137,13 +137,13 @@ static void gate_fill(struct attention_ops *o)
 
 /* ---- sequences ------------------------------------------------------------------------------- */
 
-/* The values of a field one by one (dense/layer/attention.c).
+/* The values of one field, each by itself (dense/layer/attention.c).
  *
- * A chunk is the next places of `index`, whatever field they are of: how many values an example has
- * is known on the device alone. Values of other fields are nobody's, with zeros for features and no
- * weight. So are the rows that fill the last chunk up to a multiple of CHUNK_GRANULE: the small
- * network's products have few shapes then. The gradients of values are kept by place and merged
- * into rows at the end, in the order that pool_begin has sorted them in. */
+ * A chunk holds the next places of `index`, of all fields, because the device alone knows how many
+ * values an example has. A value of another field gets zeros for features and no weight. So do the
+ * rows that fill the last chunk up to a multiple of CHUNK_GRANULE, which keeps the shapes of the
+ * small network's products few. The gradients of values are kept by place. At the end they are
+ * merged into rows, in the order that pool_begin has sorted the values in. */
 
 #define CHUNK_GRANULE 512u
 
@@ -151,8 +151,8 @@ struct sequence_kernel_args {
     struct sequence_args a;
     struct sequence_chunk c;
     uint32_t begin;  /* place of the chunk's first row */
-    uint32_t *slot;  /* (values): example * fields + field of each place */
-    float *gradient; /* (values, dim), on the way back */
+    uint32_t *slot;  /* (values): example * fields + field, by place */
+    float *gradient; /* (values, dim), on the way back only */
 };
 
 #define sequence_slots_args sequence_kernel_args
@@ -178,7 +178,7 @@ static void sequence_args_begin(const struct sequence_args *from, const struct s
     a->gradient = (float *)(void *)((char *)from->kept + slots_bytes(from));
     if (c) {
         a->c = *c;
-        a->begin = (c->place - 1) / from->room * from->room; /* all chunks before are full */
+        a->begin = (c->place - 1) / from->room * from->room; /* all earlier chunks are full */
     }
 }
 
@@ -200,7 +200,7 @@ BODY void sequence_zero_at(const struct sequence_kernel_args *a, size_t i)
 }
 KERNEL(sequence_zero)
 
-/* Works on the whole batch alone: first is 0, all slots are counted. */
+/* Takes the whole batch only: first is 0, and the slots of all examples are filled. */
 static void *sequence_begin(struct stream *s, const struct sequence_args *from, bool back)
 {
     struct sequence_args with = *from;
@@ -242,7 +242,7 @@ static bool sequence_next(struct stream *s, const struct sequence_args *from,
     return true;
 }
 
-/* The rows of a chunk that are of an example's values: [*begin, *end). */
+/* The rows of a chunk that belong to an example's values: [*begin, *end). */
 BODY void sequence_rows_of(const struct sequence_kernel_args *a, uint32_t example, uint32_t *begin,
                            uint32_t *end)
 {
@@ -276,7 +276,7 @@ BODY void sequence_features_at(const struct sequence_kernel_args *a, size_t i)
 }
 KERNEL(sequence_features)
 
-/* One number of an example's sum. */
+/* One column of an example's sum. */
 BODY void sequence_pool_at(const struct sequence_kernel_args *a, size_t i)
 {
     struct place p = place_of(i, a->a.dim);
@@ -326,7 +326,7 @@ static void sequence_pool_backward(struct stream *s, const struct sequence_args 
     sequence_weight_run(s, c->rows, &a);
 }
 
-/* One number of a value's gradient. */
+/* One column of a value's gradient. */
 BODY void sequence_value_at(const struct sequence_kernel_args *a, size_t i)
 {
     uint32_t dim = a->a.dim;
@@ -342,7 +342,7 @@ BODY void sequence_value_at(const struct sequence_kernel_args *a, size_t i)
 }
 KERNEL(sequence_value)
 
-/* One number of a target's gradient. */
+/* One column of a target's gradient. */
 BODY void sequence_target_at(const struct sequence_kernel_args *a, size_t i)
 {
     uint32_t dim = a->a.dim, begin, end;

@@ -1,4 +1,4 @@
-/* ops_interact.cu: kernels of dense/ops_interact.h on the device, and of pairs that are summed. */
+/* ops_interact.cu: the kernels of dense/ops_interact.h, and sums over pairs of vectors. */
 #include "dense/cuda/stream.h"
 
 /* ---- pairs, summed --------------------------------------------------------------------------- */
@@ -11,7 +11,7 @@ struct fm_args {
     float *logit;
     const float *dlogit;
     bool add;
-    bool aligned; /* x, and dx on the way back; a vector has whole fours */
+    bool aligned; /* x, and dx on the way back, are aligned; dim is a multiple of four */
     float *dx;
 };
 
@@ -19,7 +19,7 @@ struct fm_args {
 #define fm_logit_args fm_args
 #define fm_gradient_args fm_args
 
-/* Four places of the vectors, over the fields. */
+/* Element i sums four columns of the vectors over the fields. */
 BODY void fm_sums_at(const struct fm_args *a, size_t i)
 {
     struct place_four p = place_four_of(i, a->dim);
@@ -49,7 +49,7 @@ BODY void fm_logit_at(const struct fm_args *a, size_t i)
 }
 KERNEL(fm_logit)
 
-/* Four columns: of one field where vectors have whole fours. */
+/* Element i takes four columns; `aligned`: all of one field. */
 BODY void fm_gradient_at(const struct fm_args *a, size_t i)
 {
     struct place_four p = place_four_of(i, a->fields * a->dim);
@@ -126,7 +126,8 @@ BODY float dot(const float *v, const float *w, uint32_t dim)
     return sum;
 }
 
-/* The row i of products whose place is `at`: products_at(i, 0) <= at. The root is near it. */
+/* The row i of the product at place `at`: products_at(i, 0) <= at < products_at(i + 1, 0). The
+ * search begins at the square root, which is close to i. */
 BODY uint32_t products_row_of(uint32_t at)
 {
     uint32_t i = (uint32_t)(0.5f + sqrtf(2.0f * (float)at + 0.25f));
@@ -143,7 +144,7 @@ struct products_forward_args {
     bool by_four;
 };
 
-/* One product, or one number of the copy. */
+/* One product, or one float of the copied vector. */
 BODY void products_forward_at(const struct products_forward_args *a, size_t i)
 {
     struct place at = place_of(i, a->width);
@@ -176,7 +177,7 @@ struct products_backward_args {
     bool aligned; /* x, dx, and each vector in them */
 };
 
-/* The sum over the other vectors of four numbers of vector `i`'s gradient. */
+/* Four columns of vector i's gradient, summed over the other vectors. */
 BODY struct four products_back_sum(const struct products_backward_args *a, const float *x,
                                    const float *pairs, uint32_t i, uint32_t count)
 {
@@ -196,7 +197,7 @@ BODY struct four products_back_sum(const struct products_backward_args *a, const
     return sum;
 }
 
-/* Four numbers of a vector's gradient. */
+/* Element i computes four columns of a vector's gradient. */
 BODY void products_backward_at(const struct products_backward_args *a, size_t i)
 {
     uint32_t dim = a->p.dim, vectors = a->p.vectors, each = fours_of(dim);
@@ -235,7 +236,7 @@ struct cross_forward_args {
     struct narrow_to also;
 };
 
-/* Four columns. */
+/* Element i takes four columns. */
 BODY void cross_forward_at(const struct cross_forward_args *a, size_t i)
 {
     struct place_four p = place_four_of(i, a->c.width);
@@ -264,18 +265,18 @@ static void cuda_cross_forward(struct stream *s, const struct cross_args *c)
     cross_forward_run(s, (size_t)c->count * fours_of(c->width), &a);
 }
 
-/* rows that an element reads together */
+/* rows that an element loads at once */
 #define CROSS_AHEAD 2u
 
 struct cross_backward_args {
     struct cross_args c;
     bool aligned; /* x0, u, dy, dx0 */
     bool aligned_bias;
-    double *partial;          /* (chunks, width): sums for the bias */
-    struct narrow_to instead; /* of u */
+    double *partial;          /* (chunks, width): partial sums of the bias's gradient */
+    struct narrow_to instead; /* takes u's gradient in 16 bits, when `to` is set */
 };
 
-/* What an element reads of a row. */
+/* The inputs of an element in one row. */
 struct cross_row {
     struct four dy, u, x0, dx0;
 };
@@ -294,7 +295,7 @@ BODY struct cross_row cross_row_of(const struct cross_backward_args *a, size_t r
     return r;
 }
 
-/* dx0 and u of a row; r->u becomes u's gradient. */
+/* Computes dx0 and u's gradient for a row; r->u becomes that gradient. */
 BODY void cross_row_back(const struct cross_backward_args *a, struct cross_row *r, size_t row,
                          const struct place_four *p, uint32_t wanted, const struct four *bias)
 {
@@ -313,7 +314,7 @@ BODY void cross_row_back(const struct cross_backward_args *a, struct cross_row *
         four_store(a->c.u + row * a->c.ldu + p->column, p->count, a->aligned, &r->u);
 }
 
-/* Four columns of SUM_CHUNK rows. */
+/* Element i takes four columns of SUM_CHUNK rows. */
 BODY void cross_backward_at(const struct cross_backward_args *a, size_t i)
 {
     struct place_four p = place_four_of(i, a->c.width);
@@ -416,7 +417,7 @@ struct cin_fields_back_args {
     struct cin_args c;
 };
 
-/* One number of dx0. */
+/* One column of dx0. */
 BODY void cin_fields_back_at(const struct cin_fields_back_args *a, size_t i)
 {
     uint32_t row = place_of(i, a->c.fields).row;
@@ -432,7 +433,7 @@ struct cin_maps_back_args {
     struct cin_args c;
 };
 
-/* One number of dx. */
+/* One column of dx. */
 BODY void cin_maps_back_at(const struct cin_maps_back_args *a, size_t i)
 {
     struct place at = place_of(i, a->c.maps);

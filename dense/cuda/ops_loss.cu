@@ -1,4 +1,4 @@
-/* ops_loss.cu: the logistic loss, and what is done to whole arrays: scale, add, measure, clip. */
+/* ops_loss.cu: the logistic loss, and operations on whole arrays: scale, add, measure, clip. */
 #include "dense/cuda/stream.h"
 
 /* ---- loss ------------------------------------------------------------------------------------ */
@@ -12,7 +12,7 @@ struct loss_args {
     float *scores, *dlogit;
 };
 
-/* In double: it is one value an example. */
+/* In double, which costs little: there is one value for each example and task. */
 BODY void loss_at(const struct loss_args *a, size_t i)
 {
     struct place p = place_of(i, a->tasks);
@@ -26,7 +26,7 @@ BODY void loss_at(const struct loss_args *a, size_t i)
     double z = (double)a->logit[i] + (double)a->offset, y = (double)a->label[i];
     double e = exp(-fabs(z)), score = (z >= 0 ? 1.0 : e) / (1.0 + e);
     double loss = of_example * ((z > 0 ? z : 0.0) - z * y + log1p(e));
-    a->term[i] = z == z ? loss : z; /* the comparisons above must not hide what is not a number */
+    a->term[i] = z == z ? loss : z; /* keeps a NaN that the comparisons above would hide */
     if (a->scores)
         a->scores[i] = (float)score;
     if (a->dlogit)
@@ -52,7 +52,7 @@ static void loss_logistic(struct stream *s, uint32_t count, const uint32_t *live
 
 struct scale_args {
     float factor;
-    const float *by; /* the factor, or NULL: `factor` */
+    const float *by; /* device memory that holds the factor, or NULL: `factor` */
     const float *x;
     float *y;
 };
@@ -120,7 +120,7 @@ struct squares_args {
     double *to; /* (parts) */
 };
 
-/* Part i takes values i, i + parts, i + 2 parts .. */
+/* Part i sums the squares of values i, i + parts, i + 2 parts .. */
 BODY void squares_at(const struct squares_args *a, size_t i)
 {
     double sum = 0.0;

@@ -1,8 +1,8 @@
 /* ops_mix.cu: gates of experts, and the mixtures of their outputs (dense/ops_mix.h). */
 #include "dense/cuda/kernel.h"
 
-/* So many elements sum a product of two rows, each every MIX_LANES-th column: together they read
- * whole sectors. */
+/* The number of elements that share a product of two rows, each taking every MIX_LANES-th column:
+ * together they read whole sectors. */
 #define MIX_LANES 8u
 
 /* ---- forward --------------------------------------------------------------------------------- */
@@ -12,8 +12,8 @@ struct mix_share_args {
     uint32_t choices;
 };
 
-/* Whether fewer than top_k values stand before the e-th: larger ones, and equal ones of lower
- * number. What is not a number has none before it. */
+/* True when value e is among the top_k: fewer than top_k values come before it. A larger value
+ * comes before it, and so does an equal one with a lower index. A NaN has none before it. */
 BODY bool mix_passes(const float *gate, uint32_t choices, uint32_t top_k, uint32_t e)
 {
     uint32_t before = 0;
@@ -22,7 +22,7 @@ BODY bool mix_passes(const float *gate, uint32_t choices, uint32_t top_k, uint32
     return before < top_k;
 }
 
-/* Softmax of gate i: row and task. */
+/* Softmax of gate i, of one row and task. */
 BODY void mix_share_at(const struct mix_share_args *a, size_t i)
 {
     struct place at = place_of(i, a->m.tasks);
@@ -80,7 +80,7 @@ struct mix_slope_args {
     float *part; /* (count, tasks * choices, MIX_LANES) */
 };
 
-/* dy . output, over the columns of one lane. */
+/* dy . output over the columns of one lane. */
 BODY void mix_slope_at(const struct mix_slope_args *a, size_t i)
 {
     uint32_t lane = (uint32_t)(i % MIX_LANES);
@@ -120,7 +120,7 @@ struct mix_gate_args {
 BODY void mix_gate_at(const struct mix_gate_args *a, size_t i)
 {
     struct place at = place_of(i, a->m.tasks * a->choices);
-    size_t first = i - at.column % a->choices; /* of this gate */
+    size_t first = i - at.column % a->choices; /* the first element of this gate */
     float *to = a->m.dgate + (size_t)at.row * a->m.lddgate + at.column;
     float mean = 0.0f;
     for (uint32_t e = 0; e < a->choices; e++)
@@ -139,7 +139,7 @@ BODY void mix_expert_at(const struct mix_expert_args *a, size_t i)
     struct place at = place_of(i, a->experts * a->m.width);
     uint32_t expert = at.column / a->m.width, column = at.column - expert * a->m.width;
     bool of_all = expert < a->m.shared;
-    /* the first that may choose it, and the last */
+    /* [task, end): the tasks whose gates may choose this expert */
     uint32_t task = of_all ? 0 : (expert - a->m.shared) / a->m.own;
     uint32_t end = of_all ? a->m.tasks : task + 1;
     const float *share = a->m.share + (size_t)at.row * a->m.tasks * a->choices;

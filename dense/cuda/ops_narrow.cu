@@ -1,5 +1,5 @@
-/* ops_narrow.cu: operands of matrix products in 16 bits, or with their rows moved to where tensor
- * cores want them. */
+/* ops_narrow.cu: conversion of operands of matrix products: to 16 bits, or to rows aligned for
+ * tensor cores. */
 #include "dense/cuda/narrow.h"
 #include "dense/cuda/stream.h"
 
@@ -7,13 +7,13 @@ struct narrow_args {
     const float *from;
     uint32_t columns, ld;
     bool aligned;
-    struct narrow_to n; /* of narrow_f32: floats */
+    struct narrow_to n; /* the result; floats for narrow_f32 */
 };
 
 #define narrow_f32_args narrow_args
 #define narrow_half_args narrow_args
 
-/* Four columns of the result, which is as wide as its rows. */
+/* Element i takes four columns of the result, up to its row length. */
 BODY void narrow_f32_at(const struct narrow_args *a, size_t i)
 {
     struct place_four p = place_four_of(i, a->n.ld);

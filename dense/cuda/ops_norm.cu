@@ -1,4 +1,4 @@
-/* ops_norm.cu: batch norm (dense/layer/norm.c), column sums in stages, the rest element by element;
+/* ops_norm.cu: batch norm (dense/layer/norm.c): column sums in stages, then element by element;
  * layer norm with its activation. */
 #include "dense/cuda/act.h"
 #include "dense/cuda/stream.h"
@@ -8,12 +8,12 @@
 struct norm_sums_args {
     uint32_t count, width, ldx, lddy;
     const float *x, *middle;
-    const float *dy;      /* on the way back, else NULL */
+    const float *dy;      /* on the way back; forward NULL */
     const uint32_t *live; /* or NULL */
     double *partial;      /* (chunks, 2 * width) */
 };
 
-/* Forward: sums of x - middle and of its square; back: of dy, and of dy (x - middle). */
+/* Forward: sums of x - middle and of its square. Back: sums of dy and of dy (x - middle). */
 BODY void norm_sums_at(const struct norm_sums_args *a, size_t i)
 {
     struct place p = place_of(i, a->width);
@@ -42,24 +42,24 @@ struct norm_kernel_args {
 #define norm_apply_forward_args norm_kernel_args
 #define norm_apply_backward_args norm_kernel_args
 
-/* Examples that the statistics are of. */
+/* The number of examples that the statistics cover. */
 BODY uint32_t norm_examples(const struct norm_args *n)
 {
     return n->live ? *n->live : n->examples;
 }
 
-/* Whether they are the batch's own: one example has no variance. */
+/* True when the batch's own statistics are used: a single example has no variance. */
 BODY bool norm_of_batch(const struct norm_args *n)
 {
     return n->of_batch && norm_examples(n) > 1;
 }
 
-/* Mean, inverse deviation and scale; and where the running statistics move. */
+/* Computes mean, inverse deviation, scale, and the moves of the running statistics. */
 BODY void norm_settle_forward_at(const struct norm_kernel_args *a, size_t j)
 {
     double n = norm_examples(&a->n);
     double running = (double)a->n.running_variance[j], mean = (double)a->n.running_mean[j];
-    double variance = running > 0 ? running : 0.0; /* concurrent moves may overshoot */
+    double variance = running > 0 ? running : 0.0; /* concurrent moves may overshoot below 0 */
     if (norm_of_batch(&a->n)) {
         double off = a->t.sum[j] / n, spread = a->t.square[j] / n - off * off;
         mean = (double)a->t.pivot[j] + off;
@@ -73,8 +73,7 @@ BODY void norm_settle_forward_at(const struct norm_kernel_args *a, size_t j)
 }
 KERNEL(norm_settle_forward)
 
-/* As in dense/cpu/body_norm.h. Statistics that are not of the batch are constants, and leave gamma
- * inverse dy. */
+/* As in dense/cpu/body_norm.h. Running statistics are constants: then dx is gamma inverse dy. */
 BODY void norm_settle_backward_at(const struct norm_kernel_args *a, size_t j)
 {
     double share = norm_of_batch(&a->n) ? 1.0 / (double)norm_examples(&a->n) : 0.0;
@@ -99,7 +98,7 @@ BODY void norm_apply_backward_at(const struct norm_kernel_args *a, size_t i)
     struct place p = place_of(i, a->n.width);
     float v = a->n.x[(size_t)p.row * a->n.ldx + p.column] - a->t.mean[p.column];
     float *dy = a->n.dy + (size_t)p.row * a->n.lddy + p.column;
-    /* slope and shift are not for what fills the batch up */
+    /* slope and shift do not apply to the rows that fill the batch up */
     bool counts = !a->n.live || p.row < *a->n.live;
     *dy = counts ? *dy * a->t.scale[p.column] - v * a->t.slope[p.column] - a->t.shift[p.column]
                  : 0.0f;
@@ -126,7 +125,7 @@ static void norm_gather(struct stream *s, const struct norm_args *n, bool back)
     if (partial == NULL)
         return;
     norm_sums_run(s, (size_t)chunks * n->width, &a);
-    /* t.square stands behind it */
+    /* t.square follows t.sum in memory */
     cuda_columns_add_double(s, partial, chunks, 2 * n->width, t.sum);
     cuda_scratch_return(s, mark);
 }
@@ -159,14 +158,14 @@ void cuda_norm_fill(struct backend_ops *o)
 
 /* ---- layer norm ------------------------------------------------------------------------------ */
 
-/* So many elements sum a row, each every LAYER_NORM_LANES-th column: together they read whole
- * sectors. */
+/* The number of elements that share a row's sum, each taking every LAYER_NORM_LANES-th column:
+ * together they read whole sectors. */
 #define LAYER_NORM_LANES 8u
 
 struct layer_norm_kernel_args {
     struct layer_norm_args n;
-    double *lanes;              /* (count, LAYER_NORM_LANES, 2): two sums of a row, in parts */
-    float *means;               /* (count, 2), back: mean of g = gamma d, and of g h */
+    double *lanes;              /* (count, LAYER_NORM_LANES, 2): parts of a row's two sums */
+    float *means;               /* (count, 2), back: the means of g = gamma d and of g h */
     double *to_gamma, *to_beta; /* (chunks, width) */
 };
 
@@ -177,7 +176,7 @@ struct layer_norm_kernel_args {
 #define layer_norm_means_args layer_norm_kernel_args
 #define layer_norm_back_args layer_norm_kernel_args
 
-/* Sum over the lanes of a row's first or second sum. */
+/* A row's first or second sum, added over the lanes. */
 BODY double layer_norm_sum(const struct layer_norm_kernel_args *a, size_t row, uint32_t which)
 {
     double sum = 0.0;
@@ -239,15 +238,16 @@ static void layer_norm_forward(struct stream *s, const struct layer_norm_args *n
 
 /* Back. */
 
-/* Gradient before the activation. */
+/* The gradient before the activation. */
 BODY float layer_norm_slope(const struct layer_norm_args *n, size_t row, uint32_t column)
 {
     float d = n->dy[row * n->lddy + column];
     return n->act == ACT_NONE ? d : d * act_slope(n->act, n->y[row * n->ldy + column]);
 }
 
-/* gamma d, the same here and in its mean: a row of one column is left with no gradient, not with
- * one of rounding, which the inverse of no deviation would enlarge. */
+/* gamma d, rounded alike here and in its mean. A row of one column then gets a gradient of exactly
+ * zero; otherwise it would get a rounding error, which the inverse of a zero deviation would
+ * enlarge. */
 BODY float layer_norm_g(const struct layer_norm_args *n, float d, uint32_t column)
 {
     return rounded_product(d, n->gamma[column]);
@@ -279,7 +279,7 @@ BODY void layer_norm_means_at(const struct layer_norm_kernel_args *a, size_t i)
 }
 KERNEL(layer_norm_means)
 
-/* SUM_CHUNK rows of one column. */
+/* Sums SUM_CHUNK rows of one column. */
 BODY void layer_norm_back_at(const struct layer_norm_kernel_args *a, size_t i)
 {
     struct place p = place_of(i, a->n.width);

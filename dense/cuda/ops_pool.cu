@@ -1,5 +1,5 @@
-/* ops_pool.cu: rows of the sparse tables gathered into the input; rows from the cache. The way
- * back: ops_rows.cu. */
+/* ops_pool.cu: gathers rows of the sparse tables into the input; copies rows from the cache. The
+ * way back is in ops_rows.cu. */
 #include "dense/cuda/stream.h"
 
 struct pool_kernel_args {
@@ -7,7 +7,7 @@ struct pool_kernel_args {
     uint32_t ldx;
     float *x, *logit;
     float *weight;    /* (count * fields), scratch: pooled first-order weights */
-    uint32_t vectors; /* columns of x that vectors fill */
+    uint32_t vectors; /* columns of x that hold vectors */
     bool aligned_rows;
 };
 
@@ -26,7 +26,7 @@ BODY const float *pool_row(const struct pool_args *p, uint32_t f, uint32_t value
     return p->rows + (size_t)(t.base + (uint64_t)p->index[value] * (p->first_order + t.dim));
 }
 
-/* The field whose vector has this column: the last that begins at or before it. */
+/* The field whose vector contains this column: the last one that begins at or before it. */
 BODY uint32_t pool_field_of(const struct pool_args *p, uint32_t column)
 {
     uint32_t low = 0, high = p->fields - 1;
@@ -42,7 +42,7 @@ BODY uint32_t pool_field_of(const struct pool_args *p, uint32_t column)
     return low;
 }
 
-/* One number of a field's vector. */
+/* One column of a field's vector. */
 BODY float pool_vector(const struct pool_args *p, uint32_t row, uint32_t f, uint32_t d)
 {
     uint32_t slot = (p->first + row) * p->fields + f;
@@ -67,7 +67,8 @@ BODY void pool_vectors_at(const struct pool_kernel_args *a, size_t i)
 }
 KERNEL(pool_vectors)
 
-/* Four numbers of a field's vector, where each field has one value and its vector whole fours. */
+/* Four columns of a field's vector, where each field has one value and vectors are multiples of
+ * four floats. */
 BODY void pool_fours_at(const struct pool_kernel_args *a, size_t i)
 {
     const struct pool_args *p = &a->p;
@@ -88,7 +89,7 @@ BODY void pool_numerics_at(const struct pool_kernel_args *a, size_t i)
 }
 KERNEL(pool_numerics)
 
-/* The first-order weight of one field. */
+/* The pooled first-order weight of one field. */
 BODY void pool_weights_at(const struct pool_kernel_args *a, size_t i)
 {
     const struct pool_args *p = &a->p;

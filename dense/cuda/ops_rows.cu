@@ -1,35 +1,37 @@
-/* ops_rows.cu: gradients of values merged into the gradients of their rows, without atomics.
+/* ops_rows.cu: merges the gradients of values into the gradients of their rows, without atomics.
  *
  * pool_begin sorts the batch's values by row. The sorted values are cut into chunks, and an element
- * sums a chunk: rows that lie inside of it are written at once, what belongs to a row that goes on
- * in other chunks is put aside and added up afterwards, in order. So a row that every example has
- * is the work of many elements, and the sum is the same at each run. */
+ * sums one chunk. A row that lies inside a chunk is written at once. The part of a row that
+ * continues in other chunks is put aside, and the parts are added afterwards, in order. So a row
+ * that every example has is shared among many elements, and its sum has the same bits at each
+ * run. */
 #include "dense/cuda/stream.h"
 
 #define ROWS_CHUNK 64u
-#define ROWS_AHEAD 8u       /* values that are read together */
-#define ROWS_LONG_AHEAD 16u /* parts of a long row that are */
+#define ROWS_AHEAD 8u       /* values that are loaded at once */
+#define ROWS_LONG_AHEAD 16u /* parts of a long row that are loaded at once */
 
 enum rows_of { ROWS_OF_POOL, ROWS_OF_PROBE, ROWS_OF_VALUES };
 
 struct rows_args {
     struct sorted_values v;
     uint32_t of;    /* enum rows_of */
-    uint32_t width; /* columns that are summed: first_order + dim of POOL */
+    uint32_t width; /* columns that are summed; POOL: first_order + dim */
     uint32_t fields, first_order, dim, tasks;
     const uint8_t *pooling;
     const uint32_t *offset;
     const float *dx, *dlogit; /* POOL. VALUES: dx by place in index */
-    uint32_t lddx, field;     /* VALUES: of this field alone */
-    /* (chunks, width): sums of the chunk's first row, when it began before; of its last */
+    uint32_t lddx, field;     /* VALUES: the only field whose values count */
+    /* (chunks, width): the sum of the chunk's first row, if that began earlier; the sum of its last
+     * row */
     float *head, *tail;
-    float *to; /* (rows, ld_to) from the first summed column on */
+    float *to; /* (rows, ld_to), beginning at the first summed column */
     uint32_t ld_to;
-    /* POOL, VALUES, of tables of several dims: rows lie as these say, not ld_to apart */
+    /* POOL and VALUES with tables of several dims: these place the rows instead of ld_to */
     const struct pool_table *table;
     const uint8_t *field_table;
-    const uint32_t *column; /* POOL: where in dx each field's vector begins */
-    bool single;            /* POOL: each field has one value, and all tables have one dim */
+    const uint32_t *column; /* POOL: where each field's vector begins in dx */
+    bool single;            /* POOL: each field has one value, and all tables have the same dim */
 };
 
 #define rows_chunk_args rows_args
@@ -41,7 +43,7 @@ BODY uint32_t slot_of(const struct sorted_values *v, uint32_t position)
     return v->slot ? v->slot[value] : value;
 }
 
-/* What the value at a sorted position adds to its row. */
+/* The term that the value at a sorted position adds to its row. */
 BODY float rows_term(const struct rows_args *a, uint32_t position, uint32_t column)
 {
     uint32_t slot = slot_of(&a->v, position), example = slot / a->fields,
@@ -49,7 +51,7 @@ BODY float rows_term(const struct rows_args *a, uint32_t position, uint32_t colu
     if (a->of == ROWS_OF_VALUES)
         return f == a->field ? a->dx[(size_t)a->v.value[position] * a->lddx + column] : 0.0f;
     if (a->of == ROWS_OF_PROBE) {
-        /* -1 for each example, however often it names the row: a key belongs to one field */
+        /* -1 for each example, however often it names the row (a key belongs to one field) */
         bool again = position > 0 && a->v.row[position - 1] == a->v.row[position] &&
                      slot_of(&a->v, position - 1) == slot;
         return again ? 0.0f : -1.0f;
@@ -64,7 +66,7 @@ BODY float rows_term(const struct rows_args *a, uint32_t position, uint32_t colu
     return a->dx[(size_t)example * a->lddx + (a->table ? a->column[f] : f * dim) + d] * share;
 }
 
-/* Adds to a column of the row whose value lies at this sorted position, where that row has such a
+/* Adds `sum` to a column of the row of the value at this sorted position, if that row has the
  * column. */
 BODY void rows_add(const struct rows_args *a, uint32_t position, uint32_t column, float sum)
 {
@@ -78,21 +80,21 @@ BODY void rows_add(const struct rows_args *a, uint32_t position, uint32_t column
         a->to[(size_t)(t.base + (uint64_t)row * (a->first_order + t.dim)) + column] += sum;
 }
 
-/* Whether the row at the chunk's first position has values in the chunk before. */
+/* True when the row at the chunk's first position already has values in the chunk before. */
 BODY bool rows_goes_on(const struct rows_args *a, uint32_t chunk)
 {
     uint32_t begin = chunk * ROWS_CHUNK;
     return begin > 0 && begin < a->v.count && a->v.row[begin - 1] == a->v.row[begin];
 }
 
-/* Rows and terms of the values from a position on: read together, for one after another each would
- * wait for the memory by itself. Behind `end` the last one again. */
+/* Rows and terms of ROWS_AHEAD values from a position on, loaded at once: one by one, each would
+ * wait for the memory. Places beyond the end repeat the last value. */
 struct rows_ahead {
     uint32_t row[ROWS_AHEAD];
     float term[ROWS_AHEAD];
 };
 
-/* rows_term of `single`. */
+/* rows_term for `single`. */
 BODY void rows_ahead_single(const struct rows_args *a, uint32_t position, uint32_t last,
                             uint32_t column, struct rows_ahead *to)
 {
@@ -126,7 +128,7 @@ BODY struct rows_ahead rows_ahead_of(const struct rows_args *a, uint32_t positio
     return to;
 }
 
-/* One column of one chunk. */
+/* Sums one column of one chunk. */
 BODY void rows_chunk_at(const struct rows_args *a, size_t i)
 {
     struct place p = place_of(i, a->width);
@@ -160,8 +162,8 @@ BODY void rows_chunk_at(const struct rows_args *a, size_t i)
 }
 KERNEL(rows_chunk)
 
-/* One column of the row that begins in this chunk and goes on in the next ones, when there is such
- * a row. */
+/* Adds up one column of the row that begins in this chunk and continues in the next ones, if there
+ * is such a row. */
 BODY void rows_long_at(const struct rows_args *a, size_t i)
 {
     struct place p = place_of(i, a->width);
@@ -249,7 +251,7 @@ static void pool_begin(struct stream *s, const struct pool_args *p, bool train)
     s->sorted.slot = slots.slot;
 }
 
-/* What all have in common. false: there is nothing to do. */
+/* Fills the arguments that all ops here share. false: there is nothing to do. */
 static bool rows_args_begin(struct stream *s, const struct pool_args *p, struct rows_args *a)
 {
     if (stream_failed(s) || p->values == 0)

@@ -1,5 +1,5 @@
-/* ops_sum.cu: sums over many elements, in stages: a tree whose nodes take SUM_CHUNK terms in their
- * order. Neighbouring elements read neighbouring memory at each stage. */
+/* ops_sum.cu: sums over many elements in stages: a tree whose nodes add SUM_CHUNK terms in their
+ * order. At each stage neighbouring elements read neighbouring memory. */
 #include "dense/cuda/kernel.h"
 
 /* ---- columns --------------------------------------------------------------------------------- */
@@ -7,11 +7,11 @@
 struct columns_args {
     const double *from; /* (rows, width) */
     uint32_t rows, width;
-    double *to; /* (parts, width); at the end (width), += */
-    float *out; /* (width), +=, or NULL */
+    double *to; /* (parts, width); in the last stage (width), and added to */
+    float *out; /* (width), added to; or NULL */
 };
 
-/* terms that are read together, before the first of them is there */
+/* terms that are loaded at once, before the first of them has arrived */
 #define SUM_AHEAD 16u
 
 BODY double column_sum(const struct columns_args *a, struct place at)
@@ -80,11 +80,11 @@ void cuda_columns_add_double(struct stream *s, double *partial, uint32_t rows, u
 struct sum_args {
     const double *from;
     size_t n, parts;
-    double *to; /* (parts); at the end *to += */
+    double *to; /* (parts); in the last stage *to is added to */
     bool end;
 };
 
-/* Part i takes values i, i + parts, i + 2 parts .. */
+/* Part i sums values i, i + parts, i + 2 parts .. */
 BODY void sum_at(const struct sum_args *a, size_t i)
 {
     double sum = 0.0;

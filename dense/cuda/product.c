@@ -1,24 +1,24 @@
 /* product.c: matrix products in the stream's precision, and linear layers around them.
  *
- * fp32 operands are taken as they lie. For the others the operands are made ready first: bf16 and
- * fp16 are rounded to 16 bits; and their rows are moved to multiples of 16 bytes, which tensor
- * cores are fed in (a row of 26 x 16 + 13 floats is none), so tf32 operands whose rows are no such
- * multiple are copied too. Sums are fp32 always. Rounding here, and not by a compute type of cuBLAS
- * that rounds inside, makes an overflow in fp16 an infinity that the loss scale sees. */
+ * fp32 operands are used where they are. In the other precisions operands are converted first. bf16
+ * and fp16 operands are rounded to 16 bits. Rows are moved to multiples of 16 bytes, as tensor
+ * cores require (a row of 26 x 16 + 13 floats is none), so a tf32 operand with other rows is copied
+ * too. Sums are always fp32. fp16 is rounded here, and not inside cuBLAS by a compute type, so that
+ * an overflow becomes an infinity that the loss scale sees. */
 #include "dense/cuda/stream.h"
 #include "proto/base/assert.h"
 
 #define READY_BYTES 16u
 
-/* Made ready once, it may serve several products of one op. */
+/* Converted once, an operand may serve several products of one op. */
 struct operand {
     const float *x;
-    uint32_t rows, columns, ld; /* as it lies in memory */
-    bool padded;                /* zeros lie behind its columns, up to READY_BYTES */
-    bool keep;                  /* other ops of this section want it too */
-    const void *ready;          /* in the product's type; NULL: not ready yet */
+    uint32_t rows, columns, ld; /* the operand in fp32 */
+    bool padded;                /* zeros follow its columns, up to READY_BYTES */
+    bool keep;                  /* other ops of this section need it too */
+    const void *ready;          /* in the product's type; NULL: not converted yet */
     uint32_t ready_ld;
-    uint32_t zeros; /* columns when the zeros behind them are counted */
+    uint32_t zeros; /* columns, with the zeros that follow them */
 };
 
 static enum product_type product_type_of(const struct stream *s)
@@ -49,7 +49,7 @@ static bool lies_ready(const struct operand *o, enum product_type type)
            (uintptr_t)o->x % READY_BYTES == 0;
 }
 
-/* Numbers of a row of the type that begins, like the next one, at READY_BYTES. */
+/* The row length in elements of the type that keeps every row at a multiple of READY_BYTES. */
 static uint32_t ready_columns(enum product_type type, uint32_t columns)
 {
     uint32_t each = READY_BYTES / element_bytes(type);
@@ -66,13 +66,13 @@ struct narrow_to cuda_narrow_keep(struct stream *s, const float *x, uint32_t row
 {
     enum product_type type = product_type_of(s);
     struct narrow_to n = {.ld = ready_columns(type, columns), .type = (uint32_t)type};
-    if (is_half(type) && !cuda_products_only) /* whose operands are made by cuda_narrow alone */
+    if (is_half(type) && !cuda_products_only) /* else cuda_narrow alone converts operands */
         n.to =
             stream_keep(s, x, rows, columns, ld, (size_t)rows * n.ld * element_bytes(type), n.ld);
     return n;
 }
 
-/* Made ready by an earlier op, or lying as the product wants it. */
+/* True when an earlier op has converted the operand, or the product can use it as it is. */
 static bool operand_found(const struct stream *s, struct operand *o)
 {
     const struct kept_operand *kept = stream_kept(s, o->x, o->rows, o->columns, o->ld);
@@ -109,12 +109,12 @@ static void operand_ready(struct stream *s, struct operand *o)
     o->ready_ld = o->zeros = ld;
 }
 
-/* c of `product` from operands in fp32, in the stream's precision. */
+/* c of struct product from operands in fp32, in the stream's precision. */
 static void operand_product(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m,
                             uint32_t n, uint32_t k, struct operand *a, struct operand *b,
                             float beta, float *c, uint32_t ldc, const float *bias)
 {
-    if (m == 0 || n == 0 || k == 0) /* no layer has no inputs, and no pass is of no examples */
+    if (m == 0 || n == 0 || k == 0) /* every layer has inputs, and every pass has examples */
         return;
     SHOAL_ASSERT((transpose_a ? a->rows : a->columns) == k);
     SHOAL_ASSERT((transpose_b ? b->columns : b->rows) == k);
@@ -125,8 +125,8 @@ static void operand_product(struct stream *s, bool transpose_a, bool transpose_b
     operand_ready(s, b);
     if (stream_failed(s))
         return;
-    /* Where k runs along the rows of both, the zeros behind the rows may take part: a k that the
-     * tensor cores like. */
+    /* Where k runs along the rows of both operands, k may include the zeros that follow them:
+     * tensor cores work faster with such a k. */
     if (!transpose_a && transpose_b && a->zeros == b->zeros && a->columns == k && b->columns == k)
         k = a->zeros;
     struct product p = {.type = product_type_of(s),
@@ -146,7 +146,7 @@ static void operand_product(struct stream *s, bool transpose_a, bool transpose_b
     cuda_product_compute(s, &p);
 }
 
-/* As backend_ops.gemm, in the stream's precision. */
+/* As backend_ops.gemm. */
 static void gemm(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n,
                  uint32_t k, const float *a, uint32_t lda, const float *b, uint32_t ldb, float beta,
                  float *c, uint32_t ldc)
@@ -162,12 +162,12 @@ static void gemm(struct stream *s, bool transpose_a, bool transpose_b, uint32_t 
 
 /* ---- linear layers --------------------------------------------------------------------------- */
 
-/* A linear layer: matrix products with what is done to each output around them.
+/* A linear layer: matrix products and the work on each output around them.
  *
- * A bias alone is added by the product itself (cuBLASLt's epilogue). An activation is a kernel of
- * ours, with bias and dropout in the same pass: cuBLASLt does not say what its relu makes of what
- * is not a number, and a model that diverges must show it. On the way back the derivative and the
- * bias's sums are one pass too (ops_act.cu), in an order of our own. */
+ * The product itself adds a bias that comes without activation and dropout (cuBLASLt's epilogue).
+ * An activation is a kernel of ours, with bias and dropout in the same pass: cuBLASLt does not
+ * document what its relu does to NaN, and a model that diverges must show it. On the way back, one
+ * pass computes the derivative and the bias's sums (ops_act.cu), in an order of our own. */
 
 static struct operand input_of(const struct linear_args *a)
 {
@@ -193,7 +193,7 @@ static void linear_forward(struct stream *s, const struct linear_args *a)
     bool plain = a->act == ACT_NONE && a->mask.threshold == 0;
     operand_product(s, false, true, a->count, a->out, a->in, &x, &w, 0.0f, a->y, a->ldy,
                     plain ? a->bias : NULL);
-    if (a->act != ACT_NONE && a->keep) /* which nothing changes afterwards (plan_settle.c) */
+    if (a->act != ACT_NONE && a->keep) /* then y does not change afterwards (plan_settle.c) */
         also = cuda_narrow_keep(s, a->y, a->count, a->out, a->ldy);
     if (!plain)
         cuda_act_forward(s, a->act, &a->mask, a->first, a->count, a->out, a->bias, a->y, a->ldy,
@@ -201,8 +201,8 @@ static void linear_forward(struct stream *s, const struct linear_args *a)
     cuda_scratch_return(s, mark);
 }
 
-/* The gradient of what the product gave. In 16 bits it is written as the products want it, and
- * nowhere else. */
+/* The gradient of the product's result. In 16-bit precision it is stored in the products' form
+ * only. */
 static struct operand output_gradient(struct stream *s, const struct linear_args *a)
 {
     struct operand dy = {.x = a->dy, .rows = a->count, .columns = a->out, .ld = a->lddy};

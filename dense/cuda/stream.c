@@ -103,7 +103,7 @@ void stream_release(struct stream *s, void *p)
     device_free(s, p);
 }
 
-/* A block that holds `bytes`. What was handed out stays where it is. */
+/* Adds a block of at least `bytes`. Pieces handed out before stay where they are. */
 static bool scratch_grow(struct stream *s, struct scratch *c, size_t bytes)
 {
     size_t room = bytes > SCRATCH_BLOCK_BYTES || cuda_exact ? bytes : SCRATCH_BLOCK_BYTES;
@@ -126,14 +126,14 @@ static bool scratch_grow(struct stream *s, struct scratch *c, size_t bytes)
     return true;
 }
 
-/* Exact: gives back all pieces but the first `count`. */
+/* With cuda_exact: frees all pieces but the first `count`. */
 static void scratch_drop(struct stream *s, struct scratch *c, uint32_t count)
 {
     for (; cuda_exact && c->count > count; c->count--)
         device_free(s, c->block[c->count - 1]);
 }
 
-/* From the front again. Many blocks, because batches grew by and by, become one. */
+/* Resets scratch. When growing batches have left many blocks, they are joined into one. */
 static void scratch_begin(struct stream *s, struct scratch *c)
 {
     size_t bytes = 0;
@@ -165,7 +165,7 @@ void cuda_scratch_return(struct stream *s, struct scratch_mark mark)
     struct scratch *c = &s->scratch[s->section];
     if (cuda_products_only) /* the operands in it are read again */
         return;
-    /* a mark is returned in the section that it was taken in, the latest first */
+    /* a mark is returned in the section where it was taken, the latest mark first */
     SHOAL_ASSERT(mark.block < c->current || (mark.block == c->current && mark.used <= c->used));
     scratch_drop(s, c, mark.block);
     c->current = mark.block;
@@ -219,7 +219,7 @@ const struct kept_operand *stream_kept(const struct stream *s, const float *x, u
     return NULL;
 }
 
-/* A section's scratch from the front: nothing is kept from the one before. */
+/* Resets a section's scratch: no operand of the section before is kept. */
 static void section_scratch_begin(struct stream *s)
 {
     scratch_begin(s, &s->scratch[1]);
@@ -254,7 +254,7 @@ void kernel_queue(struct stream *s, const char *name, kernel_function function, 
 
 /* ---- recordings ------------------------------------------------------------------------------ */
 
-/* The place of this number: its own, a free one, or that of the one not used for longest. */
+/* The entry of this number: its own, a free one, or the least recently used one. */
 static struct stream_recording *recording_place(struct stream *s, uint64_t number)
 {
     struct stream_recording *place = &s->recording[0];
@@ -280,8 +280,8 @@ bool stream_graph_begin(struct stream *s, uint64_t number)
         return true;
     }
     if (cuda_products_only)
-        number = ~number; /* recordings of their own */
-    /* before the place is looked for: it may drop what is recorded */
+        number = ~number; /* these recordings are kept apart */
+    /* before the entry is looked up: this may drop recordings */
     section_scratch_begin(s);
     struct stream_recording *r = recording_place(s, number);
     bool seen = r->last > 0;
@@ -302,7 +302,7 @@ bool stream_graph_begin(struct stream *s, uint64_t number)
     return true;
 }
 
-/* The recording has ended, well or not. true: nothing of the section has run. */
+/* Ends the recording after success or failure. true: nothing of the section has run. */
 static bool recording_end(struct stream *s)
 {
     struct stream_recording *r = s->recorded;

@@ -1,21 +1,21 @@
 /* stream.h: a stream of the CUDA module: its device, its failure, its scratch memory, its
  * recordings.
  *
- * A failure stays: from then on every op does nothing and stream_finish gives the first failure,
- * with the call, the file and the line. So ops do not look at each status by themselves. While a
- * section is recorded a failure is that of the recording alone: what is left of the section does
- * nothing, and the section is queued once more.
+ * A failure stays: from then on every op does nothing, and stream_finish returns the first failure
+ * with the call, the file and the line. So ops need not check each status. A failure while a
+ * section is being recorded belongs to the recording alone: the rest of the section does nothing,
+ * and the section is then queued again.
  *
- * Scratch is handed out from blocks that are kept for the stream's life, one run of them for what
- * is queued freely (begun anew by pool_begin, so once a batch) and one for what is recorded (begun
- * anew by graph_begin): a section asks for the same pieces each time, so it gets the same
- * addresses, whatever went on before it. An op gives its pieces back when it has queued what uses
- * them (cuda_scratch_return), so a step needs as much as its greediest op.
+ * Scratch comes from blocks that are kept for the stream's life. One set of blocks serves
+ * unrecorded work and is reset by pool_begin, so once a batch; another serves sections and is reset
+ * by graph_begin. A section asks for the same pieces each time, so it gets the same addresses
+ * whatever ran before it. An op gives its pieces back once it has queued the work that uses them
+ * (cuda_scratch_return), so a step needs only as much scratch as its largest op.
  *
- * Recordings: a section is queued as it is the first time that its number is seen, which loads
- * every kernel and chooses every product's algorithm; it is recorded the second time, and played
- * from then on. A number stands for all arguments, addresses too. A recording that fails is tried
- * once more the next time, and then no more. */
+ * Recordings: the first time a section's number is seen, its work is queued directly; this loads
+ * every kernel and chooses the algorithm of every product. The second time the section is recorded,
+ * and from then on the recording is played. A number stands for all arguments, addresses included.
+ * A recording that fails is tried once more the next time and then given up. */
 #ifndef DENSE_CUDA_STREAM_H
 #define DENSE_CUDA_STREAM_H
 
@@ -25,29 +25,30 @@
 extern "C" {
 #endif
 
-/* the sizes that batches are filled up to (dense/model/run.c), of training and prediction */
+/* at least the number of sizes that batches are filled up to (dense/model/run.c), in training and
+ * in prediction */
 #define STREAM_RECORDINGS 80u
 #define RECORDING_TRIES 2u
 #define SCRATCH_BLOCKS 160u
-#define SCRATCH_BLOCKS_JOINED 16u             /* so many become one when scratch begins anew */
+#define SCRATCH_BLOCKS_JOINED 16u             /* this many blocks are joined into one at a reset */
 #define SCRATCH_BLOCK_BYTES ((size_t)4 << 20) /* at least */
 
-/* Memory handed out from front to back; exact: each block is a piece, the last one is `current` -
- * 1. */
+/* Memory handed out from front to back. With cuda_exact each piece is a block of its own; the last
+ * one is `current` - 1. */
 struct scratch {
     void *block[SCRATCH_BLOCKS]; /* owned */
     size_t bytes[SCRATCH_BLOCKS];
     uint32_t count, current;
-    size_t used; /* of the current block */
+    size_t used; /* bytes of the current block */
 };
 
 struct stream_recording {
-    uint64_t number, last;       /* last: use, counted by the stream; 0: the place is free */
-    struct recording *recording; /* owned; NULL: seen, not recorded */
-    uint32_t tries;              /* recordings begun */
+    uint64_t number, last; /* last: its last use, counted by the stream; 0: the entry is free */
+    struct recording *recording; /* owned; NULL: the number was seen but is not recorded */
+    uint32_t tries;              /* recordings begun so far */
 };
 
-/* The batch's values in the order of their rows; pool_begin makes it. */
+/* The batch's values, sorted by row; pool_begin fills it. */
 struct sorted_values {
     uint32_t count;
     const uint32_t *row;   /* (count): ascending */
@@ -55,12 +56,11 @@ struct sorted_values {
     const uint32_t *slot;  /* by place in index: example * fields + field; NULL: the place itself */
 };
 
-/* An operand of matrix products that was made ready (product.c) and stays so until the section
- * ends. */
+/* An operand of matrix products that product.c has converted. It is kept until the section ends. */
 #define KEPT_MAX 128u
 
 struct kept_operand {
-    const float *x; /* as it lies in memory */
+    const float *x; /* the operand in fp32 */
     uint32_t rows, columns, ld;
     const void *ready;
     uint32_t ready_ld;
@@ -70,56 +70,57 @@ struct stream {
     struct stream_spec spec;
     struct device *device; /* owned */
     struct err error;
-    /* queued freely; in recorded sections; of these, what stays until they end */
+    /* scratch for unrecorded work; for sections; for operands that are kept until their section
+     * ends */
     struct scratch scratch[3];
     struct kept_operand kept[KEPT_MAX];
     uint32_t kept_count;
     bool section; /* between graph_begin and graph_end */
-    bool operand; /* products only: what is queued makes an operand ready, and is run */
-    struct stream_recording *recorded; /* that is being made, or NULL */
-    struct err spoiled;                /* what went wrong with it */
+    bool operand; /* cuda_products_only: the work queued now converts an operand, and so is run */
+    struct stream_recording *recorded; /* being recorded now, or NULL */
+    struct err spoiled;                /* the failure of that recording */
     struct choices *choices;           /* owned: how each product is computed (choice.c) */
-    char refusal[160];                 /* what the library said when it last refused a product */
+    char refusal[160];                 /* the library's reason when it last refused a product */
     struct stream_recording recording[STREAM_RECORDINGS];
     uint64_t uses;
     struct sorted_values sorted;
 };
 
-/* What the tests look at: counts since the module was loaded, of all streams. */
+/* Counters for the tests, over all streams since the module was loaded. */
 struct cuda_counters {
-    uint64_t allocations; /* of device and of pinned memory */
-    uint64_t launches;    /* kernels queued, recorded ones not */
-    uint64_t products;    /* matrix products queued, recorded ones not */
+    uint64_t allocations; /* device and pinned memory */
+    uint64_t launches;    /* kernels queued, without those in recordings */
+    uint64_t products;    /* matrix products queued, without those in recordings */
     uint64_t recordings, plays;
-    uint64_t calls;   /* of the stand-in: what SHOAL_CUDAHOST_FAIL counts */
+    uint64_t calls;   /* the stand-in's calls, as SHOAL_CUDAHOST_FAIL counts them */
     uint64_t spoiled; /* recordings that failed */
-    uint64_t choices; /* ways of computing a product that were asked for */
-    /* ... of these wanted while a section was recorded, which spoils it */
+    uint64_t choices; /* times that the library was asked how to compute a product */
+    /* the requests among them that came while a section was recorded, which spoils the recording */
     uint64_t choices_recording;
-    /* ways that were refused when they were run, and rungs (choice.c) without any */
+    /* ways that the library refused to run, and rungs (choice.c) for which it offered none */
     uint64_t refusals;
 };
 const struct cuda_counters *shoal_cuda_counters(void);
 void cuda_counter_add(uint64_t *counter);
 extern struct cuda_counters cuda_counters;
 
-/* For measuring (tests/gpu/step.c): of what streams queue from now on, matrix products alone are
- * run, on what the steps before have left (a card's speed depends on the numbers it multiplies).
- * Operands in other types are made once, when a section is queued, and keep their scratch. What
- * comes out means nothing. Not while streams work. */
+/* For measuring (tests/gpu/step.c): from now on streams run matrix products only, on the data that
+ * earlier steps have left (a card's speed depends on the numbers it multiplies). Operands are
+ * converted once, when a section is queued, and keep their scratch. The results mean nothing. Call
+ * it only while no stream is working. */
 void shoal_cuda_products_only(bool on);
 extern bool cuda_products_only;
 
-/* SHOAL_CUDA_EXACT=1, for checkers of memory (compute-sanitizer; ASan on the host's stand-in):
- * every array and every piece of scratch is an allocation of its own, at its size, and given back
- * at once; nothing is recorded. On a card what the libraries write is zeroed before: initcheck does
- * not see all of their stores. */
+/* SHOAL_CUDA_EXACT=1, for memory checkers (compute-sanitizer; ASan with the stand-in): every array
+ * and every piece of scratch is an allocation of exactly its size and is freed at once; nothing is
+ * recorded. On a card, memory that the libraries write is zeroed first because initcheck does not
+ * see all of their stores. */
 extern bool cuda_exact;
 
-/* Keeps the first failure: of the recording where one is being made, else of the stream. */
+/* Keeps the first failure: in the recording while one is being made, otherwise in the stream. */
 void stream_fail(struct stream *s, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Where it is kept. */
+/* Where stream_fail keeps it. */
 struct err *stream_error(struct stream *s);
 
 static inline bool stream_failed(const struct stream *s)
@@ -135,32 +136,33 @@ void *stream_alloc(struct stream *s, size_t bytes);
 void stream_release(struct stream *s, void *p);
 bool stream_graph_begin(struct stream *s, uint64_t number);
 bool stream_graph_end(struct stream *s);
-/* Room for an operand that stays until the section ends, kept as the one of (x, rows, columns, ld):
- * NULL: not in a section, too many, or the stream has failed. */
+/* Memory for a converted operand that is kept until the section ends, to be found again by (x,
+ * rows, columns, ld). NULL: not in a section, too many operands, or the stream has failed. */
 void *stream_keep(struct stream *s, const float *x, uint32_t rows, uint32_t columns, uint32_t ld,
                   size_t bytes, uint32_t ready_ld);
-/* NULL: it was not kept. */
+/* NULL: this operand is not kept. */
 const struct kept_operand *stream_kept(const struct stream *s, const float *x, uint32_t rows,
                                        uint32_t columns, uint32_t ld);
-/* pool_begin calls it: scratch begins anew. */
+/* Called by pool_begin: resets the scratch of unrecorded work. */
 void stream_batch_begin(struct stream *s);
 
 /* choice.c: computes a product in a way that the device's library allows. */
 void cuda_product_compute(struct stream *s, const struct product *p);
 void cuda_choices_free(struct stream *s);
 
-/* product.c: where a kernel that computes x may write it in 16 bits as well, for the products that
- * read it later in this section, while it stays as it is; `to` NULL: nobody wants it. */
+/* product.c: where a kernel that computes x may also store it in 16 bits, for the products that
+ * read x later in this section. x must not change until then. `to` NULL: no 16-bit copy is
+ * needed. */
 struct narrow_to cuda_narrow_keep(struct stream *s, const float *x, uint32_t rows, uint32_t columns,
                                   uint32_t ld);
 
-/* ops_narrow.cu: rows x columns floats into type `type` with rows of ld_to >= columns, zeros
- * behind. */
+/* ops_narrow.cu: converts rows x columns floats to `type`, into rows of ld_to >= columns elements;
+ * zeros fill the rest of each row. */
 void cuda_narrow(struct stream *s, enum product_type type, uint32_t rows, uint32_t columns,
                  const float *from, uint32_t ld, void *to, uint32_t ld_to);
 
-/* ops_act.cu: as backend_ops.act_forward and act_backward; also: y once more, in 16 bits; instead:
- * dy is written there and nowhere else. */
+/* ops_act.cu: as backend_ops.act_forward and act_backward. also: y is stored there in 16 bits as
+ * well. instead: dy is stored there only. */
 void cuda_act_forward(struct stream *s, enum activation act, const struct dropout_mask *mask,
                       uint32_t first, uint32_t count, uint32_t width, const float *bias, float *y,
                       uint32_t ldy, struct narrow_to also);

@@ -1,4 +1,4 @@
-/* layer.h: what a layer of a model is, and the layers that there are.
+/* layer.h: a layer of a model, and the list of all layers.
  *
  * A layer reads and writes views: columns of tensors, one row for each example. Several layers may
  * read one tensor. On the way back the first of them sets the tensor's gradient and the others add
@@ -11,8 +11,8 @@
  * `backward` of that layer run. pass.c drives them.
  *
  * Parameters lie in the flat arrays of the dense tables, and a layer stores the offsets of its own.
- * A layer adds to its parameters' gradients; the arrays start at zero or at the gradient of L2.
- * A layer is read-only after building and shared by all lanes; a pass belongs to one thread. */
+ * A layer adds to its parameters' gradients; the arrays start at zero or at the gradient of L2. A
+ * layer is read-only after building and shared by all lanes; a pass belongs to one thread. */
 #ifndef DENSE_LAYER_LAYER_H
 #define DENSE_LAYER_LAYER_H
 

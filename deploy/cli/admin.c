@@ -1,4 +1,4 @@
-/* admin.c: `shoal status`, `shoal digest`: looking without changing. */
+/* admin.c: `shoal status`, `shoal digest`: they look and change nothing. */
 #include "deploy/cli/checkpoint.h"
 #include "deploy/cli/cluster.h"
 
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SILENT_TOLD_MS = 2000 }; /* a server beats at least so often */
+enum { SILENT_TOLD_MS = 2000 }; /* a server beats at least this often */
 
 static const char *worker_name(const struct json *workers, int64_t number)
 {
@@ -17,7 +17,7 @@ static const char *worker_name(const struct json *workers, int64_t number)
     return "(nobody's)";
 }
 
-/* "12.3 MB", of a budget if there is one. */
+/* "12.3 MB", with the budget if there is one. */
 static const char *taken_text(double bytes, double most, char out[64])
 {
     if (most > 0)
@@ -27,7 +27,8 @@ static const char *taken_text(double bytes, double most, char out[64])
     return out;
 }
 
-/* The budget counts what the row store may come to take; the process tells what there is. */
+/* The budget counts the memory that the row store may come to take; the process's figure is the
+ * memory in use. */
 static void tiers_print(const struct json *v)
 {
     char memory[64], disk[64];
@@ -61,7 +62,7 @@ static void worker_print(const struct json *v)
            device, device[0] != 0 && why[0] != 0 ? "; " : "", why, idle ? "; no lane now" : "");
 }
 
-/* Workers that wait for a job, or for one that they fit; a handful by name. */
+/* Workers that wait for a job, or for a job that they fit; the first few by name. */
 static void idle_print(const struct json *list)
 {
     enum { NAMED = 8 };
@@ -73,7 +74,7 @@ static void idle_print(const struct json *list)
         printf("  and %zu more workers wait for a job\n", n - NAMED);
 }
 
-/* "1234 examples, 56 a second": of a rate that is not known yet there is no word. */
+/* "1234 examples, 56 a second"; a rate that is not known yet is left out. */
 static void job_print(const struct json *s)
 {
     const struct json *rate = json_get(s, "rate");
@@ -125,7 +126,7 @@ static void objects_print(const struct json *o)
     putchar('\n');
 }
 
-/* "checkpoint 000007: 35 s old, 1.2 GB": what a lost disk would leave. */
+/* "checkpoint 000007: 35 s old, 1.2 GB": the state to which the loss of a disk would lead back. */
 static void checkpoints_print(const struct json *s)
 {
     const struct json *newest = json_get(s, "checkpoint"), *age = json_get(newest, "age_seconds");
@@ -195,8 +196,8 @@ static void status_print(const struct json *status)
     json_free(s);
 }
 
-/* What `shoal local` leaves when a job is done; NULL: it runs, or it failed, or there never was
- * one. */
+/* The report of a job that `shoal local` has completed; NULL: the job runs, has failed, or never
+ * was. */
 static struct json *report_read(const char *run_dir)
 {
     char path[LIMIT_PATH];

@@ -15,7 +15,7 @@
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-static const struct keyfile *the_keys; /* of --keys or SHOAL_KEYS; NULL: none */
+static const struct keyfile *the_keys; /* from --keys or SHOAL_KEYS; NULL: none */
 
 void cli_keys_set(const struct keyfile *keys)
 {
@@ -43,7 +43,8 @@ static bool has_option(const struct option_command *c, const char *name)
     return k->path != NULL;
 }
 
-/* --keys, else SHOAL_KEYS, else what systemd hands over. `shoal erase` has another --keys. */
+/* --keys, else SHOAL_KEYS, else the file that systemd hands over. `shoal erase` has another
+ * --keys. */
 static int keys_take(const struct option_line *l, struct err *e)
 {
     struct keyfile *keys;
@@ -75,7 +76,7 @@ int cli_coordinator(const struct option_line *l, const char **out, struct err *e
         "this machine nobody listens at " KEYS_COORDINATOR);
 }
 
-/* true: the reader closed the pipe, as in `shoal local | head`. That is no failure. */
+/* True when the reader has closed the pipe, as in `shoal local | head`; this is no failure. */
 static bool reader_gone(void)
 {
     struct pollfd out = {.fd = STDOUT_FILENO};
@@ -97,8 +98,8 @@ static int fail(const char *verb, const struct err *e)
 {
     char text[sizeof e->text];
     memcpy(text, e->text, sizeof text);
-    text_clean(text);     /* of files and peers, perhaps */
-    (void)fflush(stdout); /* in one file with it, the error is the last word */
+    text_clean(text);     /* it may contain text of files and peers */
+    (void)fflush(stdout); /* where both go to one file, the error is its last line */
     fprintf(stderr, "shoal %s: %s\n", verb, text);
     return err_exit_status(e->code);
 }
@@ -135,7 +136,7 @@ void cli_json_print(const struct json *j)
 /* ---- questions ------------------------------------------------------------------------------- */
 
 struct ask {
-    const char *doubt; /* cli_doubt of who is asked */
+    const char *doubt; /* cli_doubt of the peer's endpoint */
     struct net *net;
     struct env *env;
     peer_t peer;
@@ -147,8 +148,8 @@ struct ask {
     struct wire *reply;
     struct msg *message; /* the reply's */
     int outcome;         /* 1 while waiting */
-    uint64_t silent_ns;  /* 0, or after how long without a word the other is taken for gone */
-    uint64_t heard_ns;   /* when it last said something */
+    uint64_t silent_ns;  /* silence after which the peer is regarded as gone; 0: none */
+    uint64_t heard_ns;   /* when the peer's last message came */
     struct err why;
 };
 
@@ -188,7 +189,7 @@ static void ask_send(struct ask *a)
     env_timer_start(a->env, &a->resend, 1000000000u);
 }
 
-/* While it works on the answer, any other question tells whether it is there. */
+/* While the peer works on the answer, another question shows that it is still there. */
 static void ask_probe(struct ask *a)
 {
     struct wire w = {.type = WIRE_TYPE_STATUS, .id = a->id | 1ull << 63};
@@ -236,7 +237,7 @@ static void ask_on_drained(void *core)
     (void)core;
 }
 
-/* libzmq would try again in silence. */
+/* libzmq would retry in silence. */
 static int endpoint_check(const char *endpoint, struct err *e)
 {
     const char *path = endpoint + strlen("ipc://");

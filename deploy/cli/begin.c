@@ -11,8 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Whether folder/name is a checkpoint that will do, made after `newest` was, whose place it takes.
- */
+/* True when folder/name is a usable checkpoint made after `newest`; it then replaces `newest`. */
 static bool better(const char *folder, const char *name, bool start, struct json **newest,
                    char path[LIMIT_PATH])
 {
@@ -76,7 +75,7 @@ static int run_find(const char *run, bool start, char out[LIMIT_PATH], struct er
 int begin_find(const char *where, bool start, struct begin *out, struct err *e)
 {
     const char *word = start ? "start_from" : "resume";
-    if (start && strcmp(where, "fleet") == 0) { /* a folder of that name: ./fleet */
+    if (start && strcmp(where, "fleet") == 0) { /* a folder of that name is written ./fleet */
         *out = (struct begin){.path = "fleet", .start = true};
         return 0;
     }
@@ -101,7 +100,7 @@ int begin_find(const char *where, bool start, struct begin *out, struct err *e)
 
 static const char *const kinds[] = {"resume", "start_from"};
 
-/* One of the file's lines; an empty one is a line too. */
+/* Takes one of the file's lines; an empty line counts too. */
 static char *line_take(char **text)
 {
     char *line = *text, *end = line == NULL ? NULL : strchr(line, '\n');
@@ -138,7 +137,7 @@ char *begin_text(const struct begin *b)
     return n < 0 ? NULL : text;
 }
 
-/* Where it is, though it need not be there. */
+/* Makes the word an absolute path, whether or not the path exists. */
 static void word_whole(const char *word, bool start, char out[LIMIT_PATH])
 {
     char here[LIMIT_PATH];

@@ -1,9 +1,9 @@
-/* bench.c: `shoal bench`: pull and push against a real server process over tcp loopback, recovery
- * and restoring, and training the whole way.
+/* bench.c: `shoal bench`: pull and push against a real server process over tcp loopback, recovery,
+ * restoring a checkpoint, and a whole training run.
  *
  * One server process, one client process (this one), a table of 10 M rows of dim 16 with AdaGrad,
  * 8,192 random keys a request, one or four requests in flight. The client prepares its keys before
- * the clock runs; a figure is requests answered in the measured seconds. */
+ * the clock starts; a figure counts requests answered in the measured seconds. */
 #include "deploy/cli/bench.h"
 
 #include "deploy/cli/cli.h"
@@ -41,7 +41,7 @@ int bench_write(const char *path, const char *text, struct err *e)
 /* ---- pull and push --------------------------------------------------------------------------- */
 
 struct phase {
-    const char *name; /* NULL: to warm up */
+    const char *name; /* NULL: a warm-up */
     uint32_t pushes, pulls;
     double seconds;
 };
@@ -89,7 +89,7 @@ int bench_rate(struct bench_out *out, const char *durability, uint64_t rows, dou
     return rc;
 }
 
-/* ---- training, with the very commands that people use ---------------------------------------- */
+/* ---- training, with the commands that users type --------------------------------------------- */
 
 static int say(const char *const argv[], struct err *e)
 {
@@ -100,7 +100,8 @@ static int say(const char *const argv[], struct err *e)
     return rc;
 }
 
-/* A made-up log, used again where it is there; a run; both ways to score the log by its tables. */
+/* Makes a log, or uses the existing one again; trains a run; scores the log by its tables in both
+ * ways. */
 static int train_measure(struct bench_out *out, int64_t rows, struct err *e)
 {
     char run[64], path[96], count[32];

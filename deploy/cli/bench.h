@@ -1,5 +1,5 @@
-/* bench.h: what the parts of `shoal bench` share: figures, a server process, the load on it. All of
- * it is synchronous, and keeps its files in the folder that the process works in. */
+/* bench.h: shared by the parts of `shoal bench`: figures, a server process, the load on it. All of
+ * it is synchronous, and keeps its files in the working folder of the process. */
 #ifndef DEPLOY_CLI_BENCH_H
 #define DEPLOY_CLI_BENCH_H
 
@@ -15,7 +15,7 @@ struct bench_out {
     struct json *figures; /* one flat object */
     bool as_json;         /* then nothing is printed before the end */
 };
-/* Puts a figure among the others; `decimals` are for the table that people see. */
+/* Adds a figure; `decimals` are for the table that is printed. */
 void bench_figure(struct bench_out *out, const char *name, double value, int decimals,
                   const char *unit);
 /* Writes a small file. */
@@ -32,30 +32,31 @@ struct bench_server {
     int port;
     char endpoint[64];
 };
-/* Starts shoal-server with this data_dir; fresh: without what an earlier run left there. Returns
- * when it takes connections. */
+/* Starts shoal-server with this data_dir. fresh: what an earlier run left there is removed first.
+ * Returns once the server accepts connections. */
 int bench_server_start(struct bench_server *s, const char *data, const char *durability, bool fresh,
                        struct err *e);
-/* Ends it, if it runs, by SIGKILL, or by SIGTERM: then it writes all rows first. */
+/* Ends the server, if it runs, by SIGKILL or by SIGTERM; at SIGTERM it writes all rows first. */
 void bench_server_end(struct bench_server *s, int signo);
 double bench_server_cpu(const struct bench_server *s); /* seconds of processor time */
-/* Asks it. data (bytes of it): the request's raw frame, or NULL. json: the reply's (the caller
- * frees), or NULL. */
+/* Sends the server a request. data (of `bytes`): the request's raw frame, or NULL. json: the
+ * reply's (the caller frees it), or NULL. */
 int bench_server_ask(struct bench_server *s, struct wire *w, const void *data, size_t bytes,
                      struct wire *reply, struct json **json, struct err *e);
-/* A number of its status. */
+/* A number of the server's status. */
 int bench_server_number(struct bench_server *s, const char *name, double *out, struct err *e);
-/* It leads all tablets. */
+/* Makes the server lead all tablets. */
 int bench_server_lead(struct bench_server *s, struct err *e);
-/* Table (number 0; dim 16, AdaGrad), map, run 1 with lane 0 in generation 1, async. */
+/* Declares a table (number 0; dim 16, AdaGrad), a map, and run 1 with lane 0 in generation 1,
+ * async. */
 int bench_server_arrange(struct bench_server *s, struct err *e);
 
-struct wire bench_load_pull(uint32_t count); /* of so many keys, which are its raw frame */
+struct wire bench_load_pull(uint32_t count); /* `count` keys are its raw frame */
 
 enum bench_kind { BENCH_PULL, BENCH_PUSH, BENCH_KINDS };
 struct bench_load {
     struct bench_server server;
-    uint64_t rows, filled; /* of the table, and those that were pushed for the first time */
+    uint64_t rows, filled; /* rows of the table; rows that were pushed at least once */
     uint64_t *fill;        /* owned; (rows): the keys of all rows */
     uint64_t *keys;        /* owned; (sets, BENCH_KEYS): keys of random rows, each set sorted */
     float *gradients;      /* owned; (BENCH_KEYS, BENCH_WIDTH) */
@@ -68,30 +69,34 @@ struct bench_load {
     peer_t peer[BENCH_KINDS]; /* a connection for each kind */
     struct env_timer deadline;
     bool filling;
-    struct err why; /* it cannot go on */
+    struct err why; /* why the load cannot go on */
 };
-/* Keys and gradients for a table of so many rows. The fill's keys are sorted in stretches of so
- * many: of all rows, a push of the fill goes to neighbouring tablets; of BENCH_KEYS, to all. */
+/* Prepares keys and gradients for a table of `rows` rows. The fill's keys are sorted within
+ * stretches of `stretch` keys. With a stretch of all rows, a push of the fill goes to neighbouring
+ * tablets; with one of BENCH_KEYS, to all tablets. */
 int bench_load_prepare(struct bench_load *l, uint64_t rows, uint32_t sets, uint64_t stretch,
                        struct err *e);
-/* Connects to l->server, which runs. What was in flight before is forgotten. */
+/* Connects to l->server, which runs. Requests that were in flight are forgotten. */
 int bench_load_connect(struct bench_load *l, struct err *e);
-/* Starts the server afresh, arranges it, connects, and pushes all rows of the table. */
+/* Starts the server with an empty folder, sets it up, connects, and pushes all rows of the
+ * table. */
 int bench_load_fill(struct bench_load *l, const char *data, const char *durability, struct err *e);
-/* So many pushes and pulls are kept in flight, for so long. */
+/* Keeps this many pushes and pulls in flight for `seconds`. */
 int bench_load_run(struct bench_load *l, uint32_t pushes, uint32_t pulls, double seconds,
                    struct err *e);
-/* Sends no more, and returns when all that is in flight has been answered. */
+/* Stops sending and returns when every request in flight has been answered. */
 int bench_load_rest(struct bench_load *l, struct err *e);
-/* Closes the connections and ends the server by a signal; and frees all that the load has. */
+/* bench_load_end closes the connections and ends the server by a signal; bench_load_release frees
+ * all memory of the load. */
 void bench_load_end(struct bench_load *l, int signo);
 void bench_load_release(struct bench_load *l);
 
-/* Pulls and pushes of a table of so many rows (bench.c). Pushes with four in flight last
- * journal_seconds where durability is not memory, each other phase `seconds`. */
+/* Measures pulls and pushes of a table of `rows` rows (bench.c). Pushes with four in flight last
+ * journal_seconds where durability is not memory; each other phase lasts `seconds`. */
 int bench_rate(struct bench_out *out, const char *durability, uint64_t rows, double seconds,
                double journal_seconds, struct err *e);
-/* bench_checkpoint.c: recovery after kill -9, and restoring a checkpoint, of so many rows. */
+/* bench_checkpoint.c: measures recovery after kill -9, and the restoring of a checkpoint, with
+ * `rows` rows. */
 int bench_checkpoint(struct bench_out *out, uint64_t rows, double seconds, struct err *e);
 
 #endif

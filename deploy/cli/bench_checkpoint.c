@@ -1,8 +1,9 @@
-/* bench_checkpoint.c: recovery after kill -9, and a checkpoint taken in by an empty server.
+/* bench_checkpoint.c: recovery after kill -9, and loading a checkpoint into an empty server.
  *
- * The load is four pushes in flight and one pull beside them. Recovery is timed from the start of
- * the process until a pull has been answered. A checkpoint is what the coordinator's is for one
- * shard: HOLD, GO, and the part put into a folder, until the part has its name. */
+ * The load is four pushes in flight with one pull beside them. Recovery is timed from the start of
+ * the process until a pull has been answered. A checkpoint takes the steps that the coordinator
+ * takes for one shard: HOLD, GO, and the export of the part into a folder, until the part has its
+ * name. */
 #include "deploy/cli/bench.h"
 
 #include "proto/base/file.h"
@@ -16,15 +17,16 @@
 
 enum {
     SETS = 64,
-    LOADS = 6, /* so many times `seconds` of load before the checkpoint */
+    LOADS = 6, /* the load before the checkpoint lasts this many times `seconds` */
     FEW = 64,
-    TOUCHED = 500 /* bytes a row that a restore takes: rows, their files' pages, what is written */
+    TOUCHED = 500 /* bytes a restore takes for each row: rows, pages of their files, writes */
 };
 
 static const char data[] = "server-checkpoint";
 
-/* Touches so much memory, at most half of what is free, before what is measured does: a page that a
- * virtual machine has not touched for long costs its host a fault (2.6 s of processor a GiB). */
+/* Touches this much memory, at most half of the free memory, before the measured work does. A page
+ * that a virtual machine has not touched for long costs its host a fault (2.6 s of processor a
+ * GiB). */
 static void touch(uint64_t bytes)
 {
     uint64_t most = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
@@ -35,8 +37,8 @@ static void touch(uint64_t bytes)
         munmap(p, bytes + 1);
 }
 
-/* The server ends by a signal, starts again with what it left, and leads its tablets. *began: when
- * it was started; *opened: seconds until it listened. */
+/* Ends the server by a signal and starts it again on the data it left, leading its tablets. *began:
+ * when it was started; *opened: seconds until it listened. */
 static int start_again(struct bench_load *l, int signo, uint64_t *began, double *opened,
                        struct err *e)
 {
@@ -82,8 +84,8 @@ static int recovery_measure(struct bench_load *l, struct bench_out *out, double 
     return 0;
 }
 
-/* Stopped with all rows written, then killed at rest, it is asked for a few tablets at the end of
- * the order in which the others come. */
+/* The server is stopped with all rows written, then killed at rest. After its start it is asked for
+ * a few tablets that come last in its order of recovery. */
 static int restart_measure(struct bench_load *l, struct bench_out *out, struct err *e)
 {
     struct wire w = bench_load_pull(FEW), reply;
@@ -102,7 +104,7 @@ static int restart_measure(struct bench_load *l, struct bench_out *out, struct e
     return 0;
 }
 
-/* The daemon wants a path from the root. */
+/* The daemon requires an absolute path. */
 static void path_set(char path[LIMIT_PATH], const char *folder)
 {
     char here[LIMIT_PATH / 2];
@@ -110,7 +112,7 @@ static void path_set(char path[LIMIT_PATH], const char *folder)
         (void)snprintf(path, LIMIT_PATH, "%s/%s", here, folder);
 }
 
-/* Cut `cut`, in a folder. */
+/* Exports cut `cut` into a folder. */
 static int checkpoint_make(struct bench_server *s, uint64_t cut, const char *folder, struct err *e)
 {
     struct wire hold = {.type = WIRE_TYPE_HOLD}, go = {.type = WIRE_TYPE_GO}, reply;
@@ -129,7 +131,7 @@ static int checkpoint_make(struct bench_server *s, uint64_t cut, const char *fol
     return rc;
 }
 
-/* The checkpoint in `folder` into an empty server. */
+/* Loads the checkpoint in `folder` into an empty server. */
 static int restore_measure(struct bench_load *l, struct bench_out *out, const char *folder,
                            const char *what, struct err *e)
 {
@@ -158,7 +160,8 @@ static int restore_measure(struct bench_load *l, struct bench_out *out, const ch
     return 0;
 }
 
-/* Two checkpoints: `busy` with the journal of a load, `still` when all rows are written. */
+/* Measures two checkpoints: `busy` with the journal of a load, `still` after all rows are
+ * written. */
 int bench_checkpoint(struct bench_out *out, uint64_t rows, double seconds, struct err *e)
 {
     struct bench_load l = {.rows = 0};

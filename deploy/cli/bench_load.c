@@ -1,4 +1,4 @@
-/* bench_load.c: requests of a measurement, and the load that they make. */
+/* bench_load.c: the requests of a measurement, and the load that they make. */
 #include "deploy/cli/bench.h"
 
 #include "proto/base/container_of.h"
@@ -20,7 +20,7 @@ static void keys_sort(uint64_t *keys, size_t count)
     qsort(keys, count, sizeof *keys, mixed_compare);
 }
 
-/* The key of row `row`: a bijection, all over the key space. */
+/* The key of row `row`: a bijection that spreads the rows over the whole key space. */
 static uint64_t key_of(uint64_t row)
 {
     return rng_mix(row + 1);
@@ -72,7 +72,7 @@ static void request_send(struct bench_load *l, enum bench_kind kind)
     env_stop(l->env);
 }
 
-/* Sends what the windows have room for. */
+/* Sends requests while the windows have room. */
 static void flow(struct bench_load *l)
 {
     for (int kind = 0; kind < BENCH_KINDS; kind++)
@@ -106,7 +106,7 @@ static void deadline_fire(struct env_timer *t)
     env_stop(container_of(t, struct bench_load, deadline)->env);
 }
 
-/* Until the deadline, or nothing is left in flight. */
+/* Runs until the deadline, or until nothing is in flight. */
 static int turn(struct bench_load *l, uint32_t pushes, uint32_t pulls, struct err *e)
 {
     l->window[BENCH_PUSH] = pushes;

@@ -1,4 +1,4 @@
-/* bench_server.c: the server process of a measurement: started, arranged, killed. */
+/* bench_server.c: the server process of a measurement: starts it, sets it up, kills it. */
 #include "deploy/cli/bench.h"
 
 #include "deploy/cli/cli.h"
@@ -99,7 +99,7 @@ static int table_make(struct bench_server *s, struct err *e)
 
 int bench_server_lead(struct bench_server *s, struct err *e)
 {
-    static const uint16_t shard_of[1 << BENCH_TABLET_BITS]; /* the one shard leads each */
+    static const uint16_t shard_of[1 << BENCH_TABLET_BITS]; /* the only shard leads every tablet */
     struct wire w = {.type = WIRE_TYPE_MAP_SET}, reply;
     w.u.MAP_SET.map_epoch = 1;
     w.u.MAP_SET.tablet_count = 1 << BENCH_TABLET_BITS;

@@ -1,6 +1,6 @@
-/* checkpoint.c: `shoal checkpoint`: making them, listing them, going on from one. Looking into
- * them: checkpoint_look.c, checkpoint_diff.c; signing: checkpoint_sign.c; removing:
- * checkpoint_remove.c. */
+/* checkpoint.c: `shoal checkpoint create`, `list` and `restore`. Other files: checkpoint_look.c and
+ * checkpoint_diff.c read checkpoints, checkpoint_sign.c signs them, checkpoint_remove.c removes
+ * them. */
 #include "deploy/cli/checkpoint.h"
 #include "deploy/cli/local_inner.h"
 #include "deploy/cli/rights.h"
@@ -43,7 +43,8 @@ static void created_print(const struct wire_CHECKPOINT_reply *r, bool as_json)
     json_free(j);
 }
 
-/* Its job has the folder in which it ran, for its checkpoints too, unless the job named another. */
+/* Refuses a run folder that was moved: its job's checkpoints belong in the folder where it ran,
+ * unless the job named another one. */
 static int moved_check(const char *run_dir, struct err *e)
 {
     char path[2 * LIMIT_PATH], former[LIMIT_PATH];
@@ -83,7 +84,7 @@ int checkpoint_endpoint(const struct option_line *o, struct local *l, char out[2
         rc = local_programs_find(l, e);
     if (rc == 0)
         rc = local_run_open(l, run_dir, out, e);
-    /* a copy would not do: its checkpoints belong to the run */
+    /* a copy is no remedy: its checkpoints belong to the run */
     if (rc == SHOAL_E_DENIED && l->children == 0 && rights_read(run_dir, e) == 0)
         rc = err_set(e, rc,
                      "checkpoints of %s are made and removed in its folder, which this user cannot "
@@ -92,7 +93,7 @@ int checkpoint_endpoint(const struct option_line *o, struct local *l, char out[2
     return rc;
 }
 
-/* Said once, after a moment. */
+/* Prints a note once, after a moment, that the command waits. */
 static void waits_say(const char *command, uint64_t since_ns, struct err *e, bool *said)
 {
     if (command == NULL || *said || time_monotonic_ns() - since_ns < SAY_NS)
@@ -196,7 +197,7 @@ static void list_print(struct listed *l)
     struct json *m = json_printable(l->manifest);
     int64_t until = json_as_int(json_get(m, "until"), 0);
     char size[32], label[32], learnt[48] = "", place[128];
-    if (until > 0) { /* of a replay */
+    if (until > 0) { /* a checkpoint of a replay */
         zone_label(&ZONE_UTC, (uint64_t)until, label);
         (void)snprintf(learnt, sizeof learnt, ", events until %s", label);
     }
@@ -260,8 +261,9 @@ int checkpoint_list_main(struct option_line *o, struct err *e)
 
 /* ---- restore --------------------------------------------------------------------------------- */
 
-/* What goes over the job file. The kept one has the `fresh: all` that its job was once submitted
- * with, which drops what the servers hold: that is for this line alone to say. */
+/* The additions to the job file. A kept job file contains the `fresh: all` with which its job was
+ * once submitted. That key drops the rows that the servers hold, so only this command line may set
+ * it. */
 static int restore_set(struct option_line *o, struct string_list *out, struct err *e)
 {
     const struct string_list *line = option_list(o, "set");

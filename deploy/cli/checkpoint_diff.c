@@ -1,6 +1,6 @@
-/* checkpoint_diff.c: `shoal checkpoint diff`: which rows came, went and changed between two
- * checkpoints, and how far weights moved, by field. The earlier one's table is held in memory, one
- * table at a time; the later one's rows pass by. */
+/* checkpoint_diff.c: `shoal checkpoint diff`: the rows that came, went and changed between two
+ * checkpoints, and how far weights moved, by field. One table at a time: the earlier checkpoint's
+ * is held in memory, the later one's rows are streamed. */
 #include "deploy/cli/checkpoint.h"
 #include "embedding/checkpoint.h"
 #include "proto/base/key.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIELDS = 65536, FIELDS_SHOWN = 12 }; /* all that a key can name */
+enum { FIELDS = 65536, FIELDS_SHOWN = 12 }; /* all numbers that a key can name */
 
 struct moved {
     uint64_t before, after, came, gone, changed;
@@ -22,8 +22,8 @@ struct moved {
 struct compare {
     const struct table *was;                           /* NULL: the table is new */
     const struct table_schema *schema_was, *schema_is; /* borrowed */
-    struct schema_part part[2];                        /* of the weights; that rows of both have */
-    struct moved *field;                               /* (FIELDS), owned */
+    struct schema_part part[2]; /* parts of the weights that rows of both tables have */
+    struct moved *field;        /* (FIELDS), owned */
     struct moved all;
 };
 
@@ -44,7 +44,7 @@ static void before_count(void *context, const void *row)
     field_of(context, row_key(row))->before++;
 }
 
-/* Whether weights differ, and by how much. */
+/* True when the weights differ; *out is their distance. */
 static bool distance(const struct compare *c, const void *was, const void *is, double *out)
 {
     float x[LIMIT_WIDTH], y[LIMIT_WIDTH];
@@ -73,7 +73,7 @@ static void row_compare(void *context, const void *row)
         f->came++;
         return;
     }
-    f->gone++; /* so many were there before; turned round at the end */
+    f->gone++; /* counts rows found in both; turned into rows gone at the end */
     double d;
     if (!distance(c, was, row, &d))
         return;
@@ -134,7 +134,7 @@ static int most_moved_first(const void *a, const void *b)
            (*(const uint32_t *)a < *(const uint32_t *)b);
 }
 
-/* Numbers of the fields that have rows, those that moved most first; the caller frees it. */
+/* Numbers of the fields that have rows, the most moved first; the caller frees it. */
 static uint32_t *fields_sorted(const struct compare *c, uint32_t *count)
 {
     uint32_t *field = malloc(FIELDS * sizeof *field);
@@ -189,7 +189,7 @@ static void table_tell(const struct compare *c, const char *name, struct json *l
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* Table i of `from`, or table k of `to`; UINT32_MAX where one has none. */
+/* Compares table i of `from` with table k of `to`; UINT32_MAX where one side has none. */
 static int table_diff(struct checkpoint *from, uint32_t i, struct checkpoint *to, uint32_t k,
                       struct json *list, struct err *e)
 {

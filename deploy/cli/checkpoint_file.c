@@ -1,4 +1,4 @@
-/* checkpoint_file.c: files of a checkpoint's folder, as the verbs read them. */
+/* checkpoint_file.c: reads files of a checkpoint's folder for the verbs. */
 #include "deploy/cli/checkpoint.h"
 
 #include <errno.h>

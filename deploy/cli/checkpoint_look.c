@@ -1,5 +1,6 @@
-/* checkpoint_look.c: `shoal checkpoint verify` and `export`: reading one, or what an ended run has
- * left. Comparing two: checkpoint_diff.c; signatures: checkpoint_sign.c. */
+/* checkpoint_look.c: `shoal checkpoint verify` and `export`: they read a checkpoint, or the rows
+ * that an ended run has left. Other files: checkpoint_diff.c compares two, checkpoint_sign.c checks
+ * signatures. */
 #include "deploy/cli/checkpoint.h"
 #include "deploy/cli/cluster.h"
 #include "deploy/cli/rights.h"
@@ -31,7 +32,7 @@ static void damage_say(void *context, const struct checkpoint_damage *d)
     puts(text_clean(line));
 }
 
-/* A thing that the coordinator's manifest has the checksum of. */
+/* Checks a file whose checksum is in the coordinator's manifest. */
 static void own_file_look(const char *folder, const struct json *m, const char *name,
                           uint32_t *damaged)
 {
@@ -149,14 +150,14 @@ struct export
     FILE *out;
     const struct table_schema *schema; /* borrowed */
     enum export_format format;
-    uint32_t floats; /* of a row: its weights, and where wanted its optimizer's state */
+    uint32_t floats; /* a row's weights and, on request, its optimizer's state */
     bool stats;      /* the row's statistics follow */
-    float *number;   /* owned (floats): a row's */
+    float *number;   /* owned (floats): the values of one row */
     uint64_t rows;
     bool failed;
 };
 
-/* The statistics of a row as a binary export has them. */
+/* The statistics of a row in a binary export. */
 struct stats_exported {
     float show, click;
     uint32_t time, flags;
@@ -216,9 +217,9 @@ static void head_export(struct export *x, const struct table_schema *s)
     fputc('\n', x->out);
 }
 
-/* Where the rows are: in a checkpoint, or in the servers' folders of an ended run. */
+/* The source of the rows: a checkpoint, or the servers' folders of an ended run. */
 struct source {
-    struct checkpoint *checkpoint; /* else: */
+    struct checkpoint *checkpoint; /* NULL: the folders of a run */
     struct cluster *run;
     uint32_t table;
     const struct table_schema *schema; /* borrowed */
@@ -272,7 +273,7 @@ static int source_visit(const struct source *s, struct export *x, struct err *e)
                           : checkpoint_visit(s->checkpoint, s->table, row_export, x, e);
 }
 
-/* The file gets its name when it is whole. */
+/* The file gets its name only when it is complete. */
 static int export_rows(const struct source *from, struct export *x, bool state, const char *path,
                        struct err *e)
 {
@@ -281,7 +282,7 @@ static int export_rows(const struct source *from, struct export *x, bool state, 
     if (access(path, F_OK) == 0)
         return err_set(e, SHOAL_E_EXISTS, "%s exists already: remove it, or name another file",
                        path);
-    (void)snprintf(half, sizeof half, "%.2000s.%d.tmp", path, (int)getpid()); /* two keep apart */
+    (void)snprintf(half, sizeof half, "%.2000s.%d.tmp", path, (int)getpid()); /* one a process */
     x->out = file_stream(half, false);
     if (x->out == NULL)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", half, strerror(errno));

@@ -1,5 +1,5 @@
-/* checkpoint_remove.c: `shoal checkpoint remove`: the coordinator removes one as soon as it is not
- * read. */
+/* checkpoint_remove.c: `shoal checkpoint remove`: the coordinator removes a checkpoint once no
+ * process reads it. */
 #include "deploy/cli/checkpoint.h"
 #include "deploy/cli/local_inner.h"
 

@@ -1,4 +1,4 @@
-/* checkpoint_sign.c: `shoal checkpoint sign`, and what `verify` says of a signature. */
+/* checkpoint_sign.c: `shoal checkpoint sign`, and the check of a signature by `verify`. */
 #include "deploy/cli/checkpoint.h"
 #include "embedding/checkpoint.h"
 #include "proto/base/array.h"
@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The files that the coordinator reads of a checkpoint, beside the manifests of the parts. The
- * first has the hashes of the others. */
+/* The files of a checkpoint that the coordinator reads, beside the manifests of the parts. The
+ * first one has the hashes of the others. */
 static const char *const own[] = {MANIFEST_FILE, MANIFEST_STATE_FILE, MANIFEST_JOB_FILE};
 
 /* ---- verify ---------------------------------------------------------------------------------- */
@@ -60,7 +60,7 @@ static int name_add(void *context, const char *name, struct err *e)
     struct names *n = context;
     if (array_room(&n->name, n->count, &n->capacity, 64) != 0)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
-    SHOAL_ASSERT(strlen(name) < SIGNATURE_NAME); /* part.h's are shorter */
+    SHOAL_ASSERT(strlen(name) < SIGNATURE_NAME); /* names in part.h are shorter */
     memcpy(n->name[n->count++], name, strlen(name) + 1);
     return 0;
 }
@@ -86,7 +86,7 @@ int checkpoint_sign_main(struct option_line *o, struct err *e)
                        "name the checkpoint's folder and --key FILE; see `shoal checkpoint sign "
                        "--help`");
     int rc = keyfile_signer_load(option_text(o, "key"), &seed, e);
-    if (rc == 0) /* what is damaged gets no signature: it would not be looked for again */
+    if (rc == 0) /* a damaged checkpoint gets no signature, which would hide the damage */
         rc = checkpoint_whole(o->word[0], NULL, e);
     if (rc == 0)
         rc = names_take(o->word[0], &n, e);

@@ -26,8 +26,8 @@ int child_start(struct child *c, struct err *e)
         .in = strcmp(c->name, "worker-0") == 0 ? PROCESS_INHERIT : PROCESS_NULL,
         .out = out < 0 ? PROCESS_INHERIT : out,
         .err = log < 0 ? PROCESS_INHERIT : log,
-        .group = true, /* Ctrl-C is for us: we end the job in good order */
-        /* A child must not outlive the command that started it, however that one ends. */
+        .group = true, /* Ctrl-C reaches this process only, which ends the job in order */
+        /* A child must not outlive the command that started it, however the command ends. */
         .death_signal = SIGTERM};
     for (int i = 0; i < c->args; i++)
         argv[i] = c->arg[i];
@@ -49,9 +49,9 @@ bool child_ended(struct child *c)
     if (!process_poll(&c->process, &end))
         return false;
     c->exit_status = process_exit_status(&end);
-    /* SIGKILL comes from outside (an operator, a test, the OOM killer): it says nothing of the
-     * program. A device that fails (69, 70) takes its time to be made ready first, and a folder
-     * that another has (73) is waited for. */
+    /* SIGKILL comes from outside (an operator, a test, the OOM killer) and tells nothing about the
+     * program. A device that fails (69, 70) first takes its time to start, and a child waits for a
+     * folder that another process holds (73), so these deaths count as quick for longer. */
     bool slow = c->exit_status == 69 || c->exit_status == 70 || c->exit_status == 73;
     uint64_t quick_ns = slow ? 60000000000u : 2000000000u;
     bool by_itself =
@@ -77,7 +77,7 @@ static void last_words(FILE *f, char out[ERR_TEXT_MAX])
     tail[n] = 0;
     const char *line = strrchr(tail, '\n');
     line = line == NULL ? tail : line + 1;
-    /* Level, time and program are in the log; here the sentence counts. */
+    /* Level, time and program are in the log; only the sentence matters here. */
     const char *sentence = strncmp(line, "error ", 6) == 0 ? strstr(line, ": ") : NULL;
     (void)snprintf(out, ERR_TEXT_MAX, "%.*s", ERR_TEXT_MAX - 1,
                    sentence == NULL ? line : sentence + 2);
@@ -93,7 +93,7 @@ void child_last_words(const struct child *c, char out[ERR_TEXT_MAX])
     fclose(f);
 }
 
-/* ---- a program asked ------------------------------------------------------------------------- */
+/* ---- running another program ----------------------------------------------------------------- */
 
 static int read_all(int fd, char **out, size_t *bytes)
 {
@@ -125,7 +125,7 @@ static int code_of_exit(int exit_status)
     return SHOAL_E_INTERNAL;
 }
 
-/* The kernel gives no reason; short memory is the usual one. */
+/* The kernel gives no reason for a kill; a lack of memory is the usual one. */
 static int killed(const char *what, int signal, struct err *e)
 {
     return err_set(
@@ -199,7 +199,7 @@ int child_stand_in(const char *const argv[], int *status, struct err *e)
                            &(struct process_options){.program = path, .death_signal = SIGTERM}, e);
     if (rc != 0)
         return rc;
-    /* we live to tell its end */
+    /* this process must live to report the child's end */
     (void)sigaction(SIGTERM, &(struct sigaction){.sa_handler = hand_on}, NULL);
     (void)sigaction(SIGINT, &(struct sigaction){.sa_handler = hand_on}, NULL);
     struct process_end end = process_wait(p);

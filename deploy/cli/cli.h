@@ -1,4 +1,4 @@
-/* cli.h: what the verbs of `shoal` share: arguments, questions to daemons, and the table of verbs.
+/* cli.h: shared by the verbs of `shoal`: arguments, questions to daemons, and the table of verbs.
  * Everything here is synchronous. */
 #ifndef DEPLOY_CLI_CLI_H
 #define DEPLOY_CLI_CLI_H
@@ -40,74 +40,76 @@ int cli_keygen(struct option_line *o, struct err *e);
 
 /* ---- jobs ---- */
 struct submit_order {
-    const char *path;              /* of the job file */
+    const char *path;              /* path of the job file */
     const struct string_list *set; /* over its keys */
     const char *coordinator;       /* endpoint */
-    struct begin begin;            /* with what it begins */
-    int64_t workers;               /* to wait for */
-    bool wait;                     /* for the job's end, showing it */
+    struct begin begin;            /* the start of the job */
+    int64_t workers;               /* number of workers to wait for */
+    bool wait;                     /* follow the job to its end and show progress */
 };
 int cli_submit_job(const struct submit_order *o, struct err *e);
 
 /* ---- arguments ---- */
-/* Runs a verb on its line (argv[0] is the verb) and returns the exit status, which is IO's where
- * standard output cannot be written. command: "shoal checkpoint list". */
+/* Runs a verb on its line (argv[0] is the verb) and returns the exit status. If standard output
+ * cannot be written, that is the status of IO. command: "shoal checkpoint list". */
 int cli_run(const char *command, int (*verb)(struct option_line *o, struct err *e), int argc,
             char **argv);
-/* Of a line that has it: its --coordinator, else the socket where one listens that was told nothing
- * else. USAGE: neither. */
+/* The line's --coordinator, else SHOAL_COORDINATOR, else the default socket of a coordinator on
+ * this machine. USAGE: there is none of them. */
 int cli_coordinator(const struct option_line *l, const char **out, struct err *e);
-/* In the place of the keys that cli_run has read (--keys, SHOAL_KEYS); NULL: none. */
+/* Replaces the keys that cli_run has read (--keys, SHOAL_KEYS); NULL: no keys. */
 struct keyfile;
 void cli_keys_set(const struct keyfile *keys);
-/* Whether all verbs talk to it over tcp without keys, and so a worker that one starts may. */
+/* True for a tcp endpoint when there are no keys. Every verb then talks to it without keys, and so
+ * may a worker that a verb starts. */
 bool cli_plain(const char *endpoint);
-/* Of one that does not answer: what else to look at, behind "is it running". */
+/* For a daemon that does not answer: what else to check, printed after "is it running". */
 const char *cli_doubt(const char *endpoint);
 /* Prints j, indented. */
 void cli_json_print(const struct json *j);
 
 /* ---- questions ---- */
 struct ask; /* one connection */
-/* key: that of a shard, as the map has it; NULL: of the coordinator, which our own keys pin. */
+/* key: that of a shard, from the map; NULL: of the coordinator, which the caller's own keys pin. */
 int cli_ask_open(const char *endpoint, const char *key, struct ask **out, struct err *e);
 void cli_ask_close(struct ask *a);
-/* For answers that take long: from now on who is asked is taken for gone after so long without a
- * word (UNAVAILABLE), whatever the question. */
+/* For answers that take long: from now on the peer is regarded as gone when it has been silent for
+ * silent_ms (UNAVAILABLE), whatever the question. */
 void cli_ask_silence(struct ask *a, uint32_t silent_ms);
-/* Sends a request (frames: raw frames, lent) and waits for its reply; resends each second.
+/* Sends a request (frames: raw frames, borrowed) and waits for its reply; resends each second.
  * reply_message, when not NULL, gets the message whose frames belong to reply (msg_free). A refusal
  * is an error with the peer's sentence. TIMEOUT after timeout_ms. */
 int cli_ask(struct ask *a, struct wire *request, const struct frame *frames, uint32_t timeout_ms,
             struct wire *reply, struct msg **reply_message, struct err *e);
 
-/* The problems of a status, a line each behind `before`; how many. */
+/* Prints the problems of a status, each on a line after `before`; returns their number. */
 size_t cli_problems_print(const struct json *list, const char *before);
-/* Units of this machine that fail to start, likewise. */
+/* Prints the units of this machine that fail to start, in the same way. */
 size_t cli_units_print(const char *before);
-/* A status of the coordinator as one line: phase, epoch, examples, speed, loss, time left. */
 /* The number at a path of a report; NaN where there is none. */
 double cli_number(const struct json *r, const char *path);
-/* 1234567 -> "1,234,567"; NaN, of a report that does not say -> "-". */
+/* 1234567 -> "1,234,567"; NaN, where a report has no figure -> "-". */
 const char *cli_number_text(double x, char out[32]);
-/* The lines that tell of a job's input (`input` of status and report.json), from 0: a head, each
- * field, notes. False: there are no more. */
+/* Line `line` (from 0) of the text about a job's input (`input` of status and report.json): a head,
+ * each field, notes. False: there are no more lines. */
 bool cli_input_line(const struct json *input, size_t line, char *out, size_t bytes);
-/* Which job a report is of, when and where it ran. */
+/* Prints the job of a report, and when and where it ran. */
 void cli_report_job_print(const struct json *report);
-/* Values without a row (proto/metric/unseen.h): of a part of a report, as a line of it; of a list,
- * of what was scored, with a note where a field stands out, on standard error. */
+/* Values without a row (proto/metric/unseen.h). cli_unseen_print prints those of one part of a
+ * report, as a line. cli_unseen_say prints on standard error a note on each field that stands out
+ * in `list`, after scoring. */
 void cli_unseen_print(const struct json *of, const char *name);
 void cli_unseen_say(const struct json *list, const char *where);
+/* A status of the coordinator as one line: phase, epoch, examples, speed, loss, time left. */
 void cli_progress_text(const struct json *status, char out[256]);
-/* A day of a replay, of its status or its report, as a line. */
+/* A day of a replay, from its status or its report, as a line. */
 void cli_day_text(const struct json *day, char out[256]);
 /* A file's JSON. NOINPUT, DATA (no JSON, or over 32 MiB). */
 int cli_json_file(const char *path, struct json **out, struct err *e);
-/* Prints a report for people; with a run_dir (else NULL), files, and with `again`, the line that
- * started the run (else NULL), what to try next. */
+/* Prints a report. run_dir: the run's folder, whose files are named, or NULL. again: the line that
+ * started the run, for suggestions what to try next, or NULL. */
 void cli_report_print(const struct json *report, const char *run_dir, const char *again);
-/* A word as a shell takes it: in quotes where it needs them. */
+/* A word as a shell takes it: quoted where necessary. */
 void cli_word_print(FILE *f, const char *word);
 
 #endif

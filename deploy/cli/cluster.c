@@ -1,4 +1,5 @@
-/* cluster.c: the two ways to the tables: questions over the wire, and engines opened on folders. */
+/* cluster.c: the two ways to read tables: questions over the wire, and engines opened on
+ * folders. */
 #include "deploy/cli/cluster_inner.h"
 #include "deploy/cli/hold.h"
 #include "deploy/cli/rights.h"
@@ -17,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ASK_FILES = 8 /* descriptors of a connection, about */, DIAL_MS = 3000 };
+enum { ASK_FILES = 8 /* about this many descriptors a connection */, DIAL_MS = 3000 };
 
 /* ---- live ------------------------------------------------------------------------------------ */
 
@@ -87,7 +88,8 @@ static int live_tables(struct cluster *c, struct err *e)
     return 0;
 }
 
-/* A fleet may have more shards than we may have connections: half of our files are theirs. */
+/* A fleet may have more shards than this process may have connections: they get half of its files.
+ * Past that all connections are closed. */
 static void shard_room(struct cluster *c)
 {
     if (c->asked < machine_files() / 2 / ASK_FILES)
@@ -104,7 +106,7 @@ int cluster_shard(struct cluster *c, uint32_t shard, struct ask **out, struct er
     if (shard >= c->shards || c->endpoint[shard][0] == 0)
         return err_set(e, SHOAL_E_UNAVAILABLE, "shard %u has not registered with the coordinator",
                        shard);
-    if (c->shard[shard] == NULL) { /* long questions are put to those alone that are there */
+    if (c->shard[shard] == NULL) { /* HELLO first: long questions go only to shards that answer */
         struct wire w = {.type = WIRE_TYPE_HELLO, .u.HELLO = {.version = WIRE_VERSION}}, reply;
         (void)snprintf(w.u.HELLO.role, sizeof w.u.HELLO.role, "cli");
         shard_room(c);
@@ -144,7 +146,8 @@ int cluster_dial(struct cluster *c, uint32_t shard, const char *endpoint, struct
 
 /* ---- offline --------------------------------------------------------------------------------- */
 
-/* The folder of a shard's server, which may be ending still; or start meanwhile: it waits then. */
+/* Locks the folder of a shard's server. A server that is ending is waited for; one that starts
+ * meanwhile waits for this process. */
 static int offline_hold(const char *shard, char held[2 * LIMIT_PATH], struct err *e)
 {
     const char *end = strrchr(shard, '/');
@@ -160,7 +163,8 @@ static int offline_open(struct cluster *c, const char *run_dir, struct err *e)
     char held[2 * LIMIT_PATH] = "";
     struct net_options none = {0};
     glob_t found;
-    /* An engine would make rows where none were kept, and a server in memory not start any more. */
+    /* An engine on a folder without rows would create some, and then a server with rows in memory
+     * would no longer start. */
     int rc = run_take(run_dir, HOLD_WAIT_MS, e);
     if (rc != 0)
         return rc;
@@ -177,7 +181,7 @@ static int offline_open(struct cluster *c, const char *run_dir, struct err *e)
         char archive[LIMIT_PATH + 16];
         (void)snprintf(archive, sizeof archive, "%s/archive", c->folder[i]);
         if (access(archive, F_OK) == 0)
-            options.journal_keep = UINT64_MAX; /* as it is: nothing of it goes */
+            options.journal_keep = UINT64_MAX; /* nothing in the archive is dropped */
         rc = offline_hold(c->folder[i], held, e);
         if (rc == 0)
             rc = engine_open(&options, net_env(c->net), &c->engine[i], e);
@@ -235,20 +239,20 @@ static int live_open(struct cluster *c, const char *endpoint, struct err *e)
     return 0;
 }
 
-/* Of one that runs: map and tables. While a job has yet to make its own nobody can say what those
- * are that the servers hold, and that is no empty list. */
+/* Loads map and tables of a running cluster. UNAVAILABLE while a job has yet to make its own
+ * tables: the servers' tables are unknown then, which is not the same as no tables. */
 static int live_known(struct cluster *c, struct err *e)
 {
     int rc = live_map(c, e);
-    if (rc == SHOAL_E_AGAIN) /* none yet: there are no tables to see either */
+    if (rc == SHOAL_E_AGAIN) /* no map yet, so no tables */
         return 0;
     if (rc == SHOAL_E_BUSY)
         return e->code = SHOAL_E_UNAVAILABLE;
     return rc != 0 ? rc : live_tables(c, e);
 }
 
-/* rows: map and tables are asked for, and what a run left is opened where its coordinator does not
- * answer; else *out is NULL then. */
+/* rows: map and tables are loaded, and a run whose coordinator does not answer is opened from its
+ * folders. Without rows *out is NULL for such a run. */
 static int open_any(const char *coordinator, const char *run_dir, bool rows, struct cluster **out,
                     struct err *e)
 {
@@ -298,7 +302,7 @@ int cluster_open_live(const struct option_line *o, struct cluster **out, struct 
     int rc = run_dir != NULL ? rights_read(run_dir, e) : 0;
     if (rc != 0)
         return rc;
-    if (run_dir != NULL && !run_endpoint(run_dir, endpoint)) /* nor is it locked */
+    if (run_dir != NULL && !run_endpoint(run_dir, endpoint)) /* nor is it locked then */
         return err_set(e, SHOAL_E_NOINPUT,
                        "%s holds no coordinator.yaml; give a run folder of `shoal local`, such as "
                        "runs/JOB-DATE-TIME",
@@ -415,14 +419,14 @@ static int live_job(struct cluster *c, char **text, size_t *bytes, struct err *e
     struct msg *m;
     int rc = cli_ask(c->coordinator, &w, NULL, QUESTION_MS, &reply, &m, e);
     if (rc != 0)
-        return rc == SHOAL_E_AGAIN ? 0 : rc; /* there was none */
+        return rc == SHOAL_E_AGAIN ? 0 : rc; /* there was no job */
     *bytes = m->frame[1].bytes;
     *text = strndup(m->frame[1].data, *bytes);
     msg_free(m);
     return *text != NULL ? 0 : err_set(e, SHOAL_E_NOMEM, "out of memory");
 }
 
-/* The names that a shard keeps, the newest; job.yaml has none before its run trains. */
+/* The newest names that a shard keeps; job.yaml has none before its run trains. */
 static int names_kept(const struct cluster *c, struct legend *out, struct err *e)
 {
     const struct engine_names *newest = NULL;

@@ -1,4 +1,4 @@
-/* cluster_audit.c: looking back, and erasing: questions to shards and to the coordinator. */
+/* cluster_audit.c: `blame` and `erase`: questions to shards and to the coordinator. */
 #include "deploy/cli/cluster_inner.h"
 #include "proto/base/key.h"
 
@@ -48,7 +48,7 @@ static void offline_done(void *context, int status, const char *text,
     env_stop(b->env);
 }
 
-/* A key's tablet was led by one shard alone, so at most one folder has pushes of it. */
+/* Only one shard has led a key's tablet, so at most one folder has pushes of the key. */
 static int offline_blame(struct cluster *c, const struct table_schema *s, uint64_t key,
                          uint32_t limit, struct json **list, bool *complete, struct err *e)
 {
@@ -70,7 +70,7 @@ static int offline_blame(struct cluster *c, const struct table_schema *s, uint64
     return 0;
 }
 
-/* Asks the coordinator for those of one run, and hangs what it says into the pushes. */
+/* Asks the coordinator for the senders of one run's pushes, and adds them to the pushes. */
 static int who_of_run(struct cluster *c, struct json *list, int64_t run, struct err *e)
 {
     struct wire_batch_name *name = calloc(WIRE_WHO_MAX, sizeof *name);
@@ -153,7 +153,7 @@ static int keys_ask(struct ask *shard, uint32_t table, enum wire_key_action acti
     return rc;
 }
 
-/* Cuts that the shard keeps: their files have what they had. */
+/* The cuts that the shard keeps: their files still contain the keys. */
 static int shard_cuts(struct ask *shard, struct json **cuts, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_SHARD_STATUS}, reply;
@@ -169,7 +169,7 @@ static int shard_cuts(struct ask *shard, struct json **cuts, struct err *e)
     return rc;
 }
 
-/* mine: room for count keys. */
+/* mine: room for `count` keys. */
 static int shard_erase(struct cluster *c, uint32_t number, const struct table_schema *s,
                        const uint64_t *keys, uint32_t count, uint64_t *mine, struct json *list,
                        struct err *e)

@@ -1,4 +1,4 @@
-/* cluster_read.c: rows and figures of tables, from shards that run or from folders. */
+/* cluster_read.c: rows and figures of tables, from running shards or from folders. */
 #include "deploy/cli/cluster_inner.h"
 #include "embedding/row_json.h"
 #include "proto/base/assert.h"

@@ -1,13 +1,13 @@
-/* convert.c: `shoal convert`: a log as an event file, by shoal-worker, which knows formats. */
+/* convert.c: `shoal convert`: makes an event file of a log by shoal-worker, which knows formats. */
 #include "deploy/cli/child.h"
 #include "deploy/cli/cli.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORDS = 16 }; /* beside --set */
+enum { WORDS = 16 }; /* words beside --set */
 
-/* The worker's line; the caller frees. */
+/* The worker's command line; the caller frees it. */
 static const char **line_of(struct option_line *o)
 {
     const struct string_list *set = option_list(o, "set");
@@ -50,5 +50,5 @@ int cli_convert(struct option_line *o, struct err *e)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     int ended = 0, rc = child_stand_in(line, &ended, e);
     free(line);
-    return rc != 0 ? rc : ended; /* it has said why */
+    return rc != 0 ? rc : ended; /* the worker has printed the reason */
 }

@@ -1,4 +1,4 @@
-/* doctor.c: `shoal doctor`: who owns what in a cluster, what does not fit, and which server does
+/* doctor.c: `shoal doctor`: the owners in a cluster, its contradictions, and the servers that do
  * not answer this machine. */
 #include "deploy/cli/cluster.h"
 #include "proto/base/text.h"
@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* A shard's own part of the picture: what is wrong with it, or "". */
+/* The fault that a shard's own status shows, or "". */
 static const char *shard_wrong(const struct json *shard, const struct json *cluster)
 {
     int64_t silent = json_as_int(json_get(shard, "silent_ms"), -1);
@@ -57,8 +57,8 @@ static void come_print(const struct json *cluster)
                json_as_int(json_get(json_array_at(come, i), "index"), 0));
 }
 
-/* Each server is asked from here, as a worker on this machine would; how many do not answer. Those
- * that are silent to the coordinator too are told already. */
+/* Asks each server from here, as a worker on this machine would, and returns how many do not
+ * answer. Servers that are silent to the coordinator too have been reported already. */
 static uint32_t servers_dial(struct cluster *c, const struct json *servers)
 {
     uint32_t wrong = 0;
@@ -78,7 +78,7 @@ static uint32_t servers_dial(struct cluster *c, const struct json *servers)
     return wrong;
 }
 
-/* Information only: it counts as no problem. */
+/* For information only: none of it counts as a problem. */
 static void workers_print(const struct json *status)
 {
     size_t members = json_count(json_get(status, "workers")),
@@ -89,7 +89,7 @@ static void workers_print(const struct json *status)
                json_as_string(json_get(status, "error"), "?"));
 }
 
-/* Prints it; how many things do not fit. */
+/* Prints the cluster; returns the number of faults. */
 static uint32_t cluster_print(struct cluster *c, const struct json *status)
 {
     const struct json *cluster = json_get(status, "cluster");
@@ -108,7 +108,7 @@ static uint32_t cluster_print(struct cluster *c, const struct json *status)
         printf("not all servers have said yet what the fields of their tables are called\n");
     come_print(cluster);
     workers_print(status);
-    /* what is silent or refused stands among the problems, too */
+    /* silent and refused servers are among the problems too */
     uint32_t problems = (uint32_t)cli_problems_print(json_get(status, "problems"), "");
     return wrong + problems + servers_dial(c, json_get(status, "servers")) + (id[0] == 0) + !named;
 }

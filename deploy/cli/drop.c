@@ -1,4 +1,4 @@
-/* drop.c: `shoal drop`: what no job has any more goes from all servers. */
+/* drop.c: `shoal drop`: removes from all servers the rows of a field that no job has any more. */
 #include "deploy/cli/cli.h"
 #include "proto/job/legend.h"
 

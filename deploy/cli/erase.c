@@ -1,4 +1,4 @@
-/* erase.c: `shoal erase`: a set of keys gone, and a receipt. */
+/* erase.c: `shoal erase`: erases a set of keys and prints a receipt. */
 #include "deploy/cli/cluster.h"
 #include "deploy/cli/key.h"
 #include "embedding/checkpoint.h"
@@ -28,7 +28,7 @@ static int key_add(struct keys *k, uint64_t key, struct err *e)
     return 0;
 }
 
-/* A line without its end; what is no text would be cut at its NUL. */
+/* Takes a line without its end. A line with a NUL is no text: it would be cut there. */
 static int line_take(char *line, size_t bytes, const struct key_place *place, struct keys *k,
                      struct err *e)
 {
@@ -59,7 +59,7 @@ static int file_take(const char *path, const struct key_place *place, struct key
         if (rc != 0)
             (void)err_wrap(e, rc, "%s:%u", path, number);
     }
-    if (rc == 0 && !feof(f)) /* the rest of the keys would stay */
+    if (rc == 0 && !feof(f)) /* otherwise the rest of the keys would not be erased */
         rc = err_set(e, SHOAL_E_IO, "cannot read %s: %s", path, strerror(errno));
     free(line);
     fclose(f);
@@ -72,7 +72,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Sorted, each once. */
+/* Sorts the keys and removes duplicates. */
 static int keys_take(struct option_line *o, const struct key_place *place, struct keys *k,
                      struct err *e)
 {
@@ -115,8 +115,7 @@ static void held_visit(void *context, const void *row)
         bsearch(row, h->keys->key, h->keys->count, sizeof h->keys->key[0], by_value) != NULL;
 }
 
-/* A folder that is no checkpoint is passed over; one that cannot be read is listed with the
- * reason. */
+/* Skips a folder that is no checkpoint; lists one that cannot be read with the reason. */
 static void checkpoint_look(const char *path, const char *table, const struct keys *k,
                             struct json *list)
 {

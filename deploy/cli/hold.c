@@ -1,4 +1,4 @@
-/* hold.c: a lock on a folder. Two commands in one folder would overwrite or remove each other's
+/* hold.c: locks a folder. Two commands in one folder would overwrite or remove each other's
  * files. */
 #include "deploy/cli/hold.h"
 #include "proto/base/lockfile.h"

@@ -54,7 +54,7 @@ static void row_print(const struct json *found, const struct json *named)
     json_free(row);
 }
 
-/* Why there is none: never seen, or still waiting for admission. */
+/* The reason why there is no row: the key was never seen, or still waits for admission. */
 static int none(const struct json *row, const char *table, uint64_t key, struct err *e)
 {
     const struct json *waiting = json_get(row, "waiting");

@@ -1,4 +1,4 @@
-/* jobs.c: `shoal jobs`: what ran on a cluster, a job a line. */
+/* jobs.c: `shoal jobs`: the jobs that ran on a cluster, one a line. */
 #include "deploy/cli/cli.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@ static const char *text(const struct json *line, const char *key)
     return json_as_string(json_get(line, key), "-");
 }
 
-/* The newest figures of the split that says most of the tables. */
+/* The newest figures of the split that tells most about the tables. */
 static void figures_print(const struct json *line)
 {
     static const char *const split[] = {"test", "valid", "train"};

@@ -1,4 +1,4 @@
-/* key.c: field and value -> key. */
+/* key.c: from field and value to key. */
 #include "deploy/cli/key.h"
 #include "deploy/cli/child.h"
 #include "proto/base/key.h"
@@ -32,7 +32,7 @@ void key_place_close(struct key_place *at)
 
 /* ---- what the worker knows ------------------------------------------------------------------- */
 
-/* The tables' own job as a file for a child; closed, it is gone. */
+/* Writes the tables' own job to a file for a child; the file vanishes when it is closed. */
 static int text_file(const struct key_place *at, char path[64], struct err *e)
 {
     int f = memfd_create("job", MFD_CLOEXEC);
@@ -90,7 +90,7 @@ static int key_ask(const struct key_place *at, const char *field, const char *va
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* "0x1f" or "31", of digits alone: strtoull takes 0123 for 83 and -1 for the last key there is. */
+/* "0x1f" or "31", digits only: strtoull would take 0123 for 83 and -1 for the last possible key. */
 static bool number_take(const char *word, uint64_t *key)
 {
     bool hex = word[0] == '0' && (word[1] == 'x' || word[1] == 'X');
@@ -134,7 +134,7 @@ static int key_of(const struct key_place *at, const char *field, const char *val
     bool digits = field[strspn(field, "0123456789")] == 0;
     bool by_number = digits && number_take(field, &number) && number < LIMIT_FIELDS;
     if (!legend_known(&at->names) && at->text != NULL && (!by_number || at->job != NULL))
-        return key_ask(at, field, value, key, e); /* by the order of the job */
+        return key_ask(at, field, value, key, e); /* numbered by their order in the job */
     const struct legend_name *x = name_find(&at->names, field, by_number, number);
     if (x == NULL && !by_number)
         return legend_known(&at->names)
@@ -205,7 +205,7 @@ struct json *key_fields(const struct key_place *at)
     return fields;
 }
 
-/* What is told of a field; NULL: nothing. */
+/* The entry of a field; NULL: there is none. */
 static const struct json *field_of(const struct json *fields, uint64_t number)
 {
     for (size_t i = 0; i < json_count(fields); i++)

@@ -17,7 +17,7 @@ static const char *name_of(const struct option_line *o, char room[LIMIT_NAME])
     return room;
 }
 
-/* For a list of signers: the name is a comment. */
+/* Prints a line for a list of signers; the name is a comment there. */
 static int signer_make(const struct option_line *o, struct err *e)
 {
     char pub[KEYFILE_SIGNER], name[LIMIT_NAME];
@@ -30,7 +30,7 @@ static int signer_make(const struct option_line *o, struct err *e)
     return 0;
 }
 
-/* Before a key is made whose line no list would take. */
+/* Checks the name before a key is made whose line no list would accept. */
 static int name_check(const struct option_line *o, const char *name, struct err *e)
 {
     if (keylist_name_ok(name))
@@ -54,7 +54,7 @@ static int member_make(const struct option_line *o, struct err *e)
     return rc;
 }
 
-/* The key stays, what it takes for the coordinator's changes. */
+/* Keeps the key and replaces its pins, for a change of the coordinator's key. */
 static int rotate(const struct option_line *o, struct err *e)
 {
     if (option_given(o, "role") || option_given(o, "name"))

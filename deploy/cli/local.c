@@ -1,9 +1,8 @@
-/* local.c: `shoal local`: a whole cluster on this machine, for one job, to its end.
+/* local.c: `shoal local`: runs a whole cluster on this machine, for one job, to its end.
  *
  * It writes the daemons' configuration into the run folder (local_setup.c), starts coordinator,
- * servers and workers, submits the job, shows how it goes, starts again whatever dies
- * (local_watch.c), prints the report and stops everything. The daemons are the ones a fleet
- * runs. */
+ * servers and workers, submits the job, shows its progress, restarts daemons that die
+ * (local_watch.c), prints the report and stops everything. The daemons are those of a fleet. */
 #include "deploy/cli/local_inner.h"
 #include "deploy/cli/replay.h"
 #include "deploy/cli/report_page.h"
@@ -20,9 +19,9 @@
 
 /* ---- the report ------------------------------------------------------------------------------ */
 
-/* The teacher's AUC that the job's is measured by: of its label, or of several the mean, as the
- * report has it. NaN where the file lacks one of them. The first label of a file has plain names
- * too, which count where there is no other. */
+/* The AUC of the log's teacher, to compare the job's with: that of its label, or the mean of
+ * several labels, as in the report. NaN when the file lacks one of them. The first label of a file
+ * has plain names too; they count when it has no other. */
 static double teacher_auc(const struct json *t, const struct job *job)
 {
     char key[LIMIT_NAME + 8];
@@ -36,8 +35,8 @@ static double teacher_auc(const struct json *t, const struct job *job)
     return labels == 0 ? (double)NAN : sum / labels;
 }
 
-/* The best possible AUC, where the log came from `shoal synth`: FILE.teacher.json beside the file
- * that was evaluated. */
+/* The best possible AUC, when the log came from `shoal synth`: FILE.teacher.json beside the
+ * evaluated file. */
 static void teacher_fill(struct local *l, struct json *report)
 {
     char path[LIMIT_PATH];
@@ -57,8 +56,8 @@ static void teacher_fill(struct local *l, struct json *report)
     json_free(t);
 }
 
-/* What the values were that evaluate.by tells by hashes: a worker can read the input. Without them
- * the report says all else. */
+/* Adds the values of evaluate.by, which the report has as hashes: a worker can read them in the
+ * input. When that fails the report is complete but for them. */
 static void values_fill(const struct local *l, struct json **report)
 {
     char config[LIMIT_PATH], path[LIMIT_PATH], *text = NULL;
@@ -121,7 +120,7 @@ int local_job_failure(struct local *l, int job_status, struct err *e)
     return err_set(e, job_status, "the job failed: %s; see %s/log", err_text(job_status), l->dir);
 }
 
-/* Keeps the failure in the run's folder, for a later question to its tables. */
+/* Keeps the failure in the run's folder, for a later question about its tables. */
 static void failure_keep(const struct local *l, const struct err *e)
 {
     char path[LIMIT_PATH];
@@ -130,14 +129,15 @@ static void failure_keep(const struct local *l, const struct err *e)
     (void)local_file_replace(path, e->text, &silent);
 }
 
-/* A worker that cannot run by the job's own fault has failed it as well: the same line would. */
+/* True when a worker cannot run because of the job: the job has failed too, since the same line
+ * would fail again. */
 static bool is_final(int rc)
 {
     return rc == SHOAL_E_CONFIG || rc == SHOAL_E_DATA || rc == SHOAL_E_NOINPUT ||
            rc == SHOAL_E_DENIED;
 }
 
-/* It is tried once more. */
+/* Called when the job is tried once more. */
 static void failure_forget(const struct local *l)
 {
     char path[LIMIT_PATH];
@@ -147,7 +147,7 @@ static void failure_forget(const struct local *l)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* What became of the run that was broken off in this folder, where its rows are gone. */
+/* Tells the fate of an interrupted run in this folder whose rows, in memory, are gone. */
 static void former_tell(struct local *l)
 {
     struct wire w = {.type = WIRE_TYPE_STATUS}, reply;
@@ -175,7 +175,8 @@ static void former_tell(struct local *l)
                l->had_failed ? "failed" : "been broken off");
 }
 
-/* The folder's job had failed or was stopped, and its servers hold what it had trained. */
+/* The folder's job has failed or was stopped, and its servers still hold the rows that it
+ * trained. */
 static int rows_kept(const struct local *l, struct err *e)
 {
     struct begin newest = {.path = ""};
@@ -194,7 +195,7 @@ static int local_run(struct local *l, const char *run_dir, struct err *e)
     char *text = NULL;
     struct err missed = {0};
     int job_status = 0, rc = local_prepare(l, run_dir, &text, e);
-    if (rc != 0 || l->ended) { /* broken off behind the job's end: it lacks its page alone */
+    if (rc != 0 || l->ended) { /* interrupted after the job's end: only its page is missing */
         free(text);
         return rc == 0 ? report_finish(l, e) : rc;
     }
@@ -222,7 +223,7 @@ static int local_run(struct local *l, const char *run_dir, struct err *e)
     free(text);
     if (l->line_open)
         putchar('\n');
-    if (rc == 0 && job_status != 0 && l->done) /* it is told behind the report */
+    if (rc == 0 && job_status != 0 && l->done) /* that error is printed after the report */
         (void)local_job_failure(l, job_status, &missed);
     else if (rc == 0 && job_status != 0)
         rc = local_job_failure(l, job_status, e);
@@ -241,7 +242,7 @@ static int local_run(struct local *l, const char *run_dir, struct err *e)
     return rc != 0 ? rc : missed.code;
 }
 
-/* The line that starts such a run once more, with its keys: before this run adds its own. */
+/* Makes the line that repeats the run, with its keys; called before this run adds its own. */
 static int again_make(struct local *l, struct err *e)
 {
     size_t bytes;
@@ -274,7 +275,7 @@ static int line_run(bool replay, struct option_line *o, struct err *e)
                        "name one job file: %s JOB.yaml; those that ship are in deploy/jobs",
                        o->command->name);
     local_signals_take();
-    umask(077); /* the run's data, logs and sockets are its user's alone */
+    umask(077); /* the run's data, logs and sockets are for its user only */
     l.job_path = o->word[0];
     l.servers = (int)option_int(o, "servers");
     l.shards = (int)option_int(o, "shards");

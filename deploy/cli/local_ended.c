@@ -1,5 +1,5 @@
-/* local_ended.c: a cluster on this machine for one question: coordinator and servers of a run that
- * has ended, started again on what it left. Logs and sockets lie in folders of this verb's own. */
+/* local_ended.c: a cluster on this machine for one question: coordinator and servers of an ended
+ * run, started again on its folders. Logs and sockets lie in folders of this verb's own. */
 #include "deploy/cli/local_inner.h"
 #include "deploy/cli/rights.h"
 #include "deploy/cli/run.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LOOK_WAIT_MS = 60000 }; /* for others that read the run */
+enum { LOOK_WAIT_MS = 60000 }; /* a wait for other commands that read the run */
 
 int local_scratch_make(struct local *l, struct err *e)
 {
@@ -52,7 +52,7 @@ static int set_add(struct child *c, const char *key, const char *folder, const c
     return 0;
 }
 
-/* With its own file, and what of it holds no more. */
+/* Adds a daemon with its own file; options replace what no longer holds in that file. */
 static int reopen_daemon(struct local *l, const char *run, const char *program, const char *name,
                          struct err *e)
 {
@@ -65,14 +65,14 @@ static int reopen_daemon(struct local *l, const char *run, const char *program, 
     if (rc == 0)
         rc = set_add(c, "data_dir", run, name, e); /* the folder may have been moved */
     if (rc == 0 && strcmp(name, "coordinator") == 0) {
-        local_child_arg(c, "--set", "publish=false"); /* it does not stay until that is done */
+        local_child_arg(c, "--set", "publish=false"); /* it does not stay for such a command */
         return set_add(c, "report", l->dir, "report.json", e);
     }
     local_child_arg(c, "--set", "net.drop=0");
     return rc == 0 ? set_add(c, "coordinator", l->coordinator, NULL, e) : rc;
 }
 
-/* It was broken off, or its job failed, with which nothing goes on. */
+/* The error for a run without a report: it was interrupted, or its job failed and cannot go on. */
 static int not_ended(const char *run, struct err *e)
 {
     char path[LIMIT_PATH + 16], *why;
@@ -110,7 +110,7 @@ static int reopen(struct local *l, const char *folder, struct err *e)
         return err_set(e, SHOAL_E_NOINPUT, "%s is no folder of a run of `shoal local`", run);
     if (!run_has(run, "report.json"))
         return not_ended(run, e);
-    rc = run_take(run, LOOK_WAIT_MS, e); /* else daemons of two looks would wait for each other */
+    rc = run_take(run, LOOK_WAIT_MS, e); /* daemons of two commands must not wait for each other */
     if (rc != 0)
         return rc;
     (void)snprintf(l->coordinator, sizeof l->coordinator, "ipc://%s/coordinator", l->sockets);

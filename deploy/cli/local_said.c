@@ -1,5 +1,5 @@
-/* local_said.c: what the daemons of a run warned of, told on the terminal once the run is over: the
- * logs of a job that ends well are not looked into. */
+/* local_said.c: prints the warnings of a run's daemons on the terminal once the run is over: after
+ * a job that ends well its logs are not read. */
 #include "deploy/cli/local_inner.h"
 #include "proto/base/file.h"
 #include "proto/base/text.h"
@@ -9,15 +9,15 @@
 #include <string.h>
 
 #define TOLD_MAX 10u
-#define LOG_BYTES_MAX ((size_t)1 << 20) /* of each log, from its end */
+#define LOG_BYTES_MAX ((size_t)1 << 20) /* bytes of each log that are read, at its end */
 
 struct said {
     char *text[TOLD_MAX]; /* owned */
     uint32_t count, more;
 };
 
-/* The text of a line "warn  16:47:46.661 shoal-worker: text", or NULL of another level. Lines that
- * are left out and what looks wrong with the input have been told by the report. */
+/* The text of a line "warn  16:47:46.661 shoal-worker: text", or NULL at another level. Warnings
+ * about left-out lines and suspicious input are in the report already. */
 static const char *warning_of(const char *line)
 {
     const char *program = strstr(line, " shoal-");
@@ -55,7 +55,7 @@ static void log_look(const struct child *c, struct said *s)
     (void)fseek(f, whole ? 0 : -(long)LOG_BYTES_MAX, whole ? SEEK_SET : SEEK_END);
     while (fgets(line, sizeof line, f) != NULL) {
         line[strcspn(line, "\n")] = '\0';
-        text_clean(line); /* a command of the job may have written it, too */
+        text_clean(line); /* a command of the job may have written the line */
         const char *text = warning_of(line);
         if (text != NULL)
             said_add(s, c->name, text);
@@ -66,7 +66,7 @@ static void log_look(const struct child *c, struct said *s)
 void local_said(const struct local *l)
 {
     struct said s = {.count = 0};
-    fflush(stdout); /* the report ends its line before these begin theirs, on one terminal */
+    fflush(stdout); /* on one terminal the report must end before these lines begin */
     for (int i = 0; i < l->children; i++)
         log_look(&l->child[i], &s);
     if (s.more > 0)

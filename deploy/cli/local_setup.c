@@ -1,5 +1,5 @@
-/* local_setup.c: what `shoal local` makes before anything runs: the run folder, that of the
- * sockets, the daemons' configuration and command lines, the job with what this run adds to it. */
+/* local_setup.c: prepares `shoal local` before it starts anything: the run folder, the folder of
+ * the sockets, the daemons' configuration and command lines, the job with this run's additions. */
 #include "deploy/cli/hold.h"
 #include "deploy/cli/local_inner.h"
 #include "deploy/cli/run.h"
@@ -50,7 +50,8 @@ int local_folder_new(const char *parent, const char *job, char path[LIMIT_PATH],
                              strerror(errno));
 }
 
-/* Whether the folder holds a run that has ended. The page is made last, behind the job's end. */
+/* Sets l->ended when the folder's job has ended. Refuses a folder that also has the page, which is
+ * made last: that run is complete. */
 static int run_dir_look(struct local *l, struct err *e)
 {
     l->ended = run_has(l->dir, "report.json");
@@ -79,7 +80,7 @@ static int run_dir_make(struct local *l, const char *wish, struct err *e)
     if (rc == 0)
         rc = hold_take(l->dir, HOLD_WAIT_MS, NULL, e);
     if (rc == 0)
-        rc = run_dir_look(l, e); /* which may have ended meanwhile */
+        rc = run_dir_look(l, e); /* the run may have ended meanwhile */
     if (rc != 0)
         return rc;
     l->had_failed = run_has(l->dir, LOCAL_FAILED_FILE);
@@ -87,8 +88,8 @@ static int run_dir_make(struct local *l, const char *wish, struct err *e)
     return folder_make(path, e);
 }
 
-/* The daemons talk over sockets in a folder that nobody else may enter. Its path is short (a
- * socket's has 107 bytes at most), however deep the run folder lies. */
+/* The daemons talk over sockets in a folder that only this user may enter. Its path is short,
+ * however deep the run folder lies: the path of a socket has at most 107 bytes. */
 int local_sockets_make(struct local *l, struct err *e)
 {
     const char *own = getenv("XDG_RUNTIME_DIR");
@@ -198,10 +199,10 @@ static int server_prepare(struct local *l, int i, struct err *e)
         journal[128] = "", memory[48] = "", at[LIMIT_PATH], listen[LOCAL_QUOTED],
         data[LOCAL_QUOTED], coordinator[LOCAL_QUOTED];
     (void)snprintf(name, sizeof name, "server-%d", i);
-    if (l->job.journal.max > 0 || l->job.journal.keep > 0) /* max 0: the server's own choice */
+    if (l->job.journal.max > 0 || l->job.journal.keep > 0) /* max 0: the server decides */
         (void)snprintf(journal, sizeof journal, "journal: {max: %" PRIu64 ", keep: %" PRIu64 "}\n",
                        l->job.journal.max, l->job.journal.keep);
-    if (l->servers > 1) /* one server's own choice is of the whole machine */
+    if (l->servers > 1) /* a single server by default takes its part of the whole machine */
         (void)snprintf(memory, sizeof memory, "memory: %" PRIu64 "\n",
                        machine_memory("") / 10 * 7 / (uint64_t)l->servers);
     (void)snprintf(at, sizeof at, "ipc://%s", l->sockets);
@@ -226,14 +227,14 @@ static int server_prepare(struct local *l, int i, struct err *e)
     return local_file_replace(path, text, e);
 }
 
-/* Cores that a worker's parsing may keep busy: all workers share this machine. */
+/* The number of cores that a worker's parsing may keep busy: all workers share this machine. */
 int local_cores_each(const struct local *l)
 {
     int cores = (int)machine_cores("");
     return cores > l->workers ? cores / l->workers : 1;
 }
 
-/* Worker i works on GPU i, as far as there are so many. */
+/* Worker i uses GPU i, while there are that many. */
 static void worker_prepare(struct local *l, int i)
 {
     char name[32], lanes[16], device[16], cores[16], io_threads[16], path[LIMIT_PATH];
@@ -252,7 +253,7 @@ static void worker_prepare(struct local *l, int i)
     local_child_arg(c, "--device", device);
     local_child_arg(c, "--cores", cores);
     local_child_arg(c, "--io-threads", io_threads);
-    if (job_command(&l->job) != NULL) /* the user's own; no other job's commands either without */
+    if (job_command(&l->job) != NULL) /* the user's own; those of other jobs stay forbidden */
         local_child_arg(c, "--allow-commands", NULL);
 }
 
@@ -272,8 +273,7 @@ int local_programs_find(struct local *l, struct err *e)
     return 0;
 }
 
-/* Before anything runs: files that are not there, columns that do not fit. A worker knows how to
- * look. */
+/* Finds missing files and columns that do not fit before anything runs; a worker does the check. */
 static int input_check(const struct local *l, struct err *e)
 {
     size_t count = l->set->count, bytes, n = 0;
@@ -316,8 +316,8 @@ int local_run_is(const char *path, const char *text, struct err *e)
                           path);
 }
 
-/* Where a run keeps decoded input and checkpoints, unless its job says so: added to its keys. In a
- * folder of the run's own no parsed rows are kept: nobody asked for them. */
+/* Adds to the job's keys the folders for decoded input and checkpoints, unless the job names them.
+ * A folder of the run's own keeps no parsed rows, because the job did not ask for that. */
 static int folders_add(struct local *l, struct err *e)
 {
     bool own = l->job.data.cache[0] == 0;
@@ -329,7 +329,7 @@ static int folders_add(struct local *l, struct err *e)
     return rc;
 }
 
-/* A key of a file that a daemon of the run was started with; 0: it had not got so far. */
+/* A key of the file with which a daemon of the run was started; 0: there is no such file yet. */
 static int file_int(const struct local *l, const char *name, const struct config_key *keys,
                     const char *key)
 {
@@ -344,7 +344,8 @@ static int file_int(const struct local *l, const char *name, const struct config
     return value;
 }
 
-/* Its rows lie in as many folders, each with as many shards. */
+/* Checks that the number of servers and shards is unchanged: the run's rows lie in one folder for
+ * each. */
 static int servers_same(const struct local *l, struct err *e)
 {
     int all = file_int(l, "coordinator.yaml", keys_coordinator, "shards"),
@@ -385,7 +386,8 @@ static int begin_same(const struct local *l, struct err *e)
                          l->dir, was.start ? "start-from" : "resume", was.word);
 }
 
-/* A new folder gets its job's file. One whose run was broken off goes on with the same job. */
+/* A new folder gets its job's file. An interrupted run in the folder goes on only with the same
+ * job. */
 static int run_file_take(struct local *l, const char *path, const char *text, struct err *e)
 {
     char former[LIMIT_PATH];

@@ -1,11 +1,11 @@
-/* local_watch.c: the children of `shoal local` while they run: the job goes in, what dies is
- * started again, how it goes is shown; and their end.
+/* local_watch.c: the children of `shoal local` while they run: submits the job, restarts children
+ * that die, shows progress, and stops the children.
  *
- * 1. Nothing is waited for that will not come: a child that dies again and again, a coordinator
- *    that is silent, a job without workers each end the run with words that say so.
+ * 1. Every wait ends: a child that dies again and again, a silent coordinator, or a job without
+ *    workers ends the run with a sentence that says so.
  *    [test: what_will_not_come_back_ends_the_run,
  *    a_worker_that_fails_every_time_is_left_where_it_lies]
- * 2. A signal only sets a number; every loop here looks at it.
+ * 2. A signal handler only sets a number; every loop here checks it.
  *    [test: what_will_not_come_back_ends_the_run] */
 #include "deploy/cli/local_inner.h"
 #include "deploy/cli/run.h"
@@ -24,13 +24,14 @@
 
 enum { QUICK_DEATHS_MAX = 5, SHORT_LEASES = 60, SUBMIT_MS = 2000 };
 #define SUBMIT_SILENT_NS UINT64_C(60000000000)
-#define ALONE_NS UINT64_C(15000000000) /* without any worker for so long the job goes nowhere */
-/* A coordinator that others have started is asked so often, and has gone after so long without an
- * answer: it may be started again meanwhile, but not of a run that has its report. */
+#define ALONE_NS UINT64_C(15000000000) /* without any worker for this long the run ends */
+/* A coordinator that another command has started is asked at this interval. It is regarded as gone
+ * after so long without an answer, because it may be restarted meanwhile; but not if its run has a
+ * report by then. */
 #define OTHER_ASK_NS UINT64_C(1000000000)
 #define OTHER_GONE_NS UINT64_C(20000000000)
 #define OTHER_ENDED_NS UINT64_C(3000000000)
-#define QUIET_NS UINT64_C(5000000000) /* so long nothing is shown before the first example */
+#define QUIET_NS UINT64_C(5000000000) /* before the first example, nothing is shown for this long */
 
 static volatile sig_atomic_t interrupted;
 
@@ -74,7 +75,7 @@ static void line_show(struct local *l, const char *said, bool passing)
     fflush(stdout);
 }
 
-/* A disk that stays full is not waited for: the run may go on once there is room. */
+/* Ends the run when a disk stays full; it can be continued once there is room. */
 static int disk_missed(struct local *l, const struct json *s, struct err *e)
 {
     const struct json *servers = json_get(s, "servers");
@@ -107,7 +108,7 @@ static void warning_show(struct local *l, const struct json *s)
     l->warned = true;
 }
 
-/* Shows the input's fields once, before the first example is learnt. */
+/* Shows the input's fields once, before training begins. */
 static void input_show(struct local *l, const struct json *s)
 {
     const struct json *input = json_get(s, "input");
@@ -129,7 +130,8 @@ void local_days_show(struct local *l, const struct json *days, size_t before)
         }
 }
 
-/* Those that have ended since it was asked last; of more than are told the last ones. */
+/* Shows the days that have ended since the last status; when the status leaves some out, the last
+ * ones. */
 static void days_show(struct local *l, const struct json *days)
 {
     const struct json *last = json_get(days, "last");
@@ -137,7 +139,7 @@ static void days_show(struct local *l, const struct json *days)
     local_days_show(l, last, count > told ? count - told : 0);
 }
 
-/* A line of 0 examples tells nothing, unless it stays so. */
+/* True when there is progress to show: a line of 0 examples tells nothing unless it stays so. */
 static bool has_begun(struct local *l, const struct json *s)
 {
     uint64_t now = time_monotonic_ns();
@@ -164,9 +166,9 @@ static bool is_worker(const struct child *c)
     return strncmp(c->name, "worker", 6) == 0;
 }
 
-/* A worker that cannot run, by its own fault (a device that fails each time, say, or another one
- * than the job's, input that has gone), is left where it lies as long as another is there, or has
- * ended well, for then the job is over. */
+/* True when a worker that cannot run by its own fault is not started again: a device that fails
+ * each time, say, or a device other than the job's, or input that is gone. Another worker must
+ * still be there, or have ended well, since then the job is over. */
 static bool worker_spared(const struct local *l, const struct child *c)
 {
     for (int i = 0; i < l->children && is_worker(c); i++) {
@@ -177,22 +179,22 @@ static bool worker_spared(const struct local *l, const struct child *c)
     return false;
 }
 
-/* What would be so again: its input, a right, the job's words. */
+/* True for a failure that a restart would repeat: of the input, a right, or the job's text. */
 static bool worker_stuck(const struct child *c)
 {
     return c->exit_status == 65 || c->exit_status == 66 || c->exit_status == 77 ||
            c->exit_status == 78;
 }
 
-/* A daemon that cannot have its folder: it has waited for it. A worker has told the coordinator
- * what it cannot make, and that ends the job, or others go on. */
+/* True when a daemon cannot have its folder: it has waited for it already. A worker reports to the
+ * coordinator what it cannot make; then the job ends, or other workers go on. */
 static bool folder_failed(const struct child *c)
 {
     return c->exit_status == 73 && c->quick_deaths != 0 && !is_worker(c);
 }
 
-/* Starts again what died; a program that dies at once, again and again, ends the run with its last
- * words. */
+/* Restarts children that died. A program that dies at once, again and again, ends the run with its
+ * last line. */
 int local_children_watch(struct local *l, struct err *e)
 {
     char line[ERR_TEXT_MAX + 128], words[ERR_TEXT_MAX];
@@ -252,8 +254,8 @@ int local_children_watch(struct local *l, struct err *e)
     return 0;
 }
 
-/* What will not come back must not be waited for: a daemon that --no-restart leaves dead, or one
- * that had loaded a checkpoint for a question. */
+/* An error when a daemon is gone for good: one that --no-restart leaves dead, or one that had
+ * loaded a checkpoint for a question. */
 static int daemon_missed(const struct local *l, struct err *e)
 {
     for (int i = 0; i < l->children; i++)
@@ -266,7 +268,7 @@ static int daemon_missed(const struct local *l, struct err *e)
     return 0;
 }
 
-/* Nor all workers gone. */
+/* An error when all workers are gone. */
 static int workers_missed(const struct local *l, uint64_t *alone_ns, struct err *e)
 {
     uint64_t now = time_monotonic_ns();
@@ -301,8 +303,8 @@ static int workers_start(struct local *l, struct err *e)
     return rc;
 }
 
-/* Silence is not borne for long; a coordinator that is still learning what is there is waited
- * for. */
+/* A silent coordinator is given up after SUBMIT_SILENT_NS. One that answers while it still learns
+ * the state of its servers is waited for. */
 int local_submit(struct local *l, const char *text, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_SUBMIT}, reply;
@@ -321,7 +323,7 @@ int local_submit(struct local *l, const char *text, struct err *e)
             return rc;
         if (time_monotonic_ns() - asked < SUBMIT_MS * UINT64_C(1000000)) {
             heard = time_monotonic_ns();
-            char *advice = strchr(e->text, ':'); /* what to do about it is done here */
+            char *advice = strchr(e->text, ':'); /* the advice after the colon is followed here */
             if (advice != NULL)
                 *advice = 0;
             line_show(l, e->text, true);
@@ -335,8 +337,8 @@ int local_submit(struct local *l, const char *text, struct err *e)
                             : SHOAL_E_UNAVAILABLE;
 }
 
-/* What the tables call the job's fields and tensors, once they are made, goes into the run's
- * job.yaml: whoever looks for rows there by a field's name needs it. */
+/* Once the tables are made, their names of the job's fields and tensors go into the run's job.yaml:
+ * a command that looks for rows by a field's name needs them. */
 static int names_keep(struct local *l, uint32_t state, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_JOB_TEXT}, reply;
@@ -344,7 +346,7 @@ static int names_keep(struct local *l, uint32_t state, struct err *e)
     struct msg *m;
     bool made = state == WIRE_JOB_TRAIN || state == WIRE_JOB_EVAL || state == WIRE_JOB_DONE;
     if (l->named || !made || cli_ask(l->ask, &w, NULL, 3000, &reply, &m, e) != 0)
-        return 0; /* asked again with the next look */
+        return 0; /* asked again with the next status */
     (void)snprintf(path, sizeof path, "%s/job.yaml", l->dir);
     char *text = strndup(m->frame[1].data, m->frame[1].bytes);
     int rc = text == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory")
@@ -355,7 +357,7 @@ static int names_keep(struct local *l, uint32_t state, struct err *e)
     return rc;
 }
 
-/* A job that waits for its workers does not for those that are left where they lie. */
+/* A job that waits for its workers is told the number without those that are not started again. */
 static void lying_tell(struct local *l)
 {
     struct wire w = {.type = WIRE_TYPE_SUBMIT}, reply;
@@ -373,7 +375,7 @@ static void lying_tell(struct local *l)
         l->lying = lying;
 }
 
-/* A job without an end is asked for one; another signal does not wait for it. */
+/* A signal asks a job without an end to end; a second signal ends it at once. */
 static void end_ask(struct local *l, bool *asked)
 {
     struct wire w = {.type = WIRE_TYPE_STOP}, reply;
@@ -446,7 +448,8 @@ static bool other_answers(struct local *l)
     return cli_ask(l->ask, &w, NULL, 500, &reply, NULL, &silent) == 0;
 }
 
-/* Workers alone would ask its servers for ever. */
+/* Ends the wait when the other coordinator is gone; its workers alone would ask its servers for
+ * ever. */
 static int other_missed(struct local *l, struct err *e)
 {
     uint64_t now = time_monotonic_ns();
@@ -490,7 +493,7 @@ int local_wait(struct local *l, int first, struct err *e)
             }
             going += !c->done;
         }
-        l->children = first; /* of those, none is started again */
+        l->children = first; /* the children from `first` on are not restarted */
         if (rc == 0)
             rc = local_children_watch(l, e);
         l->children = all;

@@ -1,4 +1,4 @@
-/* main.c: `shoal`, the operator's command: one word says what to do. */
+/* main.c: `shoal`, the operator's command: its first word names the verb. */
 #include "deploy/cli/checkpoint.h"
 #include "deploy/cli/cli.h"
 #include "deploy/cli/replay.h"
@@ -98,7 +98,7 @@ int main(int argc, char **argv)
         version();
         return 0;
     }
-    (void)machine_files(); /* a large fleet has many shards to ask */
+    (void)machine_files(); /* a verb may connect to many shards of a large fleet */
     if (argc > 1 && strcmp(argv[1], "checkpoint") == 0)
         return verb_run("shoal checkpoint",
                         "A checkpoint is a folder: all tables with their optimizers' state, and "

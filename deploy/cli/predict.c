@@ -1,14 +1,14 @@
-/* predict.c: `shoal predict` and `shoal eval`: scores of an input, or how good they are, by tables
- * that a fleet holds, an ended run has left, or a checkpoint keeps.
+/* predict.c: `shoal predict` and `shoal eval`: scores of an input, or their quality, by the tables
+ * of a fleet, of an ended run, or of a checkpoint.
  *
- *   --from fleet        its coordinator is asked; a job may be going on, reads never write
- *   --from RUN          a running one is asked likewise; of one that has ended coordinator and
+ *   --from fleet        asks its coordinator; a job may be running, since reads never write
+ *   --from RUN          asks the coordinator of a running one; for an ended one coordinator and
  *                       servers are started on its folders
- *   --from CHECKPOINT   a cluster of this verb's own loads it, in memory (train.skip); it stays for
- *                       as long as the verb takes, for every worker reads the job file in it
+ *   --from CHECKPOINT   a cluster of this verb's own loads it, in memory (train.skip); it must
+ *                       stay while the verb runs: every worker reads its job file
  *
- * Workers score a part each, and the parts one behind another are the file: the same bytes however
- * many there are. */
+ * Each worker scores a part. The parts are joined in order, so the file has the same bytes with any
+ * number of workers. */
 #include "deploy/cli/local_inner.h"
 #include "deploy/cli/rights.h"
 #include "deploy/cli/run.h"
@@ -35,20 +35,21 @@ struct predict {
     struct local l;
     struct option_line *o;
     const char *from;
-    char end[LIMIT_PATH];   /* the checkpoint of a run that cannot be written */
-    char parts[LIMIT_PATH]; /* folder of this call alone; empty: there is none, or the scratch */
-    bool predicts;          /* else it measures */
+    char end[LIMIT_PATH];   /* the end checkpoint of a run that cannot be written */
+    char parts[LIMIT_PATH]; /* this call's own folder; empty: none, or the scratch folder */
+    bool predicts;          /* predict; false: eval */
     enum score_format format;
-    char job[LIMIT_PATH]; /* file of the job, as the line says or where the tables come from */
+    char job[LIMIT_PATH]; /* the job file: the line's, or the one that lies with the tables */
     char coordinator[256];
     int reading; /* the checkpoint's lock */
-    /* `data.cache=...` of a checkpoint, whose job's may be another machine's, or of a moved run */
+    /* `data.cache=...` when that of the job does not hold here: for a checkpoint, perhaps from
+     * another machine, and for a moved run */
     struct string_list cache;
-    const char **more; /* owned (count): arguments of every worker */
+    const char **more; /* owned (count): arguments of each worker */
     size_t more_count;
 };
 
-/* ---- where the tables are -------------------------------------------------------------------- */
+/* ---- the place of the tables ----------------------------------------------------------------- */
 
 enum source { FLEET, RUN, CHECKPOINT };
 
@@ -84,7 +85,7 @@ static int job_choose(struct predict *p, enum source source, struct err *e)
     return 0;
 }
 
-/* value NULL: the option has none. */
+/* value NULL: an option without a value. */
 static int more_add(struct predict *p, const char *option, const char *value, struct err *e)
 {
     const char **more = realloc(p->more, (p->more_count + 2) * sizeof *more);
@@ -103,7 +104,7 @@ static int cache_add(struct predict *p, const char *folder, const char *name, st
     return rc == 0 ? more_add(p, "--set", p->cache.item[0], e) : rc;
 }
 
-/* A job that only loads: with the line's keys, and those that make it so. */
+/* Submits a job that only loads: the line's keys, and those that make it so. */
 static int checkpoint_open(struct predict *p, struct err *e)
 {
     static const char *const keys[] = {"train.skip=true",      "data.valid=[]",
@@ -117,7 +118,7 @@ static int checkpoint_open(struct predict *p, struct err *e)
     int workers = l->workers, job_status = 0;
     int rc = reading_begin(p->from, &p->reading, e);
     if (rc == 0)
-        rc = begin_find(p->from, true, &l->begin, e); /* where its batches stood is all the same */
+        rc = begin_find(p->from, true, &l->begin, e); /* as for start_from: tables alone */
     l->workers = 1;                                   /* declares the tables */
     l->restart = false;                               /* a server that dies has lost its rows */
     for (size_t i = 0; i < line->count && rc == 0; i++)
@@ -150,7 +151,7 @@ static int checkpoint_open(struct predict *p, struct err *e)
     return rc;
 }
 
-/* Of the run's own job: what it keeps in its folder has moved with that. */
+/* For the run's own job: the cache in the run's folder has moved with the folder. */
 static int run_cache(struct predict *p, struct err *e)
 {
     char path[LIMIT_PATH];
@@ -211,7 +212,7 @@ static int more_make(struct predict *p, struct err *e)
         rc = more_add(p, "--keys", option_text(p->o, "keys"), e);
     if (rc == 0 && cli_plain(p->coordinator))
         rc = more_add(p, "--insecure-plaintext", NULL, e);
-    if (rc == 0 && p->l.children > 0) /* large tables take a while to come back */
+    if (rc == 0 && p->l.children > 0) /* large tables take a while to be read back */
         rc = more_add(p, "--wait", "600", e);
     if (rc == 0)
         rc = more_add(p, "--config", p->job, e);
@@ -224,7 +225,7 @@ static int more_make(struct predict *p, struct err *e)
     return rc;
 }
 
-/* Beside the file that they become, so that it is there at once. */
+/* The parts lie beside their file, on the same file system, so that renaming is enough. */
 static int parts_make(struct predict *p, struct err *e)
 {
     const char *to = option_text(p->o, "out");
@@ -232,7 +233,7 @@ static int parts_make(struct predict *p, struct err *e)
     if (strcmp(to, "-") == 0)
         return 0;
     (void)snprintf(folder, sizeof folder, "%s.parts-XXXXXX", to);
-    if (scratch_make(folder) != 0) /* one that a killed call has left goes */
+    if (scratch_make(folder) != 0) /* also removes the folder of a call that was killed */
         return err_set(e, SHOAL_E_CANTCREATE, "cannot make a folder beside %s: %s", to,
                        strerror(errno));
     (void)snprintf(p->parts, sizeof p->parts, "%s", folder);
@@ -275,9 +276,9 @@ static int workers_run(struct predict *p, struct err *e)
     return rc == 0 ? local_wait(l, first, e) : rc;
 }
 
-/* ---- one file of them ------------------------------------------------------------------------ */
+/* ---- one file of all parts ------------------------------------------------------------------- */
 
-/* All parts are judged as one, as an evaluation is. */
+/* Adds up the bad lines of all parts and checks their share of all rows, as an evaluation does. */
 static int reports_judge(const struct predict *p, struct err *e)
 {
     int64_t rows = 0, bad = 0;
@@ -318,7 +319,7 @@ static int reports_judge(const struct predict *p, struct err *e)
     return 0;
 }
 
-/* A whole file goes behind what `out` has already. */
+/* Appends a whole file to `out`. */
 static int copy_to(int out, const char *path, const char *to, struct err *e)
 {
     int in = open(path, O_RDONLY | O_CLOEXEC);
@@ -329,7 +330,7 @@ static int copy_to(int out, const char *path, const char *to, struct err *e)
                    : err_set(e, SHOAL_E_IO, "cannot copy %s to %s: %s", path, to, strerror(why));
 }
 
-/* The others go behind the first part, which then gets the file's name. */
+/* Appends the other parts to the first one, which then gets the file's name. */
 static int parts_join(const struct predict *p, struct err *e)
 {
     const char *to = option_text(p->o, "out");

@@ -1,5 +1,5 @@
-/* replay.c: `shoal replay`: a log in the order in which things happened, by `shoal local`; back to
- * a moment of it; two replays side by side. */
+/* replay.c: `shoal replay`: trains on a log in order of time by `shoal local`; goes back to a
+ * moment of the log; compares two replays. */
 #include "deploy/cli/replay.h"
 #include "deploy/cli/checkpoint.h"
 #include "deploy/cli/run.h"
@@ -60,7 +60,7 @@ int replay_set(struct option_line *o, const char *job_path, struct string_list *
     return on ? 0 : set_add(set, "replay.every", "1d", e);
 }
 
-/* The newest checkpoint of the run that has begun no window from `moment` on. */
+/* Finds the run's newest checkpoint that has begun no window from `moment` on. */
 static int checkpoint_before(const char *run, const char *folder, uint32_t moment,
                              char out[LIMIT_PATH], struct err *e)
 {
@@ -171,7 +171,7 @@ static int days_read(const char *run, struct json **report, const struct json **
     return err_set(e, SHOAL_E_DATA, "%s: it is of no replay", path);
 }
 
-/* The item of the list that begins at that time, or NULL. */
+/* The item of the list whose `from` is that time, or NULL. */
 static const struct json *item_of(const struct json *list, const char *from)
 {
     for (size_t i = 0; i < json_count(list); i++)
@@ -185,7 +185,7 @@ static double figure(const struct json *item, const char *name)
     return json_as_number(json_get(json_get(item, "figures"), name), (double)NAN);
 }
 
-/* Two figures that are not there are alike: no positive in a window, say. */
+/* Two missing figures are equal: a window without positives has no AUC, say. */
 static bool equal(double x, double y)
 {
     return x == y || (isnan(x) && isnan(y));
@@ -213,7 +213,8 @@ static void line_print(const char *from, const struct json *a, const struct json
            json_as_int(json_get(b, "examples"), 0));
 }
 
-/* A day's or window's `from`, "2026-10-25T02:00:00+01:00", or with a Z, in seconds since 1970. */
+/* The seconds since 1970 of a day's or window's `from`: "2026-10-25T02:00:00+01:00", or with a
+ * Z. */
 static int64_t moment_of(const char *label)
 {
     struct tm t = {0};
@@ -231,7 +232,7 @@ static int moments_compare(const char *a, const char *b)
     return (x > y) - (x < y);
 }
 
-/* Days of both, in order of time; with hours where the two differ. */
+/* Prints the days of both in order of time, with hours where the two differ. */
 static bool days_print(const struct json *a, const struct json *b, bool hours)
 {
     bool same = true;
@@ -271,7 +272,7 @@ static int by_distance(const void *a, const void *b)
     return (dx < dy) - (dx > dy);
 }
 
-/* Values of one field of one day: those that both have. *found has room for all of `a`. */
+/* Collects the values of one field of one day that both have. *found has room for all of `a`. */
 static size_t values_take(const char *field, const char *day, const struct json *a,
                           const struct json *b, struct value_moved *found)
 {
@@ -298,7 +299,7 @@ static size_t values_take(const char *field, const char *day, const struct json 
     return count;
 }
 
-/* Values of evaluate.by whose logloss differs most for how many examples it is of. */
+/* Prints the values of evaluate.by whose logloss differs most, weighted by their examples. */
 static void values_print(const struct json *a, const struct json *b)
 {
     struct value_moved *all = NULL;
@@ -329,7 +330,7 @@ static void values_print(const struct json *a, const struct json *b)
     free(all);
 }
 
-/* Of both ends of the runs: tables alike to the bit, or not. */
+/* Prints for each table at the end of both runs whether its bits are the same. */
 static void tables_print(const struct json *a, const struct json *b)
 {
     const struct json *x = json_get(a, "tables"), *y = json_get(b, "tables");

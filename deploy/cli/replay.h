@@ -6,11 +6,11 @@
 #include "deploy/cli/cli.h"
 #include "proto/job/job.h"
 
-/* Options of a replay as keys of the job, behind `set`; a job without a section replay gets one.
- * USAGE, NOMEM; what job_load says. */
+/* Adds the options of a replay to `set` as keys of the job; a job without a section replay gets
+ * one. USAGE, NOMEM; the errors of job_load. */
 int replay_set(struct option_line *o, const char *job_path, struct string_list *set, struct err *e);
-/* --rewind TIME --of RUN: the newest checkpoint of the run in which nothing from then on is learnt.
- * USAGE, NOINPUT; what job_load says. */
+/* --rewind TIME --of RUN: finds the newest checkpoint of the run that has learnt nothing from that
+ * time on. USAGE, NOINPUT; the errors of job_load. */
 int replay_rewind(const struct option_line *o, struct begin *begin, struct err *e);
 
 int replay_diff_main(struct option_line *o, struct err *e);

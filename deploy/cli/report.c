@@ -1,5 +1,4 @@
-/* report.c: a report for people: what was learned, how fast, where the time went, and what to try
- * next. */
+/* report.c: prints a report: the result, the speed, the use of time, and suggestions. */
 #include "deploy/cli/cli.h"
 
 #include <errno.h>
@@ -43,7 +42,7 @@ void cli_progress_text(const struct json *s, char out[256])
         out, 256, "%-8.16s epoch %.0f   %.0f examples", json_as_string(json_get(s, "state"), "?"),
         json_as_number(json_get(s, "epoch"), 0), json_as_number(json_get(s, "examples"), 0));
 
-    if (rate > 0) /* between epochs there is none */
+    if (rate > 0) /* between epochs there is no rate */
         n += snprintf(out + n, 256 - (size_t)n, "   %.0f/s", rate);
     if (!isnan(loss))
         n += snprintf(out + n, 256 - (size_t)n, "   loss %.4f", loss);
@@ -65,7 +64,8 @@ static double teacher_auc(const struct json *r, const char *split)
     return strcmp(of, split) == 0 ? cli_number(r, "teacher_auc") : (double)NAN;
 }
 
-/* "   NAME 0.1234" of a figure that has a value: AUC has none where labels are of one class. */
+/* Prints "   NAME 0.1234" for a figure that has a value; AUC has none where all labels are
+ * equal. */
 static void figure_print(const struct json *of, const char *key, const char *name, int digits)
 {
     double x = cli_number(of, key);
@@ -73,7 +73,7 @@ static void figure_print(const struct json *of, const char *key, const char *nam
         printf("   %s %.*f", name, digits, x);
 }
 
-/* Where there were some within epochs: the ends of epochs stand above. */
+/* Prints evaluations within epochs, if there were any; those at the ends of epochs stand above. */
 static void evaluations_print(const struct json *r)
 {
     const struct json *list = json_get(r, "evaluations");
@@ -204,7 +204,7 @@ void cli_word_print(FILE *f, const char *word)
     fputc('\'', f);
 }
 
-/* Commands that can be typed as they stand. A job that was resumed keeps its consistency. */
+/* Prints commands that can be typed as they stand. A job that was resumed keeps its consistency. */
 static void next_print(const char *run_dir, const char *again, bool repeatable)
 {
     fputs("  try next       ", stdout);
@@ -220,7 +220,7 @@ static void next_print(const char *run_dir, const char *again, bool repeatable)
            again);
 }
 
-/* On what the workers computed, and why on that: a line each, of the first ones. */
+/* Prints the backend of the workers and the reason for it, a line each, the first ones only. */
 static void backends_print(const struct json *list)
 {
     for (size_t i = 0; i < json_count(list) && i < BACKENDS_SHOWN; i++) {
@@ -249,13 +249,13 @@ void cli_day_text(const struct json *day, char out[256])
                   {"figures.calibration", "calibration", 3}};
     int at = snprintf(out, 256, "day %.*s   %s examples", midnight ? (int)(time - from) : 40, from,
                       cli_number_text(cli_number(day, "examples"), n));
-    for (int i = 0; i < 3; i++) /* a day that was broken off has none */
+    for (int i = 0; i < 3; i++) /* an interrupted day has no figures */
         if (!isnan(cli_number(day, figure[i].path)))
             at += snprintf(out + at, 256 - (size_t)at, "   %s %.*f", figure[i].name,
                            figure[i].digits, cli_number(day, figure[i].path));
 }
 
-/* Seconds that are no work of this run's. */
+/* Prints the seconds that this run did not spend on work. */
 static void other_seconds_print(const struct json *r)
 {
     double before = cli_number(r, "seconds_before"), vain = cli_number(r, "seconds_in_vain");
@@ -267,7 +267,7 @@ static void other_seconds_print(const struct json *r)
                vain, cli_number(r, "went_back"));
 }
 
-/* The job, and what it did; a job that did not finish has no speed, and a reason. */
+/* Prints the job and its result; a job that did not finish has no speed, but a reason. */
 static void head_print(const struct json *r)
 {
     char n[32];

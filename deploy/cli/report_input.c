@@ -1,4 +1,4 @@
-/* report_input.c: prints a job's input: its fields, and values that have no row. */
+/* report_input.c: prints a job's input: its fields, and the values without a row. */
 #include "deploy/cli/cli.h"
 #include "proto/base/text.h"
 #include "proto/metric/unseen.h"
@@ -9,7 +9,7 @@
 
 enum { FIELDS_SHOWN = 48 };
 
-/* "0.52 to 99", of a number. */
+/* "0.52 to 99" for a numeric field. */
 static void span_text(const struct json *field, char out[64])
 {
     double least = cli_number(field, "least"), most = cli_number(field, "most");
@@ -18,7 +18,7 @@ static void span_text(const struct json *field, char out[64])
         (void)snprintf(out, 64, "%.5g to %.5g", least, most);
 }
 
-/* "12 %", or "" of nothing. */
+/* "12 %", or "" for 0. */
 static const char *percent_text(double share, char out[16])
 {
     out[0] = '\0';
@@ -87,7 +87,7 @@ static bool line_text(const struct json *input, size_t line, char *out, size_t b
     return true;
 }
 
-/* Names and values are of a file. */
+/* Names and values come from a file. */
 bool cli_input_line(const struct json *input, size_t line, char *out, size_t bytes)
 {
     if (!line_text(input, line, out, bytes))

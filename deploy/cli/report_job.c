@@ -1,4 +1,4 @@
-/* report_job.c: which job a report is of: its data, settings, fields, when and where it ran. */
+/* report_job.c: prints the job of a report: its data, settings, fields, when and where it ran. */
 #include "deploy/cli/cli.h"
 
 #include <stdarg.h>

@@ -54,7 +54,7 @@ static bool number_take(const char *word, uint64_t *number)
     return digits > 0 && word[digits] == 0 && errno == 0;
 }
 
-/* Asks a coordinator for the report of a job that has ended; number 0: the newest job. */
+/* Asks a coordinator for the report of an ended job; number 0: the newest job. */
 static int job_report(const struct option_line *o, uint64_t number, struct json **out,
                       struct err *e)
 {
@@ -78,7 +78,7 @@ static int job_report(const struct option_line *o, uint64_t number, struct json 
     return rc;
 }
 
-/* named: the line says where. */
+/* named: the line names the path. */
 static int page_write(const struct json *report, const char *path, bool named, struct err *e)
 {
     int rc = report_page_write(report, path, e);

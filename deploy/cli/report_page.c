@@ -1,4 +1,4 @@
-/* report_page.c: the template, and in it the values. */
+/* report_page.c: writes the template with the values inserted. */
 #include "deploy/cli/report_page.h"
 #include "deploy/cli/local_inner.h"
 #include "proto/base/assert.h"
@@ -9,8 +9,8 @@
 
 static const char place[] = "@VALUES@";
 
-/* JSON in which no text can end the script element that it stands in, or begin another: in JSON '<'
- * occurs in strings alone. */
+/* Writes JSON in which no text can end its script element or begin another one: in JSON '<' occurs
+ * in strings only. */
 static void values_write(FILE *out, const char *json)
 {
     for (const char *p = json; *p != '\0'; p++)

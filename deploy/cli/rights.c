@@ -1,4 +1,4 @@
-/* rights.c: access(2) on a run's folders, and sentences that say what to do. */
+/* rights.c: access(2) on a run's folders, and errors that name a remedy. */
 #include "deploy/cli/rights.h"
 #include "deploy/cli/begin.h"
 #include "proto/base/file.h"
@@ -27,7 +27,8 @@ int rights_read(const char *folder, struct err *e)
                    folder);
 }
 
-/* What cannot be written of a folder and its file `lock`: *path is that, errno why. */
+/* True when a folder and its file `lock` can be written; else *path is the one that cannot, and
+ * errno says why. */
 static bool folder_writes(const char *folder, char path[2 * LIMIT_PATH])
 {
     (void)snprintf(path, 2 * LIMIT_PATH, "%s", folder);
@@ -37,7 +38,8 @@ static bool folder_writes(const char *folder, char path[2 * LIMIT_PATH])
     return may(path, R_OK | W_OK) || errno == ENOENT;
 }
 
-/* All that begin so in a folder, and what lies in them: server-N, and its shard-N. */
+/* Checks all entries of a folder whose names begin with `begins`, and those in them: server-N, and
+ * its shard-N. */
 static bool inner_write(const char *folder, const char *begins, char path[2 * LIMIT_PATH])
 {
     char inner[LIMIT_PATH + 256];

@@ -8,11 +8,10 @@
 
 #include "proto/base/err.h"
 
-/* DENIED: the folder is there, and this user may not look into it. Says nothing of one that is not
- * there. */
+/* DENIED: the folder exists and this user may not read it. 0 for a folder that does not exist. */
 int rights_read(const char *folder, struct err *e);
-/* DENIED: run, or a folder or lock in it, cannot be written; says what to do. CANTCREATE: likewise,
- * but another process uses the run now. */
+/* DENIED: the run, or a folder or lock in it, cannot be written; the error names a remedy.
+ * CANTCREATE: the same, and another process uses the run now. */
 int rights_write(const char *run, struct err *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* run.c: the folder of a run, wherever it is now. */
+/* run.c: the folder of a run, also after it was moved. */
 #include "deploy/cli/run.h"
 #include "deploy/cli/begin.h"
 #include "deploy/cli/cli.h"
@@ -31,7 +31,7 @@ bool run_is(const char *folder)
     return run_has(folder, COORDINATOR_FILE);
 }
 
-/* The settings that the coordinator was started with; NULL: they are not known. */
+/* The settings with which the coordinator was started; NULL: unknown. */
 static struct config *coordinator_file(const char *run)
 {
     char path[LIMIT_PATH];
@@ -41,7 +41,7 @@ static struct config *coordinator_file(const char *run)
     return config_load(path, NULL, keys_coordinator, &c, &silent) == 0 ? c : NULL;
 }
 
-/* By the coordinator's own folder, which lies in it always. */
+/* The coordinator's own folder always lies in the run folder, so its path tells where that was. */
 bool run_moved(const char *run, char former[LIMIT_PATH])
 {
     struct config *c = coordinator_file(run);
@@ -103,7 +103,7 @@ int run_shards(const char *run, glob_t *out, struct err *e)
     char pattern[2 * LIMIT_PATH];
     size_t n = 0;
     for (const char *p = run; *p != 0 && n < sizeof pattern - 32; p++) {
-        if (strchr("\\*?[", *p) != NULL) /* a run's name means itself */
+        if (strchr("\\*?[", *p) != NULL) /* the name of a run is no pattern */
             pattern[n++] = '\\';
         pattern[n++] = *p;
     }

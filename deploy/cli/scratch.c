@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define MARK ".shoal-lock"
-#define MARK_NEW ".shoal-lock.new" /* not locked yet, and ignored by others */
+#define MARK_NEW ".shoal-lock.new" /* not locked yet; other processes ignore it */
 #define DRAWN 6                    /* letters that mkdtemp draws */
 
 static bool is_own(int fd, mode_t type)
@@ -24,7 +24,7 @@ static bool is_own(int fd, mode_t type)
            (st.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/* The lock of a folder whose maker is gone, or -1. */
+/* Locks a folder whose maker is gone; -1: it cannot. */
 static int left_take(const char *path)
 {
     int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), mark = -1;
@@ -39,7 +39,7 @@ static int left_take(const char *path)
     return mark;
 }
 
-/* Removes the folders of this name that killed commands left. */
+/* Removes the folders of this name that killed commands have left. */
 static void sweep(const char *like)
 {
     const char *slash = strrchr(like, '/'), *name = slash != NULL ? slash + 1 : like, *entry;

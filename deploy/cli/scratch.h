@@ -1,16 +1,17 @@
-/* scratch.h: folders of a command's own, in places that all share. What one leaves that was killed
- * is removed by the next that makes such a folder there.
+/* scratch.h: temporary folders of a command, in places that many processes share. A folder left by
+ * a killed command is removed by the next command that makes such a folder there.
  *
- * A folder has a file that its maker holds a lock on while it lives. It goes only when that file is
- * there and its lock is free, when folder and file are this user's and nobody else may write there;
- * links are not followed. [test: folders_of_who_was_killed_go_with_the_next] */
+ * A folder has a file that its maker keeps locked while it lives. The folder is removed only when
+ * that file exists and its lock is free, and when folder and file belong to this user and no other
+ * user may write there. Links are not followed.
+ * [test: folders_of_who_was_killed_go_with_the_next] */
 #ifndef DEPLOY_CLI_SCRATCH_H
 #define DEPLOY_CLI_SCRATCH_H
 
-/* path: PLACE/NAME-XXXXXX, as mkdtemp takes it; the lock is held until the process ends. -1 with
- * errno: there is none. */
+/* path: PLACE/NAME-XXXXXX, as for mkdtemp. The lock is held until the process ends. -1 with errno:
+ * no folder was made. */
 int scratch_make(char *path);
-/* It stays when the process has ended. */
+/* Keeps the folder after the process has ended. */
 void scratch_keep(const char *path);
 
 #endif

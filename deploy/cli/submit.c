@@ -1,5 +1,5 @@
-/* submit.c: `shoal submit` and `shoal stop`: handing a job to a running coordinator, following it,
- * ending it early. */
+/* submit.c: `shoal submit` and `shoal stop`: hand a job to a running coordinator, follow it, end it
+ * early. */
 #include "deploy/cli/cli.h"
 #include "proto/base/text.h"
 #include "proto/base/time.h"
@@ -27,7 +27,7 @@ static int job_submit(struct ask *a, const char *text, int64_t workers, const st
     const struct timespec pause = {0, 200000000};
     uint64_t begun = time_monotonic_ns(), asked = begun;
     int rc = cli_ask(a, &w, &f, QUESTION_MS, &reply, NULL, e);
-    /* It answers, and is still learning what is there: that comes with the servers' next beats. */
+    /* It answers, but still learns the state of the servers; that comes with their next beats. */
     while (rc == SHOAL_E_UNAVAILABLE && time_monotonic_ns() - asked < QUESTION_MS * 1000000ull &&
            time_monotonic_ns() - begun < LEARNS_NS) {
         nanosleep(&pause, NULL);
@@ -39,7 +39,7 @@ static int job_submit(struct ask *a, const char *text, int64_t workers, const st
     return rc;
 }
 
-/* Shows the input's fields once, before the first example is learnt. */
+/* Shows the input's fields once, before training begins. */
 static void input_show(const struct json *s, bool *shown)
 {
     const struct json *input = json_get(s, "input");
@@ -53,7 +53,7 @@ static void input_show(const struct json *s, bool *shown)
     *shown = true;
 }
 
-/* One line a change on a terminal, one every five seconds elsewhere. */
+/* Prints a line at each change on a terminal, and one every five seconds elsewhere. */
 static void progress_show(const struct json *s, unsigned round)
 {
     char line[256];
@@ -66,7 +66,7 @@ static void progress_show(const struct json *s, unsigned round)
     fflush(stdout);
 }
 
-/* The coordinator tells of the last job that it has taken, and that may be another by now. */
+/* The status is that of the last job that the coordinator took, which may be another one by now. */
 static int own_check(const struct json *s, uint64_t run, struct err *e)
 {
     uint64_t shown = (uint64_t)json_as_int(json_get(s, "run"), 0);
@@ -78,7 +78,7 @@ static int own_check(const struct json *s, uint64_t run, struct err *e)
                    run, shown, json_as_string(json_get(s, "job"), "?"));
 }
 
-/* Until the job is over; its status is left in *job_status. */
+/* Returns when the job is over; its status is in *job_status. */
 static int job_follow(struct ask *a, uint64_t run, int *job_status, struct err *e)
 {
     const struct timespec pause = {0, 500000000};
@@ -91,7 +91,7 @@ static int job_follow(struct ask *a, uint64_t run, int *job_status, struct err *
         nanosleep(&pause, NULL);
         int rc = cli_ask(a, &w, NULL, QUESTION_MS, &reply, &m, e);
         if (rc == SHOAL_E_UNAVAILABLE && (silent_ms += QUESTION_MS) < SILENCE_MAX_MS)
-            continue; /* a coordinator that was killed comes back and goes on */
+            continue; /* a coordinator that was killed is restarted and goes on */
         if (rc != 0)
             return rc;
         silent_ms = 0;
@@ -111,7 +111,7 @@ static int job_follow(struct ask *a, uint64_t run, int *job_status, struct err *
     }
 }
 
-/* The coordinator keeps no report of it: many jobs have ended since. */
+/* The coordinator has no report of the job any more because many jobs have ended since. */
 static int outcome_bare(uint64_t run, int job_status, struct err *e)
 {
     if (job_status != 0)
@@ -144,7 +144,7 @@ static int job_outcome(struct ask *a, uint64_t run, int job_status, struct err *
     return rc;
 }
 
-/* A job that trains and makes no checkpoint by itself. */
+/* A note for a job that trains and makes no checkpoint by itself. */
 static void keeps_none_say(const struct job *j, const char *path)
 {
     if (j->train.skip || j->checkpoint.at_end || j->checkpoint.every_batches > 0 ||

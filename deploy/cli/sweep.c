@@ -1,5 +1,5 @@
-/* sweep.c: `shoal sweep`: every variant checked, then run, as many at a time as cores allow; what
- * is done already is taken as it is.
+/* sweep.c: `shoal sweep`: checks every variant, then runs them, as many at a time as there are
+ * cores; a variant that was completed before is not run again.
  *
  * 1. A run counts for a variant only if its job is the variant's, to the byte.
  *    [test: another_job_is_not_taken_for_a_variant]
@@ -24,22 +24,22 @@
 #include <unistd.h>
 
 enum {
-    DIR_MAX = 300,       /* of a folder's path: behind it stand a variant's name and its files */
-    LEFT_WAIT_MS = 60000 /* for the run of a sweep that was killed */
+    DIR_MAX = 300, /* bytes of a folder's path; the names of a variant and its files follow it */
+    LEFT_WAIT_MS = 60000 /* a wait for the run of a sweep that was killed */
 };
 
 struct sweeping {
     struct sweep sweep;
-    char programs[512]; /* the folder of ours */
+    char programs[512]; /* the folder of Shoal's programs */
     int at_once;
-    const char *servers, *workers; /* of each run */
-    char memory[48];               /* of each server: variants share the machine */
+    const char *servers, *workers; /* numbers for each run */
+    char memory[48];               /* bytes for each server: variants share the machine */
     size_t done;
 };
 
 /* ---- before anything runs -------------------------------------------------------------------- */
 
-/* sweeps/JOB-DATE-TIME, or what the line says. */
+/* Makes sweeps/JOB-DATE-TIME, or the folder that the line names. */
 static int dir_make(struct sweep *s, const char *wish, struct err *e)
 {
     char path[LIMIT_PATH], part[LIMIT_PATH], absolute[4096];
@@ -51,7 +51,7 @@ static int dir_make(struct sweep *s, const char *wish, struct err *e)
     if (wish != NULL && file_make_folders(path, 0700, part) != 0)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", part,
                        strerror(errno));
-    /* a run's folder has a limit of its own, and what is in it, too */
+    /* the paths of a run's folder and of the files in it have limits too */
     if (realpath(path, absolute) == NULL || strlen(absolute) > DIR_MAX)
         return err_set(e, SHOAL_E_CANTCREATE,
                        "the folder %s cannot be used: its full path has more than %d bytes, or "
@@ -69,7 +69,7 @@ static void path_of(const struct sweep *s, const struct sweep_variant *v, const 
                    file[0] != 0 ? "/" : "", file);
 }
 
-/* Each reads the whole input, by itself. */
+/* Refuses standard input: each variant reads the whole input by itself. */
 static int streams_refuse(const struct job *job, struct err *e)
 {
     const struct string_list *const list[] = {&job->data.train, &job->data.valid, &job->data.test,
@@ -83,8 +83,8 @@ static int streams_refuse(const struct job *job, struct err *e)
     return 0;
 }
 
-/* What is of the sweep and not of the job: variants share what is decoded, and neither remove each
- * other's checkpoints nor publish. */
+/* Adds the keys that belong to the sweep and not to the job: variants share decoded input, do not
+ * remove each other's checkpoints, and do not publish. */
 static int sweep_keys_add(const struct sweep *s, struct sweep_variant *v, const struct job *job,
                           struct err *e)
 {
@@ -99,7 +99,7 @@ static int sweep_keys_add(const struct sweep *s, struct sweep_variant *v, const 
     return rc;
 }
 
-/* The job of every variant is one that a coordinator would take; nothing is made before. */
+/* Checks that a coordinator would accept the job of every variant, before anything is made. */
 static int variants_check(struct sweep *s, struct err *e)
 {
     for (size_t i = 0; i < s->count; i++) {
@@ -128,8 +128,8 @@ static int another(const char *run, struct err *e)
                    "%s holds a run of another job: name another --dir, or remove it", run);
 }
 
-/* The run that the variant's folder holds counts when it has ended well (1). Any other of the
- * variant's begins anew: half a run may hold what no job takes. */
+/* The run in the variant's folder counts when it has ended well (1). Any other run of the same job
+ * is removed and begins anew: half a run may hold data that no job accepts. */
 static int variant_look(const struct sweep *s, struct sweep_variant *v, struct err *e)
 {
     char run[LIMIT_PATH], path[LIMIT_PATH], report[LIMIT_PATH];
@@ -167,7 +167,7 @@ static int variant_look(const struct sweep *s, struct sweep_variant *v, struct e
     return rc;
 }
 
-/* Runs read the job file as it is now. */
+/* Copies the job file, so that all runs read it as it is now. */
 static int job_copy(const struct sweep *s, struct err *e)
 {
     char *text = NULL;
@@ -232,8 +232,8 @@ static void variant_show(struct sweeping *w, const struct sweep_variant *v)
     fflush(stdout);
 }
 
-/* On what all are compared: the validation split, where there is one. What is chosen by it says
- * nothing of how good it is; the test split is for that. */
+/* Chooses the split by which variants are compared: the validation split, if there is one. A figure
+ * that a variant was chosen by does not show how good it is; the test split is for that. */
 static void split_take(struct sweep *s, const struct json *report)
 {
     static const char *const split[] = {"valid", "test", "train"};
@@ -257,7 +257,7 @@ static void variant_end(struct sweeping *w, struct sweep_variant *v)
     variant_show(w, v);
 }
 
-/* Starts what there is room for, takes what has ended; the number that run (2). */
+/* Starts runs while there is room and collects those that have ended; returns how many run (2). */
 static int variants_turn(struct sweeping *w)
 {
     int running = 0;
@@ -379,7 +379,7 @@ static int sweep_run(struct sweeping *w, const char *dir, struct err *e)
     return rc == 0 ? finish(s, e) : rc;
 }
 
-/* A run keeps about two cores busy: a server's and a worker's. */
+/* A run keeps about two cores busy: one of a server, one of a worker. */
 static int at_once_of(const struct option_line *o)
 {
     int cores = (int)machine_cores("");
@@ -389,7 +389,7 @@ static int at_once_of(const struct option_line *o)
 int cli_sweep(struct option_line *o, struct err *e)
 {
     static struct sweeping w;
-    static struct local here; /* where our programs lie */
+    static struct local here; /* where Shoal's programs lie */
     char servers[16], workers[16];
     if (o->words != 1)
         return err_set(e, SHOAL_E_USAGE,

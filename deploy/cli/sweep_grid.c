@@ -1,4 +1,4 @@
-/* sweep_grid.c: from the line to variants. */
+/* sweep_grid.c: makes the variants from the command line. */
 #include "deploy/cli/sweep.h"
 #include "proto/base/hash.h"
 #include "proto/job/config.h"
@@ -12,7 +12,8 @@ static int no_memory(struct err *e)
     return err_set(e, SHOAL_E_NOMEM, "out of memory");
 }
 
-/* To the end of the value at `text`: a comma that is not within brackets or quotes, or the end. */
+/* The length of the value at `text`: it ends at a comma outside brackets and quotes, or at the end
+ * of the text. */
 static size_t value_bytes(const char *text)
 {
     int depth = 0;
@@ -63,7 +64,7 @@ static int twice(const char *key, struct err *e)
                    "--set %s: the key stands there twice; give it once, with all its values", key);
 }
 
-/* true: the item, KEY=VALUE, has this key. */
+/* True when the item, KEY=VALUE, has this key. */
 static bool same_key(const char *item, const char *key)
 {
     size_t n = strlen(key);
@@ -74,7 +75,7 @@ static int key_take(struct sweep *s, const char *item, struct err *e)
 {
     const char *equals = strchr(item, '=');
     struct sweep_key *k = &s->key[s->keys];
-    if (equals == NULL || equals[1 + value_bytes(equals + 1)] == 0) /* of every variant */
+    if (equals == NULL || equals[1 + value_bytes(equals + 1)] == 0) /* one for all variants */
         return config_list_add(&s->fixed, item) == 0 ? 0 : no_memory(e);
     if (s->keys == SWEEP_KEYS_MAX)
         return err_set(e, SHOAL_E_USAGE, "more than %d keys have several values", SWEEP_KEYS_MAX);
@@ -88,7 +89,8 @@ static int key_take(struct sweep *s, const char *item, struct err *e)
     return values_take(k, item, equals + 1, e);
 }
 
-/* Behind the last dot, where no other key ends so. */
+/* The brief name of a key is its part after the last dot, unless another key ends in the same
+ * part. */
 static void keys_shorten(struct sweep *s)
 {
     for (size_t i = 0; i < s->keys; i++) {
@@ -103,8 +105,8 @@ static void keys_shorten(struct sweep *s)
         }
 }
 
-/* Its folder's name, whatever other variants there are: a name that was cut, or had what is no good
- * in a path, ends with a hash of the whole. */
+/* Makes the variant's folder name, which depends on no other variant. A name that was cut, or that
+ * had characters unfit for a path, ends with a hash of the whole. */
 static int name_make(const struct sweep *s, struct sweep_variant *v)
 {
     static const char good[] =
@@ -133,7 +135,7 @@ static int variant_make(struct sweep *s, size_t i, struct err *e)
     struct sweep_variant *v = &s->variant[i];
     size_t rest = i;
     int rc = 0;
-    for (size_t k = s->keys; k-- > 0;) { /* the last key turns fastest */
+    for (size_t k = s->keys; k-- > 0;) { /* the last key changes fastest */
         v->at[k] = rest % s->key[k].value.count;
         rest /= s->key[k].value.count;
     }

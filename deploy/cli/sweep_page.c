@@ -20,9 +20,9 @@ double sweep_figure(const struct sweep *s, const struct sweep_variant *v, const 
     return v->report == NULL ? (double)NAN : cli_number(v->report, path);
 }
 
-/* The standard error of an AUC, of how many examples it was measured on (Hanley and McNeil, The
- * Meaning and Use of the Area under a ROC Curve, 1982). All variants are measured on the same ones:
- * a difference between two of them has a smaller one. */
+/* The standard error of an AUC, given the number of examples (Hanley and McNeil, The Meaning and
+ * Use of the Area under a ROC Curve, 1982). All variants are measured on the same examples, so the
+ * error of a difference between two of them is smaller. */
 static double auc_error(const struct sweep *s, const struct sweep_variant *v)
 {
     double a = sweep_figure(s, v, "auc"), n = sweep_figure(s, v, "examples"),
@@ -37,7 +37,7 @@ static double counted(const struct sweep *s, const struct sweep_variant *v)
     return sweep_figure(s, v, s->metric);
 }
 
-/* For which qsort hands no context on. */
+/* for qsort, which passes no context */
 static const struct sweep *ordered;
 
 static int better(const void *a, const void *b)

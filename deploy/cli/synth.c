@@ -1,4 +1,4 @@
-/* synth.c: `shoal synth`: writes a made-up log and says how well its teacher does on it. */
+/* synth.c: `shoal synth`: writes a synthetic log and prints how well its teacher does on it. */
 #include "deploy/cli/synth.h"
 
 #include "deploy/cli/cli.h"
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define BLOCK_BYTES (1u << 20)
-/* AUC by counting: logits in [-16, 16) fall into bins, those of one bin count as equal. */
+/* AUC by counting: logits in [-16, 16) fall into bins; those of one bin count as equal. */
 #define BINS (1u << 18)
 
 struct tally {
@@ -42,7 +42,8 @@ char *synth_row_put_number(char *to, int64_t x)
     return to;
 }
 
-/* A value's eight digits: a bijection of 32 bits, so that no two values of a field share them. */
+/* A value's eight digits: a bijection of 32 bits, so that no two values of a field have the
+ * same. */
 static char *put_value(char *to, uint64_t salt, uint32_t rank)
 {
     uint32_t x = rank ^ (uint32_t)salt;
@@ -124,7 +125,7 @@ static int write_failed(const char *path, struct err *e)
                    "%s: %s; choose another --out or free some space", path, strerror(errno));
 }
 
-/* The text of a row and its share of the figures. */
+/* Writes the text of a row and adds the row to the figures. */
 static char *row_write(const struct synth_teacher *t, uint64_t part, uint64_t i, char *to,
                        struct tally *tally)
 {
@@ -161,7 +162,7 @@ static int rows_write(FILE *file, const struct synth_teacher *t, uint64_t part, 
     return 0;
 }
 
-/* Writes under a temporary name, then gives it the right one: a file that is there is whole. */
+/* Gives a file written under a temporary name its final name: a file of that name is complete. */
 static int finish(FILE *file, int failed, const char *temporary, const char *path, struct err *e)
 {
     int rc = 0;
@@ -208,7 +209,7 @@ static int log_write(const struct synth_teacher *t, uint64_t part, uint64_t rows
         return err_set(e, SHOAL_E_USAGE,
                        "the path of the log is longer than %u bytes; choose a shorter one",
                        LIMIT_PATH - 1);
-    snprintf(temporary, sizeof temporary, "%s.%d.part", path, (int)getpid()); /* two keep apart */
+    snprintf(temporary, sizeof temporary, "%s.%d.part", path, (int)getpid()); /* one a process */
     struct tally tally[SYNTH_LABELS] = {{{NULL, NULL}, 0, 0}};
     int rc = tallies_new(tally, e);
     FILE *file = NULL;

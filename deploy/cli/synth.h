@@ -1,21 +1,21 @@
-/* synth.h: made-up click logs, each drawn from a teacher that is known.
+/* synth.h: synthetic click logs, each drawn from a known teacher.
  *
  * CRITEO: in the format of the Criteo challenge. A row has 13 integers (some empty) and 26
- * categories whose values follow Zipf's law (exponent 1.05) over 24 to a million values a field.
+ * categories whose values follow Zipf's law (exponent 1.05), with 24 to a million values a field.
  * The teacher's logit is the sum of an effect of every value, products of hidden factors of a few
- * pairs of fields, and effects of the numbers; the label is drawn from it. So the AUC and logloss
- * of the teacher's own probabilities are the best that any model can reach on the file, but for
- * luck. Most of the signal lies in values that come often, so that a model can learn it.
+ * pairs of fields, and effects of the numbers; the label is drawn from it. So no model can exceed
+ * the AUC, or beat the logloss, of the teacher's own probabilities on the file, except by luck.
+ * Most of the signal lies in frequent values, so that a model can learn it.
  *
- * SEQUENCE: csv, label,user,item,history. The history is 4 to 20 items, "a|b|c", the last one
- * latest. Items have classes that the file does not tell; a click is likely when the item's class
- * is among those of the last SYNTH_RECENT. A model has to weigh the history by the item to find
+ * SEQUENCE: csv, label,user,item,history. The history is 4 to 20 items, "a|b|c", the latest one
+ * last. Items have classes that the file does not show. A click is likely when the item's class is
+ * among those of the last SYNTH_RECENT items. A model has to weigh the history by the item to find
  * that.
  *
- * TASKS: csv, click,buy and eight categories. Who buys has clicked; the teachers of the two share a
- * part of their effects.
+ * TASKS: csv, click,buy and eight categories. Every purchase has a click; the teachers of the two
+ * labels share a part of their effects.
  *
- * The bytes are a function of (seed, part, rows) alone: no libm on that way. Part 0 is for
+ * The bytes are a function of (seed, part, rows) alone, computed without libm. Part 0 is for
  * training, part 1 for validation: other rows of the same teacher. */
 #ifndef DEPLOY_CLI_SYNTH_H
 #define DEPLOY_CLI_SYNTH_H
@@ -34,23 +34,23 @@ enum synth_kind { SYNTH_CRITEO, SYNTH_SEQUENCE, SYNTH_TASKS };
 struct synth_field {
     uint64_t salt;
     double reach;    /* 1 - (values + 1)^(-1/20) */
-    double weight;   /* of the effects of its values */
-    uint32_t values; /* how many it has */
+    double weight;   /* weight of its values' effects */
+    uint32_t values; /* number of values */
     uint32_t empty;  /* 1: the most frequent value is written as an empty cell */
 };
 
 struct synth_teacher {
     enum synth_kind kind;
     uint64_t seed;
-    /* CRITEO: */
+    /* CRITEO only: */
     struct synth_field field[SYNTH_FIELDS];
-    double scale[3]; /* of value effects, pairs, numbers */
+    double scale[3]; /* scales of value effects, pairs, numbers */
     double bias;
 };
 
 struct synth_score {
-    double rate;         /* of the label */
-    double auc, logloss; /* of the teacher on these rows */
+    double rate;         /* share of positive labels */
+    double auc, logloss; /* the teacher's, on these rows */
 };
 
 struct synth_result {
@@ -59,10 +59,10 @@ struct synth_result {
     struct synth_score label[SYNTH_LABELS];
 };
 
-/* The teacher of a seed. Costs some 10 ms: scales are set by a sample, so that every seed gives
- * about the same label rate and AUC. */
+/* Makes the teacher of a seed. It takes some 10 ms: scales are set from a sample, so that every
+ * seed gives about the same label rate and AUC. */
 void synth_teacher_make(enum synth_kind kind, uint64_t seed, struct synth_teacher *t);
-/* The columns of a csv kind that are labels; the first is that of every kind. */
+/* The names of a csv kind's label columns; all kinds have the first one. */
 const char *synth_label(enum synth_kind kind, uint32_t label);
 
 #endif

@@ -31,14 +31,14 @@ const char *synth_row_kind_head(enum synth_kind kind)
                                  : "";
 }
 
-/* From 0, small numbers more often. */
+/* A number from 0 on; small numbers are more frequent. */
 static uint32_t draw_popular(struct rng *rng, uint32_t count)
 {
     double u = rng_double(rng);
     return (uint32_t)(u * u * (double)count);
 }
 
-/* An item of one of the user's favourite classes, mostly. */
+/* An item, mostly one of the user's favourite classes. */
 static uint32_t draw_item(struct rng *rng, uint64_t user_hash, unsigned of_256)
 {
     uint32_t class = (uint32_t)rng_below(rng, CLASSES);
@@ -76,7 +76,7 @@ static char *sequence_put(const struct synth_teacher *t, struct rng *rng, char *
     return to;
 }
 
-/* Effects of a value: what both labels share, and what each has of its own. */
+/* The effects of a value: the part that both labels share, and the part of each label. */
 static char *tasks_put(const struct synth_teacher *t, struct rng *rng, char *to,
                        struct synth_truth *truth)
 {

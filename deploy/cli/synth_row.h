@@ -1,4 +1,4 @@
-/* synth_row.h: one row of a made-up log, between the teachers (synth_teacher.c: criteo,
+/* synth_row.h: one row of a synthetic log, shared by the teachers (synth_teacher.c: criteo,
  * synth_kinds.c: the others) and the writer (synth.c). */
 #ifndef DEPLOY_CLI_SYNTH_ROW_H
 #define DEPLOY_CLI_SYNTH_ROW_H
@@ -13,9 +13,9 @@
 struct synth_row {
     int64_t number[SYNTH_NUMBERS];
     bool present[SYNTH_NUMBERS];
-    uint32_t rank[SYNTH_FIELDS]; /* of the value in its field, from 1, the most frequent */
+    uint32_t rank[SYNTH_FIELDS]; /* the value's rank in its field; 1 is the most frequent */
     double draw;                 /* uniform in [0, 1): the label is draw < probability */
-    double logit;                /* of the teacher */
+    double logit;                /* the teacher's */
     bool label;
 };
 
@@ -25,12 +25,12 @@ double synth_row_probability(double logit);
 double synth_row_normal(uint64_t hash); /* close to normal, mean 0, deviation 1 */
 char *synth_row_put_number(char *to, int64_t x);
 
-/* What the teacher knows of a row. */
+/* The teacher's knowledge of a row. */
 struct synth_truth {
     double probability[SYNTH_LABELS];
     bool label[SYNTH_LABELS];
 };
-/* A row of a csv kind as text, SYNTH_ROW_BYTES at most. Returns its end. */
+/* Writes a row of a csv kind as text, at most SYNTH_ROW_BYTES. Returns its end. */
 char *synth_row_kind_put(const struct synth_teacher *t, uint64_t part, uint64_t number_of_row,
                          char *to, struct synth_truth *truth);
 /* The header line of a csv kind; empty for criteo. */

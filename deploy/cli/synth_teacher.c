@@ -6,7 +6,7 @@
 #include <math.h>
 
 #define SAMPLE_ROWS 20000u
-#define SAMPLE_PART 99u /* rows that no file has */
+#define SAMPLE_PART 99u /* these rows are in no file */
 #define LOGIT_DEVIATION 1.42
 #define LABEL_RATE 0.25
 
@@ -19,12 +19,13 @@ static const uint32_t field_values[SYNTH_FIELDS] = {
     2100,  700000, 600000,  1000000, 300000, 500000, 250000, 140000,
 };
 
-/* Fields whose hidden factors are multiplied: small by small and small by large, so that an FM or a
- * network can find them. */
+/* Pairs of fields whose hidden factors are multiplied: small by small and small by large, so that
+ * an FM or a network can learn them. */
 static const uint8_t pair[SYNTH_PAIRS][2] = {{5, 13}, {4, 5}, {1, 13}, {7, 4}, {5, 18}, {13, 9}};
 
-/* A number is floor(scale (y^-3 - 1)) - shift, y uniform in (least, 1]; empty with some chance (of
- * 256); its effect is a slope, or a bend around a middle, in the logarithm of 1 + |x|. */
+/* A number is floor(scale (y^-3 - 1)) - shift, y uniform in (least, 1]. It is empty with some
+ * chance (of 256). Its effect is a slope, or a bend around a middle, in the logarithm of 1 +
+ * |x|. */
 static const struct {
     double scale, least, shift;
     uint32_t empty;
@@ -39,8 +40,8 @@ static const struct {
     {5.0, 0.20, 0, 55, -0.6, 0.0, 0},
 };
 
-/* a^(1/20), a >= 1, by Newton's steps from above: additions and multiplications only, so the same
- * on every machine. */
+/* a^(1/20), a >= 1, by Newton's steps from above: only additions, multiplications and divisions, so
+ * the same bits on every machine. */
 static double root_20(double a)
 {
     double t = 3.0; /* 3^20 > 3e9 */
@@ -51,7 +52,7 @@ static double root_20(double a)
     return t;
 }
 
-/* Four 16-bit pieces of a hash. */
+/* From four 16-bit pieces of a hash. */
 double synth_row_normal(uint64_t hash)
 {
     double sum = (double)(hash & 0xffff) + (double)(hash >> 16 & 0xffff) +
@@ -59,13 +60,13 @@ double synth_row_normal(uint64_t hash)
     return (sum - 131070.0) * (1.0 / 37837.0);
 }
 
-/* Effects of rare values are smaller, because no model could learn them. */
+/* Rare values get smaller effects because no model could learn them. */
 static double weight_of_rank(uint32_t rank)
 {
     return 1.0 / (1.0 + (double)rank * (1.0 / 150.0));
 }
 
-/* Linear between powers of two: log2 enough for an effect. y >= 1. */
+/* A log2 that is linear between powers of two: exact enough for an effect. y >= 1. */
 static double log2_about(double y)
 {
     int exponent;
@@ -114,7 +115,7 @@ static double hidden(const struct synth_teacher *t, const struct synth_row *row,
            synth_row_normal(rng_mix(~t->field[field].salt ^ rng_mix(row->rank[field])));
 }
 
-/* The three parts of the logit, without their scales. */
+/* Draws a row and the three parts of its logit, without their scales. */
 static void draw(const struct synth_teacher *t, uint64_t part, uint64_t number_of_row,
                  struct synth_row *row, double effect[3])
 {
@@ -137,7 +138,7 @@ void synth_row_draw(const struct synth_teacher *t, uint64_t part, uint64_t numbe
     row->label = row->draw < synth_row_probability(row->logit);
 }
 
-/* e^x by 2^k e^r, |r| < 0.35, and eleven terms of the series. */
+/* e^x as 2^k e^r, |r| < 0.35, with eleven terms of the series. */
 static double exponential(double x)
 {
     x = x > 30 ? 30 : x < -30 ? -30 : x;
@@ -153,7 +154,7 @@ double synth_row_probability(double logit)
     return 1.0 / (1.0 + exponential(-logit));
 }
 
-/* Scales from the sample's variances; then the bias, by halving, for the label rate. */
+/* Sets the scales from the sample's variances; then the bias, by bisection, for the label rate. */
 static void settle(struct synth_teacher *t)
 {
     static const uint32_t steps = 40;
@@ -186,7 +187,7 @@ void synth_teacher_make(enum synth_kind kind, uint64_t seed, struct synth_teache
 {
     *t = (struct synth_teacher){.kind = kind, .seed = seed, .scale = {1, 1, 1}};
     if (kind != SYNTH_CRITEO)
-        return; /* they need no scales: all is in hashes of the seed */
+        return; /* these need no scales: everything follows from hashes of the seed */
     for (uint32_t i = 0; i < SYNTH_FIELDS; i++) {
         struct synth_field *f = &t->field[i];
         f->values = field_values[i];

@@ -1,5 +1,5 @@
-/* tables.c: `shoal tables`: what is in the tables, what another rule would keep, what a log will
- * need. */
+/* tables.c: `shoal tables`: the contents of the tables, the effect of another rule, the needs of a
+ * log. */
 #include "deploy/cli/child.h"
 #include "deploy/cli/cluster.h"
 #include "deploy/cli/key.h"
@@ -115,7 +115,7 @@ static void census_print(const struct json *census, const struct json *fields)
     putchar('\n');
 }
 
-/* fields: of key_fields, or NULL. */
+/* fields: from key_fields, or NULL. */
 static void tables_print(const struct json *census, const struct json *fields)
 {
     struct json *shown = json_printable(census), *named = json_printable(fields);
@@ -124,7 +124,8 @@ static void tables_print(const struct json *census, const struct json *fields)
     json_free(shown);
 }
 
-/* Keys by how often they appear: as counted, and of the whole log; and the memory of their rows. */
+/* Keys by how often they appear, as counted and estimated for the whole log; the memory of their
+ * rows. */
 enum { THRESHOLDS = 5 };
 static const char *const thresholds[THRESHOLDS] = {"1", "2", "3", "5", "10"};
 
@@ -172,7 +173,7 @@ static void sample_fields(const struct json *count, const char *table, struct sa
     }
 }
 
-/* The result of `shoal-worker count`, each of its tables with row_memory_bytes. */
+/* Prints the result of `shoal-worker count`; each of its tables has row_memory_bytes. */
 static void tables_print_sample(const struct json *found)
 {
     struct json *count = json_printable(found);

@@ -1,5 +1,5 @@
-/* units.c: units of this machine that fail to start. They talk to no coordinator, so nobody else
- * can tell of them. */
+/* units.c: units of this machine that fail to start. They talk to no coordinator, so only a command
+ * on this machine can report them. */
 #include "deploy/cli/cli.h"
 #include "proto/base/file.h"
 #include "proto/base/time.h"
@@ -30,7 +30,7 @@ size_t cli_units_print(const char *before)
     size_t count = 0;
     if (folder == NULL)
         folder = UNITS_FOLDER;
-    if (!file_walk_open(&w, folder)) /* none here, or not for this user */
+    if (!file_walk_open(&w, folder)) /* no such folder, or not readable for this user */
         return 0;
     while ((name = file_walk_next(&w)) != NULL) {
         if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path ||

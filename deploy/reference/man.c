@@ -1,12 +1,13 @@
-/* man.c: manual pages: prose by hand (deploy/man) with lists of options, keys and exit
- * statuses set in, and a page for each verb out of its own table. In the language man(7).
+/* man.c: manual pages in the language man(7). A page in deploy/man is written by hand; lists of
+ * options, keys and exit statuses are inserted into it. The page of a verb is made from the verb's
+ * own table.
  *
  * A line of a page that begins with @ is a mark:
  *
  *     @head NAME SECTION    the page's first line
- *     @usage COMMAND, @about COMMAND, @options COMMAND, @notes COMMAND    of option_commands
- *     @verbs COMMAND        its verbs, with what each does
- *     @keys FILE            of reference_keys
+ *     @usage COMMAND, @about COMMAND, @options COMMAND, @notes COMMAND    from option_commands
+ *     @verbs COMMAND        its verbs, with the purpose of each
+ *     @keys FILE            from reference_keys
  *     @exit                 the list of exit statuses */
 #include "deploy/reference/reference.h"
 
@@ -17,16 +18,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = 76 }; /* linters want lines under 80 */
+enum { WIDTH = 76 }; /* linters require lines under 80 */
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-struct text { /* words on their way to lines */
+struct text { /* the state of text that is being broken into lines */
     int column;
     bool code; /* between back quotes */
 };
 
-/* typed: it is what somebody types, with dashes that are no hyphens. */
+/* typed: the text is input for a terminal, so its dashes are not hyphens. */
 static int byte_print(char c, bool typed)
 {
     return c == '\\' ? printf("\\e") : c == '-' && typed ? printf("\\-") : printf("%c", c);
@@ -38,7 +39,7 @@ static void typed_print(const char *text)
         (void)byte_print(*text, true);
 }
 
-/* The words of a link [words](place) stay, the place goes. Returns how many bytes of it to skip. */
+/* The number of bytes to skip in a link [words](place): its words are printed, its place is not. */
 static size_t link_skip(const char *p)
 {
     const char *end = *p == ']' && p[1] == '(' ? strchr(p, ')') : NULL;
@@ -47,7 +48,8 @@ static size_t link_skip(const char *p)
     return *p == '[' && strstr(p, "](") != NULL;
 }
 
-/* A paragraph's text, or part of one, in lines; a line that would begin with a dot does not. */
+/* Prints a paragraph, or part of one, in lines. A dot or quote at the start of a line is
+ * escaped. */
 static void text_print(struct text *t, const char *text)
 {
     for (const char *p = text; *p != '\0';) {
@@ -86,7 +88,7 @@ static void paragraph(const char *text)
     line_end(&t);
 }
 
-/* The lines of a text, a paragraph each. */
+/* Prints each line of a text as a paragraph. */
 static void paragraphs(const char *text)
 {
     char line[1024];
@@ -99,7 +101,7 @@ static void paragraphs(const char *text)
     }
 }
 
-/* What a list's entry is called. */
+/* Prints the name of a list's entry. */
 static void entry(const char *name)
 {
     fputs(".TP\n.B ", stdout);
@@ -177,7 +179,7 @@ static void keys_list(const struct config_key *keys)
     }
 }
 
-/* Each status once, with the text of the first code that has it. */
+/* Prints each status once, with the text of the first code that has it. */
 static void exits_print(void)
 {
     static const struct {
@@ -230,7 +232,7 @@ static void command_print(const struct option_command *c)
     }
 }
 
-/* "checkpoint": its verbs, a section each. */
+/* The verbs of a verb such as "checkpoint", a section for each. */
 static void verbs_of_verb(const char *program)
 {
     puts(".SH COMMANDS");

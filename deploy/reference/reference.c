@@ -1,17 +1,17 @@
-/* reference.c: the program `reference` prints what is generated from the tables of keys, options,
- * rights and events:
+/* reference.c: the program `reference` prints everything that is generated from the tables of keys,
+ * options, rights and events:
  *
  *     reference page FILE           FILE, a page of the manual, with its tables made anew
  *     reference schema              a JSON Schema of job.yaml
  *     reference completion [zsh]    completion for bash, or for zsh
  *     reference man VERB            the manual page of a verb of `shoal`
- *     reference man FOLDER/PAGE     a manual page by hand, with its marks filled in
+ *     reference man FOLDER/PAGE     a manual page written by hand, with its marks filled in
  *     reference catalog             the catalog of events, for journalctl -x
- *     reference keys, options       the tables themselves, a row each
+ *     reference keys, options       the tables themselves, a line for each row
  *
  * A table of a page stands between "<!-- keys: job|server|coordinator|worker [[-]KEY]... -->" and
- * "<!-- /keys -->": of all keys at or below one of KEY and none of -KEY. "keys: options" is the
- * table of all options, "keys: roles" that of all rights. */
+ * "<!-- /keys -->". It has all keys at or below one of the KEYs, without those at or below a -KEY.
+ * "keys: options" is the table of all options, "keys: roles" that of all rights. */
 #include "deploy/reference/reference.h"
 
 #include "proto/base/json.h"
@@ -92,20 +92,20 @@ static const struct config_key *option_like(const struct option_command *c,
     return NULL;
 }
 
-/* A cell: a bar would end it. */
+/* Prints a cell; a bar is escaped because it would end the cell. */
 static void cell_print(const char *text)
 {
     for (; *text != '\0'; text++)
         putchar(*text == '|' ? '/' : *text);
 }
 
-/* What the option is of: "local", "checkpoint list", "shoal-worker". */
+/* The command that an option belongs to: "local", "checkpoint list", "shoal-worker". */
 static const char *owner(const struct option_command *c)
 {
     return strncmp(c->name, "shoal ", 6) == 0 ? c->name + 6 : c->name;
 }
 
-/* Who has a right on one side: "worker, admin". */
+/* The roles that have a right on one side: "worker, admin". */
 static void roles_print(enum wire_right r, enum wire_side side)
 {
     uint32_t roles = allow_roles(r, side);
@@ -132,8 +132,8 @@ static void roles_table_print(void)
     }
 }
 
-/* A row an option: commands that have the very same one share it. --help, which all have, has
- * none. */
+/* A row for each option; commands with exactly the same option share its row. --help has no row
+ * because every command has it. */
 static void options_table_print(void)
 {
     char form[64], range[256];
@@ -184,7 +184,7 @@ static void completion_choices(void)
         }
 }
 
-/* An option that takes a value is followed by one of its choices, or by a file's name. */
+/* After an option that takes a value, the completion offers its choices, else file names. */
 static void completion_print(void)
 {
     puts("# Completion of shoal, shoal-server, shoal-coordinator and shoal-worker for bash:\n"
@@ -209,7 +209,7 @@ static void completion_print(void)
          "complete -o default -F _shoal shoal shoal-server shoal-coordinator shoal-worker");
 }
 
-/* PROGRAM|OPTION|FORM|RANGE of every one. */
+/* PROGRAM|OPTION|FORM|RANGE of every option. */
 static void options_list(void)
 {
     char form[64], range[256];
@@ -219,7 +219,7 @@ static void options_list(void)
                    option_range(k, range));
 }
 
-/* mark: what stands behind MARK, "job data -data.columns -->". */
+/* mark: the text that follows MARK, "job data -data.columns -->". */
 static int table_print(char *mark, struct err *e)
 {
     char *word[32], *save;
@@ -286,7 +286,8 @@ static struct json *node_new(const char *type)
     return node;
 }
 
-/* The member `name` of a mapping, made if it is not there; "name[]": an element of that list. */
+/* The member `name` of a mapping, created if it is missing. "name[]": the element type of that
+ * list. */
 static struct json *node_below(struct json *node, const char *name)
 {
     char bare[LIMIT_NAME];
@@ -310,7 +311,7 @@ static struct json *node_below(struct json *node, const char *name)
     return list ? json_get(one, "items") : one;
 }
 
-/* types: "array string", one of them. */
+/* types: "array string": the value has one of them. */
 static void types_set(struct json *leaf, const char *types)
 {
     struct json *list = json_new_array();
@@ -333,7 +334,7 @@ static void choices_set(struct json *leaf, const char *choices)
     json_set(leaf, "enum", list);
 }
 
-/* A size is a number, or one with a unit; what YAML reads as a number may stand for a name. */
+/* A size is a number, or a number with a unit. A name may also be written as a YAML number. */
 static struct json *leaf_new(const struct config_key *k)
 {
     char text[2 * KEYS_TEXT_MAX + 512], fallback[KEYS_TEXT_MAX];
@@ -391,7 +392,7 @@ static void schema_print(const struct config_key *keys)
 
 /* ---- events ---- */
 
-/* A word of the catalog's text after another, in lines of 80. */
+/* Prints the catalog's text in lines of up to 80 columns. */
 static void text_fold(const char *text)
 {
     size_t column = 0;
@@ -408,7 +409,7 @@ static void text_fold(const char *text)
     putchar('\n');
 }
 
-/* For journalctl -x. */
+/* Prints the catalog for journalctl -x. */
 static void catalog_print(void)
 {
     puts("# What each event means and what to do (journalctl -x): made by tests/reference.py "

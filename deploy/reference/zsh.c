@@ -1,4 +1,4 @@
-/* zsh.c: completion for zsh: for each command the words that _arguments takes. */
+/* zsh.c: completion for zsh: the arguments of _arguments for each command. */
 #include "deploy/reference/reference.h"
 
 #include "proto/job/option.h"
@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Inside single quotes; in a description a bracket ends it, in a message a colon does. */
+/* Prints text inside single quotes. `special` escapes what would end the text: a bracket in a
+ * description, a colon in a message. */
 static void said(const char *text, const char *special)
 {
     for (; *text != '\0'; text++)
