@@ -8,6 +8,6 @@ struct arena; /* shared by all tables of a shard */
 
 int arena_new(struct arena **out);
 void arena_free(struct arena *a);
-uint64_t arena_bytes(const struct arena *a); /* taken from the system */
+uint64_t arena_bytes(const struct arena *a); /* obtained from the system */
 
 #endif

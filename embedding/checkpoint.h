@@ -23,99 +23,102 @@ struct checkpoint;
 
 struct checkpoint_facts {
     uint64_t cut;
-    uint64_t run;        /* whose marks and clocks it holds; 0: no run was open */
+    uint64_t run;        /* the run of its marks and clocks; 0: no run was open */
     uint64_t run_tables; /* bit t: the table numbered t counts in the run's clocks */
     uint32_t lanes, mode;
     uint32_t parts, tables;
-    uint64_t rows, bytes; /* of all parts */
+    uint64_t rows, bytes; /* sums over all parts */
 };
 
-/* Reads the manifests of all parts and checks that they are of one checkpoint and that each tablet
- * of each table is in exactly one of them, and that every file is there with its size. Contents are
- * not read yet. signers: a file of keys (proto/job/signature.h), one of which must have signed it:
- * then no manifest is believed that it does not have, and verifying asks for its hashes; NULL or
- * "": none. NOT_FOUND (no parts under path), CORRUPT (the file is named), DENIED. */
+/* Reads the manifests of all parts. Checks that they belong to one checkpoint, that each tablet of
+ * each table is in exactly one part, and that every file exists with its size; contents are not
+ * read yet. signers: a file of keys (proto/job/signature.h), one of which must have signed the
+ * checkpoint; then a manifest is accepted only if the signature has it, and verifying uses the
+ * signature's hashes. NULL or "": no signature is required. NOT_FOUND (no parts under path),
+ * CORRUPT (the file is named), DENIED. */
 int checkpoint_open(const char *path, const char *signers, struct checkpoint **out, struct err *e);
 void checkpoint_close(struct checkpoint *c);
-/* until checkpoint_close, as all below */
+/* valid until checkpoint_close, as all results below */
 const struct checkpoint_facts *checkpoint_facts(const struct checkpoint *c);
 /* The i-th table, i < facts.tables, in order of their numbers. */
 const struct table_schema *checkpoint_table(const struct checkpoint *c, uint32_t i);
-/* What the i-th table's images of all parts take, and how many rows they have. Of a part that an
- * older release made, which knows the rows of all tables together alone: as if all of them were of
- * the widest table that is not dense. */
+/* Bytes of the i-th table's images in all parts, and their rows. A part of an older release knows
+ * only its rows of all tables together: they count as rows of the widest table that is not
+ * dense. */
 struct checkpoint_size {
     uint64_t rows, bytes;
 };
 struct checkpoint_size checkpoint_table_size(const struct checkpoint *c, uint32_t i);
-/* The table of a name: its place; UINT32_MAX when there is none. */
+/* Index of the table with this name; UINT32_MAX: there is none. */
 uint32_t checkpoint_find(const struct checkpoint *c, const char *name);
-/* Lowest mark of a lane of the run over all tablets: its next batch is the one after. */
+/* Lowest mark of a lane of the run over all tablets; the lane continues with the batch after it. */
 uint64_t checkpoint_mark(const struct checkpoint *c, uint32_t lane);
-/* Part that holds a tablet of the i-th table. */
+/* The part that has a tablet of the i-th table. */
 uint32_t checkpoint_part_of(const struct checkpoint *c, uint32_t i, uint32_t tablet);
 
 /* A damaged file, and the first tablet that cannot be read because of it. */
 struct checkpoint_damage {
-    const char *file;  /* its path */
-    const char *text;  /* what is wrong, a sentence */
-    const char *table; /* NULL: no tablet is concerned, or it cannot be told */
+    const char *file;  /* path */
+    const char *text;  /* a sentence with the cause */
+    const char *table; /* NULL: no tablet is concerned, or it is unknown */
     uint32_t tablet;
 };
 typedef void (*checkpoint_damage_visit)(void *context, const struct checkpoint_damage *d);
-/* Reads every file and compares sizes and checksums. 0: all is well; else the code of the first
- * damage, with its sentence in e. visit (may be NULL) is called for each damaged, missing or
- * foreign file; with NULL it ends at the first and names no tablet. */
+/* Reads every file and compares sizes and checksums. 0: all match; else the code of the first
+ * damage, with its sentence in e. visit is called for each damaged, missing or foreign file. visit
+ * NULL: the check ends at the first damage and names no tablet. */
 int checkpoint_verify(struct checkpoint *c, checkpoint_damage_visit visit, void *context,
                       struct err *e);
 /* The same for the files of one part, up to the first damage. */
 int checkpoint_verify_part(struct checkpoint *c, uint32_t part, struct err *e);
 
-/* The tablets of part `part` (UINT32_MAX: of all parts) of the i-th table as a table in memory:
- * images and records above them. The caller frees it (table_free) and owns the arena. CORRUPT,
- * CHECKSUM, NOMEM. */
+/* Reads the tablets of part `part` (UINT32_MAX: of all parts) of the i-th table into a table in
+ * memory: images, and the records above them. The caller frees the table (table_free) and owns the
+ * arena. CORRUPT, CHECKSUM, NOMEM. */
 int checkpoint_table_read(struct checkpoint *c, uint32_t i, uint32_t part, struct arena *arena,
                           struct table **out, struct err *e);
-/* Bytes of a row as visit gets it: table_row_bytes. */
+/* Bytes of a row that visit gets: table_row_bytes. */
 size_t checkpoint_row_bytes(const struct table_schema *s);
-/* Every row of the i-th table, laid out as in table.h, part by part (one part of the table in
- * memory at a time), in no order. */
+/* Visits every row of the i-th table, in the layout of table.h and in no particular order within a
+ * part. One part of the table is in memory at a time. */
 int checkpoint_visit(struct checkpoint *c, uint32_t i,
                      void (*visit)(void *context, const void *row), void *context, struct err *e);
-/* The digest of each tablet (2^tablet_bits of them) as table_digest gives it, and the number of
- * rows. The cluster's digest of the table is hash_bytes over these, seed 0. */
+/* Gives the digest of each tablet (2^tablet_bits of them), as table_digest does, and the number of
+ * rows. The cluster's digest of the table is hash_bytes over these digests, seed 0. */
 int checkpoint_digest(struct checkpoint *c, uint32_t i, uint64_t *digest, uint64_t *rows,
                       struct err *e);
 
-/* The name of every file of all parts, below the checkpoint's folder. Ends at the first status that
- * is not 0. */
+/* Visits the name of every file of all parts, relative to the checkpoint's folder. Ends at the
+ * first status other than 0 and returns it. */
 int checkpoint_files(const struct checkpoint *c,
                      int (*visit)(void *context, const char *name, struct err *e), void *context,
                      struct err *e);
 
-/* What a load into tables of these schemas would do, by the rules below: sentences, one a line, in
- * *notes (the caller frees it; "" where nothing is translated). without: bit i: to[i] is left out
- * and begins empty whatever the schemas are. SCHEMA: it would be refused.
+/* Tells how a load into tables of these schemas would translate rows, by the rules below. *notes
+ * has a sentence a line ("" if nothing is translated); the caller frees it. without: bit i: to[i]
+ * is left out and begins empty, whatever the schemas are. SCHEMA: the load would be refused.
  *
- *   equal schema          the tablet as it is, with all that its image carries
+ *   equal schema          the tablet as it is, with all that its image has
  *   table only in the job starts empty; its marks begin at the lane's lowest mark
- *   table only here       skipped
- *   a row's parts         its first-order weights and its vector, each with the optimizer's state
- *                         of it: one that both schemas have is kept, one that the job's alone has
- *                         begins as in a new row, one that it has not is dropped. Vectors of
- *                         another length, no part in common, dense here and not there: refused
- *   another optimizer     weights kept; its state starts from what the new optimizer gives a row
- *                         with these weights (ftrl likewise when lr, beta, l1 or l2 differ, for its
+ *   table only in the checkpoint: skipped
+ *   a row's parts         a row has two parts, its first-order weights and its vector, each with
+ *                         its optimizer state. A part of both schemas is kept, a part of the job
+ *                         alone begins as in a new row, a part of the checkpoint alone is dropped.
+ *                         Refused: vectors of another length, no part in common, a table that is
+ *                         dense in one schema only
+ *   another optimizer     weights kept; the state starts as the new optimizer starts a row with
+ *                         these weights (ftrl also when lr, beta, l1 or l2 differ, because its
  *                         weights are a function of them). Other settings of the same optimizer:
  *                         state kept
  *   other values          fp32 from 16 bits exactly, 16 bits from fp32 to the nearest; state kept
- *   statistics added      zero, the vector counts as there; dropped: gone
- *   l2 of the table added or dropped: a row's count of batches begins with its next push; gone
- *   another number of tablets: rows go where their keys belong; a tablet that is split hands its
- *   marks on, tablets that
- *                         are joined get the highest, so that no batch is applied twice
- *   other initial values, seed, admission, ageing: for what comes; rows stay as they are
- * A translated table loses the undo of the clock under way. */
+ *   statistics added      they are zero, and the row counts as one with a vector; dropped: removed
+ *   l2 of the table added or dropped: a row's count of batches begins with its next push; removed
+ *   another number of tablets: rows move to the tablets of their keys. A split tablet passes its
+ *                         marks on; joined tablets get the highest mark, so that no batch is
+ *                         applied twice
+ *   other initial values, seed, admission, ageing: apply from now on; rows stay as they are
+ *
+ * A translated table loses the undo of the current clock. */
 int checkpoint_translation(const struct checkpoint *c, const struct table_schema *to,
                            uint32_t count, uint64_t without, char **notes, struct err *e);
 

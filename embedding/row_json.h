@@ -1,19 +1,19 @@
-/* row_json.h: one row as JSON, for people and tools: the same text from a running shard and from
- * the folder of a stopped one.
+/* row_json.h: one row as JSON, for people and tools. A running shard and the folder of a stopped
+ * one give the same text.
  *
  * Members: key, field, table, values, tablet, shard, found; weights (width) and state (the
  * optimizer's); with statistics `stats`: show, click, score, time (event time, seconds since 1970;
- * null: none was told), has_vector; tier: where the row lies: memory or store. Without
- * a row: weights as a pull would give them, no state, and where there is any `waiting`, its
- * appearances so far, and `named`: erased, blocked, allowed. Thread: the shard's. */
+ * null: no push had one), has_vector; tier: memory or store, where the row is. Without a row: the
+ * weights that a pull would give, no state, and, if the table has them, `waiting`, the key's counts
+ * so far, and `named`: erased, blocked or allowed. Thread: the shard's. */
 #ifndef EMBEDDING_ROW_JSON_H
 #define EMBEDDING_ROW_JSON_H
 
 #include "embedding/table.h"
 #include "proto/base/json.h"
 
-/* shard: a name or a folder; stored: the row was found in the store (engine_row). The caller frees;
- * NULL when memory is out. */
+/* shard: a name or a folder; stored: the row was found in the store (engine_row). The caller frees
+ * the result; NULL: out of memory. */
 struct json *row_json(const struct table *t, uint64_t key, const char *shard, bool stored,
                       bool *found);
 

@@ -1,10 +1,10 @@
-/* store.h: the shard's row store as the engine sees it: keys and values, written in batches, made
- * durable by flush, scanned at start. Two fillings: RocksDB (store_rocks.c, the one door to
- * rocksdb/c.h) and memory (store_mem.c).
+/* store.h: the shard's row store as the engine sees it: keys and values, which are written in
+ * batches, made durable by flush, and scanned at the start. There are two implementations: RocksDB
+ * (store_rocks.c) and memory (store_mem.c).
  *
- * Thread: any, one at a time, but for get. Every function may block, so write, flush and checkpoint
- * are called on an I/O thread. Errors: IO or CORRUPT with a sentence that names the folder. After
- * an error of write or flush the store is not to be written again. */
+ * Thread: any, one at a time, except for get. Every function may block, so write, flush and
+ * checkpoint are called on an I/O thread. Errors: IO or CORRUPT, with a sentence that names the
+ * folder. After an error of write or flush the store must not be written again. */
 #ifndef EMBEDDING_STORE_H
 #define EMBEDDING_STORE_H
 
@@ -19,59 +19,59 @@
 struct store_item {
     char key[16];
     size_t key_bytes;
-    const void *value; /* borrowed; NULL: the pair goes */
+    const void *value; /* borrowed; NULL: deletes the pair */
     size_t value_bytes;
 };
 
 typedef int (*store_visit)(void *context, const void *key, size_t key_bytes, const void *value,
                            size_t value_bytes, struct err *e);
 
-struct store_space { /* bytes; overwritten values that are not yet gone are among them */
-    /* files of large values, which are written once; of all else, which are merged now and then */
+struct store_space { /* bytes; overwritten values count until they are deleted */
+    /* files of large values, which are written once; all other files, which are merged at times */
     uint64_t large, small;
-    uint64_t memory;  /* about; what is not in files yet */
+    uint64_t memory;  /* estimate of the data that is not in files yet */
     uint64_t readers; /* memory for the files' indexes and filters */
 };
 
 struct store;
 struct store_ops {
-    /* All items or none; visible at once, durable after the next flush. */
+    /* Writes all items or none. They are visible at once and durable after the next flush. */
     int (*write)(struct store *s, const struct store_item *items, size_t count, struct err *e);
     int (*flush)(struct store *s, struct err *e);
-    /* Begins a flush and returns while it goes on, so that the next batch can be made meanwhile;
-     * waits for the one begun before it. Order is kept: whatever is durable, all written before it
-     * is. A failure is told by a later write or flush. */
+    /* Begins a flush and returns while it goes on, so that the next batch can be prepared
+     * meanwhile; waits for a flush that was begun before. Batches become durable in order. A later
+     * write or flush returns a failure of this one. */
     int (*flush_begin)(struct store *s, struct err *e);
-    /* Every pair from `from` on that is below `below` (of both the keys alone count; NULL: from the
-     * first on, up to the last) in order of key (bytewise); stops at visit's first non-zero, which
-     * is returned. */
+    /* Visits every pair with a key in [from, below) in order of the keys (bytewise); only the keys
+     * of the two items are used. NULL: no limit at that end. Stops at visit's first status other
+     * than 0 and returns it. */
     int (*range)(struct store *s, const struct store_item *from, const struct store_item *below,
                  store_visit visit, void *context, struct err *e);
-    /* Values of `bytes` bytes each, to values (count, bytes) in the keys' order; sizes[i]: bytes of
-     * key i's value, 0 where there is none (a value of another length is left out: the caller sees
-     * it by its size). May run beside a write of another thread. */
+    /* Copies values of `bytes` bytes each to values (count, bytes), in the order of the keys.
+     * sizes[i]: bytes of key i's value, 0 if there is none. A value of another length is not
+     * copied: the caller sees it by its size. May run beside a write of another thread. */
     int (*get)(struct store *s, const struct store_item *keys, size_t count, void *values,
                size_t bytes, size_t *sizes, struct err *e);
-    /* All pairs from `from` on that are below `below` (of both the keys alone count) go. */
+    /* Deletes all pairs with a key in [from, below); only the keys of the two items are used. */
     int (*drop)(struct store *s, const struct store_item *from, const struct store_item *below,
                 struct err *e);
-    /* A copy of the whole in the new folder `dir` (must not exist), by hard links; flushes
-     * first. */
+    /* Makes a copy of the store in the new folder `dir` (which must not exist) by hard links;
+     * flushes first. */
     int (*checkpoint)(struct store *s, const char *dir, struct err *e);
-    /* What it takes of the disk; bytes handed over since it was opened. Both cheap, the latter for
-     * every push; any thread. */
+    /* Space in use, and bytes written since the store was opened. Both are cheap, `written` enough
+     * for every push; any thread. */
     void (*space)(struct store *s, struct store_space *out);
     uint64_t (*written)(struct store *s);
-    /* Has what was overwritten in keys from `from` on that are below `below` leave the disk, as far
-     * as whole files are dead after it. Costs little more than the small pairs among them. */
+    /* Removes overwritten values of keys in [from, below) from the disk, as far as whole files have
+     * no live value left. Costs little more than rewriting the small pairs among them. */
     int (*tidy)(struct store *s, const struct store_item *from, const struct store_item *below,
                 struct err *e);
-    /* Flushes, and rewrites everything: when it returns no overwritten value is left in the store's
-     * files (the copies that checkpoint made have what they had), but for what `compacted` says.
-     * Costs reading and writing all that is stored. */
+    /* Flushes and rewrites the whole store. On return no overwritten value is left in its files,
+     * except as `compacted` tells; copies made by `checkpoint` keep theirs. Costs reading and
+     * writing all that is stored. */
     int (*compact)(struct store *s, struct err *e);
-    /* After it: 0, or AGAIN with the name of a file of before that is still there. They may go a
-     * little later, or not before the next rewriting; or writing the new ones failed. */
+    /* After `compact`: 0, or AGAIN with the name of an older file that still exists. Old files may
+     * be deleted a little later or only at the next rewriting, or writing the new ones failed. */
     int (*compacted)(struct store *s, struct err *e);
     void (*close)(struct store *s);
 };
@@ -79,17 +79,18 @@ struct store {
     const struct store_ops *ops;
 };
 
-/* Creates it when missing. memory: what its buffers may take in all (indexes and filters of its
- * files come on top: store_space); 0: as it likes (up to 600 MiB). */
+/* Opens the store, and creates it if it is missing. memory: limit in bytes for all its buffers (the
+ * indexes and filters of its files come on top: store_space); 0: RocksDB's defaults (up to 600
+ * MiB). */
 int store_rocks_open(const char *dir, uint64_t memory, struct store **out, struct err *e);
-/* read-only, such as a checkpoint */
+/* opens it read-only, such as a checkpoint */
 int store_rocks_open_copy(const char *dir, struct store **out, struct err *e);
-/* The same of files that have just been compared with a checksum of the whole: RocksDB's own
- * checksums, which take as long as all the rest of reading a value, are not looked at. */
+/* The same for files that were just verified by a checksum of the whole: RocksDB's own checksums,
+ * which take as long as all the rest of reading a value, are not checked. */
 int store_rocks_open_verified(const char *dir, struct store **out, struct err *e);
 int store_mem_open(struct store **out);
 
-/* Whether it is a key at all; and whether it stands before another, bytewise. */
+/* ok: the item has a valid key. below: its key is before another's, bytewise. */
 static inline bool store_item_ok(const struct store_item *i)
 {
     return i->key_bytes > 0 && i->key_bytes <= sizeof i->key;
@@ -106,7 +107,7 @@ static inline bool store_item_below(const struct store_item *a, const struct sto
 
     return a->key_bytes < b->key_bytes;
 }
-/* Nothing may lie between the two, but they are not turned; NULL: open at that end. */
+/* The range may be empty but not reversed; NULL: no limit at that end. */
 static inline bool store_range_ok(const struct store_item *from, const struct store_item *below)
 {
     if (from == NULL || below == NULL)
@@ -129,7 +130,7 @@ static inline int store_flush_begin(struct store *s, struct err *e)
 {
     return s->ops->flush_begin(s, e);
 }
-/* Every pair. */
+/* Visits every pair. */
 static inline int store_scan(struct store *s, store_visit visit, void *context, struct err *e)
 {
     return s->ops->range(s, NULL, NULL, visit, context, e);

@@ -1,18 +1,18 @@
 /* export.c: a complete cut becomes one part of a checkpoint (part.h).
  *
  *  1. A part is PATH/part-PPPP: complete or not there. It is made as part-PPPP.tmp, every file and
- *     folder synced, and named by one rename; what an export that was killed left is removed by the
- *     next one. [test: an_export_is_whole_or_not_there]
- *  2. The part shares no file that anybody still writes: row files and full journal segments never
- *     change and are linked; the segment that the shard was writing is copied, up to where the cut
- *     ends. A linked segment is never used again (journal.c, 5).
+ *     folder synced, and named by one rename; the next export removes the remains of one that was
+ *     killed. [test: an_export_is_whole_or_not_there]
+ *  2. The part shares no file that is still written: row files and full journal segments never
+ *     change and are linked; the segment that the shard was writing is copied up to the end of the
+ *     cut. A linked segment is never used again (journal.c, 5).
  *     [test: a_linked_segment_is_never_written_again,
  *     the_loaded_run_goes_on_where_the_saved_one_would_have]
  *  3. The cut stays while it is exported: dropping it waits (cut_keep.c), making another one under
  *     its number is refused. [assert: export_done]
  *     [test: a_cut_dropped_while_it_is_exported_goes_afterwards]
- *  4. Tables are never changed or taken away, so the schemas that the engine has now are the cut's.
- *     Tablets do not move, so what it leads now is what it led then.
+ *  4. The engine's present schemas are those of the cut: a cut from before a change of schema is
+ *     refused. Tablets do not move, so the engine leads the same tablets as at the cut.
  *     [test: saved_by_n_and_loaded_by_m_is_the_same]
  */
 #include "embedding/engine/cut.h"
@@ -35,10 +35,10 @@
 struct export_work {
     struct work work; /* first */
     struct engine *g; /* borrowed */
-    /* schemas, tablets and, for a cut in memory, facts; the rest is filled in on the way */
+    /* schemas, tablets and, for a cut in memory, facts; export_run fills in the rest */
     struct part part;
-    uint64_t changed[LIMIT_TABLES]; /* records with which they got these schemas; 0: their first */
-    struct store *store;            /* borrowed; of a cut in memory, else NULL */
+    uint64_t changed[LIMIT_TABLES]; /* sequence of each table's last change of schema; 0: none */
+    struct store *store;            /* borrowed; the store of a cut in memory, else NULL */
     char cut[LIMIT_PATH], path[LIMIT_PATH], dir[LIMIT_PATH], tmp[LIMIT_PATH];
     engine_export_done done;
     void *context;
@@ -54,7 +54,7 @@ static int cannot(struct err *e, const char *what, const char *path)
     return err_set(e, code, "cannot %s %s: %s", what, path, strerror(errno));
 }
 
-/* The first `most` bytes of a file (UINT64_MAX: all) into a new one, synced. */
+/* Copies the first `most` bytes of a file (UINT64_MAX: all) to a new file, synced. */
 static int copy_file(const char *from, const char *to, uint64_t most, struct err *e)
 {
     int in = open(from, O_RDONLY | O_CLOEXEC),
@@ -70,8 +70,7 @@ static int copy_file(const char *from, const char *to, uint64_t most, struct err
     return rc;
 }
 
-/* Another name for a file that never changes; a copy where the file system has no such thing, or is
- * another one. */
+/* Links a file that never changes; copies it if the file system has no links, or is another one. */
 static int link_file(const char *from, const char *to, struct err *e)
 {
     if (file_link(from, to) == 0)
@@ -98,7 +97,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct part_file *)a)->name, ((const struct part_file *)b)->name);
 }
 
-/* Row files: linked from the cut (from), or already in place (NULL); then all are named. */
+/* Links the row files from the cut (from), unless they are already in place (NULL), and names all
+ * of them. */
 static int take_rows(struct export_work *x, const char *from, struct err *e)
 {
     char path[LIMIT_PATH], source[LIMIT_PATH + 320], target[LIMIT_PATH + 320],
@@ -129,7 +129,7 @@ static int take_rows(struct export_work *x, const char *from, struct err *e)
     return rc;
 }
 
-/* The segments of the cut, in order; the last one is still being written by the shard (2). */
+/* Takes the cut's segments, in order; the shard may still be writing the last one (2). */
 static int take_journal(struct export_work *x, const struct part *cut, struct err *e)
 {
     char from[LIMIT_PATH + PART_NAME_BYTES], to[LIMIT_PATH + PART_NAME_BYTES];
@@ -152,7 +152,8 @@ static int take_journal(struct export_work *x, const struct part *cut, struct er
     return rc;
 }
 
-/* The group's, too, as far as umask lets it: the coordinator removes checkpoints. */
+/* Makes a folder that the group may write, as far as umask allows: the coordinator removes
+ * checkpoints. */
 static int make_folder(const char *base, const char *tail, struct err *e)
 {
     char path[LIMIT_PATH + 16];
@@ -169,7 +170,7 @@ static int sync_folder(const char *base, const char *tail, struct err *e)
     return file_sync_folder(path) == 0 ? 0 : cannot(e, "sync", path);
 }
 
-/* The tables of the cut alone: what was made since is not in it. */
+/* Leaves out tables that were made after the cut. */
 static void leave_out_younger(struct part *p)
 {
     uint32_t tables = 0, ranges = 0;
@@ -184,14 +185,14 @@ static void leave_out_younger(struct part *p)
     p->ranges = ranges;
 }
 
-/* The cut's files, under the names and with the checksums that they have in a checkpoint. */
+/* Takes the cut's files, with the names and checksums that they have in a checkpoint. */
 static int fill_part(struct export_work *x, const struct part *cut, struct err *e)
 {
     char rows[LIMIT_PATH];
     struct stat there;
     int rc;
 
-    if (stat(x->path, &there) != 0) /* the coordinator has made it */
+    if (stat(x->path, &there) != 0) /* the coordinator makes it */
         return err_set(e, SHOAL_E_NOINPUT,
                        "%s is not there: the folder of checkpoints must be one that coordinator "
                        "and all servers share",
@@ -216,7 +217,7 @@ static int fill_part(struct export_work *x, const struct part *cut, struct err *
     return rc;
 }
 
-/* Tables of other jobs' runs are not in a checkpoint of this one's. */
+/* Leaves out tables of other jobs' runs. */
 static void leave_out_others(struct cut_facts *f)
 {
     if (f->run == 0)
@@ -229,7 +230,7 @@ static void leave_out_others(struct cut_facts *f)
 
 static int make_part(struct export_work *x, struct err *e)
 {
-    struct part cut = {.facts = x->part.facts}; /* without files where it is in memory */
+    struct part cut = {.facts = x->part.facts}; /* without files if it is in memory */
     int rc = 0;
 
     SHOAL_ASSERT(x->part.files == 0 && x->part.part < x->part.parts);
@@ -247,7 +248,7 @@ static int make_part(struct export_work *x, struct err *e)
                          cut.facts.cut, i);
     if (rc == 0) {
         x->part.facts = cut.facts;
-        x->part.facts.bytes = 0; /* of the files that are taken */
+        x->part.facts.bytes = 0; /* the export counts it from the files it takes */
         leave_out_younger(&x->part);
         rc = fill_part(x, &cut, e);
     }
@@ -255,7 +256,7 @@ static int make_part(struct export_work *x, struct err *e)
     return rc;
 }
 
-/* A part that is there already: the same one, or somebody else's. */
+/* Answers for an existing part: it is either this one, from an earlier export, or another. */
 static int answer_again(struct export_work *x, struct err *e)
 {
     struct part there;
@@ -316,7 +317,7 @@ static void export_done(struct work *w)
 
 /* ---- the shard's part ---- */
 
-/* Schemas, and runs of led tablets. */
+/* Lists schemas, and ranges of led tablets. */
 static int list_tablets(const struct engine *g, struct export_work *x)
 {
     struct part *p = &x->part;

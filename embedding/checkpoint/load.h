@@ -16,7 +16,7 @@ struct load {
     char signers[LIMIT_PATH]; /* "": no signature is required */
     uint64_t run, asked;      /* asked: tables; 0: all that can be filled */
     uint64_t began_ns;
-    uint32_t lanes, mode; /* of a run that begins; 0 lanes: the run continues with its own marks */
+    uint32_t lanes, mode; /* for a run that begins; 0 lanes: the run continues with its own marks */
     /* by table here, a bit for each field: rows that are left out */
     struct engine_fields without;
     engine_load_done done;
@@ -50,7 +50,7 @@ struct load {
     uint64_t kept; /* bytes of tablets that were written and stay in memory */
     struct spill spill;
 
-    /* what was built */
+    /* results of building */
     struct arena *arena;              /* owned until it is taken in */
     struct table *made[LIMIT_TABLES]; /* owned until they are taken in; NULL: not filled */
     uint64_t filled, added; /* tables with rows of the checkpoint; tables that start empty */

@@ -1,4 +1,4 @@
-/* unload.c: what a load brought goes again, as long as nobody has trained on it.
+/* unload.c: removes the rows of a load again, unless its run may have trained.
  *
  *     engine_load_drop -> a load under way ends at its next step     load_call_off
  *                      -> quiet                                      unload_step
@@ -8,12 +8,13 @@
  *
  *     without a store CLEARING is left out.
  *
- *  1. The marker "a load is under way" (load.c, 3) is durable again before the first image goes,
- *     and goes itself after the last: killed in between, recovery takes the rest of the images out,
- *     as it does with an unfinished load. [test: a_load_is_taken_back_as_a_whole]
- *  2. No record is needed: no record above the images is about these tables, for only tables
- *     without one were filled, and nobody trained. The run is dropped by its own record, after
- *     that: killed in between it is open and empty, and the same again drops it.
+ *  1. The marker "a load is under way" (load.c, 3) is durable again before the first image
+ *     is deleted, and is itself deleted after the last one. If the process is killed in between,
+ *     recovery removes the other images, as after an unfinished load.
+ *     [test: a_load_is_taken_back_as_a_whole]
+ *  2. No record is needed: no record above the images is about these tables, because only tables
+ *     without records were filled, and the run did not train. The run is dropped afterwards by its
+ *     own record: after a kill in between it is open and empty, and a repeated call drops it.
  *     [test: a_load_is_taken_back_and_goes_again]
  *  3. A run of which a lane was ever fenced may have trained; its tables are not touched.
  *     [test: a_run_that_may_have_trained_keeps_its_rows]
@@ -30,8 +31,9 @@
 
 struct unload {
     struct engine_job job;
-    uint64_t run, of; /* of: loads into others of the tables are another job's */
-    uint64_t tables;  /* whose images may be in the store */
+    /* a load that shares no table with `of` belongs to another job */
+    uint64_t run, of;
+    uint64_t tables; /* tables whose images may be in the store */
     bool working;
     engine_load_drop_done done;
     void *context;
@@ -115,7 +117,8 @@ static int empty_tables(struct engine *g, uint64_t tables, struct err *e)
     return 0;
 }
 
-/* Their tables are empty. From the last: the entry that takes the place of one was looked at. */
+/* Forgets loads whose tables are empty, from the last on: an entry that moves to the place of one
+ * was checked already. */
 static int loads_forget(struct engine *g, struct err *e)
 {
     int rc = 0;
@@ -147,7 +150,7 @@ static void take_out(struct engine *g)
                  " is gone again: the tables are empty",
                  u->run);
     finish(g, rc, e.text);
-    if (rc == SHOAL_E_NOMEM) /* on disk it is gone: only a restart makes them agree */
+    if (rc == SHOAL_E_NOMEM) /* it is gone on disk, so only a restart makes memory agree */
         engine_fail(g, &e);
 }
 
@@ -193,7 +196,7 @@ static bool trained(const struct engine *g, const struct engine_loaded *l)
 {
     const struct run *run = runs_find(&g->runs, l->run);
     if (run == NULL)
-        return true; /* dropped in good order: what it left is to stay */
+        return true; /* dropped in the regular way: its rows stay */
     for (uint32_t lane = 0; lane < run->lanes; lane++)
         if (run->lane[lane].generation != 0)
             return true;
@@ -202,7 +205,8 @@ static bool trained(const struct engine *g, const struct engine_loaded *l)
 
 int engine_runs_drop_below(struct engine *g, uint64_t below, uint64_t tables, struct err *e)
 {
-    for (uint32_t i = g->runs.count; i-- > 0;) { /* what takes the place of one was looked at */
+    /* a run that moves to this place was checked already */
+    for (uint32_t i = g->runs.count; i-- > 0;) {
         const struct run *run = g->runs.run[i];
         const struct engine_loaded *l = load_done_for(g, run->id);
         if (run->ghost || run->id >= below || (run->tables & tables) == 0 ||

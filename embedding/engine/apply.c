@@ -88,7 +88,7 @@ int apply_ready(struct run *run, const struct engine_table *t, const struct push
         uint32_t taken = 0;
         for (uint32_t i = r->tablet_first; i < r->tablet_first + r->tablet_count; i++)
             taken += plan->take[i] &= !is_stored(base, i, sequence);
-        SHOAL_ASSERT(taken == plan->applied); /* what was planned is what is done */
+        SHOAL_ASSERT(taken == plan->applied); /* the plan and its execution agree */
     }
     if (rc == 0 && plan->uneven) {
         plan->steps = steps_of(run->marks, r, t->scope.tablets);

@@ -1,23 +1,24 @@
-/* clear.c: all that is here goes, for a job that begins with nothing. The promise is in engine.h.
+/* clear.c: drops everything in the engine, for a job that begins with nothing. engine.h has the
+ * promise.
  *
- *     engine_clear -> cuts go
+ *     engine_clear -> cuts are dropped
  *       -> an I/O thread: the journal is synced; control state and marker written     clear_run
- *          -> images and rows go, then the marker
- *       -> tables, runs and the journal's records go                                  take_out
+ *          -> images and rows are deleted, then the marker
+ *       -> tables, runs and the journal's records are dropped                         take_out
  *       -> done
  *
  *     without a store: cuts, take_out, done.
  *
- *  1. One batch of the store decides: the control state without tables and runs, which says that no
- *     record up to now counts (runs.barrier), and the marker of a load into all tables (load.c, 3).
- *     Before it is durable all is as it was; from then on recovery takes the images out, as after a
- *     load that was not finished, and passes the records over (apply.h, 3). So it needs no record.
- *     [test: a_clear_has_happened_or_has_not]
- *  2. Once for a job, for its rows come after it: the control state keeps the job's number.
- *     [test: a_clear_comes_once]
+ *  1. One batch of the store decides. It has the control state without tables and runs, which says
+ *     that no record up to now counts (runs.barrier), and the marker of a load into all tables
+ *     (load.c, 3). Before the batch is durable nothing but the cuts has changed. From then on
+ *     recovery deletes the images, as after an unfinished load, and skips the records (apply.h, 3).
+ *     The clear therefore needs no record. [test: a_clear_has_happened_or_has_not]
+ *  2. A clear happens once for a job, because the job's rows come after it: the control state keeps
+ *     the job's number. [test: a_clear_comes_once]
  *  3. Between the batch and take_out nothing is journalled, read or written: the engine is not
  *     back. [assert: take_out]
- *  4. Cuts go first, or are marked where a restore among the records needs them (cut_keep.c): a
+ *  4. Cuts are dropped first, or marked if a restore among the records needs them (cut_keep.c): a
  *     start after a kill finds none of them. [test: a_clear_has_happened_or_has_not] */
 #include "embedding/engine/cut.h"
 #include "embedding/engine/fetch.h"
@@ -38,9 +39,9 @@
 
 struct clear {
     struct engine_job job;
-    uint64_t number; /* of the job */
+    uint64_t number; /* the job's number */
     uint64_t sequence;
-    struct arena *arena; /* owned: for the rows that come */
+    struct arena *arena; /* owned: for the job's rows */
     engine_clear_done done;
     void *context;
 };
@@ -76,7 +77,7 @@ static const struct engine_job_ops clear_job = {NULL, NULL, NULL, clear_free};
 static void tables_free(struct engine *g)
 {
     g->tier.written = false;
-    tier_stay(g); /* rows that were to leave are marked in their tables */
+    tier_stay(g); /* their tables have marks of rows that were to leave */
     engine_whole_free(g);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         if (g->table[i].table != NULL)
@@ -88,7 +89,7 @@ static void tables_free(struct engine *g)
         arena_free(g->loaded[--g->loads].arena);
     g->tier.hand = (struct tier_tablet){0};
     g->tier.making = g->tier.stuck = g->tier.full = false;
-    g->tier.looks = g->tier.idle = 0; /* what was beside the arenas is looked up anew */
+    g->tier.looks = g->tier.idle = 0; /* memory beside the arenas is measured again */
     fetch_forget(g);
 }
 
@@ -111,7 +112,7 @@ static void flush_clear(struct engine *g)
         g->control_changed = g->control_written = g->control_durable = f->control_seq = g->sequence;
 }
 
-/* Those that a record still names go later. */
+/* Drops all cuts. A cut that a record still names is deleted later. */
 static void cuts_drop(struct engine *g)
 {
     uint64_t cut[CUTS_MOST];
@@ -121,7 +122,7 @@ static void cuts_drop(struct engine *g)
             log_warn("cut %" PRIu64 " cannot be removed; drop it again", cut[i]);
 }
 
-/* Its records are of nothing any more: for blame they would be of tables that come. */
+/* Drops the journal's records: blame would take them for records of later tables. */
 static int journal_clear(struct engine *g, struct err *e)
 {
     if (g->journal == NULL)
@@ -193,7 +194,7 @@ static void clear_run(struct work *work)
     w->status = decide(w);
     if (w->status == 0)
         w->status = replay_clear_load(w->g->store, UINT64_MAX, &w->err);
-    if (w->status == 0) /* there is next to nothing left to be rewritten */
+    if (w->status == 0) /* hardly anything is left to rewrite */
         w->status = flush_rewrite(w->g->store, &w->err);
 }
 
@@ -207,7 +208,7 @@ static void clear_done(struct work *work)
     journal_sync_end(g->journal, &w->sync, &ignored);
     if (work->cancelled)
         return;
-    if (w->status != 0) { /* the next start says which of the two it is */
+    if (w->status != 0) { /* the next start finds out whether the batch is durable */
         engine_fail(g, &w->err);
         finish(g, w->status, w->err.text);
         return;
@@ -234,7 +235,7 @@ static int work_begin(struct engine *g, struct err *e)
     w->marker = (struct stored_load){.run = c->number, .tables = UINT64_MAX, .under_way = 1};
     stored_load_seal(&w->marker);
     journal_sync_peek(g->journal, &w->sync);
-    g->flush.busy = true; /* the store is for one at a time */
+    g->flush.busy = true; /* the store has one user at a time */
     engine_work(g, &w->work, clear_run, clear_done);
     return 0;
 }

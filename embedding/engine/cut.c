@@ -257,7 +257,7 @@ static void cut_run(struct work *w)
     if (c->g->dir == NULL)
         return; /* the copy is the cut */
     c->part.facts = c->facts;
-    c->part.facts.bytes = 0; /* of the named files */
+    c->part.facts.bytes = 0; /* sum over the named files */
     if (c->synced) {         /* 5 */
         journal_sync_run(&c->sync);
         if (c->sync.status != 0)

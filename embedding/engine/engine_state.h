@@ -203,8 +203,8 @@ struct engine {
     struct store *store;     /* owned; NULL in memory mode and without a folder */
     uint32_t segment_bytes;
 
-    uint64_t sequence;  /* of the last admitted record */
-    uint64_t committed; /* of the last written record (without a journal: the last applied) */
+    uint64_t sequence;  /* last admitted record */
+    uint64_t committed; /* last written record (without a journal: last applied) */
     uint32_t pending;   /* admitted and not applied yet */
     uint64_t control_changed, control_written, control_durable;
     bool broken;  /* the disk failed: nothing is acknowledged any more */

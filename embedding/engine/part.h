@@ -1,6 +1,6 @@
-/* part.h: what one shard has of a cut: a folder with rows/, journal/ and a manifest, which is
- * written, read and held against the files here. It lies in the shard's own folder (cuts/CUT), or
- * as part-PPPP in a checkpoint.
+/* part.h: one shard's part of a cut: a folder with rows/, journal/ and a manifest. The functions
+ * write the manifest, read it and compare it with the files. The folder is cuts/CUT of the shard,
+ * or part-PPPP of a checkpoint.
  *
  * The manifest is JSON in the frame of proto/job/manifest.h:
  *
@@ -12,7 +12,7 @@
  *
  * A cut in a shard's folder has no "part" and "parts", its tables are {"table", "rows", "bytes"},
  * and its row files have no "xxh3": their blocks carry checksums of their own. A number beyond 63
- * bits is a text "0x...". What release 0.2.0 wrote instead is read by part_020.c.
+ * bits is a text "0x...". part_020.c reads the manifests of release 0.2.0.
  *
  * Thread: any. */
 #ifndef EMBEDDING_ENGINE_PART_H
@@ -26,9 +26,9 @@
 
 struct part_file {
     char name[PART_NAME_BYTES]; /* with its folder */
-    uint64_t bytes;             /* in a cut, of a segment: of its front, which is what counts */
+    uint64_t bytes;             /* its length; for a segment in a cut that of its valid front */
     uint64_t checksum;
-    bool summed; /* it has a checksum here */
+    bool summed; /* `checksum` is set */
 };
 
 struct part_range {
@@ -37,7 +37,7 @@ struct part_range {
 
 struct part {
     char dir[LIMIT_PATH];
-    const struct signature *signature; /* borrowed; NULL: none is asked for */
+    const struct signature *signature; /* borrowed; NULL: none is required */
     uint32_t part, parts;              /* 0, 0: a cut in a shard's folder */
     bool chained;                      /* checksums are of release 0.2.0's cuts: part_checksum */
     struct cut_facts facts;            /* bytes: of all files */
@@ -50,44 +50,44 @@ struct part {
 };
 
 void part_free(struct part *p);
-/* CORRUPT: no tablets of a table that it has; NOMEM. */
+/* Adds a range of tablets. CORRUPT: the table or the tablets do not exist; NOMEM. */
 int part_add_range(struct part *p, uint32_t table, uint32_t first, uint32_t count);
-/* checksum NULL: it has none. CORRUPT: no name of a file in rows/ or journal/; TOO_BIG: too long a
- * name; NOMEM. */
+/* Adds a file; checksum NULL: it has none. CORRUPT: the name is not one of a file in rows/ or
+ * journal/; TOO_BIG: the name is too long; NOMEM. */
 int part_add_file(struct part *p, const char *name, uint64_t bytes, const uint64_t *checksum);
-/* The next table, whose stored schema these hexadecimal digits are. CORRUPT, VERSION, NOMEM. */
+/* Adds the next table, with its stored schema in hexadecimal digits. CORRUPT, VERSION, NOMEM. */
 int part_add_table(struct part *p, uint32_t number, const char *digits, size_t count,
                    struct err *e);
-/* The schema of a table of this number, or NULL. */
+/* Returns the schema of the table with this number, or NULL. */
 const struct table_schema *part_table(const struct part *p, uint32_t number);
-/* PATH/part-PPPP and `tail`, LIMIT_PATH long at most. */
+/* Writes PATH/part-PPPP and `tail` to out (LIMIT_PATH). */
 void part_path(const char *path, uint32_t part, const char *tail, char *out);
-/* 0: a checkpoint may lie there, below root (NULL, "": anywhere). MALFORMED, DENIED. */
+/* 0 if a checkpoint may be there, below root (NULL, "": anywhere). MALFORMED, DENIED. */
 int part_path_check(const char *root, const char *path, struct err *e);
 /* Writes dir/manifest, synced. */
 int part_write(const char *dir, const struct part *p, struct err *e);
-/* Reads dir/manifest of a checkpoint's part; *out is to be freed whatever comes. signature (NULL:
- * none is asked for): of the checkpoint; it must have the manifest, and every file that is checked
- * for its content. NOT_FOUND, CORRUPT, DENIED, or VERSION when a later Shoal wrote it: the file is
+/* Reads dir/manifest of a checkpoint's part; *out must be freed after any status. signature: the
+ * checkpoint's (NULL: none is required); it must have the manifest, and every file whose content is
+ * checked. NOT_FOUND, CORRUPT, DENIED, or VERSION when a later release wrote it: the file is
  * named. */
 int part_read(const char *dir, const struct signature *signature, struct part *out, struct err *e);
-/* The same of a cut in a shard's folder. */
+/* The same for a cut in a shard's folder. */
 int part_read_cut(const char *dir, struct part *out, struct err *e);
-/* The text of a manifest of either kind: of this release; of 0.2.0 and those before (part_020.c).
- * CORRUPT and VERSION name dir. */
+/* Read the text of a manifest of either kind: of this release; of 0.2.0 and older ones
+ * (part_020.c). CORRUPT and VERSION name dir. */
 int part_json_read(const char *text, size_t bytes, struct part *out, struct err *e);
 int part_020_read(char *text, size_t bytes, struct part *out, struct err *e);
-/* True: the name, in a folder of rows, is RocksDB's own business (its log, its lock): not part of a
- * checkpoint. */
+/* True when a name in a folder of rows is a file of RocksDB's own (its log, its lock), which is not
+ * part of a checkpoint. */
 bool part_passes_over(const char *name);
-/* That file `index` is there with its size, and (content) its checksum, or the hash that was
+/* Checks that file `index` exists with its size, and (content) its checksum, or the hash that was
  * signed. CORRUPT, CHECKSUM or DENIED names it. */
 int part_check_file(const struct part *p, uint32_t index, bool content, struct err *e);
 /* Calls visit for each file in rows/ and journal/ that the manifest does not name. */
 int part_foreign(const struct part *p, int (*visit)(void *context, const char *path, struct err *e),
                  void *context, struct err *e);
-/* Bytes and XXH3 of a file, of at most its first `most` bytes. chained: as release 0.2.0 counted it
- * in cuts, the XXH3 of each MiB with the one before it for a seed. NOT_FOUND, IO or NOMEM. */
+/* Computes bytes and XXH3 of a file, of at most its first `most` bytes. chained: as release 0.2.0
+ * did for cuts, the XXH3 of each MiB with the one before it as seed. NOT_FOUND, IO or NOMEM. */
 int part_checksum(const char *path, uint64_t most, bool chained, uint64_t *bytes,
                   uint64_t *checksum);
 

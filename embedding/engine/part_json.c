@@ -1,4 +1,4 @@
-/* part_json.c: the manifest of a part, written and read. Invariant 1: part.c. */
+/* part_json.c: writes and reads the manifest of a part. Invariant 1: part.c. */
 #include "embedding/engine/part.h"
 
 #include "embedding/journal/record_schema.h"
@@ -107,11 +107,11 @@ static struct json *files_json(const struct part *p)
         json_append(list, file);
         named += f->bytes;
     }
-    SHOAL_ASSERT(named == p->facts.bytes); /* else it cannot be read */
+    SHOAL_ASSERT(named == p->facts.bytes); /* otherwise the manifest could not be read */
     return list;
 }
 
-/* The manifest's text, or NULL: no memory. */
+/* Returns the manifest's text; NULL: no memory. */
 static char *text_of(const struct part *p)
 {
     const struct cut_facts *f = &p->facts;
@@ -250,7 +250,7 @@ static int files_take(struct part *p, const struct json *files)
     return rc;
 }
 
-/* *what: the member that is not as it must be. */
+/* Sets *what to the name of the first invalid member. */
 static int content_take(struct part *p, const struct json *m, const char **what, struct err *e)
 {
     struct cut_facts *f = &p->facts;

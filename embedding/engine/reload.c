@@ -85,7 +85,8 @@ static int bring(struct engine *g, uint32_t table, uint32_t first, uint32_t belo
     if (rc != 0)
         return rc;
     for (uint32_t k = first; k < below; k++) {
-        SHOAL_ASSERT(l->place[table][k] != PLACE_BACK); /* what came is not read over */
+        /* a tablet that is back is not overwritten */
+        SHOAL_ASSERT(l->place[table][k] != PLACE_BACK);
         t->changed[k] = t->written[k] = t->durable[k];
         l->place[table][k] = PLACE_BACK;
     }

@@ -1,4 +1,5 @@
-/* scrub.c: erased keys out of journal, archive and store; and blame. The promise is in engine.h.
+/* scrub.c: removes erased keys from journal, archive and store, and searches for blame. engine.h
+ * has the promise.
  *
  *     engine_scrub: a new journal segment begins
  *        -> every tablet that changed is written (flush.c, urgent)    scrub_urgent
@@ -6,7 +7,7 @@
  *        -> on an I/O thread: store rewritten, archive blanked        scrub_run
  *        -> done                                                      scrub_done
  *
- * A cut under way, or one held, is waited for; flushing pauses while the store is rewritten.
+ * A scrub waits for a cut that is held or being made; flushing pauses while the store is rewritten.
  * Thread: the shard's. */
 #include "embedding/engine/cut.h"
 #include "embedding/engine/flush.h"
@@ -29,7 +30,7 @@
 
 struct scrub {
     struct engine_job job;
-    uint64_t sequence; /* nothing of the keys is left up to here when it is done */
+    uint64_t sequence; /* when the scrub is done nothing of the keys is left up to this sequence */
     uint64_t *keys;    /* owned; sorted */
     uint32_t count;
     struct table_schema *schema; /* owned */
@@ -42,13 +43,13 @@ struct scrub {
 struct scrub_work {
     struct work work;           /* first */
     struct engine *g;           /* borrowed */
-    struct journal_files files; /* of the archive */
+    struct journal_files files; /* the archive's files */
     /* owned; (items): pairs that the keys' rows may have left in the store */
     struct store_item *item;
     uint32_t items;
     uint64_t records;
     int status;
-    bool stored; /* it is the store's: not to be written again (store.h) */
+    bool stored; /* the store failed: it must not be written again (store.h) */
     struct err err;
 };
 
@@ -127,7 +128,7 @@ int engine_scrub(struct engine *g, uint32_t table, const uint64_t *keys, uint32_
         return engine_fail(g, e);
     }
     struct scrub *s = scrub_of(g);
-    SHOAL_ASSERT(g->committed == g->sequence); /* all that there is stands before the new segment */
+    SHOAL_ASSERT(g->committed == g->sequence); /* all records are before the new segment */
     s->sequence = g->sequence;
     s->done = done;
     s->context = context;
@@ -179,9 +180,9 @@ static void scrub_done(struct work *w)
     engine_flush_step(g);
 }
 
-/* A row that came back to memory leaves its pair behind, and whether it did is forgotten with the
- * process: so the pairs of all keys without a row go by name. Those of older epochs have gone with
- * the images that were waited for. */
+/* Lists pairs by name for all keys without a row: a row that came back to memory leaves its pair in
+ * the store, and after a restart that is not known. Pairs of older epochs were deleted with the
+ * images before. */
 static int list_pairs(const struct engine *g, struct scrub_work *w)
 {
     const struct scrub *s = scrub_of(g);
@@ -220,7 +221,7 @@ static void scrub_step(struct engine *g)
         return; /* no memory: the next step tries again */
     }
     s->working = true;
-    g->flush.busy = true; /* the store is for one at a time */
+    g->flush.busy = true; /* the store has one user at a time */
     w->g = g;
     engine_work(g, &w->work, scrub_run, scrub_done);
 }

@@ -30,7 +30,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
-#define DEPTH 8 /* of folders */
+#define DEPTH 8 /* most nested folders */
 
 /* ---- bytes of folders ---- */
 

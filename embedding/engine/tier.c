@@ -178,7 +178,7 @@ int tier_check_marks(const struct engine *g, uint64_t run, uint32_t lanes, uint6
 
 /* ---- making room ---- */
 
-struct leaving { /* of one tablet */
+struct leaving { /* the rows of one tablet that leave memory */
     struct engine *g;
     uint32_t table, tablet, epoch;
     size_t pairs;

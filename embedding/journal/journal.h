@@ -52,7 +52,7 @@ uint64_t journal_committed(const struct journal *j); /* highest written sequence
 /* highest sequence known to be on disk; only on_synced (fsync) tells that it moved */
 uint64_t journal_synced(const struct journal *j);
 uint64_t journal_unsynced_bytes(const struct journal *j);
-uint64_t journal_bytes(const struct journal *j);   /* of records that are not trimmed */
+uint64_t journal_bytes(const struct journal *j);   /* untrimmed records */
 uint64_t journal_written(const struct journal *j); /* appended since start */
 uint32_t journal_segment_count(const struct journal *j);
 /* segment files made since start, with spares */

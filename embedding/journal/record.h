@@ -105,7 +105,7 @@ _Static_assert(sizeof(struct record_fence) == 32, "record_fence is a disk format
 struct record_restore {
     uint64_t cut, run;
     uint64_t existing; /* bit t: the restore filled the tablets of table t; its runs ended */
-    uint64_t tables;   /* of the run, as the members below */
+    uint64_t tables;   /* the run's, as the members below */
     uint32_t lanes, mode;
 };
 _Static_assert(sizeof(struct record_restore) == 40, "record_restore is a disk format");

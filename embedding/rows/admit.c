@@ -23,7 +23,7 @@ static uint32_t sketch_limit(const struct table_schema *s)
     return s->rules.admit_sketch / SKETCH_ROWS;
 }
 
-struct appearance { /* of a key in one push */
+struct appearance { /* a key's shows and clicks in one push */
     float show, click;
 };
 

@@ -28,7 +28,7 @@ struct histogram {
     uint64_t cell[CENSUS_CELLS];
 };
 
-struct rank { /* of a row that a budget may drop; the greatest stay */
+struct rank { /* a row that a budget may drop; the greatest ranks stay */
     struct age_rank of;
     uint32_t field;
     float show;

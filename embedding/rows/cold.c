@@ -487,7 +487,7 @@ struct choice {
     struct table *table;
     uint32_t clock;
     uint32_t of_heat[HEAT_FULL + 1]; /* rows that may leave, by heat */
-    uint32_t left[HEAT_FULL + 1];    /* of these, how many are still to be chosen */
+    uint32_t left[HEAT_FULL + 1];    /* rows among them that are still to be chosen */
     bool cool;                       /* the rows that stay count as less used */
     cold_put put;
     void *context;

@@ -18,7 +18,7 @@ ISA_INLINE void copy_floats(float *restrict to, const float *restrict from, cons
 
 /* ---- stochastic rounding ---- */
 
-#define RANDOM_STEP 0x9e3779b97f4a7c15ULL /* of splitmix64 (rng.h) */
+#define RANDOM_STEP 0x9e3779b97f4a7c15ULL /* splitmix64's increment (rng.h) */
 
 /* 16 bits for each of n elements from `at` on: four from each number of splitmix64, the lowest
  * first. Four numbers are one vector, so that a vector that was stored whole is loaded whole. */

@@ -24,7 +24,7 @@ struct image_header {
     uint64_t magic;
     uint32_t version;
     uint32_t tablet;        /* its number in its table */
-    uint64_t schema_digest; /* of the schema except its number and place */
+    uint64_t schema_digest; /* covers the schema except its number and place */
     uint64_t bytes;         /* length of the whole image */
     uint32_t row_floats;
     uint32_t width;

@@ -31,13 +31,13 @@ struct marks;
 
 struct marks *marks_new(uint32_t lanes); /* NULL: out of memory */
 void marks_free(struct marks *m);
-uint64_t marks_bytes(const struct marks *m);                 /* of the existing arrays */
-uint64_t marks_bytes_most(uint32_t lanes, uint32_t tablets); /* of all arrays of one table */
+uint64_t marks_bytes(const struct marks *m);                 /* bytes of the existing arrays */
+uint64_t marks_bytes_most(uint32_t lanes, uint32_t tablets); /* bytes of all arrays of a table */
 
 struct mark_plan {
     enum push_verdict verdict;
     uint32_t applied, skipped;
-    uint64_t lowest, highest; /* of the covered tablets, at present */
+    uint64_t lowest, highest; /* marks of the covered tablets, before the push */
 };
 /* Decides what a push (from, to] of a lane means for tablets [first, first + count). Writes
  * nothing. */

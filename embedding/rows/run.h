@@ -71,7 +71,7 @@ int runs_end(struct runs *r, struct run *run, uint64_t seen, uint64_t until);
 void runs_forget(struct runs *r, uint64_t floor);
 void runs_free(struct runs *r);            /* frees the contents; the caller owns r */
 uint32_t runs_open(const struct runs *r);  /* without ghosts */
-uint64_t runs_bytes(const struct runs *r); /* of their marks */
+uint64_t runs_bytes(const struct runs *r); /* bytes of their marks */
 
 /* Marks of a lane in one table have moved. */
 void run_lane_moved(struct run *run, uint32_t lane);

@@ -90,7 +90,7 @@ static uint64_t next_size(uint64_t buckets)
 /* 0.66 to 0.86 of the places, depending on the tablet's number. */
 static uint32_t rows_of_size(uint64_t buckets, uint32_t number)
 {
-    uint64_t share = 676 + (((number * 0x9e3779b1u) >> 16) * 205u >> 16); /* of 1024 */
+    uint64_t share = 676 + (((number * 0x9e3779b1u) >> 16) * 205u >> 16); /* in 1/1024 */
     uint64_t rows = buckets * BUCKET_KEYS * share / 1024;
 
     if (rows < UINT32_MAX)

@@ -69,7 +69,7 @@ struct tablet {
     uint32_t *pages;     /* owned; (page_count): first units */
     uint32_t page_count;
     uint32_t page_room;
-    /* of all lanes, counted by its pushes, for l2 (push.c); part of the image */
+    /* batches of all lanes, counted by its pushes, for l2 (push.c); part of the image */
     uint64_t batches;
     struct undo *undo;        /* owned; NULL before the first save */
     struct tablet_life *life; /* owned; NULL while it has only rows */
@@ -151,7 +151,7 @@ ISA_INLINE void bucket_used(struct bucket *b, uint32_t place)
         b->heat = (b->heat + (1u << 2 * place)) & HEATS_ALL;
 }
 
-/* What a search does with the place that it found: a reader leaves it, or notes the use; a writer
+/* Actions of a search on the place that it found: a reader leaves it, or notes the use; a writer
  * notes the change. Writes only if a bit changes, because the line may be shared. */
 ISA_INLINE void bucket_leave(struct bucket *b, uint32_t place)
 {

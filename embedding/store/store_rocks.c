@@ -27,9 +27,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* of blocks; a file's footer names its checksum. Blobs always have CRC-32C (rocks_crc32c.h) */
+/* checksum of blocks; a file's footer names it. Blobs always have CRC-32C (rocks_crc32c.h) */
 #define CHECKSUM_XXH3 4
-#define FORMAT 5 /* of Debian 12's RocksDB, which can then read files of a later one */
+#define FORMAT 5 /* the format of Debian 12's RocksDB, which can then read files of a later one */
 #define FLUSH_MOST (64u << 20)
 #define FILE_LEAST (8u << 20)
 #define FILES_MERGED 28

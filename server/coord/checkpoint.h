@@ -138,7 +138,7 @@ struct coord_checkpoint {
     uint64_t asker_id;
     struct wire_CHECKPOINT_reply made; /* its answer, which waits until the cut is dropped */
     uint64_t made_ns;                  /* when the checkpoint was made */
-    struct { /* the last answer, sent again for a repeated request */
+    struct {                           /* the last answer, sent again for a repeated request */
         peer_t peer;
         uint64_t id;
         int status;

@@ -1,4 +1,4 @@
-/* broken.c: a child, its last words, its signal. */
+/* broken.c: runs a child, reads its output and checks its signal. */
 #include "tests/lib/broken.h"
 
 #include <check.h>

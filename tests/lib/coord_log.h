@@ -1,5 +1,5 @@
-/* coord_log.h: records of state.log as release 0.2.0 wrote them (server/coord/old_log.h), so that
- * tests have some to read. */
+/* coord_log.h: writes records of state.log as release 0.2.0 did (server/coord/old_log.h), for tests
+ * that read them. */
 #ifndef TESTS_LIB_COORD_LOG_H
 #define TESTS_LIB_COORD_LOG_H
 
@@ -11,12 +11,12 @@
 
 #define COORD_LOG_MAGIC 0x53434f52u
 
-struct coord_log_record { /* then key, then value */
+struct coord_log_record { /* followed by key and value */
     uint32_t magic, key_bytes, value_bytes, zero;
     uint64_t checksum;
 };
 
-/* Puts magic and checksum right. */
+/* Sets magic and checksum. */
 static inline void coord_log_mend(unsigned char *at, size_t body)
 {
     struct coord_log_record r;
@@ -27,7 +27,7 @@ static inline void coord_log_mend(unsigned char *at, size_t body)
     memcpy(at, &r, sizeof r);
 }
 
-/* value NULL: the key is removed. The record's length. */
+/* Writes a record and returns its length; value NULL removes the key. */
 static inline size_t coord_log_put(unsigned char *at, const char *key, const void *value,
                                    size_t bytes)
 {

@@ -1,5 +1,5 @@
-/* crafted.h: keys that were made to meet in one place of a hash table, and how long the searches
- * are that they cause. */
+/* crafted.h: keys that collide in a hash table on purpose, and the length of the searches that they
+ * cause. */
 #ifndef TESTS_LIB_CRAFTED_H
 #define TESTS_LIB_CRAFTED_H
 
@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Mixed, such a key ends with 24 zero bits and, for i < 65,536, begins with as many: whichever end
- * a table goes by, all have one home. */
+/* The mixed key ends with 24 zero bits and, for i < 65,536, begins with as many: all such keys have
+ * one home, whichever bits a table uses. */
 static inline uint64_t crafted_key(uint64_t i)
 {
     return key_unmix(i << 24);

@@ -1,4 +1,4 @@
-/* crafted_tablet.h: how many buckets a search for a key looks at that is in a tablet. */
+/* crafted_tablet.h: counts the buckets that a search reads to find a key of a tablet. */
 #ifndef TESTS_LIB_CRAFTED_TABLET_H
 #define TESTS_LIB_CRAFTED_TABLET_H
 

@@ -30,7 +30,7 @@ static inline struct backend *cuda_backend(void)
     return b;
 }
 
-/* A stream of a backend by name, in place of dense_device_open. */
+/* Opens a stream of the named backend, in place of dense_device_open. */
 static inline void cuda_device_open(struct dense_device *d, const char *backend,
                                     enum precision precision)
 {
@@ -40,7 +40,7 @@ static inline void cuda_device_open(struct dense_device *d, const char *backend,
     ck_assert_msg(d->k->stream_new(&spec, &d->s, &e) == 0, "%s", e.text);
 }
 
-/* What the module has counted so far. */
+/* Returns the module's counters. */
 static inline struct cuda_counters cuda_counted(void)
 {
     Dl_info where;
@@ -54,8 +54,7 @@ static inline struct cuda_counters cuda_counted(void)
     return *counters();
 }
 
-/* As dense_check_run. The program is run on the host's module once, whatever the environment
- * says. */
+/* As dense_check_run. The program runs once on the host's module, whatever the environment says. */
 static inline int cuda_check_run(Suite *s)
 {
     const char *name = getenv("SHOAL_DENSE_BACKEND");

@@ -84,7 +84,7 @@ void dense_case_tables(struct dense_case *c, const uint32_t *dim, uint32_t table
         c->shape.table[f] = (uint8_t)(f % tables);
 }
 
-/* The batch's rows, as even a share for each table as can be; the last has what is left. */
+/* Divides the batch's rows among the tables as evenly as possible; the last table has the rest. */
 static void draw_parts(struct dense_case *c)
 {
     uint32_t tables = (uint32_t)c->job.table_count, left = c->in.row_count;
@@ -96,7 +96,7 @@ static void draw_parts(struct dense_case *c)
     c->in.part = c->part;
 }
 
-/* A row of the field's table. */
+/* Draws a row of the field's table. */
 static uint32_t draw_row(const struct dense_case *c, struct rng *r, uint32_t field)
 {
     uint32_t first = 0, table = c->shape.table[field];
@@ -158,7 +158,7 @@ static void case_model(struct dense_case *c, uint32_t examples)
     c->plan = c->model->plan;
 }
 
-/* Every third weight is 0, the others up to 2. */
+/* Draws weights: every third is 0, the others are up to 2. */
 static void draw_weights(struct dense_case *c, struct rng *r)
 {
     c->weight = zeroed(c->in.examples, sizeof(float));
@@ -167,8 +167,8 @@ static void draw_weights(struct dense_case *c, struct rng *r)
     c->in.weight = c->weight;
 }
 
-/* Means in (-1, 1), variances in (0.5, 1.5): a norm layer has a tensor of each, one after the
- * other. */
+/* Draws means in (-1, 1) and variances in (0.5, 1.5): a norm layer has a tensor of each, one after
+ * the other. */
 static void draw_statistics(struct dense_case *c, struct rng *r)
 {
     for (uint32_t t = 0; t < c->plan.stats.tensor_count; t++)

@@ -1,4 +1,4 @@
-/* dense_check.h: what every test program of dense ends with, and comparing with tolerance. */
+/* dense_check.h: the end of every test program of dense, and comparisons with tolerance. */
 #ifndef TESTS_LIB_DENSE_CHECK_H
 #define TESTS_LIB_DENSE_CHECK_H
 
@@ -8,8 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The exit status of the program: DENSE_SKIP when the backend that the environment names is not
- * there. */
+/* Returns the exit status of the program: DENSE_SKIP when the backend that the environment names is
+ * missing. */
 static inline int dense_check_run(Suite *s)
 {
     SRunner *r = srunner_create(s);
@@ -23,7 +23,7 @@ static inline int dense_check_run(Suite *s)
     return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* Largest |found - expected|; values that are not numbers are infinitely far. */
+/* Returns the largest |found - expected|; a value that is not a number counts as infinity. */
 static inline double dense_check_worst(const float *found, const double *expected, size_t count)
 {
     double worst = 0;
@@ -34,7 +34,7 @@ static inline double dense_check_worst(const float *found, const double *expecte
     return worst;
 }
 
-/* Central difference of f(context) by *at. */
+/* Returns the central difference of f(context) by *at. */
 static inline double dense_check_slope(double (*f)(void *context), void *context, double *at)
 {
     double was = *at, h = 1e-6;

@@ -67,7 +67,7 @@ double double_act(enum activation act, double x)
 
 /* ---- the layers ------------------------------------------------------------------------------ */
 
-/* One field: its first-order weight is given back, its vector goes to x (or NULL). */
+/* Pools one field: returns its first-order weight and writes its vector to x (or NULL). */
 static double pool_field(const struct double_pass *p, uint32_t example, uint32_t field, double *x)
 {
     uint32_t begin, end, dim = p->plan->table_dim[p->plan->shape.table[field]],
@@ -85,7 +85,7 @@ static double pool_field(const struct double_pass *p, uint32_t example, uint32_t
     return weight;
 }
 
-/* Begins the logits too: a bias for each task, and the first-order weights with the first. */
+/* Also begins the logits: a bias for each task, and the first-order weights for the first task. */
 static void pool_forward(const struct layer *l, struct double_pass *p)
 {
     const struct model_shape *s = &p->plan->shape;
@@ -208,7 +208,7 @@ static double_forward forward_of(const struct layer *l)
 
 /* ---- the loss -------------------------------------------------------------------------------- */
 
-/* The memory of all tensors; the caller frees what it gives back. */
+/* Allocates the memory of all tensors; the caller frees it. */
 static double *pass_memory(struct double_pass *p)
 {
     size_t n = p->c->in.examples, all = 1;
@@ -226,7 +226,7 @@ static double *pass_memory(struct double_pass *p)
     return memory;
 }
 
-/* Weighted logloss of a task, summed over the examples. */
+/* Returns the weighted logloss of a task, summed over the examples. */
 static double task_loss(const struct double_pass *p, uint32_t task, double *scores)
 {
     uint32_t tasks = p->plan->tasks;
@@ -234,7 +234,7 @@ static double task_loss(const struct double_pass *p, uint32_t task, double *scor
     for (uint32_t i = 0; i < p->c->in.examples; i++) {
         uint32_t at = i * tasks + task;
         double z = p->data[TENSOR_LOGIT][at] + offset, y = p->c->label[at] > 0 ? 1.0 : 0.0;
-        /* The log of the score would lose its digits, and then all, where the logit is large. */
+        /* The log of the score would lose precision, and then all digits, for a large logit. */
         loss += (p->c->in.weight != NULL ? (double)p->c->in.weight[i] : 1.0) *
                 (fmax(z, 0.0) - z * y + log1p(exp(-fabs(z))));
         if (scores != NULL)
@@ -243,7 +243,7 @@ static double task_loss(const struct double_pass *p, uint32_t task, double *scor
     return loss;
 }
 
-/* Losses by task. */
+/* Computes the losses by task. */
 static void double_run(struct double_pass *p, double *loss, double *scores)
 {
     double *memory = pass_memory(p);
@@ -347,7 +347,7 @@ static void check_value(struct check *k, const char *what, size_t number, size_t
     snprintf(k->where, 128, "%s %zu [%zu]: %.9g, expected %.9g", what, number, at, found, expected);
 }
 
-/* Losses and scores of the pass that has just run; losses as means, so that they compare like
+/* Checks losses and scores of the last pass; losses are means, so that they compare like
  * gradients. */
 static void check_losses(struct check *k, bool train)
 {
@@ -402,7 +402,7 @@ static void check_rows(struct check *k)
     }
 }
 
-/* What lies behind a tensor's end is padding: its gradient is 0. */
+/* The floats behind a tensor's end are padding: their gradient is 0. */
 static void check_dense(struct check *k)
 {
     const struct block_layout *d = &k->c->plan.dense;

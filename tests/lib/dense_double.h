@@ -1,9 +1,9 @@
-/* dense_double.h: any plan once more, forward, in double and as plain as can be: what the tests
- * hold gradients against.
+/* dense_double.h: computes the forward pass of any plan in double, as plainly as possible. Tests
+ * compare gradients with it.
  *
- * The plan's layers are walked in order over the whole batch; each kind of layer has one plain
- * function here, written from its formula and not from its kernels. What one cannot see this way is
- * a wrong plan: the models' own tests hold some plans against formulas written out by hand. */
+ * It walks the plan's layers in order over the whole batch. Each kind of layer has one plain
+ * function here, written from its formula and not from its kernels. This does not find a wrong
+ * plan: the models' own tests compare some plans with formulas written by hand. */
 #ifndef TESTS_LIB_DENSE_DOUBLE_H
 #define TESTS_LIB_DENSE_DOUBLE_H
 
@@ -29,44 +29,44 @@ struct double_layer {
     double_forward forward;
 };
 
-/* By group, each ended by {NULL, NULL}. */
+/* Tables by group, each ended by {NULL, NULL}. */
 extern const struct double_layer double_layers_core[];      /* dense_double.c */
 extern const struct double_layer double_layers_interact[];  /* dense_double_interact.c */
 extern const struct double_layer double_layers_attention[]; /* dense_double_attention.c */
 extern const struct double_layer double_layers_mix[];       /* dense_double_mix.c */
 
-/* Layers that a test program has made for itself: called once, before the check; the table is not
- * copied. */
+/* Adds layers that a test program has made for itself. It is called once, before the check; the
+ * table is not copied. */
 void dense_double_add(const struct double_layer *table);
 
-/* Row `example` of a view, and the floats from a row to the next. */
+/* Return row `example` of a view, and the floats from one row to the next. */
 double *double_at(const struct double_pass *p, struct view v, uint32_t example);
 uint32_t double_ld(const struct double_pass *p, struct view v);
-/* What dropout multiplies value `value` of a layer by in this pass: 0 where it drops it. */
+/* Returns the factor of dropout for value `value` of a layer in this pass: 0 where it drops it. */
 double double_dropout(const struct double_pass *p, const struct layer *l, uint32_t value);
-/* Whether a mask with this key and threshold keeps a value: the rule written down a second time. */
+/* True when a mask with this key and threshold keeps a value: a second version of the rule. */
 bool double_kept(const uint32_t key[2], uint32_t threshold, uint32_t value);
 double double_act(enum activation act, double x);
-/* The values of an example's field: [*begin, *end) in index. */
+/* Gives the values of an example's field: [*begin, *end) in index. */
 void double_values(const struct double_pass *p, uint32_t example, uint32_t field, uint32_t *begin,
                    uint32_t *end);
 
-/* Loss as the model's gradients are of: sum over tasks of task weight * sum of example weight *
- * logloss / sum of example weights, plus l2 / 2 |rows|^2 and l2_dense / 2 |decaying tensors|^2, all
- * as the case's job says. train: statistics of the batch and dropout of (seed, lane, batch); else
- * the running statistics, no dropout, and scores corrected for the negatives that training leaves
- * out. scores (examples, tasks) or NULL. */
+/* Returns the loss whose gradients the model computes: sum over tasks of task weight * sum of
+ * example weight * logloss / sum of example weights, plus l2 / 2 |rows|^2 and l2_dense / 2
+ * |decaying tensors|^2, with the settings of the case's job. train: statistics of the batch and
+ * dropout of (seed, lane, batch); else the running statistics, no dropout, and scores corrected for
+ * the negatives that training leaves out. scores (examples, tasks) or NULL. */
 double dense_double_loss(const struct dense_case *c, const double *rows, const double *dense,
                          bool train, uint64_t seed, uint32_t lane, uint64_t batch, double *scores);
 
-/* Trains the case's batch on its backend with DENSE_SEED, DENSE_LANE, DENSE_BATCH and holds the
- * losses, the scores, every row gradient and every dense gradient against central differences of
- * dense_double_loss: the largest difference, relative where the expected value is beyond 1. where:
- * what it is of, "dense tensor 3 [17]: 0.125, expected 0.25". The job must not clip. */
+/* Trains the case's batch on its backend with DENSE_SEED, DENSE_LANE, DENSE_BATCH. Compares the
+ * losses and scores with dense_double_loss, and every row gradient and dense gradient with its
+ * central differences. Returns the largest difference, relative if the expected value is beyond 1.
+ * where: its place, "dense tensor 3 [17]: 0.125, expected 0.25". The job must not clip. */
 double dense_double_worst(struct dense_case *c, char where[128]);
-/* Fails the running test where that is more than tolerance; 2e-6 to 2e-5 is usual. */
+/* Fails the running test if that difference is more than tolerance; 2e-6 to 2e-5 is usual. */
 void dense_double_check(struct dense_case *c, double tolerance);
-/* The same of model_predict: losses and scores. */
+/* The same for model_predict: losses and scores. */
 void dense_double_check_predict(struct dense_case *c, double tolerance);
 
 #endif

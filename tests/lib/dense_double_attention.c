@@ -10,7 +10,7 @@ static const double *parameter(const struct double_pass *p, const struct layer *
     return p->dense + l->parameter[n];
 }
 
-/* Memory for `count` doubles, zeros; the caller frees it. */
+/* Allocates `count` doubles of zeros; the caller frees them. */
 static double *doubles(size_t count)
 {
     double *d = calloc(count + 1, sizeof *d);
@@ -67,7 +67,7 @@ static void double_project(const struct layer *l, struct double_pass *p)
                    double_at(p, l->y, i) + f * out, out);
 }
 
-/* y of field f += what head h gives it. */
+/* Adds the output of head h for field f to y. */
 static void double_head(const struct layer *l, const struct double_pass *p, uint32_t example,
                         uint32_t h, uint32_t f, double *y)
 {

@@ -1,5 +1,5 @@
-/* disk.c: what the disk has, beside what the page cache shows; and the system's calls, by which
- * both change. */
+/* disk.c: the contents of the simulated disk beside those of the page cache, and the system calls
+ * that change both. */
 #include "tests/lib/disk.h"
 
 #include "proto/base/rng.h"
@@ -26,7 +26,7 @@
 enum page_state { PAGE_CLEAN, PAGE_DIRTY, PAGE_LOST };
 
 struct page {
-    char *old; /* owned: what the disk has, where it is not clean; NULL: zeros */
+    char *old; /* owned: the disk's contents while the page is not clean; NULL: zeros */
     enum page_state state;
 };
 
@@ -34,13 +34,13 @@ struct node {
     struct node *next;
     ino_t ino;
     dev_t dev;
-    int fd; /* to read it by, also when its last name has gone */
+    int fd; /* for reading, also after its last name is removed */
     bool folder;
-    uint64_t bytes;    /* on the disk */
+    uint64_t bytes;    /* length on the disk */
     struct page *page; /* owned; (pages) */
     size_t pages;
-    char *first; /* owned: where it was found */
-    char *path;  /* owned: while a cut is made */
+    char *first; /* owned: its first path */
+    char *path;  /* owned: its path while a loss of power is simulated */
     uint32_t seen;
 };
 
@@ -49,10 +49,10 @@ struct name {
     char *name; /* owned */
 };
 
-/* A change of names: one that goes, one that comes. */
+/* A change of names: one is removed, one is added. */
 struct change {
     struct name gone, come; /* node NULL: none */
-    bool done;              /* on the disk */
+    bool done;              /* it is on the disk */
 };
 
 struct disk {
@@ -69,7 +69,7 @@ struct disk {
     bool off, failed;
 };
 
-/* recursive: a sanitizer that has something to report opens files, by whichever thread */
+/* recursive: a sanitizer that reports opens files, on any thread */
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static struct disk *disks[DISKS];
 static atomic_uint watched;
@@ -96,7 +96,7 @@ static struct node *node_find(struct disk *d, const struct stat *st)
     return NULL;
 }
 
-/* The node of a path, made when it is new. NULL: there is none. */
+/* Returns the node of a path, made if it is new. NULL: the path does not exist. */
 static struct node *node_at(struct disk *d, const char *path)
 {
     struct stat st;
@@ -138,7 +138,7 @@ static void node_free(struct node *n)
     free(n);
 }
 
-/* What is about to change of pages [at, at + bytes) is noted. */
+/* Saves the pages in [at, at + bytes) that are about to change. */
 static void node_touch(struct node *n, uint64_t at, uint64_t bytes)
 {
     size_t first = at / PAGE, end = (at + bytes + PAGE - 1) / PAGE;
@@ -234,7 +234,8 @@ static bool change_of(const struct change *c, const struct node *folder)
            (c->come.node != NULL && c->come.folder == folder);
 }
 
-/* A folder that has gone for good, with what it named: no power cut brings that back. */
+/* Forgets a folder that was removed for good, with its names: a loss of power does not bring it
+ * back. */
 static void folder_forget(struct disk *d, const struct node *folder)
 {
     for (size_t i = d->names; i-- > 0;)
@@ -260,7 +261,7 @@ static bool is_named(const struct disk *d, const struct node *n)
     return n == d->top;
 }
 
-/* Nodes that nothing names go. */
+/* Frees nodes without a name. */
 static void sweep(struct disk *d)
 {
     struct stat st;
@@ -288,7 +289,7 @@ static void sweep(struct disk *d)
     }
 }
 
-/* The folder's changes up to now are on the disk, and of other folders those before one that is in
+/* Makes the folder's changes durable, and in other folders the changes before one that is in
  * both. */
 static void folder_synced(struct disk *d, const struct node *folder)
 {
@@ -320,7 +321,7 @@ static void folder_synced(struct disk *d, const struct node *folder)
 
 /* ---- watching ---- */
 
-/* All that lies in a folder is on the disk. */
+/* Takes all contents of a folder as durable. */
 static void scan(struct disk *d, const char *path, struct node *folder)
 {
     DIR *dir = opendir(path);
@@ -432,16 +433,17 @@ bool disk_is_off(const struct disk *d)
 
 struct cut {
     struct rng rng;
-    uint64_t keep; /* of 8 pages, about so many are there */
+    uint64_t keep; /* about this many of 8 pages are on the disk */
 };
 
-/* Of each folder the first so many changes; one that is in two folders counts in both, or in
- * neither. */
+/* Chooses the first changes of each folder that are on the disk; a change in two folders counts in
+ * both, or in neither. */
 static void names_left(struct disk *d, struct cut *c)
 {
     uint64_t how = rng_below(&c->rng, 4);
     size_t below = rng_below(&c->rng, d->changes + 1);
-    for (size_t i = 0; i < d->changes; i++) { /* in the order of all, as one journal keeps it */
+    /* in the order of all changes, as one journal keeps it */
+    for (size_t i = 0; i < d->changes; i++) {
         struct change *one = &d->change[i];
         one->done = how == 0 || (how == 1 && i < below);
         if (how < 2)
@@ -463,7 +465,7 @@ static bool page_left(struct cut *c)
     return rng_below(&c->rng, 8) < c->keep;
 }
 
-/* Page i of a file as the disk has it, in `out` (PAGE). */
+/* Writes page i of a file, as on the disk, to `out` (PAGE). */
 static void page_make(const struct node *n, size_t i, struct cut *c, char *out)
 {
     const struct page *p = i < n->pages ? &n->page[i] : NULL;
@@ -475,7 +477,7 @@ static void page_make(const struct node *n, size_t i, struct cut *c, char *out)
         memcpy(out, p->old, PAGE);
     if (p == NULL || p->state != PAGE_DIRTY || !now || rng_below(&c->rng, 8) != 0)
         return;
-    for (uint32_t s = 0; s < PAGE / SECTOR; s++) /* torn */
+    for (uint32_t s = 0; s < PAGE / SECTOR; s++) /* a torn page */
         if (rng_below(&c->rng, 2) == 0 && p->old != NULL)
             memcpy(out + s * SECTOR, p->old + s * SECTOR, SECTOR);
         else if (p->old == NULL && rng_below(&c->rng, 2) == 0)
@@ -553,7 +555,7 @@ static void tree_remove(const char *path)
         abort();
 }
 
-/* Locked. */
+/* The caller holds the lock. */
 static void off(struct disk *d, uint64_t seed)
 {
     static const uint64_t keeps[] = {0, 4, 7, 8};
@@ -617,8 +619,8 @@ static struct disk *disk_of_file(int fd, struct node **node)
 
 enum fate { FATE_DONE, FATE_HALF, FATE_FAILS, FATE_IN_VAIN };
 
-/* What becomes of a call; locked. errno is set where it fails. path: of the file, or where it was
- * first. */
+/* Decides the fate of a call; the caller holds the lock. errno is set if the call fails. path: the
+ * file's, or its first one. */
 static enum fate fate_of(struct disk *d, const char *path, bool sync)
 {
     const struct disk_fault *f = &d->fault;
@@ -640,7 +642,7 @@ static enum fate fate_of(struct disk *d, const char *path, bool sync)
     return f->kind == DISK_SHORT ? FATE_HALF : FATE_FAILS;
 }
 
-/* Where a name stands: its folder, and how it is called there. */
+/* Returns the folder of a path, and its name there. */
 static struct name place_of(struct disk *d, const char *path, struct node *node)
 {
     char folder[PATH_BYTES];
@@ -657,7 +659,7 @@ static struct name place_of(struct disk *d, const char *path, struct node *node)
 
 static const struct name nothing;
 
-/* A call about a path: false: it fails. *d: NULL where nobody watches, or any more. */
+/* Returns false if a call about a path fails. *d: NULL if the path is not watched, or no longer. */
 static bool path_call(struct disk **d, const char *path)
 {
     enum fate fate = *d == NULL ? FATE_DONE : fate_of(*d, path, false);
@@ -716,7 +718,7 @@ static void write_note(struct node *n, int fd, const struct iovec *piece, int co
     node_touch(n, (uint64_t)from, bytes);
 }
 
-/* at -1: where the file stands. */
+/* at -1: at the file's offset. */
 static ssize_t write_at(int fd, const struct iovec *piece, int count, off_t at)
 {
     struct node *n;
@@ -787,7 +789,7 @@ int fdatasync(int fd)
     return sync_file(fd, SYS_fdatasync);
 }
 
-/* grow: it does not become shorter. */
+/* grow: never makes the file shorter. */
 static int resize(int fd, off_t bytes, bool grow)
 {
     struct node *n;
@@ -822,7 +824,7 @@ int truncate(const char *path, off_t bytes)
     return rc;
 }
 
-/* No room is set aside: it is only the length that matters here. */
+/* Reserves no space: only the length matters here. */
 int fallocate(int fd, int mode, off_t at, off_t bytes)
 {
     pthread_mutex_lock(&lock);
@@ -843,7 +845,7 @@ int rename(const char *from, const char *to)
     int rc = path_call(&d, from) ? 0 : -1;
     struct node *n = d == NULL || rc != 0 ? NULL : node_at(d, from);
     if (n != NULL)
-        (void)node_at(d, to); /* to be read when it is replaced and comes back */
+        (void)node_at(d, to); /* keeps it readable, in case it is replaced and comes back */
     if (rc == 0)
         rc = (int)syscall(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to);
     if (rc == 0 && n != NULL)

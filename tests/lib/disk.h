@@ -1,21 +1,21 @@
-/* disk.h: a disk that loses its power, and whose calls fail.
+/* disk.h: simulates a disk that loses power, and whose calls fail.
  *
- * A program that calls any of this has its own open, write, pwrite, pwritev, fsync, fdatasync,
- * ftruncate, truncate, fallocate, posix_fallocate, rename, link, unlink, mkdir and rmdir, for all
- * of it, librocksdb included (its C API takes no file system of one's own). What is read is the
- * page cache: the files as they lie there. Beside them is kept what the disk has of each folder
- * that is watched:
+ * A program that calls a function of this file gets its own open, write, pwrite, pwritev, fsync,
+ * fdatasync, ftruncate, truncate, fallocate, posix_fallocate, rename, link, unlink, mkdir and
+ * rmdir, for all its code, librocksdb included (whose C API takes no own file system). Reads see
+ * the page cache, which is the files on the real disk. Beside them disk.c keeps the state of the
+ * simulated disk for each watched folder:
  *
- *   - of a file its pages as of its last sync, and its length;
- *   - of a folder its names as of its own last sync; syncing a file does not carry its name along;
- *   - pages that were written when a sync failed: clean in the page cache, never written by any
- *     later sync, until they are written again (as Linux does).
+ *  - for a file its pages as of its last sync, and its length;
+ *  - for a folder its names as of its own last sync; a sync of a file does not include its name;
+ *  - pages that were written when a sync failed: they are clean in the page cache, and no later
+ *    sync writes them until they are written again (as in Linux).
  *
- * When the power goes, of what is not synced each page is there, or not, or some of its sectors;
- * each length is the old, the new or one between; of each folder's changes of names the first so
- * many are there. A seed decides.
+ * At a loss of power each unsynced page is on the disk, or not, or some of its sectors are; each
+ * length is the old one, the new one or one between; of each folder's changes of names the first
+ * few are on the disk. A seed decides.
  *
- * One thread calls these; any thread makes the calls that they watch. */
+ * One thread calls these functions; any thread makes the calls that they watch. */
 #ifndef TESTS_LIB_DISK_H
 #define TESTS_LIB_DISK_H
 
@@ -24,39 +24,40 @@
 
 struct disk;
 
-/* Watches a folder (absolute, there) from now on: what it holds is on the disk. */
+/* Watches a folder (an existing absolute path) from now on: its contents count as synced. */
 struct disk *disk_watch(const char *root);
-/* No more: the files stay as they lie there. */
+/* Ends the watching; the files stay as they are. */
 void disk_free(struct disk *d);
 
-/* Calls since it was watched, or since disk_fail. */
+/* Returns the calls since disk_watch or disk_fail. */
 uint64_t disk_calls(const struct disk *d);
 
 enum disk_fault_kind {
     DISK_ERROR, /* fails with `why`; a write has written half before; a sync loses its pages */
-    DISK_SHORT, /* a write writes half and says so; other calls are as ever */
-    DISK_OFF    /* the power goes before it */
+    DISK_SHORT, /* a write writes half and returns that; other calls succeed */
+    DISK_OFF    /* power is lost before the call */
 };
 struct disk_fault {
-    uint64_t at;   /* the call, from now; 0: none */
-    uint32_t last; /* so many calls more go the same way (DISK_ERROR) */
+    uint64_t at;   /* number of the call, counted from now; 0: none */
+    uint32_t last; /* this many more calls fail in the same way (DISK_ERROR) */
     enum disk_fault_kind kind;
     int why;
     bool syncs; /* only syncs count */
-    /* files with this in their path alone do; files with this do not; NULL: all do. Stay */
+    /* only files with this in their path count; files with this do not; NULL: all count.
+     * Borrowed */
     const char *only, *but;
-    uint64_t seed; /* of DISK_OFF */
+    uint64_t seed; /* for DISK_OFF */
 };
 void disk_fail(struct disk *d, const struct disk_fault *f);
-/* Whether the fault has come. */
+/* True when the fault has happened. */
 bool disk_failed(const struct disk *d);
 
-/* The power goes: a seed decides what the disk has. Whoever has files open there does not notice
- * (so that RocksDB can be closed: it asserts that calls succeed), but what he does from here on is
- * in vain. */
+/* Power is lost: a seed decides the disk's contents. Processes with open files do not notice it (so
+ * that RocksDB, which asserts that calls succeed, can be closed), but their later calls have no
+ * effect on the disk. */
 void disk_off(struct disk *d, uint64_t seed);
 bool disk_is_off(const struct disk *d);
-/* It is back, and the folder is what the disk had. Nobody has a file of it open. */
+/* Power is back, and the folder has the disk's contents. No file of it may be open. */
 void disk_on(struct disk *d);
 
 #endif

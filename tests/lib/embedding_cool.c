@@ -1,4 +1,4 @@
-/* embedding_cool.c: rows sent to the store and brought back by hand. */
+/* embedding_cool.c: moves rows to the store and back by hand. */
 #include "tests/lib/embedding_cool.h"
 
 #include "embedding/engine/engine_state.h"

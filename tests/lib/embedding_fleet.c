@@ -105,7 +105,7 @@ static const struct table_schema *schema_of(const struct fleet *f, uint32_t tabl
     return &f->schema[i];
 }
 
-/* The shard's share of a push: its tablets, its keys. */
+/* Gets the shard's share of a push: its tablets and keys. */
 static void cut_push(const struct fleet *f, const struct rig_push *all, uint32_t shard,
                      struct rig_push *out)
 {

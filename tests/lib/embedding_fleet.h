@@ -1,6 +1,6 @@
-/* embedding_fleet.h: several shards' engines as one small cluster: each leads its share of every
- * table's tablets, a push is cut into their shares, a cut is held by all before any goes on. Checks
- * its own steps with Check. */
+/* embedding_fleet.h: several shards' engines as one small cluster. Each leads its share of every
+ * table's tablets, a push is divided into their shares, and all hold a cut before any goes on.
+ * Checks its own steps with Check. */
 #ifndef TESTS_LIB_EMBEDDING_FLEET_H
 #define TESTS_LIB_EMBEDDING_FLEET_H
 
@@ -15,43 +15,43 @@ struct fleet {
     struct table_schema schema[LIMIT_TABLES];
     uint32_t tables;
     enum durability durability;
-    char dir[LIMIT_PATH]; /* of shard 0 is dir/0 */
+    char dir[LIMIT_PATH]; /* the folder of shard 0 is dir/0 */
 };
 
-/* Shards 0..shards-1 in DIR/0.. (NULL: in memory), the journal small so that images and records are
- * both about. */
+/* Opens shards 0..shards-1 in DIR/0.. (NULL: in memory). The journal is small, so that there are
+ * both images and records. */
 void fleet_open(struct fleet *f, uint32_t shards, const char *dir, enum durability durability);
 void fleet_close(struct fleet *f, bool flush_all);
-/* The same folders again, after fleet_close or a child's end: tables come from there. */
+/* Opens the same folders again, after fleet_close or a child's end, with the tables in them. */
 void fleet_reopen(struct fleet *f);
-/* Table `number` of all shards: 0: adagrad; 1: sgd with the l2 of the whole table. Or any other
- * schema. */
+/* Makes a table on all shards. fleet_schema gives table 0 with adagrad and table 1 with sgd and the
+ * l2 of the whole table; any other schema will do, too. */
 void fleet_table(struct fleet *f, const struct table_schema *schema);
 struct table_schema fleet_schema(uint32_t number);
-/* Both tables, and the map. */
+/* Makes both tables and sets the map. */
 void fleet_tables(struct fleet *f);
 void fleet_run_open(struct fleet *f, uint64_t run, uint32_t lanes, uint32_t mode);
-/* Batch (from, to] of a lane to one table, on shards [first, first + count); the status of the
- * first refusal. */
+/* Pushes batch (from, to] of a lane to one table, on shards [first, first + count). Returns the
+ * status of the first refusal. */
 int fleet_push_some(struct fleet *f, uint64_t run, uint32_t table, uint32_t lane, uint64_t from,
                     uint64_t to, uint32_t first, uint32_t count);
-/* Batches (from, to], one by one, to both tables and all shards, with the flushing that follows
- * from them. */
+/* Pushes batches (from, to], one by one, to both tables and all shards, and flushes as needed. */
 void fleet_train(struct fleet *f, uint64_t run, uint32_t lane, uint64_t from, uint64_t to);
 void fleet_run(struct fleet *f); /* lets the I/O threads work */
 void fleet_cut(struct fleet *f, uint64_t cut);
-/* All parts of a cut; the status of the first that fails, its sentence in text (ERR_TEXT_MAX, may
- * be NULL). */
+/* Exports all parts of a cut. Returns the status of the first failure, with its sentence in text
+ * (ERR_TEXT_MAX, may be NULL). */
 int fleet_export(struct fleet *f, uint64_t cut, const char *path, char *text);
-/* Load on all shards; likewise. notes (may be NULL; 4096 bytes): what was translated. rows: of all
- * shards. */
+/* Loads on all shards. Returns the status of the first failure. notes (may be NULL; 4096 bytes):
+ * the translations. rows: sum over all shards. */
 int fleet_load(struct fleet *f, const char *path, uint64_t run, char *notes, uint64_t *rows);
-/* Over the digests of a table's tablets, as the cluster reports it; and over the rows of the whole
- * table sorted by key, which does not depend on the number of tablets. */
+/* The first is a hash over the digests of a table's tablets, as the cluster reports it; the second
+ * is one over the rows of the whole table sorted by key, which does not depend on the number of
+ * tablets. */
 uint64_t fleet_digest(struct fleet *f, uint32_t table);
 uint64_t fleet_rows_digest(struct fleet *f, uint32_t table);
 uint64_t fleet_rows(struct fleet *f, uint32_t table);
-/* Lowest and highest mark of a lane over all tablets of a table. */
+/* Gives the lowest and highest mark of a lane over all tablets of a table. */
 void fleet_marks(struct fleet *f, uint64_t run, uint32_t lane, uint32_t table, uint64_t *low,
                  uint64_t *high);
 

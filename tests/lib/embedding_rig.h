@@ -19,8 +19,8 @@ struct rig {
     struct err fatal_err;
 };
 
-/* Whether engines that are opened from now on come back in steps. rig_open waits until all tablets
- * are back all the same. */
+/* true: engines that are opened from now on come back in steps. rig_open still waits until all
+ * tablets are back. */
 extern bool rig_in_steps;
 void rig_come_back(struct rig *s);
 /* journal: 8 MiB with segments of 1 MiB. dir may be NULL. */
@@ -31,9 +31,9 @@ int rig_try_open_sized(struct rig *s, const char *dir, enum durability durabilit
 /* The callbacks are the rig's. */
 int rig_try_open_with(struct rig *s, const struct engine_options *options, struct err *e);
 void rig_close(struct rig *s, bool flush_all);
-/* Tells that the shard leads everything; again after a reopening. */
+/* Makes the shard lead all tablets; needed again after reopening. */
 void rig_lead(struct rig *s);
-/* Table `number` with 2^4 tablets, and run `run`. */
+/* Makes table `number` with 2^4 tablets, and run `run`. */
 void rig_table(struct rig *s, uint32_t number);
 struct table_schema rig_schema(uint32_t number);
 
@@ -42,18 +42,17 @@ struct rig_push {
     uint64_t keys[SHARD_KEYS];
     float gradients[SHARD_KEYS * SHARD_WIDTH];
 };
-/* Batch `to` of a lane for table `table`, all tablets: keys and gradients are a function of (table,
- * lane, to). */
+/* Makes batch `to` of a lane for table `table`, over all tablets: keys and gradients are a function
+ * of (table, lane, to). */
 void rig_push_make(struct rig_push *p, uint64_t run, uint32_t table, uint32_t lane,
                    uint64_t generation, uint64_t from, uint64_t to);
-/* Admit, commit, apply; the status of admission. */
+/* Admits, commits and applies a push. Returns the status of admission. */
 int rig_push(struct rig *s, const struct rig_push *p, struct push_plan *plan);
-/* Batches (from, to] of a lane, one by one, to table 0, with a flush step after each and the work
- * that follows from it.
- */
+/* Pushes batches (from, to] of a lane, one by one, to table 0, with a flush step and its work after
+ * each. */
 void rig_train(struct rig *s, uint64_t run, uint32_t lane, uint64_t generation, uint64_t from,
                uint64_t to);
-/* XXH3 over the digests of all tablets of all tables. */
+/* Returns the XXH3 over the digests of all tablets of all tables. */
 uint64_t rig_digest(struct rig *s);
 
 #endif

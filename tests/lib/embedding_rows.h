@@ -54,7 +54,7 @@ static inline void rows_close(struct rows *r)
     arena_free(r->arena);
 }
 
-/* Key i of a fixed sequence without repeats; neighbours share nothing. */
+/* Key i of a fixed sequence without repeats; neighbours have nothing in common. */
 static inline uint64_t rows_key(uint64_t i)
 {
     return rng_mix(i + 1);
@@ -74,7 +74,7 @@ static inline void rows_push(struct rows *r, const uint64_t *keys, const float *
     ck_assert_int_eq(table_push(r->table, keys, gradients, count, &args), 0);
 }
 
-/* One key, every gradient g. */
+/* Pushes one key with every gradient g. */
 static inline void rows_push_one(struct rows *r, uint64_t key, float g, uint64_t undo_clock)
 {
     float gradients[LIMIT_WIDTH];

@@ -1,5 +1,5 @@
-/* embedding_schema.h: two schemas with every kind of field, and a schema in its stored form put
- * together by hand. */
+/* embedding_schema.h: two schemas with every kind of field, and stored schemas that a test builds
+ * by hand. */
 #ifndef TESTS_LIB_EMBEDDING_SCHEMA_H
 #define TESTS_LIB_EMBEDDING_SCHEMA_H
 
@@ -8,10 +8,10 @@
 #include "proto/job/schema_field.h"
 #include "tests/lib/embedding_rows.h"
 
-/* Of schema_rich, as every Shoal writes it, whatever rules it knows beside those. */
+/* Bytes of schema_rich as every release writes it, whatever other rules the release has. */
 #define RICH_BYTES 619u
 #define RICH_HASH 0x6506f23bb0dbe7a0ull
-#define RICH_IMAGE 0xda1066f6b8e06060ull /* schema_digest of its images, as ever */
+#define RICH_IMAGE 0xda1066f6b8e06060ull /* schema_digest of its images, in every release */
 
 static inline struct table_schema schema_plain(void)
 {
@@ -19,7 +19,7 @@ static inline struct table_schema schema_plain(void)
         .name = "plain", .width = 4, .tablet_bits = 2, .optimizer = {.kind = OPT_SGD, .lr = 0.1f}};
 }
 
-/* With rules by field, statistics and ageing, and all that needs them may have. */
+/* A schema with rules by field, statistics and ageing, and all settings that need them. */
 static inline struct table_schema schema_rich(void)
 {
     struct table_schema s = rows_schema(OPT_ADAGRAD, 8, 2);
@@ -91,7 +91,7 @@ static inline void form_refused(const struct form *f, int code, const char *word
 {
     struct table_schema s;
     struct err e = {0};
-    uint8_t *exact = malloc(f->count + 1); /* so that a read past the end is seen */
+    uint8_t *exact = malloc(f->count + 1); /* exact, so that a read past the end is detected */
     ck_assert_ptr_nonnull(exact);
     memcpy(exact, f->bytes, f->count);
     ck_assert_msg(record_schema_read(exact, f->count, &s, &e) == code, "%s", e.text);
@@ -99,8 +99,8 @@ static inline void form_refused(const struct form *f, int code, const char *word
     free(exact);
 }
 
-/* Each field by itself takes values that are legal; visit has a schema with one of them. Every
- * field has one. */
+/* Gives each field by itself its legal values; visit gets a schema with one of them. Every field
+ * has at least one. */
 static inline void each_field(void (*visit)(const struct schema_field *f,
                                             const struct table_schema *s))
 {

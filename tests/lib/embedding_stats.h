@@ -8,7 +8,7 @@
 #define DAY 86400u
 #define FIRST_DAY 1700006400u /* a midnight */
 
-/* Scores as Paddle has them by default. */
+/* A schema with Paddle's default scores. */
 static inline struct table_schema stats_schema(enum optimizer_kind kind, uint32_t width,
                                                uint32_t tablet_bits)
 {
@@ -17,7 +17,7 @@ static inline struct table_schema stats_schema(enum optimizer_kind kind, uint32_
     return s;
 }
 
-struct stats_batch { /* what a push is, beside keys and gradients */
+struct stats_batch { /* the arguments of a push, beside keys and gradients */
     uint32_t time, lane;
     uint64_t batch, undo_clock;
 };
@@ -33,7 +33,7 @@ static inline struct push_args stats_args(const struct table_schema *s, struct s
                               .tablet_count = 1u << s->tablet_bits};
 }
 
-/* One key, every gradient g; shows and clicks where the table has them. */
+/* Pushes one key with every gradient g, and with shows and clicks if the table has them. */
 static inline void stats_push(struct rows *r, uint64_t key, float g, float show, float click,
                               struct stats_batch b)
 {
@@ -79,7 +79,7 @@ static inline float stats_weight(const struct rows *r, uint64_t key, uint32_t i)
     return weights[i];
 }
 
-/* The whole table through its images into a new one. */
+/* Copies the whole table through its images into a new one. */
 static inline struct rows stats_through_images(const struct rows *r)
 {
     struct rows to = rows_open(table_schema_of(r->table));

@@ -1,4 +1,4 @@
-/* embedding_thin.c: an engine with less memory than its rows take. */
+/* embedding_thin.c: an engine whose memory limit is below the size of its rows. */
 #include "tests/lib/embedding_thin.h"
 
 #include "embedding/engine/engine_state.h"
@@ -211,8 +211,8 @@ void thin_restore(struct rig *s, uint64_t cut, uint64_t run)
 void thin_within(struct rig *s, uint64_t most)
 {
     struct engine_stats stats;
-    engine_flush_step(s->g);        /* the last reader's copy goes */
-    engine_stats_get(s->g, &stats); /* chunks of arenas are never given back */
+    engine_flush_step(s->g);        /* frees the last reader's copy */
+    engine_stats_get(s->g, &stats); /* an arena never returns chunks */
     ck_assert_uint_le(stats.memory_bytes, most);
     ck_assert_uint_le(tier_used(s->g), s->g->tier.rows_max);
 }

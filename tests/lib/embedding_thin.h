@@ -7,8 +7,8 @@
 
 #define THIN_WIDTH 16u
 #define THIN_BITS 6u
-#define THIN_KEYS 2048u   /* of a batch */
-#define THIN_SPAN 120000u /* keys: 17 MB of rows when all have come */
+#define THIN_KEYS 2048u   /* keys of a batch */
+#define THIN_SPAN 120000u /* all keys: 17 MB of rows when each has a row */
 #define THIN_MEMORY (6ull << 20)
 #define THIN_MOST (THIN_MEMORY + 2 * (2ull << 20)) /* the arena's chunks are of 2 MiB */
 
@@ -19,31 +19,33 @@ struct thin_batch {
 };
 
 struct table_schema thin_schema(bool ages);
-/* Keys: most of them often, some of the whole span. Two hours of event time a batch. */
+/* Makes a batch: most of its keys are frequent, some come from the whole span. A batch advances
+ * event time by two hours. */
 void thin_batch_make(struct thin_batch *b, uint64_t run, uint64_t to, bool ages);
-/* dir is there already or is made; memory 0: no bound. */
+/* Opens an engine in dir, which is made if it is missing; memory 0: no limit. */
 void thin_open(struct rig *s, const char *dir, uint64_t memory);
-/* Table and run 1, lane 0 live under generation 1. */
+/* Makes the table and run 1; lane 0 is live with generation 1. */
 void thin_begin(struct rig *s, bool ages);
 /* The same for a run that a restore or a load has opened. */
 void thin_fence(struct rig *s, uint64_t run);
-/* Batches (from, to] of lane 0, each once its rows are in memory and there is room, work lagging
- * behind. The most memory that the engine took meanwhile. */
+/* Pushes batches (from, to] of lane 0, each once its rows are in memory and there is room; work
+ * lags behind. Returns the most memory that the engine took meanwhile. */
 uint64_t thin_train(struct rig *s, uint64_t run, uint64_t from, uint64_t to, bool ages);
-/* Opened, begun, and the batches up to `to` of run 1. */
+/* Opens an engine, begins run 1 and pushes its batches up to `to`. */
 void thin_open_trained(struct rig *s, const char *dir, uint64_t memory, uint64_t to, bool ages);
-/* Over the digests of all tablets, whole: nothing comes in. */
+/* Returns a hash over the digests of all whole tablets; no row moves to memory. */
 uint64_t thin_digest(struct rig *s);
-/* What it is after so many batches in an engine without a bound, where no row is cold. */
+/* Returns that hash after `batches` batches in an engine without a limit, where no row is cold. */
 uint64_t thin_digest_without_bound(uint64_t batches, bool ages);
-/* A cut, and what follows from it. */
+/* Makes a cut, with all its work. */
 void thin_cut(struct rig *s, uint64_t cut);
 void thin_restore(struct rig *s, uint64_t cut, uint64_t run);
-/* What tables take now, and at most since the engine was opened, within MOST. */
+/* Checks that the memory of the tables, now and at most since the engine was opened, is within
+ * `most`. */
 void thin_within(struct rig *s, uint64_t most);
 
-/* What the store has: pairs of rows, those of them of an epoch that is not their tablet's, images
- * of tablets; and pairs of one key. */
+/* Counts in the store: pairs of rows, those with an epoch other than their tablet's, images of
+ * tablets, and pairs of one key. */
 struct thin_stored {
     uint64_t pairs, stale_pairs, images, of_key;
 };

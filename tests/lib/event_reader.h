@@ -1,6 +1,6 @@
-/* event_reader.h: reads back what proto/wire/event.h writes, by the format's own rules and with
- * nothing of the writer but the checksum: lengths and both sums are looked at before anything is
- * believed. */
+/* event_reader.h: reads the files that proto/wire/event.h writes, by the rules of the format. It
+ * shares only the checksum with the writer, and checks lengths and both sums before it uses any
+ * data. */
 #ifndef TESTS_LIB_EVENT_READER_H
 #define TESTS_LIB_EVENT_READER_H
 
@@ -45,8 +45,8 @@ static inline bool reader_varint(const unsigned char **p, const unsigned char *e
     return false;
 }
 
-/* One field: its number and wire type in *key; a number or length in *number, and what a length or
- * a fixed number covers at *at. */
+/* Reads one field: its number and wire type in *key, a number or length in *number, and at *at the
+ * bytes of a length or of a fixed number. */
 static inline bool reader_field(const unsigned char **p, const unsigned char *end, uint64_t *key,
                                 uint64_t *number, const unsigned char **at)
 {
@@ -87,7 +87,8 @@ static inline bool reader_value(const unsigned char *p, const unsigned char *end
     return true;
 }
 
-/* The record at *p, which is moved on; false: the file ends within it, or it is damaged. */
+/* Reads the record at *p and advances *p; false: the file ends within the record, or it is
+ * damaged. */
 static inline bool event_read(const unsigned char **p, const unsigned char *end,
                               struct event_read *out)
 {

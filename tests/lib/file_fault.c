@@ -1,4 +1,4 @@
-/* file_fault.c: the system's calls behind a countdown. */
+/* file_fault.c: the system's calls with a countdown. */
 #include "tests/lib/file_fault.h"
 #include "proto/base/file.h"
 

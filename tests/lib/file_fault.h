@@ -1,5 +1,5 @@
-/* file_fault.h: a disk that fails: the n-th call through proto/base/file.h, and if wanted all that
- * follow it, as when power goes. */
+/* file_fault.h: a disk that fails: the n-th call through proto/base/file.h fails, and optionally
+ * all later ones, as after a loss of power. */
 #ifndef TESTS_LIB_FILE_FAULT_H
 #define TESTS_LIB_FILE_FAULT_H
 
@@ -9,12 +9,12 @@
 struct file_fault {
     uint64_t at; /* the call that fails, counted from 1; 0: none */
     int why;     /* its errno; a write has written half of its bytes before */
-    bool dead;   /* all later ones fail as well */
+    bool dead;   /* all later calls fail, too */
 };
 
-/* Takes the system's place; NULL gives it back. Counts from 0. */
+/* Replaces the system's calls, and counts from 0; NULL restores them. */
 void file_fault_set(const struct file_fault *f);
-/* Calls since then. */
+/* Returns the calls since then. */
 uint64_t file_fault_calls(void);
 
 #endif

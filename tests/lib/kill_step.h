@@ -19,7 +19,7 @@ static atomic_long kill_steps; /* since kill_begin */
 static atomic_long kill_at;    /* 0: never */
 static atomic_int kill_code;   /* 0: the process ends; else the call fails with this errno */
 
-/* Counts from here. at: the step before which the process ends, or that fails; 0: only count. */
+/* Starts the count. at: the step before which the process ends, or that fails; 0: only count. */
 static inline void kill_begin(long at, int code)
 {
     atomic_store(&kill_steps, 0);
@@ -33,8 +33,8 @@ static inline long kill_end(void)
     return atomic_load(&kill_steps);
 }
 
-/* From one of so many steps to the next that is tried: SHOAL_KILL_POINTS says how many are (else
- * `points`), 0: all. */
+/* Returns the distance between two tested steps: SHOAL_KILL_POINTS, else `points`, is the number of
+ * tested steps, 0: all. */
 static inline long kill_stride(long steps, long points)
 {
     const char *text = getenv("SHOAL_KILL_POINTS");
@@ -43,7 +43,7 @@ static inline long kill_stride(long steps, long points)
     return points == 0 || points > steps ? 1 : steps / points;
 }
 
-/* True: the call is to fail. */
+/* True when the call must fail. */
 static inline int kill_step(void)
 {
     if (atomic_load(&kill_at) == 0 || atomic_fetch_add(&kill_steps, 1) + 1 != atomic_load(&kill_at))

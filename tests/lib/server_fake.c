@@ -152,7 +152,7 @@ static int shard_go(struct fake_shard *s, uint64_t cut)
         return cut_find(s, cut) != NULL ? 0 : SHOAL_E_NOT_FOUND;
     }
     if (free_one == NULL)
-        return SHOAL_E_NO_SPACE; /* the coordinator does not drop what it made */
+        return SHOAL_E_NO_SPACE; /* the coordinator did not drop its cuts */
     *free_one = s->noted;
     s->cut = cut;
     s->held = 0;
@@ -204,14 +204,14 @@ void fake_shard_die(struct fake_shard *s)
     s->map_epoch = s->newest_run = 0;
 }
 
-/* What is open is this run from now on. */
+/* Makes this run the open one. */
 static void run_named(struct fake_shard *s, uint64_t run)
 {
     s->run.run = run;
     s->newest_run = run > s->newest_run ? run : s->newest_run;
 }
 
-/* As many shards as there were then: each takes its own part. */
+/* The number of shards is that of the checkpoint, so each loads its own part. */
 static int shard_load(struct fake_shard *s, const struct wire_LOAD *q)
 {
     static struct fake_cut cut;
@@ -462,12 +462,12 @@ void fake_shard_start(struct fake_shard *s, struct sim *sim, const char *server,
     s->index = index;
     s->incarnation = incarnation;
     s->ready = true;
-    if (s->cluster[0] == 0) /* its folder says it */
+    if (s->cluster[0] == 0) /* the number is in its folder */
         s->number = UINT32_MAX;
     s->node = sim_node_new(sim, server, &fake_shard_handler, s);
     s->env = sim_node_env(s->node);
     (void)env_connect(s->env, "sim://coordinator", ENV_COORDINATOR, &s->coordinator);
-    s->beat = (struct env_timer){.fire = shard_beat}; /* that of a killed node is gone with it */
+    s->beat = (struct env_timer){.fire = shard_beat}; /* the timer of a killed node is gone */
     env_timer_start(s->env, &s->beat, MS);
 }
 
@@ -477,7 +477,7 @@ static void seat_ask(struct fake_seat *seat);
 static void seat_report(struct fake_seat *seat);
 static void seat_work(struct fake_seat *seat);
 
-/* With no frames, or two. */
+/* Sends a message without frames, or with two. */
 static void worker_send(struct fake_worker *w, struct wire *q, const void *frame, size_t bytes,
                         const void *second, size_t second_bytes)
 {
@@ -513,7 +513,7 @@ static void seat_ask(struct fake_seat *seat)
     env_timer_start(w->env, &seat->timer, w->resend_ns);
 }
 
-/* Scores, labels behind them; a group and a field where the test's job has them. */
+/* Makes scores with labels behind them, and a group and a field if the test's job has them. */
 static void eval_scores(const struct fake_worker *w, const struct wire_LANE_NEXT_reply *task,
                         float *score, uint64_t *context)
 {
@@ -534,7 +534,7 @@ static float fake_score(uint64_t row)
     return (float)(key_mix(row + 1) % 97 + row % 2 * 20) / 128;
 }
 
-/* Of the rows at these positions, as a worker scored them before they were learnt. */
+/* Adds the rows at these positions, with a worker's scores from before it learned them. */
 void fake_tally(uint64_t position, uint64_t examples, struct metric_tally *tally)
 {
     for (uint64_t row = position; row < position + examples; row++)
@@ -542,7 +542,7 @@ void fake_tally(uint64_t position, uint64_t examples, struct metric_tally *tally
                          metric_loss(fake_score(row), (float)(row % 2)));
 }
 
-/* The same by row % 3, as the only field of evaluate.by. */
+/* Does the same by row % 3, the only field of evaluate.by. */
 static void fake_by(uint64_t position, uint64_t examples, struct metric_by_part *part)
 {
     struct metric_by b;
@@ -565,7 +565,7 @@ static void frame_add(char **at, const void *from, size_t bytes)
     *at += bytes;
 }
 
-/* Its frame 2; *bytes of it. */
+/* Makes frame 2 of TASK_DONE, with *bytes. */
 static const void *task_frame(struct wire_TASK_DONE *q, uint64_t position, double loss, bool by,
                               size_t *bytes)
 {
@@ -674,7 +674,7 @@ static void seat_leave(struct fake_seat *seat)
     env_timer_start(seat->worker->env, &seat->timer, MS);
 }
 
-/* One batch: to every shard; the first one keeps the books by row. */
+/* Pushes one batch to every shard; the first one counts it by row. */
 static int batch_push(struct fake_seat *seat)
 {
     struct fake_worker *w = seat->worker;
@@ -858,10 +858,11 @@ static void worker_beat(struct env_timer *t)
         q.u.WORKER_BEAT = w->held_up;
         q.u.WORKER_BEAT.pass = w->pass;
         q.u.WORKER_BEAT.batches = w->batches;
-        q.u.WORKER_BEAT.examples = w->batches / 8 * 8 * w->batch; /* in jumps, as tasks end */
+        /* in jumps, at the ends of tasks */
+        q.u.WORKER_BEAT.examples = w->batches / 8 * 8 * w->batch;
         q.u.WORKER_BEAT.compute_s = 1;
         worker_send(w, &q, NULL, 0, NULL, 0);
-        if (w->tables_declared < 5) { /* again and again: some may be lost */
+        if (w->tables_declared < 5) { /* several times, because some may be lost */
             w->tables_declared++;
             worker_declare(w);
         }
@@ -1014,7 +1015,7 @@ static void client_message(void *core, peer_t from, struct msg *m)
     if (wire_decode(m, &r, NULL) == 0 && r.type == WIRE_TYPE_SUBMIT) {
         c->submit_status = r.status;
         if (r.status == SHOAL_E_EXISTS && strstr(r.error, "--start-from fleet") != NULL) {
-            c->from = "fleet"; /* as it says: the next job on the same tables */
+            c->from = "fleet"; /* as the text advises: the next job on the same tables */
             c->submit_status = 0;
         }
         if (r.status == SHOAL_E_UNAVAILABLE && strstr(r.error, "submit again") != NULL)

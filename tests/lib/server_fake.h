@@ -1,10 +1,10 @@
 /* server_fake.h: scripted shards and workers for tests of the coordinator, in the simulator. They
- * speak the real messages with the coordinator; pushes go straight into the fake shards' memory,
- * which keeps the books: what was applied, how often, under which fence.
+ * exchange the real messages with the coordinator. Pushes go directly to the memory of the fake
+ * shards, which record what was applied, how often, and under which fence.
  *
- * A fake shard has one mark a lane. A fake worker has some seats; a seat asks, works a virtual
- * step_ns a batch, reports, asks again, and sends every request again under a new id after
- * resend_ns. */
+ * A fake shard has one mark for each lane. A fake worker has some seats. A seat asks for work,
+ * works a virtual step_ns for each batch, reports, and asks again; it repeats every request under a
+ * new id after resend_ns. */
 #ifndef TESTS_LIB_SERVER_FAKE_H
 #define TESTS_LIB_SERVER_FAKE_H
 
@@ -26,13 +26,13 @@
 struct fake_run {
     uint64_t run;
     struct fake_lane {
-        uint64_t generation, mark, at, clock; /* at, clock: of the last fence that placed it */
+        uint64_t generation, mark, at, clock; /* at, clock: from the last fence that set them */
         bool live;
     } lane[FAKE_LANES];
 };
 
 #define FAKE_CUTS 4u
-struct fake_cut { /* all that a part of a checkpoint has, written as it is */
+struct fake_cut { /* the content of a checkpoint's part, written as it is */
     uint64_t cut; /* 0: none */
     struct fake_run run;
     uint8_t seen[FAKE_EPOCHS][FAKE_ROWS];
@@ -47,56 +47,58 @@ struct fake_shard {
     uint32_t index;
     uint64_t incarnation, boot;
     bool ready;
-    uint32_t number;     /* as told; UINT32_MAX before */
-    uint64_t cluster[2]; /* as told: where it belongs; 0, 0: nowhere yet */
+    uint32_t number;     /* from the coordinator; UINT32_MAX before */
+    uint64_t cluster[2]; /* from the coordinator: its cluster; 0, 0: none yet */
     uint32_t shards;
-    uint64_t sequence; /* of its last record, as its beats say; all of it is on disk */
-    uint64_t digested; /* the sequence that its digests tell */
+    uint64_t sequence; /* last record, as its beats report; all records are on disk */
+    uint64_t digested; /* the sequence in its digests */
     bool in_memory;
     char refused[ERR_TEXT_MAX]; /* the last refusal of a beat */
     uint64_t map_epoch;
-    uint32_t tablets[2]; /* of tables 0 and 1, 0: not created */
+    uint32_t tablets[2]; /* tablets of tables 0 and 1; 0: not created */
     uint16_t *shard_of;  /* owned */
     uint32_t map_count;
     uint64_t names_version;
-    uint64_t taken_version; /* TAKEN_SET, as it came: what fits */
+    uint64_t taken_version; /* the last TAKEN_SET, as far as it fits */
     size_t taken_bytes;
     char taken[4096];
-    uint32_t names_asked;     /* times */
-    char names[512];          /* as told; an empty one: none */
-    bool names_slow;          /* NAMES_SET is BUSY as long */
-    bool map_slow;            /* MAP_HELD likewise */
-    struct fake_run run;      /* open now */
-    uint64_t newest_run;      /* ever opened */
-    const char *create_later; /* TABLE_CREATE is AGAIN for that reason; NULL: it is not */
+    uint32_t names_asked;     /* how often */
+    char names[512];          /* from the coordinator; "": none */
+    bool names_slow;          /* while true, NAMES_SET is BUSY */
+    bool map_slow;            /* the same for MAP_HELD */
+    struct fake_run run;      /* the open run */
+    uint64_t newest_run;      /* highest run opened so far */
+    const char *create_later; /* TABLE_CREATE is AGAIN with this text; NULL: it succeeds */
     uint64_t held, held_ns, cut, dropped;   /* numbers; cut: the newest */
-    struct fake_cut noted, kept[FAKE_CUTS]; /* at HOLD; complete ones */
+    struct fake_cut noted, kept[FAKE_CUTS]; /* the state at HOLD; complete cuts */
     uint32_t exports, loads, unloads, clears, clears_asked;
-    uint64_t cleared;  /* the job for which all went last */
+    uint64_t cleared;  /* the job of the last clear */
     bool refuse_clear; /* its disk is failing */
-    uint32_t drops;    /* of fields, done */
-    bool drop_slow;    /* ROWS_GO of fields is AGAIN as long */
-    char what[64];     /* of the last one */
-    bool loaded;       /* rows of a checkpoint are there */
-    /* LOAD is BUSY until that one has loaded, then NO_SPACE; NULL: there is room */
+    uint32_t drops;    /* drops of fields so far */
+    bool drop_slow;    /* while true, ROWS_GO of fields is AGAIN */
+    char what[64];     /* text of the last ROWS_GO */
+    bool loaded;       /* it has rows of a checkpoint */
+    /* LOAD is BUSY until that shard has loaded, then NO_SPACE; NULL: there is room */
     const struct fake_shard *full_after;
     enum { FAKE_EXPORT_WELL, FAKE_EXPORT_NEVER, FAKE_EXPORT_FAILS } export_how;
     uint32_t restores, looks, fences, told, applied, ticks;
-    bool rotten;        /* its part of every cut */
-    uint64_t low;       /* smallest clock of its live lanes, to a fence */
-    uint64_t ahead;     /* by so much its newest clock is above a lane's mark, to a fence; 0: 0 */
-    const char *status; /* answer to SHARD_STATUS; NULL: {} */
+    bool rotten;  /* its part of every cut is damaged */
+    uint64_t low; /* smallest clock of its live lanes, in replies to fences */
+    /* in replies to fences: its newest clock less the lane's mark; 0: the clock is 0 */
+    uint64_t ahead;
+    const char *status;                   /* answer to SHARD_STATUS; NULL: {} */
     uint8_t seen[FAKE_EPOCHS][FAKE_ROWS]; /* how often a row was applied */
-    bool refuse_go;                       /* once: answers GO with an error */
+    bool refuse_go;                       /* true: the next GO gets an error */
     bool no_room;                         /* HOLD is refused: the disk is full */
-    bool lets_go;                         /* once: says another sequence at GO than at HOLD */
+    /* true: the next GO gets another sequence than its HOLD */
+    bool lets_go;
 };
 
 struct fake_seat {
     struct fake_worker *worker;
     struct env_timer timer; /* work or resend */
     enum { FAKE_ASKING, FAKE_WORKING, FAKE_REPORTING, FAKE_RESTING } state;
-    uint64_t id; /* of the request waited for */
+    uint64_t id; /* id of the request in flight */
     uint32_t lane;
     uint64_t generation, batch, at; /* at: next batch of the task */
     struct wire_LANE_NEXT_reply task;
@@ -110,56 +112,57 @@ struct fake_worker {
     peer_t coordinator;
     struct env_timer beat;
     char name[LIMIT_NAME];
-    int broken;               /* leaves at once with this status: its device failed; 0: no */
+    /* it leaves at once with this status, because its device failed; 0: no */
+    int broken;
     const char *kernel, *why; /* NULL: "k"; "a test" */
     uint64_t number, pass, run, join_id;
     struct fake_shard **shard; /* borrowed */
     uint32_t shards, seats, batch, tables_declared;
     uint64_t rows[3]; /* by split */
     uint64_t step_ns, resend_ns, next_id, bad_lines, undrawn, digest;
-    uint64_t refused_batches;    /* told with each task */
-    uint64_t eval_bad_lines;     /* of each split that is evaluated, of its first task's lines */
-    double quality[FAKE_EPOCHS]; /* share of examples that evaluation orders rightly, by epoch */
-    double (*quality_now)(const struct fake_worker *w); /* where it is no matter of epochs */
+    uint64_t refused_batches;    /* reported with each task */
+    uint64_t eval_bad_lines;     /* in the first task of each evaluated split */
+    double quality[FAKE_EPOCHS]; /* share of examples that evaluation orders correctly, by epoch */
+    double (*quality_now)(const struct fake_worker *w); /* replaces `quality`, if not NULL */
     struct fake_seat seat[FAKE_SEATS];
     bool joined, ended, tell_held;
-    int refused; /* last refusal heard */
+    int refused; /* last refusal that it got */
     char refused_text[ERR_TEXT_MAX];
     uint32_t leaves, evals, indexes, fenced, unknown, repeats;
     /* predictions come with a group and a field: the job has evaluate.group and one of
      * evaluate.by */
     bool context;
-    int fatal_status; /* INDEX is answered by this failure */
+    int fatal_status; /* its reply to INDEX is this failure */
     uint32_t tasks_seen;
     uint32_t dead_batch; /* tests: kill after this many batches; 0: never */
-    /* from the first work of this kind on, of training from so many batches on, it beats and does
-     * nothing else; 0: it goes on */
+    /* from the first work of this kind on (for training after this many batches) it sends beats and
+     * does nothing else; 0: it goes on */
     enum wire_next wedge_kind;
     uint32_t wedge_batch;
     bool wedged;
-    struct wire_WORKER_BEAT held_up; /* told with each beat: waits, late, slow */
+    struct wire_WORKER_BEAT held_up; /* reported with each beat: waits, late, slow */
     uint32_t batches;
 };
 
 extern const struct env_handler fake_shard_handler, fake_worker_handler;
 
-/* What a worker tells of rows that it trained on (label: row % 2), added to *tally. */
+/* Adds to *tally what a worker reports about rows that it trained on (label: row % 2). */
 void fake_tally(uint64_t position, uint64_t examples, struct metric_tally *tally);
 
 void fake_shard_start(struct fake_shard *s, struct sim *sim, const char *server, uint32_t index,
                       uint64_t incarnation);
-/* Its rows and its run are gone. */
+/* Drops its rows and its run. */
 void fake_shard_forget(struct fake_shard *s);
-/* Its process dies, and all that was in its memory; fake_shard_start brings it back. */
+/* Ends its process and drops all that was in memory; fake_shard_start starts it again. */
 void fake_shard_die(struct fake_shard *s);
 void fake_worker_start(struct fake_worker *w, struct sim *sim, const char *name,
                        struct fake_shard **shards, uint32_t count);
-/* A lane's batch on one shard: 0 applied, 1 skipped, or FENCED, OLD_RUN, GAP; BUSY while a cut is
- * held. */
+/* Pushes a lane's batch to one shard: 0 applied, 1 skipped, or FENCED, OLD_RUN, GAP; BUSY while a
+ * cut is held. */
 int fake_push(struct fake_shard *s, uint64_t run, uint32_t lane, uint64_t generation,
               uint64_t batch);
 
-/* Someone who submits and asks. */
+/* A client that submits a job and asks for its state. */
 struct fake_client {
     struct env *env;
     struct sim_node *node;
@@ -172,8 +175,8 @@ struct fake_client {
     char text[ERR_TEXT_MAX];
     char report[1 << 18];
     int submit_status;
-    const char *from; /* of SUBMIT; NULL: none */
-    bool start;       /* it begins with that; so it always does with "fleet" */
+    const char *from; /* `from` of SUBMIT; NULL: none */
+    bool start;       /* the job starts from it (--start-from), as it always does with "fleet" */
     struct {
         bool asked, answered;
         uint64_t id;
@@ -184,7 +187,7 @@ struct fake_client {
 };
 extern const struct env_handler fake_client_handler;
 void fake_client_start(struct fake_client *c, struct sim *sim, const char *yaml, uint32_t workers);
-/* Asks for a checkpoint, again and again until it is answered. */
+/* Asks for a checkpoint, and repeats that until it gets a reply. */
 void fake_client_checkpoint(struct fake_client *c, const char *name);
 
 #endif

@@ -18,12 +18,12 @@
 #define MS UINT64_C(1000000)
 #define CLUSTER_NEVER_NS (UINT64_C(1000000) * 1000 * MS)
 
-/* Trainers whose threads had work when they died are never freed, as in life; the leak checker
- * finds them here. */
+/* Trainers whose threads had work when they died are never freed, as in a real process; the leak
+ * checker finds them here. */
 static struct trainer **dead;
 static uint32_t dead_count, dead_capacity;
 
-/* The folder of a machine as its disk has it. */
+/* Starts watching a machine's folder as its disk. */
 static void disk_start(const struct cluster *c, struct disk **d, const char *dir)
 {
     if (!c->options.power)
@@ -284,7 +284,8 @@ void cluster_free(struct cluster *c)
 
 /* ---- what goes wrong ------------------------------------------------------------------------- */
 
-/* Any process, by number: a server's shards are paused together, as one process is. */
+/* Pauses a process, by number: a server's shards are paused together, because they are one
+ * process. */
 static void pause_one(struct cluster *c, uint32_t i, uint64_t until_ns)
 {
     uint32_t servers = c->options.servers;
@@ -298,7 +299,7 @@ static void pause_one(struct cluster *c, uint32_t i, uint64_t until_ns)
         sim_pause(n, until_ns);
 }
 
-/* A line between two of them, one way or both. */
+/* Cuts a line between two processes, one way or both. */
 static void cut_line(struct cluster *c, struct rng *r, uint64_t until_ns)
 {
     uint32_t all = c->options.servers * c->options.shards;
@@ -320,8 +321,8 @@ static void cut_line(struct cluster *c, struct rng *r, uint64_t until_ns)
         sim_cut(other, shard, until_ns);
 }
 
-/* For longer than the leases, one in four for ever: a worker beats and does no work, or it is cut,
- * one way or both, from one server or the coordinator. */
+/* Makes a worker ill for longer than the leases, one in four for ever: it sends beats and does no
+ * work, or is cut, one way or both, from one server or the coordinator. */
 static void worker_ails(struct cluster *c, struct rng *r, uint64_t now, bool wedge)
 {
     struct cluster_worker *w = &c->worker[rng_below(r, c->workers)];
@@ -347,7 +348,7 @@ static void worker_ails(struct cluster *c, struct rng *r, uint64_t now, bool wed
         sim_cut(other, w->node, w->ill_until_ns);
 }
 
-/* A server's, the coordinator's, all at once. */
+/* Takes the power of a server, of the coordinator, or of all. */
 static void power_strike(struct cluster *c, struct rng *r)
 {
     uint64_t which = rng_below(r, 6);
@@ -376,7 +377,7 @@ void cluster_strike(struct cluster *c, struct rng *r, uint64_t *back)
     case 1:
     case 2:
         cluster_server_kill(c, (uint32_t)rng_below(r, c->options.servers));
-        if (rng_below(r, 60) == 0) { /* nobody is there to start it again, for hours */
+        if (rng_below(r, 60) == 0) { /* it is not started again for hours */
             *back += CLUSTER_AWAY_NS;
             c->struck.server_away++;
         } else {

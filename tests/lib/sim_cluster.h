@@ -2,10 +2,10 @@
  * real coordinator, real workers that read real files, and a client that submits a job and waits
  * for its report. Every failure to build it ends the test.
  *
- * A killed node's process is gone between two events: what its engine had written stays in its
- * folder, what its coordinator had put stays in the store, all else is lost. With `power` the
- * coordinator has its real store, and machines may lose their power: then of what was not synced a
- * seed decides (disk.h). */
+ * A node is killed between two events: the files of its engine stay in its folder, the values of
+ * its coordinator stay in the store, and all else is lost. With `power` the coordinator has its
+ * real store, and machines may lose power: then a seed decides about data that was not synced
+ * (disk.h). */
 #ifndef TESTS_LIB_SIM_CLUSTER_H
 #define TESTS_LIB_SIM_CLUSTER_H
 
@@ -19,24 +19,24 @@
 struct backend;
 
 #define CLUSTER_SERVERS 8u
-#define CLUSTER_SHARDS 4u   /* of a server */
-#define CLUSTER_WORKERS 64u /* over the whole run, dead ones counted */
+#define CLUSTER_SHARDS 4u   /* shards of a server */
+#define CLUSTER_WORKERS 64u /* started in the whole run, dead ones included */
 #define CLUSTER_TABLES 8u
 
 struct cluster_options {
     struct sim_options sim;
     const char *yaml;
-    const char *from; /* a checkpoint that the job goes on from; NULL: none */
-    const char *dir;  /* of the servers' folders; NULL: engines keep all in memory */
+    const char *from; /* the checkpoint that the job resumes; NULL: none */
+    const char *dir;  /* parent of the servers' folders; NULL: engines keep all data in memory */
     uint32_t servers, workers;
-    uint32_t shards;      /* of a server, a node each; they die together. 0: 1 */
-    uint64_t waiting_max; /* of a shard's pool of requests; 0: its default */
+    uint32_t shards;      /* shards of a server, each a node; they die together. 0: 1 */
+    uint64_t waiting_max; /* limit of a shard's pool of requests; 0: its default */
     uint32_t durability;  /* enum durability */
-    bool idle;            /* nothing is submitted yet: cluster_submit */
+    bool idle;            /* cluster_start submits no job: cluster_submit does */
     bool stay;            /* the workers wait between jobs */
-    uint32_t jobs;        /* that the coordinator runs side by side; 0: 1 */
-    bool power;           /* machines may lose it; needs dir */
-    /* of the workers' options; may be NULL */
+    uint32_t jobs;        /* jobs that the coordinator runs side by side; 0: 1 */
+    bool power;           /* machines may lose power; needs dir */
+    /* an option of the workers (trainer.h); may be NULL */
     int (*replace)(void *context, struct backend **out, struct err *e);
 };
 
@@ -44,23 +44,23 @@ struct cluster_server {
     struct sim_node *node; /* NULL: dead */
     struct shard *shard;
     char name[32], dir[512];
-    struct disk *disk; /* of options.power */
+    struct disk *disk; /* with options.power */
     uint64_t boot;     /* how often its machine has started */
 };
 
 struct cluster_worker {
     struct sim_node *node; /* NULL: dead or ended */
     struct trainer *trainer;
-    /* for longer than the leases it beats and does no work, or a line of it is cut, from and until
-     * then; lost: for ever, and cluster_mend starts another one */
+    /* period, longer than the leases, in which it sends beats and does no work, or in which a line
+     * of it is cut. lost: it is ill for ever, and cluster_mend starts another worker */
     uint64_t ill_from_ns, ill_until_ns;
     bool lost;
-    bool ended; /* by itself, with this status */
+    bool ended; /* it ended by itself, with this status */
     int status;
     struct err error; /* its sentence */
 };
 
-/* What the job ended with. */
+/* The result of the job. */
 struct cluster_result {
     uint32_t state; /* enum wire_job_state */
     int status;
@@ -71,7 +71,7 @@ struct cluster_result {
     double loss[16]; /* by epoch */
 };
 
-/* What goes wrong. */
+/* Kinds of faults. */
 #define CLUSTER_STRIKES(X)                                                                         \
     X(server_killed)                                                                               \
     X(server_away)                                                                                 \
@@ -97,13 +97,13 @@ struct cluster {
     struct cluster_options options;
     struct sim *sim;
     struct coord_store *store;
-    struct disk *disk;           /* of the store, with options.power */
+    struct disk *disk;           /* the store's, with options.power */
     struct sim_node *coord_node; /* NULL: dead */
     struct coord *coord;
     /* shard k of server i is [i * options.shards + k] */
     struct cluster_server server[CLUSTER_SERVERS * CLUSTER_SHARDS];
     struct cluster_worker worker[CLUSTER_WORKERS];
-    uint32_t workers; /* ever started */
+    uint32_t workers; /* started so far */
     struct fake_client *client;
     struct backend *backend;
     struct cluster_struck struck;
@@ -116,29 +116,31 @@ void cluster_server_kill(struct cluster *c, uint32_t i);
 void cluster_server_start(struct cluster *c, uint32_t i);
 bool cluster_server_alive(const struct cluster *c, uint32_t i);
 void cluster_coord_kill(struct cluster *c);
-/* Likewise, and the power of its machine goes. */
+/* The same, with a loss of power of its machine. */
 void cluster_server_power(struct cluster *c, uint32_t i, uint64_t seed);
 void cluster_coord_power(struct cluster *c, uint64_t seed);
 void cluster_coord_start(struct cluster *c);
-/* The coordinator starts again on another store, which the cluster takes. */
+/* Starts the coordinator again on another store, which the cluster then owns. */
 void cluster_store_change(struct cluster *c, struct coord_store *store);
 struct coord_store *cluster_store_copy(const struct cluster *c);
 void cluster_worker_kill(struct cluster *c, uint32_t i);
 uint32_t cluster_worker_start(struct cluster *c); /* its number */
-/* One misfortune: something is killed, frozen, or a line is cut; what is killed comes back with
- * cluster_mend, at `back` say: once in a while after hours. */
+/* Applies one fault: kills or freezes a process, or cuts a line. cluster_mend starts killed
+ * processes again; *back: the time for that, sometimes after hours. */
 #define CLUSTER_AWAY_NS UINT64_C(14400000000000)
 void cluster_strike(struct cluster *c, struct rng *r, uint64_t *back);
-/* Starts again what is dead. */
+/* Starts dead processes again. */
 void cluster_mend(struct cluster *c);
-/* Until virtual time `until_ns` or the job's end; whether it ended. Workers that left are freed. */
+/* Runs until virtual time `until_ns` or the job's end; true: the job ended. Workers that left are
+ * freed. */
 bool cluster_run(struct cluster *c, uint64_t until_ns);
-/* Until the coordinator is in this phase (enum coord_phase), time is up or the job is over; whether
- * it is over. */
+/* Runs until the coordinator is in this phase (enum coord_phase), time is up or the job is over;
+ * true: the job is over. */
 bool cluster_run_phase(struct cluster *c, uint32_t phase, uint64_t until_ns);
-/* The job, once more over what it left before; starts what is dead. */
+/* Submits the job again, over the data that it left before; starts dead processes. */
 void cluster_submit(struct cluster *c);
-/* Until every shard has the coordinator's map and all its rows again; whether that came to be. */
+/* Runs until every shard has the coordinator's map and all its rows again; false: time was up
+ * before. */
 bool cluster_settle(struct cluster *c, uint64_t until_ns);
 void cluster_result(const struct cluster *c, struct cluster_result *out);
 

@@ -1,5 +1,5 @@
-/* sim_cold.c: a question is known by its table and keys; once it has been answered with no, and its
- * time has passed, the next answer to it is the engine's own. */
+/* sim_cold.c: a call is identified by its table and keys. After it has returned false, and its
+ * delay has passed, the next such call gets the engine's own result. */
 #include "tests/lib/sim_cold.h"
 
 #include "embedding/engine.h"

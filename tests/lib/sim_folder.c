@@ -1,4 +1,4 @@
-/* sim_folder.c: beside DIR lie DIR.kept, a copy, and DIR.right, which was taken away. */
+/* sim_folder.c: beside DIR are DIR.kept, a copy, and DIR.right, the folder that was moved away. */
 #include "tests/lib/sim_folder.h"
 
 #include <check.h>

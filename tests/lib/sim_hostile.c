@@ -1,4 +1,4 @@
-/* sim_hostile.c: one function a message; which is sent is drawn. */
+/* sim_hostile.c: one function for each message; a random draw chooses the next message. */
 #include "tests/lib/sim_hostile.h"
 
 #include "proto/base/container_of.h"
@@ -13,7 +13,7 @@
 #define MS UINT64_C(1000000)
 #define FAR (UINT64_C(1) << 40)
 
-/* What it has learned. */
+/* Numbers that it has learned. */
 struct learned {
     uint64_t run, generation, worker, newest_cut, cluster[2], map_epoch;
     uint32_t lane, tablets;
@@ -103,7 +103,7 @@ static void orders(struct hostile *h, peer_t to)
     tell(h, to, &w, NULL, 0);
 }
 
-/* All tablets are shard 0's. */
+/* Sends a map in which shard 0 has all tablets. */
 static void map(struct hostile *h, peer_t to)
 {
     static const uint16_t nothing[4096];
@@ -127,7 +127,7 @@ static void far_pulls(struct hostile *h, peer_t to)
     }
 }
 
-/* Of another run, a lane that there is not, a generation that was not given. */
+/* Sends a push with another run, a missing lane, or a generation that was not given. */
 static void foreign_push(struct hostile *h, peer_t to)
 {
     struct learned l = learn(h);
@@ -153,7 +153,7 @@ static void foreign_push(struct hostile *h, peer_t to)
     h->sent++;
 }
 
-/* ---- to anybody ------------------------------------------------------------------------------ */
+/* ---- to any node ----------------------------------------------------------------------------- */
 
 static void noise(struct hostile *h, peer_t to)
 {
@@ -168,7 +168,7 @@ static void noise(struct hostile *h, peer_t to)
     h->sent++;
 }
 
-/* An answer to what was never asked of it, that all went well. */
+/* Sends successful replies to requests that it never got. */
 static void answers(struct hostile *h, peer_t to)
 {
     static const enum wire_type types[] = {WIRE_TYPE_FENCE,   WIRE_TYPE_HOLD,     WIRE_TYPE_GO,
@@ -184,7 +184,8 @@ static void answers(struct hostile *h, peer_t to)
 
 /* ---- to the coordinator ---------------------------------------------------------------------- */
 
-/* Until every shard has its number in its folder, whoever comes first under a name is believed. */
+/* True when every shard has its number in its folder: before that the first peer under a server's
+ * name is believed. */
 static bool all_placed(const struct coord *c)
 {
     bool placed = c != NULL && coord_cluster_known(&c->fleet.cluster);
@@ -193,7 +194,8 @@ static bool all_placed(const struct coord *c)
     return placed;
 }
 
-/* A server's name, another place. It does not know what the server's folder says. */
+/* Sends a beat with a server's name from another place. It does not know the numbers in the
+ * server's folder. */
 static void beat(struct hostile *h)
 {
     if (!all_placed(h->c->coord))
@@ -208,7 +210,7 @@ static void beat(struct hostile *h)
     b->incarnation = rng_next(&h->rng);
     b->ready = true;
     b->number = WIRE_NO_SHARD;
-    if (rng_below(&h->rng, 2) == 0) { /* of another cluster */
+    if (rng_below(&h->rng, 2) == 0) { /* the numbers of another cluster */
         b->cluster_high = b->cluster_low = 7;
         b->number = 0;
         b->shards = h->c->options.shards * h->c->options.servers;
@@ -216,7 +218,7 @@ static void beat(struct hostile *h)
     tell(h, h->coordinator, &w, NULL, 0);
 }
 
-/* In a worker's name, by its number, which it read somewhere: the pass is what it lacks. */
+/* Sends a request in a worker's name, with its number but without its pass. */
 static void lane_next(struct hostile *h)
 {
     struct learned l = learn(h);
@@ -311,7 +313,7 @@ static void on_timer(struct env_timer *t)
     default:
         task_done(h);
     }
-    /* ever slower: a run may last for hours */
+    /* slower and slower, because a run may last for hours */
     env_timer_start(h->env, t, (1 + rng_below(&h->rng, 60)) * MS * (1 + h->turns++ / 20));
 }
 

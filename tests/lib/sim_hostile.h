@@ -1,11 +1,11 @@
-/* sim_hostile.h: somebody who may connect and means ill: a node that knows all numbers of the
- * cluster (its name, map, run, lanes, generations, workers) and sends what nobody should believe
- * from it, as long as it lives. Nothing may come of it but refusals.
+/* sim_hostile.h: a hostile peer that is allowed to connect: a node that knows all numbers of the
+ * cluster (its name, map, run, lanes, generations, workers) and sends messages that must not be
+ * believed from it, as long as it lives. All must be refused.
  *
- * Left out, because anybody who may connect may ask for it until keys say who may: SUBMIT, STOP and
- * CHECKPOINT to the coordinator, KEYS, joining as a worker, a push that names run, lane and
- * generation of a live lane rightly, a word in the name of a worker that is there, and beats under
- * a server's name while the cluster is founded or taken over. */
+ * It does not send the messages that any connected peer may send until keys restrict them: SUBMIT,
+ * STOP and CHECKPOINT to the coordinator, KEYS, joining as a worker, a push that names run, lane
+ * and generation of a live lane correctly, a message in the name of a connected worker, and beats
+ * under a server's name while the cluster is founded or taken over. */
 #ifndef TESTS_LIB_SIM_HOSTILE_H
 #define TESTS_LIB_SIM_HOSTILE_H
 

@@ -1,4 +1,4 @@
-/* sim_ill.c: workers that cannot get on, beside what the coordinator does and says of them. */
+/* sim_ill.c: compares ill workers with the coordinator's actions and status. */
 #include "tests/lib/sim_ill.h"
 
 #include "server/coord/core.h"
@@ -18,11 +18,11 @@ static bool is_ill(const struct cluster *c, const struct coord_worker *w)
 {
     unsigned i = 0;
     if (sscanf(w->name, "worker-%u", &i) != 1 || i >= c->workers)
-        return false; /* a peer that means ill */
+        return false; /* a hostile peer */
     return c->worker[i].node != NULL && c->worker[i].ill_until_ns > sim_now_ns(c->sim);
 }
 
-/* One that is well, has work to do or may have it, and has been there for two leases. */
+/* True when another worker is not ill, not barred from lanes, and gets replies from all servers. */
 static bool other_could(const struct cluster *c, const struct coord_worker *than)
 {
     const struct coord_workers *m = &c->coord->slot[0].workers;
@@ -36,7 +36,7 @@ static bool other_could(const struct cluster *c, const struct coord_worker *than
     return false;
 }
 
-/* Its lanes have what they need but the answers of servers, which let it wait for others. */
+/* True when its lanes lack only replies of servers, which let it wait for other lanes. */
 static bool waits(const struct coord *c, const struct coord_worker *w)
 {
     return w->figures.waits >= coord_lane_held(&c->slot[0].tasks, w->number) &&

@@ -1,9 +1,10 @@
-/* sim_ill.h: workers of a simulated cluster that beat and cannot get on (struct cluster_worker,
- * ill_..): what the coordinator owes the job for each of them. A look ends the test where
+/* sim_ill.h: checks the coordinator's duty to a job with ill workers: workers of a simulated
+ * cluster that send beats and cannot make progress (struct cluster_worker, ill_..). A check ends
+ * the test if
  *
- *   - such a worker still holds lanes after the limit of stall.h, though another one could go on,
- *   - it has lost its lanes, and status does not name it,
- *   - it has had no answer from a server for two leases, and status names neither of the two. */
+ *   - such a worker still holds lanes after the limit of stall.h, although another one could go on,
+ *   - it has lost its lanes, and the status does not name it,
+ *   - it has had no reply from a server for two leases, and the status names neither of the two. */
 #ifndef TESTS_LIB_SIM_ILL_H
 #define TESTS_LIB_SIM_ILL_H
 
@@ -11,7 +12,7 @@
 
 struct cluster;
 
-struct sim_ill { /* what was seen, for a tally */
+struct sim_ill { /* observations, for a tally */
     uint64_t taken, named;
 };
 

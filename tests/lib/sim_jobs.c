@@ -1,4 +1,4 @@
-/* sim_jobs.c: the kinds of jobs, their text, their input. */
+/* sim_jobs.c: the kinds of jobs, with their text and input. */
 #include "tests/lib/sim_jobs.h"
 
 #include "proto/base/key.h"
@@ -108,7 +108,7 @@ static void line_add(char *data, size_t *at, struct rng *r, uint32_t i, uint32_t
     }
 }
 
-/* The log, the same lines as objects, and clicks on every fifth of them. */
+/* Writes the log, the same lines as objects, and clicks for every fifth line. */
 const struct oracle_count *sim_jobs_input(void)
 {
     static char data[1 << 15], part[1 << 15];

@@ -1,5 +1,5 @@
-/* sim_oracle.c: what was acknowledged is kept by run, lane, table and tablet; requests under way by
- * connection and id, the newest REQUESTS of them. */
+/* sim_oracle.c: stores acknowledged batches by run, lane, table and tablet, and requests in flight
+ * by connection and id, the newest REQUESTS of them. */
 #include "tests/lib/sim_oracle.h"
 
 #include "proto/base/array.h"
@@ -37,9 +37,9 @@ static struct {
     struct cluster *c;
     char who[64];
     struct request_seen request[REQUESTS];
-    uint64_t requests, pushes; /* ever */
-    uint64_t lost;             /* batches, by tablet, that power took */
-    bool power;                /* it may have taken some */
+    uint64_t requests, pushes; /* so far */
+    uint64_t lost;             /* batches lost with power, counted by tablet */
+    bool power;                /* power may have taken some */
     struct acknowledged run[RUNS];
 } o;
 
@@ -66,7 +66,7 @@ static struct acknowledged *acknowledged_of(uint64_t run)
     return free_one;
 }
 
-/* The lowest batch of tablets [first, first + count) that was acknowledged in all of them. */
+/* Returns the lowest batch that was acknowledged in all tablets [first, first + count). */
 static uint64_t acknowledged_low(uint64_t run, uint32_t lane, uint32_t table, uint32_t first,
                                  uint32_t count)
 {
@@ -77,8 +77,8 @@ static uint64_t acknowledged_low(uint64_t run, uint32_t lane, uint32_t table, ui
     return low;
 }
 
-/* Where power may have taken what was acknowledged: it is, down to `mark`, and not asked for again.
- */
+/* Returns true if power may have taken acknowledged batches. Those above `mark` then count as lost,
+ * and are not checked again. */
 static bool lost(uint64_t run, uint32_t lane, uint32_t table, uint32_t first, uint32_t count,
                  uint64_t mark)
 {
@@ -124,7 +124,7 @@ static void pushed(const struct shard *s, const struct wire_PUSH *q, const struc
         BROKEN("shard %s acknowledges batch %" PRIu64 " of lane %u, table %u, tablets [%u, +%u), "
                "and says mark %" PRIu64 ": the mark there is %" PRIu64,
                s->name, q->to, q->lane, q->table, q->tablet_first, q->tablet_count, mark, is);
-    /* under fsync it is answered later than it was taken */
+    /* under fsync a push is answered later than it is admitted */
     uint64_t generation = engine_lane_generation(s->engine, q->run, q->lane);
     if (reply->u.PUSH_reply.applied > 0 && q->generation != generation &&
         o.c->options.durability != DURABLE_FSYNC)
@@ -137,7 +137,7 @@ static void pushed(const struct shard *s, const struct wire_PUSH *q, const struc
     o.pushes++;
 }
 
-/* Under bsp a table has its clock by itself (clock.h). */
+/* Checks the bound of an answered pull. Under bsp each table has its own clock (clock.h). */
 static void pulled(const struct shard *s, const struct wire_PULL *q, const struct wire *reply)
 {
     const struct wire_PULL_reply *r = &reply->u.PULL_reply;
@@ -155,7 +155,8 @@ static void pulled(const struct shard *s, const struct wire_PULL *q, const struc
                s->name, q->lane, r->clock, bound, low, r->low);
 }
 
-/* The first and last word of a lane: which batch is in all of the shard's tablets. */
+/* Checks the reply to a fence, a lane's first and last message: the batch up to which all of the
+ * shard's tablets are. */
 static void fenced(const struct shard *s, const struct wire_FENCE *q, const struct wire *reply)
 {
     uint64_t low = UINT64_MAX;
@@ -181,7 +182,7 @@ static bool leads(const struct shard *s, const struct table_schema *schema, uint
     return global < s->lead.tablet_count && s->lead.shard_of[global] == s->lead.self;
 }
 
-/* last: what a mark must be; 0: not less than what was acknowledged. */
+/* last: the required mark; 0: it must not be below the acknowledged batch. */
 static void shard_marks(const struct shard *s, uint64_t run, uint32_t lane, uint32_t table,
                         uint64_t last)
 {
@@ -232,7 +233,7 @@ void oracle_marks(void)
     }
 }
 
-/* None of them is of two windows. */
+/* Returns the batches of an object; no batch has rows of two windows. */
 static uint64_t batches_of_object(const struct coord_object *of, uint64_t batch)
 {
     uint64_t sum = of->windows > 0 ? 0 : (of->rows + batch - 1) / batch;
@@ -241,8 +242,9 @@ static uint64_t batches_of_object(const struct coord_object *of, uint64_t batch)
     return sum;
 }
 
-/* The epochs are over: all batches that the coordinator dealt are there. A restore has taken the
- * marks back to the best epoch's; a coordinator that came back at this step knows no lanes. */
+/* Checks at the end of the epochs that all batches that the coordinator dealt are in the tables.
+ * After a restore the marks are those of the best epoch; a coordinator that has restarted at this
+ * step knows no lanes. */
 static void digested(const struct shard *s)
 {
     const struct coord_job *j = &o.c->coord->slot[0];
@@ -252,9 +254,9 @@ static void digested(const struct shard *s)
     if (j->at.run != j->at.number || sum == 0 || !has_run(s, j->at.run))
         return;
     uint64_t least = j->at.epoch * ((rows + batch - 1) / batch);
-    for (uint32_t i = 0; i < j->replay.windows; i++) /* of which no batch is of two */
+    for (uint32_t i = 0; i < j->replay.windows; i++) /* no batch has rows of two windows */
         least = (i == 0 ? 0 : least) + (j->replay.window[i].rows + batch - 1) / batch;
-    if (j->objects[WIRE_TRAIN].count > 0) /* likewise */
+    if (j->objects[WIRE_TRAIN].count > 0) /* nor of two objects */
         least = 0;
     for (uint32_t i = 0; i < j->objects[WIRE_TRAIN].count; i++)
         least += j->at.epoch * batches_of_object(&j->objects[WIRE_TRAIN].object[i], batch);
@@ -418,7 +420,7 @@ void oracle_rows_free(struct oracle_rows *r)
     memset(r, 0, sizeof *r);
 }
 
-/* The first place in which two rows of a table differ, in words. */
+/* Describes the first difference between two rows of a table. */
 static void difference(const struct table_schema *s, const uint8_t *is, const uint8_t *must,
                        char *out, size_t bytes)
 {

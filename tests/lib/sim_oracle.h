@@ -1,18 +1,19 @@
-/* sim_oracle.h: what must be there in a simulated cluster. It watches the net, so it knows what
- * every shard has acknowledged, and looks into the shards' engines for what is there: a digest
- * that is right says less, for a second job that trains into empty tablets leaves the first one's.
+/* sim_oracle.h: checks the rows and marks of a simulated cluster. It watches the net, so it knows
+ * all acknowledgements of the shards, and it reads the shards' engines. A digest would not be
+ * enough: if a second job trained into the empty tablets of a wrong shard, the digest would still
+ * be that of the first job.
  *
- * At each message (oracle_watch):
- *  - a push acknowledged as applied, or skipped, is in every tablet that it covers;
- *  - it is of the lane's generation: a worker that was frozen writes nothing;
- *  - no mark that a shard names, to a push, a fence or in its engine, is below what it acknowledged
- *    before, whatever died in between;
- *  - a pull is answered when every live lane has reached its bound;
+ * It checks at each message (oracle_watch):
+ *  - a push that is acknowledged as applied, or skipped, is in every tablet that it covers;
+ *  - the push has the lane's generation: a worker that was frozen writes nothing;
+ *  - no mark in a reply to a push or a fence, or in a shard's engine, is below an earlier
+ *    acknowledgement of the shard, whatever died in between;
+ *  - a pull is answered only when every live lane has reached its bound;
  *  - when the tables are digested, each tablet has the last batch of each lane and no more.
- * When a job is over (oracle_rows_take and what follows it): a row lies on the shard that owns its
- * tablet, once, with the value that it must have; none is missing.
+ * It checks when a job is over (oracle_rows_take and the calls after it): each row is on the shard
+ * that owns its tablet, once, with the right value; none is missing.
  *
- * A broken promise ends the test, with the words of oracle_watch before it. */
+ * A failed check ends the test, with a message that begins with the `who` of oracle_watch. */
 #ifndef TESTS_LIB_SIM_ORACLE_H
 #define TESTS_LIB_SIM_ORACLE_H
 
@@ -21,21 +22,22 @@
 
 #include <stdint.h>
 
-/* From cluster_start on; a former cluster is forgotten. who: of its run, for messages. */
+/* Watches a cluster, from cluster_start on; an earlier one is forgotten. Messages name the run by
+ * `who`. */
 void oracle_watch(struct cluster *c, const char *who);
-/* Marks of the shards that lead now against what was acknowledged. */
+/* Compares the marks of the shards that lead now with the acknowledged batches. */
 void oracle_marks(void);
-/* Power may have taken what was acknowledged and not synced, from now on. How many batches were
- * found to be gone, each counted in each tablet. */
+/* From now on power may have taken acknowledged pushes that were not synced. oracle_lost returns
+ * how many batches were found lost, each counted in each tablet. */
 void oracle_power_lost(void);
 uint64_t oracle_lost(void);
-/* So many pushes were acknowledged. */
+/* Returns the number of acknowledged pushes. */
 uint64_t oracle_acknowledged(void);
 
 struct oracle_row {
     uint64_t key;
     uint32_t table, shard;
-    size_t at; /* of its bytes */
+    size_t at; /* index of its bytes */
 };
 struct oracle_rows {
     struct oracle_row *row; /* owned, (count), by table and key */
@@ -44,12 +46,12 @@ struct oracle_rows {
     uint32_t count, capacity;
     struct table_schema table[CLUSTER_TABLES];
 };
-/* All rows of all shards; the cluster is settled. */
+/* Reads all rows of all shards of a settled cluster. */
 void oracle_rows_take(struct oracle_rows *out);
 void oracle_rows_free(struct oracle_rows *r);
-/* Bit for bit those of another run. */
+/* Checks that the rows equal those of another run bit for bit. */
 void oracle_rows_same(const struct oracle_rows *r, const struct oracle_rows *must);
-/* Of the probe: each key as often as the input has it, `times` over. */
+/* The probe's count of a key: as often as the input has it, `times` over. */
 struct oracle_count {
     uint64_t key;
     uint32_t examples;

@@ -1,4 +1,4 @@
-/* sim_rogue.c: what the rogue has seen, what it makes of it. */
+/* sim_rogue.c: the messages that the rogue has seen, and those that it makes of them. */
 #include "tests/lib/sim_rogue.h"
 
 #include "proto/base/container_of.h"
@@ -12,9 +12,9 @@
 #include <string.h>
 
 #define MS UINT64_C(1000000)
-#define FRAME_MAX (1u << 20) /* of a message that it keeps */
+#define FRAME_MAX (1u << 20) /* longest message that it keeps */
 
-/* X(TYPE, whether a bystander sends it): what a worker may send to a coordinator. */
+/* X(TYPE, true when a bystander sends it): messages from a worker to a coordinator. */
 #define ROGUE_MAP(X)                                                                               \
     X(HELLO, true)                                                                                 \
     X(WORKER_JOIN, true)                                                                           \
@@ -51,7 +51,7 @@ static bool one_in(struct rogue *r, uint64_t n)
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-/* One that the coordinator has given or counts with. */
+/* Draws a number that the coordinator has given or counts with. */
 static uint64_t learnt(struct rogue *r)
 {
     const struct coord *c = r->c->coord;
@@ -148,7 +148,7 @@ static void words(struct rogue *r, char *to, size_t capacity)
 
 /* ---- fields ---------------------------------------------------------------------------------- */
 
-/* Field number `left` of a message is drawn anew; above all of them: none is. */
+/* Draws field number `left` of a message anew; if it has fewer fields, none. */
 struct change {
     struct rogue *r;
     uint32_t left;
@@ -233,7 +233,8 @@ static void seen_keep(struct rogue *r, const struct sim_node *from, const struct
     struct rogue_seen *s = &r->seen[w->type][r->turns[w->type]++ % ROGUE_KEPT];
     seen_free(s);
     s->w = *w;
-    uint64_t *pass = pass_of(&s->w); /* of another: it goes over a line that nobody else reads */
+    /* another worker's pass: its line is private, so the rogue cannot read it */
+    uint64_t *pass = pass_of(&s->w);
     if (pass != NULL && from != r->node)
         *pass = 0;
     for (s->frames = 0; s->frames + 1 < m->frame_count; s->frames++) {
@@ -254,7 +255,7 @@ static bool of_workers(enum wire_type type)
     return false;
 }
 
-/* Every message of the cluster, as it is sent; of the rogue's own a few are kept among them. */
+/* Sees every message of the cluster when it is sent, and keeps some, the rogue's own among them. */
 static void watch(void *context, const struct sim_node *from, uint64_t line, bool up,
                   const struct msg *m)
 {
@@ -271,7 +272,7 @@ static void watch(void *context, const struct sim_node *from, uint64_t line, boo
 
 /* ---- frames ---------------------------------------------------------------------------------- */
 
-/* Of another length, what is new drawn from numbers. */
+/* Changes a frame's length; the new bytes are drawn from numbers. */
 static void frame_fit(struct rogue *r, struct rogue_seen *s, uint32_t i, uint64_t bytes)
 {
     if (i >= s->frames || bytes == s->bytes[i] || bytes > FRAME_MAX)
@@ -288,7 +289,8 @@ static void frame_fit(struct rogue *r, struct rogue_seen *s, uint32_t i, uint64_
     s->bytes[i] = bytes;
 }
 
-/* As the header counts it, else the decoder refuses it before any handler. */
+/* Gives frames the lengths that the header counts; otherwise the decoder would refuse the message
+ * before any handler. */
 static void frames_fit(struct rogue *r, struct rogue_seen *s)
 {
     const struct wire *w = &s->w;
@@ -305,7 +307,7 @@ static void frames_fit(struct rogue *r, struct rogue_seen *s)
     }
 }
 
-/* A word of it, or a byte, or a line more. */
+/* Changes a word or a byte of a frame, or adds a line. */
 static void frame_change(struct rogue *r, struct rogue_seen *s)
 {
     uint32_t i = (uint32_t)rng_below(&r->rng, 2);
@@ -347,7 +349,7 @@ static void tell(struct rogue *r, struct rogue_seen *s)
     r->sent++;
 }
 
-/* As it was seen, or of nothing. */
+/* Copies a message that was seen, or makes an empty one. */
 static void copy_of(struct rogue *r, enum wire_type type, bool as_seen, struct rogue_seen *out)
 {
     uint32_t kept = r->turns[type] < ROGUE_KEPT ? r->turns[type] : ROGUE_KEPT;
@@ -378,7 +380,7 @@ static void copy_of(struct rogue *r, enum wire_type type, bool as_seen, struct r
         field_change(r, &out->w);
 }
 
-/* What it says of work goes by the work that it was given, now and then. */
+/* Puts the numbers of the rogue's given work into a message about work. */
 static void given_put(const struct rogue *r, struct wire *w)
 {
     const struct wire_LANE_NEXT_reply *g = &r->given;
@@ -404,7 +406,8 @@ static bool asks_for_work(const struct wire *w)
     return w->type == WIRE_TYPE_LANE_NEXT && w->u.LANE_NEXT.lane == UINT32_MAX;
 }
 
-/* What the tables and the input are, or that it failed: a word of it ends a job. */
+/* True for messages about the tables and the input, or about a failure: one of them can end a
+ * job. */
 static bool decides(enum wire_type type)
 {
     return type == WIRE_TYPE_TABLE_DECLARE || type == WIRE_TYPE_EVAL_DONE ||
@@ -422,7 +425,8 @@ static void fails_not(struct wire *w)
         w->u.OBJECT_DONE.fail_status = 0;
 }
 
-/* Under bsp the worker that joins a job first says its kernels; from then on no other does. */
+/* True when the job's kernels are known. Under bsp the first worker that joins a job names them,
+ * and later ones cannot. */
 static bool kernels_said(const struct rogue *r)
 {
     const struct coord *c = r->c->coord;
@@ -458,7 +462,7 @@ static void speak(struct rogue *r)
     seen_free(&s);
 }
 
-/* To what was never asked of it, that all went well. */
+/* Sends successful replies to requests that it never got. */
 static void answers(struct rogue *r)
 {
     static const enum wire_type of[] = {
@@ -499,7 +503,7 @@ static void on_timer(struct env_timer *t)
         return;
     uint64_t what = rng_below(&r->rng, 20);
     if (r->bystander && r->turns[WIRE_TYPE_WORKER_JOIN] == 0)
-        what = 3; /* the first of all says what bsp computes on */
+        what = 3; /* the first worker to join names bsp's kernels */
     if (what == 0 || (r->joined == 0 && what != 3))
         join(r);
     else if (what < 3)

@@ -1,12 +1,12 @@
-/* sim_rogue.h: a worker of a simulated cluster that has joined as any does, and sends what no
- * worker should: messages of every kind that a worker may send, made of what the honest workers
- * sent, with some fields changed, or of nothing; its own messages once more; answers to what was
- * never asked. Numbers are drawn from what the coordinator knows (runs, jobs, lanes, generations,
- * tasks, objects), from their neighbours, and from the bounds of types. The one thing that the
- * rogue does not have is the pass of another worker.
+/* sim_rogue.h: a worker of a simulated cluster that joins like the others and then sends messages
+ * that no worker should send. They have every type that a worker may send; they are copies of
+ * messages of honest workers with some fields changed, or invented; its own messages, sent again;
+ * and replies to requests that it never got. Numbers are drawn from those that the coordinator
+ * knows (runs, jobs, lanes, generations, tasks, objects), from numbers next to them, and from the
+ * limits of types. Only the passes of other workers are unknown to the rogue.
  *
- * A bystander never asks for work and tells nothing of input or tables, so what the honest workers
- * learn must be what they learn without it. */
+ * A bystander never asks for work and sends nothing about input or tables, so the honest workers
+ * must learn the same as without it. */
 #ifndef TESTS_LIB_SIM_ROGUE_H
 #define TESTS_LIB_SIM_ROGUE_H
 
@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #define ROGUE_TYPES 64u
-#define ROGUE_KEPT 6u /* messages of a type, by turns */
+#define ROGUE_KEPT 6u /* kept messages of a type, the oldest replaced first */
 #define ROGUE_PASSES 4u
 
 struct rogue_seen {
@@ -36,20 +36,20 @@ struct rogue {
     struct env_timer timer;
     peer_t coordinator;
     bool bystander;
-    bool mild;         /* it ends no job by a word: else few get far */
-    uint64_t until_ns; /* from then on it is silent */
+    bool mild;         /* it sends no message that ends a job: otherwise few jobs would get far */
+    uint64_t until_ns; /* the time from which it is silent */
     uint64_t next_id, sent, answered, refused;
-    uint64_t pass[ROGUE_PASSES]; /* that it was given; 0: none */
+    uint64_t pass[ROGUE_PASSES]; /* passes that it got; 0: none */
     uint32_t joined;
-    struct wire_LANE_NEXT_reply given; /* the last work that it was given */
+    struct wire_LANE_NEXT_reply given; /* the last work that it got */
     struct rogue_seen seen[ROGUE_TYPES][ROGUE_KEPT];
     uint32_t turns[ROGUE_TYPES];
 };
 
-/* It joins a cluster that has started, and is its watcher (sim_watch). */
+/* Joins a cluster that has started, and is its watcher (sim_watch). */
 void rogue_start(struct rogue *r, struct cluster *c, uint64_t seed, bool bystander,
                  uint64_t until_ns);
-/* What it has kept goes; its cluster may be gone already. */
+/* Frees its kept messages; its cluster may be freed already. */
 void rogue_free(struct rogue *r);
 
 #endif

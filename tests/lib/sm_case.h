@@ -1,5 +1,5 @@
-/* sm_case.h: every pair of states of a machine is tried in a child: what its table allows goes, all
- * else aborts. */
+/* sm_case.h: tries every pair of states of a machine in a child: moves in its table succeed, all
+ * others abort. */
 #ifndef TESTS_LIB_SM_CASE_H
 #define TESTS_LIB_SM_CASE_H
 
@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Whether `act` aborts in a child. */
+/* True when `act` aborts in a child. */
 static inline bool sm_case_aborts(void (*act)(const void *context), const void *context)
 {
     int status = 0;
@@ -42,8 +42,8 @@ static inline void sm_case_move(const void *context)
         _exit(1);
 }
 
-/* Each state has a name; those of `last` (bits) lead nowhere, and nothing moves to or from what is
- * no state. */
+/* Checks that each state has a name, that those of `last` (bits) are final, and that no move begins
+ * or ends at an invalid state. */
 static inline void sm_case_check(const struct sm *m, uint32_t last)
 {
     for (uint32_t from = 0; from <= m->count; from++) {

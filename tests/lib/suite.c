@@ -1,4 +1,4 @@
-/* suite.c: what every program of tests ends with. */
+/* suite.c: the end of every test program. */
 #include "tests/lib/suite.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* worker_fake.c: the simplest coordinator and shards that the worker can talk to. */
+/* worker_fake.c: a minimal coordinator and shards for a worker. */
 #include "tests/lib/worker_fake.h"
 #include "proto/base/container_of.h"
 #include "proto/base/key.h"
@@ -12,7 +12,7 @@ enum { ROWS = 1 << 13 };
 
 static struct wire in, out; /* large: not on the stack */
 
-/* An answer that is sent later. */
+/* A reply that is sent later. */
 struct fake_late {
     struct env_timer timer;
     struct fake_node *node;
@@ -118,7 +118,7 @@ void fake_expire(struct fake *f, uint32_t lane)
 
 /* ---- shard ----------------------------------------------------------------------------------- */
 
-/* Refused or lost, as told. */
+/* True when the request is to be refused or lost. */
 static bool refused(struct fake_node *n, peer_t from)
 {
     struct fake *f = n->fake;
@@ -331,7 +331,7 @@ static void coordinator_text(struct fake_node *n, peer_t from)
     env_send(sim_node_env(n->node), from, m);
 }
 
-/* The next task of a lane; false when the epoch has none left. */
+/* Gives a lane its next task; false when the epoch has none left. */
 static bool lane_deal(struct fake *f, uint32_t number)
 {
     struct fake_lane *l = &f->lane[number];
@@ -425,7 +425,7 @@ static void coordinator_next(struct fake_node *n, peer_t from)
                  wire_refusal(&in, SHOAL_E_UNAVAILABLE, "who is this?"));
         return;
     }
-    for (uint32_t i = 0; i < f->lanes && l == NULL; i++) /* a grant whose answer was lost */
+    for (uint32_t i = 0; i < f->lanes && l == NULL; i++) /* a grant whose reply was lost */
         if (f->lane[i].holder == q->pass && q->lane == UINT32_MAX && q->batch == 0) {
             *reply = f->lane[i].task;
             reply->generation = f->lane[i].generation;
@@ -459,7 +459,8 @@ static void coordinator_next(struct fake_node *n, peer_t from)
 static void coordinator_done(struct fake_node *n, peer_t from, const struct msg *m)
 {
     struct fake *f = n->fake;
-    static bool counted[4096]; /* of this fake's tasks; cleared by fake_open through tasks_done */
+    /* counts this fake's tasks; cleared by fake_open through tasks_done */
+    static bool counted[4096];
     if (f->tasks_done == 0)
         memset(counted, 0, sizeof counted);
     if (in.type == WIRE_TYPE_TASK_DONE && !counted[in.u.TASK_DONE.task]) {

@@ -1,11 +1,10 @@
-/* worker_fake.h: a coordinator and shards as simple as can be, in the simulator, for tests of the
- * worker's connected half.
+/* worker_fake.h: a minimal coordinator and shards in the simulator, for tests of the worker's
+ * connected half.
  *
  * The fake coordinator deals one epoch of the train split in tasks, then one evaluation of the
  * valid split (when fake.valid_rows), then END. The fake shards keep rows and marks in memory and
- * follow the push rule of DESIGN 3 to the letter; rows change by -lr_scale * gradient. Both can be
- * told to refuse, to forget and to fence. One struct, shared by all nodes: it can look
- * everywhere. */
+ * follow the push rule of engine.h exactly; rows change by -lr_scale * gradient. Tests can make
+ * both refuse, forget and fence. All nodes share one struct, so each can read everything. */
 #ifndef TESTS_LIB_WORKER_FAKE_H
 #define TESTS_LIB_WORKER_FAKE_H
 
@@ -21,7 +20,7 @@
 #define FAKE_LANES 8u
 #define FAKE_COORDINATOR "sim://coordinator"
 #define FAKE_RUN 77u
-#define FAKE_PASS 5000u /* and a worker's number: the pass that it is given */
+#define FAKE_PASS 5000u /* the pass of a worker is this plus its number */
 
 struct fake_row {
     uint64_t key;
@@ -49,20 +48,21 @@ struct fake {
     struct fake_node node[FAKE_SHARDS + 1];
     const char *job_text;
     uint32_t shards, lanes, batch, task_batches, lease_ms;
-    uint64_t job;               /* its number, in the answer to WORKER_JOIN */
-    bool no_job;                /* WORKER_JOIN answers AGAIN */
-    bool scattered;             /* tablets go round the shards in pairs, else in stretches */
-    bool forgets;               /* the coordinator knows no worker till it joins again (once) */
+    uint64_t job;   /* the job's number in the reply to WORKER_JOIN */
+    bool no_job;    /* the reply to WORKER_JOIN is AGAIN */
+    bool scattered; /* tablets are dealt to the shards in pairs, else in stretches */
+    /* the coordinator forgets each worker until it joins again (once) */
+    bool forgets;
     uint32_t valid_rows_wanted; /* 1: evaluate the valid split at the end */
     int32_t refuse_status[64];  /* by wire type: status of refusals ... */
     uint32_t refuse_count[64];  /* ... and how many are left */
-    uint32_t lose_count[64];    /* requests not heard, by wire type */
+    uint32_t lose_count[64];    /* requests that are still to be lost, by wire type */
     uint32_t seen[64];          /* requests by wire type */
     /* batches whose pushes with keys are refused for their values */
     uint64_t poison_from, poison_to;
-    uint64_t push_late_ns;  /* pushes are acknowledged so much later */
-    uint64_t hold_ns;       /* pulls are held for the bound so long; the answer says so */
-    struct fake_late *late; /* owned: answers to be sent */
+    uint64_t push_late_ns;  /* delay of acknowledgements of pushes */
+    uint64_t hold_ns;       /* time that pulls are held for the bound; the reply names it */
+    struct fake_late *late; /* owned: replies to be sent */
     /* Tables. */
     struct table_schema schema[FAKE_TABLES];
     bool declared[FAKE_TABLES];
@@ -73,23 +73,25 @@ struct fake {
     uint64_t map_epoch;
     uint32_t map_turn; /* shifts the map */
     /* The job. */
-    uint64_t workers; /* numbers given */
-    uint64_t known;   /* lowest worker number that is known */
+    uint64_t workers; /* worker numbers given so far */
+    uint64_t known;   /* lowest known worker number */
     bool indexed[3];
     uint64_t rows[3], digest[3], next_row;
     struct fake_lane lane[FAKE_LANES];
     uint32_t tasks_open, tasks_done;
     uint64_t examples, bad_lines;
-    double loss_sum, weight_sum, loss_task; /* of the tasks done; loss_task: of the first label */
-    uint64_t batches;                       /* with examples */
-    uint64_t poisoned, ticks; /* pushes refused so; pushes without keys for such batches */
-    uint64_t refused;         /* as told by the workers, of the tasks done */
+    /* sums over the tasks done; loss_task: of the first label */
+    double loss_sum, weight_sum, loss_task;
+    uint64_t batches; /* batches with examples */
+    /* pushes refused for their values; pushes without keys for such batches */
+    uint64_t poisoned, ticks;
+    uint64_t refused; /* reported by the workers, in the tasks done */
     char refused_where[ERR_TEXT_MAX];
     uint64_t staleness[64];
     bool eval_given[64], eval_done[64];
     uint32_t eval_examples;
     float eval_score_sum;
-    bool ended;                /* END was answered */
+    bool ended;                /* END was the reply */
     uint32_t left, left_fatal; /* WORKER_LEAVE */
     int32_t fail_status;
     char fail_text[ERR_TEXT_MAX];
@@ -97,24 +99,24 @@ struct fake {
     uint64_t applied, skipped, gaps;
     struct wire_PUSH push; /* the last one */
     struct wire_PULL pull;
-    uint64_t drawn, eval_bad_lines; /* as told */
-    double shows, clicks;           /* of the keys applied, in tables with statistics */
+    uint64_t drawn, eval_bad_lines; /* reported by workers */
+    double shows, clicks;           /* sums over the applied keys, in tables with statistics */
     uint64_t pulls, keys_pulled_max, keys_pushed_max;
 };
 
-/* Nodes "sim://coordinator" and "sim://shard-N" in a new simulator. */
+/* Makes nodes "sim://coordinator" and "sim://shard-N" in a new simulator. */
 void fake_open(struct fake *f, const struct sim_options *sim, const char *job_text, uint32_t shards,
                uint32_t lanes);
 void fake_close(struct fake *f);
-/* The lane's holder is gone: a higher generation on every shard, free for the next who asks, from
- * the lowest mark. */
+/* Takes a lane from its holder: every shard gets a higher generation, and the next worker that asks
+ * gets the lane, from the lowest mark. */
 void fake_expire(struct fake *f, uint32_t lane);
-/* Another map: every stretch moves to the next shard. */
+/* Changes the map: every stretch moves to the next shard. */
 void fake_turn_map(struct fake *f);
-/* A row, or NULL: no such row. */
+/* Returns a row; NULL: it does not exist. */
 const struct fake_row *fake_row(const struct fake *f, uint32_t table, uint64_t key);
 uint32_t fake_row_count(const struct fake *f, uint32_t table);
-/* Lowest mark of a lane over all tablets of all tables. */
+/* Returns the lowest mark of a lane over all tablets of all tables. */
 uint64_t fake_mark(const struct fake *f, uint32_t lane);
 
 #endif

@@ -5,21 +5,22 @@
 
 #include "proto/job/job.h"
 
-/* A new empty folder under $TMPDIR or /tmp; worker_folder_remove takes all in it along. The name is
- * static. */
+/* Makes a new empty folder under $TMPDIR or /tmp; worker_folder_remove deletes it with its
+ * contents. The name is static. */
 const char *worker_folder_make(void);
 void worker_folder_remove(void);
-/* FOLDER/name, in one of 16 static buffers. */
+/* Returns FOLDER/name, in one of 16 static buffers. */
 const char *worker_path(const char *name);
 /* Writes FOLDER/name and returns its path, as worker_path. */
 const char *worker_write(const char *name, const void *data, size_t bytes);
 const char *worker_text(const char *name, const char *text);
-/* Files of FOLDER/name whose names hold `part`. */
+/* Counts the files of FOLDER/name whose names contain `part`. */
 int worker_count_files(const char *name, const char *part);
-/* The only one of FOLDER/name whose name ends so, whole; its bytes. free releases it. */
+/* Reads the only file of FOLDER/name whose name has this ending, with its bytes. The caller frees
+ * it. */
 uint8_t *worker_only_file(const char *name, const char *ending, size_t *bytes);
-/* A job as job_parse would leave it: format, header, shuffle, cache in FOLDER/cache, one train
- * file. job_free releases it. */
+/* Makes a job as job_parse would: format, header, shuffle, cache in FOLDER/cache, one train file.
+ * job_free releases it. */
 void worker_job(struct job *j, enum data_format format, const char *train);
 void worker_job_column(struct job *j, const char *name, enum column_type type);
 

@@ -1,4 +1,4 @@
-/* worker_log.c: a log with every kind of column, and batches compared. */
+/* worker_log.c: writes a log with every kind of column, and compares batches. */
 #include "tests/lib/worker_log.h"
 
 #include "proto/job/config.h"

@@ -1,4 +1,4 @@
-/* worker_reader.h: one line through features and a reader, for the tests of the formats. */
+/* worker_reader.h: passes one line through features and a reader, for the tests of the formats. */
 #ifndef TESTS_LIB_WORKER_READER_H
 #define TESTS_LIB_WORKER_READER_H
 
@@ -16,7 +16,7 @@ struct read_line {
     uint32_t time;
     uint64_t key[65536];
     uint32_t count[LIMIT_FIELDS];
-    uint64_t *group, *by; /* NULL: not asked for */
+    uint64_t *group, *by; /* NULL: not requested */
     bool positives_only;
     struct example example;
 };

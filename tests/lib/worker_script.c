@@ -1,4 +1,4 @@
-/* worker_script.c: peers of a worker's client whose answers a case writes. */
+/* worker_script.c: peers of a worker's client; a case writes their replies. */
 #include "tests/lib/worker_script.h"
 #include "tests/lib/dense_case.h"
 #include "worker/data/batch_inner.h"

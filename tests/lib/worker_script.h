@@ -1,5 +1,5 @@
-/* worker_script.h: a worker's client in the simulator, against a coordinator and two shards whose
- * answers a case writes itself. */
+/* worker_script.h: a worker's client in the simulator, with a coordinator and two shards whose
+ * replies a case writes itself. */
 #ifndef TESTS_LIB_WORKER_SCRIPT_H
 #define TESTS_LIB_WORKER_SCRIPT_H
 
@@ -12,7 +12,7 @@
 #define SCRIPT_COORDINATOR 2u
 #define SCRIPT_MS UINT64_C(1000000)
 
-/* A request as it came, but for HELLO and MAP_GET. */
+/* A request that came, other than HELLO and MAP_GET. */
 struct script_seen {
     uint32_t node; /* shard 0 or 1, SCRIPT_COORDINATOR */
     uint64_t at_ns;
@@ -26,22 +26,22 @@ struct script {
     struct job job;
     struct model *model;
     struct table_schema schema[MODEL_TABLES_MAX];
-    uint32_t tables;          /* 1, of 64 tablets: the first half is shard 0's */
+    uint32_t tables;          /* 1, with 64 tablets; shard 0 has the first half */
     struct script_seen *seen; /* owned (SCRIPT_SEEN) */
-    uint32_t count, maps;     /* seen; MAP_GET that came */
-    /* fills `out`, a reply with status 0; false: the request is lost. n: how many came before to
-     * this node of this type */
+    uint32_t count, maps;     /* requests that were seen; MAP_GETs that came */
+    /* fills `out`, a reply with status 0; false: the request is lost. n: earlier requests of this
+     * type to this node */
     bool (*answer)(const struct wire *in, uint32_t node, uint32_t n, struct wire *out);
 };
 
 extern struct script script;
 
-/* The map is there. */
+/* Opens the client; afterwards it has the map. */
 void script_open(bool (*answer)(const struct wire *in, uint32_t node, uint32_t n,
                                 struct wire *out));
 void script_close(void);
 void script_run_ms(uint64_t ms);
-/* The n-th of a type that came, to any node; the case fails where there is none. */
+/* Returns the n-th request of a type that came to any node; the case fails if there is none. */
 const struct script_seen *script_seen(enum wire_type type, uint32_t n);
 uint32_t script_count(enum wire_type type);
 

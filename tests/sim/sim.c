@@ -1,15 +1,15 @@
 /* sim.c: many nodes, one virtual clock, one heap of events, one seed. The network is in sim_net.c.
  *
- * 1. Events run in order of (time, number); numbers are given out as events are made. Nothing else
- *    decides an order: no address, no hash table, no real clock.
- * 2. What the network does is drawn from one generator, in the order of the sends; each node has a
- *    generator of its own.
- * 3. Messages of a connection arrive in the order sent, unless `reorder`. A copy of a message is
- *    deep.
- * 4. A message is meant for the node that listens when it is sent: if that node is dead when it
- *    arrives, or nobody listens, it is lost. The next message of an old connection reaches whoever
- *    listens at the address by then, under a new name.
- * 5. A dead or stopped node gets nothing more, and none of the core's memory is touched again. */
+ *  1. Events run in order of (time, number); an event gets its number when it is made. Nothing else
+ *     decides an order: no address, no hash table, no real clock.
+ *  2. The network's random draws come from one generator, in the order of the sends; each node has
+ *     a generator of its own.
+ *  3. Messages of a connection arrive in the order of sending, unless `reorder` is set. A copy of a
+ *     message is deep.
+ *  4. A message is for the node that listens when it is sent: if no node listens, or if that node
+ *     is dead when the message arrives, it is lost. The next message of an old connection reaches
+ *     the node that listens at the address by then, under a new name.
+ *  5. A dead or stopped node gets no more events, and the core's memory is not touched again. */
 #include "tests/sim/sim_inner.h"
 
 #include "proto/base/hash.h"
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WALL_STAYS_NS UINT64_C(3000000000) /* until a calendar is set anew */
+#define WALL_STAYS_NS UINT64_C(3000000000) /* time until a calendar jumps */
 #define BATCH 64 /* messages for one node at one instant, before on_drained */
 
 /* ---- time, work, the end --------------------------------------------------------------------- */
@@ -83,7 +83,7 @@ static void op_work(struct env *env, struct env_work *w)
     heap_push(&s->heap, e);
 }
 
-/* Takes a node's events away. */
+/* Removes a node's events. */
 static void events_purge(struct sim *s, const struct sim_node *n)
 {
     size_t kept = 0;
@@ -175,7 +175,7 @@ bool sim_step(struct sim *s)
     if (e->kind == EVENT_WORK && e->node->wedged_until_ns > free_ns)
         free_ns = e->node->wedged_until_ns;
     if (free_ns > s->now_ns) {
-        e->at_ns = free_ns; /* its number stays: nothing overtakes */
+        e->at_ns = free_ns; /* the event keeps its number, so later ones do not overtake it */
         heap_push(&s->heap, e);
     } else {
         event_run(s, e);

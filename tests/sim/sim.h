@@ -1,13 +1,16 @@
-/* sim.h: the simulated filling of env.h: many nodes in one process, a virtual clock, an in-memory
- * network, all from one seed. Same seed, same run, event for event. A node is an env with a handler
- * and addresses ("sim://name"); the network drops, duplicates, delays and reorders; a node can be
- * killed (its timers, work and messages go; peers see silence) and a new one may listen at its
- * address: old connections to the address reach it under a new peer_t. A message is lost when
- * nobody listens at the moment of the send, or when whoever did is dead when it arrives.
- * env_disconnect of a connection out is told to the other end by on_peer_gone. As with the real net
- * a connection holds a bounded number of messages; beyond it env_send answers BUSY. on_drained
- * follows the messages of one node at one instant. A line can be cut, one way or both; a node can
- * be paused, or wedged. After sim_kill or env_stop the env's calls do nothing. */
+/* sim.h: the simulated implementation of env.h: many nodes in one process, a virtual clock and an
+ * in-memory network, all from one seed. The same seed gives the same run, event for event. A node
+ * is an env with a handler and addresses ("sim://name"). The network drops, duplicates, delays and
+ * reorders messages.
+ *
+ * A node can be killed: its timers, work and messages are lost, and its peers see silence. A new
+ * node may listen at its address: old connections to the address reach it under a new peer_t. A
+ * message is lost if no node listens when it is sent, or if the node that listened is dead when it
+ * arrives. After env_disconnect of an outgoing connection the other end gets on_peer_gone. As in
+ * the real net a connection holds a limited number of messages; beyond it env_send returns BUSY.
+ * on_drained is called after the messages for one node at one instant. A line can be cut, one way
+ * or both; a node can be paused, or wedged. After sim_kill or env_stop the env's calls do
+ * nothing. */
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H
 
@@ -22,13 +25,13 @@ struct sim_node;
 struct sim_options {
     uint64_t seed;
     double drop, duplicate; /* shares of messages */
-    /* of a message: uniform; reordering follows from it when reorder is set */
+    /* delay of a message: uniform; with `reorder` it reorders messages */
     uint64_t delay_min_ns, delay_max_ns;
-    bool reorder; /* else messages of a connection stay in order */
+    bool reorder; /* false: messages of a connection stay in order */
     /* virtual time that env_work takes; run is called when it ends */
     uint64_t work_min_ns, work_max_ns;
-    uint64_t wall_s; /* the calendar at virtual time 0, seconds since 1970; 0: there is none */
-    /* each node's calendar is set anew every few seconds, by so many at most, forward or back */
+    uint64_t wall_s; /* the calendar at virtual time 0, in seconds since 1970; 0: no calendar */
+    /* each node's calendar is changed every few seconds, by at most this, forward or back */
     uint64_t wall_jump_s;
 };
 
@@ -38,24 +41,25 @@ struct sim_node *sim_node_new(struct sim *s, const char *name, const struct env_
                               void *core);
 void sim_node_set_handler(struct sim_node *n, const struct env_handler *handler, void *core);
 struct env *sim_node_env(struct sim_node *n);
-/* Who the node is to those that it connects to, from now on; at first everybody is LOCAL. */
+/* Sets the identity that the node shows when it connects; at first every node is LOCAL. */
 void sim_node_who(struct sim_node *n, const struct env_who *who);
 void sim_listen(struct sim_node *n, const char *endpoint); /* "sim://server-0" */
-/* the core's memory stays the caller's to free; the node is gone */
+/* removes the node; the caller still owns the core's memory */
 void sim_kill(struct sim_node *n);
 void sim_pause(struct sim_node *n, uint64_t until_ns); /* frozen: events queue up */
-/* Its loop turns, and no work of env_work ends before then: a disk that hangs, a device. */
+/* Until then its loop runs but no work of env_work ends, as with a disk or a device that hangs. */
 void sim_wedge(struct sim_node *n, uint64_t until_ns);
-bool sim_stopped(const struct sim_node *n); /* it called env_stop */
-/* What one node sends to another is lost until then; the other way it arrives. */
+bool sim_stopped(const struct sim_node *n); /* true: it called env_stop */
+/* Until then messages from `from` to `to` are lost; those in the other direction arrive. */
 void sim_cut(struct sim_node *from, struct sim_node *to, uint64_t until_ns);
 
 /* Runs one event; false when none is left. */
 bool sim_step(struct sim *s);
-/* Runs until `until_ns` of virtual time, or stop() answers true. Returns whether it did. */
+/* Runs until virtual time `until_ns`, or until stop() returns true. Returns true in the second
+ * case. */
 bool sim_run(struct sim *s, uint64_t until_ns, bool (*stop)(void *context), void *context);
-/* Who is told of every message as it is sent, lost ones too: `line` names the connection, `up` says
- * that its client sends. NULL: nobody. */
+/* The watcher of every message when it is sent, also of lost ones: `line` is the number of the
+ * connection, `up` is true when its client sends. NULL: no watcher. */
 typedef void (*sim_watch_send)(void *context, const struct sim_node *from, uint64_t line, bool up,
                                const struct msg *m);
 void sim_watch(struct sim *s, sim_watch_send watch, void *context);

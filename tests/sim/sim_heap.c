@@ -1,4 +1,4 @@
-/* sim_heap.c: a binary heap whose items know their place, so that any of them can be removed. */
+/* sim_heap.c: a binary heap whose items have their index, so that any of them can be removed. */
 #include "tests/sim/sim_heap.h"
 
 #include "proto/base/assert.h"

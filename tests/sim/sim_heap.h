@@ -1,7 +1,7 @@
-/* sim_heap.h: the simulator's events, in order of (time, number). Inside of proto/net.
+/* sim_heap.h: the simulator's events, in order of (time, number).
  *
- * Events are taken from the heap, filled in, pushed; popped or removed, and given back. Memory
- * never runs out here: that is asserted. */
+ * An event is taken from the heap's memory, filled in and pushed; then it is popped or removed, and
+ * given back. Running out of memory fails an assert. */
 #ifndef TESTS_SIM_SIM_HEAP_H
 #define TESTS_SIM_SIM_HEAP_H
 
@@ -17,7 +17,7 @@ struct sim_node;
 
 struct event {
     uint64_t at_ns, number;
-    size_t place; /* in the heap; kept by it */
+    size_t place; /* index in the heap, which sets it */
     enum event_kind kind;
     struct sim_node *node;
     struct channel *channel; /* MESSAGE */
@@ -35,16 +35,16 @@ struct event_heap {
     struct event *unused; /* owned */
 };
 
-/* Not yet in the heap; numbered. */
+/* Gives a numbered event that is not in the heap yet. */
 struct event *heap_take(struct event_heap *h, enum event_kind kind, struct sim_node *node,
                         uint64_t at_ns);
 void heap_give(struct event_heap *h, struct event *e);
 void heap_push(struct event_heap *h, struct event *e);
 void heap_remove(struct event_heap *h, struct event *e);
-struct event *heap_pop(struct event_heap *h); /* there must be one */
-/* After the caller has kept only at[0..count), in any order. */
+struct event *heap_pop(struct event_heap *h); /* the heap must not be empty */
+/* Restores the order after the caller has kept only at[0..count), in any order. */
 void heap_rebuild(struct event_heap *h, size_t count);
-/* frees its memory; what is still in it was given back before */
+/* frees its memory; the caller has given back all events before */
 void heap_close(struct event_heap *h);
 
 #endif

@@ -1,4 +1,4 @@
-/* sim_inner.h: the simulated world's insides, for sim.c and sim_net.c. */
+/* sim_inner.h: the structs of the simulation, for sim.c and sim_net.c. */
 #ifndef TESTS_SIM_SIM_INNER_H
 #define TESTS_SIM_SIM_INNER_H
 
@@ -13,26 +13,26 @@
 #define ENDPOINT_BYTES 256
 
 struct channel {      /* one direction of a connection */
-    uint64_t last_ns; /* when its latest message arrives */
+    uint64_t last_ns; /* arrival of its latest message */
     uint32_t in_flight;
     uint64_t in_flight_bytes;
 };
 
 struct link { /* a connection: from a client to an address */
     struct sim_node *client;
-    struct sim_node *server; /* who was reached last, or NULL */
-    peer_t client_name;      /* the link in the eyes of the client */
-    peer_t server_name;      /* and of that server */
+    struct sim_node *server; /* the server that was reached last, or NULL */
+    peer_t client_name;      /* the client's name for the link */
+    peer_t server_name;      /* that server's name for it */
     bool closed;
-    uint64_t number; /* for whoever watches */
+    uint64_t number; /* for the watcher */
     struct channel up, down;
     char endpoint[ENDPOINT_BYTES];
 };
 
-struct end { /* what a peer_t names: one end's view of a link */
+struct end { /* one end's view of a link; a peer_t names it */
     struct link *link;
     struct sim_node *owner;
-    bool up; /* the owner is the client: it sends upwards */
+    bool up; /* the owner is the client, and sends upwards */
 };
 
 struct sim_node {
@@ -43,7 +43,7 @@ struct sim_node {
     struct rng rng;
     const struct env_handler *handler;
     void *core;
-    struct env_who who; /* to those it connects to */
+    struct env_who who; /* the identity that it shows when it connects */
     bool dead, stopped;
     uint64_t paused_until_ns, wedged_until_ns;
     struct sim_node *next;
@@ -56,7 +56,7 @@ struct address {
 };
 
 #define CUTS 16u
-struct cut { /* of a line, one way */
+struct cut { /* a line that is cut, in one direction */
     const struct sim_node *from, *to;
     uint64_t until_ns;
 };
@@ -64,7 +64,7 @@ struct cut { /* of a line, one way */
 struct sim {
     struct sim_options options;
     struct cut cut[CUTS];
-    uint32_t cuts;        /* ever made: the oldest is forgotten */
+    uint32_t cuts;        /* cuts made so far; a new one replaces the oldest */
     sim_watch_send watch; /* or NULL */
     void *watch_context;
     uint64_t now_ns, trace;
@@ -79,7 +79,7 @@ struct sim {
     struct address *addresses; /* owned */
 };
 
-/* The simulator has nobody to tell that memory is short. */
+/* The simulator ends the process when memory is short. */
 static inline void *sim_need(void *p)
 {
     SHOAL_ASSERT(p != NULL);
@@ -96,7 +96,7 @@ static inline bool sim_running(const struct sim_node *n)
     return n != NULL && !n->dead && !n->stopped;
 }
 
-/* The run's trace is made of all that goes through here. */
+/* Adds values to the run's trace. */
 static inline void sim_trace_add(struct sim *s, uint64_t a, uint64_t b, uint64_t c)
 {
     s->trace = rng_mix(s->trace ^ rng_mix(a ^ rng_mix(b ^ rng_mix(c))));
@@ -107,12 +107,12 @@ static inline uint64_t sim_draw(struct rng *r, uint64_t least, uint64_t most)
     return most > least ? least + rng_below(r, most - least + 1) : least;
 }
 
-/* sim_net.c: a node's doors to the network, as in struct env_ops. */
+/* sim_net.c: a node's network calls, as in struct env_ops. */
 int sim_send(struct env *env, peer_t to, struct msg *m);
 int sim_connect(struct env *env, const char *endpoint, const char *key, peer_t *out);
 const struct env_who *sim_who(struct env *env, peer_t peer);
 void sim_disconnect(struct env *env, peer_t peer);
-/* Delivers e's message (the event is freed); whether the core saw it. */
+/* Delivers e's message and frees the event. Returns true if the core got the message. */
 bool sim_deliver(struct sim *s, struct event *e);
 /* Ends an event that will not run. */
 void sim_event_drop(struct sim *s, struct event *e);

@@ -1,9 +1,9 @@
 /* sim_net.c: the simulated network: addresses, connections, and messages from their sending to
  * their arrival.
  *
- * sim.c's invariants 2 to 4 are kept here: what is drawn for a message, in what order messages
- * arrive, and whom they reach. A message under way counts in its channel from sim_send to
- * sim_deliver or sim_event_drop, one of which it meets. */
+ * It keeps the invariants 2 to 4 of sim.c: the random draws for a message, the order of arrival,
+ * and the receiver. A message in flight is counted in its channel from sim_send to sim_deliver or
+ * sim_event_drop; one of the two always follows. */
 #include "tests/sim/sim_inner.h"
 
 #include "proto/base/err.h"
@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* of a connection and direction: what queue and pipe of the real one hold */
+/* messages in one direction of a connection: the capacity of the real connection's queue and
+ * pipe */
 #define IN_FLIGHT (LIMIT_PEER_QUEUE + 16u)
 
 static void *grow(void *array, size_t count, size_t *capacity, size_t item_bytes)
@@ -67,7 +68,7 @@ void sim_listen(struct sim_node *n, const char *endpoint)
     a->node = n;
 }
 
-/* The server that the link reaches now; a new one knows it by a new name. */
+/* Returns the server that the link reaches now; a new server gets a new name for the link. */
 static struct sim_node *link_server(struct sim *s, struct link *l)
 {
     struct sim_node *node = listener(s, l->endpoint);
@@ -122,7 +123,7 @@ void sim_event_drop(struct sim *s, struct event *e)
     heap_give(&s->heap, e);
 }
 
-/* A deep copy, out of the same pool. */
+/* Makes a deep copy, from the same pool. */
 static struct msg *message_copy(const struct msg *m)
 {
     struct msg *copy = sim_need(msg_new());
@@ -186,11 +187,11 @@ const struct env_who *sim_who(struct env *env, peer_t peer)
     static const struct env_who nobody = {.role = ROLE_NOBODY}, local = {.role = ROLE_LOCAL};
     const struct end *end = end_find(sim_node_of(env), peer);
     if (end == NULL)
-        return &local; /* a name that a test made up */
+        return &local; /* the test invented this name */
     return end->up ? &nobody : &end->link->client->who;
 }
 
-/* Here everybody has the key that he is said to have. */
+/* Connects without a check of keys: here a peer always has the expected key. */
 int sim_connect(struct env *env, const char *endpoint, const char *key, peer_t *out)
 {
     (void)key;
@@ -217,7 +218,7 @@ void sim_disconnect(struct env *env, peer_t peer)
     if (end == NULL)
         return;
     struct link *l = end->link;
-    if (!end->up) { /* as with ZeroMQ: should the client speak again, it is a new peer */
+    if (!end->up) { /* as with ZeroMQ: if the client sends again, it is a new peer */
         end->owner = NULL;
         l->server = NULL;
         return;
@@ -240,8 +241,8 @@ static uint64_t message_hash(const struct msg *m)
     return h;
 }
 
-/* The name under which a message arrives: the one of its sending, unless the node has hung up on
- * that peer since. */
+/* Returns the name under which a message arrives: the name at its sending, unless the node has
+ * disconnected from that peer since. */
 static peer_t arrival_name(struct sim *s, struct sim_node *n, peer_t from)
 {
     struct link *l = s->ends[from - 1].link;

@@ -1,7 +1,7 @@
-/* test_alloc.c: the coordinator has no memory for its n-th allocation, from a job's submission
- * until it trains, for each n: nothing crashes, the job is refused, goes on, or fails with a
- * sentence, and a coordinator that starts after it starts, and knows all that the job has been told
- * to have. */
+/* test_alloc.c: the coordinator's n-th allocation fails, for each n, from a job's submission until
+ * it trains. The coordinator must not crash, and the job is refused, goes on, or fails with a
+ * sentence. A coordinator that starts afterwards must start, and must know everything that the job
+ * was told. */
 #include "tests/lib/dense_case.h"
 #include "tests/lib/server_fake.h"
 #include "tests/lib/sim_cluster.h"
@@ -29,8 +29,8 @@ static char yaml[SIM_JOB_TEXT];
 
 /* ---- the n-th allocation --------------------------------------------------------------------- */
 
-static uint64_t left; /* of the coordinator, until one fails; 0: none does */
-static bool inside;   /* the coordinator handles what has come */
+static uint64_t left; /* allocations of the coordinator until one fails; 0: none fails */
+static bool inside;   /* the coordinator is handling an event */
 
 static bool fails(void)
 {
@@ -75,7 +75,7 @@ static void on_drained(void *core)
 
 static const struct env_handler handler = {on_message, on_drained, NULL};
 
-/* The net's own memory is not the coordinator's. */
+/* The net's own allocations do not count as the coordinator's. */
 static const struct env_ops *net;
 static struct env_ops ops;
 
@@ -116,7 +116,7 @@ static bool job_over(void)
            cluster.client->state == WIRE_JOB_FAILED;
 }
 
-/* Whether the n-th allocation was reached. */
+/* Returns true if the n-th allocation was reached. */
 static bool play(const struct sim_job *k, uint64_t n)
 {
     struct cluster_options o = {.yaml = yaml,

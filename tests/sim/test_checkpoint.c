@@ -1,14 +1,14 @@
-/* test_checkpoint.c: checkpoints on virtual time: a job that makes one after the other while
- * servers, workers and the coordinator are killed, frozen, and messages are lost; then the whole
- * cluster is thrown away, and another one, of another number of servers and workers, goes on from
- * one of them under the same misfortunes.
+/* test_checkpoint.c: checkpoints on virtual time. A job makes one checkpoint after the other while
+ * servers, workers and the coordinator are killed or frozen, and messages are lost. Then the whole
+ * cluster is discarded, and a cluster with other numbers of servers and workers resumes one of the
+ * checkpoints under the same faults.
  *
- * Whatever has the name of a checkpoint is whole, whenever one looks. The job ends with the rows of
- * the undisturbed one: each example exactly once by the probe's counts, under bsp all tables bit
- * for bit.
+ * A folder with the name of a checkpoint is complete at every moment. The job ends with the rows of
+ * the undisturbed one: the probe counts each example exactly once, and under bsp all tables are
+ * equal bit for bit.
  *
- * And whole clusters of N servers whose checkpoint, made while all workers push, clusters of M
- * servers go on from: N, M from 1 to 8.
+ * Other tests make a checkpoint of N servers while all workers push, and resume it with M servers:
+ * N and M from 1 to 8.
  *
  * SHOAL_SIM_SEEDS, SHOAL_SIM_FIRST, SHOAL_SIM_KIND, SHOAL_SIM_LOG as in test_cluster.c;
  * SHOAL_ALL_PAIRS: all 64 (N, M) instead of 8. */
@@ -48,7 +48,7 @@ static const char *folder;
 
 struct kind {
     const char *name, *model, *mode;
-    bool replay; /* with checkpoints at days' ends, too */
+    bool replay; /* also with checkpoints at the ends of days */
 };
 
 static const struct kind kinds[] = {
@@ -74,7 +74,7 @@ static void file_make(const char *name, uint32_t rows, uint32_t seed)
     worker_write(name, data, at);
 }
 
-static enum durability durability = DURABLE_JOURNAL; /* of the job and its servers */
+static enum durability durability = DURABLE_JOURNAL; /* for the job and its servers */
 static bool power;                                   /* machines may lose it */
 
 static void job_make(const struct kind *k, uint32_t every)
@@ -111,7 +111,8 @@ struct names {
     uint32_t count;
 };
 
-/* Every finished one is whole: its manifest, all parts, and (deep) every file. */
+/* Checks that every finished checkpoint is complete: its manifest, all parts, and (deep) every
+ * file. */
 static void look(struct names *out, bool deep, const char *who, uint64_t seed)
 {
     DIR *d = opendir(checkpoints);
@@ -186,7 +187,8 @@ static bool making(void *context)
     return cluster.coord == NULL || cluster.coord->slot[0].checkpoint.state != CHECKPOINT_IDLE;
 }
 
-/* Misfortunes, half of them while a checkpoint is being made; whether the job ended meanwhile. */
+/* Applies faults, half of them while a checkpoint is being made. Returns true if the job ended
+ * meanwhile. */
 static bool strikes(struct rng *r, uint32_t count, const char *who, uint64_t seed)
 {
     struct names names;
@@ -241,7 +243,7 @@ static void expect_same(const struct kind *k, uint64_t seed, const struct cluste
                       got->digest[i], calm->digest[i]);
 }
 
-/* Returns whether the job went on from a checkpoint (else it ended before one was there). */
+/* Returns true if the job resumed from a checkpoint; false if it ended before it had one. */
 static bool play(const struct kind *k, uint64_t seed, const struct cluster_result *calm)
 {
     struct rng r = rng_of(seed, 11, 11);
@@ -306,7 +308,7 @@ END_TEST
 
 /* ---- rows that are lost ---------------------------------------------------------------------- */
 
-/* As `strikes`; half of them are a server's power, at any moment. */
+/* As `strikes`; half of the faults are a server's loss of power, at any moment. */
 static bool outages(struct rng *r, uint32_t count, const char *who, uint64_t seed)
 {
     bool over = false;
@@ -336,9 +338,9 @@ static bool one_made(void *context)
     return cluster.coord->slot[0].checkpoint.list->made > 0;
 }
 
-/* As `play`, with servers that lose all they have when they die, or, on disks, with machines that
- * lose their power: the job goes back to its newest checkpoint by itself. Returns how often; a job
- * that had none ended, and said so. */
+/* As `play`, with servers that lose all their data when they die, or, on disks, with machines that
+ * lose power: the job goes back to its newest checkpoint by itself. Returns how often it did; a job
+ * without a checkpoint ended with a sentence that says so. */
 static uint32_t play_lossy(const struct kind *k, uint64_t seed, const struct cluster_result *calm)
 {
     bool memory = durability == DURABLE_MEMORY;
@@ -352,7 +354,7 @@ static uint32_t play_lossy(const struct kind *k, uint64_t seed, const struct clu
     power = !memory;
     cluster_make(k, &r, first, NULL, false);
     power = false;
-    if (rng_below(&r, 8) > 0) /* else it may well be lost */
+    if (rng_below(&r, 8) > 0) /* else the job may have no checkpoint and end */
         (void)sim_run(cluster.sim, 20 * SECOND, one_made, NULL);
     uint32_t count = 2 + (uint32_t)rng_below(&r, 6);
     bool over = memory ? strikes(&r, count, k->name, seed) : outages(&r, count, k->name, seed);
@@ -375,7 +377,7 @@ static uint32_t play_lossy(const struct kind *k, uint64_t seed, const struct clu
     return times;
 }
 
-/* Of `seeds` jobs so many went back, together. */
+/* Returns how often the jobs of `seeds` seeds went back, in all. */
 static uint32_t lossy(const struct kind *k, enum durability how, uint64_t seeds)
 {
     struct cluster_result calm;
@@ -431,8 +433,8 @@ static void cluster_of(const char *dir, const char *from, uint32_t servers, uint
     cluster_start(&cluster, &o, backend);
 }
 
-/* A checkpoint by so many servers in the middle of the job, every lane pushing; the cluster is then
- * thrown away. */
+/* Makes a checkpoint with this many servers in the middle of the job, while every lane pushes; the
+ * cluster is then discarded. */
 static void save(uint32_t servers, const struct cluster_result *calm, char from[LIMIT_PATH])
 {
     struct names names = {0};
@@ -460,7 +462,8 @@ static void save(uint32_t servers, const struct cluster_result *calm, char from[
     json_free(m);
 }
 
-/* Row N of the matrix is one test: bit for bit under bsp, whatever the two numbers are. */
+/* One test is row N of the matrix: the result under bsp is equal bit for bit, for any two numbers
+ * of servers. */
 START_TEST(saved_by_n_servers_goes_on_with_m)
 {
     const struct kind *k = &kinds[KINDS - 1];
@@ -475,7 +478,7 @@ START_TEST(saved_by_n_servers_goes_on_with_m)
     folders_remove();
     job_make(k, 20);
     save(servers, &calm, from);
-    job_make(k, 0); /* what was made stays as it is */
+    job_make(k, 0); /* existing checkpoints stay as they are */
     for (uint32_t after = 1 + (servers * 3) % every; after <= SERVERS_MAX; after += every) {
         char command[600];
         cluster_of(dir, from, after, 100 + after);

@@ -1,20 +1,24 @@
-/* test_cluster.c: whole jobs on virtual time under faults from one seed: lost, doubled and
- * reordered messages, lines that are cut; servers (of several shards), workers and the coordinator
- * killed and started again, once in a while after hours, or frozen for many leases; workers that
- * beat and do no work, or are cut from one server or the coordinator, one way or both, for a while
- * or for ever (sim_ill.h); pools that hold a batch or three; rows that are not in memory; calendars
- * that jump; a peer that means ill (sim_hostile.h). Half the seeds run a second job, with other
- * rates and rules, over the tables of the first, a third of these one that drops them (fresh:
- * [all]), and between the two something may have happened to what the cluster is kept in (enum
- * link).
+/* test_cluster.c: whole jobs on virtual time, under faults that follow from one seed:
  *
- * Every job must end within a bound of virtual time. On the way and at the end the oracle
- * (sim_oracle.h) compares what was acknowledged, every mark and every row with what must be there:
- * the probe's counts with the input's lines, the others' bits with those of an undisturbed run.
- * Two runs of one seed are the same, event for event.
+ *  - messages are lost, doubled and reordered, and lines are cut;
+ *  - servers (of several shards), workers and the coordinator are killed and started again,
+ *    sometimes after hours, or frozen for many leases;
+ *  - workers send beats but do no work, or are cut from one server or the coordinator, one way or
+ *    both, for a while or for ever (sim_ill.h);
+ *  - pools hold one batch or three, rows are not in memory, calendars jump, and a peer is hostile
+ *    (sim_hostile.h).
+ *
+ * Half the seeds run a second job, with other rates and rules, over the tables of the first; a
+ * third of these drop the tables first (fresh: [all]). Between the two jobs the cluster's stored
+ * data may be lost or changed (enum link).
+ *
+ * Every job must end within a limit of virtual time. During the run and at its end the oracle
+ * (sim_oracle.h) checks acknowledgements, every mark and every row: the probe's counts must equal
+ * those of the input's lines, and rows of other models must equal those of an undisturbed run bit
+ * for bit. Two runs of one seed are the same, event for event.
  *
  * SHOAL_SIM_SEEDS=N runs N seeds of each kind, SHOAL_SIM_FIRST=S begins at seed S, SHOAL_SIM_KIND=K
- * takes one kind. What fails says the one command that repeats it. tests/sim/seeds runs many. */
+ * takes one kind. A failure prints the one command that repeats it. tests/sim/seeds runs many. */
 #include "tests/lib/dense_case.h"
 #include "tests/lib/server_fake.h"
 #include "tests/lib/sim_cluster.h"
@@ -49,7 +53,7 @@
 #define BOUND (900 * SECOND)
 #define ROWS 600u
 #define EPOCHS 2u
-#define WALL_S UINT64_C(1700000000) /* the calendar at the beginning */
+#define WALL_S UINT64_C(1700000000) /* start of the calendar */
 #define DAY_S UINT64_C(86400)
 #define VALUES_A 60u
 #define VALUES_B 9u
@@ -58,7 +62,7 @@ static struct backend *backend;
 static struct cluster cluster;
 static char yaml[2048];
 static const char *folder;
-static uint32_t durability; /* of the run at hand */
+static uint32_t durability; /* durability of the current run */
 static struct oracle_count counts[VALUES_A + VALUES_B];
 
 /* ---- the job --------------------------------------------------------------------------------- */
@@ -71,7 +75,8 @@ static void count_value(uint32_t field, uint32_t value, struct oracle_count *at)
     at->examples++;
 }
 
-/* The lines of a file again, as objects: a header each, and fewer and more lines by turns. */
+/* Writes the lines of a file as objects, each with a header, alternately with fewer and more
+ * lines. */
 static void parts_make(const char *data, size_t bytes)
 {
     const char *header = data, *at = memchr(data, '\n', bytes), *end = data + bytes;
@@ -92,7 +97,7 @@ static void parts_make(const char *data, size_t bytes)
     }
 }
 
-/* Lines of five days, in order of time; the keys of train.csv are counted. */
+/* Writes lines of five days, in order of time; counts the keys of train.csv. */
 static void file_make(const char *name, uint32_t rows, uint32_t seed, bool count)
 {
     static char data[1 << 16];
@@ -116,9 +121,10 @@ static void file_make(const char *name, uint32_t rows, uint32_t seed, bool count
 struct kind {
     const char *name, *model, *mode, *more;
     enum durability durability;
-    const char *data, *table, *later; /* further keys; later: of the second job's table */
-    const char *second;               /* of the second job alone; NULL: none */
-    bool replay;                      /* days and windows of event time, once */
+    /* further keys of the job; later: of the second job's table */
+    const char *data, *table, *later;
+    const char *second; /* keys of the second job alone; NULL: none */
+    bool replay;        /* days and windows of event time, once */
 };
 
 static const struct kind kinds[] = {
@@ -171,7 +177,7 @@ static bool is_probe(const struct kind *k)
     return strstr(k->model, "probe") != NULL;
 }
 
-/* What probes count does not hang on eps. */
+/* Makes the job; the counts of probes do not depend on eps. */
 static void job_make(const struct kind *k, bool second)
 {
     static const char *const names[] = {"memory", "journal", "fsync"};
@@ -204,14 +210,15 @@ static void job_make(const struct kind *k, bool second)
 
 /* ---- what is said of it ---------------------------------------------------------------------- */
 
-/* Between the test and its parent, which says what failed: the test may have died of anything. */
+/* Shared by the test and its parent, which reports the failure even if the test was killed. */
 struct tally {
     uint64_t seed; /* being played; 0: none */
     uint64_t seeds, jobs, ns, pushes, hostile;
     struct cluster_struck struck;
     uint64_t link[8];
-    uint64_t power, ended; /* runs whose power goes; of these, by a sentence */
-    uint64_t lost;         /* batches in a tablet, acknowledged and gone */
+    /* runs with loss of power; those among them that ended with a sentence */
+    uint64_t power, ended;
+    uint64_t lost; /* acknowledged batches that were lost, by tablet */
     struct sim_ill ill;
 };
 static struct tally *tallies; /* (KINDS), shared */
@@ -231,7 +238,7 @@ static void tally_note(struct tally *t, uint64_t hostile_sent)
 /* ---- a log that grows ------------------------------------------------------------------------ */
 
 #define PARTS_FIRST 3u
-static uint32_t parts; /* that are there, of PARTS */
+static uint32_t parts; /* existing parts, of PARTS */
 
 static void part_move(uint32_t i, const char *from, const char *to)
 {
@@ -255,7 +262,8 @@ static void parts_give(void)
         part_move(parts++, "held", "part");
 }
 
-/* All that there is has been learnt: one more comes, and behind the last the job is to end. */
+/* All existing objects have been learnt: one more comes, and after the last one the job is to
+ * end. */
 static void log_grow(void)
 {
     struct coord *c = cluster.coord;
@@ -269,9 +277,8 @@ static void log_grow(void)
     }
 }
 
-/* What happened between the two jobs of a run. Of a server's folder: it is lost, older than it was,
- * or that of another server; nobody takes it, the second job waits, and goes on when the right one
- * is there. */
+/* Events between the two jobs of a run. A server's folder is lost, older, or that of another
+ * server: then the folder is refused, and the second job waits until the right one is back. */
 #define LINKS(X)                                                                                   \
     X(NOTHING, nothing)                                                                            \
     X(SERVERS_RESTARTED, servers_restarted)                                                        \
@@ -302,18 +309,17 @@ struct run {
     uint32_t strikes; /* in each job */
     enum link link;
     bool fresh;                /* the second job drops all that the first left */
-    uint32_t server;           /* of LINK_FOLDER_.. */
-    struct coord_store *older; /* owned; of LINK_STORE_OLDER */
-    bool amid;                 /* it was kept while the first job ran */
-    bool power;                /* may go, of servers and coordinator */
-    bool lost;                 /* with it, perhaps, what was acknowledged */
-    bool ended;                /* and a job by that, with a sentence */
+    uint32_t server;           /* for LINK_FOLDER_.. */
+    struct coord_store *older; /* owned; for LINK_STORE_OLDER */
+    bool amid;                 /* it was copied while the first job ran */
+    bool power;                /* servers and coordinator may lose power */
+    bool lost;                 /* and with it perhaps acknowledged pushes */
+    bool ended;                /* and a job ended for it, with a sentence */
     bool has_hostile;
     struct hostile hostile;
 };
 
-/* As cluster_run; with a look now and then at the workers that cannot get on, and at a log that
- * grows. */
+/* As cluster_run; also checks ill workers and grows the log at times. */
 static bool job_run(const struct run *p, uint64_t until_ns)
 {
     bool over = false;
@@ -328,7 +334,7 @@ static bool job_run(const struct run *p, uint64_t until_ns)
     return over || cluster_run(&cluster, until_ns);
 }
 
-/* Of the undisturbed run: after one job, and after two. */
+/* The undisturbed run, after one job and after two. */
 static struct calm {
     struct cluster_result result;
     struct oracle_rows rows;
@@ -363,8 +369,8 @@ static void plan(struct run *p, const struct kind *k, uint64_t seed)
         sim.delay_max_ns = MS + rng_below(r, 10) * MS;
         sim.wall_jump_s = rng_below(r, 2) == 0 ? DAY_S : 0;
         o.servers = 1 + (uint32_t)rng_below(r, 3);
-        o.shards = 1 + (uint32_t)rng_below(r, 4 / o.servers); /* 64 tablets, 16 each at least */
-        o.waiting_max = rng_below(r, 3) == 0 ? 16384 : 0;     /* a batch of a lane, or three */
+        o.shards = 1 + (uint32_t)rng_below(r, 4 / o.servers); /* 64 tablets, at least 16 for each */
+        o.waiting_max = rng_below(r, 3) == 0 ? 16384 : 0;     /* one batch of a lane, or three */
         o.workers = 1 + (uint32_t)rng_below(r, 3);
         p->strikes = (uint32_t)rng_below(r, 9);
         p->has_hostile = rng_below(r, 3) == 0;
@@ -376,7 +382,7 @@ static void plan(struct run *p, const struct kind *k, uint64_t seed)
     if (grows(k))
         p->link = LINK_END;
     p->power = seed != 0 && number("SHOAL_SIM_POWER", seed % 8 == 3) != 0;
-    if (p->power) { /* folders are not moved under the disk */
+    if (p->power) { /* the simulated disk does not allow moving folders */
         o.power = true;
         o.durability = seed % 2 == 0 ? DURABLE_FSYNC : k->durability;
         if (rng_below(r, 3) != 0) { /* many clocks between two syncs */
@@ -407,8 +413,8 @@ static bool founded(void *context)
     return coord_cluster_ready(&cluster.coord->fleet.cluster);
 }
 
-/* The coordinator's store of before the first job, which knows the cluster, but neither map nor
- * run; or of a moment of that job. */
+/* Keeps a copy of the coordinator's store: from before the first job, when it knows the cluster but
+ * neither map nor run, or from a moment of that job. */
 static void store_keep(struct run *p)
 {
     ck_assert_msg(sim_run(cluster.sim, in(60 * SECOND), founded, NULL), "%s: not founded", p->who);
@@ -429,7 +435,8 @@ static bool nothing_runs(void *context)
     return c != NULL && (c->slot[0].at.phase == PHASE_NONE || c->slot[0].at.phase >= PHASE_DONE);
 }
 
-/* A store of that job's midst takes the job up again, which is over: the shards tell. */
+/* A store from the middle of that job resumes the job, although it is over: the shards report
+ * that. */
 static void job_of_the_past_ends(const struct run *p)
 {
     while (!sim_run(cluster.sim, in(10 * SECOND), nothing_runs, NULL)) {
@@ -447,13 +454,13 @@ static void folder_keep(struct run *p)
     cluster_server_start(&cluster, p->server);
 }
 
-/* Runs until a moment that is worth a strike; whether the job is over. */
+/* Runs until a moment that suits a strike. Returns true if the job is over. */
 static bool wait_for_moment(struct run *p, uint64_t gap)
 {
     struct rng *r = &p->rng;
     if (rng_below(r, 3) != 0)
         return job_run(p, in((1 + rng_below(r, gap)) * MS));
-    /* aimed at the short phases, which chance alone hardly ever meets */
+    /* aims at the short phases, which a random time rarely hits */
     uint32_t phases = PHASE_DONE - PHASE_INDEX,
              phase = PHASE_INDEX + (uint32_t)rng_below(r, phases + 3 * grows(p->kind));
     phase = phase >= PHASE_DONE ? PHASE_GROW : phase;
@@ -466,7 +473,7 @@ static bool acknowledged(void *context)
     return oracle_acknowledged() >= *(uint64_t *)context;
 }
 
-/* Where power may go, as a rule soon after some pushes were acknowledged. */
+/* Strikes; if power may be lost, usually soon after some pushes were acknowledged. */
 static void strike(struct run *p, uint64_t *back)
 {
     uint64_t pushes = oracle_acknowledged() + 1 + rng_below(&p->rng, 60);
@@ -492,14 +499,14 @@ static void job_suffers(struct run *p)
             break;
         oracle_marks();
         strike(p, &back);
-        if (rng_below(r, 4) == 0) { /* another one before the first is mended */
+        if (rng_below(r, 4) == 0) { /* a second strike before the first is repaired */
             over = job_run(p, in(rng_below(r, 40) * MS));
             strike(p, &other);
         }
         over = over || job_run(p, back);
         cluster_mend(&cluster);
     }
-    /* a worker of the job before may have been leaving still: it is started again as ever */
+    /* a worker of the earlier job may still have been leaving: it is started again as usual */
     for (uint64_t end = in(BOUND); !over && sim_now_ns(cluster.sim) < end;) {
         over = job_run(p, in(10 * SECOND));
         cluster_mend(&cluster);
@@ -524,7 +531,7 @@ static void expect_same(const struct run *p, const struct cluster_result *got,
                       must->digest[i]);
 }
 
-/* What the probe has counted after job 0 or 1: a second job without column a counts b alone, under
+/* Checks the probe's counts after job 0 or 1. A second job without column a counts only b, under
  * the number that b has in the tables. */
 static void counts_check(const struct run *p, const struct oracle_rows *rows, uint32_t job)
 {
@@ -537,15 +544,15 @@ static void counts_check(const struct run *p, const struct oracle_rows *rows, ui
     oracle_rows_count(rows, must, VALUES_A + VALUES_B, epochs_of(p->kind));
 }
 
-/* Whether that is how a job may end where power took what was acknowledged. */
+/* True when a job may end with this text after power took acknowledged pushes. */
 static bool power_said(const struct run *p, const char *text)
 {
     return (p->lost && strstr(text, "a server has lost pushes") != NULL) ||
            strstr(text, "power took what was not on a disk yet") != NULL;
 }
 
-/* Job 0 or 1 of the run is over: what must be there is. Over nothing the second is the first.
- * False: power has ended it, with a sentence. */
+/* Checks the rows after job 0 or 1 of the run. A second job over empty tables counts as a first
+ * one. Returns false if the loss of power has ended the job with a sentence. */
 static bool job_check(const struct run *p, uint32_t job)
 {
     job = p->fresh ? 0 : job;
@@ -594,11 +601,11 @@ static void folder_wrong(struct run *p, uint32_t other)
     } else {
         sim_folder_older(&cluster, p->server);
     }
-    cluster_submit(&cluster); /* which starts it */
+    cluster_submit(&cluster); /* starts the coordinator */
 }
 
-/* The second job stands until the right folder is back. An older one that lacks no record is no
- * wrong one. */
+/* Checks that the second job waits until the right folder is back. An older folder that lacks no
+ * record is a right one. */
 static void folder_link(struct run *p)
 {
     uint32_t other = (p->server + 1) % p->options.servers;
@@ -628,7 +635,7 @@ static bool all_came(void *context)
     return c != NULL && coord_member_shards_ready(&c->fleet.members);
 }
 
-/* What the job has ended with, once all have come; "": it has not failed. */
+/* Returns the job's error once all workers have ended; "": it has not failed. */
 static const char *failed_with(struct cluster_result *got)
 {
     (void)sim_run(cluster.sim, in(60 * SECOND), all_came, NULL);
@@ -637,9 +644,9 @@ static const char *failed_with(struct cluster_result *got)
     return got->state == WIRE_JOB_FAILED ? got->text : "";
 }
 
-/* A coordinator that has forgotten draws its runs anew, perhaps below one that a shard still has
- * open, or takes a job before it hears of the tables that are there: it says so when it learns
- * that, from the last server that comes, and what to do, each once. */
+/* A coordinator without its store chooses new run numbers, perhaps below a run that a shard still
+ * has open, or accepts a job before it hears of the existing tables. It says so, with the remedy,
+ * once for each, when it learns that from the last server that registers. */
 static void again_if_asked(const struct run *p)
 {
     struct cluster_result got;
@@ -658,7 +665,7 @@ static void again_if_asked(const struct run *p)
 
 static void second_text(const struct run *p)
 {
-    job_make(p->kind, !p->fresh); /* over nothing it is the first */
+    job_make(p->kind, !p->fresh); /* over empty tables it is a first job */
     if (p->fresh)
         strcat(yaml, "fresh: [all]\n");
 }
@@ -682,7 +689,7 @@ static void second_job(struct run *p)
             job_of_the_past_ends(p);
         for (uint32_t i = 0; i < cluster.workers; i++)
             if (cluster.worker[i].node != NULL)
-                cluster_worker_kill(&cluster, i); /* they know the first job */
+                cluster_worker_kill(&cluster, i); /* they belong to the first job */
         second_text(p);
         break;
     case LINK_FOLDER_EMPTY:
@@ -698,7 +705,7 @@ static void second_job(struct run *p)
     again_if_asked(p);
 }
 
-/* A run from one seed. Returns the trace. */
+/* Runs one seed. Returns the trace. */
 static uint64_t play(const struct kind *k, uint64_t seed)
 {
     static struct run p;
@@ -751,7 +758,7 @@ START_TEST(cluster_ends_with_the_same_rows_under_faults)
     uint64_t first = number("SHOAL_SIM_FIRST", 1), seeds = number("SHOAL_SIM_SEEDS", 4);
     const char *by = getenv("SHOAL_DENSE_BACKEND");
     if (is_probe(k) && by != NULL && getenv("SHOAL_SIM_KIND") == NULL)
-        return; /* a probe computes nothing: another backend plays the very same */
+        return; /* a probe computes nothing, so another backend gives the same run */
     play(k, 0);
     ck_assert_uint_gt(calm[0].result.tables, 0);
     for (uint64_t seed = first; seed < first + seeds; seed++)
@@ -781,7 +788,7 @@ static void teardown(void)
 START_TEST(cluster_same_seed_is_the_same_run)
 {
     const struct kind *k = &kinds[1];
-    setenv("SHOAL_SIM_POWER", "0", 1); /* threads of RocksDB write when they like: disks differ */
+    setenv("SHOAL_SIM_POWER", "0", 1); /* RocksDB's threads write at any time, so disks differ */
     play(k, 0);
     uint64_t first = play(k, 3), second = play(k, 3);
     ck_assert_uint_eq(first, second);
@@ -790,7 +797,7 @@ START_TEST(cluster_same_seed_is_the_same_run)
 }
 END_TEST
 
-/* In another folder messages have other bytes, but all goes as it went, to the nanosecond. */
+/* In another folder messages have other bytes, but every event happens at the same nanosecond. */
 START_TEST(cluster_same_seed_goes_the_same_way_in_any_folder)
 {
     const uint32_t kind[] = {1, 11}; /* files; objects */
@@ -811,7 +818,7 @@ START_TEST(cluster_same_seed_goes_the_same_way_in_any_folder)
 }
 END_TEST
 
-/* For tests/sim/seeds: a line a kind, words and numbers. */
+/* For tests/sim/seeds: prints a line for each kind, of words and numbers. */
 static void tallies_say(void)
 {
     for (uint32_t i = 0; i < KINDS; i++) {

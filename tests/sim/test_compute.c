@@ -1,13 +1,13 @@
-/* test_compute.c: whole jobs whose model is looked at, replaced or broken: every model_train of the
- * cluster's workers comes through here (the linker's --wrap).
+/* test_compute.c: whole jobs whose model is checked, replaced or broken: every model_train of the
+ * cluster's workers is wrapped here (the linker's --wrap).
  *
  * Cached rows. The data has one value in every line, so its row is in every batch; the replaced
- * model adds 1 to this row's float number `lane` with each batch. So a row says by itself how many
- * batches of each lane it contains, and what the shards' clocks say of that is held against the
- * bound.
+ * model adds 1 to this row's float number `lane` with each batch. The row therefore counts the
+ * batches of each lane that it has, and the tests compare the shards' clocks of these batches with
+ * the bound.
  *
  * Broken devices. From some step on a worker's device fails: the worker must leave with status 69
- * or 70, the job must end as if nothing had been. */
+ * or 70, and the job must end as without the failure. */
 #include "tests/lib/dense_case.h"
 #include "tests/lib/server_fake.h"
 #include "tests/lib/sim_cluster.h"
@@ -38,17 +38,18 @@ static struct backend *backend;
 static struct cluster cluster;
 static char yaml[2048];
 
-/* What the replaced model does. */
+/* Settings and results of the replaced model. */
 static struct {
     bool counts;           /* gradients are counts of batches, rows are checked */
-    uint32_t staleness;    /* that they are checked against */
-    uint32_t skip_every;   /* so many batches, one is skipped; 0: none */
-    uint32_t poison_every; /* likewise, one has a gradient that is no number */
-    uint64_t fail_at; /* the device that is given this step fails, and fails ever after; 0: none */
+    uint32_t staleness;    /* the bound for that check */
+    uint32_t skip_every;   /* one of this many batches is skipped; 0: none */
+    uint32_t poison_every; /* one of this many batches has a gradient that is not finite; 0: none */
+    /* the device that gets this step fails, then and at every later call; 0: none */
+    uint64_t fail_at;
     int fail_status;
-    bool pinned;   /* arrays are looked at */
-    uint32_t seen; /* which there were, bit by bit */
-    bool fail_new; /* the next run cannot be made: fail_status */
+    bool pinned;   /* arrays are checked */
+    uint32_t seen; /* arrays that were seen, a bit each */
+    bool fail_new; /* making the next run fails with fail_status */
     const struct model_run *failed;
     uint64_t steps, hits, broken, skipped;
 } play;
@@ -77,7 +78,7 @@ void *__wrap_backend_host_alloc(const struct backend *b, size_t bytes);
 void __real_backend_host_free(const struct backend *b, void *p);
 void __wrap_backend_host_free(const struct backend *b, void *p);
 
-/* What host_alloc gave and has not taken back. */
+/* Memory from host_alloc that is not freed. */
 static struct pinned {
     const char *at;
     size_t bytes;
@@ -110,7 +111,7 @@ static void pinned_check(const char *name, const void *array, size_t bytes)
     ck_assert_msg(at == NULL, "%s, %zu bytes, is not of backend_host_alloc", name, bytes);
 }
 
-/* As dense/model/run_input.c uploads and downloads them. */
+/* Checks the arrays that dense/model/run_input.c uploads and downloads. */
 static void arrays_check(const struct model *m, const struct model_input *in,
                          const struct model_output *out, bool train)
 {
@@ -138,7 +139,7 @@ static void arrays_check(const struct model *m, const struct model_input *in,
 
 /* ---- the model, replaced --------------------------------------------------------------------- */
 
-/* The shard that leads the row in every batch. */
+/* Returns the shard that leads the row that is in every batch. */
 static const struct shard *shard_of_hot(uint64_t key)
 {
     for (uint32_t i = 0; i < cluster.options.servers; i++) {
@@ -150,7 +151,7 @@ static const struct shard *shard_of_hot(uint64_t key)
     return NULL;
 }
 
-/* Every push of clock <= that of the batch less s + 1 is in the row. */
+/* True when the row has every push with a clock up to that of the batch less s + 1. */
 static bool within_bound(const float *row, uint32_t lane, uint64_t batch)
 {
     uint64_t run = cluster.coord->slot[0].at.run, clock, seen, low;
@@ -166,7 +167,7 @@ static bool within_bound(const float *row, uint32_t lane, uint64_t batch)
     return true;
 }
 
-/* The memory of a run's cache: what the real model keeps on its device. */
+/* The memory of a run's cache, which the real model keeps on its device. */
 static float *cache_of(const struct model_run *r)
 {
     static const struct model_run *run[RUNS];
@@ -206,7 +207,7 @@ static void count_step(const struct model *m, struct model_run *r, const struct 
     out->weight_sum = in->examples;
     if (play.skip_every != 0 && batch % play.skip_every == 0) {
         out->skipped = true;
-        out->row_gradients[0] = NAN; /* pushed, it would end the job */
+        out->row_gradients[0] = NAN; /* it would end the job if it were pushed */
         play.skipped++;
     }
 }
@@ -319,7 +320,8 @@ START_TEST(cached_rows_are_within_the_bound)
                       "seed %" PRIu64 ": %" PRIu64 " of %" PRIu64 " rows beyond the bound", seed,
                       play.broken, play.steps);
         ck_assert_uint_gt(play.hits, play.steps / 4);
-        ck_assert_int_gt(reported("cache", "hits"), (int64_t)play.hits); /* of other keys too */
+        /* hits of other keys count, too */
+        ck_assert_int_gt(reported("cache", "hits"), (int64_t)play.hits);
         ck_assert_int_gt(reported("cache", "misses"), 0);
         ck_assert_int_le(reported("staleness", "max"), 8);
         cluster_free(&cluster);
@@ -327,7 +329,7 @@ START_TEST(cached_rows_are_within_the_bound)
 }
 END_TEST
 
-/* The control: rows served without a bound are found out. */
+/* The control: the check finds rows that are served without a bound. */
 START_TEST(rows_beyond_the_bound_are_seen)
 {
     struct cluster_result result;
@@ -341,7 +343,7 @@ START_TEST(rows_beyond_the_bound_are_seen)
 }
 END_TEST
 
-/* Without a cache nothing is said of one, and the bound holds as well. */
+/* Without a cache the report has no figures of one, and the bound holds, too. */
 START_TEST(pulled_rows_are_within_the_bound)
 {
     struct cluster_result result;
@@ -357,7 +359,7 @@ START_TEST(pulled_rows_are_within_the_bound)
 }
 END_TEST
 
-/* A step that overflowed is pushed as a tick: batches go on, its gradients are seen nowhere. */
+/* A step that overflowed is pushed as a tick: batches go on, and no row has its gradients. */
 START_TEST(skipped_steps_are_ticks)
 {
     static const char *const modes[] = {
@@ -400,8 +402,8 @@ static bool rows_finite(void)
     return true;
 }
 
-/* Batches with a gradient that must not be pushed go by, are counted by field and worker, and no
- * row has it. Under bsp the result is the same however the tablets are dealt. */
+/* Batches with a gradient that must not be pushed are skipped and counted by field and worker, and
+ * no row has them. Under bsp the result does not depend on the division of tablets among shards. */
 START_TEST(poisoned_batches_go_by)
 {
     static const char *const modes[] = {
@@ -437,8 +439,8 @@ START_TEST(poisoned_batches_go_by)
 }
 END_TEST
 
-/* Every array of every step lies in memory that the backend gave: weights, numbers, offsets, a
- * cache's plan and all. */
+/* Every array of every step is in memory from the backend: weights, numbers, offsets, a cache's
+ * plan and all others. */
 START_TEST(arrays_of_every_step_are_of_the_backend)
 {
     static char data[ROWS * 24];
@@ -470,11 +472,11 @@ START_TEST(arrays_of_every_step_are_of_the_backend)
 }
 END_TEST
 
-/* What a device says that fails, and the worker's exit status. */
+/* Statuses of a failed device, and the worker's exit status. */
 static const int statuses[] = {SHOAL_E_UNAVAILABLE, SHOAL_E_INTERNAL, SHOAL_E_NOMEM};
 static const int exits[] = {69, 70, 70};
 
-/* The result is that of a run in which no device failed, bit for bit. */
+/* The result equals that of a run without a failed device, bit for bit. */
 START_TEST(a_failed_device_costs_a_worker_not_the_job)
 {
     struct cluster_result calm, got;
@@ -502,7 +504,7 @@ START_TEST(a_failed_device_costs_a_worker_not_the_job)
 }
 END_TEST
 
-/* A loss that is not finite is the job's trouble; the sentence says what to try. */
+/* A loss that is not finite fails the job, not the worker; the sentence says what to try. */
 START_TEST(a_loss_that_is_not_finite_ends_the_job_and_says_what_to_do)
 {
     struct cluster_result result;
@@ -521,7 +523,7 @@ START_TEST(a_loss_that_is_not_finite_ends_the_job_and_says_what_to_do)
 }
 END_TEST
 
-/* A device that cannot be had at the start, or has too little memory, is no failure of the job
+/* A device that cannot be opened at the start, or has too little memory, does not fail the job
  * either. */
 START_TEST(a_device_that_is_taken_costs_a_worker)
 {
@@ -538,7 +540,7 @@ START_TEST(a_device_that_is_taken_costs_a_worker)
 }
 END_TEST
 
-/* The only worker fails: the job waits for the next one and goes on. */
+/* The only worker fails: the job waits for another one and then goes on. */
 START_TEST(a_job_waits_for_a_worker_whose_device_works)
 {
     struct cluster_result result;

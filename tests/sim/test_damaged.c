@@ -1,8 +1,8 @@
-/* test_damaged.c: what the coordinator's store says of a job is lost or damaged, one value at a
- * time, and a coordinator starts on it: it starts, and has the job or has failed it with a
- * sentence. Values that the cluster hangs on, not a job, may be refused, with a sentence.
- * (On disk a checksum finds such damage; here it stands for all that an older coordinator, or a
- * worker's word, could have left.) */
+/* test_damaged.c: one value of the coordinator's store about a job is lost or damaged, and a
+ * coordinator starts on it. It must start, and have the job or have failed it with a sentence.
+ * Values about the cluster, not a job, may be refused with a sentence. (On disk a checksum finds
+ * such damage; here it stands for anything that an older coordinator, or a worker's message, could
+ * have left.) */
 #include "tests/lib/dense_case.h"
 #include "tests/lib/server_fake.h"
 #include "tests/lib/sim_cluster.h"
@@ -31,9 +31,9 @@ static const char *folder;
 enum damage { GONE, HALF, ZEROS, ONES, DAMAGES };
 static const char *const damage_text[] = {"gone", "half", "zeros", "ones"};
 
-/* What no job owns: who the servers are, which tablet is whose, names and keys, what the tables
- * have learnt, the numbers that are given, and in which phase the job is, by which another
- * release's store is known. */
+/* True for keys that belong to no job: the servers, the owners of tablets, names and keys, the logs
+ * that the tables have learnt, the counters, and the phase of the job, by which a store of another
+ * release is recognized. */
 static bool of_cluster(const char *key)
 {
     static const char *const of[] = {"cluster",     "counters", "keys",   "made/",
@@ -42,12 +42,12 @@ static bool of_cluster(const char *key)
     for (size_t i = 0; i < sizeof of / sizeof of[0]; i++)
         if (strncmp(key, of[i], strlen(of[i])) == 0)
             return true;
-    return strcmp(key, "taken") == 0; /* taken/0 is the job's */
+    return strcmp(key, "taken") == 0; /* taken/0 belongs to the job */
 }
 
 struct copying {
     struct coord_store *to;
-    const char *key; /* that is damaged */
+    const char *key; /* the damaged key */
     enum damage how;
 };
 
@@ -128,7 +128,7 @@ static void damage_all(const char *kind)
     free(k.key);
 }
 
-/* In its midst, scored, and done. */
+/* Damages the store while the job is set up, trains, is scored, and is done. */
 START_TEST(damaged_job_keeps_no_coordinator_from_starting)
 {
     static const enum coord_phase phases[] = {PHASE_SETUP, PHASE_TRAIN, PHASE_EVAL, PHASE_DONE};

@@ -1,8 +1,8 @@
-/* test_device.c: whole jobs on the stand-in device (libshoal_cudahost.so), of which one stream
- * loses the device, or finds no memory, at its n-th call: while a worker is made, in any call of a
- * step, in evaluation. The worker must leave with its status, or go on by the CPU where it may, its
- * lanes must be another's within the lease, and the job must end as if nothing had been: under bsp
- * bit for bit, else with each example counted once (model probe). */
+/* test_device.c: whole jobs on the stand-in device (libshoal_cudahost.so). One of its streams loses
+ * the device, or finds no memory, at its n-th call: while a worker is made, in any call of a step,
+ * or in evaluation. The worker must leave with its status, or go on with the CPU where that is
+ * allowed. Another worker must get its lanes within the lease, and the job must end as without the
+ * failure: under bsp bit for bit, else with each example counted once (model probe). */
 #include "dense/model.h"
 #include "tests/lib/server_fake.h"
 #include "tests/lib/sim_cluster.h"
@@ -29,14 +29,14 @@ static struct backend *device, *cpu;
 static struct cluster cluster;
 static char yaml[2048];
 
-/* What happens to the device, and what was seen of it. */
+/* The device's fault, and the observations. */
 static struct {
-    uint32_t stream; /* the so many-th that is opened; 0: none */
+    uint32_t stream; /* index of the stream among those opened, from 1; 0: none */
     uint32_t call;
     const char *how;      /* "lost", "full" */
-    uint32_t predictions; /* the device that is given this prediction is lost; 0: none */
+    uint32_t predictions; /* the device that gets this prediction is lost; 0: none */
     uint32_t streams, predicted;
-    uint32_t lane; /* that it was in; UINT32_MAX: none */
+    uint32_t lane; /* the lane of the failed step; UINT32_MAX: none */
     uint64_t broken_ns, taken_ns;
 } play;
 
@@ -151,7 +151,7 @@ static void digests_equal(const struct cluster_result *a, const struct cluster_r
                       play.call, play.how, i);
 }
 
-/* Status of the one worker that did not end well; 0: all did. */
+/* Returns the status of the one worker that failed; 0: all ended well. */
 static int status_of_all(uint32_t workers)
 {
     int rc = 0;
@@ -164,16 +164,16 @@ static int status_of_all(uint32_t workers)
     return rc;
 }
 
-/* Calls of a stream: each of the first ones, then some. */
+/* Numbers of calls to try: each of the first ones, then some. */
 static uint32_t call_next(uint32_t call)
 {
     return call < 64 ? call + 1 : call + call / 4;
 }
 
 struct seen {
-    /* how many calls were tried, how many came, after how many the lane was another's */
+    /* calls that were tried, that were reached, and after which another worker got the lane */
     uint32_t runs, broken, taken;
-    /* from the failure until another worker had computed a batch of the lane */
+    /* time from the failure until another worker had computed a batch of the lane */
     uint64_t longest_ns;
 };
 
@@ -205,8 +205,8 @@ static void seen_tell(const char *name, const struct seen *s, uint32_t broken, u
 static const char *const hows[] = {"lost", "full"};
 static const int statuses[] = {SHOAL_E_UNAVAILABLE, SHOAL_E_NOMEM};
 
-/* In every call: the worker leaves (auto or not: another device would give other bits), the other
- * one ends the job bit for bit. */
+/* The device fails in any call: the worker leaves (also with auto, because another device would
+ * give other bits), and the other worker ends the job bit for bit. */
 START_TEST(a_device_that_fails_in_any_call_costs_a_worker)
 {
     struct cluster_result calm, got;
@@ -225,12 +225,12 @@ START_TEST(a_device_that_fails_in_any_call_costs_a_worker)
         seen_add(&seen);
         cluster_free(&cluster);
     }
-    /* memory is asked for at the start alone */
+    /* memory is allocated only at the start */
     seen_tell("bsp", &seen, _i == 0 ? 64 : 24, _i == 0 ? 48 : 8);
 }
 END_TEST
 
-/* Memory that runs out says what to make smaller. */
+/* The error of a full device says what to make smaller. */
 START_TEST(a_device_that_is_full_says_what_to_make_smaller)
 {
     struct cluster_result got;
@@ -270,8 +270,8 @@ static int64_t joined_by(const char *backend, char why[512])
     return count;
 }
 
-/* With auto and without bsp the worker itself goes on, by the CPU, alone or beside another; and the
- * report says so. */
+/* With auto and without bsp the worker itself goes on with the CPU, alone or beside another worker;
+ * the report says so. */
 START_TEST(a_worker_whose_device_is_lost_goes_on_by_the_cpu)
 {
     static const char *const modes[] = {
@@ -302,7 +302,7 @@ START_TEST(a_worker_whose_device_is_lost_goes_on_by_the_cpu)
 }
 END_TEST
 
-/* Who named the device keeps to it. */
+/* A worker whose device is named by the job, or that has no other backend, leaves. */
 START_TEST(a_worker_that_was_told_its_device_leaves)
 {
     struct cluster_result got;
@@ -319,7 +319,8 @@ START_TEST(a_worker_that_was_told_its_device_leaves)
 }
 END_TEST
 
-/* Lost while it predicts: the evaluation's task is another's, or the same worker's by the CPU. */
+/* The device is lost while it predicts: another worker, or the same one with the CPU, takes the
+ * evaluation's task. */
 START_TEST(a_device_lost_in_evaluation_costs_no_example)
 {
     struct cluster_result calm, got;
@@ -349,7 +350,7 @@ static void setup(void)
     struct err e = {0};
     log_set_level(getenv("SHOAL_SIM_LOG") != NULL ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR);
     if (getenv("SHOAL_SIM_LOG") == NULL)
-        /* every failure is told, and there are hundreds */
+        /* every failure is logged, and there are hundreds */
         ck_assert_ptr_nonnull(freopen("/dev/null", "w", stderr));
     worker_folder_make();
     for (uint32_t i = 0; i < ROWS; i++) {

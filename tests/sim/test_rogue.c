@@ -1,14 +1,14 @@
-/* test_rogue.c: clusters of real shards, workers and a real coordinator with one more worker that
- * sends what no worker should (sim_rogue.h), over jobs of every kind, from one seed each. The
- * coordinator is killed and started again at random moments and behind each job; half the seeds
- * run a second job.
+/* test_rogue.c: clusters of real shards, real workers and a real coordinator, with one more worker
+ * that sends messages that no worker should send (sim_rogue.h), over jobs of every kind, each from
+ * one seed. The coordinator is killed and started again at random moments and after each job; half
+ * the seeds run a second job.
  *
- * No program may crash or stop; every job must end, well or with a sentence; a coordinator that
- * starts again must start; and where the rogue was a bystander, which has never been given work,
- * the job must end well, with each key counted as often as the input has it.
+ * No program may crash or stop. Every job must end, well or with a sentence. A coordinator that
+ * starts again must start. If the rogue was a bystander, which never gets work, the job must end
+ * well, with each key counted as often as the input has it.
  *
  * SHOAL_SIM_SEEDS=N runs N seeds of each kind, SHOAL_SIM_FIRST=S begins at seed S, SHOAL_SIM_KIND=K
- * takes one kind. What fails says the one command that repeats it. tests/sim/seeds --of rogue runs
+ * takes one kind. A failure prints the one command that repeats it. tests/sim/seeds --of rogue runs
  * many. */
 #include "tests/lib/dense_case.h"
 #include "tests/lib/server_fake.h"
@@ -45,7 +45,7 @@ static const struct oracle_count *counts;
 
 /* ---- a run ----------------------------------------------------------------------------------- */
 
-struct tally {     /* shared with the parent: the test may have died of anything */
+struct tally {     /* shared with the parent, which needs it if the test was killed */
     uint64_t seed; /* being played; 0: none */
     uint64_t seeds, jobs, done, ns, sent, refused, restarts, stopped;
 };
@@ -55,7 +55,7 @@ struct run {
     const struct sim_job *kind;
     struct rng rng;
     char who[64], dir[512];
-    uint32_t kills; /* of the coordinator, in each job */
+    uint32_t kills; /* kills of the coordinator, in each job */
     bool bystander, second;
 };
 
@@ -105,7 +105,7 @@ static void cluster_make(struct run *p, uint64_t seed)
     rogue_start(&rogue, &cluster, seed, p->bystander, in((1 + rng_below(r, 20)) * SECOND));
 }
 
-/* A log that grows has no end but this one: once the rogue is silent. */
+/* Ends a log that grows, once the rogue is silent: it has no other end. */
 static void log_end(const struct run *p)
 {
     const struct coord *c = cluster.coord;
@@ -136,8 +136,8 @@ static bool workers_alive(void)
     return false;
 }
 
-/* Workers that have ended come again, as a unit starts them; but not without end: where all of them
- * fail for what the rogue has said of the input, an operator stops the job. */
+/* Starts workers that have ended again, as a systemd unit does, but not for ever: if all of them
+ * fail because of the rogue's messages about the input, an operator stops the job. */
 static void workers_again(struct tally *t)
 {
     if (workers_left())
@@ -148,7 +148,7 @@ static void workers_again(struct tally *t)
     }
 }
 
-/* Until the job is over; what it ended with. */
+/* Runs until the job is over; *got: its result. */
 static void job_run(struct run *p, struct tally *t, struct cluster_result *got)
 {
     bool over = false;
@@ -245,7 +245,7 @@ static void teardown(void)
     worker_folder_remove();
 }
 
-/* For tests/sim/seeds: a line a kind, words and numbers. */
+/* For tests/sim/seeds: prints a line for each kind, of words and numbers. */
 static void tallies_say(void)
 {
     for (uint32_t i = 0; i < SIM_JOBS; i++)

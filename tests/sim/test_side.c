@@ -1,5 +1,5 @@
-/* test_side.c: two jobs side by side on one fleet: each ends with the tables that it makes
- * alone. */
+/* test_side.c: two jobs run side by side on one fleet, and each ends with the same tables as when
+ * it runs alone. */
 #include "proto/base/json.h"
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
@@ -23,7 +23,8 @@ static struct cluster cluster;
 static char yaml[JOBS][2048];
 static char digest[JOBS][CLUSTER_TABLES][40];
 
-/* Both have a table of the same name; the second has another model, more lanes and tablets. */
+/* Makes two jobs with a table of the same name; the second has another model, and more lanes and
+ * tablets. */
 static void jobs_make(void)
 {
     static const char form[] =
@@ -107,7 +108,7 @@ static bool never(void *context)
     return false;
 }
 
-/* The digests of the tables of the job, which is done. */
+/* Writes the digests of the tables of a job that is done. */
 static void digests_of(const struct coord_job *j, char out[CLUSTER_TABLES][40])
 {
     struct json *r;
@@ -136,7 +137,7 @@ static void run(uint32_t first, uint32_t count, uint64_t until_ns)
         (void)cluster_worker_start(&cluster);
 }
 
-/* The digests that each job has when it is alone. */
+/* Gets the digests of each job when it runs alone. */
 static void alone(void)
 {
     uint32_t one = 1;
@@ -153,7 +154,7 @@ static void same_as_alone(void)
 {
     char now[CLUSTER_TABLES][40];
     for (uint32_t i = 0; i < JOBS; i++) {
-        const struct coord_job *j = &cluster.coord->slot[i]; /* in the order in which they came */
+        const struct coord_job *j = &cluster.coord->slot[i]; /* in the order of submission */
         digests_of(j, now);
         ck_assert_int_eq(memcmp(now, digest[strcmp(j->spec.name, "two") == 0], sizeof now), 0);
     }

@@ -1,5 +1,5 @@
-/* test_sim.c: the simulated world: the same seed gives the same run, and faults are what they
- * say. */
+/* test_sim.c: tests of the simulation: the same seed gives the same run, and faults have their
+ * stated effects. */
 #include "proto/base/container_of.h"
 #include "proto/base/err.h"
 #include "tests/sim/sim.h"
@@ -12,7 +12,7 @@
 #define SECOND (1000 * MS)
 #define LOG_MAX 4096
 
-/* A core that writes down what it hears and, when told to, answers. */
+/* A core that records the messages that it gets and, if told to, replies. */
 struct node {
     struct sim_node *sim;
     struct env *env;
@@ -119,7 +119,7 @@ START_TEST(sim_request_and_reply_take_their_time)
     server->echo = true;
     peer_t peer = connect_to(client, "sim://server");
     ck_assert_int_eq(env_send(client->env, peer, message(7, 1000)), 0);
-    ck_assert_uint_eq(client->heard + server->heard, 0); /* nothing happens inside a send */
+    ck_assert_uint_eq(client->heard + server->heard, 0); /* a send delivers nothing by itself */
     ck_assert(!sim_run(s, SECOND, NULL, NULL));
     ck_assert_uint_eq(sim_now_ns(s), SECOND);
     ck_assert_uint_eq(server->at_ns[0], 2 * MS);
@@ -129,7 +129,7 @@ START_TEST(sim_request_and_reply_take_their_time)
     ck_assert_uint_eq(server->drained, 1);
     ck_assert(!sim_step(s));
     ck_assert_int_eq(env_send(client->env, peer + 1, message(7, 0)),
-                     SHOAL_E_UNAVAILABLE); /* the server's name for it */
+                     SHOAL_E_UNAVAILABLE); /* a name that the server uses */
     ck_assert_int_eq(env_send(client->env, 999, message(7, 0)), SHOAL_E_UNAVAILABLE);
     sim_free(s);
     free(server);
@@ -138,7 +138,7 @@ START_TEST(sim_request_and_reply_take_their_time)
 }
 END_TEST
 
-/* A busy little world under faults; what it looks like is in the trace. */
+/* A small busy simulation under faults; the trace shows its course. */
 static uint64_t world(uint64_t seed, uint64_t other_value)
 {
     struct sim *s = sim_new(&(struct sim_options){.seed = seed,
@@ -181,7 +181,7 @@ START_TEST(sim_trace_is_a_function_of_the_seed)
     for (uint64_t seed = 0; seed < 20; seed++) {
         ck_assert_uint_eq(world(seed, 0), world(seed, 0));
         ck_assert_uint_ne(world(seed, 0), world(seed + 1, 0));
-        ck_assert_uint_ne(world(seed, 0), world(seed, 5)); /* other bytes, other trace */
+        ck_assert_uint_ne(world(seed, 0), world(seed, 5)); /* other bytes give another trace */
     }
     ck_assert_uint_eq(msg_frames_live(), 0);
 }
@@ -257,24 +257,25 @@ START_TEST(sim_killed_node_gets_nothing)
     peer_t old_name = server->from[0];
     env_timer_start(server->env, &server->timer, 5 * MS);
     env_work_start(server->env, &server->work);
-    ck_assert_int_eq(env_send(client->env, peer, message(2, 0)), 0); /* on its way */
+    ck_assert_int_eq(env_send(client->env, peer, message(2, 0)), 0); /* in flight */
     sim_kill(server->sim);
-    env_timer_stop(server->env, &server->timer); /* a core that is torn down may still say so */
+    env_timer_stop(server->env, &server->timer); /* a core may still call this while it is freed */
     env_timer_start(server->env, &server->timer, MS);
     ck_assert_int_eq(env_send(server->env, old_name, message(3, 0)), SHOAL_E_UNAVAILABLE);
-    ck_assert_int_eq(env_send(client->env, peer, message(4, 0)), 0); /* nobody is there: silence */
+    /* no node listens: the message is lost */
+    ck_assert_int_eq(env_send(client->env, peer, message(4, 0)), 0);
     struct node *again = node_new(s, "server", "sim://server");
     again->echo = true;
     sim_run(s, SECOND, NULL, NULL);
     ck_assert_uint_eq(server->heard, 1);
     ck_assert_uint_eq(server->fired + server->worked, 0);
-    ck_assert_uint_eq(again->heard, 0); /* what was meant for the dead is lost */
+    ck_assert_uint_eq(again->heard, 0); /* messages for the dead node are lost */
     ck_assert_int_eq(env_send(client->env, peer, message(5, 0)), 0);
     sim_run(s, 2 * SECOND, NULL, NULL);
     ck_assert_uint_eq(again->heard, 1);
     ck_assert_uint_eq(again->value[0], 5);
     ck_assert_uint_ne(again->from[0], old_name);
-    ck_assert_uint_eq(client->heard, 1); /* and the reply finds the old connection */
+    ck_assert_uint_eq(client->heard, 1); /* the reply arrives on the old connection */
     ck_assert_uint_eq(client->from[0], peer);
     sim_kill(client->sim);
     /* a dead peer is silent */
@@ -299,7 +300,7 @@ START_TEST(sim_timers_and_work_follow_the_virtual_clock)
     ck_assert_uint_eq(n->timer.due_ns, 20 * MS);
     env_work_start(n->env, &n->work);
     sim_run(s, 2 * MS, NULL, NULL);
-    ck_assert(!n->ran); /* run comes at the end of its time */
+    ck_assert(!n->ran); /* run is called at the end of the work's time */
     sim_run(s, 15 * MS, NULL, NULL);
     ck_assert_uint_eq(n->worked, 1);
     ck_assert_uint_eq(n->fired, 0);
@@ -344,7 +345,7 @@ START_TEST(sim_paused_node_gets_all_at_once_and_in_order)
     ck_assert_uint_eq(server->heard, 0);
     sim_run(s, 600 * MS, NULL, NULL);
     ck_assert_uint_eq(server->heard, 50);
-    ck_assert_uint_lt(server->drained, 50); /* batches */
+    ck_assert_uint_lt(server->drained, 50); /* messages come in batches */
     for (uint64_t i = 0; i < 50; i++) {
         ck_assert_uint_eq(server->value[i], i);
         ck_assert_uint_eq(server->at_ns[i], 500 * MS);
@@ -356,7 +357,7 @@ START_TEST(sim_paused_node_gets_all_at_once_and_in_order)
         rc = env_send(client->env, peer, message(1, 0));
         accepted += rc == 0;
     }
-    ck_assert_int_eq(rc, SHOAL_E_BUSY); /* as the real one, its queue is bounded */
+    ck_assert_int_eq(rc, SHOAL_E_BUSY); /* its queue is bounded, as the real one */
     ck_assert_uint_ge(accepted, LIMIT_PEER_QUEUE);
     sim_free(s);
     free(server);
@@ -411,13 +412,13 @@ START_TEST(sim_disconnect_is_told_and_final)
     env_send(client->env, peer, message(3, 0));
     sim_run(s, 20 * MS, NULL, NULL);
     ck_assert_uint_eq(server->heard, 3);
-    /* hung up on: a new peer, even for what was under way */
+    /* after the disconnect it is a new peer, also for messages that were in flight */
     ck_assert_uint_ne(server->from[1], server->from[0]);
     ck_assert_uint_ne(server->from[2], server->from[1]);
     server->hang_up = false;
     env_send(client->env, peer, message(4, 0));
     sim_run(s, 30 * MS, NULL, NULL);
-    env_send(server->env, server->from[3], message(5, 0)); /* under way when the client leaves */
+    env_send(server->env, server->from[3], message(5, 0)); /* in flight when the client leaves */
     env_disconnect(client->env, peer);
     ck_assert_int_eq(env_send(client->env, peer, message(6, 0)), SHOAL_E_UNAVAILABLE);
     sim_run(s, SECOND, NULL, NULL);

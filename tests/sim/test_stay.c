@@ -1,6 +1,6 @@
-/* test_stay.c: workers that wait between jobs (trainer_options.stay): the next job, one of another
- * shape or day, one that failed here, input that is missing here alone, a coordinator that is away,
- * a stop while they wait. */
+/* test_stay.c: workers that wait between jobs (trainer_options.stay). Cases are the next job, a job
+ * of another shape or day, a job that failed here, input that is missing on one machine only, a
+ * coordinator that is away, and a stop while workers wait. */
 #include "dense/model.h"
 #include "tests/lib/dense_case.h"
 #include "tests/lib/server_fake.h"
@@ -21,9 +21,9 @@ enum { ROWS = 480, WORKERS = 2 };
 
 static struct cluster cluster;
 static char yaml[2048];
-static uint32_t epochs;   /* of the job made next */
-static uint64_t batch_ms; /* what a worker takes for one, at most */
-static uint32_t tablets;  /* of its table */
+static uint32_t epochs;   /* epochs of the next job */
+static uint64_t batch_ms; /* longest time of a worker for a batch */
+static uint32_t tablets;  /* tablets of its table */
 
 /* more: lines of the job file. */
 static void job_make(const char *input, const char *model, const char *train, const char *more)
@@ -63,7 +63,7 @@ static bool never(void *context)
 static void pass(uint64_t ns)
 {
     sim_run(cluster.sim, sim_now_ns(cluster.sim) + ns, never, NULL);
-    cluster_run(&cluster, 0); /* buries who left */
+    cluster_run(&cluster, 0); /* frees the workers that left */
 }
 
 static void job_ends(uint32_t state, struct cluster_result *out)
@@ -71,10 +71,11 @@ static void job_ends(uint32_t state, struct cluster_result *out)
     ck_assert(cluster_run(&cluster, sim_now_ns(cluster.sim) + BOUND));
     cluster_result(&cluster, out);
     ck_assert_msg(out->state == state, "%s", out->text);
-    pass(5 * SECOND); /* the farewells */
+    pass(5 * SECOND); /* time for the last messages */
 }
 
-/* The first WORKERS are there, none was started anew, and this is what they tell of themselves. */
+/* Checks that the first WORKERS are connected, that none was started again, and that they report
+ * this of themselves. */
 static void all_tell(const char *wanted)
 {
     char text[256];
@@ -119,7 +120,8 @@ static void teardown(void)
 
 /* ---- cases ----------------------------------------------------------------------------------- */
 
-/* The second job's model, lanes and batches are others: nothing of the first is used again. */
+/* Runs two jobs; the second has another model, other lanes and batches, so nothing of the first is
+ * used again. */
 static void two_jobs(bool stay, struct cluster_result *second)
 {
     struct cluster_result first;
@@ -148,7 +150,8 @@ START_TEST(the_next_job_needs_no_worker_started)
 }
 END_TEST
 
-/* Its map is there only when its tables are. _i: they have more, or a new one stands behind. */
+/* The job's map exists only when its tables do. _i: they have more tablets, or a new table is
+ * behind them. */
 START_TEST(the_next_job_may_have_more_tablets)
 {
     struct cluster_result done;
@@ -179,7 +182,8 @@ START_TEST(a_job_that_fails_here_is_not_the_end)
 }
 END_TEST
 
-/* The same file of a job, run day by day: what its command gives is the new day's. */
+/* The same job again: its input is a command, which is run anew for each job, so the second job has
+ * the new rows. */
 START_TEST(the_same_job_s_command_is_run_anew)
 {
     struct cluster_result day;
@@ -196,8 +200,8 @@ START_TEST(the_same_job_s_command_is_run_anew)
 }
 END_TEST
 
-/* One machine more, whose input is not there: the others' job goes on, and it comes in once the
- * input has come. */
+/* One more machine lacks the input: the others' job goes on, and the machine joins once it has the
+ * input. */
 START_TEST(input_that_is_missing_here_ends_nobody_s_job)
 {
     struct cluster_result done;
@@ -235,7 +239,8 @@ START_TEST(a_silent_coordinator_is_waited_for)
 }
 END_TEST
 
-/* Hours without a job, hundreds of answers that there is none: it has been answered. */
+/* Hours pass without a job. The coordinator has answered hundreds of times that there is none, so
+ * no worker may report it as silent. */
 START_TEST(waiting_is_not_silence)
 {
     struct cluster_result done;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* a late copy of an old GAP answer proves nothing, ten in a row over some seconds do */
+/* one GAP may be a late copy of an old answer; ten in a row over some seconds prove the loss */
 enum { LOST_AFTER = 10 };
 
 struct transfer_part {
@@ -16,7 +16,7 @@ struct transfer_part {
     struct transfer *transfer;
     struct part part;
     uint32_t gaps; /* GAP answers so far */
-    uint32_t lost; /* ... when no earlier push was under way */
+    uint32_t lost; /* ... while no earlier push was in flight */
 };
 
 /* ---- messages out ---------------------------------------------------------------------------- */
@@ -27,7 +27,7 @@ static uint64_t map_epoch(const struct transfer *t)
     return map == NULL ? 0 : map->epoch;
 }
 
-/* The number by which the shards know the part's table; without a map one that none has. */
+/* The number of the part's table on the shards; without a map, a number that no table has. */
 static uint32_t table_number(const struct transfer *t, const struct part *p)
 {
     const struct map *map = client_map(t->client);
@@ -127,8 +127,8 @@ static void part_answered(struct transfer_part *p)
         t->done(t);
 }
 
-/* staleness = clock - 1 - low: how many clocks the slowest live lane lay behind what this pull
- * might have seen. */
+/* staleness = clock - 1 - low: the number of clocks by which the slowest live lane was behind the
+ * pushes that this pull could have seen. */
 static void staleness_count(struct transfer *t, const struct wire_PULL_reply *reply)
 {
     if (t->staleness == NULL)
@@ -165,7 +165,8 @@ static enum request_verdict pull_reply(struct request *r, const struct wire *w, 
     return REQUEST_DONE;
 }
 
-/* Of a tick it can only be a late copy of the answer to what was sent before. */
+/* A shard has refused a part for its values: it is sent again as a tick. A refusal of a tick is a
+ * late copy of the answer to the earlier push. */
 static enum request_verdict part_poisoned(struct transfer_part *p, const struct wire *w)
 {
     struct transfer *t = p->transfer;
@@ -215,7 +216,7 @@ void transfer_close(struct transfer *t)
 
 static int parts_reserve(struct transfer *t, uint32_t count, struct err *e)
 {
-    SHOAL_ASSERT(t->part_count == 0); /* requests in the old array are under way for nobody */
+    SHOAL_ASSERT(t->part_count == 0); /* no request of the old array is in flight */
     if (count <= t->part_capacity)
         return 0;
     struct transfer_part *more = calloc(count, sizeof *more);
@@ -257,7 +258,8 @@ int transfer_start(struct transfer *t, const struct transfer_name *name, bool pu
                                    .part = *p};
         if (push && t->rows->poisoned && !PLANTED("good_parts_pushed") &&
             !rows_part_refused(t->rows, p))
-            /* the whole batch goes by, however it is divided */
+            /* a bad batch changes nothing, however it is divided: its good parts are sent as
+             * ticks */
             t->part[t->part_count - 1].part.key_count = 0;
     }
     SHOAL_ASSERT(t->part_count <= t->part_capacity && (!push || t->part_count > 0));
