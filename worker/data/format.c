@@ -40,12 +40,14 @@ static inline void split_add(struct split *s, const char *end)
     s->start = end + 1;
 }
 
+#ifdef SHOAL_X86
 /* `hits`: a bit for each delimiter from `block` on. */
 static inline void split_hits(struct split *s, const char *block, uint64_t hits)
 {
     for (; hits != 0; hits &= hits - 1)
         split_add(s, block + __builtin_ctzll(hits));
 }
+#endif
 
 /* Compares 16 bytes at a time, which every x86-64 processor can. */
 uint32_t format_split_narrow(char delimiter, const char *line, size_t bytes, struct cell *cell)
