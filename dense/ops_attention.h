@@ -77,7 +77,7 @@ static inline uint32_t attend_work_floats(uint32_t fields, uint32_t head_width)
 /* A part of one field's values: consecutive entries of `index`. The backend chooses the number. */
 struct sequence_chunk {
     uint32_t example, place; /* where the next chunk begins; the backend's own */
-    uint32_t rows; /* entries of this chunk; on a device some are not values of the field */
+    uint32_t rows; /* entries of this chunk; a device pads it with entries of no example */
     /* (rows): the example that the value is of, counted from `first`; SEQUENCE_NOBODY */
     uint32_t *owner;
     uint32_t *value; /* (rows): its place in index */

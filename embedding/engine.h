@@ -122,8 +122,8 @@ int engine_place_set(struct engine *g, const struct engine_place *place, struct 
  * which names the tablet. AGAIN while rows are being read back and this is unknown. */
 int engine_place_leaves(const struct engine *g, const struct engine_place *next, struct err *e);
 
-/* The meaning of the numbers in the keys: a line of proto/job/legend.h, kept in the folder for a
- * coordinator that has lost its own. A newer line has a higher version. */
+/* The names of the numbers in the keys: one line of text in the format of proto/job/legend.h. The
+ * folder keeps it for a coordinator that has lost its store. A newer line has a higher version. */
 struct engine_names {
     uint64_t version; /* 0: none is known, and all else is 0 */
     const char *line; /* borrowed, (bytes), without a newline */

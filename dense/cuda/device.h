@@ -79,8 +79,8 @@ struct product {
  * while a section is recorded. */
 struct product_ways;
 struct product_ways *device_ways_new(struct stream *s, const struct product *p, uint32_t *count);
-/* Queues the product. false: the library refuses this way; s->refusal says why, and nothing has
- * been queued. */
+/* Queues the product, computed in the given way. Returns false when the library cannot compute it
+ * in that way: then s->refusal holds the reason, and nothing was queued. */
 bool device_ways_run(struct stream *s, struct product_ways *w, uint32_t way,
                      const struct product *p);
 void device_ways_free(struct stream *s, struct product_ways *w);

@@ -55,7 +55,7 @@ struct call {
     size_t n; /* elements or bytes */
     void *to;
     const void *from;
-    void *staged; /* owned: the copied source, when that is not pinned memory */
+    void *staged; /* owned: a copy of the source, made unless that is pinned memory */
     union {
         unsigned char args[KERNEL_ARGS_MAX];
         struct product product;

@@ -13,9 +13,10 @@ struct step {
     uint32_t examples; /* the batch's own, without the copies that fill it up */
     /* for each task's loss: loss scale * task weight / sum of the examples' weights */
     float factor[LIMIT_TASKS];
-    float unscale;                             /* 1 / loss scale */
-    uint32_t key[PASS_LAYERS_MAX][2];          /* dropout keys by layer */
-    struct pool_table table[LIMIT_JOB_TABLES]; /* where rows lie, for tables of several dims */
+    float unscale;                    /* 1 / loss scale */
+    uint32_t key[PASS_LAYERS_MAX][2]; /* dropout keys by layer */
+    struct pool_table
+        table[LIMIT_JOB_TABLES]; /* places of rows; used with tables of different dims */
 };
 
 struct pass {

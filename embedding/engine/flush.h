@@ -30,7 +30,7 @@ bool flush_overgrown(struct store *s, uint64_t images);
 /* Deletes files whose images were all overwritten. On an I/O thread, while nothing else writes
  * there. */
 int flush_tidy(struct store *s, struct err *e);
-/* Marks every tablet that may have an image for writing, clean ones too. */
+/* Marks every tablet that may have an image as dirty, so that its image is written again. */
 void flush_touch_images(struct engine *g);
 uint32_t flush_dirty(const struct engine *g); /* number of tablets */
 /* durable images include all records up to this one */

@@ -30,8 +30,8 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "images are copied as they lie in memory");
 
-/* Adds fields that were introduced later by name, if a schema has them: a schema without them keeps
- * its digest, and its images stay valid. */
+/* Adds each field that a later release introduced, with its name, if the schema uses it. A schema
+ * that uses none keeps its digest, and its images stay valid. */
 static uint64_t later_digest(const struct table_schema *s, uint64_t sum)
 {
     static const char zero[sizeof(uint64_t)];

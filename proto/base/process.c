@@ -39,7 +39,7 @@ static int streams_set(const struct start *s)
             from[i] = open("/dev/null", O_RDWR | O_CLOEXEC);
         if (from[i] < 0)
             return -1;
-        /* keeps it clear of the three that are set below */
+        /* a descriptor of at least 3 is not overwritten when 0, 1 and 2 are set below */
         if (from[i] != PROCESS_INHERIT && (from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 3)) < 0)
             return -1;
     }

@@ -313,7 +313,7 @@ void peers_remove(struct peers *ps, struct peer *p)
     } else {
         ps->outgoing--;
     }
-    p->sock = NULL; /* the name stays, so that the next user of the slot gets another one */
+    p->sock = NULL; /* p->name stays: its low bits are the slot, for the next peer's name */
     p->next = ps->free;
     ps->free = p;
 }

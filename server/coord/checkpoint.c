@@ -82,8 +82,8 @@ static void asker_answer(struct coord_job *j, int status, const char *text,
     answer(j, asker, j->checkpoint.asker_id, status, text, reply);
 }
 
-/* The answer for one that is made waits until the servers have dropped its cut: a peer that stops
- * them behind the answer leaves no files of it. */
+/* The answer for a checkpoint that was made waits until the servers have dropped its cut. A peer
+ * that stops the servers as soon as it has the answer then leaves no files of the cut. */
 static void made_answer(struct coord_job *j, bool now)
 {
     struct coord_checkpoint *k = &j->checkpoint;

@@ -300,7 +300,7 @@ void coord_checkpoint_keeper(struct coord_job *j, bool open)
     SHOAL_ASSERT(k->keeper == NULL);
     if (spec != &j->spec && coord_phase_running(j))
         return; /* the claim belongs to the waiting job */
-    /* checked first: a refused errand would lose the claim */
+    /* checked first: an errand that is refused later would lose the claim of the folder */
     int rc = coord_errand_check(j->fleet, dir, &e);
     struct keeping *p = rc == 0 ? keeping_new(j->fleet) : NULL;
     if (rc != 0)

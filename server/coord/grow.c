@@ -368,7 +368,7 @@ static void seen_forget(struct coord_grow *g, const struct coord_objects *o)
     }
 }
 
-/* Notes the greatest name of all taken objects. */
+/* Notes the greatest name of all objects that the job has taken in. */
 static void last_note(struct coord_grow *g, const struct coord_objects *o)
 {
     const char *line = o->object[o->count - 1].line;

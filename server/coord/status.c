@@ -29,7 +29,8 @@ static struct json *lanes_json(const struct coord_tasks *t)
     return list;
 }
 
-/* Writes where a shard's rows are, and how much of its budgets it uses; a budget of 0 is none. */
+/* Writes where a shard's rows are, and how much of its budgets it uses. A budget of 0 means that
+ * there is no limit. */
 static void tier_json(struct json *item, const struct wire_SHARD_BEAT *f)
 {
     const struct {

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #define MS UINT64_C(1000000)
-#define LANE_VALUES 256u /* values of an evaluate.by field that are kept for a task */
+#define LANE_VALUES 256u /* most values of an evaluate.by field that a task counts apart */
 
 static const char *const names[] = {
     [FREE] = "free",           [READING] = "reading",   [READ] = "read",
