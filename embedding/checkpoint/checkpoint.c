@@ -24,7 +24,8 @@ _Static_assert(LIMIT_SHARDS < NO_PART, "parts fit 16 bits");
 
 /* ---- opening ---- */
 
-/* The number of parts in the first manifest; there must be no folder with a higher number. */
+/* Reads the number of parts from the manifest of the lowest part folder. A folder with that number
+ * or a higher one is CORRUPT. */
 static int count_parts(const struct checkpoint *c, uint32_t *parts, struct err *e)
 {
     struct file_walk walk;

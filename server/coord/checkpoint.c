@@ -83,7 +83,8 @@ static void asker_answer(struct coord_job *j, int status, const char *text,
 }
 
 /* The answer for a checkpoint that was made waits until the servers have dropped its cut. A peer
- * that stops the servers as soon as it has the answer then leaves no files of the cut. */
+ * that stops the servers as soon as it has the answer then leaves no files of the cut. The wait
+ * lasts CUT_GONE_NS at most. */
 static void made_answer(struct coord_job *j, bool now)
 {
     struct coord_checkpoint *k = &j->checkpoint;

@@ -38,8 +38,8 @@ struct coord_fresh_fields { /* value of "fresh_fields" */
 };
 
 int coord_fresh_open(struct coord_fleet *fleet, struct err *e);
-/* Stores, at submit, what the job asks to be dropped before it trains. all: every row that the
- * servers hold. fields: the list of fields whose rows go; "": none. False: the store failed. */
+/* Stores, at submit, what the job asks to be dropped before it trains: all rows, or the rows of
+ * `fields` in the tables that it begins with ("": of no field). False: the store failed. */
 bool coord_fresh_want(struct coord_fleet *f, uint64_t number, bool all, const char *fields);
 /* Returns the fields that the job has still to drop; NULL: none. */
 const char *coord_fresh_fields_due(const struct coord_job *j);

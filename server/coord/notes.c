@@ -64,7 +64,8 @@ static void best_note(const struct coord_job *j, struct json *list)
     json_append_string(list, text);
 }
 
-/* True when all evaluations were at the end of an epoch: the notes then count epochs. */
+/* True when each evaluation was at the end of an epoch: the note then says "epochs" instead of
+ * "evaluations". */
 static bool epochs_alone(const struct coord_job *j)
 {
     bool alone = true;

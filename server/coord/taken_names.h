@@ -55,7 +55,8 @@ struct coord_taken {  /* the cluster's list */
 void coord_taken_list_close(struct coord_taken_list *l);
 /* True while the job has still to make its names the cluster's. */
 bool coord_taken_begins(const struct coord_job *j);
-/* Returns the list of the tables that the job has, or will have. */
+/* Returns the names that the job's tables have learnt: the job's own list until it has become the
+ * cluster's (coord_taken_begins), then the cluster's. */
 const struct coord_taken_list *coord_taken_names(const struct coord_job *j);
 /* Names have changed their places: the bits of an older list are void. */
 void coord_taken_moved(struct coord_fleet *f);

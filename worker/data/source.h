@@ -69,7 +69,8 @@ bool source_is_stream(const char *name);
 int source_head(const struct string_list *list, const char *what, const struct cache *cache,
                 char **name, char **line, size_t *bytes, struct err *e);
 
-/* Gets the first line of a file and its name in messages; line[bytes] is '\0'. */
+/* Is called with the first line of a file, and the file's name for messages; line[bytes] is
+ * '\0'. */
 typedef int (*source_see)(void *context, const char *name, char *line, size_t bytes, struct err *e);
 /* Calls `see` with the first line of each file of the list until it returns other than 0, which is
  * the result. Skips streams, files without a line or with one that is too long, and files that are
