@@ -190,18 +190,25 @@ static bool going(const char *name)
 static const char mark_text[] =
     "A checkpoint of Shoal, which may remove this folder and all in it.\n";
 
-/* True when the folder has our mark. A symbolic link does not count. */
-static bool marked(const char *path)
+/* Bytes of our mark that the folder has; -1: it has none, or a file that is not our mark. A symbolic
+ * link does not count. */
+static ssize_t mark_bytes(const char *path)
 {
     char file[LIMIT_PATH], text[sizeof mark_text];
     if (!path_join(file, path, COORD_FOLDER_MARK))
-        return false;
+        return -1;
     int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
-        return false;
+        return -1;
     ssize_t n = read(fd, text, sizeof text);
     close(fd);
-    return n == (ssize_t)sizeof mark_text - 1 && memcmp(text, mark_text, (size_t)n) == 0;
+    bool ours = n >= 0 && n < (ssize_t)sizeof mark_text && memcmp(text, mark_text, (size_t)n) == 0;
+    return ours ? n : -1;
+}
+
+static bool marked(const char *path)
+{
+    return mark_bytes(path) == (ssize_t)sizeof mark_text - 1;
 }
 
 static bool has_manifest(const char *path)
@@ -312,6 +319,23 @@ static bool disk_sweep(const char *dir)
     return rc == SHOAL_E_AGAIN;
 }
 
+/* Removes the beginning of a mark if the folder has nothing else: its maker died while it wrote. */
+static void torn_mark_remove(const char *path)
+{
+    struct file_walk walk;
+    const char *entry;
+    char file[LIMIT_PATH];
+    int hold = COORD_FOLDER_NONE;
+    bool alone = !marked(path) && mark_bytes(path) >= 0 && folder_lock(path, &hold, NULL) == 0;
+    (void)file_walk_open(&walk, path);
+    while ((entry = file_walk_next(&walk)) != NULL)
+        alone = alone && strcmp(entry, COORD_FOLDER_MARK) == 0;
+    file_walk_close(&walk);
+    if (alone && path_join(file, path, COORD_FOLDER_MARK))
+        (void)file_unlink(file);
+    reading_end(&hold);
+}
+
 /* Removes empty leftovers. A folder without a mark is not ours, unless it is empty: its maker died
  * before the mark was written, or after it was removed. */
 static void empty_remove(const char *dir)
@@ -321,8 +345,10 @@ static void empty_remove(const char *dir)
     char path[LIMIT_PATH];
     (void)file_walk_open(&walk, dir);
     while ((entry = file_walk_next(&walk)) != NULL)
-        if (leftover(entry) && path_join(path, dir, entry))
+        if (leftover(entry) && path_join(path, dir, entry)) {
+            torn_mark_remove(path);
             (void)file_rmdir(path);
+        }
     file_walk_close(&walk);
 }
 

@@ -221,9 +221,18 @@ START_TEST(folder_opened_loses_its_leftovers)
     ck_assert_int_eq(ops->put(at("dead.00ff2a.tmp"), "file", "x", 1, NULL), 0);
     ops->let_go(&hold);
     ck_assert_int_eq(mkdir(at("empty.00ee11.tmp"), 0700), 0); /* killed before the mark */
+    for (int torn = 0; torn < 3; torn++) { /* while it was written; in 2 is something else, too */
+        static const char *const name[] = {"torn.00ee22.tmp", "torn.00ee33.tmp", "torn.00ee44.tmp"};
+        ck_assert_int_eq(mkdir(at(name[torn]), 0700), 0);
+        ck_assert_int_eq(
+            ops->put(at(name[torn]), COORD_FOLDER_MARK, "A check", torn == 1 ? 7 : 0, NULL), 0);
+        if (torn == 2)
+            ck_assert_int_eq(ops->put(at(name[torn]), "file", "x", 1, NULL), 0);
+    }
     ck_assert_int_eq(ops->begin(at("alive.00aa33.tmp"), &hold, NULL), 0);
     ck_assert_int_eq(ops->open(root, absolute, NULL), 0);
-    ck_assert(there("mine.tmp") && !there("empty.00ee11.tmp")); /* somebody's own; nobody's */
+    ck_assert(there("mine.tmp") && !there("empty.00ee11.tmp")); /* a user's own; an orphan */
+    ck_assert(!there("torn.00ee22.tmp") && !there("torn.00ee33.tmp") && there("torn.00ee44.tmp"));
     ck_assert(there("a") && !there("dead.00ff2a.tmp") && there("alive.00aa33.tmp"));
     ops->let_go(&hold);
     ck_assert_int_eq(ops->open(root, absolute, NULL), 0);
