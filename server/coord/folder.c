@@ -190,8 +190,8 @@ static bool going(const char *name)
 static const char mark_text[] =
     "A checkpoint of Shoal, which may remove this folder and all in it.\n";
 
-/* Bytes of our mark that the folder has; -1: it has none, or a file that is not our mark. A symbolic
- * link does not count. */
+/* Bytes of our mark that the folder has; -1: it has none, or a file that is not our mark. A
+ * symbolic link does not count. */
 static ssize_t mark_bytes(const char *path)
 {
     char file[LIMIT_PATH], text[sizeof mark_text];
