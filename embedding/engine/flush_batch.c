@@ -263,7 +263,8 @@ int flush_rewrite(struct store *s, struct err *e)
 bool flush_overgrown(struct store *s, uint64_t images)
 {
     struct store_space is = store_space(s);
-    return is.large > 2 * images && is.large - images > is.small;
+    /* two whole copies of all images are a little less than twice their bytes */
+    return is.large > images + images / 4 * 3 && is.large - images > is.small;
 }
 
 int flush_tidy(struct store *s, struct err *e)
