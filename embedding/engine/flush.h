@@ -24,8 +24,8 @@ int flush_all(struct engine *g, struct err *e);
 /* Rewrites the store, so that its files have no overwritten value. IO: some remain. On an I/O
  * thread, while nothing else writes there. */
 int flush_rewrite(struct store *s, struct err *e);
-/* True when overwritten images take more than three quarters of `images`, the bytes of current
- * ones, and more than tidying writes again. */
+/* True when overwritten images take about as much of the store as `images`, the bytes of current
+ * ones, or more, and more than tidying writes again. */
 bool flush_overgrown(struct store *s, uint64_t images);
 /* Deletes files whose images were all overwritten. On an I/O thread, while nothing else writes
  * there. */

@@ -263,8 +263,9 @@ int flush_rewrite(struct store *s, struct err *e)
 bool flush_overgrown(struct store *s, uint64_t images)
 {
     struct store_space is = store_space(s);
-    /* two whole copies of all images are a little less than twice their bytes */
-    return is.large > images + images / 4 * 3 && is.large - images > is.small;
+    /* two whole copies of all images take a little less than twice `images` */
+    uint64_t twice = 2 * images - images / 64;
+    return is.large > twice && is.large - images > is.small;
 }
 
 int flush_tidy(struct store *s, struct err *e)

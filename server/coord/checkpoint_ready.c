@@ -54,7 +54,7 @@ static int phase_check(const struct coord_job *j, bool tables, struct err *e)
                        "servers give back rows of the checkpoint that job %s could not load: ask "
                        "again in a moment",
                        j->spec.name);
-    if (tables && j->made.number == 0)
+    if (tables && !coord_made_known(j))
         return err_set(e, SHOAL_E_NOT_FOUND,
                        "no job that this coordinator knows of has made tables: there is nothing to "
                        "checkpoint");

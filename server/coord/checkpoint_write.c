@@ -26,7 +26,7 @@ static struct json *map_json(const struct coord_job *j)
     uint16_t *shard_of = calloc(tablets, sizeof *shard_of);
     if (shard_of == NULL)
         return NULL;
-    coord_map_view(&j->fleet->cluster, j->numbers, j->made.table, j->made.tables, shard_of);
+    coord_map_view(&j->fleet->cluster, j->made.numbers, j->made.table, j->made.tables, shard_of);
     struct json *map = json_new_object(), *ranges = json_new_array();
     for (uint32_t from = 0, to; from < tablets; from = to) {
         struct json *range = json_new_array();

@@ -591,8 +591,8 @@ static int numbers_beside(const struct coord_cluster *cl, uint64_t others,
             n++;
         if (n >= LIMIT_TABLES)
             return err_set(e, SHOAL_E_CONFIG,
-                           "table %s: the tables of all jobs would be more than %u", table[t].name,
-                           LIMIT_TABLES);
+                           "table %s: the tables of all jobs would be more than %u: declare fewer",
+                           table[t].name, LIMIT_TABLES);
         *numbers |= UINT64_C(1) << n;
     }
     *end = n > cl->tables ? n : cl->tables;
@@ -643,13 +643,15 @@ int coord_cluster_map(struct coord_fleet *f, const struct table_schema *table, u
                       bool fresh, uint64_t *numbers, struct err *e)
 {
     struct coord_cluster *cl = &f->cluster;
-    uint64_t others = cl->held & ~*numbers;
+    uint64_t others = cl->held & ~*numbers, now = *numbers;
     SHOAL_ASSERT(tables > 0 && tables <= LIMIT_TABLES && coord_cluster_ready(cl));
-    cl->held = others;
-    int rc = others != 0 ? map_beside(f, others, table, tables, numbers, e)
-                         : map_alone(f, table, tables, fresh, numbers, e);
-    cl->held |= *numbers;
-    return rc;
+    int rc = others != 0 ? map_beside(f, others, table, tables, &now, e)
+                         : map_alone(f, table, tables, fresh, &now, e);
+    if (rc != 0)
+        return rc;
+    cl->held = others | now;
+    *numbers = now;
+    return 0;
 }
 
 int coord_cluster_shards(const struct coord_fleet *f, struct err *e)

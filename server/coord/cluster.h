@@ -85,8 +85,8 @@ void coord_cluster_step(struct coord_fleet *f);
 /* Puts a job's tables into the map and stores it: tables that are in it keep their owners, the
  * others are distributed. *numbers: a bit for each number by which the shards know one of the
  * slot's tables, before the call and after it; the numbers rise with the job's own
- * (wire_table_number), and no other slot has them. fresh: the shards' rows are dropped first, so
- * the tables need not fit. CONFIG, BUSY, NOMEM, IO. */
+ * (wire_table_number), and no other slot has them. An error leaves them as they were. fresh: the
+ * shards' rows are dropped first, so the tables need not fit. CONFIG, BUSY, NOMEM, IO. */
 int coord_cluster_map(struct coord_fleet *f, const struct table_schema *table, uint32_t tables,
                       bool fresh, uint64_t *numbers, struct err *e);
 

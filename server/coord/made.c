@@ -11,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char KEY[] = "made"; /* value: struct head, the schemas, the text */
+/* value: struct head, the schemas, the text, and from the release after 0.2.0 on
+ * coord_made.numbers, u64: those of 0.2.0 are the first ones */
+static const char KEY[] = "made";
 
 struct head {
     uint64_t number;
@@ -32,7 +34,7 @@ void coord_made_close(struct coord_made *m)
 
 /* Copies the record's parts. CORRUPT, CONFIG (another release's text), NOMEM. */
 static int take(struct coord_made *m, const struct head *head, const void *tables, const char *yaml,
-                struct err *e)
+                uint64_t numbers, struct err *e)
 {
     size_t bytes = head->tables * sizeof *m->table;
     struct coord_made to = {.tables = head->tables, .yaml_bytes = head->yaml_bytes};
@@ -50,6 +52,7 @@ static int take(struct coord_made *m, const struct head *head, const void *table
         rc = job_parse(to.yaml, to.yaml_bytes, "the last job", NULL, &to.spec, e);
     if (rc == 0) {
         to.number = head->number;
+        to.numbers = numbers;
         to.tablets = coord_map_tablets(to.table, to.tables);
         coord_made_close(m);
         *m = to;
@@ -69,11 +72,15 @@ static int record_take(struct coord_made *m, const char *value, size_t bytes, st
     size_t tables = head.tables * sizeof *m->table;
     if (head.number == 0)
         return 0; /* the tables were dropped */
+    size_t base = sizeof head + tables + head.yaml_bytes;
     if (head.tables == 0 || head.tables > LIMIT_TABLES ||
-        bytes != sizeof head + tables + head.yaml_bytes)
+        (bytes != base && bytes != base + sizeof m->numbers))
         return err_set(e, SHOAL_E_CORRUPT, "a record of %zu bytes for %u tables", bytes,
                        head.tables);
-    return take(m, &head, value + sizeof head, value + sizeof head + tables, e);
+    uint64_t numbers = UINT64_MAX >> (LIMIT_TABLES - head.tables);
+    if (bytes > base)
+        memcpy(&numbers, value + base, sizeof numbers);
+    return take(m, &head, value + sizeof head, value + sizeof head + tables, numbers, e);
 }
 
 int coord_made_open(struct coord_job *j, struct err *e)
@@ -93,9 +100,15 @@ int coord_made_open(struct coord_job *j, struct err *e)
     return 0;
 }
 
+bool coord_made_known(const struct coord_job *j)
+{
+    const struct coord_made *m = &j->made;
+    return m->number != 0 && coord_map_has(&j->fleet->cluster, m->numbers, m->table, m->tables);
+}
+
 static bool same(const struct coord_made *m, const struct coord_job *j)
 {
-    return m->number == j->at.number && m->tables == j->at.tables &&
+    return m->number == j->at.number && m->tables == j->at.tables && m->numbers == j->numbers &&
            m->yaml_bytes == j->yaml_bytes &&
            memcmp(m->table, j->table, m->tables * sizeof *m->table) == 0 &&
            memcmp(m->yaml, j->yaml, m->yaml_bytes) == 0;
@@ -104,7 +117,8 @@ static bool same(const struct coord_made *m, const struct coord_job *j)
 bool coord_made_take(struct coord_job *j)
 {
     const struct head head = {j->at.number, j->at.tables, (uint32_t)j->yaml_bytes};
-    size_t tables = head.tables * sizeof *j->table, bytes = sizeof head + tables + head.yaml_bytes;
+    size_t tables = head.tables * sizeof *j->table, base = sizeof head + tables + head.yaml_bytes,
+           bytes = base + sizeof j->numbers;
     struct err e = {0};
     SHOAL_ASSERT(j->yaml_bytes <= UINT32_MAX && j->tablets > 0);
     if (same(&j->made, j))
@@ -115,8 +129,9 @@ bool coord_made_take(struct coord_job *j)
     memcpy(record, &head, sizeof head);
     memcpy(record + sizeof head, j->table, tables);
     memcpy(record + sizeof head + tables, j->yaml, head.yaml_bytes);
+    memcpy(record + base, &j->numbers, sizeof j->numbers);
     bool good = coord_job_put(j, KEY, record, bytes);
-    if (good && take(&j->made, &head, j->table, j->yaml, &e) != 0) {
+    if (good && take(&j->made, &head, j->table, j->yaml, j->numbers, &e) != 0) {
         log_warn("tables of the job: %s; noted again in a moment", e.text);
         good = false;
     }
@@ -226,15 +241,16 @@ int coord_made_map_get(struct coord_job *j, struct coord_ask *a)
     bool works = coord_phase_running(j) && !a->request->u.MAP_GET.reads;
     if (works && j->tablets == 0)
         return err_set(&a->e, SHOAL_E_AGAIN, "job %s has not made its tables yet", j->spec.name);
-    if (!works && j->made.number == 0)
+    if (!works && !coord_made_known(j))
         return unknown(j->fleet, &a->e);
+    uint64_t numbers = works ? j->numbers : j->made.numbers;
     const struct table_schema *table = works ? j->table : j->made.table;
     uint32_t tables = works ? j->at.tables : j->made.tables,
              tablets = works ? j->tablets : j->made.tablets;
     a->reply.u.MAP_GET_reply = (struct wire_MAP_GET_reply){.map_epoch = j->fleet->cluster.map_epoch,
                                                            .tablet_count = tablets,
                                                            .shards = members->shards,
-                                                           .tables = j->numbers};
+                                                           .tables = numbers};
     struct msg *reply = wire_encode(&a->reply);
     void *map = reply == NULL ? NULL : msg_add(reply, tablets * sizeof(uint16_t));
     size_t bytes = 0;
@@ -247,7 +263,7 @@ int coord_made_map_get(struct coord_job *j, struct coord_ask *a)
         return 0;
     }
     const char *end = lines + bytes;
-    coord_map_view(&j->fleet->cluster, j->numbers, table, tables, map);
+    coord_map_view(&j->fleet->cluster, numbers, table, tables, map);
     for (uint32_t s = 0; s < members->shards; s++) {
         size_t length = map_line(&members->shard[s], line);
         memcpy(lines, line, length);

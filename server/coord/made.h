@@ -25,14 +25,17 @@ struct coord_job;
 struct coord_ask;
 
 struct coord_made {
-    uint64_t number;            /* the job's; 0: no tables are known */
-    uint32_t tables, tablets;   /* its tablets are the first `tablets` of the map */
+    uint64_t number; /* the job's; 0: no tables are known */
+    uint32_t tables, tablets;
+    uint64_t numbers; /* of its tables; the next job's may differ before it has made any */
     struct table_schema *table; /* owned, (tables) */
     char *yaml;                 /* owned, (yaml_bytes) */
     size_t yaml_bytes;
     struct job spec; /* the text, parsed; its legend is the text's */
 };
 
+/* True when tables are known and the map has them. */
+bool coord_made_known(const struct coord_job *j);
 /* Reads it back. In a store of a release that kept none it stays empty: see coord_made_adopt.
  * NOMEM, IO. */
 int coord_made_open(struct coord_job *j, struct err *e);

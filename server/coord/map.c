@@ -71,13 +71,17 @@ static bool numbers_first(uint64_t numbers)
 bool coord_map_has(const struct coord_cluster *cl, uint64_t numbers,
                    const struct table_schema *table, uint32_t tables)
 {
-    bool has = wire_table_number(numbers, tables) == LIMIT_TABLES;
-    for (uint32_t t = 0; t < tables && has; t++) {
+    if (wire_table_number(numbers, tables) != LIMIT_TABLES ||
+        coord_map_tablets(table, tables) > cl->tablets)
+        return false;
+    for (uint32_t t = 0; t < tables; t++) {
         uint32_t n = wire_table_number(numbers, t);
-        has = n < LIMIT_TABLES &&
-              (numbers_first(numbers) || (n < cl->tables && cl->bits[n] == table[t].tablet_bits));
+        if (n == LIMIT_TABLES)
+            return false;
+        if (!numbers_first(numbers) && (n >= cl->tables || cl->bits[n] != table[t].tablet_bits))
+            return false;
     }
-    return has;
+    return true;
 }
 
 uint32_t coord_map_first(const struct coord_cluster *cl, uint64_t numbers,

@@ -66,8 +66,11 @@ static int numbers_check(struct coord_job *j, struct err *e)
     else if (rc != 0)
         return rc;
     if (!coord_map_has(&j->fleet->cluster, j->numbers, j->table, j->at.tables))
-        return err_set(e, SHOAL_E_CORRUPT, "the stored job's %u tables are not in the map",
-                       j->at.tables);
+        return err_set(
+            e, SHOAL_E_CORRUPT,
+            "the stored job's %u tables are not in the map; submit it again with --resume "
+            "and its newest checkpoint",
+            j->at.tables);
     j->fleet->cluster.held |= j->numbers;
     return 0;
 }
@@ -85,7 +88,9 @@ int coord_setup_load(struct coord_job *j, struct err *e)
     if (rc == 0)
         rc = numbers_check(j, e);
     if (rc == 0 && j->fleet->cluster.map_epoch == 0)
-        rc = err_set(e, SHOAL_E_CORRUPT, "the stored tables have no map");
+        rc = err_set(e, SHOAL_E_CORRUPT,
+                     "the stored tables have no map; submit the job again with --resume "
+                     "and its newest checkpoint");
     if (rc == 0)
         rc = tablets_take(j, e);
     j->declared_total = j->at.tables;
@@ -210,8 +215,8 @@ static bool greet(struct coord_job *j, uint32_t shard)
     memset(&w, 0, sizeof w);
     w.type = WIRE_TYPE_CUT_KEEP;
     w.u.CUT_KEEP.below = coord_cut_known(j, &w.u.CUT_KEEP.keep);
-    w.u.CUT_KEEP.runs = j->at.run;    /* one job at a time uses these tables, and runs are drawn
-                                    * rising */
+    /* one job at a time uses these tables, and runs are drawn rising */
+    w.u.CUT_KEEP.runs = j->at.run;
     w.u.CUT_KEEP.tables = j->numbers; /* 0 when no slot has tables: all */
     return shard_ask(j, shard, &w, NULL, 0, greeted);
 }
@@ -335,8 +340,8 @@ static void step_next(struct coord_job *j, uint32_t shard)
         coord_call_shard_ready(&j->fleet->calls, shard);
         return;
     }
-    at->busy = step_start(j, shard); /* false when out of memory: coord_setup_step begins it
-                                      * again */
+    /* false when out of memory: coord_setup_step begins it again */
+    at->busy = step_start(j, shard);
 }
 
 static void step_done(void *context, const struct coord_call *call, int status, const char *text)

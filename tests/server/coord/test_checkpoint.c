@@ -388,6 +388,23 @@ START_TEST(checkpoint_of_a_job_that_is_done)
 }
 END_TEST
 
+/* A reader gets the map of all tables that were made, also while the next job, which has fewer, is
+ * in the map and has made none. */
+static void map_read(void)
+{
+    struct coord_job *j = &r.coord->slot[0];
+    struct wire q = {.type = WIRE_TYPE_MAP_GET, .u.MAP_GET.reads = true};
+    struct coord_ask a = {.request = &q};
+    uint64_t numbers = j->numbers;
+    wire_reply_to(&q, 0, &a.reply);
+    j->numbers = 1;
+    ck_assert_int_eq(coord_made_map_get(j, &a), 0);
+    j->numbers = numbers;
+    ck_assert_uint_gt(j->made.tables, 1);
+    ck_assert_uint_eq(a.reply.u.MAP_GET_reply.tables, (UINT64_C(1) << j->made.tables) - 1);
+    ck_assert_uint_eq(a.reply.u.MAP_GET_reply.tablet_count, j->made.tablets);
+}
+
 /* What the servers hold stays readable. */
 static void tables_read(void)
 {
@@ -396,6 +413,7 @@ static void tables_read(void)
     wire_reply_to(&q, 0, &a.reply);
     ck_assert_int_eq(coord_made_table_get(&r.coord->slot[0], &a), 0);
     ck_assert_str_eq(a.reply.u.TABLE_GET_reply.name, "table0");
+    map_read();
     char *text;
     size_t bytes;
     ck_assert_int_eq(coord_made_text(&r.coord->slot[0], true, &text, &bytes, &a.e), 0);

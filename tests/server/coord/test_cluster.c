@@ -611,6 +611,12 @@ START_TEST(coord_tables_of_a_second_slot_lie_beside)
     ck_assert_int_eq(coord_cluster_map(f, tables_of(6), 3, true, &one, &e), 0);
     ck_assert(two == 0x1c && one == 0x23 && cl->map_epoch == 4);
     ck_assert_uint_eq(coord_map_first(cl, one, &tables_of(6)[2]), 2 * 64 + 128 + 2 * 64);
+    /* a job that gets no place leaves the numbers as they were */
+    struct table_schema wide[3];
+    memcpy(wide, tables_of(9), sizeof wide);
+    wide[0].tablet_bits = 0; /* too few tablets for two shards */
+    ck_assert_int_eq(coord_cluster_map(f, wide, 1, false, &two, &e), SHOAL_E_CONFIG);
+    ck_assert(two == 0x1c && cl->held == 0x3f && cl->map_epoch == 4);
     /* a job of fewer tables, and the one before again: the map stays */
     ck_assert_int_eq(coord_cluster_map(f, tables_of(7), 1, false, &two, &e), 0);
     ck_assert_int_eq(coord_cluster_map(f, tables_of(6), 3, false, &one, &e), 0);

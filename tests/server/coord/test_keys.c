@@ -193,13 +193,17 @@ START_TEST(coord_map_tells_the_keys_that_were_shown)
     struct wire q = {.type = WIRE_TYPE_MAP_GET};
     who_is(ROLE_COORD, "rack1", "key-1");
     ck_assert_int_eq(beat("s1", 0), 0);
-    c->slot[0].made.number = c->fleet.cluster.tablets = 1; /* as if a job had made tables */
+    struct coord_made *m = &c->slot[0].made; /* as if a job had made a table of one tablet */
+    m->number = m->tables = m->tablets = c->fleet.cluster.tablets = 1;
+    m->numbers = 1;
+    m->table = calloc(1, sizeof *m->table);
+    ck_assert_ptr_nonnull(m->table);
     free(c->fleet.cluster.shard_of);
     c->fleet.cluster.shard_of = calloc(1, sizeof *c->fleet.cluster.shard_of);
     who_is(ROLE_WORKER, "w", "key-2");
     ck_assert_int_eq(ask(&q, 0, 0), 0);
     ck_assert_str_eq(came.frame[1], "tcp://h:1 key-1\n");
-    c->slot[0].made.number = c->fleet.cluster.tablets = 0;
+    m->number = c->fleet.cluster.tablets = 0;
 }
 END_TEST
 

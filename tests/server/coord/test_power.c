@@ -41,6 +41,19 @@ static void play(struct disk *d)
     }
 }
 
+/* Plays until the call `at`, at which the power goes, or to the end, behind which it goes; then the
+ * machine starts again. Returns true when it went at the call. */
+static bool play_and_lose_power(struct disk *d, uint64_t at, uint64_t seed)
+{
+    disk_fail(d, &(struct disk_fault){.at = at, .kind = DISK_OFF, .seed = seed});
+    play(d);
+    bool off = disk_is_off(d);
+    if (!off)
+        disk_off(d, seed);
+    disk_on(d);
+    return off;
+}
+
 /* What was answered is there, and of what was not nothing but the last. Whether it went in the
  * middle of a put, of a rewriting at a start, or between two calls. */
 START_TEST(coord_store_keeps_what_it_answered_when_power_goes)
@@ -58,12 +71,7 @@ START_TEST(coord_store_keeps_what_it_answered_when_power_goes)
             ck_assert_int_eq(mkdir(dir, 0700), 0);
             struct disk *d = disk_watch(root);
             answered = tried = 0;
-            disk_fail(d, &(struct disk_fault){.at = at, .kind = DISK_OFF, .seed = seed});
-            play(d);
-            off = disk_is_off(d);
-            if (!off)
-                disk_off(d, seed);
-            disk_on(d);
+            off = play_and_lose_power(d, at, seed);
             ck_assert_msg(coord_store_open(dir, 0, &s, &e) == 0, "call %u, seed %u: %s",
                           (unsigned)at, (unsigned)seed, e.text);
             int rc = coord_store_get_fixed(s, "number", &number, sizeof number, &e);
@@ -133,12 +141,7 @@ START_TEST(coord_store_takes_an_old_log_over_when_power_goes)
             old_log_put(path, 5);
             struct disk *d = disk_watch(root);
             answered = tried = 5;
-            disk_fail(d, &(struct disk_fault){.at = at, .kind = DISK_OFF, .seed = seed});
-            play(d);
-            off = disk_is_off(d);
-            if (!off)
-                disk_off(d, seed);
-            disk_on(d);
+            off = play_and_lose_power(d, at, seed);
             ck_assert((access(path, F_OK) == 0) != (access(away, F_OK) == 0));
             ck_assert_msg(coord_store_open(dir, 0, &s, &e) == 0, "call %u, seed %u: %s",
                           (unsigned)at, (unsigned)seed, e.text);
