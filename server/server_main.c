@@ -20,6 +20,7 @@
 #include "proto/base/lockfile.h"
 #include "proto/base/log.h"
 #include "proto/base/machine.h"
+#include "proto/base/minmax.h"
 #include "proto/base/time.h"
 #include "proto/base/version.h"
 #include "proto/job/config.h"
@@ -571,7 +572,7 @@ static void pool_size(uint32_t shards)
 {
     char text[24];
     uint32_t threads = 4 * shards;
-    snprintf(text, sizeof text, "%u", threads > 1024 ? 1024 : threads); /* libuv's limit */
+    snprintf(text, sizeof text, "%u", MIN(threads, 1024)); /* libuv's limit */
     setenv("UV_THREADPOOL_SIZE", text, 0);
 }
 

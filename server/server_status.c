@@ -1,5 +1,6 @@
 /* server_status.c: the one-line status of a server. */
 #include "server/server_status.h"
+#include "proto/base/minmax.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@ void server_status_work(const struct server_progress *p, uint32_t shards, const 
     for (uint32_t i = 0; i < shards; i++) {
         uint64_t done = p[i].done, all = p[i].of;
         known += all != 0;
-        share += all == 0 ? 0 : (double)(done < all ? done : all) / (double)all;
+        share += all == 0 ? 0 : (double)MIN(done, all) / (double)all;
     }
     if (known == 0)
         (void)snprintf(text, bytes, "%s", what);

@@ -16,6 +16,7 @@
 #include "proto/base/json.h"
 #include "proto/base/log.h"
 #include "proto/base/machine.h"
+#include "proto/base/minmax.h"
 #include "proto/base/time.h"
 #include "proto/base/version.h"
 #include "proto/job/config.h"
@@ -611,7 +612,7 @@ static void environment_set(const struct arguments *a, const struct job *job)
     uint32_t seats = seats_expected(a, job),
              threads = seats * (2 + lane_readers(a->cores, seats)) + 1;
     char text[24];
-    snprintf(text, sizeof text, "%u", threads > 1024 ? 1024 : threads); /* libuv's limit */
+    snprintf(text, sizeof text, "%u", MIN(threads, 1024)); /* libuv's limit */
     setenv("UV_THREADPOOL_SIZE", text, 0);
     if (a->device < 0)
         return;

@@ -6,6 +6,7 @@
 #include "dense/cpu/body_attend.h"
 #include "dense/cpu/body_norm.h"
 #include "dense/cpu/vector.h"
+#include "proto/base/minmax.h"
 
 /* ---- gates ----------------------------------------------------------------------------------- */
 
@@ -94,7 +95,7 @@ static void *body_sequence_begin(struct stream *s, const struct sequence_args *a
 static bool body_sequence_next(struct stream *s, const struct sequence_args *a,
                                struct sequence_chunk *c)
 {
-    uint32_t room = a->room < SEQUENCE_CHUNK ? a->room : SEQUENCE_CHUNK;
+    uint32_t room = MIN(a->room, SEQUENCE_CHUNK);
     (void)s;
     for (c->rows = 0; c->example < a->count && c->rows < room;) {
         uint32_t slot = (a->first + c->example) * a->fields + a->field;

@@ -4,6 +4,7 @@
 
 #include "dense/cpu/body_act.h"
 #include "dense/ops_mix.h"
+#include "proto/base/minmax.h"
 
 #include <math.h>
 
@@ -28,7 +29,7 @@ KERNEL_INLINE float mix_largest(vf v)
     float part[VECTOR], most = -INFINITY;
     vector_store(part, v);
     for (uint32_t i = 0; i < VECTOR; i++)
-        most = part[i] > most ? part[i] : most;
+        most = MAX(part[i], most);
     return most;
 }
 
@@ -39,7 +40,7 @@ static void mix_share(const float *gate, uint32_t choices, uint32_t top_k, float
     for (uint32_t at = 0; at < choices; at += VECTOR) {
         vf v = passed[at / VECTOR] = mix_passed(gate, choices, top_k, at);
         float of_v = mix_largest(v);
-        most = of_v > most ? of_v : most;
+        most = MAX(of_v, most);
     }
     for (uint32_t at = 0; at < choices; at += VECTOR) {
         vf v = passed[at / VECTOR];

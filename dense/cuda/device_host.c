@@ -19,6 +19,7 @@
  *                          N-th call that is recorded, which spoils the recording */
 #include "dense/cuda/device_host.h"
 #include "dense/cuda/stream.h"
+#include "proto/base/minmax.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -357,11 +358,9 @@ void *device_alloc(struct stream *s, size_t bytes)
     cuda_counter_add(&cuda_counters.allocations);
     void *p = device_host_memory_alloc(bytes);
     if (p != NULL && !s->device->idle)
-        (void)call_keep(s, &s->device->queue,
-                        &(struct call){.kind = CALL_FILL,
-                                       .name = "fill",
-                                       .n = bytes < FILL_MOST ? bytes : FILL_MOST,
-                                       .to = p});
+        (void)call_keep(
+            s, &s->device->queue,
+            &(struct call){.kind = CALL_FILL, .name = "fill", .n = MIN(bytes, FILL_MOST), .to = p});
     return p;
 }
 

@@ -2,6 +2,7 @@
  * interaction network. */
 #include "dense/layer/plan.h"
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 
 /* ---- pairs, summed --------------------------------------------------------------------------- */
 
@@ -294,7 +295,7 @@ static struct cin_rows cin_rows_of(const struct layer *l, const struct pass *p, 
                              .dx = back ? pass_gradient_at(p, l->x, first) : NULL,
                              .dx0 = back ? pass_gradient_at(p, l->z, first) : NULL,
                              .rows = rows,
-                             .step = step < rows ? step : rows,
+                             .step = MIN(step, rows),
                              .in = in,
                              .maps = l->number_of[NUMBER_MAPS]};
 }
@@ -305,7 +306,7 @@ static struct cin_args cin_args_of(const struct layer *l, const struct pass *p,
     uint32_t below = l->number_of[NUMBER_BELOW], fields = l->number_of[NUMBER_FIELDS],
              left = r->rows - row;
     SHOAL_ASSERT((size_t)r->step * r->in <= p->tensor[l->state[0]].width);
-    return (struct cin_args){.rows = left < r->step ? left : r->step,
+    return (struct cin_args){.rows = MIN(left, r->step),
                              .maps = below,
                              .fields = fields,
                              .x = r->x + (size_t)row * below,

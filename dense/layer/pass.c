@@ -22,11 +22,12 @@
 #include "dense/layer/plan.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
+#include "proto/base/minmax.h"
 
 static uint32_t range_count(const struct pass *p, uint32_t range, uint32_t first)
 {
     uint32_t left = p->in->examples - first;
-    return left < range ? left : range;
+    return MIN(left, range);
 }
 
 /* Runs layers [from, to) over a range. */

@@ -4,6 +4,7 @@
 #define DENSE_LAYER_PASS_H
 
 #include "dense/layer/layer.h"
+#include "proto/base/minmax.h"
 
 struct plan;
 
@@ -85,7 +86,7 @@ static inline uint32_t pass_wanted(const struct pass *p, struct view v)
     if (t->gradient == TENSOR_NONE || t->wanted <= v.at)
         return 0;
     uint32_t left = t->wanted - v.at;
-    return left < v.width ? left : v.width;
+    return MIN(left, v.width);
 }
 
 /* The gradient of a view's row; NULL when none is wanted. */

@@ -8,6 +8,7 @@
  * of which a reader's columns are partly set. */
 #include "dense/layer/plan.h"
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 
 /* ---- which layers add ------------------------------------------------------------------------ */
 
@@ -23,8 +24,8 @@ static uint32_t cover_columns(const struct cover *c, uint32_t begin, uint32_t en
 {
     uint32_t columns = 0;
     for (uint32_t i = 0; i < c->count; i++) {
-        uint32_t low = c->begin[i] > begin ? c->begin[i] : begin;
-        uint32_t high = c->end[i] < end ? c->end[i] : end;
+        uint32_t low = MAX(c->begin[i], begin);
+        uint32_t high = MIN(c->end[i], end);
         if (high > low)
             columns += high - low;
     }
@@ -36,7 +37,7 @@ static uint32_t wanted_columns(const struct plan *p, struct view v)
     if (p->tensor[v.tensor].wanted <= v.at)
         return 0;
     uint32_t left = p->tensor[v.tensor].wanted - v.at;
-    return left < v.width ? left : v.width;
+    return MIN(left, v.width);
 }
 
 /* Marks the columns of v as written by a reader. true: they were written before, so it adds. */

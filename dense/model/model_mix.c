@@ -1,5 +1,6 @@
 /* model_mix.c: mmoe, ple: mixtures of experts for several tasks (dense/layer/mix.c). */
 #include "dense/model/models.h"
+#include "proto/base/minmax.h"
 
 /* ---- mmoe ------------------------------------------------------------------------------------ */
 
@@ -27,7 +28,7 @@ int model_mmoe_check(const struct job *job, const struct model_shape *shape, str
  * calls a single level customized gate control. */
 void model_ple_plan(struct plan *p)
 {
-    uint32_t levels = p->job->model.levels > 1 ? p->job->model.levels : 1;
+    uint32_t levels = MAX(p->job->model.levels, 1);
     struct view input = plan_input(p, true, 0);
     plan_towers(p,
                 plan_mixtures(p, input, p->job->model.experts, p->job->model.own_experts, levels));

@@ -7,6 +7,7 @@
 #include "deploy/cli/bench.h"
 
 #include "proto/base/file.h"
+#include "proto/base/minmax.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -30,7 +31,7 @@ static const char data[] = "server-checkpoint";
 static void touch(uint64_t bytes)
 {
     uint64_t most = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
-    bytes = bytes < most ? bytes : most;
+    bytes = MIN(bytes, most);
     void *p = mmap(NULL, bytes + 1, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (p != MAP_FAILED)
@@ -156,7 +157,7 @@ static int restore_measure(struct bench_load *l, struct bench_out *out, const ch
     (void)snprintf(name, sizeof name, "restore_%s_rows", what);
     bench_figure(out, name, rows / took, 0, "rows/s");
     (void)snprintf(name, sizeof name, "restore_%s_rows_core", what);
-    bench_figure(out, name, rows / (cpu > 0.01 ? cpu : 0.01), 0, "rows a second of processor");
+    bench_figure(out, name, rows / MAX(cpu, 0.01), 0, "rows a second of processor");
     return 0;
 }
 

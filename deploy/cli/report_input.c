@@ -1,5 +1,6 @@
 /* report_input.c: prints a job's input: its fields, and the values without a row. */
 #include "deploy/cli/cli.h"
+#include "proto/base/minmax.h"
 #include "proto/base/text.h"
 #include "proto/metric/unseen.h"
 
@@ -64,7 +65,7 @@ static void field_text(const struct json *field, char *out, size_t bytes)
 static bool line_text(const struct json *input, size_t line, char *out, size_t bytes)
 {
     const struct json *fields = json_get(input, "fields"), *notes = json_get(input, "notes");
-    size_t count = json_count(fields), shown = count < FIELDS_SHOWN ? count : FIELDS_SHOWN;
+    size_t count = json_count(fields), shown = MIN(count, FIELDS_SHOWN);
     if (line == 0) {
         (void)snprintf(out, bytes, "data.train: %zu fields and numbers, by %s%.0f rows", count,
                        json_as_bool(json_get(input, "whole"), false) ? "its " : "a sample of ",

@@ -3,6 +3,7 @@
 #include "deploy/cli/local_inner.h"
 #include "deploy/cli/report_page.h"
 #include "deploy/cli/sweep.h"
+#include "proto/base/minmax.h"
 #include "proto/base/text.h"
 
 #include <math.h>
@@ -80,7 +81,7 @@ void sweep_table(const struct sweep *s, const struct sweep_variant *const *order
     for (size_t k = 0; k < s->keys; k++) {
         size_t most = strlen(s->key[k].brief);
         for (size_t i = 0; i < s->key[k].value.count; i++)
-            most = strlen(s->key[k].value.item[i]) > most ? strlen(s->key[k].value.item[i]) : most;
+            most = MAX(strlen(s->key[k].value.item[i]), most);
         width[k] = most > COLUMN_MAX ? COLUMN_MAX : (int)most;
         fprintf(f, " %-*.*s ", width[k], width[k], s->key[k].brief);
     }

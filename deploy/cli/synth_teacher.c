@@ -1,6 +1,7 @@
 /* synth_teacher.c: the teacher of the Criteo-like log, and rows drawn from it. */
 #include "deploy/cli/synth_row.h"
 
+#include "proto/base/minmax.h"
 #include "proto/base/rng.h"
 
 #include <math.h>
@@ -102,7 +103,7 @@ static void draw_fields(const struct synth_teacher *t, struct rng *rng, struct s
         double y2 = y * y, y4 = y2 * y2, y8 = y4 * y4, y16 = y8 * y8;
         double x = 1.0 / (y16 * y4);
         uint32_t rank = x < (double)f->values ? (uint32_t)x : f->values;
-        row->rank[i] = rank < 1 ? 1 : rank;
+        row->rank[i] = MAX(rank, 1);
         sum += f->weight * weight_of_rank(row->rank[i]) *
                synth_row_normal(rng_mix(f->salt + row->rank[i]));
     }

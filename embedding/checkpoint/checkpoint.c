@@ -11,6 +11,7 @@
 #include "embedding/store/stored.h"
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
+#include "proto/base/minmax.h"
 #include "proto/job/reading.h"
 
 #include <errno.h>
@@ -38,8 +39,8 @@ static int count_parts(const struct checkpoint *c, uint32_t *parts, struct err *
     while ((entry = file_walk_next(&walk)) != NULL) {
         if (sscanf(entry, "part-%u%n", &number, &end) != 1 || entry[end] != '\0')
             continue;
-        lowest = number < lowest ? number : lowest;
-        highest = number > highest ? number : highest;
+        lowest = MIN(number, lowest);
+        highest = MAX(number, highest);
     }
     file_walk_close(&walk);
     if (lowest == UINT32_MAX)

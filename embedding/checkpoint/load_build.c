@@ -31,6 +31,7 @@
 #include "embedding/store/stored.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 
 #include <inttypes.h>
@@ -470,7 +471,7 @@ static int leave_room(struct load *l, struct table *t, uint32_t tablet, struct e
     int rc = 0;
     if (l->room > 0 && !whole && table_cold_may(t) && rows > 0 && l->kept + bytes > most) {
         uint64_t over = l->kept + bytes - most, go = over / each + 1;
-        rc = spill_tablet(&l->spill, t, tablet, true, (uint32_t)(go < rows ? go : rows), &count, e);
+        rc = spill_tablet(&l->spill, t, tablet, true, (uint32_t)MIN(go, rows), &count, e);
     }
     l->kept += table_tablet_memory(t, tablet);
     return rc;

@@ -14,6 +14,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 
 #include <errno.h>
@@ -106,7 +107,7 @@ uint64_t engine_mark_range(const struct engine *g, uint64_t run, uint32_t lane, 
         if (s->led_before[i + 1] == s->led_before[i])
             continue;
         uint64_t mark = marks_get(r->marks, lane, table, i);
-        lowest = mark < lowest ? mark : lowest;
+        lowest = MIN(mark, lowest);
     }
     return lowest;
 }

@@ -7,6 +7,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 
 #include <inttypes.h>
@@ -184,7 +185,7 @@ static uint64_t lowest_mark(const struct run *run, const struct push_record *r)
     uint64_t lowest = UINT64_MAX;
     for (uint32_t i = 0; i < r->tablet_count; i++) {
         uint64_t mark = marks_get(run->marks, r->lane, r->table, r->tablet_first + i);
-        lowest = mark < lowest ? mark : lowest;
+        lowest = MIN(mark, lowest);
     }
     return lowest;
 }

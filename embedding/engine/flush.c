@@ -27,6 +27,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 
 #include <stdlib.h>
@@ -85,8 +86,8 @@ uint64_t flush_journal_max(const struct engine *g)
     if (g->options.journal_max > 0)
         return g->options.journal_max;
     uint64_t rows = flush_image_bytes(g), most = space_journal_max(&g->options);
-    rows = rows > JOURNAL_MAX_LEAST ? rows : JOURNAL_MAX_LEAST;
-    return rows < most ? rows : most;
+    rows = MAX(rows, JOURNAL_MAX_LEAST);
+    return MIN(rows, most);
 }
 
 uint64_t flush_floor(const struct engine *g)
@@ -324,7 +325,7 @@ static uint64_t flush_store_every(const struct engine *g)
              memory = tier_store_memory(g) / 2;
     if (every > FLUSH_STORE_MAX)
         every = FLUSH_STORE_MAX;
-    every = every > part ? part : every;
+    every = MIN(every, part);
 
     if (memory > 0 && every > memory)
         return memory;
@@ -348,7 +349,7 @@ static void start_batch(struct engine *g, uint64_t limit, bool urgent, bool room
     struct flush_state *f = &g->flush;
     uint64_t images = flush_image_bytes(g), batch = flush_batch_bytes(g);
     SHOAL_ASSERT(!g->holding && !g->cut_busy); /* cut.c, 2 */
-    if (!space_batch(g, images < batch ? images : batch))
+    if (!space_batch(g, MIN(images, batch)))
         return;
     struct flush_work *w = calloc(1, sizeof *w);
     if (w == NULL || gather(g, limit, room) != 0) {
@@ -370,7 +371,7 @@ static void start_batch(struct engine *g, uint64_t limit, bool urgent, bool room
     }
     f->since_flush += f->bytes;
     f->image_bytes += f->bytes;
-    f->credit -= f->bytes < f->credit ? f->bytes : f->credit;
+    f->credit -= MIN(f->bytes, f->credit);
     uint32_t table, tablet;
     w->g = g;
     w->flush =
@@ -470,7 +471,7 @@ static void flush_step(struct engine *g)
     double fill = (double)used / (double)cap,
            factor = fill > 0.85 ? 1.25 + 38.0 * (fill - 0.85) : 1.25;
     f->credit += (uint64_t)((double)appended * (double)all / (double)cap * factor);
-    f->credit = f->credit > all ? all : f->credit;
+    f->credit = MIN(f->credit, all);
     /* a restore needs its cut until all rows are written */
     bool urgent = used > cap - cap / 16 || g->ref_count > 0 || scrubbing;
     uint64_t batch = flush_batch_bytes(g), least = cap / 64 < batch / 2 ? cap / 64 : batch / 2;
@@ -527,7 +528,7 @@ int flush_all(struct engine *g, struct err *e)
     SHOAL_ASSERT(!g->flush.busy); /* a new batch would overwrite it */
     while (more) {
         uint64_t images = flush_image_bytes(g);
-        if (!space_batch(g, images < FLUSH_BATCH_BYTES ? images : FLUSH_BATCH_BYTES))
+        if (!space_batch(g, MIN(images, FLUSH_BATCH_BYTES)))
             return err_set(e, SHOAL_E_NO_SPACE,
                            "no room on the disk to write rows; the journal keeps them");
         int rc = gather(g, FLUSH_BATCH_BYTES, false);
@@ -539,7 +540,7 @@ int flush_all(struct engine *g, struct err *e)
         if (rc != 0)
             return rc;
         uint32_t left = flush_dirty(g);
-        engine_pulse(g, dirty - (left < dirty ? left : dirty), dirty);
+        engine_pulse(g, dirty - MIN(left, dirty), dirty);
     }
     flush_trim(g);
     return 0;

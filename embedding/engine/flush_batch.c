@@ -6,6 +6,7 @@
 #include "embedding/store/stored.h"
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 
 #include <stdlib.h>
@@ -16,7 +17,7 @@ size_t flush_batch_bytes(const struct engine *g)
     uint64_t share = g->options.memory / 32, least = 256u << 10;
     if (g->options.memory == 0 || share > FLUSH_BATCH_BYTES)
         return FLUSH_BATCH_BYTES;
-    return share > least ? share : least;
+    return MAX(share, least);
 }
 
 size_t flush_bytes(const struct engine *g)

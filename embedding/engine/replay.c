@@ -22,6 +22,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 
 #include <inttypes.h>
@@ -99,10 +100,10 @@ static int take_stored(void *context, const void *key, size_t key_bytes, const v
     uint64_t flushed;
     int rc = stored_tablet_head(value, value_bytes, table_schema_of(t->table), tablet, &flushed, e);
     if (rc == 0 && (flushed > r->until || flushed > r->to.control))
-        rc = err_set(e, SHOAL_E_CORRUPT,
-                     "tablet %u of table %s is stored as of record %" PRIu64 ", beyond %" PRIu64,
-                     tablet, table_schema_of(t->table)->name, flushed,
-                     r->until < r->to.control ? r->until : r->to.control);
+        rc =
+            err_set(e, SHOAL_E_CORRUPT,
+                    "tablet %u of table %s is stored as of record %" PRIu64 ", beyond %" PRIu64,
+                    tablet, table_schema_of(t->table)->name, flushed, MIN(r->until, r->to.control));
     if (rc == 0)
         rc = stored_tablet_read(value, value_bytes, t->table, r->to.runs, tablet, e);
     if (rc == 0 && r->images != NULL)
@@ -378,7 +379,7 @@ int engine_recover(struct engine *g, struct err *e)
     if (last < r.to.control && last > 0)
         log_warn("%s: rows are stored up to record %" PRIu64 ", the journal ends at %" PRIu64,
                  g->dir, r.to.control, last);
-    g->sequence = g->committed = last > r.to.control ? last : r.to.control;
+    g->sequence = g->committed = MAX(last, r.to.control);
     if (apply_ghosts_end(&g->runs, g->sequence) != 0)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the runs in %s", g->dir);
     engine_refresh_marks(g);

@@ -24,6 +24,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 
 #include <inttypes.h>
@@ -229,7 +230,7 @@ static int images_some(struct restore *s, uint64_t rows, struct err *e)
     for (uint32_t go = 0; rc == 0 && go < RELOAD_STEP_GOES && come < rows && at_tablet(s); go++) {
         const struct engine_table *t = &s->g->table[s->table];
         uint64_t before = table_rows(t->table);
-        uint32_t left = t->scope.tablets - s->tablet, n = left < s->chunk ? left : s->chunk;
+        uint32_t left = t->scope.tablets - s->tablet, n = MIN(left, s->chunk);
         rc = replay_tablets(&s->replay, s->source.store, s->table, s->tablet, s->tablet + n, e);
         uint64_t had = table_rows(t->table) - before;
         come += had;

@@ -28,6 +28,7 @@
 
 #include "embedding/journal/archive.h"
 #include "embedding/journal/journal.h"
+#include "proto/base/minmax.h"
 
 struct journal_file { /* one segment of a journal or an archive */
     char path[LIMIT_PATH];
@@ -92,8 +93,7 @@ int cursor_rewrite(struct journal_cursor *c, struct err *e);
 /* How far it is, in thousandths of a file, of how many. */
 static inline uint64_t cursor_done(const struct journal_cursor *c)
 {
-    return (uint64_t)c->file * 1000 +
-           (c->size == 0 ? 0 : (c->at < c->size ? c->at : c->size) * 1000 / c->size);
+    return (uint64_t)c->file * 1000 + (c->size == 0 ? 0 : MIN(c->at, c->size) * 1000 / c->size);
 }
 static inline uint64_t cursor_of(const struct journal_cursor *c)
 {

@@ -29,6 +29,7 @@
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 
 #include <errno.h>
@@ -846,7 +847,7 @@ int journal_sync_end(struct journal *j, struct journal_sync *s, struct err *e)
         j->synced = s->sequence;
     if (s->freed > j->freed_synced)
         j->freed_synced = s->freed;
-    j->unsynced -= s->bytes < j->unsynced ? s->bytes : j->unsynced;
+    j->unsynced -= MIN(s->bytes, j->unsynced);
     return 0;
 }
 
@@ -875,7 +876,7 @@ void journal_spare_run(struct journal_spare *s)
         s->status = SHOAL_E_IO;
     for (uint32_t at = 0; s->status == 0 && at < s->bytes;) {
         uint32_t left = s->bytes - at;
-        ssize_t n = file_write(fd, zeros, left < CHUNK ? left : CHUNK);
+        ssize_t n = file_write(fd, zeros, MIN(left, CHUNK));
         if (n <= 0)
             s->status = SHOAL_E_IO;
         else

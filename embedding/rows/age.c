@@ -5,6 +5,7 @@
 #include "embedding/rows/rules/stats.h"
 #include "embedding/rows/table_inner.h"
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 
 #include <stdlib.h>
@@ -199,7 +200,7 @@ struct age_rank age_rank_of(const struct table_schema *s, uint64_t key,
     struct age_rank r = {stats->time, key_mix(key)};
     if (s->rules.age_by == EVICT_SCORE) {
         /* floats that are not negative sort like their bits */
-        score = score > 0 ? score : 0;
+        score = MAX(score, 0);
         memcpy(&r.order, &score, sizeof r.order);
     }
     return r;

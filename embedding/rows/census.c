@@ -9,6 +9,7 @@
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
+#include "proto/base/minmax.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -117,7 +118,7 @@ static void newest_visit(void *context, const void *row)
 {
     struct census *c = context;
     struct row_stats s = stats_of(c, row);
-    c->newest = s.time > c->newest ? s.time : c->newest;
+    c->newest = MAX(s.time, c->newest);
 }
 
 /* True when the thresholds keep the row; a row of unknown time has no age for a ttl. */

@@ -4,6 +4,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
+#include "proto/base/minmax.h"
 #include "proto/base/rng.h"
 
 #include <string.h>
@@ -46,7 +47,7 @@ void init_weights(const struct table_schema *s, uint64_t key, float *weights)
 {
     struct init_spec spec = spec_of(s, key);
     SHOAL_ASSERT((unsigned)spec.kind <= INIT_CONSTANT); /* schema_check refuses all others */
-    uint32_t zeros = s->zero_first < s->width ? s->zero_first : s->width;
+    uint32_t zeros = MIN(s->zero_first, s->width);
     memset(weights, 0, zeros * sizeof *weights);
     struct rng r = rng_of(s->seed, key, 0);
     for (uint32_t i = zeros; i < s->width; i++) {

@@ -2,6 +2,7 @@
  * number of l2 steps it missed. */
 #include "embedding/rows/l2.h"
 #include "proto/base/key.h"
+#include "proto/base/minmax.h"
 
 #define L2_BATCHES_MAX 1024.0f /* limit for a row that was not used for a long time */
 
@@ -28,7 +29,7 @@ const float *l2_gradient(const struct table *t, uint64_t key, float *row, const 
         return gradient;
     }
     *last = now;
-    float factor = t->schema.optimizer.l2 * (batches < L2_BATCHES_MAX ? batches : L2_BATCHES_MAX);
+    float factor = t->schema.optimizer.l2 * MIN(batches, L2_BATCHES_MAX);
     if (optimizer_facts(t->schema.optimizer.kind)->plain && factor * step->lr > 1.0f)
         factor = 1.0f / step->lr;
     for (uint32_t i = 0; i < t->schema.width; i++)

@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/err.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 
 #include <stdlib.h>
@@ -142,7 +143,7 @@ static uint64_t count_lowest(const uint64_t *mark, const struct mark_scope *scop
     uint64_t low = UINT64_MAX;
     for (uint32_t i = 0; i + PLANTED("lowest_without_last") < scope->tablets; i++) {
         uint64_t at = mark[i] | (scope->led[i] ? 0 : UINT64_MAX);
-        low = at < low ? at : low;
+        low = MIN(at, low);
     }
     return low;
 }

@@ -3,6 +3,7 @@
 
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 
 #include <stdlib.h>
@@ -42,7 +43,7 @@ int runs_add(struct runs *r, uint64_t id, uint64_t tables, uint32_t lanes, uint3
         return SHOAL_E_NOMEM;
     }
     r->run[r->count++] = run;
-    r->newest = id > r->newest ? id : r->newest;
+    r->newest = MAX(id, r->newest);
     for (uint32_t t = 0; t < LIMIT_TABLES; t++)
         if ((tables >> t & 1) != 0 && id > r->newest_of[t])
             r->newest_of[t] = id;
@@ -131,7 +132,7 @@ static uint64_t lowest_of(const struct run *run, uint32_t lane)
     uint64_t lowest = UINT64_MAX;
     for (uint64_t left = run->tables; left != 0; left &= left - 1) {
         uint64_t of_table = marks_lowest(run->marks, lane, (uint32_t)__builtin_ctzll(left));
-        lowest = of_table < lowest ? of_table : lowest;
+        lowest = MIN(of_table, lowest);
     }
     return lowest == UINT64_MAX ? 0 : lowest;
 }

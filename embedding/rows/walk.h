@@ -7,6 +7,7 @@
 
 #include "embedding/rows/optimizer/isa.h"
 #include "embedding/rows/tablet.h"
+#include "proto/base/minmax.h"
 #include "proto/base/x86.h"
 
 #ifdef SHOAL_X86
@@ -22,7 +23,7 @@
 ISA_INLINE void walk_prefetch(const void *row, const uint32_t bytes, const bool aligned)
 {
     const char *p = row;
-    const uint32_t most = bytes < 1024 ? bytes : 1024;
+    const uint32_t most = MIN(bytes, 1024);
     for (uint32_t at = 0; at < most; at += 64)
         __builtin_prefetch(p + at);
     if (!aligned)

@@ -16,6 +16,7 @@
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
 #include "proto/base/limits.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 
 #include <rocksdb/c.h>
@@ -474,7 +475,7 @@ static void take_memory(struct store_rocks *s, uint64_t memory)
         s->options, (double)flush / MEMTABLE_FILTER / MEMTABLE_MOST);
     rocksdb_options_set_max_bytes_for_level_base(s->options, FILES_MERGED * flush);
     rocksdb_options_set_max_bytes_for_level_multiplier(s->options, 8);
-    rocksdb_options_set_target_file_size_base(s->options, flush > FILE_LEAST ? flush : FILE_LEAST);
+    rocksdb_options_set_target_file_size_base(s->options, MAX(flush, FILE_LEAST));
 }
 
 static rocksdb_t *open_db(struct store_rocks *s, const char *dir, int read_only, char **text)

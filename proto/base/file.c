@@ -1,6 +1,7 @@
 /* file.c: the system's calls, and functions made of several of them. */
 #include "proto/base/file.h"
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 
 #include <errno.h>
@@ -402,7 +403,7 @@ void file_walk_close(struct file_walk *w)
 static size_t part_next(const char **at, char part[NAME_MAX + 1])
 {
     *at += strspn(*at, "/");
-    size_t bytes = strcspn(*at, "/"), kept = bytes > NAME_MAX ? NAME_MAX : bytes;
+    size_t bytes = strcspn(*at, "/"), kept = MIN(bytes, NAME_MAX);
     memcpy(part, *at, kept);
     part[kept] = 0;
     *at += bytes;

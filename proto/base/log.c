@@ -4,6 +4,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log_journald.h"
+#include "proto/base/minmax.h"
 #include "proto/base/sm.h"
 #include "proto/base/text.h"
 #include "proto/base/time.h"
@@ -79,7 +80,7 @@ static bool place_may(struct log_place *p)
     const uint64_t step = 1000000000u / LOG_RATE;
     uint64_t now = time_monotonic_ns(), next = atomic_load(&p->next_ns), from;
     do {
-        from = next > now ? next : now;
+        from = MAX(next, now);
         if (from - now >= LOG_BURST * step) {
             atomic_fetch_add(&p->left_out, 1);
             return false;

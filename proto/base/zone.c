@@ -9,6 +9,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 
 #include <stdio.h>
@@ -224,11 +225,11 @@ static bool rule_add(struct zone *z, const char *p, int64_t last)
         return false;
     for (int year = YEAR_FIRST; year <= YEAR_LAST; year++) {
         int64_t on = rule_local(&begin, year) - standard, off = rule_local(&end, year) - summer;
-        int64_t first = on < off ? on : off, second = on < off ? off : on;
+        int64_t first = MIN(on, off), second = MAX(on, off);
         bool good = first <= last || change_add(z, first, first == on ? summer : standard);
-        last = first > last ? first : last;
+        last = MAX(first, last);
         good = good && (second <= last || change_add(z, second, second == on ? summer : standard));
-        last = second > last ? second : last;
+        last = MAX(second, last);
         if (!good)
             return false;
     }
@@ -462,7 +463,7 @@ uint64_t zone_end(const struct zone *z, uint32_t seconds, uint32_t begin)
     if (seconds >= ZONE_DAY)
         return day_begin(z, days_first(z, seconds, begin) + seconds / ZONE_DAY);
     uint64_t midnight = day_begin(z, day_of(z, begin) + 1);
-    return end < midnight ? end : midnight;
+    return MIN(end, midnight);
 }
 
 uint32_t zone_number(const struct zone *z, uint32_t seconds, uint32_t at)

@@ -1,5 +1,6 @@
 /* bad_lines.c: places of malformed lines by file and number, and the message that ends a job. */
 #include "proto/job/bad_lines.h"
+#include "proto/base/minmax.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,7 +28,7 @@ bool bad_lines_before(const char *a, const char *b)
 {
     uint64_t a_line, b_line;
     size_t a_name = place_of(a, &a_line), b_name = place_of(b, &b_line);
-    int order = memcmp(a, b, a_name < b_name ? a_name : b_name);
+    int order = memcmp(a, b, MIN(a_name, b_name));
     if (order != 0 || a_name != b_name)
         return order != 0 ? order < 0 : a_name < b_name;
     return a_line < b_line;

@@ -8,6 +8,7 @@
  * 2. Every refusal names the place and the key; for an unknown key the nearest known one, or one of
  *    those below it. [test: job_unknown_key_names_line_and_nearest,
  *    job_wrong_values_are_refused] */
+#include "proto/base/minmax.h"
 #include "proto/job/config_inner.h"
 
 #include <errno.h>
@@ -129,7 +130,7 @@ unsigned config_distance(const char *a, const char *b)
             unsigned change = diagonal + (a[i - 1] != b[j - 1]),
                      least = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
             diagonal = row[j];
-            row[j] = change < least ? change : least;
+            row[j] = MIN(change, least);
         }
     }
     return row[n];

@@ -1,4 +1,5 @@
 /* job_zone.c: data.zone of job.yaml. */
+#include "proto/base/minmax.h"
 #include "proto/job/config_inner.h"
 #include "proto/job/job.h"
 #include "proto/job/job_inner.h"
@@ -28,7 +29,7 @@ static bool name_look(void *context, const char *name)
     lower(name, low);
     const char *town = strrchr(low, '/') != NULL ? strrchr(low, '/') + 1 : low;
     unsigned whole = config_distance(n->wanted, low), part = config_distance(n->wanted, town) + 1;
-    unsigned distance = whole < part ? whole : part;
+    unsigned distance = MIN(whole, part);
     if (distance < n->least) {
         n->least = distance;
         (void)snprintf(n->best, sizeof n->best, "%s", name);

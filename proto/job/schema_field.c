@@ -2,6 +2,7 @@
 #include "proto/job/schema_field.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -171,8 +172,7 @@ static const struct schema_field *difference(const struct table_schema *a,
                                              const struct table_schema *b, uint32_t *rule)
 {
     const struct schema_field *f = first_difference(a, b, false, 0);
-    uint32_t least =
-        a->field_rule_count < b->field_rule_count ? a->field_rule_count : b->field_rule_count;
+    uint32_t least = MIN(a->field_rule_count, b->field_rule_count);
     *rule = 0;
     for (uint32_t i = 0; i < least && f == NULL; i++) {
         f = first_difference(a, b, true, i);
@@ -247,8 +247,7 @@ static enum schema_change change_of(const struct schema_field *f, const struct t
 enum schema_change schema_change(const struct table_schema *was, const struct table_schema *is,
                                  char text[SCHEMA_DIFFERENCE_MAX])
 {
-    uint32_t both =
-        was->field_rule_count < is->field_rule_count ? was->field_rule_count : is->field_rule_count;
+    uint32_t both = MIN(was->field_rule_count, is->field_rule_count);
     enum schema_change least = SCHEMA_SAME;
     text[0] = '\0';
     for (const struct schema_field *f = row; f < row + ROWS; f++)

@@ -5,6 +5,7 @@
 
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 #include "proto/metric/metric_cell.h"
 
 #include <inttypes.h>
@@ -60,7 +61,7 @@ _Static_assert(sizeof(struct metric_cell) * CELLS < (17u << 20), "as the header 
 
 int metric_scores_open(struct metric_scores *s, uint64_t exact, uint64_t expected, struct err *e)
 {
-    uint64_t room = expected < exact ? expected : exact;
+    uint64_t room = MIN(expected, exact);
     memset(s, 0, sizeof *s);
     if (room > METRIC_EXAMPLES_MAX)
         return err_set(e, SHOAL_E_TOO_BIG, "%" PRIu64 " predictions to keep, at most %u", room,

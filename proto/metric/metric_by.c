@@ -2,6 +2,7 @@
 #include "proto/metric/metric_by.h"
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 #include "proto/base/salt.h"
 #include "proto/metric/metric_cell.h"
@@ -207,7 +208,7 @@ void metric_by_finish(struct metric_by *b, uint32_t top)
         floor_raise(b, &b->value[i]);
         value_drop(b, &b->value[i]);
     }
-    b->count = b->count < top ? b->count : top;
+    b->count = MIN(b->count, top);
 }
 
 void metric_by_auc(const struct metric_by *b, const struct metric_value *v, uint32_t task,
@@ -374,8 +375,7 @@ void metric_by_join(struct metric_by *b, const struct metric_by_part *part, uint
             task_sum(&metric_by_sums(b, v)[t], &task[t]);
             left[t].loss -= task[t].loss;
             left[t].predicted -= task[t].predicted;
-            left[t].positives -=
-                task[t].positives < left[t].positives ? task[t].positives : left[t].positives;
+            left[t].positives -= MIN(task[t].positives, left[t].positives);
         }
     }
     b->rest_values += part->head[field].rest_values;

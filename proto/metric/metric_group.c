@@ -2,6 +2,7 @@
 #include "proto/metric/metric_group.h"
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 #include "proto/base/rng.h"
 #include "proto/base/salt.h"
@@ -28,7 +29,7 @@ static bool hash_stays(uint64_t hash, uint32_t level)
 int metric_group_open(struct metric_group *g, uint32_t tasks, uint64_t room, uint64_t expected,
                       struct err *e)
 {
-    uint64_t rows = expected < room ? expected : room;
+    uint64_t rows = MIN(expected, room);
     SHOAL_ASSERT(tasks > 0 && tasks <= LIMIT_TASKS);
     memset(g, 0, sizeof *g);
     g->tasks = tasks;

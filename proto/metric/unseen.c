@@ -2,6 +2,7 @@
 #include "proto/metric/unseen.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 #include "proto/base/text.h"
 
 #include <math.h>
@@ -92,7 +93,7 @@ static int larger_first(const void *a, const void *b)
 /* Fills in all shares of the list, sorted. Returns their number. */
 static size_t shares_of(const struct json *list, struct share out[LIMIT_FIELDS])
 {
-    size_t count = json_count(list) < LIMIT_FIELDS ? json_count(list) : LIMIT_FIELDS;
+    size_t count = MIN(json_count(list), LIMIT_FIELDS);
     for (size_t i = 0; i < count; i++) {
         const struct json *item = json_array_at(list, i);
         out[i] = (struct share){json_as_string(json_get(item, "name"), "?"),

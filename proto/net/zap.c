@@ -13,6 +13,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 #include "proto/base/time.h"
 #include "proto/net/recent.h"
@@ -177,7 +178,7 @@ static bool question_read(void *socket, struct question *q)
 
 static void address_of(const struct question *q, char out[64])
 {
-    size_t n = q->frame[AT_ADDRESS].count < 63 ? q->frame[AT_ADDRESS].count : 63;
+    size_t n = MIN(q->frame[AT_ADDRESS].count, 63);
     memcpy(out, q->frame[AT_ADDRESS].bytes, n);
     out[n] = 0;
 }

@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 #include "server/coord/core.h"
 #include "server/coord/flow.h"
@@ -80,7 +81,7 @@ int coord_back_load(struct coord_job *j, struct err *e)
 static struct coord_passed passed_of(const struct coord_job *j, uint64_t made_ns, uint64_t now_ns)
 {
     struct coord_passed p = j->passed;
-    uint64_t since = p.back_ns > made_ns ? p.back_ns : made_ns;
+    uint64_t since = MAX(p.back_ns, made_ns);
     p.number = j->at.number;
     p.vain_ns += now_ns > since ? now_ns - since : 0;
     p.back_ns = now_ns;
@@ -169,7 +170,7 @@ static uint64_t batches_done(const struct coord_tasks *t)
         const struct coord_lane *l = &t->lane[i];
         uint64_t before =
             l->task == COORD_NO_TASK ? l->next_batch - 1 : t->task[l->task].first_batch - 1;
-        sum += l->mark > before ? l->mark : before;
+        sum += MAX(l->mark, before);
     }
     return sum;
 }

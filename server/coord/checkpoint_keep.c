@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/job/manifest.h"
 #include "server/coord/phase.h"
 
@@ -65,7 +66,7 @@ uint64_t coord_checkpoint_last(const struct coord_job *j)
     for (uint32_t i = 0; i < COORD_CHECKPOINTS_MAX; i++)
         name_seen(&n, j->checkpoint.list->record[i].name);
     for (size_t i = 0; i < n.count; i++)
-        last = n.number[i] > last ? n.number[i] : last;
+        last = MAX(n.number[i], last);
     free(n.number);
     return last;
 }

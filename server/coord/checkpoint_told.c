@@ -1,5 +1,6 @@
 /* checkpoint_told.c: how the report and the status describe checkpoints. */
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 #include "server/coord/checkpoint_keep.h"
 #include "server/coord/phase.h"
 
@@ -91,7 +92,7 @@ uint64_t coord_checkpoint_batches(const struct coord_job *j)
     coord_worker_sums(&j->workers, &sum);
     for (uint32_t l = 0; l < j->tasks.lanes; l++)
         lanes += j->tasks.lane[l].mark;
-    return lanes > sum.batches ? lanes : sum.batches;
+    return MAX(lanes, sum.batches);
 }
 
 /* ---- told ------------------------------------------------------------------------------------ */
@@ -109,7 +110,7 @@ const char *coord_checkpoint_published(const struct coord_checkpoint_record *r)
 struct json *coord_checkpoint_json(const struct coord_job *j)
 {
     const struct coord_checkpoint_list *l = j->checkpoint.list;
-    uint32_t count = l->made < COORD_CHECKPOINTS_MAX ? l->made : COORD_CHECKPOINTS_MAX;
+    uint32_t count = MIN(l->made, COORD_CHECKPOINTS_MAX);
     struct json *list = json_new_array();
     for (uint32_t i = l->made - count; i < l->made; i++) {
         const struct coord_checkpoint_record *r = &l->record[i % COORD_CHECKPOINTS_MAX];

@@ -4,6 +4,7 @@
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 #include "server/coord/core.h"
 #include "server/coord/lost.h"
@@ -595,7 +596,7 @@ static int numbers_beside(const struct coord_cluster *cl, uint64_t others,
                            table[t].name, LIMIT_TABLES);
         *numbers |= UINT64_C(1) << n;
     }
-    *end = n > cl->tables ? n : cl->tables;
+    *end = MAX(n, cl->tables);
     return 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 
 #include <stdarg.h>
@@ -91,7 +92,7 @@ uint32_t coord_live_workers(const struct coord_job *j)
 {
     uint32_t wanted = j->at.workers_wanted, deaths = j->at.worker_deaths;
     uint32_t expected = wanted > deaths ? wanted - deaths : 0;
-    uint32_t live = j->workers.count > expected ? j->workers.count : expected;
+    uint32_t live = MAX(j->workers.count, expected);
     return live == 0 ? 1 : live;
 }
 

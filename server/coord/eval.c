@@ -1,6 +1,7 @@
 /* eval.c: leases of an evaluation's tasks; results are measured in the order of tasks. */
 #include "server/coord/eval.h"
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ static size_t row_bytes(const struct measure_options *o)
 static int task_rows(uint64_t rows, uint32_t batch, size_t bytes, uint64_t *each, struct err *e)
 {
     uint64_t most = COORD_EVAL_TASK_BYTES / bytes, least = (rows >> TASKS_BITS) + 1;
-    most = most < COORD_EVAL_TASK_ROWS ? most : COORD_EVAL_TASK_ROWS;
+    most = MIN(most, COORD_EVAL_TASK_ROWS);
     *each = 4ull * batch < most ? 4ull * batch : most;
     *each = *each < least ? least : *each;
     if (*each > most || rows > COORD_EVAL_ROWS_MAX)
@@ -60,7 +61,7 @@ static void pieces_cut(struct coord_eval *v, const struct coord_piece *piece, ui
             uint64_t left = p->rows - done[c];
             SHOAL_ASSERT(left > 0);
             v->task[v->tasks++] = (struct coord_eval_task){
-                .position = done[c], .rows = left < each ? left : each, .object = p->object};
+                .position = done[c], .rows = MIN(left, each), .object = p->object};
             done[c] += each;
             if (done[c] >= p->rows) {
                 at[c] += COORD_EVAL_COLUMNS;

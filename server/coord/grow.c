@@ -4,6 +4,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "server/coord/core.h"
 #include "server/coord/eval.h"
 
@@ -38,7 +39,7 @@ static size_t name_bytes(const char *line)
 static int names_compare(const char *a, const char *b)
 {
     size_t n = name_bytes(a), m = name_bytes(b);
-    int order = memcmp(a, b, n < m ? n : m);
+    int order = memcmp(a, b, MIN(n, m));
     return order != 0 ? order : n < m ? -1 : n > m;
 }
 

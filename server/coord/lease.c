@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/json.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 #include "server/coord/core.h"
 
@@ -36,7 +37,7 @@ int coord_lease_open(struct coord_leases *l, struct coord_store *store, struct e
             return err_set(e, SHOAL_E_NOMEM, "no memory for the log of leases");
         in.name[sizeof in.name - 1] = 0;
         l->entry[slot] = in;
-        l->serial = in.serial > l->serial ? in.serial : l->serial;
+        l->serial = MAX(in.serial, l->serial);
     }
     return 0;
 }
@@ -149,14 +150,14 @@ static struct json *lease_json(const struct coord_job *job, const struct coord_l
     json_set_string(j, "name", at->name);
     json_set_int(j, "task", at->task);
     json_set_int(j, "epoch", at->epoch);
-    uint64_t position = at->position + (skipped < at->rows ? skipped : at->rows);
+    uint64_t position = at->position + MIN(skipped, at->rows);
     if (object_known(job, at) && left > 0) {
         const char *object;
         position = coord_objects_at(job, position, &object);
         json_set_string(j, "object", object);
     }
     json_set_int(j, "position", (int64_t)position);
-    json_set_int(j, "rows", (int64_t)(left < at->batch ? left : at->batch));
+    json_set_int(j, "rows", (int64_t)MIN(left, at->batch));
     return j;
 }
 

@@ -9,6 +9,7 @@
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/limits.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 
 #include <inttypes.h>
@@ -231,7 +232,7 @@ int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
         s->rebooted = s->seen && s->figures.boot != beat->boot;
     }
     s->placed = coord_member_belongs(beat);
-    s->synced = beat->synced > s->synced ? beat->synced : s->synced;
+    s->synced = MAX(beat->synced, s->synced);
     memcpy(s->server, beat->server, LIMIT_NAME);
     s->index = beat->shard_index;
     s->seen = true;
@@ -270,7 +271,7 @@ int coord_member_note_digested(struct coord_members *m, uint32_t shard, struct c
     SHOAL_ASSERT(shard < m->shards);
     if (synced <= s->noted || PLANTED("digest_unnoted"))
         return 0;
-    s->synced = synced > s->synced ? synced : s->synced;
+    s->synced = MAX(synced, s->synced);
     return coord_member_note_synced(m, shard, store, s->noted_ns + SYNCED_NS, e);
 }
 

@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
@@ -106,7 +107,7 @@ static int legend_store(struct coord_fleet *f, const struct legend *legend, uint
         return rc;
     while (bytes > 0 && text[bytes - 1] == '\n')
         bytes--;
-    uint64_t known = n->newest > n->version ? n->newest : n->version; /* perhaps a shard's
+    uint64_t known = MAX(n->newest, n->version); /* perhaps a shard's
                                                                        * version */
     uint64_t next = known + 1 > number ? known + 1 : number;
     if (n->version < known || n->version == 0 || n->bytes != bytes ||

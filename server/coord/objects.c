@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 #include "proto/base/rng.h"
 #include "proto/base/text.h"
@@ -389,7 +390,7 @@ bool coord_objects_waits(const struct coord_job *j, char *text, size_t bytes)
         (void)snprintf(text, bytes,
                        "waits for another worker to read object %.*s, which the one that is there "
                        "could not; without one it is left out",
-                       (int)(name < 400 ? name : 400), line);
+                       (int)MIN(name, 400), line);
         return true;
     }
     return false;

@@ -5,6 +5,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/json.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/metric/measure.h"
 #include "server/coord/core.h"
 #include "server/coord/notes.h"
@@ -304,7 +305,7 @@ static uint64_t bad_lines_once(const struct coord_job *j)
     uint64_t most = coord_grow_on(j) ? coord_epoch_losses(j).bad_lines : 0;
     for (uint32_t n = 1; !coord_grow_on(j) && n <= j->at.epoch; n++) {
         uint64_t bad = j->epoch[coord_epoch_slot(j, n)].train.bad_lines;
-        most = bad > most ? bad : most;
+        most = MAX(bad, most);
     }
     uint64_t open = coord_epoch_open(j) ? j->tasks.bad_lines : 0; /* the job failed within it */
     most = coord_grow_on(j) ? most + open : open > most ? open : most;
@@ -580,7 +581,7 @@ struct stage {
 
 static double larger(double a, double b)
 {
-    return a > b ? a : b;
+    return MAX(a, b);
 }
 
 void coord_bottleneck_find(const struct wire_WORKER_BEAT *sum, struct coord_bottleneck *out)

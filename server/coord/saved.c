@@ -3,6 +3,7 @@
 
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 #include "proto/wire/wire.h"
 #include "server/coord/phase.h"
@@ -358,7 +359,7 @@ static int pair_take(struct coord_saved *s, const struct pair *p, struct err *e)
     if (strcmp(p->key, "lanes") == 0)
         s->lanes = p->bytes / (uint32_t)sizeof(struct coord_lane_record);
     uint32_t n = strncmp(p->key, "valid/", 6) == 0 ? (uint32_t)strtoul(p->key + 6, NULL, 10) : 0;
-    s->evaluations = n > s->evaluations ? n : s->evaluations;
+    s->evaluations = MAX(n, s->evaluations);
     return coord_store_put(s->rows, p->key, p->value, p->bytes, e);
 }
 
@@ -395,7 +396,7 @@ int coord_saved_open(const void *bytes, size_t count, struct coord_saved *out, s
         return rc;
     SHOAL_ASSERT(out->lanes <= LIMIT_LANES);
     /* in older releases evaluations had no records, and had their epochs' numbers */
-    uint32_t most = out->evaluations > out->at.epoch ? out->evaluations : out->at.epoch;
+    uint32_t most = MAX(out->evaluations, out->at.epoch);
     return progress_check(&out->at, most, e);
 }
 

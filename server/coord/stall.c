@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 #include "server/coord/core.h"
 #include "server/coord/grant.h"
@@ -151,7 +152,7 @@ bool coord_stall_excused(const struct coord_job *j, const struct coord_worker *w
 
 static uint64_t limit_ns(const struct coord_job *j, const struct coord_worker *w)
 {
-    uint32_t doublings = w->stalls < COORD_STALL_DOUBLINGS ? w->stalls : COORD_STALL_DOUBLINGS;
+    uint32_t doublings = MIN(w->stalls, COORD_STALL_DOUBLINGS);
     return COORD_STALL_LEASES * coord_lease_ns(j) << doublings;
 }
 

@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/json.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "server/coord/back.h"
 #include "server/coord/core.h"
 #include "server/coord/newest.h"
@@ -37,7 +38,7 @@ static void tier_json(struct json *item, const struct wire_SHARD_BEAT *f)
         const char *name;
         uint64_t value;
     } figure[] = {
-        {"rows_memory", f->rows - (f->cold_rows < f->rows ? f->cold_rows : f->rows)},
+        {"rows_memory", f->rows - MIN(f->cold_rows, f->rows)},
         {"rows_store", f->cold_rows},
         {"fetched", f->fetched},
         {"evicted", f->evicted},

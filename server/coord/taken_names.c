@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "server/coord/core.h"
 
 #include <stdlib.h>
@@ -112,7 +113,7 @@ bool coord_taken_put(struct coord_fleet *f, uint64_t version, const struct coord
 int coord_taken_changed(struct coord_fleet *f, struct err *e)
 {
     struct coord_taken *t = &f->taken;
-    uint64_t known = t->newest > t->version ? t->newest : t->version;
+    uint64_t known = MAX(t->newest, t->version);
     return coord_taken_put(f, known + 1, &t->is, e) ? 0 : e->code;
 }
 

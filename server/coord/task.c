@@ -2,6 +2,7 @@
 #include "server/coord/task.h"
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 #include "proto/wire/wire.h"
 #include "server/coord/item.h"
@@ -80,8 +81,8 @@ static struct coord_task *task_cut(struct coord_tasks *t, const struct cut *c, u
                                    uint64_t count)
 {
     uint64_t from = first * t->batch, to = (first + count) * t->batch;
-    from = from < c->rows ? from : c->rows;
-    to = to < c->rows ? to : c->rows;
+    from = MIN(from, c->rows);
+    to = MIN(to, c->rows);
     if (t->tasks == COORD_TASKS_MAX || array_room(&t->task, t->tasks, &t->capacity, 64) != 0)
         return NULL;
     struct coord_task *task = &t->task[t->tasks++];
@@ -117,7 +118,7 @@ static bool rounds_cut(struct coord_tasks *t, const struct coord_segment *s, uin
     const struct cut whole = cut_of(s, 0);
     for (uint64_t first = 0; first < batches; first += round) {
         uint64_t left = ceil_div(batches - first, t->lanes);
-        uint64_t each = left < task_batches ? left : task_batches;
+        uint64_t each = MIN(left, task_batches);
         for (uint32_t l = 0; l < t->lanes; l++)
             if (!round_cut(t, &whole, first + l * each, each, l))
                 return false;
@@ -153,7 +154,7 @@ static uint64_t round_length(const struct coord_tasks *t, const struct coord_seg
         if (left > 0 && (each == 0 || left < each))
             each = left;
     }
-    return each < task_batches ? each : task_batches;
+    return MIN(each, task_batches);
 }
 
 /* Deals pieces in rounds; queue (lanes). */
@@ -445,7 +446,7 @@ uint32_t coord_task_after(const struct coord_tasks *t, uint64_t batches)
 void coord_task_stop(struct coord_tasks *t, uint32_t index)
 {
     uint32_t frontier = coord_task_frontier(t);
-    t->stop = index < frontier ? frontier : index;
+    t->stop = MAX(index, frontier);
     SHOAL_ASSERT(t->stop <= t->tasks && (t->mode != WIRE_BSP || t->stop % t->lanes == 0)); /* 4 */
 }
 

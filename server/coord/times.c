@@ -2,6 +2,7 @@
 #include "server/coord/times.h"
 
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
 
@@ -54,7 +55,7 @@ static bool clamped_too_many(const struct coord_job *j)
 {
     const struct coord_times *t = &j->times;
     uint64_t rows = coord_grow_on(j) ? CLAMPED_OF : coord_epoch_amount(j).rows,
-             all = t->examples > rows ? t->examples : rows;
+             all = MAX(t->examples, rows);
     return (double)t->clamped > COORD_CLAMPED_SHARE * (double)all;
 }
 
@@ -78,7 +79,7 @@ int coord_times_task(struct coord_job *j, const struct wire_TASK_DONE *q, struct
     struct coord_times *t = &j->times;
     t->job = j->at.number;
     t->examples += q->examples;
-    t->clamped += q->clamped < q->examples ? q->clamped : q->examples;
+    t->clamped += MIN(q->clamped, q->examples);
     if (q->first_time != 0 && (q->first_time < t->first || t->first == 0))
         t->first = q->first_time;
     if (q->last_time > t->last)

@@ -15,6 +15,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 #include "server/shard/group.h"
 #include "server/shard/park.h"
@@ -124,7 +125,7 @@ static void part_put(struct shard *s, struct bsp_hold *h, struct request *q)
     q->next = *at;
     *at = q;
     lane->to = r->to;
-    lane->seen = r->to > lane->seen ? r->to : lane->seen;
+    lane->seen = MAX(r->to, lane->seen);
     lane->tablets += r->tablet_count;
     h->held++;
 }

@@ -2,6 +2,7 @@
 #include "server/shard/place.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 #include "proto/job/legend.h"
 #include "server/shard/shard.h"
@@ -69,7 +70,7 @@ static uint64_t epoch_of(const struct shard *s)
 {
     uint64_t kept = engine_place(s->engine)->map_epoch;
     SHOAL_ASSERT(s->beat.coordinator == 0 || s->lead.epoch <= kept); /* 1 */
-    return s->lead.epoch > kept ? s->lead.epoch : kept;
+    return MAX(s->lead.epoch, kept);
 }
 
 static bool same_map(const struct engine_place *p, const uint16_t *shard_of, uint32_t tablets)

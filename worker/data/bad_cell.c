@@ -1,6 +1,7 @@
 /* bad_cell.c: messages about malformed cells. The words for a missing value are those that pandas,
  * R, SQL and MySQL write. */
 #include "worker/data/bad_cell.h"
+#include "proto/base/minmax.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,8 +20,8 @@ int bad_cell(const struct features *f, const char *what, uint32_t column, const 
         shown[i] = cell->text[i] >= ' ' && cell->text[i] < 127 ? cell->text[i] : '?';
     shown[n] = '\0';
     snprintf(reason, REASON_BYTES, "%s: column \"%.*s\" has \"%s\"%s%s%s", what,
-             (int)(name->bytes < 40 ? name->bytes : 40), name->text, shown,
-             n < cell->bytes ? ".." : "", remedy[0] != '\0' ? "; " : "", remedy);
+             (int)MIN(name->bytes, 40), name->text, shown, n < cell->bytes ? ".." : "",
+             remedy[0] != '\0' ? "; " : "", remedy);
     return SHOAL_E_DATA;
 }
 

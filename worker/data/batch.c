@@ -9,6 +9,7 @@
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/job/bad_lines.h"
 
 #include <inttypes.h>
@@ -166,7 +167,7 @@ int batch_begin(struct batch *b, const struct features *f, uint32_t rows, bool e
 void batch_line_where(char out[256], const char *name, uint64_t number, const char *reason)
 {
     /* The end of a path says more than its start. The reason has to fit whole. */
-    size_t length = strlen(name), shown = length < 40 ? length : 40;
+    size_t length = strlen(name), shown = MIN(length, 40);
     snprintf(out, 256, "%s%s:%" PRIu64 ": %s", shown < length ? ".." : "", name + length - shown,
              number, reason);
 }

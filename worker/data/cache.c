@@ -8,6 +8,7 @@
 #include "worker/data/cache.h"
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
+#include "proto/base/minmax.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -152,7 +153,7 @@ int cache_create(const struct cache *c, uint64_t group, uint64_t identity, const
     f->group = group;
     snprintf(f->name, sizeof f->name, "%016" PRIx64 "-%016" PRIx64 ".%s", group, identity, suffix);
     f->fd = temporary_make(c, f->name, f->temporary, sizeof f->temporary, e);
-    return f->fd < 0 ? f->fd : 0;
+    return MIN(f->fd, 0);
 }
 
 int cache_keep(struct cache_file *f, int *fd_out, struct err *e)

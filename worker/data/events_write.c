@@ -5,6 +5,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 #include "worker/data/parsed.h"
 
@@ -85,7 +86,7 @@ static void sums_add(struct writer *w, const struct slice *b)
         if (s->first == 0 || (first < s->first && !PLANTED("first_block_first")))
             s->first = first;
 
-        s->last = last > s->last ? last : s->last;
+        s->last = MAX(last, s->last);
     }
     w->entry[s->blocks].first = first;
     w->entry[s->blocks].last = last;

@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/base/key.h"
+#include "proto/base/minmax.h"
 #include "worker/data/bad_cell.h"
 #include "worker/data/keys.h"
 #include "worker/data/numbers.h"
@@ -188,7 +189,7 @@ static int numeric_values(const struct features *f, const struct cell *cells, fl
                           char *reason)
 {
     for (uint32_t i = 0; i < f->shape.numerics; i += NUMBERS_GROUP) {
-        uint32_t left = f->shape.numerics - i, count = left < NUMBERS_GROUP ? left : NUMBERS_GROUP;
+        uint32_t left = f->shape.numerics - i, count = MIN(left, NUMBERS_GROUP);
         uint32_t rest;
         if (f->wide)
             rest = numbers_read(cells, &f->numeric[i], count, &out[i]);
@@ -291,7 +292,7 @@ static int single_keys(const struct features *f, const struct cell *cells, struc
                        char *reason)
 {
     for (uint32_t i = 0; i < f->shape.fields; i += KEYS_GROUP) {
-        uint32_t left = f->shape.fields - i, count = left < KEYS_GROUP ? left : KEYS_GROUP;
+        uint32_t left = f->shape.fields - i, count = MIN(left, KEYS_GROUP);
         uint32_t rest = keys_read(cells, &f->field[i], count, &out->key[i]);
         for (; rest != 0; rest &= rest - 1) {
             uint32_t at = i + (uint32_t)__builtin_ctz(rest);

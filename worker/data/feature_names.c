@@ -1,4 +1,5 @@
 /* feature_names.c: names of columns, from the job and the first line; finds fields by name. */
+#include "proto/base/minmax.h"
 #include "worker/data/feature_inner.h"
 #include "worker/data/kind.h"
 
@@ -57,7 +58,7 @@ static uint32_t distance(const char *a, size_t an, const char *b, size_t bn)
             uint32_t change = diagonal + (a[i - 1] != b[j - 1]);
             uint32_t gap = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
             diagonal = row[j];
-            row[j] = change < gap ? change : gap;
+            row[j] = MIN(change, gap);
         }
     }
     return row[bn];

@@ -9,6 +9,7 @@
 
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 
 #include <pthread.h>
@@ -146,7 +147,7 @@ static void sizes_find(struct groups *g, const struct groups_wish *w, uint64_t p
     g->count = (uint32_t)count;
     g->bytes = bytes * even;
     most = w->held > 0 ? w->held : most < room ? most : room;
-    g->most = (uint32_t)(most < count ? most : count);
+    g->most = (uint32_t)MIN(most, count);
 }
 
 static int blocks_find(struct groups *g, uint64_t *packed, struct err *e)

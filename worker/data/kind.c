@@ -1,5 +1,6 @@
 /* kind.c: recognizes files by their first bytes. */
 #include "worker/data/kind.h"
+#include "proto/base/minmax.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -81,7 +82,7 @@ int kind_check(const char *name, const char *data, size_t bytes, struct err *e)
             return refuse(name, kinds[i].is, kinds[i].remedy, e);
     if (is_wide(data, bytes))
         return refuse(name, "text in UTF-16", COMMAND("iconv -f UTF-16LE -t UTF-8 FILE"), e);
-    if (ends_in_cr(data, bytes < KIND_LOOK_BYTES ? bytes : KIND_LOOK_BYTES))
+    if (ends_in_cr(data, MIN(bytes, KIND_LOOK_BYTES)))
         return refuse(
             name, "text whose lines end in CR alone",
             "in its place name a command that writes LF: {cmd: \"tr '\\\\r' '\\\\n' < FILE\"}", e);

@@ -6,6 +6,7 @@
 #include "worker/data/numbers.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 #include "proto/base/x86.h"
 
 #ifdef SHOAL_X86
@@ -31,7 +32,7 @@ TARGET static inline __m128i load(struct four *f, const struct cell *cells,
                                   const struct feature_use *use, uint32_t count, uint32_t i)
 {
     const struct cell *cell = &cells[use[i < count ? i : 0].column];
-    uint32_t n = cell->bytes < 15 ? cell->bytes : 15, is = 0xffff & 0xffffu << (16 - n);
+    uint32_t n = MIN(cell->bytes, 15), is = 0xffff & 0xffffu << (16 - n);
     f->is |= (uint64_t)is << 16 * (i % 4);
     f->first |= (uint64_t)(is & (0u - is)) << 16 * (i % 4);
     f->longer |= (uint32_t)(cell->bytes > 15) << i;

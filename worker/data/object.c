@@ -5,6 +5,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/limits.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/base/text.h"
 #include "proto/job/config.h"
 #include "proto/wire/wire.h"
@@ -141,7 +142,7 @@ static int line_check(const char *line, const char *what, struct err *e)
             return err_set(e, SHOAL_E_DATA,
                            "%s: object %.*s: byte %zu (0x%02x) of its line is a control character, "
                            "a third tab, or no UTF-8: give it another name",
-                           what, (int)(name < 60 ? name : 60), line, (size_t)(p - line) + 1,
+                           what, (int)MIN(name, 60), line, (size_t)(p - line) + 1,
                            (unsigned)(unsigned char)*p);
     if (line[name] == '\t' && line[name + 1] != '\t' && !size_of(line, &bytes))
         return err_set(e, SHOAL_E_DATA,

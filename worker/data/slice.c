@@ -9,6 +9,7 @@
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
+#include "proto/base/minmax.h"
 #include "worker/data/batch_inner.h"
 
 #include <stdlib.h>
@@ -35,7 +36,7 @@ struct slice_layout slice_layout_of(const struct columns *c)
     l.hash = (l.numeric + of[COLUMNS_NUMBER] * 4 + 7) & ~7u;
     l.count = l.hash + of[COLUMNS_HASH] * 8;
     l.key = l.count + (l.multi ? (l.fields * 4 + 7) & ~7u : 0);
-    l.least = l.key < ROW_LEAST ? ROW_LEAST : l.key;
+    l.least = MAX(l.key, ROW_LEAST);
     uint32_t bytes = l.key + l.fields * 8;
     if (l.multi)
         l.stride = 0;

@@ -3,6 +3,7 @@
 
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -262,7 +263,7 @@ static int places_find(struct strips *s, const struct move *m, uint32_t rows)
     }
     for (uint32_t i = 0; i < rows; i++) {
         uint64_t bytes = l->key + s->place[i + 1] * 8;
-        s->place[i + 1] = s->place[i] + (bytes < l->least ? l->least : bytes);
+        s->place[i + 1] = s->place[i] + MAX(bytes, l->least);
     }
     return 0;
 }

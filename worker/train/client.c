@@ -12,6 +12,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 
 #include <stdio.h>
@@ -150,7 +151,7 @@ static uint64_t pause_ns(const struct request *r)
 {
     uint64_t ms = r->pause_ms;
     if (ms == 0)
-        ms = (uint64_t)PAUSE_FIRST_MS << (r->pauses < 5 ? r->pauses : 5);
+        ms = (uint64_t)PAUSE_FIRST_MS << MIN(r->pauses, 5);
     return (r->pause_ms == 0 && ms > PAUSE_LAST_MS ? PAUSE_LAST_MS : ms) * MS;
 }
 

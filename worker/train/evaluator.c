@@ -2,6 +2,7 @@
 #include "worker/train/evaluator.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
+#include "proto/base/minmax.h"
 #include "proto/job/bad_lines.h"
 #include "worker/data/inputs.h"
 #include "worker/train/known_names.h"
@@ -250,7 +251,7 @@ static void piece_start(struct evaluator *v, struct piece_lane *l)
     struct wire_LANE_NEXT_reply task = {.kind = WIRE_NEXT_EVAL,
                                         .split = v->options.split,
                                         .position = v->next,
-                                        .rows = left < v->piece_rows ? left : v->piece_rows,
+                                        .rows = MIN(left, v->piece_rows),
                                         .unseen = true};
     l->position = v->next;
     v->next += task.rows;

@@ -2,6 +2,7 @@
 #include "proto/base/array.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/job/bad_lines.h"
 #include "worker/train/lane_inner.h"
 #include "worker/train/schedule.h"
@@ -295,7 +296,7 @@ static void pull_done(struct lane *l, struct lane_batch *b)
     l->base->stats->keys_pulled += b->transfer.keys;
     if (l->clock.kind == STATS_PULL && b->number == l->next_compute) {
         stats_turn(l->base->stats, &l->clock, STATS_PULL, now);
-        stats_held(l->base->stats, b->transfer.held_ns < blocked ? b->transfer.held_ns : blocked);
+        stats_held(l->base->stats, MIN(b->transfer.held_ns, blocked));
     }
     lane_tick(l);
 }

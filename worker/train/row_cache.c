@@ -8,6 +8,7 @@
 #include "dense/model.h"
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 
 #include <inttypes.h>
@@ -173,7 +174,7 @@ static void plan_key(struct row_cache *c, uint64_t batch, uint64_t key, uint32_t
     uint32_t w = way_find(c, s, key);
     if (w != NONE && serves(c, s, w, batch)) {
         uint64_t staleness = batch - s->way[w].writer + s->way[w].lag - 1;
-        plan->staleness = staleness > plan->staleness ? staleness : plan->staleness;
+        plan->staleness = MAX(staleness, plan->staleness);
         s->way[w].used = (uint32_t)batch;
         *source = MODEL_CACHED | (set * c->ways + w);
         return;

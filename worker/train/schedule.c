@@ -2,6 +2,7 @@
 #include "worker/train/schedule.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 
 #define PI 3.14159265358979323846
@@ -48,7 +49,7 @@ float schedule_scale(const struct job *job, uint64_t batch)
 
     if (job->train.schedule.kind == SCHEDULE_STEP) {
         double scale = power(job->train.schedule.factor, n / length);
-        return (float)(scale > floor ? scale : floor);
+        return (float)MAX(scale, floor);
     }
     if (n >= length)
         return (float)floor;

@@ -3,6 +3,7 @@
 #include "proto/base/container_of.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "worker/data/taken.h"
 #include "worker/train/trainer_inner.h"
 
@@ -403,7 +404,7 @@ static uint64_t step_ns(const struct trainer *t)
     uint64_t longest = 0;
     for (uint32_t i = 0; i < t->seat_count; i++) {
         uint64_t ns = lane_computing_ns(seat_work(t->seat[i]));
-        longest = ns > longest ? ns : longest;
+        longest = MAX(ns, longest);
     }
     return longest;
 }

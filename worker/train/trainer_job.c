@@ -4,6 +4,7 @@
 #include "proto/base/container_of.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 #include "worker/data/object.h"
 #include "worker/data/source.h"
@@ -96,7 +97,7 @@ static uint32_t seats_wanted(const struct trainer *t)
 {
     uint32_t seats = t->options.lanes_max;
     if (t->job.train.mode == WIRE_BSP && t->lanes > seats)
-        seats = t->lanes < LIMIT_LANES ? t->lanes : LIMIT_LANES;
+        seats = MIN(t->lanes, LIMIT_LANES);
     return seats;
 }
 

@@ -2,6 +2,7 @@
 #include "embedding/rows/optimizer/isa.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 #include "proto/base/x86.h"
 
 #include <stdbool.h>
@@ -40,7 +41,7 @@ static enum isa isa_of_processor(void)
 enum isa isa_best(void)
 {
     enum isa have = isa_of_processor();
-    return have < limit ? have : limit;
+    return MIN(have, limit);
 }
 
 void isa_limit(enum isa at_most)

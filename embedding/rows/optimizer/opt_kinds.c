@@ -1,6 +1,7 @@
 /* opt_kinds.c: the optimizers, each a plain C body compiled once for each vector level
  * (optimizer.h). */
 #include "embedding/rows/optimizer/optimizer.h"
+#include "proto/base/minmax.h"
 
 #include <math.h>
 
@@ -184,7 +185,7 @@ ISA_INLINE void segment(float *restrict w, float *restrict sum, const float *res
 ISA_INLINE void ctr_adagrad_body(float *restrict row, const float *restrict g,
                                  const struct opt_step *p, const uint32_t width)
 {
-    const uint32_t first = p->zero_first < width ? p->zero_first : width;
+    const uint32_t first = MIN(p->zero_first, width);
     segment(row, row + width, g, p, first);
     segment(row + first, row + width + 1, g + first, p, width - first);
 }

@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/err.h"
+#include "proto/base/minmax.h"
 #include "proto/base/rng.h"
 
 #include <stdlib.h>
@@ -47,7 +48,7 @@ int sketch_add(struct sketch *s, uint32_t cells, uint32_t limit, uint64_t key, u
         return SHOAL_E_NOMEM;
     SHOAL_VERIFY_ASSERT(s->columns * SKETCH_ROWS == cells);
     uint32_t before = look(s, 0, hash, young), past = look(s, 1, hash, old);
-    uint32_t known = before > past ? before : past,
+    uint32_t known = MAX(before, past),
              now = times < SKETCH_MAX - known ? known + times : SKETCH_MAX;
     SHOAL_ASSERT(now >= known && now <= SKETCH_MAX); /* a count is never too low */
     for (uint32_t i = 0; i < SKETCH_ROWS; i++)
