@@ -1,5 +1,5 @@
-/* test_broken.c: invariants of numbers, lanes and tasks, broken on purpose: each must be noticed,
- * by its own assert. */
+/* test_broken.c: breaks the invariants of numbers, lanes and tasks on purpose: each breach must be
+ * caught by its own assert. */
 #include "server/coord/core.h"
 #include "server/coord/grant.h"
 #include "server/coord/work.h"
@@ -13,7 +13,7 @@
 static struct coord *c;
 static struct err e;
 static uint64_t worker;
-static bool shard_changes; /* with the next put */
+static bool shard_changes; /* by the next put */
 
 void __real_coord_lane_close(struct coord_tasks *t, uint32_t lane);
 void __wrap_coord_lane_close(struct coord_tasks *t, uint32_t lane);
@@ -35,7 +35,7 @@ int __wrap_coord_store_put(struct coord_store *s, const char *key, const void *v
     return __real_coord_store_put(s, key, value, bytes, why);
 }
 
-#define PASS 77 /* of the worker */
+#define PASS 77 /* passed by the worker */
 
 /* A coordinator in the middle of an epoch: two lanes, a worker, nothing granted yet. */
 static void begin(uint32_t mode)
@@ -72,7 +72,7 @@ static void ask(uint32_t lane, uint64_t id)
     (void)coord_grant_next(&c->slot[0], &a);
 }
 
-/* The worker asks for a lane, and gets it. */
+/* The worker asks for a lane and gets it. */
 static void grant(void)
 {
     ask(COORD_NO_LANE, 1);

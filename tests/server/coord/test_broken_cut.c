@@ -1,5 +1,5 @@
-/* test_broken_cut.c: invariants of cuts, checkpoints and the store, broken on purpose: each must be
- * noticed, by its own assert. */
+/* test_broken_cut.c: breaks the invariants of cuts, checkpoints and the store on purpose: each
+ * breach must be caught by its own assert. */
 #include "server/coord/checkpoint_keep.h"
 #include "server/coord/core.h"
 #include "server/coord/folder.h"
@@ -14,7 +14,7 @@
 static char dir[64];
 static struct coord *c;
 static struct err e;
-static uint64_t late; /* changes behind each that RocksDB tells of */
+static uint64_t late; /* the sequence number of RocksDB is ahead by so much */
 static bool changes_follow;
 
 uint64_t __real_rocksdb_get_latest_sequence_number(void *db);

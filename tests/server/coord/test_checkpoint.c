@@ -1,5 +1,5 @@
 /* test_coord_checkpoint.c: checkpoints in the simulator: the real coordinator on real folders, with
- * fake shards that keep books of every row; what is restored must go on at the very batch. */
+ * fake shards that record every row; a restored job must continue at the exact batch. */
 #include "proto/base/hash.h"
 #include "proto/base/json.h"
 #include "proto/base/log.h"
@@ -58,7 +58,7 @@ static int hook_start(void *context, const struct string_list *words, const char
     ck_assert_str_eq(words->item[0], "publish-it");
     (void)snprintf(r.hooked[r.hook_count++ % 8], LIMIT_PATH, "%s", path);
     r.hook_polls = 0;
-    r.hook_status = r.hook_status > 128 ? 0 : r.hook_status; /* of a signal: the last one's */
+    r.hook_status = r.hook_status > 128 ? 0 : r.hook_status; /* a signal ended the last run only */
     return 0;
 }
 
@@ -291,7 +291,7 @@ START_TEST(checkpoint_is_made_while_training_goes_on)
     rows_once(2);
     for (uint32_t s = 0; s < SHARDS; s++)
         for (uint32_t i = 0; i < FAKE_CUTS; i++)
-            /* of this cut and those of the best epochs nothing is left */
+            /* this cut and those of the best epochs are dropped */
             ck_assert_uint_eq(r.shard[s]->kept[i].cut, 0);
     ck_assert_double_eq(report_number("checkpoints_made"), 1);
     ck_assert_double_eq(report_number("checkpoints.0.rows"), 20);
@@ -349,8 +349,8 @@ START_TEST(checkpoint_without_a_folder_or_a_job_is_refused)
 }
 END_TEST
 
-/* Of a job that is done, by the coordinator that saw it and by one that did not: whole, of a run
- * that nobody keeps afterwards. */
+/* A checkpoint after the job is done, made by the coordinator that ran it and by a restarted one.
+ * It is complete and opens a run of its own, which is dropped on the shards afterwards. */
 START_TEST(checkpoint_of_a_job_that_is_done)
 {
     char path[LIMIT_PATH];
@@ -382,14 +382,14 @@ START_TEST(checkpoint_of_a_job_that_is_done)
     rig_stop();
     rig_start("epochs: 2, consistency: ssp", "", path);
     job_done();
-    ck_assert_uint_eq(batches_all(), 0); /* the job is over: its end is measured once more */
+    ck_assert_uint_eq(batches_all(), 0); /* the job is over: only its last evaluation runs again */
     rows_once(2);
     rig_stop();
 }
 END_TEST
 
-/* A reader gets the map of all tables that were made, also while the next job, which has fewer, is
- * in the map and has made none. */
+/* A reader gets the map of all tables that were made, even while the next job, which has fewer
+ * tables, is in the map and has not made them yet. */
 static void map_read(void)
 {
     struct coord_job *j = &r.coord->slot[0];
@@ -405,7 +405,7 @@ static void map_read(void)
     ck_assert_uint_eq(a.reply.u.MAP_GET_reply.tablet_count, j->made.tablets);
 }
 
-/* What the servers hold stays readable. */
+/* The tables that the servers hold stay readable. */
 static void tables_read(void)
 {
     struct wire q = {.type = WIRE_TYPE_TABLE_GET, .u.TABLE_GET.table = 0};
@@ -429,8 +429,9 @@ static void next_job(struct fake_client *client, const char *epochs, uint32_t wo
     client->from = "fleet";
 }
 
-/* Of the tables alone, after a job that failed (_i 0) or waits (1), and by another coordinator
- * (2, 3). No run is open meanwhile; a job begins with it, and none goes on with it. */
+/* A checkpoint of the tables alone, after a job that failed (_i 0) or while one waits (1), and by a
+ * restarted coordinator (2, 3). No run is open meanwhile. A job can start from its tables; none can
+ * resume from it. */
 START_TEST(checkpoint_of_tables_whatever_the_last_job_came_to)
 {
     static struct fake_client next;
@@ -482,7 +483,7 @@ START_TEST(checkpoint_of_tables_whatever_the_last_job_came_to)
 }
 END_TEST
 
-/* A job that waits makes its own tables when the checkpoint of those that are there is made. */
+/* A waiting job makes its own tables only after the checkpoint of the present tables is made. */
 START_TEST(checkpoint_of_tables_is_waited_for)
 {
     static struct fake_client next;
@@ -508,7 +509,7 @@ START_TEST(checkpoint_of_tables_is_waited_for)
 }
 END_TEST
 
-/* `valid` in the place of the job's data.valid. */
+/* Sets `valid` as the job's data.valid. */
 static void valid_name(char valid)
 {
     char *at = strstr(r.yaml, "valid: [b]");
@@ -516,7 +517,7 @@ static void valid_name(char valid)
     at[8] = valid;
 }
 
-/* The text of a part of the report, the caller's. */
+/* Returns the text of a part of the report; the caller frees it. */
 static char *report_part(const char *path)
 {
     struct json *j;
@@ -527,7 +528,8 @@ static char *report_part(const char *path)
     return text;
 }
 
-/* _i 2 and 3: over its minutes within an epoch, with windows of several tasks. */
+/* _i 2 and 3: the job reaches its limit of minutes within an epoch, with windows of several
+ * tasks. */
 START_TEST(checkpoint_of_a_job_that_is_done_keeps_its_figures)
 {
     static const char *const jobs[] = {"epochs: 2, consistency: ssp", "epochs: 2, consistency: bsp",
@@ -565,7 +567,7 @@ START_TEST(checkpoint_of_a_job_that_is_done_keeps_its_figures)
 }
 END_TEST
 
-/* The job at hand is as one of a log that grows, of which epoch 1 is the first round. */
+/* Makes the current job look like one over a growing log, with epoch 1 as its first round. */
 static void grows(void)
 {
     struct coord_job *j = &r.coord->slot[0];
@@ -585,7 +587,7 @@ static void grows(void)
     memcpy(record + sizeof g->at + 2, &object, sizeof object);
 }
 
-/* Of the state in a checkpoint: where lane 0 goes on. */
+/* Returns where lane 0 continues, read from the state of a checkpoint. */
 static uint64_t next_batch_in(const char *path)
 {
     struct coord_lane_record lane;
@@ -599,7 +601,8 @@ static uint64_t next_batch_in(const char *path)
     return lane.next_batch;
 }
 
-/* The run that is opened for it has marks of 0: where more may come, lanes begin there too. */
+/* The run that is opened for the checkpoint has marks of 0. Where more rounds may come, the lanes
+ * begin at 0 too. */
 START_TEST(checkpoint_of_a_log_that_grows_begins_its_lanes_anew)
 {
     rig_start("epochs: 1, consistency: ssp", "", NULL);
@@ -617,7 +620,7 @@ START_TEST(checkpoint_of_a_log_that_grows_begins_its_lanes_anew)
 }
 END_TEST
 
-/* And the store says so too. */
+/* Makes the same change in the store. */
 static void grows_in_store(void)
 {
     static const char was[] = "train: [a]",
@@ -634,7 +637,7 @@ static void grows_in_store(void)
     ck_assert_int_eq(coord_store_put(r.store, "job", yaml, (size_t)bytes, &e), 0);
 }
 
-/* Each is of a run of its own, under which the round at hand is known too. */
+/* Each checkpoint opens a run of its own. The current round is known under it, too. */
 START_TEST(checkpoint_of_a_log_that_grows_by_a_coordinator_that_did_not_see_it)
 {
     rig_start("epochs: 1, consistency: ssp", "", NULL);
@@ -652,8 +655,9 @@ START_TEST(checkpoint_of_a_log_that_grows_by_a_coordinator_that_did_not_see_it)
 }
 END_TEST
 
-/* A job that `shoal stop` ends is told as stopped; its last checkpoint goes on at the very batch:
- * of training (0 to 4), of an evaluation (5), of the test (6). */
+/* A job that `shoal stop` ends is reported as stopped, and its last checkpoint continues at the
+ * exact batch. The stop comes while it trains (0 to 4), in an evaluation (5), or in the test
+ * (6). */
 START_TEST(stopped_job_makes_its_last_checkpoint)
 {
     static const char train[] = "epochs: 2, consistency: ssp";
@@ -686,8 +690,9 @@ START_TEST(stopped_job_makes_its_last_checkpoint)
 }
 END_TEST
 
-/* It ends at once: asked a second time (0), before it trains (1), where a server is away (2), where
- * it has no folder (3); one that cannot be made does not hold it up for ever (4). */
+/* The job ends at once when it is asked a second time (0), before it trains (1), while a server is
+ * away (2), and without a folder (3). A checkpoint that cannot be made does not delay the end for
+ * ever (4). */
 START_TEST(stopped_job_ends_without_a_checkpoint)
 {
     rig_start("epochs: 2, consistency: ssp", "", NULL);
@@ -713,8 +718,8 @@ START_TEST(stopped_job_ends_without_a_checkpoint)
 }
 END_TEST
 
-/* It is asked to stop while it evaluates within a round: what is left of the round is gone on
- * with. */
+/* The job is asked to stop while it evaluates within a round: the resumed job trains the rest of
+ * the round. */
 START_TEST(checkpoint_of_the_end_within_a_round_is_gone_on_with)
 {
     char path[LIMIT_PATH];
@@ -733,7 +738,7 @@ START_TEST(checkpoint_of_the_end_within_a_round_is_gone_on_with)
     ck_assert_str_eq(json_as_string(json_get(m, "phase"), ""), "train");
     ck_assert_double_eq(json_as_number(json_get(m, "examples"), 0), examples);
     json_free(m);
-    m = manifest_of(checkpoint_make("")); /* later nobody knows where it stood in the round */
+    m = manifest_of(checkpoint_make("")); /* a later one does not know the place in the round */
     ck_assert(manifest_tables(m));
     json_free(m);
     rig_stop();
@@ -744,8 +749,8 @@ START_TEST(checkpoint_of_the_end_within_a_round_is_gone_on_with)
 }
 END_TEST
 
-/* The coordinator dies once the checkpoint of the job's end is there, before the job is done: no
- * second one is made of the same end. */
+/* The coordinator dies when the checkpoint of the job's end is made but the job is not yet done:
+ * the restarted one makes no second checkpoint of the same end. */
 START_TEST(checkpoint_of_the_end_is_made_once)
 {
     rig_start("epochs: 1, consistency: ssp", ", at_end: true", NULL);
@@ -761,7 +766,7 @@ START_TEST(checkpoint_of_the_end_is_made_once)
 }
 END_TEST
 
-/* What goes wrong with one costs that one alone, and the next job waits until it is there. */
+/* A checkpoint that fails costs nothing but itself, and the next job waits until it is over. */
 START_TEST(checkpoint_of_a_job_that_is_done_may_fail)
 {
     rig_start("epochs: 1, consistency: ssp", "", NULL);
@@ -802,7 +807,8 @@ START_TEST(checkpoint_by_batches_keeps_the_newest)
 }
 END_TEST
 
-/* By the order in which they were made; one that is read is passed over until it is not. */
+/* Named checkpoints are kept by the order in which they were made. One with a reader is passed over
+ * until the reader is gone. */
 START_TEST(checkpoint_named_ones_are_kept_by_their_number)
 {
     int hold = COORD_FOLDER_NONE;
@@ -824,7 +830,7 @@ START_TEST(checkpoint_named_ones_are_kept_by_their_number)
 }
 END_TEST
 
-/* Of two clusters with one job's name and one folder each removed the other's. */
+/* When two clusters shared a job's name and a folder, each removed the other's checkpoints. */
 START_TEST(checkpoint_folder_of_another_run_is_refused)
 {
     struct coord_folder_claim other = {.fd = 0};
@@ -847,8 +853,8 @@ START_TEST(checkpoint_folder_of_another_run_is_refused)
 }
 END_TEST
 
-/* Another has taken the folder while the coordinator was away: the job goes on, and removes none
- * before it has its folder back. */
+/* Another coordinator has taken the folder while this one was away: the job goes on, and removes no
+ * checkpoint before it has the folder back. */
 START_TEST(checkpoint_folder_that_another_took_loses_none)
 {
     struct coord_folder_claim other = {.fd = 0};
@@ -879,7 +885,7 @@ START_TEST(checkpoint_by_minutes)
 }
 END_TEST
 
-/* Cuts of best epochs and checkpoints at every moment: each waits for the other. */
+/* Cuts of best epochs and checkpoints requested at every moment: each waits for the other. */
 START_TEST(checkpoint_and_best_epochs_do_not_disturb_each_other)
 {
     rig_start("epochs: 5, consistency: ssp, early_stop: {metric: auc, patience: 2}", "", NULL);
@@ -902,8 +908,9 @@ END_TEST
 
 /* ---- what goes wrong ------------------------------------------------------------------------- */
 
-/* A shard that does not answer for five seconds: the others' pushes wait for a second, and go on
- * until it writes rows before the next attempt: then for a second at most again. */
+/* A shard does not answer for five seconds: the other shards hold their pushes for a second, then
+ * go on until the shard writes rows before the next attempt, and then hold again for a second at
+ * most. */
 START_TEST(checkpoint_holds_pushes_for_a_second_at_most)
 {
     uint64_t longest = 0, shortest_open = UINT64_MAX, since = 0, until, holds = 0;
@@ -933,7 +940,7 @@ START_TEST(checkpoint_holds_pushes_for_a_second_at_most)
     ck_assert_uint_ge(shortest_open, SECOND * 9 / 10);
     checkpoint_wait();
     ck_assert_msg(r.client.checkpoint.status == 0, "%s", r.client.checkpoint.text);
-    /* of the attempt that was made */
+    /* the attempt that succeeded held pushes for no longer */
     ck_assert(r.coord->slot[0].checkpoint.list->record[0].held_seconds < 1.1);
     job_done();
     rows_once(4);
@@ -962,7 +969,7 @@ END_TEST
 
 /* ---- a folder that hangs --------------------------------------------------------------------- */
 
-/* Whether the status tells of the folder. */
+/* True when the status says that the folder does not answer. */
 static bool hang_told(void)
 {
     char *text = coord_status_text(&r.coord->slot[0]);
@@ -978,8 +985,8 @@ static void slowly(void)
         r.worker[w].step_ns = SECOND / 2;
 }
 
-/* The coordinator stood still with it, and leases ran out. In the second case both of its errands
- * hang: before there is a folder, and before it has its name. */
+/* A hanging folder used to stop the coordinator, and leases ran out. In the second case both of its
+ * errands hang: the one before the folder exists, and the one before it gets its name. */
 START_TEST(checkpoint_folder_that_hangs_stops_nothing_else)
 {
     rig_start("epochs: 2, consistency: ssp", "", NULL);
@@ -1013,8 +1020,9 @@ START_TEST(checkpoint_folder_that_hangs_stops_nothing_else)
 }
 END_TEST
 
-/* Which never answers: one is given up after its limit, those that follow at once, and the job is
- * done meanwhile, also one that wants a checkpoint of its end. When it answers, nothing is left. */
+/* A folder that never answers: the first errand is given up after its limit, later ones at once,
+ * and the job ends meanwhile, even one that wants a checkpoint of its end. Once the folder answers,
+ * no unfinished entry is left. */
 START_TEST(checkpoint_that_waits_for_a_folder_that_hangs_has_an_end)
 {
     rig_start("epochs: 4, consistency: ssp", ", every_batches: 20, at_end: true", NULL);
@@ -1041,8 +1049,8 @@ START_TEST(checkpoint_that_waits_for_a_folder_that_hangs_has_an_end)
 }
 END_TEST
 
-/* Whoever submits a job hears that its folder hangs; it is begun when that answers, once, where
- * somebody still asks for it, and else never. */
+/* A client that submits a job is told that its folder hangs. When the folder answers, the job
+ * begins once if its client still asks (_i 0), and never if the client is gone (1). */
 START_TEST(checkpoint_folder_that_hangs_is_told_to_who_submits)
 {
     bool heard = false;
@@ -1081,7 +1089,7 @@ START_TEST(checkpoint_ends_with_the_shard_that_dies)
     ck_assert_int_eq(r.coord->slot[0].checkpoint.state, CHECKPOINT_EXPORTING);
     ck_assert_uint_eq(entries(".tmp"), 1);
     sim_kill(r.shard[1]->node);
-    if (_i == 0) /* it comes back at once; else it is missed after its lease */
+    if (_i == 0) /* _i 0: it comes back at once; else its lease runs out first */
         fake_shard_start(r.shard[1], r.sim, "server-1", 0, 2);
     checkpoint_wait();
     ck_assert_int_eq(r.client.checkpoint.status, SHOAL_E_UNAVAILABLE);
@@ -1095,8 +1103,8 @@ START_TEST(checkpoint_ends_with_the_shard_that_dies)
 }
 END_TEST
 
-/* Killed while it makes one: what was begun is gone at the next start, and so is the cut on the
- * shards. */
+/* The coordinator is killed while it makes a checkpoint: the next start removes the unfinished
+ * folder, and the shards drop the cut. */
 START_TEST(checkpoint_of_a_dead_coordinator_is_removed)
 {
     rig_start("epochs: 2, consistency: ssp", "", NULL);
@@ -1126,7 +1134,8 @@ END_TEST
 
 /* ---- going on -------------------------------------------------------------------------------- */
 
-/* A checkpoint at every place of two epochs; the cluster is thrown away, another one goes on. */
+/* A checkpoint at every place of two epochs; the cluster is discarded, and another one
+ * continues. */
 static bool has_cut(const struct fake_shard *s, uint64_t cut)
 {
     for (uint32_t i = 0; i < FAKE_CUTS; i++)
@@ -1135,8 +1144,8 @@ static bool has_cut(const struct fake_shard *s, uint64_t cut)
     return false;
 }
 
-/* Given up, and then the coordinator died before the shards had heard: the next one tells them, but
- * keeps the best epoch's. */
+/* The coordinator dies after it gave a cut up and before the shards were told. The restarted one
+ * tells them, but keeps the cut of the best epoch. */
 START_TEST(checkpoint_cuts_that_were_given_up_go_at_registration)
 {
     rig_start("epochs: 3, consistency: ssp, early_stop: {metric: auc, patience: 2}", "", NULL);
@@ -1163,8 +1172,8 @@ START_TEST(checkpoint_cuts_that_were_given_up_go_at_registration)
 }
 END_TEST
 
-/* A server away for four hours, with a checkpoint due each minute: none is begun, no question piles
- * up, and it is taken back. */
+/* A server is away for four hours, with a checkpoint due each minute: no checkpoint begins, no
+ * questions pile up, and the server is accepted when it returns. */
 START_TEST(checkpoint_waits_for_a_server_that_is_away)
 {
     rig_start("epochs: 2, consistency: ssp", ", every_minutes: 1", NULL);
@@ -1179,7 +1188,8 @@ START_TEST(checkpoint_waits_for_a_server_that_is_away)
 }
 END_TEST
 
-/* Whatever is asked of all while one is away fills no table: it is told when it comes back. */
+/* Questions to all shards do not fill the call table while one shard is away. It is told of the
+ * cuts when it comes back. */
 START_TEST(checkpoint_cuts_given_up_ask_nothing_of_who_is_away)
 {
     rig_start("epochs: 2, consistency: ssp", "", NULL);
@@ -1222,7 +1232,7 @@ START_TEST(checkpoint_goes_on_at_the_very_batch)
 }
 END_TEST
 
-/* In evaluation no lane is held; the next epoch follows. */
+/* No lane is held in an evaluation; the next epoch follows. */
 START_TEST(checkpoint_of_an_evaluation_goes_on)
 {
     char path[LIMIT_PATH];
@@ -1242,9 +1252,9 @@ START_TEST(checkpoint_of_an_evaluation_goes_on)
 }
 END_TEST
 
-/* Early stopping goes on with the best epoch so far and the misses since. Its tables are not in the
- * checkpoint: what is kept is the best of those that come. By another measure, or on other data, it
- * begins anew. */
+/* Early stopping continues with the best epoch so far and the number of misses since. That epoch's
+ * tables are not in the checkpoint, so the best of the later epochs is kept. With another measure
+ * or other data the count begins anew. */
 START_TEST(checkpoint_goes_on_with_the_best_epoch)
 {
     static const double quality[][FAKE_EPOCHS] = {{0, 0.6, 0.9, 0.7, 0.65, 0.6, 0.55},
@@ -1270,10 +1280,10 @@ START_TEST(checkpoint_goes_on_with_the_best_epoch)
     ck_assert_uint_eq(r.coord->slot[0].at.epoch, epochs[_i]);
     ck_assert_double_eq(report_number("best_epoch"), best[_i]);
     ck_assert_double_eq(report_number("final_epoch"), final[_i]);
-    char measured[40]; /* what the report tells in front is of the tables that are there */
+    char measured[40]; /* the report's top figures belong to the tables that are kept */
     (void)snprintf(measured, sizeof measured, "epochs.%u.valid.auc", final[_i] - 1);
     ck_assert_double_eq(report_number("valid.auc"), report_number(measured));
-    /* where that is not the best of all, it says so */
+    /* if these are not the tables of the best epoch, the report says so */
     ck_assert_int_eq(strstr(r.client.report, "the tables of epoch 2, the best, are not there") !=
                          NULL,
                      best[_i] != final[_i]);
@@ -1283,7 +1293,8 @@ START_TEST(checkpoint_goes_on_with_the_best_epoch)
 }
 END_TEST
 
-/* The coordinator dies while the new cluster loads, and later: it loads once, and goes on. */
+/* The coordinator dies while the new cluster loads, or later: the checkpoint is loaded once, and
+ * the job continues. */
 START_TEST(checkpoint_restore_survives_the_coordinator)
 {
     char path[LIMIT_PATH];
@@ -1328,8 +1339,7 @@ static int begin_none(const char *path, int *hold, struct err *e)
     return err_set(e, SHOAL_E_CANTCREATE, "cannot make %s", path);
 }
 
-/* A folder in which a checkpoint has no room is told before the job trains, and is left as it
- * was. */
+/* A checkpoint folder without room is reported before the job trains, and is left as it was. */
 START_TEST(checkpoint_folder_without_room_is_refused_with_the_job)
 {
     struct coord_folder_ops full = coord_folder_disk;
@@ -1346,7 +1356,7 @@ START_TEST(checkpoint_folder_without_room_is_refused_with_the_job)
 }
 END_TEST
 
-/* The job is done, its tables are there, and it says what is missing. */
+/* The job is done and its tables are there; its status says that the checkpoint is missing. */
 START_TEST(checkpoint_of_the_end_that_cannot_be_made_is_the_jobs_status)
 {
     struct coord_folder_ops none = coord_folder_disk;
@@ -1361,7 +1371,7 @@ START_TEST(checkpoint_of_the_end_that_cannot_be_made_is_the_jobs_status)
     ck_assert_ptr_nonnull(
         strstr(r.client.report, "the job is done, but its checkpoint of the end"));
     r.coord->fleet.options.folder = &coord_folder_disk;
-    coord_kill(); /* whoever asks later hears the same */
+    coord_kill(); /* a restarted coordinator reports the same */
     coord_start();
     ck_assert_uint_eq(r.coord->slot[0].at.phase, PHASE_DONE);
     ck_assert_int_eq(r.coord->slot[0].at.status, SHOAL_E_CANTCREATE);
@@ -1405,7 +1415,8 @@ static void failure_told(void)
     json_free(j);
 }
 
-/* Its age by the clock that nobody sets, but for the time that no coordinator was there. */
+/* The age is measured by the monotonic clock. Only over a restart of the coordinator is the wall
+ * clock used. */
 START_TEST(checkpoint_newest_and_last_failure_are_told)
 {
     struct coord_folder_ops ops = coord_folder_disk;
@@ -1418,12 +1429,12 @@ START_TEST(checkpoint_newest_and_last_failure_are_told)
     run_batches(2);
     (void)checkpoint_make("one");
     ops.begin = begin_none;
-    wall_s += 5000; /* it was set; what is told does not move */
+    wall_s += 5000; /* it was set; the reported age does not move */
     (void)sim_run(r.sim, sim_now_ns(r.sim) + 30 * SECOND, job_over, NULL);
     ck_assert_double_eq_tol(age_told(), 30, 2);
     failure_told();
     coord_kill();
-    coord_start(); /* by the clock, which is all that is left */
+    coord_start(); /* by the wall clock: the other one is lost */
     ck_assert_double_eq_tol(age_told(), 5000, 2);
     failure_told();
     wall_s -= 9000;
@@ -1446,7 +1457,7 @@ static bool late_told(void)
     return told;
 }
 
-/* A problem after three intervals, until there is one. */
+/* A late checkpoint is reported as a problem after three intervals, until it is made. */
 START_TEST(checkpoint_that_is_late_is_a_problem)
 {
     struct coord_folder_ops ops = coord_folder_disk;
@@ -1512,7 +1523,7 @@ static void gone_back(uint32_t epochs, uint32_t times)
     ck_assert_double_eq(report_number("epochs.0.train_logloss"), 0.5);
 }
 
-/* What a coordinator has stored that then died. */
+/* Stores the state of a coordinator that saw the shard's return and then died. */
 static void return_was_seen(uint32_t shard)
 {
     char record[LIMIT_NAME + 16], key[COORD_KEY_MAX];
@@ -1525,8 +1536,8 @@ static void return_was_seen(uint32_t shard)
     ck_assert_int_eq(coord_store_put(r.store, key, record, sizeof record, &e), 0);
 }
 
-/* Its rows are lost: all shards load the newest checkpoint, and every row counts once. However long
- * the server was away. */
+/* The server's rows are lost: all shards load the newest checkpoint, and every row counts once,
+ * however long the server was away. */
 START_TEST(checkpoint_in_memory_is_gone_back_to)
 {
     static const char *const modes[] = {"epochs: 2, consistency: async",
@@ -1547,9 +1558,9 @@ START_TEST(checkpoint_in_memory_is_gone_back_to)
 }
 END_TEST
 
-/* The folder hangs when rows are lost: in the last case the coordinator has started again by then,
- * and in the third the hang lasts longer than an errand waits. The coordinator goes on beating and
- * answering, trains nothing, and goes back when the folder answers. */
+/* The folder hangs when rows are lost. In the last case the coordinator has restarted by then; in
+ * the third the hang lasts longer than an errand waits. The coordinator keeps sending beats and
+ * answering, trains nothing, and goes back to the checkpoint when the folder answers. */
 START_TEST(checkpoint_folder_that_hangs_is_waited_for_to_go_back)
 {
     uint64_t hang_ns = _i == 2 ? 400 * SECOND : 30 * SECOND;
@@ -1582,7 +1593,7 @@ START_TEST(checkpoint_folder_that_hangs_is_waited_for_to_go_back)
 }
 END_TEST
 
-/* A job that waits so is ended by the first order: it has nothing to save. */
+/* A job that waits for the folder is ended by the first stop order: it has nothing to save. */
 START_TEST(job_that_waits_to_go_back_is_stopped_at_once)
 {
     rig_start("epochs: 2, consistency: ssp", ", every_batches: 20", NULL);
@@ -1630,8 +1641,8 @@ START_TEST(checkpoint_that_is_loaded_is_held_again_by_an_errand)
 }
 END_TEST
 
-/* In whatever the job is doing; the coordinator lives, is dead meanwhile, or has seen the server's
- * return and died. What was kept of the best epoch is lost with the rows. */
+/* A shard dies in each phase of the job, while the coordinator lives, is dead, or died after it had
+ * seen the server's return. The kept tables of the best epoch are lost with the rows. */
 START_TEST(checkpoint_in_memory_is_gone_back_to_in_every_phase)
 {
     static const uint32_t phases[] = {PHASE_EVAL, PHASE_CUT, PHASE_RESTORE, PHASE_TEST,
@@ -1660,7 +1671,8 @@ START_TEST(checkpoint_in_memory_is_gone_back_to_in_every_phase)
 }
 END_TEST
 
-/* It dies again while all load, and again when they train: each time its return is what counts. */
+/* The shard dies again while all load, and again while they train: each return goes back once
+ * more. */
 START_TEST(checkpoint_in_memory_is_gone_back_to_again)
 {
     rig_start("epochs: 2, consistency: bsp", ", every_batches: 20", NULL);
@@ -1680,7 +1692,7 @@ START_TEST(checkpoint_in_memory_is_gone_back_to_again)
 }
 END_TEST
 
-/* The job has come to batch `batches` of all lanes, and a shard dies. */
+/* Runs the job until all lanes are at batch `batches`, then kills a shard. */
 static void lose_at(uint32_t batches)
 {
     while (r.coord->slot[0].at.phase != PHASE_TRAIN)
@@ -1693,7 +1705,7 @@ static void lose_at(uint32_t batches)
         ck_assert(sim_step(r.sim));
 }
 
-/* It would go back without end. */
+/* Without this limit the job would go back without end. */
 START_TEST(checkpoint_gone_back_to_in_vain_ends_the_job)
 {
     char path[LIMIT_PATH];
@@ -1703,7 +1715,7 @@ START_TEST(checkpoint_gone_back_to_in_vain_ends_the_job)
     (void)snprintf(path, sizeof path, "%s", checkpoint_make("one"));
     for (uint32_t i = 0; i < 9 && coord_phase_running(&r.coord->slot[0]); i++) {
         lose_at(3);
-        if (_i == 1) { /* whoever counts may die, too */
+        if (_i == 1) { /* _i 1: the coordinator that counts dies, too */
             coord_kill();
             coord_start();
         }
@@ -1716,7 +1728,7 @@ START_TEST(checkpoint_gone_back_to_in_vain_ends_the_job)
 }
 END_TEST
 
-/* A server that dies often, but each time later: the job comes on. */
+/* A server dies often, but later each time: the job makes progress. */
 START_TEST(checkpoint_gone_back_to_often_is_no_end_while_the_job_comes_on)
 {
     rig_start("epochs: 2, consistency: ssp", "", NULL);
@@ -1730,7 +1742,7 @@ START_TEST(checkpoint_gone_back_to_often_is_no_end_while_the_job_comes_on)
 }
 END_TEST
 
-/* The coordinator dies with it, or while the shards load. */
+/* The coordinator dies with the shard, or while the shards load. */
 START_TEST(checkpoint_in_memory_survives_the_coordinator)
 {
     rig_start("epochs: 2, consistency: ssp", ", every_batches: 20", NULL);
@@ -1754,8 +1766,8 @@ START_TEST(checkpoint_in_memory_survives_the_coordinator)
 }
 END_TEST
 
-/* What it was submitted with is not what it goes on from by now: who sends it again is shown the
- * job. */
+/* The job now continues from another checkpoint than it was submitted with. A client that submits
+ * it again gets the running job. */
 START_TEST(checkpoint_gone_back_to_is_the_job_that_was_submitted)
 {
     struct err e = {0};
@@ -1783,7 +1795,7 @@ START_TEST(checkpoint_gone_back_to_is_the_job_that_was_submitted)
 }
 END_TEST
 
-/* A job that went on from a checkpoint has that one, until it has its own. */
+/* A job that continued from a checkpoint goes back to that one until it has made its own. */
 START_TEST(checkpoint_in_memory_that_it_began_with)
 {
     char path[LIMIT_PATH];
@@ -1804,7 +1816,7 @@ START_TEST(checkpoint_in_memory_that_it_began_with)
 }
 END_TEST
 
-/* The newest has been moved away, or is damaged. */
+/* The newest checkpoint has been moved away, or is damaged. */
 START_TEST(checkpoint_before_the_newest_is_gone_back_to)
 {
     char command[256];
@@ -1841,8 +1853,8 @@ END_TEST
 
 /* ---- pushes that power took ------------------------------------------------------------------ */
 
-/* A machine has started again without what it had acknowledged last (bsp: `ahead` of the others are
- * several clocks; else a lane's mark lies before its task), and the job has a checkpoint. */
+/* A machine has restarted without its last acknowledged pushes. bsp: the other shards are several
+ * clocks ahead; else a lane's mark lies before its task. The job has a checkpoint. */
 static void power_takes(uint32_t shard, bool bsp)
 {
     struct fake_shard *s = r.shard[shard];
@@ -1891,8 +1903,8 @@ START_TEST(checkpoint_is_gone_back_to_where_power_took_pushes)
 }
 END_TEST
 
-/* The job went on from a checkpoint, and has trained all: its last pushes go with the power of a
- * machine while nobody pulls or pushes any more. _i 1: of the coordinator's too. */
+/* The job continued from a checkpoint and has trained all. A machine's loss of power takes its last
+ * pushes when no lane pulls or pushes any more. _i 1: the coordinator's machine fails, too. */
 START_TEST(checkpoint_goes_on_and_power_is_noticed_to_the_end)
 {
     char path[LIMIT_PATH];
@@ -1914,8 +1926,8 @@ START_TEST(checkpoint_goes_on_and_power_is_noticed_to_the_end)
 }
 END_TEST
 
-/* It was made while no lane was held, _i 1: while a log that grows was waited for; lanes that stand
- * where they did are not fenced anew. */
+/* The checkpoint was made while no lane was held; _i 1: while the job waited for a growing log.
+ * Lanes whose place did not change get no new fence. */
 START_TEST(checkpoint_of_an_evaluation_goes_on_and_power_is_noticed)
 {
     static const char *const jobs[] = {"epochs: 2, consistency: ssp",
@@ -1942,7 +1954,7 @@ START_TEST(checkpoint_of_an_evaluation_goes_on_and_power_is_noticed)
 }
 END_TEST
 
-/* Power goes while the best epoch is kept, and no lane is granted any more: its time is over. */
+/* Power fails while the best epoch is kept. No lane is granted any more: the job's time is over. */
 START_TEST(checkpoint_power_is_noticed_while_an_epoch_is_kept)
 {
     rig_start(
@@ -1960,7 +1972,7 @@ START_TEST(checkpoint_power_is_noticed_while_an_epoch_is_kept)
 }
 END_TEST
 
-/* They would be dropped, for good. */
+/* Going back would drop the other job's tables for good. */
 START_TEST(checkpoint_is_not_gone_back_to_over_other_jobs_tables)
 {
     rig_start("epochs: 2, consistency: ssp", ", every_batches: 20", NULL);
@@ -1977,7 +1989,7 @@ START_TEST(checkpoint_is_not_gone_back_to_over_other_jobs_tables)
 }
 END_TEST
 
-/* A server dies, or the coordinator, while all load. */
+/* A server or the coordinator dies while all shards load. */
 START_TEST(checkpoint_gone_back_to_half_is_gone_back_to)
 {
     rig_start("epochs: 2, consistency: bsp", ", every_batches: 20", NULL);
@@ -2002,7 +2014,7 @@ START_TEST(checkpoint_gone_back_to_half_is_gone_back_to)
 }
 END_TEST
 
-/* The coordinator dies before it has stored that the job is set up again, but with all else. */
+/* The coordinator dies after it stored everything except that the job is set up again. */
 START_TEST(checkpoint_half_stored_is_gone_back_to)
 {
     static const char *const modes[] = {"epochs: 2, consistency: ssp",
@@ -2031,7 +2043,7 @@ START_TEST(checkpoint_half_stored_is_gone_back_to)
 }
 END_TEST
 
-/* One server drops its tables, the other refuses: no job begins with what is left. */
+/* One server drops its tables, the other refuses: no job may start from the rest. */
 START_TEST(checkpoint_half_gone_back_to_is_nobodys)
 {
     struct err e = {0};
@@ -2090,7 +2102,7 @@ static void ended_by(const char *why)
     ck_assert_msg(strstr(r.client.report, line) != NULL, "%s", line);
 }
 
-/* A job that is over has no use for other limits, and goes on saying why it ended. */
+/* A finished job cannot use other limits, and keeps the reason of its end. */
 START_TEST(checkpoint_of_the_end_with_another_limit_is_refused)
 {
     static const double quality[FAKE_EPOCHS] = {0, 0.6, 0.9, 0.7, 0.65, 0.6, 0.55};
@@ -2131,8 +2143,8 @@ static bool both_unloaded(void *context)
     return !r.shard[0]->loaded && !r.shard[1]->loaded;
 }
 
-/* A server has no room: the job fails, what the other one loaded goes again, and the same restore
- * is tried once more. A coordinator that dies in between tells them all the same. */
+/* A server has no room: the job fails, the tables that the other server loaded are dropped, and the
+ * same restore works afterwards. A coordinator that dies in between still tells all servers. */
 START_TEST(checkpoint_restore_that_failed_can_be_tried_again)
 {
     static struct fake_client again;
@@ -2172,7 +2184,7 @@ START_TEST(checkpoint_restore_that_failed_can_be_tried_again)
 }
 END_TEST
 
-/* On servers that hold tables, which it drops first. */
+/* The servers hold tables, which the restore drops first. */
 START_TEST(checkpoint_goes_on_on_servers_that_held_rows)
 {
     static struct fake_client again;
@@ -2246,8 +2258,8 @@ static void file_write(const char *path, const char *file, const void *bytes, si
     ck_assert(f != NULL && fwrite(bytes, count, 1, f) == 1 && fclose(f) == 0);
 }
 
-/* A state that is changed on purpose, under checksums that fit: of the state, and of the manifest,
- * which ends with its own. */
+/* Changes a state on purpose and makes the checksums fit: that of the state and the manifest's own,
+ * which ends it. */
 static void state_change(const char *path, void (*change)(struct coord_progress *at))
 {
     static const char last[] = ",\n  \"xxh3\": ";
@@ -2283,8 +2295,8 @@ static uint64_t time_spent(void)
     return j->at.elapsed_ns + sim_now_ns(r.sim) - j->started_ns;
 }
 
-/* Who goes on from it reports how long the job took in all: up to the checkpoint, and of a job that
- * is done, up to its end. */
+/* A job that continues from a checkpoint reports the total time of the job: up to the checkpoint,
+ * or up to the job's end if it was done. */
 START_TEST(checkpoint_counts_time_up_to_now)
 {
     rig_start("epochs: 2, consistency: ssp", "", NULL);
@@ -2333,7 +2345,7 @@ static void a_cut_of_ours(struct coord_progress *at)
 
 static void best_to_come(struct coord_progress *at)
 {
-    at->best = 4; /* of three */
+    at->best = 4; /* only three epochs are done */
 }
 
 static void faster_and_faster(struct coord_progress *at)
@@ -2381,7 +2393,8 @@ static void sign_all(const char *path, const char *list)
     ck_assert_msg(signature_write(path, name, 4, seed, &e) == 0, "%s", e.text);
 }
 
-/* Each of its own files, and the parts' manifests; whoever changes a state makes checksums fit. */
+/* Each of the checkpoint's own files and the parts' manifests is changed. An attacker would also
+ * make the checksums fit, so the state is changed that way, too. */
 START_TEST(checkpoint_that_nobody_listed_has_signed_is_refused)
 {
     static const char *const files[] = {MANIFEST_FILE, MANIFEST_STATE_FILE, MANIFEST_JOB_FILE,
@@ -2406,7 +2419,7 @@ START_TEST(checkpoint_that_nobody_listed_has_signed_is_refused)
     r.signers = other;
     refused_from(train, path, SHOAL_E_DENIED, "none of the keys that are good here");
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        long at = i < 4 ? 33 : 5; /* of the signature no digit */
+        long at = i < 4 ? 33 : 5; /* offset 5 of the signature is not a digit */
         flip(path, files[i], at);
         r.signers = list;
         refused_from(train, path, SHOAL_E_DENIED, i < 4 ? files[i] : "is no whole signature");
@@ -2419,13 +2432,14 @@ START_TEST(checkpoint_that_nobody_listed_has_signed_is_refused)
     state_change(path, faster);
     r.signers = list;
     refused_from(train, path, SHOAL_E_DENIED, MANIFEST_FILE);
-    rig_start(train, "", path); /* who asks for none is none the wiser */
+    rig_start(train, "", path); /* a coordinator without a list does not check */
     job_done();
     rig_stop();
 }
 END_TEST
 
-/* The folder of a job, and the checkpoint that it goes on from: below the root, and by no link. */
+/* The job's folder, and the checkpoint that it continues from, must lie below the root and be
+ * reached by no link. */
 START_TEST(checkpoint_outside_the_root_is_refused)
 {
     static char root[80], link_there[96];
@@ -2489,7 +2503,7 @@ static void status_says(const char *publish)
     free(text);
 }
 
-/* One that hangs is asked to end, then made to, and the next folder has its turn. */
+/* A command that hangs is asked to end, then killed, and the next folder gets its turn. */
 START_TEST(checkpoint_publish_that_hangs_is_ended)
 {
     struct json *j;
@@ -2524,7 +2538,8 @@ START_TEST(checkpoint_publish_that_hangs_is_ended)
 }
 END_TEST
 
-/* The command outlives its job, and another folder waits for it; the next job publishes nothing. */
+/* The command outlives its job while another folder waits for it; the next job publishes
+ * nothing. */
 START_TEST(checkpoint_publish_that_outlives_its_job_is_told_of_nowhere)
 {
     r.hooks = r.hook_holds = true;
@@ -2548,7 +2563,7 @@ START_TEST(checkpoint_publish_that_outlives_its_job_is_told_of_nowhere)
 }
 END_TEST
 
-/* The list has gone round while the command ran: what was its record is a newer checkpoint's. */
+/* The list wrapped around while the command ran: its record belongs to a newer checkpoint now. */
 START_TEST(checkpoint_publish_that_outlives_its_record_is_told_of_nowhere)
 {
     r.hooks = r.hook_holds = true;
@@ -2572,7 +2587,7 @@ START_TEST(checkpoint_publish_that_outlives_its_record_is_told_of_nowhere)
 }
 END_TEST
 
-/* A number is what checkpoints without a name have. */
+/* Digits alone are the names of checkpoints that the user did not name. */
 START_TEST(checkpoint_name_of_digits_is_refused)
 {
     rig_start("epochs: 2, consistency: ssp", "", NULL);

@@ -32,7 +32,7 @@ static struct {
     bool hook_holds;
     uint32_t hook_polls;
     peer_t to;
-    uint64_t id; /* of the last order */
+    uint64_t id; /* the last order's */
     struct wire answer;
     uint32_t answers;
 } r;
@@ -109,7 +109,8 @@ static void nothing_drained(void *core)
 
 static const struct env_handler operator_handler = {on_answer, nothing_drained, NULL};
 
-/* more: of `checkpoint`, behind its folder; from: a checkpoint to go on from; start: begin with. */
+/* more: keys of `checkpoint` after its folder; from: a checkpoint to continue from; start: tables
+ * to start from. */
 static void rig_start(const char *job, const char *more, const char *from, bool start)
 {
     static const struct sim_options calm = {
@@ -244,7 +245,7 @@ static void goes(const char *name)
     ck_assert(!there(name));
 }
 
-/* The newest that the status names; "": none. */
+/* Returns the newest checkpoint that the status names, "" for none. */
 static const char *newest(void)
 {
     static char name[LIMIT_NAME];
@@ -257,7 +258,7 @@ static const char *newest(void)
     return name;
 }
 
-/* Entries of the folder with that end, hidden ones too. */
+/* Counts the entries of the folder with that suffix, hidden ones included. */
 static uint32_t entries(const char *suffix)
 {
     DIR *d = opendir(folder);
@@ -291,7 +292,7 @@ START_TEST(remove_takes_an_older_one)
 }
 END_TEST
 
-/* By the coordinator that saw it made (_i 0), and by the next one (1). */
+/* Asked of the coordinator that made the checkpoint (_i 0), and of a restarted one (1). */
 START_TEST(remove_refuses_the_newest_of_a_running_job)
 {
     rig_start("t", "", NULL, false);
@@ -315,7 +316,7 @@ START_TEST(remove_refuses_the_newest_of_a_running_job)
 }
 END_TEST
 
-/* The status of a job that is over names the one before; its age is not known. */
+/* The status of a finished job names the checkpoint before; its age is not known. */
 START_TEST(remove_of_the_newest_leaves_the_one_before_as_the_newest)
 {
     rig_start("t", "", NULL, false);
@@ -333,7 +334,7 @@ START_TEST(remove_of_the_newest_leaves_the_one_before_as_the_newest)
 }
 END_TEST
 
-/* By its path (_i 0), and by another path to it (1). */
+/* The job's checkpoint is named by its path (_i 0), and by another path to it (1). */
 START_TEST(remove_refuses_what_the_job_went_on_from)
 {
     char link[80], path[160];
@@ -359,7 +360,7 @@ START_TEST(remove_refuses_what_the_job_went_on_from)
 }
 END_TEST
 
-/* A job that begins with the tables of one does not need it any more once it has loaded. */
+/* A job that starts from a checkpoint's tables no longer needs it once it has loaded them. */
 START_TEST(remove_takes_what_the_job_began_with)
 {
     char path[160];
@@ -440,7 +441,8 @@ START_TEST(remove_needs_a_folder)
 }
 END_TEST
 
-/* Another coordinator trains the job that made it; this one's claim is of its own job alone. */
+/* The job that made the checkpoint is trained by another coordinator; this coordinator claims its
+ * own job alone. */
 START_TEST(remove_leaves_what_is_of_a_job_that_another_coordinator_trains)
 {
     struct coord_folder_claim other = {.fd = 0};
@@ -454,7 +456,7 @@ START_TEST(remove_leaves_what_is_of_a_job_that_another_coordinator_trains)
     refused("one", SHOAL_E_DENIED, "is of job u");
     coord_folder_disk.disclaim(&other);
     goes("one");
-    ck_assert_uint_eq(entries(".lock"), 1); /* of the job that runs */
+    ck_assert_uint_eq(entries(".lock"), 1); /* that of the running job */
     job_done();
     (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND, NULL, NULL);
     ck_assert_uint_eq(entries(".lock"), 0);
@@ -462,7 +464,8 @@ START_TEST(remove_leaves_what_is_of_a_job_that_another_coordinator_trains)
 }
 END_TEST
 
-/* It lies in the folder of the job that made the tables, and the last one has another. */
+/* The checkpoint lies in the folder of the job that made the tables; the last job has another
+ * folder. */
 START_TEST(remove_finds_what_is_of_the_tables)
 {
     char other[80];
@@ -610,7 +613,8 @@ START_TEST(remove_does_one_at_a_time)
 }
 END_TEST
 
-/* While the errand runs (_i 0), and after its answer (1); the next order is another one. */
+/* The order is repeated while the errand runs (_i 0), and after its answer (1). The next order is a
+ * new one. */
 START_TEST(remove_sent_again_is_answered_alike)
 {
     rig_start("t", "", NULL, false);
@@ -630,7 +634,7 @@ START_TEST(remove_sent_again_is_answered_alike)
 }
 END_TEST
 
-/* A large one goes bit by bit: its name first. */
+/* A large checkpoint is removed in steps; its name goes first. */
 START_TEST(remove_leaves_the_rest_to_the_sweeper)
 {
     char path[256];

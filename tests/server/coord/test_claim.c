@@ -1,5 +1,5 @@
-/* test_claim.c: who comes to a cluster that is known, which of them belong to it, and what is
- * learnt from their beats. */
+/* test_claim.c: servers that come to a known cluster: which of them belong to it, and what the
+ * coordinator learns from their beats. */
 #include "server/coord/cluster.h"
 #include "server/coord/core.h"
 #include "server/coord/older.h"
@@ -16,7 +16,7 @@
 static struct coord *c;
 static struct coord_call asked; /* the last one */
 static uint32_t count;
-static struct wire_SHARD_BEAT beat; /* of server "b", which is shard 1, as it was last heard */
+static struct wire_SHARD_BEAT beat; /* the last beat of server "b", which is shard 1 */
 
 bool __wrap_coord_call_start(struct coord_calls *calls, const struct coord_call *call);
 bool __wrap_coord_call_start(struct coord_calls *calls, const struct coord_call *call)
@@ -59,7 +59,7 @@ static void setup(void)
                                     .synced = 60};
 }
 
-/* What the beat is told; "": it is taken. */
+/* Returns the error that answers the beat; "": the server is taken. */
 static const char *claim(void)
 {
     static struct err e;
@@ -75,7 +75,7 @@ static void told(const char *words)
     ck_assert_msg(words[0] == 0 ? is[0] == 0 : strstr(is, words) != NULL, "%s", is);
 }
 
-/* ---- who belongs here ------------------------------------------------------------------------ */
+/* ---- servers that belong here ---------------------------------------------------------------- */
 
 START_TEST(server_as_it_was_is_taken)
 {
@@ -83,7 +83,7 @@ START_TEST(server_as_it_was_is_taken)
 }
 END_TEST
 
-/* Unless its rows were in memory, or it had none yet. */
+/* An empty folder is accepted only if its rows were in memory, or if it had none yet. */
 START_TEST(server_with_an_empty_folder_is_refused)
 {
     beat.cluster_high = beat.cluster_low = 0;
@@ -110,7 +110,7 @@ START_TEST(server_of_another_layout_is_refused)
 }
 END_TEST
 
-/* A name that nobody knows takes the number of its folder where that is free. */
+/* A server with an unknown name takes the number of its folder if that is free. */
 START_TEST(server_with_another_ones_number_is_refused)
 {
     (void)snprintf(beat.server, sizeof beat.server, "%s", _i == 1 ? "b" : "z");
@@ -119,7 +119,8 @@ START_TEST(server_with_another_ones_number_is_refused)
 }
 END_TEST
 
-/* What was on its disk is not there: it has started on an older folder. In memory nothing was. */
+/* Records that were on its disk are missing: it has started on an older folder. A server that holds
+ * its rows in memory had none on disk. */
 START_TEST(server_with_an_older_folder_is_refused)
 {
     beat.incarnation = _i == 3 ? 7 : 8;
@@ -129,7 +130,8 @@ START_TEST(server_with_an_older_folder_is_refused)
 }
 END_TEST
 
-/* The former process speaks while the newer one lives; once that is silent it was a late word. */
+/* The former process sends a beat while the newer one lives. Once the newer one is silent, the beat
+ * counts as a late one. */
 START_TEST(server_that_runs_twice_is_refused)
 {
     c->fleet.members.shard[1].incarnation = 9;
@@ -151,7 +153,7 @@ END_TEST
 
 /* ---- what beats tell ------------------------------------------------------------------------- */
 
-/* A number that a server has is never drawn again, whatever the store says. */
+/* A number that a server has is never drawn again, even if the store would allow it. */
 START_TEST(numbers_of_servers_are_not_drawn_again)
 {
     c->fleet.counters.next_run = 20;
@@ -161,13 +163,14 @@ START_TEST(numbers_of_servers_are_not_drawn_again)
     coord_cluster_learn(&c->fleet, 1, &beat);
     ck_assert_uint_eq(c->fleet.counters.next_run, _i == 0 ? 21 : _i == 1 ? 26 : 20);
     ck_assert_uint_eq(c->fleet.counters.next_cut, _i == 2 ? 31 : _i == 3 ? 36 : 30);
-    beat.newest_run = UINT64_C(1) << 60; /* which nobody has drawn */
+    beat.newest_run = UINT64_C(1) << 60; /* the coordinator never drew it */
     coord_cluster_learn(&c->fleet, 1, &beat);
     ck_assert_uint_lt(c->fleet.counters.next_run, 27);
 }
 END_TEST
 
-/* A job that is older than the newest run of a server is of the past; its own run is not. */
+/* A job that is older than the newest run of a server belongs to the past; its own run does not end
+ * it. */
 START_TEST(job_of_the_past_ends)
 {
     c->fleet.counters.next_run = 20;
@@ -181,7 +184,7 @@ START_TEST(job_of_the_past_ends)
 }
 END_TEST
 
-/* The newest map is the one to have, of the server that has it, whoever speaks last. */
+/* The newest map is asked of the server that has it, whatever the order of the beats. */
 START_TEST(newest_map_is_asked_for)
 {
     c->fleet.cluster.map_epoch = 4;
@@ -198,7 +201,7 @@ START_TEST(newest_map_is_asked_for)
 }
 END_TEST
 
-/* A map that is no newer by now, or leads to a shard that is none, is not taken. */
+/* A map that is no longer newer, or that names a shard that does not exist, is not taken. */
 START_TEST(map_that_cannot_be_is_not_taken)
 {
     const uint64_t epoch[] = {6, 4, 6};
@@ -217,7 +220,7 @@ START_TEST(map_that_cannot_be_is_not_taken)
     msg_free(m);
     ck_assert_uint_eq(c->fleet.cluster.map_epoch, _i == 0 ? 6 : 4);
     ck_assert_uint_eq(c->fleet.cluster.tablets, _i == 0 ? 64 : 0);
-    /* who has an older one by now holds nobody up; whose cannot be is asked again in a while */
+    /* a server with an older map delays no job; one with an impossible map is asked again later */
     ck_assert_int_eq(coord_cluster_ready(&c->fleet.cluster), _i < 2);
     uint32_t asks = count;
     coord_cluster_step(&c->fleet);
@@ -225,9 +228,9 @@ START_TEST(map_that_cannot_be_is_not_taken)
 }
 END_TEST
 
-/* A map that a server has brought names no tables. Those of the job it is of must end where it
- * ends; where it goes on behind them it stays whole; and where they go on behind it, or one would
- * stand across its end, the servers hold others. */
+/* A map that a server brought names no tables. The tables of its job must end where the map ends.
+ * If the job's tables end before, the map stays whole; if they end behind it, or one would cross
+ * its end, the servers hold other tables. */
 START_TEST(map_of_a_server_is_of_the_tables_that_end_with_it)
 {
     static const struct {

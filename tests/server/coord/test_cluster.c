@@ -1,5 +1,6 @@
-/* test_cluster.c: whose shards these are, and who owns what: founding, a lost store, a store or a
- * folder that was put back, folders of others. The real coordinator with fake shards. */
+/* test_cluster.c: which shards form a cluster, and which shard owns which tablets: founding, a lost
+ * store, a store or a folder put back from a copy, folders of other clusters. The real coordinator
+ * with fake shards. */
 #include "proto/base/json.h"
 #include "proto/base/log.h"
 #include "server/coord/coord.h"
@@ -51,7 +52,7 @@ static void shard_start(uint32_t i, uint64_t incarnation)
     fake_shard_start(&r.shard[i], r.sim, name, 0, incarnation);
 }
 
-/* An empty folder from now on. */
+/* The shard has an empty folder from now on. */
 static void shard_wipe(uint32_t i)
 {
     struct fake_shard *s = &r.shard[i];
@@ -103,7 +104,7 @@ static bool job_over(void *context)
            r.client.state == WIRE_JOB_FAILED;
 }
 
-/* A new one. */
+/* Starts a new worker. */
 static void worker_start(uint64_t step_ns)
 {
     static struct fake_shard *shards[FAKE_SHARDS];
@@ -158,7 +159,7 @@ static struct coord_store *store_copy(void)
     return copy;
 }
 
-/* The coordinator starts again on another store. */
+/* Restarts the coordinator on another store. */
 static void store_change(struct coord_store *store)
 {
     coord_kill();
@@ -193,7 +194,7 @@ START_TEST(coord_cluster_is_founded_when_all_have_come)
 }
 END_TEST
 
-/* One came, and its machine was taken away: it has no say in what is founded. */
+/* A shard came, and its machine was taken away: it does not count for the founding. */
 START_TEST(coord_cluster_waits_for_nobody_who_left)
 {
     rig_start(2);
@@ -275,7 +276,7 @@ START_TEST(coord_lost_store_is_taken_over_from_all_shards)
     uint64_t id = r.coord->fleet.cluster.id[0], run = r.coord->slot[0].at.run;
     uint32_t tablets = r.coord->fleet.cluster.tablets, number = r.shard[0].number;
     uint16_t *owners = malloc(tablets * sizeof *owners);
-    r.shard[0].shard_of[3] = r.shard[1].shard_of[3] = 1; /* no formula would say so */
+    r.shard[0].shard_of[3] = r.shard[1].shard_of[3] = 1; /* no formula yields this owner */
     memcpy(owners, r.coord->fleet.cluster.shard_of, tablets * sizeof *owners);
     owners[3] = 1;
     sim_kill(r.shard[1].node);
@@ -296,7 +297,7 @@ START_TEST(coord_lost_store_is_taken_over_from_all_shards)
 }
 END_TEST
 
-/* _i 0: a folder is empty; 1: it is of another cluster; 2: both say the same number. */
+/* _i 0: a folder is empty; 1: it belongs to another cluster; 2: both claim the same number. */
 START_TEST(coord_lost_store_and_shards_that_differ_are_refused)
 {
     fleet_start(2);
@@ -368,7 +369,7 @@ START_TEST(coord_older_store_ends_the_job_that_it_remembers)
         ck_assert(sim_step(r.sim));
     struct coord_store *older = store_copy();
     ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, job_over, NULL));
-    job_run(); /* one more, which the copy does not know */
+    job_run(); /* one more job, unknown to the copy */
     store_change(older);
     go(1000);
     ck_assert_uint_eq(r.coord->slot[0].at.phase, PHASE_FAILED);
@@ -378,8 +379,8 @@ START_TEST(coord_older_store_ends_the_job_that_it_remembers)
 }
 END_TEST
 
-/* The job of the store has ended since, and no other one has come: no shard opens its run anew. _i:
- * the phase in which the copy is taken. */
+/* The stored job has ended since, and no other job has come: no shard opens its run again. _i: the
+ * phase in which the copy is taken. */
 START_TEST(coord_older_store_does_not_train_a_job_that_has_ended)
 {
     static const enum coord_phase phases[] = {PHASE_WAITING, PHASE_INDEX, PHASE_SETUP,
@@ -418,7 +419,7 @@ START_TEST(coord_empty_folder_under_an_old_name_is_refused)
     job_run();
     sim_kill(r.shard[1].node);
     shard_wipe(1);
-    r.shard[1].in_memory = _i == 1; /* then no start has rows */
+    r.shard[1].in_memory = _i == 1; /* in memory, no start has rows */
     shard_start(1, 2);
     go(1000);
     ck_assert(_i == 1 || strstr(r.shard[1].refused, "comes with an empty folder") != NULL);
@@ -449,7 +450,7 @@ START_TEST(coord_older_folder_is_refused)
 }
 END_TEST
 
-/* A job shorter than the second between two notes of what was on disk. */
+/* A job shorter than the second between two records of what is on disk. */
 START_TEST(coord_folder_of_before_the_last_digest_is_refused)
 {
     fleet_start(2);
@@ -467,7 +468,8 @@ START_TEST(coord_folder_of_before_the_last_digest_is_refused)
 }
 END_TEST
 
-/* _i 0: another cluster's; 1: the number of one that is there; 2: another number of shards. */
+/* _i 0: a folder of another cluster; 1: the number of a present shard; 2: another number of
+ * shards. */
 START_TEST(coord_folder_of_another_place_is_refused)
 {
     static const char *const says[] = {"has rows of cluster", "which server server-0 holds",
@@ -517,7 +519,7 @@ static struct table_schema *tables_of(uint32_t first_bits)
     return table;
 }
 
-/* Server-1 starts twice in a moment, and the only word of the first start comes last. */
+/* Server-1 starts twice within a moment, and the only beat of the first start arrives last. */
 START_TEST(coord_late_word_of_a_dead_server_keeps_no_living_one_out)
 {
     fleet_start(2);
@@ -542,8 +544,8 @@ static bool finishing(void *context)
     return r.coord->slot[0].at.phase == PHASE_FINISH;
 }
 
-/* A job that ends needs it no more, and the next one may be a day away: who asks for rows
- * meanwhile is answered. */
+/* A finished job does not need the map any more, and the next job may be a day away. The shard gets
+ * it at once, so that readers of rows are answered meanwhile. */
 START_TEST(coord_shard_that_comes_back_as_a_job_ends_is_told_the_map)
 {
     fleet_start(2);
@@ -559,8 +561,8 @@ START_TEST(coord_shard_that_comes_back_as_a_job_ends_is_told_the_map)
 }
 END_TEST
 
-/* The store is lost, and the next job has fewer tables than the cluster: the map stays whole, and
- * the full job finds it so. */
+/* The store is lost, and the next job has fewer tables than the cluster: the map stays whole, and a
+ * later job with all tables finds it so. */
 START_TEST(coord_lost_store_and_a_job_of_fewer_tables)
 {
     struct err e = {0};
@@ -570,7 +572,7 @@ START_TEST(coord_lost_store_and_a_job_of_fewer_tables)
                                        coord_fresh_due(&r.coord->slot[0]),
                                        &r.coord->slot[0].numbers, &e),
                      0);
-    cl->tables = 0; /* as it is taken from a shard */
+    cl->tables = 0; /* as in a map taken from a shard */
     r.coord->fleet.members.shard[0].figures.holds = true;
     cl->shard_of[130] ^= 1;
     uint16_t owner = cl->shard_of[130];
@@ -587,7 +589,7 @@ START_TEST(coord_lost_store_and_a_job_of_fewer_tables)
 }
 END_TEST
 
-/* A slot's tables keep their numbers and their owners whatever another slot's jobs declare. */
+/* A slot's tables keep their numbers and owners whatever the jobs of another slot declare. */
 START_TEST(coord_tables_of_a_second_slot_lie_beside)
 {
     struct err e = {0};
@@ -606,18 +608,19 @@ START_TEST(coord_tables_of_a_second_slot_lie_beside)
     coord_map_view(cl, two, tables_of(7), 2, view);
     for (uint32_t i = 0; i < 128 + 64; i++)
         ck_assert_uint_eq(view[i], i < 128 ? i / 64 : (i - 128) / 32);
-    /* more tables of each, behind all others: fresh, too, for the others are not its own */
+    /* each slot gets more tables, behind all others; a fresh job too, as the others are not its
+     * own */
     ck_assert_int_eq(coord_cluster_map(f, tables_of(7), 3, false, &two, &e), 0);
     ck_assert_int_eq(coord_cluster_map(f, tables_of(6), 3, true, &one, &e), 0);
     ck_assert(two == 0x1c && one == 0x23 && cl->map_epoch == 4);
     ck_assert_uint_eq(coord_map_first(cl, one, &tables_of(6)[2]), 2 * 64 + 128 + 2 * 64);
-    /* a job that gets no place leaves the numbers as they were */
+    /* a job that gets no place leaves the numbers unchanged */
     struct table_schema wide[3];
     memcpy(wide, tables_of(9), sizeof wide);
     wide[0].tablet_bits = 0; /* too few tablets for two shards */
     ck_assert_int_eq(coord_cluster_map(f, wide, 1, false, &two, &e), SHOAL_E_CONFIG);
     ck_assert(two == 0x1c && cl->held == 0x3f && cl->map_epoch == 4);
-    /* a job of fewer tables, and the one before again: the map stays */
+    /* a job of fewer tables, then the earlier one again: the map stays */
     ck_assert_int_eq(coord_cluster_map(f, tables_of(7), 1, false, &two, &e), 0);
     ck_assert_int_eq(coord_cluster_map(f, tables_of(6), 3, false, &one, &e), 0);
     ck_assert(two == 4 && one == 0x23 && cl->map_epoch == 4);
@@ -625,8 +628,8 @@ START_TEST(coord_tables_of_a_second_slot_lie_beside)
 }
 END_TEST
 
-/* Other tablets than the servers' tables have: refused before it is stored, else no later job could
- * be set up. While nobody has tables it is dealt anew. */
+/* Tables with another number of tablets than the servers' are refused before the map is stored;
+ * otherwise no later job could be set up. While no server holds tables, tablets are dealt anew. */
 START_TEST(coord_map_of_another_layout_is_refused)
 {
     struct err e = {0};
@@ -657,9 +660,9 @@ START_TEST(coord_map_of_another_layout_is_refused)
 }
 END_TEST
 
-/* Rows in memory: one of two servers started again since the last job. Its part would read as new
- * rows, the other's not: refused, also by a coordinator that started again; once both did, all
- * begins anew. */
+/* Rows in memory, and one of two servers restarted since the last job. Its part would read as new
+ * rows, the other server's would not: the job is refused, also by a restarted coordinator. Once
+ * both servers have restarted, all begins anew. */
 START_TEST(coord_half_of_the_rows_in_memory_is_refused)
 {
     fleet_start(2);
@@ -686,7 +689,8 @@ START_TEST(coord_half_of_the_rows_in_memory_is_refused)
 }
 END_TEST
 
-/* And where all are gone nobody begins with them, or is told that they are there. */
+/* When all rows in memory are lost, no job starts from them, and no client is told that they
+ * exist. */
 START_TEST(coord_rows_in_memory_that_are_gone_are_not_begun_with)
 {
     struct err e = {0};
@@ -720,8 +724,8 @@ static int submit(uint64_t *run, struct err *e)
     return coord_submit(&r.coord->slot[0], 77, &s, NULL, run, e);
 }
 
-/* Who started again at once was told by turns that the servers hold its tables, that the job goes
- * on, or that it had failed. */
+/* A client that submitted right after the restart was told, in turn, that the servers hold the
+ * tables, that the job goes on, and that it had failed. */
 START_TEST(coord_job_in_memory_is_not_submitted_before_its_rows_are_known)
 {
     struct err e = {0};
@@ -744,7 +748,7 @@ START_TEST(coord_job_in_memory_is_not_submitted_before_its_rows_are_known)
     uint64_t end = sim_now_ns(r.sim) + 60 * SECOND;
     while (submit(&run, &e) == SHOAL_E_UNAVAILABLE)
         ck_assert(sim_step(r.sim) && sim_now_ns(r.sim) < end);
-    ck_assert_uint_eq(run == was, _i == 1); /* it goes on; else it is begun anew */
+    ck_assert_uint_eq(run == was, _i == 1); /* it goes on; otherwise it begins anew */
     if (_i == 0)
         worker_start(5000000);
     while (r.coord->slot[0].at.phase != PHASE_DONE)
@@ -753,7 +757,8 @@ START_TEST(coord_job_in_memory_is_not_submitted_before_its_rows_are_known)
 }
 END_TEST
 
-/* A server that was not heard, or still reads its rows, counted as one without, or as one with. */
+/* A server that was not heard yet, or still reads its rows, used to count as one without rows, or
+ * as one with rows. */
 START_TEST(coord_new_job_waits_for_what_the_servers_hold)
 {
     struct err e = {0};
@@ -779,8 +784,8 @@ START_TEST(coord_new_job_waits_for_what_the_servers_hold)
 }
 END_TEST
 
-/* A run that was broken off before it began goes on with fewer workers: it waited for the others
- * without end. */
+/* A run that was interrupted before it began goes on with fewer workers; it used to wait for the
+ * others for ever. */
 START_TEST(coord_job_waits_for_as_many_workers_as_were_said_last)
 {
     struct err e = {0};
@@ -809,7 +814,7 @@ START_TEST(coord_job_waits_for_as_many_workers_as_were_said_last)
 }
 END_TEST
 
-/* Who is refused will not say. */
+/* A refused server will never say what it holds. */
 START_TEST(coord_new_job_does_not_wait_for_who_is_refused)
 {
     struct err e = {0};
@@ -833,7 +838,7 @@ START_TEST(coord_new_job_does_not_wait_for_who_is_refused)
 }
 END_TEST
 
-/* Workers are told endpoints, a line each: one with a line feed in it would be two. */
+/* Workers get endpoints one a line: a line feed inside one would make it two. */
 START_TEST(coord_endpoint_is_one_word)
 {
     static const char *const wrong[] = {"", "tcp", "tcp://", "://x", "tcp://a b", "tcp://a\x7f"};
@@ -891,8 +896,8 @@ END_TEST
 
 /* ---- what fields are called ---- */
 
-/* A job with the fields a, b, .. as the letters say, by a worker that has told them; from: the
- * tables that are there, or NULL. */
+/* Starts a job with the fields a, b, .. of `letters`, with a worker that reports them. from: the
+ * tables to start from, or NULL. */
 static void named_start(const char *letters, const char *from)
 {
     struct coord_job *j = &r.coord->slot[0];
@@ -920,7 +925,7 @@ static void named_run(const char *letters, const char *from)
     ck_assert_msg(r.client.state == WIRE_JOB_DONE, "%s", r.client.text);
 }
 
-/* The number of a field of the tables that the servers hold. */
+/* Returns the number of a field of the tables that the servers hold. */
 static uint32_t number_of(const char *name)
 {
     const struct legend *n;
@@ -945,7 +950,7 @@ START_TEST(coord_names_are_kept_by_the_shards)
     named_start("abc", NULL);
     go(3000);
     ck_assert_uint_eq(r.coord->slot[0].at.phase,
-                      PHASE_SETUP); /* one of them has not kept them yet */
+                      PHASE_SETUP); /* one server has not kept them yet */
     ck_assert_uint_eq(r.shard[0].applied + r.shard[1].applied, 0);
     r.shard[1].names_slow = false;
     ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, job_over, NULL));
@@ -961,8 +966,8 @@ START_TEST(coord_names_are_kept_by_the_shards)
 }
 END_TEST
 
-/* It has taken the servers over, all but the names, and died: a job that drops what they hold goes
- * by its own names (0); one that begins without a word of it ends (1). */
+/* The coordinator's store has the servers' map and no names. A job that drops the tables uses its
+ * own names (0); a job that begins as if there were no tables ends (1). */
 START_TEST(coord_names_hold_up_no_job_that_drops_them)
 {
     struct err e = {0};
@@ -993,7 +998,7 @@ START_TEST(coord_names_hold_up_no_job_that_drops_them)
 }
 END_TEST
 
-/* A server said that it knows newer ones, and came back with other data before it told them. */
+/* A server said that it knows newer names, and came back with other data before it sent them. */
 START_TEST(coord_names_that_nobody_knows_any_more_are_not_waited_for)
 {
     fleet_start(2);
@@ -1020,8 +1025,8 @@ static int drop(const char *table, const char *field, uint64_t id, struct err *e
     return rc;
 }
 
-/* A job may ask for a lease that is shorter than the time between two beats of a server, which
- * beats by the coordinator's: its servers are not away. */
+/* A job may ask for a lease that is shorter than the time between two beats of a server. Servers
+ * beat by the coordinator's lease, so they do not count as away. */
 START_TEST(coord_a_jobs_lease_is_not_the_servers)
 {
     struct err e = {0};
@@ -1038,8 +1043,8 @@ START_TEST(coord_a_jobs_lease_is_not_the_servers)
 }
 END_TEST
 
-/* The names are there until the last server has no rows. A coordinator that dies (_i 1), or a
- * server (2), leaves them as they were. */
+/* The names stay until the last server has no rows. A coordinator (_i 1) or a server (2) that dies
+ * leaves them unchanged. */
 START_TEST(coord_drops_before_it_forgets)
 {
     struct err e = {0};
@@ -1093,8 +1098,8 @@ START_TEST(coord_drops_before_it_forgets)
 }
 END_TEST
 
-/* A job ends while one server has dropped a field and the other has not: the next one does, without
- * a word of it. */
+/* A job ends when one server has dropped a field and the other has not: the next job drops it there
+ * without being asked. */
 START_TEST(coord_half_fresh_fields_are_carried)
 {
     fleet_start(2);
@@ -1117,14 +1122,15 @@ START_TEST(coord_half_fresh_fields_are_carried)
     ck_assert_uint_eq(r.shard[1].drops, 1);
     ck_assert_str_eq(r.shard[1].what, "emb:1");
     uint32_t drops = r.shard[0].drops;
-    named_run("abc", "fleet"); /* no more */
+    named_run("abc", "fleet"); /* no more drops */
     ck_assert_uint_eq(r.shard[0].drops, drops);
     ck_assert_uint_eq(r.shard[1].drops, 1);
     rig_stop();
 }
 END_TEST
 
-/* A job that ends before a server has heard of them has dropped none: they are the next one's. */
+/* A job that ends before a server was told to drop fields has dropped none, and the next job does
+ * not drop them. */
 START_TEST(coord_fresh_fields_that_nobody_has_begun_to_drop_stay)
 {
     fleet_start(2);
@@ -1150,7 +1156,7 @@ static bool names_said(void)
     return said;
 }
 
-/* _i 0: the store is lost; 1: it is that of before the second job. */
+/* _i 0: the store is lost; 1: the store is the one from before the second job. */
 START_TEST(coord_names_of_shards_are_taken_by_a_store_that_has_none_or_older_ones)
 {
     struct err e = {0};
@@ -1166,10 +1172,10 @@ START_TEST(coord_names_of_shards_are_taken_by_a_store_that_has_none_or_older_one
     }
     store_change(older);
     go(1000);
-    if (_i == 0) { /* nobody knows what the other one may know */
+    if (_i == 0) { /* the other server may know newer names */
         ck_assert_int_eq(fleet_submit(&e), SHOAL_E_UNAVAILABLE);
         ck_assert_ptr_nonnull(strstr(e.text, "submit again when"));
-        ck_assert(!names_said()); /* which the doctor looks at */
+        ck_assert(!names_said()); /* the doctor checks this */
     }
     shard_start(1, 2);
     go(1000);
@@ -1180,14 +1186,15 @@ START_TEST(coord_names_of_shards_are_taken_by_a_store_that_has_none_or_older_one
     named_run("dc", "fleet");
     ck_assert_uint_eq(number_of("a"), 0);
     ck_assert_uint_eq(number_of("d"), 3);
-    coord_kill(); /* they are in its store by now */
+    coord_kill(); /* its store has them now */
     coord_start();
     ck_assert_uint_eq(r.coord->fleet.names.version, r.shard[0].names_version);
     rig_stop();
 }
 END_TEST
 
-/* A coordinator that had names and died before it had the map said that there are no tables. */
+/* A coordinator that had stored the names and died before it stored the map reported that there are
+ * no tables. */
 START_TEST(coord_names_of_shards_are_taken_after_their_map)
 {
     struct err e = {0};
@@ -1208,7 +1215,7 @@ START_TEST(coord_names_of_shards_are_taken_after_their_map)
 }
 END_TEST
 
-/* It came before the servers, who know that others have been there. */
+/* The job came before the servers, which know the names of other fields. */
 START_TEST(coord_names_that_are_newer_end_a_job_that_began_without_them)
 {
     fleet_start(2);
@@ -1244,8 +1251,8 @@ START_TEST(coord_two_names_of_one_version_are_refused)
 }
 END_TEST
 
-/* The store of a release before names were in it, with a job that is done: they are told from now
- * on. A line that cannot be is not taken, and guessed is nothing. */
+/* A store from a release without names, with a finished job: the names are sent to the servers from
+ * now on. A malformed reply is not taken, and no names are made up. */
 START_TEST(coord_names_of_before_are_told_and_none_are_made_up)
 {
     struct err e = {0};
@@ -1270,7 +1277,7 @@ START_TEST(coord_names_of_before_are_told_and_none_are_made_up)
     ck_assert_uint_le(r.shard[0].names_asked + r.shard[1].names_asked, 3); /* once a second */
     ck_assert_int_eq(fleet_submit(&e), SHOAL_E_UNAVAILABLE);
     for (uint32_t i = 0; i < 2; i++)
-        r.shard[i].names_version = 0; /* of the older release */
+        r.shard[i].names_version = 0; /* as in the older release */
     store_change(coord_store_memory());
     go(1000);
     ck_assert_int_eq(fleet_submit(&e), SHOAL_E_CONFIG);

@@ -33,7 +33,7 @@ struct rig {
     char yaml[1024];
     bool scalars_fail;
     uint32_t scalars; /* calls of write_scalars */
-    uint64_t step;    /* of the last one */
+    uint64_t step;    /* step of the last call */
     char tags[4096];  /* each tag seen, once, in order */
     double last[64];  /* its last value, in the same order */
     double rate_most;
@@ -64,7 +64,7 @@ static int scalars_take(void *context, const char *run, uint64_t step,
     return r.scalars_fail ? err_set(e, SHOAL_E_IO, "the disk is full") : 0;
 }
 
-/* The last value of a tag; -1: it never came. */
+/* Returns the last value of a tag, -1 if it never came. */
 static double scalar_last(const char *tag)
 {
     uint32_t line = 0;
@@ -208,7 +208,7 @@ START_TEST(coord_job_runs_to_its_report)
     ck_assert_double_gt(report_number("test.auc"), 0.5);
     ck_assert_double_eq(report_number("test.examples"), 200);
     ck_assert_double_eq(report_number("tables.0.rows"), 256);
-    struct json *all = report(); /* of two runs, of two releases too, digests are compared */
+    struct json *all = report(); /* digests are compared between runs and releases */
     ck_assert_str_eq(json_as_string(json_get(all, "tables.0.digest"), ""), "0x05d213180e44f805");
     json_free(all);
     ck_assert_double_eq(report_number("batches.applied"), 3 * 101);
@@ -279,8 +279,8 @@ START_TEST(coord_report_has_the_training_curve)
 }
 END_TEST
 
-/* What was said of the job before the coordinator died is still in its report, and scalars go on
- * from there. */
+/* The report keeps the figures from before the coordinator died, and scalars continue from
+ * there. */
 START_TEST(coord_restart_keeps_curve_and_details)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
@@ -297,7 +297,7 @@ START_TEST(coord_restart_keeps_curve_and_details)
     job_done(3);
     struct json *j = report();
     size_t count = json_count(json_get(j, "training"));
-    /* reports that were on their way may be lost: one a seat */
+    /* reports in flight may be lost: one a seat */
     ck_assert_uint_ge(count, 3 * 26 - 4);
     double seen =
         json_as_number(json_get(json_array_at(json_get(j, "training"), count - 1), "examples"), 0);
@@ -314,8 +314,8 @@ static void coord_restart(void)
     coord_start();
 }
 
-/* Between two jobs and in the middle of one; raised and lowered. Taken, two thirds or so of all
- * rows were read as initial values, with status 0. */
+/* The number of shards is raised or lowered, between two jobs and in the middle of one. When it was
+ * accepted, about two thirds of all rows were read as initial values, with status 0. */
 START_TEST(coord_other_number_of_shards_is_refused_once_there_are_tables)
 {
     struct err e = {0};
@@ -342,8 +342,8 @@ START_TEST(coord_other_number_of_shards_is_refused_once_there_are_tables)
 }
 END_TEST
 
-/* A coordinator that was restarted in the job does not know who had submitted it: the same file
- * right after the job's end was taken for the first one sent again, and nothing ran. */
+/* A coordinator that restarted during the job does not know its client. A new submit of the same
+ * file right after the job's end used to be taken for a repeated one, and no job ran. */
 START_TEST(coord_same_file_after_the_end_is_a_new_job)
 {
     static struct fake_client next;
@@ -363,8 +363,8 @@ START_TEST(coord_same_file_after_the_end_is_a_new_job)
 }
 END_TEST
 
-/* Figures of the test split outlive a death after it was evaluated, its bad lines too; damaged
- * curves do without. */
+/* Figures of the test split, its bad lines included, survive a death after its evaluation. Damaged
+ * curves are left out. */
 START_TEST(coord_restart_keeps_the_test_splits_figures)
 {
     struct err e = {0};
@@ -390,7 +390,7 @@ START_TEST(coord_restart_keeps_the_test_splits_figures)
 }
 END_TEST
 
-/* A coordinator that dies in the middle of an epoch takes none of its time away. */
+/* A coordinator that dies in the middle of an epoch loses none of its time. */
 START_TEST(coord_restart_keeps_the_time_spent)
 {
     rig_start("epochs: 1, consistency: ssp, lanes: 2", 1, 1, NULL);
@@ -407,7 +407,7 @@ START_TEST(coord_restart_keeps_the_time_spent)
     run_job(60);
     job_done(1);
     double all = (double)(sim_now_ns(r.sim) - begun) * 1e-9, train = report_number("train_seconds");
-    /* a task's time may go with each death, and the pauses do not count */
+    /* each death may lose the time of one task, and pauses do not count */
     ck_assert_double_ge(train, all * 0.6);
     ck_assert_double_le(train, all);
     ck_assert_double_eq_tol(report_number("epochs.0.seconds"), train, 1e-6);
@@ -428,12 +428,12 @@ START_TEST(coord_restart_keeps_the_time_spent)
 }
 END_TEST
 
-/* What is left over when an epoch ends makes no burst of the rate. */
+/* Reports that are left over at an epoch's end must not show as a burst of the rate. */
 START_TEST(coord_scalars_have_no_rate_of_a_moment)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 7", 1, 2, NULL);
-    /* Four rounds of tasks in about two seconds: one lane's last report is due for writing, the
-     * others' follow at once. */
+    /* Four rounds of tasks in about two seconds: one lane's last report is due for writing, and
+     * those of the other lanes follow at once. */
     for (uint32_t w = 0; w < 2; w++) {
         r.worker[w].seats = 4;
         r.worker[w].step_ns = (uint64_t)(105 + _i) * SECOND / 1000;
@@ -448,8 +448,8 @@ START_TEST(coord_scalars_have_no_rate_of_a_moment)
 }
 END_TEST
 
-/* Workers tell of examples once in some seconds: in between the status has no rate of nothing, and
- * then none of all in a second. */
+/* Workers report their examples only every few seconds: the status must neither show a rate of zero
+ * in between nor all examples as those of one second. */
 START_TEST(coord_status_tells_the_rate_of_jumps)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 1, 2, NULL);
@@ -460,7 +460,7 @@ START_TEST(coord_status_tells_the_rate_of_jumps)
         r.worker[w].step_ns = SECOND;
     while (!sim_run(r.sim, sim_now_ns(r.sim) + SECOND, job_over, NULL)) {
         if (_i == 1 && sim_now_ns(r.sim) - begun < 30 * SECOND)
-            continue; /* nobody has asked before: the first answer has a rate, too */
+            continue; /* the first question comes late: its answer has a rate, too */
         char *text = coord_status_text(&r.coord->slot[0]);
         struct json *j;
         ck_assert_int_eq(json_parse(text, strlen(text), &j, NULL), 0);
@@ -486,7 +486,7 @@ START_TEST(coord_scalars_tell_training_and_evaluation)
     (void)snprintf(r.yaml + strlen(r.yaml), 128, "evaluate: {group: user, by: [hour]}\n");
     r.worker[0].context = r.worker[1].context = true;
     run_job(60);
-    if (_i == 1) { /* the job is done, and its status says that its curves are not there */
+    if (_i == 1) { /* the job is done, and its status says that its curves were lost */
         ck_assert_int_eq(r.client.state, WIRE_JOB_DONE);
         ck_assert_int_eq(r.client.status, SHOAL_E_IO);
         all_rows_once(3);
@@ -495,7 +495,7 @@ START_TEST(coord_scalars_tell_training_and_evaluation)
         return;
     }
     job_done(3);
-    /* of each epoch, which are shorter than two seconds; valid; test */
+    /* three of epochs, which are shorter than two seconds; three of valid; one of test */
     ck_assert_uint_eq(r.scalars, 3 + 3 + 1);
     ck_assert_uint_eq(r.step, 3 * 1005);
     ck_assert_double_eq(scalar_last("train/logloss"), 0.5);
@@ -532,7 +532,8 @@ START_TEST(coord_best_epoch_by_group_auc)
 }
 END_TEST
 
-/* A worker that has another job file, or lies: its figures are refused and nothing is counted. */
+/* A worker with another job file, or with false figures: its figures are refused and not
+ * counted. */
 START_TEST(coord_predictions_of_another_job_are_refused)
 {
     rig_start("epochs: 1, consistency: ssp, lanes: 2", 2, 1, NULL);
@@ -585,9 +586,9 @@ START_TEST(coord_frozen_worker_is_told_to_leave_and_writes_nothing)
     rig_start("epochs: 12, consistency: ssp, lanes: 2", 2, 2, NULL);
     while (r.worker[0].batches < 10)
         ck_assert(sim_step(r.sim));
-    sim_pause(r.worker[0].node, sim_now_ns(r.sim) + 2 * SECOND); /* the lease is one */
+    sim_pause(r.worker[0].node, sim_now_ns(r.sim) + 2 * SECOND); /* the lease is one second */
     run_job(120);
-    job_done(12); /* no row twice although it went on with its task when it woke up */
+    job_done(12); /* no row twice although it continued its task when it woke up */
     ck_assert_uint_gt(r.worker[0].fenced + r.worker[0].leaves + r.worker[0].unknown, 0);
     rig_stop();
 }
@@ -654,7 +655,7 @@ START_TEST(coord_best_epoch_is_restored)
         ck_assert_uint_ge(r.shard[s]->restores, 1);
         ck_assert_uint_eq(r.shard[s]->newest_run, r.coord->slot[0].at.run);
         ck_assert_uint_ne(r.shard[s]->newest_run, r.client.run);
-        /* the last one dropped, at the end */
+        /* the newest one is dropped at the end */
         ck_assert_uint_eq(r.shard[s]->dropped, r.coord->slot[0].at.best_cut);
     }
     ck_assert_double_eq_tol(r.coord->slot[0].at.lr_scale, 0.25, 1e-12);
@@ -662,7 +663,7 @@ START_TEST(coord_best_epoch_is_restored)
 }
 END_TEST
 
-/* _i 0: rates go down at each second miss; 1: what is only a little better is none. */
+/* _i 0: rates go down at each second miss; 1: a slightly better value is no gain. */
 START_TEST(coord_gains_and_rates_have_a_patience_of_their_own)
 {
     static const double quality[FAKE_EPOCHS] = {0, 0.6, 0.9, 0.7, 0.65, 0.6};
@@ -700,8 +701,8 @@ START_TEST(coord_report_says_that_a_job_still_gained)
 }
 END_TEST
 
-/* After a checkpoint the first epoch is kept whatever it is, also one that beats the best of all by
- * too little to be a gain; the next one may be a gain on the best and none on what was kept. */
+/* After a checkpoint the first epoch is always kept, even if it beats the best of all by too little
+ * to be a gain. The next epoch may be a gain on the best and none on the kept one. */
 START_TEST(coord_gain_over_the_best_is_kept)
 {
     static const double quality[FAKE_EPOCHS] = {0, 0.6, 0.8, 0.8, 0.6, 0.6, 0.6};
@@ -715,7 +716,7 @@ START_TEST(coord_gain_over_the_best_is_kept)
         ck_assert(sim_step(r.sim));
     ck_assert_uint_eq(at->kept, 2);
     at->best = 1;
-    at->best_value -= 1.2e-6; /* the third will be as good as the second */
+    at->best_value -= 1.2e-6; /* the third will equal the second */
     at->kept_value -= 0.5e-6;
     run_job(120);
     job_done(5);
@@ -744,7 +745,7 @@ START_TEST(coord_restarted_shard_is_set_up_again)
         ck_assert(sim_step(r.sim));
     struct fake_shard *s = r.shard[1];
     sim_kill(s->node);
-    s->map_count = 0; /* lost; rows, marks and generations are journalled */
+    s->map_count = 0; /* the map is lost; rows, marks and generations are in the journal */
     (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND, NULL, NULL);
     fake_shard_start(s, r.sim, "server-1", 0, 2);
     run_job(120);
@@ -756,8 +757,9 @@ START_TEST(coord_restarted_shard_is_set_up_again)
 }
 END_TEST
 
-/* Marks and clocks are not the same on all shards where a worker died amid its pushes. A lane that
- * each shard placed by its own ones could wait on one for a lane that waits for it on another. */
+/* Marks and clocks differ between shards if a worker died during its pushes. If each shard
+ * placed a lane by its own marks, the lane could wait on one shard for a lane that waits for it
+ * on another. */
 START_TEST(coord_lane_has_one_clock_on_all_shards)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 1", 2, 2, NULL);
@@ -770,7 +772,7 @@ START_TEST(coord_lane_has_one_clock_on_all_shards)
         ck_assert(l->live);
         ck_assert_uint_eq(l->at, 0);
         ck_assert_uint_eq(l->clock, 93);
-        r.shard[s]->low = 0; /* it was alone: it goes on from its mark */
+        r.shard[s]->low = 0; /* it was alone: it continues from its mark */
     }
     struct fake_worker *heir = &r.worker[r.worker[0].batches != 0];
     sim_kill(r.worker[r.worker[0].batches == 0].node);
@@ -788,7 +790,7 @@ START_TEST(coord_lane_has_one_clock_on_all_shards)
 }
 END_TEST
 
-/* Two that come while none is live yet: neither is behind the other. */
+/* Two lanes come while none is live: neither is behind the other. */
 START_TEST(coord_lanes_that_come_together_begin_together)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
@@ -804,8 +806,8 @@ START_TEST(coord_lanes_that_come_together_begin_together)
 }
 END_TEST
 
-/* Where shards know of none that is live: with the one furthest behind of those that are held, not
- * with what a lane that is free left behind. */
+/* If the shards know of no live lane, a lane begins with the held lane that is furthest behind, not
+ * with a clock that a free lane left. */
 START_TEST(coord_lane_begins_with_the_last_of_those_held)
 {
     struct coord_lane *l = NULL;
@@ -814,7 +816,7 @@ START_TEST(coord_lane_begins_with_the_last_of_those_held)
     bool his[4];
     rig_start("epochs: 3, consistency: ssp, lanes: 4", 2, 3, NULL);
     for (uint32_t w = 0; w < 3; w++)
-        r.worker[w].step_ns *= 20; /* there is work left when the lease is over */
+        r.worker[w].step_ns *= 20; /* work is left when the lease is over */
     while (held < 4) {
         ck_assert(sim_step(r.sim));
         l = r.coord->slot[0].at.phase == PHASE_TRAIN ? r.coord->slot[0].tasks.lane : NULL;
@@ -851,8 +853,8 @@ START_TEST(coord_lane_begins_with_the_last_of_those_held)
 }
 END_TEST
 
-/* Power took its last fences: an older generation could write there, and a lane that has left would
- * count in its clock for ever. */
+/* Power took the shard's last fences: an older generation could write there, and a lane that has
+ * left would count in its clock for ever. */
 START_TEST(coord_fences_are_told_again)
 {
     rig_start(_i == 0 ? "epochs: 3, consistency: ssp, lanes: 2"
@@ -882,8 +884,8 @@ START_TEST(coord_fences_are_told_again)
 }
 END_TEST
 
-/* Of a killed process all is there; of a machine that has started again perhaps not: all lanes go
- * back, and whoever held one joins again. Behind a lane's last task nobody would notice. */
+/* A killed process loses nothing; a machine that restarted may have lost pushes. All lanes go back,
+ * and their workers join again. After a lane's last task no other message would reveal the loss. */
 START_TEST(coord_machine_that_started_again)
 {
     bool boots = _i != 0, loses = _i == 2;
@@ -919,9 +921,9 @@ START_TEST(coord_machine_that_started_again)
 }
 END_TEST
 
-/* bsp: a shard gives rows as of its newest clock and as of the one before. One that has lost more
- * than the others can go back: the worker was refused its pull, left, and joined again, without
- * end. */
+/* bsp: a shard serves rows as of its newest clock and the one before. A shard that lost more than
+ * the others can go back used to refuse the worker's pull; the worker left and joined again,
+ * without end. */
 START_TEST(coord_clocks_apart_end_the_job)
 {
     rig_start("epochs: 2, consistency: bsp, lanes: 2", _i == 2 ? 2 : 1, 2, NULL);
@@ -940,7 +942,8 @@ START_TEST(coord_clocks_apart_end_the_job)
 }
 END_TEST
 
-/* It gets the map, for readers, and nothing else; once all is back, the rest. */
+/* The shard gets the map, for readers, and nothing else. Once its rows are all back, it gets the
+ * rest. */
 START_TEST(coord_shard_that_reads_its_rows_back_has_the_map)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
@@ -998,7 +1001,7 @@ START_TEST(coord_restarted_coordinator_goes_on)
         coord_free(r.coord);
         coord_start();
         const struct coord_job *j = &r.coord->slot[0];
-        if (was > PHASE_LANES && was < PHASE_FINISH) /* what is missing now was lost */
+        if (was > PHASE_LANES && was < PHASE_FINISH) /* a missing run was lost */
             ck_assert(j->opened == j->at.run && j->laned == j->at.run);
         ck_assert(was > PHASE_SETUP || j->opened == 0);
     }
@@ -1009,7 +1012,7 @@ START_TEST(coord_restarted_coordinator_goes_on)
 }
 END_TEST
 
-/* What is evaluated once more is the best as before, and is kept. */
+/* The repeated evaluation finds the best epoch again, and it is kept. */
 START_TEST(coord_death_at_the_cut_keeps_the_best_epoch)
 {
     static const double quality[FAKE_EPOCHS] = {0, 0.6, 0.9, 0.7, 0.65, 0.6};
@@ -1033,8 +1036,8 @@ START_TEST(coord_death_at_the_cut_keeps_the_best_epoch)
 }
 END_TEST
 
-/* The run that RESTORE opens may be on no shard yet: the coordinator that comes back may not ask
- * for it as for one that was lost. */
+/* The run that RESTORE opens may be on no shard yet: a restarted coordinator must not ask for it as
+ * for a lost one. */
 START_TEST(coord_death_at_the_restore_keeps_the_best_epoch)
 {
     static const double quality[FAKE_EPOCHS] = {0, 0.6, 0.9, 0.7, 0.65, 0.6};
@@ -1058,7 +1061,7 @@ START_TEST(coord_death_at_the_restore_keeps_the_best_epoch)
 }
 END_TEST
 
-/* The part of one shard cannot be read: no other one has gone back by then. */
+/* The part of one shard cannot be read: no other shard has gone back by then. */
 START_TEST(coord_rotten_cut_leaves_all_as_they_were)
 {
     static const double quality[FAKE_EPOCHS] = {0, 0.6, 0.9, 0.7, 0.65, 0.6};
@@ -1092,8 +1095,8 @@ static void evaluations_are(const double *batch, uint32_t count)
     json_free(j);
 }
 
-/* Four batches a task; under bsp a round has eight, of two lanes. The last one is less than half of
- * 20 before the epoch's end, so it is the end's. */
+/* Four batches a task; under bsp a round has eight, of two lanes. The last evaluation would come
+ * less than half of 20 batches before the epoch's end, so the end's evaluation takes its place. */
 static void batches_evaluated(bool bsp)
 {
     static const double by_task[] = {20, 40, 60, 80, 101, 121, 141, 161, 181, 202},
@@ -1119,8 +1122,8 @@ START_TEST(coord_evaluates_every_so_many_batches)
 }
 END_TEST
 
-/* An evaluation within an epoch is no training, and what was trained before it counts once, also
- * when the coordinator dies: in the evaluation (1), or in the next epoch before its first (2). */
+/* An evaluation within an epoch is no training, and the training before it counts once, even if the
+ * coordinator dies in the evaluation (1), or in the next epoch before its first evaluation (2). */
 START_TEST(coord_evaluations_take_no_time_of_training)
 {
     rig_start("epochs: 2, consistency: ssp, lanes: 2", 1, 1, NULL);
@@ -1148,15 +1151,15 @@ START_TEST(coord_evaluations_take_no_time_of_training)
     ck_assert_double_eq_tol(report_number("epochs.0.seconds") + report_number("epochs.1.seconds"),
                             train, 1e-6);
     double seconds = report_number("seconds");
-    /* all but what passed since the last point of the curve, until the job was set up again */
+    /* all but the time between the curve's last point and the new set-up */
     ck_assert(seconds >= train && seconds <= all && seconds >= all - (_i == 2 ? 2.5 : 1));
     json_free(j);
     rig_stop();
 }
 END_TEST
 
-/* By this seam alone: a worker's report may come behind the push that it tells of. For one that
- * does not come there is a time. */
+/* Only at this point may a worker's report arrive after the push that it is about. The wait for a
+ * lost report is limited. */
 START_TEST(coord_last_report_of_an_epoch_is_waited_for)
 {
     rig_start("epochs: 2, consistency: ssp, lanes: 1", 1, 1, NULL);
@@ -1195,7 +1198,7 @@ static void train_is(const char *path, uint64_t rows)
     ck_assert_double_eq_tol(report_number(key), is.calibration, 1e-12);
 }
 
-/* What is stored is what was counted. */
+/* The restarted coordinator has the counts that it stored. */
 static void restart_forgets_nothing(void)
 {
     static struct metric_tally epoch, window;
@@ -1223,7 +1226,7 @@ static void windows_are(uint32_t count, double examples)
     json_free(j);
 }
 
-/* Every example once, whoever reports when. */
+/* Every example counts once, whatever the order of reports. */
 START_TEST(coord_tells_what_was_scored_before_it_was_learnt)
 {
     static const char *const mode[] = {"async", "ssp", "bsp"};
@@ -1244,7 +1247,8 @@ START_TEST(coord_tells_what_was_scored_before_it_was_learnt)
 }
 END_TEST
 
-/* A coordinator that comes back takes lanes away: a task at hand may not be told. None is twice. */
+/* A restarted coordinator takes lanes away: the reports of unfinished tasks may be lost, but none
+ * counts twice. */
 START_TEST(coord_restart_counts_no_example_twice)
 {
     rig_start("epochs: 2, consistency: bsp, lanes: 2", 2, 2, NULL);
@@ -1264,7 +1268,7 @@ START_TEST(coord_restart_counts_no_example_twice)
 }
 END_TEST
 
-/* And is not heard yet. */
+/* True when the report of a task is in flight and was not received yet. */
 static bool one_reports(void)
 {
     for (uint32_t w = 0; w < r.workers; w++)
@@ -1278,8 +1282,8 @@ static bool one_reports(void)
     return false;
 }
 
-/* A task that is pushed and was not told of: the report says how many of its examples the figures
- * of training lack; they were trained all the same. */
+/* A task is pushed and its report is lost: the job's report says how many examples the training
+ * figures lack. The examples were trained all the same. */
 START_TEST(coord_restart_tells_what_it_has_not_heard)
 {
     rig_start(_i % 2 == 0 ? "epochs: 2, consistency: ssp, lanes: 2"
@@ -1306,7 +1310,7 @@ START_TEST(coord_restart_tells_what_it_has_not_heard)
 }
 END_TEST
 
-/* Of 10 epochs with 26 tasks: neighbours are joined. */
+/* 10 epochs with 26 tasks: neighbouring windows are joined. */
 START_TEST(coord_windows_of_a_long_job_are_coarser)
 {
     rig_start("epochs: 10, consistency: bsp, lanes: 2", 2, 2, NULL);
@@ -1320,7 +1324,7 @@ START_TEST(coord_windows_of_a_long_job_are_coarser)
 }
 END_TEST
 
-/* Best behind 40 batches of the one epoch. */
+/* The quality is best after 40 batches of the one epoch. */
 static double best_at_40(const struct fake_worker *w)
 {
     uint64_t applied = w->shard[0]->run.lane[0].mark + w->shard[0]->run.lane[1].mark;
@@ -1337,7 +1341,7 @@ static void early_start(void)
     (void)snprintf(r.yaml + strlen(r.yaml), 64, "evaluate: {every_batches: 20}\n");
 }
 
-/* 64 and 80 are misses. */
+/* The evaluations after 64 and 80 batches are misses. */
 static void early_ended(void)
 {
     static const double batch[] = {24, 40, 64, 80};
@@ -1366,7 +1370,7 @@ START_TEST(coord_one_epoch_stops_early_and_keeps_the_best)
 }
 END_TEST
 
-/* The coordinator dies after _i * 7 more messages of where the second evaluation begins. */
+/* The coordinator dies _i * 7 messages after the second evaluation begins. */
 START_TEST(coord_death_within_an_epoch_changes_no_evaluation)
 {
     early_start();
@@ -1380,7 +1384,8 @@ START_TEST(coord_death_within_an_epoch_changes_no_evaluation)
 }
 END_TEST
 
-/* A job that is over its minutes ends as after its last epoch, with what it has. */
+/* A job that has reached its limit of minutes ends as after its last epoch, with the tables that it
+ * has. */
 static void minutes_start(bool bsp)
 {
     rig_start(bsp ? "epochs: 9, consistency: bsp, lanes: 2, max_minutes: 0.002"
@@ -1417,7 +1422,7 @@ START_TEST(coord_minutes_end_a_job)
 }
 END_TEST
 
-/* Keeps so many more values; then the coordinator is dead. */
+/* A store that accepts a number of further values; then the coordinator is dead. */
 struct mortal {
     struct coord_keep base;
     uint32_t left;
@@ -1437,7 +1442,8 @@ static int mortal_change(struct coord_keep *k, const char *key, const void *valu
     return 0;
 }
 
-/* From now on, until it is dead of it or the job is over; then it comes back. */
+/* Lets the store fail after `put` further values, until the coordinator is dead of it or the job is
+ * over; then restarts the coordinator. */
 static void die_at_put(uint32_t put)
 {
     struct mortal m = {.base = {mortal_change, NULL}, .left = put};
@@ -1448,8 +1454,8 @@ static void die_at_put(uint32_t put)
     coord_restart();
 }
 
-/* The job is to fail, and the coordinator dies before that is stored: the one that comes back knows
- * nothing of it, and has to find the run. */
+/* The job is to fail, and the coordinator dies before that is stored: the restarted one does not
+ * know of the failure, and must find the run on the shards. */
 START_TEST(coord_death_before_a_failure_is_stored_goes_on)
 {
     struct mortal m = {.base = {mortal_change, NULL}};
@@ -1461,7 +1467,7 @@ START_TEST(coord_death_before_a_failure_is_stored_goes_on)
     coord_store_keep(r.store, &m.base);
     coord_end_fail(&r.coord->slot[0], SHOAL_E_STOPPED, "stopped by request");
     ck_assert_int_ne(r.coord->fleet.fatal, 0);
-    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 10, NULL, NULL); /* what it sent arrives */
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 10, NULL, NULL); /* its messages arrive */
     coord_store_keep(r.store, NULL);
     coord_restart();
     run_job(240);
@@ -1470,7 +1476,7 @@ START_TEST(coord_death_before_a_failure_is_stored_goes_on)
 }
 END_TEST
 
-/* At an epoch's end, its training and its evaluation, likewise. */
+/* The coordinator dies at an epoch's end, in its training and its evaluation. */
 START_TEST(coord_death_at_an_epochs_end_changes_nothing)
 {
     static const double batch[] = {101, 202};
@@ -1490,7 +1496,7 @@ START_TEST(coord_death_at_an_epochs_end_changes_nothing)
 END_TEST
 
 /* Training ends within its epoch, and the coordinator dies at each value that it stores then: no
- * evaluation comes twice, and no example is lost. */
+ * evaluation runs twice, and no example is lost. */
 START_TEST(coord_death_at_the_end_within_an_epoch_changes_nothing)
 {
     uint32_t put = (uint32_t)_i / 3;
@@ -1529,7 +1535,7 @@ START_TEST(coord_evaluates_every_so_many_minutes)
 }
 END_TEST
 
-/* A job's lanes begin at batch 1, whatever the one before it had stored. */
+/* A job's lanes begin at batch 1, whatever the former job had stored. */
 START_TEST(coord_former_jobs_lanes_are_forgotten)
 {
     struct coord_lane_record stale[3] = {{9, 77}, {9, 77}, {9, 77}};
@@ -1554,8 +1560,8 @@ static bool task_hole(const struct coord_tasks *t)
     return false;
 }
 
-/* Lanes of bsp get the tasks of a round in any order: one that is stored counts although one before
- * it is not. */
+/* Lanes of bsp get the tasks of a round in any order: a stored task counts even if an earlier one
+ * is not stored. */
 START_TEST(coord_death_within_a_round_loses_no_task)
 {
     struct sim_options o = {.seed = 40 + (uint64_t)_i,
@@ -1573,8 +1579,8 @@ START_TEST(coord_death_within_a_round_loses_no_task)
 }
 END_TEST
 
-/* With every message doubled a worker of one seat holds one lane, not one more for each copy of its
- * question. */
+/* Every message arrives twice: a worker of one seat still holds one lane, not one for each copy of
+ * its question. */
 START_TEST(coord_doubled_question_is_granted_once)
 {
     struct sim_options o = {.seed = 5,
@@ -1593,8 +1599,8 @@ START_TEST(coord_doubled_question_is_granted_once)
 }
 END_TEST
 
-/* A question of a former job that comes late, when this one has fewer lanes: where the lane stood
- * that it was granted, there is none. */
+/* A question of a former job arrives late, when the current job has fewer lanes: the lane that it
+ * was granted does not exist. */
 START_TEST(coord_late_copy_of_a_former_jobs_question_waits)
 {
     struct wire w = {.type = WIRE_TYPE_LANE_NEXT};
@@ -1608,7 +1614,7 @@ START_TEST(coord_late_copy_of_a_former_jobs_question_waits)
     w.id = asker->asked_id;
     w.u.LANE_NEXT = (struct wire_LANE_NEXT){.pass = asker->pass, .lane = COORD_NO_LANE};
     peer_t granted_to = t->lane[3].ask_peer;
-    t->lanes = 2 + (uint32_t)_i; /* as the next job's: it has no lane 3 */
+    t->lanes = 2 + (uint32_t)_i; /* as in a job without a lane 3 */
     struct coord_ask a = {.from = granted_to + 1, .request = &w};
     ck_assert_int_eq(coord_grant_next(&r.coord->slot[0], &a), 0);
     t->lanes = 4;
@@ -1617,7 +1623,7 @@ START_TEST(coord_late_copy_of_a_former_jobs_question_waits)
 }
 END_TEST
 
-/* Ids of a worker's questions rise: one from before was answered, or is nobody's any more. */
+/* Ids of a worker's questions rise: an earlier one was answered, or is no longer waited for. */
 START_TEST(coord_question_from_before_is_granted_nothing)
 {
     struct wire w = {.type = WIRE_TYPE_LANE_NEXT};
@@ -1638,8 +1644,8 @@ START_TEST(coord_question_from_before_is_granted_nothing)
 }
 END_TEST
 
-/* What is done of a lane is its holder's to say, in the generation that it has: no other worker's
- * (0), nor who lost it and has it again (1). */
+/* Only the holder of a lane, in its present generation, can say what is done of it: neither another
+ * worker (0), nor one that lost the lane and has it again (1). */
 START_TEST(coord_question_of_a_lane_is_its_holders)
 {
     struct wire w = {.type = WIRE_TYPE_LANE_NEXT, .id = 1 << 20};
@@ -1662,8 +1668,8 @@ START_TEST(coord_question_of_a_lane_is_its_holders)
 }
 END_TEST
 
-/* A lane that its worker dropped without a word (a shard had refused it) is taken back and dealt
- * again. */
+/* A shard refused a lane, and the worker dropped it without a message: the lane is taken back and
+ * granted again. */
 START_TEST(coord_lane_dropped_in_silence_is_dealt_again)
 {
     rig_start("epochs: 2, consistency: ssp, lanes: 2", 2, 1, NULL);
@@ -1714,8 +1720,8 @@ static peer_t worker_peer(const char *name)
     return 0;
 }
 
-/* Numbers of workers are in logs and in STATUS, for all to read: they open nothing. A worker whose
- * line broke shows its pass on the next one. */
+/* Numbers of workers are public, in logs and in STATUS, and grant no access. A worker whose
+ * connection broke shows its pass on the next one. */
 START_TEST(coord_stranger_with_a_workers_number_is_nobody)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
@@ -1743,7 +1749,7 @@ START_TEST(coord_stranger_with_a_workers_number_is_nobody)
 }
 END_TEST
 
-/* Its fence is under way; the lane is another's as soon as that can be. */
+/* The lane's fence is in flight: the lane goes to another worker as soon as possible. */
 START_TEST(coord_worker_may_die_while_a_lane_is_granted_to_it)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
@@ -1757,7 +1763,7 @@ START_TEST(coord_worker_may_die_while_a_lane_is_granted_to_it)
         sim_pause(r.shard[s]->node, sim_now_ns(r.sim) + 4 * SECOND);
     sim_kill(r.worker[r.worker[0].number == who ? 0 : 1].node);
     while (coord_worker_find(&r.coord->slot[0].workers, who) != NULL)
-        ck_assert(sim_step(r.sim)); /* its lease runs out before a server has answered */
+        ck_assert(sim_step(r.sim)); /* its lease runs out before a server answers */
     ck_assert_uint_ne(r.coord->slot[0].tasks.lane[0].worker, who);
     run_job(60);
     job_done(3);
@@ -1765,7 +1771,8 @@ START_TEST(coord_worker_may_die_while_a_lane_is_granted_to_it)
 }
 END_TEST
 
-/* A split, or a part of an evaluation, that was its to look at is another's then. */
+/* The split, or the part of an evaluation, that the dead worker was to read goes to another
+ * worker. */
 START_TEST(coord_worker_may_die_while_it_reads)
 {
     rig_start("epochs: 2, consistency: ssp, lanes: 2", 2, 2, NULL);
@@ -1787,8 +1794,8 @@ START_TEST(coord_worker_may_die_while_it_reads)
 }
 END_TEST
 
-/* A task is told by who holds its lane, in the generation that it has: by no other worker (0), nor
- * by one that lost the lane and has it again (1). */
+/* Only the holder of a lane, in its present generation, can report its task: neither another worker
+ * (0), nor one that lost the lane and has it again (1). */
 START_TEST(coord_report_of_a_task_is_its_holders)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 4", 2, 2, NULL);
@@ -1806,15 +1813,15 @@ START_TEST(coord_report_of_a_task_is_its_holders)
     }
     while (other->state == FAKE_WORKING || other->state == FAKE_REPORTING)
         ck_assert(sim_step(r.sim));
-    ck_assert_int_eq(other->state, FAKE_RESTING); /* FENCED; who is believed asks for more */
+    ck_assert_int_eq(other->state, FAKE_RESTING); /* FENCED; else it would ask for more */
     uint32_t task = coord_task_index(&r.coord->slot[0].tasks, holder->task.task);
     ck_assert(!r.coord->slot[0].tasks.task[task].reported);
     rig_stop();
 }
 END_TEST
 
-/* A job fails, and the next one is there before its workers have asked: they know the former's
- * file, model and tables, so they join anew. */
+/* A job fails, and the next one begins before its workers have asked. They know the former job's
+ * file, model and tables, so they join again. */
 START_TEST(coord_workers_of_a_former_job_join_the_next)
 {
     struct wire stop = {.type = WIRE_TYPE_STOP, .id = UINT64_C(1) << 50, .u.STOP.job_only = true};
@@ -1841,7 +1848,7 @@ START_TEST(coord_workers_of_a_former_job_join_the_next)
 }
 END_TEST
 
-/* Of 100,000 epochs, the most that a job may have, all would be more than the store takes. */
+/* The report of 100,000 epochs, the maximum of a job, would be larger than a value of the store. */
 START_TEST(coord_report_of_very_many_epochs_is_cut)
 {
     struct json *report;
@@ -1878,9 +1885,9 @@ static void stop_send(uint64_t id)
     (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 100, NULL, NULL);
 }
 
-/* Whoever waits for the answer sends the question again each second: a coordinator that stood still
- * finds several. Copies end neither the next job (0) nor one that was asked for its good end (1),
- * also of a coordinator that has started again (2). */
+/* A client repeats its question each second until it is answered: a coordinator that stood still
+ * finds several copies. Copies end neither the next job (0) nor a job that was asked for an orderly
+ * end (1), even after the coordinator's restart (2). */
 START_TEST(coord_copy_of_a_stop_asks_nothing)
 {
     const uint64_t id = UINT64_C(1) << 50;
@@ -1902,14 +1909,14 @@ START_TEST(coord_copy_of_a_stop_asks_nothing)
         r.coord->stopped.id = 0;
     stop_send(id);
     ck_assert_int_ne(r.coord->slot[0].at.phase, PHASE_FAILED);
-    stop_send(id + 1); /* another one does */
+    stop_send(id + 1); /* another order ends it */
     ck_assert_int_eq(r.coord->slot[0].at.phase, PHASE_FAILED);
     rig_stop();
 }
 END_TEST
 
-/* Forty bytes a question, and each answer goes over all tasks: the text is made anew five times a
- * second, and with each phase. */
+/* A question has forty bytes, and each answer reads all tasks. So the text is rebuilt at most five
+ * times a second, and at each change of phase. */
 START_TEST(coord_status_is_not_made_for_each_question)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
@@ -1930,7 +1937,7 @@ START_TEST(coord_status_is_not_made_for_each_question)
 }
 END_TEST
 
-/* Under journal it is waited for, and the status says so. */
+/* With durability journal the job waits for the server, and the status says so. */
 START_TEST(coord_silent_server_is_named_in_the_status)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
@@ -1951,8 +1958,8 @@ START_TEST(coord_silent_server_is_named_in_the_status)
 }
 END_TEST
 
-/* Whom a job waits for that has not begun: a server that never came has no name, so those are told
- * that did come; then the workers. */
+/* A job that has not begun tells what it waits for. A server that never came has no name, so the
+ * status names those that came; then it counts the workers. */
 START_TEST(coord_status_says_who_has_not_come)
 {
     rig_start("epochs: 1, consistency: ssp, lanes: 2", 3, 1, NULL);
@@ -1978,8 +1985,8 @@ START_TEST(coord_status_says_who_has_not_come)
 }
 END_TEST
 
-/* SIGSTOP, a paused machine, a slow disk: for far longer than a lease, ten times. The beats of that
- * time lie in its sockets, and nobody is dead. */
+/* SIGSTOP, a paused machine or a slow disk stops the coordinator for far longer than a lease, ten
+ * times. The beats of that time lie in its sockets, so no worker or server counts as dead. */
 START_TEST(coord_that_stood_still_kills_nobody)
 {
     rig_start(_i == 0 ? "epochs: 3, consistency: ssp, lanes: 2"
@@ -1999,7 +2006,7 @@ START_TEST(coord_that_stood_still_kills_nobody)
 }
 END_TEST
 
-/* But who dies while it stands still is found dead afterwards. */
+/* A worker that dies while the coordinator stands still is found dead afterwards. */
 START_TEST(coord_that_stood_still_finds_the_dead)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 1, 2, NULL);
@@ -2020,7 +2027,8 @@ static bool best_cut_waits(void *context)
     return r.coord->slot[0].at.phase == PHASE_CUT;
 }
 
-/* A server dies at the end of the evaluation and stays away: the best epoch's cut waits for it. */
+/* A server dies at the end of the evaluation and stays away: the cut of the best epoch waits for
+ * it. */
 START_TEST(coord_cut_of_the_best_epoch_waits_for_a_server)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 2, early_stop: {metric: auc, patience: 2}", 2, 2,
@@ -2036,8 +2044,8 @@ START_TEST(coord_cut_of_the_best_epoch_waits_for_a_server)
 }
 END_TEST
 
-/* The disk is full at an epoch's cut: the older one is kept, and the job goes on. _i: at the first
- * epoch (none is kept), at the second. */
+/* The disk is full at an epoch's cut: the older cut is kept, and the job goes on. _i 0: at the
+ * first epoch, when none is kept; 1: at the second. */
 START_TEST(coord_cut_without_room_keeps_the_older_one)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 2, early_stop: {metric: auc, patience: 3}", 1, 2,
@@ -2055,14 +2063,15 @@ START_TEST(coord_cut_without_room_keeps_the_older_one)
     run_job(60);
     job_done(3);
     ck_assert_double_eq(report_number("best_epoch"), 1 + _i);
-    /* the first epoch was kept before the second; without any the last one's tables stay */
+    /* the first epoch was kept before the second; without a kept one the last epoch's tables
+     * stay */
     ck_assert_double_eq(report_number("final_epoch"), _i == 0 ? 2 : 1);
     rig_stop();
 }
 END_TEST
 
-/* A shard that let its pushes go before GO was stopped for longer than its HOLD: its part is of
- * another instant, and the cut is made again. */
+/* A shard was stopped for longer than its HOLD, and released its pushes before GO. Its part belongs
+ * to another instant, so the cut is made again. */
 START_TEST(coord_uneven_cut_is_made_again)
 {
     rig_start("epochs: 2, consistency: ssp, lanes: 2, early_stop: {metric: auc, patience: 2}", 2, 2,
@@ -2081,7 +2090,7 @@ END_TEST
 START_TEST(coord_too_many_bad_lines_end_the_job)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 1, 1, NULL);
-    r.worker[0].bad_lines = 2; /* of 40 in a task */
+    r.worker[0].bad_lines = 2; /* 40 rows a task */
     run_job(60);
     ck_assert_int_eq(r.client.state, WIRE_JOB_FAILED);
     ck_assert_int_eq(r.client.status, SHOAL_E_DATA);
@@ -2091,8 +2100,8 @@ START_TEST(coord_too_many_bad_lines_end_the_job)
 }
 END_TEST
 
-/* A log's bad hour does not end its job while others can make up for it; of one that grows all
- * rounds are judged, not one of a few lines. */
+/* A bad hour of the log does not end its job while other lines can make up for it. A growing log is
+ * judged over all its rounds, but not over a few lines. */
 START_TEST(coord_bad_lines_are_a_share_of_all)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 1, 1, NULL);
@@ -2117,8 +2126,8 @@ START_TEST(coord_bad_lines_are_a_share_of_all)
 }
 END_TEST
 
-/* The share of malformed lines is of those that the draw of negatives took: one of 40 may be, one
- * of 30 is too many. */
+/* The share of malformed lines counts only the lines that the sampling of negatives took: one of 40
+ * is allowed, one of 30 is too many. */
 START_TEST(coord_bad_lines_are_a_share_of_the_drawn_ones)
 {
     rig_start("epochs: 1, consistency: ssp, lanes: 2", 1, 1, NULL);
@@ -2132,8 +2141,7 @@ START_TEST(coord_bad_lines_are_a_share_of_the_drawn_ones)
 }
 END_TEST
 
-/* A few refused batches are told, of which fields and workers, and that is all; too many end the
- * job. */
+/* A few refused batches are only reported, with their fields and workers; too many end the job. */
 START_TEST(coord_refused_batches_are_told)
 {
     rig_start("epochs: 2, consistency: ssp, lanes: 2, max_refused: 0.5", 2, 1, NULL);
@@ -2145,7 +2153,7 @@ START_TEST(coord_refused_batches_are_told)
                          "\"tables\": [{\"name\": \"table0\", \"rows\": 9, \"not_admitted\": 5, "
                          "\"evicted\": -1}, {\"name\": \"former\", \"aged\": 1}]}";
     r.shard[1]->status = _i == 0 ? r.shard[0]->status
-                         /* of another job */
+                         /* that of another job */
                          : _i == 1 ? "{\"gradients\": {\"run\": 0, \"by_field\": [{\"table\": "
                                      "\"emb\", \"field\": 5, \"refused\": 100}]}}"
                                    : "no JSON";
@@ -2155,7 +2163,7 @@ START_TEST(coord_refused_batches_are_told)
     ck_assert_double_eq(report_number("refused.batches"), 2 * 26);
     struct json *j = report();
     ck_assert_uint_eq(json_count(json_get(j, "refused.by_field")), 2);
-    /* what is 0, or no number from 0, is not told */
+    /* values that are 0, negative or no number are left out */
     ck_assert_uint_eq(json_members(json_get(j, "tables.0.rules")), 1);
     ck_assert_ptr_null(json_get(j, "tables.1.rules"));
     json_free(j);
@@ -2187,7 +2195,7 @@ START_TEST(coord_restart_keeps_refused_batches)
     run_job(120);
     job_done(2);
     ck_assert_double_le(report_number("batches.quarantined"), 2 * 26);
-    /* reports on their way may be lost */
+    /* reports in flight may be lost */
     ck_assert_double_ge(report_number("batches.quarantined"), 2 * 26 - 12);
     rig_stop();
 }
@@ -2200,7 +2208,7 @@ START_TEST(coord_too_many_refused_batches_end_the_job)
               : _i == 1 ? "epochs: 2, consistency: ssp, lanes: 2, max_refused: 0.2"
                         : "epochs: 2, consistency: ssp, lanes: 2, max_refused: 0",
               1, 1, NULL);
-    r.worker[0].refused_batches = 1; /* of four */
+    r.worker[0].refused_batches = 1; /* a task has four batches */
     run_job(60);
     ck_assert_int_eq(r.client.state, WIRE_JOB_FAILED);
     ck_assert_int_eq(r.client.status, SHOAL_E_NOT_FINITE);
@@ -2214,8 +2222,8 @@ START_TEST(coord_too_many_refused_batches_end_the_job)
 }
 END_TEST
 
-/* Devices that differ in one number are two under bsp, however long their names are; under ssp they
- * are as good as one. */
+/* Under bsp, devices that differ in one number are two kinds, however long their names are; under
+ * ssp the difference does not matter. */
 START_TEST(coord_bsp_takes_one_kind_of_device)
 {
     static const char *const kernels[][2] = {
@@ -2246,8 +2254,8 @@ START_TEST(coord_bsp_takes_one_kind_of_device)
 }
 END_TEST
 
-/* The worker that began it is gone with its coordinator: who comes first then is measured by what
- * the job was begun with, not taken for the first. */
+/* The worker that began the job is gone with its coordinator. The next worker is compared with the
+ * device that the job began on; it is not taken for the first. */
 START_TEST(coord_bsp_keeps_its_kind_of_device_over_a_restart)
 {
     rig_start("epochs: 2, consistency: bsp, lanes: 2", 1, 1, NULL);
@@ -2279,8 +2287,8 @@ static bool indexing(void *context)
     return r.coord->slot[0].at.phase == PHASE_INDEX && r.worker[0].joined;
 }
 
-/* While the input is read the same: the worker that said what the job computes on comes again. One
- * that does not is waited for two leases. */
+/* While the input is still being read the rule is the same: the coordinator waits two leases for
+ * the worker that set the job's device to join again. */
 START_TEST(coord_bsp_keeps_its_kind_of_device_before_training)
 {
     rig_start("epochs: 2, consistency: bsp, lanes: 2", 1, 1, NULL);
@@ -2308,7 +2316,7 @@ START_TEST(coord_bsp_keeps_its_kind_of_device_before_training)
 }
 END_TEST
 
-/* A worker whose device fails before the job has begun is not waited for, nor are lanes kept for
+/* A worker whose device fails before the job begins is not waited for, and no lanes are kept for
  * it. */
 START_TEST(coord_goes_on_without_a_worker_whose_device_failed)
 {
@@ -2329,8 +2337,8 @@ START_TEST(coord_goes_on_without_a_worker_whose_device_failed)
 }
 END_TEST
 
-/* Who computes on what, and why: in status and report; a worker that comes back by another backend
- * has two lines. */
+/* Status and report tell which device each worker computes on, and why. A worker that comes back
+ * with another backend has two lines. */
 START_TEST(coord_tells_on_what_workers_compute)
 {
     struct json *j;
@@ -2364,8 +2372,8 @@ START_TEST(coord_tells_on_what_workers_compute)
 }
 END_TEST
 
-/* A worker that leaves again and again because of its device takes one place, its own, and takes it
- * again when it comes. */
+/* A worker that leaves again and again because of its device takes one place, and takes the same
+ * one when it comes back. */
 START_TEST(coord_counts_a_broken_worker_once)
 {
     struct coord_roll roll = {0};
@@ -2375,7 +2383,7 @@ START_TEST(coord_counts_a_broken_worker_once)
     ck_assert(coord_roll_broken(&roll, "a"));
     ck_assert(!coord_roll_broken(&roll, "a"));
     ck_assert(coord_roll_broken(&roll, "b"));
-    ck_assert(coord_roll_note(&roll, "a", &other)); /* by another backend: the same worker */
+    ck_assert(coord_roll_note(&roll, "a", &other)); /* with another backend: the same worker */
     ck_assert(!coord_roll_note(&roll, "a", &by));
     ck_assert(coord_roll_broken(&roll, "a"));
     coord_roll_close(&roll);
@@ -2393,18 +2401,17 @@ START_TEST(coord_missing_input_ends_the_job)
 }
 END_TEST
 
-/* Who cannot begin what another one has learnt of already ends nobody's job. */
+/* A worker fails although another one has read the same input: the job does not end. */
 START_TEST(coord_late_worker_fails_alone)
 {
     static const struct {
         enum coord_phase phase;
-        uint64_t
-            examples;  /* of who leaves; the other has joined anew, as under a new coordinator */
-        bool alike;    /* the other is what is left of itself */
-        uint64_t left; /* leases since the other was there; 0: it is */
+        uint64_t examples; /* the leaving worker's; the other one joined anew */
+        bool alike;        /* both have one name: the other one is its former self */
+        uint64_t left;     /* leases since the other worker left; 0: it is there */
         bool ends;
         int status;
-        uint64_t asked; /* for a lane */
+        uint64_t asked; /* the id of its question for a lane; 0: none */
     } at[] = {{PHASE_TRAIN, 0, false, 0, false, SHOAL_E_NOINPUT, 1},
               {PHASE_SETUP, 0, false, 0, false, SHOAL_E_NOINPUT, 0},
               {PHASE_EVAL, 0, false, 0, false, SHOAL_E_NOINPUT, 1},
@@ -2448,7 +2455,8 @@ START_TEST(coord_late_worker_fails_alone)
 }
 END_TEST
 
-/* It leaves as one that the job may go on without, unless all others fail as it does. */
+/* Worker i leaves because its input is missing. The job goes on, unless all other workers fail
+ * alike. */
 static void leave_for(uint32_t i, bool fatal)
 {
     struct wire w = {.type = WIRE_TYPE_WORKER_LEAVE};
@@ -2461,8 +2469,8 @@ static void leave_for(uint32_t i, bool fatal)
     ck_assert_int_eq(coord_work_leave(&r.coord->slot[0], &a), 0);
 }
 
-/* In a large fleet some other worker is always there, and has just come to fail as well (0), also
- * where each has a name of its own (2). One that works now holds the job (1). */
+/* In a large fleet another worker is always there, and has just joined to fail as well (0), even if
+ * each has its own name (2). One that works now keeps the job alive (1). */
 START_TEST(coord_all_that_fail_alike_end_the_job)
 {
     struct wire w = {.type = WIRE_TYPE_WORKER_JOIN};
@@ -2479,14 +2487,14 @@ START_TEST(coord_all_that_fail_alike_end_the_job)
             (void)snprintf(w.u.WORKER_JOIN.name, sizeof w.u.WORKER_JOIN.name, "host-%u", left);
         (void)snprintf(w.u.WORKER_JOIN.kernel, sizeof w.u.WORKER_JOIN.kernel, "%s",
                        r.coord->slot[0].kernel);
-        leave_for(0, true); /* the older one; it comes again, as the younger */
+        leave_for(0, true); /* the oldest; it joins again as the newest */
         struct coord_ask a = {.request = &w};
         wire_reply_to(&w, 0, &a.reply);
         ck_assert_int_eq(coord_work_join(&r.coord->slot[0], &a),
                          r.coord->slot[0].at.status == 0 ? 0 : a.e.code);
     }
     ck_assert_int_eq(r.coord->slot[0].at.status, _i != 1 ? SHOAL_E_NOINPUT : 0);
-    ck_assert_uint_eq(left, _i != 1 ? 12 : 100); /* each has come for the sixth time */
+    ck_assert_uint_eq(left, _i != 1 ? 12 : 100); /* each has joined for the sixth time */
     rig_stop();
 }
 END_TEST
@@ -2505,7 +2513,7 @@ START_TEST(coord_status_says_why_the_last_worker_left)
                   "%s", text);
     free(text);
     worker_add(1);
-    while (r.worker[1].batches < 10) /* of what it has learnt the next beat tells */
+    while (r.worker[1].batches < 10) /* the next beat tells what it has trained */
         ck_assert(sim_step(r.sim));
     (void)sim_run(r.sim, sim_now_ns(r.sim) + 3 * SECOND, NULL, NULL);
     ck_assert_str_eq(r.coord->slot[0].watch.failed, "");
@@ -2522,7 +2530,7 @@ static int text_ask(void)
     return coord_made_job_text(&r.coord->slot[0], &a);
 }
 
-/* Who reads its tables would number the fields as his own files have them. */
+/* A reader of the tables would number the fields as in its own files. */
 START_TEST(coord_job_without_names_has_no_text_yet)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 1, NULL);
@@ -2530,14 +2538,14 @@ START_TEST(coord_job_without_names_has_no_text_yet)
     while (r.coord->slot[0].at.phase != PHASE_INDEX)
         ck_assert(sim_step(r.sim));
     ck_assert_int_eq(text_ask(), SHOAL_E_AGAIN);
-    while (r.worker[0].batches < 10) /* tables that an older release's workers made have no names */
+    while (r.worker[0].batches < 10) /* tables of an older release's workers have no names */
         ck_assert(sim_step(r.sim));
     ck_assert_int_eq(text_ask(), 0);
     rig_stop();
 }
 END_TEST
 
-/* Its servers have dropped the run: a fence of a lane would be asked for ever. */
+/* The servers have dropped the run: the fence of a lane would be requested for ever. */
 START_TEST(coord_failed_job_fences_no_lane)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 1, NULL);
@@ -2553,7 +2561,8 @@ START_TEST(coord_failed_job_fences_no_lane)
 }
 END_TEST
 
-/* It came back late and was opening the run when RESTORE, which opens the next one, began. */
+/* The shard came back late and was opening the run when RESTORE, which opens the next one,
+ * began. */
 START_TEST(coord_shard_that_opens_a_run_is_set_up_for_restore)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 1, NULL);
@@ -2579,8 +2588,8 @@ START_TEST(coord_wrong_job_file_is_refused)
 }
 END_TEST
 
-/* The last block of a tensor is padded, and its mean too small. A network that is there already may
- * go on: here that of a fleet, which has none. */
+/* The last block of a tensor is padded, so its mean is too small. A network that already exists may
+ * continue: here that of a fleet, which has none. */
 START_TEST(coord_network_begins_with_no_mean_over_a_block)
 {
     rig_start("epochs: 1, lanes: 2}\ndense_optimizer: {kind: row_adagrad", 1, 1, NULL);
@@ -2594,8 +2603,8 @@ START_TEST(coord_network_begins_with_no_mean_over_a_block)
 }
 END_TEST
 
-/* The job is over; server and coordinator start again: the map is there, for whoever reads the
- * tables. */
+/* The job is over, and servers and coordinator start again: readers of the tables still get the
+ * map. */
 START_TEST(coord_tells_the_map_without_a_job)
 {
     rig_start("epochs: 1, consistency: ssp, lanes: 2", 2, 1, NULL);
@@ -2622,9 +2631,9 @@ START_TEST(coord_tells_the_map_without_a_job)
             ck_assert_uint_eq(r.shard[i]->map_count, tablets);
             ck_assert_uint_eq(r.shard[i]->map_epoch, epoch);
         }
-        ck_assert_uint_gt(r.coord->slot[0].tablets, 0); /* MAP_GET and TABLE_GET answer by it */
+        ck_assert_uint_gt(r.coord->slot[0].tablets, 0); /* MAP_GET and TABLE_GET use it */
     }
-    memset(r.shard[0]->seen, 0, sizeof r.shard[0]->seen); /* and the next job is as ever */
+    memset(r.shard[0]->seen, 0, sizeof r.shard[0]->seen); /* the next job runs as usual */
     sim_kill(r.client.node);
     memset(&r.client, 0, sizeof r.client);
     worker_add(1);
