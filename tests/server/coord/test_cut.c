@@ -1,5 +1,5 @@
-/* test_cut.c: cuts on two shards whose answers a case gives itself: what is asked of them, how
- * often, and what an order ends with. */
+/* test_cut.c: cuts on two shards, whose answers each case gives itself: the requests that the
+ * shards get, how often, and the status that ends an order. */
 #include "server/coord/core.h"
 #include "tests/lib/suite.h"
 #include "tests/sim/sim.h"
@@ -15,7 +15,7 @@ static struct coord *c;
 static struct sim *sim;
 static struct coord_call asked[ASKED];
 static uint32_t count;
-static uint32_t ends, others, instants; /* of an order, of another one; `held` was called */
+static uint32_t ends, others, instants; /* of an order and of a second one; calls of `held` */
 static int ended, refusal;
 static uint64_t ended_cut;
 
@@ -84,7 +84,7 @@ static void order(coord_cut_done done, bool patient)
     coord_cut_order(&c->slot[0], &o);
 }
 
-/* The newest call of a type; the case fails where there is none. */
+/* Returns the newest call of a type; fails the case if there is none. */
 static struct coord_call *last(enum wire_type type)
 {
     for (uint32_t i = count; i-- > 0;)
@@ -102,7 +102,7 @@ static uint32_t asked_of(enum wire_type type)
     return n;
 }
 
-/* Both shards answer with these sequences, or it fails with a status. */
+/* Both shards answer with these sequences, or the call fails with `status`. */
 static void answer(enum wire_type type, uint64_t first, uint64_t second, int status)
 {
     struct coord_call call = *last(type);
@@ -121,7 +121,7 @@ static void answer(enum wire_type type, uint64_t first, uint64_t second, int sta
 
 /* ---- attempts -------------------------------------------------------------------------------- */
 
-/* Whichever shard let go in between, the cut is none. */
+/* If either shard releases its pushes in between, there is no cut. */
 START_TEST(cut_of_two_instants_is_made_again)
 {
     order(on_done, false);
@@ -145,9 +145,9 @@ START_TEST(cut_of_two_instants_is_made_again)
 }
 END_TEST
 
-/* Rows are written first, while nothing is held; then, whatever came of that (_i 0: done, 1:
- * refused, 2: no answer for a minute), all hold under the same number. So it is when a cut is made
- * again (_i 3): a second of pushes has gone by. */
+/* Rows are written first, while no push is held. Whatever the result (_i 0: done, 1: refused, 2: no
+ * answer for a minute), all shards then hold under the same number. The same applies when a cut is
+ * made again (_i 3), after a second of pushes. */
 START_TEST(cut_of_a_checkpoint_writes_rows_first)
 {
     coord_cut_order(&c->slot[0], &(struct coord_cut_order){.lean = true, .done = on_done});
@@ -177,8 +177,8 @@ START_TEST(cut_of_a_checkpoint_writes_rows_first)
 }
 END_TEST
 
-/* Before a shard hears of its number: it is never drawn again, and a coordinator that dies knows
- * what it was making. */
+/* The number is stored before a shard gets it: it is never drawn again, and a restarted coordinator
+ * knows which cut was being made. */
 START_TEST(cut_is_stored_before_it_is_asked_for)
 {
     struct coord_counters counters;
@@ -194,11 +194,11 @@ START_TEST(cut_is_stored_before_it_is_asked_for)
 }
 END_TEST
 
-/* Five times; the next order has as many again. */
+/* A cut is tried five times; the next order has five attempts of its own. */
 START_TEST(cut_is_tried_five_times)
 {
     for (uint32_t orders = 1; orders <= 2; orders++) {
-        order(on_done, _i == 1); /* nobody is away: patience changes nothing */
+        order(on_done, _i == 1); /* no server is away: patience changes nothing */
         for (uint32_t i = 1; i <= 5; i++) {
             ck_assert_uint_eq(ends, orders - 1);
             ck_assert_uint_eq(asked_of(WIRE_TYPE_HOLD), 5 * (orders - 1) + i);
@@ -212,7 +212,7 @@ START_TEST(cut_is_tried_five_times)
 }
 END_TEST
 
-/* It would not fit in a moment either. */
+/* A second attempt would not fit either. */
 START_TEST(cut_without_room_is_not_tried_again)
 {
     order(on_done, false);
@@ -225,7 +225,7 @@ START_TEST(cut_without_room_is_not_tried_again)
 }
 END_TEST
 
-/* As long as a server is away a patient order waits, and counts nothing; another one goes on. */
+/* While a server is away a patient order waits and counts no attempt; another order goes on. */
 START_TEST(cut_waits_for_a_server_that_is_away)
 {
     bool patient = _i == 1;
@@ -250,7 +250,7 @@ START_TEST(cut_waits_for_a_server_that_is_away)
 }
 END_TEST
 
-/* Pushes wait no longer than an order says, or than HOLD lasts. */
+/* Pushes are held no longer than the order says, and no longer than HOLD lasts. */
 START_TEST(cut_that_not_all_hold_is_given_up_in_time)
 {
     const struct coord_cut_order o = {.hold_max_ns = _i == 0 ? 300 * MS : 0, .done = on_done};
@@ -260,7 +260,7 @@ START_TEST(cut_that_not_all_hold_is_given_up_in_time)
     ck_assert_uint_eq(asked_of(WIRE_TYPE_CUT_DROP), 0);
     later(1, true);
     ck_assert_uint_eq(asked_of(WIRE_TYPE_CUT_DROP), 1);
-    ck_assert_uint_eq(asked_of(WIRE_TYPE_HOLD), 1); /* they go on for a second */
+    ck_assert_uint_eq(asked_of(WIRE_TYPE_HOLD), 1); /* pushes go on for a second */
     later(1000, true);
     ck_assert_uint_eq(asked_of(WIRE_TYPE_HOLD), 1);
     later(1, true);
@@ -282,7 +282,7 @@ END_TEST
 
 /* ---- orders ---------------------------------------------------------------------------------- */
 
-/* The next one begins when the one at hand has ended, as a new one. */
+/* The next order begins when the present one has ended, as a new one. */
 START_TEST(cut_that_waits_begins_once)
 {
     order(on_done, false);
@@ -298,7 +298,8 @@ START_TEST(cut_that_waits_begins_once)
 }
 END_TEST
 
-/* At hand (0: holding, 1: going, 2: between attempts), or waiting (3); the other one goes on. */
+/* The order is the present one (0: holding, 1: going, 2: between attempts), or waits (3); the other
+ * order goes on. */
 START_TEST(cut_that_is_withdrawn_leaves_the_other)
 {
     order(_i == 3 ? on_other : on_done, false);
@@ -309,7 +310,7 @@ START_TEST(cut_that_is_withdrawn_leaves_the_other)
     if (_i == 2)
         answer(WIRE_TYPE_HOLD, 5, 6, SHOAL_E_BUSY);
     coord_cut_withdraw(&c->slot[0], on_done);
-    ck_assert_uint_eq(asked_of(WIRE_TYPE_CUT_DROP), _i != 3); /* of 2: as it failed */
+    ck_assert_uint_eq(asked_of(WIRE_TYPE_CUT_DROP), _i != 3); /* in case 2 its failure dropped it */
     if (_i != 3)
         ck_assert_uint_eq(last(WIRE_TYPE_CUT_DROP)->request.u.CUT_DROP.cut, cut);
     ck_assert_uint_eq(asked_of(WIRE_TYPE_HOLD), _i == 3 ? 1 : 2);
@@ -338,7 +339,7 @@ END_TEST
 
 /* ---- going back ------------------------------------------------------------------------------ */
 
-/* All look before any of them changes a row. */
+/* All shards check the cut before any of them changes a row. */
 START_TEST(cut_is_looked_at_before_it_is_restored)
 {
     const struct coord_cut_order o = {.restore = true, .cut = 3, .run = 0, .done = on_done};
@@ -360,8 +361,8 @@ END_TEST
 
 /* ---- what is wanted -------------------------------------------------------------------------- */
 
-/* Of a job that runs the best epoch's; of the one being made (1: held, 2: being written) and of
- * those after it nothing is given up. */
+/* While a job runs the cut of its best epoch is kept. A cut that is being made (1: held, 2: being
+ * written) and all later ones are not given up. */
 START_TEST(cut_at_hand_and_the_best_are_wanted)
 {
     uint64_t keep, next = c->fleet.counters.next_cut;
@@ -384,7 +385,7 @@ START_TEST(cut_at_hand_and_the_best_are_wanted)
 }
 END_TEST
 
-/* ... nor of the one that a checkpoint is being written from, however old it is. */
+/* The cut that a checkpoint is written from is not given up either, however old it is. */
 START_TEST(cut_of_a_checkpoint_is_wanted)
 {
     uint64_t keep, next = c->fleet.counters.next_cut = 20;
@@ -395,7 +396,7 @@ START_TEST(cut_of_a_checkpoint_is_wanted)
 }
 END_TEST
 
-/* After a restart: what was being made is dropped, unless it became the best. */
+/* After a restart the unfinished cut is dropped, unless it became the best. */
 START_TEST(cut_of_a_dead_coordinator_is_dropped_unless_it_is_kept)
 {
     struct err e = {0};
@@ -405,7 +406,7 @@ START_TEST(cut_of_a_dead_coordinator_is_dropped_unless_it_is_kept)
     ck_assert_uint_eq(asked_of(WIRE_TYPE_CUT_DROP), _i == 0);
     if (_i == 0) {
         ck_assert_uint_eq(last(WIRE_TYPE_CUT_DROP)->request.u.CUT_DROP.cut, 9);
-        ck_assert(last(WIRE_TYPE_CUT_DROP)->present); /* nobody who is away is waited for */
+        ck_assert(last(WIRE_TYPE_CUT_DROP)->present); /* servers that are away are not waited for */
     }
 }
 END_TEST

@@ -56,7 +56,7 @@ static void teardown(void)
     }
 }
 
-/* holder: the name of its key. */
+/* holder: the name of the worker's key. */
 static struct fake_worker *worker_start(const char *holder)
 {
     ck_assert_uint_lt(r.workers, WORKERS);
@@ -99,7 +99,8 @@ static bool over(void)
            r.client.state == WIRE_JOB_FAILED;
 }
 
-/* The seat of a worker that is at batch `at` of lane 1, or later; at 0: at a task of evaluation. */
+/* True when a seat of the worker is at batch `at` of lane 1 or later; at 0: at a task of an
+ * evaluation. */
 static bool at_it(const struct fake_worker *w, uint64_t at)
 {
     for (uint32_t i = 0; w->node != NULL && i < w->seats; i++) {
@@ -113,8 +114,8 @@ static bool at_it(const struct fake_worker *w, uint64_t at)
     return false;
 }
 
-/* Workers that come to batch `at` die, up to `most` of them, and another one comes for each; on:
- * the next one dies a batch later. */
+/* Up to `most` workers die when they come to batch `at`, and a new one replaces each; on: each dies
+ * a batch later than the one before. */
 static void play(uint64_t at, uint32_t most, uint64_t on)
 {
     while (!over() && sim_now_ns(r.sim) < 600 * SECOND) {
@@ -134,7 +135,7 @@ static void play(uint64_t at, uint32_t most, uint64_t on)
 
 static const char *const consistency[] = {"async", "ssp, staleness: 1", "bsp"};
 
-/* Before, workers came and died without end. */
+/* Workers used to come and die without end. */
 START_TEST(death_at_the_same_batch_ends_the_job)
 {
     job_start(consistency[_i], 2);
@@ -152,7 +153,8 @@ START_TEST(death_at_the_same_batch_ends_the_job)
 }
 END_TEST
 
-/* Machines that come and go are no fault of a batch: between two deaths one more was done. */
+/* Machines that come and go are not the fault of a batch: one more batch was done between two
+ * deaths. */
 START_TEST(death_with_progress_between_ends_nothing)
 {
     job_start(consistency[_i], 2);
@@ -162,7 +164,7 @@ START_TEST(death_with_progress_between_ends_nothing)
 }
 END_TEST
 
-/* One fewer than end it, and the batch is done after all: nothing is held against the lane. */
+/* One death fewer than the limit, then the batch is done: the lane's count begins anew. */
 START_TEST(death_is_counted_anew_after_progress)
 {
     job_start(consistency[_i], 2);
@@ -192,7 +194,7 @@ static bool works(const struct fake_worker *w)
     return any;
 }
 
-/* A machine whose workers die, whatever they do, does not end what those of another key can do. */
+/* A machine whose workers always die does not end a job that workers of another key can do. */
 START_TEST(death_of_one_machine_leaves_its_lane_to_others)
 {
     enum { BAD = 4 };

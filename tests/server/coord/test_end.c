@@ -1,6 +1,6 @@
-/* test_end.c: a job that fails: its run is dropped once it is stored that it has failed, and not
- * before. A coordinator that dies in between goes on with a job whose run every shard still has, or
- * knows that it has ended. */
+/* test_end.c: a job that fails: its run is dropped only after the failure is stored. A coordinator
+ * that dies in between either continues a job whose run every shard still has, or knows that the
+ * job has ended. */
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
 #include "server/coord/submit.h"
@@ -57,7 +57,7 @@ bool __wrap_coord_call_start(struct coord_calls *calls, const struct coord_call 
     return __real_coord_call_start(calls, call);
 }
 
-/* In the middle of an epoch. */
+/* A coordinator in the middle of an epoch. */
 static void setup(void)
 {
     static const struct sim_options calm = {.seed = 7, .delay_min_ns = 1, .delay_max_ns = 2};
@@ -91,7 +91,7 @@ START_TEST(what_cannot_be_stored_drops_no_run)
 }
 END_TEST
 
-/* Before its set-up it has no run. */
+/* Before its set-up a job has no run. */
 START_TEST(a_job_without_a_run_drops_none)
 {
     static const enum coord_phase phase[] = {PHASE_INDEX, PHASE_TABLES, PHASE_SETUP};
@@ -103,7 +103,7 @@ START_TEST(a_job_without_a_run_drops_none)
 }
 END_TEST
 
-/* Rows of a checkpoint that is half loaded go with it, on servers too that are not set up. */
+/* Rows of a half-loaded checkpoint are dropped, too, even on servers that are not set up. */
 START_TEST(a_job_that_was_loading_takes_that_back)
 {
     static const enum coord_from_state from[] = {FROM_TO_LOAD, FROM_TO_START, FROM_LOADED};
@@ -115,7 +115,7 @@ START_TEST(a_job_that_was_loading_takes_that_back)
 }
 END_TEST
 
-/* The best epoch's, and the one that is being made. */
+/* Both the best epoch's cut and the unfinished one are dropped. */
 START_TEST(a_failed_job_drops_its_cuts)
 {
     static const enum coord_cut_state state[] = {CUT_HOLDING, CUT_GOING, CUT_PAUSED};
@@ -130,7 +130,8 @@ START_TEST(a_failed_job_drops_its_cuts)
 }
 END_TEST
 
-/* Without a store it is as it is stored: the coordinator stops, and goes on with it. */
+/* If the store fails, the stored state stands: the coordinator stops, and continues the job after a
+ * restart. */
 START_TEST(a_coordinator_that_stops_fails_no_job)
 {
     c->fleet.fatal = SHOAL_E_IO;
@@ -145,7 +146,8 @@ static void folder_let_go(int *hold)
     *hold = COORD_FOLDER_NONE;
 }
 
-/* Whoever waits for a lane is answered, and asks again; a checkpoint's folder may be removed. */
+/* A worker that waits for a lane gets an answer, and asks again; the checkpoint's folder is
+ * released. */
 START_TEST(a_failed_job_lets_go_of_who_waits)
 {
     struct coord_lane *lane = calloc(2, sizeof *lane);
@@ -167,7 +169,7 @@ END_TEST
 static void coordinator_on(struct coord_store *store)
 {
     static const struct sim_options calm = {.seed = 7, .delay_min_ns = 1, .delay_max_ns = 2};
-    static struct sim *sims[4]; /* known until the end */
+    static struct sim *sims[4]; /* reachable until the end, for the leak check */
     static uint32_t count;
     struct coord_options o = {.shards = 1};
     struct err e = {0};
@@ -191,11 +193,12 @@ static int submit(const char *name, struct err *e)
                         NULL, &run, e);
 }
 
-/* Of a job that takes a done one's place text and progress are stored both, or neither: whatever
- * put was the last, nobody reads the tables of one as the other's. */
+/* When a new job takes the place of a finished one, both its text and its progress are stored,
+ * or neither. Whichever put was the last, the tables of one job are never read as those of the
+ * other. */
 START_TEST(a_job_is_stored_whole_or_not_at_all)
 {
-    static struct coord *volatile of_setup; /* likewise */
+    static struct coord *volatile of_setup; /* reachable for the leak check */
     struct err e = {0};
     struct coord_store *store = coord_store_memory();
     of_setup = c;

@@ -1,5 +1,5 @@
-/* test_errand.c: errands to folders that answer, that hang, and that are left; the test says when
- * the work of each has been done. */
+/* test_errand.c: errands to folders that answer, that hang, or that are abandoned. The test itself
+ * decides when the work of each is done. */
 #include "server/coord/errand.h"
 
 #include "proto/base/container_of.h"
@@ -20,7 +20,7 @@ static struct coord *c;
 
 static struct trip {
     struct coord_errand errand;
-    int status; /* of its run */
+    int status; /* that its run returns */
     uint32_t runs, undone, freed, told;
     int rc;
     char text[ERR_TEXT_MAX];
@@ -82,7 +82,7 @@ static int start(uint32_t i, const char *folder)
     return rc;
 }
 
-/* The work that was begun as number i comes back. */
+/* The work that was begun as number i ends. */
 static void back(uint32_t i)
 {
     struct env_work *w = begun[i];
@@ -128,7 +128,7 @@ START_TEST(errands_run_one_at_a_time)
         back(0);
         ck_assert(trip[i].runs == 1 && trip[i].told == 1 && trip[i].rc == trip[i].status);
     }
-    ck_assert_str_eq(trip[1].text, "it failed"); /* and what it had made is undone */
+    ck_assert_str_eq(trip[1].text, "it failed"); /* its result is undone */
     back(0);
     ck_assert(trip[1].undone == 1 && trip[1].freed == 1);
     ck_assert_uint_eq(begun_count, 0);
@@ -180,7 +180,7 @@ START_TEST(errand_that_hangs_has_an_end)
         ck_assert(trip[i].told == 1 && trip[i].rc == SHOAL_E_UNAVAILABLE);
         ck_assert_str_eq(trip[i].text, "checkpoint folder /a has not answered for 120 s: see "
                                        "whether its file server and the network to it answer");
-        ck_assert_uint_eq(trip[i].freed, 0); /* its thread may write to it still */
+        ck_assert_uint_eq(trip[i].freed, 0); /* its thread may still write to it */
     }
     later(1000);
     back(0);
@@ -192,7 +192,7 @@ START_TEST(errand_that_hangs_has_an_end)
 }
 END_TEST
 
-/* However many folders hang: two threads, and a short list. */
+/* However many folders hang, there are two threads and a short list. */
 START_TEST(errands_that_hang_are_few)
 {
     char folder[8];
@@ -203,13 +203,13 @@ START_TEST(errands_that_hang_are_few)
         later(6);
         ck_assert_uint_le(begun_count, COORD_ERRAND_THREADS);
     }
-    ck_assert_uint_le(taken, COORD_ERRAND_LIST + 1); /* of which some have come to their end */
+    ck_assert_uint_le(taken, COORD_ERRAND_LIST + 1); /* some have ended by now */
     ck_assert_ptr_nonnull(strstr(trip[ERRANDS - 1].text, "has not answered for"));
 }
 END_TEST
 
-/* Before it runs, while it does, when it has: what it made is undone, once; and one that is only
- * detached runs first. */
+/* An errand is abandoned before it runs, while it runs, or after: its result is undone, once. A
+ * detached errand runs first. */
 START_TEST(errand_left_is_undone)
 {
     ck_assert_int_eq(start(0, "/a"), 0);

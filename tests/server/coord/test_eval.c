@@ -1,4 +1,4 @@
-/* test_coord_eval.c: leased evaluation, measured in the order of tasks. */
+/* test_coord_eval.c: leased evaluation, whose results are added in the order of tasks. */
 #include "proto/base/rng.h"
 #include "server/coord/eval.h"
 
@@ -9,10 +9,10 @@
 #define SECOND UINT64_C(1000000000)
 #define ROWS 1000u
 
-static float score[2 * ROWS], label[2 * ROWS]; /* of up to two labels */
+static float score[2 * ROWS], label[2 * ROWS]; /* room for two labels */
 static uint64_t group[ROWS], by[ROWS];
 static struct job job;
-static const struct coord_eval_objects no_objects; /* none of objects */
+static const struct coord_eval_objects no_objects; /* a split without objects */
 
 static void setup(void)
 {
@@ -55,7 +55,7 @@ int __wrap_measure_add(struct measure *m, const float *s, const float *l, const 
                      : __real_measure_add(m, s, l, g, b, rows, e);
 }
 
-/* The frames of rows [position, position + count) as a worker sends them. */
+/* Gives the frames of rows [position, position + count) as a worker sends them. */
 static int give_part(struct coord_eval *v, uint64_t task, uint64_t position, uint32_t count,
                      uint64_t bad, struct err *e)
 {
@@ -82,7 +82,7 @@ static int give(struct coord_eval *v, uint32_t index)
     return give_part(v, coord_eval_task_number(v, index), t->position, (uint32_t)t->rows, 0, &e);
 }
 
-/* All rows at once, in order. */
+/* Measures all rows at once, in order. */
 static void whole(struct measure *m, uint32_t rows)
 {
     struct measure_options o = measure_options_of(&job, rows);
@@ -121,7 +121,7 @@ START_TEST(coord_eval_measures_in_task_order_whoever_comes_first)
         job.evaluate.by = (struct string_list){field, 1};
     }
     if (_i == 2)
-        job.evaluate.exact = 300; /* beyond: cells and a sample of the groups, in the same order */
+        job.evaluate.exact = 300; /* above: cells and a sample of the groups, in the same order */
     open_leased(&v, ROWS);
     ck_assert_uint_eq(v.tasks, 16);
     ck_assert_uint_eq(v.task[15].rows, 40);
@@ -141,7 +141,9 @@ START_TEST(coord_eval_first_result_counts)
     struct err e;
     open_leased(&v, 64);
     uint64_t number = coord_eval_task_number(&v, 0);
-    ck_assert_int_eq(give_part(&v, number + (1ull << 32), 500, 64, 0, &e), 0); /* of another one */
+    ck_assert_int_eq(give_part(&v, number + (1ull << 32), 500, 64, 0, &e), 0); /* another
+                                                                                * evaluation's
+                                                                                * number */
     ck_assert_uint_eq(v.measured, 0);
     ck_assert_int_eq(give(&v, 0), 0);
     ck_assert_int_eq(give_part(&v, number, 500, 64, 0, &e), 0);
@@ -150,7 +152,7 @@ START_TEST(coord_eval_first_result_counts)
 }
 END_TEST
 
-/* A result that comes twice, and one of another evaluation, count once and not at all. */
+/* A repeated result counts once, and the result of another evaluation does not count. */
 START_TEST(coord_eval_adds_up_values_without_a_row)
 {
     struct coord_eval v;
@@ -187,8 +189,8 @@ START_TEST(coord_eval_tasks_of_the_dead_and_the_silent_go_out_again)
 }
 END_TEST
 
-/* What comes before its turn waits, and only so much is let out that it can: nothing grows with the
- * split. */
+/* A result that comes before its turn waits, so the number of leased tasks is limited by the
+ * window: memory does not grow with the split. */
 START_TEST(coord_eval_leases_within_a_window)
 {
     struct coord_eval v;
@@ -209,7 +211,7 @@ START_TEST(coord_eval_leases_within_a_window)
 }
 END_TEST
 
-/* Wide rows: a result still fits its message. */
+/* With wide rows a result still fits its message. */
 START_TEST(coord_eval_tasks_fit_their_message)
 {
     static char *field[LIMIT_BY];
@@ -253,7 +255,8 @@ START_TEST(coord_eval_refuses_what_cannot_be)
 }
 END_TEST
 
-/* A result that nobody was asked for would wait outside the window, and count. */
+/* The result of a task that was never leased would wait outside the window, and would be
+ * counted. */
 START_TEST(coord_eval_refuses_a_task_that_was_never_leased)
 {
     struct coord_eval v;
@@ -293,7 +296,7 @@ END_TEST
 static uint64_t holder[12];
 static struct coord_piece piece[12];
 
-/* Objects of so many rows each, that nobody holds. */
+/* Opens a split of objects with these numbers of rows; no worker holds an object yet. */
 static void open_objects(struct coord_eval *v, uint32_t count, const uint64_t *rows, bool files)
 {
     struct coord_eval_objects o = {
@@ -308,7 +311,8 @@ static void open_objects(struct coord_eval *v, uint32_t count, const uint64_t *r
     ck_assert_int_eq(coord_eval_open(v, 9, 1, sum, &o, &job, &e), 0);
 }
 
-/* Its holder works on each while the others work on theirs, however long one is. */
+/* The holder of an object works on it while the others work on theirs, however long an object
+ * is. */
 START_TEST(coord_eval_takes_objects_by_turns)
 {
     static const uint64_t rows[] = {100, 30, 70, 64, 64, 64, 64, 64, 128, 1};
@@ -345,10 +349,10 @@ START_TEST(coord_eval_gives_an_object_to_its_holder)
     v.fair = 1;
     ck_assert_uint_eq(leased(&v, 2), 1);
     ck_assert_uint_eq(leased(&v, 2), 1);
-    ck_assert_uint_eq(leased(&v, 2), 2); /* nobody's: its own now */
+    ck_assert_uint_eq(leased(&v, 2), 2); /* it had no holder */
     ck_assert_uint_eq(holder[2], 2);
-    ck_assert_uint_eq(leased(&v, 2), COORD_NO_EVAL); /* for object 0 is 1's */
-    ck_assert_uint_eq(leased(&v, 3), 0); /* but who has nothing takes one that is not begun */
+    ck_assert_uint_eq(leased(&v, 2), COORD_NO_EVAL); /* object 0 belongs to worker 1 */
+    ck_assert_uint_eq(leased(&v, 3), 0); /* a worker without objects takes one that is not begun */
     ck_assert_uint_eq(holder[0], 3);
     ck_assert_uint_eq(leased(&v, 1), COORD_NO_EVAL);
     ck_assert_uint_eq(coord_eval_lease(&v, 1, 10 * SECOND), COORD_NO_EVAL);
@@ -363,7 +367,8 @@ START_TEST(coord_eval_gives_an_object_to_its_holder)
 }
 END_TEST
 
-/* One file, four workers: each opens it. What a command prints one of them does. */
+/* One file and four workers: each worker may open it. The output of a command is read by one
+ * worker. */
 START_TEST(coord_eval_files_fewer_than_workers_are_anybodys)
 {
     static const uint64_t rows[] = {256};

@@ -1,4 +1,4 @@
-/* test_figures.c: which figures are worth a word. */
+/* test_figures.c: the figures that the report comments on. */
 #include "server/coord/figures.h"
 
 #include <check.h>
@@ -21,7 +21,7 @@ static void teardown(void)
     json_free(profile);
 }
 
-/* of: NULL: nothing is said; without a word that says that something is no number in any case. */
+/* says: a part of the expected note; NULL: no note. A note never contains "nan". */
 static void check(struct metric m, const struct json *of, const char *says)
 {
     json_free(list);
@@ -60,7 +60,7 @@ START_TEST(figures_of_what_learnt_nothing)
 }
 END_TEST
 
-/* A job of one epoch cannot train for fewer. */
+/* A job of one epoch cannot be told to train for fewer. */
 START_TEST(figures_of_one_pass_do_not_ask_for_fewer)
 {
     struct metric m = {.auc = 0.62, .logloss = 0.7, .ne = 1.2};

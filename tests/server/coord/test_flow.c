@@ -1,4 +1,5 @@
-/* test_flow.c: from one phase to the next: each of what a phase waits for is lacking once. */
+/* test_flow.c: the change from each phase to the next; each condition of a phase is missing
+ * once. */
 #include "server/coord/core.h"
 #include "server/coord/flow.h"
 #include "server/coord/submit.h"
@@ -15,7 +16,7 @@
 static struct coord *c;
 static struct coord_store *store;
 static struct sim *sim;
-static enum wire_type open_type; /* a call of this type has not been answered; NONE: none is */
+static enum wire_type open_type; /* a call of this type is unanswered; NONE: none is */
 static enum wire_type asked[16];
 static uint32_t count;
 
@@ -44,7 +45,7 @@ static void coord_make(void)
     ck_assert_msg(coord_new(&o, sim_node_env(node), store, &c, &e) == 0, "%s", e.text);
 }
 
-/* All are there, and so is a job. */
+/* All servers and workers are there, and a job. */
 static void setup(void)
 {
     static const struct sim_options calm = {.seed = 7, .delay_min_ns = 1, .delay_max_ns = 2};
@@ -83,8 +84,8 @@ static uint32_t step_from(enum coord_phase phase)
 
 /* ---- WAITING --------------------------------------------------------------------------------- */
 
-/* For the newest map, for all servers, for as many workers as were asked for, one at least, and for
- * what a former job loaded to be gone. */
+/* WAITING waits for the newest map, for all servers, for the requested number of workers (at least
+ * one), and until the tables that a former job loaded are dropped. */
 START_TEST(flow_waits_for_all_who_take_part)
 {
     c->slot[0].at.split[WIRE_TRAIN].known = 0;
@@ -136,8 +137,8 @@ START_TEST(flow_without_rows_ends_the_job_unless_nothing_is_trained)
 }
 END_TEST
 
-/* Who goes on with a checkpoint's batches reads the same rows; who begins with its tables reads
- * what he likes. */
+/* A job that continues from a checkpoint must read the same rows; one that starts from its tables
+ * may read others. */
 START_TEST(flow_goes_on_with_the_same_rows_alone)
 {
     struct coord_progress *at = &c->slot[0].at;
@@ -173,7 +174,7 @@ static void tables_declare(void)
     }
 }
 
-/* For every table, and for a map that a server has brought meanwhile. */
+/* TABLES waits for every table, and for a map that a server has brought meanwhile. */
 START_TEST(flow_waits_for_all_tables)
 {
     tables_declare();
@@ -186,7 +187,7 @@ START_TEST(flow_waits_for_all_tables)
 }
 END_TEST
 
-/* Who goes on does so in the epoch of the checkpoint. */
+/* A resumed job continues in the epoch of the checkpoint. */
 START_TEST(flow_goes_on_in_the_epoch_of_the_checkpoint)
 {
     tables_declare();
@@ -197,7 +198,7 @@ START_TEST(flow_goes_on_in_the_epoch_of_the_checkpoint)
 }
 END_TEST
 
-/* Half of the rows are gone with a server's memory: unless all of them are to go. */
+/* Half of the rows are lost with a server's memory: the job begins only if it drops all rows. */
 START_TEST(flow_begins_with_no_half_of_the_rows)
 {
     tables_declare();
@@ -221,10 +222,9 @@ static uint32_t asked_of(enum wire_type type)
     return n;
 }
 
-/* The servers have the run open from then on. What was pushed under marks that they have is told
- * them again where a job goes on behind its training: power may have been away, too. A job that
- * trains fences all lanes at its next step anyway; one that never had lanes of this run has no
- * marks. */
+/* The servers have the run open from here on. A job that continues after its training sends all
+ * fences again, because power may have failed, too. A job that trains fences all lanes at its next
+ * step anyway; a job without lanes in this run has no marks. */
 START_TEST(flow_fences_lanes_when_a_job_goes_on_after_training)
 {
     struct err e = {0};
@@ -252,7 +252,7 @@ END_TEST
 
 /* ---- TRAIN ----------------------------------------------------------------------------------- */
 
-/* How much the servers hold and refuse is asked while a job trains, and then alone. */
+/* The servers are asked for their rows and refusals only while a job trains. */
 START_TEST(flow_asks_how_rows_fare_while_it_trains)
 {
     struct err e = {0};
@@ -269,7 +269,7 @@ END_TEST
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* For all digests, for fences that are under way, for the last word of the guard, and for the
+/* DIGEST waits for all digests, for fences in flight, for the guard's last answer, and for the
  * checkpoint of the job's end. */
 START_TEST(flow_ends_with_all_that_is_due)
 {
@@ -279,13 +279,14 @@ START_TEST(flow_ends_with_all_that_is_due)
     c->slot[0].guard.final = _i != 3;
     c->slot[0].spec.checkpoint.at_end = _i >= 4;
     c->slot[0].checkpoint.end_made = _i == 5;
-    c->slot[0].checkpoint.retry_ns = UINT64_MAX; /* none is begun here */
+    c->slot[0].checkpoint.retry_ns = UINT64_MAX; /* no checkpoint begins here */
     bool over = _i == 0 || _i == 5;
     ck_assert_uint_eq(step_from(PHASE_DIGEST), over ? PHASE_FINISH : PHASE_DIGEST);
 }
 END_TEST
 
-/* Workers' last figures are waited for, for a moment, and a checkpoint that is being made. */
+/* The last figures of workers are waited for, for a short time, and so is a checkpoint in
+ * progress. */
 START_TEST(flow_waits_for_who_is_still_there)
 {
     c->slot[0].at.tables = c->slot[0].digested = 0;
@@ -302,7 +303,7 @@ END_TEST
 
 /* ---- a restart ------------------------------------------------------------------------------- */
 
-/* The servers may not have heard that it is over. */
+/* The servers may not have been told that the job is over. */
 START_TEST(flow_drops_the_run_of_a_job_that_is_over)
 {
     struct coord_progress at = {.number = RUN, .run = _i == 0 ? RUN : 0, .phase = PHASE_FAILED};

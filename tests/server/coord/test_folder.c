@@ -90,11 +90,11 @@ START_TEST(folder_that_is_held_is_not_removed)
     ck_assert_int_eq(ops->remove(at("a"), NULL), 0);
     ck_assert(!there("a"));
     ck_assert_int_eq(ops->hold(at("a"), &hold, NULL), SHOAL_E_NOINPUT);
-    ops->let_go(&hold); /* of nothing */
+    ops->let_go(&hold); /* nothing is held */
 }
 END_TEST
 
-/* A reader of another process, which dies. */
+/* The reader is another process, which dies. */
 START_TEST(folder_that_is_read_is_not_removed)
 {
     char c;
@@ -107,7 +107,7 @@ START_TEST(folder_that_is_read_is_not_removed)
         _exit(write(ready[1], &c, 1) == 1 && pause());
     }
     ck_assert(read(ready[0], &c, 1) == 1 && c == 'r');
-    ck_assert_int_eq(reading_begin(at("a"), &mine, NULL), 0); /* readers share it */
+    ck_assert_int_eq(reading_begin(at("a"), &mine, NULL), 0); /* readers share the lock */
     reading_end(&mine);
     struct err e = {0};
     ck_assert_int_eq(ops->remove(at("a"), &e), SHOAL_E_BUSY);
@@ -122,7 +122,7 @@ START_TEST(folder_that_is_read_is_not_removed)
 }
 END_TEST
 
-/* One that is being removed is waited for, not for ever. */
+/* A folder that is being removed is waited for, but not for ever. */
 START_TEST(folder_that_is_removed_is_not_read)
 {
     int shut, hold;
@@ -138,34 +138,34 @@ START_TEST(folder_that_is_removed_is_not_read)
 }
 END_TEST
 
-/* Old ones are counted by the job's name: two that remove them would remove each other's. */
+/* Old checkpoints are counted by the job's name: two coordinators would remove each other's. */
 START_TEST(folder_of_a_job_is_of_one_that_removes)
 {
     struct coord_folder_claim one = {.fd = 0}, two = one, three = one;
     struct err e = {0};
     ck_assert_int_eq(ops->claim(root, "ctr", true, &one, NULL), 0);
-    /* coordinators of all releases look for this one */
+    /* coordinators of all releases look for this name */
     ck_assert_ptr_nonnull(strstr(one.path, "/.job-d1225817a458106e.lock"));
     for (int alone = 0; alone < 2; alone++)
         ck_assert_int_eq(ops->claim(root, "ctr", alone, &two, &e), SHOAL_E_CANTCREATE);
     ck_assert_ptr_nonnull(strstr(e.text, "another coordinator trains a job named ctr"));
-    ops->disclaim(&two); /* of nothing */
+    ops->disclaim(&two); /* nothing is claimed */
     ck_assert_int_eq(ops->claim(root, "ctr/2", true, &two, NULL), 0);
     ops->disclaim(&two);
     ops->disclaim(&one);
     ck_assert_int_eq(ops->claim(root, "ctr", false, &one, NULL), 0);
     ck_assert_int_eq(ops->claim(root, "ctr", false, &two, NULL), 0);
-    ops->disclaim(&one); /* leaves the other's */
+    ops->disclaim(&one); /* the other claim stays */
     ck_assert_int_eq(ops->claim(root, "ctr", true, &three, NULL), SHOAL_E_CANTCREATE);
     ops->disclaim(&two);
     ck_assert_int_eq(ops->claim(root, "ctr", true, &three, NULL), 0);
     ops->disclaim(&three);
-    ck_assert_int_eq(rmdir(root), 0); /* nothing is left in it */
+    ck_assert_int_eq(rmdir(root), 0); /* the folder is empty */
     ck_assert_int_eq(mkdir(root, 0700), 0);
 }
 END_TEST
 
-/* Whoever opened the file before its holder took it away has locked nothing. */
+/* A lock on a file that its holder has meanwhile removed is no lock. */
 static void *give_back(void *claim)
 {
     const struct timespec moment = {.tv_nsec = 200000000};
@@ -174,7 +174,7 @@ static void *give_back(void *claim)
     return NULL;
 }
 
-/* A coordinator says that its job is over, and gives the folder back a moment later. */
+/* A coordinator reports that its job is over, and releases the folder a moment later. */
 START_TEST(folder_of_a_job_that_is_over_is_waited_for)
 {
     struct coord_folder_claim one = {.fd = 0}, two = one;
@@ -210,7 +210,7 @@ START_TEST(folder_of_a_job_is_not_held_by_a_file_that_is_gone)
 }
 END_TEST
 
-/* What is being made stays, what a dead one left goes. */
+/* A folder that is being made stays, the leftovers of a dead coordinator are removed. */
 START_TEST(folder_opened_loses_its_leftovers)
 {
     char absolute[LIMIT_PATH];
@@ -221,7 +221,8 @@ START_TEST(folder_opened_loses_its_leftovers)
     ck_assert_int_eq(ops->put(at("dead.00ff2a.tmp"), "file", "x", 1, NULL), 0);
     ops->let_go(&hold);
     ck_assert_int_eq(mkdir(at("empty.00ee11.tmp"), 0700), 0); /* killed before the mark */
-    for (int torn = 0; torn < 3; torn++) { /* while it was written; in 2 is something else, too */
+    for (int torn = 0; torn < 3; torn++) { /* while it was written; in case 2 there is another file,
+                                            * too */
         static const char *const name[] = {"torn.00ee22.tmp", "torn.00ee33.tmp", "torn.00ee44.tmp"};
         ck_assert_int_eq(mkdir(at(name[torn]), 0700), 0);
         ck_assert_int_eq(
@@ -243,8 +244,8 @@ START_TEST(folder_opened_loses_its_leftovers)
 }
 END_TEST
 
-/* A name like ours is not enough, nor a file called as our mark: what we did not make stays, and so
- * does what is in it. */
+/* A name like ours is not enough, nor a file with our mark's name: a folder that we did not make
+ * stays with all its files. */
 START_TEST(folder_of_others_is_never_removed)
 {
     static const char *const names[] = {"photos.00ff2a.tmp", "old.gone.tmp", "linked.123456.tmp"};
@@ -256,7 +257,7 @@ START_TEST(folder_of_others_is_never_removed)
     ck_assert_int_eq(ops->put(at(names[0]), "file", "x", 1, NULL), 0);
     ck_assert_int_eq(ops->put(at(names[1]), COORD_FOLDER_MARK, "something else", 14, NULL), 0);
     make("a.1.tmp", "a");
-    /* every file of a whole one has a checksum in its manifest */
+    /* every file of a finished checkpoint has a checksum in its manifest */
     ck_assert(!there("a/" COORD_FOLDER_MARK));
     ck_assert_int_eq(ops->begin(at("c.tmp"), &hold, NULL), 0);
     char path[LIMIT_PATH];
@@ -270,7 +271,7 @@ START_TEST(folder_of_others_is_never_removed)
         ck_assert_ptr_nonnull(strstr(e.text, names[i]));
     }
     ck_assert(there("photos.00ff2a.tmp/file"));
-    /* One whose end was cut short: the mark goes last, so the rest of it is found. */
+    /* A removal that was interrupted: the mark is removed last, so the rest is found. */
     ck_assert_int_eq(ops->begin(at("b.00aa33.tmp"), &hold, NULL), 0);
     ops->let_go(&hold);
     ck_assert_int_eq(mkdir(at("b.00aa33.tmp/part-0000"), 0700), 0);
@@ -280,7 +281,7 @@ START_TEST(folder_of_others_is_never_removed)
 }
 END_TEST
 
-/* One that is whole is ours by its manifest. */
+/* A finished checkpoint is recognized by its manifest. */
 START_TEST(folder_with_a_manifest_can_be_removed)
 {
     ck_assert_int_eq(mkdir(at("old"), 0700), 0);
@@ -293,8 +294,8 @@ START_TEST(folder_with_a_manifest_can_be_removed)
 }
 END_TEST
 
-/* On a file system of a network so many files take minutes: each call removes some, and what is
- * left has no checkpoint's name. */
+/* On a network file system that many files take minutes: each call removes some, and the rest does
+ * not have a checkpoint's name. */
 START_TEST(folder_with_many_files_goes_bit_by_bit)
 {
     char file[LIMIT_NAME];
@@ -314,7 +315,7 @@ START_TEST(folder_with_many_files_goes_bit_by_bit)
 }
 END_TEST
 
-/* A server that has not heard that one was given up makes its part at the last moment. */
+/* A server that was not told that the checkpoint was given up makes its part at the last moment. */
 static int late_unlink(const char *path)
 {
     (void)mkdir(at("b.00aa33.tmp/part-0001.tmp"), 0700);
@@ -345,7 +346,8 @@ static void wait_for(const char *name)
     ck_assert_msg(there(name), "%s does not come", name);
 }
 
-/* Dead, where nobody has asked how: in a container whose first process reaps nobody. */
+/* The process is dead, but its parent has not reaped it, as in a container whose first process
+ * reaps no children. */
 static bool is_zombie(int pid)
 {
     char path[64], state = 0;
@@ -383,12 +385,12 @@ START_TEST(hook_gets_the_folder_and_tells_its_end)
     ck_assert_int_eq(coord_hook_start(&h, &(struct string_list){none, 1}, root, &e),
                      SHOAL_E_UNAVAILABLE);
     ck_assert_ptr_nonnull(strstr(e.text, "checkpoint.publish cannot be started: No such file"));
-    ck_assert_ptr_null(strstr(e.text, "/no/such/program")); /* a token may stand in a command */
+    ck_assert_ptr_null(strstr(e.text, "/no/such/program")); /* a command may contain a token */
 }
 END_TEST
 
-/* TERM reaches what the command started, KILL what does not listen, and nothing of it is left when
- * its end is told. */
+/* TERM reaches all processes that the command started, KILL those that ignore TERM, and none of
+ * them is left when the command's end is reported. */
 START_TEST(hook_is_stopped_with_all_that_it_started)
 {
     char *soft[] = {"sh", "-c",
@@ -403,7 +405,7 @@ START_TEST(hook_is_stopped_with_all_that_it_started)
     ck_assert_int_eq(coord_hook_start(&h, &(struct string_list){soft, 3}, root, NULL), 0);
     wait_for("ready");
     coord_hook_stop(&h, false);
-    ck_assert_int_eq(hook_ended(&h), 7); /* who waits for its own is let */
+    ck_assert_int_eq(hook_ended(&h), 7); /* a command may wait for its children */
     ck_assert(there("termed"));
     ck_assert_int_eq(unlink(at("ready")), 0);
     ck_assert_int_eq(coord_hook_start(&h, &(struct string_list){deaf, 3}, root, NULL), 0);
@@ -417,7 +419,7 @@ START_TEST(hook_is_stopped_with_all_that_it_started)
     ck_assert_int_eq(coord_hook_start(&h, &(struct string_list){leaves, 3}, root, NULL), 0);
     wait_for("ready");
     wait_for("child");
-    coord_hook_stop(&h, false); /* the shell goes, the child stays, and must not */
+    coord_hook_stop(&h, false); /* the shell ends; its child must end, too */
     ck_assert_int_eq(hook_ended(&h), 128 + 15);
     int child = 0;
     FILE *f = fopen(at("child"), "r");
@@ -428,7 +430,7 @@ START_TEST(hook_is_stopped_with_all_that_it_started)
     for (int i = 0; i < 2000 && kill(child, 0) == 0 && !is_zombie(child); i++)
         (void)nanosleep(&pause, NULL);
     ck_assert(kill(child, 0) != 0 || is_zombie(child));
-    coord_hook_stop(&h, true); /* of nothing */
+    coord_hook_stop(&h, true); /* no command runs */
 }
 END_TEST
 

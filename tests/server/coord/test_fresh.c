@@ -1,5 +1,6 @@
-/* test_fresh.c: a job that drops what the servers hold: once, whoever dies; half done it is
- * nobody's; and the names of what they hold. The real coordinator with fake shards. */
+/* test_fresh.c: a job that drops the servers' tables: it drops them once, whichever process dies;
+ * half dropped they belong to no job; and the names of their fields. The real coordinator with fake
+ * shards. */
 #include "proto/base/log.h"
 #include "server/coord/coord.h"
 #include "server/coord/core.h"
@@ -140,7 +141,7 @@ static uint32_t job_end(void)
     return r.client.state;
 }
 
-/* What a submit is refused with, 0: it is not. */
+/* Returns the status that refuses a submit, 0 if it is accepted. */
 static int refused(const char *fresh, const char *from, bool start, char out[ERR_TEXT_MAX])
 {
     struct err e = {0};
@@ -161,7 +162,7 @@ START_TEST(coord_a_job_says_what_becomes_of_rows)
 {
     char why[ERR_TEXT_MAX];
     rig_start();
-    job_begin("fresh: all\n"); /* on servers that hold none it simply begins */
+    job_begin("fresh: all\n"); /* on servers without tables the job simply begins */
     ck_assert_uint_eq(job_end(), WIRE_JOB_DONE);
     uint32_t first = applied();
     ck_assert_int_eq(refused("", "", false, why), SHOAL_E_EXISTS);
@@ -175,13 +176,12 @@ START_TEST(coord_a_job_says_what_becomes_of_rows)
     ck_assert_ptr_nonnull(strstr(why, "only a job that begins with tables"));
     job_begin("fresh: [all]\n");
     ck_assert_uint_eq(job_end(), WIRE_JOB_DONE);
-    ck_assert_uint_eq(applied(), first); /* its own alone */
+    ck_assert_uint_eq(applied(), first); /* only its own examples */
     rig_stop();
 }
 END_TEST
 
-/* A server, or the coordinator, dies while the job is set up (_i 0, 1) and while it trains (2, 3).
- */
+/* A server or the coordinator dies while the job is set up (_i 0, 1) and while it trains (2, 3). */
 START_TEST(coord_clears_once)
 {
     rig_start();
@@ -189,7 +189,7 @@ START_TEST(coord_clears_once)
     ck_assert_uint_eq(job_end(), WIRE_JOB_DONE);
     uint32_t first = applied();
     if (_i < 2)
-        sim_kill(r.shard[1].node); /* away when the others are cleared */
+        sim_kill(r.shard[1].node); /* away while the others drop their tables */
     job_begin("fresh: [all]\n");
     if (_i < 2) {
         until(PHASE_WAITING);
@@ -218,8 +218,8 @@ START_TEST(coord_clears_once)
 }
 END_TEST
 
-/* One server has dropped its rows, the other cannot: what is left is no job's any more, but for one
- * that drops it too. */
+/* One server has dropped its rows, the other cannot: only a job that drops the rest, too, may
+ * begin. */
 START_TEST(coord_half_cleared_is_nobodys)
 {
     char why[ERR_TEXT_MAX];
@@ -256,7 +256,7 @@ static bool status_has(const char *words)
     return has;
 }
 
-/* A server that says "not now" for seconds is named, with its reason: its disk may be full. */
+/* A server that answers "not now" for seconds is named with its reason: its disk may be full. */
 START_TEST(coord_says_what_a_server_puts_off)
 {
     rig_start();
@@ -294,8 +294,8 @@ static void names_store(const char *line)
     ck_assert_int_eq(coord_names_open(&r.coord->fleet, NULL), 0);
 }
 
-/* A job that was to begin with nothing ends in its input: the rows are there, and so are their
- * names. */
+/* A job that was to drop all tables ends because of its input: the rows and their names are still
+ * there. */
 START_TEST(coord_names_are_those_of_the_rows)
 {
     static const char names[] =
@@ -316,7 +316,8 @@ START_TEST(coord_names_are_those_of_the_rows)
     char *told;
     size_t bytes;
     ck_assert_int_eq(coord_made_text(&r.coord->slot[0], true, &told, &bytes, NULL), 0);
-    ck_assert_ptr_nonnull(memmem(told, bytes, "\"user\": [5, \"emb\"", 17)); /* to readers too */
+    ck_assert_ptr_nonnull(memmem(told, bytes, "\"user\": [5, \"emb\"", 17)); /* readers get them,
+                                                                              * too */
     free(told);
     ck_assert_int_eq(refused("", "fleet", true, why), 0);
     ck_assert_uint_eq(number_of("user"), 5);
