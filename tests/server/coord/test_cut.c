@@ -15,7 +15,7 @@ static struct coord *c;
 static struct sim *sim;
 static struct coord_call asked[ASKED];
 static uint32_t count;
-static uint32_t ends, others, instants; /* of an order and of a second one; calls of `held` */
+static uint32_t ends, others, instants; /* order and second order ended; `held` calls */
 static int ended, refusal;
 static uint64_t ended_cut;
 

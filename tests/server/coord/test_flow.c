@@ -168,7 +168,7 @@ static void tables_declare(void)
         j->declared[t] = true;
     }
     j->declared_total = 2;
-    for (uint32_t s = 0; s < 2; s++) { /* what comes after SETUP is another test's */
+    for (uint32_t s = 0; s < 2; s++) { /* no call of SETUP: another test covers it */
         c->slot[0].setup.shard[s].done = false;
         c->slot[0].setup.shard[s].busy = true;
     }

@@ -221,8 +221,7 @@ START_TEST(folder_opened_loses_its_leftovers)
     ck_assert_int_eq(ops->put(at("dead.00ff2a.tmp"), "file", "x", 1, NULL), 0);
     ops->let_go(&hold);
     ck_assert_int_eq(mkdir(at("empty.00ee11.tmp"), 0700), 0); /* killed before the mark */
-    for (int torn = 0; torn < 3; torn++) { /* while it was written; in case 2 there is another file,
-                                            * too */
+    for (int torn = 0; torn < 3; torn++) { /* while it was written; 2: with another file, too */
         static const char *const name[] = {"torn.00ee22.tmp", "torn.00ee33.tmp", "torn.00ee44.tmp"};
         ck_assert_int_eq(mkdir(at(name[torn]), 0700), 0);
         ck_assert_int_eq(

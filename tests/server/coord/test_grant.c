@@ -1,5 +1,5 @@
-/* test_grant.c: one worker's questions for a lane, as they come: once, again, late, of a lane that
- * is another's by now. Shards answer when a case says so. */
+/* test_grant.c: one worker's questions for a lane: once, repeated, late, and about a lane that
+ * another worker holds by now. Shards answer when a case says so. */
 #include "server/coord/core.h"
 #include "server/coord/grant.h"
 #include "server/coord/submit.h"
@@ -19,7 +19,7 @@ static struct sim *sim;
 static struct coord_worker worker;
 static struct coord_call fence[ASKED];
 static uint32_t fences, answers;
-static struct wire answered; /* the last one */
+static struct wire answered; /* the last answer */
 static peer_t answered_to;
 
 bool __wrap_coord_call_start(struct coord_calls *calls, const struct coord_call *call);
@@ -43,7 +43,7 @@ void __wrap_coord_send(struct coord_fleet *of, peer_t to, struct msg *m)
     answers++;
 }
 
-/* Who asks is the one worker there is. */
+/* Every question comes from the only worker. */
 int __wrap_coord_work_known(struct coord_job *of, struct coord_ask *a, uint64_t pass);
 int __wrap_coord_work_known(struct coord_job *of, struct coord_ask *a, uint64_t pass)
 {
@@ -77,7 +77,7 @@ static void setup(void)
     worker = (struct coord_worker){.number = 3, .pass = 71};
 }
 
-/* A question without a lane, of a worker that says it has so many. */
+/* A question without a lane, from a worker that says that it has `has` lanes. */
 static void ask(uint64_t id, peer_t from, uint64_t has)
 {
     struct wire w = {.type = WIRE_TYPE_LANE_NEXT, .id = id};
@@ -91,7 +91,7 @@ static void ask(uint64_t id, peer_t from, uint64_t has)
         coord_send(&c->fleet, from, wire_encode(&a.reply));
 }
 
-/* The shard has the last fence; of a lane that is granted there are two. */
+/* The shard has stored the last fence; a granted lane gets two. */
 static void fenced(void)
 {
     struct coord_call call = fence[fences - 1];
@@ -125,7 +125,8 @@ static uint32_t granting(void)
     return n;
 }
 
-/* It is answered when the shard has both fences: who has it, and where it begins. */
+/* The question is answered when the shard has both fences: the new generation, and the lane's
+ * place. */
 START_TEST(lane_is_told_once_it_is_fenced)
 {
     ask(10, 4, 0);
@@ -138,8 +139,8 @@ START_TEST(lane_is_told_once_it_is_fenced)
 }
 END_TEST
 
-/* While it is being fenced (0), or before it is used (1), a copy changes nothing but where the
- * answer goes; once it is used (2) nobody waits for one. */
+/* While the lane is being fenced (0), or before it is used (1), a copy only changes the peer that
+ * gets the answer. Once it is used (2), no answer is due any more. */
 START_TEST(copy_of_a_question_is_granted_no_second_lane)
 {
     ask(10, 4, 0);
@@ -157,13 +158,13 @@ START_TEST(copy_of_a_question_is_granted_no_second_lane)
     }
     ck_assert_uint_eq(answers, _i == 1 ? 2 : 1);
     task_of(0, _i == 2 ? 4 : 6, 10);
-    ask(9, 6, 0); /* an older one was answered long ago */
+    ask(9, 6, 0); /* an older question was answered long ago */
     ck_assert_uint_eq(answers, _i == 1 ? 2 : 1);
 }
 END_TEST
 
-/* What was granted for it has been taken back: raised since (0), or given to another one (1), or
- * the job has no such lane any more (2). */
+/* The lane that was granted for the question has been taken back: its generation was raised since
+ * (0), another worker has it (1), or the job has no such lane any more (2). */
 START_TEST(copy_of_a_question_of_another_time_waits)
 {
     granted(10, 4, 0);
@@ -178,8 +179,8 @@ START_TEST(copy_of_a_question_of_another_time_waits)
 }
 END_TEST
 
-/* A grant that was not heard of is answered again, after a while, to who says that it has fewer
- * lanes than are its; who has heard of it gets another one. */
+/* A worker that says that it has fewer lanes than it was granted gets the same grant again, after a
+ * while. A worker that knows of its grant gets another lane. */
 START_TEST(grant_that_was_not_heard_of_is_told_again)
 {
     granted(10, 4, 0);
@@ -194,7 +195,7 @@ START_TEST(grant_that_was_not_heard_of_is_told_again)
 }
 END_TEST
 
-/* Which one it has let go of it cannot say: all that are used go back. */
+/* The worker cannot say which lane it has released: all lanes in use go back. */
 START_TEST(lanes_that_a_worker_has_dropped_go_back)
 {
     granted(10, 4, 0);
@@ -208,7 +209,7 @@ START_TEST(lanes_that_a_worker_has_dropped_go_back)
 }
 END_TEST
 
-/* A shard may have answered a fence and forgotten it: one that is being closed is raised again. */
+/* A shard may have answered a fence and lost it: a lane that is being closed is raised again. */
 START_TEST(all_lanes_are_fenced_whatever_they_are_at)
 {
     granted(10, 4, 0);

@@ -1,4 +1,4 @@
-/* test_grow.c: lists that come again: what of them is taken, what is remembered, what is stored. */
+/* test_grow.c: repeated lists of a growing log: which objects are taken, remembered and stored. */
 #include "proto/base/hash.h"
 #include "server/coord/core.h"
 
@@ -56,7 +56,7 @@ static void end(void)
     free(c);
 }
 
-/* 1: list it, 0: well, or an error. */
+/* Asks for work: 1: the worker is to list the log, 0: success, or an error. */
 static int ask(uint32_t who, struct wire *w, const char *lines, const char *head)
 {
     struct msg m = {.frame_count = 3};
@@ -89,7 +89,7 @@ static int told(uint32_t who, const char *lines)
     return ask(who, &w, lines, c->slot[0].at.phase > PHASE_INDEX ? "" : "x,y");
 }
 
-/* A list, 10 s behind the last. */
+/* Sends a list, 10 s after the last one. */
 static int listed(const char *lines)
 {
     now += 10 * SECOND;
@@ -97,7 +97,7 @@ static int listed(const char *lines)
     return told(1, lines);
 }
 
-/* Whether objects are at hand now. */
+/* True when the next round has objects. */
 static bool takes(void)
 {
     struct err e;
@@ -105,7 +105,7 @@ static bool takes(void)
     return c->slot[0].objects[WIRE_TRAIN].count > 0;
 }
 
-/* All that is at hand has `rows` rows; it is the next round. */
+/* Each object of the next round has `rows` rows; the round is taken. */
 static void round_of(uint64_t rows)
 {
     struct coord_objects *o = &c->slot[0].objects[WIRE_TRAIN];
@@ -128,17 +128,17 @@ START_TEST(what_two_lists_say_is_taken)
     ck_assert_int_eq(question(1), 1);
     ck_assert_int_eq(question(2), SHOAL_E_AGAIN);
     ck_assert_int_eq(told(1, "a\t5\t1\nb\t6\t1\n"), SHOAL_E_AGAIN);
-    ck_assert_int_eq(question(1), SHOAL_E_AGAIN); /* not yet */
+    ck_assert_int_eq(question(1), SHOAL_E_AGAIN); /* the time has not come */
     ck_assert_int_eq(listed("a\t5\t1\nb\t7\t2\nc\t1\t3\n"), 0);
     ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].count, 1);
     ck_assert_str_eq(c->slot[0].objects[WIRE_TRAIN].object[0].line, "a\t5\t1");
     ck_assert_str_eq(c->slot[0].objects[WIRE_TRAIN].head, "x,y");
-    ck_assert_int_eq(question(3), 0); /* it has the head now */
+    ck_assert_int_eq(question(3), 0); /* it knows the head now */
     end();
 }
 END_TEST
 
-/* The head is of the first object that is listed. */
+/* The head belongs to the first object that is listed. */
 START_TEST(a_first_object_that_is_written_is_waited_for)
 {
     begin(PHASE_INDEX);
@@ -150,7 +150,8 @@ START_TEST(a_first_object_that_is_written_is_waited_for)
 }
 END_TEST
 
-/* And where that one is empty, of the first that is not: it alone would end the job. */
+/* If that object is empty, the first one with lines is waited for: an empty one alone would end the
+ * job. */
 START_TEST(a_first_object_with_lines_is_waited_for)
 {
     begin(PHASE_INDEX);
@@ -173,11 +174,11 @@ START_TEST(a_list_that_is_told_twice_is_one)
     now += 10 * SECOND;
     ck_assert_int_eq(question(1), 1);
     uint64_t second = token;
-    token = first; /* late: not the one that is waited for */
+    token = first; /* late: not the awaited list */
     ck_assert_int_eq(told(1, "a\t5\n"), 0);
     ck_assert(!takes());
     token = second;
-    ck_assert_int_eq(told(2, "a\t5\n"), 0); /* nor is it another's */
+    ck_assert_int_eq(told(2, "a\t5\n"), 0); /* nor may another worker send it */
     ck_assert(!takes());
     ck_assert_int_eq(told(1, "a\t5\n"), 0);
     ck_assert(takes());
@@ -195,7 +196,7 @@ START_TEST(each_is_taken_once_and_a_lesser_name_too)
     ck_assert(takes());
     round_of(10);
     listed("m\t1\nn\t1\n");
-    listed("m\t1\nn\t2\n"); /* taken as it was */
+    listed("m\t1\nn\t2\n"); /* taken as listed */
     ck_assert(!takes());
     listed("a\t1\nm\t1\nn\t2\n");
     listed("a\t1\nm\t1\nn\t2\no\t1\n");
@@ -206,7 +207,7 @@ START_TEST(each_is_taken_once_and_a_lesser_name_too)
     ck_assert_uint_eq(c->slot[0].grow.at.before_rows, 20);
     ck_assert_uint_eq(c->slot[0].grow.at.rows, 5);
     ck_assert_uint_eq(c->slot[0].grow.at.read, 3);
-    /* a coordinator that comes back; and one that was told to stop before */
+    /* a restarted coordinator; and one that was told to stop before */
     struct coord_grow was = c->slot[0].grow;
     c->slot[0].grow = (struct coord_grow){0};
     ck_assert_int_eq(coord_grow_load(&c->slot[0], &e), 0);
@@ -232,7 +233,7 @@ START_TEST(each_is_taken_once_and_a_lesser_name_too)
 }
 END_TEST
 
-/* Of a round without rows nothing is trained; its objects are taken all the same. */
+/* A round without rows trains nothing; its objects still count as taken. */
 START_TEST(empty_objects_are_taken_without_a_round)
 {
     begin(PHASE_GROW);
@@ -253,7 +254,7 @@ START_TEST(empty_objects_are_taken_without_a_round)
 }
 END_TEST
 
-/* A bit for each of the first `count` names that the last list had not. */
+/* The last list lacks the first `count` names: one bit is set for each. */
 static void gone(uint32_t count)
 {
     size_t bytes = (count + 7) / 8;
@@ -270,8 +271,8 @@ static struct nameset_item numbered(uint32_t n)
     return (struct nameset_item){{n * UINT64_C(0x9e3779b97f4a7c15), n}};
 }
 
-/* The oldest are forgotten, as many as there must be, of those that are not listed any more; while
- * all are, nothing more is taken. */
+/* Only names that are no longer listed are forgotten, the oldest first, and no more than necessary.
+ * While all names are still listed, no further object is taken. */
 START_TEST(names_are_remembered_within_bounds)
 {
     begin(PHASE_GROW);
@@ -281,13 +282,13 @@ START_TEST(names_are_remembered_within_bounds)
     listed("a\t1\nb\t1\nc\t1\n");
     listed("a\t1\nb\t1\nc\t1\n");
     ck_assert(takes());
-    ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].count, 1); /* there is room for it */
+    ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].count, 1); /* there is room for one */
     round_of(10);
     ck_assert_uint_eq(names->count, NAMESET_MAX);
     listed("b\t1\nc\t1\n");
     listed("b\t1\nc\t1\n");
     ck_assert(!takes());
-    c->fleet.taken.counted = true; /* who lists has asked for them */
+    c->fleet.taken.counted = true; /* the listing worker has asked for them */
     gone(5);
     ck_assert_uint_eq(coord_taken_room(&c->slot[0]), 5);
     ck_assert(takes());
@@ -296,13 +297,13 @@ START_TEST(names_are_remembered_within_bounds)
     ck_assert_uint_eq(names->count, NAMESET_MAX);
     ck_assert(!nameset_has(names, numbered(0)) && !nameset_has(names, numbered(1)));
     ck_assert(nameset_has(names, numbered(2)) && coord_taken_has(&c->slot[0], "a\t1"));
-    gone(5); /* of names that have moved meanwhile */
+    gone(5); /* the names have moved meanwhile */
     ck_assert_uint_eq(coord_taken_room(&c->slot[0]), 0);
     end();
 }
 END_TEST
 
-/* Whatever the round, figures of the newest alone are there, each at a place of its own. */
+/* In any round only the newest figures exist, each at a place of its own. */
 START_TEST(figures_of_old_rounds_go)
 {
     bool taken[COORD_ROUNDS_KEPT] = {false};
@@ -343,7 +344,7 @@ START_TEST(evaluations_of_old_rounds_go)
         ck_assert_uint_eq(j->valid.item[j->valid.count - 1].batches, n);
     }
     ck_assert_uint_eq(j->valid.count, 3 * COORD_ROUNDS_KEPT / 2);
-    /* a coordinator that comes back has the same */
+    /* a restarted coordinator has the same */
     uint32_t count = j->valid.count;
     free(j->valid.item);
     j->valid = (struct coord_evaluations){0};
@@ -375,7 +376,8 @@ START_TEST(a_list_that_fails_is_made_again)
 }
 END_TEST
 
-/* Asked to stop it ends well once it has begun to train, also while it is set up again. */
+/* A job that has begun to train ends in order when it is asked to stop, even while it is set up
+ * again. */
 START_TEST(a_job_that_trains_is_asked_to_stop)
 {
     static const struct {
@@ -401,7 +403,7 @@ START_TEST(a_job_that_trains_is_asked_to_stop)
 }
 END_TEST
 
-/* A store's bytes, or a checkpoint's. */
+/* The bytes come from a store or a checkpoint. */
 START_TEST(a_record_that_is_damaged_is_refused)
 {
     char key[COORD_KEY_MAX];
@@ -418,7 +420,7 @@ START_TEST(a_record_that_is_damaged_is_refused)
     for (size_t i = 0; i < bytes; i++) {
         value[i] ^= 0x80;
         ck_assert_int_eq(coord_store_put(c->fleet.store, key, value, bytes, &e), 0);
-        int rc = coord_grow_load(&c->slot[0], &e); /* or taken: a name, or a figure, of its own */
+        int rc = coord_grow_load(&c->slot[0], &e); /* or a valid name or figure: taken */
         ck_assert(rc == 0 || rc == SHOAL_E_CORRUPT);
         value[i] ^= 0x80;
     }

@@ -86,7 +86,7 @@ static const struct json *jobs(void)
     return ask(&(struct wire){.type = WIRE_TYPE_JOBS});
 }
 
-/* NULL: it was refused. */
+/* Returns the report of a job, NULL if the question was refused. */
 static const struct json *report_of(uint64_t number)
 {
     const struct json *j = ask(&(struct wire){.type = WIRE_TYPE_REPORT, .u.REPORT.run = number});
@@ -237,8 +237,8 @@ START_TEST(jobs_that_run_keep_their_fields)
 }
 END_TEST
 
-/* 0: it failed; 1: it was stopped. What training so far had measured is there; what only a finished
- * job knows is not. */
+/* 0: the job failed; 1: it was stopped. Its report has the measures of the training so far, and
+ * lacks the figures that only a finished job has. */
 START_TEST(jobs_that_did_not_finish_have_a_report)
 {
     trained_half();
@@ -271,7 +271,7 @@ START_TEST(jobs_that_did_not_finish_have_a_report)
 }
 END_TEST
 
-/* A job that fails before it has trained, in each phase up to there. */
+/* A job fails before it has trained, in each phase up to training. */
 START_TEST(jobs_that_did_not_begin_have_a_report)
 {
     static const enum coord_phase phase[] = {PHASE_WAITING, PHASE_INDEX, PHASE_SETUP, PHASE_LANES};
@@ -279,7 +279,7 @@ START_TEST(jobs_that_did_not_begin_have_a_report)
     while (r.coord->slot[0].at.phase != phase[_i])
         ck_assert(sim_step(r.sim));
     coord_end_fail(&r.coord->slot[0], SHOAL_E_DATA, "no rows");
-    (void)jobs(); /* the loop's step keeps it */
+    (void)jobs(); /* the loop's step stores the report */
     const struct json *j = report_of(r.coord->slot[0].at.number);
     ck_assert_str_eq(text(j, "state"), "failed");
     ck_assert_str_eq(text(j, "job"), "t");
@@ -290,8 +290,8 @@ START_TEST(jobs_that_did_not_begin_have_a_report)
 }
 END_TEST
 
-/* Both are there once another job has come, and after a restart; 1: that comes before the step that
- * keeps the report. */
+/* Both reports are there after another job has come, and after a restart; 1: the restart comes
+ * before the step that stores the report. */
 START_TEST(jobs_survive_a_restart)
 {
     trained_half();
@@ -328,8 +328,8 @@ START_TEST(jobs_survive_a_restart)
 }
 END_TEST
 
-/* The step of the loop would keep them a moment later. 0: the next job comes in the same turn of
- * the loop as the end; 1: the order ends the coordinator, too. */
+/* The loop's step would store the reports a moment later. 0: the next job comes in the same turn of
+ * the loop as the end; 1: the stop order also ends the coordinator. */
 START_TEST(jobs_are_kept_before_they_are_out_of_sight)
 {
     trained_half();
@@ -355,7 +355,7 @@ START_TEST(jobs_are_kept_before_they_are_out_of_sight)
 }
 END_TEST
 
-/* `count` jobs end, one after the other, each with a report of so many bytes. */
+/* Ends `count` jobs, one after the other, each with a report of `bytes` bytes. */
 static uint64_t ended(uint32_t count, size_t bytes)
 {
     struct coord_job *j = &r.coord->slot[0];
@@ -401,7 +401,7 @@ START_TEST(jobs_are_bounded_by_number)
 }
 END_TEST
 
-/* The line of a job stays when its report has gone. */
+/* A job stays in the list when its report has been removed. */
 START_TEST(jobs_are_bounded_by_bytes)
 {
     failed_one();
@@ -410,7 +410,7 @@ START_TEST(jobs_are_bounded_by_bytes)
     ck_assert_ptr_null(report_of(first + 1));
     ck_assert_ptr_nonnull(strstr(asker.reply.error, "not kept any more"));
     ck_assert_ptr_nonnull(report_of(first + 2));
-    first = ended(1, COORD_JOBS_BYTES - 64); /* the newest is always there */
+    first = ended(1, COORD_JOBS_BYTES - 64); /* the newest report always stays */
     ck_assert_ptr_nonnull(report_of(first));
     ck_assert_ptr_null(report_of(first - 1));
     ck_assert_uint_eq(json_count(jobs()), 11);

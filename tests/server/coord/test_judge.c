@@ -10,7 +10,7 @@
 
 static struct coord c;
 
-/* 100 tasks of one batch of ten rows, in the first of so many epochs. */
+/* Plans 100 tasks of one batch of ten rows, in the first of `epochs` epochs. */
 static void plan(uint32_t epochs, uint64_t every)
 {
     struct coord_job *j = &c.slot[0];
@@ -41,7 +41,7 @@ START_TEST(judge_stops_where_an_evaluation_is_due)
 }
 END_TEST
 
-/* What is left behind a stop is half of what lies between two at least. */
+/* At least half of an interval must be left after a stop. */
 START_TEST(judge_stops_for_no_short_rest)
 {
     static const struct {
@@ -78,7 +78,7 @@ START_TEST(judge_leaves_room_for_the_ends_of_epochs)
 }
 END_TEST
 
-/* Early stopping by `metric`, of three evaluations in which it is `value`. */
+/* Early stopping by `metric`, after three evaluations with `value` each. */
 static void judge_thrice(enum early_metric metric, double value, double logloss)
 {
     struct coord_job *j = &c.slot[0];
@@ -108,10 +108,10 @@ START_TEST(judge_misses_nothing_where_there_is_no_metric)
     ck_assert_uint_eq(coord_judge_final(j), 3);
     judge_thrice(METRIC_GAUC, (double)NAN, 0.5);
     ck_assert_uint_eq(j->at.misses, 0);
-    judge_thrice(METRIC_AUC, 0.5, 0.5); /* the first is a gain */
+    judge_thrice(METRIC_AUC, 0.5, 0.5); /* the first one is a gain */
     ck_assert_uint_eq(j->at.misses, 2);
     ck_assert(j->at.lr_scale == 0.25);
-    judge_thrice(METRIC_LOGLOSS, 0.5, (double)NAN); /* a model that has gone astray */
+    judge_thrice(METRIC_LOGLOSS, 0.5, (double)NAN); /* a model that has diverged */
     ck_assert_uint_eq(j->at.misses, 3);
     judge_thrice(METRIC_AUC, (double)NAN, (double)NAN);
     ck_assert_uint_eq(j->at.misses, 3);
@@ -135,7 +135,7 @@ static void judging(enum early_metric metric, uint32_t lr_patience)
     j->valid.item = of;
 }
 
-/* The next evaluation. */
+/* Judges the next evaluation. */
 static bool judge(double value)
 {
     of[c.slot[0].valid.count++].of[0] =
@@ -143,7 +143,7 @@ static bool judge(double value)
     return coord_judge_keeps(&c.slot[0]);
 }
 
-/* By min_delta a value has to be better, and no less; then all misses are forgiven. */
+/* A value is a gain only if it is better by at least min_delta; then the misses are reset. */
 START_TEST(judge_goes_by_the_least_gain)
 {
     for (int less = 0; less < 2; less++) {
@@ -158,10 +158,10 @@ START_TEST(judge_goes_by_the_least_gain)
         ck_assert_uint_eq(c.slot[0].at.misses, 0);
         ck_assert_uint_eq(c.slot[0].at.best, 4);
         ck_assert_uint_eq(coord_judge_final(&c.slot[0]), 4);
-        /* evaluated again, for the coordinator died over its cut */
+        /* evaluated again, because the coordinator died during its cut */
         ck_assert(coord_judge_keeps(&c.slot[0]));
         ck_assert_uint_eq(c.slot[0].at.misses, 0);
-        c.slot[0].spec.train.early_stop.patience = 0; /* then it is the last, whichever was kept */
+        c.slot[0].spec.train.early_stop.patience = 0; /* then the last one, whichever was kept */
         ck_assert(!judge(2));
         ck_assert_uint_eq(coord_judge_final(&c.slot[0]), 5);
     }
@@ -179,8 +179,8 @@ START_TEST(judge_decays_each_so_many_misses)
 }
 END_TEST
 
-/* The best of all is not there (a checkpoint of behind it was gone on from): the best of those that
- * are is kept meanwhile, without a gain. */
+/* The tables of the best epoch are missing, because the job continued from a later checkpoint: the
+ * best of the present ones is kept meanwhile, without counting as a gain. */
 START_TEST(judge_keeps_the_best_there_is)
 {
     judging(METRIC_AUC, 100);
@@ -194,7 +194,7 @@ START_TEST(judge_keeps_the_best_there_is)
     ck_assert(!judge(2.125));
     ck_assert(judge(3));
     ck_assert_uint_eq(c.slot[0].at.kept, 5);
-    /* its cut fails: the one before it is what there is */
+    /* its cut fails: the cut before stays */
     c.slot[0].at.cut_of = 3;
     c.slot[0].at.best_cut = 9;
     coord_judge_missed(&c.slot[0], "there is no room");
@@ -204,7 +204,7 @@ START_TEST(judge_keeps_the_best_there_is)
 }
 END_TEST
 
-/* Those within an epoch are none of its end. */
+/* Evaluations within an epoch are not those of its end. */
 START_TEST(judge_finds_the_evaluation_of_an_end)
 {
     judging(METRIC_AUC, 100);
@@ -234,7 +234,7 @@ START_TEST(judge_says_what_ended_it)
 }
 END_TEST
 
-/* Of a log that grows; resumed at its end it is not asked to stop any more. */
+/* The log grows. A job that was resumed at its end is no longer asked to stop. */
 START_TEST(judge_says_what_ended_a_log_that_grows)
 {
     judging(METRIC_AUC, 100);

@@ -1,5 +1,6 @@
-/* test_keys.c: what a coordinator takes from whom: every role with every message; the list, told to
- * shards; whose server, whose worker, whose key. */
+/* test_keys.c: the messages that a coordinator accepts by role and key: every role with every
+ * message; the list of keys, sent to shards; the key that a server, a worker and a client must
+ * have. */
 #include "proto/base/log.h"
 #include "proto/wire/allow.h"
 #include "server/coord/core.h"
@@ -21,11 +22,11 @@ static struct coord_store *store;
 static struct coord *c;
 static peer_t to;
 
-static struct { /* the last that came to the client */
+static struct { /* the last answer to the client */
     bool got;
     struct wire w;
     char frame[2][1024];
-    uint32_t lists; /* KEYLIST so far */
+    uint32_t lists; /* KEYLIST messages so far */
     bool mute;      /* lists are not acknowledged */
 } came;
 
@@ -99,7 +100,7 @@ static void who_is(enum role role, const char *name, const char *key)
     sim_node_who(client, &who);
 }
 
-/* Its answer's status; 1: none has come. */
+/* Returns the status of the answer; 1: none has come. */
 static int ask(struct wire *w, int frames, size_t first)
 {
     static const uint8_t nothing[512];
@@ -207,7 +208,7 @@ START_TEST(coord_map_tells_the_keys_that_were_shown)
 }
 END_TEST
 
-/* Tokens often lie in a job's commands. */
+/* A job's commands often contain tokens. */
 START_TEST(coord_readers_get_no_command)
 {
     static const char text[] = "data: {train: [{cmd: 'get s3cret'}]}\nmodel.kind: lr\n";
@@ -230,7 +231,8 @@ START_TEST(coord_readers_get_no_command)
 }
 END_TEST
 
-/* The word comes over another connection than the beats do; it makes no shard of that. */
+/* The message comes over another connection than the beats; that does not turn its sender into a
+ * shard. */
 START_TEST(coord_a_disk_that_hangs_is_told_by_its_servers_key)
 {
     struct wire q = {.type = WIRE_TYPE_SERVER_DISK};
@@ -252,7 +254,7 @@ START_TEST(coord_a_disk_that_hangs_is_told_by_its_servers_key)
     q.u.SERVER_DISK.seconds = 5;
     ck_assert_int_eq(ask(&q, 0, 0), 0);
     (void)sim_run(sim, sim_now_ns(sim) + 11000 * MS, NULL, NULL);
-    ck_assert_uint_eq(coord_sight_hangs(&c->fleet, 0), 0); /* it has ended */
+    ck_assert_uint_eq(coord_sight_hangs(&c->fleet, 0), 0); /* the hang has ended */
     (void)snprintf(q.u.SERVER_DISK.server, sizeof q.u.SERVER_DISK.server, "nobody");
     ck_assert_int_eq(ask(&q, 0, 0), 0);
     ck_assert_uint_eq(coord_sight_hangs(&c->fleet, 0), 0);
@@ -271,7 +273,7 @@ START_TEST(coord_tells_the_list_until_it_is_taken)
     ck_assert_str_eq(came.frame[0], "first");
     uint32_t told = came.lists;
     (void)sim_run(sim, sim_now_ns(sim) + 3000 * MS, NULL, NULL);
-    ck_assert_uint_ge(came.lists, told + 4); /* again and again */
+    ck_assert_uint_ge(came.lists, told + 4); /* repeated */
     came.mute = false;
     (void)sim_run(sim, sim_now_ns(sim) + 1000 * MS, NULL, NULL);
     told = came.lists;
@@ -281,7 +283,7 @@ START_TEST(coord_tells_the_list_until_it_is_taken)
     (void)sim_run(sim, sim_now_ns(sim) + 10 * MS, NULL, NULL);
     ck_assert_uint_eq(came.lists, told + 1); /* at once */
     ck_assert_str_eq(came.frame[0], "second");
-    ck_assert_int_eq(beat("s1", c->fleet.keys.version), 0); /* it says that it has it */
+    ck_assert_int_eq(beat("s1", c->fleet.keys.version), 0); /* it acknowledges the version */
     ck_assert_uint_eq(came.lists, told + 1);
     ck_assert_int_eq(beat("s1", 0), 0); /* it has started again */
     (void)sim_run(sim, sim_now_ns(sim) + 60 * MS, NULL, NULL);
@@ -301,7 +303,7 @@ START_TEST(coord_a_worker_is_who_joined_with_the_key)
         0);
     who_is(ROLE_WORKER, "w1", "key-1");
     ck_assert_int_eq(ask(&q, 0, 0), 0);
-    who_is(ROLE_WORKER, "w2", "key-2"); /* who knows the pass, and is another */
+    who_is(ROLE_WORKER, "w2", "key-2"); /* another worker that knows the pass */
     ck_assert_int_eq(ask(&q, 0, 0), SHOAL_E_UNAVAILABLE);
 }
 END_TEST

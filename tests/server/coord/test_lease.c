@@ -1,5 +1,5 @@
-/* test_coord_lease.c: the log of leases: which batch was whose, bounded, over epochs and
- * restarts. */
+/* test_coord_lease.c: the log of leases tells which worker had a batch. It is bounded, and survives
+ * epochs and restarts. */
 #include "server/coord/core.h"
 #include "tests/sim/sim.h"
 
@@ -39,7 +39,7 @@ static void end(void)
     free(c);
 }
 
-/* The lane's next task, told to a worker. */
+/* Grants the lane's next task to a worker. */
 static void task(uint32_t lane, uint64_t worker)
 {
     struct coord_tasks *t = &c->slot[0].tasks;
@@ -70,7 +70,7 @@ START_TEST(a_batch_leads_to_its_worker_and_rows)
     coord_task_pushed(&c->slot[0].tasks, 0, 0);
     task(0, 7);
     again();
-    /* the first of its second task, the third of all */
+    /* the first batch of the lane's second task, the third task of all */
     const struct coord_lease *at = find(0, 1, 6);
     ck_assert_ptr_nonnull(at);
     ck_assert_uint_eq(at->worker, 7);
@@ -87,7 +87,7 @@ START_TEST(a_batch_leads_to_its_worker_and_rows)
 }
 END_TEST
 
-/* ---- WHO ---- */
+/* ---- questions about batches ---- */
 
 static peer_t asker;
 static char answered[1024];
@@ -111,7 +111,7 @@ static const struct env_handler node_handler = {.on_message = node_on_message,
 
 static struct sim *net;
 
-/* Coordinator and asker know each other. */
+/* Coordinator and client are connected. */
 static void net_make(void)
 {
     static char core;
@@ -128,7 +128,7 @@ static void net_make(void)
     sim_run(net, 1000000, NULL, NULL);
 }
 
-/* The answer, as text. */
+/* Returns the answer as text. */
 static const char *who(uint64_t run, struct wire_batch_name *name, uint32_t count)
 {
     static struct coord_ask a;
@@ -150,7 +150,8 @@ static const char *who(uint64_t run, struct wire_batch_name *name, uint32_t coun
     return answered;
 }
 
-/* In the order of the question; of another run, and of batches that nobody had, null. */
+/* Answers come in the order of the question; null for another run, and for a batch that no worker
+ * had. */
 START_TEST(batches_are_told_as_they_were_asked_for)
 {
     struct err e;
@@ -177,8 +178,8 @@ START_TEST(batches_are_told_as_they_were_asked_for)
 }
 END_TEST
 
-/* A log that grows has another list of objects in each round: only the round's own leads a position
- * to an object. Of one that does not, all epochs have one. */
+/* A growing log has another list of objects in each round: only the round's own list turns a
+ * position into an object. Any other log has one list for all epochs. */
 START_TEST(position_of_another_round_names_no_object)
 {
     struct err e;
@@ -221,7 +222,7 @@ START_TEST(who_takes_over_begins_behind_the_mark)
     coord_lane_granted(t, 0, 4);
     ck_assert(coord_lease_note(&c->slot[0], 0));
     uint64_t serial = c->slot[0].leases.serial;
-    ck_assert(coord_lease_note(&c->slot[0], 0)); /* told again */
+    ck_assert(coord_lease_note(&c->slot[0], 0)); /* repeated */
     ck_assert_uint_eq(c->slot[0].leases.serial, serial);
     ck_assert_uint_eq(find(0, 1, 4)->worker, 7);
     ck_assert_ptr_null(find(0, 3, 4));
@@ -262,7 +263,7 @@ START_TEST(damaged_entries_are_left_out)
         0);
     task(0, 7);
     ck_assert_int_eq(coord_store_put(c->fleet.store, "lease/2", "short", 5, &e), 0);
-    struct coord_lease wrong = {.serial = 9, .batch = 1}; /* of another slot */
+    struct coord_lease wrong = {.serial = 9, .batch = 1}; /* belongs into another slot */
     ck_assert_int_eq(coord_store_put(c->fleet.store, "lease/3", &wrong, sizeof wrong, &e), 0);
     again();
     ck_assert_uint_eq(c->slot[0].leases.serial, 1);

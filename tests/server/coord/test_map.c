@@ -1,4 +1,4 @@
-/* test_coord_map.c: tablets to shards. */
+/* test_coord_map.c: the map of tablets to shards. */
 #include "server/coord/map.h"
 
 #include <check.h>
@@ -36,7 +36,7 @@ START_TEST(coord_map_deals_contiguous_ranges_that_differ_by_one)
     }
     for (int s = 0; s < 3; s++)
         ck_assert(count[s] == 21 || count[s] == 22);
-    ck_assert_uint_eq(shard_of[64], 0); /* each table by itself */
+    ck_assert_uint_eq(shard_of[64], 0); /* each table is dealt separately */
     ck_assert_uint_eq(shard_of[67], 2);
 }
 END_TEST

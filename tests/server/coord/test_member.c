@@ -1,4 +1,4 @@
-/* test_coord_member.c: shard and worker numbers, leases. */
+/* test_coord_member.c: numbers and leases of shards and workers. */
 #include "server/coord/worker.h"
 
 #include <check.h>
@@ -66,7 +66,7 @@ START_TEST(coord_member_job_of_another_durability_is_refused)
     beat_durable("a", DURABLE_JOURNAL);
     ck_assert_int_eq(coord_member_durability_check(&m, &job, &e), SHOAL_E_CONFIG);
     ck_assert_ptr_nonnull(strstr(e.text, "the job says fsync, and server a keeps rows by journal"));
-    job.durability_given = false; /* the default is no word of the user's */
+    job.durability_given = false; /* the default was not chosen by the user */
     ck_assert_int_eq(coord_member_durability_check(&m, &job, &e), 0);
     job = (struct job){.durability = DURABLE_JOURNAL, .durability_given = true};
     ck_assert_int_eq(coord_member_durability_check(&m, &job, &e), 0);
@@ -78,9 +78,9 @@ START_TEST(coord_member_memory_of_the_end_is_in_the_peak)
     uint32_t shard;
     enum coord_beat what;
     ck_assert_int_eq(beat("a", 0, 1, true, 11, &shard, &what), 0);
-    coord_member_note_rss(&m, shard, 25); /* as a digest's reply says it */
+    coord_member_note_rss(&m, shard, 25); /* from a digest's reply */
     ck_assert_uint_eq(m.rss_peak_bytes, 25);
-    coord_member_note_rss(&m, shard, 0); /* an older release says nothing */
+    coord_member_note_rss(&m, shard, 0); /* an older release sends none */
     ck_assert_uint_eq(m.rss_peak_bytes, 25);
 }
 END_TEST
@@ -97,7 +97,7 @@ static uint64_t join(peer_t peer, const char *name, uint64_t now_ns)
     ck_assert_ptr_null(
         coord_worker_of_pass(&workers, w->pass, "another")); /* nor with another key */
     ck_assert_ptr_null(
-        coord_worker_of_pass(&workers, w->number, "a-key")); /* everybody may read that one */
+        coord_worker_of_pass(&workers, w->number, "a-key")); /* its number is public */
     return w->number;
 }
 
@@ -114,7 +114,7 @@ START_TEST(coord_member_server_keeps_its_numbers_over_a_restart)
     ck_assert_int_eq(coord_member_open(&m, 3, store, &e), 0);
     ck_assert_int_eq(beat("b", 1, 2, true, 13, &shard, &what), 0);
     ck_assert_uint_eq(shard, 1);
-    ck_assert_int_eq(what, COORD_BEAT_RESTARTED); /* it died while no coordinator was there */
+    ck_assert_int_eq(what, COORD_BEAT_RESTARTED); /* it died while no coordinator ran */
     ck_assert_int_eq(beat("a", 0, 1, true, 11, &shard, &what), 0);
     ck_assert_int_eq(what, COORD_BEAT_NEW);
     ck_assert(!coord_member_shards_ready(&m));
@@ -147,8 +147,7 @@ static int beat_as(struct wire_SHARD_BEAT b, uint64_t now_ns, uint32_t *shard)
     return coord_member_shard_beat(&m, store, &b, 9, now_ns, shard, &what, &e);
 }
 
-/* What was told to a process is not known to the next one; how long it lacks room counts from when
- * it began to. */
+/* A new process was sent nothing yet. The time without room on disk counts from its begin. */
 START_TEST(coord_member_knows_of_a_process_what_it_knows)
 {
     uint32_t s;
@@ -171,8 +170,8 @@ START_TEST(coord_member_knows_of_a_process_what_it_knows)
 }
 END_TEST
 
-/* Of two processes of one folder the former is known by its number, while it was heard here; and
- * whether the machine began anew in between. */
+/* When two processes of one folder follow each other, the former one is known by its number, if its
+ * beats were heard here, and so is a restart of the machine in between. */
 START_TEST(coord_member_knows_the_process_before)
 {
     uint32_t s;
@@ -192,7 +191,7 @@ START_TEST(coord_member_knows_the_process_before)
     ck_assert(m.shard[s].rebooted);
     coord_member_close(&m);
     ck_assert_int_eq(coord_member_open(&m, 3, store, &e), 0);
-    ck_assert_uint_eq(m.shard[s].incarnation, 6); /* of the last process, not of the first */
+    ck_assert_uint_eq(m.shard[s].incarnation, 6); /* the last process, not the first */
     b.incarnation = 7;
     b.boot = 3;
     ck_assert_int_eq(beat_as(b, 4, &s), 0);
@@ -201,8 +200,8 @@ START_TEST(coord_member_knows_the_process_before)
 }
 END_TEST
 
-/* How far a shard is on disk never falls, and is noted once a second; that a folder has its place
- * is kept from when it says so. */
+/* The sequence that is on a shard's disk never falls, and is stored once a second. That its folder
+ * has a place is stored as soon as the shard says so. */
 START_TEST(coord_member_notes_what_a_folder_had)
 {
     const uint64_t second = UINT64_C(1000000000);
@@ -227,7 +226,7 @@ START_TEST(coord_member_notes_what_a_folder_had)
 }
 END_TEST
 
-/* Rows in memory are those of the process that made them, also where it was not heard yet. */
+/* Rows in memory belong to the process that made them, even if it was not heard yet. */
 START_TEST(coord_member_notes_which_process_has_the_rows)
 {
     uint32_t s;
@@ -235,7 +234,7 @@ START_TEST(coord_member_notes_which_process_has_the_rows)
     struct wire_SHARD_BEAT b = {.server = "a", .incarnation = 4, .in_memory = true};
     for (; b.incarnation < 6; b.incarnation++) {
         ck_assert_int_eq(beat_as(b, 1, &s), 0);
-        ck_assert(coord_shard_in_memory(&m.shard[s])); /* as it says, whatever was noted */
+        ck_assert(coord_shard_in_memory(&m.shard[s])); /* the beat decides, whatever was stored */
         ck_assert_int_eq(coord_member_note_made(&m, s, store, &e), 0);
         ck_assert_uint_eq(m.shard[s].made, b.incarnation);
     }
@@ -247,8 +246,8 @@ START_TEST(coord_member_notes_which_process_has_the_rows)
 }
 END_TEST
 
-/* Who once had its rows in memory and has them on disk now loses none by its silence, also where
- * this coordinator has not heard it yet. */
+/* A server that once had its rows in memory and has them on disk now loses none while it is silent,
+ * even if this coordinator has not heard it yet. */
 START_TEST(coord_member_forgets_rows_in_memory_that_are_on_disk_now)
 {
     uint32_t s;
@@ -265,7 +264,7 @@ START_TEST(coord_member_forgets_rows_in_memory_that_are_on_disk_now)
 }
 END_TEST
 
-/* A shard that reads its rows back, or has no map yet, is not there. */
+/* A shard that reads its rows back, or has no map yet, does not count as present. */
 START_TEST(coord_member_shard_is_there_when_it_is_ready_and_set_up)
 {
     uint32_t shard;
@@ -295,13 +294,13 @@ START_TEST(coord_member_takes_so_many_workers)
 }
 END_TEST
 
-/* A key takes half of the places, whatever connections it makes; others find theirs. */
+/* A key can take half of the places, whatever its number of connections; other keys find theirs. */
 START_TEST(coord_member_a_key_leaves_places)
 {
     struct wire_WORKER_JOIN j = {.pid = 1, .name = "w"};
     struct coord_worker *w;
     struct err e;
-    for (int kind = 0; kind < 2; kind++) { /* keys; without them users */
+    for (int kind = 0; kind < 2; kind++) { /* keys; without keys, users */
         for (uint32_t i = 0; i <= LIMIT_WORKERS_HOLDER; i++) {
             const struct coord_caller caller = {1 + i, 0, 1000 + i, kind == 0 ? "a-key" : "",
                                                 "uid:7"};
@@ -316,7 +315,7 @@ START_TEST(coord_member_a_key_leaves_places)
 }
 END_TEST
 
-/* Over one connection a process that joins under name after name. */
+/* A process joins over one connection under name after name. */
 START_TEST(coord_member_a_connection_leaves_places)
 {
     struct wire_WORKER_JOIN j = {.name = "w"};
@@ -327,12 +326,12 @@ START_TEST(coord_member_a_connection_leaves_places)
         ck_assert_int_eq(coord_worker_join(&workers, &m, store, &j, &caller, &w, &e), 0);
     ck_assert_int_eq(coord_worker_join(&workers, &m, store, &j, &caller, &w, &e), SHOAL_E_BUSY);
     ck_assert_int_eq(coord_worker_join(&workers, &m, store, &j, &other, &w, &e), 0);
-    j.pid = 1; /* one that is there may ask again */
+    j.pid = 1; /* a present one may ask again */
     ck_assert_int_eq(coord_worker_join(&workers, &m, store, &j, &caller, &w, &e), 0);
 }
 END_TEST
 
-/* That it is back is told once. */
+/* Its return is reported once. */
 START_TEST(coord_roll_knows_who_was_broken)
 {
     struct coord_roll r = {0};
@@ -348,7 +347,7 @@ START_TEST(coord_roll_knows_who_was_broken)
 }
 END_TEST
 
-/* The store was lost: a folder that has its number keeps it, and takes no other's. */
+/* The store was lost: a folder keeps its number, and never takes the number of another folder. */
 START_TEST(coord_member_takes_numbers_from_folders)
 {
     uint32_t s;
@@ -374,7 +373,7 @@ START_TEST(coord_member_server_too_many_is_refused)
     ck_assert(coord_member_shards_ready(&m));
     ck_assert_int_eq(beat("z", 0, 1, true, 20, &shard, &what), SHOAL_E_BUSY);
     ck_assert_int_eq(beat("", 0, 1, true, 20, &shard, &what), SHOAL_E_MALFORMED);
-    ck_assert_uint_eq(m.rss_peak_bytes, 10); /* three shards, one process */
+    ck_assert_uint_eq(m.rss_peak_bytes, 10); /* three shards in one process */
 }
 END_TEST
 
@@ -394,7 +393,7 @@ START_TEST(coord_member_worker_number_is_never_used_again)
 }
 END_TEST
 
-/* Two of one name and process number, as on two machines; or on one, after each other. */
+/* Two workers have one name and process number, on two machines, or one after the other on one. */
 START_TEST(coord_member_workers_that_look_alike_are_two)
 {
     struct wire_WORKER_JOIN j = {.pid = 2, .name = "w"};
@@ -422,7 +421,8 @@ START_TEST(coord_member_lease_runs_out)
 }
 END_TEST
 
-/* Who was heard since is not heard in the future: that ended the coordinator. */
+/* The forgiven time must not move the last beat of a worker into the future: that ended the
+ * coordinator. */
 START_TEST(coord_member_forgives_up_to_now)
 {
     uint32_t shard;

@@ -1,4 +1,5 @@
-/* test_moves.c: the coordinator's machines go where their tables say, and abort elsewhere. */
+/* test_moves.c: the coordinator's state machines follow their tables, and abort on any other
+ * step. */
 #include "server/coord/phase.h"
 #include "tests/lib/sm_case.h"
 
@@ -12,7 +13,7 @@ START_TEST(coord_phase_forbidden_moves_abort)
 }
 END_TEST
 
-/* Every running phase may fail; every one that is stored begins again at WAITING or SETUP. */
+/* Every running phase may fail; every stored phase resumes at WAITING or SETUP. */
 START_TEST(coord_phase_of_a_running_job_may_fail_and_restart)
 {
     struct coord *c = calloc(1, sizeof *c);
@@ -32,7 +33,7 @@ static void enter_train(const void *context)
     (void)coord_phase_enter(&((struct coord *)(uintptr_t)context)->slot[0], PHASE_TRAIN);
 }
 
-/* Before anything is stored. */
+/* The table is checked before anything is stored. */
 START_TEST(coord_phase_enter_holds_the_table)
 {
     struct coord *c = calloc(1, sizeof *c);

@@ -1,5 +1,6 @@
-/* test_nomem.c: a checkpoint's cut is at hand, a best epoch's waits behind it, and there is no
- * memory to ask for the second: the job ends, once, and nothing of it twice. */
+/* test_nomem.c: a checkpoint's cut is in progress, the cut of a best epoch waits behind it, and
+ * there is no memory for the second one's question: the job ends, once, and each resource is
+ * released once. */
 #include "proto/base/log.h"
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
@@ -40,7 +41,7 @@ static void coordinator_start(void)
     sim_listen(node, "sim://coordinator");
 }
 
-/* One shard sleeps through the checkpoint's HOLD until the first epoch is evaluated. */
+/* One shard sleeps from the checkpoint's HOLD until the first epoch is evaluated. */
 static void setup(void)
 {
     static const struct sim_options calm = {
@@ -120,7 +121,7 @@ START_TEST(nomem_behind_a_cut_that_is_made_ends_the_job)
 }
 END_TEST
 
-/* The first order is taken back. */
+/* The first order is withdrawn. */
 START_TEST(nomem_behind_a_checkpoint_that_is_given_up_ends_the_job)
 {
     coord_checkpoint_give_up(&c->slot[0], SHOAL_E_UNAVAILABLE, "a server is away");
@@ -128,7 +129,7 @@ START_TEST(nomem_behind_a_checkpoint_that_is_given_up_ends_the_job)
 }
 END_TEST
 
-/* The job ends for another reason: that one is told. */
+/* The job ends for another reason, which is the one that is reported. */
 START_TEST(nomem_at_the_end_of_a_job_does_not_end_it_twice)
 {
     coord_end_fail(&c->slot[0], SHOAL_E_STOPPED, "stopped");

@@ -1,4 +1,5 @@
-/* test_objects.c: the list of a log's objects, who is given which, what an epoch is cut from. */
+/* test_objects.c: the list of a log's objects, the worker that each object is given to, and the
+ * objects that make up an epoch. */
 #include "proto/base/hash.h"
 #include "server/coord/core.h"
 
@@ -12,7 +13,7 @@
 static struct coord *c;
 static uint64_t now = 1;
 static struct coord_worker worker[3];
-static uint32_t split; /* whose objects the next words are of */
+static uint32_t split; /* the split that the next messages are about */
 
 static uint64_t now_of(struct env *env)
 {
@@ -22,7 +23,7 @@ static uint64_t now_of(struct env *env)
 static const struct env_ops ops = {.now_ns = now_of};
 static struct env env = {.ops = &ops};
 
-/* A job by objects in its index, with three workers. */
+/* A job with objects in phase INDEX, with three workers. */
 static void begin(uint32_t lanes, uint32_t mode)
 {
     struct err e;
@@ -92,7 +93,7 @@ START_TEST(one_worker_lists_for_all)
     begin(2, WIRE_ASYNC);
     ck_assert_int_eq(list(1, 0, "", ""), 1);
     ck_assert_int_eq(list(2, 0, "", ""), SHOAL_E_AGAIN);
-    coord_objects_worker_gone(&c->slot[0], 1); /* it dies over it */
+    coord_objects_worker_gone(&c->slot[0], 1); /* it dies while it reads it */
     ck_assert_int_eq(list(2, 0, "", ""), 1);
     ck_assert_int_eq(list(2, 2, "a\t5\nb\n", "x,y"), 0);
     ck_assert_int_eq(list(3, 0, "", ""), 0);
@@ -112,7 +113,7 @@ START_TEST(coord_objects_the_first_list_stands)
 }
 END_TEST
 
-/* A peer's bytes. */
+/* The bytes come from a peer. */
 START_TEST(a_list_that_is_none_is_refused)
 {
     static const struct {
@@ -128,7 +129,7 @@ START_TEST(a_list_that_is_none_is_refused)
                {1, "\n"},
                {1, "\tmark\n"},
                {1, "a\x01\n"},
-               {1, "caf\xe9\n"}, /* no UTF-8: a message would bring another name */
+               {1, "caf\xe9\n"}, /* no UTF-8: a message would carry another name */
                {1, "a\t1\t\xe9\n"},
                {1, "a\xc2\x85\n"},
                {LIMIT_OBJECTS + 1, "a\n"},
@@ -148,23 +149,22 @@ START_TEST(each_is_given_once_while_its_holder_lives)
     begin(2, WIRE_ASYNC);
     list(1, 3, "a\nb\nc\n", "");
     ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 2),
-                      1); /* the first is whose list it is */
+                      1); /* the list is the first worker's */
     ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 1), 0);
     ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 3), 2);
     ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 3), COORD_NO_OBJECT);
-    now += COORD_AGAIN_NS + 1; /* an answer that was lost */
+    now += COORD_AGAIN_NS + 1; /* an answer was lost */
     ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 3), 2);
     coord_objects_worker_gone(&c->slot[0], 1);
     now += COORD_AGAIN_NS + 1;
-    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 3),
-                      0); /* what is new comes first */
+    ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 3), 0); /* new ones come first */
     coord_objects_worker_gone(&c->slot[0], 2);
     ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 3), 1);
     end();
 }
 END_TEST
 
-/* bsp: object i is lane i % lanes's, and a lane's objects are one worker's. */
+/* bsp: object i belongs to lane i % lanes, and a lane's objects to one worker. */
 START_TEST(under_bsp_a_lanes_objects_are_one_workers)
 {
     begin(3, WIRE_BSP);
@@ -173,7 +173,7 @@ START_TEST(under_bsp_a_lanes_objects_are_one_workers)
     ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 2), 4);
     ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 3), 2);
     ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 2),
-                      COORD_NO_OBJECT); /* lane 0 is 1's, lane 2 is 3's */
+                      COORD_NO_OBJECT); /* lane 0 belongs to worker 1, lane 2 to 3 */
     ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 1), 0);
     ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 1), 3);
     ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 3), 5);
@@ -181,7 +181,8 @@ START_TEST(under_bsp_a_lanes_objects_are_one_workers)
 }
 END_TEST
 
-/* Who asks first opened objects of lanes that others own later, and they opened them again. */
+/* A worker that asked first used to open objects of lanes that other workers got later, and those
+ * opened them again. */
 START_TEST(under_bsp_a_lane_waits_for_a_worker_that_is_slow)
 {
     begin(3, WIRE_BSP);
@@ -214,13 +215,13 @@ START_TEST(the_split_is_known_with_the_last_object)
     ck_assert_uint_eq(coord_objects_at(&c->slot[0], 25, &name), 0);
     ck_assert_str_eq(name, "b");
     struct coord_objects was = c->slot[0].objects[WIRE_TRAIN];
-    c->slot[0].objects[WIRE_TRAIN] = (struct coord_objects){0}; /* a coordinator that comes back */
+    c->slot[0].objects[WIRE_TRAIN] = (struct coord_objects){0}; /* a restarted coordinator */
     struct err e;
     ck_assert_int_eq(coord_objects_load(&c->slot[0], &e), 0);
     ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].object[1].rows, 5);
     ck_assert_str_eq(c->slot[0].objects[WIRE_TRAIN].object[1].line, "b");
     coord_objects_close(&was);
-    c->slot[0].at.number = 8; /* of another job nothing is there */
+    c->slot[0].at.number = 8; /* another job finds no objects */
     coord_objects_close(&c->slot[0].objects[WIRE_TRAIN]);
     ck_assert_int_eq(coord_objects_load(&c->slot[0], &e), SHOAL_E_CORRUPT);
     end();
@@ -233,11 +234,11 @@ START_TEST(one_that_cannot_be_read_is_left_out_where_the_job_says_so)
     c->slot[0].spec.data.objects.leave_out = true;
     list(1, 2, "a\nb\n", "");
     ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 1), 0);
-    ck_assert_int_eq(done(1, 0, 0, SHOAL_E_CANTCREATE), SHOAL_E_CANTCREATE); /* the worker's own */
+    ck_assert_int_eq(done(1, 0, 0, SHOAL_E_CANTCREATE), SHOAL_E_CANTCREATE); /* not the file's */
     ck_assert_int_eq(done(1, 0, 0, SHOAL_E_NOINPUT), 0);
     ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].left_out, 0);
     ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 1),
-                      1); /* another one may have more luck */
+                      1); /* another worker may be able to read it */
     ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_TRAIN, 2), 0);
     ck_assert_int_eq(done(2, 0, 0, SHOAL_E_NOINPUT), 0);
     ck_assert_int_eq(done(1, 1, 5, 0), 0);
@@ -251,7 +252,8 @@ START_TEST(one_that_cannot_be_read_is_left_out_where_the_job_says_so)
 }
 END_TEST
 
-/* Its lane is the first worker's, so nobody else was asked, and the job waited for ever. */
+/* The object's lane belongs to the first worker, so no other worker was asked, and the job waited
+ * for ever. */
 START_TEST(under_bsp_another_worker_tries_it_too)
 {
     begin(2, WIRE_BSP);
@@ -268,7 +270,8 @@ START_TEST(under_bsp_another_worker_tries_it_too)
 }
 END_TEST
 
-/* In every release: of a job that goes on, batches that are done would be others. */
+/* The order is the same in every release: otherwise a resumed job's finished batches would have
+ * other rows. */
 #define FIRST_OF_EPOCH_2 0x000d13u
 #define DIGEST_OF_ALL 0x76cc1946f524f86eull
 
@@ -312,14 +315,14 @@ START_TEST(each_split_has_its_own)
     c->slot[0].spec.data.objects.of[WIRE_VALID].on = true;
     ck_assert_int_eq(list(1, 1, "a\n", "head"), 0);
     split = WIRE_VALID;
-    ck_assert_int_eq(list(1, 0, "", ""), 0); /* which the job does not use: nobody lists it */
+    ck_assert_int_eq(list(1, 0, "", ""), 0); /* the job does not use it: no worker lists it */
     c->slot[0].at.split[WIRE_VALID].used = 1;
     ck_assert_int_eq(list(1, 0, "", ""), 1);
     ck_assert_int_eq(list(1, 3, "a\nb\nc\n", ""), 0);
     ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].count, 1);
     ck_assert_uint_eq(c->slot[0].objects[WIRE_VALID].count, 3);
     ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_VALID, 2),
-                      0); /* of no lane, and nobody's yet */
+                      0); /* not bound to a lane, and without a holder yet */
     ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_VALID, 2), 1);
     ck_assert_uint_eq(coord_objects_next(&c->slot[0], WIRE_VALID, 1), 2);
     for (uint32_t i = 0; i < 3; i++)
@@ -339,7 +342,7 @@ START_TEST(each_split_has_its_own)
     ck_assert_uint_eq(c->slot[0].objects[WIRE_VALID].holder[2], 1);
     for (uint32_t s = 0; s < JOB_SPLITS; s++)
         coord_objects_close(&c->slot[0].objects[s]);
-    ck_assert_int_eq(coord_objects_load(&c->slot[0], &e), 0); /* a coordinator that comes back */
+    ck_assert_int_eq(coord_objects_load(&c->slot[0], &e), 0); /* a restarted coordinator */
     ck_assert_uint_eq(c->slot[0].objects[WIRE_VALID].object[2].rows, 7);
     ck_assert_uint_eq(c->slot[0].objects[WIRE_TRAIN].object[0].rows, 5);
     ck_assert_uint_eq(c->slot[0].objects[WIRE_TEST].count, 0);
@@ -347,8 +350,8 @@ START_TEST(each_split_has_its_own)
 }
 END_TEST
 
-/* The other worker that was asked for has left: it is waited for, which the status says, and then
- * the one that is there has tried for all. */
+/* The other wanted worker has left. The object waits for it, as the status says; then the present
+ * worker's next try counts for all. */
 START_TEST(an_unreadable_object_waits_for_no_worker_that_left)
 {
     char text[ERR_TEXT_MAX];
@@ -376,7 +379,7 @@ START_TEST(an_unreadable_object_waits_for_no_worker_that_left)
 }
 END_TEST
 
-/* Of two that are there the other one tries, whenever that is. */
+/* If two workers are there, the other one tries, however late. */
 START_TEST(an_unreadable_object_waits_for_who_is_there)
 {
     begin(2, WIRE_ASYNC);

@@ -1,5 +1,5 @@
-/* test_output.c: a report and figures whose folder answers, hangs, or refuses them; the test says
- * when the work of each errand has been done. */
+/* test_output.c: a report and figures whose folder answers, hangs, or refuses them; the test itself
+ * decides when the work of each errand is done. */
 #include "server/coord/output.h"
 
 #include "server/coord/core.h"
@@ -57,7 +57,7 @@ static int report_take(void *context, const char *text, struct err *e)
     return status == 0 ? 0 : err_set(e, status, "the disk is full");
 }
 
-/* The first work that was begun comes back. */
+/* The first work that was begun ends. */
 static void back(void)
 {
     struct env_work *w = begun[0];
@@ -108,7 +108,7 @@ static void teardown(void)
     free(c);
 }
 
-/* Nothing is written on the loop, and what comes while an errand is away waits for the next. */
+/* The loop writes nothing itself, and figures that come during an errand wait for the next one. */
 START_TEST(figures_keep_their_order_behind_a_folder_that_hangs)
 {
     char text[ERR_TEXT_MAX];
@@ -129,7 +129,7 @@ START_TEST(figures_keep_their_order_behind_a_folder_that_hangs)
 }
 END_TEST
 
-/* They are refused (0), or their folder hangs for longer than an errand waits (1). */
+/* The figures are refused (0), or their folder hangs for longer than an errand waits (1). */
 START_TEST(figures_that_are_not_written_are_told_once)
 {
     figure(1);
@@ -147,19 +147,19 @@ START_TEST(figures_that_are_not_written_are_told_once)
     ck_assert(c->slot[0].trace.failed && !coord_output_figures_wait(&c->slot[0]));
     while (begun_count > 0)
         back();
-    ck_assert_str_eq(wrote, "1 "); /* no curve with a gap */
+    ck_assert_str_eq(wrote, "1 "); /* a curve has no gap */
     ck_assert_uint_eq(c->fleet.errands.count, 0);
 }
 END_TEST
 
-/* A clean end writes those that wait; begun: whether the first were written when it came. */
+/* A clean end writes the figures that wait; begun: the first ones were already being written. */
 START_TEST(figures_that_wait_are_written_at_the_end)
 {
     figure(1);
     figure(2);
     figure(3);
     if (_i == 1)
-        begun[0]->run(begun[0]); /* the env waits for that */
+        begun[0]->run(begun[0]); /* the env waits for it */
     else
         c->slot[0].output.figures->ran = false;
     coord_errand_end(&c->fleet);
@@ -168,7 +168,8 @@ START_TEST(figures_that_wait_are_written_at_the_end)
 }
 END_TEST
 
-/* Its folder answers late (0), refuses it (1), or hangs for longer than an errand waits (2). */
+/* The report's folder answers late (0), refuses it (1), or hangs for longer than an errand waits
+ * (2). */
 START_TEST(report_is_waited_for)
 {
     char text[ERR_TEXT_MAX];
@@ -193,7 +194,7 @@ START_TEST(report_is_waited_for)
 }
 END_TEST
 
-/* The job was stopped at its end, and another one is at hand: that one misses nothing. */
+/* The job was stopped at its end, and another job runs: the missing report is not its failure. */
 START_TEST(report_of_a_job_that_is_gone_is_no_failure_of_the_next)
 {
     coord_output_report(&c->slot[0]);

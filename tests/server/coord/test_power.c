@@ -18,10 +18,10 @@ enum { STARTS = 3, PUTS = 4 };
 
 static char root[LIMIT_PATH], dir[LIMIT_PATH];
 
-/* The last number whose put was answered, and the last that was tried. */
+/* The number of the last put that was answered, and of the last one that was tried. */
 static uint64_t answered, tried;
 
-/* Starts and puts until the power goes, or all is done. */
+/* Starts and puts until the power fails, or all puts are done. */
 static void play(struct disk *d)
 {
     struct err e = {0};
@@ -41,8 +41,8 @@ static void play(struct disk *d)
     }
 }
 
-/* Plays until the call `at`, at which the power goes, or to the end, behind which it goes; then the
- * machine starts again. Returns true when it went at the call. */
+/* Plays until call `at`, at which the power fails, or to the end, where it fails after the last
+ * call; then the machine restarts. Returns true if the power failed at the call. */
 static bool play_and_lose_power(struct disk *d, uint64_t at, uint64_t seed)
 {
     disk_fail(d, &(struct disk_fault){.at = at, .kind = DISK_OFF, .seed = seed});
@@ -54,8 +54,8 @@ static bool play_and_lose_power(struct disk *d, uint64_t at, uint64_t seed)
     return off;
 }
 
-/* What was answered is there, and of what was not nothing but the last. Whether it went in the
- * middle of a put, of a rewriting at a start, or between two calls. */
+/* Every answered put is there, and of the unanswered ones at most the last, whether the power
+ * failed in the middle of a put, during a start's rewriting, or between two calls. */
 START_TEST(coord_store_keeps_what_it_answered_when_power_goes)
 {
     const char *shm = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
@@ -85,7 +85,7 @@ START_TEST(coord_store_keeps_what_it_answered_when_power_goes)
 }
 END_TEST
 
-/* What it was told to forget does not come back. */
+/* A removed value does not come back. */
 START_TEST(coord_store_removes_for_good_before_it_answers)
 {
     for (uint64_t seed = 0; seed < 16; seed++) {
@@ -112,7 +112,7 @@ START_TEST(coord_store_removes_for_good_before_it_answers)
 }
 END_TEST
 
-/* state.log with a number that a sync has covered. */
+/* Writes a state.log with a number, and syncs it. */
 static void old_log_put(const char *path, uint64_t number)
 {
     unsigned char log[256];
@@ -122,8 +122,8 @@ static void old_log_put(const char *path, uint64_t number)
     ck_assert(f != NULL && fwrite(log, 1, bytes, f) == bytes && fclose(f) == 0);
 }
 
-/* The power goes at any call of the takeover, and of the puts behind it: the value is the log's or
- * a later one, and the log is there by one of its names. */
+/* The power fails at any call of the takeover, or of the puts after it: the value is the log's or a
+ * later one, and the log has one of its two names. */
 START_TEST(coord_store_takes_an_old_log_over_when_power_goes)
 {
     char path[LIMIT_PATH + 64], away[LIMIT_PATH + 96];
@@ -156,7 +156,7 @@ START_TEST(coord_store_takes_an_old_log_over_when_power_goes)
 }
 END_TEST
 
-/* A sync fails and loses its pages, the coordinator starts again, and then the power goes. */
+/* A sync fails and loses its pages, the coordinator restarts, and then the power fails. */
 START_TEST(coord_store_keeps_what_it_answered_after_a_sync_that_failed)
 {
     bool failed = true;

@@ -1,4 +1,5 @@
-/* test_records.c: state.log of release 0.2.0, whole, torn and damaged, and how it is taken over. */
+/* test_records.c: state.log of release 0.2.0, whole, torn and damaged, and its takeover into the
+ * store. */
 #include "proto/base/file.h"
 #include "server/coord/old_log.h"
 #include "server/coord/store.h"
@@ -29,7 +30,8 @@ static int say(void *context, const char *key, const void *value, size_t bytes)
     return 0;
 }
 
-/* What the first bytes of the log leave in a store; whole: how many of them are read. */
+/* Reads the first bytes of the log into a store and lists its values; whole: how many bytes were
+ * read. */
 static int reads(size_t bytes, uint64_t *whole, struct err *e)
 {
     said[0] = '\0';
@@ -71,7 +73,7 @@ START_TEST(coord_records_come_back_in_order)
 }
 END_TEST
 
-/* Where each record ends the log ends well; a byte before or after it is a torn one. */
+/* A log that ends where a record ends is whole; one byte more or less makes a torn record. */
 START_TEST(coord_records_cut_anywhere_are_a_torn_tail)
 {
     size_t end[4] = {0};
@@ -135,7 +137,7 @@ START_TEST(coord_records_of_version_1_are_read)
         expect_read(bytes, b, "a=one b=two ");
     for (size_t bytes = 1; bytes < a; bytes++)
         expect_read(bytes, 0, "");
-    raw[end - 1] ^= 1; /* the last one alone may be torn */
+    raw[end - 1] ^= 1; /* only the last record may be torn */
     expect_read(end, b, "a=one b=two ");
     raw[end - 1] ^= 1;
     raw[b - 1] ^= 1;
@@ -187,9 +189,9 @@ START_TEST(coord_records_are_taken_over)
     log_write(bytes);
     expect_taken();
     expect_taken();
-    ck_assert_int_eq(rename(away, file), 0); /* a crash before it got its other name */
+    ck_assert_int_eq(rename(away, file), 0); /* a crash before the renaming */
     expect_taken();
-    log_write(bytes - 1); /* an older release that ran here since */
+    log_write(bytes - 1); /* an older release ran here since */
     ck_assert_int_eq(coord_store_open(dir, 0, &s, &e), SHOAL_E_EXISTS);
     ck_assert_ptr_nonnull(strstr(e.text, "an older release ran"));
     rig_remove_dir(dir);

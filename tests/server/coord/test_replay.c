@@ -1,4 +1,4 @@
-/* test_replay.c: windows as a worker tells them, and when their time has come. */
+/* test_replay.c: windows as a worker reports them, and the time at which each begins. */
 #include "server/coord/epoch.h"
 
 #include "server/coord/core.h"
@@ -21,7 +21,7 @@ static struct env env = {.ops = &ops};
 
 #define SECOND UINT64_C(1000000000)
 
-/* A replay in hours, an hour of the log a second of the clock. */
+/* A replay in hours; an hour of the log takes a second of the clock. */
 static void begin(uint32_t mode)
 {
     struct err e;
@@ -87,7 +87,7 @@ START_TEST(windows_that_cannot_be_are_refused)
 }
 END_TEST
 
-/* Windows begin at hours 0, 1, 3 and 10 of the log: at seconds of the clock, here. */
+/* Windows begin at hours 0, 1, 3 and 10 of the log, that is, here at these seconds of the clock. */
 START_TEST(a_window_is_begun_when_its_time_has_come)
 {
     static const uint32_t due[] = {1, 2, 2, 3, 3, 3, 3, 3, 3, 3, 4, 4};
@@ -109,7 +109,7 @@ START_TEST(a_window_is_begun_when_its_time_has_come)
 }
 END_TEST
 
-/* In every release: checkpoints hold it. */
+/* The hash is the same in every release: checkpoints contain it. */
 START_TEST(windows_that_were_begun_are_known_again)
 {
     struct err e;
@@ -124,8 +124,8 @@ START_TEST(windows_that_were_begun_are_known_again)
 }
 END_TEST
 
-/* Behind training, after a restart, nobody has planned the tasks that say so; then they are
- * planned once more, for the report, and none is appended. */
+/* After training and a restart, the tasks that show the begun windows are not planned. The report
+ * plans them once more, and none is appended. */
 START_TEST(windows_that_were_begun_stay_so_without_tasks)
 {
     struct err e;
@@ -168,7 +168,7 @@ START_TEST(before_its_time_no_lane_has_a_task)
     while (coord_task_append(t, 0) != COORD_NO_TASK)
         coord_task_pushed(t, 0, now);
     ck_assert_uint_eq(t->next, c->slot[0].replay.segment[1].task);
-    ck_assert(!coord_task_drained(t)); /* it waits, and is not over */
+    ck_assert(!coord_task_drained(t)); /* it waits, and is not done */
     now += SECOND;
     coord_replay_gate(&c->slot[0]);
     ck_assert_uint_ne(coord_task_append(t, 0), COORD_NO_TASK);
@@ -176,7 +176,7 @@ START_TEST(before_its_time_no_lane_has_a_task)
 }
 END_TEST
 
-/* A coordinator that comes back begins with the window at hand. */
+/* A restarted coordinator begins with the present window. */
 START_TEST(what_stood_still_is_not_made_up_for)
 {
     struct err e;
@@ -191,7 +191,7 @@ START_TEST(what_stood_still_is_not_made_up_for)
     now += 6 * SECOND;
     coord_replay_gate(&c->slot[0]);
     ck_assert_uint_eq(c->slot[0].replay.due, 3);
-    now += SECOND; /* 7 hours from its begin to the last one's */
+    now += SECOND; /* the last window begins 7 hours after it */
     coord_replay_gate(&c->slot[0]);
     ck_assert_uint_eq(c->slot[0].replay.due, 4);
     end();
@@ -211,8 +211,8 @@ START_TEST(without_a_pace_all_is_due)
 }
 END_TEST
 
-/* Windows are taken, and left out, whole: those that a span meets by a second, not by its end or
- * behind it. */
+/* A window is taken whole if one second of it lies in a span, and left out whole if it only touches
+ * the span's end or lies behind it. */
 START_TEST(windows_are_taken_that_a_span_meets)
 {
     enum { H = 3600 };
@@ -245,8 +245,8 @@ START_TEST(windows_are_taken_that_a_span_meets)
 }
 END_TEST
 
-/* Of each window so many examples as its place says; what is told of a day that is over counts no
- * more. */
+/* Each window has as many examples as its place says; a report for a day that is over does not
+ * count any more. */
 static void counted(uint32_t window)
 {
     struct metric_tally *told = &c->slot[0].windows.told[0];
@@ -262,7 +262,7 @@ static uint64_t examples_of(uint32_t day)
     return (uint64_t)json_as_int(json_get(item, "examples"), -1);
 }
 
-/* Days of two hours: of windows 0 and 1, 2, and 3. */
+/* Days of two hours: windows 0 and 1, window 2, and window 3. */
 START_TEST(a_day_has_its_own_examples_alone)
 {
     static const uint64_t expected[] = {1 + 2, 3, 4};
@@ -288,10 +288,9 @@ START_TEST(a_day_has_its_own_examples_alone)
         ck_assert(coord_replay_end(&c->slot[0]));
         ck_assert_uint_eq(c->slot[0].replay.ended, day + 1);
         ck_assert_uint_eq(examples_of(day), expected[day]);
-        counted(0); /* heard once more, too late */
+        counted(0); /* repeated too late */
         coord_task_stop(t, t->tasks);
-        ck_assert_int_eq(coord_replay_stop(&c->slot[0], false, &e),
-                         0); /* its evaluation is not made */
+        ck_assert_int_eq(coord_replay_stop(&c->slot[0], false, &e), 0); /* it was not evaluated */
         ck_assert_uint_eq(t->stop, day == 0 ? 2 : day == 1 ? 3 : 4);
         c->slot[0].replay.made = c->slot[0].replay.ended;
         coord_task_stop(t, t->tasks);
@@ -301,7 +300,7 @@ START_TEST(a_day_has_its_own_examples_alone)
 }
 END_TEST
 
-/* Of the value `window` so many examples as its place says, half of them positive. */
+/* The value `window` has as many examples as its place says, half of them positive. */
 static void value_counted(uint32_t window)
 {
     static const struct metric_by_head head;
@@ -313,7 +312,7 @@ static void value_counted(uint32_t window)
     counted(window);
 }
 
-/* At a place of the table of a day: so many examples of that value; 0: there is none. */
+/* Checks the examples of a value at a place of a day's table; 0: there is no such place. */
 static void examples_by(uint32_t day, uint32_t place, uint64_t examples, const char *key)
 {
     const struct json *item = json_array_at(c->slot[0].replay.days, day);
@@ -322,7 +321,7 @@ static void examples_by(uint32_t day, uint32_t place, uint64_t examples, const c
     ck_assert_str_eq(json_as_string(json_get(by, "key"), ""), key);
 }
 
-/* Days of windows 0 and 1, and of 2, likewise. */
+/* A day with windows 0 and 1, and a day with window 2. */
 START_TEST(a_day_has_its_own_values_alone)
 {
     struct err e;
@@ -349,7 +348,7 @@ START_TEST(a_day_has_its_own_values_alone)
         c->slot[0].replay.made = c->slot[0].replay.ended;
         coord_task_stop(t, t->tasks);
     }
-    examples_by(0, 0, 2, "0x0000000000000001"); /* more examples first */
+    examples_by(0, 0, 2, "0x0000000000000001"); /* the value with more examples comes first */
     examples_by(0, 1, 1, "0x0000000000000000");
     examples_by(0, 2, 0, "");
     examples_by(1, 0, 3, "0x0000000000000002");

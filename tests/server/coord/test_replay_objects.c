@@ -1,5 +1,5 @@
-/* test_replay_objects.c: a replay over objects: their windows as workers tell them, stored; what a
- * window is made of; which lane an object is. */
+/* test_replay_objects.c: a replay over objects: their windows as workers report and the store keeps
+ * them, the pieces of a window, and the lane of an object. */
 #include "proto/base/hash.h"
 #include "server/coord/core.h"
 #include "server/coord/epoch.h"
@@ -10,7 +10,7 @@
 
 static struct coord *c;
 static struct coord_worker worker = {.number = 1};
-static uint32_t split; /* whose objects the next words are of */
+static uint32_t split; /* the split that the next messages are about */
 
 static uint64_t now_of(struct env *env)
 {
@@ -40,7 +40,7 @@ static void job_begin(uint32_t mode)
     ck_assert_int_eq(coord_replay_open(&c->slot[0].replay, &c->slot[0].spec, &e), 0);
 }
 
-/* A replay in hours over these objects; lines of them. */
+/* A replay in hours over these objects, one a line. */
 static void begin(uint32_t mode, uint32_t count, const char *lines)
 {
     struct wire w = {.type = WIRE_TYPE_OBJECTS};
@@ -128,7 +128,7 @@ static void segments_are(void)
     ck_assert_uint_eq(r->batches, 3 + 3 + 1 + 2 + 1);
     ck_assert(r->number[0] == 100 && r->number[1] == 101 && r->number[2] == 103);
     ck_assert(r->segment[0].pieces == 2 && r->segment[1].pieces == 2 && r->segment[2].pieces == 1);
-    piece_is(0, 0, 0, 0, 30); /* of one time, by name */
+    piece_is(0, 0, 0, 0, 30); /* same time: ordered by name */
     piece_is(0, 1, 3, 0, 30);
     piece_is(1, 0, 1, 0, 8);
     piece_is(1, 1, 0, 30, 15);
@@ -150,7 +150,7 @@ START_TEST(windows_are_made_of_ranges_in_order_of_time)
         ck_assert_uint_eq(t->task[i].segment, s);
         ck_assert_uint_ge(i, c->slot[0].replay.segment[s].task);
     }
-    /* a coordinator that comes back */
+    /* a restarted coordinator */
     struct coord_progress at = c->slot[0].at;
     struct job spec = c->slot[0].spec;
     uint64_t hash = coord_replay_record_of(&c->slot[0], false).hash;
@@ -177,7 +177,7 @@ START_TEST(windows_that_cannot_be_are_refused_and_cost_the_job_nothing)
     ck_assert_int_eq(done(1, 9, b, 1), SHOAL_E_MALFORMED);
     ck_assert_int_eq(done(1, 8, NULL, 0), SHOAL_E_MALFORMED);
     ck_assert(!ends);
-    c->slot[0].spec.replay.on = false; /* who is asked for none has none */
+    c->slot[0].spec.replay.on = false; /* a job without replay takes no windows */
     ck_assert_int_eq(done(1, 8, b, 1), SHOAL_E_MALFORMED);
     ck_assert(!ends);
     c->slot[0].spec.replay.on = true;
@@ -226,8 +226,8 @@ START_TEST(what_is_left_out_has_no_segment)
 }
 END_TEST
 
-/* Another object in a window that is begun is another log. */
-/* In every release: checkpoints hold it. */
+/* Another object in a window that has begun makes another log. */
+/* The same in every release: checkpoints contain it. */
 #define BEGUN_HASH UINT64_C(6290279174914507964)
 
 START_TEST(who_goes_on_has_the_same_ranges)
@@ -244,7 +244,7 @@ START_TEST(who_goes_on_has_the_same_ranges)
     r->begun = of.begun;
     r->begun_hash = of.hash;
     ck_assert_int_eq(coord_replay_fits(&c->slot[0], &e), 0);
-    r->piece[4].rows--; /* of a window to come */
+    r->piece[4].rows--; /* in a window to come */
     ck_assert_int_eq(coord_replay_fits(&c->slot[0], &e), 0);
     r->piece[1].position++;
     ck_assert_int_eq(coord_replay_fits(&c->slot[0], &e), SHOAL_E_CONFIG);
@@ -252,7 +252,7 @@ START_TEST(who_goes_on_has_the_same_ranges)
 }
 END_TEST
 
-/* Of hosts, then hours: those of one hour are spread over the lanes. */
+/* Partitions by host, then hour: the objects of one hour are spread over the lanes. */
 START_TEST(objects_are_dealt_by_the_begin_of_their_partitions)
 {
     struct err e;

@@ -6,8 +6,9 @@
 
 static struct coord_bottleneck found;
 
-/* 100 s of lanes: 80 computing, 5 for parsed batches, 10 for rows, 1 for acknowledgements, 4 held
- * for the bound; parsing alone would take 40 s: without compute that is what is left. */
+/* 100 s of lanes: 80 of compute, 5 waiting for parsed batches, 10 for rows, 1 for acknowledgements,
+ * and 4 held by the staleness bound. Parsing alone would take 40 s, which is the rest without
+ * compute. */
 START_TEST(bottleneck_is_the_largest_charge)
 {
     struct wire_WORKER_BEAT sum = {.compute_s = 80,
@@ -27,7 +28,7 @@ START_TEST(bottleneck_is_the_largest_charge)
     ck_assert_str_eq(found.next, "parse");
     ck_assert_double_eq_tol(found.share, 0.8, 1e-12);
     ck_assert_double_eq_tol(found.speedup_if_free, 2.5, 1e-12);
-    sum.read_least_s = 10; /* now all others together are: 20 s, of which pulls are the most */
+    sum.read_least_s = 10; /* now the sum of all others is larger: 20 s, most of them for pulls */
     coord_bottleneck_find(&sum, &found);
     ck_assert_str_eq(found.next, "pull");
     ck_assert_double_eq_tol(found.speedup_if_free, 5.0, 1e-12);
@@ -59,7 +60,8 @@ START_TEST(bottleneck_may_be_the_bound)
 }
 END_TEST
 
-/* Never slower than it was, nothing where nothing was done, no end where there is nothing else. */
+/* The limit is never slower than the job was; it is empty if no work was done, and infinite if
+ * there is no other stage. */
 START_TEST(bottleneck_knows_its_limits)
 {
     struct wire_WORKER_BEAT sum = {.compute_s = 10, .read_s = 1, .read_least_s = 30};

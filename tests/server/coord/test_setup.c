@@ -1,5 +1,5 @@
-/* test_setup.c: what one shard is told when it comes, and what it is asked to set a job up, step by
- * step; it answers as a case says. */
+/* test_setup.c: the messages that a shard gets when it registers, and the steps that set a job up
+ * on it; the shard answers as the case says. */
 #include "server/coord/checkpoint_keep.h"
 #include "server/coord/core.h"
 #include "server/coord/setup.h"
@@ -21,7 +21,7 @@ static struct coord *c;
 static struct coord_shard *shard; /* number 1, of two */
 static uint16_t shard_of[TABLETS];
 static struct coord_call asked[ASKED];
-static struct wire_lane_fence fence[ASKED]; /* of the last FENCES */
+static struct wire_lane_fence fence[ASKED]; /* from the last FENCES */
 static uint32_t count;
 
 bool __wrap_coord_call_start(struct coord_calls *calls, const struct coord_call *call);
@@ -95,7 +95,7 @@ static void setup(void)
     c->fleet.cluster.tablets = TABLETS;
     c->fleet.cluster.shard_of = shard_of;
     for (uint32_t t = 0; t < TABLETS; t++)
-        shard_of[t] = t < 32 ? t >= 16 : t < 48; /* of the second table the first half */
+        shard_of[t] = t < 32 ? t >= 16 : t < 48; /* the first half of the second table */
     c->fleet.members.shard[0] = (struct coord_shard){.seen = true, .ready = true};
     c->slot[0].setup.shard[0].done = true;
     c->slot[0].setup.shard[0].greeted = true;
@@ -104,7 +104,7 @@ static void setup(void)
     shard->incarnation = 7;
 }
 
-/* The n-th that was asked; the case fails where there is none of this type. */
+/* Returns request number n; fails the case if it has another type. */
 static const struct wire *nth(uint32_t n, enum wire_type type)
 {
     ck_assert_uint_lt(n, count);
@@ -113,7 +113,7 @@ static const struct wire *nth(uint32_t n, enum wire_type type)
     return &asked[n].request;
 }
 
-/* Answers all that is asked, what is of that type with the status. Returns how much there was. */
+/* Answers every request, those of `type` with `status`. Returns the number of requests. */
 static uint32_t set_up(enum wire_type type, int status)
 {
     uint32_t at = count;
@@ -128,7 +128,8 @@ static uint32_t set_up(enum wire_type type, int status)
 
 /* ---- at every registration ------------------------------------------------------------------- */
 
-/* Map, names and cuts, once, when it is ready; no map that rows may not fit which are to go. */
+/* The shard gets map, names and cuts once, when it is ready. It does not get a map before rows that
+ * may not fit it are dropped. */
 START_TEST(shard_that_comes_is_told_map_names_and_cuts)
 {
     job_make("ssp");
@@ -136,7 +137,7 @@ START_TEST(shard_that_comes_is_told_map_names_and_cuts)
     c->fleet.cluster.newest_epoch = _i == 1 ? 4 : 3;
     c->fleet.fresh.number = _i == 2 ? 4 : 0;
     c->fleet.names.version = _i >= 3 ? 2 : 0;
-    c->fleet.names.newest = _i == 4 ? 3 : 0; /* a server knows newer ones */
+    c->fleet.names.newest = _i == 4 ? 3 : 0; /* a server knows newer names */
     c->fleet.names.line = "names";
     c->fleet.names.bytes = 5;
     coord_setup_greet(&c->slot[0]);
@@ -159,7 +160,8 @@ START_TEST(shard_that_comes_is_told_map_names_and_cuts)
 }
 END_TEST
 
-/* Before it is ready too, so that it knows whom it leads: unless there is none for it. */
+/* A shard that is not ready gets the map, too, so that it can answer readers, unless there is no
+ * valid map for it. */
 START_TEST(shard_that_is_not_ready_has_the_map_once)
 {
     job_make("ssp");
@@ -186,7 +188,7 @@ START_TEST(shard_is_set_up_in_order)
     c->slot[0].opened = _i == 2 ? RUN : 0;
     ck_assert_uint_eq(set_up(WIRE_TYPE_NONE, 0), 5);
     ck_assert(c->slot[0].setup.shard[1].done && coord_setup_all(&c->slot[0]));
-    ck_assert_uint_eq(shard->made, 7); /* of a process that dies its rows are gone */
+    ck_assert_uint_eq(shard->made, 7); /* its rows are lost if this process dies */
     (void)nth(0, WIRE_TYPE_MAP_SET);
     for (uint32_t t = 0; t < TABLES; t++)
         ck_assert_uint_eq(nth(1 + t, WIRE_TYPE_TABLE_CREATE)->u.TABLE_CREATE.table, t);
@@ -194,12 +196,13 @@ START_TEST(shard_is_set_up_in_order)
     ck_assert(r->run == RUN && r->lanes == 4);
     ck_assert_uint_eq(r->mode, _i == 0 ? WIRE_BSP : WIRE_SSP);
     ck_assert_uint_eq(r->tables, 3);
-    ck_assert_int_eq(r->must_exist, _i == 2); /* else it would be made anew, without its rows */
+    ck_assert_int_eq(r->must_exist, _i == 2); /* else its rows would be lost */
     ck_assert_uint_eq(nth(4, WIRE_TYPE_FENCES)->u.FENCES.run, RUN);
 }
 END_TEST
 
-/* All that was there goes first; fields that begin anew go before the run is opened. */
+/* All former tables are dropped first; fields that begin anew are dropped before the run is
+ * opened. */
 START_TEST(shard_drops_what_is_to_go_first)
 {
     job_make("ssp");
@@ -221,8 +224,8 @@ START_TEST(shard_drops_what_is_to_go_first)
 }
 END_TEST
 
-/* LOAD opens the run: of a job that goes on (0) as the checkpoint has it, of one that begins with
- * its tables (1) as this one says. */
+/* LOAD opens the run: for a job that resumes (0) as the checkpoint says, for a job that starts from
+ * its tables (1) as the job says. */
 START_TEST(shard_loads_in_place_of_opening)
 {
     job_make("ssp");
@@ -236,11 +239,11 @@ START_TEST(shard_loads_in_place_of_opening)
     ck_assert_uint_eq(l->lanes, _i == 0 ? 0 : 4);
     ck_assert_uint_eq(l->mode, _i == 0 ? 0 : WIRE_SSP);
     ck_assert_str_eq(l->without, _i == 0 ? "" : "emb:2");
-    ck_assert_uint_eq(l->tables, 3); /* the job's: others may be there, of jobs before it */
+    ck_assert_uint_eq(l->tables, 3); /* the job's tables: other jobs may have left more */
 }
 END_TEST
 
-/* RESTORE opens the run too; where a job is over, tables are all that there is to read. */
+/* RESTORE opens the run itself. After the job's end only the tables can be read. */
 START_TEST(shard_opens_no_run_that_is_opened_otherwise)
 {
     job_make("ssp");
@@ -266,7 +269,7 @@ START_TEST(shard_that_refuses_ends_the_job)
 }
 END_TEST
 
-/* The refusal may come before the beat that says so (taken.c). */
+/* The refusal may come before the beat that tells the same (taken.c). */
 START_TEST(shard_that_knows_newer_lanes_tells_of_an_older_folder)
 {
     job_make("ssp");
@@ -279,8 +282,8 @@ START_TEST(shard_that_knows_newer_lanes_tells_of_an_older_folder)
 }
 END_TEST
 
-/* Set up for a checkpoint of a job that is done, it is that which fails; the job stays what it is.
- */
+/* When a shard is set up for a checkpoint after the job's end, only the checkpoint fails; the job's
+ * end stays as it is. */
 START_TEST(shard_that_refuses_a_checkpoints_opening_ends_that)
 {
     struct coord_checkpoint *k = &c->slot[0].checkpoint;
@@ -291,7 +294,7 @@ START_TEST(shard_that_refuses_a_checkpoints_opening_ends_that)
     k->list->number = c->slot[0].at.number;
     set_up(_i == 0 ? WIRE_TYPE_RUN_OPEN : WIRE_TYPE_NONE, SHOAL_E_SCHEMA);
     ck_assert_uint_eq(k->state, _i == 0 ? CHECKPOINT_IDLE : CHECKPOINT_OPENING);
-    ck_assert_uint_eq(c->fleet.errands.count, _i == 0); /* its folder goes */
+    ck_assert_uint_eq(c->fleet.errands.count, _i == 0); /* its folder is removed */
     ck_assert_uint_eq(c->slot[0].at.phase, PHASE_DONE);
     ck_assert_int_eq(c->slot[0].setup.shard[1].done, _i != 0);
 }
@@ -309,7 +312,8 @@ static void lane_is(uint32_t lane, enum coord_lane_state state, bool placed)
     l->clock = 200 + lane;
 }
 
-/* Each lane as it stands: live ones, and where these were placed. */
+/* The shard gets the fence of every lane as it is: the live ones, and the clock where they were
+ * placed. */
 START_TEST(shard_that_comes_back_has_all_fences)
 {
     static const uint32_t how[] = {WIRE_LIVE | WIRE_PLACED, WIRE_LIVE, 0, 0};
@@ -322,12 +326,12 @@ START_TEST(shard_that_comes_back_has_all_fences)
     if (_i == 2)
         lane_is(2, LANE_GRANTING, true);
     if (_i == 3)
-        c->slot[0].resume = PHASE_LANES; /* all are about to be raised */
+        c->slot[0].resume = PHASE_LANES; /* all lanes are about to be raised */
     (void)set_up(WIRE_TYPE_NONE, 0);
     ck_assert_uint_eq(nth(4, WIRE_TYPE_FENCES)->u.FENCES.lane_count, _i == 3 ? 0 : 4);
     for (uint32_t i = 0; i < 4 && _i < 3; i++) {
         uint32_t is = _i == 2 && i == 2 ? how[0] : how[i] | (bsp ? WIRE_LIVE : 0);
-        if (bsp && i == 3) /* it is live, and was placed */
+        if (bsp && i == 3) /* it is live and placed */
             is |= WIRE_PLACED;
         ck_assert_uint_eq(fence[i].lane, i);
         ck_assert_uint_eq(fence[i].generation, 10 + i);
@@ -337,7 +341,7 @@ START_TEST(shard_that_comes_back_has_all_fences)
 }
 END_TEST
 
-/* A lane that nobody ever held has none. */
+/* A lane that was never held has no fence. */
 START_TEST(shard_hears_of_no_lane_that_was_never_raised)
 {
     job_make("ssp");
@@ -350,12 +354,12 @@ END_TEST
 
 /* ---- digests --------------------------------------------------------------------------------- */
 
-/* Each shard's go where the map has its tablets; what it has too much goes nowhere. */
+/* Digests of each shard are stored where the map has its tablets; surplus digests are ignored. */
 START_TEST(digests_go_where_the_map_says)
 {
     job_make("ssp");
     c->slot[0].at.phase = PHASE_DIGEST;
-    c->slot[0].table_rows[0] = 999; /* of an attempt before */
+    c->slot[0].table_rows[0] = 999; /* from an earlier attempt */
     coord_setup_digest(&c->slot[0]);
     ck_assert_uint_eq(count, TABLES);
     for (uint32_t t = 0; t < TABLES; t++) {

@@ -1,5 +1,5 @@
-/* test_slot.c: two jobs at hand in one coordinator: each has its slot, its part of the store and
- * its workers. */
+/* test_slot.c: two jobs in one coordinator: each has its slot, its part of the store, and its
+ * workers. */
 #include "server/coord/coord.h"
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
@@ -40,7 +40,7 @@ static void teardown(void)
     sim_free(sim);
 }
 
-/* Submits as the peer; the slot that the job got, or NULL, and e says why not. */
+/* Submits as the peer. Returns the slot that the job got, or NULL with the reason in e. */
 static struct coord_job *submit(const char *name, uint32_t lanes, peer_t from)
 {
     char yaml[512];
@@ -55,7 +55,7 @@ static struct coord_job *submit(const char *name, uint32_t lanes, peer_t from)
     return coord_submit(j, from, &s, NULL, &run, &e) == 0 ? j : NULL;
 }
 
-/* A worker of its own connection joins; the job that it got. */
+/* A worker joins over its own connection. Returns the job that it got. */
 static struct coord_job *join(peer_t peer, uint64_t *pass)
 {
     struct wire w = {.type = WIRE_TYPE_WORKER_JOIN};
@@ -92,7 +92,7 @@ START_TEST(a_job_that_is_sent_again_stays_in_its_slot)
 }
 END_TEST
 
-/* Each has its own progress, text and lanes in the store. */
+/* Each job has its own progress, text and lanes in the store. */
 START_TEST(both_jobs_are_there_after_a_restart)
 {
     uint64_t one = submit("one", 2, 11)->at.number, two = submit("two", 3, 12)->at.number;
@@ -107,7 +107,7 @@ START_TEST(both_jobs_are_there_after_a_restart)
 }
 END_TEST
 
-/* The end of one leaves the other as it is, and its slot is free. */
+/* The end of one job does not touch the other one, and frees its slot. */
 START_TEST(one_job_ends_and_the_other_stays)
 {
     struct coord_job *one = submit("one", 2, 11), *two = submit("two", 3, 12);
@@ -119,8 +119,8 @@ START_TEST(one_job_ends_and_the_other_stays)
 }
 END_TEST
 
-/* Workers go where fewest are; what each asks later is about the job that it joined, by its pass
- * also over another connection. */
+/* A new worker goes to the job with the fewest. Its later questions are about the job that it
+ * joined, which its pass names, even over another connection. */
 START_TEST(workers_are_dealt_to_jobs_and_found_by_their_pass)
 {
     struct coord_job *got[4], *one = submit("one", 2, 11), *two = submit("two", 3, 12);
@@ -137,11 +137,11 @@ START_TEST(workers_are_dealt_to_jobs_and_found_by_their_pass)
         ck_assert_uint_eq(again, pass[i]);
     }
     uint64_t none = 1;
-    ck_assert_ptr_eq(coord_slot_of(c, 999, &none, ""), two); /* unknown: the newest says so */
+    ck_assert_ptr_eq(coord_slot_of(c, 999, &none, ""), two); /* unknown: the newest job answers */
 }
 END_TEST
 
-/* A part sees its own keys alone, and the whole has them under the prefix. */
+/* A part sees only its own keys, and the whole store has them under the prefix. */
 START_TEST(a_part_of_a_store_has_its_own_keys)
 {
     struct coord_store *whole = coord_store_memory(), *part = coord_store_part(whole, "job2/");

@@ -1,4 +1,5 @@
-/* test_stall.c: workers that beat and do not work, in whole jobs with fake shards and workers. */
+/* test_stall.c: workers that send beats and do no work, in whole jobs with fake shards and
+ * workers. */
 #include "proto/base/json.h"
 #include "server/coord/coord.h"
 #include "server/coord/core.h"
@@ -107,7 +108,7 @@ static void run_to_the_end(uint64_t seconds)
             ck_assert_uint_eq(r.shard[0]->seen[e][row], 1);
 }
 
-/* What `shoal status` would show; the caller frees. */
+/* Returns the text that `shoal status` would show; the caller frees it. */
 static struct json *status(void)
 {
     struct json *j;
@@ -131,7 +132,7 @@ static bool problem(const struct json *j, const char *first, const char *second)
 static const char *const consistency[] = {"async", "ssp, staleness: 1", "bsp"};
 static const enum wire_next kinds[] = {WIRE_NEXT_INDEX, WIRE_NEXT_TASK, WIRE_NEXT_EVAL};
 
-/* Before, the job stayed where it was without end, and its status said "train". */
+/* The job used to stay in its place for ever, with the status "train". */
 START_TEST(stall_a_worker_that_beats_alone_does_not_hold_the_job)
 {
     r.worker[0].wedge_kind = kinds[_i / 3];
@@ -142,14 +143,15 @@ START_TEST(stall_a_worker_that_beats_alone_does_not_hold_the_job)
 }
 END_TEST
 
-/* It is named as soon as nothing goes on, and once its work is taken away. */
+/* The worker is named as soon as the job makes no progress, and again when its work is taken
+ * away. */
 START_TEST(stall_is_told_with_its_worker)
 {
     bool waited = false, told = false;
     r.worker[0].wedge_kind = WIRE_NEXT_TASK;
     r.worker[0].wedge_batch = 20;
     job_start("bsp", 2);
-    r.worker[1].held_up.waits = 4; /* its lanes wait for those of the other */
+    r.worker[1].held_up.waits = 4; /* its lanes wait for the other worker's */
     while (!sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 10, over, NULL) && !(waited && told)) {
         struct json *j = status();
         const char *waits = json_as_string(json_get(j, "waiting"), "");
@@ -162,7 +164,7 @@ START_TEST(stall_is_told_with_its_worker)
 }
 END_TEST
 
-/* Where the others wait for it alone, nothing is taken from them. */
+/* The other workers only wait for the stalled one: nothing is taken from them. */
 START_TEST(stall_takes_nothing_from_those_that_wait)
 {
     r.worker[0].wedge_kind = WIRE_NEXT_TASK;
@@ -181,8 +183,8 @@ static bool index_moved(void *context)
     return r.worker[0].wedged && at != 0 && at != r.worker[0].number;
 }
 
-/* A key that has joined many times does not get the input again and again: the next to read it is
- * the worker of another key, whichever asks first. */
+/* A key that has joined many times does not get the input again and again: the next reader is a
+ * worker of another key, whichever worker asks first. */
 START_TEST(stall_an_index_goes_to_another_key)
 {
     r.worker[0].wedge_kind = WIRE_NEXT_INDEX;
@@ -198,8 +200,8 @@ START_TEST(stall_an_index_goes_to_another_key)
 }
 END_TEST
 
-/* A worker that has no answer from a server which is heard here: the two are named, and its lanes
- * go to the other. */
+/* A worker gets no answer from a server that the coordinator still hears: both are named, and the
+ * worker's lanes go to the other one. */
 START_TEST(stall_a_cut_between_a_worker_and_a_server_is_named)
 {
     bool told = false;
@@ -207,7 +209,7 @@ START_TEST(stall_a_cut_between_a_worker_and_a_server_is_named)
     r.worker[0].wedge_batch = 20;
     job_start("ssp", 2);
     while (!sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 10, over, NULL)) {
-        r.worker[0].held_up.waits = r.worker[0].wedged ? 2 : 0; /* for the server */
+        r.worker[0].held_up.waits = r.worker[0].wedged ? 2 : 0; /* it waits for the server */
         r.worker[0].held_up.late_shard = 1;
         r.worker[0].held_up.late_ms += r.worker[0].wedged ? 100 : 0;
         r.worker[0].held_up.unnamed = _i == 1;
@@ -222,7 +224,7 @@ START_TEST(stall_a_cut_between_a_worker_and_a_server_is_named)
 }
 END_TEST
 
-/* Of the only worker nothing is taken: it may be slow. */
+/* The only worker keeps its lanes: it may be slow. */
 START_TEST(stall_the_only_worker_keeps_its_lanes)
 {
     r.worker[0].step_ns = 5 * SECOND; /* more than three leases a batch */
@@ -233,7 +235,7 @@ START_TEST(stall_the_only_worker_keeps_its_lanes)
 }
 END_TEST
 
-/* One that needs longer than the limit for a batch has twice as long the next time. */
+/* A worker that needs longer than the limit for a batch has twice the limit the next time. */
 START_TEST(stall_a_slow_worker_gets_ever_longer)
 {
     r.worker[0].step_ns = 4 * SECOND;
@@ -244,7 +246,8 @@ START_TEST(stall_a_slow_worker_gets_ever_longer)
 }
 END_TEST
 
-/* A worker that one server does not answer pulls from the others in each batch that it begins. */
+/* A worker that one server does not answer still pulls from the others in each batch that it
+ * begins. */
 START_TEST(stall_bars_last_longer_until_a_batch_is_done)
 {
     struct coord_worker w = {.stalls = 3, .moved_ns = 1};
@@ -259,7 +262,7 @@ START_TEST(stall_bars_last_longer_until_a_batch_is_done)
 }
 END_TEST
 
-/* What a server or a disk holds up is no worker's fault. */
+/* A stop that a server or a disk causes is not counted against a worker. */
 START_TEST(stall_a_server_away_is_no_fault_of_workers)
 {
     job_start("ssp", 2);
@@ -281,7 +284,8 @@ static uint32_t slow_told(const char *first, const char *second)
     return told;
 }
 
-/* Slow ways are named: a server that one worker finds slow, and a worker that finds all slow. */
+/* Slow connections are named: a server that is slow for one worker, and a worker for which all
+ * servers are slow. */
 START_TEST(stall_a_slow_way_is_named)
 {
     for (uint32_t i = 0; i < 3; i++)

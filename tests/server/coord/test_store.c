@@ -1,4 +1,4 @@
-/* test_store.c: what is put is there after a restart; what is damaged is found. */
+/* test_store.c: stored values are there after a restart; damage is found. */
 #include "server/coord/store.h"
 #include "tests/lib/disk.h"
 
@@ -66,7 +66,7 @@ struct files {
         size_t bytes;
     } file[16];
     size_t count;
-    size_t wal; /* which is RocksDB's log that is written */
+    size_t wal; /* the index of RocksDB's current log */
 };
 
 static int files_open(const char *name, int flags)
@@ -154,7 +154,7 @@ static size_t files_bytes(void)
     return all;
 }
 
-/* Bytes of RocksDB's log. */
+/* Returns the bytes of RocksDB's log. */
 static size_t wal_bytes(void)
 {
     static struct files f;
@@ -246,7 +246,8 @@ static void twelve_there(struct coord_store *s, const char *name, size_t bit)
     }
 }
 
-/* True if the store is refused by name, false if every value is there; writing to it harms none. */
+/* Returns true if the store is refused by name, false if every value is there. Writing to it must
+ * do no harm. */
 static bool refused_or_whole(const char *name, size_t bit)
 {
     struct coord_store *s;
@@ -266,7 +267,7 @@ static bool refused_or_whole(const char *name, size_t bit)
     return false;
 }
 
-/* Flips bits of one file, one of `step` after another. The share that is refused, in per cent. */
+/* Flips bits of one file, one in `step`. Returns the share of them that is refused, in per cent. */
 static size_t flips(struct files *f, size_t i, size_t step)
 {
     size_t tried = 0, refused = 0;
@@ -280,8 +281,8 @@ static size_t flips(struct files *f, size_t i, size_t step)
     return tried == 0 ? 100 : 100 * refused / tried;
 }
 
-/* One bit anywhere: every value is there, or the store is refused by name; nothing is forgotten.
- * Values are in RocksDB's log, and all of its bits are noticed. */
+/* One bit is flipped anywhere: every value is there, or the store is refused by name; no value is
+ * silently lost. Values are in RocksDB's log, and a flip of any of its bits is noticed. */
 START_TEST(coord_store_any_flipped_bit_is_found)
 {
     static struct files f;
@@ -309,8 +310,8 @@ START_TEST(coord_store_any_flipped_bit_of_a_table_is_found)
 }
 END_TEST
 
-/* After one value that is synced come five that are not, over eight pages. A power cut keeps any of
- * them: in any order, and the file's end anywhere. */
+/* One value is synced, then five are not, over eight pages. A power cut keeps any of these pages,
+ * in any order, and may put the file's end anywhere. */
 START_TEST(coord_store_torn_in_any_order_is_cut_off)
 {
     static struct files f;
@@ -341,7 +342,7 @@ START_TEST(coord_store_torn_in_any_order_is_cut_off)
         s = store_open();
         ck_assert(is(s, "kept", "one"));
         bool there = true;
-        for (int i = 0; i < 5; i++) { /* no later one without those before */
+        for (int i = 0; i < 5; i++) { /* no later value without those before */
             (void)snprintf(key, sizeof key, "n/%d", i);
             bool now = coord_store_get_fixed(s, key, value, sizeof value, NULL) == 0;
             ck_assert(there || !now);
@@ -359,7 +360,7 @@ START_TEST(coord_store_torn_in_any_order_is_cut_off)
 }
 END_TEST
 
-/* The last byte that was synced, and the first that was not. */
+/* Damage of the last byte that was synced, and of the first that was not. */
 START_TEST(coord_store_damage_begins_where_the_sync_ended)
 {
     static struct files f;
@@ -398,7 +399,7 @@ START_TEST(coord_store_damage_begins_where_the_sync_ended)
 }
 END_TEST
 
-/* A start that refuses a store changes none of it: the next try, or a copy, has all of it. */
+/* A start that refuses a store does not change it: the next try, or a copy, has all of it. */
 START_TEST(coord_store_that_is_refused_stays_as_it_was)
 {
     static struct files f, after;
@@ -425,7 +426,7 @@ START_TEST(coord_store_that_is_refused_stays_as_it_was)
 }
 END_TEST
 
-/* What a start has written is on disk: none of it is a torn end. */
+/* All that a start wrote is on disk: damage in it is not taken for a torn end. */
 START_TEST(coord_store_rewritten_has_no_torn_end)
 {
     static struct files f;
@@ -451,8 +452,8 @@ START_TEST(coord_store_rewritten_has_no_torn_end)
 }
 END_TEST
 
-/* Every call to the disk fails, once or with all after it, at a start with values too: what was
- * answered is there. */
+/* Every call to the disk fails, once or with all later ones, also at a start with values: every
+ * answered value is there. */
 START_TEST(coord_store_fails_at_any_call)
 {
     bool met = true;
@@ -524,7 +525,7 @@ START_TEST(coord_store_is_not_shared)
 }
 END_TEST
 
-/* A put into files that have no name any more is not answered. */
+/* A put into files that were removed is not answered. */
 START_TEST(coord_store_whose_log_was_removed_keeps_nothing)
 {
     struct coord_store *s = store_open();
@@ -539,7 +540,7 @@ START_TEST(coord_store_whose_log_was_removed_keeps_nothing)
 }
 END_TEST
 
-/* A value of the greatest size is larger than the log may become. */
+/* A value of the greatest size is larger than the limit of the log. */
 START_TEST(coord_store_greatest_value_under_the_longest_key_comes_back)
 {
     char key[COORD_KEY_MAX] = {0};

@@ -1,5 +1,5 @@
-/* test_taken.c: what the tables have learnt: what a job begins with, what it adds, and what is
- * refused. */
+/* test_taken.c: the record of the data that the tables were trained on: what a job begins with,
+ * adds and is refused for. */
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
 
@@ -51,7 +51,7 @@ static void end(void)
     close_it();
 }
 
-/* Another coordinator on the same store. */
+/* Restarts the coordinator on the same store. */
 static void again(void)
 {
     struct coord_store *store = c->fleet.store;
@@ -65,7 +65,7 @@ static void again(void)
     ck_assert_msg(coord_taken_load(&c->slot[0], &e) == 0, "%s", e.text);
 }
 
-/* Job `number`, of objects, which grows or not; submitted. */
+/* Submits job `number` over objects, growing or not. */
 static void job(uint64_t number, bool grows)
 {
     c->slot[0].at =
@@ -90,7 +90,7 @@ static void set_up(void)
     c->slot[0].at.phase = PHASE_TRAIN;
 }
 
-/* So many of `rows` rows are learnt. */
+/* `of` of `rows` rows are trained. */
 static void learnt(uint64_t of, uint64_t rows)
 {
     c->slot[0].at.train_rows = of;
@@ -125,7 +125,7 @@ START_TEST(names_are_the_jobs_until_its_tables_are_there)
 }
 END_TEST
 
-/* Its coordinator died, _i 0: before the progress said that it has begun. */
+/* The coordinator died, _i 0: before the progress said that the round had begun. */
 START_TEST(names_of_a_round_that_did_not_begin_go)
 {
     bool told;
@@ -138,7 +138,7 @@ START_TEST(names_of_a_round_that_did_not_begin_go)
     objects("b\nc\n", 2);
     ck_assert_int_eq(coord_taken_round(&c->slot[0], 2, &told, &e), 0);
     ck_assert(told && coord_taken_count(&c->slot[0]) == 3);
-    size_t bytes; /* a checkpoint that is made meanwhile is of the round before */
+    size_t bytes; /* a checkpoint made meanwhile belongs to the round before */
     struct coord_taken_head head;
     void *record = coord_taken_record(&c->slot[0], &bytes);
     memcpy(&head, record, sizeof head);
@@ -153,7 +153,8 @@ START_TEST(names_of_a_round_that_did_not_begin_go)
 }
 END_TEST
 
-/* What job 8 says to tables of job 7 of these flags, from the fleet or a checkpoint. */
+/* Returns the status of job 8 when it starts from tables of job 7 with these flags, those of the
+ * fleet or a checkpoint. */
 static int next(uint32_t flags, bool grows, bool all_new, bool fleet)
 {
     begin();
@@ -185,7 +186,7 @@ START_TEST(a_log_that_grows_begins_with_names_that_are_known)
         ck_assert_ptr_nonnull(strstr(e.text, "set data.objects.all_new: true"));
         end();
         for (uint32_t flags = COORD_TAKEN_BEGUN; flags <= COORD_TAKEN_UNSURE; flags++)
-            for (int grows = 0; grows < 2; grows++) { /* not known it stays */
+            for (int grows = 0; grows < 2; grows++) { /* unknown stays unknown */
                 ck_assert_int_eq(next(flags, grows, true, fleet), 0);
                 ck_assert_uint_eq(c->slot[0].taken.at.flags, COORD_TAKEN_UNSURE);
                 ck_assert(coord_taken_has(&c->slot[0], "a"));
@@ -224,7 +225,8 @@ static int files(const char *name, bool unknown)
     return coord_taken_files(&c->slot[0], &a);
 }
 
-/* A worker tells them; one of an older release, and one that reads a stream, does not. */
+/* A worker reports the names. A worker of an older release, or one that reads a stream, does
+ * not. */
 START_TEST(files_of_a_plain_job_have_names)
 {
     begin();
@@ -236,7 +238,7 @@ START_TEST(files_of_a_plain_job_have_names)
     again();
     c->slot[0].at.phase = PHASE_INDEX;
     if (_i < 2)
-        ck_assert_int_eq(files("another", false), 0); /* the first one's stand */
+        ck_assert_int_eq(files("another", false), 0); /* the names of the first report stay */
     set_up();
     learnt(10, 10);
     ck_assert_uint_eq(c->fleet.taken.is.at.flags, _i == 0 ? 0 : COORD_TAKEN_UNSURE);
@@ -246,7 +248,7 @@ START_TEST(files_of_a_plain_job_have_names)
 }
 END_TEST
 
-/* Bytes of a store, a shard or a checkpoint. */
+/* The bytes come from a store, a shard or a checkpoint. */
 START_TEST(a_record_that_is_damaged_is_refused)
 {
     begin();
@@ -271,14 +273,14 @@ START_TEST(a_record_that_is_damaged_is_refused)
     }
     memcpy(record, &head, sizeof head);
     ck_assert_int_eq(coord_taken_saved(&c->slot[0], record, bytes, true, &e), 0);
-    memcpy(record + bytes - 16, record + bytes - 32, 16); /* one twice */
+    memcpy(record + bytes - 16, record + bytes - 32, 16); /* one entry twice */
     ck_assert_int_eq(coord_taken_saved(&c->slot[0], record, bytes, true, &e), SHOAL_E_CORRUPT);
     free(record);
     end();
 }
 END_TEST
 
-/* A shard has a newer one. */
+/* A shard has a newer record. */
 START_TEST(a_job_without_tables_outlives_newer_names)
 {
     const struct wire_SHARD_BEAT beat = {.server = "s0", .taken_version = 9};
@@ -286,10 +288,10 @@ START_TEST(a_job_without_tables_outlives_newer_names)
     job(7, true);
     ck_assert_int_eq(coord_taken_none(&c->slot[0], &e), 0);
     coord_taken_learn(&c->fleet, 0, &beat);
-    ck_assert_uint_eq(c->slot[0].at.phase, PHASE_WAITING); /* it begins with none of them */
+    ck_assert_uint_eq(c->slot[0].at.phase, PHASE_WAITING); /* it starts from none of these tables */
     objects("a\n", 1);
     set_up();
-    ck_assert_uint_eq(c->fleet.taken.version, 10); /* and its own are newer */
+    ck_assert_uint_eq(c->fleet.taken.version, 10); /* its own record is newer */
     end();
 }
 END_TEST

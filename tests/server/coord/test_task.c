@@ -55,7 +55,7 @@ START_TEST(coord_task_plan_covers_every_position_once)
 }
 END_TEST
 
-/* Objects of so many rows, by turns of the lanes. */
+/* Plans a pass over objects of these sizes, which the lanes take by turns. */
 static uint64_t plan_objects(uint32_t lanes, uint32_t mode, const uint64_t *rows, uint32_t count,
                              uint64_t *holder)
 {
@@ -72,7 +72,8 @@ static uint64_t plan_objects(uint32_t lanes, uint32_t mode, const uint64_t *rows
     return s.rows;
 }
 
-/* Also where they are shorter than a batch, or a batch's multiple, and a lane has none. */
+/* The rows are covered also if objects are shorter than a batch or a multiple of one, and if a lane
+ * has none. */
 START_TEST(coord_task_of_objects_covers_each_row_once)
 {
     static const uint64_t rows[] = {95, 10, 1, 30, 31, 29, 200, 11};
@@ -85,7 +86,7 @@ START_TEST(coord_task_of_objects_covers_each_row_once)
                 batches += (task->rows + 9) / 10;
                 if (task->rows == 0)
                     continue;
-                ck_assert_uint_eq(task->position, next[task->object]); /* of one object, in order */
+                ck_assert_uint_eq(task->position, next[task->object]); /* it had no holder */
                 next[task->object] += task->rows;
                 sum -= task->rows;
                 ck_assert_uint_le(task->batch_count, 3);
@@ -113,16 +114,16 @@ START_TEST(coord_task_of_an_object_goes_to_its_holder)
     coord_task_pushed(&t, 0, 0);
     ck_assert_uint_eq(t.task[coord_task_append(&t, 0)].object, 2);
     coord_task_pushed(&t, 0, 0);
-    ck_assert_uint_eq(t.task[coord_task_append(&t, 0)].object, 1); /* nobody's */
+    ck_assert_uint_eq(t.task[coord_task_append(&t, 0)].object, 1); /* it had no holder */
     ck_assert_uint_eq(holder[1], 6);
     coord_task_pushed(&t, 0, 0);
     (void)coord_task_append(&t, 0);
     coord_task_pushed(&t, 0, 0);
-    ck_assert_uint_eq(coord_task_append(&t, 0), COORD_NO_TASK); /* what is left is 5's */
+    ck_assert_uint_eq(coord_task_append(&t, 0), COORD_NO_TASK); /* the rest is worker 5's */
     ck_assert_uint_eq(coord_lane_pick(&t, 6, 2), COORD_NO_LANE);
     ck_assert_uint_eq(coord_lane_pick(&t, 5, 2), 1);
     ck_assert_uint_eq(coord_task_frontier(&t), t.tasks);
-    /* who came late takes over what nobody has begun, as much as is fair */
+    /* a late worker takes over objects that are not begun, up to its fair share */
     t.objects = 3;
     t.late = 6;
     t.fair = 2;
@@ -131,7 +132,7 @@ START_TEST(coord_task_of_an_object_goes_to_its_holder)
     ck_assert_uint_eq(coord_lane_pick(&t, 6, 2), 1);
     t.late = 7;
     ck_assert_uint_eq(coord_lane_pick(&t, 6, 2), COORD_NO_LANE);
-    holder[0] = 0; /* it died */
+    holder[0] = 0; /* its holder died */
     ck_assert_uint_eq(t.task[coord_task_append(&t, 0)].object, 0);
     coord_task_close(&t);
 }
@@ -146,8 +147,8 @@ static uint32_t given(uint32_t lane, uint64_t to)
     return i;
 }
 
-/* Two windows of objects which 5 holds but for one of 6: all of the first is given out before one
- * of the second, whoever holds what. */
+/* Two windows of objects; worker 5 holds all but one, which 6 holds. All tasks of the first window
+ * are given out before one of the second, whatever the holders. */
 START_TEST(coord_task_of_a_window_are_given_out_before_the_next)
 {
     static const struct coord_piece first[] = {{0, 30, 0, 0}, {0, 30, 1, 0}, {0, 30, 2, 0}},
@@ -166,7 +167,7 @@ START_TEST(coord_task_of_a_window_are_given_out_before_the_next)
     ck_assert_uint_eq(given(1, 6), 4); /* object 2 */
     ck_assert_uint_eq(given(1, 6), 5);
     ck_assert_uint_eq(t.task[given(0, 5)].object, 0);
-    /* 5 has one that is not begun, which stays its own: 6 waits, and gets none of the second */
+    /* worker 5 keeps its object that is not begun: 6 waits, and gets none of the second window */
     ck_assert_uint_eq(given(1, 6), COORD_NO_TASK);
     ck_assert_uint_eq(given(0, 5), 1);
     ck_assert_uint_eq(given(0, 5), 2);
@@ -178,7 +179,7 @@ START_TEST(coord_task_of_a_window_are_given_out_before_the_next)
 }
 END_TEST
 
-/* A holder that is behind gives away what it has not begun, but for its last one. */
+/* A holder that is behind loses objects that it has not begun, except its last one. */
 START_TEST(coord_task_of_a_window_is_taken_over_where_its_holder_has_others)
 {
     static const struct coord_piece first[] = {{0, 20, 0, 0}, {0, 20, 1, 0}, {0, 20, 2, 0}},
@@ -194,7 +195,7 @@ START_TEST(coord_task_of_a_window_is_taken_over_where_its_holder_has_others)
         t.objects = 3;
         t.late = UINT64_MAX;
         uint32_t i = given(1, 6);
-        if (segments == 1) /* no window: what another one has nobody opens */
+        if (segments == 1) /* without windows another worker's object stays its own */
             ck_assert_uint_eq(i, COORD_NO_TASK);
         else
             ck_assert(i == 2 && holder[2] == 6);
@@ -205,8 +206,8 @@ START_TEST(coord_task_of_a_window_is_taken_over_where_its_holder_has_others)
 }
 END_TEST
 
-/* What nobody holds is given out from the first on; what its time has not come for is not, also of
- * an object that is held. */
+/* Objects without a holder are given out in order. A task behind the gate is not given out, even if
+ * its object is held. */
 START_TEST(coord_task_of_nobodys_objects_come_in_order)
 {
     static const uint64_t rows[] = {30, 30, 30, 30};
@@ -218,7 +219,7 @@ START_TEST(coord_task_of_nobodys_objects_come_in_order)
     t.gate = 0;
     ck_assert_uint_eq(given(0, 7), COORD_NO_TASK);
     t.gate = 2;
-    ck_assert_uint_eq(given(1, 5), 0); /* his own has to wait */
+    ck_assert_uint_eq(given(1, 5), 0); /* its own object has to wait */
     ck_assert_uint_eq(given(0, 7), 1);
     ck_assert_uint_eq(given(0, 7), COORD_NO_TASK);
     ck_assert_uint_eq(given(1, 5), COORD_NO_TASK);
@@ -229,8 +230,8 @@ START_TEST(coord_task_of_nobodys_objects_come_in_order)
 }
 END_TEST
 
-/* As many batches a task as keep an epoch within its bound, with a lane's rest each: one row less
- * needs no more. */
+/* A task has as many batches as keep an epoch within its bound, with a rest for each lane; with one
+ * row less it needs no more. */
 START_TEST(coord_task_batches_keep_within_the_bound)
 {
     for (uint32_t lanes = 1; lanes <= LIMIT_LANES; lanes += LIMIT_LANES - 1) {
@@ -283,7 +284,7 @@ START_TEST(coord_task_batch_numbers_count_on_over_tasks_and_epochs)
 }
 END_TEST
 
-/* A lane gets the rounds before the stop, and no more, until it is moved on. */
+/* A lane gets the rounds before the stop, and no more until the stop is moved. */
 START_TEST(coord_task_stops_between_rounds)
 {
     plan(3, WIRE_BSP, 1000, 10, 4); /* 8 rounds of 12 batches, one of 4 */
@@ -304,7 +305,7 @@ START_TEST(coord_task_stops_between_rounds)
     coord_task_stop(&t, t.tasks);
     ck_assert(!coord_task_drained(&t));
     (void)coord_task_append(&t, 1);
-    ck_assert_uint_eq(coord_task_frontier(&t), 9); /* the others have their part of it to do */
+    ck_assert_uint_eq(coord_task_frontier(&t), 9); /* the other lanes have yet to do their part */
     coord_task_stop(&t, 0);
     ck_assert_uint_eq(t.stop, 9);
     coord_task_settle(&t, 0);
@@ -328,13 +329,14 @@ START_TEST(coord_lane_generation_rises_with_every_grant_and_close)
     ck_assert_uint_eq(t.lane[0].generation, 2);
     coord_lane_closed(&t, 0);
     coord_lane_grant(&t, 1, 8);
-    ck_assert_uint_eq(coord_lane_pick(&t, 8, 1), 0); /* an unfinished task goes to anyone */
+    ck_assert_uint_eq(coord_lane_pick(&t, 8, 1), 0); /* any worker may take an unfinished task */
     coord_task_close(&t);
 }
 END_TEST
 
-/* bsp over objects: a lane goes to whoever has its objects open, then to who has none of nobody's,
- * and of another's only where he may have all. */
+/* bsp over objects: a lane goes to its owner, the worker that has its objects open. A lane without
+ * an owner goes to any worker, and the lane of another owner only to a worker that may hold all
+ * lanes. */
 START_TEST(coord_lane_of_objects_goes_to_its_owner)
 {
     static const uint64_t rows[] = {60, 60, 60, 60};
@@ -354,8 +356,8 @@ START_TEST(coord_lane_of_objects_goes_to_its_owner)
 }
 END_TEST
 
-/* Of what its last holder was, nothing is left; the object of the task that he left is the next
- * one's. */
+/* A granted lane keeps nothing of its last holder; the object of the unfinished task goes to the
+ * new holder. */
 START_TEST(coord_lane_that_is_granted_is_as_new)
 {
     static const uint64_t rows[] = {60, 60};
@@ -410,13 +412,13 @@ START_TEST(coord_losses_are_added_whole)
     ck_assert(sum.loss_sum == 10 && sum.weight_sum == 12);
     for (uint32_t i = 0; i < LIMIT_TASKS; i++)
         ck_assert(sum.loss_task[i] == 14 + 2 * i);
-    ck_assert(coord_losses_mean(&sum) == 10.0 / 12); /* of weights, where there are any */
+    ck_assert(coord_losses_mean(&sum) == 10.0 / 12); /* weighted, if there are weights */
     sum.weight_sum = 0;
     ck_assert(coord_losses_mean(&sum) == 5);
 }
 END_TEST
 
-/* What is behind the gate, or behind the end, waits. */
+/* Tasks behind the gate, or behind the stop, wait. */
 START_TEST(coord_task_behind_the_gate_is_not_given_out)
 {
     plan(2, _i == 0 ? WIRE_SSP : WIRE_BSP, 100, 10, 1);
@@ -463,9 +465,9 @@ START_TEST(coord_task_records_bring_an_epoch_back)
     ck_assert(!coord_task_from_record(&t, 0, 5, &wrong));
     for (uint32_t i = 0; i < t.tasks; i++)
         ck_assert(coord_task_from_record(&t, i, 5, &record[i]) == (i < 3));
-    ck_assert(!coord_task_from_record(&t, 0, 6, &record[0])); /* another run's */
+    ck_assert(!coord_task_from_record(&t, 0, 6, &record[0])); /* that of another run */
     coord_task_resume(&t);
-    /* of a lane's newest one nobody knows how far it came: it is given again */
+    /* how far a lane's newest task came is unknown: it is given again */
     ck_assert_uint_eq(t.pushed, 1);
     ck_assert_uint_eq(t.lane[0].task, 1);
     ck_assert_uint_eq(t.lane[1].task, open);

@@ -1,5 +1,5 @@
-/* test_coord_tensorboard.c: event files on disk: whole records, one folder a run, nothing outside
- * the folder given. */
+/* test_coord_tensorboard.c: event files on disk: whole records, one folder a run, no file outside
+ * the given folder. */
 #include "server/coord/tensorboard.h"
 #include "tests/lib/event_reader.h"
 
@@ -23,7 +23,7 @@ static void teardown(void)
     ck_assert_int_eq(system(command), 0);
 }
 
-/* The only file that matches, whole. */
+/* Reads the only file that matches. */
 static size_t file_read(const char *pattern, unsigned char *out, size_t most)
 {
     char path[256];

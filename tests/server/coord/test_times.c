@@ -1,4 +1,4 @@
-/* test_times.c: the limit of event times that a job gets, and the range that its report tells. */
+/* test_times.c: the limit of event times that a job gets, and the range that its report shows. */
 #include "server/coord/core.h"
 #include "tests/lib/suite.h"
 
@@ -40,9 +40,9 @@ static void teardown(void)
 START_TEST(coord_limit_is_a_day_past_the_calendar)
 {
     ck_assert_uint_eq(coord_times_limit(&c.fleet, &job, 0), 1700086400);
-    job.data.time[0] = 0; /* nothing has a time */
+    job.data.time[0] = 0; /* no example has a time */
     ck_assert_uint_eq(coord_times_limit(&c.fleet, &job, 0), 0);
-    job.data.format = DATA_EVENTS; /* whose files may have them */
+    job.data.format = DATA_EVENTS; /* its files may have times */
     ck_assert_uint_eq(coord_times_limit(&c.fleet, &job, 0), 1700086400);
     calendar = 0;
     ck_assert_uint_eq(coord_times_limit(&c.fleet, &job, 0), 0);
@@ -59,7 +59,7 @@ START_TEST(coord_limit_of_a_checkpoint_stays)
 }
 END_TEST
 
-/* A log that grows never ends: its rounds go on with the calendar, and never back. */
+/* A growing log never ends: the limit of its rounds moves with the calendar, and never back. */
 START_TEST(coord_limit_of_a_round_goes_on)
 {
     struct job *spec = &c.slot[0].spec;
@@ -69,12 +69,12 @@ START_TEST(coord_limit_of_a_round_goes_on)
     calendar += 3 * 86400;
     ck_assert_uint_eq(coord_times_limit_of_round(&c.slot[0]), 1700086400 + 3 * 86400);
     ck_assert_uint_eq(coord_times_limit_now(&c.slot[0]),
-                      1700086400); /* a round of before had none */
+                      1700086400); /* the round before had no limit */
     c.slot[0].grow.at.limit = coord_times_limit_of_round(&c.slot[0]);
     ck_assert_uint_eq(coord_times_limit_now(&c.slot[0]), 1700086400 + 3 * 86400);
     calendar -= 9 * 86400;
     ck_assert_uint_eq(coord_times_limit_of_round(&c.slot[0]), 0);
-    spec->data.objects.grow_ms = 0; /* of any other job it is the text's */
+    spec->data.objects.grow_ms = 0; /* any other job's limit comes from its file */
     ck_assert_uint_eq(coord_times_limit_now(&c.slot[0]), 1700086400);
 }
 END_TEST
@@ -86,7 +86,7 @@ START_TEST(coord_range_of_times_outlives_a_coordinator)
     c.slot[0].at.number = 7;
     c.slot[0].at.split[WIRE_TRAIN].rows = 1000;
     coord_times_json(&c.slot[0], report);
-    ck_assert(json_absent(json_get(report, "events"))); /* none is known yet */
+    ck_assert(json_absent(json_get(report, "events"))); /* no time is known yet */
     ck_assert_int_eq(coord_times_task(&c.slot[0],
                                       &(struct wire_TASK_DONE){.examples = 10,
                                                                .first_time = 1600000000,
@@ -100,7 +100,7 @@ START_TEST(coord_range_of_times_outlives_a_coordinator)
                                       &e),
                      0);
     ck_assert_int_eq(coord_times_task(&c.slot[0], &(struct wire_TASK_DONE){.examples = 0}, &e),
-                     0); /* of malformed lines alone */
+                     0); /* only malformed lines */
     c.slot[0].times = (struct coord_times){.job = 0};
     ck_assert_int_eq(coord_times_load(&c.slot[0], &e), 0);
     ck_assert_uint_eq(c.slot[0].times.examples, 20);
@@ -108,7 +108,7 @@ START_TEST(coord_range_of_times_outlives_a_coordinator)
     ck_assert_str_eq(json_as_string(json_get(report, "events.from"), ""), "2017-07-14T02:40:00Z");
     ck_assert_str_eq(json_as_string(json_get(report, "events.to"), ""), "2020-09-13T12:28:20Z");
     json_free(report);
-    c.slot[0].at.number = 8; /* another job's say nothing */
+    c.slot[0].at.number = 8; /* another job's do not count */
     ck_assert_int_eq(coord_times_load(&c.slot[0], &e), 0);
     ck_assert_uint_eq(c.slot[0].times.last, 0);
 }
@@ -120,7 +120,7 @@ START_TEST(coord_worker_with_another_clock_is_noted_once)
     struct wire_WORKER_BEAT beat = {.clock_ahead_s = 60};
     struct json *notes = json_new_array();
     coord_times_beat(&c.slot[0], &w, &beat);
-    ck_assert_uint_eq(c.slot[0].times.aparts, 0); /* a minute is none */
+    ck_assert_uint_eq(c.slot[0].times.aparts, 0); /* a minute is not too far apart */
     beat.clock_ahead_s = -61;
     coord_times_beat(&c.slot[0], &w, &beat);
     w.figures = beat;

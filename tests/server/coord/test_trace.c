@@ -45,7 +45,7 @@ START_TEST(coord_curve_sums_everything_in_order)
 }
 END_TEST
 
-/* What is told as changed is what has to be stored: a copy kept so is always the curve. */
+/* Storing only the reported changes is enough: such a copy always equals the curve. */
 START_TEST(coord_curve_comes_back_from_what_was_stored)
 {
     static struct coord_point stored[COORD_CURVE_MAX];

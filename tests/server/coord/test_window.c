@@ -1,4 +1,5 @@
-/* test_window.c: figures of training by window: each task once, over joins, restarts and epochs. */
+/* test_window.c: figures of training by window: each task counts once, over joined windows,
+ * restarts and epochs. */
 #include "server/coord/core.h"
 #include "server/coord/saved.h"
 #include "server/coord/window.h"
@@ -11,9 +12,10 @@
 enum { TASKS = 100, EPOCHS = 3, JOB = 7 };
 
 static struct coord c;
-static struct coord_epoch epochs[EPOCHS]; /* those that are over have their job */
+static struct coord_epoch epochs[EPOCHS]; /* finished ones have their job */
 
-/* A coordinator that comes (back) with this store: an epoch has 100 tasks of one batch each. */
+/* A coordinator that starts, or restarts, on this store: an epoch has 100 tasks of one batch
+ * each. */
 static void begin(struct coord_store *store, uint64_t number, uint32_t epoch)
 {
     struct err e = {0};
@@ -40,7 +42,7 @@ static void end(void)
     coord_task_close(&c.slot[0].tasks);
 }
 
-/* Of each task so many examples: its own number, and one. */
+/* Counts a task with its number plus one examples. */
 static void count(uint32_t task)
 {
     struct metric_tally *told = &c.slot[0].windows.told[0];
@@ -55,13 +57,13 @@ static uint64_t sum(uint32_t from, uint32_t to)
     return (uint64_t)to * (to + 1) / 2 - (uint64_t)from * (from + 1) / 2;
 }
 
-/* Examples of all tasks before the n-th of the job. */
+/* Returns the examples of all tasks before the n-th of the job. */
 static uint64_t before(uint64_t n)
 {
     return n / TASKS * sum(0, TASKS) + sum(0, (uint32_t)(n % TASKS));
 }
 
-/* What windows have when so many tasks have been counted. */
+/* Checks the windows after `tasks` tasks were counted. */
 static void check(uint64_t tasks)
 {
     const struct coord_windows *w = &c.slot[0].windows;
@@ -113,17 +115,17 @@ START_TEST(coord_windows_have_every_task_once)
         ck_assert_uint_eq(metric_tally_examples(c.slot[0].windows.epoch), 0);
         c.slot[0].epoch[epoch - 1].number = JOB;
         end();
-        begin(store, JOB, epoch); /* killed behind its end */
+        begin(store, JOB, epoch); /* killed after its end */
         ck_assert_uint_eq(metric_tally_examples(c.slot[0].windows.epoch), 0);
         end();
-        begin(store, JOB, epoch < EPOCHS ? epoch + 1 : epoch); /* and in the next one */
+        begin(store, JOB, epoch < EPOCHS ? epoch + 1 : epoch); /* and in the next epoch */
         for (uint32_t n = 0; n < EPOCHS; n++)
             ck_assert_uint_eq(c.slot[0].windows.trained[n].of[0].examples,
                               n < epoch ? sum(0, TASKS) : 0);
         ck_assert_uint_eq(metric_tally_examples(c.slot[0].windows.epoch), 0);
     }
     end();
-    begin(store, JOB + 1, EPOCHS); /* another job finds nothing of it */
+    begin(store, JOB + 1, EPOCHS); /* another job finds none of it */
     ck_assert(!coord_window_all(&c.slot[0].windows, &of));
     ck_assert_uint_eq(c.slot[0].windows.trained[0].of[0].examples, 0);
     end();
@@ -143,7 +145,7 @@ static struct coord_store *rows_of(const char *key, struct coord_store *from)
     return rows;
 }
 
-/* A job that goes back to a checkpoint: what it has stored since counts no more. */
+/* A job goes back to a checkpoint: windows that were stored later do not count any more. */
 START_TEST(coord_windows_are_forgotten_from_an_epoch_on)
 {
     memset(epochs, 0, sizeof epochs);
@@ -173,8 +175,8 @@ START_TEST(coord_windows_are_forgotten_from_an_epoch_on)
 }
 END_TEST
 
-/* Windows of four tasks: the 25th ends with the first epoch, the next one is of the second; none
- * ends beyond what is trained. */
+/* Windows of four tasks: the 25th ends with the first epoch, the next one is of the second. No
+ * window ends behind the trained tasks. */
 START_TEST(coord_windows_end_where_their_last_task_does)
 {
     static const struct {
@@ -197,7 +199,7 @@ START_TEST(coord_windows_end_where_their_last_task_does)
 }
 END_TEST
 
-/* So many of one task, of a loss of 0.75 each. */
+/* Counts `examples` examples for one task, with a loss of 0.75 each. */
 static void count_many(uint32_t task, uint64_t examples)
 {
     struct metric_tally *told = &c.slot[0].windows.told[0];
@@ -208,7 +210,7 @@ static void count_many(uint32_t task, uint64_t examples)
     ck_assert(coord_window_count(&c.slot[0], task));
 }
 
-/* More than one message can tell of: what is stored is taken back, and its sums do not wrap. */
+/* More examples than one message can report: the stored sums are restored and do not wrap. */
 START_TEST(coord_windows_count_as_many_as_there_are)
 {
     const uint64_t many = UINT64_C(60000000000);
@@ -232,7 +234,7 @@ START_TEST(coord_windows_count_as_many_as_there_are)
 }
 END_TEST
 
-/* Of objects under bsp an epoch has as many tasks as its drawn order makes. */
+/* With objects under bsp the number of an epoch's tasks depends on its drawn order. */
 START_TEST(coord_windows_follow_epochs_of_any_number_of_tasks)
 {
     struct coord_store *store = coord_store_memory();

@@ -1,4 +1,5 @@
-/* test_work.c: what a worker reports of a task: what can be is taken, each bound is exact. */
+/* test_work.c: a worker's report of a task: possible values are accepted, and each bound is
+ * exact. */
 #include "server/coord/core.h"
 #include "server/coord/work.h"
 #include "tests/lib/suite.h"
@@ -24,8 +25,8 @@ static struct coord_worker worker;
 static struct table_schema table[LIMIT_TABLES];
 static struct wire w;
 
-/* A job of one task in lane 0, which the worker has; it has been reported already, so that what is
- * right goes no further. */
+/* A job of one task in lane 0, which the worker holds. The task has been reported already, so that
+ * a valid report has no further effect. */
 static void setup(void)
 {
     struct err e = {0};
@@ -55,7 +56,7 @@ static void teardown(void)
     coord_task_close(&c.slot[0].tasks);
 }
 
-/* As a worker that has done all tells it. */
+/* Returns the report of a worker that has done all. */
 static struct wire_TASK_DONE good(void)
 {
     return (struct wire_TASK_DONE){.lane = 0,
@@ -103,7 +104,7 @@ START_TEST(coord_reports_may_say_all_there_can_be)
 {
     struct wire_TASK_DONE q = good();
     ck_assert_int_eq(report(q, 1), 0);
-    q.bad_lines = ROWS; /* all of them, and no example */
+    q.bad_lines = ROWS; /* all lines, and no example */
     q.examples = 0;
     ck_assert_int_eq(report(q, 0), 0);
     q.drawn = q.bad_lines = 0;
@@ -113,7 +114,7 @@ START_TEST(coord_reports_may_say_all_there_can_be)
 }
 END_TEST
 
-/* One thing at a time that cannot be. */
+/* One impossible value at a time. */
 START_TEST(coord_reports_that_cannot_be_are_refused)
 {
     struct wire_TASK_DONE q = good();
@@ -181,7 +182,7 @@ START_TEST(coord_reports_that_cannot_be_are_refused)
 }
 END_TEST
 
-/* The first five that differ, in the order in which they are heard of. */
+/* The first five different ones, in the order of their reports. */
 START_TEST(coord_bad_lines_are_named_once_each)
 {
     static const char *const heard[] = {"a:1", "", "a:2", "a:1", "a:3", "a:4", "a:4", "a:5", "a:6"};
@@ -211,7 +212,7 @@ START_TEST(coord_bad_lines_are_named_once_each)
 }
 END_TEST
 
-/* An older worker adds up what overflowed: all else that it tells of the task is good. */
+/* An older worker adds up values that overflowed: the rest of its report is valid. */
 START_TEST(coord_norms_that_are_not_finite_are_not_known)
 {
     static const double sum[] = {INFINITY, NAN, 20};
@@ -263,7 +264,7 @@ static int declare(uint32_t number, uint32_t total, uint32_t width)
     return rc;
 }
 
-/* All workers of a job declare the same tables, from the first to the last of them. */
+/* All workers of a job declare the same tables, from the first to the last. */
 START_TEST(coord_tables_are_declared_alike)
 {
     ck_assert_int_eq(declare(0, 0, 2), SHOAL_E_SCHEMA);
@@ -292,9 +293,9 @@ static int index_done(uint32_t split, int status, const char *text)
     return coord_work_index(&c.slot[0], &a);
 }
 
-/* Of a split of objects each object is told by itself. One word for the whole split made it known
- * without objects: the tasks cut from it were of none, and looking for their holder read memory
- * that is not there. */
+/* In a split of objects each object is reported separately. A report for the whole split used to
+ * make it known without objects: its tasks had none, and the look-up of their holder read outside
+ * the array. */
 START_TEST(coord_index_of_objects_is_not_told_as_one)
 {
     c.slot[0].at.split[WIRE_TRAIN].used = c.slot[0].at.split[WIRE_VALID].used = 1;
@@ -308,7 +309,7 @@ START_TEST(coord_index_of_objects_is_not_told_as_one)
 }
 END_TEST
 
-/* Its tasks would be scored, though the job asked for no such thing. */
+/* Its tasks would be evaluated, although the job did not ask for it. */
 START_TEST(coord_objects_of_a_split_that_is_not_used_are_none)
 {
     struct msg m = {.frame_count = 3};
@@ -333,7 +334,7 @@ START_TEST(coord_reports_are_of_tasks_of_the_lane)
     c.slot[0].tasks.task[0].lane = 1;
     ck_assert_int_eq(report(q, 1), SHOAL_E_FENCED);
     c.slot[0].tasks.task[0].lane = 0;
-    c.slot[0].tasks.task[0].first_batch = 0; /* nobody has it yet */
+    c.slot[0].tasks.task[0].first_batch = 0; /* not granted yet */
     ck_assert_int_eq(report(q, 1), SHOAL_E_FENCED);
     c.slot[0].tasks.task[0].first_batch = 1;
     ck_assert_int_eq(report(q, 1), 0);
