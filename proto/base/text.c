@@ -1,8 +1,7 @@
 /* text.c: one walk over the bytes. */
 #include "proto/base/text.h"
 
-#include <stdbool.h>
-#include <stddef.h>
+#include <string.h>
 
 static bool follows(unsigned char byte)
 {
@@ -39,6 +38,14 @@ const char *text_unclean(const char *text)
         p += more == 0 ? 1 : more;
     }
     return NULL;
+}
+
+size_t text_line(const char *text, size_t bytes)
+{
+    const char *newline = memchr(text, '\n', bytes);
+    if (newline == NULL)
+        return bytes;
+    return (size_t)(newline - text);
 }
 
 char *text_clean(char *text)

@@ -1,6 +1,9 @@
-/* text.h: text from other programs, before a person sees it. */
+/* text.h: text from other programs, before a person sees it, and parts of sentences. */
 #ifndef PROTO_BASE_TEXT_H
 #define PROTO_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
 
 /* Replaces bytes that could control a terminal or begin a line of their own by '?', in place: bytes
  * below 0x20, 0x7f, the 8-bit control characters (0x80 to 0x9f, alone or as UTF-8), and every byte
@@ -10,5 +13,26 @@ char *text_clean(char *text);
 /* The first byte that text_clean would replace, or NULL. A text with such a byte would be shown
  * changed, so it cannot be a name (wire.c). */
 const char *text_unclean(const char *text);
+
+/* The length of the first line, without its newline. */
+size_t text_line(const char *text, size_t bytes);
+
+/* The text, or the other one where it is NULL. */
+static inline const char *text_or(const char *text, const char *other)
+{
+    return text != NULL ? text : other;
+}
+
+/* The text, or the other one where it is empty. */
+static inline const char *text_unless_empty(const char *text, const char *other)
+{
+    return text[0] != '\0' ? text : other;
+}
+
+/* The text, or "". */
+static inline const char *text_if(bool shown, const char *text)
+{
+    return shown ? text : "";
+}
 
 #endif

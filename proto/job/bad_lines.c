@@ -1,6 +1,7 @@
 /* bad_lines.c: places of malformed lines by file and number, and the message that ends a job. */
 #include "proto/job/bad_lines.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -29,8 +30,10 @@ bool bad_lines_before(const char *a, const char *b)
     uint64_t a_line, b_line;
     size_t a_name = place_of(a, &a_line), b_name = place_of(b, &b_line);
     int order = memcmp(a, b, MIN(a_name, b_name));
-    if (order != 0 || a_name != b_name)
-        return order != 0 ? order < 0 : a_name < b_name;
+    if (order != 0)
+        return order < 0;
+    if (a_name != b_name)
+        return a_name < b_name;
     return a_line < b_line;
 }
 
@@ -48,5 +51,5 @@ int bad_lines_refuse(struct err *e, const char *what, uint64_t bad, uint64_t lin
         "%s%" PRIu64 " of %" PRIu64
         " lines (%.4g %%) are malformed, data.max_bad allows %.4g %%; the first seen: %s",
         what, bad, lines, 100 * (double)bad / (double)lines, 100 * limit,
-        where[0] != '\0' ? where : "(not named)");
+        text_unless_empty(where, "(not named)"));
 }

@@ -8,6 +8,7 @@
 
 #include "proto/base/array.h"
 #include "proto/base/hash.h"
+#include "proto/base/text.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -31,7 +32,9 @@ static uint32_t slot_of(const struct config *c, const char *path)
 struct entry *config_entry_find(const struct config *c, const char *path)
 {
     uint32_t place = c->slot[slot_of(c, path)];
-    return place == 0 ? NULL : &c->entry[place - 1];
+    if (place == 0)
+        return NULL;
+    return &c->entry[place - 1];
 }
 
 static int entry_add(struct config *c, const char *path, const char *value, int line, bool quoted,
@@ -111,7 +114,7 @@ static int node_flatten(struct config *c, yaml_document_t *d, yaml_node_t *node,
             if (key->type != YAML_SCALAR_NODE)
                 return err_set(e, SHOAL_E_CONFIG, "%s:%d: a key must be a word", c->name, line);
             (void)snprintf(below, sizeof below, "%.*s%s%.*s", PATH_MAX_BYTES, path,
-                           path[0] != 0 ? "." : "", PATH_MAX_BYTES / 2,
+                           text_if(path[0] != 0, "."), PATH_MAX_BYTES / 2,
                            (const char *)key->data.scalar.value);
             rc = node_flatten(c, d, yaml_document_get_node(d, p->value), below, depth + 1, e);
             if (rc == 0 && c->count > 0 && strcmp(c->entry[c->count - 1].path, below) == 0)
@@ -138,14 +141,12 @@ static int text_flatten(struct config *c, const char *text, size_t bytes, const 
         return err_set(e, SHOAL_E_NOMEM, "%s: out of memory", c->name);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, bytes);
     if (!yaml_parser_load(&parser, &document)) {
-        const char *problem = parser.problem != NULL ? parser.problem : "not YAML";
-        rc =
-            err_set(e, SHOAL_E_CONFIG, "%s:%d: %s%s%s%s", c->name,
-                    (int)parser.problem_mark.line + 1, parser.context != NULL ? parser.context : "",
-                    parser.context != NULL ? ", " : "", problem,
-                    strncmp(problem, "block sequence", 14) == 0
-                        ? " (a - alone begins a list; for standard input write '-')"
-                        : "");
+        const char *problem = text_or(parser.problem, "not YAML"), *hint = "";
+        if (strncmp(problem, "block sequence", 14) == 0)
+            hint = " (a - alone begins a list; for standard input write '-')";
+        rc = err_set(e, SHOAL_E_CONFIG, "%s:%d: %s%s%s%s", c->name,
+                     (int)parser.problem_mark.line + 1, text_or(parser.context, ""),
+                     text_if(parser.context != NULL, ", "), problem, hint);
         yaml_parser_delete(&parser);
         return rc;
     }
@@ -213,9 +214,11 @@ static int overrides_apply(struct config *c, const struct string_list *set, stru
         entry_remove_under(c, path);
         size_t before = c->count;
         /* "-" is standard input here; to YAML it is an empty list */
-        bool verbatim = strcmp(equals + 1, "-") == 0 || is_verbatim(c, path, equals + 1);
-        int rc = verbatim ? entry_add(c, path, equals + 1, 0, true, e)
-                          : text_flatten(c, equals + 1, strlen(equals + 1), path, e);
+        int rc;
+        if (strcmp(equals + 1, "-") == 0 || is_verbatim(c, path, equals + 1))
+            rc = entry_add(c, path, equals + 1, 0, true, e);
+        else
+            rc = text_flatten(c, equals + 1, strlen(equals + 1), path, e);
         for (size_t k = before; k < c->count; k++)
             c->entry[k].set = true;
         if (rc != 0)
@@ -359,9 +362,11 @@ static const char *hidden_of(const struct entry *n, const char *also)
         if (bytes > form && strcmp(n->path + bytes - form, forms[i]) == 0)
             return "hidden";
     }
-    return strncmp(n->value, "cmd:", 4) == 0      ? "cmd:hidden"
-           : strncmp(n->value, "object:", 7) == 0 ? "object:hidden" CONFIG_UNIT "hidden"
-                                                  : NULL;
+    if (strncmp(n->value, "cmd:", 4) == 0)
+        return "cmd:hidden";
+    if (strncmp(n->value, "object:", 7) == 0)
+        return "object:hidden" CONFIG_UNIT "hidden";
+    return NULL;
 }
 
 int config_commands_hide(struct config *c, const char *also, struct err *e)
@@ -369,13 +374,13 @@ int config_commands_hide(struct config *c, const char *also, struct err *e)
     for (size_t i = 0; i < c->count; i++) {
         struct entry *n = &c->entry[i];
         const char *word = hidden_of(n, also);
-        char *value = word != NULL ? strdup(word) : NULL;
-        if (word != NULL && value == NULL)
+        if (word == NULL)
+            continue;
+        char *value = strdup(word);
+        if (value == NULL)
             return err_set(e, SHOAL_E_NOMEM, "%s: out of memory", c->name);
-        if (value != NULL) {
-            free(n->value);
-            n->value = value;
-        }
+        free(n->value);
+        n->value = value;
     }
     return 0;
 }

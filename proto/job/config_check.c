@@ -9,6 +9,7 @@
  *    those below it. [test: job_unknown_key_names_line_and_nearest,
  *    job_wrong_values_are_refused] */
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 #include "proto/job/config_inner.h"
 
 #include <errno.h>
@@ -95,10 +96,13 @@ int config_choice_parse(const char *text, const char *choices)
 {
     size_t n = strlen(text);
     int index = 0;
-    for (const char *p = choices; p != NULL;
-         p = strchr(p, '|') == NULL ? NULL : strchr(p, '|') + 1, index++)
+    for (const char *p = choices; p != NULL; index++) {
         if (strncmp(p, text, n) == 0 && (p[n] == 0 || p[n] == '|'))
             return index;
+        p = strchr(p, '|');
+        if (p != NULL)
+            p++;
+    }
     return -1;
 }
 
@@ -128,7 +132,7 @@ unsigned config_distance(const char *a, const char *b)
         row[0] = (unsigned)i;
         for (size_t j = 1; j <= n; j++) {
             unsigned change = diagonal + (a[i - 1] != b[j - 1]),
-                     least = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
+                     least = MIN(row[j], row[j - 1]) + 1;
             diagonal = row[j];
             row[j] = MIN(change, least);
         }
@@ -139,7 +143,9 @@ unsigned config_distance(const char *a, const char *b)
 static const char *last_word(const char *path)
 {
     const char *dot = strrchr(path, '.');
-    return dot != NULL ? dot + 1 : path;
+    if (dot == NULL)
+        return path;
+    return dot + 1;
 }
 
 /* Writes the known keys that end in exactly these words, as `lr` does, or else those whose last
@@ -157,7 +163,7 @@ static bool keys_of_word(const struct config_key *spec, const char *path, unsign
         bool near = most > 0 && config_distance(last_word(path), last_word(spec->path)) < most;
         if (ends || near)
             at += (size_t)snprintf(out + at, SAID * PATH_MAX_BYTES - at, "%s%s",
-                                   said++ > 0 ? ", " : "", spec->path);
+                                   text_if(said++ > 0, ", "), spec->path);
     }
     return said > 0;
 }
@@ -179,7 +185,9 @@ static const char *nearest_key(const struct config_key *spec, const char *path)
 /* The key that replaces a former one; NULL: `path` is no former key. */
 static const char *successor(const char *path)
 {
-    return strcmp(path, "warm_start") == 0 ? "start_from" : NULL;
+    if (strcmp(path, "warm_start") == 0)
+        return "start_from";
+    return NULL;
 }
 
 /* The length of the list's name when the key is under the name of a list of maps, as in `columns:
@@ -188,7 +196,9 @@ static size_t under_a_list(const struct config_key *spec, const char *path)
 {
     for (; spec->path != NULL; spec++) {
         const char *list = strstr(spec->path, "[].");
-        size_t n = list != NULL ? (size_t)(list - spec->path) : 0;
+        size_t n = 0;
+        if (list != NULL)
+            n = (size_t)(list - spec->path);
         if (n > 0 && strncmp(path, spec->path, n) == 0 && path[n] == '.')
             return n;
     }
@@ -199,9 +209,10 @@ static size_t under_a_list(const struct config_key *spec, const char *path)
 static bool is_element(const char *rest)
 {
     static const char *const forms[] = {"", ".cmd", ".object.list", ".object.open"};
-    const char *form = strncmp(rest, "[]", 2) == 0 ? rest + 2 : rest;
+    if (strncmp(rest, "[]", 2) == 0)
+        rest += 2;
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
-        if (strcmp(form, forms[i]) == 0)
+        if (strcmp(rest, forms[i]) == 0)
             return true;
     return false;
 }
@@ -245,11 +256,11 @@ static int value_check(const struct config *c, const struct entry *n, const stru
     char where[PLACE_BYTES];
     double x = 0;
     int64_t whole;
-    if (n->value == NULL) /* an empty list */
-        return k->type == CONFIG_LIST
-                   ? 0
-                   : err_set(e, SHOAL_E_CONFIG, "%s: %s: an empty list is no value here",
-                             place_of(c, n, where), n->path);
+    if (n->value == NULL && k->type == CONFIG_LIST) /* an empty list */
+        return 0;
+    if (n->value == NULL)
+        return err_set(e, SHOAL_E_CONFIG, "%s: %s: an empty list is no value here",
+                       place_of(c, n, where), n->path);
     if (n->value[0] == 0 && !n->quoted)
         return err_set(e, SHOAL_E_CONFIG, "%s: %s has no value; give one or take the line out",
                        place_of(c, n, where), n->path);
@@ -259,15 +270,15 @@ static int value_check(const struct config *c, const struct entry *n, const stru
     case CONFIG_ANY:
         return 0;
     case CONFIG_BOOL:
-        return config_bool_parse(n->value) >= 0
-                   ? 0
-                   : err_set(e, SHOAL_E_CONFIG, "%s: %s: %s is not true or false",
-                             place_of(c, n, where), n->path, n->value);
+        if (config_bool_parse(n->value) < 0)
+            return err_set(e, SHOAL_E_CONFIG, "%s: %s: %s is not true or false",
+                           place_of(c, n, where), n->path, n->value);
+        return 0;
     case CONFIG_ENUM:
-        return config_choice_parse(n->value, k->choices) >= 0
-                   ? 0
-                   : err_set(e, SHOAL_E_CONFIG, "%s: %s: %s is not one of %s",
-                             place_of(c, n, where), n->path, n->value, k->choices);
+        if (config_choice_parse(n->value, k->choices) < 0)
+            return err_set(e, SHOAL_E_CONFIG, "%s: %s: %s is not one of %s", place_of(c, n, where),
+                           n->path, n->value, k->choices);
+        return 0;
     case CONFIG_SIZE:
         if (!config_size_parse(n->value, &x) || x < 0 || x > SIZE_LARGEST)
             return err_set(e, SHOAL_E_CONFIG,

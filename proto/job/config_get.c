@@ -4,6 +4,7 @@
 #include "proto/job/config_inner.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,9 +73,14 @@ static const char *value_of(const struct config *c, const char *path, enum confi
                             const struct config_key **key)
 {
     const struct entry *n = entry_typed(c, path, type);
-    *key = n != NULL ? n->key : config_key_find(c->spec, path);
+    if (n != NULL)
+        *key = n->key;
+    else
+        *key = config_key_find(c->spec, path);
     SHOAL_ASSERT(*key != NULL && (*key)->type == type);
-    const char *value = n != NULL ? n->value : (*key)->fallback;
+    const char *value = (*key)->fallback;
+    if (n != NULL)
+        value = n->value;
     SHOAL_ASSERT(value != NULL); /* job.c, 2 */
     return value;
 }
@@ -131,27 +137,37 @@ int config_enum(const struct config *c, const char *path)
 
 const char *config_string_or(const struct config *c, const char *path, const char *fallback)
 {
-    return entry_typed(c, path, CONFIG_STRING) != NULL ? config_string(c, path) : fallback;
+    if (entry_typed(c, path, CONFIG_STRING) == NULL)
+        return fallback;
+    return config_string(c, path);
 }
 
 double config_float_or(const struct config *c, const char *path, double fallback)
 {
-    return entry_typed(c, path, CONFIG_FLOAT) != NULL ? config_float(c, path) : fallback;
+    if (entry_typed(c, path, CONFIG_FLOAT) == NULL)
+        return fallback;
+    return config_float(c, path);
 }
 
 bool config_bool_or(const struct config *c, const char *path, bool fallback)
 {
-    return entry_typed(c, path, CONFIG_BOOL) != NULL ? config_bool(c, path) : fallback;
+    if (entry_typed(c, path, CONFIG_BOOL) == NULL)
+        return fallback;
+    return config_bool(c, path);
 }
 
 uint64_t config_size_or(const struct config *c, const char *path, uint64_t fallback)
 {
-    return entry_typed(c, path, CONFIG_SIZE) != NULL ? config_size(c, path) : fallback;
+    if (entry_typed(c, path, CONFIG_SIZE) == NULL)
+        return fallback;
+    return config_size(c, path);
 }
 
 int config_enum_or(const struct config *c, const char *path, int fallback)
 {
-    return entry_typed(c, path, CONFIG_ENUM) != NULL ? config_enum(c, path) : fallback;
+    if (entry_typed(c, path, CONFIG_ENUM) == NULL)
+        return fallback;
+    return config_enum(c, path);
 }
 
 const char *config_word(const struct config *c, const char *path)
@@ -188,7 +204,9 @@ static const char *text_below(const struct config *c, const char *path, const ch
     char below[PATH_MAX_BYTES + 32];
     (void)snprintf(below, sizeof below, "%s.%s", path, key);
     const struct entry *n = config_entry_find(c, below);
-    return n != NULL ? n->value : NULL;
+    if (n == NULL)
+        return NULL;
+    return n->value;
 }
 
 /* Adds one item of a list at `path`: a string, or the command forms of config.h. */
@@ -202,9 +220,13 @@ static int list_item(const struct config *c, const char *path, struct string_lis
     bool object = list != NULL || open != NULL;
     if (command == NULL && !object)
         return 0;
-    list = list != NULL ? list : "";
-    open = open != NULL ? open : "";
-    size_t bytes = (object ? strlen(list) + strlen(open) : strlen(command)) + 16;
+    list = text_or(list, "");
+    open = text_or(open, "");
+    size_t bytes = 16;
+    if (object)
+        bytes += strlen(list) + strlen(open);
+    else
+        bytes += strlen(command);
     char *item = malloc(bytes);
     if (item == NULL)
         return SHOAL_E_NOMEM;
@@ -219,9 +241,11 @@ static int list_item(const struct config *c, const char *path, struct string_lis
 
 const char *config_item_shown(const char *item)
 {
-    return strncmp(item, "cmd:", 4) == 0      ? "{cmd}"
-           : strncmp(item, "object:", 7) == 0 ? "{object}"
-                                              : item;
+    if (strncmp(item, "cmd:", 4) == 0)
+        return "{cmd}";
+    if (strncmp(item, "object:", 7) == 0)
+        return "{object}";
+    return item;
 }
 
 /* "400, 400" */
@@ -230,11 +254,15 @@ static int list_fallback(const char *text, struct string_list *out)
     char item[LIMIT_NAME];
     int rc = 0;
     while (text != NULL && rc == 0) {
-        const char *comma = strstr(text, ", ");
-        size_t bytes = comma != NULL ? (size_t)(comma - text) : strlen(text);
+        const char *comma = strstr(text, ", "), *next = NULL;
+        size_t bytes = strlen(text);
+        if (comma != NULL) {
+            bytes = (size_t)(comma - text);
+            next = comma + 2;
+        }
         (void)snprintf(item, sizeof item, "%.*s", (int)bytes, text);
         rc = config_list_add(out, item);
-        text = comma != NULL ? comma + 2 : NULL;
+        text = next;
     }
     return rc;
 }

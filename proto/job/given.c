@@ -1,6 +1,8 @@
 /* given.c: the lines that the coordinator adds to a job's text. */
 #include "proto/job/given.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
+#include "proto/base/text.h"
 #include "proto/job/legend.h"
 
 #include <stdio.h>
@@ -55,14 +57,20 @@ static bool is_given(const char *line, size_t bytes, const char *key)
             memcmp(line + bytes - (sizeof END - 1), END, sizeof END - 1) == 0);
 }
 
+/* The place after the newline of the line that begins at `start`. */
+static size_t line_end(const char *text, size_t start, size_t bytes)
+{
+    size_t end = start + text_line(text + start, bytes - start) + 1;
+    return MIN(end, bytes);
+}
+
 /* Copies the text without the added lines of an order, a zone, a limit. Returns the length of the
  * copy. */
 static size_t plain_put(const char *text, size_t bytes, bool order, bool zone, bool limit, char *to)
 {
     size_t left = 0;
     for (size_t start = 0, end; start < bytes; start = end) {
-        const char *newline = memchr(text + start, '\n', bytes - start);
-        end = newline != NULL ? (size_t)(newline - text) + 1 : bytes;
+        end = line_end(text, start, bytes);
         if ((order && is_given(text + start, end - start, WITHIN)) ||
             (zone && is_given(text + start, end - start, CHANGES)) ||
             (limit && is_given(text + start, end - start, LIMIT)))
@@ -76,8 +84,7 @@ static size_t plain_put(const char *text, size_t bytes, bool order, bool zone, b
 bool given_limit(const char *text, size_t bytes)
 {
     for (size_t start = 0, end; start < bytes; start = end) {
-        const char *newline = memchr(text + start, '\n', bytes - start);
-        end = newline != NULL ? (size_t)(newline - text) + 1 : bytes;
+        end = line_end(text, start, bytes);
         if (is_given(text + start, end - start, LIMIT))
             return true;
     }

@@ -1,5 +1,6 @@
 /* instance.c: the file of one of several daemons, and the folders of its systemd unit. */
 #include "proto/job/instance.h"
+#include "proto/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,11 +48,11 @@ int instance_file(const char *config, const char *name, const char *kind, char p
 
 void instance_folder(const char *variable, char *out, size_t bytes)
 {
-    const char *value = getenv(variable);
-    size_t length = value == NULL ? 0 : strcspn(value, ":");
+    const char *value = text_or(getenv(variable), "");
+    size_t length = strcspn(value, ":");
     if (length >= bytes)
         length = 0;
-    memcpy(out, value == NULL ? "" : value, length);
+    memcpy(out, value, length);
     out[length] = '\0';
 }
 
@@ -61,5 +62,5 @@ void instance_name(const char *name, char out[LIMIT_NAME])
     (void)gethostname(host, sizeof host - 1);
     host[sizeof host - 1] = '\0';
     host[strcspn(host, ".")] = '\0';
-    (void)snprintf(out, LIMIT_NAME, "%s-%s", host[0] != '\0' ? host : "host", name);
+    (void)snprintf(out, LIMIT_NAME, "%s-%s", text_unless_empty(host, "host"), name);
 }

@@ -12,6 +12,7 @@
 #include "proto/job/job_inner.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -47,7 +48,8 @@ static int fresh_take(const struct config *c, struct job *j, struct err *e)
     for (size_t i = 0; i < words.count && rc == 0; i++) {
         bool all = strcmp(words.item[i], "all") == 0;
         j->fresh_all |= all;
-        rc = all ? 0 : config_list_add(&j->fresh, words.item[i]);
+        if (!all)
+            rc = config_list_add(&j->fresh, words.item[i]);
     }
     config_list_free(&words);
     if (rc != 0)
@@ -211,7 +213,9 @@ static int names_take(const struct config *c, struct job *j, struct err *e)
         rc = job_refuse(c, "job", e,
                         " is no name: it must not begin with . or -, nor hold / or control "
                         "characters");
-    return rc == 0 ? job_name_take(c, "space", j->name, j->space, e) : rc;
+    if (rc != 0)
+        return rc;
+    return job_name_take(c, "space", j->name, j->space, e);
 }
 
 static int job_take(const struct config *c, struct job *j, struct err *e)
@@ -271,7 +275,7 @@ static int job_of_text(const char *text, size_t bytes, const char *name,
     int rc = names_part(text, bytes, name, &names, &rest, e);
     if (rc != 0)
         return rc;
-    rc = config_parse(rest != NULL ? rest : text, bytes, name, set, keys_job, &c, e);
+    rc = config_parse(text_or(rest, text), bytes, name, set, keys_job, &c, e);
     free(rest);
     if (rc == 0 && made != NULL)
         *made = config_text(c);
@@ -319,7 +323,9 @@ int job_text(const char *path, const struct string_list *set, char **text, struc
         return rc;
     }
     job_free(&j);
-    return *text == NULL ? err_set(e, SHOAL_E_NOMEM, "%s: out of memory", path) : 0;
+    if (*text == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "%s: out of memory", path);
+    return 0;
 }
 
 static int bare_make(struct config *c, char **out, size_t *out_bytes, struct err *e)
@@ -347,7 +353,7 @@ int job_text_bare(const char *text, size_t bytes, char **out, size_t *out_bytes,
     if (rc != 0)
         return rc;
     legend_free(&names);
-    rc = config_parse(rest != NULL ? rest : text, bytes, "job", NULL, keys_job, &c, e);
+    rc = config_parse(text_or(rest, text), bytes, "job", NULL, keys_job, &c, e);
     free(rest);
     if (rc != 0)
         return rc;

@@ -15,7 +15,9 @@ static int character_take(const struct config *c, const char *path, char *out, s
 {
     const char *s = config_string(c, path);
     bool tab = strcmp(s, "\\t") == 0 || strcmp(s, "tab") == 0;
-    *out = tab ? '\t' : s[0];
+    *out = s[0];
+    if (tab)
+        *out = '\t';
     if (!tab && strlen(s) != 1)
         return job_refuse(c, path, e,
                           " must be one character, or tab; it is \"%s\", so write the input anew "
@@ -155,7 +157,9 @@ static int columns_take(const struct config *c, struct job *j, struct err *e)
         if (rc == 0 && config_has(c, path_of(i, "attend", path)))
             rc = job_name_take(c, path, "", k->attend, e);
     }
-    return rc != 0 ? rc : columns_check(c, j, e);
+    if (rc != 0)
+        return rc;
+    return columns_check(c, j, e);
 }
 
 static int labels_take(const struct config *c, struct job *j, struct err *e)
@@ -187,10 +191,11 @@ static int label_check(const struct config *c, const struct job *j, struct err *
     bool told = j->data.format != DATA_CSV || config_has(c, "data.label");
     for (size_t i = 0; i < j->data.column_count; i++)
         told |= j->data.column[i].type == COLUMN_LABEL;
-    return told ? 0
-                : err_set(e, SHOAL_E_CONFIG,
-                          "data.label is missing: name the csv's column that holds the label, such "
-                          "as --set data.label=click, or by its number, counted from 0");
+    if (!told)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "data.label is missing: name the csv's column that holds the label, such "
+                       "as --set data.label=click, or by its number, counted from 0");
+    return 0;
 }
 
 /* "object:LIST" CONFIG_UNIT "OPEN" */
@@ -204,9 +209,9 @@ static int commands_take(const struct config *c, struct job *j, uint32_t split, 
                           "prints the object named $1");
     j->data.objects.of[split].list = strndup(list, (size_t)(unit - list));
     j->data.objects.of[split].open = strdup(unit + 1);
-    return j->data.objects.of[split].list != NULL && j->data.objects.of[split].open != NULL
-               ? 0
-               : err_set(e, SHOAL_E_NOMEM, "out of memory");
+    if (j->data.objects.of[split].list == NULL || j->data.objects.of[split].open == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    return 0;
 }
 
 /* The first item that is not a file; NULL: all are files. */
@@ -223,7 +228,8 @@ static int objects_check(const struct config *c, const struct job *j, uint32_t s
 {
     const char *key, *stream = stream_in(job_input(j, split, &key));
     bool files = j->data.objects.of[split].open == NULL;
-    key = files ? "data.objects" : key;
+    if (files)
+        key = "data.objects";
     if (config_has(c, "data.join"))
         return job_refuse(c, key, e,
                           ": a join reads the log as one, not by objects: join it once into event "
@@ -259,7 +265,9 @@ static int split_objects(const struct config *c, struct job *j, uint32_t split, 
     j->data.objects.of[split].on = commands || files;
     if (commands)
         rc = commands_take(c, j, split, e);
-    return rc == 0 && j->data.objects.of[split].on ? objects_check(c, j, split, e) : rc;
+    if (rc != 0 || !j->data.objects.of[split].on)
+        return rc;
+    return objects_check(c, j, split, e);
 }
 
 /* True when files are objects: data.objects is true, or keys below it are set and the input has no
@@ -371,7 +379,9 @@ int job_data_take(const struct config *c, struct job *j, struct err *e)
             j->data.label_count);
     if (rc == 0)
         rc = columns_take(c, j, e);
-    return rc == 0 ? label_check(c, j, e) : rc;
+    if (rc != 0)
+        return rc;
+    return label_check(c, j, e);
 }
 
 int job_features_take(const struct config *c, struct job *j, struct err *e)

@@ -11,7 +11,9 @@ static int seconds_take(const struct config *c, const char *path, uint64_t ms, u
                         struct err *e)
 {
     *out = (uint32_t)(ms / 1000);
-    return ms % 1000 == 0 ? 0 : job_refuse(c, path, e, ": whole seconds are possible");
+    if (ms % 1000 != 0)
+        return job_refuse(c, path, e, ": whole seconds are possible");
+    return 0;
 }
 
 static int columns_take(const struct config *c, struct job *j, struct err *e)
@@ -83,7 +85,8 @@ int job_join_take(const struct config *c, struct job *j, struct err *e)
     if (rc == 0)
         rc = seconds_take(c, "data.join.keep", config_size_or(c, "data.join.keep", window),
                           &j->data.join.keep, e);
-    return rc != 0 ? rc
-                   : seconds_take(c, "data.join.disorder", config_size(c, "data.join.disorder"),
-                                  &j->data.join.disorder, e);
+    if (rc != 0)
+        return rc;
+    return seconds_take(c, "data.join.disorder", config_size(c, "data.join.disorder"),
+                        &j->data.join.disorder, e);
 }

@@ -103,7 +103,9 @@ static int networks_take(const struct config *c, struct job *j, struct err *e)
         rc = widths_take(c, network[i].path, network[i].out, e);
     if (!config_has(c, "model.hidden2"))
         j->model.hidden2 = j->model.hidden;
-    return rc == 0 ? gate_fields_take(c, j, e) : rc;
+    if (rc != 0)
+        return rc;
+    return gate_fields_take(c, j, e);
 }
 
 int job_model_take(const struct config *c, struct job *j, struct err *e)
@@ -153,5 +155,7 @@ const char *job_model_name(enum model_kind kind)
         [MODEL_IPNN] = "ipnn",       [MODEL_DCNV2] = "dcnv2",     [MODEL_DLRM] = "dlrm",
         [MODEL_XDEEPFM] = "xdeepfm", [MODEL_AUTOINT] = "autoint", [MODEL_FINALMLP] = "finalmlp",
         [MODEL_DIN] = "din",         [MODEL_MMOE] = "mmoe",       [MODEL_PLE] = "ple"};
-    return (size_t)kind < sizeof name / sizeof name[0] ? name[kind] : "unknown";
+    if ((size_t)kind >= sizeof name / sizeof name[0])
+        return "unknown";
+    return name[kind];
 }

@@ -49,8 +49,10 @@ bool job_span_parse(const char *text, const struct zone *zone, struct job_span *
 {
     const char *dots = strstr(text, "..");
     uint32_t lasts, to;
-    if (!moment(text, dots == NULL ? strlen(text) : (size_t)(dots - text), zone, &out->from,
-                &lasts))
+    size_t bytes = strlen(text);
+    if (dots != NULL)
+        bytes = (size_t)(dots - text);
+    if (!moment(text, bytes, zone, &out->from, &lasts))
         return false;
     out->to = out->from + lasts;
     if (dots == NULL)
@@ -119,8 +121,9 @@ int job_replay_take(const struct config *c, struct job *j, struct err *e)
     j->replay.on = config_has(c, "replay");
     if (!j->replay.on)
         return 0;
+    const char *key = config_has(c, "replay.every") ? "replay.every" : "replay.window";
     if (window % 1000 != 0 || every % window != 0)
-        return job_refuse(c, config_has(c, "replay.every") ? "replay.every" : "replay.window", e,
+        return job_refuse(c, key, e,
                           ": a day, %.15g s, is of whole windows of whole seconds, and one is "
                           "%.15g s",
                           (double)every / 1000, (double)window / 1000);
@@ -128,7 +131,7 @@ int job_replay_take(const struct config *c, struct job *j, struct err *e)
     j->replay.every = (uint32_t)(every / 1000);
     j->replay.pace = config_float(c, "replay.pace");
     if (!zone_fits(&j->data.zone, j->replay.window) || !zone_fits(&j->data.zone, j->replay.every))
-        return job_refuse(c, config_has(c, "replay.every") ? "replay.every" : "replay.window", e,
+        return job_refuse(c, key, e,
                           ": in data.zone windows and days are of whole days, or parts of one");
     j->replay.checkpoint = config_bool(c, "replay.checkpoint");
     int rc = bound_take(c, "replay.from", &j->data.zone, &j->replay.range.from, e);
@@ -138,5 +141,7 @@ int job_replay_take(const struct config *c, struct job *j, struct err *e)
         rc = job_refuse(c, "replay.to", e, ": it is not after replay.from");
     if (rc == 0)
         rc = outs_take(c, j, e);
-    return rc == 0 ? others_check(c, j, e) : rc;
+    if (rc != 0)
+        return rc;
+    return others_check(c, j, e);
 }

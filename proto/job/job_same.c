@@ -2,6 +2,7 @@
  * the same to the other. The keys that decide it are listed as facts. */
 #include "proto/base/assert.h"
 #include "proto/base/plant.h"
+#include "proto/base/text.h"
 #include "proto/job/job.h"
 
 #include <inttypes.h>
@@ -14,12 +15,14 @@ static int differ(const char *key, const char *was, const char *is, struct err *
     return err_set(e, SHOAL_E_CONFIG,
                    "%s is %.160s, in the checkpoint it was %.160s: rows and layers would mean "
                    "something else; set it to what it was",
-                   key, is[0] != 0 ? is : "empty", was[0] != 0 ? was : "empty");
+                   key, text_unless_empty(is, "empty"), text_unless_empty(was, "empty"));
 }
 
 static int same_text(const char *key, const char *was, const char *is, struct err *e)
 {
-    return strcmp(was, is) == 0 ? 0 : differ(key, was, is, e);
+    if (strcmp(was, is) != 0)
+        return differ(key, was, is, e);
+    return 0;
 }
 
 static int same_number(const char *key, uint64_t was, uint64_t is, struct err *e)
@@ -35,7 +38,7 @@ static void list_text(const struct string_list *l, char *out, size_t bytes)
     size_t n = 0;
     out[0] = 0;
     for (size_t i = 0; i < l->count && n < bytes; i++)
-        n += (size_t)snprintf(out + n, bytes - n, "%s%s", i > 0 ? ", " : "", l->item[i]);
+        n += (size_t)snprintf(out + n, bytes - n, "%s%s", text_if(i > 0, ", "), l->item[i]);
 }
 
 static int same_list(const char *key, const struct string_list *was, const struct string_list *is,
@@ -47,7 +50,9 @@ static int same_list(const char *key, const struct string_list *was, const struc
         same = strcmp(was->item[i], is->item[i]) == 0;
     list_text(was, a, sizeof a);
     list_text(is, b, sizeof b);
-    return same ? 0 : differ(key, a, b, e);
+    if (!same)
+        return differ(key, a, b, e);
+    return 0;
 }
 
 static void widths_text(const struct widths *w, char *out, size_t bytes)
@@ -55,7 +60,7 @@ static void widths_text(const struct widths *w, char *out, size_t bytes)
     size_t n = 0;
     out[0] = 0;
     for (uint32_t i = 0; i < w->count && n < bytes; i++)
-        n += (size_t)snprintf(out + n, bytes - n, "%s%u", i > 0 ? ", " : "", w->at[i]);
+        n += (size_t)snprintf(out + n, bytes - n, "%s%u", text_if(i > 0, ", "), w->at[i]);
 }
 
 /* ---- the input: the parts of a key ---- */
@@ -69,8 +74,8 @@ static void column_text(const struct job *j, size_t i, char *out, size_t bytes)
     const struct column *c = &j->data.column[i];
     SHOAL_ASSERT((size_t)c->type < sizeof types / sizeof types[0]);
     (void)snprintf(out, bytes, "%s (%s%s%s%s%s%s, pooling %d, max %u)", c->name, types[c->type],
-                   c->id ? " id" : "", c->share[0] != 0 ? ", rows of " : "", c->share,
-                   c->attend[0] != 0 ? ", attends " : "", c->attend, (int)c->pooling,
+                   text_if(c->id, " id"), text_if(c->share[0] != 0, ", rows of "), c->share,
+                   text_if(c->attend[0] != 0, ", attends "), c->attend, (int)c->pooling,
                    PLANTED("column_without_max") ? 0 : c->max);
 }
 
@@ -101,9 +106,9 @@ static int same_input(const struct job *was, const struct job *is, struct err *e
                          is->features.fields_auto, e);
     if (rc == 0)
         rc = same_list("features.fields", &was->features.fields, &is->features.fields, e);
-    return rc == 0
-               ? same_number("features.number's kind", was->features.number, is->features.number, e)
-               : rc;
+    if (rc != 0)
+        return rc;
+    return same_number("features.number's kind", was->features.number, is->features.number, e);
 }
 
 /* ---- the tables: the place of a key's row ---- */
@@ -173,5 +178,7 @@ int job_same_model(const struct job *was, const struct job *is, struct err *e)
         rc = job_same_tables(was, is, e);
     if (rc == 0)
         rc = same_table_fields(was, is, e);
-    return rc == 0 ? same_network(was, is, e) : rc;
+    if (rc != 0)
+        return rc;
+    return same_network(was, is, e);
 }

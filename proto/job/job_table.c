@@ -12,6 +12,7 @@
 #include "proto/job/keys.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -50,7 +51,9 @@ static const char *preset_value(const struct place *p, const char *key)
 {
     char path[PATH_BYTES];
     (void)snprintf(path, sizeof path, "tables[].%s", key);
-    return p->preset != NULL ? keys_preset(p->preset, path) : NULL;
+    if (p->preset == NULL)
+        return NULL;
+    return keys_preset(p->preset, path);
 }
 
 /* The number of the job, else of the preset, else the fallback. */
@@ -58,8 +61,9 @@ static double number(const struct place *p, const char *key, double fallback)
 {
     char path[PATH_BYTES];
     const char *preset = preset_value(p, key);
-    return config_float_or(p->c, path_of(p, key, path),
-                           preset != NULL ? strtod(preset, NULL) : fallback);
+    if (preset != NULL)
+        fallback = strtod(preset, NULL);
+    return config_float_or(p->c, path_of(p, key, path), fallback);
 }
 
 static float number_f(const struct place *p, const char *key, float fallback)
@@ -71,16 +75,18 @@ static uint64_t size(const struct place *p, const char *key, uint64_t fallback)
 {
     char path[PATH_BYTES];
     const char *preset = preset_value(p, key);
-    return config_size_or(p->c, path_of(p, key, path),
-                          preset != NULL ? strtoull(preset, NULL, 10) : fallback);
+    if (preset != NULL)
+        fallback = strtoull(preset, NULL, 10);
+    return config_size_or(p->c, path_of(p, key, path), fallback);
 }
 
 static bool truth(const struct place *p, const char *key, bool fallback)
 {
     char path[PATH_BYTES];
     const char *preset = preset_value(p, key);
-    return config_bool_or(p->c, path_of(p, key, path),
-                          preset != NULL ? strcmp(preset, "true") == 0 : fallback);
+    if (preset != NULL)
+        fallback = strcmp(preset, "true") == 0;
+    return config_bool_or(p->c, path_of(p, key, path), fallback);
 }
 
 /* The name of the choice; the job must give the key. */
@@ -135,12 +141,17 @@ struct optimizer_spec job_optimizer_take(const struct config *c, const char *pre
         o.kind = optimizer_named(word(&p, "kind"));
     const struct optimizer_facts *facts = optimizer_facts(o.kind);
     bool same = o.kind == fallback->kind;
-    o.lr = number_f(&p, "lr", same && fallback->lr > 0 ? fallback->lr : (float)facts->lr);
+    float lr = (float)facts->lr, initial = (float)facts->initial;
+    if (same && fallback->lr > 0)
+        lr = fallback->lr;
+    if (same && fallback->initial > 0)
+        initial = fallback->initial;
+
+    o.lr = number_f(&p, "lr", lr);
     o.beta1 = (float)number(&p, "beta1", facts->beta1);
     o.beta2 = (float)number(&p, "beta2", facts->beta2);
     o.eps = (float)number(&p, "eps", facts->eps);
-    o.initial = number_f(&p, "initial",
-                         same && fallback->initial > 0 ? fallback->initial : (float)facts->initial);
+    o.initial = number_f(&p, "initial", initial);
     o.l1 = (float)plain_number(&p, "l1");
     o.l2 = (float)plain_number(&p, "l2");
     o.beta = (float)number(&p, "beta", facts->beta);
@@ -185,8 +196,10 @@ static int admit_take(const struct place *p, uint32_t *kind, float *threshold, b
                           "admission goes by one of min_count, probability, min_score and none");
         *given = true;
         *kind = way[i].kind;
-        *threshold = (float)(i == 0 ? (double)config_int(p->c, path_of(p, way[i].key, path))
-                                    : number(p, way[i].key, 0));
+        if (i == 0)
+            *threshold = (float)(double)config_int(p->c, path_of(p, way[i].key, path));
+        else
+            *threshold = (float)number(p, way[i].key, 0);
     }
     if (truth(p, "admit.none", false)) {
         if (*given)
@@ -208,13 +221,15 @@ static int admit_take(const struct place *p, uint32_t *kind, float *threshold, b
 static bool counts(uint32_t kind, float threshold, const struct job_table *t, float *most)
 {
     bool any = kind == ADMIT_COUNT;
-    *most = any ? threshold : 0;
+    *most = 0;
+    if (any)
+        *most = threshold;
     for (size_t i = 0; i < t->rule_count; i++) {
         const struct field_rule *r = &t->rule[i].rule;
         if ((r->has & FIELD_HAS_ADMIT) == 0 || r->admit_kind != ADMIT_COUNT)
             continue;
         any = true;
-        *most = r->admit_threshold > *most ? r->admit_threshold : *most;
+        *most = MAX(r->admit_threshold, *most);
     }
     return any;
 }
@@ -244,8 +259,10 @@ static int waiting_take(const struct place *p, struct job_table *t, struct err *
         return refuse(p, "admit.sketch", e,
                       "a sketch counts to %u, min_count is %.0f: leave the sketch out",
                       SKETCH_COUNT_MAX, (double)most);
-    r->admit_sketch = counted ? r->admit_sketch : 0; /* (3) */
-    r->admit_waiting = waits(t) ? r->admit_waiting : 0;
+    if (!counted)
+        r->admit_sketch = 0; /* (3) */
+    if (!waits(t))
+        r->admit_waiting = 0;
     return 0;
 }
 
@@ -255,7 +272,9 @@ static int waiting_take(const struct place *p, struct job_table *t, struct err *
 static uint32_t days(const struct place *p, const char *key)
 {
     double seconds = number(p, key, 0) * DAY_S;
-    return seconds > 0 && seconds < 1 ? 1 : (uint32_t)lround(seconds);
+    if (seconds > 0 && seconds < 1)
+        return 1;
+    return (uint32_t)lround(seconds);
 }
 
 static int field_rule_take(const struct place *p, struct job_field_rule *out, struct err *e)
@@ -272,10 +291,17 @@ static int field_rule_take(const struct place *p, struct job_field_rule *out, st
     if (!init && !admit && !ttl)
         return refuse(p, "field", e,
                       "the rule for %s says nothing; give it init, admit or ttl_days", out->field);
-    r->has =
-        (init ? FIELD_HAS_INIT : 0) | (admit ? FIELD_HAS_ADMIT : 0) | (ttl ? FIELD_HAS_TTL : 0);
-    r->kind = init ? (uint32_t)plain_choice(p, "init.kind") : 0;
-    r->scale = init ? (float)plain_number(p, "init.scale") : 0;
+    r->has = r->kind = 0;
+    r->scale = 0;
+    if (init) {
+        r->has |= FIELD_HAS_INIT;
+        r->kind = (uint32_t)plain_choice(p, "init.kind");
+        r->scale = (float)plain_number(p, "init.scale");
+    }
+    if (admit)
+        r->has |= FIELD_HAS_ADMIT;
+    if (ttl)
+        r->has |= FIELD_HAS_TTL;
     r->ttl = days(p, "ttl_days");
     return 0;
 }
@@ -334,7 +360,9 @@ static int ageing_take(const struct place *p, const struct job *j, struct job_ta
     r->age_score = number_f(p, "evict.min_score", 0);
     r->age_ttl = days(p, "evict.ttl_days");
     t->capacity = size(p, "evict.capacity", 0);
-    r->age_by = t->capacity > 0 ? (uint32_t)plain_choice(p, "evict.by") : 0;
+    r->age_by = 0;
+    if (t->capacity > 0)
+        r->age_by = (uint32_t)plain_choice(p, "evict.by");
     bool ages = r->age_decay > 0 || r->age_score > 0 || r->age_ttl > 0 || field_expires(t);
     double hours = number(p, "evict.every_hours", 24);
     uint32_t every = (uint32_t)lround(hours * HOUR_S);
@@ -365,12 +393,17 @@ static const char *statistics_needed(const struct job_table *t)
         if ((t->rule[i].rule.has & FIELD_HAS_ADMIT) != 0 &&
             t->rule[i].rule.admit_kind == ADMIT_SCORE)
             return "rules";
-    return r->age_every > 0               ? "evict"
-           : t->capacity > 0              ? "evict.capacity"
-           : r->admit_kind == ADMIT_SCORE ? "admit.min_score"
-           : r->vector_score > 0          ? "vector_score"
-           : r->by_shows > 0              ? "by_shows"
-                                          : NULL;
+    if (r->age_every > 0)
+        return "evict";
+    if (t->capacity > 0)
+        return "evict.capacity";
+    if (r->admit_kind == ADMIT_SCORE)
+        return "admit.min_score";
+    if (r->vector_score > 0)
+        return "vector_score";
+    if (r->by_shows > 0)
+        return "by_shows";
+    return NULL;
 }
 
 static int statistics_take(const struct place *p, struct job_table *t, struct err *e)
@@ -384,8 +417,11 @@ static int statistics_take(const struct place *p, struct job_table *t, struct er
                       needed);
     SHOAL_ASSERT(stats || (r->age_every == 0 && t->capacity == 0)); /* 1 */
     r->stats = stats;
-    r->score_show = stats ? number_f(p, "score.show", 0.1f) : 0;
-    r->score_click = stats ? number_f(p, "score.click", 1) : 0;
+    r->score_show = r->score_click = 0;
+    if (stats) {
+        r->score_show = number_f(p, "score.show", 0.1f);
+        r->score_click = number_f(p, "score.click", 1);
+    }
     return 0;
 }
 
@@ -488,18 +524,24 @@ static int table_take(const struct config *c, size_t i, const struct job *j, str
         return refuse(&p, "tablets", e, "%u is no power of two", t->tablets);
     t->values = (uint32_t)plain_choice(&p, "values");
     int preset = plain_choice(&p, "preset");
-    p.preset = preset == 0 ? NULL : config_word(c, path_of(&p, "preset", path));
+    p.preset = NULL;
+    if (preset != 0)
+        p.preset = config_word(c, path_of(&p, "preset", path));
     const char *kind = preset_value(&p, "optimizer.kind");
-    struct optimizer_spec optimizer = {
-        .kind = kind != NULL ? optimizer_named(kind) : OPT_ADAGRAD,
-        .lr = kind != NULL ? (float)number(&p, "optimizer.lr", 0) : 0,
-        .initial = kind != NULL ? (float)number(&p, "optimizer.initial", 0) : 0};
+    struct optimizer_spec optimizer = {.kind = OPT_ADAGRAD};
+    if (kind != NULL) {
+        optimizer.kind = optimizer_named(kind);
+        optimizer.lr = (float)number(&p, "optimizer.lr", 0);
+        optimizer.initial = (float)number(&p, "optimizer.initial", 0);
+    }
     t->init.kind = (enum init_kind)choice(&p, "init.kind", INIT_UNIFORM);
     t->init.scale = number_f(&p, "init.scale", 0.01f);
     t->seed = (uint64_t)config_int(c, path_of(&p, "init.seed", path));
     t->optimizer = job_optimizer_take(c, path_of(&p, "optimizer", path), &optimizer);
     rc = decay_take(&p, &t->optimizer, e);
-    return rc == 0 ? rules_take(&p, j, t, e) : rc;
+    if (rc != 0)
+        return rc;
+    return rules_take(&p, j, t, e);
 }
 
 int job_tables_take(const struct config *c, struct job *j, struct err *e)

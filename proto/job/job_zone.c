@@ -27,7 +27,11 @@ static bool name_look(void *context, const char *name)
     struct nearest *n = context;
     char low[ZONE_NAME];
     lower(name, low);
-    const char *town = strrchr(low, '/') != NULL ? strrchr(low, '/') + 1 : low;
+    const char *town = strrchr(low, '/');
+    if (town == NULL)
+        town = low;
+    else
+        town++;
     unsigned whole = config_distance(n->wanted, low), part = config_distance(n->wanted, town) + 1;
     unsigned distance = MIN(whole, part);
     if (distance < n->least) {
@@ -42,9 +46,9 @@ static int refuse(const struct config *c, const char *name, const struct err *wh
     struct nearest n = {.least = ~0u};
     lower(name, n.wanted);
     zone_names(name_look, &n);
-    return n.best[0] == '\0'
-               ? job_refuse(c, "data.zone", e, ": %s: install tzdata", why->text)
-               : job_refuse(c, "data.zone", e, ": %s; the nearest name is %s", why->text, n.best);
+    if (n.best[0] == '\0')
+        return job_refuse(c, "data.zone", e, ": %s: install tzdata", why->text);
+    return job_refuse(c, "data.zone", e, ": %s; the nearest name is %s", why->text, n.best);
 }
 
 int job_zone_take(const struct config *c, struct job *j, struct err *e)
@@ -59,10 +63,12 @@ int job_zone_take(const struct config *c, struct job *j, struct err *e)
     /* the changes are of another zone, or absent */
     if (strncmp(given, name, bytes) != 0 || given[bytes] != ' ') {
         int rc = zone_load(name, &j->data.zone, &why);
-        return rc == 0 ? 0 : refuse(c, name, &why, e);
+        if (rc != 0)
+            return refuse(c, name, &why, e);
+        return 0;
     }
     (void)snprintf(j->data.zone.name, sizeof j->data.zone.name, "%s", name);
-    return zone_parse(given + bytes + 1, &j->data.zone) == 0
-               ? 0
-               : job_refuse(c, "data.zone_changes", e, ": it is no table of a zone: take it away");
+    if (zone_parse(given + bytes + 1, &j->data.zone) != 0)
+        return job_refuse(c, "data.zone_changes", e, ": it is no table of a zone: take it away");
+    return 0;
 }

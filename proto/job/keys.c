@@ -1,5 +1,6 @@
 /* keys.c: keys in a form for people. */
 #include "proto/job/keys.h"
+#include "proto/base/text.h"
 
 #include "proto/job/optimizer.h"
 
@@ -30,26 +31,27 @@ static void choices_text(const char *choices, char text[KEYS_TEXT_MAX])
 {
     (void)snprintf(text, KEYS_TEXT_MAX, "`%s`", choices);
     for (char *p = text; *p != '\0'; p++)
-        *p = *p == '|' ? '/' : *p;
+        if (*p == '|')
+            *p = '/';
 }
 
 const char *keys_values(const struct config_key *k, char text[KEYS_TEXT_MAX])
 {
     char low[32], high[32];
-    const char *any = k->type == CONFIG_INT     ? "whole number"
-                      : k->type == CONFIG_SIZE  ? "size"
-                      : k->type == CONFIG_FLOAT ? "number"
-                      : k->type == CONFIG_BOOL  ? "`true/false`"
-                                                : "";
+    static const char *const any[] = {[CONFIG_INT] = "whole number",
+                                      [CONFIG_SIZE] = "size",
+                                      [CONFIG_FLOAT] = "number",
+                                      [CONFIG_BOOL] = "`true/false`",
+                                      [CONFIG_ANY] = NULL};
     if (k->type == CONFIG_ENUM) {
         choices_text(k->choices, text);
     } else if (k->min != 0 || k->max != 0) {
         number_text(k->min, low);
         number_text(k->max, high);
-        (void)snprintf(text, KEYS_TEXT_MAX, "%s..%s%s%s", low, high, k->unit != NULL ? " " : "",
-                       k->unit != NULL ? k->unit : "");
+        (void)snprintf(text, KEYS_TEXT_MAX, "%s..%s%s%s", low, high, text_if(k->unit != NULL, " "),
+                       text_or(k->unit, ""));
     } else {
-        (void)snprintf(text, KEYS_TEXT_MAX, "%s", k->values != NULL ? k->values : any);
+        (void)snprintf(text, KEYS_TEXT_MAX, "%s", text_or(text_or(k->values, any[k->type]), ""));
     }
     return text;
 }
@@ -88,7 +90,7 @@ static void presets_text(const struct config_key *k, char text[KEYS_TEXT_MAX])
 {
     for (const struct keys_preset *p = keys_presets; p->preset != NULL; p++) {
         size_t at = strlen(text);
-        const char *mark = k->type == CONFIG_ENUM || k->type == CONFIG_BOOL ? "`" : "";
+        const char *mark = text_if(k->type == CONFIG_ENUM || k->type == CONFIG_BOOL, "`");
         if (strcmp(p->key, k->path) == 0 &&
             (strncmp(text + strlen(mark), p->value, strlen(p->value)) != 0 ||
              strchr(";`", text[strlen(mark) + strlen(p->value)]) == NULL))
@@ -104,7 +106,7 @@ static void plain_default(const struct config_key *k, char text[KEYS_TEXT_MAX])
     if (k->fact != 0)
         fact_text(k, text);
     else if (k->otherwise != NULL)
-        (void)snprintf(text, KEYS_TEXT_MAX, "%s%s", number && zero ? "0: " : "", k->otherwise);
+        (void)snprintf(text, KEYS_TEXT_MAX, "%s%s", text_if(number && zero, "0: "), k->otherwise);
     else if (k->fallback == NULL || k->fallback[0] == '\0')
         text[0] = '\0';
     else if (number)

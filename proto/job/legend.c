@@ -10,6 +10,8 @@
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
+#include "proto/base/minmax.h"
+#include "proto/base/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -41,23 +43,26 @@ uint32_t legend_find(const struct legend *n, enum legend_list list, const char *
 
 void legend_write(const char *name, size_t bytes, uint32_t which, char out[LEGEND_NAME])
 {
-    size_t shown = bytes < LIMIT_NAME ? bytes : LIMIT_NAME - 1;
+    size_t shown = MIN(bytes, (size_t)LIMIT_NAME - 1);
     (void)snprintf(out, LEGEND_NAME, "%.*s", (int)shown, name);
     struct json *j = json_new_string(out);
     bool whole = strlen(out) == bytes && strcmp(json_as_string(j, ""), out) == 0;
     json_free(j);
     for (char *p = out; *p != 0; p++) {
         whole &= (unsigned char)*p >= 0x20 && *p != 0x7f;
-        if ((unsigned char)*p < 0x20 || (unsigned char)*p >= 0x7f)
-            *p = whole ? *p : '?';
+        if (!whole && ((unsigned char)*p < 0x20 || (unsigned char)*p >= 0x7f))
+            *p = '?';
     }
     /* this also covers the bytes before the first illegal one */
     for (char *p = out; *p != 0 && !whole; p++)
-        *p = (unsigned char)*p >= 0x7f ? '?' : *p;
-    size_t end = whole || strlen(out) < 40 ? strlen(out) : 40;
-    if (!whole)
+        if ((unsigned char)*p >= 0x7f)
+            *p = '?';
+    size_t end = strlen(out);
+    if (!whole) {
+        end = MIN(end, (size_t)40);
         end += (size_t)snprintf(out + end, LEGEND_NAME - end, "~%016" PRIx64,
                                 hash_bytes(name, bytes, 0));
+    }
     if (which > 1)
         (void)snprintf(out + end, LEGEND_NAME - end, "#%u", which);
 }
@@ -93,8 +98,7 @@ bool legend_line(const char *text, size_t bytes, size_t *at, size_t *line_bytes)
 {
     size_t word = sizeof LINE - 2; /* without the blank */
     for (size_t i = 0; i < bytes;) {
-        const char *end = memchr(text + i, '\n', bytes - i);
-        size_t length = end == NULL ? bytes - i : (size_t)(end - (text + i));
+        size_t length = text_line(text + i, bytes - i);
         if (length >= word && memcmp(text + i, LINE, word) == 0) {
             *at = i;
             *line_bytes = length;
@@ -115,10 +119,12 @@ static int list_parse(const struct json *j, enum legend_list list, struct legend
         const struct json *v = json_member_at(j, i);
         struct legend_name x = {.here = true};
         const char *name = json_member_name(j, i);
-        bool field = list == LEGEND_FIELDS;
+        size_t at = 1; /* a field has a table, too */
         int64_t number = json_as_int(json_array_at(v, 0), -1);
-        const char *table = field ? json_as_string(json_array_at(v, 1), NULL) : "",
-                   *what = json_as_string(json_array_at(v, field ? 2 : 1), NULL);
+        const char *table = "";
+        if (list == LEGEND_FIELDS)
+            table = json_as_string(json_array_at(v, at++), NULL);
+        const char *what = json_as_string(json_array_at(v, at), NULL);
         if (strlen(name) >= sizeof x.name || number < 0 || number >= LIMIT_FIELDS ||
             table == NULL || strlen(table) >= sizeof x.table || what == NULL ||
             strlen(what) >= sizeof x.what)
@@ -128,7 +134,7 @@ static int list_parse(const struct json *j, enum legend_list list, struct legend
         (void)snprintf(x.table, sizeof x.table, "%s", table);
         (void)snprintf(x.what, sizeof x.what, "%s", what);
         x.number = (uint32_t)number;
-        x.here = json_absent(json_array_at(v, field ? 3 : 2));
+        x.here = json_absent(json_array_at(v, at + 1));
         for (uint32_t k = 0; k < out->count[list]; k++)
             if (out->name[list][k].number == x.number ||
                 strcmp(out->name[list][k].name, x.name) == 0)
@@ -149,9 +155,9 @@ int legend_parse(const char *line, size_t bytes, struct legend *out, struct err 
         return err_set(e, SHOAL_E_CONFIG,
                        "names: the coordinator writes this line; take it out, or leave it as it "
                        "was");
-    int rc = json_as_string(json_get(j, "input"), NULL) != NULL
-                 ? 0
-                 : err_set(e, SHOAL_E_CONFIG, "names: the coordinator writes them otherwise");
+    int rc = 0;
+    if (json_as_string(json_get(j, "input"), NULL) == NULL)
+        rc = err_set(e, SHOAL_E_CONFIG, "names: the coordinator writes them otherwise");
     for (uint32_t l = 0; l < LEGEND_LISTS && rc == 0; l++)
         rc = list_parse(json_get(j, list_key[l]), (enum legend_list)l, out, e);
     out->input = strdup(json_as_string(json_get(j, "input"), ""));
@@ -160,7 +166,9 @@ int legend_parse(const char *line, size_t bytes, struct legend *out, struct err 
     out->learnt = json_as_bool(json_get(j, "learnt"), false);
     (void)snprintf(out->place, sizeof out->place, "%s", json_as_string(json_get(j, "place"), ""));
     int64_t columns = json_as_int(json_get(j, "columns"), 0);
-    out->columns = columns > 0 && columns <= UINT16_MAX ? (uint32_t)columns : 0;
+    out->columns = 0;
+    if (columns > 0 && columns <= UINT16_MAX)
+        out->columns = (uint32_t)columns;
     if (rc == 0 && (out->input == NULL || out->labels == NULL))
         rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
     json_free(j);
@@ -210,11 +218,14 @@ static char *line_text(const struct legend *n)
 int legend_put(const char *text, size_t bytes, const struct legend *n, char **out,
                size_t *out_bytes, struct err *e)
 {
-    size_t at = bytes, old = 0;
-    char *line = n != NULL && legend_known(n) ? line_text(n) : NULL;
-    if (n != NULL && legend_known(n) && line == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "out of memory");
-    size_t fresh = line == NULL ? 0 : strlen(line);
+    size_t at = bytes, old = 0, fresh = 0;
+    char *line = NULL;
+    if (n != NULL && legend_known(n)) {
+        line = line_text(n);
+        if (line == NULL)
+            return err_set(e, SHOAL_E_NOMEM, "out of memory");
+        fresh = strlen(line);
+    }
     if (fresh + sizeof LINE > LEGEND_BYTES_MAX) {
         free(line);
         return err_set(e, SHOAL_E_TOO_BIG,
@@ -234,7 +245,7 @@ int legend_put(const char *text, size_t bytes, const struct legend *n, char **ou
     size_t count = bytes - old;
     if (line != NULL)
         count += (size_t)snprintf(made + count, fresh + sizeof LINE + 2, "%s" LINE "%s\n",
-                                  count > 0 && made[count - 1] != '\n' ? "\n" : "", line);
+                                  text_if(count > 0 && made[count - 1] != '\n', "\n"), line);
     made[count] = 0;
     free(line);
     *out = made;
@@ -291,7 +302,7 @@ static bool advice_add(char *advice, size_t room, const char *word)
     for (const char *at = advice; (at = strstr(at, quoted)) != NULL; at += bytes)
         if ((at == advice || at[-1] == ' ') && (at[bytes] == 0 || at[bytes] == ','))
             return true;
-    int n = snprintf(advice + named, room - named, "%s%s", named > 0 ? ", " : "", quoted);
+    int n = snprintf(advice + named, room - named, "%s%s", text_if(named > 0, ", "), quoted);
     if (n >= 0 && named + (size_t)n < room)
         return true;
     advice[named] = 0;
@@ -305,8 +316,9 @@ static void differ(struct match *m, enum legend_list list, const struct legend_n
 {
     char whole[LIMIT_NAME + 2] = "dense";
     size_t said = strlen(m->differ);
-    int n = snprintf(m->differ + said, sizeof m->differ - said, "%s%s%s %s%s", said > 0 ? "; " : "",
-                     list == LEGEND_FIELDS ? "field " : "", x->name, how, it_was);
+    int n =
+        snprintf(m->differ + said, sizeof m->differ - said, "%s%s%s %s%s", text_if(said > 0, "; "),
+                 text_if(list == LEGEND_FIELDS, "field "), x->name, how, it_was);
     if (n < 0 || said + (size_t)n >= sizeof m->differ)
         m->differ[said] = 0;
     uint32_t at = legend_find(m->was, list, x->name); /* a field: the table of its rows */
@@ -315,6 +327,16 @@ static void differ(struct match *m, enum legend_list list, const struct legend_n
     m->many |= !advice_add(m->advice, sizeof m->advice, x->name);
     (void)advice_add(m->whole, sizeof m->whole, whole);
     m->differs++;
+}
+
+/* The name's entry in the tables' legend, or NULL. */
+static const struct legend_name *former(const struct match *m, enum legend_list list,
+                                        const char *name)
+{
+    uint32_t at = legend_find(m->was, list, name);
+    if (at == LEGEND_NONE)
+        return NULL;
+    return &m->was->name[list][at];
 }
 
 /* Numeric inputs are sorted by their numbers, so it is enough that both legends have the same
@@ -326,9 +348,7 @@ static bool same_numbers(const struct match *m)
         more += m->was->name[LEGEND_NUMBERS][i].here;
     for (uint32_t i = 0; i < m->is->count[LEGEND_NUMBERS]; i++) {
         const struct legend_name *is = &m->is->name[LEGEND_NUMBERS][i];
-        uint32_t at = legend_find(m->was, LEGEND_NUMBERS, is->name);
-        const struct legend_name *was =
-            at == LEGEND_NONE ? NULL : &m->was->name[LEGEND_NUMBERS][at];
+        const struct legend_name *was = former(m, LEGEND_NUMBERS, is->name);
         if (was == NULL || !was->here || strcmp(was->what, is->what) != 0 || more-- == 0)
             return false;
     }
@@ -351,8 +371,7 @@ static bool means_the_same(const struct match *m, const struct legend_name *was,
 
 static void one_match(struct match *m, enum legend_list list, struct legend_name *x)
 {
-    uint32_t at = legend_find(m->was, list, x->name);
-    const struct legend_name *was = at == LEGEND_NONE ? NULL : &m->was->name[list][at];
+    const struct legend_name *was = former(m, list, x->name);
     bool anew = is_fresh(m, list, x->name, was);
     char text[96];
     if (was == NULL) {
@@ -374,9 +393,10 @@ static void one_match(struct match *m, enum legend_list list, struct legend_name
         (void)snprintf(text, sizeof text, "%s, it was %s", x->what, was->what);
         differ(m, list, x, "is ", text);
     } else if (network(list) && !means_the_same(m, was, x)) {
-        bool columns = strcmp(was->what, x->what) == 0;
-        (void)snprintf(text, sizeof text, "%s%s%s", x->what, columns ? "" : ", it was ",
-                       columns ? " of other columns" : was->what);
+        if (strcmp(was->what, x->what) == 0)
+            (void)snprintf(text, sizeof text, "%s of other columns", x->what);
+        else
+            (void)snprintf(text, sizeof text, "%s, it was %s", x->what, was->what);
         differ(m, list, x, "is ", text);
     }
 }
@@ -421,7 +441,8 @@ uint32_t legend_numbers(const struct legend *n, enum legend_list list, uint16_t 
         if (number >= LIMIT_FIELDS)
             continue;
         taken[number] = true;
-        next = number >= next ? number + 1 : next;
+        if (number >= next)
+            next = number + 1;
     }
     for (uint32_t i = next; i < LIMIT_FIELDS; i++)
         out[count++] = (uint16_t)i;
@@ -480,7 +501,9 @@ static bool rows_elsewhere(const struct match *m, const char *name)
 {
     uint32_t at = legend_find(m->was, LEGEND_FIELDS, name),
              now = legend_find(m->is, LEGEND_FIELDS, name);
-    const char *was = at == LEGEND_NONE ? "" : m->was->name[LEGEND_FIELDS][at].what;
+    const char *was = "";
+    if (at != LEGEND_NONE)
+        was = m->was->name[LEGEND_FIELDS][at].what;
     return strstr(was, ", rows of ") != NULL &&
            (now == LEGEND_NONE || strcmp(m->is->name[LEGEND_FIELDS][now].what, was) == 0);
 }
@@ -550,7 +573,9 @@ int legend_match(const struct legend *was, struct legend *is, char *const *fresh
     struct match m = {
         .was = was, .is = is, .fresh = fresh, .fresh_count = fresh_count, .same = same};
     bool known = legend_known(was);
-    int rc = known ? place_check(was, is, e) : 0;
+    int rc = 0;
+    if (known)
+        rc = place_check(was, is, e);
     if (known && rc == 0)
         rc = fresh_check(&m, e);
     bool other = known && rc == 0 && kind_differs(&m);
@@ -566,15 +591,13 @@ int legend_match(const struct legend *was, struct legend *is, char *const *fresh
             if (legend_find(is, list, was->name[l][i].name) == LEGEND_NONE)
                 left_over(&m, list, &was->name[l][i]);
     }
+    if (rc == 0 && m.differs > 0 && same)
+        return err_set(e, SHOAL_E_CONFIG, "the model is not the one of the tables: %s", m.differ);
     if (rc == 0 && m.differs > 0)
         return err_set(e, SHOAL_E_CONFIG,
-                       same ? "the model is not the one of the tables: %s%s"
-                            : "the model is not the one of the tables: %s: set "
-                              "it back, or begin these anew: add to fresh: [%s]",
-                       m.differ,
-                       same     ? ""
-                       : m.many ? m.whole
-                                : m.advice);
+                       "the model is not the one of the tables: %s: set "
+                       "it back, or begin these anew: add to fresh: [%s]",
+                       m.differ, m.many ? m.whole : m.advice);
     for (uint32_t l = 0; rc == 0 && l < LEGEND_LISTS; l++)
         rc = numbers_give(&m, (enum legend_list)l, e);
     return rc;

@@ -8,8 +8,11 @@
 
 static bool same_value(const struct entry *a, const struct entry *b)
 {
-    return b != NULL && (a->value == NULL || b->value == NULL ? a->value == b->value
-                                                              : strcmp(a->value, b->value) == 0);
+    if (b == NULL)
+        return false;
+    if (a->value == NULL || b->value == NULL)
+        return a->value == b->value;
+    return strcmp(a->value, b->value) == 0;
 }
 
 static bool may_change(const struct live *l, const char *path)
@@ -41,15 +44,20 @@ static void changes_tell(const struct live *l, const struct config *a, const str
 
 static void level_set(const struct config *c)
 {
-    log_set_level(config_has(c, "log") ? (enum log_level)config_enum(c, "log")
-                                       : log_level_default());
+    if (config_has(c, "log"))
+        log_set_level((enum log_level)config_enum(c, "log"));
+    else
+        log_set_level(log_level_default());
 }
 
 int live_open(struct live *l, struct err *e)
 {
     l->now = NULL;
-    int rc = l->path == NULL ? config_parse("{}", 2, "defaults", l->set, l->keys, &l->now, e)
-                             : config_load(l->path, l->set, l->keys, &l->now, e);
+    int rc;
+    if (l->path == NULL)
+        rc = config_parse("{}", 2, "defaults", l->set, l->keys, &l->now, e);
+    else
+        rc = config_load(l->path, l->set, l->keys, &l->now, e);
     if (rc == 0)
         level_set(l->now);
     return rc;

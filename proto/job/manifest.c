@@ -31,8 +31,12 @@ bool manifest_name_counts(const char *name)
 static int64_t number_of(const struct json *m)
 {
     const char *name = json_as_string(json_get(m, "name"), "");
-    int64_t named = manifest_name_counts(name) ? (int64_t)strtoull(name, NULL, 10) : 0;
-    return m == NULL ? -1 : json_as_int(json_get(m, "number"), named);
+    int64_t named = 0;
+    if (manifest_name_counts(name))
+        named = (int64_t)strtoull(name, NULL, 10);
+    if (m == NULL)
+        return -1;
+    return json_as_int(json_get(m, "number"), named);
 }
 
 static int compare(int64_t a, int64_t b)
@@ -50,7 +54,9 @@ int manifest_order(const struct json *a, const struct json *b)
         order = compare(manifest_name_counts(x), manifest_name_counts(y));
     for (size_t i = 0; order == 0 && i < sizeof keys / sizeof keys[0]; i++)
         order = compare(json_as_int(json_get(a, keys[i]), 0), json_as_int(json_get(b, keys[i]), 0));
-    return order != 0 ? order : strcmp(x, y);
+    if (order != 0)
+        return order;
+    return strcmp(x, y);
 }
 
 static void tail_write(const char *text, size_t bytes, char out[TAIL_BYTES + 1])
@@ -61,10 +67,12 @@ static void tail_write(const char *text, size_t bytes, char out[TAIL_BYTES + 1])
 char *manifest_text(const struct json *m)
 {
     char *text = json_text(m, 2);
-    size_t bytes = text == NULL ? 0 : strlen(text);
+    if (text == NULL)
+        return NULL;
+    size_t bytes = strlen(text);
     if (bytes > 2) /* the object stays open: its last line, "}", is cut */
         bytes -= 2;
-    char *whole = text == NULL ? NULL : realloc(text, bytes + TAIL_BYTES + 1);
+    char *whole = realloc(text, bytes + TAIL_BYTES + 1);
     if (whole == NULL) {
         free(text);
         return NULL;
@@ -83,7 +91,9 @@ char *manifest_text_with(const struct json *m, const char *key, struct json *val
             json_set(out, name, json_hold(json_member_at(m, i)));
     }
     int rc = json_set(out, key, value);
-    char *text = rc == 0 ? manifest_text(out) : NULL;
+    char *text = NULL;
+    if (rc == 0)
+        text = manifest_text(out);
     json_free(out);
     return text;
 }

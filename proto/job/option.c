@@ -3,6 +3,7 @@
 #include "proto/job/option.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/text.h"
 #include "proto/job/config_inner.h"
 #include "proto/job/keys.h"
 
@@ -27,9 +28,9 @@ const char *option_verb(const char *program, const struct option_command *c)
 {
     size_t n = strlen(program);
     const char *verb = c->name + n + 1;
-    return strncmp(c->name, program, n) == 0 && c->name[n] == ' ' && strchr(verb, ' ') == NULL
-               ? verb
-               : NULL;
+    if (strncmp(c->name, program, n) == 0 && c->name[n] == ' ' && strchr(verb, ' ') == NULL)
+        return verb;
+    return NULL;
 }
 
 static int index_of(const struct option_command *c, const char *name, size_t bytes)
@@ -179,7 +180,7 @@ static int at(const struct option_line *l, const char *name, enum config_type ty
 
 static const char *said(const struct option_line *l, int i)
 {
-    return l->value[i] != NULL ? l->value[i] : l->command->option[i].fallback;
+    return text_or(l->value[i], l->command->option[i].fallback);
 }
 
 bool option_given(const struct option_line *l, const char *name)
@@ -222,12 +223,13 @@ struct string_list *option_list(struct option_line *l, const char *name)
 
 const char *option_form(const struct config_key *k, char text[64])
 {
-    const char *value = k->type == CONFIG_BOOL   ? NULL
-                        : k->type == CONFIG_ENUM ? k->choices
-                        : k->values != NULL      ? k->values
-                                                 : "N";
-    (void)snprintf(text, 64, "--%s%s%s", k->path, value != NULL ? " " : "",
-                   value != NULL ? value : "");
+    const char *value = text_or(k->values, "N");
+    if (k->type == CONFIG_ENUM)
+        value = k->choices;
+    if (k->type == CONFIG_BOOL)
+        (void)snprintf(text, 64, "--%s", k->path);
+    else
+        (void)snprintf(text, 64, "--%s %s", k->path, value);
     return text;
 }
 
@@ -235,9 +237,9 @@ const char *option_range(const struct config_key *k, char text[256])
 {
     char values[64], fallback[160];
     bool number = (k->type == CONFIG_INT || k->type == CONFIG_FLOAT) && k->max != 0;
-    const char *otherwise = k->otherwise != NULL ? k->otherwise : k->fallback;
-    (void)snprintf(fallback, sizeof fallback, "%s%s", otherwise != NULL ? "default " : "",
-                   otherwise != NULL ? otherwise : "");
+    const char *otherwise = text_or(k->otherwise, k->fallback);
+    (void)snprintf(fallback, sizeof fallback, "%s%s", text_if(otherwise != NULL, "default "),
+                   text_or(otherwise, ""));
     if (!number)
         values[0] = '\0';
     else if (k->max > 9e18)
@@ -245,7 +247,7 @@ const char *option_range(const struct config_key *k, char text[256])
     else
         (void)snprintf(values, sizeof values, "%.0f..%.0f", k->min, k->max);
     (void)snprintf(text, 256, "%s%s%s", values,
-                   values[0] != '\0' && fallback[0] != '\0' ? ", " : "", fallback);
+                   text_if(values[0] != '\0' && fallback[0] != '\0', ", "), fallback);
     return text;
 }
 
@@ -259,7 +261,7 @@ static int fill(const char *text, int from, int at, FILE *f)
             fprintf(f, "\n%*s", from, "");
             at = from;
         }
-        at += fprintf(f, "%s%.*s", at > from ? " " : "", bytes, text);
+        at += fprintf(f, "%s%.*s", text_if(at > from, " "), bytes, text);
         text += bytes;
         text += strspn(text, " ");
     }
@@ -273,10 +275,10 @@ static void option_print(const struct config_key *k, FILE *f)
     if (column >= COLUMN)
         column = fprintf(f, "\n") - 1;
     column += fprintf(f, "%*s", COLUMN - column, "");
-    column = fill(k->text != NULL ? k->text : "", COLUMN, column, f);
+    column = fill(text_or(k->text, ""), COLUMN, column, f);
     if (option_range(k, range)[0] != '\0') {
         (void)snprintf(text, sizeof text, "(%s%s)", range,
-                       k->type == CONFIG_LIST ? "; may be repeated" : "");
+                       text_if(k->type == CONFIG_LIST, "; may be repeated"));
         (void)fill(text, COLUMN, column, f);
     } else if (k->type == CONFIG_LIST) {
         (void)fill("(may be repeated)", COLUMN, column, f);

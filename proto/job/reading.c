@@ -98,8 +98,9 @@ int reading_shut(const char *folder, int *hold, struct err *e)
     /* a manifest that has just been signed took the name, and may have readers */
     int why = locked ? EWOULDBLOCK : errno;
     close(fd);
-    return why == EWOULDBLOCK ? err_set(e, SHOAL_E_BUSY, "%s is being read", folder)
-                              : err_set(e, SHOAL_E_IO, "cannot lock %s: %s", path, strerror(why));
+    if (why == EWOULDBLOCK)
+        return err_set(e, SHOAL_E_BUSY, "%s is being read", folder);
+    return err_set(e, SHOAL_E_IO, "cannot lock %s: %s", path, strerror(why));
 }
 
 void reading_end(int *hold)

@@ -2,6 +2,7 @@
  * gradients for illegal values (gradient.h). */
 #include "proto/job/schema.h"
 #include "proto/base/assert.h"
+#include "proto/base/text.h"
 #include "proto/job/gradient.h"
 #include "proto/job/optimizer.h"
 
@@ -18,7 +19,9 @@ static const struct optimizer_facts kind_facts[] = {OPTIMIZER_KINDS(FACTS)};
 
 const struct optimizer_facts *optimizer_facts(uint32_t kind)
 {
-    return kind < FACTS_COUNT && kind_facts[kind].name != NULL ? &kind_facts[kind] : NULL;
+    if (kind >= FACTS_COUNT || kind_facts[kind].name == NULL)
+        return NULL;
+    return &kind_facts[kind];
 }
 
 enum optimizer_kind optimizer_named(const char *name)
@@ -39,8 +42,9 @@ const char *optimizer_decaying(char *text, size_t capacity)
     text[0] = '\0';
     for (size_t i = 0; i < FACTS_COUNT && at < capacity; i++)
         if (kind_facts[i].decays) {
-            const char *between = said == 0 ? "" : said + 1 == count ? " and " : ", ";
-            at += (size_t)snprintf(text + at, capacity - at, "%s%s", between, kind_facts[i].name);
+            const char *between = said + 1 == count ? " and " : ", ";
+            at += (size_t)snprintf(text + at, capacity - at, "%s%s", text_if(said > 0, between),
+                                   kind_facts[i].name);
             said++;
         }
     return text;
@@ -67,9 +71,11 @@ double gradient_norm(const float *gradient, uint32_t width)
 
 static enum gradient_why value_why(float x)
 {
-    return !isfinite(x)                ? GRADIENT_NOT_FINITE
-           : fabsf(x) > LIMIT_GRADIENT ? GRADIENT_TOO_LARGE
-                                       : GRADIENT_GOOD;
+    if (!isfinite(x))
+        return GRADIENT_NOT_FINITE;
+    if (fabsf(x) > LIMIT_GRADIENT)
+        return GRADIENT_TOO_LARGE;
+    return GRADIENT_GOOD;
 }
 
 static enum gradient_why row_fault(const struct table_schema *s, const float *row,
@@ -89,7 +95,8 @@ static enum gradient_why row_fault(const struct table_schema *s, const float *ro
         return GRADIENT_GOOD;
     out->place = 0;
     for (uint32_t i = 1; i < s->width; i++)
-        out->place = fabsf(row[i]) > fabsf(row[out->place]) ? i : out->place;
+        if (fabsf(row[i]) > fabsf(row[out->place]))
+            out->place = i;
     out->value = row[out->place];
     return GRADIENT_NORM;
 }
@@ -234,9 +241,9 @@ static int field_rules_check(const struct table_schema *s, struct err *e)
             (s->rules.stats == 0 || s->rules.age_every == 0))
             return err_set(e, SHOAL_E_SCHEMA, "table %s: a field's ttl needs stats and age_every",
                            s->name);
-        int rc = f->has & FIELD_HAS_ADMIT
-                     ? admit_check(f->admit_kind, f->admit_threshold, &s->rules, s->name, e)
-                     : 0;
+        int rc = 0;
+        if (f->has & FIELD_HAS_ADMIT)
+            rc = admit_check(f->admit_kind, f->admit_threshold, &s->rules, s->name, e);
         if (rc != 0)
             return rc;
     }
@@ -273,7 +280,9 @@ int schema_check(const struct table_schema *s, struct err *e)
     int rc = optimizer_check(&s->optimizer, s->name, e);
     if (rc == 0)
         rc = rules_check(&s->rules, s, e);
-    return rc != 0 ? rc : field_rules_check(s, e);
+    if (rc != 0)
+        return rc;
+    return field_rules_check(s, e);
 }
 
 uint32_t schema_vector(const struct table_schema *s)
@@ -308,7 +317,7 @@ static uint32_t optimizer_floats(const struct table_schema *s)
 
 uint32_t schema_state_floats(const struct table_schema *s)
 {
-    return optimizer_floats(s) + (schema_has_last(s) ? 1 : 0) +
+    return optimizer_floats(s) + (uint32_t)schema_has_last(s) +
            (s->rules.stats != 0 ? STATS_FLOATS : 0);
 }
 
@@ -342,14 +351,16 @@ const struct field_rule *schema_field_rule(const struct table_schema *s, uint32_
         else
             high = middle;
     }
-    return low < s->field_rule_count && s->field_rule[low].field == field ? &s->field_rule[low]
-                                                                          : NULL;
+    if (low < s->field_rule_count && s->field_rule[low].field == field)
+        return &s->field_rule[low];
+    return NULL;
 }
 
 int schema_absent_zero(const struct table_schema *s, uint32_t field)
 {
     const struct field_rule *f = schema_field_rule(s, field);
-    uint32_t kind =
-        f != NULL && (f->has & FIELD_HAS_ADMIT) != 0 ? f->admit_kind : s->rules.admit_kind;
+    uint32_t kind = s->rules.admit_kind;
+    if (f != NULL && (f->has & FIELD_HAS_ADMIT) != 0)
+        kind = f->admit_kind;
     return kind != ADMIT_ALL || s->rules.vector_score > 0;
 }

@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/minmax.h"
+#include "proto/base/text.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -123,7 +124,9 @@ _Static_assert(sizeof row / sizeof row[0] < SCHEMA_FIELDS,
 
 const struct schema_field *schema_field_at(uint32_t index)
 {
-    return index < ROWS ? &row[index] : NULL;
+    if (index >= ROWS)
+        return NULL;
+    return &row[index];
 }
 
 uint32_t schema_field_find(const char *name, size_t bytes)
@@ -137,21 +140,27 @@ uint32_t schema_field_find(const char *name, size_t bytes)
 void *schema_field_value(struct table_schema *s, const struct schema_field *f, uint32_t rule)
 {
     SHOAL_ASSERT(rule < (f->each ? LIMIT_FIELDS : 1));
-    return f->each ? (char *)&s->field_rule[rule] + f->at : (char *)s + f->at;
+    if (f->each)
+        return (char *)&s->field_rule[rule] + f->at;
+    return (char *)s + f->at;
 }
 
 const void *schema_field_value_of(const struct table_schema *s, const struct schema_field *f,
                                   uint32_t rule)
 {
     SHOAL_ASSERT(rule < (f->each ? LIMIT_FIELDS : 1));
-    return f->each ? (const char *)&s->field_rule[rule] + f->at : (const char *)s + f->at;
+    if (f->each)
+        return (const char *)&s->field_rule[rule] + f->at;
+    return (const char *)s + f->at;
 }
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
 static bool value_equal(const struct schema_field *f, const void *a, const void *b)
 {
-    return f->type == SCHEMA_TEXT ? strcmp(a, b) == 0 : memcmp(a, b, f->bytes) == 0;
+    if (f->type == SCHEMA_TEXT)
+        return strcmp(a, b) == 0;
+    return memcmp(a, b, f->bytes) == 0;
 }
 
 /* The first field that differs, among those whose `each` is this; `each` compares rule `rule`.
@@ -176,9 +185,12 @@ static const struct schema_field *difference(const struct table_schema *a,
     *rule = 0;
     for (uint32_t i = 0; i < least && f == NULL; i++) {
         f = first_difference(a, b, true, i);
-        *rule = f != NULL ? i : 0;
+        if (f != NULL)
+            *rule = i;
     }
-    return f == NULL && a->field_rule_count != b->field_rule_count ? &row[ROWS - 1] : f;
+    if (f == NULL && a->field_rule_count != b->field_rule_count)
+        return &row[ROWS - 1];
+    return f;
 }
 
 int schema_equal(const struct table_schema *a, const struct table_schema *b)
@@ -214,8 +226,8 @@ static const char *say(const struct schema_field *f, const struct table_schema *
     char of_a[VALUE_TEXT], of_b[VALUE_TEXT];
     value_text(f, schema_field_value_of(a, f, rule), of_a);
     value_text(f, schema_field_value_of(b, f, rule), of_b);
-    (void)snprintf(text, SCHEMA_DIFFERENCE_MAX, "%s is %s, not %s",
-                   f->said != NULL ? f->said : f->name, of_a, of_b);
+    (void)snprintf(text, SCHEMA_DIFFERENCE_MAX, "%s is %s, not %s", text_or(f->said, f->name), of_a,
+                   of_b);
     return text;
 }
 
@@ -225,7 +237,9 @@ const char *schema_difference(const struct table_schema *a, const struct table_s
     uint32_t rule;
     const struct schema_field *f = difference(a, b, &rule);
     text[0] = '\0';
-    return f == NULL ? text : say(f, a, b, rule, text);
+    if (f == NULL)
+        return text;
+    return say(f, a, b, rule, text);
 }
 
 /* ---- changing -------------------------------------------------------------------------------- */

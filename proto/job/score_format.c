@@ -38,10 +38,10 @@ int score_format_of(const struct option_line *o, enum score_format *out, struct 
     for (int i = 0; i <= SCORE_NPY; i++)
         if (strcasecmp(dot + 1, names[i]) == 0)
             *out = (enum score_format)i;
-    return foreign(dot + 1)
-               ? err_set(e, SHOAL_E_USAGE,
-                         "--out %s: scores are written as csv, tsv or npy, not packed: let the "
-                         "name end so, or say --format",
-                         to)
-               : 0;
+    if (!foreign(dot + 1))
+        return 0;
+    return err_set(e, SHOAL_E_USAGE,
+                   "--out %s: scores are written as csv, tsv or npy, not packed: let the "
+                   "name end so, or say --format",
+                   to);
 }

@@ -17,6 +17,7 @@
 #include "proto/base/json.h"
 #include "proto/base/limits.h"
 #include "proto/base/plant.h"
+#include "proto/base/text.h"
 #include "proto/job/manifest.h"
 #include "proto/job/reading.h"
 
@@ -103,8 +104,7 @@ int signature_signers_parse(const char *text, size_t bytes, const char *name,
     }
     int rc = 0;
     while (text < end && rc == 0) {
-        const char *stop = memchr(text, '\n', (size_t)(end - text));
-        size_t length = (size_t)((stop != NULL ? stop : end) - text);
+        size_t length = text_line(text, (size_t)(end - text));
         rc = signer_take(s, text, length, name, ++number, e);
         text += length + 1;
     }
@@ -197,12 +197,16 @@ static int entries_take(struct signature *s, const char *text, size_t bytes, str
 {
     int rc = manifest_frame(text, bytes, &s->manifest, e);
 
+    if (rc != 0 && rc != SHOAL_E_NOMEM)
+        return malformed(s, e);
     if (rc != 0)
-        return rc == SHOAL_E_NOMEM ? rc : malformed(s, e);
+        return rc;
     const struct json *hashes = json_get(s->manifest, HASHES);
     for (size_t i = 0; i < json_count(hashes) && rc == 0; i++)
         rc = entry_take(s, json_array_at(hashes, i), e);
-    return rc != 0 || s->count > 0 ? rc : malformed(s, e);
+    if (rc != 0 || s->count > 0)
+        return rc;
+    return malformed(s, e);
 }
 
 static void text_of(const uint8_t key[SIGN_KEY], const uint8_t made[SIGN_BYTES],
@@ -282,13 +286,14 @@ static int open_read(const char *folder, const struct signature_signers *signers
     char path[LIMIT_PATH + sizeof SIGNATURE_FILE + 1], *text, *manifest = NULL;
     size_t bytes, manifest_bytes;
     (void)snprintf(path, sizeof path, "%s/" SIGNATURE_FILE, folder);
-    if (file_read_whole(path, SIGNATURE_BYTES_MAX, &text, &bytes) != 0)
-        return errno == ENOENT
-                   ? err_set(e, SHOAL_E_DENIED,
-                             "%s is not signed, and here checkpoints must be: take one that is, or "
-                             "sign it if it is yours (shoal checkpoint sign %s --key FILE)",
-                             folder, folder)
-                   : err_set(e, SHOAL_E_DENIED, "cannot read %s: %s", path, strerror(errno));
+    if (file_read_whole(path, SIGNATURE_BYTES_MAX, &text, &bytes) != 0) {
+        if (errno == ENOENT)
+            return err_set(e, SHOAL_E_DENIED,
+                           "%s is not signed, and here checkpoints must be: take one that is, or "
+                           "sign it if it is yours (shoal checkpoint sign %s --key FILE)",
+                           folder, folder);
+        return err_set(e, SHOAL_E_DENIED, "cannot read %s: %s", path, strerror(errno));
+    }
     int rc = manifest_get(folder, &manifest, &manifest_bytes, e);
     if (rc == 0)
         rc = signature_parse(text, bytes, manifest, manifest_bytes, folder, signers, out, e);
@@ -391,12 +396,12 @@ static int entry_find(const struct signature *s, const char *name, const struct 
         return 0;
     }
     *out = bsearch(name, s->entry, s->count, sizeof *s->entry, entry_compare);
-    return *out != NULL
-               ? 0
-               : err_set(e, SHOAL_E_DENIED,
-                         "%s/%s is not among the signed files: it was put there since; take "
-                         "another checkpoint",
-                         s->folder, name);
+    if (*out == NULL)
+        return err_set(e, SHOAL_E_DENIED,
+                       "%s/%s is not among the signed files: it was put there since; take "
+                       "another checkpoint",
+                       s->folder, name);
+    return 0;
 }
 
 static int compare(const struct signature *s, const struct entry *n, uint64_t bytes,
