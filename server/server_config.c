@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
 #include "proto/base/limits.h"
+#include "proto/base/minmax.h"
 #include "proto/job/instance.h"
 #include "proto/job/keys.h"
 #include "proto/net/name.h"
@@ -45,9 +46,9 @@ static int take_of_unit(const struct config *c, const char *name, const char *ke
         return take_string(c, name, key, out, capacity, e);
     const char *at = strstr(form, "%s");
     int n = snprintf(out, capacity, "%.*s%s%s", (int)(at - form), form, folder, at + 2);
-    return n >= 0 && (size_t)n < capacity
-               ? 0
-               : err_set(e, SHOAL_E_CONFIG, "%s is too long for %s", variable, key);
+    if (n < 0 || (size_t)n >= capacity)
+        return err_set(e, SHOAL_E_CONFIG, "%s is too long for %s", variable, key);
+    return 0;
 }
 
 /* Reads a checked file into *out, a value of the caller's kind. */
@@ -59,8 +60,11 @@ static int text_take(const char *text, size_t bytes, const char *name,
                      void *out, struct err *e)
 {
     struct config *c;
-    int rc = text != NULL ? config_parse(text, bytes, name, set, keys, &c, e)
-                          : config_load(name, set, keys, &c, e);
+    int rc;
+    if (text != NULL)
+        rc = config_parse(text, bytes, name, set, keys, &c, e);
+    else
+        rc = config_load(name, set, keys, &c, e);
     if (rc != 0)
         return rc;
     rc = take(c, name, out, e);
@@ -72,8 +76,9 @@ static int text_take(const char *text, size_t bytes, const char *name,
 static int file_take(const char *path, const struct string_list *set, const struct config_key *keys,
                      take_fn take, void *out, struct err *e)
 {
-    return path == NULL ? text_take("{}", 2, "defaults", set, keys, take, out, e)
-                        : text_take(NULL, 0, path, set, keys, take, out, e);
+    if (path == NULL)
+        return text_take("{}", 2, "defaults", set, keys, take, out, e);
+    return text_take(NULL, 0, path, set, keys, take, out, e);
 }
 
 /* journal.max 0: as much as the rows need. A shard whose part is below the least journal would
@@ -186,7 +191,9 @@ static int take_server(const struct config *c, const char *name, void *to, struc
         rc = check_journal(c, name, out, e);
     if (rc == 0)
         rc = check_disk(c, name, out, e);
-    return rc ? rc : server_config_endpoint(out, out->shards - 1, endpoint, e);
+    if (rc == 0)
+        rc = server_config_endpoint(out, out->shards - 1, endpoint, e);
+    return rc;
 }
 
 int server_config_parse(const char *text, size_t bytes, const char *name,
@@ -215,28 +222,38 @@ int server_config_endpoint(const struct server_config *c, uint32_t shard, char o
     if (strncmp(c->listen, "tcp://", 6) != 0 || colon == c->listen + 3)
         return err_set(e, SHOAL_E_CONFIG, "listen: %s is neither tcp://HOST:PORT nor ipc://PATH",
                        c->listen);
-    char *end;
-    unsigned long port = strcmp(colon, ":*") == 0 ? 0 : strtoul(colon + 1, &end, 10);
-    if (strcmp(colon, ":*") != 0 && (end == colon + 1 || *end || port > 65535))
-        return err_set(e, SHOAL_E_CONFIG, "listen: %s has no port number at its end", c->listen);
-    if (port + (port ? shard : 0) > 65535)
+    unsigned long port = 0;
+    if (strcmp(colon, ":*") != 0) {
+        char *end;
+        port = strtoul(colon + 1, &end, 10);
+        if (end == colon + 1 || *end || port > 65535)
+            return err_set(e, SHOAL_E_CONFIG, "listen: %s has no port number at its end",
+                           c->listen);
+    }
+    if (port != 0)
+        port += shard;
+    if (port > 65535)
         return err_set(e, SHOAL_E_CONFIG,
                        "listen: shard %u of %s would need port %lu; start at a lower port", shard,
-                       c->listen, port + shard);
-    snprintf(out, 256, "%.*s:%lu", (int)(colon - c->listen), c->listen, port ? port + shard : 0);
+                       c->listen, port);
+    snprintf(out, 256, "%.*s:%lu", (int)(colon - c->listen), c->listen, port);
     return 0;
 }
 
 void server_config_advertised(const struct server_config *c, const char *bound, const char *shown,
                               char out[256])
 {
-    const char *colon = strrchr(bound, ':'), *host = c->advertise[0] != 0 ? c->advertise : shown;
+    const char *colon = strrchr(bound, ':'), *host = shown;
+    if (c->advertise[0] != 0)
+        host = c->advertise;
     SHOAL_ASSERT(bound[0] != 0);
     bool replaced = host[0] != 0 && colon != NULL && strncmp(bound, "tcp://", 6) == 0 &&
                     (c->advertise[0] != 0 || name_any(bound)),
          bare = host[0] != '[' && strchr(host, ':') != NULL; /* an address of IPv6 */
-    if (replaced)
-        snprintf(out, 256, "tcp://%s%.200s%s%s", bare ? "[" : "", host, bare ? "]" : "", colon);
+    if (replaced && bare)
+        snprintf(out, 256, "tcp://[%.200s]%s", host, colon);
+    else if (replaced)
+        snprintf(out, 256, "tcp://%.200s%s", host, colon);
     else
         snprintf(out, 256, "%s", bound);
 }
@@ -250,7 +267,7 @@ void server_config_advertised(const struct server_config *c, const char *bound, 
 static uint64_t within(uint64_t value, uint64_t least, uint64_t most)
 {
     SHOAL_ASSERT(least <= most);
-    return value < least ? least : value > most ? most : value;
+    return MIN(MAX(value, least), most);
 }
 
 void server_config_divide(uint64_t memory, uint64_t disk, uint32_t shards, struct budget *out)

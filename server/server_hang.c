@@ -3,6 +3,7 @@
 
 #include "proto/base/file.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -60,7 +61,7 @@ uint64_t server_hang_look(struct server_hang *h, uint64_t now_ns)
         t->thread = atoi(name);
         t->used = used;
         t->since_ns = since_of(&before, t->thread, used, now_ns);
-        longest = now_ns - t->since_ns > longest ? now_ns - t->since_ns : longest;
+        longest = MAX(longest, now_ns - t->since_ns);
     }
     file_walk_close(&all);
     return longest;
@@ -77,6 +78,8 @@ uint64_t server_hang_tell(struct server_hang *h, const char *server, const char 
     else if (ns < SERVER_HANG_NS && h->told_ns != 0)
         log_warn("server %s: the disk of %s answers again; it had not for %" PRIu64 " s", server,
                  folder, h->told_ns / UINT64_C(1000000000));
-    h->told_ns = ns >= SERVER_HANG_NS ? ns : 0;
+    h->told_ns = 0;
+    if (ns >= SERVER_HANG_NS)
+        h->told_ns = ns;
     return ns;
 }

@@ -53,7 +53,9 @@ static int together_check(const struct server_keys_ask *ask, const struct keyfil
 static int signers_check(const char *path, struct err *e)
 {
     struct signature_signers *list = NULL;
-    int rc = path[0] != 0 ? signature_signers_read(path, &list, e) : 0;
+    if (path[0] == 0)
+        return 0;
+    int rc = signature_signers_read(path, &list, e);
     signature_signers_free(list);
     return rc;
 }

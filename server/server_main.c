@@ -110,7 +110,9 @@ static void process_figures(void *context, uint64_t *rss, uint64_t *rss_peak)
         fclose(f);
     }
     *rss = pages * (uint64_t)sysconf(_SC_PAGESIZE);
-    *rss_peak = getrusage(RUSAGE_SELF, &usage) ? 0 : (uint64_t)usage.ru_maxrss * 1024;
+    *rss_peak = 0;
+    if (getrusage(RUSAGE_SELF, &usage) == 0)
+        *rss_peak = (uint64_t)usage.ru_maxrss * 1024;
 }
 
 /* ---- a shard's thread ---- */
@@ -119,11 +121,11 @@ static void fatal_cb(void *context, const struct err *e)
 {
     const struct member *m = context;
     /* damaged data is damaged at the next start, too */
-    bool damaged =
-        e->code == SHOAL_E_CORRUPT || e->code == SHOAL_E_CHECKSUM || e->code == SHOAL_E_SCHEMA;
+    const char *next = ", the next start recovers";
+    if (e->code == SHOAL_E_CORRUPT || e->code == SHOAL_E_CHECKSUM || e->code == SHOAL_E_SCHEMA)
+        next = "";
     int status = err_exit_status(SHOAL_E_IO);
-    log_event(DISK_FAILED, m->server->name, "%s; leaving with status %d%s", e->text, status,
-              damaged ? "" : ", the next start recovers");
+    log_event(DISK_FAILED, m->server->name, "%s; leaving with status %d%s", e->text, status, next);
     starts_cause(e->text);
     _exit(status);
 }
@@ -155,9 +157,12 @@ static void figures_note(struct member *m)
 
 static void list_told(const char *of, int rc, const struct err *e)
 {
-    if (rc != 0)
+    const char *result = "ok";
+    if (rc != 0) {
         log_error("another allow-list is not taken, the former one stays: %s", e->text);
-    log_audit(.operation = "KEYLIST", .object = of, .result = rc == 0 ? "ok" : "refused");
+        result = "refused";
+    }
+    log_audit(.operation = "KEYLIST", .object = of, .result = result);
 }
 
 /* shard_options.allow. */
@@ -217,7 +222,7 @@ static void reach(struct member *m, enum member_state state)
 static uint32_t connections_most(uint32_t shards)
 {
     uint64_t part = machine_files() / 4 / shards;
-    return part < 16 ? 16 : part > LIMIT_PEERS ? LIMIT_PEERS : (uint32_t)part;
+    return (uint32_t)MIN(MAX(part, 16), LIMIT_PEERS);
 }
 
 /* Finds the address that stands for "all addresses of this machine" when workers are told where
@@ -441,12 +446,14 @@ static void serving_tell(struct server *sv)
     if (now_ns - sv->told.ns < UINT64_C(2000000000))
         return;
     uint64_t hangs_ns = server_hang_tell(&sv->hang, sv->name, sv->config.data_dir, now_ns);
-    server_word_disk(&sv->word,
-                     hangs_ns < SERVER_HANG_NS ? 0 : (uint32_t)(hangs_ns / UINT64_C(1000000000)));
-    server_status_serving(sv->progress, sv->config.shards, now_ns, &sv->told, text, sizeof text);
+    uint64_t hangs_s = 0;
     if (hangs_ns >= SERVER_HANG_NS)
+        hangs_s = hangs_ns / UINT64_C(1000000000);
+    server_word_disk(&sv->word, (uint32_t)hangs_s);
+    server_status_serving(sv->progress, sv->config.shards, now_ns, &sv->told, text, sizeof text);
+    if (hangs_s > 0)
         (void)snprintf(text, sizeof text, "the disk of data_dir has not answered for %" PRIu64 " s",
-                       hangs_ns / UINT64_C(1000000000));
+                       hangs_s);
     notify_status("%s", placed(sv, SHARD_REFUSED) > 0 ? NOT_TAKEN : text);
 }
 
@@ -548,8 +555,8 @@ static void heap_bound(uint64_t memory, uint32_t heaps)
     SHOAL_ASSERT(memory > 0 && heaps > 0);
     /* spare: the bytes that each heap keeps; a thirty-second of all memory together */
     uint64_t large = memory / 256, spare = memory / 32 / heaps;
-    large = large < 512u << 10 ? 512u << 10 : large > 32u << 20 ? 32u << 20 : large;
-    spare = spare < 1u << 20 ? 1u << 20 : spare > 64u << 20 ? 64u << 20 : spare;
+    large = MIN(MAX(large, 512u << 10), 32u << 20);
+    spare = MIN(MAX(spare, 1u << 20), 64u << 20);
     mallopt(M_MMAP_THRESHOLD, (int)large);
     mallopt(M_TRIM_THRESHOLD, (int)spare);
 }
@@ -609,7 +616,9 @@ static int serve(struct server *sv, struct err *e)
                          sv->name, &lock_fd, e);
     if (rc)
         return rc;
-    uint64_t memory = sv->config.memory ? sv->config.memory : memory_default();
+    uint64_t memory = sv->config.memory;
+    if (memory == 0)
+        memory = memory_default();
     server_config_divide(memory, sv->config.disk, sv->config.shards, &sv->budget);
     msg_keep(sv->budget.kept);
     /* Without this bound each of some ten threads (libuv's, RocksDB's) keeps a heap of its own, 40
@@ -688,8 +697,10 @@ int main(int argc, char **argv)
     if (!rc)
         rc = live_open(&sv.live, &e);
     const struct server_keys_ask ask = ask_of(&sv.config);
-    if (!rc)
-        rc = option_given(&o, "check") ? server_keys_check(&ask, &e) : serve(&sv, &e);
+    if (!rc && option_given(&o, "check"))
+        rc = server_keys_check(&ask, &e);
+    else if (!rc)
+        rc = serve(&sv, &e);
     live_close(&sv.live);
     option_free(&o);
     return starts_end(rc, &e);

@@ -12,8 +12,10 @@ void server_status_work(const struct server_progress *p, uint32_t shards, const 
     uint32_t known = 0;
     for (uint32_t i = 0; i < shards; i++) {
         uint64_t done = p[i].done, all = p[i].of;
-        known += all != 0;
-        share += all == 0 ? 0 : (double)MIN(done, all) / (double)all;
+        if (all == 0)
+            continue;
+        known++;
+        share += (double)MIN(done, all) / (double)all;
     }
     if (known == 0)
         (void)snprintf(text, bytes, "%s", what);
@@ -24,14 +26,17 @@ void server_status_work(const struct server_progress *p, uint32_t shards, const 
 /* The rate per second; 0 when the counter has begun anew. */
 static double rate(uint64_t now, uint64_t before, uint64_t ns)
 {
-    return ns == 0 || now < before ? 0 : (double)(now - before) * 1e9 / (double)ns;
+    if (ns == 0 || now < before)
+        return 0;
+    return (double)(now - before) * 1e9 / (double)ns;
 }
 
 void server_status_serving(const struct server_progress *p, uint32_t shards, uint64_t now_ns,
                            struct server_told *told, char *text, size_t bytes)
 {
-    uint64_t rows = 0, pulled = 0, pushed = 0, away = 0, tablets = 0,
-             ns = told->ns == 0 ? 0 : now_ns - told->ns;
+    uint64_t rows = 0, pulled = 0, pushed = 0, away = 0, tablets = 0, ns = 0;
+    if (told->ns != 0)
+        ns = now_ns - told->ns;
     for (uint32_t i = 0; i < shards; i++) {
         rows += p[i].rows;
         pulled += p[i].pulled;

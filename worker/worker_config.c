@@ -49,10 +49,11 @@ static int take_set(const struct config *c, const char *file, struct string_list
     if (rc == 0 && cache[0] != '\0' && !config_has(c, "cache")) /* the user chose no other disk */
         rc = set_add(out, "data.cache_max=0", e);
     for (size_t i = 0; i < own.count && rc == 0; i++)
-        rc = strchr(own.item[i], '=') != NULL
-                 ? set_add(out, own.item[i], e)
-                 : err_set(e, SHOAL_E_CONFIG, "%s:%d: set: %s: expected KEY=VALUE", file,
-                           config_line(c, "set"), own.item[i]);
+        if (strchr(own.item[i], '=') != NULL)
+            rc = set_add(out, own.item[i], e);
+        else
+            rc = err_set(e, SHOAL_E_CONFIG, "%s:%d: set: %s: expected KEY=VALUE", file,
+                         config_line(c, "set"), own.item[i]);
     config_list_free(&own);
     return rc;
 }

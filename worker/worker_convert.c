@@ -73,8 +73,10 @@ int worker_convert(const struct job *job, uint32_t split, const char *out, bool 
     struct progress p = {time_monotonic_ns(), false};
     uint64_t begin = time_of(CLOCK_PROCESS_CPUTIME_ID);
     struct convert_sums sums;
-    int rc =
-        convert_split(job, split, out, isatty(STDERR_FILENO) ? progress_see : NULL, &p, &sums, e);
+    void (*see)(void *context, uint64_t rows) = NULL;
+    if (isatty(STDERR_FILENO))
+        see = progress_see;
+    int rc = convert_split(job, split, out, see, &p, &sums, e);
     if (p.told)
         fputs("\r", stderr);
 

@@ -107,14 +107,20 @@ static int predict_take(struct option_line *o, struct arguments *a, struct err *
     return score_format_of(o, &a->format, e);
 }
 
+/* The text of an option, or that of the environment's variable. */
+static const char *text_or_env(const struct option_line *o, const char *name, const char *variable)
+{
+    const char *text = option_text(o, name);
+    if (text == NULL)
+        text = getenv(variable);
+    return text;
+}
+
 static int values_take(struct option_line *o, struct arguments *a, struct err *e)
 {
     const struct string_list *set = option_list(o, "set");
-    const char *keys = option_text(o, "keys"), *coordinator = option_text(o, "coordinator");
-    if (coordinator == NULL)
-        coordinator = getenv("SHOAL_COORDINATOR");
-    *a = (struct arguments){.coordinator = coordinator != NULL ? coordinator : KEYS_COORDINATOR,
-                            .keys = keys != NULL ? keys : getenv("SHOAL_KEYS"),
+    *a = (struct arguments){.coordinator = text_or_env(o, "coordinator", "SHOAL_COORDINATOR"),
+                            .keys = text_or_env(o, "keys", "SHOAL_KEYS"),
                             .config = option_text(o, "config"),
                             .instance = option_text(o, "instance"),
                             .name = option_text(o, "name"),
@@ -128,13 +134,17 @@ static int values_take(struct option_line *o, struct arguments *a, struct err *e
                             .split = (uint32_t)option_choice(o, "split"),
                             .cores = number(o, "cores", 0),
                             .io_threads = number(o, "io-threads", 0),
-                            .device = option_given(o, "device") ? option_int(o, "device") : -1,
+                            .device = -1,
                             .backend_given = option_given(o, "backend"),
-                            .check = o->words > 1 ? o->word[1] : NULL,
+                            .check = o->word[1],
                             .check_only = option_given(o, "check"),
                             .as_json = option_given(o, "json"),
                             .insecure = option_given(o, "insecure-plaintext"),
                             .commands = option_given(o, "allow-commands")};
+    if (a->coordinator == NULL)
+        a->coordinator = KEYS_COORDINATOR;
+    if (option_given(o, "device"))
+        a->device = option_int(o, "device");
     if (a->backend_given)
         a->backend = (enum backend_kind)option_choice(o, "backend");
     for (size_t i = 0; i < set->count; i++)
@@ -200,7 +210,7 @@ static int arguments_take(int argc, char **argv, struct option_line *o, struct a
     if (rc != 0)
         return rc;
     bool reads = a->check_only && o->words > 0 && strcmp(o->word[0], "convert") == 0;
-    if (o->words != (reads ? 2 : 1))
+    if (o->words != 1 + reads)
         return err_set(
             e, SHOAL_E_USAGE,
             "say what to do: run, train, replay, eval, predict, fields, count, check, values or "
@@ -316,7 +326,9 @@ static int file_take(struct arguments *a, char path[LIMIT_PATH], struct worker_c
     int rc = instance_file(a->config, a->instance, "worker", path, e);
     if (rc != 0)
         return rc;
-    a->config = path[0] != '\0' ? path : NULL;
+    a->config = NULL;
+    if (path[0] != '\0')
+        a->config = path;
     rc = worker_config_load(a->config, a->set, c, e);
     if (rc != 0)
         return rc;
@@ -324,7 +336,9 @@ static int file_take(struct arguments *a, char path[LIMIT_PATH], struct worker_c
     a->keys = c->keys;
     if (c->name[0] == '\0' && a->instance != NULL)
         instance_name(a->instance, c->name);
-    a->name = c->name[0] != '\0' ? c->name : NULL;
+    a->name = NULL;
+    if (c->name[0] != '\0')
+        a->name = c->name;
     a->lanes = c->lanes;
     if (c->cores != 0)
         a->cores = c->cores;
@@ -395,7 +409,10 @@ static void status_fire(struct env_timer *timer)
     else
         notify_status("%s", text);
     d->ready = d->ready || ready;
-    env_timer_start(net_env(d->net), timer, d->ready ? UINT64_C(2000000000) : UINT64_C(300000000));
+    uint64_t pause_ms = 300;
+    if (d->ready)
+        pause_ms = 2000;
+    env_timer_start(net_env(d->net), timer, pause_ms * UINT64_C(1000000));
 }
 
 /* trainer_options.replace. */
@@ -407,6 +424,14 @@ static int cpu_take(void *context, struct backend **out, struct err *e)
     return rc;
 }
 
+/* Ends the process while a thread still uses its memory, so that nothing may be freed. */
+static void exit_now(int rc, const struct err *e)
+{
+    if (rc != 0)
+        log_error("%s", e->text);
+    _exit(err_exit_status(rc));
+}
+
 static int train(const struct arguments *a, struct daemon *d, struct err *e)
 {
     bool device = strcmp(backend_name(d->backend), "cpu") != 0;
@@ -416,7 +441,7 @@ static int train(const struct arguments *a, struct daemon *d, struct err *e)
     snprintf(name, sizeof name, "%s-%d", host, (int)getpid());
     struct trainer_options options = {.coordinator = a->coordinator,
                                       .resolve = name_resolve,
-                                      .name = a->name != NULL ? a->name : name,
+                                      .name = name,
                                       .pid = (uint32_t)getpid(),
                                       .lanes_max = a->lanes,
                                       .set = a->set,
@@ -424,14 +449,16 @@ static int train(const struct arguments *a, struct daemon *d, struct err *e)
                                       .replay = strcmp(a->verb, "replay") == 0,
                                       .backend = d->backend,
                                       .why = d->why,
-                                      .replace =
-                                          device && a->backend == BACKEND_AUTO ? cpu_take : NULL,
                                       .context = d,
                                       .cores = a->cores,
                                       .clock_ns = time_monotonic_ns,
                                       .wait_ms = a->wait_s * 1000,
                                       .stay = a->stay,
                                       .keyed = d->keyed};
+    if (a->name != NULL)
+        options.name = a->name;
+    if (device && a->backend == BACKEND_AUTO)
+        options.replace = cpu_take;
     int rc = trainer_new(net_env(d->net), &options, &d->trainer, e);
     if (rc != 0)
         return rc;
@@ -441,12 +468,8 @@ static int train(const struct arguments *a, struct daemon *d, struct err *e)
     status_fire(&d->status);
     net_run(d->net);
     rc = trainer_status(d->trainer, e);
-    if (!trainer_settled(d->trainer)) {
-        /* a thread still uses our memory: nothing may be freed */
-        if (rc != 0)
-            log_error("%s", e->text);
-        _exit(rc == 0 ? 0 : err_exit_status(rc));
-    }
+    if (!trainer_settled(d->trainer))
+        exit_now(rc, e);
     env_timer_stop(net_env(d->net), &d->status);
     trainer_free(d->trainer);
     return rc;
@@ -492,11 +515,8 @@ static int evaluate(const struct arguments *a, struct job *job, struct daemon *d
     rc = evaluator_result(d->evaluator, &measure, e);
     if (rc == 0)
         rc = measure_print(measure, evaluator_bad_lines(d->evaluator), job, a->split, e);
-    if (!evaluator_settled(d->evaluator)) {
-        if (rc != 0)
-            log_error("%s", e->text);
-        _exit(rc == 0 ? 0 : err_exit_status(rc));
-    }
+    if (!evaluator_settled(d->evaluator))
+        exit_now(rc, e);
     evaluator_free(d->evaluator);
     return rc;
 }
@@ -584,11 +604,8 @@ static int predict(const struct arguments *a, struct job *job, struct daemon *d,
     if (rc == 0)
         rc = scored(a, job, d->evaluator, f, e);
     score_file_free(f);
-    if (d->evaluator != NULL && !evaluator_settled(d->evaluator)) {
-        if (rc != 0)
-            log_error("%s", e->text);
-        _exit(rc == 0 ? 0 : err_exit_status(rc));
-    }
+    if (d->evaluator != NULL && !evaluator_settled(d->evaluator))
+        exit_now(rc, e);
     evaluator_free(d->evaluator);
     return rc;
 }
@@ -631,12 +648,12 @@ static int backend_take(const struct arguments *a, struct daemon *d, struct err 
         return rc;
     if (e->text[0] != '\0')
         log_error("%s", e->text);
-    if (a->backend != BACKEND_AUTO)
-        snprintf(d->why, sizeof d->why,
-                 a->stay            ? "chosen by the worker's file: %s"
-                 : a->backend_given ? "chosen by --backend %s"
-                                    : "chosen by train.backend: %s",
-                 names[a->backend]);
+    if (a->backend != BACKEND_AUTO && a->stay)
+        snprintf(d->why, sizeof d->why, "chosen by the worker's file: %s", names[a->backend]);
+    else if (a->backend != BACKEND_AUTO && a->backend_given)
+        snprintf(d->why, sizeof d->why, "chosen by --backend %s", names[a->backend]);
+    else if (a->backend != BACKEND_AUTO)
+        snprintf(d->why, sizeof d->why, "chosen by train.backend: %s", names[a->backend]);
     else if (strcmp(backend_name(d->backend), "cpu") != 0)
         snprintf(d->why, sizeof d->why, "auto: there is a device");
     else if (e->text[0] == '\0')
@@ -856,8 +873,10 @@ int main(int argc, char **argv)
     int rc = arguments_take(argc, argv, &o, &a, &e);
     if (rc == 0 && a.stay && !a.check_only) /* at a reload, not at the start */
         starts_begin();
-    if (rc == 0)
-        rc = a.stay ? file_take(&a, path, &file, &e) : settings_take(&a, &job, &have_job, &e);
+    if (rc == 0 && !a.stay)
+        rc = settings_take(&a, &job, &have_job, &e);
+    else if (rc == 0)
+        rc = file_take(&a, path, &file, &e);
     if (rc == 0 && a.stay) {
         a.live = &live;
         live.path = a.config;
@@ -865,8 +884,10 @@ int main(int argc, char **argv)
         live.keys = keys_worker;
         rc = live_open(&live, &e);
     }
-    if (rc == 0)
-        rc = stands_alone(&a) ? look(&a, &job, &e) : run(&a, have_job ? &job : NULL, &e);
+    if (rc == 0 && stands_alone(&a))
+        rc = look(&a, &job, &e);
+    else if (rc == 0)
+        rc = run(&a, have_job ? &job : NULL, &e);
     if (have_job)
         job_free(&job);
     live_close(&live);

@@ -137,7 +137,7 @@ void msg_free(struct msg *m)
 
 void *msg_add(struct msg *m, size_t bytes)
 {
-    if (m->frame_count >= LIMIT_FRAMES || bytes > LIMIT_FRAME_BYTES)
+    if (m == NULL || m->frame_count >= LIMIT_FRAMES || bytes > LIMIT_FRAME_BYTES)
         return NULL;
     void *data = pool_take(bytes);
     if (data == NULL)

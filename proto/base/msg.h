@@ -30,7 +30,7 @@ struct msg {
 struct msg *msg_new(void);
 void msg_free(struct msg *m); /* NULL is fine */
 /* Appends a frame of `bytes` from the pool, uninitialised; returns its bytes, or NULL (out of
- * memory, or too many frames). */
+ * memory, or too many frames). m NULL: the message itself had no memory; NULL. */
 void *msg_add(struct msg *m, size_t bytes);
 /* Appends bytes without a copy; release(data, hint) is called once, on any thread. */
 int msg_add_borrowed(struct msg *m, void *data, size_t bytes, void (*release)(void *, void *),

@@ -319,13 +319,20 @@ struct msg *wire_encode(const struct wire *w)
     h.body.len = protobuf_c_message_pack(body, packed);
     h.body.data = packed;
     struct msg *m = msg_new();
-    void *frame = m == NULL ? NULL : msg_add(m, pb__header__get_packed_size(&h));
+    void *frame = msg_add(m, pb__header__get_packed_size(&h));
     if (frame == NULL) {
         msg_free(m);
         return NULL;
     }
     (void)pb__header__pack(&h, frame);
     return m;
+}
+
+const char *wire_error(const struct wire *refusal)
+{
+    if (refusal->error[0] == '\0')
+        return err_text(refusal->status);
+    return refusal->error;
 }
 
 void wire_reply_to(const struct wire *request, int status, struct wire *out)

@@ -744,6 +744,8 @@ void wire_reply_to(const struct wire *request, int status, struct wire *out);
 /* Makes and encodes a refusal with status and sentence. */
 struct msg *wire_refusal(const struct wire *request, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* The sentence of a refusal; without one, the text of its status. */
+const char *wire_error(const struct wire *refusal);
 const char *wire_type_name(enum wire_type t); /* "PULL" */
 
 /* The number by which shards know a job's table, from its index within the job: the place of the

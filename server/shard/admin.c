@@ -114,8 +114,10 @@ void admin_fence(struct shard *s, peer_t from)
     SHOAL_ASSERT(engine_lane_generation(s->engine, r.run, r.lane) == r.generation);
     bsp_fenced(s, r.run, r.lane, r.generation);
     (void)engine_clock(s->engine, r.run, r.lane, 0, &clock, &low);
-    shard_reply(s, WIRE_TYPE_FENCE, id)->u.FENCE_reply = (struct wire_FENCE_reply){
-        mark, clock_high(s->engine, &s->lead, r.run), low == UINT64_MAX ? 0 : low};
+    if (low == UINT64_MAX)
+        low = 0;
+    shard_reply(s, WIRE_TYPE_FENCE, id)->u.FENCE_reply =
+        (struct wire_FENCE_reply){mark, clock_high(s->engine, &s->lead, r.run), low};
     shard_send_reply(s, from);
 }
 

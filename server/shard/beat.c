@@ -77,12 +77,12 @@ static void silence_tell(struct shard *s)
     if (b->silent || env_now_ns(s->env) - b->heard_ns < SILENCE_NS)
         return;
     b->silent = true;
+    const char *listed = "";
+    if (s->options.allow != NULL && strncmp(s->options.coordinator, "tcp://", 6) == 0)
+        listed = ", and does its list have our key";
     log_warn("shard %s: no answer from the coordinator at %s for %u s: is it running, is that its "
              "endpoint%s?",
-             s->name, s->options.coordinator, (unsigned)(SILENCE_NS / 1000000000),
-             s->options.allow != NULL && strncmp(s->options.coordinator, "tcp://", 6) == 0
-                 ? ", and does its list have our key"
-                 : "");
+             s->name, s->options.coordinator, (unsigned)(SILENCE_NS / 1000000000), listed);
 }
 
 static void beat_timer_cb(struct env_timer *t)
@@ -156,7 +156,7 @@ void beat_on_reply(struct shard *s, peer_t from)
     b->heard_ns = env_now_ns(s->env);
     b->silent = false;
     if (s->in.status) {
-        say_refused(s, s->in.error[0] ? s->in.error : err_text(s->in.status));
+        say_refused(s, wire_error(&s->in));
         return;
     }
     const struct wire_SHARD_BEAT_reply *r = &s->in.u.SHARD_BEAT_reply;

@@ -2,6 +2,7 @@
 #include "server/shard/clock.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 
 #include <stdlib.h>
@@ -9,7 +10,9 @@
 int clock_init(struct clock *c)
 {
     *c = (struct clock){.gate = calloc(CLOCK_GATES, sizeof *c->gate)};
-    return c->gate != NULL ? 0 : SHOAL_E_NOMEM;
+    if (c->gate == NULL)
+        return SHOAL_E_NOMEM;
+    return 0;
 }
 
 void clock_close(struct clock *c)
@@ -21,7 +24,7 @@ void clock_close(struct clock *c)
 uint64_t clock_need(uint64_t clock, uint32_t bound)
 {
     uint64_t back = (uint64_t)bound + 1;
-    return clock > back ? clock - back : 0;
+    return SAT_SUB(clock, back);
 }
 
 int clock_range(const struct engine *g, uint64_t run, uint32_t table, uint64_t *low, uint64_t *high)
@@ -36,8 +39,8 @@ int clock_range(const struct engine *g, uint64_t run, uint32_t table, uint64_t *
     *low = UINT64_MAX;
     for (uint32_t i = 0; i < lanes; i++) {
         uint64_t mark = engine_mark(g, run, i, table);
-        *low = mark < *low ? mark : *low;
-        *high = mark > *high ? mark : *high;
+        *low = MIN(mark, *low);
+        *high = MAX(mark, *high);
     }
     return 0;
 }

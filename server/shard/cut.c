@@ -100,8 +100,10 @@ void cut_on_hold(struct shard *s, peer_t from)
     }
     if (h->cut != cut && (h->going == cut || (h->last == cut && !PLANTED("late_hold")))) {
         /* a late copy: this cut had its GO already */
-        shard_reply(s, WIRE_TYPE_HOLD, id)->u.HOLD_reply.sequence =
-            h->going == cut ? h->going_sequence : h->last_sequence;
+        uint64_t sequence = h->last_sequence;
+        if (h->going == cut)
+            sequence = h->going_sequence;
+        shard_reply(s, WIRE_TYPE_HOLD, id)->u.HOLD_reply.sequence = sequence;
         shard_send_reply(s, from);
         return;
     }
@@ -281,17 +283,18 @@ static void look(struct shard *s, peer_t from, const struct wire_RESTORE *r, uin
     struct err e = {0};
     if (joins(&c->looker, from, id, r->cut == c->look.cut && r->run == c->look.run))
         return;
-    int rc = c->looker.busy ? err_set(&e, SHOAL_E_BUSY, "cut %" PRIu64 " is being read; ask again",
-                                      c->look.cut)
-                            : 0;
-    if (!rc) {
-        c->looker = (struct checkpoint_asker){true, from, id};
-        c->look = *r;
-        rc = engine_restore_check(s->engine, r->cut, r->run, looked_cb, s, &e);
-        c->looker.busy = c->looker.busy && !rc;
+    if (c->looker.busy) {
+        shard_refuse(s, from, WIRE_TYPE_RESTORE, id, SHOAL_E_BUSY,
+                     "shard %s: cut %" PRIu64 " is being read; ask again", s->name, c->look.cut);
+        return;
     }
-    if (rc)
+    c->looker = (struct checkpoint_asker){true, from, id};
+    c->look = *r;
+    int rc = engine_restore_check(s->engine, r->cut, r->run, looked_cb, s, &e);
+    if (rc) {
+        c->looker.busy = false;
         shard_refuse(s, from, WIRE_TYPE_RESTORE, id, rc, "shard %s: %s", s->name, e.text);
+    }
 }
 
 void cut_restored(struct shard *s)
@@ -419,7 +422,8 @@ void cut_on_keep(struct shard *s, peer_t from)
                      s->name, cut[i]);
             continue;
         }
-        s->hold.last = s->hold.last == cut[i] ? 0 : s->hold.last;
+        if (s->hold.last == cut[i])
+            s->hold.last = 0;
         dropped++;
     }
     if (dropped > 0)
@@ -481,19 +485,19 @@ void cut_on_export(struct shard *s, peer_t from)
               r.cut == c->export.cut && r.part == c->export.part && r.parts == c->export.parts &&
                   strcmp(r.path, c->export.path) == 0))
         return;
-    int rc = c->exporter.busy
-                 ? err_set(&e, SHOAL_E_BUSY, "cut %" PRIu64 " is being exported; ask again",
-                           c->export.cut)
-                 : 0;
-    if (!rc) {
-        c->exporter = (struct checkpoint_asker){true, from, id};
-        c->export = r;
-        rc = engine_cut_export(s->engine, r.cut, r.path, r.part, r.parts, exported_cb, s, &e);
-        if (rc)
-            c->exporter.busy = false;
+    if (c->exporter.busy) {
+        shard_refuse(s, from, WIRE_TYPE_CUT_EXPORT, id, SHOAL_E_BUSY,
+                     "shard %s: cut %" PRIu64 " is being exported; ask again", s->name,
+                     c->export.cut);
+        return;
     }
-    if (rc)
+    c->exporter = (struct checkpoint_asker){true, from, id};
+    c->export = r;
+    int rc = engine_cut_export(s->engine, r.cut, r.path, r.part, r.parts, exported_cb, s, &e);
+    if (rc) {
+        c->exporter.busy = false;
         shard_refuse(s, from, WIRE_TYPE_CUT_EXPORT, id, rc, "shard %s: %s", s->name, e.text);
+    }
 }
 
 /* ---- LOAD ---- */

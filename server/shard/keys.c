@@ -79,11 +79,11 @@ void keys_on_blame(struct shard *s, peer_t from)
     struct err e = {0};
     if (taken(s, from, WIRE_TYPE_BLAME, id))
         return;
-    int rc = in.limit == 0 || in.limit > ENGINE_BLAME_MAX
-                 ? err_set(&e, SHOAL_E_USAGE, "a limit is 1 to %u", ENGINE_BLAME_MAX)
-                 : 0;
+    int rc;
     s->audit = (struct audit){from, id, false};
-    if (rc == 0)
+    if (in.limit == 0 || in.limit > ENGINE_BLAME_MAX)
+        rc = err_set(&e, SHOAL_E_USAGE, "a limit is 1 to %u", ENGINE_BLAME_MAX);
+    else
         rc = engine_blame(s->engine, in.table, in.key, in.limit, blame_done, s, &e);
     if (rc)
         failed(s, WIRE_TYPE_BLAME, rc, e.text);

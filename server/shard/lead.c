@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 
 #include <stdlib.h>
@@ -33,7 +34,7 @@ int lead_set_map(struct lead *l, uint64_t epoch, const uint16_t *shard_of, uint3
 {
     SHOAL_ASSERT(epoch > 0 && tablet_count <= LIMIT_TABLES * LIMIT_TABLETS);
     SHOAL_ASSERT(epoch >= l->epoch);
-    uint16_t *copy = malloc(tablet_count ? tablet_count * sizeof *copy : 1);
+    uint16_t *copy = malloc(MAX(tablet_count, 1) * sizeof *copy);
     if (copy == NULL)
         return SHOAL_E_NOMEM;
     if (tablet_count)
@@ -73,8 +74,9 @@ int lead_apply(struct lead *l, struct engine *g, bool *changed)
         return rc;
     for (uint32_t t = 0; t < LIMIT_TABLES; t++) {
         const struct table *table = engine_table(g, t);
-        struct lead_range r =
-            table != NULL ? range_of(l, table_schema_of(table)) : (struct lead_range){0};
+        struct lead_range r = {0};
+        if (table != NULL)
+            r = range_of(l, table_schema_of(table));
         if (changed != NULL && memcmp(&r, &l->range[t], sizeof r))
             *changed = true;
         l->range[t] = r;

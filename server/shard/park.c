@@ -63,12 +63,12 @@ static bool same_push(const struct request *p, const struct request *q)
 static struct request *replace(struct request_list *l, struct request *q,
                                bool (*same)(const struct request *, const struct request *))
 {
-    struct request *before = NULL;
-    for (struct request *o = l->head; o != NULL; before = o, o = o->next) {
+    for (struct request **at = &l->head; *at != NULL; at = &(*at)->next) {
+        struct request *o = *at;
         if (!same(o, q))
             continue;
         q->next = o->next;
-        *(before != NULL ? &before->next : &l->head) = q;
+        *at = q;
         if (l->tail == o)
             l->tail = q;
         SHOAL_ASSERT((q->next == NULL) == (l->tail == q));
@@ -144,7 +144,10 @@ void park_expire(struct shard *s, uint64_t before_ns, struct request_list *out)
     struct request *q;
     s->park.pulls = (struct request_list){0};
     while ((q = request_pop(&all)) != NULL)
-        request_append(q->arrived_ns < before_ns ? out : &s->park.pulls, q);
+        if (q->arrived_ns < before_ns)
+            request_append(out, q);
+        else
+            request_append(&s->park.pulls, q);
 }
 
 void park_peer_gone(struct shard *s, peer_t peer, struct request_list *out)
@@ -181,7 +184,9 @@ static void purge_list(struct shard *s, struct request_list *l)
     while ((q = request_pop(&all)) != NULL) {
         uint32_t mode, lanes;
         bool pull = q->type == WIRE_TYPE_PULL;
-        uint64_t run = pull ? q->pull.run : q->push.r.run;
+        uint64_t run = q->push.r.run;
+        if (pull)
+            run = q->pull.run;
         if (engine_run_mode(s->engine, run, &mode, &lanes) == 0 ||
             (pull && q->pull.lane == UINT32_MAX))
             request_append(l, q);

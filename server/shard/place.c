@@ -23,7 +23,9 @@ void place_beat(const struct shard *s, struct wire_SHARD_BEAT *out)
     engine_stats_get(s->engine, &stats);
     out->cluster_high = p->cluster[0];
     out->cluster_low = p->cluster[1];
-    out->number = nowhere(p) ? WIRE_NO_SHARD : p->number;
+    out->number = p->number;
+    if (nowhere(p))
+        out->number = WIRE_NO_SHARD;
     out->shards = p->shards;
     out->map_epoch = p->map_epoch;
     out->holds = stats.tables > 0;
@@ -132,7 +134,7 @@ void place_held(struct shard *s, peer_t from)
     shard_reply(s, WIRE_TYPE_MAP_HELD, id)->u.MAP_HELD_reply =
         (struct wire_MAP_HELD_reply){p->map_epoch, p->tablets};
     struct msg *m = wire_encode(&s->out);
-    void *map = m == NULL ? NULL : msg_add(m, p->tablets * sizeof *p->shard_of);
+    void *map = msg_add(m, p->tablets * sizeof *p->shard_of);
     if (map == NULL) {
         msg_free(m);
         return; /* out of memory: the coordinator asks again */
@@ -187,7 +189,7 @@ void place_names_held(struct shard *s, peer_t from)
     uint64_t id = s->in.id;
     shard_reply(s, WIRE_TYPE_NAMES_HELD, id)->u.NAMES_HELD_reply.version = n->version;
     struct msg *m = wire_encode(&s->out);
-    void *line = m == NULL ? NULL : msg_add(m, n->bytes);
+    void *line = msg_add(m, n->bytes);
     if (line == NULL) {
         msg_free(m);
         return; /* out of memory: the coordinator asks again */
@@ -243,7 +245,7 @@ void place_taken_held(struct shard *s, peer_t from)
     shard_reply(s, WIRE_TYPE_TAKEN_HELD, id)->u.TAKEN_HELD_reply.version =
         engine_taken_version(s->engine);
     struct msg *m = wire_encode(&s->out);
-    void *frame = m == NULL ? NULL : msg_add(m, count);
+    void *frame = msg_add(m, count);
     if (frame != NULL && count > 0)
         memcpy(frame, bytes, count);
     free(bytes);

@@ -2,6 +2,7 @@
 #include "server/shard/pull.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 #include "server/shard/park.h"
 
@@ -49,11 +50,12 @@ static void count(struct shard *s, const struct request *q, uint64_t low, uint64
     s->counts.keys_pulled += q->pull.key_count;
     if (q->pull.lane == LANE_NONE)
         return;
-    uint64_t stale = q->pull.clock > low + 1 && low != UINT64_MAX ? q->pull.clock - 1 - low : 0;
-    s->counts.staleness[stale < 63 ? stale : 63]++;
+    uint64_t stale = 0;
+    if (q->pull.clock > low)
+        stale = q->pull.clock - 1 - low;
+    s->counts.staleness[MIN(stale, 63)]++;
     s->counts.waited_ns += waited_ns;
-    if (waited_ns > s->counts.waited_ns_max)
-        s->counts.waited_ns_max = waited_ns;
+    s->counts.waited_ns_max = MAX(s->counts.waited_ns_max, waited_ns);
 }
 
 /* Answers q, or parks it until its rows have come. before: 0, or the bsp clock whose pushes must
@@ -75,7 +77,7 @@ static void answer(struct shard *s, struct request *q, uint64_t low, uint64_t be
     struct wire_PULL_reply *r = &shard_reply(s, WIRE_TYPE_PULL, q->id)->u.PULL_reply;
     *r = (struct wire_PULL_reply){n, width, q->pull.clock, low, waited_ns};
     struct msg *m = wire_encode(&s->out);
-    float *rows = m != NULL ? msg_add(m, (size_t)n * width * sizeof(float)) : NULL;
+    float *rows = msg_add(m, (size_t)n * width * sizeof(float));
     if (rows == NULL) {
         msg_free(m);
         shard_refuse_request(s, q, SHOAL_E_NOMEM, "no memory for the reply; send again later");
@@ -146,8 +148,9 @@ static void try(struct shard *s, struct request *q)
     } else if (mode == WIRE_BSP) {
         try_bsp(s, q);
     } else {
-        bool waits = mode == WIRE_SSP && q->pull.bound != WIRE_BOUND_ASYNC;
-        uint64_t need = waits ? clock_need(q->pull.clock, q->pull.bound) : 0;
+        uint64_t need = 0;
+        if (mode == WIRE_SSP && q->pull.bound != WIRE_BOUND_ASYNC)
+            need = clock_need(q->pull.clock, q->pull.bound);
         if (low >= need)
             answer(s, q, low, 0);
         else

@@ -11,15 +11,24 @@
 #define AT_ONCE (LIMIT_WAITING / 16)
 #define PLACES (REQUEST_KINDS * LIMIT_WAITING + AT_ONCE)
 
-static struct request_share *share_of(struct request_pool *p, enum wire_type type)
+static enum request_kind kind_of(enum wire_type type)
 {
     SHOAL_ASSERT(type == WIRE_TYPE_PULL || type == WIRE_TYPE_PUSH);
-    return &p->share[type == WIRE_TYPE_PULL ? REQUEST_PULL : REQUEST_PUSH];
+    if (type == WIRE_TYPE_PULL)
+        return REQUEST_PULL;
+    return REQUEST_PUSH;
+}
+
+static struct request_share *share_of(struct request_pool *p, enum wire_type type)
+{
+    return &p->share[kind_of(type)];
 }
 
 int request_pool_init(struct request_pool *p, uint64_t bytes_max)
 {
-    uint64_t all = bytes_max ? bytes_max : 1ull << 30;
+    uint64_t all = bytes_max;
+    if (all == 0)
+        all = 1ull << 30;
     *p = (struct request_pool){.share[REQUEST_PULL].bytes_max = all / 4,
                                .share[REQUEST_PUSH].bytes_max = all - all / 4};
     p->block = calloc(PLACES, sizeof *p->block);
@@ -58,8 +67,7 @@ bool request_pool_pressed(const struct request_pool *p)
 
 bool request_pool_full(const struct request_pool *p, const struct wire *w, const struct msg *m)
 {
-    const struct request_share *s =
-        &p->share[w->type == WIRE_TYPE_PULL ? REQUEST_PULL : REQUEST_PUSH];
+    const struct request_share *s = &p->share[kind_of(w->type)];
     return s->used >= LIMIT_WAITING || s->bytes + msg_bytes(m) > s->bytes_max;
 }
 
@@ -130,7 +138,9 @@ struct request *request_take(struct request_pool *p, const struct request_from *
                              const struct wire *w, struct msg *m, bool at_once, uint64_t now_ns)
 {
     size_t bytes = msg_bytes(m);
-    uint64_t holder = from->holder != 0 ? from->holder : from->peer;
+    uint64_t holder = from->holder;
+    if (holder == 0)
+        holder = from->peer;
     struct request_share *s = share_of(p, w->type);
     struct request *q = p->free;
     SHOAL_ASSERT(q != NULL || request_pool_used(p) == PLACES);

@@ -56,11 +56,12 @@ void shard_send_json(struct shard *s, peer_t to, struct json *j)
     SHOAL_ASSERT(s->out.reply && s->out.status == 0);
     char *text = json_text(j, 0);
     json_free(j);
-    size_t bytes = text != NULL ? strlen(text) : 0;
-    struct msg *m = text != NULL ? wire_encode(&s->out) : NULL;
-    void *frame = m != NULL ? msg_add(m, bytes) : NULL;
+    struct msg *m = wire_encode(&s->out);
+    void *frame = NULL;
+    if (text != NULL)
+        frame = msg_add(m, strlen(text));
     if (frame != NULL) {
-        memcpy(frame, text, bytes);
+        memcpy(frame, text, strlen(text));
         shard_send(s, to, m);
     } else {
         msg_free(m);
@@ -89,9 +90,10 @@ void shard_refuse(struct shard *s, peer_t to, enum wire_type type, uint64_t id, 
 
 void shard_not_back(struct shard *s, peer_t to, enum wire_type type, uint64_t id)
 {
-    shard_refuse(s, to, type, id, SHOAL_E_AGAIN, "shard %s %s; ask again", s->name,
-                 engine_restoring(s->engine) ? "puts its rows back to a cut"
-                                             : "reads its rows back after a start");
+    const char *what = "reads its rows back after a start";
+    if (engine_restoring(s->engine))
+        what = "puts its rows back to a cut";
+    shard_refuse(s, to, type, id, SHOAL_E_AGAIN, "shard %s %s; ask again", s->name, what);
 }
 
 bool shard_lacks_table(struct shard *s, peer_t to, enum wire_type type, uint64_t id, uint32_t table)

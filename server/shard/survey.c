@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 #include "server/shard/shard.h"
 
@@ -59,8 +60,11 @@ static void begin(struct survey *d)
     d->next = 0;
     d->rows = 0;
     d->through = 0;
-    int rc =
-        t != NULL ? d->kind->begin(d, t, &e) : err_set(&e, SHOAL_E_NO_TABLE, "the table is gone");
+    int rc = SHOAL_E_NO_TABLE;
+    if (t == NULL)
+        err_set(&e, rc, "the table is gone");
+    else
+        rc = d->kind->begin(d, t, &e);
     if (rc)
         refuse(d, rc, e.text);
     else
@@ -100,9 +104,13 @@ static void step_cb(struct env_timer *timer)
             continue; /* a hole in the led range */
         struct err e;
         const struct table *whole = engine_whole(s->engine, d->ask[0].table, tablet, &e);
-        int rc = whole != NULL ? d->kind->add(d, whole, tablet, t) : e.code;
+        if (whole == NULL) {
+            refuse(d, e.code, e.text);
+            return;
+        }
+        int rc = d->kind->add(d, whole, tablet, t);
         if (rc) {
-            refuse(d, rc, whole != NULL ? err_text(rc) : e.text);
+            refuse(d, rc, err_text(rc));
             return;
         }
         rows += table_tablet_rows(whole, tablet);
@@ -150,8 +158,10 @@ static void ask(struct survey *d, const struct survey_ask *ask)
 static int digest_begin(struct survey *d, const struct table *t, struct err *e)
 {
     (void)t;
-    d->digest = calloc(d->span ? d->span : 1, sizeof *d->digest);
-    return d->digest != NULL ? 0 : err_set(e, SHOAL_E_NOMEM, NO_MEMORY);
+    d->digest = calloc(MAX(d->span, 1), sizeof *d->digest);
+    if (d->digest == NULL)
+        return err_set(e, SHOAL_E_NOMEM, NO_MEMORY);
+    return 0;
 }
 
 static int digest_add(struct survey *d, const struct table *whole, uint32_t tablet,
@@ -173,7 +183,7 @@ static void digest_answer(struct survey *d)
         d->s->options.process(d->s->options.context, &rss, &w->u.DIGEST_reply.rss_peak_bytes);
     SHOAL_ASSERT(d->next == d->span); /* all tablets are done */
     struct msg *m = wire_encode(w);
-    void *out = m != NULL ? msg_add(m, d->span * sizeof d->digest[0]) : NULL;
+    void *out = msg_add(m, d->span * sizeof d->digest[0]);
     if (out == NULL) {
         msg_free(m);
         refuse(d, SHOAL_E_NOMEM, NO_MEMORY);

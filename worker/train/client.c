@@ -151,8 +151,8 @@ static uint64_t pause_ns(const struct request *r)
 {
     uint64_t ms = r->pause_ms;
     if (ms == 0)
-        ms = (uint64_t)PAUSE_FIRST_MS << MIN(r->pauses, 5);
-    return (r->pause_ms == 0 && ms > PAUSE_LAST_MS ? PAUSE_LAST_MS : ms) * MS;
+        ms = MIN((uint64_t)PAUSE_FIRST_MS << MIN(r->pauses, 5), PAUSE_LAST_MS);
+    return ms * MS;
 }
 
 static uint64_t resend_ns(const struct client *c, const struct request *r)
@@ -373,7 +373,7 @@ static void request_answer(struct client *c, struct request *r, const struct wir
     /* a request with a pause of its own is expected to wait */
     if (++r->pauses % PAUSES_SAID == 0 && r->pause_ms == 0)
         log_warn("%s is refused for the %uth time and sent again: %s", wire_type_name(r->type),
-                 r->pauses, w->error[0] != '\0' ? w->error : err_text(w->status));
+                 r->pauses, wire_error(w));
     request_due(c, r, delay);
 }
 
@@ -596,8 +596,11 @@ void client_map_close(struct map *m)
 static bool line_take(struct map *m, uint32_t shard, const char *text, size_t length)
 {
     const char *blank = memchr(text, ' ', length);
-    size_t endpoint = blank != NULL ? (size_t)(blank - text) : length,
-           key = blank != NULL ? length - endpoint - 1 : 0;
+    size_t endpoint = length, key = 0;
+    if (blank != NULL) {
+        endpoint = (size_t)(blank - text);
+        key = length - endpoint - 1;
+    }
     if (endpoint >= MAP_ENDPOINT_BYTES || key >= MAP_KEY_BYTES || memchr(text, 0, length) != NULL)
         return false;
     memcpy(m->endpoint[shard], text, endpoint);

@@ -148,7 +148,9 @@ static int frame_add(struct msg *m, const struct array *of, size_t count)
             memcpy(data, of[i].at, of[i].bytes);
         data += of[i].bytes;
     }
-    return data == NULL ? SHOAL_E_NOMEM : 0;
+    if (data == NULL)
+        return SHOAL_E_NOMEM;
+    return 0;
 }
 
 struct msg *evaluate_scores_message(const struct scores *s, uint64_t id, uint64_t pass,

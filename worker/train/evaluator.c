@@ -121,13 +121,14 @@ static enum request_verdict names_reply(struct request *r, const struct wire *w,
     struct evaluator *v = container_of(r, struct evaluator, names);
     if (w->status != 0 && client_passing(w->status))
         return REQUEST_LATER;
-    size_t bytes = 0;
-    if (w->status == 0)
-        bytes = m->frame[1].bytes;
+    if (w->status != 0) {
+        evaluator_fail(v, w->status, w->error);
+        return REQUEST_DONE;
+    }
+    size_t bytes = m->frame[1].bytes;
     v->text = malloc(bytes + 1);
-    if (w->status != 0 || v->text == NULL) {
-        evaluator_fail(v, w->status != 0 ? w->status : SHOAL_E_NOMEM,
-                       w->status != 0 ? w->error : "no memory for the job's text");
+    if (v->text == NULL) {
+        evaluator_fail(v, SHOAL_E_NOMEM, "no memory for the job's text");
         return REQUEST_DONE;
     }
     memcpy(v->text, m->frame[1].data, bytes);

@@ -8,6 +8,7 @@
  * 4. A dropped lane sends nothing; on_end is called when no thread uses any of its batches.
  *    [assert: lane_finish] [test: lane_dropped_writes_nothing_more] */
 #include "proto/base/container_of.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 #include "worker/train/lane_inner.h"
 
@@ -82,16 +83,11 @@ static struct lane_batch *lane_free_batch(struct lane *l)
     return NULL;
 }
 
-static uint32_t at_least_one(uint32_t count)
-{
-    return count == 0 ? 1 : count;
-}
-
 /* True when another batch should be read; its memory may be missing. */
 static bool lane_wants_read(const struct lane *l)
 {
-    return l->next_read <= l->last && lane_count(l, READING, READ) < at_least_one(l->base->ahead) &&
-           lane_count(l, READING, READING) < at_least_one(l->base->readers);
+    return l->next_read <= l->last && lane_count(l, READING, READ) < MAX(l->base->ahead, 1) &&
+           lane_count(l, READING, READING) < MAX(l->base->readers, 1);
 }
 
 /* The batch to pull next, or NULL; its memory may be missing. */
@@ -279,8 +275,7 @@ static int task_check(struct lane *l, const struct wire_LANE_NEXT_reply *task, s
 
 static size_t labels_of(const struct lane *l)
 {
-    uint32_t labels = l->base->job->data.label_count;
-    return labels == 0 ? 1 : labels;
+    return MAX(l->base->job->data.label_count, 1);
 }
 
 /* True for the next task of the same grant: the cache stays valid. */
@@ -349,7 +344,7 @@ uint32_t lane_readers(uint32_t cores, uint32_t lanes)
 static int batches_make(struct lane *l, struct err *e)
 {
     const struct lane_base *base = l->base;
-    uint32_t count = lane_full_batches(l) + at_least_one(base->ahead);
+    uint32_t count = lane_full_batches(l) + MAX(base->ahead, 1);
     int rc = 0;
     l->batch = calloc(count, sizeof *l->batch);
     if (l->batch == NULL)

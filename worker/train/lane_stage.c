@@ -45,7 +45,10 @@ static void read_done(struct env_work *w)
     struct lane_batch *b = container_of(w, struct lane_batch, read);
     struct lane *l = b->lane;
     SHOAL_ASSERT(b->state == READING);
-    read_busy(l, w->ran_ns, b->status == 0 ? b->rows->batch.file_ns : 0);
+    uint64_t file_ns = 0;
+    if (b->status == 0)
+        file_ns = b->rows->batch.file_ns;
+    read_busy(l, w->ran_ns, file_ns);
     if (l->dropping) {
         lane_batch_move(b, DRAINING);
     } else if (b->status != 0) {
@@ -94,9 +97,18 @@ static float lr_scale(const struct lane *l, uint64_t batch)
     return l->task.lr_scale * schedule_scale(l->base->job, batch);
 }
 
+/* The most clocks by which a pull may be ahead of the slowest lane. */
+static uint32_t bound_of(const struct job *job)
+{
+    if (job->train.mode == WIRE_ASYNC)
+        return WIRE_BOUND_ASYNC;
+    if (job->train.mode == WIRE_SSP)
+        return job->train.staleness;
+    return 0;
+}
+
 static struct transfer_name batch_name(const struct lane *l, const struct lane_batch *b)
 {
-    const struct job *job = l->base->job;
     if (lane_evaluates(l))
         return (struct transfer_name){
             .run = l->task.run, .lane = UINT32_MAX, .bound = WIRE_BOUND_ASYNC, .lr_scale = 1.0f};
@@ -104,9 +116,7 @@ static struct transfer_name batch_name(const struct lane *l, const struct lane_b
                                   .generation = l->task.generation,
                                   .batch = b->number,
                                   .lane = l->task.lane,
-                                  .bound = job->train.mode == WIRE_ASYNC ? WIRE_BOUND_ASYNC
-                                           : job->train.mode == WIRE_SSP ? job->train.staleness
-                                                                         : 0,
+                                  .bound = bound_of(l->base->job),
                                   .lr_scale = lr_scale(l, b->number),
                                   .event_time = b->rows->batch.event_time,
                                   .worker = l->base->worker,
@@ -185,8 +195,7 @@ static void plan_count(struct lane *l, const struct rows *r)
     l->base->stats->cache_hits += hits;
     l->base->stats->cache_misses += r->plan.fresh_count;
     if (hits > 0)
-        l->result.staleness[r->plan.staleness < STALENESS_CELLS ? r->plan.staleness
-                                                                : STALENESS_CELLS - 1]++;
+        l->result.staleness[MIN(r->plan.staleness, STALENESS_CELLS - 1)]++;
 }
 
 static void plan_done(struct env_work *w)
@@ -292,7 +301,7 @@ static void pull_done(struct lane *l, struct lane_batch *b)
     uint64_t now = env_now_ns(l->base->env), blocked = now - l->clock.begun_ns,
              took = now - b->sent_ns;
     lane_batch_move(b, READY);
-    stage_busy(l, STAGE_PULL, took > b->transfer.held_ns ? took - b->transfer.held_ns : 0);
+    stage_busy(l, STAGE_PULL, SAT_SUB(took, b->transfer.held_ns));
     l->base->stats->keys_pulled += b->transfer.keys;
     if (l->clock.kind == STATS_PULL && b->number == l->next_compute) {
         stats_turn(l->base->stats, &l->clock, STATS_PULL, now);
@@ -360,14 +369,18 @@ static void compute_failed(struct lane *l, const struct lane_batch *b)
     int status = l->compute_status;
     if (status == SHOAL_E_UNAVAILABLE || status == SHOAL_E_INTERNAL || status == SHOAL_E_NOMEM) {
         const char *why = model_run_error(l->run);
+        if (why[0] == '\0')
+            why = err_text(status);
         l->result.broken = true;
         err_set(&e, status, "the device failed at lane %u batch %" PRIu64 ": %s", l->task.lane,
-                b->number, why[0] != '\0' ? why : err_text(status));
+                b->number, why);
     } else {
+        const char *why = err_text(status);
+        if (status == SHOAL_E_NOT_FINITE)
+            why = not_finite_text(l);
         err_set(&e, status,
                 "lane %u batch %" PRIu64 " (epoch %u, rows from position %" PRIu64 "): %s",
-                l->task.lane, b->number, l->task.epoch, b->position,
-                status == SHOAL_E_NOT_FINITE ? not_finite_text(l) : err_text(status));
+                l->task.lane, b->number, l->task.epoch, b->position, why);
     }
     lane_fail(l, status, e.text);
 }
@@ -533,8 +546,8 @@ static uint32_t transfer_gap(struct transfer *t, const struct part *p, uint64_t 
     struct lane *l = container_of(t, struct lane_batch, transfer)->lane;
     uint32_t waiting = 0;
     SHOAL_ASSERT(t->push && t->pending > 0);
-    for (uint64_t n = t->name.batch > l->batch_count ? t->name.batch - l->batch_count : 1;
-         n < t->name.batch; n++) {
+    uint64_t first = SAT_SUB(t->name.batch, l->batch_count);
+    for (uint64_t n = MAX(first, 1); n < t->name.batch; n++) {
         struct lane_batch *earlier = lane_batch_find(l, n);
         if (earlier != NULL && earlier->state == PUSHING)
             waiting += transfer_resend(&earlier->transfer, p, order);

@@ -8,6 +8,7 @@
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 #include "proto/job/gradient.h"
 
@@ -101,12 +102,11 @@ static int floats_reserve(const struct rows *r, float **array, size_t *capacity,
         return 0;
     backend_host_free(r->backend, *array);
     *array = floats_new(r, floats + floats / 8);
+    *capacity = 0;
     if (*array == NULL)
-        *capacity = 0;
-    else
-        *capacity = floats + floats / 8;
-
-    return *array == NULL ? SHOAL_E_NOMEM : 0;
+        return SHOAL_E_NOMEM;
+    *capacity = floats + floats / 8;
+    return 0;
 }
 
 /* Places each sparse table's rows: the pulled ones, and the gradients to push. */
@@ -182,7 +182,7 @@ int rows_new(const struct model *m, const struct backend *backend,
     }
     SHOAL_ASSERT(r->sparse == model_tables(m));
     r->reference = calloc(1, sizeof *r->reference);
-    r->scores = floats_new(r, (size_t)examples_max * (tasks > 0 ? tasks : 1));
+    r->scores = floats_new(r, (size_t)examples_max * MAX(tasks, 1));
     if (r->reference == NULL || r->scores == NULL || blocks_take(r, m) != 0) {
         rows_free(r);
         return err_set(e, SHOAL_E_NOMEM,
@@ -205,8 +205,11 @@ static int seen_reserve(struct rows *r)
     uint32_t room = keys + keys / 8;
     free(r->seen);
     r->seen = malloc(room * sizeof *r->seen);
-    r->seen_capacity = r->seen == NULL ? 0 : room;
-    return r->seen == NULL ? SHOAL_E_NOMEM : 0;
+    r->seen_capacity = 0;
+    if (r->seen == NULL)
+        return SHOAL_E_NOMEM;
+    r->seen_capacity = room;
+    return 0;
 }
 
 /* Takes all keys of all tables; all of them are to be pulled. */
@@ -412,12 +415,11 @@ static int part_add(struct rows *r, const struct part *p, struct err *e)
 {
     if (array_room(&r->part, r->part_count, &r->part_capacity, 16) != 0)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the parts of a batch");
-    const struct part *last = p;
-    if (r->part_count > 0)
-        last = &r->part[r->part_count - 1];
-    bool next = last != p && last->table == p->table;
-    SHOAL_ASSERT(p->tablet_first == (next ? last->tablet_first + last->tablet_count : 0)); /* 1 */
-    SHOAL_ASSERT(p->key_first == (next ? last->key_first + last->key_count : 0));
+    struct part last = {.table = p->table};
+    if (r->part_count > 0 && r->part[r->part_count - 1].table == p->table)
+        last = r->part[r->part_count - 1];
+    SHOAL_ASSERT(p->tablet_first == last.tablet_first + last.tablet_count); /* 1 */
+    SHOAL_ASSERT(p->key_first == last.key_first + last.key_count);
     r->part[r->part_count++] = *p;
     return 0;
 }
@@ -488,8 +490,10 @@ int rows_split(struct rows *r, const struct map *map, bool push, struct err *e)
 
 static int frame_borrow(struct rows *r, struct msg *m, const void *data, size_t bytes)
 {
+    if (bytes == 0 && msg_add(m, 0) == NULL)
+        return SHOAL_E_NOMEM;
     if (bytes == 0)
-        return msg_add(m, 0) == NULL ? SHOAL_E_NOMEM : 0;
+        return 0;
     atomic_fetch_add_explicit(&r->reference->count, 1, memory_order_relaxed);
     int rc = msg_add_borrowed(m, (void *)(uintptr_t)data, bytes, frame_returned, r->reference);
     if (rc != 0)

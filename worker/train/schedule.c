@@ -36,8 +36,10 @@ static double power(double base, uint64_t exponent)
 
 float schedule_scale(const struct job *job, uint64_t batch)
 {
-    uint64_t warmup = job->legend.learnt ? 0 : job->train.warmup, first = warmup > 0 ? warmup : 1,
-             length = job->train.schedule.batches;
+    uint64_t warmup = 0, length = job->train.schedule.batches;
+    if (!job->legend.learnt)
+        warmup = job->train.warmup;
+    uint64_t first = MAX(warmup, 1);
     double rest = 1.0 - job->train.schedule.floor, floor = job->train.schedule.floor;
     if (batch + PLANTED("warm_too_soon") < warmup)
         return (float)((double)batch / (double)warmup);

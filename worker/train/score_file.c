@@ -38,8 +38,10 @@ static int failed(struct err *e, const char *what, const char *path)
     if (errno == EEXIST)
         return err_set(e, SHOAL_E_EXISTS, "%s is there already; remove it or name another --out",
                        path);
-    return err_set(e, errno == EACCES || errno == ENOENT ? SHOAL_E_CANTCREATE : SHOAL_E_IO,
-                   "cannot %s %s: %s", what, path, strerror(errno));
+    int code = SHOAL_E_IO;
+    if (errno == EACCES || errno == ENOENT)
+        code = SHOAL_E_CANTCREATE;
+    return err_set(e, code, "cannot %s %s: %s", what, path, strerror(errno));
 }
 
 /* A unique name, so that two processes that write one file do not meet. */

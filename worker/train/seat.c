@@ -4,6 +4,7 @@
 #include "proto/base/container_of.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 #include "worker/train/task_figures.h"
 
@@ -280,8 +281,10 @@ static void seat_worked(void *owner)
         s->host->unknown(s->host->context);
         break;
     default:
-        (result->broken ? s->host->broken : s->host->fatal)(s->host->context, result->status,
-                                                            result->text);
+        if (result->broken)
+            s->host->broken(s->host->context, result->status, result->text);
+        else
+            s->host->fatal(s->host->context, result->status, result->text);
     }
 }
 
@@ -361,7 +364,6 @@ static struct msg *windows_message(const struct seat *s)
 static struct msg *task_message(const struct seat *s)
 {
     const struct lane_result *result = lane_result(s->lane);
-    uint32_t labels = s->host->base.job->data.label_count, tasks = labels == 0 ? 1 : labels;
     struct wire w;
     client_head(&s->report, &w);
     w.u.TASK_DONE.pass = s->host->pass;
@@ -382,7 +384,7 @@ static struct msg *task_message(const struct seat *s)
     w.u.TASK_DONE.dense_norm_sum = result->dense_norm;
     w.u.TASK_DONE.row_norm_sum = result->row_norm;
     w.u.TASK_DONE.lr_scale = result->lr_scale;
-    w.u.TASK_DONE.tasks = tasks;
+    w.u.TASK_DONE.tasks = MAX(s->host->base.job->data.label_count, 1);
     snprintf(w.u.TASK_DONE.bad_where, sizeof w.u.TASK_DONE.bad_where, "%s", result->bad_where);
     w.u.TASK_DONE.refused = result->refused;
     snprintf(w.u.TASK_DONE.refused_where, sizeof w.u.TASK_DONE.refused_where, "%s",
@@ -416,8 +418,11 @@ static struct msg *report_build(struct request *r)
     SHOAL_ASSERT(s->state == REPORTING && lane_idle(s->lane));
     if (s->task.kind == WIRE_NEXT_INDEX && s->task.object != 0)
         return object_message(s);
-    if (s->task.kind == WIRE_NEXT_INDEX || s->proves)
-        return index_report(s) == WIRE_TYPE_WINDOWS ? windows_message(s) : index_message(s);
+    bool indexed = s->task.kind == WIRE_NEXT_INDEX || s->proves;
+    if (indexed && index_report(s) == WIRE_TYPE_WINDOWS)
+        return windows_message(s);
+    if (indexed)
+        return index_message(s);
     if (s->task.kind == WIRE_NEXT_EVAL)
         return evaluate_scores_message(lane_scores(s->lane), r->id, s->host->pass, s->task.task,
                                        lane_result(s->lane)->bad_lines);

@@ -2,6 +2,7 @@
 #include "worker/train/stats.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 
 #include <string.h>
 
@@ -32,7 +33,7 @@ static double seconds(uint64_t ns)
 
 static double least(const struct stats *s, enum stats_stage stage, uint64_t busy_ns)
 {
-    return seconds(busy_ns) / (s->wide[stage] == 0 ? 1 : s->wide[stage]);
+    return seconds(busy_ns) / MAX(s->wide[stage], 1);
 }
 
 void stats_to_wire(const struct stats *s, uint64_t pass, struct wire_WORKER_BEAT *out)

@@ -102,18 +102,21 @@ static struct msg *join_build(struct request *r)
 {
     struct trainer *t = container_of(r, struct trainer, join);
     const struct backend *backend = t->options.backend;
+    const char *kernel = "none", *name = "none", *device = "";
+    if (backend != NULL) {
+        kernel = backend_kernel(backend);
+        name = backend_name(backend);
+        device = backend_about(backend);
+    }
     struct wire w;
     client_head(r, &w);
     t->asked_ns = env_now_ns(t->env);
     w.u.WORKER_JOIN.pid = t->options.pid;
     w.u.WORKER_JOIN.lanes_max = t->options.lanes_max;
     snprintf(w.u.WORKER_JOIN.name, sizeof w.u.WORKER_JOIN.name, "%s", t->name);
-    snprintf(w.u.WORKER_JOIN.kernel, sizeof w.u.WORKER_JOIN.kernel, "%s",
-             backend == NULL ? "none" : backend_kernel(backend));
-    snprintf(w.u.WORKER_JOIN.backend, sizeof w.u.WORKER_JOIN.backend, "%s",
-             backend == NULL ? "none" : backend_name(backend));
-    snprintf(w.u.WORKER_JOIN.device, sizeof w.u.WORKER_JOIN.device, "%s",
-             backend == NULL ? "" : backend_about(backend));
+    snprintf(w.u.WORKER_JOIN.kernel, sizeof w.u.WORKER_JOIN.kernel, "%s", kernel);
+    snprintf(w.u.WORKER_JOIN.backend, sizeof w.u.WORKER_JOIN.backend, "%s", name);
+    snprintf(w.u.WORKER_JOIN.device, sizeof w.u.WORKER_JOIN.device, "%s", device);
     snprintf(w.u.WORKER_JOIN.why, sizeof w.u.WORKER_JOIN.why, "%s", t->why);
     return wire_encode(&w);
 }
@@ -166,9 +169,7 @@ static void clock_compare(struct trainer *t, uint64_t wall_s)
         took_ns > CLOCK_TRIP_MS * MS)
         return;
     int64_t ahead_s = (int64_t)own_s - (int64_t)wall_s;
-    t->clock_ahead_s = (int32_t)(ahead_s < -INT32_MAX  ? -INT32_MAX
-                                 : ahead_s > INT32_MAX ? INT32_MAX
-                                                       : ahead_s);
+    t->clock_ahead_s = (int32_t)MIN(MAX(ahead_s, -INT32_MAX), INT32_MAX);
     if (wire_clock_apart(t->clock_ahead_s))
         log_warn(
             "the clock of this machine is %d s %s that of the coordinator: set it right; event "
@@ -191,8 +192,7 @@ static enum request_verdict join_reply(struct request *r, const struct wire *w, 
     }
     if (w->status != 0) {
         err_set(&e, w->status, "the coordinator at %s refused this worker: %s",
-                client_coordinator(t->client),
-                w->error[0] != '\0' ? w->error : err_text(w->status));
+                client_coordinator(t->client), wire_error(w));
         if (t->options.stay)
             return join_refused(t, &e);
         trainer_end(t, e.code, e.text);
@@ -297,13 +297,19 @@ static void stages_note(struct trainer *t)
 static void trainer_prepared(struct trainer *t)
 {
     const struct backend *backend = t->options.backend;
+    const char *name = "none", *about = "", *colon = "";
     SHOAL_ASSERT(t->seat_count > 0 && t->have_model);
+    if (backend != NULL) {
+        name = backend_name(backend);
+        about = backend_about(backend);
+    }
+    if (t->why[0] != '\0')
+        colon = ": ";
     log_info("worker %" PRIu64
              " joined job %s: %u lanes here, %u batches of each read at once, backend "
              "%s (%s)%s%s",
-             t->host.worker, t->job.name, t->seat_count, t->host.base.readers,
-             backend == NULL ? "none" : backend_name(backend),
-             backend == NULL ? "" : backend_about(backend), t->why[0] == '\0' ? "" : ": ", t->why);
+             t->host.worker, t->job.name, t->seat_count, t->host.base.readers, name, about, colon,
+             t->why);
     stages_note(t);
     sm_move(&trainer_moves, &t->state, WORKING);
     trainer_job_declare(t);
@@ -775,7 +781,7 @@ static void describe_waiting(const struct trainer *t, char *text, size_t bytes)
 void trainer_describe(struct trainer *t, char *text, size_t bytes)
 {
     uint64_t now = env_now_ns(t->env), examples = t->stats.examples,
-             since = examples >= t->told_examples ? examples - t->told_examples : 0;
+             since = SAT_SUB(examples, t->told_examples);
     double seconds = 0;
     if (t->told_ns != 0)
         seconds = (double)(now - t->told_ns) * 1e-9;

@@ -105,12 +105,11 @@ static uint32_t seats_wanted(const struct trainer *t)
 static void base_set(struct trainer *t)
 {
     struct lane_base *base = &t->host.base;
-    uint32_t readers = lane_readers(t->options.cores, seats_wanted(t)),
-             ahead = t->job.train.read_ahead;
-    base->ahead = ahead == 0 ? readers : ahead;
-    base->readers = base->ahead;
-    if (readers < base->ahead)
-        base->readers = readers;
+    uint32_t readers = lane_readers(t->options.cores, seats_wanted(t));
+    base->ahead = t->job.train.read_ahead;
+    if (base->ahead == 0)
+        base->ahead = readers;
+    base->readers = MIN(readers, base->ahead);
     SHOAL_ASSERT(base->readers > 0 && base->readers <= base->ahead);
     base->cache_rows = t->job.train.cache.rows;
     base->clock_ns = t->options.clock_ns;
@@ -251,7 +250,9 @@ static struct msg *objects_build(struct request *r)
 {
     struct trainer *t = container_of(r, struct trainer, objects);
     const struct dataset_listed *s = &t->inputs.got;
-    size_t bytes = 0, head = s->head != NULL ? strlen(s->head) : 0;
+    size_t bytes = 0, head = 0;
+    if (s->head != NULL)
+        head = strlen(s->head);
     struct wire w;
     client_head(r, &w);
     w.u.OBJECTS.pass = t->host.pass;
@@ -317,7 +318,7 @@ static enum request_verdict taken_reply(struct request *r, const struct wire *w,
     if (client_passing(w->status))
         return REQUEST_LATER;
     if (w->status != 0) {
-        trainer_end(t, w->status, w->error[0] != '\0' ? w->error : err_text(w->status));
+        trainer_end(t, w->status, wire_error(w));
         return REQUEST_DONE;
     }
     if (w->u.TAKEN_reply.digest != nameset_digest(taken)) {
@@ -344,14 +345,16 @@ static enum request_verdict objects_reply(struct request *r, const struct wire *
         /* the list was sent, or is not wanted any more */
         inputs_relist(&t->inputs, WIRE_TRAIN);
     t->listed = false;
-    if (client_passing(w->status)) /* AGAIN: another worker lists them, or they are listed again */
-        return works ? REQUEST_DONE : REQUEST_LATER;
+    if (client_passing(w->status) && !works) /* AGAIN: another worker lists them */
+        return REQUEST_LATER;
+    if (client_passing(w->status)) /* they are listed again */
+        return REQUEST_DONE;
     if (w->status != 0 && works) {
         log_warn("the coordinator refused the list of objects: %s", w->error);
         return REQUEST_DONE;
     }
     if (w->status != 0) {
-        trainer_end(t, w->status, w->error[0] != '\0' ? w->error : err_text(w->status));
+        trainer_end(t, w->status, wire_error(w));
         return REQUEST_DONE;
     }
     if (w->u.OBJECTS_reply.list) {
@@ -461,7 +464,7 @@ static bool answered_well(struct trainer *t, const struct wire *w, enum request_
     else if (client_passing(w->status))
         *verdict = REQUEST_LATER;
     else if (w->status != 0)
-        trainer_end(t, w->status, w->error[0] != '\0' ? w->error : err_text(w->status));
+        trainer_end(t, w->status, wire_error(w));
     return w->status == 0;
 }
 
@@ -611,10 +614,12 @@ static int host_ready(void *context, const struct wire_LANE_NEXT_reply *task, st
         return SHOAL_E_AGAIN;
     }
     object_line(task->object_name, task->object_mark, line);
-    int rc =
-        rows ? inputs_open(&t->inputs, task->split,
-                           task->object == 0 ? INPUTS_NO_OBJECT : task->object - 1, line, data, e)
-             : 0;
+    uint32_t object = INPUTS_NO_OBJECT;
+    if (task->object != 0)
+        object = task->object - 1;
+    int rc = 0;
+    if (rows)
+        rc = inputs_open(&t->inputs, task->split, object, line, data, e);
     profile_tell(t); /* before the seat's report */
     return rc;
 }

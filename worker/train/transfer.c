@@ -2,6 +2,7 @@
 #include "worker/train/transfer.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 
 #include <inttypes.h>
@@ -24,7 +25,9 @@ struct transfer_part {
 static uint64_t map_epoch(const struct transfer *t)
 {
     const struct map *map = client_map(t->client);
-    return map == NULL ? 0 : map->epoch;
+    if (map == NULL)
+        return 0;
+    return map->epoch;
 }
 
 /* The number of the part's table on the shards; without a map, a number that no table has. */
@@ -113,8 +116,7 @@ static enum request_verdict part_refused(struct transfer_part *p, const struct w
     }
     err_set(&e, w->status, "shard %u refused the %s of lane %d batch %" PRIu64 ", table %s: %s",
             p->part.shard, t->push ? "push" : "pull", (int)t->name.lane, t->name.batch,
-            t->rows->table[p->part.table].schema->name,
-            w->error[0] != '\0' ? w->error : err_text(w->status));
+            t->rows->table[p->part.table].schema->name, wire_error(w));
     return refuse(t, w->status, e.text);
 }
 
@@ -133,9 +135,10 @@ static void staleness_count(struct transfer *t, const struct wire_PULL_reply *re
 {
     if (t->staleness == NULL)
         return;
-    uint64_t clocks =
-        reply->clock > reply->low && reply->low != UINT64_MAX ? reply->clock - 1 - reply->low : 0;
-    t->staleness[clocks < STALENESS_CELLS ? clocks : STALENESS_CELLS - 1]++;
+    uint64_t clocks = 0;
+    if (reply->clock > reply->low)
+        clocks = reply->clock - 1 - reply->low;
+    t->staleness[MIN(clocks, STALENESS_CELLS - 1)]++;
 }
 
 static enum request_verdict pull_reply(struct request *r, const struct wire *w, const struct msg *m)
@@ -172,7 +175,7 @@ static enum request_verdict part_poisoned(struct transfer_part *p, const struct 
     struct transfer *t = p->transfer;
     if (p->part.key_count == 0 && !PLANTED("late_not_finite"))
         return REQUEST_LATER;
-    t->poisoned(t, &p->part, w->error[0] != '\0' ? w->error : err_text(w->status));
+    t->poisoned(t, &p->part, wire_error(w));
     p->part.key_count = 0;
     return REQUEST_NOW;
 }
@@ -244,18 +247,17 @@ int transfer_start(struct transfer *t, const struct transfer_name *name, bool pu
     t->keys = 0;
     t->held_ns = 0;
     t->skipped = t->recomputed = false;
+    struct request request = {.type = WIRE_TYPE_PULL, .build = pull_build, .reply = pull_reply};
+    if (push)
+        request = (struct request){
+            .type = WIRE_TYPE_PUSH, .write = true, .build = push_build, .reply = push_reply};
     for (uint32_t i = 0; i < t->rows->part_count; i++) {
         const struct part *p = &t->rows->part[i];
         if (!push && p->key_count == 0)
             continue;
+        request.target = p->shard;
         t->part[t->part_count++] =
-            (struct transfer_part){.request = {.type = push ? WIRE_TYPE_PUSH : WIRE_TYPE_PULL,
-                                               .target = p->shard,
-                                               .write = push,
-                                               .build = push ? push_build : pull_build,
-                                               .reply = push ? push_reply : pull_reply},
-                                   .transfer = t,
-                                   .part = *p};
+            (struct transfer_part){.request = request, .transfer = t, .part = *p};
         if (push && t->rows->poisoned && !PLANTED("good_parts_pushed") &&
             !rows_part_refused(t->rows, p))
             /* a bad batch changes nothing, however it is divided: its good parts are sent as
