@@ -1,9 +1,9 @@
-/* shard_rig.h: one shard in the simulator with a client that plays coordinator and workers at once.
+/* shard_rig.h: one shard in the simulator, with a client that plays coordinator and workers at
+ * once.
  *
- * Ids count up from 1; rig_reply(id) is what came back for it, and rig_status its status (1 while
- * nothing has come). Table 0 has width 2, initial value 0 and SGD with rate 1 by default, so that a
- * row is minus the sum of its gradients.
- */
+ * Ids count up from 1; rig_reply(id) is the reply to a request, and rig_status(id) its status (1
+ * while there is none). By default table 0 has width 2, initial value 0 and SGD with rate 1, so
+ * that a row is minus the sum of its gradients. */
 #ifndef TESTS_SERVER_SHARD_RIG_H
 #define TESTS_SERVER_SHARD_RIG_H
 
@@ -36,19 +36,19 @@ struct rig {
     struct sim *sim;
     struct sim_node *shard_node, *client;
     struct shard *shard;
-    peer_t to; /* from the client to the shard, over the connection that its beats come by */
+    peer_t to; /* from the client to the shard, over the connection of its beats */
     uint64_t next_id;
     struct rig_answer *answer;
     const char *dir; /* NULL: the engine keeps all in memory */
     enum durability durability;
     uint64_t journal_max; /* 0: the engine's default */
-    uint64_t waiting_max; /* of the pool of requests; 0: its default */
-    uint64_t work_ns;     /* of the engine's slow work; 0: 1 ms */
-    bool stalled;         /* after a start tablets do not come back of themselves */
-    bool alone;           /* the shard knows no coordinator and obeys whoever asks */
+    uint64_t waiting_max; /* bytes of the request pool; 0: its default */
+    uint64_t work_ns;     /* time of the engine's slow work; 0: 1 ms */
+    bool stalled;         /* after a start, tablets do not recover by themselves */
+    bool alone;           /* the shard knows no coordinator and obeys every peer */
     uint32_t beats, ready_beats;
     struct wire_SHARD_BEAT beat; /* the last one */
-    uint32_t number, foreign;    /* what the coordinator calls it; added to the cluster's name */
+    uint32_t number, foreign;    /* the coordinator's number for it; added to the cluster's name */
 };
 
 static void rig_on_message(void *core, peer_t from, struct msg *m)
@@ -129,7 +129,7 @@ __attribute__((unused)) static const struct wire *rig_reply(const struct rig *r,
     return &r->answer[id].w;
 }
 
-/* The one float of a pull of one key. */
+/* Returns the only float of the reply to a pull of one key. */
 __attribute__((unused)) static float rig_value(const struct rig *r, uint64_t id)
 {
     ck_assert_int_eq(rig_status(r, id), 0);
@@ -196,7 +196,8 @@ __attribute__((unused)) static uint64_t rig_table(struct rig *r, uint32_t table,
     return rig_send(r, &w, 1, NULL, 0, NULL, 0);
 }
 
-/* All tablets of two tables, but for those from `foreign` on, which another shard leads. */
+/* Maps all tablets of two tables to the shard, except those from `foreign` on, which another shard
+ * leads. */
 __attribute__((unused)) static uint64_t rig_map(struct rig *r, uint64_t epoch, uint32_t foreign)
 {
     uint16_t shard_of[2u << RIG_BITS];
@@ -226,7 +227,7 @@ __attribute__((unused)) static uint64_t rig_fence(struct rig *r, uint32_t lane, 
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
 }
 
-/* All fences of a run, (count); count 0: there were none. */
+/* Sends all `count` fences of a run; count 0: the run has none. */
 __attribute__((unused)) static uint64_t
 rig_fences(struct rig *r, uint64_t run, const struct wire_lane_fence *fence, uint32_t count)
 {
@@ -241,13 +242,13 @@ __attribute__((unused)) static uint64_t rig_simple(struct rig *r, enum wire_type
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
 }
 
-/* A key whose tablet is `tablet`; n picks among them. */
+/* Returns a key in tablet `tablet`; n selects one of them. */
 __attribute__((unused)) static uint64_t rig_key(uint32_t tablet, uint32_t n)
 {
     return key_unmix(((uint64_t)tablet << (64 - RIG_BITS)) + n + 1);
 }
 
-/* A shard that listens and beats, with nothing in it but what its dir holds. */
+/* Starts a shard that listens and sends beats; it holds only what its dir has. */
 __attribute__((unused)) static void rig_shard(struct rig *r)
 {
     r->shard_node = sim_node_new(r->sim, "shard", NULL, NULL);
@@ -290,8 +291,8 @@ __attribute__((unused)) static void rig_start(struct rig *r, uint64_t seed)
     rig_shard(r);
 }
 
-/* kill -9 (or a clean stop) and a new process on the same folder; the map is sent again, as the
- * coordinator does, and that no fence is newer than it knows. */
+/* Kills the shard (or stops it cleanly) and starts a new process on the same folder. Like the
+ * coordinator, the rig then sends the map again, and fences that are no newer than the shard's. */
 __attribute__((unused)) static void rig_restart(struct rig *r, bool clean)
 {
     if (!clean)
@@ -305,8 +306,8 @@ __attribute__((unused)) static void rig_restart(struct rig *r, bool clean)
     rig_run(r, 5);
 }
 
-/* With two tables, the map, and a run of `lanes` live lanes of generation 1, which pushes to
- * `tables` (a bit each; 0: all). */
+/* Starts a shard with two tables, the map, and a run of `lanes` live lanes of generation 1, which
+ * pushes to `tables` (one bit each; 0: all). */
 __attribute__((unused)) static void rig_new_of(struct rig *r, uint32_t mode, uint32_t lanes,
                                                enum optimizer_kind kind, uint64_t tables)
 {

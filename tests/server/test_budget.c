@@ -1,4 +1,4 @@
-/* test_budget.c: how a server's memory and disk are divided. */
+/* test_budget.c: the division of a server's memory and disk. */
 #include "server/server_config.h"
 
 #include "proto/base/limits.h"

@@ -1,4 +1,4 @@
-/* test_server_config.c: server.yaml is taken whole or refused with file, line and key. */
+/* test_server_config.c: server.yaml is accepted whole, or refused with file, line and key. */
 #include "server/server_config.h"
 #include "server/shard/server_dir.h"
 
@@ -177,7 +177,7 @@ START_TEST(a_disk_budget_has_room_for_the_journal_and_twice_the_rows)
 }
 END_TEST
 
-/* A journal that holds no push would have every one wait for ever. */
+/* A journal that cannot hold a push would let every push wait for ever. */
 START_TEST(a_journal_without_its_unit_is_refused)
 {
     struct server_config c;
@@ -190,7 +190,7 @@ START_TEST(a_journal_without_its_unit_is_refused)
 }
 END_TEST
 
-/* 0 for a shard would be no bound at all. */
+/* 0 for a shard would mean no bound at all. */
 START_TEST(a_memory_budget_without_its_unit_is_refused)
 {
     struct server_config c;
@@ -199,7 +199,7 @@ START_TEST(a_memory_budget_without_its_unit_is_refused)
     ck_assert_ptr_nonnull(strstr(e.text, ":2: memory: 4 bytes for 8 shards"));
     ck_assert_int_eq(parse("shards: 8\nmemory: 8388607\n", &c, &e), SHOAL_E_CONFIG);
     ck_assert_int_eq(parse("shards: 8\nmemory: 8MiB\n", &c, &e), 0);
-    ck_assert_int_eq(parse("shards: 8\nmemory: 0\n", &c, &e), 0); /* what is allowed */
+    ck_assert_int_eq(parse("shards: 8\nmemory: 0\n", &c, &e), 0); /* 0 is allowed */
 }
 END_TEST
 

@@ -1,5 +1,5 @@
-/* test_server_hang.c: a thread that waits as one does for a disk: vfork keeps its caller so until
- * the child ends. */
+/* test_server_hang.c: a thread that hangs as if it waited for a disk: vfork suspends its caller
+ * until the child ends. */
 #include "server/server_hang.h"
 #include "tests/lib/suite.h"
 
@@ -10,7 +10,7 @@
 
 #define SECOND UINT64_C(1000000000)
 
-static int ends[2]; /* of a pipe: the child ends with it */
+static int ends[2]; /* a pipe: the child ends with it */
 
 static void *wait_as_for_a_disk(void *unused)
 {

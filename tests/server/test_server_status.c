@@ -1,4 +1,4 @@
-/* test_server_status.c: the line that a server says of itself. */
+/* test_server_status.c: the status line of a server. */
 #include "server/server_status.h"
 
 #include <check.h>
@@ -23,7 +23,7 @@ START_TEST(work_is_told_in_per_cent_over_all_shards)
 }
 END_TEST
 
-/* The journal of one ended at a torn tail, or grew; the other knows no size. */
+/* One shard's journal ended at a torn tail, or grew; the other one's size is unknown. */
 START_TEST(no_share_is_above_all)
 {
     p[0].done = 3000;
@@ -52,7 +52,7 @@ START_TEST(rates_are_since_the_last_line)
     p[1].pushed = 40;
     server_status_serving(p, 2, 7000000000, &told, text, sizeof text);
     ck_assert_str_eq(text, "serving: 111 rows, 250 keys/s pulled, 20 pushed");
-    p[0].pulled = 0; /* a shard began anew */
+    p[0].pulled = 0; /* a shard restarted */
     server_status_serving(p, 2, 9000000000, &told, text, sizeof text);
     ck_assert_str_eq(text, "serving: 111 rows, 0 keys/s pulled, 0 pushed");
 }
@@ -69,7 +69,7 @@ START_TEST(rows_that_are_away_are_told)
 }
 END_TEST
 
-/* A line is cut, never overrun. */
+/* A line that does not fit is cut, never written past the end. */
 START_TEST(a_short_place_is_enough)
 {
     struct server_told told = {0};

@@ -1,4 +1,4 @@
-/* test_archive.c: which files an archive has, and what is found and blanked in them. */
+/* test_archive.c: the files of an archive, and what is found and blanked in them. */
 #include "embedding/journal/archive.h"
 
 #include "embedding/journal/cursor.h"
@@ -35,7 +35,7 @@ static void teardown(void)
     rig_remove_dir(dir);
 }
 
-/* Batch `to` of a lane, for each key a gradient of its own; `floats` a key. */
+/* Pushes batch `to` of a lane, with a gradient of `floats` values for each key. */
 static void push(uint32_t lane, uint64_t to, uint32_t floats)
 {
     float gradients[KEYS * (WIDTH + 2)];
@@ -100,7 +100,7 @@ START_TEST(blame_is_of_records_above_the_floor)
 }
 END_TEST
 
-/* Where records above the floor have been trimmed it is not. */
+/* Once records above the floor have been trimmed, the answer is incomplete. */
 START_TEST(blame_is_complete_from_the_first_record_on)
 {
     for (uint64_t to = 1; to <= 6; to++) {
@@ -126,7 +126,7 @@ START_TEST(blame_tells_what_was_pushed)
 }
 END_TEST
 
-/* A batch that was sent again counts where it came first, in one segment and over two. */
+/* A repeated batch counts where it came first, within one segment and over two. */
 START_TEST(blame_names_a_batch_once)
 {
     static const struct {
@@ -145,8 +145,8 @@ START_TEST(blame_names_a_batch_once)
 }
 END_TEST
 
-/* Every wished key of every record, with all that was pushed for it, and nothing else; it is on
- * disk when that is told. */
+/* All gradients of every wished key are blanked in every record, and no others. When the call
+ * returns, the change is on disk. */
 START_TEST(wished_keys_are_blanked_and_others_stay)
 {
     static const uint64_t wished[] = {5, 7, 9};
@@ -160,7 +160,7 @@ START_TEST(wished_keys_are_blanked_and_others_stay)
     ck_assert_int_eq(cursor_gather(NULL, j, &f, &e), 0);
     file_fault_set(&(struct file_fault){.at = 1, .why = EIO});
     close(f.file[0].fd);
-    ck_assert_int_eq(archive_blank(&f, &wish, &records, &e), SHOAL_E_IO); /* the sync */
+    ck_assert_int_eq(archive_blank(&f, &wish, &records, &e), SHOAL_E_IO); /* the sync fails */
     ck_assert_uint_eq(file_fault_calls(), 1);
     file_fault_set(NULL);
     cursor_files_free(&f);
@@ -168,7 +168,7 @@ START_TEST(wished_keys_are_blanked_and_others_stay)
     cursor_open(&c, &f, 0, UINT64_MAX, CURSOR_WHOLE);
     for (uint64_t to = 1; to <= 4; to++) {
         struct push_record p;
-        ck_assert_int_eq(cursor_next(&c, &r, &e), 0); /* and checks */
+        ck_assert_int_eq(cursor_next(&c, &r, &e), 0); /* checks the record, too */
         ck_assert_int_eq(record_to_push(r.head, r.payload, WIDTH + 2, &p), 0);
         for (uint32_t i = 0; i < KEYS; i++) {
             bool stays = to == 1 || keys[i] == 6;
@@ -199,7 +199,8 @@ static void file_put(const char *name)
     close(fd);
 }
 
-/* Generations rise; what a crash left of a copy goes; as many bytes are kept as were asked for. */
+/* Generations rise, a crash's unfinished copy is removed, and as many bytes are kept as the limit
+ * says. */
 START_TEST(an_archive_has_rising_generations)
 {
     struct archive *a;

@@ -1,5 +1,5 @@
-/* test_broken.c: invariants of the journal, broken on purpose: each must be noticed, by its own
- * assert. */
+/* test_broken.c: breaks the invariants of the journal on purpose: each breach must be caught by its
+ * own assert. */
 #include "embedding/journal/cursor.h"
 #include "embedding/journal/journal.c"
 #include "tests/lib/broken.h"

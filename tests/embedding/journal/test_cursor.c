@@ -1,5 +1,5 @@
-/* test_cursor.c: the one reader of records: at a sequence, beside appends and trims, through the
- * archive, by heads alone; and what a later Shoal wrote. */
+/* test_cursor.c: the only reader of records: from a sequence on, beside appends and trims, through
+ * the archive, by heads alone; and records of a later Shoal. */
 #include "embedding/journal/cursor.h"
 #include "tests/lib/rig_dir.h"
 
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SEGMENT = 65536, PAYLOAD = 5000, RECORD = 5104, EACH = 12 }; /* EACH: records of a segment */
+enum { SEGMENT = 65536, PAYLOAD = 5000, RECORD = 5104, EACH = 12 }; /* EACH: records in a segment */
 
 static char dir[LIMIT_PATH];
 static char bytes[PAYLOAD];
@@ -82,7 +82,7 @@ static struct seen read_files(struct journal_files *files, uint64_t from, uint64
         s.last = r.head->sequence;
         s.count++;
     }
-    ck_assert_int_eq(cursor_next(&c, &r, NULL), SHOAL_E_END); /* and stays so */
+    ck_assert_int_eq(cursor_next(&c, &r, NULL), SHOAL_E_END); /* the end stays */
     cursor_close(&c);
     return s;
 }
@@ -140,7 +140,7 @@ START_TEST(it_reads_beside_appends_and_trims)
     check_seen(read_files(&files, 0, UINT64_MAX, CURSOR_WHOLE), 1, 30);
     cursor_files_free(&files);
     journal_pin(j, false);
-    /* Who comes later finds the older ones gone, and goes on where he was. */
+    /* A later reader finds the older records gone; one that is past them reads on. */
     ck_assert_uint_gt(read_all(NULL, 1, UINT64_MAX, CURSOR_WHOLE).first, 1);
     check_seen(read_all(NULL, 55, UINT64_MAX, CURSOR_WHOLE), 55, 60);
 }
@@ -158,7 +158,7 @@ START_TEST(it_goes_through_the_archive_into_the_journal)
 }
 END_TEST
 
-/* What a running journal has committed cannot be a torn tail. */
+/* A committed record of a running journal cannot be a torn tail. */
 START_TEST(damage_in_a_running_journal_is_found_without_a_sync)
 {
     append(20);
@@ -168,16 +168,16 @@ START_TEST(damage_in_a_running_journal_is_found_without_a_sync)
     ck_assert_uint_eq(s.last, 4);
     ck_assert_ptr_nonnull(strstr(s.err.text, "seg-0000000000000001"));
     ck_assert_ptr_nonnull(strstr(s.err.text, "offset 20480"));
-    /* Who looks at heads alone goes past it. */
+    /* A reader of heads alone passes it. */
     check_seen(read_all(NULL, 0, UINT64_MAX, CURSOR_HEADS), 1, 20);
-    /* The same file after a restart: nothing says that it was on disk. */
+    /* The same file after a restart: no record proves that this one was on disk. */
     reopen();
     check_seen(read_all(NULL, 0, UINT64_MAX, CURSOR_WHOLE), 1, 4);
 }
 END_TEST
 
-/* A record checks wherever it stands: one that moved up has a number that does not follow. _i: by a
- * running journal; after a restart it says itself that the one before had been on disk. */
+/* A record is valid at any place; one that moved up has a number that does not follow. _i: in a
+ * running journal; after a restart the record itself says that the one before was on disk. */
 START_TEST(a_record_taken_out_is_damage)
 {
     static char third[RECORD];
@@ -238,7 +238,7 @@ START_TEST(heads_alone_read_keys_and_whole_records_when_asked)
     ck_assert_int_eq(cursor_next(&c, &r, NULL), 0);
     ck_assert_uint_eq(r.head->sequence, 4);
     cursor_close(&c);
-    cursor_open(&c, &files, 3, UINT64_MAX, CURSOR_WHOLE); /* it checks as it was written again */
+    cursor_open(&c, &files, 3, UINT64_MAX, CURSOR_WHOLE); /* the change is valid */
     ck_assert_int_eq(cursor_next(&c, &r, NULL), 0);
     ck_assert_mem_eq(r.payload, changed, sizeof changed);
     cursor_close(&c);
@@ -285,8 +285,8 @@ START_TEST(a_segment_of_a_later_version_is_an_error_that_names_it)
     }
     reopen();
     ck_assert_int_eq(read_all(NULL, 0, UINT64_MAX, CURSOR_WHOLE).rc, SHOAL_E_VERSION);
-    check_seen(read_all(NULL, 0, EACH, CURSOR_WHOLE), 1, EACH); /* no need to know it */
-    /* Behind a torn tail it is no reason to give it up either. */
+    check_seen(read_all(NULL, 0, EACH, CURSOR_WHOLE), 1, EACH); /* the reader needs not know it */
+    /* After a torn tail, an unknown version is no reason to give up either. */
     change(1, "x", 1, SEGMENT_HEADER_BYTES + 4 * RECORD + 200);
     ck_assert_int_eq(read_all(NULL, 0, UINT64_MAX, CURSOR_WHOLE).rc, SHOAL_E_VERSION);
 }
@@ -305,7 +305,7 @@ START_TEST(a_record_of_an_unknown_kind_is_an_error_that_names_it)
             ck_assert_ptr_nonnull(strstr(s.err.text, "offset 15376 record 4 of kind 8"));
         }
     check_seen(read_all(NULL, 0, 3, CURSOR_WHOLE), 1, 3);
-    /* Torn, it is a torn tail like any other. */
+    /* A torn one is a torn tail like any other. */
     change(1, "x", 1, SEGMENT_HEADER_BYTES + 3 * RECORD + 200);
     check_seen(read_all(NULL, 0, UINT64_MAX, CURSOR_WHOLE), 1, 3);
 }

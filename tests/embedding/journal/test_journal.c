@@ -1,4 +1,4 @@
-/* test_journal.c: segments: appending, reading back, tearing, damaging, trimming, using again. */
+/* test_journal.c: segments: appending, reading back, tearing, damaging, trimming, reusing. */
 #include "embedding/journal/cursor.h"
 #include "tests/lib/rig_dir.h"
 
@@ -16,7 +16,7 @@
 
 enum { SEGMENT = 65536, PAYLOAD = 5000 };
 
-/* The kernel may be interrupted, and may take less than it is given: once a call each. */
+/* The kernel may interrupt a write, and may take only a part: once a call each. */
 static uint32_t writes, most_of_a_write;
 static bool none_taken;
 
@@ -124,7 +124,7 @@ static void sync_all(struct journal *j)
     ck_assert_uint_eq(journal_synced(j), journal_committed(j));
 }
 
-/* Counts the files whose name begins so; *name: the first of them in order. */
+/* Counts the files whose name begins with `prefix`; *name: the first of them in order. */
 static int files(const char *prefix, char *name)
 {
     struct dirent **list;
@@ -148,7 +148,7 @@ static void flip(const char *path, off_t at)
     close(fd);
 }
 
-/* Pieces of any length, also such that end with a piece of the record (0). */
+/* The pieces have any length; 0: they end where a piece of the record ends. */
 START_TEST(a_record_is_written_after_interruptions)
 {
     static const uint32_t most[] = {UINT32_MAX, 1, 7, 4096, PAYLOAD - 1};
@@ -169,7 +169,7 @@ START_TEST(a_record_is_written_after_interruptions)
 }
 END_TEST
 
-/* A kernel that takes nothing is no endless loop. */
+/* A kernel that takes no byte must not cause an endless loop. */
 START_TEST(a_write_of_nothing_is_a_failure)
 {
     struct err e = {0};
@@ -319,7 +319,7 @@ START_TEST(trimmed_segments_are_used_again)
     int before = files("seg-", NULL);
     ck_assert_int_eq(files("free-", NULL), 0);
     journal_trim(j, 50, 3);
-    ck_assert_int_eq(files("free-", path), 3); /* and no more than asked for */
+    ck_assert_int_eq(files("free-", path), 3); /* no more than the limit */
     ck_assert_int_lt(files("seg-", NULL), before);
     struct stat st, again;
     ck_assert_int_eq(stat(path, &st), 0);
@@ -345,8 +345,8 @@ START_TEST(trimmed_segments_are_used_again)
 }
 END_TEST
 
-/* What is given up while the folder is being synced has its old name on disk: the next sync counts.
- */
+/* A segment that is given up during a sync of the folder has its old name on disk: only the next
+ * sync counts for it. */
 START_TEST(a_name_given_up_beside_a_sync_waits_for_the_next)
 {
     struct journal *j = open_good(0);
@@ -367,7 +367,7 @@ START_TEST(a_name_given_up_beside_a_sync_waits_for_the_next)
 }
 END_TEST
 
-/* A look at the journal by the store, which ends what it has not begun. */
+/* A sync that the store only peeked at, and did not begin, must not change the synced sequence. */
 START_TEST(a_peek_takes_nothing_back)
 {
     struct journal *j = open_good(0);
@@ -405,7 +405,8 @@ START_TEST(a_generation_is_never_used_twice)
     append(j, 24);
     journal_trim(j, 12, 8);
     journal_close(j);
-    /* All segments are gone but a free one of generation 1: the next must not be 1. */
+    /* All segments are removed except a free one of generation 1: the next generation must not be
+     * 1. */
     while (files("seg-", path) > 0)
         unlink(path);
     files("free-", free_file);
@@ -473,7 +474,7 @@ static uint64_t taken(void)
     return bytes;
 }
 
-/* Segments, a spare and free ones: a head stays, and says what comes next. */
+/* Segments, a spare and free ones: one head stays, and has the next sequence. */
 START_TEST(what_is_shed_goes_behind_a_head_on_disk)
 {
     char path[LIMIT_PATH], kept[LIMIT_PATH];
@@ -497,7 +498,7 @@ START_TEST(what_is_shed_goes_behind_a_head_on_disk)
     ck_assert_int_eq(files("free-", NULL), 0);
     ck_assert_str_eq(path + strlen(path) - 1, "6");
     journal_close(j);
-    for (int turn = 0; turn < 2; turn++) { /* nothing is appended: nothing is made */
+    for (int turn = 0; turn < 2; turn++) { /* nothing is appended, so no file is made */
         elsewhere = 60;
         j = open_good(60);
         ck_assert_int_eq(journal_shed(j, NULL), 0);
@@ -509,7 +510,7 @@ START_TEST(what_is_shed_goes_behind_a_head_on_disk)
     append(j, 30);
     journal_close(j);
     j = open_good(90);
-    journal_trim(j, 60, 8); /* the head goes, and is never a segment's file again */
+    journal_trim(j, 60, 8); /* the head's file is never a segment's again */
     sync_all(j);
     append(j, 12);
     journal_close(j);
@@ -517,7 +518,7 @@ START_TEST(what_is_shed_goes_behind_a_head_on_disk)
 }
 END_TEST
 
-/* Of a journal that was never written to nothing is made. */
+/* A journal without records has no files to make. */
 START_TEST(an_empty_journal_sheds_nothing)
 {
     struct journal *j = open_good(0);
@@ -527,8 +528,8 @@ START_TEST(an_empty_journal_sheds_nothing)
 }
 END_TEST
 
-/* No descriptor to be had, for connections have them all: nothing was tried, so nothing has failed,
- * and it is synced once there is one. */
+/* Connections use all descriptors: no sync was tried, so none has failed, and it is done as soon as
+ * there is a descriptor. */
 START_TEST(a_sync_without_descriptors_comes_later)
 {
     struct journal *j = open_good(0);
@@ -541,7 +542,7 @@ START_TEST(a_sync_without_descriptors_comes_later)
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &l), 0);
     while (count < 256 && (taken[count] = open("/dev/null", O_RDONLY)) >= 0)
         count++;
-    for (int left = 0; left < 2; left++) { /* none; one, where two are needed */
+    for (int left = 0; left < 2; left++) { /* none; then one, where two are needed */
         ck_assert(!journal_sync_begin(j, &s));
         ck_assert_uint_lt(journal_synced(j), journal_committed(j));
         close(taken[--count]);
@@ -563,8 +564,8 @@ static void file_put(const char *name, size_t bytes)
     close(fd);
 }
 
-/* As many segments as one sync takes beside the folder, one more, and many: the rest is for the
- * next one, and not said to be on disk before. */
+/* As many segments as one sync takes besides the folder, one more, and many: the rest is left to
+ * the next sync, and is not reported as on disk before. */
 START_TEST(a_sync_takes_so_many_segments)
 {
     static const int segments[] = {JOURNAL_SYNC_MAX - 1, JOURNAL_SYNC_MAX, JOURNAL_SYNC_MAX + 40};
@@ -584,7 +585,8 @@ START_TEST(a_sync_takes_so_many_segments)
 }
 END_TEST
 
-/* While somebody reads segments none becomes a free file: he would read another's records. */
+/* A segment with a reader does not become a free file: the reader would get another segment's
+ * records. */
 START_TEST(a_pinned_segment_is_not_used_again)
 {
     struct journal *j = open_good(0);
@@ -601,7 +603,7 @@ START_TEST(a_pinned_segment_is_not_used_again)
 }
 END_TEST
 
-/* A free file that has another name, or another size, is not taken. */
+/* A free file with another name or another size is not used. */
 START_TEST(a_free_file_of_another_or_of_another_size_goes)
 {
     char path[LIMIT_PATH], kept[LIMIT_PATH];
@@ -629,8 +631,8 @@ START_TEST(a_free_file_of_another_or_of_another_size_goes)
 }
 END_TEST
 
-/* Whatever stands in a file, its generation is none again; what was being made goes; and a free
- * file keeps its name for itself. */
+/* Whatever a file contains, its generation is not used again; unfinished files are removed; and a
+ * free file's name is not used twice. */
 START_TEST(names_that_a_start_finds_are_not_used_again)
 {
     char path[LIMIT_PATH];
@@ -643,7 +645,7 @@ START_TEST(names_that_a_start_finds_are_not_used_again)
     file_put("seg-0000000000000005", 64); /* its head was not written */
     j = open_good(36);
     ck_assert_int_eq(files("new-", NULL), 0);
-    ck_assert_int_eq(files("free-", NULL), 2); /* 1, and what stood in 5's place */
+    ck_assert_int_eq(files("free-", NULL), 2); /* 1, and the file in place of 5 */
     append(j, 1);
     while (journal_segment_count(j) > 1)
         journal_trim(j, 36, 8);

@@ -1,4 +1,4 @@
-/* test_own_rule.c: a Shoal that knows two rules more (own_rule_row.h) stores and reads schemas. */
+/* test_own_rule.c: a Shoal with two more rules (own_rule_row.h) stores and reads schemas. */
 #include "tests/lib/embedding_schema.h"
 
 static struct table_schema with_own_rules(void)
@@ -34,7 +34,7 @@ START_TEST(a_new_rule_is_stored_compared_and_in_the_images_digest)
 }
 END_TEST
 
-/* Each by its name and its value, and with all else. */
+/* Each rule changes the digest by its name and by its value, also beside all others. */
 START_TEST(the_images_digest_tells_new_rules_apart)
 {
     struct table_schema s[6];

@@ -1,4 +1,4 @@
-/* test_power.c: a journal on a disk that loses its power or fails at any call. */
+/* test_power.c: a journal on a disk that loses power or fails at any call. */
 #include "embedding/journal/cursor.h"
 #include "embedding/journal/journal.h"
 #include "proto/base/log.h"
@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SEGMENT = 65536, PAYLOAD = 5000, RECORD = 5104, EACH = 12 }; /* EACH: records of a segment */
+enum { SEGMENT = 65536, PAYLOAD = 5000, RECORD = 5104, EACH = 12 }; /* EACH: records in a segment */
 
 static char root[LIMIT_PATH], dir[LIMIT_PATH];
 static struct disk *disk;
@@ -41,7 +41,7 @@ static void teardown(void)
     rig_remove_dir(root);
 }
 
-/* What a record holds is its number. */
+/* A record contains its number. */
 static void fill(uint64_t sequence)
 {
     memset(bytes, 'p', sizeof bytes);
@@ -157,7 +157,7 @@ static int folder(void)
     return open(root, O_RDONLY | O_DIRECTORY);
 }
 
-/* Of names and pages that no sync has put there either is found, by some seed or other. */
+/* Among the seeds, unsynced names and pages are found both kept and lost. */
 START_TEST(a_disk_keeps_what_was_synced)
 {
     char path[LIMIT_PATH + 64], page[4096], seen[4096];
@@ -210,7 +210,7 @@ START_TEST(a_failed_sync_leaves_pages_that_no_sync_writes)
     ck_assert_int_eq(fsync(fd), 0);
     ck_assert_int_eq(pread(fd, seen, sizeof seen, 0), sizeof seen);
     ck_assert_int_eq(seen[0], 'a');
-    if (_i == 1) { /* written again, it is synced as any other */
+    if (_i == 1) { /* written again, it is synced like any other */
         ck_assert_int_eq(pwrite(fd, page, sizeof page, 0), sizeof page);
         ck_assert_int_eq(fsync(fd), 0);
     }
@@ -259,7 +259,7 @@ START_TEST(a_trimmed_segment_is_used_again_once_its_name_is_on_disk)
 }
 END_TEST
 
-/* Whichever of the names that changed are on disk, one says what comes next. */
+/* Whichever of the changed names are on disk, one of them has the next sequence. */
 START_TEST(a_head_outlasts_what_was_shed)
 {
     for (uint64_t seed = 0; seed < 40; seed++) {
@@ -296,7 +296,7 @@ static void head_change(const char *name, uint64_t generation)
     close(fd);
 }
 
-/* What an earlier Shoal may have left: a trimmed segment, begun anew, under its old name. */
+/* An earlier Shoal may have left this: a trimmed segment that was begun anew under its old name. */
 START_TEST(a_newer_generation_in_an_older_name_is_no_damage)
 {
     struct journal *j = open_good(0);
@@ -314,7 +314,7 @@ START_TEST(a_newer_generation_in_an_older_name_is_no_damage)
     ck_assert_uint_eq(last, 3 * EACH + 1);
     append(j, 1);
     ck_assert(!there("seg-0000000000000001"));
-    ck_assert(there("seg-000000000000000a")); /* its generation is none again */
+    ck_assert(there("seg-000000000000000a")); /* its generation is not used again */
     journal_close(j);
     j = try_open(EACH, &last, &rc, &e);
     ck_assert_uint_eq(last, 3 * EACH + 2);
@@ -322,7 +322,7 @@ START_TEST(a_newer_generation_in_an_older_name_is_no_damage)
 }
 END_TEST
 
-/* Of segments 1, 2, 3 the second cannot be read, and the floor lies before its last record, at it,
+/* The second of segments 1, 2, 3 cannot be read; the floor lies before its last record, at it, or
  * behind it. */
 START_TEST(a_gap_below_the_floor_is_no_damage)
 {
@@ -344,8 +344,8 @@ START_TEST(a_gap_below_the_floor_is_no_damage)
 }
 END_TEST
 
-/* The page of a segment's head was never synced and is gone, one behind it is there and says what
- * was on disk: in the store, all of it (the floor) or all but one. */
+/* The page with a segment's head was never synced and is lost; a later page is there and says which
+ * records were on disk: in the store lie all of them (the floor), or all but one. */
 START_TEST(a_head_that_power_took_is_no_damage_at_the_floor)
 {
     char path[LIMIT_PATH + 64];
@@ -368,7 +368,7 @@ START_TEST(a_head_that_power_took_is_no_damage_at_the_floor)
 }
 END_TEST
 
-/* The last record that a later one says to be on disk, and the one behind it. */
+/* Damage in the last record that a later one says to be on disk, and in the record after it. */
 START_TEST(damage_begins_at_the_last_record_that_was_on_disk)
 {
     char path[LIMIT_PATH + 64], c;
@@ -394,8 +394,8 @@ START_TEST(damage_begins_at_the_last_record_that_was_on_disk)
 }
 END_TEST
 
-/* A sync fails, the process ends, the next one reads all from the page cache and says that it is on
- * disk; then the power goes. */
+/* A sync fails and the process ends. The next process reads all records from the page cache and
+ * reports them as on disk; then the power fails. */
 START_TEST(what_no_sync_has_written_is_written_again)
 {
     struct journal *j = open_good(0);
@@ -422,7 +422,7 @@ START_TEST(what_no_sync_has_written_is_written_again)
 }
 END_TEST
 
-/* The last process ended before any sync: its names are put on disk as its records are. */
+/* The last process ended before any sync: both its names and its records are synced. */
 START_TEST(what_a_start_finds_is_on_disk)
 {
     for (uint64_t seed = 0; seed < 20; seed++) {
@@ -439,7 +439,7 @@ START_TEST(what_a_start_finds_is_on_disk)
 }
 END_TEST
 
-/* Two syncs share a file, and the system tells its failure to one of them. */
+/* Two syncs share a file, and the system reports its failure to only one of them. */
 START_TEST(a_failed_sync_fails_the_one_beside_it)
 {
     struct journal *j = open_good(0);
@@ -457,7 +457,7 @@ START_TEST(a_failed_sync_fails_the_one_beside_it)
 }
 END_TEST
 
-/* Of 63, 64 and 100 segments that are not synced. */
+/* 62, 63, 64 and 100 full segments are not synced. */
 START_TEST(a_peek_syncs_every_segment)
 {
     static const int segments[] = {62, 63, 64, 100};
@@ -480,7 +480,7 @@ END_TEST
 struct life {
     struct journal *j;
     struct rng dice;
-    uint64_t on_disk, floor; /* what may not be missing; what nobody needs */
+    uint64_t on_disk, floor; /* records up to on_disk must be there; those up to floor need not */
 };
 
 static bool life_step(struct life *h)

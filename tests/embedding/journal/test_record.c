@@ -25,7 +25,7 @@ static struct push_record push_of(uint64_t *keys, float *gradients)
                                 .gradients = gradients};
 }
 
-/* A sealed push record as it would lie in a segment; returns its bytes. */
+/* Lays a sealed push record out as in a segment; returns its bytes. */
 static size_t lay_out(char *out, uint64_t segment)
 {
     uint64_t keys[3] = {10, 20, 30};
@@ -68,7 +68,7 @@ START_TEST(push_comes_back_as_it_was)
 }
 END_TEST
 
-/* The same of a record that is no push. */
+/* The same for a record that is no push. */
 static size_t lay_out_fence(char *out)
 {
     struct record_fence f = {.run = 5, .generation = 2, .lane = 1, .live = 1};
@@ -79,7 +79,7 @@ static size_t lay_out_fence(char *out)
     return sizeof h + sizeof f;
 }
 
-/* _i: 0: of a push. */
+/* _i 0: of a push. */
 START_TEST(every_flipped_bit_is_found)
 {
     _Alignas(8) char bytes[512];
@@ -96,7 +96,7 @@ START_TEST(every_flipped_bit_is_found)
 }
 END_TEST
 
-/* A lane's batch without a key for this shard moves its marks. */
+/* A lane's batch without a key for this shard still moves its marks. */
 START_TEST(a_push_of_no_keys_comes_back)
 {
     _Alignas(8) char bytes[512] = {0};
@@ -116,8 +116,8 @@ START_TEST(a_push_of_no_keys_comes_back)
 }
 END_TEST
 
-/* Written down once: a release that seals otherwise finds every journal torn at its first record.
- */
+/* The seals are fixed: a release with other seals would find every journal torn at its first
+ * record. */
 START_TEST(seals_are_those_of_every_release)
 {
     _Alignas(8) char bytes[512];
@@ -145,7 +145,7 @@ START_TEST(a_torn_record_is_none)
 }
 END_TEST
 
-/* A segment begins behind what came before it. */
+/* A segment's first record comes after the record that its head names as the previous one. */
 START_TEST(a_segment_begins_behind_the_one_before)
 {
     for (uint64_t first = 8; first <= 11; first++) {
@@ -166,7 +166,7 @@ START_TEST(another_generation_is_none)
     struct record_header h;
     const void *payload;
     ck_assert_int_eq(record_read(bytes, sizeof bytes, 2, &h, &payload), SHOAL_E_END);
-    /* Not even when the field is made to say so: the checksum covers it. */
+    /* Setting the field does not help: the checksum covers it. */
     ((struct record_header *)(void *)bytes)->segment = 2;
     ck_assert_int_eq(record_read(bytes, sizeof bytes, 2, &h, &payload), SHOAL_E_END);
 }

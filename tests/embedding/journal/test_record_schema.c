@@ -1,4 +1,4 @@
-/* test_record_schema.c: schemas as names and values. */
+/* test_record_schema.c: schemas stored as names and values. */
 #include "tests/lib/embedding_schema.h"
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ START_TEST(every_field_comes_back)
 {
     each_field(check_comes_back);
     struct table_schema s = schema_plain();
-    s.init.scale = -0.0f; /* equal to 0, but no 0 */
+    s.init.scale = -0.0f; /* equal to 0, but with other bytes */
     check_comes_back(schema_field_at(0), &s);
     s.field_rule_count = LIMIT_FIELDS;
     for (uint32_t i = 0; i < LIMIT_FIELDS; i++)
@@ -109,7 +109,7 @@ START_TEST(what_does_not_fit_is_refused_by_name)
 }
 END_TEST
 
-/* All of it but one field. */
+/* One field is missing. */
 START_TEST(what_is_missing_is_named)
 {
     static const char *const needed[] = {"name", "width", "optimizer.lr"};
@@ -152,7 +152,7 @@ START_TEST(a_name_has_its_limits)
 }
 END_TEST
 
-/* At every byte, as it is and with a head that says so; and with more behind. */
+/* Cut at every byte, with the old head and with a head that fits; and with bytes after the end. */
 START_TEST(what_is_cut_short_or_longer_is_refused)
 {
     const struct table_schema s = schema_rich();
@@ -191,7 +191,7 @@ START_TEST(fields_come_in_any_order_and_zeros_are_taken)
 }
 END_TEST
 
-/* Names cannot be told apart if two are the same, and a stored length has its limits. */
+/* Two equal names could not be told apart, and a stored length has its limits. */
 START_TEST(every_name_is_its_own)
 {
     const struct schema_field *f;

@@ -1,6 +1,6 @@
-/* test_broken.c: invariants of the row store, broken on purpose: each must be noticed, by its own
- * assert. RocksDB is set up wrongly by functions that take its own one's place (-Wl,--wrap,
- * tests/CMakeLists.txt). */
+/* test_broken.c: breaks the invariants of the row store on purpose: each breach must be caught by
+ * its own assert. Wrappers (-Wl,--wrap, tests/CMakeLists.txt) replace functions of RocksDB and set
+ * it up wrongly. */
 #include "embedding/rows/table_cold.h"
 #include "embedding/store/spill.h"
 #include "embedding/store/stored.h"
@@ -12,7 +12,7 @@
 
 static bool with_log, with_collection, with_compression, with_long_column;
 
-/* `o` is RocksDB's, whose header has one door. */
+/* `o` is a type of RocksDB, whose header only one file may include. */
 void __real_rocksdb_writeoptions_disable_WAL(void *o, int off);
 void __wrap_rocksdb_writeoptions_disable_WAL(void *o, int off);
 void __wrap_rocksdb_writeoptions_disable_WAL(void *o, int off)

@@ -1,4 +1,5 @@
-/* test_rewrite.c: a store rewritten on a disk that fails: who asks is not told that it was. */
+/* test_rewrite.c: a store is rewritten on a disk that fails: the caller must not be told that it
+ * was. */
 #include "embedding/store.h"
 #include "tests/lib/disk.h"
 #include "tests/lib/rig_dir.h"
@@ -33,9 +34,7 @@ static int has(void *context, const void *key, size_t key_bytes, const void *val
     return 0;
 }
 
-/* No room for new files of values as long as it lasts; once, and it is tried again; or room
- * enough. */
-/* What it says in the end. */
+/* Returns the final result of a rewriting. */
 static int rewritten(struct store *s, struct err *e)
 {
     int rc = store_compact(s, e);
@@ -46,6 +45,8 @@ static int rewritten(struct store *s, struct err *e)
     return rc == 0 ? store_compacted(s, e) : rc;
 }
 
+/* The disk has no room for new value files during the whole rewriting (_i 0); once, and the
+ * rewriting is tried again (1); or it has enough room (2). */
 START_TEST(a_rewriting_that_failed_is_told)
 {
     char dir[LIMIT_PATH];

@@ -1,5 +1,5 @@
-/* test_rocks_crc32c.c: the checksum that RocksDB calls: as the standard has it, at every length,
- * and RocksDB's indeed. */
+/* test_rocks_crc32c.c: the checksum that RocksDB calls: it equals the standard's at every length,
+ * and RocksDB really uses it. */
 #include "embedding/store/rocks_crc32c.h"
 #include "proto/base/rng.h"
 
@@ -66,13 +66,14 @@ START_TEST(pieces_give_what_the_whole_gives)
 }
 END_TEST
 
-/* The library's own is there, gives the same, and is not what the name leads to. */
+/* The library's own function exists, gives the same result, and is not the one that the name
+ * resolves to. */
 START_TEST(rocksdb_calls_ours)
 {
     uint32_t (*own)(uint32_t, const char *, size_t) =
         (uint32_t(*)(uint32_t, const char *, size_t))dlsym(RTLD_NEXT, ROCKS_CRC32C_SYMBOL);
     if (own == NULL)
-        return; /* a RocksDB that hides it: nothing is gained, nothing is lost */
+        return; /* this RocksDB hides its function: there is nothing to compare */
     ck_assert_ptr_eq(dlsym(RTLD_DEFAULT, ROCKS_CRC32C_SYMBOL), (void *)rocks_crc32c_extend);
     ck_assert(own != rocks_crc32c_extend);
     fill();

@@ -1,4 +1,4 @@
-/* test_store.c: both fillings of the row store, by the same cases. */
+/* test_store.c: both implementations of the row store, with the same cases. */
 #include "embedding/store.h"
 #include "tests/lib/rig_dir.h"
 
@@ -87,7 +87,7 @@ START_TEST(rocks_keeps_what_is_flushed)
 }
 END_TEST
 
-/* Else a store that is closed would be ahead of the journal that nobody has synced. */
+/* Otherwise a closed store would be ahead of a journal that was not synced. */
 START_TEST(what_is_not_flushed_goes_with_a_close)
 {
     char dir[LIMIT_PATH], rows[LIMIT_PATH + 16];
@@ -111,7 +111,7 @@ END_TEST
 
 /* ---- get and drop: keys of four bytes, big-endian, each with a value made from its number ---- */
 
-#define MANY 3000u /* more than one batch of the store's */
+#define MANY 3000u /* more than one batch of the store */
 #define VALUE_BYTES 24u
 
 static struct store_item numbered(uint32_t number, void *value, size_t bytes)
@@ -129,7 +129,8 @@ static void fill(char *value, uint32_t number, uint32_t turn)
         value[i] = (char)(number * 7 + turn * 31 + i);
 }
 
-/* Even numbers below 2 x MANY; every hundredth a byte longer than the others. */
+/* Writes the even numbers below 2 x MANY; every hundredth value is a byte longer than the
+ * others. */
 static void write_many(struct store *s, uint32_t turn)
 {
     char value[VALUE_BYTES + 1] = {0};
@@ -148,7 +149,7 @@ static void check_get(struct store *s)
     char want[VALUE_BYTES];
     struct err e = {0};
     write_many(s, 1);
-    for (uint32_t i = 0; i < 2 * MANY; i++) /* all of them, the odd ones absent, from the last on */
+    for (uint32_t i = 0; i < 2 * MANY; i++) /* from the last on; odd ones are absent */
         keys[i] = numbered(2 * MANY - 1 - i, NULL, 0);
     memset(values, 'z', sizeof values);
     ck_assert_msg(store_get(s, keys, 2 * MANY, values, VALUE_BYTES, sizes, &e) == 0, "%s", e.text);
@@ -159,7 +160,7 @@ static void check_get(struct store *s)
         if (there && !longer)
             fill(want, number, 1);
         else
-            memset(want, 'z', sizeof want); /* left as it was */
+            memset(want, 'z', sizeof want); /* left unchanged */
         ck_assert_mem_eq(values[i], want, VALUE_BYTES);
     }
     ck_assert_int_eq(store_get(s, keys, 0, values, VALUE_BYTES, sizes, &e), 0);
@@ -173,7 +174,7 @@ static void check_drop(struct store *s)
     struct store_item from = numbered(100, NULL, 0), below = numbered(4000, NULL, 0);
     write_many(s, 2);
     ck_assert_int_eq(store_drop(s, &from, &below, NULL), 0);
-    ck_assert_int_eq(store_drop(s, &from, &from, NULL), 0); /* nothing lies between */
+    ck_assert_int_eq(store_drop(s, &from, &from, NULL), 0); /* the range is empty */
     for (int flushed = 0; flushed < 2; flushed++) {
         for (uint32_t i = 0; i < 2 * MANY; i++)
             keys[i] = numbered(i, NULL, 0);
@@ -185,7 +186,7 @@ static void check_drop(struct store *s)
     char value[VALUE_BYTES];
     struct store_item item = numbered(200, value, VALUE_BYTES);
     fill(value, 200, 3);
-    ck_assert_int_eq(store_write(s, &item, 1, NULL), 0); /* what is written afterwards is there */
+    ck_assert_int_eq(store_write(s, &item, 1, NULL), 0); /* later values stay */
     ck_assert_int_eq(store_get(s, &item, 1, values, VALUE_BYTES, sizes, NULL), 0);
     ck_assert_uint_eq(sizes[0], VALUE_BYTES);
     ck_assert_mem_eq(values[0], value, VALUE_BYTES);

@@ -1,11 +1,11 @@
-/* test_stored.c: keys of the row store: what they name, and in which order they lie. The values are
- * tested where they are used (test_recover.c) and by fuzz_stored.c. */
+/* test_stored.c: keys of the row store: their fields and their order. The values are tested where
+ * they are used (test_recover.c) and by fuzz_stored.c. */
 #include "embedding/store/stored.h"
 #include "proto/base/hash.h"
 #include "proto/base/key.h"
 #include "tests/lib/embedding_rows.h"
 
-#define TABLET_HASH 0xaa6e9975a2286e0full /* of a stored tablet */
+#define TABLET_HASH 0xaa6e9975a2286e0full /* that of a stored tablet */
 #define CONTROL_HASH 0x409e55f1d9563d36ull
 #define LOAD_HASH 0xd9a7a9b707bfc459ull
 
@@ -16,7 +16,7 @@ static int order(const struct store_item *a, const struct store_item *b)
     return c != 0 ? c : (a->key_bytes > b->key_bytes) - (a->key_bytes < b->key_bytes);
 }
 
-/* key: mixed, as the index has it */
+/* key: mixed, as in the index */
 static struct store_item row_of(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t key)
 {
     struct store_item i = {0};
@@ -24,7 +24,7 @@ static struct store_item row_of(uint32_t table, uint32_t tablet, uint32_t epoch,
     return i;
 }
 
-/* From the front: table, tablet, epoch, key, whatever their bytes. */
+/* Rows are ordered by table, tablet, epoch and key, whatever their bytes. */
 START_TEST(rows_lie_in_the_order_of_what_they_name)
 {
     const struct store_item rows[] = {row_of(0, 0, 0, 0),
@@ -42,7 +42,7 @@ START_TEST(rows_lie_in_the_order_of_what_they_name)
                                       row_of(63, 65535, 0xffffff, UINT64_MAX)};
     for (size_t i = 0; i + 1 < sizeof rows / sizeof rows[0]; i++)
         ck_assert_int_lt(order(&rows[i], &rows[i + 1]), 0);
-    /* all behind control state, load and tablets */
+    /* rows come after control state, loads and tablets */
     struct store_item other = {0};
     stored_tablet_key(63, 65535, &other);
     ck_assert_int_lt(order(&other, &rows[0]), 0);
@@ -98,7 +98,8 @@ static int no_table(void *context, const struct table_schema *s, const struct ta
     return 0;
 }
 
-/* A later format's, whole: nobody is told to throw it away. Damaged: it is. */
+/* A whole control state of a later format must not be reported as damaged, which would tell the
+ * user to discard it. A damaged one must. */
 START_TEST(control_state_of_a_later_version_is_refused_by_name)
 {
     struct table *none[LIMIT_TABLES] = {NULL};
@@ -141,7 +142,7 @@ static void control_make(const struct runs *r, struct stored_as_of as_of)
     value = made;
 }
 
-/* With the checksum of what it holds now. */
+/* Reads the control state with a checksum that fits its present bytes. */
 static int control_read(struct runs *r, struct stored_as_of *as_of)
 {
     struct err e = {0};
@@ -157,7 +158,7 @@ static void word_put(size_t at, uint64_t word)
     memcpy(value + at, &word, sizeof word);
 }
 
-/* Runs that are open, ghosts, and those that were: each once, with what is known of it. */
+/* Open runs, ghosts and former runs: each comes back once, with its figures. */
 START_TEST(runs_come_back_from_the_control_state)
 {
     struct runs r = {0}, again = {0};
@@ -177,7 +178,7 @@ START_TEST(runs_come_back_from_the_control_state)
         runs_free(&other);
     }
     r.newest = 9;
-    r.newest_of[63] = 8; /* of a table that is not here: as of one that went */
+    r.newest_of[63] = 8; /* a table that is not here, as if it had been dropped */
     control_make(&r, (struct stored_as_of){.sequence = 90, .floor = 80});
     ck_assert_int_eq(control_read(&again, &as_of), 0);
     ck_assert(as_of.sequence == 90 && as_of.floor == 80);
@@ -194,7 +195,7 @@ START_TEST(runs_come_back_from_the_control_state)
 }
 END_TEST
 
-/* Whole, and not what can be: each side of each bound. */
+/* The state is whole, but its values are impossible: both sides of each bound. */
 START_TEST(a_control_state_that_cannot_be_is_damaged)
 {
     enum { SEQUENCE = 16, FLOOR = 32, CLEARED = 48, BARRIER = 56, LANES = 64 + 16 };
@@ -227,7 +228,7 @@ START_TEST(a_control_state_that_cannot_be_is_damaged)
 }
 END_TEST
 
-/* Whole and of its length, or nobody's word. */
+/* The record must be whole and of the right length. */
 START_TEST(a_word_about_a_load_that_cannot_be_is_damaged)
 {
     struct stored_load is[2] = {{.run = 7, .tables = 5, .under_way = 1}}, read;
@@ -236,7 +237,7 @@ START_TEST(a_word_about_a_load_that_cannot_be_is_damaged)
     ck_assert_int_eq(stored_load_read(is, sizeof is[0], &read, &e), 0);
     ck_assert(read.run == 7 && read.tables == 5 && read.under_way == 1);
     for (int more = -1; more <= 1; more += 2) {
-        read = is[0]; /* it may not pass for what was read before */
+        read = is[0]; /* it must not pass for the record read before */
         ck_assert_int_eq(stored_load_read(is, sizeof is[0] + (size_t)more, &read, &e),
                          SHOAL_E_CORRUPT);
     }
@@ -246,13 +247,14 @@ START_TEST(a_word_about_a_load_that_cannot_be_is_damaged)
     is[0].magic++;
     ck_assert_int_eq(stored_load_read(is, sizeof is[0], &read, &e), SHOAL_E_CORRUPT);
     is[0].magic--;
-    is[0].under_way = 2; /* with the checksum that it would have */
+    is[0].under_way = 2; /* with a checksum that fits */
     is[0].checksum = hash_bytes((char *)is + 16, sizeof is[0] - 16, is[0].magic);
     ck_assert_int_eq(stored_load_read(is, sizeof is[0], &read, &e), SHOAL_E_CORRUPT);
 }
 END_TEST
 
-/* What tells of runs, and of a load: a release that writes otherwise reads none of before. */
+/* The records of runs and loads have the same bytes in every release: otherwise a release could not
+ * read those of an earlier one. */
 START_TEST(runs_and_loads_are_stored_as_in_every_release)
 {
     struct stored_load load = {.run = 7, .tables = 5, .under_way = 1};
@@ -270,8 +272,8 @@ START_TEST(runs_and_loads_are_stored_as_in_every_release)
 }
 END_TEST
 
-/* As every release writes it: a tablet with a mark and no row. Of another table or tablet it is
- * none. */
+/* A tablet with a mark and no row has the same bytes in every release. Read as another table or
+ * tablet it is refused. */
 START_TEST(a_tablet_is_stored_as_in_every_release)
 {
     struct table_schema s = rows_schema(OPT_SGD, 2, 1), other;

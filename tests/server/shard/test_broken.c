@@ -1,12 +1,12 @@
-/* test_broken.c: invariants of pushes on their way, broken on purpose: each must be noticed, by its
- * own assert. */
+/* test_broken.c: breaks the invariants of pushes in progress on purpose: each breach must be caught
+ * by its own assert. */
 #include "server/shard/group.h"
 #include "server/shard/push.h"
 #include "tests/lib/broken.h"
 #include "tests/server/shard_rig.h"
 
 static struct rig rig;
-static struct request one, two; /* pushes of nobody's */
+static struct request one, two; /* pushes without a sender */
 
 static struct shard *shard_make(uint32_t mode)
 {
@@ -15,7 +15,7 @@ static struct shard *shard_make(uint32_t mode)
     return rig.shard;
 }
 
-/* Into the group, with an answer that is known already: its rows are not looked at. */
+/* Puts a push into the group, with its answer known already: its rows are not read. */
 static void join(struct shard *s, struct request *q, uint64_t sequence, uint64_t wait)
 {
     q->push.status = SHOAL_E_GAP;

@@ -1,4 +1,5 @@
-/* test_bsp.c: a clock is applied whole, in lane order, whoever was first, twice or late. */
+/* test_bsp.c: a clock is applied whole, in lane order, even if its pushes come in another order,
+ * twice or late. */
 #include "tests/server/shard_rig.h"
 
 #include "proto/base/rng.h"
@@ -37,8 +38,8 @@ START_TEST(pushes_are_held_until_all_lanes_are_there)
 }
 END_TEST
 
-/* Row 3 after four clocks of three lanes that arrive in an order drawn from the seed, some
- * twice. */
+/* Returns the digest of row 3 after four clocks of three lanes, whose pushes arrive in an order
+ * drawn from the seed, some of them twice. */
 static uint64_t digest_of(uint64_t seed)
 {
     struct rig r = {0};
@@ -67,7 +68,7 @@ static uint64_t digest_of(uint64_t seed)
     return digest;
 }
 
-/* The same gradients as digest_of, one after another in lane order, without bsp. */
+/* Returns the digest after the same gradients in lane order, without bsp. */
 static uint64_t digest_in_lane_order(void)
 {
     struct rig r = {0};
@@ -117,7 +118,7 @@ START_TEST(second_push_of_a_held_batch_replaces_the_first)
 }
 END_TEST
 
-/* Batch 1 of lane 0, of two keys. */
+/* Pushes batch 1 of lane 0, of two keys. */
 static uint64_t keys_push(struct rig *r, uint64_t a, uint64_t b)
 {
     const uint64_t key[2] = {a, b};
@@ -162,10 +163,10 @@ START_TEST(wrong_push_is_refused_before_it_is_held)
 }
 END_TEST
 
-/* No journal segment would take it: once held it would stop its clock for ever. */
+/* No journal segment could take the push: once held, it would stop its clock for ever. */
 START_TEST(push_that_no_segment_takes_is_refused_before_it_is_held)
 {
-    enum { KEYS = LIMIT_KEYS }; /* with their gradients 1 MiB: all that a segment has */
+    enum { KEYS = LIMIT_KEYS }; /* with their gradients 1 MiB, the size of a segment */
     static uint64_t keys[KEYS];
     static float gradients[2 * KEYS];
     char dir[] = "/tmp/shoal-test-XXXXXX", command[64];
@@ -193,7 +194,7 @@ START_TEST(push_that_no_segment_takes_is_refused_before_it_is_held)
 }
 END_TEST
 
-/* What is held is of one batch. */
+/* Only the parts of one batch are held for a lane. */
 START_TEST(older_batch_that_is_held_makes_way)
 {
     struct rig r = {0};
@@ -209,7 +210,7 @@ START_TEST(older_batch_that_is_held_makes_way)
 }
 END_TEST
 
-/* Tablets of table 0 but for `hole`. */
+/* Maps the tablets of table 0 except `hole`. */
 static void map_with_hole(struct rig *r, uint64_t epoch, uint32_t hole)
 {
     uint16_t shard_of[2u << RIG_BITS] = {0};
@@ -221,7 +222,7 @@ static void map_with_hole(struct rig *r, uint64_t epoch, uint32_t hole)
     rig_run(r, 5);
 }
 
-/* First tablet, last one and count of what is led are the same in both maps. */
+/* The first tablet, the last one and the number of tablets are the same in both maps. */
 START_TEST(hole_that_moves_lets_no_held_push_stay)
 {
     struct rig r = {0};
@@ -232,7 +233,7 @@ START_TEST(hole_that_moves_lets_no_held_push_stay)
     uint64_t held = rig_push(&r, low);
     rig_run(&r, 5);
     ck_assert_int_eq(rig_status(&r, held), RIG_WAITING);
-    map_with_hole(&r, 3, 9); /* another epoch, and nothing else */
+    map_with_hole(&r, 3, 9); /* another epoch, and no other change */
     ck_assert_int_eq(rig_status(&r, held), RIG_WAITING);
     map_with_hole(&r, 4, 3);
     ck_assert_int_eq(rig_status(&r, held), SHOAL_E_AGAIN);
@@ -241,8 +242,8 @@ START_TEST(hole_that_moves_lets_no_held_push_stay)
 }
 END_TEST
 
-/* The first half of batch 1 was applied and answered when the shard led only that half; the other
- * half completes it. */
+/* The first half of batch 1 was applied and answered while the shard led only that half; the second
+ * half completes the batch. */
 START_TEST(parts_applied_before_count)
 {
     struct rig r = {0};
@@ -271,7 +272,7 @@ START_TEST(parts_applied_before_count)
 }
 END_TEST
 
-/* Whichever comes first; parts that touch are two. */
+/* The parts come in either order; parts that touch stay two. */
 static void two_parts(uint32_t first, uint32_t count)
 {
     struct rig r = {0};
@@ -309,7 +310,7 @@ START_TEST(batch_lacks_its_first_tablet_or_its_last)
 }
 END_TEST
 
-/* Two runs have a lane of one number each. */
+/* Two runs have a lane with the same number. */
 START_TEST(fence_of_another_run_refuses_nothing_that_is_held)
 {
     struct rig r = {0};
@@ -331,7 +332,7 @@ START_TEST(fence_of_another_run_refuses_nothing_that_is_held)
 }
 END_TEST
 
-/* Table 1 gets its clock while table 0 waits for its own. */
+/* Table 1 gets its clock while table 0 still waits for its own. */
 START_TEST(pulls_wait_for_the_clock_of_their_table)
 {
     struct rig r = {0};
@@ -353,8 +354,8 @@ START_TEST(pulls_wait_for_the_clock_of_their_table)
 }
 END_TEST
 
-/* All fences at once, as a coordinator that came back tells them: each shuts its lane's held push
- * out, but for those of the generation at hand. */
+/* All fences come at once, as from a restarted coordinator. Each refuses its lane's held push,
+ * unless the push is of the present generation. */
 START_TEST(fences_refuse_what_is_held_of_older_generations)
 {
     struct rig r = {0};
@@ -416,7 +417,7 @@ START_TEST(pull_sees_the_clock_before_and_none_of_its_own)
     rig_push(&r, part(0, 2, 10));
     rig_push(&r, part(1, 2, 10));
     rig_run(&r, 5);
-    /* Batch 2 is computed again because another shard lacks it: here clock 2 is applied already. */
+    /* Batch 2 is computed again because another shard lacks it: here clock 2 is already applied. */
     uint64_t again = rig_pull(&r, 1, 2, 0, key), next = rig_pull(&r, 1, 3, 0, key),
              gone = rig_pull(&r, 1, 1, 0, key);
     rig_run(&r, 5);
@@ -442,8 +443,8 @@ START_TEST(tables_move_on_by_themselves)
 }
 END_TEST
 
-/* Rows untouched since a former run's clock 1 are not shown as they were before it to a pull for
- * this run's clock 1. */
+/* Rows that were not touched since clock 1 of a former run: a pull for clock 1 of this run must not
+ * see their earlier values. */
 START_TEST(undo_of_a_former_run_is_not_seen)
 {
     struct rig r = {0};
@@ -467,7 +468,7 @@ END_TEST
 
 #define MANY 64u
 
-/* Batch `to` of a lane: MANY keys, a step over every tablet; some 1.3 kB. */
+/* Pushes batch `to` of a lane: MANY keys, spread over all tablets; about 1.3 kB. */
 static uint64_t wide_push(struct rig *r, uint32_t lane, uint64_t to)
 {
     uint64_t key[MANY];
@@ -489,9 +490,9 @@ static uint64_t wide_push(struct rig *r, uint32_t lane, uint64_t to)
     return rig_send(r, &w, 2, key, sizeof key, g, sizeof g);
 }
 
-/* Five clocks of eight lanes, each sent until it is taken, in an order that changes. With 2.6 kB
- * for pushes, which two of them do not leave room for a third in, they must all get through, with
- * the rows of a roomy pool. */
+/* Five clocks of eight lanes, in a changing order; each push is sent until it is accepted. With 2.6
+ * kB for pushes, two of them leave no room for a third: all must be accepted in the end, with the
+ * same rows as in a large pool. */
 static uint64_t digest_with_pool(uint64_t bytes, uint32_t *busy)
 {
     struct rig r = {.waiting_max = bytes};
@@ -527,12 +528,12 @@ START_TEST(a_clock_that_the_pool_cannot_hold_gets_through)
     uint64_t roomy = digest_with_pool(1u << 20, &calm);
     ck_assert_uint_eq(calm, 0);
     ck_assert_uint_eq(digest_with_pool(3500, &pressed), roomy);
-    ck_assert_uint_gt(pressed, 0); /* it was too small indeed */
+    ck_assert_uint_gt(pressed, 0); /* the pool was too small */
 }
 END_TEST
 
-/* Little is held, so that the pool is not half full; but the push that all wait for is larger than
- * what is left. */
+/* Few pushes are held, so the pool is not half full; but the push that all wait for is larger than
+ * the rest of the pool. */
 START_TEST(a_large_push_that_is_next_gets_in)
 {
     struct rig r = {.waiting_max = 1400};
@@ -548,7 +549,8 @@ START_TEST(a_large_push_that_is_next_gets_in)
 }
 END_TEST
 
-/* What was refused is not the next one: those held before it go on for its sake. */
+/* The refused push is not the next one. The held pushes before it go on, so that there is room for
+ * it. */
 START_TEST(a_refused_push_sets_the_others_going)
 {
     struct rig r = {.waiting_max = 1400};
@@ -568,8 +570,8 @@ START_TEST(a_refused_push_sets_the_others_going)
 }
 END_TEST
 
-/* Lane 2 may be at the clock before for another shard still: were its worker to die, another one
- * would need rows of before that here. */
+/* On another shard lane 2 may still be at the clock before: if its worker died, the next worker
+ * would need rows of that clock here. */
 static void alone(bool fenced)
 {
     struct rig r = {.waiting_max = 1400};
@@ -584,7 +586,7 @@ static void alone(bool fenced)
         ck_assert_int_eq(rig_status(&r, large), SHOAL_E_BUSY);
         ck_assert_int_eq(rig_status(&r, first), RIG_WAITING);
     }
-    if (fenced) { /* what a lane has shown is gone with its generation */
+    if (fenced) { /* a fence ends the lane's generation and its record */
         rig_fence(&r, 1, 2, true);
         rig_run(&r, 5);
     }

@@ -13,7 +13,7 @@ START_TEST(need_never_falls_below_zero)
 }
 END_TEST
 
-/* Both tables of the rig, as a worker does. */
+/* Pushes to both tables of the rig, as a worker does. */
 static void push_both(struct rig *r, uint32_t lane, uint64_t to, uint64_t key, float gradient)
 {
     rig_push(r, (struct rig_push_args){
@@ -45,7 +45,7 @@ START_TEST(ssp_pull_waits_for_the_slowest_lane)
     ck_assert_uint_eq(rig_reply(&r, far)->u.PULL_reply.clock, 4);
     ck_assert_uint_eq(rig_reply(&r, far)->u.PULL_reply.low, 2);
     ck_assert_uint_gt(rig_reply(&r, far)->u.PULL_reply.waited_ns, 50 * MS);
-    rig_pull(&r, 0, 4, 1, key); /* at once: the longest is still the longest */
+    rig_pull(&r, 0, 4, 1, key); /* at once: the longest wait is unchanged */
     rig_run(&r, 5);
     ck_assert_uint_gt(r.shard->counts.waited_ns_max, 50 * MS);
     rig_free(&r);
@@ -101,7 +101,7 @@ START_TEST(lane_that_comes_back_holds_nobody_up)
     ck_assert_int_eq(rig_status(&r, old), 0);
     ck_assert_int_eq(rig_status(&r, mine), 0);
     ck_assert_uint_eq(rig_reply(&r, mine)->u.PULL_reply.clock, 10);
-    ck_assert_int_eq(rig_status(&r, next), RIG_WAITING); /* its own batch 1 is not there yet */
+    ck_assert_int_eq(rig_status(&r, next), RIG_WAITING); /* its own batch 1 is missing */
     rig_free(&r);
 }
 END_TEST
@@ -155,7 +155,8 @@ START_TEST(async_run_never_waits)
 }
 END_TEST
 
-/* It is told where the others stand, then to begin where they do: not where they are here alone. */
+/* A fence's reply first tells where the other lanes are; the next fence places the lane there, not
+ * where the lanes are on this shard alone. */
 START_TEST(fence_tells_of_the_others_and_places_a_lane)
 {
     struct rig r = {0};
@@ -192,7 +193,7 @@ START_TEST(fence_tells_of_the_others_and_places_a_lane)
 }
 END_TEST
 
-/* A table that the run does not push to (another space's) does not hold its clock. */
+/* Tables that the run does not push to (those of another space) do not hold its clock. */
 START_TEST(run_counts_its_own_tables_only)
 {
     struct rig r = {0};

@@ -1,5 +1,5 @@
-/* test_cut.c: GO of a cut that is a copy, RESTORE, CUT_EXPORT and LOAD as a shard answers them:
- * when they are done, again, and with all else going on. */
+/* test_cut.c: a shard's answers to GO (for a cut that is a copy), RESTORE, CUT_EXPORT and LOAD:
+ * when they are done, repeated, and with other requests in between. */
 #include "tests/lib/disk.h"
 #include "tests/server/shard_rig.h"
 
@@ -65,7 +65,7 @@ static uint64_t send_load(struct rig *r, uint64_t run, const char *from)
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
 }
 
-/* Cut 5 of a shard with one row, -2, of tablet 3, exported. */
+/* Exports cut 5 of a shard with one row, -2, of tablet 3. */
 static void save(struct rig *r)
 {
     rig_new(r, WIRE_SSP, 2, OPT_SGD);
@@ -97,7 +97,7 @@ START_TEST(an_export_answers_when_it_is_done_and_others_go_on)
     ck_assert_int_eq(rig_status(&r, again), RIG_WAITING);
     rig_run(&r, 300);
     ck_assert_int_eq(rig_status(&r, again), 0);
-    ck_assert_int_eq(rig_status(&r, lost), RIG_WAITING); /* the newest one is answered */
+    ck_assert_int_eq(rig_status(&r, lost), RIG_WAITING); /* only the newest is answered */
     ck_assert_uint_eq(rig_reply(&r, again)->u.CUT_EXPORT_reply.rows, 1);
     uint64_t bytes = rig_reply(&r, again)->u.CUT_EXPORT_reply.bytes;
     ck_assert_uint_gt(bytes, 0);
@@ -111,8 +111,8 @@ START_TEST(an_export_answers_when_it_is_done_and_others_go_on)
 }
 END_TEST
 
-/* A cut that is a copy takes batches: pulls are answered meanwhile, a push waits for its tablets
- * and is not in it. */
+/* A cut that is a copy takes several batches: pulls are answered meanwhile; a push waits for its
+ * tablets and is not in the cut. */
 START_TEST(pulls_go_on_beside_a_copy_and_pushes_wait)
 {
     struct rig r = {.dir = _i ? dir : NULL, .durability = DURABLE_MEMORY, .work_ns = 100 * MS};
@@ -141,8 +141,8 @@ START_TEST(pulls_go_on_beside_a_copy_and_pushes_wait)
 }
 END_TEST
 
-/* A copy of a HOLD that comes when its cut has gone on is answered as the first was, and holds
- * nothing; once the cut is dropped, nobody knows it. */
+/* A repeated HOLD that arrives after GO gets the first answer, and holds no push. Once the cut is
+ * dropped, its number is unknown. */
 START_TEST(a_late_hold_holds_nothing)
 {
     struct rig r = {.dir = _i ? dir : NULL, .durability = DURABLE_MEMORY};
@@ -185,7 +185,7 @@ static uint64_t send_hold(struct rig *r, uint64_t cut, uint64_t run)
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
 }
 
-/* While a cut is written a copy of its HOLD is told its own sequence, not that of the cut before;
+/* While a cut is written, a repeated HOLD gets that cut's own sequence, not that of the cut before;
  * of two GO the newer one is answered. There is no cut 0. */
 START_TEST(a_cut_that_is_written_answers_for_itself)
 {
@@ -201,7 +201,7 @@ START_TEST(a_cut_that_is_written_answers_for_itself)
     uint64_t copy = send_hold(&r, 6, RIG_RUN), second = send_cut(&r, WIRE_TYPE_GO, 6);
     rig_run(&r, 5);
     ck_assert_int_eq(rig_status(&r, none), SHOAL_E_MALFORMED);
-    ck_assert_int_eq(rig_status(&r, second), RIG_WAITING); /* it is being written */
+    ck_assert_int_eq(rig_status(&r, second), RIG_WAITING); /* the cut is still being written */
     ck_assert_uint_eq(rig_reply(&r, copy)->u.HOLD_reply.sequence,
                       rig_reply(&r, hold)->u.HOLD_reply.sequence);
     ck_assert_uint_ne(r.shard->hold.last_sequence, r.shard->hold.going_sequence);
@@ -212,7 +212,8 @@ START_TEST(a_cut_that_is_written_answers_for_itself)
 }
 END_TEST
 
-/* Without a map a load would fill nothing; and another one's answer is not its own. */
+/* A load without a map would fill no tablet. A LOAD of another folder does not get the first one's
+ * answer. */
 START_TEST(a_load_is_of_its_folder_and_of_what_is_led)
 {
     struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL, .work_ns = 100 * MS};
@@ -236,9 +237,7 @@ START_TEST(a_load_is_of_its_folder_and_of_what_is_led)
 }
 END_TEST
 
-/* The next HOLD takes the place of one that was given up: what waits, waits for it, and goes on
- * when there can be none. */
-/* Who asks again hears that it failed, as he did before; the next cut is as good as ever. */
+/* A repeated GO gets the same failure; the next cut succeeds. */
 START_TEST(a_cut_that_failed_says_so_again_and_the_next_is_good)
 {
     struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
@@ -269,8 +268,8 @@ START_TEST(a_cut_that_failed_says_so_again_and_the_next_is_good)
 }
 END_TEST
 
-/* There is no room for one more in memory: pushes that waited for it go on, and so does the next
- * cut, once there is some. */
+/* There is no memory for one more cut: pushes that waited for it go on, and a later cut succeeds
+ * once there is memory. */
 START_TEST(a_cut_that_cannot_begin_holds_nobody_up)
 {
     struct rig r = {.dir = NULL};
@@ -306,7 +305,7 @@ START_TEST(a_cut_that_cannot_begin_holds_nobody_up)
 }
 END_TEST
 
-/* What a lane pushed of the run that was is nobody's. */
+/* A lane's held push of the former run is refused. */
 START_TEST(a_restore_refuses_what_is_held_of_the_run_before)
 {
     struct rig r = {.dir = _i ? dir : NULL, .durability = _i ? DURABLE_JOURNAL : DURABLE_MEMORY};
@@ -347,7 +346,7 @@ START_TEST(a_newer_hold_takes_the_place_of_the_older)
 }
 END_TEST
 
-/* A cut that is being written is no one's to drop. */
+/* A cut that is being written cannot be dropped. */
 START_TEST(a_cut_is_dropped_when_it_is_written)
 {
     struct rig r = {.dir = _i ? dir : NULL, .durability = DURABLE_MEMORY, .work_ns = 100 * MS};
@@ -370,7 +369,7 @@ START_TEST(a_cut_is_dropped_when_it_is_written)
 }
 END_TEST
 
-/* What the coordinator goes by when its store was lost: no number is used twice. */
+/* A coordinator that lost its store reads this number, so that no number is used twice. */
 START_TEST(the_highest_cut_is_told_not_the_last)
 {
     static const uint64_t cut[] = {7, 6, 12, 8, 9};
@@ -392,7 +391,7 @@ START_TEST(the_highest_cut_is_told_not_the_last)
 }
 END_TEST
 
-/* The coordinator came back meanwhile: its answer goes where it is now. */
+/* The coordinator has a new connection meanwhile, and the answer goes there. */
 START_TEST(who_asked_last_is_answered_where_he_is)
 {
     struct rig r = {.alone = true, .work_ns = 100 * MS};
@@ -411,7 +410,7 @@ END_TEST
 
 /* ---- RESTORE, in steps ---- */
 
-/* Rows of the cut alone are damaged: those of the store are other files. */
+/* Damages the rows of the cut only: the store's rows are in other files. */
 static void rot(uint64_t cut)
 {
     char command[1600];
@@ -428,7 +427,7 @@ START_TEST(a_look_at_a_cut_changes_nothing)
 {
     struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
     save(&r);
-    rig_restart(&r, true); /* images are in the store, and not in the cut's journal alone */
+    rig_restart(&r, true); /* images are in the store, not only in the cut's journal */
     send_cut(&r, WIRE_TYPE_HOLD, 6);
     rig_run(&r, 5);
     uint64_t go = send_cut(&r, WIRE_TYPE_GO, 6);
@@ -443,7 +442,7 @@ START_TEST(a_look_at_a_cut_changes_nothing)
     uint64_t push = rig_push(
         &r, (struct rig_push_args){.from = 2, .to = 3, .key = rig_key(3, 0), .gradient = 1});
     rig_run(&r, 500);
-    ck_assert_int_eq(rig_status(&r, first), RIG_WAITING); /* the newest one is answered */
+    ck_assert_int_eq(rig_status(&r, first), RIG_WAITING); /* only the newest is answered */
     ck_assert_int_eq(rig_status(&r, again), _i == 1 ? SHOAL_E_CORRUPT : 0);
     ck_assert_int_eq(rig_status(&r, other), SHOAL_E_BUSY);
     ck_assert_int_eq(rig_status(&r, under), SHOAL_E_BUSY);
@@ -462,8 +461,8 @@ START_TEST(a_look_at_a_cut_changes_nothing)
 }
 END_TEST
 
-/* A shard that died over its answer has the run when it comes back, and hears of it once more: then
- * it takes pushes of that run. */
+/* A shard that died before its answer has the run after its restart, and gets the RESTORE once
+ * more: then it accepts pushes of that run. */
 START_TEST(a_restore_after_a_restart_opens_the_way)
 {
     struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
@@ -482,7 +481,8 @@ START_TEST(a_restore_after_a_restart_opens_the_way)
 }
 END_TEST
 
-/* A cut that was given up does not stand in the way, and what waited for it goes before. */
+/* A cut that was given up does not block a restore, and requests that waited for the cut are done
+ * before. */
 START_TEST(a_restore_ends_a_hold)
 {
     struct rig r = {.dir = NULL};
@@ -507,14 +507,14 @@ END_TEST
 static const struct env_ops *quick;
 static const struct env_timer *steps;
 
-/* What the engine does in steps takes 10 ms a step. */
+/* Each step of the engine's stepwise work takes 10 ms. */
 static void slow_start(struct env *env, struct env_timer *t, uint64_t delay_ns)
 {
     quick->timer_start(env, t, t == steps ? delay_ns + 10 * MS : delay_ns);
 }
 
-/* It is answered when it is done, to who asked last. Meanwhile the shard says that it is there, and
- * AGAIN; a pull of no lane waits. */
+/* The restore is answered when it is done, to the newest request. Meanwhile the shard sends beats
+ * and answers AGAIN; a pull without a lane waits. */
 START_TEST(a_restore_answers_when_it_is_done_and_the_loop_turns)
 {
     struct rig r = {.dir = _i ? dir : NULL, .durability = _i ? DURABLE_JOURNAL : DURABLE_MEMORY};
@@ -553,11 +553,11 @@ START_TEST(a_restore_answers_when_it_is_done_and_the_loop_turns)
     ck_assert_int_eq(rig_status(&r, status), 0);
     ck_assert_int_eq(rig_status(&r, digest), SHOAL_E_AGAIN);
     ck_assert_uint_eq(r.beats, 1);
-    ck_assert_uint_eq(r.ready_beats, 1); /* its rows are not away: it need not be set up anew */
+    ck_assert_uint_eq(r.ready_beats, 1); /* its rows are not away: it needs no new set-up */
     rig_run(&r, 10000);
     ck_assert_int_eq(rig_status(&r, again), 0);
     ck_assert_uint_eq(rig_reply(&r, again)->u.RESTORE_reply.rows, 1);
-    ck_assert_int_eq(rig_status(&r, lost), RIG_WAITING); /* the newest one is answered */
+    ck_assert_int_eq(rig_status(&r, lost), RIG_WAITING); /* only the newest is answered */
     ck_assert(rig_value(&r, pull) == -2);
     uint64_t late = send_restore(&r, 5, 90);
     rig_run(&r, 5);
@@ -567,7 +567,7 @@ START_TEST(a_restore_answers_when_it_is_done_and_the_loop_turns)
 }
 END_TEST
 
-/* A shard with the two tables and the map, and no run. */
+/* Starts a shard with the two tables and the map, and without a run. */
 static void empty(struct rig *r)
 {
     rig_start(r, 2);
@@ -619,13 +619,13 @@ START_TEST(a_load_opens_its_run_and_answers_again)
     ck_assert_int_eq(rig_status(&b, again), 0);
     ck_assert_uint_eq(rig_reply(&b, again)->u.LOAD_reply.rows, 1);
     ck_assert_int_eq(rig_status(&b, damaged), SHOAL_E_NOT_FOUND);
-    ck_assert(!shard_run_untold(b.shard, 70)); /* a lane of it may be given */
+    ck_assert(!shard_run_untold(b.shard, 70)); /* lanes of it may be granted */
     rig_free(&b);
 }
 END_TEST
 
-/* A table of a job before it may stand there: in the run it would hold the lanes' lowest marks down
- * for ever, for nobody pushes to it. */
+/* A table of an earlier job may be there. In the run it would hold the lanes' lowest marks down for
+ * ever, because no lane pushes to it. */
 START_TEST(a_load_is_of_the_tables_that_it_names)
 {
     struct rig r = {.dir = NULL};
@@ -652,8 +652,8 @@ START_TEST(a_load_is_of_the_tables_that_it_names)
 }
 END_TEST
 
-/* Under way (a long work), and done: the tables are empty afterwards, and the same checkpoint goes
- * there as another run. */
+/* A load is dropped while it runs (a long work), and after it is done: the tables are empty then,
+ * and the same checkpoint can be loaded as another run. */
 START_TEST(a_load_is_dropped_and_goes_again)
 {
     struct rig r = {.dir = NULL};
@@ -685,7 +685,7 @@ START_TEST(a_load_is_dropped_and_goes_again)
         rig_run(&b, 1000);
         ck_assert_int_eq(early, run == 70 ? RIG_WAITING : 0);
         ck_assert_int_eq(rig_status(&b, load), run == 70 ? SHOAL_E_STOPPED : 0);
-        ck_assert_int_eq(rig_status(&b, lost), RIG_WAITING); /* the newest one is answered */
+        ck_assert_int_eq(rig_status(&b, lost), RIG_WAITING); /* only the newest is answered */
         ck_assert_msg(rig_status(&b, drop) == 0, "%s", rig_reply(&b, drop)->error);
         uint64_t pull = rig_pull(&b, UINT32_MAX, 0, 0, rig_key(3, 0));
         rig_run(&b, 20);
@@ -698,9 +698,9 @@ START_TEST(a_load_is_dropped_and_goes_again)
 }
 END_TEST
 
-/* All is written and the journal full all the same when a push that a hold lets go is admitted: the
- * engine steps, and the drop that waited for the hold is done while the group has an answer and the
- * queue is being walked. */
+/* A push that a hold releases is admitted while the journal is full although all is written. The
+ * engine takes a step, and the drop that waited for the hold is done, while the group has an answer
+ * and the queue is being walked. */
 START_TEST(a_load_dropped_within_an_admission_is_answered)
 {
     struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
@@ -747,8 +747,8 @@ static uint64_t send_clear(struct rig *r, uint64_t job)
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
 }
 
-/* Who waits for a clock, for the others of a clock, or for figures hears that there is nothing more
- * to wait for. */
+/* A request that waits for a clock, for the other pushes of a clock, or for figures gets an answer:
+ * nothing is left to wait for. */
 START_TEST(what_waits_is_told_that_all_is_gone)
 {
     struct rig r = {.dir = _i ? dir : NULL,
@@ -783,8 +783,8 @@ START_TEST(what_waits_is_told_that_all_is_gone)
 }
 END_TEST
 
-/* A shard whose disk fails says nothing and ends: its coordinator waits for it to come back, and
- * asks again. It was answered with the error of the disk, which ended the job. */
+/* A shard whose disk fails sends no answer and ends: the coordinator waits until it is back, and
+ * asks again. The answer used to be the error of the disk, which ended the job. */
 START_TEST(what_a_failing_disk_breaks_off_is_not_answered)
 {
     struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
@@ -826,7 +826,7 @@ START_TEST(what_a_failing_disk_breaks_off_is_not_answered)
 }
 END_TEST
 
-/* Rows that a map could not leave behind are gone; once for a job, also after a restart. */
+/* Rows that a map could not leave behind are dropped, once for a job, even over a restart. */
 START_TEST(a_map_with_fewer_tablets_is_taken_after_a_clear)
 {
     struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};

@@ -1,4 +1,5 @@
-/* test_drop.c: ROWS_GO of fields: a field goes in steps, durably; a job's own rows do not. */
+/* test_drop.c: ROWS_GO of fields: a field is dropped in steps and durably; the rows of the running
+ * job are not. */
 #include "tests/server/shard_rig.h"
 
 static uint64_t drop_of(struct rig *r, uint64_t run, uint64_t tables, const char *what)
@@ -22,7 +23,7 @@ static uint64_t open_of(struct rig *r, uint64_t run, uint64_t tables)
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
 }
 
-/* Of some field that there can be. */
+/* Returns a key of a field number that may exist. */
 static uint64_t key_of(uint32_t tablet)
 {
     uint32_t n = 0;
@@ -36,7 +37,7 @@ static uint64_t rows(const struct rig *r)
     return table_rows(engine_table(r->shard->engine, 0));
 }
 
-/* Of the rig's table, and of one that is not here. */
+/* Names the field in the rig's table, and in a table that does not exist here. */
 static void what_of(const struct rig *r, const char *field, char out[96])
 {
     (void)snprintf(out, 96, "none:* %s:%s",
@@ -73,7 +74,7 @@ START_TEST(dropped_field_goes_in_steps)
 }
 END_TEST
 
-/* All tablets of each table, from its first on. */
+/* All tablets of each table are cleared, from the table's first one on. */
 START_TEST(fields_of_two_tables_go_together)
 {
     struct rig r = {0};
@@ -96,7 +97,7 @@ START_TEST(fields_of_two_tables_go_together)
 }
 END_TEST
 
-/* The field's number may be another's at once: a loss of power must not bring its rows back. */
+/* Another field may get the number at once: a loss of power must not bring the old rows back. */
 START_TEST(a_drop_is_answered_once_it_is_on_disk)
 {
     char dir[] = "/tmp/shoal-drop-XXXXXX", all[96], command[64];
@@ -119,7 +120,7 @@ START_TEST(a_drop_is_answered_once_it_is_on_disk)
 }
 END_TEST
 
-/* The run is open here: what is here may be its own. */
+/* The run is open here: the rows may be its own. */
 START_TEST(rows_of_the_job_stay)
 {
     struct rig r = {0};
@@ -151,7 +152,7 @@ START_TEST(what_is_no_list_is_refused)
 }
 END_TEST
 
-/* A coordinator that died had begun it: no run opens before it is done. */
+/* A coordinator that died had begun the drop: no run opens before it is done. */
 START_TEST(no_run_opens_in_between)
 {
     struct rig r = {0};
@@ -173,7 +174,7 @@ START_TEST(no_run_opens_in_between)
 }
 END_TEST
 
-/* A job's rows go whatever run another job, on other tables, has opened since. */
+/* A job's rows are dropped even if another job, on other tables, has opened a newer run. */
 START_TEST(a_newer_run_of_other_tables_keeps_no_row)
 {
     struct rig r = {0};
@@ -192,7 +193,7 @@ START_TEST(a_newer_run_of_other_tables_keeps_no_row)
 }
 END_TEST
 
-/* A run of other tables opens while fields go. */
+/* A run of other tables opens while fields are being dropped. */
 START_TEST(a_run_of_other_tables_opens_in_between)
 {
     struct rig r = {0};
@@ -210,7 +211,7 @@ START_TEST(a_run_of_other_tables_opens_in_between)
 }
 END_TEST
 
-/* All rows go, whatever table they are of, so none does while another job trains. */
+/* A drop of all rows covers every table, so it is refused while another job trains. */
 START_TEST(all_rows_stay_while_another_job_trains)
 {
     struct rig r = {0};

@@ -1,5 +1,5 @@
-/* test_keys.c: KEYS: rows go at once and for good, a resend changes nothing, a shard that comes
- * back knows. */
+/* test_keys.c: KEYS: rows are erased at once and for good, a repeated request changes nothing, and
+ * a restarted shard still knows. */
 #include "tests/server/shard_rig.h"
 
 static uint64_t name_keys(struct rig *r, uint32_t table, uint32_t action, const uint64_t *keys,
@@ -44,14 +44,14 @@ END_TEST
 static const struct env_ops *quick;
 static const struct env_timer *steps;
 
-/* A step takes 10 ms. */
+/* Each step takes 10 ms. */
 static void slow_start(struct env *env, struct env_timer *t, uint64_t delay_ns)
 {
     quick->timer_start(env, t, t == steps ? delay_ns + 10 * MS : delay_ns);
 }
 
-/* Keys of 16 tablets with a row each, and a step has but one: pulls and pushes go on in between,
- * and the answer comes with the last. */
+/* Keys of 16 tablets with one row each; a step takes one key. Pulls and pushes go on in between,
+ * and the answer comes after the last step. */
 START_TEST(many_keys_are_erased_in_steps)
 {
     struct rig r = {0};
@@ -124,7 +124,7 @@ START_TEST(keys_that_cannot_be_named_are_refused)
 }
 END_TEST
 
-/* Who names keys hears at once that he must ask again; what has begun, goes on by itself. */
+/* A request that cannot begin is answered at once with AGAIN; one that has begun ends by itself. */
 START_TEST(keys_wait_for_nothing_before_they_have_begun)
 {
     struct rig r = {.dir = NULL, .durability = DURABLE_MEMORY, .work_ns = 100 * MS};
@@ -150,8 +150,8 @@ START_TEST(keys_wait_for_nothing_before_they_have_begun)
 }
 END_TEST
 
-/* Erased and then scrubbed: answered when the journal has nothing of the key any more; here there
- * is no journal. */
+/* Keys are erased and then scrubbed: the answer comes when the journal has no more records of them.
+ * Here there is no journal. */
 START_TEST(scrub_is_answered)
 {
     struct rig r = {0};

@@ -1,4 +1,4 @@
-/* test_audit.c: BLAME and SCRUB over the wire: one at a time, each answered once, by the engine's
+/* test_audit.c: BLAME and SCRUB over the wire: one at a time, each answered once, from the engine's
  * search. */
 #include "tests/server/shard_rig.h"
 
@@ -51,7 +51,7 @@ START_TEST(blame_tells_the_pushes_of_a_key)
     ck_assert_int_eq(json_as_int(json_get(j, "0.batch"), 0), 5);
     ck_assert_int_eq(json_as_int(json_get(j, "2.batch"), 0), 1);
     ck_assert_int_eq(json_as_int(json_get(j, "1.run"), 0), RIG_RUN);
-    /* of two gradients of 3 */
+    /* two gradients of 3 */
     ck_assert_double_eq_tol(json_as_number(json_get(j, "1.norm"), 0), 4.2426, 1e-3);
     json_free(j);
     uint64_t none = blame(&r, key, 0), two = blame(&r, key, 1);
@@ -78,7 +78,8 @@ START_TEST(one_search_at_a_time)
 }
 END_TEST
 
-/* Nobody waits for a search whose asker has left. Erasing goes on: what is erased must be gone. */
+/* A search ends when the peer that asked for it has left. A scrub goes on: erased keys must be
+ * removed. */
 START_TEST(a_search_ends_with_its_asker_and_a_scrub_does_not)
 {
     struct rig r;

@@ -1,8 +1,8 @@
 /* test_park.c: requests whose rows are in the store, or for which there is no room, wait in order
- * and hold up nobody else.
+ * and delay no other request.
  *
- * The engine's answers are taken over (--wrap): keys in `cold` are not in memory until fetch()
- * takes them out, and while `room` is 0 a push finds no room. */
+ * The engine's answers are replaced (--wrap): keys in `cold` are not in memory until fetch()
+ * removes them from it, and while `room` is 0 a push finds no room. */
 #include "tests/server/shard_rig.h"
 
 #define EVAL UINT32_MAX
@@ -20,7 +20,7 @@ int __wrap_engine_admit_push(struct engine *g, const struct push_record *r, stru
 static struct engine_options options_of;
 static uint64_t cold[64];
 static uint32_t cold_count, asked;
-static int room, without = SHOAL_E_BUSY; /* what a push without room is told */
+static int room, without = SHOAL_E_BUSY; /* answer to a push without room */
 
 int __wrap_engine_open(const struct engine_options *options, struct env *env, struct engine **out,
                        struct err *e)
@@ -58,7 +58,7 @@ static void chill(uint64_t key)
     cold[cold_count++] = key;
 }
 
-/* The row of a key comes from the store; 0: nothing, but who waits is told. */
+/* The row of a key arrives from the store; 0: no row, but waiting requests are tried again. */
 static void fetch(struct rig *r, uint64_t key)
 {
     uint32_t left = 0;
@@ -304,8 +304,8 @@ START_TEST(no_push_moves_while_a_cut_is_held)
 }
 END_TEST
 
-/* A map came while a cut was held: of what waited, pushes to tablets that are another's now are
- * refused as a newcomer is. */
+/* A map came during the hold of a cut. Waiting pushes to tablets that another shard leads now are
+ * refused like new ones. */
 static void map_within_a_hold(uint32_t mode)
 {
     struct rig r = {0};
@@ -377,7 +377,7 @@ START_TEST(pulls_of_a_peer_that_left_go_and_its_pushes_stay)
 }
 END_TEST
 
-/* Parts of a batch are alike in all but their tablets, or their table. */
+/* The parts of a batch differ only in their tablets, or their table. */
 START_TEST(other_parts_of_a_batch_take_nobodys_place)
 {
     struct rig r = {0};
@@ -398,7 +398,7 @@ START_TEST(other_parts_of_a_batch_take_nobodys_place)
 }
 END_TEST
 
-/* Another table's push of the lane does not wait for the rows of this one's. */
+/* A lane's push to another table does not wait for the rows of this table. */
 START_TEST(tables_of_a_lane_hold_up_nobody_else)
 {
     struct rig r = {0};
@@ -416,7 +416,8 @@ START_TEST(tables_of_a_lane_hold_up_nobody_else)
 }
 END_TEST
 
-/* Three minutes after it was asked for, and not before, however long the shard has been up. */
+/* A parked pull is dropped three minutes after its request, not before, however long the shard
+ * runs. */
 START_TEST(parked_pull_of_nobody_is_let_go)
 {
     struct rig r = {0};
@@ -433,8 +434,8 @@ START_TEST(parked_pull_of_nobody_is_let_go)
 }
 END_TEST
 
-/* The same batch of the lane's next holder is another push: the former one hears that it is shut
- * out. */
+/* The lane's next holder sends the same batch: that is another push. The former holder's push is
+ * refused as fenced. */
 START_TEST(a_push_of_another_generation_takes_nobodys_place)
 {
     struct rig r = {0};
@@ -454,7 +455,7 @@ START_TEST(a_push_of_another_generation_takes_nobodys_place)
 }
 END_TEST
 
-/* So is that of another run, whose lanes and batches have the same numbers. */
+/* The same applies to another run, whose lanes and batches have the same numbers. */
 START_TEST(a_push_of_another_run_takes_nobodys_place)
 {
     struct rig r = {0};
@@ -488,8 +489,8 @@ START_TEST(a_push_of_another_run_takes_nobodys_place)
 }
 END_TEST
 
-/* Readers ask for the same rows at once, and each is answered; so is who pulls what another one
- * pulls. */
+/* Readers ask for the same rows at once, and each is answered; so are a lane's equal pulls over two
+ * connections. */
 START_TEST(pulls_of_others_take_nobodys_place)
 {
     struct rig r = {.alone = true};
@@ -509,7 +510,7 @@ START_TEST(pulls_of_others_take_nobodys_place)
 }
 END_TEST
 
-/* Room that comes is for who waited for it, not for who comes with it. */
+/* New room goes to a waiting push, not to one that arrives at that moment. */
 START_TEST(who_found_no_room_goes_first)
 {
     struct rig r = {0};
@@ -532,7 +533,7 @@ START_TEST(who_found_no_room_goes_first)
 }
 END_TEST
 
-/* At once, and not when the cut lets it go. */
+/* At once, not only when the cut releases it. */
 START_TEST(who_waits_for_a_cut_is_refused_when_its_run_is_dropped)
 {
     struct rig r = {0};
@@ -570,7 +571,8 @@ static struct request *take(struct request_pool *p, uint64_t holder, size_t byte
     return take_now(p, holder, bytes, false);
 }
 
-/* Few and large ones are as greedy as many: half of the bytes, once three quarters are taken. */
+/* A few large requests are limited like many small ones: to half of the bytes, once three quarters
+ * are taken. */
 START_TEST(a_holder_of_half_the_bytes_leaves_the_rest_to_others)
 {
     enum { MIB = 1 << 20 };
@@ -589,7 +591,7 @@ START_TEST(a_holder_of_half_the_bytes_leaves_the_rest_to_others)
     request_give(&p, other);
     while (n > 0)
         request_give(&p, q[--n]);
-    /* nothing is left of it */
+    /* the peer's share is empty */
     ck_assert(!request_pool_pressed(&p));
     for (uint32_t i = 0; i < REQUEST_PLACES; i++)
         ck_assert(p.share[REQUEST_PUSH].of[i].used == 0 && p.share[REQUEST_PUSH].of[i].bytes == 0);
@@ -599,7 +601,7 @@ START_TEST(a_holder_of_half_the_bytes_leaves_the_rest_to_others)
 }
 END_TEST
 
-/* What sets others going finds room where nobody else does, as much again and no more. */
+/* A push that lets others go on finds room when others do not, up to as much again. */
 START_TEST(what_goes_on_at_once_has_a_bound_too)
 {
     enum { MIB = 1 << 20 };

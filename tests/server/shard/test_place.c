@@ -1,5 +1,5 @@
-/* test_place.c: where a shard belongs: told once, kept in its folder, and no map that leaves rows
- * behind. */
+/* test_place.c: a shard's place in its cluster: set once, kept in its folder, and protected from a
+ * map that would leave rows behind. */
 #include "tests/server/shard_rig.h"
 
 #include "server/shard/place.h"
@@ -34,7 +34,7 @@ START_TEST(a_map_is_kept_before_it_is_led)
 {
     struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
-    sim_kill(r.shard_node); /* nothing was written since but what was answered */
+    sim_kill(r.shard_node); /* only answered requests were written */
     shard_close(r.shard, false);
     rig_shard(&r);
     const struct engine_place *p = engine_place(r.shard->engine);
@@ -56,7 +56,7 @@ START_TEST(a_map_is_kept_before_it_is_led)
 }
 END_TEST
 
-/* _i 0: a row is there; 1: a mark alone; 2: neither, and it is taken. */
+/* _i 0: a row is there; 1: only a mark; 2: neither, and the map is accepted. */
 START_TEST(a_map_that_leaves_rows_is_refused)
 {
     struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
@@ -137,7 +137,7 @@ START_TEST(names_are_kept_and_given_and_others_are_refused)
     ck_assert_int_eq(rig_status(&r, none), SHOAL_E_MALFORMED);
     ck_assert_int_eq(rig_status(&r, zero), SHOAL_E_MALFORMED);
     ck_assert_int_eq(rig_status(&r, next), 0);
-    sim_kill(r.shard_node); /* nothing was written since but what was answered */
+    sim_kill(r.shard_node); /* only answered requests were written */
     shard_close(r.shard, false);
     rig_shard(&r);
     ck_assert_uint_eq(r.beat.names_version, 3);
@@ -176,7 +176,7 @@ START_TEST(what_is_learnt_is_kept_and_given_and_an_older_one_is_refused)
     ck_assert_int_eq(rig_status(&r, older), SHOAL_E_CONFIG);
     ck_assert_int_eq(rig_status(&r, zero), SHOAL_E_MALFORMED);
     ck_assert_int_eq(rig_status(&r, next), 0);
-    sim_kill(r.shard_node); /* nothing was written since but what was answered */
+    sim_kill(r.shard_node); /* only answered requests were written */
     shard_close(r.shard, false);
     rig_shard(&r);
     ck_assert_uint_eq(r.beat.taken_version, 3);
@@ -190,8 +190,8 @@ START_TEST(what_is_learnt_is_kept_and_given_and_an_older_one_is_refused)
 }
 END_TEST
 
-/* The folder of shard 0 of one cluster meets a coordinator that calls it another one: _i 0: the
- * number, 1: the cluster. It answers nobody, and goes on when its own is back. */
+/* The folder of shard 0 meets a coordinator that gives it another number (_i 0) or another cluster
+ * (1). The shard answers no request, and goes on when its own coordinator is back. */
 START_TEST(another_place_is_not_taken)
 {
     struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
@@ -213,7 +213,7 @@ START_TEST(another_place_is_not_taken)
 }
 END_TEST
 
-/* Number, how many there are, and both halves of the cluster's name. */
+/* The place consists of the number, the number of shards, and both halves of the cluster's name. */
 START_TEST(a_place_is_all_that_is_told)
 {
     static const struct {
@@ -237,8 +237,8 @@ START_TEST(a_place_is_all_that_is_told)
                                               .cluster_low = told[i].low};
         ck_assert_int_eq(place_told(r.shard, &reply, &e), told[i].status);
     }
-    uint64_t fences = rig_fences(&r, RIG_RUN + 9, NULL, 0), /* of no run that is open here */
-        map = rig_map(&r, 1, (2u << RIG_BITS) - 1);         /* its last tablet is another's */
+    uint64_t fences = rig_fences(&r, RIG_RUN + 9, NULL, 0), /* its run is not open */
+        map = rig_map(&r, 1, (2u << RIG_BITS) - 1);         /* its last tablet is another shard's */
     rig_run(&r, 5);
     ck_assert_int_eq(rig_status(&r, fences), SHOAL_E_OLD_RUN);
     ck_assert_int_eq(rig_status(&r, map), SHOAL_E_CONFIG);
@@ -255,7 +255,7 @@ static void beat_answered(struct rig *r, peer_t to, uint32_t lease_ms)
     rig_run(r, 5);
 }
 
-/* And within what a lease may be: beats neither flood nor stop. */
+/* The lease stays within its limits: beats neither flood nor stop. */
 START_TEST(a_lease_is_the_coordinators_to_say)
 {
     static const uint32_t lease[] = {99, 600001, 0, 600000, 100};
@@ -300,8 +300,8 @@ static uint64_t drop(struct rig *r, uint64_t run)
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
 }
 
-/* A coordinator whose store is older opens a run that is over: with marks 0 its rows would be
- * trained once more. _i 0: in the process; 1, 2: also after a restart, killed or clean (when all is
+/* A coordinator with an older store opens a run that is over: with marks 0 its rows would be
+ * trained once more. _i 0: in the same process; 1, 2: after a restart, killed or clean (then all is
  * in the store and the journal is trimmed); 3: without a folder. */
 START_TEST(a_run_that_is_over_is_not_opened_again)
 {
@@ -322,7 +322,7 @@ START_TEST(a_run_that_is_over_is_not_opened_again)
             .run = RIG_RUN + 1, .lanes = 1, .mode = WIRE_ASYNC, .must_exist = true};
         uint64_t was = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
         rig_run(&r, 5);
-        ck_assert_int_eq(rig_status(&r, open), 0); /* it is open */
+        ck_assert_int_eq(rig_status(&r, open), 0); /* the run is open */
         ck_assert_int_eq(rig_status(&r, over), SHOAL_E_CONFIG);
         ck_assert_int_eq(rig_status(&r, was), SHOAL_E_CONFIG);
         ck_assert_ptr_nonnull(
@@ -338,12 +338,12 @@ START_TEST(a_run_that_is_over_is_not_opened_again)
 }
 END_TEST
 
-/* A cut is of the run that the coordinator means, not of the newest one that is open. */
+/* A cut belongs to the run that the coordinator names, not to the newest open one. */
 START_TEST(a_cut_is_of_the_run_that_is_named)
 {
     struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
-    rig_open(&r, RIG_RUN + 5, 1, WIRE_ASYNC); /* of a coordinator that is no more */
+    rig_open(&r, RIG_RUN + 5, 1, WIRE_ASYNC); /* from a coordinator that has died */
     struct wire w = rig_wire(&r, WIRE_TYPE_HOLD);
     w.u.HOLD = (struct wire_HOLD){3, RIG_RUN + 1, false};
     uint64_t closed = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
@@ -359,7 +359,7 @@ START_TEST(a_cut_is_of_the_run_that_is_named)
 }
 END_TEST
 
-/* A folder keeps the name it was given first, and all its shards. */
+/* A folder keeps the name of its first server, and all its shards. */
 START_TEST(a_folder_is_of_one_server_and_all_its_shards)
 {
     char name[LIMIT_NAME], data[600];

@@ -1,4 +1,5 @@
-/* test_request.c: the pool of pulls and pushes: who gets a place when others have all. */
+/* test_request.c: the pool of pulls and pushes, and which request gets a place when others have
+ * all. */
 #include "server/shard/request.h"
 #include "tests/lib/suite.h"
 
@@ -23,7 +24,7 @@ static void teardown(void)
     request_pool_close(&pool);
 }
 
-/* Of a peer of its own, without keys; false: refused. */
+/* Takes a request without keys, from a peer of its own; false: refused. */
 static bool take(enum wire_type type, bool at_once)
 {
     const struct request_from from = {.peer = count + 1};
@@ -41,8 +42,8 @@ static bool take(enum wire_type type, bool at_once)
     return q != NULL;
 }
 
-/* Those that wait for a clock have every place, and what they wait for is the next to come: in bsp
- * that is the push of the lane whose turn it is. */
+/* Pushes that wait for a clock have every place, and the push that they wait for is the next to
+ * come: in bsp that of the lane whose turn it is. */
 START_TEST(push_that_will_not_wait_has_a_place_when_those_that_wait_have_all)
 {
     while (take(WIRE_TYPE_PUSH, false))
@@ -56,7 +57,7 @@ START_TEST(push_that_will_not_wait_has_a_place_when_those_that_wait_have_all)
     request_give(&pool, taken[--count]);
     ck_assert(!take(WIRE_TYPE_PUSH, false));
     ck_assert(take(WIRE_TYPE_PUSH, true));
-    while (take(WIRE_TYPE_PULL, false)) /* they have theirs, all of it */
+    while (take(WIRE_TYPE_PULL, false)) /* pulls have places of their own */
         ;
     ck_assert_uint_eq(count, 2 * LIMIT_WAITING + LIMIT_WAITING / 16);
 }

@@ -1,5 +1,5 @@
-/* test_roles.c: what a shard takes from whom: every role with every message, the allow-list that
- * comes late, and a key that floods. */
+/* test_roles.c: the messages that a shard accepts by role: every role with every message, the
+ * allow-list that arrives late, and a key that floods. */
 #include "proto/wire/allow.h"
 #include "tests/lib/suite.h"
 #include "tests/server/shard_rig.h"
@@ -17,7 +17,7 @@ static int frames_of(enum wire_type type)
     }
 }
 
-/* A request of this kind, as empty as it may be. */
+/* Sends a request of this kind, as empty as possible. */
 static uint64_t ask(struct rig *r, enum wire_type type, bool lane)
 {
     static const uint8_t nothing[512];
@@ -28,7 +28,7 @@ static uint64_t ask(struct rig *r, enum wire_type type, bool lane)
                     0);
 }
 
-/* X(the right, its message), as PULL_LANE is one of PULL. */
+/* X(the right, its message): PULL_LANE, for instance, belongs to PULL. */
 static const struct {
     enum wire_right right;
     enum wire_type type;
@@ -63,7 +63,7 @@ START_TEST(every_role_and_message_at_a_shard)
             uint64_t id = ask(&r, cell[i].type, cell[i].right == WIRE_RIGHT_PULL_LANE);
             rig_run(&r, 5);
             int status = rig_status(&r, id);
-            if (roles == 0) /* not for a shard, whoever asks */
+            if (roles == 0) /* no message to a shard, whatever the role */
                 ck_assert_msg(status == SHOAL_E_USAGE, "%s", allow_text(cell[i].right));
             else
                 ck_assert_msg((status == SHOAL_E_DENIED) == !may, "%s of %s: %d",
@@ -117,10 +117,10 @@ START_TEST(a_list_that_comes_late_is_not_taken)
     id = list_send(&r, era | 2, "two");
     ck_assert_uint_eq(rig_reply(&r, id)->u.KEYLIST_reply.version, era | 2);
     ck_assert_str_eq(taken, "two");
-    id = list_send(&r, era | 2, "two"); /* sent again */
+    id = list_send(&r, era | 2, "two"); /* repeated */
     ck_assert_int_eq(rig_status(&r, id), 0);
     ck_assert_uint_eq(lists, 2);
-    id = list_send(&r, era | 1, "one"); /* a late copy: who was struck off does not come back */
+    id = list_send(&r, era | 1, "one"); /* a late copy: removed keys stay removed */
     ck_assert_uint_eq(rig_reply(&r, id)->u.KEYLIST_reply.version, era | 2);
     ck_assert_str_eq(taken, "two");
     id = list_send(&r, era | 3, "x");
@@ -136,13 +136,13 @@ END_TEST
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
-/* Pulls of keys from `first` on that wait for a clock that does not come; how many were BUSY so
- * far. */
+/* Sends pulls of keys from `first` on that wait for a clock that does not come. Returns how many
+ * were BUSY so far. */
 static uint32_t flood(struct rig *r, peer_t to, uint32_t first, uint32_t count)
 {
     uint32_t busy = 0;
     for (uint32_t i = 0; i < count; i++) {
-        r->to = to; /* a beat says otherwise */
+        r->to = to; /* a beat changes it */
         (void)rig_pull(r, 0, 50, 0, rig_key(1, first + i));
         if (i % 16 == 0 || i + 1 == count)
             rig_run(r, 5);

@@ -1,5 +1,5 @@
-/* test_shard.c: a shard answers what it has recorded, once, whatever is sent twice, late, wrong or
- * hostile. */
+/* test_shard.c: a shard answers only recorded requests, and each once, even if messages come twice,
+ * late, wrong or hostile. */
 #include "embedding/rows/table_inner.h"
 #include "proto/base/key.h"
 #include "tests/lib/crafted.h"
@@ -131,7 +131,7 @@ START_TEST(fence_shuts_out_the_older_generation)
 }
 END_TEST
 
-/* Its folder may lack the newest fence: power took it. */
+/* Its folder may lack the newest fence, which a loss of power took. */
 START_TEST(push_after_a_return_waits_for_the_fences)
 {
     char dir[] = "/tmp/shoal-test-XXXXXX";
@@ -170,14 +170,14 @@ START_TEST(push_after_a_return_waits_for_the_fences)
     ck_assert_uint_eq(engine_lane_generation(r.shard->engine, RIG_RUN, 1), 2);
     ck_assert_int_eq(engine_clock(r.shard->engine, RIG_RUN, 0, 4, &clock, &low), 0);
     ck_assert_uint_eq(clock, 11);
-    /* a run that it has not found in its folder has no fences that could be lost */
+    /* a run that is not in its folder has no fences that could be lost */
     ck_assert(!shard_run_untold(r.shard, RIG_RUN + 1));
     rig_free(&r);
     remove_dir(dir);
 }
 END_TEST
 
-/* Two runs side by side: the fences of one say nothing of the other's, and take nothing back. */
+/* Two runs side by side: the fences of one do not count for the other. */
 START_TEST(each_run_waits_for_its_own_fences)
 {
     char dir[] = "/tmp/shoal-test-XXXXXX";
@@ -218,7 +218,7 @@ START_TEST(each_run_waits_for_its_own_fences)
 }
 END_TEST
 
-/* Under bsp the answer to a fence tells how far any lane is. */
+/* Under bsp the reply to a fence gives the newest clock of any lane. */
 START_TEST(fence_tells_the_newest_clock)
 {
     static const uint32_t mode[] = {WIRE_BSP, WIRE_SSP};
@@ -277,7 +277,7 @@ START_TEST(tablets_not_led_are_refused)
 }
 END_TEST
 
-/* A worker that goes on with another job's map names tables of that job. */
+/* A worker that uses another job's map names tables of that job. */
 START_TEST(table_of_another_run_is_refused)
 {
     struct rig r = {0};
@@ -317,8 +317,8 @@ START_TEST(table_of_another_run_is_refused)
 }
 END_TEST
 
-/* Tablets [4, 12) of a table are here: each side of both ends, of a pull, of one of two keys, of a
- * push's range. */
+/* Tablets [4, 12) of a table are here. The test looks at both sides of both ends, with a pull of
+ * one and of two keys, and with a push's range. */
 START_TEST(the_ends_of_what_is_led_are_exact)
 {
     struct rig r = {0};
@@ -353,7 +353,7 @@ START_TEST(the_ends_of_what_is_led_are_exact)
 }
 END_TEST
 
-/* All tablets but the ninth, which another shard leads: its rows would read as new ones. */
+/* All tablets except the ninth, which another shard leads: its rows would read as new ones. */
 START_TEST(a_hole_in_what_is_led_is_exact)
 {
     struct rig r = {0};
@@ -388,7 +388,8 @@ static void known_count(struct env *env, peer_t peer)
     known++;
 }
 
-/* The loop hears who has spoken lawfully: a flood of strangers leaves him where he is. */
+/* The loop is told which peer has sent a valid message: a flood of unknown peers does not cost that
+ * one its connection. */
 START_TEST(who_speaks_lawfully_is_known)
 {
     struct rig r = {0};
@@ -413,7 +414,7 @@ START_TEST(who_speaks_lawfully_is_known)
 }
 END_TEST
 
-/* A row that is not there is nothing to a reader, and what it begins with to a lane. */
+/* A missing row has no value for a reader, and its initial value for a lane. */
 START_TEST(readers_see_no_row_where_none_is)
 {
     struct rig r = {0};
@@ -540,7 +541,7 @@ static void cut_and_restore(const char *dir)
     ck_assert_int_eq(rig_status(&r, old), SHOAL_E_OLD_RUN);
     ck_assert(rig_value(&r, pull) == -2);
 
-    /* The new run goes on from the cut's marks; the RESTORE that comes again must not undo that. */
+    /* The new run goes on from the cut's marks; a repeated RESTORE must not undo that. */
     ck_assert_int_eq(engine_mark(r.shard->engine, RIG_RUN + 1, 0, 0), 1);
     struct wire w = rig_wire(&r, WIRE_TYPE_FENCE);
     w.u.FENCE = (struct wire_FENCE){.run = RIG_RUN + 1, .generation = 50, .live = true};
@@ -578,8 +579,8 @@ static uint64_t keep_request(struct rig *r, uint64_t below, uint64_t keep)
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
 }
 
-/* Runs of jobs before, whose drop never came: there is room again, and the job's own run goes on.
- * Where the coordinator tells no run (0) they stay. */
+/* Runs of earlier jobs, whose drop never arrived, are dropped: there is room again, and the job's
+ * own run stays. If the coordinator names no run (0), all stay. */
 START_TEST(runs_that_nobody_has_any_more_are_dropped)
 {
     struct rig r = {.durability = DURABLE_MEMORY};
@@ -628,7 +629,8 @@ static uint64_t open_of(struct rig *r, uint64_t run, uint64_t tables)
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
 }
 
-/* Each cut of two runs is held in its turn; a restore of one does not let the other's go. */
+/* Cuts of two runs are held one after the other; a restore of one does not end the hold of the
+ * other. */
 START_TEST(another_jobs_hold_is_waited_for)
 {
     struct rig r = {.durability = DURABLE_MEMORY, .work_ns = 20 * MS};
@@ -660,8 +662,9 @@ START_TEST(another_jobs_hold_is_waited_for)
 }
 END_TEST
 
-/* Run RIG_RUN pushes to table 0, the next one to table 1. The job of the second wants nothing of
- * before: cuts of the first stay, made (3), under way (5) and held (6), and so does its run. */
+/* Run RIG_RUN pushes to table 0, the next one to table 1. The job of the second run keeps nothing
+ * older: cuts of the first run stay, made (3), being written (5) and held (6), and so does that
+ * run. */
 START_TEST(another_jobs_cuts_and_runs_stay)
 {
     char dir[] = "/tmp/shoal-test-XXXXXX";
@@ -706,8 +709,8 @@ START_TEST(another_jobs_cuts_and_runs_stay)
 }
 END_TEST
 
-/* Of cuts 3, 4, 5 and 6 the coordinator knows 4, and has not drawn 6 yet. One that is being written
- * is waited for, one that is held is let go. */
+/* The coordinator knows cut 4 out of 3, 4, 5 and 6, and has not drawn 6 yet. A cut that is being
+ * written is waited for, a held one is released. */
 START_TEST(cuts_that_nobody_knows_are_deleted)
 {
     char dir[] = "/tmp/shoal-test-XXXXXX";
@@ -851,7 +854,8 @@ static int frames_of(enum wire_type type)
     }
 }
 
-/* Who is not the coordinator may read, pull and push; all else is refused, and nothing is done. */
+/* A peer that is not the coordinator may read, pull and push. Any other request is refused, and has
+ * no effect. */
 START_TEST(strangers_give_no_orders)
 {
     static const enum wire_type order[] = {
@@ -881,7 +885,7 @@ START_TEST(strangers_give_no_orders)
     }
     id = rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = 1, .gradient = 1});
     rig_run(&r, 5);
-    ck_assert_int_eq(rig_status(&r, id), 0); /* its lane is as it was */
+    ck_assert_int_eq(rig_status(&r, id), 0); /* its lane is unchanged */
     r.to = coordinator;
     id = rig_fence(&r, 0, 2, true);
     rig_run(&r, 5);
@@ -890,10 +894,10 @@ START_TEST(strangers_give_no_orders)
 }
 END_TEST
 
-/* Bytes from anybody: each costs its sender an error at most. */
+/* Random bytes from any peer: each message costs its sender at most an error. */
 START_TEST(hostile_messages_cost_nobody_else_anything)
 {
-    struct rig r = {.alone = true}; /* so that handlers of orders see them too */
+    struct rig r = {.alone = true}; /* so that the handlers of orders get them, too */
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     struct rng rng = {42};
     for (int i = 0; i < 3000; i++) {
@@ -932,7 +936,7 @@ START_TEST(hostile_messages_cost_nobody_else_anything)
 }
 END_TEST
 
-/* Pulls of a lane that others must move first, by a peer of a number. */
+/* Sends pulls of a lane that wait for other lanes, from a peer with number `from`. */
 static void pulls_that_wait(struct rig *r, peer_t from, uint32_t count, uint64_t batch)
 {
     struct wire w = rig_wire(r, WIRE_TYPE_PULL);
@@ -947,8 +951,8 @@ static void pulls_that_wait(struct rig *r, peer_t from, uint32_t count, uint64_t
     }
 }
 
-/* All that may wait does, and no more; one peer leaves the last quarter to others; and whoever
- * would bring the clock gets in. */
+/* Waiting requests fill the pool and no more. One peer leaves the last quarter to others, and the
+ * push that moves the clock gets in. */
 START_TEST(waiting_requests_are_bounded)
 {
     struct rig r = {0};
@@ -970,7 +974,7 @@ START_TEST(waiting_requests_are_bounded)
 }
 END_TEST
 
-/* Of a clock that never comes. */
+/* They would wait for a clock that never comes. */
 START_TEST(far_pulls_are_refused)
 {
     struct rig r = {0};
@@ -986,7 +990,8 @@ START_TEST(far_pulls_are_refused)
 }
 END_TEST
 
-/* Whose sender has left without a word, as no socket tells. One that asks again waits on. */
+/* Their sender has left without a message, which no socket reports. A repeated pull keeps
+ * waiting. */
 START_TEST(pulls_of_nobody_are_let_go)
 {
     struct rig r = {0};
@@ -1025,8 +1030,8 @@ static struct msg *big_message(uint64_t batch, uint32_t count)
     return m;
 }
 
-/* A pull does not wait for all pushes that the network has brought by then: many keys are applied
- * at once. */
+/* A pull does not wait for all pushes that have arrived: a group with many keys is applied at
+ * once. */
 START_TEST(a_group_is_settled_when_it_has_many_keys)
 {
     struct rig r = {0};
@@ -1046,8 +1051,8 @@ START_TEST(a_group_is_settled_when_it_has_many_keys)
 }
 END_TEST
 
-/* Two lanes over a network that loses, doubles and reorders: every push is applied once, and the
- * messages' pool comes back. */
+/* Two lanes over a network that loses, doubles and reorders: every push is applied once, and all
+ * memory of the messages' pool is released. */
 START_TEST(lossy_network_applies_each_push_once)
 {
     for (uint64_t seed = 1; seed <= 10; seed++) {
@@ -1088,8 +1093,8 @@ static int mixed_order(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The whole of what a stranger with a connection can do: as many keys of one bucket as a push may
- * have, then the same in a pull; and again after the process was killed, from the journal. */
+/* The worst that a peer with a connection can do: a push with as many keys of one bucket as
+ * possible, then the same keys in a pull; and once more after a kill, from the journal. */
 START_TEST(crafted_keys_are_found_as_fast_as_others)
 {
     enum { KEYS = 65000 };
@@ -1130,7 +1135,7 @@ START_TEST(crafted_keys_are_found_as_fast_as_others)
             ck_assert_uint_le(one, 192);
             looked += one;
         }
-        ck_assert_uint_lt(looked, 3 * KEYS); /* in one chain 422 million */
+        ck_assert_uint_lt(looked, 3 * KEYS); /* 422 million in one chain */
         if (life == 0)
             rig_restart(&r, false);
     }
@@ -1210,14 +1215,14 @@ START_TEST(fsync_answers_nothing_before_the_sync)
     rig_restart(&r, false);
     again = rig_push(&r, p);
     rig_run(&r, 50);
-    /* what recovery found counts as synced */
+    /* recovered records count as synced */
     ck_assert_uint_eq(rig_reply(&r, again)->u.PUSH_reply.skipped, 16);
     rig_free(&r);
     remove_dir(dir);
 }
 END_TEST
 
-/* A job is over with its digests: whatever the durability, what they count is on the disk. */
+/* Digests end a job: whatever the durability, the counted rows are on disk by then. */
 START_TEST(digest_comes_once_it_is_on_disk)
 {
     char dir[] = "/tmp/shoal-test-XXXXXX";
@@ -1240,7 +1245,7 @@ START_TEST(digest_comes_once_it_is_on_disk)
 }
 END_TEST
 
-/* journal: what was acknowledged is on the disk soon, though nothing else comes. */
+/* durability journal: acknowledged pushes are synced soon, even if no other message comes. */
 START_TEST(idle_journal_is_synced)
 {
     char dir[] = "/tmp/shoal-test-XXXXXX";
@@ -1260,7 +1265,7 @@ START_TEST(idle_journal_is_synced)
 }
 END_TEST
 
-/* A sync that takes long covers what was there when it began: the next one comes by itself. */
+/* A long sync covers the records from before its begin: the next sync comes by itself. */
 START_TEST(what_comes_within_a_sync_is_synced_by_the_next)
 {
     char dir[] = "/tmp/shoal-test-XXXXXX";
@@ -1307,8 +1312,7 @@ START_TEST(acknowledged_push_survives_a_kill_and_is_not_repeated)
 }
 END_TEST
 
-/* Rows come back after a start: readers wait for theirs, all that needs more is told to ask
- * again. */
+/* Rows are recovered after a start: readers wait for theirs, and all other requests get AGAIN. */
 START_TEST(while_rows_come_back_readers_are_answered)
 {
     char dir[] = "/tmp/shoal-test-XXXXXX";
@@ -1394,7 +1398,7 @@ START_TEST(warm_pulls_and_pushes_allocate_nothing)
         struct msg *m = wire_encode(&w);
         memcpy(msg_add(m, sizeof keys), keys, sizeof keys);
         memcpy(msg_add(m, sizeof gradients), gradients, sizeof gradients);
-        shard_handler.on_message(r.shard, 999999, m); /* the replies go to nobody and are dropped */
+        shard_handler.on_message(r.shard, 999999, m); /* replies are dropped */
         w.type = WIRE_TYPE_PULL;
         w.u.PULL = (struct wire_PULL){.run = RIG_RUN, .lane = 0, .batch = to + 1, .key_count = 2};
         m = wire_encode(&w);

@@ -1,5 +1,5 @@
-/* test_table_stats.c: TABLE_STATS: figures of the tablets that a shard leads, in steps, each
- * request answered once. */
+/* test_table_stats.c: TABLE_STATS: figures of the tablets that a shard leads, computed in steps;
+ * each request is answered once. */
 #include "tests/server/shard_rig.h"
 
 #include "proto/base/json.h"
@@ -21,7 +21,7 @@ static struct json *answer(struct rig *r, uint64_t id)
     return j;
 }
 
-/* One key in each of the 16 tablets, pushed by a batch each; every gradient is 3, so the norms are
+/* Pushes one key in each of the 16 tablets, by a batch each; every gradient is 3, so the norms are
  * sqrt(18). */
 static void fill(struct rig *r)
 {
@@ -57,7 +57,7 @@ START_TEST(only_led_tablets_count)
     struct rig r = {0};
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     fill(&r);
-    /* no map takes rows away, so it does not come by MAP_SET */
+    /* MAP_SET never takes rows away, so this map is not set by it */
     uint16_t shard_of[2u << RIG_BITS];
     for (uint32_t i = 0; i < 2u << RIG_BITS; i++)
         shard_of[i] = i >= 10;
@@ -87,7 +87,7 @@ START_TEST(what_cannot_be_answered_is_refused)
 }
 END_TEST
 
-/* Rows of a tablet, many at once: rows of more than one step come together quickly. */
+/* Pushes many rows of a tablet at once, so that there are soon more than one step takes. */
 static void fill_tablet(struct rig *r, uint32_t tablet, uint32_t rows)
 {
     uint64_t *key = calloc(rows, sizeof *key);
@@ -114,7 +114,7 @@ static void fill_tablet(struct rig *r, uint32_t tablet, uint32_t rows)
     free(gradient);
 }
 
-/* In steps, it is of all tablets, each once. */
+/* The work is done in steps, and covers every tablet once. */
 START_TEST(digests_and_figures_of_many_rows_are_of_all_of_them)
 {
     enum { ROWS = 12000, TABLETS = 1 << RIG_BITS };
@@ -146,13 +146,13 @@ START_TEST(requests_wait_for_each_other_and_are_bounded)
     uint64_t refused = r.shard->counts.refused;
     for (uint32_t i = 0; i <= TABLE_STATS_ASKERS; i++) {
         struct wire w = rig_wire(&r, WIRE_TYPE_TABLE_STATS);
-        struct msg *m = wire_encode(&w); /* straight in, so that none is answered in between */
+        struct msg *m = wire_encode(&w); /* passed directly, so that none is answered in between */
         shard_handler.on_message(r.shard, r.shard->beat.coordinator, m);
         shard_handler.on_message(r.shard, r.shard->beat.coordinator,
-                                 wire_encode(&w)); /* again: no second place */
+                                 wire_encode(&w)); /* repeated: no second place */
     }
     ck_assert_uint_eq(r.shard->table_stats.count, TABLE_STATS_ASKERS);
-    ck_assert_uint_eq(r.shard->counts.refused, refused + 2); /* the one too many, both times */
+    ck_assert_uint_eq(r.shard->counts.refused, refused + 2); /* the request too many, both times */
     rig_run(&r, 20);
     ck_assert_uint_eq(r.shard->table_stats.count, 0);
     ck_assert_ptr_null(r.shard->table_stats.census);
