@@ -1,4 +1,4 @@
-/* test_apply.c: what a restore's record does to the runs. */
+/* test_apply.c: the effect of a restore's record on the runs. */
 #include "embedding/engine/apply.h"
 
 #include "tests/lib/suite.h"
@@ -37,7 +37,7 @@ static int restored(uint64_t id, uint32_t lanes, uint32_t mode, bool past)
     return rc;
 }
 
-/* Each side of each bound; a run that is there keeps its lanes. */
+/* Both sides of each bound; an existing run keeps its lanes. */
 START_TEST(a_restore_that_cannot_be_is_damage)
 {
     ck_assert_int_eq(restored(1, 0, RUN_SSP, true), SHOAL_E_CORRUPT);
@@ -50,12 +50,12 @@ START_TEST(a_restore_that_cannot_be_is_damage)
 }
 END_TEST
 
-/* Live, all others end, wherever they are listed. */
+/* The restored run stays live; all others end, wherever they are in the list. */
 START_TEST(a_restore_leaves_its_run_alone)
 {
     for (uint64_t id = 1; id <= 3; id++)
         add(id, false, 0);
-    ck_assert_int_eq(restored((uint64_t)_i + 1, 2, RUN_SSP, false), 0); /* 4: a new one */
+    ck_assert_int_eq(restored((uint64_t)_i + 1, 2, RUN_SSP, false), 0); /* 4: a new run */
     ck_assert_uint_eq(runs.count, 1);
     ck_assert_ptr_nonnull(runs_find(&runs, (uint64_t)_i + 1));
     ck_assert(!runs.run[0]->ghost);
@@ -65,7 +65,8 @@ START_TEST(a_restore_leaves_its_run_alone)
 }
 END_TEST
 
-/* Of before what is stored: ghosts end that were seen before it, and nobody who came later. */
+/* A restore that is older than the stored state: ghosts that were seen before it end, later ones
+ * stay. */
 START_TEST(a_restore_of_the_past_ends_ghosts_of_before)
 {
     add(1, true, 19);

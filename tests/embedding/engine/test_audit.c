@@ -1,4 +1,4 @@
-/* test_audit.c: looking back (blame) and erasing to the end (scrub): journal, archive, store. */
+/* test_audit.c: blame and scrub: search and erasure in journal, archive and store. */
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/flush.h"
 #include "embedding/journal/archive.h"
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MARKER 1234.5678f /* a gradient that nothing else is */
+#define MARKER 1234.5678f /* a gradient that occurs nowhere else */
 
 static struct rig s;
 static struct rig_push p;
@@ -53,7 +53,7 @@ static void end(void)
     rig_remove_dir(dir);
 }
 
-/* Batch `to` of lane 0: key 7000 with MARKER where `marked`, and others that no marker has. */
+/* Pushes batch `to` of lane 0: key 7000, with MARKER if `marked`, and other keys without it. */
 static uint64_t push(uint64_t to, bool marked)
 {
     struct push_plan plan;
@@ -69,7 +69,7 @@ static uint64_t push(uint64_t to, bool marked)
     return plan.sequence;
 }
 
-/* Whether any file under DIR/part has two markers side by side. */
+/* True when a file under DIR/part has two markers side by side. */
 static bool marked(const char *part)
 {
     char command[2 * LIMIT_PATH];
@@ -146,7 +146,7 @@ START_TEST(blame_refuses_what_it_cannot_do)
     ck_assert_int_eq(engine_blame(s.g, 9, 7000, 1, on_blame, NULL, &e), SHOAL_E_NO_TABLE);
     ck_assert_int_eq(engine_blame(s.g, 0, 7000, 1, on_blame, NULL, &e), 0);
     ck_assert_int_eq(engine_blame(s.g, 0, 7000, 1, on_blame, NULL, &e), SHOAL_E_BUSY);
-    end(); /* called off: on_blame is not called for a closed engine */
+    end(); /* ended early: on_blame is not called for a closed engine */
     rig_open(&s, NULL, DURABLE_MEMORY);
     rig_table(&s, 0);
     ck_assert_int_eq(engine_blame(s.g, 0, 7000, 1, on_blame, NULL, &e), SHOAL_E_NOT_FOUND);
@@ -154,8 +154,8 @@ START_TEST(blame_refuses_what_it_cannot_do)
 }
 END_TEST
 
-/* A clean stop writes all rows and trims: with an archive blame still reaches back, over a restart
- * too. */
+/* A clean stop writes all rows and trims the journal: with an archive blame still reaches back,
+ * even over a restart. */
 START_TEST(archive_keeps_what_the_journal_lets_go)
 {
     begin_new(64u << 20);
@@ -167,7 +167,7 @@ START_TEST(archive_keeps_what_the_journal_lets_go)
     ck_assert_uint_eq(seen_count, 9);
     ck_assert(seen_complete);
     rig_close(&s, true);
-    begin(200000); /* less: the oldest go */
+    begin(200000); /* a lower limit: the oldest are removed */
     blame(7000, 1000);
     ck_assert_uint_lt(seen_count, 9);
     ck_assert_uint_gt(seen_count, 0);
@@ -177,7 +177,7 @@ START_TEST(archive_keeps_what_the_journal_lets_go)
 }
 END_TEST
 
-/* A segment that could not be taken, or was lost, from the midst of the others. */
+/* A segment in the middle could not be copied, or was lost. */
 START_TEST(blame_over_a_gap_is_not_complete)
 {
     char path[LIMIT_PATH];
@@ -221,7 +221,7 @@ START_TEST(archive_is_bounded_and_drops_the_oldest)
     ck_assert_uint_eq(archive_bytes(a), 3000);
     archive_path(a, 0, path, &generation);
     ck_assert_uint_eq(generation, 8);
-    ck_assert(!archive_take(a, from, 3, 10, false)); /* older than what is there */
+    ck_assert(!archive_take(a, from, 3, 10, false)); /* older than the archive's newest */
     archive_close(a);
     ck_assert_int_eq(archive_open(folder, 2000, &a, &e), 0);
     ck_assert_uint_eq(archive_count(a), 2);
@@ -267,7 +267,7 @@ START_TEST(scrub_leaves_nothing_of_a_key_in_any_file)
     begin_new(64u << 20);
     for (uint64_t to = 1; to < 60; to++)
         push(to, to % 10 == 0);
-    rig_close(&s, true); /* some of it is in the archive */
+    rig_close(&s, true); /* part of it is in the archive */
     begin(64u << 20);
     for (uint64_t to = 60; to < 100; to++)
         push(to, to % 10 == 0);
@@ -279,7 +279,7 @@ START_TEST(scrub_leaves_nothing_of_a_key_in_any_file)
     ck_assert(!marked("."));
     blame(7000, 100);
     ck_assert_uint_eq(seen_count, 0);
-    blame(p.keys[1], 100); /* others keep their past */
+    blame(p.keys[1], 100); /* other keys keep their past */
     ck_assert_uint_gt(seen_count, 0);
     ck_assert_uint_eq(rig_digest(&s), digest);
     push(100, false);
@@ -309,7 +309,7 @@ START_TEST(scrub_of_an_idle_journal_and_of_none_ends)
 }
 END_TEST
 
-/* Else an erasing would not look there, and what was kept would count against the disk for ever. */
+/* Otherwise an erasure would not look there, and the files would take disk space for ever. */
 START_TEST(archive_goes_where_none_is_kept_any_more)
 {
     begin_new(64u << 20);
@@ -325,7 +325,8 @@ START_TEST(archive_goes_where_none_is_kept_any_more)
 }
 END_TEST
 
-/* The last record before it has a segment to itself, and all before it are stored and gone. */
+/* The last record before the scrub has a segment of its own; all earlier ones are stored and
+ * trimmed. */
 START_TEST(scrub_waits_for_the_very_last_record)
 {
     struct err e = {0};
@@ -343,7 +344,7 @@ START_TEST(scrub_waits_for_the_very_last_record)
 }
 END_TEST
 
-/* Trimmed segments wait under other names to be used again, with all that was in them. */
+/* Trimmed segments wait under other names for reuse, with all their records. */
 START_TEST(scrub_takes_files_that_wait_to_be_used_again)
 {
     struct err e = {0};
@@ -362,7 +363,7 @@ START_TEST(scrub_takes_files_that_wait_to_be_used_again)
 }
 END_TEST
 
-/* Pushes go on, and an engine that closes in the middle has lost nothing. */
+/* Pushes go on, and an engine that closes in the middle loses nothing. */
 START_TEST(scrub_called_off_leaves_all_as_it_was)
 {
     struct err e = {0};
@@ -382,8 +383,8 @@ START_TEST(scrub_called_off_leaves_all_as_it_was)
 }
 END_TEST
 
-/* Of rows that had come back to memory before the engine was killed: it does not know of their
- * pairs. That of a row that is there stays. */
+/* Pairs of rows that were back in memory when the engine was killed: the engine does not know of
+ * them. The pair of a present row stays. */
 START_TEST(scrub_takes_pairs_that_were_left_behind)
 {
     enum { MANY = 5 };
@@ -425,7 +426,7 @@ START_TEST(scrub_takes_pairs_that_were_left_behind)
 }
 END_TEST
 
-/* Segments that wait to be used again. */
+/* Counts the segments that wait for reuse. */
 static int free_segments(void)
 {
     char folder[LIMIT_PATH + 16];
@@ -438,7 +439,7 @@ static int free_segments(void)
     return count;
 }
 
-/* No segment that is let go is used again while a search may read it; then they are. */
+/* A trimmed segment is not reused while a search may read it; afterwards it is. */
 START_TEST(blame_reads_what_the_journal_lets_go)
 {
     struct err e = {0};
@@ -467,7 +468,7 @@ START_TEST(blame_reads_what_the_journal_lets_go)
 }
 END_TEST
 
-/* What was before all went (clear.c) is nobody's past, though the journal has it still. */
+/* Records from before a clear (clear.c) do not count, although the journal still has them. */
 START_TEST(blame_sees_nothing_of_before_a_clear)
 {
     uint64_t sequence[10];
@@ -482,7 +483,7 @@ START_TEST(blame_sees_nothing_of_before_a_clear)
 }
 END_TEST
 
-/* To the end: the row goes, stays gone over a kill, a restore of an older cut, and more pushes. */
+/* The row is erased for good: also after a kill, a restore of an older cut, and further pushes. */
 START_TEST(erased_keys_stay_gone)
 {
     struct err e = {0};
@@ -498,7 +499,7 @@ START_TEST(erased_keys_stay_gone)
     ck_assert_uint_eq(changed, 1);
     scrub(key);
     ck_assert(!marked("journal") && !marked("archive") && !marked("rows"));
-    ck_assert(marked("cuts")); /* said in the receipt */
+    ck_assert(marked("cuts")); /* the receipt says so */
     uint64_t cuts[4];
     ck_assert_uint_eq(engine_cuts(s.g, cuts, 4), 1);
     ck_assert_uint_eq(cuts[0], 1);
@@ -508,12 +509,12 @@ START_TEST(erased_keys_stay_gone)
     push(30, true);
     ck_assert_ptr_null(table_row(engine_table(s.g, 0), key));
     ck_assert_msg(engine_restore(s.g, 1, 9, &e) == 0, "%s", e.text);
-    ck_assert_ptr_null(table_row(engine_table(s.g, 0), key)); /* the cut has it */
+    ck_assert_ptr_null(table_row(engine_table(s.g, 0), key)); /* the cut contains it */
     uint64_t digest = rig_digest(&s);
     rig_close(&s, false);
     begin(64u << 20);
     ck_assert_ptr_null(table_row(engine_table(s.g, 0), key));
-    ck_assert_uint_eq(rig_digest(&s), digest); /* replay repeats it */
+    ck_assert_uint_eq(rig_digest(&s), digest); /* replay repeats the erasure */
     ck_assert_int_eq(engine_keys(s.g, 0, KEY_RESET, &key, 1, &changed, &e), 0);
     ck_assert_msg(engine_restore(s.g, 1, 10, &e) == 0, "%s", e.text);
     /* no longer erased: the cut counts */
@@ -535,8 +536,8 @@ START_TEST(compact_leaves_no_value_that_was_overwritten)
         big[i] = MARKER;
         other[i] = 1;
     }
-    /* Side by side in one file: one that will be overwritten and one that lives; one small, one
-     * large. */
+    /* Side by side in one file: a value that will be overwritten, and one that stays; one small,
+     * one large. */
     struct store_item items[] = {{"a", 1, big, 40000}, {"b", 1, other, 40000}, {"c", 1, big, 64}};
     ck_assert_int_eq(store_write(store, items, 3, &e), 0);
     ck_assert_int_eq(store_flush(store, &e), 0);
@@ -545,7 +546,7 @@ START_TEST(compact_leaves_no_value_that_was_overwritten)
     ck_assert_int_eq(store_write(store, items, 1, &e), 0);
     ck_assert_int_eq(store_write(store, &items[2], 1, &e), 0);
     ck_assert_int_eq(store_flush(store, &e), 0);
-    ck_assert(marked("rows")); /* overwritten, and still there */
+    ck_assert(marked("rows")); /* overwritten, and still in the file */
     ck_assert_msg(store_compact(store, &e) == 0, "%s", e.text);
     ck_assert(!marked("rows"));
     store_close(store);

@@ -1,5 +1,5 @@
-/* test_broken.c: invariants of the engine, broken on purpose: each must be noticed, by its own
- * assert. */
+/* test_broken.c: breaks the invariants of the engine on purpose: each breach must be caught by its
+ * own assert. */
 #include "embedding/engine/cut.h"
 #include "embedding/engine/flush.h"
 #include "embedding/engine/reload.h"
@@ -16,7 +16,7 @@ static char dir[LIMIT_PATH];
 static struct rig s;
 static struct rig_push p;
 
-/* A shard with a journal, a table, a run, and some batches in it. Each child opens it anew. */
+/* A shard with a journal, a table, a run and some batches. Each child opens it anew. */
 static struct engine *an_engine(void)
 {
     uint64_t mark;

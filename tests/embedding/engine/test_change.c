@@ -1,5 +1,5 @@
-/* test_change.c: a table's schema becomes another: what of it may, what waits for it, and what a
- * shard has that is killed on the way. */
+/* test_change.c: changes of a table's schema: the allowed ones, the operations that wait for a
+ * change, and the state of a shard that is killed during one. */
 #include "embedding/checkpoint.h"
 #include "embedding/engine.h"
 #include "embedding/engine/engine_state.h"
@@ -50,7 +50,7 @@ static float rate_of(struct rig *of)
     return table_schema_of(engine_table(of->g, 0))->optimizer.lr;
 }
 
-/* Asked until it is there. How often it was not yet. */
+/* Asks until the change is made. Returns how often it was not made yet. */
 static uint32_t change(const struct table_schema *schema)
 {
     struct err e = {0};
@@ -76,14 +76,14 @@ START_TEST(it_waits_until_what_was_pushed_is_on_disk)
 {
     struct table_schema other = with_rate(0.2f);
     begin(DURABLE_JOURNAL, dir);
-    ck_assert_uint_eq(change(&other), 0); /* nothing was */
+    ck_assert_uint_eq(change(&other), 0); /* nothing has changed */
     rig_train(&s, 1, 0, 0, 0, 3);
     uint64_t digest = rig_digest(&s), sequence = s.g->sequence;
     other = with_rate(0.1f);
     ck_assert_uint_gt(change(&other), 0);
     ck_assert_uint_eq(s.g->sequence, sequence + 1);
     ck_assert_uint_eq(rig_digest(&s), digest);
-    ck_assert_uint_gt(change(&other) + 1, 0); /* again: it is there */
+    ck_assert_uint_gt(change(&other) + 1, 0); /* repeated: it is made */
     ck_assert_uint_eq(s.g->sequence, sequence + 1);
     rig_close(&s, false);
     rig_open(&s, dir, DURABLE_JOURNAL);
@@ -149,8 +149,8 @@ END_TEST
 #define SECOND 80u
 #define LAST 110u
 
-/* From wherever the shard stands: batches under one rate, under another, and under the first. What
- * it has must be of where it stands. */
+/* Continues from any state of the shard: batches under one rate, under another, and under the
+ * first. The table's rate must fit the batch that the shard has reached. */
 static void rest_of_it(void)
 {
     struct table_schema one = with_rate(0.05f), other = with_rate(0.2f);
@@ -182,7 +182,7 @@ static void open_small(const char *where, enum durability durability)
     rig_lead(&s);
 }
 
-/* Killed before step `at`, 0: not; then the digest is looked at. */
+/* Killed before step `at` (0: not killed); then the digest is compared. */
 static void life(long at)
 {
     fflush(NULL);
@@ -319,7 +319,7 @@ START_TEST(a_cut_of_before_the_change_is_refused)
 }
 END_TEST
 
-/* Run 2 pushes to table 1 alone: what became of table 0 since its cut is another job's. */
+/* Run 2 pushes only to table 1: a later change of table 0 belongs to another job. */
 START_TEST(a_cut_is_good_whatever_other_tables_became)
 {
     struct table_schema other = with_rate(0.2f);
@@ -339,7 +339,7 @@ START_TEST(a_cut_is_good_whatever_other_tables_became)
 }
 END_TEST
 
-/* It waits for a cut under way, and one that is held is still one of its instant. */
+/* A change waits for a cut in progress; a cut that is only held is still one of its instant. */
 START_TEST(a_cut_under_way_is_waited_for)
 {
     struct table_schema other = with_rate(0.2f);
@@ -383,11 +383,12 @@ START_TEST(rules_of_ageing_stay_while_rows_are_in_the_store)
 }
 END_TEST
 
-/* Where none is they change, and a kill changes nothing: the pushes behind it age by the new. */
+/* If no row is in the store, the rules of ageing change, and a kill makes no difference: later
+ * pushes age by the new rules. */
 START_TEST(rules_of_ageing_change_where_all_rows_are_in_memory)
 {
     thin_open_trained(&s, dir, 0, 20, true);
-    thin_cut(&s, 1); /* a restore leaves the store's numbers of tablets behind, and no row there */
+    thin_cut(&s, 1); /* a restore leaves the store's numbers of tablets behind, and no row in it */
     thin_restore(&s, 1, 2);
     thin_fence(&s, 2);
     struct table_schema other = *table_schema_of(engine_table(s.g, 0));

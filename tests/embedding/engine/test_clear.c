@@ -1,5 +1,5 @@
-/* test_clear.c: all that an engine has goes for a job, once, whole or not at all; the job's tables
- * are then as in a new one. */
+/* test_clear.c: a clear drops all that an engine has for a new job, once, whole or not at all; the
+ * job's tables are then as in a new engine. */
 #include "embedding/engine/cut.h"
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/tier.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define JOB 9u /* the one that begins with nothing; runs of before are below */
+#define JOB 9u /* the job that begins without rows; earlier runs have lower numbers */
 #define BATCHES 25u
 
 static char dir[LIMIT_PATH];
@@ -23,7 +23,7 @@ static struct rig_push p;
 static struct shared {
     uint64_t before, after; /* digests */
     long steps;
-    int status; /* of the clear; 1: it did not come so far */
+    int status; /* status of the clear; 1: it was not reached */
 } * shared;
 
 static void setup(void)
@@ -97,7 +97,7 @@ static void live_before(void)
     embedding_env_run(&s.env);
     fence(2);
     run_open(3);
-    rig_train(&s, 2, 0, 1, BATCHES, BATCHES + 5); /* the last record is of rows */
+    rig_train(&s, 2, 0, 1, BATCHES, BATCHES + 5); /* the last record is one of rows */
 }
 
 /* ---- the clear ------------------------------------------------------------------------------- */
@@ -207,7 +207,7 @@ START_TEST(a_job_after_a_clear_is_as_in_a_new_engine)
 }
 END_TEST
 
-/* Its rows come after it: whoever asks again changes nothing. */
+/* The job's rows come after the clear: a repeated clear changes nothing. */
 START_TEST(a_clear_comes_once)
 {
     enum durability durability = durabilities[_i];
@@ -225,7 +225,7 @@ START_TEST(a_clear_comes_once)
         if (again == 0 && disk)
             reopen(false);
     }
-    /* a run was opened here, and nothing had gone for it */
+    /* a run was opened here, and no clear was made for it */
     ck_assert_int_eq(clear(JOB + 1), SHOAL_E_CONFIG);
     ck_assert_uint_eq(rig_digest(&s), digest);
     ck_assert_int_eq(clear(JOB + 2), 0);
@@ -234,7 +234,7 @@ START_TEST(a_clear_comes_once)
 }
 END_TEST
 
-/* While it is under way nothing is read or changed; what is under way is waited for. */
+/* During a clear nothing is read or changed, and it waits for operations in progress. */
 START_TEST(a_clear_is_alone)
 {
     struct err e = {0};

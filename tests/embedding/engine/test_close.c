@@ -1,4 +1,4 @@
-/* test_close.c: what a clean stop leaves on the disk. */
+/* test_close.c: the files that a clean stop leaves on disk. */
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/flush.h"
 #include "embedding/engine/space.h"
@@ -12,11 +12,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { BATCHES = 40, CLOSE_STEPS = 20 /* more than it takes */ };
+enum { BATCHES = 40, CLOSE_STEPS = 20 /* more steps than it takes */ };
 
 static char dir[LIMIT_PATH];
 static struct rig s;
-static struct answer { /* what the child found, for the parent to compare */
+static struct answer { /* the child's results, for the parent to compare */
     uint64_t digest, sequence, rows;
     long steps;
 } * shared;
@@ -49,7 +49,8 @@ static void check_same(void)
     ck_assert_uint_eq(s.g->sequence, shared->sequence);
 }
 
-/* No segment of the journal (1 MiB here), and few images that were overwritten. */
+/* Checks that the journal has no segment (1 MiB each here), and the store few overwritten
+ * images. */
 static void check_disk(int at)
 {
     char path[LIMIT_PATH];
@@ -59,7 +60,7 @@ static void check_disk(int at)
     ck_assert_msg(bytes <= most, "killed at %d: %" PRIu64 " bytes of %" PRIu64, at, bytes, most);
 }
 
-/* Closed, and killed at the step (0: not at all). */
+/* Closes the engine, and is killed at the given step (0: not killed). */
 static void closed_child(void *context)
 {
     const int *at = context;
@@ -73,7 +74,7 @@ static void closed_child(void *context)
     shared->steps = kill_end();
 }
 
-/* What was there is there, the next stop leaves as little, and so does one without a record. */
+/* All rows are there, the next stop leaves as little, and so does a stop without a new record. */
 static void check_life(int at)
 {
     check_same();
@@ -89,7 +90,7 @@ static void check_life(int at)
     check_disk(at);
 }
 
-/* Killed before step _i of its end; 0: not at all, and so it is behind the last. */
+/* Killed before step _i of the close; 0, and any step after the last: not killed. */
 START_TEST(a_closed_shard_keeps_what_its_rows_take)
 {
     rig_in_child(closed_child, &_i);

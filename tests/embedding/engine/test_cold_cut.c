@@ -1,6 +1,5 @@
-/* test_cold_cut.c: cuts made while rows are in the store, on their way there, and while a restore
- * is not written yet: the cut is the table of its instant. And keys named, rows that age in the
- * store, and undo, where rows are cold. */
+/* test_cold_cut.c: cuts while rows are in the store, on their way to it, and while a restore is not
+ * written yet: the cut is the table of its instant. Also erasing, ageing and undo of cold rows. */
 #include "embedding/engine/cut.h"
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/fetch.h"
@@ -34,13 +33,14 @@ static void on_gone(void *context, int status, uint64_t rows, uint64_t bytes)
     *(int *)context = status;
 }
 
-/* A flush with leaving rows in flight at HOLD, called off, written, or still to come. */
+/* At HOLD a flush with leaving rows is in flight: it was cancelled, is written, or is still to
+ * come. */
 START_TEST(a_cut_while_rows_leave_is_its_instant)
 {
     uint64_t sequence;
     int status = 1;
     thin_open_trained(&s, dir, THIN_MEMORY, 80, false);
-    s.g->tier.rows_max /= 2; /* room is wanted at once */
+    s.g->tier.rows_max /= 2; /* the memory limit falls at once */
     engine_flush_step(s.g);
     ck_assert(s.g->flush.busy);
     ck_assert_uint_gt(s.g->tier.leaving_count, 0);
@@ -49,7 +49,7 @@ START_TEST(a_cut_while_rows_leave_is_its_instant)
     if (_i == 1)
         embedding_env_run(&s.env); /* they leave between HOLD and GO */
     ck_assert_int_eq(engine_go(s.g, 5, on_gone, &status), 0);
-    thin_train(&s, 1, 80, 81, false); /* pushes go on, rows come and go, while it is made */
+    thin_train(&s, 1, 80, 81, false); /* pushes go on while it is made, and rows come and leave */
     embedding_env_run(&s.env);
     s.g->tier.rows_max *= 2;
     ck_assert_int_eq(status, 0);
@@ -60,7 +60,7 @@ START_TEST(a_cut_while_rows_leave_is_its_instant)
 }
 END_TEST
 
-/* While the record of a restore is still needed a cut copies images, and the pairs that they
+/* While the record of a restore is still needed, a cut copies the images and the pairs that these
  * list. */
 START_TEST(a_cut_that_is_a_copy_has_the_cold_rows)
 {
@@ -87,8 +87,8 @@ END_TEST
 
 /* ---- keys by name ---- */
 
-/* Of the first tablet from `tablet` on that has cold rows: which ones the hand has come to by now
- * is nobody's promise. */
+/* Returns a cold key of the first tablet from `tablet` on that has one: which rows have left memory
+ * by now is not specified. */
 static uint64_t some_cold_key(uint32_t tablet)
 {
     const struct table *t = engine_table(s.g, 0);
@@ -116,8 +116,8 @@ static void scrub(const uint64_t *keys, uint32_t count)
     ck_assert_int_eq(status, 0);
 }
 
-/* What was in the store, what was fetched and left its pair behind, and what was in memory alone:
- * gone, there and after a restart. */
+/* Three keys: one in the store, one that was fetched and left its pair behind, and one only in
+ * memory. All are erased, also after a restart. */
 START_TEST(an_erased_key_leaves_memory_set_and_store)
 {
     struct err e = {0};
@@ -146,8 +146,8 @@ START_TEST(an_erased_key_leaves_memory_set_and_store)
 }
 END_TEST
 
-/* The pair that a fetched row left behind is not known after a restart, where all of its tablet's
- * rows are in memory. */
+/* A restart does not know of the pair that a fetched row left behind, because all rows of its
+ * tablet are in memory. */
 START_TEST(a_pair_left_behind_before_a_restart_goes_with_the_erasing)
 {
     struct err e = {0};
@@ -163,7 +163,7 @@ START_TEST(a_pair_left_behind_before_a_restart_goes_with_the_erasing)
         free(keys);
     }
     thin_fence(&s, 1);
-    thin_train(&s, 1, 80, 81, false); /* every tablet changes, and is written with all its rows */
+    thin_train(&s, 1, 80, 81, false); /* every tablet changes and is written with all its rows */
     rig_close(&s, true);
     thin_open(&s, dir, 0);
     ck_assert_uint_eq(thin_stored(&s, key).of_key, 1);

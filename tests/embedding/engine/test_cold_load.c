@@ -1,6 +1,6 @@
-/* test_cold_load.c: checkpoints of rows that lay in two places, read by tools and loaded within a
- * memory budget that they do not fit; kills on the way, and a load taken back. SHOAL_KILL_POINTS
- * (5): as in test_cold_restore.c. */
+/* test_cold_load.c: checkpoints with rows in memory and in the store, read by tools, and loaded
+ * within a memory budget that is too small for them; kills during a load, and a load that is
+ * dropped. SHOAL_KILL_POINTS (5): as in test_cold_restore.c. */
 #include "embedding/checkpoint.h"
 #include "embedding/checkpoint/load.h"
 #include "embedding/engine/engine_state.h"
@@ -65,7 +65,7 @@ struct saving {
     bool ages;
 };
 
-/* A checkpoint of cut 5, of rows in images, in the store and in records. */
+/* Makes a checkpoint of cut 5, with rows in images, in the store and in records. */
 static void save_child(void *context)
 {
     const struct saving *how = context;
@@ -113,7 +113,7 @@ static void open_empty(uint64_t memory, const struct table_schema *schema)
     ck_assert_msg(engine_table_create(s.g, schema, &e) == 0, "%s", e.text);
 }
 
-/* Steps of a load, one by one; the most that rows took meanwhile. */
+/* Loads step by step. Returns the most memory that rows took meanwhile. */
 static uint64_t load(uint64_t run, struct outcome *out)
 {
     struct err e = {0};
@@ -133,7 +133,7 @@ static uint64_t load(uint64_t run, struct outcome *out)
     return most;
 }
 
-/* Pairs of rows and images of tablets in the store. */
+/* Returns the pairs of rows and the images of tablets in the store. */
 static uint64_t stored_here(void)
 {
     struct thin_stored stored = thin_stored(&s, 0);
@@ -160,7 +160,7 @@ static void within(bool ages, uint64_t saved_with)
     thin_open(&s, load_dir, THIN_MEMORY);
     ck_assert_uint_eq(thin_digest(&s), later);
     rig_close(&s, false);
-    thin_open(&s, save_dir, 0); /* the engine that made the checkpoint went the same way */
+    thin_open(&s, save_dir, 0); /* the engine that made the checkpoint had the same limit */
     ck_assert_uint_eq(thin_digest(&s), later);
     rig_close(&s, false);
 }
@@ -190,14 +190,14 @@ START_TEST(it_is_read_by_tools_as_it_was)
         sum = hash_bytes(&digest[k], sizeof digest[k], sum);
     ck_assert_uint_eq(sum, shared->digest);
     ck_assert_uint_gt(rows, 30000);
-    /* which counts rows that have aged unnoticed */
+    /* it also counts rows that have aged and not been removed */
     ck_assert_uint_le(rows, checkpoint_facts(c)->rows);
     checkpoint_close(c);
 }
 END_TEST
 
-/* Rows go where they belong under another number of tablets, and state of another optimizer begins
- * anew: tablet by tablet, within memory. */
+/* With another number of tablets rows move to their new tablets, and with another optimizer its
+ * state begins anew: tablet by tablet, within memory. */
 START_TEST(it_is_translated_within_memory)
 {
     struct outcome out;
@@ -251,7 +251,7 @@ START_TEST(a_load_taken_back_leaves_nothing)
     ck_assert_int_eq(back.status, 0);
     ck_assert_int_eq(out.status, SHOAL_E_STOPPED);
     ck_assert_uint_eq(stored_here(), 0);
-    load(8, &out); /* and again to its end */
+    load(8, &out); /* once more, to its end */
     ck_assert_uint_eq(thin_digest(&s), shared->digest);
     ck_assert_int_eq(engine_load_drop(s.g, 8, UINT64_MAX, dropped, &back, &e), 0);
     embedding_env_run(&s.env);

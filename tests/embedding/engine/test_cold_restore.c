@@ -1,6 +1,6 @@
-/* test_cold_restore.c: a cut whose rows lie in memory and in the store, or do not fit into memory
- * at all, as a table's state again; and kills on the way. SHOAL_KILL_POINTS (5) says how many
- * points are tried; 0: all. The process that forks never opens a store. */
+/* test_cold_restore.c: restores of a cut whose rows lie in memory and in the store, or do not fit
+ * into memory at all; and kills during them. SHOAL_KILL_POINTS (5) is the number of points that are
+ * tried; 0: all. The process that forks never opens a store. */
 #include "embedding/engine/engine_state.h"
 #include "embedding/rows/cold.h"
 #include "proto/base/log.h"
@@ -79,7 +79,7 @@ START_TEST(a_cut_larger_than_memory_is_restored_within_it)
     thin_train(&s, 1, 150, 160, false);
     uint64_t later = thin_digest(&s);
     rig_close(&s, _i == 1);
-    thin_open(&s, dir, THIN_MEMORY); /* so is what recovery finds */
+    thin_open(&s, dir, THIN_MEMORY); /* recovery finds the same */
     thin_within(&s, THIN_MOST);
     ck_assert_uint_eq(thin_digest(&s), later);
     thin_restore(&s, 5, 2);
@@ -87,12 +87,12 @@ START_TEST(a_cut_larger_than_memory_is_restored_within_it)
     ck_assert_uint_eq(thin_digest(&s), at_cut);
     ck_assert_uint_gt(cold(), 30000);
     rig_close(&s, false);
-    thin_open(&s, dir, THIN_MEMORY); /* the record again */
+    thin_open(&s, dir, THIN_MEMORY); /* the record once more */
     ck_assert_uint_gt(s.g->replayed, 0);
     thin_within(&s, THIN_MOST);
     ck_assert_uint_eq(thin_digest(&s), at_cut);
     rig_close(&s, false);
-    thin_open(&s, dir, 0); /* and without a bound */
+    thin_open(&s, dir, 0); /* and without a limit */
     ck_assert_uint_eq(thin_digest(&s), at_cut);
     rig_close(&s, false);
 }
@@ -116,7 +116,7 @@ START_TEST(pairs_of_before_a_restore_go_once_its_images_are_written)
 }
 END_TEST
 
-/* A fetch that began before the restore brings a row of before it. */
+/* A fetch that began before the restore returns a row from before it. */
 START_TEST(a_fetch_under_way_is_not_believed_after_a_restore)
 {
     thin_open_trained(&s, dir, THIN_MEMORY, 120, false);
@@ -133,7 +133,7 @@ START_TEST(a_fetch_under_way_is_not_believed_after_a_restore)
     }
     ck_assert_uint_gt(s.env.count, 0);
     struct env_work *fetch = s.env.work[0];
-    fetch->run(fetch); /* it has read */
+    fetch->run(fetch); /* it has read the row */
     thin_restore(&s, 5, 2);
     embedding_env_run(&s.env);
     ck_assert_uint_eq(thin_digest(&s), at_cut);
@@ -141,20 +141,20 @@ START_TEST(a_fetch_under_way_is_not_believed_after_a_restore)
 }
 END_TEST
 
-/* A batch of rows on their way when the restore comes. */
+/* A batch of rows is leaving when the restore comes. */
 START_TEST(rows_on_their_way_out_do_not_disturb_a_restore)
 {
     thin_open_trained(&s, dir, THIN_MEMORY, 120, false);
     uint64_t at_cut = thin_digest(&s);
     thin_cut(&s, 5);
     thin_train(&s, 1, 120, 150, false);
-    s.g->tier.rows_max /= 2; /* room is wanted at once */
+    s.g->tier.rows_max /= 2; /* the memory limit falls at once */
     engine_flush_step(s.g);
     s.g->tier.rows_max *= 2;
     ck_assert(s.g->flush.busy);
     ck_assert_uint_gt(s.g->tier.leaving_count, 0);
     if (_i == 1)
-        s.g->flush.under_way->env.run(&s.g->flush.under_way->env); /* written, but not told */
+        s.g->flush.under_way->env.run(&s.g->flush.under_way->env); /* written, but not reported */
     thin_restore(&s, 5, 2);
     ck_assert(!s.g->flush.busy);
     embedding_env_run(&s.env);
@@ -194,7 +194,7 @@ static void restore_child(void *context)
     _exit(0);
 }
 
-/* A recovery that dies at once: what it wrote on its way is no harm to the next. */
+/* A recovery that dies at once: its writes must not harm the next one. */
 static void die_child(void *context)
 {
     (void)context;

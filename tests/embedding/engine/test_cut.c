@@ -112,7 +112,7 @@ static void cycle(enum durability durability, const char *where, uint64_t batche
     ck_assert_uint_eq(rig_digest(&s), at_cut);
     check_restored(2, batches);
     ck_assert_uint_eq(engine_mark(s.g, 2, 1, 0), 2); /* the last lane's */
-    restore(5, 2);                                   /* again: no change */
+    restore(5, 2);                                   /* repeated: no change */
     rig_push_make(&p, 1, 0, 0, 0, batches, batches + 1);
     ck_assert_int_eq(rig_push(&s, &p, &plan), SHOAL_E_OLD_RUN);
     rig_train(&s, 2, 0, 0, batches, batches + 10);
@@ -129,7 +129,7 @@ END_TEST
 START_TEST(memory_with_a_folder_cuts_to_disk)
 {
     cycle(DURABLE_MEMORY, dir, 20);
-    /* A dead server's successor starts empty and goes back to the cut. */
+    /* A dead server's successor starts empty and restores the cut. */
     rig_open(&s, dir, DURABLE_MEMORY);
     restore(5, 9);
     check_restored(9, 20);
@@ -169,7 +169,7 @@ START_TEST(pushes_during_the_cut_are_not_in_it)
     ck_assert_int_eq(engine_go(s.g, 4, on_gone, &gone), SHOAL_E_NOT_FOUND);
     ck_assert_int_eq(engine_go(s.g, 3, on_gone, &gone), 0);
     for (uint64_t batch = 800; batch < 1500; batch++) {
-        /* the thread that makes the cut has not begun; others run */
+        /* the thread that makes the cut has not begun; other work runs */
         rig_push_make(&p, 1, 0, 0, 0, batch, batch + 1);
         int rc = rig_push(&s, &p, &plan);
         if (rc == SHOAL_E_BUSY)
@@ -188,7 +188,7 @@ START_TEST(pushes_during_the_cut_are_not_in_it)
 }
 END_TEST
 
-/* The journal fills up; the batch that would free it waits. */
+/* The journal fills up; the batch of writes that would free it waits. */
 static void fill_beside_a_batch(void)
 {
     static struct rig_push p;
@@ -208,12 +208,12 @@ START_TEST(a_cut_waits_for_the_batch_under_way)
     fill_beside_a_batch();
     struct engine_stats before, now;
     engine_stats_get(s.g, &before);
-    do { /* the first batch is small; the next one takes all rows */
+    do { /* the first batch is small; the next one has all rows */
         ck_assert(embedding_env_step(&s.env));
         engine_stats_get(s.g, &now);
     } while (now.image_bytes_written == before.image_bytes_written);
     uint64_t at_cut = rig_digest(&s), mark = engine_mark(s.g, 1, 0, 0);
-    make_cut(3); /* the batch ends first and must not trim what the cut has listed */
+    make_cut(3); /* the batch ends first and must not trim files that the cut has listed */
     restore(3, 2);
     ck_assert_uint_eq(rig_digest(&s), at_cut);
     check_restored(2, mark);
@@ -256,9 +256,9 @@ END_TEST
 
 /* ---- a restore in steps ---- */
 
-#define FEW_ROWS 2000u /* of a step; a tablet has no more, nor has a record keys */
+#define FEW_ROWS 2000u /* rows in a step; no tablet has more rows and no record more keys */
 
-/* The cut has images, and records above some of them. */
+/* Returns the digest of the cut, which has images, and records above some of them. */
 static uint64_t begin_restored(int how)
 {
     rig_in_steps = true;
@@ -271,8 +271,8 @@ static uint64_t begin_restored(int how)
     return digest;
 }
 
-/* Between two of them rows have gone or come by no more than a step's and a tablet's, nobody can
- * touch one, and the loop turns. */
+/* Between two steps the number of rows changes by no more than a step and a tablet, no row can be
+ * touched, and the loop turns. */
 START_TEST(a_restore_goes_in_steps)
 {
     uint64_t digest = begin_restored(_i), key = key_make(1, 3), sequence;
@@ -322,9 +322,9 @@ static void restored_child(void *context)
     shared->rows = engine_back(s.g);
 }
 
-#define RESTORE_STEPS 24 /* of 16 each: more than it takes */
+#define RESTORE_STEPS 24 /* steps of 16: more than it takes */
 
-/* Killed behind its steps, one in sixteen: the next start puts all back, from the record. */
+/* Killed after one in sixteen of its steps: the next start restores all from the record. */
 START_TEST(a_restore_may_be_killed_on_the_way)
 {
     int steps = 16 * _i;
@@ -338,7 +338,7 @@ START_TEST(a_restore_may_be_killed_on_the_way)
 }
 END_TEST
 
-/* Closed in the middle, cleanly: what is half is not written. */
+/* Closed cleanly in the middle: the half-restored state is not written. */
 START_TEST(a_restore_may_be_closed)
 {
     uint64_t digest = begin_restored(2);
@@ -362,7 +362,7 @@ static bool cut_there(uint64_t cut)
     return access(path, F_OK) == 0;
 }
 
-/* A cut outlives an update: with other sums the next release would find all of them damaged. */
+/* A cut outlives an update: with other checksums the next release would find every cut damaged. */
 START_TEST(a_cuts_sums_are_those_of_every_release)
 {
     static const char file[] = "shoal";
@@ -391,7 +391,7 @@ START_TEST(a_cuts_sums_are_those_of_every_release)
 }
 END_TEST
 
-/* Its marks are in the cut, its rows are not yet. */
+/* The push's marks are in the cut, but its rows are not yet. */
 START_TEST(a_cut_waits_for_pushes_that_are_admitted)
 {
     static struct rig_push p;
@@ -408,7 +408,7 @@ START_TEST(a_cut_waits_for_pushes_that_are_admitted)
 }
 END_TEST
 
-/* Killed when the journal had let go of the restore, and the cut was not removed yet. */
+/* Killed when the journal no longer had the restore's record, and the cut was not removed yet. */
 START_TEST(a_cut_that_was_to_go_goes_at_the_next_start)
 {
     uint64_t list[4];
@@ -447,7 +447,7 @@ START_TEST(a_cut_is_kept_while_a_restore_needs_it)
 }
 END_TEST
 
-/* Two restores of one cut, of which the first is told that it is dropped: it goes with the last. */
+/* Two restores need one cut, and the first one drops it: it is removed after the last. */
 START_TEST(a_cut_that_two_restores_need_goes_with_the_last)
 {
     struct err e = {0};
@@ -456,13 +456,13 @@ START_TEST(a_cut_that_two_restores_need_goes_with_the_last)
     make_cut(5);
     file_fault_set(&(struct file_fault){0});
     restore(5, 2);
-    ck_assert_uint_eq(file_fault_calls(), 3); /* its record is on disk before anything is done */
+    ck_assert_uint_eq(file_fault_calls(), 3); /* its record is on disk before any change */
     file_fault_set(NULL);
     restore(5, 3);
     ck_assert_uint_eq(s.g->ref_count, 2);
     ck_assert_int_eq(engine_cut_drop(s.g, 5), 0);
     ck_assert(cut_there(5));
-    cut_refs_trim(s.g, s.g->ref[0].sequence); /* the first is done with */
+    cut_refs_trim(s.g, s.g->ref[0].sequence); /* the first one is finished */
     embedding_env_run(&s.env);
     ck_assert_uint_eq(s.g->ref_count, 1);
     ck_assert(cut_there(5));
@@ -474,8 +474,8 @@ START_TEST(a_cut_that_two_restores_need_goes_with_the_last)
 }
 END_TEST
 
-/* The record of a restore is the last one, and all rows are stored: it lies in the last segment
- * still, and its cut has gone. */
+/* The record of a restore is the last one, and all rows are stored: the record is still in the last
+ * segment, and its cut is gone. */
 START_TEST(a_restore_that_is_stored_needs_no_cut)
 {
     static struct rig_push p;
@@ -497,7 +497,7 @@ START_TEST(a_restore_that_is_stored_needs_no_cut)
     rig_open(&s, dir, DURABLE_JOURNAL);
     ck_assert_uint_eq(rig_digest(&s), digest);
     check_restored(2, 3);
-    /* a cut with its record, and with rows that are of it */
+    /* a cut with its record, and with rows that belong to it */
     rig_push_make(&p, 2, 0, 0, 0, 3, 4);
     ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
     digest = rig_digest(&s);
@@ -511,7 +511,7 @@ START_TEST(a_restore_that_is_stored_needs_no_cut)
 }
 END_TEST
 
-/* The control state as a load writes it: it does not say which records all tablets have. */
+/* Writes the control state as a load does: it does not say which records every tablet has. */
 static void forget_floor(void)
 {
     struct table *list[LIMIT_TABLES];
@@ -530,7 +530,7 @@ static void forget_floor(void)
     free(control);
 }
 
-/* Each was stored before the next, so none needs its cut, but all lie in one segment. */
+/* Each restore was stored before the next, so none needs its cut, but all lie in one segment. */
 START_TEST(restores_that_are_stored_may_be_many)
 {
     static struct rig_push p;
@@ -559,7 +559,7 @@ START_TEST(restores_that_are_stored_may_be_many)
 }
 END_TEST
 
-/* Every table that is here goes back, not the first alone. */
+/* Every table is restored, not only the first. */
 START_TEST(a_restore_is_of_all_tables)
 {
     static struct rig_push p;
@@ -661,7 +661,7 @@ START_TEST(a_restore_leaves_another_run_alone)
 }
 END_TEST
 
-/* A journal of release 0.2.0: its record puts every table back, and ends every other run. */
+/* A journal of release 0.2.0: its record restores every table, and ends every other run. */
 START_TEST(a_restore_of_all_tables_ends_all_runs)
 {
     struct runs runs = {0};
@@ -677,7 +677,7 @@ START_TEST(a_restore_of_all_tables_ends_all_runs)
 }
 END_TEST
 
-/* A cut's records reach up to its own sequence, or what is stored does. */
+/* The records of a cut must reach its own sequence, unless the stored state does. */
 START_TEST(a_cut_without_its_last_record_is_refused)
 {
     struct replay r = {.until = 10};
@@ -692,8 +692,8 @@ START_TEST(a_cut_without_its_last_record_is_refused)
 }
 END_TEST
 
-/* Killed when some of the tablets were stored as of the very record of the restore. *context: and
- * all were before it: what is stored then ends right below it. */
+/* Killed when some tablets were stored as of the restore's own record. *context: all others were
+ * stored as of a record before it, so that the stored state ends right below it. */
 static void half_restored_child(void *context)
 {
     struct err e = {0};
@@ -760,7 +760,7 @@ START_TEST(a_cut_with_an_old_restore_among_its_records_stands_alone)
     make_cut(1);
     restore(1, 2);
     rig_train(&s, 2, 0, 0, 30,
-              /* all rows written: the cut is free, though the record still lies in the journal */
+              /* all rows are written: the cut is free, though its record is still in the journal */
               33);
     ck_assert_int_eq(engine_cut_drop(s.g, 1), 0);
     embedding_env_run(&s.env);
@@ -781,10 +781,10 @@ END_TEST
 
 /* ---- a cut that copies ---- */
 
-#define COPY_MEMORY (8ull << 20) /* its batches are of 256 KiB */
+#define COPY_MEMORY (8ull << 20) /* its batches have 256 KiB */
 
-/* Three times that in rows: in memory, in a folder without a journal, and after a restore whose
- * record is still needed. */
+/* Three times that size in rows: in memory, in a folder without a journal, and after a restore
+ * whose record is still needed. */
 static void begin_copied(int how)
 {
     begin(how < 2 ? DURABLE_MEMORY : DURABLE_JOURNAL, how == 0 ? NULL : dir);
@@ -806,8 +806,8 @@ static void hold_and_go(uint64_t cut, struct gone *gone)
     ck_assert_int_eq(engine_go(s.g, cut, on_gone, gone), 0);
 }
 
-/* Between two turns of the loop no more than a batch has been copied, and no more than one is held.
- * A tablet takes some 100 KiB. */
+/* Between two turns of the loop at most one batch is copied, and at most one is held. A tablet
+ * takes about 100 KiB. */
 START_TEST(a_copy_goes_batch_by_batch)
 {
     struct gone gone;
@@ -835,7 +835,7 @@ START_TEST(a_copy_goes_batch_by_batch)
 }
 END_TEST
 
-/* A push for tablets of which some are not copied waits; for others it goes on. Runs stay. */
+/* A push waits if some of its tablets are not copied yet; other pushes go on. Runs stay open. */
 START_TEST(pushes_wait_for_what_is_not_copied)
 {
     struct gone gone;
@@ -855,12 +855,12 @@ START_TEST(pushes_wait_for_what_is_not_copied)
         waited++;
         if (waited == 3) /* the first batch of tablets is on its way */
             ck_assert_int_eq(rig_push(&s, &first, &plan), 0);
-        /* keys may be of any tablet */
+        /* keys may be in any tablet */
         ck_assert_int_eq(engine_keys(s.g, 0, KEY_ERASE, p.keys, 1, &changed, NULL), SHOAL_E_AGAIN);
         ck_assert(embedding_env_step(&s.env));
     }
     ck_assert_uint_gt(waited, 3);
-    ck_assert_int_eq(gone.calls, 0); /* the last batch, and what follows, is nobody's concern */
+    ck_assert_int_eq(gone.calls, 0); /* no push waits for the last batch and the rest */
     ck_assert_uint_ne(rig_digest(&s), digest);
     embedding_env_run(&s.env);
     ck_assert_int_eq(gone.status, 0);
@@ -871,7 +871,7 @@ START_TEST(pushes_wait_for_what_is_not_copied)
 }
 END_TEST
 
-/* It counts as rows do, from GO on, and one that does not fit is refused. */
+/* A cut counts like rows, from GO on, and one that does not fit is refused. */
 START_TEST(a_cut_in_memory_is_within_the_budget)
 {
     struct gone gone;
@@ -908,8 +908,8 @@ static void copied_child(void *context)
 
 #define COPY_STEPS 24 /* more than it takes */
 
-/* Killed after any of its steps: the cut is complete or not there, and the rows are those of
- * then. */
+/* Killed after any of its steps: the cut is complete or missing, and the rows are those of that
+ * moment. */
 START_TEST(a_copy_may_be_killed_at_each_step)
 {
     rig_in_child(copied_child, &_i);
@@ -926,7 +926,7 @@ START_TEST(a_copy_may_be_killed_at_each_step)
 }
 END_TEST
 
-/* Closed in the middle: as if it had never begun. */
+/* Closed in the middle: as if the copy had never begun. */
 START_TEST(a_copy_may_be_closed)
 {
     struct gone gone;
@@ -943,7 +943,7 @@ START_TEST(a_copy_may_be_closed)
 }
 END_TEST
 
-/* A clean stop leaves an empty journal, whatever was to come of the cut. */
+/* A clean stop leaves an empty journal, whatever the state of the cut. */
 static void close_beside(bool go)
 {
     uint64_t sequence, digest;
@@ -958,7 +958,7 @@ static void close_beside(bool go)
     ck_assert_int_eq(gone.calls, 0);
     rig_open(&s, dir, DURABLE_JOURNAL);
     engine_stats_get(s.g, &now);
-    ck_assert_uint_lt(now.journal_bytes, 2u << 20); /* the segment that took the last ones */
+    ck_assert_uint_lt(now.journal_bytes, 2u << 20); /* the segment with the last records */
     ck_assert_uint_eq(rig_digest(&s), digest);
     rig_close(&s, false);
 }
@@ -985,7 +985,7 @@ START_TEST(release_lets_the_shard_go_on)
     ck_assert_int_eq(engine_release(s.g, 3), 0);
     rig_train(&s, 1, 0, 0, 5, 10);
     make_cut(4);
-    make_cut(4); /* sent again: answered again */
+    make_cut(4); /* repeated: answered again */
     rig_close(&s, false);
 }
 END_TEST
@@ -1018,7 +1018,7 @@ START_TEST(a_damaged_cut_is_refused_and_nothing_is_changed)
     make_cut(3);
     make_cut(4);
     uint64_t digest = rig_digest(&s);
-    /* under another's number; with a file that is longer than it was */
+    /* under another cut's number; with a file that grew */
     snprintf(command, sizeof command,
              "cd '%s/cuts' && cp -r 4 5 && cp -r 4 6 && printf X >>$(ls 6/rows/* | head -1)", dir);
     ck_assert_int_eq(system(command), 0);
@@ -1069,7 +1069,7 @@ static void check(uint64_t cut, uint64_t run, struct checked *c)
     embedding_env_run(&s.env);
 }
 
-/* Turns a byte of every file of the cut's rows that holds rows, so that sizes stay. */
+/* Flips a byte in every file with rows of the cut, so that sizes stay. */
 static void rot(uint64_t cut)
 {
     char command[LIMIT_PATH + 256];
@@ -1080,7 +1080,7 @@ static void rot(uint64_t cut)
     ck_assert_int_eq(system(command), 0);
 }
 
-/* Rows of the cut alone: those of the store are other files by then. */
+/* Damages the rows of the cut only: the store has other files by then. */
 static void rotten_cut(void)
 {
     begin(DURABLE_JOURNAL, dir);
@@ -1101,7 +1101,7 @@ START_TEST(a_rotten_cut_is_refused_before_its_record)
     struct err e = {0};
     rotten_cut();
     uint64_t digest = rig_digest(&s);
-    check(5, 2, &c); /* sound */
+    check(5, 2, &c); /* undamaged */
     ck_assert_int_eq(c.calls, 1);
     ck_assert_msg(c.status == 0, "%s", c.text);
     ck_assert_uint_eq(rig_digest(&s), digest);
@@ -1159,14 +1159,14 @@ START_TEST(a_check_changes_nothing_and_knows_what_it_read)
     embedding_env_run(&s.env);
     ck_assert_int_eq(c.status, SHOAL_E_NOT_FOUND);
     restore(5, 2);
-    check(5, 2, &c); /* it is open */
+    check(5, 2, &c); /* its files are still open */
     ck_assert_int_eq(c.status, 0);
     check_restored(2, 25);
     rig_close(&s, false);
 }
 END_TEST
 
-/* Bytes that this process has read of files so far. */
+/* Returns the bytes that this process has read from files so far. */
 static uint64_t bytes_read(void)
 {
     uint64_t bytes = 0;
@@ -1176,8 +1176,9 @@ static uint64_t bytes_read(void)
     return bytes;
 }
 
-/* By the I/O thread that checks it, and by the shard's as its records are applied: a long one would
- * keep the shard's thread from all else, with nobody told that it gets on. */
+/* Both the I/O thread that checks the cut and the shard's thread that applies its records would
+ * read the whole journal: a long one would keep the shard's thread from all other work, without
+ * progress being reported. */
 START_TEST(a_journal_that_was_checked_is_not_read_whole_again)
 {
     struct checked c = {0};
@@ -1236,7 +1237,7 @@ static void on_written(void *context)
     ++*(int *)context;
 }
 
-/* Pushes go on while rows are written, and the cut has the records of those alone. */
+/* Pushes go on while rows are written, and the cut has the records of only those pushes. */
 START_TEST(a_cut_after_a_writing_has_few_records)
 {
     uint64_t batch = 150;
@@ -1281,7 +1282,7 @@ static uint64_t blob_bytes(const char *folder)
     return bytes;
 }
 
-/* The store has each image as often as it was written, till it merges its files by itself. */
+/* The store has an image as often as it was written, until it merges its files. */
 START_TEST(a_cut_has_few_dead_images)
 {
     char path[LIMIT_PATH + 64];
@@ -1315,11 +1316,11 @@ START_TEST(a_full_disk_writes_nothing_ahead)
     rig_train(&s, 1, 0, 0, 0, 150);
     engine_cut_ahead(s.g, on_written, &written);
     ck_assert_int_eq(written, 0);
-    s.g->space.stopped = true; /* while it is under way */
+    s.g->space.stopped = true; /* while it is in progress */
     engine_flush_step(s.g);
     ck_assert_int_eq(written, 1);
     s.g->space.stopped = true;
-    engine_cut_ahead(s.g, on_written, &written); /* and from the beginning */
+    engine_cut_ahead(s.g, on_written, &written); /* from the beginning */
     ck_assert_int_eq(written, 2);
     s.g->space.stopped = false;
     embedding_env_run(&s.env);
@@ -1328,7 +1329,7 @@ START_TEST(a_full_disk_writes_nothing_ahead)
 }
 END_TEST
 
-/* The coordinator waits no longer, or has died: the next HOLD ends it. */
+/* The coordinator has stopped waiting, or has died: the next HOLD ends the writing. */
 START_TEST(a_writing_that_is_given_up_ends_with_the_next_cut)
 {
     int written = 0;
@@ -1341,7 +1342,7 @@ START_TEST(a_writing_that_is_given_up_ends_with_the_next_cut)
     ck_assert_ptr_null(s.g->job[JOB_AHEAD]);
     rig_train(&s, 1, 0, 0, 150, 300);
     engine_cut_ahead(s.g, on_written, &written);
-    rig_close(&s, false); /* with one under way */
+    rig_close(&s, false); /* with one in progress */
     ck_assert_int_eq(written, 1);
 }
 END_TEST

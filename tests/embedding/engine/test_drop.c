@@ -1,5 +1,6 @@
-/* test_drop.c: a field goes, with rows in memory and in the store: at once, and past a kill, be it
- * by the record or by images of after it. Its number is then as one that nobody had. */
+/* test_drop.c: a field is dropped, with rows in memory and in the store: at once, and also after
+ * a kill, by the record or by images from after it. Its number is then as if it had never been
+ * used. */
 #include "proto/base/log.h"
 #include "tests/lib/embedding_thin.h"
 
@@ -11,7 +12,7 @@
 
 static char dir[LIMIT_PATH];
 static struct rig s;
-static uint64_t digest_of[AFTER + 1]; /* after so many batches in an engine of their own */
+static uint64_t digest_of[AFTER + 1]; /* after that many batches in a separate engine */
 
 static void setup(void)
 {
@@ -36,7 +37,7 @@ static void killed(bool flush_all)
     thin_open(&s, dir, THIN_MEMORY);
 }
 
-/* Keys of thin engines are all of field 1. */
+/* All keys of thin engines have field 1. */
 static uint64_t drop(bool names)
 {
     const uint64_t fields[LIMIT_FIELDS / 64] = {2};
@@ -88,7 +89,7 @@ START_TEST(a_dropped_field_leaves_nothing_in_either_place)
 }
 END_TEST
 
-/* Lists name tables that are here and fields that may be; others' tables are passed over. */
+/* A list names tables of this shard and possible fields; other tables are skipped. */
 START_TEST(lists_of_fields_are_read)
 {
     static const char *const bad[] = {"table-0:512", "table-0:",    "table-0",    ":3",
@@ -109,7 +110,7 @@ START_TEST(lists_of_fields_are_read)
         ck_assert_uint_eq(f.of[1][i], UINT64_MAX);
         ck_assert_uint_eq(f.of[2][i], 0);
     }
-    /* a name is all up to the number, whatever stands in it */
+    /* a name ends at its number, whatever it contains */
     rc = engine_fields_take(s.g, "a:b:3 my table:4 c::* table-1:1", &f, &e);
     ck_assert_msg(rc == 0, "%s", e.text);
     ck_assert_uint_eq(f.of[0][0], 0);

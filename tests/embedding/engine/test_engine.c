@@ -56,7 +56,7 @@ static int by_mix(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* As many keys as there may be. */
+/* Pushes the largest possible number of keys. */
 static int push_most(struct push_plan *plan, struct err *e)
 {
     static uint64_t keys[LIMIT_KEYS];
@@ -71,7 +71,7 @@ static int push_most(struct push_plan *plan, struct err *e)
     return engine_admit_push(s.g, &p.record, plan, e);
 }
 
-/* With what is advised it is taken, into the same folder. */
+/* With the advised value the push is accepted, into the same folder. */
 START_TEST(a_push_that_no_segment_takes_names_the_key_to_raise)
 {
     static const struct {
@@ -136,7 +136,7 @@ START_TEST(tablets_that_are_ahead_skip_what_they_have)
     rig_close(&s, false);
 
     begin(DURABLE_MEMORY, NULL);
-    /* the same batch in two pushes: the lower half of the tablets alone, then all of it */
+    /* the same batch in two pushes: only the lower half of the tablets, then all */
     uint32_t first = 0;
     while (first < p.record.key_count && key_tablet(key_mix(p.keys[first]), SHARD_TABLET_BITS) < 8)
         first++;
@@ -158,8 +158,8 @@ START_TEST(tablets_that_are_ahead_skip_what_they_have)
 }
 END_TEST
 
-/* A push that stands for two batches where its tablets lack both, and for one where they have the
- * first: what l2 counts. _i: 0: some have it, 1: all. */
+/* A push counts for two batches if its tablets lack both, and for one if they have the first: the
+ * count shows in l2. _i 0: some tablets have it; 1: all. */
 START_TEST(a_push_stands_for_what_a_tablet_lacks)
 {
     struct push_plan plan;
@@ -200,7 +200,7 @@ START_TEST(what_is_wrong_is_refused_by_name)
     ck_assert_int_eq(rig_push(&s, &p, &plan), SHOAL_E_MALFORMED);
     p.record.tablet_count = UINT32_MAX;
     ck_assert_int_eq(rig_push(&s, &p, &plan), SHOAL_E_MALFORMED);
-    p.record.tablet_count = 4; /* in range, but keys of other tablets come along */
+    p.record.tablet_count = 4; /* in range, but with keys of other tablets */
     ck_assert_int_eq(rig_push(&s, &p, &plan), SHOAL_E_MALFORMED);
     ck_assert_uint_eq(engine_mark(s.g, 1, 0, 0), 0);
     static const float bad_lr[] = {-1e-30f, -1, NAN, INFINITY};
@@ -218,7 +218,7 @@ START_TEST(what_is_wrong_is_refused_by_name)
 }
 END_TEST
 
-/* Keys of the tablets before the first that is covered, of the first, of the last, behind it. */
+/* A key of a tablet before the covered range, of its first tablet, of its last, and behind it. */
 START_TEST(keys_lie_in_the_tablets_that_are_covered)
 {
     static const uint32_t tablet[] = {3, 8, 15, 0, 4, 7};
@@ -241,7 +241,7 @@ START_TEST(keys_lie_in_the_tablets_that_are_covered)
 }
 END_TEST
 
-/* A table that is being filled takes no push; the others do. */
+/* A table that is being loaded accepts no push; other tables do. */
 START_TEST(a_table_that_is_filled_takes_no_push)
 {
     struct push_plan plan;
@@ -261,8 +261,8 @@ START_TEST(a_table_that_is_filled_takes_no_push)
 }
 END_TEST
 
-/* What decides who may push is on disk when it is answered, whatever the mode says of pushes: one
- * by one, for each syncs what came before it. */
+/* Records that decide which worker may push are on disk when they are answered, whatever the
+ * durability of pushes. They are tested one by one, because each syncs all earlier records. */
 START_TEST(runs_and_fences_are_on_disk_when_they_are_answered)
 {
     char dir[LIMIT_PATH];
@@ -278,7 +278,7 @@ START_TEST(runs_and_fences_are_on_disk_when_they_are_answered)
                          : step == 3 ? engine_run_open(s.g, 2, 2, 1, NULL)
                                      : engine_run_drop(s.g, 2, NULL),
                          0);
-        /* the segment is opened and synced, and the folder */
+        /* the segment is opened and synced, and so is the folder */
         ck_assert_uint_eq(file_fault_calls(), 3);
         file_fault_set(NULL);
     }
@@ -324,10 +324,11 @@ START_TEST(fence_shuts_out_the_old_worker)
     ck_assert(engine_lane_live(s.g, 1, 0));
     ck_assert_int_eq(push_batch(0, 3, 4, &plan), SHOAL_E_FENCED);
     ck_assert_int_eq(engine_fence(s.g, 1, 0, 3, true, NULL, &mark, NULL), SHOAL_E_FENCED);
-    /* the same again answers anew */
+    /* a repeated fence is answered again */
     ck_assert_int_eq(engine_fence(s.g, 1, 0, 4, true, NULL, &mark, NULL), 0);
     ck_assert_uint_eq(mark, 3);
-    /* it is asked of, and comes to life as the same one: a late copy of the question is nothing */
+    /* it is asked for, and becomes live again as the same generation: a late copy of the question
+     * has no effect */
     ck_assert_int_eq(engine_fence(s.g, 1, 0, 5, false, NULL, &mark, NULL), 0);
     ck_assert(!engine_lane_live(s.g, 1, 0));
     ck_assert_int_eq(engine_fence(s.g, 1, 0, 5, true, NULL, &mark, NULL), 0);
@@ -340,7 +341,7 @@ START_TEST(fence_shuts_out_the_old_worker)
 }
 END_TEST
 
-/* Whatever the others' clocks are here: it is the same on every shard. */
+/* The clock does not depend on other lanes' clocks here: it is the same on every shard. */
 START_TEST(a_lane_gets_the_clock_that_it_is_given)
 {
     char dir[LIMIT_PATH];
@@ -375,7 +376,7 @@ START_TEST(a_late_lane_holds_nobody_up)
     ck_assert_int_eq(engine_clock(s.g, 1, 0, 11, &clock, &low), 0);
     ck_assert_uint_eq(clock, 11);
     ck_assert_uint_eq(low, 10);
-    /* joins at clock 10 with mark 0 */
+    /* it joins at clock 10 with mark 0 */
     ck_assert_int_eq(engine_fence(s.g, 1, 1, 1, true, NULL, &mark, NULL), 0);
     ck_assert_uint_eq(mark, 0);
     ck_assert_int_eq(engine_clock(s.g, 1, 1, 1, &clock, &low), 0);
@@ -392,8 +393,8 @@ START_TEST(a_late_lane_holds_nobody_up)
 END_TEST
 
 /* A worker died when its pushes had reached this shard and not yet another one. Its lane comes back
- * beside a lower one, and batches are computed again that this shard has: their pulls wait for
- * nobody. */
+ * beside a lower one, and batches that this shard already has are computed again: their pulls need
+ * not wait. */
 START_TEST(a_batch_from_before_the_offset_has_clock_0)
 {
     uint64_t mark, clock, low;
@@ -433,7 +434,7 @@ START_TEST(only_tables_of_the_run_count_in_its_clock)
     uint64_t mark;
     rig_open(&s, NULL, DURABLE_MEMORY);
     rig_table(&s, 0);
-    rig_table(&s, 1); /* another space's */
+    rig_table(&s, 1); /* a table of another space */
     ck_assert_int_eq(engine_run_open_tables(s.g, 1, 1, 1, 1, NULL), 0);
     ck_assert_int_eq(engine_run_open(s.g, 2, 1, 1, NULL), 0);
     rig_train(&s, 1, 0, 0, 0, 3);
@@ -446,7 +447,7 @@ START_TEST(only_tables_of_the_run_count_in_its_clock)
 }
 END_TEST
 
-/* Jobs side by side open their runs in any order; of one table they rise. */
+/* Parallel jobs open their runs in any order; the runs of one table rise. */
 START_TEST(a_run_is_over_where_a_newer_one_has_its_tables)
 {
     struct err e = {0};
@@ -462,7 +463,7 @@ START_TEST(a_run_is_over_where_a_newer_one_has_its_tables)
 }
 END_TEST
 
-/* Led tablets of a table that comes while a run is open lack all its batches from then on. */
+/* When a table is created during a run, its tablets lack all batches of the run from then on. */
 START_TEST(a_table_that_comes_later_counts_in_the_clock_at_once)
 {
     const struct table_schema other = rig_schema(1);
@@ -476,8 +477,8 @@ START_TEST(a_table_that_comes_later_counts_in_the_clock_at_once)
 }
 END_TEST
 
-/* 8 bytes for each lane of each tablet, of all runs together, in a quarter of what rows may take;
- * and what they do take counts. */
+/* Marks take 8 bytes for each lane of each tablet, of all runs together, in a quarter of the rows'
+ * memory; and their memory counts. */
 START_TEST(marks_are_within_the_budget)
 {
     struct err e = {0};
@@ -488,9 +489,10 @@ START_TEST(marks_are_within_the_budget)
     ck_assert_ptr_nonnull(strstr(e.text, "the marks of run 2 (1024 lanes)"));
     ck_assert_int_eq(engine_run_open(s.g, 2, 200, 1, &e), 0);
     ck_assert_int_eq(engine_run_open(s.g, 3, 100, 1, &e), SHOAL_E_NO_SPACE); /* run 1 has two */
-    ck_assert_int_eq(engine_run_open_tables(s.g, 3, 100, 1, 2, &e), 0);      /* none here */
+    ck_assert_int_eq(engine_run_open_tables(s.g, 3, 100, 1, 2, &e), 0);      /* none on this
+                                                                              * table */
     ck_assert_int_eq(engine_run_open(s.g, 4, 98, 1, &e), 0);
-    ck_assert_int_eq(engine_run_open(s.g, 4, 98, 1, &e), 0); /* again */
+    ck_assert_int_eq(engine_run_open(s.g, 4, 98, 1, &e), 0); /* repeated */
     s.g->tier.rows_max = 0;
     uint64_t before = runs_bytes(&s.g->runs), used = tier_used(s.g);
     ck_assert_int_eq(push_batch(0, 0, 1, &plan), 0);
@@ -535,7 +537,7 @@ START_TEST(fsync_acknowledges_what_is_synced)
     embedding_env_run(&s.env);
     ck_assert_int_eq(push_batch(0, 0, 1, &plan), 0);
     ck_assert_uint_lt(engine_acknowledged(s.g), plan.sequence);
-    /* comes while the sync is under way: in the next group */
+    /* it comes during the sync: in the next group */
     ck_assert_int_eq(push_batch(0, 1, 2, &next), 0);
     unsigned synced = s.synced;
     while (engine_acknowledged(s.g) < plan.sequence)
@@ -549,7 +551,7 @@ START_TEST(fsync_acknowledges_what_is_synced)
 }
 END_TEST
 
-/* Its marks have moved and its rows have not: an image would say that it is in them. */
+/* The push has moved its marks but not its rows: an image would claim to contain it. */
 START_TEST(no_tablet_is_copied_while_a_push_waits)
 {
     const uint64_t most = 8u << 20;
@@ -581,7 +583,7 @@ START_TEST(a_full_journal_is_busy_until_rows_are_written)
     uint64_t batch = 0;
     int rc = 0;
     begin(DURABLE_JOURNAL, rig_dir(dir));
-    while (rc == 0 && batch < 5000) { /* work is held back: nothing is written, nothing trimmed */
+    while (rc == 0 && batch < 5000) { /* work is delayed: nothing is written or trimmed */
         rc = push_batch(0, batch, batch + 1, &plan);
         batch += rc == 0;
     }
@@ -590,7 +592,7 @@ START_TEST(a_full_journal_is_busy_until_rows_are_written)
     ck_assert_uint_le(stats.journal_bytes, 8u << 20);
     ck_assert_uint_gt(stats.journal_bytes, 7u << 20);
     embedding_env_run(&s.env);
-    for (int i = 0; i < 2000; i++, batch++) { /* and comes back by itself */
+    for (int i = 0; i < 2000; i++, batch++) { /* and recovers by itself */
         rc = push_batch(0, batch, batch + 1, &plan);
         ck_assert_msg(rc == 0, "%s", err_text(rc));
         engine_flush_step(s.g);
@@ -644,10 +646,10 @@ START_TEST(a_failed_write_is_fatal)
     ck_assert_int_eq(engine_admit_push(s.g, &p.record, &plan, &e), SHOAL_E_IO);
     ck_assert_int_eq(engine_run_drop(s.g, 1, &e), SHOAL_E_AGAIN);
     ck_assert_int_eq(engine_commit(s.g), SHOAL_E_IO);
-    ck_assert_uint_eq(s.fatal, 1); /* told once */
+    ck_assert_uint_eq(s.fatal, 1); /* reported once */
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &(struct rlimit){RLIM_INFINITY, RLIM_INFINITY}), 0);
     rig_close(&s, true);
-    rig_open(&s, dir, DURABLE_JOURNAL); /* what was acknowledged is there, the other is not */
+    rig_open(&s, dir, DURABLE_JOURNAL); /* the acknowledged push is there, the other is not */
     ck_assert_uint_eq(engine_mark(s.g, 1, 0, 0), 1);
     rig_close(&s, false);
     rig_remove_dir(dir);

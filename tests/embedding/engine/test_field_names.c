@@ -1,4 +1,4 @@
-/* test_field_names.c: DIR/names: kept whole, or found damaged; a folder of before has none. */
+/* test_field_names.c: DIR/names: it is read whole, or found damaged; an older folder has none. */
 #include "embedding/engine/engine_state.h"
 #include "proto/base/hash.h"
 #include "tests/lib/embedding_rig.h"
@@ -12,7 +12,7 @@
 
 static const char line[] = "names: {\"fields\": {}}";
 #define BYTES ((uint32_t)sizeof line - 1)
-#define FILE_HASH 0xf55cef340449de64ull /* of every release */
+#define FILE_HASH 0xf55cef340449de64ull /* the same in every release */
 #define LINE_HASH 0x7117cfb032f15389ull
 
 static void is_there(const struct engine *g)
@@ -55,7 +55,7 @@ START_TEST(they_are_there_after_a_kill)
 }
 END_TEST
 
-/* Each byte of the file changed, and each length of it; then what the refusal advises. */
+/* Each byte and each length of the file is changed; then the advice of the refusal is followed. */
 START_TEST(damage_is_found_and_the_advice_holds)
 {
     struct rig s;
@@ -81,7 +81,7 @@ START_TEST(damage_is_found_and_the_advice_holds)
         ck_assert_ptr_nonnull(strstr(e.text, "/names is damaged"));
         ck_assert_ptr_nonnull(strstr(e.text, "move it away"));
     }
-    ck_assert_int_eq(truncate(path, (300 << 10)), 0); /* longer than any */
+    ck_assert_int_eq(truncate(path, (300 << 10)), 0); /* longer than allowed */
     ck_assert_int_eq(rig_try_open(&s, dir, DURABLE_MEMORY, &e), SHOAL_E_CORRUPT);
     ck_assert_int_eq(unlink(path), 0);
     rig_open(&s, dir, DURABLE_MEMORY);
@@ -92,7 +92,7 @@ START_TEST(damage_is_found_and_the_advice_holds)
 }
 END_TEST
 
-/* What cannot be written is not believed either. */
+/* Names that could not be written do not count. */
 START_TEST(what_is_not_on_disk_is_not_so)
 {
     struct rig s;
@@ -101,7 +101,7 @@ START_TEST(what_is_not_on_disk_is_not_so)
     rig_open(&s, dir, DURABLE_MEMORY);
     ck_assert_int_eq(engine_names_set(s.g, 5, line, BYTES, &e), 0);
     (void)snprintf(path, sizeof path, "%s/names.new", dir);
-    ck_assert_int_eq(mkdir(path, 0700), 0); /* in the way of the new file */
+    ck_assert_int_eq(mkdir(path, 0700), 0); /* in the place of the new file */
     ck_assert_int_eq(engine_names_set(s.g, 6, "other", 5, &e), SHOAL_E_IO);
     is_there(s.g);
     rig_close(&s, false);

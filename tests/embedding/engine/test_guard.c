@@ -1,4 +1,4 @@
-/* test_guard.c: what a push may carry, and the book of what was refused. */
+/* test_guard.c: the values that a push may contain, and the record of refused pushes. */
 #include "embedding/engine/guard.h"
 #include "embedding/rows/optimizer/isa.h"
 #include "proto/base/key.h"
@@ -100,8 +100,7 @@ static bool rows_finite(uint32_t table)
     return true;
 }
 
-/* Every width, every place, every kind of bad value: refused, and nothing is as if it had been
- * sent. */
+/* Every width, every place, every kind of bad value: the push is refused and has no effect. */
 START_TEST(guard_bad_value_in_any_place_changes_nothing)
 {
     static const float bad[] = {NAN,    -NAN,  INFINITY, -INFINITY, 1e30f,
@@ -130,7 +129,7 @@ START_TEST(guard_bad_value_in_any_place_changes_nothing)
         ck_assert_uint_eq(after.journal_bytes, before.journal_bytes);
         ck_assert_uint_eq(engine_mark(s.g, 1, 0, table), 1);
         ck_assert_uint_eq(rig_digest(&s), digest);
-        gradients_fill(1e15f / 5); /* the largest that may be; then the lane goes on */
+        gradients_fill(1e15f / 5); /* the largest allowed value; then the lane continues */
         ck_assert_int_eq(push(&r, &e), 0);
         ck_assert(rows_finite(table));
         embedding_env_run(&s.env);
@@ -139,7 +138,7 @@ START_TEST(guard_bad_value_in_any_place_changes_nothing)
 }
 END_TEST
 
-/* Denormals are numbers: taken, and worth the same at every vector level. */
+/* Denormals are numbers: they are accepted, with the same result at every vector level. */
 START_TEST(guard_denormals_are_alike_at_every_level)
 {
     static const float tiny[] = {1e-45f, -1e-45f, 1e-40f, FLT_MIN, -FLT_MIN / 2};
@@ -175,7 +174,7 @@ START_TEST(guard_denormals_are_alike_at_every_level)
 }
 END_TEST
 
-/* The largest gradients that are let in, again and again, and other signs in between. */
+/* The largest allowed gradients, again and again, with changing signs. */
 START_TEST(guard_state_saturates_and_stays_finite)
 {
     static const float initial[] = {1e-10f, 0.1f};
@@ -258,14 +257,14 @@ START_TEST(guard_refused_push_is_kept_with_its_name)
     ck_assert_ptr_nonnull(strstr(e.text, "table-4"));
     ck_assert_ptr_nonnull(strstr(e.text, "worker 7 task 99, lane 0 batch 1"));
     ck_assert_ptr_nonnull(strstr(e.text, "quarantine.jsonl"));
-    /* its refusal was lost: told again, not counted again */
+    /* the refusal was lost: it is repeated, but not counted again */
     ck_assert_int_eq(push(&r, &e), SHOAL_E_NOT_FINITE);
     r.generation = 0;
     r.lane = 1;
     r.worker = 8;
     gradients[1 * 5 + 3] = 0;
     ck_assert_int_eq(push(&r, &e), SHOAL_E_NOT_FINITE);
-    ck_assert_int_eq(engine_close(s.g, false), 0); /* the second line is still on its way */
+    ck_assert_int_eq(engine_close(s.g, false), 0); /* the second line is still being written */
     embedding_env_run(&s.env);
     (void)snprintf(path, sizeof path, "%s/quarantine.jsonl", dir);
     char *text = file_text(path);
@@ -284,7 +283,7 @@ START_TEST(guard_refused_push_is_kept_with_its_name)
     for (size_t i = 0; i < sizeof number / sizeof number[0]; i++)
         ck_assert_int_eq(json_as_int(json_get(j, number[i].name), -1), number[i].value);
     ck_assert_int_eq(json_as_int(json_get(j, "field"), -1), key_field(keys[1]));
-    ck_assert(json_absent(json_get(j, "time"))); /* nobody told it one */
+    ck_assert(json_absent(json_get(j, "time"))); /* no time was given */
     json_free(j);
     ck_assert_int_eq(json_parse(second, strlen(second), &j, &e), 0);
     ck_assert_str_eq(json_as_string(json_get(j, "why"), ""), "beyond 1e15");
@@ -319,21 +318,21 @@ START_TEST(guard_norms_are_refused_or_counted)
 
     begin();
     gradients_fill(0);
-    gradients[0] = 3; /* of norm 5 */
+    gradients[0] = 3; /* its norm is 5 */
     gradients[3] = -4;
     gradients[4] = 1;
     schema.rules.norm_max = 5;
     schema.rules.norm_refuse = 1;
-    ck_assert_int_eq(guard_check(g, &schema, &r, &e), 0); /* as long as it may be */
+    ck_assert_int_eq(guard_check(g, &schema, &r, &e), 0); /* as long as allowed */
     schema.rules.norm_max = 4.9999f;
     ck_assert_int_eq(guard_check(g, &schema, &r, &e), SHOAL_E_NOT_FINITE);
     ck_assert_ptr_nonnull(strstr(e.text, "place 3 is -4 in a row of norm 5"));
     guard_count_clipped(g, &schema, &r);
-    schema.rules.norm_refuse = 0; /* clipped: taken, and counted when it is */
+    schema.rules.norm_refuse = 0; /* clipped: accepted, and counted when it is applied */
     ck_assert_int_eq(guard_check(g, &schema, &r, &e), 0);
     guard_count_clipped(g, &schema, &r);
     guard_count_clipped(g, &schema, &r);
-    schema.rules.norm_max = 5; /* not longer: none is clipped */
+    schema.rules.norm_max = 5; /* not longer: no row is clipped */
     guard_count_clipped(g, &schema, &r);
     struct json *j = counts(g);
     ck_assert_int_eq(json_as_int(json_get(j, "pushes"), -1), 1);
@@ -352,8 +351,8 @@ START_TEST(guard_norms_are_refused_or_counted)
 }
 END_TEST
 
-/* More fields and workers than there is room for are counted together; another run begins anew, an
- * older one is not counted. */
+/* Fields and workers beyond the available places are counted together. A newer run starts new
+ * counts, an older one is not counted. */
 START_TEST(guard_counts_are_bounded_and_of_one_run)
 {
     struct work_list works = {NULL};
@@ -403,7 +402,7 @@ static uint64_t file_bytes(const char *name)
     return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
-/* A push of batch `to` that is refused. */
+/* A refused push of batch `to`. */
 static void refuse(struct guard *g, uint64_t to)
 {
     static const float bad = INFINITY;
@@ -439,7 +438,7 @@ START_TEST(quarantine_is_bounded)
     }
     ck_assert_uint_eq(lost(g), 0);
     ck_assert_uint_gt(file_bytes("quarantine.1.jsonl"), 9000);
-    /* nobody writes: the queue has an end, and one batch at most is on its way */
+    /* no thread writes: the queue is bounded, and at most one batch is being written */
     while (to < 11000)
         refuse(g, ++to);
     ck_assert_uint_eq(env.count, 1);
@@ -452,7 +451,8 @@ START_TEST(quarantine_is_bounded)
 }
 END_TEST
 
-/* Three lines of one length fit where there is room for them to the byte (0), and no byte less. */
+/* Three lines of one length fit if there is room to the byte (0), and not if one byte is
+ * missing. */
 START_TEST(quarantine_is_full_to_the_last_byte)
 {
     struct work_list works = {NULL};

@@ -1,4 +1,4 @@
-/* test_kept_taken.c: DIR/taken: kept whole, or found damaged; a folder of before has none. */
+/* test_kept_taken.c: DIR/taken: it is read whole, or found damaged; an older folder has none. */
 #include "embedding/engine/engine_state.h"
 #include "tests/lib/embedding_rig.h"
 
@@ -56,7 +56,7 @@ START_TEST(they_are_there_after_a_kill)
 }
 END_TEST
 
-/* Each byte of the file changed, and each length of it; then what the refusal advises. */
+/* Each byte and each length of the file is changed; then the advice of the refusal is followed. */
 START_TEST(damage_is_found_and_the_advice_holds)
 {
     struct rig s;
@@ -81,7 +81,7 @@ START_TEST(damage_is_found_and_the_advice_holds)
         ck_assert_ptr_nonnull(strstr(e.text, "/taken is damaged"));
         ck_assert_ptr_nonnull(strstr(e.text, "move it away"));
     }
-    ck_assert_int_eq(truncate(path, (17 << 20)), 0); /* longer than any */
+    ck_assert_int_eq(truncate(path, (17 << 20)), 0); /* longer than allowed */
     ck_assert_int_eq(rig_try_open(&s, dir, DURABLE_MEMORY, &e), SHOAL_E_CORRUPT);
     ck_assert_int_eq(unlink(path), 0);
     rig_open(&s, dir, DURABLE_MEMORY);
@@ -92,7 +92,7 @@ START_TEST(damage_is_found_and_the_advice_holds)
 }
 END_TEST
 
-/* What cannot be written is not believed either. */
+/* Data that could not be written does not count. */
 START_TEST(what_is_not_on_disk_is_not_so)
 {
     struct rig s;
@@ -101,14 +101,14 @@ START_TEST(what_is_not_on_disk_is_not_so)
     rig_open(&s, dir, DURABLE_MEMORY);
     ck_assert_int_eq(engine_taken_set(s.g, 5, learnt, BYTES, &e), 0);
     (void)snprintf(path, sizeof path, "%s/taken.new", dir);
-    ck_assert_int_eq(mkdir(path, 0700), 0); /* in the way of the new file */
+    ck_assert_int_eq(mkdir(path, 0700), 0); /* in the place of the new file */
     ck_assert_int_eq(engine_taken_set(s.g, 6, "other", 5, &e), SHOAL_E_IO);
     is_there(s.g);
     rig_close(&s, false);
 }
 END_TEST
 
-/* Of rows that are in memory alone, these are too. */
+/* If rows are only in memory, so is this record. */
 START_TEST(without_a_folder_they_are_in_memory)
 {
     struct rig s;

@@ -1,5 +1,5 @@
-/* test_life.c: rows with rules on a whole shard: killed and replayed, restored, or spread over more
- * shards, a table is the same and goes on the same. */
+/* test_life.c: rows with rules on a whole shard: after a kill and replay, after a restore, or
+ * spread over more shards, a table is the same and continues the same. */
 #include "embedding/rows/run.h"
 #include "proto/base/key.h"
 #include "tests/lib/embedding_rig.h"
@@ -83,8 +83,8 @@ static int by_mix(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Batch `to` of a lane, that part of it which lies in tablets [first, first + count): a function of
- * lane, batch and key. Five batches a day; now and then one from the future or of no time. */
+/* Makes batch `to` of a lane, the part in tablets [first, first + count): a function of lane, batch
+ * and key. A day has five batches; a few have a future time or none. */
 static void make_push(struct life_push *p, uint32_t lane, uint64_t to, uint32_t first,
                       uint32_t count)
 {
@@ -169,7 +169,7 @@ static void begin(struct rig *s, uint32_t mode)
     ck_assert_int_eq(engine_run_open(s->g, 1, 2, mode, NULL), 0);
 }
 
-/* Some of everything has happened, or the test says nothing. */
+/* Every effect must have occurred, or the test shows nothing. */
 static void check_alive(const struct table *t)
 {
     struct table_counts c;
@@ -195,7 +195,7 @@ static void train_child(void *context)
     table_counts_get(engine_table(s.g, 0), &shared->counts);
 }
 
-/* A shard that nobody killed, to compare with. */
+/* Returns the digest of a shard that is never killed. */
 static uint64_t digest_unkilled(uint32_t batches, uint32_t mode)
 {
     struct rig s;
@@ -218,8 +218,8 @@ static void check_back(struct rig *s)
     ck_assert_uint_eq(counts.waiting, shared->counts.waiting);
 }
 
-/* From the journal alone, and from images with the records above them: the same rows, and the same
- * again ten days on. */
+/* From the journal alone, and from images with records above them: the same rows, and the same
+ * again ten days later. */
 START_TEST(killed_shard_comes_back_and_goes_on_the_same)
 {
     struct rig s;
@@ -248,7 +248,7 @@ static void cut_done(void *context, int status, uint64_t rows, uint64_t bytes)
     *(int *)context = status == 0 ? 1 : -1;
 }
 
-/* A cut holds waiting keys, names and clock as well. */
+/* A cut contains waiting keys, names and clock as well. */
 START_TEST(restored_cut_goes_on_the_same)
 {
     struct rig s;
@@ -264,7 +264,7 @@ START_TEST(restored_cut_goes_on_the_same)
     ck_assert_int_eq(done, 1);
     train(&s, 100, 130);
     ck_assert_msg(engine_restore(s.g, 1, 2, &e) == 0, "%s", e.text);
-    /* Run 2 takes the same batches again. */
+    /* Run 2 trains the same batches again. */
     static struct life_push p;
     for (uint64_t batch = 101; batch <= 130; batch++) {
         for (uint32_t lane = 0; lane < 2; lane++) {
@@ -286,8 +286,8 @@ START_TEST(restored_cut_goes_on_the_same)
 }
 END_TEST
 
-/* The tablets dealt to 1, 2 and 4 shards, each with its own part of every batch: tablet by tablet
- * the same. */
+/* The tablets are dealt to 1, 2 and 4 shards, each with its part of every batch: each tablet must
+ * be the same. */
 static void digest_spread(uint32_t shards, uint64_t digest[TABLETS])
 {
     struct rig s[4];
@@ -370,7 +370,7 @@ START_TEST(keys_are_refused_with_a_reason)
     for (uint32_t i = 0; i < TABLETS; i++)
         elsewhere[i] = 1;
     ck_assert_int_eq(engine_lead(s.g, elsewhere, TABLETS, 0), 0);
-    /* not led: passed over */
+    /* not led here: skipped */
     ck_assert_int_eq(engine_keys(s.g, 0, KEY_RESET, &key, 1, &changed, &e), 0);
     ck_assert_uint_eq(changed, 0);
     rig_close(&s, false);

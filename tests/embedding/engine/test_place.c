@@ -1,4 +1,4 @@
-/* test_place.c: DIR/place: kept whole, or found damaged. */
+/* test_place.c: DIR/place: it is read whole, or found damaged. */
 #include "embedding/engine/engine_state.h"
 #include "proto/base/hash.h"
 #include "tests/lib/embedding_rig.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define FILE_HASH 0x6fde6a53a7538265ull /* of every release */
+#define FILE_HASH 0x6fde6a53a7538265ull /* the same in every release */
 
 static const uint16_t owners[16] = {0, 0, 0, 0, 1, 1, 1, 1, 1, 0, 0, 0, 1, 1, 1, 2};
 static const struct engine_place there = {
@@ -63,7 +63,7 @@ START_TEST(it_is_there_after_a_kill)
 }
 END_TEST
 
-/* Each byte of the file changed, and each length of it. */
+/* Each byte and each length of the file is changed. */
 START_TEST(damage_is_found)
 {
     struct rig s;
@@ -91,13 +91,13 @@ START_TEST(damage_is_found)
     f = fopen(path, "wb");
     (void)fwrite(good, 1, bytes, f);
     fclose(f);
-    rig_open(&s, dir, DURABLE_MEMORY); /* the very bytes are taken */
+    rig_open(&s, dir, DURABLE_MEMORY); /* the original bytes are accepted */
     is_there(s.g);
     rig_close(&s, false);
 }
 END_TEST
 
-/* What cannot be written is not believed either. */
+/* A place that could not be written does not count. */
 START_TEST(what_is_not_on_disk_is_not_so)
 {
     struct rig s;
@@ -107,7 +107,7 @@ START_TEST(what_is_not_on_disk_is_not_so)
     rig_open(&s, dir, DURABLE_MEMORY);
     ck_assert_int_eq(engine_place_set(s.g, &there, &e), 0);
     (void)snprintf(path, sizeof path, "%s/place.new", dir);
-    ck_assert_int_eq(mkdir(path, 0700), 0); /* in the way of the new file */
+    ck_assert_int_eq(mkdir(path, 0700), 0); /* in the place of the new file */
     next.map_epoch = 5;
     ck_assert_int_eq(engine_place_set(s.g, &next, &e), SHOAL_E_IO);
     is_there(s.g);
