@@ -489,8 +489,7 @@ START_TEST(marks_are_within_the_budget)
     ck_assert_ptr_nonnull(strstr(e.text, "the marks of run 2 (1024 lanes)"));
     ck_assert_int_eq(engine_run_open(s.g, 2, 200, 1, &e), 0);
     ck_assert_int_eq(engine_run_open(s.g, 3, 100, 1, &e), SHOAL_E_NO_SPACE); /* run 1 has two */
-    ck_assert_int_eq(engine_run_open_tables(s.g, 3, 100, 1, 2, &e), 0);      /* none on this
-                                                                              * table */
+    ck_assert_int_eq(engine_run_open_tables(s.g, 3, 100, 1, 2, &e), 0);      /* none here */
     ck_assert_int_eq(engine_run_open(s.g, 4, 98, 1, &e), 0);
     ck_assert_int_eq(engine_run_open(s.g, 4, 98, 1, &e), 0); /* repeated */
     s.g->tier.rows_max = 0;

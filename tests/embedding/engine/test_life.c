@@ -136,7 +136,7 @@ static void push_part(struct rig *s, uint32_t lane, uint64_t to, uint32_t first,
     ck_assert_int_eq(engine_apply_push(s->g, &p.record, &plan), 0);
 }
 
-/* Keys by name, each tenth batch: a function of the batch. */
+/* Erases or resets keys in each tenth batch, as a function of the batch. */
 static void name_some(struct rig *s, uint64_t batch)
 {
     uint64_t keys[6], changed;

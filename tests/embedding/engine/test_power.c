@@ -1,21 +1,22 @@
-/* test_power.c: an engine on a disk that loses its power, or fails, at any call; and one in memory
- * that says what must be there afterwards. Lives follow one another on one disk: opened, compared,
- * used, ended by a power cut, a call that fails, or closed. SHOAL_SEEDS=N tries N seeds,
- * SHOAL_SEED=S begins with seed S. One life more is ended at each of its calls, in each way
+/* test_power.c: an engine on a disk that loses power, or fails, at any call, beside an engine in
+ * memory that gives the expected state. Lives follow one another on one disk: opened, compared,
+ * used, and ended by a power cut, a call that fails, or a close. SHOAL_SEEDS=N tries N seeds,
+ * SHOAL_SEED=S begins with seed S. One more life is ended at each of its calls, in each way
  * (SHOAL_EVERY=1: at each; else at some).
  *
- * Each operation is one record. What comes back must be the state after some record S:
- *   - of all that was acknowledged none is missing (fsync), or of what was said to be on disk
- *     (journal), fences and runs that were answered among it;
- *   - every row, name of a key, mark, lane and run is as after S, and nothing behind S is there;
- *   - cuts that were made are there and can be put back, but those of before a table's schema
- *     changed; a clear has happened wholly or not at all, and one that was answered has; a load
- *     likewise; and the engine starts;
- *   - in half of the histories rows have little memory and lie in the store; the one in memory has
- *     no bound: they are the same rows; in half of all they age, in the store as in memory;
- *   - work on other threads ends in any order, and what one has read may be told late;
- *   - in half of the histories tablets come back in steps: looked at, or lost to power, on the way;
- *   - parts of checkpoints that were made are there, and are what the one in memory makes. */
+ * Each operation is one record. The state after a start must be that after some record S:
+ *   - no acknowledged record is missing (fsync), or none that was reported as on disk (journal),
+ *     answered fences and runs included;
+ *   - every row, name of a key, mark, lane and run is as after S, and nothing is there from later;
+ *   - made cuts are there and can be restored, except those from before a change of a table's
+ *     schema; a clear has happened wholly or not at all, and an answered one has happened; the same
+ *     is true of a load; and the engine starts;
+ *   - in half of the histories rows have little memory and lie in the store, while the engine in
+ *     memory has no limit: the rows must be the same. In half of all histories rows age, in the
+ *     store as in memory;
+ *   - work on other threads ends in any order, and its result may be reported late;
+ *   - in half of the histories tablets are recovered in steps, with reads and power cuts between;
+ *   - parts of checkpoints that were made are there, and equal those of the engine in memory. */
 #include "embedding/checkpoint.h"
 #include "embedding/engine/apply.h"
 #include "embedding/engine/engine_state.h"
@@ -64,17 +65,16 @@ enum kind {
     UNLOAD
 };
 
-struct entry { /* of what was done, or may have been */
+struct entry { /* one that was done, or may have been */
     enum kind kind;
-    uint64_t sequence; /* of its record; of a cut, a clear, a load: of its instant; 0: of none */
+    uint64_t sequence; /* its record's; that of the instant of a cut, a clear, a load; 0: none */
     uint64_t dice;     /* keys and values follow from it */
     uint64_t run, cut, generation, from, to;
     uint32_t table, lane, first, count, mode, span;
-    uint32_t saved,
-        lanes; /* of an export, a load: number of the checkpoint; of a run that begins */
-    uint32_t time, without; /* of a push: event time; of a load: which fields are left out */
+    uint32_t saved, lanes;  /* checkpoint number of an export, a load; lanes of a new run */
+    uint32_t time, without; /* a push's event time; the fields that a load leaves out */
     bool live, done;        /* done: a cut is complete, a load was answered */
-    bool ages, fresh;       /* rows of its table age; of names: all rows of a tablet go */
+    bool ages, fresh;       /* rows of its table age; a NAME erases all rows of a tablet */
 };
 
 struct made_cut {
@@ -84,19 +84,19 @@ struct made_cut {
 
 struct history {
     uint64_t seed;
-    struct rng dice, more; /* more: of what came to the histories later, which goes between */
+    struct rng dice, more; /* more: for operations that were added later and go in between */
     char root[LIMIT_PATH], dir[LIMIT_PATH],
-        mirror[LIMIT_PATH]; /* mirror: checkpoints of the one in memory */
+        mirror[LIMIT_PATH]; /* mirror: checkpoints of the engine in memory */
     struct disk *disk;
     enum durability durability;
     uint32_t tables, segment, life, span;
     uint64_t keep, memory;
     bool ages, in_steps;
-    uint32_t time;         /* of events */
-    struct env_work *late; /* it has run, and nobody has been told; NULL: none */
+    uint32_t time;         /* event time */
+    struct env_work *late; /* it has run, and its end is not reported; NULL: none */
     uint64_t other;        /* a run beside the newest; 0: none */
     struct rig rig, then;  /* the engine; the one in memory, as of record `base` */
-    uint64_t base, floor;  /* the floor: nothing up to it may be missing */
+    uint64_t base, floor;  /* nothing up to the floor may be missing */
     struct entry entry[ENTRIES];
     uint32_t entries;
     struct made_cut cut[CUTS]; /* complete ones */
@@ -104,11 +104,11 @@ struct history {
     uint64_t changed[TABLES], changed_then[TABLES]; /* records of the last changes of schemas */
     uint32_t exports;
     bool saved[SAVED];
-    int status, back; /* of an export, a load; of one taken back. Under way: 1 */
+    int status, back; /* status: an export's or a load's; back: a load's drop. In progress: 1 */
     uint64_t cleared; /* number of the last clear that was answered */
-    bool came;        /* the fault chosen for the last life, before its end */
+    bool came;        /* the fault chosen for the last life came before its end */
     bool ended;
-    struct entry *making; /* a cut under way */
+    struct entry *making; /* a cut in progress */
 };
 
 static uint64_t cuts_of_power, failed_calls, lives, records, clears, changes, exports, loads,
@@ -131,7 +131,7 @@ struct push {
     float gradients[KEYS_MOST * FLOATS_MOST];
 };
 
-/* One key in eight is of another field. */
+/* Returns a key; one in eight is of another field. */
 static uint64_t key_of(uint64_t number)
 {
     return key_make(number % 8 == 0 ? 2 : 1, number);
@@ -215,7 +215,7 @@ static uint32_t tablet_of(uint64_t key)
     return key_tablet(key_mix(key), SHARD_TABLET_BITS);
 }
 
-/* A key of the other field in the same tablet. */
+/* Returns a key of the other field in the same tablet. */
 static uint64_t beside(uint64_t key)
 {
     uint64_t number = 1;
@@ -250,7 +250,8 @@ static void on_done(void *context, int status, const char *text)
     *(int *)context = status;
 }
 
-/* Of a change: whatever may change while rows are in the store. */
+/* Returns the schema of the operation's table. A CHANGE varies everything that may change while
+ * rows are in the store. */
 static struct table_schema schema_of(const struct entry *o)
 {
     struct table_schema s = rig_schema(o->table);
@@ -298,7 +299,7 @@ static int do_record(struct rig *s, const struct entry *o, uint64_t *sequence, s
     case TABLE:
     case CHANGE:
         return engine_table_create(s->g, &schema, e);
-    case CLEAR: /* this and the next two of the engine in memory alone */
+    case CLEAR: /* this and the next two: only in the engine in memory */
         rc = engine_clear(s->g, o->run, on_done, &status, e);
         embedding_env_run(&s->env);
         return rc != 0 ? rc : status;
@@ -339,7 +340,7 @@ static void on_then_loaded(void *context, int status, const char *text, uint64_t
     *(int *)context = status;
 }
 
-/* Of the engine in memory, from a checkpoint that it has made itself. */
+/* Makes a checkpoint of the engine in memory, or loads one that it has made. */
 static int then_save_or_load(struct history *h, const struct entry *o, struct err *e)
 {
     struct engine *g = h->then.g;
@@ -355,7 +356,7 @@ static int then_save_or_load(struct history *h, const struct entry *o, struct er
     int rc = o->kind == EXPORT ? engine_cut_export(g, o->cut, path, 0, 1, on_exported, &status, e)
                                : engine_load(g, &options, on_then_loaded, &status, e);
     embedding_env_run(&h->then.env);
-    g->sequence = g->committed = sequence; /* on a disk a load is no record */
+    g->sequence = g->committed = sequence; /* a load on disk has no record */
     return rc != 0 ? rc : status;
 }
 
@@ -371,7 +372,7 @@ static uint64_t digest_of(struct history *h, struct rig *s, uint32_t table, uint
     return digest;
 }
 
-/* What a tablet keeps beside its rows is in no digest. */
+/* The digest does not cover the data that a tablet keeps beside its rows. */
 static const char *life_differs(const struct tablet_life *a, const struct tablet_life *b)
 {
     static const struct tablet_life none;
@@ -456,7 +457,7 @@ static void compare(struct history *h)
         compare_run(h, run);
 }
 
-/* Whether it has not been, though no record behind `sequence` says so. */
+/* True when the operation has not taken effect. No record behind `sequence` would show that. */
 static bool was_in_vain(const struct history *h, const struct entry *o)
 {
     if (o->kind == CUT)
@@ -466,7 +467,7 @@ static bool was_in_vain(const struct history *h, const struct entry *o)
     return o->kind == LOAD && !o->done && engine_newest_run(h->rig.g) < o->run;
 }
 
-/* When the schemas changed. */
+/* Notes when the schemas changed. */
 static void note_change(uint64_t changed[TABLES], const struct entry *o)
 {
     if (o->kind == CHANGE)
@@ -475,7 +476,7 @@ static void note_change(uint64_t changed[TABLES], const struct entry *o)
         memset(changed, 0, TABLES * sizeof *changed);
 }
 
-/* The engine in memory goes on to record `sequence`; what was behind it has not been. */
+/* The engine in memory advances to record `sequence`; later operations have not happened. */
 static void then_go(struct history *h, uint64_t sequence)
 {
     uint64_t ignored;
@@ -569,8 +570,8 @@ static void life_close(struct history *h, bool flush)
     h->making = NULL;
 }
 
-/* The power went while a load was taken back: its rows are there, or they are gone and the same
- * again drops the run. */
+/* Power failed while a load was being dropped: its rows are there, or a repeated drop of the run
+ * removes them. */
 static void unload_again(struct history *h)
 {
     const struct entry *o = h->entries == 0 ? NULL : &h->entry[h->entries - 1];
@@ -589,7 +590,7 @@ static void unload_again(struct history *h)
         give_up(h, "a load is not taken back", e.text);
 }
 
-/* Tablets come back in steps, or are put back to a cut; somebody asks for some meanwhile. */
+/* Tablets are recovered in steps, or restored to a cut; some are asked for meanwhile. */
 static void come_back(struct history *h)
 {
     struct entry o = {.kind = NAME, .span = h->span};
@@ -605,7 +606,7 @@ static void come_back(struct history *h)
     }
 }
 
-/* 0: it is open, and all is back but what power has taken. */
+/* Returns 0 when the engine is open and has everything except what the power cut took. */
 static int open_whole(struct history *h, struct err *e)
 {
     rig_in_steps = h->in_steps;
@@ -618,14 +619,14 @@ static int open_whole(struct history *h, struct err *e)
     return h->rig.fatal > 0 ? err_wrap(e, SHOAL_E_IO, "%s", h->rig.fatal_err.text) : 0;
 }
 
-/* Opened, where need be a second time with nothing in the way; then all must be there. */
+/* Opens the engine, if necessary a second time without a fault; then everything must be there. */
 static void life_open(struct history *h)
 {
     struct err e = {0};
     char text[160];
     int rc = open_whole(h, &e);
     if (h->rig.g != NULL && over(h))
-        life_close(h, false); /* it was in vain */
+        life_close(h, false); /* its start failed */
     if (disk_is_off(h->disk) || (rc != 0 && disk_failed(h->disk))) {
         cuts_of_power += disk_is_off(h->disk);
         h->came = true;
@@ -671,7 +672,7 @@ static struct entry *entry_new(struct history *h, enum kind kind)
     return o;
 }
 
-/* Its record may be there, or is not. */
+/* Does an operation. After a failure its record may be there or not. */
 static int entry_do(struct history *h, struct entry *o)
 {
     struct err e = {0};
@@ -704,7 +705,7 @@ static void late_told(struct history *h)
     told_late++;
 }
 
-/* Threads keep no order; now and then one has done its part long before that is told. */
+/* Threads finish in any order; now and then one has finished long before its end is reported. */
 static void work_some(struct history *h)
 {
     struct embedding_env *env = &h->rig.env;
@@ -721,7 +722,7 @@ static void work_some(struct history *h)
     }
 }
 
-/* Whether the rows of a push lie in memory, after some time at most. */
+/* True when the rows of a push are in memory, after a limited number of steps. */
 static bool warm(struct history *h, const struct entry *o)
 {
     static struct push p;
@@ -743,14 +744,14 @@ static bool is_open(const struct history *h, uint64_t run)
     return engine_run_mode(h->rig.g, run, &mode, &lanes) == 0;
 }
 
-/* Batches of its lane that its tablets lack, if its rows come to memory. */
+/* Pushes the batches of its lane that its tablets lack, if its rows come to memory. */
 static void push_do(struct history *h, struct entry *o)
 {
     o->generation = engine_lane_generation(h->rig.g, o->run, o->lane);
     o->from = engine_mark_range(h->rig.g, o->run, o->lane, o->table, o->first, o->count);
     o->to = o->from + 1 + rng_below(&h->dice, 2);
     if (rng_below(&h->dice, 8) == 0 && o->from > 0)
-        o->from--; /* sent again */
+        o->from--; /* repeated */
     if (warm(h, o))
         (void)entry_do(h, o);
     else
@@ -840,7 +841,7 @@ static void op_cut(struct history *h)
     }
 }
 
-/* A table has another schema than it had. */
+/* True when a table's schema has changed since the cut. */
 static bool is_outdated(const struct history *h, const struct made_cut *cut)
 {
     for (uint32_t i = 0; i < h->tables; i++)
@@ -907,7 +908,7 @@ static void life_begin(struct history *h);
 
 /* ---- what came later ---- */
 
-/* Asked until it is there, or given up before. */
+/* Asks until the change is made, or gives up. */
 static void op_change(struct history *h)
 {
     struct entry wish = *entry_new(h, CHANGE);
@@ -925,7 +926,7 @@ static void op_change(struct history *h)
     }
 }
 
-/* Somebody pulls. */
+/* Pulls some rows. */
 static void op_look(struct history *h)
 {
     struct entry *o = entry_new(h, PUSH);
@@ -933,7 +934,7 @@ static void op_look(struct history *h)
     h->entries--;
 }
 
-/* Rows have less room than they take, or as much as they want. */
+/* Limits the memory of rows to less than they take, or lifts the limit. */
 static void op_squeeze(struct history *h)
 {
     struct tier *tier = &h->rig.g->tier;
@@ -943,7 +944,7 @@ static void op_squeeze(struct history *h)
                                                  : 2 * used + h->memory;
 }
 
-/* All rows of a tablet go, fields by fields. */
+/* All rows of a tablet are dropped, field by field. */
 static bool op_drop(struct history *h, const struct entry *of)
 {
     struct entry *o = entry_new(h, NAME);
@@ -955,8 +956,8 @@ static bool op_drop(struct history *h, const struct entry *of)
     return entry_do(h, o) == 0 && !over(h);
 }
 
-/* Rows that somebody reads go, come anew, and leave for the store, before he says what he has
- * read. */
+/* Rows that are being fetched are dropped, created again and moved to the store, before the fetch
+ * is reported. */
 static void op_gone(struct history *h)
 {
     static struct push p;
@@ -1045,7 +1046,7 @@ static void unload_begins(struct history *h, uint64_t run)
         give_up(h, "taking a load back is refused", e.text);
 }
 
-/* Step by step; it is called off, or taken back, after some. */
+/* A load runs step by step; it is cancelled or dropped after some steps. */
 static void load_goes(struct history *h, const struct entry *o)
 {
     uint64_t most = rng_below(&h->dice, 3) == 0 ? rng_below(&h->dice, 16) : UINT64_MAX;
@@ -1064,11 +1065,11 @@ static void load_goes(struct history *h, const struct entry *o)
     }
 }
 
-/* One that was not answered may have happened: its run says so. */
+/* A load that was not answered may have happened: its run shows it. */
 static void load_ends(struct history *h, struct entry *o)
 {
     load_goes(h, o);
-    struct entry *last = &h->entry[h->entries - 1]; /* itself, if it was not taken back */
+    struct entry *last = &h->entry[h->entries - 1]; /* the load itself, if it was not dropped */
     if (over(h))
         return;
     if (h->back != 0)
@@ -1122,7 +1123,7 @@ static void op_load(struct history *h)
         give_up(h, "a load is refused", e.text);
 }
 
-/* Tables and run are made anew, as for the job that begins. */
+/* Tables and run are created anew, as for a new job. */
 static void op_clear(struct history *h)
 {
     int status = 1;
@@ -1216,7 +1217,7 @@ static bool has_run(const struct history *h)
     return is_open(h, engine_newest_run(h->rig.g));
 }
 
-/* What a new shard needs: its rows may come from a checkpoint. */
+/* Creates the tables and the run of a new shard, or loads rows from a checkpoint. */
 static void life_begin(struct history *h)
 {
     for (uint32_t i = 0; i < h->tables && !over(h); i++)
@@ -1265,7 +1266,7 @@ static void fault_choose(struct history *h)
     disk_fail(h->disk, &f);
 }
 
-/* Whatever fault was chosen for it. */
+/* Runs one life, with the fault that was chosen for it. */
 static void one_life(struct history *h, uint64_t ops)
 {
     uint64_t end = rng_below(&h->dice, 8);
@@ -1314,7 +1315,7 @@ static void history_begin(struct history *h, uint64_t seed)
     snprintf(h->dir, sizeof h->dir, "%.900s/shard", h->root);
     snprintf(h->mirror, sizeof h->mirror, "%s/shoal-power-XXXXXX", shm);
     ck_assert_ptr_nonnull(mkdtemp(h->mirror));
-    for (uint32_t i = 0; i < SAVED; i++) { /* whoever asks for a checkpoint makes its folder */
+    for (uint32_t i = 0; i < SAVED; i++) { /* the caller of a checkpoint makes its folder */
         char path[LIMIT_PATH];
         saved_path(h->root, i, path);
         ck_assert_int_eq(mkdir(path, 0700), 0);
@@ -1431,7 +1432,7 @@ START_TEST(what_comes_back_is_what_was_on_the_disk)
 }
 END_TEST
 
-/* The journal is synced by nobody but the store, before what it writes is durable. */
+/* Only the store syncs the journal, before its own writes are durable. */
 START_TEST(what_is_stored_was_journalled_before)
 {
     static struct history h;
@@ -1456,8 +1457,8 @@ START_TEST(what_is_stored_was_journalled_before)
 }
 END_TEST
 
-/* An engine that is closed stores no more than it has journalled: power goes before anybody has
- * synced the journal again. */
+/* A closed engine has stored no more than it has journalled: the power fails before the journal is
+ * synced again. */
 START_TEST(what_a_close_stores_was_journalled_before)
 {
     static struct history h;
@@ -1478,7 +1479,7 @@ START_TEST(what_a_close_stores_was_journalled_before)
 }
 END_TEST
 
-/* _i: in which way. Opening and closing are among the calls. */
+/* _i: the way of failing. Opening and closing are among the calls. */
 START_TEST(every_call_may_be_the_one_that_fails)
 {
     static const struct disk_fault ways[] = {

@@ -1,6 +1,5 @@
-/* test_recover.c: what a killed shard has when it comes back. A child does the work and ends
- * without closing anything.
- */
+/* test_recover.c: the state of a killed shard after its restart. A child does the work and ends
+ * without closing anything. */
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/flush.h"
 #include "embedding/engine/replay.h"
@@ -22,14 +21,14 @@
 static char dir[LIMIT_PATH];
 static struct rig s;
 static struct rig_push p;
-static struct answer { /* what the child found, for the parent to compare */
+static struct answer { /* the child's results, for the parent to compare */
     uint64_t digest, sequence, image_bytes, journal_bytes;
     uint64_t mark[2], generation, clock, low;
     uint32_t batches, keep_work;
     float before[SHARD_KEYS * SHARD_WIDTH];
 } * shared;
 
-/* Each fact holds for engines that come back at once and for those that do so in steps. */
+/* Each test runs with engines that recover at once and with those that do so in steps. */
 static void setup_steps(void)
 {
     rig_in_steps = true;
@@ -76,7 +75,7 @@ static void check_same(void)
     ck_assert_uint_eq(rig_digest(&s), shared->digest);
 }
 
-/* Two lanes, `batches` each. */
+/* Trains two lanes, `batches` each. */
 static void train_child(void *context)
 {
     (void)context;
@@ -101,8 +100,8 @@ START_TEST(killed_shard_comes_back_from_its_journal)
 }
 END_TEST
 
-/* What may be trimmed: up to what the last to be written still needs, whichever tablet that is
- * (16: the control state). */
+/* The journal may be trimmed up to the oldest record that an unwritten tablet still needs,
+ * whichever tablet that is (16: the control state). */
 START_TEST(floor_is_below_what_is_still_to_be_written)
 {
     reopen();
@@ -129,7 +128,7 @@ static int pass_schema(void *context, const struct table_schema *schema,
     return 0;
 }
 
-/* The same of what the control state says: what is at or below is not replayed. */
+/* The same for the floor in the control state: records up to it are not replayed. */
 START_TEST(the_stored_floor_is_below_what_is_still_to_be_written)
 {
     struct runs runs = {0};
@@ -234,7 +233,7 @@ START_TEST(killed_shard_comes_back_from_rows_and_journal)
     engine_stats_get(s.g, &stats);
     ck_assert_uint_lt(stats.replayed, 2000);
     ck_assert_uint_gt(stats.replayed, shared->sequence - stored.high);
-    /* It goes on, is killed again, and comes back again. */
+    /* The shard continues, is killed again, and restarts again. */
     rig_train(&s, 1, 0, 0, 1000, 1005);
     note();
     rig_close(&s, false);
@@ -260,7 +259,8 @@ START_TEST(clean_stop_replays_nothing)
 }
 END_TEST
 
-/* Batches of lane 0, without a flush, until one is refused; the last that was taken. */
+/* Pushes batches of lane 0, without a flush, until one is refused. Returns the last accepted
+ * one. */
 static uint64_t fill_journal(void)
 {
     struct push_plan plan;
@@ -353,7 +353,7 @@ START_TEST(fences_and_clocks_survive)
 }
 END_TEST
 
-/* Nothing but control records, in two segments. */
+/* Only control records, in two segments. */
 static void control_child(void *context)
 {
     uint64_t mark;
@@ -367,7 +367,7 @@ static void control_child(void *context)
     note();
 }
 
-/* What was replayed is to be written as what comes live: no segment goes before. */
+/* Replayed changes must be written like new ones: no segment may be removed before. */
 START_TEST(a_control_state_that_was_replayed_is_written)
 {
     struct err e = {0};
@@ -384,8 +384,8 @@ START_TEST(a_control_state_that_was_replayed_is_written)
 }
 END_TEST
 
-/* Rows stored, a record of lane 0 in a segment of its own, others of lane 1 in the next: they lack
- * nothing. */
+/* Rows are stored; a record of lane 0 has a segment of its own, records of lane 1 the next: the
+ * rows lack none of them. */
 static void rolled_child(void *context)
 {
     static const uint32_t lane[] = {0, 0, 1, 1};
@@ -408,7 +408,7 @@ static void rolled_child(void *context)
 
 static const char *segment(int n, char *path);
 
-/* The journal may begin with the record behind what is stored, and with no later one. */
+/* The journal may begin with the record after the stored state, but with no later one. */
 START_TEST(a_journal_begins_where_what_is_stored_ends)
 {
     char path[LIMIT_PATH];
@@ -428,7 +428,7 @@ START_TEST(a_journal_begins_where_what_is_stored_ends)
 }
 END_TEST
 
-/* A tablet that came from the store is not written as of an older record that is replayed. */
+/* A tablet from the store is not written with the sequence of an older record that is replayed. */
 START_TEST(an_image_is_never_older_than_the_one_before)
 {
     uint64_t flushed;
@@ -456,7 +456,7 @@ START_TEST(an_image_is_never_older_than_the_one_before)
 }
 END_TEST
 
-/* All is stored, and the schema changes with the next record. */
+/* All is stored, and the next record changes the schema. */
 static void change_child(void *context)
 {
     struct table_schema schema = rig_schema(0);
@@ -474,7 +474,7 @@ static void change_child(void *context)
     note();
 }
 
-/* Tablets that are stored as they were before it are to be written again. */
+/* Tablets that were stored before the change must be written again. */
 START_TEST(a_change_that_was_replayed_is_written)
 {
     struct err e = {0};
@@ -485,7 +485,7 @@ START_TEST(a_change_that_was_replayed_is_written)
     check_same();
     ck_assert_uint_eq(flush_dirty(s.g), 16);
     ck_assert_msg(flush_all(s.g, &e) == 0, "%s", e.text);
-    ck_assert_msg(engine_table_create(s.g, &schema, &e) == 0, "%s", e.text); /* and once more */
+    ck_assert_msg(engine_table_create(s.g, &schema, &e) == 0, "%s", e.text); /* once more */
     rig_close(&s, false);
     reopen();
     ck_assert_uint_eq(engine_mark(s.g, 1, 0, 0), 2);
@@ -559,7 +559,7 @@ START_TEST(dropped_runs_are_replayed_and_gone)
 }
 END_TEST
 
-/* Path of the n-th segment. */
+/* Returns the path of the n-th segment. */
 static const char *segment(int n, char *path)
 {
     struct dirent **list;
@@ -594,7 +594,7 @@ static void open_child(void *context)
     ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, NULL), 0);
 }
 
-/* Half of the tablets are stored, as of after the run's drop, the others never were. */
+/* Half of the tablets are stored, as of after the run's drop; the others were never stored. */
 static void half_stored_child(void *context)
 {
     struct err e = {0};
@@ -605,7 +605,7 @@ static void half_stored_child(void *context)
     uint64_t durable = t->durable[8]; /* just before the first push */
     ck_assert_int_eq(engine_run_drop(s.g, 1, &e), 0);
     ck_assert_int_eq(engine_run_open(s.g, 2, 2, 1, &e), 0);
-    flush_trim(s.g); /* nothing goes yet: nor does what is known of the run */
+    flush_trim(s.g); /* nothing is removed yet, and the run is still known */
     s.g->flush.items = s.g->flush.bytes = 0;
     ck_assert(flush_room(s.g, 9, 8u << 20));
     for (uint32_t k = 0; k < 8; k++)
@@ -625,7 +625,7 @@ static void half_stored_child(void *context)
     note();
 }
 
-/* The second time the control state is what the first recovery has made of it. */
+/* The second recovery uses the control state that the first one wrote. */
 START_TEST(a_run_that_was_dropped_is_known_to_recoveries_that_replay_its_pushes)
 {
     struct err e = {0};
@@ -641,7 +641,7 @@ START_TEST(a_run_that_was_dropped_is_known_to_recoveries_that_replay_its_pushes)
             rig_close(&s, false);
     }
     ck_assert_msg(flush_all(s.g, &e) == 0, "%s", e.text);
-    ck_assert_uint_eq(s.g->runs.past_count, 0); /* nobody needs it any more */
+    ck_assert_uint_eq(s.g->runs.past_count, 0); /* it is needed no more */
     rig_close(&s, false);
 }
 END_TEST
@@ -659,14 +659,14 @@ START_TEST(torn_last_record_is_as_if_never_sent)
     ck_assert_uint_eq(stats.sequence, shared->sequence - 1);
     ck_assert_uint_eq(engine_mark(s.g, 1, 0, 0), 3);
     ck_assert_uint_eq(engine_mark(s.g, 1, 1, 0), 2);
-    rig_train(&s, 1, 1, 0, 2, 3); /* sent again, it ends where it would have */
+    rig_train(&s, 1, 1, 0, 2, 3); /* repeated, it ends at the same place */
     check_same();
     rig_close(&s, false);
 }
 END_TEST
 
-/* Rows are stored that the journal has lost: what comes goes on behind the rows, or it would pass
- * for what they have. */
+/* Rows are stored whose records the journal has lost: new records must get higher numbers, or they
+ * would pass for part of the stored rows. */
 START_TEST(records_go_on_behind_what_is_stored)
 {
     char path[LIMIT_PATH], c = 0;
@@ -676,7 +676,7 @@ START_TEST(records_go_on_behind_what_is_stored)
     rig_close(&s, true);
     int fd = open(segment(0, path), O_RDONLY);
     off_t at = lseek(fd, 0, SEEK_END);
-    while (c == 0) /* of the last record */
+    while (c == 0) /* find the last record */
         ck_assert_int_eq(pread(fd, &c, 1, --at), 1);
     close(fd);
     flip(path, at);
@@ -695,7 +695,7 @@ START_TEST(flipped_byte_in_the_middle_is_refused)
 {
     char path[LIMIT_PATH];
     struct err e = {0};
-    shared->batches = 150; /* three segments and more, the first of them synced */
+    shared->batches = 150; /* over three segments, the first of them synced */
     rig_in_child(train_child, NULL);
     flip(segment(0, path), 500000);
     ck_assert_int_eq(rig_try_open(&s, dir, DURABLE_JOURNAL, &e), SHOAL_E_CORRUPT);
@@ -728,7 +728,7 @@ START_TEST(damaged_image_is_named)
     rig_in_child(train_child, NULL);
     reopen();
     rig_close(&s, true);
-    /* RocksDB's own checksums find this first; the sentence must say where. */
+    /* RocksDB's own checksums find this first; the message must say where. */
     snprintf(command, sizeof command,
              "f=$(ls -S '%.900s'/rows/*.blob | head -1); printf XXXXXXXX | dd of=\"$f\" bs=1 "
              "seek=20000 conv=notrunc "
@@ -740,7 +740,7 @@ START_TEST(damaged_image_is_named)
 }
 END_TEST
 
-/* Takes the control state out of a closed engine's store, or puts it in; NULL takes it away. */
+/* Takes the control state out of a closed engine's store, or puts it in; NULL removes it. */
 struct control_value {
     uint8_t bytes[65536];
     size_t count;
@@ -781,8 +781,8 @@ static void control_exchange(struct control_value *out, const struct control_val
     store_close(store);
 }
 
-/* The same control state in the form of 0.2.0: without cleared and barrier, and without what each
- * table's schema was. */
+/* The same control state in the form of 0.2.0: without `cleared` and `barrier`, and without the
+ * schemas of the tables. */
 static void control_shorten(struct control_value *c)
 {
     const uint64_t magic = 0x334c5254434c4853ull;
@@ -836,7 +836,7 @@ START_TEST(tablets_without_a_control_state_are_refused)
 }
 END_TEST
 
-/* A control state of before the tablets: what they were would be replayed once more. */
+/* A control state that is older than the tablets: their records would be replayed a second time. */
 START_TEST(tablets_beyond_the_control_state_are_refused)
 {
     static struct control_value c;
@@ -855,7 +855,8 @@ START_TEST(tablets_beyond_the_control_state_are_refused)
 }
 END_TEST
 
-/* Of the tables that a load was filling, from the first tablet and pair to the last. */
+/* Only tables that a load was filling are removed, from their first tablet and pair to their
+ * last. */
 START_TEST(an_unfinished_load_goes_and_nothing_else)
 {
     enum { EACH = 4 };

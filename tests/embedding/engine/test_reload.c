@@ -1,5 +1,6 @@
-/* test_reload.c: tablets that come back in steps: the order, what may be done meanwhile, what a
- * kill in between leaves. That all is as it was afterwards: test_recover.c, test_tier_random.c. */
+/* test_reload.c: tablets that are recovered in steps: their order, the operations that are allowed
+ * meanwhile, and the state after a kill in between. That all is the same afterwards:
+ * test_recover.c, test_tier_random.c. */
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/reload.h"
 #include "embedding/rows/cold.h"
@@ -14,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define BATCHES 400u /* of 512 new keys each: 205,000 rows in 16 tablets, so some steps */
+#define BATCHES 400u /* 512 new keys each: 205,000 rows in 16 tablets, so several steps */
 #define TABLETS (1u << SHARD_TABLET_BITS)
 
 static char dir[LIMIT_PATH];
@@ -38,7 +39,7 @@ static int by_mix(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Batches (from, to] of table `table`: each its own keys. */
+/* Pushes batches (from, to] of table `table`, each with its own keys. */
 static void fill(uint32_t table, uint64_t from, uint64_t to)
 {
     for (uint64_t batch = from; batch < to; batch++) {
@@ -69,7 +70,7 @@ static void *shared_word(void)
     return word;
 }
 
-/* Two tables, one large and one small, all stored, nothing left to replay. */
+/* Two tables, one large and one small: all is stored, and nothing is left to replay. */
 static uint64_t stored_as(uint32_t large)
 {
     rig_open(&s, dir, DURABLE_JOURNAL);
@@ -88,13 +89,14 @@ static uint64_t stored(void)
     return stored_as(0);
 }
 
-/* In a child: who forks opens no store, RocksDB's threads would be missing in its children. */
+/* In a child: the process that forks opens no store, because RocksDB's threads would be missing in
+ * its children. */
 static void stored_child(void *context)
 {
     *(uint64_t *)context = stored();
 }
 
-/* Opened, and nothing has come of itself. */
+/* Opens the engine, and no tablet has been recovered by itself. */
 static void open_away(void)
 {
     struct err e = {0};
@@ -103,7 +105,7 @@ static void open_away(void)
     rig_lead(&s);
 }
 
-/* The n-th key of table 0 that lies in the tablet. */
+/* Returns a key of table 0 that lies in the tablet. */
 static uint64_t key_in(uint32_t tablet)
 {
     for (uint64_t i = 0;; i++)
@@ -111,7 +113,8 @@ static uint64_t key_in(uint32_t tablet)
             return key_make(2, i);
 }
 
-/* Of each key: one that came back behind its record would have its row again. */
+/* The tablet of each key is recovered before the record: recovered after it, it would have the
+ * erased row again. */
 START_TEST(keys_by_name_bring_their_tablets_back)
 {
     const uint64_t keys[] = {key_in(3), key_in(9)};
@@ -132,7 +135,8 @@ START_TEST(keys_by_name_bring_their_tablets_back)
 }
 END_TEST
 
-/* A run that was dropped is in images of before: it is met again, and over once all are back. */
+/* Older images contain a run that was dropped: it appears again, and ends once all tablets are
+ * recovered. */
 START_TEST(a_run_that_images_bring_back_ends)
 {
     struct push_plan plan;
@@ -167,7 +171,7 @@ START_TEST(the_tablet_that_is_asked_for_comes_first)
     ck_assert_uint_eq(stats.tablets_away, 2 * TABLETS);
     ck_assert_uint_eq(stats.rows, 0);
     ck_assert(!engine_warm(s.g, 0, &key, 1));
-    ck_assert(!engine_warm(s.g, 0, &key, 1)); /* asked for once */
+    ck_assert(!engine_warm(s.g, 0, &key, 1)); /* it was asked for once */
     ck_assert(embedding_env_step(&s.env));
     ck_assert_uint_eq(s.fetched, 1);
     ck_assert(engine_warm(s.g, 0, &key, 1));
@@ -177,7 +181,7 @@ START_TEST(the_tablet_that_is_asked_for_comes_first)
     table_pull(engine_table(s.g, 0), &key, 1, row);
     rig_come_back(&s);
     ck_assert_uint_eq(s.recovered, 1);
-    ck_assert_uint_eq(s.fetched, 1); /* who asked for nothing is not told */
+    ck_assert_uint_eq(s.fetched, 1); /* no question, no notice */
     table_pull(engine_table(s.g, 0), &key, 1, after);
     ck_assert_mem_eq(row, after, sizeof row);
     ck_assert_uint_eq(rig_digest(&s), digest);
@@ -193,7 +197,7 @@ static void other_child(void *context)
     *(uint64_t *)context = rig_digest(&s);
 }
 
-/* Those that the journal's records change are there when it opens, and no others. */
+/* When the engine opens, the tablets that the journal's records change are there, and no others. */
 START_TEST(killed_it_has_at_once_what_was_being_trained)
 {
     uint64_t *digest = shared_word();
@@ -231,7 +235,7 @@ START_TEST(killed_or_stopped_on_the_way_it_has_lost_nothing)
     rig_in_child(half_back_child, NULL);
     for (int flush = 0; flush < 2; flush++) {
         half_back_child(NULL);
-        engine_flush_step(s.g); /* nothing to do, though most of what is stored is not in memory */
+        engine_flush_step(s.g); /* nothing to do, though most stored rows are not in memory */
         rig_close(&s, flush == 1);
     }
     rig_open(&s, dir, DURABLE_JOURNAL);
@@ -259,7 +263,7 @@ START_TEST(one_row_is_read_at_once)
 }
 END_TEST
 
-/* He would wait for ever: nothing is left to come for the next step. */
+/* Otherwise the request would wait for ever: the next step has nothing to recover. */
 START_TEST(who_asked_is_told_though_another_brought_it)
 {
     struct err e = {0};
@@ -279,8 +283,8 @@ START_TEST(who_asked_is_told_though_another_brought_it)
 }
 END_TEST
 
-/* How many tablets come in one go is learned from those before: the next table's may be a hundred
- * times as large. */
+/* The number of tablets in a step is learned from the steps before: those of the next table may be
+ * a hundred times as large. */
 START_TEST(a_step_stays_short_where_large_tablets_follow_small_ones)
 {
     struct engine_stats stats;
@@ -299,7 +303,7 @@ START_TEST(a_step_stays_short_where_large_tablets_follow_small_ones)
 }
 END_TEST
 
-/* Neighbours that were asked for come together, and no others with them. */
+/* Requested neighbours are recovered together, and no others with them. */
 START_TEST(all_that_was_asked_for_comes_before_the_rest)
 {
     uint64_t key[3] = {key_in(4), key_in(5), key_in(11)};
@@ -336,8 +340,8 @@ START_TEST(a_damaged_tablet_ends_it)
 }
 END_TEST
 
-/* An image has all rows that were in memory when it was made: together they may be more than there
- * is room for. */
+/* An image has all rows that were in memory when it was made: together they may not fit into
+ * memory. */
 START_TEST(rows_leave_on_the_way_where_memory_is_short)
 {
     thin_open_trained(&s, dir, 0, 100, false);
@@ -353,7 +357,7 @@ START_TEST(rows_leave_on_the_way_where_memory_is_short)
 }
 END_TEST
 
-/* Batch `to` for the first half of the tablets alone. */
+/* Pushes batch `to` to the first half of the tablets only. */
 static void half_push(uint64_t to)
 {
     static struct thin_batch b;
@@ -398,12 +402,12 @@ static void half_child(void *context)
 
 static void short_child(void *context)
 {
-    thin_open(&s, dir, THIN_MEMORY * 3 / 8); /* so short that what was replayed would leave, too */
+    thin_open(&s, dir, THIN_MEMORY * 3 / 8); /* so little that replayed rows would leave, too */
     (void)context;
 }
 
-/* What a record has changed since its image must not leave: its pair is what the image says of
- * it. */
+/* A row that a replayed record has changed must not leave: its pair would be the one of the
+ * image. */
 START_TEST(rows_that_were_replayed_stay_until_they_are_written)
 {
     thin_open_trained(&s, NULL, 0, 60, false);

@@ -1,5 +1,5 @@
-/* test_space.c: what an engine takes of the disk stays within its bound; past it pushes are
- * refused, nothing is lost, and it goes on. */
+/* test_space.c: the disk space of an engine stays within its bound; beyond it pushes are refused,
+ * nothing is lost, and the engine continues. */
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/space.h"
 #include "tests/lib/embedding_rig.h"
@@ -13,7 +13,7 @@
 
 #define DISK (24ull << 20)
 #define JOURNAL (2ull << 20)
-#define LOGS (64ull << 10) /* what RocksDB's logs grow by after a look */
+#define LOGS (64ull << 10) /* growth of RocksDB's logs after a look */
 
 static struct rig s;
 static struct rig_push p;
@@ -92,12 +92,12 @@ static int make_cut(uint64_t cut)
     return outcome;
 }
 
-/* one after the other, with time for looks in between: what can be had back has been had back */
+/* in a row, with time for looks in between, so that all reclaimable space was reclaimed */
 #define REFUSALS 5
-/* at the edge, where no cut fits any more, each rewriting makes room for a few pushes, for ever:
- * then a file of this */
+/* when no cut fits any more, each rewriting makes room for a few pushes, without end: then a file
+ * of this size takes the room */
 #define REFUSALS_ALL 20
-#define BALLAST (1536u << 10) /* size takes the room */
+#define BALLAST (1536u << 10) /* and ends that */
 
 static void ballast_put(const char *dir)
 {
@@ -109,12 +109,12 @@ static void ballast_put(const char *dir)
     for (uint32_t i = 0; i < BALLAST / sizeof zeros; i++)
         ck_assert_uint_eq(fwrite(zeros, 1, sizeof zeros, f), sizeof zeros);
     ck_assert_int_eq(fclose(f), 0);
-    space_look(s.g); /* what others put there is known from a look on */
+    space_look(s.g); /* a look is needed to see files of others */
     embedding_env_run(&s.env);
 }
 
-/* Batches from `from` + 1 on with a cut after every 40, which ties down what was written; until
- * pushes are refused for good, `most` at most. Returns the last batch that was taken. */
+/* Trains batches from `from` + 1 on, with a cut after every 40, which keeps older files; until
+ * pushes are refused for good, at most `most` batches. Returns the last accepted batch. */
 static uint64_t train_with_cuts(const char *dir, uint64_t from, uint64_t most, bool *refused)
 {
     struct err e = {0};
@@ -138,7 +138,7 @@ static uint64_t train_with_cuts(const char *dir, uint64_t from, uint64_t most, b
     return most;
 }
 
-/* And the ballast, if there is any. */
+/* Drops the cuts, and removes the ballast if there is any. */
 static void drop_cuts(const char *dir)
 {
     char path[LIMIT_PATH + 16];
@@ -151,7 +151,7 @@ static void drop_cuts(const char *dir)
         ck_assert_int_eq(engine_cut_drop(s.g, cut[i]), 0);
 }
 
-/* A refused push is sent again until it is taken. */
+/* A refused push is repeated until it is accepted. */
 static void push_until_taken(uint64_t batch)
 {
     struct err e = {0};
@@ -223,7 +223,7 @@ START_TEST(without_cuts_rewriting_keeps_within_the_bound)
     struct engine_stats stats;
     engine_stats_get(s.g, &stats);
     written = stats.journal_written + stats.image_bytes_written;
-    ck_assert_uint_gt(written, 2 * DISK); /* else nothing was shown */
+    ck_assert_uint_gt(written, 2 * DISK); /* else the test shows nothing */
     ck_assert_int_eq(push_one(3001, &e), 0);
     rig_close(&s, true);
     rig_remove_dir(dir);
@@ -259,7 +259,7 @@ START_TEST(killed_while_refused_it_recovers_all)
     ck_assert_int_eq(read(ends[0], facts, sizeof facts), sizeof facts);
     open_bounded(dir, DISK);
     ck_assert_uint_eq(rig_digest(&s), facts[1]);
-    /* the store let go of some files when it was opened, so a few may be taken */
+    /* the store removed some files when it was opened, so a few pushes may be accepted */
     bool refused = false;
     uint64_t last = train_with_cuts(dir, facts[0], facts[0] + 2000, &refused);
     ck_assert(refused);
@@ -281,7 +281,7 @@ START_TEST(a_full_file_system_refuses_pushes_and_stops_writing)
     begin();
     for (uint64_t batch = 1; batch <= 100; batch++)
         ck_assert_int_eq(push_one(batch, &e), 0);
-    s.g->options.disk_watermark = UINT64_MAX; /* somebody else has filled it */
+    s.g->options.disk_watermark = UINT64_MAX; /* other data has filled the disk */
     s.g->space.journal_next = 0;
     ck_assert_int_eq(push_one(101, &e), SHOAL_E_NO_SPACE);
     ck_assert_ptr_nonnull(strstr(e.text, "watermark"));
@@ -295,7 +295,7 @@ START_TEST(a_full_file_system_refuses_pushes_and_stops_writing)
     ck_assert(!space_batch(s.g, 1));
     engine_stats_get(s.g, &after);
     ck_assert_uint_eq(after.image_bytes_written, before.image_bytes_written);
-    ck_assert_int_eq(engine_close(s.g, true), SHOAL_E_NO_SPACE); /* the journal has it all */
+    ck_assert_int_eq(engine_close(s.g, true), SHOAL_E_NO_SPACE); /* the journal has all of it */
     embedding_env_run(&s.env);
     open_bounded(dir, 0);
     ck_assert_int_eq(push_one(101, &e), 0);
@@ -331,7 +331,7 @@ START_TEST(a_checkpoints_part_counts_while_it_is_there)
     embedding_env_run(&s.env);
     ck_assert_int_eq(status, 0);
     ck_assert_int_eq(engine_cut_drop(s.g, 1), 0);
-    /* the store lets go of what it shared with the part */
+    /* the store removes the files that it shared with the part */
     for (uint64_t batch = 201; batch <= 800; batch++)
         ck_assert_int_eq(push_one(batch, &e), 0);
     engine_stats_get(s.g, &with);

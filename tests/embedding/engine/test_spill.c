@@ -1,5 +1,5 @@
-/* test_spill.c: rows that leave with their pairs alone, and what becomes of pairs whose rows went
- * for good. */
+/* test_spill.c: rows that leave memory with only their pairs written, and the pairs of rows that
+ * were erased. */
 #include "embedding/rows/cold.h"
 #include "embedding/rows/table_cold.h"
 #include "embedding/store/spill.h"
@@ -13,8 +13,8 @@ static struct rows r;
 static struct store *store;
 static uint64_t gone_key;
 
-/* One tablet, all of its rows in the store but those of the last hundred keys; the row of one is
- * erased. */
+/* One tablet, with all rows in the store except those of the last hundred keys; the row of one key
+ * is erased. */
 static void setup(void)
 {
     struct table_schema s = rows_schema(OPT_ADAGRAD, 4, 0);
@@ -67,8 +67,8 @@ START_TEST(rows_are_cold_and_their_pairs_stored)
 }
 END_TEST
 
-/* An image in the store may name the key as cold: who recovers from it and replays what came before
- * the row went, reads the pair. */
+/* An image in the store may name the key as cold: a recovery from it that replays records from
+ * before the erasure reads the pair. */
 START_TEST(a_pair_that_an_image_may_name_stays_until_the_next_image)
 {
     const uint64_t *gone;

@@ -1,5 +1,5 @@
-/* test_tier.c: an engine with less memory than its rows take: the same rows, the same digests,
- * whatever was where. */
+/* test_tier.c: an engine with less memory than its rows take: the same rows and digests, wherever a
+ * row is. */
 #include "embedding/checkpoint/load.h"
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/fetch.h"
@@ -25,7 +25,7 @@ static int by_mix(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of all rows, those in the store brought in. */
+/* Returns the digest of all rows, after fetching those in the store. */
 static uint64_t digest_whole(struct rig *s)
 {
     const struct table *t = engine_table(s->g, 0);
@@ -61,7 +61,7 @@ static void within_budget(bool ages)
     rig_remove_dir(dir);
 }
 
-/* Of a row that has gone nothing stays in the store, once its tablet is written. */
+/* An erased row leaves nothing in the store once its tablet is written. */
 START_TEST(pairs_of_rows_that_went_are_deleted)
 {
     struct rig s;
@@ -116,8 +116,8 @@ static void train_in_child(void *context)
         rig_close(&s, true);
 }
 
-/* Killed with rows in the store, in memory and on their way; then the rest of the journal over it,
- * within the same memory. */
+/* Killed with rows in the store, in memory and on their way; then the rest of the journal is
+ * replayed within the same memory. */
 static void kill_and_recover(bool ages)
 {
     char dir[LIMIT_PATH];
@@ -174,9 +174,8 @@ START_TEST(a_fetch_brings_all_that_was_asked_for_and_says_so_once)
 }
 END_TEST
 
-/* Keys whose names (mixed with the table's number) have one place among those asked for. */
-/* A row may have come, changed and gone meanwhile: after any has left the tablet, what was read
- * before is not believed. */
+/* A row may have been fetched, changed and moved to the store meanwhile: after any row has left the
+ * tablet, an earlier read does not count. */
 START_TEST(a_fetch_is_not_believed_once_rows_have_left_its_tablet)
 {
     struct rig s;
@@ -191,7 +190,7 @@ START_TEST(a_fetch_is_not_believed_once_rows_have_left_its_tablet)
     }
     ck_assert(!engine_warm(s.g, 0, keys, 1));
     struct env_work *fetch = s.env.work[s.env.count - 1];
-    fetch->run(fetch); /* it has read; what it says is late */
+    fetch->run(fetch); /* it has read the row; its report is late */
     s.env.count--;
     uint32_t drops = table_cold_drops(t, tablet);
     s.g->tier.rows_max /= 4;
@@ -206,15 +205,15 @@ START_TEST(a_fetch_is_not_believed_once_rows_have_left_its_tablet)
     s.g->tier.rows_max *= 4;
     ck_assert(!engine_warm(s.g, 0, keys, 1));
     embedding_env_run(&s.env);
-    ck_assert(engine_warm(s.g, 0, keys, 1)); /* asked for again it comes */
+    ck_assert(engine_warm(s.g, 0, keys, 1)); /* asked for again, it comes */
     free(keys);
     rig_close(&s, false);
     rig_remove_dir(dir);
 }
 END_TEST
 
-/* Nor where the tablet has begun another epoch (0), whose pairs are others, nor while its table is
- * being loaded (1). */
+/* A read does not count either if the tablet has begun another epoch (0), with other pairs, or
+ * while its table is being loaded (1). */
 START_TEST(a_fetch_is_not_believed_by_another_epoch)
 {
     struct rig s;
@@ -249,7 +248,7 @@ START_TEST(a_fetch_is_not_believed_by_another_epoch)
 }
 END_TEST
 
-/* A tablet whose rows are all in memory belongs to no epoch of the store any more. */
+/* A tablet whose rows are all in memory belongs to no epoch of the store. */
 START_TEST(a_tablet_that_is_whole_is_of_no_epoch)
 {
     struct rig s;
@@ -268,7 +267,8 @@ START_TEST(a_tablet_that_is_whole_is_of_no_epoch)
 }
 END_TEST
 
-/* Pairs of all other epochs of a tablet go, older and newer ones, and of no other tablet. */
+/* The pairs of all other epochs of a tablet are deleted, older and newer ones, and those of no
+ * other tablet. */
 START_TEST(pairs_of_other_epochs_go)
 {
     static const uint32_t epochs[] = {0, 6, 7, 8, STORED_EPOCH_MAX - 1, STORED_EPOCH_MAX};
@@ -302,6 +302,8 @@ START_TEST(pairs_of_other_epochs_go)
 }
 END_TEST
 
+/* The hashes of these keys, mixed with the table's number, share one place in the set of requested
+ * keys. */
 START_TEST(crafted_keys_that_are_asked_for_are_found_soon)
 {
     enum { KEYS = 2000, SLOTS = 1 << 18 };
@@ -315,7 +317,7 @@ START_TEST(crafted_keys_that_are_asked_for_are_found_soon)
     thin_begin(&s, false);
     thin_batch_make(b, 1, 1, false);
     for (uint64_t i = 0; i < KEYS; i++)
-        b->keys[i] = crafted_key(i) ^ key_mix(1); /* of table 0 */
+        b->keys[i] = crafted_key(i) ^ key_mix(1); /* keys in table 0 */
     qsort(b->keys, KEYS, sizeof b->keys[0], by_mix);
     b->record.key_count = KEYS;
     ck_assert_msg(engine_admit_push(s.g, &b->record, &plan, &e) == 0, "%s", e.text);
@@ -335,7 +337,7 @@ START_TEST(crafted_keys_that_are_asked_for_are_found_soon)
 }
 END_TEST
 
-/* Where rows cannot move, pushes are refused by name. */
+/* Where rows cannot move, pushes are refused with the table's name. */
 START_TEST(an_engine_without_a_store_refuses_when_it_is_full)
 {
     struct rig s;
@@ -367,7 +369,7 @@ START_TEST(an_engine_without_a_store_refuses_when_it_is_full)
 }
 END_TEST
 
-/* Of rows of 4 bytes 2^32 have names, 16 GiB of them. */
+/* 2^32 rows of 4 bytes have names: 16 GiB of them. */
 START_TEST(a_push_whose_rows_would_have_no_names_is_refused)
 {
     static struct rig s;
@@ -384,7 +386,7 @@ START_TEST(a_push_whose_rows_would_have_no_names_is_refused)
     schema.optimizer = (struct optimizer_spec){.kind = OPT_SGD, .lr = 0.1f};
     ck_assert_msg(engine_table_create(s.g, &schema, &e) == 0, "%s", e.text);
     ck_assert_int_eq(engine_run_open(s.g, 1, 1, 1, &e), 0);
-    while (arena_bytes(s.g->arena) < UINT64_C(16) << 30) /* no memory: nobody writes there */
+    while (arena_bytes(s.g->arena) < UINT64_C(16) << 30) /* never written, so no memory */
         ck_assert_uint_ne(arena_take(s.g->arena, ARENA_CHUNK_UNITS), ARENA_NONE);
     rig_push_make(&p, 1, 0, 0, 0, 0, 1);
     int rc = engine_admit_push(s.g, &p.record, &plan, &e);
@@ -393,7 +395,7 @@ START_TEST(a_push_whose_rows_would_have_no_names_is_refused)
     ck_assert_int_eq(rc, SHOAL_E_NO_SPACE);
     ck_assert_msg(strstr(e.text, "table-0") != NULL && strstr(e.text, "add servers") != NULL, "%s",
                   e.text);
-    /* the rows of a new table, too, are refused */
+    /* the rows of a new table are refused, too */
     struct table_schema other = rig_schema(1);
     other.width = 1;
     other.optimizer = schema.optimizer;
@@ -405,7 +407,7 @@ START_TEST(a_push_whose_rows_would_have_no_names_is_refused)
 }
 END_TEST
 
-/* The control: a row of another instant in the store, and the digest tells. */
+/* The control case: a row of another instant in the store changes the digest. */
 START_TEST(a_pair_that_is_not_the_rows_changes_the_digest)
 {
     struct rig s;

@@ -1,8 +1,8 @@
-/* test_tier_random.c: an engine with a small memory budget beside one without any: the same random
- * operations, and now and then the first is killed before some change of a file. What is pulled and
- * the digests must be equal, whatever lay where, and memory within its bound. SHOAL_SEEDS=N tries N
- * seeds, SHOAL_SEED=S begins with seed S. The process that forks opens no store: RocksDB's threads
- * would be missing in its children; the engine without a budget keeps all in memory. */
+/* test_tier_random.c: an engine with a small memory budget beside one without: the same random
+ * operations, and now and then the first one is killed before a change of a file. Pulls and digests
+ * must be equal, wherever rows are, and memory must stay within its bound. SHOAL_SEEDS=N tries N
+ * seeds, SHOAL_SEED=S begins with seed S. The process that forks opens no store, because RocksDB's
+ * threads would be missing in its children; the engine without a budget keeps all in memory. */
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/tier.h"
 #include "embedding/rows/table_cold.h"
@@ -29,7 +29,7 @@
 #define GROUP 3u
 #define FLOATS (32u + 2u)
 #define DAY 86400u
-#define ARENA_SLACK (5ull << 20) /* two chunks of 2 MiB, and what a fetch may pass the budget by */
+#define ARENA_SLACK (5ull << 20) /* two chunks of 2 MiB, and how much a fetch may exceed by */
 
 enum kind { PUSH, PULL, NAME, CUT, RESTORE, CHANGE, IDLE };
 
@@ -38,11 +38,11 @@ struct op {
     uint32_t table, lane, first, count; /* tablets */
     uint64_t run, cut, from, to;        /* run: the one that is open before it */
     uint32_t time;
-    bool split;              /* the rest of the tablets follows */
-    uint32_t change[TABLES]; /* the table's last one before it; its own */
+    bool split;              /* the other tablets follow */
+    uint32_t change[TABLES]; /* the table's last change before it; its own */
 };
 
-struct plan { /* all that a seed decides */
+struct plan { /* everything that a seed decides */
     uint64_t seed, memory;
     struct table_schema schema[TABLES];
     uint32_t tables, span[TABLES], window;
@@ -51,11 +51,11 @@ struct plan { /* all that a seed decides */
 };
 
 static struct shared {
-    uint32_t done;           /* operations that have ended */
-    uint64_t pulled[OPS];    /* what pulls gave without a budget */
+    uint32_t done;           /* finished operations */
+    uint64_t pulled[OPS];    /* results of pulls without a budget */
     uint64_t digest[PHASES]; /* at the end of each phase */
     uint64_t fetched, evicted, kills;
-    uint64_t most; /* bytes that rows took beyond the budget of rows */
+    uint64_t most; /* by how much rows exceeded their budget, in bytes */
     char failure[1024];
 } * shared;
 
@@ -118,8 +118,8 @@ static void schema_make(struct rng *r, struct table_schema *s, uint32_t number)
     }
 }
 
-/* The schema of a table after change number `change`, 0: none: whatever of it may change while rows
- * are in the store. */
+/* Returns a table's schema after change number `change`, 0: none. It varies all that may change
+ * while rows are in the store. */
 static struct table_schema schema_after(const struct plan *p, uint32_t table, uint32_t change)
 {
     struct table_schema s = p->schema[table];
@@ -150,7 +150,7 @@ static void plan_make(struct plan *p, uint64_t seed)
     struct rng r = rng_of(seed, 5, 5);
     uint64_t mark[TABLES][LANES] = {{0}}, marked[TABLES][LANES], run = 1, cut = 0;
     uint32_t time = 1700006400, lane = 0, change[TABLES] = {0}, changes = 0;
-    bool fits = false; /* the last cut the tables' schemas */
+    bool fits = false; /* true when the last cut has the tables' schemas */
     memset(p, 0, sizeof *p);
     p->seed = seed;
     p->mode = rng_below(&r, 3) == 0 ? RUN_BSP : RUN_SSP;
@@ -222,7 +222,7 @@ static int by_mix(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Keys of operation i: most of them of a window that moves on, some of all there are. */
+/* Makes the keys of operation i: most from a moving window, some from all keys. */
 static uint32_t keys_make(const struct plan *p, uint32_t i, uint64_t *keys)
 {
     const struct op *o = &p->op[i];
@@ -278,14 +278,14 @@ static void push_make(const struct plan *p, uint32_t i, struct push *out)
 struct side {
     struct rig rig;
     const struct plan *plan;
-    struct rng chance;     /* of when work is done */
-    bool bounded, failing; /* failing: one change of a file fails; it may be told, by any name */
+    struct rng chance;     /* when work is done */
+    bool bounded, failing; /* failing: a change of a file fails */
     struct push group[GROUP];
     struct push_plan admitted[GROUP];
     uint32_t groups;
 };
 
-/* What is where, for whoever looks for the reason. */
+/* Describes the place of the rows, as a help to find the cause. */
 static void tell_tables(const struct side *s, char *text, size_t room)
 {
     struct engine *g = s->rig.g;
@@ -351,14 +351,14 @@ static void group_apply(struct side *s, uint32_t i)
         give_up(s, i, "commit", "");
     for (uint32_t k = 0; k < s->groups; k++) {
         if (s->bounded && rng_below(&s->chance, 4) == 0)
-            work_some(s); /* work ends between a push's admission and its application, too */
+            work_some(s); /* work also ends between a push's admission and its application */
         if (engine_apply_push(s->rig.g, &s->group[k].record, &s->admitted[k]) != 0)
             give_up(s, i, "apply", "");
     }
     s->groups = 0;
 }
 
-/* Until all rows are in memory. */
+/* Tries until all rows are in memory. */
 static void side_push(struct side *s, uint32_t i)
 {
     struct push *p = &s->group[s->groups];
@@ -441,7 +441,7 @@ static void lanes_begin(struct side *s, uint32_t i, uint64_t run)
             give_up(s, i, "fence", e.text);
 }
 
-/* Work may be under way that a cut, a restore and a change wait for. */
+/* Work may be in progress that a cut, a restore and a change wait for. */
 static void wait_a_step(struct side *s, uint32_t i, uint32_t *tries, const char *what)
 {
     if (++*tries == 3000)
@@ -451,7 +451,7 @@ static void wait_a_step(struct side *s, uint32_t i, uint32_t *tries, const char 
     side_check(s, i);
 }
 
-/* Made, or changed: it may have been killed in a change, which then is taken back. */
+/* The table is made or changed. A kill during a change undoes it. */
 static void side_table(struct side *s, uint32_t i, uint32_t table, uint32_t change)
 {
     struct table_schema schema = schema_after(s->plan, table, change);
@@ -579,7 +579,7 @@ static void on_recovered(void *context)
     (void)context;
 }
 
-/* A step that failed may only be told here; the next life looks whether all is there. */
+/* A failed step may be reported only here; the next life checks that all is there. */
 static void side_close(struct side *s, uint32_t i)
 {
     int rc = engine_close(s->rig.g, rng_below(&s->chance, 2) == 0);
@@ -588,8 +588,8 @@ static void side_close(struct side *s, uint32_t i)
         give_up(s, i, "close", err_text(rc));
 }
 
-/* In steps, and somebody asks for a few keys now and then; killed on the way, or closed and opened
- * again. */
+/* The engine recovers in steps, with requests for a few keys now and then; it is killed during
+ * that, or closed and opened again. */
 static void side_come_back(struct side *s)
 {
     struct err e = {0};
@@ -667,8 +667,8 @@ struct life {
     uint64_t number;
 };
 
-/* From the last operation that ended on. What was under way is done again: marks tell what was
- * taken. */
+/* Continues after the last finished operation. The unfinished one is repeated: marks show which
+ * part was accepted. */
 static void with_budget(void *context)
 {
     static struct side s;
@@ -710,7 +710,7 @@ static bool ended_early(const struct life *l)
     }
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     if (l->fail != 0 && WIFSIGNALED(status) &&
-        WTERMSIG(status) == SIGABRT) /* RocksDB asserts that what failed once goes well */
+        WTERMSIG(status) == SIGABRT) /* RocksDB asserts that nothing fails after a first failure */
         return true;
     ck_assert_msg(WIFEXITED(status) && (WEXITSTATUS(status) == 7 || WEXITSTATUS(status) == 0),
                   "seed %" PRIu64 ", life %" PRIu64 ", operation %u, status %x: %s", l->plan->seed,
@@ -757,7 +757,7 @@ START_TEST(a_budget_changes_nothing_but_where_rows_lie)
     ck_assert(shared != MAP_FAILED);
     for (uint64_t seed = from; seed < from + count; seed++)
         one_seed(seed);
-    if (seeds == NULL) /* killed in a recovery that wrote tablets back as of less than they held */
+    if (seeds == NULL) /* killed while a recovery wrote too small a sequence */
         one_seed(407);
     munmap(shared, sizeof *shared);
 }

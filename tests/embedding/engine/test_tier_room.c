@@ -1,5 +1,5 @@
-/* test_tier_room.c: making room where most rows may not move: a table whose rows stay (it has a
- * capacity) beside one whose rows go. */
+/* test_tier_room.c: making room in memory when most rows may not leave: a table whose rows stay (it
+ * has a capacity) beside one whose rows may leave. */
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/flush.h"
 #include "embedding/engine/tier.h"
@@ -18,7 +18,7 @@
 #define WIDE 2u
 #define MEMORY (8ull << 20)
 #define KEYS 2048u
-#define FLOATS (16u + 2u) /* of a row, but for the wide ones: 16 of those a push */
+#define FLOATS (16u + 2u) /* in a row, except in wide ones: a push has 16 of those */
 #define GOES_ROWS (8 * KEYS)
 
 static struct push {
@@ -92,7 +92,8 @@ static void keys_from(uint64_t first, uint32_t count)
     qsort(p.keys, count, sizeof p.keys[0], by_mix);
 }
 
-/* A push of keys first.. (count); the status of its admission. No flush step follows. */
+/* Pushes `count` keys from `first` on. Returns the status of the admission. No flush step
+ * follows. */
 static int push(uint32_t table, uint64_t first, uint32_t count)
 {
     uint32_t floats = table == STAYS ? FLOATS : table == WIDE ? 1024 : 16;
@@ -122,7 +123,7 @@ static int push(uint32_t table, uint64_t first, uint32_t count)
     return 0;
 }
 
-/* Rows of the table that stays until `share` of 16 of what rows may take is in use. */
+/* Creates rows in the table that stays, until `share`/16 of the rows' memory is in use. */
 static void fill(uint32_t share)
 {
     for (uint64_t first = 0; tier_used(s.g) < s.g->tier.rows_max / 16 * share; first += 256) {
@@ -131,7 +132,7 @@ static void fill(uint32_t share)
     }
 }
 
-/* Whatever is asked for while a batch is on its way has been in the store before it. */
+/* Every row that is asked for while a batch is being written was in the store before it. */
 START_TEST(no_row_goes_before_its_batch_is_written)
 {
     push(GOES, 0, 512);
@@ -145,7 +146,7 @@ START_TEST(no_row_goes_before_its_batch_is_written)
 }
 END_TEST
 
-/* Rows that go, then rows that stay until nothing more can be done about it. */
+/* Creates rows that may leave, then rows that stay, until no more room can be made. */
 static void fill_up(void)
 {
     struct engine_stats stats;
@@ -166,7 +167,7 @@ static void fill_up(void)
     ck_assert(stats.memory_short);
 }
 
-/* Rows that come in when nothing else could go are the next to go. */
+/* Rows that were fetched when no other row could leave are the next to leave. */
 START_TEST(rows_that_were_read_go_again)
 {
     uint64_t most = 0;
@@ -188,7 +189,7 @@ START_TEST(rows_that_were_read_go_again)
 }
 END_TEST
 
-/* Two that ask again and again, each for more rows than come in at a time while none can go. */
+/* Two requests repeat, each for more rows than can be fetched at a time while none can leave. */
 START_TEST(who_asks_for_more_than_there_is_room_for_gets_it_once)
 {
     static uint64_t keys[2][4 * KEYS];
@@ -213,7 +214,7 @@ START_TEST(who_asks_for_more_than_there_is_room_for_gets_it_once)
 }
 END_TEST
 
-/* Rows that come for others than those that are asked for again. */
+/* Rows are fetched for requests that are not repeated. */
 START_TEST(rows_that_come_in_vain_are_told)
 {
     fill_up();
@@ -243,7 +244,7 @@ static uint32_t cold_keys(uint32_t table, uint64_t *keys, uint32_t most)
     return n;
 }
 
-/* However long its rows are, and though another table wants more than one fetch takes. */
+/* However long its rows are, and even if another table asks for more than one fetch takes. */
 START_TEST(a_fetch_takes_its_bytes_from_every_table)
 {
     static uint64_t wide[256], narrow[256];
@@ -265,9 +266,9 @@ START_TEST(a_fetch_takes_its_bytes_from_every_table)
     ck_assert(!engine_warm(s.g, WIDE, wide, 1));
     ck_assert(!engine_warm(s.g, WIDE, wide, wides) && !engine_warm(s.g, GOES, narrow, narrows));
     uint64_t before = s.g->tier.fetched, cold = table_cold_rows(engine_table(s.g, GOES));
-    embedding_env_step(&s.env); /* the first alone */
+    embedding_env_step(&s.env); /* only the first request */
     ck_assert_uint_eq(s.g->tier.fetched - before, 1);
-    embedding_env_step(&s.env); /* of those that were wanted next, as many as fit */
+    embedding_env_step(&s.env); /* as many of the other requests as fit */
     ck_assert_uint_gt(s.g->tier.fetched - before, 1);
     ck_assert_uint_le((s.g->tier.fetched - before - 1) * 8192, flush_batch_bytes(s.g));
     before = s.g->tier.fetched;

@@ -1,5 +1,5 @@
-/* test_whole.c: whole tablets and single rows where some are in the store: what a reader sees does
- * not depend on where a row lies, and reading changes nothing. */
+/* test_whole.c: whole tablets and single rows, with some rows in the store: the result of a read
+ * does not depend on where a row is, and reading changes nothing. */
 #include "embedding/engine/fetch.h"
 #include "proto/base/key.h"
 
@@ -42,10 +42,10 @@ START_TEST(a_digest_does_not_depend_on_where_rows_lie)
     cool_table(&s, 0, 12);
     uint64_t cold = table_cold_rows(engine_table(s.g, 0));
     ck_assert_uint_gt(cold, rows / 2);
-    ck_assert_uint_ne(rig_digest(&s), before); /* rows in memory alone are another set */
+    ck_assert_uint_ne(rig_digest(&s), before); /* the rows in memory are only a part */
     ck_assert_uint_eq(cool_digest(&s), before);
     ck_assert_uint_eq(cool_digest(&s), before);
-    ck_assert_uint_eq(table_cold_rows(engine_table(s.g, 0)), cold); /* nothing has come in */
+    ck_assert_uint_eq(table_cold_rows(engine_table(s.g, 0)), cold); /* no row was fetched */
     ck_assert_uint_eq(table_rows(engine_table(s.g, 0)), rows);
 }
 END_TEST
@@ -91,7 +91,7 @@ START_TEST(one_row_is_shown_from_the_store)
     json_free(j);
     char row[256];
     memcpy(row, table_row(t, key), table_row_bytes(t));
-    ck_assert(table_cold_has(engine_table(s.g, 0), key)); /* it is where it was */
+    ck_assert(table_cold_has(engine_table(s.g, 0), key)); /* its place is unchanged */
     cool_fetch(&s, 0, &key, 1);
     t = engine_row(s.g, 0, key, &stored, &e);
     ck_assert(!stored);
@@ -124,7 +124,7 @@ START_TEST(a_missing_or_short_pair_is_damage)
     ck_assert_int_eq(e.code, SHOAL_E_CORRUPT);
     ck_assert_ptr_null(engine_row(s.g, 0, key, &stored, &e));
     ck_assert_ptr_nonnull(strstr(e.text, "missing"));
-    ck_assert_ptr_nonnull(engine_whole(s.g, 0, 4, &e)); /* the others are well */
+    ck_assert_ptr_nonnull(engine_whole(s.g, 0, 4, &e)); /* the other tablets are undamaged */
 }
 END_TEST
 
@@ -138,7 +138,7 @@ START_TEST(leftovers_are_passed_over)
     const struct table *t = engine_table(s.g, 0);
     struct store_item item;
     char *value = calloc(1, table_cold_bytes(t));
-    stored_row_key(0, 5, table_cold_epoch(t, 5) + 1, key, &item); /* of another epoch */
+    stored_row_key(0, 5, table_cold_epoch(t, 5) + 1, key, &item); /* in another epoch */
     item.value = value;
     item.value_bytes = table_cold_bytes(t);
     ck_assert_int_eq(store_write(s.g->store, &item, 1, &e), 0);
@@ -173,7 +173,7 @@ START_TEST(a_census_tells_where_rows_lie)
 }
 END_TEST
 
-/* ---- ageing: late is the same as in time ---- */
+/* ---- ageing late gives the same result as ageing in time ---- */
 
 static struct table_schema ageing_schema(void)
 {
@@ -224,7 +224,7 @@ START_TEST(thawed_rows_have_aged_as_if_they_had_stayed)
     ck_assert_uint_eq(table_rows(cold.table), table_rows(hot.table));
     uint32_t chosen;
     ck_assert_int_eq(table_cold_choose(cold.table, 0, UINT32_MAX, NULL, NULL, &chosen), 0);
-    ck_assert_uint_eq(chosen, 0); /* no row counts as stored: the store may be another's */
+    ck_assert_uint_eq(chosen, 0); /* no row counts as stored: the store may be another engine's */
     store_close(store);
     rows_close(&hot);
     rows_close(&cold);
