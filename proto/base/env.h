@@ -82,7 +82,9 @@ static inline uint64_t env_now_ns(struct env *e)
  * back, so the value serves to compare with times from logs, never to measure. */
 static inline uint64_t env_wall_s(struct env *e)
 {
-    return e->ops->wall_s == NULL ? 0 : e->ops->wall_s(e);
+    if (e->ops->wall_s == NULL)
+        return 0;
+    return e->ops->wall_s(e);
 }
 static inline uint64_t env_random(struct env *e)
 {
@@ -127,7 +129,9 @@ static inline void env_known(struct env *e, peer_t peer)
 static inline const struct env_who *env_who(struct env *e, peer_t peer)
 {
     static const struct env_who local = {.role = ROLE_LOCAL};
-    return e->ops->who == NULL ? &local : e->ops->who(e, peer);
+    if (e->ops->who == NULL)
+        return &local;
+    return e->ops->who(e, peer);
 }
 static inline void env_work_start(struct env *e, struct env_work *w)
 {

@@ -19,7 +19,9 @@ static const struct fact known[] = {[0] = {0, "ok"}, SHOAL_ERR_MAP(X)}; /* by wi
 static const struct fact *fact_of(int code)
 {
     bool listed = code <= 0 && code > -(int)(sizeof known / sizeof known[0]);
-    return listed && known[-code].text != NULL ? &known[-code] : &unknown;
+    if (listed && known[-code].text != NULL)
+        return &known[-code];
+    return &unknown;
 }
 
 const char *err_text(int code)

@@ -29,9 +29,9 @@ static const char OPEN_FILES[] = "/proc/self/fd";
 static int system_link(const char *from, const char *to)
 {
     size_t n = sizeof OPEN_FILES - 1;
-    return strncmp(from, OPEN_FILES, n) == 0 && from[n] == '/'
-               ? linkat(AT_FDCWD, from, AT_FDCWD, to, AT_SYMLINK_FOLLOW)
-               : link(from, to);
+    if (strncmp(from, OPEN_FILES, n) == 0 && from[n] == '/')
+        return linkat(AT_FDCWD, from, AT_FDCWD, to, AT_SYMLINK_FOLLOW);
+    return link(from, to);
 }
 
 static const struct file_ops of_system = {.open = system_open,
@@ -191,15 +191,18 @@ int file_copy(int from, int to, uint64_t most)
     char *chunk = malloc(CHUNK);
     int rc = chunk == NULL ? -1 : 0;
     while (rc == 0 && most > 0) {
-        ssize_t n = read(from, chunk, most < CHUNK ? (size_t)most : CHUNK);
+        ssize_t n = read(from, chunk, (size_t)MIN(most, CHUNK));
         if (n < 0 && errno == EINTR)
             continue;
         if (n == 0 && most == UINT64_MAX)
             break;
         if (n == 0)
             errno = EIO;
-        rc = n <= 0 ? -1 : file_write_all(to, chunk, (size_t)n);
-        most -= most == UINT64_MAX || n <= 0 ? 0 : (uint64_t)n;
+        rc = -1;
+        if (n > 0)
+            rc = file_write_all(to, chunk, (size_t)n);
+        if (n > 0 && most != UINT64_MAX)
+            most -= (uint64_t)n;
     }
     free(chunk);
     return rc;
@@ -208,9 +211,13 @@ int file_copy(int from, int to, uint64_t most)
 static int folder_of(const char *path, char folder[PATH_MAX])
 {
     const char *slash = strrchr(path, '/');
-    int n = slash == NULL
-                ? snprintf(folder, PATH_MAX, ".")
-                : snprintf(folder, PATH_MAX, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    int n;
+    if (slash == NULL)
+        n = snprintf(folder, PATH_MAX, ".");
+    else if (slash == path)
+        n = snprintf(folder, PATH_MAX, "/");
+    else
+        n = snprintf(folder, PATH_MAX, "%.*s", (int)(slash - path), path);
     if (n < PATH_MAX)
         return 0;
     errno = ENAMETOOLONG;
@@ -220,7 +227,9 @@ static int folder_of(const char *path, char folder[PATH_MAX])
 int file_sync_name(const char *path)
 {
     char folder[PATH_MAX];
-    return folder_of(path, folder) == 0 ? file_sync_folder(folder) : -1;
+    if (folder_of(path, folder) != 0)
+        return -1;
+    return file_sync_folder(folder);
 }
 
 int file_temporary(char *path)
@@ -245,7 +254,9 @@ int file_nameless(char *path, size_t bytes)
 {
     char folder[PATH_MAX];
     bool can = folder_of(path, folder) == 0 && access(OPEN_FILES, X_OK) == 0;
-    int fd = can ? file_open(folder, O_RDWR | O_TMPFILE, 0600) : -1;
+    int fd = -1;
+    if (can)
+        fd = file_open(folder, O_RDWR | O_TMPFILE, 0600);
     if (fd < 0) /* such files are not supported here (NFS) */
         return file_temporary(path);
     (void)snprintf(path, bytes, "%s/%d", OPEN_FILES, fd);
@@ -270,9 +281,18 @@ int file_place(const char *from, const char *to)
 
 FILE *file_stream(const char *path, bool append)
 {
-    int fd = file_open(path, O_WRONLY | O_CREAT | (append ? O_APPEND : O_TRUNC), 0666);
-    FILE *made = fd < 0 ? NULL : fdopen(fd, append ? "a" : "w");
-    if (fd >= 0 && made == NULL)
+    int how = O_TRUNC;
+    const char *mode = "w";
+    if (append) {
+        how = O_APPEND;
+        mode = "a";
+    }
+
+    int fd = file_open(path, O_WRONLY | O_CREAT | how, 0666);
+    if (fd < 0)
+        return NULL;
+    FILE *made = fdopen(fd, mode);
+    if (made == NULL)
         close(fd);
     return made;
 }
@@ -286,7 +306,10 @@ int file_write_whole(const char *path, const char *temporary, const void *data, 
     int rc = file_write_all(fd, data, bytes);
     if (rc == 0 && lasts >= FILE_LASTS_CRASH)
         rc = file_sync(fd);
-    rc = rc == 0 ? close(fd) : closed(fd, rc);
+    if (rc == 0)
+        rc = close(fd);
+    else
+        rc = closed(fd, rc);
     if (rc == 0)
         rc = file_rename(temporary, path);
     if (rc != 0) {
@@ -295,7 +318,9 @@ int file_write_whole(const char *path, const char *temporary, const void *data, 
         errno = why;
         return -1;
     }
-    return lasts == FILE_LASTS_ALL ? file_sync_name(path) : 0;
+    if (lasts == FILE_LASTS_ALL)
+        return file_sync_name(path);
+    return 0;
 }
 
 /* Reads up to `bytes` into `to` (bytes + 1) and appends a NUL. Returns the count, or -1. */
@@ -330,7 +355,9 @@ int file_read_whole(const char *path, size_t most, char **out, size_t *bytes)
         return closed(fd, -1);
     }
     char *text = malloc(*bytes + 1);
-    ssize_t n = text == NULL ? -1 : read_most(fd, text, *bytes);
+    ssize_t n = -1;
+    if (text != NULL)
+        n = read_most(fd, text, *bytes);
     closed(fd, 0);
     if (n < 0) {
         free(text);
@@ -364,7 +391,11 @@ int file_make_folders(const char *path, mode_t mode, char failed[LIMIT_PATH])
             continue;
         *p = '\0';
         int rc = file_mkdir(failed, mode);
-        if (rc == 0 ? file_sync_name(failed) != 0 : errno != EEXIST)
+        if (rc == 0)
+            rc = file_sync_name(failed);
+        else if (errno == EEXIST)
+            rc = 0;
+        if (rc != 0)
             return -1;
         *p = end;
         if (end == '\0')
@@ -382,10 +413,14 @@ bool file_walk_open(struct file_walk *w, const char *path)
 
 const char *file_walk_next(struct file_walk *w)
 {
-    const struct dirent *entry = w->dir == NULL ? NULL : readdir(w->dir);
+    if (w->dir == NULL)
+        return NULL;
+    const struct dirent *entry = readdir(w->dir);
     while (entry != NULL && (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0))
         entry = readdir(w->dir);
-    return entry == NULL ? NULL : entry->d_name;
+    if (entry == NULL)
+        return NULL;
+    return entry->d_name;
 }
 
 void file_walk_close(struct file_walk *w)
@@ -445,7 +480,9 @@ static int walk_below(int fd, const char *rest)
     }
     close(fd);
     errno = why;
-    return why == 0 || why == ENOENT ? 0 : -1;
+    if (why == 0 || why == ENOENT)
+        return 0;
+    return -1;
 }
 
 /* The part of path that lies below root; NULL: path is not below it. */
@@ -456,7 +493,9 @@ static const char *rest_below(const char *root, const char *path)
         bytes--;
     if (strncmp(root, path, bytes) != 0)
         return NULL;
-    return path[bytes] == '/' || path[bytes] == 0 || root[bytes - 1] == '/' ? path + bytes : NULL;
+    if (path[bytes] == '/' || path[bytes] == 0 || root[bytes - 1] == '/')
+        return path + bytes;
+    return NULL;
 }
 
 int file_below(const char *root, const char *path)
@@ -473,8 +512,11 @@ int file_below(const char *root, const char *path)
     const char *rest = rest_below(root, path);
     if (rest == NULL)
         rest = rest_below(whole, path);
-    int fd = rest == NULL ? -1 : open(whole, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int why = rest == NULL ? EXDEV : errno;
+    int fd = -1, why = EXDEV;
+    if (rest != NULL) {
+        fd = open(whole, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        why = errno;
+    }
     free(whole);
     if (fd >= 0)
         return walk_below(fd, rest);
@@ -486,7 +528,9 @@ int file_below(const char *root, const char *path)
 static bool walk_folder_itself(struct file_walk *w, const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    w->dir = fd < 0 ? NULL : fdopendir(fd);
+    w->dir = NULL;
+    if (fd >= 0)
+        w->dir = fdopendir(fd);
     if (w->dir == NULL)
         closed(fd, 0);
     return w->dir != NULL;
@@ -520,7 +564,8 @@ static int remove_all(char *path, size_t length, uint64_t *left)
             inner = remove_all(path, length + 1 + bytes, left);
             path[length] = '\0';
         }
-        why = inner == EAGAIN || why == 0 ? inner : why;
+        if (inner == EAGAIN || why == 0)
+            why = inner;
     }
     file_walk_close(&w);
     if (file_rmdir(path) != 0)
@@ -533,10 +578,13 @@ int file_remove_some(const char *path, uint64_t *left)
 {
     char all[PATH_MAX];
     int n = snprintf(all, sizeof all, "%s", path);
-    int why = (size_t)n >= sizeof all ? ENAMETOOLONG : remove_all(all, (size_t)n, left);
-    if (why != 0)
-        errno = why;
-    return why == 0 ? 0 : -1;
+    int why = ENAMETOOLONG;
+    if ((size_t)n < sizeof all)
+        why = remove_all(all, (size_t)n, left);
+    if (why == 0)
+        return 0;
+    errno = why;
+    return -1;
 }
 
 int file_remove_tree(const char *path)

@@ -179,8 +179,9 @@ bool hash_crc32c_is_fast(void)
 
 uint32_t hash_crc32c_extend(uint32_t crc, const void *bytes, size_t count)
 {
-    return hash_crc32c_is_fast() ? by_instruction(crc, bytes, count)
-                                 : hash_crc32c_by_table(crc, bytes, count);
+    if (hash_crc32c_is_fast())
+        return by_instruction(crc, bytes, count);
+    return hash_crc32c_by_table(crc, bytes, count);
 }
 
 uint32_t hash_crc32c(const void *data, size_t bytes)

@@ -27,7 +27,7 @@ static struct json *out_of(json_t *t)
  * are replaced. */
 static json_t *string_value(const char *s)
 {
-    json_t *t = json_string(s ? s : "");
+    json_t *t = json_string(text_or(s, ""));
     if (t != NULL || s == NULL)
         return t;
     char *copy = strdup(s);
@@ -59,7 +59,9 @@ struct json *json_new_string(const char *s)
 /* null when not finite: JSON has no NaN */
 static struct json *number_value(double x)
 {
-    return out_of(isfinite(x) ? json_real(x) : json_null());
+    if (!isfinite(x))
+        return out_of(json_null());
+    return out_of(json_real(x));
 }
 
 struct json *json_new_int(int64_t x)
@@ -74,7 +76,9 @@ struct json *json_new_null(void)
 
 int json_set(struct json *object, const char *key, struct json *child)
 {
-    return json_object_set_new(in(object), key, in(child)) ? SHOAL_E_NOMEM : 0;
+    if (json_object_set_new(in(object), key, in(child)))
+        return SHOAL_E_NOMEM;
+    return 0;
 }
 
 int json_set_string(struct json *object, const char *key, const char *s)
@@ -111,7 +115,9 @@ int json_set_hex(struct json *object, const char *key, uint64_t x)
 
 int json_append(struct json *array, struct json *child)
 {
-    return json_array_append_new(in(array), in(child)) ? SHOAL_E_NOMEM : 0;
+    if (json_array_append_new(in(array), in(child)))
+        return SHOAL_E_NOMEM;
+    return 0;
 }
 
 int json_append_number(struct json *array, double x)
@@ -128,8 +134,11 @@ char *json_text(const struct json *j, int indent)
 {
     /* 17 digits give a double back bit for bit; JSON_ENCODE_ANY lets a bare number stand alone. */
     size_t flags = JSON_PRESERVE_ORDER | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17);
-    flags |= indent > 0 ? JSON_INDENT((size_t)indent) : 0;
-    return j ? json_dumps(in(j), flags) : NULL;
+    if (indent > 0)
+        flags |= JSON_INDENT((size_t)indent);
+    if (j == NULL)
+        return NULL;
+    return json_dumps(in(j), flags);
 }
 
 int json_parse(const char *text, size_t bytes, struct json **out, struct err *e)
@@ -155,7 +164,9 @@ void json_free(struct json *j)
 static json_t *string_printable(const char *s)
 {
     char *copy = strdup(s);
-    json_t *t = copy == NULL ? NULL : string_value(text_clean(copy));
+    json_t *t = NULL;
+    if (copy != NULL)
+        t = string_value(text_clean(copy));
     free(copy);
     return t;
 }
@@ -167,8 +178,12 @@ static struct json *object_printable(json_t *from)
     json_object_foreach(from, key, value)
     {
         char *name = strdup(key);
-        struct json *child = name == NULL ? NULL : json_printable(out_of(value));
-        int rc = child == NULL ? SHOAL_E_NOMEM : json_set(out_of(to), text_clean(name), child);
+        struct json *child = NULL;
+        int rc = SHOAL_E_NOMEM;
+        if (name != NULL)
+            child = json_printable(out_of(value));
+        if (child != NULL)
+            rc = json_set(out_of(to), text_clean(name), child);
         free(name);
         if (rc != 0) {
             json_decref(to);
@@ -196,7 +211,9 @@ struct json *json_printable(const struct json *j)
         return object_printable(t);
     if (json_is_array(t))
         return array_printable(t);
-    return out_of(json_is_string(t) ? string_printable(json_string_value(t)) : json_deep_copy(t));
+    if (json_is_string(t))
+        return out_of(string_printable(json_string_value(t)));
+    return out_of(json_deep_copy(t));
 }
 
 struct json *json_hold(struct json *j)
@@ -215,7 +232,9 @@ static json_t *member(json_t *t, const char *name, size_t bytes)
         return json_object_get(t, key);
     char *end;
     unsigned long index = strtoul(key, &end, 10);
-    return end == key || *end ? NULL : json_array_get(t, index);
+    if (end == key || *end)
+        return NULL;
+    return json_array_get(t, index);
 }
 
 struct json *json_get(const struct json *object, const char *path)
@@ -255,13 +274,17 @@ static void *member_walk(const struct json *object, size_t index)
 const char *json_member_name(const struct json *object, size_t index)
 {
     void *at = member_walk(object, index);
-    return at ? json_object_iter_key(at) : NULL;
+    if (at == NULL)
+        return NULL;
+    return json_object_iter_key(at);
 }
 
 struct json *json_member_at(const struct json *object, size_t index)
 {
     void *at = member_walk(object, index);
-    return at ? out_of(json_object_iter_value(at)) : NULL;
+    if (at == NULL)
+        return NULL;
+    return out_of(json_object_iter_value(at));
 }
 
 bool json_absent(const struct json *j)
@@ -273,7 +296,9 @@ double json_as_number(const struct json *j, double fallback)
 {
     if (json_is_boolean(in(j)))
         return json_is_true(in(j)) ? 1 : 0;
-    return json_is_number(in(j)) ? json_number_value(in(j)) : fallback;
+    if (json_is_number(in(j)))
+        return json_number_value(in(j));
+    return fallback;
 }
 
 int64_t json_as_int(const struct json *j, int64_t fallback)
@@ -286,12 +311,16 @@ int64_t json_as_int(const struct json *j, int64_t fallback)
 
 bool json_as_bool(const struct json *j, bool fallback)
 {
-    return json_is_boolean(in(j)) ? json_is_true(in(j)) : fallback;
+    if (json_is_boolean(in(j)))
+        return json_is_true(in(j));
+    return fallback;
 }
 
 const char *json_as_string(const struct json *j, const char *fallback)
 {
-    return json_is_string(in(j)) ? json_string_value(in(j)) : fallback;
+    if (json_is_string(in(j)))
+        return json_string_value(in(j));
+    return fallback;
 }
 
 const char *json_library(void)

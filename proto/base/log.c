@@ -169,13 +169,15 @@ void log_event_line(struct log_place *place, enum log_event event, const char *a
 
 static const char *told(const char *text)
 {
-    return text != NULL && text[0] != 0 ? text : "-";
+    if (text != NULL && text[0] != 0)
+        return text;
+    return "-";
 }
 
 /* A quote would end the field. */
 static void object_clean(char *out, size_t size, const char *object)
 {
-    (void)snprintf(out, size, "%s", object != NULL ? object : "");
+    (void)snprintf(out, size, "%s", text_or(object, ""));
     for (char *c = out; *c != 0; c++)
         if (*c == '"')
             *c = '\'';
@@ -201,7 +203,9 @@ void log_audit_line(struct log_place *place, const struct log_deed *deed)
     if (place != NULL && !place_may(place))
         return;
     object_clean(object, sizeof object, deed->object);
-    audit_write(place != NULL ? place : &none,
+    if (place == NULL)
+        place = &none;
+    audit_write(place,
                 "audit %" PRIu64 " key=%.10s role=%s name=%s peer=%s op=%s object=\"%s\" result=%s",
                 number, told(deed->key), told(deed->role), told(deed->name), told(deed->peer),
                 deed->operation, object, told(deed->result));
@@ -218,7 +222,9 @@ void assert_fail(const char *file, int line, const char *expression)
 
 static const char *name_of(const struct sm *m, uint32_t state)
 {
-    return state < m->count ? m->name[state] : "no state";
+    if (state < m->count)
+        return m->name[state];
+    return "no state";
 }
 
 void sm_refuse(const struct sm *m, uint32_t from, uint32_t to, const char *file, int line)

@@ -32,7 +32,9 @@ struct fields {
 static void add(struct fields *f, const char *name, const char *value)
 {
     size_t room = sizeof f->text - f->used;
-    int n = value == NULL ? -1 : snprintf(f->text + f->used, room, "%s=%s", name, value);
+    int n = -1;
+    if (value != NULL)
+        n = snprintf(f->text + f->used, room, "%s=%s", name, value);
     if (n < 0 || (size_t)n >= room)
         return;
     f->of[f->count++] = (struct iovec){f->text + f->used, (size_t)n};

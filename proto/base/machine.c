@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/base/limits.h"
+#include "proto/base/minmax.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -27,7 +28,9 @@ static int numbers_read(const char *path, uint64_t out[2])
     bool got = fgets(line, sizeof line, f) != NULL;
     fclose(f);
     int64_t a, b;
-    int count = got ? sscanf(line, "%" SCNd64 " %" SCNd64, &a, &b) : 0;
+    int count = 0;
+    if (got)
+        count = sscanf(line, "%" SCNd64 " %" SCNd64, &a, &b);
     if (got && strncmp(line, "max", 3) == 0)
         return 0;
     if (count >= 1 && a < 0) /* v1 says -1 where there is no limit */
@@ -77,11 +80,14 @@ static void groups_walk(const struct group_walk *w)
     FILE *f = fopen(path, "re");
     while (f != NULL && fgets(line, sizeof line, f) != NULL) {
         line[strcspn(line, "\n")] = 0;
-        char *list = strchr(line, ':'), *group = list == NULL ? NULL : strchr(list + 1, ':');
+        char *list = strchr(line, ':');
+        if (list == NULL)
+            continue;
+        list++;
+        char *group = strchr(list, ':');
         if (group == NULL)
             continue;
         group++;
-        list++;
         if (list[0] == ':') {
             groups_above(w, "", group, true);
         } else if (has_word(list, (size_t)(group - list), w->controller)) {
@@ -112,7 +118,9 @@ static void memory_look(const char *folder, bool v2, void *context)
 uint64_t machine_memory(const char *root)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    uint64_t least = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : UINT64_C(1) << 30;
+    uint64_t least = UINT64_C(1) << 30;
+    if (pages > 0 && page > 0)
+        least = (uint64_t)pages * (uint64_t)page;
     groups_walk(&(struct group_walk){root, "memory", memory_look, &least});
     SHOAL_ASSERT(least > 0);
     return least;
@@ -122,7 +130,9 @@ uint64_t machine_memory(const char *root)
 
 static void quota_note(uint64_t quota, uint64_t period, uint32_t *least)
 {
-    uint64_t cores = period > 0 ? (quota + period - 1) / period : 0;
+    uint64_t cores = 0;
+    if (period > 0)
+        cores = (quota + period - 1) / period;
     if (cores > 0 && cores < *least)
         *least = (uint32_t)cores;
 }
@@ -143,9 +153,11 @@ static void cores_look(const char *folder, bool v2, void *context)
 uint32_t machine_cores(const char *root)
 {
     cpu_set_t set;
-    uint32_t cores = sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+    uint32_t cores = 1;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        cores = (uint32_t)CPU_COUNT(&set);
     groups_walk(&(struct group_walk){root, "cpu", cores_look, &cores});
-    return cores > 0 ? cores : 1;
+    return MAX(cores, 1u);
 }
 
 /* ---- start ---- */
@@ -158,7 +170,9 @@ static uint64_t boot_hash(const char *text)
     for (; *text != '\0' && digits < sizeof digit; text++)
         if (isxdigit((unsigned char)*text))
             digit[digits++] = *text;
-    return digits > 0 ? hash_bytes(digit, digits, 0) | 1 : 0;
+    if (digits > 0)
+        return hash_bytes(digit, digits, 0) | 1;
+    return 0;
 }
 
 uint64_t machine_boot(const char *root)
@@ -167,11 +181,15 @@ uint64_t machine_boot(const char *root)
     const char *told = getenv("SHOAL_BOOT");
     (void)snprintf(path, sizeof path, "%s/proc/sys/kernel/random/boot_id", root);
     FILE *f = fopen(path, "re");
-    if (f == NULL) /* a unit with ProcSubset=pid cannot read it, and sets SHOAL_BOOT */
-        return told != NULL ? boot_hash(told) : 0;
+    if (f == NULL && told != NULL) /* a unit with ProcSubset=pid cannot read it, sets SHOAL_BOOT */
+        return boot_hash(told);
+    if (f == NULL)
+        return 0;
     bool read = fgets(text, sizeof text, f) != NULL;
     (void)fclose(f);
-    return read ? boot_hash(text) : 0;
+    if (read)
+        return boot_hash(text);
+    return 0;
 }
 
 /* ---- files ---- */
@@ -182,8 +200,10 @@ uint64_t machine_files(void)
     if (getrlimit(RLIMIT_NOFILE, &l) != 0)
         return 1024;
     struct rlimit more = l;
-    more.rlim_cur =
-        l.rlim_max == RLIM_INFINITY || l.rlim_max > FILES_MOST ? FILES_MOST : l.rlim_max;
+    if (l.rlim_max == RLIM_INFINITY || l.rlim_max > FILES_MOST)
+        more.rlim_cur = FILES_MOST;
+    else
+        more.rlim_cur = l.rlim_max;
     if (more.rlim_cur > l.rlim_cur && setrlimit(RLIMIT_NOFILE, &more) == 0)
         return more.rlim_cur;
     return l.rlim_cur;

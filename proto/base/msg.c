@@ -35,7 +35,9 @@ static atomic_uint_fast64_t frames_live, allocations, bytes_kept, bytes_kept_mos
 static size_t class_bytes(unsigned index)
 {
     size_t power = (size_t)64 << (index / 2);
-    return index % 2 == 0 ? power : power + power / 2;
+    if (index % 2 == 0)
+        return power;
+    return power + power / 2;
 }
 
 static unsigned class_of(size_t bytes)

@@ -45,7 +45,9 @@ static void places_fill(struct nameset *s)
 /* Grows the table so that at most half of it is taken with one item more. */
 static int places_room(struct nameset *s)
 {
-    uint32_t places = s->places == 0 ? PLACES_MIN : 2 * s->places;
+    uint32_t places = 2 * s->places;
+    if (s->places == 0)
+        places = PLACES_MIN;
     if (2 * (s->count + 1) <= s->places)
         return 0;
     uint32_t *place = malloc(places * sizeof *place);

@@ -1,5 +1,6 @@
 /* partition.c: patterns read, names compared. */
 #include "proto/base/partition.h"
+#include "proto/base/minmax.h"
 
 #include "proto/base/assert.h"
 
@@ -80,7 +81,9 @@ int partition_parse(const char *text, struct partition *out, struct err *e)
     size_t bytes = strlen(text);
     bool fits = bytes < sizeof p.text;
     for (const char *at = text; fits && *at != '\0';) {
-        const char *end = *at == '{' ? strchr(at, '}') : NULL;
+        const char *end = NULL;
+        if (*at == '{')
+            end = strchr(at, '}');
         if (end == NULL) {
             fits = item_add(&p, *at == '*' ? ANY : BYTE, (uint8_t)*at);
             at++;
@@ -90,7 +93,7 @@ int partition_parse(const char *text, struct partition *out, struct err *e)
             return err_set(e, SHOAL_E_CONFIG,
                            "%.*s is none of {date}, {year}, {month}, {day}, {hour}, {minute}, each "
                            "once; {hour:6} and {minute:15} are parts of a day, of an hour",
-                           (int)(end - at) + 1 < 40 ? (int)(end - at) + 1 : 40, at);
+                           MIN((int)(end - at) + 1, 40), at);
         at = end + 1;
     }
     if (!fits)
@@ -122,10 +125,10 @@ static size_t item_match(const struct partition_item *item, const char *at, cons
         number = number * 10 + (uint32_t)(at[i] - '0');
     }
     value[item->kind] = number;
-    return number >= known[item->kind].least && number <= known[item->kind].most &&
-                   (item->value == 1 || number % item->value == 0)
-               ? digits
-               : 0;
+    if (number >= known[item->kind].least && number <= known[item->kind].most &&
+        (item->value == 1 || number % item->value == 0))
+        return digits;
+    return 0;
 }
 
 /* Matches the whole name. Items between stars have a fixed length, so only the last star is
@@ -163,7 +166,9 @@ static const char *last_parts(const struct partition *p, const char *name, const
     for (const char *at = end; at > name; at--)
         if (at[-1] == '/' && slashes++ == p->slashes)
             return at;
-    return slashes >= p->slashes ? name : NULL;
+    if (slashes >= p->slashes)
+        return name;
+    return NULL;
 }
 
 int partition_of(const struct partition *p, const struct zone *zone, const char *name, size_t bytes,
@@ -178,16 +183,18 @@ int partition_of(const struct partition *p, const struct zone *zone, const char 
     t.tm_mon = (int)value[MONTH] - 1;
     t.tm_mday = (int)value[DAY];
     struct tm same = t;
-    int64_t local = good ? timegm(&same) : 0;
+    int64_t local = 0;
+    if (good)
+        local = timegm(&same);
     if (!good || same.tm_mday != t.tm_mday) /* 31 February becomes another day */
         return err_set(e, SHOAL_E_CONFIG, "%.*s does not match the pattern %s",
-                       bytes < 200 ? (int)bytes : 200, name, p->text);
+                       (int)MIN(bytes, 200), name, p->text);
     local += (int64_t)value[HOUR] * 3600 + (int64_t)value[MINUTE] * 60;
     if (!zone_span(zone, local, p->step, from, &seconds))
         return err_set(e, SHOAL_E_CONFIG,
                        "%.*s is of a time that clocks of %s leave out: whose clocks name it, "
                        "data.zone says",
-                       bytes < 200 ? (int)bytes : 200, name, zone->name);
+                       (int)MIN(bytes, 200), name, zone->name);
     *to = *from + seconds;
     return 0;
 }

@@ -2,6 +2,7 @@
 #include "proto/base/process.h"
 #include "proto/base/assert.h"
 #include "proto/base/limits.h"
+#include "proto/base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -95,17 +96,23 @@ static bool find(const char *name, char path[LIMIT_PATH])
         errno = ENAMETOOLONG;
         return false;
     }
-    for (at = at == NULL ? "/bin:/usr/bin" : at; at != NULL && name[0] != 0;) {
+    at = text_or(at, "/bin:/usr/bin");
+    while (name[0] != 0) {
         struct stat st;
         int bytes = (int)strcspn(at, ":");
-        int n = snprintf(path, LIMIT_PATH, "%.*s/%s", bytes == 0 ? 1 : bytes, bytes == 0 ? "." : at,
-                         name);
+        int n;
+        if (bytes == 0)
+            n = snprintf(path, LIMIT_PATH, "./%s", name);
+        else
+            n = snprintf(path, LIMIT_PATH, "%.*s/%s", bytes, at, name);
         bool there = (size_t)n < LIMIT_PATH && stat(path, &st) == 0 && S_ISREG(st.st_mode);
         if (there && access(path, X_OK) == 0)
             return true;
         if (there)
             why = EACCES;
-        at = at[bytes] == ':' ? at + bytes + 1 : NULL;
+        if (at[bytes] == '\0')
+            break;
+        at += bytes + 1;
     }
     errno = why;
     return false;
@@ -159,7 +166,9 @@ static pid_t child_make(struct start *s)
         while (waitpid(pid, &state, 0) < 0 && errno == EINTR)
             ;
     errno = why;
-    return why == 0 ? pid : -1;
+    if (why == 0)
+        return pid;
+    return -1;
 }
 
 int process_start(struct process *p, const char *const argv[], const struct process_options *o,
@@ -172,13 +181,15 @@ int process_start(struct process *p, const char *const argv[], const struct proc
                       .o = o,
                       .environment = environment_make(),
                       .stream = {o->in, o->out, o->err}};
-    const char *name = o->program == NULL ? argv[0] : o->program;
+    const char *name = text_or(o->program, argv[0]);
     SHOAL_ASSERT(o->in != PROCESS_PIPE && o->err != PROCESS_PIPE);
     *p = (struct process){.out = -1, .group = o->group};
     bool piped = s.environment != NULL && (o->out != PROCESS_PIPE || pipe2(ends, O_CLOEXEC) == 0);
     if (ends[1] >= 0)
         s.stream[STDOUT_FILENO] = ends[1];
-    pid_t pid = piped && find(name, path) ? child_make(&s) : -1;
+    pid_t pid = -1;
+    if (piped && find(name, path))
+        pid = child_make(&s);
     int why = errno;
     free(s.environment);
     if (ends[1] >= 0)
@@ -205,9 +216,12 @@ static bool reap(struct process *p, int flags, struct process_end *end)
         return false;
     SHOAL_ASSERT(got < 0 || got == p->pid);
     p->pid = 0;
-    *end = got < 0              ? (struct process_end){.code = -1}
-           : WIFSIGNALED(state) ? (struct process_end){.signal = WTERMSIG(state)}
-                                : (struct process_end){.code = WEXITSTATUS(state)};
+    if (got < 0)
+        *end = (struct process_end){.code = -1};
+    else if (WIFSIGNALED(state))
+        *end = (struct process_end){.signal = WTERMSIG(state)};
+    else
+        *end = (struct process_end){.code = WEXITSTATUS(state)};
     return true;
 }
 
@@ -238,7 +252,9 @@ struct process_end process_wait(struct process *p)
 
 int process_exit_status(const struct process_end *end)
 {
-    return end->signal == 0 ? end->code : 128 + end->signal;
+    if (end->signal == 0)
+        return end->code;
+    return 128 + end->signal;
 }
 
 void process_signal(struct process *p, int signo)

@@ -107,13 +107,20 @@ void sign_hex(const uint8_t *bytes, size_t count, char *out)
 
 static int digit(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return -1;
 }
 
 bool sign_unhex(const char *text, uint8_t *out, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        int high = digit(text[2 * i]), low = high < 0 ? -1 : digit(text[2 * i + 1]);
+        int high = digit(text[2 * i]);
+        if (high < 0)
+            return false;
+        int low = digit(text[2 * i + 1]);
         if (low < 0)
             return false;
         out[i] = (uint8_t)(high << 4 | low);

@@ -1,5 +1,6 @@
 /* text.c: one walk over the bytes. */
 #include "proto/base/text.h"
+#include "proto/base/minmax.h"
 
 #include <string.h>
 
@@ -25,17 +26,21 @@ static size_t character(const unsigned char *p)
         return 0;
     if (p[0] < 0xf0)
         return 3;
-    return follows(p[3]) ? 4 : 0;
+    if (follows(p[3]))
+        return 4;
+    return 0;
 }
 
 const char *text_unclean(const char *text)
 {
     const unsigned char *p = (const unsigned char *)text;
     while (*p != '\0') {
-        size_t more = *p < 0x80 ? 0 : character(p);
+        size_t more = 0;
+        if (*p >= 0x80)
+            more = character(p);
         if (more == 0 && (*p < 0x20 || *p >= 0x7f))
             return (const char *)p;
-        p += more == 0 ? 1 : more;
+        p += MAX(more, 1);
     }
     return NULL;
 }

@@ -5,6 +5,7 @@
  * 2. Windows follow one another: one ends where the next begins, and their numbers rise. [test:
  *    zone_windows_part_time] */
 #include "proto/base/zone.h"
+#include "proto/base/text.h"
 
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
@@ -59,7 +60,7 @@ void zone_text(const struct zone *z, char out[ZONE_TEXT])
     size_t at = 0;
     out[0] = '\0';
     for (uint32_t i = 0; i < z->count; i++)
-        at += (size_t)snprintf(out + at, ZONE_TEXT - at, "%s%u%+d", i > 0 ? " " : "",
+        at += (size_t)snprintf(out + at, ZONE_TEXT - at, "%s%u%+d", text_if(i > 0, " "),
                                z->change[i].from, z->change[i].ahead);
 }
 
@@ -78,7 +79,9 @@ int zone_parse(const char *text, struct zone *out)
         if (last == end + 1 || !follows || from >= UINT32_MAX || (*last != ' ' && *last != '\0') ||
             !change_add(out, (int64_t)from, ahead))
             return SHOAL_E_CORRUPT;
-        text = *last == ' ' ? last + 1 : last;
+        text = last;
+        if (*last == ' ')
+            text = last + 1;
     }
     table_end(out);
     return 0;
@@ -92,9 +95,10 @@ bool zone_same(const struct zone *a, const struct zone *b)
 
 uint64_t zone_hash(const struct zone *z)
 {
-    return z->count == 0 ? 0
-                         : hash_bytes(z->change, z->count * sizeof z->change[0],
-                                      1 + PLANTED("zone_of_another_release"));
+    if (z->count == 0)
+        return 0;
+    return hash_bytes(z->change, z->count * sizeof z->change[0],
+                      1 + PLANTED("zone_of_another_release"));
 }
 
 /* ---- the rule behind a file's last change: POSIX's TZ ---------------------------------------- */
@@ -302,7 +306,9 @@ int zone_read(const void *file, size_t bytes, struct zone *out)
     rule[left - 2] = '\0';
     bool good = body_take(body, &h, rule, out);
     table_end(out);
-    return good ? 0 : SHOAL_E_CORRUPT;
+    if (good)
+        return 0;
+    return SHOAL_E_CORRUPT;
 }
 
 /* True when the name cannot lead out of the folder. */
@@ -328,7 +334,9 @@ int zone_load(const char *name, struct zone *out, struct err *e)
     int rc = zone_read(file, bytes, out);
     free(file);
     (void)snprintf(out->name, sizeof out->name, "%s", name);
-    return rc == 0 ? 0 : err_set(e, rc, "%s is no zone file: install tzdata again", path);
+    if (rc != 0)
+        return err_set(e, rc, "%s is no zone file: install tzdata again", path);
+    return 0;
 }
 
 void zone_names(bool (*see)(void *context, const char *name), void *context)
@@ -367,37 +375,45 @@ static uint32_t change_at(const struct zone *z, uint64_t at)
 
 int32_t zone_ahead(const struct zone *z, uint64_t at)
 {
-    return z->count == 0 ? 0 : z->change[change_at(z, at)].ahead;
+    if (z->count == 0)
+        return 0;
+    return z->change[change_at(z, at)].ahead;
 }
 
 int64_t zone_time(const struct zone *z, int64_t local)
 {
     if (z->count == 0)
         return local;
-    uint32_t i = local > AHEAD_MAX ? change_at(z, (uint64_t)local - AHEAD_MAX) : 0;
+    uint32_t i = 0;
+    if (local > AHEAD_MAX)
+        i = change_at(z, (uint64_t)local - AHEAD_MAX);
     while (i + 1 < z->count && local - z->change[i].ahead >= z->change[i + 1].from)
         i++;
     int64_t at = local - z->change[i].ahead;
-    return i > 0 && at < z->change[i].from ? local - z->change[i - 1].ahead : at;
+    if (i > 0 && at < z->change[i].from)
+        return local - z->change[i - 1].ahead;
+    return at;
 }
 
 /* The start of the local day `days` after 1970-01-01, at least 0. */
 static uint64_t day_begin(const struct zone *z, int64_t day)
 {
     int64_t local = day * ZONE_DAY, begin;
-    uint32_t i = change_at(z, local + AHEAD_MAX > 0 ? (uint64_t)(local + AHEAD_MAX) : 0);
+    uint32_t i = change_at(z, (uint64_t)MAX(local + AHEAD_MAX, 0));
     while (i > 0 && (int64_t)z->change[i].from + z->change[i].ahead >= local)
         i--;
     begin = local - z->change[i].ahead;
     if (i + 1 < z->count && begin > z->change[i + 1].from)
         begin = z->change[i + 1].from;
-    return begin > 0 ? (uint64_t)begin : 0;
+    return (uint64_t)MAX(begin, 0);
 }
 
 static int64_t day_of(const struct zone *z, uint64_t at)
 {
     int64_t local = (int64_t)at + zone_ahead(z, at);
-    int64_t day = local < 0 ? -1 : local / ZONE_DAY;
+    int64_t day = local / ZONE_DAY;
+    if (local < 0)
+        day = -1;
     while (day >= 0 && day_begin(z, day) > at)
         day--;
     while (day_begin(z, day + 1) <= at)
@@ -407,7 +423,9 @@ static int64_t day_of(const struct zone *z, uint64_t at)
 
 uint64_t zone_midnight(const struct zone *z, uint64_t at, uint32_t later)
 {
-    return z->count == 0 ? (at / ZONE_DAY + later) * ZONE_DAY : day_begin(z, day_of(z, at) + later);
+    if (z->count == 0)
+        return (at / ZONE_DAY + later) * ZONE_DAY;
+    return day_begin(z, day_of(z, at) + later);
 }
 
 /* ---- windows --------------------------------------------------------------------------------- */
@@ -441,7 +459,9 @@ bool zone_fits(const struct zone *z, uint32_t seconds)
 static int64_t days_first(const struct zone *z, uint32_t seconds, uint32_t at)
 {
     int64_t day = day_of(z, at), days = seconds / ZONE_DAY;
-    return day < 0 ? -days : day - day % days;
+    if (day < 0)
+        return -days;
+    return day - day % days;
 }
 
 uint32_t zone_begin(const struct zone *z, uint32_t seconds, uint32_t at)
@@ -468,12 +488,16 @@ uint64_t zone_end(const struct zone *z, uint32_t seconds, uint32_t begin)
 
 uint32_t zone_number(const struct zone *z, uint32_t seconds, uint32_t at)
 {
-    return z->count == 0 ? at / seconds : zone_begin(z, seconds, at);
+    if (z->count == 0)
+        return at / seconds;
+    return zone_begin(z, seconds, at);
 }
 
 uint32_t zone_from(const struct zone *z, uint32_t seconds, uint32_t n)
 {
-    return z->count == 0 ? n * seconds : n;
+    if (z->count == 0)
+        return n * seconds;
+    return n;
 }
 
 void zone_label(const struct zone *z, uint64_t at, char out[32])

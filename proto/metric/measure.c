@@ -14,7 +14,9 @@ _Static_assert(MEASURE_VALUES / LIMIT_BY >= VALUES_LEAST, "MEASURE_VALUES is kep
 
 static uint32_t tasks_of(const struct job *job)
 {
-    return job->data.label_count == 0 ? 1 : job->data.label_count;
+    if (job->data.label_count == 0)
+        return 1;
+    return job->data.label_count;
 }
 
 struct measure_options measure_options_of(const struct job *job, uint64_t expected)
@@ -92,11 +94,10 @@ int measure_add(struct measure *m, const float *score, const float *label, const
         for (uint32_t f = 0; f < by_count && rc == 0; f++)
             metric_by_add(&m->by[f], by[(size_t)i * by_count + f], score, label, loss);
     }
-    return rc == 0
-               ? 0
-               : err_set(
-                     e, rc,
-                     "no memory for the measures of so many examples: set evaluate.exact lower");
+    if (rc != 0)
+        return err_set(e, rc,
+                       "no memory for the measures of so many examples: set evaluate.exact lower");
+    return 0;
 }
 
 int measure_finish(struct measure *m, struct err *e)
@@ -177,7 +178,9 @@ static struct json *values_json(const struct metric_by *b, uint32_t task)
 static void by_set(struct json *to, const struct metric_by *by, const struct job *job,
                    uint32_t task)
 {
-    struct json *tables = job->evaluate.by.count > 0 ? json_new_object() : NULL;
+    struct json *tables = NULL;
+    if (job->evaluate.by.count > 0)
+        tables = json_new_object();
     for (size_t f = 0; f < job->evaluate.by.count; f++)
         json_set(tables, job->evaluate.by.item[f], values_json(&by[f], task));
     if (tables != NULL)
@@ -203,7 +206,9 @@ struct json *measure_json_details(const struct measure *m, const struct job *job
         json_set(item, "buckets",
                  curve_json(&m->bucket[(size_t)t * m->options.buckets], m->bucket_count[t]));
         by_set(item, m->by, job, t);
-        struct json *unseen = t == 0 ? unseen_json(&m->unseen, &job->legend) : NULL;
+        struct json *unseen = NULL;
+        if (t == 0)
+            unseen = unseen_json(&m->unseen, &job->legend);
         if (unseen != NULL)
             json_set(item, "unseen", unseen);
         json_append(list, item);

@@ -17,8 +17,13 @@
 double metric_loss(float p, float y)
 {
     double q = (double)p;
-    q = q < 1e-15 ? 1e-15 : q > 1 - 1e-15 ? 1 - 1e-15 : q;
-    return y > 0.5f ? -log(q) : -log1p(-q);
+    if (q < 1e-15)
+        q = 1e-15;
+    else if (q > 1 - 1e-15)
+        q = 1 - 1e-15;
+    if (y > 0.5f)
+        return -log(q);
+    return -log1p(-q);
 }
 
 /* weight NULL: equal weights. */
@@ -27,13 +32,15 @@ static double mean_of(const struct metric *of, const double *weight, uint32_t co
     double sum = 0, weights = 0;
     for (uint32_t i = 0; i < count; i++) {
         double x = *(const double *)(const void *)((const char *)&of[i] + offset);
-        double w = weight != NULL ? weight[i] : 1.0;
+        double w = 1.0;
+        if (weight != NULL)
+            w = weight[i];
         if (isfinite(x)) {
             sum += w * x;
             weights += w;
         }
     }
-    return weights > 0 ? sum / weights : (double)NAN;
+    return metric_ratio(sum, weights);
 }
 
 void metric_mean(const struct metric *of, const double *weight, uint32_t count, struct metric *out)
@@ -202,7 +209,7 @@ static double curve_error(const struct metric_bucket *bucket, uint32_t count, ui
     double sum = 0;
     for (uint32_t i = 0; i < count; i++)
         sum += fabs(bucket[i].predicted - (double)bucket[i].positives);
-    return examples > 0 ? sum / (double)examples : (double)NAN;
+    return metric_ratio(sum, (double)examples);
 }
 
 int metric_scores_finish(struct metric_scores *s, uint32_t buckets, struct metric *out,
@@ -211,7 +218,9 @@ int metric_scores_finish(struct metric_scores *s, uint32_t buckets, struct metri
     struct walk w = {.examples = s->examples, .bucket = bucket, .wanted = buckets};
     SHOAL_ASSERT(buckets > 0);
     memset(bucket, 0, buckets * sizeof *bucket);
-    int rc = s->cell == NULL ? walk_kept(s, &w, e) : 0;
+    int rc = 0;
+    if (s->cell == NULL)
+        rc = walk_kept(s, &w, e);
     if (rc != 0)
         return rc;
     if (s->cell != NULL)

@@ -27,6 +27,7 @@
 
 #include "proto/base/err.h"
 
+#include <math.h>
 #include <stdint.h>
 
 #define METRIC_EXAMPLES_MAX UINT32_MAX /* examples of one evaluation */
@@ -48,6 +49,14 @@ struct metric_bucket {
     uint64_t examples, positives;
     double predicted; /* sum of p */
 };
+
+/* NaN where there is nothing to divide by. */
+static inline double metric_ratio(double sum, double by)
+{
+    if (by > 0)
+        return sum / by;
+    return (double)NAN;
+}
 
 /* The loss of one example; p in [0, 1]. */
 double metric_loss(float p, float y);

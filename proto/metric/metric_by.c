@@ -51,7 +51,8 @@ void metric_by_clear(struct metric_by *b)
     memset(b->owner, 0, sizeof b->owner);
     memset(b->rest, 0, sizeof b->rest);
     b->count = b->owned = 0;
-    b->floor = PLANTED("floor_uncleared") ? b->floor : 0;
+    if (!PLANTED("floor_uncleared"))
+        b->floor = 0;
     b->rest_examples = b->rest_values = 0;
 }
 
@@ -73,7 +74,7 @@ static void task_sum(struct metric_by_task *to, const struct metric_by_task *fro
 /* v is dropped: if it comes back, this many of its examples may have been missed. */
 static void floor_raise(struct metric_by *b, const struct metric_value *v)
 {
-    b->floor = v->examples + v->missed > b->floor ? v->examples + v->missed : b->floor;
+    b->floor = MAX(v->examples + v->missed, b->floor);
 }
 
 static void value_drop(struct metric_by *b, const struct metric_value *v)
@@ -102,7 +103,7 @@ static void slots_fill(struct metric_by *b)
 
 static uint32_t count_of(const struct metric_value *v)
 {
-    return v->examples < UINT32_MAX ? (uint32_t)v->examples : UINT32_MAX;
+    return (uint32_t)MIN(v->examples, UINT32_MAX);
 }
 
 /* Keeps the `keep` values with the most examples, and among equal ones the earliest. The places of
@@ -124,7 +125,9 @@ static void values_thin(struct metric_by *b, uint32_t keep)
         bool stays = count_of(&v) > least || (count_of(&v) == least && equal > 0);
         equal -= stays && count_of(&v) == least;
         if (v.cells != 0) {
-            b->owner[v.cells - 1] = stays ? (PLANTED("cells_of_another") ? i : count) + 1 : 0;
+            b->owner[v.cells - 1] = 0;
+            if (stays)
+                b->owner[v.cells - 1] = (PLANTED("cells_of_another") ? i : count) + 1;
             b->owned -= !stays;
         }
         if (stays) {
@@ -180,7 +183,9 @@ static struct metric_value *value_of(struct metric_by *b, uint64_t key)
     uint32_t at = *slot_find(b, key);
     if (at == 0 && b->count == b->capacity)
         values_thin(b, b->capacity / 2);
-    return at != 0 ? &b->value[at - 1] : value_new(b, key);
+    if (at == 0)
+        return value_new(b, key);
+    return &b->value[at - 1];
 }
 
 void metric_by_add(struct metric_by *b, uint64_t key, const float *p, const float *y,
@@ -216,7 +221,9 @@ void metric_by_auc(const struct metric_by *b, const struct metric_value *v, uint
 {
     struct metric_pairs pairs = {.below = 0};
     SHOAL_ASSERT(task < b->tasks);
-    const struct metric_by_cells *c = v->cells == 0 ? NULL : &cells_of(b, v->cells)[task];
+    const struct metric_by_cells *c = NULL;
+    if (v->cells != 0)
+        c = &cells_of(b, v->cells)[task];
     for (uint32_t i = 0; c != NULL && i < METRIC_BY_CELLS; i++)
         metric_pairs_add(&pairs, c->positives[i], c->negatives[i]);
     metric_pairs_figures(&pairs, 0, 0, out);
@@ -307,7 +314,8 @@ bool metric_by_part_ok(const struct metric_by_part *part, uint32_t tasks, uint64
         const struct metric_by_told *v = &part->told[i];
         if (v->field < field || v->field >= part->fields)
             return false;
-        left = v->field > field ? examples : left;
+        if (v->field > field)
+            left = examples;
         field = v->field;
         if (v->examples == 0 || v->examples > left || v->missed > part->head[field].floor ||
             v->cells > part->entries - entries ||

@@ -49,7 +49,9 @@ static inline void metric_pairs_add(struct metric_pairs *w, uint64_t positives, 
 /* The entropy in nats of a coin that shows 1 with this probability; 0 at 0 and 1. */
 static inline double metric_entropy(double share)
 {
-    return share > 0 && share < 1 ? -share * log(share) - (1 - share) * log1p(-share) : 0;
+    if (share > 0 && share < 1)
+        return -share * log(share) - (1 - share) * log1p(-share);
+    return 0;
 }
 
 /* The figures after all runs were added, without ece and gauc. loss and predicted: the sums over
@@ -59,13 +61,12 @@ static inline void metric_pairs_figures(const struct metric_pairs *w, double los
 {
     double positives = (double)w->positives, n = positives + (double)w->below,
            pairs = positives * (double)w->below,
-           entropy = n > 0 ? metric_entropy(positives / n) : 0,
-           logloss = n > 0 ? loss / n : (double)NAN;
-    *out = (struct metric){.auc = pairs > 0 ? w->area / pairs : (double)NAN,
-                           .auc_error = pairs > 0 ? w->unsure / pairs : (double)NAN,
+           entropy = n > 0 ? metric_entropy(positives / n) : 0, logloss = metric_ratio(loss, n);
+    *out = (struct metric){.auc = metric_ratio(w->area, pairs),
+                           .auc_error = metric_ratio(w->unsure, pairs),
                            .logloss = logloss,
-                           .ne = entropy > 0 ? logloss / entropy : (double)NAN,
-                           .calibration = positives > 0 ? predicted / positives : (double)NAN,
+                           .ne = metric_ratio(logloss, entropy),
+                           .calibration = metric_ratio(predicted, positives),
                            .ece = (double)NAN,
                            .gauc = (double)NAN,
                            .gauc_share = 1,

@@ -33,7 +33,7 @@ int metric_group_open(struct metric_group *g, uint32_t tasks, uint64_t room, uin
     SHOAL_ASSERT(tasks > 0 && tasks <= LIMIT_TASKS);
     memset(g, 0, sizeof *g);
     g->tasks = tasks;
-    g->room = rows > METRIC_EXAMPLES_MAX ? METRIC_EXAMPLES_MAX : (uint32_t)rows;
+    g->room = (uint32_t)MIN(rows, METRIC_EXAMPLES_MAX);
     g->slots = SLOTS_FIRST;
     g->salt = salt_draw();
     g->group_room = SLOTS_FIRST / 2;
@@ -85,7 +85,9 @@ static int groups_grow(struct metric_group *g)
 {
     SHOAL_ASSERT(g->slots <= UINT32_MAX / 2);
     uint32_t *slot = malloc(2ull * g->slots * sizeof *slot);
-    uint64_t *hash = slot == NULL ? NULL : realloc(g->hash, 2ull * g->group_room * sizeof *hash);
+    uint64_t *hash = NULL;
+    if (slot != NULL)
+        hash = realloc(g->hash, 2ull * g->group_room * sizeof *hash);
 
     if (hash == NULL) {
         free(slot);
@@ -108,10 +110,11 @@ static int groups_thin(struct metric_group *g)
         return SHOAL_E_NOMEM;
     g->level++;
     for (uint32_t i = 0; i < g->groups; i++) {
-        bool stays = hash_stays(g->hash[i], g->level);
-        number[i] = stays ? groups : UINT32_MAX;
-        if (stays)
+        number[i] = UINT32_MAX;
+        if (hash_stays(g->hash[i], g->level)) {
+            number[i] = groups;
             g->hash[groups++] = g->hash[i];
+        }
     }
     for (uint32_t i = 0; i < g->count; i++) {
         if (number[g->of[i]] == UINT32_MAX)
@@ -187,7 +190,7 @@ static void groups_sum(const struct metric_group *g, uint32_t *by_group, uint32_
         weight += count;
         out->groups++;
     }
-    out->gauc = weight > 0 ? sum / weight : (double)NAN;
+    out->gauc = metric_ratio(sum, weight);
     out->gauc_share = ldexp(1, -(int)g->level);
 }
 
@@ -211,8 +214,8 @@ int metric_group_finish(struct metric_group *g, struct metric *out, struct err *
     free(by_group);
     free(end);
     free(scratch);
-    return whole ? 0
-                 : err_set(e, SHOAL_E_NOMEM,
-                           "no memory for %u predictions by group: set evaluate.exact lower",
-                           g->count);
+    if (!whole)
+        return err_set(e, SHOAL_E_NOMEM,
+                       "no memory for %u predictions by group: set evaluate.exact lower", g->count);
+    return 0;
 }

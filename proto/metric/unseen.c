@@ -17,7 +17,9 @@
 void unseen_add(struct unseen *to, const struct unseen_field *of, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t at = i < to->fields && to->of[i].field == of[i].field ? i : 0;
+        uint32_t at = 0;
+        if (i < to->fields && to->of[i].field == of[i].field)
+            at = i;
         while (at < to->fields && to->of[at].field != of[i].field)
             at++;
         if (at == LIMIT_FIELDS)
@@ -49,7 +51,9 @@ static void figures_set(struct json *item, int64_t values, int64_t absent)
 
 struct json *unseen_json(const struct unseen *u, const struct legend *names)
 {
-    struct json *list = u->fields > 0 ? json_new_array() : NULL;
+    struct json *list = NULL;
+    if (u->fields > 0)
+        list = json_new_array();
     for (uint32_t i = 0; i < u->fields; i++) {
         struct json *item = json_new_object();
         char name[LEGEND_NAME];
@@ -107,7 +111,9 @@ static size_t shares_of(const struct json *list, struct share out[LIMIT_FIELDS])
 static double quartile_without(const struct share *s, size_t count, size_t but)
 {
     size_t at = (count - 1) / 4;
-    return s[at >= but ? at + 1 : at].share;
+    if (at >= but)
+        at++;
+    return s[at].share;
 }
 
 static bool stands_out(const struct share *s, size_t count, size_t i)
@@ -124,15 +130,15 @@ static void share_append(char *text, size_t bytes, const struct share *s)
 {
     size_t at = strlen(text);
     double percent = 100 * s->share;
-    (void)snprintf(text + at, bytes - at, "%s%s %.*f %%", at > 0 ? ", " : "",
-                   s->name[0] != '\0' ? s->name : "\"\"", percent < 10 ? 1 : 0, percent);
+    (void)snprintf(text + at, bytes - at, "%s%s %.*f %%", text_if(at > 0, ", "),
+                   text_unless_empty(s->name, "\"\""), percent < 10 ? 1 : 0, percent);
 }
 
-static void more_append(char *text, size_t bytes, size_t more)
+static void more_append(char *text, size_t bytes, size_t count)
 {
     size_t at = strlen(text);
-    if (more > 0)
-        (void)snprintf(text + at, bytes - at, " and %zu more", more);
+    if (count > TOLD)
+        (void)snprintf(text + at, bytes - at, " and %zu more", count - TOLD);
 }
 
 void unseen_note(const struct json *list, const char *where, char *text, size_t bytes)
@@ -149,7 +155,7 @@ void unseen_note(const struct json *list, const char *where, char *text, size_t 
     }
     if (out == 0)
         return;
-    more_append(fields, sizeof fields, out > TOLD ? out - TOLD : 0);
+    more_append(fields, sizeof fields, out);
     (void)snprintf(text, bytes,
                    "%s: many values of these fields have no row: %s; rare and new values are so, "
                    "and those that were not admitted; else compare how they are written here and "
@@ -166,6 +172,6 @@ void unseen_text(const struct json *list, char *text, size_t bytes)
     for (size_t i = 0; i < count; i++)
         if (share[i].share >= TEXT_LEAST && some++ < TOLD)
             share_append(text, bytes, &share[i]);
-    more_append(text, bytes, some > TOLD ? some - TOLD : 0);
+    more_append(text, bytes, some);
     text_clean(text);
 }

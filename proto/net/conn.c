@@ -87,7 +87,9 @@ void conns_free(struct conns *cs)
 
 static struct conn *conn_of(const struct conns *cs, int fd)
 {
-    return fd >= 0 && (uint32_t)fd < cs->places && cs->at[fd].open ? &cs->at[fd] : NULL;
+    if (fd >= 0 && (uint32_t)fd < cs->places && cs->at[fd].open)
+        return &cs->at[fd];
+    return NULL;
 }
 
 static bool room_make(struct conns *cs, uint32_t fd)
@@ -155,7 +157,9 @@ void conns_closed(struct conns *cs, int fd)
 const char *conns_address(const struct conns *cs, int fd)
 {
     const struct conn *c = conn_of(cs, fd);
-    return c != NULL ? c->address : "";
+    if (c == NULL)
+        return "";
+    return c->address;
 }
 
 bool conns_has(const struct conns *cs, int fd)
@@ -231,9 +235,9 @@ static uint64_t taken(int fd)
         getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 ||
         bytes < offsetof(struct tcp_info, tcpi_bytes_received) + sizeof info.tcpi_bytes_received)
         return 0;
-    return info.tcpi_bytes_received > (uint64_t)waiting
-               ? info.tcpi_bytes_received - (uint64_t)waiting
-               : 0;
+    if (info.tcpi_bytes_received > (uint64_t)waiting)
+        return info.tcpi_bytes_received - (uint64_t)waiting;
+    return 0;
 }
 
 /* whole: every message that waited at the last look has been delivered. False: c has no outstanding
@@ -282,7 +286,8 @@ static uint32_t judge(struct conns *cs)
         struct conn *c = &cs->at[cs->busy[i]];
         c->over = c->unfinished > cs->bounds.one;
         over += c->over;
-        sum[c->known] += c->over ? 0 : c->unfinished;
+        if (!c->over)
+            sum[c->known] += c->unfinished;
     }
     for (int known = 0; known < 2; known++) {
         while (sum[known] > most[known]) { /* 2 */

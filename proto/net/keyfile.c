@@ -5,6 +5,7 @@
 #include "proto/base/file.h"
 #include "proto/base/plant.h"
 #include "proto/base/secret.h"
+#include "proto/base/text.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -29,8 +30,8 @@ bool keyfile_key_ok(const char *text)
 
 static bool is_credential(const char *path)
 {
-    const char *folder = getenv("CREDENTIALS_DIRECTORY");
-    size_t n = folder != NULL ? strlen(folder) : 0;
+    const char *folder = text_or(getenv("CREDENTIALS_DIRECTORY"), "");
+    size_t n = strlen(folder);
     return n > 0 && strncmp(path, folder, n) == 0 &&
            (path[n] == '/' || PLANTED("beside_credentials"));
 }
@@ -56,6 +57,17 @@ static int modes_check(const char *path, int fd, struct err *e)
     return 0;
 }
 
+/* Memory for a text of a file. After a failed step, `*rc` not 0, it returns NULL. */
+static char *text_new(int *rc, struct err *e)
+{
+    if (*rc != 0)
+        return NULL;
+    char *text = secret_new(FILE_BYTES);
+    if (text == NULL)
+        *rc = err_set(e, SHOAL_E_NOMEM, "no memory for a key");
+    return text;
+}
+
 /* Reads the file into memory of secret.h and puts a NUL behind it. */
 static int file_read(const char *path, char **out, struct err *e)
 {
@@ -64,9 +76,7 @@ static int file_read(const char *path, char **out, struct err *e)
         return err_set(e, errno == EACCES ? SHOAL_E_DENIED : SHOAL_E_NOINPUT,
                        "cannot read the key file %s: %s", path, strerror(errno));
     int rc = modes_check(path, fd, e);
-    char *text = rc == 0 ? secret_new(FILE_BYTES) : NULL;
-    if (rc == 0 && text == NULL)
-        rc = err_set(e, SHOAL_E_NOMEM, "no memory for a key");
+    char *text = text_new(&rc, e);
     size_t bytes = 0;
     ssize_t n = 1;
     while (rc == 0 && n > 0 && bytes < FILE_BYTES - 1) {
@@ -106,7 +116,7 @@ static int word_take(const struct word *known, const char *path, int line, const
             break;
         again = again || strcmp(word, known->word) == 0;
         (void)snprintf(words + strlen(words), sizeof words - strlen(words), "%s%s",
-                       words[0] != 0 ? ", " : "", known->word);
+                       text_if(words[0] != 0, ", "), known->word);
     }
     if (known->word == NULL && again)
         return err_set(e, SHOAL_E_CONFIG, "%s:%d: one line more of %s than a key file has", path,
@@ -136,10 +146,10 @@ static int whole_check(const struct keyfile *k, const char *path, struct err *e)
         keyfile_key_ok(k->pub) && keyfile_key_ok(k->secret) &&
         zmq_curve_public(derived, k->secret) == 0 && strcmp(derived, k->pub) == 0 &&
         (PLANTED("pinned_unlooked") || (pin_ok(k->coordinator[0]) && pin_ok(k->coordinator[1])));
-    return good ? 0
-                : err_set(e, SHOAL_E_CONFIG,
-                          "%s: its keys do not fit each other: make new ones with shoal keygen",
-                          path);
+    if (!good)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s: its keys do not fit each other: make new ones with shoal keygen", path);
+    return 0;
 }
 
 static int text_take(const struct word *known, const char *path, char *text, struct err *e)
@@ -181,7 +191,9 @@ static int load(const char *path, bool none_good, struct keyfile **out, struct e
         return 0;
     }
     struct keyfile *k = secret_new(sizeof *k);
-    rc = k == NULL ? err_set(e, SHOAL_E_NOMEM, "no memory for a key") : 0;
+    rc = 0;
+    if (k == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for a key");
     if (rc == 0) {
         const struct word known[] = {{"public", k->pub, sizeof k->pub},
                                      {"secret", k->secret, sizeof k->secret},
@@ -216,7 +228,9 @@ int keyfile_find(const char *path, struct keyfile **out, struct err *e)
     if (folder == NULL || folder[0] != '/' ||
         snprintf(credential, sizeof credential, "%s/" CREDENTIAL, folder) >= (int)sizeof credential)
         return 0;
-    return access(credential, F_OK) == 0 ? load(credential, true, out, e) : 0;
+    if (access(credential, F_OK) == 0)
+        return load(credential, true, out, e);
+    return 0;
 }
 
 void keyfile_free(struct keyfile *k)
@@ -241,12 +255,12 @@ static int signer_take(const struct signer *s, const char *path, uint8_t seed[SI
     bool good = sign_unhex(s->pub, key, SIGN_KEY) && sign_unhex(s->secret, seed, SIGN_SEED);
     if (good && sign_key_of(seed, derived) != 0)
         return err_set(e, SHOAL_E_NOMEM, "no memory for a key");
-    return good && memcmp(key, derived, SIGN_KEY) == 0
-               ? 0
-               : err_set(e, SHOAL_E_CONFIG,
-                         "%s: its keys do not fit each other: make new ones with shoal keygen FILE "
-                         "--role sign",
-                         path);
+    if (!good || memcmp(key, derived, SIGN_KEY) != 0)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s: its keys do not fit each other: make new ones with shoal keygen FILE "
+                       "--role sign",
+                       path);
+    return 0;
 }
 
 int keyfile_signer_load(const char *path, uint8_t **seed, struct err *e)
@@ -257,7 +271,9 @@ int keyfile_signer_load(const char *path, uint8_t **seed, struct err *e)
         return rc;
     struct signer *s = secret_new(sizeof *s);
     *seed = secret_new(SIGN_SEED);
-    rc = s == NULL || *seed == NULL ? err_set(e, SHOAL_E_NOMEM, "no memory for a key") : 0;
+    rc = 0;
+    if (s == NULL || *seed == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for a key");
     if (rc == 0) {
         const struct word known[] = {{"sign-public", s->pub, sizeof s->pub},
                                      {"sign-secret", s->secret, sizeof s->secret},
@@ -288,7 +304,9 @@ static int public_read(const char *path, char out[KEYFILE_KEY], struct err *e)
     if (fits)
         memcpy(out, word, KEYFILE_KEY);
     free(text);
-    return fits ? 0 : err_set(e, SHOAL_E_CONFIG, "%s holds no public key", path);
+    if (!fits)
+        return err_set(e, SHOAL_E_CONFIG, "%s holds no public key", path);
+    return 0;
 }
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -399,7 +417,9 @@ static int signer_text_make(char pub[KEYFILE_SIGNER], char *text, struct err *e)
     }
     secret_free(seed);
     secret_free(s);
-    return rc == 0 ? 0 : err_set(e, rc, "no memory for a key");
+    if (rc != 0)
+        return err_set(e, rc, "no memory for a key");
+    return 0;
 }
 
 /* Makes both files of a pair, or none. */
@@ -422,9 +442,7 @@ int keyfile_make(const char *path, const char *pinned, char pub[KEYFILE_KEY], st
 {
     keyfile_pins pins;
     int rc = pinned_take(pinned, pins, e);
-    char *text = rc == 0 ? secret_new(FILE_BYTES) : NULL;
-    if (rc == 0 && text == NULL)
-        rc = err_set(e, SHOAL_E_NOMEM, "no memory for a key");
+    char *text = text_new(&rc, e);
     if (rc == 0)
         rc = text_make(pins, pub, text, e);
     if (rc == 0)
@@ -436,8 +454,11 @@ int keyfile_make(const char *path, const char *pinned, char pub[KEYFILE_KEY], st
 int keyfile_signer_make(const char *path, char pub[KEYFILE_SIGNER], struct err *e)
 {
     char *text = secret_new(FILE_BYTES);
-    int rc = text == NULL ? err_set(e, SHOAL_E_NOMEM, "no memory for a key")
-                          : signer_text_make(pub, text, e);
+    int rc;
+    if (text == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for a key");
+    else
+        rc = signer_text_make(pub, text, e);
     if (rc == 0)
         rc = pair_place(path, text, pub, e);
     secret_free(text);
@@ -472,9 +493,7 @@ int keyfile_pin(const char *path, const char *pinned, struct err *e)
         rc = err_set(e, SHOAL_E_USAGE, "name the keys of the coordinator that %s is to pin", path);
     if (rc == 0)
         rc = keyfile_load(path, &k, e);
-    char *text = rc == 0 ? secret_new(FILE_BYTES) : NULL;
-    if (rc == 0 && text == NULL)
-        rc = err_set(e, SHOAL_E_NOMEM, "no memory for a key");
+    char *text = text_new(&rc, e);
     if (rc == 0) {
         text_write(k->pub, k->secret, pins, text);
         rc = file_replace(path, text, e);

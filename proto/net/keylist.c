@@ -1,6 +1,7 @@
 /* keylist.c: reads an allow-list and searches it. */
 #include "proto/net/keylist.h"
 #include "proto/base/plant.h"
+#include "proto/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -85,8 +86,7 @@ static int lines_take(struct keylist *l, const char *text, size_t bytes, const c
     uint32_t number = 0;
     int rc = 0;
     while (text < end && rc == 0) {
-        const char *stop = memchr(text, '\n', (size_t)(end - text));
-        size_t length = (size_t)((stop != NULL ? stop : end) - text);
+        size_t length = text_line(text, (size_t)(end - text));
         char line[LINE_BYTES];
         struct keylist_entry entry;
         number++;
@@ -109,10 +109,10 @@ static int twice_check(const struct keylist *l, const char *name, struct err *e)
         if (strcmp(l->entry[i - 1].key, l->entry[i].key) == 0)
             return err_set(e, SHOAL_E_CONFIG, "%s: the key %.10s... of %s is listed twice", name,
                            l->entry[i].key, l->entry[i].name);
-    return l->count > 0
-               ? 0
-               : err_set(e, SHOAL_E_CONFIG,
-                         "%s lists no key: put in the lines that shoal keygen printed", name);
+    if (l->count <= 0)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s lists no key: put in the lines that shoal keygen printed", name);
+    return 0;
 }
 
 int keylist_parse(const char *text, size_t bytes, const char *name, struct keylist **out,

@@ -111,7 +111,9 @@ void later_timer_start(struct later *l, struct env_timer *t, uint64_t delay_ns)
     }
     SHOAL_ASSERT(h->of == t);
     uint64_t now = uv_hrtime();
-    t->due_ns = delay_ns > INT64_MAX - now ? INT64_MAX : now + delay_ns;
+    t->due_ns = INT64_MAX;
+    if (delay_ns <= INT64_MAX - now)
+        t->due_ns = now + delay_ns;
     timer_arm(h);
 }
 

@@ -28,7 +28,9 @@ static bool admins_find(gid_t *out)
     int rc = ERANGE;
     for (size_t room = ROOM_LEAST; rc == ERANGE && room <= ROOM_MOST; room *= 2) {
         char *text = malloc(room);
-        rc = text != NULL ? getgrnam_r(LOCAL_ADMINS, &entry, text, room, &found) : ENOMEM;
+        rc = ENOMEM;
+        if (text != NULL)
+            rc = getgrnam_r(LOCAL_ADMINS, &entry, text, room, &found);
         if (rc == 0 && found != NULL)
             *out = found->gr_gid;
         free(text);

@@ -110,10 +110,10 @@ static int shown_to(const struct addrinfo *a, char address[64])
     int fd = socket(a->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return SHOAL_E_UNAVAILABLE;
-    int rc = connect(fd, a->ai_addr, a->ai_addrlen) == 0 &&
-                     getsockname(fd, (struct sockaddr *)&own, &bytes) == 0
-                 ? address_text((struct sockaddr *)&own, bytes, address)
-                 : SHOAL_E_UNAVAILABLE;
+    int rc = SHOAL_E_UNAVAILABLE;
+    if (connect(fd, a->ai_addr, a->ai_addrlen) == 0 &&
+        getsockname(fd, (struct sockaddr *)&own, &bytes) == 0)
+        rc = address_text((struct sockaddr *)&own, bytes, address);
     close(fd);
     return rc;
 }
@@ -129,7 +129,7 @@ int name_toward(const char *endpoint, char address[64], struct err *e)
         return rc;
     rc = shown_to(preferred(list), address);
     freeaddrinfo(list);
-    return rc == 0
-               ? 0
-               : err_set(e, rc, "no way from this machine to %s: %s", endpoint, strerror(errno));
+    if (rc != 0)
+        return err_set(e, rc, "no way from this machine to %s: %s", endpoint, strerror(errno));
+    return 0;
 }

@@ -188,7 +188,10 @@ static void line_close(struct line *l)
             break;
         }
     }
-    *(l->prev != NULL ? &l->prev->next : &n->lines) = l->next;
+    if (l->prev != NULL)
+        l->prev->next = l->next;
+    else
+        n->lines = l->next;
     if (l->next != NULL)
         l->next->prev = l->prev;
     uv_close((uv_handle_t *)&l->poll, line_closed_cb); /* before the descriptor is closed */
@@ -343,7 +346,9 @@ static uint64_t op_wall_s(struct env *env)
 {
     uv_timeval64_t now;
     (void)env;
-    return uv_gettimeofday(&now) == 0 && now.tv_sec > 0 ? (uint64_t)now.tv_sec : 0;
+    if (uv_gettimeofday(&now) == 0 && now.tv_sec > 0)
+        return (uint64_t)now.tv_sec;
+    return 0;
 }
 
 static uint64_t op_random(struct env *env)
@@ -441,7 +446,9 @@ static int op_connect(struct env *env, const char *endpoint, const char *key, pe
         return e.code;
     }
     l->peer = peers_add(n->peers, l->sock);
-    int rc = l->peer == NULL ? err_set(&e, SHOAL_E_BUSY, "%s: too many connections", endpoint) : 0;
+    int rc = 0;
+    if (l->peer == NULL)
+        rc = err_set(&e, SHOAL_E_BUSY, "%s: too many connections", endpoint);
     if (rc == 0) {
         l->peer->owner = l;
         rc = keys_show(n, l->sock, endpoint, key, &e);
@@ -519,11 +526,13 @@ static void op_known(struct env *env, peer_t peer)
 static enum role role_of(const struct net *n, const struct peer *p,
                          const struct keylist_entry *entry)
 {
-    if (n->domain != NULL)
-        return entry != NULL ? entry->role : ROLE_NOBODY;
-    if (p->id.local)
+    if (n->domain != NULL && entry != NULL)
+        return entry->role;
+    if (n->domain == NULL && p->id.local)
         return local_role(p->id.user, p->id.group);
-    return n->plain ? ROLE_LOCAL : ROLE_NOBODY;
+    if (n->domain == NULL && n->plain)
+        return ROLE_LOCAL;
+    return ROLE_NOBODY;
 }
 
 static const struct env_who *op_who(struct env *env, peer_t peer)
@@ -534,10 +543,14 @@ static const struct env_who *op_who(struct env *env, peer_t peer)
     uint64_t version = 0;
     if (p == NULL || !p->incoming)
         return &nobody;
-    const struct keylist *list = n->domain != NULL ? zap_domain_list(n->domain, &version) : NULL;
+    const struct keylist *list = NULL;
+    if (n->domain != NULL)
+        list = zap_domain_list(n->domain, &version);
     if (p->who_version == version)
         return &p->who;
-    const struct keylist_entry *entry = list != NULL ? keylist_find(list, p->who.key) : NULL;
+    const struct keylist_entry *entry = NULL;
+    if (list != NULL)
+        entry = keylist_find(list, p->who.key);
     p->who_version = version;
     p->who.role = role_of(n, p, entry);
     (void)snprintf(p->who.name, sizeof p->who.name, "%s", entry != NULL ? entry->name : "");
@@ -609,8 +622,11 @@ int net_new(const struct net_options *options, struct net **out, struct err *e)
     n->rng = rng_of(seed, 0, 0);
     n->touched_end = &n->touched;
     n->peers = peers_new(rng_next(&n->rng), options->queue_bytes);
-    int rc = n->peers == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory for a table of peers")
-                              : sock_context_hold(n->options.io_threads, e);
+    int rc;
+    if (n->peers == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "out of memory for a table of peers");
+    else
+        rc = sock_context_hold(n->options.io_threads, e);
     if (rc != 0)
         goto free_peers;
     rc = loop_open(n, e);
@@ -767,7 +783,9 @@ static int keys_ask(struct net *n, struct err *e)
 
 uint32_t net_refused(const struct net *n, struct net_refused out[NET_REFUSED_MOST])
 {
-    return n->domain != NULL ? zap_domain_refused(n->domain, out) : 0;
+    if (n->domain == NULL)
+        return 0;
+    return zap_domain_refused(n->domain, out);
 }
 
 void net_allow(struct net *n, struct keylist *list)
@@ -829,7 +847,9 @@ int net_signals(struct net *n, void (*on_signal)(void *context, int signo), void
         rc = uv_signal_start(&n->interrupted, signal_cb, SIGINT);
     if (rc == 0)
         rc = uv_signal_start(&n->hung_up, signal_cb, SIGHUP);
-    return rc == 0 ? 0 : SHOAL_E_INTERNAL;
+    if (rc != 0)
+        return SHOAL_E_INTERNAL;
+    return 0;
 }
 
 const char *net_libraries(void)

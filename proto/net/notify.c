@@ -43,7 +43,9 @@ void notify_begin(void)
 static void pulse_make(void)
 {
     char path[LIMIT_PATH];
-    int fd = pulse_path(path) ? file_open(path, O_WRONLY | O_CREAT, 0640) : -1;
+    int fd = -1;
+    if (pulse_path(path))
+        fd = file_open(path, O_WRONLY | O_CREAT, 0640);
     if (fd >= 0)
         close(fd);
 }
@@ -116,7 +118,9 @@ static struct {
 uint64_t notify_watchdog_ns(void)
 {
     uint64_t usec = 0;
-    return sd_watchdog_enabled(0, &usec) <= 0 ? 0 : usec * 1000 / 6;
+    if (sd_watchdog_enabled(0, &usec) <= 0)
+        return 0;
+    return usec * 1000 / 6;
 }
 
 void notify_watchdog_ping(void)

@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 
 #include <stdio.h>
@@ -37,8 +38,7 @@ struct peers *peers_new(uint64_t seed, uint64_t waiting_bytes)
     if (ps != NULL) {
         ps->seed = seed;
         ps->waiting_most = waiting_bytes != 0 ? waiting_bytes : PEERS_WAITING_BYTES;
-        ps->peer_most =
-            ps->waiting_most / 4 < LIMIT_PEER_BYTES ? ps->waiting_most / 4 : LIMIT_PEER_BYTES;
+        ps->peer_most = MIN(ps->waiting_most / 4, LIMIT_PEER_BYTES);
     }
     return ps;
 }
@@ -72,7 +72,8 @@ static void queue_advance(struct peers *ps, struct peer *p, struct msg *next, si
         p->tail = NULL;
     p->waiting--;
     p->waiting_bytes -= bytes;
-    ps->waiting_bytes -= PLANTED("bytes_stay_counted") ? 0 : bytes;
+    if (!PLANTED("bytes_stay_counted"))
+        ps->waiting_bytes -= bytes;
 }
 
 /* Drops waiting messages; the caller unlinks the peer from the list of waiting ones. */
@@ -182,8 +183,14 @@ struct peer *peers_waiting(const struct peers *ps)
 static void silence_unlink(struct peers *ps, struct peer *p)
 {
     struct silence *s = &ps->silence[p->known];
-    *(p->newer != NULL ? &p->newer->older : &s->newest) = p->older;
-    *(p->older != NULL ? &p->older->newer : &s->oldest) = p->newer;
+    if (p->newer != NULL)
+        p->newer->older = p->older;
+    else
+        s->newest = p->older;
+    if (p->older != NULL)
+        p->older->newer = p->newer;
+    else
+        s->oldest = p->newer;
 }
 
 static void silence_link(struct peers *ps, struct peer *p)
@@ -191,7 +198,10 @@ static void silence_link(struct peers *ps, struct peer *p)
     struct silence *s = &ps->silence[p->known];
     p->newer = NULL;
     p->older = s->newest;
-    *(s->newest != NULL ? &s->newest->newer : &s->oldest) = p;
+    if (s->newest != NULL)
+        s->newest->newer = p;
+    else
+        s->oldest = p;
     s->newest = p;
 }
 
@@ -203,7 +213,9 @@ static struct peer *peer_take(struct peers *ps, struct sock *sock, bool incoming
         ps->free = p->next;
         slot = slot_of(p->name);
     } else {
-        p = ps->slots_used < SLOTS ? calloc(1, sizeof(*p)) : NULL;
+        p = NULL;
+        if (ps->slots_used < SLOTS)
+            p = calloc(1, sizeof(*p));
         if (p == NULL)
             return NULL;
         slot = ps->slots_used++;
@@ -221,7 +233,9 @@ static struct peer *peer_take(struct peers *ps, struct sock *sock, bool incoming
 
 struct peer *peers_add(struct peers *ps, struct sock *dealer)
 {
-    struct peer *p = ps->outgoing < LIMIT_PEERS ? peer_take(ps, dealer, false) : NULL;
+    struct peer *p = NULL;
+    if (ps->outgoing < LIMIT_PEERS)
+        p = peer_take(ps, dealer, false);
     if (p != NULL)
         ps->outgoing++;
     return p;
@@ -255,9 +269,10 @@ struct peer *peers_heard(struct peers *ps, struct sock *router, const struct soc
             return p;
         }
     }
-    if (ps->incoming == LIMIT_PEERS) { /* no peer was removed above */
-        struct peer *stranger = ps->silence[false].oldest;
-        struct peer *leaves = stranger != NULL ? stranger : ps->silence[true].oldest;
+    if (ps->incoming == LIMIT_PEERS) {                   /* no peer was removed above */
+        struct peer *leaves = ps->silence[false].oldest; /* a stranger */
+        if (leaves == NULL)
+            leaves = ps->silence[true].oldest;
         *evicted = leaves->name;
         peers_remove(ps, leaves);
     }

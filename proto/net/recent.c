@@ -10,7 +10,9 @@ static uint64_t hash_of(const char *key, const char *address, const char *result
     uint64_t h = hash_bytes(key, strlen(key), 0);
     h = hash_bytes(address, strlen(address), h);
     h = hash_bytes(result, strlen(result), h);
-    return h != 0 ? h : 1;
+    if (h != 0)
+        return h;
+    return 1;
 }
 
 bool recent_tell(struct recent *r, const char *key, const char *address, const char *result,
@@ -26,7 +28,9 @@ bool recent_tell(struct recent *r, const char *key, const char *address, const c
         r->place[at].count++;
         return false;
     }
-    *before = known ? r->place[at].count : 0;
+    *before = 0;
+    if (known)
+        *before = r->place[at].count;
     r->place[at].what = what;
     r->place[at].told_ns = now_ns;
     r->place[at].count = 0;

@@ -2,6 +2,7 @@
 #include "proto/net/shake.h"
 
 #include "proto/base/log.h"
+#include "proto/base/text.h"
 #include "proto/base/time.h"
 
 #include <inttypes.h>
@@ -35,7 +36,7 @@ void shake_failed(struct recent *told, const char *address, const char *why)
     uint64_t before;
     char more[64];
     if (recent_tell(told, "", address, why, time_monotonic_ns(), &before))
-        log_warn("a handshake of %s failed: %s%s", address[0] != 0 ? address : "a peer", why,
+        log_warn("a handshake of %s failed: %s%s", text_unless_empty(address, "a peer"), why,
                  before_text(before, more));
 }
 

@@ -12,7 +12,9 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/base/plant.h"
+#include "proto/base/text.h"
 #include "proto/net/name.h"
 #include "proto/net/recent.h"
 #include "proto/net/shake.h"
@@ -99,7 +101,7 @@ int sock_context_hold(uint32_t io_threads, struct err *e)
         if (context == NULL) {
             rc = err_set(e, SHOAL_E_NOMEM, "ZeroMQ gives no context: %s", zmq_strerror(errno));
         } else {
-            zmq_ctx_set(context, ZMQ_IO_THREADS, io_threads == 0 ? 1 : (int)io_threads);
+            zmq_ctx_set(context, ZMQ_IO_THREADS, (int)MAX(io_threads, 1));
             zmq_ctx_set(context, ZMQ_MAX_SOCKETS, SOCKETS_MAX);
         }
     }
@@ -201,9 +203,9 @@ static int curve_begin(struct sock *s, struct err *e)
 {
     int64_t frame_bytes = LIMIT_FRAME_BYTES + CURVE_BYTES;
     s->curve = true;
-    return zmq_setsockopt(s->zmq, ZMQ_MAXMSGSIZE, &frame_bytes, sizeof frame_bytes) == 0
-               ? 0
-               : keys_error(errno, e);
+    if (zmq_setsockopt(s->zmq, ZMQ_MAXMSGSIZE, &frame_bytes, sizeof frame_bytes) != 0)
+        return keys_error(errno, e);
+    return 0;
 }
 
 int sock_keys_ask(struct sock *s, const struct keyfile *own, const char *domain, struct err *e)
@@ -348,9 +350,11 @@ enum sock_shake sock_shake_step(struct sock *s)
             s->watch.shaken = false;
         else
             failed = failed || !s->watch.shaken;
-    return s->watch.shaken && done      ? SOCK_SHAKE_DONE
-           : failed && !s->watch.shaken ? SOCK_SHAKE_FAILED
-                                        : SOCK_SHAKE_NONE;
+    if (s->watch.shaken && done)
+        return SOCK_SHAKE_DONE;
+    if (failed && !s->watch.shaken)
+        return SOCK_SHAKE_FAILED;
+    return SOCK_SHAKE_NONE;
 }
 
 /* Without a linger: messages queued for the other key would keep the old session alive, and it
@@ -374,10 +378,9 @@ void sock_watch_step(struct sock *s)
     if (cut != s->watch.cut)
         log_warn("more than %u connections: %" PRIu64 " were not let in so far%s", s->watch.most,
                  s->watch.cut,
-                 s->watch.most < LIMIT_PEERS
-                     ? "; they are a share of the files that may be open: raise LimitNOFILE= "
-                       "(ulimit -n)"
-                     : "");
+                 text_if(s->watch.most < LIMIT_PEERS,
+                         "; they are a share of the files that may be open: raise LimitNOFILE= "
+                         "(ulimit -n)"));
 }
 
 int sock_unfinished_descriptor(const struct sock *s)
@@ -468,9 +471,9 @@ int sock_bind(struct sock *s, const char *endpoint, char bound[256], struct err 
     if (sock_ipc_answers(endpoint))
         return bind_error(endpoint, EADDRINUSE, e);
     char said[600]; /* the name with its address */
-    bool named = strcmp(numeric, endpoint) != 0;
-    (void)snprintf(said, sizeof said, "%s%s%s%s", endpoint, named ? " (" : "", named ? numeric : "",
-                   named ? ")" : "");
+    (void)snprintf(said, sizeof said, "%s", endpoint);
+    if (strcmp(numeric, endpoint) != 0)
+        (void)snprintf(said, sizeof said, "%s (%s)", endpoint, numeric);
     if (zmq_bind(s->zmq, numeric) != 0)
         return bind_error(said, errno, e);
     size_t bytes = 256;
@@ -528,7 +531,9 @@ static struct holder *holder_take(void)
         holder_kept--;
     }
     pthread_mutex_unlock(&holder_lock);
-    return h != NULL ? h : malloc(sizeof(*h));
+    if (h != NULL)
+        return h;
+    return malloc(sizeof(*h));
 }
 
 static void holder_give(struct holder *h)
@@ -589,7 +594,9 @@ static int frame_read(struct sock *s, zmq_msg_t *z, uint64_t *line)
     for (;;) {
         int bytes = zmq_msg_recv(z, s->zmq, ZMQ_DONTWAIT);
         if (bytes >= 0) {
-            uint64_t all = (uint64_t)bytes + (s->curve ? CURVE_BYTES : 0);
+            uint64_t all = (uint64_t)bytes;
+            if (s->curve)
+                all += CURVE_BYTES;
             *line += all + (all > UINT8_MAX ? FRAME_HEAD_LONG : FRAME_HEAD_SHORT);
             return 0;
         }
@@ -614,14 +621,15 @@ static bool user_read(const char *address, uint32_t *user, uint32_t *group)
 /* Reads the properties that the connection's handshake attached to each of its frames. */
 static void who_take(const struct sock *s, zmq_msg_t *z, struct sock_id *from)
 {
-    const char *key = s->curve ? zmq_msg_gets(z, "User-Id") : NULL,
-               *address = zmq_msg_gets(z, "Peer-Address");
-    (void)snprintf(from->key, sizeof from->key, "%s", key != NULL ? key : "");
+    const char *key = NULL, *address = zmq_msg_gets(z, "Peer-Address");
+    if (s->curve)
+        key = zmq_msg_gets(z, "User-Id");
+    (void)snprintf(from->key, sizeof from->key, "%s", text_or(key, ""));
     from->local = address != NULL && user_read(address, &from->user, &from->group);
     if (from->local)
         (void)snprintf(from->address, sizeof from->address, "uid:%" PRIu32, from->user);
     else
-        (void)snprintf(from->address, sizeof from->address, "%s", address != NULL ? address : "");
+        (void)snprintf(from->address, sizeof from->address, "%s", text_or(address, ""));
 }
 
 int sock_receive(struct sock *s, struct sock_id *from, struct msg **out)
@@ -650,10 +658,12 @@ int sock_receive(struct sock *s, struct sock_id *from, struct msg **out)
         who_take(s, &z, from);
     }
     struct msg *m = msg_new();
-    rc = m == NULL ? SHOAL_E_NOMEM : have_frame ? 0 : SHOAL_E_TOO_BIG;
+    rc = have_frame ? 0 : SHOAL_E_TOO_BIG;
+    if (m == NULL)
+        rc = SHOAL_E_NOMEM;
     for (uint32_t count = 1; have_frame; count++) {
         bool more = zmq_msg_more(&z);
-        if (rc == 0 && (more ? count >= LIMIT_FRAMES : count > LIMIT_FRAMES))
+        if (rc == 0 && count + more > LIMIT_FRAMES)
             rc = SHOAL_E_TOO_BIG;
         if (rc == 0)
             rc = frame_take(m, &z);

@@ -134,7 +134,7 @@ static bool is_final(int status)
 
 int starts_end(int rc, const struct err *e)
 {
-    const char *sentence = e->text[0] != '\0' ? e->text : err_text(rc);
+    const char *sentence = text_unless_empty(e->text, err_text(rc));
     if (rc >= 0)
         return 0;
     if (rc == SHOAL_E_STOPPED) { /* asked to end before it was ready: no failure */

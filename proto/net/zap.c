@@ -171,7 +171,7 @@ static bool question_read(void *socket, struct question *q)
         if (n < 0 || zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &bytes) != 0)
             return false;
         if (q->frames < FRAMES)
-            q->frame[q->frames].count = n > FRAME_BYTES ? FRAME_BYTES : (size_t)n;
+            q->frame[q->frames].count = (size_t)MIN(n, FRAME_BYTES);
     }
     return true;
 }
@@ -199,27 +199,42 @@ static const char *judge(const struct question *q, const char *address, char key
     pthread_mutex_lock(&lock);
     for (d = domains; d != NULL && !is(q, AT_DOMAIN, d->name); d = d->next)
         continue;
-    const struct keylist *list = d != NULL ? d->list : NULL;
-    const struct keylist_entry *entry = list != NULL ? keylist_find(list, key) : NULL;
+    const struct keylist *list = NULL;
+    if (d != NULL)
+        list = d->list;
+    const struct keylist_entry *entry = NULL;
+    if (list != NULL)
+        entry = keylist_find(list, key);
     if (entry != NULL)
         *found = *entry;
     else if (list != NULL)
         refused_note(d, key, address);
     pthread_mutex_unlock(&lock);
-    return entry != NULL ? NULL : list == NULL ? "no-list-yet" : "not-listed";
+    if (entry != NULL)
+        return NULL;
+    if (list == NULL)
+        return "no-list-yet";
+    return "not-listed";
 }
 
 static bool answer(void *socket, const struct question *q, bool come, const char *key)
 {
+    const char *code = "300", *said = "no";
+    size_t key_bytes = 0;
+    if (come) {
+        code = "200";
+        said = "OK";
+        key_bytes = strlen(key);
+    }
     const struct {
         const void *bytes;
         size_t count;
     } frame[] = {{"1.0", 3},
                  {q->frames > AT_ID ? q->frame[AT_ID].bytes : NULL,
                   q->frames > AT_ID ? q->frame[AT_ID].count : 0},
-                 {come ? "200" : "300", 3},
-                 {come ? "OK" : "no", 2},
-                 {key, come ? strlen(key) : 0},
+                 {code, 3},
+                 {said, 2},
+                 {key, key_bytes},
                  {"", 0}};
     for (int i = 0; i < 6; i++)
         if (zmq_send(socket, frame[i].bytes, frame[i].count, i < 5 ? ZMQ_SNDMORE : 0) < 0)

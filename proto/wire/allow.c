@@ -5,6 +5,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
+#include "proto/base/text.h"
 
 static const struct {
     const char *name, *note;
@@ -35,7 +36,7 @@ enum wire_right allow_right_of(const struct wire *w)
 const char *allow_text(enum wire_right r)
 {
     SHOAL_ASSERT(r < WIRE_RIGHTS);
-    return right[r].note[0] != 0 ? right[r].note : right[r].name;
+    return text_unless_empty(right[r].note, right[r].name);
 }
 
 uint32_t allow_roles(enum wire_right r, enum wire_side side)
@@ -51,7 +52,9 @@ bool allow_audited(enum wire_right r)
 
 bool allow_may(enum wire_right r, enum wire_side side, enum role role, bool boss)
 {
-    uint32_t roles = r < WIRE_RIGHTS ? right[r].roles[side] : 0;
+    uint32_t roles = 0;
+    if (r < WIRE_RIGHTS)
+        roles = right[r].roles[side];
     if (boss)
         return roles != 0;
     if (role == ROLE_LOCAL)
@@ -64,7 +67,8 @@ bool allow_again(struct allow_recent *r, uint64_t peer, int result, const struct
     uint64_t order = hash_bytes(&peer, sizeof peer, (uint64_t)result);
     for (uint32_t i = 0; i < m->frame_count; i++)
         order = hash_bytes(m->frame[i].data, m->frame[i].bytes, order);
-    order = order != 0 ? order : 1;
+    if (order == 0)
+        order = 1;
     for (uint32_t i = 0; i < ALLOW_RECENT; i++)
         if (r->order[i] == order)
             return true;

@@ -28,7 +28,9 @@
  * copied by value. */
 static size_t number_bytes(ProtobufCType type)
 {
-    return type == PROTOBUF_C_TYPE_UINT64 || type == PROTOBUF_C_TYPE_DOUBLE ? 8 : 4;
+    if (type == PROTOBUF_C_TYPE_UINT64 || type == PROTOBUF_C_TYPE_DOUBLE)
+        return 8;
+    return 4;
 }
 
 static void body_to_proto(const struct shape *s, const void *plain, ProtobufCMessage *proto)
@@ -57,12 +59,13 @@ static int body_from_proto(const struct shape *s, const ProtobufCMessage *proto,
         if (s->field[i].type == PROTOBUF_C_TYPE_STRING) {
             const char *text;
             memcpy(&text, from, sizeof text);
-            size_t length = text == NULL ? 0 : strlen(text);
+            text = text_or(text, "");
+            size_t length = strlen(text);
             if (length >= s->field[i].capacity)
                 return err_set(e, SHOAL_E_TOO_BIG, "%s.%s has %zu bytes, at most %u",
                                s->proto->short_name, s->proto->fields[i].name, length,
                                s->field[i].capacity - 1);
-            memcpy(to, length == 0 ? "" : text, length + 1);
+            memcpy(to, text, length + 1);
             if (!PLANTED("text_unclean"))
                 text_clean(to);
         } else if (s->field[i].type == PROTOBUF_C_TYPE_BOOL) {
@@ -120,9 +123,11 @@ static int eval_frames_check(const struct msg *m, const struct wire_EVAL_DONE *q
                        "predictions of %u labels, by %u fields and with %u, at most %u, %u and %u",
                        q->tasks, q->by_count, q->fields, LIMIT_TASKS, LIMIT_BY, LIMIT_FIELDS);
     int rc = frame_expect(m, 1, q->examples, 8ull * q->tasks, LIMIT_BATCH, e);
-    uint64_t words = (uint64_t)q->examples * ((q->grouped ? 1 : 0) + q->by_count),
+    uint64_t words = (uint64_t)q->examples * ((q->grouped != 0) + q->by_count),
              bytes = 8 * words + sizeof(struct wire_unseen) * q->fields;
-    return rc != 0 ? rc : frame_expect(m, 2, bytes, 1, UINT32_MAX, e);
+    if (rc != 0)
+        return rc;
+    return frame_expect(m, 2, bytes, 1, UINT32_MAX, e);
 }
 
 /* Each key has the same number of floats. Only the shard knows the table, and so the right
@@ -153,7 +158,9 @@ static int task_frames_check(const struct msg *m, const struct wire_TASK_DONE *q
                      (uint64_t)WIRE_BY_HEAD * q->by_count +
                      (WIRE_BY_VALUE + (uint64_t)WIRE_BY_SUMS * q->tasks) * q->values +
                      (uint64_t)WIRE_BY_CELL * q->value_cells;
-    return rc != 0 ? rc : frame_expect(m, 2, bytes, 1, UINT32_MAX, e);
+    if (rc != 0)
+        return rc;
+    return frame_expect(m, 2, bytes, 1, UINT32_MAX, e);
 }
 
 static int rows_frames_check(const struct msg *m, const struct wire_PULL_reply *q, struct err *e)
@@ -190,10 +197,10 @@ static int request_frames_check(const struct msg *m, const struct wire *w, struc
     case WIRE_TYPE_EVAL_DONE:
         return eval_frames_check(m, &w->u.EVAL_DONE, e);
     case WIRE_TYPE_PROFILE:
-        return m->frame[1].bytes <= WIRE_PROFILE_MAX
-                   ? 0
-                   : err_set(e, SHOAL_E_TOO_BIG, "a profile of %zu bytes, at most %u",
-                             m->frame[1].bytes, WIRE_PROFILE_MAX);
+        if (m->frame[1].bytes > WIRE_PROFILE_MAX)
+            return err_set(e, SHOAL_E_TOO_BIG, "a profile of %zu bytes, at most %u",
+                           m->frame[1].bytes, WIRE_PROFILE_MAX);
+        return 0;
     default:
         return 0;
     }
@@ -256,12 +263,13 @@ static int header_decode(const struct frame *f, struct wire *out, const Pb__Head
     uint32_t frames;
     /* Filled in even when the version is not ours, so that a refusal can be sent; but never with a
      * type that is not in the list. */
-    out->type =
-        wire_shape_of(h->type, false, &frames) == NULL ? WIRE_TYPE_NONE : (enum wire_type)h->type;
+    out->type = (enum wire_type)h->type;
+    if (wire_shape_of(h->type, false, &frames) == NULL)
+        out->type = WIRE_TYPE_NONE;
     out->reply = h->reply != 0;
     out->id = h->id;
     out->status = h->status;
-    (void)snprintf(out->error, sizeof out->error, "%s", h->error == NULL ? "" : h->error);
+    (void)snprintf(out->error, sizeof out->error, "%s", text_or(h->error, ""));
     *header = h;
     return version_check(h, wire_type_name(out->type), e);
 }
@@ -291,7 +299,9 @@ int wire_decode(const struct msg *m, struct wire *out, struct err *e)
         return rc;
     if (!out->reply)
         return request_frames_check(m, out, e);
-    return out->status != 0 || PLANTED("replies_unchecked") ? 0 : reply_frames_check(m, out, e);
+    if (out->status != 0 || PLANTED("replies_unchecked"))
+        return 0;
+    return reply_frames_check(m, out, e);
 }
 
 /* ---- encode ---------------------------------------------------------------------------------- */
@@ -362,7 +372,9 @@ uint32_t wire_table_number(uint64_t tables, uint32_t index)
 {
     while (index-- > 0)
         tables &= tables - 1;
-    return tables == 0 ? LIMIT_TABLES : (uint32_t)__builtin_ctzll(tables);
+    if (tables == 0)
+        return LIMIT_TABLES;
+    return (uint32_t)__builtin_ctzll(tables);
 }
 
 void wire_schema_to(const struct table_schema *s, struct wire_TABLE_CREATE *out)
