@@ -1,6 +1,7 @@
 /* file.c: the system's calls, and functions made of several of them. */
 #include "proto/base/file.h"
 #include "proto/base/assert.h"
+#include "proto/base/err.h"
 #include "proto/base/minmax.h"
 #include "proto/base/plant.h"
 
@@ -168,6 +169,13 @@ static int closed(int fd, int rc)
 }
 
 /* ---- small files ---- */
+
+int file_write_status(void)
+{
+    if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)
+        return SHOAL_E_CANTCREATE;
+    return SHOAL_E_IO;
+}
 
 int file_write_all(int fd, const void *data, size_t bytes)
 {

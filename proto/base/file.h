@@ -59,6 +59,8 @@ void file_reserve_fill(void);
 
 /* Writes all bytes; continues after interruptions and short writes. */
 int file_write_all(int fd, const void *data, size_t bytes);
+/* The status of a failed write, by errno: CANTCREATE where the disk or a quota is full, else IO. */
+int file_write_status(void);
 /* Copies the first `most` bytes (UINT64_MAX: all) of one descriptor's file to another. EIO: there
  * are fewer. */
 int file_copy(int from, int to, uint64_t most);

@@ -59,7 +59,7 @@ static int host_room(const struct batch *b, void *array, size_t *capacity, size_
     memcpy(&old, array, sizeof old);
     if (count <= *capacity && old != NULL)
         return 0;
-    more = backend_host_alloc(b->backend, (count > 0 ? count : 1) * bytes);
+    more = backend_host_alloc(b->backend, MAX(count, 1) * bytes);
     if (more == NULL)
         return SHOAL_E_NOMEM;
     backend_host_free(b->backend, old);
@@ -71,7 +71,7 @@ static int host_room(const struct batch *b, void *array, size_t *capacity, size_
 /* Makes room in plain memory and keeps the contents. The array is unchanged on NOMEM. */
 static int room(uint64_t **array, size_t *capacity, size_t count)
 {
-    return array_reserve(array, count > 0 ? count : 1, capacity);
+    return array_reserve(array, MAX(count, 1), capacity);
 }
 
 static int space_new(struct batch *b, struct err *e)

@@ -213,8 +213,7 @@ int cache_write(const struct cache *c, int fd, const void *data, size_t bytes, s
 {
     if (file_write_all(fd, data, bytes) == 0)
         return 0;
-    int full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
-    return err_set(e, full ? SHOAL_E_CANTCREATE : SHOAL_E_IO,
+    return err_set(e, file_write_status(),
                    "cache folder %s: %s; free some space or set data.cache to a larger disk",
                    c->folder, strerror(errno));
 }

@@ -155,7 +155,8 @@ int column_seen_add_multi(struct column_seen *c, const struct cell *cell, char s
     c->lists += cell->bytes > 1 && p[0] == '[' && end[-1] == ']';
     while (p < end && rc == 0) {
         const char *stop = memchr(p, separator, (size_t)(end - p));
-        stop = stop == NULL ? end : stop;
+        if (stop == NULL)
+            stop = end;
         struct cell value = {p, (uint32_t)(stop - p)};
         bool pads = value.bytes == padding->bytes && memcmp(p, padding->text, value.bytes) == 0;
         if (value.bytes > 0 && !pads) {
@@ -216,8 +217,10 @@ bool column_seen_tells(const struct column_seen *c)
         const struct column_value *v = &c->value[i];
         if (v->rows > 1 && v->positives > 0 && v->positives < v->rows)
             return false;
-        rows += v->rows == 1;
-        positives += v->rows == 1 ? v->positives : 0;
+        if (v->rows == 1) {
+            rows++;
+            positives += v->positives;
+        }
     }
     return both_labels(c) && (positives == 0 || positives == rows);
 }

@@ -55,18 +55,25 @@ static struct columns_one *column_add(struct columns *c, const struct features *
     return one;
 }
 
+static int word_of(const struct feature_use *use)
+{
+    if (use->type == COLUMN_NUMBER)
+        return FIELD_BUCKET;
+    if (use->type == COLUMN_CATEGORY)
+        return use->id ? FIELD_ID : FIELD_CATEGORY;
+    return use->id ? FIELD_MULTI_ID : FIELD_MULTI;
+}
+
 static void field_add(struct columns *c, const struct features *f, uint32_t i)
 {
     const struct feature_use *use = &f->field[i];
-    char what[64], last[16] = "all";
-    int word = use->type == COLUMN_NUMBER     ? FIELD_BUCKET
-               : use->type == COLUMN_CATEGORY ? (use->id ? FIELD_ID : FIELD_CATEGORY)
-                                              : (use->id ? FIELD_MULTI_ID : FIELD_MULTI);
+    char what[64], last[24] = "";
     bool multi = use->type == COLUMN_MULTI;
     if (multi && use->last != UINT32_MAX)
-        snprintf(last, sizeof last, "%u", use->last);
-    snprintf(what, sizeof what, "field %s %u%s%s", field_word[word], use->key_field,
-             multi ? " last " : "", multi ? last : "");
+        snprintf(last, sizeof last, " last %u", use->last);
+    else if (multi)
+        snprintf(last, sizeof last, " last all");
+    snprintf(what, sizeof what, "field %s %u%s", field_word[word_of(use)], use->key_field, last);
     struct columns_one *one = column_add(c, f, COLUMNS_FIELD, use->column, what);
     one->multi = multi;
     one->field = use->key_field;
@@ -304,7 +311,9 @@ static void type_take(const struct columns_one *one, struct column *to)
     uint32_t max = 0;
     if (one->multi && last != NULL)
         max = (uint32_t)strtoul(last + 6, NULL, 10);
-    to->max = max < FEATURE_SEQUENCE_MAX ? max : 0;
+    if (max >= FEATURE_SEQUENCE_MAX)
+        max = 0;
+    to->max = max;
 }
 
 /* Takes from the job how it uses the column, but nothing that changes its values. */
@@ -423,7 +432,8 @@ int columns_job(const struct columns *c, const struct job *job, const char *file
         numbers_take(c, out);
         time_take(c, out);
         *head = head_of(out);
-        rc = *head == NULL ? SHOAL_E_NOMEM : 0;
+        if (*head == NULL)
+            rc = SHOAL_E_NOMEM;
     }
     if (rc == SHOAL_E_NOMEM)
         err_set(e, rc, "%s: no memory for its columns; free some", file);

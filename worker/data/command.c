@@ -197,6 +197,12 @@ int command_read(const struct command *c, decode_sink sink, void *to, uint64_t *
     struct process_end end = end_wait(&r, rc == 0 || rc == SHOAL_E_DATA);
     words_end(&r.words);
     words_last(&r.words, last);
+    const char *how = "ended with status";
+    int number = end.code;
+    if (end.signal != 0) {
+        how = "was killed by signal";
+        number = end.signal;
+    }
     /* the command's failure explains more than its damaged output does */
     if (quiet)
         rc = err_set(e, rc, "%s: not a byte came for %u s, the command was ended%s", c->name,
@@ -204,7 +210,6 @@ int command_read(const struct command *c, decode_sink sink, void *to, uint64_t *
     else if ((rc == 0 || rc == SHOAL_E_DATA) && (end.signal != 0 || end.code != 0) &&
              (rc == 0 || end.signal != SIGPIPE)) /* this side stopped reading */
         rc = err_set(e, SHOAL_E_NOINPUT, "%s: the command %s %d%s; run it by hand to see why",
-                     c->name, end.signal != 0 ? "was killed by signal" : "ended with status",
-                     end.signal != 0 ? end.signal : end.code, last);
+                     c->name, how, number, last);
     return rc;
 }

@@ -23,9 +23,7 @@ static int place(int fd, const char *temporary, const char *path, struct err *e)
         return 0;
     if (errno == EEXIST)
         return err_set(e, SHOAL_E_EXISTS, "%s is there already; name another file", path);
-    bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
-    return err_set(e, full ? SHOAL_E_CANTCREATE : SHOAL_E_IO, "%s: %s; free some space", path,
-                   strerror(errno));
+    return err_set(e, file_write_status(), "%s: %s; free some space", path, strerror(errno));
 }
 
 static int parsed_convert(struct parsed *p, const char *path, struct events_wish *w,
@@ -96,8 +94,10 @@ static int blocks_read(const struct events *v, struct events_sums *sums, struct 
     for (uint32_t i = 0; i < v->blocks && rc == 0; i++) {
         const struct events_entry *x = &v->block[i];
         rc = events_read(v, i, NULL, &room, NULL, e);
-        sums->decoded += rc == 0 ? strips_bytes(&room.packer.strips, x->rows) : 0;
-        sums->malformed += rc == 0 ? room.packer.bad_rows : 0;
+        if (rc == 0) {
+            sums->decoded += strips_bytes(&room.packer.strips, x->rows);
+            sums->malformed += room.packer.bad_rows;
+        }
         if (x->first != 0 && (sums->first == 0 || x->first < sums->first))
             sums->first = x->first;
         if (x->last > sums->last)

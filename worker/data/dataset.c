@@ -188,7 +188,9 @@ int dataset_objects_again(const struct job *job, const struct nameset *taken, bo
     rc = objects_head(job, &out->lines, &cache, &out->head, e);
     if (rc != 0)
         dataset_listed_free(out);
-    return rc == SHOAL_E_END ? 0 : rc; /* as if no object existed yet */
+    if (rc == SHOAL_E_END)
+        return 0; /* as if no object existed yet */
+    return rc;
 }
 
 struct nameset_item *dataset_files(const struct dataset *d, uint32_t *count, bool *unknown)
@@ -276,8 +278,9 @@ int dataset_features(const struct job *job, struct features *out, struct err *e)
 {
     struct cache cache;
     int rc = cache_init(&cache, job->data.cache, e);
-    return rc == 0 ? features_open(job, &cache, job->predict.on ? WIRE_TEST : WIRE_TRAIN, out, e)
-                   : rc;
+    if (rc != 0)
+        return rc;
+    return features_open(job, &cache, job->predict.on ? WIRE_TEST : WIRE_TRAIN, out, e);
 }
 
 /* Checks data.partition against the names of files; objects are checked when they are listed. */
@@ -398,9 +401,13 @@ static int predict_bind(struct dataset *d, const struct job *job, struct lines *
     int rc = SHOAL_E_END;
     for (uint32_t i = 0; i < s->count && rc == SHOAL_E_END; i++)
         rc = header_of(s, i, lines, &line, e);
+    if (rc == SHOAL_E_END)
+        return 0; /* no row; the index reports that */
     if (rc != 0)
-        return rc == SHOAL_E_END ? 0 : rc; /* no row; the index reports that */
-    const struct cell first = {line.text, line.too_long ? 0 : (uint32_t)line.bytes};
+        return rc;
+    struct cell first = {line.text, 0};
+    if (!line.too_long)
+        first.bytes = (uint32_t)line.bytes;
     return features_predict(&d->features, job, s->file[line.file].name, &first, e);
 }
 
@@ -474,15 +481,19 @@ static const struct cache *index_cache(const struct dataset *d, const struct job
 static void order_look(struct dataset *d, const struct job *job)
 {
     size_t at = strlen(d->warning);
-    bool replay = job->replay.on;
+    const char *what = "data.shuffle.within";
+    uint32_t within = job->data.shuffle_within;
+    if (job->replay.on) {
+        what = "replay";
+        within = job->replay.window;
+    }
     if (d->index.chunk_rows > 1 && d->order.going_back > d->order.whole / 100)
         (void)snprintf(d->warning + at, sizeof d->warning - at,
                        "%s%s: the rows are in no order of time (%u of %u chunks of %u rows begin "
                        "more than %u s before the one in front of them), and rows of a chunk stay "
                        "together: sort the log by its time",
-                       at > 0 ? "; " : "", replay ? "replay" : "data.shuffle.within",
-                       d->order.going_back, d->order.whole, d->index.chunk_rows,
-                       replay ? job->replay.window : job->data.shuffle_within);
+                       at > 0 ? "; " : "", what, d->order.going_back, d->order.whole,
+                       d->index.chunk_rows, within);
 }
 
 static int index_and_order(struct dataset *d, const struct job *job, uint32_t split, struct err *e)
@@ -505,10 +516,14 @@ static int index_and_order(struct dataset *d, const struct job *job, uint32_t sp
         c.cell = NULL;
     if (within > 0 && c.cell == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the cells of a line");
-    int rc = !d->events   ? index_open(&d->source, d->features.header, within > 0 ? &clock : NULL,
-                                       index_cache(d, job), &d->index, e)
-             : within > 0 ? dataset_keep_events(d, e)
-                          : dataset_group_events(d, job, drawn, e);
+    int rc;
+    if (!d->events)
+        rc = index_open(&d->source, d->features.header, within > 0 ? &clock : NULL,
+                        index_cache(d, job), &d->index, e);
+    else if (within > 0)
+        rc = dataset_keep_events(d, e);
+    else
+        rc = dataset_group_events(d, job, drawn, e);
     free(c.cell);
     if (rc == 0 && d->groups == NULL)
         rc = order_open(&d->order, &d->index, drawn, within, &job->data.zone, e);
@@ -713,7 +728,9 @@ int dataset_by(const struct dataset *d, bool (*see)(void *context, const struct 
     }
     lines_free(&lines);
     free(cell);
-    return rc == SHOAL_E_END ? 0 : rc;
+    if (rc == SHOAL_E_END)
+        return 0;
+    return rc;
 }
 
 void dataset_close(struct dataset *d)
@@ -876,7 +893,10 @@ static int read_spans(const struct dataset *d, const struct wish *w, const struc
     for (uint32_t i = 0; i < count && d->stored; i++)
         kept_expect(&d->kept, span[i].chunk * d->index.chunk_rows + span[i].skip);
     for (uint32_t i = 0; i < count && rc == 0; i++)
-        rc = d->stored ? read_stored(d, w, &span[i], b, e) : read_lines(d, w, &span[i], b, e);
+        if (d->stored)
+            rc = read_stored(d, w, &span[i], b, e);
+        else
+            rc = read_lines(d, w, &span[i], b, e);
     return rc;
 }
 

@@ -3,6 +3,7 @@
 #include "worker/data/dataset_inner.h"
 
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/job/config.h"
 #include "proto/wire/wire.h"
 #include "worker/data/batch_inner.h"
@@ -56,7 +57,7 @@ static int head_find(const struct job *job, uint32_t other, char **text, char **
     }
     if (!there)
         list = job_input(job, other, &what);
-    const struct string_list first = {list->item, list->count > 0 ? 1 : 0};
+    const struct string_list first = {list->item, MIN(list->count, 1)};
     int rc = cache_init(&cache, job->data.cache, e);
     if (rc == 0)
         rc = source_open(&first, what, &cache, &s, e);

@@ -38,13 +38,14 @@ int dated_take(const struct job *job, const struct source *s, struct features *f
 {
     const char *text = job->data.partition.text;
     int rc = 0;
+    bool needs = !job->predict.on && job_timed(job) && !features_timed(f);
+    if (!dated(job) && needs)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "data.train: %s was made without event times, and data.partition is "
+                       "not for event files: convert the log with it, or with data.time",
+                       s->file[0].name);
     if (!dated(job))
-        return job->predict.on || !job_timed(job) || features_timed(f)
-                   ? 0
-                   : err_set(e, SHOAL_E_CONFIG,
-                             "data.train: %s was made without event times, and data.partition is "
-                             "not for event files: convert the log with it, or with data.time",
-                             s->file[0].name);
+        return 0;
     f->span = calloc(s->count, sizeof *f->span);
     if (f->span == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the partitions of %u files", s->count);

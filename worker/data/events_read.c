@@ -180,7 +180,8 @@ int events_read(const struct events *v, uint32_t n, const struct strips_wanted *
         begin = r->clock_ns();
 
     int rc = read_at(v, r->body, x->bytes, x->at, e);
-    r->file_ns += r->clock_ns != NULL ? r->clock_ns() - begin : 0;
+    if (r->clock_ns != NULL)
+        r->file_ns += r->clock_ns() - begin;
     r->bytes += x->bytes;
     if (rc != 0)
         return rc;

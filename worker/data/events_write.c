@@ -37,9 +37,7 @@ static int put(struct writer *w, const void *data, size_t bytes, struct err *e)
     w->sums.bytes += bytes;
     if (file_write_all(wish->fd, data, bytes) == 0)
         return 0;
-    bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
-    return err_set(e, full ? SHOAL_E_CANTCREATE : SHOAL_E_IO, "%s: %s; free some space", wish->name,
-                   strerror(errno));
+    return err_set(e, file_write_status(), "%s: %s; free some space", wish->name, strerror(errno));
 }
 
 /* The columns' lines in the form of a file. */

@@ -27,7 +27,9 @@ static uint32_t position_of(const char *name)
             return FEATURE_NO_COLUMN;
         value = value * 10 + (uint32_t)(*p - '0');
     }
-    return *name == '\0' ? FEATURE_NO_COLUMN : value;
+    if (*name == '\0')
+        return FEATURE_NO_COLUMN;
+    return value;
 }
 
 uint32_t feature_names_find(const struct features *f, const char *name)
@@ -47,8 +49,8 @@ uint32_t feature_names_find(const struct features *f, const char *name)
 static uint32_t distance(const char *a, size_t an, const char *b, size_t bn)
 {
     uint32_t row[LIMIT_NAME];
-    an = an < LIMIT_NAME ? an : LIMIT_NAME - 1;
-    bn = bn < LIMIT_NAME ? bn : LIMIT_NAME - 1;
+    an = MIN(an, LIMIT_NAME - 1);
+    bn = MIN(bn, LIMIT_NAME - 1);
     for (size_t j = 0; j <= bn; j++)
         row[j] = (uint32_t)j;
     for (size_t i = 1; i <= an; i++) {
@@ -56,7 +58,7 @@ static uint32_t distance(const char *a, size_t an, const char *b, size_t bn)
         row[0] = (uint32_t)i;
         for (size_t j = 1; j <= bn; j++) {
             uint32_t change = diagonal + (a[i - 1] != b[j - 1]);
-            uint32_t gap = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+            uint32_t gap = MIN(row[j], row[j - 1]) + 1;
             diagonal = row[j];
             row[j] = MIN(change, gap);
         }
@@ -382,6 +384,12 @@ static void field_kind(const struct features *f, uint32_t i, char out[40])
         }
 }
 
+/* The separator in front of an item of a text; none before the first item. */
+static const char *separator(bool behind)
+{
+    return behind ? ", " : "";
+}
+
 /* Describes the columns of the network's input in order: for a field the floats of its vector and
  * its pooling, for a number its transform. */
 static int input_text(const struct features *f, const struct job *job, struct legend *out,
@@ -398,14 +406,14 @@ static int input_text(const struct features *f, const struct job *job, struct le
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     for (uint32_t i = 0; i < f->shape.fields; i++) {
         feature_column_name(f, f->field[i].column, name);
-        fprintf(t, "%s%s %u%s", i > 0 ? ", " : "", name, job->table[f->shape.table[i]].dim,
+        fprintf(t, "%s%s %u%s", separator(i > 0), name, job->table[f->shape.table[i]].dim,
                 pooled[f->shape.pooling[i]]);
         if (f->shape.most[i] > 0)
             fprintf(t, " last %u", f->shape.most[i]);
     }
     for (uint32_t i = 0; i < f->shape.numerics; i++) {
         feature_column_name(f, f->numeric[i].column, name);
-        fprintf(t, "%s%s%s", i + f->shape.fields > 0 ? ", " : "", name,
+        fprintf(t, "%s%s%s", separator(i + f->shape.fields > 0), name,
                 transforms[f->numeric[i].transform]);
     }
     if (fclose(t) != 0 || out->input == NULL)
@@ -422,7 +430,7 @@ static void place_text(const struct features *f, const struct job *job, char out
     size_t at = 0;
     out[0] = 0;
     for (uint32_t i = 0; !named && i < f->shape.tasks && at < LIMIT_NAME; i++)
-        at += (size_t)snprintf(out + at, LIMIT_NAME - at, "%s%u", i > 0 ? ", " : "", f->label[i]);
+        at += (size_t)snprintf(out + at, LIMIT_NAME - at, "%s%u", separator(i > 0), f->label[i]);
 }
 
 static int labels_text(const struct features *f, const struct job *job, struct legend *out,
@@ -431,7 +439,7 @@ static int labels_text(const struct features *f, const struct job *job, struct l
     size_t bytes = 0;
     FILE *t = open_memstream(&out->labels, &bytes);
     for (uint32_t i = 0; t != NULL && i < f->shape.tasks; i++)
-        fprintf(t, "%s%s", i > 0 ? ", " : "", job->data.label[i]);
+        fprintf(t, "%s%s", separator(i > 0), job->data.label[i]);
 
     if (t == NULL || fclose(t) != 0)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
@@ -471,8 +479,7 @@ void feature_field_name(const struct features *f, uint32_t i, char out[LIMIT_NAM
 {
     SHOAL_ASSERT(i < f->shape.fields && f->field[i].column < f->columns);
     const struct cell *name = &f->name[f->field[i].column];
-    snprintf(out, LIMIT_NAME, "%.*s",
-             (int)(name->bytes < LIMIT_NAME ? name->bytes : LIMIT_NAME - 1), name->text);
+    snprintf(out, LIMIT_NAME, "%.*s", (int)MIN(name->bytes, LIMIT_NAME - 1), name->text);
 }
 
 int feature_field_find(const struct features *f, const char *name, uint32_t *out, struct err *e)
@@ -485,7 +492,7 @@ int feature_field_find(const struct features *f, const char *name, uint32_t *out
             return 0;
         }
         size_t n = strlen(names);
-        snprintf(names + n, sizeof names - n, "%s%s", n > 0 ? ", " : "", one);
+        snprintf(names + n, sizeof names - n, "%s%s", separator(n > 0), one);
     }
     unsigned long number = strtoul(name, &end, 10);
     for (uint32_t i = 0; end != name && *end == '\0' && i < f->shape.fields; i++)
@@ -533,7 +540,8 @@ static const struct legend_name *gone_find(const struct legend *n, const char *n
     unsigned long number = strtoul(name, &end, 10);
     uint32_t at = legend_find(n, LEGEND_FIELDS, name);
     for (uint32_t i = 0; at == LEGEND_NONE && *end == 0 && i < n->count[LEGEND_FIELDS]; i++)
-        at = n->name[LEGEND_FIELDS][i].number == number ? i : at;
+        if (n->name[LEGEND_FIELDS][i].number == number)
+            at = i;
 
     if (at == LEGEND_NONE || n->name[LEGEND_FIELDS][at].here)
         return NULL;
@@ -545,7 +553,9 @@ int feature_gone_key(const struct legend *n, const char *name, const char *value
                      struct err *e)
 {
     const struct legend_name *x = gone_find(n, name);
-    const char *what = x == NULL ? "" : x->what;
+    const char *what = "";
+    if (x != NULL)
+        what = x->what;
     bool id = strcmp(what, KIND_ID) == 0 || strcmp(what, KIND_MULTI_ID) == 0;
     if (!id && strcmp(what, "category") != 0 && strcmp(what, "multi") != 0)
         return SHOAL_E_NOT_FOUND;

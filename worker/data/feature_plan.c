@@ -65,6 +65,24 @@ struct chosen {
     uint32_t count;
 };
 
+/* The use of a column that is no field, and the setting that says so. */
+static const char *other_use(const struct feature_plan *p, const struct features *f,
+                             uint32_t column, const char **setting)
+{
+    *setting = "data.columns";
+    if (column == f->weight) {
+        *setting = "data.weight";
+        return "the weight";
+    }
+    if (column == f->time) {
+        *setting = "data.time";
+        return "the time";
+    }
+    if (p->type[column] == COLUMN_LABEL)
+        return "the label";
+    return "skipped";
+}
+
 static int choose_listed(struct feature_plan *p, struct features *f, struct chosen *out,
                          struct err *e)
 {
@@ -73,18 +91,12 @@ static int choose_listed(struct feature_plan *p, struct features *f, struct chos
         uint32_t column = feature_names_find(f, list->item[i]);
         if (column == FEATURE_NO_COLUMN)
             return feature_names_missing(f, p->file, "features.fields", list->item[i], e);
+        const char *setting, *use = other_use(p, f, column, &setting);
         if (p->type[column] == COLUMN_LABEL || p->type[column] == COLUMN_SKIP)
             return err_set(
                 e, SHOAL_E_CONFIG,
                 "features.fields names column \"%s\", which is %s; take it out or change %s",
-                list->item[i],
-                column == f->weight               ? "the weight"
-                : column == f->time               ? "the time"
-                : p->type[column] == COLUMN_LABEL ? "the label"
-                                                  : "skipped",
-                column == f->weight ? "data.weight"
-                : column == f->time ? "data.time"
-                                    : "data.columns");
+                list->item[i], use, setting);
         for (uint32_t j = 0; j < out->count; j++)
             if (out->column[j] == column)
                 return err_set(e, SHOAL_E_CONFIG,

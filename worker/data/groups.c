@@ -126,13 +126,14 @@ static uint64_t row_bytes(const struct groups *g, uint64_t packed)
 static void sizes_find(struct groups *g, const struct groups_wish *w, uint64_t packed)
 {
     uint32_t part = g->object ? OBJECT_PART : 1;
-    uint64_t bytes = row_bytes(g, packed), rows = w->rows > 0 ? w->rows : GROUP_ROWS / part;
-    if (w->rows == 0 && rows > GROUP_BYTES / part / bytes)
-        rows = GROUP_BYTES / part / bytes;
+    uint64_t bytes = row_bytes(g, packed), rows = w->rows;
+    if (rows == 0)
+        rows = MIN(GROUP_ROWS / part, GROUP_BYTES / part / bytes);
     uint64_t count = g->blocks;
     if (g->drawn)
         count = (g->rows + rows - 1) / rows;
-    count = count < 1 ? 1 : count < g->blocks ? count : g->blocks;
+    count = MIN(count, g->blocks);
+    count = MAX(count, 1);
     uint64_t even = g->rows / count + 1;
     uint64_t most;
     if (g->drawn)
@@ -146,7 +147,9 @@ static void sizes_find(struct groups *g, const struct groups_wish *w, uint64_t p
 
     g->count = (uint32_t)count;
     g->bytes = bytes * even;
-    most = w->held > 0 ? w->held : most < room ? most : room;
+    most = MIN(most, room);
+    if (w->held > 0)
+        most = w->held;
     g->most = (uint32_t)MIN(most, count);
 }
 
@@ -377,8 +380,10 @@ static void block_decode(struct groups *g, struct group *x, const struct plan *p
     if (r == NULL)
         rc = no_memory(&why);
 
-    uint64_t bytes = r != NULL ? r->of.bytes : 0, ns = r != NULL ? r->of.file_ns : 0;
+    uint64_t bytes = 0, ns = 0;
     if (rc == 0) {
+        bytes = r->of.bytes;
+        ns = r->of.file_ns;
         r->of.clock_ns = clock_ns;
         rc = parsed_read(g->parsed, block, &r->of, &x->row[i], &why);
     }

@@ -107,7 +107,9 @@ void index_times_lead(struct index *x)
 /* A row without a time gets that of the chunk before it. */
 static void time_put(struct index *x, const struct index_clock *clock, struct line *line)
 {
-    uint32_t time = line->too_long ? 0 : clock->time(clock->context, line), at = x->chunks - 1;
+    uint32_t time = 0, at = x->chunks - 1;
+    if (!line->too_long)
+        time = clock->time(clock->context, line);
     if (time != 0)
         x->time[at] = time;
     else if (at > 0)
@@ -145,7 +147,9 @@ static int make(const struct source *s, bool header, const struct index_clock *c
     SHOAL_ASSERT(rc != SHOAL_E_END || x->chunks == (x->rows + x->chunk_rows - 1) / x->chunk_rows);
     if (rc == SHOAL_E_NOMEM)
         err_set(e, rc, "no memory for the index of %s; free some", s->file[0].name);
-    return rc == SHOAL_E_END ? 0 : rc;
+    if (rc == SHOAL_E_END)
+        return 0;
+    return rc;
 }
 
 static void name_of(const struct source *s, bool header, const struct index_clock *clock,
@@ -224,7 +228,9 @@ static int load(int fd, const struct source *s, const struct index_clock *clock,
         chunks_check(x) == 0)
         return 0;
     index_close(x);
-    return room ? SHOAL_E_CORRUPT : SHOAL_E_NOMEM;
+    if (!room)
+        return SHOAL_E_NOMEM;
+    return SHOAL_E_CORRUPT;
 }
 
 static int keep(const struct index *x, const struct cache *cache, uint64_t group, uint64_t identity,

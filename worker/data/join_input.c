@@ -216,7 +216,9 @@ static uint32_t kind_of(const struct join_input *in, uint32_t file)
 static const struct source_file *source_of(const struct join_input *in, uint32_t file)
 {
     uint32_t kind = kind_of(in, file);
-    return &in->side[kind].source->file[kind == 0 ? file : file - in->side[0].source->count];
+    if (kind > 0)
+        file -= in->side[0].source->count;
+    return &in->side[kind].source->file[file];
 }
 
 /* The reader of a file at its position; the least recently used reader is reassigned. */

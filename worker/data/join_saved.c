@@ -73,8 +73,7 @@ static int parts_write(int fd, const struct join_saved_head *h, const struct par
 
 static int failed(const char *path, struct err *e)
 {
-    bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
-    return err_set(e, full ? SHOAL_E_CANTCREATE : SHOAL_E_IO,
+    return err_set(e, file_write_status(),
                    "%s: %s; free some space or set data.cache to a larger disk", path,
                    strerror(errno));
 }

@@ -8,6 +8,7 @@
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
+#include "proto/base/minmax.h"
 #include "proto/base/rng.h"
 #include "worker/data/join_out.h"
 #include "worker/data/join_saved.h"
@@ -63,7 +64,7 @@ static int run_begin(struct run *r, bool learn, struct err *e)
     struct join_rules rules = {.window = r->job->data.join.window,
                                .keep = r->job->data.join.keep,
                                .learn = learn,
-                               .most = most < JOIN_MOST ? (uint32_t)most : JOIN_MOST};
+                               .most = (uint32_t)MIN(most, JOIN_MOST)};
     struct join_calls calls = {.same = same, .emit = emit, .context = r};
     r->counts = (struct join_counts){0};
     r->out.job = r->job;
@@ -452,7 +453,9 @@ int join_text_labelled(const struct job *job, const struct source *s, bool *out,
         lines_free(&lines);
     }
     free(cell);
-    return rc == SHOAL_E_END ? 0 : rc;
+    if (rc == SHOAL_E_END)
+        return 0;
+    return rc;
 }
 
 int join_text_head(const struct job *job, char **line, size_t *bytes, struct err *e)

@@ -5,6 +5,7 @@
 #include "worker/data/kept.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 #include "worker/data/events_inner.h"
 
 #include <errno.h>
@@ -109,7 +110,7 @@ static int all_write(const struct kept_wish *w, int fd, struct err *e)
         others = cache_bytes(w->cache, SUFFIX, w->group);
 
     const struct events_wish wish = {
-        .name = w->cache->folder, .fd = fd, .most = w->most > others ? w->most - others : 0};
+        .name = w->cache->folder, .fd = fd, .most = SAT_SUB(w->most, others)};
     struct events_sums sums;
     return events_write(&wish, w->parsed, &sums, e);
 }
@@ -141,7 +142,11 @@ static int keep(const struct kept_wish *w, int *fd, struct err *e)
 
 static int make(const struct kept_wish *w, struct kept *out, struct err *e)
 {
-    int fd, rc = w->nameless ? spool(w, &fd, e) : keep(w, &fd, e);
+    int fd, rc;
+    if (w->nameless)
+        rc = spool(w, &fd, e);
+    else
+        rc = keep(w, &fd, e);
     if (rc != 0)
         return rc;
     rc = map(fd, w, out, e);

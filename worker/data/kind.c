@@ -146,22 +146,18 @@ static bool begins(const char *line, size_t bytes, const char *with)
 
 static void delimiter_hint(char found, uint32_t count, char out[KIND_HINT_BYTES])
 {
-    const char *word = NULL;
-    if (found == '\t')
-        word = "tab";
-    else if (found == '\x01')
-        word = "\"\\x01\"";
-
-    const char *called = NULL;
-    if (found == '\t')
-        called = "tabs";
-    else if (found == '\x01')
-        called = "bytes 1";
-
     char one[4] = {'"', found, '"', '\0'};
+    const char *called = one, *word = one;
+    if (found == '\t') {
+        called = "tabs";
+        word = "tab";
+    } else if (found == '\x01') {
+        called = "bytes 1";
+        word = "\"\\x01\"";
+    }
     (void)snprintf(out, KIND_HINT_BYTES,
                    "%u columns are parted by %s here: it is csv with data.delimiter: %s", count + 1,
-                   called != NULL ? called : one, word != NULL ? word : one);
+                   called, word);
 }
 
 /* EVENTS_MAGIC without its version. */

@@ -1,6 +1,7 @@
 /* labels.c: distinct values of a split's labels. */
 #include "worker/data/labels.h"
 
+#include "proto/base/minmax.h"
 #include "worker/data/sample.h"
 
 #include <inttypes.h>
@@ -61,7 +62,7 @@ static void judge(const struct seen *s, const struct cell *name, const struct fe
 {
     double label_above = f->label_above;
     char values[96];
-    int shown = (int)(name->bytes < LIMIT_NAME ? name->bytes : LIMIT_NAME - 1);
+    int shown = (int)MIN(name->bytes, LIMIT_NAME - 1);
     values_told(s, values, sizeof values);
     if (s->labels > 0 && (s->above == 0 || s->above == s->labels))
         (void)snprintf(text, ERR_TEXT_MAX,

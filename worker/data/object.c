@@ -49,8 +49,10 @@ static int attempt(const struct attempt *a, struct err *e)
         int rc = a->run(a->context, e);
         if (rc == 0 || !passes(rc))
             return rc;
+        if (n >= a->tries && n > 1)
+            return err_wrap(e, rc, "tried %u times", n);
         if (n >= a->tries)
-            return n == 1 ? rc : err_wrap(e, rc, "tried %u times", n);
+            return rc;
         uint32_t pause = PAUSE_MAX_S;
         if (n < 6)
             pause = 1u << (n - 1);
@@ -309,7 +311,8 @@ static int all_list(const struct job *job, struct string_list *all, struct err *
     for (size_t i = 0; rc == 0 && files && i < job->data.train.count; i++) {
         const struct string_list one = {&job->data.train.item[i], 1};
         rc = source_names_any(&one, "data.train", all, e);
-        rc = rc == SHOAL_E_NOINPUT ? 0 : rc; /* no object exists yet */
+        if (rc == SHOAL_E_NOINPUT) /* no object exists yet */
+            rc = 0;
     }
     if (rc == 0 && all->count > NAMESET_MAX)
         rc = err_set(e, SHOAL_E_CONFIG,

@@ -4,6 +4,7 @@
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
+#include "proto/base/minmax.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +74,7 @@ static uint64_t value_at(const void *values, uint32_t width, uint32_t i)
  * which: (values). */
 static uint32_t distinct_find(struct packer *p, const void *values, uint32_t width, uint32_t count)
 {
-    uint32_t distinct = 0, most = count / 2 < DISTINCT_MAX ? count / 2 : DISTINCT_MAX;
+    uint32_t distinct = 0, most = MIN(count / 2, DISTINCT_MAX);
     memset(p->slot, 0, sizeof *p->slot * PACK_SLOTS);
     for (uint32_t i = 0; i < count; i++) {
         uint64_t value = value_at(values, width, i);
@@ -109,19 +110,29 @@ static bool pays(struct packer *p, const void *from, size_t bytes)
     return ZSTD_isError(n) == 0 && n < bytes - bytes / 4;
 }
 
-/* Numbers of up to 256 values take a byte each. */
+/* Bytes of the numbers of `distinct` values: a byte each for up to 256 of them, else two. */
+static uint64_t which_bytes(uint32_t distinct, uint64_t count)
+{
+    if (distinct > 256)
+        return 2 * count;
+    return count;
+}
+
+/* Narrows the numbers in p->which in place; returns their bytes. */
 static size_t which_narrow(struct packer *p, uint32_t distinct, uint32_t count)
 {
     uint8_t *narrow = (uint8_t *)p->which;
     for (uint32_t i = 0; i < count && distinct <= 256; i++)
         narrow[i] = (uint8_t)p->which[i];
-    return (size_t)count * (distinct > 256 ? 2 : 1);
+    return which_bytes(distinct, count);
 }
 
 static int values_add(struct packer *p, const void *values, uint32_t width, uint32_t stored,
                       uint32_t count)
 {
-    uint32_t distinct = width > 1 ? distinct_find(p, values, width, count) : 0, next = 0;
+    uint32_t distinct = 0, next = 0;
+    if (width > 1)
+        distinct = distinct_find(p, values, width, count);
     size_t head = p->rest.bytes + 4, bytes = (size_t)count * width;
     int bad = add_number(&p->rest, count) | add_number(&p->rest, distinct);
     if (distinct == 0 && width == 8) {
@@ -135,9 +146,11 @@ static int values_add(struct packer *p, const void *values, uint32_t width, uint
             next++;
         }
     SHOAL_ASSERT(next == distinct);
-    if (distinct > 0)
+    const void *each = values;
+    if (distinct > 0) {
         bytes = which_narrow(p, distinct, count);
-    const void *each = distinct > 0 ? p->which : values;
+        each = p->which;
+    }
     if (bad != 0 || pays(p, each, bytes))
         return bad | add(&p->rest, each, bytes);
     distinct |= PACK_LOOSE;
@@ -185,7 +198,9 @@ static int packer_ready(struct packer *p)
     if (p->zip == NULL)
         p->zip = ZSTD_createCCtx();
     p->plain.bytes = p->rest.bytes = p->packed.bytes = 0;
-    return p->slot != NULL && p->which != NULL && p->zip != NULL ? 0 : SHOAL_E_NOMEM;
+    if (p->slot == NULL || p->which == NULL || p->zip == NULL)
+        return SHOAL_E_NOMEM;
+    return 0;
 }
 
 int pack_slice(struct packer *p, const struct slice *b, const struct columns *c, struct err *e)
@@ -308,7 +323,7 @@ static void take_values(struct packer *p, struct reader *r, uint32_t stored, uin
             widen(from, stored, width, high, count, to);
         return;
     }
-    uint64_t bytes = (uint64_t)distinct * stored, each = (uint64_t)count * (distinct > 256 ? 2 : 1);
+    uint64_t bytes = (uint64_t)distinct * stored, each = which_bytes(distinct, count);
     const uint8_t *from;
     if (width == 8)
         from = take(&r->plain, r->plain_end, bytes, &r->good);
@@ -375,11 +390,17 @@ static int take_column(struct packer *p, struct reader *r, const struct columns_
         r->good = false;
     if (r->good && strips_room(one, values, rows) != 0)
         return SHOAL_E_NOMEM;
-    one->values = r->good ? values : 0;
-    bool key = of->kind == COLUMNS_FIELD;
-    if (r->good)
-        take_values(p, r, key ? KEY_BYTES : one->width, one->width,
-                    key ? key_make(of->field, 0) : 0, values, one->value);
+    one->values = 0;
+    if (r->good) {
+        uint32_t stored = one->width;
+        uint64_t high = 0;
+        if (of->kind == COLUMNS_FIELD) {
+            stored = KEY_BYTES;
+            high = key_make(of->field, 0);
+        }
+        one->values = values;
+        take_values(p, r, stored, one->width, high, values, one->value);
+    }
     r->good = r->good && values_fit(of->kind, one);
     return 0;
 }
@@ -412,7 +433,9 @@ static const uint8_t *unzip(struct packer *p, const uint8_t *packed, const struc
     if (!s->zipped)
         return s->packed == s->rest ? packed : NULL;
     size_t n = ZSTD_decompressDCtx(p->unzip, p->rest.at, s->rest, packed, s->packed);
-    return !ZSTD_isError(n) && n == s->rest ? p->rest.at : NULL;
+    if (ZSTD_isError(n) || n != s->rest)
+        return NULL;
+    return p->rest.at;
 }
 
 static int unpacker_ready(struct packer *p, uint32_t rest)

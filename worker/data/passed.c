@@ -3,6 +3,7 @@
 
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
+#include "proto/base/minmax.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,10 +24,10 @@ static int room(struct passed *p, size_t texts, size_t bytes)
         ends = 2 * p->end_capacity;
     if (all > p->text_capacity && all < 2 * p->text_capacity)
         all = 2 * p->text_capacity;
-    return array_reserve(&p->end, ends, &p->end_capacity) != 0 ||
-                   array_reserve(&p->text, all > 0 ? all : 1, &p->text_capacity) != 0
-               ? SHOAL_E_NOMEM
-               : 0;
+    if (array_reserve(&p->end, ends, &p->end_capacity) != 0 ||
+        array_reserve(&p->text, MAX(all, 1), &p->text_capacity) != 0)
+        return SHOAL_E_NOMEM;
+    return 0;
 }
 
 void passed_free(struct passed *p)

@@ -2,6 +2,7 @@
 #include "worker/data/profile.h"
 
 #include "proto/base/hash.h"
+#include "proto/base/minmax.h"
 #include "proto/base/text.h"
 #include "worker/data/profile_notes.h"
 #include "worker/data/sample.h"
@@ -175,8 +176,7 @@ static struct json *profile_json(const struct profile *v, const struct job *job,
     const struct cell *name = &f->name[f->label[0]];
     char label[LIMIT_NAME];
     const char *tells;
-    (void)snprintf(label, sizeof label, "%.*s",
-                   (int)(name->bytes < LIMIT_NAME ? name->bytes : LIMIT_NAME - 1), name->text);
+    (void)snprintf(label, sizeof label, "%.*s", (int)MIN(name->bytes, LIMIT_NAME - 1), name->text);
     for (uint32_t i = 0; i < v->count; i++)
         json_append(fields, column_json(v, &v->column[i]));
     json_set_int(j, "rows", (int64_t)v->rows);
@@ -204,8 +204,8 @@ static void column_take(struct profile *v, const struct feature_use *use,
     if (name->bytes == 0) /* by position, as data.columns may name it */
         (void)snprintf(c->name, sizeof c->name, "%u", use->column);
     else
-        (void)snprintf(c->name, sizeof c->name, "%.*s",
-                       (int)(name->bytes < LIMIT_NAME ? name->bytes : LIMIT_NAME - 1), name->text);
+        (void)snprintf(c->name, sizeof c->name, "%.*s", (int)MIN(name->bytes, LIMIT_NAME - 1),
+                       name->text);
     text_clean(c->name); /* notes print it */
 }
 

@@ -26,14 +26,8 @@ static int compare(const void *a, const void *b)
 {
     const struct known_file *x = a, *y = b;
     if (x->device != y->device)
-        return x->device < y->device ? -1 : 1;
-
-    if (x->inode == y->inode)
-        return 0;
-    if (x->inode < y->inode)
-        return -1;
-
-    return 1;
+        return (x->device > y->device) - (x->device < y->device);
+    return (x->inode > y->inode) - (x->inode < y->inode);
 }
 
 /* Adds a split's files; streams and missing files are skipped. */

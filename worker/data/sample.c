@@ -30,15 +30,21 @@ static int place_walk(struct walk *w, uint64_t chunk, uint64_t rows, struct err 
     for (uint64_t i = 0; i < rows && rc == 0 && (rc = lines_next(&w->lines, &line, e)) == 0; i++)
         if (!line.too_long && f->format->line(f, line.text, line.bytes, w->cell, reason) == 0)
             rc = w->see(w->context, w->cell);
-    return rc == SHOAL_E_END ? 0 : rc;
+    if (rc == SHOAL_E_END)
+        return 0;
+    return rc;
 }
 
 int sample_walk(const struct source *s, const struct index *x, const struct features *f,
                 uint64_t most, int (*see)(void *context, const struct cell *cell), void *context,
                 struct err *e)
 {
-    bool whole = sample_whole(x, most);
-    uint32_t places = whole ? 1 : PLACES;
+    uint32_t places = 1;
+    uint64_t rows = x->rows;
+    if (!sample_whole(x, most)) {
+        places = PLACES;
+        rows = most / PLACES;
+    }
     struct walk w = {.source = s, .index = x, .features = f, .see = see, .context = context};
     SHOAL_ASSERT(most >= PLACES && most <= SAMPLE_ROWS);
     if (x->chunks == 0)
@@ -50,7 +56,7 @@ int sample_walk(const struct source *s, const struct index *x, const struct feat
     if (w.cell == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory for the cells of a line");
     for (uint32_t p = 0; p < places && rc == 0; p++)
-        rc = place_walk(&w, (uint64_t)p * x->chunks / places, whole ? x->rows : most / PLACES, e);
+        rc = place_walk(&w, (uint64_t)p * x->chunks / places, rows, e);
     free(w.cell);
     lines_free(&w.lines);
     return rc;

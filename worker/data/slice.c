@@ -35,7 +35,9 @@ struct slice_layout slice_layout_of(const struct columns *c)
     l.timed = of[COLUMNS_TIME] > 0;
     l.hash = (l.numeric + of[COLUMNS_NUMBER] * 4 + 7) & ~7u;
     l.count = l.hash + of[COLUMNS_HASH] * 8;
-    l.key = l.count + (l.multi ? (l.fields * 4 + 7) & ~7u : 0);
+    l.key = l.count;
+    if (l.multi)
+        l.key += (l.fields * 4 + 7) & ~7u;
     l.least = MAX(l.key, ROW_LEAST);
     uint32_t bytes = l.key + l.fields * 8;
     if (l.multi)
@@ -66,7 +68,9 @@ uint64_t *slice_places(const struct slice *s)
 /* Bytes of rows and texts. */
 static size_t body_bytes(const struct slice *s)
 {
-    return s->bytes - (s->layout->multi ? (s->rows + 1ul) * 8 : 0);
+    if (!s->layout->multi)
+        return s->bytes;
+    return s->bytes - (s->rows + 1ul) * 8;
 }
 
 uint8_t *slice_at(const struct slice *s, uint32_t row, size_t *bytes)
@@ -101,7 +105,7 @@ static uint64_t texts_at(const struct slice *s)
 /* The text of a malformed row; NULL: its offset is invalid. */
 static const char *text_of(const struct slice *s, const uint8_t *row)
 {
-    uint64_t at, texts = texts_at(s), all = texts < body_bytes(s) ? body_bytes(s) - texts : 0;
+    uint64_t at, texts = texts_at(s), all = SAT_SUB(body_bytes(s), texts);
     uint32_t bytes;
     memcpy(&at, row + TEXT_AT, sizeof at);
     memcpy(&bytes, row + TEXT_BYTES, sizeof bytes);
@@ -126,7 +130,9 @@ int slice_row(const struct slice *s, uint32_t row, struct slice_row *out)
         return SHOAL_E_CHECKSUM;
     if (at[4] != 0) {
         *out = (struct slice_row){.where = text_of(s, at)};
-        return out->where != NULL ? 0 : SHOAL_E_CHECKSUM;
+        if (out->where == NULL)
+            return SHOAL_E_CHECKSUM;
+        return 0;
     }
     *out = (struct slice_row){.labels = at[5],
                               .numeric = (const float *)(const void *)(at + l->numeric),
@@ -245,8 +251,9 @@ static int row_parse(struct slice_maker *m, const struct features *f, const stru
         return rc;
     for (uint32_t i = 0; i < f->shape.tasks; i++)
         row[5] |= (uint8_t)((label[i] > 0) << i);
-    m->keys += l->multi ? example.keys - l->singles : 0;
-    m->bytes += l->key + example.keys * 8ul > l->least ? l->key + example.keys * 8ul : l->least;
+    if (l->multi)
+        m->keys += example.keys - l->singles;
+    m->bytes += MAX(l->key + example.keys * 8ul, l->least);
     return 0;
 }
 
@@ -328,11 +335,13 @@ int slice_make(struct slice *s, const struct slice_layout *l, uint32_t rows, uin
                uint64_t text_bytes)
 {
     size_t bytes = (row_bytes + text_bytes + 7) & ~7ull;
-    bytes += l->multi ? (rows + 1ull) * 8 : 0;
+    if (l->multi)
+        bytes += (rows + 1ull) * 8;
     if (bytes > s->capacity || bytes < s->capacity / 4) { /* enough, and not much more */
         slice_free(s);
         s->at = malloc(bytes);
-        s->capacity = s->at != NULL ? bytes : 0;
+        if (s->at != NULL)
+            s->capacity = bytes;
     }
     if (s->at == NULL)
         return SHOAL_E_NOMEM;

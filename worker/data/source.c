@@ -491,11 +491,11 @@ static int head_look(const struct string_list *names, const char *what, const st
         *name = shown_of(names, i, what, room);
         rc = head_of(names->item[i], *name, cache, sink, e);
     }
-    return rc != 0 || sink->bytes > 0
-               ? rc
-               : err_set(e, SHOAL_E_DATA, "%s: there is no line in it%s; look at the file",
-                         shown_of(names, 0, what, room),
-                         names->count > 1 ? ", nor in the other files" : "");
+    if (rc != 0 || sink->bytes > 0)
+        return rc;
+    return err_set(e, SHOAL_E_DATA, "%s: there is no line in it%s; look at the file",
+                   shown_of(names, 0, what, room),
+                   names->count > 1 ? ", nor in the other files" : "");
 }
 
 int source_head(const struct string_list *list, const char *what, const struct cache *cache,

@@ -55,8 +55,7 @@ static int bytes_room(void **array, size_t *capacity, size_t bytes)
 
 int strips_room(struct strip *one, uint32_t values, uint32_t rows)
 {
-    int rc =
-        bytes_room(&one->value, &one->capacity, (size_t)(values > 0 ? values : 1) * one->width);
+    int rc = bytes_room(&one->value, &one->capacity, (size_t)MAX(values, 1) * one->width);
     if (rc == 0 && one->multi)
         return array_reserve(&one->count, rows, &one->count_capacity);
 
@@ -66,9 +65,11 @@ int strips_room(struct strip *one, uint32_t values, uint32_t rows)
 uint64_t strips_bytes(const struct strips *s, uint32_t rows)
 {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < s->columns; i++)
-        bytes +=
-            (uint64_t)s->of[i].values * s->of[i].width + (s->of[i].multi ? (uint64_t)rows * 4 : 0);
+    for (uint32_t i = 0; i < s->columns; i++) {
+        bytes += (uint64_t)s->of[i].values * s->of[i].width;
+        if (s->of[i].multi)
+            bytes += (uint64_t)rows * 4;
+    }
     return bytes;
 }
 

@@ -17,6 +17,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/err.h"
 #include "proto/base/key.h"
+#include "proto/base/minmax.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -207,8 +208,7 @@ int unique_make(struct unique *u, uint64_t *keys, uint32_t values, uint32_t *ind
         tables_place(u);
     else
         keys_place(u);
-    SHOAL_ASSERT(u->key_count <= values &&
-                 u->first[u->tables > 1 ? u->tables : 1] == u->key_count); /* 3 */
+    SHOAL_ASSERT(u->key_count <= values && u->first[MAX(u->tables, 1)] == u->key_count); /* 3 */
     for (uint32_t i = 0; i < values; i++)
         index[i] = u->rank[index[i]];
     return 0;
