@@ -2,6 +2,7 @@
 #include "server/coord/call.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "proto/base/plant.h"
 #include "server/coord/fleet.h"
@@ -55,8 +56,8 @@ static void call_send(struct coord_calls *c, const struct coord_call *call, uint
     struct msg *m = call->frame != NULL
                         ? coord_framed(&call->request, call->frame, call->frame_bytes)
                         : wire_encode(&call->request);
-    if (m != NULL)
-        (void)env_send(c->env, s->peer, m); /* if the peer is full or lost, the timer sends again */
+    /* if the peer is full or lost, the timer sends again */
+    coord_send(container_of(c, struct coord_fleet, calls), s->peer, m);
 }
 
 static void call_send_all(struct coord_calls *c, struct coord_call *call)

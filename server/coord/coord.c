@@ -158,12 +158,7 @@ static int on_stop(struct coord *c, struct coord_ask *a)
     coord_report_ended(j); /* the process may end with this message */
     c->stopped.id = a->request->id;
     c->stopped.ends = *ends;
-    a->silent = true; /* answered before the loop ends */
-    coord_send(&c->fleet, a->from, wire_encode(&a->reply));
-    if (!a->request->u.STOP.job_only && !c->fleet.stopping) {
-        c->fleet.stopping = true;
-        env_stop(c->fleet.env);
-    }
+    c->fleet.stopping |= !a->request->u.STOP.job_only;
     return 0;
 }
 
@@ -406,7 +401,9 @@ static void step(struct coord *c)
 
 static void on_drained(void *core)
 {
-    step(core);
+    struct coord *c = core;
+    step(c);
+    coord_fleet_end(&c->fleet);
 }
 
 const struct env_handler coord_handler = {on_message, on_drained, NULL};
@@ -452,6 +449,7 @@ static void on_tick(struct env_timer *t)
     COORD_EACH_JOB (c, j)
         coord_watch_tick(j);
     step(c);
+    coord_fleet_end(&c->fleet);
     env_timer_start(c->fleet.env, t, TICK_NS);
 }
 
@@ -483,7 +481,9 @@ int coord_new(const struct coord_options *options, struct env *env, struct coord
 
 int coord_keys_set(struct coord *c, const char *text, size_t bytes, struct err *e)
 {
-    return coord_keys_take(&c->fleet, text, bytes, e);
+    int rc = coord_keys_take(&c->fleet, text, bytes, e);
+    coord_fleet_end(&c->fleet);
+    return rc;
 }
 
 void coord_describe(struct coord *c, char *text, size_t bytes)

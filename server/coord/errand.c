@@ -14,8 +14,6 @@
 #define ERRAND_REMEDY "see whether its file server and the network to it answer"
 #define SECOND_NS UINT64_C(1000000000)
 
-static void errands_begin(struct coord_fleet *f);
-
 /* ---- the list -------------------------------------------------------------------------------- */
 
 static void errand_append(struct coord_fleet *f, struct coord_errand *r)
@@ -114,7 +112,7 @@ static void work_done(struct env_work *w)
     } else {
         r->undoes = true; /* it keeps its place: an errand behind it may need what it holds */
     }
-    errands_begin(f);
+    coord_fleet_end(f);
 }
 
 static void errand_run(struct coord_fleet *f, struct coord_errand *r)
@@ -129,10 +127,10 @@ static void errand_run(struct coord_fleet *f, struct coord_errand *r)
     env_work_start(f->env, &r->work);
 }
 
-/* Starts the first errand that waits for a folder in which none hangs, unless an errand runs that
- * does not hang. */
-static void errands_begin(struct coord_fleet *f)
+void coord_errand_begin(struct coord_fleet *f)
 {
+    if (coord_fleet_waits(f))
+        return;
     for (struct coord_errand *r = f->errands.head; r != NULL; r = r->next)
         if (f->errands.ends || (r->state == ERRAND_RUNS && !hangs(f, r)))
             return;
@@ -157,7 +155,7 @@ void coord_errand_leave(struct coord_fleet *f, struct coord_errand *r)
     r->undoes = true;
     if (r->state == ERRAND_IDLE)
         errand_append(f, r);
-    errands_begin(f);
+    coord_errand_begin(f);
 }
 
 void coord_errand_detach(struct coord_errand *r)
@@ -190,7 +188,7 @@ int coord_errand_start(struct coord_fleet *f, struct coord_errand *r, void *cont
         r->context = context;
         r->done = done;
         errand_append(f, r);
-        errands_begin(f);
+        coord_errand_begin(f);
     } else if (r->ran) {
         coord_errand_leave(f, r);
     } else {
@@ -244,7 +242,7 @@ void coord_errand_tick(struct coord_fleet *f)
         } else {
             r = r->next;
         }
-    errands_begin(f);
+    coord_errand_begin(f);
 }
 
 /* ---- small ones ------------------------------------------------------------------------------ */

@@ -81,6 +81,9 @@ void coord_errand_detach(struct coord_errand *r);
 /* Closes, in an errand, the hold that keeps a folder from being removed: *hold becomes
  * COORD_FOLDER_NONE. */
 void coord_errand_let_go(struct coord_fleet *f, const char *folder, int *hold);
+/* Starts the first errand that waits for a folder in which none hangs, unless an errand runs that
+ * does not hang, or a change of the store is not complete. */
+void coord_errand_begin(struct coord_fleet *f);
 /* Called as time passes. */
 void coord_errand_tick(struct coord_fleet *f);
 /* True when there is an nth errand (from 0) that hangs: "checkpoint folder .. has not answered for

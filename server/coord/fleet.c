@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/plant.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,14 +41,67 @@ bool coord_remove(struct coord_fleet *f, const char *key)
     return f->fatal == 0 && stored(f, coord_store_remove(f->store, key, &e), &e);
 }
 
+bool coord_fleet_waits(const struct coord_fleet *f)
+{
+    return coord_store_newest(f->store) > coord_store_complete(f->store);
+}
+
+static void hold(struct coord_fleet *f, peer_t to, struct msg *m)
+{
+    struct coord_held *h = malloc(sizeof *h);
+    if (h == NULL) {
+        msg_free(m); /* the peer asks again */
+        return;
+    }
+    *h = (struct coord_held){.after = coord_store_newest(f->store), .to = to, .m = m};
+    if (f->held == NULL)
+        f->held = h;
+    else
+        f->held_last->next = h;
+    f->held_last = h;
+}
+
 void coord_send(struct coord_fleet *f, peer_t to, struct msg *m)
 {
     if (m == NULL)
         return;
-    if (f->fatal != 0) /* the reply may tell of a value that is not stored */
+    if (f->fatal != 0) /* the message may tell of a value that is not stored */
         msg_free(m);
+    else if (coord_fleet_waits(f) && !PLANTED("told_early"))
+        hold(f, to, m);
     else
         (void)env_send(f->env, to, m);
+}
+
+/* Sends the held messages whose transactions are complete. */
+static void release(struct coord_fleet *f)
+{
+    uint64_t complete = coord_store_complete(f->store);
+    while (f->held != NULL && f->held->after <= complete) {
+        struct coord_held *h = f->held;
+        f->held = h->next;
+        (void)env_send(f->env, h->to, h->m);
+        free(h);
+    }
+    if (coord_fleet_waits(f))
+        return;
+    coord_errand_begin(f);
+    if (f->stopping)
+        env_stop(f->env);
+}
+
+void coord_fleet_end(struct coord_fleet *f)
+{
+    struct err e = {0};
+    if (f->fatal == 0 && stored(f, coord_store_commit(f->store, &e), &e))
+        release(f);
+}
+
+void coord_fleet_told(void *context, int rc, const struct err *e)
+{
+    struct coord_fleet *f = context;
+    if (f->fatal == 0 && stored(f, rc, e))
+        release(f);
 }
 
 struct msg *coord_framed(const struct wire *w, const void *bytes, size_t count)

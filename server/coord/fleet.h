@@ -2,6 +2,11 @@
  * tables that the servers hold, and the keys of peers. The files of a job also find the store, the
  * answers and the calls of the coordinator here.
  *
+ * An event of the loop (a batch of messages, a tick, the end of an errand) changes the store in
+ * memory. At its end coord_fleet_end commits all its changes as one transaction. From the first
+ * change until that transaction is complete, messages are held back, in order, no errand begins,
+ * and the coordinator does not end.
+ *
  * The fleet holds no job. A job reaches the fleet as job->fleet. Where a shard knows more than the
  * store, the fleet returns that, and the caller ends the job (older.h). */
 #ifndef SERVER_COORD_FLEET_H
@@ -32,6 +37,14 @@ struct coord_counters {
     uint64_t next_run, next_cut;
 };
 
+/* A message that may tell of changes of the store that are not complete. */
+struct coord_held {
+    struct coord_held *next;
+    uint64_t after; /* the transaction that it waits for */
+    peer_t to;
+    struct msg *m; /* owned */
+};
+
 struct coord_fleet {
     struct coord_options options;
     struct env *env;           /* borrowed */
@@ -49,8 +62,9 @@ struct coord_fleet {
     struct coord_visitors visitors;
     struct coord_fresh fresh;
     struct coord_fresh_fields fresh_fields;
-    int fatal; /* the store failed: the coordinator promises nothing more */
-    bool stopping;
+    struct coord_held *held, *held_last; /* in order; owned */
+    int fatal;     /* the store failed: the coordinator promises nothing more */
+    bool stopping; /* ends when all changes are complete */
 };
 
 /* f is zeroed; env and store are borrowed. IO, CORRUPT, NOMEM: coord_fleet_close must be called
@@ -58,14 +72,21 @@ struct coord_fleet {
 int coord_fleet_open(struct coord_fleet *f, const struct coord_options *options, struct env *env,
                      struct coord_store *store, struct err *e);
 void coord_fleet_close(struct coord_fleet *f);
-/* Puts into a store, and handles a failing disk in one place. False: the coordinator is stopping,
- * and nothing may be answered. */
+/* Puts into a store, and handles its failure in one place. False: the coordinator is stopping, and
+ * nothing is answered any more. */
 bool coord_fleet_store(struct coord_fleet *f, struct coord_store *store, const char *key,
                        const void *value, size_t bytes, bool sync);
+/* Ends an event: commits its changes, and sends what waits for no transaction. */
+void coord_fleet_end(struct coord_fleet *f);
+/* As coord_store_told, with the fleet as context. */
+void coord_fleet_told(void *context, int rc, const struct err *e);
+/* True while a change is not complete. */
+bool coord_fleet_waits(const struct coord_fleet *f);
 /* Puts into the fleet's own store, synced. */
 bool coord_put(struct coord_fleet *f, const char *key, const void *value, size_t bytes);
 bool coord_remove(struct coord_fleet *f, const char *key);
-/* Sends a reply; m may be NULL (out of memory: the peer asks again). */
+/* Sends a message once all changes so far are complete; m may be NULL (out of memory: the peer asks
+ * again). */
 void coord_send(struct coord_fleet *f, peer_t to, struct msg *m);
 /* Returns the message followed by a frame of bytes; NULL: out of memory. */
 struct msg *coord_framed(const struct wire *w, const void *bytes, size_t count);

@@ -1,6 +1,8 @@
 /* fleet_open.c: reads the fleet from the store, and closes it. */
 #include "server/coord/fleet.h"
 
+#include <stdlib.h>
+
 /* Loads the counters. The numbers of runs begin at a random value: a coordinator that lost its
  * store must not use the number of a run that servers still know. */
 static int counters_load(struct coord_fleet *f, struct err *e)
@@ -38,7 +40,10 @@ int coord_fleet_open(struct coord_fleet *f, const struct coord_options *options,
         rc = coord_taken_open(f, e);
     if (rc == 0)
         rc = counters_load(f, e);
-    return rc == 0 ? coord_fresh_open(f, e) : rc;
+    if (rc == 0)
+        rc = coord_fresh_open(f, e);
+    coord_store_watch(store, coord_fleet_told, f);
+    return rc == 0 ? coord_store_own(store, e) : rc;
 }
 
 void coord_fleet_close(struct coord_fleet *f)
@@ -51,4 +56,11 @@ void coord_fleet_close(struct coord_fleet *f)
     coord_keys_close(&f->keys);
     coord_sight_close(&f->visitors);
     coord_errand_close(f);
+    coord_store_watch(f->store, NULL, NULL);
+    while (f->held != NULL) {
+        struct coord_held *h = f->held;
+        f->held = h->next;
+        msg_free(h->m);
+        free(h);
+    }
 }

@@ -14,13 +14,22 @@ struct entry {
     size_t bytes;
 };
 
+struct entries {
+    struct entry *entry; /* owned; sorted by key */
+    size_t count, capacity;
+};
+
 struct coord_store {
     struct coord_store *whole; /* borrowed: the store that this is a part of, without entries of its
                                 * own; or NULL */
     char prefix[16];
+    struct entries values;
     struct coord_keep *keep; /* owned; NULL: the values are in memory alone */
-    struct entry *entry;     /* owned; sorted by key */
-    size_t count, capacity;
+    struct entries changed;  /* for the keep: keys that have changed since the last transaction */
+    bool sync;               /* one of them is to be synced */
+    uint64_t owner, begun, complete;
+    coord_store_told told; /* NULL: no watcher */
+    void *context;
 };
 
 /* Returns the store that has a key, and the key there. */
@@ -36,7 +45,7 @@ static struct coord_store *store_of(struct coord_store *s, const char *key,
 /* ---- entries --------------------------------------------------------------------------------- */
 
 /* Index of the first entry whose key is not below `key`; *found tells whether it is that key. */
-static size_t entry_find(const struct coord_store *s, const char *key, bool *found)
+static size_t entry_find(const struct entries *s, const char *key, bool *found)
 {
     size_t low = 0, high = s->count;
     while (low < high) {
@@ -52,8 +61,8 @@ static size_t entry_find(const struct coord_store *s, const char *key, bool *fou
     return low;
 }
 
-/* Gives the store a copy of the value. */
-static int entry_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
+/* Makes the entry of a key hold a copy of the value. */
+static int entry_put(struct entries *s, const char *key, const void *value, size_t bytes,
                      struct err *e)
 {
     bool found;
@@ -80,22 +89,44 @@ static int entry_put(struct coord_store *s, const char *key, const void *value, 
     return 0;
 }
 
+static void entry_remove(struct entries *s, const char *key)
+{
+    bool found;
+    size_t at = entry_find(s, key, &found);
+    if (!found)
+        return;
+    free(s->entry[at].value);
+    s->count--;
+    memmove(s->entry + at, s->entry + at + 1, (s->count - at) * sizeof *s->entry);
+}
+
+static void entries_clear(struct entries *s)
+{
+    while (s->count > 0)
+        free(s->entry[--s->count].value);
+}
+
 /* ---- operations ------------------------------------------------------------------------------ */
+
+/* Notes the key for the next transaction. */
+static int change_note(struct coord_store *s, const char *key, bool sync, struct err *e)
+{
+    if (s->keep == NULL)
+        return 0;
+    s->sync |= sync;
+    return entry_put(&s->changed, key, NULL, 0, e);
+}
 
 static int value_put(struct coord_store *part, const char *key, const void *value, size_t bytes,
                      bool sync, struct err *e)
 {
     char full[COORD_KEY_MAX];
     struct coord_store *s = store_of(part, key, full);
-    int rc = 0;
     if (bytes > COORD_VALUE_MAX)
         return err_set(e, SHOAL_E_TOO_BIG, "state '%s' has %zu bytes, at most %u can be stored",
                        key, bytes, COORD_VALUE_MAX);
-    if (bytes == 0 && !PLANTED("empty_is_removed"))
-        value = "";
-    if (s->keep != NULL)
-        rc = s->keep->change(s->keep, full, value, bytes, sync, e);
-    return rc == 0 ? entry_put(s, full, value, bytes, e) : rc;
+    int rc = change_note(s, full, sync, e);
+    return rc == 0 ? entry_put(&s->values, full, value, bytes, e) : rc;
 }
 
 int coord_store_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
@@ -114,7 +145,7 @@ int coord_store_get(struct coord_store *part, const char *key, void **value, siz
                     struct err *e)
 {
     char full[COORD_KEY_MAX];
-    const struct coord_store *s = store_of(part, key, full);
+    const struct entries *s = &store_of(part, key, full)->values;
     bool found;
     size_t at = entry_find(s, full, &found);
     if (!found)
@@ -155,20 +186,15 @@ int coord_store_remove(struct coord_store *part, const char *key, struct err *e)
 {
     char full[COORD_KEY_MAX];
     struct coord_store *s = store_of(part, key, full);
-    bool found;
-    int rc = s->keep == NULL ? 0 : s->keep->change(s->keep, full, NULL, 0, true, e);
-    size_t at = entry_find(s, full, &found);
-    if (rc == 0 && found) {
-        free(s->entry[at].value);
-        s->count--;
-        memmove(s->entry + at, s->entry + at + 1, (s->count - at) * sizeof *s->entry);
-    }
+    int rc = change_note(s, full, true, e);
+    if (rc == 0)
+        entry_remove(&s->values, full);
     return rc;
 }
 
 int coord_store_visit(struct coord_store *part, coord_store_visitor visit, void *context)
 {
-    const struct coord_store *s = part->whole == NULL ? part : part->whole;
+    const struct entries *s = &(part->whole == NULL ? part : part->whole)->values;
     size_t prefix = strlen(part->prefix);
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < s->count; i++) {
@@ -178,6 +204,81 @@ int coord_store_visit(struct coord_store *part, coord_store_visitor visit, void 
             rc = visit(context, at->key + prefix, at->value, at->bytes);
     }
     return rc;
+}
+
+/* ---- transactions ---------------------------------------------------------------------------- */
+
+/* Returns the changes since the last transaction; the values are the store's. NULL: no memory. */
+static struct coord_change *changes_make(const struct coord_store *s)
+{
+    struct coord_change *change = calloc(s->changed.count, sizeof *change);
+    bool found;
+    for (size_t i = 0; change != NULL && i < s->changed.count; i++) {
+        change[i].key = s->changed.entry[i].key;
+        size_t at = entry_find(&s->values, change[i].key, &found);
+        if (!found)
+            continue;
+        change[i].value = s->values.entry[at].value;
+        change[i].bytes = s->values.entry[at].bytes;
+    }
+    return change;
+}
+
+int coord_store_commit(struct coord_store *s, struct err *e)
+{
+    SHOAL_ASSERT(s->whole == NULL);
+    if (s->changed.count == 0)
+        return 0;
+    struct coord_change *change = changes_make(s);
+    if (change == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory to store %zu changes", s->changed.count);
+
+    const struct coord_transaction t = {s->owner, change, s->changed.count, s->sync};
+    int rc = s->keep->begin(s->keep, &t, e);
+    free(change);
+    entries_clear(&s->changed);
+    s->sync = false;
+    s->begun++;
+    SHOAL_ASSERT(rc != 0 || s->complete + 1 == s->begun); /* they end in order */
+    s->complete += rc == 0;
+    return rc == SHOAL_E_AGAIN ? 0 : rc;
+}
+
+uint64_t coord_store_newest(const struct coord_store *s)
+{
+    return s->begun + (s->changed.count > 0);
+}
+
+uint64_t coord_store_complete(const struct coord_store *s)
+{
+    return s->complete;
+}
+
+void coord_store_done(struct coord_store *s, int rc, const struct err *e)
+{
+    SHOAL_ASSERT(s->complete < s->begun);
+    s->complete += rc == 0;
+    if (s->told != NULL)
+        s->told(s->context, rc, e);
+}
+
+int coord_store_own(struct coord_store *s, struct err *e)
+{
+    int rc = coord_store_get_fixed(s, COORD_STORE_OWNER, &s->owner, sizeof s->owner, e);
+    if (rc != 0 && rc != SHOAL_E_NOT_FOUND)
+        return rc;
+    uint64_t owner = s->owner + 1;
+    rc = coord_store_put(s, COORD_STORE_OWNER, &owner, sizeof owner, e);
+    if (rc == 0)
+        rc = coord_store_commit(s, e);
+    s->owner = owner;
+    return rc;
+}
+
+void coord_store_watch(struct coord_store *s, coord_store_told told, void *context)
+{
+    s->told = told;
+    s->context = context;
 }
 
 /* ---- stores ---------------------------------------------------------------------------------- */
@@ -208,10 +309,11 @@ void coord_store_close(struct coord_store *s)
 {
     if (s == NULL)
         return;
-    for (size_t i = 0; i < s->count; i++)
-        free(s->entry[i].value);
     if (s->keep != NULL)
         s->keep->close(s->keep);
-    free(s->entry);
+    entries_clear(&s->values);
+    entries_clear(&s->changed);
+    free(s->values.entry);
+    free(s->changed.entry);
     free(s);
 }

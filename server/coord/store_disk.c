@@ -1,4 +1,4 @@
-/* store_disk.c: the store on disk: each change of a value, in RocksDB (DIR/store).
+/* store_disk.c: the store on disk: each transaction is one batch of RocksDB (DIR/store).
  *
  * RocksDB checks its blocks and records. It reads its log up to the first record that is not whole,
  * which is a torn tail after a power cut and damage at any other time. DIR/store/synced tells them
@@ -10,7 +10,7 @@
  * renaming, and a log that an older release has written since is refused.
  *
  * Invariants:
- *  1. A put is answered after it is on disk. [assert: disk_change] [test:
+ *  1. A transaction is complete after it is on disk. [assert: disk_begin] [test:
  *     coord_store_keeps_what_it_answered_when_power_goes]
  *  2. A change that was on disk is read again, or the store is refused, and stays as it was. After
  *     an error nothing more is written. [test: coord_store_any_flipped_bit_is_found,
@@ -134,8 +134,20 @@ static int writable(const struct disk_store *d, struct err *e)
     return 0;
 }
 
-static int disk_change(struct coord_keep *k, const char *key, const void *value, size_t bytes,
-                       bool sync, struct err *e)
+static rocksdb_writebatch_t *batch_make(const struct coord_transaction *t)
+{
+    rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
+    for (size_t i = 0; i < t->count; i++) {
+        const struct coord_change *c = &t->change[i];
+        if (c->value == NULL || (c->bytes == 0 && PLANTED("empty_is_removed")))
+            rocksdb_writebatch_delete(batch, c->key, strlen(c->key));
+        else
+            rocksdb_writebatch_put(batch, c->key, strlen(c->key), c->value, c->bytes);
+    }
+    return batch;
+}
+
+static int disk_begin(struct coord_keep *k, const struct coord_transaction *t, struct err *e)
 {
     struct disk_store *d = container_of(k, struct disk_store, base);
     char *text = NULL;
@@ -143,15 +155,14 @@ static int disk_change(struct coord_keep *k, const char *key, const void *value,
     if (rc != 0)
         return rc;
 
-    rocksdb_writeoptions_set_sync(d->write_options, sync && !PLANTED("log_unsynced"));
-    if (value == NULL)
-        rocksdb_delete(d->db, d->write_options, key, strlen(key), &text);
-    else
-        rocksdb_put(d->db, d->write_options, key, strlen(key), value, bytes, &text);
+    rocksdb_writebatch_t *batch = batch_make(t);
+    rocksdb_writeoptions_set_sync(d->write_options, t->sync && !PLANTED("log_unsynced"));
+    rocksdb_write(d->db, d->write_options, batch, &text);
+    rocksdb_writebatch_destroy(batch);
     rc = rocks_error(d, text, "write", e);
-    if (rc == 0 && sync)
+    if (rc == 0 && t->sync)
         synced_note(d);
-    SHOAL_ASSERT(rc != 0 || !sync ||
+    SHOAL_ASSERT(rc != 0 || !t->sync ||
                  d->synced == rocksdb_get_latest_sequence_number(d->db)); /* 1 */
     return rc;
 }
@@ -185,30 +196,12 @@ static int old_read(struct disk_store *d, const char *path, const char *log, siz
     return rc;
 }
 
-static int batch_add(void *batch, const char *key, const void *value, size_t bytes)
-{
-    rocksdb_writebatch_put(batch, key, strlen(key), value, bytes);
-    return 0;
-}
-
 /* Begins a new store with the values in memory. */
 static int begin(struct disk_store *d, uint64_t taken, struct err *e)
 {
     struct head h = {.version = VERSION, .taken = taken};
-    char *text = NULL;
     int rc = coord_store_put(d->memory, HEAD, &h, sizeof h, e);
-    if (rc != 0)
-        return rc;
-
-    rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
-    (void)coord_store_visit(d->memory, batch_add, batch);
-    rocksdb_writeoptions_set_sync(d->write_options, 1);
-    rocksdb_write(d->db, d->write_options, batch, &text);
-    rocksdb_writebatch_destroy(batch);
-    rc = rocks_error(d, text, "write", e);
-    if (rc == 0)
-        synced_note(d);
-    return rc;
+    return rc == 0 ? coord_store_commit(d->memory, e) : rc;
 }
 
 static int old_rename(const char *path, const char *dir, struct err *e)
@@ -353,7 +346,7 @@ static int disk_open(struct disk_store *d, const char *dir, uint32_t wait_ms, st
     if (rc != 0)
         return rc;
     rocksdb_compact_range(d->db, NULL, 0, NULL, 0); /* drops older values and removed keys */
-    return old_take(d, dir, e);
+    return 0;
 }
 
 int coord_store_open(const char *dir, uint32_t wait_ms, struct coord_store **out, struct err *e)
@@ -365,7 +358,7 @@ int coord_store_open(const char *dir, uint32_t wait_ms, struct coord_store **out
         free(d);
         return err_set(e, SHOAL_E_NOMEM, "no memory for the store");
     }
-    *d = (struct disk_store){.base = {disk_change, disk_close},
+    *d = (struct disk_store){.base = {disk_begin, disk_close},
                              .memory = s,
                              .options = options_new(),
                              .write_options = rocksdb_writeoptions_create(),
@@ -373,6 +366,8 @@ int coord_store_open(const char *dir, uint32_t wait_ms, struct coord_store **out
                              .synced_fd = -1};
     int rc = disk_open(d, dir, wait_ms, e);
     coord_store_keep(s, &d->base); /* only now, since it has these values already */
+    if (rc == 0)
+        rc = old_take(d, dir, e);
     if (rc != 0)
         coord_store_close(s);
     else

@@ -4,6 +4,7 @@
 #include "server/coord/core.h"
 #include "server/coord/folder.h"
 #include "tests/lib/broken.h"
+#include "tests/lib/coord_put.h"
 #include "tests/lib/suite.h"
 #include "tests/sim/sim.h"
 
@@ -130,7 +131,7 @@ static void a_put_is_answered_before_all_is_synced(void)
     struct coord_store *s;
     ck_assert_int_eq(coord_store_open(dir, 0, &s, &e), 0);
     changes_follow = true;
-    (void)coord_store_put(s, "key", "value", 5, &e);
+    (void)coord_put_now(s, "key", "value", 5, &e);
 }
 
 static const struct broken list[] = {
@@ -145,7 +146,7 @@ static const struct broken list[] = {
     {"server/coord/checkpoint.c", 3, a_checkpoint_begins_beside_another,
      "k->state == CHECKPOINT_IDLE && k->making == NULL"},
     {"server/coord/store_disk.c", 1, a_put_is_answered_before_all_is_synced,
-     "rc != 0 || !sync || d->synced == rocksdb_get_latest"},
+     "rc != 0 || !t->sync || d->synced == rocksdb_get_latest"},
 };
 
 START_TEST(broken_cut_is_noticed)

@@ -215,13 +215,13 @@ END_TEST
 
 static const char *failing;
 
-static int failing_change(struct coord_keep *k, const char *key, const void *value, size_t bytes,
-                          bool sync, struct err *e)
+static int failing_begin(struct coord_keep *k, const struct coord_transaction *t, struct err *e)
 {
     (void)k;
-    (void)bytes;
-    (void)sync;
-    return value != NULL && strcmp(key, failing) == 0 ? err_set(e, SHOAL_E_IO, "a test") : 0;
+    for (size_t i = 0; i < t->count; i++)
+        if (t->change[i].value != NULL && strcmp(t->change[i].key, failing) == 0)
+            return err_set(e, SHOAL_E_IO, "a test");
+    return 0;
 }
 
 static void failing_close(struct coord_keep *k)
@@ -231,7 +231,7 @@ static void failing_close(struct coord_keep *k)
 
 START_TEST(coord_nobody_is_told_what_is_not_stored)
 {
-    static struct coord_keep keep = {failing_change, failing_close};
+    static struct coord_keep keep = {failing_begin, failing_close};
     struct coord_store *store = coord_store_memory();
     static const char *const keys[] = {"cluster", "map", "none"};
     rig_start(2);

@@ -1,6 +1,5 @@
 /* test_coord.c: whole jobs in the simulator: the real coordinator with fake shards, workers and a
  * client. */
-#include "proto/base/container_of.h"
 #include "proto/base/json.h"
 #include "proto/base/log.h"
 #include "server/coord/coord.h"
@@ -12,6 +11,7 @@
 #include "server/coord/setup.h"
 #include "server/coord/status.h"
 #include "server/coord/work.h"
+#include "tests/lib/coord_kept.h"
 #include "tests/lib/server_fake.h"
 
 #include <check.h>
@@ -1422,54 +1422,42 @@ START_TEST(coord_minutes_end_a_job)
 }
 END_TEST
 
-/* A store that accepts a number of further values; then the coordinator is dead. */
-struct mortal {
-    struct coord_keep base;
-    uint32_t left;
-};
-
-static int mortal_change(struct coord_keep *k, const char *key, const void *value, size_t bytes,
-                         bool sync, struct err *e)
+/* Ends the coordinator, and starts one with the values that were kept. */
+static void die_and_return(struct kept *k)
 {
-    struct mortal *m = container_of(k, struct mortal, base);
-    (void)bytes;
-    (void)sync;
-    if (value == NULL)
-        return 0;
-    if (m->left == 0)
-        return err_set(e, SHOAL_E_IO, "dead at %s", key);
-    m->left--;
-    return 0;
+    struct coord_store *dead = r.store;
+    r.store = k->values;
+    coord_restart();
+    coord_store_close(dead);
 }
 
-/* Lets the store fail after `put` further values, until the coordinator is dead of it or the job is
- * over; then restarts the coordinator. */
+/* Lets the store fail after `put` further transactions, until the coordinator is dead of it or the
+ * job is over; then restarts the coordinator with what was kept. */
 static void die_at_put(uint32_t put)
 {
-    struct mortal m = {.base = {mortal_change, NULL}, .left = put};
-    coord_store_keep(r.store, &m.base);
+    struct kept k = {.left = put};
+    kept_attach(&k, r.store, NULL);
     while (r.coord->fleet.fatal == 0 && !job_over(NULL))
         ck_assert(sim_step(r.sim));
-    coord_store_keep(r.store, NULL);
-    coord_restart();
+    die_and_return(&k);
 }
 
 /* The job is to fail, and the coordinator dies before that is stored: the restarted one does not
  * know of the failure, and must find the run on the shards. */
 START_TEST(coord_death_before_a_failure_is_stored_goes_on)
 {
-    struct mortal m = {.base = {mortal_change, NULL}};
+    struct kept k = {.left = 0};
     rig_start(_i == 0 ? "epochs: 2, consistency: bsp, lanes: 2"
                       : "epochs: 2, consistency: ssp, lanes: 2",
               2, 2, NULL);
     while (r.worker[0].batches + r.worker[1].batches < 20)
         ck_assert(sim_step(r.sim));
-    coord_store_keep(r.store, &m.base);
+    kept_attach(&k, r.store, NULL);
     coord_end_fail(&r.coord->slot[0], SHOAL_E_STOPPED, "stopped by request");
+    coord_fleet_end(&r.coord->fleet);
     ck_assert_int_ne(r.coord->fleet.fatal, 0);
-    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 10, NULL, NULL); /* its messages arrive */
-    coord_store_keep(r.store, NULL);
-    coord_restart();
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 10, NULL, NULL); /* what it sent arrives */
+    die_and_return(&k);
     run_job(240);
     job_done(2);
     rig_stop();

@@ -107,6 +107,7 @@ static void setup(void)
     now = SECOND;
     c = calloc(1, sizeof *c);
     c->fleet.env = &env;
+    c->fleet.store = coord_store_memory();
 }
 
 static void teardown(void)
@@ -115,6 +116,7 @@ static void teardown(void)
     coord_errand_close(&c->fleet);
     for (uint32_t i = 0; i < ERRANDS; i++) /* 2 */
         ck_assert(trip[i].freed == 1 || trip[i].errand.run == NULL);
+    coord_store_close(c->fleet.store);
     free(c);
 }
 

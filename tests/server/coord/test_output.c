@@ -90,6 +90,7 @@ static void setup(void)
     c = calloc(1, sizeof *c);
     c->slot[0].fleet = &c->fleet;
     c->fleet.env = &env;
+    c->fleet.store = coord_store_memory();
     c->fleet.options.write_scalars = scalars_take;
     c->fleet.options.scalars_path = "/curves";
     c->fleet.options.write_report = report_take;
@@ -105,6 +106,7 @@ static void teardown(void)
     coord_output_close(&c->slot[0]);
     coord_errand_close(&c->fleet);
     free(c->slot[0].report);
+    coord_store_close(c->fleet.store);
     free(c);
 }
 

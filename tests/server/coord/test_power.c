@@ -1,8 +1,8 @@
 /* test_power.c: the coordinator's store on a disk that loses its power at any call. */
 #include "proto/base/limits.h"
 #include "proto/base/log.h"
-#include "server/coord/store.h"
 #include "tests/lib/coord_log.h"
+#include "tests/lib/coord_put.h"
 #include "tests/lib/disk.h"
 #include "tests/lib/rig_dir.h"
 #include "tests/lib/suite.h"
@@ -31,7 +31,7 @@ static void play(struct disk *d)
             return;
         for (int i = 0; i < PUTS && !disk_is_off(d); i++) {
             tried = answered + 1;
-            int rc = coord_store_put(s, "number", &tried, sizeof tried, &e);
+            int rc = coord_put_now(s, "number", &tried, sizeof tried, &e);
             if (!disk_is_off(d)) {
                 ck_assert_msg(rc == 0, "%s", e.text);
                 answered = tried;
@@ -97,8 +97,8 @@ START_TEST(coord_store_removes_for_good_before_it_answers)
         ck_assert_int_eq(mkdir(dir, 0700), 0);
         struct disk *d = disk_watch(root);
         ck_assert_int_eq(coord_store_open(dir, 0, &s, &e), 0);
-        ck_assert_int_eq(coord_store_put(s, "number", &number, sizeof number, &e), 0);
-        ck_assert_int_eq(coord_store_remove(s, "number", &e), 0);
+        ck_assert_int_eq(coord_put_now(s, "number", &number, sizeof number, &e), 0);
+        ck_assert_int_eq(coord_remove_now(s, "number", &e), 0);
         disk_off(d, seed);
         coord_store_close(s);
         disk_on(d);
@@ -177,7 +177,7 @@ START_TEST(coord_store_keeps_what_it_answered_after_a_sync_that_failed)
                     continue;
                 for (int i = 0; i < PUTS; i++) {
                     tried++;
-                    if (coord_store_put(s, "number", &tried, sizeof tried, &e) != 0)
+                    if (coord_put_now(s, "number", &tried, sizeof tried, &e) != 0)
                         break;
                     answered = tried;
                 }

@@ -1,5 +1,6 @@
 /* test_store.c: stored values are there after a restart; damage is found. */
 #include "server/coord/store.h"
+#include "tests/lib/coord_put.h"
 #include "tests/lib/disk.h"
 
 #include <check.h>
@@ -167,12 +168,12 @@ START_TEST(coord_store_keeps_over_a_restart)
     struct coord_store *s = store_open();
     void *got;
     size_t bytes;
-    ck_assert_int_eq(coord_store_put(s, "a", "one", 3, NULL), 0);
-    ck_assert_int_eq(coord_store_put(s, "b", "two", 3, NULL), 0);
-    ck_assert_int_eq(coord_store_put(s, "a", "three", 5, NULL), 0);
-    ck_assert_int_eq(coord_store_remove(s, "b", NULL), 0);
-    ck_assert_int_eq(coord_store_put(s, "c", "", 0, NULL), 0);
-    ck_assert_int_eq(coord_store_put(s, "d", NULL, 0, NULL), 0);
+    ck_assert_int_eq(coord_put_now(s, "a", "one", 3, NULL), 0);
+    ck_assert_int_eq(coord_put_now(s, "b", "two", 3, NULL), 0);
+    ck_assert_int_eq(coord_put_now(s, "a", "three", 5, NULL), 0);
+    ck_assert_int_eq(coord_remove_now(s, "b", NULL), 0);
+    ck_assert_int_eq(coord_put_now(s, "c", "", 0, NULL), 0);
+    ck_assert_int_eq(coord_put_now(s, "d", NULL, 0, NULL), 0);
     for (int restart = 0; restart < 3; restart++) {
         has(s, "a", "three");
         has(s, "c", "");
@@ -191,7 +192,7 @@ START_TEST(coord_store_is_rewritten_and_stays_small)
     static char value[100000];
     for (int i = 0; i < 300; i++) {
         value[0] = (char)i;
-        ck_assert_int_eq(coord_store_put(s, "big", value, sizeof value, NULL), 0);
+        ck_assert_int_eq(coord_put_now(s, "big", value, sizeof value, NULL), 0);
     }
     ck_assert_uint_lt(files_bytes(), 10 << 20);
     coord_store_close(s);
@@ -208,9 +209,9 @@ START_TEST(coord_store_torn_end_is_cut_off)
 {
     static struct files f;
     struct coord_store *s = store_open();
-    ck_assert_int_eq(coord_store_put(s, "a", "one", 3, NULL), 0);
+    ck_assert_int_eq(coord_put_now(s, "a", "one", 3, NULL), 0);
     size_t good = wal_bytes();
-    ck_assert_int_eq(coord_store_note(s, "b", "two", 3, NULL), 0);
+    ck_assert_int_eq(coord_note_now(s, "b", "two", 3, NULL), 0);
     files_take(&f);
     coord_store_close(s);
     f.file[f.wal].bytes = good + (f.file[f.wal].bytes - good) * (size_t)_i / 10;
@@ -218,7 +219,7 @@ START_TEST(coord_store_torn_end_is_cut_off)
     s = store_open();
     has(s, "a", "one");
     ck_assert_int_eq(coord_store_get_fixed(s, "b", NULL, 0, NULL), SHOAL_E_NOT_FOUND);
-    ck_assert_int_eq(coord_store_put(s, "b", "new", 3, NULL), 0);
+    ck_assert_int_eq(coord_put_now(s, "b", "new", 3, NULL), 0);
     coord_store_close(s);
     s = store_open();
     has(s, "b", "new");
@@ -232,7 +233,7 @@ static void twelve_put(struct coord_store *s)
     for (int i = 0; i < 12; i++) {
         (void)snprintf(key, sizeof key, "key/%d", i % 9);
         (void)snprintf(value, sizeof value, "v%d", i);
-        ck_assert_int_eq(coord_store_put(s, key, value, strlen(value), NULL), 0);
+        ck_assert_int_eq(coord_put_now(s, key, value, strlen(value), NULL), 0);
     }
 }
 
@@ -259,7 +260,7 @@ static bool refused_or_whole(const char *name, size_t bit)
         return true;
     }
     twelve_there(s, name, bit);
-    ck_assert_int_eq(coord_store_put(s, "more", "1", 1, NULL), 0);
+    ck_assert_int_eq(coord_put_now(s, "more", "1", 1, NULL), 0);
     coord_store_close(s);
     s = store_open();
     twelve_there(s, name, bit);
@@ -317,13 +318,13 @@ START_TEST(coord_store_torn_in_any_order_is_cut_off)
     static struct files f;
     static char value[6000];
     struct coord_store *s = store_open();
-    ck_assert_int_eq(coord_store_put(s, "kept", "one", 3, NULL), 0);
+    ck_assert_int_eq(coord_put_now(s, "kept", "one", 3, NULL), 0);
     size_t synced = wal_bytes();
     char key[16];
     for (int i = 0; i < 5; i++) {
         (void)snprintf(key, sizeof key, "n/%d", i);
         memset(value, 'a' + i, sizeof value);
-        ck_assert_int_eq(coord_store_note(s, key, value, sizeof value, NULL), 0);
+        ck_assert_int_eq(coord_note_now(s, key, value, sizeof value, NULL), 0);
     }
     files_take(&f);
     coord_store_close(s);
@@ -350,7 +351,7 @@ START_TEST(coord_store_torn_in_any_order_is_cut_off)
             there = now;
         }
         ck_assert(there == (kept == 255 && end == bytes));
-        ck_assert_int_eq(coord_store_put(s, "new", "two", 3, NULL), 0);
+        ck_assert_int_eq(coord_put_now(s, "new", "two", 3, NULL), 0);
         coord_store_close(s);
         s = store_open();
         ck_assert(is(s, "kept", "one") && is(s, "new", "two"));
@@ -366,11 +367,11 @@ START_TEST(coord_store_damage_begins_where_the_sync_ended)
     static struct files f;
     struct coord_store *s = store_open();
     struct err e = {0};
-    ck_assert_int_eq(coord_store_put(s, "a", "one", 3, NULL), 0);
-    ck_assert_int_eq(coord_store_note(s, "b", "two", 3, NULL), 0);
-    ck_assert_int_eq(coord_store_put(s, "c", "xyz", 3, NULL), 0);
+    ck_assert_int_eq(coord_put_now(s, "a", "one", 3, NULL), 0);
+    ck_assert_int_eq(coord_note_now(s, "b", "two", 3, NULL), 0);
+    ck_assert_int_eq(coord_put_now(s, "c", "xyz", 3, NULL), 0);
     size_t synced = wal_bytes();
-    ck_assert_int_eq(coord_store_note(s, "d", "four", 4, NULL), 0);
+    ck_assert_int_eq(coord_note_now(s, "d", "four", 4, NULL), 0);
     files_take(&f);
     coord_store_close(s);
     char *log = f.file[f.wal].data;
@@ -432,8 +433,8 @@ START_TEST(coord_store_rewritten_has_no_torn_end)
     static struct files f;
     struct coord_store *s = store_open();
     struct err e = {0};
-    ck_assert_int_eq(coord_store_put(s, "a", "one", 3, NULL), 0);
-    ck_assert_int_eq(coord_store_put(s, "b", "two", 3, NULL), 0);
+    ck_assert_int_eq(coord_put_now(s, "a", "one", 3, NULL), 0);
+    ck_assert_int_eq(coord_put_now(s, "b", "two", 3, NULL), 0);
     coord_store_close(s);
     coord_store_close(store_open());
     files_take(&f);
@@ -462,7 +463,7 @@ START_TEST(coord_store_fails_at_any_call)
         struct err e = {0};
         char key[16];
         int answered = 0;
-        ck_assert_int_eq(coord_store_put(s, "k0", "first", 5, &e), 0);
+        ck_assert_int_eq(coord_put_now(s, "k0", "first", 5, &e), 0);
         coord_store_close(s);
         struct disk *d = disk_watch(dir);
         disk_fail(d, &(struct disk_fault){.at = at,
@@ -472,8 +473,8 @@ START_TEST(coord_store_fails_at_any_call)
         if (coord_store_open(dir, 0, &s, &e) == 0) {
             for (bool failed = false; answered < 4 && !failed; answered += !failed) {
                 (void)snprintf(key, sizeof key, "k%d", answered + 1);
-                failed = coord_store_put(s, key, key, 2, &e) != 0;
-                ck_assert(!failed || coord_store_put(s, key, key, 2, &e) != 0);
+                failed = coord_put_now(s, key, key, 2, &e) != 0;
+                ck_assert(!failed || coord_put_now(s, key, key, 2, &e) != 0);
             }
             coord_store_close(s);
         }
@@ -497,15 +498,15 @@ START_TEST(coord_store_that_failed_takes_no_more)
 {
     struct coord_store *s = store_open();
     struct err e = {0};
-    ck_assert_int_eq(coord_store_put(s, "a", "1", 1, &e), 0);
+    ck_assert_int_eq(coord_put_now(s, "a", "1", 1, &e), 0);
     struct disk *d = disk_watch(dir);
     int why = _i == 0 ? EIO : ENOSPC;
     disk_fail(d, &(struct disk_fault){.at = 1, .kind = DISK_ERROR, .why = why});
-    ck_assert_int_eq(coord_store_note(s, "b", "2", 1, &e),
+    ck_assert_int_eq(coord_note_now(s, "b", "2", 1, &e),
                      _i == 0 ? SHOAL_E_IO : SHOAL_E_NO_SPACE); /* half of a record */
     ck_assert_msg(strstr(e.text, strerror(why)) != NULL, "%s", e.text);
     uint64_t calls = disk_calls(d);
-    ck_assert_int_eq(coord_store_put(s, "c", "3", 1, &e), SHOAL_E_IO);
+    ck_assert_int_eq(coord_put_now(s, "c", "3", 1, &e), SHOAL_E_IO);
     ck_assert_ptr_nonnull(strstr(e.text, "/store could not be written before"));
     ck_assert_uint_eq(disk_calls(d), calls);
     disk_free(d);
@@ -531,10 +532,10 @@ START_TEST(coord_store_whose_log_was_removed_keeps_nothing)
     struct coord_store *s = store_open();
     struct err e = {0};
     char path[96];
-    ck_assert_int_eq(coord_store_put(s, "a", "1", 1, &e), 0);
+    ck_assert_int_eq(coord_put_now(s, "a", "1", 1, &e), 0);
     (void)snprintf(path, sizeof path, "rm -r '%s/store'", dir);
     ck_assert_int_eq(system(path), 0);
-    ck_assert_int_eq(coord_store_put(s, "a", "2", 1, &e), SHOAL_E_IO);
+    ck_assert_int_eq(coord_put_now(s, "a", "2", 1, &e), SHOAL_E_IO);
     ck_assert_ptr_nonnull(strstr(e.text, "was removed while the coordinator runs"));
     coord_store_close(s);
 }
@@ -551,9 +552,9 @@ START_TEST(coord_store_greatest_value_under_the_longest_key_comes_back)
     memset(key, 'k', sizeof key - 1);
     memset(value, 'v', COORD_VALUE_MAX + 1);
     struct coord_store *s = store_open();
-    ck_assert_int_eq(coord_store_put(s, key, value, COORD_VALUE_MAX + 1, &e), SHOAL_E_TOO_BIG);
-    ck_assert_msg(coord_store_put(s, key, value, COORD_VALUE_MAX, &e) == 0, "%s", e.text);
-    ck_assert_int_eq(coord_store_put(s, "next", "1", 1, &e), 0);
+    ck_assert_int_eq(coord_put_now(s, key, value, COORD_VALUE_MAX + 1, &e), SHOAL_E_TOO_BIG);
+    ck_assert_msg(coord_put_now(s, key, value, COORD_VALUE_MAX, &e) == 0, "%s", e.text);
+    ck_assert_int_eq(coord_put_now(s, "next", "1", 1, &e), 0);
     coord_store_close(s);
     s = store_open();
     has(s, "next", "1");
@@ -572,7 +573,7 @@ START_TEST(coord_store_value_of_another_size_is_corrupt)
     struct err e = {0};
     uint64_t value;
     for (size_t bytes = 7; bytes < 10; bytes++) {
-        ck_assert_int_eq(coord_store_put(s, "n", "123456789", bytes, NULL), 0);
+        ck_assert_int_eq(coord_put_now(s, "n", "123456789", bytes, NULL), 0);
         ck_assert_int_eq(coord_store_get_fixed(s, "n", &value, sizeof value, &e),
                          bytes == sizeof value ? 0 : SHOAL_E_CORRUPT);
     }
