@@ -1,4 +1,4 @@
-/* test_broken.c: invariants of a load, broken on purpose: each must be noticed, by its own
+/* test_broken.c: breaks the invariants of a load on purpose: each breach must be caught by its own
  * assert. */
 #include "embedding/checkpoint/export.c"
 #include "embedding/checkpoint/load.c"
@@ -9,7 +9,7 @@
 
 #include <check.h>
 
-/* One tablet behind the table's last. */
+/* Names the tablet behind the table's last. */
 void __wrap_translate_tablets(uint32_t from_bits, uint32_t to_bits, uint32_t tablet,
                               uint32_t *first, uint32_t *count);
 void __wrap_translate_tablets(uint32_t from_bits, uint32_t to_bits, uint32_t tablet,

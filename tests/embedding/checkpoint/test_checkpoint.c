@@ -1,6 +1,6 @@
-/* test_checkpoint.c: checkpoints made by some shards and loaded by others: the same rows and marks,
- * whatever their numbers; translation; reading by tools. What is damaged is in
- * test_checkpoint_damage.c, kills in test_checkpoint_kill.c. */
+/* test_checkpoint.c: checkpoints made by n shards and loaded by m: the same rows and marks for all
+ * n and m; translation; reading by tools. For damaged files see test_checkpoint_damage.c, for kills
+ * test_checkpoint_kill.c. */
 #include "embedding/checkpoint.h"
 #include "embedding/checkpoint/load.h"
 #include "embedding/engine/flush.h"
@@ -84,9 +84,9 @@ static void check_same(const struct at_cut *a, const struct at_cut *b)
     }
 }
 
-/* A cluster of `shards` with a checkpoint of cut 5 in `path`: rows in images and in records, two
- * lanes at different batches, one batch that half of the shards have; pushes go on while it is
- * made. */
+/* Makes a checkpoint of cut 5 in `path` from a cluster of `shards`: rows in images and in records,
+ * two lanes at different batches, and one batch that only half of the shards have. Pushes go on
+ * while it is made. */
 static void save(uint32_t shards, const char *where, enum durability durability, uint64_t batches,
                  struct at_cut *out)
 {
@@ -129,7 +129,7 @@ static void cross(uint32_t n, uint32_t m, enum durability durability, bool on_di
     fleet_close(&from, false);
     load(m, on_disk ? load_dir : NULL, durability, 7, &got);
     check_same(&saved, &got);
-    if (durability == DURABLE_JOURNAL) { /* what was answered is there after a restart */
+    if (durability == DURABLE_JOURNAL) { /* an answered load survives a restart */
         fleet_close(&to, false);
         fleet_reopen(&to);
         note(&to, 7, &got);
@@ -140,7 +140,7 @@ static void cross(uint32_t n, uint32_t m, enum durability durability, bool on_di
     setup();
 }
 
-/* 1, 2, 3 and 8 shards; with SHOAL_ALL_PAIRS 1 to 8. */
+/* With 1, 2, 3 and 8 shards; SHOAL_ALL_PAIRS: 1 to 8. */
 START_TEST(saved_by_n_and_loaded_by_m_is_the_same)
 {
     static const uint32_t some[] = {1, 2, 3, 8}, all[] = {1, 2, 3, 4, 5, 6, 7, 8};
@@ -164,7 +164,7 @@ START_TEST(the_loaded_run_goes_on_where_the_saved_one_would_have)
     save(2, save_dir, DURABLE_JOURNAL, 40, &saved);
     fleet_close(&from, false);
     load(3, load_dir, DURABLE_JOURNAL, 7, &got);
-    fleet_train(&to, 7, 0, 40, 60); /* batch 41 is skipped where it is */
+    fleet_train(&to, 7, 0, 40, 60); /* batch 41 is skipped where it is present */
     fleet_train(&to, 7, 1, 20, 40);
     fleet_close(&to, false);
     fleet_reopen(&to);
@@ -190,7 +190,7 @@ static void train_table(struct fleet *f, uint64_t run, uint32_t table, uint64_t 
     fleet_run(f);
 }
 
-/* Run 1 pushes to table 0, run 2 to table 1: a checkpoint of run 2 has table 1 alone. */
+/* Run 1 pushes to table 0, run 2 to table 1: a checkpoint of run 2 contains only table 1. */
 START_TEST(a_checkpoint_is_of_the_tables_of_its_run)
 {
     bool on_disk = _i > 0;
@@ -211,7 +211,7 @@ START_TEST(a_checkpoint_is_of_the_tables_of_its_run)
         train_table(&from, 1, 0, 20, 22);
         train_table(&from, 2, 1, 20, 22);
     }
-    fleet_cut(&from, 5); /* of run 2, the newest */
+    fleet_cut(&from, 5); /* the cut of run 2, the newest */
     ck_assert_msg(fleet_export(&from, 5, path, text) == 0, "%s", text);
     ck_assert_msg(checkpoint_open(path, "", &c, &e) == 0, "%s", e.text);
     ck_assert_uint_eq(checkpoint_facts(c)->tables, 1);
@@ -279,7 +279,7 @@ START_TEST(a_cut_dropped_while_it_is_exported_goes_afterwards)
     ck_assert_int_eq(engine_cut_export(from.s[0].g, 5, path, 0, 1, keep_export, &out, NULL), 0);
     ck_assert_int_eq(engine_cut_export(from.s[0].g, 5, path, 0, 1, keep_export, &out, NULL),
                      SHOAL_E_BUSY);
-    fleet_close(&from, false); /* called off: done is not called */
+    fleet_close(&from, false); /* cancelled: `done` is not called */
     ck_assert_int_eq(out.status, 1);
     fleet_reopen(&from);
     ck_assert_int_eq(engine_cut_export(from.s[0].g, 5, path, 0, 1, keep_export, &out, NULL), 0);
@@ -288,7 +288,7 @@ START_TEST(a_cut_dropped_while_it_is_exported_goes_afterwards)
     ck_assert_int_eq(out.status, 0);
     ck_assert_int_eq(fleet_export(&from, 5, path, text), SHOAL_E_NOT_FOUND);
     fleet_close(&from, false);
-    load(1, load_dir, DURABLE_JOURNAL, 7, &got); /* the checkpoint stands by itself */
+    load(1, load_dir, DURABLE_JOURNAL, 7, &got); /* the checkpoint needs no other file */
     check_same(&saved, &got);
     fleet_close(&to, false);
 }
@@ -319,7 +319,8 @@ START_TEST(a_load_goes_into_empty_tables_only_and_answers_again)
 }
 END_TEST
 
-/* The first row there is of table 0 on shard 0; no push could do this. Its key. */
+/* Writes `value` into the first row of table 0 on shard 0, which no push could do. Returns its
+ * key. */
 static uint64_t row_spoil(struct fleet *f, float value)
 {
     struct table *t = f->s[0].g->table[0].table;
@@ -333,7 +334,8 @@ static uint64_t row_spoil(struct fleet *f, float value)
     ck_abort_msg("no row");
 }
 
-/* Checksums fit, and yet no server has made it: refused by table and key, and nothing is there. */
+/* The checksums fit, but no server could have made the rows: the load is refused with table and
+ * key, and no row is loaded. */
 START_TEST(rows_that_are_not_finite_are_refused)
 {
     static const float bad[] = {NAN, INFINITY};
@@ -355,7 +357,8 @@ START_TEST(rows_that_are_not_finite_are_refused)
 }
 END_TEST
 
-/* Neither is a part put elsewhere, nor by a link in the middle of the path, nor one read. */
+/* A part is not written elsewhere, not even by a link in the middle of the path, and none is read
+ * from elsewhere. */
 START_TEST(a_checkpoint_lies_below_the_root)
 {
     struct at_cut saved;
@@ -410,7 +413,7 @@ static int file_note(void *context, const char *name, struct err *e)
     return 0;
 }
 
-/* What the coordinator writes, as far as a signature needs it. */
+/* Writes the part of the coordinator's manifest that a signature needs. */
 static void manifest_put(void)
 {
     char file[LIMIT_PATH + 32], *text;
@@ -424,7 +427,7 @@ static void manifest_put(void)
     json_free(m);
 }
 
-/* Signs the checkpoint in `path`; signers: the file of the key's list. */
+/* Signs the checkpoint in `path`; signers: the file with the list of keys. */
 static void sign_all(const char *signers)
 {
     uint8_t seed[SIGN_SEED], key[SIGN_KEY];
@@ -449,8 +452,8 @@ static void file_path(const char *name, char out[LIMIT_PATH + 256])
     snprintf(out, LIMIT_PATH + 256, "%s/%s", path, name);
 }
 
-/* With checksums that fit, as one makes them who knows what he does: a byte of a file of rows, and
- * what the manifests say of it. */
+/* Changes a byte in a file of rows, and makes the manifests' checksums fit, as an attacker
+ * would. */
 static void rows_change(const char *name)
 {
     char file[LIMIT_PATH + 256], folder[LIMIT_PATH + 256];
@@ -490,7 +493,7 @@ static bool has_bytes(const char *name)
     return stat(file, &st) == 0 && st.st_size > 0;
 }
 
-/* A file with bytes whose name begins so. */
+/* Returns a file that has bytes and whose name begins so. */
 static const char *file_of(const char *begins)
 {
     for (uint32_t i = 0; i < files.count; i++)
@@ -499,8 +502,8 @@ static const char *file_of(const char *begins)
     ck_abort_msg("no file %s", begins);
 }
 
-/* One file of the checkpoint is another, and then it is itself again; the shard takes all of it at
- * the end. */
+/* Each file of the checkpoint is changed and then restored; at the end the shard accepts all of
+ * it. */
 START_TEST(a_load_asks_for_a_signature)
 {
     struct at_cut saved, got;
@@ -609,7 +612,7 @@ START_TEST(while_a_load_writes_others_go_on_and_its_tables_are_closed)
     fleet_reopen(&to);
     note(&to, 7, &got);
     check_same(&saved, &got);
-    uint32_t mode, lanes; /* the others' run goes on, too */
+    uint32_t mode, lanes; /* the other job's run goes on, too */
     ck_assert_int_eq(engine_run_mode(to.s[0].g, 3, &mode, &lanes), 0);
     ck_assert_uint_eq(lanes, 1);
     ck_assert_uint_eq(table_rows(engine_table(to.s[0].g, 2)), 512);
@@ -617,9 +620,9 @@ START_TEST(while_a_load_writes_others_go_on_and_its_tables_are_closed)
 }
 END_TEST
 
-/* What a load has written is in the store and not yet among the rows here: it is no waste, and what
- * is written again because of waste must not take its place. *tablets: of the load's tables, that
- * were to be written again. */
+/* A loaded image is in the store before its rows are here: it does not count as waste, and a
+ * rewriting because of waste must not replace it. *tablets: how many tablets of the load's tables
+ * were to be rewritten. */
 static void write_beside_a_load(struct engine *g, const struct outcome *out, uint64_t *tablets)
 {
     *tablets = 0;
@@ -657,7 +660,7 @@ START_TEST(a_load_outlasts_what_is_written_again)
     ck_assert_int_eq(engine_load(g, &o, keep, &out, &e), 0);
     write_beside_a_load(g, &out, &tablets);
     ck_assert_msg(out.status == 0, "%s", out.text);
-    ck_assert_uint_gt(g->flush.image_bytes, written); /* others had their turn */
+    ck_assert_uint_gt(g->flush.image_bytes, written); /* other images were written, too */
     fleet_run(&to);
     note(&to, 7, &got);
     check_same(&saved, &got);
@@ -672,16 +675,15 @@ END_TEST
 
 void *__real_calloc(size_t count, size_t bytes);
 void *__wrap_calloc(size_t count, size_t bytes);
-static size_t starved; /* no memory for one thing of so many bytes */
+static size_t starved; /* no memory for one allocation of that size */
 
 void *__wrap_calloc(size_t count, size_t bytes)
 {
     return starved != 0 && count * bytes == starved ? NULL : __real_calloc(count, bytes);
 }
 
-/* Without memory for a batch nothing is being written yet: cuts and pushes go on. */
-/* While the rows are read, of the last tablet of a table the leader changes, or a push comes: in
- * memory it leaves a mark, else a tablet to be written too. */
+/* During the read of a checkpoint, the last tablet of a table gets another leader, or a push: in
+ * memory the push leaves a mark, on disk also a tablet to be written. */
 START_TEST(what_changes_while_a_checkpoint_is_read_is_seen)
 {
     static uint16_t map[1024];
@@ -750,7 +752,7 @@ START_TEST(a_load_that_cannot_begin_to_write_closes_nothing)
 }
 END_TEST
 
-/* What a load made durable stays so when a clean stop finds nothing to write. */
+/* State that a load made durable stays durable when a clean stop has nothing to write. */
 START_TEST(a_clean_stop_after_a_load_takes_nothing_back)
 {
     struct at_cut saved, got;
@@ -767,8 +769,8 @@ START_TEST(a_clean_stop_after_a_load_takes_nothing_back)
 }
 END_TEST
 
-/* A load without a row leaves its tables as they were, so another may come; in memory there is
- * place for the arenas of so many. */
+/* A load without a row leaves its tables unchanged, so another may follow; in memory there is room
+ * for that many arenas. */
 START_TEST(loads_without_rows_end_with_a_refusal)
 {
     char text[4096];
@@ -785,7 +787,7 @@ START_TEST(loads_without_rows_end_with_a_refusal)
     for (; run < 7 + LIMIT_TABLES; run++) {
         int rc = fleet_load(&to, path, run, text, NULL);
         ck_assert_msg(rc == 0, "%s", text);
-        ck_assert_int_eq(fleet_load(&to, path, run, text, &rows), 0); /* sent again */
+        ck_assert_int_eq(fleet_load(&to, path, run, text, &rows), 0); /* repeated */
         ck_assert_int_eq(engine_run_drop(to.s[0].g, run, &e), 0);
     }
     ck_assert_int_eq(fleet_load(&to, path, run, text, NULL), SHOAL_E_EXISTS);
@@ -820,7 +822,7 @@ START_TEST(another_number_of_tablets)
     for (int bits = 2; bits <= 6; bits += 2) {
         struct table_schema schema[2] = {fleet_schema(0), fleet_schema(1)};
         schema[0].tablet_bits = (uint32_t)bits;
-        schema[0].table = 3; /* and another number, and place */
+        schema[0].table = 3; /* and another number and place */
         schema[0].tablet_first = 100;
         load_as(2, schema, 2, notes);
         ck_assert_uint_eq(fleet_rows_digest(&to, 3), saved.rows_digest[0]);
@@ -839,7 +841,7 @@ START_TEST(another_number_of_tablets)
 }
 END_TEST
 
-/* Of joined tablets the highest marks count, whichever has them: no batch is applied twice. */
+/* Joined tablets get the highest marks of both, whichever has them: no batch is applied twice. */
 START_TEST(joined_tablets_have_the_highest_marks)
 {
     static struct rig_push p;
@@ -910,8 +912,8 @@ START_TEST(another_optimizer_keeps_weights_and_begins_its_state)
     ck_assert_ptr_nonnull(
         strstr(notes, "table table-0: its optimizer was adagrad and is adam now"));
     ck_assert_ptr_nonnull(strstr(notes, "table table-1: its optimizer was sgd and is ftrl now"));
-    /* ftrl works weights out from its state: a push without a gradient must leave them where they
-     * are, but for rounding */
+    /* ftrl computes weights from its state: a push without a gradient must not change them, except
+     * for rounding */
     static struct rig_push p;
     float before[SHARD_KEYS * SHARD_WIDTH], after[SHARD_KEYS * SHARD_WIDTH];
     rig_push_make(&p, 7, 1, 0, 0, 30, 31);
@@ -971,7 +973,7 @@ START_TEST(statistics_are_added_and_dropped)
         for (uint32_t k = 0; k < 16; k++)
             table_visit(engine_table(to.s[i].g, 0), k, check_stats, &schema[0]);
     ck_assert_uint_eq(bare_rows, saved.rows[0]);
-    fleet_cut(&to, 8); /* and away again: as if they had never been */
+    fleet_cut(&to, 8); /* removed again: as if they had never existed */
     char second[LIMIT_PATH + 16];
     snprintf(second, sizeof second, "%s/d", dir);
     ck_assert_int_eq(fleet_export(&to, 8, second, notes), 0);
@@ -1048,8 +1050,8 @@ static void sizes_forget(uint32_t parts)
     }
 }
 
-/* A dense table's rows of 512 floats beside many narrow rows: what is asked for is what the rows
- * take, each table by its own width; from an older release's manifest, too (_i 1). */
+/* A dense table with rows of 512 floats beside many narrow rows: a load asks for the room of each
+ * table's rows by its own width, also with a manifest of an older release (_i 1). */
 START_TEST(a_load_asks_for_room_by_table)
 {
     struct table_schema wide = rig_schema(2);
@@ -1121,7 +1123,7 @@ START_TEST(undo_of_bsp_goes_by_the_new_run)
 }
 END_TEST
 
-/* Clocks of a run that begins are others, whatever they are called. */
+/* A new run has other clocks, even if their numbers are equal. */
 START_TEST(a_run_that_begins_takes_no_undo_along)
 {
     static struct rig_push p;
@@ -1154,7 +1156,7 @@ END_TEST
 
 /* ---- what a load leaves alone ---- */
 
-/* A checkpoint of one shard with both tables. */
+/* Makes a checkpoint of one shard with both tables. */
 static void save_one(void)
 {
     fleet_open(&from, 1, save_dir, DURABLE_JOURNAL);
@@ -1176,9 +1178,9 @@ static void load_one(uint64_t run, uint64_t tables)
     ck_assert_msg(got.calls == 1 && got.status == 0, "%s", got.text);
 }
 
-/* A table that stands empty beside others, of a setup that failed, say: what the store rewrites of
- * those leaves it as it was made. What a restore goes over is no longer so, and the refusal says
- * that its advice costs the others too. */
+/* An empty table beside others, as after a failed setup: when the store rewrites those, the table
+ * stays as it was made. A restore changes it, and the refusal says that its advice costs the other
+ * tables, too. */
 START_TEST(a_table_beside_others_stays_as_it_was_made)
 {
     static struct rig_push p;
@@ -1197,7 +1199,7 @@ START_TEST(a_table_beside_others_stays_as_it_was_made)
         ck_assert_int_eq(rig_push(&to.s[0], &p, &plan), 0);
     }
     flush_touch_images(g);
-    ck_assert_uint_eq(flush_dirty(g), 16); /* of the table that has rows */
+    ck_assert_uint_eq(flush_dirty(g), 16); /* the tablets of the table with rows */
     ck_assert_int_eq(flush_all(g, &e), 0);
     if (_i == 0) {
         load_one(7, 3);
@@ -1213,7 +1215,7 @@ START_TEST(a_table_beside_others_stays_as_it_was_made)
 }
 END_TEST
 
-/* What the run has beside the checkpoint may have been trained before: it stays as it is. */
+/* Tables of the run that the checkpoint lacks may have been trained before: they stay unchanged. */
 START_TEST(a_load_passes_over_a_trained_table)
 {
     static struct rig_push p;
@@ -1234,7 +1236,8 @@ START_TEST(a_load_passes_over_a_trained_table)
 }
 END_TEST
 
-/* A run that begins pushes to what it passes over as well: a lane is no further than there. */
+/* A new run also pushes to the tables that the load skips: its lanes are no further than these
+ * tables. */
 START_TEST(a_run_that_begins_has_all_tables_that_it_names)
 {
     static struct rig_push p;
@@ -1266,7 +1269,7 @@ START_TEST(a_run_that_begins_has_all_tables_that_it_names)
 }
 END_TEST
 
-/* Whoever asks now where a lane is goes on from there. */
+/* A fence right after the load returns the loaded marks. */
 START_TEST(a_loaded_run_tells_its_marks_at_once)
 {
     uint64_t mark;
@@ -1280,7 +1283,7 @@ START_TEST(a_loaded_run_tells_its_marks_at_once)
 }
 END_TEST
 
-/* Its pushes are in the journal still, and its beginning is not. */
+/* Its pushes are still in the journal, but its begin is not. */
 START_TEST(a_run_that_was_dropped_before_a_load_is_known_after_it)
 {
     struct err e = {0};
@@ -1303,7 +1306,8 @@ START_TEST(a_run_that_was_dropped_before_a_load_is_known_after_it)
 }
 END_TEST
 
-/* Any flush of the store may make others' images durable: what they have of the journal first. */
+/* Any flush of the store may make other tablets' images durable, so their journal records must be
+ * durable first. */
 START_TEST(a_load_asks_for_the_journal_first)
 {
     struct load_answer got = {0};

@@ -1,7 +1,7 @@
-/* test_checkpoint_damage.c: files of a checkpoint truncated, flipped, swapped, missing or added:
- * all refused by name, by tools and by shards, and nothing changes. SHOAL_DAMAGES (200) says how
- * many to each of three checkpoints: of fp32 rows, of 16-bit ones, of rows of which half are in the
- * store; tests/long does 1,000. */
+/* test_checkpoint_damage.c: files of a checkpoint are truncated, flipped, swapped, removed or
+ * added: tools and shards refuse all of them by name, and nothing changes. SHOAL_DAMAGES (200) is
+ * the number for each of three checkpoints: of fp32 rows, of 16-bit rows, and of rows of which half
+ * are in the store; tests/long does 1,000. */
 #include "embedding/checkpoint.h"
 #include "embedding/rows/cold.h"
 #include "proto/base/hash.h"
@@ -54,7 +54,7 @@ static void list(const char *folder)
     closedir(d);
 }
 
-/* What the tables are: fp32 in memory; values of 16 bits; rows of which half are in the store. */
+/* Kind of the tables: fp32 in memory; 16-bit values; rows of which half are in the store. */
 static enum source { PLAIN, HALF, COLD, SOURCES } source;
 static const char *const source_name[] = {"fp32", "16 bits", "cold rows"};
 
@@ -71,7 +71,7 @@ static void tables(struct fleet *f)
     }
 }
 
-/* Half of table 0's rows go to the store. */
+/* Moves half of table 0's rows to the store. */
 static void cool(void)
 {
     uint64_t cold = 0;
@@ -82,7 +82,8 @@ static void cool(void)
     ck_assert_uint_gt(cold, 1000);
 }
 
-/* A checkpoint of three shards, with images, blobs and records in all of them, as plain copies. */
+/* Makes a checkpoint of three shards, with images, blobs and records in all of them, as plain
+ * copies. */
 static void make(enum source kind)
 {
     char text[ERR_TEXT_MAX], command[8 * LIMIT_PATH];
@@ -150,7 +151,7 @@ static void put(const struct file *f, const char *bytes, size_t count)
     close(fd);
 }
 
-/* A manifest's damage is told by its part; all other files by their own names. */
+/* Damage of a manifest is reported with its part; damage of any other file with the file's name. */
 static bool named(const char *text, const struct file *f)
 {
     char part[16];
@@ -158,7 +159,7 @@ static bool named(const char *text, const struct file *f)
     return strstr(text, strstr(f->name, "/manifest") != NULL ? part : f->name) != NULL;
 }
 
-/* Tools and a shard refuse it, with one of the two names, and the shard is as it was. */
+/* Tools and a shard refuse the checkpoint with one of the two names, and the shard is unchanged. */
 static void check_refused(const struct file *a, const struct file *b, const char *what)
 {
     struct checkpoint *c;
@@ -181,8 +182,8 @@ static void check_refused(const struct file *a, const struct file *b, const char
 
 enum kind { TRUNCATED, FLIPPED, SWAPPED, MISSING, KINDS };
 
-/* Damages one file, looks, and puts it right again; false: there was nothing to damage (an empty
- * file, two alike). */
+/* Damages one file, checks, and repairs it; false: there was nothing to damage (an empty file, or
+ * two equal ones). */
 static bool damage_one(struct rng *r, enum kind kind, const struct file *f)
 {
     const struct file *other = &file[rng_below(r, files)];
@@ -223,7 +224,7 @@ static void check_whole(uint64_t run)
     ck_assert_uint_gt(fleet_rows(&to, 0), 0);
 }
 
-/* Every file in every way once, then by chance. */
+/* Damages every file in every way once, then by chance. */
 START_TEST(every_damage_is_refused_by_name)
 {
     make((enum source)_i);
@@ -238,7 +239,7 @@ START_TEST(every_damage_is_refused_by_name)
     ck_assert_uint_ge(done, 200);
     printf("%s: %" PRIu64 " damages of %u files refused\n", source_name[source], done, files);
     fflush(stdout);
-    check_whole(7); /* put right again it is taken: what was refused was the damage */
+    check_whole(7); /* once repaired it is accepted: the damage was the reason */
 }
 END_TEST
 
@@ -274,7 +275,7 @@ START_TEST(parts_that_do_not_belong_together_are_refused)
         check_refused(&f, NULL, way[i].make);
         command(way[i].undo);
     }
-    command("mkdir part-0009.tmp"); /* what an unfinished export leaves does not count */
+    command("mkdir part-0009.tmp"); /* an unfinished export does not count */
     check_whole(7);
 }
 END_TEST
@@ -305,7 +306,7 @@ START_TEST(verify_names_every_file_and_a_tablet)
         if (strstr(file[i].name, ".blob") == NULL)
             continue;
         size_t count = content(&file[i], &bytes);
-        /* an image that was written again since is nobody's loss: several places */
+        /* an image that was written again later is not missed: so several places */
         for (uint32_t k = 0; k < 8; k++)
             bytes[count / 8 * k + rng_below(&r, count / 8)] ^= 1;
         put(&file[i], bytes, count);
@@ -323,8 +324,7 @@ START_TEST(verify_names_every_file_and_a_tablet)
 }
 END_TEST
 
-/* A shard reads the parts that have tablets for it, and is not kept from its own by another one's
- * damage. */
+/* A shard reads only the parts with tablets for it, so damage in another part does not stop it. */
 START_TEST(a_load_verifies_the_parts_it_needs)
 {
     struct err e = {0};

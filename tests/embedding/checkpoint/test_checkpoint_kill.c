@@ -1,7 +1,7 @@
 /* test_checkpoint_kill.c: kill -9 before the n-th change of a file, in an export and in a load, for
- * n from the first to the last: no part is half there, no table half filled, and the same again
- * succeeds. SHOAL_KILL_POINTS (24) says how many points of each are tried; 0: all of them. The
- * process that forks never opens a store: RocksDB's threads would be missing in its children. */
+ * n from the first to the last: no part is half written, no table half filled, and a second try
+ * succeeds. SHOAL_KILL_POINTS (24) is the number of tried points for each; 0: all. The process that
+ * forks never opens a store, because RocksDB's threads would be missing in its children. */
 #include "embedding/checkpoint.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
@@ -20,7 +20,7 @@ static struct fleet f;
 static struct shared {
     uint64_t digest[FLEET_TABLES];
     long steps;
-    int status; /* of the child's last call; 1: it did not come so far */
+    int status; /* the child's last one; 1: not reached */
 } * shared;
 
 static void save_child(void *context)
@@ -56,7 +56,8 @@ static void teardown(void)
     rig_remove_dir(dir);
 }
 
-/* Every point, or as many as are wanted, spread over all of them. */
+/* Returns the step between the tried points: every point, or as many as are wanted, evenly
+ * spread. */
 static long stride(long steps)
 {
     return kill_stride(steps, 24);
@@ -101,7 +102,7 @@ static void part_child(void *context)
     checkpoint_close(c);
 }
 
-/* One export, killed or failing at a step; then the same again, which succeeds. */
+/* Runs an export that is killed or fails at a step; then the same export again, which succeeds. */
 static void export_point(struct point p)
 {
     shared->status = 1;
@@ -109,7 +110,7 @@ static void export_point(struct point p)
     bool there = part_there();
     if (there)
         rig_in_child(part_child, &p);
-    if (p.code != 0) /* told, or it did not matter; never told as done and missing */
+    if (p.code != 0) /* reported, or without effect */
         ck_assert(shared->status != 0 || there);
     rig_in_child(export_child, &(struct point){0});
     ck_assert_int_eq(shared->status, 0);
@@ -151,7 +152,7 @@ static void again_child(void *context)
     uint64_t low, high;
     char text[4096];
     bool acknowledged = *(int *)context == 0;
-    f.tables = 0; /* from the folder */
+    f.tables = 0; /* they come from the folder */
     fleet_open(&f, 1, load_dir, DURABLE_JOURNAL);
     bool opened = engine_run_mode(f.s[0].g, 7, &mode, &lanes) == 0;
     fleet_tables(&f);
@@ -237,7 +238,7 @@ static void drop_child(void *context)
     _exit(0);
 }
 
-/* All rows or none; the same again ends it, and the same load goes there. */
+/* All rows or none; the same drop ends it, and the same load succeeds. */
 static void dropped_child(void *context)
 {
     bool acknowledged = *(int *)context == 0;

@@ -1,4 +1,4 @@
-/* test_part.c: the manifest of a part: of this release, of 0.2.0, of a later one. */
+/* test_part.c: the manifest of a part, of this release, of 0.2.0, and of a later one. */
 #include "embedding/engine/part.h"
 
 #include "proto/base/file.h"
@@ -44,7 +44,7 @@ static struct json *manifest_get(void)
     return m;
 }
 
-/* Its text with a checksum that fits, in the place of what is there. */
+/* Replaces the manifest by this text with a checksum that fits. */
 static void manifest_set(struct json *m)
 {
     struct json *out = json_new_object();
@@ -57,7 +57,8 @@ static void manifest_set(struct json *m)
     json_free(m);
 }
 
-/* A manifest of release 0.2.0, of `version`, with table 0, whose stored schema these bytes are. */
+/* Reads a manifest of release 0.2.0 and of `version`, with table 0, whose stored schema has these
+ * bytes. */
 static int read_with(uint32_t version, const void *schema, size_t bytes, struct part *p,
                      struct err *e)
 {
@@ -73,7 +74,7 @@ static int read_with(uint32_t version, const void *schema, size_t bytes, struct 
     return part_read(dir, NULL, p, e);
 }
 
-/* Of a file that is longer than what is read at once: in parts, and in cuts of release 0.2.0. */
+/* The file is longer than one read: checksums in parts, and in cuts of release 0.2.0. */
 START_TEST(sums_are_those_of_every_release)
 {
     char path[LIMIT_PATH + 16];
@@ -153,7 +154,7 @@ START_TEST(what_is_written_is_read)
 }
 END_TEST
 
-/* A row's parts by name: what a reader of the rows needs beside the files. */
+/* A row's parts by name: what a reader of the rows needs besides the files. */
 START_TEST(a_table_says_how_its_rows_lie)
 {
     struct table_schema s = schema_rich();
@@ -177,7 +178,7 @@ START_TEST(a_table_says_how_its_rows_lie)
 }
 END_TEST
 
-/* Whole by its checksum, and still no manifest: each number is held against its limits. */
+/* The checksum fits, but the numbers are out of their ranges: each is refused by its name. */
 START_TEST(what_is_out_of_range_is_refused_by_its_name)
 {
     static const struct {
@@ -222,7 +223,7 @@ START_TEST(what_is_out_of_range_is_refused_by_its_name)
 }
 END_TEST
 
-/* Not as damage, which another checkpoint would be the cure of. */
+/* It must not be reported as damage, which would suggest another checkpoint. */
 START_TEST(a_later_shoals_is_refused_in_words)
 {
     struct table_schema s = schema_rich();

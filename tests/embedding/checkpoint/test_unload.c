@@ -1,5 +1,5 @@
-/* test_unload.c: a load that nobody trained on is taken back, at whatever point it is; then the
- * same restore goes again. */
+/* test_unload.c: an untrained load is dropped, at any point of it; then the same restore
+ * succeeds. */
 #include "proto/base/log.h"
 #include "tests/lib/embedding_fleet.h"
 #include "tests/lib/file_fault.h"
@@ -73,7 +73,8 @@ static void drop(struct fleet *f, uint64_t run)
     ck_assert_msg(t.status == 0, "%s", t.text);
 }
 
-/* A coordinator that goes by another job: what this run loaded stays its own to take back. */
+/* The coordinator continues with another job: the rows that this run loaded can still be
+ * dropped. */
 static void give_up_below(uint64_t run)
 {
     struct err e = {0};
@@ -133,8 +134,8 @@ START_TEST(a_load_is_taken_back_and_goes_again)
 }
 END_TEST
 
-/* At every step of the I/O threads: the load ends with STOPPED or had been done; either way it is
- * gone. */
+/* At every step of the I/O threads: the load ends with STOPPED or was already done; in both cases
+ * it is dropped. */
 START_TEST(a_load_under_way_is_called_off)
 {
     uint32_t stopped = 0, done = 0;
@@ -168,7 +169,8 @@ START_TEST(a_load_under_way_is_called_off)
 }
 END_TEST
 
-/* Any flush of the store may make others' images durable: what they have of the journal first. */
+/* Any flush of the store may make other tablets' images durable, so their journal records must be
+ * durable first. */
 START_TEST(taking_back_asks_for_the_journal_first)
 {
     struct told taken = {0};
@@ -190,7 +192,7 @@ START_TEST(taking_back_asks_for_the_journal_first)
 }
 END_TEST
 
-/* The control: from the first fence on the rows are the run's own. */
+/* The control case: from the first fence on, the rows belong to the run. */
 START_TEST(a_run_that_may_have_trained_keeps_its_rows)
 {
     char text[4096];
@@ -203,7 +205,7 @@ START_TEST(a_run_that_may_have_trained_keeps_its_rows)
     drop(&to, 7);
     for (uint32_t i = 0; i < FLEET_TABLES; i++)
         ck_assert_uint_eq(fleet_digest(&to, i), digest[i]);
-    drop(&to, 8); /* nor does a later one, of a run that is closed */
+    drop(&to, 8); /* nor does a later one, of a closed run */
     for (uint32_t i = 0; i < FLEET_TABLES; i++)
         ck_assert_uint_eq(fleet_digest(&to, i), digest[i]);
     ck_assert_int_eq(fleet_load(&to, path, 9, text, NULL), SHOAL_E_EXISTS);
@@ -211,7 +213,7 @@ START_TEST(a_run_that_may_have_trained_keeps_its_rows)
 }
 END_TEST
 
-/* A coordinator that died between two tries: what the first left goes with the second. */
+/* A coordinator died between two tries: the second drop also removes the rows of the first. */
 START_TEST(what_an_older_try_left_goes_too)
 {
     char text[4096];
@@ -221,7 +223,7 @@ START_TEST(what_an_older_try_left_goes_too)
     drop(&to, 9);
     check_empty(7);
     check_loads(11);
-    drop(&to, 10); /* of before this one: not its business */
+    drop(&to, 10); /* an older run's drop does not concern this load */
     for (uint32_t i = 0; i < FLEET_TABLES; i++)
         ck_assert_uint_eq(fleet_digest(&to, i), digest[i]);
     fleet_close(&to, false);
@@ -243,8 +245,8 @@ static void drop_of(struct engine *g, uint64_t run, uint64_t tables, struct told
     ck_assert_msg(engine_load_drop(g, run, tables, dropped, t, &e) == 0, "%s", e.text);
 }
 
-/* Run 7 is loaded into table 0, run 8 into table 1. Each is known as loaded, and taken back alone;
- * a load under way is called off by its own job only. */
+/* Run 7 is loaded into table 0, run 8 into table 1. Each is recorded as loaded, and dropped
+ * separately; only its own job can cancel a running load. */
 START_TEST(a_load_of_another_job_stays)
 {
     struct told seven, eight, gone;

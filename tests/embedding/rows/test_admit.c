@@ -1,4 +1,4 @@
-/* test_admit.c: who gets a row, and what those get that have none. */
+/* test_admit.c: which keys get a row, and what the others get instead. */
 #include "embedding/rows/init.h"
 #include "embedding/rows/optimizer/isa.h"
 #include "proto/base/key.h"
@@ -23,8 +23,8 @@ static struct table_counts counts_of(const struct rows *r)
     return c;
 }
 
-/* Shows count, with sketch and without; the push that reaches the threshold makes the row and is
- * taken by it. */
+/* Shows count, with a sketch and without. The push that reaches the threshold creates the row,
+ * which takes its gradient. */
 START_TEST(row_is_made_at_its_count)
 {
     struct table_schema s = admit(ADMIT_COUNT, 20), all = admit(ADMIT_ALL, 0);
@@ -40,7 +40,7 @@ START_TEST(row_is_made_at_its_count)
     stats_push(&once, KEY, 0.25f, 1, 1, noon);
     ck_assert(stats_has(&r, KEY));
     ck_assert_uint_eq(counts_of(&r).admitted, 1);
-    /* statistics of its own pushes alone */
+    /* statistics of its own pushes only */
     ck_assert_uint_eq(rows_digest(r.table), rows_digest(once.table));
     if (_i == 0)
         ck_assert_uint_eq(counts_of(&r).waiting, 0);
@@ -49,7 +49,7 @@ START_TEST(row_is_made_at_its_count)
 }
 END_TEST
 
-/* A sketch counts whole shows, the nearest. */
+/* A sketch counts shows rounded to whole numbers. */
 START_TEST(a_sketch_counts_to_the_nearest)
 {
     static const struct {
@@ -111,14 +111,14 @@ static uint32_t made(float p, float show, uint32_t lane, uint64_t batch, uint64_
     return rows;
 }
 
-/* Of 10,000 keys about the share that chance says (five deviations), drawn anew for each lane,
+/* About `chance` of 10,000 keys are admitted (within five deviations), drawn anew for each lane,
  * batch and table. */
 START_TEST(chance_is_drawn_by_appearance)
 {
     ck_assert_uint_eq(made(0, 1, 0, 1, 1), 0);
     ck_assert_uint_eq(made(1, 1, 0, 1, 1), 10000);
     uint32_t found = made(0.3f, 1, 0, 1, 1);
-    ck_assert_uint_eq(found, 2983); /* in every release */
+    ck_assert_uint_eq(found, 2983); /* the same in every release */
     ck_assert(found > 2770 && found < 3230);
     ck_assert_uint_eq(found, made(0.3f, 1, 0, 1, 1));
     uint32_t more = made(0.3f, 3, 0, 1, 1); /* 1 - 0.7^3 = 0.657 */
@@ -158,7 +158,7 @@ START_TEST(fields_have_rules_of_their_own)
 }
 END_TEST
 
-/* A row that went does not come back on an old count. */
+/* A row that was evicted does not come back because of an old count. */
 START_TEST(a_row_leaves_no_count_behind)
 {
     struct table_schema s = admit(ADMIT_COUNT, 3);
@@ -178,7 +178,8 @@ START_TEST(a_row_leaves_no_count_behind)
 }
 END_TEST
 
-/* Seen once a week is forgotten between by a tablet that ages daily; seen daily it is not. */
+/* A tablet that ages daily forgets a key that is seen once a week, and not one that is seen
+ * daily. */
 START_TEST(ageing_forgets_those_that_wait)
 {
     struct table_schema s = admit(ADMIT_COUNT, 4);
@@ -198,7 +199,7 @@ START_TEST(ageing_forgets_those_that_wait)
 }
 END_TEST
 
-/* 50,000 keys seen once: memory stays, whatever comes. */
+/* 50,000 keys are seen once: memory stays bounded. */
 START_TEST(those_that_wait_are_bounded)
 {
     struct table_schema s = admit(ADMIT_COUNT, 4);
@@ -214,8 +215,8 @@ START_TEST(those_that_wait_are_bounded)
 }
 END_TEST
 
-/* bsp computes a batch again from what was before its clock: zeros, for a key that this clock let
- * in. */
+/* bsp computes a batch again from the rows before its clock: zeros for a key that was admitted in
+ * this clock. */
 START_TEST(undo_of_a_new_row_is_zeros)
 {
     struct table_schema s = admit(ADMIT_COUNT, 2);
@@ -233,7 +234,7 @@ START_TEST(undo_of_a_new_row_is_zeros)
 }
 END_TEST
 
-/* At every level, and among keys that have rows. */
+/* At every vector level, and among keys that have rows. */
 START_TEST(pull_gives_zeros_to_those_that_wait)
 {
     struct table_schema s = admit(ADMIT_COUNT, 2);

@@ -1,4 +1,4 @@
-/* test_age.c: clocks, boundaries, what goes and what stays. */
+/* test_age.c: clocks, boundaries, and the rows that go or stay. */
 #include "embedding/rows/age.h"
 #include "embedding/rows/table_inner.h"
 #include "proto/base/key.h"
@@ -21,7 +21,7 @@ static void push_at(struct rows *r, uint64_t key, float show, uint32_t time)
     stats_push(r, key, 0.5f, show, 0, (struct stats_batch){.time = time});
 }
 
-/* Days one by one, as a log has them. */
+/* Lets days pass one by one, as in a log. */
 static void days_pass(struct rows *r, uint32_t from, uint32_t days)
 {
     for (uint32_t i = 1; i <= days; i++)
@@ -49,14 +49,14 @@ START_TEST(each_boundary_decays_once)
     ck_assert(stats_of(&r, KEY).show == 32);
     days_pass(&r, NOON + DAY, 3);
     ck_assert(stats_of(&r, KEY).show == 4);
-    /* A push ages before it adds. */
+    /* A push ages the row before it adds. */
     push_at(&r, KEY, 1, NOON + 5 * DAY);
     ck_assert(stats_of(&r, KEY).show == 3);
     rows_close(&r);
 }
 END_TEST
 
-/* Several boundaries at once are as many one by one; beyond 64 nearly so. */
+/* Several boundaries at once give the same result as one by one; beyond 64, nearly the same. */
 START_TEST(boundaries_at_once_are_as_one_by_one)
 {
     struct table_schema s = ageing(2);
@@ -128,7 +128,7 @@ START_TEST(low_scores_go_and_others_stay_as_they_were)
 }
 END_TEST
 
-/* A row with the very score stays. */
+/* A row with exactly the score stays. */
 START_TEST(the_score_itself_is_enough)
 {
     struct table_schema s = ageing(0);
@@ -143,7 +143,7 @@ START_TEST(the_score_itself_is_enough)
 }
 END_TEST
 
-/* Who waits is forgotten at the second boundary, be it passed with the first in one push. */
+/* A waiting key is forgotten at the second boundary, even if one push passes both. */
 START_TEST(who_waits_is_forgotten_after_two_boundaries)
 {
     for (uint32_t sketch = 0; sketch < 2; sketch++)
@@ -162,7 +162,7 @@ START_TEST(who_waits_is_forgotten_after_two_boundaries)
 }
 END_TEST
 
-/* What l2 counts by outlasts the rows that go. */
+/* The tablet's count of batches, which l2 uses, stays when rows go. */
 START_TEST(a_tablet_counts_its_batches_over_ageing)
 {
     struct table_schema s = ageing(0);
@@ -178,7 +178,7 @@ START_TEST(a_tablet_counts_its_batches_over_ageing)
 }
 END_TEST
 
-/* Rows that were evicted in a clock have undo: an image of a table that only evicts has more of it
+/* Rows that were evicted in a clock have undo: the image of a table that only evicts has more undo
  * than rows. */
 START_TEST(undo_of_evicted_rows_is_in_the_image)
 {
@@ -198,7 +198,7 @@ START_TEST(undo_of_evicted_rows_is_in_the_image)
 }
 END_TEST
 
-/* The memory of rows that went is used again. */
+/* The memory of evicted rows is reused. */
 START_TEST(rows_that_went_leave_no_trace)
 {
     struct table_schema s = ageing(1);
@@ -243,8 +243,8 @@ START_TEST(ttl_counts_from_the_last_push_and_by_field)
 }
 END_TEST
 
-/* To the second, and as of the boundary, not of the push that has passed it: a row in the store
- * knows nothing of that. */
+/* Exact to the second, and as of the boundary, not of the push that passed it: a row in the store
+ * does not know the push. */
 START_TEST(ttl_ends_behind_its_last_second)
 {
     const uint32_t midnight = NOON + DAY / 2;
@@ -261,8 +261,8 @@ START_TEST(ttl_ends_behind_its_last_second)
 }
 END_TEST
 
-/* The stamp costs a day, then the clock waits for the world to catch up; one from the past does
- * nothing. */
+/* A stamp from the future advances the clock by a day, then the clock waits until time catches up.
+ * A stamp from the past has no effect. */
 START_TEST(a_stamp_in_the_future_does_not_poison)
 {
     struct table_schema s = ageing(0);
@@ -294,7 +294,7 @@ START_TEST(rows_of_no_time_do_not_expire)
 }
 END_TEST
 
-/* Only tablets that take a push move on with it. */
+/* A push advances only the tablets that it covers. */
 START_TEST(a_tablet_that_skips_a_push_does_not_age)
 {
     struct table_schema s = ageing(1);
@@ -311,7 +311,7 @@ START_TEST(a_tablet_that_skips_a_push_does_not_age)
     ck_assert_int_eq(table_push(r.table, NULL, NULL, 0, &args), 0);
     ck_assert(stats_of(&r, key[0]).show == 8 && stats_of(&r, key[1]).show == 4);
     args.take = NULL;
-    args.tablet_count = 1; /* the first alone */
+    args.tablet_count = 1; /* only the first */
     ck_assert_int_eq(table_push(r.table, NULL, NULL, 0, &args), 0);
     ck_assert(stats_of(&r, key[0]).show == 4 && stats_of(&r, key[1]).show == 4);
     rows_close(&r);
@@ -326,7 +326,7 @@ START_TEST(the_least_go_when_a_tablet_is_full)
     s.rules.age_capacity = 1600;
     s.rules.age_by = _i == 0 ? EVICT_LRU : EVICT_SCORE;
     struct rows r = rows_open(&s);
-    for (uint64_t i = 0; i < 1600; i++) { /* of falling score, or of rising time */
+    for (uint64_t i = 0; i < 1600; i++) { /* falling scores, or rising times */
         uint64_t n = (i * 7) % 1600;
         push_at(&r, rows_key(n), (float)(2000 - (_i == 0 ? 0 : n)),
                 _i == 0 ? NOON + (uint32_t)i : 0);
@@ -381,7 +381,8 @@ START_TEST(room_for_one_row_keeps_one)
 }
 END_TEST
 
-/* bsp: what went in a clock is what the rows were before it, through an image too. */
+/* bsp: the undo of rows that were evicted in a clock is their former value, also through an
+ * image. */
 START_TEST(undo_knows_rows_that_went)
 {
     struct table_schema s = ageing(0);
@@ -426,8 +427,8 @@ static uint64_t beside(const struct rows *r)
     return c.beside_bytes;
 }
 
-/* Rows that went under bsp are memory until the next clock of the table, whichever tablet that
- * touches. */
+/* Undo of rows that were evicted under bsp takes memory until the table's next clock, whichever
+ * tablet that touches. */
 START_TEST(undo_of_rows_that_went_is_memory_for_one_clock)
 {
     struct table_schema s = ageing(2);
@@ -441,7 +442,7 @@ START_TEST(undo_of_rows_that_went_is_memory_for_one_clock)
             (struct stats_batch){.time = NOON, .undo_clock = table_undo_clock(7, 1 + i / 10)});
     }
     uint64_t steady = beside(&r), rows_bytes = 400 * (sizeof(uint64_t) + s.width * sizeof(float));
-    ck_assert_uint_gt(steady, 0); /* what the last clocks keep is counted */
+    ck_assert_uint_gt(steady, 0); /* the undo of the last clocks counts */
     for (uint32_t day = 1; day <= 3; day++) {
         struct push_args tick =
             stats_args(&s, (struct stats_batch){.time = NOON + day * DAY,
@@ -452,7 +453,7 @@ START_TEST(undo_of_rows_that_went_is_memory_for_one_clock)
     ck_assert_uint_ge(beside(&r), steady + rows_bytes / 2);
     stats_push(&r, keys[other], 0.5f, 1, 0,
                (struct stats_batch){.time = NOON, .undo_clock = table_undo_clock(8, 1)});
-    /* another run's clock says nothing of this one's */
+    /* another run's clock does not count for this one */
     ck_assert_uint_ge(beside(&r), steady + rows_bytes / 4);
     stats_push(&r, keys[other], 0.5f, 1, 0,
                (struct stats_batch){.time = NOON, .undo_clock = table_undo_clock(7, 51)});
@@ -465,7 +466,7 @@ START_TEST(undo_of_rows_that_went_is_memory_for_one_clock)
 }
 END_TEST
 
-/* In a replay, records of before a tablet's image are applied to others. */
+/* In a replay, records from before a tablet's image are applied to other tablets. */
 START_TEST(undo_of_rows_that_went_outlives_pushes_that_its_tablet_does_not_take)
 {
     struct table_schema s = ageing(2);

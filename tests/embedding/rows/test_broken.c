@@ -1,6 +1,6 @@
-/* test_broken.c: invariants of tables, tablets and marks, broken on purpose: each must be noticed,
- * by its own assert. What memory alone cannot break is broken by a function that does too much or
- * too little (-Wl,--wrap, tests/CMakeLists.txt). */
+/* test_broken.c: breaks the invariants of tables, tablets and marks on purpose: each breach must be
+ * caught by its own assert. What a change of memory cannot break is broken by a function that does
+ * too much or too little (-Wl,--wrap, tests/CMakeLists.txt). */
 #include "embedding/rows/age.h"
 #include "embedding/rows/image.h"
 #include "embedding/rows/run.h"
@@ -58,7 +58,7 @@ int __wrap_cold_add(struct cold *c, struct arena *a, uint32_t tablet_bits, uint6
     return planted == NOT_AT_ALL ? 0 : __real_cold_add(c, a, tablet_bits, key);
 }
 
-/* Twice for the check of lengths, then once for where the parts lie. */
+/* Called twice for the check of lengths, then once for the places of the parts. */
 size_t __real_image_life_bytes(const struct image_header *h);
 size_t __wrap_image_life_bytes(const struct image_header *h);
 size_t __wrap_image_life_bytes(const struct image_header *h)
@@ -71,7 +71,7 @@ size_t __wrap_image_life_bytes(const struct image_header *h)
 
 #define ROWS 100u
 
-/* One tablet; rows of keys 0 .. ROWS - 1, with undo. */
+/* Returns one tablet with rows of keys 0 .. ROWS - 1, with undo. */
 static struct rows filled(void)
 {
     struct table_schema s = rows_schema(OPT_ADAGRAD, 4, 0);
@@ -92,7 +92,7 @@ static int put(void *context, uint64_t key, const void *row, size_t row_bytes, u
     return 0;
 }
 
-/* Ten of its rows are in the store; one of their keys. */
+/* Moves ten of its rows to the store. Returns one of their keys. */
 static uint64_t some_leave(struct rows *r)
 {
     uint32_t chosen, gone;
@@ -104,7 +104,7 @@ static uint64_t some_leave(struct rows *r)
     return keys[0];
 }
 
-/* Its image is read again with `plant` at work. */
+/* Reads its image again while `plant` is active. */
 static void read_again(struct rows *r, enum plant plant)
 {
     size_t bytes = table_image_bytes(r->table, 0);
@@ -285,7 +285,7 @@ static void undo_is_of_no_clock(void)
     undo_begin(u, 0, 0);
 }
 
-/* ---- who waits, who is named ---- */
+/* ---- waiting and named keys ---- */
 
 static void names_come_in_any_order(void)
 {

@@ -1,4 +1,4 @@
-/* test_census.c: what a census counts, against rows whose statistics are known. */
+/* test_census.c: the counts of a census, against rows with known statistics. */
 #include "embedding/census.h"
 #include "embedding/row_json.h"
 #include "embedding/rows/table_inner.h"
@@ -19,7 +19,7 @@ static struct table_schema stats_schema(void)
     return s;
 }
 
-/* Key i of a field, in tablet `tablet`. */
+/* Returns key i of a field, in tablet `tablet`. */
 static uint64_t key_in(uint32_t field, uint32_t tablet, uint32_t i)
 {
     for (uint64_t n = 0;; n++) {
@@ -29,7 +29,7 @@ static uint64_t key_in(uint32_t field, uint32_t tablet, uint32_t i)
     }
 }
 
-/* A row with the statistics told, all its weights w. */
+/* Adds a row with the given statistics and all weights equal to w. */
 static void add(struct rows *r, uint64_t key, float w, struct row_stats stats)
 {
     const struct table_schema *s = table_schema_of(r->table);
@@ -58,7 +58,7 @@ static int64_t in(const struct json *j, const char *path)
     return json_as_int(json_get(j, path), -1);
 }
 
-/* Rows of the cell of a power of two; 0: no such cell. */
+/* Returns the rows in the cell of a power of two; 0: there is no such cell. */
 static int64_t cell(const struct json *j, const char *histogram, int64_t power)
 {
     char path[64];
@@ -130,7 +130,7 @@ START_TEST(census_tries_thresholds_out)
     j = count(&r, &(struct census_ask){.what_if = true, .score = 1});
     ck_assert_int_eq(in(j, "what_if.rows"), 3);
     json_free(j);
-    /* a row of no known time stays */
+    /* a row without a known time stays */
     j = count(&r, &(struct census_ask){.what_if = true, .ttl = 30 * DAY});
     ck_assert_int_eq(in(j, "what_if.rows"), 4);
     ck_assert_int_eq(in(j, "fields.1.kept"), 2);
@@ -146,7 +146,7 @@ START_TEST(census_of_a_budget_keeps_the_newest_or_the_best)
 {
     struct table_schema s = stats_schema();
     struct rows r = six_rows(&s);
-    /* two a tablet: past it 15/16 of them, one */
+    /* two a tablet; beyond that, 15/16 of two: one */
     struct json *j = count(&r, &(struct census_ask){.what_if = true, .rows = 11});
     ck_assert_int_eq(in(j, "what_if.rows"), 3);
     ck_assert_int_eq(in(j, "what_if.capacity"), 8);
@@ -162,7 +162,7 @@ START_TEST(census_of_a_budget_keeps_the_newest_or_the_best)
 }
 END_TEST
 
-/* Each key in a field of its own, so that `kept` tells which rows stay; many are of equal use. */
+/* Each key has its own field, so that `kept` shows which rows stay; many are equally used. */
 static struct rows tied_rows(const struct table_schema *s, uint32_t count)
 {
     struct rows r = rows_open(s);
@@ -173,8 +173,8 @@ static struct rows tied_rows(const struct table_schema *s, uint32_t count)
     return r;
 }
 
-/* What is told for a budget is what a table with that capacity keeps, row by row: at it, past it,
- * and of equal ones. */
+/* The figures for a budget are what a table with that capacity would keep, row by row: at it, past
+ * it, and among equal rows. */
 START_TEST(census_of_a_budget_is_what_the_rule_would_keep)
 {
     static const uint32_t share[] = {1, 2, 15, 16, 17, 24, 25, 26, 40, 100};
@@ -264,7 +264,7 @@ START_TEST(row_json_names_each_part_of_a_row)
     struct json *j = row_json(r.table, key, "s/0", false, &found);
     ck_assert(found && json_as_bool(json_get(j, "found"), false));
     ck_assert_uint_eq(json_count(json_get(j, "weights")), 4);
-    /* AdaGrad's; the statistics are not among it */
+    /* AdaGrad's state; the statistics are not part of it */
     ck_assert_uint_eq(json_count(json_get(j, "state")), 4);
     ck_assert_int_eq(in(j, "tablet"), 1);
     ck_assert_int_eq(in(j, "field"), 3);

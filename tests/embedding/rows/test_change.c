@@ -1,10 +1,10 @@
-/* test_change.c: a table whose schema becomes another: from then on it is as if it had been so
- * always, but for its rows; and so are its older images. */
+/* test_change.c: a table's schema changes: from then on the table, except for its rows, is as if it
+ * had always had the new schema; and so are its older images. */
 #include "embedding/rows/image.h"
 #include "proto/base/key.h"
 #include "tests/lib/embedding_stats.h"
 
-/* All that a tablet can have beside its rows. */
+/* A schema with everything that a tablet can have beside its rows. */
 static struct table_schema before(void)
 {
     struct table_schema s = stats_schema(OPT_ROW_ADAGRAD, 2, 1);
@@ -44,9 +44,9 @@ static struct table_schema after(int which)
         s.rules.admit_threshold = 2;
         return s;
     case 4:
-        s.rules.admit_waiting = 4; /* too few for those that wait */
+        s.rules.admit_waiting = 4; /* too few for the waiting keys */
         return s;
-    case 5: /* no row goes any more: what undo knows of those that went must go */
+    case 5: /* rows are no longer evicted: the undo of evicted ones must go */
         s.rules.age_every = s.rules.age_capacity = 0;
         s.rules.age_decay = s.rules.age_score = 0;
         return s;
@@ -122,7 +122,7 @@ START_TEST(a_changed_tablet_is_what_its_older_image_becomes)
     live(&a, 600, 1200);
     live(&b, 600, 1200);
     assert_same(&a, &b);
-    /* and what it writes now is of now */
+    /* its new images have the new schema */
     struct rows c = rows_open(&other);
     take_images(&b, &c);
     assert_same(&b, &c);
@@ -179,8 +179,8 @@ static uint64_t waiting_in(const struct rows *r)
     return counts.waiting;
 }
 
-/* A generation turns when it is full, by its last key. So one that a lower bound makes full may not
- * take one more first, or it would be longer than any reader believes. */
+/* A full generation turns with its last key. If a lower bound makes a generation full, it may not
+ * take one more key first: readers would refuse its length. */
 START_TEST(a_generation_is_never_longer_than_the_lowered_bound)
 {
     struct table_schema s = waiting_at_most(200), fewer = waiting_at_most(100);

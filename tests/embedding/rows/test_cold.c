@@ -1,5 +1,5 @@
-/* test_cold.c: rows that leave memory and come back: a table whose rows come and go is the table in
- * which they stayed. */
+/* test_cold.c: rows that leave memory and come back: such a table equals one in which all rows
+ * stay. */
 #include "embedding/rows/table_cold.h"
 
 #include "embedding/rows/table_inner.h"
@@ -11,7 +11,7 @@
 #define NOON (FIRST_DAY + DAY / 2)
 #define KEYS 4096u
 
-/* What a store would hold: the last pair of each key of rows_key(0..KEYS). */
+/* The contents of a store: the last pair of each key of rows_key(0..KEYS). */
 struct shelf {
     char *value[KEYS]; /* owned */
     uint64_t puts;
@@ -106,7 +106,7 @@ START_TEST(rows_that_left_are_counted_and_come_back_as_they_were)
 }
 END_TEST
 
-/* What was pushed or pulled last stays longest. */
+/* The rows that were pushed or pulled last stay longest. */
 START_TEST(the_least_used_rows_leave_first)
 {
     struct table_schema s = rows_schema(OPT_ADAGRAD, 4, 0);
@@ -146,8 +146,8 @@ START_TEST(a_row_that_was_only_read_leaves_without_a_write)
     uint64_t pulled = rows_key(7);
     float row[4];
     table_pull(r.table, &pulled, 1, row);
-    /* Without a write: the nine that nobody changed; first but the eight of them that nobody has
-     * pulled and may still push to. */
+    /* Without a write only the nine unchanged rows may go: first the eight that were not pulled,
+     * because the pulled one may still get a push. */
     ck_assert_int_eq(table_cold_choose(r.table, 0, 8, NULL, NULL, &chosen), 0);
     ck_assert_uint_eq(chosen, 8);
     ck_assert_int_eq(table_cold_drop(r.table, 0, &gone), 0);
@@ -177,7 +177,7 @@ START_TEST(rows_that_are_used_often_stay_and_not_those_that_were_used_last)
     for (uint32_t turn = 0; turn < 3; turn++)
         for (uint32_t i = 0; i < 20; i++) {
             uint64_t key = rows_key(i);
-            table_pull(r.table, &key, 1, row); /* with its push one use */
+            table_pull(r.table, &key, 1, row); /* one use, together with its push */
             rows_push_one(&r, key, 1, turn);
         }
     for (uint32_t i = 20; i < 40; i++)
@@ -190,7 +190,7 @@ START_TEST(rows_that_are_used_often_stay_and_not_those_that_were_used_last)
 }
 END_TEST
 
-/* Rows that were pulled and whose pushes are awaited are not even counted. */
+/* Rows that were pulled and wait for their push are not even counted. */
 START_TEST(rows_that_await_their_push_are_spared_once)
 {
     struct table_schema s = rows_schema(OPT_ADAGRAD, 4, 0);
@@ -206,13 +206,13 @@ START_TEST(rows_that_await_their_push_are_spared_once)
     }
     ck_assert_int_eq(table_cold_choose(r.table, 0, 10, put, &shelf, &chosen), 0);
     ck_assert_uint_eq(chosen, 3);
-    ck_assert_uint_eq(leave(&r, &shelf, 0, 10), 10); /* the three once more, and those */
+    ck_assert_uint_eq(leave(&r, &shelf, 0, 10), 10); /* the three once more, and the others */
     shelf_clear(&shelf);
     rows_close(&r);
 }
 END_TEST
 
-/* While there are enough that nobody uses, the others keep what they were used. */
+/* While there are enough unused rows, the others keep their counts of use. */
 START_TEST(rows_cool_down_when_too_few_are_cold)
 {
     for (uint32_t unused = 1; unused <= 3; unused++) {
@@ -222,7 +222,7 @@ START_TEST(rows_cool_down_when_too_few_are_cold)
         uint32_t chosen;
         for (uint32_t i = 0; i < unused; i++)
             rows_push_one(&r, rows_key(i), 1, 0);
-        for (int look = 0; look < 3; look++) /* all that were there have cooled down */
+        for (int look = 0; look < 3; look++) /* all earlier rows have cooled down */
             ck_assert_int_eq(table_cold_choose(r.table, 0, 0, put, &shelf, &chosen), 0);
         for (int use = 0; use < 3; use++)
             rows_push_one(&r, rows_key(9), 1, 0);
@@ -236,7 +236,7 @@ START_TEST(rows_cool_down_when_too_few_are_cold)
                     place = k;
                 }
         ck_assert_ptr_nonnull(b);
-        /* with one unused it goes too, and what goes has no heat */
+        /* a single unused row leaves, too, and a row that left has no heat */
         uint32_t heat = bucket_notes(b, place) & HEAT_FULL;
         ck_assert_uint_eq(heat, unused == 1 ? 0 : unused == 2 ? 1 : 2);
         shelf_clear(&shelf);
@@ -245,8 +245,8 @@ START_TEST(rows_cool_down_when_too_few_are_cold)
 }
 END_TEST
 
-/* That pairs were put in is known from when it began, not only while it lasts: who looks for them
- * after a write that failed has to find them. */
+/* The store is known to have pairs from the begin of a write on, even if it failed: a later search
+ * must find them. */
 START_TEST(a_table_that_rows_have_left_is_known)
 {
     struct table_schema s = rows_schema(OPT_ADAGRAD, 4, 1);
@@ -273,8 +273,8 @@ static uint64_t puts_of_all(struct rows *r, struct shelf *shelf)
     return shelf->puts - before;
 }
 
-/* Rows whose pairs are those of the store are put once more where the store's are not theirs any
- * more. An empty tablet has none. */
+/* A row whose pair in the store is no longer valid is written once more. An empty tablet writes
+ * none. */
 START_TEST(a_tablet_that_is_forgotten_puts_all_its_rows)
 {
     enum { MANY = 200 };
@@ -318,7 +318,7 @@ static bool not_the_first(void *context, uint64_t key, float *row)
     return key != rows_key(0);
 }
 
-/* When others go, a row stays as it is known: its pair is that of the store. */
+/* When other rows are erased, a row keeps its state: its pair is the one in the store. */
 START_TEST(rows_that_stay_keep_their_pairs)
 {
     struct table_schema s = rows_schema(OPT_ADAGRAD, 4, 0);
@@ -332,13 +332,13 @@ START_TEST(rows_that_stay_keep_their_pairs)
     rows_push_one(&r, rows_key(5), 1, 0);
     ck_assert_int_eq(table_keep(r.table, 0, not_the_first, NULL, 0, &gone), 0);
     ck_assert_uint_eq(gone, 1);
-    ck_assert_uint_eq(puts_of_all(&r, &shelf), 1); /* of the one that was pushed to */
+    ck_assert_uint_eq(puts_of_all(&r, &shelf), 1); /* the row that was pushed to */
     shelf_clear(&shelf);
     rows_close(&r);
 }
 END_TEST
 
-/* A tablet's image says of which epoch its pairs are. */
+/* A tablet's image contains the epoch of its pairs. */
 START_TEST(an_epoch_is_in_the_image)
 {
     struct table_schema s = rows_schema(OPT_ADAGRAD, 4, 0);
@@ -349,7 +349,7 @@ START_TEST(an_epoch_is_in_the_image)
     table_cold_fresh(r.table, 0);
     struct rows again = stats_through_images(&r);
     ck_assert_uint_eq(table_cold_epoch(again.table, 0), 5);
-    ck_assert(table_cold_stale(again.table, 0)); /* whether those of before went is not known */
+    ck_assert(table_cold_stale(again.table, 0)); /* it is unknown if the older pairs were deleted */
     rows_close(&again);
     rows_close(&r);
 }
@@ -404,7 +404,7 @@ START_TEST(a_pair_of_another_length_is_refused)
     ck_assert_int_eq(table_cold_take(r.table, rows_key(0), shelf.value[0], shelf.bytes - 4),
                      SHOAL_E_CORRUPT);
     ck_assert(table_cold_has(r.table, rows_key(0)));
-    /* not cold: nothing */
+    /* not cold: no effect */
     ck_assert_int_eq(table_cold_take(r.table, rows_key(1), shelf.value[0], shelf.bytes), 0);
     ck_assert_uint_eq(table_rows(r.table), 1);
     shelf_clear(&shelf);
@@ -432,9 +432,8 @@ START_TEST(rows_of_dense_tables_and_of_tables_with_a_capacity_stay)
 }
 END_TEST
 
-/* Two tables get the same pushes; one of them is short of memory. Every row that a push touches
- * comes in first. Days pass, rows decay, fall below the score, expire: whether they are in memory
- * or not. */
+/* Two tables get the same pushes; one has little memory. Every row that a push touches is fetched
+ * first. Days pass, rows decay, fall below the score and expire, in memory and outside. */
 static void live_beside(const struct table_schema *s, uint32_t first_time, uint32_t steps,
                         uint32_t step_seconds)
 {
@@ -456,7 +455,7 @@ static void live_beside(const struct table_schema *s, uint32_t first_time, uint3
             stats_push(&some, key, 0.1f * (float)i, show, click, b);
         }
         left += leave(&some, &shelf, (uint32_t)(rng_next(&rng) % tablets), 30);
-        if (step % 16 == 7) { /* what is in memory and which keys are cold goes through images */
+        if (step % 16 == 7) { /* rows in memory and the set of cold keys go through images */
             struct rows again = stats_through_images(&some);
             ck_assert_uint_eq(table_cold_rows(again.table), table_cold_rows(some.table));
             rows_close(&some);
@@ -484,7 +483,7 @@ START_TEST(late_ageing_is_as_ageing_in_time)
     live_beside(&s, NOON, 300, 3600);
     s.rules.age_ttl = 3 * DAY;
     live_beside(&s, NOON, 300, 7200);
-    live_beside(&s, 0, 300, 7200); /* the first 20 batches tell no time */
+    live_beside(&s, 0, 300, 7200); /* the first 20 batches have no time */
 }
 END_TEST
 
@@ -497,7 +496,7 @@ START_TEST(plain_rows_come_and_go)
 }
 END_TEST
 
-/* The control: ageing that looked at the row's own time alone would differ. */
+/* The control case: ageing by the row's own time alone would give another result. */
 START_TEST(a_row_that_comes_back_without_its_clock_differs)
 {
     struct table_schema s = stats_schema(OPT_ADAGRAD, 3, 0);
@@ -520,7 +519,7 @@ START_TEST(a_row_that_comes_back_without_its_clock_differs)
 }
 END_TEST
 
-/* A field goes from memory and from the store, its pairs too. */
+/* A field is dropped from memory and from the store, with its pairs. */
 START_TEST(dropped_field_is_not_cold_any_more)
 {
     struct table_schema s = rows_schema(OPT_ADAGRAD, 4, 0);
@@ -574,7 +573,8 @@ START_TEST(rows_that_go_for_good_are_told)
 }
 END_TEST
 
-/* An image that leaves with its rows: they are among the cold keys and not among the rows. */
+/* An image that is written while rows leave: these are among its cold keys, and not among its
+ * rows. */
 START_TEST(an_image_lists_what_leaves_with_it)
 {
     struct table_schema s = rows_schema(OPT_ADAGRAD, 4, 0);
@@ -610,7 +610,7 @@ START_TEST(an_image_lists_what_leaves_with_it)
 }
 END_TEST
 
-/* The set beside a plain array of flags, key 0 among them. */
+/* The set beside a plain array of flags, with key 0. */
 START_TEST(the_set_holds_what_was_put_in)
 {
     enum { SPAN = 3000 };
@@ -652,7 +652,7 @@ START_TEST(the_set_holds_what_was_put_in)
 }
 END_TEST
 
-/* Also when they come in the order in which another set has them, as from its image. */
+/* Also if the keys come in the order of another set, as from its image. */
 START_TEST(crafted_keys_in_the_set_are_found_soon)
 {
     enum { SET = 6000 };
@@ -684,8 +684,8 @@ START_TEST(crafted_keys_in_the_set_are_found_soon)
 }
 END_TEST
 
-/* Under bsp a batch of the last clock may be computed again, from the rows before it: also from one
- * that expired in that clock while it was in the store, and is noticed only now. */
+/* Under bsp a batch of the last clock may be computed again from the rows before it, even from a
+ * row that expired during that clock while it was in the store, which is noticed only now. */
 START_TEST(a_row_that_ended_unnoticed_in_this_clock_has_its_undo)
 {
     struct table_schema s = stats_schema(OPT_ADAGRAD, 4, 0);
@@ -706,7 +706,7 @@ START_TEST(a_row_that_ended_unnoticed_in_this_clock_has_its_undo)
     table_pull(hot.table, &ends, 1, before);
     ck_assert_uint_eq(leave(&cold, &shelf, 0, 10), 2);
     fetch(&cold, &shelf, stays);
-    for (uint32_t day = 1; day <= 3; day++) /* in the last of these clocks it expires */
+    for (uint32_t day = 1; day <= 3; day++) /* it expires in the last of these clocks */
         for (int i = 0; i < 2; i++)
             stats_push(both[i], stays, 1, 8, 1,
                        (struct stats_batch){
@@ -728,7 +728,7 @@ START_TEST(a_row_that_ended_unnoticed_in_this_clock_has_its_undo)
         ck_assert(!stats_has(both[i], ends));
         table_pull_before(both[i]->table, &ends, 1, 4, out);
         ck_assert_mem_eq(out, before, sizeof out);
-        table_pull_before(both[i]->table, &ends, 1, 3, out); /* another clock is not kept */
+        table_pull_before(both[i]->table, &ends, 1, 3, out); /* undo of another clock is not kept */
         ck_assert_mem_ne(out, before, sizeof out);
     }
     shelf_clear(&shelf);

@@ -1,5 +1,5 @@
-/* test_half.c: values of 16 bits against their definition, value by value; rounding is by chance,
- * fair, and the same at every vector level. */
+/* test_half.c: 16-bit values against their definition, value by value. Rounding is random, fair,
+ * and the same at every vector level. */
 #include "embedding/rows/half.h"
 #include "proto/base/key.h"
 #include "tests/lib/embedding_rows.h"
@@ -13,7 +13,7 @@
 
 static const enum value_kind kinds[2] = {VALUES_FP16, VALUES_BF16};
 
-/* What the formats say a pattern means: sign, exponent, fraction. */
+/* Returns the value of a bit pattern by the formats' definition: sign, exponent, fraction. */
 static double meaning(enum value_kind kind, uint32_t h)
 {
     const int fraction_bits = kind == VALUES_FP16 ? 10 : 7, bias = kind == VALUES_FP16 ? 15 : 127;
@@ -30,7 +30,7 @@ static uint32_t most_of(enum value_kind kind) /* the largest finite pattern */
     return kind == VALUES_FP16 ? HALF_FP16_MOST : HALF_BF16_MOST;
 }
 
-/* The largest pattern whose value is not above x, 0 <= x: patterns are in order. */
+/* Returns the largest pattern whose value is not above x, 0 <= x; patterns are ordered by value. */
 static uint32_t below(enum value_kind kind, double x)
 {
     uint32_t low = 0, high = most_of(kind);
@@ -44,7 +44,7 @@ static uint32_t below(enum value_kind kind, double x)
     return low;
 }
 
-/* Finite floats of every size: any bits, and sizes that weights have. */
+/* Returns a finite float: any bit pattern, or a size that weights have. */
 static float some_float(struct rng *r, uint32_t i)
 {
     if (i % 2 == 0) {
@@ -56,7 +56,7 @@ static float some_float(struct rng *r, uint32_t i)
     return (rng_float(r) - 0.5f) * (float)ldexp(1, (int)rng_below(r, 60) - 50);
 }
 
-/* Rows follow from them: a batch that is computed again on another release is the same. */
+/* Rows depend on the draws: a batch that another release computes again must give the same bits. */
 START_TEST(draws_are_those_of_every_release)
 {
     ck_assert_uint_eq(half_draws(7, 1, 2), DRAWS);
@@ -166,8 +166,8 @@ START_TEST(ties_go_to_the_even_one)
 }
 END_TEST
 
-/* Whether the mean of many roundings of x is x: within five deviations of such a mean, and of what
- * a share of 16 bits cuts. */
+/* True when the mean of many roundings of x is x, within five deviations of such a mean and the
+ * error of a 16-bit share. */
 static bool fair(enum value_kind kind, float x, bool by_chance)
 {
     enum { TIMES = 20000 };
@@ -189,7 +189,7 @@ static bool fair(enum value_kind kind, float x, bool by_chance)
     return fabs(sum / TIMES - (double)x) <= 5 * 0.5 * step / sqrt(TIMES) + step / 65536;
 }
 
-/* The control: rounding to the nearest is not. */
+/* The control case: rounding to the nearest is not fair. */
 START_TEST(rounding_is_fair)
 {
     static const float shares[] = {0.03f, 0.1f, 0.3f, 0.5f, 0.77f, 0.97f};
@@ -208,7 +208,7 @@ START_TEST(rounding_is_fair)
 }
 END_TEST
 
-/* Each element has bits of its own, and each row, lane and batch. */
+/* Each element has bits of its own, and so have each row, lane and batch. */
 START_TEST(elements_are_rounded_independently)
 {
     const enum value_kind kind = kinds[_i];
@@ -252,7 +252,7 @@ START_TEST(rounding_has_the_same_bits_at_every_level)
             }
             digest = hash_bytes(row[0], floats * sizeof(float), digest);
         }
-    /* Written down once, for every compiler: journals of one build are replayed by another. */
+    /* Fixed for every compiler: journals of one build are replayed by another. */
     static const uint64_t digests[2] = {9842303828238728967ULL, 9210955559285595758ULL};
     ck_assert_uint_eq(digest, digests[_i]);
 }

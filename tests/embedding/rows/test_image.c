@@ -1,4 +1,4 @@
-/* test_image.c: images: what is written is read, and nothing else is believed. */
+/* test_image.c: images: a written image is read back, and any other is refused. */
 #include "embedding/rows/image.h"
 #include "embedding/rows/rules/life.h"
 #include "proto/base/key.h"
@@ -40,14 +40,14 @@ START_TEST(image_read_gives_back_rows_and_undo)
 {
     struct table_schema s = rows_schema((enum optimizer_kind)_i, _i == 3 ? 16 : 5, 2);
     struct rows a = filled(&s), b = rows_open(&s);
-    rows_push_one(&b, 12345, 1, 3); /* what was there goes */
+    rows_push_one(&b, 12345, 1, 3); /* earlier rows are replaced */
     static uint64_t keys[ROWS];
     static float x[ROWS * 16], y[ROWS * 16];
     for (uint64_t i = 0; i < ROWS; i++)
         keys[i] = rows_key(i);
     for (uint32_t t = 0; t < 4; t++) {
         struct image m = image_of(a.table, t);
-        char *odd = malloc(m.bytes + 1); /* at an odd address, as a store may hand it over */
+        char *odd = malloc(m.bytes + 1); /* at an odd address, as a store may give it */
         struct err e = {0};
         memcpy(odd + 1, m.data, m.bytes);
         ck_assert_msg(table_image_read(b.table, t, odd + 1, m.bytes, &e) == 0, "%s", e.text);
@@ -64,7 +64,7 @@ START_TEST(image_read_gives_back_rows_and_undo)
         table_pull_before(b.table, keys, ROWS, clock, y);
         ck_assert_mem_eq(x, y, ROWS * s.width * sizeof(float));
     }
-    /* The undo goes on where it was: the same clock adds, the next one drops. */
+    /* The undo continues: the same clock adds to it, the next one drops it. */
     for (uint64_t clock = 9; clock < 11; clock++) {
         rows_push_one(&a, rows_key(1), 1, clock);
         rows_push_one(&b, rows_key(1), 1, clock);
@@ -90,7 +90,7 @@ START_TEST(image_of_an_empty_tablet_empties)
 }
 END_TEST
 
-/* A refused image leaves the tablet, and the memory, as they were. */
+/* A refused image leaves the tablet and its memory unchanged. */
 static void assert_refused(struct rows *r, uint32_t tablet, const void *data, size_t bytes,
                            int expected)
 {
@@ -135,7 +135,7 @@ START_TEST(image_cut_short_or_lengthened_is_refused)
     struct rows r = filled(&s);
     struct image m = image_of(r.table, 5);
     for (size_t bytes = 0; bytes < m.bytes; bytes++) {
-        char *exact = malloc(bytes + 1); /* so that reading past the end is seen by a sanitizer */
+        char *exact = malloc(bytes + 1); /* so that a sanitizer sees a read past the end */
         memcpy(exact, m.data, bytes);
         assert_refused(&r, 5, exact, bytes, SHOAL_E_CORRUPT);
         free(exact);
@@ -156,7 +156,7 @@ START_TEST(image_of_another_tablet_or_schema_is_refused)
     struct image m = image_of(r.table, 5);
     assert_refused(&r, 6, m.data, m.bytes, SHOAL_E_CORRUPT);
     struct rows none = rows_open(&s);
-    struct image empty = image_of(none.table, 5); /* no key in it tells where it belongs */
+    struct image empty = image_of(none.table, 5); /* it has no key that tells its tablet */
     assert_refused(&r, 6, empty.data, empty.bytes, SHOAL_E_CORRUPT);
     free(empty.data);
     rows_close(&none);
@@ -178,7 +178,7 @@ START_TEST(image_of_another_tablet_or_schema_is_refused)
 }
 END_TEST
 
-/* Damage under a right checksum: a bug or an enemy wrote it; it must not get in all the same. */
+/* Damage under a valid checksum, by a bug or an attacker, must be refused all the same. */
 START_TEST(image_with_wrong_content_under_a_right_checksum_is_refused)
 {
     struct table_schema s = rows_schema(OPT_ADAGRAD, 3, 6);
@@ -195,14 +195,14 @@ START_TEST(image_with_wrong_content_under_a_right_checksum_is_refused)
     keys[1] = keys[0]; /* twice */
     image_seal(&m);
     assert_refused(&r, 5, m.data, m.bytes, SHOAL_E_CORRUPT);
-    keys[1] = key_unmix(key_mix(saved) ^ (1ULL << 63)); /* of another tablet */
+    keys[1] = key_unmix(key_mix(saved) ^ (1ULL << 63)); /* a key of another tablet */
     image_seal(&m);
     assert_refused(&r, 5, m.data, m.bytes, SHOAL_E_CORRUPT);
     keys[1] = saved;
     memcpy(undo_keys + 1, undo_keys, 8); /* undo twice */
     image_seal(&m);
     assert_refused(&r, 5, m.data, m.bytes, SHOAL_E_CORRUPT);
-    undo_keys[1] = key_unmix(key_mix(undo_saved) ^ 1); /* undo of no row */
+    undo_keys[1] = key_unmix(key_mix(undo_saved) ^ 1); /* undo without a row */
     image_seal(&m);
     assert_refused(&r, 5, m.data, m.bytes, SHOAL_E_CORRUPT);
     undo_keys[1] = undo_saved;
@@ -220,7 +220,7 @@ START_TEST(image_with_wrong_content_under_a_right_checksum_is_refused)
         assert_refused(&r, 5, m.data, m.bytes, SHOAL_E_CORRUPT);
     }
     lie = h;
-    lie.width = UINT32_MAX; /* lengths that would overflow if they were multiplied in 32 bits */
+    lie.width = UINT32_MAX; /* lengths that would overflow in a product of 32 bits */
     lie.row_floats = UINT32_MAX;
     memcpy(m.data, &lie, sizeof lie);
     image_seal(&m);
@@ -247,7 +247,7 @@ START_TEST(image_of_a_later_version_is_refused_by_name)
         memcpy(&h, m.data, sizeof h);
         h.version = later ? IMAGE_VERSION + 1 : IMAGE_VERSION - 1;
         memcpy(m.data, &h, sizeof h);
-        assert_refused(&r, 5, m.data, m.bytes, SHOAL_E_CORRUPT); /* its checksum says damaged */
+        assert_refused(&r, 5, m.data, m.bytes, SHOAL_E_CORRUPT); /* by its checksum it is damaged */
         image_seal(&m);
         assert_refused(&r, 5, m.data, m.bytes, SHOAL_E_VERSION);
         ck_assert_int_eq(table_image_read(r.table, 5, m.data, m.bytes, &e), SHOAL_E_VERSION);
@@ -264,8 +264,8 @@ END_TEST
 
 /* ---- a tablet's life ---- */
 
-/* Everything that a tablet can have beside its rows. Rows and undo of a size that keeps all parts
- * of an image aligned. */
+/* A schema with everything that a tablet can have beside its rows. Rows and undo have sizes that
+ * keep all parts of an image aligned. */
 static struct table_schema living(void)
 {
     struct table_schema s = stats_schema(OPT_ROW_ADAGRAD, 2, 1);
@@ -325,7 +325,7 @@ START_TEST(image_brings_a_tablets_life_along)
 }
 END_TEST
 
-/* Where the parts of an image lie. */
+/* The places of the parts of an image. */
 struct parts {
     struct image_header *h;
     uint64_t *keys;
@@ -349,7 +349,7 @@ static struct parts parts_of(struct image *m)
 
 #define LIVES 20
 
-/* One lie each; false: there is no such one. */
+/* Makes one wrong change; false: there is none with this number. */
 static bool tell_lie(int which, struct parts p)
 {
     uint64_t foreign = key_unmix(key_mix(p.young[0].key) ^ (1ULL << 63));
@@ -361,7 +361,7 @@ static bool tell_lie(int which, struct parts p)
         p.old[0].key = p.young[0].key; /* in both */
         return true;
     case 2:
-        p.young[0].key = p.keys[0]; /* of a row */
+        p.young[0].key = p.keys[0]; /* the key has a row */
         return true;
     case 3:
         p.old[0].key = foreign;
@@ -408,11 +408,11 @@ static bool tell_lie(int which, struct parts p)
         p.h->name_count = UINT32_MAX;
         return true;
     case 17:
-        p.h->sketch_cells = 128; /* not the table's; 8 names more make up for the length */
+        p.h->sketch_cells = 128; /* not the table's; 8 more names make up for the length */
         p.h->name_count += 2 * 2 * 128 / 16;
         return true;
     case 18:
-        p.h->cold_count = 1; /* its key would be beyond the end */
+        p.h->cold_count = 1; /* its key would be behind the end */
         return true;
     default:
         p.h->sketch_cells = UINT32_MAX;
@@ -452,7 +452,8 @@ START_TEST(image_with_a_life_that_cannot_be_is_refused)
 }
 END_TEST
 
-/* Releases whose full generation took one more key when the bound was lowered wrote such. */
+/* Earlier releases wrote such images: a full generation took one more key when the bound was
+ * lowered. */
 START_TEST(image_with_one_waiting_key_more_is_read)
 {
     struct table_schema s = living();
@@ -485,7 +486,7 @@ START_TEST(image_with_one_waiting_key_more_is_read)
 }
 END_TEST
 
-/* A table that has none of it takes none of it. */
+/* A table without these features accepts no image with them. */
 START_TEST(image_with_a_life_is_refused_by_a_plain_table)
 {
     struct table_schema s = rows_schema(OPT_ADAGRAD, 3, 0);
@@ -503,7 +504,8 @@ START_TEST(image_with_a_life_is_refused_by_a_plain_table)
 }
 END_TEST
 
-/* Images and manifests hold it: with another one every row on disk would be of another table. */
+/* Images and manifests contain the digest: with another digest every row on disk would belong to
+ * another table. */
 START_TEST(digest_of_a_schema_is_the_same_in_every_release)
 {
     static const uint64_t is[] = {5405386256712724007u, 6157218294289267334u,

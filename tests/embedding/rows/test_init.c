@@ -20,7 +20,7 @@ START_TEST(init_is_a_function_of_seed_and_key)
 }
 END_TEST
 
-/* Written down once: tables on disk depend on these bits for ever. */
+/* The bits are fixed: tables on disk depend on them for ever. */
 START_TEST(init_keeps_its_bits)
 {
     struct table_schema s = rows_schema(OPT_SGD, 64, 0);

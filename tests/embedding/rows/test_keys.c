@@ -1,5 +1,5 @@
-/* test_keys.c: keys by name: erased, blocked, allowed, reset; in tables with rules and without;
- * fields that go. */
+/* test_keys.c: keys that are erased, blocked, allowed or reset, in tables with rules and without;
+ * dropped fields. */
 #include "embedding/rows/init.h"
 #include "embedding/rows/optimizer/isa.h"
 #include "embedding/rows/rules/named.h"
@@ -50,7 +50,7 @@ END_TEST
 START_TEST(erased_rows_go_and_do_not_come_back)
 {
     struct table_schema s = stats_schema(OPT_ADAGRAD, 3, 2);
-    s.rules.stats = (uint32_t)_i; /* a plain table too */
+    s.rules.stats = (uint32_t)_i; /* a plain table, too */
     isa_limit((enum isa)(_i == 0 ? ISA_BASE : ISA_AVX512));
     struct rows r = filled(&s, 0), others = rows_open(&s);
     uint64_t gone[KEYS / 3];
@@ -68,7 +68,7 @@ START_TEST(erased_rows_go_and_do_not_come_back)
     ck_assert_uint_eq(rows_digest(r.table), rows_digest(others.table));
     ck_assert_uint_eq(counts_of(&r).blocked, 20);
     ck_assert(stats_weight(&r, gone[0], 1) == 0);
-    /* Let in again it begins anew. */
+    /* Admitted again, it begins anew. */
     ck_assert_uint_eq(name_keys(&r, KEY_RESET, gone, 1), 1);
     ck_assert(stats_weight(&r, gone[0], 1) != 0);
     stats_push(&r, gone[0], 0.5f, 1, 0, noon);
@@ -80,7 +80,7 @@ START_TEST(erased_rows_go_and_do_not_come_back)
 }
 END_TEST
 
-/* What bsp keeps for its clock goes too; that of others stays. */
+/* The undo of erased rows is removed, too; that of other rows stays. */
 START_TEST(erased_rows_leave_undo)
 {
     struct table_schema s = stats_schema(OPT_ADAGRAD, 3, 0);
@@ -148,7 +148,7 @@ START_TEST(naming_forgets_what_was_counted)
 }
 END_TEST
 
-/* Keys in any order, some twice, over all tablets; only those of tablets asked for. */
+/* Keys in any order, some twice, over all tablets; only those of the requested tablets count. */
 START_TEST(only_tablets_asked_for_are_named)
 {
     struct table_schema s = stats_schema(OPT_ADAGRAD, 3, 2);
@@ -200,7 +200,8 @@ static uint64_t drop_fields(struct rows *r, enum key_action action)
     return rows;
 }
 
-/* What is left is as if the field had never been; begun anew, its blocked key stays blocked. */
+/* The rest is as if the field had never existed. When the field begins anew, its blocked key stays
+ * blocked. */
 START_TEST(dropped_field_leaves_no_trace)
 {
     enum key_action action = _i == 0 ? KEY_DROP : KEY_FRESH;
@@ -226,7 +227,7 @@ START_TEST(dropped_field_leaves_no_trace)
 }
 END_TEST
 
-/* Only keys that wait, or only a name: the tablet knows the field all the same. */
+/* The field has only waiting keys, or only a name: the tablet still knows it. */
 START_TEST(field_without_rows_is_found)
 {
     struct table_schema s = stats_schema(OPT_ADAGRAD, 3, 0);

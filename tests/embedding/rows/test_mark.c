@@ -71,7 +71,7 @@ START_TEST(range_is_taken_whole_in_part_or_not)
 }
 END_TEST
 
-/* Each tablet of the range counts, the first and the last too. */
+/* Each tablet of the range counts, its first and its last included. */
 START_TEST(one_tablet_that_lags_makes_a_gap)
 {
     struct mark_scope s = scope_of(0, TABLETS);
@@ -121,7 +121,7 @@ START_TEST(lowest_is_what_a_search_finds)
 }
 END_TEST
 
-/* Each led tablet counts, the first and the last of the table too; one beside them does not. */
+/* Each led tablet counts, the table's first and last included; a tablet beside them does not. */
 START_TEST(the_lowest_is_that_of_any_led_tablet)
 {
     const struct {

@@ -1,10 +1,11 @@
-/* test_presets.c: the rules that teams know from other systems, with numbers worked out by hand.
+/* test_presets.c: rules that teams know from other systems, with numbers computed by hand.
  *
  * Paddle's CtrCommonAccessor with its defaults (table/ctr_accessor.cc): S = 0.1 (show - click) +
- * click; each day shows and clicks times 0.98, then rows with S < 0.8 or 30 days without a push go;
- * a vector from S = 10 on; saved for serving from S = 1.5 on. Monolith's occurrence filter and ttl
- * (runtime/hash_filter, runtime/hash_table): a row from so many appearances on, rows without a push
- * for so many days of event time go. */
+ * click. Each day shows and clicks are multiplied by 0.98, then rows with S < 0.8 or 30 days
+ * without a push are dropped. A row has a vector from S = 10 on, and is saved for serving from S =
+ * 1.5 on. Monolith's occurrence filter and ttl (runtime/hash_filter, runtime/hash_table): a key
+ * gets a row after a number of appearances, and rows without a push for a number of days of event
+ * time are dropped. */
 #include "proto/base/key.h"
 #include "tests/lib/embedding_stats.h"
 
@@ -45,7 +46,7 @@ START_TEST(paddle_nine_shows_survive_a_shrink)
     for (uint32_t shows = 1; shows <= 12; shows++)
         ck_assert(stats_has(&r, shows) == (shows >= 9));
     ck_assert_float_eq_tol(score_of(&r, 9), 0.882f, 1e-6f);
-    stats_tick(&r, NOON + 4 * DAY); /* a tick moves a day: 0.9 * 0.98^2 = 0.864 */
+    stats_tick(&r, NOON + 4 * DAY); /* a tick advances a day: 0.9 * 0.98^2 = 0.864 */
     ck_assert_float_eq_tol(score_of(&r, 9), 0.86436f, 1e-6f);
     rows_close(&r);
 }
@@ -100,9 +101,9 @@ START_TEST(paddle_hundred_shows_or_ten_clicks_make_a_vector)
 }
 END_TEST
 
-/* k shows a day without clicks settle at k / (1 - 0.98) = 50 k before the decay. So 0.16 a day come
- * to 8, S = 0.8, which is 0.784 after the decay and goes; 0.17 a day come to 8.5, 0.833 after it,
- * and stay. */
+/* k shows a day without clicks converge to k / (1 - 0.98) = 50 k before the decay. So 0.16 a day
+ * converge to 8, S = 0.8, which is 0.784 after the decay and is dropped; 0.17 a day converge to
+ * 8.5, 0.833 after the decay, and stay. */
 START_TEST(paddle_k_shows_a_day_settle_near_fifty_k)
 {
     static const float shows[] = {1, 4, 0.17f, 0.16f};
@@ -120,7 +121,7 @@ START_TEST(paddle_k_shows_a_day_settle_near_fifty_k)
 }
 END_TEST
 
-/* A row with a million shows goes after 30 days without a push, not before. */
+/* A row with a million shows is dropped after 30 days without a push, not before. */
 START_TEST(paddle_thirty_days_unseen_go)
 {
     struct table_schema s = paddle();
@@ -150,8 +151,8 @@ END_TEST
 
 /* ---- Monolith ---- */
 
-/* Its own filter ends at 15; here any count is exact, and a sketch gives the same for a few
- * keys. */
+/* Monolith's own filter ends at 15; here every count is exact, and a sketch gives the same for a
+ * few keys. */
 START_TEST(monolith_counts_also_above_fifteen)
 {
     static const uint32_t thresholds[] = {1, 2, 5, 15, 16, 40, 1000};
@@ -190,8 +191,8 @@ START_TEST(monolith_thresholds_by_field)
 }
 END_TEST
 
-/* Days of event time, by field, swept each 240 hours as there. One stamp a century ahead, which
- * there would evict everything, takes nothing: the clock goes a day on. */
+/* Days of event time, by field, swept each 240 hours as in Monolith. One stamp a century ahead,
+ * which would evict everything there, evicts nothing here: the clock advances by a day. */
 START_TEST(monolith_ttl_goes_by_event_time)
 {
     struct table_schema s = stats_schema(OPT_ADAGRAD, 4, 0);
@@ -218,7 +219,7 @@ START_TEST(monolith_ttl_goes_by_event_time)
             ck_assert(!stats_has(&r, slow));
     }
     ck_assert(stats_has(&r, seen));
-    /* A back-fill of old data: nothing goes, and its rows have the time of the table. */
+    /* A back-fill of old data evicts nothing, and its rows get the table's time. */
     stats_push(&r, slow, 0.1f, 1, 0, (struct stats_batch){.time = NOON});
     ck_assert_uint_eq(stats_of(&r, slow).time, NOON + 80 * DAY);
     rows_close(&r);

@@ -1,4 +1,4 @@
-/* test_rules.c: what a push does to a row under rules: statistics, scaling, clamping, staged
+/* test_rules.c: the effect of a push on a row under rules: statistics, scaling, clamping, staged
  * vectors. */
 #include "embedding/rows/init.h"
 #include "embedding/rows/optimizer/isa.h"
@@ -17,14 +17,14 @@ START_TEST(statistics_add_up)
     struct rows r = rows_open(&s);
     stats_push(&r, KEY, 0.1f, 3, 1, noon);
     stats_push(&r, KEY, 0.1f, 5, 0, (struct stats_batch){.time = noon.time + 60});
-    /* late: time stays */
+    /* late: the time stays */
     stats_push(&r, KEY, 0.1f, 1, 1, (struct stats_batch){.time = noon.time + 30});
     struct row_stats found = stats_of(&r, KEY);
     ck_assert(found.show == 9 && found.click == 2);
     ck_assert_float_eq_tol(found.delta_score, 0.1f * 7 + 2, 1e-6f);
     ck_assert_uint_eq(found.time, noon.time + 60);
     ck_assert_uint_eq(found.flags, ROW_HAS_VECTOR);
-    stats_push(&r, 5, 0.1f, 1, 0, (struct stats_batch){0}); /* no time told: the tablet's */
+    stats_push(&r, 5, 0.1f, 1, 0, (struct stats_batch){0}); /* no time given: the tablet's */
     ck_assert_uint_eq(stats_of(&r, 5).time, noon.time + 60);
     rows_close(&r);
 }
@@ -60,7 +60,7 @@ START_TEST(gradient_is_divided_by_shows)
     struct rows r = rows_open(&s);
     stats_push(&r, KEY, 6, 4, 0, noon);
     ck_assert(stats_weight(&r, KEY, 0) == -1.5f);
-    stats_push(&r, KEY, 6, 0.25f, 0, noon); /* never by less than 1 */
+    stats_push(&r, KEY, 6, 0.25f, 0, noon); /* never divided by less than 1 */
     ck_assert(stats_weight(&r, KEY, 1) == -7.5f);
     rows_close(&r);
 }
@@ -76,12 +76,12 @@ START_TEST(gradient_is_scaled_to_the_norm)
     struct rows r = rows_open(&s);
     stats_push(&r, KEY, 5, 1, 0, noon); /* norm 10 */
     ck_assert(stats_weight(&r, KEY, 0) == -0.5f);
-    stats_push(&r, KEY, 0.5f, 1, 0, noon); /* norm 1: as it is */
+    stats_push(&r, KEY, 0.5f, 1, 0, noon); /* norm 1: unchanged */
     ck_assert(stats_weight(&r, KEY, 3) == -1);
     table_counts_get(r.table, &counts);
     ck_assert_uint_eq(counts.clipped, 1);
     rows_close(&r);
-    s.rules.norm_refuse = 1; /* somebody else's affair */
+    s.rules.norm_refuse = 1; /* refusing is not the table's task */
     r = rows_open(&s);
     stats_push(&r, KEY, 5, 1, 0, noon);
     ck_assert(stats_weight(&r, KEY, 0) == -5);
@@ -89,7 +89,7 @@ START_TEST(gradient_is_scaled_to_the_norm)
 }
 END_TEST
 
-/* The norm comes first: 10 is brought to 1, then divided by 4 shows. Without statistics as well. */
+/* The norm comes first: 10 is scaled to 1, then divided by 4 shows. Also without statistics. */
 START_TEST(norm_goes_before_shows)
 {
     struct table_schema s = stats_schema(OPT_SGD, 4, 0);
@@ -120,7 +120,7 @@ START_TEST(weights_are_clamped_both_ways)
     ck_assert(stats_weight(&r, KEY, 0) == -2 && stats_weight(&r, KEY, 2) == -2);
     stats_push(&r, KEY, -100, 0, 0, noon);
     ck_assert(stats_weight(&r, KEY, 1) == 2);
-    stats_push(&r, KEY, 0.5f, 0, 0, noon); /* from the clamped value on */
+    stats_push(&r, KEY, 0.5f, 0, 0, noon); /* starting at the clamped value */
     ck_assert(stats_weight(&r, KEY, 1) == 1.5f);
     rows_close(&r);
 }
@@ -155,7 +155,7 @@ static struct table_schema staged(enum optimizer_kind kind)
     return s;
 }
 
-/* Ten shows make the score 1: until then the vector is 0 whatever its gradients are, then it has
+/* Ten shows make the score 1: until then the vector is 0 whatever its gradients are. Then it has
  * its initial weights and the state of a new row, and the next push changes it. */
 START_TEST(vector_begins_at_its_score)
 {
@@ -184,7 +184,7 @@ START_TEST(vector_begins_at_its_score)
 }
 END_TEST
 
-/* From its beginning on the vector does what that of a new row does, where state is by element. */
+/* From its begin on the vector changes like that of a new row, if the state is kept by element. */
 START_TEST(vector_goes_on_as_a_new_one)
 {
     static const enum optimizer_kind kinds[] = {OPT_SGD, OPT_ADAGRAD, OPT_FTRL, OPT_CTR_ADAGRAD};
@@ -206,7 +206,7 @@ START_TEST(vector_goes_on_as_a_new_one)
 }
 END_TEST
 
-/* l2 pulls at what is there. */
+/* l2 applies to present weights. */
 START_TEST(staged_vector_and_l2_go_together)
 {
     struct table_schema s = staged(OPT_SGD);
@@ -253,7 +253,7 @@ static uint64_t digest_at(enum isa isa, const struct table_schema *s)
     table_pull(r.table, all, 2000, rows);
     uint64_t digest = rows_digest(r.table) ^ hash_bytes(rows, 2000 * s->width * sizeof(float), 1);
     ck_assert_uint_gt(table_rows(r.table), 500);
-    ck_assert_uint_lt(table_rows(r.table), 1900); /* some wait, some went */
+    ck_assert_uint_lt(table_rows(r.table), 1900); /* some wait, some were dropped */
     rows_close(&r);
     isa_limit(ISA_AVX512);
     return digest;

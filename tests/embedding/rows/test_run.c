@@ -1,4 +1,4 @@
-/* test_run.c: runs that come and go, clocks of lanes, columns of marks. */
+/* test_run.c: runs that open and end, clocks of lanes, columns of marks. */
 #include "embedding/rows/run.h"
 
 #include "proto/base/err.h"
@@ -50,7 +50,7 @@ START_TEST(the_newest_run_stays_the_newest)
 {
     struct runs r = {0};
     run_add(&r, 5);
-    run_add(&r, 3); /* as recovery meets an older one */
+    run_add(&r, 3); /* as if recovery met an older run */
     ck_assert_uint_eq(r.newest, 5);
     runs_drop(&r, runs_find(&r, 5));
     ck_assert_ptr_null(runs_find(&r, 5));
@@ -63,7 +63,7 @@ START_TEST(the_newest_run_stays_the_newest)
 }
 END_TEST
 
-/* A run that is over is known as long as a record of before its end may come. */
+/* An ended run is known as long as a record from before its end may come. */
 START_TEST(a_run_of_the_past_is_forgotten_at_its_end)
 {
     struct runs r = {0};
@@ -90,19 +90,19 @@ START_TEST(a_run_of_the_past_is_forgotten_at_its_end)
 }
 END_TEST
 
-/* The clock of a lane is that of its last tablet of all its tables; low is of those that live. */
+/* The clock of a lane is that of its last tablet in all its tables; low counts only live lanes. */
 START_TEST(clocks_are_of_the_last_of_all_tables)
 {
     struct runs r = {0};
     struct run *run = clocked(&r);
-    ck_assert_uint_eq(run->low, UINT64_MAX); /* nobody lives */
+    ck_assert_uint_eq(run->low, UINT64_MAX); /* no lane is live */
     run_fence(run, 0, 1, true, 0);
     run_fence(run, 1, 1, true, 0);
     ck_assert_uint_eq(run->low, 0);
     whole(run, 0, 7);
     whole(run, 1, 5);
     whole(run, 2, 2);
-    ck_assert_uint_eq(run->low, 5); /* lane 2 does not live */
+    ck_assert_uint_eq(run->low, 5); /* lane 2 is not live */
     move(run, 1, 0, 0, TABLETS, 9);
     ck_assert_uint_eq(run->lane[1].lowest, 5); /* table 1 is behind */
     move(run, 1, 1, 0, TABLETS - 1, 9);
@@ -116,7 +116,7 @@ START_TEST(clocks_are_of_the_last_of_all_tables)
 }
 END_TEST
 
-/* A lane that comes to life begins where the others are; one that lives keeps its clock. */
+/* A lane that becomes live begins at the clock of the others; a live lane keeps its clock. */
 START_TEST(an_offset_is_of_the_moment_of_coming_to_life)
 {
     struct runs r = {0};
@@ -130,7 +130,7 @@ START_TEST(an_offset_is_of_the_moment_of_coming_to_life)
     whole(run, 1, 3); /* clock 10 */
     ck_assert_uint_eq(run_clock(run, 1, 3), 10);
     ck_assert_int_eq(run_offset(run, 0), 0);
-    ck_assert_int_eq(run_offset(run, 1), 7); /* a new worker of it */
+    ck_assert_int_eq(run_offset(run, 1), 7); /* a new worker of the lane */
     whole(run, 2, 20);
     ck_assert_int_eq(run_offset(run, 2), -13);
     run_fence(run, 2, 1, true, -13);
@@ -143,7 +143,7 @@ START_TEST(an_offset_is_of_the_moment_of_coming_to_life)
 }
 END_TEST
 
-/* Whatever moves, low is what a search finds: marks fall where a tablet is newly led. */
+/* Whatever moves, low equals the result of a search: marks fall when a tablet is newly led. */
 START_TEST(low_is_what_a_search_finds)
 {
     struct rng rng = {3};
@@ -177,7 +177,7 @@ START_TEST(low_is_what_a_search_finds)
 }
 END_TEST
 
-/* A run is in a tablet's column where any of its lanes has a mark there. */
+/* A run is in a tablet's column if any of its lanes has a mark there. */
 START_TEST(columns_bring_back_the_marks_of_each_lane)
 {
     for (uint32_t lane = 0; lane < LANES; lane++) {
@@ -203,7 +203,7 @@ START_TEST(columns_bring_back_the_marks_of_each_lane)
             ck_assert_uint_eq(marks_get(ghost->marks, i, 1, 2), i == lane ? 40 + lane : 0);
             ck_assert_uint_eq(marks_get(known->marks, i, 1, 2), i == lane ? 50 + lane : 0);
         }
-        /* of an earlier moment: it was seen later */
+        /* from an earlier moment: it was seen later */
         ck_assert_int_eq(runs_column_read(&again, 1, TABLETS, 2, 98, column, bytes), 0);
         ck_assert_uint_eq(ghost->seen, 99);
         ck_assert_int_eq(runs_column_read(&again, 1, TABLETS, 2, 100, column, bytes), 0);

@@ -41,7 +41,8 @@ START_TEST(pull_of_absent_keys_gives_initial_values_and_makes_no_row)
 }
 END_TEST
 
-/* _i: dense. A network's blocks have begun somewhere, and are none that a reader lacks. */
+/* _i: dense. A reader gets zeros for absent keys, but the initial values for absent blocks of a
+ * network. */
 START_TEST(who_scores_gets_zeros_for_absent_keys)
 {
     struct table_schema s = rows_schema(OPT_ADAGRAD, 10, 3);
@@ -124,20 +125,20 @@ START_TEST(push_and_pull_equal_a_plain_table)
 }
 END_TEST
 
-/* A push of a lane that stands for `step` batches in every tablet of the table. */
+/* Arguments of a push that counts for `step` batches in every tablet of the table. */
 static struct push_args step_of(const struct table_schema *s, uint64_t step)
 {
     return (struct push_args){.lr_scale = 1.0f, .step = step, .tablet_count = 1u << s->tablet_bits};
 }
 
-/* SGD with l2 and rate 0.5: a row loses rate * l2 of itself for each batch of whatever lane since
- * it was last touched, its own among them, and nothing when it is new. Lanes that are far apart
- * count like any others. */
+/* SGD with l2 and rate 0.5: for each batch of any lane since its last push, its own included, a row
+ * loses rate * l2 of itself; a new row loses nothing. Lanes that are far apart count like any
+ * others. */
 START_TEST(l2_makes_up_for_batches_that_did_not_touch_the_row)
 {
     static const struct {
         uint64_t others, step; /* batches of other lanes since; of this lane in this push */
-        double batches;        /* that count */
+        double batches;        /* the ones that count */
     } push[] = {{0, 1, 0}, {0, 1, 1},       {3, 1, 4}, {0, 5000, 1024},
                 {1, 2, 3}, {5000, 1, 1024}, {0, 1, 1}};
     struct table_schema s = rows_schema(OPT_SGD, 3, 0);
@@ -165,7 +166,7 @@ START_TEST(l2_makes_up_for_batches_that_did_not_touch_the_row)
 }
 END_TEST
 
-/* Where rate * l2 * batches is beyond 1, a step of SGD takes the weights to 0 and not beyond, time
+/* If rate * l2 * batches is above 1, a step of SGD takes the weights to 0 and not further, again
  * and again. */
 START_TEST(l2_of_a_row_that_comes_back_after_long_does_not_swing)
 {
@@ -189,7 +190,8 @@ START_TEST(l2_of_a_row_that_comes_back_after_long_does_not_swing)
 }
 END_TEST
 
-/* Tablets that a push skips, or that had other marks, count what it stood for in them. */
+/* Tablets that a push skips, or that had other marks, count the batches that it stood for in
+ * them. */
 START_TEST(l2_counts_by_tablet)
 {
     struct table_schema s = rows_schema(OPT_SGD, 1, 0);
@@ -216,8 +218,8 @@ START_TEST(l2_counts_by_tablet)
 }
 END_TEST
 
-/* The count of batches is part of row and tablet: an image brings it along, and the next push goes
- * on from it. */
+/* The count of batches is part of row and tablet: an image contains it, and the next push continues
+ * from it. */
 START_TEST(l2_goes_on_from_an_image)
 {
     struct table_schema s = rows_schema(OPT_ADAM, 10, 1);
@@ -250,8 +252,8 @@ START_TEST(l2_goes_on_from_an_image)
 }
 END_TEST
 
-/* Digest, pulls and pulls of before the last clock, of the table and of what its images bring to
- * another one. */
+/* Digest, pulls, and pulls from before the last clock, of the table and of a table read from its
+ * images. */
 struct seen {
     uint64_t digest[2], image_bytes;
     float *now, *before; /* owned; (2, count, width) */
@@ -283,8 +285,8 @@ static struct seen see(const struct rows *r, const struct table_schema *s, const
     return seen;
 }
 
-/* One table's tablets are salted from the start, the other's when crafted keys are enough to draw a
- * salt: 20,000 are, 300 are not. */
+/* One table's tablets have a salt from the start; the other's draw one when there are enough
+ * crafted keys: 20,000 are enough, 300 are not. */
 START_TEST(results_do_not_hang_on_salts)
 {
     static const size_t crafted[] = {300, 20000};
@@ -364,7 +366,7 @@ START_TEST(push_leaves_tablets_that_do_not_take_it)
 }
 END_TEST
 
-/* The whole path, growth included, at every level. */
+/* The whole path, with growth, at every vector level. */
 START_TEST(table_has_the_same_bits_at_every_level)
 {
     uint64_t digest[ISA_COUNT] = {0};
@@ -390,7 +392,7 @@ START_TEST(table_has_the_same_bits_at_every_level)
 }
 END_TEST
 
-/* In every release: reports are compared by it. */
+/* The same in every release: reports are compared by it. */
 #define ROWS_DIGEST UINT64_C(4746562988317742959)
 
 START_TEST(digest_depends_on_rows_alone)
@@ -485,8 +487,7 @@ START_TEST(table_new_refuses_a_bad_schema)
 }
 END_TEST
 
-static size_t
-    asked; /* how often malloc and its like were called; the linker puts these in between */
+static size_t asked; /* calls of malloc and its like, which the linker redirects here */
 
 void *__real_malloc(size_t);
 void *__real_calloc(size_t, size_t);
@@ -513,7 +514,7 @@ void *__wrap_realloc(void *old, size_t bytes)
     return __real_realloc(old, bytes);
 }
 
-/* Once its rows are there a table takes nothing from the system or from malloc. */
+/* Once its rows exist a table takes no memory from the system or from malloc. */
 START_TEST(pull_and_push_of_known_rows_allocate_nothing)
 {
     struct table_schema s = rows_schema(OPT_ADAGRAD, 16, 4);
@@ -527,7 +528,7 @@ START_TEST(pull_and_push_of_known_rows_allocate_nothing)
         rows_push(&r, keys, g, 5000, clock);
     uint64_t bytes = arena_bytes(r.arena);
     ck_assert_uint_gt(asked, 0); /* the table itself was counted */
-    asked = 0;                   /* from here to the count no ck_assert: it allocates */
+    asked = 0;                   /* no ck_assert from here to the count: it allocates */
     int failed = 0;
     for (uint64_t clock = 3; clock < 100; clock++) {
         struct push_args args = {.lr_scale = 1.0f, .batch = 1, .undo_clock = clock};
@@ -542,7 +543,7 @@ START_TEST(pull_and_push_of_known_rows_allocate_nothing)
 }
 END_TEST
 
-/* The aim of 1.25 times the payload of 136 bytes at dim 16 with AdaGrad. */
+/* The aim is 1.25 times the payload of 136 bytes at dim 16 with AdaGrad. */
 START_TEST(table_takes_little_more_than_its_rows)
 {
     struct table_schema s = rows_schema(OPT_ADAGRAD, 16, 5);

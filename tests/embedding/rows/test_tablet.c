@@ -135,7 +135,7 @@ START_TEST(tablet_grow_keeps_rows)
 }
 END_TEST
 
-/* Past 2 MiB the index leaves the units for chunks of its own. */
+/* Beyond 2 MiB the index moves from units to chunks of its own. */
 START_TEST(tablet_grow_keeps_rows_when_its_index_is_large)
 {
     struct tablet_shape s;
@@ -166,7 +166,7 @@ START_TEST(tablet_grow_never_moves_a_row)
 }
 END_TEST
 
-/* Keys that all want the last bucket: the search has to run over its end and find them at the
+/* All keys want the last bucket: the search has to wrap around the end and find them at the
  * beginning. */
 START_TEST(tablet_full_buckets_run_over_the_end)
 {
@@ -220,7 +220,8 @@ START_TEST(tablets_grow_at_loads_of_their_own)
 }
 END_TEST
 
-/* Also in a tablet that others use, and whose index is read from its beginning to its end. */
+/* Also in a tablet with other keys, and with an index that is read from its beginning to its
+ * end. */
 START_TEST(tablet_crafted_keys_are_found_as_fast_as_others)
 {
     enum { KEYS = 30000, FAR = 192 };
@@ -251,7 +252,8 @@ START_TEST(tablet_crafted_keys_are_found_as_fast_as_others)
 }
 END_TEST
 
-/* Filled several times to the fullest that tablets get: the one of number 28,657 grows at 0.859. */
+/* Filled several times to the highest load that tablets reach: tablet number 28,657 grows at
+ * 0.859. */
 START_TEST(tablet_random_keys_never_lose_their_order)
 {
     struct tablet_shape s;
@@ -264,8 +266,8 @@ START_TEST(tablet_random_keys_never_lose_their_order)
 }
 END_TEST
 
-/* Whole vectors are loaded from buckets, the shared empty one too: clang once laid that at an
- * address that faulted. */
+/* Whole vectors are loaded from buckets, the shared empty one included: clang once placed that at
+ * an address that faulted. */
 START_TEST(tablet_buckets_lie_on_cache_lines_at_every_size)
 {
     struct tablet_shape s;
@@ -306,7 +308,7 @@ int main(void)
     Suite *suite = suite_create("tablet");
     TCase *c = tcase_create("tablet");
     tcase_add_checked_fixture(c, setup, teardown);
-    tcase_set_timeout(c, 240); /* page faults of a slow machine */
+    tcase_set_timeout(c, 240); /* for page faults of a slow machine */
     tcase_add_test(c, arena_runs_do_not_overlap_and_are_taken_again);
     tcase_add_test(c, arena_chunks_are_aligned_to_huge_pages);
     tcase_add_test_raise_signal(c, arena_refuses_a_unit_given_twice, SIGABRT);

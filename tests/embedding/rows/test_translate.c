@@ -1,5 +1,5 @@
-/* test_translate.c: what tablets keep beside their rows goes along into a table of another schema.
- * Rows themselves: test_checkpoint.c. */
+/* test_translate.c: the data that tablets keep beside their rows moves into a table of another
+ * schema, too. Rows themselves: test_checkpoint.c. */
 #include "embedding/rows/table_inner.h"
 #include "embedding/rows/translate.h"
 #include "proto/base/key.h"
@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-static const uint64_t nothing[LIMIT_FIELDS / 64]; /* is left out */
+static const uint64_t nothing[LIMIT_FIELDS / 64]; /* no field is left out */
 
 #define NOON (FIRST_DAY + DAY / 2)
 
@@ -29,8 +29,8 @@ static void translate(struct rows *from, struct rows *to, uint32_t tablet_bits)
         ck_assert_int_eq(translate_rows(from->table, i, to->table, all, nothing), 0);
 }
 
-/* More tablets, fewer, as many; another optimizer: keys go on with two appearances of three, and
- * blocked ones stay blocked. */
+/* More tablets, fewer, as many, or another optimizer: keys keep their two appearances of three, and
+ * blocked keys stay blocked. */
 START_TEST(counts_names_and_clock_go_along)
 {
     static const uint32_t bits[][2] = {{2, 2}, {1, 4}, {4, 1}};
@@ -66,7 +66,7 @@ START_TEST(counts_names_and_clock_go_along)
         ck_assert_int_eq(table_keys(to.table, (enum key_action)k, named[k], 10, NULL, &changed), 0);
         ck_assert_uint_eq(changed, 0); /* each had its name already */
     }
-    struct rows copy = stats_through_images(&to); /* and it is a life that can be */
+    struct rows copy = stats_through_images(&to); /* an image accepts it */
     rows_close(&copy);
     rows_close(&from);
     rows_close(&to);
@@ -94,7 +94,7 @@ START_TEST(a_plain_table_takes_names_alone)
 }
 END_TEST
 
-/* A field that begins anew is not half let in. */
+/* A field that begins anew has no counts of half-admitted keys. */
 START_TEST(counts_of_fields_that_are_left_out_stay_behind)
 {
     struct table_schema s = counting(0, 0), t = counting(1, 0);
@@ -136,7 +136,7 @@ START_TEST(only_wanted_tablets_take_it)
 }
 END_TEST
 
-/* Keys of both generations wait on: a boundary ago, and since. */
+/* Keys of both generations keep waiting: the one before the last boundary, and the one since. */
 START_TEST(keys_of_both_generations_wait_on)
 {
     struct table_schema s = counting(1, 0), t = counting(1, 0);
@@ -160,8 +160,8 @@ START_TEST(keys_of_both_generations_wait_on)
 }
 END_TEST
 
-/* What l2 counts by goes along, and a row's last push stays as long ago as it was; a table without
- * statistics has whole vectors. */
+/* The count of batches for l2 moves, too, and the time since a row's last push stays the same; a
+ * table without statistics has whole vectors. */
 START_TEST(batches_and_vectors_go_along)
 {
     struct table_schema s = rows_schema(OPT_SGD, 3, 1), t = stats_schema(OPT_ADAGRAD, 3, 1);
@@ -188,8 +188,8 @@ START_TEST(batches_and_vectors_go_along)
 }
 END_TEST
 
-/* Into a table that lets fewer keys wait: what does not fit begins again, and the next key that
- * waits leaves an image that can be read back. */
+/* Into a table with room for fewer waiting keys: those that do not fit begin again, and after the
+ * next waiting key the image can still be read. */
 START_TEST(fewer_may_wait)
 {
     struct table_schema s = counting(1, 0), t = counting(0, 0);
@@ -202,7 +202,7 @@ START_TEST(fewer_may_wait)
         stats_push(&from, rows_key(i), 0.5f, 1, 0, (struct stats_batch){.time = NOON});
     translate(&from, &to, 1);
     table_counts_get(to.table, &counts);
-    ck_assert_uint_eq(counts.waiting, 49); /* one less than turns */
+    ck_assert_uint_eq(counts.waiting, 49); /* one less than turns the generation */
     for (uint64_t i = 400; i < 500; i++) {
         stats_push(&to, rows_key(i), 0.5f, 1, 0, (struct stats_batch){.time = NOON});
         struct rows copy = stats_through_images(&to);
@@ -213,7 +213,8 @@ START_TEST(fewer_may_wait)
 }
 END_TEST
 
-/* Where weights are worked out from the state, by the settings: under others it is not kept. */
+/* If weights are computed from the state by the settings, the state is not kept under other
+ * settings. */
 START_TEST(state_of_other_settings_does_not_move_weights)
 {
     const uint64_t key = rows_key(1);
@@ -251,8 +252,8 @@ static void row_read(const struct rows *r, uint64_t key, float *out)
     memcpy(out + s->width, table_row_state(s, row), schema_state_floats(s) * sizeof *out);
 }
 
-/* With two parts, to the one part and back: the part that stayed has its bits, the other one is as
- * in a row that begins. */
+/* With two parts, to one part and back: the part that stayed has the same bits, the other one is as
+ * in a new row. */
 static void there_and_back(enum optimizer_kind kind, uint32_t first, uint32_t vector)
 {
     struct table_schema both = parts(kind, 1, 3), one = parts(kind, first, vector);
@@ -268,7 +269,7 @@ static void there_and_back(enum optimizer_kind kind, uint32_t first, uint32_t ve
     row_read(&between, key, away);
     row_read(&to, key, is);
     struct rows fresh = rows_open(&both);
-    rows_push_one(&fresh, other, 0, 0); /* a row of its own, to compare beginnings with */
+    rows_push_one(&fresh, other, 0, 0); /* a row of its own, for comparison */
     table_initial(fresh.table, key, begun);
     fresh.table->optimizer.start(begun, &both);
     for (uint32_t block = 0; block <= per_element; block++)
@@ -328,7 +329,7 @@ START_TEST(a_vector_begins_as_in_a_new_row)
 }
 END_TEST
 
-/* The number of floats alone says nothing: 1 + 3 is not 4. */
+/* The number of floats alone does not decide: 1 + 3 is not 4. */
 START_TEST(parts_that_do_not_fit_are_refused)
 {
     static const struct {

@@ -20,7 +20,7 @@ static void assert_same(const struct rows *r, uint64_t key, uint64_t before, con
     ck_assert_mem_eq(got, expected, sizeof got);
 }
 
-/* Images hold them; another release has to read what this one kept. */
+/* Images contain these clocks; other releases have to read them. */
 START_TEST(undo_clocks_are_called_as_in_every_release)
 {
     ck_assert_uint_eq(table_undo_clock(1, 0), 0xb456bcfc34c2cb2c);
@@ -99,7 +99,7 @@ START_TEST(pull_before_sees_through_all_pushes_of_its_clock)
     pull_one(&r, 11, 0, second);
     ck_assert_mem_ne(second, first, sizeof first);
     assert_same(&r, 11, 2, first);
-    assert_same(&r, 11, 3, second); /* nothing of clock 3 is here yet */
+    assert_same(&r, 11, 3, second); /* no push of clock 3 is here yet */
     assert_same(&r, 11, 1, second); /* clock 1 is gone: only the last is kept */
     rows_close(&r);
 }
@@ -135,7 +135,7 @@ START_TEST(push_without_a_clock_keeps_no_undo)
 }
 END_TEST
 
-/* A key twice in one push: the undo is of before the first. */
+/* A key occurs twice in one push: the undo is the value before the first. */
 START_TEST(undo_of_a_repeated_key_is_its_first_value)
 {
     struct table_schema s = rows_schema(OPT_SGD, WIDTH, 0);
@@ -152,9 +152,8 @@ START_TEST(undo_of_a_repeated_key_is_its_first_value)
 }
 END_TEST
 
-/* Against a plain copy of the table before each clock, many keys, several pushes a clock, tablets
- * that sit a clock out.
- */
+/* Against a plain copy of the table before each clock: many keys, several pushes a clock, tablets
+ * that skip a clock. */
 START_TEST(pull_before_equals_the_table_before)
 {
     enum { KEYS = 3000, PUSH = 400 };

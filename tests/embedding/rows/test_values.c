@@ -1,6 +1,6 @@
-/* test_values.c: tables whose weights are stored in 16 bits: what is pulled is what is stored, what
- * is pushed is worked on in fp32 and rounded by chance, the same at every level; rules, undo and
- * images see the same rows. */
+/* test_values.c: tables whose weights are stored in 16 bits: a pull returns the stored values; a
+ * push computes in fp32 and rounds at random, the same at every level; rules, undo and images see
+ * the same rows. */
 #include "embedding/census.h"
 #include "embedding/row_json.h"
 #include "embedding/rows/half.h"
@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-static const uint64_t nothing[LIMIT_FIELDS / 64]; /* is left out */
+static const uint64_t nothing[LIMIT_FIELDS / 64]; /* no field is left out */
 
 static const enum value_kind kinds[2] = {VALUES_FP16, VALUES_BF16};
 
@@ -57,7 +57,7 @@ START_TEST(row_has_half_the_bytes_of_weights)
 }
 END_TEST
 
-/* An absent key gives the weights that its row will begin with. */
+/* An absent key has the weights that its row will begin with. */
 START_TEST(initial_weights_are_those_that_can_be_stored)
 {
     struct table_schema s = values_schema(kinds[_i], OPT_SGD, 11, 3);
@@ -78,7 +78,7 @@ START_TEST(initial_weights_are_those_that_can_be_stored)
 }
 END_TEST
 
-/* Against an array of wide rows that are updated and rounded one by one, in the order of pushes. */
+/* Against an array of fp32 rows that are updated and rounded one by one, in the order of pushes. */
 START_TEST(push_and_pull_equal_a_plain_table)
 {
     static const uint32_t widths[] = {16, 1, 8, 11, 17, 64};
@@ -135,7 +135,7 @@ START_TEST(push_and_pull_equal_a_plain_table)
 }
 END_TEST
 
-/* Everything at once: statistics, stages, clipping, clamp, l2, ageing, admission. */
+/* All rules at once: statistics, stages, clipping, clamp, l2, ageing, admission. */
 static struct table_schema ruled_schema(enum value_kind kind, enum optimizer_kind optimizer,
                                         uint32_t width)
 {
@@ -182,7 +182,7 @@ static void ruled_push(struct rows *r, uint64_t batch, uint64_t undo_clock)
     ck_assert_int_eq(table_push(r->table, keys, g, COUNT, &args), 0);
 }
 
-/* Plain and ruled, growth and undo included. */
+/* Without and with rules, growth and undo included. */
 START_TEST(table_has_the_same_bits_at_every_level)
 {
     const enum optimizer_kind optimizer = (enum optimizer_kind)(_i / 4);
@@ -219,7 +219,7 @@ END_TEST
 struct seen {
     const struct table_schema *schema;
     float most;
-    uint64_t rows, whole; /* with a vector */
+    uint64_t rows, whole; /* rows with a vector */
 };
 
 static void see(void *context, const void *row)
@@ -318,7 +318,8 @@ START_TEST(image_of_other_values_is_refused)
 }
 END_TEST
 
-/* From one kind to another: to fp32 to the bit, else to the nearest; state as it is. */
+/* From one kind to another: to fp32 exactly, otherwise to the nearest value; the state is
+ * unchanged. */
 START_TEST(rows_go_into_a_table_of_other_values)
 {
     static const enum value_kind all_kinds[3] = {VALUES_FP32, VALUES_FP16, VALUES_BF16};
@@ -353,7 +354,7 @@ START_TEST(rows_go_into_a_table_of_other_values)
 }
 END_TEST
 
-/* What people see are the weights as floats, and the bytes that the row takes. */
+/* Users see the weights as floats, and the number of bytes of the row. */
 START_TEST(people_are_shown_weights_as_numbers)
 {
     struct table_schema s = values_schema(kinds[_i], OPT_ADAGRAD, 3, 0);
@@ -385,13 +386,13 @@ START_TEST(people_are_shown_weights_as_numbers)
 }
 END_TEST
 
-/* SGD from 1 by steps of a thirtieth of a step of bf16 down: the mean of many weights goes where
- * fp32 goes. The control: rounded to the nearest, none moves at all. */
+/* SGD from 1, in steps of a thirtieth of a bf16 step down: the mean of many weights moves like
+ * fp32. The control case: rounded to the nearest, none moves at all. */
 START_TEST(updates_below_half_a_step_are_not_lost)
 {
     enum { WIDTH = 64, KEYS = 30, TIMES = 600 };
     struct table_schema s = values_schema(kinds[_i], OPT_SGD, WIDTH, 2);
-    /* below 1 values are so far apart */
+    /* distance of values below 1 */
     const float step = kinds[_i] == VALUES_BF16 ? 0x1p-8f / 30 : 0x1p-11f / 30;
     static uint64_t keys[KEYS];
     static float g[KEYS * WIDTH], out[KEYS * WIDTH];
@@ -412,8 +413,8 @@ START_TEST(updates_below_half_a_step_are_not_lost)
     double sum = 0, moved = (double)step * TIMES, far = (double)step * 30;
     for (uint32_t i = 0; i < KEYS * WIDTH; i++)
         sum += 1 - (double)out[i];
-    /* TIMES roundings of a deviation of sqrt(1/30 * 29/30) steps each, over KEYS * WIDTH weights:
-     * five of them. */
+    /* Five deviations: of TIMES roundings with sqrt(1/30 * 29/30) steps each, over KEYS * WIDTH
+     * weights. */
     ck_assert(fabs(sum / (KEYS * WIDTH) - moved) <=
               5 * 0.18 * far * sqrt((double)TIMES / (KEYS * WIDTH)));
     ck_assert(nearest == 1.0f);

@@ -1,5 +1,5 @@
-/* test_optimizer.c: each optimizer against its paper in double, and the same bits at every vector
- * level. */
+/* test_optimizer.c: each optimizer against its paper in double precision, and the same bits at
+ * every vector level. */
 #include "embedding/rows/optimizer/isa.h"
 #include "embedding/rows/optimizer/optimizer.h"
 #include "tests/lib/embedding_rows.h"
@@ -19,7 +19,7 @@ static void row_start(const struct table_schema *s, const struct optimizer *o, f
     o->start(row, s);
 }
 
-/* The papers' formulas, in double, over the same layout. */
+/* The papers' formulas, in double precision, over the same layout. */
 static void oracle(const struct table_schema *s, double *row, const double *g, double scale)
 {
     const struct optimizer_spec *o = &s->optimizer;
@@ -109,7 +109,7 @@ START_TEST(optimizer_follows_its_paper)
 }
 END_TEST
 
-/* The control: an oracle with another lr must not pass for the same. */
+/* The control case: an oracle with another lr must not give an equal result. */
 START_TEST(optimizer_oracle_sees_a_wrong_lr)
 {
     struct table_schema s = rows_schema(kinds[_i], 21, 0), wrong = s;
@@ -135,8 +135,8 @@ START_TEST(optimizer_oracle_sees_a_wrong_lr)
 }
 END_TEST
 
-/* Gradients of every size a push may hold: denormals and their products, zeros of both signs, the
- * limit. */
+/* Gradients of every size that a push may have: denormals and their products, zeros of both signs,
+ * the limit. */
 static void hard_gradients(float *g, uint32_t n, uint64_t seed)
 {
     struct rng r = rng_of(seed, 9, 9);
@@ -171,7 +171,7 @@ START_TEST(optimizer_gives_the_same_bits_at_every_level)
 }
 END_TEST
 
-/* Written down once, for every compiler: journals of one build are replayed by another. */
+/* Fixed for every compiler: journals of one build are replayed by another. */
 START_TEST(optimizer_keeps_its_bits)
 {
     static const float scale[] = {0.7f, 1.0f};
@@ -203,7 +203,7 @@ START_TEST(optimizer_levels_are_really_different_code)
 }
 END_TEST
 
-/* By hand, in the order that square_sum promises. */
+/* Computed by hand, in the order that square_sum promises. */
 START_TEST(optimizer_row_adagrad_sums_in_its_fixed_order)
 {
     struct table_schema s = rows_schema(OPT_ROW_ADAGRAD, 37, 0);
@@ -261,7 +261,7 @@ START_TEST(optimizer_ftrl_keeps_an_initial_weight_and_zero_stays_zero)
 }
 END_TEST
 
-/* ftrl's weights after 100 steps, and then so many more of `gradient` at `scale`. */
+/* Computes ftrl's weights after 100 steps and `more` further ones of `gradient` at `scale`. */
 static void ftrl_after(uint32_t more, float gradient, float scale, float *w)
 {
     struct table_schema s = rows_schema(OPT_FTRL, 4, 0);
@@ -280,7 +280,7 @@ static void ftrl_after(uint32_t more, float gradient, float scale, float *w)
     memcpy(w, row, 4 * sizeof *w);
 }
 
-/* As with the other optimizers it is how far a step goes: what is learnt stays. */
+/* As in the other optimizers, the scale is the length of a step: learned weights stay. */
 START_TEST(optimizer_ftrl_takes_the_scale_as_a_step_size)
 {
     static const float scale[] = {1, 0.5f, 0.1f, 0, 2};
@@ -299,8 +299,8 @@ START_TEST(optimizer_ftrl_takes_the_scale_as_a_step_size)
 }
 END_TEST
 
-/* Sums of squares stop of themselves, long before they overflow: what opt_finite's comment rests
- * on. */
+/* Sums of squares stop growing long before they overflow: the comment of opt_finite relies on
+ * it. */
 START_TEST(optimizer_sums_stop_before_they_overflow)
 {
     static const float near_top[] = {1.7e37f, 2.2e37f, 3e38f};

@@ -1,6 +1,6 @@
-/* test_own_optimizer.c: the example of embedding/rows/optimizer/README.md, "an optimizer of your
- * own": its file and its row, compiled into the rooms proto/job and embedding/rows, and used from a
- * job file to rows; and that the README quotes both to the letter. */
+/* test_own_optimizer.c: the example in embedding/rows/optimizer/README.md, "an optimizer of your
+ * own": its file and its row are compiled into the rooms proto/job and embedding/rows, and used
+ * from a job file to rows. The README must quote both literally. */
 #include "embedding/rows/table_inner.h"
 #include "embedding/rows/translate.h"
 #include "proto/job/job.h"
@@ -30,7 +30,7 @@ START_TEST(a_job_file_knows_it)
     j = job_with("dense_optimizer: {kind: momentum, lr: 0.1}", 0);
     ck_assert(j.dense_optimizer.kind == OPT_MOMENTUM && j.dense_optimizer.beta1 == 0.9f);
     job_free(&j);
-    /* what is refused names it among the choices */
+    /* a refusal names it among the choices */
     job_with("tables: [{optimizer: {kind: moment}}]", SHOAL_E_CONFIG);
 }
 END_TEST
@@ -58,7 +58,8 @@ START_TEST(rows_move_by_its_formula)
 }
 END_TEST
 
-/* Nobody forgot it: a staged vector begins with its state, and its name is said. */
+/* Every place that lists optimizers knows it: a staged vector begins with its state, and its name
+ * is printed. */
 START_TEST(its_state_goes_where_rows_go)
 {
     struct table_schema s = stats_schema(OPT_MOMENTUM, 5, 0), t = s;
@@ -73,7 +74,7 @@ START_TEST(its_state_goes_where_rows_go)
     const float *state = table_row_state(&s, table_row(r.table, key));
     ck_assert(state[0] == 0.5f);
     for (int i = 1; i < 5; i++)
-        ck_assert_float_eq(state[i], 0); /* the gradients from before the vector are not in it */
+        ck_assert_float_eq(state[i], 0); /* gradients from before the vector are not in it */
     rows_close(&r);
     s = t;
     t.optimizer.kind = OPT_ADAM;

@@ -23,7 +23,8 @@ START_TEST(one_key_is_counted_exactly)
 }
 END_TEST
 
-/* Cells lie in images: another release has to find a key's where this one has counted. */
+/* Images contain the cells: another release has to find a key's cells where this one has
+ * counted. */
 START_TEST(a_key_has_its_cells_in_every_release)
 {
     struct sketch s = {0};
@@ -79,7 +80,8 @@ START_TEST(two_turns_forget)
 }
 END_TEST
 
-/* New keys without end do not fill it: a key seen once is not taken for one seen often. */
+/* An endless stream of new keys does not fill the sketch: a key seen once is not taken for a
+ * frequent one. */
 START_TEST(sketch_turns_before_it_is_full)
 {
     struct sketch s = {0};

@@ -1,4 +1,5 @@
-/* test_waiting.c: keys that wait, against a plain list; what is forgotten and what is not. */
+/* test_waiting.c: waiting keys, against a plain list: which ones are forgotten and which are
+ * not. */
 #include "embedding/rows/rules/waiting.h"
 #include "tests/lib/crafted.h"
 #include "tests/lib/embedding_rows.h"
@@ -18,7 +19,7 @@ START_TEST(sums_go_on_over_generations)
     struct waiting_key k = waiting_find(&w, 7);
     ck_assert(k.show == 5 && k.click == 1);
     ck_assert_uint_eq(w.young.count, 1);
-    ck_assert_uint_eq(w.old.count, 0); /* it stands once */
+    ck_assert_uint_eq(w.old.count, 0); /* it is there once */
     waiting_turn(&w);
     waiting_turn(&w);
     ck_assert(waiting_find(&w, 7).show == 0);
@@ -50,7 +51,7 @@ START_TEST(waiting_keys_are_bounded_and_the_unseen_go_first)
 }
 END_TEST
 
-/* Adding and forgetting in every order, among keys that meet in their places. */
+/* Adding and forgetting in every order, among keys that share places. */
 START_TEST(forgotten_keys_leave_the_others_findable)
 {
     enum { SPACE = 300 };
@@ -95,7 +96,7 @@ START_TEST(what_is_written_can_be_put_back)
 }
 END_TEST
 
-/* What is written of two of them, which have salts of their own, is the same but for its order. */
+/* Two sets with salts of their own write the same keys, except for their order. */
 START_TEST(crafted_keys_are_found_soon)
 {
     enum { KEYS = 5000 };
