@@ -1,5 +1,5 @@
-/* test_broken.c: invariants of lanes, batches and requests, broken on purpose: each must be
- * noticed, by its own assert. */
+/* test_broken.c: breaks the invariants of lanes, batches and requests on purpose: each breach must
+ * be caught by its own assert. */
 #include "proto/wire/wire.h"
 #include "tests/lib/broken.h"
 #include "tests/lib/dense_case.h"
@@ -15,7 +15,7 @@ static struct features features;
 static struct table_schema schema[MODEL_TABLES_MAX];
 static struct rows *rows;
 static struct err e;
-static bool too_far; /* a map's stretches go on beyond their end */
+static bool too_far; /* the ranges of a map go past their end */
 
 uint32_t __real_client_map_stretch(const struct map *m, uint32_t first, uint32_t end);
 uint32_t __wrap_client_map_stretch(const struct map *m, uint32_t first, uint32_t end);
@@ -24,7 +24,7 @@ uint32_t __wrap_client_map_stretch(const struct map *m, uint32_t first, uint32_t
     return __real_client_map_stretch(m, first, end) + too_far;
 }
 
-/* A batch of one example, whose keys are to be pulled; of 64 tablets. */
+/* Makes a batch of one example, whose keys are to be pulled; 64 tablets. */
 static void rows_make(void)
 {
     static const char text[] =
@@ -47,7 +47,7 @@ static void rows_make(void)
     ck_assert_int_eq(rows_reserve(rows, &e), 0);
 }
 
-/* A message has its keys. */
+/* A message borrows its keys. */
 static void rows_lend(void)
 {
     struct wire w;

@@ -1,5 +1,5 @@
-/* test_client.c: requests and the map, in the simulator, against a peer whose answers a case writes
- * itself. */
+/* test_client.c: requests and the map, in the simulator, against a peer whose answers each case
+ * writes itself. */
 #include "proto/base/container_of.h"
 #include "proto/base/hash.h"
 #include "tests/sim/sim.h"
@@ -17,15 +17,15 @@ static struct {
     struct sim *sim;
     struct sim_node *peer, *node;
     struct client *client;
-    int status[16];  /* of the n-th answer; beyond: 0 */
+    int status[16];  /* status of answer n; beyond: 0 */
     bool silent[16]; /* the n-th request is not answered */
-    uint64_t id[64]; /* of the n-th request */
+    uint64_t id[64]; /* id of request n */
     uint64_t at_ms[64];
     uint32_t seen, maps_seen, hellos, gone;
     uint64_t map_epoch_said; /* in the last question for the map */
-    bool echoes;             /* what is asked comes back as a question */
+    bool echoes;             /* each request comes back as a question */
     uint32_t answers_each;   /* copies of each answer */
-    bool lives;              /* signs of life are given */
+    bool lives;              /* the peer sends signs of life */
     uint32_t map_shards;
     const char *map_lines;
     uint32_t map_changes;
@@ -107,13 +107,13 @@ static void map_changed(void *context)
     world.map_changes++;
 }
 
-/* ---- a request of the case's ----------------------------------------------------------------- */
+/* ---- a request of the case ------------------------------------------------------------------- */
 
 static struct question {
     struct request request;
     int status;
     uint32_t answers;
-    enum request_verdict verdict; /* of refusals */
+    enum request_verdict verdict; /* for refusals */
 } question, other;
 
 static struct msg *question_build(struct request *r)
@@ -171,7 +171,7 @@ static void teardown(void)
 
 START_TEST(client_answers_once)
 {
-    world.answers_each = 3; /* late copies of an answer are nobody's */
+    world.answers_each = 3; /* late copies of an answer are dropped */
     client_start(world.client, &question.request);
     run_ms(100);
     ck_assert_uint_eq(question.answers, 1);
@@ -208,8 +208,8 @@ START_TEST(client_pauses_when_told_later)
 }
 END_TEST
 
-/* Unanswered, each time later, eight times as late at most; an answer, be it a refusal, begins it
- * anew. */
+/* The pause between unanswered requests grows up to eight times; any answer, even a refusal, resets
+ * it. */
 START_TEST(client_slows_down_while_nothing_comes)
 {
     static const uint64_t gap[] = {100, 100, 100, 200, 400, 800, 800, 800};
@@ -228,7 +228,7 @@ START_TEST(client_slows_down_while_nothing_comes)
 }
 END_TEST
 
-/* Refused, each time twice as late, a second at most; the next question begins anew. */
+/* The pause between refused requests doubles, up to a second; the next question resets it. */
 START_TEST(client_pauses_a_second_at_most)
 {
     static const uint64_t pause[] = {50, 100, 200, 400, 800, 1000, 1000, 1000};
@@ -242,7 +242,7 @@ START_TEST(client_pauses_a_second_at_most)
     ck_assert_uint_eq(world.seen, 9);
     for (int i = 0; i < 8; i++) {
         uint64_t gap = world.at_ms[i + 1] - world.at_ms[i];
-        ck_assert(gap >= pause[i] && gap <= pause[i] + 1); /* and its way here */
+        ck_assert(gap >= pause[i] && gap <= pause[i] + 1); /* and the time of the message */
     }
     client_start(world.client, &question.request);
     run_ms(1000);
@@ -252,7 +252,7 @@ START_TEST(client_pauses_a_second_at_most)
 }
 END_TEST
 
-/* What was given up unanswered is as new when it is asked again. */
+/* A cancelled request that was not answered starts with the shortest pause again. */
 START_TEST(client_asks_as_before_what_was_given_up)
 {
     for (int i = 0; i < 16; i++)
@@ -269,7 +269,7 @@ START_TEST(client_asks_as_before_what_was_given_up)
 }
 END_TEST
 
-/* A request with a pause of its own waits as long each time. */
+/* A request with a pause of its own always waits that long. */
 START_TEST(client_pauses_as_a_request_says)
 {
     for (int i = 0; i < 8; i++)
@@ -283,7 +283,7 @@ START_TEST(client_pauses_as_a_request_says)
 }
 END_TEST
 
-/* What a shard says is no sign of the coordinator's life. */
+/* A message of a shard is no sign that the coordinator lives. */
 START_TEST(client_hears_the_coordinator_alone)
 {
     struct wire w = {.type = WIRE_TYPE_PULL, .reply = true, .id = 99, .status = SHOAL_E_BUSY};
@@ -297,8 +297,8 @@ START_TEST(client_hears_the_coordinator_alone)
 }
 END_TEST
 
-/* A server that was set up anew has its old place and another key: what is sent to the former one
- * never arrives. */
+/* A server that was set up anew has its old address and another key: messages to the former one
+ * never arrive. */
 START_TEST(client_connects_again_when_a_shard_has_another_key)
 {
     static const struct {
@@ -316,7 +316,7 @@ START_TEST(client_connects_again_when_a_shard_has_another_key)
         client_map_refresh(world.client);
         run_ms(100);
         ck_assert_uint_eq(world.hellos - before, maps[i].more);
-        ck_assert_uint_eq(world.gone - gone, i == 0 ? 0 : maps[i].more); /* not one stays */
+        ck_assert_uint_eq(world.gone - gone, i == 0 ? 0 : maps[i].more); /* all are replaced */
     }
 }
 END_TEST
@@ -350,7 +350,7 @@ START_TEST(map_lines_fit_to_the_last_byte)
 }
 END_TEST
 
-/* What passes by itself is asked again; all else is somebody's to look at. */
+/* Temporary errors are retried; any other error goes to the caller. */
 START_TEST(client_knows_what_passes)
 {
     static const int passes[] = {SHOAL_E_BUSY,        SHOAL_E_AGAIN,    SHOAL_E_NO_SPACE,
@@ -406,7 +406,7 @@ START_TEST(client_is_not_fooled_by_another_type)
 }
 END_TEST
 
-/* Nor is it a sign of life. */
+/* It is no sign of life either. */
 START_TEST(client_takes_no_question_for_an_answer)
 {
     world.echoes = true;
@@ -440,7 +440,7 @@ START_TEST(client_is_not_fooled_by_another_sender)
     ck_assert_uint_ne(w.id, 0);
     client_message(world.client, UINT64_C(1) << 40, wire_encode(&w));
     ck_assert_uint_eq(question.answers, 0);
-    run_ms(1000); /* asked again, and answered by whom it asked */
+    run_ms(1000); /* asked again, and answered by the right peer */
     ck_assert_uint_eq(question.answers, 1);
 }
 END_TEST
@@ -475,7 +475,7 @@ START_TEST(client_waits_for_a_complete_map)
     ck_assert_uint_eq(client_map(world.client)->epoch, 3);
     ck_assert_uint_eq(world.map_changes, 1);
     ck_assert_uint_eq(question.answers, 1);
-    client_map_refresh(world.client); /* the same again: nobody is told */
+    client_map_refresh(world.client); /* the same map: no notice */
     run_ms(100);
     ck_assert_uint_eq(world.map_changes, 1);
     world.map_shards = 1;
@@ -486,7 +486,8 @@ START_TEST(client_waits_for_a_complete_map)
 }
 END_TEST
 
-/* Once it has not answered three times; where the coordinator is nobody has to look up. */
+/* A shard that has not answered three times is looked up in the map; the coordinator's address is
+ * never looked up. */
 START_TEST(client_looks_at_the_map_at_the_fourth_try)
 {
     for (int i = 0; i < 8; i++)
@@ -506,7 +507,7 @@ START_TEST(client_looks_at_the_map_at_the_fourth_try)
 }
 END_TEST
 
-/* What is no write is not sent once more for it. */
+/* A request that is no write is not repeated. */
 START_TEST(client_that_may_write_again_sends_writes)
 {
     world.silent[0] = true;
@@ -566,8 +567,8 @@ START_TEST(map_refuses_what_does_not_fit)
 }
 END_TEST
 
-/* A pull that waits for other lanes has no answer, a shard that cannot be reached neither: the sign
- * of life tells them apart. */
+/* Neither a pull that waits for other lanes nor an unreachable shard sends an answer: signs of life
+ * tell them apart. */
 START_TEST(client_knows_which_shard_owes_a_sign_of_life)
 {
     struct client_reach reach;

@@ -1,5 +1,5 @@
 /* test_evaluate.c: predictions of a task, and the message that reports them: row by row, in the
- * order given. */
+ * given order. */
 #include "worker/train/evaluate.h"
 
 #include <check.h>
@@ -27,7 +27,7 @@ static void teardown(void)
     evaluate_scores_close(&s);
 }
 
-/* Rows first .. first + count - 1: every number tells its row. */
+/* Adds rows first .. first + count - 1; every number is made from its row's. */
 static void add(uint32_t first, uint32_t count)
 {
     static float score[100 * TASKS], label[100 * TASKS];
@@ -108,7 +108,7 @@ START_TEST(evaluate_copy_is_the_same)
     ck_assert_uint_eq(copy.count, 60);
     ck_assert_mem_eq(copy.by, s.by, 60 * FIELDS * sizeof *s.by);
     ck_assert_mem_eq(copy.score, s.score, 60 * TASKS * sizeof *s.score);
-    /* an empty one, into memory that is there */
+    /* an empty one, into existing memory */
     ck_assert_int_eq(evaluate_scores_reset(&s, &job, 100, &e), 0);
     ck_assert_int_eq(evaluate_scores_copy(&copy, &s, &job, &e), 0);
     ck_assert_uint_eq(copy.count, 0);

@@ -1,4 +1,4 @@
-/* test_evaluator.c: `shoal-worker eval` in the simulator: every good line of a split is scored
+/* test_evaluator.c: `shoal-worker eval` in the simulator: every valid line of a split is scored
  * once, in file order, whatever the network does. */
 #include "dense/model.h"
 #include "tests/lib/dense_case.h"
@@ -46,7 +46,7 @@ static void open_with(const struct sim_options *options, uint32_t rows)
 {
     static char data[1 << 16];
     size_t at = 0;
-    for (uint32_t i = 0; i < rows; i++) /* one bad line in fifty; the first field tells the label */
+    for (uint32_t i = 0; i < rows; i++) /* one bad line in fifty; the first field gives the label */
         at += (size_t)snprintf(data + at, sizeof data - at, i % 50 == 7 ? "broken\n" : "%u %u:1\n",
                                i % 2, 1 + i % 2);
     snprintf(
@@ -59,7 +59,7 @@ static void open_with(const struct sim_options *options, uint32_t rows)
     open_job(options);
 }
 
-/* Users 0..9 in turn, hours by a third of the rows; a line in sixty is broken. */
+/* Users 0..9 in turn, one hour for each third of the rows; one line in sixty is malformed. */
 static void open_csv(const struct sim_options *options, uint32_t rows)
 {
     static char data[1 << 16];
@@ -144,7 +144,7 @@ START_TEST(evaluator_scores_every_good_line)
 }
 END_TEST
 
-/* With a weight on the key of odd lines, scores and labels must meet row by row. */
+/* With a weight on the key of odd lines, scores and labels must match row by row. */
 START_TEST(evaluator_keeps_scores_and_labels_together)
 {
     const struct measure *m;
@@ -170,8 +170,8 @@ START_TEST(evaluator_keeps_scores_and_labels_together)
 }
 END_TEST
 
-/* What it is grouped by comes with its row, and pieces are measured in the order of the file
- * whoever is first. */
+/* A row's groups come with the row, and parts are measured in the order of the file, in whatever
+ * order they arrive. */
 START_TEST(evaluator_measures_by_group_and_value)
 {
     struct sim_options options = calm;
@@ -191,7 +191,7 @@ START_TEST(evaluator_measures_by_group_and_value)
     for (uint32_t i = 0; i < 3; i++)
         examples += m->by[0].value[i].examples;
     ck_assert_uint_eq(examples, 1180);
-    ck_assert_uint_eq(m->by[0].value[0].examples, 394); /* of 400 lines six or seven are broken */
+    ck_assert_uint_eq(m->by[0].value[0].examples, 394); /* 6 or 7 of 400 lines are bad */
     ck_assert_uint_eq(m->by[0].value[2].examples, 393);
 }
 END_TEST
@@ -212,8 +212,8 @@ START_TEST(evaluator_says_why_it_failed)
 }
 END_TEST
 
-/* More malformed lines than data.max_bad allows are an error, with the first of them, not measures
- * of the rest. */
+/* More malformed lines than data.max_bad allows are an error, which names the first one; the rest
+ * is not measured. */
 START_TEST(evaluator_refuses_too_many_bad_lines)
 {
     const struct measure *m;
@@ -232,7 +232,7 @@ START_TEST(evaluator_refuses_too_many_bad_lines)
 }
 END_TEST
 
-/* The wait for the map ends while the input is still looked at: that is an end all the same. */
+/* The wait for the map ends while the input is still being read: the evaluation must end, too. */
 START_TEST(evaluator_ends_when_the_wait_ends_before_the_input_is_known)
 {
     struct sim_options slow = calm;

@@ -1,5 +1,4 @@
-/* test_lane.c: parts of a batch, and one lane's flow of batches against fake shards in the
- * simulator. */
+/* test_lane.c: parts of a batch, and one lane's batches against fake shards in the simulator. */
 #include "dense/model.h"
 #include "tests/lib/dense_case.h"
 #include "tests/lib/worker_fake.h"
@@ -31,7 +30,7 @@ static struct sim_node *node;
 static struct lane *lane;
 static uint32_t ends;
 static uint32_t lane_ahead, lane_readers_wanted;
-static const char *more_data = ""; /* of the job */
+static const char *more_data = ""; /* more keys of the job's `data` */
 static uint32_t with_statistics, cache_rows;
 static uint32_t times_are = 1; /* the first entry of a line is this and up to 59 more */
 
@@ -193,7 +192,7 @@ START_TEST(lane_pushes_every_batch_everywhere)
 }
 END_TEST
 
-/* bsp pads lanes: batches beyond the rows are ticks for every tablet, without a pull. */
+/* bsp pads lanes: batches after the last row are ticks for every tablet, without a pull. */
 START_TEST(lane_pushes_ticks_for_empty_batches)
 {
     open_with(&calm, _i == 0 ? "bsp" : "async", 100);
@@ -206,8 +205,8 @@ START_TEST(lane_pushes_ticks_for_empty_batches)
 }
 END_TEST
 
-/* Batches up to the mark are done everywhere; those above may be done in part, and count as
- * computed again. */
+/* Batches up to the mark are done everywhere. Later ones may be done in part, and count as computed
+ * again. */
 START_TEST(lane_goes_on_after_the_mark)
 {
     open_with(&calm, "async", 200);
@@ -221,7 +220,7 @@ START_TEST(lane_goes_on_after_the_mark)
     ck_assert_uint_eq(fake.skipped, 10);
     ck_assert_uint_eq(stats.skipped, 1);
     ck_assert_uint_eq(stats.recomputed, 1);
-    task.mark = 7; /* all done: nothing is read */
+    task.mark = 7; /* all done: no row is read */
     run_task(&task);
     ck_assert_int_eq(lane_result(lane)->status, 0);
     ck_assert_uint_eq(lane_result(lane)->examples, 0);
@@ -249,14 +248,14 @@ START_TEST(lane_gives_up_when_acknowledged_pushes_are_lost)
 {
     open_with(&calm, "async", 200);
     struct wire_LANE_NEXT_reply task = task_of(0, 100, 6, 7);
-    task.mark = 5; /* but the shards have nothing */
+    task.mark = 5; /* but the shards have none */
     run_task(&task);
     ck_assert_int_eq(lane_result(lane)->status, SHOAL_E_GAP);
 }
 END_TEST
 
-/* A push is lost, its successors meet a gap: the lost one is sent again at once, not when its time
- * is over. */
+/* A push is lost, and the next ones meet a gap: the lost push is sent again at once, not after its
+ * timeout. */
 START_TEST(lane_fills_gaps)
 {
     open_with(&calm, "async", 200);
@@ -273,8 +272,8 @@ START_TEST(lane_fills_gaps)
 }
 END_TEST
 
-/* Copies of acknowledged pushes are still in the network: their bytes must stay as they were (the
- * fake shard checks keys against tablets). */
+/* Copies of acknowledged pushes are still in the network: their bytes must stay unchanged (the fake
+ * shard checks keys against tablets). */
 START_TEST(lane_keeps_memory_while_frames_borrow_it)
 {
     struct sim_options slow = calm;
@@ -302,7 +301,7 @@ START_TEST(lane_dropped_writes_nothing_more)
     sim_run(fake.sim, sim_now_ns(fake.sim) + 10 * SECOND, NULL, NULL);
     ck_assert_uint_eq(ends, 1);
     ck_assert_int_eq(lane_result(lane)->status, SHOAL_E_STOPPED);
-    ck_assert_uint_le(fake.seen[WIRE_TYPE_PUSH] - pushes, 6); /* what was in the network */
+    ck_assert_uint_le(fake.seen[WIRE_TYPE_PUSH] - pushes, 6); /* already in the network */
 }
 END_TEST
 
@@ -322,7 +321,7 @@ START_TEST(lane_refuses_rows_that_are_not_there)
 }
 END_TEST
 
-/* An object that changed since it was indexed would be other examples under the same numbers. */
+/* An object that changed since it was indexed would give other examples under the same numbers. */
 START_TEST(lane_refuses_an_object_that_is_another)
 {
     open_with(&calm, "async", 100);
@@ -349,7 +348,7 @@ START_TEST(lane_numbers_end_below_their_limit)
 }
 END_TEST
 
-/* Evaluation reads rows as they are, and holds nobody up. */
+/* An evaluation reads rows as they are, without waiting. */
 START_TEST(lane_pulls_within_the_bound_of_its_job)
 {
     static const char *const mode[] = {"async", "ssp", "bsp", "ssp"};
@@ -365,7 +364,7 @@ START_TEST(lane_pulls_within_the_bound_of_its_job)
 }
 END_TEST
 
-/* A batch is told of once, and each one is, whatever the memory that it lies in has seen. */
+/* A refused batch is reported once, and every one is, whatever its memory was used for before. */
 START_TEST(lane_tells_of_every_batch_that_was_refused)
 {
     open_with(&calm, "async", 400);
@@ -380,7 +379,7 @@ END_TEST
 
 static void (*computed)(struct env_work *w);
 
-/* As if every batch were measured, and two overflowed. */
+/* Makes every batch look measured, and two of them overflow. */
 static void norms_measured(struct env_work *w)
 {
     lane->output.dense_norm = lane->computing->number == 3 ? (double)INFINITY : 1.0;
@@ -388,7 +387,7 @@ static void norms_measured(struct env_work *w)
     computed(w);
 }
 
-/* One that is not finite would take the sum of all with it. */
+/* A norm that is not finite would spoil the sum of all. */
 START_TEST(lane_counts_no_norm_that_is_not_finite)
 {
     open_with(&calm, "async", 100);
@@ -403,7 +402,7 @@ START_TEST(lane_counts_no_norm_that_is_not_finite)
 }
 END_TEST
 
-/* Rows that another worker, or another map, may have changed meanwhile. */
+/* Another worker or another map may have changed the rows meanwhile. */
 START_TEST(lane_keeps_rows_for_its_own_grant_alone)
 {
     cache_rows = 64;
@@ -428,7 +427,7 @@ START_TEST(lane_keeps_rows_for_its_own_grant_alone)
 }
 END_TEST
 
-/* Warm, a lane takes nothing from malloc for messages, and gives every frame back. */
+/* A warm lane takes no memory from malloc for messages, and releases every frame. */
 START_TEST(lane_allocates_nothing_when_warm)
 {
     open_with(&calm, "async", 2000);
@@ -443,9 +442,9 @@ START_TEST(lane_allocates_nothing_when_warm)
 }
 END_TEST
 
-/* What a lane has in its hands, looked at after every event. */
+/* The resources of a lane, as seen after every event. */
 struct flow_seen {
-    uint32_t reading, read, pulling, full, floats; /* the most at one moment */
+    uint32_t reading, read, pulling, full, floats; /* the maximum at one moment */
     bool overlapped;                               /* a batch was read while another was computed */
 };
 
@@ -500,8 +499,8 @@ START_TEST(lane_pushes_one_batch_at_a_time_under_bsp)
 }
 END_TEST
 
-/* Reading runs ahead in parallel, as far as it may; the queues between the stages are bounded, and
- * so is the memory. */
+/* Batches are read ahead in parallel up to the limit; the queues between the stages are bounded,
+ * and so is the memory. */
 START_TEST(lane_reads_ahead_within_its_bounds)
 {
     static const uint32_t ahead[] = {1, 3, 8, 8}, readers[] = {1, 3, 2, 8};
@@ -527,11 +526,11 @@ START_TEST(lane_reads_ahead_within_its_bounds)
     ck_assert_uint_gt(stats.busy_ns[STAGE_COMPUTE], 0);
     ck_assert_uint_gt(stats.busy_ns[STAGE_PULL], 0);
     ck_assert_uint_gt(stats.busy_ns[STAGE_PUSH], 0);
-    ck_assert_uint_eq(stats.busy_ns[STAGE_FILE], 0); /* no clock was lent */
+    ck_assert_uint_eq(stats.busy_ns[STAGE_FILE], 0); /* no clock was passed */
 }
 END_TEST
 
-/* Where reading is what takes long, reading several batches at the same time is what helps. */
+/* If reading is the slow stage, reading several batches at a time helps. */
 START_TEST(lane_reads_in_parallel)
 {
     struct sim_options slow = calm;
@@ -546,8 +545,8 @@ START_TEST(lane_reads_in_parallel)
         took[i] = sim_now_ns(fake.sim) - begin;
         close_lane();
     }
-    /* One after the other each batch would take a turn of reading; computing takes as long and
-     * overlaps. */
+    /* One after the other, each batch would take a full time of reading; computing takes as long
+     * and overlaps. */
     ck_assert_uint_gt(took[0], 40 * UINT64_C(8000000));
     ck_assert_uint_lt(took[1], took[0]);
     ck_assert_uint_eq(lane_readers(16, 2), 8);
@@ -559,7 +558,7 @@ START_TEST(lane_reads_in_parallel)
 }
 END_TEST
 
-/* What a shard cannot know of a batch: whose it is, and when its examples were. */
+/* A push names its worker and the time of its examples, which a shard cannot know. */
 START_TEST(lane_pushes_say_whose_they_are_and_of_what_time)
 {
     if (_i == 1)
@@ -581,7 +580,7 @@ START_TEST(lane_pushes_say_whose_they_are_and_of_what_time)
 }
 END_TEST
 
-/* Times past the task's limit are clamped, whatever the calendar of this machine says. */
+/* Times after the task's limit are clamped, whatever this machine's calendar says. */
 START_TEST(lane_clamps_times_to_the_tasks_limit)
 {
     struct sim_options dated = calm;
@@ -610,8 +609,8 @@ START_TEST(lane_clamps_times_to_the_tasks_limit)
 }
 END_TEST
 
-/* Every example shows its two keys once, however the keys are cut into parts; half of the examples
- * are clicks. */
+/* Every example shows its two keys once, however the keys are split into parts; half of the
+ * examples are clicks. */
 START_TEST(lane_pushes_shows_and_clicks)
 {
     with_statistics = 1;
@@ -630,8 +629,8 @@ START_TEST(lane_pushes_shows_and_clicks)
 }
 END_TEST
 
-/* Pushes are slow and all else is quick: the time is charged to push, though the batches after them
- * lie there unpulled (async: no memory is left; bsp: one push at a time). */
+/* Pushes are slow and all other stages are fast: the time is charged to push, although the next
+ * batches wait unpulled (async: no memory is left; bsp: one push at a time). */
 START_TEST(lane_charges_slow_pushes_to_push)
 {
     lane_ahead = lane_readers_wanted = 4;
@@ -655,7 +654,8 @@ static void beat_fire(struct env_timer *t)
     env_timer_start(base.env, t, SECOND / 25);
 }
 
-/* Every pull is held for the bound: that is waiting, however often the time is taken meanwhile. */
+/* Every pull is held for the bound: that counts as waiting, however often the time is read
+ * meanwhile. */
 START_TEST(lane_charges_held_pulls_to_waiting)
 {
     struct env_timer beat = {.fire = beat_fire};
@@ -707,7 +707,7 @@ static int by_mix(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Parts cover every tablet once, follow any map, and never pass what a message carries. */
+/* Parts cover every tablet once, follow any map, and never exceed the size of a message. */
 START_TEST(rows_split_covers_every_tablet)
 {
     struct rows *r;
@@ -734,7 +734,7 @@ START_TEST(rows_split_covers_every_tablet)
         split_check(r, &map, 0);
         ck_assert_uint_eq(r->part_count, kind == 0 ? 1 : kind == 1 ? 3 : 64);
     }
-    schema[0].width = 4096; /* 1024 keys a message, 4687 in a tablet: no way to send that */
+    schema[0].width = 4096; /* 1024 keys a message, 4687 in a tablet: impossible to send */
     r->table[0].key_count = count;
     ck_assert_int_eq(rows_split(r, &map, true, &e), SHOAL_E_TOO_BIG);
     map.tablet_count = 63;
@@ -747,7 +747,7 @@ START_TEST(rows_split_covers_every_tablet)
 }
 END_TEST
 
-/* Memory of a batch outlives its owner while a frame borrows from it. */
+/* The memory of a batch stays as long as a frame borrows from it. */
 START_TEST(rows_live_as_long_as_their_frames)
 {
     struct rows *r;
@@ -769,7 +769,7 @@ START_TEST(rows_live_as_long_as_their_frames)
     ck_assert(!rows_quiet(r));
     rows_release(r);
     ck_assert_mem_eq(second->frame[0].data, keys, sizeof keys);
-    msg_free(second); /* the last reference: a sanitizer would speak up */
+    msg_free(second); /* the last reference: a sanitizer would report an error */
 }
 END_TEST
 
@@ -787,8 +787,8 @@ static bool transfer_over(void *context)
     return transfers_done > 0;
 }
 
-/* Of a batch with a bad gradient no shard applies anything: what is good goes as a tick, what is
- * bad as it is, to be refused and told of. */
+/* No shard applies a part of a batch with a bad gradient: valid parts are sent as ticks, bad ones
+ * as they are, to be refused and reported. */
 START_TEST(transfer_of_a_bad_batch_pushes_nothing_good)
 {
     enum { COUNT = 100 };
@@ -830,7 +830,8 @@ START_TEST(transfer_of_a_bad_batch_pushes_nothing_good)
 }
 END_TEST
 
-/* What a gap has sent again: parts that overlap it, of its table, that were sent before. */
+/* After a gap the parts that overlap it are sent again, if they belong to its table and were sent
+ * before. */
 START_TEST(transfer_sends_again_what_overlaps)
 {
     static const struct {

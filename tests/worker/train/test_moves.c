@@ -1,9 +1,9 @@
-/* test_moves.c: the worker's machines go where their tables say, and abort elsewhere. */
+/* test_moves.c: the worker's state machines follow their tables, and abort on any other step. */
 #include "tests/lib/sm_case.h"
 #include "worker/train/lane_inner.h"
 #include "worker/train/seat.h"
 
-extern const struct sm trainer_moves; /* trainer_inner.h, whose states have names of lane_inner.h */
+extern const struct sm trainer_moves; /* trainer_inner.h, with state names as in lane_inner.h */
 
 START_TEST(lane_forbidden_moves_abort)
 {

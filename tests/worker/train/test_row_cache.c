@@ -1,10 +1,10 @@
 /* test_row_cache.c: the index of a lane's cached rows, against an oracle that knows which pushes
  * every served row contains.
  *
- * The oracle plays a shard and its lanes: marks, offsets and clocks as embedding/rows/run.c keeps
- * them, pulls answered in two parts at moments of their own, lanes that leave, come back and join.
- * A row's content is the mark of every lane at the moment of its pull, so what it lacks is known
- * exactly. */
+ * The oracle plays a shard and its lanes: marks, offsets and clocks as in embedding/rows/run.c,
+ * pulls that are answered in two parts at different moments, lanes that leave, come back and join.
+ * A row's content is the mark of every lane at the moment of its pull, so the missing pushes are
+ * known exactly. */
 #include "dense/model.h"
 #include "proto/base/key.h"
 #include "proto/base/rng.h"
@@ -26,7 +26,7 @@ struct oracle_lane {
     bool live;
     int64_t offset;
     uint64_t mark;
-    uint64_t clock[PUSHES]; /* that each push had when it was applied */
+    uint64_t clock[PUSHES]; /* each push's, when it was applied */
 };
 
 struct oracle_batch {
@@ -36,7 +36,7 @@ struct oracle_batch {
     uint64_t fresh[BATCH_KEYS];
     uint32_t source[BATCH_KEYS], keep[2 * BATCH_KEYS];
     struct row_plan plan;
-    uint32_t half; /* fresh keys before it are the first part of the pull */
+    uint32_t half; /* fresh keys before it form the first part of the pull */
     bool answered[2];
     struct content row[BATCH_KEYS];
 };
@@ -46,7 +46,7 @@ struct oracle {
     struct row_cache *cache;
     bool bounded;
     uint32_t staleness, prefetch, lanes, slots;
-    struct oracle_lane lane[LANES]; /* ours is 0 */
+    struct oracle_lane lane[LANES]; /* lane 0 is the tested one */
     struct content slot[KEYS];
     struct oracle_batch batch[FLIGHT + 1];
     uint64_t planned, computed, pushed;
@@ -89,7 +89,7 @@ static void push_apply(struct oracle *o, uint32_t lane)
     l->clock[l->mark] = clock_of(o, lane, l->mark);
 }
 
-/* Another lane pushes, leaves, or comes (back). */
+/* Another lane pushes, leaves, joins or comes back. */
 static void other_lane(struct oracle *o)
 {
     uint32_t i = o->lanes == 1 ? 0 : 1 + (uint32_t)below(o, o->lanes - 1);
@@ -108,7 +108,7 @@ static void other_lane(struct oracle *o)
     }
 }
 
-/* ---- our lane -------------------------------------------------------------------------------- */
+/* ---- the tested lane ------------------------------------------------------------------------- */
 
 static struct oracle_batch *batch_at(struct oracle *o, uint64_t number)
 {
@@ -121,7 +121,7 @@ static int by_mix(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Some keys are in nearly every batch, most in few. */
+/* Some keys are in nearly every batch, most are in few. */
 static void keys_draw(struct oracle *o, struct oracle_batch *b)
 {
     b->count = 0;
@@ -136,7 +136,8 @@ static void keys_draw(struct oracle *o, struct oracle_batch *b)
     qsort(b->key, b->count, sizeof b->key[0], by_mix);
 }
 
-/* Counts what is wrong and asserts once: a ck_assert takes a microsecond, and here are millions. */
+/* Counts errors and asserts once: a ck_assert takes a microsecond, and there are millions of
+ * checks. */
 static void plan_check(const struct oracle *o, const struct oracle_batch *b)
 {
     uint32_t fresh = 0, outside = 0, misplaced = 0, doubled = 0;
@@ -179,7 +180,7 @@ static void batch_plan(struct oracle *o)
         o->staleness_most = b->plan.staleness;
 }
 
-/* One part of one pull is answered, if the bound lets it. */
+/* Answers one part of one pull, if the bound allows it. */
 static void pull_answer(struct oracle *o)
 {
     if (o->planned == o->computed)
@@ -200,7 +201,7 @@ static void pull_answer(struct oracle *o)
     row_cache_answered(o->cache, b->number, b->fresh + from, to - from, clock, low_of(o));
 }
 
-/* Whether the row contains every push of clock <= that of the batch less s + 1. */
+/* True when the row contains every push of a clock <= that of the batch less s + 1. */
 static bool within_bound(const struct oracle *o, const struct content *row, uint64_t batch)
 {
     uint64_t clock = clock_of(o, 0, batch);
@@ -238,7 +239,7 @@ static void own_push(struct oracle *o)
     }
 }
 
-/* A run of `steps` events. The cache goes by `rule`, the shard and the oracle by its own bound. */
+/* Runs `steps` events. The cache uses `rule`; the shard and the oracle use their own bound. */
 static void play(struct oracle *o, uint64_t seed, bool bounded, const struct row_cache_rule *rule,
                  uint32_t steps)
 {
@@ -273,7 +274,7 @@ static void play(struct oracle *o, uint64_t seed, bool bounded, const struct row
             other_lane(o);
         }
         if (below(o, 2000) == 0)
-            row_cache_clear(o->cache); /* as when the map changes */
+            row_cache_clear(o->cache); /* as after a change of the map */
     }
     row_cache_free(o->cache);
 }
@@ -298,7 +299,7 @@ START_TEST(row_cache_serves_within_the_bound)
 }
 END_TEST
 
-/* The control: a cache that takes the bound for a much wider one is found out. */
+/* The control case: the oracle finds a cache that takes the bound for a much wider one. */
 START_TEST(oracle_finds_a_cache_that_ignores_the_bound)
 {
     struct row_cache_rule loose = {.bounded = true, .most = 1000},
@@ -356,27 +357,27 @@ START_TEST(row_cache_counts_batches_from_the_answer)
     row_cache_plan(c, 100, &key, 1, &plan);
     ck_assert_uint_eq(plan.fresh_count, 1);
     ck_assert_uint_eq(plan.keep_count, 1);
-    /* the answer is not there: pulled again, but not kept twice */
+    /* no answer yet: pulled again, but not kept twice */
     row_cache_plan(c, 101, &key, 1, &plan);
     ck_assert_uint_eq(plan.fresh_count, 1);
     ck_assert_uint_eq(plan.keep_count, 0);
     row_cache_answered(c, 100, &key, 1, 500, 498);
-    row_cache_answered(c, 101, &key, 1, 501, 500); /* not the one that fills the slot: no matter */
+    row_cache_answered(c, 101, &key, 1, 501, 500); /* it does not fill the slot: no effect */
     for (uint64_t b = 102; b <= 103; b++) {
         row_cache_plan(c, b, &key, 1, &plan);
         ck_assert_uint_eq(plan.fresh_count, 0);
         ck_assert_uint_eq(plan.source[0], MODEL_CACHED | 0);
         ck_assert_uint_eq(plan.staleness, b - 100 + 1); /* clock - 1 - low */
     }
-    row_cache_plan(c, 104, &key, 1, &plan); /* would miss clock 499 = 504 - 4 - 1 */
+    row_cache_plan(c, 104, &key, 1, &plan); /* it would miss clock 499 = 504 - 4 - 1 */
     ck_assert_uint_eq(plan.fresh_count, 1);
     ck_assert_uint_eq(plan.keep_count, 1);
-    ck_assert_uint_eq(plan.keep[1], 0); /* refreshed where it was */
+    ck_assert_uint_eq(plan.keep[1], 0); /* refreshed in its place */
     row_cache_free(c);
 }
 END_TEST
 
-/* bsp's bound: never. A lane that is out of the clock (fenced): never. */
+/* With bsp's bound a row is never served, nor in a lane that is out of the clock (fenced). */
 START_TEST(row_cache_never_serves_without_slack)
 {
     struct row_cache *c = small(8, true, 0);
@@ -392,7 +393,7 @@ START_TEST(row_cache_never_serves_without_slack)
     row_cache_plan(c, 6, &key, 1, &plan);
     ck_assert_uint_eq(plan.fresh_count, 1);
     row_cache_free(c);
-    for (uint64_t low = 4; low < 7; low++) { /* its own clock is not behind it: nothing is known */
+    for (uint64_t low = 4; low < 7; low++) { /* not behind its clock: nothing known */
         c = small(8, true, 100);
         row_cache_plan(c, 5, &key, 1, &plan);
         row_cache_answered(c, 5, &key, 1, 5, low);
@@ -403,7 +404,7 @@ START_TEST(row_cache_never_serves_without_slack)
 }
 END_TEST
 
-/* Of one slot, and two keys in one batch, one is kept; what is on its way is not evicted. */
+/* One slot and two keys in a batch: one is kept. A row that is being pulled is not evicted. */
 START_TEST(row_cache_never_writes_a_slot_twice)
 {
     struct row_cache *c = small(1, false, 50);
@@ -426,7 +427,7 @@ START_TEST(row_cache_never_writes_a_slot_twice)
 }
 END_TEST
 
-/* A key that is used again and again outlives a flood of others. */
+/* A key that is used again and again stays during a flood of others. */
 START_TEST(row_cache_keeps_what_is_hot)
 {
     struct row_cache *c = small(32, false, 1000);

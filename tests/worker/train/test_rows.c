@@ -1,5 +1,5 @@
-/* test_rows.c: the batch as the model takes and leaves it, and where its arrays are allocated.
- * Parts and frames are tested with the lane (test_lane.c). */
+/* test_rows.c: a batch as the model reads and writes it, and the allocation of its arrays. Parts
+ * and frames are tested with the lane (test_lane.c). */
 #include "dense/model.h"
 #include "proto/base/key.h"
 #include "tests/lib/dense_case.h"
@@ -21,7 +21,7 @@ static struct rows *rows;
 static struct features features;
 static struct err e;
 
-/* Rows for the lines of a csv file with this header, and what `data` says of it. */
+/* Makes rows for the lines of a csv file with this header, and with these keys of `data`. */
 static void open_rows(const char *data, const char *head, uint32_t examples_max)
 {
     char text[512];
@@ -101,7 +101,7 @@ START_TEST(rows_without_weights_have_none)
 }
 END_TEST
 
-/* Written to the end: a sanitizer would speak up. */
+/* All scores are written: a sanitizer would report an overrun. */
 START_TEST(rows_have_room_for_the_scores_of_every_task)
 {
     struct model_output out;
@@ -146,7 +146,7 @@ START_TEST(rows_arrays_that_a_device_reads_are_aligned)
 }
 END_TEST
 
-/* Gradients as the model would leave them: 10 x key + place. */
+/* Writes gradients as a model does: 10 x key + place. */
 static void gradients_fill(uint32_t width)
 {
     struct rows_table *t = &rows->table[0];
@@ -155,7 +155,7 @@ static void gradients_fill(uint32_t width)
             t->gradients[i * width + j] = (float)(10 * i + j);
 }
 
-/* The key of this value: its gradient untouched, then shows and clicks. */
+/* Checks the key of this value: an unchanged gradient, then shows and clicks. */
 static void check_key(uint32_t field, const char *value, float shows, float clicks)
 {
     const struct rows_table *t = &rows->table[0];
@@ -173,9 +173,8 @@ static void check_key(uint32_t field, const char *value, float shows, float clic
     ck_assert_msg(false, "%s is no key of the batch", value);
 }
 
-/* Each key counts the examples that have it, each once: twice in a cell, or in two fields with the
- * same rows, is once.
- */
+/* Each key counts the examples that have it, each example once: twice in a cell, or in two fields
+ * with the same rows, counts once. */
 START_TEST(rows_count_shows_and_clicks_by_example)
 {
     static const char *const data[] = {
@@ -208,7 +207,7 @@ START_TEST(rows_count_shows_and_clicks_by_example)
         gradients_fill(3);
         rows_gather(rows);
         check_key(0, "a", 1, 1);
-        check_key(0, "b", _i == 0 ? 3 : 2, _i == 0 ? 1 : 0); /* label 0 alone is the click */
+        check_key(0, "b", _i == 0 ? 3 : 2, _i == 0 ? 1 : 0); /* only label 0 is the click */
         check_key(0, "c", _i == 0 ? 2 : 1, 1);
         if (_i == 1)
             check_key(1, "u", 3, 1);
@@ -216,7 +215,7 @@ START_TEST(rows_count_shows_and_clicks_by_example)
 }
 END_TEST
 
-/* Without statistics gradients lie as the model leaves them. */
+/* Without statistics gradients stay as the model wrote them. */
 START_TEST(rows_without_statistics_have_gradients_alone)
 {
     open_rows("label: label", "label,user", 4);

@@ -1,5 +1,5 @@
-/* test_rows_model.c: a batch over several tables: whose keys, rows and gradients lie where, with a
- * cache and with statistics. */
+/* test_rows_model.c: a batch over several tables: the places of each table's keys, rows and
+ * gradients, with a cache and with statistics. */
 #include "dense/model.h"
 #include "proto/base/key.h"
 #include "tests/lib/dense_case.h"
@@ -22,8 +22,8 @@ static struct features features;
 static struct rows *rows;
 static struct err e;
 
-/* Fields a, c in table x (width 4), b, e in y (3), d in z (6); d is a list. stats: which tables
- * have statistics, "010". */
+/* Fields a, c in table x (width 4), b, e in y (3), d in z (6); d is a list. stats: the tables with
+ * statistics, such as "010". */
 static void open_rows(const char *stats)
 {
     static const char head[] = "label,a,b,c,d,e";
@@ -74,7 +74,7 @@ static void read_batch(uint32_t examples)
     ck_assert_int_eq(rows_reserve(rows, &e), 0);
 }
 
-/* The table of each field, by its key. */
+/* Returns the table of a key's field. */
 static uint32_t table_of(uint64_t key)
 {
     static const uint32_t of[] = {0, 1, 0, 2, 1};
@@ -131,7 +131,7 @@ START_TEST(rows_of_the_model_are_those_of_all_tables)
 }
 END_TEST
 
-/* What the cache has is not pulled; the rest of each table lies behind that of the one before. */
+/* Cached rows are not pulled; the other rows of each table lie behind those of the table before. */
 START_TEST(rows_of_a_cache_are_counted_by_table)
 {
     struct row_cache *cache;
@@ -172,7 +172,7 @@ static float gradient(uint32_t table, uint32_t key, uint32_t place)
     return (float)(1000 * table + 10 * key + place);
 }
 
-/* As the model leaves them. */
+/* Writes gradients as a model does. */
 static void gradients_fill(void)
 {
     struct model_output out;
@@ -183,7 +183,7 @@ static void gradients_fill(void)
                 *out.row_gradients++ = gradient(t, i, j);
 }
 
-/* Examples that have this key, and of these the positive ones, counted by hand. */
+/* Counts by hand the examples with this key, and the positive ones among them. */
 static void shown(uint64_t key, float *shows, float *clicks)
 {
     const struct batch *b = &rows->batch;
@@ -236,17 +236,17 @@ START_TEST(rows_arrays_move_between_batches)
     ck_assert(rows_has_floats(other) && !rows_has_floats(rows));
     ck_assert_ptr_eq(other->floats.pulled, pulled);
     rows_release(other);
-    read_batch(EXAMPLES); /* has arrays of its own again */
+    read_batch(EXAMPLES); /* it has arrays of its own again */
     gradients_fill();
     rows_gather(rows);
 }
 END_TEST
 
-/* Of a batch of no examples, as bsp pads a lane with, nothing is pulled and nothing pushed. */
+/* In a batch without examples, as bsp pads a lane with, no key is pulled or pushed. */
 START_TEST(rows_of_an_empty_batch_are_none)
 {
     open_rows("000");
-    read_batch(EXAMPLES); /* its keys are there still */
+    read_batch(EXAMPLES); /* its keys are still there */
     ck_assert_uint_gt(rows->table[TABLES].key_count, 0);
     read_batch(0);
     for (uint32_t t = 0; t < rows->table_count; t++) {
@@ -256,7 +256,7 @@ START_TEST(rows_of_an_empty_batch_are_none)
 }
 END_TEST
 
-/* A gradient that no server takes is seen in every table, the first row and the last. */
+/* A gradient that servers refuse is found in every table, in the first row and the last. */
 START_TEST(rows_with_a_bad_gradient_are_poisoned)
 {
     open_rows("010");
@@ -283,7 +283,7 @@ START_TEST(rows_with_a_bad_gradient_are_poisoned)
 }
 END_TEST
 
-/* Of field a no value has a row; of d "w" has none. A row of zeros is one. */
+/* No value of field a has a row, nor has "w" of d. A row of zeros counts as one. */
 START_TEST(rows_without_a_row_are_counted_by_field)
 {
     static struct unseen u;

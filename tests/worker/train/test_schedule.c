@@ -1,4 +1,4 @@
-/* test_schedule.c: learning rates by batch, against numbers worked out by hand. */
+/* test_schedule.c: learning rates by batch, against numbers computed by hand. */
 #include "worker/train/schedule.h"
 
 #include <check.h>
@@ -113,7 +113,7 @@ START_TEST(schedule_steps_down)
 }
 END_TEST
 
-/* The schedule begins where the warm-up ends. */
+/* The schedule begins when the warm-up ends. */
 START_TEST(schedule_follows_the_warmup)
 {
     job.train.warmup = 50;

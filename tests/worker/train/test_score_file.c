@@ -1,4 +1,4 @@
-/* test_score_file.c: predictions as a file: a line a row, in order, also of malformed ones. */
+/* test_score_file.c: predictions as a file: one line a row, in order, malformed rows included. */
 #include "proto/base/file.h"
 #include "worker/train/score_file.h"
 
@@ -30,8 +30,8 @@ static void teardown(void)
     memcpy(folder + strlen(folder) - 6, "XXXXXX", 6);
 }
 
-/* Rows 0 and 2 of three are good; `columns` cells of each row: its number, and what is to be
- * quoted. */
+/* Rows 0 and 2 of three are valid; `columns` cells of each row: its number, and text that needs
+ * quotes. */
 static void scores_make(uint32_t columns)
 {
     static const char *const text[3][2] = {{"0\r", "a,b"}, {"", ""}, {"2", "say \"x\"\tor y"}};
@@ -55,7 +55,7 @@ static size_t written(enum score_format format, bool head, char out[512])
     struct err e = {0};
     ck_assert_msg(score_file_open(path, format, &job, head, &f, &e) == 0, "%s", e.text);
     ck_assert_msg(score_file_add(f, &s, 3, &e) == 0, "%s", e.text);
-    ck_assert_int_ne(access(path, F_OK), 0); /* not before it is whole */
+    ck_assert_int_ne(access(path, F_OK), 0); /* not before it is complete */
     ck_assert_msg(score_file_finish(f, 3, &e) == 0, "%s", e.text);
     score_file_free(f);
     FILE *file = fopen(path, "rb");
@@ -88,7 +88,7 @@ START_TEST(csv_has_a_line_for_each_row)
 }
 END_TEST
 
-/* Readers skip an empty line, and with it the row. */
+/* A reader would skip an empty line, and with it the row. */
 START_TEST(malformed_row_is_no_empty_line)
 {
     char text[512];
@@ -124,7 +124,7 @@ START_TEST(names_of_several_labels_stand_in_the_first_line)
     (void)snprintf(job.data.label[0], sizeof job.data.label[0], "click");
     (void)snprintf(job.data.label[1], sizeof job.data.label[1], "buy");
     ck_assert_int_eq(score_file_open(path, SCORE_CSV, &job, true, &f, &e), 0);
-    ck_assert_int_eq(score_file_finish(f, 0, &e), 0); /* of no row at all, too */
+    ck_assert_int_eq(score_file_finish(f, 0, &e), 0); /* also without any row */
     score_file_free(f);
     FILE *file = fopen(path, "rb");
     ck_assert_ptr_nonnull(fgets(text, sizeof text, file));
@@ -175,7 +175,7 @@ START_TEST(what_is_there_is_not_written_over)
     ck_assert_int_eq(score_file_open(path, SCORE_NPY, &job, true, &f, &e), SHOAL_E_USAGE);
     ck_assert_int_eq(score_file_open(path, SCORE_CSV, &job, true, &f, &e), 0);
     ck_assert_uint_eq(files(), 1);
-    score_file_free(f); /* not finished: nothing is left */
+    score_file_free(f); /* not finished: no file is left */
     ck_assert_uint_eq(files(), 0);
     FILE *file = fopen(path, "wb");
     fclose(file);

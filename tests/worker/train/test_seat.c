@@ -1,5 +1,5 @@
-/* test_seat.c: one seat against a coordinator and shards that answer as a case says. Its tasks have
- * no rows: what is pushed are ticks. What its lane has found a case may say, too (--wrap). */
+/* test_seat.c: one seat against a coordinator and shards that answer as the case says. Its tasks
+ * have no rows, so its pushes are ticks. A case may also set the result of its lane (--wrap). */
 #include "tests/lib/suite.h"
 #include "tests/lib/worker_script.h"
 #include "worker/train/seat.h"
@@ -18,10 +18,10 @@ static int fatal_status;
 static bool held_elsewhere;
 static uint32_t lanes_held; /* by the worker's seats, as the host says */
 static int ready_status;
-static struct dataset *input; /* of the tasks; NULL: they have none */
+static struct dataset *input; /* the tasks' input; NULL: they have none */
 static uint32_t aparts;
 
-/* What the coordinator answers to the n-th LANE_NEXT, and to every report; the shards to every
+/* The coordinator's answers to the n-th LANE_NEXT and to every report; the shards' answers to every
  * push. */
 static struct wire_LANE_NEXT_reply next[8];
 static int next_status[8], report_status[8], push_status;
@@ -43,7 +43,7 @@ static bool answer(const struct wire *in, uint32_t node, uint32_t n, struct wire
 
 const struct lane_result *__real_lane_result(const struct lane *l);
 const struct lane_result *__wrap_lane_result(const struct lane *l);
-static void (*found)(struct lane_result *r); /* NULL: as it is */
+static void (*found)(struct lane_result *r); /* NULL: unchanged */
 
 const struct lane_result *__wrap_lane_result(const struct lane *l)
 {
@@ -167,7 +167,7 @@ static void teardown(void)
     script_close();
 }
 
-/* One batch of lane 5 without rows, the 30th. */
+/* Returns a task of lane 5: one batch without rows, the 30th. */
 static struct wire_LANE_NEXT_reply task_of_lane(void)
 {
     return (struct wire_LANE_NEXT_reply){.kind = WIRE_NEXT_TASK,
@@ -193,7 +193,7 @@ START_TEST(seat_waits_as_it_is_told_within_bounds)
     ck_assert(seat_is_asking(seat));
     script_run_ms(1);
     ck_assert_uint_eq(script_count(WIRE_TYPE_LANE_NEXT), 1);
-    ck_assert(seat_is_asking(seat)); /* no other is to ask meanwhile */
+    ck_assert(seat_is_asking(seat)); /* no other seat may ask meanwhile */
     script_run_ms(waits[_i] - 1);
     ck_assert_uint_eq(script_count(WIRE_TYPE_LANE_NEXT), 1);
     script_run_ms(2);
@@ -214,7 +214,7 @@ START_TEST(seat_without_a_lane_says_how_many_the_worker_has)
 }
 END_TEST
 
-/* AGAIN passes; of a lane that is another's nothing is left; who is not known joins again. */
+/* AGAIN is retried; a lane that another worker has is released; an unknown worker joins again. */
 START_TEST(seat_that_is_refused_what_it_asks_does_as_the_status_says)
 {
     static const int status[] = {SHOAL_E_AGAIN, SHOAL_E_UNAVAILABLE, SHOAL_E_FENCED,
@@ -245,7 +245,7 @@ START_TEST(seat_leaves_a_lane_that_another_has)
 }
 END_TEST
 
-/* Who waits for it to have asked asks now, be the work of no lane. */
+/* Once a seat has work, the next seat may ask, even if the work has no lane. */
 START_TEST(seat_that_has_work_lets_another_ask)
 {
     static const enum wire_next kind[] = {WIRE_NEXT_TASK, WIRE_NEXT_EVAL, WIRE_NEXT_INDEX};
@@ -280,8 +280,8 @@ START_TEST(seat_goes_on_with_its_lane_from_what_is_done)
 }
 END_TEST
 
-/* FENCED, OLD_RUN: nobody is told. GAP: acknowledged pushes are lost, and who joins anew goes on
- * from what is left. All else is the job's end. */
+/* FENCED and OLD_RUN end the task without a report. GAP: acknowledged pushes are lost, and the
+ * worker joins again to continue from the rest. Any other status ends the job. */
 START_TEST(seat_whose_pushes_are_refused_does_as_the_status_says)
 {
     static const int status[] = {SHOAL_E_FENCED, SHOAL_E_OLD_RUN, SHOAL_E_GAP, SHOAL_E_SCHEMA};
@@ -292,7 +292,7 @@ START_TEST(seat_whose_pushes_are_refused_does_as_the_status_says)
     script_run_ms(10);
     push_status = status[_i];
     script_run_ms(_i == 2 ? 100 : 1000);
-    if (_i == 2) /* ten in a row, at two shards */
+    if (_i == 2) /* ten in a row, from two shards */
         for (uint32_t i = 0; i < 100 && unknown == 0 && fatals == 0; i++) {
             script.count = 0;
             script_run_ms(100);
@@ -318,7 +318,7 @@ static void input_fails(struct lane_result *r)
     r->broken = false;
 }
 
-/* A device that fails is this worker's end, and not the job's. */
+/* A device that fails ends this worker, and not the job. */
 START_TEST(seat_whose_device_fails_ends_the_worker_alone)
 {
     next[0] = task_of_lane();
@@ -333,7 +333,7 @@ END_TEST
 
 /* ---- proving what it reads ---- */
 
-/* A log of three rows. */
+/* Opens a log of three rows. */
 static void input_open(void)
 {
     static struct job job;
@@ -352,8 +352,8 @@ static void input_open(void)
     (void)unlink(path);
 }
 
-/* Rows and digest go to the coordinator before the first task of them, and once: of another input
- * nothing is pushed. */
+/* The number of rows and the digest go to the coordinator once, before the first task; with another
+ * input no row is pushed. */
 START_TEST(seat_proves_its_input_before_it_begins)
 {
     static const int status[] = {0,
@@ -403,7 +403,7 @@ START_TEST(seat_that_is_dropped_proves_nothing)
 }
 END_TEST
 
-/* Of what others have read the job does not end. */
+/* A worker that cannot read an input that others have read leaves without ending the job. */
 START_TEST(seat_that_cannot_read_its_task_leaves_alone)
 {
     static const int status[] = {SHOAL_E_NOINPUT, SHOAL_E_DATA, SHOAL_E_CHECKSUM, SHOAL_E_IO};
@@ -436,7 +436,7 @@ static void much(struct lane_result *r)
     (void)snprintf(r->refused_where, sizeof r->refused_where, "row 8");
 }
 
-/* Nothing that its lane has found is lost, and nothing stands in another's place. */
+/* Every figure of the lane's result is reported, each in its own place. */
 START_TEST(seat_reports_all_that_its_lane_found)
 {
     next[0] = task_of_lane();
@@ -465,7 +465,7 @@ START_TEST(seat_reports_the_bad_lines_of_an_evaluation)
 }
 END_TEST
 
-/* What is refused for good is over as well: the coordinator has its reasons. */
+/* A report that is refused for good is done as well: the coordinator has its reasons. */
 START_TEST(seat_whose_report_is_refused_does_as_the_status_says)
 {
     static const int status[] = {SHOAL_E_AGAIN, SHOAL_E_UNAVAILABLE, SHOAL_E_FENCED,
@@ -482,7 +482,7 @@ START_TEST(seat_whose_report_is_refused_does_as_the_status_says)
 }
 END_TEST
 
-/* An evaluation leaves the lane where it is, and its want too. */
+/* An evaluation changes neither the lane nor the seat's wish for one. */
 START_TEST(seat_after_an_evaluation_is_as_it_was)
 {
     struct wire_LANE_NEXT_reply eval = {.kind = WIRE_NEXT_EVAL, .task = 8, .run = SCRIPT_RUN};
@@ -500,8 +500,8 @@ START_TEST(seat_after_an_evaluation_is_as_it_was)
 }
 END_TEST
 
-/* What cannot be read ends the job; of one object the coordinator says what becomes of it. Of a
- * replay there are no windows then. */
+/* An input that cannot be read ends the job; for an object the coordinator decides. A replay then
+ * has no windows. */
 START_TEST(seat_says_what_it_could_not_index)
 {
     bool object = _i == 1;
@@ -514,7 +514,7 @@ START_TEST(seat_says_what_it_could_not_index)
     script.job.replay.on = false;
     if (object) {
         const struct wire_OBJECT_DONE *q = &script_seen(WIRE_TYPE_OBJECT_DONE, 0)->w.u.OBJECT_DONE;
-        ck_assert_uint_eq(q->object, 6); /* they are numbered from 0 there */
+        ck_assert_uint_eq(q->object, 6); /* objects are numbered from 0 there */
         ck_assert_int_eq(q->fail_status, SHOAL_E_NOINPUT);
         ck_assert_str_eq(q->fail_text, "scripted");
     } else {
@@ -529,7 +529,7 @@ START_TEST(seat_says_what_it_could_not_index)
 }
 END_TEST
 
-/* Whatever it was at, nothing is sent any more, and its next question is that of a new seat. */
+/* In any state, nothing more is sent, and the next question is that of a new seat. */
 START_TEST(seat_that_is_dropped_has_no_lane)
 {
     next[0] = task_of_lane();
@@ -545,7 +545,7 @@ START_TEST(seat_that_is_dropped_has_no_lane)
     uint32_t before = script.count;
     script_run_ms(6000);
     ck_assert(seat_is_free(seat));
-    ck_assert_uint_le(script.count - before, _i == 2); /* what was in the network */
+    ck_assert_uint_le(script.count - before, _i == 2); /* messages in the network */
 }
 END_TEST
 

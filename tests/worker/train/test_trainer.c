@@ -1,6 +1,6 @@
-/* test_trainer.c: a whole worker against fake coordinator and shards in the simulator. The probe
- * model adds 1 to a key's row for each example that has it, so after the job every row says whether
- * each example was applied exactly once. */
+/* test_trainer.c: a whole worker against a fake coordinator and shards in the simulator. The probe
+ * model adds 1 to a key's row for each example that has it, so after the job every row shows
+ * whether each example was applied exactly once. */
 #include "tests/lib/dense_case.h"
 #include "tests/lib/worker_fake.h"
 #include "tests/lib/worker_files.h"
@@ -20,10 +20,10 @@
 #define MAX_WORKERS 4
 
 static struct backend *backend;
-static uint32_t step_ms; /* of the workers that are added next */
-static bool commands;    /* these may run */
-static bool replays;     /* nothing else is worked on */
-static bool stay;        /* they wait between jobs */
+static uint32_t step_ms; /* for workers that are added later */
+static bool commands;    /* workers may run commands */
+static bool replays;     /* workers accept only replays */
+static bool stay;        /* workers stay between jobs */
 static struct fake fake;
 static char text[4096];
 static struct trainer *worker[MAX_WORKERS];
@@ -187,8 +187,7 @@ START_TEST(trainer_applies_every_example_once)
 }
 END_TEST
 
-/* Before training, once; a coordinator of the release before refuses the message, and the job goes
- * on. */
+/* Sent once, before training. An older coordinator refuses the message, and the job goes on. */
 START_TEST(trainer_tells_what_the_input_looks_like)
 {
     job_make(300, "{kind: probe}", "ssp");
@@ -219,7 +218,7 @@ START_TEST(trainer_charges_time_once)
     ck_assert_double_gt(b->wait_s, 0);
     ck_assert_double_le(charged, 2 * now);
     ck_assert_double_gt(charged, 2 * now * 0.8);
-    /* the simulator's pool has a thread for everyone */
+    /* the simulator's pool has a thread for each */
     ck_assert_double_eq_tol(b->compute_busy_s, b->compute_s, 1e-6);
     ck_assert_double_gt(b->parse_busy_s, b->read_s); /* most of it overlaps with computing */
     ck_assert_double_eq_tol(b->read_least_s, b->parse_busy_s, 1e-9); /* one reader a lane */
@@ -273,8 +272,8 @@ START_TEST(trainer_goes_on_after_a_dead_worker)
     fake_open(&fake, &calm, text, 3, 3);
     worker_add(3);
     ck_assert(sim_run(fake.sim, 100 * SECOND, half_way, NULL));
-    /* Never freed, as in life: work of its may be under way. volatile, so that the leak checker
-     * finds it. */
+    /* Never freed, as in a real death: its work may be in progress. volatile, so that the leak
+     * checker finds it. */
     static struct trainer *volatile dead;
     sim_kill(worker_node[0]);
     dead = worker[0];
@@ -318,12 +317,13 @@ START_TEST(trainer_joins_again_when_it_is_forgotten)
     run_to_the_end();
     ends_well(worker[0]);
     ck_assert_uint_eq(fake.workers, 2);
-    ck_assert_uint_lt(fake.beat.examples, 1000); /* those of before are told under the old number */
+    ck_assert_uint_lt(fake.beat.examples, 1000); /* others: the old number */
     rows_check();
 }
 END_TEST
 
-/* Forgotten with this question under way, unanswered: nothing of it is left. */
+/* The coordinator forgets the worker while this question is unanswered: nothing of it may
+ * remain. */
 START_TEST(trainer_joins_again_whatever_it_was_at)
 {
     static const enum wire_type at[] = {
@@ -351,7 +351,7 @@ START_TEST(trainer_joins_again_whatever_it_was_at)
 }
 END_TEST
 
-/* What its tables are called by is told under a number that is not known any more. */
+/* The names of its tables are sent under a number that is not known any more. */
 START_TEST(trainer_that_may_not_declare_joins_again)
 {
     job_make(100, "{kind: probe}", "async");
@@ -371,7 +371,7 @@ START_TEST(trainer_beats_three_times_a_lease)
     fake_open(&fake, &calm, text, 1, 1);
     fake.lose_count[WIRE_TYPE_LANE_NEXT] = 1000;
     worker_add(1);
-    sim_run(fake.sim, 3 * SECOND + SECOND / 2, NULL, NULL); /* a lease, and what joining took */
+    sim_run(fake.sim, 3 * SECOND + SECOND / 2, NULL, NULL); /* a lease, and the time of joining */
     ck_assert_uint_eq(fake.seen[WIRE_TYPE_WORKER_BEAT], 3);
     sim_run(fake.sim, 6 * SECOND + SECOND / 2, NULL, NULL);
     ck_assert_uint_eq(fake.seen[WIRE_TYPE_WORKER_BEAT], 6);
@@ -380,7 +380,7 @@ START_TEST(trainer_beats_three_times_a_lease)
 }
 END_TEST
 
-/* A coordinator that is gone hears no farewell. */
+/* A coordinator that is gone does not get the farewell. */
 START_TEST(trainer_leaves_though_nobody_listens)
 {
     job_make(1000, "{kind: probe}", "async");
@@ -395,7 +395,7 @@ START_TEST(trainer_leaves_though_nobody_listens)
 }
 END_TEST
 
-/* However many seats have nothing to do. */
+/* Even if several seats have no work. */
 START_TEST(trainer_asks_for_one_lane_at_a_time)
 {
     struct sim_options slow = calm;
@@ -419,7 +419,7 @@ static bool all_held(void *context)
     return fake.lane[0].holder != 0 && fake.lane[1].holder != 0 && fake.lane[2].holder != 0;
 }
 
-/* A clock of bsp needs all of them, whoever is left. */
+/* A clock of bsp needs all lanes, so one worker must take them all. */
 START_TEST(trainer_has_a_seat_for_every_lane_of_bsp)
 {
     job_make(1000, "{kind: probe}", _i == 0 ? "bsp" : "async");
@@ -431,7 +431,7 @@ START_TEST(trainer_has_a_seat_for_every_lane_of_bsp)
 }
 END_TEST
 
-/* net.resend of its file. */
+/* The worker uses net.resend of the job's file. */
 START_TEST(trainer_sends_again_as_the_job_says)
 {
     job_make(100, "{kind: probe}", "async");
@@ -451,7 +451,7 @@ static bool all_trained(void *context)
     return fake.examples == 400;
 }
 
-/* One that waits between jobs asks again, whatever the refusal, and works once it is taken. */
+/* A worker that stays between jobs asks again after any refusal, and works once it is accepted. */
 START_TEST(trainer_that_stays_asks_again_where_it_is_refused)
 {
     char told[256];
@@ -468,7 +468,7 @@ START_TEST(trainer_that_stays_asks_again_where_it_is_refused)
     ck_assert(sim_run(fake.sim, 60 * SECOND, all_trained, NULL));
     sim_run(fake.sim, sim_now_ns(fake.sim) + SECOND, all_stopped, NULL);
     ck_assert(!sim_stopped(worker_node[0]));
-    ck_assert_uint_ge(fake.workers, 3); /* each time that it hears of the end it joins again */
+    ck_assert_uint_ge(fake.workers, 3); /* it joins again after each end */
     trainer_leave(t);
     run_to_the_end();
     ends_well(t);
@@ -476,7 +476,7 @@ START_TEST(trainer_that_stays_asks_again_where_it_is_refused)
 }
 END_TEST
 
-/* Others may be at work on what it cannot work on: it does not stand at their door all day. */
+/* Other workers may do a job that fails here: the worker asks less and less often. */
 START_TEST(trainer_that_stays_looks_ever_later_at_what_fails_here)
 {
     char told[256];
@@ -503,7 +503,7 @@ START_TEST(trainer_that_stays_looks_ever_later_at_what_fails_here)
 }
 END_TEST
 
-/* With the same file; in the same job it goes on with what it has read. */
+/* The file has the same name. In the same job the worker keeps the input that it has read. */
 START_TEST(trainer_reads_the_input_of_another_job_anew)
 {
     char item[1200], rest[sizeof text];
@@ -546,7 +546,7 @@ START_TEST(trainer_follows_the_map)
     ck_assert(sim_run(fake.sim, 100 * SECOND, half_way, NULL));
     for (uint32_t l = 0; l < 2; l++)
         for (uint32_t s = 0; s < 3; s++)
-            fake.fence[s][l] = fake.lane[l].generation; /* the takers know the lanes */
+            fake.fence[s][l] = fake.lane[l].generation; /* the next workers know the lanes */
     fake_turn_map(&fake);
     run_to_the_end();
     ends_well(worker[0]);
@@ -636,7 +636,7 @@ START_TEST(trainer_says_why_it_cannot_go_on)
 }
 END_TEST
 
-/* The columns that the network reads have names of so many bytes in all; 0: as they are. */
+/* Total size of the names of the network's columns; 0: unchanged. */
 static size_t columns_take;
 
 int __real_legend_put(const char *job, size_t bytes, const struct legend *n, char **out,
@@ -658,7 +658,7 @@ int __wrap_legend_put(const char *job, size_t bytes, const struct legend *n, cha
     return rc;
 }
 
-/* It is not told for ever, in vain. */
+/* The message must not be repeated for ever. */
 START_TEST(trainer_says_that_names_take_too_much)
 {
     struct err e = {0};
@@ -674,7 +674,7 @@ START_TEST(trainer_says_that_names_take_too_much)
 }
 END_TEST
 
-/* And ends nobody's job. */
+/* A worker that refuses a job does not end it for others. */
 START_TEST(trainer_for_replays_leaves_another_job_to_the_others)
 {
     struct err e = {0};
@@ -693,7 +693,8 @@ START_TEST(trainer_for_replays_leaves_another_job_to_the_others)
 }
 END_TEST
 
-/* Whoever reaches the coordinator submits jobs: their commands run only where that was allowed. */
+/* Any client of the coordinator can submit jobs: their commands run only if the worker allows
+ * it. */
 START_TEST(trainer_runs_commands_only_where_allowed)
 {
     static const char *const input[] = {"{cmd: \"%s\"}", "\"cmd:%s\""};
@@ -722,13 +723,13 @@ START_TEST(trainer_runs_commands_only_where_allowed)
         ck_assert_int_eq(remove(worker_path("ran")), 0);
     else
         ck_assert_ptr_nonnull(strstr(fake.fail_text, "--allow-commands"));
-    ck_assert_ptr_null(strstr(fake.fail_text, "touch")); /* its words may be a password */
+    ck_assert_ptr_null(strstr(fake.fail_text, "touch")); /* a command may contain a password */
     commands = false;
 }
 END_TEST
 
-/* A push that a shard refuses for its values goes out again as a tick: every lane comes to its end,
- * and what was refused is told once for each batch, however often it was asked for. */
+/* A push that a shard refuses for its values is sent again as a tick: every lane ends, and each
+ * refused batch is reported once, however often it was requested. */
 START_TEST(trainer_goes_on_after_a_poisoned_push)
 {
     static const char *const modes[] = {"async", "ssp", "bsp"};
@@ -775,7 +776,7 @@ START_TEST(trainer_leaves_in_good_order)
 }
 END_TEST
 
-/* While the coordinator is silent for longer than the lease nothing is pushed. */
+/* Nothing is pushed once the coordinator has been silent for longer than the lease. */
 START_TEST(trainer_stops_pushing_when_its_lease_must_be_over)
 {
     struct sim_options slow = calm;
@@ -787,7 +788,7 @@ START_TEST(trainer_stops_pushing_when_its_lease_must_be_over)
     worker_add(2);
     ck_assert(sim_run(fake.sim, 100 * SECOND, half_way, NULL));
     sim_pause(fake.node[FAKE_SHARDS].node, sim_now_ns(fake.sim) + 20 * SECOND);
-    /* the lease, and until it is looked at */
+    /* the lease, and the time until its check */
     sim_run(fake.sim, sim_now_ns(fake.sim) + SECOND * 45 / 100, NULL, NULL);
     uint32_t pushes = fake.seen[WIRE_TYPE_PUSH];
     sim_run(fake.sim, sim_now_ns(fake.sim) + 10 * SECOND, NULL, NULL);
@@ -799,15 +800,14 @@ START_TEST(trainer_stops_pushing_when_its_lease_must_be_over)
 }
 END_TEST
 
-/* A step that comes back neither with a result nor with an error would hold its lane for ever. A
- * device's is waited for so long and no longer, and the lane goes to another worker; a processor
- * may take its time. */
+/* A step that returns neither a result nor an error would hold its lane for ever. The wait for a
+ * device is limited, and its lane goes to another worker; a processor may take any time. */
 START_TEST(trainer_leaves_a_device_that_hangs)
 {
     struct sim_options slow = calm;
     struct err e = {0};
     slow.work_min_ns = slow.work_max_ns = 3 * SECOND;
-    slow.seed = 2; /* by which each of the two workers gets a lane */
+    slow.seed = 2; /* with this seed each of the two workers gets a lane */
     job_make(300, "{kind: probe}", "async");
     fake_open(&fake, &slow, text, 2, 2);
     fake.lease_ms = 300;
@@ -819,7 +819,7 @@ START_TEST(trainer_leaves_a_device_that_hangs)
     if (backend_is_device(backend)) {
         ck_assert_int_eq(trainer_status(worker[0], &e), SHOAL_E_UNAVAILABLE);
         ck_assert_msg(strstr(e.text, "has not come back from the device") != NULL, "%s", e.text);
-        ck_assert(!trainer_settled(worker[0])); /* that is why: the step is still there */
+        ck_assert(!trainer_settled(worker[0])); /* because the step is still running */
         worker[0] = NULL;
     } else {
         ends_well(worker[0]);
@@ -829,8 +829,8 @@ START_TEST(trainer_leaves_a_device_that_hangs)
 }
 END_TEST
 
-/* Nor when the coordinator has forgotten the worker meanwhile, which otherwise waits for its
- * threads and joins again. */
+/* The same applies if the coordinator has forgotten the worker meanwhile. Otherwise the worker
+ * waits for its threads and joins again. */
 START_TEST(trainer_that_is_forgotten_does_not_wait_for_a_device_that_hangs)
 {
     struct sim_options slow = calm;
@@ -860,13 +860,13 @@ START_TEST(trainer_that_is_forgotten_does_not_wait_for_a_device_that_hangs)
         worker[0] = NULL;
         return;
     }
-    sim_run(fake.sim, now += 60 * SECOND, NULL, NULL); /* a processor may take its time */
+    sim_run(fake.sim, now += 60 * SECOND, NULL, NULL); /* a processor may take any time */
     ck_assert(!sim_stopped(worker_node[0]));
     worker[0] = NULL;
 }
 END_TEST
 
-/* Nor is it waited for longer than half a lease when the worker is told to leave. */
+/* A worker that is told to leave waits at most half a lease for a device. */
 START_TEST(trainer_that_is_told_to_leave_does_not_wait_for_a_device)
 {
     struct sim_options slow = calm;
@@ -877,7 +877,7 @@ START_TEST(trainer_that_is_told_to_leave_does_not_wait_for_a_device)
     worker_add(2);
     uint64_t now = 0, told = 0;
     for (; told == 0 && now < 100 * SECOND; now += SECOND / 10) {
-        /* until a step is under way, of 3 s */
+        /* until a step of 3 s runs */
         sim_run(fake.sim, now, NULL, NULL);
         if (fake.seen[WIRE_TYPE_PULL] >= 4)
             told = now + SECOND / 2;
@@ -890,15 +890,15 @@ START_TEST(trainer_that_is_told_to_leave_does_not_wait_for_a_device)
     ck_assert_int_eq(sim_stopped(worker_node[0]), backend_is_device(backend));
     if (backend_is_device(backend)) {
         ck_assert_int_eq(trainer_status(worker[0], NULL), 0);
-        worker[0] = NULL; /* with a step in a thread's hands the process just ends */
+        worker[0] = NULL; /* while a thread runs a step the process just ends */
         return;
     }
     run_to_the_end();
 }
 END_TEST
 
-/* Same seed, same run, event for event. The first one fills the cache of the input, from which the
- * others read. */
+/* The same seed gives the same run, event for event. The first run fills the cache of the input,
+ * from which the others read. */
 START_TEST(trainer_is_deterministic)
 {
     uint64_t trace[4];

@@ -1,4 +1,4 @@
-/* test_transfer.c: pulls and pushes of one batch against shards that answer as a case says. */
+/* test_transfer.c: pulls and pushes of one batch against shards that answer as the case says. */
 #include "proto/base/key.h"
 #include "tests/lib/suite.h"
 #include "tests/lib/worker_script.h"
@@ -9,9 +9,9 @@
 
 static struct rows *rows;
 static struct transfer transfer;
-static uint64_t keys[2]; /* one of each shard */
+static uint64_t keys[2]; /* one in each shard */
 static uint32_t done, poisoned, gaps;
-static uint32_t earlier; /* parts of earlier pushes that are not acknowledged, at each gap */
+static uint32_t earlier; /* parts of earlier pushes without acknowledgement, at each gap */
 static int refused;
 static uint64_t gap_order, staleness[STALENESS_CELLS];
 
@@ -92,7 +92,7 @@ static void open_with(bool (*answer)(const struct wire *in, uint32_t node, uint3
     transfer.staleness = staleness;
 }
 
-/* When the n-th push came to shard 0, after the first, in ms. */
+/* Returns when the n-th push came to shard 0, in ms after the first. */
 static uint64_t push_ms(uint32_t n)
 {
     uint64_t first = UINT64_MAX;
@@ -115,7 +115,7 @@ static bool three_gaps(const struct wire *in, uint32_t node, uint32_t n, struct 
     return true;
 }
 
-/* The first gap is most often of a push that was overtaken. */
+/* The first gap usually comes from a push that was overtaken. */
 START_TEST(push_goes_again_at_once_at_the_first_gap_alone)
 {
     open_with(three_gaps);
@@ -143,7 +143,7 @@ START_TEST(push_is_lost_after_ten_gaps_with_nothing_before_it)
     earlier = 1;
     start(true);
     script_run_ms(60000);
-    ck_assert_uint_gt(gaps, 20); /* while an earlier one is under way there may be any number */
+    ck_assert_uint_gt(gaps, 20); /* while an earlier push is in flight, any number is allowed */
     ck_assert_int_eq(refused, 0);
     earlier = gaps = 0;
     script_run_ms(60000);
@@ -181,7 +181,7 @@ START_TEST(push_goes_again_where_it_was_sent_before)
     earlier = 1;
     start(true);
     script_run_ms(0);
-    script_run_ms(1); /* the second sending is answered by the second gap */
+    script_run_ms(1); /* the second gap answers the second sending */
     ck_assert_uint_eq(gaps, 2);
     uint32_t before = script_count(WIRE_TYPE_PUSH);
     ck_assert_uint_eq(transfer_resend(&transfer, &p, gap_order + (uint64_t)_i - 1), 1);
@@ -203,7 +203,8 @@ static bool skipped_at_once(const struct wire *in, uint32_t node, uint32_t n, st
     return true;
 }
 
-/* The first copy may be what a second finds there. */
+/* A second copy may find the effect of the first one, which does not mean that the batch was
+ * computed again. */
 START_TEST(push_sent_twice_says_of_nothing_that_it_was_computed_again)
 {
     open_with(_i == 0 ? first_lost : skipped_at_once);
@@ -222,7 +223,7 @@ static bool not_finite_twice(const struct wire *in, uint32_t node, uint32_t n, s
     return true;
 }
 
-/* A late copy of the refusal: of a tick it can be nothing else. */
+/* A late copy of the refusal: it cannot be about the tick. */
 START_TEST(push_is_refused_for_its_values_once)
 {
     open_with(not_finite_twice);
@@ -265,7 +266,7 @@ static void pull_so(uint32_t key_count, uint32_t width)
     pulled[0].width = width;
 }
 
-/* Rows of other keys, or of another table, are nobody's. */
+/* Rows of other keys, or of another table, are refused. */
 START_TEST(pull_answered_by_another_number_of_rows_is_refused)
 {
     open_with(pulled_so);
@@ -279,7 +280,7 @@ START_TEST(pull_answered_by_another_number_of_rows_is_refused)
 }
 END_TEST
 
-/* Of its own parts alone, whatever the transfer before came to. */
+/* Only the transfer's own parts count, not those of the transfer before. */
 START_TEST(pull_was_held_as_long_as_its_slowest_part)
 {
     open_with(pulled_so);
@@ -296,7 +297,7 @@ START_TEST(pull_was_held_as_long_as_its_slowest_part)
 }
 END_TEST
 
-/* clock - 1 - low; nothing is known without a live lane, or while the lane is not ahead. */
+/* clock - 1 - low; unknown without a live lane, or while the lane is not ahead. */
 START_TEST(pull_counts_how_stale_its_rows_are)
 {
     static const struct {
