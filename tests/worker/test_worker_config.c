@@ -4,7 +4,7 @@
 #include <check.h>
 #include <string.h>
 
-/* A list of inputs may be long: it reaches the job whole. */
+/* A list of inputs may be long: it must reach the job whole. */
 START_TEST(worker_config_cuts_no_line_of_set)
 {
     static const char key[] = "set=data.train=/logs/";

@@ -1,4 +1,4 @@
-/* read_words.c: a label, then words, a blank between them; a word's place is its field. */
+/* read_words.c: a label, then words with a blank between them; a word's position is its field. */
 #include "worker/data/feature.h"
 
 #include <stdio.h>

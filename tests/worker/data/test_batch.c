@@ -45,7 +45,7 @@ static void add(const char *text)
     ck_assert_int_eq(batch_add(&b, &f, &line, "some/folder/a.csv", positives_only, &e), 0);
 }
 
-/* Value i of the batch is this value of this field. */
+/* Checks that value i of the batch is this value of this field. */
 static void check_value(uint32_t i, uint32_t field, const char *value)
 {
     ck_assert_uint_lt(i, b.values);
@@ -143,8 +143,8 @@ START_TEST(batch_multi_values_have_offsets)
     check_value(3, 1, "u1");
     check_value(4, 1, "u1");
     check_value(5, 0, "a");
-    /* Where every field of every example has one value, there is no offset, and the next batch may
-     * have one again. */
+    /* If every field of every example has one value, there are no offsets, and the next batch may
+     * have them again. */
     ck_assert_int_eq(batch_begin(&b, &f, 1, false, &e), 0);
     add("1,a,u1");
     ck_assert_int_eq(batch_end(&b, &e), 0);
@@ -235,7 +235,7 @@ START_TEST(batch_labels_are_example_major)
     make("click,buy,user");
     ck_assert_int_eq(batch_begin(&b, &f, 3, false, &e), 0);
     add("1,0,u1");
-    add("1,x,u1"); /* the other label is no number: a bad line */
+    add("1,x,u1"); /* the other label is not a number: a bad line */
     add("0,1,u2");
     ck_assert_int_eq(batch_end(&b, &e), 0);
     static const float expected[] = {0, 1, 1, 0};
@@ -272,7 +272,7 @@ START_TEST(batch_groups_are_filled_in_evaluation_only)
     config_list_add(&job.evaluate.by, "user");
     make("label,user,item");
     for (int evaluating = 0; evaluating < 3; evaluating++) {
-        /* the same buffers: not, asked for, not again */
+        /* the same buffers: not requested, requested, not again */
         ck_assert_int_eq(batch_begin(&b, &f, 3, evaluating == 1, &e), 0);
         add("1,u1,i1");
         add("bad,u9,i9");
@@ -300,8 +300,8 @@ START_TEST(batch_dropped_lines_are_counted_apart)
     add("0,u4,i4");
     ck_assert_int_eq(batch_end(&b, &e), 0);
     ck_assert_uint_eq(b.examples, 2);
-    ck_assert_uint_eq(b.dropped, 2); /* a malformed line goes by the same draw */
-    ck_assert_uint_eq(b.drawn, 1);   /* whatever is in them */
+    ck_assert_uint_eq(b.dropped, 2); /* a malformed line takes part in the same draw */
+    ck_assert_uint_eq(b.drawn, 1);   /* whatever they contain */
     ck_assert_uint_eq(b.bad_lines, 0);
     ck_assert_uint_eq(b.values, 4);
     check_value(0, 0, "u2");
@@ -333,7 +333,7 @@ START_TEST(batch_key_may_come_twice_in_one_example)
 }
 END_TEST
 
-/* Whatever the order of the lines; a malformed line has none. */
+/* The median does not depend on the order of lines; a malformed line has no time. */
 START_TEST(batch_event_time_is_the_median)
 {
     struct rng random = rng_of(5, 0, 0);
@@ -363,11 +363,11 @@ START_TEST(batch_event_time_is_the_median)
     }
     ck_assert_int_eq(batch_begin(&b, &f, 2, false, &e), 0);
     ck_assert_int_eq(batch_end(&b, &e), 0);
-    ck_assert_uint_eq(b.event_time, 0); /* of no example */
+    ck_assert_uint_eq(b.event_time, 0); /* no example */
 }
 END_TEST
 
-/* Every stamp past the limit counts as the limit; those before it are as they are, however old. */
+/* Every stamp after the limit counts as the limit; earlier ones stay, however old. */
 START_TEST(batch_times_of_the_future_are_clamped)
 {
     snprintf(job.data.time, sizeof job.data.time, "at");

@@ -1,5 +1,5 @@
-/* test_broken.c: invariants of the cache, of an epoch's order and of unique keys, broken on
- * purpose: each must be noticed, by its own assert. */
+/* test_broken.c: breaks the invariants of the cache, of an epoch's order and of unique keys on
+ * purpose: each breach must be caught by its own assert. */
 #include "proto/wire/wire.h"
 #include "tests/lib/broken.h"
 #include "tests/lib/worker_files.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 
 static struct err e;
-static bool too_far; /* the order of an epoch goes beyond its chunks */
+static bool too_far; /* the order of an epoch goes past its chunks */
 
 uint64_t __real_index_order(uint64_t seed, uint32_t epoch, uint64_t chunks, uint64_t position);
 uint64_t __wrap_index_order(uint64_t seed, uint32_t epoch, uint64_t chunks, uint64_t position);

@@ -1,4 +1,4 @@
-/* test_cache.c: whose folders are believed. */
+/* test_cache.c: which cache folders are accepted, by their owner and mode. */
 #include "tests/lib/suite.h"
 #include "worker/data/cache.h"
 
@@ -27,7 +27,7 @@ static void clear(void)
     ck_assert_int_eq(system(command), 0);
 }
 
-/* Keeps one file; 0 or why not. Then it must be found, else not. */
+/* Keeps one file; returns 0 or the error. On success the file must be found, otherwise not. */
 static int keep_one(struct err *e)
 {
     struct cache c;
@@ -69,7 +69,7 @@ START_TEST(a_folder_of_another_user_is_refused_to_root_too)
 {
     struct err e = {0};
     if (geteuid() != 0)
-        return; /* nobody else can give a folder away */
+        return; /* only root can give a folder away */
     ck_assert_int_eq(keep_one(&e), 0);
     ck_assert_int_eq(chown(path, STRANGER, STRANGER), 0);
     ck_assert_int_eq(keep_one(&e), SHOAL_E_DENIED);
@@ -92,12 +92,12 @@ START_TEST(a_link_of_another_user_is_refused)
 }
 END_TEST
 
-/* A worker that looks again says what it has not said yet: the same trouble has the same words. */
+/* A worker that tries again logs only new messages: a repeated failure must have the same text. */
 START_TEST(folder_that_takes_no_file_is_told_in_the_same_words)
 {
     struct err e[2] = {{0}};
     if (geteuid() != 0)
-        return; /* to be another, and one's own folder again */
+        return; /* switching to another user and back needs it */
     ck_assert_int_eq(mkdir(path, 0500), 0);
     ck_assert(chmod(folder, 0755) == 0 && chown(path, STRANGER, STRANGER) == 0);
     ck_assert_int_eq(seteuid(STRANGER), 0);

@@ -1,5 +1,6 @@
-/* test_cache_names.c: names and content of what the cache folder keeps are those of every release:
- * else each would parse, join and unpack all anew, beside what the last one has left. */
+/* test_cache_names.c: names and contents of the files in the cache folder are the same in every
+ * release: otherwise each release would parse, join and unpack everything again, beside the files
+ * of the last one. */
 #include "proto/base/hash.h"
 #include "proto/job/config.h"
 #include "proto/wire/wire.h"
@@ -39,7 +40,8 @@ static void teardown(void)
     worker_folder_remove();
 }
 
-/* Instead of libc's: names hold the hash of a file's path, and our folder's is a new one. */
+/* Replaces libc's: names contain the hash of a file's path, and the test's folder has a new path
+ * each time. */
 char *realpath(const char *restrict path, char *restrict resolved)
 {
     char copy[4096], name[4200];
@@ -51,7 +53,7 @@ char *realpath(const char *restrict path, char *restrict resolved)
     return strdup(name);
 }
 
-/* And of its time. */
+/* Names contain a file's time, too: sets a fixed one. */
 static const char *dated(const char *path)
 {
     const struct timespec time[2] = {{1700000000, 5}, {1700000000, 5}};
@@ -59,7 +61,7 @@ static const char *dated(const char *path)
     return path;
 }
 
-/* NAME BYTES HASH of all files of the cache folder, by name. */
+/* Checks the lines NAME BYTES HASH of all files in the cache folder, ordered by name. */
 static void expect(const char *lines)
 {
     char found[LINES_BYTES] = "";
@@ -101,7 +103,7 @@ START_TEST(index_and_parsed_rows_of_a_log)
 }
 END_TEST
 
-/* Names hold the places of its columns: those of former releases are not found. */
+/* Names contain the positions of its columns: files of former releases are not found. */
 START_TEST(parsed_rows_of_a_log_without_a_header)
 {
     worker_job(&job, DATA_CSV, dated(worker_text("log.csv", "1,a,2\n0,b,3\n")));

@@ -1,4 +1,5 @@
-/* test_count.c: keys of a log counted, and the whole log reckoned from a part of it. */
+/* test_count.c: the keys of a log are counted, and those of the whole log are estimated from a
+ * part. */
 #include "proto/base/key.h"
 #include "proto/base/rng.h"
 #include "tests/lib/crafted.h"
@@ -16,7 +17,7 @@ START_TEST(counter_counts_keys_past_each_threshold)
 {
     struct counter c;
     ck_assert_int_eq(count_init(&c), 0);
-    for (uint32_t i = 0; i < 200000; i++) /* past several growths */
+    for (uint32_t i = 0; i < 200000; i++) /* over several growths */
         ck_assert_int_eq(count_add(&c, key_make(3, i), 1), 0);
     for (uint32_t i = 0; i < 1000; i++)
         ck_assert_int_eq(count_add(&c, key_make(3, i), i < 10 ? 9 : 2), 0);
@@ -47,7 +48,7 @@ START_TEST(counter_finds_crafted_keys_soon)
 }
 END_TEST
 
-/* Values of a Zipf law with exponent 1 + 1/shape over so many keys (0: endless), drawn by
+/* Values of a Zipf law with exponent 1 + 1/shape over a number of keys (0: endless), drawn by
  * inversion; their figures after n draws. */
 struct drawn {
     struct counter counter;
@@ -71,8 +72,8 @@ static void draw(struct drawn *d, uint64_t seed, uint32_t n, double shape, uint3
         d->curve.now[i] = (double)d->counter.field[0].kept[i];
 }
 
-/* A tenth of a log tells the whole of it: keys that never end within a tenth, keys that do end
- * within a hundredth. */
+/* A tenth of a log gives the whole within a tenth if keys never end, and within a hundredth if they
+ * do. */
 START_TEST(the_whole_log_follows_from_a_tenth_of_it)
 {
     static const struct {
@@ -103,7 +104,7 @@ START_TEST(what_cannot_be_reckoned_stays_as_it_is)
     ck_assert(out[0] == 0 && out[4] == 0);
     count_fit_extrapolate(&few, 10, out);
     ck_assert(out[0] == 2 && out[1] == 0);
-    /* each key once: they go on so */
+    /* each key occurs once: so will the others */
     few = (struct count_curve){.quarter = 10, .half = 20, .now = {40, 0, 0, 0, 0}};
     count_fit_extrapolate(&few, 10, out);
     ck_assert(out[0] > 300 && out[0] < 440);

@@ -1,5 +1,5 @@
 /* test_dataset.c: batches by position: every row once an epoch, the same bytes each time, and
- * changed input noticed. */
+ * changed input is noticed. */
 #include "proto/base/hash.h"
 #include "proto/base/key.h"
 #include "proto/job/config.h"
@@ -72,8 +72,8 @@ static uint64_t key_at(uint32_t example)
     return b.keys[b.index[example]];
 }
 
-/* Reads an epoch in batches and checks that each row came once; returns the number of rows that
- * stood at their own place. */
+/* Reads an epoch in batches and checks that each row comes once; returns the number of rows in
+ * their own place. */
 static uint32_t check_epoch(uint32_t epoch, uint32_t rows, uint32_t batch)
 {
     struct pair {
@@ -133,7 +133,7 @@ END_TEST
 
 START_TEST(dataset_chunks_of_many_rows_are_visited_once_too)
 {
-    /* More than 2^18 rows: chunks of two, in three files, so that chunks lie over the end of a
+    /* More than 2^18 rows: chunks of two, in three files, so that a chunk may cross the end of a
      * file; batches of odd sizes cut chunks. */
     write_rows("a1.csv", 0, 100001);
     write_rows("a2.csv", 100001, 100000);
@@ -164,7 +164,7 @@ START_TEST(dataset_batches_are_the_same_bytes_each_time)
     read_batch(3, 1000, 500);
     struct dataset *again;
     ck_assert_int_eq(dataset_open(&job, WIRE_TRAIN, &again, &e), 0);
-    /* another history of the buffers */
+    /* buffers with another history */
     ck_assert_int_eq(batch_read(again, 2026, 3, 0, 700, &other, &e), 0);
     ck_assert_int_eq(batch_read(again, 2026, 3, 1000, 500, &other, &e), 0);
     ck_assert_uint_eq(b.key_count, other.key_count);
@@ -219,7 +219,7 @@ START_TEST(dataset_changed_input_is_an_error)
         ck_assert_int_eq(batch_read(d, 2026, 1, 0, 1000, &b, &e), SHOAL_E_CHECKSUM);
         ck_assert_ptr_nonnull(strstr(e.text, "a.csv"));
         ck_assert_int_eq(batch_read(d, 2026, 0, 0, 1000, &b, &e), SHOAL_E_CHECKSUM);
-        /* rows that did not change are still good */
+        /* unchanged rows are still good */
         ck_assert_int_eq(batch_read(d, 2026, 0, 0, 100, &b, &e), 0);
     }
 }
@@ -345,7 +345,7 @@ START_TEST(dataset_shape_needs_no_more_than_the_first_line)
     job.data.format = DATA_CRITEO;
     job.data.column_count = 0;
     config_list_free(&job.data.train);
-    ck_assert_int_eq(dataset_shape(&job, &shape, &e), 0); /* known without looking */
+    ck_assert_int_eq(dataset_shape(&job, &shape, &e), 0); /* known without reading */
     ck_assert_uint_eq(shape.fields, 26);
     job.data.format = DATA_LIBSVM;
     ck_assert_int_eq(dataset_shape(&job, &shape, &e), SHOAL_E_NOINPUT);
@@ -360,7 +360,7 @@ static void known(enum legend_list list, const char *name, uint32_t number, bool
     n->name[list][n->count[list] - 1].here = here;
 }
 
-/* The tables know the columns by name, whatever has become of the input that made them. */
+/* The tables know the columns by name, even if the input that made them is gone. */
 START_TEST(dataset_columns_are_those_that_the_tables_know)
 {
     char head[256], long_name[80];
@@ -385,7 +385,7 @@ START_TEST(dataset_columns_are_those_that_the_tables_know)
     ck_assert_uint_eq(key_at(0), key_of_value(1, "u", 1));
     ck_assert_uint_eq(key_at(1), key_of_value(4, "i", 1));
     ck_assert_uint_eq(key_at(2), key_of_value(7, "x", 1));
-    strcpy(job.data.label[0], "0"); /* a place in a header that nobody knows any more */
+    strcpy(job.data.label[0], "0"); /* a position in a header that no longer exists */
     dataset_close(d);
     d = NULL;
     ck_assert_int_eq(dataset_open(&job, WIRE_TEST, &d, &e), SHOAL_E_NOINPUT);
@@ -393,7 +393,7 @@ START_TEST(dataset_columns_are_those_that_the_tables_know)
 }
 END_TEST
 
-/* Nor does who trains nothing run a command, or list a log, for its first line. */
+/* A job without training does not run a command, or list a log, for the first line. */
 START_TEST(dataset_that_trains_nothing_asks_no_stream)
 {
     struct model_shape shape;
@@ -415,16 +415,16 @@ START_TEST(dataset_that_trains_nothing_asks_no_stream)
     ck_assert_msg(dataset_shape(&job, &shape, &e) == 0, "%s", e.text);
     ck_assert_uint_eq(shape.fields, 1);
     ck_assert(dataset_goes_by_names(&job));
-    job.data.format = DATA_EVENTS; /* their columns are read off a file */
+    job.data.format = DATA_EVENTS; /* their columns are read from a file */
     ck_assert(!dataset_goes_by_names(&job));
     job.data.format = DATA_CSV;
-    strcpy(job.data.label[0], "0"); /* a place: its header alone knows */
+    strcpy(job.data.label[0], "0"); /* a position: only the header knows it */
     ck_assert_msg(dataset_shape(&job, &shape, &e) == 0, "%s", e.text);
     ck_assert_uint_eq(shape.fields, 2);
 }
 END_TEST
 
-/* Reads the epoch in batches and says which rows of label 0 it kept; every row of label 1 has to be
+/* Reads the epoch in batches and sets which rows of label 0 were kept; every row of label 1 must be
  * there. */
 static uint32_t kept_negatives(uint32_t epoch, uint32_t rows, uint32_t batch, unsigned char *kept)
 {
@@ -462,7 +462,7 @@ START_TEST(dataset_negatives_are_a_share_drawn_anew_each_epoch)
     config_list_add(&job.data.valid, write_rows("v.csv", 0, ROWS));
     open_split(WIRE_TRAIN);
     uint32_t count = kept_negatives(1, ROWS, 512, first);
-    ck_assert_uint_eq(count, 507);           /* in every release */
+    ck_assert_uint_eq(count, 507);           /* the same in every release */
     ck_assert_uint_gt(count, 2000 / 4 - 80); /* four deviations of sqrt(2000 0.25 0.75) */
     ck_assert_uint_lt(count, 2000 / 4 + 80);
     /* not by position: other batches, the same rows */
@@ -479,7 +479,7 @@ START_TEST(dataset_negatives_are_a_share_drawn_anew_each_epoch)
     kept_negatives(1, ROWS, 512, again);
     ck_assert_int_eq(memcmp(first, again, ROWS), 0);
     read_batch(1, 0, ROWS);
-    /* of all rows: who reads them in order knows the label later */
+    /* counts all rows: a reader in order learns the label later */
     ck_assert_uint_gt(b.drawn, ROWS / 4 - 110);
     ck_assert_uint_lt(b.drawn, ROWS / 4 + 110);
     read_batch(0, 0, ROWS); /* evaluation takes all */
@@ -516,7 +516,7 @@ START_TEST(dataset_groups_are_for_epoch_0)
     open_split(WIRE_TRAIN);
     read_batch(1, 0, 10);
     ck_assert_ptr_null(b.group);
-    ck_assert_uint_eq(b.by_count, 1); /* training tells by these too */
+    ck_assert_uint_eq(b.by_count, 1); /* training reports by these, too */
     read_batch(0, 0, 10);
     ck_assert_uint_eq(b.group[3], hash_bytes("r3", 2, 0));
     ck_assert_uint_eq(b.by[3], hash_bytes("1", 1, 0));
@@ -527,7 +527,7 @@ START_TEST(dataset_groups_are_for_epoch_0)
 }
 END_TEST
 
-/* A log without a header, of such columns: what it was parsed to is kept for the next job. */
+/* Opens a log without a header with these columns; its parsed rows are kept for the next job. */
 static void open_named(const char *first, const char *second, const char *third)
 {
     const char *const name[] = {first, second, third};
@@ -538,7 +538,7 @@ static void open_named(const char *first, const char *second, const char *third)
     read_batch(0, 0, 2);
 }
 
-/* Whoever corrects the names of such a log says what its columns are, the file being the same. */
+/* If the names of such a log are corrected, its columns change, although the file is the same. */
 START_TEST(dataset_kept_rows_are_of_the_columns_as_named)
 {
     job.data.header = false;
@@ -563,7 +563,7 @@ START_TEST(dataset_kept_rows_are_of_the_columns_as_named)
 }
 END_TEST
 
-/* Each thread reads all batches of the epoch and folds them to one number. */
+/* Each thread reads all batches of the epoch and combines them to one number. */
 static void *read_epoch(void *result)
 {
     struct batch mine;
@@ -598,7 +598,7 @@ START_TEST(dataset_is_read_by_several_threads)
 }
 END_TEST
 
-/* `rows` lines, of which line i has label i % classes + first. */
+/* Writes `rows` lines; line i has label i % classes + first. */
 static void open_labels(uint32_t rows, uint32_t first, uint32_t classes)
 {
     char name[32];
@@ -637,7 +637,7 @@ START_TEST(dataset_labels_that_teach_nothing_are_told)
     job.data.label_above = 3;
     open_labels(100, 1, 5);
     ck_assert_ptr_nonnull(strstr(dataset_warning(d), "data.label_above: 3 count as 1"));
-    job.data.label_parted = true; /* by the job: not asked for again */
+    job.data.label_parted = true; /* the job says it: it is not determined again */
     open_labels(100, 1, 5);
     ck_assert_str_eq(dataset_warning(d), "");
     job.data.label_above = 30;

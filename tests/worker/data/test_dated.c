@@ -1,5 +1,5 @@
-/* test_dated.c: event times by the names of files: of text, of parsed rows, of event files made of
- * them; rows outside of their partition. */
+/* test_dated.c: event times from the names of files: for text, for parsed rows, and for event files
+ * made from them; rows outside their partition. */
 #include "worker/data/dated.h"
 
 #include "proto/job/config.h"
@@ -60,8 +60,8 @@ static uint32_t time_of(uint64_t row)
     return time;
 }
 
-/* _i 1: of parsed rows in the cache folder. In a replay rows go by these times, those of one file
- * as they lie. */
+/* _i 1: with parsed rows in the cache folder. In a replay rows are ordered by these times, and the
+ * rows of one file as they lie. */
 START_TEST(rows_are_of_the_time_that_their_files_name_says)
 {
     job.data.cache_max = _i << 20;
@@ -82,7 +82,7 @@ START_TEST(rows_are_of_the_time_that_their_files_name_says)
         dataset_close(d);
         d = NULL;
     }
-    /* the same files by other clocks: what is kept is another time's */
+    /* the same files with other clocks: the kept rows have another time */
     ck_assert_int_eq(zone_parse("0+3600", &job.data.zone), 0);
     open_it();
     ck_assert_uint_eq(time_of(1), MARCH_4 + 2 * HOUR);
@@ -122,13 +122,13 @@ START_TEST(names_that_do_not_match_are_named)
                   "%s", e.text);
     e = (struct err){0};
     ck_assert_int_eq(dataset_check(&job, &e), SHOAL_E_CONFIG);
-    /* what is evaluated has no times, and any name */
+    /* evaluated files have no times, and any name */
     ck_assert_int_eq(config_list_add(&job.data.valid, worker_path(what[_i])), 0);
     ck_assert_msg(dataset_open(&job, WIRE_VALID, &d, &e) == 0, "%s", e.text);
 }
 END_TEST
 
-/* A file made of them has the times, and tells them to the same job. */
+/* An event file made from them has the times, and gives them to the same job. */
 START_TEST(event_files_of_them_keep_the_times)
 {
     file_add("2026-03-04-05.csv", "label,row\n1,a\n0,b\n");

@@ -1,5 +1,5 @@
-/* test_events.c: what is parsed comes back from an event file as it was; a damaged one is refused,
- * and so is a job that it does not fit. */
+/* test_events.c: parsed rows come back from an event file unchanged; a damaged file is refused, and
+ * so is a job that it does not fit. */
 #include "proto/base/hash.h"
 #include "proto/job/config.h"
 #include "proto/wire/wire.h"
@@ -45,7 +45,7 @@ static const char *convert(const char *name)
     return path;
 }
 
-/* A job that says no more than where its examples are. */
+/* A job with only the path of its examples. */
 static void plain_job(const char *path)
 {
     job_free(&other);
@@ -185,8 +185,7 @@ static void look_at_folder(void *context, uint64_t rows)
     (void)context;
     (void)rows;
     seen_files += access(worker_path("log.events"), F_OK) == 0;
-    seen_files +=
-        worker_count_files(".", "log.events.tmp-") != 0; /* who is killed leaves nothing */
+    seen_files += worker_count_files(".", "log.events.tmp-") != 0; /* a kill leaves no file */
 }
 
 START_TEST(events_write_has_its_name_when_whole)
@@ -208,7 +207,7 @@ START_TEST(events_write_has_its_name_when_whole)
 }
 END_TEST
 
-/* A file with these bytes is refused, by its name and the part that is damaged. */
+/* Checks that a file with these bytes is refused, with its name and the damaged part. */
 static void check_damaged(const uint8_t *data, size_t bytes)
 {
     struct json *j;
@@ -244,8 +243,8 @@ START_TEST(events_read_refuses_every_damaged_byte)
 }
 END_TEST
 
-/* Sums that fit, over numbers that do not: what no program of ours writes is no file of ours. rows:
- * so many more than there are, in the end and in the index. */
+/* Valid checksums over impossible numbers: a file that no Shoal writes is refused. rows: how many
+ * more than present the end and the index claim. */
 static int crafted(uint8_t *data, size_t bytes, uint32_t end_more, uint32_t index_more)
 {
     struct events_head head;
@@ -287,8 +286,8 @@ END_TEST
 
 #define TWO_ROWS 0xed193ea3070ad2aeull /* their digest in every release */
 
-/* Logs of the same columns and of as many rows are told apart: a job that goes on must not read
- * another one. */
+/* Logs with the same columns and number of rows have different digests: a resumed job must not read
+ * another log. */
 START_TEST(events_of_other_rows_have_another_digest)
 {
     uint64_t digest[2];
@@ -309,7 +308,7 @@ START_TEST(events_of_other_rows_have_another_digest)
 }
 END_TEST
 
-/* The second block begins and ends before the first one, and has a malformed line of its own. */
+/* The second block begins and ends before the first one, and has a malformed line. */
 START_TEST(events_tell_the_times_of_all_blocks)
 {
     enum { ROWS = 9000, FIRST = 8192, TIME = 1700000000 };

@@ -92,7 +92,8 @@ START_TEST(feature_columns_have_types)
 }
 END_TEST
 
-/* Whatever its place, and not counted among the last `max`; as a single value it stays one. */
+/* At any place, and not counted among the last `max` values; as a single value padding stays a
+ * value. */
 START_TEST(feature_padding_is_no_value)
 {
     worker_job_column(&job, "click", COLUMN_LABEL);
@@ -118,7 +119,7 @@ START_TEST(feature_padding_is_no_value)
 }
 END_TEST
 
-/* pandas writes its index so. */
+/* pandas writes its index like this. */
 START_TEST(feature_column_without_a_name_is_refused)
 {
     strcpy(job.data.label[0], "click");
@@ -136,7 +137,7 @@ START_TEST(feature_column_without_a_name_is_refused)
 }
 END_TEST
 
-/* As without data.columns: a column that nobody mentions does not vanish. */
+/* As without data.columns: a column that is not mentioned does not vanish. */
 START_TEST(feature_columns_not_named_are_categories)
 {
     strcpy(job.data.label[0], "click");
@@ -426,7 +427,7 @@ START_TEST(feature_labels_that_contradict_are_refused)
     name_labels("click", "buy");
     column_add("user", COLUMN_CATEGORY);
     column_add("click", COLUMN_LABEL);
-    check_made("user,click,buy,view", 2, 0); /* named in data.label, so its type need not be said */
+    check_made("user,click,buy,view", 2, 0); /* in data.label, so it needs no type */
     column_add("view", COLUMN_LABEL);
     check_refused("user,click,buy,view", SHOAL_E_CONFIG,
                   "\"view\" has type label in data.columns and is not in");
@@ -514,13 +515,13 @@ START_TEST(feature_ids_are_keys_as_they_are)
     ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "1,281474976710655,no|17|0||4711|,7"),
                      0);
     ck_assert_uint_eq(r.key[0], (1ULL << 48) - 1);
-    ck_assert_uint_eq(r.count[1], 3); /* what does not count is not looked at */
+    ck_assert_uint_eq(r.count[1], 3); /* values that do not count are not read */
     ck_assert_uint_eq(r.key[1], (1ULL << 48) + 17);
     ck_assert_uint_eq(r.key[2], 1ULL << 48);
     ck_assert_uint_eq(r.key[3], (1ULL << 48) + 4711);
     check_key(4, 2, "7");
     ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "1,,,"), 0);
-    check_key(0, 0, ""); /* as an empty category */
+    check_key(0, 0, ""); /* like an empty category */
     ck_assert_uint_eq(r.count[1], 0);
     check_key(1, 2, "");
 }
@@ -649,7 +650,7 @@ START_TEST(feature_shares_that_lead_nowhere_are_refused)
     job.data.column[1].share[0] = '\0';
     job.features.fields_auto = false;
     config_list_add(&job.features.fields, "history");
-    /* left out of features.fields */
+    /* not in features.fields */
     check_refused("label,history,item", SHOAL_E_CONFIG, "no field");
 }
 END_TEST
@@ -872,7 +873,7 @@ START_TEST(feature_time_without_a_zone_is_of_the_jobs)
         const char *text;
         uint32_t seconds;
     } cases[] = {{"2026-03-29 01:59:59", 1774745999},  {"2026-03-29 03:00:00", 1774746000},
-                 {"2026-03-29T02:30:00", 1774747800}, /* there is none: as clocks went before */
+                 {"2026-03-29T02:30:00", 1774747800}, /* none: by the clocks before */
                  {"2026-10-25 02:30:00", 1792888200}, /* the first of two */
                  {"2026-10-25", 1792879200},           {"2026-10-25 02:30:00+01:00", 1792891800},
                  {"2026-03-29 01:00:00Z", 1774746000}, {"1774746000", 1774746000}};
@@ -886,7 +887,7 @@ START_TEST(feature_time_without_a_zone_is_of_the_jobs)
 }
 END_TEST
 
-/* A number that is no time since 1970 is none, and the remedy fits the number. */
+/* A number that is not a time since 1970 is refused, with advice that fits the number. */
 START_TEST(feature_time_that_looks_like_another_is_refused)
 {
     static const struct {
@@ -916,7 +917,7 @@ START_TEST(feature_time_that_looks_like_another_is_refused)
 }
 END_TEST
 
-/* By local clocks, unless the format has a zone; all of the text is read. */
+/* Local time, unless the format has a zone; the whole text must match. */
 START_TEST(feature_time_goes_by_a_format)
 {
     struct zone berlin = ZONE_UTC;
@@ -924,7 +925,7 @@ START_TEST(feature_time_goes_by_a_format)
         const char *format;
         uint32_t bytes;
         const char *text;
-        uint32_t seconds; /* 0: it is none */
+        uint32_t seconds; /* 0: not a time */
     } cases[] = {{"%y%m%d%H", 8, "14102100", 1413849600 - 7200 + 3600},
                  {"%y%m%d%H", 8, "1410210", 0},
                  {"%y%m%d%H", 8, "14102124", 0},
@@ -986,7 +987,7 @@ START_TEST(feature_times_that_are_none_are_refused)
 }
 END_TEST
 
-/* Rules by field name their fields; what they are for are the numbers in keys. */
+/* Rules by field name their fields; inside they use the fields' numbers. */
 START_TEST(feature_rules_by_field_find_their_numbers)
 {
     struct job_field_rule rule[2] = {{.field = "item"}, {.field = "user"}};

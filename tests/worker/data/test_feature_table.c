@@ -1,4 +1,4 @@
-/* test_feature_table.c: which table each field's rows lie in, and what is refused. */
+/* test_feature_table.c: the table that each field's rows lie in, and errors in it. */
 #include "tests/lib/worker_files.h"
 #include "worker/data/feature_inner.h"
 
@@ -10,7 +10,8 @@ static struct job job;
 static struct features f;
 static struct err e;
 
-/* Columns label, user, item, history (whose rows are item's), weekday, city, with these tables. */
+/* Makes columns label, user, item, history (which shares item's rows), weekday, city, with these
+ * tables. */
 static int make(const char *tables)
 {
     static const char head[] = "label,user,item,history,weekday,city";

@@ -1,4 +1,4 @@
-/* test_format.c: a line is cut at its delimiters, whatever its bytes and its length are. */
+/* test_format.c: a line is split at its delimiters, whatever its bytes and its length. */
 #include "proto/base/limits.h"
 #include "proto/base/rng.h"
 #include "worker/data/format.h"
@@ -9,7 +9,7 @@
 
 static struct cell cell[CELLS_MAX + 1], plain[CELLS_MAX + 1];
 
-/* A byte at a time. */
+/* Splits a byte at a time. */
 static uint32_t split(const char *line, size_t bytes)
 {
     uint32_t count = 0;
@@ -24,7 +24,7 @@ static uint32_t split(const char *line, size_t bytes)
     return count;
 }
 
-/* In a buffer of its size, so that a sanitizer sees what is read beyond it. */
+/* The buffer has exactly the text's size, so that a sanitizer sees reads past it. */
 static void check(const char *text, size_t bytes)
 {
     char *line = malloc(bytes > 0 ? bytes : 1);

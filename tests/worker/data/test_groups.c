@@ -1,5 +1,5 @@
-/* test_groups.c: an epoch of event files by groups of their blocks: each row once, the same
- * everywhere, each block read once, in bounded memory, whoever reads. */
+/* test_groups.c: an epoch of event files by groups of their blocks: each row once, in the same
+ * order everywhere, each block read once, in bounded memory, for any number of readers. */
 #include "proto/job/config.h"
 #include "proto/wire/wire.h"
 #include "tests/lib/worker_log.h"
@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FIRST_TIME 1700000000u /* of row 0, in tests/lib/worker_log.c: 3 s a row */
+#define FIRST_TIME 1700000000u /* time of row 0 in tests/lib/worker_log.c: 3 s a row */
 
 static struct job job, text;
 static struct dataset *d;
@@ -42,7 +42,7 @@ static void teardown(void)
     worker_folder_remove();
 }
 
-/* A file of so many rows. */
+/* Makes a file with `rows` rows. */
 static void file_make(uint32_t number, uint32_t rows, bool multi)
 {
     struct convert_sums sums;
@@ -54,7 +54,7 @@ static void file_make(uint32_t number, uint32_t rows, bool multi)
                   "%s", e.text);
 }
 
-/* Files as a log, and its job. */
+/* Opens the files as a log, with its job. */
 static void log_open(void)
 {
     worker_job(&job, DATA_EVENTS, worker_path("*.events"));
@@ -70,7 +70,7 @@ static void groups_make(uint32_t rows, uint32_t held)
     ck_assert_msg(groups_open(&d->source, &d->features, &w, &g, &e) == 0, "%s", e.text);
 }
 
-/* The row at a position: its number; its text is that of the number within its file. */
+/* Returns the number of the row at a position; its text is that of the number within its file. */
 static uint64_t row_read(uint64_t seed, uint32_t epoch, uint64_t position)
 {
     struct groups_hold h;
@@ -101,7 +101,7 @@ static void each_once(const uint64_t *order, uint64_t rows)
     free(seen);
 }
 
-/* _i: rows around the bounds of a block (8,192) and of a group (two of them). */
+/* _i: rows around the bounds of a block (8,192) and of a group (two blocks). */
 START_TEST(groups_visit_each_row_once)
 {
     static const uint32_t sizes[] = {1, 8191, 8192, 8193, 16383, 16384, 16385, 32768, 33001};
@@ -146,7 +146,7 @@ START_TEST(groups_of_blocks_of_any_size_visit_each_row_once)
 }
 END_TEST
 
-/* A job that goes on, on another machine or release, finds the same rows. */
+/* A job that resumes on another machine or release must find the same rows. */
 START_TEST(groups_are_fixed_for_ever)
 {
     static const uint64_t expected[] = {439, 1216, 158,  1176, 198, 1368,
@@ -166,7 +166,7 @@ START_TEST(groups_are_the_same_however_they_are_read)
     order_read(5, 2, one);
     groups_close(g);
     groups_make(300, 1);
-    for (uint64_t i = 0; i < SMALL_ROWS; i++) { /* from here and there */
+    for (uint64_t i = 0; i < SMALL_ROWS; i++) { /* in no order */
         uint64_t at = i * 641 % SMALL_ROWS;
         other[at] = row_read(5, 2, at);
     }
@@ -224,7 +224,7 @@ START_TEST(groups_read_each_block_once_an_epoch)
 }
 END_TEST
 
-/* What has been read of an object is laid out no longer: many are open. */
+/* The memory of an object's groups is released when they are read: many objects are open. */
 START_TEST(groups_of_an_object_go_when_they_are_read)
 {
     struct groups_wish w = {
@@ -259,7 +259,7 @@ START_TEST(groups_keep_to_their_memory)
             most = groups_memory(g);
     }
     each_once(order, SMALL_ROWS);
-    /* two groups of 290 rows and a block more each; texts of malformed rows */
+    /* two groups of 290 rows, and one more block each; texts of malformed rows */
     ck_assert_uint_gt(most, 290 * bytes);
     ck_assert_uint_lt(most, 2 * (290 + 190) * (bytes + 256 / 17 + 1));
 }
@@ -293,7 +293,7 @@ static void *tasks_read(void *unused)
     return &next_task;
 }
 
-/* _i: all groups held; one: they wait for each other. */
+/* _i: all groups are held; one: they wait for each other. */
 START_TEST(groups_are_decoded_together)
 {
     pthread_t thread[THREADS];
@@ -312,14 +312,14 @@ START_TEST(groups_are_decoded_together)
         for (uint32_t i = 0; i < SMALL_ROWS; i++)
             ck_assert_uint_eq(times_read[i], (uint32_t)round + 1);
         if (_i == 0)
-            ck_assert_uint_eq(groups_read(g), packed_bytes()); /* no block by two of them */
+            ck_assert_uint_eq(groups_read(g), packed_bytes()); /* no block is read by two of them */
     }
 }
 END_TEST
 
 /* ---- damage ---- */
 
-/* Another worker may have a better copy; a disk that fails would be as bad for all objects. */
+/* Another worker may have a better copy. A disk that fails would affect all objects. */
 START_TEST(groups_of_an_object_cut_short_are_its_own_fault)
 {
     struct dataset *object = NULL;
@@ -345,7 +345,7 @@ START_TEST(groups_of_an_object_cut_short_are_its_own_fault)
 }
 END_TEST
 
-/* _i 1: all groups are held, the one that failed among them. */
+/* _i 1: all groups are held, including the one that failed. */
 START_TEST(groups_name_a_block_that_is_damaged)
 {
     struct stat st;
@@ -358,7 +358,7 @@ START_TEST(groups_name_a_block_that_is_damaged)
     ck_assert_int_eq(pread(fd, &byte, 1, st.st_size / 2), 1);
     byte ^= 1;
     ck_assert_int_eq(pwrite(fd, &byte, 1, st.st_size / 2), 1);
-    for (int again = 0; again < 2; again++) /* what is refused stays so, the others are read */
+    for (int again = 0; again < 2; again++) /* a refused group stays refused, the others are read */
         for (uint64_t at = 0; at < SMALL_ROWS; at += 20) {
             struct groups_hold h;
             e.text[0] = '\0';
@@ -376,7 +376,7 @@ START_TEST(groups_name_a_block_that_is_damaged)
     byte ^= 1;
     ck_assert_int_eq(pwrite(fd, &byte, 1, st.st_size / 2), 1);
     close(fd);
-    uint64_t order[SMALL_ROWS]; /* and whole again, it is read */
+    uint64_t order[SMALL_ROWS]; /* repaired, it is read */
     order_read(1, 1, order);
     each_once(order, SMALL_ROWS);
 }

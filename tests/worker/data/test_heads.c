@@ -1,4 +1,4 @@
-/* test_heads.c: a file of another format is named, whichever of the job's files it is. */
+/* test_heads.c: a file of another format is named, whichever file of the job it is. */
 #include "worker/data/heads.h"
 
 #include "proto/job/config.h"
@@ -34,7 +34,7 @@ static struct string_list *list_of(int split)
                                  : &job.data.test;
 }
 
-/* A file with only blank lines has no first line, and tells nothing. */
+/* Adds a file. One with only blank lines has no first line, and gives no hint. */
 static void add(int split, const char *name, const char *text)
 {
     ck_assert_int_eq(config_list_add(list_of(split), worker_text("empty", "\n\n")), 0);
@@ -47,7 +47,7 @@ static void refused(int rc, const char *name, const char *says)
     ck_assert_msg(strstr(e.text, name) != NULL && strstr(e.text, says) != NULL, "%s", e.text);
 }
 
-/* _i: the split that has it. */
+/* _i: the split with the file. */
 START_TEST(heads_of_every_split_are_looked_at)
 {
     struct dataset *d = NULL;
@@ -81,7 +81,7 @@ START_TEST(heads_of_other_formats_are_told)
 }
 END_TEST
 
-/* What source_check or the reader of lines says, heads_check does not. */
+/* Errors that source_check or the reader of lines reports are not reported here. */
 START_TEST(heads_that_cannot_be_judged_are_passed_over)
 {
     char command[64] = "cmd:printf 'label;row'", longest[2 << 20];

@@ -1,4 +1,5 @@
-/* test_index.c: rows are found, summed, kept and believed only when they check out. */
+/* test_index.c: the index of rows is found, checked and kept, and used only if its checksums
+ * fit. */
 #include "proto/base/hash.h"
 #include "proto/job/config.h"
 #include "tests/lib/worker_files.h"
@@ -12,7 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Of three rows, in every release: checkpoints hold the digest of what they were trained with. */
+/* Digest of three rows, the same in every release: checkpoints contain the digest of their
+ * input. */
 #define INDEX_DIGEST 0xa0bc164d6e97ee2cull
 
 static struct cache cache;
@@ -100,7 +102,7 @@ START_TEST(index_digest_is_of_content_alone)
 }
 END_TEST
 
-/* Turns a byte of the only .index file of the cache: what is written over may be what was there. */
+/* Flips a byte of the cache's only .index file: an overwrite might write the same byte. */
 static void damage_index(long offset)
 {
     char command[2048], path[2048] = "";
@@ -118,8 +120,8 @@ static void damage_index(long offset)
     ck_assert_int_eq(fclose(f), 0);
 }
 
-/* Which file the index is: its number, which a file system may give again at once, and when it was
- * written. */
+/* Identifies the index file by its number, which a file system may reuse at once, and by its
+ * time. */
 static uint64_t index_file(void)
 {
     char command[2048];
@@ -150,8 +152,8 @@ static uint32_t same_time(void *context, struct line *line)
     return 7;
 }
 
-/* The sums in a file are those of every release: the next one would say that it is damaged. _i:
- * with times. */
+/* The checksums in a file are the same in every release; another release would report it as
+ * damaged. _i: with times. */
 START_TEST(index_has_the_sums_of_every_release)
 {
     const struct index_clock clock = {same_time, NULL, 99, INDEX_CHUNKS_MAX};
@@ -175,7 +177,7 @@ START_TEST(index_is_made_again_when_the_file_changed)
 {
     open_one("a\nb\nc\n", false);
     uint64_t digest = x.digest;
-    usleep(20000); /* file times are taken by the tick */
+    usleep(20000); /* file times change with the tick */
     open_one("a\nb\nx\n", false);
     ck_assert_uint_ne(x.digest, digest);
     ck_assert_int_eq(worker_count_files("cache", ".index"), 1); /* the old one is gone */
@@ -200,7 +202,7 @@ END_TEST
 
 START_TEST(index_joins_rows_when_there_are_many)
 {
-    /* 2^18 chunks of one row are the most; one row more makes them chunks of two. */
+    /* 2^18 chunks of one row are the maximum; with one row more, chunks have two. */
     size_t bytes = 0, rows = INDEX_CHUNKS_MAX;
     char *text = malloc(8 * (rows + 3));
     for (size_t i = 0; i < rows; i++)
@@ -257,7 +259,7 @@ START_TEST(lines_of_just_the_limit_are_whole)
     char *text = malloc(2 * limit + 16);
     memset(text, 'x', 2 * limit + 16);
     text[limit] = '\n';                 /* a line of the limit */
-    text[limit + 1 + limit + 1] = '\n'; /* and one of a byte more */
+    text[limit + 1 + limit + 1] = '\n'; /* and one with a byte more */
     config_list_add(&list, worker_write("a.txt", text, 2 * limit + 3));
     open_all(false);
     ck_assert_uint_eq(x.rows, 2);

@@ -1,5 +1,5 @@
-/* test_inputs.c: what a worker has open: opened off the loop, counted, closed when it is needed no
- * more. */
+/* test_inputs.c: the inputs that a worker has open: opened outside the loop, counted, and closed
+ * when no longer needed. */
 #include "tests/lib/worker_files.h"
 #include "worker/data/inputs.h"
 
@@ -10,7 +10,7 @@
 
 #define OBJECTS (INPUTS_IDLE + 4u)
 
-/* Work runs at once, as a thread would, and is done when the test says so, as the loop would. */
+/* Work runs at once, as in a thread; the test decides when the loop gets its end. */
 static struct env_work *waiting[64];
 static uint32_t waits;
 
@@ -60,7 +60,7 @@ static void setup(void)
              "  train: {object: {list: 'ls %s | grep ^o', open: 'echo >> %s/calls; cat %s/$1'}}\n",
              worker_path("cache"), worker_path(""), worker_path(""), worker_path(""));
     ck_assert_msg(job_parse(text, strlen(text), "job", NULL, &job, &e) == 0, "%s", e.text);
-    job.data.head = strdup("label,a"); /* as the coordinator tells it */
+    job.data.head = strdup("label,a"); /* as the coordinator sends it */
     inputs_init(&inputs, &env, &job, changed, NULL);
     waits = changes = 0;
 }
@@ -126,7 +126,7 @@ static int list_made(struct err *e)
     return inputs_list(&inputs, e);
 }
 
-/* Whatever the objects are that no row has come into. */
+/* Objects without rows are skipped. */
 START_TEST(the_first_line_is_of_the_first_object_that_has_one)
 {
     struct err e = {0};
@@ -142,7 +142,7 @@ START_TEST(the_first_line_is_of_the_first_object_that_has_one)
     }
     free(job.data.objects.of[0].list);
     job.data.objects.of[0].list = strdup("echo o00; echo o01");
-    ck_assert_int_eq(list_made(&e), 0); /* of a log that grows: it may still come */
+    ck_assert_int_eq(list_made(&e), 0); /* the log grows: lines may still come */
     ck_assert_uint_eq(inputs.got.lines.count, 0);
     job.data.objects.grow_ms = 0;
     ck_assert_int_eq(list_made(&e), SHOAL_E_DATA);
@@ -150,7 +150,7 @@ START_TEST(the_first_line_is_of_the_first_object_that_has_one)
 }
 END_TEST
 
-/* A coordinator that came back asks again, and the log may have grown. */
+/* A restarted coordinator asks again, and the log may have grown. */
 START_TEST(a_list_is_asked_for_anew)
 {
     struct err e;
@@ -159,7 +159,7 @@ START_TEST(a_list_is_asked_for_anew)
     ck_assert_int_eq(inputs_list(&inputs, &e), 0);
     worker_write("o99", "label,a\n1,1\n", 12);
     ck_assert_int_eq(inputs_list(&inputs, &e), 0);
-    ck_assert_uint_eq(inputs.got.lines.count, OBJECTS); /* it stands */
+    ck_assert_uint_eq(inputs.got.lines.count, OBJECTS); /* the list is unchanged */
     inputs_relist(&inputs, 0);
     ck_assert_uint_eq(inputs.got.lines.count, 0);
     ck_assert_int_eq(inputs_list(&inputs, &e), SHOAL_E_AGAIN);
@@ -193,7 +193,7 @@ START_TEST(each_split_has_objects_of_its_own)
 }
 END_TEST
 
-/* What a thread has opened and the loop has not seen yet was closed under it. */
+/* An input that a thread had opened and the loop had not seen yet used to be closed. */
 START_TEST(what_opens_is_not_closed_for_room)
 {
     struct dataset *d[OBJECTS];
@@ -224,7 +224,7 @@ START_TEST(those_used_last_stay_open_the_others_are_opened_again)
     ck_assert_uint_eq(calls(), OBJECTS);
     ck_assert_int_eq(ask(OBJECTS - 1, &d), 0);
     ck_assert_int_eq(ask(0, &d), SHOAL_E_AGAIN);
-    ck_assert_uint_eq(calls(), OBJECTS + 1); /* cache_max 0: its text has gone */
+    ck_assert_uint_eq(calls(), OBJECTS + 1); /* cache_max 0: its text was removed */
 }
 END_TEST
 
@@ -244,7 +244,7 @@ START_TEST(with_room_in_the_cache_none_is_opened_again)
 }
 END_TEST
 
-/* Files of the cache folder, without locks. */
+/* Counts the files in the cache folder, without locks. */
 static int kept(const char *suffix)
 {
     char locks[32];
@@ -268,8 +268,8 @@ static void job_ends(void)
     inputs_init(&inputs, &env, &job, changed, NULL);
 }
 
-/* A unit's worker keeps nothing, day after day: neither what stayed open, nor what was looked at
- * for its first line, nor what one that was killed had left. */
+/* A worker under systemd keeps no file from job to job: neither of inputs that stayed open, nor of
+ * those opened for their first line, nor of a killed worker. */
 START_TEST(with_no_room_in_the_cache_nothing_outlives_the_job)
 {
     struct dataset *d;
@@ -318,7 +318,8 @@ START_TEST(one_that_cannot_be_opened_is_tried_again)
 }
 END_TEST
 
-/* Its lane was taken away while it opened; it comes back when what was amiss has passed. */
+/* Its lane was taken away while the input opened; the input opens when the cause of the failure is
+ * gone. */
 START_TEST(a_failure_that_nobody_waited_for_is_not_told)
 {
     struct dataset *d;
@@ -327,7 +328,7 @@ START_TEST(a_failure_that_nobody_waited_for_is_not_told)
     ck_assert_int_eq(rename(worker_path("o01"), worker_path("away")), 0);
     ck_assert_int_eq(ask(1, &d), SHOAL_E_AGAIN);
     ck_assert_int_eq(inputs_open(&inputs, 0, 2, "nobody", &d, &e), SHOAL_E_AGAIN);
-    inputs_looked(&inputs); /* they open still */
+    inputs_looked(&inputs); /* they are still opening */
     loop_turns();
     ck_assert_int_eq(inputs_open(&inputs, 0, 2, "nobody", &d, &e), SHOAL_E_NOINPUT);
     inputs_looked(&inputs);

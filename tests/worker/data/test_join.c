@@ -1,6 +1,5 @@
-/* test_join.c: impressions and clicks: which are put together at each bound; rows in any order; how
- * much memory holds; ids of one hash; going on from a checkpoint; files read side by side; what is
- * refused. */
+/* test_join.c: impressions and clicks: the pairs at each bound; rows in any order; the limit of
+ * memory; ids with one hash; resuming from a checkpoint; files read in parallel; refused input. */
 #include "proto/base/hash.h"
 #include "proto/base/rng.h"
 #include "proto/job/config.h"
@@ -37,7 +36,7 @@ static void teardown(void)
     worker_folder_remove();
 }
 
-/* ---- the state alone: an id is its row's `sum`, so that hashes may be alike ------------------ */
+/* ---- the state alone: an id is its row's `sum`, so that hashes may be equal ----------------- */
 
 static struct join j;
 static struct join_counts n;
@@ -52,7 +51,7 @@ static int id_same(void *context, const struct join_row *a, const struct join_ro
     return 0;
 }
 
-/* "+3@10 ": impression 3 goes out as a positive, of second 10. */
+/* "+3@10 ": impression 3 is written as a positive, with second 10. */
 static int row_told(void *context, const struct join_row *row, bool positive, uint64_t time,
                     struct err *err)
 {
@@ -102,7 +101,7 @@ static void put(enum join_what what, uint32_t second, uint64_t id)
 START_TEST(join_a_click_counts_from_its_impression_to_the_windows_end)
 {
     join_with(100, false);
-    put(JOIN_CLICK, 0, 1); /* before what it names: none */
+    put(JOIN_CLICK, 0, 1); /* before its impression: no pair */
     put(JOIN_OPEN, 1, 1);
     put(JOIN_OPEN, 1, 2);
     put(JOIN_OPEN, 1, 3);
@@ -112,8 +111,8 @@ START_TEST(join_a_click_counts_from_its_impression_to_the_windows_end)
     put(JOIN_CLICK, 11, 3); /* as the window closes */
     put(JOIN_CLICK, 11, 2); /* once more */
     put(JOIN_CLICK, 12, 4); /* a second later */
-    put(JOIN_CLICK, 16, 5); /* as long as it is known */
-    put(JOIN_CLICK, 17, 1); /* and no longer */
+    put(JOIN_CLICK, 16, 5); /* the last second that it is known */
+    put(JOIN_CLICK, 17, 1); /* no longer known */
     put(JOIN_CLICK, 17, 9);
     join_over();
     ck_assert_str_eq(told, "+2@1 +3@11 -1@11 -4@11 -5@11 ");
@@ -155,7 +154,8 @@ START_TEST(join_an_id_that_is_known_is_repeated_and_later_new)
 }
 END_TEST
 
-/* Rows of a made log: drawn from the same numbers each time. _i: how many fit in memory. */
+/* Puts rows of a synthetic log, drawn from the same numbers each time. _i: how many fit in
+ * memory. */
 static void log_put(uint32_t from, uint32_t to)
 {
     for (uint32_t i = from; i < to; i++) {
@@ -173,8 +173,8 @@ static char *log_joined(uint32_t most)
     return strdup(told);
 }
 
-/* With plenty of memory, and with as much as it takes; _i: bits of the hashes: with none all ids
- * are alike. */
+/* With plenty of memory, and with just enough; _i: bits of the hashes: with 0 all ids have the
+ * same. */
 START_TEST(join_ids_of_one_hash_are_told_apart)
 {
     hash_mask = UINT64_MAX;
@@ -227,7 +227,7 @@ static int ordered(const void *left, const void *right)
     return time != 0 ? (time < 0 ? -1 : 1) : kind != 0 ? kind : a->at < b->at ? -1 : 1;
 }
 
-/* told: rows in this order; before each `every` of them time has come to `from`. */
+/* Sorts rows that come in this order; before each `every` of them, time has advanced to `from`. */
 static void rows_told(const struct join_row *row, uint32_t rows, uint32_t every, uint32_t most,
                       uint64_t (*from)(uint32_t i))
 {
@@ -254,7 +254,7 @@ static uint64_t of_none(uint32_t i)
     return 0;
 }
 
-/* Impressions, and clicks on those about them; _i: after how many rows some are taken. */
+/* Impressions, and clicks on about those; _i: after how many rows some are taken. */
 START_TEST(join_sort_gives_all_rows_in_order_of_time)
 {
     enum { ROWS = 5000 };
@@ -282,7 +282,7 @@ START_TEST(join_sort_gives_all_rows_in_order_of_time)
 }
 END_TEST
 
-/* All wait to the end: none stays there. _i: how many. */
+/* All rows wait to the end, and none is left. _i: how many. */
 START_TEST(join_sort_gives_all_that_wait)
 {
     static const uint32_t counts[] = {1, 2, 3, 1024, 3000};
@@ -311,7 +311,7 @@ static void job_make(const char *more)
     ck_assert_msg(job_parse(text, (size_t)bytes, "job.yaml", &set, &job, &e) == 0, "%s", e.text);
 }
 
-/* The joined text of the job, or its error; the caller frees. */
+/* Returns the joined text of the job, or its error; the caller frees it. */
 static char *text_of(int *rc)
 {
     struct cache cache;
@@ -350,7 +350,7 @@ START_TEST(join_files_are_read_side_by_side_and_rows_too_late_left_out)
     worker_text("show3", "");
     worker_text("clicks1", "when,id\n1760000001,c\n1760000030,h\n");
     job_make("");
-    /* d is 4 s behind b, c is 3: with as much disorder as is allowed */
+    /* d is 4 s behind b, c is 3 s: with the maximum disorder */
     expect("id,when,x,click\nc,1760000001,3,1\na,1760000010,1,0\ng,1760000011,7,0\n"
            "b,1760000014,\"q\"\"1,2\",0\nh,1760000030,8,1\n");
     ck_assert_uint_eq(n.impressions, 9);
@@ -360,17 +360,17 @@ START_TEST(join_files_are_read_side_by_side_and_rows_too_late_left_out)
     ck_assert_uint_eq(n.impressions_malformed, 1);
     ck_assert_uint_eq(n.clicks, 2);
     ck_assert_int_eq(worker_count_files("cache", ".joined"), 1);
-    ck_assert_int_eq(worker_count_files("cache", ".join"), 2); /* it, and its lock */
+    ck_assert_int_eq(worker_count_files("cache", ".join"), 2); /* the file and its lock */
     memset(&n, 0, sizeof n);
     expect("id,when,x,click\nc,1760000001,3,1\na,1760000010,1,0\ng,1760000011,7,0\n"
            "b,1760000014,\"q\"\"1,2\",0\nh,1760000030,8,1\n");
-    ck_assert_uint_eq(n.impressions, 9); /* found, counts and all */
+    ck_assert_uint_eq(n.impressions, 9); /* found, with its counts */
     worker_text("clicks1", "when,id\n1760000001,c\n1760000030,h\n1760000030,g\n");
-    job.data.join.window = 100; /* others are another text */
+    job.data.join.window = 100; /* other settings give another text */
     expect("id,when,x,click\nc,1760000001,3,1\nh,1760000030,8,1\ng,1760000030,7,1\n"
            "a,1760000100,1,0\nb,1760000104,\"q\"\"1,2\",0\n");
     ck_assert_int_eq(worker_count_files("cache", ".joined"), 2);
-    worker_text("clicks1", "when,id\n1760000030,h\n"); /* the same files, changed, drive it out */
+    worker_text("clicks1", "when,id\n1760000030,h\n"); /* the same files, changed, replace it */
     expect("id,when,x,click\nh,1760000030,8,1\na,1760000100,1,0\nc,1760000101,3,0\n"
            "g,1760000101,7,0\nb,1760000104,\"q\"\"1,2\",0\n");
     ck_assert_int_eq(worker_count_files("cache", ".joined"), 2);
@@ -388,7 +388,7 @@ static uint64_t joined_inode(void)
     return st.st_ino;
 }
 
-/* Release 0.2.0 counted one thing more, at the end. */
+/* Release 0.2.0 stored one more count, at the end. */
 START_TEST(join_of_the_release_before_is_found)
 {
     glob_t g;
@@ -406,7 +406,7 @@ START_TEST(join_of_the_release_before_is_found)
 }
 END_TEST
 
-/* More files of one time than are kept at hand: each row is of another. */
+/* More files of one time than are kept open: each row is in another. */
 START_TEST(join_any_number_of_files_is_read_side_by_side)
 {
     enum { FILES = JOIN_READERS + 20, ROWS = 5 };
@@ -428,7 +428,7 @@ START_TEST(join_any_number_of_files_is_read_side_by_side)
 }
 END_TEST
 
-/* A stream's text has no name, and leaves nothing. */
+/* The text of a stream has no name, and leaves no file. */
 START_TEST(join_of_a_stream_is_made_anew)
 {
     worker_text("show1", "id,when\na,1760000000\n");
@@ -454,7 +454,7 @@ START_TEST(join_more_bad_rows_than_are_allowed_end_it)
     ck_assert_int_eq(rc, SHOAL_E_DATA);
     ck_assert_ptr_nonnull(strstr(text, "of 3 impressions 0 are malformed, 2 have no id"));
     free(text);
-    job.data.max_bad = 0.7; /* this very text is found */
+    job.data.max_bad = 0.7; /* the same text is found */
     free(text_of(&rc));
     ck_assert_int_eq(rc, 0);
     job.data.max_bad = 0.6;
@@ -471,12 +471,12 @@ START_TEST(join_times_of_milliseconds_and_calendars_are_told_as_numbers)
     worker_text("show1", "id,when\na,1760000000999\nb,2025-10-09 08:53:21\n");
     worker_text("clicks1", "id,when\nb,1760000001500\n");
     job_make(", time_unit: ms");
-    /* .. of which b's click is of its very second */
+    /* .. of which b's click is in the same second */
     expect("id,when,click\nb,1760000001000,1\na,1760000010000,0\n");
 }
 END_TEST
 
-/* 10:53 in summer is 8:53 UTC; the click says its zone. */
+/* 10:53 in summer is 8:53 UTC; the click names its zone. */
 START_TEST(join_times_without_a_zone_are_of_data_zone)
 {
     worker_text("show1", "id,when\nb,2025-10-09 10:53:21\n");
@@ -486,7 +486,8 @@ START_TEST(join_times_without_a_zone_are_of_data_zone)
 }
 END_TEST
 
-/* The label is what data.label calls it; the id is no feature. What has its label is not joined. */
+/* The label has the name of data.label; the id is no feature. Input that has its label is not
+ * joined. */
 START_TEST(join_rows_are_a_split_like_others)
 {
     struct dataset *d;
@@ -504,7 +505,7 @@ START_TEST(join_rows_are_a_split_like_others)
     batch_init(&b);
     ck_assert_int_eq(batch_read(d, 1, 0, 0, 2, &b, &e), 0);
     ck_assert(b.examples == 2 && b.label[0] == 1 && b.label[1] == 0);
-    ck_assert_uint_eq(b.event_time, 1760000005); /* of the first: when its label was known */
+    ck_assert_uint_eq(b.event_time, 1760000005); /* the first row's: when its label was known */
     dataset_close(d);
     ck_assert_int_eq(
         config_list_add(&job.data.valid, worker_text("valid", "click,x,when\n1,2,1760000009\n")),
@@ -551,7 +552,7 @@ static int by_hash(void *context, const struct join_row *a, const struct join_ro
     return 0;
 }
 
-/* Up to `rows` more; false: all are in. */
+/* Reads up to `rows` more; false: all are read. */
 static bool whole_go(struct whole *w, uint32_t rows)
 {
     struct join_row row;
@@ -584,8 +585,8 @@ static void log_files(void)
     }
 }
 
-/* Cut off after every so many rows, and everything but the checkpoint lost; the next has other
- * memory. _i: how many. */
+/* Interrupted after every few rows, with only the checkpoint left; the next part has another limit
+ * of memory. _i: how many. */
 START_TEST(join_goes_on_from_any_checkpoint)
 {
     struct whole w;
@@ -622,7 +623,7 @@ START_TEST(join_goes_on_from_any_checkpoint)
 }
 END_TEST
 
-/* FOLDER/state, after 200 rows. */
+/* Makes FOLDER/state, after 200 rows. */
 static void checkpoint_make(struct whole *w, struct cache *cache)
 {
     log_files();
@@ -635,7 +636,7 @@ static void checkpoint_make(struct whole *w, struct cache *cache)
     whole_end(w);
 }
 
-/* Its file is that of every release: after an update a join goes on. */
+/* Its file is the same in every release: a join continues after an update. */
 START_TEST(join_checkpoint_is_that_of_every_release)
 {
     struct whole w;
@@ -654,7 +655,7 @@ START_TEST(join_a_damaged_or_foreign_checkpoint_is_none)
     struct whole w;
     struct cache cache;
     checkpoint_make(&w, &cache);
-    whole_begin(&w, &cache, 10); /* too little for what it knows */
+    whole_begin(&w, &cache, 10); /* too little for the known rows */
     ck_assert_int_eq(join_saved_read(&w.state, worker_path("state"), &e), SHOAL_E_NOT_FOUND);
     whole_end(&w);
     whole_begin(&w, &cache, 150);

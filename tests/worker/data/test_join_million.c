@@ -1,5 +1,5 @@
-/* test_join_million.c: a million impressions in any order within the window are joined exactly, and
- * in less than 256 MiB of resident memory. */
+/* test_join_million.c: a million impressions in any order within the window are joined exactly,
+ * with less than 256 MiB of resident memory. */
 #include "proto/base/rng.h"
 #include "proto/job/config.h"
 #include "tests/lib/worker_files.h"
@@ -30,7 +30,7 @@ static const uint64_t bound = UINT64_MAX;
 static const uint64_t bound = 256ull << 20;
 #endif
 
-/* In any order: the i-th line is of impression `at`. */
+/* In mixed order: line i is of impression `at`. */
 static uint32_t shuffled(uint32_t i, uint32_t of)
 {
     return (uint32_t)((uint64_t)i * STRIDE % of);
@@ -41,7 +41,8 @@ static uint32_t shown(uint32_t id)
     return T + (uint32_t)((uint64_t)id * WINDOW / MANY);
 }
 
-/* The click of an impression that has one: in its window, or up to a third of that after it. */
+/* Returns the click of an impression that has one: in its window, or up to a third of that after
+ * it. */
 static uint32_t clicked(uint32_t id)
 {
     return shown(id) + id / EVERY * 7919u % (WINDOW + WINDOW / 3);
@@ -68,7 +69,7 @@ static void shown_write(void)
     ck_assert_int_eq(fclose(f), 0);
 }
 
-/* One after the other the clicks of each `WINDOW` seconds, in any order within them. */
+/* The clicks of each `WINDOW` seconds, one after the other, in any order within them. */
 static uint32_t clicks_list(uint32_t *id)
 {
     uint32_t count = 0;
@@ -94,10 +95,11 @@ static void clicks_write(void)
     free(id);
 }
 
-/* ---- what must come of it -------------------------------------------------------------------- */
+/* ---- the expected result
+ * ---------------------------------------------------------------------- */
 
 struct expected {
-    uint32_t time, negative, place, id; /* by which they are ordered; place: of click or row */
+    uint32_t time, negative, place, id; /* the order; place: that of the click or row */
 };
 
 static int ordered(const void *left, const void *right)

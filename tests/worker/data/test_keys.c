@@ -1,4 +1,4 @@
-/* test_keys.c: eight keys at a time are what they are one at a time. */
+/* test_keys.c: eight keys at a time equal keys made one at a time. */
 #include "proto/base/key.h"
 #include "proto/base/rng.h"
 #include "worker/data/keys.h"
@@ -10,7 +10,7 @@
 
 enum { ROUNDS = 200000 };
 
-/* Each value in a buffer of its size, so that a sanitizer sees what is read beyond it. */
+/* Each value has a buffer of its size, so that a sanitizer sees reads past it. */
 START_TEST(keys_are_those_of_one_at_a_time)
 {
     struct rng rng = rng_of(4, 5, 6);

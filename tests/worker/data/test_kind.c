@@ -1,4 +1,5 @@
-/* test_kind.c: input that no format reads is named, with what to do; what a format reads is not. */
+/* test_kind.c: input that no format can read is named, with advice; input that a format reads is
+ * accepted. */
 #include "worker/data/kind.h"
 
 #include <check.h>

@@ -1,4 +1,4 @@
-/* test_numbers.c: eight numbers at a time are what they are one at a time. */
+/* test_numbers.c: eight numbers at a time equal numbers read one at a time. */
 #include "proto/base/rng.h"
 #include "worker/data/numbers.h"
 
@@ -9,7 +9,7 @@
 
 enum { PAGE = 4096 };
 
-static char *page; /* what lies before and behind it cannot be read */
+static char *page; /* memory before and behind it cannot be read */
 
 static void setup(void)
 {
@@ -25,7 +25,7 @@ static void teardown(void)
     munmap(page - PAGE, 3 * PAGE);
 }
 
-/* Empty, or digits that may have a sign, 15 bytes at most. */
+/* True when the cell is empty, or digits with at most one sign, 15 bytes at most. */
 static bool whole(const struct cell *c)
 {
     uint32_t sign = c->bytes > 0 && c->text[0] == '-', digits = 0;

@@ -1,4 +1,4 @@
-/* test_object.c: a log as objects: its list, and each through the cache folder. */
+/* test_object.c: a log as objects: its list, and each object through the cache folder. */
 #include "proto/base/hash.h"
 #include "proto/job/config.h"
 #include "tests/lib/worker_log.h"
@@ -45,7 +45,7 @@ static int lists(const char *words)
     return object_list(&job, WIRE_TRAIN, &lines, &e);
 }
 
-/* Opens it by these words; its text, or NULL. */
+/* Opens the object with this command; returns its text, or NULL. */
 static const char *opens(const char *line, const char *words)
 {
     static char text[4096];
@@ -104,14 +104,14 @@ END_TEST
 
 START_TEST(an_object_is_opened_once_and_then_found)
 {
-    ck_assert_str_eq(opens("x;y", "printf '%s\\n' \"$1\""), "x;y\n"); /* no shell's word */
-    /* the same words, so the same object: it is not run again */
+    ck_assert_str_eq(opens("x;y", "printf '%s\\n' \"$1\""), "x;y\n"); /* no word of the shell */
+    /* the same command, so the same object: it is not run again */
     snprintf(open_text, sizeof open_text, "printf once >> %s; echo t", worker_path("calls"));
     char words[sizeof open_text];
     strcpy(words, open_text);
     for (int i = 0; i < 3; i++)
         ck_assert_str_eq(opens("a", words), "t\n");
-    ck_assert_str_eq(opens("a\t2", words), "t\n"); /* but two bytes with that mark are another */
+    ck_assert_str_eq(opens("a\t2", words), "t\n"); /* two bytes with that mark: another */
     char *calls;
     size_t bytes;
     ck_assert_int_eq(config_read(worker_path("calls"), &calls, &bytes, &e), 0);
@@ -137,7 +137,7 @@ START_TEST(half_an_object_is_none)
 }
 END_TEST
 
-/* Its text would be found in the cache folder ever after. */
+/* Otherwise its text would be found in the cache folder for ever. */
 START_TEST(half_an_event_file_is_none)
 {
     struct convert_sums sums;
@@ -166,7 +166,8 @@ START_TEST(half_an_event_file_is_none)
 }
 END_TEST
 
-/* It fails by none of its words, of which the last are told; that they come is no life. */
+/* A command's messages do not make it fail, and the last ones are reported. They are no sign of
+ * progress. */
 START_TEST(a_command_may_say_much)
 {
     ck_assert_msg(opens("a", "set -e; seq 100000 >&2; echo one; seq 100000 >&2") != NULL, "%s",
@@ -251,16 +252,16 @@ START_TEST(objects_keep_to_their_room_in_the_folder)
     ck_assert_ptr_nonnull(opens("d", words));
     ck_assert_ptr_nonnull(opens("c", words));
     ck_assert_uint_eq(calls_made(), 4);
-    ck_assert_ptr_nonnull(opens("a", words)); /* the oldest had gone */
+    ck_assert_ptr_nonnull(opens("a", words)); /* the oldest was removed */
     ck_assert_uint_eq(calls_made(), 5);
 }
 END_TEST
 
-/* A file system without locks: it is read all the same. */
+/* On a file system without locks the object is read all the same. */
 START_TEST(without_a_lock_an_object_is_opened_too)
 {
     char path[512];
-    ck_assert_ptr_nonnull(opens("x", "echo x")); /* the folder is there */
+    ck_assert_ptr_nonnull(opens("x", "echo x")); /* creates the folder */
     uint64_t group = hash_bytes("echo a", 6, object_salt("a")), whole = hash_bytes("a", 1, group);
     snprintf(path, sizeof path, "%s/%016" PRIx64 "-%016" PRIx64 ".object.tmp-lock",
              worker_path("cache"), group, whole);
@@ -288,7 +289,7 @@ END_TEST
 
 #define SALT 0xd2f6d0996f37a720ull
 
-/* By which its rows are drawn, here and at the coordinator: of its name alone. */
+/* The salt draws the object's rows, here and at the coordinator. It depends only on the name. */
 START_TEST(an_objects_salt_is_that_of_every_release)
 {
     ck_assert_uint_eq(object_salt("a\t3"), SALT);
@@ -299,7 +300,7 @@ END_TEST
 static uint8_t *gone;
 static uint32_t gone_bytes;
 
-/* Of a log that grows. */
+/* Lists a growing log again. */
 static int lists_again(const char *command, const struct nameset *taken)
 {
     config_list_free(&lines);
@@ -320,14 +321,14 @@ START_TEST(a_list_again_has_what_is_not_taken)
     ck_assert_uint_eq(lines.count, 2);
     ck_assert_str_eq(lines.item[0], "a\t1");
     ck_assert_str_eq(lines.item[1], "b0");
-    ck_assert_ptr_null(gone); /* there is much room */
+    ck_assert_ptr_null(gone); /* there is enough room */
     ck_assert_int_eq(lists_again("true", &taken), 0);
     ck_assert_uint_eq(lines.count, 0);
     nameset_close(&taken);
 }
 END_TEST
 
-/* As many names of 100 bytes as can be told apart, all but five of them taken; and one more. */
+/* As many names of 100 bytes as can be distinguished, all but five of them taken; and one more. */
 START_TEST(a_list_of_a_million_names)
 {
     char name[128], command[64];
@@ -341,7 +342,7 @@ START_TEST(a_list_of_a_million_names)
     ck_assert_msg(lists_again(command, &taken) == 0, "%s", e.text);
     ck_assert_uint_eq(lines.count, 5);
     ck_assert_uint_eq(gone_bytes, (taken.count + 7) / 8);
-    ck_assert_uint_eq(gone[0], 1); /* the first of them, and no other */
+    ck_assert_uint_eq(gone[0], 1); /* only the first of them */
     for (uint32_t i = 1; i < gone_bytes; i++)
         ck_assert_uint_eq(gone[i], 0);
     snprintf(command, sizeof command, "seq -f %%0100.0f %u", NAMESET_MAX + 1);

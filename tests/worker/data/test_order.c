@@ -1,4 +1,5 @@
-/* test_order.c: the order of an epoch is a permutation, the same everywhere, another each time. */
+/* test_order.c: the order of an epoch is a permutation, the same everywhere, different in each
+ * epoch. */
 #include "worker/data/index.h"
 
 #include <check.h>
@@ -54,16 +55,15 @@ START_TEST(order_differs_by_seed_and_epoch)
 {
     ck_assert_uint_eq(equal_places(1, 1, 1, 1), 10000);
     ck_assert_uint_lt(equal_places(1, 1, 1, 2),
-                      12); /* one is expected of two permutations that know nothing of each other */
+                      12); /* one is expected of two independent permutations */
     ck_assert_uint_lt(equal_places(1, 1, 2, 1), 12);
 }
 END_TEST
 
 START_TEST(order_mixes)
 {
-    /* Mean distance of a place from its chunk is a third of the size; neighbours stay neighbours
-     * about twice in 10,000.
-     */
+    /* The mean distance of a place from its chunk is a third of the size; neighbours stay
+     * neighbours about twice in 10,000. */
     uint64_t distance = 0, neighbours = 0, before = index_order(5, 1, 10000, 0);
     for (uint64_t i = 1; i < 10000; i++) {
         uint64_t chunk = index_order(5, 1, 10000, i);

@@ -1,6 +1,6 @@
-/* test_own_format.c: the example of worker/data/README.md, "a format of your own": its file and its
- * row, compiled into the rooms proto/job and worker/data, and used from a job file to batches; and
- * that the README quotes both to the letter. */
+/* test_own_format.c: the example in worker/data/README.md, "a format of your own": its file and its
+ * row are compiled into the rooms proto/job and worker/data, and used from a job file to batches.
+ * The README must quote both literally. */
 #include "proto/base/key.h"
 #include "proto/wire/wire.h"
 #include "tests/lib/suite.h"

@@ -1,4 +1,4 @@
-/* test_profile.c: which data makes a profile say what. */
+/* test_profile.c: the notes that a profile gives for different data. */
 #include "proto/base/json.h"
 #include "proto/job/config.h"
 #include "proto/wire/wire.h"
@@ -66,7 +66,7 @@ static int profile_of(const char *path)
     return dataset_profile(d, &job, &profile, &e);
 }
 
-/* The only note, or "": there is none. */
+/* Returns the only note, "" if there is none. */
 static const char *note(void)
 {
     const struct json *notes = json_get(profile, "notes");
@@ -84,7 +84,7 @@ static void check_note(const char *head, void (*row)(int i, char *line), const c
 
 static int click(int i)
 {
-    uint32_t mixed = (uint32_t)i * 2654435761u; /* whatever i is a multiple of */
+    uint32_t mixed = (uint32_t)i * 2654435761u; /* independent of i's divisors */
     return (mixed ^ mixed >> 15) % 10 < 3;
 }
 
@@ -103,7 +103,7 @@ static void row_leak(int i, char *line)
     sprintf(line, "%d,u%d,%s", click(i), i % 50, click(i) ? "yes" : "no");
 }
 
-/* Known for positives alone, each time another. */
+/* Known for positives only, and different each time. */
 static void row_leak_rare(int i, char *line)
 {
     if (click(i))
@@ -180,7 +180,7 @@ START_TEST(profile_says_which_numbers_are_large)
 }
 END_TEST
 
-/* An index that the job leaves out, few values of each kind, a label that hardly ever comes. */
+/* An index that the job leaves out, few values of each kind, a label that is very rare. */
 START_TEST(profile_of_ordinary_data_says_nothing)
 {
     check_note("click,user,item,hour\n", row_plain, "");
@@ -297,7 +297,7 @@ START_TEST(profile_knows_files_again)
 }
 END_TEST
 
-/* An empty cell of each kind, a malformed row, a number that is large and one below 0. */
+/* An empty cell of each kind, a malformed row, a large number and one below 0. */
 static void row_mixed(int i, char *line)
 {
     if (i == 77)
@@ -346,7 +346,7 @@ static double number(const struct json *j, const char *key)
     return json_as_number(json_get(j, key), (double)NAN);
 }
 
-/* In the text's profile; numbers stand first in event files. */
+/* The field in the text's profile; event files have numbers first. */
 static const struct json *field_like(const struct json *b)
 {
     const struct json *fields = json_get(profile, "fields");
@@ -391,7 +391,8 @@ START_TEST(profile_of_event_files_is_that_of_their_text)
 }
 END_TEST
 
-/* What tells the label tells it there, too; with many files a sample is read of some of them. */
+/* A column that reveals the label is found there, too; with many files the sample comes from some
+ * of them. */
 START_TEST(profile_of_event_files_says_what_looks_like_a_mistake)
 {
     const char *text = log_write("a.csv", "click,user,clicked\n", row_leak);

@@ -10,7 +10,7 @@ static struct cell cell[CELLS_MAX];
 static char line[1 << 16];
 static char reason[REASON_BYTES];
 
-/* The cells of a line, joined by | for comparing; NULL when the line is refused. */
+/* Returns the cells of a line, joined by | for comparing; NULL when the line is refused. */
 static const char *cells(char delimiter, const char *text)
 {
     static char joined[1 << 16];
@@ -77,7 +77,7 @@ START_TEST(csv_too_many_columns_are_refused)
     text[CELLS_MAX - 1] = ',';
     text[CELLS_MAX] = '\0';
     ck_assert_ptr_null(cells(',', text));
-    text[CELLS_MAX] = '"'; /* the same by the slower way */
+    text[CELLS_MAX] = '"'; /* the same on the slow path */
     text[CELLS_MAX + 1] = '\0';
     ck_assert_ptr_null(cells(',', text));
     text[0] = 'x';

@@ -62,7 +62,7 @@ static void check_bad(const char *line, const char *reason)
     ck_assert_msg(strstr(r.reason, reason) != NULL, "\"%s\" does not say \"%s\"", r.reason, reason);
 }
 
-/* Forms that other tools read; e2e/test_newcomer runs the commands that are named. */
+/* Forms that other tools read; e2e/test_newcomer runs the commands in the advice. */
 START_TEST(libsvm_of_other_tools_is_refused_with_what_to_do)
 {
     check_bad("1 1:1 2 3:1", "entry 2 has no value; write idx:1");
@@ -101,7 +101,7 @@ START_TEST(libsvm_head_without_entries_is_refused)
 }
 END_TEST
 
-/* Columns that the format gives their types may be used, shared and read as ids by name. */
+/* The format gives its columns their types; they may be used, shared and read as ids by name. */
 START_TEST(libsvm_columns_may_be_ids_or_skipped)
 {
     features_free(&f);

@@ -1,4 +1,4 @@
-/* test_rows.c: parsed rows are kept once, bounded, and give the batches of their log. */
+/* test_rows.c: parsed rows are kept once, within a limit, and give the batches of their log. */
 #include "proto/base/hash.h"
 #include "proto/job/config.h"
 #include "proto/wire/wire.h"
@@ -39,7 +39,7 @@ static void teardown(void)
     worker_folder_remove();
 }
 
-/* The job, and the same that keeps parsed rows. */
+/* Makes the job, and the same job that keeps parsed rows. */
 static void jobs(uint32_t rows, bool multi)
 {
     worker_log_job(&job, rows, multi);
@@ -112,7 +112,7 @@ START_TEST(rows_are_made_once_and_again_when_the_log_changed)
     ck_assert_int_eq(dataset_open(&kept, WIRE_TRAIN, &of_rows, &e), 0);
     ck_assert_int_eq(kept_files(), 2);
     kept.data.column[3 - 1].id = true;
-    /* another log in its place: the former rows go */
+    /* another log in its place: the former rows are removed */
     dataset_close(of_rows);
     job_free(&kept);
     worker_log_job(&kept, 600, false);
@@ -123,7 +123,7 @@ START_TEST(rows_are_made_once_and_again_when_the_log_changed)
 }
 END_TEST
 
-/* As index_has_the_sums_of_every_release; each row has one, of its number too. */
+/* As index_has_the_sums_of_every_release; each row has one, which includes its number. */
 START_TEST(rows_have_the_sums_of_every_release)
 {
     struct events_head head;
@@ -138,7 +138,7 @@ START_TEST(rows_have_the_sums_of_every_release)
     memcpy(&end, f + bytes - sizeof end, sizeof end);
     memcpy(&entry, f + bytes - sizeof end - sizeof entry, sizeof entry);
     struct columns c;
-    size_t lines = strlen((char *)f + sizeof head); /* NULs behind them: to 8 bytes */
+    size_t lines = strlen((char *)f + sizeof head); /* NULs after them, up to 8 bytes */
     ck_assert_int_eq(columns_parse((char *)f + sizeof head, lines, "rows", &c, &e), 0);
     uint32_t stride = slice_layout_of(&c).stride;
     columns_free(&c);
@@ -209,8 +209,8 @@ START_TEST(rows_are_made_by_one_of_many)
 }
 END_TEST
 
-/* Each byte of the kept file's block turned, one after the other: a batch is that of the log, or
- * refused by name; an end that does not fit is made again. */
+/* Flips each byte of the kept file's block, one after the other: a batch equals the log's, or is
+ * refused by name; a damaged end is made again. */
 static void damage_all(bool multi)
 {
     glob_t found;
@@ -238,12 +238,12 @@ static void damage_all(bool multi)
         byte ^= 0x83;
         ck_assert_int_eq(pwrite(fd, &byte, 1, i), 1);
         if (rc == 0)
-            continue; /* the text of a malformed row, or what no row needs */
+            continue; /* the text of a malformed row, or padding */
         ck_assert_int_eq(rc, SHOAL_E_CHECKSUM);
         ck_assert_ptr_nonnull(strstr(e.text, "log.csv: its parsed rows"));
         refused++;
     }
-    /* all rows are covered: what is not is texts of the 3 malformed ones */
+    /* all rows are covered; only texts of the 3 malformed ones are not */
     ck_assert_int_gt(refused, (int)block.plain - 3 * 256);
     close(fd);
     globfree(&found);
@@ -280,7 +280,7 @@ START_TEST(rows_with_another_end_are_made_again)
 }
 END_TEST
 
-/* The cache folder of 0.2.0 had them in another form, by the same name. */
+/* The cache folder of 0.2.0 had rows in another form under the same name. */
 START_TEST(rows_of_an_older_release_are_made_again)
 {
     struct {

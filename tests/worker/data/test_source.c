@@ -1,4 +1,4 @@
-/* test_source.c: plain, packed and streamed input become text that is read by position. */
+/* test_source.c: plain, packed and streamed input becomes text that is read by position. */
 #include "proto/job/config.h"
 #include "tests/lib/worker_files.h"
 #include "worker/data/lines.h"
@@ -51,7 +51,7 @@ static void shell(const char *format, const char *path)
     ck_assert_int_eq(system(command), 0);
 }
 
-/* The whole text of the list, joined. */
+/* Checks the whole text of the list, joined. */
 static void check_text(const char *expected)
 {
     struct source s;
@@ -105,7 +105,8 @@ START_TEST(source_decodes_gzip_once)
     config_list_add(&list, worker_path("a.txt.gz"));
     check_text("one\ntwo\n");
     ck_assert_int_eq(worker_count_files("cache", ".text"), 1);
-    /* The second time it comes from the cache: what we put there is what we get. */
+    /* The second time the text comes from the cache: the test finds the text that it wrote
+     * there. */
     shell("for f in %s/*.text; do printf 'ONE\\ntwo\\n' > $f; done", cache.folder);
     check_text("ONE\ntwo\n");
     struct stat st;
@@ -137,7 +138,7 @@ START_TEST(source_decodes_joined_gzip_members)
 }
 END_TEST
 
-/* As gunzip has it: tapes and tar fill their last block. */
+/* Like gunzip: tapes and tar fill their last block. */
 START_TEST(source_passes_over_zeros_behind_gzip)
 {
     worker_text("a.txt", "one\n");
@@ -164,7 +165,7 @@ START_TEST(source_names_a_file_that_no_format_reads)
     ck_assert_int_eq(fails(), SHOAL_E_DATA);
     ck_assert_ptr_nonnull(strstr(e.text, "a.csv is packed by bzip2"));
     ck_assert_int_eq(source_check(&list, "data.train", &e), SHOAL_E_DATA);
-    shell("gzip -c %s > %s.gz", worker_path("a.csv")); /* and what is packed in gzip */
+    shell("gzip -c %s > %s.gz", worker_path("a.csv")); /* text that is packed in gzip, too */
     config_list_free(&list);
     config_list_add(&list, worker_path("a.csv.gz"));
     ck_assert_int_eq(fails(), SHOAL_E_DATA);
@@ -175,7 +176,7 @@ END_TEST
 
 START_TEST(source_decodes_output_of_exactly_one_block)
 {
-    /* The last member fills the decoder's output block to the last byte. */
+    /* The last member fills the decoder's output block exactly. */
     size_t bytes = 256u << 10;
     char *text = malloc(bytes);
     memset(text, 'x', bytes);
@@ -214,7 +215,7 @@ START_TEST(source_refuses_damaged_gzip)
 }
 END_TEST
 
-/* The last eight bytes are the sum and the length of what was packed. */
+/* The last eight bytes are the checksum and the length of the packed text. */
 START_TEST(source_refuses_gzip_with_another_sum)
 {
     char *packed = NULL, name[16];
@@ -318,7 +319,7 @@ START_TEST(source_reads_standard_input_once_and_keeps_it)
 }
 END_TEST
 
-/* Of the next job they are others; what is open stays. */
+/* The next job opens its streams again; open ones stay. */
 START_TEST(source_streams_are_of_one_job)
 {
     char command[600];
@@ -335,7 +336,7 @@ START_TEST(source_streams_are_of_one_job)
 }
 END_TEST
 
-/* What was given up is not looked at again. */
+/* A stream that was given up is not read again. */
 START_TEST(source_streams_that_cannot_be_spooled_leave_nothing)
 {
     struct cache none;
@@ -366,7 +367,7 @@ START_TEST(source_standard_input_is_of_one_job)
 }
 END_TEST
 
-/* What is left of it is not taken for the whole. */
+/* The rest of a failed pipe is not taken for the whole. */
 START_TEST(source_pipe_that_failed_half_way_is_not_read_again)
 {
     shell("printf 'one\\ntwo\\n' | gzip -c | head -c 20 > %s", worker_path("cut"));
@@ -381,7 +382,7 @@ START_TEST(source_pipe_that_failed_half_way_is_not_read_again)
     shell("(printf 'one\\n' > %s &)", worker_path("fifo"));
     check_text("one\n");
     source_streams_forget();
-    ck_assert_int_eq(fails(), SHOAL_E_NOINPUT); /* and does not wait for a writer */
+    ck_assert_int_eq(fails(), SHOAL_E_NOINPUT); /* without waiting for a writer */
 }
 END_TEST
 
@@ -407,7 +408,7 @@ START_TEST(source_head_is_the_first_line)
 }
 END_TEST
 
-/* As a shard of a log that got no row. */
+/* Like a part of a log that got no row. */
 START_TEST(source_head_is_of_the_first_file_that_has_a_line)
 {
     char *name, *line;
@@ -425,7 +426,7 @@ START_TEST(source_head_is_of_the_first_file_that_has_a_line)
 }
 END_TEST
 
-/* A file of nothing else, and one that is as long as a line may be, and longer. */
+/* A file with one line, which is as long as allowed, or longer. */
 START_TEST(source_head_has_its_limits)
 {
     char *name, *line, *text = malloc(LIMIT_LINE_BYTES + 1);

@@ -1,4 +1,4 @@
-/* test_unique.c: unique keys, in order, whatever the keys are. */
+/* test_unique.c: unique keys, in order, for any keys. */
 #include "proto/base/key.h"
 #include "proto/base/rng.h"
 #include "tests/lib/crafted.h"
@@ -20,7 +20,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The result for value[0..values) is that of a plain sort. */
+/* Checks that the result for value[0..values) equals a plain sort's. */
 static void check(uint32_t values)
 {
     uint32_t count = 0;
@@ -43,7 +43,7 @@ START_TEST(unique_agrees_with_a_plain_sort)
     static const uint32_t sizes[] = {1, 2, 7, 100, 682, 683, 5000, VALUES_MAX, 3};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         for (uint64_t kinds = 1; kinds <= 1u << 20; kinds *= 32) {
-            /* from all the same to all others */
+            /* from all equal to all different */
             struct rng rng = rng_of(s, kinds, 0);
             for (uint32_t i = 0; i < sizes[s]; i++)
                 value[i] = key_make((uint32_t)rng_below(&rng, 3), rng_below(&rng, kinds));
@@ -77,7 +77,7 @@ END_TEST
 START_TEST(unique_keys_may_crowd_anywhere)
 {
     static const uint64_t places[] = {1, 0xffffffffff000000ULL,
-                                      /* start, end (they go round), middle */
+                                      /* start, end (they wrap around), middle */
                                       0x8000000000000000ULL};
     static const uint32_t sizes[] = {50, 900, 3000};
     for (size_t p = 0; p < sizeof places / sizeof places[0]; p++) {
@@ -91,8 +91,8 @@ START_TEST(unique_keys_may_crowd_anywhere)
 }
 END_TEST
 
-/* On one home; in chains that are short each; in a chain that goes round from the table's end, with
- * others behind it that are many. */
+/* All at one place; in short chains; in a chain that wraps around the table's end, with many others
+ * behind it. */
 START_TEST(unique_crafted_keys_cost_no_more_than_a_sort)
 {
     enum { VALUES = VALUES_MAX, CHAIN = 1000, ROUND = 1400 };
@@ -112,11 +112,11 @@ START_TEST(unique_crafted_keys_cost_no_more_than_a_sort)
 }
 END_TEST
 
-/* Table by table; in each they stay in order, and every value finds its key. */
+/* Table by table; within a table keys stay in order, and every value finds its key. */
 START_TEST(unique_keys_lie_table_by_table)
 {
     static const uint8_t table[LIMIT_FIELDS] = {2, 0, 2, 0, 3};
-    enum { VALUES = 5000, TABLES = 4 }; /* nothing is in table 1 */
+    enum { VALUES = 5000, TABLES = 4 }; /* table 1 is empty */
     struct rng rng = rng_of(5, 5, 5);
     u.table = table;
     u.tables = TABLES;

@@ -1,4 +1,4 @@
-/* test_values.c: a report's values get their text from the split that was evaluated. */
+/* test_values.c: a report's values get their text from the evaluated split. */
 #include "proto/job/config.h"
 #include "proto/wire/wire.h"
 #include "tests/lib/suite.h"
@@ -10,15 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As reports of every release tell the value c3. */
+/* The value c3 as in reports of every release. */
 #define C3 "0x04de346509033bbe"
 
 static struct job job;
 static struct json *report;
 static struct err e;
 
-/* Two columns, of which `cat` has c3 in the fifth row; C1 tells of c3, of one that is nowhere, and
- * of the rest. */
+/* Two columns; `cat` has c3 in the fifth row. The report names c3, a value that does not occur, and
+ * the rest. */
 static void setup(void)
 {
     static const char told[] = "{\"by\": {\"cat\": [{\"key\": \"" C3 "\"}, {\"key\": \"0x7\"}, "
@@ -56,7 +56,7 @@ START_TEST(value_has_the_text_of_its_cell)
 {
     ck_assert_msg(values_name_split(&job, WIRE_VALID, report, &e) == 0, "%s", e.text);
     ck_assert_str_eq(value_at("by.cat", 0), "c3");
-    ck_assert_ptr_null(value_at("by.cat", 1)); /* of a row that is not there */
+    ck_assert_ptr_null(value_at("by.cat", 1)); /* its row does not exist */
     ck_assert_ptr_null(value_at("by.cat", 2));
     const struct json *task = json_array_at(json_get(report, "tasks"), 0);
     ck_assert_str_eq(
@@ -64,7 +64,7 @@ START_TEST(value_has_the_text_of_its_cell)
 }
 END_TEST
 
-/* What is gone is told by its hash alone; a pipe is not read a second time for it. */
+/* If the input is gone, only the hash is reported; a pipe is not read a second time. */
 START_TEST(value_of_another_split_or_a_stream_stays_a_hash)
 {
     ck_assert_int_eq(values_name_split(&job, WIRE_TEST, report, &e), 0);

@@ -1,5 +1,5 @@
 /* test_windows.c: an epoch drawn within windows of event time: window after window, each row once,
- * drawn in each; times are kept with the index. */
+ * drawn within its window; times are kept with the index. */
 #include "proto/job/config.h"
 #include "proto/wire/wire.h"
 #include "tests/lib/worker_files.h"
@@ -40,10 +40,10 @@ static void open_rows(const char *text, size_t bytes)
     ck_assert_msg(dataset_open(&job, WIRE_TRAIN, &d, &e) == 0, "%s", e.text);
 }
 
-static bool future; /* the first row is of the year 2100 */
+static bool future; /* the first row's year is 2100 */
 
-/* Row i is of minute (i * step) % rows: the log is in order of time where step is 1.
- * alike: all labels are 1. */
+/* Row i has minute (i * step) % rows: with step 1 the log is in order of time. alike: all labels
+ * are 1. */
 static void open_log(uint32_t rows, uint32_t step, bool alike)
 {
     char *text = malloc(32 + 40 * (size_t)rows);
@@ -56,7 +56,7 @@ static void open_log(uint32_t rows, uint32_t step, bool alike)
     free(text);
 }
 
-/* Minutes of an epoch's rows, in order; the caller frees. */
+/* Returns the minutes of an epoch's rows, in order; the caller frees them. */
 static uint32_t *minutes_of(uint32_t epoch, uint32_t rows)
 {
     uint32_t *minute = malloc(sizeof *minute * rows);
@@ -71,7 +71,7 @@ static uint32_t *minutes_of(uint32_t epoch, uint32_t rows)
     return minute;
 }
 
-/* _i: by how much the log is out of order. */
+/* _i: how far the log is out of order. */
 START_TEST(rows_come_window_by_window)
 {
     enum { ROWS = 1000 };
@@ -86,7 +86,7 @@ START_TEST(rows_come_window_by_window)
                           minute[i]);
             in_order += i > 0 && minute[i] > minute[i - 1];
         }
-        ck_assert_uint_lt(in_order, ROWS * 6 / 10); /* half, where each window is drawn */
+        ck_assert_uint_lt(in_order, ROWS * 6 / 10); /* half, if each window is drawn */
         free(minute);
     }
 }
@@ -104,7 +104,7 @@ START_TEST(an_epoch_without_a_draw_is_the_files_order)
 }
 END_TEST
 
-/* A row of which no time can be read is of that of the row in front of it. */
+/* A row without a readable time gets the time of the row before it. */
 START_TEST(a_row_without_a_time_stays_where_it_is)
 {
     struct batch b;
@@ -121,7 +121,7 @@ START_TEST(a_row_without_a_time_stays_where_it_is)
 }
 END_TEST
 
-/* ... and the first ones of that of the first that has one. */
+/* ... and the first rows get that of the first row with a time. */
 START_TEST(first_rows_without_a_time_are_of_the_first_one_there_is)
 {
     char text[256];
@@ -136,7 +136,7 @@ START_TEST(first_rows_without_a_time_are_of_the_first_one_there_is)
 }
 END_TEST
 
-/* Of files with no row in them it is said, whatever order is asked for. */
+/* Files without any row are reported, whatever the order. */
 START_TEST(a_log_without_rows_has_no_windows)
 {
     const char *path = worker_write("train.csv", "label,when,row\n", 15);
@@ -149,9 +149,8 @@ START_TEST(a_log_without_rows_has_no_windows)
 }
 END_TEST
 
-/* _i 0: in order, nothing is said; 1: many rows in
- * none, told behind the word on labels, which all are 1; 2: the first row is of
- * the year 2100, which is no disorder. */
+/* _i 0: in order, no note; 1: many rows out of order, noted after the note on labels, which are all
+ * 1; 2: the first row's year is 2100, which is no disorder. */
 START_TEST(a_large_log_in_no_order_of_time_is_told)
 {
     enum { ROWS = INDEX_CHUNKS_MAX + 1000 };
@@ -166,7 +165,7 @@ END_TEST
 
 /* ---- the order itself ---- */
 
-/* Chunks of `rows` rows, chunk i of hour[i]; the last one lacks a row. */
+/* Makes chunks of `rows` rows, chunk i of hour[i]; the last one has one row less. */
 static struct index index_with(uint32_t *time, struct index_chunk *chunk, const uint32_t *hour,
                                uint32_t chunks, uint32_t rows)
 {
@@ -199,7 +198,7 @@ START_TEST(an_epoch_in_windows_visits_each_chunk_once)
     uint64_t rows = 0;
     for (uint32_t w = 0; w < o.windows; w++)
         rows += order_rows(&o, &x, w);
-    ck_assert_uint_gt(x.rows, 4ull * o.whole); /* a last chunk is smaller */
+    ck_assert_uint_gt(x.rows, 4ull * o.whole); /* the last chunk is smaller */
     ck_assert_uint_eq(rows, x.rows);
     order_close(&o);
 }
@@ -224,7 +223,7 @@ START_TEST(a_later_window_changes_nothing_before_it)
         other += order_chunk(&o, 7, 1, i) % 100 != order_chunk(&o, 7, 1, (i + 100) % BEFORE) % 100;
     }
     ck_assert_uint_gt(moved, BEFORE * 9 / 10);
-    ck_assert_uint_gt(other, BEFORE * 9 / 10); /* each window is drawn by itself */
+    ck_assert_uint_gt(other, BEFORE * 9 / 10); /* each window is drawn separately */
     order_close(&o);
     order_close(&less);
 }
@@ -253,7 +252,7 @@ START_TEST(an_earlier_window_changes_nothing_behind_it)
 }
 END_TEST
 
-/* By a window it may, by a second more it goes back. */
+/* A chunk may go back by a window; by one second more, it counts as going back. */
 START_TEST(a_chunk_goes_back_by_more_than_a_window)
 {
     for (uint32_t more = 0; more < 2; more++) {
@@ -268,7 +267,7 @@ START_TEST(a_chunk_goes_back_by_more_than_a_window)
 }
 END_TEST
 
-/* Days of Berlin over the change in March, a chunk an hour, drawn and not: 24, 23 and 24 of them,
+/* Days of Berlin over the change in March, a chunk an hour, drawn and not: 24, 23 and 24 chunks,
  * one day after the other. */
 START_TEST(windows_of_days_are_those_of_the_zone)
 {
@@ -323,7 +322,7 @@ START_TEST(times_are_kept_with_the_index)
     ck_assert_int_eq(cache_init(&cache, worker_path("cache"), &e), 0);
     ck_assert_int_eq(config_list_add(&list, worker_write("x.csv", "a\nb\nc\n", 6)), 0);
     ck_assert_int_eq(source_open(&list, "data.train", &cache, &s, &e), 0);
-    for (int again = 0; again < 3; again++) { /* the last time others have been kept, too */
+    for (int again = 0; again < 3; again++) { /* the last time, others have been kept, too */
         ck_assert_int_eq(index_open(&s, false, &clock, &cache, &x, &e), 0);
         ck_assert_uint_eq(asked, again < 2 ? 3 : 6);
         ck_assert(x.time[0] == DAY_1 && x.time[2] == DAY_1 + 2);
@@ -342,7 +341,8 @@ START_TEST(times_are_kept_with_the_index)
 }
 END_TEST
 
-/* The same text is another time in another zone, and windows kept for one are not the other's. */
+/* The same text is another time in another zone, and windows kept for one zone are not used for
+ * another. */
 START_TEST(times_of_a_zone_are_not_those_of_another)
 {
     static const char text[] = "label,when,row\n1,2026-03-28 23:30:00,a\n0,2026-03-29 00:30:00,b\n"
@@ -355,7 +355,7 @@ START_TEST(times_of_a_zone_are_not_those_of_another)
         job.data.shuffle_within = 24 * HOUR;
         job.data.cache_max = 1u << 20;
         ck_assert_int_eq(zone_parse(zones[i], &job.data.zone), 0);
-        if (i == 0) /* once: what is kept is of this very file */
+        if (i == 0) /* once: the kept times are those of this file */
             open_rows(text, sizeof text - 1);
         else
             ck_assert_msg(dataset_open(&job, WIRE_TRAIN, &d, &e) == 0, "%s", e.text);
